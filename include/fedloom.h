@@ -1,0 +1,161 @@
+/* fedloom: a federated optimisation engine.
+ *
+ * A federation is described by a configuration (usually a YAML file), planned once, and run:
+ *
+ *     fl_ctx *ctx = fl_ctx_new();
+ *     fl_config *cfg = fl_config_new(ctx);
+ *     fl_run *run = NULL;
+ *     if (fl_config_load(cfg, "federation.yaml") || fl_config_set(cfg, "algorithm=scaffold") ||
+ *         fl_run_new(cfg, &run) || fl_run_go(run, NULL, NULL) || fl_run_save(run))
+ *         fprintf(stderr, "%s\n", fl_ctx_error(ctx));
+ *     else
+ *         printf("accuracy %.4f\n", fl_run_row(run)->test_accuracy);
+ *     fl_run_free(run);
+ *     fl_config_free(cfg);
+ *     fl_ctx_free(ctx);
+ *
+ * (examples/embed.c is that program, complete.) The library never prints, exits or aborts. What can fail
+ * returns an fl_status; the context then holds one or more sentences for a person. `free(NULL)` is legal
+ * everywhere. A context and what was made from it belong to one thread at a time; only fl_run_stop may be
+ * called from another thread or a signal handler. */
+#ifndef FEDLOOM_H
+#define FEDLOOM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FL_VERSION "0.1.0"
+
+/* name, sentence */
+#define FL_STATUS_LIST(X)                                                                                              \
+    X(FL_OK, "success")                                                                                                \
+    X(FL_ENOMEM, "out of memory")                                                                                      \
+    X(FL_ECONFIG, "the configuration is not valid")                                                                    \
+    X(FL_EIO, "a file could not be read or written")                                                                   \
+    X(FL_EFORMAT, "a file is not what it should be")                                                                   \
+    X(FL_EDIVERGED, "the numbers left the finite range")                                                               \
+    X(FL_EMISMATCH, "a result differs from the expected one")                                                          \
+    X(FL_ESYSTEM, "the operating system refused something")
+
+typedef enum {
+#define FL_STATUS_NAME(name, text) name,
+    FL_STATUS_LIST(FL_STATUS_NAME)
+#undef FL_STATUS_NAME
+} fl_status;
+
+/* A sentence for a status, never NULL. */
+const char *fl_status_text(fl_status status);
+
+/* ---- context --------------------------------------------------------------------------------------- */
+
+typedef struct fl_ctx fl_ctx;
+
+fl_ctx *fl_ctx_new(void); /* NULL only when out of memory */
+void fl_ctx_free(fl_ctx *ctx);
+/* What went wrong last: one sentence per line, "" if nothing did. Valid until the next call that fails. */
+const char *fl_ctx_error(const fl_ctx *ctx);
+
+typedef enum { FL_LOG_INFO, FL_LOG_WARNING } fl_log_level;
+typedef void fl_log_fn(void *arg, fl_log_level level, const char *line);
+/* Receives what a person should know but what is no error. The default is silence. */
+void fl_ctx_on_log(fl_ctx *ctx, fl_log_fn *fn, void *arg);
+
+/* Receives text produced for a person (tables, listings), piece by piece. */
+typedef void fl_text_fn(void *arg, const char *text);
+
+/* ---- configuration: defaults <- file <- fl_config_set --------------------------------------------------- */
+
+typedef struct fl_config fl_config;
+
+fl_config *fl_config_new(fl_ctx *ctx);
+void fl_config_free(fl_config *cfg);
+/* Reads a YAML file over what is there. Every problem is reported, with line and column. */
+fl_status fl_config_load(fl_config *cfg, const char *path);
+/* "key=value" or "section.key=value"; the value is YAML: "local.lr=0.1", "model.hidden=[200, 100]". */
+fl_status fl_config_set(fl_config *cfg, const char *assignment);
+/* What was given so far for a key ("name", "local.lr"), as text; "" if nothing was, or a list or a section. Valid until the
+ * configuration changes. */
+const char *fl_config_get(const fl_config *cfg, const char *key);
+/* Checks the whole configuration without loading data, and prints it resolved: every key with its value. */
+fl_status fl_config_print(fl_config *cfg, fl_text_fn *out, void *arg);
+
+/* ---- a run ------------------------------------------------------------------------------------------- */
+
+/* One line of metrics. A quantity that was not measured in that round is NaN. */
+typedef struct {
+    size_t round;      /* rounds finished when this was measured; 0 is the start */
+    size_t cohort;     /* clients that took part in the last round */
+    double train_loss; /* f(x) = sum_i w_i f_i(x), weight decay included */
+    double train_accuracy;
+    double test_loss; /* mean over the test samples, without weight decay */
+    double test_accuracy;
+    double gradient2;                          /* ||grad f(x)||^2 */
+    double client_q10, client_q50, client_q90; /* quantiles of the clients' own accuracy under x */
+    double bytes_up, bytes_down;               /* since the start, over all clients */
+    double local_steps;                        /* since the start, over all clients */
+    double seconds;                            /* wall time spent in rounds, evaluation not counted */
+} fl_row;
+
+typedef enum {
+    FL_STOP_NONE,     /* still running */
+    FL_STOP_ROUNDS,   /* all rounds done */
+    FL_STOP_TARGET,   /* the accuracy asked for was reached */
+    FL_STOP_GRADIENT, /* the gradient norm asked for was reached */
+    FL_STOP_TIME,     /* the time limit was reached */
+    FL_STOP_ASKED     /* fl_run_stop was called */
+} fl_stop;
+
+typedef struct fl_run fl_run;
+
+/* Validates, loads the data, builds the plan and the start model. The configuration may be freed or changed
+ * afterwards. */
+fl_status fl_run_new(fl_config *cfg, fl_run **out);
+void fl_run_free(fl_run *run);
+
+/* Called after every round (and once before the first); `measured` says whether `row` holds fresh metrics. */
+typedef void fl_observer_fn(void *arg, const fl_run *run, const fl_row *row, int measured);
+/* Runs until a stop rule holds. FL_OK also when fl_run_stop ended it. */
+fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg);
+/* Ends the run after the round under way. Safe in a signal handler. */
+void fl_run_stop(fl_run *run);
+
+/* Refuses early what fl_run_save would refuse late: an existing folder (unless `replace`), an unwritable place. */
+fl_status fl_run_prepare_save(fl_run *run, int replace);
+/* Writes the result folder named by `output`: all of it, or nothing. */
+fl_status fl_run_save(fl_run *run);
+
+const char *fl_run_name(const fl_run *run);      /* the run's name in tables */
+const char *fl_run_output(const fl_run *run);    /* the result folder, "" if none was asked for */
+const char *fl_run_algorithm(const fl_run *run); /* the method's name */
+size_t fl_run_rounds(const fl_run *run);         /* rounds planned */
+size_t fl_run_clients(const fl_run *run);
+size_t fl_run_parameters(const fl_run *run); /* length of the model vector */
+fl_stop fl_run_stopped_by(const fl_run *run);
+const fl_row *fl_run_row(const fl_run *run);                /* the newest measured row; NULL before the first */
+size_t fl_run_rows(const fl_run *run, const fl_row **rows); /* all of them */
+/* Target k: its accuracy and the first measured round that reached it, SIZE_MAX if none has. 0 past the last one. */
+int fl_run_target(const fl_run *run, size_t k, double *accuracy, size_t *round);
+/* Copies the global model, converted to double; returns its length. `out` may be NULL. */
+size_t fl_run_model(const fl_run *run, double *out, size_t capacity);
+
+/* ---- looking into things ------------------------------------------------------------------------------- */
+
+/* What there is: kind NULL lists the kinds, name NULL one kind, else one thing with its parameters. */
+fl_status fl_list(fl_ctx *ctx, const char *kind, const char *name, fl_text_fn *out, void *arg);
+
+/* The data set and partition of a configuration: sizes, label histogram per client. `clients` limits the rows.
+ * `partition_json`, if not NULL, is a file to write the partition to (client -> sample indices). */
+fl_status fl_data_describe(fl_config *cfg, size_t clients, const char *partition_json, fl_text_fn *out, void *arg);
+
+/* Runs one golden case (a JSON file with an exact trajectory) and compares. FL_OK: agrees within the tolerance.
+ * `error` receives the largest relative error (NaN when the case could not run at all). */
+fl_status fl_verify(fl_ctx *ctx, const char *path, double tolerance, double *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,165 @@
+#include "base/ctx.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ERROR_MAX = 8192, LINE_MAX_LEN = 1024, ALIGN = 64 };
+
+struct fl_ctx {
+    pthread_mutex_t lock; /* guards error and log: workers may fail at the same time */
+    char error[ERROR_MAX];
+    fl_log_fn *log;
+    void *log_arg;
+    atomic_size_t fail_in; /* 0: off */
+};
+
+const char *fl_status_text(fl_status status)
+{
+    static const char *const text[] = {
+#define TEXT(name, sentence) sentence,
+        FL_STATUS_LIST(TEXT)
+#undef TEXT
+    };
+    return (size_t)status < sizeof text / sizeof *text ? text[status] : "unknown status";
+}
+
+fl_ctx *fl_ctx_new(void)
+{
+    fl_ctx *ctx = calloc(1, sizeof *ctx);
+    if (!ctx) return NULL;
+    if (pthread_mutex_init(&ctx->lock, NULL)) {
+        free(ctx);
+        return NULL;
+    }
+    atomic_init(&ctx->fail_in, 0);
+    return ctx;
+}
+
+void fl_ctx_free(fl_ctx *ctx)
+{
+    if (!ctx) return;
+    pthread_mutex_destroy(&ctx->lock);
+    free(ctx);
+}
+
+const char *fl_ctx_error(const fl_ctx *ctx) { return ctx->error; }
+
+void fl_ctx_on_log(fl_ctx *ctx, fl_log_fn *fn, void *arg)
+{
+    ctx->log = fn;
+    ctx->log_arg = arg;
+}
+
+fl_status fli_fail(fl_ctx *ctx, fl_status status, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    pthread_mutex_lock(&ctx->lock);
+    if (!ctx->error[0]) vsnprintf(ctx->error, ERROR_MAX, fmt, ap);
+    pthread_mutex_unlock(&ctx->lock);
+    va_end(ap);
+    return status;
+}
+
+fl_status fli_fail_alsov(fl_ctx *ctx, fl_status status, const char *fmt, va_list ap)
+{
+    pthread_mutex_lock(&ctx->lock);
+    size_t used = strlen(ctx->error);
+    if (used && used + 1 < ERROR_MAX) ctx->error[used++] = '\n';
+    vsnprintf(ctx->error + used, ERROR_MAX - used, fmt, ap);
+    pthread_mutex_unlock(&ctx->lock);
+    return status;
+}
+
+fl_status fli_fail_also(fl_ctx *ctx, fl_status status, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fli_fail_alsov(ctx, status, fmt, ap);
+    va_end(ap);
+    return status;
+}
+
+void fli_clear(fl_ctx *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    ctx->error[0] = 0;
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+void fli_log(fl_ctx *ctx, fl_log_level level, const char *fmt, ...)
+{
+    char line[LINE_MAX_LEN];
+    va_list ap;
+    if (!ctx->log) return;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    pthread_mutex_lock(&ctx->lock);
+    ctx->log(ctx->log_arg, level, line);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+void fli_ctx_fail_alloc(fl_ctx *ctx, size_t k) { atomic_store(&ctx->fail_in, k); }
+
+/* Whether the torture test wants this allocation to fail. */
+static int doomed(fl_ctx *ctx)
+{
+    size_t left = atomic_load(&ctx->fail_in);
+    while (left && !atomic_compare_exchange_weak(&ctx->fail_in, &left, left - 1)) {
+    }
+    return left == 1;
+}
+
+void *fli_alloc(fl_ctx *ctx, size_t count, size_t size)
+{
+    void *p = NULL;
+    if (!doomed(ctx) && (!size || count <= (PTRDIFF_MAX - ALIGN) / size)) {
+        size_t bytes = (count * size + ALIGN - 1) / ALIGN * ALIGN;
+        p = aligned_alloc(ALIGN, bytes ? bytes : ALIGN);
+        if (p) return memset(p, 0, bytes ? bytes : ALIGN);
+    }
+    fli_fail(ctx, FL_ENOMEM, "out of memory: %zu x %zu bytes could not be had", count, size);
+    return NULL;
+}
+
+fl_status fli_grow(fl_ctx *ctx, void **p, size_t old, size_t count, size_t size)
+{
+    void *q = fli_alloc(ctx, count, size);
+    if (!q) return FL_ENOMEM;
+    if (*p) memcpy(q, *p, (old < count ? old : count) * size);
+    fli_free(*p);
+    *p = q;
+    return FL_OK;
+}
+
+void fli_free(void *p) { free(p); }
+
+char *fli_strdup(fl_ctx *ctx, const char *s)
+{
+    size_t n = strlen(s) + 1;
+    char *copy = fli_alloc(ctx, n, 1);
+    return copy ? memcpy(copy, s, n) : NULL;
+}
+
+char *fli_strf(fl_ctx *ctx, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n < 0) {
+        fli_fail(ctx, FL_ESYSTEM, "a text could not be formatted");
+        return NULL;
+    }
+    char *s = fli_alloc(ctx, (size_t)n + 1, 1);
+    if (!s) return NULL;
+    va_start(ap, fmt);
+    vsnprintf(s, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    return s;
+}

@@ -1,0 +1,34 @@
+/* The context: last error, log, allocation. Every function that can fail has one at hand. */
+#ifndef FLI_BASE_CTX_H
+#define FLI_BASE_CTX_H
+
+#include "fedloom.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+
+/* Sets the error sentence and returns `status`, so that `return fli_fail(ctx, FL_EIO, "...")` reads well. Safe from
+ * worker threads: the first failure wins until fli_clear. */
+fl_status fli_fail(fl_ctx *ctx, fl_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Adds a further sentence on its own line (a configuration reports all its problems at once). */
+fl_status fli_fail_also(fl_ctx *ctx, fl_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+fl_status fli_fail_alsov(fl_ctx *ctx, fl_status status, const char *fmt, va_list ap);
+/* Forgets the last error. Public entry points call it first. */
+void fli_clear(fl_ctx *ctx);
+
+void fli_log(fl_ctx *ctx, fl_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Zeroed memory for count * size bytes, aligned to 64; NULL with the error set when there is none (or the product
+ * overflows). Never returns NULL for 0 bytes. Release with fli_free. */
+void *fli_alloc(fl_ctx *ctx, size_t count, size_t size);
+/* Grows *p (allocated by fli_alloc, or NULL) from `old` to `count` elements, keeping the contents, zeroing the rest. */
+fl_status fli_grow(fl_ctx *ctx, void **p, size_t old, size_t count, size_t size);
+void fli_free(void *p);
+char *fli_strdup(fl_ctx *ctx, const char *s);
+/* Formatted string on the heap; NULL with the error set when out of memory. */
+char *fli_strf(fl_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* For torture tests: the k-th allocation from now fails (k = 1 is the next one; 0 turns it off). */
+void fli_ctx_fail_alloc(fl_ctx *ctx, size_t k);
+
+#endif

@@ -1,0 +1,31 @@
+/* Writing files and folders so that a failure is noticed and nothing half-written passes for a result. */
+#ifndef FLI_BASE_FILE_H
+#define FLI_BASE_FILE_H
+
+#include "base/ctx.h"
+
+#include <stdio.h>
+
+/* A file being written. Errors are sticky and surface at close, which also flushes to the disk. */
+typedef struct {
+    fl_ctx *ctx;
+    char *path;
+    FILE *f;
+    int error; /* errno of the first failure */
+} fli_out;
+
+fl_status fli_out_open(fl_ctx *ctx, const char *path, fli_out *out);
+void fli_out_text(fli_out *out, const char *s);
+void fli_out_bytes(fli_out *out, const void *p, size_t n);
+void fli_out_printf(fli_out *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* FL_EIO with the file's name and the reason if anything failed since open; the file is then removed. */
+fl_status fli_out_close(fli_out *out);
+
+/* Creates a folder and its parents. An existing folder is fine. */
+fl_status fli_make_folders(fl_ctx *ctx, const char *path);
+/* Removes a folder with the plain files and folders in it. A missing one is fine. */
+fl_status fli_remove_folder(fl_ctx *ctx, const char *path);
+/* 0: nothing there, 1: a folder, 2: something else. */
+int fli_path_kind(const char *path);
+
+#endif

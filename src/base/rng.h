@@ -1,0 +1,52 @@
+/* Random numbers that depend on what they are for, never on who draws them or when.
+ *
+ * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3, SC 2011) maps a 128-bit counter
+ * under a 64-bit key to 128 random bits. The seed is the key; the counter is (block, purpose, round, client), so two streams
+ * with different keys never overlap and a stream costs nothing to make. */
+#ifndef FLI_BASE_RNG_H
+#define FLI_BASE_RNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a stream is for. Values are part of the results: never renumber, only append. */
+typedef enum {
+    FLI_RNG_DATA = 1,  /* generators: (item, client) */
+    FLI_RNG_PARTITION, /* partitioners: (attempt, 0) */
+    FLI_RNG_SPLIT,     /* per-client train/test split: (0, client) */
+    FLI_RNG_INIT,      /* start model */
+    FLI_RNG_COHORT,    /* who takes part: (round, 0) */
+    FLI_RNG_STEPS,     /* heterogeneous local updates: (round, client) */
+    FLI_RNG_BATCH,     /* mini-batches: (round, client) */
+    FLI_RNG_ALGO,      /* an algorithm's own coins: (round, 0) */
+    FLI_RNG_PROBE,     /* power iteration and the like */
+    FLI_RNG_TEST       /* tests */
+} fli_rng_purpose;
+
+typedef struct {
+    uint32_t key[2];
+    uint32_t ctr[4]; /* block, purpose, round, client */
+    uint32_t out[4];
+    unsigned left; /* unused words in out */
+    double spare;  /* second normal of a pair */
+    int has_spare;
+} fli_rng;
+
+void fli_rng_init(fli_rng *r, uint64_t seed, fli_rng_purpose purpose, uint32_t round, uint32_t client);
+
+uint32_t fli_rng_u32(fli_rng *r);
+uint64_t fli_rng_u64(fli_rng *r);
+double fli_rng_uniform(fli_rng *r);                     /* [0, 1), 53 bits */
+double fli_rng_range(fli_rng *r, double lo, double hi); /* [lo, hi) */
+uint64_t fli_rng_below(fli_rng *r, uint64_t n);         /* 0 .. n-1 without bias; n >= 1 */
+double fli_rng_normal(fli_rng *r);                      /* N(0, 1), Box-Muller */
+double fli_rng_gamma(fli_rng *r, double shape);         /* scale 1; Marsaglia and Tsang 2000 */
+/* Dirichlet(alpha, ..., alpha); never all zero, also for tiny alpha. */
+void fli_rng_dirichlet(fli_rng *r, double alpha, size_t n, double *p);
+double fli_rng_student(fli_rng *r, double dof); /* Student's t */
+void fli_rng_shuffle(fli_rng *r, size_t n, uint32_t *v);
+void fli_rng_permutation(fli_rng *r, size_t n, uint32_t *v); /* v = a random order of 0 .. n-1 */
+/* m distinct numbers of 0 .. n-1, ascending, every subset equally likely; cheap whatever n is. m <= n. */
+void fli_rng_sample(fli_rng *r, size_t n, size_t m, uint32_t *v);
+
+#endif

@@ -1,0 +1,96 @@
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void fli_text_init(fli_text *t, fl_ctx *ctx)
+{
+    memset(t, 0, sizeof *t);
+    t->ctx = ctx;
+}
+
+void fli_text_fini(fli_text *t)
+{
+    fli_free(t->s);
+    t->s = NULL;
+}
+
+static int reserve(fli_text *t, size_t more)
+{
+    size_t want = t->n + more + 1;
+    if (t->failed) return 0;
+    if (want <= t->capacity) return 1;
+    size_t capacity = want < 256 ? 256 : want + want / 2;
+    if (fli_grow(t->ctx, (void **)&t->s, t->n, capacity, 1)) {
+        t->failed = 1;
+        return 0;
+    }
+    t->capacity = capacity;
+    return 1;
+}
+
+void fli_text_addn(fli_text *t, const char *s, size_t n)
+{
+    if (!reserve(t, n)) return;
+    memcpy(t->s + t->n, s, n);
+    t->n += n;
+    t->s[t->n] = 0;
+}
+
+void fli_text_add(fli_text *t, const char *s) { fli_text_addn(t, s, strlen(s)); }
+
+void fli_text_addf(fli_text *t, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n < 0 || !reserve(t, (size_t)n)) return;
+    va_start(ap, fmt);
+    vsnprintf(t->s + t->n, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    t->n += (size_t)n;
+}
+
+const char *fli_text_get(const fli_text *t) { return t->s ? t->s : ""; }
+
+fl_status fli_text_ok(const fli_text *t) { return t->failed ? FL_ENOMEM : FL_OK; }
+
+/* Edit distance (insert, delete, replace, swap of neighbours), given up at `limit`. */
+static size_t distance(const char *a, const char *b, size_t limit)
+{
+    enum { LONGEST = 63 };
+    size_t n = strlen(a), m = strlen(b);
+    size_t d[3][LONGEST + 1];
+    if (n > LONGEST || m > LONGEST || (n > m ? n - m : m - n) > limit) return limit + 1;
+    for (size_t j = 0; j <= m; j++) d[0][j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t *now = d[i % 3], *above = d[(i + 2) % 3], *above2 = d[(i + 1) % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = above[j - 1] + (a[i - 1] != b[j - 1]);
+            if (above[j] + 1 < best) best = above[j] + 1;
+            if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && above2[j - 2] + 1 < best)
+                best = above2[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return d[n % 3][m];
+}
+
+const char *fli_nearest(const char *word, fli_name_fn *next, const void *arg)
+{
+    size_t n = strlen(word), limit = n < 4 ? 1 : n < 8 ? 2 : 3;
+    const char *best = NULL, *name;
+    size_t best_distance = limit + 1;
+    for (size_t i = 0; (name = next(arg, i)); i++) {
+        size_t d = distance(word, name, limit);
+        if (n >= 3 && d > 1 && !strncmp(word, name, n)) d = 1; /* an abbreviation */
+        if (d < best_distance) {
+            best_distance = d;
+            best = name;
+        }
+    }
+    return best;
+}

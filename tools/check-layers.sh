@@ -1,0 +1,42 @@
+#!/bin/sh
+# A folder of src may include only what stands above it in this list. src/cli sees the public header alone.
+set -eu
+cd "$(dirname "$0")/.."
+order="base vec data model local algo exec run"
+bad=0
+complain() { echo "layers: $1"; bad=1; }
+
+allowed=""
+for layer in $order; do
+    allowed="$allowed $layer"
+    for file in src/"$layer"/*.c src/"$layer"/*.h src/"$layer"/*.inc; do
+        [ -e "$file" ] || continue
+        for used in $(sed -n 's|^#include "\([a-z_]*\)/.*|\1|p' "$file" | sort -u); do
+            case " $allowed " in
+            *" $used "*) ;;
+            *) complain "$file includes $used/, which does not stand above $layer/" ;;
+            esac
+        done
+    done
+done
+
+for file in src/cli/*.c src/cli/*.h; do
+    if grep -n '^#include "[a-z_]*/' "$file"; then complain "$file includes an internal header"; fi
+done
+
+# An algorithm poses problems and reads answers: no allocation, output, locks, files or preprocessor conditions.
+for file in src/algo/*.c; do
+    if grep -nE '\b(malloc|calloc|free|fli_alloc|fli_free|printf|fprintf|fli_log|pthread_[a-z]+|fopen|open)\(|^#if' "$file"; then
+        complain "$file does what an algorithm must not"
+    fi
+done
+
+# The library never prints, exits or aborts.
+for file in src/base/*.c src/vec/*.c src/data/*.c src/model/*.c src/local/*.c src/algo/*.c src/exec/*.c src/run/*.c; do
+    if grep -nE '\b(printf|puts|perror|exit|abort|assert)\(' "$file" | grep -vE 'static_assert|[a-z]printf'; then
+        complain "$file prints, exits or aborts"
+    fi
+done
+
+[ "$bad" = 0 ] && echo "layers: ok"
+exit "$bad"

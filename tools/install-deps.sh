@@ -1,0 +1,25 @@
+#!/bin/sh
+# Installs the Debian packages that fedloom is built with and run on, if any is missing. Needs root or sudo only then.
+# --dev adds what the checks need: clang, clang-format.
+set -eu
+packages="cmake make gcc libc6-dev pkg-config libopenblas-pthread-dev zlib1g-dev liblzma-dev libyaml-dev libjansson-dev
+          libcmocka-dev dataset-fashion-mnist"
+[ "${1:-}" = --dev ] && packages="$packages clang clang-format"
+
+missing=""
+for p in $packages; do
+    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $p"
+done
+[ -n "$missing" ] || exit 0
+
+sudo=""
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || { echo "missing packages, and neither root nor sudo to install them:$missing" >&2; exit 1; }
+    sudo=sudo
+fi
+echo "installing:$missing"
+# A package list fetched earlier may be stale or absent: ask for the packages first, refresh and ask again if that fails.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+install() { $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing >"$log" 2>&1; }
+install || { $sudo apt-get update >"$log" 2>&1 && install; } || { cat "$log" >&2; exit 1; }
