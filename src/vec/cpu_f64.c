@@ -1,0 +1,8 @@
+/* Double precision on the CPU. */
+#define REAL      double
+#define REAL_EXP  exp
+#define REAL_GEMM cblas_dgemm
+#define REAL_GEMV cblas_dgemv
+#define OPS       fli_ops_f64
+#define OPS_NAME  "f64"
+#include "vec/cpu.inc"

@@ -1,0 +1,81 @@
+/* The arithmetic of one backend, as a table. Everything that touches the reals of a model goes through it, so the same engine
+ * runs in f32 and f64, and a further device is one more table.
+ *
+ * Vectors and matrices are plain memory (`void *`) of `size`-byte reals; matrices are row-major. Scalars are double. Results
+ * do not depend on the thread that computes them. Unless a comment says otherwise, outputs must not overlap inputs. */
+#ifndef FLI_VEC_OPS_H
+#define FLI_VEC_OPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* One step of momentum SGD on  f + wd/2 ||z||^2 + <shift, z> + rho/2 ||z - anchor||^2, fused into one pass:
+ *     d = grad + wd z + shift + rho (z - anchor);  m = momentum m + d;  z = z - lr m      (m = d without momentum) */
+typedef struct {
+    double lr, wd, rho, momentum;
+    const void *grad;
+    const void *shift;  /* NULL: none */
+    const void *anchor; /* NULL: none (rho is then ignored) */
+    void *buffer;       /* m; NULL: no momentum */
+} fli_sgd_step;
+
+typedef struct fli_ops {
+    const char *name; /* "f32", "f64" */
+    size_t size;      /* bytes per real */
+
+    /* ---- vectors ---- */
+    void (*fill)(size_t n, double a, void *y);
+    void (*axpy)(size_t n, double a, const void *x, void *y); /* y += a x */
+    /* out = a x + b y; out may be x or y */
+    void (*lin)(size_t n, double a, const void *x, double b, const void *y, void *out);
+    void (*scale)(size_t n, double a, void *y);            /* y *= a */
+    double (*dot)(size_t n, const void *x, const void *y); /* summed in double */
+    int (*finite)(size_t n, const void *x);                /* no NaN, no infinity */
+    void (*from_f64)(size_t n, const double *x, void *y);
+    void (*to_f64)(size_t n, const void *x, double *y);
+    void (*sgd)(size_t n, const fli_sgd_step *step, void *z);
+
+    /* ---- dense algebra ---- */
+    /* C = alpha op(A) op(B) + beta C; op(A) is m x k, op(B) k x n, C m x n; ld* are row strides */
+    void (*gemm)(int ta, int tb, size_t m, size_t n, size_t k, double alpha, const void *a, size_t lda, const void *b,
+                 size_t ldb, double beta, void *c, size_t ldc);
+    /* y = alpha op(A) x + beta y; A is m x n */
+    void (*gemv)(int ta, size_t m, size_t n, double alpha, const void *a, size_t lda, const void *x, double beta,
+                 void *y);
+
+    /* ---- networks ---- */
+    void (*add_bias)(size_t rows, size_t cols, const void *bias, void *z);      /* z += bias on every row */
+    void (*add_bias_relu)(size_t rows, size_t cols, const void *bias, void *z); /* z = max(0, z + bias) */
+    void (*relu_mask)(size_t n, const void *h, void *d);                        /* d = 0 where h <= 0 */
+    void (*col_sum)(size_t rows, size_t cols, const void *z, void *out);        /* out = column sums */
+    /* z: logits (rows x classes) in, (softmax - onehot) * scale out. Returns the summed cross-entropy; *correct is the number
+     * of rows whose largest logit is the label's (the first one on ties). */
+    double (*softmax_xent)(size_t rows, size_t classes, const int32_t *label, double scale, void *z, size_t *correct);
+    /* the same loss and count, z untouched; for evaluation */
+    double (*softmax_loss)(size_t rows, size_t classes, const int32_t *label, const void *z, size_t *correct);
+    /* z: logits in, probabilities out */
+    void (*softmax)(size_t rows, size_t classes, void *z);
+    /* two classes by one logit: z[i] in, (sigmoid(z[i]) - label[i]) * scale out. Returns the summed loss. */
+    double (*logistic_xent)(size_t rows, const int32_t *label, double scale, void *z, size_t *correct);
+
+    /* ---- samples: row r of out = row idx[r] of x (row length dim), times scale plus shift per segment ---- */
+    /* A row consists of `segments` runs of dim/segments features with one (scale, shift) each. scale NULL: as it is. */
+    void (*gather_u8)(size_t rows, size_t dim, const uint8_t *x, const uint32_t *idx, size_t segments,
+                      const double *scale, const double *shift, void *out);
+    void (*gather_f32)(size_t rows, size_t dim, const float *x, const uint32_t *idx, size_t segments,
+                       const double *scale, const double *shift, void *out);
+    void (*gather_f64)(size_t rows, size_t dim, const double *x, const uint32_t *idx, size_t segments,
+                       const double *scale, const double *shift, void *out);
+} fli_ops;
+
+extern const fli_ops fli_ops_f32, fli_ops_f64;
+extern const fli_ops *const fli_ops_list[]; /* NULL-terminated */
+
+const fli_ops *fli_ops_find(const char *name); /* NULL if there is none */
+
+/* Sets BLAS up, once per process: one thread per call. Whoever computes calls it first (fli_model_new does). */
+void fli_blas_prepare(void);
+/* Whether BLAS may be called from several threads at once. A serial build of OpenBLAS may not: it returns wrong numbers. */
+int fli_blas_thread_safe(void);
+
+#endif

@@ -1,0 +1,538 @@
+/* Every vector backend against plain loops in (long) double. A new backend is tested by being listed. */
+#include "check.h"
+
+#include "base/rng.h"
+#include "vec/ops.h"
+
+#include <float.h>
+
+enum { GUARD = 8 };
+static const double guard_value = 12345;
+static const size_t sizes[] = {0, 1, 3, 15, 16, 17, 31, 33, 1000};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+static double eps(const fli_ops *o) { return o->size == 4 ? FLT_EPSILON : DBL_EPSILON; }
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+/* Normal numbers that are the same in every precision. */
+static double *draw(uint32_t stream, size_t n)
+{
+    double *x = malloc((n + 1) * sizeof *x);
+    fli_rng r;
+    fli_rng_init(&r, 1, FLI_RNG_TEST, stream, 0);
+    for (size_t i = 0; i < n; i++) x[i] = (double)(float)fli_rng_normal(&r);
+    return x;
+}
+
+/* The backend's reals with a guard behind them. */
+static void *reals(const fli_ops *o, size_t n, const double *x)
+{
+    double guard[GUARD];
+    char *p = malloc((n + GUARD) * o->size);
+    for (size_t i = 0; i < GUARD; i++) guard[i] = guard_value;
+    o->from_f64(n, x, p);
+    o->from_f64(GUARD, guard, p + n * o->size);
+    return p;
+}
+
+static void check_guard(const fli_ops *o, size_t n, const void *p)
+{
+    double guard[GUARD];
+    o->to_f64(GUARD, (const char *)p + n * o->size, guard);
+    for (size_t i = 0; i < GUARD; i++) assert_true(guard[i] == guard_value);
+}
+
+/* got equals want up to `units` roundings of numbers of size 1 + |want|; NaN equals NaN; the guard is untouched. */
+static void check(const fli_ops *o, const char *what, size_t n, const void *got, const double *want, double units)
+{
+    double *x = malloc((n + 1) * sizeof *x);
+    o->to_f64(n, got, x);
+    for (size_t i = 0; i < n; i++) {
+        if (x[i] == want[i] || (isnan(x[i]) && isnan(want[i]))) continue;
+        if (!(fabs(x[i] - want[i]) <= units * eps(o) * (1 + fabs(want[i]))))
+            fail_msg("%s %s, n = %zu: [%zu] is %.17g, expected %.17g", o->name, what, n, i, x[i], want[i]);
+    }
+    check_guard(o, n, got);
+    free(x);
+}
+
+/* ---- vectors ------------------------------------------------------------------------------------------- */
+
+static void one_vector(const fli_ops *o, size_t n)
+{
+    double *x = draw(1, n), *y = draw(2, n), *want = malloc((n + 1) * sizeof *want);
+    void *rx = reals(o, n, x), *ry = reals(o, n, y), *rz = reals(o, n, x);
+
+    check(o, "from_f64", n, rx, x, 0);
+    for (size_t i = 0; i < n; i++) want[i] = -2.5;
+    o->fill(n, -2.5, rz);
+    check(o, "fill", n, rz, want, 0);
+
+    for (size_t i = 0; i < n; i++) want[i] = y[i] + 0.3 * x[i];
+    o->from_f64(n, y, rz);
+    o->axpy(n, 0.3, rx, rz);
+    check(o, "axpy", n, rz, want, 4);
+
+    for (size_t i = 0; i < n; i++) want[i] = 0.3 * x[i] - 1.7 * y[i];
+    o->lin(n, 0.3, rx, -1.7, ry, rz);
+    check(o, "lin", n, rz, want, 8);
+    o->from_f64(n, x, rz);
+    o->lin(n, 0.3, rz, -1.7, ry, rz);
+    check(o, "lin into x", n, rz, want, 8);
+    o->from_f64(n, y, rz);
+    o->lin(n, 0.3, rx, -1.7, rz, rz);
+    check(o, "lin into y", n, rz, want, 8);
+    check(o, "lin keeps x", n, rx, x, 0);
+    check(o, "lin keeps y", n, ry, y, 0);
+
+    for (size_t i = 0; i < n; i++) want[i] = -0.7 * x[i];
+    o->from_f64(n, x, rz);
+    o->scale(n, -0.7, rz);
+    check(o, "scale", n, rz, want, 4);
+
+    long double sum = 0, size = 0;
+    for (size_t i = 0; i < n; i++) sum += (long double)x[i] * y[i];
+    for (size_t i = 0; i < n; i++) size += fabsl((long double)x[i] * y[i]);
+    assert_near(o->dot(n, rx, ry), (double)sum,
+                (double)size * DBL_EPSILON * (double)(n + 1)); /* double, also for f32 */
+
+    free(x);
+    free(y);
+    free(want);
+    free(rx);
+    free(ry);
+    free(rz);
+}
+
+static void vectors(void **state)
+{
+    (void)state;
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+        for (size_t i = 0; i < SIZES; i++) one_vector(o, sizes[i]);
+}
+
+static void finiteness(void **state)
+{
+    (void)state;
+    const double bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+        for (size_t k = 0; k < SIZES; k++) {
+            size_t n = sizes[k];
+            double *x = draw(3, n), top = o->size == 4 ? (double)FLT_MAX : DBL_MAX;
+            if (n) x[n / 2] = top, x[n - 1] = -top;
+            void *r = reals(o, n, x);
+            assert_int_equal(o->finite(n, r), 1);
+            for (size_t i = 0; i<n; i += n> 100 ? 37 : 1)
+                for (size_t b = 0; b < 4; b++) {
+                    o->from_f64(1, &bad[b], (char *)r + i * o->size);
+                    assert_int_equal(o->finite(n, r), 0);
+                    assert_int_equal(o->finite(i, r), 1); /* behind the end nothing counts */
+                    o->from_f64(1, &x[i], (char *)r + i * o->size);
+                }
+            free(x);
+            free(r);
+        }
+}
+
+/* An infinity of each sign must not cancel. */
+static void finiteness_opposite(void **state)
+{
+    (void)state;
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++) {
+        double x[64] = {0};
+        x[0] = INFINITY;
+        x[32] = -INFINITY;
+        void *r = reals(o, 64, x);
+        assert_int_equal(o->finite(64, r), 0);
+        free(r);
+    }
+}
+
+static void sgd_combination(const fli_ops *o, size_t n, int which)
+{
+    double *z = draw(4, n), *g = draw(5, n), *shift = draw(6, n), *anchor = draw(7, n), *m = calloc(n + 1, sizeof *m);
+    void *rz = reals(o, n, z), *rg = reals(o, n, g), *rs = reals(o, n, shift), *ra = reals(o, n, anchor),
+         *rm = reals(o, n, m);
+    fli_sgd_step step = {.lr = 0.125, .wd = 0.5, .rho = 0.25, .momentum = 0.75, .grad = rg};
+    if (which & 4) step.shift = rs;
+    if (which & 2) step.anchor = ra;
+    if (which & 1) step.buffer = rm;
+    for (int k = 0; k < 3; k++) {
+        o->sgd(n, &step, rz);
+        for (size_t i = 0; i < n; i++) {
+            double d = g[i] + 0.5 * z[i];
+            if (which & 4) d += shift[i];
+            if (which & 2) d += 0.25 * (z[i] - anchor[i]);
+            if (which & 1) d = m[i] = 0.75 * m[i] + d;
+            z[i] -= 0.125 * d;
+        }
+    }
+    check(o, "sgd", n, rz, z, 40);
+    check(o, "sgd momentum", n, rm, m, 40);
+    check(o, "sgd gradient", n, rg, g, 0);
+    check(o, "sgd shift", n, rs, shift, 0);
+    check(o, "sgd anchor", n, ra, anchor, 0);
+    free(z), free(g), free(shift), free(anchor), free(m);
+    free(rz), free(rg), free(rs), free(ra), free(rm);
+}
+
+static void sgd(void **state)
+{
+    (void)state;
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+        for (size_t i = 0; i < SIZES; i++)
+            for (int which = 0; which < 8; which++) sgd_combination(o, sizes[i], which);
+}
+
+/* ---- dense algebra ------------------------------------------------------------------------------------- */
+
+/* Element (i, j) of op(A). */
+static double element(const double *a, size_t ld, int transposed, size_t i, size_t j)
+{
+    return transposed ? a[j * ld + i] : a[i * ld + j];
+}
+
+static void gemm_case(const fli_ops *o, int ta, int tb, size_t m, size_t n, size_t k, double beta, size_t pad)
+{
+    size_t lda = (ta ? m : k) + pad, ldb = (tb ? k : n) + pad, ldc = n + pad;
+    size_t na = (ta ? k : m) * lda, nb = (tb ? n : k) * ldb, nc = m * ldc;
+    double *a = draw(8, na), *b = draw(9, nb), *c = draw(10, nc), *want = malloc((nc + 1) * sizeof *want);
+    for (size_t i = 0; i < m && beta == 0; i++)
+        for (size_t j = 0; j < n; j++) c[i * ldc + j] = NAN; /* must be overwritten, not multiplied by 0 */
+    memcpy(want, c, nc * sizeof *c);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (size_t t = 0; t < k; t++) sum += element(a, lda, ta, i, t) * element(b, ldb, tb, t, j);
+            want[i * ldc + j] = 0.5 * sum + (beta == 0 ? 0 : beta * c[i * ldc + j]);
+        }
+    void *ra = reals(o, na, a), *rb = reals(o, nb, b), *rc = reals(o, nc, c);
+    o->gemm(ta, tb, m, n, k, 0.5, ra, lda, rb, ldb, beta, rc, ldc);
+    check(o, "gemm", nc, rc, want, 20 * (double)(k + 1));
+    check(o, "gemm A", na, ra, a, 0);
+    check(o, "gemm B", nb, rb, b, 0);
+    free(a), free(b), free(c), free(want), free(ra), free(rb), free(rc);
+}
+
+static void gemm(void **state)
+{
+    (void)state;
+    static const size_t shape[][3] = {{1, 1, 1},   {3, 5, 2},    {1, 17, 33}, {31, 1, 16},
+                                      {16, 15, 1}, {33, 17, 31}, {70, 65, 40}};
+    static const double beta[] = {0, 1, -0.5};
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+        for (int t = 0; t < 4; t++)
+            for (size_t s = 0; s < sizeof shape / sizeof *shape; s++)
+                for (size_t b = 0; b < 3; b++)
+                    for (size_t pad = 0; pad < 6; pad += 5)
+                        gemm_case(o, t & 1, t >> 1, shape[s][0], shape[s][1], shape[s][2], beta[b], pad);
+}
+
+static void gemv_case(const fli_ops *o, int ta, size_t m, size_t n, double beta, size_t pad)
+{
+    size_t lda = n + pad, in = ta ? m : n, out = ta ? n : m;
+    double *a = draw(11, m * lda), *x = draw(12, in), *y = draw(13, out), *want = malloc((out + 1) * sizeof *want);
+    for (size_t i = 0; i < out && beta == 0; i++) y[i] = NAN;
+    for (size_t i = 0; i < out; i++) {
+        double sum = 0;
+        for (size_t t = 0; t < in; t++) sum += element(a, lda, ta, i, t) * x[t];
+        want[i] = 0.5 * sum + (beta == 0 ? 0 : beta * y[i]);
+    }
+    void *ra = reals(o, m * lda, a), *rx = reals(o, in, x), *ry = reals(o, out, y);
+    o->gemv(ta, m, n, 0.5, ra, lda, rx, beta, ry);
+    check(o, "gemv", out, ry, want, 20 * (double)(in + 1));
+    free(a), free(x), free(y), free(want), free(ra), free(rx), free(ry);
+}
+
+static void gemv(void **state)
+{
+    (void)state;
+    static const size_t size[] = {1, 3, 16, 33, 200};
+    static const double beta[] = {0, 1, -0.5};
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+        for (int t = 0; t < 2; t++)
+            for (size_t i = 0; i < 5; i++)
+                for (size_t j = 0; j < 5; j++)
+                    for (size_t b = 0; b < 3; b++)
+                        for (size_t pad = 0; pad < 4; pad += 3) gemv_case(o, t, size[i], size[j], beta[b], pad);
+}
+
+/* ---- networks ------------------------------------------------------------------------------------------ */
+
+static void bias_case(const fli_ops *o, size_t rows, size_t cols)
+{
+    size_t n = rows * cols;
+    double *z = draw(14, n), *bias = draw(15, cols), *want = malloc((n + cols + 1) * sizeof *want);
+    if (n > 2) z[1] = NAN, z[n - 1] = -INFINITY;
+    void *rz = reals(o, n, z), *rb = reals(o, cols, bias);
+    for (size_t i = 0; i < n; i++) want[i] = z[i] + bias[i % cols];
+    o->add_bias(rows, cols, rb, rz);
+    check(o, "add_bias", n, rz, want, 4);
+
+    for (size_t i = 0; i < n; i++) want[i] = isnan(want[i]) ? NAN : fmax(0, want[i]); /* a NaN stays */
+    o->from_f64(n, z, rz);
+    o->add_bias_relu(rows, cols, rb, rz);
+    check(o, "add_bias_relu", n, rz, want, 4);
+
+    double *h = draw(16, n), *d = draw(17, n);
+    for (size_t i = 0; i < n; i += 3) h[i] = 0;
+    void *rh = reals(o, n, h), *rd = reals(o, n, d);
+    for (size_t i = 0; i < n; i++) want[i] = h[i] > 0 ? d[i] : 0;
+    o->relu_mask(n, rh, rd);
+    check(o, "relu_mask", n, rd, want, 0);
+
+    for (size_t c = 0; c < cols; c++) {
+        want[c] = 0;
+        for (size_t r = 0; r < rows; r++) want[c] += d[r * cols + c];
+    }
+    double *sum = draw(18, cols);
+    void *rs = reals(o, cols, sum);
+    o->from_f64(n, d, rd);
+    o->col_sum(rows, cols, rd, rs);
+    check(o, "col_sum", cols, rs, want, 4 * (double)(rows + 1));
+    free(z), free(bias), free(want), free(h), free(d), free(sum);
+    free(rz), free(rb), free(rh), free(rd), free(rs);
+}
+
+static void layers(void **state)
+{
+    (void)state;
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+        for (size_t rows = 0; rows < 5; rows += 2)
+            for (size_t i = 1; i < SIZES; i++) bias_case(o, rows, sizes[i]);
+}
+
+/* Logits, labels and what must come of them, all in long double. */
+typedef struct {
+    size_t rows, classes, hits;
+    double *z, *p, *delta; /* logits; softmax; (softmax - onehot) * scale */
+    int32_t *label;
+    double loss;
+} xent;
+
+static xent xent_of(size_t rows, size_t classes, double *z, const int32_t *label, double scale)
+{
+    xent x = {.rows = rows, .classes = classes, .z = z};
+    size_t n = rows * classes;
+    x.p = malloc((n + 1) * sizeof *x.p);
+    x.delta = malloc((n + 1) * sizeof *x.delta);
+    x.label = malloc((rows + 1) * sizeof *x.label);
+    for (size_t r = 0; r < rows; r++) {
+        const double *row = z + r * classes;
+        size_t best = 0, label_r = label ? (size_t)label[r] : (r * 7) % classes;
+        long double sum = 0;
+        for (size_t c = 1; c < classes; c++)
+            if (row[c] > row[best]) best = c;
+        for (size_t c = 0; c < classes; c++) sum += expl((long double)row[c] - row[best]);
+        for (size_t c = 0; c < classes; c++) {
+            x.p[r * classes + c] = (double)(expl((long double)row[c] - row[best]) / sum);
+            x.delta[r * classes + c] = (x.p[r * classes + c] - (c == label_r)) * scale;
+        }
+        x.label[r] = (int32_t)label_r;
+        x.hits += best == label_r;
+        x.loss += (double)(logl(sum) - ((long double)row[label_r] - row[best]));
+    }
+    return x;
+}
+
+static void xent_check(const fli_ops *o, xent *x, double scale)
+{
+    size_t n = x->rows * x->classes, hits = 999;
+    void *z = reals(o, n, x->z);
+    double tolerance = 8 * eps(o) * (double)(n + 4) * (1 + fabs(x->loss) / (double)(x->rows ? x->rows : 1));
+    assert_near(o->softmax_loss(x->rows, x->classes, x->label, z, &hits), x->loss, tolerance);
+    assert_int_equal(hits, x->hits);
+    check(o, "softmax_loss keeps z", n, z, x->z, 0);
+    hits = 999;
+    assert_near(o->softmax_xent(x->rows, x->classes, x->label, scale, z, &hits), x->loss, tolerance);
+    assert_int_equal(hits, x->hits);
+    check(o, "softmax_xent", n, z, x->delta, 16 + (double)x->classes);
+    o->from_f64(n, x->z, z);
+    o->softmax(x->rows, x->classes, z);
+    check(o, "softmax", n, z, x->p, 16 + (double)x->classes);
+    free(z), free(x->p), free(x->delta), free(x->label);
+}
+
+static void softmax(void **state)
+{
+    (void)state;
+    static const size_t classes[] = {2, 3, 10, 16, 17, 33, 1000};
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+        for (size_t rows = 0; rows < 8; rows += 7)
+            for (size_t c = 0; c < 7; c++) {
+                double *z = draw(19, rows * classes[c]);
+                for (size_t i = 0; i < rows * classes[c]; i++) z[i] *= 4;
+                xent x = xent_of(rows, classes[c], z, NULL, 0.25);
+                xent_check(o, &x, 0.25);
+                free(z);
+            }
+}
+
+/* Equal logits: the first counts as the answer, so only label 0 is a hit. */
+static void softmax_ties(void **state)
+{
+    (void)state;
+    double z[12] = {1, 1, 1, 1, 5, 2, 5, 5, 0, 7, 7, 7};
+    const int32_t label[] = {0, 2, 2}, first[] = {1, 0, 1};
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++) {
+        xent x = xent_of(3, 4, z, label, 1);
+        assert_int_equal(x.hits, 1);
+        xent_check(o, &x, 1);
+        x = xent_of(3, 4, z, first, 1);
+        assert_int_equal(x.hits, 2);
+        xent_check(o, &x, 1);
+    }
+}
+
+static void softmax_extremes(void **state)
+{
+    (void)state;
+    double z[12] = {1e4, -1e4, 0, 1e4, -1e4, -1e4, -1e4, 1e4, -1e4, 1e4, 9999, 1e4};
+    const int32_t label[] = {1, 1, 0, 2};
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++) {
+        xent x = xent_of(4, 3, z, label, 0.5);
+        assert_near(x.loss, 6e4 + log(2 + exp(-1)), 1e-9); /* rows 1 to 3: 1e4 - (-1e4) */
+        size_t hits;
+        void *r = reals(o, 12, z);
+        double got = o->softmax_xent(4, 3, label, 0.5, r, &hits);
+        assert_true(isfinite(got));
+        assert_near(got, x.loss, 1e-6 * x.loss);
+        assert_int_equal(hits, x.hits);
+        check(o, "extreme logits", 12, r, x.delta, 32);
+        free(r), free(x.p), free(x.delta), free(x.label);
+    }
+}
+
+/* A NaN among the logits shows in the loss, wherever it is. */
+static void softmax_nan(void **state)
+{
+    (void)state;
+    const int32_t label[] = {1};
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+        for (size_t at = 0; at < 3; at++) {
+            double z[3] = {1, 2, 3};
+            size_t hits;
+            z[at] = NAN;
+            void *r = reals(o, 3, z);
+            assert_true(isnan(o->softmax_loss(1, 3, label, r, &hits)));
+            assert_true(isnan(o->softmax_xent(1, 3, label, 1, r, &hits)));
+            free(r);
+        }
+}
+
+static void logistic(void **state)
+{
+    (void)state;
+    enum { N = 20 };
+    static const double logit[N] = {0,   0,   1,    1,    -1,  -1,  30,   30,   -30,   -30,
+                                    700, 700, -700, -700, 1e4, 1e4, -1e4, -1e4, 0.001, -0.001};
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++) {
+        double z[N], want[N], loss = 0;
+        int32_t label[N];
+        size_t hits = 0, got_hits;
+        for (size_t i = 0; i < N; i++) {
+            z[i] = (double)(float)logit[i];
+            label[i] = (int32_t)(i % 2);
+            long double e = expl(-fabsl(z[i])), s = z[i] >= 0 ? 1 / (1 + e) : e / (1 + e);
+            want[i] = (double)(s - label[i]) * 0.5;
+            loss += (double)(log1pl(e) + (label[i] ? fmaxl(0, -z[i]) : fmaxl(0, z[i])));
+            hits += (z[i] > 0) == label[i];
+        }
+        void *r = reals(o, N, z);
+        assert_near(o->logistic_xent(N, label, 0.5, r, &got_hits), loss, 1e-14 * loss);
+        assert_int_equal(got_hits, hits);
+        check(o, "logistic_xent", N, r, want, 4);
+
+        z[3] = NAN;
+        o->from_f64(N, z, r);
+        assert_true(isnan(o->logistic_xent(N, label, 0.5, r, &got_hits)));
+        o->to_f64(N, r, want);
+        assert_true(isnan(want[3]) && !isnan(want[2]) && !isnan(want[4]));
+        free(r);
+    }
+}
+
+/* ---- samples ------------------------------------------------------------------------------------------- */
+
+static void gather_case(const fli_ops *o, size_t dim, size_t segments)
+{
+    enum { ROWS = 6, STORED = 5 };
+    static const uint32_t idx[ROWS] = {4, 0, 0, 3, 4, 1};
+    double *scale = draw(20, segments), *shift = draw(21, segments), *raw = draw(22, STORED * dim);
+    double *want[3], *zero = calloc(ROWS * dim + 1, sizeof *zero);
+    uint8_t *bytes = malloc(STORED * dim + 1);
+    float *floats = malloc((STORED * dim + 1) * sizeof *floats);
+    for (size_t i = 0; i < STORED * dim; i++) {
+        bytes[i] = (uint8_t)(i * 37 % 256);
+        floats[i] = (float)raw[i];
+    }
+    for (int kind = 0; kind < 3; kind++) {
+        want[kind] = malloc((ROWS * dim + 1) * sizeof(double));
+        for (size_t r = 0; r < ROWS; r++)
+            for (size_t j = 0; j < dim; j++) {
+                size_t at = idx[r] * dim + j, s = segments ? j / (dim / segments) : 0;
+                double v = kind == 0 ? bytes[at] : kind == 1 ? (double)floats[at] : raw[at];
+                want[kind][r * dim + j] = segments ? v * scale[s] + shift[s] : v;
+            }
+    }
+    void *out = reals(o, ROWS * dim, zero);
+    const double *a = segments ? scale : NULL, *b = segments ? shift : NULL;
+    o->gather_u8(ROWS, dim, bytes, idx, segments, a, b, out);
+    check(o, "gather_u8", ROWS * dim, out, want[0], 256);
+    o->gather_f32(ROWS, dim, floats, idx, segments, a, b, out);
+    check(o, "gather_f32", ROWS * dim, out, want[1], 8);
+    o->gather_f64(ROWS, dim, raw, idx, segments, a, b, out);
+    check(o, "gather_f64", ROWS * dim, out, want[2], 8);
+    o->fill(ROWS * dim, 0, out);
+    o->gather_f64(0, dim, raw, idx, segments, a, b, out);
+    check(o, "gather of nothing", ROWS * dim, out, zero, 0);
+    for (int kind = 0; kind < 3; kind++) free(want[kind]);
+    free(scale), free(shift), free(raw), free(zero), free(bytes), free(floats), free(out);
+}
+
+static void gather(void **state)
+{
+    (void)state;
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++) {
+        static const size_t dims[] = {1, 3, 12, 33, 48};
+        for (size_t d = 0; d < 5; d++) {
+            gather_case(o, dims[d], 0);                       /* as they are */
+            gather_case(o, dims[d], 1);                       /* one pair for all features */
+            gather_case(o, dims[d], dims[d]);                 /* one per feature */
+            if (dims[d] % 3 == 0) gather_case(o, dims[d], 3); /* channels */
+        }
+    }
+}
+
+static void names(void **state)
+{
+    (void)state;
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++) {
+        assert_ptr_equal(fli_ops_find(o->name), o);
+        assert_true(o->size == 4 || o->size == 8);
+    }
+    assert_null(fli_ops_find("f16"));
+    assert_null(fli_ops_find(""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names),
+        cmocka_unit_test(vectors),
+        cmocka_unit_test(finiteness),
+        cmocka_unit_test(finiteness_opposite),
+        cmocka_unit_test(sgd),
+        cmocka_unit_test(gemm),
+        cmocka_unit_test(gemv),
+        cmocka_unit_test(layers),
+        cmocka_unit_test(softmax),
+        cmocka_unit_test(softmax_ties),
+        cmocka_unit_test(softmax_extremes),
+        cmocka_unit_test(softmax_nan),
+        cmocka_unit_test(logistic),
+        cmocka_unit_test(gather),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
