@@ -17,7 +17,8 @@
  * (examples/embed.c is that program, complete.) The library never prints, exits or aborts. What can fail
  * returns an fl_status; the context then holds one or more sentences for a person. `free(NULL)` is legal
  * everywhere. A context and what was made from it belong to one thread at a time; only fl_run_stop may be
- * called from another thread or a signal handler. */
+ * called from another thread or a signal handler. Numbers in files are written with a point: a program that calls setlocale
+ * must leave LC_NUMERIC at "C". */
 #ifndef FEDLOOM_H
 #define FEDLOOM_H
 

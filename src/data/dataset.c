@@ -1,0 +1,231 @@
+/* The life of a data set, the checks later stages rely on, and gathering mini-batches out of it. */
+#include "data/dataset.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static const size_t element_size[] = {[FLI_X_U8] = 1, [FLI_X_F32] = sizeof(float), [FLI_X_F64] = sizeof(double)};
+
+fl_status fli_dataset_new(fl_ctx *ctx, fli_xkind kind, size_t n, size_t dim, size_t classes, fli_dataset **out)
+{
+    *out = NULL;
+    if (n >= UINT32_MAX || (n && dim > SIZE_MAX / sizeof(double) / n))
+        return fli_fail(ctx, FL_ENOMEM, "out of memory: a data set of %zu samples of %zu features is too large", n,
+                        dim);
+    fli_dataset *ds = fli_alloc(ctx, 1, sizeof *ds);
+    if (!ds) return FL_ENOMEM;
+    *ds = (fli_dataset){.n = n, .dim = dim, .kind = kind, .classes = classes, .shape = {1, 1, dim}};
+    ds->x = fli_alloc(ctx, n * dim, element_size[kind]);
+    if (classes)
+        ds->label = fli_alloc(ctx, n, sizeof *ds->label);
+    else
+        ds->target = fli_alloc(ctx, n, sizeof *ds->target);
+    if (!ds->x || (!ds->label && !ds->target)) {
+        fli_dataset_free(ds);
+        return FL_ENOMEM;
+    }
+    *out = ds;
+    return FL_OK;
+}
+
+void fli_dataset_free(fli_dataset *ds)
+{
+    if (!ds) return;
+    fli_free(ds->x);
+    fli_free(ds->row);
+    fli_free(ds->col);
+    fli_free(ds->label);
+    fli_free(ds->target);
+    fli_free(ds->group);
+    fli_free(ds->scale);
+    fli_free(ds->shift);
+    fli_free(ds);
+}
+
+/* ---- checks --------------------------------------------------------------------------------------------- */
+
+static fl_status check_sizes(fl_ctx *ctx, const fli_dataset *ds, const char *name)
+{
+    if (!ds->n || !ds->dim)
+        return fli_fail(ctx, FL_EFORMAT, "%s: has %zu samples of %zu features", name, ds->n, ds->dim);
+    if (ds->n >= UINT32_MAX) return fli_fail(ctx, FL_EFORMAT, "%s: has %zu samples, too many to index", name, ds->n);
+    if (ds->shape[0] * ds->shape[1] * ds->shape[2] != ds->dim)
+        return fli_fail(ctx, FL_EFORMAT, "%s: a shape of %zu x %zu x %zu does not hold %zu features", name,
+                        ds->shape[0], ds->shape[1], ds->shape[2], ds->dim);
+    if (ds->scale && (!ds->segments || ds->dim % ds->segments || (!ds->shift && ds->kind != FLI_X_CSR)))
+        return fli_fail(ctx, FL_EFORMAT, "%s: %zu normalisation segments do not fit %zu features", name, ds->segments,
+                        ds->dim);
+    for (size_t k = 0; ds->kind == FLI_X_CSR && ds->scale && ds->shift && k < ds->segments; k++)
+        if (ds->shift[k] != 0)
+            return fli_fail(ctx, FL_EFORMAT, "%s: sparse features can be scaled, but not shifted by %g", name,
+                            ds->shift[k]);
+    if (!ds->label == !ds->target || !ds->label != !ds->classes)
+        return fli_fail(ctx, FL_EFORMAT, "%s: must have either labels and classes or targets", name);
+    return FL_OK;
+}
+
+static fl_status check_answers(fl_ctx *ctx, const fli_dataset *ds, const char *name)
+{
+    for (size_t i = 0; i < ds->n; i++) {
+        if (ds->label && (ds->label[i] < 0 || (size_t)ds->label[i] >= ds->classes))
+            return fli_fail(ctx, FL_EFORMAT, "%s: sample %zu has label %" PRId32 ", not in 0 .. %zu", name, i,
+                            ds->label[i], ds->classes - 1);
+        if (ds->target && !isfinite(ds->target[i]))
+            return fli_fail(ctx, FL_EFORMAT, "%s: sample %zu has target %g, which is not finite", name, i,
+                            ds->target[i]);
+        if (ds->group && (ds->group[i] < 0 || (size_t)ds->group[i] >= ds->groups))
+            return fli_fail(ctx, FL_EFORMAT, "%s: sample %zu is in group %" PRId32 ", one of only %zu", name, i,
+                            ds->group[i], ds->groups);
+    }
+    return FL_OK;
+}
+
+static fl_status check_rows(fl_ctx *ctx, const fli_dataset *ds, const char *name)
+{
+    if (!ds->row || ds->row[0]) return fli_fail(ctx, FL_EFORMAT, "%s: the sparse rows do not start at 0", name);
+    for (size_t i = 0; i < ds->n; i++) {
+        if (ds->row[i + 1] < ds->row[i])
+            return fli_fail(ctx, FL_EFORMAT, "%s: sparse row %zu ends before it starts", name, i);
+        for (size_t k = ds->row[i]; k < ds->row[i + 1]; k++)
+            if (ds->col[k] >= ds->dim || (k > ds->row[i] && ds->col[k] <= ds->col[k - 1]))
+                return fli_fail(ctx, FL_EFORMAT, "%s: sample %zu: feature %" PRIu32 " is out of order or not below %zu",
+                                name, i, ds->col[k], ds->dim);
+    }
+    return FL_OK;
+}
+
+/* Index of the first value that is not finite, `n` if there is none. */
+static size_t first_not_finite(const fli_dataset *ds, size_t n)
+{
+    const float *f = ds->x;
+    const double *d = ds->x;
+    size_t i = 0;
+    if (ds->kind == FLI_X_U8) return n;
+    if (ds->kind == FLI_X_F64)
+        while (i < n && isfinite(d[i])) i++;
+    else
+        while (i < n && isfinite(f[i])) i++;
+    return i;
+}
+
+static fl_status check_values(fl_ctx *ctx, const fli_dataset *ds, const char *name)
+{
+    size_t n = ds->kind == FLI_X_CSR ? ds->row[ds->n] : ds->n * ds->dim;
+    size_t bad = first_not_finite(ds, n), sample = 0;
+    if (bad == n) return FL_OK;
+    if (ds->kind == FLI_X_CSR) {
+        while (ds->row[sample + 1] <= bad) sample++;
+        return fli_fail(ctx, FL_EFORMAT, "%s: sample %zu, feature %" PRIu32 " is not finite", name, sample,
+                        ds->col[bad]);
+    }
+    return fli_fail(ctx, FL_EFORMAT, "%s: sample %zu, feature %zu is not finite", name, bad / ds->dim, bad % ds->dim);
+}
+
+fl_status fli_dataset_check(fl_ctx *ctx, const fli_dataset *ds, const char *name)
+{
+    fl_status s = check_sizes(ctx, ds, name);
+    if (s == FL_OK) s = check_answers(ctx, ds, name);
+    if (s == FL_OK && ds->kind == FLI_X_CSR) s = check_rows(ctx, ds, name);
+    if (s == FL_OK) s = check_values(ctx, ds, name);
+    return s;
+}
+
+/* ---- looking at samples --------------------------------------------------------------------------------- */
+
+/* Sparse rows are scaled only: a shift would make every zero a non-zero. */
+static double sparse_scale(const fli_dataset *ds, size_t feature)
+{
+    return ds->scale ? ds->scale[feature / (ds->dim / ds->segments)] : 1;
+}
+
+static double dense_value(const fli_dataset *ds, size_t at)
+{
+    switch (ds->kind) {
+    case FLI_X_U8: return ((const uint8_t *)ds->x)[at];
+    case FLI_X_F32: return (double)((const float *)ds->x)[at];
+    default: return ((const double *)ds->x)[at];
+    }
+}
+
+void fli_dataset_row(const fli_dataset *ds, size_t i, double *out)
+{
+    if (ds->kind == FLI_X_CSR) {
+        memset(out, 0, ds->dim * sizeof *out);
+        for (size_t k = ds->row[i]; k < ds->row[i + 1]; k++)
+            out[ds->col[k]] = (double)((const float *)ds->x)[k] * sparse_scale(ds, ds->col[k]);
+        return;
+    }
+    for (size_t j = 0; j < ds->dim; j++) {
+        out[j] = dense_value(ds, i * ds->dim + j);
+        if (!ds->scale) continue;
+        size_t segment = j / (ds->dim / ds->segments);
+        out[j] = out[j] * ds->scale[segment] + ds->shift[segment];
+    }
+}
+
+/* ---- batches -------------------------------------------------------------------------------------------- */
+
+fl_status fli_batch_init(fl_ctx *ctx, const fli_ops *ops, size_t dim, size_t capacity, fli_batch *b)
+{
+    *b = (fli_batch){.ops = ops, .dim = dim, .capacity = capacity};
+    if (capacity && dim > SIZE_MAX / ops->size / capacity)
+        return fli_fail(ctx, FL_ENOMEM, "out of memory: a batch of %zu samples of %zu features is too large", capacity,
+                        dim);
+    b->x = fli_alloc(ctx, capacity * dim, ops->size);
+    b->label = fli_alloc(ctx, capacity, sizeof *b->label);
+    b->target = fli_alloc(ctx, capacity, ops->size);
+    if (b->x && b->label && b->target) return FL_OK;
+    fli_batch_fini(b);
+    return FL_ENOMEM;
+}
+
+void fli_batch_fini(fli_batch *b)
+{
+    fli_free(b->x);
+    fli_free(b->label);
+    fli_free(b->target);
+    *b = (fli_batch){0};
+}
+
+static void gather_csr(fli_batch *b, const fli_dataset *ds, const uint32_t *idx)
+{
+    const float *value = ds->x;
+    memset(b->x, 0, b->n * b->dim * b->ops->size);
+    for (size_t r = 0; r < b->n; r++)
+        for (size_t k = ds->row[idx[r]]; k < ds->row[idx[r] + 1]; k++) {
+            size_t at = r * b->dim + ds->col[k];
+            double v = (double)value[k] * sparse_scale(ds, ds->col[k]);
+            if (b->ops->size == sizeof(float))
+                ((float *)b->x)[at] = (float)v;
+            else
+                ((double *)b->x)[at] = v;
+        }
+}
+
+static void gather_targets(fli_batch *b, const fli_dataset *ds, const uint32_t *idx)
+{
+    enum { PIECE = 64 };
+    double piece[PIECE];
+    for (size_t i = 0; i < b->n;) {
+        size_t k = 0;
+        for (; k < PIECE && i + k < b->n; k++) piece[k] = ds->target[idx[i + k]];
+        b->ops->from_f64(k, piece, (char *)b->target + i * b->ops->size);
+        i += k;
+    }
+}
+
+void fli_batch_gather(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, size_t n)
+{
+    const fli_ops *ops = b->ops;
+    b->n = n;
+    switch (ds->kind) {
+    case FLI_X_U8: ops->gather_u8(n, ds->dim, ds->x, idx, ds->segments, ds->scale, ds->shift, b->x); break;
+    case FLI_X_F32: ops->gather_f32(n, ds->dim, ds->x, idx, ds->segments, ds->scale, ds->shift, b->x); break;
+    case FLI_X_F64: ops->gather_f64(n, ds->dim, ds->x, idx, ds->segments, ds->scale, ds->shift, b->x); break;
+    case FLI_X_CSR: gather_csr(b, ds, idx); break;
+    }
+    if (ds->label)
+        for (size_t i = 0; i < n; i++) b->label[i] = ds->label[idx[i]];
+    if (ds->target) gather_targets(b, ds, idx);
+}

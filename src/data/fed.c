@@ -1,0 +1,260 @@
+/* Building a federation and looking at one client of it. */
+#include "data/fed.h"
+
+#include "base/text.h"
+#include "data/normalize.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- each client's own test part ------------------------------------------------------------------------- */
+
+/* Test samples among a client's n; one stays for training. The small number undoes rounding: 0.29 * 100 is 28.999... */
+static size_t test_part(double fraction, size_t n)
+{
+    size_t k = (size_t)floor(fraction * (double)n + 1e-9);
+    return k < n ? k : n - 1;
+}
+
+/* Orders a client's samples so that its test part is at the end; returns that part's size. Without one, order stays
+ * as it is. */
+static size_t split(double fraction, uint64_t seed, size_t client, size_t n, uint32_t *index)
+{
+    fli_rng r;
+    if (!(fraction > 0)) return 0;
+    fli_rng_init(&r, seed, FLI_RNG_SPLIT, 0, (uint32_t)client);
+    fli_rng_shuffle(&r, n, index);
+    return test_part(fraction, n);
+}
+
+/* ---- stored -------------------------------------------------------------------------------------------- */
+
+static fl_status check_partition(fl_ctx *ctx, const fli_partition *p, size_t n)
+{
+    if (!p->clients) return fli_fail(ctx, FL_ECONFIG, "a federation needs at least one client");
+    for (size_t i = 0; i < p->clients; i++) {
+        if (p->start[i] >= p->start[i + 1]) return fli_fail(ctx, FL_ECONFIG, "client %zu has no samples", i);
+        for (size_t k = p->start[i]; k < p->start[i + 1]; k++)
+            if (p->index[k] >= n)
+                return fli_fail(ctx, FL_ECONFIG, "client %zu has sample %u, but there are only %zu", i, p->index[k], n);
+    }
+    return FL_OK;
+}
+
+static fl_status check_sets(fl_ctx *ctx, const fli_dataset *train, const fli_dataset *test)
+{
+    fl_status s = fli_dataset_check(ctx, train, "training data");
+    if (s || !test) return s;
+    if (test->dim != train->dim)
+        return fli_fail(ctx, FL_EFORMAT, "the training samples have %zu features, but the test samples %zu", train->dim,
+                        test->dim);
+    if (!test->label != !train->label)
+        return fli_fail(ctx, FL_EFORMAT, "of the training and the test samples, one has classes and the other numbers");
+    return fli_dataset_check(ctx, test, "test data");
+}
+
+static fl_status split_all(fl_ctx *ctx, fli_fed *fed)
+{
+    fed->test_count = fli_alloc(ctx, fed->clients, sizeof *fed->test_count);
+    if (!fed->test_count) return FL_ENOMEM;
+    for (size_t i = 0; i < fed->clients; i++) {
+        size_t n = fed->part.start[i + 1] - fed->part.start[i];
+        size_t k = split(fed->test_fraction, fed->seed, i, n, fed->part.index + fed->part.start[i]);
+        fed->test_count[i] = (uint32_t)k;
+        fed->samples += n - k;
+        if (n - k > fed->largest) fed->largest = n - k;
+    }
+    return FL_OK;
+}
+
+/* Takes all the parts, also on failure. */
+static fl_status assemble(fl_ctx *ctx, fli_dataset *train, fli_dataset *test, fli_partition *part, double test_fraction,
+                          uint64_t seed, fli_fed **out)
+{
+    fl_status s = FL_ENOMEM;
+    fli_fed *fed = fli_alloc(ctx, 1, sizeof *fed);
+    if (!fed) {
+        fli_dataset_free(train);
+        fli_dataset_free(test);
+        fli_partition_fini(part);
+        return s;
+    }
+    fed->train = train;
+    fed->test = test;
+    fed->part = *part;
+    memset(part, 0, sizeof *part);
+    fed->seed = seed;
+    fed->test_fraction = test_fraction;
+    s = check_partition(ctx, &fed->part, train->n);
+    if (s) goto done;
+    fed->clients = fed->part.clients;
+    fed->dim = train->dim;
+    fed->classes = test && test->classes > train->classes ? test->classes : train->classes;
+    s = split_all(ctx, fed);
+    if (s) goto done;
+    *out = fed;
+    fed = NULL;
+done:
+    fli_fed_free(fed);
+    return s;
+}
+
+static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out)
+{
+    fli_dataset *train = NULL, *test = NULL;
+    fli_partition part = {0, NULL, NULL};
+    fl_status s = spec->source->load(ctx, spec->source_params, spec->seed, &train, &test);
+    if (!s) s = check_sets(ctx, train, test); /* partitioners trust labels and groups */
+    if (!s) s = fli_normalize_sets(ctx, spec->normalize, &spec->mean, &spec->std, train, test);
+    if (!s)
+        s = fli_partition_make(ctx, spec->partitioner, spec->partitioner_params, train, spec->seed, spec->clients,
+                               &part);
+    if (!s) return assemble(ctx, train, test, &part, spec->test_fraction, spec->seed, out);
+    fli_dataset_free(train);
+    fli_dataset_free(test);
+    return s;
+}
+
+/* ---- on demand ----------------------------------------------------------------------------------------- */
+
+static fl_status cannot_on_demand(fl_ctx *ctx, const fli_source *source)
+{
+    fli_text can;
+    fli_text_init(&can, ctx);
+    for (const fli_source *const *s = fli_source_list; *s; s++)
+        if ((*s)->client) fli_text_addf(&can, "%s%s", can.n ? ", " : "", (*s)->name);
+    fl_status status = fli_text_ok(&can);
+    if (!status)
+        status = fli_fail(ctx, FL_ECONFIG, "data %s cannot make its clients on demand; these can: %s", source->name,
+                          fli_text_get(&can));
+    fli_text_fini(&can);
+    return status;
+}
+
+static fl_status check_on_demand(fl_ctx *ctx, const fli_fed_spec *spec)
+{
+    if (!spec->source->client) return cannot_on_demand(ctx, spec->source);
+    if (spec->normalize != FLI_NORM_AUTO && spec->normalize != FLI_NORM_NONE)
+        return fli_fail(ctx, FL_ECONFIG,
+                        "clients made on demand have no samples to take statistics from: normalize must be "
+                        "auto or none");
+    size_t there = spec->source->clients(spec->source_params);
+    if (spec->clients > there)
+        return fli_fail(ctx, FL_ECONFIG, "%zu clients are asked for, but data %s makes %zu", spec->clients,
+                        spec->source->name, there);
+    return FL_OK;
+}
+
+/* The generator's clients are the clients: the partitioner plays no part. Nothing is kept per client. */
+static fl_status new_on_demand(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out)
+{
+    fli_dataset *first = NULL;
+    fl_status s = check_on_demand(ctx, spec);
+    if (s) return s;
+    fli_fed *fed = fli_alloc(ctx, 1, sizeof *fed);
+    if (!fed) return FL_ENOMEM;
+    fed->source = spec->source;
+    fed->params = spec->source_params;
+    fed->seed = spec->seed;
+    fed->test_fraction = spec->test_fraction;
+    fed->clients = spec->clients ? spec->clients : fed->source->clients(fed->params);
+    s = fed->source->client(ctx, fed->params, fed->seed, 0, &first);
+    if (!s) s = fli_dataset_check(ctx, first, "client 0");
+    if (s) goto done;
+    fed->dim = first->dim;
+    fed->classes = first->classes;
+    for (size_t i = 0; i < fed->clients; i++) {
+        size_t n = fli_fed_size(fed, i);
+        fed->samples += n;
+        if (n > fed->largest) fed->largest = n;
+    }
+    *out = fed;
+    fed = NULL;
+done:
+    fli_dataset_free(first);
+    fli_fed_free(fed);
+    return s;
+}
+
+/* ---- both ---------------------------------------------------------------------------------------------- */
+
+fl_status fli_fed_new(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out)
+{
+    *out = NULL;
+    if (!(spec->test_fraction >= 0 && spec->test_fraction < 1))
+        return fli_fail(ctx, FL_ECONFIG, "the clients' test fraction is %g, but must be at least 0 and below 1",
+                        spec->test_fraction);
+    return spec->on_demand ? new_on_demand(ctx, spec, out) : new_stored(ctx, spec, out);
+}
+
+fl_status fli_fed_take(fl_ctx *ctx, fli_dataset *train, fli_dataset *test, fli_partition *part, fli_fed **out)
+{
+    *out = NULL;
+    fl_status s = check_sets(ctx, train, test);
+    if (!s) return assemble(ctx, train, test, part, 0, 0, out);
+    fli_dataset_free(train);
+    fli_dataset_free(test);
+    fli_partition_fini(part);
+    return s;
+}
+
+void fli_fed_free(fli_fed *fed)
+{
+    if (!fed) return;
+    fli_dataset_free(fed->train);
+    fli_dataset_free(fed->test);
+    fli_partition_fini(&fed->part);
+    fli_free(fed->test_count);
+    fli_free(fed);
+}
+
+size_t fli_fed_size(const fli_fed *fed, size_t client)
+{
+    if (fed->train) return fed->part.start[client + 1] - fed->part.start[client] - fed->test_count[client];
+    size_t n = fed->source->client_size(fed->params, fed->seed, (uint32_t)client);
+    return n - test_part(fed->test_fraction, n);
+}
+
+/* ---- views --------------------------------------------------------------------------------------------- */
+
+static void view_set(fli_view *v, const fli_dataset *ds, const uint32_t *index, size_t n, size_t n_test)
+{
+    v->ds = ds;
+    v->train = index;
+    v->n_train = n - n_test;
+    v->test = index + v->n_train;
+    v->n_test = n_test;
+}
+
+static fl_status view_make(fl_ctx *ctx, const fli_fed *fed, size_t client, fli_view *v)
+{
+    fl_status s = fed->source->client(ctx, fed->params, fed->seed, (uint32_t)client, &v->made);
+    if (s) return s;
+    size_t n = v->made->n;
+    v->index = fli_alloc(ctx, n, sizeof *v->index);
+    if (!v->index) {
+        fli_view_close(v);
+        return FL_ENOMEM;
+    }
+    for (size_t k = 0; k < n; k++) v->index[k] = (uint32_t)k;
+    view_set(v, v->made, v->index, n, split(fed->test_fraction, fed->seed, client, n, v->index));
+    return FL_OK;
+}
+
+fl_status fli_view_open(fl_ctx *ctx, const fli_fed *fed, size_t client, fli_view *v)
+{
+    memset(v, 0, sizeof *v);
+    if (client >= fed->clients)
+        return fli_fail(ctx, FL_ECONFIG, "there is no client %zu, the federation has %zu", client, fed->clients);
+    if (!fed->train) return view_make(ctx, fed, client, v);
+    const size_t *start = fed->part.start + client;
+    view_set(v, fed->train, fed->part.index + start[0], start[1] - start[0], fed->test_count[client]);
+    return FL_OK;
+}
+
+void fli_view_close(fli_view *v)
+{
+    fli_dataset_free(v->made);
+    fli_free(v->index);
+    memset(v, 0, sizeof *v);
+}

@@ -1,0 +1,70 @@
+/* The data of a whole federation: who holds what for training, what is kept for testing. Immutable once built, so threads share
+ * it without locks.
+ *
+ * Stored federations keep all samples in one data set and give every client a list of indices. On-demand federations keep
+ * nothing: a client's samples are made when its turn comes and forgotten afterwards. Both look the same through a view. */
+#ifndef FLI_DATA_FED_H
+#define FLI_DATA_FED_H
+
+#include "data/dataset.h"
+#include "data/partition.h"
+#include "data/source.h"
+
+typedef struct {
+    fli_dataset *train; /* all stored samples; NULL when on demand */
+    fli_dataset *test;  /* a separate test set; NULL: none */
+    fli_partition part; /* a client's last test_count[i] samples are its own test part */
+    uint32_t *test_count;
+    size_t clients, samples; /* samples: training samples over all clients */
+    size_t dim, classes;
+    size_t largest; /* training samples of the largest client */
+    /* on demand: */
+    const fli_source *source;
+    const void *params; /* borrowed */
+    uint64_t seed;
+    double test_fraction;
+} fli_fed;
+
+typedef struct {
+    const fli_source *source;
+    const void *source_params; /* borrowed, must outlive the federation */
+    const fli_partitioner *partitioner;
+    const void *partitioner_params;
+    size_t clients;
+    uint64_t seed;
+    double test_fraction; /* of each client's samples, for its own test part */
+    int normalize;        /* fli_normalize */
+    fli_reals mean, std;  /* for FLI_NORM_GIVEN: one value, or one per channel, of pixels in [0, 1] or raw features */
+    int on_demand;
+} fli_fed_spec;
+
+typedef enum {
+    FLI_NORM_AUTO,     /* bytes to [0, 1], everything else as it is */
+    FLI_NORM_NONE,     /* as stored */
+    FLI_NORM_UNIT,     /* bytes to [0, 1]; other features by the largest magnitude of each */
+    FLI_NORM_STANDARD, /* mean 0, deviation 1: per channel for images, per feature otherwise */
+    FLI_NORM_GIVEN     /* (pixel/255 - mean) / std for bytes, (value - mean) / std otherwise */
+} fli_normalize;
+#define FLI_NORMALIZE_WORDS "auto|none|unit|standard|given"
+
+fl_status fli_fed_new(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out);
+/* From parts at hand (golden cases, tests); takes the data sets and the partition, also on failure. test may be NULL. */
+fl_status fli_fed_take(fl_ctx *ctx, fli_dataset *train, fli_dataset *test, fli_partition *part, fli_fed **out);
+void fli_fed_free(fli_fed *fed);
+
+size_t fli_fed_size(const fli_fed *fed, size_t client); /* training samples of a client */
+
+/* One client's data. */
+typedef struct {
+    const fli_dataset *ds;
+    const uint32_t *train, *test;
+    size_t n_train, n_test;
+    fli_dataset *made; /* on demand: owned by the view */
+    uint32_t *index;
+} fli_view;
+
+/* Thread-safe. Close it before the next open into the same variable. */
+fl_status fli_view_open(fl_ctx *ctx, const fli_fed *fed, size_t client, fli_view *v);
+void fli_view_close(fli_view *v);
+
+#endif

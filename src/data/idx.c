@@ -1,0 +1,207 @@
+/* IDX, the format of MNIST and its relatives: two zero bytes, a type byte, the number of dimensions, one big-endian 32-bit size
+ * per dimension, then the values, the last dimension running fastest. Bytes stay bytes. */
+#include "data/names.h"
+#include "data/load.h"
+#include "data/source.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct {
+    char *dir, *train_images, *train_labels, *test_images, *test_labels, *groups;
+    int64_t groups_column, limit, test_limit;
+} params;
+
+enum { TYPE_U8 = 0x08, TYPE_I32 = 0x0C, MOST_DIMS = 3 };
+
+typedef struct {
+    size_t dims;
+    uint64_t size[MOST_DIMS];
+    size_t values; /* product of the sizes */
+} header;
+
+static uint32_t big_endian(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static fl_status read_header(fl_ctx *ctx, fli_stream *s, int type, size_t least_dims, size_t most_dims, header *h)
+{
+    const char *path = fli_stream_path(s);
+    uint8_t b[4];
+    fl_status status = fli_stream_need(s, b, 4, "an IDX header");
+    if (status) return status;
+    if (b[0] || b[1])
+        return fli_fail(ctx, FL_EFORMAT, "%s: starts with 0x%02x%02x at offset 0, but an IDX file starts with 0x0000",
+                        path, b[0], b[1]);
+    if (b[2] != type)
+        return fli_fail(ctx, FL_EFORMAT, "%s: has values of IDX type 0x%02x at offset 2 where 0x%02x (%s) is expected",
+                        path, b[2], (unsigned)type, type == TYPE_U8 ? "bytes" : "32-bit integers");
+    if (b[3] < least_dims || b[3] > most_dims)
+        return fli_fail(ctx, FL_EFORMAT, "%s: has %u dimensions at offset 3 where %zu to %zu are expected", path, b[3],
+                        least_dims, most_dims);
+    h->dims = b[3];
+    for (size_t i = 0; i < h->dims; i++) {
+        if ((status = fli_stream_need(s, b, 4, "the sizes in the IDX header"))) return status;
+        h->size[i] = big_endian(b);
+    }
+    return fli_load_volume(ctx, path, h->size, h->dims, type == TYPE_U8 ? 1 : 4, &h->values);
+}
+
+/* All labels of a file; *count says how many. */
+static fl_status load_labels(fl_ctx *ctx, const char *dir, const char *name, size_t *count, int32_t **out)
+{
+    fli_stream *s = NULL;
+    header h;
+    void *bytes = NULL;
+    *out = NULL;
+    fl_status status = fli_load_open(ctx, dir, name, &s);
+    if (status == FL_OK) status = read_header(ctx, s, TYPE_U8, 1, 1, &h);
+    if (status == FL_OK) status = fli_load_body(ctx, s, h.values, "the labels its header promises", &bytes);
+    if (status == FL_OK) status = fli_stream_end(s);
+    if (status == FL_OK && !(*out = fli_alloc(ctx, h.values, sizeof **out))) status = FL_ENOMEM;
+    if (status == FL_OK) {
+        for (size_t i = 0; i < h.values; i++) (*out)[i] = ((const uint8_t *)bytes)[i];
+        *count = h.values;
+    }
+    fli_free(bytes);
+    fli_stream_close(s);
+    return status;
+}
+
+/* The first `limit` images (0: all); *count says how many the file has. */
+static fl_status load_images(fl_ctx *ctx, const char *dir, const char *name, size_t limit, fli_dataset *ds,
+                             size_t *count)
+{
+    fli_stream *s = NULL;
+    header h;
+    fl_status status = fli_load_open(ctx, dir, name, &s);
+    if (status == FL_OK) status = read_header(ctx, s, TYPE_U8, 2, 3, &h);
+    if (status == FL_OK) {
+        *count = (size_t)h.size[0];
+        ds->kind = FLI_X_U8;
+        ds->n = limit && limit < *count ? limit : *count;
+        ds->dim = h.values / *count;
+        ds->shape[0] = 1;
+        ds->shape[1] = h.dims == 3 ? (size_t)h.size[1] : 1;
+        ds->shape[2] = h.dims == 3 ? (size_t)h.size[2] : ds->dim;
+        status = fli_load_body(ctx, s, ds->n * ds->dim, "the images its header promises", &ds->x);
+    }
+    if (status == FL_OK && ds->n == *count) status = fli_stream_end(s);
+    fli_stream_close(s);
+    return status;
+}
+
+/* Classes are counted over all labels of the file, so that a limit does not change what the task is. */
+static fl_status load_part(fl_ctx *ctx, const params *p, const char *images, const char *labels, int64_t limit,
+                           size_t *images_in_file, fli_dataset **out)
+{
+    size_t count = 0;
+    *out = fli_alloc(ctx, 1, sizeof **out);
+    if (!*out) return FL_ENOMEM;
+    fl_status status = load_images(ctx, p->dir, images, (size_t)limit, *out, images_in_file);
+    if (status == FL_OK) status = load_labels(ctx, p->dir, labels, &count, &(*out)->label);
+    if (status) return status;
+    if (count != *images_in_file)
+        return fli_fail(ctx, FL_EFORMAT, "%s: has %zu labels, but %s has %zu images", labels, count, images,
+                        *images_in_file);
+    size_t kept = (*out)->n;
+    (*out)->n = count;
+    fli_load_count_classes(*out);
+    (*out)->n = kept;
+    return FL_OK;
+}
+
+/* The ids of one column, as the samples come, become 0 .. groups-1 in ascending order. */
+static fl_status number_groups(fl_ctx *ctx, const char *path, const uint8_t *matrix, size_t columns, size_t column,
+                               fli_dataset *ds)
+{
+    fli_labels ids;
+    char text[16];
+    fl_status status = FL_OK;
+    fli_labels_init(&ids, ctx, "group", ds->n);
+    for (size_t i = 0; status == FL_OK && i < ds->n; i++) {
+        snprintf(text, sizeof text, "%" PRId32, (int32_t)big_endian(matrix + 4 * (i * columns + column)));
+        status = fli_labels_read(&ids, text, path, i, &ds->group[i]);
+    }
+    if (status == FL_OK) status = fli_labels_order(&ids, ds->group, ds->n);
+    ds->groups = ids.classes;
+    fli_labels_fini(&ids);
+    return status;
+}
+
+static fl_status load_groups(fl_ctx *ctx, const params *p, size_t images, fli_dataset *ds)
+{
+    fli_stream *s = NULL;
+    header h;
+    void *matrix = NULL;
+    fl_status status = fli_load_open(ctx, p->dir, p->groups, &s);
+    if (status == FL_OK) status = read_header(ctx, s, TYPE_I32, 2, 2, &h);
+    if (status == FL_OK && h.size[0] != images)
+        status = fli_fail(ctx, FL_EFORMAT, "%s: has %" PRIu64 " rows, but there are %zu training images",
+                          fli_stream_path(s), h.size[0], images);
+    if (status == FL_OK && (uint64_t)p->groups_column >= h.size[1])
+        status = fli_fail(ctx, FL_EFORMAT, "%s: has columns 0 .. %" PRIu64 ", but groups_column is %" PRId64,
+                          fli_stream_path(s), h.size[1] - 1, p->groups_column);
+    if (status == FL_OK) status = fli_load_body(ctx, s, 4 * h.values, "the rows its header promises", &matrix);
+    if (status == FL_OK) status = fli_stream_end(s);
+    if (status == FL_OK && !(ds->group = fli_alloc(ctx, ds->n, sizeof *ds->group))) status = FL_ENOMEM;
+    if (status == FL_OK)
+        status = number_groups(ctx, fli_stream_path(s), matrix, (size_t)h.size[1], (size_t)p->groups_column, ds);
+    fli_free(matrix);
+    fli_stream_close(s);
+    return status;
+}
+
+static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_dataset **train, fli_dataset **test)
+{
+    const params *p = params_;
+    fli_dataset *a = NULL, *b = NULL;
+    size_t images = 0;
+    (void)seed;
+    *train = *test = NULL;
+    if (!*p->test_images != !*p->test_labels)
+        return fli_fail(ctx, FL_ECONFIG, "test_images is '%s' and test_labels is '%s': give both or neither",
+                        p->test_images, p->test_labels);
+    fl_status status = load_part(ctx, p, p->train_images, p->train_labels, p->limit, &images, &a);
+    if (status == FL_OK && *p->groups) status = load_groups(ctx, p, images, a);
+    if (status == FL_OK && *p->test_images) {
+        status = load_part(ctx, p, p->test_images, p->test_labels, p->test_limit, &images, &b);
+        if (status == FL_OK) status = fli_load_check_test(ctx, p->test_images, a, b);
+    }
+    if (status) {
+        fli_dataset_free(a);
+        fli_dataset_free(b);
+        return status;
+    }
+    *train = a;
+    *test = b;
+    return FL_OK;
+}
+
+static const fli_key keys[] = {
+    FLI_KEY_STRING(params, dir, "/usr/share/datasets/fashion-mnist", "folder with the files"),
+    FLI_KEY_STRING(params, train_images, "train-images-idx3-ubyte", "training images, bytes of 2 or 3 dimensions"),
+    FLI_KEY_STRING(params, train_labels, "train-labels-idx1-ubyte", "training labels, one byte per image"),
+    FLI_KEY_STRING(params, test_images, "t10k-images-idx3-ubyte", "test images; '' for no test set"),
+    FLI_KEY_STRING(params, test_labels, "t10k-labels-idx1-ubyte", "test labels; '' for no test set"),
+    FLI_KEY_STRING(params, groups, "", "matrix of 32-bit integers, one row per training image, that says whose it is"),
+    FLI_KEY_INT(params, groups_column, "2", 0, 1e6, "column of that matrix, from 0, with the owner's id (QMNIST: 2)"),
+    FLI_KEY_INT(params, limit, "0", 0, FLI_NO_MAX, "use only the first so many training images; 0 for all"),
+    FLI_KEY_INT(params, test_limit, "0", 0, FLI_NO_MAX, "use only the first so many test images; 0 for all"),
+    FLI_KEY_END,
+};
+
+const fli_source fli_source_idx = {
+    .name = "idx",
+    .title = "MNIST, Fashion-MNIST, EMNIST, QMNIST: images and labels in IDX files",
+    .citation = "Y. LeCun, C. Cortes, C. Burges: The MNIST database of handwritten digits; "
+                "H. Xiao, K. Rasul, R. Vollgraf: Fashion-MNIST, 2017",
+    .needs =
+        "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte in dir, "
+        "plain or as .gz or .xz (Debian: package dataset-fashion-mnist)",
+    .keys = keys,
+    .params_size = sizeof(params),
+    .load = load,
+};

@@ -1,0 +1,307 @@
+/* LEAF, a benchmark for federated learning: JSON files
+ *     {"users": [u, ...], "num_samples": [n, ...], "user_data": {u: {"x": [[...], ...], "y": [...]}, ...}}
+ * A folder of them is one data set. Every user is a group, in the order of first appearance. */
+#include "data/names.h"
+#include "data/load.h"
+#include "data/source.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <float.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct {
+    char *train, *test;
+} params;
+
+/* A train or test part being read. */
+typedef struct {
+    fl_ctx *ctx;
+    fli_words *users; /* of the training part */
+    int is_test;      /* no new users */
+    const char *path; /* of the file at hand */
+    size_t dim;       /* 0 before the first sample */
+    fli_array seen;   /* char per user: has data in this part */
+    fli_array x, label, group;
+} reader;
+
+/* ---- samples -------------------------------------------------------------------------------------------- */
+
+static fl_status add_row(reader *r, const char *user, size_t i, const json_t *row)
+{
+    void *room;
+    size_t n = json_array_size(row); /* 0 for what is no list */
+    if (!n)
+        return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, x[%zu] is not a list of numbers", r->path, fli_show(user).s,
+                        i);
+    if (r->dim && n != r->dim)
+        return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, x[%zu] has %zu features where the first sample has %zu",
+                        r->path, fli_show(user).s, i, n, r->dim);
+    r->dim = n;
+    fl_status s = fli_array_add(r->ctx, &r->x, n, &room);
+    for (size_t j = 0; s == FL_OK && j < n; j++) {
+        const json_t *v = json_array_get(row, j);
+        if (!json_is_number(v))
+            return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, x[%zu][%zu] is not a number", r->path, fli_show(user).s,
+                            i, j);
+        double value = json_number_value(v);
+        if (fabs(value) > (double)FLT_MAX)
+            return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, x[%zu][%zu] is %g, which is too large", r->path,
+                            fli_show(user).s, i, j, value);
+        ((float *)room)[j] = (float)value;
+    }
+    return s;
+}
+
+static fl_status add_label(reader *r, const char *user, size_t i, const json_t *y, uint32_t group)
+{
+    void *label, *owner;
+    double v = json_number_value(y);
+    if (!json_is_number(y) || v < 0 || v >= FLI_MOST_LABELS || v != floor(v))
+        return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, y[%zu] is not a whole number in 0 .. %d", r->path,
+                        fli_show(user).s, i, FLI_MOST_LABELS - 1);
+    fl_status s = fli_array_add(r->ctx, &r->label, 1, &label);
+    if (s == FL_OK) s = fli_array_add(r->ctx, &r->group, 1, &owner);
+    if (s) return s;
+    *(int32_t *)label = (int32_t)v;
+    *(int32_t *)owner = (int32_t)group;
+    return FL_OK;
+}
+
+/* ---- users ---------------------------------------------------------------------------------------------- */
+
+/* The user's number; each may come once per part, and test users must be training users. */
+static fl_status number_user(reader *r, const char *user, uint32_t *number)
+{
+    fl_status s = FL_OK;
+    void *room;
+    if (!r->is_test)
+        s = fli_words_add(r->users, user, number);
+    else if (!fli_words_find(r->users, user, number))
+        s = fli_fail(r->ctx, FL_EFORMAT, "%s: user %s does not occur in the training data", r->path, fli_show(user).s);
+    if (s == FL_OK && r->users->n > r->seen.n) s = fli_array_add(r->ctx, &r->seen, r->users->n - r->seen.n, &room);
+    if (s) return s;
+    char *seen = (char *)r->seen.p + *number;
+    if (*seen) return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s comes a second time", r->path, fli_show(user).s);
+    *seen = 1;
+    return FL_OK;
+}
+
+static fl_status add_user(reader *r, const char *user, const json_t *count, const json_t *data)
+{
+    uint32_t number = 0;
+    const json_t *x = json_object_get(data, "x"), *y = json_object_get(data, "y");
+    size_t n = json_array_size(x);
+    fl_status s = number_user(r, user, &number);
+    if (s) return s;
+    if (!json_is_array(x) || !json_is_array(y))
+        return fli_fail(r->ctx, FL_EFORMAT, "%s: user_data of %s lacks a list x or a list y", r->path,
+                        fli_show(user).s);
+    if (json_array_size(y) != n)
+        return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s has %zu samples, but %zu labels", r->path, fli_show(user).s, n,
+                        json_array_size(y));
+    if (!json_is_integer(count) || json_integer_value(count) != (json_int_t)n)
+        return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s has %zu samples, but num_samples says otherwise", r->path,
+                        fli_show(user).s, n);
+    if (!n && !r->is_test) return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s has no samples", r->path, fli_show(user).s);
+    for (size_t i = 0; s == FL_OK && i < n; i++) {
+        s = add_row(r, user, i, json_array_get(x, i));
+        if (s == FL_OK) s = add_label(r, user, i, json_array_get(y, i), number);
+    }
+    return s;
+}
+
+static fl_status add_document(reader *r, const json_t *root)
+{
+    const json_t *users = json_object_get(root, "users"), *counts = json_object_get(root, "num_samples"),
+                 *data = json_object_get(root, "user_data");
+    fl_status s = FL_OK;
+    if (!json_is_array(users) || !json_is_array(counts) || !json_is_object(data))
+        return fli_fail(r->ctx, FL_EFORMAT, "%s: lacks %s", r->path,
+                        !json_is_array(users)    ? "a list \"users\""
+                        : !json_is_array(counts) ? "a list \"num_samples\""
+                                                 : "a map \"user_data\"");
+    size_t n = json_array_size(users);
+    if (json_array_size(counts) != n || json_object_size(data) != n)
+        return fli_fail(r->ctx, FL_EFORMAT, "%s: has %zu users, %zu num_samples and %zu user_data", r->path, n,
+                        json_array_size(counts), json_object_size(data));
+    for (size_t i = 0; s == FL_OK && i < n; i++) {
+        const char *user = json_string_value(json_array_get(users, i));
+        if (!user) return fli_fail(r->ctx, FL_EFORMAT, "%s: users[%zu] is not a text", r->path, i);
+        s = add_user(r, user, json_array_get(counts, i), json_object_get(data, user));
+    }
+    return s;
+}
+
+/* ---- files ---------------------------------------------------------------------------------------------- */
+
+/* What jansson reads through. */
+typedef struct {
+    fli_stream *stream;
+    fl_status status;
+} input;
+
+static size_t feed(void *buffer, size_t n, void *arg)
+{
+    input *in = arg;
+    size_t got = 0;
+    in->status = fli_stream_read(in->stream, buffer, n, &got);
+    return in->status ? (size_t)-1 : got;
+}
+
+static fl_status read_file(reader *r, const char *path)
+{
+    input in = {NULL, FL_OK};
+    json_error_t error;
+    fl_status s = fli_stream_open(r->ctx, path, &in.stream);
+    if (s) return s;
+    r->path = path;
+    json_t *root = json_load_callback(feed, &in, JSON_REJECT_DUPLICATES, &error);
+    if (in.status)
+        s = in.status;
+    else if (!root)
+        s = fli_fail(r->ctx, FL_EFORMAT, "%s:%d:%d: not valid JSON: %s", path, error.line, error.column,
+                     fli_show(error.text).s);
+    else
+        s = add_document(r, root);
+    json_decref(root);
+    fli_stream_close(in.stream);
+    return s;
+}
+
+static int ends_with(const char *name, const char *ending)
+{
+    size_t n = strlen(name), m = strlen(ending);
+    return n > m && !strcmp(name + n - m, ending);
+}
+
+static int is_json_name(const char *name)
+{
+    return *name != '.' && (ends_with(name, ".json") || ends_with(name, ".json.gz") || ends_with(name, ".json.xz"));
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* The paths of the JSON files in a folder, sorted. */
+static fl_status list_folder(fl_ctx *ctx, const char *path, fli_array *names)
+{
+    DIR *dir = opendir(path);
+    fl_status s = FL_OK;
+    if (!dir) return fli_fail(ctx, FL_EIO, "%s: the folder cannot be read: %s", path, strerror(errno));
+    for (struct dirent *e; s == FL_OK && (e = readdir(dir));) {
+        void *room;
+        if (!is_json_name(e->d_name)) continue;
+        if ((s = fli_array_add(ctx, names, 1, &room))) break;
+        *(char **)room = fli_strf(ctx, "%s/%s", path, e->d_name);
+        if (!*(char **)room) s = FL_ENOMEM;
+    }
+    closedir(dir);
+    if (s == FL_OK && !names->n) s = fli_fail(ctx, FL_EIO, "%s: there is no *.json in this folder", path);
+    if (s == FL_OK) qsort(names->p, names->n, sizeof(char *), by_name);
+    return s;
+}
+
+static fl_status read_folder(reader *r, const char *path)
+{
+    fli_array names = {.size = sizeof(char *)};
+    fl_status s = list_folder(r->ctx, path, &names);
+    for (size_t i = 0; s == FL_OK && i < names.n; i++) s = read_file(r, ((char **)names.p)[i]);
+    for (size_t i = 0; i < names.n; i++) fli_free(((char **)names.p)[i]);
+    fli_array_fini(&names);
+    return s;
+}
+
+static fl_status read_place(reader *r, const char *name)
+{
+    struct stat st;
+    char *path = NULL;
+    if (!stat(name, &st) && S_ISDIR(st.st_mode)) return read_folder(r, name);
+    fl_status s = fli_find_file(r->ctx, "", name, &path);
+    if (s == FL_OK) s = read_file(r, path);
+    fli_free(path);
+    return s;
+}
+
+/* ---- the source ----------------------------------------------------------------------------------------- */
+
+static fl_status finish(reader *r, fli_dataset *ds)
+{
+    fl_status s;
+    *ds = (fli_dataset){
+        .n = r->label.n, .dim = r->dim, .kind = FLI_X_F32, .groups = r->users->n, .shape = {1, 1, r->dim}};
+    if ((s = fli_array_take(r->ctx, &r->x, &ds->x)) || (s = fli_array_take(r->ctx, &r->label, (void **)&ds->label)))
+        return s;
+    fli_load_count_classes(ds);
+    return fli_array_take(r->ctx, &r->group, (void **)&ds->group);
+}
+
+static fl_status load_part(fl_ctx *ctx, const char *name, int is_test, fli_words *users, fli_dataset **out)
+{
+    reader r = {.ctx = ctx,
+                .users = users,
+                .is_test = is_test,
+                .seen = {.size = 1},
+                .x = {.size = sizeof(float)},
+                .label = {.size = sizeof(int32_t)},
+                .group = {.size = sizeof(int32_t)}};
+    *out = fli_alloc(ctx, 1, sizeof **out);
+    if (!*out) return FL_ENOMEM;
+    fl_status s = read_place(&r, name);
+    if (s == FL_OK && !r.label.n) s = fli_fail(ctx, FL_EFORMAT, "%s: has no samples", name);
+    if (s == FL_OK) s = finish(&r, *out);
+    fli_array_fini(&r.seen);
+    fli_array_fini(&r.x);
+    fli_array_fini(&r.label);
+    fli_array_fini(&r.group);
+    return s;
+}
+
+static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_dataset **train, fli_dataset **test)
+{
+    const params *p = params_;
+    fli_dataset *a = NULL, *b = NULL;
+    fli_words users;
+    (void)seed;
+    *train = *test = NULL;
+    fli_words_init(&users, ctx);
+    fl_status s = load_part(ctx, p->train, 0, &users, &a);
+    if (s == FL_OK && *p->test) {
+        s = load_part(ctx, p->test, 1, &users, &b);
+        if (s == FL_OK) {
+            if (b->classes > a->classes) a->classes = b->classes;
+            s = fli_load_check_test(ctx, p->test, a, b);
+        }
+    }
+    fli_words_fini(&users);
+    if (s) {
+        fli_dataset_free(a);
+        fli_dataset_free(b);
+        return s;
+    }
+    *train = a;
+    *test = b;
+    return FL_OK;
+}
+
+static const fli_key keys[] = {
+    FLI_KEY_STRING(params, train, NULL, "JSON file, or folder of *.json, with the training samples"),
+    FLI_KEY_STRING(params, test, "", "JSON file, or folder of *.json, with the test samples; '' for none"),
+    FLI_KEY_END,
+};
+
+const fli_source fli_source_leaf = {
+    .name = "leaf",
+    .title = "federated data in the JSON format of LEAF, one group per user",
+    .citation = "S. Caldas et al.: LEAF: A Benchmark for Federated Settings, 2018",
+    .needs = "a JSON file, or a folder of *.json read in name order, with users, num_samples and user_data of numbers, "
+             "plain "
+             "or as .gz or .xz",
+    .keys = keys,
+    .params_size = sizeof(params),
+    .load = load,
+};

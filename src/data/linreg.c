@@ -1,0 +1,98 @@
+/* Linear regression on mixed distributions, the data of FedGiA's Example V.1.
+ *
+ * Client i has d_i samples, uniform in min_size .. max_size. A third of all samples each has features and target
+ * drawn from N(0, 1), from Student's t with 5 degrees of freedom, and from U(-5, 5); then they are shuffled over the
+ * clients. The target does not depend on the features, so no model explains it: the least possible loss is far from
+ * 0. */
+#include "data/list.h"
+
+typedef struct {
+    int64_t clients, features, min_size, max_size;
+} linreg_params;
+
+static const fli_key keys[] = {
+    FLI_KEY_INT(linreg_params, clients, "64", 1, 1e6, "number of clients"),
+    FLI_KEY_INT(linreg_params, features, "100", 1, 1e6, "number of features"),
+    FLI_KEY_INT(linreg_params, min_size, "50", 1, 1e6, "fewest samples of a client"),
+    FLI_KEY_INT(linreg_params, max_size, "150", 1, 1e6, "most samples of a client"),
+    FLI_KEY_END,
+};
+
+enum { ITEM_SIZES, ITEM_ORDER, ITEM_SAMPLES };
+enum { NORMAL, STUDENT, UNIFORM, KINDS };
+
+static double draw(fli_rng *r, size_t kind)
+{
+    if (kind == NORMAL) return fli_rng_normal(r);
+    if (kind == STUDENT) return fli_rng_student(r, 5);
+    return fli_rng_range(r, -5, 5);
+}
+
+/* The size of each client from one stream; with `group`, also who owns each row. Returns the number of samples. */
+static size_t draw_sizes(const linreg_params *p, uint64_t seed, int32_t *group)
+{
+    fli_rng r;
+    size_t total = 0;
+    fli_rng_init(&r, seed, FLI_RNG_DATA, ITEM_SIZES, 0);
+    for (int64_t i = 0; i < p->clients; i++) {
+        size_t size = (size_t)p->min_size + (size_t)fli_rng_below(&r, (uint64_t)(p->max_size - p->min_size) + 1);
+        for (size_t k = 0; group && k < size; k++) group[total + k] = (int32_t)i;
+        total += size;
+    }
+    return total;
+}
+
+static void fill(fli_dataset *ds, uint64_t seed, uint32_t *order)
+{
+    fli_rng r;
+    fli_rng_init(&r, seed, FLI_RNG_DATA, ITEM_ORDER, 0);
+    fli_rng_permutation(&r, ds->n, order);
+    fli_rng_init(&r, seed, FLI_RNG_DATA, ITEM_SAMPLES, 0);
+    for (size_t s = 0; s < ds->n; s++) {
+        size_t kind = KINDS * s / ds->n;
+        double *x = (double *)ds->x + order[s] * ds->dim;
+        for (size_t j = 0; j < ds->dim; j++) x[j] = draw(&r, kind);
+        ds->target[order[s]] = draw(&r, kind);
+    }
+}
+
+static fl_status load(fl_ctx *ctx, const void *params, uint64_t seed, fli_dataset **train, fli_dataset **test)
+{
+    const linreg_params *p = params;
+    fli_dataset *ds = NULL;
+    uint32_t *order = NULL;
+    (void)test;
+    if (p->min_size > p->max_size)
+        return fli_fail(ctx, FL_ECONFIG, "data linreg: min_size %lld is larger than max_size %lld",
+                        (long long)p->min_size, (long long)p->max_size);
+    size_t n = draw_sizes(p, seed, NULL);
+    if (n >= UINT32_MAX)
+        return fli_fail(ctx, FL_ECONFIG, "data linreg: %lld clients have %zu samples in all, which is too many",
+                        (long long)p->clients, n);
+    fl_status s = fli_dataset_new(ctx, FLI_X_F64, n, (size_t)p->features, 0, &ds);
+    if (s) return s;
+    order = fli_alloc(ctx, n, sizeof *order);
+    ds->group = fli_alloc(ctx, n, sizeof *ds->group);
+    if (!order || !ds->group) {
+        s = FL_ENOMEM;
+        goto done;
+    }
+    ds->groups = (size_t)p->clients;
+    draw_sizes(p, seed, ds->group);
+    fill(ds, seed, order);
+    *train = ds;
+    ds = NULL;
+done:
+    fli_free(order);
+    fli_dataset_free(ds);
+    return s;
+}
+
+const fli_source fli_source_linreg = {
+    .name = "linreg",
+    .title = "linear regression on a mix of normal, Student and uniform samples",
+    .citation = "Zhou, Li: Efficient and convergent federated learning (FedGiA), Example V.1",
+    .keys = keys,
+    .params_size = sizeof(linreg_params),
+    .load = load,
+};

@@ -1,0 +1,173 @@
+#include "data/load.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- growing arrays ------------------------------------------------------------------------------------- */
+
+fl_status fli_array_add(fl_ctx *ctx, fli_array *a, size_t count, void **room)
+{
+    if (count > a->capacity - a->n) {
+        size_t capacity = a->capacity + (a->capacity > count ? a->capacity : count);
+        if (capacity < 64) capacity = 64;
+        fl_status s = capacity < count ? fli_fail(ctx, FL_ENOMEM, "out of memory: %zu more elements", count)
+                                       : fli_grow(ctx, &a->p, a->n, capacity, a->size);
+        if (s) return s;
+        a->capacity = capacity;
+    }
+    *room = (char *)a->p + a->n * a->size;
+    memset(*room, 0, count * a->size);
+    a->n += count;
+    return FL_OK;
+}
+
+fl_status fli_array_take(fl_ctx *ctx, fli_array *a, void **out)
+{
+    if (a->capacity > a->n || !a->p) {
+        fl_status s = fli_grow(ctx, &a->p, a->n, a->n, a->size);
+        if (s) return s;
+    }
+    *out = a->p;
+    *a = (fli_array){.size = a->size};
+    return FL_OK;
+}
+
+void fli_array_fini(fli_array *a)
+{
+    fli_free(a->p);
+    *a = (fli_array){.size = a->size};
+}
+
+/* ---- files ---------------------------------------------------------------------------------------------- */
+
+fl_status fli_load_open(fl_ctx *ctx, const char *dir, const char *name, fli_stream **out)
+{
+    char *path;
+    *out = NULL;
+    fl_status s = fli_find_file(ctx, dir, name, &path);
+    if (s) return s;
+    s = fli_stream_open(ctx, path, out);
+    fli_free(path);
+    return s;
+}
+
+fl_status fli_load_volume(fl_ctx *ctx, const char *path, const uint64_t *size, size_t count, size_t element,
+                          size_t *values)
+{
+    const uint64_t most = ((uint64_t)64 << 30) / element;
+    uint64_t product = 1;
+    for (size_t i = 0; i < count; i++) {
+        if (!size[i]) return fli_fail(ctx, FL_EFORMAT, "%s: dimension %zu in the header is 0", path, i);
+        if (size[i] > most / product)
+            return fli_fail(ctx, FL_EFORMAT, "%s: dimension %zu in the header is %" PRIu64 ", which makes over 64 GiB",
+                            path, i, size[i]);
+        product *= size[i];
+    }
+    if (count && size[0] >= UINT32_MAX)
+        return fli_fail(ctx, FL_EFORMAT, "%s: %" PRIu64 " samples are too many to index", path, size[0]);
+    *values = (size_t)product;
+    return FL_OK;
+}
+
+fl_status fli_load_body(fl_ctx *ctx, fli_stream *s, size_t bytes, const char *what, void **out)
+{
+    enum { FIRST = 1 << 20 };
+    fl_status status = FL_OK;
+    size_t have = 0;
+    void *p = NULL;
+    *out = NULL;
+    while (status == FL_OK && have < bytes) {
+        size_t want = have < FIRST / 2 ? FIRST : 2 * have;
+        if (want > bytes) want = bytes;
+        status = fli_grow(ctx, &p, have, want, 1);
+        if (status == FL_OK) status = fli_stream_need(s, (char *)p + have, want - have, what);
+        have = want;
+    }
+    if (status == FL_OK)
+        *out = p;
+    else
+        fli_free(p);
+    return status;
+}
+
+fl_status fli_load_check_labels(fl_ctx *ctx, const char *path, const fli_dataset *ds, size_t limit)
+{
+    for (size_t i = 0; i < ds->n; i++)
+        if (ds->label[i] < 0 || (size_t)ds->label[i] >= limit)
+            return fli_fail(ctx, FL_EFORMAT, "%s: sample %zu has label %" PRId32 ", not in 0 .. %zu", path, i,
+                            ds->label[i], limit - 1);
+    return FL_OK;
+}
+
+void fli_load_count_classes(fli_dataset *ds)
+{
+    int32_t most = 0;
+    for (size_t i = 0; i < ds->n; i++)
+        if (ds->label[i] > most) most = ds->label[i];
+    ds->classes = (size_t)most + 1;
+}
+
+fl_status fli_load_check_test(fl_ctx *ctx, const char *path, const fli_dataset *train, fli_dataset *test)
+{
+    if (test->dim != train->dim || memcmp(test->shape, train->shape, sizeof test->shape))
+        return fli_fail(
+            ctx, FL_EFORMAT, "%s: samples of %zu x %zu x %zu features, but those for training are %zu x %zu x %zu",
+            path, test->shape[0], test->shape[1], test->shape[2], train->shape[0], train->shape[1], train->shape[2]);
+    if (!test->label) return FL_OK;
+    test->classes = train->classes;
+    return fli_load_check_labels(ctx, path, test, train->classes);
+}
+
+/* ---- text ----------------------------------------------------------------------------------------------- */
+
+/* Short decimals without exponent: at most 15 digits over a power of ten up to 10^15 is a quotient of two exact doubles, so
+ * one division rounds correctly. Anything else: 0, and strtod has to look. */
+static int read_short(const char *p, double *out)
+{
+    static const double power[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    uint64_t digits = 0;
+    int count = 0, behind = 0, point = 0, minus = *p == '-';
+    if (*p == '-' || *p == '+') p++;
+    for (; *p && count <= 15; p++) {
+        if (*p == '.' && !point) {
+            point = 1;
+            continue;
+        }
+        if (*p < '0' || *p > '9') return 0;
+        digits = 10 * digits + (uint64_t)(*p - '0');
+        count++;
+        behind += point;
+    }
+    if (!count || count > 15) return 0;
+    double v = (double)digits / power[behind];
+    *out = minus ? -v : v;
+    return 1;
+}
+
+const char *fli_number_read(const char *text, double largest, double *out)
+{
+    char *end;
+    double v = 0;
+    if (!read_short(text, &v)) {
+        if (!*text || strchr(" \t\r\n\v\f", *text) || strpbrk(text, "xXpP")) return "is not a number";
+        v = strtod(text, &end);
+        if (end == text || *end) return "is not a number";
+        if (!isfinite(v)) return "is not a finite number";
+    }
+    if (fabs(v) > largest) return "is too large";
+    *out = v;
+    return NULL;
+}
+
+fli_shown fli_show(const char *text)
+{
+    enum { MOST = 40 };
+    fli_shown out;
+    size_t n = 0;
+    out.s[n++] = '\'';
+    for (; *text && n <= MOST; text++) out.s[n++] = (unsigned char)*text < ' ' || *text == 127 ? '?' : *text;
+    memcpy(out.s + n, *text ? "...'" : "'", *text ? 5 : 2);
+    return out;
+}

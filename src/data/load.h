@@ -1,0 +1,60 @@
+/* What the loaders share: growing arrays, reading bodies whose headers may lie, numbers in text, showing input in messages. */
+#ifndef FLI_DATA_LOAD_H
+#define FLI_DATA_LOAD_H
+
+#include "data/dataset.h"
+#include "data/stream.h"
+
+#define FLI_TASK_WORDS "classification|regression"
+enum { FLI_TASK_CLASSIFICATION, FLI_TASK_REGRESSION };
+
+#define FLI_MOST_LABELS 1000000 /* whole-number labels must be below */
+
+/* ---- growing arrays ------------------------------------------------------------------------------------- */
+
+/* Set `size` (bytes per element), zero the rest. */
+typedef struct {
+    size_t size, n, capacity;
+    void *p;
+} fli_array;
+
+/* Appends `count` zeroed elements; *room points to the first until the next call. */
+fl_status fli_array_add(fl_ctx *ctx, fli_array *a, size_t count, void **room);
+/* The elements, trimmed to their number and never NULL; the array is empty afterwards. */
+fl_status fli_array_take(fl_ctx *ctx, fli_array *a, void **out);
+void fli_array_fini(fli_array *a);
+
+/* ---- files ---------------------------------------------------------------------------------------------- */
+
+/* fli_find_file, then open. */
+fl_status fli_load_open(fl_ctx *ctx, const char *dir, const char *name, fli_stream **out);
+
+/* The product of `count` sizes from a header. A zero size, more samples (the first size) than can be indexed, or more than
+ * 64 GiB of `element`-byte values is FL_EFORMAT. */
+fl_status fli_load_volume(fl_ctx *ctx, const char *path, const uint64_t *size, size_t count, size_t element,
+                          size_t *values);
+
+/* Exactly `bytes` bytes into fresh memory, which grows with what really comes: a header that promises more than the file has
+ * costs no more memory than twice the file. */
+fl_status fli_load_body(fl_ctx *ctx, fli_stream *s, size_t bytes, const char *what, void **out);
+
+/* Every label of `ds`, read from `path`, must be in 0 .. limit-1. */
+fl_status fli_load_check_labels(fl_ctx *ctx, const char *path, const fli_dataset *ds, size_t limit);
+/* classes = largest label + 1. */
+void fli_load_count_classes(fli_dataset *ds);
+/* A test set must have the features of the training set, and no labels that training does not know. */
+fl_status fli_load_check_test(fl_ctx *ctx, const char *path, const fli_dataset *train, fli_dataset *test);
+
+/* ---- text ----------------------------------------------------------------------------------------------- */
+
+/* The whole text as a decimal number of magnitude at most `largest`. NULL if it is one, else what is wrong ("is not a
+ * number"), to be put behind the text in a message. */
+const char *fli_number_read(const char *text, double largest, double *out);
+
+/* Foreign text for a message: quoted, cut, without control characters. */
+typedef struct {
+    char s[48];
+} fli_shown;
+fli_shown fli_show(const char *text);
+
+#endif

@@ -1,0 +1,188 @@
+/* Scale and shift of features. Every way ends in  value * scale + shift  with one pair per segment: the whole row, a
+ * channel, or a single feature. A constant feature has scale 1.
+ *
+ * Sparse data must stay sparse: `standard` divides by the deviation (zeros counted) without centring, `given` is
+ * refused. */
+#include "data/normalize.h"
+
+#include <math.h>
+#include <string.h>
+
+static fl_status allocate(fl_ctx *ctx, fli_dataset *ds, size_t segments)
+{
+    ds->scale = fli_alloc(ctx, segments, sizeof *ds->scale);
+    ds->shift = fli_alloc(ctx, segments, sizeof *ds->shift);
+    if (!ds->scale || !ds->shift) return FL_ENOMEM;
+    ds->segments = segments;
+    return FL_OK;
+}
+
+static fl_status bytes_to_unit(fl_ctx *ctx, fli_dataset *ds)
+{
+    fl_status s = allocate(ctx, ds, 1);
+    if (!s) ds->scale[0] = 1.0 / 255;
+    return s;
+}
+
+static double inverse(double v) { return v > 0 ? 1 / v : 1; }
+
+/* ---- unit ---------------------------------------------------------------------------------------------- */
+
+static void largest_dense(const fli_dataset *ds, double *row, double *top)
+{
+    for (size_t i = 0; i < ds->n; i++) {
+        fli_dataset_row(ds, i, row);
+        for (size_t j = 0; j < ds->dim; j++) top[j] = fmax(top[j], fabs(row[j]));
+    }
+}
+
+static void largest_sparse(const fli_dataset *ds, double *top)
+{
+    const float *x = ds->x;
+    for (size_t k = 0; k < ds->row[ds->n]; k++) top[ds->col[k]] = fmax(top[ds->col[k]], fabs((double)x[k]));
+}
+
+static fl_status unit(fl_ctx *ctx, fli_dataset *ds)
+{
+    if (ds->kind == FLI_X_U8) return bytes_to_unit(ctx, ds);
+    double *top = fli_alloc(ctx, 2 * ds->dim, sizeof *top); /* and a row */
+    if (!top) return FL_ENOMEM;
+    if (ds->kind == FLI_X_CSR)
+        largest_sparse(ds, top);
+    else
+        largest_dense(ds, top + ds->dim, top);
+    fl_status s = allocate(ctx, ds, ds->dim);
+    for (size_t j = 0; !s && j < ds->dim; j++) ds->scale[j] = inverse(top[j]);
+    fli_free(top);
+    return s;
+}
+
+/* ---- standard ------------------------------------------------------------------------------------------ */
+
+/* out[segment] += the sum of (x - mean[segment])^2 over a segment's values; mean NULL: of x itself. */
+static void sums_dense(const fli_dataset *ds, size_t segments, const double *mean, double *row, double *out)
+{
+    size_t run = ds->dim / segments;
+    for (size_t i = 0; i < ds->n; i++) {
+        fli_dataset_row(ds, i, row);
+        for (size_t g = 0; g < segments; g++) {
+            const double *x = row + g * run;
+            double sum = 0;
+            if (mean)
+                for (size_t j = 0; j < run; j++) sum += (x[j] - mean[g]) * (x[j] - mean[g]);
+            else
+                for (size_t j = 0; j < run; j++) sum += x[j];
+            out[g] += sum;
+        }
+    }
+}
+
+/* Mean and deviation per segment, in two passes: no cancellation. */
+static void moments_dense(const fli_dataset *ds, size_t segments, double *row, double *mean, double *std)
+{
+    double count = (double)ds->n * (double)(ds->dim / segments);
+    sums_dense(ds, segments, NULL, row, mean);
+    for (size_t g = 0; g < segments; g++) mean[g] /= count;
+    sums_dense(ds, segments, mean, row, std);
+    for (size_t g = 0; g < segments; g++) std[g] = sqrt(std[g] / count);
+}
+
+/* The same per feature; each of the n - present[j] zeros deviates by the mean. */
+static void moments_sparse(const fli_dataset *ds, double *present, double *mean, double *std)
+{
+    const float *x = ds->x;
+    double n = (double)ds->n;
+    for (size_t k = 0; k < ds->row[ds->n]; k++) {
+        mean[ds->col[k]] += (double)x[k];
+        present[ds->col[k]]++;
+    }
+    for (size_t j = 0; j < ds->dim; j++) mean[j] /= n;
+    for (size_t k = 0; k < ds->row[ds->n]; k++) {
+        double d = (double)x[k] - mean[ds->col[k]];
+        std[ds->col[k]] += d * d;
+    }
+    for (size_t j = 0; j < ds->dim; j++) std[j] = sqrt((std[j] + (n - present[j]) * mean[j] * mean[j]) / n);
+}
+
+static int is_image(const fli_dataset *ds) { return ds->shape[1] > 1; }
+
+static fl_status standard(fl_ctx *ctx, fli_dataset *ds)
+{
+    int sparse = ds->kind == FLI_X_CSR;
+    size_t segments = is_image(ds) && !sparse ? ds->shape[0] : ds->dim;
+    double *row = fli_alloc(ctx, ds->dim + 2 * segments, sizeof *row);
+    if (!row) return FL_ENOMEM;
+    double *mean = row + ds->dim, *std = mean + segments;
+    if (sparse)
+        moments_sparse(ds, row, mean, std);
+    else
+        moments_dense(ds, segments, row, mean, std);
+    fl_status s = allocate(ctx, ds, segments);
+    for (size_t g = 0; !s && g < segments; g++) {
+        ds->scale[g] = inverse(std[g]);
+        ds->shift[g] = sparse ? 0 : -mean[g] * ds->scale[g];
+    }
+    fli_free(row);
+    return s;
+}
+
+/* ---- given --------------------------------------------------------------------------------------------- */
+
+static fl_status check_given(fl_ctx *ctx, const char *name, const fli_reals *list, size_t channels)
+{
+    if (list->n == 1 || list->n == channels) return FL_OK;
+    return fli_fail(ctx, FL_ECONFIG, "normalize given: %s has %zu values, but the data take 1 or %zu", name, list->n,
+                    channels);
+}
+
+static fl_status given(fl_ctx *ctx, const fli_reals *mean, const fli_reals *std, fli_dataset *ds)
+{
+    size_t channels = is_image(ds) ? ds->shape[0] : ds->dim, segments = mean->n > std->n ? mean->n : std->n;
+    if (ds->kind == FLI_X_CSR)
+        return fli_fail(ctx, FL_ECONFIG, "normalize given would make sparse data dense; take unit or standard");
+    fl_status s = check_given(ctx, "mean", mean, channels);
+    if (!s) s = check_given(ctx, "std", std, channels);
+    for (size_t g = 0; !s && g < std->n; g++)
+        if (!(std->v[g] > 0))
+            s = fli_fail(ctx, FL_ECONFIG, "normalize given: std is %g, but must be larger than 0", std->v[g]);
+    if (!s) s = allocate(ctx, ds, segments);
+    double unit_of = ds->kind == FLI_X_U8 ? 255 : 1;
+    for (size_t g = 0; !s && g < segments; g++) {
+        double m = mean->v[mean->n > 1 ? g : 0], d = std->v[std->n > 1 ? g : 0];
+        ds->scale[g] = 1 / (unit_of * d);
+        ds->shift[g] = -m / d;
+    }
+    return s;
+}
+
+/* ---- all ----------------------------------------------------------------------------------------------- */
+
+static fl_status copy(fl_ctx *ctx, const fli_dataset *from, fli_dataset *to)
+{
+    if (!from->scale || !to) return FL_OK;
+    fl_status s = allocate(ctx, to, from->segments);
+    if (s) return s;
+    memcpy(to->scale, from->scale, from->segments * sizeof *to->scale);
+    memcpy(to->shift, from->shift, from->segments * sizeof *to->shift);
+    return FL_OK;
+}
+
+fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fli_reals *mean, const fli_reals *std, fli_dataset *train,
+                             fli_dataset *test)
+{
+    fl_status s = FL_OK;
+    if (test && (test->dim != train->dim || test->kind != train->kind))
+        return fli_fail(ctx, FL_EFORMAT,
+                        "the test samples (%zu features) are not stored like the training samples (%zu features)",
+                        test->dim, train->dim);
+    switch ((fli_normalize)how) {
+    case FLI_NORM_AUTO:
+        if (train->kind == FLI_X_U8) s = bytes_to_unit(ctx, train);
+        break;
+    case FLI_NORM_NONE: break;
+    case FLI_NORM_UNIT: s = unit(ctx, train); break;
+    case FLI_NORM_STANDARD: s = standard(ctx, train); break;
+    case FLI_NORM_GIVEN: s = given(ctx, mean, std, train); break;
+    }
+    return s ? s : copy(ctx, train, test);
+}

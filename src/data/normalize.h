@@ -1,0 +1,12 @@
+/* Scaling of features, kept beside the samples and applied when a batch is gathered: samples stay as stored. */
+#ifndef FLI_DATA_NORMALIZE_H
+#define FLI_DATA_NORMALIZE_H
+
+#include "data/fed.h"
+
+/* Sets segments, scale and shift of train, from train's own samples, and the same on test (which may be NULL). `how`
+ * is an fli_normalize; mean and std are for FLI_NORM_GIVEN. Both sets must be as loaded, without scale. */
+fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fli_reals *mean, const fli_reals *std, fli_dataset *train,
+                             fli_dataset *test);
+
+#endif

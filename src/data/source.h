@@ -1,0 +1,29 @@
+/* Where samples come from: a loader of files or a generator. One descriptor per file, one line in list.c. */
+#ifndef FLI_DATA_SOURCE_H
+#define FLI_DATA_SOURCE_H
+
+#include "base/keys.h"
+#include "base/rng.h"
+#include "data/dataset.h"
+
+typedef struct fli_source {
+    const char *name;     /* as in `data: {kind: NAME}` */
+    const char *title;    /* one line */
+    const char *citation; /* where the set or the recipe is from; NULL: nowhere special */
+    const char *needs;    /* for files: what must be there; NULL for generators */
+    const fli_key *keys;
+    size_t params_size;
+    /* Loads or makes everything. *test stays NULL when there is no test part. Parameters are the bound struct of `keys`. */
+    fl_status (*load)(fl_ctx *ctx, const void *params, uint64_t seed, fli_dataset **train, fli_dataset **test);
+    /* Generators whose clients are independent can make one client at a time, so that a federation of millions needs no
+     * memory. Both NULL otherwise. `load` then makes the same samples, with groups. */
+    size_t (*clients)(const void *params);
+    /* The samples of one client into a fresh data set. Thread-safe, a function of (params, seed, client) alone. */
+    fl_status (*client)(fl_ctx *ctx, const void *params, uint64_t seed, uint32_t client, fli_dataset **out);
+    /* The number of samples `client` would make, cheaply. */
+    size_t (*client_size)(const void *params, uint64_t seed, uint32_t client);
+} fli_source;
+
+extern const fli_source *const fli_source_list[]; /* NULL-terminated */
+
+#endif

@@ -1,0 +1,429 @@
+/* libsvm, csv, leaf: good files of every form, and every way a file can be wrong. */
+#include "data_files.h"
+
+/* ---- libsvm --------------------------------------------------------------------------------------------- */
+
+static void check_row(const fli_dataset *ds, size_t i, const double *want)
+{
+    double *row = malloc(ds->dim * sizeof *row);
+    fli_dataset_row(ds, i, row);
+    for (size_t j = 0; j < ds->dim; j++) assert_near(row[j], want[j], 1e-6);
+    free(row);
+}
+
+static void libsvm_good(void **state)
+{
+    scratch *d = *state;
+    fli_dataset *train, *test;
+    static const char text[] = "# a comment\n+1 1:0.5 3:-2e1 \n\n-1\t2:1   # the rest 9:9\r\n1.0\n-1.0 4:.25";
+    static const char more[] = "1 6:1\n+1 1:3\n-1.00 2:7\n";
+    put_gz(d, "a.gz", text, strlen(text));
+    put_xz(d, "t.xz", more, strlen(more));
+    const char *const *keys = KEYS("train", at(d, "a"), "test", at(d, "t"));
+    assert_ok(d->ctx, load_source(d->ctx, &fli_source_libsvm, keys, &train, &test));
+    assert_ok(d->ctx, fli_dataset_check(d->ctx, train, "train"));
+    assert_ok(d->ctx, fli_dataset_check(d->ctx, test, "test"));
+    assert_true(train->kind == FLI_X_CSR && train->n == 4 && train->dim == 6 && test->dim == 6 && train->classes == 2);
+    assert_memory_equal(train->label, ((const int32_t[]){1, 0, 1, 0}), 16);
+    assert_memory_equal(test->label, ((const int32_t[]){1, 1, 0}), 12);
+    check_row(train, 0, (const double[]){0.5, 0, -20, 0, 0, 0});
+    check_row(train, 1, (const double[]){0, 1, 0, 0, 0, 0});
+    check_row(train, 2, (const double[]){0, 0, 0, 0, 0, 0});
+    check_row(train, 3, (const double[]){0, 0, 0, 0.25, 0, 0});
+    check_row(test, 0, (const double[]){0, 0, 0, 0, 0, 1});
+    fli_dataset_free(train);
+    fli_dataset_free(test);
+    torture_source(d->ctx, &fli_source_libsvm, keys);
+}
+
+static void libsvm_regression_and_features(void **state)
+{
+    scratch *d = *state;
+    fli_dataset *train, *test;
+    const char *path = put_text(d, "r", "1.5 1:1\n-2.25e-3 2:1\n1.5\n");
+    assert_ok(d->ctx, load_source(d->ctx, &fli_source_libsvm,
+                                  KEYS("train", path, "task", "regression", "features", "9"), &train, &test));
+    assert_null(test);
+    assert_true(train->dim == 9 && train->classes == 0 && !train->label && train->shape[2] == 9);
+    for (size_t i = 0; i < 3; i++) assert_near(train->target[i], ((const double[]){1.5, -2.25e-3, 1.5})[i], 0);
+    fli_dataset_free(train);
+}
+
+/* Labels 10, 9, 2 in the order of numbers, not of text. */
+static void libsvm_labels_are_ordered_as_numbers(void **state)
+{
+    scratch *d = *state;
+    fli_dataset *train, *test;
+    const char *path = put_text(d, "r", "10 1:1\n2 1:1\n9 1:1\n0 1:1\n-0 1:1\n");
+    assert_ok(d->ctx, load_source(d->ctx, &fli_source_libsvm, KEYS("train", path), &train, &test));
+    assert_int_equal(train->classes, 4);
+    assert_memory_equal(train->label, ((const int32_t[]){3, 1, 2, 0, 0}), 20);
+    fli_dataset_free(train);
+}
+
+/* A source run on a file with this text must fail with a message that has the file's name and `message`. */
+static void expect_bad(scratch *d, const fli_source *source, const char *key, const char *value, const char *text,
+                       const char *message)
+{
+    fli_dataset *train, *test;
+    const char *path = put_text(d, "bad", text);
+    const char *const *keys = KEYS("train", path, key, value);
+    assert_fails(d->ctx, load_source(d->ctx, source, keys, &train, &test), FL_EFORMAT, message);
+    assert_fails(d->ctx, load_source(d->ctx, source, keys, &train, &test), FL_EFORMAT, path);
+}
+
+static void libsvm_bad(void **state)
+{
+    scratch *d = *state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"1 1:1\n1 0:2\n", "bad:2: index 0; indices start at 1"},
+        {"1 1:1\n\n-1 3:1 2:1\n", "bad:3: index 2 follows index 3; indices must ascend"},
+        {"1 3:1 3:1\n", "bad:1: index 3 repeats index 3"},
+        {"1 8:1\n", "bad:1: index 8 is above the 7 features"},
+        {"1 99999999999999999999999999:1\n", "is above the 7 features"},
+        {"1 1:nan\n", "bad:1: the value 'nan' of index 1 is not a finite number"},
+        {"1 1:1 2:-inf\n", "bad:1: the value '-inf' of index 2 is not a finite number"},
+        {"1 1:1e999\n", "the value '1e999' of index 1 is not a finite number"},
+        {"1 1:1e39\n", "the value '1e39' of index 1 is too large"},
+        {"1 1:0x10\n", "the value '0x10' of index 1 is not a number"},
+        {"1 1:\n", "the value '' of index 1 is not a number"},
+        {"1 1:2x\n", "the value '2x' of index 1 is not a number"},
+        {"1 1:2:3\n", "the value '2:3' of index 1 is not a number"},
+        {"1 1\n", "bad:1: '1' is not index:value"},
+        {"1 :4\n", "bad:1: ':4' does not start with a whole number"},
+        {"1 -1:4\n", "bad:1: '-1:4' does not start with a whole number"},
+        {"1 qid:4 1:1\n", "bad:1: 'qid:4' does not start with a whole number"},
+        {"1 1.5:4\n", "'1.5:4' does not start with a whole number"},
+        {"spam 1:1\n", "bad:1: the label 'spam' is not a number"},
+        {"1 1:1\nnan 1:1\n", "bad:2: the label 'nan' is not a finite number"},
+        {"1:1 2:1\n", "bad:1: the label '1:1' is not a number"},
+        {"", "bad: has no samples in its 0 lines"},
+        {"\n # nothing\n", "bad: has no samples in its 2 lines"},
+        {"1 \x01\x1b[31m\n", "bad:1: '??[31m' is not index:value"},
+        {"1 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "aaaaa...' is not index:value"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_bad(d, &fli_source_libsvm, "features", "7", cases[i].text, cases[i].message);
+    expect_bad(d, &fli_source_libsvm, "task", "regression", "inf 1:1\n",
+               "bad:1: the label 'inf' is not a finite number");
+    expect_bad(d, &fli_source_libsvm, "features", "0", "1\n-1\n", "bad: has no features in any");
+    expect_bad(d, &fli_source_libsvm, "features", "0", "1 4294967295:1\n", "index 4294967295 is above the 2147483647");
+}
+
+static void libsvm_too_many_labels(void **state)
+{
+    scratch *d = *state;
+    char *text = malloc(20000), *p = text;
+    for (int i = 0; i <= 1000; i++) p += sprintf(p, "%d 1:1\n", i);
+    expect_bad(d, &fli_source_libsvm, "task", "classification", text,
+               "bad:1001: label '1000' is one more than the 1000 different ones allowed");
+    free(text);
+}
+
+static void libsvm_bad_test_part(void **state)
+{
+    scratch *d = *state;
+    fli_dataset *train, *test;
+    const char *a = put_text(d, "a", "1 1:1\n2 1:1\n"), *b = put_text(d, "b", "1 1:1\n3 1:1\n");
+    assert_fails(d->ctx, load_source(d->ctx, &fli_source_libsvm, KEYS("train", a, "test", b), &train, &test),
+                 FL_EFORMAT, "b:2: label '3' does not occur in the training data");
+    assert_fails(d->ctx, load_source(d->ctx, &fli_source_libsvm, KEYS("train", a, "test", "/no/file"), &train, &test),
+                 FL_EIO, "/no/file: no such file");
+    assert_fails(d->ctx, load_source(d->ctx, &fli_source_libsvm, KEYS("test", b), &train, &test), FL_ECONFIG,
+                 "train is missing");
+    put(d, "a", "1 1:1\n2 \0 1:1\n", 15);
+    assert_fails(d->ctx, load_source(d->ctx, &fli_source_libsvm, KEYS("train", a), &train, &test), FL_EFORMAT,
+                 "a NUL byte in the text at offset 8");
+}
+
+/* ---- csv ------------------------------------------------------------------------------------------------ */
+
+static void csv_good(void **state)
+{
+    scratch *d = *state;
+    fli_dataset *train, *test;
+    static const char text[] = "\xef\xbb\xbf"
+                               "a;b;class\r\n1;0.25;positive\r\n\r\n -3e2 ; \"4\" ;\"negative\"\r\n5;6;positive";
+    static const char more[] = "a;b;class\n7;8;negative\n";
+    put_gz(d, "a.csv.gz", text, strlen(text));
+    put_text(d, "t.csv", more);
+    const char *const *keys =
+        KEYS("train", at(d, "a.csv"), "test", at(d, "t.csv"), "separator", "semicolon", "header", "true");
+    assert_ok(d->ctx, load_source(d->ctx, &fli_source_csv, keys, &train, &test));
+    assert_ok(d->ctx, fli_dataset_check(d->ctx, train, "train"));
+    assert_true(train->kind == FLI_X_F32 && train->n == 3 && train->dim == 2 && train->classes == 2 && !train->group);
+    assert_memory_equal(train->label, ((const int32_t[]){1, 0, 1}), 12);
+    assert_memory_equal(train->x, ((const float[]){1, 0.25f, -300, 4, 5, 6}), 24);
+    assert_true(test->n == 1 && test->classes == 2 && test->label[0] == 0);
+    fli_dataset_free(train);
+    fli_dataset_free(test);
+    torture_source(d->ctx, &fli_source_csv, keys);
+}
+
+/* Every separator; the label in front; groups; doubles kept to the last bit. */
+static void csv_columns(void **state)
+{
+    scratch *d = *state;
+    fli_dataset *train, *test;
+    static const char *const separator[][2] = {{"comma", ","}, {"semicolon", ";"}, {"tab", "\t"}, {"space", "  \t "}};
+    for (size_t i = 0; i < 4; i++) {
+        char text[300];
+        const char *s = separator[i][1];
+        snprintf(text, sizeof text, "10%s0.1%sbob%s7\n9%s1e-300%sann%s-0.5\n010%s3%sbob%s2\n", s, s, s, s, s, s, s, s,
+                 s);
+        const char *path = put_text(d, "t.csv", text);
+        const char *const *keys =
+            KEYS("train", path, "separator", separator[i][0], "label", "0", "group_column", "2", "storage", "f64");
+        assert_ok(d->ctx, load_source(d->ctx, &fli_source_csv, keys, &train, &test));
+        assert_true(train->kind == FLI_X_F64 && train->n == 3 && train->dim == 2 && train->classes == 2);
+        assert_memory_equal(train->x, ((const double[]){0.1, 7, 1e-300, -0.5, 3, 2}), 48);
+        assert_memory_equal(train->label, ((const int32_t[]){1, 0, 1}), 12); /* 9 < 10 = 010 */
+        assert_int_equal(train->groups, 2);
+        assert_memory_equal(train->group, ((const int32_t[]){1, 0, 1}), 12);
+        fli_dataset_free(train);
+        torture_source(d->ctx, &fli_source_csv, keys);
+    }
+}
+
+static void csv_regression_and_quotes(void **state)
+{
+    scratch *d = *state;
+    fli_dataset *train, *test;
+    const char *path = put_text(d, "t.csv", "1,2,3.5\n4,5,-6e-1\n");
+    assert_ok(d->ctx, load_source(d->ctx, &fli_source_csv, KEYS("train", path, "task", "regression"), &train, &test));
+    assert_true(train->classes == 0 && train->n == 2 && !train->label);
+    assert_near(train->target[0], 3.5, 0);
+    assert_near(train->target[1], -0.6, 0);
+    fli_dataset_free(train);
+    /* 'a,b' and 'a"b' are two words; as text, '"' comes before ',' */
+    path = put_text(d, "t.csv", "1,\"a,b\"\n2,\"a\"\"b\" \n3,\"a,b\"\n");
+    assert_ok(d->ctx, load_source(d->ctx, &fli_source_csv, KEYS("train", path), &train, &test));
+    assert_int_equal(train->classes, 2);
+    assert_memory_equal(train->label, ((const int32_t[]){1, 0, 1}), 12);
+    fli_dataset_free(train);
+}
+
+/* Numbers must come out as strtod reads them, whichever way they are written. */
+static void csv_numbers_are_exact(void **state)
+{
+    scratch *d = *state;
+    static const char *const number[] = {"0.1",
+                                         "0.30000000000000004",
+                                         "123456789012345",
+                                         "1234567890123456789",
+                                         "-.5",
+                                         "5.",
+                                         "+7",
+                                         "1e-5",
+                                         "2.5E+3",
+                                         "0.000000000000001",
+                                         "999999999999999",
+                                         "-0",
+                                         "4.9e-324",
+                                         "1e308",
+                                         "0.1234567890123456",
+                                         "12345.6789012345"};
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++) {
+        fli_dataset *train, *test;
+        char text[64];
+        snprintf(text, sizeof text, "%s,0\n", number[i]);
+        const char *path = put_text(d, "n.csv", text);
+        assert_ok(d->ctx, load_source(d->ctx, &fli_source_csv, KEYS("train", path, "storage", "f64"), &train, &test));
+        double want = strtod(number[i], NULL);
+        assert_memory_equal(train->x, &want, sizeof want);
+        fli_dataset_free(train);
+    }
+}
+
+static void csv_bad(void **state)
+{
+    scratch *d = *state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"1,2,a\n1,2\n", "bad:2: 2 fields where the first row has 3"},
+        {"1,2,a\n\n1,2,3,a\n", "bad:3: 4 fields where the first row has 3"},
+        {"1,x,a\n", "bad:1: column 1: 'x' is not a number"},
+        {"1,2,a\n1,,a\n", "bad:2: column 1: '' is not a number"},
+        {"1,nan,a\n", "bad:1: column 1: 'nan' is not a finite number"},
+        {"Infinity,1,a\n", "bad:1: column 0: 'Infinity' is not a finite number"},
+        {"1e39,1,a\n", "bad:1: column 0: '1e39' is too large"},
+        {"1 2,1,a\n", "bad:1: column 0: '1 2' is not a number"},
+        {"0x1p3,1,a\n", "column 0: '0x1p3' is not a number"},
+        {"1,2,\n", "bad:1: label '' is neither a finite number nor a word"},
+        {"1,2,NaN\n", "bad:1: label 'NaN' is neither a finite number nor a word"},
+        {"1,\"2,a\n", "bad:1: field 1 has an opening quote, but no closing one"},
+        {"1,\"2\"3,a\n", "bad:1: field 1 goes on behind its closing quote with '3,a'"},
+        {"1\n", "bad:1: no column is left for features: 1 in all"},
+        {"", "bad: has no samples in its 0 lines"},
+        {"\n  \n", "bad: has no samples in its 2 lines"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_bad(d, &fli_source_csv, "header", "false", cases[i].text, cases[i].message);
+    expect_bad(d, &fli_source_csv, "header", "true", "a,b,c\n", "bad: has no samples in its 1 lines");
+    expect_bad(d, &fli_source_csv, "label", "3", "1,2,3\n", "bad:1: there is no column 3 for the label, only 0 .. 2");
+    expect_bad(d, &fli_source_csv, "group_column", "5", "1,2,3\n",
+               "bad:1: there is no column 5 for the group, only 0 .. 2");
+    expect_bad(d, &fli_source_csv, "group_column", "2", "1,2,3\n", "bad:1: column 2 cannot be the label and the group");
+    expect_bad(d, &fli_source_csv, "group_column", "0", "1,2\n", "bad:1: no column is left for features");
+    expect_bad(d, &fli_source_csv, "group_column", "0", ",2,3\n", "bad:1: group '' is neither");
+    expect_bad(d, &fli_source_csv, "task", "regression", "1,2,a\n", "bad:1: column 2: 'a' is not a number");
+}
+
+static void csv_bad_test_part(void **state)
+{
+    scratch *d = *state;
+    fli_dataset *train, *test;
+    const char *a = put_text(d, "a", "1,2,x\n3,4,y\n"), *b = put_text(d, "b", "1,2,x\n\n3,4,z\n");
+    assert_fails(d->ctx, load_source(d->ctx, &fli_source_csv, KEYS("train", a, "test", b), &train, &test), FL_EFORMAT,
+                 "b:3: label 'z' does not occur in the training data");
+    put_text(d, "b", "1,x\n");
+    assert_fails(d->ctx, load_source(d->ctx, &fli_source_csv, KEYS("train", a, "test", b), &train, &test), FL_EFORMAT,
+                 "b: samples of 1 x 1 x 1 features, but those for training are 1 x 1 x 2");
+}
+
+/* ---- leaf ----------------------------------------------------------------------------------------------- */
+
+#define USER_A "\"ann\": {\"x\": [[1, 2.5], [3, 4]], \"y\": [0, 2]}"
+#define USER_B "\"bob\": {\"x\": [[-5e1, 6]], \"y\": [1.0]}"
+#define BOTH   "{\"users\": [\"bob\", \"ann\"], \"num_samples\": [1, 2], \"user_data\": {" USER_A ", " USER_B "}}"
+
+static void leaf_good(void **state)
+{
+    scratch *d = *state;
+    fli_dataset *train, *test;
+    static const char more[] =
+        "{\"users\": [\"ann\", \"bob\"], \"num_samples\": [1, 0], \"user_data\": {\"ann\": {\"x\": [[7, 8]], "
+        "\"y\": [3]}, \"bob\": {\"x\": [], \"y\": []}}}";
+    put_gz(d, "a.json.gz", BOTH, strlen(BOTH));
+    put_text(d, "t.json", more);
+    const char *const *keys = KEYS("train", at(d, "a.json"), "test", at(d, "t.json"));
+    assert_ok(d->ctx, load_source(d->ctx, &fli_source_leaf, keys, &train, &test));
+    assert_ok(d->ctx, fli_dataset_check(d->ctx, train, "train"));
+    assert_ok(d->ctx, fli_dataset_check(d->ctx, test, "test"));
+    assert_true(train->kind == FLI_X_F32 && train->n == 3 && train->dim == 2 && train->classes == 4);
+    assert_memory_equal(train->x, ((const float[]){-50, 6, 1, 2.5f, 3, 4}), 24);
+    assert_memory_equal(train->label, ((const int32_t[]){1, 0, 2}), 12);
+    assert_memory_equal(train->group, ((const int32_t[]){0, 1, 1}), 12);
+    assert_true(train->groups == 2 && test->groups == 2 && test->n == 1 && test->classes == 4);
+    assert_true(test->group[0] == 1 && test->label[0] == 3);
+    fli_dataset_free(train);
+    fli_dataset_free(test);
+    torture_source(d->ctx, &fli_source_leaf, keys);
+}
+
+/* Files in the order of their names, whatever else lies there. */
+static void leaf_folder(void **state)
+{
+    scratch *d = *state;
+    fli_dataset *train, *test;
+    assert_ok(d->ctx, fli_make_folders(d->ctx, at(d, "folder")));
+    assert_fails(d->ctx, load_source(d->ctx, &fli_source_leaf, KEYS("train", at(d, "folder")), &train, &test), FL_EIO,
+                 "folder: there is no *.json in this folder");
+    put_text(d, "folder/2.json", "{\"users\": [\"ann\"], \"num_samples\": [2], \"user_data\": {" USER_A "}}");
+    put_text(d, "folder/1.json", "{\"users\": [\"bob\"], \"num_samples\": [1], \"user_data\": {" USER_B "}}");
+    put_text(d, "folder/readme.txt", "nothing");
+    const char *const *keys = KEYS("train", at(d, "folder"));
+    assert_ok(d->ctx, load_source(d->ctx, &fli_source_leaf, keys, &train, &test));
+    assert_null(test);
+    assert_true(train->n == 3 && train->groups == 2 && train->classes == 3);
+    assert_memory_equal(train->group, ((const int32_t[]){0, 1, 1}), 12);
+    assert_near(((float *)train->x)[0], -50, 0);
+    fli_dataset_free(train);
+    torture_source(d->ctx, &fli_source_leaf, keys);
+    put_text(d, "folder/3.json", "{\"users\": [\"bob\"], \"num_samples\": [1], \"user_data\": {" USER_B "}}");
+    assert_fails(d->ctx, load_source(d->ctx, &fli_source_leaf, keys, &train, &test), FL_EFORMAT,
+                 "folder/3.json: user 'bob' comes a second time");
+}
+
+#define ONE(data) "{\"users\": [\"u\"], \"num_samples\": [1], \"user_data\": {\"u\": " data "}}"
+
+static void leaf_bad(void **state)
+{
+    scratch *d = *state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"{\"users\": [\n1,,]", "bad:2:3: not valid JSON: "},
+        {"", "bad:1:0: not valid JSON: "},
+        {"{\"users\": [\"u\"]", "not valid JSON"},
+        {BOTH " more", "not valid JSON: 'end of file expected"},
+        {"{\"users\": [], \"users\": []}", "not valid JSON: 'duplicate object key"},
+        {"[1, 2]", "bad: lacks a list \"users\""},
+        {"{\"users\": 1}", "bad: lacks a list \"users\""},
+        {"{\"users\": []}", "bad: lacks a list \"num_samples\""},
+        {"{\"users\": [], \"num_samples\": []}", "bad: lacks a map \"user_data\""},
+        {"{\"users\": [], \"num_samples\": [], \"user_data\": {}}", "bad: has no samples"},
+        {"{\"users\": [\"u\"], \"num_samples\": [], \"user_data\": {}}", "has 1 users, 0 num_samples and 0 user_data"},
+        {"{\"users\": [7], \"num_samples\": [1], \"user_data\": {\"7\": {}}}", "users[0] is not a text"},
+        {"{\"users\": [\"u\"], \"num_samples\": [1], \"user_data\": {\"v\": {}}}", "user_data of 'u' lacks a list x"},
+        {"{\"users\": [\"u\", \"u\"], \"num_samples\": [1, 1], \"user_data\": {\"u\": {\"x\": [[1]], \"y\": [1]}, "
+         "\"v\": {}}}",
+         "user 'u' comes a second time"},
+        {"{\"users\": [\"u\"], \"num_samples\": [0], \"user_data\": {\"u\": {\"x\": [], \"y\": []}}}",
+         "user 'u' has no samples"},
+        {ONE("3"), "user_data of 'u' lacks a list x"},
+        {ONE("{\"x\": [[1]], \"y\": 2}"), "user_data of 'u' lacks a list x or a list y"},
+        {ONE("{\"x\": [[1]], \"y\": [1, 2]}"), "user 'u' has 1 samples, but 2 labels"},
+        {ONE("{\"x\": [[1], [2]], \"y\": [1, 2]}"), "user 'u' has 2 samples, but num_samples says otherwise"},
+        {ONE("{\"x\": [1], \"y\": [1]}"), "user 'u', x[0] is not a list of numbers"},
+        {ONE("{\"x\": [[]], \"y\": [1]}"), "user 'u', x[0] is not a list of numbers"},
+        {ONE("{\"x\": [\"text\"], \"y\": [1]}"), "user 'u', x[0] is not a list of numbers"},
+        {ONE("{\"x\": [[1, \"2\"]], \"y\": [1]}"), "user 'u', x[0][1] is not a number"},
+        {ONE("{\"x\": [[1, null]], \"y\": [1]}"), "user 'u', x[0][1] is not a number"},
+        {ONE("{\"x\": [[1, -1e39]], \"y\": [1]}"), "user 'u', x[0][1] is -1e+39, which is too large"},
+        {ONE("{\"x\": [[1, NaN]], \"y\": [1]}"), "not valid JSON"},
+        {ONE("{\"x\": [[1]], \"y\": [-1]}"), "user 'u', y[0] is not a whole number in 0 .. 999999"},
+        {ONE("{\"x\": [[1]], \"y\": [1.5]}"), "y[0] is not a whole number"},
+        {ONE("{\"x\": [[1]], \"y\": [\"a\"]}"), "y[0] is not a whole number"},
+        {ONE("{\"x\": [[1]], \"y\": [1000000]}"), "y[0] is not a whole number"},
+        {"{\"users\": [\"u\"], \"num_samples\": [2], \"user_data\": {\"u\": {\"x\": [[1, 2], [3]], \"y\": [0, 1]}}}",
+         "user 'u', x[1] has 1 features where the first sample has 2"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_bad(d, &fli_source_leaf, "test", "", cases[i].text, cases[i].message);
+}
+
+static void leaf_bad_test_part(void **state)
+{
+    scratch *d = *state;
+    fli_dataset *train, *test;
+    const char *a = put_text(d, "a.json", BOTH), *b = put_text(d, "b.json", ONE("{\"x\": [[1, 2]], \"y\": [0]}"));
+    assert_fails(d->ctx, load_source(d->ctx, &fli_source_leaf, KEYS("train", a, "test", b), &train, &test), FL_EFORMAT,
+                 "b.json: user 'u' does not occur in the training data");
+    put_text(d, "b.json",
+             "{\"users\": [\"bob\"], \"num_samples\": [1], \"user_data\": {\"bob\": {\"x\": [[1]], \"y\": [0]}}}");
+    assert_fails(d->ctx, load_source(d->ctx, &fli_source_leaf, KEYS("train", a, "test", b), &train, &test), FL_EFORMAT,
+                 "b.json: samples of 1 x 1 x 1 features, but those for training are 1 x 1 x 2");
+    put(d, "b.json.gz", "\x1f\x8b\x08 this is damaged", 20);
+    assert_fails(d->ctx,
+                 load_source(d->ctx, &fli_source_leaf, KEYS("train", a, "test", at(d, "b.json.gz")), &train, &test),
+                 FL_EFORMAT, "b.json.gz: the gzip data are damaged at uncompressed offset 0");
+    assert_fails(d->ctx, load_source(d->ctx, &fli_source_leaf, KEYS("train", "/no/such"), &train, &test), FL_EIO,
+                 "/no/such: no such file");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(libsvm_good),
+        cmocka_unit_test(libsvm_regression_and_features),
+        cmocka_unit_test(libsvm_labels_are_ordered_as_numbers),
+        cmocka_unit_test(libsvm_bad),
+        cmocka_unit_test(libsvm_too_many_labels),
+        cmocka_unit_test(libsvm_bad_test_part),
+        cmocka_unit_test(csv_good),
+        cmocka_unit_test(csv_columns),
+        cmocka_unit_test(csv_regression_and_quotes),
+        cmocka_unit_test(csv_numbers_are_exact),
+        cmocka_unit_test(csv_bad),
+        cmocka_unit_test(csv_bad_test_part),
+        cmocka_unit_test(leaf_good),
+        cmocka_unit_test(leaf_folder),
+        cmocka_unit_test(leaf_bad),
+        cmocka_unit_test(leaf_bad_test_part),
+    };
+    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
+}
