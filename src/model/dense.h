@@ -1,0 +1,30 @@
+/* Fully connected networks with ReLU between the layers and cross-entropy behind the last: what softmax regression
+ * (one layer) and the multi-layer perceptron share. Private to this folder. */
+#ifndef FLI_MODEL_DENSE_H
+#define FLI_MODEL_DENSE_H
+
+#include "model/model.h"
+
+enum { FLI_DENSE_HIDDEN_MAX = 16 };
+
+typedef struct {
+    size_t in, out;
+    size_t weight, bias; /* where W (out x in, row-major) and b (out) start in the parameter vector */
+} fli_dense_layer;
+
+typedef struct {
+    size_t depth;        /* hidden layers + 1 */
+    size_t delta_max[2]; /* widest back-propagated error among the layers of even and odd number */
+    fli_dense_layer layer[FLI_DENSE_HIDDEN_MAX + 1];
+} fli_dense;
+
+/* Layers features -> hidden[0] -> ... -> classes; sets m->space.n, m->priv (a fli_dense) and the tensors, which are
+ * called "layer1.weight", "layer1.bias", ... or, for a single layer and not `numbered`, "weight" and "bias". */
+fl_status fli_dense_setup(fl_ctx *ctx, fli_model *m, const int64_t *hidden, size_t hidden_count, int numbered);
+
+/* Slots of fli_model_desc. */
+size_t fli_dense_scratch(const fli_model *m, size_t n);
+double fli_dense_grad(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch);
+void fli_dense_hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch);
+
+#endif

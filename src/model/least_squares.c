@@ -1,0 +1,45 @@
+/* Linear least squares, no intercept. With A (n x features) the batch and b its targets:
+ *
+ *     f(x) = 1/(2n) ||Ax - b||^2,   grad f(x) = A'(Ax - b)/n,   Hessian = A'A/n                                   */
+#include "model/linear.h"
+
+/* The residuals, or A v. */
+static size_t scratch(const fli_model *m, size_t n)
+{
+    (void)m;
+    return fli_scratch_pad(n);
+}
+
+static double grad(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch_)
+{
+    const fli_ops *ops = m->space.ops;
+    size_t n = b->n, dim = m->features;
+    void *r = scratch_;
+    /* r = Ax - b */
+    ops->gemv(0, n, dim, 1, b->x, dim, x, 0, r);
+    ops->axpy(n, -1, b->target, r);
+    /* g = A'r / n */
+    if (g) ops->gemv(1, n, dim, 1.0 / (double)n, b->x, dim, r, 0, g);
+    if (correct) *correct = 0;
+    return ops->dot(n, r, r) / (2.0 * (double)n);
+}
+
+static void hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch_)
+{
+    const fli_ops *ops = m->space.ops;
+    size_t n = b->n, dim = m->features;
+    (void)x;
+    /* out = A'(Av) / n */
+    ops->gemv(0, n, dim, 1, b->x, dim, v, 0, scratch_);
+    ops->gemv(1, n, dim, 1.0 / (double)n, b->x, dim, scratch_, 0, out);
+}
+
+const fli_model_desc fli_model_least_squares = {
+    .name = "least_squares",
+    .title = "linear least squares, no intercept",
+    .traits = FLI_MODEL_CONVEX,
+    .setup = fli_linear_setup,
+    .scratch = scratch,
+    .grad = grad,
+    .hvp = hvp,
+};

@@ -1,0 +1,66 @@
+/* Logistic regression with labels 0 and 1, no intercept ([GiA] (3) without its regulariser). With a_j the rows of A:
+ *
+ *     f(x) = 1/n sum_j [ log(1 + exp(a_j'x)) - b_j a_j'x ],
+ *     grad f(x) = A'(s - b)/n,   Hessian = A' diag(s (1-s)) A / n
+ *
+ * where s_j = 1/(1 + exp(-a_j'x)). */
+#include "model/linear.h"
+
+#include <math.h>
+
+/* The logits, and A v for the Hessian. */
+static size_t scratch(const fli_model *m, size_t n)
+{
+    (void)m;
+    return 2 * fli_scratch_pad(n);
+}
+
+static double grad(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch_)
+{
+    const fli_ops *ops = m->space.ops;
+    size_t n = b->n, dim = m->features, hits;
+    void *z = scratch_;
+    ops->gemv(0, n, dim, 1, b->x, dim, x, 0, z);
+    double loss = ops->logistic_xent(n, b->label, 1.0 / (double)n, z, &hits);
+    /* g = A'z, z being (s - b)/n by now */
+    if (g) ops->gemv(1, n, dim, 1, b->x, dim, z, 0, g);
+    if (correct) *correct = hits;
+    return loss / (double)n;
+}
+
+/* u = s (1-s) u / n for the logits z. s (1-s) = e/(1+e)^2 with e = exp(-|z|): no overflow, no cancellation. */
+static void curve(const fli_ops *ops, size_t n, const void *z, void *u)
+{
+    double zs[64], us[64];
+    for (size_t i = 0; i < n; i += 64) {
+        size_t k = n - i < 64 ? n - i : 64;
+        ops->to_f64(k, fli_cat(ops, z, i), zs);
+        ops->to_f64(k, fli_cat(ops, u, i), us);
+        for (size_t j = 0; j < k; j++) {
+            double e = exp(-fabs(zs[j]));
+            us[j] *= e / ((1 + e) * (1 + e) * (double)n);
+        }
+        ops->from_f64(k, us, fli_at(ops, u, i));
+    }
+}
+
+static void hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch_)
+{
+    const fli_ops *ops = m->space.ops;
+    size_t n = b->n, dim = m->features;
+    void *z = scratch_, *u = fli_at(ops, scratch_, fli_scratch_pad(n));
+    ops->gemv(0, n, dim, 1, b->x, dim, x, 0, z);
+    ops->gemv(0, n, dim, 1, b->x, dim, v, 0, u);
+    curve(ops, n, z, u);
+    ops->gemv(1, n, dim, 1, b->x, dim, u, 0, out);
+}
+
+const fli_model_desc fli_model_logistic = {
+    .name = "logistic",
+    .title = "logistic regression for two classes, no intercept",
+    .traits = FLI_MODEL_CLASSIFIER | FLI_MODEL_BINARY | FLI_MODEL_CONVEX,
+    .setup = fli_linear_setup,
+    .scratch = scratch,
+    .grad = grad,
+    .hvp = hvp,
+};

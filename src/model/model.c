@@ -1,0 +1,84 @@
+/* What all models share: making one, its start values, and the weight decay that the models themselves leave out. */
+#include "model/model.h"
+
+static fl_status check_data(fl_ctx *ctx, const fli_model_desc *desc, size_t features, size_t classes)
+{
+    if (!features) return fli_fail(ctx, FL_ECONFIG, "model %s needs features, but the data has none", desc->name);
+    if (!(desc->traits & FLI_MODEL_CLASSIFIER)) {
+        if (!classes) return FL_OK;
+        return fli_fail(ctx, FL_ECONFIG, "model %s needs real-valued targets, but the data has labels (of %zu classes)",
+                        desc->name, classes);
+    }
+    if (!classes)
+        return fli_fail(ctx, FL_ECONFIG, "model %s needs labels, but the data has real-valued targets", desc->name);
+    if (classes < 2)
+        return fli_fail(ctx, FL_ECONFIG, "model %s needs at least 2 classes, but the data has %zu", desc->name,
+                        classes);
+    if ((desc->traits & FLI_MODEL_BINARY) && classes != 2)
+        return fli_fail(ctx, FL_ECONFIG, "model %s needs exactly 2 classes, but the data has %zu", desc->name, classes);
+    return FL_OK;
+}
+
+fl_status fli_model_new(fl_ctx *ctx, const fli_model_desc *desc, const void *params, const fli_ops *ops,
+                        size_t features, size_t classes, double weight_decay, fli_model **out)
+{
+    fli_model *m = NULL;
+    fl_status status = check_data(ctx, desc, features, classes);
+    if (status) goto done;
+    status = FL_ENOMEM;
+    m = fli_alloc(ctx, 1, sizeof *m);
+    if (!m) goto done;
+    fli_blas_prepare();
+    m->desc = desc;
+    m->params = params;
+    m->space.ops = ops;
+    m->features = features;
+    m->classes = classes;
+    m->weight_decay = weight_decay;
+    fli_arena_init(&m->arena, ctx);
+    status = desc->setup(ctx, m);
+    if (status) goto done;
+    *out = m;
+    m = NULL;
+done:
+    fli_model_free(m);
+    return status;
+}
+
+void fli_model_free(fli_model *m)
+{
+    if (!m) return;
+    fli_arena_fini(&m->arena);
+    fli_free(m);
+}
+
+fl_status fli_model_start(fl_ctx *ctx, const fli_model *m, uint64_t seed, void *x)
+{
+    fli_zero(&m->space, x);
+    if (!m->desc->init) return FL_OK;
+    /* Drawn in double whatever the precision, so that f32 and f64 runs start from the same point up to rounding. */
+    double *wide = fli_alloc(ctx, m->space.n, sizeof *wide);
+    if (!wide) return FL_ENOMEM;
+    fli_rng r;
+    fli_rng_init(&r, seed, FLI_RNG_INIT, 0, 0);
+    m->desc->init(m, &r, wide);
+    m->space.ops->from_f64(m->space.n, wide, x);
+    fli_free(wide);
+    return FL_OK;
+}
+
+size_t fli_model_scratch(const fli_model *m, size_t n) { return m->desc->scratch(m, n) * m->space.ops->size; }
+
+double fli_model_eval(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch)
+{
+    double wd = m->weight_decay, loss = m->desc->grad(m, x, b, g, correct, scratch);
+    if (wd == 0) return loss;
+    if (g) fli_axpy(&m->space, wd, x, g);
+    return loss + wd / 2 * fli_dot(&m->space, x, x);
+}
+
+void fli_model_hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch)
+{
+    m->desc->hvp(m, x, b, v, out, scratch);
+    if (m->weight_decay != 0) fli_axpy(&m->space, m->weight_decay, v, out);
+}

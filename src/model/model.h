@@ -1,0 +1,86 @@
+/* Objectives: f_i(x) = mean over client i's samples of loss(x; sample) + wd/2 ||x||^2. One model per file, one line in list.c.
+ *
+ * A model computes on a gathered batch and keeps no state: parameters, gradients and scratch are the caller's, so threads share
+ * a model without locks. Weight decay is not the model's business: fli_model_eval and the local solvers add it. */
+#ifndef FLI_MODEL_MODEL_H
+#define FLI_MODEL_MODEL_H
+
+#include "base/keys.h"
+#include "base/rng.h"
+#include "data/dataset.h"
+#include "vec/space.h"
+
+typedef struct fli_model fli_model;
+
+/* traits */
+enum {
+    FLI_MODEL_CLASSIFIER = 1, /* needs labels; otherwise it needs targets */
+    FLI_MODEL_BINARY = 2,     /* exactly two classes */
+    FLI_MODEL_CONVEX = 4
+};
+
+/* A block of the parameter vector, for saving. */
+typedef struct {
+    char name[32];
+    size_t offset, rows, cols; /* cols 0: a vector of `rows` */
+} fli_tensor;
+
+typedef struct fli_model_desc {
+    const char *name;
+    const char *title;
+    const char *citation; /* NULL: textbook */
+    unsigned traits;
+    const fli_key *keys;
+    size_t params_size;
+    /* Sets model->space.n, tensors, tensor_count and priv from params, features, classes. Memory from model->arena. */
+    fl_status (*setup)(fl_ctx *ctx, fli_model *m);
+    /* Reals of scratch that grad and hvp need for a batch of n. It comes aligned to 64 bytes, with anything in it. */
+    size_t (*scratch)(const fli_model *m, size_t n);
+    /* Start values; x comes in zeroed. NULL: zeros. */
+    void (*init)(const fli_model *m, fli_rng *r, double *x);
+    /* Mean loss over the batch (at least one sample) at x. g, unless NULL, receives its gradient, whatever it held
+     * before; *correct, unless NULL, the hits (0 for a regression). */
+    double (*grad)(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch);
+    /* out = (Hessian of the mean loss at x) v, exact (R-operator). */
+    void (*hvp)(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch);
+} fli_model_desc;
+
+struct fli_model {
+    const fli_model_desc *desc;
+    const void *params; /* bound struct of desc->keys; borrowed */
+    fli_arena arena;
+    fli_space space; /* where parameters live */
+    size_t features, classes;
+    double weight_decay;
+    const fli_tensor *tensors; /* cover the vector without gaps */
+    size_t tensor_count;
+    const void *priv;
+};
+
+extern const fli_model_desc *const fli_model_list[]; /* NULL-terminated */
+
+/* Lengths of buffers carved from scratch are rounded up to this, so that each starts on a cache line. */
+static inline size_t fli_scratch_pad(size_t reals) { return (reals + 15) / 16 * 16; }
+
+/* Refuses data the model cannot use (labels for a regression, three classes for a binary model). */
+fl_status fli_model_new(fl_ctx *ctx, const fli_model_desc *desc, const void *params, const fli_ops *ops,
+                        size_t features, size_t classes, double weight_decay, fli_model **out);
+void fli_model_free(fli_model *m);
+
+/* Start parameters into x (reals of the model's space). */
+fl_status fli_model_start(fl_ctx *ctx, const fli_model *m, uint64_t seed, void *x);
+
+/* Bytes of scratch for a batch of n. */
+size_t fli_model_scratch(const fli_model *m, size_t n);
+
+/* Batch loss with weight decay; g (may be NULL) likewise. */
+double fli_model_eval(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch);
+/* Hessian-vector product with weight decay. */
+void fli_model_hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch);
+
+/* The largest |eigenvalue| of the batch Hessian at x by power iteration (weight decay included), to a relative change of
+ * `tolerance` or `iterations`, whichever comes first: for a quadratic or a GLM at its worst point, the smoothness constant. */
+fl_status fli_model_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, uint64_t seed,
+                               size_t iterations, double tolerance, double *l);
+
+#endif

@@ -1,0 +1,54 @@
+/* The largest |eigenvalue| of a batch Hessian, by power iteration on exact Hessian-vector products.
+ *
+ * With ||v|| = 1, ||Hv|| never exceeds the largest |eigenvalue| and never decreases from v to Hv/||Hv||, also when H is
+ * indefinite; so the estimate approaches from below. */
+#include "model/model.h"
+
+#include <math.h>
+
+/* v = a random unit vector */
+static void probe(const fli_space *s, uint64_t seed, void *v)
+{
+    double part[64];
+    fli_rng r;
+    fli_rng_init(&r, seed, FLI_RNG_PROBE, 0, 0);
+    for (size_t i = 0; i < s->n; i += 64) {
+        size_t k = s->n - i < 64 ? s->n - i : 64;
+        for (size_t j = 0; j < k; j++) part[j] = fli_rng_normal(&r);
+        s->ops->from_f64(k, part, fli_at(s->ops, v, i));
+    }
+    fli_scale(s, 1 / sqrt(fli_dot(s, v, v)), v);
+}
+
+fl_status fli_model_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, uint64_t seed,
+                               size_t iterations, double tolerance, double *l)
+{
+    const fli_space *s = &m->space;
+    fl_status status = FL_ENOMEM;
+    double norm = 0, last;
+    void *v = fli_alloc(ctx, s->n, s->ops->size), *hv = fli_alloc(ctx, s->n, s->ops->size);
+    void *scratch = fli_alloc(ctx, fli_model_scratch(m, b->n), 1);
+    if (!v || !hv || !scratch) goto done;
+    probe(s, seed, v);
+    for (size_t k = 0; k < iterations; k++) {
+        last = norm;
+        fli_model_hvp(m, x, b, v, hv, scratch);
+        norm = sqrt(fli_dot(s, hv, hv));
+        if (!isfinite(norm)) {
+            status =
+                fli_fail(ctx, FL_EDIVERGED, "the Hessian of model %s has entries that are not finite (iteration %zu)",
+                         m->desc->name, k + 1);
+            goto done;
+        }
+        if (norm == 0 || (k && fabs(norm - last) <= tolerance * norm)) break;
+        /* v = Hv / ||Hv|| */
+        fli_lin(s, 1 / norm, hv, 0, hv, v);
+    }
+    *l = norm;
+    status = FL_OK;
+done:
+    fli_free(scratch);
+    fli_free(hv);
+    fli_free(v);
+    return status;
+}

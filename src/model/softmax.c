@@ -1,0 +1,15 @@
+/* Softmax (multinomial logistic) regression: parameters W (classes x features, row-major), then the bias (classes);
+ * mean cross-entropy. A dense network of a single layer; it is convex and starts at zero. */
+#include "model/dense.h"
+
+static fl_status setup(fl_ctx *ctx, fli_model *m) { return fli_dense_setup(ctx, m, NULL, 0, 0); }
+
+const fli_model_desc fli_model_softmax = {
+    .name = "softmax",
+    .title = "softmax regression",
+    .traits = FLI_MODEL_CLASSIFIER | FLI_MODEL_CONVEX,
+    .setup = setup,
+    .scratch = fli_dense_scratch,
+    .grad = fli_dense_grad,
+    .hvp = fli_dense_hvp,
+};
