@@ -1,0 +1,28 @@
+#include "algo/average.h"
+
+enum { X };
+enum { DX };
+
+const char *const fli_average_server[] = {"x", NULL};
+const char *const fli_average_up[] = {"x_i - x", NULL};
+const char *const fli_average_sums[] = {"sum w_i (x_i - x)", NULL};
+
+void fli_average_answer(const fli_turn *t, const fli_answer *a)
+{
+    /* up = x_i - x */
+    fli_sub(t->space, a->z, t->down[X], t->up[DX]);
+}
+
+void fli_average_absorb(const fli_server *s, const fli_turn *t)
+{
+    /* D += w_i (x_i - x) */
+    fli_axpy(s->space, t->weight, t->up[DX], s->sum[DX]);
+}
+
+void fli_average_advance(const fli_server *s)
+{
+    const fli_average_params *p = s->params;
+    double share = p->aggregation == 0 ? 1 / s->cohort_weight : (double)s->clients / (double)s->cohort;
+    /* x += server_lr D / sum_S w   or   x += server_lr (N/m) D */
+    fli_axpy(s->space, p->server_lr * share, s->sum[DX], s->vec[X]);
+}

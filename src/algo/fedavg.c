@@ -1,0 +1,26 @@
+/* FedAvg.
+ *
+ *   client   x_i = Q_i steps of SGD on f_i from x                     up: x_i - x
+ *   server   normalized   x <- x + server_lr sum_S (w_i / sum_S w) (x_i - x)
+ *            unbiased     x <- x + server_lr (N/m) sum_S w_i (x_i - x)       [VRA] (21)
+ *
+ * McMahan, Moore, Ramage, Hampson, Aguera y Arcas: Communication-efficient learning of deep networks from decentralized data,
+ * AISTATS 2017. With Q_i > 1 on different data it does not converge to the optimum; it is the baseline of everything else. */
+#include "algo/list.h"
+#include "algo/average.h"
+
+enum { X };
+
+static const fli_key keys[] = {FLI_AVERAGE_KEYS, FLI_KEY_END};
+
+static void pose(const fli_turn *t, fli_problem *p) { p->start = t->down[X]; }
+
+const fli_algo fli_algo_fedavg = {
+    .name = "fedavg",
+    .title = "federated averaging: local SGD, then the average",
+    .citation = "McMahan et al., AISTATS 2017",
+    .keys = keys,
+    .params_size = sizeof(fli_average_params),
+    FLI_AVERAGE_PARTS,
+    .pose = pose,
+};

@@ -1,0 +1,55 @@
+/* FedNova: normalised averaging. A client that takes more steps does not pull the average towards its own optimum.
+ *
+ *   client   x_i = Q_i steps of SGD on f_i from x                     up: (x_i - x)/Q_i and Q_i
+ *   server   x <- x + Qeff sum_S (w_i / sum_S w) (x_i - x)/Q_i,  Qeff = sum_S w_i Q_i / sum_S w        [VRA] (22)
+ *
+ * Wang, Liu, Liang, Joshi, Poor: Tackling the objective inconsistency problem in heterogeneous federated optimization,
+ * NeurIPS 2020. With local momentum Q_i is the sum of the weights its gradients have in the displacement (their ||a_i||_1). */
+#include "algo/list.h"
+
+enum { X };
+enum { RATE }; /* up, sum */
+enum { Q };    /* scalar up, scalar sum */
+
+static const char *const server[] = {"x", NULL};
+static const char *const up[] = {"(x_i - x)/Q_i", NULL};
+static const char *const sums[] = {"sum w_i (x_i - x)/Q_i", NULL};
+
+static void pose(const fli_turn *t, fli_problem *p) { p->start = t->down[X]; }
+
+static void answer(const fli_turn *t, const fli_answer *a)
+{
+    /* up = (x_i - x)/Q_i */
+    fli_lin(t->space, 1 / a->weight, a->z, -1 / a->weight, t->down[X], t->up[RATE]);
+    t->up_scalars[Q] = a->weight;
+}
+
+static void absorb(const fli_server *s, const fli_turn *t)
+{
+    /* R += w_i (x_i - x)/Q_i;  q += w_i Q_i */
+    fli_axpy(s->space, t->weight, t->up[RATE], s->sum[RATE]);
+    s->scalar_sum[Q] += t->weight * t->up_scalars[Q];
+}
+
+static void advance(const fli_server *s)
+{
+    double w = s->cohort_weight, qeff = s->scalar_sum[Q] / w;
+    /* x += Qeff R / sum_S w */
+    fli_axpy(s->space, qeff / w, s->sum[RATE], s->vec[X]);
+}
+
+const fli_algo fli_algo_fednova = {
+    .name = "fednova",
+    .title = "normalised averaging for clients that take different numbers of steps",
+    .citation = "Wang et al., NeurIPS 2020",
+    .server = server,
+    .down = 1,
+    .up = up,
+    .up_scalars = 1,
+    .sums = sums,
+    .scalar_sums = 1,
+    .pose = pose,
+    .answer = answer,
+    .absorb = absorb,
+    .advance = advance,
+};

@@ -1,0 +1,38 @@
+/* FedProx: FedAvg whose clients are held near the global model.
+ *
+ *   client   x_i = Q_i steps of SGD on f_i(z) + mu/2 ||z - x||^2 from x      rho = mu, anchor = x;  up: x_i - x
+ *   server   as FedAvg
+ *
+ * Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith: Federated optimization in heterogeneous networks, MLSys 2020. */
+#include "algo/list.h"
+#include "algo/average.h"
+
+enum { X };
+
+typedef struct {
+    fli_average_params average; /* first: the shared steps read it */
+    double mu;
+} params;
+
+static const fli_key keys[] = {
+    FLI_KEY_REAL(params, mu, "0.1", 0, FLI_NO_MAX, "weight of the proximal term; 0 is FedAvg"),
+    FLI_AVERAGE_KEYS,
+    FLI_KEY_END,
+};
+
+static void pose(const fli_turn *t, fli_problem *p)
+{
+    const params *a = t->params;
+    p->start = p->anchor = t->down[X];
+    p->rho = a->mu;
+}
+
+const fli_algo fli_algo_fedprox = {
+    .name = "fedprox",
+    .title = "FedAvg with a proximal term that holds clients near the global model",
+    .citation = "Li et al., MLSys 2020",
+    .keys = keys,
+    .params_size = sizeof(params),
+    FLI_AVERAGE_PARTS,
+    .pose = pose,
+};

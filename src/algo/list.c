@@ -1,0 +1,14 @@
+#include "algo/list.h"
+
+const fli_algo *const fli_algo_list[] = {
+    &fli_algo_fedavg,  &fli_algo_local_sgd, &fli_algo_fedprox,
+    &fli_algo_fednova, &fli_algo_scaffold,  &fli_algo_vrl_sgd,
+    &fli_algo_feddyn,  &fli_algo_fedpd,     NULL,
+};
+
+size_t fli_names_count(const char *const *names)
+{
+    size_t n = 0;
+    while (names && names[n]) n++;
+    return n;
+}

@@ -1,0 +1,16 @@
+/* The algorithms there are. To add one: its file, a line here, a line in list.c. */
+#ifndef FLI_ALGO_LIST_H
+#define FLI_ALGO_LIST_H
+
+#include "algo/algo.h"
+
+extern const fli_algo fli_algo_fedavg;
+extern const fli_algo fli_algo_local_sgd;
+extern const fli_algo fli_algo_fedprox;
+extern const fli_algo fli_algo_fednova;
+extern const fli_algo fli_algo_scaffold;
+extern const fli_algo fli_algo_vrl_sgd;
+extern const fli_algo fli_algo_feddyn;
+extern const fli_algo fli_algo_fedpd;
+
+#endif

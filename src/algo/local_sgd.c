@@ -1,0 +1,25 @@
+/* LocalSGD: FedAvg with everyone taking part in every round.
+ *
+ *   client   x_i = Q_i steps of SGD on f_i from x                     up: x_i - x
+ *   server   x <- x + server_lr sum w_i (x_i - x)
+ *
+ * Stich: Local SGD converges fast and communicates little, ICLR 2019. */
+#include "algo/list.h"
+#include "algo/average.h"
+
+enum { X };
+
+static const fli_key keys[] = {FLI_AVERAGE_KEYS, FLI_KEY_END};
+
+static void pose(const fli_turn *t, fli_problem *p) { p->start = t->down[X]; }
+
+const fli_algo fli_algo_local_sgd = {
+    .name = "local-sgd",
+    .title = "FedAvg with everyone taking part",
+    .citation = "Stich, ICLR 2019",
+    .traits = FLI_ALGO_EVERYONE,
+    .keys = keys,
+    .params_size = sizeof(fli_average_params),
+    FLI_AVERAGE_PARTS,
+    .pose = pose,
+};

@@ -1,0 +1,59 @@
+/* The local problem, and solving it. An algorithm poses
+ *
+ *     minimise  f_i(z) + <shift, z> + rho/2 ||z - anchor||^2 ,  z starts at `start`, `steps` steps of size lr
+ *
+ * and reads the answer. How the steps are computed is nobody's business but this folder's. */
+#ifndef FLI_LOCAL_LOCAL_H
+#define FLI_LOCAL_LOCAL_H
+
+#include "base/rng.h"
+#include "data/fed.h"
+#include "model/model.h"
+
+/* Vectors are borrowed: usually the broadcast model, or the client's own state. */
+typedef struct {
+    const void *start;
+    const void *anchor; /* NULL: no proximal term */
+    double rho;
+    const void *shift; /* NULL: no linear term */
+    double lr;
+    size_t steps; /* Q_i */
+} fli_problem;
+
+typedef struct {
+    const void *z; /* the solution; valid until the worker's next turn */
+    /* Sum over the steps of the weight a gradient has in (start - z)/lr: Q_i for plain SGD, and with momentum gam
+     * Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2. Methods that turn a displacement back into a gradient divide by lr times this. */
+    double weight;
+} fli_answer;
+
+/* How mini-batches are drawn: the part of the local solver that is the same for everybody. */
+typedef struct {
+    size_t batch;    /* samples per step; 0: all of the client's */
+    double momentum; /* 0: plain SGD */
+} fli_sgd_spec;
+
+/* Everything a thread needs to work for one client after another: allocated once, nothing in the inner loop. */
+typedef struct {
+    const fli_model *model;
+    fli_sgd_spec spec;
+    fli_batch batch;
+    void *scratch, *grad, *part, *buffer, *z;
+    uint32_t *order; /* the client's samples in the order of this epoch */
+} fli_worker;
+
+/* `largest`: training samples of the largest client. */
+fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *spec, size_t largest, fli_worker *w);
+void fli_worker_fini(fli_worker *w);
+
+/* Steps in one epoch over n samples: ceil(n / batch), 1 for full batches. */
+size_t fli_epoch_steps(const fli_sgd_spec *spec, size_t n);
+
+/* Momentum SGD. Mini-batches come from `rng` alone: every epoch is a fresh random order, its last batch may be short. */
+void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, fli_answer *out);
+
+/* Mean loss and, unless g is NULL, gradient at x over n samples, in bounded memory. Weight decay is left to the caller. */
+double fli_worker_eval(fli_worker *w, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, void *g,
+                       size_t *correct);
+
+#endif

@@ -1,0 +1,81 @@
+/* Mini-batch SGD with momentum on the local problem. The terms of the problem (weight decay, shift, proximal) are folded into
+ * the update, one pass over the parameters per step. */
+#include "local/local.h"
+
+#include <math.h>
+
+size_t fli_epoch_steps(const fli_sgd_spec *spec, size_t n)
+{
+    return spec->batch && spec->batch < n ? (n + spec->batch - 1) / spec->batch : 1;
+}
+
+/* Where a client is in its pass over the data. */
+typedef struct {
+    const fli_view *v;
+    fli_rng *rng;
+    size_t at; /* next sample in the worker's order */
+} cursor;
+
+/* The gradient of f_i without weight decay over samples idx[0 .. n-1]. */
+static void gradient(fli_worker *w, const fli_view *v, const uint32_t *idx, size_t n, int gathered)
+{
+    const fli_model *m = w->model;
+    size_t capacity = w->batch.capacity;
+    if (n <= capacity) {
+        if (!gathered) fli_batch_gather(&w->batch, v->ds, idx, n);
+        m->desc->grad(m, w->z, &w->batch, w->grad, NULL, w->scratch);
+        return;
+    }
+    fli_zero(&m->space, w->grad);
+    for (size_t at = 0; at < n; at += capacity) {
+        size_t piece = n - at < capacity ? n - at : capacity;
+        fli_batch_gather(&w->batch, v->ds, idx + at, piece);
+        m->desc->grad(m, w->z, &w->batch, w->part, NULL, w->scratch);
+        fli_axpy(&m->space, (double)piece / (double)n, w->part, w->grad);
+    }
+}
+
+/* The next mini-batch of the pass; a fresh order when the last one is used up. */
+static void next_batch_gradient(fli_worker *w, cursor *c)
+{
+    size_t n = c->v->n_train, size = w->spec.batch;
+    if (c->at == n) c->at = 0;
+    if (c->at == 0) fli_rng_shuffle(c->rng, n, w->order);
+    if (size > n - c->at) size = n - c->at;
+    gradient(w, c->v, w->order + c->at, size, 0);
+    c->at += size;
+}
+
+static double total_weight(double momentum, size_t steps)
+{
+    double q = (double)steps, g = momentum;
+    return g > 0 ? q / (1 - g) - g * (1 - pow(g, q)) / ((1 - g) * (1 - g)) : q;
+}
+
+void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, fli_answer *out)
+{
+    const fli_model *m = w->model;
+    const fli_space *s = &m->space;
+    int full = !w->spec.batch || w->spec.batch >= v->n_train;
+    cursor c = {v, rng, 0};
+    fli_sgd_step step = {.lr = p->lr,
+                         .wd = m->weight_decay,
+                         .rho = p->rho,
+                         .momentum = w->spec.momentum,
+                         .grad = w->grad,
+                         .shift = p->shift,
+                         .anchor = p->anchor,
+                         .buffer = w->buffer};
+    fli_copy(s, p->start, w->z);
+    if (w->buffer) fli_zero(s, w->buffer);
+    if (!full) memcpy(w->order, v->train, v->n_train * sizeof *w->order);
+    for (size_t k = 0; k < p->steps; k++) {
+        if (full)
+            gradient(w, v, v->train, v->n_train, k > 0);
+        else
+            next_batch_gradient(w, &c);
+        s->ops->sgd(s->n, &step, w->z);
+    }
+    out->z = w->z;
+    out->weight = total_weight(w->spec.momentum, p->steps);
+}

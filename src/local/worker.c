@@ -1,0 +1,53 @@
+/* The memory of a worker, and gradients over any number of samples in it. */
+#include "local/local.h"
+
+/* Longer batches are computed in pieces of this many samples and summed: memory stays bounded, BLAS is at full speed long before. */
+enum { PIECE = 512 };
+
+fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *spec, size_t largest, fli_worker *w)
+{
+    const fli_space *s = &m->space;
+    *w = (fli_worker){.model = m, .spec = *spec};
+    fl_status status = fli_batch_init(ctx, s->ops, m->features, PIECE, &w->batch);
+    if (status) return status;
+    w->scratch = fli_alloc(ctx, fli_model_scratch(m, PIECE), 1);
+    w->grad = fli_alloc(ctx, s->n, s->ops->size);
+    w->part = fli_alloc(ctx, s->n, s->ops->size);
+    w->z = fli_alloc(ctx, s->n, s->ops->size);
+    w->order = fli_alloc(ctx, largest, sizeof *w->order);
+    if (spec->momentum > 0) w->buffer = fli_alloc(ctx, s->n, s->ops->size);
+    if (w->scratch && w->grad && w->part && w->z && w->order && (w->buffer || spec->momentum <= 0)) return FL_OK;
+    fli_worker_fini(w);
+    return FL_ENOMEM;
+}
+
+void fli_worker_fini(fli_worker *w)
+{
+    fli_batch_fini(&w->batch);
+    fli_free(w->scratch);
+    fli_free(w->grad);
+    fli_free(w->part);
+    fli_free(w->z);
+    fli_free(w->order);
+    fli_free(w->buffer);
+    *w = (fli_worker){0};
+}
+
+double fli_worker_eval(fli_worker *w, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, void *g,
+                       size_t *correct)
+{
+    const fli_model *m = w->model;
+    double loss = 0;
+    size_t hits = 0;
+    if (g) fli_zero(&m->space, g);
+    for (size_t at = 0; at < n; at += w->batch.n) {
+        size_t piece = n - at < w->batch.capacity ? n - at : w->batch.capacity, hit = 0;
+        double share = (double)piece / (double)n;
+        fli_batch_gather(&w->batch, ds, idx + at, piece);
+        loss += share * m->desc->grad(m, x, &w->batch, g ? w->part : NULL, &hit, w->scratch);
+        if (g) fli_axpy(&m->space, share, w->part, g);
+        hits += hit;
+    }
+    if (correct) *correct = hits;
+    return loss;
+}
