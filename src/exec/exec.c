@@ -1,0 +1,252 @@
+#include "exec/exec.h"
+
+#include <string.h>
+
+/* Uploads wait for their turn to be absorbed. A cohort is run in blocks of this many clients, so that memory is bounded when
+ * everybody takes part in a large federation. The block size is fixed: it must not depend on the number of threads. */
+enum { BLOCK = 64 };
+
+/* A place in the block: what a client uploaded. */
+typedef struct {
+    void **up;
+    double *up_scalars;
+    fl_status status;
+} slot;
+
+struct fli_exec {
+    fl_ctx *ctx;
+    fli_exec_spec spec;
+    fli_space space;
+    fli_arena arena; /* pointer tables */
+    fli_pool *pool;
+    fli_worker *workers;
+    void ***work; /* per worker: the algorithm's scratch vectors */
+    fli_store *store;
+    void **server, **sums;
+    double *scalar_sums;
+    slot slots[BLOCK];
+    size_t slot_count;     /* those that have memory */
+    uint32_t order[BLOCK]; /* places of the block under way, most work first */
+    /* the block under way */
+    const fli_round *round;
+    size_t first; /* index in the cohort of the block's first client */
+};
+
+/* `count` vectors in a pointer table; the vectors themselves are one allocation, table[0]. */
+static fl_status vectors_new(fli_exec *e, size_t count, void ***out)
+{
+    size_t vector = (fli_bytes(&e->space) + 63) / 64 * 64;
+    void **table = fli_arena_alloc(&e->arena, count + 1, sizeof *table);
+    if (!table) return FL_ENOMEM;
+    *out = table;
+    if (!count) return FL_OK;
+    table[0] = fli_alloc(e->ctx, count, vector);
+    if (!table[0]) return FL_ENOMEM;
+    for (size_t i = 1; i < count; i++) table[i] = (char *)table[0] + i * vector;
+    return FL_OK;
+}
+
+static void vectors_free(void **table)
+{
+    if (table) fli_free(table[0]);
+}
+
+/* Makes the places that a cohort of this size needs and earlier ones did not. */
+static fl_status slots_for(fli_exec *e, size_t cohort)
+{
+    const fli_algo *a = e->spec.algo;
+    for (; e->slot_count < BLOCK && e->slot_count < cohort; e->slot_count++) {
+        slot *sl = &e->slots[e->slot_count];
+        if (!sl->up_scalars) sl->up_scalars = fli_arena_alloc(&e->arena, a->up_scalars + 1, sizeof(double));
+        if (!sl->up_scalars || vectors_new(e, fli_names_count(a->up), &sl->up)) return FL_ENOMEM;
+    }
+    return FL_OK;
+}
+
+static fl_status workers_new(fli_exec *e)
+{
+    size_t threads = fli_pool_threads(e->pool);
+    fl_status s;
+    e->workers = fli_arena_alloc(&e->arena, threads, sizeof *e->workers);
+    e->work = fli_arena_alloc(&e->arena, threads, sizeof *e->work);
+    if (!e->workers || !e->work) return FL_ENOMEM;
+    for (size_t i = 0; i < threads; i++)
+        if ((s = fli_worker_init(e->ctx, e->spec.model, &e->spec.sgd, e->spec.fed->largest, &e->workers[i])) ||
+            (s = vectors_new(e, e->spec.algo->work, &e->work[i])))
+            return s;
+    return FL_OK;
+}
+
+static fl_status check_blas(fli_exec *e)
+{
+    if (fli_pool_threads(e->pool) == 1 || fli_blas_thread_safe()) return FL_OK;
+    return fli_fail(e->ctx, FL_ESYSTEM,
+                    "this OpenBLAS is a serial build, which computes wrong numbers when called from several threads; "
+                    "install its pthread flavour, or set threads to 1");
+}
+
+fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
+{
+    const fli_algo *a = spec->algo;
+    fl_status s;
+    fli_exec *e = fli_alloc(ctx, 1, sizeof *e);
+    if (!e) return FL_ENOMEM;
+    e->ctx = ctx;
+    e->spec = *spec;
+    e->space = spec->model->space;
+    fli_arena_init(&e->arena, ctx);
+    if ((s = fli_pool_new(ctx, spec->threads, &e->pool)) || (s = check_blas(e)) || (s = workers_new(e)) ||
+        (s = fli_store_new(ctx, &e->space, spec->fed->clients, fli_names_count(a->client), a->client_scalars,
+                           &e->store)) ||
+        (s = vectors_new(e, fli_names_count(a->server), &e->server)) ||
+        (s = vectors_new(e, fli_names_count(a->sums), &e->sums)) ||
+        !(e->scalar_sums = fli_arena_alloc(&e->arena, a->scalar_sums + 1, sizeof(double)))) {
+        fli_exec_free(e);
+        return s ? s : FL_ENOMEM;
+    }
+    *out = e;
+    return FL_OK;
+}
+
+void fli_exec_free(fli_exec *e)
+{
+    if (!e) return;
+    size_t threads = e->pool ? fli_pool_threads(e->pool) : 0;
+    for (size_t i = 0; e->work && i < threads; i++) {
+        fli_worker_fini(&e->workers[i]);
+        vectors_free(e->work[i]);
+    }
+    for (size_t i = 0; i < BLOCK; i++) vectors_free(e->slots[i].up);
+    vectors_free(e->server);
+    vectors_free(e->sums);
+    fli_store_free(e->store);
+    fli_pool_free(e->pool);
+    fli_arena_fini(&e->arena);
+    fli_free(e);
+}
+
+void *const *fli_exec_server(fli_exec *e) { return e->server; }
+fli_pool *fli_exec_pool(fli_exec *e) { return e->pool; }
+fli_worker *fli_exec_worker(fli_exec *e, size_t worker) { return &e->workers[worker]; }
+
+double fli_exec_weight(const fli_exec *e, size_t client)
+{
+    if (e->spec.weights) return e->spec.weights[client];
+    if (e->spec.uniform) return 1 / (double)e->spec.fed->clients;
+    return (double)fli_fed_size(e->spec.fed, client) / (double)e->spec.fed->samples;
+}
+
+/* The turn of the client at place `at` of the cohort, as far as it is known before the client works. */
+static fli_turn turn_of(const fli_exec *e, size_t at)
+{
+    const fli_round *r = e->round;
+    const slot *sl = &e->slots[at - e->first];
+    return (fli_turn){
+        .space = &e->space,
+        .params = e->spec.params,
+        .clients = e->spec.fed->clients,
+        .cohort = r->count,
+        .round = r->round,
+        .client = r->clients[at],
+        .weight = fli_exec_weight(e, r->clients[at]),
+        .lr = r->lr,
+        .steps = r->steps[at],
+        .news = r->news,
+        .down = (const void *const *)e->server,
+        .up = sl->up,
+        .up_scalars = sl->up_scalars,
+    };
+}
+
+static fl_status client_turn(fli_exec *e, size_t at, size_t worker)
+{
+    fli_turn t = turn_of(e, at);
+    fli_kept kept;
+    fli_view view;
+    fl_status s = fli_store_get(e->store, t.client, &kept);
+    if (!s) s = fli_view_open(e->ctx, e->spec.fed, t.client, &view);
+    if (s) return s;
+    t.state = kept.vectors;
+    t.scalars = kept.scalars;
+    t.first = kept.first;
+    t.work = e->work[worker];
+
+    fli_rng rng;
+    fli_answer answer;
+    fli_problem problem = {.lr = t.lr, .steps = t.steps};
+    fli_rng_init(&rng, e->spec.seed, FLI_RNG_BATCH, (uint32_t)t.round, t.client);
+    e->spec.algo->pose(&t, &problem);
+    fli_sgd_solve(&e->workers[worker], &view, &problem, &rng, &answer);
+    if (fli_finite(&e->space, answer.z))
+        e->spec.algo->answer(&t, &answer);
+    else
+        s = fli_fail(e->ctx, FL_EDIVERGED,
+                     "round %zu, client %u: the local model is no longer finite after %zu steps of size %g; try a "
+                     "smaller local.lr",
+                     t.round + 1, t.client, t.steps, t.lr);
+    fli_view_close(&view);
+    return s;
+}
+
+/* fli_pool_fn: runs one place of the block. */
+static void block_item(void *arg, size_t item, size_t worker)
+{
+    fli_exec *e = arg;
+    size_t place = e->order[item];
+    e->slots[place].status = client_turn(e, e->first + place, worker);
+}
+
+/* Clients with the most steps start first, so that no thread is left alone with a long one at the end. Only the order of work
+ * changes: uploads are absorbed in the cohort's order. Insertion sort, for at most BLOCK places. */
+static void order_block(fli_exec *e, size_t count)
+{
+    const size_t *steps = e->round->steps + e->first;
+    for (size_t i = 0; i < count; i++) {
+        size_t at = i;
+        for (; at > 0 && steps[e->order[at - 1]] < steps[i]; at--) e->order[at] = e->order[at - 1];
+        e->order[at] = (uint32_t)i;
+    }
+}
+
+static fl_status run_block(fli_exec *e, size_t first, size_t count, const fli_server *server)
+{
+    e->first = first;
+    order_block(e, count);
+    fli_pool_run(e->pool, count, block_item, e);
+    for (size_t i = 0; i < count; i++)
+        if (e->slots[i].status) return e->slots[i].status;
+    for (size_t i = 0; e->round->exchange && i < count; i++) {
+        fli_turn t = turn_of(e, first + i);
+        e->spec.algo->absorb(server, &t);
+    }
+    return FL_OK;
+}
+
+fl_status fli_exec_round(fli_exec *e, const fli_round *r)
+{
+    const fli_algo *a = e->spec.algo;
+    fl_status s = FL_OK;
+    fli_server server = {
+        .space = &e->space,
+        .params = e->spec.params,
+        .clients = e->spec.fed->clients,
+        .cohort = r->count,
+        .round = r->round,
+        .vec = e->server,
+        .sum = e->sums,
+        .scalar_sum = e->scalar_sums,
+    };
+    if (!r->count) return FL_OK; /* nobody came: the model stays */
+    for (size_t i = 0; i < r->count; i++) server.cohort_weight += fli_exec_weight(e, r->clients[i]);
+    for (size_t i = 0; i < fli_names_count(a->sums); i++) fli_zero(&e->space, e->sums[i]);
+    memset(e->scalar_sums, 0, a->scalar_sums * sizeof *e->scalar_sums);
+    e->round = r;
+    if ((s = slots_for(e, r->count))) return s;
+    for (size_t at = 0; s == FL_OK && at < r->count; at += BLOCK)
+        s = run_block(e, at, r->count - at < BLOCK ? r->count - at : BLOCK, &server);
+    if (s == FL_OK && r->exchange) a->advance(&server);
+    if (s == FL_OK && !fli_finite(&e->space, e->server[0]))
+        s = fli_fail(e->ctx, FL_EDIVERGED, "round %zu: the global model is no longer finite; try a smaller step size",
+                     r->round + 1);
+    return s;
+}

@@ -1,0 +1,57 @@
+/* Who takes part in a round. A small table of ways; each is a few lines, so they share one file. */
+#ifndef FLI_EXEC_PARTICIPATION_H
+#define FLI_EXEC_PARTICIPATION_H
+
+#include "base/keys.h"
+#include "base/rng.h"
+#include "data/fed.h"
+
+typedef struct fli_participation fli_participation;
+
+typedef struct fli_participation_desc {
+    const char *name, *title, *citation;
+    const fli_key *keys;
+    size_t params_size;
+    int everyone; /* all clients in every round, whatever the parameters */
+    /* Checks the parameters against the federation, reads files, prepares tables (memory from p->arena). NULL: nothing to do. */
+    fl_status (*setup)(fl_ctx *ctx, fli_participation *p);
+    /* The cohort of a round, ascending and distinct, into out (room for p->largest); returns m. A function of (seed, round). */
+    size_t (*pick)(const fli_participation *p, size_t round, fli_rng *rng, uint32_t *out);
+} fli_participation_desc;
+
+struct fli_participation {
+    const fli_participation_desc *desc;
+    const void *params; /* borrowed */
+    const fli_fed *fed; /* borrowed */
+    fli_arena arena;
+    void *priv;
+    size_t largest; /* no cohort is larger */
+};
+
+extern const fli_participation_desc *const fli_participation_list[]; /* NULL-terminated */
+
+fl_status fli_participation_new(fl_ctx *ctx, const fli_participation_desc *desc, const void *params, const fli_fed *fed,
+                                fli_participation **out);
+void fli_participation_free(fli_participation *p);
+/* The cohort of a round; `out` has room for p->largest clients. */
+size_t fli_participation_pick(const fli_participation *p, uint64_t seed, size_t round, uint32_t *out);
+
+/* How much the clients of a cohort do: heterogeneous local updates. */
+typedef enum {
+    FLI_UNEVEN_FIXED, /* everyone the same */
+    FLI_UNEVEN_RANGE, /* uniform in [low, high], drawn per client and round */
+    FLI_UNEVEN_SPEEDS /* every client has one of the given speeds for good; work is multiplied by it */
+} fli_uneven;
+#define FLI_UNEVEN_WORDS "fixed|range|speeds"
+
+typedef struct {
+    int64_t epochs, steps; /* steps > 0: so many steps; otherwise so many epochs */
+    int uneven;
+    fli_ints range;   /* [low, high], in epochs or steps */
+    fli_reals speeds; /* in (0, 1] */
+} fli_effort;
+
+/* Q_i of one client in one round, at least 1; per_epoch is the number of steps in one of its epochs. */
+size_t fli_effort_steps(const fli_effort *e, uint64_t seed, size_t round, uint32_t client, size_t per_epoch);
+
+#endif

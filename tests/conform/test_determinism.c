@@ -1,0 +1,189 @@
+/* Same seed, same bits: for every algorithm that is listed, whatever the number of threads. */
+#include "fixture.h"
+
+#include "algo/algo.h"
+
+typedef struct {
+    double *model;
+    size_t parameters;
+    fl_row *rows;
+    size_t count;
+} outcome;
+
+static const char base[] =
+    "rounds: 4\n"
+    "data: {kind: blobs, classes: 4, features: 6, samples: 240, test_samples: 50, test_fraction: 0.2}\n"
+    "partition: {kind: iid, clients: 12}\n"
+    "local: {batch: 5, lr: 0.1, uneven: range, range: [1, 3]}\n"
+    "metrics: {gradient: true}\n";
+
+/* Runs the base configuration with assignments on top, separated by ';'. */
+static outcome run_of(fixture *f, const char *assignments)
+{
+    outcome o = {0};
+    const fl_row *rows;
+    fl_run *run = NULL;
+    char text[512], *save = NULL;
+    fl_config *cfg = fixture_config(f, base);
+    snprintf(text, sizeof text, "%s", assignments);
+    for (char *a = strtok_r(text, ";", &save); a; a = strtok_r(NULL, ";", &save))
+        assert_ok(f->ctx, fl_config_set(cfg, a));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    o.parameters = fl_run_parameters(run);
+    o.model = malloc(o.parameters * sizeof *o.model);
+    assert_int_equal(fl_run_model(run, o.model, o.parameters), o.parameters);
+    o.count = fl_run_rows(run, &rows);
+    o.rows = malloc(o.count * sizeof *rows);
+    memcpy(o.rows, rows, o.count * sizeof *rows);
+    for (size_t i = 0; i < o.count; i++) o.rows[i].seconds = 0; /* the one thing that may differ */
+    fl_run_free(run);
+    fl_config_free(cfg);
+    return o;
+}
+
+static void outcome_free(outcome *o)
+{
+    free(o->model);
+    free(o->rows);
+}
+
+static int same(const outcome *a, const outcome *b)
+{
+    return a->parameters == b->parameters && a->count == b->count &&
+           !memcmp(a->model, b->model, a->parameters * sizeof *a->model) &&
+           !memcmp(a->rows, b->rows, a->count * sizeof *a->rows);
+}
+
+static void settings(char *out, size_t size, const fli_algo *a, const char *model, const char *precision, int seed,
+                     int threads)
+{
+    snprintf(out, size, "algorithm=%s;participation=%s;model=%s;precision=%s;seed=%d;threads=%d", a->name,
+             a->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 7}", model, precision, seed, threads);
+}
+
+static void threads_of(fixture *f, const fli_algo *a, const char *model, const char *precision)
+{
+    static const int threads[] = {1, 2, 3, 8};
+    char text[512];
+    settings(text, sizeof text, a, model, precision, 3, 1);
+    outcome first = run_of(f, text);
+    for (size_t i = 0; i < first.parameters; i++) assert_true(isfinite(first.model[i]));
+    assert_int_equal(first.count, 5);
+    for (size_t t = 0; t < 4; t++) {
+        settings(text, sizeof text, a, model, precision, 3, threads[t]);
+        outcome again = run_of(f, text);
+        if (!same(&first, &again))
+            fail_msg("%s, %s, %s: %d threads give other bits", a->name, model, precision, threads[t]);
+        outcome_free(&again);
+    }
+    settings(text, sizeof text, a, model, precision, 4, 1);
+    outcome other = run_of(f, text);
+    if (!memcmp(first.model, other.model, first.parameters * sizeof *first.model))
+        fail_msg("%s, %s, %s: another seed gives the same model", a->name, model, precision);
+    outcome_free(&other);
+    outcome_free(&first);
+}
+
+static void every_algorithm(void **state)
+{
+    fixture *f = *state;
+    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+        threads_of(f, *a, "softmax", "f32");
+        threads_of(f, *a, "softmax", "f64");
+        threads_of(f, *a, "{kind: mlp, hidden: [9, 5]}", "f32");
+        threads_of(f, *a, "{kind: mlp, hidden: [9, 5], weight_decay: 0.01}", "f64");
+    }
+}
+
+/* f32 and f64 start from the same point and go the same way, up to rounding. */
+static void precisions_agree(void **state)
+{
+    fixture *f = *state;
+    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+        char text[512];
+        settings(text, sizeof text, *a, "softmax", "f32", 3, 2);
+        outcome single = run_of(f, text);
+        settings(text, sizeof text, *a, "softmax", "f64", 3, 2);
+        outcome twofold = run_of(f, text);
+        for (size_t i = 0; i < single.parameters; i++) assert_near(single.model[i], twofold.model[i], 1e-4);
+        assert_memory_not_equal(single.model, twofold.model, single.parameters * sizeof(double));
+        outcome_free(&single);
+        outcome_free(&twofold);
+    }
+}
+
+/* Runs with 1, 3 and 8 threads; all must agree. */
+static void threads_agree(fixture *f, const char *assignments)
+{
+    static const int threads[] = {1, 3, 8};
+    outcome o[3];
+    for (int t = 0; t < 3; t++) {
+        char text[512];
+        snprintf(text, sizeof text, "%s;threads=%d", assignments, threads[t]);
+        o[t] = run_of(f, text);
+    }
+    if (!same(&o[0], &o[1]) || !same(&o[0], &o[2])) fail_msg("%s: more threads give other bits", assignments);
+    for (int t = 0; t < 3; t++) outcome_free(&o[t]);
+}
+
+/* Momentum, schedules, the other ways of taking part, data made on demand. */
+static void other_settings(void **state)
+{
+    fixture *f = *state;
+    threads_agree(
+        f, "model=softmax;participation={kind: bernoulli, probability: 0.4};local.momentum=0.9;local.schedule=sqrt");
+    threads_agree(
+        f, "model=softmax;participation={kind: weighted, count: 4};local.uneven=speeds;local.schedule=exponential");
+    threads_agree(
+        f, "model=softmax;participation={kind: cyclic, count: 5};local.batch=0;local.steps=3;algorithm=scaffold");
+    threads_agree(f, "model=softmax;participation=everyone;local.batch=1000;algorithm={kind: fedpd, skip: 0.5}");
+    threads_agree(f, "data={kind: synthetic, on_demand: true};partition={};model=softmax;algorithm=scaffold;rounds=2");
+}
+
+/* ---- more clients than the executor takes at a time ------------------------------------------------------ */
+
+/* 150 clients, one full-batch step each: x = -lr sum w_i grad f_i(0) by hand. */
+static void large_cohort(void **state)
+{
+    fixture *f = *state;
+    enum { CLIENTS = 150, DIM = 5 };
+    size_t size[CLIENTS];
+    for (size_t i = 0; i < CLIENTS; i++) size[i] = 1 + i % 4;
+    for (size_t threads = 1; threads < 4; threads += 2) {
+        engine e;
+        double want[DIM] = {0}, h[DIM * DIM], q[DIM];
+        fli_fed *fed = random_fed(f->ctx, CLIENTS, size, DIM, 0, 1);
+        engine_init(&e, f->ctx, fed, "least_squares", &fli_ops_f64, 0, algo_named("fedavg"), "", 0,
+                    (fli_sgd_spec){0, 0}, threads);
+        for (size_t i = 0; i < CLIENTS; i++) {
+            client_quadratic(f->ctx, fed, i, 0, h, q);
+            for (size_t j = 0; j < DIM; j++) want[j] += 0.1 * (double)size[i] / (double)fed->samples * q[j];
+        }
+        engine_rounds(&e, 1, 1, 0.1);
+        double *x = engine_vector(&e, 0);
+        for (size_t j = 0; j < DIM; j++) assert_near(x[j], want[j], 1e-14);
+        free(x);
+        engine_fini(&e);
+    }
+}
+
+static void large_cohort_threads(void **state)
+{
+    fixture *f = *state;
+    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+        char text[256];
+        snprintf(text, sizeof text, "algorithm=%s;model=softmax;participation=everyone;partition.clients=150",
+                 (*a)->name);
+        threads_agree(f, text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(every_algorithm), FIXTURE_TEST(precisions_agree),     FIXTURE_TEST(other_settings),
+        FIXTURE_TEST(large_cohort),    FIXTURE_TEST(large_cohort_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

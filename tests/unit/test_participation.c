@@ -1,0 +1,382 @@
+/* Who takes part, and how much they do. */
+#include "fixture.h"
+
+#include "exec/participation.h"
+
+/* ---- a way under test ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    fli_arena arena;
+    fli_fed *fed;
+    fli_participation *p;
+    uint32_t *cohort;
+} way;
+
+static const fli_participation_desc *way_named(const char *name)
+{
+    for (const fli_participation_desc *const *d = fli_participation_list; *d; d++)
+        if (!strcmp((*d)->name, name)) return *d;
+    fail_msg("there is no participation %s", name);
+    return NULL;
+}
+
+/* Clients of equal size unless sizes are given. */
+static fl_status way_try(way *w, fixture *f, const char *name, const char *params, size_t clients, const size_t *sizes)
+{
+    size_t *same = calloc(clients, sizeof *same);
+    const fli_participation_desc *d = way_named(name);
+    for (size_t i = 0; i < clients; i++) same[i] = 2;
+    memset(w, 0, sizeof *w);
+    fli_arena_init(&w->arena, f->ctx);
+    w->fed = random_fed(f->ctx, clients, sizes ? sizes : same, 1, 0, 1);
+    w->cohort = calloc(clients, sizeof *w->cohort);
+    free(same);
+    const void *bound_params = bound(f->ctx, &w->arena, d->keys, d->params_size, params);
+    return fli_participation_new(f->ctx, d, bound_params, w->fed, &w->p);
+}
+
+static void way_fini(way *w)
+{
+    fli_participation_free(w->p);
+    fli_fed_free(w->fed);
+    fli_arena_fini(&w->arena);
+    free(w->cohort);
+}
+
+static void way_init(way *w, fixture *f, const char *name, const char *params, size_t clients, const size_t *sizes)
+{
+    assert_ok(f->ctx, way_try(w, f, name, params, clients, sizes));
+}
+
+/* The cohort, checked: ascending, distinct, in range, not larger than promised. */
+static size_t pick(way *w, uint64_t seed, size_t round)
+{
+    size_t m = fli_participation_pick(w->p, seed, round, w->cohort);
+    assert_true(m <= w->p->largest && w->p->largest <= w->fed->clients);
+    for (size_t i = 0; i < m; i++) {
+        assert_true(w->cohort[i] < w->fed->clients);
+        if (i) assert_true(w->cohort[i] > w->cohort[i - 1]);
+    }
+    return m;
+}
+
+/* How often each client takes part; m receives the size of every cohort, SIZE_MAX if they differ. */
+static void frequencies(way *w, size_t rounds, double *share, size_t *m)
+{
+    memset(share, 0, w->fed->clients * sizeof *share);
+    for (size_t r = 0; r < rounds; r++) {
+        size_t n = pick(w, 5, r);
+        if (!r) *m = n;
+        if (*m != n) *m = SIZE_MAX;
+        for (size_t i = 0; i < n; i++) share[w->cohort[i]] += 1 / (double)rounds;
+    }
+}
+
+/* Five standard deviations of a frequency. */
+static double slack(double p, size_t rounds) { return 5 * sqrt(p * (1 - p) / (double)rounds) + 1e-9; }
+
+/* ---- all ways ------------------------------------------------------------------------------------------ */
+
+static void every_way_is_a_function_of_seed_and_round(void **state)
+{
+    fixture *f = *state;
+    char trace[300];
+    snprintf(trace, sizeof trace, "path=%s", fixture_write(f, "trace.txt", "0 1 2\n5\n"));
+    for (const fli_participation_desc *const *d = fli_participation_list; *d; d++) {
+        way w;
+        uint32_t kept[20];
+        assert_true((*d)->title && (*d)->title[0] && (*d)->pick);
+        way_init(&w, f, (*d)->name, strcmp((*d)->name, "trace") ? "" : trace, 20, NULL);
+        for (size_t r = 0; r < 50; r++) {
+            size_t m = pick(&w, 3, r);
+            if ((*d)->everyone) assert_int_equal(m, 20);
+            memcpy(kept, w.cohort, sizeof kept);
+            pick(&w, 4, r + 7); /* what else is drawn does not matter */
+            assert_int_equal(pick(&w, 3, r), m);
+            assert_memory_equal(kept, w.cohort, m * sizeof *kept);
+        }
+        way_fini(&w);
+    }
+}
+
+static void everyone(void **state)
+{
+    fixture *f = *state;
+    way w;
+    way_init(&w, f, "everyone", "", 7, NULL);
+    for (size_t r = 0; r < 5; r++) {
+        assert_int_equal(pick(&w, 1, r), 7);
+        for (uint32_t i = 0; i < 7; i++) assert_int_equal(w.cohort[i], i);
+    }
+    way_fini(&w);
+}
+
+/* ---- a fixed number ------------------------------------------------------------------------------------ */
+
+static void sizes_of_cohorts(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const char *params;
+        size_t clients, m;
+    } cases[] = {
+        {"count=3", 10, 3},       {"count=10", 10, 10},   {"", 100, 10},          {"fraction=0.25", 10, 3}, /* 2.5 */
+        {"fraction=0.01", 10, 1}, {"fraction=1", 10, 10}, {"fraction=0.3", 1, 1}, {"count=2;fraction=0.9", 10, 2}};
+    static const char *const names[] = {"uniform", "weighted", "cyclic"};
+    for (size_t n = 0; n < 3; n++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            way w;
+            way_init(&w, f, names[n], cases[i].params, cases[i].clients, NULL);
+            for (size_t r = 0; r < 30; r++) assert_int_equal(pick(&w, 1, r), cases[i].m);
+            way_fini(&w);
+        }
+    for (size_t n = 0; n < 3; n++) {
+        way w;
+        assert_fails(f->ctx, way_try(&w, f, names[n], "count=11", 10, NULL), FL_ECONFIG,
+                     "participation.count is 11, but there are only 10 clients");
+        way_fini(&w);
+    }
+}
+
+static void uniform(void **state)
+{
+    fixture *f = *state;
+    enum { ROUNDS = 20000 };
+    way w;
+    double share[10], pair[10][10] = {{0}};
+    size_t m;
+    way_init(&w, f, "uniform", "count=3", 10, NULL);
+    frequencies(&w, ROUNDS, share, &m);
+    assert_int_equal(m, 3);
+    for (size_t i = 0; i < 10; i++) assert_near(share[i], 0.3, slack(0.3, ROUNDS));
+    for (size_t r = 0; r < ROUNDS; r++) {
+        pick(&w, 6, r);
+        for (size_t i = 0; i < 3; i++)
+            for (size_t j = 0; j < i; j++) pair[w.cohort[j]][w.cohort[i]] += 1.0 / ROUNDS;
+    }
+    for (size_t i = 0; i < 10; i++) /* every pair is as likely: 3/10 * 2/9 */
+        for (size_t j = i + 1; j < 10; j++) assert_near(pair[i][j], 1.0 / 15, slack(1.0 / 15, ROUNDS));
+    way_fini(&w);
+}
+
+static void weighted(void **state)
+{
+    fixture *f = *state;
+    enum { ROUNDS = 20000 };
+    static const size_t sizes[] = {1, 2, 3, 4, 30};
+    way w;
+    double share[5];
+    size_t m;
+    way_init(&w, f, "weighted", "count=1", 5, sizes);
+    frequencies(&w, ROUNDS, share, &m);
+    assert_int_equal(m, 1);
+    for (size_t i = 0; i < 5; i++) assert_near(share[i], (double)sizes[i] / 40, slack((double)sizes[i] / 40, ROUNDS));
+    way_fini(&w);
+
+    /* two of them, one after the other: P(i) = p_i + sum_{j != i} p_j p_i / (1 - p_j) */
+    way_init(&w, f, "weighted", "count=2", 5, sizes);
+    frequencies(&w, ROUNDS, share, &m);
+    assert_int_equal(m, 2);
+    for (size_t i = 0; i < 5; i++) {
+        double p = (double)sizes[i] / 40, want = p;
+        for (size_t j = 0; j < 5; j++)
+            if (j != i) want += (double)sizes[j] / 40 * p / (1 - (double)sizes[j] / 40);
+        assert_near(share[i], want, slack(want, ROUNDS));
+    }
+    way_fini(&w);
+}
+
+static void cyclic(void **state)
+{
+    fixture *f = *state;
+    static const uint32_t want[][3] = {{0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {0, 1, 9}, {2, 3, 4}, {5, 6, 7}, {0, 8, 9}};
+    way w;
+    double share[10];
+    size_t m;
+    way_init(&w, f, "cyclic", "count=3", 10, NULL);
+    for (size_t r = 0; r < 7; r++) {
+        assert_int_equal(pick(&w, r, r), 3);
+        assert_memory_equal(w.cohort, want[r], sizeof want[r]);
+    }
+    frequencies(&w, 10, share, &m); /* 10 rounds of 3 are 3 full turns */
+    for (size_t i = 0; i < 10; i++) assert_near(share[i], 0.3, 1e-12);
+    /* far out: round * m does not wrap around; 10^18 + 3 groups start at client 3 * (10^18 + 3) mod 10 = 9 */
+    pick(&w, 1, 1000000000000000003u);
+    assert_memory_equal(w.cohort, ((uint32_t[]){0, 1, 9}), 3 * sizeof *w.cohort);
+    way_fini(&w);
+    way_init(&w, f, "cyclic", "count=4", 4, NULL);
+    for (size_t r = 0; r < 3; r++) assert_int_equal(pick(&w, 1, r), 4);
+    way_fini(&w);
+}
+
+/* ---- coins --------------------------------------------------------------------------------------------- */
+
+static void bernoulli(void **state)
+{
+    fixture *f = *state;
+    enum { ROUNDS = 20000 };
+    static const double p[] = {0.05, 0.3, 0.5, 0.9, 1};
+    way w;
+    double share[5], both = 0;
+    size_t m, nobody = 0;
+    way_init(&w, f, "bernoulli", "probability=[0.05, 0.3, 0.5, 0.9, 1]", 5, NULL);
+    frequencies(&w, ROUNDS, share, &m);
+    for (size_t i = 0; i < 5; i++) assert_near(share[i], p[i], slack(p[i], ROUNDS));
+    for (size_t r = 0; r < ROUNDS; r++) { /* clients 1 and 2 toss their own coins */
+        int one = 0, two = 0;
+        for (size_t i = 0, n = pick(&w, 8, r); i < n; i++) one |= w.cohort[i] == 1, two |= w.cohort[i] == 2;
+        both += (one && two) / (double)ROUNDS;
+    }
+    assert_near(both, 0.15, slack(0.15, ROUNDS));
+    way_fini(&w);
+
+    way_init(&w, f, "bernoulli", "probability=0.2", 5, NULL);
+    frequencies(&w, ROUNDS, share, &m);
+    for (size_t i = 0; i < 5; i++) assert_near(share[i], 0.2, slack(0.2, ROUNDS));
+    for (size_t r = 0; r < ROUNDS; r++) nobody += !pick(&w, 5, r);
+    assert_near((double)nobody / ROUNDS, pow(0.8, 5), slack(pow(0.8, 5), ROUNDS)); /* nobody comes: that happens */
+    way_fini(&w);
+}
+
+static void bernoulli_wrong_length(void **state)
+{
+    fixture *f = *state;
+    way w;
+    assert_fails(f->ctx, way_try(&w, f, "bernoulli", "probability=[0.5, 0.5]", 3, NULL), FL_ECONFIG,
+                 "participation.probability has 2 values, but there are 3 clients");
+    way_fini(&w);
+    assert_fails(f->ctx, way_try(&w, f, "bernoulli", "probability=[]", 3, NULL), FL_ECONFIG, "has 0 values");
+    way_fini(&w);
+}
+
+/* ---- traces -------------------------------------------------------------------------------------------- */
+
+static void trace_is_followed(void **state)
+{
+    fixture *f = *state;
+    way w;
+    char params[300];
+    static const uint32_t want[3][4] = {{0, 2, 3, 9}, {1}, {0}};
+    static const size_t m[] = {4, 1, 0};
+    snprintf(params, sizeof params, "path=%s", fixture_write(f, "t", "9 0,2,\t3 \n  1\n\n"));
+    way_init(&w, f, "trace", params, 10, NULL);
+    for (size_t r = 0; r < 9; r++) { /* a short trace starts over; an empty line is a round without anybody */
+        assert_int_equal(pick(&w, 1, r), m[r % 3]);
+        assert_memory_equal(w.cohort, want[r % 3], m[r % 3] * sizeof(uint32_t));
+    }
+    way_fini(&w);
+    snprintf(params, sizeof params, "path=%s",
+             fixture_write(f, "t", "1 2\r\n3")); /* foreign line ends, none at the end */
+    way_init(&w, f, "trace", params, 10, NULL);
+    assert_int_equal(pick(&w, 1, 0), 2);
+    assert_int_equal(pick(&w, 1, 1), 1);
+    assert_int_equal(w.cohort[0], 3);
+    way_fini(&w);
+}
+
+static void bad_traces(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"0 1\n2 10\n", "trace.txt:2: \"10\" is not a client from 0 to 9"},
+        {"0\n1\n3 4 3\n", "trace.txt:3: client 3 is named twice"},
+        {"0 one 2\n", "trace.txt:1: \"one\" is not a client"},
+        {"0\n1x\n", "trace.txt:2: \"1x\" is not a client"},
+        {"-1\n", "trace.txt:1: \"-1\" is not a client"},
+        {"1 -0\n", "trace.txt:1: \"-0\" is not a client"},
+        {"1.5\n", "trace.txt:1: \"1.5\" is not a client"},
+        {"0x1\n", "trace.txt:1: \"0x1\" is not a client"},
+        {"99999999999999999999999\n", "trace.txt:1: \"99999999999999999999999\" is not a client"},
+        {"18446744073709551616\n", "is not a client"},
+        {"4294967297\n", "is not a client"}, /* 2^32 + 1 */
+        {"", "trace.txt: the trace is empty"},
+    };
+    char params[300];
+    way w;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(params, sizeof params, "path=%s", fixture_write(f, "trace.txt", cases[i].text));
+        assert_fails(f->ctx, way_try(&w, f, "trace", params, 10, NULL), FL_EFORMAT, cases[i].message);
+        way_fini(&w);
+    }
+    snprintf(params, sizeof params, "path=%s", fixture_path(f, "none.txt"));
+    assert_fails(f->ctx, way_try(&w, f, "trace", params, 10, NULL), FL_EIO, "none.txt");
+    way_fini(&w);
+}
+
+/* ---- effort -------------------------------------------------------------------------------------------- */
+
+static void fixed_effort(void **state)
+{
+    (void)state;
+    fli_effort e = {.epochs = 3, .uneven = FLI_UNEVEN_FIXED};
+    assert_int_equal(fli_effort_steps(&e, 1, 0, 0, 7), 21);
+    assert_int_equal(fli_effort_steps(&e, 2, 9, 5, 1), 3);
+    e.steps = 10; /* instead of epochs */
+    assert_int_equal(fli_effort_steps(&e, 1, 0, 0, 7), 10);
+}
+
+static void range_effort(void **state)
+{
+    (void)state;
+    enum { DRAWS = 20000 };
+    int64_t range[] = {2, 6};
+    fli_effort e = {.epochs = 100, .uneven = FLI_UNEVEN_RANGE, .range = {2, range}};
+    size_t count[8] = {0}, differ = 0;
+    for (uint32_t i = 0; i < DRAWS; i++) {
+        size_t q = fli_effort_steps(&e, 1, i % 100, i / 100, 3);
+        assert_true(q % 3 == 0 && q >= 6 && q <= 18);
+        count[q / 3]++;
+        assert_int_equal(q, fli_effort_steps(&e, 1, i % 100, i / 100, 3));
+        differ += q != fli_effort_steps(&e, 1, i % 100 + 1, i / 100, 3); /* drawn anew in every round */
+    }
+    for (size_t v = 2; v <= 6; v++) assert_near((double)count[v] / DRAWS, 0.2, slack(0.2, DRAWS));
+    assert_near((double)differ / DRAWS, 0.8, slack(0.8, DRAWS / 3));
+    e.steps = 1; /* then the range is in steps */
+    for (uint32_t i = 0; i < 100; i++) {
+        size_t q = fli_effort_steps(&e, 1, 0, i, 3);
+        assert_true(q >= 2 && q <= 6);
+    }
+    range[1] = 2;
+    assert_int_equal(fli_effort_steps(&e, 1, 0, 0, 3), 2);
+}
+
+static void speeds_effort(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 20000 };
+    double speeds[] = {1, 0.5, 0.2};
+    fli_effort e = {.epochs = 4, .uneven = FLI_UNEVEN_SPEEDS, .speeds = {3, speeds}};
+    size_t count[41] = {0};
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        size_t q = fli_effort_steps(&e, 1, 0, i, 10);
+        assert_true(q == 40 || q == 20 || q == 8);
+        count[q]++;
+        for (size_t r = 1; r < 5; r++) assert_int_equal(fli_effort_steps(&e, 1, r, i, 10), q); /* for good */
+    }
+    assert_near((double)count[40] / CLIENTS, 1.0 / 3, slack(1.0 / 3, CLIENTS));
+    assert_near((double)count[20] / CLIENTS, 1.0 / 3, slack(1.0 / 3, CLIENTS));
+    speeds[0] = speeds[1] = speeds[2] = 0.001;
+    assert_int_equal(fli_effort_steps(&e, 1, 0, 0, 10), 1); /* at least one step */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(every_way_is_a_function_of_seed_and_round),
+        FIXTURE_TEST(everyone),
+        FIXTURE_TEST(sizes_of_cohorts),
+        FIXTURE_TEST(uniform),
+        FIXTURE_TEST(weighted),
+        FIXTURE_TEST(cyclic),
+        FIXTURE_TEST(bernoulli),
+        FIXTURE_TEST(bernoulli_wrong_length),
+        FIXTURE_TEST(trace_is_followed),
+        FIXTURE_TEST(bad_traces),
+        cmocka_unit_test(fixed_effort),
+        cmocka_unit_test(range_effort),
+        cmocka_unit_test(speeds_effort),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
