@@ -1,0 +1,93 @@
+#include "run/config.h"
+
+#include "run/yaml.h"
+
+#include <string.h>
+
+fl_config *fl_config_new(fl_ctx *ctx)
+{
+    fl_config *c = fli_alloc(ctx, 1, sizeof *c);
+    if (!c) return NULL;
+    c->ctx = ctx;
+    fli_arena_init(&c->arena, ctx);
+    c->root = fli_node_new(&c->arena, FLI_NODE_MAP, NULL, NULL);
+    if (c->root) return c;
+    fl_config_free(c);
+    return NULL;
+}
+
+void fl_config_free(fl_config *c)
+{
+    if (!c) return;
+    fli_arena_fini(&c->arena);
+    fli_free(c);
+}
+
+fl_status fl_config_load(fl_config *c, const char *path)
+{
+    fli_node *root = NULL;
+    fli_clear(c->ctx);
+    fl_status s = fli_yaml_load(c->ctx, &c->arena, path, &root);
+    return s ? s : fli_yaml_merge(c->ctx, &c->arena, c->root, root);
+}
+
+/* Choosing another kind drops the keys of the old one; those that all kinds of the section share stay. */
+static fl_status keep_common(fl_config *c, const fli_node *old, const char *name)
+{
+    fli_node *now = fli_node_find(c->root, name);
+    for (const fli_key *k = fli_settings_common(name); k && k->name && now; k++) {
+        const fli_node *was = fli_node_find(old, k->name);
+        if (!was || fli_node_find(now, k->name)) continue;
+        if (now->type == FLI_NODE_SCALAR) {
+            fli_node *kind = fli_arena_alloc(&c->arena, 1, sizeof *kind);
+            if (!kind) return FL_ENOMEM;
+            *kind = *now;
+            kind->key = "kind";
+            kind->next = NULL;
+            now->type = FLI_NODE_MAP;
+            now->first = kind;
+        }
+        fli_node *copy = fli_arena_alloc(&c->arena, 1, sizeof *copy);
+        if (!copy) return FL_ENOMEM;
+        *copy = *was;
+        fli_node_put(now, copy);
+    }
+    return FL_OK;
+}
+
+fl_status fl_config_set(fl_config *c, const char *assignment)
+{
+    char name[64] = "";
+    size_t n = strcspn(assignment, ".=");
+    fli_clear(c->ctx);
+    if (n < sizeof name) memcpy(name, assignment, n);
+    fli_node *old = fli_node_find(c->root, name), before = {0};
+    if (old) before = *old; /* setting may change the node in place */
+    fl_status s = fli_yaml_set(c->ctx, &c->arena, assignment, c->root);
+    return s || !old ? s : keep_common(c, &before, name);
+}
+
+const char *fl_config_get(const fl_config *c, const char *key)
+{
+    const fli_node *n = fli_yaml_get(c->root, key);
+    return n && n->type == FLI_NODE_SCALAR ? n->text : "";
+}
+
+fl_status fl_config_print(fl_config *c, fl_text_fn *out, void *arg)
+{
+    fli_settings settings;
+    fli_arena arena;
+    fli_text text;
+    fli_clear(c->ctx);
+    fli_arena_init(&arena, c->ctx);
+    fli_text_init(&text, c->ctx);
+    fl_status s = fli_settings_bind(c->ctx, &arena, c->root, &settings);
+    if (!s) {
+        fli_settings_print(&text, &settings);
+        s = fli_text_ok(&text);
+    }
+    if (!s) out(arg, fli_text_get(&text));
+    fli_text_fini(&text);
+    fli_arena_fini(&arena);
+    return s;
+}

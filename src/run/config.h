@@ -1,0 +1,13 @@
+/* A configuration under construction: a tree of settings, laid over one another in the order they came. */
+#ifndef FLI_RUN_CONFIG_H
+#define FLI_RUN_CONFIG_H
+
+#include "run/settings.h"
+
+struct fl_config {
+    fl_ctx *ctx;
+    fli_arena arena;
+    fli_node *root; /* a map */
+};
+
+#endif

@@ -1,0 +1,100 @@
+/* What `fedloom data` shows: the data set, and who holds what. */
+#include "data/partition.h"
+#include "run/plan.h"
+
+#include <string.h>
+
+enum { MOST_CLASSES = 40 }; /* wider histograms help nobody */
+
+static void about(fli_text *t, const fli_plan *p)
+{
+    const fli_fed *f = p->fed;
+    const fli_dataset *ds = f->train;
+    static const char *const stored[] = {"bytes", "f32", "f64", "sparse f32"};
+    fli_text_addf(t, "data       %s: %zu training samples, %zu features", p->settings.source.item.name, f->samples,
+                  f->dim);
+    if (f->classes)
+        fli_text_addf(t, ", %zu classes", f->classes);
+    else
+        fli_text_add(t, ", regression");
+    if (ds && ds->shape[1] > 1) fli_text_addf(t, ", images %zux%zux%zu", ds->shape[0], ds->shape[1], ds->shape[2]);
+    fli_text_addf(t, "; %s\n", ds ? stored[ds->kind] : "made on demand");
+    if (f->test) fli_text_addf(t, "test set   %zu samples\n", f->test->n);
+    fli_text_addf(t, "partition  %s: %zu clients\n", p->settings.partitioner.item.name, f->clients);
+}
+
+static void sizes(fli_text *t, const fli_fed *f)
+{
+    size_t least = SIZE_MAX, most = 0;
+    for (size_t i = 0; i < f->clients; i++) {
+        size_t n = fli_fed_size(f, i);
+        if (n < least) least = n;
+        if (n > most) most = n;
+    }
+    fli_text_addf(t, "samples    %zu to %zu per client, %.1f on average\n", least, most,
+                  (double)f->samples / (double)f->clients);
+}
+
+/* One character per class: its share of the client's samples. */
+static void histogram(fli_text *t, const size_t *count, size_t classes, size_t n)
+{
+    static const char *const shade[] = {" ",      "\u2581", "\u2582", "\u2583", "\u2584",
+                                        "\u2585", "\u2586", "\u2587", "\u2588"};
+    for (size_t c = 0; c < classes; c++) {
+        size_t level = n ? (count[c] * 8 + n - 1) / n : 0; /* anything present is visible */
+        fli_text_add(t, shade[level]);
+    }
+}
+
+static fl_status client_row(fl_ctx *ctx, fli_text *t, const fli_fed *f, size_t client, size_t *count)
+{
+    fli_view v;
+    fl_status s = fli_view_open(ctx, f, client, &v);
+    if (s) return s;
+    fli_text_addf(t, "%8zu %8zu %6zu", client, v.n_train, v.n_test);
+    if (f->classes) {
+        memset(count, 0, f->classes * sizeof *count);
+        for (size_t i = 0; i < v.n_train; i++) count[v.ds->label[v.train[i]]]++;
+        fli_text_add(t, "  |");
+        if (f->classes <= MOST_CLASSES) histogram(t, count, f->classes, v.n_train);
+        fli_text_add(t, "| ");
+        for (size_t c = 0; c < f->classes && f->classes <= MOST_CLASSES; c++) fli_text_addf(t, " %zu", count[c]);
+    }
+    fli_text_add(t, "\n");
+    fli_view_close(&v);
+    return FL_OK;
+}
+
+static fl_status describe(fl_ctx *ctx, fli_text *t, const fli_plan *p, size_t rows)
+{
+    const fli_fed *f = p->fed;
+    fl_status s = FL_OK;
+    size_t *count = fli_alloc(ctx, f->classes, sizeof *count);
+    if (!count) return FL_ENOMEM;
+    about(t, p);
+    sizes(t, f);
+    if (rows > f->clients) rows = f->clients;
+    if (rows)
+        fli_text_addf(t, "\n%8s %8s %6s%s\n", "client", "train", "test", f->classes ? "   samples per class" : "");
+    for (size_t i = 0; !s && i < rows; i++) s = client_row(ctx, t, f, i, count);
+    if (rows < f->clients) fli_text_addf(t, "     ... and %zu more clients\n", f->clients - rows);
+    fli_free(count);
+    return s ? s : fli_text_ok(t);
+}
+
+fl_status fl_data_describe(fl_config *cfg, size_t clients, const char *partition_json, fl_text_fn *out, void *arg)
+{
+    fli_plan plan;
+    fli_text text;
+    fli_clear(cfg->ctx);
+    fli_text_init(&text, cfg->ctx);
+    fl_status s = fli_plan_data(cfg, &plan);
+    if (!s) s = describe(cfg->ctx, &text, &plan, clients);
+    if (!s) out(arg, fli_text_get(&text));
+    if (!s && partition_json && !plan.fed->train)
+        s = fli_fail(cfg->ctx, FL_ECONFIG, "data made on demand have no partition to write");
+    if (!s && partition_json) s = fli_partition_write(cfg->ctx, &plan.fed->part, partition_json);
+    fli_plan_fini(&plan);
+    fli_text_fini(&text);
+    return s;
+}

@@ -1,0 +1,73 @@
+#include "run/kinds.h"
+
+#include "algo/algo.h"
+#include "data/partition.h"
+#include "data/source.h"
+#include "exec/participation.h"
+#include "model/model.h"
+
+#include <string.h>
+
+static int source_item(size_t i, fli_item *out)
+{
+    const fli_source *d = fli_source_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, d->needs, d->keys, d->params_size, d};
+    return d != NULL;
+}
+
+static int partitioner_item(size_t i, fli_item *out)
+{
+    const fli_partitioner *d = fli_partitioner_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d};
+    return d != NULL;
+}
+
+static int model_item(size_t i, fli_item *out)
+{
+    const fli_model_desc *d = fli_model_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d};
+    return d != NULL;
+}
+
+static int participation_item(size_t i, fli_item *out)
+{
+    const fli_participation_desc *d = fli_participation_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d};
+    return d != NULL;
+}
+
+static int algo_item(size_t i, fli_item *out)
+{
+    const fli_algo *d = fli_algo_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d};
+    return d != NULL;
+}
+
+const fli_kind fli_kinds[] = {
+    {"algorithm", "algorithms", "federated methods", algo_item},
+    {"model", "models", "what is trained", model_item},
+    {"data", "data", "where samples come from: loaders and generators", source_item},
+    {"partition", "partitions", "who holds which samples", partitioner_item},
+    {"participation", "participations", "who takes part in a round", participation_item},
+    {NULL, NULL, NULL, NULL},
+};
+
+const fli_kind *fli_kind_find(const char *section)
+{
+    for (const fli_kind *k = fli_kinds; k->section; k++)
+        if (!strcmp(k->section, section) || !strcmp(k->plural, section)) return k;
+    return NULL;
+}
+
+int fli_item_find(const fli_kind *kind, const char *name, fli_item *out)
+{
+    for (size_t i = 0; kind->item(i, out); i++)
+        if (!strcmp(out->name, name)) return 1;
+    return 0;
+}
+
+const char *fli_item_name(const void *kind, size_t i)
+{
+    fli_item item;
+    return ((const fli_kind *)kind)->item(i, &item) ? item.name : NULL;
+}

@@ -1,0 +1,27 @@
+/* Metrics of the global model. Work is cut into a fixed number of lanes, each summed in order, so that the figures do not depend
+ * on the number of threads. */
+#ifndef FLI_RUN_MEASURE_H
+#define FLI_RUN_MEASURE_H
+
+#include "exec/exec.h"
+#include "run/settings.h"
+
+/* One client's figures under the global model. */
+typedef struct {
+    uint32_t client;
+    size_t samples;
+    double loss;     /* on its training samples, weight decay included */
+    double accuracy; /* on its own test part, or its training samples if it has none; NaN for regression */
+} fli_client_figures;
+
+typedef struct fli_measure fli_measure;
+
+fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
+                          const fli_metrics_settings *what, fli_measure **out);
+void fli_measure_free(fli_measure *m);
+/* Fills the losses, accuracies, gradient and quantiles of a row; what is not measured becomes NaN. */
+fl_status fli_measure_take(fli_measure *m, const void *x, fl_row *row);
+/* The newest per-client figures; 0 before the first measurement, or when clients are not measured. */
+size_t fli_measure_clients(const fli_measure *m, const fli_client_figures **out);
+
+#endif

@@ -1,0 +1,81 @@
+#include "run/plan.h"
+
+#include <string.h>
+
+static fli_fed_spec fed_spec(const fli_settings *s)
+{
+    return (fli_fed_spec){
+        .source = s->source.item.desc,
+        .source_params = s->source.params,
+        .partitioner = s->partitioner.item.desc,
+        .partitioner_params = s->partitioner.params,
+        .clients = (size_t)s->partition.clients,
+        .seed = (uint64_t)s->top.seed,
+        .test_fraction = s->data.test_fraction,
+        .normalize = s->data.normalize,
+        .mean = s->data.mean,
+        .std = s->data.std,
+        .on_demand = s->data.on_demand,
+    };
+}
+
+/* What can be refused before any data are read. */
+static fl_status check_traits(fl_ctx *ctx, const fli_settings *s)
+{
+    const fli_algo *a = s->algorithm.item.desc;
+    const fli_participation_desc *who = s->sampler.item.desc;
+    const fli_partitioner *part = s->partitioner.item.desc;
+    if (a->traits & FLI_ALGO_EVERYONE && !who->everyone)
+        return fli_fail(
+            ctx, FL_ECONFIG,
+            "algorithm %s needs every client in every round, but participation.kind is %s; set it to everyone", a->name,
+            who->name);
+    if (a->traits & FLI_ALGO_UNIFORM && s->top.weights == FLI_WEIGHTS_SAMPLES)
+        return fli_fail(ctx, FL_ECONFIG, "algorithm %s weighs clients equally, but weights is samples", a->name);
+    if (s->data.on_demand && strcmp(part->name, "natural"))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "data.on_demand makes its own clients, so partition.kind cannot be %s; leave it out",
+                        part->name);
+    if (!s->data.on_demand && !s->partition.clients && !part->sets_clients)
+        return fli_fail(ctx, FL_ECONFIG, "partition.clients is missing: %s does not know how many there are",
+                        part->name);
+    return FL_OK;
+}
+
+fl_status fli_plan_data(fl_config *cfg, fli_plan *p)
+{
+    memset(p, 0, sizeof *p);
+    p->ctx = cfg->ctx;
+    fli_arena_init(&p->arena, cfg->ctx);
+    fl_status s = fli_settings_bind(p->ctx, &p->arena, cfg->root, &p->settings);
+    if (!s) s = check_traits(p->ctx, &p->settings);
+    if (s) return s;
+    p->algo = p->settings.algorithm.item.desc;
+    p->uniform = p->settings.top.weights == FLI_WEIGHTS_UNIFORM || p->algo->traits & FLI_ALGO_UNIFORM;
+    fli_fed_spec spec = fed_spec(&p->settings);
+    return fli_fed_new(p->ctx, &spec, &p->fed);
+}
+
+fl_status fli_plan_finish(fli_plan *p)
+{
+    const fli_settings *s = &p->settings;
+    const fli_ops *ops = s->top.precision == 0 ? &fli_ops_f32 : &fli_ops_f64;
+    fl_status status = fli_model_new(p->ctx, s->objective.item.desc, s->objective.params, ops, p->fed->dim,
+                                     p->fed->classes, s->model.weight_decay, &p->model);
+    if (!status)
+        status = fli_participation_new(p->ctx, s->sampler.item.desc, s->sampler.params, p->fed, &p->participation);
+    if (!status && s->local.momentum > 0 && p->algo->traits & FLI_ALGO_PLAIN_SGD)
+        fli_log(p->ctx, FL_LOG_WARNING,
+                "%s is defined for plain SGD; with local.momentum it uses the gradients' total weight in place of the "
+                "number of steps",
+                p->algo->name);
+    return status;
+}
+
+void fli_plan_fini(fli_plan *p)
+{
+    fli_participation_free(p->participation);
+    fli_model_free(p->model);
+    fli_fed_free(p->fed);
+    fli_arena_fini(&p->arena);
+}

@@ -1,0 +1,26 @@
+/* A plan: a configuration validated and frozen. Descriptors are resolved, traits checked, data loaded, dimensions known. Nothing in
+ * it changes while it runs. */
+#ifndef FLI_RUN_PLAN_H
+#define FLI_RUN_PLAN_H
+
+#include "algo/algo.h"
+#include "run/config.h"
+
+typedef struct {
+    fl_ctx *ctx;
+    fli_arena arena; /* settings and parameters */
+    fli_settings settings;
+    const fli_algo *algo;
+    fli_fed *fed;
+    fli_model *model;
+    fli_participation *participation;
+    int uniform; /* client weights are 1/N */
+} fli_plan;
+
+/* Binds the settings and loads the data: what `fedloom data` needs. */
+fl_status fli_plan_data(fl_config *cfg, fli_plan *p);
+/* The rest: model, method, participation. */
+fl_status fli_plan_finish(fli_plan *p);
+void fli_plan_fini(fli_plan *p);
+
+#endif

@@ -1,0 +1,259 @@
+/* The result folder. It is written under another name and renamed when complete: whoever finds a folder finds all of it. */
+#include "base/file.h"
+#include "run/run.h"
+#include "run/safetensors.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The columns of a metrics file: one line each. */
+typedef struct {
+    const char *name;
+    size_t offset;
+    int whole; /* size_t instead of double */
+} column;
+
+static const column columns[] = {
+    {"round", offsetof(fl_row, round), 1},
+    {"cohort", offsetof(fl_row, cohort), 1},
+    {"train_loss", offsetof(fl_row, train_loss), 0},
+    {"train_accuracy", offsetof(fl_row, train_accuracy), 0},
+    {"test_loss", offsetof(fl_row, test_loss), 0},
+    {"test_accuracy", offsetof(fl_row, test_accuracy), 0},
+    {"gradient2", offsetof(fl_row, gradient2), 0},
+    {"client_q10", offsetof(fl_row, client_q10), 0},
+    {"client_q50", offsetof(fl_row, client_q50), 0},
+    {"client_q90", offsetof(fl_row, client_q90), 0},
+    {"bytes_up", offsetof(fl_row, bytes_up), 0},
+    {"bytes_down", offsetof(fl_row, bytes_down), 0},
+    {"local_steps", offsetof(fl_row, local_steps), 0},
+    {"seconds", offsetof(fl_row, seconds), 0},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+/* A number, or `missing` when it was not measured. */
+static void add_number(fli_text *t, double v, const char *missing)
+{
+    if (isfinite(v))
+        fli_text_addf(t, "%.17g", v);
+    else
+        fli_text_add(t, missing);
+}
+
+static void add_cell(fli_text *t, const fl_row *row, const column *c, const char *missing)
+{
+    const char *at = (const char *)row + c->offset;
+    if (c->whole)
+        fli_text_addf(t, "%zu", *(const size_t *)(const void *)at);
+    else
+        add_number(t, *(const double *)(const void *)at, missing);
+}
+
+static void add_object(fli_text *t, const fl_row *row)
+{
+    for (size_t c = 0; c < COLUMNS; c++) {
+        fli_text_addf(t, "%s\"%s\": ", c ? ", " : "{", columns[c].name);
+        add_cell(t, row, &columns[c], "null");
+    }
+    fli_text_add(t, "}");
+}
+
+static void add_json_string(fli_text *t, const char *s)
+{
+    fli_text_add(t, "\"");
+    for (; *s; s++) {
+        if ((unsigned char)*s < 0x20)
+            fli_text_addf(t, "\\u%04x", *s);
+        else
+            fli_text_addf(t, *s == '"' || *s == '\\' ? "\\%c" : "%c", *s);
+    }
+    fli_text_add(t, "\"");
+}
+
+static void metrics_csv(fli_text *t, const fl_run *run)
+{
+    for (size_t c = 0; c < COLUMNS; c++) fli_text_addf(t, "%s%s", c ? "," : "", columns[c].name);
+    for (size_t i = 0; i < run->row_count; i++)
+        for (size_t c = 0; c < COLUMNS; c++) {
+            fli_text_add(t, c ? "," : "\n");
+            add_cell(t, &run->rows[i], &columns[c], "");
+        }
+    fli_text_add(t, "\n");
+}
+
+static void metrics_jsonl(fli_text *t, const fl_run *run)
+{
+    for (size_t i = 0; i < run->row_count; i++) {
+        add_object(t, &run->rows[i]);
+        fli_text_add(t, "\n");
+    }
+}
+
+static void clients_csv(fli_text *t, const fl_run *run)
+{
+    const fli_client_figures *f;
+    size_t n = fli_measure_clients(run->measure, &f);
+    fli_text_add(t, "client,samples,train_loss,accuracy\n");
+    for (size_t i = 0; i < n; i++) {
+        fli_text_addf(t, "%u,%zu,", f[i].client, f[i].samples);
+        add_number(t, f[i].loss, "");
+        fli_text_add(t, ",");
+        add_number(t, f[i].accuracy, "");
+        fli_text_add(t, "\n");
+    }
+}
+
+static void config_yaml(fli_text *t, const fl_run *run) { fli_settings_print(t, &run->plan.settings); }
+
+static void result_json(fli_text *t, const fl_run *run)
+{
+    static const char *const why[] = {"not finished", "rounds", "target", "gradient", "time", "asked"};
+    double accuracy;
+    size_t round;
+    fli_text_addf(t, "{\n  \"fedloom\": \"%s\",\n  \"name\": ", FL_VERSION);
+    add_json_string(t, fl_run_name(run));
+    fli_text_addf(t, ",\n  \"algorithm\": \"%s\",\n  \"stopped_by\": \"%s\",\n", fl_run_algorithm(run),
+                  why[run->stopped]);
+    fli_text_addf(t, "  \"clients\": %zu,\n  \"parameters\": %zu,\n  \"rounds\": %zu,\n", fl_run_clients(run),
+                  fl_run_parameters(run), run->round);
+    fli_text_add(t, "  \"targets\": [");
+    for (size_t k = 0; fl_run_target(run, k, &accuracy, &round); k++) {
+        fli_text_addf(t, "%s{\"test_accuracy\": %.17g, \"round\": ", k ? ", " : "", accuracy);
+        if (round == SIZE_MAX)
+            fli_text_add(t, "null}");
+        else
+            fli_text_addf(t, "%zu}", round);
+    }
+    fli_text_add(t, "],\n  \"final\": ");
+    if (run->row_count)
+        add_object(t, fl_run_row(run));
+    else
+        fli_text_add(t, "null");
+    fli_text_add(t, "\n}\n");
+}
+
+/* The text files of a result: one line each. */
+static const struct {
+    const char *name;
+    void (*write)(fli_text *t, const fl_run *run);
+} files[] = {
+    {"config.yaml", config_yaml}, {"metrics.csv", metrics_csv}, {"metrics.jsonl", metrics_jsonl},
+    {"clients.csv", clients_csv}, {"result.json", result_json},
+};
+static const char complete_mark[] = "result.json"; /* what a finished result folder always has */
+
+static fl_status write_text(fl_run *run, const char *name, void (*write)(fli_text *, const fl_run *))
+{
+    fli_text text;
+    fli_out out;
+    char *path = fli_strf(run->ctx, "%s/%s", run->partial, name);
+    if (!path) return FL_ENOMEM;
+    fli_text_init(&text, run->ctx);
+    write(&text, run);
+    fl_status s = fli_text_ok(&text);
+    if (!s) s = fli_out_open(run->ctx, path, &out);
+    if (!s) {
+        fli_out_text(&out, fli_text_get(&text));
+        s = fli_out_close(&out);
+    }
+    fli_text_fini(&text);
+    fli_free(path);
+    return s;
+}
+
+static fl_status write_model(fl_run *run)
+{
+    char *path = fli_strf(run->ctx, "%s/model.safetensors", run->partial);
+    if (!path) return FL_ENOMEM;
+    fl_status s = fli_safetensors_write(run->ctx, path, run->plan.model, fli_exec_server(run->exec)[0]);
+    fli_free(path);
+    return s;
+}
+
+/* Whether something stands where the result is to go, and may not be replaced. */
+static fl_status check_place(fl_run *run, const char *output)
+{
+    int kind = fli_path_kind(output);
+    if (!kind) return FL_OK;
+    if (kind != 1) return fli_fail(run->ctx, FL_EIO, "%s: exists and is not a folder; choose another output", output);
+    if (!run->replace)
+        return fli_fail(run->ctx, FL_EIO, "%s: exists already; choose another output, or ask to replace it (--force)",
+                        output);
+    char *mark = fli_strf(run->ctx, "%s/%s", output, complete_mark);
+    if (!mark) return FL_ENOMEM;
+    kind = fli_path_kind(mark);
+    fli_free(mark);
+    return kind == 2 ? FL_OK
+                     : fli_fail(run->ctx, FL_EIO, "%s: is not a fedloom result (it has no %s), so it is not replaced",
+                                output, complete_mark);
+}
+
+fl_status fl_run_prepare_save(fl_run *run, int replace)
+{
+    const char *output = fl_run_output(run);
+    size_t n = strlen(output);
+    fli_clear(run->ctx);
+    if (!n) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: there is no folder to save to");
+    while (n > 1 && output[n - 1] == '/') n--;
+    run->replace = replace;
+    fl_status s = check_place(run, output);
+    if (s) return s;
+    fli_result_discard(run);
+    char *partial = fli_strf(run->ctx, "%.*s.partial", (int)n, output);
+    if (!partial) return FL_ENOMEM;
+    if (!(s = fli_remove_folder(run->ctx, partial))) s = fli_make_folders(run->ctx, partial);
+    if (s)
+        fli_free(partial);
+    else
+        run->partial = partial;
+    return s;
+}
+
+void fli_result_discard(fl_run *run)
+{
+    if (!run->partial) return;
+    fli_remove_folder(run->ctx, run->partial);
+    fli_free(run->partial);
+    run->partial = NULL;
+}
+
+/* Moves the complete folder into place; an earlier result goes only after that. */
+static fl_status publish(fl_run *run)
+{
+    const char *output = fl_run_output(run);
+    char *old = NULL;
+    fl_status s = check_place(run, output);
+    if (s) return s;
+    if (fli_path_kind(output) == 1) {
+        if (!(old = fli_strf(run->ctx, "%s.old", run->partial))) return FL_ENOMEM;
+        if ((s = fli_remove_folder(run->ctx, old))) goto done;
+        if (rename(output, old)) {
+            s = fli_fail(run->ctx, FL_EIO, "%s: cannot be replaced: %s", output, strerror(errno));
+            goto done;
+        }
+    }
+    if (rename(run->partial, output)) {
+        s = fli_fail(run->ctx, FL_EIO, "%s: cannot be put in place: %s", output, strerror(errno));
+        if (old) (void)!rename(old, output);
+        goto done;
+    }
+    fli_free(run->partial);
+    run->partial = NULL;
+    if (old) s = fli_remove_folder(run->ctx, old);
+done:
+    fli_free(old);
+    return s;
+}
+
+fl_status fl_run_save(fl_run *run)
+{
+    fli_clear(run->ctx);
+    fl_status s = run->partial ? FL_OK : fl_run_prepare_save(run, 0);
+    for (size_t i = 0; !s && i < sizeof files / sizeof *files; i++) s = write_text(run, files[i].name, files[i].write);
+    if (!s) s = write_model(run);
+    if (!s) s = publish(run);
+    if (s) fli_result_discard(run);
+    return s;
+}

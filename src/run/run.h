@@ -1,0 +1,36 @@
+/* A run: everything that changes while a plan is carried out. */
+#ifndef FLI_RUN_RUN_H
+#define FLI_RUN_RUN_H
+
+#include "exec/exec.h"
+#include "run/measure.h"
+#include "run/plan.h"
+
+#include <signal.h>
+
+struct fl_run {
+    fl_ctx *ctx;
+    fli_plan plan;
+    fli_exec *exec;
+    fli_measure *measure;
+    /* the round under way */
+    size_t round; /* finished rounds */
+    uint32_t *cohort;
+    size_t *steps;
+    int news; /* the next round's broadcast is new to the clients */
+    /* what came out */
+    fl_row now; /* counters up to date; metrics of the last measurement */
+    fl_row *rows;
+    size_t row_count, row_capacity;
+    size_t *target_round; /* per target; SIZE_MAX: not reached */
+    fl_stop stopped;
+    volatile sig_atomic_t asked; /* to stop */
+    /* saving */
+    char *partial; /* where results are written until they are complete; NULL: no such folder exists */
+    int replace;   /* an earlier result of that name may go */
+};
+
+/* Removes a half-written result folder, if there is one. */
+void fli_result_discard(fl_run *run);
+
+#endif

@@ -1,0 +1,281 @@
+#include "run/settings.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- the tables ---------------------------------------------------------------------------------------- */
+
+static const fli_key top_keys[] = {
+    FLI_KEY_STRING(fli_top_settings, name, "run", "what the run is called in tables"),
+    FLI_KEY_INT(fli_top_settings, seed, "1", 0, 9007199254740992.0, "seed of every random stream"),
+    FLI_KEY_INT(fli_top_settings, rounds, "100", 0, 1e9, "communication rounds"),
+    FLI_KEY_CHOICE(fli_top_settings, precision, "f32", "f32|f64", "precision of models and gradients"),
+    FLI_KEY_INT(fli_top_settings, threads, "0", 0, 1024, "threads; 0: one per processor; results do not depend on it"),
+    FLI_KEY_CHOICE(fli_top_settings, weights, "auto", "auto|samples|uniform",
+                   "client weights w_i: n_i/n, or 1/N; auto: what the method asks for, else samples"),
+    FLI_KEY_STRING(fli_top_settings, output, "", "result folder; empty: nothing is written"),
+    FLI_KEY_END,
+};
+
+static const fli_key data_keys[] = {
+    FLI_KEY_CHOICE(
+        fli_data_settings, normalize, "auto", FLI_NORMALIZE_WORDS,
+        "auto: bytes to [0, 1]; unit: by the largest magnitude; standard: mean 0, deviation 1; given: mean, std"),
+    FLI_KEY_REALS(fli_data_settings, mean, "[]", -FLI_NO_MAX, FLI_NO_MAX,
+                  "for normalize: given; one, or one per channel"),
+    FLI_KEY_REALS(fli_data_settings, std, "[]", FLI_ABOVE_0, FLI_NO_MAX,
+                  "for normalize: given; one, or one per channel"),
+    FLI_KEY_REAL(fli_data_settings, test_fraction, "0", 0, 0.9, "share of each client's samples kept for its own test"),
+    FLI_KEY_BOOL(fli_data_settings, on_demand, "false", "make a client's samples when its turn comes; keep none"),
+    FLI_KEY_END,
+};
+
+static const fli_key partition_keys[] = {
+    FLI_KEY_INT(fli_partition_settings, clients, "0", 0, 4294967294.0,
+                "number of clients; 0: as many as the data have, where they say"),
+    FLI_KEY_END,
+};
+
+static const fli_key model_keys[] = {
+    FLI_KEY_REAL(fli_model_settings, weight_decay, "0", 0, FLI_NO_MAX, "adds wd/2 ||x||^2 to every client's objective"),
+    FLI_KEY_END,
+};
+
+static const fli_key local_keys[] = {
+    {"epochs", FLI_INT, offsetof(fli_local_settings, effort.epochs), "1", 1, 1e6, NULL,
+     "passes over a client's samples per round"},
+    {"steps", FLI_INT, offsetof(fli_local_settings, effort.steps), "0", 0, 1e9, NULL,
+     "steps per round instead of epochs; 0: use epochs"},
+    FLI_KEY_INT(fli_local_settings, batch, "50", 0, 1e9, "samples per step; 0: all of the client's"),
+    FLI_KEY_REAL(fli_local_settings, lr, "0.05", FLI_ABOVE_0, FLI_NO_MAX, "local step size"),
+    FLI_KEY_CHOICE(fli_local_settings, schedule, "constant", "constant|sqrt|log2|exponential",
+                   "step size in round k = 1, 2, ...: lr; lr/sqrt(k); lr/log2(k+1); lr decay^(k-1)"),
+    FLI_KEY_REAL(fli_local_settings, decay, "0.998", FLI_ABOVE_0, 1, "factor per round of the exponential schedule"),
+    FLI_KEY_REAL(fli_local_settings, momentum, "0", 0, 0.9999, "momentum of the local steps, from zero in every round"),
+    {"uneven", FLI_CHOICE, offsetof(fli_local_settings, effort.uneven), "fixed", 0, 0, FLI_UNEVEN_WORDS,
+     "how local work differs: not; drawn from range per client and round; by lasting speed classes"},
+    {"range", FLI_INTS, offsetof(fli_local_settings, effort.range), "[1, 5]", 1, 1e6, NULL,
+     "for uneven: range; fewest and most epochs (or steps)"},
+    {"speeds", FLI_REALS, offsetof(fli_local_settings, effort.speeds), "[1, 0.5, 0.2]", FLI_ABOVE_0, 1, NULL,
+     "for uneven: speeds; each client has one of these for good, its work is multiplied by it"},
+    FLI_KEY_END,
+};
+
+static const fli_key metrics_keys[] = {
+    FLI_KEY_INT(fli_metrics_settings, every, "1", 1, 1e9,
+                "rounds between measurements; the last round is always measured"),
+    FLI_KEY_BOOL(fli_metrics_settings, test, "true",
+                 "loss and accuracy on the test set, or the clients' own test parts"),
+    FLI_KEY_BOOL(fli_metrics_settings, train, "true", "global training loss f(x) and accuracy"),
+    FLI_KEY_BOOL(fli_metrics_settings, gradient, "false", "||grad f(x)||^2"),
+    FLI_KEY_BOOL(fli_metrics_settings, clients, "true", "quantiles of the accuracy of x on each client's own samples"),
+    FLI_KEY_INT(fli_metrics_settings, max_clients, "10000", 1, 4294967295.0,
+                "train metrics use at most so many clients, evenly spaced"),
+    FLI_KEY_REALS(fli_metrics_settings, targets, "[]", FLI_ABOVE_0, 1, "test accuracies whose first round is reported"),
+    FLI_KEY_END,
+};
+
+static const fli_key stop_keys[] = {
+    FLI_KEY_REAL(fli_stop_settings, target, "0", 0, 1, "stop at this test accuracy; 0: do not"),
+    FLI_KEY_REAL(fli_stop_settings, gradient2, "0", 0, FLI_NO_MAX, "stop when ||grad f||^2 is at most this; 0: do not"),
+    FLI_KEY_REAL(fli_stop_settings, seconds, "0", 0, FLI_NO_MAX, "stop after so many seconds of rounds; 0: do not"),
+    FLI_KEY_END,
+};
+
+/* One row per section, in the order in which they are written. Sections with kinds name their choice and its default. */
+typedef struct {
+    const char *name;
+    const fli_key *keys;
+    size_t offset;        /* of the section's own struct in fli_settings */
+    size_t choice;        /* of its fli_choice; 0: the section has no kinds */
+    const char *fallback; /* the kind when none is given; NULL: must be given */
+} section;
+
+#define SECTION(name, field)                                                                                           \
+    {                                                                                                                  \
+#name, name##_keys, offsetof(fli_settings, field), 0, NULL                                                     \
+    }
+#define KINDS(name, field, choice, fallback)                                                                           \
+    {                                                                                                                  \
+#name, name##_keys, offsetof(fli_settings, field), offsetof(fli_settings, choice), fallback                    \
+    }
+
+static const section sections[] = {
+    KINDS(data, data, source, NULL),
+    KINDS(partition, partition, partitioner, "natural"),
+    KINDS(model, model, objective, NULL),
+    SECTION(local, local),
+    {"participation", NULL, 0, offsetof(fli_settings, sampler), "uniform"},
+    {"algorithm", NULL, 0, offsetof(fli_settings, algorithm), "fedavg"},
+    SECTION(metrics, metrics),
+    SECTION(stop, stop),
+};
+enum { SECTIONS = sizeof sections / sizeof *sections };
+
+const fli_key *fli_settings_common(const char *name)
+{
+    for (size_t i = 0; i < SECTIONS; i++)
+        if (!strcmp(sections[i].name, name)) return sections[i].keys;
+    return NULL;
+}
+
+/* ---- binding ------------------------------------------------------------------------------------------- */
+
+/* Finds the kind a section asks for: `section: NAME` or `section: {kind: NAME, ...}`. */
+static fl_status choose(fl_ctx *ctx, fli_arena *a, const section *sec, const fli_node *node, fli_choice *out)
+{
+    char where[512];
+    const fli_kind *kind = fli_kind_find(sec->name);
+    const fli_node *at = node && node->type == FLI_NODE_MAP ? fli_node_find(node, "kind") : node;
+    const char *name = at && at->type == FLI_NODE_SCALAR ? at->text : at ? NULL : sec->fallback;
+    if (!name)
+        return fli_fail_also(ctx, FL_ECONFIG, "%s%s.kind is missing; `fedloom list %s` shows what there is",
+                             fli_node_where(at ? at : node, where, sizeof where), sec->name, sec->name);
+    if (!fli_item_find(kind, name, &out->item)) {
+        const char *near = fli_nearest(name, fli_item_name, kind);
+        return fli_fail_also(ctx, FL_ECONFIG,
+                             "%s%s.kind is %s, which is not known%s%s; `fedloom list %s` shows what there is",
+                             fli_node_where(at, where, sizeof where), sec->name, *name ? name : "empty",
+                             near ? "; did you mean " : "", near ? near : "", sec->name);
+    }
+    out->params = fli_arena_alloc(a, 1, out->item.params_size + 1);
+    return out->params ? FL_OK : FL_ENOMEM;
+}
+
+static fl_status bind_section(fl_ctx *ctx, fli_arena *a, const section *sec, const fli_node *node, fli_settings *s)
+{
+    void *own = (char *)s + sec->offset;
+    if (!sec->choice) return fli_bind(ctx, a, sec->name, node, NULL, &(fli_table){sec->keys, own}, 1);
+    fli_choice *c = (fli_choice *)((char *)s + sec->choice);
+    fl_status status = choose(ctx, a, sec, node, c);
+    if (status) return status;
+    fli_table tables[] = {{c->item.keys, c->params}, {sec->keys, own}};
+    const fli_node *map = node && node->type == FLI_NODE_MAP ? node : NULL;
+    return fli_bind(ctx, a, sec->name, map, "kind", tables, 2);
+}
+
+/* Top-level keys and section names, for suggestions. */
+static const char *top_name(const void *arg, size_t i)
+{
+    (void)arg;
+    size_t keys = sizeof top_keys / sizeof *top_keys - 1;
+    return i < keys ? top_keys[i].name : i - keys < SECTIONS ? sections[i - keys].name : NULL;
+}
+
+static int is_section(const char *name)
+{
+    for (size_t i = 0; i < SECTIONS; i++)
+        if (!strcmp(sections[i].name, name)) return 1;
+    return 0;
+}
+
+/* The top level without its sections, for fli_bind; words that are neither key nor section are reported here. */
+static fl_status bind_top(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *s)
+{
+    fl_status status = FL_OK;
+    char where[512];
+    fli_node *own = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
+    if (!own) return FL_ENOMEM;
+    for (const fli_node *n = root->first; n; n = n->next) {
+        int known = is_section(n->key);
+        for (const fli_key *k = top_keys; k->name; k++)
+            if (!strcmp(k->name, n->key)) {
+                fli_node *copy = fli_arena_alloc(a, 1, sizeof *copy);
+                if (!copy) return FL_ENOMEM;
+                *copy = *n;
+                fli_node_put(own, copy);
+                known = 1;
+            }
+        if (known) continue;
+        const char *near = fli_nearest(n->key, top_name, NULL);
+        status = fli_fail_also(ctx, FL_ECONFIG, "%s%s is not a key%s%s%s", fli_node_where(n, where, sizeof where),
+                               n->key, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    }
+    fl_status bound = fli_bind(ctx, a, "", own, NULL, &(fli_table){top_keys, &s->top}, 1);
+    return status ? status : bound;
+}
+
+/* What no single row can say. */
+static fl_status check_together(fl_ctx *ctx, const fli_settings *s)
+{
+    fl_status status = FL_OK;
+    const fli_effort *e = &s->local.effort;
+    if (e->uneven == FLI_UNEVEN_RANGE && (e->range.n != 2 || e->range.v[0] > e->range.v[1]))
+        status = fli_fail_also(ctx, FL_ECONFIG, "local.range must be two numbers, the smaller one first, e.g. [1, 5]");
+    if (e->uneven == FLI_UNEVEN_SPEEDS && !e->speeds.n)
+        status = fli_fail_also(ctx, FL_ECONFIG, "local.speeds is empty");
+    if (s->data.normalize == FLI_NORM_GIVEN && (!s->data.mean.n || s->data.mean.n != s->data.std.n))
+        status =
+            fli_fail_also(ctx, FL_ECONFIG,
+                          "data.normalize is given, so data.mean and data.std must have one value each, or one per "
+                          "channel; they have %zu and %zu",
+                          s->data.mean.n, s->data.std.n);
+    if (s->stop.target > 0 && !s->metrics.test)
+        status = fli_fail_also(ctx, FL_ECONFIG, "stop.target needs metrics.test to be true");
+    if (s->stop.gradient2 > 0 && !s->metrics.gradient)
+        status = fli_fail_also(ctx, FL_ECONFIG, "stop.gradient2 needs metrics.gradient to be true");
+    return status;
+}
+
+fl_status fli_settings_bind(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *out)
+{
+    memset(out, 0, sizeof *out);
+    fl_status status = bind_top(ctx, a, root, out);
+    for (size_t i = 0; i < SECTIONS; i++) {
+        fl_status s = bind_section(ctx, a, &sections[i], fli_node_find(root, sections[i].name), out);
+        if (s) status = s;
+    }
+    return status ? status : check_together(ctx, out);
+}
+
+/* ---- printing ------------------------------------------------------------------------------------------ */
+
+static void print_keys(fli_text *t, const fli_key *rows, const void *bound, const char *indent)
+{
+    for (const fli_key *row = rows; row && row->name; row++) {
+        fli_text_addf(t, "%s%s: ", indent, row->name);
+        fli_key_print_value(t, row, bound);
+        fli_text_add(t, "\n");
+    }
+}
+
+void fli_settings_print(fli_text *t, const fli_settings *s)
+{
+    print_keys(t, top_keys, &s->top, "");
+    for (size_t i = 0; i < SECTIONS; i++) {
+        const section *sec = &sections[i];
+        fli_text_addf(t, "%s:\n", sec->name);
+        if (sec->choice) {
+            const fli_choice *c = (const fli_choice *)((const char *)s + sec->choice);
+            fli_text_addf(t, "  kind: %s\n", c->item.name);
+            print_keys(t, c->item.keys, c->params, "  ");
+        }
+        print_keys(t, sec->keys, (const char *)s + sec->offset, "  ");
+    }
+}
+
+void fli_settings_help(fli_text *t)
+{
+    fli_text_add(t, "at the top:\n");
+    fli_keys_print_help(t, top_keys, 2);
+    for (size_t i = 0; i < SECTIONS; i++) {
+        fli_text_addf(t, "\n%s:\n", sections[i].name);
+        if (sections[i].choice)
+            fli_text_addf(t, "  %-16s %s, see `fedloom list %s`; default: %s\n", "kind",
+                          fli_kind_find(sections[i].name)->title, sections[i].name,
+                          sections[i].fallback ? sections[i].fallback : "must be given");
+        fli_keys_print_help(t, sections[i].keys, 2);
+    }
+}
+
+double fli_schedule_lr(const fli_local_settings *l, size_t round)
+{
+    enum { CONSTANT, SQRT, LOG2, EXPONENTIAL };
+    double k = (double)round + 1;
+    switch (l->schedule) {
+    case SQRT: return l->lr / sqrt(k);
+    case LOG2: return l->lr / log2(k + 1);
+    case EXPONENTIAL: return l->lr * pow(l->decay, k - 1);
+    default: return l->lr;
+    }
+}

@@ -1,0 +1,77 @@
+/* A configuration as plain structs: every section bound and checked, every `kind` resolved to its descriptor. */
+#ifndef FLI_RUN_SETTINGS_H
+#define FLI_RUN_SETTINGS_H
+
+#include "base/keys.h"
+#include "exec/participation.h"
+#include "run/kinds.h"
+
+typedef struct {
+    char *name, *output;
+    int64_t seed, rounds, threads;
+    int precision, weights;
+} fli_top_settings;
+
+enum { FLI_WEIGHTS_AUTO, FLI_WEIGHTS_SAMPLES, FLI_WEIGHTS_UNIFORM };
+
+typedef struct {
+    int normalize, on_demand;
+    fli_reals mean, std;
+    double test_fraction;
+} fli_data_settings;
+
+typedef struct {
+    int64_t clients;
+} fli_partition_settings;
+
+typedef struct {
+    double weight_decay;
+} fli_model_settings;
+
+typedef struct {
+    fli_effort effort;
+    int64_t batch;
+    double lr, decay, momentum;
+    int schedule;
+} fli_local_settings;
+
+typedef struct {
+    int64_t every, max_clients;
+    int test, train, gradient, clients;
+    fli_reals targets;
+} fli_metrics_settings;
+
+typedef struct {
+    double target, gradient2, seconds;
+} fli_stop_settings;
+
+/* The choice of one section that has kinds. */
+typedef struct {
+    fli_item item;
+    void *params;
+} fli_choice;
+
+typedef struct {
+    fli_top_settings top;
+    fli_data_settings data;
+    fli_partition_settings partition;
+    fli_model_settings model;
+    fli_local_settings local;
+    fli_metrics_settings metrics;
+    fli_stop_settings stop;
+    fli_choice source, partitioner, objective, sampler, algorithm;
+} fli_settings;
+
+/* Reads the tree through the tables. All problems are reported at once. Memory from the arena. */
+fl_status fli_settings_bind(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *out);
+/* The whole configuration as YAML, every key with its value: what is written beside a result. */
+void fli_settings_print(fli_text *t, const fli_settings *s);
+/* Help on the keys of every section, the kinds' own keys left out. */
+void fli_settings_help(fli_text *t);
+/* The keys that all kinds of a section share; NULL if the section has none. */
+const fli_key *fli_settings_common(const char *section);
+
+/* This round's step size. */
+double fli_schedule_lr(const fli_local_settings *l, size_t round);
+
+#endif

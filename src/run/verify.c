@@ -1,0 +1,300 @@
+/* Golden cases: trajectories computed by an independent float64 implementation. A case names an objective, the clients' data, a
+ * method with its parameters, and for every round who takes part and how many full-batch steps each takes; the global model
+ * after every round must agree. The case runs through the same executor as any other run. */
+#include "exec/exec.h"
+#include "run/kinds.h"
+
+#include "data/stream.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+enum { CASE_MAX = 64 << 20 };
+
+typedef struct {
+    fl_ctx *ctx;
+    const char *path;
+    json_t *json;
+    fli_arena arena;
+    fli_exec_spec spec;
+    fli_fed *fed;
+    fli_model *model;
+    fli_exec *exec;
+    double *expected; /* one model */
+} golden;
+
+static fl_status bad(const golden *g, const char *what)
+{
+    return fli_fail(g->ctx, FL_EFORMAT, "%s: %s", g->path, what);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+static fl_status read_case(golden *g)
+{
+    fli_stream *in = NULL;
+    char *text = NULL;
+    size_t n = 0;
+    json_error_t e;
+    fl_status s = fli_stream_open(g->ctx, g->path, &in);
+    if (!s) s = fli_stream_all(in, CASE_MAX, &text, &n);
+    fli_stream_close(in);
+    if (s) return s;
+    g->json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
+    fli_free(text);
+    if (!g->json) return fli_fail(g->ctx, FL_EFORMAT, "%s:%d:%d: %s", g->path, e.line, e.column, e.text);
+    const char *format = json_string_value(json_object_get(g->json, "format"));
+    if (!format || strcmp(format, "golden-1")) return bad(g, "\"format\" is not \"golden-1\"");
+    return FL_OK;
+}
+
+/* A list of n numbers into out. */
+static int numbers(const json_t *list, size_t n, double *out)
+{
+    if (!json_is_array(list) || json_array_size(list) != n) return 0;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *v = json_array_get(list, i);
+        if (!json_is_number(v)) return 0;
+        out[i] = json_number_value(v);
+    }
+    return 1;
+}
+
+/* One client's rows A and answers b, written from sample `at` on. */
+static int client_rows(const json_t *client, fli_dataset *ds, size_t *at)
+{
+    const json_t *a = json_object_get(client, "A"), *b = json_object_get(client, "b");
+    if (!b) b = json_object_get(client, "y");
+    size_t n = json_array_size(a);
+    if (!n || json_array_size(b) != n || *at + n > ds->n) return 0;
+    for (size_t i = 0; i < n; i++, (*at)++) {
+        double answer = json_number_value(json_array_get(b, i));
+        if (!numbers(json_array_get(a, i), ds->dim, (double *)ds->x + *at * ds->dim)) return 0;
+        if (!ds->label) {
+            ds->target[*at] = answer;
+            continue;
+        }
+        if (!json_is_number(json_array_get(b, i)) || answer < 0 || answer >= (double)ds->classes) return 0;
+        ds->label[*at] = (int32_t)answer;
+    }
+    return 1;
+}
+
+static fl_status partition_new(golden *g, const json_t *clients, fli_partition *part, size_t total)
+{
+    size_t count = json_array_size(clients), at = 0;
+    *part = (fli_partition){.clients = count};
+    part->start = fli_alloc(g->ctx, count + 1, sizeof *part->start);
+    part->index = fli_alloc(g->ctx, total, sizeof *part->index);
+    if (!part->start || !part->index) {
+        fli_partition_fini(part);
+        return FL_ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++)
+        part->start[i + 1] = at += json_array_size(json_object_get(json_array_get(clients, i), "A"));
+    for (size_t i = 0; i < total; i++) part->index[i] = (uint32_t)i;
+    return FL_OK;
+}
+
+static fl_status make_fed(golden *g, size_t features, size_t classes)
+{
+    const json_t *clients = json_object_get(g->json, "clients");
+    size_t count = json_array_size(clients), total = 0, at = 0;
+    fli_dataset *ds = NULL;
+    fli_partition part;
+    for (size_t i = 0; i < count; i++) total += json_array_size(json_object_get(json_array_get(clients, i), "A"));
+    if (!count || !features || !total) return bad(g, "\"clients\" or \"features\" is missing");
+    fl_status s = fli_dataset_new(g->ctx, FLI_X_F64, total, features, classes, &ds);
+    if (s) return s;
+    for (size_t i = 0; i < count; i++)
+        if (!client_rows(json_array_get(clients, i), ds, &at)) {
+            fli_dataset_free(ds);
+            return fli_fail(g->ctx, FL_EFORMAT, "%s: client %zu: A and b do not fit together", g->path, i);
+        }
+    if ((s = partition_new(g, clients, &part, total))) {
+        fli_dataset_free(ds);
+        return s;
+    }
+    return fli_fed_take(g->ctx, ds, NULL, &part, &g->fed);
+}
+
+/* ---- building ------------------------------------------------------------------------------------------ */
+
+/* A JSON object as settings, so that parameters pass the same tables as a configuration file. */
+static fli_node *node_of(golden *g, const char *key, const json_t *v)
+{
+    char text[64] = "";
+    const char *name;
+    size_t i;
+    json_t *child;
+    fli_node *n;
+    if (json_is_object(v) || json_is_array(v)) {
+        n = fli_node_new(&g->arena, json_is_object(v) ? FLI_NODE_MAP : FLI_NODE_LIST, key, NULL);
+        if (json_is_object(v)) json_object_foreach((json_t *)v, name, child)
+            {
+                fli_node *c = n ? node_of(g, name, child) : NULL;
+                if (!c) return NULL;
+                fli_node_append(n, c);
+            }
+        else
+            json_array_foreach(v, i, child)
+            {
+                fli_node *c = n ? node_of(g, NULL, child) : NULL;
+                if (!c) return NULL;
+                fli_node_append(n, c);
+            }
+    } else {
+        if (json_is_number(v)) snprintf(text, sizeof text, "%.17g", json_number_value(v));
+        if (json_is_boolean(v)) snprintf(text, sizeof text, json_is_true(v) ? "true" : "false");
+        n = fli_node_new(&g->arena, FLI_NODE_SCALAR, key, json_is_string(v) ? json_string_value(v) : text);
+    }
+    if (n) n->origin = g->path;
+    return n;
+}
+
+/* Finds a descriptor and binds its parameters; `skip` names the key that is not the descriptor's. */
+static fl_status choose(golden *g, const char *section, const char *name, const json_t *params, const char *skip,
+                        const void **desc, const void **bound)
+{
+    fli_item item;
+    void *out;
+    fl_status s;
+    if (!name || !fli_item_find(fli_kind_find(section), name, &item))
+        return fli_fail(g->ctx, FL_ECONFIG, "%s: %s %s is not known", g->path, section, name ? name : "(none)");
+    fli_node *map = node_of(g, NULL, params);
+    out = fli_arena_alloc(&g->arena, 1, item.params_size + 1);
+    if (!map || !out) return FL_ENOMEM;
+    if ((s = fli_bind(g->ctx, &g->arena, section, map, skip, &(fli_table){item.keys, out}, 1))) return s;
+    *desc = item.desc;
+    *bound = out;
+    return FL_OK;
+}
+
+static fl_status make_model(golden *g)
+{
+    const json_t *o = json_object_get(g->json, "objective");
+    const char *kind = json_string_value(json_object_get(o, "kind"));
+    const void *desc, *params;
+    json_t *none = json_object();
+    fl_status s = choose(g, "model", kind, none, NULL, &desc, &params);
+    json_decref(none);
+    if (s) return s;
+    const fli_model_desc *d = desc;
+    size_t classes = d->traits & FLI_MODEL_BINARY       ? 2
+                     : d->traits & FLI_MODEL_CLASSIFIER ? (size_t)json_integer_value(json_object_get(o, "classes"))
+                                                        : 0;
+    size_t features = (size_t)json_integer_value(json_object_get(o, "features"));
+    if (features > 1000000 || classes > 1000000) return bad(g, "\"features\" or \"classes\" is out of range");
+    if ((s = make_fed(g, features, classes))) return s;
+    return fli_model_new(g->ctx, d, params, &fli_ops_f64, features, classes,
+                         json_number_value(json_object_get(o, "l2")), &g->model);
+}
+
+static fl_status make_exec(golden *g)
+{
+    const json_t *params = json_object_get(g->json, "params");
+    const void *desc;
+    fl_status s = choose(g, "algorithm", json_string_value(json_object_get(g->json, "algorithm")), params, "lr", &desc,
+                         &g->spec.params);
+    if (s) return s;
+    double *weights = fli_arena_alloc(&g->arena, g->fed->clients, sizeof *weights);
+    if (!weights) return FL_ENOMEM;
+    if (!numbers(json_object_get(g->json, "weights"), g->fed->clients, weights))
+        return bad(g, "\"weights\" do not fit");
+    g->spec.algo = desc;
+    g->spec.model = g->model;
+    g->spec.fed = g->fed;
+    g->spec.weights = weights;
+    g->spec.threads = 1;
+    if ((s = fli_exec_new(g->ctx, &g->spec, &g->exec))) return s;
+    g->expected = fli_arena_alloc(&g->arena, g->model->space.n, sizeof *g->expected);
+    if (!g->expected) return FL_ENOMEM;
+    if (!numbers(json_object_get(g->json, "x0"), g->model->space.n, fli_exec_server(g->exec)[0]))
+        return bad(g, "\"x0\" does not fit the model");
+    return FL_OK;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
+static fl_status read_round(golden *g, const json_t *round, fli_round *r)
+{
+    const json_t *clients = json_object_get(round, "clients"), *steps = json_object_get(round, "steps");
+    size_t m = json_array_size(clients);
+    uint32_t *who = fli_arena_alloc(&g->arena, m, sizeof *who);
+    size_t *q = fli_arena_alloc(&g->arena, m, sizeof *q);
+    if (!who || !q) return FL_ENOMEM;
+    if (!m || json_array_size(steps) != m) return bad(g, "a round's \"clients\" and \"steps\" do not fit together");
+    for (size_t i = 0; i < m; i++) {
+        json_int_t client = json_integer_value(json_array_get(clients, i));
+        json_int_t count = json_integer_value(json_array_get(steps, i));
+        if (client < 0 || (size_t)client >= g->fed->clients || count < 1 || count > 1000000)
+            return bad(g, "a round names a client or a number of steps that cannot be");
+        who[i] = (uint32_t)client;
+        q[i] = (size_t)count;
+    }
+    const json_t *talk = json_object_get(round, "communicate");
+    r->clients = who;
+    r->steps = q;
+    r->count = m;
+    r->exchange = !talk || json_is_true(talk);
+    return FL_OK;
+}
+
+/* The largest difference, relative to the largest expected entry. */
+static double difference(size_t n, const double *x, const double *expected)
+{
+    double worst = 0, top = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (isnan(x[i])) return INFINITY;
+        if (fabs(x[i] - expected[i]) > worst) worst = fabs(x[i] - expected[i]);
+        if (fabs(expected[i]) > top) top = fabs(expected[i]);
+    }
+    return worst > 0 ? worst / top : 0;
+}
+
+static fl_status run_case(golden *g, double tolerance, double *error)
+{
+    const json_t *rounds = json_object_get(g->json, "rounds");
+    const json_t *expect = json_object_get(json_object_get(g->json, "expect"), "x");
+    size_t n = g->model->space.n, count = json_array_size(rounds);
+    fli_round r = {.lr = json_number_value(json_object_get(json_object_get(g->json, "params"), "lr")), .news = 1};
+    double worst = 0;
+    if (!count || json_array_size(expect) != count) return bad(g, "\"rounds\" and \"expect.x\" do not fit together");
+    if (!(r.lr > 0)) return bad(g, "\"params.lr\" is missing");
+    for (r.round = 0; r.round < count; r.round++) {
+        fl_status s = read_round(g, json_array_get(rounds, r.round), &r);
+        if (!s) s = fli_exec_round(g->exec, &r);
+        if (s) return s;
+        r.news = r.exchange;
+        if (!numbers(json_array_get(expect, r.round), n, g->expected))
+            return bad(g, "\"expect.x\" does not fit the model");
+        double d = difference(n, fli_exec_server(g->exec)[0], g->expected);
+        if (d > worst) worst = d;
+        if (d > tolerance && *error <= tolerance)
+            fli_fail(g->ctx, FL_EMISMATCH, "%s: differs by %.3g (relative) after round %zu", g->path, d, r.round + 1);
+        *error = worst;
+    }
+    return worst <= tolerance ? FL_OK : FL_EMISMATCH;
+}
+
+fl_status fl_verify(fl_ctx *ctx, const char *path, double tolerance, double *error)
+{
+    golden g = {.ctx = ctx, .path = path};
+    fli_clear(ctx);
+    fli_arena_init(&g.arena, ctx);
+    *error = NAN;
+    fl_status s = read_case(&g);
+    if (!s) s = make_model(&g);
+    if (!s) s = make_exec(&g);
+    if (!s) {
+        *error = 0;
+        s = run_case(&g, tolerance, error);
+    }
+    fli_exec_free(g.exec);
+    fli_model_free(g.model);
+    fli_fed_free(g.fed);
+    json_decref(g.json);
+    fli_arena_fini(&g.arena);
+    return s;
+}
