@@ -1,0 +1,54 @@
+# The front door. Everything is built by CMake in build/; these are the commands people type.
+#   make          build build/fedloom (installing what is missing)
+#   make run      a real federation on Fashion-MNIST, several methods, a table
+#   make test     all tests
+#   make bench    speed and memory, as ratios within one run
+BUILD ?= build
+JOBS  ?= $(shell nproc)
+CMAKE_FLAGS ?=
+
+.PHONY: all deps build run test bench asan tsan clang format format-check check install clean
+
+all: build
+
+deps:
+	@tools/install-deps.sh
+
+build: deps
+	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release $(CMAKE_FLAGS) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@rm -f $(BUILD).log
+	@cmake --build $(BUILD) -j $(JOBS)
+
+run: build
+	$(BUILD)/fedloom run examples/fashion-mnist.yaml --algorithms fedavg,fedprox,scaffold,feddyn --force
+
+test: build
+	@tests/run.sh $(BUILD)
+
+bench: build
+	@bench/run.sh $(BUILD)
+
+# The suites of .ci/run, one by one. ASan and TSan need their own builds.
+asan: deps
+	@cmake --preset asan >/dev/null && cmake --build --preset asan -j $(JOBS) && tests/run.sh build-asan
+
+tsan: deps
+	@cmake --preset tsan >/dev/null && cmake --build --preset tsan -j $(JOBS) && tests/run.sh build-tsan threaded
+
+clang: deps
+	@cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS)
+
+format:
+	clang-format -i $$(git ls-files '*.c' '*.h' '*.inc')
+
+format-check:
+	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h' '*.inc') && echo "format: ok"
+
+check:
+	@tools/check-layers.sh
+
+install: build
+	cmake --install $(BUILD)
+
+clean:
+	rm -rf build build-asan build-tsan build-clang

@@ -1,0 +1,29 @@
+#!/bin/sh
+# Speed and memory of this build, each beside what it should be. Figures are ratios within one run wherever that is possible.
+set -eu
+build=${1:-build}
+here=$(dirname "$0")
+fed="$build/bench/bench_federation"
+
+echo "machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores"
+echo
+echo "A local step on one thread (f32; aims: 784-200-10 at most 1.4 x its GEMMs, 60-32-10 at most 15 us)"
+"$build/bench/bench_step"
+
+echo
+echo "60,000 images, 100 clients, 784-200-10 (aims: under 150 MiB; two threads at least 1.8 x one)"
+best() { # smallest of five rounds' times: the one least disturbed
+    for _ in 1 2 3 4 5; do "$fed" "$@"; done | sort -n | head -1
+}
+one=$(best "$here/memory.yaml" threads=1)
+two=$(best "$here/memory.yaml" threads=2)
+echo "$one $two" | awk '{
+    printf "  1 thread   %7.1f ms per round   %6.1f MiB\n", $1 * 1000, $2
+    printf "  2 threads  %7.1f ms per round   %6.1f MiB   speed-up %.2f\n", $3 * 1000, $4, $1 / $3 }'
+
+echo
+echo "100 of N clients per round, data on demand (aims: time per round the same for every N; under 1 GiB)"
+for n in 10000 100000 1000000; do
+    best "$here/million.yaml" "partition.clients=$n" |
+        awk -v n="$n" '{ printf "  N = %-8d %7.2f ms per round   %6.1f MiB\n", n, $1 * 1000, $2 }'
+done

@@ -1,0 +1,100 @@
+/* Arguments: `--name`, `--name VALUE`, `--name=VALUE`, plain words; after `--` everything is a plain word. */
+#include "cli.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void args_free(words *w)
+{
+    free(w->v);
+    *w = (words){0};
+}
+
+/* There are never more words than arguments. */
+static int add_word(words *w, const char *word, int argc)
+{
+    if (!w->v) w->v = calloc((size_t)argc + 1, sizeof *w->v);
+    if (!w->v) return 0;
+    w->v[w->n++] = word;
+    return 1;
+}
+
+static const option *find(const option *options, const char *arg, size_t n)
+{
+    for (const option *o = options; o->name; o++)
+        if (strlen(o->name) == n && !strncmp(o->name, arg, n)) return o;
+    return NULL;
+}
+
+static int parse_count(const char *s, size_t *out)
+{
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(s, &end, 10);
+    if (end == s || *end || errno || !v || strchr(s, '-') || v > SIZE_MAX) return 0;
+    *out = (size_t)v;
+    return 1;
+}
+
+static int parse_real(const char *s, double *out)
+{
+    char *end;
+    double v = strtod(s, &end);
+    if (end == s || *end || !isfinite(v) || v < 0) return 0;
+    *out = v;
+    return 1;
+}
+
+static int take_value(const char *command_name, const option *o, const char *value, int argc)
+{
+    switch (o->type) {
+    case OPT_FLAG: *(int *)o->out = 1; return CLI_OK;
+    case OPT_TEXT:
+        if (!*value) return say_usage(command_name, "%s is empty", o->name);
+        *(const char **)o->out = value;
+        return CLI_OK;
+    case OPT_WORDS:
+        if (add_word(o->out, value, argc)) return CLI_OK;
+        say("out of memory");
+        return CLI_FAILED;
+    case OPT_COUNT:
+        if (parse_count(value, o->out)) return CLI_OK;
+        return say_usage(command_name, "%s is %s, but must be a whole number from 1", o->name, value);
+    case OPT_REAL:
+        if (parse_real(value, o->out)) return CLI_OK;
+        return say_usage(command_name, "%s is %s, but must be a number from 0", o->name, value);
+    }
+    return CLI_USAGE;
+}
+
+/* One option at argv[*i], and its value, which may be the next argument. */
+static int take_option(const char *command_name, const option *options, int argc, char **argv, int *i)
+{
+    const char *arg = argv[*i], *eq = strchr(arg, '='), *value = eq ? eq + 1 : NULL;
+    const option *o = find(options, arg, eq ? (size_t)(eq - arg) : strlen(arg));
+    if (!o) return say_usage(command_name, "%s: unknown option", arg);
+    if (o->type == OPT_FLAG && value) return say_usage(command_name, "%s takes no value", o->name);
+    if (o->type != OPT_FLAG && !value) {
+        if (*i + 1 == argc) return say_usage(command_name, "%s needs a value", o->name);
+        value = argv[++*i];
+    }
+    return take_value(command_name, o, value, argc);
+}
+
+int args_parse(const char *command_name, const option *options, int argc, char **argv, words *plain)
+{
+    int only_words = 0, code = CLI_OK;
+    for (int i = 0; i < argc && code == CLI_OK; i++) {
+        if (!only_words && !strcmp(argv[i], "--"))
+            only_words = 1;
+        else if (!only_words && argv[i][0] == '-' && argv[i][1])
+            code = take_option(command_name, options, argc, argv, &i);
+        else if (!add_word(plain, argv[i], argc)) {
+            say("out of memory");
+            code = CLI_FAILED;
+        }
+    }
+    return code;
+}

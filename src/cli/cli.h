@@ -1,0 +1,119 @@
+/* The fedloom program: a client of fedloom.h, and of nothing else of the library.
+ *
+ * A command is a descriptor at the bottom of its file and one line in main.c. */
+#ifndef CLI_H
+#define CLI_H
+
+#include "fedloom.h"
+
+#include <stdio.h>
+
+/* What the program exits with. */
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
+
+typedef struct {
+    const char *name;
+    const char *summary;               /* one line for the overview */
+    const char *help;                  /* the whole page */
+    int (*run)(int argc, char **argv); /* without the command's name; returns an exit code */
+} command;
+
+extern const command cmd_run, cmd_config, cmd_data, cmd_list, cmd_verify;
+
+/* ---- saying things (say.c) ------------------------------------------------------------------------------- */
+
+/* One "fedloom: ..." line on stderr. */
+void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Every sentence of the context's error as such a line. */
+void say_error(const fl_ctx *ctx);
+/* say(), plus where to read on; returns CLI_USAGE. */
+int say_usage(const char *command_name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Replaces control characters, so that no text from a file moves the cursor. Returns s. */
+char *say_clean(char *s);
+/* fl_text_fn: to stdout. */
+void say_out(void *unused, const char *text);
+/* fl_log_fn: notes and warnings as lines on stderr. */
+void say_log(void *unused, fl_log_level level, const char *line);
+
+/* ---- arguments (args.c) ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    size_t n;
+    const char **v;
+} words;
+
+typedef enum {
+    OPT_FLAG,  /* int: 1 if given */
+    OPT_TEXT,  /* const char *: the last one given */
+    OPT_WORDS, /* words: all of them, in order */
+    OPT_COUNT, /* size_t, from 1 */
+    OPT_REAL   /* double, from 0 */
+} opt_type;
+
+typedef struct {
+    const char *name; /* with the dashes; NULL ends the list */
+    opt_type type;
+    void *out;
+} option;
+
+/* Sorts arguments into options and plain words. CLI_OK, or CLI_USAGE after saying what is wrong. The words must be freed
+ * with args_free in either case; they start out zeroed. */
+int args_parse(const char *command_name, const option *options, int argc, char **argv, words *plain);
+void args_free(words *w);
+
+/* ---- configurations (settings.c) ------------------------------------------------------------------------- */
+
+/* Loads a file and applies assignments in order. Says what is wrong. */
+int settings_open(fl_ctx *ctx, const char *file, const words *sets, fl_config **out);
+/* Sets a key to a text, whatever characters it has. */
+fl_status settings_put(fl_config *cfg, const char *key, const char *text);
+/* The exit code for a failure of the library. */
+int settings_exit(fl_status status);
+
+/* ---- progress (progress.c) ------------------------------------------------------------------------------- */
+
+typedef struct {
+    int quiet, live; /* live: on a terminal, one line rewritten in place */
+    int drawn;       /* a live line is on the screen, unfinished */
+    fl_row row;      /* the newest measured one */
+    double begun, painted;
+    size_t next, last; /* plain mode: print from this round on; the last one printed, SIZE_MAX if none */
+} progress;
+
+void progress_init(progress *p, int quiet);
+void progress_begin(progress *p, const fl_run *run);
+void progress_step(progress *p, const fl_run *run, const fl_row *row, int measured);
+void progress_end(progress *p, const fl_run *run);
+/* fl_log_fn whose argument is the progress: a note does not tear the live line. */
+void progress_log(void *p, fl_log_level level, const char *line);
+
+/* ---- Ctrl-C (interrupt.c) -------------------------------------------------------------------------------- */
+
+/* From now on the first SIGINT or SIGTERM asks the watched run to stop, the second one ends the program. */
+void interrupt_install(int quiet);
+/* Names the run to stop, NULL for none. Returns whether a signal has come already. */
+int interrupt_watch(fl_run *run);
+int interrupt_seen(void);
+
+/* ---- tables (table.c) and the closing one of `fedloom run` (summary.c) ------------------------------------- */
+
+typedef struct {
+    size_t columns, cells, capacity;
+    char **cell; /* row by row; the first row is the heading */
+} table;
+
+void table_init(table *t, size_t columns);
+void table_free(table *t);
+void table_add(table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The first `left` columns flush left, the others flush right. */
+void table_print(const table *t, size_t left, FILE *out);
+
+typedef struct summary summary;
+
+summary *summary_new(void); /* NULL: out of memory */
+void summary_free(summary *s);
+/* Remembers how a run stands; 0 when out of memory. */
+int summary_add(summary *s, const fl_run *run);
+void summary_print(const summary *s, FILE *out);
+
+#endif

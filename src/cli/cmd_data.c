@@ -1,0 +1,57 @@
+/* fedloom data: looks into a data set and its partition. */
+#include "cli.h"
+
+static int run(int argc, char **argv)
+{
+    words plain = {0}, sets = {0};
+    size_t clients = 20;
+    const char *partition = NULL;
+    fl_ctx *ctx = NULL;
+    fl_config *cfg = NULL;
+    fl_status s;
+    const option options[] = {
+        {"--set", OPT_WORDS, &sets},
+        {"--clients", OPT_COUNT, &clients},
+        {"--write-partition", OPT_TEXT, &partition},
+        {0},
+    };
+    int code = args_parse("data", options, argc, argv, &plain);
+    if (!code && plain.n != 1) code = say_usage("data", plain.n ? "one FILE, please" : "which FILE?");
+    if (!code && !(ctx = fl_ctx_new())) {
+        say("out of memory");
+        code = CLI_FAILED;
+    }
+    if (!code) {
+        fl_ctx_on_log(ctx, say_log, NULL);
+        code = settings_open(ctx, plain.v[0], &sets, &cfg);
+    }
+    if (!code && (s = fl_data_describe(cfg, clients, partition, say_out, NULL))) {
+        say_error(ctx);
+        code = settings_exit(s);
+    }
+    if (!code && partition) printf("\npartition written to %s\n", partition);
+    fl_config_free(cfg);
+    fl_ctx_free(ctx);
+    args_free(&plain);
+    args_free(&sets);
+    return code;
+}
+
+static const char help[] = "usage: fedloom data FILE [--set KEY=VALUE ...] [--clients N]\n"
+                           "                    [--write-partition FILE.json]\n"
+                           "\n"
+                           "Loads (or generates) the data of a configuration, divides them among the\n"
+                           "clients, and shows what came out: sizes, classes, and how many samples of each\n"
+                           "label every client holds. Nothing is trained.\n"
+                           "\n"
+                           "options:\n"
+                           "  --set KEY=VALUE              overrides a key, as in `fedloom run`\n"
+                           "  --clients N                  shows the first N clients (default 20)\n"
+                           "  --write-partition FILE.json  writes which client holds which samples\n"
+                           "\n"
+                           "examples:\n"
+                           "  fedloom data first.yaml\n"
+                           "  fedloom data first.yaml --set partition.kind=dirichlet --clients 5\n"
+                           "  fedloom data first.yaml --write-partition who.json\n";
+
+const command cmd_data = {"data", "looks into a data set and who holds what", help, run};

@@ -1,0 +1,129 @@
+/* fedloom verify: golden cases, and whether this build reproduces them. */
+#include "cli.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct {
+    fl_ctx *ctx;
+    double tolerance;
+    size_t passed, failed;
+    int pad; /* width of the names */
+} tally;
+
+/* "cases/fedavg.json" -> "fedavg" */
+static const char *case_name(const char *path, int *length)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    size_t n = strlen(base);
+    *length = (int)(n > 5 && !strcmp(base + n - 5, ".json") ? n - 5 : n);
+    return base;
+}
+
+static void check(tally *t, const char *path)
+{
+    int length;
+    double error = NAN;
+    char reason[1024];
+    const char *name = case_name(path, &length);
+    if (fl_verify(t->ctx, path, t->tolerance, &error) == FL_OK) {
+        printf("ok   %-*.*s  %.1e\n", t->pad, length, name, error);
+        t->passed++;
+    } else {
+        snprintf(reason, sizeof reason, "%s", fl_ctx_error(t->ctx));
+        for (char *c = reason; *c; c++)
+            if (*c == '\n') *c = ';';
+        printf("FAIL %-*.*s  %s\n", t->pad, length, name, say_clean(reason));
+        t->failed++;
+    }
+    fflush(stdout);
+}
+
+static int is_case(const struct dirent *e)
+{
+    size_t n = strlen(e->d_name);
+    return n > 5 && e->d_name[0] != '.' && !strcmp(e->d_name + n - 5, ".json");
+}
+
+static int is_folder(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+static int check_folder(tally *t, const char *folder)
+{
+    struct dirent **found = NULL;
+    int n = scandir(folder, &found, is_case, alphasort), length;
+    if (n <= 0) {
+        free(found);
+        return say_usage("verify", "%s: there is no *.json file in this folder", folder);
+    }
+    for (int i = 0; i < n; i++) {
+        case_name(found[i]->d_name, &length);
+        if (length > t->pad) t->pad = length;
+    }
+    for (int i = 0; i < n; i++) {
+        size_t size = strlen(folder) + strlen(found[i]->d_name) + 2;
+        char *path = malloc(size);
+        if (path) {
+            snprintf(path, size, "%s/%s", folder, found[i]->d_name);
+            check(t, path);
+        } else
+            t->failed++;
+        free(path);
+        free(found[i]);
+    }
+    free(found);
+    return CLI_OK;
+}
+
+static int run(int argc, char **argv)
+{
+    words plain = {0};
+    tally t = {.tolerance = 1e-9};
+    int length;
+    const option options[] = {{"--tolerance", OPT_REAL, &t.tolerance}, {0}};
+    int code = args_parse("verify", options, argc, argv, &plain);
+    if (!code && !plain.n) code = say_usage("verify", "which FILE?");
+    if (!code && !(t.ctx = fl_ctx_new())) {
+        say("out of memory");
+        code = CLI_FAILED;
+    }
+    for (size_t i = 0; !code && i < plain.n; i++) {
+        case_name(plain.v[i], &length);
+        if (!is_folder(plain.v[i]) && length > t.pad) t.pad = length;
+    }
+    for (size_t i = 0; !code && i < plain.n; i++) {
+        if (is_folder(plain.v[i]))
+            code = check_folder(&t, plain.v[i]);
+        else
+            check(&t, plain.v[i]);
+    }
+    if (t.passed + t.failed) printf("%zu passed, %zu failed\n", t.passed, t.failed);
+    args_free(&plain);
+    fl_ctx_free(t.ctx);
+    return code ? code : t.failed ? CLI_FAILED : CLI_OK;
+}
+
+static const char help[] = "usage: fedloom verify FILE... [--tolerance T]\n"
+                           "\n"
+                           "Runs golden cases: JSON files that hold a small problem and the exact\n"
+                           "trajectory of a method on it, computed by an independent implementation.\n"
+                           "Prints one line per case, `ok` with the largest relative error or `FAIL` with\n"
+                           "the reason, and counts them in the last line. A folder stands for the *.json\n"
+                           "files in it, in the order of their names.\n"
+                           "\n"
+                           "options:\n"
+                           "  --tolerance T   the largest relative error that passes (default 1e-9)\n"
+                           "\n"
+                           "examples:\n"
+                           "  fedloom verify tests/golden\n"
+                           "  fedloom verify tests/golden/fedavg.json --tolerance 1e-12\n"
+                           "\n"
+                           "exit codes: 0 all passed, 1 a case failed, 2 wrong usage\n";
+
+const command cmd_verify = {"verify", "checks this build against exact trajectories", help, run};

@@ -1,0 +1,103 @@
+/* Finds the command and runs it. */
+#include "cli.h"
+
+#include <string.h>
+
+static const command *const commands[] = {
+    &cmd_run, &cmd_config, &cmd_data, &cmd_list, &cmd_verify,
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static const char overview[] = "fedloom: a federated optimisation engine\n"
+                               "\n"
+                               "usage: fedloom COMMAND ...\n"
+                               "\n"
+                               "A federation (data, who holds which samples, model, method, who takes part) is\n"
+                               "described in a small YAML file; a command runs it or looks into it.\n"
+                               "\n"
+                               "commands:\n";
+
+static const char overview_end[] = "\n"
+                                   "  fedloom help COMMAND    how a command is used, with examples\n"
+                                   "  fedloom --version       the version\n"
+                                   "\n"
+                                   "a first run, without any data of your own:\n"
+                                   "\n"
+                                   "  cat > first.yaml <<'END'\n"
+                                   "  data: {kind: blobs, samples: 600}\n"
+                                   "  partition: {kind: iid, clients: 10}\n"
+                                   "  model: softmax\n"
+                                   "  local: {epochs: 1, batch: 10, lr: 0.1}\n"
+                                   "  participation: {kind: uniform, count: 4}\n"
+                                   "  algorithm: fedavg\n"
+                                   "  rounds: 20\n"
+                                   "  END\n"
+                                   "  fedloom run first.yaml\n"
+                                   "\n"
+                                   "exit codes: 0 success, 1 something failed while running, 2 wrong usage or\n"
+                                   "configuration, 130 interrupted\n";
+
+static void print_overview(void)
+{
+    fputs(overview, stdout);
+    for (size_t i = 0; i < COMMANDS; i++) printf("  %-8s  %s\n", commands[i]->name, commands[i]->summary);
+    fputs(overview_end, stdout);
+}
+
+static const command *find(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (!strcmp(commands[i]->name, name)) return commands[i];
+    return NULL;
+}
+
+static int unknown(const char *name)
+{
+    char known[256] = "";
+    for (size_t i = 0; i < COMMANDS; i++) {
+        size_t n = strlen(known);
+        snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", commands[i]->name);
+    }
+    say("%s: unknown command; the commands are: %s", name, known);
+    say("`fedloom --help` shows what they do");
+    return CLI_USAGE;
+}
+
+static int wants_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return 1;
+    return 0;
+}
+
+static int help(const char *name)
+{
+    const command *c = name ? find(name) : NULL;
+    if (name && !c) return unknown(name);
+    if (c)
+        fputs(c->help, stdout);
+    else
+        print_overview();
+    return CLI_OK;
+}
+
+static int dispatch(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "help";
+    if (!strcmp(name, "--version")) return puts("fedloom " FL_VERSION), CLI_OK;
+    if (!strcmp(name, "--help") || !strcmp(name, "-h")) return help(NULL);
+    if (!strcmp(name, "help")) return help(argc > 2 ? argv[2] : NULL);
+    const command *c = find(name);
+    if (!c) return unknown(name);
+    return wants_help(argc - 2, argv + 2) ? help(name) : c->run(argc - 2, argv + 2);
+}
+
+int main(int argc, char **argv)
+{
+    int code = dispatch(argc, argv);
+    if ((fflush(stdout) || ferror(stdout)) && code == CLI_OK) {
+        say("the output could not be written");
+        code = CLI_FAILED;
+    }
+    return code;
+}

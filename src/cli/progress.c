@@ -1,0 +1,168 @@
+/* How a run is going, on stderr: a line rewritten in place on a terminal, else about twenty plain lines per run. */
+#include "cli.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PLAIN_LINES = 20, LINE_MAX_LEN = 512 };
+static const double paint_every = 0.1; /* seconds */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void append(char *line, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void append(char *line, const char *fmt, ...)
+{
+    size_t n = strlen(line);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line + n, LINE_MAX_LEN - n, fmt, ap);
+    va_end(ap);
+}
+
+/* What was measured last, the most telling first. */
+static void append_metrics(char *line, const fl_row *r)
+{
+    if (!isnan(r->test_accuracy))
+        append(line, "  test acc. %.4f", r->test_accuracy);
+    else if (!isnan(r->train_accuracy))
+        append(line, "  train acc. %.4f", r->train_accuracy);
+    if (!isnan(r->train_loss))
+        append(line, "  train loss %.5g", r->train_loss);
+    else if (!isnan(r->test_loss))
+        append(line, "  test loss %.5g", r->test_loss);
+    if (!isnan(r->gradient2)) append(line, "  |grad|^2 %.3g", r->gradient2);
+}
+
+static void append_time_left(char *line, double seconds)
+{
+    if (!isfinite(seconds) || seconds > 3.6e8) return;
+    unsigned long s = (unsigned long)(seconds + 0.5);
+    if (s >= 3600)
+        append(line, "  %lu:%02lu:%02lu left", s / 3600, s / 60 % 60, s % 60);
+    else
+        append(line, "  %lu:%02lu left", s / 60, s % 60);
+}
+
+/* Columns of the terminal; a line as wide as that would wrap. */
+static size_t room(void)
+{
+    struct winsize w;
+    return !ioctl(STDERR_FILENO, TIOCGWINSZ, &w) && w.ws_col > 1 ? (size_t)w.ws_col - 1 : 79;
+}
+
+/* Cuts after so many characters, not in the middle of one. */
+static void cut(char *line, size_t columns)
+{
+    size_t n = 0;
+    for (char *c = line; *c; c++) {
+        if (((unsigned char)*c & 0xC0) == 0x80) continue;
+        if (n++ == columns) {
+            *c = 0;
+            return;
+        }
+    }
+}
+
+static void paint(progress *p, const fl_run *run, size_t round)
+{
+    char line[LINE_MAX_LEN] = "";
+    double spent = now() - p->begun, rate = spent > 0 ? (double)round / spent : 0;
+    append(line, "%s  %zu/%zu", fl_run_name(run), round, fl_run_rounds(run));
+    append_metrics(line, &p->row);
+    if (round && rate > 0) {
+        append(line, rate < 100 ? "  %.3g rounds/s" : "  %.0f rounds/s", rate);
+        append_time_left(line, (double)(fl_run_rounds(run) - round) / rate);
+    }
+    cut(say_clean(line), room());
+    fprintf(stderr, "\r%s\033[K", line);
+    fflush(stderr);
+    p->drawn = 1;
+    p->painted = now();
+}
+
+static void erase(progress *p)
+{
+    if (p->drawn) fputs("\r\033[K", stderr);
+    p->drawn = 0;
+}
+
+static void print_line(progress *p, const fl_run *run, const char *end)
+{
+    char line[LINE_MAX_LEN] = "";
+    append(line, "%s  round %zu/%zu", fl_run_name(run), p->row.round, fl_run_rounds(run));
+    append_metrics(line, &p->row);
+    append(line, "  %.1f s%s", p->row.seconds, end);
+    erase(p);
+    fprintf(stderr, "%s\n", say_clean(line));
+    p->last = p->row.round;
+}
+
+void progress_init(progress *p, int quiet)
+{
+    memset(p, 0, sizeof *p);
+    p->quiet = quiet;
+    p->live = isatty(STDERR_FILENO);
+}
+
+void progress_begin(progress *p, const fl_run *run)
+{
+    char line[LINE_MAX_LEN] = "";
+    p->row =
+        (fl_row){.train_loss = NAN, .train_accuracy = NAN, .test_loss = NAN, .test_accuracy = NAN, .gradient2 = NAN};
+    p->begun = now();
+    p->painted = 0;
+    p->next = 0;
+    p->last = SIZE_MAX;
+    if (p->quiet) return;
+    append(line, "%s: %s, %zu clients, %zu parameters", fl_run_name(run), fl_run_algorithm(run), fl_run_clients(run),
+           fl_run_parameters(run));
+    fprintf(stderr, "%s\n", say_clean(line));
+}
+
+void progress_step(progress *p, const fl_run *run, const fl_row *row, int measured)
+{
+    if (measured) p->row = *row;
+    if (p->quiet) return;
+    if (p->live) {
+        if (now() - p->painted >= paint_every) paint(p, run, row->round);
+    } else if (measured && row->round >= p->next) {
+        print_line(p, run, "");
+        p->next = row->round + (fl_run_rounds(run) + PLAIN_LINES - 1) / PLAIN_LINES;
+    }
+}
+
+void progress_end(progress *p, const fl_run *run)
+{
+    static const char *const why[] = {
+        [FL_STOP_NONE] = "",
+        [FL_STOP_ROUNDS] = "",
+        [FL_STOP_TARGET] = "  (target reached)",
+        [FL_STOP_GRADIENT] = "  (gradient small enough)",
+        [FL_STOP_TIME] = "  (time limit)",
+        [FL_STOP_ASKED] = "  (stopped)",
+    };
+    const char *end = why[fl_run_stopped_by(run)];
+    const fl_row *row = fl_run_row(run);
+    if (!p->quiet && row) {
+        p->row = *row;
+        if (p->live || p->last != row->round || *end) print_line(p, run, end);
+    }
+    erase(p);
+}
+
+void progress_log(void *arg, fl_log_level level, const char *line)
+{
+    progress *p = arg;
+    if (p->quiet) return;
+    erase(p);
+    say_log(NULL, level, line);
+}

@@ -1,0 +1,115 @@
+/* The table at the end of `fedloom run`: one line per run. */
+#include "cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TARGETS_MAX = 16, NAME_MAX_LEN = 64 };
+
+typedef struct {
+    char name[NAME_MAX_LEN], algorithm[NAME_MAX_LEN];
+    fl_row row;
+    size_t targets;
+    double accuracy[TARGETS_MAX];
+    size_t reached[TARGETS_MAX]; /* SIZE_MAX: never */
+} line;
+
+struct summary {
+    size_t n, capacity;
+    line *lines;
+};
+
+summary *summary_new(void) { return calloc(1, sizeof(summary)); }
+
+void summary_free(summary *s)
+{
+    if (s) free(s->lines);
+    free(s);
+}
+
+int summary_add(summary *s, const fl_run *run)
+{
+    const fl_row *row = fl_run_row(run);
+    if (!row) return 1;
+    if (s->n == s->capacity) {
+        size_t more = s->capacity ? 2 * s->capacity : 8;
+        line *lines = realloc(s->lines, more * sizeof *lines);
+        if (!lines) return 0;
+        s->lines = lines;
+        s->capacity = more;
+    }
+    line *l = &s->lines[s->n++];
+    memset(l, 0, sizeof *l);
+    snprintf(l->name, sizeof l->name, "%s", fl_run_name(run));
+    snprintf(l->algorithm, sizeof l->algorithm, "%s", fl_run_algorithm(run));
+    l->row = *row;
+    while (l->targets < TARGETS_MAX &&
+           fl_run_target(run, l->targets, &l->accuracy[l->targets], &l->reached[l->targets]))
+        l->targets++;
+    return 1;
+}
+
+/* The targets of all runs, ascending, each once. */
+static size_t all_targets(const summary *s, double out[TARGETS_MAX])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t k = 0; k < s->lines[i].targets; k++) {
+            double v = s->lines[i].accuracy[k];
+            size_t at = 0;
+            while (at < n && out[at] < v) at++;
+            if (n == TARGETS_MAX || (at < n && out[at] == v)) continue;
+            memmove(out + at + 1, out + at, (n - at) * sizeof *out);
+            out[at] = v;
+            n++;
+        }
+    return n;
+}
+
+static void add_measured(table *t, const char *fmt, double v)
+{
+    char buf[32];
+    snprintf(buf, sizeof buf, fmt, v);
+    table_add(t, "%s", isnan(v) ? "-" : buf);
+}
+
+static void add_target(table *t, const line *l, double accuracy)
+{
+    for (size_t k = 0; k < l->targets; k++)
+        if (l->accuracy[k] == accuracy) {
+            if (l->reached[k] == SIZE_MAX)
+                table_add(t, "> %zu", l->row.round);
+            else
+                table_add(t, "%zu", l->reached[k]);
+            return;
+        }
+    table_add(t, "-");
+}
+
+void summary_print(const summary *s, FILE *out)
+{
+    static const char *const before[] = {"run", "algorithm", "rounds", "train loss", "test acc."};
+    static const char *const after[] = {"MB up", "seconds"};
+    enum { BEFORE = sizeof before / sizeof *before, AFTER = sizeof after / sizeof *after };
+    double targets[TARGETS_MAX];
+    size_t n = all_targets(s, targets);
+    table t;
+    if (!s->n) return;
+    table_init(&t, BEFORE + n + AFTER);
+    for (size_t i = 0; i < BEFORE; i++) table_add(&t, "%s", before[i]);
+    for (size_t i = 0; i < n; i++) table_add(&t, "to %g", targets[i]);
+    for (size_t i = 0; i < AFTER; i++) table_add(&t, "%s", after[i]);
+    for (const line *l = s->lines; l < s->lines + s->n; l++) {
+        table_add(&t, "%s", l->name);
+        table_add(&t, "%s", l->algorithm);
+        table_add(&t, "%zu", l->row.round);
+        add_measured(&t, "%.5g", l->row.train_loss);
+        add_measured(&t, "%.4f", l->row.test_accuracy);
+        for (size_t i = 0; i < n; i++) add_target(&t, l, targets[i]);
+        add_measured(&t, "%.1f", l->row.bytes_up / 1e6);
+        add_measured(&t, "%.1f", l->row.seconds);
+    }
+    table_print(&t, 2, out);
+    table_free(&t);
+}

@@ -1,0 +1,255 @@
+#!/usr/bin/env bash
+# The program as a person meets it: help, wrong input, exit codes, results, Ctrl-C. Usage: run.sh PATH-OF-FEDLOOM
+set -u
+program=$(realpath "${1:?usage: run.sh PATH-OF-FEDLOOM}")
+work=$(mktemp -d "${TMPDIR:-/tmp}/fedloom-cli-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+passed=0 failed=0
+
+# check WHAT CONDITION...: counts, and shows the last output when the condition fails.
+check() {
+    local what=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'FAIL %s\n' "$what"
+        printf '     exit code %s\n' "$code"
+        head -n 8 out err 2>/dev/null | sed 's/^/     /'
+    fi
+}
+
+# fedloom ARGS...: runs it; leaves $code, out, err.
+fedloom() {
+    timeout 60 "$program" "$@" >out 2>err </dev/null
+    code=$?
+}
+
+has() { grep -qF -e "$2" "$1"; }
+lacks() { ! grep -qF -e "$2" "$1"; }
+silent() { [ ! -s "$1" ]; }
+exits() { [ "$code" -eq "$1" ]; }
+same() { cmp -s "$1" "$2"; }
+
+# expect CODE TEXT ARGS...: the exit code, and TEXT on stderr (on stdout when the code is 0).
+expect() {
+    local want=$1 text=$2
+    shift 2
+    fedloom "$@"
+    check "fedloom $*: exit code $want" exits "$want"
+    if [ "$want" -eq 0 ]; then
+        check "fedloom $*: says \"$text\"" has out "$text"
+    else
+        check "fedloom $*: says \"$text\"" has err "$text"
+        check "fedloom $*: every line of the error is marked" lacks <(grep -v '^fedloom: ' err) ''
+    fi
+}
+
+cat >good.yaml <<'END'
+data: {kind: blobs, samples: 600}
+partition: {kind: iid, clients: 10}
+model: softmax
+local: {epochs: 1, batch: 10, lr: 0.1}
+participation: {kind: uniform, count: 4}
+algorithm: fedavg
+rounds: 5
+metrics: {every: 1, targets: [0.5, 0.9999]}
+END
+
+# ---- help ---------------------------------------------------------------------------------------------------
+
+expect 0 'usage: fedloom COMMAND'
+expect 0 'usage: fedloom COMMAND' --help
+expect 0 'usage: fedloom COMMAND' -h
+expect 0 'usage: fedloom COMMAND' help
+expect 0 'fedloom 0.' --version
+for c in run config data list verify; do
+    fedloom --help
+    check "the overview names $c" has out "  $c "
+    expect 0 "usage: fedloom $c" help "$c"
+    cp out help.txt
+    check "help $c has examples" has out 'examples:'
+    check "help $c says nothing on stderr" silent err
+    check "help $c fits 80 columns" [ "$(awk 'length > 80' out | wc -l)" -eq 0 ]
+    fedloom "$c" --help
+    check "$c --help is help $c" same out help.txt
+    fedloom "$c" anything --set x=y -h
+    check "$c ... -h is help $c" same out help.txt
+    expect 2 '--nonsense: unknown option' "$c" --nonsense
+done
+expect 2 'rnu: unknown command; the commands are: run, config, data, list, verify' rnu
+expect 2 'rnu: unknown command' help rnu
+for c in run config data verify; do expect 2 'which FILE?' "$c"; done
+expect 2 'one FILE, please' config good.yaml good.yaml
+
+# ---- options ------------------------------------------------------------------------------------------------
+
+expect 2 '--set needs a value' run good.yaml --set
+expect 2 '--force takes no value' run good.yaml --force=yes
+expect 2 '--threads is many, but must be a whole number from 1' run good.yaml --threads many
+expect 2 '--threads is -1' run good.yaml --threads=-1
+expect 2 '--threads is 0' run good.yaml --threads 0
+expect 2 '--tolerance is -1' verify x.json --tolerance=-1
+expect 2 '--output is empty' run good.yaml --output=
+expect 2 'has an empty name' run good.yaml --algorithms fedavg,,fedprox
+cp good.yaml ./--odd.yaml
+expect 0 'kind: blobs' config -- --odd.yaml
+
+# ---- wrong configurations -----------------------------------------------------------------------------------
+
+bad() { # bad TEXT-OF-FILE EXPECTED
+    printf '%b' "$1" >bad.yaml
+    expect 2 "$2" config bad.yaml
+    expect 2 "$2" run bad.yaml
+}
+expect 2 'missing.yaml: cannot be read: No such file' run missing.yaml
+expect 2 'Is a directory' run .
+bad '' 'data.kind is missing'
+bad 'a: [1\n' 'not valid YAML'
+bad '- 1\n' 'must be a map of keys and values'
+bad 'seed: 1\nseed: 2\n' 'bad.yaml:2:1: the key seed is given twice'
+bad 'a: &x 1\nb: *x\n' 'anchors (&) are not supported'
+bad 'data:\n\tkind: blobs\n' 'indent with spaces'
+sed 's/rounds/ruonds/' good.yaml >typo.yaml
+expect 2 'typo.yaml:7:1: ruonds is not a key; did you mean rounds?' config typo.yaml
+sed 's/softmax/sotfmax/; s/lr: 0.1/lr: fast/; s/count: 4/cuont: 4/' good.yaml >typo.yaml
+fedloom config typo.yaml
+check 'three mistakes: exit code 2' exits 2
+check 'three mistakes: the model' has err 'did you mean softmax'
+check 'three mistakes: the value' has err 'typo.yaml:4:31: local.lr is fast, but must be a number > 0'
+check 'three mistakes: the key' has err 'participation.cuont is not a key; did you mean participation.count?'
+expect 2 '--set local.lr=-1: local.lr is -1' config good.yaml --set local.lr=-1
+expect 2 '--set nothing: must be KEY=VALUE' config good.yaml --set nothing
+expect 2 'did you mean scaffold' run good.yaml --algorithms fedavg,scafold
+check 'a wrong method is found before anything runs' lacks err 'clients,'
+printf '\033[31mred: 1\n' >bad.yaml
+fedloom config bad.yaml
+check 'no control character of a file reaches the terminal' lacks err "$(printf '\033')"
+
+# ---- config -------------------------------------------------------------------------------------------------
+
+fedloom config good.yaml
+cp out resolved.yaml
+check 'config names a run after its file' has out 'name: good'
+fedloom config resolved.yaml
+check 'a resolved configuration resolves to itself' same out resolved.yaml
+expect 0 'kind: fedprox' config good.yaml --set algorithm=fedprox --set=algorithm.mu=0.25
+check 'the last --set counts' has out 'mu: 0.25'
+expect 0 'targets: [0.25]' config good.yaml --set 'metrics.targets=[0.25]'
+fedloom config /dev/stdin
+check 'standard input may be empty: exit code 2' exits 2
+
+# ---- list, data ---------------------------------------------------------------------------------------------
+
+expect 0 'algorithms' list
+for kind in algorithm algorithms model models data partition partitions participation settings; do
+    expect 0 '' list "$kind"
+    check "list $kind is not empty" [ "$(wc -l <out)" -ge 3 ]
+done
+for kind in algorithm model data partition participation; do
+    "$program" list "$kind" | sed '/^$/,$d; s/ .*//' | while read -r name; do
+        "$program" list "$kind" "$name" >one 2>&1 && grep -qF "$kind: " one || echo "$kind $name"
+    done >unlisted
+    check "every $kind can be listed by name: $(tr '\n' ' ' <unlisted)" silent unlisted
+done
+expect 0 'mu ' list algorithm fedprox
+expect 2 'did you mean algorithms' list algoritms
+expect 2 'there is no algorithm called scafold, did you mean scaffold' list algorithm scafold
+expect 2 'one argument too many' list a b c
+expect 0 'more clients' data good.yaml --clients 3
+expect 0 'partition written to p.json' data good.yaml --write-partition p.json
+check 'the partition is written' [ -s p.json ]
+expect 1 'cannot be written' data good.yaml --write-partition no/such/folder/p.json
+
+# ---- verify -------------------------------------------------------------------------------------------------
+
+fedloom verify missing.json
+check 'a missing case: exit code 1' exits 1
+check 'a missing case: FAIL' has out 'FAIL missing'
+check 'a missing case: counted' [ "$(tail -n 1 out)" = '0 passed, 1 failed' ]
+mkdir cases
+expect 2 'there is no *.json file in this folder' verify cases
+echo '{}' >cases/b.json
+echo 'not json' >cases/a.json
+echo 'not a case' >cases/c.txt
+fedloom verify cases
+check 'a folder of bad cases: exit code 1' exits 1
+check 'a folder of bad cases: in order' [ "$(awk '/^FAIL/ { printf "%s", $2 }' out)" = ab ]
+check 'a folder of bad cases: counted' [ "$(tail -n 1 out)" = '0 passed, 2 failed' ]
+
+# ---- run ----------------------------------------------------------------------------------------------------
+
+expect 0 'good  fedavg' run good.yaml
+check 'the table has a column per target' has out 'to 0.9999'
+check 'a target that was not reached' has out '> 5'
+check 'progress is plain when stderr is no terminal' lacks err "$(printf '\r')"
+check 'progress ends with the last round' has err 'round 5/5'
+fedloom run good.yaml --set rounds=200
+check 'about twenty lines of progress' [ "$(grep -c 'round' err)" -le 23 ]
+fedloom run good.yaml --quiet
+check '--quiet: exit code 0' exits 0
+check '--quiet: nothing on stdout' silent out
+check '--quiet: nothing on stderr' silent err
+expect 0 'good-scaffold' run good.yaml --algorithms fedavg,fedprox,scaffold --output many
+for a in fedavg fedprox scaffold; do check "the result of $a" [ -s "many/$a/result.json" ]; done
+expect 1 'exists already' run good.yaml --output many/fedavg
+expect 0 'fedavg' run good.yaml --output many/fedavg --force
+mkdir precious
+touch precious/thing
+expect 1 'is not a fedloom result' run good.yaml --output precious --force
+check 'a foreign folder stays' [ -e precious/thing ]
+cp good.yaml other.yaml
+expect 0 'other  fedavg' run good.yaml other.yaml --output two
+check 'a folder per file' [ -s two/good/result.json -a -s two/other/result.json ]
+odd="od'd \"na#me: x"
+expect 0 'fedavg' run good.yaml --output "$odd"
+check 'an odd folder name' [ -s "$odd/result.json" ]
+fedloom run many/fedavg/config.yaml --output again
+check 'the configuration beside a result runs again: exit code 0' exits 0
+check 'and gives the same model' same many/fedavg/model.safetensors again/model.safetensors
+expect 1 'no longer finite' run good.yaml --set local.lr=1e30 --set model=least_squares --set data=linreg --output never --quiet
+check 'a run that diverged leaves no result' [ ! -e never ]
+fedloom run good.yaml --algorithms fedavg,fedprox --set local.lr=1e300 --set precision=f32
+check 'nothing is left behind' [ -z "$(find . -name '*.partial*')" ]
+if [ -w /dev/full ]; then
+    "$program" list >/dev/full 2>err
+    code=$?
+    check 'a full disk under stdout: exit code 1' exits 1
+    check 'a full disk under stdout: said' has err 'could not be written'
+fi
+
+# The same seed gives the same bytes, however many threads work.
+differ=0
+fedloom run good.yaml --set rounds=60 --threads 1 --output t1
+for i in 1 2 3 4 5 6 7 8; do
+    for t in 2 4 8; do
+        fedloom run good.yaml --set rounds=60 --threads $t --output "t$t" --force
+        cmp -s t1/model.safetensors "t$t/model.safetensors" || differ=$((differ + 1))
+    done
+done
+check "1, 2, 4 and 8 threads give the same model ($differ of 24 runs differ)" [ "$differ" -eq 0 ]
+
+# ---- Ctrl-C -------------------------------------------------------------------------------------------------
+
+# --foreground: one signal to the program alone, as the kernel would send a single Ctrl-C.
+for signal in INT TERM; do
+    timeout --foreground -s $signal -k 20 1 "$program" run good.yaml --algorithms fedavg,scaffold \
+        --set rounds=1000000000 --set metrics.every=1000 --output "stop$signal" >out 2>err </dev/null
+    code=$?
+    [ "$code" -eq 124 ] && code=130 # timeout(1) reports its own code unless asked otherwise
+    check "SIG$signal: exit code 130" exits 130
+    check "SIG$signal: said" has err 'stopping after this round'
+    check "SIG$signal: the result is saved" [ -s "stop$signal/fedavg/result.json" ]
+    check "SIG$signal: the next run does not start" [ ! -e "stop$signal/scaffold" ]
+    check "SIG$signal: the table" has out 'good-fedavg'
+done
+timeout --foreground --preserve-status -s INT -k 20 1 "$program" run good.yaml --set rounds=1000000000 \
+    --set metrics.every=1000 --quiet >out 2>err </dev/null
+code=$?
+check 'interrupted: exit code 130' exits 130
+check 'interrupted and quiet: nothing said' silent err
+
+printf '%d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]
