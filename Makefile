@@ -20,7 +20,7 @@ build: deps
 	@cmake --build $(BUILD) -j $(JOBS)
 
 run: build
-	$(BUILD)/fedloom run examples/fashion-mnist.yaml --algorithms fedavg,fedprox,scaffold,feddyn --force
+	$(BUILD)/fedloom run examples/fashion-mnist.yaml --algorithms fedavg,fedprox,fednova,scaffold,feddyn --force
 
 test: build
 	@tests/run.sh $(BUILD)

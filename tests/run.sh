@@ -34,7 +34,7 @@ count() {
 }
 
 if [ "$which" = threaded ]; then
-    tests="test_base test_exec test_run test_determinism"
+    tests="test_base test_store test_determinism"
 else
     tests=$(cd "$build/tests" && ls | grep '^test_[a-z0-9_]*$')
 fi

@@ -112,7 +112,7 @@ void fli_exec_free(fli_exec *e)
 {
     if (!e) return;
     size_t threads = e->pool ? fli_pool_threads(e->pool) : 0;
-    for (size_t i = 0; e->work && i < threads; i++) {
+    for (size_t i = 0; e->workers && e->work && i < threads; i++) {
         fli_worker_fini(&e->workers[i]);
         vectors_free(e->work[i]);
     }

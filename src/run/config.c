@@ -35,7 +35,8 @@ fl_status fl_config_load(fl_config *c, const char *path)
 static fl_status keep_common(fl_config *c, const fli_node *old, const char *name)
 {
     fli_node *now = fli_node_find(c->root, name);
-    for (const fli_key *k = fli_settings_common(name); k && k->name && now; k++) {
+    if (!now || now->type == FLI_NODE_LIST) return FL_OK; /* nonsense, reported when it is bound */
+    for (const fli_key *k = fli_settings_common(name); k && k->name; k++) {
         const fli_node *was = fli_node_find(old, k->name);
         if (!was || fli_node_find(now, k->name)) continue;
         if (now->type == FLI_NODE_SCALAR) {
@@ -58,9 +59,10 @@ static fl_status keep_common(fl_config *c, const fli_node *old, const char *name
 fl_status fl_config_set(fl_config *c, const char *assignment)
 {
     char name[64] = "";
-    size_t n = strcspn(assignment, ".=");
+    const char *from = assignment + strspn(assignment, " \t");
+    size_t n = strcspn(from, ".= \t");
     fli_clear(c->ctx);
-    if (n < sizeof name) memcpy(name, assignment, n);
+    if (n < sizeof name) memcpy(name, from, n);
     fli_node *old = fli_node_find(c->root, name), before = {0};
     if (old) before = *old; /* setting may change the node in place */
     fl_status s = fli_yaml_set(c->ctx, &c->arena, assignment, c->root);

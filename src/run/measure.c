@@ -132,6 +132,7 @@ static void run_lane(void *arg, size_t item, size_t worker)
     for (size_t at = item * m->count / LANES; !l->status && at < (item + 1) * m->count / LANES; at++)
         l->status = measure_client(m, at, l, w);
     if (!m->what->test || !m->fed->test) return;
+    l->test_loss = l->test_hits = l->test_n = 0; /* the test set counts, not the clients' own parts */
     size_t n = m->fed->test->n, from = item * n / LANES, to = (item + 1) * n / LANES, hits = 0;
     if (from == to) return;
     l->test_loss = (double)(to - from) * fli_worker_eval(w, m->fed->test, m->all + from, to - from, m->x, NULL, &hits);

@@ -3,6 +3,7 @@
 #include "run/run.h"
 #include "run/safetensors.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -142,7 +143,7 @@ static const struct {
     {"config.yaml", config_yaml}, {"metrics.csv", metrics_csv}, {"metrics.jsonl", metrics_jsonl},
     {"clients.csv", clients_csv}, {"result.json", result_json},
 };
-static const char complete_mark[] = "result.json"; /* what a finished result folder always has */
+static const char model_name[] = "model.safetensors";
 
 static fl_status write_text(fl_run *run, const char *name, void (*write)(fli_text *, const fl_run *))
 {
@@ -165,29 +166,39 @@ static fl_status write_text(fl_run *run, const char *name, void (*write)(fli_tex
 
 static fl_status write_model(fl_run *run)
 {
-    char *path = fli_strf(run->ctx, "%s/model.safetensors", run->partial);
+    char *path = fli_strf(run->ctx, "%s/%s", run->partial, model_name);
     if (!path) return FL_ENOMEM;
     fl_status s = fli_safetensors_write(run->ctx, path, run->plan.model, fli_exec_server(run->exec)[0]);
     fli_free(path);
     return s;
 }
 
-/* Whether something stands where the result is to go, and may not be replaced. */
+static int is_ours(const char *name)
+{
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (!strcmp(files[i].name, name)) return 1;
+    return !strcmp(name, model_name) || !strcmp(name, ".") || !strcmp(name, "..");
+}
+
+/* Whether something stands where the result is to go, and may not be replaced. Only a folder that holds nothing but a result is
+ * ever removed: a slip in `output` must not cost anybody a home directory. */
 static fl_status check_place(fl_run *run, const char *output)
 {
+    fl_status s = FL_OK;
+    size_t entries = 0;
     int kind = fli_path_kind(output);
     if (!kind) return FL_OK;
-    if (kind != 1) return fli_fail(run->ctx, FL_EIO, "%s: exists and is not a folder; choose another output", output);
-    if (!run->replace)
-        return fli_fail(run->ctx, FL_EIO, "%s: exists already; choose another output, or ask to replace it (--force)",
-                        output);
-    char *mark = fli_strf(run->ctx, "%s/%s", output, complete_mark);
-    if (!mark) return FL_ENOMEM;
-    kind = fli_path_kind(mark);
-    fli_free(mark);
-    return kind == 2 ? FL_OK
-                     : fli_fail(run->ctx, FL_EIO, "%s: is not a fedloom result (it has no %s), so it is not replaced",
-                                output, complete_mark);
+    DIR *dir = kind == 1 ? opendir(output) : NULL;
+    if (!dir) return fli_fail(run->ctx, FL_EIO, "%s: exists and is not a folder; choose another output", output);
+    for (struct dirent *e; !s && (e = readdir(dir)); entries++)
+        if (run->replace && !is_ours(e->d_name))
+            s = fli_fail(run->ctx, FL_EIO, "%s: is not replaced, because %s in it is not part of a result", output,
+                         e->d_name);
+    closedir(dir);
+    if (!s && !run->replace && entries > 2)
+        s = fli_fail(run->ctx, FL_EIO, "%s: exists already; choose another output, or ask to replace it (--force)",
+                     output);
+    return s;
 }
 
 fl_status fl_run_prepare_save(fl_run *run, int replace)

@@ -173,7 +173,9 @@ fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
         run->now.round = run->round;
         run->stopped = stop;
         if (observer) observer(arg, run, &run->now, due);
-        if (stop == FL_STOP_NONE && (s = one_round(run))) return s;
+        int asked = run->asked; /* by the observer, or while measuring: no further round begins */
+        if (stop == FL_STOP_NONE && asked && due) run->stopped = FL_STOP_ASKED;
+        if (stop == FL_STOP_NONE && !asked && (s = one_round(run))) return s;
     }
     return FL_OK;
 }

@@ -377,8 +377,7 @@ static void reads_back_strings(void **state)
                                           "/data/a:b",
                                           "C:\\x",
                                           "it's",
-                                          "a\xC2\x85"
-                                          "b\"c\\d"};
+                                          "a\302\205b\"c\\d"};
     fixture *f = *state;
     fli_rng r;
     for (size_t i = 0; i < sizeof awkward / sizeof *awkward; i++) {

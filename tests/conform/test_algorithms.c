@@ -1,0 +1,317 @@
+/* Every listed algorithm: a sane descriptor, exact byte counts; and the equalities between methods that the papers state. */
+#include "fixture.h"
+
+#include "algo/algo.h"
+
+#include <ctype.h>
+
+/* ---- descriptors --------------------------------------------------------------------------------------- */
+
+/* No name is empty or comes twice. */
+static void check_names(const char *const *names)
+{
+    for (size_t i = 0; i < fli_names_count(names); i++) {
+        assert_true(names[i][0]);
+        for (size_t j = 0; j < i; j++) assert_string_not_equal(names[i], names[j]);
+    }
+}
+
+static void check_keys(fixture *f, const fli_algo *a)
+{
+    fli_arena arena;
+    fli_arena_init(&arena, f->ctx);
+    for (const fli_key *k = a->keys; k && k->name; k++) {
+        assert_true(k->help && k->help[0] && k->def);
+        assert_true(k->offset + 4 <= a->params_size);
+        for (const fli_key *other = a->keys; other < k; other++) {
+            assert_string_not_equal(k->name, other->name);
+            assert_true(k->offset != other->offset);
+        }
+    }
+    bound(f->ctx, &arena, a->keys, a->params_size, ""); /* the defaults pass their own rules */
+    fli_arena_fini(&arena);
+}
+
+static void descriptors(void **state)
+{
+    fixture *f = *state;
+    size_t count = 0;
+    for (const fli_algo *const *p = fli_algo_list; *p; p++, count++) {
+        const fli_algo *a = *p;
+        assert_true(a->name && a->title && a->citation && a->title[0] && a->citation[0]);
+        for (const char *c = a->name; *c; c++)
+            assert_true(islower((unsigned char)*c) || isdigit((unsigned char)*c) || *c == '-');
+        for (const fli_algo *const *q = fli_algo_list; q < p; q++) assert_string_not_equal(a->name, (*q)->name);
+        assert_true(a->pose && a->answer && a->absorb && a->advance);
+        assert_true(fli_names_count(a->server) >= 1);
+        assert_true(a->down >= 1 && a->down <= fli_names_count(a->server));
+        assert_true(fli_names_count(a->up) + a->up_scalars >= 1);
+        check_names(a->server);
+        check_names(a->client);
+        check_names(a->up);
+        check_names(a->sums);
+        check_keys(f, a);
+    }
+    assert_true(count >= 8);
+    assert_int_equal(fli_names_count(NULL), 0);
+}
+
+/* ---- runs ---------------------------------------------------------------------------------------------- */
+
+static const char base[] = "seed: 5\nrounds: 6\nthreads: 2\nprecision: f64\nmodel: softmax\n"
+                           "data: {kind: blobs, classes: 3, features: 4, samples: 90, test_samples: 30}\n"
+                           "partition: {kind: iid, clients: 9}\nparticipation: everyone\n"
+                           "local: {batch: 4, lr: 0.1}\n";
+
+/* The base configuration with assignments on top, separated by ';', run to its end. */
+static fl_run *run_of(fixture *f, const char *assignments)
+{
+    fl_run *run = NULL;
+    char text[512], *save = NULL;
+    fl_config *cfg = fixture_config(f, base);
+    snprintf(text, sizeof text, "%s", assignments);
+    for (char *a = strtok_r(text, ";", &save); a; a = strtok_r(NULL, ";", &save))
+        assert_ok(f->ctx, fl_config_set(cfg, a));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    fl_config_free(cfg);
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    return run;
+}
+
+/* The final model; the run is freed, the model is to be. */
+static double *model_of(fixture *f, const char *assignments, size_t *n)
+{
+    fl_run *run = run_of(f, assignments);
+    *n = fl_run_parameters(run);
+    double *x = malloc(*n * sizeof *x);
+    fl_run_model(run, x, *n);
+    fl_run_free(run);
+    return x;
+}
+
+/* The largest difference of two final models. */
+static double difference(fixture *f, const char *one, const char *other)
+{
+    size_t n, m;
+    double *x = model_of(f, one, &n), *y = model_of(f, other, &m), worst = 0;
+    assert_int_equal(n, m);
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs(x[i] - y[i]) <= worst)) worst = fabs(x[i] - y[i]);
+    free(x);
+    free(y);
+    return worst;
+}
+
+/* ---- bytes --------------------------------------------------------------------------------------------- */
+
+/* What the papers say each method sends per client and round: vectors up, scalars up, vectors down. */
+static const struct {
+    const char *name;
+    size_t up, scalars, down;
+} costs[] = {
+    {"fedavg", 1, 0, 1},   {"local-sgd", 1, 0, 1}, {"fedprox", 1, 0, 1}, {"fednova", 1, 1, 1},
+    {"scaffold", 2, 0, 2}, {"vrl-sgd", 1, 0, 1},   {"feddyn", 1, 0, 1},  {"fedpd", 1, 0, 1},
+};
+
+static void bytes_of(fixture *f, const fli_algo *a, const char *precision, size_t size)
+{
+    size_t up = fli_names_count(a->up), scalars = a->up_scalars, down = a->down,
+           cohort = a->traits & FLI_ALGO_EVERYONE ? 9 : 4;
+    const fl_row *rows;
+    char text[256];
+    snprintf(text, sizeof text, "algorithm=%s;precision=%s;participation=%s", a->name, precision,
+             cohort == 9 ? "everyone" : "{kind: uniform, count: 4}");
+    fl_run *run = run_of(f, text);
+    double n = (double)fl_run_parameters(run);
+    for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
+        if (!strcmp(costs[i].name, a->name)) up = costs[i].up, scalars = costs[i].scalars, down = costs[i].down;
+    assert_int_equal(fl_run_rows(run, &rows), 7);
+    assert_int_equal(rows[0].cohort, 0);
+    for (size_t r = 0; r < 7; r++) {
+        double turns = (double)(r * cohort);
+        assert_int_equal(rows[r].round, r);
+        if (r) assert_int_equal(rows[r].cohort, cohort);
+        assert_true(rows[r].bytes_up == turns * ((double)up * n * (double)size + 8 * (double)scalars));
+        assert_true(rows[r].bytes_down == turns * (double)down * n * (double)size);
+        assert_true(rows[r].local_steps == turns * 3); /* ceil(10 / 4) */
+    }
+    fl_run_free(run);
+}
+
+static void bytes(void **state)
+{
+    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+        bytes_of(*state, *a, "f32", 4);
+        bytes_of(*state, *a, "f64", 8);
+    }
+}
+
+static void scaffold_uploads_twice(void **state)
+{
+    fl_run *avg = run_of(*state, "algorithm=fedavg"), *scaffold = run_of(*state, "algorithm=scaffold");
+    assert_true(fl_run_row(scaffold)->bytes_up == 2 * fl_run_row(avg)->bytes_up);
+    assert_true(fl_run_row(scaffold)->bytes_down == 2 * fl_run_row(avg)->bytes_down);
+    assert_true(fl_run_row(avg)->bytes_up > 0);
+    fl_run_free(avg);
+    fl_run_free(scaffold);
+}
+
+/* Rounds without an exchange send nothing up, and the round after them nothing down. */
+static void fedpd_skips(void **state)
+{
+    fixture *f = *state;
+    fl_run *run =
+        run_of(f, "algorithm={kind: fedpd, skip: 0.5};rounds=200;metrics={train: false, test: false, clients: false}");
+    const fl_row *rows;
+    double one = 9 * 8 * (double)fl_run_parameters(run);
+    size_t exchanges = 0;
+    int news = 1;
+    assert_int_equal(fl_run_rows(run, &rows), 201);
+    for (size_t r = 1; r <= 200; r++) {
+        double up = rows[r].bytes_up - rows[r - 1].bytes_up, down = rows[r].bytes_down - rows[r - 1].bytes_down;
+        assert_true(up == 0 || up == one);
+        assert_true(down == (news ? one : 0));
+        news = up > 0;
+        exchanges += news;
+    }
+    assert_in_range(exchanges, 100 - 36, 100 + 36); /* five deviations of 200 coins */
+    fl_run_free(run);
+}
+
+/* ---- equalities ---------------------------------------------------------------------------------------- */
+
+static void relatives_of_fedavg(void **state)
+{
+    assert_true(difference(*state, "algorithm=fedavg", "algorithm={kind: fedprox, mu: 0}") == 0);
+    assert_true(difference(*state, "algorithm=fedavg", "algorithm=local-sgd") == 0);
+    assert_true(difference(*state, "algorithm=fedavg;participation={kind: uniform, count: 4}",
+                           "algorithm={kind: fedprox, mu: 0};participation={kind: uniform, count: 4}") == 0);
+    assert_true(difference(*state, "algorithm=fedavg", "algorithm={kind: fedprox, mu: 0.5}") > 1e-4);
+    /* with everyone and N = m both aggregations are the same up to rounding */
+    assert_true(difference(*state, "algorithm=fedavg", "algorithm={kind: fedavg, aggregation: unbiased}") < 1e-13);
+}
+
+static void fednova_with_equal_steps(void **state)
+{
+    static const char uneven[] = "local.uneven=range;local.range=[1, 6]";
+    char nova[128], avg[128];
+    assert_true(difference(*state, "algorithm=fedavg", "algorithm=fednova") < 1e-13);
+    assert_true(difference(*state, "algorithm=fedavg;participation={kind: uniform, count: 4}",
+                           "algorithm=fednova;participation={kind: uniform, count: 4}") < 1e-13);
+    snprintf(nova, sizeof nova, "algorithm=fednova;%s", uneven);
+    snprintf(avg, sizeof avg, "algorithm=fedavg;%s", uneven);
+    assert_true(difference(*state, avg, nova) > 1e-4); /* and only then */
+}
+
+/* One client alone: averaging does nothing, so a round is plain SGD, which is done here by hand. */
+static void one_client_is_plain_sgd(void **state)
+{
+    fixture *f = *state;
+    enum { DIM = 4, STEPS = 5 };
+    static const char *const names[] = {"fedavg", "local-sgd", "fednova", "fedprox", "scaffold", "vrl-sgd"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        engine e;
+        double x[DIM] = {0}, h[DIM * DIM], q[DIM];
+        fli_fed *fed = random_fed(f->ctx, 1, (size_t[]){12}, DIM, 0, 2);
+        client_quadratic(f->ctx, fed, 0, 0.1, h, q);
+        engine_init(&e, f->ctx, fed, "least_squares", &fli_ops_f64, 0.1, algo_named(names[k]),
+                    strcmp(names[k], "fedprox") ? "" : "mu=0", 0, (fli_sgd_spec){0, 0}, 1);
+        /* SCAFFOLD's and VRL-SGD's corrections c - c_i and D_i stay 0, so later rounds are plain SGD as well */
+        for (size_t r = 0; r < 3; r++) {
+            engine_rounds(&e, 1, STEPS, 0.05);
+            for (size_t s = 0; s < STEPS; s++) {
+                double g[DIM];
+                for (size_t i = 0; i < DIM; i++) {
+                    g[i] = -q[i];
+                    for (size_t j = 0; j < DIM; j++) g[i] += h[i * DIM + j] * x[j];
+                }
+                for (size_t i = 0; i < DIM; i++) x[i] -= 0.05 * g[i];
+            }
+            double *got = engine_vector(&e, 0);
+            for (size_t i = 0; i < DIM; i++) assert_near(got[i], x[i], 1e-12);
+            free(got);
+        }
+        engine_fini(&e);
+    }
+}
+
+/* FedAvg, one round of given cohorts by hand: both aggregations, a server step, client weights by samples and uniform. */
+static void fedavg_aggregation(void **state)
+{
+    fixture *f = *state;
+    enum { DIM = 3, N = 4 };
+    static const size_t size[N] = {3, 5, 9, 4};
+    static const uint32_t cohort[] = {1, 3};
+    for (int unbiased = 0; unbiased < 2; unbiased++)
+        for (int uniform = 0; uniform < 2; uniform++) {
+            engine e;
+            double want[DIM] = {0}, h[DIM * DIM], q[DIM], total = 0;
+            fli_fed *fed = random_fed(f->ctx, N, size, DIM, 0, 2);
+            engine_init(&e, f->ctx, fed, "least_squares", &fli_ops_f64, 0, algo_named("fedavg"),
+                        unbiased ? "aggregation=unbiased;server_lr=0.7" : "server_lr=0.7", uniform,
+                        (fli_sgd_spec){0, 0}, 2);
+            for (size_t k = 0; k < 2; k++) total += uniform ? 1.0 / N : (double)size[cohort[k]] / 21;
+            for (size_t k = 0; k < 2; k++) { /* one step from 0: x_i - x = lr q_i */
+                double w = uniform ? 1.0 / N : (double)size[cohort[k]] / 21;
+                client_quadratic(f->ctx, fed, cohort[k], 0, h, q);
+                for (size_t j = 0; j < DIM; j++) want[j] += 0.7 * 0.1 * q[j] * (unbiased ? w * N / 2 : w / total);
+            }
+            engine_round(&e, cohort, 2, 0.1);
+            double *x = engine_vector(&e, 0);
+            for (size_t j = 0; j < DIM; j++) assert_near(x[j], want[j], 1e-14);
+            free(x);
+            engine_fini(&e);
+        }
+}
+
+/* Local momentum: FedNova, SCAFFOLD and VRL-SGD divide by the gradients' weight, so a stationary point stays one. */
+static void stationary_points_stay(void **state)
+{
+    fixture *f = *state;
+    enum { DIM = 3, N = 3 };
+    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+        engine e;
+        double h[DIM * DIM], q[DIM], optimum[DIM];
+        fli_dataset *ds = NULL;
+        fli_fed *fed = NULL, *like = random_fed(f->ctx, 1, (size_t[]){8}, DIM, 0, 3);
+        fli_partition part = {.clients = N};
+        /* all clients have the same data, so that the optimum is everyone's */
+        assert_ok(f->ctx, fli_dataset_new(f->ctx, FLI_X_F64, 8 * N, DIM, 0, &ds));
+        part.start = fli_alloc(f->ctx, N + 1, sizeof *part.start);
+        part.index = fli_alloc(f->ctx, 8 * N, sizeof *part.index);
+        for (size_t s = 0; s < 8 * N; s++) {
+            memcpy((double *)ds->x + s * DIM, (double *)like->train->x + s % 8 * DIM, DIM * sizeof(double));
+            ds->target[s] = like->train->target[s % 8];
+            part.index[s] = (uint32_t)s;
+        }
+        for (size_t i = 0; i <= N; i++) part.start[i] = 8 * i;
+        client_quadratic(f->ctx, like, 0, 0, h, q);
+        fli_fed_free(like);
+        memcpy(optimum, q, sizeof q);
+        solve_linear(DIM, h, optimum);
+        assert_ok(f->ctx, fli_fed_take(f->ctx, ds, NULL, &part, &fed));
+        engine_init(&e, f->ctx, fed, "least_squares", &fli_ops_f64, 0, *a, "", 0, (fli_sgd_spec){0, 0.9}, 1);
+        memcpy(fli_exec_server(e.exec)[0], optimum, sizeof optimum);
+        engine_rounds(&e, 10, 4, 0.05);
+        double *x = engine_vector(&e, 0);
+        if (!(distance(DIM, x, optimum) < 1e-10)) fail_msg("%s leaves the common optimum", (*a)->name);
+        free(x);
+        engine_fini(&e);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(descriptors),
+        FIXTURE_TEST(bytes),
+        FIXTURE_TEST(scaffold_uploads_twice),
+        FIXTURE_TEST(fedpd_skips),
+        FIXTURE_TEST(relatives_of_fedavg),
+        FIXTURE_TEST(fednova_with_equal_steps),
+        FIXTURE_TEST(one_client_is_plain_sgd),
+        FIXTURE_TEST(fedavg_aggregation),
+        FIXTURE_TEST(stationary_points_stay),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,999 @@
+/* Whole runs through the public header: rows, stop rules, failures, the result folder, and metrics recomputed from the raw numbers. */
+#include "fixture.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+/* ---- building runs ------------------------------------------------------------------------------------- */
+
+#define BLOBS "data: {kind: blobs, classes: 3, features: 4, samples: 120, test_samples: 60}\n"
+#define SMALL                                                                                                          \
+    BLOBS "seed: 5\nrounds: 6\nthreads: 2\nmodel: softmax\npartition: {kind: iid, clients: 8}\n"                       \
+          "participation: {kind: uniform, count: 4}\nlocal: {batch: 5, lr: 0.1}\n"
+
+/* The YAML with assignments on top, separated by ';'. */
+static fl_config *config_of(fixture *f, const char *yaml, const char *assignments)
+{
+    char text[512], *save = NULL;
+    fl_config *cfg = fixture_config(f, yaml);
+    snprintf(text, sizeof text, "%s", assignments);
+    for (char *a = strtok_r(text, ";", &save); a; a = strtok_r(NULL, ";", &save))
+        assert_ok(f->ctx, fl_config_set(cfg, a));
+    return cfg;
+}
+
+static fl_run *run_new(fixture *f, const char *yaml, const char *assignments)
+{
+    fl_run *run = NULL;
+    fl_config *cfg = config_of(f, yaml, assignments);
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    fl_config_free(cfg); /* a run does not need its configuration */
+    return run;
+}
+
+static fl_run *run_done(fixture *f, const char *yaml, const char *assignments)
+{
+    fl_run *run = run_new(f, yaml, assignments);
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    return run;
+}
+
+/* Names in a folder; -1 if there is none. */
+static int entries(const char *path)
+{
+    int n = 0;
+    DIR *dir = opendir(path);
+    if (!dir) return -1;
+    for (struct dirent *e; (e = readdir(dir));) n += e->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------- */
+
+static void whole_run(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_new(f, SMALL, "name=small one;rounds=20");
+    const fl_row *rows;
+    assert_string_equal(fl_run_name(run), "small one");
+    assert_string_equal(fl_run_output(run), "");
+    assert_string_equal(fl_run_algorithm(run), "fedavg");
+    assert_int_equal(fl_run_rounds(run), 20);
+    assert_int_equal(fl_run_clients(run), 8);
+    assert_int_equal(fl_run_parameters(run), 3 * 4 + 3);
+    assert_int_equal(fl_run_stopped_by(run), FL_STOP_NONE);
+    assert_null(fl_run_row(run));
+    assert_int_equal(fl_run_rows(run, &rows), 0);
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    assert_int_equal(fl_run_stopped_by(run), FL_STOP_ROUNDS);
+    assert_int_equal(fl_run_rows(run, &rows), 21);
+    assert_ptr_equal(fl_run_row(run), &rows[20]);
+    assert_near(rows[0].train_loss, log(3), 1e-6); /* the model starts at 0 */
+    assert_true(rows[20].train_loss < rows[0].train_loss);
+    assert_true(rows[20].test_accuracy > 0.6 && rows[20].test_accuracy <= 1);
+    assert_true(isnan(rows[20].gradient2)); /* not asked for */
+    assert_true(rows[20].seconds > 0);
+    for (size_t r = 0; r <= 20; r++) {
+        assert_int_equal(rows[r].round, r);
+        assert_int_equal(rows[r].cohort, r ? 4 : 0);
+        assert_true(rows[r].local_steps == (double)(r * 4 * 3));
+        assert_true(rows[r].client_q10 <= rows[r].client_q50 && rows[r].client_q50 <= rows[r].client_q90);
+        if (r) assert_true(rows[r].seconds >= rows[r - 1].seconds);
+    }
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL)); /* over is over */
+    assert_int_equal(fl_run_rows(run, &rows), 21);
+    fl_run_free(run);
+    fl_run_free(NULL);
+}
+
+typedef struct {
+    size_t calls, measured, next;
+    fl_run *stop;      /* stop this one */
+    size_t stop_round; /* after this round */
+} watcher;
+
+static void watch(void *arg, const fl_run *run, const fl_row *row, int measured)
+{
+    watcher *w = arg;
+    assert_non_null(run);
+    assert_int_equal(row->round, w->next++);
+    w->calls++;
+    w->measured += (size_t)measured;
+    if (w->stop && row->round == w->stop_round) fl_run_stop(w->stop);
+}
+
+static void metrics_every_k(void **state)
+{
+    fixture *f = *state;
+    static const size_t want[] = {0, 4, 8, 10};
+    fl_run *run = run_new(f, SMALL, "rounds=10;metrics.every=4");
+    watcher w = {0};
+    const fl_row *rows;
+    assert_ok(f->ctx, fl_run_go(run, watch, &w));
+    assert_int_equal(w.calls, 11);
+    assert_int_equal(w.measured, 4);
+    assert_int_equal(fl_run_rows(run, &rows), 4);
+    for (size_t i = 0; i < 4; i++) assert_int_equal(rows[i].round, want[i]); /* the last round is always measured */
+    assert_true(rows[3].local_steps == 10 * 4 * 3);
+    fl_run_free(run);
+}
+
+/* Measuring less often changes nothing but the number of rows. */
+static void measuring_does_not_interfere(void **state)
+{
+    fixture *f = *state;
+    fl_run *often = run_done(f, SMALL, ""), *seldom = run_done(f, SMALL, "metrics.every=100");
+    fl_row a = *fl_run_row(often), b = *fl_run_row(seldom);
+    a.seconds = b.seconds = 0;
+    assert_memory_equal(&a, &b, sizeof a);
+    fl_run_free(often);
+    fl_run_free(seldom);
+}
+
+static void nothing_measured(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_done(f, SMALL, "metrics={test: false, train: false, clients: false}");
+    const fl_row *r = fl_run_row(run);
+    assert_int_equal(r->round, 6);
+    assert_true(isnan(r->train_loss) && isnan(r->train_accuracy) && isnan(r->test_loss) && isnan(r->test_accuracy));
+    assert_true(isnan(r->gradient2) && isnan(r->client_q10) && isnan(r->client_q50) && isnan(r->client_q90));
+    assert_true(r->bytes_up > 0);
+    fl_run_free(run);
+}
+
+static void no_rounds(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_done(f, SMALL, "rounds=0");
+    const fl_row *rows;
+    assert_int_equal(fl_run_rows(run, &rows), 1);
+    assert_int_equal(fl_run_stopped_by(run), FL_STOP_ROUNDS);
+    assert_true(rows[0].bytes_up == 0 && rows[0].local_steps == 0);
+    fl_run_free(run);
+}
+
+/* Coins so thin that nobody comes: the model stays, nothing is sent. */
+static void rounds_without_anybody(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_done(f, SMALL, "participation={kind: bernoulli, probability: 1e-9}");
+    double x[15], zero[15] = {0};
+    const fl_row *r = fl_run_row(run);
+    fl_run_model(run, x, 15);
+    assert_memory_equal(x, zero, sizeof x);
+    assert_true(r->round == 6 && r->cohort == 0 && r->bytes_up == 0 && r->bytes_down == 0 && r->local_steps == 0);
+    fl_run_free(run);
+}
+
+static void model_into_short_memory(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_done(f, SMALL, "");
+    double x[15], y[4] = {0, 0, 0, -99};
+    assert_int_equal(fl_run_model(run, NULL, 0), 15);
+    assert_int_equal(fl_run_model(run, x, 15), 15);
+    assert_int_equal(fl_run_model(run, y, 3), 15);
+    assert_memory_equal(x, y, 3 * sizeof *x);
+    assert_true(y[3] == -99);
+    fl_run_free(run);
+}
+
+/* ---- stopping ------------------------------------------------------------------------------------------ */
+
+static void targets(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_done(f, SMALL, "rounds=15;metrics.targets=[0.4, 0.6, 1]");
+    static const double want[] = {0.4, 0.6, 1};
+    const fl_row *rows;
+    size_t n = fl_run_rows(run, &rows), round;
+    double accuracy;
+    for (size_t k = 0; k < 3; k++) {
+        size_t first = SIZE_MAX;
+        for (size_t i = n; i-- > 0;)
+            if (rows[i].test_accuracy >= want[k]) first = rows[i].round;
+        assert_int_equal(fl_run_target(run, k, &accuracy, &round), 1);
+        assert_true(accuracy == want[k]);
+        assert_int_equal(round, first);
+    }
+    assert_int_equal(fl_run_target(run, 3, &accuracy, &round), 0);
+    fl_run_free(run);
+
+    run = run_done(f, SMALL, "rounds=1;local.lr=1e-9;metrics.targets=1"); /* out of reach */
+    assert_int_equal(fl_run_target(run, 0, &accuracy, &round), 1);
+    assert_true(round == SIZE_MAX);
+    fl_run_free(run);
+}
+
+static void stop_at_target(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_done(f, SMALL, "rounds=1000;stop.target=0.6");
+    const fl_row *rows;
+    size_t n = fl_run_rows(run, &rows);
+    assert_int_equal(fl_run_stopped_by(run), FL_STOP_TARGET);
+    assert_true(n > 1 && n < 200);
+    for (size_t i = 0; i < n; i++) assert_true((rows[i].test_accuracy >= 0.6) == (i + 1 == n));
+    fl_run_free(run);
+}
+
+static void stop_at_gradient(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_done(
+        f, SMALL,
+        "rounds=5000;metrics.gradient=true;stop.gradient2=1e-3;participation=everyone;local={lr: 0.5, batch: 0};"
+        "model.weight_decay=0.1");
+    const fl_row *rows;
+    size_t n = fl_run_rows(run, &rows);
+    assert_int_equal(fl_run_stopped_by(run), FL_STOP_GRADIENT);
+    for (size_t i = 0; i < n; i++) assert_true((rows[i].gradient2 <= 1e-3) == (i + 1 == n));
+    assert_true(n > 1);
+    fl_run_free(run);
+}
+
+static void stop_after_seconds(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_done(f, SMALL, "rounds=1000000;stop.seconds=1e-9;metrics.every=50");
+    const fl_row *rows;
+    assert_int_equal(fl_run_stopped_by(run), FL_STOP_TIME);
+    assert_int_equal(fl_run_rows(run, &rows), 2);
+    assert_int_equal(rows[1].round, 1); /* measured, though not due */
+    fl_run_free(run);
+    run = run_done(f, SMALL, "rounds=100000000;stop.seconds=0.05;metrics.every=100000000");
+    assert_int_equal(fl_run_stopped_by(run), FL_STOP_TIME);
+    assert_true(fl_run_row(run)->seconds >= 0.05 && fl_run_row(run)->seconds < 5);
+    fl_run_free(run);
+}
+
+/* Asked between two rounds, no further round begins; the row of the last one is there. */
+static void stop_from_the_observer(void **state)
+{
+    fixture *f = *state;
+    for (size_t at = 0; at < 3; at++) {
+        fl_run *run = run_new(f, SMALL, "rounds=1000");
+        watcher w = {.stop = run, .stop_round = at};
+        const fl_row *rows;
+        assert_ok(f->ctx, fl_run_go(run, watch, &w));
+        assert_int_equal(fl_run_stopped_by(run), FL_STOP_ASKED);
+        assert_int_equal(fl_run_rows(run, &rows), at + 1);
+        assert_int_equal(rows[at].round, at);
+        assert_int_equal(w.calls, at + 1);
+        fl_run_free(run);
+    }
+}
+
+static void note(void *arg, const fl_run *run, const fl_row *row, int measured)
+{
+    size_t *last = arg; /* run to stop, round, newest measured round */
+    (void)run;
+    if (measured) last[2] = row->round;
+    if (row->round == last[1]) fl_run_stop((fl_run *)last[0]);
+}
+
+/* The same where that round was not due to be measured: it is, before the run ends. */
+static void stop_from_the_observer_unmeasured(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_new(f, SMALL, "rounds=1000;metrics.every=10");
+    size_t last[3] = {(size_t)run, 3, 0};
+    assert_ok(f->ctx, fl_run_go(run, note, last));
+    assert_int_equal(fl_run_stopped_by(run), FL_STOP_ASKED);
+    assert_int_equal(fl_run_row(run)->round, 3);
+    assert_int_equal(last[2], 3);
+    fl_run_free(run);
+}
+
+static void stop_before_the_start(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_new(f, SMALL, "");
+    fl_run_stop(run);
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    assert_int_equal(fl_run_stopped_by(run), FL_STOP_ASKED);
+    assert_int_equal(fl_run_row(run)->round, 0);
+    fl_run_free(run);
+}
+
+/* ---- what cannot be run ---------------------------------------------------------------------------------- */
+
+static void refused(fixture *f, const char *yaml, const char *assignments, const char *message)
+{
+    fl_run *run = NULL;
+    fl_config *cfg = config_of(f, yaml, assignments);
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, message);
+    assert_null(run);
+    fl_config_free(cfg);
+}
+
+static void impossible_runs(void **state)
+{
+    fixture *f = *state;
+    refused(f, SMALL, "partition.clients=121", "121 clients cannot share 120 samples");
+    refused(f, SMALL, "partition={kind: dirichlet, clients: 8, min_size: 16}", "120");
+    refused(f, SMALL, "partition={kind: quantity, clients: 8, min_size: 16}", "120");
+    refused(f, SMALL, "partition={kind: iid}", "partition.clients is missing");
+    refused(f, SMALL, "participation.count=9", "participation.count is 9, but there are only 8 clients");
+    refused(f, SMALL, "algorithm=vrl-sgd",
+            "algorithm vrl-sgd needs every client in every round, but participation.kind is uniform");
+    refused(f, SMALL, "algorithm=fedpd", "algorithm fedpd needs every client");
+    refused(f, SMALL, "algorithm=feddyn;weights=samples",
+            "algorithm feddyn weighs clients equally, but weights is samples");
+    refused(f, SMALL, "model=logistic", "exactly 2 classes");
+    refused(f, SMALL, "model=least_squares", "model least_squares needs real-valued targets");
+    refused(f, SMALL, "data={kind: linreg, clients: 4, features: 3};partition={}", "model softmax needs labels");
+    refused(f, SMALL, "data.on_demand=true;partition={}", "blobs cannot make its clients on demand");
+    refused(f, SMALL, "rounds=-1", "rounds is -1");
+}
+
+static void missing_data(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = NULL;
+    fl_config *cfg = config_of(f, SMALL, "data={kind: csv, train: /nonexistent/file.csv}");
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_EIO, "/nonexistent/file.csv");
+    fl_config_free(cfg);
+}
+
+static void keep_line(void *arg, fl_log_level level, const char *line)
+{
+    if (level == FL_LOG_WARNING) snprintf(arg, 256, "%s", line);
+}
+
+static void momentum_is_warned_about(void **state)
+{
+    fixture *f = *state;
+    char line[256] = "";
+    fl_ctx_on_log(f->ctx, keep_line, line);
+    fl_run *run = run_new(f, SMALL, "algorithm=scaffold");
+    assert_string_equal(line, "");
+    fl_run_free(run);
+    run = run_new(f, SMALL, "algorithm=scaffold;local.momentum=0.5");
+    assert_non_null(strstr(line, "scaffold"));
+    assert_non_null(strstr(line, "momentum"));
+    fl_run_free(run);
+}
+
+/* ---- divergence ---------------------------------------------------------------------------------------- */
+
+static void divergence(void **state)
+{
+    fixture *f = *state;
+    char output[160];
+    snprintf(output, sizeof output, "output=%s/out", f->folder);
+    fl_run *run = run_new(f, SMALL, "model=mlp;local.lr=1e30;threads=1");
+    assert_fails(f->ctx, fl_run_go(run, NULL, NULL), FL_EDIVERGED, "round 1, client ");
+    fl_run_free(run);
+
+    fl_config *cfg = config_of(f, SMALL, "model=mlp;local.lr=1e30;precision=f64");
+    assert_ok(f->ctx, fl_config_set(cfg, output));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    fl_config_free(cfg);
+    assert_ok(f->ctx, fl_run_prepare_save(run, 0));
+    fl_status s = fl_run_go(run, NULL, NULL);
+    assert_int_equal(s, FL_EDIVERGED);
+    assert_non_null(strstr(fl_ctx_error(f->ctx), "round "));
+    fl_run_free(run);
+    assert_int_equal(entries(f->folder), 1); /* config.yaml, and no result, not even a part of one */
+}
+
+/* The server's own step can diverge while every client is fine. */
+static void divergence_of_the_server(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_new(f, SMALL, "algorithm={kind: fedavg, server_lr: 1e300}");
+    assert_fails(f->ctx, fl_run_go(run, NULL, NULL), FL_EDIVERGED, "round 1: the global model is no longer finite");
+    fl_run_free(run);
+}
+
+/* ---- metrics by hand ------------------------------------------------------------------------------------- */
+
+enum { DIM = 3, TRAIN = 12, TEST = 5, CLIENTS = 3 };
+static const size_t begin[CLIENTS + 1] = {0, 3, 8, 12};
+static double cell(size_t row, size_t col) { return (double)((int)(row * 7 + col * 5 + row * col) % 11 - 5) / 4; }
+
+/* rows x (DIM features, target), by a formula with exact values; the test set continues where training ended. */
+static void write_table(fixture *f, const char *name, size_t from, size_t to)
+{
+    char text[4096] = "";
+    for (size_t r = from; r < to; r++)
+        for (size_t c = 0; c <= DIM; c++)
+            snprintf(text + strlen(text), 32, "%.17g%s", cell(r, c), c == DIM ? "\n" : ",");
+    fixture_write(f, name, text);
+}
+
+/* Mean of (a'x - b)^2/2 over rows; adds weight times its gradient to g. */
+static double table_loss(size_t from, size_t to, const double *x, double weight, double *g)
+{
+    double loss = 0, n = (double)(to - from);
+    for (size_t r = from; r < to; r++) {
+        double residual = -cell(r, DIM);
+        for (size_t c = 0; c < DIM; c++) residual += cell(r, c) * x[c];
+        loss += residual * residual / (2 * n);
+        for (size_t c = 0; c < DIM && g; c++) g[c] += weight * residual * cell(r, c) / n;
+    }
+    return loss;
+}
+
+typedef struct {
+    int uniform;
+    double decay;
+    size_t rows;
+} by_hand;
+
+/* Observer: recomputes every row from the model of that moment. */
+static void recompute(void *arg, const fl_run *run, const fl_row *row, int measured)
+{
+    by_hand *h = arg;
+    double x[DIM], g[DIM] = {0}, loss = 0, square = 0, gradient2 = 0;
+    assert_true(measured);
+    assert_int_equal(fl_run_model(run, x, DIM), DIM);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        double w = h->uniform ? 1.0 / CLIENTS : (double)(begin[i + 1] - begin[i]) / TRAIN;
+        loss += w * table_loss(begin[i], begin[i + 1], x, w, g);
+    }
+    for (size_t c = 0; c < DIM; c++) {
+        square += x[c] * x[c];
+        gradient2 += (g[c] + h->decay * x[c]) * (g[c] + h->decay * x[c]);
+    }
+    assert_near(row->train_loss, loss + h->decay / 2 * square, 1e-13);
+    assert_near(row->gradient2, gradient2, 1e-13);
+    assert_near(row->test_loss, table_loss(TRAIN, TRAIN + TEST, x, 0, NULL), 1e-13);
+    assert_true(isnan(row->train_accuracy) && isnan(row->test_accuracy) && isnan(row->client_q50));
+    h->rows++;
+}
+
+static void regression_metrics(void **state)
+{
+    fixture *f = *state;
+    char yaml[1024];
+    write_table(f, "train.csv", 0, TRAIN);
+    write_table(f, "test.csv", TRAIN, TRAIN + TEST);
+    fixture_write(f, "parts.json", "{\"clients\": [[0, 1, 2], [3, 4, 5, 6, 7], [8, 9, 10, 11]]}");
+    snprintf(
+        yaml, sizeof yaml,
+        "data: {kind: csv, train: %s/train.csv, test: %s/test.csv, task: regression, storage: f64}\n"
+        "partition: {kind: file, path: %s/parts.json, clients: 3}\nmodel: least_squares\nprecision: f64\nrounds: 5\n"
+        "participation: everyone\nlocal: {batch: 2, lr: 0.05}\nmetrics: {gradient: true}\n",
+        f->folder, f->folder, f->folder);
+    for (int uniform = 0; uniform < 2; uniform++)
+        for (int decay = 0; decay < 2; decay++) {
+            by_hand h = {uniform, decay ? 0.3 : 0, 0};
+            char set[64];
+            snprintf(set, sizeof set, "weights=%s;model.weight_decay=%g", uniform ? "uniform" : "samples", h.decay);
+            fl_run *run = run_new(f, yaml, set);
+            assert_ok(f->ctx, fl_run_go(run, recompute, &h));
+            assert_int_equal(h.rows, 6);
+            fl_run_free(run);
+        }
+}
+
+/* Two classes by the sign of the single feature's product with the parameter: accuracy can be read off the table. Client i of 11
+ * has 10 samples, i of which are labelled against their feature. */
+static void accuracy_quantiles(void **state)
+{
+    fixture *f = *state;
+    enum { N = 11, EACH = 10 };
+    char text[8192] = "", parts[4096] = "{\"clients\": [", yaml[512];
+    for (size_t i = 0; i < N; i++)
+        for (size_t k = 0; k < EACH; k++) {
+            int up = k % 2, wrong = k < i; /* client 10 is wrong throughout */
+            snprintf(text + strlen(text), 32, "%d,%d\n", up ? 1 : -1, wrong ? !up : up);
+            snprintf(parts + strlen(parts), 32, "%s%zu", k ? "," : i ? ",[" : "[", i * EACH + k);
+            if (k + 1 == EACH) strcat(parts, "]");
+        }
+    strcat(parts, "]}");
+    fixture_write(f, "train.csv", text);
+    fixture_write(f, "test.csv", "1,1\n-1,0\n1,0\n"); /* two of three are right */
+    fixture_write(f, "parts.json", parts);
+    snprintf(yaml, sizeof yaml,
+             "data: {kind: csv, train: %s/train.csv, test: %s/test.csv}\npartition: {kind: file, path: %s/parts.json}\n"
+             "model: logistic\nrounds: 1\nparticipation: {kind: trace, path: %s/trace}\nlocal: {batch: 0, lr: 1}\n",
+             f->folder, f->folder, f->folder, f->folder);
+    fixture_write(f, "trace", "0\n"); /* the first client alone, all of whose samples are right, makes x > 0 */
+    fl_run *run = run_done(f, yaml, "");
+    double x, total = 0;
+    fl_run_model(run, &x, 1);
+    assert_near(x, 0.5, 1e-6);
+    for (size_t i = 0; i < N; i++) total += (double)(EACH - i) / EACH / N;
+    const fl_row *r = fl_run_row(run);
+    assert_near(r->train_accuracy, total, 1e-12);
+    assert_near(r->test_accuracy, 2.0 / 3, 1e-12);
+    assert_near(r->client_q10, 0.1, 1e-12); /* of 0, 0.1, ..., 1 */
+    assert_near(r->client_q50, 0.5, 1e-12);
+    assert_near(r->client_q90, 0.9, 1e-12);
+    assert_near(r->test_loss, (2 * log1p(exp(-0.5)) + log1p(exp(0.5))) / 3, 1e-6);
+    fl_run_free(run);
+
+    /* with their own test parts clients are judged on those, but the test set stays the test set */
+    run = run_done(f, yaml, "data.test_fraction=0.3;partition.clients=11");
+    assert_near(fl_run_row(run)->test_accuracy, 2.0 / 3, 1e-12);
+    fl_run_free(run);
+}
+
+/* Clients' own test parts stand in for a test set. */
+static void own_test_parts(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_done(f, SMALL, "data.test_samples=0;data.test_fraction=0.4;rounds=30");
+    const fl_row *r = fl_run_row(run);
+    assert_true(r->test_accuracy > 0.5 && r->test_accuracy <= 1);
+    assert_near(r->test_accuracy * 48, round(r->test_accuracy * 48), 1e-9); /* 8 clients with 6 of 15 samples each */
+    assert_near(r->client_q50 * 6, round(r->client_q50 * 6), 1e-9);
+    fl_run_free(run);
+    run = run_done(f, SMALL, "data.test_samples=0"); /* nothing to test on */
+    assert_true(isnan(fl_run_row(run)->test_accuracy) && isnan(fl_run_row(run)->test_loss));
+    assert_true(fl_run_row(run)->train_accuracy > 0);
+    fl_run_free(run);
+}
+
+/* With fewer clients than there are, training metrics are an estimate from evenly spaced ones; all of them is exact. */
+static void metrics_of_some_clients(void **state)
+{
+    fixture *f = *state;
+    fl_run *all = run_done(f, SMALL, ""), *same = run_done(f, SMALL, "metrics.max_clients=8"),
+           *some = run_done(f, SMALL, "metrics.max_clients=3");
+    assert_true(fl_run_row(all)->train_loss == fl_run_row(same)->train_loss);
+    assert_true(fl_run_row(all)->test_loss == fl_run_row(some)->test_loss);
+    assert_near(fl_run_row(all)->train_loss, fl_run_row(some)->train_loss, 0.5 * fl_run_row(all)->train_loss);
+    assert_true(fl_run_row(all)->train_loss != fl_run_row(some)->train_loss);
+    fl_run_free(all);
+    fl_run_free(same);
+    fl_run_free(some);
+}
+
+/* ---- the result folder ----------------------------------------------------------------------------------- */
+
+static fl_run *run_with_output(fixture *f, const char *name, const char *assignments)
+{
+    char text[512];
+    snprintf(text, sizeof text, "output=%s/%s%s%s", f->folder, name, *assignments ? ";" : "", assignments);
+    return run_done(f, SMALL, text);
+}
+
+static char *result_file(fixture *f, const char *name, size_t *size)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/out/%s", f->folder, name);
+    char *text = read_whole(path, size);
+    if (!text) fail_msg("%s is missing", path);
+    return text;
+}
+
+static const char *const columns[] = {"round",         "cohort",     "train_loss",  "train_accuracy", "test_loss",
+                                      "test_accuracy", "gradient2",  "client_q10",  "client_q50",     "client_q90",
+                                      "bytes_up",      "bytes_down", "local_steps", "seconds"};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static double column_value(const fl_row *r, size_t c)
+{
+    const double v[COLUMNS] = {(double)r->round, (double)r->cohort, r->train_loss,  r->train_accuracy, r->test_loss,
+                               r->test_accuracy, r->gradient2,      r->client_q10,  r->client_q50,     r->client_q90,
+                               r->bytes_up,      r->bytes_down,     r->local_steps, r->seconds};
+    return v[c];
+}
+
+/* A JSON object with exactly the row's columns and values; NaN is null. */
+static void check_object(const json_t *o, const fl_row *row)
+{
+    assert_int_equal(json_object_size(o), COLUMNS);
+    for (size_t c = 0; c < COLUMNS; c++) {
+        const json_t *v = json_object_get(o, columns[c]);
+        double want = column_value(row, c);
+        if (isnan(want))
+            assert_true(json_is_null(v));
+        else
+            assert_true(json_is_number(v) && json_number_value(v) == want);
+    }
+}
+
+static void check_jsonl(fixture *f, const fl_run *run)
+{
+    const fl_row *rows;
+    size_t n = fl_run_rows(run, &rows), i = 0;
+    char *text = result_file(f, "metrics.jsonl", NULL), *save = NULL;
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save), i++) {
+        json_t *o = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+        assert_true(i < n && json_is_object(o));
+        check_object(o, &rows[i]);
+        json_decref(o);
+    }
+    assert_int_equal(i, n);
+    free(text);
+}
+
+static void check_csv(fixture *f, const fl_run *run)
+{
+    const fl_row *rows;
+    size_t n = fl_run_rows(run, &rows);
+    char *text = result_file(f, "metrics.csv", NULL), *p = text;
+    for (size_t r = 0; r <= n; r++)
+        for (size_t c = 0; c < COLUMNS; c++) {
+            size_t length = strcspn(p, ",\n");
+            assert_int_equal(p[length], c + 1 < COLUMNS ? ',' : '\n');
+            p[length] = 0;
+            double want = r ? column_value(&rows[r - 1], c) : 0;
+            if (!r)
+                assert_string_equal(p, columns[c]);
+            else if (isnan(want))
+                assert_string_equal(p, "");
+            else
+                assert_true(strtod(p, NULL) == want);
+            p += length + 1;
+        }
+    assert_int_equal(*p, 0);
+    free(text);
+}
+
+static void check_clients(fixture *f, size_t clients, size_t samples)
+{
+    char *text = result_file(f, "clients.csv", NULL), *save = NULL, *line = strtok_r(text, "\n", &save);
+    size_t n = 0, total = 0, client, size;
+    double loss, accuracy;
+    assert_string_equal(line, "client,samples,train_loss,accuracy");
+    while ((line = strtok_r(NULL, "\n", &save))) {
+        assert_int_equal(sscanf(line, "%zu,%zu,%lf,%lf", &client, &size, &loss, &accuracy), 4);
+        assert_int_equal(client, n++);
+        assert_true(loss > 0 && accuracy >= 0 && accuracy <= 1);
+        total += size;
+    }
+    assert_int_equal(n, clients);
+    assert_int_equal(total, samples);
+    free(text);
+}
+
+static void check_result_json(fixture *f, const fl_run *run, const char *name, const char *why)
+{
+    char *text = result_file(f, "result.json", NULL);
+    json_t *o = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(o);
+    assert_string_equal(json_string_value(json_object_get(o, "fedloom")), FL_VERSION);
+    assert_string_equal(json_string_value(json_object_get(o, "name")), name);
+    assert_string_equal(json_string_value(json_object_get(o, "algorithm")), fl_run_algorithm(run));
+    assert_string_equal(json_string_value(json_object_get(o, "stopped_by")), why);
+    assert_int_equal(json_integer_value(json_object_get(o, "clients")), fl_run_clients(run));
+    assert_int_equal(json_integer_value(json_object_get(o, "parameters")), fl_run_parameters(run));
+    assert_int_equal(json_integer_value(json_object_get(o, "rounds")), fl_run_row(run)->round);
+    check_object(json_object_get(o, "final"), fl_run_row(run));
+    const json_t *list = json_object_get(o, "targets");
+    double accuracy;
+    size_t k = 0;
+    for (size_t round; fl_run_target(run, k, &accuracy, &round); k++) {
+        const json_t *t = json_array_get(list, k), *at = json_object_get(t, "round");
+        assert_true(json_number_value(json_object_get(t, "test_accuracy")) == accuracy);
+        if (round == SIZE_MAX)
+            assert_true(json_is_null(at));
+        else
+            assert_int_equal(json_integer_value(at), round);
+    }
+    assert_int_equal(json_array_size(list), k);
+    json_decref(o);
+    free(text);
+}
+
+/* Length (8 bytes, little-endian), JSON header, numbers: the tensors must follow one another without gaps. */
+static void check_safetensors(fixture *f, const fl_run *run, const char *type, size_t size)
+{
+    size_t bytes, n = fl_run_parameters(run), at = 0;
+    unsigned char *file = (unsigned char *)result_file(f, "model.safetensors", &bytes);
+    uint64_t length = 0;
+    for (int i = 7; i >= 0; i--) length = length << 8 | file[i];
+    assert_true(length % 8 == 0);
+    assert_int_equal(bytes, 8 + length + n * size);
+    json_t *head = json_loadb((char *)file + 8, length, JSON_REJECT_DUPLICATES, NULL), *t;
+    assert_non_null(head);
+    const char *name;
+    json_object_foreach(head, name, t)
+    {
+        size_t count = 1, i;
+        json_t *d;
+        if (!strcmp(name, "__metadata__")) continue;
+        assert_string_equal(json_string_value(json_object_get(t, "dtype")), type);
+        json_array_foreach(json_object_get(t, "shape"), i, d) count *= (size_t)json_integer_value(d);
+        assert_int_equal(json_integer_value(json_array_get(json_object_get(t, "data_offsets"), 0)), at);
+        at += count * size;
+        assert_int_equal(json_integer_value(json_array_get(json_object_get(t, "data_offsets"), 1)), at);
+    }
+    assert_int_equal(at, n * size);
+    double *x = malloc(n * sizeof *x);
+    fl_run_model(run, x, n);
+    for (size_t i = 0; i < n; i++) {
+        float single;
+        double v;
+        memcpy(size == 4 ? (void *)&single : (void *)&v, file + 8 + length + i * size, size);
+        assert_true((size == 4 ? (double)single : v) == x[i]);
+    }
+    json_decref(head);
+    free(x);
+    free(file);
+}
+
+static void check_config(fixture *f, const char *assignments)
+{
+    char path[256];
+    collected want = {0}, got = {0};
+    fl_config *cfg = config_of(f, SMALL, assignments), *saved = fl_config_new(f->ctx);
+    snprintf(path, sizeof path, "%s/out/config.yaml", f->folder);
+    assert_ok(f->ctx, fl_config_load(saved, path));
+    assert_ok(f->ctx, fl_config_print(cfg, collect_text, &want));
+    assert_ok(f->ctx, fl_config_print(saved, collect_text, &got));
+    assert_string_equal(want.s, got.s);
+    free(want.s);
+    free(got.s);
+    fl_config_free(cfg);
+    fl_config_free(saved);
+}
+
+static void result_folder(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const char *assignments, *name, *why, *type;
+        size_t size;
+    } cases[] = {
+        {"metrics.targets=[0.3, 1]", "run", "rounds", "F32", 4},
+        {"precision=f64;model={kind: mlp, hidden: [6, 5]};name=\"say \\\"hi\\\"\\n\\\\\";algorithm=scaffold",
+         "say \"hi\"\n\\", "rounds", "F64", 8},
+        {"stop.target=0.4;rounds=500;metrics.gradient=true", "run", "target", "F32", 4},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[200], text[600];
+        snprintf(path, sizeof path, "%s/out", f->folder);
+        fl_run *run = run_with_output(f, "out", cases[i].assignments);
+        assert_ok(f->ctx, fl_run_prepare_save(run, 1));
+        assert_ok(f->ctx, fl_run_save(run));
+        assert_int_equal(entries(path), 6);
+        assert_int_equal(entries(f->folder), 2); /* and config.yaml of the test */
+        check_jsonl(f, run);
+        check_csv(f, run);
+        check_clients(f, 8, 120);
+        check_result_json(f, run, cases[i].name, cases[i].why);
+        check_safetensors(f, run, cases[i].type, cases[i].size);
+        snprintf(text, sizeof text, "output=%s;%s", path, cases[i].assignments);
+        check_config(f, text);
+        fl_run_free(run);
+    }
+}
+
+/* A result's own config.yaml gives the same run again. */
+static void result_can_be_repeated(void **state)
+{
+    fixture *f = *state;
+    char path[200];
+    double x[15], y[15];
+    fl_run *run = run_with_output(f, "out", "local.uneven=speeds;algorithm={kind: fedprox, mu: 0.3}"), *again = NULL;
+    assert_ok(f->ctx, fl_run_save(run));
+    fl_run_model(run, x, 15);
+    fl_run_free(run);
+    fl_config *cfg = fl_config_new(f->ctx);
+    snprintf(path, sizeof path, "%s/out/config.yaml", f->folder);
+    assert_ok(f->ctx, fl_config_load(cfg, path));
+    assert_ok(f->ctx, fl_run_new(cfg, &again));
+    assert_ok(f->ctx, fl_run_go(again, NULL, NULL));
+    fl_run_model(again, y, 15);
+    assert_memory_equal(x, y, sizeof x);
+    fl_run_free(again);
+    fl_config_free(cfg);
+}
+
+static void existing_results(void **state)
+{
+    fixture *f = *state;
+    char out[200], file[256];
+    snprintf(out, sizeof out, "%s/out", f->folder);
+    fl_run *first = run_with_output(f, "out", "name=first"), *second = run_with_output(f, "out/", "name=second");
+    assert_ok(f->ctx, fl_run_save(first)); /* also without prepare */
+    assert_fails(f->ctx, fl_run_save(first), FL_EIO, "exists already");
+    assert_fails(f->ctx, fl_run_prepare_save(second, 0), FL_EIO, "exists already");
+    assert_fails(f->ctx, fl_run_save(second), FL_EIO, "exists already");
+    check_result_json(f, first, "first", "rounds");
+    assert_ok(f->ctx, fl_run_prepare_save(second, 1));
+    check_result_json(f, first, "first", "rounds"); /* the old one stays until the new one is complete */
+    assert_ok(f->ctx, fl_run_save(second));
+    check_result_json(f, second, "second", "rounds");
+    assert_int_equal(entries(out), 6);
+    assert_int_equal(entries(f->folder), 2);
+    fl_run_free(first);
+    fl_run_free(second);
+
+    /* a folder that is no result is never replaced */
+    snprintf(file, sizeof file, "%s/result.json", out);
+    assert_int_equal(unlink(file), 0);
+    first = run_with_output(f, "out", "");
+    assert_fails(f->ctx, fl_run_prepare_save(first, 1), FL_EIO, "is not a fedloom result");
+    assert_int_equal(entries(out), 5);
+    assert_int_equal(entries(f->folder), 2);
+    fl_run_free(first);
+}
+
+/* Somebody puts a folder there between the preparation and the saving. */
+static void place_taken_meanwhile(void **state)
+{
+    fixture *f = *state;
+    char out[200];
+    snprintf(out, sizeof out, "%s/out", f->folder);
+    fl_run *run = run_with_output(f, "out", "");
+    assert_ok(f->ctx, fl_run_prepare_save(run, 0));
+    assert_int_equal(mkdir(out, 0777), 0);
+    fixture_write(f, "out/precious", "mine");
+    assert_fails(f->ctx, fl_run_save(run), FL_EIO, "exists already");
+    assert_int_equal(entries(out), 1);
+    assert_int_equal(entries(f->folder), 2);
+    fl_run_free(run);
+}
+
+static void unwritable_places(void **state)
+{
+    fixture *f = *state;
+    fixture_write(f, "file", "x");
+    fl_run *run = run_with_output(f, "file", "");
+    assert_fails(f->ctx, fl_run_prepare_save(run, 0), FL_EIO, "exists and is not a folder");
+    assert_fails(f->ctx, fl_run_prepare_save(run, 1), FL_EIO, "exists and is not a folder");
+    fl_run_free(run);
+    run = run_with_output(f, "file/out", "");
+    assert_fails(f->ctx, fl_run_prepare_save(run, 1), FL_EIO, "cannot be made");
+    assert_fails(f->ctx, fl_run_save(run), FL_EIO, "cannot be made");
+    fl_run_free(run);
+    run = run_done(f, SMALL, "output=/proc/nothing/out");
+    assert_fails(f->ctx, fl_run_prepare_save(run, 0), FL_EIO, "/proc/nothing");
+    fl_run_free(run);
+    run = run_done(f, SMALL, "");
+    assert_fails(f->ctx, fl_run_prepare_save(run, 0), FL_ECONFIG, "output is empty");
+    assert_fails(f->ctx, fl_run_save(run), FL_ECONFIG, "output is empty");
+    fl_run_free(run);
+    char *text = read_whole(fixture_path(f, "file"), NULL);
+    assert_string_equal(text, "x");
+    free(text);
+}
+
+/* A run that is given up leaves nothing behind. */
+static void prepared_but_not_saved(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_with_output(f, "out", "");
+    assert_ok(f->ctx, fl_run_prepare_save(run, 0));
+    assert_ok(f->ctx, fl_run_prepare_save(run, 0));
+    fl_run_free(run);
+    assert_int_equal(entries(f->folder), 1);
+}
+
+/* A disk that takes no more than `limit` bytes per file. */
+static fl_status save_limited(fl_run *run, rlim_t limit)
+{
+    struct rlimit old, small;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &old);
+    small = old;
+    small.rlim_cur = limit;
+    setrlimit(RLIMIT_FSIZE, &small);
+    fl_status s = fl_run_save(run);
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, handler);
+    return s;
+}
+
+static void full_disk(void **state)
+{
+    fixture *f = *state;
+    static const rlim_t limits[] = {0, 10, 1000, 3000, 8000};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        fl_run *run = run_with_output(f, "out", "model={kind: mlp, hidden: [500]};rounds=2");
+        assert_fails(f->ctx, save_limited(run, limits[i]), FL_EIO, "cannot be written");
+        assert_int_equal(entries(f->folder), 1);
+        assert_ok(f->ctx, fl_run_save(run)); /* there is room again */
+        assert_int_equal(entries(f->folder), 2);
+        fl_run_free(run);
+
+        /* an earlier result outlives a failed attempt to replace it */
+        run = run_with_output(f, "out", "model={kind: mlp, hidden: [500]};rounds=1");
+        assert_ok(f->ctx, fl_run_prepare_save(run, 1));
+        assert_fails(f->ctx, save_limited(run, limits[i]), FL_EIO, "cannot be written");
+        assert_int_equal(entries(f->folder), 2);
+        assert_int_equal(entries(fixture_path(f, "out")), 6);
+        fl_run_free(run);
+        nftw(fixture_path(f, "out"), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    }
+}
+
+/* ---- looking at data ------------------------------------------------------------------------------------- */
+
+static void describe_data(void **state)
+{
+    fixture *f = *state;
+    collected c = {0};
+    char path[200], set[256];
+    double x[15], y[15];
+    fl_config *cfg = config_of(f, SMALL, "");
+    snprintf(path, sizeof path, "%s/parts.json", f->folder);
+    assert_ok(f->ctx, fl_data_describe(cfg, 3, path, collect_text, &c));
+    fl_config_free(cfg);
+    assert_non_null(strstr(c.s, "blobs: 120 training samples, 4 features, 3 classes"));
+    assert_non_null(strstr(c.s, "60 samples"));
+    assert_non_null(strstr(c.s, "iid: 8 clients"));
+    assert_non_null(strstr(c.s, "15 to 15 per client"));
+    assert_non_null(strstr(c.s, "5 more clients"));
+    free(c.s);
+
+    /* the written partition reads back as the same federation */
+    fl_run *run = run_done(f, SMALL, "");
+    fl_run_model(run, x, 15);
+    fl_run_free(run);
+    snprintf(set, sizeof set, "partition={kind: file, path: %s}", path);
+    run = run_done(f, SMALL, set);
+    fl_run_model(run, y, 15);
+    fl_run_free(run);
+    assert_memory_equal(x, y, sizeof x);
+}
+
+static void describe_failures(void **state)
+{
+    fixture *f = *state;
+    collected c = {0};
+    fl_config *cfg = config_of(f, SMALL, "partition.clients=1000");
+    assert_fails(f->ctx, fl_data_describe(cfg, 3, NULL, collect_text, &c), FL_ECONFIG, "1000 clients");
+    assert_null(c.s);
+    fl_config_free(cfg);
+    cfg = config_of(f, SMALL, "");
+    assert_fails(f->ctx, fl_data_describe(cfg, 0, "/proc/nothing/x.json", collect_text, &c), FL_EIO,
+                 "/proc/nothing/x.json");
+    free(c.s);
+    fl_config_free(cfg);
+}
+
+/* ---- examples in the header ------------------------------------------------------------------------------ */
+
+static void status_texts(void **state)
+{
+    (void)state;
+    assert_string_equal(fl_status_text(FL_OK), "success");
+    for (int s = FL_OK; s <= FL_ESYSTEM; s++) assert_true(strlen(fl_status_text((fl_status)s)) > 3);
+    assert_non_null(fl_status_text((fl_status)99));
+    fl_ctx_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(whole_run),
+        FIXTURE_TEST(metrics_every_k),
+        FIXTURE_TEST(measuring_does_not_interfere),
+        FIXTURE_TEST(nothing_measured),
+        FIXTURE_TEST(no_rounds),
+        FIXTURE_TEST(rounds_without_anybody),
+        FIXTURE_TEST(model_into_short_memory),
+        FIXTURE_TEST(targets),
+        FIXTURE_TEST(stop_at_target),
+        FIXTURE_TEST(stop_at_gradient),
+        FIXTURE_TEST(stop_after_seconds),
+        FIXTURE_TEST(stop_from_the_observer),
+        FIXTURE_TEST(stop_from_the_observer_unmeasured),
+        FIXTURE_TEST(stop_before_the_start),
+        FIXTURE_TEST(impossible_runs),
+        FIXTURE_TEST(missing_data),
+        FIXTURE_TEST(momentum_is_warned_about),
+        FIXTURE_TEST(divergence),
+        FIXTURE_TEST(divergence_of_the_server),
+        FIXTURE_TEST(regression_metrics),
+        FIXTURE_TEST(accuracy_quantiles),
+        FIXTURE_TEST(own_test_parts),
+        FIXTURE_TEST(metrics_of_some_clients),
+        FIXTURE_TEST(result_folder),
+        FIXTURE_TEST(result_can_be_repeated),
+        FIXTURE_TEST(existing_results),
+        FIXTURE_TEST(place_taken_meanwhile),
+        FIXTURE_TEST(unwritable_places),
+        FIXTURE_TEST(prepared_but_not_saved),
+        FIXTURE_TEST(full_disk),
+        FIXTURE_TEST(describe_data),
+        FIXTURE_TEST(describe_failures),
+        cmocka_unit_test(status_texts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
