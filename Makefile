@@ -7,6 +7,8 @@ BUILD ?= build
 JOBS  ?= $(shell nproc)
 CMAKE_FLAGS ?=
 
+MAKEFLAGS += --no-print-directory
+
 .PHONY: all deps build run test bench asan tsan clang format format-check check install clean
 
 all: build

@@ -118,7 +118,7 @@ UNUSED static fl_config *fixture_config(fixture *f, const char *yaml)
 
 /* ---- parameters ---------------------------------------------------------------------------------------- */
 
-/* Binds "key=value;key=value" ("" for all defaults; a list is "a,b,c" with a leading '[') through a table. The struct lives in the arena. */
+/* Binds "key=value;key=value" through a table ("": all defaults; a list is written [a, b]). The struct lives in the arena. */
 UNUSED static const void *bound(fl_ctx *ctx, fli_arena *a, const fli_key *keys, size_t size, const char *settings)
 {
     fli_node *map = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);

@@ -34,7 +34,7 @@ count() {
 }
 
 if [ "$which" = threaded ]; then
-    tests="test_base test_store test_determinism"
+    tests="test_base test_store test_determinism test_run"
 else
     tests=$(cd "$build/tests" && ls | grep '^test_[a-z0-9_]*$')
 fi

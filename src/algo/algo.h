@@ -27,7 +27,7 @@ typedef struct {
     double weight;           /* w_i */
     double lr;               /* this round's step size */
     size_t steps;            /* Q_i */
-    int first;               /* the client's first turn: its vectors and scalars are zero */
+    int first;               /* methods with client state: the client's first turn, its vectors and scalars are zero */
     int news;                /* the broadcast changed since this client's last turn */
     const void *const *down; /* the broadcast: the first `down` server vectors */
     void *const *state;      /* the client's own vectors, */

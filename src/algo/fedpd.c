@@ -6,6 +6,8 @@
  *   coin     with probability 1 - skip (the paper's p is `skip`) the clients upload x0_i, the server averages and broadcasts,
  *            x0_i <- x; otherwise they keep their own x0_i and nothing is sent
  *
+ * On different data a larger `skip` buys less communication with a less exact fixed point.
+ *
  * Zhang, Hong, Dhople, Yin, Liu: FedPD: a federated learning framework with adaptivity to non-IID data, IEEE TSP 2021. */
 #include "algo/list.h"
 

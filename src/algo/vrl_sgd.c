@@ -6,6 +6,8 @@
  *
  * Liang, Shen, Liu, Pan, Chen, Cheng: Variance reduced local SGD with lower communication complexity, 2019.
  *
+ * Its fixed point is the optimum only if all clients take the same number of steps: with unequal Q_i use FedNova or SCAFFOLD.
+ *
  * The last line needs x+, which a client sees when its next turn begins. Between turns it keeps M_i + s x_i with M_i = -D_i and
  * s = 1/(Q_i lr), and the scalar s; with the broadcast x+ at hand, M_i <- (M_i + s x_i) - s x+. On the first turn both are 0. */
 #include "algo/list.h"

@@ -89,8 +89,9 @@ fl_status fli_remove_folder(fl_ctx *ctx, const char *path)
         return fli_fail(ctx, FL_EIO, "%s: the folder cannot be removed: it is not a folder", path);
     DIR *dir = opendir(path);
     if (!dir)
-        return errno == ENOENT ? FL_OK
-                               : fli_fail(ctx, FL_EIO, "%s: the folder cannot be removed: %s", path, strerror(errno));
+        return errno == ENOENT || errno == ENOTDIR
+                   ? FL_OK
+                   : fli_fail(ctx, FL_EIO, "%s: the folder cannot be removed: %s", path, strerror(errno));
     for (struct dirent *e; s == FL_OK && (e = readdir(dir));) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
         char *child = fli_strf(ctx, "%s/%s", path, e->d_name);

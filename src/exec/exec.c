@@ -180,10 +180,7 @@ static fl_status client_turn(fli_exec *e, size_t at, size_t worker)
     if (fli_finite(&e->space, answer.z))
         e->spec.algo->answer(&t, &answer);
     else
-        s = fli_fail(e->ctx, FL_EDIVERGED,
-                     "round %zu, client %u: the local model is no longer finite after %zu steps of size %g; try a "
-                     "smaller local.lr",
-                     t.round + 1, t.client, t.steps, t.lr);
+        s = FL_EDIVERGED;
     fli_view_close(&view);
     return s;
 }
@@ -208,13 +205,25 @@ static void order_block(fli_exec *e, size_t count)
     }
 }
 
+/* Divergence is put into words here, not by the worker: of several clients the first in the cohort is named, whoever was first in
+ * time. Other failures have their sentence already. */
+static fl_status failed_turn(const fli_exec *e, size_t at, fl_status status)
+{
+    const fli_round *r = e->round;
+    if (status != FL_EDIVERGED) return status;
+    return fli_fail(e->ctx, status,
+                    "round %zu, client %u: the local model is no longer finite after %zu steps of size %g; try a "
+                    "smaller local.lr",
+                    r->round + 1, r->clients[at], r->steps[at], r->lr);
+}
+
 static fl_status run_block(fli_exec *e, size_t first, size_t count, const fli_server *server)
 {
     e->first = first;
     order_block(e, count);
     fli_pool_run(e->pool, count, block_item, e);
     for (size_t i = 0; i < count; i++)
-        if (e->slots[i].status) return e->slots[i].status;
+        if (e->slots[i].status) return failed_turn(e, first + i, e->slots[i].status);
     for (size_t i = 0; e->round->exchange && i < count; i++) {
         fli_turn t = turn_of(e, first + i);
         e->spec.algo->absorb(server, &t);

@@ -35,7 +35,7 @@ fl_status fl_config_load(fl_config *c, const char *path)
 static fl_status keep_common(fl_config *c, const fli_node *old, const char *name)
 {
     fli_node *now = fli_node_find(c->root, name);
-    if (!now || now->type == FLI_NODE_LIST) return FL_OK; /* nonsense, reported when it is bound */
+    if (!now || now->type != FLI_NODE_SCALAR || !*now->text) return FL_OK; /* no other kind was chosen */
     for (const fli_key *k = fli_settings_common(name); k && k->name; k++) {
         const fli_node *was = fli_node_find(old, k->name);
         if (!was || fli_node_find(now, k->name)) continue;

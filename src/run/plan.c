@@ -56,6 +56,22 @@ fl_status fli_plan_data(fl_config *cfg, fli_plan *p)
     return fli_fed_new(p->ctx, &spec, &p->fed);
 }
 
+/* Accuracy goals need something to be accurate on. */
+static fl_status check_goals(const fli_plan *p)
+{
+    const fli_settings *s = &p->settings;
+    if (!s->metrics.targets.n && !(s->stop.target > 0)) return FL_OK;
+    if (!(p->model->desc->traits & FLI_MODEL_CLASSIFIER))
+        return fli_fail(p->ctx, FL_ECONFIG,
+                        "metrics.targets and stop.target are accuracies, but model %s is a regression",
+                        p->model->desc->name);
+    if (!p->fed->test && !(s->data.test_fraction > 0))
+        return fli_fail(p->ctx, FL_ECONFIG,
+                        "metrics.targets and stop.target need test samples, but there is no test set; set "
+                        "data.test_fraction");
+    return FL_OK;
+}
+
 fl_status fli_plan_finish(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
@@ -64,6 +80,7 @@ fl_status fli_plan_finish(fli_plan *p)
                                      p->fed->classes, s->model.weight_decay, &p->model);
     if (!status)
         status = fli_participation_new(p->ctx, s->sampler.item.desc, s->sampler.params, p->fed, &p->participation);
+    if (!status) status = check_goals(p);
     if (!status && s->local.momentum > 0 && p->algo->traits & FLI_ALGO_PLAIN_SGD)
         fli_log(p->ctx, FL_LOG_WARNING,
                 "%s is defined for plain SGD; with local.momentum it uses the gradients' total weight in place of the "

@@ -180,22 +180,30 @@ static int is_ours(const char *name)
     return !strcmp(name, model_name) || !strcmp(name, ".") || !strcmp(name, "..");
 }
 
-/* Whether something stands where the result is to go, and may not be replaced. Only a folder that holds nothing but a result is
- * ever removed: a slip in `output` must not cost anybody a home directory. */
-static fl_status check_place(fl_run *run, const char *output)
+/* Counts what is in a folder; with `ours`, anything that is not part of a result is refused. Only a folder that holds nothing but a
+ * result is ever removed: a slip in `output` must not cost anybody a home directory. */
+static fl_status look_into(fl_run *run, const char *path, int ours, size_t *entries)
 {
     fl_status s = FL_OK;
-    size_t entries = 0;
-    int kind = fli_path_kind(output);
-    if (!kind) return FL_OK;
-    DIR *dir = kind == 1 ? opendir(output) : NULL;
-    if (!dir) return fli_fail(run->ctx, FL_EIO, "%s: exists and is not a folder; choose another output", output);
-    for (struct dirent *e; !s && (e = readdir(dir)); entries++)
-        if (run->replace && !is_ours(e->d_name))
-            s = fli_fail(run->ctx, FL_EIO, "%s: is not replaced, because %s in it is not part of a result", output,
+    DIR *dir = fli_path_kind(path) == 1 ? opendir(path) : NULL;
+    *entries = 0;
+    if (!dir) return fli_fail(run->ctx, FL_EIO, "%s: exists and is not a folder; choose another output", path);
+    for (struct dirent *e; !s && (e = readdir(dir));) {
+        *entries += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+        if (ours && !is_ours(e->d_name))
+            s = fli_fail(run->ctx, FL_EIO, "%s: is not replaced, because %s in it is not part of a result", path,
                          e->d_name);
+    }
     closedir(dir);
-    if (!s && !run->replace && entries > 2)
+    return s;
+}
+
+/* Whether something stands where the result is to go, and may not be replaced. */
+static fl_status check_place(fl_run *run, const char *output)
+{
+    size_t entries = 0;
+    fl_status s = fli_path_kind(output) ? look_into(run, output, run->replace, &entries) : FL_OK;
+    if (!s && !run->replace && entries)
         s = fli_fail(run->ctx, FL_EIO, "%s: exists already; choose another output, or ask to replace it (--force)",
                      output);
     return s;
@@ -204,7 +212,7 @@ static fl_status check_place(fl_run *run, const char *output)
 fl_status fl_run_prepare_save(fl_run *run, int replace)
 {
     const char *output = fl_run_output(run);
-    size_t n = strlen(output);
+    size_t n = strlen(output), left;
     fli_clear(run->ctx);
     if (!n) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: there is no folder to save to");
     while (n > 1 && output[n - 1] == '/') n--;
@@ -214,7 +222,8 @@ fl_status fl_run_prepare_save(fl_run *run, int replace)
     fli_result_discard(run);
     char *partial = fli_strf(run->ctx, "%.*s.partial", (int)n, output);
     if (!partial) return FL_ENOMEM;
-    if (!(s = fli_remove_folder(run->ctx, partial))) s = fli_make_folders(run->ctx, partial);
+    if (fli_path_kind(partial)) s = look_into(run, partial, 1, &left); /* of a run that was killed */
+    if (!s && !(s = fli_remove_folder(run->ctx, partial))) s = fli_make_folders(run->ctx, partial);
     if (s)
         fli_free(partial);
     else

@@ -210,6 +210,8 @@ static fl_status check_together(fl_ctx *ctx, const fli_settings *s)
                           "data.normalize is given, so data.mean and data.std must have one value each, or one per "
                           "channel; they have %zu and %zu",
                           s->data.mean.n, s->data.std.n);
+    if (s->metrics.targets.n && !s->metrics.test)
+        status = fli_fail_also(ctx, FL_ECONFIG, "metrics.targets needs metrics.test to be true");
     if (s->stop.target > 0 && !s->metrics.test)
         status = fli_fail_also(ctx, FL_ECONFIG, "stop.target needs metrics.test to be true");
     if (s->stop.gradient2 > 0 && !s->metrics.gradient)

@@ -70,12 +70,13 @@ static int client_rows(const json_t *client, fli_dataset *ds, size_t *at)
     if (!n || json_array_size(b) != n || *at + n > ds->n) return 0;
     for (size_t i = 0; i < n; i++, (*at)++) {
         double answer = json_number_value(json_array_get(b, i));
+        if (!json_is_number(json_array_get(b, i))) return 0;
         if (!numbers(json_array_get(a, i), ds->dim, (double *)ds->x + *at * ds->dim)) return 0;
         if (!ds->label) {
             ds->target[*at] = answer;
             continue;
         }
-        if (!json_is_number(json_array_get(b, i)) || answer < 0 || answer >= (double)ds->classes) return 0;
+        if (answer < 0 || answer >= (double)ds->classes) return 0;
         ds->label[*at] = (int32_t)answer;
     }
     return 1;
@@ -104,6 +105,7 @@ static fl_status make_fed(golden *g, size_t features, size_t classes)
     fli_dataset *ds = NULL;
     fli_partition part;
     for (size_t i = 0; i < count; i++) total += json_array_size(json_object_get(json_array_get(clients, i), "A"));
+    if (total && features > CASE_MAX / total) return bad(g, "\"features\" is more than the file can hold");
     if (!count || !features || !total) return bad(g, "\"clients\" or \"features\" is missing");
     fl_status s = fli_dataset_new(g->ctx, FLI_X_F64, total, features, classes, &ds);
     if (s) return s;

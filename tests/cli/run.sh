@@ -198,7 +198,7 @@ expect 1 'exists already' run good.yaml --output many/fedavg
 expect 0 'fedavg' run good.yaml --output many/fedavg --force
 mkdir precious
 touch precious/thing
-expect 1 'is not a fedloom result' run good.yaml --output precious --force
+expect 1 'is not part of a result' run good.yaml --output precious --force
 check 'a foreign folder stays' [ -e precious/thing ]
 cp good.yaml other.yaml
 expect 0 'other  fedavg' run good.yaml other.yaml --output two
@@ -209,7 +209,7 @@ check 'an odd folder name' [ -s "$odd/result.json" ]
 fedloom run many/fedavg/config.yaml --output again
 check 'the configuration beside a result runs again: exit code 0' exits 0
 check 'and gives the same model' same many/fedavg/model.safetensors again/model.safetensors
-expect 1 'no longer finite' run good.yaml --set local.lr=1e30 --set model=least_squares --set data=linreg --output never --quiet
+expect 1 'no longer finite' run good.yaml --set local.lr=1e30 --set model=least_squares --set data=linreg --set 'metrics.targets=[]' --output never --quiet
 check 'a run that diverged leaves no result' [ ! -e never ]
 fedloom run good.yaml --algorithms fedavg,fedprox --set local.lr=1e300 --set precision=f32
 check 'nothing is left behind' [ -z "$(find . -name '*.partial*')" ]

@@ -235,6 +235,46 @@ static void one_client_is_plain_sgd(void **state)
     }
 }
 
+/* FedPD by hand, with rounds that end without an exchange: then a client goes on from its own x0_i. */
+static void fedpd_by_hand(void **state)
+{
+    fixture *f = *state;
+    enum { DIM = 3, N = 2, ROUNDS = 6, STEPS = 4 };
+    static const size_t size[N] = {5, 7};
+    static const int exchange[ROUNDS] = {1, 0, 0, 1, 0, 1};
+    const double eta = 0.5, lr = 0.1;
+    double h[N][DIM * DIM], q[N][DIM], x[DIM] = {0}, xi[N][DIM] = {{0}}, x0[N][DIM] = {{0}}, lam[N][DIM] = {{0}};
+    engine e;
+    engine_init(&e, f->ctx, random_fed(f->ctx, N, size, DIM, 0, 2), "least_squares", &fli_ops_f64, 0,
+                algo_named("fedpd"), "eta=0.5", 0, (fli_sgd_spec){0, 0}, 1);
+    for (size_t i = 0; i < N; i++) client_quadratic(f->ctx, e.fed, i, 0, h[i], q[i]), e.steps[i] = STEPS;
+    for (size_t r = 0; r < ROUNDS; r++) {
+        fli_round round = {r, e.everyone, e.steps, N, lr, r == 0 || exchange[r - 1], exchange[r]};
+        assert_ok(f->ctx, fli_exec_round(e.exec, &round));
+        double mean[DIM] = {0};
+        for (size_t i = 0; i < N; i++) {
+            for (size_t s = 0; s < STEPS; s++) {
+                double g[DIM];
+                for (size_t j = 0; j < DIM; j++) {
+                    g[j] = -q[i][j] + lam[i][j] + (xi[i][j] - x0[i][j]) / eta;
+                    for (size_t k = 0; k < DIM; k++) g[j] += h[i][j * DIM + k] * xi[i][k];
+                }
+                for (size_t j = 0; j < DIM; j++) xi[i][j] -= lr * g[j];
+            }
+            for (size_t j = 0; j < DIM; j++) {
+                lam[i][j] += (xi[i][j] - x0[i][j]) / eta;
+                x0[i][j] = xi[i][j] + eta * lam[i][j];
+                mean[j] += x0[i][j] / N;
+            }
+        }
+        for (size_t j = 0; exchange[r] && j < DIM; j++) x[j] = x0[0][j] = x0[1][j] = mean[j];
+        double *got = engine_vector(&e, 0);
+        for (size_t j = 0; j < DIM; j++) assert_near(got[j], x[j], 1e-12);
+        free(got);
+    }
+    engine_fini(&e);
+}
+
 /* FedAvg, one round of given cohorts by hand: both aggregations, a server step, client weights by samples and uniform. */
 static void fedavg_aggregation(void **state)
 {
@@ -307,6 +347,7 @@ int main(void)
         FIXTURE_TEST(bytes),
         FIXTURE_TEST(scaffold_uploads_twice),
         FIXTURE_TEST(fedpd_skips),
+        FIXTURE_TEST(fedpd_by_hand),
         FIXTURE_TEST(relatives_of_fedavg),
         FIXTURE_TEST(fednova_with_equal_steps),
         FIXTURE_TEST(one_client_is_plain_sgd),

@@ -3,7 +3,6 @@
 #include "fixture.h"
 
 #include "algo/algo.h"
-#include "algo/list.h"
 
 enum { DIM = 4, N = 6 };
 static const size_t sizes[N] = {8, 12, 20, 9, 15, 30};

@@ -786,7 +786,7 @@ static void result_can_be_repeated(void **state)
 static void existing_results(void **state)
 {
     fixture *f = *state;
-    char out[200], file[256];
+    char out[200];
     snprintf(out, sizeof out, "%s/out", f->folder);
     fl_run *first = run_with_output(f, "out", "name=first"), *second = run_with_output(f, "out/", "name=second");
     assert_ok(f->ctx, fl_run_save(first)); /* also without prepare */
@@ -803,14 +803,44 @@ static void existing_results(void **state)
     fl_run_free(first);
     fl_run_free(second);
 
-    /* a folder that is no result is never replaced */
-    snprintf(file, sizeof file, "%s/result.json", out);
-    assert_int_equal(unlink(file), 0);
+    /* a folder with anything else in it is never replaced */
+    fixture_write(f, "out/notes.txt", "mine");
     first = run_with_output(f, "out", "");
-    assert_fails(f->ctx, fl_run_prepare_save(first, 1), FL_EIO, "is not a fedloom result");
-    assert_int_equal(entries(out), 5);
+    assert_fails(f->ctx, fl_run_prepare_save(first, 1), FL_EIO, "notes.txt");
+    assert_fails(f->ctx, fl_run_prepare_save(first, 0), FL_EIO, "exists already");
+    assert_int_equal(entries(out), 7);
     assert_int_equal(entries(f->folder), 2);
     fl_run_free(first);
+}
+
+/* An empty folder is as good as none. */
+static void empty_place(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_with_output(f, "out", "");
+    assert_int_equal(mkdir(fixture_path(f, "out"), 0777), 0);
+    assert_ok(f->ctx, fl_run_prepare_save(run, 0));
+    assert_ok(f->ctx, fl_run_save(run));
+    assert_int_equal(entries(fixture_path(f, "out")), 6);
+    assert_int_equal(entries(f->folder), 2);
+    fl_run_free(run);
+}
+
+/* What a killed run left is cleared away; what merely has that name is not. */
+static void leftovers(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_with_output(f, "out", "");
+    assert_int_equal(mkdir(fixture_path(f, "out.partial"), 0777), 0);
+    fixture_write(f, "out.partial/precious", "mine");
+    assert_fails(f->ctx, fl_run_prepare_save(run, 1), FL_EIO, "precious");
+    assert_fails(f->ctx, fl_run_save(run), FL_EIO, "precious");
+    assert_int_equal(entries(fixture_path(f, "out.partial")), 1);
+    assert_int_equal(unlink(fixture_path(f, "out.partial/precious")), 0);
+    fixture_write(f, "out.partial/metrics.csv", "half a li");
+    assert_ok(f->ctx, fl_run_save(run));
+    assert_int_equal(entries(f->folder), 2);
+    fl_run_free(run);
 }
 
 /* Somebody puts a folder there between the preparation and the saving. */
@@ -987,6 +1017,8 @@ int main(void)
         FIXTURE_TEST(result_folder),
         FIXTURE_TEST(result_can_be_repeated),
         FIXTURE_TEST(existing_results),
+        FIXTURE_TEST(empty_place),
+        FIXTURE_TEST(leftovers),
         FIXTURE_TEST(place_taken_meanwhile),
         FIXTURE_TEST(unwritable_places),
         FIXTURE_TEST(prepared_but_not_saved),

@@ -1,0 +1,202 @@
+/* Every allocation fails in turn, from the configuration to the saved result: always FL_ENOMEM with a sentence, no crash, nothing left
+ * behind (the address sanitizer watches for leaks), and the next attempt works. Memory of jansson and libyaml is their own. */
+#include "fixture.h"
+
+#include "algo/algo.h"
+
+#include <dirent.h>
+
+enum { MOST = 20000 };
+
+/* A thing that may run out of memory. `f->path` is at its disposal. */
+typedef fl_status job(fixture *f, const void *arg);
+
+/* Fails allocation 1, 2, ... until the job gets through; returns how many there were. */
+static size_t torture(fixture *f, job *fn, const void *arg)
+{
+    for (size_t k = 1; k < MOST; k++) {
+        fli_clear(f->ctx);
+        fli_ctx_fail_alloc(f->ctx, k);
+        fl_status s = fn(f, arg);
+        fli_ctx_fail_alloc(f->ctx, 0);
+        if (s == FL_OK) return k - 1;
+        if (s != FL_ENOMEM) fail_msg("allocation %zu: status %d (%s)", k, (int)s, fl_ctx_error(f->ctx));
+        if (!strstr(fl_ctx_error(f->ctx), "out of memory")) fail_msg("allocation %zu: \"%s\"", k, fl_ctx_error(f->ctx));
+    }
+    fail_msg("more than %d allocations", MOST);
+    return 0;
+}
+
+static size_t entries(const char *path)
+{
+    size_t n = 0;
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    while (readdir(dir)) n++;
+    closedir(dir);
+    return n - 2;
+}
+
+/* ---- configuration, run, result ---------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *file; /* configuration */
+    const char *set;  /* one assignment */
+    int save;
+} whole;
+
+static fl_status whole_run(fixture *f, const void *arg)
+{
+    const whole *w = arg;
+    fl_run *run = NULL;
+    fl_config *cfg = fl_config_new(f->ctx);
+    if (!cfg) return FL_ENOMEM;
+    fl_status s = fl_config_load(cfg, w->file);
+    if (!s) s = fl_config_set(cfg, w->set);
+    if (!s) s = fl_run_new(cfg, &run);
+    fl_config_free(cfg);
+    if (!s && w->save) s = fl_run_prepare_save(run, 1);
+    if (!s) s = fl_run_go(run, NULL, NULL);
+    if (!s && w->save) s = fl_run_save(run);
+    fl_run_free(run);
+    return s;
+}
+
+static const char config[] =
+    "rounds: 2\nthreads: %d\nprecision: f64\n%s"
+    "data: {kind: blobs, classes: 2, features: 3, samples: 24, test_samples: 6, test_fraction: 0.2}\n"
+    "partition: {kind: dirichlet, clients: 4, min_size: 2}\nmodel: {kind: mlp, hidden: [3]}\n"
+    "participation: %s\nlocal: {batch: 3, momentum: 0.5}\nmetrics: {gradient: true, targets: [0.5, 0.9]}\n";
+
+static void configuration_to_result(void **state)
+{
+    fixture *f = *state;
+    char text[1024], output[128], file[128];
+    snprintf(output, sizeof output, "output: %s/out\n", f->folder);
+    snprintf(text, sizeof text, config, 1, output, "{kind: uniform, count: 3}");
+    snprintf(file, sizeof file, "%s", fixture_write(f, "config.yaml", text));
+    whole w = {file, "algorithm=scaffold", 1};
+    assert_true(torture(f, whole_run, &w) > 50);
+    assert_int_equal(entries(f->folder), 2); /* config.yaml and out: nothing half-written */
+    assert_int_equal(entries(fixture_path(f, "out")), 6);
+    assert_true(torture(f, whole_run, &w) > 50); /* again, now with a result that is replaced */
+    assert_int_equal(entries(f->folder), 2);
+}
+
+static void every_algorithm(void **state)
+{
+    fixture *f = *state;
+    char text[1024], file[128], set[64];
+    snprintf(text, sizeof text, config, 1, "", "everyone");
+    snprintf(file, sizeof file, "%s", fixture_write(f, "config.yaml", text));
+    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+        snprintf(set, sizeof set, "algorithm=%s", (*a)->name);
+        whole w = {file, set, 0};
+        assert_true(torture(f, whole_run, &w) > 30);
+    }
+}
+
+/* Workers allocate as well (client state, data on demand): one fails, the others carry on to the end of the block. */
+static void several_threads(void **state)
+{
+    fixture *f = *state;
+    char file[128];
+    snprintf(
+        file, sizeof file, "%s",
+        fixture_write(
+            f, "config.yaml",
+            "rounds: 2\nthreads: 3\nmodel: softmax\nparticipation: everyone\nlocal: {batch: 10}\n"
+            "data: {kind: synthetic, on_demand: true, clients: 5, features: 4, classes: 3, sizes: fixed, size: 12}\n"));
+    whole w = {file, "algorithm=scaffold", 0};
+    assert_true(torture(f, whole_run, &w) > 30);
+}
+
+static void every_way_of_taking_part(void **state)
+{
+    fixture *f = *state;
+    char text[1024], file[128], trace[256];
+    snprintf(trace, sizeof trace, "participation={kind: trace, path: %s}", fixture_write(f, "trace", "0 1\n2\n\n3\n"));
+    const char *const ways[] = {"participation={kind: bernoulli, probability: [0.5, 0.5, 1, 1]}",
+                                "participation={kind: weighted, count: 2}", "participation={kind: cyclic, count: 2}",
+                                trace};
+    snprintf(text, sizeof text, config, 1, "", "everyone");
+    snprintf(file, sizeof file, "%s", fixture_write(f, "config.yaml", text));
+    for (size_t i = 0; i < 4; i++) {
+        whole w = {file, ways[i], 0};
+        assert_true(torture(f, whole_run, &w) > 30);
+    }
+}
+
+/* ---- the rest of the public header ------------------------------------------------------------------------- */
+
+static fl_status verify(fixture *f, const void *arg)
+{
+    double error;
+    return fl_verify(f->ctx, arg, 1e-9, &error);
+}
+
+static void golden_cases(void **state)
+{
+    static const char *const names[] = {"scaffold", "fedpd", "fedprox"};
+    for (size_t i = 0; i < 3; i++) {
+        char path[512];
+        snprintf(path, sizeof path, TEST_ROOT "/golden/%s.json", names[i]);
+        assert_true(torture(*state, verify, path) > 10);
+    }
+}
+
+static void ignore_text(void *arg, const char *text)
+{
+    (void)arg;
+    (void)text;
+}
+
+static fl_status describe(fixture *f, const void *arg)
+{
+    fl_config *cfg = fl_config_new(f->ctx);
+    if (!cfg) return FL_ENOMEM;
+    fl_status s = fl_config_load(cfg, arg);
+    if (!s) s = fl_config_print(cfg, ignore_text, NULL);
+    if (!s) s = fl_data_describe(cfg, 3, fixture_path(f, "parts.json"), ignore_text, NULL);
+    fl_config_free(cfg);
+    return s;
+}
+
+static void description(void **state)
+{
+    fixture *f = *state;
+    char text[1024], file[128];
+    snprintf(text, sizeof text, config, 1, "", "everyone");
+    snprintf(file, sizeof file, "%s", fixture_write(f, "config.yaml", text));
+    assert_true(torture(f, describe, file) > 20);
+}
+
+/* A mistake is still reported as one, or as out of memory, when memory runs out while it is being described. */
+static void mistakes(void **state)
+{
+    fixture *f = *state;
+    char file[128];
+    snprintf(file, sizeof file, "%s",
+             fixture_write(f, "config.yaml", "data: blobs\nmodel: softmax\nroundz: 1\nlocal: {lr: x}\n"));
+    for (size_t k = 1; k < 200; k++) {
+        fli_ctx_fail_alloc(f->ctx, k);
+        fl_status s = describe(f, file);
+        fli_ctx_fail_alloc(f->ctx, 0);
+        assert_true(s == FL_ENOMEM || s == FL_ECONFIG);
+        assert_true(fl_ctx_error(f->ctx)[0]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(configuration_to_result),
+        FIXTURE_TEST(every_algorithm),
+        FIXTURE_TEST(several_threads),
+        FIXTURE_TEST(every_way_of_taking_part),
+        FIXTURE_TEST(golden_cases),
+        FIXTURE_TEST(description),
+        FIXTURE_TEST(mistakes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
