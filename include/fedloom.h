@@ -16,8 +16,8 @@
  *
  * (examples/embed.c is that program, complete.) The library never prints, exits or aborts. What can fail
  * returns an fl_status; the context then holds one or more sentences for a person. `free(NULL)` is legal
- * everywhere. A context and what was made from it belong to one thread at a time; only fl_run_stop may be
- * called from another thread or a signal handler. Numbers in files are written with a point: a program that calls setlocale
+ * everywhere. A context and what was made from it belong to one thread at a time; only fl_run_stop and
+ * fl_study_stop may be called from another thread or a signal handler. Numbers in files are written with a point: a program that calls setlocale
  * must leave LC_NUMERIC at "C". */
 #ifndef FEDLOOM_H
 #define FEDLOOM_H
@@ -143,14 +143,77 @@ int fl_run_target(const fl_run *run, size_t k, double *accuracy, size_t *round);
 /* Copies the global model, converted to double; returns its length. `out` may be NULL. */
 size_t fl_run_model(const fl_run *run, double *out, size_t capacity);
 
+/* ---- comparisons: several methods, settings and seeds on one problem ------------------------------------------ */
+
+typedef struct fl_study fl_study;
+
+typedef struct {
+    size_t seeds;            /* 0: as the file says */
+    size_t jobs;             /* runs at the same time; 0: one per processor */
+    int quick;               /* apply the file's `quick` part */
+    const char *data;        /* what ${data} stands for in the file; NULL: the environment's FEDLOOM_DATA */
+    const char *output;      /* folder; NULL: the file's `output`, else results/NAME */
+    const char *tensorboard; /* folder for event files; NULL: none */
+} fl_study_options;
+
+/* How far a comparison is. */
+typedef struct {
+    const char *label, *setting; /* the run that just moved; NULL before the first */
+    uint64_t seed;
+    size_t round, rounds;       /* of that run */
+    const fl_row *row;          /* its newest metrics; NULL: none yet */
+    const char *error;          /* it failed, and why; NULL: it did not */
+    size_t done, failed, total; /* runs */
+    double fraction;            /* of all rounds that are to be run now */
+    double seconds;             /* since fl_study_go */
+} fl_study_progress;
+/* Called from worker threads, one call at a time. */
+typedef void fl_study_fn(void *arg, const fl_study_progress *progress);
+
+/* Reads an experiment (a configuration with `methods`, `grid`, `seeds`, ...) and checks every run it asks for, without loading
+ * data. Runs finished earlier in the same folder with the same settings are taken over. `options` may be NULL. */
+fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study **out);
+void fl_study_free(fl_study *study);
+/* Serves the report on 127.0.0.1 while the comparison runs; port 0: any. *port receives the one taken. */
+fl_status fl_study_watch(fl_study *study, uint16_t *port);
+/* Runs what is not there yet. A run that fails is reported and does not stop the others. FL_OK also after fl_study_stop. */
+fl_status fl_study_go(fl_study *study, fl_study_fn *observer, void *arg);
+/* Ends after the rounds under way; unfinished runs are not kept. fl_study_go may be called again to go on. Safe in a signal handler. */
+void fl_study_stop(fl_study *study);
+
+const char *fl_study_output(const fl_study *study);
+size_t fl_study_runs(const fl_study *study, size_t *done);
+/* The table as text: means and deviations over seeds, rounds and bytes to each target. */
+fl_status fl_study_table(fl_study *study, fl_text_fn *out, void *arg);
+/* Ours beside the paper's, for experiments with a `paper` part; says so if there is none. */
+fl_status fl_study_paper(fl_study *study, fl_text_fn *out, void *arg);
+/* Writes results.csv, results.md, results.json and report.html into the output folder. */
+fl_status fl_study_write(fl_study *study);
+/* One chart as a stand-alone SVG document. y: test-accuracy, train-loss, ...; x: rounds, bytes or seconds. */
+fl_status fl_study_plot(fl_study *study, const char *x, const char *y, fl_text_fn *out, void *arg);
+/* The names of the quantities that were measured, for y (axis 1) or x (axis 0): number k, NULL past the last. */
+const char *fl_study_quantity(const fl_study *study, int axis, size_t k);
+
 /* ---- looking into things ------------------------------------------------------------------------------- */
 
 /* What there is: kind NULL lists the kinds, name NULL one kind, else one thing with its parameters. */
 fl_status fl_list(fl_ctx *ctx, const char *kind, const char *name, fl_text_fn *out, void *arg);
 
+typedef enum {
+    FL_REFERENCE_MARKDOWN, /* docs/reference.md */
+    FL_REFERENCE_MAN       /* the manual page fedloom-config(5) */
+} fl_reference_format;
+
+/* All of that at once: every kind, thing and key, with type, range, default and meaning, as a document. */
+fl_status fl_reference(fl_ctx *ctx, fl_reference_format format, fl_text_fn *out, void *arg);
+
 /* The data set and partition of a configuration: sizes, label histogram per client. `clients` limits the rows.
  * `partition_json`, if not NULL, is a file to write the partition to (client -> sample indices). */
 fl_status fl_data_describe(fl_config *cfg, size_t clients, const char *partition_json, fl_text_fn *out, void *arg);
+
+/* Measures the clients' smoothness and says which step-size conditions of the method's theorem hold, by how much each fails, and
+ * a setting that would satisfy them. */
+fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg);
 
 /* Runs one golden case (a JSON file with an exact trajectory) and compares. FL_OK: agrees within the tolerance.
  * `error` receives the largest relative error (NaN when the case could not run at all). */

@@ -18,7 +18,7 @@
 typedef struct {
     fl_ctx *ctx;
     char folder[64];
-    char path[256]; /* of the last fixture_path */
+    char path[512]; /* of the last fixture_path */
 } fixture;
 
 UNUSED static int fixture_up(void **state)

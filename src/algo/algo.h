@@ -27,6 +27,7 @@ typedef struct {
     double weight;           /* w_i */
     double lr;               /* this round's step size */
     size_t steps;            /* Q_i */
+    double probability;      /* p_i: how likely the client takes part in a round */
     int first;               /* methods with client state: the client's first turn, its vectors and scalars are zero */
     int news;                /* the broadcast changed since this client's last turn */
     const void *const *down; /* the broadcast: the first `down` server vectors */
@@ -45,7 +46,25 @@ typedef struct {
     void *const *vec;     /* server vectors; vec[0] is the global model x */
     void *const *sum;     /* zero before the first absorb of a round */
     double *scalar_sum;
+    double *scalars;                                  /* the server's own, kept between rounds; zero at first */
+    double (*weight)(const void *arg, size_t client); /* w_i of any client */
+    const void *weight_arg;
 } fli_server;
+
+/* What a method's theory asks for, seen at one client: see `check`. */
+typedef struct {
+    size_t clients;
+    uint32_t client;
+    double smoothness; /* L_i */
+    double lr, probability, weight;
+    size_t steps;       /* Q_i */
+    size_t least_steps; /* for `advise`: steps is the most that anyone may take in a round, this the fewest */
+} fli_facts;
+
+/* Receives conditions `have <= most`; see conditions.h. */
+typedef struct fli_conditions fli_conditions;
+void fli_condition(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
+                   double most);
 
 typedef struct fli_algo {
     const char *name;
@@ -59,12 +78,25 @@ typedef struct fli_algo {
     size_t down;               /* so many of them, from the first, are broadcast */
     const char *const *client; /* NULL: none */
     size_t client_scalars;
+    size_t server_scalars;
     const char *const *up;
     size_t up_scalars;
     const char *const *sums;
     size_t scalar_sums;
     size_t work;
 
+    /* Refuses parameters that no single row can refuse; NULL: nothing to refuse. Lists have the right lengths already. */
+    fl_status (*validate)(fl_ctx *ctx, const void *params, size_t clients);
+    /* The step-size conditions of the method's theorem at one client, by fli_condition; NULL: none known. */
+    void (*check)(const void *params, const fli_facts *f, fli_conditions *out);
+    /* A setting that would satisfy them, for the worst constants over all clients, in words; NULL: none known. */
+    void (*advise)(const void *params, const fli_facts *worst, fli_text *out);
+    /* What a person should know before a run, as a sentence about one client, or nothing; only the client and lr are known by
+     * then. Asked for one client after the other until there is a sentence. NULL: never anything. */
+    void (*warn)(const void *params, const fli_facts *f, fli_text *out);
+
+    /* On the server, once before the first round: fills its scalars. NULL: nothing to do. */
+    void (*start)(const fli_server *s);
     /* Whether a round ends with an exchange; NULL: always. `coin` is uniform in [0, 1), a function of seed and round. Without an
      * exchange nothing is uploaded, absorb and advance are not called, and the next round has no news. */
     int (*exchanges)(const void *params, double coin);

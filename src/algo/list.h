@@ -12,5 +12,7 @@ extern const fli_algo fli_algo_scaffold;
 extern const fli_algo fli_algo_vrl_sgd;
 extern const fli_algo fli_algo_feddyn;
 extern const fli_algo fli_algo_fedpd;
+extern const fli_algo fli_algo_fedvra;
+extern const fli_algo fli_algo_fedadmm;
 
 #endif

@@ -176,6 +176,10 @@ static void bind_list(binder *b, const fli_key *row, const fli_node *n, void *fi
 {
     size_t count = 0, i = 0;
     const fli_node *item = n->type == FLI_NODE_LIST ? n->first : n;
+    if (row->choices && scalar(n) && !strcmp(n->text, row->choices)) {
+        *(fli_reals *)field = (fli_reals){0, NULL};
+        return;
+    }
     for (const fli_node *c = item; c; c = c == n ? NULL : c->next) count++;
     void *values = fli_arena_alloc(b->arena, count, 8);
     if (!values) {
@@ -300,6 +304,19 @@ fl_status fli_bind(fl_ctx *ctx, fli_arena *a, const char *section, const fli_nod
     return b.status;
 }
 
+fl_status fli_keys_check_clients(fl_ctx *ctx, const char *section, const fli_key *rows, const void *bound,
+                                 size_t clients)
+{
+    for (const fli_key *row = rows; row && row->name; row++) {
+        if (!row->per_client) continue;
+        const fli_reals *list = (const fli_reals *)(const void *)((const char *)bound + row->offset);
+        if (list->n == 1 || list->n == clients || (!list->n && row->choices)) continue;
+        return fli_fail(ctx, FL_ECONFIG, "%s.%s has %zu values, but there are %zu clients", section, row->name, list->n,
+                        clients);
+    }
+    return FL_OK;
+}
+
 /* ---- printing ------------------------------------------------------------------------------------------ */
 
 /* The shortest form that reads back as the same double. */
@@ -398,6 +415,10 @@ void fli_key_print_value(fli_text *t, const fli_key *row, const void *bound)
     case FLI_REALS: break;
     }
     const fli_reals *list = field;
+    if (row->choices && !list->n) {
+        fli_text_add(t, row->choices);
+        return;
+    }
     fli_text_add(t, "[");
     for (size_t i = 0; i < list->n; i++) {
         if (i) fli_text_add(t, ", ");
@@ -438,6 +459,8 @@ void fli_key_print_type(fli_text *t, const fli_key *row)
             fli_text_addf(t, "%s %s", i ? "," : "", word);
     else
         print_bounds(t, row);
+    if (row->per_client) fli_text_add(t, ": one, or one per client");
+    if (row->choices && row->type == FLI_REALS) fli_text_addf(t, "; or %s", row->choices);
 }
 
 void fli_keys_print_help(fli_text *t, const fli_key *rows, int indent)

@@ -39,8 +39,9 @@ typedef struct {
     size_t offset;       /* of the field in the struct that is bound */
     const char *def;     /* as a user would write it; NULL: must be given */
     double min, max;     /* numbers, also in lists: inclusive. Both 0: no bounds */
-    const char *choices; /* "one|two|three" */
+    const char *choices; /* "one|two|three"; lists: a word that stands for an empty list, such as "auto" */
     const char *help;    /* one sentence, lower case, no full stop */
+    int per_client;      /* a list of reals with one value, or one per client */
 } fli_key;
 
 #define FLI_ABOVE_0 DBL_TRUE_MIN /* as min: larger than zero */
@@ -75,10 +76,17 @@ typedef struct {
     {                                                                                                                  \
 #f, FLI_REALS, offsetof(s, f), def, lo, hi, NULL, help                                                         \
     }
+#define FLI_KEY_PER_CLIENT(s, f, def, lo, hi, word, help)                                                              \
+    {                                                                                                                  \
+#f, FLI_REALS, offsetof(s, f), def, lo, hi, word, help, 1                                                      \
+    }
 #define FLI_KEY_END                                                                                                    \
     {                                                                                                                  \
         NULL, FLI_BOOL, 0, NULL, 0, 0, NULL, NULL                                                                      \
     }
+
+/* Value i of a list that has one value for all, or one per client. */
+static inline double fli_reals_at(const fli_reals *r, size_t i) { return r->v[r->n == 1 ? 0 : i]; }
 
 /* ---- the tree ------------------------------------------------------------------------------------------ */
 
@@ -115,6 +123,10 @@ typedef struct {
  * (such as "kind"), or is NULL. */
 fl_status fli_bind(fl_ctx *ctx, fli_arena *a, const char *section, const fli_node *map, const char *skip,
                    const fli_table *tables, size_t count);
+
+/* Checks the lengths of the lists with one value per client, once their number is known. */
+fl_status fli_keys_check_clients(fl_ctx *ctx, const char *section, const fli_key *rows, const void *bound,
+                                 size_t clients);
 
 /* The words of a choices string: writes word i to buf; 0 past the last. */
 int fli_choice_word(const char *choices, int i, char *buf, size_t size);

@@ -52,6 +52,18 @@ void fli_text_addf(fli_text *t, const char *fmt, ...)
     t->n += (size_t)n;
 }
 
+void fli_text_json(fli_text *t, const char *s)
+{
+    fli_text_add(t, "\"");
+    for (; *s; s++) {
+        if ((unsigned char)*s < 0x20)
+            fli_text_addf(t, "\\u%04x", *s);
+        else
+            fli_text_addf(t, *s == '"' || *s == '\\' ? "\\%c" : "%c", *s);
+    }
+    fli_text_add(t, "\"");
+}
+
 const char *fli_text_get(const fli_text *t) { return t->s ? t->s : ""; }
 
 fl_status fli_text_ok(const fli_text *t) { return t->failed ? FL_ENOMEM : FL_OK; }

@@ -17,7 +17,8 @@ void fli_text_fini(fli_text *t);
 void fli_text_add(fli_text *t, const char *s);
 void fli_text_addn(fli_text *t, const char *s, size_t n);
 void fli_text_addf(fli_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-const char *fli_text_get(const fli_text *t); /* "" when empty */
+void fli_text_json(fli_text *t, const char *s); /* a JSON string, quotes included */
+const char *fli_text_get(const fli_text *t);    /* "" when empty */
 fl_status fli_text_ok(const fli_text *t);
 
 /* The candidate nearest to `word`, NULL if none is near. Candidates come from `next(arg, i)`, NULL at the end. */

@@ -23,7 +23,8 @@ struct fli_exec {
     void ***work; /* per worker: the algorithm's scratch vectors */
     fli_store *store;
     void **server, **sums;
-    double *scalar_sums;
+    double *scalar_sums, *scalars;
+    int started;
     slot slots[BLOCK];
     size_t slot_count;     /* those that have memory */
     uint32_t order[BLOCK]; /* places of the block under way, most work first */
@@ -100,6 +101,7 @@ fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
                            &e->store)) ||
         (s = vectors_new(e, fli_names_count(a->server), &e->server)) ||
         (s = vectors_new(e, fli_names_count(a->sums), &e->sums)) ||
+        !(e->scalars = fli_arena_alloc(&e->arena, a->server_scalars + 1, sizeof(double))) ||
         !(e->scalar_sums = fli_arena_alloc(&e->arena, a->scalar_sums + 1, sizeof(double)))) {
         fli_exec_free(e);
         return s ? s : FL_ENOMEM;
@@ -136,6 +138,8 @@ double fli_exec_weight(const fli_exec *e, size_t client)
     return (double)fli_fed_size(e->spec.fed, client) / (double)e->spec.fed->samples;
 }
 
+static double weight_of(const void *exec, size_t client) { return fli_exec_weight(exec, client); }
+
 /* The turn of the client at place `at` of the cohort, as far as it is known before the client works. */
 static fli_turn turn_of(const fli_exec *e, size_t at)
 {
@@ -149,7 +153,8 @@ static fli_turn turn_of(const fli_exec *e, size_t at)
         .round = r->round,
         .client = r->clients[at],
         .weight = fli_exec_weight(e, r->clients[at]),
-        .lr = r->lr,
+        .lr = r->lrs ? r->lrs[at] : r->lr,
+        .probability = r->probabilities ? r->probabilities[at] : (double)r->count / (double)e->spec.fed->clients,
         .steps = r->steps[at],
         .news = r->news,
         .down = (const void *const *)e->server,
@@ -214,7 +219,7 @@ static fl_status failed_turn(const fli_exec *e, size_t at, fl_status status)
     return fli_fail(e->ctx, status,
                     "round %zu, client %u: the local model is no longer finite after %zu steps of size %g; try a "
                     "smaller local.lr",
-                    r->round + 1, r->clients[at], r->steps[at], r->lr);
+                    r->round + 1, r->clients[at], r->steps[at], r->lrs ? r->lrs[at] : r->lr);
 }
 
 static fl_status run_block(fli_exec *e, size_t first, size_t count, const fli_server *server)
@@ -244,7 +249,12 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
         .vec = e->server,
         .sum = e->sums,
         .scalar_sum = e->scalar_sums,
+        .scalars = e->scalars,
+        .weight = weight_of,
+        .weight_arg = e,
     };
+    if (!e->started && a->start) a->start(&server);
+    e->started = 1;
     if (!r->count) return FL_OK; /* nobody came: the model stays */
     for (size_t i = 0; i < r->count; i++) server.cohort_weight += fli_exec_weight(e, r->clients[i]);
     for (size_t i = 0; i < fli_names_count(a->sums); i++) fli_zero(&e->space, e->sums[i]);

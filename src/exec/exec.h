@@ -29,8 +29,10 @@ typedef struct {
     const size_t *steps;     /* Q_i */
     size_t count;
     double lr;
-    int news;     /* the broadcast differs from the last round's */
-    int exchange; /* uploads are absorbed and the server advances */
+    int news;                    /* the broadcast differs from the last round's */
+    int exchange;                /* uploads are absorbed and the server advances */
+    const double *lrs;           /* one per client of the cohort; NULL: lr for all */
+    const double *probabilities; /* p_i, one per client of the cohort; NULL: m/N */
 } fli_round;
 
 fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out);

@@ -65,12 +65,39 @@ static int by_client(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+typedef struct {
+    double finish; /* when the m-th clock has rung, on average: sum_i (1 - exp(-n_i t)) = m */
+    racer racers[];
+} race;
+
+/* Expected clocks that have rung by time t. */
+static double rung(const fli_fed *fed, double t)
+{
+    double sum = 0;
+    for (size_t i = 0; i < fed->clients; i++) sum -= expm1(-(double)fli_fed_size(fed, i) * t);
+    return sum;
+}
+
 static fl_status weighted_setup(fl_ctx *ctx, fli_participation *p)
 {
+    enum { HALVINGS = 60 };
     fl_status s = size_setup(ctx, p);
     if (s) return s;
-    p->priv = fli_arena_alloc(&p->arena, p->fed->clients, sizeof(racer));
-    return p->priv ? FL_OK : FL_ENOMEM;
+    race *r = fli_arena_alloc(&p->arena, 1, sizeof *r + p->fed->clients * sizeof(racer));
+    if (!r) return FL_ENOMEM;
+    double low = 0, high = 1;
+    if (p->largest == p->fed->clients) low = high = INFINITY;
+    while (rung(p->fed, high) < (double)p->largest) high *= 2;
+    for (int i = 0; i < HALVINGS && low < high; i++) {
+        double middle = (low + high) / 2;
+        if (rung(p->fed, middle) < (double)p->largest)
+            low = middle;
+        else
+            high = middle;
+    }
+    r->finish = high;
+    p->priv = r;
+    return FL_OK;
 }
 
 /* Drawing one after the other with probability n_i among those left is the same as a race of exponential clocks of rate n_i
@@ -78,7 +105,7 @@ static fl_status weighted_setup(fl_ctx *ctx, fli_participation *p)
 static size_t weighted_pick(const fli_participation *p, size_t round, fli_rng *rng, uint32_t *out)
 {
     (void)round;
-    racer *r = p->priv;
+    racer *r = ((race *)p->priv)->racers;
     for (size_t i = 0; i < p->fed->clients; i++) {
         r[i].client = (uint32_t)i;
         r[i].key = -log(1 - fli_rng_uniform(rng)) / (double)fli_fed_size(p->fed, i);
@@ -87,6 +114,11 @@ static size_t weighted_pick(const fli_participation *p, size_t round, fli_rng *r
     for (size_t i = 0; i < p->largest; i++) out[i] = r[i].client;
     qsort(out, p->largest, sizeof *out, by_client);
     return p->largest;
+}
+
+static double weighted_probability(const fli_participation *p, size_t client)
+{
+    return -expm1(-(double)fli_fed_size(p->fed, client) * ((const race *)p->priv)->finish);
 }
 
 /* ---- independent coins --------------------------------------------------------------------------------- */
@@ -117,6 +149,11 @@ static size_t bernoulli_pick(const fli_participation *p, size_t round, fli_rng *
     for (size_t i = 0; i < p->fed->clients; i++)
         if (fli_rng_uniform(rng) < prob->v[prob->n == 1 ? 0 : i]) out[m++] = (uint32_t)i;
     return m;
+}
+
+static double bernoulli_probability(const fli_participation *p, size_t client)
+{
+    return fli_reals_at(&((const bernoulli_params *)p->params)->probability, client);
 }
 
 /* ---- everyone ------------------------------------------------------------------------------------------ */
@@ -150,6 +187,7 @@ typedef struct line {
 typedef struct {
     size_t rounds;
     const line **round;
+    uint32_t *seen; /* per client: rounds it is in */
 } trace;
 
 static fl_status trace_line(fl_ctx *ctx, fli_participation *p, const char *path, size_t number, const char *text,
@@ -191,7 +229,12 @@ static fl_status trace_read(fl_ctx *ctx, fli_participation *p, const char *path,
     if (!t->rounds) return fli_fail(ctx, FL_EFORMAT, "%s: the trace is empty", path);
     t->round = fli_arena_alloc(&p->arena, t->rounds, sizeof *t->round);
     if (!t->round) return FL_ENOMEM;
-    for (size_t i = 0; i < t->rounds; i++, first = first->next) t->round[i] = first;
+    t->seen = fli_arena_alloc(&p->arena, p->fed->clients, sizeof *t->seen);
+    if (!t->seen) return FL_ENOMEM;
+    for (size_t i = 0; i < t->rounds; i++, first = first->next) {
+        t->round[i] = first;
+        for (size_t k = 0; k < first->n; k++) t->seen[first->clients[k]]++;
+    }
     return FL_OK;
 }
 
@@ -217,19 +260,26 @@ static size_t trace_pick(const fli_participation *p, size_t round, fli_rng *rng,
     return l->n;
 }
 
+static double trace_probability(const fli_participation *p, size_t client)
+{
+    const trace *t = p->priv;
+    return (double)t->seen[client] / (double)t->rounds;
+}
+
 /* ---- the table ----------------------------------------------------------------------------------------- */
 
 static const fli_participation_desc ways[] = {
     {"uniform", "a fixed number of clients, every subset equally likely", NULL, size_keys, sizeof(size_params), 0,
-     size_setup, uniform_pick},
+     size_setup, uniform_pick, NULL},
     {"bernoulli", "every client tosses its own coin", NULL, bernoulli_keys, sizeof(bernoulli_params), 0,
-     bernoulli_setup, bernoulli_pick},
+     bernoulli_setup, bernoulli_pick, bernoulli_probability},
     {"weighted", "a fixed number of clients, drawn by the number of their samples", "Efraimidis and Spirakis, 2006",
-     size_keys, sizeof(size_params), 0, weighted_setup, weighted_pick},
+     size_keys, sizeof(size_params), 0, weighted_setup, weighted_pick, weighted_probability},
     {"cyclic", "a fixed number of clients, one group after the other", NULL, size_keys, sizeof(size_params), 0,
      size_setup, cyclic_pick},
-    {"everyone", "all clients in every round", NULL, NULL, 0, 1, NULL, everyone_pick},
-    {"trace", "who was available, from a file", NULL, trace_keys, sizeof(trace_params), 0, trace_setup, trace_pick},
+    {"everyone", "all clients in every round", NULL, NULL, 0, 1, NULL, everyone_pick, NULL},
+    {"trace", "who was available, from a file", NULL, trace_keys, sizeof(trace_params), 0, trace_setup, trace_pick,
+     trace_probability},
 };
 
 const fli_participation_desc *const fli_participation_list[] = {&ways[0], &ways[1], &ways[2], &ways[3],
@@ -262,4 +312,10 @@ size_t fli_participation_pick(const fli_participation *p, uint64_t seed, size_t 
     fli_rng rng;
     fli_rng_init(&rng, seed, FLI_RNG_COHORT, (uint32_t)round, 0);
     return p->desc->pick(p, round, &rng, out);
+}
+
+double fli_participation_probability(const fli_participation *p, size_t client)
+{
+    if (p->desc->probability) return p->desc->probability(p, client);
+    return (double)p->largest / (double)p->fed->clients;
 }

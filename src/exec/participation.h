@@ -17,6 +17,8 @@ typedef struct fli_participation_desc {
     fl_status (*setup)(fl_ctx *ctx, fli_participation *p);
     /* The cohort of a round, ascending and distinct, into out (room for p->largest); returns m. A function of (seed, round). */
     size_t (*pick)(const fli_participation *p, size_t round, fli_rng *rng, uint32_t *out);
+    /* How likely a client takes part in a round. NULL: m/N. */
+    double (*probability)(const fli_participation *p, size_t client);
 } fli_participation_desc;
 
 struct fli_participation {
@@ -35,6 +37,10 @@ fl_status fli_participation_new(fl_ctx *ctx, const fli_participation_desc *desc,
 void fli_participation_free(fli_participation *p);
 /* The cohort of a round; `out` has room for p->largest clients. */
 size_t fli_participation_pick(const fli_participation *p, uint64_t seed, size_t round, uint32_t *out);
+
+/* p_i: exact for all ways but `weighted`, where it is the chance that the client's clock has rung when on average m have, and
+ * `trace`, where it is how often the client appears. */
+double fli_participation_probability(const fli_participation *p, size_t client);
 
 /* How much the clients of a cohort do: heterogeneous local updates. */
 typedef enum {

@@ -31,6 +31,7 @@ typedef struct {
 typedef struct {
     size_t batch;    /* samples per step; 0: all of the client's */
     double momentum; /* 0: plain SGD */
+    double fraction; /* > 0: this share of the client's samples per step, instead of batch */
 } fli_sgd_spec;
 
 /* Everything a thread needs to work for one client after another: allocated once, nothing in the inner loop. */
@@ -46,7 +47,9 @@ typedef struct {
 fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *spec, size_t largest, fli_worker *w);
 void fli_worker_fini(fli_worker *w);
 
-/* Steps in one epoch over n samples: ceil(n / batch), 1 for full batches. */
+/* Samples per step of a client with n: at most n. */
+size_t fli_batch_size(const fli_sgd_spec *spec, size_t n);
+/* Steps in one epoch over n samples: ceil(n / batch size), 1 for full batches. */
 size_t fli_epoch_steps(const fli_sgd_spec *spec, size_t n);
 
 /* Momentum SGD. Mini-batches come from `rng` alone: every epoch is a fresh random order, its last batch may be short. */

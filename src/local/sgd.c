@@ -4,9 +4,18 @@
 
 #include <math.h>
 
+size_t fli_batch_size(const fli_sgd_spec *spec, size_t n)
+{
+    size_t size = spec->batch;
+    if (spec->fraction > 0) /* 0.07 * 100 is a little more than 7 */
+        size = (size_t)fmax(1, ceil(spec->fraction * (double)n - 1e-9));
+    return size && size < n ? size : n;
+}
+
 size_t fli_epoch_steps(const fli_sgd_spec *spec, size_t n)
 {
-    return spec->batch && spec->batch < n ? (n + spec->batch - 1) / spec->batch : 1;
+    size_t size = fli_batch_size(spec, n);
+    return size ? (n + size - 1) / size : 1;
 }
 
 /* Where a client is in its pass over the data. */
@@ -38,7 +47,7 @@ static void gradient(fli_worker *w, const fli_view *v, const uint32_t *idx, size
 /* The next mini-batch of the pass; a fresh order when the last one is used up. */
 static void next_batch_gradient(fli_worker *w, cursor *c)
 {
-    size_t n = c->v->n_train, size = w->spec.batch;
+    size_t n = c->v->n_train, size = fli_batch_size(&w->spec, n);
     if (c->at == n) c->at = 0;
     if (c->at == 0) fli_rng_shuffle(c->rng, n, w->order);
     if (size > n - c->at) size = n - c->at;
@@ -56,7 +65,7 @@ void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_r
 {
     const fli_model *m = w->model;
     const fli_space *s = &m->space;
-    int full = !w->spec.batch || w->spec.batch >= v->n_train;
+    int full = fli_batch_size(&w->spec, v->n_train) == v->n_train;
     cursor c = {v, rng, 0};
     fli_sgd_step step = {.lr = p->lr,
                          .wd = m->weight_decay,

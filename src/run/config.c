@@ -23,14 +23,6 @@ void fl_config_free(fl_config *c)
     fli_free(c);
 }
 
-fl_status fl_config_load(fl_config *c, const char *path)
-{
-    fli_node *root = NULL;
-    fli_clear(c->ctx);
-    fl_status s = fli_yaml_load(c->ctx, &c->arena, path, &root);
-    return s ? s : fli_yaml_merge(c->ctx, &c->arena, c->root, root);
-}
-
 /* Choosing another kind drops the keys of the old one; those that all kinds of the section share stay. */
 static fl_status keep_common(fl_config *c, const fli_node *old, const char *name)
 {
@@ -54,6 +46,27 @@ static fl_status keep_common(fl_config *c, const fli_node *old, const char *name
         fli_node_put(now, copy);
     }
     return FL_OK;
+}
+
+fl_status fli_config_merge(fl_config *c, const fli_node *over)
+{
+    fli_node *before = fli_node_new(&c->arena, FLI_NODE_MAP, NULL, NULL);
+    if (!before) return FL_ENOMEM;
+    fl_status s = fli_yaml_merge(c->ctx, &c->arena, before, c->root); /* a copy: merging changes nodes in place */
+    if (!s) s = fli_yaml_merge(c->ctx, &c->arena, c->root, over);
+    for (const fli_node *n = over->first; !s && n; n = n->next) {
+        const fli_node *old = fli_node_find(before, n->key);
+        if (old) s = keep_common(c, old, n->key);
+    }
+    return s;
+}
+
+fl_status fl_config_load(fl_config *c, const char *path)
+{
+    fli_node *root = NULL;
+    fli_clear(c->ctx);
+    fl_status s = fli_yaml_load(c->ctx, &c->arena, path, &root);
+    return s ? s : fli_config_merge(c, root);
 }
 
 fl_status fl_config_set(fl_config *c, const char *assignment)

@@ -88,7 +88,7 @@ fl_status fl_data_describe(fl_config *cfg, size_t clients, const char *partition
     fli_text text;
     fli_clear(cfg->ctx);
     fli_text_init(&text, cfg->ctx);
-    fl_status s = fli_plan_data(cfg, &plan);
+    fl_status s = fli_plan_data(cfg, NULL, &plan);
     if (!s) s = describe(cfg->ctx, &text, &plan, clients);
     if (!s) out(arg, fli_text_get(&text));
     if (!s && partition_json && !plan.fed->train)

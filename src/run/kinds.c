@@ -5,41 +5,44 @@
 #include "data/source.h"
 #include "exec/participation.h"
 #include "model/model.h"
+#include "run/traits.h"
 
 #include <string.h>
 
 static int source_item(size_t i, fli_item *out)
 {
     const fli_source *d = fli_source_list[i];
-    if (d) *out = (fli_item){d->name, d->title, d->citation, d->needs, d->keys, d->params_size, d};
+    if (d) *out = (fli_item){d->name, d->title, d->citation, d->needs, d->keys, d->params_size, d, fli_traits_source};
     return d != NULL;
 }
 
 static int partitioner_item(size_t i, fli_item *out)
 {
     const fli_partitioner *d = fli_partitioner_list[i];
-    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d};
+    if (d)
+        *out = (fli_item){d->name, d->title,       d->citation, d->needs_labels ? "class labels" : NULL,
+                          d->keys, d->params_size, d,           fli_traits_partitioner};
     return d != NULL;
 }
 
 static int model_item(size_t i, fli_item *out)
 {
     const fli_model_desc *d = fli_model_list[i];
-    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d};
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, fli_traits_model};
     return d != NULL;
 }
 
 static int participation_item(size_t i, fli_item *out)
 {
     const fli_participation_desc *d = fli_participation_list[i];
-    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d};
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, NULL};
     return d != NULL;
 }
 
 static int algo_item(size_t i, fli_item *out)
 {
     const fli_algo *d = fli_algo_list[i];
-    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d};
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, fli_traits_algo};
     return d != NULL;
 }
 

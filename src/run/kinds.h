@@ -4,6 +4,7 @@
 #define FLI_RUN_KINDS_H
 
 #include "base/keys.h"
+#include "base/text.h"
 
 typedef struct {
     const char *name, *title;
@@ -11,6 +12,8 @@ typedef struct {
     const fli_key *keys;          /* NULL: none */
     size_t params_size;
     const void *desc; /* the descriptor itself, of the section's type */
+    /* What its descriptor says beyond that, for a person: lines "label: text". NULL: nothing. */
+    void (*more)(fli_text *t, const void *desc);
 } fli_item;
 
 typedef struct {

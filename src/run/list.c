@@ -2,6 +2,7 @@
  * settings.c; nothing here knows any of them by name. */
 #include "base/text.h"
 #include "run/kinds.h"
+#include "run/list.h"
 #include "run/settings.h"
 
 #include <stdio.h>
@@ -30,7 +31,7 @@ static void add_items(fli_text *t, const fli_kind *kind)
 }
 
 /* A key that has to be given belongs into the example. */
-static void add_example(fli_text *t, const fli_kind *kind, const fli_item *item)
+void fli_list_example(fli_text *t, const fli_kind *kind, const fli_item *item)
 {
     int needed = 0;
     for (const fli_key *k = item->keys; k && k->name; k++) needed += !k->def;
@@ -49,8 +50,9 @@ static void add_item(fli_text *t, const fli_kind *kind, const fli_item *item)
     fli_text_addf(t, "%s: %s\n", item->name, item->title);
     if (item->citation) fli_text_addf(t, "from: %s\n", item->citation);
     if (item->needs) fli_text_addf(t, "needs: %s\n", item->needs);
+    if (item->more) item->more(t, item->desc);
     fli_text_add(t, "\nin a configuration:\n");
-    add_example(t, kind, item);
+    fli_list_example(t, kind, item);
     if (item->keys && item->keys->name) {
         fli_text_add(t, "\nits keys:\n");
         fli_keys_print_help(t, item->keys, 2);

@@ -1,5 +1,6 @@
 #include "run/plan.h"
 
+#include <math.h>
 #include <string.h>
 
 static fli_fed_spec fed_spec(const fli_settings *s)
@@ -19,8 +20,7 @@ static fli_fed_spec fed_spec(const fli_settings *s)
     };
 }
 
-/* What can be refused before any data are read. */
-static fl_status check_traits(fl_ctx *ctx, const fli_settings *s)
+fl_status fli_plan_check(fl_ctx *ctx, const fli_settings *s)
 {
     const fli_algo *a = s->algorithm.item.desc;
     const fli_participation_desc *who = s->sampler.item.desc;
@@ -42,16 +42,21 @@ static fl_status check_traits(fl_ctx *ctx, const fli_settings *s)
     return FL_OK;
 }
 
-fl_status fli_plan_data(fl_config *cfg, fli_plan *p)
+fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
 {
     memset(p, 0, sizeof *p);
     p->ctx = cfg->ctx;
     fli_arena_init(&p->arena, cfg->ctx);
     fl_status s = fli_settings_bind(p->ctx, &p->arena, cfg->root, &p->settings);
-    if (!s) s = check_traits(p->ctx, &p->settings);
+    if (!s) s = fli_plan_check(p->ctx, &p->settings);
     if (s) return s;
     p->algo = p->settings.algorithm.item.desc;
     p->uniform = p->settings.top.weights == FLI_WEIGHTS_UNIFORM || p->algo->traits & FLI_ALGO_UNIFORM;
+    if (like) {
+        p->fed = like->fed;
+        p->borrowed = 1;
+        return FL_OK;
+    }
     fli_fed_spec spec = fed_spec(&p->settings);
     return fli_fed_new(p->ctx, &spec, &p->fed);
 }
@@ -72,6 +77,25 @@ static fl_status check_goals(const fli_plan *p)
     return FL_OK;
 }
 
+/* Logs what the method has to say about the first client it has something to say about. Every schedule begins with its largest
+ * step size. */
+static fl_status warn(const fli_plan *p)
+{
+    const fli_settings *s = &p->settings;
+    fli_facts f = {.clients = p->fed->clients, .smoothness = NAN, .probability = NAN, .weight = NAN};
+    fli_text text;
+    fli_text_init(&text, p->ctx);
+    for (size_t i = 0; i < f.clients && !*fli_text_get(&text) && !fli_text_ok(&text); i++) {
+        f.client = (uint32_t)i;
+        f.lr = fli_schedule_lr(&s->local, 0) * fli_reals_at(&s->local.lr_factors, i);
+        p->algo->warn(s->algorithm.params, &f, &text);
+    }
+    fl_status status = fli_text_ok(&text);
+    if (!status && *fli_text_get(&text)) fli_log(p->ctx, FL_LOG_WARNING, "%s, %s", p->algo->name, fli_text_get(&text));
+    fli_text_fini(&text);
+    return status;
+}
+
 fl_status fli_plan_finish(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
@@ -81,11 +105,12 @@ fl_status fli_plan_finish(fli_plan *p)
     if (!status)
         status = fli_participation_new(p->ctx, s->sampler.item.desc, s->sampler.params, p->fed, &p->participation);
     if (!status) status = check_goals(p);
+    if (!status) status = fli_settings_check_clients(p->ctx, s, p->fed->clients);
+    if (!status && p->algo->validate) status = p->algo->validate(p->ctx, s->algorithm.params, p->fed->clients);
+    if (!status && p->algo->warn) status = warn(p);
     if (!status && s->local.momentum > 0 && p->algo->traits & FLI_ALGO_PLAIN_SGD)
         fli_log(p->ctx, FL_LOG_WARNING,
-                "%s is defined for plain SGD; with local.momentum it uses the gradients' total weight in place of the "
-                "number of steps",
-                p->algo->name);
+                "%s is defined for plain SGD: with local.momentum its corrections are approximate", p->algo->name);
     return status;
 }
 
@@ -93,6 +118,6 @@ void fli_plan_fini(fli_plan *p)
 {
     fli_participation_free(p->participation);
     fli_model_free(p->model);
-    fli_fed_free(p->fed);
+    if (!p->borrowed) fli_fed_free(p->fed);
     fli_arena_fini(&p->arena);
 }

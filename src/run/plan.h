@@ -12,13 +12,17 @@ typedef struct {
     fli_settings settings;
     const fli_algo *algo;
     fli_fed *fed;
+    int borrowed; /* the data belong to another plan */
     fli_model *model;
     fli_participation *participation;
     int uniform; /* client weights are 1/N */
 } fli_plan;
 
-/* Binds the settings and loads the data: what `fedloom data` needs. */
-fl_status fli_plan_data(fl_config *cfg, fli_plan *p);
+/* What can be refused before any data are read: a method's demands on participation, weights and partition. */
+fl_status fli_plan_check(fl_ctx *ctx, const fli_settings *s);
+/* Binds the settings and loads the data: what `fedloom data` needs. `like`, unless NULL, is a plan whose data are used instead: it
+ * must have the same data and partition settings and seed, and outlive this one. */
+fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p);
 /* The rest: model, method, participation. */
 fl_status fli_plan_finish(fli_plan *p);
 void fli_plan_fini(fli_plan *p);

@@ -1,10 +1,12 @@
 /* The result folder. It is written under another name and renamed when complete: whoever finds a folder finds all of it. */
 #include "base/file.h"
+#include "data/stream.h"
 #include "run/run.h"
 #include "run/safetensors.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,18 +63,6 @@ static void add_object(fli_text *t, const fl_row *row)
     fli_text_add(t, "}");
 }
 
-static void add_json_string(fli_text *t, const char *s)
-{
-    fli_text_add(t, "\"");
-    for (; *s; s++) {
-        if ((unsigned char)*s < 0x20)
-            fli_text_addf(t, "\\u%04x", *s);
-        else
-            fli_text_addf(t, *s == '"' || *s == '\\' ? "\\%c" : "%c", *s);
-    }
-    fli_text_add(t, "\"");
-}
-
 static void metrics_csv(fli_text *t, const fl_run *run)
 {
     for (size_t c = 0; c < COLUMNS; c++) fli_text_addf(t, "%s%s", c ? "," : "", columns[c].name);
@@ -114,7 +104,7 @@ static void result_json(fli_text *t, const fl_run *run)
     double accuracy;
     size_t round;
     fli_text_addf(t, "{\n  \"fedloom\": \"%s\",\n  \"name\": ", FL_VERSION);
-    add_json_string(t, fl_run_name(run));
+    fli_text_json(t, fl_run_name(run));
     fli_text_addf(t, ",\n  \"algorithm\": \"%s\",\n  \"stopped_by\": \"%s\",\n", fl_run_algorithm(run),
                   why[run->stopped]);
     fli_text_addf(t, "  \"clients\": %zu,\n  \"parameters\": %zu,\n  \"rounds\": %zu,\n", fl_run_clients(run),
@@ -133,6 +123,47 @@ static void result_json(fli_text *t, const fl_run *run)
     else
         fli_text_add(t, "null");
     fli_text_add(t, "\n}\n");
+}
+
+static fl_status read_row(fl_ctx *ctx, const char *path, size_t line, const char *text, fl_row *row)
+{
+    json_error_t e;
+    json_t *json = json_loads(text, 0, &e);
+    if (!json) return fli_fail(ctx, FL_EFORMAT, "%s:%zu:%d: %s", path, line, e.column, e.text);
+    for (size_t c = 0; c < COLUMNS; c++) {
+        const json_t *v = json_object_get(json, columns[c].name);
+        char *at = (char *)row + columns[c].offset;
+        if (columns[c].whole)
+            *(size_t *)(void *)at = (size_t)json_integer_value(v);
+        else
+            *(double *)(void *)at = json_is_number(v) ? json_number_value(v) : NAN;
+    }
+    json_decref(json);
+    return FL_OK;
+}
+
+fl_status fli_rows_read(fl_ctx *ctx, const char *path, fl_row **rows, size_t *count)
+{
+    fli_stream *in = NULL;
+    char *text;
+    size_t length, capacity = 0;
+    *rows = NULL;
+    *count = 0;
+    fl_status s = fli_stream_open(ctx, path, &in);
+    while (!s && !(s = fli_stream_line(in, &text, &length)) && text) {
+        if (*count == capacity) {
+            capacity = capacity ? 2 * capacity : 64;
+            s = fli_grow(ctx, (void **)rows, *count, capacity, sizeof **rows);
+        }
+        if (!s) s = read_row(ctx, path, *count + 1, text, &(*rows)[*count]);
+        if (!s) ++*count;
+    }
+    fli_stream_close(in);
+    if (!s) return FL_OK;
+    fli_free(*rows);
+    *rows = NULL;
+    *count = 0;
+    return s;
 }
 
 /* The text files of a result: one line each. */

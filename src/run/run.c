@@ -22,7 +22,7 @@ static fl_status start(fl_run *run)
         .params = s->algorithm.params,
         .uniform = p->uniform,
         .seed = (uint64_t)s->top.seed,
-        .sgd = {(size_t)s->local.batch, s->local.momentum},
+        .sgd = fli_settings_sgd(s),
         .threads = (size_t)s->top.threads,
     };
     if ((status = fli_exec_new(run->ctx, &spec, &run->exec)) ||
@@ -31,20 +31,24 @@ static fl_status start(fl_run *run)
     largest = p->participation->largest;
     run->cohort = fli_alloc(run->ctx, largest, sizeof *run->cohort);
     run->steps = fli_alloc(run->ctx, largest, sizeof *run->steps);
+    run->lrs = fli_alloc(run->ctx, largest, sizeof *run->lrs);
+    run->probabilities = fli_alloc(run->ctx, largest, sizeof *run->probabilities);
     run->target_round = fli_alloc(run->ctx, targets, sizeof *run->target_round);
-    if (!run->cohort || !run->steps || !run->target_round) return FL_ENOMEM;
+    if (!run->cohort || !run->steps || !run->lrs || !run->probabilities || !run->target_round) return FL_ENOMEM;
     for (size_t i = 0; i < targets; i++) run->target_round[i] = SIZE_MAX;
     run->news = 1;
     return fli_model_start(run->ctx, p->model, spec.seed, fli_exec_server(run->exec)[0]);
 }
 
-fl_status fl_run_new(fl_config *cfg, fl_run **out)
+fl_status fl_run_new(fl_config *cfg, fl_run **out) { return fli_run_new(cfg, NULL, out); }
+
+fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out)
 {
     fli_clear(cfg->ctx);
     fl_run *run = fli_alloc(cfg->ctx, 1, sizeof *run);
     if (!run) return FL_ENOMEM;
     run->ctx = cfg->ctx;
-    fl_status s = fli_plan_data(cfg, &run->plan);
+    fl_status s = fli_plan_data(cfg, data, &run->plan);
     if (!s) s = start(run);
     if (s)
         fl_run_free(run);
@@ -62,6 +66,8 @@ void fl_run_free(fl_run *run)
     fli_plan_fini(&run->plan);
     fli_free(run->cohort);
     fli_free(run->steps);
+    fli_free(run->lrs);
+    fli_free(run->probabilities);
     fli_free(run->rows);
     fli_free(run->target_round);
     fli_free(run);
@@ -97,19 +103,23 @@ static fl_status one_round(fl_run *run)
     const fli_plan *p = &run->plan;
     const fli_local_settings *local = &p->settings.local;
     uint64_t seed = (uint64_t)p->settings.top.seed;
-    fli_sgd_spec sgd = {(size_t)local->batch, local->momentum};
-    double begin = fli_clock_now();
+    fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
+    double begin = fli_clock_now(), lr = fli_schedule_lr(local, run->round);
     size_t m = fli_participation_pick(p->participation, seed, run->round, run->cohort);
     for (size_t i = 0; i < m; i++) {
         size_t per_epoch = fli_epoch_steps(&sgd, fli_fed_size(p->fed, run->cohort[i]));
         run->steps[i] = fli_effort_steps(&local->effort, seed, run->round, run->cohort[i], per_epoch);
+        run->lrs[i] = lr * fli_reals_at(&local->lr_factors, run->cohort[i]);
+        run->probabilities[i] = fli_participation_probability(p->participation, run->cohort[i]);
     }
     fli_round r = {
         .round = run->round,
         .clients = run->cohort,
         .steps = run->steps,
         .count = m,
-        .lr = fli_schedule_lr(local, run->round),
+        .lr = lr,
+        .lrs = run->lrs,
+        .probabilities = run->probabilities,
         .news = run->news,
         .exchange = exchanges(run),
     };

@@ -17,6 +17,7 @@ struct fl_run {
     size_t round; /* finished rounds */
     uint32_t *cohort;
     size_t *steps;
+    double *lrs, *probabilities;
     int news; /* the next round's broadcast is new to the clients */
     /* what came out */
     fl_row now; /* counters up to date; metrics of the last measurement */
@@ -29,6 +30,12 @@ struct fl_run {
     char *partial; /* where results are written until they are complete; NULL: no such folder exists */
     int replace;   /* an earlier result of that name may go */
 };
+
+/* fl_run_new on the data of another plan (see fli_plan_data); `data` NULL loads them. */
+fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out);
+
+/* The rows of a metrics.jsonl file; memory from fli_alloc. */
+fl_status fli_rows_read(fl_ctx *ctx, const char *path, fl_row **rows, size_t *count);
 
 /* Removes a half-written result folder, if there is one. */
 void fli_result_discard(fl_run *run);

@@ -47,7 +47,9 @@ static const fli_key local_keys[] = {
     {"steps", FLI_INT, offsetof(fli_local_settings, effort.steps), "0", 0, 1e9, NULL,
      "steps per round instead of epochs; 0: use epochs"},
     FLI_KEY_INT(fli_local_settings, batch, "50", 0, 1e9, "samples per step; 0: all of the client's"),
+    FLI_KEY_REAL(fli_local_settings, batch_fraction, "0", 0, 1, "share of the client's samples per step; 0: use batch"),
     FLI_KEY_REAL(fli_local_settings, lr, "0.05", FLI_ABOVE_0, FLI_NO_MAX, "local step size"),
+    FLI_KEY_PER_CLIENT(fli_local_settings, lr_factors, "1", FLI_ABOVE_0, FLI_NO_MAX, NULL, "multiply lr"),
     FLI_KEY_CHOICE(fli_local_settings, schedule, "constant", "constant|sqrt|log2|exponential",
                    "step size in round k = 1, 2, ...: lr; lr/sqrt(k); lr/log2(k+1); lr decay^(k-1)"),
     FLI_KEY_REAL(fli_local_settings, decay, "0.998", FLI_ABOVE_0, 1, "factor per round of the exponential schedule"),
@@ -84,33 +86,42 @@ static const fli_key stop_keys[] = {
 
 /* One row per section, in the order in which they are written. Sections with kinds name their choice and its default. */
 typedef struct {
-    const char *name;
+    const char *name, *title;
     const fli_key *keys;
     size_t offset;        /* of the section's own struct in fli_settings */
     size_t choice;        /* of its fli_choice; 0: the section has no kinds */
     const char *fallback; /* the kind when none is given; NULL: must be given */
 } section;
 
-#define SECTION(name, field)                                                                                           \
+#define SECTION(name, title, field)                                                                                    \
     {                                                                                                                  \
-#name, name##_keys, offsetof(fli_settings, field), 0, NULL                                                     \
+#name, title, name##_keys, offsetof(fli_settings, field), 0, NULL                                              \
     }
-#define KINDS(name, field, choice, fallback)                                                                           \
+#define KINDS(name, title, field, choice, fallback)                                                                    \
     {                                                                                                                  \
-#name, name##_keys, offsetof(fli_settings, field), offsetof(fli_settings, choice), fallback                    \
+#name, title, name##_keys, offsetof(fli_settings, field), offsetof(fli_settings, choice), fallback             \
     }
 
 static const section sections[] = {
-    KINDS(data, data, source, NULL),
-    KINDS(partition, partition, partitioner, "natural"),
-    KINDS(model, model, objective, NULL),
-    SECTION(local, local),
-    {"participation", NULL, 0, offsetof(fli_settings, sampler), "uniform"},
-    {"algorithm", NULL, 0, offsetof(fli_settings, algorithm), "fedavg"},
-    SECTION(metrics, metrics),
-    SECTION(stop, stop),
+    KINDS(data, "the samples", data, source, NULL),
+    KINDS(partition, "who holds which samples", partition, partitioner, "natural"),
+    KINDS(model, "what is trained", model, objective, NULL),
+    SECTION(local, "how a client works in its turn", local),
+    {"participation", "who takes part in a round", NULL, 0, offsetof(fli_settings, sampler), "uniform"},
+    {"algorithm", "the federated method", NULL, 0, offsetof(fli_settings, algorithm), "fedavg"},
+    SECTION(metrics, "what is measured, and when", metrics),
+    SECTION(stop, "when a run ends before its last round", stop),
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
+
+int fli_settings_section(size_t i, fli_section *out)
+{
+    if (i > SECTIONS) return 0;
+    *out = i ? (fli_section){sections[i - 1].name, sections[i - 1].title, sections[i - 1].keys,
+                             fli_kind_find(sections[i - 1].name), sections[i - 1].fallback}
+             : (fli_section){"", "at the top", top_keys, NULL, NULL};
+    return 1;
+}
 
 const fli_key *fli_settings_common(const char *name)
 {
@@ -169,6 +180,14 @@ static int is_section(const char *name)
     return 0;
 }
 
+int fli_is_experiment_key(const char *key)
+{
+    static const char *const keys[] = {"methods", "grid", "quick", "needs", "paper", "seeds", "description"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(keys[i], key)) return 1;
+    return 0;
+}
+
 /* The top level without its sections, for fli_bind; words that are neither key nor section are reported here. */
 static fl_status bind_top(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *s)
 {
@@ -187,6 +206,12 @@ static fl_status bind_top(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_s
                 known = 1;
             }
         if (known) continue;
+        if (fli_is_experiment_key(n->key)) {
+            status = fli_fail_also(ctx, FL_ECONFIG,
+                                   "%s%s belongs to an experiment, not to a single run; use `fedloom compare`",
+                                   fli_node_where(n, where, sizeof where), n->key);
+            continue;
+        }
         const char *near = fli_nearest(n->key, top_name, NULL);
         status = fli_fail_also(ctx, FL_ECONFIG, "%s%s is not a key%s%s%s", fli_node_where(n, where, sizeof where),
                                n->key, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
@@ -268,6 +293,18 @@ void fli_settings_help(fli_text *t)
                           sections[i].fallback ? sections[i].fallback : "must be given");
         fli_keys_print_help(t, sections[i].keys, 2);
     }
+}
+
+fl_status fli_settings_check_clients(fl_ctx *ctx, const fli_settings *s, size_t clients)
+{
+    fl_status status = fli_keys_check_clients(ctx, "local", local_keys, &s->local, clients);
+    if (status) return status;
+    return fli_keys_check_clients(ctx, "algorithm", s->algorithm.item.keys, s->algorithm.params, clients);
+}
+
+fli_sgd_spec fli_settings_sgd(const fli_settings *s)
+{
+    return (fli_sgd_spec){(size_t)s->local.batch, s->local.momentum, s->local.batch_fraction};
 }
 
 double fli_schedule_lr(const fli_local_settings *l, size_t round)

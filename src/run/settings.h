@@ -4,6 +4,7 @@
 
 #include "base/keys.h"
 #include "exec/participation.h"
+#include "local/local.h"
 #include "run/kinds.h"
 
 typedef struct {
@@ -31,7 +32,8 @@ typedef struct {
 typedef struct {
     fli_effort effort;
     int64_t batch;
-    double lr, decay, momentum;
+    double batch_fraction, lr, decay, momentum;
+    fli_reals lr_factors;
     int schedule;
 } fli_local_settings;
 
@@ -68,10 +70,25 @@ fl_status fli_settings_bind(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli
 void fli_settings_print(fli_text *t, const fli_settings *s);
 /* Help on the keys of every section, the kinds' own keys left out. */
 void fli_settings_help(fli_text *t);
+/* A section as the reference shows it; section 0 is the top level, with an empty name. */
+typedef struct {
+    const char *name, *title;
+    const fli_key *keys;  /* of the section itself; NULL: none */
+    const fli_kind *kind; /* NULL: nothing to choose */
+    const char *fallback; /* the kind when none is given; NULL: must be given */
+} fli_section;
+int fli_settings_section(size_t i, fli_section *out); /* 0 past the last */
 /* The keys that all kinds of a section share; NULL if the section has none. */
 const fli_key *fli_settings_common(const char *section);
 
-/* This round's step size. */
+/* Whether a top-level key belongs to experiments (`methods`, `grid`, ...), which a single run does not know. */
+int fli_is_experiment_key(const char *key);
+
+/* How mini-batches are drawn. */
+fli_sgd_spec fli_settings_sgd(const fli_settings *s);
+/* This round's step size, before a client's own factor. */
 double fli_schedule_lr(const fli_local_settings *l, size_t round);
+/* Checks the lists with one value per client. */
+fl_status fli_settings_check_clients(fl_ctx *ctx, const fli_settings *s, size_t clients);
 
 #endif

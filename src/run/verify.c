@@ -200,6 +200,9 @@ static fl_status make_exec(golden *g)
     fl_status s = choose(g, "algorithm", json_string_value(json_object_get(g->json, "algorithm")), params, "lr", &desc,
                          &g->spec.params);
     if (s) return s;
+    const fli_algo *algo = desc;
+    if ((s = fli_keys_check_clients(g->ctx, "params", algo->keys, g->spec.params, g->fed->clients))) return s;
+    if (algo->validate && (s = algo->validate(g->ctx, g->spec.params, g->fed->clients))) return s;
     double *weights = fli_arena_alloc(&g->arena, g->fed->clients, sizeof *weights);
     if (!weights) return FL_ENOMEM;
     if (!numbers(json_object_get(g->json, "weights"), g->fed->clients, weights))
@@ -235,6 +238,13 @@ static fl_status read_round(golden *g, const json_t *round, fli_round *r)
         who[i] = (uint32_t)client;
         q[i] = (size_t)count;
     }
+    const json_t *lr = json_object_get(json_object_get(g->json, "params"), "lr");
+    double *lrs = fli_arena_alloc(&g->arena, m, sizeof *lrs);
+    if (!lrs) return FL_ENOMEM;
+    for (size_t i = 0; i < m; i++)
+        if (!((lrs[i] = json_number_value(json_is_array(lr) ? json_array_get(lr, who[i]) : lr)) > 0))
+            return bad(g, "\"params.lr\" is missing, or not one per client");
+    r->lrs = lrs;
     const json_t *talk = json_object_get(round, "communicate");
     r->clients = who;
     r->steps = q;
@@ -260,10 +270,9 @@ static fl_status run_case(golden *g, double tolerance, double *error)
     const json_t *rounds = json_object_get(g->json, "rounds");
     const json_t *expect = json_object_get(json_object_get(g->json, "expect"), "x");
     size_t n = g->model->space.n, count = json_array_size(rounds);
-    fli_round r = {.lr = json_number_value(json_object_get(json_object_get(g->json, "params"), "lr")), .news = 1};
+    fli_round r = {.news = 1};
     double worst = 0;
     if (!count || json_array_size(expect) != count) return bad(g, "\"rounds\" and \"expect.x\" do not fit together");
-    if (!(r.lr > 0)) return bad(g, "\"params.lr\" is missing");
     for (r.round = 0; r.round < count; r.round++) {
         fl_status s = read_round(g, json_array_get(rounds, r.round), &r);
         if (!s) s = fli_exec_round(g->exec, &r);

@@ -130,6 +130,38 @@ static void full_batches_need_no_stream(void **state)
     }
 }
 
+/* A share of a client's samples instead of a number: rounded up, at least one, and never more by an error in the last digit. */
+static void batch_fractions(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        double fraction;
+        size_t n, batch, steps;
+    } cases[] = {
+        {0.05, 20, 1, 20},    {0.05, 21, 2, 11}, {0.07, 100, 7, 15}, {0.55, 100, 55, 2}, {0.1, 3, 1, 3},
+        {0.29, 1000, 290, 4}, {1e-300, 5, 1, 5}, {1, 7, 7, 1},       {0.999, 7, 7, 1},   {0.5, 1, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fli_sgd_spec spec = {.batch = 3, .fraction = cases[i].fraction};
+        assert_int_equal(fli_batch_size(&spec, cases[i].n), cases[i].batch);
+        assert_int_equal(fli_epoch_steps(&spec, cases[i].n), cases[i].steps);
+    }
+    assert_int_equal(fli_epoch_steps(&(fli_sgd_spec){.fraction = 0.5}, 0),
+                     1); /* as with a number: never a division by zero */
+    revealing c;
+    double one[STORED], other[STORED];
+    int used[STORED];
+    revealing_init(&c, f->ctx, &(fli_sgd_spec){.fraction = 0.2}); /* 0.2 * 23 = 4.6 */
+    size_t sizes[] = {5, 5, 5, 5, 3};
+    for (size_t k = 0; k < 10; k++) assert_int_equal(batch_of(&c, k, 0, used), sizes[k % 5]);
+    walk(&c, 12, 0.5, 0, one);
+    revealing_fini(&c);
+    revealing_init(&c, f->ctx, &(fli_sgd_spec){.batch = 5});
+    walk(&c, 12, 0.5, 0, other);
+    assert_memory_equal(one, other, sizeof one); /* the same batches, step by step */
+    revealing_fini(&c);
+}
+
 /* ---- momentum ------------------------------------------------------------------------------------------ */
 
 /* Weight of all gradients in the displacement: sum over t < Q of sum over k = t .. Q-1 of gam^(k-t). */
@@ -343,6 +375,7 @@ int main(void)
         FIXTURE_TEST(epochs_use_every_sample_once),
         FIXTURE_TEST(orders_are_fresh),
         FIXTURE_TEST(full_batches_need_no_stream),
+        FIXTURE_TEST(batch_fractions),
         FIXTURE_TEST(momentum_weight),
         FIXTURE_TEST(steps_follow_the_formula),
         FIXTURE_TEST(long_batches),

@@ -255,7 +255,7 @@ static void trace_is_followed(void **state)
 {
     fixture *f = *state;
     way w;
-    char params[300];
+    char params[600];
     static const uint32_t want[3][4] = {{0, 2, 3, 9}, {1}, {0}};
     static const size_t m[] = {4, 1, 0};
     snprintf(params, sizeof params, "path=%s", fixture_write(f, "t", "9 0,2,\t3 \n  1\n\n"));
@@ -293,7 +293,7 @@ static void bad_traces(void **state)
         {"4294967297\n", "is not a client"}, /* 2^32 + 1 */
         {"", "trace.txt: the trace is empty"},
     };
-    char params[300];
+    char params[600];
     way w;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         snprintf(params, sizeof params, "path=%s", fixture_write(f, "trace.txt", cases[i].text));

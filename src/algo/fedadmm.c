@@ -1,0 +1,75 @@
+/* Federated ADMM ([VRA] Algorithm 2): FedVRA with a = d = 1.
+ *
+ *   client   x_i = Q_i steps of SGD on f_i(z) - <lam_i, z> + gamma_i/2 ||z - x||^2 from x
+ *            lam_i <- lam_i + gamma_i (x - x_i);  up: gamma_i (x_i - x)
+ *   server   lam <- lam + sum_S w_i gamma_i (x - x_i);  x <- x + beta sum_S w_i gamma_i (x_i - x) - beta lam
+ *
+ * The paper's Algorithm 2 uploads gamma_i x_i - lam_i, from which the server forms the same two sums. */
+#include "algo/list.h"
+#include "algo/vra.h"
+
+typedef struct {
+    fli_reals gamma;
+} params;
+
+static const fli_key keys[] = {
+    FLI_KEY_PER_CLIENT(params, gamma, "0.1", FLI_ABOVE_0, FLI_NO_MAX, NULL, "penalty parameter gamma_i"),
+    FLI_KEY_END,
+};
+
+static fli_vra at(const void *p, size_t client)
+{
+    return (fli_vra){fli_reals_at(&((const params *)p)->gamma, client), 1, 1};
+}
+
+static void start(const fli_server *s) { fli_vra_start(s, &((const params *)s->params)->gamma); }
+
+static void pose(const fli_turn *t, fli_problem *p)
+{
+    fli_vra c = at(t->params, t->client);
+    fli_vra_pose(t, &c, p);
+}
+
+static void answer(const fli_turn *t, const fli_answer *a)
+{
+    fli_vra c = at(t->params, t->client);
+    fli_vra_answer(t, &c, a);
+}
+
+static void absorb(const fli_server *s, const fli_turn *t)
+{
+    fli_vra c = at(t->params, t->client);
+    fli_vra_absorb(s, &c, t);
+}
+
+static void check(const void *p, const fli_facts *f, fli_conditions *out)
+{
+    fli_vra c = at(p, f->client);
+    fli_vra_check(&c, f, out);
+}
+
+static void warn(const void *p, const fli_facts *f, fli_text *out) { fli_vra_warn(at(p, f->client).gamma, f, out); }
+
+static void advise(const void *p, const fli_facts *worst, fli_text *out)
+{
+    (void)p;
+    fli_vra_advise(1, 1, worst, out);
+}
+
+const fli_algo fli_algo_fedadmm = {
+    .name = "fedadmm",
+    .title = "federated ADMM: FedVRA with both step sizes 1",
+    .citation = "Wang et al., Beyond ADMM, 2023, Algorithm 2",
+    .traits = FLI_ALGO_PLAIN_SGD,
+    .keys = keys,
+    .params_size = sizeof(params),
+    FLI_VRA_PARTS,
+    .check = check,
+    .advise = advise,
+    .warn = warn,
+    .start = start,
+    .pose = pose,
+    .answer = answer,
+    .absorb = absorb,
+    .advance = fli_vra_advance,
+};

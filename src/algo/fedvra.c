@@ -1,0 +1,168 @@
+/* FedVRA: ADMM loosened by two step sizes per client, so that it adapts to how different the clients are. It contains FedAvg,
+ * FedProx, FedNova and ADMM, and sends one vector, not two.
+ *
+ *   client   x_i = Q_i steps of SGD on f_i(z) - <lam_i, z> + gamma_i/2 ||z - x||^2 from x    rho = gamma_i, anchor = x, shift = -lam_i
+ *            lam_i <- lam_i + a_i gamma_i (x - x_i);  up: gamma_i (x_i - x) and the scalar a_i
+ *   server   lam <- lam + sum_S w_i a_i gamma_i (x - x_i);  beta = 1 / sum_{all i} w_i gamma_i
+ *            x <- x + beta sum_S w_i d_i gamma_i (x_i - x) - beta lam                                (the new lam)
+ *
+ *   gamma = 0 is the limit beta gamma_i = 1, lam = 0; the change x_i - x is sent as it is.
+ *   auto ([VRA] Remark 1): d_i = 1/p_i; a_i the largest value with (a_i + d_i) lr gamma_i Qt_i <= 1, at least 0, where
+ *   Qt_i = sum_{t<Q_i} (1 - gamma_i lr)^t.
+ *
+ * Presets (section III): fedavg a = 0, gamma = 0, d = N/m; fedprox a = 0, d = N/m; admm a = d = 1; fednova a = 0, gamma = 0,
+ * d_i = Qeff/(Q_i sum_S w) with Qeff = sum_S w_i Q_i / sum_S w. A preset sets what it names and leaves the rest.
+ *
+ * Wang, Xu, Wang, Chang, Quek, Sun: Beyond ADMM: a unified client-variance-reduced adaptive federated learning framework, 2023. */
+#include "algo/list.h"
+#include "algo/vra.h"
+
+#include <math.h>
+
+typedef enum { NONE, FEDAVG, FEDPROX, FEDNOVA, ADMM } preset_word;
+
+typedef struct {
+    int preset; /* preset_word */
+    fli_reals gamma, a, d, a_rounds, d_rounds;
+} params;
+
+static const fli_key keys[] = {
+    FLI_KEY_PER_CLIENT(params, gamma, "0.1", 0, FLI_NO_MAX, NULL,
+                       "proximal parameter gamma_i; 0 for all: no dual part"),
+    FLI_KEY_PER_CLIENT(params, a, "auto", 0, FLI_NO_MAX, "auto", "dual step size a_i: how fast the correction follows"),
+    FLI_KEY_PER_CLIENT(params, d, "auto", 0, FLI_NO_MAX, "auto", "aggregation step size d_i; auto: 1/p_i"),
+    FLI_KEY_REALS(params, a_rounds, "1", 0, FLI_NO_MAX, "factors of a in rounds 1, 2, ...; the last one stays"),
+    FLI_KEY_REALS(params, d_rounds, "1", 0, FLI_NO_MAX, "factors of d in rounds 1, 2, ...; the last one stays"),
+    FLI_KEY_CHOICE(params, preset, "none", "none|fedavg|fedprox|fednova|admm", "settings that make it another method"),
+    FLI_KEY_END,
+};
+
+static double gamma_at(const params *p, size_t client)
+{
+    return p->preset == FEDAVG || p->preset == FEDNOVA ? 0 : fli_reals_at(&p->gamma, client);
+}
+
+static double by_round(const fli_reals *factors, size_t round)
+{
+    return factors->v[round < factors->n ? round : factors->n - 1];
+}
+
+static double d_at(const params *p, size_t client, double probability)
+{
+    switch (p->preset) {
+    case FEDAVG:
+    case FEDPROX: return 1 / probability;
+    case FEDNOVA:
+    case ADMM: return 1; /* fednova: see absorb and advance */
+    default: return p->d.n ? fli_reals_at(&p->d, client) : 1 / probability;
+    }
+}
+
+static double a_at(const params *p, size_t client, double gamma, double d, double lr, size_t steps)
+{
+    if (p->preset == ADMM) return 1;
+    if (p->preset != NONE || gamma == 0) return 0;
+    if (p->a.n) return fli_reals_at(&p->a, client);
+    return fmax(0, 1 / (lr * gamma * fli_vra_steps(gamma, lr, steps)) - d);
+}
+
+static fli_vra at_turn(const fli_turn *t)
+{
+    const params *p = t->params;
+    int average =
+        p->preset == FEDAVG || p->preset == FEDPROX; /* d = N/m for the cohort as it came, however it was drawn */
+    double probability = average ? (double)t->cohort / (double)t->clients : t->probability;
+    double gamma = gamma_at(p, t->client), d = d_at(p, t->client, probability) * by_round(&p->d_rounds, t->round);
+    return (fli_vra){gamma, a_at(p, t->client, gamma, d, t->lr, t->steps) * by_round(&p->a_rounds, t->round), d};
+}
+
+/* gamma = 0 is a limit that all clients take together. */
+static fl_status validate(fl_ctx *ctx, const void *params_, size_t clients)
+{
+    const params *p = params_;
+    size_t zeros = 0, n = p->gamma.n;
+    (void)clients;
+    for (size_t i = 0; i < n; i++) zeros += p->gamma.v[i] == 0;
+    if (zeros && zeros < n)
+        return fli_fail(ctx, FL_ECONFIG,
+                        "algorithm.gamma is 0 for %zu clients and positive for %zu; it must be one or the other", zeros,
+                        n - zeros);
+    if (p->preset == ADMM && zeros)
+        return fli_fail(ctx, FL_ECONFIG, "algorithm.preset is admm, which needs algorithm.gamma > 0");
+    if (!p->a_rounds.n || !p->d_rounds.n)
+        return fli_fail(ctx, FL_ECONFIG, "algorithm.a_rounds and algorithm.d_rounds need at least one value");
+    return FL_OK;
+}
+
+static void start(const fli_server *s)
+{
+    const params *p = s->params;
+    fli_vra_start(s, p->preset == FEDAVG || p->preset == FEDNOVA ? NULL : &p->gamma);
+}
+
+static void pose(const fli_turn *t, fli_problem *p)
+{
+    fli_vra c = at_turn(t);
+    fli_vra_pose(t, &c, p);
+}
+
+static void answer(const fli_turn *t, const fli_answer *a)
+{
+    fli_vra c = at_turn(t);
+    fli_vra_answer(t, &c, a);
+}
+
+/* For fednova Qeff is known only after the last upload: here 1/Q_i, in advance the rest. */
+static void absorb(const fli_server *s, const fli_turn *t)
+{
+    fli_vra c = at_turn(t);
+    if (((const params *)s->params)->preset == FEDNOVA) c.d /= (double)t->steps;
+    fli_vra_absorb(s, &c, t);
+    s->scalar_sum[0] += t->weight * (double)t->steps;
+}
+
+static void advance(const fli_server *s)
+{
+    double w = s->cohort_weight;
+    if (((const params *)s->params)->preset == FEDNOVA) fli_scale(s->space, s->scalar_sum[0] / (w * w), s->sum[0]);
+    fli_vra_advance(s);
+}
+
+static void check(const void *params_, const fli_facts *f, fli_conditions *out)
+{
+    const params *p = params_;
+    double gamma = gamma_at(p, f->client), d = d_at(p, f->client, f->probability);
+    fli_vra c = {gamma, a_at(p, f->client, gamma, d, f->lr, f->steps), d};
+    fli_vra_check(&c, f, out);
+}
+
+static void warn(const void *p, const fli_facts *f, fli_text *out) { fli_vra_warn(gamma_at(p, f->client), f, out); }
+
+static void advise(const void *params_, const fli_facts *worst, fli_text *out)
+{
+    const params *p = params_;
+    double d = d_at(p, worst->client, worst->probability), a = d;
+    if (p->preset == NONE && p->a.n && fli_reals_at(&p->a, worst->client) > 0) a = fli_reals_at(&p->a, worst->client);
+    if (p->preset != NONE && p->preset != ADMM) fli_text_add(out, "without a preset, ");
+    fli_vra_advise(a, d, worst, out);
+}
+
+const fli_algo fli_algo_fedvra = {
+    .name = "fedvra",
+    .title = "adaptive client-variance reduction; contains FedAvg, FedProx, FedNova and ADMM",
+    .citation = "Wang et al., Beyond ADMM, 2023",
+    .traits = FLI_ALGO_PLAIN_SGD,
+    .keys = keys,
+    .params_size = sizeof(params),
+    FLI_VRA_PARTS,
+    .scalar_sums = 1,
+    .validate = validate,
+    .check = check,
+    .advise = advise,
+    .warn = warn,
+    .start = start,
+    .pose = pose,
+    .answer = answer,
+    .absorb = absorb,
+    .advance = advance,
+};

@@ -1,0 +1,59 @@
+#include "run/traits.h"
+
+#include "algo/algo.h"
+#include "data/partition.h"
+#include "data/source.h"
+#include "model/model.h"
+
+/* "label: x, c: 2 x the model, and 1 number" for `count` vectors and some scalars of 8 bytes. */
+static void add_vectors(fli_text *t, const char *label, const char *const *names, size_t count, size_t scalars)
+{
+    fli_text_addf(t, "%s: ", label);
+    if (!count && !scalars) fli_text_add(t, "nothing");
+    for (size_t i = 0; i < count; i++) fli_text_addf(t, "%s%s", i ? ", " : "", names[i]);
+    if (count) fli_text_addf(t, ": %zu x the model", count);
+    if (scalars) fli_text_addf(t, "%s%zu number%s of 8 bytes", count ? ", and " : "", scalars, scalars == 1 ? "" : "s");
+    fli_text_add(t, "\n");
+}
+
+void fli_traits_algo(fli_text *t, const void *desc)
+{
+    const fli_algo *a = desc;
+    fli_text_add(t, a->traits & FLI_ALGO_EVERYONE
+                        ? "takes part: every client in every round (participation: everyone)\n"
+                        : "takes part: any cohort\n");
+    fli_text_add(t, a->traits & FLI_ALGO_UNIFORM
+                        ? "client weights: equal, w_i = 1/N\n"
+                        : "client weights: by samples, w_i = n_i/n, unless `weights` is uniform\n");
+    if (a->traits & FLI_ALGO_PLAIN_SGD)
+        fli_text_add(t, "local steps: defined for plain SGD, since it reads gradients out of displacements\n");
+    add_vectors(t, "kept by a client", a->client, fli_names_count(a->client), a->client_scalars);
+    add_vectors(t, "kept by the server", a->server, fli_names_count(a->server), 0);
+    add_vectors(t, "up, per client and round", a->up, fli_names_count(a->up), a->up_scalars);
+    add_vectors(t, "down, per client and round", a->server, a->down, 0);
+    if (a->exchanges) fli_text_add(t, "exchange: at random; in a round without one nothing is sent\n");
+}
+
+void fli_traits_model(fli_text *t, const void *desc)
+{
+    const fli_model_desc *m = desc;
+    fli_text_addf(t, "for: %s\n",
+                  m->traits & FLI_MODEL_BINARY       ? "classification, exactly two classes"
+                  : m->traits & FLI_MODEL_CLASSIFIER ? "classification"
+                                                     : "regression");
+    fli_text_addf(t, "objective: %s\n", m->traits & FLI_MODEL_CONVEX ? "convex" : "not convex");
+}
+
+void fli_traits_source(fli_text *t, const void *desc)
+{
+    const fli_source *s = desc;
+    if (s->client)
+        fli_text_add(t, "on demand: can make a client's samples when its turn comes (`data.on_demand: true`)\n");
+}
+
+void fli_traits_partitioner(fli_text *t, const void *desc)
+{
+    const fli_partitioner *p = desc;
+    fli_text_add(t, p->sets_clients ? "clients: as many as the data say; `partition.clients` limits them\n"
+                                    : "clients: `partition.clients`, which must be given\n");
+}

@@ -1,0 +1,623 @@
+/* `fl_check` on problems whose smoothness is known, and what it stands on: the bookkeeping of conditions, the probability of taking
+ * part, lists with one value per client. */
+#include "fixture.h"
+
+#include "algo/conditions.h"
+#include "exec/participation.h"
+
+/* ---- conditions ---------------------------------------------------------------------------------------- */
+
+static void at(fli_conditions *c, const char *name, uint32_t client, double have, double most)
+{
+    fli_facts f = {.client = client};
+    fli_condition(c, name, "a formula", &f, have, most);
+}
+
+static void condition_excess(void **state)
+{
+    (void)state;
+    assert_true(fli_condition_excess(3, 2) == 1.5);
+    assert_true(fli_condition_excess(1, 2) == 0.5);
+    assert_true(fli_condition_excess(-1, 2) == 0);
+    assert_true(fli_condition_excess(1, 0) == INFINITY);
+    assert_true(fli_condition_excess(-1, -2) == INFINITY);
+    assert_true(fli_condition_excess(INFINITY, 2) == INFINITY);
+    assert_true(fli_condition_excess(NAN, 2) == INFINITY);
+    assert_true(fli_condition_excess(2, NAN) == INFINITY);
+}
+
+static void conditions_are_collected(void **state)
+{
+    fli_conditions c = {.count = 0};
+    (void)state;
+    at(&c, "one", 4, 1, 2);
+    at(&c, "two", 4, 3, 2); /* fails */
+    at(&c, "one", 5, 1.5, 2);
+    at(&c, "two", 5, 1, 2);
+    at(&c, "one", 6, 0.1, 1);
+    at(&c, "two", 6, 9, 4); /* worse */
+    at(&c, "two", 6, 5, 4); /* the same client again */
+    at(&c, "two", 7, 2.5, 2);
+    assert_int_equal(c.count, 2);
+    assert_string_equal(c.seen[0].name, "one");
+    assert_string_equal(c.seen[0].formula, "a formula");
+    assert_int_equal(c.seen[0].client, 5);
+    assert_true(c.seen[0].have == 1.5 && c.seen[0].most == 2);
+    assert_int_equal(c.seen[0].failing, 0);
+    assert_int_equal(c.seen[1].client, 6);
+    assert_true(c.seen[1].have == 9 && c.seen[1].most == 4);
+    assert_int_equal(c.seen[1].failing, 3);
+}
+
+static void conditions_that_are_no_numbers_fail(void **state)
+{
+    fli_conditions c = {.count = 0};
+    (void)state;
+    at(&c, "it", 0, 1, 2);
+    at(&c, "it", 1, NAN, 2);
+    at(&c, "it", 2, 1.9, 2); /* does not push the failure aside */
+    assert_int_equal(c.seen[0].client, 1);
+    assert_int_equal(c.seen[0].failing, 1);
+    at(&c, "edge", 0, 0.1 + 0.2, 0.3); /* equal but for rounding */
+    at(&c, "edge", 1, INFINITY, INFINITY);
+    assert_int_equal(c.seen[1].failing, 0);
+    at(&c, "edge", 2, 0.3 + 1e-9, 0.3);
+    assert_int_equal(c.seen[1].failing, 1);
+}
+
+static void conditions_do_not_overflow(void **state)
+{
+    static char names[FLI_CONDITIONS_MAX + 2][8];
+    fli_conditions c = {.count = 0};
+    (void)state;
+    for (size_t i = 0; i < FLI_CONDITIONS_MAX + 2; i++) {
+        snprintf(names[i], sizeof names[i], "c%zu", i);
+        at(&c, names[i], 0, 1, 2);
+    }
+    assert_int_equal(c.count, FLI_CONDITIONS_MAX);
+}
+
+/* ---- fl_check ------------------------------------------------------------------------------------------ */
+
+enum { N = 4 };
+
+/* Client i has one sample sqrt(3 h_ij) e_j for each of three features, so its Hessian is diag(h_i1, h_i2, h_i3) and L_i the largest. */
+static const double hessian[N][3] = {{4, 1, 0.25}, {0.5, 2, 0.1}, {1, 0.2, 9}, {1.5, 6, 0.5}};
+static const double l[N] = {4, 2, 9, 6};
+
+static void write_data(fixture *f)
+{
+    char text[2048];
+    size_t n = 0;
+    for (size_t i = 0; i < N; i++)
+        for (size_t j = 0; j < 3; j++) {
+            double v = sqrt(3 * hessian[i][j]);
+            n += (size_t)snprintf(text + n, sizeof text - n, "%zu,%.17g,%.17g,%.17g,%zu\n", i, j == 0 ? v : 0,
+                                  j == 1 ? v : 0, j == 2 ? v : 0, i + j);
+        }
+    fixture_write(f, "data.csv", text);
+}
+
+static fl_config *problem(fixture *f, const char *assignments)
+{
+    char text[1024], *save = NULL;
+    write_data(f);
+    snprintf(text, sizeof text,
+             "precision: f64\nthreads: 1\nmodel: least_squares\npartition: natural\nparticipation: everyone\n"
+             "data: {kind: csv, train: %s, group_column: 0, task: regression, storage: f64}\nlocal: {batch: 0, steps: "
+             "3, lr: 0.01}\n"
+             "algorithm: {kind: fedvra, gamma: 2, a: 3, d: 2}\n",
+             fixture_path(f, "data.csv"));
+    fl_config *cfg = fixture_config(f, text);
+    snprintf(text, sizeof text, "%s", assignments);
+    for (char *a = strtok_r(text, "|", &save); a; a = strtok_r(NULL, "|", &save))
+        assert_ok(f->ctx, fl_config_set(cfg, a));
+    return cfg;
+}
+
+/* No a and d given. */
+#define AUTO "algorithm.a=auto|algorithm.d=auto"
+
+/* The text of a check with assignments on top of the problem, separated by '|'; to be freed. */
+static char *checked(fixture *f, const char *assignments)
+{
+    collected c = {0};
+    fl_config *cfg = problem(f, assignments);
+    assert_ok(f->ctx, fl_check(cfg, collect_text, &c));
+    fl_config_free(cfg);
+    assert_non_null(c.s);
+    return c.s;
+}
+
+static void assert_says(const char *text, const char *what)
+{
+    if (!strstr(text, what)) fail_msg("the text lacks \"%s\":\n%s", what, text);
+}
+
+static void assert_silent(const char *text, const char *what)
+{
+    if (strstr(text, what)) fail_msg("the text has \"%s\":\n%s", what, text);
+}
+
+/* One condition as printed. */
+typedef struct {
+    int holds;
+    unsigned client;
+    double have, most;
+    size_t failing;
+} printed;
+
+static printed read_condition(const char *text, const char *name)
+{
+    printed p = {0};
+    char head[64];
+    snprintf(head, sizeof head, "holds  %-11s ", name);
+    const char *line = strstr(text, head);
+    p.holds = line != NULL;
+    memcpy(head, "FAILS", 5);
+    if (!line) line = strstr(text, head);
+    if (!line) fail_msg("condition %s is not in:\n%s", name, text);
+    line = strstr(line, "tightest at client ");
+    assert_non_null(line);
+    assert_int_equal(sscanf(line, "tightest at client %u: %lf <= %lf", &p.client, &p.have, &p.most), 3);
+    const char *end = strchr(line, '\n'), *fails = strstr(line, "fails at ");
+    if (fails && fails < end) assert_int_equal(sscanf(fails, "fails at %zu of 4 clients", &p.failing), 1);
+    return p;
+}
+
+/* What a federation is asked, written down once more. */
+typedef struct {
+    double gamma[N], a[N], d[N], lr[N], p[N];
+    size_t least, most;
+} facts;
+
+/* The sides of condition `which` at client i with q steps, from the paper. */
+static void sides(const facts *f, int which, size_t i, size_t q, double *have, double *most)
+{
+    double qt = 0, term = 1;
+    for (size_t t = 0; t < q; t++, term *= 1 - f->gamma[i] * f->lr[i]) qt += term;
+    *have = f->lr[i];
+    switch (which) {
+    case 0:
+        *have = f->gamma[i] * f->lr[i];
+        *most = 1;
+        break;
+    case 1:
+        *have = l[i] / 2 + 13 * l[i] / (2 * f->p[i] * f->a[i] * f->gamma[i] * f->lr[i] * qt);
+        *most = f->gamma[i];
+        break;
+    case 2: *most = 1 / (sqrt(6) * qt * l[i]); break;
+    default: *most = 1 / ((f->a[i] + f->d[i]) * f->gamma[i] * qt);
+    }
+}
+
+static const char *const names[] = {"Lemma 1", "(17)", "(18) first", "(18) third"};
+
+/* The printed conditions against the facts; returns how many hold. */
+static size_t compare(const char *text, const facts *f)
+{
+    size_t holding = 0;
+    for (int c = 0; c < 4; c++) {
+        double worst = 0, have = 0, most = 0, side[2];
+        size_t client = 0, failing = 0;
+        for (size_t i = 0; i < N; i++) {
+            int fails = 0;
+            for (int end = 0; end < 2; end++) {
+                sides(f, c, i, end ? f->least : f->most, &side[0], &side[1]);
+                fails |= side[0] > side[1] * (1 + 1e-9);
+                if (side[0] / side[1] > worst) worst = side[0] / side[1], client = i, have = side[0], most = side[1];
+            }
+            failing += (size_t)fails;
+        }
+        printed p = read_condition(text, names[c]);
+        assert_int_equal(p.holds, failing == 0);
+        assert_int_equal(p.failing, failing);
+        assert_int_equal(p.client, client);
+        assert_near(p.have, have, 2e-3 * have); /* four digits, and L_i measured to 1e-4 a step */
+        assert_near(p.most, most, 2e-3 * most);
+        holding += p.holds;
+    }
+    if (holding == 4)
+        assert_says(text, "the theorem applies");
+    else
+        assert_says(text, "the theorem does not apply");
+    return holding;
+}
+
+static void for_all(double *v, double value)
+{
+    for (size_t i = 0; i < N; i++) v[i] = value;
+}
+
+static facts plain_facts(void)
+{
+    facts x = {.least = 3, .most = 3};
+    for_all(x.gamma, 2);
+    for_all(x.a, 3);
+    for_all(x.d, 2);
+    for_all(x.lr, 0.01);
+    for_all(x.p, 1);
+    return x;
+}
+
+static void smoothness_is_measured(void **state)
+{
+    fixture *f = *state;
+    double low, high;
+    size_t measured;
+    char *text = checked(f, "");
+    const char *line = strstr(text, "smoothness  L_i from ");
+    assert_non_null(line);
+    assert_int_equal(sscanf(line, "smoothness  L_i from %lf to %lf (%zu clients", &low, &high, &measured), 3);
+    assert_near(low, 2, 2e-3);
+    assert_near(high, 9, 9e-3);
+    assert_int_equal(measured, N);
+    assert_says(text, "method      fedvra, Wang et al., Beyond ADMM, 2023\n");
+    assert_says(text, "local work  3 steps of size 0.01; takes part with probability 1 at least\n");
+    free(text);
+
+    text = checked(f, "model.weight_decay=0.5"); /* adds to every eigenvalue */
+    assert_says(text, "L_i from 2.5 to 9.5 ");
+    free(text);
+}
+
+static void conditions_are_the_papers(void **state)
+{
+    fixture *f = *state;
+    facts x = plain_facts();
+    char *text = checked(f, "");
+    assert_int_equal(compare(text, &x), 3); /* (17) fails */
+    free(text);
+
+    for_all(x.gamma, 150);
+    text = checked(f, "algorithm.gamma=150");
+    assert_int_equal(compare(text, &x), 2); /* Lemma 1 and the third of (18) do */
+    free(text);
+
+    /* everything differs by client; the steps by round */
+    x = (facts){.gamma = {400, 500, 600, 700},
+                .a = {1, 2, 3, 4},
+                .d = {4, 3, 2, 1},
+                .lr = {1e-4, 2e-4, 3e-4, 1e-4},
+                .p = {0.5, 1, 0.25, 0.8},
+                .least = 2,
+                .most = 5};
+    text = checked(
+        f, "algorithm.gamma=[400, 500, 600, 700]|algorithm.a=[1, 2, 3, 4]|algorithm.d=[4, 3, 2, 1]|local.lr=1e-4|"
+           "local.lr_factors=[1, 2, 3, 1]|participation={kind: bernoulli, probability: [0.5, 1, 0.25, 0.8]}|"
+           "local.uneven=range|local.range=[2, 5]");
+    assert_says(text, "2 to 5 steps of size 0.0001; takes part with probability 0.25 at least");
+    assert_true(compare(text, &x) < 4);
+    free(text);
+
+    /* (17) may hold for many steps and fail for few */
+    x = plain_facts();
+    for_all(x.gamma, 500);
+    for_all(x.lr, 2e-5);
+    for_all(x.a, 1);
+    for_all(x.d, 1);
+    x.most = 20;
+    text = checked(f, "algorithm.gamma=500|algorithm.a=1|algorithm.d=1|local.lr=2e-5|local.steps=20");
+    x.least = 20;
+    assert_int_equal(compare(text, &x), 4);
+    free(text);
+    text = checked(f, "algorithm.gamma=500|algorithm.a=1|algorithm.d=1|local.lr=2e-5|local.steps=20|local.uneven=range|"
+                      "local.range=[1, 20]");
+    x.least = 1;
+    assert_int_equal(compare(text, &x), 3);
+    free(text);
+}
+
+/* Remark 1 puts a_i on the boundary of (18): it holds there, whatever rounding does. */
+static void automatic_step_sizes_hold(void **state)
+{
+    fixture *f = *state;
+    for (size_t k = 1; k < 40; k++) {
+        char set[200];
+        snprintf(set, sizeof set, AUTO "|algorithm.gamma=%g|local.lr=%g|local.steps=%zu", 0.37 * (double)k, 0.011,
+                 1 + k % 7);
+        char *text = checked(f, set);
+        printed p = read_condition(text, "(18) third");
+        if (!p.holds) fail_msg("%s:\n%s", set, text);
+        free(text);
+    }
+}
+
+/* Applies what a check advises and checks again. */
+static void advice_works(fixture *f, const char *settings, const char *then)
+{
+    double a, d, gamma, lr;
+    char set[700], *text = checked(f, settings);
+    assert_says(text, "the theorem does not apply");
+    const char *line = strstr(text, "a setting that satisfies all of them: ");
+    assert_non_null(line);
+    const char *with = strstr(line, "with a = ");
+    assert_non_null(with);
+    assert_int_equal(
+        sscanf(with, "with a = %lf and d = %lf: algorithm.gamma = %lf, local.lr = %lf", &a, &d, &gamma, &lr), 4);
+    int admm = strstr(text, "method      fedadmm") != NULL;
+    snprintf(set, sizeof set,
+             admm ? "%s|%s|algorithm.gamma=%.10g|local.lr=%.10g"
+                  : "%s|%s|algorithm.gamma=%.10g|local.lr=%.10g|algorithm.a=%.10g|algorithm.d=%.10g",
+             settings, then, gamma, lr, a, d);
+    free(text);
+    text = checked(f, set);
+    if (!strstr(text, "the theorem applies")) fail_msg("%s:\n%s", set, text);
+    assert_silent(text, "a setting that satisfies");
+    free(text);
+}
+
+static void advice_holds(void **state)
+{
+    fixture *f = *state;
+    advice_works(f, "", "");
+    advice_works(f, "local.steps=1", "");
+    advice_works(f, AUTO, "");
+    advice_works(f, "algorithm=fedadmm", "");
+    advice_works(f, "algorithm={kind: fedvra, preset: admm, a: 9}", "");
+    advice_works(f, "algorithm={kind: fedvra, preset: fedavg}", "algorithm.preset=none");
+    advice_works(f, "algorithm={kind: fedvra, preset: fednova}", "algorithm.preset=none");
+    advice_works(f, AUTO "|participation={kind: bernoulli, probability: [0.5, 1, 0.25, 0.8]}", "");
+    advice_works(f, AUTO "|participation={kind: uniform, count: 1}|local.uneven=range|local.range=[1, 30]", "");
+    advice_works(f, "algorithm={kind: fedvra, a: [1, 2, 3, 4], d: [9, 1, 1, 1], gamma: [1, 2, 3, 4]}", "");
+    advice_works(f, "local.uneven=speeds|local.speeds=[0.1, 1]|local.steps=20", "");
+    advice_works(f, "local.lr_factors=[1, 5, 0.1, 1]", "local.lr_factors=1");
+}
+
+static void what_cannot_be_said(void **state)
+{
+    fixture *f = *state;
+    char set[400], *text = checked(f, "algorithm=fedavg");
+    assert_says(text, "no step-size conditions are known here for this method");
+    assert_silent(text, "holds");
+    free(text);
+    snprintf(set, sizeof set, "participation={kind: trace, path: %s}", fixture_write(f, "trace.txt", "0 1\n1 2\n"));
+    text = checked(f, set); /* client 3 never takes part */
+    assert_false(read_condition(text, "(17)").holds);
+    assert_says(text, "no setting satisfies them while a client never takes part");
+    assert_silent(text, "nan");
+    free(text);
+    text =
+        checked(f, "model={kind: mlp, hidden: [3]}|data={kind: blobs, samples: 60}|partition={kind: iid, clients: 3}");
+    assert_says(text, "the model is not convex: an estimate");
+    free(text);
+    text = checked(f, "local.lr_factors=[1, 5, 0.1, 1]");
+    assert_says(text, ", local.lr_factors = 1\n");
+    free(text);
+}
+
+static void wrong_settings_are_refused(void **state)
+{
+    fixture *f = *state;
+    collected c = {0};
+    fl_config *cfg = problem(f, "algorithm.gamma=[1, 2]");
+    assert_fails(f->ctx, fl_check(cfg, collect_text, &c), FL_ECONFIG,
+                 "algorithm.gamma has 2 values, but there are 4 clients");
+    fl_config_free(cfg);
+    cfg = problem(f, "algorithm.gama=1");
+    assert_fails(f->ctx, fl_check(cfg, collect_text, &c), FL_ECONFIG, "did you mean algorithm.gamma?");
+    fl_config_free(cfg);
+    cfg = problem(f, "data.train=/nowhere/at/all.csv");
+    assert_fails(f->ctx, fl_check(cfg, collect_text, &c), FL_EIO, "/nowhere/at/all.csv");
+    fl_config_free(cfg);
+    assert_null(c.s);
+}
+
+/* Every allocation may fail: an error, nothing printed, nothing lost (the sanitizers look). */
+static void memory_may_run_out(void **state)
+{
+    fixture *f = *state;
+    size_t k = 1;
+    for (int done = 0; !done; k += 1 + k / 16) {
+        collected c = {0};
+        fl_config *cfg = problem(f, "algorithm.gamma=200");
+        fli_ctx_fail_alloc(f->ctx, k);
+        fl_status s = fl_check(cfg, collect_text, &c);
+        fli_ctx_fail_alloc(f->ctx, 0);
+        done = s == FL_OK;
+        if (!done) {
+            assert_int_equal(s, FL_ENOMEM);
+            assert_null(c.s);
+        }
+        free(c.s);
+        fl_config_free(cfg);
+        fli_clear(f->ctx);
+    }
+    assert_true(k > 20);
+}
+
+/* ---- how likely a client takes part ---------------------------------------------------------------------- */
+
+typedef struct {
+    fli_arena arena;
+    fli_fed *fed;
+    fli_participation *p;
+} way;
+
+static void way_init(way *w, fixture *f, const char *name, const char *params, size_t clients, const size_t *size)
+{
+    const fli_participation_desc *const *d = fli_participation_list;
+    size_t *same = calloc(clients, sizeof *same);
+    for (size_t i = 0; i < clients; i++) same[i] = 2;
+    while (*d && strcmp((*d)->name, name)) d++;
+    assert_non_null(*d);
+    memset(w, 0, sizeof *w);
+    fli_arena_init(&w->arena, f->ctx);
+    w->fed = random_fed(f->ctx, clients, size ? size : same, 1, 0, 1);
+    free(same);
+    assert_ok(f->ctx, fli_participation_new(f->ctx, *d, bound(f->ctx, &w->arena, (*d)->keys, (*d)->params_size, params),
+                                            w->fed, &w->p));
+}
+
+static void way_fini(way *w)
+{
+    fli_participation_free(w->p);
+    fli_fed_free(w->fed);
+    fli_arena_fini(&w->arena);
+}
+
+/* How often each client takes part. */
+static void frequencies(const way *w, size_t rounds, double *share)
+{
+    uint32_t cohort[64];
+    assert_true(w->fed->clients <= 64);
+    memset(share, 0, w->fed->clients * sizeof *share);
+    for (size_t r = 0; r < rounds; r++) {
+        size_t m = fli_participation_pick(w->p, 5, r, cohort);
+        for (size_t i = 0; i < m; i++) share[cohort[i]] += 1 / (double)rounds;
+    }
+}
+
+/* The stated probabilities, and the frequencies within five standard deviations. */
+static void likely(fixture *f, const char *name, const char *params, size_t clients, const double *want)
+{
+    enum { ROUNDS = 20000 };
+    double share[64];
+    way w;
+    way_init(&w, f, name, params, clients, NULL);
+    frequencies(&w, ROUNDS, share);
+    for (size_t i = 0; i < clients; i++) {
+        double p = fli_participation_probability(w.p, i);
+        assert_near(p, want[i], 1e-15);
+        assert_near(share[i], p, 5 * sqrt(p * (1 - p) / ROUNDS) + 1e-9);
+    }
+    way_fini(&w);
+}
+
+static void probabilities(void **state)
+{
+    fixture *f = *state;
+    static const double coins[] = {0.1, 0.5, 1, 0.9}, same[] = {0.7, 0.7, 0.7}, ones[] = {1, 1, 1};
+    static const double tenths[] = {0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3}, trace[] = {0.5, 1, 0.25, 0};
+    char path[300];
+    likely(f, "uniform", "count=3", 10, tenths);
+    likely(f, "cyclic", "count=3", 10, tenths);
+    likely(f, "uniform", "fraction=0.3", 10, tenths);
+    likely(f, "everyone", "", 3, ones);
+    likely(f, "bernoulli", "probability=0.7", 3, same);
+    likely(f, "bernoulli", "probability=[0.1,0.5,1,0.9]", 4, coins);
+    snprintf(path, sizeof path, "path=%s", fixture_write(f, "trace.txt", "0 1\n1\n1 2\n0 1\n"));
+    likely(f, "trace", path, 4, trace);
+}
+
+/* For `weighted` there is no closed form; the approximation is good to a few per cent, and the p_i add up to m. */
+static void weighted_probabilities(void **state)
+{
+    fixture *f = *state;
+    enum { CLIENTS = 40, ROUNDS = 20000 };
+    size_t size[CLIENTS];
+    double share[CLIENTS];
+    for (size_t i = 0; i < CLIENTS; i++) size[i] = 2 + i % 7;
+    for (size_t m = 1; m <= 4; m += 3) {
+        way w;
+        way_init(&w, f, "weighted", m == 1 ? "count=1" : "count=4", CLIENTS, size);
+        double sum = 0;
+        frequencies(&w, ROUNDS, share);
+        for (size_t i = 0; i < CLIENTS; i++) {
+            double p = fli_participation_probability(w.p, i), noise = 5 * sqrt(share[i] / ROUNDS);
+            sum += p;
+            assert_near(p, share[i], noise + 0.03 * share[i]);
+        }
+        assert_near(sum, (double)m, 1e-9);
+        way_fini(&w);
+    }
+}
+
+/* ---- lists with one value per client ------------------------------------------------------------------- */
+
+typedef struct {
+    fli_reals plain, worded;
+} lists;
+
+static const fli_key list_keys[] = {
+    FLI_KEY_PER_CLIENT(lists, plain, "0.1", 0, FLI_NO_MAX, NULL, "a list"),
+    FLI_KEY_PER_CLIENT(lists, worded, "auto", 0, FLI_NO_MAX, "auto", "a list or a word"),
+    FLI_KEY_END,
+};
+
+static void per_client_lists(void **state)
+{
+    fixture *f = *state;
+    fli_arena a;
+    fli_text t;
+    fli_arena_init(&a, f->ctx);
+    const lists *x = bound(f->ctx, &a, list_keys, sizeof(lists), "");
+    assert_int_equal(x->plain.n, 1);
+    assert_int_equal(x->worded.n, 0); /* auto */
+    assert_ok(f->ctx, fli_keys_check_clients(f->ctx, "s", list_keys, x, 7));
+    assert_true(fli_reals_at(&x->plain, 5) == 0.1);
+    x = bound(f->ctx, &a, list_keys, sizeof(lists), "plain=[1,2,3];worded=4");
+    assert_ok(f->ctx, fli_keys_check_clients(f->ctx, "s", list_keys, x, 3));
+    assert_true(fli_reals_at(&x->plain, 2) == 3 && fli_reals_at(&x->worded, 2) == 4);
+    assert_fails(f->ctx, fli_keys_check_clients(f->ctx, "s", list_keys, x, 2), FL_ECONFIG,
+                 "s.plain has 3 values, but there are 2 clients");
+    x = bound(f->ctx, &a, list_keys, sizeof(lists), "plain=1;worded=[1,2]");
+    assert_fails(f->ctx, fli_keys_check_clients(f->ctx, "s", list_keys, x, 5), FL_ECONFIG,
+                 "s.worded has 2 values, but there are 5 clients");
+    x = bound(f->ctx, &a, list_keys, sizeof(lists), "plain=[]");
+    assert_fails(f->ctx, fli_keys_check_clients(f->ctx, "s", list_keys, x, 5), FL_ECONFIG,
+                 "s.plain has 0 values, but there are 5 clients");
+    fli_text_init(&t, f->ctx);
+    fli_key_print_type(&t, &list_keys[1]);
+    assert_string_equal(fli_text_get(&t), "a list of numbers >= 0: one, or one per client; or auto");
+    fli_text_fini(&t);
+    fli_arena_fini(&a);
+}
+
+static void assert_line(const char *text, const char *line)
+{
+    char whole[200];
+    snprintf(whole, sizeof whole, "\n  %s\n", line);
+    assert_says(text, whole);
+}
+
+/* The resolved configuration, read again, is the same. */
+static void lists_are_printed_and_read_again(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const char *set, *lines[4];
+    } cases[] = {
+        {"algorithm=fedavg|algorithm=fedvra", {"gamma: [0.1]", "a: auto", "d: auto", "lr_factors: [1]"}},
+        {"algorithm={kind: fedvra, gamma: [0.1, 0.2, 0.30000000000000004, 1e-7], a: auto, d: 3}|local.lr_factors=[1, "
+         "2, 3, 0.5]",
+         {"gamma: [0.1, 0.2, 0.30000000000000004, 1e-07]", "a: auto", "d: [3]", "lr_factors: [1, 2, 3, 0.5]"}},
+        {"algorithm={kind: fedvra, a: [], a_rounds: [1, 0.5], d_rounds: 2, preset: admm}",
+         {"a: auto", "a_rounds: [1, 0.5]", "d_rounds: [2]", "preset: admm"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        collected one = {0}, two = {0};
+        fl_config *cfg = problem(f, cases[i].set);
+        assert_ok(f->ctx, fl_config_print(cfg, collect_text, &one));
+        fl_config_free(cfg);
+        for (size_t k = 0; k < 4; k++) assert_line(one.s, cases[i].lines[k]);
+        cfg = fixture_config_named(f, "again.yaml", one.s);
+        assert_ok(f->ctx, fl_config_print(cfg, collect_text, &two));
+        fl_config_free(cfg);
+        assert_string_equal(one.s, two.s);
+        free(one.s);
+        free(two.s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(condition_excess),
+        FIXTURE_TEST(conditions_are_collected),
+        FIXTURE_TEST(conditions_that_are_no_numbers_fail),
+        FIXTURE_TEST(conditions_do_not_overflow),
+        FIXTURE_TEST(smoothness_is_measured),
+        FIXTURE_TEST(conditions_are_the_papers),
+        FIXTURE_TEST(automatic_step_sizes_hold),
+        FIXTURE_TEST(advice_holds),
+        FIXTURE_TEST(what_cannot_be_said),
+        FIXTURE_TEST(wrong_settings_are_refused),
+        FIXTURE_TEST(memory_may_run_out),
+        FIXTURE_TEST(probabilities),
+        FIXTURE_TEST(weighted_probabilities),
+        FIXTURE_TEST(per_client_lists),
+        FIXTURE_TEST(lists_are_printed_and_read_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
