@@ -1,0 +1,180 @@
+/* Linear axes tick at 1, 2 or 5 times a power of ten. Logarithmic ones tick at powers of ten; if there are too few
+ * of those in the range, at 1, 2, 5 times one, or, in a range so narrow that it looks linear anyway, at the linear
+ * ticks. */
+#include "report/axis.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Values beyond this are drawn at it: the difference of any two must not overflow. */
+static const double largest = 8e307;
+/* Below this there is no room for the ticks between two denormal numbers. */
+static const double smallest = 1e-300;
+
+static double clamp(double v, double lo, double hi) { return v < lo ? lo : v > hi ? hi : v; }
+
+double fli_axis_place(const fli_axis *a, double v)
+{
+    if (!a->log) return clamp((clamp(v, -largest, largest) - a->lo) / (a->hi - a->lo), 0, 1);
+    if (!(v > a->lo)) return 0;
+    return clamp((log10(v) - log10(a->lo)) / (log10(a->hi) - log10(a->lo)), 0, 1);
+}
+
+/* 1, 2 or 5 times a power of ten, whichever is nearest to `v`. */
+static double nice_step(double v)
+{
+    double power = pow(10, floor(log10(v))), m = v / power;
+    return (m < 1.4 ? 1 : m < 3.2 ? 2 : m < 7.1 ? 5 : 10) * power;
+}
+
+/* A range that a reader can see: a constant gets some room on both sides. */
+static void widen(double *lo, double *hi, int log)
+{
+    double middle = *lo + (*hi - *lo) / 2, size = fmax(fabs(*lo), fabs(*hi));
+    if (*hi - *lo > 1e-9 * size && *hi - *lo > smallest) return;
+    if (log) {
+        *lo = middle / 2;
+        *hi = middle * 2;
+    } else if (size < smallest) {
+        *lo = 0;
+        *hi = 1;
+    } else {
+        *lo = middle - 0.1 * size;
+        *hi = middle + 0.1 * size;
+    }
+}
+
+/* ---- units --------------------------------------------------------------------------------------------- */
+
+/* The unit a range is best read in: the last row whose `from` the largest value reaches. */
+typedef struct {
+    fli_unit unit;
+    double from, divisor;
+    const char *name;
+} unit_row;
+
+static const unit_row units[] = {
+    {FLI_UNIT_BYTES, 0, 1, "bytes"},     {FLI_UNIT_BYTES, 1e3, 1e3, "kB"},   {FLI_UNIT_BYTES, 1e6, 1e6, "MB"},
+    {FLI_UNIT_BYTES, 1e9, 1e9, "GB"},    {FLI_UNIT_BYTES, 1e12, 1e12, "TB"}, {FLI_UNIT_BYTES, 1e15, 1e15, "PB"},
+    {FLI_UNIT_SECONDS, 0, 1e-3, "ms"},   {FLI_UNIT_SECONDS, 1, 1, "s"},      {FLI_UNIT_SECONDS, 600, 60, "min"},
+    {FLI_UNIT_SECONDS, 7200, 3600, "h"},
+};
+
+static void choose_unit(fli_axis *a, fli_unit unit)
+{
+    double size = fmax(fabs(a->lo), fabs(a->hi));
+    a->divisor = 1;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (units[i].unit == unit && (size >= units[i].from || units[i].from == 0)) {
+            a->divisor = units[i].divisor;
+            snprintf(a->unit, sizeof a->unit, "%s", units[i].name);
+        }
+}
+
+/* Numbers too long to write out share a power of ten, named beside the title. */
+static void factor_out(fli_axis *a)
+{
+    double size = fmax(fabs(a->lo), fabs(a->hi)) / a->divisor;
+    if (a->unit[0] || (size >= 1e-2 && size < 1e6)) return;
+    int e = (int)floor(log10(size) + 1e-9);
+    if (e > 307) e = 307;
+    a->divisor *= pow(10, e);
+    snprintf(a->unit, sizeof a->unit, "10^%d", e);
+}
+
+/* ---- ticks --------------------------------------------------------------------------------------------- */
+
+static void add_tick(fli_axis *a, double v, const char *label)
+{
+    double slack = a->log ? 0 : 1e-9 * (a->hi - a->lo);
+    if (a->count == FLI_TICKS_MAX || v < a->lo - slack || v > a->hi + slack) return;
+    fli_tick *k = &a->ticks[a->count++];
+    k->value = v;
+    snprintf(k->label, sizeof k->label, "%s", label);
+}
+
+/* Ticks at multiples of a step, in the unit shown. */
+static void tick_evenly(fli_axis *a, int round_out, size_t wanted, int whole)
+{
+    double lo = a->lo / a->divisor, hi = a->hi / a->divisor;
+    double step = nice_step((hi - lo) / (double)wanted);
+    if (whole && step < 1) step = 1;
+    double first = ceil(lo / step - 1e-9), last = floor(hi / step + 1e-9);
+    if (round_out) {
+        first = floor(lo / step + 1e-9);
+        last = ceil(hi / step - 1e-9);
+        a->lo = clamp(first * step * a->divisor, -largest, largest);
+        a->hi = clamp(last * step * a->divisor, -largest, largest);
+    }
+    int decimals = (int)clamp(-floor(log10(step) + 1e-9), 0, 12);
+    for (double i = first; i <= last; i++) {
+        char label[32]; /* a factored number has few digits before the point */
+        snprintf(label, sizeof label, "%.*f", decimals, i == 0 ? 0 : i * step);
+        add_tick(a, i * step * a->divisor, label);
+    }
+}
+
+/* m * 10^e, written out if the whole axis can be. */
+static void log_label(char *label, size_t size, int m, int e, int plain)
+{
+    if (plain)
+        snprintf(label, size, "%.*f", e < 0 ? -e : 0, m * pow(10, e));
+    else if (m == 1)
+        snprintf(label, size, "10^%d", e);
+    else
+        snprintf(label, size,
+                 "%d\xc2\xb7"
+                 "10^%d",
+                 m, e);
+}
+
+static void tick_powers(fli_axis *a, size_t wanted)
+{
+    static const int strides[] = {1, 2, 3, 5, 10, 20, 50, 100, 200};
+    int from = (int)floor(log10(a->lo)), to = (int)ceil(log10(a->hi)), stride = 1;
+    int inside = (int)floor(log10(a->hi) + 1e-9) - (int)ceil(log10(a->lo) - 1e-9) + 1;
+    int fine = inside < 3, plain = a->lo >= 1e-3 && a->hi < 1e5;
+    for (size_t i = 0; i < sizeof strides / sizeof *strides && (size_t)((to - from) / stride) > wanted + 2; i++)
+        stride = strides[i];
+    for (int e = from; e <= to; e++)
+        for (int m = 1; m <= 9; m++) {
+            char label[32] = "";
+            int labelled = fine ? m == 1 || m == 2 || m == 5 : m == 1 && e % stride == 0;
+            if (m > 1 && stride > 1) break;
+            if (labelled) log_label(label, sizeof label, m, e, plain);
+            add_tick(a, m * pow(10, e), label);
+        }
+}
+
+void fli_axis_init(fli_axis *a, const fli_quantity *q, double lo, double hi, int log, int round_out, size_t wanted)
+{
+    memset(a, 0, sizeof *a);
+    lo = clamp(lo, -largest, largest);
+    hi = clamp(hi, -largest, largest);
+    if (log) {
+        lo = fmax(lo, smallest);
+        hi = fmax(hi, smallest);
+    }
+    widen(&lo, &hi, log);
+    if (q->unit == FLI_UNIT_SHARE && lo < 1 && hi > 0) {
+        lo = fmax(lo, 0);
+        hi = fmin(hi, 1);
+    }
+    if (log && round_out) {
+        double room = 0.03 * (log10(hi) - log10(lo));
+        lo = pow(10, log10(lo) - room);
+        hi = pow(10, fmin(log10(hi) + room, 307.9));
+    }
+    a->lo = lo;
+    a->hi = hi;
+    a->log = log;
+    a->divisor = 1;
+    choose_unit(a, q->unit);
+    if (log && hi / lo >= 10) {
+        tick_powers(a, wanted);
+        return;
+    }
+    factor_out(a);
+    tick_evenly(a, round_out && !log, wanted, q->whole);
+}

@@ -1,0 +1,200 @@
+/* TensorBoard event files: the scalars of one run, so that `tensorboard --logdir` shows it beside others.
+ *
+ * The file is a sequence of TFRecords, all numbers little-endian,
+ *
+ *   length (8 bytes) | masked CRC-32C of the length (4) | message | masked CRC-32C of the message (4)
+ *
+ * and every message a protocol buffer: first Event{file_version}, then an Event{step, summary} per measured row, with a value for
+ * every quantity that is finite in it. A scalar is a float there: byte counts have seven digits.
+ *
+ * Nothing depends on when the file is written: step is the round, wall_time the seconds that the row says (never going back),
+ * counted from 0, and the number in the file's name, by convention the start time, is 0 too. One run, one folder: TensorBoard
+ * takes all event files of a folder for one run. */
+#include "report/report.h"
+
+#include "base/crc32c.h"
+#include "base/file.h"
+
+#include <errno.h>
+#include <float.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+    const char *tag;
+    size_t offset; /* in fl_row */
+    int whole;     /* size_t, not double */
+} scalars[] = {
+    {"train/loss", offsetof(fl_row, train_loss), 0},
+    {"train/accuracy", offsetof(fl_row, train_accuracy), 0},
+    {"test/loss", offsetof(fl_row, test_loss), 0},
+    {"test/accuracy", offsetof(fl_row, test_accuracy), 0},
+    {"gradient/norm2", offsetof(fl_row, gradient2), 0},
+    {"clients/q10", offsetof(fl_row, client_q10), 0},
+    {"clients/q50", offsetof(fl_row, client_q50), 0},
+    {"clients/q90", offsetof(fl_row, client_q90), 0},
+    {"clients/cohort", offsetof(fl_row, cohort), 1},
+    {"communication/bytes_up", offsetof(fl_row, bytes_up), 0},
+    {"communication/bytes_down", offsetof(fl_row, bytes_down), 0},
+    {"work/local_steps", offsetof(fl_row, local_steps), 0},
+    {"work/seconds", offsetof(fl_row, seconds), 0},
+};
+enum { SCALARS = sizeof scalars / sizeof *scalars };
+
+/* ---- protocol buffers ------------------------------------------------------------------------------------ */
+
+enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* wire types */
+
+/* Field numbers of tensorflow.Event, .Summary and .Summary.Value. */
+enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5 };
+enum { SUMMARY_VALUE = 1 };
+enum { VALUE_TAG = 1, VALUE_SIMPLE = 2 };
+
+static void put_fixed(fli_text *t, uint64_t v, size_t bytes)
+{
+    char little[8];
+    for (size_t i = 0; i < bytes; i++) little[i] = (char)(v >> 8 * i & 0xFF);
+    fli_text_addn(t, little, bytes);
+}
+
+static void put_varint(fli_text *t, uint64_t v)
+{
+    for (; v >= 0x80; v >>= 7) put_fixed(t, (v & 0x7F) | 0x80, 1);
+    put_fixed(t, v, 1);
+}
+
+static void put_tag(fli_text *t, unsigned field, unsigned wire) { put_varint(t, field << 3 | wire); }
+
+static void put_bytes(fli_text *t, unsigned field, const char *s, size_t n)
+{
+    put_tag(t, field, BYTES);
+    put_varint(t, n);
+    fli_text_addn(t, s, n);
+}
+
+static void put_double(fli_text *t, unsigned field, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    put_tag(t, field, FIXED64);
+    put_fixed(t, bits, sizeof bits);
+}
+
+static void put_float(fli_text *t, unsigned field, float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    put_tag(t, field, FIXED32);
+    put_fixed(t, bits, sizeof bits);
+}
+
+/* ---- messages -------------------------------------------------------------------------------------------- */
+
+/* The texts a message is put together in, from the inside out; emptied and reused from row to row. */
+typedef struct {
+    fli_text value, summary, event;
+} parts;
+
+static void restart(fli_text *t) { t->n = 0; }
+
+static void put_value(parts *p, const char *tag, float v)
+{
+    restart(&p->value);
+    put_bytes(&p->value, VALUE_TAG, tag, strlen(tag));
+    put_float(&p->value, VALUE_SIMPLE, v);
+    put_bytes(&p->summary, SUMMARY_VALUE, fli_text_get(&p->value), p->value.n);
+}
+
+static void make_version(parts *p)
+{
+    static const char version[] = "brain.Event:2";
+    restart(&p->event);
+    put_double(&p->event, EVENT_WALL_TIME, 0);
+    put_bytes(&p->event, EVENT_FILE_VERSION, version, sizeof version - 1);
+}
+
+static void make_row(parts *p, const fl_row *row, double wall_time)
+{
+    restart(&p->summary);
+    for (size_t i = 0; i < SCALARS; i++) {
+        const void *at = (const char *)row + scalars[i].offset;
+        double v = scalars[i].whole ? (double)*(const size_t *)at : *(const double *)at;
+        if (fabs(v) <= FLT_MAX) put_value(p, scalars[i].tag, (float)v);
+    }
+    restart(&p->event);
+    put_double(&p->event, EVENT_WALL_TIME, wall_time);
+    put_tag(&p->event, EVENT_STEP, VARINT);
+    put_varint(&p->event, row->round);
+    put_bytes(&p->event, EVENT_SUMMARY, fli_text_get(&p->summary), p->summary.n);
+}
+
+/* ---- records --------------------------------------------------------------------------------------------- */
+
+/* A CRC of data that contain CRCs is weak, so the format rotates and shifts the ones it stores. */
+static uint32_t masked(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xA282EAD8; }
+
+static void put_record(fli_text *file, const fli_text *message)
+{
+    size_t at = file->n;
+    if (fli_text_ok(message)) file->failed = 1;
+    put_fixed(file, message->n, 8);
+    if (file->failed) return;
+    put_fixed(file, masked(fli_crc32c(file->s + at, 8)), 4);
+    fli_text_addn(file, fli_text_get(message), message->n);
+    put_fixed(file, masked(fli_crc32c(fli_text_get(message), message->n)), 4);
+}
+
+static fl_status make_file(const fli_curve *curve, parts *p, fli_text *file)
+{
+    double now = 0;
+    make_version(p);
+    put_record(file, &p->event);
+    for (size_t i = 0; i < curve->count; i++) {
+        if (curve->rows[i].seconds > now) now = curve->rows[i].seconds;
+        make_row(p, &curve->rows[i], now);
+        if (fli_text_ok(&p->value) || fli_text_ok(&p->summary)) return FL_ENOMEM;
+        put_record(file, &p->event);
+    }
+    return fli_text_ok(file);
+}
+
+/* ---- the file -------------------------------------------------------------------------------------------- */
+
+/* Under a name that TensorBoard, which may be watching, does not take for an event file, and renamed when complete. */
+static fl_status put_in_place(fl_ctx *ctx, const char *folder, const fli_text *file)
+{
+    fli_out out;
+    char *path = fli_strf(ctx, "%s/events.out.tfevents.0000000000.fedloom", folder);
+    char *partial = fli_strf(ctx, "%s/events.partial", folder);
+    fl_status s = path && partial ? fli_make_folders(ctx, folder) : FL_ENOMEM;
+    if (!s) s = fli_out_open(ctx, partial, &out);
+    if (s) goto done;
+    fli_out_bytes(&out, fli_text_get(file), file->n);
+    s = fli_out_close(&out);
+    if (!s && rename(partial, path)) {
+        s = fli_fail(ctx, FL_EIO, "%s: cannot be put in place: %s", path, strerror(errno));
+        unlink(partial);
+    }
+done:
+    fli_free(path);
+    fli_free(partial);
+    return s;
+}
+
+fl_status fli_events_write(fl_ctx *ctx, const char *folder, const fli_curve *curve)
+{
+    fli_text file;
+    parts p;
+    fli_text_init(&file, ctx);
+    fli_text_init(&p.value, ctx);
+    fli_text_init(&p.summary, ctx);
+    fli_text_init(&p.event, ctx);
+    fl_status s = make_file(curve, &p, &file);
+    if (!s) s = put_in_place(ctx, folder, &file);
+    fli_text_fini(&file);
+    fli_text_fini(&p.value);
+    fli_text_fini(&p.summary);
+    fli_text_fini(&p.event);
+    return s;
+}

@@ -1,0 +1,87 @@
+/* {"x": [title, ...], "colours": n, "series": [label, ...],
+ *  "values": {"test-accuracy": [{"x": [[...], ...], "mean": [...], "std": [...]}, ...], ...},
+ *  "heat": {"classes": n, "counts": [...]}}
+ * Keys of "values" are quantities, its entries series; "x" in them holds one list per x axis. */
+#include "report/page.h"
+
+#include "report/look.h"
+#include "report/markup.h"
+
+/* Points kept per series: more than the pixels of a chart, few enough for a page with dozens of series. */
+enum { KEPT_MAX = 600 };
+
+typedef double point_fn(const fli_point *p);
+static double get_x(const fli_point *p) { return p->x; }
+static double get_mean(const fli_point *p) { return p->mean; }
+static double get_std(const fli_point *p) { return p->high - p->mean; }
+
+/* Every so many points, and always the last. */
+static void add_numbers(fli_text *t, const fli_point *p, size_t count, point_fn *get)
+{
+    size_t stride = 1 + (count > 0 ? (count - 1) / KEPT_MAX : 0);
+    fli_text_add(t, "[");
+    for (size_t i = (count + stride - 1) % stride; i < count; i += stride)
+        fli_text_addf(t, "%s%.6g", i >= stride ? "," : "", get(&p[i]));
+    fli_text_add(t, "]");
+}
+
+/* Only the x differs between the axes: a point exists where the measured quantity does. */
+static fl_status add_series(fli_text *t, const fli_series *s, const fli_quantity *y)
+{
+    fli_point *points = NULL;
+    size_t count = 0;
+    fli_text_add(t, "{\"x\":[");
+    for (const fli_quantity *x = fli_x_list; x->name; x++) {
+        fli_free(points);
+        fl_status status = fli_series_points(t->ctx, s, x, y, &points, &count);
+        if (status) return status;
+        if (x != fli_x_list) fli_text_add(t, ",");
+        add_numbers(t, points, count, get_x);
+    }
+    fli_text_add(t, "],\"mean\":");
+    add_numbers(t, points, count, get_mean);
+    fli_text_add(t, ",\"std\":");
+    add_numbers(t, points, count, get_std);
+    fli_text_add(t, "}");
+    fli_free(points);
+    return FL_OK;
+}
+
+static fl_status add_values(fli_text *t, const fli_report *r)
+{
+    int some = 0;
+    for (const fli_quantity *y = fli_y_list; y->name; y++) {
+        if (!fli_report_has(r, y)) continue;
+        fli_text_addf(t, "%s\n\"%s\":[", some ? "," : "", y->name);
+        for (size_t k = 0; k < r->count; k++) {
+            if (k > 0) fli_text_add(t, ",\n");
+            fl_status status = add_series(t, &r->series[k], y);
+            if (status) return status;
+        }
+        fli_text_add(t, "]");
+        some = 1;
+    }
+    return FL_OK;
+}
+
+fl_status fli_page_data(fli_text *t, const fli_report *r)
+{
+    fli_text_add(t, "{\"x\":[");
+    for (const fli_quantity *x = fli_x_list; x->name; x++) {
+        if (x != fli_x_list) fli_text_add(t, ",");
+        fli_markup_json(t, x->title);
+    }
+    fli_text_addf(t, "],\n\"colours\":%d,\n\"series\":[", FLI_COLOURS);
+    for (size_t k = 0; k < r->count; k++) {
+        if (k > 0) fli_text_add(t, ",");
+        fli_markup_json(t, r->series[k].label);
+    }
+    fli_text_add(t, "],\n\"values\":{");
+    fl_status status = add_values(t, r);
+    if (status) return status;
+    fli_text_addf(t, "},\n\"heat\":{\"classes\":%zu,\"counts\":[", r->histogram ? r->classes : 0);
+    for (size_t i = 0; r->histogram && i < r->clients * r->classes; i++)
+        fli_text_addf(t, "%s%zu", i ? "," : "", r->histogram[i]);
+    fli_text_add(t, "]}}\n");
+    return fli_text_ok(t);
+}

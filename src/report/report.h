@@ -1,0 +1,107 @@
+/* What a comparison looks like to a reader: curves, a table, the partition, the configurations. Everything that
+ * draws or writes (page, plots, event files) takes one of these. Nothing here runs or loads anything. */
+#ifndef FLI_REPORT_REPORT_H
+#define FLI_REPORT_REPORT_H
+
+#include "base/text.h"
+
+#include <stdint.h>
+
+/* One run: the measured rows, oldest first. May be short, or empty, while the run is under way. */
+typedef struct {
+    uint64_t seed;
+    const fl_row *rows;
+    size_t count;
+} fli_curve;
+
+/* One method at one setting, over seeds. */
+typedef struct {
+    const char *label;
+    const fli_curve *curves;
+    size_t count;
+    const char *config; /* resolved configuration of the first seed, YAML */
+} fli_series;
+
+/* A table of texts: row-major, `columns` cells per row; the header is row 0. */
+typedef struct {
+    const char *const *cells;
+    size_t rows, columns;
+} fli_grid;
+
+typedef struct {
+    const char *title;
+    const char *description; /* "" : none */
+    const fli_series *series;
+    size_t count;
+    fli_grid table;
+    /* Samples per client (rows) and class (columns) of the first seed; NULL for regression */
+    const size_t *histogram;
+    size_t clients, classes; /* clients shown: the first so many */
+    size_t all_clients;
+    const char *machine; /* one line */
+    int live;            /* the page is served while the comparison runs, and refreshes itself */
+    size_t runs_done, runs_planned;
+} fli_report;
+
+/* ---- curves -------------------------------------------------------------------------------------------- */
+
+typedef enum {
+    FLI_SCALE_LINEAR,
+    FLI_SCALE_LOG, /* logarithmic when all values are positive */
+    FLI_SCALE_WIDE /* logarithmic when all values are positive and span many powers of ten: one method diverged */
+} fli_axis_scale;
+
+/* Numbers with a unit are shown in the multiple that suits them: kB, MB, GB; ms, s, min, h. A share lies in 0..1,
+ * and so does its axis. */
+typedef enum { FLI_UNIT_NONE, FLI_UNIT_SHARE, FLI_UNIT_BYTES, FLI_UNIT_SECONDS } fli_unit;
+
+/* What can be on the y axis, and on the x axis: one line each in curve.c. */
+typedef struct {
+    const char *name;  /* "test-accuracy": in file names and ids */
+    const char *title; /* "test accuracy" */
+    size_t offset;     /* in fl_row */
+    int whole;         /* size_t, not double */
+    fli_axis_scale scale;
+    fli_unit unit;
+} fli_quantity;
+
+extern const fli_quantity fli_y_list[]; /* ends with name NULL */
+extern const fli_quantity fli_x_list[];
+
+/* Mean and spread of a series over its runs at one measured row: rows are matched by their place, runs that are
+ * shorter drop out. Non-finite values drop out. n is the number of runs that remain (0: no point). */
+typedef struct {
+    double x, mean, low, high; /* low, high: mean -+ one standard deviation over runs (equal to mean for one run) */
+    size_t n;
+} fli_point;
+
+/* The points of a series; memory from fli_alloc, to be freed by the caller; *count may be 0. */
+fl_status fli_series_points(fl_ctx *ctx, const fli_series *s, const fli_quantity *x, const fli_quantity *y,
+                            fli_point **points, size_t *count);
+/* Whether any series has a point: a chart nobody measured is not drawn. */
+int fli_report_has(const fli_report *r, const fli_quantity *y);
+
+/* ---- output -------------------------------------------------------------------------------------------- */
+
+/* One chart as a stand-alone SVG document (for_page 0) or as an element for the page (for_page 1: classes and ids
+ * instead of colours, so that the page's style, its light and dark mode and its legend apply). */
+fl_status fli_chart_svg(fli_text *t, const fli_report *r, const fli_quantity *x, const fli_quantity *y, int for_page);
+
+/* The whole page: self-contained HTML, no request leaves it. */
+fl_status fli_page_html(fli_text *t, const fli_report *r);
+
+/* TensorBoard event file: the scalars of one run. Written whole or not at all. */
+fl_status fli_events_write(fl_ctx *ctx, const char *folder, const fli_curve *curve);
+
+/* ---- live ---------------------------------------------------------------------------------------------- */
+
+/* Serves the newest page on 127.0.0.1 while a comparison runs. */
+typedef struct fli_live fli_live;
+/* port 0: any free one. */
+fl_status fli_live_new(fl_ctx *ctx, uint16_t port, fli_live **out);
+void fli_live_free(fli_live *l);
+uint16_t fli_live_port(const fli_live *l);
+/* Replaces the page. Copies `html`. Safe while readers are served. */
+fl_status fli_live_publish(fli_live *l, const char *html);
+
+#endif

@@ -1,0 +1,487 @@
+#include "study/experiment.h"
+
+#include "data/stream.h"
+#include "run/plan.h"
+#include "run/yaml.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_TRIALS = 100000,
+    NAME_LENGTH = 200, /* of a folder; file systems stop at 255 bytes */
+    MOST_PARTS = 8     /* of a dotted key */
+};
+
+typedef struct {
+    char *description;
+    int64_t seeds, seed;
+} own_settings;
+
+static const fli_key own_table[] = {
+    FLI_KEY_STRING(own_settings, description, "", "what the experiment is about"),
+    FLI_KEY_INT(own_settings, seeds, "1", 1, 10000, "number of seeds: seed, seed + 1, ..."),
+    FLI_KEY_INT(own_settings, seed, "1", 0, 9007199254740992.0, "the first seed"),
+    FLI_KEY_END,
+};
+
+static fl_status wrong(fl_ctx *ctx, const fli_node *at, const char *what)
+{
+    char where[512];
+    return fli_fail_also(ctx, FL_ECONFIG, "%s%s", fli_node_where(at, where, sizeof where), what);
+}
+
+/* ---- ${data} ------------------------------------------------------------------------------------------- */
+
+static const char placeholder[] = "${data}";
+
+/* Replaces the placeholder at the start of every text of the tree. */
+static fl_status fill_in(fli_arena *a, fli_node *n, const char *data)
+{
+    size_t skip = sizeof placeholder - 1;
+    fl_status s = FL_OK;
+    if (n->type == FLI_NODE_SCALAR && n->text && !strncmp(n->text, placeholder, skip)) {
+        if (!data)
+            return wrong(a->ctx, n,
+                         "${data} stands for the folder with the data sets: give it by --data DIR or FEDLOOM_DATA");
+        char *full = fli_arena_alloc(a, strlen(data) + strlen(n->text) - skip + 1, 1);
+        if (!full) return FL_ENOMEM;
+        strcat(strcpy(full, data), n->text + skip);
+        n->text = full;
+    }
+    for (fli_node *c = n->type == FLI_NODE_SCALAR ? NULL : n->first; c && !s; c = c->next) s = fill_in(a, c, data);
+    return s;
+}
+
+static const char *text_of(const fli_node *map, const char *key, const char *otherwise)
+{
+    const fli_node *n = fli_node_find(map, key);
+    return n && n->type == FLI_NODE_SCALAR && n->text ? n->text : otherwise;
+}
+
+/* A missing data set is named with all its files and where they come from, before anything starts. */
+static fl_status check_needs(fl_ctx *ctx, const fli_node *needs, const char *data)
+{
+    const fli_node *files = fli_node_find(needs, "files");
+    const char *what = text_of(needs, "what", "data"), *published = text_of(needs, "published", "");
+    fl_status s = FL_OK;
+    fli_text missing;
+    if (!needs) return FL_OK;
+    if (files && files->type != FLI_NODE_LIST) return wrong(ctx, files, "needs.files must be a list of names");
+    for (const fli_node *f = files ? files->first : NULL; f; f = f->next)
+        if (f->type != FLI_NODE_SCALAR) return wrong(ctx, f, "needs.files must be a list of names");
+    fli_text_init(&missing, ctx);
+    for (const fli_node *f = files ? files->first : NULL; f && !s; f = f->next) {
+        char *path = NULL;
+        s = data ? fli_find_file(ctx, data, f->text, &path) : FL_EIO;
+        fli_free(path);
+        if (s != FL_EIO) continue;
+        fli_clear(ctx);
+        s = FL_OK;
+        fli_text_addf(&missing, "\n  %s/%s", data ? data : "DIR", f->text);
+    }
+    if (!s) s = fli_text_ok(&missing);
+    if (!s && (missing.n || !data))
+        s = fli_fail(ctx, data ? FL_EIO : FL_ECONFIG, "%s%s%s%s", what,
+                     data ? " is not there"
+                          : " is needed; give the folder with the data sets by --data DIR or FEDLOOM_DATA",
+                     missing.n ? "; wanted (plain, .gz or .xz):" : "", fli_text_get(&missing));
+    if (s && s != FL_ENOMEM && *published) fli_fail_also(ctx, s, "published at %s", published);
+    fli_text_fini(&missing);
+    return s;
+}
+
+/* ---- methods and grids --------------------------------------------------------------------------------- */
+
+/* What the experiment sets for every run: neither a method nor a grid may. */
+static int is_shared_key(const char *key)
+{
+    return !strcmp(key, "seed") || !strcmp(key, "name") || !strcmp(key, "output") || fli_is_experiment_key(key);
+}
+
+static fl_status check_grid(fl_ctx *ctx, const fli_node *grid)
+{
+    if (!grid) return FL_OK;
+    if (grid->type != FLI_NODE_MAP) return wrong(ctx, grid, "grid must be a map from keys to lists of values");
+    for (const fli_node *k = grid->first; k; k = k->next) {
+        size_t dots = 0;
+        for (const char *c = k->key; *c; c++) {
+            if (*c == '.' && (c == k->key || !c[1] || c[1] == '.')) return wrong(ctx, k, "a part of this key is empty");
+            dots += *c == '.';
+        }
+        if (dots >= MOST_PARTS) return wrong(ctx, k, "this key has too many parts");
+        if (is_shared_key(k->key)) return wrong(ctx, k, "all runs share this; it cannot be in a grid");
+        if (k->type != FLI_NODE_LIST || !k->first)
+            return wrong(ctx, k, "a grid needs a list of values, e.g. {local.lr: [0.01, 0.1]}");
+    }
+    return FL_OK;
+}
+
+static fl_status add_grid(fli_experiment *x, fli_method *m, const fli_node *grid)
+{
+    if (!grid) return FL_OK;
+    if (!m->grid && !(m->grid = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL))) return FL_ENOMEM;
+    return fli_yaml_merge(x->ctx, &x->arena, m->grid, grid);
+}
+
+static size_t list_length(const fli_node *list)
+{
+    size_t n = 0;
+    for (const fli_node *c = list->first; c; c = c->next) n++;
+    return n;
+}
+
+static fl_status read_method(fli_experiment *x, const fli_node *node, const fli_node *common_grid, fli_method *m)
+{
+    fl_status s;
+    const fli_node *own_grid = fli_node_find(node, "grid");
+    if (node->type != FLI_NODE_MAP)
+        return wrong(x->ctx, node, "a method must be a map, e.g. {label: FedAvg, algorithm: fedavg}");
+    if (!(m->over = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL))) return FL_ENOMEM;
+    for (const fli_node *n = node->first; n; n = n->next) {
+        if (!strcmp(n->key, "label") || !strcmp(n->key, "grid")) continue;
+        if (is_shared_key(n->key)) return wrong(x->ctx, n, "methods share this; it cannot be a method's own");
+        fli_node *copy = fli_arena_alloc(&x->arena, 1, sizeof *copy);
+        if (!copy) return FL_ENOMEM;
+        *copy = *n;
+        fli_node_put(m->over, copy);
+    }
+    const fli_node *algorithm = fli_node_find(node, "algorithm");
+    const char *kind =
+        algorithm && algorithm->type == FLI_NODE_SCALAR ? algorithm->text : text_of(algorithm, "kind", NULL);
+    m->label = text_of(node, "label", kind);
+    if (!m->label || !*m->label) return wrong(x->ctx, node, "a method needs a label or an algorithm");
+    for (const char *c = m->label; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7F)
+            return wrong(x->ctx, node, "a label may not hold control characters");
+    if ((s = check_grid(x->ctx, own_grid)) || (s = add_grid(x, m, common_grid)) || (s = add_grid(x, m, own_grid)))
+        return s;
+    m->settings = 1;
+    for (const fli_node *k = m->grid ? m->grid->first : NULL; k; k = k->next) {
+        m->settings *= list_length(k);
+        if (m->settings > MOST_TRIALS) return wrong(x->ctx, k, "the grid has too many combinations");
+    }
+    return FL_OK;
+}
+
+/* FNV-1a: names that are too long differ by it. */
+static unsigned long long digest(const char *s)
+{
+    unsigned long long h = 0xCBF29CE484222325;
+    for (; *s; s++) h = (h ^ (unsigned char)*s) * 0x100000001B3;
+    return h;
+}
+
+/* Folder names come from labels: small letters, digits, single dashes, whatever is beyond ASCII; no dot at either end. */
+static const char *slug(fli_arena *a, const char *label)
+{
+    char *out = fli_arena_alloc(a, strlen(label) + 2, 1);
+    size_t n = 0;
+    if (!out) return NULL;
+    for (const char *p = label; *p; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c >= 'A' && c <= 'Z')
+            out[n++] = (char)(c - 'A' + 'a');
+        else if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '=' || c == '+' || c >= 0x80 ||
+                 (c == '.' && n))
+            out[n++] = (char)c;
+        else if (n && out[n - 1] != '-')
+            out[n++] = '-';
+    }
+    while (n && (out[n - 1] == '-' || out[n - 1] == '.')) out[--n] = 0;
+    if (!n) out[n++] = 'x';
+    if (n > NAME_LENGTH) {
+        n = NAME_LENGTH - 18;
+        while ((unsigned char)out[n] >= 0x80 && (unsigned char)out[n] < 0xC0)
+            n--; /* not in the middle of a character */
+        snprintf(out + n, 18, "-%016llx", digest(label));
+    }
+    return out;
+}
+
+static fl_status read_methods(fli_experiment *x, const fli_node *root)
+{
+    const fli_node *list = fli_node_find(root, "methods"), *grid = fli_node_find(root, "grid");
+    fl_status s = check_grid(x->ctx, grid);
+    if (s) return s;
+    if (list && (list->type != FLI_NODE_LIST || !list->first))
+        return wrong(x->ctx, list, "methods must be a list with at least one method");
+    x->method_count = list ? list_length(list) : 1;
+    x->methods = fli_arena_alloc(&x->arena, x->method_count, sizeof *x->methods);
+    if (!x->methods) return FL_ENOMEM;
+    if (!list) { /* the configuration's own method, for a grid or several seeds */
+        const fli_node *algorithm = fli_node_find(root, "algorithm");
+        fli_node *only = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL), *copy = NULL;
+        if (!only || (algorithm && !(copy = fli_arena_alloc(&x->arena, 1, sizeof *copy)))) return FL_ENOMEM;
+        if (copy) *copy = *algorithm;
+        if (!copy && !(copy = fli_node_new(&x->arena, FLI_NODE_SCALAR, "algorithm", "fedavg"))) return FL_ENOMEM;
+        fli_node_put(only, copy);
+        return read_method(x, only, grid, x->methods);
+    }
+    size_t i = 0;
+    for (const fli_node *n = list->first; n; n = n->next, i++) {
+        if ((s = read_method(x, n, grid, &x->methods[i]))) return s;
+        for (size_t k = 0; k < i; k++) {
+            const char *a = slug(&x->arena, x->methods[k].label), *b = slug(&x->arena, x->methods[i].label);
+            if (!a || !b) return FL_ENOMEM;
+            if (!strcmp(a, b))
+                return wrong(x->ctx, n,
+                             "another method has this label, or one that gives the same folder; give each its own");
+        }
+    }
+    return FL_OK;
+}
+
+/* ---- trials -------------------------------------------------------------------------------------------- */
+
+static void add_value(fli_text *t, const fli_node *v)
+{
+    int map = v->type == FLI_NODE_MAP;
+    if (v->type == FLI_NODE_SCALAR) {
+        for (const char *c = v->text; *c; c++) fli_text_addn(t, (unsigned char)*c < ' ' || *c == 0x7F ? " " : c, 1);
+        return;
+    }
+    fli_text_add(t, map ? "{" : "[");
+    for (const fli_node *c = v->first; c; c = c->next) {
+        if (map) fli_text_addf(t, "%s: ", c->key);
+        add_value(t, c);
+        if (c->next) fli_text_add(t, ", ");
+    }
+    fli_text_add(t, map ? "}" : "]");
+}
+
+/* The last part of a grid's key, if that says which one is meant; else all of it. */
+static const char *short_key(const fli_node *grid, const char *key)
+{
+    const char *dot = strrchr(key, '.'), *last = dot ? dot + 1 : key;
+    size_t twins = 0;
+    for (const fli_node *k = grid->first; k; k = k->next) {
+        const char *d = strrchr(k->key, '.');
+        twins += !strcmp(d ? d + 1 : k->key, last);
+    }
+    return twins > 1 ? key : last;
+}
+
+/* {a: {b: value}} for the key "a.b": what a file would say, with the place where the grid says it. */
+static fli_node *nest(fli_arena *a, const fli_node *key, const fli_node *value)
+{
+    fli_node *root = fli_node_new(a, FLI_NODE_MAP, NULL, NULL), *map = root;
+    char *part = fli_arena_strdup(a, key->key);
+    if (!root || !part) return NULL;
+    for (char *next; part; part = next) {
+        fli_node *n = fli_arena_alloc(a, 1, sizeof *n);
+        if (!n) return NULL;
+        if ((next = strchr(part, '.'))) *next++ = 0;
+        *n = *value;
+        if (next) n->type = FLI_NODE_MAP, n->first = NULL, n->text = NULL;
+        n->key = part;
+        fli_node_put(map, n);
+        map = n;
+    }
+    return root;
+}
+
+/* Applies combination `setting` of a method's grid, and says it in a few words. */
+static fl_status apply_setting(fli_experiment *x, const fli_method *m, fli_trial *t)
+{
+    size_t left = t->setting;
+    fl_status s = FL_OK;
+    fli_text words;
+    fli_text_init(&words, x->ctx);
+    for (const fli_node *k = m->grid ? m->grid->first : NULL; k && !s; k = k->next) {
+        size_t n = list_length(k), pick = left % n;
+        const fli_node *v = k->first;
+        left /= n;
+        while (pick--) v = v->next;
+        fli_node *over = nest(&x->arena, k, v);
+        s = over ? fli_config_merge(t->cfg, over) : FL_ENOMEM;
+        fli_text_addf(&words, "%s%s=", words.n ? ", " : "", short_key(m->grid, k->key));
+        add_value(&words, v);
+    }
+    if (!s) s = fli_text_ok(&words);
+    if (!s && !(t->setting_text = fli_arena_strdup(&x->arena, fli_text_get(&words)))) s = FL_ENOMEM;
+    fli_text_fini(&words);
+    return s;
+}
+
+/* A text value under a key of the tree, whatever characters it has. */
+static fl_status put_text(fl_config *cfg, const char *key, const char *text)
+{
+    fli_node *n = fli_node_new(&cfg->arena, FLI_NODE_SCALAR, key, text);
+    if (!n) return FL_ENOMEM;
+    fli_node_put(cfg->root, n);
+    return FL_OK;
+}
+
+static void collect(void *arg, const char *text) { fli_text_add(arg, text); }
+
+/* Resolves the configuration and cuts out what the data depend on: seed, data and partition. */
+static fl_status resolve(fli_experiment *x, fli_trial *t)
+{
+    fli_text all, key;
+    fli_arena scratch;
+    fli_settings settings;
+    fli_arena_init(&scratch, x->ctx);
+    fli_text_init(&all, x->ctx);
+    fli_text_init(&key, x->ctx);
+    fl_status s = fl_config_print(t->cfg, collect, &all);
+    if (!s) s = fli_settings_bind(x->ctx, &scratch, t->cfg->root, &settings);
+    if (!s && (s = fli_plan_check(x->ctx, &settings)))
+        fli_fail_also(x->ctx, s, "(this is the method labelled %s)", x->methods[t->method].label);
+    if (!s) s = fli_text_ok(&all);
+    if (!s) {
+        const char *from = strstr(fli_text_get(&all), "\ndata:\n"), *to = strstr(fli_text_get(&all), "\nmodel:\n");
+        fli_text_addf(&key, "seed %llu", (unsigned long long)t->seed);
+        if (from && to) fli_text_addn(&key, from, (size_t)(to - from));
+        t->config = fli_arena_strdup(&x->arena, fli_text_get(&all));
+        t->data_key = fli_arena_strdup(&x->arena, fli_text_get(&key));
+        t->rounds = (size_t)settings.top.rounds;
+        s = fli_text_ok(&key);
+        if (!s && (!t->config || !t->data_key)) s = FL_ENOMEM;
+    }
+    fli_text_fini(&all);
+    fli_text_fini(&key);
+    fli_arena_fini(&scratch);
+    return s;
+}
+
+static fl_status make_folder_name(fli_experiment *x, const fli_method *m, fli_trial *t)
+{
+    const char *a = slug(&x->arena, m->label), *b = slug(&x->arena, t->setting_text);
+    char *path = a && b ? fli_strf(x->ctx, "%s/runs/%s%s%s/seed-%llu", x->output, a, *t->setting_text ? "/" : "",
+                                   *t->setting_text ? b : "", (unsigned long long)t->seed)
+                        : NULL;
+    if (path) t->folder = fli_arena_strdup(&x->arena, path);
+    fli_free(path);
+    return t->folder ? FL_OK : FL_ENOMEM;
+}
+
+static fl_status make_trial(fli_experiment *x, const fli_node *common, fli_trial *t)
+{
+    const fli_method *m = &x->methods[t->method];
+    char seed[40];
+    fl_status s;
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->seed);
+    if (!(t->cfg = fl_config_new(x->ctx))) return FL_ENOMEM;
+    if ((s = fli_config_merge(t->cfg, common)) || (s = fli_config_merge(t->cfg, m->over)) ||
+        (s = apply_setting(x, m, t)) || (s = make_folder_name(x, m, t)) || (s = put_text(t->cfg, "name", m->label)) ||
+        (s = put_text(t->cfg, "seed", seed)) || (s = put_text(t->cfg, "output", t->folder)))
+        return s;
+    return resolve(x, t);
+}
+
+static int by_folder(const void *a, const void *b)
+{
+    return strcmp((*(const fli_trial *const *)a)->folder, (*(const fli_trial *const *)b)->folder);
+}
+
+/* Two combinations of a grid must not share a folder: neither equal ones nor values that differ in what names leave out. */
+static fl_status check_folders(fli_experiment *x, size_t per_seed)
+{
+    char where[512];
+    const fli_trial **sorted = fli_arena_alloc(&x->arena, per_seed, sizeof *sorted);
+    if (!sorted) return FL_ENOMEM;
+    for (size_t i = 0; i < per_seed; i++) sorted[i] = &x->trials[i];
+    qsort(sorted, per_seed, sizeof *sorted, by_folder);
+    for (size_t i = 1; i < per_seed; i++) {
+        const fli_node *grid = x->methods[sorted[i]->method].grid;
+        if (strcmp(sorted[i - 1]->folder, sorted[i]->folder)) continue;
+        return fli_fail_also(x->ctx, FL_ECONFIG, "%stwo combinations of the grid are the same or too alike: %s and %s",
+                             fli_node_where(grid ? grid->first : NULL, where, sizeof where),
+                             sorted[i - 1]->setting_text, sorted[i]->setting_text);
+    }
+    return FL_OK;
+}
+
+static fl_status make_trials(fli_experiment *x, const fli_node *common)
+{
+    size_t per_seed = 0, at = 0;
+    fl_status s = FL_OK;
+    for (size_t i = 0; i < x->method_count; i++) per_seed += x->methods[i].settings;
+    if (x->seeds > MOST_TRIALS / per_seed)
+        return fli_fail(x->ctx, FL_ECONFIG, "%zu settings over %zu seeds are too many runs", per_seed, x->seeds);
+    x->count = per_seed * x->seeds;
+    if (!(x->trials = fli_arena_alloc(&x->arena, x->count, sizeof *x->trials))) return FL_ENOMEM;
+    for (size_t k = 0; k < x->seeds; k++)
+        for (size_t i = 0; i < x->method_count; i++)
+            for (size_t j = 0; j < x->methods[i].settings && !s; j++, at++) {
+                x->trials[at] = (fli_trial){.method = i, .setting = j, .seed = x->first_seed + k};
+                s = make_trial(x, common, &x->trials[at]);
+            }
+    return s ? s : check_folders(x, per_seed);
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------- */
+
+/* Splits the tree: what runs share, and what is the experiment's own. */
+static fl_status split(fli_experiment *x, const fli_node *root, fli_node *common, fli_node *own)
+{
+    for (const fli_node *n = root->first; n; n = n->next) {
+        fli_node *copy = fli_arena_alloc(&x->arena, 1, sizeof *copy);
+        if (!copy) return FL_ENOMEM;
+        *copy = *n;
+        if (!strcmp(n->key, "seeds") || !strcmp(n->key, "description") || !strcmp(n->key, "seed"))
+            fli_node_put(own, copy);
+        else if (!fli_is_experiment_key(n->key))
+            fli_node_put(common, copy);
+    }
+    return FL_OK;
+}
+
+static fl_status read_own(fli_experiment *x, const fli_node *root, const fli_node *common, const fli_node *own,
+                          const fl_study_options *o)
+{
+    own_settings settings;
+    fl_status s = fli_bind(x->ctx, &x->arena, "", own, NULL, &(fli_table){own_table, &settings}, 1);
+    if (s) return s;
+    x->name = text_of(common, "name", "comparison");
+    x->description = settings.description;
+    x->first_seed = (uint64_t)settings.seed;
+    x->seeds = o->seeds ? o->seeds : (size_t)settings.seeds;
+    x->paper = fli_node_find(root, "paper");
+    for (const char *const *key = (const char *const[]){"name", "output", NULL}; *key; key++) {
+        const fli_node *n = fli_node_find(common, *key);
+        if (n && n->type != FLI_NODE_SCALAR) return wrong(x->ctx, n, "this must be a text");
+    }
+    x->output = o->output && *o->output ? o->output : text_of(common, "output", "");
+    if (!*x->output) {
+        const char *name = slug(&x->arena, x->name);
+        char *path = name ? fli_strf(x->ctx, "results/%s%s", name, o->quick ? "-quick" : "") : NULL;
+        x->output = path ? fli_arena_strdup(&x->arena, path) : NULL;
+        fli_free(path);
+    } else
+        x->output = fli_arena_strdup(&x->arena, x->output);
+    return x->output ? FL_OK : FL_ENOMEM;
+}
+
+fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_experiment *x)
+{
+    const char *data = o->data ? o->data : getenv("FEDLOOM_DATA");
+    if (data && !*data) data = NULL;
+    fli_node *root, *common, *own;
+    fl_status s;
+    memset(x, 0, sizeof *x);
+    x->ctx = cfg->ctx;
+    fli_arena_init(&x->arena, cfg->ctx);
+    root = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL);
+    common = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL);
+    own = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL);
+    if (!root || !common || !own) return FL_ENOMEM;
+    if ((s = fli_yaml_merge(x->ctx, &x->arena, root, cfg->root))) return s;
+    const fli_node *quick = fli_node_find(root, "quick");
+    if (o->quick && quick) {
+        if (quick->type != FLI_NODE_MAP) return wrong(x->ctx, quick, "quick must be a map of keys and values");
+        if ((s = fli_yaml_merge(x->ctx, &x->arena, root, quick))) return s;
+    }
+    if ((s = check_needs(x->ctx, fli_node_find(root, "needs"), data)) || (s = fill_in(&x->arena, root, data)) ||
+        (s = split(x, root, common, own)) || (s = read_own(x, root, common, own, o)) || (s = read_methods(x, root)))
+        return s;
+    return make_trials(x, common);
+}
+
+void fli_experiment_fini(fli_experiment *x)
+{
+    for (size_t i = 0; i < x->count && x->trials; i++) fl_config_free(x->trials[i].cfg);
+    fli_arena_fini(&x->arena);
+}

@@ -1,0 +1,55 @@
+/* An experiment: one problem, several methods, settings and seeds. This is the file read and unfolded into the list of runs it asks
+ * for; running them is study.c's business.
+ *
+ *     rounds: 500                      # a configuration as for `fedloom run`: what all methods share
+ *     data: ...
+ *     seeds: 5                         # seed, seed + 1, ...
+ *     methods:                         # each lays its own keys over the common ones
+ *       - {label: FedAvg, algorithm: fedavg}
+ *       - {label: FedProx, algorithm: {kind: fedprox, mu: 0.1}}
+ *     grid: {local.lr: [0.01, 0.1]}    # every combination, for every method; a method may have a grid of its own
+ *     quick: {rounds: 50, seeds: 1}    # laid over everything by --quick
+ *     needs: {what: MNIST, files: [...], published: ...}   # looked for under ${data}
+ *     paper: {...}                     # see paper.c */
+#ifndef FLI_STUDY_EXPERIMENT_H
+#define FLI_STUDY_EXPERIMENT_H
+
+#include "run/config.h"
+
+typedef struct {
+    const char *label;
+    fli_node *over;  /* a map: what it changes */
+    fli_node *grid;  /* a map key -> list of values; NULL: none */
+    size_t settings; /* combinations of the grid, at least 1 */
+} fli_method;
+
+/* One run of the experiment. */
+typedef struct {
+    size_t method, setting;
+    uint64_t seed;
+    fl_config *cfg;
+    const char *setting_text; /* "lr=0.1, mu=1"; "" without a grid */
+    const char *folder;       /* of its result */
+    const char *config;       /* resolved, as it will stand beside the result */
+    const char *data_key;     /* what its data depend on: runs with equal keys share them */
+    size_t rounds;
+} fli_trial;
+
+typedef struct {
+    fl_ctx *ctx;
+    fli_arena arena;
+    const char *name, *description, *output;
+    fli_method *methods;
+    size_t method_count;
+    size_t seeds;
+    uint64_t first_seed;
+    fli_trial *trials; /* seed by seed, within a seed method by method */
+    size_t count;
+    const fli_node *paper; /* NULL: none */
+} fli_experiment;
+
+/* Checks everything that can be checked without loading data: every run's configuration is bound. `cfg` is only read. */
+fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_experiment *x);
+void fli_experiment_fini(fli_experiment *x);
+
+#endif

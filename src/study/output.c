@@ -1,0 +1,220 @@
+/* What a comparison leaves for a reader: tables, the report, plots. */
+#include "study/study.h"
+
+#include "base/file.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- output -------------------------------------------------------------------------------------------- */
+
+/* The histogram of a comparison whose runs were all there already: the data are loaded for it once. */
+static void need_histogram(fl_study *s)
+{
+    fli_plan plan;
+    if (s->histogram.all_clients || !s->x.count) return;
+    if (!fli_plan_data(s->x.trials[0].cfg, NULL, &plan)) fli_count_labels(s->ctx, plan.fed, &s->histogram);
+    fli_plan_fini(&plan);
+    fli_clear(s->ctx); /* a report without it is still a report */
+}
+
+static const char *machine(fli_arena *a)
+{
+    char model[256] = "unknown processor", line[512];
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
+            const char *from = strchr(line, ':') + 1;
+            snprintf(model, sizeof model, "%.*s", (int)strcspn(from + 1, "\n"), from + 1);
+            break;
+        }
+    if (f) fclose(f);
+    snprintf(line, sizeof line, "%s, %ld processors", model, sysconf(_SC_NPROCESSORS_ONLN));
+    return fli_arena_strdup(a, line);
+}
+
+/* A series of the report: the curves of one method at one setting. */
+static fl_status make_series(fl_study *s, fli_arena *a, const fli_summary *row, int with_setting, fli_series *out)
+{
+    const fli_trial *first = &s->x.trials[row->first];
+    const char *label = s->x.methods[row->method].label;
+    fli_curve *curves = fli_arena_alloc(a, s->x.seeds, sizeof *curves);
+    char *full = with_setting && *first->setting_text ? fli_strf(s->ctx, "%s (%s)", label, first->setting_text)
+                                                      : fli_strdup(s->ctx, label);
+    if (!curves || !full) {
+        fli_free(full);
+        return FL_ENOMEM;
+    }
+    *out = (fli_series){fli_arena_strdup(a, full), curves, 0, first->config};
+    fli_free(full);
+    for (size_t i = 0; i < s->x.count; i++) {
+        const fli_trial *t = &s->x.trials[i];
+        const fli_outcome *o = &s->outcomes[i];
+        if (t->method != row->method || t->setting != row->setting || !o->count) continue;
+        fl_row *rows = fli_arena_alloc(a, o->count, sizeof *rows);
+        if (!rows) return FL_ENOMEM;
+        memcpy(rows, o->rows, o->count * sizeof *rows);
+        curves[out->count++] = (fli_curve){t->seed, rows, o->count};
+    }
+    return out->label ? FL_OK : FL_ENOMEM;
+}
+
+fl_status fli_study_report(fl_study *s, fli_arena *a, fli_report *out)
+{
+    fli_summary *rows;
+    size_t count;
+    fl_status status = fli_study_summaries(s, a, &rows, &count);
+    *out = (fli_report){.title = s->x.name, .description = s->x.description, .live = s->live != NULL};
+    fli_series *series = status ? NULL : fli_arena_alloc(a, count, sizeof *series);
+    if (!status && !series) status = FL_ENOMEM;
+    for (size_t i = 0; i < count && !status; i++)
+        if (rows[i].best) status = make_series(s, a, &rows[i], 1, &series[out->count++]);
+    if (!status) status = fli_study_grid(s, a, &out->table);
+    out->series = series;
+    out->histogram = s->histogram.count;
+    out->clients = s->histogram.clients;
+    out->classes = s->histogram.classes;
+    out->all_clients = s->histogram.all_clients;
+    out->machine = machine(a);
+    out->runs_planned = fl_study_runs(s, &out->runs_done);
+    return status ? status : out->machine ? FL_OK : FL_ENOMEM;
+}
+
+/* Writes DIR/NAME whole, or leaves what was there. */
+static fl_status write_file(fl_study *s, const char *name, const fli_text *t)
+{
+    fli_out out;
+    fl_status status = fli_text_ok(t);
+    char *path = fli_strf(s->ctx, "%s/%s", s->x.output, name), *draft = fli_strf(s->ctx, "%s/.%s", s->x.output, name);
+    if (!path || !draft) status = FL_ENOMEM;
+    if (!status) status = fli_out_open(s->ctx, draft, &out);
+    if (!status) {
+        fli_out_bytes(&out, fli_text_get(t), t->n);
+        status = fli_out_close(&out);
+    }
+    if (!status && rename(draft, path)) {
+        status = fli_fail(s->ctx, FL_EIO, "%s: cannot be put in place: %s", path, strerror(errno));
+        unlink(draft);
+    }
+    fli_free(path);
+    fli_free(draft);
+    return status;
+}
+
+static fl_status make_csv(fl_study *s, fli_arena *a, fli_text *t) { return fli_study_csv(t, s, a), FL_OK; }
+static fl_status make_json(fl_study *s, fli_arena *a, fli_text *t) { return fli_study_json(t, s, a), FL_OK; }
+
+static fl_status make_markdown(fl_study *s, fli_arena *a, fli_text *t)
+{
+    fli_grid g;
+    fl_status status = fli_study_grid(s, a, &g);
+    if (!status) fli_grid_markdown(t, &g);
+    return status;
+}
+
+static fl_status make_page(fl_study *s, fli_arena *a, fli_text *t)
+{
+    fli_report report;
+    need_histogram(s);
+    fl_status status = fli_study_report(s, a, &report);
+    report.live = 0;
+    return status ? status : fli_page_html(t, &report);
+}
+
+fl_status fl_study_write(fl_study *s)
+{
+    static const struct {
+        const char *name;
+        fl_status (*make)(fl_study *, fli_arena *, fli_text *);
+    } files[] = {{"results.csv", make_csv},
+                 {"results.md", make_markdown},
+                 {"results.json", make_json},
+                 {"report.html", make_page}};
+    fli_clear(s->ctx);
+    fl_status status = fli_make_folders(s->ctx, s->x.output);
+    for (size_t i = 0; i < sizeof files / sizeof *files && !status; i++) {
+        fli_arena a;
+        fli_text t;
+        fli_arena_init(&a, s->ctx);
+        fli_text_init(&t, s->ctx);
+        status = files[i].make(s, &a, &t);
+        if (!status) status = write_file(s, files[i].name, &t);
+        fli_text_fini(&t);
+        fli_arena_fini(&a);
+    }
+    return status;
+}
+
+fl_status fl_study_table(fl_study *s, fl_text_fn *out, void *arg)
+{
+    fli_arena a;
+    fli_text t;
+    fli_grid g;
+    fli_clear(s->ctx);
+    fli_arena_init(&a, s->ctx);
+    fli_text_init(&t, s->ctx);
+    fl_status status = fli_study_grid(s, &a, &g);
+    if (!status) {
+        fli_grid_text(&t, &g);
+        status = fli_text_ok(&t);
+    }
+    if (!status) out(arg, fli_text_get(&t));
+    fli_text_fini(&t);
+    fli_arena_fini(&a);
+    return status;
+}
+
+static int was_measured(const fl_study *s, const fli_quantity *q)
+{
+    for (size_t i = 0; i < s->x.count; i++)
+        for (size_t k = 0; k < s->outcomes[i].count; k++)
+            if (q->whole ||
+                isfinite(*(const double *)(const void *)((const char *)&s->outcomes[i].rows[k] + q->offset)))
+                return 1;
+    return 0;
+}
+
+const char *fl_study_quantity(const fl_study *s, int axis, size_t k)
+{
+    for (const fli_quantity *q = axis ? fli_y_list : fli_x_list; q->name; q++)
+        if (was_measured(s, q) && k-- == 0) return q->name;
+    return NULL;
+}
+
+static const fli_quantity *quantity(fl_study *s, int axis, const char *name)
+{
+    const fli_quantity *list = axis ? fli_y_list : fli_x_list;
+    fli_text all;
+    for (const fli_quantity *q = list; q->name; q++)
+        if (!strcmp(q->name, name)) return q;
+    fli_text_init(&all, s->ctx);
+    for (const fli_quantity *q = list; q->name; q++) fli_text_addf(&all, "%s%s", q == list ? "" : ", ", q->name);
+    fli_fail(s->ctx, FL_ECONFIG, "%s is nothing that can be on the %c axis; these can: %s", name, axis ? 'y' : 'x',
+             fli_text_get(&all));
+    fli_text_fini(&all);
+    return NULL;
+}
+
+fl_status fl_study_plot(fl_study *s, const char *x_name, const char *y_name, fl_text_fn *out, void *arg)
+{
+    fli_arena a;
+    fli_text t;
+    fli_report report;
+    fli_clear(s->ctx);
+    const fli_quantity *x = quantity(s, 0, x_name), *y = x ? quantity(s, 1, y_name) : NULL;
+    if (!y) return FL_ECONFIG;
+    fli_arena_init(&a, s->ctx);
+    fli_text_init(&t, s->ctx);
+    fl_status status = fli_study_report(s, &a, &report);
+    if (!status && !fli_report_has(&report, y))
+        status = fli_fail(s->ctx, FL_ECONFIG, "%s was not measured in this comparison", y_name);
+    if (!status) status = fli_chart_svg(&t, &report, x, y, 0);
+    if (!status) status = fli_text_ok(&t);
+    if (!status) out(arg, fli_text_get(&t));
+    fli_text_fini(&t);
+    fli_arena_fini(&a);
+    return status;
+}

@@ -1,0 +1,135 @@
+/* Ours beside a paper's. The figures are data in the experiment:
+ *
+ *     paper:
+ *       source: "[VRA] Table IV, MNIST, Non-IID"
+ *       figures:
+ *         FedAvg: {accuracy: 95.64 ± 0.12, "to 0.9": 63, "to 0.97": "> 500"}
+ *
+ * Methods are named by their labels. Quantities are texts as printed there; ours are put beside those that are known here: accuracy
+ * (%), loss, rounds, seconds, and "to X" (rounds to test accuracy X). */
+#include "study/study.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const fli_node *figures_of(const fl_study *s) { return fli_node_find(s->x.paper, "figures"); }
+
+/* Every quantity that any method has, in order of appearance. */
+static size_t quantities(const fli_node *figures, const char **out, size_t most)
+{
+    size_t n = 0;
+    for (const fli_node *m = figures->first; m; m = m->next)
+        for (const fli_node *q = m->type == FLI_NODE_MAP ? m->first : NULL; q; q = q->next) {
+            size_t k = 0;
+            while (k < n && strcmp(out[k], q->key)) k++;
+            if (k == n && n < most) out[n++] = q->key;
+        }
+    return n;
+}
+
+static void plus_minus(fli_text *t, const fli_stat *st, double factor, int digits)
+{
+    if (!st->n) return;
+    fli_text_addf(t, "%.*f", digits, st->mean * factor);
+    if (st->n > 1) fli_text_addf(t, " ± %.*f", digits, st->std * factor);
+}
+
+static void ours(fli_text *t, const fl_study *s, const fli_summary *row, const char *quantity)
+{
+    if (!row->seeds) return;
+    if (!strcmp(quantity, "accuracy"))
+        plus_minus(t, &row->accuracy, 100, 2);
+    else if (!strcmp(quantity, "loss"))
+        plus_minus(t, &row->loss, 1, 3);
+    else if (!strcmp(quantity, "rounds"))
+        plus_minus(t, &row->rounds, 1, 1);
+    else if (!strcmp(quantity, "seconds"))
+        plus_minus(t, &row->seconds, 1, 2);
+    else if (!strncmp(quantity, "to ", 3)) {
+        char *end;
+        double target = strtod(quantity + 3, &end);
+        if (end != quantity + 3 && !*end) fli_target_text(t, s, row, target, 0);
+    }
+}
+
+/* What the paper has and this comparison has not: a label that was mistyped would be lost in silence. */
+static void add_others(fli_text *t, const fl_study *s, const fli_node *figures)
+{
+    size_t n = 0;
+    for (const fli_node *f = figures->first; f; f = f->next) {
+        size_t m = 0;
+        while (m < s->x.method_count && strcmp(s->x.methods[m].label, f->key)) m++;
+        if (m == s->x.method_count) fli_text_addf(t, "%s%s", n++ ? ", " : "in the paper, but no method here: ", f->key);
+    }
+    if (n) fli_text_add(t, "\n");
+}
+
+static const char *paper_cell(const fli_node *figures, const char *label, const char *quantity)
+{
+    const fli_node *n = fli_node_find(fli_node_find(figures, label), quantity);
+    return n && n->type == FLI_NODE_SCALAR ? n->text : "";
+}
+
+static fl_status fill(fl_study *s, fli_arena *a, const fli_node *figures, fli_grid *g)
+{
+    enum { MOST = 16 };
+    const char *name[MOST];
+    size_t n = quantities(figures, name, MOST), count, at = 0;
+    fli_summary *rows;
+    fl_status status = fli_study_summaries(s, a, &rows, &count);
+    const char **cells = fli_arena_alloc(a, (count + 1) * (1 + 2 * n), sizeof *cells);
+    if (status || !cells) return FL_ENOMEM;
+    cells[at++] = "method";
+    for (size_t k = 0; k < n; k++) {
+        cells[at++] = name[k];
+        cells[at++] = "paper";
+    }
+    g->rows = 1;
+    for (size_t i = 0; i < count; i++) {
+        const char *label = s->x.methods[rows[i].method].label;
+        if (!rows[i].best) continue;
+        cells[at++] = label;
+        g->rows++;
+        for (size_t k = 0; k < n; k++) {
+            fli_text t;
+            fli_text_init(&t, s->ctx);
+            ours(&t, s, &rows[i], name[k]);
+            cells[at++] = fli_arena_strdup(a, fli_text_get(&t));
+            cells[at++] = paper_cell(figures, label, name[k]);
+            if (fli_text_ok(&t) || !cells[at - 2]) status = FL_ENOMEM;
+            fli_text_fini(&t);
+        }
+    }
+    g->cells = cells;
+    g->columns = 1 + 2 * n;
+    return status;
+}
+
+fl_status fl_study_paper(fl_study *s, fl_text_fn *out, void *arg)
+{
+    const fli_node *figures = figures_of(s), *source = fli_node_find(s->x.paper, "source");
+    fli_arena a;
+    fli_text t;
+    fli_grid g;
+    fli_clear(s->ctx);
+    if (!figures || figures->type != FLI_NODE_MAP)
+        return fli_fail(s->ctx, FL_ECONFIG, "%s has no paper.figures to compare with", s->x.name);
+    if (!figures->first) { /* a figure has curves: they are in the report */
+        out(arg, "the paper shows curves, no numbers; ours are in report.html\n");
+        return FL_OK;
+    }
+    fli_arena_init(&a, s->ctx);
+    fli_text_init(&t, s->ctx);
+    fl_status status = fill(s, &a, figures, &g);
+    if (!status) {
+        fli_text_addf(&t, "%s: ours, and the paper's beside it\n",
+                      source && source->type == FLI_NODE_SCALAR ? source->text : s->x.name);
+        fli_grid_text(&t, &g);
+        add_others(&t, s, figures);
+        status = fli_text_ok(&t);
+    }
+    if (!status) out(arg, fli_text_get(&t));
+    fli_text_fini(&t);
+    fli_arena_fini(&a);
+    return status;
+}

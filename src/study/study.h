@@ -1,0 +1,100 @@
+/* A comparison under way: the experiment's runs, which of them are done, and their metrics. */
+#ifndef FLI_STUDY_STUDY_H
+#define FLI_STUDY_STUDY_H
+
+#include "report/report.h"
+#include "run/run.h"
+#include "study/experiment.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef enum { FLI_TRIAL_OPEN, FLI_TRIAL_RUNNING, FLI_TRIAL_DONE, FLI_TRIAL_FAILED } fli_trial_state;
+
+/* What has become of a trial. */
+typedef struct {
+    fli_trial_state state;
+    fl_row *rows;
+    size_t count, capacity;
+    size_t round; /* finished rounds, also between measurements */
+    char *error;  /* of a failed one */
+    size_t data;  /* its place in `shared` */
+} fli_outcome;
+
+/* Data that several trials share: loaded when the first needs them, freed after the last. */
+typedef struct {
+    const char *key;
+    pthread_mutex_t lock; /* held while loading */
+    fl_ctx *ctx;          /* its own: loading happens on worker threads */
+    fl_config *cfg;
+    fli_plan plan;
+    int loaded;
+    size_t users; /* trials that still need them */
+} fli_shared;
+
+/* Label counts of the first seed's clients, for the report. */
+typedef struct {
+    size_t *count; /* clients x classes */
+    size_t clients, classes, all_clients;
+} fli_histogram;
+
+struct fl_study {
+    fl_ctx *ctx;
+    fli_experiment x;
+    fl_study_options options;
+    fli_outcome *outcomes; /* one per trial */
+    fli_shared *shared;
+    size_t shared_count;
+    fli_histogram histogram;
+    fli_live *live; /* NULL: nobody watches */
+    double published;
+    pthread_mutex_t lock; /* guards outcomes, histogram, the observer and the live page while running */
+    atomic_int asked;     /* to stop; lock-free, so that a signal handler may set it */
+    /* while running */
+    fl_study_fn *observer;
+    void *arg;
+    double begun;
+    size_t rounds_planned, rounds_done;
+    size_t threads; /* per run */
+};
+
+/* Frees loaded data. */
+void fli_shared_unload(fli_shared *d);
+/* Counts the labels of the first clients; leaves `count` NULL for regression, or too many classes to show. */
+fl_status fli_count_labels(fl_ctx *ctx, const fli_fed *f, fli_histogram *h);
+
+/* ---- statistics over seeds (summary.c) ---------------------------------------------------------------------- */
+
+typedef struct {
+    size_t n;
+    double mean, std; /* std: over n - 1; 0 for one value */
+} fli_stat;
+
+/* One method at one setting, over its finished seeds. */
+typedef struct {
+    size_t method, setting, first; /* first: a trial of it */
+    size_t seeds, failed;
+    fli_stat accuracy, loss, seconds, megabytes, rounds; /* at the end */
+    int best;                                            /* of its method's settings */
+} fli_summary;
+
+/* One row per method and setting, in order; memory from the arena. */
+fl_status fli_study_summaries(fl_study *s, fli_arena *a, fli_summary **out, size_t *count);
+/* Rounds (and megabytes up) to a test accuracy over the seeds that reached it; `seeds` receives how many were finished. */
+fli_stat fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat *megabytes);
+/* The targets of the experiment (of its first trial). */
+const fli_reals *fli_study_targets(const fl_study *s, fli_arena *a);
+/* "120", "120 (3/5)" when some seeds did not get there, "> 500" when none did. */
+void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, double target, int megabytes);
+/* The table for a reader; memory from the arena. */
+fl_status fli_study_grid(fl_study *s, fli_arena *a, fli_grid *out);
+/* A grid as text (aligned columns) or Markdown. */
+void fli_grid_text(fli_text *t, const fli_grid *g);
+void fli_grid_markdown(fli_text *t, const fli_grid *g);
+void fli_study_csv(fli_text *t, fl_study *s, fli_arena *a);
+void fli_study_json(fli_text *t, fl_study *s, fli_arena *a);
+
+/* The report of what there is; memory from the arena. The caller holds the lock while runs are under way. */
+fl_status fli_study_report(fl_study *s, fli_arena *a, fli_report *out);
+
+#endif

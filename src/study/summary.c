@@ -1,0 +1,390 @@
+/* Statistics over seeds, and the tables made of them. */
+#include "study/study.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- statistics ---------------------------------------------------------------------------------------- */
+
+static void take(fli_stat *st, double v)
+{
+    if (!isfinite(v)) return;
+    double delta = v - st->mean; /* Welford: std holds the sum of squares until finish() */
+    st->mean += delta / (double)++st->n;
+    st->std += delta * (v - st->mean);
+}
+
+static void finish(fli_stat *st) { st->std = st->n > 1 ? sqrt(st->std / (double)(st->n - 1)) : 0; }
+
+static void summarise(const fl_study *s, fli_summary *row)
+{
+    for (size_t i = 0; i < s->x.count; i++) {
+        const fli_trial *t = &s->x.trials[i];
+        const fli_outcome *o = &s->outcomes[i];
+        if (t->method != row->method || t->setting != row->setting) continue;
+        row->failed += o->state == FLI_TRIAL_FAILED;
+        if (o->state != FLI_TRIAL_DONE || !o->count) continue;
+        const fl_row *last = &o->rows[o->count - 1];
+        row->seeds++;
+        take(&row->accuracy, last->test_accuracy);
+        take(&row->loss, last->train_loss);
+        take(&row->seconds, last->seconds);
+        take(&row->megabytes, last->bytes_up / 1e6);
+        take(&row->rounds, (double)last->round);
+    }
+    finish(&row->accuracy);
+    finish(&row->loss);
+    finish(&row->seconds);
+    finish(&row->megabytes);
+    finish(&row->rounds);
+}
+
+/* Higher accuracy, or lower loss where there is no accuracy. A setting without any result loses to one that has some, and one
+ * with failed runs to one that has none. */
+static int better(const fli_summary *a, const fli_summary *b)
+{
+    if (!a->seeds != !b->seeds) return a->seeds > 0;
+    if (a->failed != b->failed) return a->failed < b->failed;
+    if (a->accuracy.n && b->accuracy.n) return a->accuracy.mean > b->accuracy.mean;
+    if (a->loss.n && b->loss.n) return a->loss.mean < b->loss.mean;
+    return a->seeds > b->seeds;
+}
+
+static void mark_best(fli_summary *rows, size_t count)
+{
+    for (size_t i = 0; i < count;) {
+        size_t best = i, j = i;
+        for (; j < count && rows[j].method == rows[i].method; j++)
+            if (better(&rows[j], &rows[best])) best = j;
+        rows[best].best = 1;
+        i = j;
+    }
+}
+
+fl_status fli_study_summaries(fl_study *s, fli_arena *a, fli_summary **out, size_t *count)
+{
+    size_t n = s->x.count / s->x.seeds; /* the first seed's trials stand for the rows */
+    *out = fli_arena_alloc(a, n, sizeof **out);
+    *count = n;
+    if (!*out) return FL_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        (*out)[i] = (fli_summary){.method = s->x.trials[i].method, .setting = s->x.trials[i].setting, .first = i};
+        summarise(s, &(*out)[i]);
+    }
+    mark_best(*out, n);
+    return FL_OK;
+}
+
+fli_stat fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat *megabytes)
+{
+    fli_stat rounds = {0};
+    *megabytes = (fli_stat){0};
+    for (size_t i = 0; i < s->x.count; i++) {
+        const fli_trial *t = &s->x.trials[i];
+        const fli_outcome *o = &s->outcomes[i];
+        if (t->method != row->method || t->setting != row->setting || o->state != FLI_TRIAL_DONE) continue;
+        for (size_t k = 0; k < o->count; k++)
+            if (o->rows[k].test_accuracy >= target) {
+                take(&rounds, (double)o->rows[k].round);
+                take(megabytes, o->rows[k].bytes_up / 1e6);
+                break;
+            }
+    }
+    finish(&rounds);
+    finish(megabytes);
+    return rounds;
+}
+
+const fli_reals *fli_study_targets(const fl_study *s, fli_arena *a)
+{
+    fli_settings *settings = fli_arena_alloc(a, 1, sizeof *settings);
+    if (!settings || fli_settings_bind(s->ctx, a, s->x.trials[0].cfg->root, settings)) return NULL;
+    return &settings->metrics.targets;
+}
+
+/* ---- the table for a reader ---------------------------------------------------------------------------- */
+
+/* Small models exchange kilobytes: three digits that count. */
+static int megabyte_digits(double mb) { return mb >= 99.5 ? 0 : mb >= 9.95 ? 1 : mb >= 0.995 ? 2 : 4; }
+
+void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, double target, int megabytes)
+{
+    fli_stat mb, rounds = fli_study_to_target(s, row, target, &mb);
+    if (!row->seeds) return;
+    double value = megabytes ? (rounds.n ? mb.mean : row->megabytes.mean) : rounds.n ? rounds.mean : row->rounds.mean;
+    if (!rounds.n) fli_text_add(t, "> ");
+    fli_text_addf(t, "%.*f", megabytes ? megabyte_digits(value) : 0, value);
+    if (!rounds.n) return;
+    if (rounds.n < row->seeds) fli_text_addf(t, " (%zu/%zu)", rounds.n, row->seeds);
+}
+
+static void add_stat(fli_text *t, const fli_stat *st, double factor, int digits)
+{
+    if (!st->n) return;
+    fli_text_addf(t, "%.*f", digits, st->mean * factor);
+    if (st->n > 1) fli_text_addf(t, " ± %.*f", digits, st->std * factor);
+}
+
+/* Losses span orders of magnitude. */
+static void add_loss(fli_text *t, const fli_stat *st)
+{
+    if (!st->n) return;
+    fli_text_addf(t, "%.4g", st->mean);
+    if (st->n > 1) fli_text_addf(t, " ± %.2g", st->std);
+}
+
+/* The cells of a table under construction. */
+typedef struct {
+    fli_arena *arena;
+    const char **cells;
+    size_t n;
+    fli_text text; /* the cell being written */
+    int failed;
+} builder;
+
+static void end_cell(builder *b)
+{
+    b->cells[b->n] = fli_arena_strdup(b->arena, fli_text_get(&b->text));
+    b->failed |= !b->cells[b->n] || b->text.failed;
+    b->n++;
+    b->text.n = 0;
+    if (b->text.s) b->text.s[0] = 0;
+}
+
+static void cell(builder *b, const char *text)
+{
+    fli_text_add(&b->text, text);
+    end_cell(b);
+}
+
+/* Which columns there are. */
+typedef struct {
+    int settings, accuracy, loss;
+    const fli_reals *targets;
+} shape;
+
+static size_t columns_of(const shape *h)
+{
+    return 4 + (size_t)h->settings + (size_t)h->accuracy + (size_t)h->loss + 2 * h->targets->n;
+}
+
+static void header(builder *b, const shape *h)
+{
+    cell(b, "method");
+    if (h->settings) cell(b, "setting");
+    cell(b, "seeds");
+    if (h->accuracy) cell(b, "test accuracy %");
+    if (h->loss) cell(b, "train loss");
+    for (size_t k = 0; k < h->targets->n; k++) {
+        fli_text_addf(&b->text, "rounds to %g", h->targets->v[k]);
+        end_cell(b);
+        fli_text_addf(&b->text, "MB to %g", h->targets->v[k]);
+        end_cell(b);
+    }
+    cell(b, "MB up");
+    cell(b, "seconds");
+}
+
+static void body(builder *b, const fl_study *s, const shape *h, const fli_summary *row)
+{
+    fli_text_addf(&b->text, "%s%s", s->x.methods[row->method].label, h->settings && row->best ? " *" : "");
+    end_cell(b);
+    if (h->settings) cell(b, s->x.trials[row->first].setting_text);
+    fli_text_addf(&b->text, row->failed ? "%zu, %zu failed" : "%zu", row->seeds, row->failed);
+    end_cell(b);
+    if (h->accuracy) {
+        add_stat(&b->text, &row->accuracy, 100, 2);
+        end_cell(b);
+    }
+    if (h->loss) {
+        add_loss(&b->text, &row->loss);
+        end_cell(b);
+    }
+    for (size_t k = 0; k < 2 * h->targets->n; k++) {
+        fli_target_text(&b->text, s, row, h->targets->v[k / 2], k % 2);
+        end_cell(b);
+    }
+    if (row->megabytes.n) fli_text_addf(&b->text, "%.*f", megabyte_digits(row->megabytes.mean), row->megabytes.mean);
+    end_cell(b);
+    add_stat(&b->text, &row->seconds, 1, 1);
+    end_cell(b);
+}
+
+fl_status fli_study_grid(fl_study *s, fli_arena *a, fli_grid *out)
+{
+    fli_summary *rows;
+    size_t count;
+    shape h = {0};
+    fl_status status = fli_study_summaries(s, a, &rows, &count);
+    if (status) return status;
+    if (!(h.targets = fli_study_targets(s, a))) return FL_ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        h.settings |= s->x.methods[rows[i].method].settings > 1;
+        h.accuracy |= rows[i].accuracy.n > 0;
+        h.loss |= rows[i].loss.n > 0;
+    }
+    builder b = {.arena = a, .cells = fli_arena_alloc(a, (count + 1) * columns_of(&h), sizeof *b.cells)};
+    if (!b.cells) return FL_ENOMEM;
+    fli_text_init(&b.text, s->ctx);
+    header(&b, &h);
+    for (size_t i = 0; i < count; i++) body(&b, s, &h, &rows[i]);
+    fli_text_fini(&b.text);
+    *out = (fli_grid){b.cells, count + 1, columns_of(&h)};
+    return b.failed ? FL_ENOMEM : FL_OK;
+}
+
+/* ---- renderings ---------------------------------------------------------------------------------------- */
+
+/* Characters on the screen, not bytes: "±" is one. */
+static size_t width(const char *s)
+{
+    size_t n = 0;
+    for (; *s; s++) n += ((unsigned char)*s & 0xC0) != 0x80;
+    return n;
+}
+
+void fli_grid_text(fli_text *t, const fli_grid *g)
+{
+    for (size_t r = 0; r < g->rows; r++) {
+        for (size_t c = 0; c < g->columns; c++) {
+            size_t most = 0, here = width(g->cells[r * g->columns + c]);
+            for (size_t k = 0; k < g->rows; k++)
+                if (width(g->cells[k * g->columns + c]) > most) most = width(g->cells[k * g->columns + c]);
+            const char *text = g->cells[r * g->columns + c];
+            if (c == 0)
+                fli_text_addf(t, "%s%*s", text, (int)(most - here), "");
+            else
+                fli_text_addf(t, "  %*s%s", (int)(most - here), "", text);
+        }
+        fli_text_add(t, "\n");
+    }
+}
+
+void fli_grid_markdown(fli_text *t, const fli_grid *g)
+{
+    for (size_t r = 0; r < g->rows; r++) {
+        for (size_t c = 0; c < g->columns; c++) {
+            fli_text_add(t, c ? " | " : "| ");
+            for (const char *p = g->cells[r * g->columns + c]; *p; p++) {
+                if (*p == '|') fli_text_add(t, "\\");
+                fli_text_addn(t, p, 1);
+            }
+        }
+        fli_text_add(t, " |\n");
+        for (size_t c = 0; r == 0 && c < g->columns; c++) fli_text_add(t, c ? "|---:" : "|---");
+        if (r == 0) fli_text_add(t, "|\n");
+    }
+}
+
+/* A column of numbers for machines: name and where it is in a summary. */
+static const struct {
+    const char *name;
+    size_t offset;
+} numbers[] = {
+    {"test_accuracy", offsetof(fli_summary, accuracy)}, {"train_loss", offsetof(fli_summary, loss)},
+    {"rounds", offsetof(fli_summary, rounds)},          {"megabytes_up", offsetof(fli_summary, megabytes)},
+    {"seconds", offsetof(fli_summary, seconds)},
+};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+static const fli_stat *number(const fli_summary *row, size_t k)
+{
+    return (const fli_stat *)(const void *)((const char *)row + numbers[k].offset);
+}
+
+static void csv_text(fli_text *t, const char *s)
+{
+    fli_text_add(t, "\"");
+    for (; *s; s++) fli_text_addf(t, *s == '"' ? "\"%c" : "%c", *s);
+    fli_text_add(t, "\"");
+}
+
+static void csv_stat(fli_text *t, const fli_stat *st)
+{
+    if (st->n)
+        fli_text_addf(t, ",%.10g,%.10g", st->mean, st->std);
+    else
+        fli_text_add(t, ",,");
+}
+
+void fli_study_csv(fli_text *t, fl_study *s, fli_arena *a)
+{
+    fli_summary *rows;
+    size_t count;
+    const fli_reals *targets = fli_study_targets(s, a);
+    if (!targets || fli_study_summaries(s, a, &rows, &count)) {
+        t->failed = 1;
+        return;
+    }
+    fli_text_add(t, "method,setting,best,seeds,failed");
+    for (size_t k = 0; k < NUMBERS; k++) fli_text_addf(t, ",%s_mean,%s_std", numbers[k].name, numbers[k].name);
+    for (size_t k = 0; k < targets->n; k++)
+        fli_text_addf(t, ",reached_%g,rounds_to_%g_mean,rounds_to_%g_std,megabytes_to_%g_mean,megabytes_to_%g_std",
+                      targets->v[k], targets->v[k], targets->v[k], targets->v[k], targets->v[k]);
+    fli_text_add(t, "\n");
+    for (size_t i = 0; i < count; i++) {
+        csv_text(t, s->x.methods[rows[i].method].label);
+        fli_text_add(t, ",");
+        csv_text(t, s->x.trials[rows[i].first].setting_text);
+        fli_text_addf(t, ",%d,%zu,%zu", rows[i].best, rows[i].seeds, rows[i].failed);
+        for (size_t k = 0; k < NUMBERS; k++) csv_stat(t, number(&rows[i], k));
+        for (size_t k = 0; k < targets->n; k++) {
+            fli_stat mb, rounds = fli_study_to_target(s, &rows[i], targets->v[k], &mb);
+            fli_text_addf(t, ",%zu", rounds.n);
+            csv_stat(t, &rounds);
+            csv_stat(t, &mb);
+        }
+        fli_text_add(t, "\n");
+    }
+}
+
+static void json_stat(fli_text *t, const fli_stat *st)
+{
+    if (st->n)
+        fli_text_addf(t, "{\"mean\": %.17g, \"std\": %.17g, \"n\": %zu}", st->mean, st->std, st->n);
+    else
+        fli_text_add(t, "null");
+}
+
+static void json_row(fli_text *t, const fl_study *s, const fli_summary *row, const fli_reals *targets)
+{
+    fli_text_add(t, "    {\"method\": ");
+    fli_text_json(t, s->x.methods[row->method].label);
+    fli_text_add(t, ", \"setting\": ");
+    fli_text_json(t, s->x.trials[row->first].setting_text);
+    fli_text_addf(t, ", \"best\": %s, \"seeds\": %zu, \"failed\": %zu", row->best ? "true" : "false", row->seeds,
+                  row->failed);
+    for (size_t k = 0; k < NUMBERS; k++) {
+        fli_text_addf(t, ",\n     \"%s\": ", numbers[k].name);
+        json_stat(t, number(row, k));
+    }
+    fli_text_add(t, ",\n     \"targets\": [");
+    for (size_t k = 0; k < targets->n; k++) {
+        fli_stat mb, rounds = fli_study_to_target(s, row, targets->v[k], &mb);
+        fli_text_addf(t, "%s{\"test_accuracy\": %.17g, \"rounds\": ", k ? ", " : "", targets->v[k]);
+        json_stat(t, &rounds);
+        fli_text_add(t, ", \"megabytes_up\": ");
+        json_stat(t, &mb);
+        fli_text_add(t, "}");
+    }
+    fli_text_add(t, "]}");
+}
+
+void fli_study_json(fli_text *t, fl_study *s, fli_arena *a)
+{
+    fli_summary *rows;
+    size_t count;
+    const fli_reals *targets = fli_study_targets(s, a);
+    if (!targets || fli_study_summaries(s, a, &rows, &count)) {
+        t->failed = 1;
+        return;
+    }
+    fli_text_addf(t, "{\n  \"fedloom\": \"%s\",\n  \"name\": ", FL_VERSION);
+    fli_text_json(t, s->x.name);
+    fli_text_add(t, ",\n  \"rows\": [\n");
+    for (size_t i = 0; i < count; i++) {
+        json_row(t, s, &rows[i], targets);
+        fli_text_add(t, i + 1 < count ? ",\n" : "\n");
+    }
+    fli_text_add(t, "  ]\n}\n");
+}

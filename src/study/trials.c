@@ -1,0 +1,287 @@
+/* Running a comparison. Trials are handed to worker threads in order (seed by seed), each with its own context; trials of one seed
+ * share the loaded data and the partition. */
+#include "study/study.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HISTOGRAM_CLIENTS = 100, HISTOGRAM_CLASSES = 100 };
+
+/* ---- the partition, for the report --------------------------------------------------------------------- */
+
+fl_status fli_count_labels(fl_ctx *ctx, const fli_fed *f, fli_histogram *h)
+{
+    fl_status status = FL_OK;
+    h->all_clients = f->clients;
+    h->classes = f->classes;
+    h->clients = f->clients < HISTOGRAM_CLIENTS ? f->clients : HISTOGRAM_CLIENTS;
+    if (!f->classes || f->classes > HISTOGRAM_CLASSES) return FL_OK;
+    h->count = fli_alloc(ctx, h->clients * h->classes, sizeof *h->count);
+    if (!h->count) return FL_ENOMEM;
+    for (size_t i = 0; i < h->clients && !status; i++) {
+        fli_view v;
+        if ((status = fli_view_open(ctx, f, i, &v))) break;
+        for (size_t k = 0; k < v.n_train; k++) h->count[i * h->classes + (size_t)v.ds->label[v.train[k]]]++;
+        fli_view_close(&v);
+    }
+    return status;
+}
+
+/* ---- one trial ----------------------------------------------------------------------------------------- */
+
+/* A worker's turn at one trial. */
+typedef struct {
+    fl_study *s;
+    size_t trial;
+    fl_run *run;
+    fl_status status; /* of keeping its metrics */
+} job;
+
+static fl_status copy_config(fl_ctx *ctx, const fl_config *from, fl_config **out)
+{
+    fl_config *c = fl_config_new(ctx);
+    if (!c) return FL_ENOMEM;
+    fl_status status = fli_config_merge(c, from->root);
+    if (status)
+        fl_config_free(c);
+    else
+        *out = c;
+    return status;
+}
+
+/* Loads the data a trial needs, unless another trial did. */
+static fl_status load_shared(fl_study *s, fli_shared *d, const fl_config *cfg)
+{
+    fl_status status = FL_OK;
+    pthread_mutex_lock(&d->lock);
+    if (!d->loaded) {
+        fli_shared_unload(d);
+        if (!(d->ctx = fl_ctx_new()))
+            status = FL_ENOMEM;
+        else if (!(status = copy_config(d->ctx, cfg, &d->cfg))) {
+            status = fli_plan_data(d->cfg, NULL, &d->plan);
+            d->loaded = 1; /* also after a failure: fli_plan_fini frees what there is */
+        }
+        pthread_mutex_lock(&s->lock);
+        if (!status && d == s->shared && !s->histogram.all_clients)
+            status = fli_count_labels(d->ctx, d->plan.fed, &s->histogram);
+        pthread_mutex_unlock(&s->lock);
+    } else if (!d->plan.fed)
+        status = FL_EIO; /* the first trial to need them has said why */
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+static void release_shared(fli_shared *d)
+{
+    pthread_mutex_lock(&d->lock);
+    if (!--d->users) fli_shared_unload(d);
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* Under the lock: tells the observer, and now and then the live page. */
+static void tell(fl_study *s, size_t trial)
+{
+    const fli_trial *t = &s->x.trials[trial];
+    const fli_outcome *o = &s->outcomes[trial];
+    double now = fli_clock_now();
+    fl_study_progress p = {
+        .label = s->x.methods[t->method].label,
+        .setting = t->setting_text,
+        .seed = t->seed,
+        .round = o->round,
+        .rounds = t->rounds,
+        .row = o->count ? &o->rows[o->count - 1] : NULL,
+        .error = o->error,
+        .total = s->x.count,
+        .fraction = s->rounds_planned ? (double)s->rounds_done / (double)s->rounds_planned : 1,
+        .seconds = now - s->begun,
+    };
+    for (size_t i = 0; i < s->x.count; i++) {
+        p.done += s->outcomes[i].state == FLI_TRIAL_DONE;
+        p.failed += s->outcomes[i].state == FLI_TRIAL_FAILED;
+    }
+    if (s->observer) s->observer(s->arg, &p);
+    if (!s->live || (now - s->published < 1 && o->state == FLI_TRIAL_RUNNING)) return;
+    s->published = now;
+    fli_arena a;
+    fli_report report;
+    fli_text html;
+    fli_arena_init(&a, s->ctx);
+    fli_text_init(&html, s->ctx);
+    if (!fli_study_report(s, &a, &report) && !fli_page_html(&html, &report))
+        fli_live_publish(s->live, fli_text_get(&html));
+    fli_text_fini(&html);
+    fli_arena_fini(&a);
+}
+
+static fl_status keep_row(fl_study *s, fli_outcome *o, const fl_row *row)
+{
+    if (o->count == o->capacity) {
+        size_t more = o->capacity ? 2 * o->capacity : 64;
+        fl_status status = fli_grow(s->ctx, (void **)&o->rows, o->count, more, sizeof *o->rows);
+        if (status) return status;
+        o->capacity = more;
+    }
+    o->rows[o->count++] = *row;
+    return FL_OK;
+}
+
+static void observe(void *arg, const fl_run *run, const fl_row *row, int measured)
+{
+    job *j = arg;
+    fl_study *s = j->s;
+    fli_outcome *o = &s->outcomes[j->trial];
+    (void)run;
+    pthread_mutex_lock(&s->lock);
+    s->rounds_done += row->round - o->round;
+    o->round = row->round;
+    if (measured && !j->status && (j->status = keep_row(s, o, row))) fl_run_stop(j->run);
+    tell(s, j->trial);
+    pthread_mutex_unlock(&s->lock);
+    if (s->asked) fl_run_stop(j->run); /* perhaps by the observer just now */
+}
+
+static fl_status set_threads(fl_study *s, fl_config *cfg)
+{
+    char text[40];
+    if (atoi(fl_config_get(cfg, "threads")) > 0) return FL_OK; /* the file knows better */
+    snprintf(text, sizeof text, "threads=%zu", s->threads);
+    return fl_config_set(cfg, text);
+}
+
+static fl_status run_trial(job *j, fl_ctx *ctx)
+{
+    fl_study *s = j->s;
+    const fli_trial *t = &s->x.trials[j->trial];
+    fli_shared *d = &s->shared[s->outcomes[j->trial].data];
+    fl_config *cfg = NULL;
+    fl_status status = copy_config(ctx, t->cfg, &cfg);
+    if (!status) status = set_threads(s, cfg);
+    if (!status && (status = load_shared(s, d, cfg)))
+        fli_fail(ctx, status, "%s", d->ctx && *fl_ctx_error(d->ctx) ? fl_ctx_error(d->ctx) : fl_status_text(status));
+    if (!status) status = fli_run_new(cfg, &d->plan, &j->run);
+    if (!status) status = fl_run_prepare_save(j->run, 1);
+    if (!status) status = fl_run_go(j->run, observe, j);
+    if (!status) status = j->status;
+    if (!status && fl_run_stopped_by(j->run) != FL_STOP_ASKED) status = fl_run_save(j->run);
+    fl_config_free(cfg);
+    return status;
+}
+
+static fl_status write_events(fl_study *s, fl_ctx *ctx, size_t trial)
+{
+    const fli_trial *t = &s->x.trials[trial];
+    const fli_outcome *o = &s->outcomes[trial];
+    fli_curve curve = {t->seed, o->rows, o->count};
+    char *folder = fli_strf(ctx, "%s/%s", s->options.tensorboard, t->folder + strlen(s->x.output) + strlen("/runs/"));
+    fl_status status = folder ? fli_make_folders(ctx, folder) : FL_ENOMEM;
+    if (!status) status = fli_events_write(ctx, folder, &curve);
+    fli_free(folder);
+    return status;
+}
+
+/* Under the lock: what became of the trial. */
+static void settle(job *j, fl_ctx *ctx, fl_status status)
+{
+    fl_study *s = j->s;
+    fli_outcome *o = &s->outcomes[j->trial];
+    int stopped = !status && fl_run_stopped_by(j->run) == FL_STOP_ASKED;
+    s->rounds_done += s->x.trials[j->trial].rounds - o->round; /* a rule or a failure may have ended it early */
+    if (!status && !stopped) {
+        o->state = FLI_TRIAL_DONE;
+        return;
+    }
+    o->count = 0; /* metrics of an unfinished run are nobody's result */
+    o->round = 0;
+    o->state = status ? FLI_TRIAL_FAILED : FLI_TRIAL_OPEN;
+    if (status) o->error = fli_strdup(s->ctx, ctx && *fl_ctx_error(ctx) ? fl_ctx_error(ctx) : fl_status_text(status));
+}
+
+/* fli_pool_fn: trial `item`, if it is still to be run. */
+static void trial_item(void *arg, size_t item, size_t worker)
+{
+    fl_study *s = arg;
+    fli_outcome *o = &s->outcomes[item];
+    job j = {s, item, NULL, FL_OK};
+    (void)worker;
+    if (o->state != FLI_TRIAL_OPEN) return;
+    if (!s->asked) {
+        fl_ctx *ctx = fl_ctx_new();
+        pthread_mutex_lock(&s->lock);
+        o->state = FLI_TRIAL_RUNNING;
+        pthread_mutex_unlock(&s->lock);
+        fl_status status = ctx ? run_trial(&j, ctx) : FL_ENOMEM;
+        pthread_mutex_lock(&s->lock);
+        settle(&j, ctx, status);
+        if (o->state == FLI_TRIAL_DONE && s->options.tensorboard && write_events(s, ctx, item))
+            o->error = fli_strdup(s->ctx, fl_ctx_error(ctx));
+        tell(s, item);
+        pthread_mutex_unlock(&s->lock);
+        fl_run_free(j.run);
+        fl_ctx_free(ctx);
+    }
+    release_shared(&s->shared[o->data]);
+}
+
+/* ---- all of them --------------------------------------------------------------------------------------- */
+
+/* Counts what is to be done, and divides the processors between jobs. */
+static size_t prepare(fl_study *s)
+{
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t open = 0, jobs = s->options.jobs ? s->options.jobs : (size_t)(online > 0 ? online : 1);
+    s->rounds_planned = s->rounds_done = 0;
+    for (size_t k = 0; k < s->shared_count; k++) s->shared[k].users = 0;
+    for (size_t i = 0; i < s->x.count; i++) {
+        fli_outcome *o = &s->outcomes[i];
+        if (o->state == FLI_TRIAL_FAILED) {
+            fli_free(o->error);
+            *o = (fli_outcome){.data = o->data, .rows = o->rows, .capacity = o->capacity};
+        }
+        if (o->state != FLI_TRIAL_OPEN) continue;
+        open++;
+        s->rounds_planned += s->x.trials[i].rounds;
+        s->shared[o->data].users++;
+    }
+    if (jobs > open) jobs = open ? open : 1;
+    s->threads = (size_t)(online > 0 ? online : 1) / jobs;
+    if (!s->threads) s->threads = 1;
+    return jobs;
+}
+
+fl_status fl_study_watch(fl_study *s, uint16_t *port)
+{
+    fli_clear(s->ctx);
+    if (s->live) return fli_fail(s->ctx, FL_ECONFIG, "this comparison is being watched already");
+    fl_status status = fli_live_new(s->ctx, *port, &s->live);
+    if (!status) *port = fli_live_port(s->live);
+    return status;
+}
+
+fl_status fl_study_go(fl_study *s, fl_study_fn *observer, void *arg)
+{
+    fli_pool *pool = NULL;
+    fli_clear(s->ctx);
+    s->observer = observer;
+    s->arg = arg;
+    s->begun = fli_clock_now();
+    fl_status status = fli_make_folders(s->ctx, s->x.output);
+    for (size_t i = 0; i < s->x.count && !status && s->options.tensorboard; i++) /* those taken over have curves, too */
+        if (s->outcomes[i].state == FLI_TRIAL_DONE) status = write_events(s, s->ctx, i);
+    if (!status) status = fli_pool_new(s->ctx, prepare(s), &pool);
+    if (status) return status;
+    if (s->live && s->x.count) {
+        pthread_mutex_lock(&s->lock);
+        tell(s, 0);
+        pthread_mutex_unlock(&s->lock);
+    }
+    fli_pool_run(pool, s->x.count, trial_item, s);
+    fli_pool_free(pool);
+    s->asked = 0; /* what was asked for has happened; the comparison may go on */
+    return FL_OK;
+}

@@ -1,0 +1,245 @@
+/* Writes pages and charts of made-up comparisons into a folder, for the browser test and for looking at: make_page
+ * FOLDER */
+#include "report/report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SERIES_MAX = 20, SEEDS = 3, ROWS = 61, CLIENTS = 100, CLASSES = 10 };
+
+static fl_row rows[SERIES_MAX][SEEDS][ROWS];
+static fli_curve curves[SERIES_MAX][SEEDS];
+static fli_series series[SERIES_MAX];
+static size_t histogram[CLIENTS * CLASSES];
+
+static double noise(void)
+{
+    static uint32_t state = 1;
+    state = state * 1664525u + 1013904223u;
+    return (double)(state >> 8) / (1 << 24) * 2 - 1;
+}
+
+static const char *const labels[] = {"FedAvg", "FedProx (mu 0.01)", "SCAFFOLD", "FedDyn", "FedNova"};
+
+static const char config[] =
+    "name: digits\nseed: 1\nrounds: 300\ndata:\n  kind: digits\n  samples: 6000\npartition:\n  kind: dirichlet\n"
+    "  alpha: 0.1\n  clients: 100\nmodel:\n  kind: mlp\n  hidden: [64]\nlocal:\n  epochs: 2\n  batch: 20\n  lr: 0.1\n"
+    "algorithm:\n  kind: fedavg\n";
+
+/* Learning that saturates, faster and higher for some series; SCAFFOLD and such pay with twice the bytes. */
+static void make_row(fl_row *row, size_t k, double wobble, size_t i)
+{
+    double speed = 0.05 + 0.018 * (double)(k * 7 % 5) + 0.009 * wobble, t = 1 - exp(-speed * (double)i);
+    double jitter = 0.012 * noise() * exp(-0.02 * (double)i), cost = k % 5 == 2 || k % 5 == 3 ? 2 : 1;
+    memset(row, 0, sizeof *row);
+    row->round = 5 * i;
+    row->cohort = 10;
+    row->test_accuracy = 0.1 + (0.78 + 0.025 * (double)(k * 3 % 5) + 0.03 * wobble) * t + (i ? jitter : 0);
+    row->train_accuracy = row->test_accuracy + 0.03 * t;
+    row->train_loss = 2.3 * exp(-2.6 * t) * (1 + 3 * jitter) + 0.02;
+    row->test_loss = 2.3 * exp(-2.1 * t) * (1 + 3 * jitter) + 0.08;
+    row->gradient2 = i % 2 ? NAN : 4 * exp(-(0.12 + 0.03 * (double)(k % 5)) * (double)i) * (1 + 0.6 * noise()) + 1e-5;
+    row->client_q50 = row->test_accuracy - 0.02 + jitter;
+    row->client_q10 = row->test_accuracy - 0.16 * (1.4 - t) * t - 0.03;
+    row->client_q90 = NAN;
+    row->bytes_up = cost * 5 * (double)i * 10 * 203560;
+    row->seconds = 5 * (double)i * 0.0149 * (1 + 0.2 * cost + 0.02 * wobble);
+}
+
+static void make_series(size_t count)
+{
+    for (size_t k = 0; k < count; k++) {
+        for (size_t s = 0; s < SEEDS; s++) {
+            double wobble = noise();
+            for (size_t i = 0; i < ROWS; i++) make_row(&rows[k][s][i], k, wobble, i);
+            curves[k][s] = (fli_curve){s + 1, rows[k][s], ROWS};
+        }
+        series[k] = (fli_series){labels[k % 5], curves[k], SEEDS, config};
+    }
+}
+
+/* Most clients hold two or three classes. */
+static void make_histogram(void)
+{
+    for (size_t i = 0; i < CLIENTS; i++)
+        for (size_t j = 0; j < CLASSES; j++) {
+            double v = noise();
+            histogram[i * CLASSES + j] = v > 0.5 ? (size_t)(240 * (v - 0.5)) : v > 0.2 ? (size_t)(20 * (v - 0.2)) : 0;
+        }
+}
+
+static const char *const table[] = {
+    "method",
+    "test acc.",
+    "to 0.8",
+    "MB to 0.8",
+    "train loss",
+    "seconds", /**/
+    "FedAvg",
+    "0.812 ± 0.006",
+    "140 ± 12",
+    "285 MB",
+    "0.2134 ± 0.0102",
+    "4.9", /**/
+    "FedProx (mu 0.01)",
+    "0.851 ± 0.004",
+    "105 ± 8",
+    "214 MB",
+    "0.1911 ± 0.0087",
+    "5.0", /**/
+    "SCAFFOLD",
+    "0.902 ± 0.003",
+    "65 ± 4",
+    "265 MB",
+    "0.1702 ± 0.0051",
+    "6.3", /**/
+    "FedDyn",
+    "0.898 ± 0.005",
+    "70 ± 5",
+    "1.2 GB",
+    "0.1698 ± 0.0060",
+    "6.4", /**/
+    "FedNova",
+    "0.795 ± 0.011",
+    "> 300",
+    "–",
+    "0.2290 ± 0.0141",
+    "4.9",
+};
+
+static fli_report make_report(size_t count)
+{
+    make_series(count);
+    make_histogram();
+    return (fli_report){
+        .title = "Five methods on uneven digits",
+        .description = "One hundred clients hold 6000 drawn digits, labels drawn from a Dirichlet distribution with "
+                       "alpha 0.1; ten take part in "
+                       "a round. How much accuracy does a megabyte buy?",
+        .series = series,
+        .count = count,
+        .table = {table, 6, 6},
+        .histogram = histogram,
+        .clients = CLIENTS,
+        .classes = CLASSES,
+        .all_clients = CLIENTS,
+        .machine = "AMD EPYC 7B13, 8 threads, OpenBLAS 0.3.21, f32",
+        .runs_done = count * SEEDS,
+        .runs_planned = count * SEEDS,
+    };
+}
+
+/* ---- output -------------------------------------------------------------------------------------------- */
+
+static const char *folder;
+static fl_ctx *ctx;
+
+static void check(fl_status status, const char *what)
+{
+    if (status == FL_OK) return;
+    fprintf(stderr, "make_page: %s: %s\n", what, fl_ctx_error(ctx));
+    exit(1);
+}
+
+static void write_text(const char *name, const fli_text *t)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    if (!f || fwrite(fli_text_get(t), 1, t->n, f) != t->n || fclose(f)) {
+        perror(path);
+        exit(1);
+    }
+}
+
+static void write_page(const char *name, const fli_report *r)
+{
+    fli_text t;
+    fli_text_init(&t, ctx);
+    check(fli_page_html(&t, r), name);
+    write_text(name, &t);
+    fli_text_fini(&t);
+}
+
+static void write_charts(const char *prefix, const fli_report *r)
+{
+    for (const fli_quantity *y = fli_y_list; y->name; y++)
+        for (const fli_quantity *x = fli_x_list; x->name; x++) {
+            char name[256];
+            fli_text t;
+            fli_text_init(&t, ctx);
+            snprintf(name, sizeof name, "%s-%s-%s.svg", prefix, y->name, x->name);
+            check(fli_chart_svg(&t, r, x, y, 0), name);
+            write_text(name, &t);
+            fli_text_fini(&t);
+        }
+}
+
+/* Under way: the first method is done, the second has begun. */
+static void write_live(const char *name, size_t done, size_t second_rows)
+{
+    fli_report r = make_report(3);
+    r.live = 1;
+    r.runs_planned = 12;
+    r.runs_done = done;
+    for (size_t s = 0; s < SEEDS; s++) {
+        curves[1][s].count = s == 0 ? second_rows : 0;
+        curves[2][s].count = 0;
+    }
+    r.table.rows = 2;
+    write_page(name, &r);
+}
+
+/* Texts that would break out of their places if they were not escaped. */
+static void write_hostile(void)
+{
+    static const char evil[] = "</script><script>evil()</script><img src=x onerror=evil()> \"'&amp; \x01\xff";
+    static const char *const cells[] = {evil, evil, evil, evil};
+    fli_report r = make_report(2);
+    r.title = r.description = r.machine = evil;
+    series[0].label = series[0].config = evil;
+    series[1].label =
+        "a label that goes on and on, with every parameter it was given in it, lr=0.1, mu=0.01, epochs=5, batch=20";
+    r.table = (fli_grid){cells, 2, 2};
+    write_page("hostile.html", &r);
+    write_charts("hostile", &r);
+}
+
+static void write_odd(void)
+{
+    fli_report r = make_report(1), none = {.title = "", .description = "", .machine = ""};
+    write_page("empty.html", &none);
+    write_charts("empty", &none);
+    for (size_t s = 0; s < SEEDS; s++) curves[0][s].count = 1;
+    r.clients = 12;
+    write_page("start.html", &r);
+    write_charts("start", &r);
+    r = make_report(3);
+    for (size_t i = 10; i < ROWS; i++) rows[0][0][i].test_loss = pow(10, (double)i / 2);
+    write_charts("diverged", &r);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: make_page FOLDER\n");
+        return 2;
+    }
+    folder = argv[1];
+    ctx = fl_ctx_new();
+    if (!ctx) return 1;
+    fli_report r = make_report(5);
+    write_page("demo.html", &r);
+    write_charts("demo", &r);
+    write_live("live1.html", 4, 20);
+    write_live("live2.html", 7, 40);
+    write_hostile();
+    write_odd();
+    r = make_report(SERIES_MAX);
+    write_page("many.html", &r);
+    write_charts("many", &r);
+    fl_ctx_free(ctx);
+    return 0;
+}

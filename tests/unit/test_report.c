@@ -1,0 +1,634 @@
+/* Curves, axes, charts and the page, without a browser (tests/page has one). */
+#include "check.h"
+#include "report/axis.h"
+#include "report/look.h"
+#include "report/markup.h"
+#include "report/page.h"
+#include "report/report.h"
+
+#include <float.h>
+
+static int setup(void **state)
+{
+    *state = fl_ctx_new();
+    return *state ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    fl_ctx_free(*state);
+    return 0;
+}
+
+static const fli_quantity *quantity(const fli_quantity *list, const char *name)
+{
+    while (list->name && strcmp(list->name, name)) list++;
+    if (!list->name) fail_msg("no quantity %s", name);
+    return list;
+}
+static const fli_quantity *y_named(const char *name) { return quantity(fli_y_list, name); }
+static const fli_quantity *x_named(const char *name) { return quantity(fli_x_list, name); }
+
+/* ---- a small checker of well-formed XML ---------------------------------------------------------------- */
+
+enum { DEEP = 64 };
+
+static int is_name(char c)
+{
+    return c == '-' || c == ':' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+static const char *check_entity(const char *s)
+{
+    static const char *const known[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strncmp(s, known[i], strlen(known[i]))) return s + strlen(known[i]);
+    fail_msg("unescaped &: %.40s", s);
+    return s;
+}
+
+/* From behind the name of a tag to behind its '>': attributes in double quotes, nothing else. *empty: it closed
+ * itself. */
+static const char *check_attributes(const char *s, int *empty)
+{
+    for (*empty = 0;;) {
+        while (*s == ' ' || *s == '\n') s++;
+        if (*s == '>') return s + 1;
+        if (s[0] == '/' && s[1] == '>') {
+            *empty = 1;
+            return s + 2;
+        }
+        const char *name = s;
+        while (is_name(*s)) s++;
+        if (s == name || s[0] != '=' || s[1] != '"') fail_msg("bad attribute: %.40s", name);
+        for (s += 2; *s != '"';) {
+            if (*s == 0 || *s == '<') fail_msg("bad attribute value: %.40s", name);
+            s = *s == '&' ? check_entity(s) : s + 1;
+        }
+        s++;
+    }
+}
+
+/* Every tag closed in order, everything escaped, no character that XML forbids. */
+static void assert_well_formed(const char *s)
+{
+    const char *open[DEEP];
+    size_t depth = 0, length[DEEP], elements = 0;
+    if (!strncmp(s, "<?xml", 5)) s = strstr(s, "?>") + 2;
+    while (*s) {
+        if ((unsigned char)*s < 0x20 && *s != '\n') fail_msg("control character %d", *s);
+        if (*s == '&') {
+            s = check_entity(s);
+        } else if (s[0] == '<' && s[1] == '/') {
+            assert_true(depth > 0);
+            depth--;
+            if (strncmp(s + 2, open[depth], length[depth]) || s[2 + length[depth]] != '>')
+                fail_msg("closes wrongly: %.40s", s);
+            s += length[depth] + 3;
+        } else if (*s == '<') {
+            int empty;
+            assert_true(depth < DEEP);
+            open[depth] = ++s;
+            while (is_name(*s)) s++;
+            length[depth] = (size_t)(s - open[depth]);
+            if (length[depth] == 0 || (depth == 0 && elements > 0)) fail_msg("bad element: %.40s", s);
+            s = check_attributes(s, &empty);
+            if (!empty) depth++;
+            elements++;
+        } else {
+            s++;
+        }
+    }
+    assert_int_equal(depth, 0);
+    assert_true(elements > 0);
+}
+
+static size_t occurrences(const char *s, const char *what)
+{
+    size_t n = 0;
+    while ((s = strstr(s, what))) {
+        n++;
+        s += strlen(what);
+    }
+    return n;
+}
+
+/* No coordinate came from a number that was not finite. */
+static void assert_finite_text(const char *s)
+{
+    for (const char *d = s; (d = strstr(d, " d=\""));) {
+        d += 4;
+        size_t n = strcspn(d, "\"");
+        for (size_t i = 0; i < n; i++)
+            if (!strchr("MLHVhvlamz0123456789.- ", d[i])) fail_msg("path holds '%c': %.60s", d[i], d);
+    }
+}
+
+static char *chart(fl_ctx *ctx, const fli_report *r, const char *x, const char *y, int for_page)
+{
+    fli_text t;
+    fli_text_init(&t, ctx);
+    assert_ok(ctx, fli_chart_svg(&t, r, x_named(x), y_named(y), for_page));
+    char *copy = strdup(fli_text_get(&t));
+    fli_text_fini(&t);
+    assert_well_formed(copy);
+    assert_finite_text(copy);
+    return copy;
+}
+
+static char *page(fl_ctx *ctx, const fli_report *r)
+{
+    fli_text t;
+    fli_text_init(&t, ctx);
+    assert_ok(ctx, fli_page_html(&t, r));
+    char *copy = strdup(fli_text_get(&t));
+    fli_text_fini(&t);
+    return copy;
+}
+
+/* ---- made-up reports ----------------------------------------------------------------------------------- */
+
+enum { ROWS = 9, SERIES_MAX = 20 };
+
+typedef struct {
+    fl_row rows[SERIES_MAX][2][ROWS];
+    fli_curve curves[SERIES_MAX][2];
+    fli_series series[SERIES_MAX];
+    char labels[SERIES_MAX][32];
+    fli_report report;
+} sample;
+
+/* Two runs per series; accuracy and loss are smooth, gradients not measured. */
+static sample *make_sample(size_t count)
+{
+    sample *s = calloc(1, sizeof *s);
+    for (size_t k = 0; k < count; k++) {
+        for (size_t c = 0; c < 2; c++) {
+            for (size_t i = 0; i < ROWS; i++) {
+                double t = (double)i / ROWS;
+                s->rows[k][c][i] = (fl_row){
+                    .round = i * 10,
+                    .train_loss = exp(-3 * t),
+                    .train_accuracy = t,
+                    .test_loss = 1 - t / 2,
+                    .test_accuracy = t * (0.9 + 0.1 * (double)c),
+                    .gradient2 = NAN,
+                    .client_q10 = NAN,
+                    .client_q50 = NAN,
+                    .client_q90 = NAN,
+                    .bytes_up = 1e6 * (double)i,
+                    .seconds = 0.5 * (double)i,
+                };
+            }
+            s->curves[k][c] = (fli_curve){7 + c, s->rows[k][c], ROWS};
+        }
+        snprintf(s->labels[k], sizeof s->labels[k], "method %zu", k);
+        s->series[k] = (fli_series){s->labels[k], s->curves[k], 2, "rounds: 80\n"};
+    }
+    s->report = (fli_report){.title = "title",
+                             .description = "",
+                             .series = s->series,
+                             .count = count,
+                             .machine = "machine",
+                             .runs_done = 2 * count,
+                             .runs_planned = 2 * count};
+    return s;
+}
+
+/* One series of one run with these values of test loss, at rounds 0, 1, ... */
+static sample *make_loss(const double *loss, size_t n)
+{
+    sample *s = make_sample(1);
+    assert_true(n <= ROWS);
+    for (size_t i = 0; i < n; i++) {
+        s->rows[0][0][i].round = i;
+        s->rows[0][0][i].test_loss = s->rows[0][0][i].train_loss = loss[i];
+    }
+    s->curves[0][0].count = n;
+    s->series[0].count = 1;
+    return s;
+}
+
+/* ---- curves -------------------------------------------------------------------------------------------- */
+
+static void averages_runs(void **state)
+{
+    fl_ctx *ctx = *state;
+    fl_row a[4] = {{.round = 0, .test_loss = 1, .seconds = 0},
+                   {.round = 5, .test_loss = 2, .seconds = 1},
+                   {.round = 10, .test_loss = NAN, .seconds = 2},
+                   {.round = 15, .test_loss = 8, .seconds = 3}};
+    fl_row b[3] = {{.round = 0, .test_loss = 3, .seconds = 0},
+                   {.round = 5, .test_loss = 5, .seconds = 2},
+                   {.round = 10, .test_loss = INFINITY, .seconds = 4}};
+    fl_row c[2] = {{.round = 0, .test_loss = 8, .seconds = 0}, {.round = 5, .test_loss = NAN, .seconds = 9}};
+    fli_curve curves[] = {{1, a, 4}, {2, b, 3}, {3, c, 2}};
+    fli_series s = {"s", curves, 3, ""};
+    fli_point *p;
+    size_t n;
+    assert_ok(ctx, fli_series_points(ctx, &s, x_named("rounds"), y_named("test-loss"), &p, &n));
+    assert_int_equal(n, 3); /* the third row has no finite value at all */
+    assert_int_equal(p[0].n, 3);
+    assert_near(p[0].mean, 4, 1e-15);
+    assert_near(p[0].high - 4, sqrt(13), 1e-14); /* ((1-4)^2 + (3-4)^2 + (8-4)^2) / 2 */
+    assert_near(4 - p[0].low, sqrt(13), 1e-14);
+    assert_int_equal(p[1].n, 2);
+    assert_near(p[1].x, 5, 0);
+    assert_near(p[1].mean, 3.5, 1e-15);
+    assert_near(p[1].high, 3.5 + sqrt(4.5), 1e-14);
+    assert_int_equal(p[2].n, 1);
+    assert_near(p[2].x, 15, 0);
+    assert_true(p[2].low == 8 && p[2].mean == 8 && p[2].high == 8);
+    fli_free(p);
+    assert_ok(ctx, fli_series_points(ctx, &s, x_named("seconds"), y_named("test-loss"), &p, &n));
+    assert_near(p[1].x, 1.5, 1e-15); /* the mean over the runs that count */
+    fli_free(p);
+}
+
+static void survives_extremes_in_means(void **state)
+{
+    fl_ctx *ctx = *state;
+    fl_row a[1] = {{.test_loss = DBL_MAX}}, b[1] = {{.test_loss = DBL_MAX / 2}};
+    fli_curve curves[] = {{1, a, 1}, {2, b, 1}};
+    fli_series s = {"s", curves, 2, ""};
+    fli_point *p;
+    size_t n;
+    assert_ok(ctx, fli_series_points(ctx, &s, x_named("rounds"), y_named("test-loss"), &p, &n));
+    assert_int_equal(n, 1);
+    assert_true(isfinite(p[0].mean) && isfinite(p[0].low) && isfinite(p[0].high));
+    assert_near(p[0].mean / DBL_MAX, 0.75, 1e-12);
+    fli_free(p);
+}
+
+static void knows_what_was_measured(void **state)
+{
+    (void)state;
+    sample *s = make_sample(2);
+    assert_true(fli_report_has(&s->report, y_named("test-accuracy")));
+    assert_false(fli_report_has(&s->report, y_named("gradient")));
+    s->rows[1][1][ROWS - 1].gradient2 = 1;
+    assert_true(fli_report_has(&s->report, y_named("gradient")));
+    s->report.count = 0;
+    assert_false(fli_report_has(&s->report, y_named("test-accuracy")));
+    free(s);
+}
+
+/* ---- axes ---------------------------------------------------------------------------------------------- */
+
+static size_t labelled(const fli_axis *a)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < a->count; i++) n += a->ticks[i].label[0] != 0;
+    return n;
+}
+
+/* Whatever the range: ticks within it, in order, at distinct labels, and enough of them. */
+static void assert_sound(const fli_axis *a, double lo, double hi)
+{
+    if (!(isfinite(a->lo) && isfinite(a->hi) && a->lo < a->hi))
+        fail_msg("axis %g..%g for %g..%g", a->lo, a->hi, lo, hi);
+    double width = a->hi - a->lo;
+    if (fabs(lo) < 1e307 && fabs(hi) < 1e307 && (a->lo > lo + 1e-9 * width || a->hi < hi - 1e-9 * width))
+        fail_msg("axis %g..%g does not cover %g..%g", a->lo, a->hi, lo, hi);
+    if (labelled(a) < 2 || labelled(a) > 15) fail_msg("%zu labels on %g..%g", labelled(a), lo, hi);
+    for (size_t i = 0; i < a->count; i++) {
+        double place = fli_axis_place(a, a->ticks[i].value);
+        if (!(place >= 0 && place <= 1)) fail_msg("tick %g of %g..%g at %g", a->ticks[i].value, lo, hi, place);
+        if (i > 0 && a->ticks[i].value <= a->ticks[i - 1].value) fail_msg("ticks of %g..%g out of order", lo, hi);
+        for (size_t j = 0; j < i; j++)
+            if (a->ticks[i].label[0] && !strcmp(a->ticks[i].label, a->ticks[j].label))
+                fail_msg("label %s twice on %g..%g", a->ticks[i].label, lo, hi);
+    }
+}
+
+static void ticks_cover_any_range(void **state)
+{
+    (void)state;
+    static const double ends[] = {-DBL_MAX, -1e20, -1234.5, -1,     -0.1, -1e-9,   0,    1e-310,
+                                  1e-30,    1e-9,  0.001,   0.0999, 0.1,  0.5,     0.97, 1,
+                                  1.01,     2.3,   9.99,    10,     4321, 1000000, 1e20, DBL_MAX};
+    size_t n = sizeof ends / sizeof *ends;
+    fli_axis a;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i; j < n; j++)
+            for (int log = 0; log <= (ends[i] > 0); log++) {
+                fli_axis_init(&a, y_named("test-loss"), ends[i], ends[j], log, 1, 6);
+                if (!(log && ends[i] < 1e-300)) assert_sound(&a, ends[i], ends[j]);
+                assert_true(a.lo < a.hi && isfinite(a.hi));
+            }
+}
+
+static void ticks_are_round(void **state)
+{
+    (void)state;
+    fli_axis a;
+    fli_axis_init(&a, y_named("test-loss"), 0.03, 0.94, 0, 1, 6);
+    static const char *const expected[] = {"0.0", "0.2", "0.4", "0.6", "0.8", "1.0"};
+    assert_int_equal(a.count, 6);
+    for (size_t i = 0; i < 6; i++) assert_string_equal(a.ticks[i].label, expected[i]);
+    assert_near(fli_axis_place(&a, 0.25), 0.25, 1e-12);
+    fli_axis_init(&a, x_named("rounds"), 0, 3, 0, 0, 6); /* no half rounds */
+    assert_int_equal(a.count, 4);
+    assert_string_equal(a.ticks[3].label, "3");
+    fli_axis_init(&a, y_named("gradient"), 1e-7, 1e-2, 1, 1, 6);
+    assert_int_equal(labelled(&a), 6);
+    assert_near(fli_axis_place(&a, sqrt(1e-7 * 1e-2)), 0.5, 1e-9);
+    assert_near(fli_axis_place(&a, -1), 0, 0);
+    size_t first = 0;
+    while (!a.ticks[first].label[0]) first++;
+    assert_string_equal(a.ticks[first].label, "10^-7");
+}
+
+static void axes_have_units(void **state)
+{
+    (void)state;
+    fli_axis a;
+    static const struct {
+        const char *x;
+        double most;
+        const char *unit, *label;
+    } cases[] = {{"bytes", 900, "bytes", "800"}, {"bytes", 4e4, "kB", "40"},    {"bytes", 6e6, "MB", "6"},
+                 {"bytes", 3e9, "GB", "3.0"},    {"seconds", 0.5, "ms", "500"}, {"seconds", 30, "s", "30"},
+                 {"seconds", 1800, "min", "30"}, {"seconds", 36000, "h", "10"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fli_axis_init(&a, x_named(cases[i].x), 0, cases[i].most, 0, 0, 6);
+        assert_string_equal(a.unit, cases[i].unit);
+        assert_string_equal(a.ticks[a.count - 1].label, cases[i].label);
+    }
+    fli_axis_init(&a, y_named("test-loss"), 0, 3e-5, 0, 1, 6);
+    assert_string_equal(a.unit, "10^-5");
+    fli_axis_init(&a, y_named("test-accuracy"), 0.9, 1.03, 0, 1,
+                  6); /* mean and deviation pass 1, an accuracy does not */
+    assert_near(a.hi, 1, 1e-12);
+}
+
+/* ---- charts -------------------------------------------------------------------------------------------- */
+
+static int is_log(fl_ctx *ctx, const sample *s, const char *y)
+{
+    char *svg = chart(ctx, &s->report, "rounds", y, 1);
+    int log = strstr(svg, "data-log=\"1\"") != NULL;
+    free(svg);
+    return log;
+}
+
+static void chooses_log_axis(void **state)
+{
+    fl_ctx *ctx = *state;
+    static const struct {
+        double values[3];
+        int train, test;
+    } cases[] = {{{2, 1, 0.5}, 1, 0},   {{2, 1, 0}, 0, 0},     {{2, 1, -1}, 0, 0},
+                 {{1e5, 1, 0.5}, 1, 1}, {{2, NAN, 0.5}, 1, 0}, {{1, 1, 1}, 1, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sample *s = make_loss(cases[i].values, 3);
+        assert_int_equal(is_log(ctx, s, "train-loss"), cases[i].train);
+        assert_int_equal(is_log(ctx, s, "test-loss"), cases[i].test);
+        free(s);
+    }
+}
+
+static void draws_odd_values(void **state)
+{
+    fl_ctx *ctx = *state;
+    static const double cases[][3] = {{0, 0, 0},
+                                      {NAN, NAN, NAN},
+                                      {-DBL_MAX, 0, DBL_MAX},
+                                      {DBL_MIN / 4, DBL_MIN, DBL_MIN / 8},
+                                      {1e-320, 1, 1e308},
+                                      {1, INFINITY, NAN},
+                                      {5, 5, 5},
+                                      {-INFINITY, -3, -2},
+                                      {1, 1 + 1e-15, 1},
+                                      {1e15, 1e15 + 1, 1e15 + 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t n = 0; n <= 3; n++)
+            for (int for_page = 0; for_page < 2; for_page++) {
+                sample *s = make_loss(cases[i], n);
+                free(chart(ctx, &s->report, "rounds", "test-loss", for_page));
+                free(chart(ctx, &s->report, "rounds", "train-loss", for_page));
+                free(s);
+            }
+}
+
+static void draws_where_the_values_are(void **state)
+{
+    fl_ctx *ctx = *state;
+    static const double values[] = {0, 1, 0.5};
+    sample *s = make_loss(values, 3);
+    char *svg = chart(ctx, &s->report, "rounds", "test-loss", 1);
+    double left, top, right, bottom, x[3], y[3];
+    assert_int_equal(sscanf(strstr(svg, "data-box=\"") + 10, "%lf %lf %lf %lf", &left, &top, &right, &bottom), 4);
+    const char *d = strstr(strstr(svg, "class=\"line"), "d=\"M") + 4;
+    assert_int_equal(sscanf(d, "%lf %lfL%lf %lfL%lf %lf\"", &x[0], &y[0], &x[1], &y[1], &x[2], &y[2]), 6);
+    for (int i = 0; i < 3; i++) {
+        assert_near(x[i], left + (right - left) * i / 2, 0.06);
+        assert_near(y[i], bottom - (bottom - top) * values[i], 0.06);
+    }
+    free(svg);
+    free(s);
+}
+
+static void draws_nothing_and_much(void **state)
+{
+    fl_ctx *ctx = *state;
+    fli_report none = {.title = "", .description = "", .machine = ""};
+    char *svg = chart(ctx, &none, "bytes", "gradient", 0);
+    assert_non_null(strstr(svg, "nothing measured yet"));
+    free(svg);
+    sample *s = make_sample(SERIES_MAX);
+    svg = chart(ctx, &s->report, "seconds", "test-accuracy", 1);
+    assert_int_equal(occurrences(svg, "class=\"series "), SERIES_MAX);
+    assert_int_equal(occurrences(svg, "class=\"band\""), SERIES_MAX);
+    free(svg);
+    svg = chart(ctx, &s->report, "seconds", "test-accuracy", 0);
+    for (size_t k = 0; k < SERIES_MAX; k++) assert_int_equal(occurrences(svg, s->labels[k]) > 0, 1);
+    assert_null(strstr(svg, "class=\"series"));
+    free(svg);
+    free(s);
+}
+
+static void looks_differ(void **state)
+{
+    fl_ctx *ctx = *state;
+    fli_text marks[32];
+    for (size_t k = 0; k < 32; k++) {
+        fli_text_init(&marks[k], ctx);
+        fli_look_marker(&marks[k], k, 0, 0);
+        for (size_t j = 0; j < k; j++)
+            assert_true(fli_look_colour(j) != fli_look_colour(k) || fli_look_dash(j) != fli_look_dash(k));
+        for (size_t j = k < 6 ? 0 : k - 6; j < k; j++)
+            assert_string_not_equal(fli_text_get(&marks[j]), fli_text_get(&marks[k]));
+    }
+    for (size_t k = 0; k < 32; k++) fli_text_fini(&marks[k]);
+}
+
+/* A run of many rows is thinned to the picture, and no peak is lost. */
+static void thins_long_runs(void **state)
+{
+    fl_ctx *ctx = *state;
+    enum { LONG = 50000 };
+    fl_row *rows = calloc(LONG, sizeof *rows);
+    for (size_t i = 0; i < LONG; i++)
+        rows[i] = (fl_row){.round = i, .test_accuracy = i == 31234 ? 1 : 0.5 + 0.1 * (double)(i % 2)};
+    fli_curve curve = {1, rows, LONG};
+    fli_series series = {"long", &curve, 1, ""};
+    fli_report r = {.title = "", .description = "", .machine = "", .series = &series, .count = 1};
+    char *svg = chart(ctx, &r, "rounds", "test-accuracy", 1);
+    assert_true(strlen(svg) < 50000);
+    double left, top;
+    assert_int_equal(sscanf(strstr(svg, "data-box=\"") + 10, "%lf %lf", &left, &top), 2);
+    char peak[32];
+    snprintf(peak, sizeof peak, " %.0fL", top);
+    assert_non_null(strstr(svg, peak));
+    free(svg);
+    char *html = page(ctx, &r);
+    assert_true(strlen(html) < 300000);
+    free(html);
+    free(rows);
+}
+
+/* ---- foreign text -------------------------------------------------------------------------------------- */
+
+static const char evil[] = "</script><b>\"'&\x01\xff\xc3(\xed\xa0\x80]]>";
+
+static void escapes(void **state)
+{
+    fli_text t;
+    fli_text_init(&t, *state);
+    fli_markup_text(&t, "<a href=\"x\">'&\x02\xff\xc3\xa9</a>");
+    assert_string_equal(fli_text_get(&t),
+                        "&lt;a href=&quot;x&quot;&gt;&#39;&amp;\xef\xbf\xbd\xef\xbf\xbd\xc3\xa9&lt;/a&gt;");
+    fli_text_fini(&t);
+    fli_text_init(&t, *state);
+    fli_markup_json(&t, "</script>\"\\\n&\xff\xc3\xa9");
+    assert_string_equal(fli_text_get(&t), "\"\\u003c/script\\u003e\\u0022\\u005c\\u000a\\u0026\\ufffd\xc3\xa9\"");
+    fli_text_fini(&t);
+    fli_text_init(&t, *state);
+    fli_markup_clip(&t, "\xc3\xa9t\xc3\xa9<", 4);
+    fli_markup_clip(&t, "abcdef", 3);
+    assert_string_equal(fli_text_get(&t), "\xc3\xa9t\xc3\xa9&lt;ab\xe2\x80\xa6");
+    assert_int_equal(fli_markup_length("\xc3\xa9t\xc3\xa9<"), 4);
+    fli_text_fini(&t);
+}
+
+static void charts_escape(void **state)
+{
+    sample *s = make_sample(2);
+    s->report.title = s->series[1].label = evil;
+    char *svg = chart(*state, &s->report, "rounds", "test-accuracy", 0);
+    assert_null(strstr(svg, "</script"));
+    assert_non_null(strstr(svg, "&lt;/script&gt;&lt;b&gt;&quot;&#39;&amp;\xef\xbf\xbd\xef\xbf\xbd"));
+    free(svg);
+    free(s);
+}
+
+/* ---- page ---------------------------------------------------------------------------------------------- */
+
+static void page_escapes(void **state)
+{
+    static const char *const cells[] = {evil, evil, evil, evil};
+    sample *s = make_sample(2);
+    s->report.title = s->report.description = s->report.machine = s->series[0].label = s->series[0].config = evil;
+    s->report.table = (fli_grid){cells, 2, 2};
+    char *html = page(*state, &s->report);
+    assert_int_equal(occurrences(html, "</script"), 2); /* the data and the program */
+    assert_int_equal(occurrences(html, "<script"), 2);
+    assert_null(strstr(html, "]]>"));
+    for (const char *c = html; *c; c++) assert_true((unsigned char)*c >= 0x20 || *c == '\n');
+    free(html);
+    free(s);
+}
+
+static void page_holds_everything(void **state)
+{
+    static const char *const cells[] = {
+        "method", "test acc.", "to 0.9", "MB up", "note",   "method 0", "0.91 \xc2\xb1 0.01", "30", "1.5 GB",
+        "x",      "method 1",  "0.95",   "> 80",  "900 MB", "y"};
+    static const size_t histogram[] = {5, 0, 1, 9};
+    sample *s = make_sample(2);
+    s->report.table = (fli_grid){cells, 3, 5};
+    s->report.histogram = histogram;
+    s->report.clients = s->report.classes = 2;
+    s->report.all_clients = 50;
+    char *html = page(*state, &s->report);
+    assert_int_equal(occurrences(html, "<figure class=\"chart"), 4 * 3); /* what was measured, against three axes */
+    assert_int_equal(occurrences(html, "<figure class=\"chart\""), 4);   /* those against rounds show at once */
+    assert_int_equal(occurrences(html, "<details"), 2);
+    assert_non_null(strstr(html, "<b>0.95</b>"));
+    assert_non_null(strstr(html, "<b>900 MB</b>"));
+    assert_int_equal(occurrences(html, "<td class=\"number\"><b>"), 2);
+    assert_non_null(strstr(html, "The first 2 of 50 clients"));
+    assert_non_null(strstr(html, "\"counts\":[5,0,1,9]"));
+    assert_non_null(strstr(html, "seeds 7, 8<"));
+    assert_non_null(strstr(html, ">4 runs<"));
+    assert_non_null(strstr(html, "fedloom " FL_VERSION " \xc2\xb7 machine"));
+    assert_non_null(strstr(html, "default-src 'none'"));
+    assert_null(strstr(html, "connect-src"));
+    assert_null(strstr(html, "http://www.w3.org/1999"));
+    free(html);
+    s->report.live = 1;
+    s->report.runs_done = 3;
+    html = page(*state, &s->report);
+    assert_non_null(strstr(html, "running, 3 of 4 runs"));
+    assert_non_null(strstr(html, "connect-src 'self'"));
+    free(html);
+    free(s);
+}
+
+static void page_is_small(void **state)
+{
+    fli_report none = {.title = "", .description = "", .machine = "", .live = 1};
+    char *html = page(*state, &none);
+    assert_true(strlen(html) < 60000);
+    assert_non_null(strstr(html, "Nothing has been measured yet"));
+    free(html);
+    assert_true(strlen(fli_page_css) > 1000 && strlen(fli_page_js) > 1000);
+}
+
+/* Every allocation fails once: a status comes back, and nothing leaks (the sanitizer build looks). */
+static void survives_no_memory(void **state)
+{
+    fl_ctx *ctx = *state;
+    sample *s = make_sample(2);
+    fl_status status = FL_ENOMEM;
+    size_t k;
+    for (k = 1; status != FL_OK && k < 10000; k++) {
+        fli_text t;
+        fli_text_init(&t, ctx);
+        fli_ctx_fail_alloc(ctx, k);
+        status = fli_page_html(&t, &s->report);
+        fli_ctx_fail_alloc(ctx, 0);
+        assert_true(status == FL_OK || status == FL_ENOMEM);
+        fli_text_fini(&t);
+        fli_clear(ctx);
+    }
+    assert_int_equal(status, FL_OK);
+    assert_true(k > 20);
+    free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(averages_runs, setup, teardown),
+        cmocka_unit_test_setup_teardown(survives_extremes_in_means, setup, teardown),
+        cmocka_unit_test_setup_teardown(knows_what_was_measured, setup, teardown),
+        cmocka_unit_test(ticks_cover_any_range),
+        cmocka_unit_test(ticks_are_round),
+        cmocka_unit_test(axes_have_units),
+        cmocka_unit_test_setup_teardown(chooses_log_axis, setup, teardown),
+        cmocka_unit_test_setup_teardown(draws_odd_values, setup, teardown),
+        cmocka_unit_test_setup_teardown(draws_where_the_values_are, setup, teardown),
+        cmocka_unit_test_setup_teardown(draws_nothing_and_much, setup, teardown),
+        cmocka_unit_test_setup_teardown(looks_differ, setup, teardown),
+        cmocka_unit_test_setup_teardown(thins_long_runs, setup, teardown),
+        cmocka_unit_test_setup_teardown(escapes, setup, teardown),
+        cmocka_unit_test_setup_teardown(charts_escape, setup, teardown),
+        cmocka_unit_test_setup_teardown(page_escapes, setup, teardown),
+        cmocka_unit_test_setup_teardown(page_holds_everything, setup, teardown),
+        cmocka_unit_test_setup_teardown(page_is_small, setup, teardown),
+        cmocka_unit_test_setup_teardown(survives_no_memory, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

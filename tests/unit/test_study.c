@@ -1,0 +1,992 @@
+/* Comparisons: how an experiment unfolds, what its runs yield whatever the order and however often they are interrupted, the statistics
+ * recomputed by hand, and what is said when something is wrong. */
+#include "fixture.h"
+
+#include "study/study.h"
+
+#include <dirent.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+#define PROBLEM                                                                                                        \
+    "data: {kind: blobs, classes: 3, features: 4, samples: 90, test_samples: 40, spread: 3}\n"                         \
+    "partition: {kind: iid, clients: 6}\nmodel: softmax\nparticipation: {kind: uniform, count: 3}\n"                   \
+    "local: {batch: 5, lr: 0.1}\nrounds: 6\nmetrics: {every: 2, targets: [0.4, 0.999]}\n"
+#define TWO                                                                                                            \
+    "methods:\n- {label: FedAvg, algorithm: fedavg}\n- {label: 'Fed Prox', algorithm: {kind: fedprox, mu: 0.1}}\n"
+#define REGRESS                                                                                                        \
+    "precision: f64\ndata: {kind: linreg, clients: 4, features: 3}\npartition: natural\nmodel: least_squares\n"        \
+    "participation: everyone\nrounds: 4\nlocal: {steps: 2, batch: 0, lr: 0.05}\n"
+
+/* ---- building comparisons ------------------------------------------------------------------------------ */
+
+/* A problem above in a file of its own, and what a test says beyond it laid over that, from e.yaml. */
+static fl_config *config_of(fixture *f, const char *yaml)
+{
+    static const char *const problems[] = {PROBLEM, REGRESS, ""};
+    size_t i = 0;
+    while (strncmp(yaml, problems[i], strlen(problems[i]))) i++;
+    fl_config *cfg = fixture_config_named(f, "problem.yaml", problems[i]);
+    assert_ok(f->ctx, fl_config_load(cfg, fixture_write(f, "e.yaml", yaml + strlen(problems[i]))));
+    return cfg;
+}
+
+/* The study of a YAML text that writes to f->folder/NAME. */
+static fl_status study_try(fixture *f, const char *yaml, const char *name, fl_study_options o, fl_study **out)
+{
+    char folder[200];
+    fl_config *cfg = config_of(f, yaml);
+    snprintf(folder, sizeof folder, "%s/%s", f->folder, name);
+    if (!o.output) o.output = folder;
+    fl_status s = fl_study_new(cfg, &o, out);
+    fl_config_free(cfg); /* a study does not need its configuration */
+    return s;
+}
+
+static fl_study *study_new(fixture *f, const char *yaml, const char *name, fl_study_options o)
+{
+    fl_study *s = NULL;
+    assert_ok(f->ctx, study_try(f, yaml, name, o, &s));
+    return s;
+}
+
+static fl_study *study_done(fixture *f, const char *yaml, const char *name, fl_study_options o)
+{
+    fl_study *s = study_new(f, yaml, name, o);
+    size_t done;
+    assert_ok(f->ctx, fl_study_go(s, NULL, NULL));
+    assert_ok(f->ctx, fl_study_write(s));
+    assert_int_equal(fl_study_runs(s, &done), s->x.count);
+    return s;
+}
+
+static size_t done_of(const fl_study *s)
+{
+    size_t done;
+    fl_study_runs(s, &done);
+    return done;
+}
+
+static size_t entries(const char *path)
+{
+    size_t n = 0;
+    DIR *dir = opendir(path);
+    if (!dir) return 0;
+    for (struct dirent *e; (e = readdir(dir));) n += e->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+static char *table_of(fl_ctx *ctx, fl_study *s)
+{
+    collected c = {0};
+    assert_ok(ctx, fl_study_table(s, collect_text, &c));
+    return c.s;
+}
+
+/* results.csv without the columns of wall time, which no two runs share. */
+static char *csv_of(fixture *f, const char *name)
+{
+    char path[256], *save_line = NULL, *out = calloc(1, 1 << 16);
+    int drop[64] = {0}, first = 1;
+    snprintf(path, sizeof path, "%s/results.csv", name);
+    char *text = read_whole(fixture_path(f, path), NULL);
+    assert_non_null(text);
+    for (char *line = strtok_r(text, "\n", &save_line); line; line = strtok_r(NULL, "\n", &save_line), first = 0) {
+        int column = 0;
+        for (char *p = line; p; column++) { /* no label in these tests has a comma */
+            char *comma = strchr(p, ',');
+            if (comma) *comma++ = 0;
+            if (first) drop[column] = strstr(p, "seconds") != NULL;
+            if (!drop[column]) sprintf(out + strlen(out), "%s,", p);
+            p = comma;
+        }
+        strcat(out, "\n");
+    }
+    free(text);
+    return out;
+}
+
+static void assert_same_csv(fixture *f, const char *a, const char *b)
+{
+    char *x = csv_of(f, a), *y = csv_of(f, b);
+    assert_true(strlen(x) > 100);
+    assert_string_equal(x, y);
+    free(x);
+    free(y);
+}
+
+/* ---- statistics ---------------------------------------------------------------------------------------- */
+
+/* A study with rows made up: accuracy acc[trial][k] after k rounds, a megabyte a round. */
+static void make_up(fl_study *s, size_t trial, const double *acc, size_t count)
+{
+    fli_outcome *o = &s->outcomes[trial];
+    o->rows = fli_alloc(s->ctx, count, sizeof *o->rows);
+    for (size_t k = 0; k < count; k++)
+        o->rows[k] = (fl_row){.round = 10 * k,
+                              .test_accuracy = acc[k],
+                              .train_loss = 1 - acc[k],
+                              .test_loss = NAN,
+                              .bytes_up = 4e6 * (double)k,
+                              .seconds = 2 * (double)k};
+    o->count = o->capacity = count;
+    o->state = FLI_TRIAL_DONE;
+}
+
+static void statistics(void **state)
+{
+    fixture *f = *state;
+    fl_study *s =
+        study_new(f, PROBLEM "seeds: 3\nmetrics: {targets: [0.5, 0.9, 0.99]}\n" TWO, "out", (fl_study_options){0});
+    fli_arena a;
+    fli_summary *rows;
+    fli_stat mb;
+    size_t n;
+    make_up(s, 0, (const double[]){0.1, 0.6, 0.95}, 3);
+    make_up(s, 2, (const double[]){0.1, 0.4, 0.8}, 3);
+    make_up(s, 4, (const double[]){0.5, 0.2, 0.91}, 3);
+    make_up(s, 1, (const double[]){0.1, 0.2, NAN}, 3);
+    s->outcomes[3].state = FLI_TRIAL_FAILED;
+    fli_arena_init(&a, f->ctx);
+    assert_ok(f->ctx, fli_study_summaries(s, &a, &rows, &n));
+    assert_int_equal(n, 2);
+    double mean = (0.95 + 0.8 + 0.91) / 3;
+    double var = ((0.95 - mean) * (0.95 - mean) + (0.8 - mean) * (0.8 - mean) + (0.91 - mean) * (0.91 - mean)) / 2;
+    assert_int_equal(rows[0].seeds, 3);
+    assert_near(rows[0].accuracy.mean, mean, 1e-15);
+    assert_near(rows[0].accuracy.std, sqrt(var), 1e-15);
+    assert_near(rows[0].loss.mean, 1 - mean, 1e-15);
+    assert_near(rows[0].seconds.mean, 4, 0);
+    assert_near(rows[0].megabytes.mean, 8, 0);
+    assert_near(rows[0].rounds.mean, 20, 0);
+    assert_int_equal(rows[1].seeds, 1);
+    assert_int_equal(rows[1].failed, 1);
+    assert_int_equal(rows[1].accuracy.n, 0);                 /* it was not measured */
+    fli_stat r = fli_study_to_target(s, &rows[0], 0.5, &mb); /* rounds 10, 20 and 0: once is enough */
+    assert_int_equal(r.n, 3);
+    assert_near(r.mean, 10, 1e-12);
+    assert_near(r.std, 10, 1e-12);
+    assert_near(mb.mean, 4, 1e-12);
+    r = fli_study_to_target(s, &rows[0], 0.9, &mb);
+    assert_int_equal(r.n, 2);
+    assert_near(r.mean, 20, 1e-12);
+    assert_int_equal(fli_study_to_target(s, &rows[0], 0.99, &mb).n, 0);
+    fli_arena_fini(&a);
+    char *t = table_of(f->ctx, s);
+    assert_non_null(strstr(t, "88.67 ± 7.77"));
+    assert_non_null(strstr(t, "20 (2/3)"));
+    assert_non_null(strstr(t, "8.00 (2/3)"));
+    assert_non_null(strstr(t, "> 20"));
+    assert_non_null(strstr(t, "1, 1 failed"));
+    free(t);
+    fl_study_free(s);
+}
+
+/* The files agree with one another and with what was put in. */
+static void files(void **state)
+{
+    fixture *f = *state;
+    fl_study *s =
+        study_new(f, PROBLEM "seeds: 2\nname: 'a \"name\"'\nmethods: [{label: 'x \"y\" | z', algorithm: fedavg}]\n",
+                  "out", (fl_study_options){0});
+    make_up(s, 0, (const double[]){0.25, 0.5}, 2);
+    make_up(s, 1, (const double[]){0.25, 0.75}, 2);
+    assert_ok(f->ctx, fl_study_write(s));
+    char *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
+    assert_non_null(strstr(
+        csv, "\n\"x \"\"y\"\" | z\",\"\",1,2,0,0.625,0.1767766953,0.375,0.1767766953,10,0,4,0,2,0,2,10,0,4,0,0,,,,\n"));
+    free(csv);
+    char *md = read_whole(fixture_path(f, "out/results.md"), NULL);
+    assert_non_null(strstr(md, "| x \"y\" \\| z | 2 | 62.50 ± 17.68 |"));
+    free(md);
+    json_t *json = json_load_file(fixture_path(f, "out/results.json"), 0, NULL);
+    assert_non_null(json);
+    assert_string_equal(json_string_value(json_object_get(json, "name")), "a \"name\"");
+    json_t *row = json_array_get(json_object_get(json, "rows"), 0);
+    assert_string_equal(json_string_value(json_object_get(row, "method")), "x \"y\" | z");
+    assert_near(json_number_value(json_object_get(json_object_get(row, "test_accuracy"), "mean")), 0.625, 1e-15);
+    json_t *targets = json_object_get(row, "targets");
+    assert_int_equal(json_array_size(targets), 2);
+    assert_true(json_is_null(json_object_get(json_array_get(targets, 1), "rounds")));
+    json_decref(json);
+    char *page = read_whole(fixture_path(f, "out/report.html"), NULL);
+    assert_non_null(strstr(page, "</html>"));
+    free(page);
+    assert_int_equal(entries(fixture_path(f, "out")), 4);
+    fl_study_free(s);
+}
+
+/* The settings of a grid: most accurate, least loss without accuracy, failures and nothing at all behind. */
+static void the_best_setting(void **state)
+{
+    fixture *f = *state;
+    fli_arena a;
+    fli_summary *rows;
+    size_t n;
+    fl_study *s =
+        study_new(f, PROBLEM "grid: {local.lr: [1, 2, 3, 4]}\nmethods: [{algorithm: fedavg}, {algorithm: scaffold}]\n",
+                  "out", (fl_study_options){0});
+    fli_arena_init(&a, f->ctx);
+    make_up(s, 1, (const double[]){0.5}, 1);
+    make_up(s, 2, (const double[]){0.7}, 1);
+    make_up(s, 3, (const double[]){0.6}, 1);
+    s->outcomes[4].state = FLI_TRIAL_FAILED; /* and nothing of 5 and 7 yet */
+    make_up(s, 6, (const double[]){0.1}, 1);
+    assert_ok(f->ctx, fli_study_summaries(s, &a, &rows, &n));
+    assert_int_equal(n, 8);
+    for (size_t i = 0; i < n; i++) assert_int_equal(rows[i].best, i == 2 || i == 6);
+    for (size_t i = 1; i < 4; i++) s->outcomes[i].rows[0].test_accuracy = NAN;
+    s->outcomes[1].rows[0].train_loss = 0.01;
+    assert_ok(f->ctx, fli_study_summaries(s, &a, &rows, &n));
+    for (size_t i = 0; i < 4; i++) assert_int_equal(rows[i].best, i == 1);
+    char *t = table_of(f->ctx, s);
+    assert_non_null(strstr(t, "fedavg *"));
+    assert_non_null(strstr(t, "lr=3"));
+    free(t);
+    fli_arena_fini(&a);
+    fl_study_free(s);
+}
+
+/* ---- what is run --------------------------------------------------------------------------------------- */
+
+/* Every run of a comparison is the run one would have had alone. */
+static void runs_are_plain_runs(void **state)
+{
+    fixture *f = *state;
+    fl_study *s = study_done(f, PROBLEM "seed: 7\nseeds: 2\n" TWO, "out", (fl_study_options){.jobs = 2});
+    assert_int_equal(done_of(s), 4);
+    assert_int_equal(s->shared_count, 2); /* one set of data per seed */
+    for (size_t i = 0; i < 4; i++) {
+        fl_config *cfg = fixture_config(f, PROBLEM);
+        fl_run *run = NULL;
+        const fl_row *rows;
+        assert_ok(f->ctx, fl_config_set(cfg, i / 2 ? "seed=8" : "seed=7"));
+        assert_ok(f->ctx, fl_config_set(cfg, i % 2 ? "algorithm={kind: fedprox, mu: 0.1}" : "algorithm=fedavg"));
+        assert_ok(f->ctx, fl_run_new(cfg, &run));
+        assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+        assert_int_equal(fl_run_rows(run, &rows), s->outcomes[i].count);
+        for (size_t k = 0; k < s->outcomes[i].count; k++) {
+            assert_int_equal(rows[k].round, s->outcomes[i].rows[k].round);
+            assert_true(rows[k].train_loss == s->outcomes[i].rows[k].train_loss);
+            assert_true(rows[k].test_accuracy == s->outcomes[i].rows[k].test_accuracy);
+        }
+        fl_run_free(run);
+        fl_config_free(cfg);
+    }
+    assert_int_equal(entries(fixture_path(f, "out/runs/fed-prox")), 2);
+    assert_int_equal(entries(fixture_path(f, "out/runs/fedavg/seed-8")), 6);
+    fl_study_free(s);
+}
+
+static void jobs_do_not_matter(void **state)
+{
+    fixture *f = *state;
+    const char *yaml = PROBLEM "seeds: 3\ngrid: {local.lr: [0.05, 0.2]}\n" TWO;
+    fl_study_free(study_done(f, yaml, "one", (fl_study_options){.jobs = 1}));
+    fl_study_free(study_done(f, yaml, "four", (fl_study_options){.jobs = 4}));
+    assert_same_csv(f, "one", "four");
+}
+
+static void one_method_or_none(void **state)
+{
+    fixture *f = *state;
+    fl_study *s = study_done(f, PROBLEM "seeds: 2\nalgorithm: scaffold\n", "none", (fl_study_options){0});
+    assert_int_equal(s->x.count, 2);
+    assert_string_equal(s->x.methods[0].label, "scaffold");
+    fl_study_free(s);
+    s = study_done(f, PROBLEM "methods: [{label: one}]\n", "one", (fl_study_options){0}); /* fedavg by default */
+    assert_int_equal(done_of(s), 1);
+    assert_non_null(strstr(s->x.trials[0].config, "kind: fedavg"));
+    fl_study_free(s);
+    s = NULL;
+    fl_config *cfg = fixture_config(f, PROBLEM);
+    char put[200];
+    snprintf(put, sizeof put, "output=%s/default", f->folder);
+    assert_ok(f->ctx, fl_config_set(cfg, put));
+    assert_ok(f->ctx, fl_study_new(cfg, NULL, &s)); /* no options are the default ones */
+    assert_string_equal(fl_study_output(s), put + 7);
+    fl_study_free(s);
+    fl_config_free(cfg);
+}
+
+/* A method may change anything but what the experiment itself sets. */
+static void methods_override(void **state)
+{
+    fixture *f = *state;
+    fl_study *s = study_done(
+        f,
+        PROBLEM
+        "seeds: 2\nalgorithm: {kind: fedprox, mu: 3}\nmethods:\n- {label: a}\n- {label: b, rounds: 3, local: {lr: "
+        "0.5}}\n"
+        "- {label: c, partition: {kind: iid, clients: 4}}\n- {label: d, data: {samples: 60}, algorithm: fedavg}\n",
+        "out", (fl_study_options){.jobs = 3});
+    assert_int_equal(done_of(s), 8);
+    assert_int_equal(s->shared_count, 6); /* a and b share theirs */
+    assert_int_equal(s->outcomes[0].data, s->outcomes[1].data);
+    assert_non_null(strstr(s->x.trials[0].config, "mu: 3"));
+    assert_non_null(strstr(s->x.trials[1].config, "batch: 5"));
+    assert_int_equal(s->outcomes[1].rows[s->outcomes[1].count - 1].round, 3);
+    assert_int_equal(s->x.trials[1].rounds, 3);
+    assert_non_null(strstr(s->x.trials[3].config, "classes: 3"));
+    for (size_t k = 0; k < s->shared_count; k++) assert_int_equal(s->shared[k].loaded, 0);
+    fl_study_free(s);
+}
+
+static void grids(void **state)
+{
+    fixture *f = *state;
+    fl_study *s =
+        study_new(f,
+                  PROBLEM "model: {kind: mlp, hidden: [4]}\ngrid: {model.hidden: [[3], [4, 5]], local.lr: [0.1, 0.2]}\n"
+                          "methods:\n- {label: a}\n- {label: b, grid: {local.lr: [0.3]}}\n"
+                          "- {label: c, grid: {algorithm: [fedavg, {kind: fedprox, mu: 2}]}}\n",
+                  "out", (fl_study_options){0});
+    assert_int_equal(s->x.count, 4 + 2 + 8);
+    assert_string_equal(s->x.trials[0].setting_text, "hidden=[3], lr=0.1");
+    assert_string_equal(s->x.trials[1].setting_text, "hidden=[4, 5], lr=0.1");
+    assert_non_null(strstr(s->x.trials[1].config, "hidden: [4, 5]"));
+    assert_non_null(strstr(s->x.trials[3].config, "lr: 0.2\n"));
+    assert_string_equal(s->x.trials[4].setting_text, "hidden=[3], lr=0.3");
+    assert_string_equal(s->x.trials[13].setting_text, "hidden=[4, 5], lr=0.2, algorithm={kind: fedprox, mu: 2}");
+    assert_non_null(strstr(s->x.trials[13].config, "mu: 2\n"));
+    assert_string_equal(s->x.trials[1].folder + strlen(s->x.output), "/runs/a/hidden=-4-5-lr=0.1/seed-1");
+    fl_study_free(s);
+    /* values are taken as they are, not read a second time; keys that end alike are written out */
+    s = study_new(f, PROBLEM "grid: {data.samples: ['90', 80], model.weight_decay: [0], local.lr: ['0.1']}\n", "out",
+                  (fl_study_options){0});
+    assert_string_equal(s->x.trials[1].setting_text, "samples=80, weight_decay=0, lr=0.1");
+    fl_study_free(s);
+    s = study_new(
+        f,
+        PROBLEM
+        "partition: {kind: dirichlet, clients: 6, alpha: 1}\nalgorithm: feddyn\ngrid: {partition.alpha: [1, 2], "
+        "algorithm.alpha: [1, 2]}\n",
+        "out", (fl_study_options){0});
+    assert_string_equal(s->x.trials[1].setting_text, "partition.alpha=2, algorithm.alpha=1");
+    fl_study_free(s);
+}
+
+/* No label leaves the folder of the comparison, collides or is too long for a file system. */
+static void folders(void **state)
+{
+    fixture *f = *state;
+    char yaml[4096] = PROBLEM "rounds: 0\nmethods:\n", longer[400];
+    static const char *const labels[] = {"../../../etc", "/abs/olute", "..",     "日本",
+                                         "中国",         ".hidden",    "a/../b", "-rf"};
+    memset(longer, 'n', sizeof longer);
+    longer[399] = 0;
+    for (size_t i = 0; i < 8; i++) sprintf(yaml + strlen(yaml), "- {label: '%s'}\n", labels[i]);
+    sprintf(yaml + strlen(yaml), "- {label: '%sa'}\n- {label: '%sb'}\n", longer, longer);
+    fl_study *s = study_done(f, yaml, "out", (fl_study_options){.jobs = 1});
+    assert_int_equal(done_of(s), 10);
+    assert_int_equal(entries(f->folder), 3); /* problem.yaml, e.yaml, out */
+    assert_int_equal(entries(fixture_path(f, "out/runs")), 10);
+    assert_int_equal(entries(fixture_path(f, "out/runs/日本/seed-1")), 6);
+    assert_int_equal(entries(fixture_path(f, "out/runs/etc/seed-1")) +
+                         entries(fixture_path(f, "out/runs/-..-etc/seed-1")) +
+                         entries(fixture_path(f, "out/runs/-..-..-etc/seed-1")),
+                     6);
+    fl_study_free(s);
+}
+
+static void regression(void **state)
+{
+    fixture *f = *state;
+    fl_study *s = study_done(f, REGRESS "seeds: 3\nmetrics: {gradient: true}\n" TWO, "out", (fl_study_options){0});
+    char *t = table_of(f->ctx, s), *csv = csv_of(f, "out");
+    assert_int_equal(done_of(s), 6);
+    assert_null(strstr(t, "accuracy"));
+    assert_non_null(strstr(t, "train loss"));
+    assert_non_null(strstr(csv, "\"FedAvg\",\"\",1,3,0,,,"));
+    assert_string_equal(fl_study_quantity(s, 1, 0), "train-loss");
+    for (size_t k = 0; fl_study_quantity(s, 1, k); k++) assert_null(strstr(fl_study_quantity(s, 1, k), "accuracy"));
+    free(t);
+    free(csv);
+    fl_study_free(s);
+}
+
+static void data_on_demand(void **state)
+{
+    fixture *f = *state;
+    const char *yaml =
+        "rounds: 3\nmodel: softmax\nparticipation: {kind: uniform, count: 3}\nlocal: {batch: 10}\nseeds: 2\n"
+        "data: {kind: synthetic, on_demand: true, clients: 5, features: 4, classes: 3, sizes: fixed, size: 12}\n" TWO;
+    fl_study_free(study_done(f, yaml, "one", (fl_study_options){.jobs = 1}));
+    fl_study *s = study_done(f, yaml, "many", (fl_study_options){.jobs = 4});
+    assert_int_equal(done_of(s), 4);
+    assert_int_equal(s->histogram.clients, 5);
+    size_t sum = 0;
+    for (size_t i = 0; i < 15; i++) sum += s->histogram.count[i];
+    assert_int_equal(sum, 60);
+    fl_study_free(s);
+    assert_same_csv(f, "one", "many");
+}
+
+/* ---- observers, stopping, memory ----------------------------------------------------------------------- */
+
+typedef struct {
+    fl_study *s;
+    atomic_int inside;
+    size_t calls, most_loaded, rows, errors;
+    size_t stop_at; /* call that asks for an end; 0: none does */
+    double fraction;
+    int bad;
+    char error[512];
+} witness;
+
+static void watch(void *arg, const fl_study_progress *p)
+{
+    witness *w = arg;
+    size_t loaded = 0;
+    if (atomic_fetch_add(&w->inside, 1)) w->bad = 1;
+    w->calls++;
+    w->rows += p->row != NULL;
+    if (p->done + p->failed > p->total || p->round > p->rounds || p->seconds < 0) w->bad = 2;
+    if (p->fraction < w->fraction || p->fraction > 1) w->bad = 3;
+    if (!p->label || !p->setting) w->bad = 4;
+    w->fraction = p->fraction;
+    if (p->error) w->errors++, snprintf(w->error, sizeof w->error, "%s: %s", p->label, p->error);
+    if (w->s->options.jobs == 1) {
+        for (size_t k = 0; k < w->s->shared_count; k++) loaded += w->s->shared[k].loaded != 0;
+        if (loaded > w->most_loaded) w->most_loaded = loaded;
+    }
+    if (w->calls == w->stop_at) fl_study_stop(w->s);
+    atomic_fetch_sub(&w->inside, 1);
+}
+
+static void observers(void **state)
+{
+    fixture *f = *state;
+    for (size_t jobs = 1; jobs < 5; jobs += 3) {
+        witness w = {
+            .s = study_new(f, PROBLEM "seeds: 4\n" TWO, jobs == 1 ? "a" : "b", (fl_study_options){.jobs = jobs})};
+        assert_ok(f->ctx, fl_study_go(w.s, watch, &w));
+        assert_int_equal(w.bad, 0);
+        assert_int_equal(w.calls, 8 * (7 + 1)); /* rounds 0 to 6, and the end of every run */
+        assert_int_equal(w.errors, 0);
+        assert_near(w.fraction, 1, 0);
+        if (jobs == 1) assert_int_equal(w.most_loaded, 1); /* a seed's data go before the next one's come */
+        fl_study_free(w.s);
+    }
+}
+
+/* Stopped after any number of steps and taken up again, it ends with the same bytes. */
+static void stopped_and_resumed(void **state)
+{
+    fixture *f = *state;
+    const char *yaml = PROBLEM "seeds: 2\nlocal: {momentum: 0.5}\n" TWO;
+    fl_study_free(study_done(f, yaml, "whole", (fl_study_options){.jobs = 1}));
+    static const size_t at[] = {1, 4, 8, 13, 25, 30};
+    for (size_t i = 0; i < 6; i++)
+        for (size_t jobs = 1; jobs < 4; jobs += 2) {
+            char name[32];
+            snprintf(name, sizeof name, "part-%zu-%zu", i, jobs);
+            witness w = {.s = study_new(f, yaml, name, (fl_study_options){.jobs = jobs}), .stop_at = at[i]};
+            assert_ok(f->ctx, fl_study_go(w.s, watch, &w));
+            size_t done = done_of(w.s);
+            if (jobs == 1) assert_int_equal(done, at[i] / 8); /* seven rows and an end each */
+            for (size_t k = 0; k < 4; k++)
+                assert_true(w.s->outcomes[k].state == FLI_TRIAL_DONE || !w.s->outcomes[k].count);
+            assert_ok(f->ctx, fl_study_write(w.s));                     /* the table so far */
+            if (i % 2) assert_ok(f->ctx, fl_study_go(w.s, NULL, NULL)); /* by the same study, or below by another */
+            fl_study_free(w.s);
+            fl_study *again = study_new(f, yaml, name, (fl_study_options){.jobs = jobs});
+            assert_int_equal(done_of(again), i % 2 ? 4 : done);
+            fl_study_free(again);
+            fl_study_free(study_done(f, yaml, name, (fl_study_options){.jobs = jobs}));
+            assert_same_csv(f, "whole", name);
+        }
+}
+
+static void *stop_soon(void *arg)
+{
+    usleep(20000);
+    fl_study_stop(arg);
+    return NULL;
+}
+
+static void stopped_from_elsewhere(void **state)
+{
+    fixture *f = *state;
+    pthread_t thread;
+    fl_study *s = study_new(f, PROBLEM "rounds: 100000000\nmetrics: {every: 100000}\nseeds: 3\n" TWO, "out",
+                            (fl_study_options){.jobs = 2});
+    assert_int_equal(pthread_create(&thread, NULL, stop_soon, s), 0);
+    assert_ok(f->ctx, fl_study_go(s, NULL, NULL));
+    pthread_join(thread, NULL);
+    assert_int_equal(done_of(s), 0);
+    assert_int_equal(entries(fixture_path(f, "out/runs/fedavg")), 0); /* nothing half-written */
+    fl_study_stop(s);                                                 /* before it starts: nothing does */
+    assert_ok(f->ctx, fl_study_go(s, NULL, NULL));
+    fl_study_free(s);
+}
+
+/* ---- results that are there ---------------------------------------------------------------------------- */
+
+static ino_t inode(fixture *f, const char *name)
+{
+    struct stat st;
+    return stat(fixture_path(f, name), &st) ? 0 : st.st_ino;
+}
+
+static void more_seeds_later(void **state)
+{
+    fixture *f = *state;
+    fl_study_free(study_done(f, PROBLEM TWO, "out", (fl_study_options){.seeds = 2}));
+    ino_t before = inode(f, "out/runs/fedavg/seed-2/model.safetensors");
+    fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){.seeds = 4});
+    assert_int_equal(done_of(s), 4);
+    fl_study_free(s);
+    fl_study_free(study_done(f, PROBLEM TWO, "out", (fl_study_options){.seeds = 4}));
+    assert_true(before && inode(f, "out/runs/fedavg/seed-2/model.safetensors") == before);
+    fl_study_free(study_done(f, PROBLEM TWO, "fresh", (fl_study_options){.seeds = 4}));
+    assert_same_csv(f, "out", "fresh");
+    s = study_done(f, PROBLEM TWO, "out",
+                   (fl_study_options){.seeds = 1}); /* fewer: the others stay, and do not count */
+    assert_int_equal(done_of(s), 2);
+    fl_study_free(s);
+    assert_true(inode(f, "out/runs/fedavg/seed-2/model.safetensors") == before);
+}
+
+static void changed_settings(void **state)
+{
+    fixture *f = *state;
+    static const char changed[] = PROBLEM "seeds: 2\nthreads: 2\nmethods:\n- {label: FedAvg, algorithm: fedavg}\n"
+                                          "- {label: Fed Prox, algorithm: {kind: fedprox, mu: 0.2}}\n";
+    fl_study_free(study_done(f, PROBLEM "seeds: 2\n" TWO, "out", (fl_study_options){0}));
+    ino_t before = inode(f, "out/runs/fedavg/seed-1/config.yaml");
+    fl_study *s = study_new(f, changed, "out", (fl_study_options){0});
+    assert_int_equal(done_of(s), 2); /* threads change nothing, mu does */
+    fl_study_free(s);
+    fl_study_free(study_done(f, changed, "out", (fl_study_options){0}));
+    fl_study_free(study_done(f, changed, "fresh", (fl_study_options){0}));
+    assert_same_csv(f, "out", "fresh");
+    assert_true(inode(f, "out/runs/fedavg/seed-1/config.yaml") == before);
+    char *config = read_whole(fixture_path(f, "out/runs/fed-prox/seed-1/config.yaml"), NULL);
+    assert_non_null(strstr(config, "mu: 0.2"));
+    free(config);
+    s = study_new(f, PROBLEM "seeds: 2\ndata: {samples: 91}\n" TWO, "out", (fl_study_options){0});
+    assert_int_equal(done_of(s), 0);
+    fl_study_free(s);
+}
+
+/* Whatever is wrong with a result that is there, it is made again. */
+static void broken_results(void **state)
+{
+    fixture *f = *state;
+    const char *yaml = PROBLEM TWO;
+    fl_study_free(study_done(f, yaml, "whole", (fl_study_options){0}));
+    static const struct {
+        const char *name, *text;
+    } broken[] = {
+        {"metrics.jsonl", ""},
+        {"metrics.jsonl", "{\"round\": 0}\n{\"round\": 2}\n{\"round\": 4\n"},
+        {"metrics.jsonl", "{\"round\": 4}\n{\"round\": 2}\n"},
+        {"metrics.jsonl", "{\"round\": 400}\n"},
+        {"config.yaml", ""},
+        {"config.yaml", "seed: 1\n"},
+        {"result.json", "{\n  \"stopped_by\": \"asked\",\n"},
+    };
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        char name[100];
+        fl_study_free(study_done(f, yaml, "out", (fl_study_options){0}));
+        snprintf(name, sizeof name, "out/runs/fedavg/seed-1/%s", broken[i].name);
+        fixture_write(f, name, broken[i].text);
+        fl_study *s = study_new(f, yaml, "out", (fl_study_options){0});
+        if (done_of(s) != 1) fail_msg("case %zu was taken over", i);
+        fl_study_free(s);
+        fl_study_free(study_done(f, yaml, "out", (fl_study_options){0}));
+        assert_same_csv(f, "whole", "out");
+    }
+}
+
+/* kill -9 leaves a folder under another name. */
+static void leftovers(void **state)
+{
+    fixture *f = *state;
+    mkdir(fixture_path(f, "out"), 0777);
+    mkdir(fixture_path(f, "out/runs"), 0777);
+    mkdir(fixture_path(f, "out/runs/fedavg"), 0777);
+    mkdir(fixture_path(f, "out/runs/fedavg/seed-1.partial"), 0777);
+    fixture_write(f, "out/runs/fedavg/seed-1.partial/config.yaml", "half\n");
+    mkdir(fixture_path(f, "out/runs/fed-prox"), 0777);
+    mkdir(fixture_path(f, "out/runs/fed-prox/seed-1"), 0777);
+    fixture_write(f, "out/runs/fed-prox/seed-1/precious.txt", "mine\n");
+    witness w = {.s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0})};
+    assert_ok(f->ctx, fl_study_go(w.s, watch, &w));
+    assert_int_equal(done_of(w.s), 1);
+    assert_non_null(strstr(w.error, "precious.txt")); /* what is not ours is not touched, and said */
+    assert_int_equal(entries(fixture_path(f, "out/runs/fedavg")), 1);
+    assert_int_equal(entries(fixture_path(f, "out/runs/fed-prox/seed-1")), 1);
+    fl_study_free(w.s);
+}
+
+/* ---- failures ------------------------------------------------------------------------------------------ */
+
+static void one_that_diverges(void **state)
+{
+    fixture *f = *state;
+    const char *yaml = REGRESS
+        "seeds: 2\nmethods:\n- {label: good}\n- {label: bad, local: {lr: 1e200}}\n- {label: fine, local: {lr: 0.01}}\n";
+    witness w = {.s = study_new(f, yaml, "out", (fl_study_options){.jobs = 2})};
+    for (int again = 0; again < 2; again++) { /* what failed is tried again */
+        w.fraction = 0;
+        w.errors = 0;
+        assert_ok(f->ctx, fl_study_go(w.s, watch, &w));
+        assert_int_equal(w.bad, 0);
+        assert_int_equal(w.errors, 2);
+        assert_int_equal(done_of(w.s), 4);
+        assert_non_null(strstr(w.error, "bad: "));
+        assert_non_null(strstr(w.error, "no longer finite"));
+    }
+    assert_ok(f->ctx, fl_study_write(w.s));
+    char *t = table_of(f->ctx, w.s), *csv = csv_of(f, "out");
+    assert_non_null(strstr(t, "0, 2 failed"));
+    assert_non_null(strstr(csv, "\"bad\",\"\",1,0,2,,,"));
+    free(t);
+    free(csv);
+    fl_study_free(w.s);
+    assert_int_equal(entries(fixture_path(f, "out/runs/bad")), 0);
+    fl_study *s = study_done(f, REGRESS "seeds: 2\nlocal: {lr: 1e200}\n" TWO, "all", (fl_study_options){0});
+    assert_int_equal(done_of(s), 0); /* a table of nothing is still a table */
+    assert_null(fl_study_quantity(s, 1, 0));
+    fl_study_free(s);
+}
+
+static void data_that_are_not_there(void **state)
+{
+    fixture *f = *state;
+    witness w = {
+        .s = study_new(
+            f, "data: {kind: csv, train: /nowhere/x.csv}\npartition: {kind: iid, clients: 2}\nmodel: softmax\n" TWO,
+            "out", (fl_study_options){.jobs = 2})};
+    assert_ok(f->ctx, fl_study_go(w.s, watch, &w));
+    assert_int_equal(w.errors, 2); /* each says why */
+    assert_non_null(strstr(w.error, "/nowhere/x.csv"));
+    assert_ok(f->ctx, fl_study_write(w.s));
+    fl_study_free(w.s);
+}
+
+static void places_that_cannot_be_written(void **state)
+{
+    fixture *f = *state;
+    fixture_write(f, "out", "a file\n");
+    fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0});
+    assert_fails(f->ctx, fl_study_go(s, NULL, NULL), FL_EIO, "the folder cannot be made");
+    assert_fails(f->ctx, fl_study_write(s), FL_EIO, "the folder cannot be made");
+    fl_study_free(s);
+    s = study_new(f, PROBLEM TWO, "out/below", (fl_study_options){0});
+    assert_fails(f->ctx, fl_study_go(s, NULL, NULL), FL_EIO, "the folder cannot be made");
+    fl_study_free(s);
+    mkdir(fixture_path(f, "taken"), 0777);
+    mkdir(fixture_path(f, "taken/results.csv"), 0777);
+    s = study_new(f, PROBLEM TWO, "taken", (fl_study_options){0});
+    assert_fails(f->ctx, fl_study_write(s), FL_EIO, "results.csv: cannot be put in place: ");
+    assert_int_equal(access(fixture_path(f, "taken/.results.csv"), F_OK), -1);
+    fl_study_free(s);
+}
+
+/* ---- wrong experiments --------------------------------------------------------------------------------- */
+
+static void wrong_experiments(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const char *yaml, *text;
+    } wrong[] = {
+        {"methods: []\n", "e.yaml:1:1: methods must be a list with at least one method"},
+        {"methods: fedavg\n", "e.yaml:1:1: methods must be a list"},
+        {"methods: [fedavg]\n", "e.yaml:1:11: a method must be a map"},
+        {"methods: [{algorithm: fedvag}]\n", "e.yaml:1:12: algorithm.kind is fedvag"},
+        {"methods: [{label: a, lr: 1}]\n", "e.yaml:1:22: lr is not a key"},
+        {"methods: [{local: {lr: 1}}]\n", "e.yaml:1:11: a method needs a label or an algorithm"},
+        {"methods: [{label: ''}]\n", "a method needs a label or an algorithm"},
+        {"methods: [{label: \"a\\nb\"}]\n", "a label may not hold control characters"},
+        {"methods: [{label: a}, {label: a}]\n", "e.yaml:1:23: another method has this label"},
+        {"methods: [{label: a b}, {label: A/B}]\n", "e.yaml:1:25: another method has this label"},
+        {"methods: [{label: a, seed: 2}]\n", "e.yaml:1:22: methods share this"},
+        {"methods: [{label: a, seeds: 2}]\n", "methods share this"},
+        {"methods: [{label: a, output: x}]\n", "methods share this"},
+        {"methods: [{label: a, name: x}]\n", "methods share this"},
+        {"methods: [{label: a, algorithm: fedpd}]\n", "needs every client in every round"},
+        {"grid: 3\n", "e.yaml:1:1: grid must be a map"},
+        {"grid: {local.lr: 3}\n", "e.yaml:1:8: a grid needs a list of values"},
+        {"grid: {local.lr: []}\n", "a grid needs a list of values"},
+        {"grid: {local.lr: [fast]}\n", "e.yaml:1:19: local.lr is fast, but must be a number > 0"},
+        {"grid: {local.lr: [0.1, 0.1]}\n",
+         "e.yaml:1:8: two combinations of the grid are the same or too alike: lr=0.1 and lr=0.1"},
+        {"grid: {name: [a, b]}\n", "e.yaml:1:8: all runs share this"},
+        {"grid: {seed: [1, 2]}\n", "all runs share this"},
+        {"grid: {output: [1, 2]}\n", "all runs share this"},
+        {"grid: {.lr: [1, 2]}\n", "a part of this key is empty"},
+        {"grid: {local..lr: [1, 2]}\n", "a part of this key is empty"},
+        {"grid: {a.b.c.d.e.f.g.h.i: [1, 2]}\n", "too many parts"},
+        {"methods: [{label: a, grid: [1]}]\n", "e.yaml:1:22: grid must be a map"},
+        {"seeds: 0\n", "e.yaml:1:1: seeds is 0"},
+        {"seeds: many\n", "seeds is many"},
+        {"seed: -1\n", "e.yaml:1:1: seed is -1"},
+        {"seed: one\n", "seed is one"},
+        {"seed: 9007199254740992\nseeds: 3\n", "seed is 9007199254740994"},
+        {"name: [a]\n", "e.yaml:1:1: this must be a text"},
+        {"output: [a]\n", "e.yaml:1:1: this must be a text"},
+        {"ruonds: 3\n", "e.yaml:1:1: ruonds is not a key; did you mean rounds?"},
+        {"needs: {what: X, files: a}\n", "e.yaml:1:18: needs.files must be a list of names"},
+        {"needs: {what: X, files: [[a]]}\n", "needs.files must be a list of names"},
+        {"seeds: 10000\ngrid: {local.lr: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}\n", "too many runs"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        fl_study *s = NULL;
+        char yaml[1024];
+        snprintf(yaml, sizeof yaml, "%s%s", PROBLEM, wrong[i].yaml);
+        fl_status status = study_try(f, yaml, "out", (fl_study_options){.data = f->folder}, &s);
+        if (status != FL_ECONFIG || !strstr(fl_ctx_error(f->ctx), wrong[i].text))
+            fail_msg("%s: status %d: \"%s\" lacks \"%s\"", wrong[i].yaml, (int)status, fl_ctx_error(f->ctx),
+                     wrong[i].text);
+        assert_null(s);
+    }
+    fl_study *s = NULL;
+    static const size_t seeds[] = {100001, SIZE_MAX, SIZE_MAX / 2 + 1};
+    for (size_t i = 0; i < 3; i++)
+        assert_fails(f->ctx, study_try(f, PROBLEM TWO, "out", (fl_study_options){.seeds = seeds[i]}, &s), FL_ECONFIG,
+                     "too many runs");
+    assert_int_equal(entries(f->folder), 2); /* nothing is written before everything is checked */
+}
+
+static void wrong_quick(void **state)
+{
+    fixture *f = *state;
+    fl_study *s = NULL;
+    assert_fails(f->ctx, study_try(f, PROBLEM "quick: 3\n", "out", (fl_study_options){.quick = 1}, &s), FL_ECONFIG,
+                 "e.yaml:1:1: quick must be a map");
+    const char *yaml =
+        PROBLEM "seeds: 3\nquick: {rounds: 2, seeds: 1, local: {lr: 0.3}, methods: [{label: only}]}\n" TWO;
+    s = study_new(f, yaml, "out", (fl_study_options){.quick = 1});
+    assert_int_equal(s->x.count, 1);
+    assert_int_equal(s->x.trials[0].rounds, 2);
+    assert_non_null(strstr(s->x.trials[0].config, "lr: 0.3\n"));
+    assert_non_null(strstr(s->x.trials[0].config, "batch: 5\n"));
+    fl_study_free(s);
+    s = study_new(f, yaml, "out", (fl_study_options){0});
+    assert_int_equal(s->x.count, 6);
+    fl_study_free(s);
+    fl_config *cfg = fixture_config(f, PROBLEM "name: A Name\n");
+    assert_ok(f->ctx, fl_study_new(cfg, &(fl_study_options){.quick = 1}, &s));
+    assert_string_equal(fl_study_output(s), "results/a-name-quick"); /* not among the real results */
+    fl_study_free(s);
+    assert_ok(f->ctx, fl_study_new(cfg, &(fl_study_options){0}, &s));
+    assert_string_equal(fl_study_output(s), "results/a-name");
+    fl_study_free(s);
+    fl_config_free(cfg);
+}
+
+static void data_folder(void **state)
+{
+    fixture *f = *state;
+    fl_study *s = NULL;
+    char text[512];
+    const char *needs = PROBLEM "needs: {what: MNIST, files: [m/a, m/b], published: 'http://there/'}\n";
+    const char *uses = PROBLEM "data: {kind: csv, train: '${data}/x.csv'}\n";
+    unsetenv("FEDLOOM_DATA");
+    assert_fails(f->ctx, study_try(f, needs, "out", (fl_study_options){0}, &s), FL_ECONFIG,
+                 "MNIST is needed; give the folder with the data sets by --data DIR or FEDLOOM_DATA; wanted (plain, "
+                 ".gz or .xz):\n  DIR/m/a\n  DIR/m/b\npublished at http://there/");
+    assert_fails(f->ctx, study_try(f, uses, "out", (fl_study_options){0}, &s), FL_ECONFIG,
+                 "${data} stands for the folder");
+    assert_int_equal(setenv("FEDLOOM_DATA", "", 1), 0);
+    assert_fails(f->ctx, study_try(f, uses, "out", (fl_study_options){0}, &s), FL_ECONFIG,
+                 "${data} stands for the folder");
+    setenv("FEDLOOM_DATA", "/elsewhere", 1);
+    assert_fails(f->ctx, study_try(f, needs, "out", (fl_study_options){0}, &s), FL_EIO, "/elsewhere/m/a");
+    mkdir(fixture_path(f, "m"), 0777);
+    fixture_write(f, "m/a.gz", "");
+    snprintf(text, sizeof text, "MNIST is not there; wanted (plain, .gz or .xz):\n  %s/m/b\npublished at http://there/",
+             f->folder);
+    assert_fails(f->ctx, study_try(f, needs, "out", (fl_study_options){.data = f->folder}, &s), FL_EIO, text);
+    fixture_write(f, "m/b", "");
+    s = study_new(f, needs, "out", (fl_study_options){.data = f->folder});
+    fl_study_free(s);
+    s = study_new(f, uses, "out", (fl_study_options){.data = f->folder});
+    snprintf(text, sizeof text, "%s/x.csv", f->folder);
+    assert_non_null(strstr(s->x.trials[0].config, text));
+    fl_study_free(s);
+    unsetenv("FEDLOOM_DATA");
+}
+
+/* ---- the paper, plots, event files --------------------------------------------------------------------- */
+
+static char *paper_of(fixture *f, const char *paper, fl_status want)
+{
+    collected c = {0};
+    char yaml[1024];
+    snprintf(yaml, sizeof yaml, "%s%s", PROBLEM "seeds: 2\n" TWO, paper);
+    fl_study *s = study_new(f, yaml, "out", (fl_study_options){0});
+    make_up(s, 0, (const double[]){0.25, 0.5}, 2);
+    make_up(s, 2, (const double[]){0.25, 0.75}, 2);
+    fl_status status = fl_study_paper(s, collect_text, &c);
+    if (status != want) fail_msg("%s: status %d: %s", paper, (int)status, fl_ctx_error(f->ctx));
+    fl_study_free(s);
+    return c.s;
+}
+
+static void paper(void **state)
+{
+    fixture *f = *state;
+    char *t = paper_of(
+        f,
+        "paper:\n  source: Table 1\n  figures:\n    FedAvg: {accuracy: 61 ± 2, to 0.5: 11, to x: 1, colour: red}\n"
+        "    FedOther: {accuracy: 3, seconds: 4}\n",
+        FL_OK);
+    assert_non_null(strstr(t, "Table 1: ours"));
+    assert_non_null(strstr(t, "62.50 ± 17.68"));
+    assert_non_null(strstr(t, "61 ± 2"));
+    assert_non_null(strstr(t, "Fed Prox")); /* the paper has no figures of it */
+    assert_non_null(strstr(t, "red"));
+    assert_non_null(strstr(t, "in the paper, but no method here: FedOther"));
+    free(t);
+    assert_null(paper_of(f, "", FL_ECONFIG));
+    assert_non_null(strstr(fl_ctx_error(f->ctx), "no paper.figures"));
+    assert_null(paper_of(f, "paper: nothing\n", FL_ECONFIG));
+    assert_null(paper_of(f, "paper: {figures: [1]}\n", FL_ECONFIG));
+    free(paper_of(f, "paper: {figures: {}}\n", FL_OK));
+    free(paper_of(f, "paper: {source: [1], figures: {FedAvg: 3, Fed Prox: {accuracy: [1], loss: ''}}}\n", FL_OK));
+}
+
+static void plots(void **state)
+{
+    fixture *f = *state;
+    collected c = {0};
+    fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0});
+    assert_null(fl_study_quantity(s, 1, 0));
+    assert_fails(f->ctx, fl_study_plot(s, "rounds", "test-accuracy", collect_text, &c), FL_ECONFIG, "was not measured");
+    assert_ok(f->ctx, fl_study_go(s, NULL, NULL));
+    assert_string_equal(fl_study_quantity(s, 0, 0), "rounds");
+    assert_null(fl_study_quantity(s, 0, 3));
+    size_t n = 0;
+    for (const char *y; (y = fl_study_quantity(s, 1, n)); n++) {
+        assert_string_not_equal(y, "gradient");
+        assert_ok(f->ctx, fl_study_plot(s, "bytes", y, collect_text, &c));
+        assert_non_null(strstr(c.s, "</svg>"));
+        free(c.s);
+        c = (collected){0};
+    }
+    assert_true(n >= 3);
+    assert_fails(f->ctx, fl_study_plot(s, "rounds", "gradient", collect_text, &c), FL_ECONFIG,
+                 "gradient was not measured");
+    assert_fails(f->ctx, fl_study_plot(s, "rounds", "beauty", collect_text, &c), FL_ECONFIG,
+                 "beauty is nothing that can be on the y axis");
+    assert_fails(f->ctx, fl_study_plot(s, "years", "gradient", collect_text, &c), FL_ECONFIG,
+                 "years is nothing that can be on the x axis");
+    assert_null(c.s);
+    fl_study_free(s);
+}
+
+static void event_files(void **state)
+{
+    fixture *f = *state;
+    char folder[128];
+    mkdir(fixture_path(f, "runs"), 0777); /* an output folder whose own path has a runs/ in it */
+    fl_study_free(study_done(f, PROBLEM "methods: [{label: FedAvg}]\n", "runs/out", (fl_study_options){0}));
+    snprintf(folder, sizeof folder, "%s/board", f->folder);
+    fl_study_options o = {.tensorboard = folder};
+    fl_study *s = study_new(f, PROBLEM TWO, "runs/out", o);
+    memset(folder, 'x', strlen(folder)); /* the caller's text was copied */
+    assert_int_equal(done_of(s), 1);
+    assert_ok(f->ctx, fl_study_go(s, NULL, NULL));
+    fl_study_free(s);
+    assert_int_equal(entries(fixture_path(f, "board/fedavg/seed-1")), 1); /* also of what was taken over */
+    assert_int_equal(entries(fixture_path(f, "board/fed-prox/seed-1")), 1);
+}
+
+static void watched(void **state)
+{
+    fixture *f = *state;
+    uint16_t port = 0;
+    fl_study *s = study_new(f, PROBLEM "seeds: 2\n" TWO, "out", (fl_study_options){.jobs = 2});
+    assert_ok(f->ctx, fl_study_watch(s, &port));
+    assert_true(port > 0);
+    assert_fails(f->ctx, fl_study_watch(s, &port), FL_ECONFIG, "watched already");
+    assert_ok(f->ctx, fl_study_go(s, NULL, NULL));
+    fl_study_free(s);
+}
+
+/* ---- out of memory ------------------------------------------------------------------------------------- */
+
+static fl_status everything(fixture *f)
+{
+    collected c = {0};
+    char folder[200];
+    fl_study *s = NULL;
+    snprintf(folder, sizeof folder, "%s/out", f->folder);
+    fl_config *cfg = fl_config_new(f->ctx);
+    fl_status status = cfg ? fl_config_load(cfg, fixture_path(f, "problem.yaml")) : FL_ENOMEM;
+    if (!status) status = fl_config_load(cfg, fixture_path(f, "e.yaml"));
+    if (!status) status = fl_study_new(cfg, &(fl_study_options){.output = folder, .tensorboard = folder}, &s);
+    if (!status) status = fl_study_table(s, collect_text, &c);
+    if (!status) status = fl_study_paper(s, collect_text, &c);
+    if (!status) status = fl_study_plot(s, "rounds", "test-accuracy", collect_text, &c);
+    if (!status) status = fl_study_write(s);
+    free(c.s);
+    fl_study_free(s);
+    fl_config_free(cfg);
+    return status;
+}
+
+/* Every allocation fails in turn; with all runs there, so that everything happens on one thread. */
+static void out_of_memory(void **state)
+{
+    fixture *f = *state;
+    const char *yaml = PROBLEM
+        "rounds: 1\ngrid: {local.lr: [0.1, 0.2]}\npaper: {figures: {a: {accuracy: 1}}}\nmethods: [{label: a}]\n";
+    fl_study_free(study_done(f, yaml, "out", (fl_study_options){0}));
+    for (size_t k = 1, fine = 0; fine < 300;
+         k++) { /* a report without its histogram is still a report: not the end yet */
+        assert_true(k < 10000);
+        fli_clear(f->ctx);
+        fli_ctx_fail_alloc(f->ctx, k);
+        fl_status status = everything(f);
+        fli_ctx_fail_alloc(f->ctx, 0);
+        fine = status ? 0 : fine + 1;
+        if (status && (status != FL_ENOMEM || !strstr(fl_ctx_error(f->ctx), "out of memory")))
+            fail_msg("allocation %zu: status %d (%s)", k, (int)status, fl_ctx_error(f->ctx));
+    }
+    assert_ok(f->ctx, everything(f));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(statistics),
+        FIXTURE_TEST(files),
+        FIXTURE_TEST(the_best_setting),
+        FIXTURE_TEST(runs_are_plain_runs),
+        FIXTURE_TEST(jobs_do_not_matter),
+        FIXTURE_TEST(one_method_or_none),
+        FIXTURE_TEST(methods_override),
+        FIXTURE_TEST(grids),
+        FIXTURE_TEST(folders),
+        FIXTURE_TEST(regression),
+        FIXTURE_TEST(data_on_demand),
+        FIXTURE_TEST(observers),
+        FIXTURE_TEST(stopped_and_resumed),
+        FIXTURE_TEST(stopped_from_elsewhere),
+        FIXTURE_TEST(more_seeds_later),
+        FIXTURE_TEST(changed_settings),
+        FIXTURE_TEST(broken_results),
+        FIXTURE_TEST(leftovers),
+        FIXTURE_TEST(one_that_diverges),
+        FIXTURE_TEST(data_that_are_not_there),
+        FIXTURE_TEST(places_that_cannot_be_written),
+        FIXTURE_TEST(wrong_experiments),
+        FIXTURE_TEST(wrong_quick),
+        FIXTURE_TEST(data_folder),
+        FIXTURE_TEST(paper),
+        FIXTURE_TEST(plots),
+        FIXTURE_TEST(event_files),
+        FIXTURE_TEST(watched),
+        FIXTURE_TEST(out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
