@@ -3,13 +3,14 @@
 #   make run      a real federation on Fashion-MNIST, several methods, a table
 #   make test     all tests
 #   make bench    speed and memory, as ratios within one run
+#   make docs     renew the reference and the manual pages
 BUILD ?= build
 JOBS  ?= $(shell nproc)
 CMAKE_FLAGS ?=
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps build run test bench asan tsan clang format format-check check install clean
+.PHONY: all deps build run test bench asan tsan clang format format-check check docs install clean
 
 all: build
 
@@ -48,6 +49,10 @@ format-check:
 
 check:
 	@tools/check-layers.sh
+
+# What the program prints about itself; tools/check-docs.sh holds the files to it.
+docs: build
+	@tools/check-docs.sh --write $(BUILD)
 
 install: build
 	cmake --install $(BUILD)

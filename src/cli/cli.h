@@ -18,7 +18,15 @@ typedef struct {
     int (*run)(int argc, char **argv); /* without the command's name; returns an exit code */
 } command;
 
-extern const command cmd_run, cmd_config, cmd_data, cmd_list, cmd_verify;
+extern const command cmd_run, cmd_compare, cmd_reproduce, cmd_plot, cmd_check, cmd_config, cmd_data, cmd_list,
+    cmd_verify;
+
+/* The overview of `fedloom help`: what stands before and after the commands, and the commands themselves, NULL past the last. */
+extern const char overview_text[], overview_end[];
+const command *command_at(size_t i);
+
+/* Prints the manual page fedloom(1), made from all of that (manual.c). */
+void manual_print(void);
 
 /* ---- saying things (say.c) ------------------------------------------------------------------------------- */
 
@@ -94,6 +102,21 @@ void interrupt_install(int quiet);
 /* Names the run to stop, NULL for none. Returns whether a signal has come already. */
 int interrupt_watch(fl_run *run);
 int interrupt_seen(void);
+
+/* ---- comparisons (study.c) --------------------------------------------------------------------------------- */
+
+/* What `compare` and `reproduce` have in common. */
+typedef struct {
+    fl_study_options options;
+    words sets;
+    int watch;
+    uint16_t port; /* of --watch; 0: any */
+    int quiet;
+    int paper; /* ours beside the paper's at the end */
+} study_request;
+
+/* Runs the experiment in a file and prints its table. Says what is wrong; returns an exit code. */
+int study_run(fl_ctx *ctx, const char *file, const study_request *req);
 
 /* ---- tables (table.c) and the closing one of `fedloom run` (summary.c) ------------------------------------- */
 

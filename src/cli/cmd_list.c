@@ -1,18 +1,46 @@
 /* fedloom list: what there is. */
 #include "cli.h"
 
+/* What the options ask for. */
+typedef struct {
+    int markdown;
+    size_t man; /* the manual's section; 0: not asked for */
+} request;
+
+/* A whole document instead of a listing. */
+static int check_document(const request *r, const words *plain)
+{
+    if (r->markdown && r->man) return say_usage("list", "--markdown or --man, please");
+    if (plain->n)
+        return say_usage("list", "%s: with %s everything is listed", plain->v[0], r->man ? "--man" : "--markdown");
+    if (r->man && r->man != 1 && r->man != 5) return say_usage("list", "--man is %zu, but must be 1 or 5", r->man);
+    return CLI_OK;
+}
+
+static fl_status list(fl_ctx *ctx, const request *r, const words *plain)
+{
+    if (r->markdown) return fl_reference(ctx, FL_REFERENCE_MARKDOWN, say_out, NULL);
+    if (r->man == 5) return fl_reference(ctx, FL_REFERENCE_MAN, say_out, NULL);
+    if (!r->man)
+        return fl_list(ctx, plain->n > 0 ? plain->v[0] : NULL, plain->n > 1 ? plain->v[1] : NULL, say_out, NULL);
+    manual_print();
+    return FL_OK;
+}
+
 static int run(int argc, char **argv)
 {
     words plain = {0};
+    request r = {0};
     fl_ctx *ctx = NULL;
-    const option options[] = {{0}};
+    const option options[] = {{"--markdown", OPT_FLAG, &r.markdown}, {"--man", OPT_COUNT, &r.man}, {0}};
     int code = args_parse("list", options, argc, argv, &plain);
     if (!code && plain.n > 2) code = say_usage("list", "%s: one argument too many", plain.v[2]);
+    if (!code && (r.markdown || r.man)) code = check_document(&r, &plain);
     if (!code && !(ctx = fl_ctx_new())) {
         say("out of memory");
         code = CLI_FAILED;
     }
-    if (!code && fl_list(ctx, plain.n > 0 ? plain.v[0] : NULL, plain.n > 1 ? plain.v[1] : NULL, say_out, NULL)) {
+    if (!code && list(ctx, &r, &plain)) {
         say_error(ctx);
         code = CLI_USAGE;
     }
@@ -22,16 +50,23 @@ static int run(int argc, char **argv)
 }
 
 static const char help[] = "usage: fedloom list [KIND [NAME]]\n"
+                           "       fedloom list --markdown | --man 1 | --man 5\n"
                            "\n"
                            "Shows what a configuration can choose from. Without arguments: the kinds of\n"
                            "things there are. With a KIND: all things of that kind. With a NAME as well:\n"
-                           "that one, with where it is from, how to select it and every key it takes\n"
-                           "(type, range, default, meaning).\n"
+                           "that one, with where it is from, what it needs, what it keeps and sends, how to\n"
+                           "select it and every key it takes (type, range, default, meaning).\n"
+                           "\n"
+                           "options:\n"
+                           "  --markdown   everything as one page of Markdown\n"
+                           "  --man 1      the manual page fedloom(1): the commands\n"
+                           "  --man 5      the manual page fedloom-config(5): everything a file can say\n"
                            "\n"
                            "examples:\n"
                            "  fedloom list                         the kinds\n"
                            "  fedloom list algorithms              the federated methods\n"
                            "  fedloom list algorithm scaffold      one of them, with its keys\n"
-                           "  fedloom list settings                the keys that do not depend on a choice\n";
+                           "  fedloom list settings                the keys that do not depend on a choice\n"
+                           "  fedloom list --man 5 | man -l -      the whole reference, to read\n";
 
 const command cmd_list = {"list", "what there is to choose from: algorithms, models, data, ...", help, run};

@@ -4,43 +4,46 @@
 #include <string.h>
 
 static const command *const commands[] = {
-    &cmd_run, &cmd_config, &cmd_data, &cmd_list, &cmd_verify,
+    &cmd_run, &cmd_compare, &cmd_reproduce, &cmd_plot, &cmd_check, &cmd_config, &cmd_data, &cmd_list, &cmd_verify,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static const char overview[] = "fedloom: a federated optimisation engine\n"
                                "\n"
                                "usage: fedloom COMMAND ...\n"
-                               "\n"
-                               "A federation (data, who holds which samples, model, method, who takes part) is\n"
-                               "described in a small YAML file; a command runs it or looks into it.\n"
-                               "\n"
-                               "commands:\n";
+                               "\n";
 
-static const char overview_end[] = "\n"
-                                   "  fedloom help COMMAND    how a command is used, with examples\n"
-                                   "  fedloom --version       the version\n"
-                                   "\n"
-                                   "a first run, without any data of your own:\n"
-                                   "\n"
-                                   "  cat > first.yaml <<'END'\n"
-                                   "  data: {kind: blobs, samples: 600}\n"
-                                   "  partition: {kind: iid, clients: 10}\n"
-                                   "  model: softmax\n"
-                                   "  local: {epochs: 1, batch: 10, lr: 0.1}\n"
-                                   "  participation: {kind: uniform, count: 4}\n"
-                                   "  algorithm: fedavg\n"
-                                   "  rounds: 20\n"
-                                   "  END\n"
-                                   "  fedloom run first.yaml\n"
-                                   "\n"
-                                   "exit codes: 0 success, 1 something failed while running, 2 wrong usage or\n"
-                                   "configuration, 130 interrupted\n";
+const char overview_text[] = "A federation (data, who holds which samples, model, method, who takes part) is\n"
+                             "described in a small YAML file; a command runs it or looks into it.\n";
+
+const char overview_end[] = "\n"
+                            "  fedloom help COMMAND    how a command is used, with examples\n"
+                            "  fedloom --version       the version\n"
+                            "\n"
+                            "a first run, without any data of your own:\n"
+                            "\n"
+                            "  cat > first.yaml <<'END'\n"
+                            "  data: {kind: blobs, samples: 600}\n"
+                            "  partition: {kind: iid, clients: 10}\n"
+                            "  model: softmax\n"
+                            "  local: {epochs: 1, batch: 10, lr: 0.1}\n"
+                            "  participation: {kind: uniform, count: 4}\n"
+                            "  algorithm: fedavg\n"
+                            "  rounds: 20\n"
+                            "  END\n"
+                            "  fedloom run first.yaml\n"
+                            "\n"
+                            "exit codes: 0 success, 1 something failed while running, 2 wrong usage or\n"
+                            "configuration, 130 interrupted\n";
+
+const command *command_at(size_t i) { return i < COMMANDS ? commands[i] : NULL; }
 
 static void print_overview(void)
 {
     fputs(overview, stdout);
-    for (size_t i = 0; i < COMMANDS; i++) printf("  %-8s  %s\n", commands[i]->name, commands[i]->summary);
+    fputs(overview_text, stdout);
+    fputs("\ncommands:\n", stdout);
+    for (size_t i = 0; i < COMMANDS; i++) printf("  %-9s  %s\n", commands[i]->name, commands[i]->summary);
     fputs(overview_end, stdout);
 }
 

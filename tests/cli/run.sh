@@ -65,7 +65,7 @@ expect 0 'usage: fedloom COMMAND' --help
 expect 0 'usage: fedloom COMMAND' -h
 expect 0 'usage: fedloom COMMAND' help
 expect 0 'fedloom 0.' --version
-for c in run config data list verify; do
+for c in run compare reproduce plot check config data list verify; do
     fedloom --help
     check "the overview names $c" has out "  $c "
     expect 0 "usage: fedloom $c" help "$c"
@@ -79,7 +79,7 @@ for c in run config data list verify; do
     check "$c ... -h is help $c" same out help.txt
     expect 2 '--nonsense: unknown option' "$c" --nonsense
 done
-expect 2 'rnu: unknown command; the commands are: run, config, data, list, verify' rnu
+expect 2 'rnu: unknown command; the commands are: run, compare, ' rnu
 expect 2 'rnu: unknown command' help rnu
 for c in run config data verify; do expect 2 'which FILE?' "$c"; done
 expect 2 'one FILE, please' config good.yaml good.yaml
@@ -158,6 +158,25 @@ expect 0 'mu ' list algorithm fedprox
 expect 2 'did you mean algorithms' list algoritms
 expect 2 'there is no algorithm called scafold, did you mean scaffold' list algorithm scafold
 expect 2 'one argument too many' list a b c
+expect 0 'up, per client and round: x_i - x, c_i+ - c_i: 2 x the model' list algorithm scaffold
+check 'list: what a client keeps' has out 'kept by a client: c_i: 1 x the model'
+expect 0 'takes part: every client in every round' list algorithm fedpd
+check 'list: equal weights' has out 'client weights: equal'
+expect 0 'needs: class labels' list partition dirichlet
+expect 0 'on demand: ' list data synthetic
+expect 0 'objective: not convex' list model mlp
+expect 0 '### algorithm: scaffold' list --markdown
+check 'the reference has a table row per key' has out '| `mu` | a number >= 0 | `0.1` |'
+check 'the reference has the settings' has out '| `rounds` | a whole number'
+expect 0 '.SS algorithm: fedprox' list --man 5
+check 'fedloom-config(5) ends whole' [ "$(tail -n 1 out)" = '.BR fedloom (1)' ]
+expect 0 '.TH FEDLOOM 1' list --man 1
+for c in run compare reproduce plot check config data list verify; do check "fedloom(1) describes $c" has out ".SS $c"; done
+check 'fedloom(1) has the options' has out '\-\-set KEY=VALUE'
+expect 2 '--man is 3, but must be 1 or 5' list --man 3
+expect 2 '--man needs a value' list --man
+expect 2 '--markdown or --man, please' list --man 1 --markdown
+expect 2 'models: with --markdown everything is listed' list models --markdown
 expect 0 'more clients' data good.yaml --clients 3
 expect 0 'partition written to p.json' data good.yaml --write-partition p.json
 check 'the partition is written' [ -s p.json ]
@@ -250,6 +269,150 @@ timeout --foreground --preserve-status -s INT -k 20 1 "$program" run good.yaml -
 code=$?
 check 'interrupted: exit code 130' exits 130
 check 'interrupted and quiet: nothing said' silent err
+
+# ---- compare, reproduce, plot -------------------------------------------------------------------------------
+
+for c in compare reproduce plot; do
+    expect 0 "usage: fedloom $c" help "$c"
+    check "help $c has examples" has out 'examples:'
+    expect 2 '--nonsense: unknown option' "$c" --nonsense
+done
+expect 2 'which FILE?' compare
+expect 2 'which FILE?' plot
+expect 2 'which FILE?' plot a b
+expect 2 'one experiment at a time' reproduce a b
+grep -v '^algorithm' good.yaml >two.yaml
+cat >>two.yaml <<'END'
+seeds: 2
+methods:
+  - {label: FedAvg, algorithm: fedavg}
+  - {label: Fed Prox, algorithm: {kind: fedprox, mu: 0.1}}
+END
+expect 2 'two.yaml:8:1: seeds belongs to an experiment, not to a single run; use `fedloom compare`' run two.yaml
+expect 0 'method    seeds  test accuracy %' compare two.yaml
+check 'compare: a row per method' has out 'Fed Prox      2'
+check 'compare: rounds to a target' has out 'rounds to 0.9999'
+check 'compare: a line per run' [ "$(grep -c '^\[./4\] Fed' err)" -eq 4 ]
+check 'compare: no carriage returns off a terminal' lacks err "$(printf '\r')"
+check 'compare: says where' has err '4 of 4 runs; the table and report.html are in results/two'
+for file in results.csv results.md results.json report.html runs/fed-prox/seed-2/result.json; do
+    check "compare writes $file" [ -s "results/two/$file" ]
+done
+cut -d, -f 1-13 results/two/results.csv >first.csv
+expect 0 'Fed Prox' compare two.yaml
+check 'compare again: nothing is run' has err '4 of 4 runs are there already in results/two'
+check 'compare again: no line per run' lacks err '[1/4]'
+expect 0 'Fed Prox' compare two.yaml --seeds 3 --jobs 1
+check 'more seeds: the others stay' has err '4 of 6 runs are there already'
+expect 0 'Fed Prox' compare two.yaml --set local.lr=0.05
+check 'other settings: nothing is taken over' lacks err 'already'
+expect 0 'Fed Prox' compare two.yaml --jobs 4 --output elsewhere
+check 'jobs and place do not matter' same first.csv <(cut -d, -f 1-13 elsewhere/results.csv)
+fedloom compare two.yaml --quiet --output quiet
+check 'compare --quiet: exit code 0' exits 0
+check 'compare --quiet: nothing said' silent <(cat out err)
+check 'compare --quiet: but done' [ -s quiet/results.csv ]
+expect 0 'MB up' compare two.yaml good.yaml --output both
+check 'compare: a folder per file' [ -s both/1/results.csv -a -s both/2/results.csv ]
+
+wrong() { # wrong TEXT-OF-FILE EXPECTED: laid over good.yaml
+    { cat good.yaml && printf '%b' "$1"; } >wrong.yaml
+    expect 2 "$2" compare wrong.yaml
+    check "$1: nothing is written" [ ! -e results/wrong ]
+}
+wrong 'methods: []\n' 'wrong.yaml:9:1: methods must be a list with at least one method'
+wrong 'methods:\n  - fedavg\n' 'wrong.yaml:10:5: a method must be a map'
+wrong 'methods:\n  - {label: a}\n  - {label: A}\n' 'wrong.yaml:11:5: another method has this label'
+wrong 'methods:\n  - {label: a, local: {lr: fast}}\n' 'wrong.yaml:10:24: local.lr is fast, but must be a number > 0'
+wrong 'grid: {local.lr: [1, -1]}\n' 'wrong.yaml:9:22: local.lr is -1, but must be a number > 0'
+wrong 'grid: {seed: [1, 2]}\n' 'wrong.yaml:9:8: all runs share this; it cannot be in a grid'
+wrong 'seeds: 0\n' 'wrong.yaml:9:1: seeds is 0'
+wrong 'needs: {what: MNIST}\n' 'MNIST is needed; give the folder with the data sets by --data DIR or FEDLOOM_DATA'
+expect 2 '--port goes with --watch' compare two.yaml --port 80
+expect 2 '--port is 70000, but must be at most 65535' compare two.yaml --watch --port 70000
+expect 2 '--jobs is 0' compare two.yaml --jobs 0
+expect 2 'are too many runs' compare two.yaml --seeds 9223372036854775808
+expect 2 'missing.yaml: cannot be read' compare missing.yaml
+touch taken
+expect 1 'taken/below: the folder cannot be made' compare two.yaml --output taken/below --quiet
+
+cat >fails.yaml <<'END'
+precision: f64
+data: linreg
+model: least_squares
+participation: everyone
+rounds: 3
+methods:
+  - {label: good, local: {lr: 0.01}}
+  - {label: bad, local: {lr: 1e200}}
+END
+fedloom compare fails.yaml
+check 'a failing run: exit code 1' exits 1
+check 'a failing run: said' has err 'bad, seed 1 failed: '
+check 'a failing run: the others count' has err '1 of 2 runs'
+check 'a failing run: in the table' has out '0, 1 failed'
+fedloom compare fails.yaml --quiet
+check 'a failing run is said even when quiet' has err 'bad, seed 1 failed: '
+
+expect 0 'results/two/test-accuracy-by-rounds.svg' plot two.yaml --set local.lr=0.05
+check 'plot: everything that was measured' [ "$(wc -l <out)" -ge 3 -a "$(ls results/two/*.svg | wc -l)" -eq "$(wc -l <out)" ]
+check 'plot: an SVG document' has results/two/test-accuracy-by-rounds.svg '</svg>'
+expect 0 'drawn/train-loss-by-bytes.svg' plot two.yaml --set output=elsewhere --y train-loss --x bytes --output drawn
+check 'plot: one file' [ "$(ls drawn)" = train-loss-by-bytes.svg ]
+expect 2 'gradient was not measured' plot two.yaml --set output=elsewhere --y gradient
+expect 2 '../beauty is nothing that can be on the y axis' plot two.yaml --set output=elsewhere --y ../beauty
+expect 2 'age is nothing that can be on the x axis' plot two.yaml --set output=elsewhere --x age
+expect 1 'nowhere has no finished runs' plot two.yaml --set output=nowhere
+
+mkdir shelf
+cat two.yaml - >shelf/tiny.yaml <<'END'
+quick: {rounds: 2, seeds: 1}
+paper:
+  source: Table 9
+  time: no time
+  figures: {FedAvg: {accuracy: 12.34, to 0.5: 7}, FedLost: {accuracy: 1}}
+END
+export FEDLOOM_EXPERIMENTS=shelf
+expect 0 'tiny  Table 9  nothing  no time' reproduce
+expect 0 'Table 9: ours, and the paper' reproduce tiny --quick
+check 'reproduce: the figure' has out '12.34'
+check 'reproduce: what is not here' has out 'in the paper, but no method here: FedLost'
+check 'reproduce --quick has a folder of its own' [ -s results/tiny-quick/results.csv ]
+expect 2 'there is no experiment huge (looked for shelf/huge.yaml)' reproduce huge
+fedloom reproduce ./two.yaml --output own
+check 'reproduce without a paper: exit code 0' exits 0
+check 'reproduce without a paper: said' has err 'no paper.figures to compare with'
+unset FEDLOOM_EXPERIMENTS
+
+timeout --foreground --preserve-status -s INT -k 20 1 "$program" compare two.yaml --set rounds=1000000000 \
+    --set metrics.every=1000 --output stopped >out 2>err </dev/null
+code=$?
+check 'compare, interrupted: exit code 130' exits 130
+check 'compare, interrupted: said' has err 'stopping after this round'
+check 'compare, interrupted: the table so far' has out 'Fed Prox      0'
+check 'compare, interrupted: nothing half-written' [ -z "$(find stopped/runs -name 'seed*')" ]
+(
+    timeout --foreground -s KILL 1 "$program" compare two.yaml --set rounds=1000000000 --set metrics.every=1000 \
+        --output killed >out 2>err </dev/null
+) 2>/dev/null
+check 'compare, killed: something is left' [ -d killed/runs/fedavg/seed-1.partial ]
+expect 0 'Fed Prox' compare two.yaml --output killed
+check 'compare, killed: goes on as if nothing had been' same first.csv <(cut -d, -f 1-13 killed/results.csv)
+check 'compare, killed: nothing is left' [ -z "$(find killed -name '*.partial*')" ]
+
+# ---- check --------------------------------------------------------------------------------------------------
+
+expect 0 'smoothness  L_i from' check good.yaml --set algorithm=fedvra
+check 'check: a condition that holds' has out 'holds  Lemma 1'
+check 'check: one that fails, and where' has out 'FAILS  (17)'
+check 'check: advice' has out 'a setting that satisfies all of them: with a = '
+check 'check: nothing on stderr' silent err
+expect 0 'no step-size conditions are known' check good.yaml
+expect 2 'algorithm.gamma has 2 values, but there are 10 clients' check good.yaml --set algorithm=fedvra --set 'algorithm.gamma=[1, 2]'
+expect 2 'which FILE' check
+fedloom run good.yaml --set algorithm=fedvra --set algorithm.gamma=15
+check 'gamma lr > 1: the run goes on' exits 0
+check 'gamma lr > 1: said' has err 'client 0: gamma_i lr_i = 15 x 0.1 = 1.5, but Lemma 1 asks for at most 1'
 
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

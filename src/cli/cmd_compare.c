@@ -1,0 +1,105 @@
+/* fedloom compare: several methods, settings and seeds on one problem. */
+#include "cli.h"
+
+static int run_files(const words *files, study_request *req, const char *output)
+{
+    fl_ctx *ctx = fl_ctx_new();
+    int worst = CLI_OK;
+    char folder[4096];
+    if (!ctx) {
+        say("out of memory");
+        return CLI_FAILED;
+    }
+    fl_ctx_on_log(ctx, say_log, NULL);
+    interrupt_install(req->quiet);
+    for (size_t i = 0; i < files->n && !interrupt_seen(); i++) {
+        if (output && files->n > 1) { /* each its own folder below */
+            snprintf(folder, sizeof folder, "%s/%zu", output, i + 1);
+            req->options.output = folder;
+        } else
+            req->options.output = output;
+        int code = study_run(ctx, files->v[i], req);
+        if (code > worst) worst = code;
+    }
+    fl_ctx_free(ctx);
+    return worst;
+}
+
+static int run(int argc, char **argv)
+{
+    study_request req = {0};
+    words files = {0};
+    size_t port = 0;
+    const char *output = NULL;
+    const option options[] = {
+        {"--seeds", OPT_COUNT, &req.options.seeds},
+        {"--jobs", OPT_COUNT, &req.options.jobs},
+        {"--set", OPT_WORDS, &req.sets},
+        {"--data", OPT_TEXT, &req.options.data},
+        {"--output", OPT_TEXT, &output},
+        {"--tensorboard", OPT_TEXT, &req.options.tensorboard},
+        {"--watch", OPT_FLAG, &req.watch},
+        {"--port", OPT_COUNT, &port},
+        {"--quick", OPT_FLAG, &req.options.quick},
+        {"--quiet", OPT_FLAG, &req.quiet},
+        {0},
+    };
+    int code = args_parse("compare", options, argc, argv, &files);
+    if (!code && !files.n) code = say_usage("compare", "which FILE?");
+    if (!code && port && !req.watch) code = say_usage("compare", "--port goes with --watch");
+    if (!code && port > UINT16_MAX)
+        code = say_usage("compare", "--port is %zu, but must be at most %d", port, UINT16_MAX);
+    req.port = (uint16_t)port;
+    if (!code) code = run_files(&files, &req, output);
+    args_free(&files);
+    args_free(&req.sets);
+    return code;
+}
+
+static const char help[] = "usage: fedloom compare FILE... [--seeds N] [--jobs N] [--set KEY=VALUE ...]\n"
+                           "                       [--output DIR] [--watch [--port N]] [--tensorboard DIR]\n"
+                           "                       [--data DIR] [--quick] [--quiet]\n"
+                           "\n"
+                           "Runs several methods on one problem, over seeds, and ends with a table: means\n"
+                           "and deviations of final accuracy and loss, rounds and megabytes to each\n"
+                           "target.\n"
+                           "\n"
+                           "An experiment file is a configuration as for `fedloom run`, plus\n"
+                           "\n"
+                           "  seeds: 3                      # seed, seed + 1, seed + 2\n"
+                           "  methods:                      # each lays its own keys over the common ones\n"
+                           "    - {label: FedAvg, algorithm: fedavg}\n"
+                           "    - {label: FedProx, algorithm: {kind: fedprox, mu: 0.1}}\n"
+                           "  grid:                         # optional: every combination, for every method\n"
+                           "    local.lr: [0.01, 0.1]\n"
+                           "\n"
+                           "All methods see the same data, partition and start model of a seed. With a\n"
+                           "grid the best setting of each method is marked with * and drawn in the report.\n"
+                           "\n"
+                           "The output folder (the file's `output`, else results/NAME) receives\n"
+                           "results.csv, results.md, results.json, report.html (open it in a browser) and\n"
+                           "a result folder per run below runs/. Stopped with Ctrl-C or killed, the same\n"
+                           "command goes on where it was: runs that are there with the same settings are\n"
+                           "not run again.\n"
+                           "\n"
+                           "options:\n"
+                           "  --seeds N            how many seeds, instead of the file's number\n"
+                           "  --jobs N             so many runs at a time (default: one per processor)\n"
+                           "  --set KEY=VALUE      overrides a common key; may be repeated\n"
+                           "  --output DIR         where to write (with several files DIR/1, DIR/2, ...)\n"
+                           "  --watch              serves the report on this machine while it grows;\n"
+                           "                       --port N chooses the port\n"
+                           "  --tensorboard DIR    also writes event files that TensorBoard reads\n"
+                           "  --data DIR           what ${data} in the file stands for (or set FEDLOOM_DATA)\n"
+                           "  --quick              applies the file's `quick` part: a smaller version\n"
+                           "  --quiet              says nothing but errors\n"
+                           "\n"
+                           "examples:\n"
+                           "  fedloom compare examples/compare.yaml\n"
+                           "  fedloom compare examples/compare.yaml --seeds 5 --watch\n"
+                           "  fedloom compare examples/compare.yaml --set local.lr=0.02 --output results/b\n"
+                           "\n"
+                           "exit codes: 0 success, 1 a run failed, 2 wrong usage or configuration, 130\n"
+                           "interrupted\n";
+
+const command cmd_compare = {"compare", "compares methods over seeds: a table and a report", help, run};

@@ -1,0 +1,125 @@
+/* Carrying out a comparison: progress on stderr, the table on stdout, files in the output folder. */
+#include "cli.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct {
+    fl_study *study;
+    int quiet, live;
+    size_t settled; /* runs done or failed that were reported */
+    double painted;
+} watcher;
+
+/* "FedProx (mu=0.1), seed 3" */
+static void name_run(const fl_study_progress *p, char *out, size_t size)
+{
+    snprintf(out, size, "%s%s%s%s, seed %llu", p->label, *p->setting ? " (" : "", p->setting, *p->setting ? ")" : "",
+             (unsigned long long)p->seed);
+}
+
+static void describe_row(const fl_row *row, char *out, size_t size)
+{
+    out[0] = 0;
+    if (row && !isnan(row->test_accuracy))
+        snprintf(out, size, "  test acc. %.4f", row->test_accuracy);
+    else if (row && !isnan(row->train_loss))
+        snprintf(out, size, "  train loss %.5g", row->train_loss);
+}
+
+static void paint(watcher *w, const fl_study_progress *p)
+{
+    char run[128], row[64], line[400];
+    double left = p->fraction > 0.001 ? p->seconds * (1 - p->fraction) / p->fraction : NAN;
+    name_run(p, run, sizeof run);
+    describe_row(p->row, row, sizeof row);
+    snprintf(line, sizeof line, "%zu of %zu runs  %3.0f%%  %s  %zu/%zu%s", p->done, p->total, 100 * p->fraction, run,
+             p->round, p->rounds, row);
+    size_t n = strlen(line);
+    if (isfinite(left) && left < 1e7)
+        snprintf(line + n, sizeof line - n, "  %d:%02d left", (int)left / 60, (int)left % 60);
+    fprintf(stderr, "\r%.118s\033[K", say_clean(line));
+    fflush(stderr);
+    w->painted = p->seconds;
+}
+
+/* One line per run that has ended. */
+static void report_run(watcher *w, const fl_study_progress *p)
+{
+    char run[256], row[64], line[2048];
+    name_run(p, run, sizeof run);
+    describe_row(p->row, row, sizeof row);
+    if (p->error)
+        snprintf(line, sizeof line, "[%zu/%zu] %s failed: %s", p->done + p->failed, p->total, run, p->error);
+    else
+        snprintf(line, sizeof line, "[%zu/%zu] %s%s  %.1f s", p->done + p->failed, p->total, run, row,
+                 p->row ? p->row->seconds : 0.0);
+    fprintf(stderr, "%s%s\n", w->live && !w->quiet ? "\r\033[K" : "", say_clean(line));
+}
+
+static void observe(void *arg, const fl_study_progress *p)
+{
+    watcher *w = arg;
+    if (interrupt_seen()) fl_study_stop(w->study);
+    int ended = p->done + p->failed > w->settled;
+    if (ended) w->settled = p->done + p->failed;
+    if (!p->label || (w->quiet && !p->error)) return;
+    if (ended)
+        report_run(w, p);
+    else if (!w->quiet && w->live && (p->seconds - w->painted > 0.1 || w->painted == 0))
+        paint(w, p);
+}
+
+static fl_status start_watching(fl_study *study, const study_request *req)
+{
+    uint16_t port = req->port;
+    fl_status s = fl_study_watch(study, &port);
+    if (!s) say("watch it at http://127.0.0.1:%u/", (unsigned)port);
+    return s;
+}
+
+static int carry_out(fl_ctx *ctx, fl_study *study, const study_request *req)
+{
+    size_t done, total = fl_study_runs(study, &done);
+    watcher w = {.study = study, .quiet = req->quiet, .live = isatty(STDERR_FILENO), .settled = done};
+    if (!req->quiet && done) say("%zu of %zu runs are there already in %s", done, total, fl_study_output(study));
+    fl_status s = req->watch ? start_watching(study, req) : FL_OK;
+    if (!s) s = fl_study_go(study, observe, &w);
+    if (!req->quiet && w.live) fputs("\r\033[K", stderr);
+    if (!s) s = fl_study_write(study);
+    if (!s && !req->quiet) s = fl_study_table(study, say_out, NULL);
+    if (!s && !req->quiet && req->paper) {
+        putchar('\n');
+        s = fl_study_paper(study, say_out, NULL);
+        if (s == FL_ECONFIG) { /* nothing to compare with: the runs are no worse for it */
+            say_error(ctx);
+            s = FL_OK;
+        }
+    }
+    if (s) {
+        say_error(ctx);
+        return settings_exit(s);
+    }
+    fl_study_runs(study, &done);
+    if (!req->quiet) say("%zu of %zu runs; the table and report.html are in %s", done, total, fl_study_output(study));
+    return interrupt_seen() ? CLI_INTERRUPTED : done == total ? CLI_OK : CLI_FAILED;
+}
+
+int study_run(fl_ctx *ctx, const char *file, const study_request *req)
+{
+    fl_config *cfg = NULL;
+    fl_study *study = NULL;
+    int code = settings_open(ctx, file, &req->sets, &cfg);
+    if (code) return code;
+    fl_status s = fl_study_new(cfg, &req->options, &study);
+    if (s) {
+        say_error(ctx);
+        code = settings_exit(s);
+    } else
+        code = carry_out(ctx, study, req);
+    fl_study_free(study);
+    fl_config_free(cfg);
+    return code;
+}
