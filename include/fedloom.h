@@ -96,6 +96,7 @@ typedef struct {
     double test_accuracy;
     double gradient2;                          /* ||grad f(x)||^2 */
     double client_q10, client_q50, client_q90; /* quantiles of the clients' own accuracy under x */
+    double regularizer;                        /* g(x) of a composite problem f + g; NaN without one */
     double bytes_up, bytes_down;               /* since the start, over all clients */
     double local_steps;                        /* since the start, over all clients */
     double seconds;                            /* wall time spent in rounds, evaluation not counted */

@@ -10,10 +10,12 @@
 #include "local/local.h"
 #include "vec/space.h"
 
-enum {                        /* traits */
-       FLI_ALGO_EVERYONE = 1, /* all clients must take part in every round */
-       FLI_ALGO_UNIFORM = 2,  /* weighs clients equally: w_i = 1/N */
-       FLI_ALGO_PLAIN_SGD = 4 /* reads gradients out of displacements */
+enum {                         /* traits */
+       FLI_ALGO_EVERYONE = 1,  /* all clients must take part in every round */
+       FLI_ALGO_UNIFORM = 2,   /* weighs clients equally: w_i = 1/N */
+       FLI_ALGO_PLAIN_SGD = 4, /* reads gradients out of displacements */
+       FLI_ALGO_COMPOSITE = 8, /* minimises f + g: takes a proximal step of the regulariser on the server */
+       FLI_ALGO_INITIAL = 16   /* clients know the start model, whenever they come in first */
 };
 
 /* A client's turn, from the algorithm's point of view. */
@@ -30,6 +32,8 @@ typedef struct {
     double probability;      /* p_i: how likely the client takes part in a round */
     int first;               /* methods with client state: the client's first turn, its vectors and scalars are zero */
     int news;                /* the broadcast changed since this client's last turn */
+    int warm_up;             /* the turn everyone takes before the first round; see `warms_up` */
+    const void *initial;     /* the start model, for methods with FLI_ALGO_INITIAL */
     const void *const *down; /* the broadcast: the first `down` server vectors */
     void *const *state;      /* the client's own vectors, */
     double *scalars;         /* and scalars, kept between its turns */
@@ -46,6 +50,10 @@ typedef struct {
     void *const *vec;     /* server vectors; vec[0] is the global model x */
     void *const *sum;     /* zero before the first absorb of a round */
     double *scalar_sum;
+    int warm_up; /* this is the advance after the warm-up turns */
+    /* x <- prox_{eta g}(x) for the regulariser g of the configuration; the identity if there is none */
+    void (*prox)(const void *arg, double eta, void *x);
+    const void *prox_arg;
     double *scalars;                                  /* the server's own, kept between rounds; zero at first */
     double (*weight)(const void *arg, size_t client); /* w_i of any client */
     const void *weight_arg;
@@ -95,7 +103,11 @@ typedef struct fli_algo {
      * then. Asked for one client after the other until there is a sentence. NULL: never anything. */
     void (*warn)(const void *params, const fli_facts *f, fli_text *out);
 
-    /* On the server, once before the first round: fills its scalars. NULL: nothing to do. */
+    /* How its local problems are solved; NULL: by SGD. */
+    const fli_solver *(*solver)(const void *params);
+    /* Whether everyone takes a turn before the first round (warm_up is set in turn and server); NULL: no. */
+    int (*warms_up)(const void *params);
+    /* On the server, once before anything else: fills its scalars and further vectors. NULL: nothing to do. */
     void (*start)(const fli_server *s);
     /* Whether a round ends with an exchange; NULL: always. `coin` is uniform in [0, 1), a function of seed and round. Without an
      * exchange nothing is uploaded, absorb and advance are not called, and the next round has no news. */

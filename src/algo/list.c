@@ -11,6 +11,8 @@ const fli_algo *const fli_algo_list[] = {
     &fli_algo_fedpd,
     &fli_algo_fedvra,
     &fli_algo_fedadmm,
+    &fli_algo_feddr,
+    &fli_algo_fedsplit,
     NULL,
 };
 

@@ -14,5 +14,7 @@ extern const fli_algo fli_algo_feddyn;
 extern const fli_algo fli_algo_fedpd;
 extern const fli_algo fli_algo_fedvra;
 extern const fli_algo fli_algo_fedadmm;
+extern const fli_algo fli_algo_feddr;
+extern const fli_algo fli_algo_fedsplit;
 
 #endif

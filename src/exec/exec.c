@@ -22,6 +22,11 @@ struct fli_exec {
     fli_worker *workers;
     void ***work; /* per worker: the algorithm's scratch vectors */
     fli_store *store;
+    const fli_solver *solver;
+    void **caches;   /* the solver's, one per client; NULL: it keeps nothing */
+    void *initial;   /* the start model, for methods whose clients know it */
+    double *doubles; /* 2 n, for the regulariser */
+    int warm_up;     /* the turns under way are those before the first round */
     void **server, **sums;
     double *scalar_sums, *scalars;
     int started;
@@ -86,6 +91,18 @@ static fl_status check_blas(fli_exec *e)
                     "install its pthread flavour, or set threads to 1");
 }
 
+/* What only some methods need. */
+static fl_status extras_new(fli_exec *e)
+{
+    size_t n = e->space.n;
+    if (e->solver->forget && !(e->caches = fli_alloc(e->ctx, e->spec.fed->clients, sizeof *e->caches)))
+        return FL_ENOMEM;
+    if (e->spec.algo->traits & FLI_ALGO_INITIAL && !(e->initial = fli_alloc(e->ctx, n, e->space.ops->size)))
+        return FL_ENOMEM;
+    if (e->spec.regularizer && !(e->doubles = fli_alloc(e->ctx, 2 * n, sizeof *e->doubles))) return FL_ENOMEM;
+    return FL_OK;
+}
+
 fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
 {
     const fli_algo *a = spec->algo;
@@ -95,12 +112,13 @@ fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
     e->ctx = ctx;
     e->spec = *spec;
     e->space = spec->model->space;
+    e->solver = a->solver ? a->solver(spec->params) : &fli_solver_sgd;
     fli_arena_init(&e->arena, ctx);
     if ((s = fli_pool_new(ctx, spec->threads, &e->pool)) || (s = check_blas(e)) || (s = workers_new(e)) ||
         (s = fli_store_new(ctx, &e->space, spec->fed->clients, fli_names_count(a->client), a->client_scalars,
                            &e->store)) ||
         (s = vectors_new(e, fli_names_count(a->server), &e->server)) ||
-        (s = vectors_new(e, fli_names_count(a->sums), &e->sums)) ||
+        (s = vectors_new(e, fli_names_count(a->sums), &e->sums)) || (s = extras_new(e)) ||
         !(e->scalars = fli_arena_alloc(&e->arena, a->server_scalars + 1, sizeof(double))) ||
         !(e->scalar_sums = fli_arena_alloc(&e->arena, a->scalar_sums + 1, sizeof(double)))) {
         fli_exec_free(e);
@@ -121,6 +139,10 @@ void fli_exec_free(fli_exec *e)
     for (size_t i = 0; i < BLOCK; i++) vectors_free(e->slots[i].up);
     vectors_free(e->server);
     vectors_free(e->sums);
+    for (size_t i = 0; e->caches && i < e->spec.fed->clients; i++) e->solver->forget(e->caches[i]);
+    fli_free(e->caches);
+    fli_free(e->initial);
+    fli_free(e->doubles);
     fli_store_free(e->store);
     fli_pool_free(e->pool);
     fli_arena_fini(&e->arena);
@@ -157,6 +179,8 @@ static fli_turn turn_of(const fli_exec *e, size_t at)
         .probability = r->probabilities ? r->probabilities[at] : (double)r->count / (double)e->spec.fed->clients,
         .steps = r->steps[at],
         .news = r->news,
+        .warm_up = e->warm_up,
+        .initial = e->initial,
         .down = (const void *const *)e->server,
         .up = sl->up,
         .up_scalars = sl->up_scalars,
@@ -181,11 +205,10 @@ static fl_status client_turn(fli_exec *e, size_t at, size_t worker)
     fli_problem problem = {.lr = t.lr, .steps = t.steps};
     fli_rng_init(&rng, e->spec.seed, FLI_RNG_BATCH, (uint32_t)t.round, t.client);
     e->spec.algo->pose(&t, &problem);
-    fli_sgd_solve(&e->workers[worker], &view, &problem, &rng, &answer);
-    if (fli_finite(&e->space, answer.z))
-        e->spec.algo->answer(&t, &answer);
-    else
-        s = FL_EDIVERGED;
+    s = e->solver->solve(e->ctx, &e->workers[worker], &view, &problem, &rng, e->caches ? &e->caches[t.client] : NULL,
+                         &answer);
+    if (!s && !fli_finite(&e->space, answer.z)) s = FL_EDIVERGED;
+    if (!s) e->spec.algo->answer(&t, &answer);
     fli_view_close(&view);
     return s;
 }
@@ -236,10 +259,25 @@ static fl_status run_block(fli_exec *e, size_t first, size_t count, const fli_se
     return FL_OK;
 }
 
-fl_status fli_exec_round(fli_exec *e, const fli_round *r)
+static void prox(const void *exec, double eta, void *x)
 {
-    const fli_algo *a = e->spec.algo;
-    fl_status s = FL_OK;
+    const fli_exec *e = exec;
+    const fli_regularizer *g = e->spec.regularizer;
+    if (!g) return;
+    e->space.ops->to_f64(e->space.n, x, e->doubles);
+    g->prox(e->spec.regularizer_params, eta, e->space.n, e->doubles, e->doubles + e->space.n);
+    e->space.ops->from_f64(e->space.n, e->doubles, x);
+}
+
+double fli_exec_regularizer(fli_exec *e)
+{
+    if (!e->spec.regularizer) return 0;
+    e->space.ops->to_f64(e->space.n, e->server[0], e->doubles);
+    return e->spec.regularizer->value(e->spec.regularizer_params, e->space.n, e->doubles);
+}
+
+static fli_server server_of(fli_exec *e, const fli_round *r)
+{
     fli_server server = {
         .space = &e->space,
         .params = e->spec.params,
@@ -249,14 +287,33 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
         .vec = e->server,
         .sum = e->sums,
         .scalar_sum = e->scalar_sums,
+        .warm_up = e->warm_up,
+        .prox = prox,
+        .prox_arg = e,
         .scalars = e->scalars,
         .weight = weight_of,
         .weight_arg = e,
     };
-    if (!e->started && a->start) a->start(&server);
-    e->started = 1;
-    if (!r->count) return FL_OK; /* nobody came: the model stays */
     for (size_t i = 0; i < r->count; i++) server.cohort_weight += fli_exec_weight(e, r->clients[i]);
+    return server;
+}
+
+/* Once, before the first turn of anybody. */
+static void start(fli_exec *e, const fli_server *server)
+{
+    if (e->started) return;
+    e->started = 1;
+    if (e->initial) fli_copy(&e->space, e->server[0], e->initial);
+    if (e->spec.algo->start) e->spec.algo->start(server);
+}
+
+fl_status fli_exec_round(fli_exec *e, const fli_round *r)
+{
+    const fli_algo *a = e->spec.algo;
+    fl_status s = FL_OK;
+    fli_server server = server_of(e, r);
+    start(e, &server);
+    if (!r->count) return FL_OK; /* nobody came: the model stays */
     for (size_t i = 0; i < fli_names_count(a->sums); i++) fli_zero(&e->space, e->sums[i]);
     memset(e->scalar_sums, 0, a->scalar_sums * sizeof *e->scalar_sums);
     e->round = r;
@@ -267,5 +324,15 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
     if (s == FL_OK && !fli_finite(&e->space, e->server[0]))
         s = fli_fail(e->ctx, FL_EDIVERGED, "round %zu: the global model is no longer finite; try a smaller step size",
                      r->round + 1);
+    return s;
+}
+
+int fli_exec_warms_up(const fli_exec *e) { return e->spec.algo->warms_up && e->spec.algo->warms_up(e->spec.params); }
+
+fl_status fli_exec_warm_up(fli_exec *e, const fli_round *r)
+{
+    e->warm_up = 1;
+    fl_status s = fli_exec_round(e, r);
+    e->warm_up = 0;
     return s;
 }

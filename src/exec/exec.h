@@ -6,6 +6,7 @@
 #include "algo/algo.h"
 #include "base/pool.h"
 #include "exec/store.h"
+#include "model/regularizer.h"
 
 typedef struct fli_exec fli_exec;
 
@@ -15,8 +16,10 @@ typedef struct {
     const fli_fed *fed;
     const fli_algo *algo;
     const void *params;
-    int uniform;           /* w_i = 1/N instead of n_i/n */
-    const double *weights; /* w_i given; NULL: by the rule above */
+    int uniform;                        /* w_i = 1/N instead of n_i/n */
+    const double *weights;              /* w_i given; NULL: by the rule above */
+    const fli_regularizer *regularizer; /* NULL: none */
+    const void *regularizer_params;
     uint64_t seed;
     fli_sgd_spec sgd;
     size_t threads; /* 0: one per processor */
@@ -40,9 +43,15 @@ void fli_exec_free(fli_exec *e);
 
 /* The server's vectors; [0] is the model x. The caller sets the start model. */
 void *const *fli_exec_server(fli_exec *e);
+/* Whether the method wants everyone to take a turn before the first round. */
+int fli_exec_warms_up(const fli_exec *e);
+/* Those turns: `r` names all clients. */
+fl_status fli_exec_warm_up(fli_exec *e, const fli_round *r);
 /* Runs one round. A client whose model leaves the finite range ends it with FL_EDIVERGED. */
 fl_status fli_exec_round(fli_exec *e, const fli_round *r);
 
+/* g(x) of the regulariser; 0 if there is none. */
+double fli_exec_regularizer(fli_exec *e);
 double fli_exec_weight(const fli_exec *e, size_t client); /* w_i */
 fli_pool *fli_exec_pool(fli_exec *e);
 fli_worker *fli_exec_worker(fli_exec *e, size_t worker); /* for evaluation between rounds */

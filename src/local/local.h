@@ -52,6 +52,20 @@ size_t fli_batch_size(const fli_sgd_spec *spec, size_t n);
 /* Steps in one epoch over n samples: ceil(n / batch size), 1 for full batches. */
 size_t fli_epoch_steps(const fli_sgd_spec *spec, size_t n);
 
+/* A way to solve local problems. */
+typedef struct fli_solver {
+    const char *name;
+    unsigned model_traits; /* what it asks of the model */
+    /* `*cache` is the client's own, NULL at first and kept between its turns: a factorisation, say. */
+    fl_status (*solve)(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,
+                       fli_answer *out);
+    void (*forget)(void *cache); /* NULL: there is never anything in it */
+} fli_solver;
+
+extern const fli_solver fli_solver_sgd;
+/* The exact minimiser for least squares, by a Cholesky factor that is kept. */
+extern const fli_solver fli_solver_exact;
+
 /* Momentum SGD. Mini-batches come from `rng` alone: every epoch is a fresh random order, its last batch may be short. */
 void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, fli_answer *out);
 

@@ -88,3 +88,14 @@ void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_r
     out->z = w->z;
     out->weight = total_weight(w->spec.momentum, p->steps);
 }
+
+static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,
+                       fli_answer *out)
+{
+    (void)ctx;
+    (void)cache;
+    fli_sgd_solve(w, v, p, rng, out);
+    return FL_OK;
+}
+
+const fli_solver fli_solver_sgd = {.name = "sgd", .solve = solve};

@@ -37,7 +37,7 @@ static void hvp(const fli_model *m, const void *x, const fli_batch *b, const voi
 const fli_model_desc fli_model_least_squares = {
     .name = "least_squares",
     .title = "linear least squares, no intercept",
-    .traits = FLI_MODEL_CONVEX,
+    .traits = FLI_MODEL_CONVEX | FLI_MODEL_QUADRATIC,
     .setup = fli_linear_setup,
     .scratch = scratch,
     .grad = grad,

@@ -16,7 +16,8 @@ typedef struct fli_model fli_model;
 enum {
     FLI_MODEL_CLASSIFIER = 1, /* needs labels; otherwise it needs targets */
     FLI_MODEL_BINARY = 2,     /* exactly two classes */
-    FLI_MODEL_CONVEX = 4
+    FLI_MODEL_CONVEX = 4,
+    FLI_MODEL_QUADRATIC = 8 /* least squares: local problems have closed forms */
 };
 
 /* A block of the parameter vector, for saving. */

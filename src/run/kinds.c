@@ -5,6 +5,7 @@
 #include "data/source.h"
 #include "exec/participation.h"
 #include "model/model.h"
+#include "model/regularizer.h"
 #include "run/traits.h"
 
 #include <string.h>
@@ -32,6 +33,13 @@ static int model_item(size_t i, fli_item *out)
     return d != NULL;
 }
 
+static int regularizer_item(size_t i, fli_item *out)
+{
+    const fli_regularizer *d = fli_regularizer_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d};
+    return d != NULL;
+}
+
 static int participation_item(size_t i, fli_item *out)
 {
     const fli_participation_desc *d = fli_participation_list[i];
@@ -49,6 +57,7 @@ static int algo_item(size_t i, fli_item *out)
 const fli_kind fli_kinds[] = {
     {"algorithm", "algorithms", "federated methods", algo_item},
     {"model", "models", "what is trained", model_item},
+    {"regularizer", "regularizers", "what is added to the objective, for composite problems", regularizer_item},
     {"data", "data", "where samples come from: loaders and generators", source_item},
     {"partition", "partitions", "who holds which samples", partitioner_item},
     {"participation", "participations", "who takes part in a round", participation_item},

@@ -30,6 +30,10 @@ fl_status fli_plan_check(fl_ctx *ctx, const fli_settings *s)
             ctx, FL_ECONFIG,
             "algorithm %s needs every client in every round, but participation.kind is %s; set it to everyone", a->name,
             who->name);
+    if (!(a->traits & FLI_ALGO_COMPOSITE) && strcmp(s->regularizer.item.name, "none"))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "algorithm %s takes no proximal step, so regularizer.kind must be none, not %s", a->name,
+                        s->regularizer.item.name);
     if (a->traits & FLI_ALGO_UNIFORM && s->top.weights == FLI_WEIGHTS_SAMPLES)
         return fli_fail(ctx, FL_ECONFIG, "algorithm %s weighs clients equally, but weights is samples", a->name);
     if (s->data.on_demand && strcmp(part->name, "natural"))
@@ -96,6 +100,23 @@ static fl_status warn(const fli_plan *p)
     return status;
 }
 
+/* The solver may want more of the model than the method does, the regulariser something of the dimension. */
+static fl_status check_fit(fli_plan *p)
+{
+    const fli_settings *s = &p->settings;
+    const fli_solver *solver = p->algo->solver ? p->algo->solver(s->algorithm.params) : &fli_solver_sgd;
+    const fli_regularizer *g = s->regularizer.item.desc;
+    if ((p->model->desc->traits & solver->model_traits) != solver->model_traits)
+        return fli_fail(p->ctx, FL_ECONFIG, "the %s solver is for least squares; model %s needs another", solver->name,
+                        p->model->desc->name);
+    if (g->validate) {
+        fl_status status = g->validate(p->ctx, s->regularizer.params, p->model->space.n);
+        if (status) return status;
+    }
+    p->regularizer = strcmp(g->name, "none") ? g : NULL;
+    return FL_OK;
+}
+
 fl_status fli_plan_finish(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
@@ -105,6 +126,7 @@ fl_status fli_plan_finish(fli_plan *p)
     if (!status)
         status = fli_participation_new(p->ctx, s->sampler.item.desc, s->sampler.params, p->fed, &p->participation);
     if (!status) status = check_goals(p);
+    if (!status) status = check_fit(p);
     if (!status) status = fli_settings_check_clients(p->ctx, s, p->fed->clients);
     if (!status && p->algo->validate) status = p->algo->validate(p->ctx, s->algorithm.params, p->fed->clients);
     if (!status && p->algo->warn) status = warn(p);

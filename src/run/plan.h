@@ -4,6 +4,7 @@
 #define FLI_RUN_PLAN_H
 
 #include "algo/algo.h"
+#include "model/regularizer.h"
 #include "run/config.h"
 
 typedef struct {
@@ -14,6 +15,7 @@ typedef struct {
     fli_fed *fed;
     int borrowed; /* the data belong to another plan */
     fli_model *model;
+    const fli_regularizer *regularizer; /* NULL: none */
     fli_participation *participation;
     int uniform; /* client weights are 1/N */
 } fli_plan;

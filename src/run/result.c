@@ -29,6 +29,7 @@ static const column columns[] = {
     {"client_q10", offsetof(fl_row, client_q10), 0},
     {"client_q50", offsetof(fl_row, client_q50), 0},
     {"client_q90", offsetof(fl_row, client_q90), 0},
+    {"regularizer", offsetof(fl_row, regularizer), 0},
     {"bytes_up", offsetof(fl_row, bytes_up), 0},
     {"bytes_down", offsetof(fl_row, bytes_down), 0},
     {"local_steps", offsetof(fl_row, local_steps), 0},

@@ -21,6 +21,8 @@ static fl_status start(fl_run *run)
         .algo = p->algo,
         .params = s->algorithm.params,
         .uniform = p->uniform,
+        .regularizer = p->regularizer,
+        .regularizer_params = s->regularizer.params,
         .seed = (uint64_t)s->top.seed,
         .sgd = fli_settings_sgd(s),
         .threads = (size_t)s->top.threads,
@@ -28,7 +30,7 @@ static fl_status start(fl_run *run)
     if ((status = fli_exec_new(run->ctx, &spec, &run->exec)) ||
         (status = fli_measure_new(run->ctx, run->exec, p->model, p->fed, &s->metrics, &run->measure)))
         return status;
-    largest = p->participation->largest;
+    largest = fli_exec_warms_up(run->exec) ? p->fed->clients : p->participation->largest;
     run->cohort = fli_alloc(run->ctx, largest, sizeof *run->cohort);
     run->steps = fli_alloc(run->ctx, largest, sizeof *run->steps);
     run->lrs = fli_alloc(run->ctx, largest, sizeof *run->lrs);
@@ -98,21 +100,21 @@ static void count(fl_run *run, const fli_round *r, double seconds)
     run->now.cohort = r->count;
 }
 
-static fl_status one_round(fl_run *run)
+/* Fills what a round asks of the m clients in run->cohort. */
+static fli_round ask(fl_run *run, size_t m)
 {
     const fli_plan *p = &run->plan;
     const fli_local_settings *local = &p->settings.local;
     uint64_t seed = (uint64_t)p->settings.top.seed;
     fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
-    double begin = fli_clock_now(), lr = fli_schedule_lr(local, run->round);
-    size_t m = fli_participation_pick(p->participation, seed, run->round, run->cohort);
+    double lr = fli_schedule_lr(local, run->round);
     for (size_t i = 0; i < m; i++) {
         size_t per_epoch = fli_epoch_steps(&sgd, fli_fed_size(p->fed, run->cohort[i]));
         run->steps[i] = fli_effort_steps(&local->effort, seed, run->round, run->cohort[i], per_epoch);
         run->lrs[i] = lr * fli_reals_at(&local->lr_factors, run->cohort[i]);
         run->probabilities[i] = fli_participation_probability(p->participation, run->cohort[i]);
     }
-    fli_round r = {
+    return (fli_round){
         .round = run->round,
         .clients = run->cohort,
         .steps = run->steps,
@@ -121,8 +123,29 @@ static fl_status one_round(fl_run *run)
         .lrs = run->lrs,
         .probabilities = run->probabilities,
         .news = run->news,
-        .exchange = exchanges(run),
+        .exchange = 1,
     };
+}
+
+/* The turns that some methods ask of everyone before the first round. */
+static fl_status warm_up(fl_run *run)
+{
+    double begin = fli_clock_now();
+    size_t n = run->plan.fed->clients;
+    for (size_t i = 0; i < n; i++) run->cohort[i] = (uint32_t)i;
+    fli_round r = ask(run, n);
+    fl_status s = fli_exec_warm_up(run->exec, &r);
+    if (!s) count(run, &r, fli_clock_now() - begin);
+    return s;
+}
+
+static fl_status one_round(fl_run *run)
+{
+    double begin = fli_clock_now();
+    size_t m =
+        fli_participation_pick(run->plan.participation, (uint64_t)run->plan.settings.top.seed, run->round, run->cohort);
+    fli_round r = ask(run, m);
+    r.exchange = exchanges(run);
     fl_status s = fli_exec_round(run->exec, &r);
     if (s) return s;
     count(run, &r, fli_clock_now() - begin);
@@ -137,6 +160,7 @@ static fl_status measure(fl_run *run)
 {
     const fli_reals *targets = &run->plan.settings.metrics.targets;
     run->now.round = run->round;
+    run->now.regularizer = run->plan.regularizer ? fli_exec_regularizer(run->exec) : NAN;
     fl_status s = fli_measure_take(run->measure, fli_exec_server(run->exec)[0], &run->now);
     if (s) return s;
     if (run->row_count == run->row_capacity) {
@@ -174,6 +198,11 @@ fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
 {
     size_t every = (size_t)run->plan.settings.metrics.every;
     fli_clear(run->ctx);
+    if (!run->warm && fli_exec_warms_up(run->exec)) {
+        fl_status s = warm_up(run);
+        if (s) return s;
+    }
+    run->warm = 1;
     while (run->stopped == FL_STOP_NONE) {
         fl_stop stop = stop_now(run);
         int due = stop != FL_STOP_NONE || run->round % every == 0;

@@ -18,6 +18,7 @@ struct fl_run {
     uint32_t *cohort;
     size_t *steps;
     double *lrs, *probabilities;
+    int warm; /* the turns before the first round are done, where there are any */
     int news; /* the next round's broadcast is new to the clients */
     /* what came out */
     fl_row now; /* counters up to date; metrics of the last measurement */

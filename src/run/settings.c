@@ -106,6 +106,7 @@ static const section sections[] = {
     KINDS(data, "the samples", data, source, NULL),
     KINDS(partition, "who holds which samples", partition, partitioner, "natural"),
     KINDS(model, "what is trained", model, objective, NULL),
+    {"regularizer", "what is added to the objective", NULL, 0, offsetof(fli_settings, regularizer), "none"},
     SECTION(local, "how a client works in its turn", local),
     {"participation", "who takes part in a round", NULL, 0, offsetof(fli_settings, sampler), "uniform"},
     {"algorithm", "the federated method", NULL, 0, offsetof(fli_settings, algorithm), "fedavg"},

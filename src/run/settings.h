@@ -61,7 +61,7 @@ typedef struct {
     fli_local_settings local;
     fli_metrics_settings metrics;
     fli_stop_settings stop;
-    fli_choice source, partitioner, objective, sampler, algorithm;
+    fli_choice source, partitioner, objective, regularizer, sampler, algorithm;
 } fli_settings;
 
 /* Reads the tree through the tables. All problems are reported at once. Memory from the arena. */

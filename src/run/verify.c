@@ -193,12 +193,37 @@ static fl_status make_model(golden *g)
                          json_number_value(json_object_get(o, "l2")), &g->model);
 }
 
+/* The method's own parameters: without what belongs to other sections, and with the exact solver where there is no step size. */
+static fl_status choose_algorithm(golden *g, const void **desc)
+{
+    const char *name = json_string_value(json_object_get(g->json, "algorithm"));
+    json_t *own = json_deep_copy(json_object_get(g->json, "params"));
+    if (!own) return bad(g, "\"params\" is missing");
+    if (json_object_get(own, "eta") && !json_object_get(own, "lr"))
+        json_object_set_new(own, "solver", json_string("exact"));
+    json_object_del(own, "lr");
+    json_object_del(own, "regularizer");
+    fl_status s = choose(g, "algorithm", name, own, NULL, desc, &g->spec.params);
+    json_decref(own);
+    return s;
+}
+
+static fl_status choose_regularizer(golden *g)
+{
+    const json_t *r = json_object_get(json_object_get(g->json, "params"), "regularizer");
+    const void *desc;
+    if (!r) return FL_OK;
+    fl_status s = choose(g, "regularizer", json_string_value(json_object_get(r, "kind")), r, "kind", &desc,
+                         &g->spec.regularizer_params);
+    if (!s) g->spec.regularizer = desc;
+    return s;
+}
+
 static fl_status make_exec(golden *g)
 {
-    const json_t *params = json_object_get(g->json, "params");
     const void *desc;
-    fl_status s = choose(g, "algorithm", json_string_value(json_object_get(g->json, "algorithm")), params, "lr", &desc,
-                         &g->spec.params);
+    fl_status s = choose_algorithm(g, &desc);
+    if (!s) s = choose_regularizer(g);
     if (s) return s;
     const fli_algo *algo = desc;
     if ((s = fli_keys_check_clients(g->ctx, "params", algo->keys, g->spec.params, g->fed->clients))) return s;
@@ -242,7 +267,7 @@ static fl_status read_round(golden *g, const json_t *round, fli_round *r)
     double *lrs = fli_arena_alloc(&g->arena, m, sizeof *lrs);
     if (!lrs) return FL_ENOMEM;
     for (size_t i = 0; i < m; i++)
-        if (!((lrs[i] = json_number_value(json_is_array(lr) ? json_array_get(lr, who[i]) : lr)) > 0))
+        if (!((lrs[i] = json_number_value(json_is_array(lr) ? json_array_get(lr, who[i]) : lr)) > 0) && lr)
             return bad(g, "\"params.lr\" is missing, or not one per client");
     r->lrs = lrs;
     const json_t *talk = json_object_get(round, "communicate");
@@ -250,6 +275,25 @@ static fl_status read_round(golden *g, const json_t *round, fli_round *r)
     r->steps = q;
     r->count = m;
     r->exchange = !talk || json_is_true(talk);
+    return FL_OK;
+}
+
+/* All clients, for the turns before the first round; the exact solver takes no steps. */
+static fl_status everyone(golden *g, fli_round *r)
+{
+    size_t n = g->fed->clients;
+    uint32_t *who = fli_arena_alloc(&g->arena, n, sizeof *who);
+    size_t *q = fli_arena_alloc(&g->arena, n, sizeof *q);
+    if (!who || !q) return FL_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        who[i] = (uint32_t)i;
+        q[i] = 1;
+    }
+    r->clients = who;
+    r->steps = q;
+    r->count = n;
+    r->exchange = 1;
+    r->lrs = NULL;
     return FL_OK;
 }
 
@@ -273,6 +317,11 @@ static fl_status run_case(golden *g, double tolerance, double *error)
     fli_round r = {.news = 1};
     double worst = 0;
     if (!count || json_array_size(expect) != count) return bad(g, "\"rounds\" and \"expect.x\" do not fit together");
+    if (fli_exec_warms_up(g->exec)) {
+        fl_status s = everyone(g, &r);
+        if (!s) s = fli_exec_warm_up(g->exec, &r);
+        if (s) return s;
+    }
     for (r.round = 0; r.round < count; r.round++) {
         fl_status s = read_round(g, json_array_get(rounds, r.round), &r);
         if (!s) s = fli_exec_round(g->exec, &r);

@@ -567,16 +567,16 @@ static char *result_file(fixture *f, const char *name, size_t *size)
     return text;
 }
 
-static const char *const columns[] = {"round",         "cohort",     "train_loss",  "train_accuracy", "test_loss",
-                                      "test_accuracy", "gradient2",  "client_q10",  "client_q50",     "client_q90",
-                                      "bytes_up",      "bytes_down", "local_steps", "seconds"};
+static const char *const columns[] = {"round",         "cohort",    "train_loss", "train_accuracy", "test_loss",
+                                      "test_accuracy", "gradient2", "client_q10", "client_q50",     "client_q90",
+                                      "regularizer",   "bytes_up",  "bytes_down", "local_steps",    "seconds"};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static double column_value(const fl_row *r, size_t c)
 {
-    const double v[COLUMNS] = {(double)r->round, (double)r->cohort, r->train_loss,  r->train_accuracy, r->test_loss,
-                               r->test_accuracy, r->gradient2,      r->client_q10,  r->client_q50,     r->client_q90,
-                               r->bytes_up,      r->bytes_down,     r->local_steps, r->seconds};
+    const double v[COLUMNS] = {(double)r->round, (double)r->cohort, r->train_loss, r->train_accuracy, r->test_loss,
+                               r->test_accuracy, r->gradient2,      r->client_q10, r->client_q50,     r->client_q90,
+                               r->regularizer,   r->bytes_up,       r->bytes_down, r->local_steps,    r->seconds};
     return v[c];
 }
 

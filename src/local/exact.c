@@ -1,0 +1,135 @@
+/* The exact minimiser of the local problem for least squares, in double:
+ *
+ *     z = (A'A/n + lam I)^-1 r,   lam = wd + rho,   r = A'b/n + rho anchor - shift
+ *
+ * With no more features than samples, the k x k matrix is factored. With fewer samples than features the Woodbury identity needs
+ * only an n x n factor:  z = (r - A' (A A'/n + lam I)^-1 A r / n) / lam.  Either factor depends on the client's data and lam alone, so it
+ * is kept between the client's turns. */
+#include "local/local.h"
+
+#include <cblas.h>
+#include <limits.h>
+
+/* LAPACK's Cholesky factorisation and solution, as OpenBLAS exports them. */
+void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info);
+void dpotrs_(const char *uplo, const int *n, const int *nrhs, const double *a, const int *lda, double *b,
+             const int *ldb, int *info);
+
+enum { LARGEST = 20000 }; /* of the factored matrix: 3.2 GB */
+
+typedef struct {
+    size_t n, k, order; /* order: of the factor */
+    double lam;
+    double *factor; /* order x order */
+    double *a;      /* n x k; NULL when it is not needed again */
+    double *atb;    /* A'b/n */
+    double *r, *s;  /* scratch: k and n */
+} factored;
+
+static void forget(void *cache)
+{
+    factored *f = cache;
+    if (!f) return;
+    fli_free(f->factor);
+    fli_free(f->a);
+    fli_free(f->atb);
+    fli_free(f->r);
+    fli_free(f->s);
+    fli_free(f);
+}
+
+static fl_status allocate(fl_ctx *ctx, factored *f)
+{
+    f->factor = fli_alloc(ctx, f->order * f->order, sizeof(double));
+    f->a = fli_alloc(ctx, f->n * f->k, sizeof(double));
+    f->atb = fli_alloc(ctx, f->k, sizeof(double));
+    f->r = fli_alloc(ctx, f->k, sizeof(double));
+    f->s = fli_alloc(ctx, f->n, sizeof(double));
+    return f->factor && f->a && f->atb && f->r && f->s ? FL_OK : FL_ENOMEM;
+}
+
+/* Forms A, A'b/n and the matrix, and factors it. Row-major upper is LAPACK's lower. */
+static fl_status factor(fl_ctx *ctx, const fli_view *v, factored *f)
+{
+    int n = (int)f->n, k = (int)f->k, order = (int)f->order, info = 0;
+    for (size_t i = 0; i < f->n; i++) {
+        fli_dataset_row(v->ds, v->train[i], f->a + i * f->k);
+        f->s[i] = v->ds->target[v->train[i]];
+    }
+    cblas_dgemv(CblasRowMajor, CblasTrans, n, k, 1.0 / n, f->a, k, f->s, 1, 0, f->atb, 1);
+    if (f->order == f->k)
+        cblas_dsyrk(CblasRowMajor, CblasUpper, CblasTrans, k, n, 1.0 / n, f->a, k, 0, f->factor, k);
+    else
+        cblas_dsyrk(CblasRowMajor, CblasUpper, CblasNoTrans, n, k, 1.0 / n, f->a, k, 0, f->factor, n);
+    for (size_t i = 0; i < f->order; i++) f->factor[i * f->order + i] += f->lam;
+    dpotrf_("L", &order, f->factor, &order, &info);
+    if (info)
+        return fli_fail(ctx, FL_EDIVERGED,
+                        "a client's least-squares problem has no unique minimiser (pivot %d); give it a proximal "
+                        "term or weight decay",
+                        info);
+    if (f->order == f->k) {
+        fli_free(f->a);
+        f->a = NULL;
+    }
+    return FL_OK;
+}
+
+static fl_status prepare(fl_ctx *ctx, const fli_view *v, size_t features, double lam, factored **out)
+{
+    fl_status s;
+    size_t order = features <= v->n_train ? features : v->n_train;
+    if (order > LARGEST || v->n_train > INT_MAX || features > INT_MAX)
+        return fli_fail(ctx, FL_ECONFIG, "a client with %zu samples of %zu features is too large for the exact solver",
+                        v->n_train, features);
+    factored *f = fli_alloc(ctx, 1, sizeof *f);
+    if (!f) return FL_ENOMEM;
+    *f = (factored){.n = v->n_train, .k = features, .order = order, .lam = lam};
+    if ((s = allocate(ctx, f)) || (s = factor(ctx, v, f)))
+        forget(f);
+    else
+        *out = f;
+    return s;
+}
+
+/* r <- (A'A/n + lam I)^-1 r */
+static void apply(const factored *f)
+{
+    int n = (int)f->n, k = (int)f->k, one = 1, info = 0;
+    if (f->order == f->k) {
+        dpotrs_("L", &k, &one, f->factor, &k, f->r, &k, &info);
+        return;
+    }
+    cblas_dgemv(CblasRowMajor, CblasNoTrans, n, k, 1, f->a, k, f->r, 1, 0, f->s, 1);
+    dpotrs_("L", &n, &one, f->factor, &n, f->s, &n, &info);
+    cblas_dgemv(CblasRowMajor, CblasTrans, n, k, -1.0 / n / f->lam, f->a, k, f->s, 1, 1 / f->lam, f->r, 1);
+}
+
+static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,
+                       fli_answer *out)
+{
+    const fli_space *space = &w->model->space;
+    double lam = w->model->weight_decay + (p->anchor ? p->rho : 0);
+    factored *f = *cache;
+    fl_status s = FL_OK;
+    (void)rng;
+    if (!f || f->lam != lam) {
+        forget(f);
+        *cache = f = NULL;
+        if ((s = prepare(ctx, v, w->model->features, lam, &f))) return s;
+        *cache = f;
+    }
+    /* r = A'b/n + rho anchor - shift; grad and part are free here */
+    space->ops->from_f64(space->n, f->atb, w->grad);
+    if (p->anchor) fli_axpy(space, p->rho, p->anchor, w->grad);
+    if (p->shift) fli_axpy(space, -1, p->shift, w->grad);
+    space->ops->to_f64(space->n, w->grad, f->r);
+    apply(f);
+    space->ops->from_f64(space->n, f->r, w->z);
+    out->z = w->z;
+    out->weight = (double)p->steps;
+    return FL_OK;
+}
+
+const fli_solver fli_solver_exact = {
+    .name = "exact", .model_traits = FLI_MODEL_QUADRATIC, .solve = solve, .forget = forget};
