@@ -63,6 +63,7 @@ typedef struct {
 typedef struct {
     size_t clients;
     uint32_t client;
+    int convex;        /* f_i is, for sure */
     double smoothness; /* L_i */
     double lr, probability, weight;
     size_t steps;       /* Q_i */
@@ -99,8 +100,8 @@ typedef struct fli_algo {
     void (*check)(const void *params, const fli_facts *f, fli_conditions *out);
     /* A setting that would satisfy them, for the worst constants over all clients, in words; NULL: none known. */
     void (*advise)(const void *params, const fli_facts *worst, fli_text *out);
-    /* What a person should know before a run, as a sentence about one client, or nothing; only the client and lr are known by
-     * then. Asked for one client after the other until there is a sentence. NULL: never anything. */
+    /* What a person should know before a run, as a sentence about one client, or nothing; only the client, lr and
+     * convexity are known by then. Asked for one client after the other until there is a sentence. NULL: never anything. */
     void (*warn)(const void *params, const fli_facts *f, fli_text *out);
 
     /* How its local problems are solved; NULL: by SGD. */

@@ -13,6 +13,14 @@ static const fli_key keys[] = {
     FLI_KEY_END,
 };
 
+static void warn(const void *params, const fli_facts *f, fli_text *out)
+{
+    (void)params;
+    if (!f->convex)
+        fli_text_add(out, "which needs convex objectives: the model is not convex, and it may not converge; feddr does "
+                          "not need that");
+}
+
 const fli_algo fli_algo_fedsplit = {
     .name = "fedsplit",
     .title = "Peaceman-Rachford splitting with everyone taking part",
@@ -20,4 +28,5 @@ const fli_algo fli_algo_fedsplit = {
     .traits = FLI_ALGO_EVERYONE | FLI_ALGO_UNIFORM | FLI_ALGO_INITIAL,
     .keys = keys,
     FLI_DR_PARTS,
+    .warn = warn,
 };

@@ -6,6 +6,8 @@
  * everybody takes part in a large federation. The block size is fixed: it must not depend on the number of threads. */
 enum { BLOCK = 64 };
 
+#define WARM_UP UINT32_MAX /* stands for the round, in random streams */
+
 /* A place in the block: what a client uploaded. */
 typedef struct {
     void **up;
@@ -203,7 +205,7 @@ static fl_status client_turn(fli_exec *e, size_t at, size_t worker)
     fli_rng rng;
     fli_answer answer;
     fli_problem problem = {.lr = t.lr, .steps = t.steps};
-    fli_rng_init(&rng, e->spec.seed, FLI_RNG_BATCH, (uint32_t)t.round, t.client);
+    fli_rng_init(&rng, e->spec.seed, FLI_RNG_BATCH, e->warm_up ? WARM_UP : (uint32_t)t.round, t.client);
     e->spec.algo->pose(&t, &problem);
     s = e->solver->solve(e->ctx, &e->workers[worker], &view, &problem, &rng, e->caches ? &e->caches[t.client] : NULL,
                          &answer);

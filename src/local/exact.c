@@ -8,7 +8,9 @@
 #include "local/local.h"
 
 #include <cblas.h>
+#include <float.h>
 #include <limits.h>
+#include <math.h>
 
 /* LAPACK's Cholesky factorisation and solution, as OpenBLAS exports them. */
 void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info);
@@ -48,6 +50,19 @@ static fl_status allocate(fl_ctx *ctx, factored *f)
     return f->factor && f->a && f->atb && f->r && f->s ? FL_OK : FL_ENOMEM;
 }
 
+/* Whether nothing is left of a direction after rounding. With fewer samples than features, the directions outside the samples' span have
+ * lam and nothing else. */
+static int singular(const factored *f)
+{
+    double least = f->order < f->k ? f->lam : INFINITY, most = 0;
+    for (size_t i = 0; i < f->order; i++) {
+        double d = f->factor[i * f->order + i] * f->factor[i * f->order + i];
+        least = fmin(least, d);
+        most = fmax(most, d);
+    }
+    return least <= (double)f->order * DBL_EPSILON * most;
+}
+
 /* Forms A, A'b/n and the matrix, and factors it. Row-major upper is LAPACK's lower. */
 static fl_status factor(fl_ctx *ctx, const fli_view *v, factored *f)
 {
@@ -63,11 +78,11 @@ static fl_status factor(fl_ctx *ctx, const fli_view *v, factored *f)
         cblas_dsyrk(CblasRowMajor, CblasUpper, CblasNoTrans, n, k, 1.0 / n, f->a, k, 0, f->factor, n);
     for (size_t i = 0; i < f->order; i++) f->factor[i * f->order + i] += f->lam;
     dpotrf_("L", &order, f->factor, &order, &info);
-    if (info)
+    if (info || singular(f))
         return fli_fail(ctx, FL_EDIVERGED,
-                        "a client's least-squares problem has no unique minimiser (pivot %d); give it a proximal "
-                        "term or weight decay",
-                        info);
+                        "a client's least-squares problem with %zu samples of %zu features has no unique minimiser; "
+                        "give it a proximal term or weight decay",
+                        f->n, f->k);
     if (f->order == f->k) {
         fli_free(f->a);
         f->a = NULL;

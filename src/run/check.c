@@ -72,6 +72,7 @@ static fl_status check_client(fl_ctx *ctx, checker *c, size_t client)
     fli_facts f = {
         .clients = p->fed->clients,
         .client = (uint32_t)client,
+        .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
         .lr = p->settings.local.lr * fli_reals_at(&p->settings.local.lr_factors, client),
         .probability = fli_participation_probability(p->participation, client),
         .weight = p->uniform ? 1 / (double)p->fed->clients : (double)v.n_train / (double)p->fed->samples,

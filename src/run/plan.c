@@ -86,7 +86,11 @@ static fl_status check_goals(const fli_plan *p)
 static fl_status warn(const fli_plan *p)
 {
     const fli_settings *s = &p->settings;
-    fli_facts f = {.clients = p->fed->clients, .smoothness = NAN, .probability = NAN, .weight = NAN};
+    fli_facts f = {.clients = p->fed->clients,
+                   .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
+                   .smoothness = NAN,
+                   .probability = NAN,
+                   .weight = NAN};
     fli_text text;
     fli_text_init(&text, p->ctx);
     for (size_t i = 0; i < f.clients && !*fli_text_get(&text) && !fli_text_ok(&text); i++) {

@@ -139,6 +139,10 @@ static void other_settings(void **state)
         f, "model=softmax;participation={kind: cyclic, count: 5};local.batch=0;local.steps=3;algorithm=scaffold");
     threads_agree(f, "model=softmax;participation=everyone;local.batch=1000;algorithm={kind: fedpd, skip: 0.5}");
     threads_agree(f, "data={kind: synthetic, on_demand: true};partition={};model=softmax;algorithm=scaffold;rounds=2");
+    /* exact local solutions: 20 features and 10 to 30 samples, so that either factor is among them */
+    threads_agree(f, "data={kind: linreg, clients: 100, features: 20, min_size: 10, max_size: 30};partition={};"
+                     "model={kind: least_squares, weight_decay: 0.01};regularizer={kind: l1, weight: 0.05};"
+                     "algorithm={kind: feddr, eta: 0.1, init: exact, solver: exact}");
 }
 
 /* ---- more clients than the executor takes at a time ------------------------------------------------------ */

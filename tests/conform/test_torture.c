@@ -137,8 +137,8 @@ static fl_status verify(fixture *f, const void *arg)
 
 static void golden_cases(void **state)
 {
-    static const char *const names[] = {"scaffold", "fedpd", "fedprox"};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const names[] = {"scaffold", "fedpd", "fedprox", "feddr-exact-l1"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         snprintf(path, sizeof path, TEST_ROOT "/golden/%s.json", names[i]);
         assert_true(torture(*state, verify, path) > 10);

@@ -364,6 +364,58 @@ static void advice_holds(void **state)
     advice_works(f, "local.lr_factors=[1, 5, 0.1, 1]", "local.lr_factors=1");
 }
 
+/* FedDR: eta < (2 - alpha)/(2 L_i), written out as the paper has it. */
+static void feddr_condition(void **state)
+{
+    fixture *f = *state;
+    static const double alphas[] = {0.5, 1, 1.95, 2}, etas[] = {1e-3, 0.05, 0.06, 0.12, 0.3, 2};
+    for (size_t a = 0; a < 4; a++)
+        for (size_t k = 0; k < 6; k++) {
+            char set[200];
+            size_t failing = 0;
+            snprintf(set, sizeof set, "algorithm={kind: feddr, alpha: %g, eta: %g, solver: exact}", alphas[a], etas[k]);
+            char *text = checked(f, set);
+            printed p = read_condition(text, "(33)");
+            for (size_t i = 0; i < N; i++) {
+                double le = l[i] * etas[k];
+                failing += !(2 - alphas[a] * (le + 1) - 2 * le * le > 0);
+            }
+            assert_int_equal(p.failing, failing);
+            assert_int_equal(p.holds, failing == 0);
+            assert_int_equal(p.client, alphas[a] < 2 ? 2 : 0); /* the largest L_i, or nobody in particular */
+            assert_near(p.have, etas[k], 1e-9);
+            assert_near(p.most, (2 - alphas[a]) / 18, 2e-3 * p.most);
+            assert_silent(text, "summable");
+            free(text);
+        }
+}
+
+static void feddr_advice(void **state)
+{
+    fixture *f = *state;
+    double eta;
+    char set[200], *text = checked(f, "algorithm=feddr");
+    assert_says(text, "and the squared errors of the local solver summable");
+    const char *line = strstr(text, "a setting that satisfies all of them: algorithm.alpha = 1, algorithm.eta = ");
+    assert_non_null(line);
+    assert_int_equal(sscanf(strstr(line, "eta = "), "eta = %lf", &eta), 1);
+    assert_near(eta, 1.0 / 27, 1e-4);
+    free(text);
+    snprintf(set, sizeof set, "algorithm={kind: feddr, alpha: 1, eta: %g}", eta);
+    text = checked(f, set);
+    assert_says(text, "the theorem applies");
+    free(text);
+    snprintf(set, sizeof set, "algorithm={kind: feddr, alpha: 1, eta: 0.01}|participation={kind: trace, path: %s}",
+             fixture_write(f, "trace.txt", "0 1\n1 2\n"));
+    text = checked(f, set); /* client 3 never takes part */
+    assert_int_equal(read_condition(text, "(33)").client, 3);
+    assert_says(text, "no setting satisfies them while a client never takes part");
+    free(text);
+    text = checked(f, "algorithm=fedsplit");
+    assert_says(text, "no step-size conditions are known here for this method");
+    free(text);
+}
+
 static void what_cannot_be_said(void **state)
 {
     fixture *f = *state;
@@ -611,6 +663,8 @@ int main(void)
         FIXTURE_TEST(conditions_are_the_papers),
         FIXTURE_TEST(automatic_step_sizes_hold),
         FIXTURE_TEST(advice_holds),
+        FIXTURE_TEST(feddr_condition),
+        FIXTURE_TEST(feddr_advice),
         FIXTURE_TEST(what_cannot_be_said),
         FIXTURE_TEST(wrong_settings_are_refused),
         FIXTURE_TEST(memory_may_run_out),

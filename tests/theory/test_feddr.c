@@ -1,0 +1,674 @@
+/* FedDR and FedSplit: what the paper proves, on heterogeneous least squares in double precision. Lemma A.1, the gradient mapping (23),
+ * sure descent (29) of the Lyapunov function (25), and the composite optimum, computed here by proximal gradient steps from the raw
+ * data. Proximal operators are written down once more. */
+#include "fixture.h"
+
+#include "algo/algo.h"
+#include "model/regularizer.h"
+
+enum { DIM = 5, N = 6, SUBSETS = (1 << N) - 1 };
+static const size_t sizes[N] = {3, 12, 20, 9, 15, 30}; /* client 0 has fewer samples than features */
+static const double l2 = 0.1;
+
+/* ---- the problem: f = (1/N) sum f_i, g ------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name, *params;
+    double a, b; /* what the parameters say */
+} term;
+
+static const term none = {"none", "", 0, 0}, l1 = {"l1", "weight=0.3", 0.3, 0},
+                  positive = {"nonnegative", "", 0, INFINITY}, box = {"box", "low=-0.2;high=0.15", -0.2, 0.15},
+                  ball = {"l2_ball", "radius=0.4", 0.4, 0};
+
+static double g_value(const term *g, const double *x)
+{
+    double sum = 0;
+    for (size_t i = 0; i < DIM; i++) sum += fabs(x[i]);
+    return g == &l1 ? g->a * sum : 0; /* the others are asked inside their sets */
+}
+
+static void g_prox(const term *g, double eta, double *x)
+{
+    double norm = 0;
+    for (size_t i = 0; i < DIM; i++) norm += x[i] * x[i];
+    norm = sqrt(norm);
+    for (size_t i = 0; i < DIM; i++) {
+        if (g == &l1) x[i] = x[i] > eta * g->a ? x[i] - eta * g->a : x[i] < -eta * g->a ? x[i] + eta * g->a : 0;
+        if (g == &positive || g == &box) x[i] = fmin(fmax(x[i], g->a), g->b);
+        if (g == &ball && norm > g->a) x[i] *= g->a / norm;
+    }
+}
+
+typedef struct {
+    double h[N][DIM * DIM], q[N][DIM], c[N]; /* f_i(x) = x'hx/2 - q'x + c */
+    double l;                                /* the largest L_i */
+} quadratics;
+
+static void gradient(const quadratics *p, size_t i, const double *x, double *out)
+{
+    for (size_t r = 0; r < DIM; r++) {
+        out[r] = -p->q[i][r];
+        for (size_t k = 0; k < DIM; k++) out[r] += p->h[i][r * DIM + k] * x[k];
+    }
+}
+
+static double value(const quadratics *p, size_t i, const double *x)
+{
+    double g[DIM], v = p->c[i];
+    gradient(p, i, x, g);
+    for (size_t k = 0; k < DIM; k++) v += (g[k] - p->q[i][k]) * x[k] / 2;
+    return v;
+}
+
+/* y = x - eta grad f(x), then its prox: a step of the proximal gradient method */
+static void forward_backward(const quadratics *p, const term *g, double eta, const double *x, double *y)
+{
+    double own[DIM];
+    memcpy(y, x, DIM * sizeof *y);
+    for (size_t i = 0; i < N; i++) {
+        gradient(p, i, x, own);
+        for (size_t k = 0; k < DIM; k++) y[k] -= eta * own[k] / N;
+    }
+    g_prox(g, eta, y);
+}
+
+static void optimum(const quadratics *p, const term *g, double *x)
+{
+    double y[DIM];
+    memset(x, 0, DIM * sizeof *x);
+    for (size_t t = 0; t < 5000; t++) {
+        forward_backward(p, g, 1 / p->l, x, y);
+        memcpy(x, y, sizeof y);
+    }
+}
+
+/* ||G_eta(x)|| = ||x - prox_{eta g}(x - eta grad f(x))||/eta, (4) */
+static double gradient_mapping(const quadratics *p, const term *g, double eta, const double *x)
+{
+    double y[DIM];
+    forward_backward(p, g, eta, x, y);
+    return distance(DIM, x, y) / eta;
+}
+
+static double smoothness(const double *h)
+{
+    double v[DIM] = {1, 0.7, 0.4, -0.6, 0.2}, norm = 0;
+    for (size_t t = 0; t < 5000; t++) {
+        double hv[DIM] = {0};
+        norm = 0;
+        for (size_t r = 0; r < DIM; r++)
+            for (size_t k = 0; k < DIM; k++) hv[r] += h[r * DIM + k] * v[k];
+        for (size_t r = 0; r < DIM; r++) norm += hv[r] * hv[r];
+        norm = sqrt(norm);
+        for (size_t r = 0; r < DIM; r++) v[r] = hv[r] / norm;
+    }
+    return norm;
+}
+
+static fli_fed *quadratics_of(fl_ctx *ctx, quadratics *p)
+{
+    fli_fed *fed = random_fed(ctx, N, sizes, DIM, 0, 11);
+    p->l = 0;
+    for (size_t i = 0; i < N; i++) {
+        fli_view v;
+        client_quadratic(ctx, fed, i, l2, p->h[i], p->q[i]);
+        p->l = fmax(p->l, smoothness(p->h[i]));
+        p->c[i] = 0;
+        assert_ok(ctx, fli_view_open(ctx, fed, i, &v));
+        for (size_t s = 0; s < v.n_train; s++)
+            p->c[i] += v.ds->target[v.train[s]] * v.ds->target[v.train[s]] / (2 * (double)v.n_train);
+        fli_view_close(&v);
+    }
+    return fed;
+}
+
+/* ---- the engine, watched ------------------------------------------------------------------------------- */
+
+static const fli_algo *watched;
+static fli_algo spy;
+static double seen_y[N][DIM], seen_x[N][DIM]; /* of all clients, also those that have not had a turn */
+
+static void watch_answer(const fli_turn *t, const fli_answer *a)
+{
+    watched->answer(t, a);
+    memcpy(seen_y[t->client], t->state[0], sizeof seen_y[0]);
+    memcpy(seen_x[t->client], t->state[1], sizeof seen_x[0]);
+}
+
+static const fli_regularizer *regularizer_named(const char *name)
+{
+    const fli_regularizer *const *r = fli_regularizer_list;
+    while (*r && strcmp((*r)->name, name)) r++;
+    assert_non_null(*r);
+    return *r;
+}
+
+/* Any start model, x0; NULL: zero. The first vectors of all clients are x0. */
+static void start(engine *e, fixture *f, const char *method, const char *params, const term *g, const double *x0,
+                  size_t threads, quadratics *p)
+{
+    const fli_regularizer *reg = regularizer_named(g->name);
+    watched = algo_named(method);
+    spy = *watched;
+    spy.answer = watch_answer;
+    fli_fed *fed = quadratics_of(f->ctx, p);
+    engine_init(e, f->ctx, fed, "least_squares", &fli_ops_f64, l2, &spy, params, 0, (fli_sgd_spec){0}, threads);
+    fli_exec_free(e->exec); /* the one with a regulariser instead */
+    e->exec = NULL;
+    fli_exec_spec spec = {.model = e->model,
+                          .fed = fed,
+                          .algo = &spy,
+                          .params = bound(f->ctx, &e->arena, spy.keys, spy.params_size, params),
+                          .uniform = 1,
+                          .regularizer = reg,
+                          .regularizer_params = bound(f->ctx, &e->arena, reg->keys, reg->params_size, g->params),
+                          .seed = 7,
+                          .threads = threads};
+    assert_ok(f->ctx, fli_exec_new(f->ctx, &spec, &e->exec));
+    double *x = fli_exec_server(e->exec)[0];
+    for (size_t k = 0; k < DIM; k++) x[k] = x0 ? x0[k] : 0;
+    for (size_t i = 0; i < N; i++) memcpy(seen_x[i], x, sizeof seen_x[i]);
+    memcpy(seen_y, seen_x, sizeof seen_y);
+    if (!fli_exec_warms_up(e->exec)) return;
+    fli_round r = {.clients = e->everyone, .steps = e->steps, .count = N, .lr = 0.05, .news = 1, .exchange = 1};
+    assert_ok(f->ctx, fli_exec_warm_up(e->exec, &r));
+}
+
+static const double *server(engine *e, size_t v) { return fli_exec_server(e->exec)[v]; }
+
+/* The clients whose bit is set. */
+static size_t subset(size_t bits, uint32_t *cohort)
+{
+    size_t m = 0;
+    for (uint32_t i = 0; i < N; i++)
+        if (bits >> i & 1) cohort[m++] = i;
+    return m;
+}
+
+/* Every non-empty subset once in 63 rounds, in an order that mixes them. */
+static void round_with(engine *e, size_t round)
+{
+    uint32_t cohort[N];
+    size_t m = subset(1 + round * 37 % SUBSETS, cohort);
+    engine_round(e, cohort, m, 0.05);
+}
+
+static void assert_vectors(const double *a, const double *b, double tolerance)
+{
+    for (size_t k = 0; k < DIM; k++) assert_near(a[k], b[k], tolerance);
+}
+
+/* ---- invariants ---------------------------------------------------------------------------------------- */
+
+static const double away_from_zero[DIM] = {0.5, -1, 0.3, 2, -0.4};
+
+/* xt is the mean of all 2 x_i - y_i and xbar its prox, whoever took part, however the local problems are solved. */
+static void mean_of_reflections(fixture *f, const char *params, const term *g)
+{
+    engine e;
+    quadratics p;
+    int lazy = strstr(params, "init=lazy") != NULL;
+    start(&e, f, "feddr", params, g, away_from_zero, 1, &p);
+    for (size_t r = 0; r < 2 * SUBSETS; r++) {
+        double mean[DIM] = {0};
+        for (size_t i = 0; i < N; i++) e.steps[i] = 1 + (r + i) % 4;
+        if (r || lazy) round_with(&e, r);
+        for (size_t i = 0; i < N; i++)
+            for (size_t k = 0; k < DIM; k++) mean[k] += (2 * seen_x[i][k] - seen_y[i][k]) / N;
+        assert_vectors(server(&e, 1), mean, 1e-12);
+        g_prox(g, 0.3, mean);
+        assert_vectors(server(&e, 0), r || lazy ? mean : away_from_zero, 1e-12); /* after the warm-up it is still x0 */
+    }
+    assert_true(distance(DIM, server(&e, 0), away_from_zero) > 0.1);
+    engine_fini(&e);
+}
+
+static void means(void **state)
+{
+    mean_of_reflections(*state, "eta=0.3;init=lazy;solver=exact", &none);
+    mean_of_reflections(*state, "eta=0.3;init=exact;solver=exact", &none);
+    mean_of_reflections(*state, "eta=0.3;init=lazy;solver=exact;alpha=0.7", &l1);
+    mean_of_reflections(*state, "eta=0.3;init=exact;solver=exact;alpha=0.7", &box);
+    mean_of_reflections(*state, "eta=0.3;init=lazy;solver=sgd", &l1);
+    mean_of_reflections(*state, "eta=0.3;init=exact;solver=sgd;alpha=1", &ball);
+}
+
+/* Lemma A.1: y_i = x_i + eta grad f_i(x_i) for everyone at all times, after an exact start. */
+static void lemma_a1(void **state)
+{
+    engine e;
+    quadratics p;
+    start(&e, *state, "feddr", "eta=0.7;init=exact;solver=exact;alpha=1.3", &l1, away_from_zero, 1, &p);
+    for (size_t r = 0; r < SUBSETS; r++) {
+        for (size_t i = 0; i < N; i++) {
+            double g[DIM];
+            gradient(&p, i, seen_x[i], g);
+            for (size_t k = 0; k < DIM; k++) assert_near(seen_y[i][k], seen_x[i][k] + 0.7 * g[k], 1e-11);
+        }
+        round_with(&e, r);
+    }
+    engine_fini(&e);
+}
+
+/* A first lazy round of everyone leaves the clients and xt where the exact start does. From there on both are the same where xbar
+ * is: when it is put back to x0, and by itself when the prox of xt is x0. */
+static void lazy_and_exact(fixture *f, const term *g, const double *x0, int put_back)
+{
+    engine lazy, exact;
+    quadratics p;
+    double y[N][DIM], x[N][DIM];
+    start(&exact, f, "feddr", "eta=0.3;init=exact;solver=exact;alpha=1.5", g, x0, 1, &p);
+    memcpy(y, seen_y, sizeof y);
+    memcpy(x, seen_x, sizeof x);
+    start(&lazy, f, "feddr", "eta=0.3;init=lazy;solver=exact;alpha=1.5", g, x0, 1, &p);
+    assert_memory_equal(server(&lazy, 0), server(&exact, 0), sizeof y[0]);
+    engine_round(&lazy, lazy.everyone, N, 0.05);
+    for (size_t i = 0; i < N; i++) {
+        assert_vectors(seen_y[i], y[i], 1e-14);
+        assert_vectors(seen_x[i], x[i], 1e-14);
+    }
+    assert_vectors(server(&lazy, 1), server(&exact, 1), 1e-14);
+    if (put_back)
+        memcpy(fli_exec_server(lazy.exec)[0], server(&exact, 0), sizeof y[0]);
+    else
+        assert_memory_equal(server(&lazy, 0), server(&exact, 0), sizeof y[0]);
+    for (size_t r = 0; r < SUBSETS; r++) {
+        round_with(&lazy, r);
+        round_with(&exact, r);
+        assert_vectors(server(&lazy, 0), server(&exact, 0), 1e-12);
+        assert_vectors(server(&lazy, 1), server(&exact, 1), 1e-12);
+    }
+    assert_true(distance(DIM, server(&exact, 1), away_from_zero) > 0.1);
+    engine_fini(&lazy);
+    engine_fini(&exact);
+}
+
+static void starts(void **state)
+{
+    static const term strong = {"l1", "weight=30", 30, 0}; /* xbar = 0 at first, and at last */
+    lazy_and_exact(*state, &strong, NULL, 0);
+    lazy_and_exact(*state, &none, away_from_zero, 1);
+    lazy_and_exact(*state, &l1, NULL, 1);
+}
+
+/* ---- Lemma A.5: sure descent ----------------------------------------------------------------------------- */
+
+/* (25) */
+static double lyapunov(const quadratics *p, const term *g, double eta, const double *xbar)
+{
+    double v = g_value(g, xbar);
+    for (size_t i = 0; i < N; i++) {
+        double own[DIM];
+        gradient(p, i, seen_x[i], own);
+        v += value(p, i, seen_x[i]) / N;
+        for (size_t k = 0; k < DIM; k++) {
+            double d = xbar[k] - seen_x[i][k];
+            v += (own[k] * d + d * d / (2 * eta)) / N;
+        }
+    }
+    return v;
+}
+
+/* Runs through all subsets twice with eta = share (2 - alpha)/(2 L). Returns by how much (25) ever missed (29), or increased when
+ * share > 1; checks the bound (23) on the way. */
+static double descent(fixture *f, const term *g, double alpha, double share)
+{
+    engine e;
+    quadratics p;
+    char params[128];
+    double missed = -INFINITY, first, v;
+    start(&e, f, "feddr", "solver=exact", g, NULL, 1, &p);
+    engine_fini(&e);
+    double eta = share * (2 - alpha) / (2 * p.l), le = p.l * eta;
+    double slope = (2 - alpha * (le + 1) - 2 * le * le) / (2 * alpha * eta * N);
+    assert_true((slope > 0) == (share < 1)); /* the condition as the paper has it */
+    snprintf(params, sizeof params, "eta=%.17g;alpha=%.17g;init=exact;solver=exact", eta, alpha);
+    start(&e, f, "feddr", params, g, NULL, 1, &p);
+    first = v = lyapunov(&p, g, eta, server(&e, 0));
+    for (size_t r = 0; r < 2 * SUBSETS; r++) {
+        double before[N][DIM], bar[DIM], moved = 0, apart = 0;
+        memcpy(before, seen_x, sizeof before);
+        memcpy(bar, server(&e, 0), sizeof bar);
+        round_with(&e, r);
+        double next = lyapunov(&p, g, eta, server(&e, 0)), step = distance(DIM, bar, server(&e, 0));
+        for (size_t i = 0; i < N; i++) {
+            moved += pow(distance(DIM, before[i], seen_x[i]), 2);
+            apart += pow(distance(DIM, server(&e, 0), seen_x[i]), 2);
+        }
+        missed = fmax(missed, next - v + (share < 1 ? slope * moved + step * step / (2 * eta) : 0));
+        v = next;
+        double mapping = gradient_mapping(&p, g, eta, server(&e, 0));
+        assert_true(mapping * mapping <= (1 + le) * (1 + le) / (N * eta * eta) * apart * (1 + 1e-9) + 1e-20);
+    }
+    if (share < 1) assert_true(v < first - 0.01);
+    engine_fini(&e);
+    return missed;
+}
+
+static void sure_descent(void **state)
+{
+    static const term *const terms[] = {&none, &l1, &positive, &box, &ball};
+    static const double alphas[] = {0.4, 1, 1.5, 1.9};
+    for (size_t t = 0; t < sizeof terms / sizeof *terms; t++)
+        for (size_t a = 0; a < 4; a++)
+            for (double share = 0.99; share > 0.1; share /= 3) {
+                double missed = descent(*state, terms[t], alphas[a], share);
+                if (!(missed < 1e-12))
+                    fail_msg("%s, alpha %g, %g of the largest eta: (29) is missed by %g", terms[t]->name, alphas[a],
+                             share, missed);
+            }
+    /* far outside the condition (25) does increase: the test can tell */
+    assert_true(descent(*state, &none, 1.9, 400) > 1e-3);
+}
+
+/* ---- the optimum --------------------------------------------------------------------------------------- */
+
+static void reaches(fixture *f, const char *method, const char *params, const term *g, int everyone, size_t rounds,
+                    double tolerance)
+{
+    engine e;
+    quadratics p;
+    double want[DIM];
+    start(&e, f, method, params, g, NULL, 1, &p);
+    optimum(&p, g, want);
+    assert_true(gradient_mapping(&p, g, 0.1, want) < 1e-13);
+    for (size_t i = 0; i < N; i++) e.steps[i] = 400; /* for SGD; with full batches it is gradient descent */
+    double begin = gradient_mapping(&p, g, 0.1, server(&e, 0));
+    assert_true(begin > 0.1);
+    for (size_t r = 0; r < rounds; r++)
+        if (everyone)
+            engine_round(&e, e.everyone, N, 0.05);
+        else
+            round_with(&e, r);
+    const double *x = server(&e, 0);
+    double mapping = gradient_mapping(&p, g, 0.1, x), d = distance(DIM, x, want);
+    if (!(mapping < 10 * tolerance && d < tolerance))
+        fail_msg("%s %s, %s: gradient mapping %g, %g from the optimum", method, params, g->name, mapping, d);
+    for (size_t k = 0; k < DIM; k++) { /* what is on the edge is there exactly */
+        if (g == &l1) assert_int_equal(x[k] == 0, want[k] == 0);
+        if (g == &positive || g == &box) {
+            assert_int_equal(x[k] == g->a, want[k] == g->a);
+            assert_int_equal(x[k] == g->b, want[k] == g->b);
+        }
+    }
+    engine_fini(&e);
+}
+
+/* The problems are not trivial: some coordinates are on the edge, others are not. */
+static void edges(void **state)
+{
+    static const term *const terms[] = {&l1, &positive, &box};
+    quadratics p;
+    double want[DIM];
+    fli_fed *fed = quadratics_of(((fixture *)*state)->ctx, &p);
+    for (size_t t = 0; t < 3; t++) {
+        size_t on = 0;
+        optimum(&p, terms[t], want);
+        for (size_t k = 0; k < DIM; k++)
+            on += terms[t] == &l1 ? want[k] == 0 : want[k] == terms[t]->a || want[k] == terms[t]->b;
+        if (!on || on == DIM) fail_msg("%s: %zu of %d on the edge", terms[t]->name, on, DIM);
+    }
+    optimum(&p, &none, want);
+    double free_norm = distance(DIM, want, (double[DIM]){0});
+    optimum(&p, &ball, want);
+    assert_true(free_norm > 0.5);
+    assert_near(distance(DIM, want, (double[DIM]){0}), 0.4, 1e-12);
+    fli_fed_free(fed);
+}
+
+static void composite_optimum(void **state)
+{
+    static const term *const terms[] = {&none, &l1, &positive, &box, &ball};
+    for (size_t t = 0; t < sizeof terms / sizeof *terms; t++) {
+        reaches(*state, "feddr", "eta=0.5;solver=exact", terms[t], 1, 1500, 1e-9);
+        reaches(*state, "feddr", "eta=0.5;alpha=1;init=exact;solver=exact", terms[t], 0, 3000, 1e-9);
+        reaches(*state, "feddr", "eta=0.2;alpha=1.5;solver=exact", terms[t], 0, 3000, 1e-9);
+        reaches(*state, "feddr", "eta=0.5;alpha=1.5;init=exact", terms[t], 0, 1500, 1e-9); /* SGD, 400 steps */
+    }
+    reaches(*state, "fedsplit", "eta=0.5;solver=exact", &none, 1, 1500, 1e-9);
+    reaches(*state, "fedsplit", "eta=0.5;init=exact;solver=exact", &none, 1, 1500, 1e-9);
+}
+
+static void fedsplit_is_feddr(void **state)
+{
+    static const char *const params[] = {"eta=0.4;init=lazy", "eta=0.4;init=exact", "eta=0.4;init=exact;solver=exact"};
+    for (size_t i = 0; i < 3; i++) {
+        char with_alpha[128];
+        engine split, dr;
+        quadratics p;
+        snprintf(with_alpha, sizeof with_alpha, "%s;alpha=2", params[i]);
+        start(&dr, *state, "feddr", with_alpha, &none, away_from_zero, 1, &p);
+        double first = distance(DIM, server(&dr, 0), away_from_zero);
+        for (size_t r = 0; r < 20; r++) engine_rounds(&dr, 1, 3, 0.05);
+        start(&split, *state, "fedsplit", params[i], &none, away_from_zero, 1, &p);
+        for (size_t r = 0; r < 20; r++) engine_rounds(&split, 1, 3, 0.05);
+        assert_true(first == 0 && distance(DIM, server(&dr, 0), away_from_zero) > 0.1);
+        assert_memory_equal(server(&dr, 0), server(&split, 0), DIM * sizeof(double));
+        assert_memory_equal(server(&dr, 1), server(&split, 1), DIM * sizeof(double));
+        engine_fini(&split);
+        engine_fini(&dr);
+    }
+}
+
+/* ---- runs ---------------------------------------------------------------------------------------------- */
+
+static const char base[] = "rounds: 5\nthreads: 1\nprecision: f64\ndata: {kind: linreg, clients: 70, features: 9, "
+                           "min_size: 4, max_size: 20}\nmodel: {kind: least_squares, weight_decay: 0.01}\n"
+                           "participation: {kind: uniform, count: 12}\nlocal: {batch: 0, steps: 2, lr: 0.05}\n"
+                           "regularizer: {kind: l1, weight: 0.02}\n"
+                           "algorithm: {kind: feddr, eta: 0.5, init: exact, solver: exact}\n";
+
+/* The base with assignments on top, separated by '|'. */
+static fl_status planned(fixture *f, const char *assignments, fl_run **out)
+{
+    char text[512], *save = NULL;
+    fl_config *cfg = fixture_config(f, base);
+    fl_status s = FL_OK;
+    snprintf(text, sizeof text, "%s", assignments);
+    *out = NULL;
+    for (char *a = strtok_r(text, "|", &save); a && !s; a = strtok_r(NULL, "|", &save)) s = fl_config_set(cfg, a);
+    if (!s) s = fl_run_new(cfg, out);
+    fl_config_free(cfg);
+    return s;
+}
+
+static fl_run *finished(fixture *f, const char *assignments)
+{
+    fl_run *r;
+    assert_ok(f->ctx, planned(f, assignments, &r));
+    assert_ok(f->ctx, fl_run_go(r, NULL, NULL));
+    return r;
+}
+
+static void observe(void *arg, const fl_run *run, const fl_row *row, int fresh)
+{
+    double x[9], sum = 0;
+    size_t *rows = arg;
+    assert_true(fresh);
+    assert_int_equal(fl_run_model(run, x, 9), 9);
+    for (size_t k = 0; k < 9; k++) sum += 0.02 * fabs(x[k]);
+    assert_near(row->regularizer, sum, 1e-15);
+    assert_true(row->round == 0 || row->regularizer > 0);
+    ++*rows;
+}
+
+static void regularizer_is_reported(void **state)
+{
+    fixture *f = *state;
+    fl_run *r;
+    size_t rows = 0;
+    assert_ok(f->ctx, planned(f, "", &r));
+    assert_ok(f->ctx, fl_run_go(r, observe, &rows));
+    assert_int_equal(rows, 6);
+    fl_run_free(r);
+    r = finished(f, "regularizer=none");
+    assert_true(isnan(fl_run_row(r)->regularizer));
+    fl_run_free(r);
+    r = finished(f, "regularizer=nonnegative");
+    assert_true(fl_run_row(r)->regularizer == 0);
+    fl_run_free(r);
+    r = finished(f, "regularizer={kind: box, low: 1, high: 2}|rounds=0");
+    assert_true(fl_run_row(r)->regularizer == INFINITY); /* the start model is not in it */
+    fl_run_free(r);
+}
+
+static void one_vector_each_way(void **state)
+{
+    fixture *f = *state;
+    const fl_row *rows;
+    static const double vector = 9 * sizeof(double);
+    for (int exact = 0; exact < 2; exact++) {
+        fl_run *r = finished(f, exact ? "" : "algorithm.init=lazy");
+        size_t n = fl_run_rows(r, &rows);
+        assert_int_equal(n, 6);
+        for (size_t k = 0; k < n; k++) {
+            double turns = 12 * (double)k + (exact ? 70 : 0); /* everyone before the first round */
+            assert_true(rows[k].bytes_up == turns * vector);
+            assert_true(rows[k].bytes_down == turns * vector);
+        }
+        fl_run_free(r);
+    }
+    fl_run *r = finished(f, "precision=f32|regularizer=none|algorithm=fedsplit|participation=everyone");
+    assert_true(fl_run_row(r)->bytes_up == 5 * 70 * vector / 2);
+    fl_run_free(r);
+}
+
+/* 70 clients are more than a block; both ways of factoring are among them. */
+static void threads_agree(void **state)
+{
+    fixture *f = *state;
+    for (int f32 = 0; f32 < 2; f32++) {
+        double first[9], x[9];
+        for (int t = 1; t <= 8; t++) {
+            char set[128];
+            snprintf(set, sizeof set, "threads=%d|precision=%s", t, f32 ? "f32" : "f64");
+            fl_run *r = finished(f, set);
+            fl_run_model(r, t == 1 ? first : x, 9);
+            if (t > 1) assert_memory_equal(first, x, sizeof x);
+            fl_run_free(r);
+        }
+        assert_true(distance(9, x, (double[9]){0}) > 1e-3);
+    }
+}
+
+/* The run in single precision goes the same way. */
+static void precisions_agree(void **state)
+{
+    fixture *f = *state;
+    double x[9], y[9];
+    fl_run *r = finished(f, "");
+    fl_run_model(r, x, 9);
+    fl_run_free(r);
+    r = finished(f, "precision=f32");
+    fl_run_model(r, y, 9);
+    fl_run_free(r);
+    for (size_t k = 0; k < 9; k++) assert_near(x[k], y[k], 1e-5);
+    assert_memory_not_equal(x, y, sizeof x);
+}
+
+static void wrong_input(void **state)
+{
+    fixture *f = *state;
+    fl_run *r;
+    static const char blobs[] =
+        "data={kind: blobs, classes: 2, samples: 60}|partition={kind: iid, clients: 6}|participation=everyone";
+    char set[400];
+    snprintf(set, sizeof set, "%s|model=logistic", blobs);
+    assert_fails(f->ctx, planned(f, set, &r), FL_ECONFIG,
+                 "the exact solver is for least squares; model logistic needs another");
+    snprintf(set, sizeof set, "%s|model=logistic|algorithm.solver=sgd", blobs);
+    assert_ok(f->ctx, planned(f, set, &r));
+    fl_run_free(r);
+    assert_fails(f->ctx, planned(f, "algorithm=fedavg", &r), FL_ECONFIG,
+                 "algorithm fedavg takes no proximal step, so regularizer.kind must be none, not l1");
+    assert_fails(f->ctx, planned(f, "algorithm=fedsplit|participation=everyone", &r), FL_ECONFIG,
+                 "algorithm fedsplit takes no proximal step");
+    assert_fails(f->ctx, planned(f, "algorithm=fedsplit|regularizer=none", &r), FL_ECONFIG,
+                 "algorithm fedsplit needs every client in every round");
+    assert_fails(f->ctx, planned(f, "regularizer={kind: box, low: 2, high: 1}", &r), FL_ECONFIG, "regularizer.low");
+    assert_fails(f->ctx, planned(f, "weights=samples", &r), FL_ECONFIG, "weighs clients equally");
+    assert_fails(f->ctx, planned(f, "algorithm.eta=0", &r), FL_ECONFIG, "algorithm.eta");
+    assert_fails(f->ctx, planned(f, "algorithm.alpha=2.1", &r), FL_ECONFIG, "algorithm.alpha");
+}
+
+static void count_line(void *arg, fl_log_level level, const char *line)
+{
+    assert_int_equal(level, FL_LOG_WARNING);
+    if (!strstr(line, "fedsplit") || !strstr(line, "needs convex objectives")) fail_msg("\"%s\"", line);
+    ++*(size_t *)arg;
+}
+
+static void fedsplit_wants_convexity(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const char *set;
+        size_t lines;
+    } cases[] = {{"model=softmax|algorithm=fedsplit", 0},
+                 {"model={kind: mlp, hidden: [3]}|algorithm=fedsplit", 1},
+                 {"model={kind: mlp, hidden: [3]}|algorithm=feddr", 0}};
+    for (size_t i = 0; i < 3; i++) {
+        fl_run *r;
+        char set[400];
+        size_t lines = 0;
+        snprintf(set, sizeof set,
+                 "data={kind: blobs, samples: 60}|partition={kind: iid, clients: 6}|participation=everyone|"
+                 "regularizer=none|algorithm.solver=sgd|%s",
+                 cases[i].set);
+        fl_ctx_on_log(f->ctx, count_line, &lines);
+        assert_ok(f->ctx, planned(f, set, &r));
+        fl_ctx_on_log(f->ctx, NULL, NULL);
+        fl_run_free(r);
+        assert_int_equal(lines, cases[i].lines);
+    }
+}
+
+/* Allocation 1, 2, ... fails in a run with warm-up, factors and regulariser. */
+static void memory_may_run_out(void **state)
+{
+    fixture *f = *state;
+    static const char small[] = "data.clients=4|rounds=2|participation.count=2|threads=%d";
+    for (int threads = 1; threads < 4; threads += 2) {
+        size_t k = 0;
+        fl_status s;
+        fl_config *cfg = fixture_config(f, base);
+        char text[128], *save = NULL;
+        snprintf(text, sizeof text, small, threads);
+        for (char *a = strtok_r(text, "|", &save); a; a = strtok_r(NULL, "|", &save))
+            assert_ok(f->ctx, fl_config_set(cfg, a));
+        do {
+            fl_run *r = NULL;
+            fli_clear(f->ctx);
+            fli_ctx_fail_alloc(f->ctx, ++k);
+            s = fl_run_new(cfg, &r);
+            if (!s) s = fl_run_go(r, NULL, NULL);
+            fli_ctx_fail_alloc(f->ctx, 0);
+            fl_run_free(r);
+            if (s && s != FL_ENOMEM) fail_msg("allocation %zu: status %d (%s)", k, (int)s, fl_ctx_error(f->ctx));
+        } while (s && k < 2000);
+        assert_true(k > 50 && k < 2000);
+        fl_config_free(cfg);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(means),
+        FIXTURE_TEST(lemma_a1),
+        FIXTURE_TEST(starts),
+        FIXTURE_TEST(sure_descent),
+        FIXTURE_TEST(edges),
+        FIXTURE_TEST(composite_optimum),
+        FIXTURE_TEST(fedsplit_is_feddr),
+        FIXTURE_TEST(regularizer_is_reported),
+        FIXTURE_TEST(one_vector_each_way),
+        FIXTURE_TEST(threads_agree),
+        FIXTURE_TEST(precisions_agree),
+        FIXTURE_TEST(wrong_input),
+        FIXTURE_TEST(fedsplit_wants_convexity),
+        FIXTURE_TEST(memory_may_run_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
