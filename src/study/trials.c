@@ -202,6 +202,12 @@ static void settle(job *j, fl_ctx *ctx, fl_status status)
     if (status) o->error = fli_strdup(s->ctx, ctx && *fl_ctx_error(ctx) ? fl_ctx_error(ctx) : fl_status_text(status));
 }
 
+/* fl_log_fn: what a run has to say, said by the study. */
+static void pass_on(void *study, fl_log_level level, const char *line)
+{
+    fli_log(((fl_study *)study)->ctx, level, "%s", line);
+}
+
 /* fli_pool_fn: trial `item`, if it is still to be run. */
 static void trial_item(void *arg, size_t item, size_t worker)
 {
@@ -212,6 +218,8 @@ static void trial_item(void *arg, size_t item, size_t worker)
     if (o->state != FLI_TRIAL_OPEN) return;
     if (!s->asked) {
         fl_ctx *ctx = fl_ctx_new();
+        if (ctx && item < s->x.count / s->x.seeds)
+            fl_ctx_on_log(ctx, pass_on, s); /* of the first seed: once is enough */
         pthread_mutex_lock(&s->lock);
         o->state = FLI_TRIAL_RUNNING;
         pthread_mutex_unlock(&s->lock);
