@@ -1,7 +1,8 @@
 /* fedloom inside a C program: read a federation, change the method, run it, look at the result.
  *
- *     cc examples/embed.c -Iinclude build/libfedloom.a $(pkg-config --libs yaml-0.1 jansson zlib liblzma) \
- *        -L/usr/lib/$(cc -print-multiarch)/openblas-pthread -lopenblas -lm -pthread -o embed
+ *     cc examples/embed.c -Iinclude build/libfedloom.a $(pkg-config --libs yaml-0.1 jansson zlib liblzma libmicrohttpd) \
+ *        -L/usr/lib/$(cc -print-multiarch)/openblas-pthread -Wl,-rpath,/usr/lib/$(cc -print-multiarch)/openblas-pthread \
+ *        -lopenblas -lm -pthread -o embed
  *     ./embed examples/digits.yaml */
 #include <fedloom.h>
 #include <stdio.h>

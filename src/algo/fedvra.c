@@ -31,7 +31,7 @@ static const fli_key keys[] = {
                        "proximal parameter gamma_i; 0 for all: no dual part"),
     FLI_KEY_PER_CLIENT(params, a, "auto", 0, FLI_NO_MAX, "auto", "dual step size a_i: how fast the correction follows"),
     FLI_KEY_PER_CLIENT(params, d, "auto", 0, FLI_NO_MAX, "auto", "aggregation step size d_i; auto: 1/p_i"),
-    FLI_KEY_REALS(params, a_rounds, "1", 0, FLI_NO_MAX, "factors of a in rounds 1, 2, ...; the last one stays"),
+    FLI_KEY_REALS(params, a_rounds, "1", 0, FLI_NO_MAX, "factors of a given a in rounds 1, 2, ...; the last one stays"),
     FLI_KEY_REALS(params, d_rounds, "1", 0, FLI_NO_MAX, "factors of d in rounds 1, 2, ...; the last one stays"),
     FLI_KEY_CHOICE(params, preset, "none", "none|fedavg|fedprox|fednova|admm", "settings that make it another method"),
     FLI_KEY_END,
@@ -58,11 +58,12 @@ static double d_at(const params *p, size_t client, double probability)
     }
 }
 
-static double a_at(const params *p, size_t client, double gamma, double d, double lr, size_t steps)
+/* The rule of `auto` bounds a_i itself, so the factors by round are for given values only. */
+static double a_at(const params *p, size_t client, double gamma, double d, double lr, size_t steps, size_t round)
 {
     if (p->preset == ADMM) return 1;
     if (p->preset != NONE || gamma == 0) return 0;
-    if (p->a.n) return fli_reals_at(&p->a, client);
+    if (p->a.n) return fli_reals_at(&p->a, client) * by_round(&p->a_rounds, round);
     return fmax(0, 1 / (lr * gamma * fli_vra_steps(gamma, lr, steps)) - d);
 }
 
@@ -73,7 +74,7 @@ static fli_vra at_turn(const fli_turn *t)
         p->preset == FEDAVG || p->preset == FEDPROX; /* d = N/m for the cohort as it came, however it was drawn */
     double probability = average ? (double)t->cohort / (double)t->clients : t->probability;
     double gamma = gamma_at(p, t->client), d = d_at(p, t->client, probability) * by_round(&p->d_rounds, t->round);
-    return (fli_vra){gamma, a_at(p, t->client, gamma, d, t->lr, t->steps) * by_round(&p->a_rounds, t->round), d};
+    return (fli_vra){gamma, a_at(p, t->client, gamma, d, t->lr, t->steps, t->round), d};
 }
 
 /* gamma = 0 is a limit that all clients take together. */
@@ -132,8 +133,12 @@ static void check(const void *params_, const fli_facts *f, fli_conditions *out)
 {
     const params *p = params_;
     double gamma = gamma_at(p, f->client), d = d_at(p, f->client, f->probability);
-    fli_vra c = {gamma, a_at(p, f->client, gamma, d, f->lr, f->steps), d};
-    fli_vra_check(&c, f, out);
+    size_t rounds = p->a_rounds.n > p->d_rounds.n ? p->a_rounds.n : p->d_rounds.n;
+    for (size_t r = 0; r < rounds; r++) { /* the factors differ only that long */
+        fli_vra c = {gamma, 0, d * by_round(&p->d_rounds, r)};
+        c.a = a_at(p, f->client, gamma, c.d, f->lr, f->steps, r);
+        fli_vra_check(&c, f, out);
+    }
 }
 
 static void warn(const void *p, const fli_facts *f, fli_text *out) { fli_vra_warn(gamma_at(p, f->client), f, out); }

@@ -121,8 +121,8 @@ static const char help[] = "usage: fedloom verify FILE... [--tolerance T]\n"
                            "  --tolerance T   the largest relative error that passes (default 1e-9)\n"
                            "\n"
                            "examples:\n"
-                           "  fedloom verify tests/golden\n"
-                           "  fedloom verify tests/golden/fedavg.json --tolerance 1e-12\n"
+                           "  fedloom verify tests/golden/fedavg-normalized.json\n"
+                           "  fedloom verify tests/golden/fedpd.json --tolerance 1e-12\n"
                            "\n"
                            "exit codes: 0 all passed, 1 a case failed, 2 wrong usage\n";
 

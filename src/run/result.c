@@ -276,11 +276,13 @@ static fl_status publish(fl_run *run)
 {
     const char *output = fl_run_output(run);
     char *old = NULL;
+    size_t entries;
     fl_status s = check_place(run, output);
     if (s) return s;
     if (fli_path_kind(output) == 1) {
         if (!(old = fli_strf(run->ctx, "%s.old", run->partial))) return FL_ENOMEM;
-        if ((s = fli_remove_folder(run->ctx, old))) goto done;
+        if (fli_path_kind(old)) s = look_into(run, old, 1, &entries);
+        if (s || (s = fli_remove_folder(run->ctx, old))) goto done;
         if (rename(output, old)) {
             s = fli_fail(run->ctx, FL_EIO, "%s: cannot be replaced: %s", output, strerror(errno));
             goto done;
@@ -303,6 +305,8 @@ fl_status fl_run_save(fl_run *run)
 {
     fli_clear(run->ctx);
     fl_status s = run->partial ? FL_OK : fl_run_prepare_save(run, 0);
+    if (!s)
+        s = fli_make_folders(run->ctx, run->partial); /* another run with the same output may have cleared it away */
     for (size_t i = 0; !s && i < sizeof files / sizeof *files; i++) s = write_text(run, files[i].name, files[i].write);
     if (!s) s = write_model(run);
     if (!s) s = publish(run);

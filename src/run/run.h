@@ -6,7 +6,7 @@
 #include "run/measure.h"
 #include "run/plan.h"
 
-#include <signal.h>
+#include <stdatomic.h>
 
 struct fl_run {
     fl_ctx *ctx;
@@ -26,7 +26,7 @@ struct fl_run {
     size_t row_count, row_capacity;
     size_t *target_round; /* per target; SIZE_MAX: not reached */
     fl_stop stopped;
-    volatile sig_atomic_t asked; /* to stop */
+    atomic_int asked; /* to stop */
     /* saving */
     char *partial; /* where results are written until they are complete; NULL: no such folder exists */
     int replace;   /* an earlier result of that name may go */

@@ -264,10 +264,12 @@ static fl_status read_round(golden *g, const json_t *round, fli_round *r)
         q[i] = (size_t)count;
     }
     const json_t *lr = json_object_get(json_object_get(g->json, "params"), "lr");
+    const fli_algo *a = g->spec.algo;
+    int steps_matter = !a->solver || a->solver(g->spec.params) == &fli_solver_sgd;
     double *lrs = fli_arena_alloc(&g->arena, m, sizeof *lrs);
     if (!lrs) return FL_ENOMEM;
     for (size_t i = 0; i < m; i++)
-        if (!((lrs[i] = json_number_value(json_is_array(lr) ? json_array_get(lr, who[i]) : lr)) > 0) && lr)
+        if (!((lrs[i] = json_number_value(json_is_array(lr) ? json_array_get(lr, who[i]) : lr)) > 0) && steps_matter)
             return bad(g, "\"params.lr\" is missing, or not one per client");
     r->lrs = lrs;
     const json_t *talk = json_object_get(round, "communicate");

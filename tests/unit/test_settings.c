@@ -138,6 +138,10 @@ static void round_trip_of_every_kind(void **state)
         for (size_t i = 0; k->item(i, &item); i++, count++) {
             char text[300];
             fl_config *cfg = fixture_config(f, least);
+            /* some methods need everyone, some regularisers a method that takes them; partitions need a number of clients */
+            if (!strcmp(k->section, "algorithm")) assert_ok(f->ctx, fl_config_set(cfg, "participation=everyone"));
+            if (!strcmp(k->section, "regularizer")) assert_ok(f->ctx, fl_config_set(cfg, "algorithm=feddr"));
+            assert_ok(f->ctx, fl_config_set(cfg, "partition.clients=2"));
             snprintf(text, sizeof text, "%s.kind=%s", k->section, item.name);
             assert_ok(f->ctx, fl_config_set(cfg, text));
             for (const fli_key *key = item.keys; key && key->name; key++)
