@@ -92,6 +92,8 @@ void progress_init(progress *p, int quiet);
 void progress_begin(progress *p, const fl_run *run);
 void progress_step(progress *p, const fl_run *run, const fl_row *row, int measured);
 void progress_end(progress *p, const fl_run *run);
+/* Cleans a line and cuts it to the terminal's width, so that it can be rewritten in place. Returns it. */
+char *progress_fit(char *line);
 /* fl_log_fn whose argument is the progress: a note does not tear the live line. */
 void progress_log(void *p, fl_log_level level, const char *line);
 

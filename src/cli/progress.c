@@ -72,6 +72,12 @@ static void cut(char *line, size_t columns)
     }
 }
 
+char *progress_fit(char *line)
+{
+    cut(say_clean(line), room());
+    return line;
+}
+
 static void paint(progress *p, const fl_run *run, size_t round)
 {
     char line[LINE_MAX_LEN] = "";
@@ -82,8 +88,7 @@ static void paint(progress *p, const fl_run *run, size_t round)
         append(line, rate < 100 ? "  %.3g rounds/s" : "  %.0f rounds/s", rate);
         append_time_left(line, (double)(fl_run_rounds(run) - round) / rate);
     }
-    cut(say_clean(line), room());
-    fprintf(stderr, "\r%s\033[K", line);
+    fprintf(stderr, "\r%s\033[K", progress_fit(line));
     fflush(stderr);
     p->drawn = 1;
     p->painted = now();

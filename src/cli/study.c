@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef struct {
@@ -40,7 +39,7 @@ static void paint(watcher *w, const fl_study_progress *p)
     size_t n = strlen(line);
     if (isfinite(left) && left < 1e7)
         snprintf(line + n, sizeof line - n, "  %d:%02d left", (int)left / 60, (int)left % 60);
-    fprintf(stderr, "\r%.118s\033[K", say_clean(line));
+    fprintf(stderr, "\r%s\033[K", progress_fit(line));
     fflush(stderr);
     w->painted = p->seconds;
 }

@@ -27,24 +27,17 @@ static size_t quantities(const fli_node *figures, const char **out, size_t most)
     return n;
 }
 
-static void plus_minus(fli_text *t, const fli_stat *st, double factor, int digits)
-{
-    if (!st->n) return;
-    fli_text_addf(t, "%.*f", digits, st->mean * factor);
-    if (st->n > 1) fli_text_addf(t, " ± %.*f", digits, st->std * factor);
-}
-
 static void ours(fli_text *t, const fl_study *s, const fli_summary *row, const char *quantity)
 {
     if (!row->seeds) return;
     if (!strcmp(quantity, "accuracy"))
-        plus_minus(t, &row->accuracy, 100, 2);
+        fli_stat_text(t, &row->accuracy, 100, 2);
     else if (!strcmp(quantity, "loss"))
-        plus_minus(t, &row->loss, 1, 3);
+        fli_stat_text(t, &row->loss, 1, 3);
     else if (!strcmp(quantity, "rounds"))
-        plus_minus(t, &row->rounds, 1, 1);
+        fli_stat_text(t, &row->rounds, 1, 1);
     else if (!strcmp(quantity, "seconds"))
-        plus_minus(t, &row->seconds, 1, 2);
+        fli_stat_text(t, &row->seconds, 1, 2);
     else if (!strncmp(quantity, "to ", 3)) {
         char *end;
         double target = strtod(quantity + 3, &end);

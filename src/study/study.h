@@ -78,6 +78,8 @@ typedef struct {
     int best;                                            /* of its method's settings */
 } fli_summary;
 
+/* "95.64 ± 0.12": the mean, and the deviation if there are several values; nothing if there is none. */
+void fli_stat_text(fli_text *t, const fli_stat *st, double factor, int digits);
 /* One row per method and setting, in order; memory from the arena. */
 fl_status fli_study_summaries(fl_study *s, fli_arena *a, fli_summary **out, size_t *count);
 /* Rounds (and megabytes up) to a test accuracy over the seeds that reached it; `seeds` receives how many were finished. */

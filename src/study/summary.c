@@ -118,7 +118,7 @@ void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, dou
     if (rounds.n < row->seeds) fli_text_addf(t, " (%zu/%zu)", rounds.n, row->seeds);
 }
 
-static void add_stat(fli_text *t, const fli_stat *st, double factor, int digits)
+void fli_stat_text(fli_text *t, const fli_stat *st, double factor, int digits)
 {
     if (!st->n) return;
     fli_text_addf(t, "%.*f", digits, st->mean * factor);
@@ -193,7 +193,7 @@ static void body(builder *b, const fl_study *s, const shape *h, const fli_summar
     fli_text_addf(&b->text, row->failed ? "%zu, %zu failed" : "%zu", row->seeds, row->failed);
     end_cell(b);
     if (h->accuracy) {
-        add_stat(&b->text, &row->accuracy, 100, 2);
+        fli_stat_text(&b->text, &row->accuracy, 100, 2);
         end_cell(b);
     }
     if (h->loss) {
@@ -206,7 +206,7 @@ static void body(builder *b, const fl_study *s, const shape *h, const fli_summar
     }
     if (row->megabytes.n) fli_text_addf(&b->text, "%.*f", megabyte_digits(row->megabytes.mean), row->megabytes.mean);
     end_cell(b);
-    add_stat(&b->text, &row->seconds, 1, 1);
+    fli_stat_text(&b->text, &row->seconds, 1, 1);
     end_cell(b);
 }
 
