@@ -4,6 +4,7 @@
 #include "data/partition.h"
 #include "data/source.h"
 #include "exec/participation.h"
+#include "exec/system.h"
 #include "model/model.h"
 #include "model/regularizer.h"
 #include "run/traits.h"
@@ -47,6 +48,13 @@ static int participation_item(size_t i, fli_item *out)
     return d != NULL;
 }
 
+static int system_item(size_t i, fli_item *out)
+{
+    const fli_system_desc *d = fli_system_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, NULL};
+    return d != NULL;
+}
+
 static int algo_item(size_t i, fli_item *out)
 {
     const fli_algo *d = fli_algo_list[i];
@@ -61,6 +69,7 @@ const fli_kind fli_kinds[] = {
     {"data", "data", "where samples come from: loaders and generators", source_item},
     {"partition", "partitions", "who holds which samples", partitioner_item},
     {"participation", "participations", "who takes part in a round", participation_item},
+    {"system", "systems", "how fast the clients' devices and links are", system_item},
     {NULL, NULL, NULL, NULL},
 };
 

@@ -63,6 +63,20 @@ static const fli_key local_keys[] = {
     FLI_KEY_END,
 };
 
+static const fli_key system_keys[] = {
+    FLI_KEY_REAL(fli_system_common, step_seconds, "0.001", 0, 1e9,
+                 "simulated seconds of one local step on a device of speed 1"),
+    FLI_KEY_REAL(fli_system_common, turn_seconds, "0", 0, 1e9, "simulated seconds that every turn costs on top"),
+    FLI_KEY_REAL(fli_system_common, up_rate, "0", 0, 1e18, "bytes per second to the server; 0: sending takes no time"),
+    FLI_KEY_REAL(fli_system_common, down_rate, "0", 0, 1e18,
+                 "bytes per second from the server; 0: receiving takes no time"),
+    FLI_KEY_REAL(fli_system_common, deadline, "0", 0, FLI_NO_MAX,
+                 "a round ends after so many simulated seconds, who is late is dropped; 0: no deadline"),
+    FLI_KEY_REAL(fli_system_common, wait_for, "1", FLI_ABOVE_0, 1,
+                 "share of the invited clients, the fastest, that a round waits for; the rest are dropped"),
+    FLI_KEY_END,
+};
+
 static const fli_key metrics_keys[] = {
     FLI_KEY_INT(fli_metrics_settings, every, "1", 1, 1e9,
                 "rounds between measurements; the last round is always measured"),
@@ -109,6 +123,7 @@ static const section sections[] = {
     {"regularizer", "what is added to the objective", NULL, 0, offsetof(fli_settings, regularizer), "none"},
     SECTION(local, "how a client works in its turn", local),
     {"participation", "who takes part in a round", NULL, 0, offsetof(fli_settings, sampler), "uniform"},
+    KINDS(system, "how fast devices and links are, in simulated seconds", system, devices, "constant"),
     {"algorithm", "the federated method", NULL, 0, offsetof(fli_settings, algorithm), "fedavg"},
     SECTION(metrics, "what is measured, and when", metrics),
     SECTION(stop, "when a run ends before its last round", stop),

@@ -4,6 +4,7 @@
 
 #include "base/keys.h"
 #include "exec/participation.h"
+#include "exec/system.h"
 #include "local/local.h"
 #include "run/kinds.h"
 
@@ -59,9 +60,10 @@ typedef struct {
     fli_partition_settings partition;
     fli_model_settings model;
     fli_local_settings local;
+    fli_system_common system;
     fli_metrics_settings metrics;
     fli_stop_settings stop;
-    fli_choice source, partitioner, objective, regularizer, sampler, algorithm;
+    fli_choice source, partitioner, objective, regularizer, sampler, devices, algorithm;
 } fli_settings;
 
 /* Reads the tree through the tables. All problems are reported at once. Memory from the arena. */
