@@ -1,9 +1,8 @@
 #include "exec/system.h"
 
-#include "data/stream.h"
+#include "data/load.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Stands for no turn: what a client draws once for good. */
@@ -83,79 +82,86 @@ static const fli_key trace_keys[] = {
 };
 
 typedef struct {
-    double step, up, down;
+    double value[3]; /* seconds per step, upload and download rate; 0 where a line has fewer */
 } device;
 
 typedef struct {
     size_t n;
-    device *devices; /* from fli_grow */
+    device *devices;
 } trace;
 
-/* Numbers separated by blanks, or a comma and blanks; what follows a # does not count. *count 0: nothing on this line. */
-static fl_status trace_fields(fl_ctx *ctx, const char *path, size_t number, char *text, double v[3], size_t *count)
+/* One number of a line, terminated. */
+static fl_status trace_value(fl_ctx *ctx, const char *path, size_t number, const char *text, size_t field, double *out)
 {
-    static const char *const names[] = {"seconds per step", "an upload rate", "a download rate"};
-    char *end;
+    const char *wrong = fli_number_read(text, DBL_MAX, out);
+    if (!wrong && field && !is_rate(*out)) wrong = "is no rate: it must be 0, or from 0.001 to 1e18 bytes per second";
+    if (!wrong && !field && !(*out >= 0 && *out <= MOST_SECONDS))
+        wrong = "is no time per step: it must be from 0 to 1e9 seconds";
+    if (!wrong) return FL_OK;
+    return fli_fail(ctx, FL_EFORMAT, "%s:%zu: %s %s", path, number, fli_show(text).s, wrong);
+}
+
+/* Numbers separated by blanks or a comma; what follows a # does not count. *fields 0: nothing on this line. */
+static fl_status trace_line(fl_ctx *ctx, const char *path, size_t number, char *text, device *out, size_t *fields)
+{
+    enum { MOST_FIELDS = sizeof out->value / sizeof *out->value };
     text[strcspn(text, "#")] = 0;
-    *count = 0;
-    for (char *c = text; *(c += strspn(c, " \t")); c += *c == ',') {
-        size_t length = strcspn(c, " \t,");
-        if (*count == 3)
-            return fli_fail(ctx, FL_EFORMAT, "%s:%zu: \"%.*s\" is one number too many; a line has at most 3", path,
-                            number, (int)length, c);
-        double x = strtod(c, &end);
-        int good = *count ? is_rate(x) : x >= 0 && x <= MOST_SECONDS;
-        if (!length || end != c + length || !good)
-            return fli_fail(ctx, FL_EFORMAT, "%s:%zu: \"%.*s\" is not %s (%s)", path, number, (int)length, c,
-                            names[*count], *count ? "0, or from 0.001 to 1e18" : "0 to 1e9");
-        v[(*count)++] = x;
-        c = end + strspn(end, " \t");
+    *fields = 0;
+    for (char *c = text, *next; *(c += strspn(c, " \t")); c = next) {
+        char *end = c + strcspn(c, " \t,");
+        next = end + strspn(end, " \t");
+        next += *next == ','; /* one comma: two in a row leave an empty number, which is refused */
+        *end = 0;
+        if (*fields == MOST_FIELDS)
+            return fli_fail(ctx, FL_EFORMAT, "%s:%zu: %s is one number too many: a line has at most %d", path, number,
+                            fli_show(c).s, MOST_FIELDS);
+        fl_status s = trace_value(ctx, path, number, c, *fields, &out->value[*fields]);
+        if (s) return s;
+        ++*fields;
     }
     return FL_OK;
 }
 
 /* No more lines than clients are read, so a large trace costs what its federation needs. */
-static fl_status trace_read(fl_ctx *ctx, const fli_system *s, const char *path, fli_stream *in, trace *t)
+static fl_status trace_read(fl_ctx *ctx, size_t clients, const char *path, fli_stream *in, fli_array *out)
 {
-    size_t room = 0, length, fields;
+    size_t length, fields;
     char *text;
-    fl_status status = FL_OK;
-    for (size_t number = 1; t->n < s->clients; number++) {
-        double v[3] = {0};
-        if ((status = fli_stream_line(in, &text, &length))) return status;
+    void *room;
+    fl_status s;
+    for (size_t number = 1; out->n < clients; number++) {
+        device d = {{0}};
+        if ((s = fli_stream_line(in, &text, &length))) return s;
         if (!text) break;
-        if ((status = trace_fields(ctx, path, number, text, v, &fields))) return status;
+        if ((s = trace_line(ctx, path, number, text, &d, &fields))) return s;
         if (!fields) continue;
-        if (t->n == room) {
-            size_t more = room ? 2 * room : 64;
-            if ((status = fli_grow(ctx, (void **)&t->devices, room, more, sizeof *t->devices))) return status;
-            room = more;
-        }
-        t->devices[t->n++] = (device){v[0], v[1], v[2]};
+        if ((s = fli_array_add(ctx, out, 1, &room))) return s;
+        *(device *)room = d;
     }
-    return t->n ? FL_OK : fli_fail(ctx, FL_EFORMAT, "%s: there is no device in the trace", path);
+    return out->n ? FL_OK : fli_fail(ctx, FL_EFORMAT, "%s: the trace is empty", path);
 }
 
-static fl_status trace_setup(fl_ctx *ctx, fli_system *s)
+static fl_status trace_setup(fl_ctx *ctx, fli_system *sys)
 {
-    const char *path = ((const trace_params *)s->params)->path;
-    trace read = {0}, *t = fli_arena_alloc(&s->arena, 1, sizeof *t);
+    const char *path = ((const trace_params *)sys->params)->path;
+    trace *t = fli_arena_alloc(&sys->arena, 1, sizeof *t);
+    fli_array read = {.size = sizeof *t->devices};
     fli_stream *in = NULL;
     if (!t) return FL_ENOMEM;
-    fl_status status = fli_stream_open(ctx, path, &in);
-    if (!status) status = trace_read(ctx, s, path, in, &read);
+    fl_status s = fli_stream_open(ctx, path, &in);
+    if (!s) s = trace_read(ctx, sys->clients, path, in, &read);
+    if (s) goto done;
+    t->n = read.n;
+    t->devices = fli_arena_alloc(&sys->arena, read.n, sizeof *t->devices);
+    if (t->devices)
+        memcpy(t->devices, read.p, read.n * sizeof *t->devices);
+    else
+        s = FL_ENOMEM;
+    sys->priv = t;
+done:
+    fli_array_fini(&read);
     fli_stream_close(in);
-    if (!status) {
-        t->n = read.n;
-        t->devices = fli_arena_alloc(&s->arena, read.n, sizeof *t->devices);
-        if (t->devices)
-            memcpy(t->devices, read.devices, read.n * sizeof *t->devices);
-        else
-            status = FL_ENOMEM;
-    }
-    fli_free(read.devices);
-    s->priv = t;
-    return status;
+    return s;
 }
 
 static void trace_speed(const fli_system *s, size_t turn, uint32_t client, fli_speed *out)
@@ -163,9 +169,9 @@ static void trace_speed(const fli_system *s, size_t turn, uint32_t client, fli_s
     (void)turn;
     const trace *t = s->priv;
     const device *d = &t->devices[client % t->n];
-    out->step = d->step;
-    if (d->up > 0) out->up = d->up;
-    if (d->down > 0) out->down = d->down;
+    out->step = d->value[0];
+    if (d->value[1] > 0) out->up = d->value[1];
+    if (d->value[2] > 0) out->down = d->value[2];
 }
 
 /* ---- the table ----------------------------------------------------------------------------------------- */

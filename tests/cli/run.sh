@@ -144,17 +144,19 @@ check 'standard input may be empty: exit code 2' exits 2
 # ---- list, data ---------------------------------------------------------------------------------------------
 
 expect 0 'algorithms' list
-for kind in algorithm algorithms model models data partition partitions participation settings; do
+for kind in algorithm algorithms model models data partition partitions participation system settings; do
     expect 0 '' list "$kind"
     check "list $kind is not empty" [ "$(wc -l <out)" -ge 3 ]
 done
-for kind in algorithm model data partition participation; do
+for kind in algorithm model data partition participation system; do
     "$program" list "$kind" | sed '/^$/,$d; s/ .*//' | while read -r name; do
         "$program" list "$kind" "$name" >one 2>&1 && grep -qF "$kind: " one || echo "$kind $name"
     done >unlisted
     check "every $kind can be listed by name: $(tr '\n' ' ' <unlisted)" silent unlisted
 done
 expect 0 'mu ' list algorithm fedprox
+expect 0 'link_sigma ' list system lognormal
+check 'list: keys that all systems share' has out 'wait_for '
 expect 2 'did you mean algorithms' list algoritms
 expect 2 'there is no algorithm called scafold, did you mean scaffold' list algorithm scafold
 expect 2 'one argument too many' list a b c
