@@ -29,6 +29,7 @@ typedef struct {
     double weight;           /* w_i */
     double lr;               /* this round's step size */
     size_t steps;            /* Q_i */
+    size_t staleness;        /* asynchronous methods, in absorb: server steps since the client was given its model */
     double probability;      /* p_i: how likely the client takes part in a round */
     int first;               /* methods with client state: the client's first turn, its vectors and scalars are zero */
     int news;                /* the broadcast changed since this client's last turn */
@@ -75,6 +76,12 @@ typedef struct fli_conditions fli_conditions;
 void fli_condition(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
                    double most);
 
+/* How an asynchronous server goes forward. */
+typedef struct {
+    size_t buffer; /* uploads per server step: absorb for each, then advance once */
+    size_t tau;    /* no upload is older than so many server steps; 0: no bound */
+} fli_pace;
+
 typedef struct fli_algo {
     const char *name;
     const char *title;
@@ -104,6 +111,8 @@ typedef struct fli_algo {
      * convexity are known by then. Asked for one client after the other until there is a sentence. NULL: never anything. */
     void (*warn)(const void *params, const fli_facts *f, fli_text *out);
 
+    /* Non-NULL: the method is asynchronous. The server takes uploads one by one and clients never wait for each other. */
+    fli_pace (*pace)(const void *params);
     /* How its local problems are solved; NULL: by SGD. */
     const fli_solver *(*solver)(const void *params);
     /* Whether everyone takes a turn before the first round (warm_up is set in turn and server); NULL: no. */

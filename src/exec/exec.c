@@ -8,13 +8,6 @@ enum { BLOCK = 64 };
 
 #define WARM_UP UINT32_MAX /* stands for the round, in random streams */
 
-/* A place in the block: what a client uploaded. */
-typedef struct {
-    void **up;
-    double *up_scalars;
-    fl_status status;
-} slot;
-
 struct fli_exec {
     fl_ctx *ctx;
     fli_exec_spec spec;
@@ -32,18 +25,20 @@ struct fli_exec {
     void **server, **sums;
     double *scalar_sums, *scalars;
     int started;
-    slot slots[BLOCK];
-    size_t slot_count;     /* those that have memory */
-    uint32_t order[BLOCK]; /* places of the block under way, most work first */
-    /* the block under way */
-    const fli_round *round;
-    size_t first; /* index in the cohort of the block's first client */
+    fli_server step;       /* the server's, under way */
+    double spent;          /* inner steps of the last round */
+    fli_job jobs[BLOCK];   /* the block under way */
+    size_t job_count;      /* those that have memory */
+    uint32_t order[BLOCK]; /* places of the block, most work first */
 };
+
+/* From one vector to the next: a whole number of cache lines. */
+static size_t stride(const fli_exec *e) { return (fli_bytes(&e->space) + 63) / 64 * 64; }
 
 /* `count` vectors in a pointer table; the vectors themselves are one allocation, table[0]. */
 static fl_status vectors_new(fli_exec *e, size_t count, void ***out)
 {
-    size_t vector = (fli_bytes(&e->space) + 63) / 64 * 64;
+    size_t vector = stride(e);
     void **table = fli_arena_alloc(&e->arena, count + 1, sizeof *table);
     if (!table) return FL_ENOMEM;
     *out = table;
@@ -60,14 +55,10 @@ static void vectors_free(void **table)
 }
 
 /* Makes the places that a cohort of this size needs and earlier ones did not. */
-static fl_status slots_for(fli_exec *e, size_t cohort)
+static fl_status jobs_for(fli_exec *e, size_t cohort)
 {
-    const fli_algo *a = e->spec.algo;
-    for (; e->slot_count < BLOCK && e->slot_count < cohort; e->slot_count++) {
-        slot *sl = &e->slots[e->slot_count];
-        if (!sl->up_scalars) sl->up_scalars = fli_arena_alloc(&e->arena, a->up_scalars + 1, sizeof(double));
-        if (!sl->up_scalars || vectors_new(e, fli_names_count(a->up), &sl->up)) return FL_ENOMEM;
-    }
+    for (; e->job_count < BLOCK && e->job_count < cohort; e->job_count++)
+        if (fli_job_init(e, &e->jobs[e->job_count])) return FL_ENOMEM;
     return FL_OK;
 }
 
@@ -138,7 +129,7 @@ void fli_exec_free(fli_exec *e)
         fli_worker_fini(&e->workers[i]);
         vectors_free(e->work[i]);
     }
-    for (size_t i = 0; i < BLOCK; i++) vectors_free(e->slots[i].up);
+    for (size_t i = 0; i < BLOCK; i++) fli_job_fini(&e->jobs[i]);
     vectors_free(e->server);
     vectors_free(e->sums);
     for (size_t i = 0; e->caches && i < e->spec.fed->clients; i++) e->solver->forget(e->caches[i]);
@@ -155,6 +146,10 @@ void *const *fli_exec_server(fli_exec *e) { return e->server; }
 fli_pool *fli_exec_pool(fli_exec *e) { return e->pool; }
 fli_worker *fli_exec_worker(fli_exec *e, size_t worker) { return &e->workers[worker]; }
 
+size_t fli_exec_broadcast_bytes(const fli_exec *e) { return e->spec.algo->down * stride(e); }
+fl_status fli_exec_broadcast_new(fli_exec *e, void ***out) { return vectors_new(e, e->spec.algo->down, out); }
+void fli_exec_broadcast_free(void **vectors) { vectors_free(vectors); }
+
 double fli_exec_weight(const fli_exec *e, size_t client)
 {
     if (e->spec.weights) return e->spec.weights[client];
@@ -164,34 +159,44 @@ double fli_exec_weight(const fli_exec *e, size_t client)
 
 static double weight_of(const void *exec, size_t client) { return fli_exec_weight(exec, client); }
 
-/* The turn of the client at place `at` of the cohort, as far as it is known before the client works. */
-static fli_turn turn_of(const fli_exec *e, size_t at)
+/* ---- a client's turn ----------------------------------------------------------------------------------- */
+
+fl_status fli_job_init(fli_exec *e, fli_job *job)
 {
-    const fli_round *r = e->round;
-    const slot *sl = &e->slots[at - e->first];
+    const fli_algo *a = e->spec.algo;
+    if (!job->up_scalars) job->up_scalars = fli_arena_alloc(&e->arena, a->up_scalars + 1, sizeof(double));
+    return job->up_scalars ? vectors_new(e, fli_names_count(a->up), &job->up) : FL_ENOMEM;
+}
+
+void fli_job_fini(fli_job *job) { vectors_free(job->up); }
+
+/* The turn, as far as it is known before the client works. */
+static fli_turn turn_of(const fli_exec *e, const fli_job *job)
+{
     return (fli_turn){
         .space = &e->space,
         .params = e->spec.params,
         .clients = e->spec.fed->clients,
-        .cohort = r->count,
-        .round = r->round,
-        .client = r->clients[at],
-        .weight = fli_exec_weight(e, r->clients[at]),
-        .lr = r->lrs ? r->lrs[at] : r->lr,
-        .probability = r->probabilities ? r->probabilities[at] : (double)r->count / (double)e->spec.fed->clients,
-        .steps = r->steps[at],
-        .news = r->news,
+        .cohort = job->cohort,
+        .round = job->round,
+        .client = job->client,
+        .weight = fli_exec_weight(e, job->client),
+        .lr = job->lr,
+        .probability = job->probability,
+        .steps = job->steps,
+        .staleness = job->staleness,
+        .news = job->news,
         .warm_up = e->warm_up,
         .initial = e->initial,
-        .down = (const void *const *)e->server,
-        .up = sl->up,
-        .up_scalars = sl->up_scalars,
+        .down = job->down,
+        .up = job->up,
+        .up_scalars = job->up_scalars,
     };
 }
 
-static fl_status client_turn(fli_exec *e, size_t at, size_t worker)
+static fl_status client_turn(fli_exec *e, fli_job *job, size_t worker)
 {
-    fli_turn t = turn_of(e, at);
+    fli_turn t = turn_of(e, job);
     fli_kept kept;
     fli_view view;
     fl_status s = fli_store_get(e->store, t.client, &kept);
@@ -205,61 +210,29 @@ static fl_status client_turn(fli_exec *e, size_t at, size_t worker)
     fli_rng rng;
     fli_answer answer;
     fli_problem problem = {.lr = t.lr, .steps = t.steps};
-    fli_rng_init(&rng, e->spec.seed, FLI_RNG_BATCH, e->warm_up ? WARM_UP : (uint32_t)t.round, t.client);
+    fli_rng_init(&rng, e->spec.seed, FLI_RNG_BATCH, e->warm_up ? WARM_UP : (uint32_t)job->stream, t.client);
     e->spec.algo->pose(&t, &problem);
     s = e->solver->solve(e->ctx, &e->workers[worker], &view, &problem, &rng, e->caches ? &e->caches[t.client] : NULL,
                          &answer);
     if (!s && !fli_finite(&e->space, answer.z)) s = FL_EDIVERGED;
     if (!s) e->spec.algo->answer(&t, &answer);
+    job->spent = t.steps;
     fli_view_close(&view);
     return s;
 }
 
-/* fli_pool_fn: runs one place of the block. */
-static void block_item(void *arg, size_t item, size_t worker)
-{
-    fli_exec *e = arg;
-    size_t place = e->order[item];
-    e->slots[place].status = client_turn(e, e->first + place, worker);
-}
+void fli_exec_work(fli_exec *e, fli_job *job, size_t worker) { job->status = client_turn(e, job, worker); }
 
-/* Clients with the most steps start first, so that no thread is left alone with a long one at the end. Only the order of work
- * changes: uploads are absorbed in the cohort's order. Insertion sort, for at most BLOCK places. */
-static void order_block(fli_exec *e, size_t count)
+fl_status fli_exec_failed(const fli_exec *e, const fli_job *job)
 {
-    const size_t *steps = e->round->steps + e->first;
-    for (size_t i = 0; i < count; i++) {
-        size_t at = i;
-        for (; at > 0 && steps[e->order[at - 1]] < steps[i]; at--) e->order[at] = e->order[at - 1];
-        e->order[at] = (uint32_t)i;
-    }
-}
-
-/* Divergence is put into words here, not by the worker: of several clients the first in the cohort is named, whoever was first in
- * time. Other failures have their sentence already. */
-static fl_status failed_turn(const fli_exec *e, size_t at, fl_status status)
-{
-    const fli_round *r = e->round;
-    if (status != FL_EDIVERGED) return status;
-    return fli_fail(e->ctx, status,
+    if (job->status != FL_EDIVERGED) return job->status;
+    return fli_fail(e->ctx, job->status,
                     "round %zu, client %u: the local model is no longer finite after %zu steps of size %g; try a "
                     "smaller local.lr",
-                    r->round + 1, r->clients[at], r->steps[at], r->lrs ? r->lrs[at] : r->lr);
+                    job->round + 1, job->client, job->steps, job->lr);
 }
 
-static fl_status run_block(fli_exec *e, size_t first, size_t count, const fli_server *server)
-{
-    e->first = first;
-    order_block(e, count);
-    fli_pool_run(e->pool, count, block_item, e);
-    for (size_t i = 0; i < count; i++)
-        if (e->slots[i].status) return failed_turn(e, first + i, e->slots[i].status);
-    for (size_t i = 0; e->round->exchange && i < count; i++) {
-        fli_turn t = turn_of(e, first + i);
-        e->spec.algo->absorb(server, &t);
-    }
-    return FL_OK;
-}
+/* ---- the server's step --------------------------------------------------------------------------------- */
 
 static void prox(const void *exec, double eta, void *x)
 {
@@ -278,14 +251,25 @@ double fli_exec_regularizer(fli_exec *e)
     return e->spec.regularizer->value(e->spec.regularizer_params, e->space.n, e->doubles);
 }
 
-static fli_server server_of(fli_exec *e, const fli_round *r)
+/* Once, before the first turn of anybody. */
+static void start(fli_exec *e)
 {
-    fli_server server = {
+    if (e->started) return;
+    e->started = 1;
+    if (e->initial) fli_copy(&e->space, e->server[0], e->initial);
+    if (e->spec.algo->start) e->spec.algo->start(&e->step);
+}
+
+void fli_exec_begin(fli_exec *e, size_t round, size_t cohort, double cohort_weight)
+{
+    const fli_algo *a = e->spec.algo;
+    e->step = (fli_server){
         .space = &e->space,
         .params = e->spec.params,
         .clients = e->spec.fed->clients,
-        .cohort = r->count,
-        .round = r->round,
+        .cohort = cohort,
+        .round = round,
+        .cohort_weight = cohort_weight,
         .vec = e->server,
         .sum = e->sums,
         .scalar_sum = e->scalar_sums,
@@ -296,38 +280,86 @@ static fli_server server_of(fli_exec *e, const fli_round *r)
         .weight = weight_of,
         .weight_arg = e,
     };
-    for (size_t i = 0; i < r->count; i++) server.cohort_weight += fli_exec_weight(e, r->clients[i]);
-    return server;
+    start(e);
+    for (size_t i = 0; i < fli_names_count(a->sums); i++) fli_zero(&e->space, e->sums[i]);
+    memset(e->scalar_sums, 0, a->scalar_sums * sizeof *e->scalar_sums);
 }
 
-/* Once, before the first turn of anybody. */
-static void start(fli_exec *e, const fli_server *server)
+void fli_exec_absorb(fli_exec *e, const fli_job *job)
 {
-    if (e->started) return;
-    e->started = 1;
-    if (e->initial) fli_copy(&e->space, e->server[0], e->initial);
-    if (e->spec.algo->start) e->spec.algo->start(server);
+    fli_turn t = turn_of(e, job);
+    e->spec.algo->absorb(&e->step, &t);
+}
+
+fl_status fli_exec_advance(fli_exec *e)
+{
+    e->spec.algo->advance(&e->step);
+    if (fli_finite(&e->space, e->server[0])) return FL_OK;
+    return fli_fail(e->ctx, FL_EDIVERGED, "round %zu: the global model is no longer finite; try a smaller step size",
+                    e->step.round + 1);
+}
+
+/* ---- a round ------------------------------------------------------------------------------------------- */
+
+/* fli_pool_fn: runs one place of the block. */
+static void block_item(void *arg, size_t item, size_t worker)
+{
+    fli_exec *e = arg;
+    fli_exec_work(e, &e->jobs[e->order[item]], worker);
+}
+
+/* Clients with the most steps start first, so that no thread is left alone with a long one at the end. Only the order of work
+ * changes: uploads are absorbed in the cohort's order. Insertion sort, for at most BLOCK places. */
+static void order_block(fli_exec *e, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t at = i;
+        for (; at > 0 && e->jobs[e->order[at - 1]].steps < e->jobs[i].steps; at--) e->order[at] = e->order[at - 1];
+        e->order[at] = (uint32_t)i;
+    }
+}
+
+/* What the round asks of the client at place `at` of its cohort. */
+static void ask(fli_exec *e, const fli_round *r, size_t at, fli_job *job)
+{
+    job->round = job->stream = r->round;
+    job->client = r->clients[at];
+    job->cohort = r->count;
+    job->steps = r->steps[at];
+    job->lr = r->lrs ? r->lrs[at] : r->lr;
+    job->probability = r->probabilities ? r->probabilities[at] : (double)r->count / (double)e->spec.fed->clients;
+    job->news = r->news;
+    job->down = (const void *const *)e->server;
+}
+
+/* Of several clients that fail the first in the cohort is named, whoever was first in time. */
+static fl_status run_block(fli_exec *e, const fli_round *r, size_t first, size_t count)
+{
+    for (size_t i = 0; i < count; i++) ask(e, r, first + i, &e->jobs[i]);
+    order_block(e, count);
+    fli_pool_run(e->pool, count, block_item, e);
+    for (size_t i = 0; i < count; i++)
+        if (e->jobs[i].status) return fli_exec_failed(e, &e->jobs[i]);
+    for (size_t i = 0; i < count; i++) e->spent += (double)e->jobs[i].spent;
+    for (size_t i = 0; r->exchange && i < count; i++) fli_exec_absorb(e, &e->jobs[i]);
+    return FL_OK;
 }
 
 fl_status fli_exec_round(fli_exec *e, const fli_round *r)
 {
-    const fli_algo *a = e->spec.algo;
-    fl_status s = FL_OK;
-    fli_server server = server_of(e, r);
-    start(e, &server);
+    double weight = 0;
+    for (size_t i = 0; i < r->count; i++) weight += fli_exec_weight(e, r->clients[i]);
+    fli_exec_begin(e, r->round, r->count, weight);
+    e->spent = 0;
     if (!r->count) return FL_OK; /* nobody came: the model stays */
-    for (size_t i = 0; i < fli_names_count(a->sums); i++) fli_zero(&e->space, e->sums[i]);
-    memset(e->scalar_sums, 0, a->scalar_sums * sizeof *e->scalar_sums);
-    e->round = r;
-    if ((s = slots_for(e, r->count))) return s;
+    fl_status s = jobs_for(e, r->count);
     for (size_t at = 0; s == FL_OK && at < r->count; at += BLOCK)
-        s = run_block(e, at, r->count - at < BLOCK ? r->count - at : BLOCK, &server);
-    if (s == FL_OK && r->exchange) a->advance(&server);
-    if (s == FL_OK && !fli_finite(&e->space, e->server[0]))
-        s = fli_fail(e->ctx, FL_EDIVERGED, "round %zu: the global model is no longer finite; try a smaller step size",
-                     r->round + 1);
+        s = run_block(e, r, at, r->count - at < BLOCK ? r->count - at : BLOCK);
+    if (s == FL_OK && r->exchange) s = fli_exec_advance(e);
     return s;
 }
+
+double fli_exec_spent(const fli_exec *e) { return e->spent; }
 
 int fli_exec_warms_up(const fli_exec *e) { return e->spec.algo->warms_up && e->spec.algo->warms_up(e->spec.params); }
 

@@ -38,6 +38,24 @@ typedef struct {
     const double *probabilities; /* p_i, one per client of the cohort; NULL: m/N */
 } fli_round;
 
+/* One client's turn: what is asked of it, and what it uploaded. */
+typedef struct {
+    size_t round;  /* server steps when it began */
+    size_t stream; /* names its mini-batches: a client never has the same twice */
+    uint32_t client;
+    size_t cohort;
+    size_t steps;
+    double lr, probability;
+    int news;
+    const void *const *down; /* the broadcast it works from; must stay until it has worked */
+    size_t staleness;        /* server steps since it began, when it is absorbed */
+    /* filled: */
+    void **up;
+    double *up_scalars;
+    size_t spent; /* inner steps of the local solver */
+    fl_status status;
+} fli_job;
+
 fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out);
 void fli_exec_free(fli_exec *e);
 
@@ -49,6 +67,26 @@ int fli_exec_warms_up(const fli_exec *e);
 fl_status fli_exec_warm_up(fli_exec *e, const fli_round *r);
 /* Runs one round. A client whose model leaves the finite range ends it with FL_EDIVERGED. */
 fl_status fli_exec_round(fli_exec *e, const fli_round *r);
+
+/* Inner steps that the local solvers of the last round took in all. */
+double fli_exec_spent(const fli_exec *e);
+
+/* The same in parts, for whoever does not work in rounds. A job's uploads live as long as the executor or until fli_job_fini. */
+fl_status fli_job_init(fli_exec *e, fli_job *job); /* of a zeroed job */
+void fli_job_fini(fli_job *job);
+/* The turn itself: on any thread, `worker` naming a workspace nobody else uses; job->status says how it went. */
+void fli_exec_work(fli_exec *e, fli_job *job, size_t worker);
+/* The status of a job that failed, with a sentence for a person. */
+fl_status fli_exec_failed(const fli_exec *e, const fli_job *job);
+/* A server step: begin, absorb any number of uploads, advance. cohort_weight: sum of their w_i. */
+void fli_exec_begin(fli_exec *e, size_t round, size_t cohort, double cohort_weight);
+void fli_exec_absorb(fli_exec *e, const fli_job *job);
+fl_status fli_exec_advance(fli_exec *e);
+
+/* The broadcast, the first `down` server vectors, lies in one piece from fli_exec_server(e)[0] on; copies of it: */
+size_t fli_exec_broadcast_bytes(const fli_exec *e);
+fl_status fli_exec_broadcast_new(fli_exec *e, void ***out); /* the table of vectors lives as long as the executor */
+void fli_exec_broadcast_free(void **vectors);
 
 /* g(x) of the regulariser; 0 if there is none. */
 double fli_exec_regularizer(fli_exec *e);

@@ -1,0 +1,397 @@
+#include "exec/async.h"
+
+#include "exec/board.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+/* A model that went out. Clients that were sent the same one share it. */
+typedef struct copy {
+    struct copy *next; /* of those nobody uses */
+    size_t users, version;
+    void **vectors;
+} copy;
+
+/* A client at work, or one whose answer has not been absorbed. */
+typedef struct flight {
+    fli_job job;
+    struct flight *before, *after; /* in the order in which they were sent out */
+    size_t version;                /* server steps when it was sent out, */
+    size_t read;                   /* and of the model it got: on the real clock that may be newer */
+    size_t number;                 /* which one it is, of all that were ever sent out */
+    double arrival;                /* virtual clock */
+    size_t place;                  /* in the queue */
+    copy *from;
+    int worked;
+    int taken; /* real clock: a thread sees to it */
+} flight;
+
+struct fli_async {
+    fl_ctx *ctx;
+    fli_async_spec spec;
+    flight *flights; /* at_work of them */
+    flight *oldest, *newest;
+    size_t version;      /* server steps done */
+    size_t sent;         /* turns ever begun */
+    size_t held;         /* uploads absorbed since the last server step */
+    unsigned char *busy; /* a bit per client */
+    copy *copies;        /* all, for freeing: at most one per flight and the newest */
+    size_t copy_count;
+    copy *spare, *current;
+    fli_async_count count;
+    /* virtual clock */
+    double clock;
+    flight **queue; /* heap: earliest arrival first */
+    size_t queued;
+    flight **todo;
+    /* real clock */
+    pthread_mutex_t lock;
+    pthread_cond_t moved; /* the server, or the end of the run */
+    int lockable;
+    fli_board *board;
+    size_t until;
+    const atomic_int *asked;
+    fl_status status;
+};
+
+/* ---- who is sent out ----------------------------------------------------------------------------------- */
+
+static int is_busy(const fli_async *a, size_t client) { return a->busy[client / 8] >> client % 8 & 1; }
+static void flip_busy(fli_async *a, size_t client) { a->busy[client / 8] ^= (unsigned char)(1u << client % 8); }
+
+/* An idle client, all equally likely; a function of the seed, the number of the turn and who is busy. When everyone is at work
+ * only the one that just came back is idle. */
+static uint32_t next_client(const fli_async *a, const flight *back)
+{
+    fli_rng rng;
+    size_t client;
+    if (a->spec.at_work == a->spec.clients && back) return back->job.client;
+    fli_rng_init(&rng, a->spec.seed, FLI_RNG_COHORT, (uint32_t)a->sent, 1);
+    do client = fli_rng_below(&rng, a->spec.clients);
+    while (is_busy(a, client));
+    return (uint32_t)client;
+}
+
+/* The flight's next turn begins: everything but the model it works from. */
+static void begin(fli_async *a, flight *f, uint32_t client)
+{
+    fli_job *job = &f->job;
+    job->client = client;
+    job->round = f->version = f->read = a->version;
+    job->stream = f->number = a->sent++;
+    job->cohort = a->spec.pace.buffer;
+    job->news = 1;
+    job->staleness = 0;
+    a->spec.ask(a->spec.arg, job);
+    f->worked = f->taken = 0;
+    flip_busy(a, client);
+    f->before = a->newest;
+    f->after = NULL;
+    *(a->newest ? &a->newest->after : &a->oldest) = f;
+    a->newest = f;
+    a->count.sent++;
+}
+
+/* ---- who comes back ------------------------------------------------------------------------------------ */
+
+/* Whether f's answer may be absorbed now without making another one older than tau: those that were sent out before it are then
+ * absorbed later by one. In the order in which they were sent out they can all make it. */
+static int may_come(const fli_async *a, const flight *f)
+{
+    size_t later = 1, tau = a->spec.pace.tau, buffer = a->spec.pace.buffer;
+    if (!tau) return 1;
+    for (const flight *g = a->oldest; g != f; g = g->after, later++)
+        if (a->version + (a->held + later) / buffer > g->version + tau) return 0;
+    return 1;
+}
+
+/* Absorbs f's answer; the server goes forward when the buffer is full. */
+static fl_status arrive(fli_async *a, flight *f)
+{
+    fli_exec *e = a->spec.exec;
+    fl_status s = f->job.status;
+    if (s) return fli_exec_failed(e, &f->job);
+    f->job.staleness = a->version - f->read;
+    a->count.arrived++;
+    a->count.steps += (double)f->job.spent;
+    a->count.staleness += (double)f->job.staleness;
+    if (f->job.staleness > a->count.staleness_max) a->count.staleness_max = f->job.staleness;
+    fli_exec_absorb(e, &f->job);
+    *(f->before ? &f->before->after : &a->oldest) = f->after;
+    *(f->after ? &f->after->before : &a->newest) = f->before;
+    flip_busy(a, f->job.client);
+    if (++a->held < a->spec.pace.buffer) return FL_OK;
+    a->held = 0;
+    if ((s = fli_exec_advance(e))) return s;
+    a->version++;
+    fli_exec_begin(e, a->version, a->spec.pace.buffer, (double)a->spec.pace.buffer / (double)a->spec.clients);
+    return FL_OK;
+}
+
+/* ---- the virtual clock --------------------------------------------------------------------------------- */
+
+static int sooner(const flight *f, const flight *g)
+{
+    return f->arrival != g->arrival ? f->arrival < g->arrival : f->number < g->number;
+}
+
+static void put(fli_async *a, flight *f, size_t place)
+{
+    a->queue[place] = f;
+    f->place = place;
+}
+
+/* Puts f where it belongs, at `place` or above or below it. */
+static void settle(fli_async *a, flight *f, size_t place)
+{
+    for (; place && sooner(f, a->queue[(place - 1) / 2]); place = (place - 1) / 2)
+        put(a, a->queue[(place - 1) / 2], place);
+    for (size_t child; (child = 2 * place + 1) < a->queued; place = child) {
+        if (child + 1 < a->queued && sooner(a->queue[child + 1], a->queue[child])) child++;
+        if (!sooner(a->queue[child], f)) break;
+        put(a, a->queue[child], place);
+    }
+    put(a, f, place);
+}
+
+static void leave(fli_async *a, flight *f)
+{
+    flight *last = a->queue[--a->queued];
+    if (last != f) settle(a, last, f->place);
+}
+
+static void copy_drop(fli_async *a, copy *c)
+{
+    if (--c->users) return;
+    c->next = a->spare;
+    a->spare = c;
+}
+
+/* The server's present model, for one more client. There is always a spare one: see `copies`. */
+static copy *copy_now(fli_async *a)
+{
+    void *const *server = fli_exec_server(a->spec.exec);
+    if (!a->current || a->current->version != a->version) {
+        if (a->current) copy_drop(a, a->current);
+        copy *c = a->spare;
+        a->spare = c->next;
+        *c = (copy){.users = 1, .version = a->version, .vectors = c->vectors};
+        memcpy(c->vectors[0], server[0], fli_exec_broadcast_bytes(a->spec.exec));
+        a->current = c;
+    }
+    a->current->users++;
+    return a->current;
+}
+
+static void send(fli_async *a, flight *f, uint32_t client)
+{
+    begin(a, f, client);
+    f->from = copy_now(a);
+    f->job.down = (const void *const *)f->from->vectors;
+    f->arrival = a->clock + a->spec.duration(a->spec.arg, &f->job);
+    settle(a, f, a->queued++);
+}
+
+/* fli_pool_fn */
+static void work_item(void *arg, size_t item, size_t worker)
+{
+    fli_async *a = arg;
+    fli_exec_work(a->spec.exec, &a->todo[item]->job, worker);
+}
+
+static int longer(const void *x, const void *y)
+{
+    const flight *f = *(flight *const *)x, *g = *(flight *const *)y;
+    if (f->job.steps != g->job.steps) return f->job.steps > g->job.steps ? -1 : 1;
+    return f->number < g->number ? -1 : 1;
+}
+
+/* Computes all the turns that are under way: what they start from is known, and nobody else changes their clients' state. */
+static void work_all(fli_async *a)
+{
+    size_t n = 0;
+    for (flight *f = a->oldest; f; f = f->after)
+        if (!f->worked) a->todo[n++] = f;
+    qsort(a->todo, n, sizeof(flight *), longer);
+    fli_pool_run(fli_exec_pool(a->spec.exec), n, work_item, a);
+    for (size_t i = 0; i < n; i++) a->todo[i]->worked = 1;
+}
+
+static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *asked)
+{
+    while (a->version < steps && !*asked) {
+        /* The server waits for the oldest when somebody else's answer would make it too old. */
+        flight *f = may_come(a, a->queue[0]) ? a->queue[0] : a->oldest;
+        if (!f->worked) work_all(a);
+        a->clock = fmax(a->clock, f->arrival);
+        leave(a, f);
+        fl_status s = arrive(a, f);
+        if (s) return s;
+        copy_drop(a, f->from);
+        send(a, f, next_client(a, f));
+    }
+    return FL_OK;
+}
+
+/* ---- the real clock ------------------------------------------------------------------------------------ */
+
+static int going(const fli_async *a) { return !a->status && a->version < a->until && !*a->asked; }
+
+/* A flight for a thread: an answer that came in when the last run was over, else the next client's turn. */
+static flight *flight_for(fli_async *a)
+{
+    for (flight *f = a->oldest; f; f = f->after)
+        if (f->worked && !f->taken) return f;
+    flight *f = a->flights;
+    while (f->taken) f++;
+    begin(a, f, next_client(a, NULL));
+    return f;
+}
+
+/* fli_pool_fn: one of the threads that take the clients' part. Only the bookkeeping and the server's step are behind the lock. */
+static void real_client(void *arg, size_t item, size_t worker)
+{
+    fli_async *a = arg;
+    (void)item;
+    pthread_mutex_lock(&a->lock);
+    while (going(a)) {
+        flight *f = flight_for(a);
+        f->taken = 1;
+        if (!f->worked) {
+            pthread_mutex_unlock(&a->lock);
+            f->read = fli_board_read(a->board, f->from->vectors[0]);
+            fli_exec_work(a->spec.exec, &f->job, worker);
+            pthread_mutex_lock(&a->lock);
+            f->worked = 1;
+        }
+        while (going(a) && !may_come(a, f)) pthread_cond_wait(&a->moved, &a->lock);
+        size_t before = a->version;
+        if (going(a)) {
+            a->status = arrive(a, f);
+            if (a->version > before) fli_board_write(a->board, fli_exec_server(a->spec.exec)[0], a->version);
+        }
+        f->taken = 0;
+        pthread_cond_broadcast(&a->moved);
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+static fl_status run_real(fli_async *a, size_t steps, const atomic_int *asked)
+{
+    a->until = steps;
+    a->asked = asked;
+    fli_pool_run(fli_exec_pool(a->spec.exec), a->spec.at_work, real_client, a);
+    return a->status;
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------- */
+
+static fl_status copies_new(fli_async *a)
+{
+    fli_exec *e = a->spec.exec;
+    a->copy_count = a->spec.at_work + 1;
+    a->copies = fli_alloc(a->ctx, a->copy_count, sizeof *a->copies);
+    if (!a->copies) return FL_ENOMEM;
+    for (size_t i = 0; i < a->copy_count; i++) {
+        if (fli_exec_broadcast_new(e, &a->copies[i].vectors)) return FL_ENOMEM;
+        a->copies[i].next = a->spare;
+        a->spare = &a->copies[i];
+    }
+    return FL_OK;
+}
+
+static fl_status clock_new(fli_async *a)
+{
+    size_t m = a->spec.at_work;
+    if (!a->spec.real) {
+        a->queue = fli_alloc(a->ctx, m, sizeof *a->queue);
+        a->todo = fli_alloc(a->ctx, m, sizeof *a->todo);
+        return a->queue && a->todo ? FL_OK : FL_ENOMEM;
+    }
+    for (size_t i = 0; i < m; i++) {
+        a->flights[i].from = &a->copies[i];
+        a->flights[i].job.down = (const void *const *)a->copies[i].vectors;
+    }
+    if (pthread_mutex_init(&a->lock, NULL)) return fli_fail(a->ctx, FL_ESYSTEM, "a mutex cannot be made");
+    if (pthread_cond_init(&a->moved, NULL)) {
+        pthread_mutex_destroy(&a->lock);
+        return fli_fail(a->ctx, FL_ESYSTEM, "a condition variable cannot be made");
+    }
+    a->lockable = 1;
+    return fli_board_new(a->ctx, fli_exec_broadcast_bytes(a->spec.exec), m, &a->board);
+}
+
+fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out)
+{
+    fl_status s = FL_OK;
+    fli_async *a = fli_alloc(ctx, 1, sizeof *a);
+    if (!a) return FL_ENOMEM;
+    a->ctx = ctx;
+    a->spec = *spec;
+    size_t threads = fli_pool_threads(fli_exec_pool(spec->exec)), m = spec->at_work;
+    if (spec->real && m > threads) m = a->spec.at_work = threads;
+    size_t oldest = (m - 1 + spec->pace.buffer - 1) / spec->pace.buffer;
+    if (spec->pace.tau && spec->pace.tau < oldest)
+        s = fli_fail(ctx, FL_ECONFIG,
+                     "algorithm.tau is %zu, but with %zu clients at work some upload may be %zu server steps old; "
+                     "raise it, or let "
+                     "fewer work at the same time (participation.count)",
+                     spec->pace.tau, m, oldest);
+    a->flights = fli_alloc(ctx, m, sizeof *a->flights);
+    a->busy = fli_alloc(ctx, spec->clients / 8 + 1, 1);
+    if (!s && (!a->flights || !a->busy)) s = FL_ENOMEM;
+    for (size_t i = 0; !s && i < m; i++) s = fli_job_init(spec->exec, &a->flights[i].job);
+    if (!s) s = copies_new(a);
+    if (!s) s = clock_new(a);
+    if (s)
+        fli_async_free(a);
+    else
+        *out = a;
+    return s;
+}
+
+void fli_async_free(fli_async *a)
+{
+    if (!a) return;
+    for (size_t i = 0; a->flights && i < a->spec.at_work; i++) fli_job_fini(&a->flights[i].job);
+    for (size_t i = 0; a->copies && i < a->copy_count; i++) fli_exec_broadcast_free(a->copies[i].vectors);
+    if (a->lockable) {
+        pthread_mutex_destroy(&a->lock);
+        pthread_cond_destroy(&a->moved);
+    }
+    fli_board_free(a->board);
+    fli_free(a->flights);
+    fli_free(a->busy);
+    fli_free(a->copies);
+    fli_free(a->queue);
+    fli_free(a->todo);
+    fli_free(a);
+}
+
+/* The first models go out. The method's start comes with the first server step. */
+static void set_out(fli_async *a)
+{
+    fli_exec_begin(a->spec.exec, 0, a->spec.pace.buffer, (double)a->spec.pace.buffer / (double)a->spec.clients);
+    if (a->spec.real)
+        fli_board_write(a->board, fli_exec_server(a->spec.exec)[0], 0);
+    else
+        for (size_t i = 0; i < a->spec.at_work; i++)
+            send(a, &a->flights[i], a->spec.at_work == a->spec.clients ? (uint32_t)i : next_client(a, NULL));
+}
+
+fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked)
+{
+    if (!a->sent) set_out(a);
+    return a->spec.real ? run_real(a, steps, asked) : run_virtual(a, steps, asked);
+}
+
+size_t fli_async_steps(const fli_async *a) { return a->version; }
+double fli_async_clock(const fli_async *a) { return a->clock; }
+
+fli_async_count fli_async_count_take(fli_async *a)
+{
+    fli_async_count count = a->count;
+    a->count = (fli_async_count){0};
+    return count;
+}

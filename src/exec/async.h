@@ -1,0 +1,47 @@
+/* Asynchronous execution: a server that never waits. A number of clients is at work at any time, each from the model it was last
+ * given; whenever one comes back its upload is absorbed, and the newest model goes out to the next client.
+ *
+ * On the virtual clock a turn lasts as long as its device needs, and answers come in the order of simulated time: same seed, same
+ * order, same bits, whatever the number of threads. On the real clock the threads are the clients at work: they read the newest
+ * model from a board while the server writes the next one, and answers come as they come. */
+#ifndef FLI_EXEC_ASYNC_H
+#define FLI_EXEC_ASYNC_H
+
+#include "exec/exec.h"
+
+#include <stdatomic.h>
+
+typedef struct fli_async fli_async;
+
+typedef struct {
+    fli_exec *exec; /* borrowed, with a method that has a pace */
+    fli_pace pace;
+    size_t clients;
+    size_t at_work; /* clients at work at the same time; on the real clock at most one per thread */
+    uint64_t seed;
+    int real; /* the real clock */
+    /* Fills steps, lr and probability of a turn that begins after `round` server steps. */
+    void (*ask)(void *arg, fli_job *job);
+    /* How many simulated seconds it lasts. */
+    double (*duration)(void *arg, const fli_job *job);
+    void *arg;
+} fli_async_spec;
+
+/* What happened, since the last time somebody asked. */
+typedef struct {
+    size_t sent, arrived; /* models to clients, uploads from them */
+    double steps;         /* of the local solvers that arrived */
+    double staleness;     /* sum over arrivals */
+    size_t staleness_max;
+} fli_async_count;
+
+/* Refuses a bound tau that cannot be kept: with m clients at work somebody is m - 1 server steps old. */
+fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out);
+void fli_async_free(fli_async *a);
+/* Goes on until so many server steps are done in all, or *asked. */
+fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked);
+size_t fli_async_steps(const fli_async *a); /* done so far */
+double fli_async_clock(const fli_async *a); /* simulated seconds; 0 on the real clock */
+fli_async_count fli_async_count_take(fli_async *a);
+
+#endif
