@@ -97,9 +97,20 @@ typedef struct {
     double gradient2;                          /* ||grad f(x)||^2 */
     double client_q10, client_q50, client_q90; /* quantiles of the clients' own accuracy under x */
     double regularizer;                        /* g(x) of a composite problem f + g; NaN without one */
-    double bytes_up, bytes_down;               /* since the start, over all clients */
-    double local_steps;                        /* since the start, over all clients */
-    double seconds;                            /* wall time spent in rounds, evaluation not counted */
+    /* Every client's own model x_i on its own samples, where `metrics.local` asks for it; x in its place for methods whose clients have
+     * no model of their own. Test: over the samples of the clients' own test parts, NaN if they have none. */
+    double local_train_loss;     /* sum_i w_i f_i(x_i), weight decay included */
+    double local_train_accuracy; /* sum_i w_i (accuracy of x_i on client i's training samples) */
+    double local_test_loss;      /* mean over samples, without weight decay */
+    double local_test_accuracy;
+    double bytes_up, bytes_down; /* since the start, over all clients */
+    double local_steps;          /* since the start, over all clients */
+    double seconds;              /* wall time spent in rounds, evaluation not counted */
+    double simulated_seconds;    /* the virtual clock; NaN when there is none */
+    /* Age of the uploads absorbed since the previous row, in server updates since the client received what it started from; NaN for
+     * synchronous methods, and when nothing was absorbed. */
+    double staleness; /* mean */
+    double staleness_max;
 } fl_row;
 
 typedef enum {
@@ -107,7 +118,7 @@ typedef enum {
     FL_STOP_ROUNDS,   /* all rounds done */
     FL_STOP_TARGET,   /* the accuracy asked for was reached */
     FL_STOP_GRADIENT, /* the gradient norm asked for was reached */
-    FL_STOP_TIME,     /* the time limit was reached */
+    FL_STOP_TIME,     /* the time limit, real or simulated, was reached */
     FL_STOP_ASKED     /* fl_run_stop was called */
 } fl_stop;
 
@@ -190,7 +201,8 @@ fl_status fl_study_table(fl_study *study, fl_text_fn *out, void *arg);
 fl_status fl_study_paper(fl_study *study, fl_text_fn *out, void *arg);
 /* Writes results.csv, results.md, results.json and report.html into the output folder. */
 fl_status fl_study_write(fl_study *study);
-/* One chart as a stand-alone SVG document. y: test-accuracy, train-loss, ...; x: rounds, bytes or seconds. */
+/* One chart as a stand-alone SVG document. y: test-accuracy, train-loss, ...; x: rounds, bytes, seconds or
+ * simulated. What no run measured is refused, on either axis. */
 fl_status fl_study_plot(fl_study *study, const char *x, const char *y, fl_text_fn *out, void *arg);
 /* The names of the quantities that were measured, for y (axis 1) or x (axis 0): number k, NULL past the last. */
 const char *fl_study_quantity(const fl_study *study, int axis, size_t k);

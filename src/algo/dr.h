@@ -6,17 +6,22 @@
 
 typedef struct {
     double eta, alpha;
-    int init;   /* 0 lazy, 1 exact */
-    int solver; /* 0 sgd, 1 exact */
+    int init;    /* 0 lazy, 1 exact */
+    int solver;  /* 0 sgd, 1 exact */
+    int64_t tau; /* asyncFedDR */
 } fli_dr_params;
 
-#define FLI_DR_KEYS                                                                                                    \
+/* Of the local problem. */
+#define FLI_DR_LOCAL_KEYS                                                                                              \
     FLI_KEY_REAL(fli_dr_params, eta, "1", FLI_ABOVE_0, FLI_NO_MAX,                                                     \
                  "the local problem's proximal parameter: rho = 1/eta"),                                               \
-        FLI_KEY_CHOICE(fli_dr_params, init, "lazy", "lazy|exact",                                                      \
-                       "lazy: clients begin at the start model; exact: everyone computes its prox before round 1"),    \
         FLI_KEY_CHOICE(fli_dr_params, solver, "sgd", "sgd|exact",                                                      \
                        "of the local problem: SGD as in `local`, or the exact minimiser (least squares)")
+
+#define FLI_DR_KEYS                                                                                                    \
+    FLI_DR_LOCAL_KEYS,                                                                                                 \
+        FLI_KEY_CHOICE(fli_dr_params, init, "lazy", "lazy|exact",                                                      \
+                       "lazy: clients begin at the start model; exact: everyone computes its prox before round 1")
 
 extern const char *const fli_dr_server[], *const fli_dr_client[], *const fli_dr_up[], *const fli_dr_sums[];
 

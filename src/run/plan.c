@@ -20,6 +20,31 @@ static fli_fed_spec fed_spec(const fli_settings *s)
     };
 }
 
+/* Rounds may leave clients behind, arrivals cannot; only arrivals can happen in real time. */
+static fl_status check_pace(fl_ctx *ctx, const fli_settings *s)
+{
+    const fli_algo *a = s->algorithm.item.desc;
+    const fli_participation_desc *who = s->sampler.item.desc;
+    int drops = s->system.deadline > 0 || s->system.wait_for < 1;
+    if (!a->pace && s->top.clock == FLI_CLOCK_REAL)
+        return fli_fail(ctx, FL_ECONFIG, "clock is real, but algorithm %s works in rounds; leave clock virtual",
+                        a->name);
+    if (a->pace && !who->everyone && strcmp(who->name, "uniform"))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "algorithm %s is asynchronous: participation.kind can be everyone (all at work) or uniform (so "
+                        "many at work, the next one drawn from the rest), not %s",
+                        a->name, who->name);
+    if (a->pace && drops)
+        return fli_fail(ctx, FL_ECONFIG,
+                        "algorithm %s never waits, so system.deadline and system.wait_for mean nothing", a->name);
+    if (a->traits & FLI_ALGO_EVERYONE && drops)
+        return fli_fail(ctx, FL_ECONFIG,
+                        "algorithm %s needs every client in every round, so system.deadline must be 0 and "
+                        "system.wait_for 1",
+                        a->name);
+    return FL_OK;
+}
+
 fl_status fli_plan_check(fl_ctx *ctx, const fli_settings *s)
 {
     const fli_algo *a = s->algorithm.item.desc;
@@ -43,7 +68,7 @@ fl_status fli_plan_check(fl_ctx *ctx, const fli_settings *s)
     if (!s->data.on_demand && !s->partition.clients && !part->sets_clients)
         return fli_fail(ctx, FL_ECONFIG, "partition.clients is missing: %s does not know how many there are",
                         part->name);
-    return FL_OK;
+    return check_pace(ctx, s);
 }
 
 fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
@@ -129,6 +154,9 @@ fl_status fli_plan_finish(fli_plan *p)
                                      p->fed->classes, s->model.weight_decay, &p->model);
     if (!status)
         status = fli_participation_new(p->ctx, s->sampler.item.desc, s->sampler.params, p->fed, &p->participation);
+    if (!status)
+        status = fli_system_new(p->ctx, s->devices.item.desc, s->devices.params, &s->system, p->fed,
+                                (uint64_t)s->top.seed, &p->system);
     if (!status) status = check_goals(p);
     if (!status) status = check_fit(p);
     if (!status) status = fli_settings_check_clients(p->ctx, s, p->fed->clients);
@@ -143,6 +171,7 @@ fl_status fli_plan_finish(fli_plan *p)
 void fli_plan_fini(fli_plan *p)
 {
     fli_participation_free(p->participation);
+    fli_system_free(p->system);
     fli_model_free(p->model);
     if (!p->borrowed) fli_fed_free(p->fed);
     fli_arena_fini(&p->arena);

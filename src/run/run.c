@@ -1,7 +1,7 @@
-/* The heart: pick the cohort -> broadcast -> execute -> absorb -> advance -> metrics row -> observers -> stop test. */
+/* The heart: go forward (a round, or an upload) -> metrics row -> observers -> stop test. */
 #include "run/run.h"
 
-#include "base/clock.h"
+#include "run/steps.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static fl_status start(fl_run *run)
 {
     fli_plan *p = &run->plan;
     const fli_settings *s = &p->settings;
-    size_t largest, targets = s->metrics.targets.n;
+    size_t targets = s->metrics.targets.n;
     fl_status status = fli_plan_finish(p);
     if (status) return status;
     fli_exec_spec spec = {
@@ -30,15 +30,11 @@ static fl_status start(fl_run *run)
     if ((status = fli_exec_new(run->ctx, &spec, &run->exec)) ||
         (status = fli_measure_new(run->ctx, run->exec, p->model, p->fed, &s->metrics, &run->measure)))
         return status;
-    largest = fli_exec_warms_up(run->exec) ? p->fed->clients : p->participation->largest;
-    run->cohort = fli_alloc(run->ctx, largest, sizeof *run->cohort);
-    run->steps = fli_alloc(run->ctx, largest, sizeof *run->steps);
-    run->lrs = fli_alloc(run->ctx, largest, sizeof *run->lrs);
-    run->probabilities = fli_alloc(run->ctx, largest, sizeof *run->probabilities);
     run->target_round = fli_alloc(run->ctx, targets, sizeof *run->target_round);
-    if (!run->cohort || !run->steps || !run->lrs || !run->probabilities || !run->target_round) return FL_ENOMEM;
+    if (!run->target_round) return FL_ENOMEM;
     for (size_t i = 0; i < targets; i++) run->target_round[i] = SIZE_MAX;
-    run->news = 1;
+    run->now.staleness = run->now.staleness_max = NAN;
+    if ((status = p->algo->pace ? fli_arrivals_prepare(run) : fli_rounds_prepare(run))) return status;
     return fli_model_start(run->ctx, p->model, spec.seed, fli_exec_server(run->exec)[0]);
 }
 
@@ -64,95 +60,20 @@ void fl_run_free(fl_run *run)
     if (!run) return;
     fli_result_discard(run);
     fli_measure_free(run->measure);
+    fli_async_free(run->async);
     fli_exec_free(run->exec);
     fli_plan_fini(&run->plan);
     fli_free(run->cohort);
     fli_free(run->steps);
     fli_free(run->lrs);
     fli_free(run->probabilities);
+    fli_free(run->durations);
     fli_free(run->rows);
     fli_free(run->target_round);
     fli_free(run);
 }
 
 void fl_run_stop(fl_run *run) { run->asked = 1; }
-
-/* ---- one round ----------------------------------------------------------------------------------------- */
-
-static int exchanges(const fl_run *run)
-{
-    const fli_algo *a = run->plan.algo;
-    fli_rng rng;
-    if (!a->exchanges) return 1;
-    fli_rng_init(&rng, (uint64_t)run->plan.settings.top.seed, FLI_RNG_ALGO, (uint32_t)run->round, 0);
-    return a->exchanges(run->plan.settings.algorithm.params, fli_rng_uniform(&rng));
-}
-
-static void count(fl_run *run, const fli_round *r, double seconds)
-{
-    const fli_algo *a = run->plan.algo;
-    double vector = (double)fli_bytes(&run->plan.model->space), m = (double)r->count;
-    if (r->exchange)
-        run->now.bytes_up += m * ((double)fli_names_count(a->up) * vector + (double)(a->up_scalars * sizeof(double)));
-    if (r->news) run->now.bytes_down += m * (double)a->down * vector;
-    for (size_t i = 0; i < r->count; i++) run->now.local_steps += (double)r->steps[i];
-    run->now.seconds += seconds;
-    run->now.cohort = r->count;
-}
-
-/* Fills what a round asks of the m clients in run->cohort. */
-static fli_round ask(fl_run *run, size_t m)
-{
-    const fli_plan *p = &run->plan;
-    const fli_local_settings *local = &p->settings.local;
-    uint64_t seed = (uint64_t)p->settings.top.seed;
-    fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
-    double lr = fli_schedule_lr(local, run->round);
-    for (size_t i = 0; i < m; i++) {
-        size_t per_epoch = fli_epoch_steps(&sgd, fli_fed_size(p->fed, run->cohort[i]));
-        run->steps[i] = fli_effort_steps(&local->effort, seed, run->round, run->cohort[i], per_epoch);
-        run->lrs[i] = lr * fli_reals_at(&local->lr_factors, run->cohort[i]);
-        run->probabilities[i] = fli_participation_probability(p->participation, run->cohort[i]);
-    }
-    return (fli_round){
-        .round = run->round,
-        .clients = run->cohort,
-        .steps = run->steps,
-        .count = m,
-        .lr = lr,
-        .lrs = run->lrs,
-        .probabilities = run->probabilities,
-        .news = run->news,
-        .exchange = 1,
-    };
-}
-
-/* The turns that some methods ask of everyone before the first round. */
-static fl_status warm_up(fl_run *run)
-{
-    double begin = fli_clock_now();
-    size_t n = run->plan.fed->clients;
-    for (size_t i = 0; i < n; i++) run->cohort[i] = (uint32_t)i;
-    fli_round r = ask(run, n);
-    fl_status s = fli_exec_warm_up(run->exec, &r);
-    if (!s) count(run, &r, fli_clock_now() - begin);
-    return s;
-}
-
-static fl_status one_round(fl_run *run)
-{
-    double begin = fli_clock_now();
-    size_t m =
-        fli_participation_pick(run->plan.participation, (uint64_t)run->plan.settings.top.seed, run->round, run->cohort);
-    fli_round r = ask(run, m);
-    r.exchange = exchanges(run);
-    fl_status s = fli_exec_round(run->exec, &r);
-    if (s) return s;
-    count(run, &r, fli_clock_now() - begin);
-    run->news = r.exchange;
-    run->round++;
-    return FL_OK;
-}
 
 /* ---- measuring and stopping ---------------------------------------------------------------------------- */
 
@@ -169,6 +90,7 @@ static fl_status measure(fl_run *run)
         run->row_capacity = more;
     }
     run->rows[run->row_count++] = run->now;
+    run->arrived = run->ages = run->oldest = 0;
     for (size_t i = 0; i < targets->n; i++)
         if (run->target_round[i] == SIZE_MAX && run->now.test_accuracy >= targets->v[i])
             run->target_round[i] = run->round;
@@ -181,6 +103,7 @@ static fl_stop stop_now(const fl_run *run)
     const fli_stop_settings *stop = &run->plan.settings.stop;
     if (run->asked) return FL_STOP_ASKED;
     if (stop->seconds > 0 && run->now.seconds >= stop->seconds) return FL_STOP_TIME;
+    if (stop->simulated > 0 && run->now.simulated_seconds >= stop->simulated) return FL_STOP_TIME;
     if (run->round >= (size_t)run->plan.settings.top.rounds) return FL_STOP_ROUNDS;
     return FL_STOP_NONE;
 }
@@ -194,12 +117,14 @@ static fl_stop stop_measured(const fl_run *run)
     return FL_STOP_NONE;
 }
 
+static fl_status next(fl_run *run) { return run->async ? fli_arrivals_next(run) : fli_rounds_next(run); }
+
 fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
 {
     size_t every = (size_t)run->plan.settings.metrics.every;
     fli_clear(run->ctx);
     if (!run->warm && fli_exec_warms_up(run->exec)) {
-        fl_status s = warm_up(run);
+        fl_status s = fli_rounds_warm_up(run);
         if (s) return s;
     }
     run->warm = 1;
@@ -214,7 +139,7 @@ fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
         if (observer) observer(arg, run, &run->now, due);
         int asked = run->asked; /* by the observer, or while measuring: no further round begins */
         if (stop == FL_STOP_NONE && asked && due) run->stopped = FL_STOP_ASKED;
-        if (stop == FL_STOP_NONE && !asked && (s = one_round(run))) return s;
+        if (stop == FL_STOP_NONE && !asked && (s = next(run))) return s;
     }
     return FL_OK;
 }

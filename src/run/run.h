@@ -2,7 +2,7 @@
 #ifndef FLI_RUN_RUN_H
 #define FLI_RUN_RUN_H
 
-#include "exec/exec.h"
+#include "exec/async.h"
 #include "run/measure.h"
 #include "run/plan.h"
 
@@ -13,13 +13,17 @@ struct fl_run {
     fli_plan plan;
     fli_exec *exec;
     fli_measure *measure;
+    size_t round; /* finished rounds; of asynchronous methods, server steps */
     /* the round under way */
-    size_t round; /* finished rounds */
     uint32_t *cohort;
     size_t *steps;
     double *lrs, *probabilities;
-    int warm; /* the turns before the first round are done, where there are any */
-    int news; /* the next round's broadcast is new to the clients */
+    double *durations; /* simulated, and as many again to sort them */
+    int warm;          /* the turns before the first round are done, where there are any */
+    int news;          /* the next round's broadcast is new to the clients */
+    /* asynchronous methods */
+    fli_async *async;             /* NULL: the run goes in rounds */
+    double arrived, ages, oldest; /* uploads since the last row, the sum and the largest of their ages */
     /* what came out */
     fl_row now; /* counters up to date; metrics of the last measurement */
     fl_row *rows;

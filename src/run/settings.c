@@ -13,6 +13,10 @@ static const fli_key top_keys[] = {
     FLI_KEY_INT(fli_top_settings, threads, "0", 0, 1024, "threads; 0: one per processor; results do not depend on it"),
     FLI_KEY_CHOICE(fli_top_settings, weights, "auto", "auto|samples|uniform",
                    "client weights w_i: n_i/n, or 1/N; auto: what the method asks for, else samples"),
+    FLI_KEY_CHOICE(
+        fli_top_settings, clock, "virtual", "virtual|real",
+        "virtual: simulated seconds, reproducible; real: asynchronous methods run concurrently, one client per "
+        "thread"),
     FLI_KEY_STRING(fli_top_settings, output, "", "result folder; empty: nothing is written"),
     FLI_KEY_END,
 };
@@ -95,6 +99,7 @@ static const fli_key stop_keys[] = {
     FLI_KEY_REAL(fli_stop_settings, target, "0", 0, 1, "stop at this test accuracy; 0: do not"),
     FLI_KEY_REAL(fli_stop_settings, gradient2, "0", 0, FLI_NO_MAX, "stop when ||grad f||^2 is at most this; 0: do not"),
     FLI_KEY_REAL(fli_stop_settings, seconds, "0", 0, FLI_NO_MAX, "stop after so many seconds of rounds; 0: do not"),
+    FLI_KEY_REAL(fli_stop_settings, simulated, "0", 0, FLI_NO_MAX, "stop after so many simulated seconds; 0: do not"),
     FLI_KEY_END,
 };
 

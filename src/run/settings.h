@@ -11,8 +11,10 @@
 typedef struct {
     char *name, *output;
     int64_t seed, rounds, threads;
-    int precision, weights;
+    int precision, weights, clock;
 } fli_top_settings;
+
+enum { FLI_CLOCK_VIRTUAL, FLI_CLOCK_REAL };
 
 enum { FLI_WEIGHTS_AUTO, FLI_WEIGHTS_SAMPLES, FLI_WEIGHTS_UNIFORM };
 
@@ -45,7 +47,7 @@ typedef struct {
 } fli_metrics_settings;
 
 typedef struct {
-    double target, gradient2, seconds;
+    double target, gradient2, seconds, simulated;
 } fli_stop_settings;
 
 /* The choice of one section that has kinds. */

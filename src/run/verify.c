@@ -299,6 +299,36 @@ static fl_status everyone(golden *g, fli_round *r)
     return FL_OK;
 }
 
+/* An event of an asynchronous case: one client, working from the model of `delay` server steps before the newest. `history` has the
+ * start model and the model after every step so far, one after the other. */
+static fl_status run_event(golden *g, const json_t *event, size_t step, void **history, fli_job *job)
+{
+    const json_t *delay = json_object_get(event, "delay"), *steps = json_object_get(event, "steps");
+    json_int_t client =
+        json_is_integer(json_object_get(event, "client")) ? json_integer_value(json_object_get(event, "client")) : -1;
+    json_int_t late = json_is_integer(delay) ? json_integer_value(delay) : -1;
+    if (client < 0 || (size_t)client >= g->fed->clients || late < 0 || (size_t)late > step ||
+        json_integer_value(steps) < 1 || json_integer_value(steps) > 1000000)
+        return bad(g, "an event's \"client\", \"delay\" or \"steps\" cannot be");
+    job->round = job->stream = step;
+    job->client = (uint32_t)client;
+    job->cohort = 1;
+    job->steps = (size_t)json_integer_value(steps);
+    job->lr = json_number_value(json_object_get(json_object_get(g->json, "params"), "lr"));
+    job->probability = 1 / (double)g->fed->clients;
+    job->news = 1;
+    job->staleness = (size_t)late;
+    job->down = (const void *const *)&history[step - (size_t)late];
+    fli_exec_work(g->exec, job, 0);
+    if (job->status) return fli_exec_failed(g->exec, job);
+    fli_exec_absorb(g->exec, job);
+    fl_status s = fli_exec_advance(g->exec);
+    if (s) return s;
+    fli_exec_begin(g->exec, step + 1, 1, 1 / (double)g->fed->clients);
+    fli_copy(&g->model->space, fli_exec_server(g->exec)[0], history[step + 1]);
+    return FL_OK;
+}
+
 /* The largest difference, relative to the largest expected entry. */
 static double difference(size_t n, const double *x, const double *expected)
 {
@@ -311,33 +341,62 @@ static double difference(size_t n, const double *x, const double *expected)
     return worst > 0 ? worst / top : 0;
 }
 
+/* Compares the model after a round with what is expected. */
+static fl_status compare(golden *g, size_t round, double tolerance, double *error)
+{
+    const json_t *expect = json_object_get(json_object_get(g->json, "expect"), "x");
+    if (!numbers(json_array_get(expect, round), g->model->space.n, g->expected))
+        return bad(g, "\"expect.x\" does not fit the model");
+    double d = difference(g->model->space.n, fli_exec_server(g->exec)[0], g->expected);
+    if (d > tolerance && *error <= tolerance)
+        fli_fail(g->ctx, FL_EMISMATCH, "%s: differs by %.3g (relative) after round %zu", g->path, d, round + 1);
+    if (d > *error) *error = d;
+    return FL_OK;
+}
+
+static fl_status run_rounds(golden *g, const json_t *rounds, double tolerance, double *error)
+{
+    fli_round r = {.news = 1};
+    fl_status s = FL_OK;
+    if (fli_exec_warms_up(g->exec) && !(s = everyone(g, &r))) s = fli_exec_warm_up(g->exec, &r);
+    for (r.round = 0; !s && r.round < json_array_size(rounds); r.round++) {
+        s = read_round(g, json_array_get(rounds, r.round), &r);
+        if (!s) s = fli_exec_round(g->exec, &r);
+        if (!s) s = compare(g, r.round, tolerance, error);
+        r.news = r.exchange;
+    }
+    return s;
+}
+
+static fl_status run_events(golden *g, const json_t *events, double tolerance, double *error)
+{
+    size_t count = json_array_size(events);
+    fli_job job = {0};
+    void **history = fli_arena_alloc(&g->arena, count + 1, sizeof *history);
+    fl_status s = history ? fli_job_init(g->exec, &job) : FL_ENOMEM;
+    for (size_t i = 0; !s && i <= count; i++)
+        if (!(history[i] = fli_arena_alloc(&g->arena, 1, fli_bytes(&g->model->space)))) s = FL_ENOMEM;
+    if (!s) {
+        fli_copy(&g->model->space, fli_exec_server(g->exec)[0], history[0]);
+        fli_exec_begin(g->exec, 0, 1, 1 / (double)g->fed->clients);
+    }
+    for (size_t i = 0; !s && i < count; i++) {
+        s = run_event(g, json_array_get(events, i), i, history, &job);
+        if (!s) s = compare(g, i, tolerance, error);
+    }
+    fli_job_fini(&job);
+    return s;
+}
+
 static fl_status run_case(golden *g, double tolerance, double *error)
 {
     const json_t *rounds = json_object_get(g->json, "rounds");
     const json_t *expect = json_object_get(json_object_get(g->json, "expect"), "x");
-    size_t n = g->model->space.n, count = json_array_size(rounds);
-    fli_round r = {.news = 1};
-    double worst = 0;
+    size_t count = json_array_size(rounds);
     if (!count || json_array_size(expect) != count) return bad(g, "\"rounds\" and \"expect.x\" do not fit together");
-    if (fli_exec_warms_up(g->exec)) {
-        fl_status s = everyone(g, &r);
-        if (!s) s = fli_exec_warm_up(g->exec, &r);
-        if (s) return s;
-    }
-    for (r.round = 0; r.round < count; r.round++) {
-        fl_status s = read_round(g, json_array_get(rounds, r.round), &r);
-        if (!s) s = fli_exec_round(g->exec, &r);
-        if (s) return s;
-        r.news = r.exchange;
-        if (!numbers(json_array_get(expect, r.round), n, g->expected))
-            return bad(g, "\"expect.x\" does not fit the model");
-        double d = difference(n, fli_exec_server(g->exec)[0], g->expected);
-        if (d > worst) worst = d;
-        if (d > tolerance && *error <= tolerance)
-            fli_fail(g->ctx, FL_EMISMATCH, "%s: differs by %.3g (relative) after round %zu", g->path, d, r.round + 1);
-        *error = worst;
-    }
-    return worst <= tolerance ? FL_OK : FL_EMISMATCH;
+    fl_status s =
+        g->spec.algo->pace ? run_events(g, rounds, tolerance, error) : run_rounds(g, rounds, tolerance, error);
+    return s ? s : *error <= tolerance ? FL_OK : FL_EMISMATCH;
 }
 
 fl_status fl_verify(fl_ctx *ctx, const char *path, double tolerance, double *error)

@@ -1,0 +1,67 @@
+/* asyncFedDR: FedDR without rounds. Whenever a client comes back the server applies FedDR's update of that single client, which
+ * worked from xbar of d server steps ago, and hands it the newest xbar.
+ *
+ *   client   y_i <- y_i + alpha (xbar^{k-d} - x_i);  x_i ~ prox_{eta f_i}(y_i);  up: the change of xh_i = 2 x_i - y_i
+ *   server   xt <- xt + (1/n) (change of xh_i);  xbar = prox_{eta g}(xt)
+ *   start    y_i = x_i = xh_i = xt = x0
+ *
+ *   theory   Lemma B.2, for exact local solutions, delays of at most tau, and every client coming back again and again: with
+ *            c = max(0, (2 tau^2 - n)/n^2),  alpha < 2/(2 + c)  and  2 - (2 + c) alpha > (2 + (1 + c) alpha) (L eta)^2 + alpha L eta.
+ *            The paper needs alpha < 1 where FedDR itself allows alpha < 2.
+ *
+ * Tran-Dinh, Pham, Phan, Nguyen: FedDR - randomized Douglas-Rachford splitting algorithms for nonconvex federated composite
+ * optimization, NeurIPS 2021, Algorithm 2. */
+#include "algo/list.h"
+#include "algo/dr.h"
+
+#include <math.h>
+
+static const fli_key keys[] = {
+    FLI_DR_LOCAL_KEYS,
+    FLI_KEY_REAL(fli_dr_params, alpha, "1", FLI_ABOVE_0, 2, "relaxation; theory wants it below 1"),
+    FLI_KEY_INT(fli_dr_params, tau, "0", 0, 1e9, "bound on the age of an upload, in server steps; 0: none"),
+    FLI_KEY_END,
+};
+
+static fli_pace pace(const void *p) { return (fli_pace){1, (size_t)((const fli_dr_params *)p)->tau}; }
+
+static double delay_term(double tau, double n) { return fmax(0, (2 * tau * tau - n) / (n * n)); }
+
+/* The largest L eta: the positive root of (2 + (1 + c) alpha) u^2 + alpha u = 2 - (2 + c) alpha. */
+static double most_eta(double alpha, double c)
+{
+    double a = 2 + (1 + c) * alpha, b = alpha, rest = 2 - (2 + c) * alpha;
+    return rest > 0 ? (sqrt(b * b + 4 * a * rest) - b) / (2 * a) : 0;
+}
+
+static void check(const void *params, const fli_facts *f, fli_conditions *out)
+{
+    const fli_dr_params *p = params;
+    double tau = p->tau ? (double)p->tau : INFINITY, c = delay_term(tau, (double)f->clients);
+    fli_condition(out, "Assumption 4.1", "the delay has a bound, algorithm.tau", f, p->tau ? 0 : 1, 0);
+    if (!p->tau) return;
+    fli_condition(out, "(63) alpha", "alpha < 2/(2 + c), c = max(0, (2 tau^2 - n)/n^2)", f, p->alpha, 2 / (2 + c));
+    fli_condition(out, "(63) eta", "(2 + (1 + c) alpha) (L_i eta)^2 + alpha L_i eta < 2 - (2 + c) alpha", f, p->eta,
+                  most_eta(p->alpha, c) / f->smoothness);
+}
+
+static void advise(const void *params, const fli_facts *worst, fli_text *out)
+{
+    const fli_dr_params *p = params;
+    double n = (double)worst->clients, tau = p->tau ? (double)p->tau : n - 1, c = delay_term(tau, n);
+    double alpha = 1 / (2 + c); /* half of what is allowed */
+    fli_text_addf(out, "algorithm.tau = %g, algorithm.alpha = %.4g, algorithm.eta = %.4g", tau, alpha,
+                  0.99 * most_eta(alpha, c) / worst->smoothness);
+}
+
+const fli_algo fli_algo_asyncfeddr = {
+    .name = "asyncfeddr",
+    .title = "FedDR without rounds: a server that never waits",
+    .citation = "Tran-Dinh et al., NeurIPS 2021",
+    .traits = FLI_ALGO_UNIFORM | FLI_ALGO_COMPOSITE | FLI_ALGO_INITIAL,
+    .keys = keys,
+    FLI_DR_PARTS,
+    .pace = pace,
+    .check = check,
+    .advise = advise,
+};

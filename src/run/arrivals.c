@@ -1,0 +1,74 @@
+/* From one upload to the next: asynchronous methods. A server step takes the place of a round. */
+#include "run/steps.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+
+/* fli_async_spec.ask */
+static void ask(void *arg, fli_job *job)
+{
+    const fl_run *run = arg;
+    fli_order order = fli_order_for(&run->plan, job->round, job->stream, job->client);
+    job->steps = order.steps;
+    job->lr = order.lr;
+    job->probability = order.probability;
+}
+
+/* fli_async_spec.duration */
+static double duration(void *arg, const fli_job *job)
+{
+    const fli_plan *p = &((const fl_run *)arg)->plan;
+    return fli_system_turn(p->system, job->stream, job->client, job->steps, fli_turn_bytes_down(p),
+                           fli_turn_bytes_up(p));
+}
+
+fl_status fli_arrivals_prepare(fl_run *run)
+{
+    const fli_plan *p = &run->plan;
+    fli_async_spec spec = {
+        .exec = run->exec,
+        .pace = p->algo->pace(p->settings.algorithm.params),
+        .clients = p->fed->clients,
+        .at_work = p->participation->largest,
+        .seed = (uint64_t)p->settings.top.seed,
+        .real = p->settings.top.clock == FLI_CLOCK_REAL,
+        .ask = ask,
+        .duration = duration,
+        .arg = run,
+    };
+    if (spec.real) run->now.simulated_seconds = NAN;
+    return fli_async_new(run->ctx, &spec, &run->async);
+}
+
+static void count(fl_run *run, double seconds)
+{
+    const fli_plan *p = &run->plan;
+    fli_async_count c = fli_async_count_take(run->async);
+    run->now.bytes_down += (double)c.sent * fli_turn_bytes_down(p);
+    run->now.bytes_up += (double)c.arrived * fli_turn_bytes_up(p);
+    run->now.local_steps += c.steps;
+    run->now.seconds += seconds;
+    run->now.cohort = p->algo->pace(p->settings.algorithm.params).buffer;
+    if (p->settings.top.clock == FLI_CLOCK_VIRTUAL) run->now.simulated_seconds = fli_async_clock(run->async);
+    run->arrived += (double)c.arrived;
+    run->ages += c.staleness;
+    run->oldest = fmax(run->oldest, (double)c.staleness_max);
+    run->now.staleness = run->arrived > 0 ? run->ages / run->arrived : NAN;
+    run->now.staleness_max = run->arrived > 0 ? run->oldest : NAN;
+}
+
+fl_status fli_arrivals_next(fl_run *run)
+{
+    double begin = fli_clock_now();
+    const fli_settings *s = &run->plan.settings;
+    size_t every = (size_t)s->metrics.every, until = run->round + 1;
+    /* Stopping the threads after every server step would make them wait for each other. */
+    if (s->top.clock == FLI_CLOCK_REAL) until = (run->round / every + 1) * every;
+    if (until > (size_t)s->top.rounds) until = (size_t)s->top.rounds;
+    fl_status status = fli_async_run(run->async, until, &run->asked);
+    if (status) return status;
+    count(run, fli_clock_now() - begin);
+    run->round = fli_async_steps(run->async);
+    return FL_OK;
+}

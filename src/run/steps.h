@@ -1,0 +1,27 @@
+/* How a run goes forward: in rounds, or from one upload to the next. */
+#ifndef FLI_RUN_STEPS_H
+#define FLI_RUN_STEPS_H
+
+#include "run/run.h"
+
+/* What a client is asked to do in a turn that begins after `round` server steps. */
+typedef struct {
+    size_t steps;
+    double lr, probability;
+} fli_order;
+fli_order fli_order_for(const fli_plan *p, size_t round, size_t turn, uint32_t client);
+
+/* Bytes that one turn sends. */
+double fli_turn_bytes_down(const fli_plan *p);
+double fli_turn_bytes_up(const fli_plan *p);
+
+/* Rounds (rounds.c): the turns that some methods ask of everyone first, and one round. */
+fl_status fli_rounds_prepare(fl_run *run);
+fl_status fli_rounds_warm_up(fl_run *run);
+fl_status fli_rounds_next(fl_run *run);
+
+/* Arrivals (arrivals.c): on the real clock as many server steps as until the next measurement, else one. */
+fl_status fli_arrivals_prepare(fl_run *run);
+fl_status fli_arrivals_next(fl_run *run);
+
+#endif
