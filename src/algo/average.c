@@ -2,6 +2,7 @@
 
 enum { X };
 enum { DX };
+enum { STEP }; /* scalar sum */
 
 const char *const fli_average_server[] = {"x", NULL};
 const char *const fli_average_up[] = {"x_i - x", NULL};
@@ -17,6 +18,8 @@ void fli_average_absorb(const fli_server *s, const fli_turn *t)
 {
     /* D += w_i (x_i - x) */
     fli_axpy(s->space, t->weight, t->up[DX], s->sum[DX]);
+    /* h += w_i lr Q_i: how far x_i went along its gradients */
+    s->scalar_sum[STEP] += t->weight * t->lr * (double)t->steps;
 }
 
 void fli_average_advance(const fli_server *s)
@@ -25,4 +28,6 @@ void fli_average_advance(const fli_server *s)
     double share = p->aggregation == 0 ? 1 / s->cohort_weight : (double)s->clients / (double)s->cohort;
     /* x += server_lr D / sum_S w   or   x += server_lr (N/m) D */
     fli_axpy(s->space, p->server_lr * share, s->sum[DX], s->vec[X]);
+    /* x = prox_{server_lr h g}(x), h scaled like D: with Q_i = 1 this is the proximal gradient method */
+    s->prox(s->prox_arg, p->server_lr * share * s->scalar_sum[STEP], s->vec[X]);
 }

@@ -1,4 +1,5 @@
-/* What the FedAvg relatives share: upload the change x_i - x, average, step. Their parameter structs begin with
+/* What the FedAvg relatives share: upload the change x_i - x, average, step, and, for composite problems f + g, a proximal step
+ * of g as long as the clients' steps together. Their parameter structs begin with
  * fli_average_params and their tables with FLI_AVERAGE_KEYS. */
 #ifndef FLI_ALGO_AVERAGE_H
 #define FLI_ALGO_AVERAGE_H
@@ -19,7 +20,7 @@ extern const char *const fli_average_server[], *const fli_average_up[], *const f
 
 /* The parts of a descriptor that FedAvg's relatives have in common. */
 #define FLI_AVERAGE_PARTS                                                                                              \
-    .server = fli_average_server, .down = 1, .up = fli_average_up, .sums = fli_average_sums,                           \
+    .server = fli_average_server, .down = 1, .up = fli_average_up, .sums = fli_average_sums, .scalar_sums = 1,         \
     .answer = fli_average_answer, .absorb = fli_average_absorb, .advance = fli_average_advance
 
 void fli_average_answer(const fli_turn *t, const fli_answer *a);

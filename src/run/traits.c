@@ -21,10 +21,14 @@ void fli_traits_algo(fli_text *t, const void *desc)
     const fli_algo *a = desc;
     fli_text_add(t, a->traits & FLI_ALGO_EVERYONE
                         ? "takes part: every client in every round (participation: everyone)\n"
-                        : "takes part: any cohort\n");
+                    : a->pace ? "takes part: everyone, or so many at the same time (participation: uniform)\n"
+                              : "takes part: any cohort\n");
     fli_text_add(t, a->traits & FLI_ALGO_UNIFORM
                         ? "client weights: equal, w_i = 1/N\n"
                         : "client weights: by samples, w_i = n_i/n, unless `weights` is uniform\n");
+    if (a->pace)
+        fli_text_add(t, "asynchronous: the server takes uploads as they come; a server step counts as a round\n");
+    if (a->traits & FLI_ALGO_COMPOSITE) fli_text_add(t, "composite problems: yes, with any `regularizer`\n");
     if (a->traits & FLI_ALGO_PLAIN_SGD)
         fli_text_add(t, "local steps: defined for plain SGD, since it reads gradients out of displacements\n");
     add_vectors(t, "kept by a client", a->client, fli_names_count(a->client), a->client_scalars);
