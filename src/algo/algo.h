@@ -93,6 +93,9 @@ typedef struct fli_algo {
     const char *const *server; /* names, NULL-terminated; the first is the model x, the others start at zero */
     size_t down;               /* so many of them, from the first, are broadcast */
     const char *const *client; /* NULL: none */
+    size_t
+        own_model; /* 1 + the index of the client vector that is the client's own model; 0: clients have none, and the global model
+                       * stands for it */
     size_t client_scalars;
     size_t server_scalars;
     const char *const *up;

@@ -1,7 +1,7 @@
 #include "algo/dr.h"
 
 enum { X, XT };    /* server: xbar, the global model, and xt, the mean of all xh_i */
-enum { Y_I, X_I }; /* client; xh_i = 2 x_i - y_i needs no memory of its own */
+enum { Y_I, X_I }; /* client, x_i being its own model; xh_i = 2 x_i - y_i needs no memory of its own */
 enum { DXH };      /* up, sum */
 
 const char *const fli_dr_server[] = {"xbar", "xt", NULL};

@@ -35,7 +35,8 @@ void fli_dr_advance(const fli_server *s);
 
 #define FLI_DR_PARTS                                                                                                   \
     .params_size = sizeof(fli_dr_params), .server = fli_dr_server, .down = 1, .client = fli_dr_client,                 \
-    .up = fli_dr_up, .sums = fli_dr_sums, .solver = fli_dr_solver, .warms_up = fli_dr_warms_up, .start = fli_dr_start, \
-    .pose = fli_dr_pose, .answer = fli_dr_answer, .absorb = fli_dr_absorb, .advance = fli_dr_advance
+    .own_model = 2 /* x_i */, .up = fli_dr_up, .sums = fli_dr_sums, .solver = fli_dr_solver,                           \
+    .warms_up = fli_dr_warms_up, .start = fli_dr_start, .pose = fli_dr_pose, .answer = fli_dr_answer,                  \
+    .absorb = fli_dr_absorb, .advance = fli_dr_advance
 
 #endif

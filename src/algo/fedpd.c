@@ -76,6 +76,7 @@ const fli_algo fli_algo_fedpd = {
     .server = server,
     .down = 1,
     .client = client,
+    .own_model = 1 + X_I,
     .up = up,
     .sums = sums,
     .exchanges = exchanges,

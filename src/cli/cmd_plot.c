@@ -127,7 +127,7 @@ static int run(int argc, char **argv)
     return code;
 }
 
-static const char help[] = "usage: fedloom plot FILE [--y QUANTITY] [--x rounds|bytes|seconds] [--png]\n"
+static const char help[] = "usage: fedloom plot FILE [--y QUANTITY] [--x AXIS] [--png]\n"
                            "                    [--output DIR] [--set KEY=VALUE ...] [--data DIR] [--quick]\n"
                            "\n"
                            "Draws the curves of a finished comparison (FILE is the experiment, as for\n"
@@ -138,7 +138,7 @@ static const char help[] = "usage: fedloom plot FILE [--y QUANTITY] [--x rounds|
                            "\n"
                            "options:\n"
                            "  --y QUANTITY     test-accuracy, train-loss, test-loss, gradient, ...\n"
-                           "  --x AXIS         rounds (default), bytes or seconds\n"
+                           "  --x AXIS         rounds (default), bytes, seconds or simulated (seconds)\n"
                            "  --png            also as PNG; needs rsvg-convert (Debian: librsvg2-bin)\n"
                            "  --output DIR     where to write; default: the comparison's own folder\n"
                            "\n"

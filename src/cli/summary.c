@@ -1,4 +1,4 @@
-/* The table at the end of `fedloom run`: one line per run. */
+/* The table at the end of `fedloom run`: one line per run; below it, a line each for what only some runs measure. */
 #include "cli.h"
 
 #include <math.h>
@@ -87,6 +87,50 @@ static void add_target(table *t, const line *l, double accuracy)
     table_add(t, "-");
 }
 
+static void print_line(const summary *s, const line *l, const char *text, FILE *out)
+{
+    char buf[512], label[2 * NAME_MAX_LEN + 8] = "";
+    if (s->n > 1) snprintf(label, sizeof label, "%s (%s): ", l->name, l->algorithm);
+    snprintf(buf, sizeof buf, "%s%s", label, text);
+    fprintf(out, "%s\n", say_clean(buf));
+}
+
+static void append_measured(char *text, size_t size, const char *fmt, double v)
+{
+    size_t n = strlen(text);
+    if (isfinite(v)) snprintf(text + n, size - n, fmt, v);
+}
+
+static void print_local(const summary *s, const line *l, FILE *out)
+{
+    const fl_row *r = &l->row;
+    char text[256] = "the clients' own models: ";
+    if (!isfinite(r->local_train_loss)) return;
+    append_measured(text, sizeof text, "train loss %.5g", r->local_train_loss);
+    append_measured(text, sizeof text, ", train acc. %.4f", r->local_train_accuracy);
+    append_measured(text, sizeof text, ", test loss %.5g", r->local_test_loss);
+    append_measured(text, sizeof text, ", test acc. %.4f", r->local_test_accuracy);
+    print_line(s, l, text, out);
+}
+
+static void print_simulated(const summary *s, const line *l, FILE *out)
+{
+    char text[128];
+    double v = l->row.simulated_seconds;
+    if (!isfinite(v)) return;
+    snprintf(text, sizeof text, "simulated time: %.*f s", v >= 9.95 ? 1 : 4, v);
+    print_line(s, l, text, out);
+}
+
+static void print_staleness(const summary *s, const line *l, FILE *out)
+{
+    char text[128];
+    if (!isfinite(l->row.staleness)) return;
+    snprintf(text, sizeof text, "age of the newest uploads, in server updates: %.3g on average, %g at most",
+             l->row.staleness, l->row.staleness_max);
+    print_line(s, l, text, out);
+}
+
 void summary_print(const summary *s, FILE *out)
 {
     static const char *const before[] = {"run", "algorithm", "rounds", "train loss", "test acc."};
@@ -112,4 +156,9 @@ void summary_print(const summary *s, FILE *out)
     }
     table_print(&t, 2, out);
     table_free(&t);
+    for (const line *l = s->lines; l < s->lines + s->n; l++) {
+        print_local(s, l, out);
+        print_simulated(s, l, out);
+        print_staleness(s, l, out);
+    }
 }

@@ -370,3 +370,11 @@ fl_status fli_exec_warm_up(fli_exec *e, const fli_round *r)
     e->warm_up = 0;
     return s;
 }
+
+const void *fli_exec_own_model(fli_exec *e, size_t client)
+{
+    size_t own = e->spec.algo->own_model;
+    void *const *kept = own ? fli_store_peek(e->store, client) : NULL;
+    if (kept) return kept[own - 1];
+    return own && e->initial && e->started ? e->initial : e->server[0];
+}

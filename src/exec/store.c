@@ -66,4 +66,9 @@ fl_status fli_store_get(fli_store *s, size_t client, fli_kept *out)
     return FL_OK;
 }
 
+void *const *fli_store_peek(const fli_store *s, size_t client)
+{
+    return s->entries && s->entries[client] ? s->entries[client]->vectors : NULL;
+}
+
 size_t fli_store_bytes(const fli_store *s) { return atomic_load(&s->bytes); }

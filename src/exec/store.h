@@ -19,6 +19,8 @@ fl_status fli_store_new(fl_ctx *ctx, const fli_space *space, size_t clients, siz
 void fli_store_free(fli_store *s);
 /* The client's vectors and scalars, zeroed on the first call. */
 fl_status fli_store_get(fli_store *s, size_t client, fli_kept *out);
+/* The client's vectors, or NULL if nobody has asked for this client (or clients keep nothing); makes none. */
+void *const *fli_store_peek(const fli_store *s, size_t client);
 size_t fli_store_bytes(const fli_store *s); /* held now */
 
 #endif

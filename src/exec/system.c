@@ -177,6 +177,7 @@ static void trace_speed(const fli_system *s, size_t turn, uint32_t client, fli_s
 /* ---- the table ----------------------------------------------------------------------------------------- */
 
 static const fli_system_desc ways[] = {
+    {"none", "no clock: simulated time is not known", NULL, NULL, 0, NULL, NULL},
     {"constant", "all devices and links alike", NULL, NULL, 0, NULL, NULL},
     {"lognormal", "speeds drawn per client, lognormal with median 1", NULL, lognormal_keys, sizeof(lognormal_params),
      NULL, lognormal_speed},
@@ -185,7 +186,7 @@ static const fli_system_desc ways[] = {
     {"trace", "measured devices, from a file", NULL, trace_keys, sizeof(trace_params), trace_setup, trace_speed},
 };
 
-const fli_system_desc *const fli_system_list[] = {&ways[0], &ways[1], &ways[2], &ways[3], NULL};
+const fli_system_desc *const fli_system_list[] = {&ways[0], &ways[1], &ways[2], &ways[3], &ways[4], NULL};
 
 static fl_status check_rate(fl_ctx *ctx, const char *name, double v)
 {

@@ -13,7 +13,7 @@ static double value(const fl_row *row, const fli_quantity *q)
  * last digits only. */
 static fli_point point_at(const fli_series *s, const fli_quantity *x, const fli_quantity *y, size_t i)
 {
-    fli_point p = {0, 0, 0, 0, 0};
+    fli_point p = {.row = i};
     double squares = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t k = 0; k < s->count; k++) {
@@ -61,12 +61,12 @@ fl_status fli_series_points(fl_ctx *ctx, const fli_series *s, const fli_quantity
     return FL_OK;
 }
 
-int fli_report_has(const fli_report *r, const fli_quantity *y)
+int fli_report_has(const fli_report *r, const fli_quantity *q)
 {
     for (size_t k = 0; k < r->count; k++)
         for (size_t c = 0; c < r->series[k].count; c++)
             for (size_t i = 0; i < r->series[k].curves[c].count; i++)
-                if (isfinite(value(&r->series[k].curves[c].rows[i], y))) return 1;
+                if (isfinite(value(&r->series[k].curves[c].rows[i], q))) return 1;
     return 0;
 }
 
@@ -79,8 +79,17 @@ const fli_quantity fli_y_list[] = {
     {"test-loss", "test loss", DOUBLE(test_loss), FLI_SCALE_WIDE, FLI_UNIT_NONE},
     {"gradient", "squared gradient norm", DOUBLE(gradient2), FLI_SCALE_LOG, FLI_UNIT_NONE},
     {"train-accuracy", "training accuracy", DOUBLE(train_accuracy), FLI_SCALE_LINEAR, FLI_UNIT_SHARE},
+    {"local-test-accuracy", "test accuracy of the clients' own models", DOUBLE(local_test_accuracy), FLI_SCALE_LINEAR,
+     FLI_UNIT_SHARE},
+    {"local-test-loss", "test loss of the clients' own models", DOUBLE(local_test_loss), FLI_SCALE_WIDE, FLI_UNIT_NONE},
+    {"local-train-loss", "training loss of the clients' own models", DOUBLE(local_train_loss), FLI_SCALE_LOG,
+     FLI_UNIT_NONE},
+    {"local-train-accuracy", "training accuracy of the clients' own models", DOUBLE(local_train_accuracy),
+     FLI_SCALE_LINEAR, FLI_UNIT_SHARE},
     {"client-accuracy", "client accuracy, median", DOUBLE(client_q50), FLI_SCALE_LINEAR, FLI_UNIT_SHARE},
     {"client-accuracy-q10", "client accuracy, 10% quantile", DOUBLE(client_q10), FLI_SCALE_LINEAR, FLI_UNIT_SHARE},
+    {"regularizer", "regulariser g(x)", DOUBLE(regularizer), FLI_SCALE_WIDE, FLI_UNIT_NONE},
+    {"staleness", "staleness of uploads, mean", DOUBLE(staleness), FLI_SCALE_LINEAR, FLI_UNIT_NONE},
     {NULL, NULL, 0, 0, FLI_SCALE_LINEAR, FLI_UNIT_NONE},
 };
 
@@ -88,5 +97,6 @@ const fli_quantity fli_x_list[] = {
     {"rounds", "rounds", WHOLE(round), FLI_SCALE_LINEAR, FLI_UNIT_NONE},
     {"bytes", "uploaded by all clients", DOUBLE(bytes_up), FLI_SCALE_LINEAR, FLI_UNIT_BYTES},
     {"seconds", "time", DOUBLE(seconds), FLI_SCALE_LINEAR, FLI_UNIT_SECONDS},
+    {"simulated", "simulated time", DOUBLE(simulated_seconds), FLI_SCALE_LINEAR, FLI_UNIT_SECONDS},
     {NULL, NULL, 0, 0, FLI_SCALE_LINEAR, FLI_UNIT_NONE},
 };

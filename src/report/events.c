@@ -30,6 +30,11 @@ static const struct {
     {"train/accuracy", offsetof(fl_row, train_accuracy), 0},
     {"test/loss", offsetof(fl_row, test_loss), 0},
     {"test/accuracy", offsetof(fl_row, test_accuracy), 0},
+    {"train/regularizer", offsetof(fl_row, regularizer), 0},
+    {"local/train_loss", offsetof(fl_row, local_train_loss), 0},
+    {"local/train_accuracy", offsetof(fl_row, local_train_accuracy), 0},
+    {"local/test_loss", offsetof(fl_row, local_test_loss), 0},
+    {"local/test_accuracy", offsetof(fl_row, local_test_accuracy), 0},
     {"gradient/norm2", offsetof(fl_row, gradient2), 0},
     {"clients/q10", offsetof(fl_row, client_q10), 0},
     {"clients/q50", offsetof(fl_row, client_q50), 0},
@@ -39,6 +44,9 @@ static const struct {
     {"communication/bytes_down", offsetof(fl_row, bytes_down), 0},
     {"work/local_steps", offsetof(fl_row, local_steps), 0},
     {"work/seconds", offsetof(fl_row, seconds), 0},
+    {"work/simulated_seconds", offsetof(fl_row, simulated_seconds), 0},
+    {"async/staleness", offsetof(fl_row, staleness), 0},
+    {"async/staleness_max", offsetof(fl_row, staleness_max), 0},
 };
 enum { SCALARS = sizeof scalars / sizeof *scalars };
 

@@ -1,7 +1,7 @@
 /* report.html: one file with everything in it. Its policy (Content-Security-Policy) forbids every request; a page
  * served live may ask its own server for the newest state.
  *
- * All charts are in the page, for every x axis; without JavaScript those against rounds show. page.js shows and
+ * All charts are in the page, for every x axis that was measured; without JavaScript those against rounds show. page.js shows and
  * hides, reads values under the pointer and swaps <main> when a newer one is served. Hence all that changes while a
  * comparison runs lies within <main>. */
 #include "report/page.h"
@@ -116,11 +116,13 @@ static void add_header(fli_text *t, const fli_report *r)
 static void add_controls(fli_text *t, const fli_report *r)
 {
     fli_text_add(t, "<div class=\"controls\">\n<fieldset><legend>x axis</legend>");
-    for (const fli_quantity *x = fli_x_list; x->name; x++)
+    for (const fli_quantity *x = fli_x_list; x->name; x++) {
+        if (!fli_report_has(r, x)) continue;
         fli_text_addf(t,
                       "<label><input type=\"radio\" name=\"x\" id=\"x-%s\" value=\"%s\" "
                       "autocomplete=\"off\"%s><span>%s</span></label>",
                       x->name, x->name, x == fli_x_list ? " checked" : "", x->name);
+    }
     fli_text_add(t, "</fieldset>\n<label class=\"metric\">metric <select id=\"y\" autocomplete=\"off\"><option "
                     "value=\"all\">all</option>");
     for (const fli_quantity *y = fli_y_list; y->name; y++)
@@ -180,7 +182,7 @@ static fl_status add_curves(fli_text *t, const fli_report *r)
     for (const fli_quantity *y = fli_y_list; y->name; y++) {
         if (!fli_report_has(r, y)) continue;
         for (const fli_quantity *x = fli_x_list; x->name; x++) {
-            fl_status status = add_chart(t, r, x, y);
+            fl_status status = fli_report_has(r, x) ? add_chart(t, r, x, y) : FL_OK;
             if (status) return status;
         }
     }

@@ -22,6 +22,7 @@
     const main = document.getElementById('report');
     data = JSON.parse(document.getElementById('data').textContent);
     if (!data.values[state.y]) state.y = 'all';
+    if (!document.getElementById('x-' + state.x)) state.x = 'rounds';
     main.classList.toggle('single', state.y !== 'all');
     for (const figure of all('.chart')) {
       figure.classList.toggle('other-x', figure.dataset.x !== state.x);
@@ -77,12 +78,14 @@
 
   function nearest(xs, v) {
     let best = -1;
-    xs.forEach((x, i) => { if (best < 0 || Math.abs(x - v) < Math.abs(xs[best] - v)) best = i; });
+    xs.forEach((x, i) => { if (x !== null && (best < 0 || Math.abs(x - v) < Math.abs(xs[best] - v))) best = i; });
     return best;
   }
 
+  // A curve may have no place, or some points without one, on an axis that others have.
   function visible(g) {
-    return g.series.map((s, k) => ({ s, k, xs: s.x[g.axis] })).filter(e => e.xs.length && !state.off.has(e.k));
+    return g.series.map((s, k) => ({ s, k, xs: s.x[g.axis], known: s.x[g.axis].filter(x => x !== null) }))
+      .filter(e => e.known.length && !state.off.has(e.k));
   }
 
   // Every visible curve's value at the measured place nearest to `v`; those that ended before or begin after have none.
@@ -90,7 +93,7 @@
     const places = visible(g).map(e => e.xs[nearest(e.xs, v)]);
     if (!places.length) return null;
     const x = places[nearest(places, v)], slack = 0.02 * (g.x1 - g.x0);
-    const rows = visible(g).filter(e => x >= Math.min(...e.xs) - slack && x <= Math.max(...e.xs) + slack).map(e => {
+    const rows = visible(g).filter(e => x >= Math.min(...e.known) - slack && x <= Math.max(...e.known) + slack).map(e => {
       const i = nearest(e.xs, x);
       return { k: e.k, x: e.xs[i], mean: e.s.mean[i], std: e.s.std[i] };
     });
@@ -149,7 +152,7 @@
   }
 
   function step(plot, key) {
-    const g = geometry(plot), xs = [...new Set(visible(g).flatMap(e => e.xs))].sort((a, b) => a - b);
+    const g = geometry(plot), xs = [...new Set(visible(g).flatMap(e => e.known))].sort((a, b) => a - b);
     if (!xs.length) return;
     const now = tip.hidden || tip.plot !== plot.id ? -1 : nearest(xs, tip.at);
     const to = { ArrowRight: now + 1, ArrowLeft: now < 0 ? xs.length - 1 : now - 1, Home: 0, End: xs.length - 1 }[key];

@@ -1,11 +1,14 @@
 /* {"x": [title, ...], "colours": n, "series": [label, ...],
  *  "values": {"test-accuracy": [{"x": [[...], ...], "mean": [...], "std": [...]}, ...], ...},
  *  "heat": {"classes": n, "counts": [...]}}
- * Keys of "values" are quantities, its entries series; "x" in them holds one list per x axis. */
+ * Keys of "values" are quantities, its entries series; "x" in them holds one list per x axis that anybody measured, null where this
+ * series did not. */
 #include "report/page.h"
 
 #include "report/look.h"
 #include "report/markup.h"
+
+#include <math.h>
 
 /* Points kept per series: more than the pixels of a chart, few enough for a page with dozens of series. */
 enum { KEPT_MAX = 600 };
@@ -20,22 +23,45 @@ static void add_numbers(fli_text *t, const fli_point *p, size_t count, point_fn 
 {
     size_t stride = 1 + (count > 0 ? (count - 1) / KEPT_MAX : 0);
     fli_text_add(t, "[");
-    for (size_t i = (count + stride - 1) % stride; i < count; i += stride)
-        fli_text_addf(t, "%s%.6g", i >= stride ? "," : "", get(&p[i]));
+    for (size_t i = (count + stride - 1) % stride; i < count; i += stride) {
+        double v = get(&p[i]);
+        if (i >= stride) fli_text_add(t, ",");
+        if (isfinite(v))
+            fli_text_addf(t, "%.6g", v);
+        else
+            fli_text_add(t, "null");
+    }
     fli_text_add(t, "]");
 }
 
-/* Only the x differs between the axes: a point exists where the measured quantity does. */
-static fl_status add_series(fli_text *t, const fli_series *s, const fli_quantity *y)
+/* Moves the points of a curve to another x axis, on which some of them may have no place: NaN. */
+static fl_status move_points(fl_ctx *ctx, const fli_series *s, const fli_quantity *x, const fli_quantity *y,
+                             fli_point *points, size_t count)
 {
-    fli_point *points = NULL;
-    size_t count = 0;
+    fli_point *there;
+    size_t n, k = 0;
+    fl_status status = fli_series_points(ctx, s, x, y, &there, &n);
+    if (status) return status;
+    for (size_t i = 0; i < count; i++) {
+        int found = k < n && there[k].row == points[i].row;
+        points[i].x = found ? there[k++].x : NAN;
+    }
+    fli_free(there);
+    return FL_OK;
+}
+
+/* Only the x differs between the axes: a point exists where the measured quantity does, and rounds always are. */
+static fl_status add_series(fli_text *t, const fli_report *r, const fli_series *s, const fli_quantity *y)
+{
+    fli_point *points;
+    size_t count;
+    fl_status status = fli_series_points(t->ctx, s, fli_x_list, y, &points, &count);
+    if (status) return status;
     fli_text_add(t, "{\"x\":[");
-    for (const fli_quantity *x = fli_x_list; x->name; x++) {
-        fli_free(points);
-        fl_status status = fli_series_points(t->ctx, s, x, y, &points, &count);
-        if (status) return status;
+    for (const fli_quantity *x = fli_x_list; x->name && !status; x++) {
+        if (!fli_report_has(r, x)) continue;
         if (x != fli_x_list) fli_text_add(t, ",");
+        status = move_points(t->ctx, s, x, y, points, count);
         add_numbers(t, points, count, get_x);
     }
     fli_text_add(t, "],\"mean\":");
@@ -44,7 +70,7 @@ static fl_status add_series(fli_text *t, const fli_series *s, const fli_quantity
     add_numbers(t, points, count, get_std);
     fli_text_add(t, "}");
     fli_free(points);
-    return FL_OK;
+    return status;
 }
 
 static fl_status add_values(fli_text *t, const fli_report *r)
@@ -55,7 +81,7 @@ static fl_status add_values(fli_text *t, const fli_report *r)
         fli_text_addf(t, "%s\n\"%s\":[", some ? "," : "", y->name);
         for (size_t k = 0; k < r->count; k++) {
             if (k > 0) fli_text_add(t, ",\n");
-            fl_status status = add_series(t, &r->series[k], y);
+            fl_status status = add_series(t, r, &r->series[k], y);
             if (status) return status;
         }
         fli_text_add(t, "]");
@@ -68,6 +94,7 @@ fl_status fli_page_data(fli_text *t, const fli_report *r)
 {
     fli_text_add(t, "{\"x\":[");
     for (const fli_quantity *x = fli_x_list; x->name; x++) {
+        if (x != fli_x_list && !fli_report_has(r, x)) continue;
         if (x != fli_x_list) fli_text_add(t, ",");
         fli_markup_json(t, x->title);
     }

@@ -71,6 +71,7 @@ extern const fli_quantity fli_x_list[];
 /* Mean and spread of a series over its runs at one measured row: rows are matched by their place, runs that are
  * shorter drop out. Non-finite values drop out. n is the number of runs that remain (0: no point). */
 typedef struct {
+    size_t row;                /* its place */
     double x, mean, low, high; /* low, high: mean -+ one standard deviation over runs (equal to mean for one run) */
     size_t n;
 } fli_point;
@@ -78,8 +79,8 @@ typedef struct {
 /* The points of a series; memory from fli_alloc, to be freed by the caller; *count may be 0. */
 fl_status fli_series_points(fl_ctx *ctx, const fli_series *s, const fli_quantity *x, const fli_quantity *y,
                             fli_point **points, size_t *count);
-/* Whether any series has a point: a chart nobody measured is not drawn. */
-int fli_report_has(const fli_report *r, const fli_quantity *y);
+/* Whether anybody measured this, as y or as x: what nobody did is neither drawn nor offered. */
+int fli_report_has(const fli_report *r, const fli_quantity *q);
 
 /* ---- output -------------------------------------------------------------------------------------------- */
 

@@ -6,11 +6,17 @@
 
 enum { LANES = 16 };
 
-/* Sums of one lane. Client sums are weighted, so that with all clients they make up f and its gradient. */
+/* Sums over clients. Those over training samples are weighted, so that with all clients they make up f; those over test samples
+ * count every sample once. */
 typedef struct {
     double loss, hits, weight;           /* train: sum w_i f_i, w_i accuracy_i, w_i */
     double test_loss, test_hits, test_n; /* test: sums over samples */
-    void *gradient;                      /* NULL: not measured */
+} sums;
+
+typedef struct {
+    sums global;    /* of the model under measurement */
+    sums local;     /* of the clients' own models */
+    void *gradient; /* of f; NULL: not measured */
     fl_status status;
 } lane;
 
@@ -32,11 +38,12 @@ struct fli_measure {
 
 static int classifies(const fli_measure *m) { return m->model->desc->traits & FLI_MODEL_CLASSIFIER; }
 
-/* Clients must be visited for training metrics, for their own accuracy, and for their test parts when there is no test set. */
+/* Clients must be visited for training metrics, for their own accuracy, their own models, and for their
+ * test parts when there is no test set. */
 static int visits_clients(const fli_measure *m)
 {
     const fli_metrics_settings *w = m->what;
-    return w->train || w->gradient || w->clients || (w->test && !m->fed->test);
+    return w->train || w->gradient || w->clients || w->local || (w->test && !m->fed->test);
 }
 
 static fl_status buffers_new(fli_measure *m)
@@ -84,41 +91,94 @@ void fli_measure_free(fli_measure *m)
     fli_free(m);
 }
 
-static void own_test(fli_measure *m, const fli_view *v, fli_worker *w, lane *l, fli_client_figures *f)
+/* How a model does on some of a client's samples. */
+typedef struct {
+    double loss, hits; /* mean, number of samples that are right */
+} score;
+
+static void add_train(sums *t, const score *s, double weight, size_t n)
 {
-    size_t hits = 0;
-    double n = (double)v->n_test;
-    l->test_loss += n * fli_worker_eval(w, v->ds, v->test, v->n_test, m->x, NULL, &hits);
-    l->test_hits += (double)hits;
-    l->test_n += n;
-    if (classifies(m)) f->accuracy = (double)hits / n;
+    t->loss += weight * s->loss;
+    t->hits += weight * s->hits / (double)n;
+    t->weight += weight;
 }
 
-static void own_train(fli_measure *m, const fli_view *v, fli_worker *w, lane *l, fli_client_figures *f)
+static void add_test(sums *t, const score *s, size_t n)
+{
+    t->test_loss += (double)n * s->loss;
+    t->test_hits += s->hits;
+    t->test_n += (double)n;
+}
+
+/* A client's turn to be measured. */
+typedef struct {
+    fli_view view;
+    fli_worker *worker;
+    double weight;
+    score train, test; /* of the global model, if it was asked for */
+} visit;
+
+static score on_test(const visit *c, const void *x)
 {
     size_t hits = 0;
-    double weight = fli_exec_weight(m->exec, f->client);
-    void *g = l->gradient ? w->grad : NULL;
-    f->loss = fli_worker_eval(w, v->ds, v->train, v->n_train, m->x, g, &hits) + m->decay;
-    l->loss += weight * f->loss;
-    l->hits += weight * (double)hits / (double)v->n_train;
-    l->weight += weight;
-    if (g) fli_axpy(&m->model->space, weight, g, l->gradient);
-    if (classifies(m) && !v->n_test) f->accuracy = (double)hits / (double)v->n_train;
+    double loss = fli_worker_eval(c->worker, c->view.ds, c->view.test, c->view.n_test, x, NULL, &hits);
+    return (score){loss, (double)hits};
+}
+
+static score on_train(const visit *c, const void *x, double decay, void *g)
+{
+    size_t hits = 0;
+    double loss = fli_worker_eval(c->worker, c->view.ds, c->view.train, c->view.n_train, x, g, &hits);
+    return (score){loss + decay, (double)hits};
+}
+
+static void global_test(fli_measure *m, visit *c, lane *l, fli_client_figures *f)
+{
+    c->test = on_test(c, m->x);
+    add_test(&l->global, &c->test, c->view.n_test);
+    if (classifies(m)) f->accuracy = c->test.hits / (double)c->view.n_test;
+}
+
+static void global_train(fli_measure *m, visit *c, lane *l, fli_client_figures *f)
+{
+    void *g = l->gradient ? c->worker->grad : NULL;
+    c->train = on_train(c, m->x, m->decay, g);
+    add_train(&l->global, &c->train, c->weight, c->view.n_train);
+    if (g) fli_axpy(&m->model->space, c->weight, g, l->gradient);
+    f->loss = c->train.loss;
+    if (classifies(m) && !c->view.n_test) f->accuracy = c->train.hits / (double)c->view.n_train;
+}
+
+/* A client whose own model is the global one has been measured already. */
+static void own_model(fli_measure *m, const visit *c, const void *own, lane *l)
+{
+    const fli_space *space = &m->model->space;
+    size_t n = c->view.n_test;
+    score train = c->train, test = c->test;
+    if (own != m->x) {
+        train = on_train(c, own, 0.5 * m->model->weight_decay * fli_dot(space, own, own), NULL);
+        if (n) test = on_test(c, own);
+    }
+    add_train(&l->local, &train, c->weight, c->view.n_train);
+    if (n) add_test(&l->local, &test, n);
 }
 
 static fl_status measure_client(fli_measure *m, size_t at, lane *l, fli_worker *w)
 {
+    const fli_metrics_settings *what = m->what;
     fli_client_figures *f = &m->figures[at];
-    fli_view v;
+    visit c = {.worker = w};
     *f = (fli_client_figures){.loss = NAN, .accuracy = NAN};
     f->client = (uint32_t)((unsigned __int128)at * m->fed->clients / m->count);
-    fl_status s = fli_view_open(m->ctx, m->fed, f->client, &v);
+    fl_status s = fli_view_open(m->ctx, m->fed, f->client, &c.view);
     if (s) return s;
-    f->samples = v.n_train;
-    if (v.n_test && (m->what->test || m->what->clients)) own_test(m, &v, w, l, f);
-    if (m->what->train || m->what->gradient || (m->what->clients && !v.n_test)) own_train(m, &v, w, l, f);
-    fli_view_close(&v);
+    const void *own = what->local ? fli_exec_own_model(m->exec, f->client) : NULL;
+    f->samples = c.view.n_train;
+    c.weight = fli_exec_weight(m->exec, f->client);
+    if (c.view.n_test && (what->test || what->clients || own == m->x)) global_test(m, &c, l, f);
+    if (what->train || what->gradient || (what->clients && !c.view.n_test) || own == m->x) global_train(m, &c, l, f);
+    if (own) own_model(m, &c, own, l);
+    fli_view_close(&c.view);
     return FL_OK;
 }
 
@@ -132,12 +192,12 @@ static void run_lane(void *arg, size_t item, size_t worker)
     for (size_t at = item * m->count / LANES; !l->status && at < (item + 1) * m->count / LANES; at++)
         l->status = measure_client(m, at, l, w);
     if (!m->what->test || !m->fed->test) return;
-    l->test_loss = l->test_hits = l->test_n = 0; /* the test set counts, not the clients' own parts */
+    /* the test set counts, not the clients' own parts */
+    l->global.test_loss = l->global.test_hits = l->global.test_n = 0;
     size_t n = m->fed->test->n, from = item * n / LANES, to = (item + 1) * n / LANES, hits = 0;
     if (from == to) return;
-    l->test_loss = (double)(to - from) * fli_worker_eval(w, m->fed->test, m->all + from, to - from, m->x, NULL, &hits);
-    l->test_hits = (double)hits;
-    l->test_n = (double)(to - from);
+    double loss = fli_worker_eval(w, m->fed->test, m->all + from, to - from, m->x, NULL, &hits);
+    add_test(&l->global, &(score){loss, (double)hits}, to - from);
 }
 
 static int ascending(const void *a, const void *b)
@@ -158,21 +218,57 @@ static void quantiles(fli_measure *m, fl_row *row)
     row->client_q90 = m->sorted[(n - 1) * 9 / 10];
 }
 
+static void add_sums(sums *t, const sums *s)
+{
+    t->loss += s->loss;
+    t->hits += s->hits;
+    t->weight += s->weight;
+    t->test_loss += s->test_loss;
+    t->test_hits += s->test_hits;
+    t->test_n += s->test_n;
+}
+
 static lane total(fli_measure *m)
 {
     lane t = m->lanes[0];
     for (size_t i = 1; i < LANES; i++) {
         const lane *l = &m->lanes[i];
-        t.loss += l->loss;
-        t.hits += l->hits;
-        t.weight += l->weight;
-        t.test_loss += l->test_loss;
-        t.test_hits += l->test_hits;
-        t.test_n += l->test_n;
+        add_sums(&t.global, &l->global);
+        add_sums(&t.local, &l->local);
         if (t.gradient) fli_axpy(&m->model->space, 1, l->gradient, t.gradient);
         if (!t.status) t.status = l->status;
     }
     return t;
+}
+
+static void fill_train(const fli_measure *m, const sums *s, double *loss, double *accuracy)
+{
+    *loss = s->loss / s->weight;
+    if (classifies(m)) *accuracy = s->hits / s->weight;
+}
+
+static void fill_test(const fli_measure *m, const sums *s, double *loss, double *accuracy)
+{
+    if (!(s->test_n > 0)) return;
+    *loss = s->test_loss / s->test_n;
+    if (classifies(m)) *accuracy = s->test_hits / s->test_n;
+}
+
+static void fill_row(fli_measure *m, const lane *t, fl_row *row)
+{
+    const fli_metrics_settings *what = m->what;
+    const fli_space *space = &m->model->space;
+    if (what->train) fill_train(m, &t->global, &row->train_loss, &row->train_accuracy);
+    if (what->test) fill_test(m, &t->global, &row->test_loss, &row->test_accuracy);
+    if (what->gradient) {
+        double weight = t->global.weight;
+        fli_axpy(space, weight * m->model->weight_decay, m->x, t->gradient);
+        row->gradient2 = fli_dot(space, t->gradient, t->gradient) / (weight * weight);
+    }
+    if (what->clients) quantiles(m, row);
+    if (!what->local) return;
+    fill_train(m, &t->local, &row->local_train_loss, &row->local_train_accuracy);
+    fill_test(m, &t->local, &row->local_test_loss, &row->local_test_accuracy);
 }
 
 fl_status fli_measure_take(fli_measure *m, const void *x, fl_row *row)
@@ -184,16 +280,9 @@ fl_status fli_measure_take(fli_measure *m, const void *x, fl_row *row)
     lane t = total(m);
     row->train_loss = row->train_accuracy = row->test_loss = row->test_accuracy = row->gradient2 = NAN;
     row->client_q10 = row->client_q50 = row->client_q90 = NAN;
+    row->local_train_loss = row->local_train_accuracy = row->local_test_loss = row->local_test_accuracy = NAN;
     if (t.status) return t.status;
-    if (m->what->train) row->train_loss = t.loss / t.weight;
-    if (m->what->train && classifies(m)) row->train_accuracy = t.hits / t.weight;
-    if (m->what->gradient) {
-        fli_axpy(&m->model->space, t.weight * m->model->weight_decay, x, t.gradient);
-        row->gradient2 = fli_dot(&m->model->space, t.gradient, t.gradient) / (t.weight * t.weight);
-    }
-    if (m->what->test && t.test_n > 0) row->test_loss = t.test_loss / t.test_n;
-    if (m->what->test && t.test_n > 0 && classifies(m)) row->test_accuracy = t.test_hits / t.test_n;
-    if (m->what->clients) quantiles(m, row);
+    fill_row(m, &t, row);
     m->taken = 1;
     return FL_OK;
 }

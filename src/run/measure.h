@@ -1,4 +1,4 @@
-/* Metrics of the global model. Work is cut into a fixed number of lanes, each summed in order, so that the figures do not depend
+/* Metrics of the global model and, where asked for, of the clients' own ones. Work is cut into a fixed number of lanes, each summed in order, so that the figures do not depend
  * on the number of threads. */
 #ifndef FLI_RUN_MEASURE_H
 #define FLI_RUN_MEASURE_H

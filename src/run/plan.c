@@ -20,12 +20,23 @@ static fli_fed_spec fed_spec(const fli_settings *s)
     };
 }
 
+static int has_clock(const fli_settings *s) { return strcmp(s->devices.item.name, "none") != 0; }
+
 /* Rounds may leave clients behind, arrivals cannot; only arrivals can happen in real time. */
 static fl_status check_pace(fl_ctx *ctx, const fli_settings *s)
 {
     const fli_algo *a = s->algorithm.item.desc;
     const fli_participation_desc *who = s->sampler.item.desc;
     int drops = s->system.deadline > 0 || s->system.wait_for < 1;
+    if (!has_clock(s) && (drops || s->stop.simulated > 0))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "system.deadline, system.wait_for and stop.simulated need to know how long turns last, but "
+                        "system.kind is none; `fedloom list system` shows what there is");
+    if (!has_clock(s) && a->pace && s->top.clock == FLI_CLOCK_VIRTUAL)
+        return fli_fail(ctx, FL_ECONFIG,
+                        "algorithm %s goes by who comes back first, but system.kind is none; set it, for instance to "
+                        "lognormal, or clock to real",
+                        a->name);
     if (!a->pace && s->top.clock == FLI_CLOCK_REAL)
         return fli_fail(ctx, FL_ECONFIG, "clock is real, but algorithm %s works in rounds; leave clock virtual",
                         a->name);
@@ -37,6 +48,11 @@ static fl_status check_pace(fl_ctx *ctx, const fli_settings *s)
     if (a->pace && drops)
         return fli_fail(ctx, FL_ECONFIG,
                         "algorithm %s never waits, so system.deadline and system.wait_for mean nothing", a->name);
+    if (a->pace && s->metrics.local)
+        return fli_fail(ctx, FL_ECONFIG,
+                        "metrics.local is for methods that work in rounds: clients of %s are always in the middle of a "
+                        "turn",
+                        a->name);
     if (a->traits & FLI_ALGO_EVERYONE && drops)
         return fli_fail(ctx, FL_ECONFIG,
                         "algorithm %s needs every client in every round, so system.deadline must be 0 and "
@@ -59,6 +75,12 @@ fl_status fli_plan_check(fl_ctx *ctx, const fli_settings *s)
         return fli_fail(ctx, FL_ECONFIG,
                         "algorithm %s takes no proximal step, so regularizer.kind must be none, not %s", a->name,
                         s->regularizer.item.name);
+    if (s->stop.gradient2 > 0 && strcmp(s->regularizer.item.name, "none"))
+        return fli_fail(
+            ctx, FL_ECONFIG,
+            "stop.gradient2 looks at f alone, whose gradient does not vanish where f + g is least; it cannot "
+            "be used with regularizer.kind %s",
+            s->regularizer.item.name);
     if (a->traits & FLI_ALGO_UNIFORM && s->top.weights == FLI_WEIGHTS_SAMPLES)
         return fli_fail(ctx, FL_ECONFIG, "algorithm %s weighs clients equally, but weights is samples", a->name);
     if (s->data.on_demand && strcmp(part->name, "natural"))
@@ -154,7 +176,7 @@ fl_status fli_plan_finish(fli_plan *p)
                                      p->fed->classes, s->model.weight_decay, &p->model);
     if (!status)
         status = fli_participation_new(p->ctx, s->sampler.item.desc, s->sampler.params, p->fed, &p->participation);
-    if (!status)
+    if (!status && has_clock(s))
         status = fli_system_new(p->ctx, s->devices.item.desc, s->devices.params, &s->system, p->fed,
                                 (uint64_t)s->top.seed, &p->system);
     if (!status) status = check_goals(p);

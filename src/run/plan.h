@@ -17,7 +17,7 @@ typedef struct {
     fli_model *model;
     const fli_regularizer *regularizer; /* NULL: none */
     fli_participation *participation;
-    fli_system *system;
+    fli_system *system; /* NULL: nobody knows how long turns last */
     int uniform; /* client weights are 1/N */
 } fli_plan;
 

@@ -30,10 +30,17 @@ static const column columns[] = {
     {"client_q50", offsetof(fl_row, client_q50), 0},
     {"client_q90", offsetof(fl_row, client_q90), 0},
     {"regularizer", offsetof(fl_row, regularizer), 0},
+    {"local_train_loss", offsetof(fl_row, local_train_loss), 0},
+    {"local_train_accuracy", offsetof(fl_row, local_train_accuracy), 0},
+    {"local_test_loss", offsetof(fl_row, local_test_loss), 0},
+    {"local_test_accuracy", offsetof(fl_row, local_test_accuracy), 0},
     {"bytes_up", offsetof(fl_row, bytes_up), 0},
     {"bytes_down", offsetof(fl_row, bytes_down), 0},
     {"local_steps", offsetof(fl_row, local_steps), 0},
     {"seconds", offsetof(fl_row, seconds), 0},
+    {"simulated_seconds", offsetof(fl_row, simulated_seconds), 0},
+    {"staleness", offsetof(fl_row, staleness), 0},
+    {"staleness_max", offsetof(fl_row, staleness_max), 0},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 

@@ -19,6 +19,7 @@ fl_status fli_rounds_prepare(fl_run *run)
     run->durations = fli_alloc(run->ctx, 2 * largest, sizeof *run->durations);
     if (!run->cohort || !run->steps || !run->lrs || !run->probabilities || !run->durations) return FL_ENOMEM;
     run->news = 1;
+    if (!p->system) run->now.simulated_seconds = NAN;
     return FL_OK;
 }
 
@@ -73,10 +74,11 @@ static fli_round ask(fl_run *run, size_t m)
     };
 }
 
-/* How long each client of the round takes; returns the longest. */
+/* How long each client of the round takes; returns the longest. Not known without a clock. */
 static double time_turns(fl_run *run, const fli_round *r)
 {
     const fli_plan *p = &run->plan;
+    if (!p->system) return NAN;
     double longest = 0, down = r->news ? fli_turn_bytes_down(p) : 0, up = r->exchange ? fli_turn_bytes_up(p) : 0;
     for (size_t i = 0; i < r->count; i++) {
         run->durations[i] = fli_system_turn(p->system, r->round, r->clients[i], r->steps[i], down, up);
@@ -108,6 +110,7 @@ static double drop_late(fl_run *run, fli_round *r)
     const fli_system_common *c = &run->plan.settings.system;
     size_t wanted = (size_t)ceil(c->wait_for * (double)r->count - 1e-9), kept = 0, ties = r->count;
     double deadline = c->deadline > 0 ? c->deadline : INFINITY, cut = time_turns(run, r);
+    if (isnan(cut)) return cut;
     if (wanted < r->count) cut = cut_after(run, r, wanted, &ties);
     for (size_t i = 0; i < r->count; i++) {
         double d = run->durations[i];

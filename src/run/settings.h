@@ -42,7 +42,7 @@ typedef struct {
 
 typedef struct {
     int64_t every, max_clients;
-    int test, train, gradient, clients;
+    int test, train, gradient, clients, local;
     fli_reals targets;
 } fli_metrics_settings;
 

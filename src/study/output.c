@@ -209,8 +209,9 @@ fl_status fl_study_plot(fl_study *s, const char *x_name, const char *y_name, fl_
     fli_arena_init(&a, s->ctx);
     fli_text_init(&t, s->ctx);
     fl_status status = fli_study_report(s, &a, &report);
-    if (!status && !fli_report_has(&report, y))
-        status = fli_fail(s->ctx, FL_ECONFIG, "%s was not measured in this comparison", y_name);
+    for (int axis = 0; axis < 2 && !status; axis++)
+        if (!fli_report_has(&report, axis ? y : x))
+            status = fli_fail(s->ctx, FL_ECONFIG, "%s was not measured in this comparison", axis ? y_name : x_name);
     if (!status) status = fli_chart_svg(&t, &report, x, y, 0);
     if (!status) status = fli_text_ok(&t);
     if (!status) out(arg, fli_text_get(&t));

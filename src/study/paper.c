@@ -41,7 +41,7 @@ static void ours(fli_text *t, const fl_study *s, const fli_summary *row, const c
     else if (!strncmp(quantity, "to ", 3)) {
         char *end;
         double target = strtod(quantity + 3, &end);
-        if (end != quantity + 3 && !*end) fli_target_text(t, s, row, target, 0);
+        if (end != quantity + 3 && !*end) fli_target_text(t, s, row, target, FLI_COST_ROUNDS);
     }
 }
 

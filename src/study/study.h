@@ -75,19 +75,21 @@ typedef struct {
     size_t method, setting, first; /* first: a trial of it */
     size_t seeds, failed;
     fli_stat accuracy, loss, seconds, megabytes, rounds; /* at the end */
-    int best;                                            /* of its method's settings */
+    fli_stat local_accuracy, simulated; /* where measured: of the clients' own models; the virtual clock */
+    int best;                           /* of its method's settings */
 } fli_summary;
 
 /* "95.64 ± 0.12": the mean, and the deviation if there are several values; nothing if there is none. */
 void fli_stat_text(fli_text *t, const fli_stat *st, double factor, int digits);
 /* One row per method and setting, in order; memory from the arena. */
 fl_status fli_study_summaries(fl_study *s, fli_arena *a, fli_summary **out, size_t *count);
-/* Rounds (and megabytes up) to a test accuracy over the seeds that reached it; `seeds` receives how many were finished. */
-fli_stat fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat *megabytes);
+/* What a test accuracy costs, over the seeds that reached it. */
+typedef enum { FLI_COST_ROUNDS, FLI_COST_MEGABYTES, FLI_COST_SIMULATED, FLI_COSTS } fli_cost;
+void fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat out[FLI_COSTS]);
 /* The targets of the experiment (of its first trial). */
 const fli_reals *fli_study_targets(const fl_study *s, fli_arena *a);
-/* "120", "120 (3/5)" when some seeds did not get there, "> 500" when none did. */
-void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, double target, int megabytes);
+/* "120", "120 (3/5)" when some seeds did not get there, "> 500" when none did; nothing if that cost was not counted. */
+void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, double target, fli_cost cost);
 /* The table for a reader; memory from the arena. */
 fl_status fli_study_grid(fl_study *s, fli_arena *a, fli_grid *out);
 /* A grid as text (aligned columns) or Markdown. */

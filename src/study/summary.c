@@ -31,12 +31,16 @@ static void summarise(const fl_study *s, fli_summary *row)
         take(&row->seconds, last->seconds);
         take(&row->megabytes, last->bytes_up / 1e6);
         take(&row->rounds, (double)last->round);
+        take(&row->local_accuracy, last->local_test_accuracy);
+        take(&row->simulated, last->simulated_seconds);
     }
     finish(&row->accuracy);
     finish(&row->loss);
     finish(&row->seconds);
     finish(&row->megabytes);
     finish(&row->rounds);
+    finish(&row->local_accuracy);
+    finish(&row->simulated);
 }
 
 /* Higher accuracy, or lower loss where there is no accuracy. A setting without any result loses to one that has some, and one
@@ -75,24 +79,22 @@ fl_status fli_study_summaries(fl_study *s, fli_arena *a, fli_summary **out, size
     return FL_OK;
 }
 
-fli_stat fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat *megabytes)
+void fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat out[FLI_COSTS])
 {
-    fli_stat rounds = {0};
-    *megabytes = (fli_stat){0};
+    memset(out, 0, FLI_COSTS * sizeof *out);
     for (size_t i = 0; i < s->x.count; i++) {
         const fli_trial *t = &s->x.trials[i];
         const fli_outcome *o = &s->outcomes[i];
         if (t->method != row->method || t->setting != row->setting || o->state != FLI_TRIAL_DONE) continue;
         for (size_t k = 0; k < o->count; k++)
             if (o->rows[k].test_accuracy >= target) {
-                take(&rounds, (double)o->rows[k].round);
-                take(megabytes, o->rows[k].bytes_up / 1e6);
+                take(&out[FLI_COST_ROUNDS], (double)o->rows[k].round);
+                take(&out[FLI_COST_MEGABYTES], o->rows[k].bytes_up / 1e6);
+                take(&out[FLI_COST_SIMULATED], o->rows[k].simulated_seconds);
                 break;
             }
     }
-    finish(&rounds);
-    finish(megabytes);
-    return rounds;
+    for (size_t c = 0; c < FLI_COSTS; c++) finish(&out[c]);
 }
 
 const fli_reals *fli_study_targets(const fl_study *s, fli_arena *a)
@@ -104,18 +106,20 @@ const fli_reals *fli_study_targets(const fl_study *s, fli_arena *a)
 
 /* ---- the table for a reader ---------------------------------------------------------------------------- */
 
-/* Small models exchange kilobytes: three digits that count. */
-static int megabyte_digits(double mb) { return mb >= 99.5 ? 0 : mb >= 9.95 ? 1 : mb >= 0.995 ? 2 : 4; }
+/* Small models exchange kilobytes, fast devices need milliseconds: three digits that count. */
+static int cost_digits(double v) { return v >= 99.5 ? 0 : v >= 9.95 ? 1 : v >= 0.995 ? 2 : 4; }
 
-void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, double target, int megabytes)
+void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, double target, fli_cost cost)
 {
-    fli_stat mb, rounds = fli_study_to_target(s, row, target, &mb);
-    if (!row->seeds) return;
-    double value = megabytes ? (rounds.n ? mb.mean : row->megabytes.mean) : rounds.n ? rounds.mean : row->rounds.mean;
-    if (!rounds.n) fli_text_add(t, "> ");
-    fli_text_addf(t, "%.*f", megabytes ? megabyte_digits(value) : 0, value);
-    if (!rounds.n) return;
-    if (rounds.n < row->seeds) fli_text_addf(t, " (%zu/%zu)", rounds.n, row->seeds);
+    const fli_stat *const end[FLI_COSTS] = {&row->rounds, &row->megabytes, &row->simulated};
+    fli_stat to[FLI_COSTS];
+    fli_study_to_target(s, row, target, to);
+    size_t reached = to[FLI_COST_ROUNDS].n;
+    const fli_stat *st = reached ? &to[cost] : end[cost];
+    if (!st->n) return;
+    if (!reached) fli_text_add(t, "> ");
+    fli_text_addf(t, "%.*f", cost == FLI_COST_ROUNDS ? 0 : cost_digits(st->mean), st->mean);
+    if (reached && reached < row->seeds) fli_text_addf(t, " (%zu/%zu)", reached, row->seeds);
 }
 
 void fli_stat_text(fli_text *t, const fli_stat *st, double factor, int digits)
@@ -159,30 +163,42 @@ static void cell(builder *b, const char *text)
 
 /* Which columns there are. */
 typedef struct {
-    int settings, accuracy, loss;
+    int settings, accuracy, local, loss, simulated;
     const fli_reals *targets;
 } shape;
 
+/* What is told of each target: simulated time, too, where there is a clock. */
+static size_t costs_of(const shape *h) { return h->simulated ? FLI_COSTS : FLI_COST_SIMULATED; }
+
 static size_t columns_of(const shape *h)
 {
-    return 4 + (size_t)h->settings + (size_t)h->accuracy + (size_t)h->loss + 2 * h->targets->n;
+    size_t marked = (size_t)(h->settings + h->accuracy + h->local + h->loss + h->simulated);
+    return 4 + marked + costs_of(h) * h->targets->n;
 }
 
 static void header(builder *b, const shape *h)
 {
+    static const char *const cost[FLI_COSTS] = {"rounds", "MB", "sim. s"};
     cell(b, "method");
     if (h->settings) cell(b, "setting");
     cell(b, "seeds");
     if (h->accuracy) cell(b, "test accuracy %");
+    if (h->local) cell(b, "own models acc. %");
     if (h->loss) cell(b, "train loss");
-    for (size_t k = 0; k < h->targets->n; k++) {
-        fli_text_addf(&b->text, "rounds to %g", h->targets->v[k]);
-        end_cell(b);
-        fli_text_addf(&b->text, "MB to %g", h->targets->v[k]);
-        end_cell(b);
-    }
+    for (size_t k = 0; k < h->targets->n; k++)
+        for (size_t c = 0; c < costs_of(h); c++) {
+            fli_text_addf(&b->text, "%s to %g", cost[c], h->targets->v[k]);
+            end_cell(b);
+        }
     cell(b, "MB up");
+    if (h->simulated) cell(b, "sim. s");
     cell(b, "seconds");
+}
+
+static void add_cost(builder *b, const fli_stat *st)
+{
+    if (st->n) fli_text_addf(&b->text, "%.*f", cost_digits(st->mean), st->mean);
+    end_cell(b);
 }
 
 static void body(builder *b, const fl_study *s, const shape *h, const fli_summary *row)
@@ -196,16 +212,20 @@ static void body(builder *b, const fl_study *s, const shape *h, const fli_summar
         fli_stat_text(&b->text, &row->accuracy, 100, 2);
         end_cell(b);
     }
+    if (h->local) {
+        fli_stat_text(&b->text, &row->local_accuracy, 100, 2);
+        end_cell(b);
+    }
     if (h->loss) {
         add_loss(&b->text, &row->loss);
         end_cell(b);
     }
-    for (size_t k = 0; k < 2 * h->targets->n; k++) {
-        fli_target_text(&b->text, s, row, h->targets->v[k / 2], k % 2);
+    for (size_t k = 0; k < costs_of(h) * h->targets->n; k++) {
+        fli_target_text(&b->text, s, row, h->targets->v[k / costs_of(h)], (fli_cost)(k % costs_of(h)));
         end_cell(b);
     }
-    if (row->megabytes.n) fli_text_addf(&b->text, "%.*f", megabyte_digits(row->megabytes.mean), row->megabytes.mean);
-    end_cell(b);
+    add_cost(b, &row->megabytes);
+    if (h->simulated) add_cost(b, &row->simulated);
     fli_stat_text(&b->text, &row->seconds, 1, 1);
     end_cell(b);
 }
@@ -221,7 +241,9 @@ fl_status fli_study_grid(fl_study *s, fli_arena *a, fli_grid *out)
     for (size_t i = 0; i < count; i++) {
         h.settings |= s->x.methods[rows[i].method].settings > 1;
         h.accuracy |= rows[i].accuracy.n > 0;
+        h.local |= rows[i].local_accuracy.n > 0;
         h.loss |= rows[i].loss.n > 0;
+        h.simulated |= rows[i].simulated.n > 0;
     }
     builder b = {.arena = a, .cells = fli_arena_alloc(a, (count + 1) * columns_of(&h), sizeof *b.cells)};
     if (!b.cells) return FL_ENOMEM;
@@ -281,11 +303,17 @@ static const struct {
     const char *name;
     size_t offset;
 } numbers[] = {
-    {"test_accuracy", offsetof(fli_summary, accuracy)}, {"train_loss", offsetof(fli_summary, loss)},
-    {"rounds", offsetof(fli_summary, rounds)},          {"megabytes_up", offsetof(fli_summary, megabytes)},
+    {"test_accuracy", offsetof(fli_summary, accuracy)},
+    {"train_loss", offsetof(fli_summary, loss)},
+    {"rounds", offsetof(fli_summary, rounds)},
+    {"megabytes_up", offsetof(fli_summary, megabytes)},
     {"seconds", offsetof(fli_summary, seconds)},
+    {"local_test_accuracy", offsetof(fli_summary, local_accuracy)},
+    {"simulated_seconds", offsetof(fli_summary, simulated)},
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+static const char *const costs[FLI_COSTS] = {"rounds", "megabytes", "simulated"};
 
 static const fli_stat *number(const fli_summary *row, size_t k)
 {
@@ -318,9 +346,11 @@ void fli_study_csv(fli_text *t, fl_study *s, fli_arena *a)
     }
     fli_text_add(t, "method,setting,best,seeds,failed");
     for (size_t k = 0; k < NUMBERS; k++) fli_text_addf(t, ",%s_mean,%s_std", numbers[k].name, numbers[k].name);
-    for (size_t k = 0; k < targets->n; k++)
-        fli_text_addf(t, ",reached_%g,rounds_to_%g_mean,rounds_to_%g_std,megabytes_to_%g_mean,megabytes_to_%g_std",
-                      targets->v[k], targets->v[k], targets->v[k], targets->v[k], targets->v[k]);
+    for (size_t k = 0; k < targets->n; k++) {
+        fli_text_addf(t, ",reached_%g", targets->v[k]);
+        for (size_t c = 0; c < FLI_COSTS; c++)
+            fli_text_addf(t, ",%s_to_%g_mean,%s_to_%g_std", costs[c], targets->v[k], costs[c], targets->v[k]);
+    }
     fli_text_add(t, "\n");
     for (size_t i = 0; i < count; i++) {
         csv_text(t, s->x.methods[rows[i].method].label);
@@ -329,10 +359,10 @@ void fli_study_csv(fli_text *t, fl_study *s, fli_arena *a)
         fli_text_addf(t, ",%d,%zu,%zu", rows[i].best, rows[i].seeds, rows[i].failed);
         for (size_t k = 0; k < NUMBERS; k++) csv_stat(t, number(&rows[i], k));
         for (size_t k = 0; k < targets->n; k++) {
-            fli_stat mb, rounds = fli_study_to_target(s, &rows[i], targets->v[k], &mb);
-            fli_text_addf(t, ",%zu", rounds.n);
-            csv_stat(t, &rounds);
-            csv_stat(t, &mb);
+            fli_stat to[FLI_COSTS];
+            fli_study_to_target(s, &rows[i], targets->v[k], to);
+            fli_text_addf(t, ",%zu", to[FLI_COST_ROUNDS].n);
+            for (size_t c = 0; c < FLI_COSTS; c++) csv_stat(t, &to[c]);
         }
         fli_text_add(t, "\n");
     }
@@ -360,11 +390,14 @@ static void json_row(fli_text *t, const fl_study *s, const fli_summary *row, con
     }
     fli_text_add(t, ",\n     \"targets\": [");
     for (size_t k = 0; k < targets->n; k++) {
-        fli_stat mb, rounds = fli_study_to_target(s, row, targets->v[k], &mb);
-        fli_text_addf(t, "%s{\"test_accuracy\": %.17g, \"rounds\": ", k ? ", " : "", targets->v[k]);
-        json_stat(t, &rounds);
-        fli_text_add(t, ", \"megabytes_up\": ");
-        json_stat(t, &mb);
+        static const char *const names[FLI_COSTS] = {"rounds", "megabytes_up", "simulated_seconds"};
+        fli_stat to[FLI_COSTS];
+        fli_study_to_target(s, row, targets->v[k], to);
+        fli_text_addf(t, "%s{\"test_accuracy\": %.17g", k ? ", " : "", targets->v[k]);
+        for (size_t c = 0; c < FLI_COSTS; c++) {
+            fli_text_addf(t, ", \"%s\": ", names[c]);
+            json_stat(t, &to[c]);
+        }
         fli_text_add(t, "}");
     }
     fli_text_add(t, "]}");

@@ -213,6 +213,7 @@ fedloom run good.yaml --quiet
 check '--quiet: exit code 0' exits 0
 check '--quiet: nothing on stdout' silent out
 check '--quiet: nothing on stderr' silent err
+expect 0 "own models: train loss" run good.yaml --set metrics.local=true
 expect 0 'good-scaffold' run good.yaml --algorithms fedavg,fedprox,scaffold --output many
 for a in fedavg fedprox scaffold; do check "the result of $a" [ -s "many/$a/result.json" ]; done
 expect 1 'exists already' run good.yaml --output many/fedavg
@@ -363,6 +364,7 @@ expect 0 'drawn/train-loss-by-bytes.svg' plot two.yaml --set output=elsewhere --
 check 'plot: one file' [ "$(ls drawn)" = train-loss-by-bytes.svg ]
 expect 2 'gradient was not measured' plot two.yaml --set output=elsewhere --y gradient
 expect 2 '../beauty is nothing that can be on the y axis' plot two.yaml --set output=elsewhere --y ../beauty
+expect 2 'simulated was not measured' plot two.yaml --set output=elsewhere --x simulated
 expect 2 'age is nothing that can be on the x axis' plot two.yaml --set output=elsewhere --x age
 expect 1 'nowhere has no finished runs' plot two.yaml --set output=nowhere
 

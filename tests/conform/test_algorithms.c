@@ -120,7 +120,7 @@ static void bytes_of(fixture *f, const fli_algo *a, const char *precision, size_
     const fl_row *rows;
     if (a->pace) cohort = strcmp(a->name, "fedbuff") ? 1 : 10; /* uploads per server step */
     char text[256];
-    snprintf(text, sizeof text, "algorithm=%s;precision=%s;participation=%s", a->name, precision,
+    snprintf(text, sizeof text, "algorithm=%s;precision=%s;system=constant;participation=%s", a->name, precision,
              at_work == 9 ? "everyone" : "{kind: uniform, count: 4}");
     fl_run *run = run_of(f, text);
     double n = (double)fl_run_parameters(run);

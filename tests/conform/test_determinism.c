@@ -13,7 +13,7 @@ typedef struct {
 static const char base[] =
     "rounds: 4\n"
     "data: {kind: blobs, classes: 4, features: 6, samples: 240, test_samples: 50, test_fraction: 0.2}\n"
-    "partition: {kind: iid, clients: 12}\n"
+    "partition: {kind: iid, clients: 12}\nsystem: {kind: lognormal, jitter: 0.3}\n"
     "local: {batch: 5, lr: 0.1, uneven: range, range: [1, 3]}\n"
     "metrics: {gradient: true}\n";
 

@@ -66,7 +66,8 @@ static const char config[] =
     "rounds: 2\nthreads: %d\nprecision: f64\n%s"
     "data: {kind: blobs, classes: 2, features: 3, samples: 24, test_samples: 6, test_fraction: 0.2}\n"
     "partition: {kind: dirichlet, clients: 4, min_size: 2}\nmodel: {kind: mlp, hidden: [3]}\n"
-    "participation: %s\nlocal: {batch: 3, momentum: 0.5}\nmetrics: {gradient: true, targets: [0.5, 0.9]}\n";
+    "participation: %s\nsystem: lognormal\nlocal: {batch: 3, momentum: 0.5}\nmetrics: {gradient: true, targets: [0.5, "
+    "0.9]}\n";
 
 static void configuration_to_result(void **state)
 {

@@ -51,6 +51,7 @@ def self_check(b, folder):
 def check_render(b, url):
     b.open(url)
     check("seven charts against rounds are shown", shown(b, ".chart svg") == 7, shown(b, ".chart svg"))
+    check("an axis that nobody measured is not offered", b.js("[...document.querySelectorAll('input[name=x]')].map(e => e.value).join()") == "rounds,bytes,seconds")
     check("curves are drawn", b.js(CURVES) == 5, b.js(CURVES))
     check("the heat map is shown", shown(b, "#heatmap") == 1)
     check("the table is shown", shown(b, "tbody tr") == 5)
@@ -120,6 +121,28 @@ def check_keyboard(b, url):
     b.js("document.getElementById('x-rounds').focus()")
     b.key("ArrowRight")
     check("arrow keys choose the axis", b.js("document.querySelector('.chart:not(.other-x)').dataset.x") == "bytes")
+
+
+def check_clock(b, url):
+    b.open(url)
+    check("clock: the axis is offered", shown(b, ".controls label") == 5 and b.js("!!document.getElementById('x-simulated')"), shown(b, ".controls label"))
+    check("clock: the clients' own models and staleness have charts", b.js("!!document.getElementById('local-test-accuracy-rounds')") and
+          b.js("!!document.getElementById('staleness-rounds')") and not b.js("document.getElementById('regularizer-rounds')"))
+    b.point("#x-simulated + span", click=True)
+    check("clock: charts against simulated time", b.js("""[...document.querySelectorAll('.chart')]
+        .every(f => (f.getBoundingClientRect().width > 0) === (f.dataset.x === 'simulated'))"""))
+    b.point("#test-accuracy-simulated", 0.4, 0.5)
+    rows = b.js(ROWS)
+    check("clock: curves with a clock are read, others are not", sorted(r[0] for r in rows) == ["FedAvg", "FedProx (mu 0.01)"], rows)
+    check("clock: the place is simulated time", b.js(TIP).startswith("simulated time: ") and "min" in b.js(TIP).split("\n")[0], b.js(TIP))
+    b.js("document.getElementById('test-accuracy-simulated').focus()")
+    b.key("Home")
+    rows = b.js(ROWS)
+    check("clock: the first place is the first that has one", b.js(TIP).startswith("simulated time: 0.66667 min"), b.js(TIP))
+    check("clock: its values are those of its row", b.js("""(() => { const s = JSON.parse(document.getElementById('data').textContent).values['test-accuracy'][0],
+        i = s.x[3].indexOf(40); return s.x[3][0] === null && i === 1 &&
+          [...document.querySelectorAll('#tip tr')].some(r => r.cells[0].textContent === 'FedAvg' && Math.abs(s.mean[1] - r.cells[1].textContent) < 1e-4); })()"""), rows)
+    quiet(b, "clock", url)
 
 
 def check_contrast(b, url):
@@ -214,6 +237,7 @@ def main():
         check_selectors(b)
         quiet(b, "demo", demo)
         check_keyboard(b, demo)
+        check_clock(b, f"file://{folder}/clock.html")
         check_contrast(b, f"file://{folder}/many.html")
         check_others(b, folder)
         check_live(b, folder)

@@ -580,8 +580,8 @@ static void wrong_input(void **state)
     snprintf(set, sizeof set, "%s|model=logistic|algorithm.solver=sgd", blobs);
     assert_ok(f->ctx, planned(f, set, &r));
     fl_run_free(r);
-    assert_fails(f->ctx, planned(f, "algorithm=fedavg", &r), FL_ECONFIG,
-                 "algorithm fedavg takes no proximal step, so regularizer.kind must be none, not l1");
+    assert_fails(f->ctx, planned(f, "algorithm=scaffold", &r), FL_ECONFIG,
+                 "algorithm scaffold takes no proximal step, so regularizer.kind must be none, not l1");
     assert_fails(f->ctx, planned(f, "algorithm=fedsplit|participation=everyone", &r), FL_ECONFIG,
                  "algorithm fedsplit takes no proximal step");
     assert_fails(f->ctx, planned(f, "algorithm=fedsplit|regularizer=none", &r), FL_ECONFIG,

@@ -1,5 +1,6 @@
 /* TensorBoard event files, read back by a reader that shares no code with the writer: bitwise CRC, its own protobuf walk. */
 #include "check.h"
+#include "row.h"
 
 #include "base/crc32c.h"
 #include "base/file.h"
@@ -199,22 +200,29 @@ static size_t read_only_file(const char *folder, char *name, size_t room, unsign
 
 static fl_row row_at(size_t round, double seconds)
 {
-    return (fl_row){
-        .round = round,
-        .cohort = 7,
-        .train_loss = 0.5 + (double)round,
-        .train_accuracy = NAN,
-        .test_loss = 1.25,
-        .test_accuracy = 0.8125,
-        .gradient2 = INFINITY,
-        .client_q10 = 0.1,
-        .client_q50 = 0.2,
-        .client_q90 = 0.3,
-        .bytes_up = 1e12,
-        .bytes_down = DBL_MAX, /* finite, but not as a float */
-        .local_steps = 300,
-        .seconds = seconds,
-    };
+    fl_row r = empty_row();
+    r.round = round;
+    r.cohort = 7;
+    r.train_loss = 0.5 + (double)round;
+    r.test_loss = 1.25;
+    r.test_accuracy = 0.8125;
+    r.gradient2 = INFINITY;
+    r.client_q10 = 0.1;
+    r.client_q50 = 0.2;
+    r.client_q90 = 0.3;
+    r.bytes_up = 1e12;
+    r.bytes_down = DBL_MAX; /* finite, but not as a float */
+    r.local_steps = 300;
+    r.seconds = seconds;
+    r.regularizer = 0.75;
+    r.local_train_loss = 2.5;
+    r.local_train_accuracy = 0.5;
+    r.local_test_loss = 3.5;
+    r.local_test_accuracy = 0.625;
+    r.simulated_seconds = 40;
+    r.staleness = 1.5;
+    r.staleness_max = 4;
+    return r;
 }
 
 /* ---- tests ----------------------------------------------------------------------------------------------- */
@@ -257,7 +265,7 @@ static void rows_come_back(void **state)
         assert_string_equal(e.version, "");
         assert_int_equal(e.step, rows[i].round);
         assert_near(e.wall_time, times[i], 0);
-        assert_int_equal(e.values, 10); /* all but the NaN, the infinity and the overflow */
+        assert_int_equal(e.values, 18); /* all but the NaN, the infinity and the overflow */
         assert_near(value_of(&e, "train/loss"), (float)rows[i].train_loss, 0);
         assert_near(value_of(&e, "test/loss"), 1.25, 0);
         assert_near(value_of(&e, "test/accuracy"), 0.8125, 0);
@@ -268,6 +276,14 @@ static void rows_come_back(void **state)
         assert_near(value_of(&e, "communication/bytes_up"), 1e12f, 0);
         assert_near(value_of(&e, "work/local_steps"), 300, 0);
         assert_near(value_of(&e, "work/seconds"), rows[i].seconds, 0);
+        assert_near(value_of(&e, "train/regularizer"), 0.75, 0);
+        assert_near(value_of(&e, "local/train_loss"), 2.5, 0);
+        assert_near(value_of(&e, "local/train_accuracy"), 0.5, 0);
+        assert_near(value_of(&e, "local/test_loss"), 3.5, 0);
+        assert_near(value_of(&e, "local/test_accuracy"), 0.625, 0);
+        assert_near(value_of(&e, "work/simulated_seconds"), 40, 0);
+        assert_near(value_of(&e, "async/staleness"), 1.5, 0);
+        assert_near(value_of(&e, "async/staleness_max"), 4, 0);
         assert_true(isnan(value_of(&e, "train/accuracy")) && isnan(value_of(&e, "gradient/norm2")));
     }
     assert_true(b.p == b.end);

@@ -1,5 +1,6 @@
 /* Curves, axes, charts and the page, without a browser (tests/page has one). */
 #include "check.h"
+#include "row.h"
 #include "report/axis.h"
 #include "report/look.h"
 #include "report/markup.h"
@@ -166,19 +167,15 @@ static sample *make_sample(size_t count)
         for (size_t c = 0; c < 2; c++) {
             for (size_t i = 0; i < ROWS; i++) {
                 double t = (double)i / ROWS;
-                s->rows[k][c][i] = (fl_row){
-                    .round = i * 10,
-                    .train_loss = exp(-3 * t),
-                    .train_accuracy = t,
-                    .test_loss = 1 - t / 2,
-                    .test_accuracy = t * (0.9 + 0.1 * (double)c),
-                    .gradient2 = NAN,
-                    .client_q10 = NAN,
-                    .client_q50 = NAN,
-                    .client_q90 = NAN,
-                    .bytes_up = 1e6 * (double)i,
-                    .seconds = 0.5 * (double)i,
-                };
+                fl_row *row = &s->rows[k][c][i];
+                *row = empty_row();
+                row->round = i * 10;
+                row->train_loss = exp(-3 * t);
+                row->train_accuracy = t;
+                row->test_loss = 1 - t / 2;
+                row->test_accuracy = t * (0.9 + 0.1 * (double)c);
+                row->bytes_up = 1e6 * (double)i;
+                row->seconds = 0.5 * (double)i;
             }
             s->curves[k][c] = (fli_curve){7 + c, s->rows[k][c], ROWS};
         }
@@ -268,9 +265,45 @@ static void knows_what_was_measured(void **state)
     assert_false(fli_report_has(&s->report, y_named("gradient")));
     s->rows[1][1][ROWS - 1].gradient2 = 1;
     assert_true(fli_report_has(&s->report, y_named("gradient")));
+    assert_true(fli_report_has(&s->report, x_named("rounds")));
+    assert_false(fli_report_has(&s->report, x_named("simulated")));
+    s->rows[0][0][3].simulated_seconds = 0;
+    assert_true(fli_report_has(&s->report, x_named("simulated")));
     s->report.count = 0;
     assert_false(fli_report_has(&s->report, y_named("test-accuracy")));
+    assert_false(fli_report_has(&s->report, x_named("rounds")));
     free(s);
+}
+
+/* Every quantity is the field it says. */
+static void quantities_are_their_fields(void **state)
+{
+    fl_ctx *ctx = *state;
+    fl_row row = empty_row();
+    fli_curve curve = {1, &row, 1};
+    fli_series s = {"s", &curve, 1, ""};
+    const struct {
+        const char *name;
+        double *field;
+    } ys[] = {{"local-test-accuracy", &row.local_test_accuracy},
+              {"local-test-loss", &row.local_test_loss},
+              {"local-train-loss", &row.local_train_loss},
+              {"local-train-accuracy", &row.local_train_accuracy},
+              {"regularizer", &row.regularizer},
+              {"staleness", &row.staleness}};
+    row.simulated_seconds = 42;
+    for (size_t i = 0; i < sizeof ys / sizeof *ys; i++) {
+        fli_point *p;
+        size_t n;
+        assert_ok(ctx, fli_series_points(ctx, &s, x_named("simulated"), y_named(ys[i].name), &p, &n));
+        assert_int_equal(n, 0);
+        fli_free(p);
+        *ys[i].field = 0.25 + (double)i;
+        assert_ok(ctx, fli_series_points(ctx, &s, x_named("simulated"), y_named(ys[i].name), &p, &n));
+        assert_int_equal(n, 1);
+        assert_true(p[0].x == 42 && p[0].mean == 0.25 + (double)i && p[0].row == 0);
+        fli_free(p);
+    }
 }
 
 /* ---- axes ---------------------------------------------------------------------------------------------- */
@@ -469,8 +502,11 @@ static void thins_long_runs(void **state)
     fl_ctx *ctx = *state;
     enum { LONG = 50000 };
     fl_row *rows = calloc(LONG, sizeof *rows);
-    for (size_t i = 0; i < LONG; i++)
-        rows[i] = (fl_row){.round = i, .test_accuracy = i == 31234 ? 1 : 0.5 + 0.1 * (double)(i % 2)};
+    for (size_t i = 0; i < LONG; i++) {
+        rows[i] = empty_row();
+        rows[i].round = i;
+        rows[i].test_accuracy = i == 31234 ? 1 : 0.5 + 0.1 * (double)(i % 2);
+    }
     fli_curve curve = {1, rows, LONG};
     fli_series series = {"long", &curve, 1, ""};
     fli_report r = {.title = "", .description = "", .machine = "", .series = &series, .count = 1};
@@ -576,6 +612,30 @@ static void page_holds_everything(void **state)
     free(s);
 }
 
+/* An axis that nobody measured is not offered; on one that some did, the others have no place. */
+static void page_offers_what_was_measured(void **state)
+{
+    sample *s = make_sample(2);
+    char *html = page(*state, &s->report);
+    assert_null(strstr(html, "\"x-simulated\""));
+    assert_null(strstr(html, "data-x=\"simulated\""));
+    assert_null(strstr(html, "simulated time"));
+    assert_non_null(strstr(html, "\"x\":[\"rounds\",\"uploaded by all clients\",\"time\"]"));
+    free(html);
+    for (size_t c = 0; c < 2; c++)
+        for (size_t i = 1; i < ROWS; i++) s->rows[1][c][i].simulated_seconds = 100 * (double)(i + c);
+    html = page(*state, &s->report);
+    assert_int_equal(occurrences(html, "\"x-simulated\""), 1);
+    assert_int_equal(occurrences(html, "data-x=\"simulated\""), 4);
+    assert_non_null(strstr(html, "\"time\",\"simulated time\"]"));
+    /* the first series has no clock, the second none at its start; both have all their values */
+    assert_int_equal(occurrences(html, ",[null,null,null,null,null,null,null,null,null]],\"mean\":["), 4);
+    assert_int_equal(occurrences(html, ",[null,150,250,350,450,550,650,750,850]],\"mean\":["), 4);
+    assert_int_equal(occurrences(html, "\"mean\":[1,0.944444,"), 2); /* test loss */
+    free(html);
+    free(s);
+}
+
 static void page_is_small(void **state)
 {
     fli_report none = {.title = "", .description = "", .machine = "", .live = 1};
@@ -614,6 +674,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(averages_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(survives_extremes_in_means, setup, teardown),
         cmocka_unit_test_setup_teardown(knows_what_was_measured, setup, teardown),
+        cmocka_unit_test_setup_teardown(quantities_are_their_fields, setup, teardown),
         cmocka_unit_test(ticks_cover_any_range),
         cmocka_unit_test(ticks_are_round),
         cmocka_unit_test(axes_have_units),
@@ -627,6 +688,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(charts_escape, setup, teardown),
         cmocka_unit_test_setup_teardown(page_escapes, setup, teardown),
         cmocka_unit_test_setup_teardown(page_holds_everything, setup, teardown),
+        cmocka_unit_test_setup_teardown(page_offers_what_was_measured, setup, teardown),
         cmocka_unit_test_setup_teardown(page_is_small, setup, teardown),
         cmocka_unit_test_setup_teardown(survives_no_memory, setup, teardown),
     };

@@ -330,6 +330,8 @@ static void impossible_runs(void **state)
     refused(f, SMALL, "model=least_squares", "model least_squares needs real-valued targets");
     refused(f, SMALL, "data={kind: linreg, clients: 4, features: 3};partition={}", "model softmax needs labels");
     refused(f, SMALL, "data.on_demand=true;partition={}", "blobs cannot make its clients on demand");
+    refused(f, SMALL, "algorithm=feddr;regularizer={kind: l1, weight: 0.1};metrics.gradient=true;stop.gradient2=1e-3",
+            "stop.gradient2 looks at f alone");
     refused(f, SMALL, "rounds=-1", "rounds is -1");
 }
 
@@ -567,16 +569,22 @@ static char *result_file(fixture *f, const char *name, size_t *size)
     return text;
 }
 
-static const char *const columns[] = {"round",         "cohort",    "train_loss", "train_accuracy", "test_loss",
-                                      "test_accuracy", "gradient2", "client_q10", "client_q50",     "client_q90",
-                                      "regularizer",   "bytes_up",  "bytes_down", "local_steps",    "seconds"};
+static const char *const columns[] = {
+    "round",         "cohort",           "train_loss",           "train_accuracy",  "test_loss",
+    "test_accuracy", "gradient2",        "client_q10",           "client_q50",      "client_q90",
+    "regularizer",   "local_train_loss", "local_train_accuracy", "local_test_loss", "local_test_accuracy",
+    "bytes_up",      "bytes_down",       "local_steps",          "seconds",         "simulated_seconds",
+    "staleness",     "staleness_max"};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static double column_value(const fl_row *r, size_t c)
 {
-    const double v[COLUMNS] = {(double)r->round, (double)r->cohort, r->train_loss, r->train_accuracy, r->test_loss,
-                               r->test_accuracy, r->gradient2,      r->client_q10, r->client_q50,     r->client_q90,
-                               r->regularizer,   r->bytes_up,       r->bytes_down, r->local_steps,    r->seconds};
+    const double v[COLUMNS] = {
+        (double)r->round, (double)r->cohort,   r->train_loss,           r->train_accuracy,  r->test_loss,
+        r->test_accuracy, r->gradient2,        r->client_q10,           r->client_q50,      r->client_q90,
+        r->regularizer,   r->local_train_loss, r->local_train_accuracy, r->local_test_loss, r->local_test_accuracy,
+        r->bytes_up,      r->bytes_down,       r->local_steps,          r->seconds,         r->simulated_seconds,
+        r->staleness,     r->staleness_max};
     return v[c];
 }
 

@@ -139,7 +139,10 @@ static void round_trip_of_every_kind(void **state)
             char text[300];
             fl_config *cfg = fixture_config(f, least);
             /* some methods need everyone, some regularisers a method that takes them; partitions need a number of clients */
-            if (!strcmp(k->section, "algorithm")) assert_ok(f->ctx, fl_config_set(cfg, "participation=everyone"));
+            if (!strcmp(k->section, "algorithm")) {
+                assert_ok(f->ctx, fl_config_set(cfg, "participation=everyone"));
+                assert_ok(f->ctx, fl_config_set(cfg, "system=constant"));
+            }
             if (!strcmp(k->section, "regularizer")) assert_ok(f->ctx, fl_config_set(cfg, "algorithm=feddr"));
             assert_ok(f->ctx, fl_config_set(cfg, "partition.clients=2"));
             snprintf(text, sizeof text, "%s.kind=%s", k->section, item.name);

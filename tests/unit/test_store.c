@@ -94,6 +94,23 @@ static void out_of_memory(void **state)
     fli_ctx_fail_alloc(f->ctx, 0);
 }
 
+/* Looking does not touch. */
+static void peeking(void **state)
+{
+    fixture *f = *state;
+    fli_store *s = store_of(f, &fli_ops_f64, 10, 3, 2, 0), *none = store_of(f, &fli_ops_f64, 10, 3, 0, 0);
+    fli_kept k;
+    assert_null(fli_store_peek(s, 1));
+    assert_null(fli_store_peek(none, 1));
+    assert_int_equal(fli_store_bytes(s), 0);
+    assert_ok(f->ctx, fli_store_get(s, 1, &k));
+    assert_int_equal(k.first, 1);
+    assert_ptr_equal(fli_store_peek(s, 1), k.vectors);
+    assert_null(fli_store_peek(s, 0));
+    fli_store_free(s);
+    fli_store_free(none);
+}
+
 enum { MANY = 2000 };
 
 static void touch(void *arg, size_t item, size_t worker)
@@ -129,6 +146,7 @@ int main(void)
         FIXTURE_TEST(memory_follows_the_touched),
         FIXTURE_TEST(nothing_to_keep),
         FIXTURE_TEST(out_of_memory),
+        FIXTURE_TEST(peeking),
         FIXTURE_TEST(many_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

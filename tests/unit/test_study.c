@@ -1,6 +1,7 @@
 /* Comparisons: how an experiment unfolds, what its runs yield whatever the order and however often they are interrupted, the statistics
  * recomputed by hand, and what is said when something is wrong. */
 #include "fixture.h"
+#include "row.h"
 
 #include "study/study.h"
 
@@ -125,13 +126,15 @@ static void make_up(fl_study *s, size_t trial, const double *acc, size_t count)
 {
     fli_outcome *o = &s->outcomes[trial];
     o->rows = fli_alloc(s->ctx, count, sizeof *o->rows);
-    for (size_t k = 0; k < count; k++)
-        o->rows[k] = (fl_row){.round = 10 * k,
-                              .test_accuracy = acc[k],
-                              .train_loss = 1 - acc[k],
-                              .test_loss = NAN,
-                              .bytes_up = 4e6 * (double)k,
-                              .seconds = 2 * (double)k};
+    for (size_t k = 0; k < count; k++) {
+        fl_row *row = &o->rows[k];
+        *row = empty_row();
+        row->round = 10 * k;
+        row->test_accuracy = acc[k];
+        row->train_loss = 1 - acc[k];
+        row->bytes_up = 4e6 * (double)k;
+        row->seconds = 2 * (double)k;
+    }
     o->count = o->capacity = count;
     o->state = FLI_TRIAL_DONE;
 }
@@ -143,7 +146,7 @@ static void statistics(void **state)
         study_new(f, PROBLEM "seeds: 3\nmetrics: {targets: [0.5, 0.9, 0.99]}\n" TWO, "out", (fl_study_options){0});
     fli_arena a;
     fli_summary *rows;
-    fli_stat mb;
+    fli_stat to[FLI_COSTS], *r = &to[FLI_COST_ROUNDS];
     size_t n;
     make_up(s, 0, (const double[]){0.1, 0.6, 0.95}, 3);
     make_up(s, 2, (const double[]){0.1, 0.4, 0.8}, 3);
@@ -164,16 +167,18 @@ static void statistics(void **state)
     assert_near(rows[0].rounds.mean, 20, 0);
     assert_int_equal(rows[1].seeds, 1);
     assert_int_equal(rows[1].failed, 1);
-    assert_int_equal(rows[1].accuracy.n, 0);                 /* it was not measured */
-    fli_stat r = fli_study_to_target(s, &rows[0], 0.5, &mb); /* rounds 10, 20 and 0: once is enough */
-    assert_int_equal(r.n, 3);
-    assert_near(r.mean, 10, 1e-12);
-    assert_near(r.std, 10, 1e-12);
-    assert_near(mb.mean, 4, 1e-12);
-    r = fli_study_to_target(s, &rows[0], 0.9, &mb);
-    assert_int_equal(r.n, 2);
-    assert_near(r.mean, 20, 1e-12);
-    assert_int_equal(fli_study_to_target(s, &rows[0], 0.99, &mb).n, 0);
+    assert_int_equal(rows[1].accuracy.n, 0);   /* it was not measured */
+    fli_study_to_target(s, &rows[0], 0.5, to); /* rounds 10, 20 and 0: once is enough */
+    assert_int_equal(r->n, 3);
+    assert_near(r->mean, 10, 1e-12);
+    assert_near(r->std, 10, 1e-12);
+    assert_near(to[FLI_COST_MEGABYTES].mean, 4, 1e-12);
+    assert_int_equal(to[FLI_COST_SIMULATED].n, 0);
+    fli_study_to_target(s, &rows[0], 0.9, to);
+    assert_int_equal(r->n, 2);
+    assert_near(r->mean, 20, 1e-12);
+    fli_study_to_target(s, &rows[0], 0.99, to);
+    assert_int_equal(r->n, 0);
     fli_arena_fini(&a);
     char *t = table_of(f->ctx, s);
     assert_non_null(strstr(t, "88.67 ± 7.77"));
@@ -181,7 +186,49 @@ static void statistics(void **state)
     assert_non_null(strstr(t, "8.00 (2/3)"));
     assert_non_null(strstr(t, "> 20"));
     assert_non_null(strstr(t, "1, 1 failed"));
+    assert_null(strstr(t, "sim. s"));
+    assert_null(strstr(t, "own models"));
     free(t);
+    fl_study_free(s);
+}
+
+/* Simulated time and the clients' own models have columns once anybody has them. */
+static void clock_and_own_models(void **state)
+{
+    fixture *f = *state;
+    fl_study *s = study_new(f, PROBLEM "seeds: 2\nmetrics: {targets: [0.5, 0.9]}\n" TWO, "out", (fl_study_options){0});
+    for (size_t i = 0; i < 4; i++) make_up(s, i, (const double[]){0.1, 0.4, 0.7}, 3);
+    for (size_t i = 0; i < 4; i += 2) /* the first method, seed by seed */
+        for (size_t k = 0; k < 3; k++) {
+            s->outcomes[i].rows[k].simulated_seconds = 3.5 * (double)k * (double)(i + 1);
+            s->outcomes[i].rows[k].local_test_accuracy = 0.5 + 0.1 * (double)i;
+        }
+    char *t = table_of(f->ctx, s), *last = strstr(t, "\n") + 1;
+    assert_non_null(strstr(t, "sim. s to 0.5"));
+    assert_non_null(strstr(t, "own models acc. %"));
+    assert_non_null(strstr(t, "60.00 ± 14.14"));
+    assert_non_null(strstr(last, " 14.0 ")); /* (7 + 21)/2 seconds */
+    assert_non_null(strstr(last, " > 14.0 "));
+    last = strstr(last, "\n") + 1; /* the second has no clock */
+    assert_null(strstr(last, "14.0"));
+    assert_null(strstr(last, "14.14"));
+    free(t);
+    assert_ok(f->ctx, fl_study_write(s));
+    char *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
+    assert_non_null(strstr(csv, ",local_test_accuracy_mean,local_test_accuracy_std,simulated_seconds_mean,"));
+    assert_non_null(strstr(csv, ",simulated_to_0.5_mean,simulated_to_0.5_std,reached_0.9,"));
+    assert_non_null(strstr(csv, ",0.6,0.1414213562,14,9.899494937,2,20,0,8,0,14,9.899494937,0,,,,,,\n"));
+    free(csv);
+    json_t *json = json_load_file(fixture_path(f, "out/results.json"), 0, NULL);
+    for (size_t i = 0; i < 2; i++) {
+        json_t *row = json_array_get(json_object_get(json, "rows"), i);
+        json_t *to = json_object_get(json_array_get(json_object_get(row, "targets"), 0), "simulated_seconds");
+        json_t *local = json_object_get(row, "local_test_accuracy");
+        assert_true(i ? json_is_null(to) && json_is_null(local) : json_is_object(to) && json_is_object(local));
+        if (!i) assert_near(json_number_value(json_object_get(to, "mean")), 14, 1e-12);
+        if (!i) assert_near(json_number_value(json_object_get(local, "mean")), 0.6, 1e-12);
+    }
+    json_decref(json);
     fl_study_free(s);
 }
 
@@ -196,8 +243,9 @@ static void files(void **state)
     make_up(s, 1, (const double[]){0.25, 0.75}, 2);
     assert_ok(f->ctx, fl_study_write(s));
     char *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
-    assert_non_null(strstr(
-        csv, "\n\"x \"\"y\"\" | z\",\"\",1,2,0,0.625,0.1767766953,0.375,0.1767766953,10,0,4,0,2,0,2,10,0,4,0,0,,,,\n"));
+    assert_non_null(
+        strstr(csv, "\n\"x \"\"y\"\" | "
+                    "z\",\"\",1,2,0,0.625,0.1767766953,0.375,0.1767766953,10,0,4,0,2,0,,,,,2,10,0,4,0,,,0,,,,,,\n"));
     free(csv);
     char *md = read_whole(fixture_path(f, "out/results.md"), NULL);
     assert_non_null(strstr(md, "| x \"y\" \\| z | 2 | 62.50 ± 17.68 |"));
@@ -873,6 +921,8 @@ static void plots(void **state)
         c = (collected){0};
     }
     assert_true(n >= 3);
+    assert_fails(f->ctx, fl_study_plot(s, "simulated", "test-accuracy", collect_text, &c), FL_ECONFIG,
+                 "simulated was not measured in this comparison");
     assert_fails(f->ctx, fl_study_plot(s, "rounds", "gradient", collect_text, &c), FL_ECONFIG,
                  "gradient was not measured");
     assert_fails(f->ctx, fl_study_plot(s, "rounds", "beauty", collect_text, &c), FL_ECONFIG,
@@ -959,6 +1009,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(statistics),
+        FIXTURE_TEST(clock_and_own_models),
         FIXTURE_TEST(files),
         FIXTURE_TEST(the_best_setting),
         FIXTURE_TEST(runs_are_plain_runs),

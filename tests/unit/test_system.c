@@ -399,7 +399,7 @@ static void configuration(void **state)
     fli_settings s;
     fli_arena_init(&a, f->ctx);
     assert_ok(f->ctx, bind(f, &a, LEAST, &s));
-    assert_ptr_equal(s.devices.item.desc, kind_named("constant"));
+    assert_ptr_equal(s.devices.item.desc, kind_named("none"));
     assert_near(s.system.step_seconds, 0.001, 0);
     assert_near(s.system.turn_seconds, 0, 0);
     assert_near(s.system.up_rate, 0, 0);
