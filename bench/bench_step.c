@@ -82,7 +82,7 @@ static fl_status setup(fl_ctx *ctx, bench *b)
     fli_arena_init(&b->arena, ctx);
     if ((s = bind_hidden(ctx, b, &params)) || (s = make_fed(ctx, b)) ||
         (s = fli_model_new(ctx, mlp(), params, &fli_ops_f32, b->in, b->out, 1e-4, &b->model)) ||
-        (s = fli_worker_init(ctx, b->model, &sgd, SAMPLES, &b->worker)) ||
+        (s = fli_worker_init(ctx, b->model, &sgd, SAMPLES, 0, &b->worker)) ||
         (s = fli_view_open(ctx, b->fed, 0, &b->view)))
         return s;
     b->start = fli_alloc(ctx, b->model->space.n, 4);

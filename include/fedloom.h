@@ -224,8 +224,8 @@ fl_status fl_reference(fl_ctx *ctx, fl_reference_format format, fl_text_fn *out,
  * `partition_json`, if not NULL, is a file to write the partition to (client -> sample indices). */
 fl_status fl_data_describe(fl_config *cfg, size_t clients, const char *partition_json, fl_text_fn *out, void *arg);
 
-/* Measures the clients' smoothness and says which step-size conditions of the method's theorem hold, by how much each fails, and
- * a setting that would satisfy them. */
+/* Measures the clients' smoothness and says which step-size conditions of the method's theorem hold, by how much each fails, what is
+ * assumed without being measured, and a setting that would satisfy them. */
 fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg);
 
 /* Runs one golden case (a JSON file with an exact trajectory) and compares. FL_OK: agrees within the tolerance.

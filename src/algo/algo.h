@@ -71,10 +71,12 @@ typedef struct {
     size_t least_steps; /* for `advise`: steps is the most that anyone may take in a round, this the fewest */
 } fli_facts;
 
-/* Receives conditions `have <= most`; see conditions.h. */
+/* Receives conditions `have <= most`, requirements that hold or do not, and assumptions, which nobody can verify here; see conditions.h. */
 typedef struct fli_conditions fli_conditions;
 void fli_condition(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
                    double most);
+void fli_requirement(fli_conditions *c, const char *name, const char *sentence, const fli_facts *f, int holds);
+void fli_assumption(fli_conditions *c, const char *name, const char *sentence);
 
 /* How an asynchronous server goes forward. */
 typedef struct {
@@ -106,7 +108,7 @@ typedef struct fli_algo {
 
     /* Refuses parameters that no single row can refuse; NULL: nothing to refuse. Lists have the right lengths already. */
     fl_status (*validate)(fl_ctx *ctx, const void *params, size_t clients);
-    /* The step-size conditions of the method's theorem at one client, by fli_condition; NULL: none known. */
+    /* What the method's theorem asks for at one client, by the calls above; NULL: nothing known. */
     void (*check)(const void *params, const fli_facts *f, fli_conditions *out);
     /* A setting that would satisfy them, for the worst constants over all clients, in words; NULL: none known. */
     void (*advise)(const void *params, const fli_facts *worst, fli_text *out);

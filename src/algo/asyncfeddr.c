@@ -37,8 +37,9 @@ static double most_eta(double alpha, double c)
 static void check(const void *params, const fli_facts *f, fli_conditions *out)
 {
     const fli_dr_params *p = params;
-    double tau = p->tau ? (double)p->tau : INFINITY, c = delay_term(tau, (double)f->clients);
-    fli_condition(out, "Assumption 4.1", "the delay has a bound, algorithm.tau", f, p->tau ? 0 : 1, 0);
+    double c = delay_term((double)p->tau, (double)f->clients);
+    fli_requirement(out, "Assumption 4.1", "algorithm.tau is set: the delay has a bound", f, p->tau > 0);
+    if (p->solver != FLI_DR_EXACT) fli_assumption(out, "Lemma B.2", "local problems are solved exactly");
     if (!p->tau) return;
     fli_condition(out, "(63) alpha", "alpha < 2/(2 + c), c = max(0, (2 tau^2 - n)/n^2)", f, p->alpha, 2 / (2 + c));
     fli_condition(out, "(63) eta", "(2 + (1 + c) alpha) (L_i eta)^2 + alpha L_i eta < 2 - (2 + c) alpha", f, p->eta,

@@ -13,22 +13,46 @@ double fli_condition_excess(double have, double most)
 /* Step sizes chosen to lie on the boundary, as `auto` does, may miss it by rounding. */
 static int holds(double have, double most) { return have <= most || fli_condition_excess(have, most) <= 1 + 1e-12; }
 
+/* The one with this name, new or seen before; NULL: no room. */
+static fli_condition_seen *seen(fli_conditions *c, fli_condition_kind kind, const char *name, const char *formula)
+{
+    size_t i = 0;
+    while (i < c->count && (c->seen[i].kind != kind || strcmp(c->seen[i].name, name))) i++;
+    if (i == FLI_CONDITIONS_MAX) return NULL;
+    if (i == c->count)
+        c->seen[c->count++] =
+            (fli_condition_seen){.kind = kind, .name = name, .formula = formula, .have = -INFINITY, .most = INFINITY};
+    return &c->seen[i];
+}
+
+static void fails_at(fli_condition_seen *s, uint32_t client)
+{
+    if (s->failing && s->failed == client) return;
+    s->failing++;
+    s->failed = client;
+}
+
 void fli_condition(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
                    double most)
 {
-    size_t i = 0;
-    while (i < c->count && strcmp(c->seen[i].name, name)) i++;
-    if (i == FLI_CONDITIONS_MAX) return;
-    fli_condition_seen *s = &c->seen[i];
-    if (i == c->count) {
-        *s = (fli_condition_seen){.name = name, .formula = formula, .have = have, .most = most, .client = f->client};
-        c->count++;
-    } else if (fli_condition_excess(have, most) > fli_condition_excess(s->have, s->most)) {
+    fli_condition_seen *s = seen(c, FLI_CONDITION_BOUND, name, formula);
+    if (!s) return;
+    int first = isinf(s->have) && s->have < 0;
+    if (first || fli_condition_excess(have, most) > fli_condition_excess(s->have, s->most)) {
         s->have = have;
         s->most = most;
         s->client = f->client;
     }
-    if (holds(have, most) || (s->failing && s->failed == f->client)) return;
-    s->failing++;
-    s->failed = f->client;
+    if (!holds(have, most)) fails_at(s, f->client);
+}
+
+void fli_requirement(fli_conditions *c, const char *name, const char *sentence, const fli_facts *f, int holding)
+{
+    fli_condition_seen *s = seen(c, FLI_CONDITION_REQUIRED, name, sentence);
+    if (s && !holding) fails_at(s, f->client);
+}
+
+void fli_assumption(fli_conditions *c, const char *name, const char *sentence)
+{
+    (void)seen(c, FLI_CONDITION_ASSUMED, name, sentence);
 }

@@ -1,4 +1,4 @@
-/* Step-size conditions of a method's theorem, collected over clients: for each, the client where it is tightest. */
+/* What a method's theorem asks for, collected over clients: for each condition, the client where it is tightest. */
 #ifndef FLI_ALGO_CONDITIONS_H
 #define FLI_ALGO_CONDITIONS_H
 
@@ -6,8 +6,14 @@
 
 enum { FLI_CONDITIONS_MAX = 16 };
 
-/* `have <= most` is asked for. */
+typedef enum {
+    FLI_CONDITION_BOUND,    /* `have <= most` is asked for */
+    FLI_CONDITION_REQUIRED, /* holds or does not, without numbers */
+    FLI_CONDITION_ASSUMED   /* nobody can tell: neither holds nor fails */
+} fli_condition_kind;
+
 typedef struct {
+    fli_condition_kind kind;
     const char *name, *formula;
     double have, most; /* at the tightest client */
     uint32_t client;

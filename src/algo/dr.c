@@ -1,5 +1,7 @@
 #include "algo/dr.h"
 
+#include <math.h>
+
 enum { X, XT };    /* server: xbar, the global model, and xt, the mean of all xh_i */
 enum { Y_I, X_I }; /* client, x_i being its own model; xh_i = 2 x_i - y_i needs no memory of its own */
 enum { DXH };      /* up, sum */
@@ -9,9 +11,36 @@ const char *const fli_dr_client[] = {"y_i", "x_i", NULL};
 const char *const fli_dr_up[] = {"the change of 2 x_i - y_i", NULL};
 const char *const fli_dr_sums[] = {"sum of the changes", NULL};
 
+/* Of the local problem's strong convexity: rho - L_-. The weight decay of the model, not known here, would add to it. */
+static double modulus(const fli_dr_params *p) { return 1 / p->eta - p->weak_convexity; }
+
+fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients)
+{
+    const fli_dr_params *p = params;
+    (void)clients;
+    if (p->solver != FLI_DR_ACCURATE) return FL_OK;
+    if (!(p->accuracy > 0 || p->relative > 0))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "algorithm.solver is accurate, which needs algorithm.accuracy or algorithm.relative > 0");
+    if (!(modulus(p) > 0))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "algorithm.eta = %g is too large for algorithm.weak_convexity = %g: the local problem is "
+                        "strongly convex only below %g",
+                        p->eta, p->weak_convexity, 1 / p->weak_convexity);
+    return FL_OK;
+}
+
 const fli_solver *fli_dr_solver(const void *params)
 {
-    return ((const fli_dr_params *)params)->solver ? &fli_solver_exact : &fli_solver_sgd;
+    static const fli_solver *const solvers[] = {&fli_solver_sgd, &fli_solver_exact, &fli_solver_accurate};
+    return solvers[((const fli_dr_params *)params)->solver];
+}
+
+void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *out)
+{
+    if (p->solver != FLI_DR_ACCURATE) return;
+    fli_assumption(out, "most_steps", "every local problem is solved to its accuracy within algorithm.most_steps");
+    if (!f->convex) fli_assumption(out, "L_-", "no f_i curves downwards by more than algorithm.weak_convexity");
 }
 
 int fli_dr_warms_up(const void *params) { return ((const fli_dr_params *)params)->init; }
@@ -37,6 +66,11 @@ void fli_dr_pose(const fli_turn *t, fli_problem *p)
     p->start = t->state[X_I];
     p->anchor = t->state[Y_I];
     p->rho = 1 / a->eta;
+    if (a->solver != FLI_DR_ACCURATE) return;
+    p->accuracy = a->accuracy / pow((double)t->round + 1, a->accuracy_power);
+    p->relative = a->relative;
+    p->modulus = modulus(a);
+    p->most_steps = (size_t)a->most_steps;
 }
 
 void fli_dr_answer(const fli_turn *t, const fli_answer *a)

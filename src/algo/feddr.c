@@ -10,13 +10,22 @@
  *
  *   theory   with exact local solutions, any cohorts with p_i > 0 and convex g: eta < (2 - alpha)/(2 L). That is (33) for gamma_4 = 0,
  *            whose 2 - alpha (L eta + 1) - 2 L^2 eta^2 > 0 factors into (2 - alpha - 2 L eta)(1 + L eta) > 0; the bound on alpha that
- *            is printed beside it excludes the alpha = 1 of Corollary 3.1, and alpha < 2 follows from eta > 0 anyway. Inexact
- *            solutions are covered while their squared errors are summable.
+ *            is printed beside it excludes the alpha = 1 of Corollary 3.1, and alpha < 2 follows from eta > 0 anyway.
+ *
+ *            Inexact solutions: Theorem 3.1 covers them while their squared errors are summable (Lemma A.6 then takes some small
+ *            gamma_4 > 0). An error stays until the client's next turn, 1/p_i rounds on average, so that sum over the rounds of
+ *            accuracy^2/(k+1)^(2 accuracy_power) decides. Theorem A.1 covers errors within sqrt(theta_i) ||x_i+ - x_i||, theta_i = theta p_i,
+ *            for alpha = 1: (42) asks for 1 - u - 2 u^2 - 4 gamma_4 (1 + u^2) - 8 C theta > 0 with u = L eta and, since gamma_4 < 1/4,
+ *            C = 2 (1 + u)^2/gamma_4. The best gamma_4 is 2 (1 + u) sqrt(theta/(1 + u^2)); with r = 16 sqrt(theta) there remains
+ *            1 - 2 u > r sqrt(1 + u^2), that is u < (2 - r sqrt(5 - r^2))/(4 - r^2), for r < 1. It starts from exact proxes; another start
+ *            adds its squared errors, a constant, to F(x0) - F* in (43).
  *
  * Tran-Dinh, Pham, Phan, Nguyen: FedDR - randomized Douglas-Rachford splitting algorithms for nonconvex federated composite
  * optimization, NeurIPS 2021. The paper's text writes the server step once with xbar where it means xt. */
 #include "algo/list.h"
 #include "algo/dr.h"
+
+#include <math.h>
 
 static const fli_key keys[] = {
     FLI_DR_KEYS,
@@ -24,21 +33,51 @@ static const fli_key keys[] = {
     FLI_KEY_END,
 };
 
+/* The relative errors matter: no absolute accuracy makes their squares summable. */
+static int relative_errors(const fli_dr_params *p)
+{
+    return p->solver == FLI_DR_ACCURATE && p->relative > 0 && !(p->accuracy > 0 && p->accuracy_power > 0.5);
+}
+
+/* The largest L eta of (42), gamma_4 chosen best, for theta_i = relative^2; 0: none. */
+static double largest_u(double relative, double probability)
+{
+    double r = 16 * relative / sqrt(probability);
+    return r < 1 ? (2 - r * sqrt(5 - r * r)) / (4 - r * r) : 0;
+}
+
 static void check(const void *params, const fli_facts *f, fli_conditions *out)
 {
     const fli_dr_params *p = params;
-    double most = f->probability > 0 ? (2 - p->alpha) / (2 * f->smoothness) : 0;
-    fli_condition(out, "(33)",
-                  p->solver ? "eta < (2 - alpha)/(2 L_i), p_i > 0"
-                            : "eta < (2 - alpha)/(2 L_i), p_i > 0, and the squared errors of the local solver summable",
-                  f, p->eta, most);
+    double p_i = f->probability, l = f->smoothness;
+    if (relative_errors(p)) {
+        fli_requirement(out, "Theorem A.1", "alpha = 1, for relative errors", f, p->alpha == 1);
+        fli_condition(out, "(42)", "eta < etabar(L_i, relative^2/p_i), for the best gamma_4", f, p->eta,
+                      p_i > 0 ? largest_u(p->relative, p_i) / l : 0);
+    } else {
+        fli_condition(out, "(33)", "eta < (2 - alpha)/(2 L_i), p_i > 0", f, p->eta,
+                      p_i > 0 ? (2 - p->alpha) / (2 * l) : 0);
+        if (p->solver == FLI_DR_ACCURATE)
+            fli_requirement(out, "Theorem 3.1", "accuracy_power > 0.5: the squared errors are summable", f,
+                            p->accuracy_power > 0.5);
+        if (p->solver == FLI_DR_SGD)
+            fli_assumption(out, "Theorem 3.1", "the squared errors of the local solver are summable");
+    }
+    fli_dr_assume(p, f, out);
 }
 
 static void advise(const void *params, const fli_facts *worst, fli_text *out)
 {
-    (void)params;
+    const fli_dr_params *p = params;
+    if (relative_errors(p)) {
+        double relative = fmin(p->relative, sqrt(worst->probability) / 64);
+        fli_text_addf(out, "algorithm.alpha = 1, algorithm.relative = %.4g, algorithm.eta = %.4g (Theorem A.1)",
+                      relative, 0.9 * largest_u(relative, worst->probability) / worst->smoothness);
+        return;
+    }
     fli_text_addf(out, "algorithm.alpha = 1, algorithm.eta = %.4g (Corollary 3.1: 1/(3 L))",
                   1 / (3 * worst->smoothness));
+    if (p->solver == FLI_DR_ACCURATE && !(p->accuracy_power > 0.5)) fli_text_add(out, ", algorithm.accuracy_power = 1");
 }
 
 const fli_algo fli_algo_feddr = {

@@ -3,7 +3,11 @@
  *   client   y_i <- y_i + 2 (xbar - x_i);  x_i ~ prox_{eta f_i}(y_i);  up: the change of 2 x_i - y_i
  *   server   xbar <- xbar + (1/n) sum (change of 2 x_i - y_i)
  *
- * Pathak, Wainwright: FedSplit: an algorithmic framework for fast federated optimization, NeurIPS 2020. It needs convexity. */
+ *   theory   f_i convex. Where they are strongly convex too, the reflection 2 prox_{eta f_i} - 1 is a contraction by the larger of
+ *            |1 - eta L|/(1 + eta L) and |1 - eta mu|/(1 + eta mu), and the error falls linearly, for any eta > 0; best is
+ *            eta = 1/sqrt(mu L). Errors of the local solver leave an error of their size.
+ *
+ * Pathak, Wainwright: FedSplit: an algorithmic framework for fast federated optimization, NeurIPS 2020. */
 #include "algo/list.h"
 #include "algo/dr.h"
 
@@ -12,6 +16,16 @@ static const fli_key keys[] = {
     FLI_KEY_REAL(fli_dr_params, alpha, "2", 2, 2, "relaxation; always 2"),
     FLI_KEY_END,
 };
+
+static void check(const void *params, const fli_facts *f, fli_conditions *out)
+{
+    const fli_dr_params *p = params;
+    fli_requirement(out, "convexity", "f_i convex; any eta > 0 will do", f, f->convex);
+    fli_assumption(out, "linear rate", "every f_i is strongly convex, as weight decay makes a convex one");
+    if (p->solver != FLI_DR_EXACT)
+        fli_assumption(out, "prox", "local solutions come as close as the result is to be: their errors remain in it");
+    fli_dr_assume(p, f, out);
+}
 
 static void warn(const void *params, const fli_facts *f, fli_text *out)
 {
@@ -28,5 +42,6 @@ const fli_algo fli_algo_fedsplit = {
     .traits = FLI_ALGO_EVERYONE | FLI_ALGO_UNIFORM | FLI_ALGO_INITIAL,
     .keys = keys,
     FLI_DR_PARTS,
+    .check = check,
     .warn = warn,
 };

@@ -25,8 +25,9 @@ struct fli_exec {
     void **server, **sums;
     double *scalar_sums, *scalars;
     int started;
-    fli_server step;       /* the server's, under way */
-    double spent;          /* inner steps of the last round */
+    fli_server step; /* the server's, under way */
+    double spent;    /* inner steps of the last round */
+    size_t uploads, missed;
     fli_job jobs[BLOCK];   /* the block under way */
     size_t job_count;      /* those that have memory */
     uint32_t order[BLOCK]; /* places of the block, most work first */
@@ -70,7 +71,8 @@ static fl_status workers_new(fli_exec *e)
     e->work = fli_arena_alloc(&e->arena, threads, sizeof *e->work);
     if (!e->workers || !e->work) return FL_ENOMEM;
     for (size_t i = 0; i < threads; i++)
-        if ((s = fli_worker_init(e->ctx, e->spec.model, &e->spec.sgd, e->spec.fed->largest, &e->workers[i])) ||
+        if ((s = fli_worker_init(e->ctx, e->spec.model, &e->spec.sgd, e->spec.fed->largest, e->solver->vectors,
+                                 &e->workers[i])) ||
             (s = vectors_new(e, e->spec.algo->work, &e->work[i])))
             return s;
     return FL_OK;
@@ -216,7 +218,10 @@ static fl_status client_turn(fli_exec *e, fli_job *job, size_t worker)
                          &answer);
     if (!s && !fli_finite(&e->space, answer.z)) s = FL_EDIVERGED;
     if (!s) e->spec.algo->answer(&t, &answer);
-    job->spent = t.steps;
+    if (!s) {
+        job->spent = answer.steps;
+        job->missed = answer.missed;
+    }
     fli_view_close(&view);
     return s;
 }
@@ -289,6 +294,8 @@ void fli_exec_absorb(fli_exec *e, const fli_job *job)
 {
     fli_turn t = turn_of(e, job);
     e->spec.algo->absorb(&e->step, &t);
+    e->uploads++;
+    e->missed += job->missed != 0;
 }
 
 fl_status fli_exec_advance(fli_exec *e)
@@ -360,6 +367,12 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
 }
 
 double fli_exec_spent(const fli_exec *e) { return e->spent; }
+
+size_t fli_exec_missed(const fli_exec *e, size_t *uploads)
+{
+    *uploads = e->uploads;
+    return e->missed;
+}
 
 int fli_exec_warms_up(const fli_exec *e) { return e->spec.algo->warms_up && e->spec.algo->warms_up(e->spec.params); }
 

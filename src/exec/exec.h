@@ -53,6 +53,7 @@ typedef struct {
     void **up;
     double *up_scalars;
     size_t spent; /* inner steps of the local solver */
+    int missed;   /* it did not reach the accuracy it was asked for */
     fl_status status;
 } fli_job;
 
@@ -70,6 +71,8 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r);
 
 /* Inner steps that the local solvers of the last round took in all. */
 double fli_exec_spent(const fli_exec *e);
+/* Uploads absorbed since the start, and how many of them came from solvers that missed their accuracy. */
+size_t fli_exec_missed(const fli_exec *e, size_t *uploads);
 
 /* The same in parts, for whoever does not work in rounds. A job's uploads live as long as the executor or until fli_job_fini. */
 fl_status fli_job_init(fli_exec *e, fli_job *job); /* of a zeroed job */

@@ -4,8 +4,8 @@
  *
  * With no more features than samples, the k x k matrix is factored. With fewer samples than features the Woodbury identity needs
  * only an n x n factor:  z = (r - A' (A A'/n + lam I)^-1 A r / n) / lam.  Either factor depends on the client's data and lam alone, so it
- * is kept between the client's turns. */
-#include "local/local.h"
+ * is kept between the client's turns. What would be too much to keep is solved by conjugate gradients, cg.c. */
+#include "local/exact.h"
 
 #include <cblas.h>
 #include <float.h>
@@ -17,7 +17,7 @@ void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *inf
 void dpotrs_(const char *uplo, const int *n, const int *nrhs, const double *a, const int *lda, double *b,
              const int *ldb, int *info);
 
-enum { LARGEST = 20000 }; /* of the factored matrix: 3.2 GB */
+enum { LARGEST = 2048 }; /* order of a factor that is kept: 32 MB */
 
 typedef struct {
     size_t n, k, order; /* order: of the factor */
@@ -79,7 +79,7 @@ static fl_status factor(fl_ctx *ctx, const fli_view *v, factored *f)
     for (size_t i = 0; i < f->order; i++) f->factor[i * f->order + i] += f->lam;
     dpotrf_("L", &order, f->factor, &order, &info);
     if (info || singular(f))
-        return fli_fail(ctx, FL_EDIVERGED,
+        return fli_fail(ctx, FL_ECONFIG,
                         "a client's least-squares problem with %zu samples of %zu features has no unique minimiser; "
                         "give it a proximal term or weight decay",
                         f->n, f->k);
@@ -94,9 +94,6 @@ static fl_status prepare(fl_ctx *ctx, const fli_view *v, size_t features, double
 {
     fl_status s;
     size_t order = features <= v->n_train ? features : v->n_train;
-    if (order > LARGEST || v->n_train > INT_MAX || features > INT_MAX)
-        return fli_fail(ctx, FL_ECONFIG, "a client with %zu samples of %zu features is too large for the exact solver",
-                        v->n_train, features);
     factored *f = fli_alloc(ctx, 1, sizeof *f);
     if (!f) return FL_ENOMEM;
     *f = (factored){.n = v->n_train, .k = features, .order = order, .lam = lam};
@@ -120,14 +117,19 @@ static void apply(const factored *f)
     cblas_dgemv(CblasRowMajor, CblasTrans, n, k, -1.0 / n / f->lam, f->a, k, f->s, 1, 1 / f->lam, f->r, 1);
 }
 
-static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,
-                       fli_answer *out)
+/* What is kept: the factor, and with fewer samples than features the samples too. */
+static int too_large(size_t n, size_t k, size_t limit)
+{
+    if (n > INT_MAX || k > INT_MAX) return 1;
+    return (n < k ? n : k) > limit || (n < k && n * k > limit * limit);
+}
+
+static fl_status factored_solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, double lam,
+                                void **cache, fli_answer *out)
 {
     const fli_space *space = &w->model->space;
-    double lam = w->model->weight_decay + (p->anchor ? p->rho : 0);
     factored *f = *cache;
     fl_status s = FL_OK;
-    (void)rng;
     if (!f || f->lam != lam) {
         forget(f);
         *cache = f = NULL;
@@ -141,9 +143,23 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
     space->ops->to_f64(space->n, w->grad, f->r);
     apply(f);
     space->ops->from_f64(space->n, f->r, w->z);
-    out->z = w->z;
-    out->weight = (double)p->steps;
+    *out = (fli_answer){.z = w->z, .weight = (double)p->steps, .steps = 1};
     return FL_OK;
+}
+
+fl_status fli_exact_solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, size_t limit,
+                          void **cache, fli_answer *out)
+{
+    double lam = w->model->weight_decay + (p->anchor ? p->rho : 0);
+    if (too_large(v->n_train, w->model->features, limit)) return fli_cg_solve(ctx, w, v, p, lam, out);
+    return factored_solve(ctx, w, v, p, lam, cache, out);
+}
+
+static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,
+                       fli_answer *out)
+{
+    (void)rng;
+    return fli_exact_solve(ctx, w, v, p, LARGEST, cache, out);
 }
 
 const fli_solver fli_solver_exact = {

@@ -2,7 +2,7 @@
  *
  *     minimise  f_i(z) + <shift, z> + rho/2 ||z - anchor||^2 ,  z starts at `start`, `steps` steps of size lr
  *
- * and reads the answer. How the steps are computed is nobody's business but this folder's. */
+ * or to an accuracy, and reads the answer. How the steps are computed is nobody's business but this folder's. */
 #ifndef FLI_LOCAL_LOCAL_H
 #define FLI_LOCAL_LOCAL_H
 
@@ -18,6 +18,12 @@ typedef struct {
     const void *shift; /* NULL: no linear term */
     double lr;
     size_t steps; /* Q_i */
+    /* For solvers that work to an accuracy; the others do not look. 0: not asked for. With several, all must be met. For an
+     * m-strongly convex problem ||z - minimiser|| <= ||gradient at z||/m, which is how a solver can be certain. */
+    double accuracy;   /* ||z - minimiser|| <= accuracy */
+    double relative;   /* ||z - minimiser|| <= relative ||z - start|| */
+    double modulus;    /* m, of the whole local problem; 0: not known, so that no accuracy is ever certain */
+    size_t most_steps; /* ends there, accurate or not */
 } fli_problem;
 
 typedef struct {
@@ -25,6 +31,8 @@ typedef struct {
     /* Sum over the steps of the weight a gradient has in (start - z)/lr: Q_i for plain SGD, and with momentum gam
      * Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2. Methods that turn a displacement back into a gradient divide by lr times this. */
     double weight;
+    size_t steps; /* spent: gradients computed; 1 for a solution by a factor */
+    int missed; /* it was to be accurate and is not, for want of steps or of precision; never for SGD, which cannot tell */
 } fli_answer;
 
 /* How mini-batches are drawn: the part of the local solver that is the same for everybody. */
@@ -41,11 +49,15 @@ typedef struct {
     fli_batch batch;
     void *scratch, *grad, *part, *buffer, *z;
     uint32_t *order; /* the client's samples in the order of this epoch */
+    void *extra;     /* the solver's further vectors: fli_worker_vector */
 } fli_worker;
 
-/* `largest`: training samples of the largest client. */
-fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *spec, size_t largest, fli_worker *w);
+/* `largest`: training samples of the largest client; `vectors`: those that the solver asks for. */
+fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *spec, size_t largest, size_t vectors,
+                          fli_worker *w);
 void fli_worker_fini(fli_worker *w);
+/* Vector i < vectors; contents undefined at the beginning of a turn. */
+void *fli_worker_vector(const fli_worker *w, size_t i);
 
 /* Samples per step of a client with n: at most n. */
 size_t fli_batch_size(const fli_sgd_spec *spec, size_t n);
@@ -56,6 +68,7 @@ size_t fli_epoch_steps(const fli_sgd_spec *spec, size_t n);
 typedef struct fli_solver {
     const char *name;
     unsigned model_traits; /* what it asks of the model */
+    size_t vectors;        /* model vectors that a worker must have for it, beside its own */
     /* `*cache` is the client's own, NULL at first and kept between its turns: a factorisation, say. */
     fl_status (*solve)(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,
                        fli_answer *out);
@@ -63,8 +76,10 @@ typedef struct fli_solver {
 } fli_solver;
 
 extern const fli_solver fli_solver_sgd;
-/* The exact minimiser for least squares, by a Cholesky factor that is kept. */
+/* The exact minimiser for least squares, by a Cholesky factor that is kept; where that would be too large, by conjugate gradients. */
 extern const fli_solver fli_solver_exact;
+/* To the accuracy that the problem asks for, with gradients over all samples, for any model. */
+extern const fli_solver fli_solver_accurate;
 
 /* Momentum SGD. Mini-batches come from `rng` alone: every epoch is a fresh random order, its last batch may be short. */
 void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, fli_answer *out);

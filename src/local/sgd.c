@@ -85,8 +85,7 @@ void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_r
             next_batch_gradient(w, &c);
         s->ops->sgd(s->n, &step, w->z);
     }
-    out->z = w->z;
-    out->weight = total_weight(w->spec.momentum, p->steps);
+    *out = (fli_answer){.z = w->z, .weight = total_weight(w->spec.momentum, p->steps), .steps = p->steps};
 }
 
 static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,

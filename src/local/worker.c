@@ -4,7 +4,13 @@
 /* Longer batches are computed in pieces of this many samples and summed: memory stays bounded, BLAS is at full speed long before. */
 enum { PIECE = 512 };
 
-fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *spec, size_t largest, fli_worker *w)
+/* So that each vector starts on a cache line. */
+static size_t stride(const fli_space *s) { return (fli_bytes(s) + 63) / 64 * 64; }
+
+void *fli_worker_vector(const fli_worker *w, size_t i) { return (char *)w->extra + i * stride(&w->model->space); }
+
+fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *spec, size_t largest, size_t vectors,
+                          fli_worker *w)
 {
     const fli_space *s = &m->space;
     *w = (fli_worker){.model = m, .spec = *spec};
@@ -16,7 +22,10 @@ fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *s
     w->z = fli_alloc(ctx, s->n, s->ops->size);
     w->order = fli_alloc(ctx, largest, sizeof *w->order);
     if (spec->momentum > 0) w->buffer = fli_alloc(ctx, s->n, s->ops->size);
-    if (w->scratch && w->grad && w->part && w->z && w->order && (w->buffer || spec->momentum <= 0)) return FL_OK;
+    if (vectors) w->extra = fli_alloc(ctx, vectors, stride(s));
+    if (w->scratch && w->grad && w->part && w->z && w->order && (w->buffer || spec->momentum <= 0) &&
+        (w->extra || !vectors))
+        return FL_OK;
     fli_worker_fini(w);
     return FL_ENOMEM;
 }
@@ -30,6 +39,7 @@ void fli_worker_fini(fli_worker *w)
     fli_free(w->z);
     fli_free(w->order);
     fli_free(w->buffer);
+    fli_free(w->extra);
     *w = (fli_worker){0};
 }
 

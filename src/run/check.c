@@ -1,5 +1,5 @@
-/* `fedloom check`: which step-size conditions of the method's theorem hold for this federation, by how much each fails, and a setting
- * that would satisfy them. The smoothness constants L_i are measured: the largest eigenvalue of each client's Hessian at the start
+/* `fedloom check`: which step-size conditions of the method's theorem hold for this federation, by how much each fails, what has to be
+ * assumed, and a setting that would satisfy them. The smoothness constants L_i are measured: the largest eigenvalue of each client's Hessian at the start
  * model, by power iteration. For least squares that is L_i itself; for logistic and softmax regression, which start at zero, where
  * their curvature is largest or nearly so, it is close; for networks it is an estimate at one point. */
 #include "algo/conditions.h"
@@ -112,10 +112,9 @@ static void advise(fli_text *t, const checker *c)
     fli_text_add(t, equal ? "\n" : ", local.lr_factors = 1\n");
 }
 
-static void print(fli_text *t, const checker *c)
+static void print_head(fli_text *t, const checker *c)
 {
     const fli_plan *p = c->plan;
-    int all = 1;
     fli_text_addf(t, "method      %s, %s\n", p->algo->name, p->algo->citation);
     fli_text_addf(t, "smoothness  L_i from %.4g to %.4g (%zu of %zu clients measured, at the start model", c->least,
                   c->worst.smoothness, c->measured, p->fed->clients);
@@ -125,24 +124,40 @@ static void print(fli_text *t, const checker *c)
     if (c->worst.least_steps != c->worst.steps) fli_text_addf(t, "%zu to ", c->worst.least_steps);
     fli_text_addf(t, "%zu steps of size %g; takes part with probability %.4g at least\n\n", c->worst.steps,
                   p->settings.local.lr, c->worst.probability);
+}
+
+static void print_condition(fli_text *t, const checker *c, const fli_condition_seen *s)
+{
+    int assumed = s->kind == FLI_CONDITION_ASSUMED, bound = s->kind == FLI_CONDITION_BOUND;
+    fli_text_addf(t, "%-9s%-11s %s\n", assumed ? "assumed" : s->failing ? "FAILS" : "holds", s->name, s->formula);
+    if (bound) fli_text_addf(t, "         tightest at client %u: %.4g <= %.4g", s->client, s->have, s->most);
+    if (bound && s->failing)
+        fli_text_addf(t, ", too large by a factor of %.3g;", fli_condition_excess(s->have, s->most));
+    if (s->failing)
+        fli_text_addf(t, "%s fails at %zu of %zu clients", bound ? "" : "        ", s->failing, c->measured);
+    if (bound || s->failing) fli_text_add(t, "\n");
+}
+
+static void print(fli_text *t, const checker *c)
+{
+    int all = 1, assumed = 0;
+    print_head(t, c);
     if (!c->found.count) {
         fli_text_add(t, "no step-size conditions are known here for this method\n");
         return;
     }
     for (size_t i = 0; i < c->found.count; i++) {
-        const fli_condition_seen *s = &c->found.seen[i];
-        fli_text_addf(t, "%s  %-11s %s\n", s->failing ? "FAILS" : "holds", s->name, s->formula);
-        fli_text_addf(t, "       tightest at client %u: %.4g <= %.4g", s->client, s->have, s->most);
-        if (s->failing)
-            fli_text_addf(t, ", too large by a factor of %.3g; fails at %zu of %zu clients",
-                          fli_condition_excess(s->have, s->most), s->failing, c->measured);
-        fli_text_add(t, "\n");
-        all &= !s->failing;
+        print_condition(t, c, &c->found.seen[i]);
+        all &= !c->found.seen[i].failing;
+        assumed |= c->found.seen[i].kind == FLI_CONDITION_ASSUMED;
     }
-    fli_text_add(
-        t, all ? "\nall conditions hold at the clients that were measured: the theorem applies\n"
-               : "\nthe theorem does not apply; theorems are cautious, and the method may work well all the same\n");
-    if (!all && p->algo->advise) advise(t, c);
+    if (!all)
+        fli_text_add(
+            t, "\nthe theorem does not apply; theorems are cautious, and the method may work well all the same\n");
+    else
+        fli_text_addf(t, "\nall conditions hold at the clients that were measured: the theorem applies%s\n",
+                      assumed ? ", if what is assumed is true" : "");
+    if (!all && c->plan->algo->advise) advise(t, c);
 }
 
 fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg)

@@ -18,7 +18,7 @@ typedef struct {
     const fli_regularizer *regularizer; /* NULL: none */
     fli_participation *participation;
     fli_system *system; /* NULL: nobody knows how long turns last */
-    int uniform; /* client weights are 1/N */
+    int uniform;        /* client weights are 1/N */
 } fli_plan;
 
 /* What can be refused before any data are read: a method's demands on participation, weights and partition. */

@@ -119,6 +119,15 @@ static fl_stop stop_measured(const fl_run *run)
 
 static fl_status next(fl_run *run) { return run->async ? fli_arrivals_next(run) : fli_rounds_next(run); }
 
+static void report_missed(const fl_run *run)
+{
+    size_t uploads, missed = fli_exec_missed(run->exec, &uploads);
+    if (missed)
+        fli_log(run->ctx, FL_LOG_WARNING,
+                "%zu of %zu local problems were not solved to the accuracy asked for; raise most_steps or ask for less",
+                missed, uploads);
+}
+
 fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
 {
     size_t every = (size_t)run->plan.settings.metrics.every;
@@ -141,6 +150,7 @@ fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
         if (stop == FL_STOP_NONE && asked && due) run->stopped = FL_STOP_ASKED;
         if (stop == FL_STOP_NONE && !asked && (s = next(run))) return s;
     }
+    report_missed(run);
     return FL_OK;
 }
 

@@ -407,8 +407,8 @@ check 'compare, killed: nothing is left' [ -z "$(find killed -name '*.partial*')
 # ---- check --------------------------------------------------------------------------------------------------
 
 expect 0 'smoothness  L_i from' check good.yaml --set algorithm=fedvra
-check 'check: a condition that holds' has out 'holds  Lemma 1'
-check 'check: one that fails, and where' has out 'FAILS  (17)'
+check 'check: a condition that holds' has out 'holds    Lemma 1'
+check 'check: one that fails, and where' has out 'FAILS    (17)'
 check 'check: advice' has out 'a setting that satisfies all of them: with a = '
 check 'check: nothing on stderr' silent err
 expect 0 'no step-size conditions are known' check good.yaml

@@ -77,6 +77,26 @@ static void conditions_do_not_overflow(void **state)
     assert_int_equal(c.count, FLI_CONDITIONS_MAX);
 }
 
+static void requirements_and_assumptions(void **state)
+{
+    fli_conditions c = {.count = 0};
+    (void)state;
+    for (uint32_t client = 0; client < 5; client++) {
+        fli_facts f = {.client = client};
+        fli_requirement(&c, "it", "holds at odd clients", &f, client % 2);
+        fli_requirement(&c, "it", "holds at odd clients", &f, client % 2); /* the same client again */
+        fli_requirement(&c, "all", "holds", &f, 1);
+        fli_assumption(&c, "it", "nobody knows"); /* another kind with the same name */
+    }
+    assert_int_equal(c.count, 3);
+    assert_int_equal(c.seen[0].kind, FLI_CONDITION_REQUIRED);
+    assert_int_equal(c.seen[0].failing, 3);
+    assert_int_equal(c.seen[1].failing, 0);
+    assert_int_equal(c.seen[2].kind, FLI_CONDITION_ASSUMED);
+    assert_int_equal(c.seen[2].failing, 0);
+    assert_string_equal(c.seen[2].formula, "nobody knows");
+}
+
 /* ---- fl_check ------------------------------------------------------------------------------------------ */
 
 enum { N = 4 };
@@ -151,7 +171,7 @@ static printed read_condition(const char *text, const char *name)
 {
     printed p = {0};
     char head[64];
-    snprintf(head, sizeof head, "holds  %-11s ", name);
+    snprintf(head, sizeof head, "holds    %-11s ", name);
     const char *line = strstr(text, head);
     p.holds = line != NULL;
     memcpy(head, "FAILS", 5);
@@ -395,7 +415,7 @@ static void feddr_advice(void **state)
     fixture *f = *state;
     double eta;
     char set[200], *text = checked(f, "algorithm=feddr");
-    assert_says(text, "and the squared errors of the local solver summable");
+    assert_says(text, "\nassumed  Theorem 3.1 the squared errors of the local solver are summable\n");
     const char *line = strstr(text, "a setting that satisfies all of them: algorithm.alpha = 1, algorithm.eta = ");
     assert_non_null(line);
     assert_int_equal(sscanf(strstr(line, "eta = "), "eta = %lf", &eta), 1);
@@ -403,7 +423,11 @@ static void feddr_advice(void **state)
     free(text);
     snprintf(set, sizeof set, "algorithm={kind: feddr, alpha: 1, eta: %g}", eta);
     text = checked(f, set);
-    assert_says(text, "the theorem applies");
+    assert_says(text, "the theorem applies, if what is assumed is true\n");
+    free(text);
+    snprintf(set, sizeof set, "algorithm={kind: feddr, alpha: 1, eta: %g, solver: exact}", eta);
+    text = checked(f, set);
+    assert_says(text, "the theorem applies\n");
     free(text);
     snprintf(set, sizeof set, "algorithm={kind: feddr, alpha: 1, eta: 0.01}|participation={kind: trace, path: %s}",
              fixture_write(f, "trace.txt", "0 1\n1 2\n"));
@@ -411,8 +435,128 @@ static void feddr_advice(void **state)
     assert_int_equal(read_condition(text, "(33)").client, 3);
     assert_says(text, "no setting satisfies them while a client never takes part");
     free(text);
+}
+
+/* The largest eta of (42) as the paper has it, over all gamma_4; C-hat depends on eta. */
+static double largest_eta(double l_i, double theta)
+{
+    double best = 0;
+    for (double u = 1e-4; u < 0.5; u += 1e-4)
+        for (double g = 1e-3; g < 0.25; g *= 1.01) {
+            double c = fmax(1 + u * u, 2 * (1 + u) * (1 + u) / g), room = 1 - 4 * g - 8 * c * theta;
+            if (room > 0 && u < (sqrt(1 + 8 * (1 + 2 * g) * room) - 1) / (4 * (1 + 2 * g))) best = fmax(best, u);
+        }
+    return best / l_i;
+}
+
+static void feddr_relative_errors(void **state)
+{
+    fixture *f = *state;
+    static const double relatives[] = {1e-4, 0.01, 0.03, 0.05, 0.07}, p[N] = {0.5, 1, 0.25, 0.8};
+    for (size_t k = 0; k < 5; k++)
+        for (double eta = 0.001; eta < 0.2; eta *= 2) {
+            char set[400];
+            size_t failing = 0, close = 0;
+            double tightest = INFINITY;
+            snprintf(set, sizeof set,
+                     "algorithm={kind: feddr, alpha: 1, eta: %g, solver: accurate, relative: %g}|participation={kind: "
+                     "bernoulli, probability: [0.5, 1, 0.25, 0.8]}",
+                     eta, relatives[k]);
+            for (size_t i = 0; i < N; i++) {
+                double most = largest_eta(l[i], relatives[k] * relatives[k] / p[i]);
+                failing += eta > most;
+                close += fabs(eta - most) < 1e-3 * eta; /* what the search of this test may get wrong */
+                tightest = fmin(tightest, most);
+            }
+            char *text = checked(f, set);
+            printed c = read_condition(text, "(42)");
+            if (!close) assert_int_equal(c.failing, failing);
+            if (!close) assert_int_equal(c.holds, failing == 0);
+            assert_near(c.most, tightest, 5e-3 * tightest + 1e-4);
+            assert_says(text, "holds    Theorem A.1 alpha = 1");
+            assert_says(text, "assumed  most_steps ");
+            assert_silent(text, "L_-"); /* least squares is convex */
+            free(text);
+        }
+    char *text = checked(f, "algorithm={kind: feddr, eta: 0.001, solver: accurate, relative: 0.001}");
+    assert_says(text, "FAILS    Theorem A.1 alpha = 1, for relative errors\n         fails at 4 of 4 clients\n");
+    assert_true(read_condition(text, "(42)").holds);
+    assert_says(text, "the theorem does not apply");
+    free(text);
+}
+
+/* What is advised for relative errors satisfies the conditions. */
+static void feddr_relative_advice(void **state)
+{
+    fixture *f = *state;
+    for (double relative = 0.001; relative < 2; relative *= 10) {
+        double eta, better;
+        char set[400];
+        static const char way[] = "participation={kind: bernoulli, probability: 0.3}";
+        snprintf(set, sizeof set, "%s|algorithm={kind: feddr, solver: accurate, relative: %g}", way, relative);
+        char *text = checked(f, set);
+        const char *line =
+            strstr(text, "a setting that satisfies all of them: algorithm.alpha = 1, algorithm.relative");
+        assert_non_null(line);
+        assert_int_equal(sscanf(strstr(line, "relative"), "relative = %lf, algorithm.eta = %lf", &better, &eta), 2);
+        assert_true(better <= relative);
+        free(text);
+        snprintf(set, sizeof set, "%s|algorithm={kind: feddr, alpha: 1, eta: %g, solver: accurate, relative: %g}", way,
+                 eta, better);
+        text = checked(f, set);
+        assert_says(text, "the theorem applies, if what is assumed is true\n");
+        free(text);
+    }
+}
+
+static void feddr_absolute_errors(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const char *more;
+        int summable; /* -1: another theorem */
+    } cases[] = {{"accuracy: 1", 1},
+                 {"accuracy: 1, accuracy_power: 0.51", 1},
+                 {"accuracy: 1, accuracy_power: 0.5", 0},
+                 {"accuracy: 1, accuracy_power: 0", 0},
+                 {"accuracy: 1, relative: 0.01", 1},
+                 {"accuracy: 1, relative: 0.01, accuracy_power: 0.3", -1}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char set[200];
+        snprintf(set, sizeof set, "algorithm={kind: feddr, alpha: 1, eta: 0.01, solver: accurate, %s}", cases[k].more);
+        char *text = checked(f, set);
+        if (cases[k].summable < 0) {
+            assert_true(read_condition(text, "(42)").holds);
+            assert_silent(text, "(33)");
+        } else {
+            assert_true(read_condition(text, "(33)").holds);
+            assert_says(text, cases[k].summable ? "holds    Theorem 3.1 " : "FAILS    Theorem 3.1 ");
+            assert_silent(text, "(42)");
+        }
+        assert_says(text, cases[k].summable ? "the theorem applies, if" : "algorithm.accuracy_power = 1\n");
+        free(text);
+    }
+}
+
+static void fedsplit_check(void **state)
+{
+    fixture *f = *state;
+    char *text = checked(f, "algorithm={kind: fedsplit, solver: exact}");
+    assert_says(text, "holds    convexity   f_i convex");
+    assert_says(text, "assumed  linear rate ");
+    assert_silent(text, "assumed  prox");
+    assert_says(text, "the theorem applies, if what is assumed is true\n");
+    free(text);
     text = checked(f, "algorithm=fedsplit");
-    assert_says(text, "no step-size conditions are known here for this method");
+    assert_says(text, "assumed  prox ");
+    free(text);
+    text =
+        checked(f, "model={kind: mlp, hidden: [3]}|data={kind: blobs, samples: 60}|partition={kind: iid, clients: 3}|"
+                   "algorithm={kind: fedsplit, solver: accurate, relative: 0.1, weak_convexity: 0.5}");
+    assert_says(text, "FAILS    convexity ");
+    assert_says(text, "fails at 3 of 3 clients");
+    assert_says(text, "assumed  L_- ");
+    assert_says(text, "the theorem does not apply");
     free(text);
 }
 
@@ -659,12 +803,17 @@ int main(void)
         FIXTURE_TEST(conditions_are_collected),
         FIXTURE_TEST(conditions_that_are_no_numbers_fail),
         FIXTURE_TEST(conditions_do_not_overflow),
+        FIXTURE_TEST(requirements_and_assumptions),
         FIXTURE_TEST(smoothness_is_measured),
         FIXTURE_TEST(conditions_are_the_papers),
         FIXTURE_TEST(automatic_step_sizes_hold),
         FIXTURE_TEST(advice_holds),
         FIXTURE_TEST(feddr_condition),
         FIXTURE_TEST(feddr_advice),
+        FIXTURE_TEST(feddr_relative_errors),
+        FIXTURE_TEST(feddr_relative_advice),
+        FIXTURE_TEST(feddr_absolute_errors),
+        FIXTURE_TEST(fedsplit_check),
         FIXTURE_TEST(what_cannot_be_said),
         FIXTURE_TEST(wrong_settings_are_refused),
         FIXTURE_TEST(memory_may_run_out),

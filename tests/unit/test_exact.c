@@ -1,8 +1,8 @@
 /* The exact solver for least squares: its answers against the optimality condition from the raw data, either way of factoring, what it
- * keeps between turns, and how it fails. */
+ * keeps between turns, how it fails, and conjugate gradients where a factor would be too large. */
 #include "fixture.h"
 
-#include "local/local.h"
+#include "local/exact.h"
 
 enum { DIM = 60 };
 
@@ -26,7 +26,7 @@ static void client_take(client *c, fl_ctx *ctx, fli_fed *fed, const fli_ops *ops
     client_quadratic(ctx, fed, 0, wd, c->h, c->q);
     assert_ok(ctx, fli_model_new(ctx, model_named("least_squares"), NULL, ops, fed->dim, 0, wd, &c->model));
     assert_ok(ctx, fli_view_open(ctx, fed, 0, &c->view));
-    assert_ok(ctx, fli_worker_init(ctx, c->model, &(fli_sgd_spec){0}, fed->largest, &c->worker));
+    assert_ok(ctx, fli_worker_init(ctx, c->model, &(fli_sgd_spec){0}, fed->largest, 0, &c->worker));
 }
 
 static void client_init(client *c, fl_ctx *ctx, size_t n, size_t k, const fli_ops *ops, double wd)
@@ -195,10 +195,10 @@ static void refused_without_proximal_term(fl_ctx *ctx, fli_fed *fed)
     double zero[DIM] = {0}, z[DIM];
     client_take(&c, ctx, fed, &fli_ops_f64, 0);
     fli_problem p = {.start = zero};
-    assert_fails(ctx, solve(&c, ctx, &p, z), FL_EDIVERGED, no_minimiser);
+    assert_fails(ctx, solve(&c, ctx, &p, z), FL_ECONFIG, no_minimiser);
     assert_null(c.cache);
     p.anchor = zero;
-    assert_fails(ctx, solve(&c, ctx, &p, z), FL_EDIVERGED, no_minimiser); /* rho is 0 */
+    assert_fails(ctx, solve(&c, ctx, &p, z), FL_ECONFIG, no_minimiser); /* rho is 0 */
     p.rho = 0.5;
     assert_ok(ctx, solve(&c, ctx, &p, z));
     assert_true(residual(&c, z, 0.5, zero, NULL) < 1e-12);
@@ -250,11 +250,172 @@ static void memory_may_run_out(void **state)
     fli_solver_exact.forget(NULL);
 }
 
+/* ---- conjugate gradients --------------------------------------------------------------------------------- */
+
+static fl_status solve_within(client *c, fl_ctx *ctx, const fli_problem *p, size_t limit, double *z, fli_answer *a)
+{
+    memset(a, 0x55, sizeof *a);
+    fl_status s = fli_exact_solve(ctx, &c->worker, &c->view, p, limit, &c->cache, a);
+    if (!s) c->model->space.ops->to_f64(c->k, a->z, z);
+    return s;
+}
+
+/* ||r - H z||/||r|| with r = q + rho anchor - shift */
+static double relative_residual(const client *c, const double *z, double rho, const double *anchor, const double *shift)
+{
+    double left = 0, right = 0;
+    for (size_t i = 0; i < c->k; i++) {
+        double r = c->q[i] + rho * anchor[i] - shift[i], d = r - rho * z[i];
+        for (size_t j = 0; j < c->k; j++) d -= c->h[i * c->k + j] * z[j];
+        left += d * d;
+        right += r * r;
+    }
+    return sqrt(left / right);
+}
+
+/* Just within the limit there is a factor; just outside, none, and the same solution. */
+static void conjugate_gradients(fl_ctx *ctx, size_t n, size_t k, const fli_ops *ops, double wd, double rho)
+{
+    client c;
+    fli_answer a;
+    double anchor[DIM], shift[DIM], start[DIM], one[DIM], two[DIM], raw[3][DIM];
+    size_t kept = n < k ? (size_t)ceil(sqrt((double)(n * k))) : k; /* the samples are kept too when they are few */
+    client_init(&c, ctx, n, k, ops, wd);
+    random_vector(&c, 0, anchor, raw[0]);
+    random_vector(&c, 1, shift, raw[1]);
+    random_vector(&c, 2, start, raw[2]);
+    fli_problem p = {.start = raw[2], .anchor = raw[0], .shift = raw[1], .rho = rho, .steps = 9};
+    assert_ok(ctx, solve_within(&c, ctx, &p, kept - 1, two, &a));
+    assert_null(c.cache);
+    assert_true(!a.missed && a.steps > 1 && a.steps <= 2 * k + 100 && a.weight == 9);
+    size_t cold = a.steps;
+    assert_ok(ctx, solve_within(&c, ctx, &p, kept, one, &a));
+    assert_non_null(c.cache);
+    assert_true(!a.missed && a.steps == 1);
+    double off = distance(k, one, two), size = 1 + distance(k, one, (double[DIM]){0});
+    double residual_left = relative_residual(&c, two, rho, anchor, shift);
+    int f64 = ops == &fli_ops_f64;
+    if (!(off < (f64 ? 1e-9 : 1e-4) * size) || (f64 && !(residual_left < 2e-12)))
+        fail_msg("%zu x %zu, wd %g, rho %g: %g apart, residual %g", n, k, wd, rho, off, residual_left);
+    ops->from_f64(k, one, raw[2]); /* from close by it takes fewer steps */
+    assert_ok(ctx, solve_within(&c, ctx, &p, kept - 1, two, &a));
+    assert_true(f64 ? a.steps < cold : a.steps <= cold);
+    client_fini(&c);
+}
+
+static void too_large_for_a_factor(void **state)
+{
+    fixture *f = *state;
+    static const size_t shapes[][2] = {{2, 2}, {7, 3}, {3, 7}, {40, DIM}, {60, DIM}, {9000, 30}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (double rho = 0.01; rho < 1000; rho *= 20) {
+            conjugate_gradients(f->ctx, shapes[i][0], shapes[i][1], &fli_ops_f64, i % 2 ? 0.3 : 0, rho);
+            conjugate_gradients(f->ctx, shapes[i][0], shapes[i][1], &fli_ops_f32, i % 2 ? 0.3 : 0, rho);
+        }
+}
+
+/* Above the solver's own limit: 2100 features and as many samples, all but a few zero, so that the solution is known. */
+static void large_by_itself(void **state)
+{
+    enum { K = 2100 };
+    fixture *f = *state;
+    fli_dataset *ds = NULL;
+    fli_partition part = {.clients = 1};
+    fli_fed *fed = NULL;
+    fli_model *model = NULL;
+    fli_worker w;
+    fli_view v;
+    fli_answer a;
+    fli_rng rng;
+    void *cache = NULL;
+    double *zero = calloc(K, sizeof *zero), rho = 0.5;
+    assert_ok(f->ctx, fli_dataset_new(f->ctx, FLI_X_F64, K, K, 0, &ds));
+    part.start = fli_alloc(f->ctx, 2, sizeof *part.start);
+    part.index = fli_alloc(f->ctx, K, sizeof *part.index);
+    part.start[1] = K;
+    for (size_t s = 0; s < K; s++) {
+        part.index[s] = (uint32_t)s;
+        ((double *)ds->x)[s * K + s] = 10 + (double)(s % 5);
+        ds->target[s] = sin((double)s);
+    }
+    assert_ok(f->ctx, fli_fed_take(f->ctx, ds, NULL, &part, &fed));
+    assert_ok(f->ctx, fli_model_new(f->ctx, model_named("least_squares"), NULL, &fli_ops_f64, K, 0, 0, &model));
+    assert_ok(f->ctx, fli_worker_init(f->ctx, model, &(fli_sgd_spec){0}, K, 0, &w));
+    assert_ok(f->ctx, fli_view_open(f->ctx, fed, 0, &v));
+    fli_rng_init(&rng, 1, FLI_RNG_BATCH, 0, 0);
+    fli_problem p = {.start = zero, .anchor = zero, .rho = rho};
+    assert_ok(f->ctx, fli_solver_exact.solve(f->ctx, &w, &v, &p, &rng, &cache, &a));
+    assert_null(cache);
+    assert_true(!a.missed && a.steps < 20); /* five eigenvalues */
+    for (size_t s = 0; s < K; s++) {
+        double d = 10 + (double)(s % 5);
+        assert_near(((const double *)a.z)[s], d * sin((double)s) / K / (d * d / K + rho), 1e-12);
+    }
+    fli_view_close(&v);
+    fli_worker_fini(&w);
+    fli_model_free(model);
+    fli_fed_free(fed);
+    free(zero);
+}
+
+static void gradients_that_do_not_arrive(void **state)
+{
+    fixture *f = *state;
+    client c;
+    fli_answer a;
+    double anchor[DIM], raw[DIM], zero[DIM] = {0}, z[DIM];
+    client_init(&c, f->ctx, 100, DIM, &fli_ops_f64, 0);
+    random_vector(&c, 0, anchor, raw);
+    fli_problem p = {.start = zero, .anchor = raw, .rho = 1e-3, .most_steps = 5};
+    assert_ok(f->ctx, solve_within(&c, f->ctx, &p, 1, z, &a));
+    assert_true(a.missed && a.steps >= 5 && a.steps <= 6);
+    assert_true(relative_residual(&c, z, 1e-3, anchor, zero) > 1e-6);
+    client_fini(&c);
+
+    /* no right side: zero, from anywhere */
+    client_init(&c, f->ctx, 9, 4, &fli_ops_f64, 0.5);
+    for (size_t s = 0; s < 9; s++) c.fed->train->target[s] = 0;
+    random_vector(&c, 0, anchor, raw);
+    p = (fli_problem){.start = raw};
+    assert_ok(f->ctx, solve_within(&c, f->ctx, &p, 1, z, &a));
+    assert_true(!a.missed && distance(4, z, zero) == 0);
+    client_fini(&c);
+}
+
+static void gradients_need_memory(void **state)
+{
+    fixture *f = *state;
+    client c;
+    fli_answer a;
+    double zero[8] = {0}, z[8];
+    size_t k = 0;
+    fl_status s;
+    client_init(&c, f->ctx, 20, 8, &fli_ops_f64, 0);
+    fli_problem p = {.start = zero, .anchor = zero, .rho = 1};
+    do {
+        fli_ctx_fail_alloc(f->ctx, ++k);
+        s = solve_within(&c, f->ctx, &p, 1, z, &a);
+        fli_ctx_fail_alloc(f->ctx, 0);
+        if (s) assert_int_equal(s, FL_ENOMEM);
+        fli_clear(f->ctx);
+    } while (s && k < 100);
+    assert_true(k == 4);
+    client_fini(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(optimality),         FIXTURE_TEST(no_proximal_term),  FIXTURE_TEST(both_ways_agree),
-        FIXTURE_TEST(kept_between_turns), FIXTURE_TEST(singular_problems), FIXTURE_TEST(memory_may_run_out),
+        FIXTURE_TEST(optimality),
+        FIXTURE_TEST(no_proximal_term),
+        FIXTURE_TEST(both_ways_agree),
+        FIXTURE_TEST(kept_between_turns),
+        FIXTURE_TEST(singular_problems),
+        FIXTURE_TEST(memory_may_run_out),
+        FIXTURE_TEST(too_large_for_a_factor),
+        FIXTURE_TEST(large_by_itself),
+        FIXTURE_TEST(gradients_that_do_not_arrive),
+        FIXTURE_TEST(gradients_need_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static void revealing_init(revealing *c, fl_ctx *ctx, const fli_sgd_spec *spec)
     assert_ok(ctx, fli_fed_take(ctx, ds, NULL, &part, &c->fed));
     assert_ok(ctx, fli_model_new(ctx, model_named("least_squares"), NULL, &fli_ops_f64, STORED, 0, 0, &c->model));
     assert_ok(ctx, fli_view_open(ctx, c->fed, 0, &c->view));
-    assert_ok(ctx, fli_worker_init(ctx, c->model, spec, N, &c->worker));
+    assert_ok(ctx, fli_worker_init(ctx, c->model, spec, N, 0, &c->worker));
 }
 
 static void revealing_fini(revealing *c)
@@ -253,7 +253,7 @@ static void solve_case(fixture *f, const fli_ops *ops, size_t n, fli_sgd_spec sp
     double start[DIM], shift[DIM], anchor[DIM], want[DIM], got[DIM];
     double rstart[DIM], rshift[DIM], ranchor[DIM]; /* room for reals of either size */
     assert_ok(f->ctx, fli_model_new(f->ctx, model_named("least_squares"), NULL, ops, DIM, 0, wd, &model));
-    assert_ok(f->ctx, fli_worker_init(f->ctx, model, &spec, fed->largest, &w));
+    assert_ok(f->ctx, fli_worker_init(f->ctx, model, &spec, fed->largest, 0, &w));
     assert_ok(f->ctx, fli_view_open(f->ctx, fed, 1, &v));
     for (size_t i = 0; i < DIM; i++)
         start[i] = 0.5 * (double)i, shift[i] = 1 - 0.25 * (double)i, anchor[i] = 0.75 - 0.5 * (double)i;
@@ -316,7 +316,7 @@ static void evaluation(void **state)
         fli_view v;
         double x[P], g[P], want[P] = {0}, loss = 0;
         assert_ok(f->ctx, fli_model_new(f->ctx, model_named("softmax"), NULL, &fli_ops_f64, DIM, CLASSES, 0.2, &model));
-        assert_ok(f->ctx, fli_worker_init(f->ctx, model, &(fli_sgd_spec){0, 0}, n, &w));
+        assert_ok(f->ctx, fli_worker_init(f->ctx, model, &(fli_sgd_spec){0, 0}, n, 0, &w));
         assert_ok(f->ctx, fli_view_open(f->ctx, fed, 0, &v));
         for (size_t i = 0; i < P; i++) x[i] = sin((double)(i + 1));
         for (size_t s = 0; s < n; s++) {
@@ -360,7 +360,7 @@ static void worker_out_of_memory(void **state)
         assert_true(k < 50);
         fli_clear(f->ctx);
         fli_ctx_fail_alloc(f->ctx, k);
-        s = fli_worker_init(f->ctx, model, &(fli_sgd_spec){2, 0.5}, 10, &w);
+        s = fli_worker_init(f->ctx, model, &(fli_sgd_spec){2, 0.5}, 10, 3, &w);
         fli_ctx_fail_alloc(f->ctx, 0);
         if (s) assert_int_equal(s, FL_ENOMEM);
         if (s) assert_non_null(strstr(fl_ctx_error(f->ctx), "out of memory"));
