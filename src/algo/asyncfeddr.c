@@ -7,7 +7,9 @@
  *
  *   theory   Lemma B.2, for exact local solutions, delays of at most tau, and every client coming back again and again: with
  *            c = max(0, (2 tau^2 - n)/n^2),  alpha < 2/(2 + c)  and  2 - (2 + c) alpha > (2 + (1 + c) alpha) (L eta)^2 + alpha L eta.
- *            The paper needs alpha < 1 where FedDR itself allows alpha < 2.
+ *            The paper needs alpha < 1 where FedDR itself allows alpha < 2. It loses a factor of 2 after (61), which convex f_i do not
+ *            need, since then ||a - b||^2 <= ||a||^2 + ||b||^2 there; for others c is twice that. Solved for eta it has 4 c in the
+ *            place of 12 c. What descends is (62) with the factor tau/(n eta) of (53).
  *
  * Tran-Dinh, Pham, Phan, Nguyen: FedDR - randomized Douglas-Rachford splitting algorithms for nonconvex federated composite
  * optimization, NeurIPS 2021, Algorithm 2. */
@@ -25,7 +27,12 @@ static const fli_key keys[] = {
 
 static fli_pace pace(const void *p) { return (fli_pace){1, (size_t)((const fli_dr_params *)p)->tau}; }
 
-static double delay_term(double tau, double n) { return fmax(0, (2 * tau * tau - n) / (n * n)); }
+/* c of (63), as it has to be. */
+static double delay_term(double tau, const fli_facts *f)
+{
+    double n = (double)f->clients;
+    return (f->convex ? 1 : 2) * fmax(0, (2 * tau * tau - n) / (n * n));
+}
 
 /* The largest L eta: the positive root of (2 + (1 + c) alpha) u^2 + alpha u = 2 - (2 + c) alpha. */
 static double most_eta(double alpha, double c)
@@ -37,11 +44,14 @@ static double most_eta(double alpha, double c)
 static void check(const void *params, const fli_facts *f, fli_conditions *out)
 {
     const fli_dr_params *p = params;
-    double c = delay_term((double)p->tau, (double)f->clients);
     fli_requirement(out, "Assumption 4.1", "algorithm.tau is set: the delay has a bound", f, p->tau > 0);
     if (p->solver != FLI_DR_EXACT) fli_assumption(out, "Lemma B.2", "local problems are solved exactly");
     if (!p->tau) return;
-    fli_condition(out, "(63) alpha", "alpha < 2/(2 + c), c = max(0, (2 tau^2 - n)/n^2)", f, p->alpha, 2 / (2 + c));
+    double c = delay_term((double)p->tau, f);
+    fli_condition(out, "(63) alpha",
+                  f->convex ? "alpha < 2/(2 + c), c = max(0, (2 tau^2 - n)/n^2)"
+                            : "alpha < 2/(2 + c), c = 2 max(0, (2 tau^2 - n)/n^2)",
+                  f, p->alpha, 2 / (2 + c));
     fli_condition(out, "(63) eta", "(2 + (1 + c) alpha) (L_i eta)^2 + alpha L_i eta < 2 - (2 + c) alpha", f, p->eta,
                   most_eta(p->alpha, c) / f->smoothness);
 }
@@ -49,9 +59,9 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
 static void advise(const void *params, const fli_facts *worst, fli_text *out)
 {
     const fli_dr_params *p = params;
-    double n = (double)worst->clients, tau = p->tau ? (double)p->tau : n - 1, c = delay_term(tau, n);
+    double tau = p->tau ? (double)p->tau : fmax(1, (double)worst->clients - 1), c = delay_term(tau, worst);
     double alpha = 1 / (2 + c); /* half of what is allowed */
-    fli_text_addf(out, "algorithm.tau = %g, algorithm.alpha = %.4g, algorithm.eta = %.4g", tau, alpha,
+    fli_text_addf(out, "algorithm.tau = %.0f, algorithm.alpha = %.4g, algorithm.eta = %.4g", tau, alpha,
                   0.99 * most_eta(alpha, c) / worst->smoothness);
 }
 

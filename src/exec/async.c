@@ -52,7 +52,7 @@ struct fli_async {
     fli_board *board;
     size_t until;
     const atomic_int *asked;
-    fl_status status;
+    fl_status status; /* what ended it, on either clock */
 };
 
 /* ---- who is sent out ----------------------------------------------------------------------------------- */
@@ -382,8 +382,9 @@ static void set_out(fli_async *a)
 
 fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked)
 {
+    if (a->status) return fli_fail(a->ctx, a->status, "the run has failed already");
     if (!a->sent) set_out(a);
-    return a->spec.real ? run_real(a, steps, asked) : run_virtual(a, steps, asked);
+    return a->status = a->spec.real ? run_real(a, steps, asked) : run_virtual(a, steps, asked);
 }
 
 size_t fli_async_steps(const fli_async *a) { return a->version; }

@@ -38,7 +38,7 @@ typedef struct {
 /* Refuses a bound tau that cannot be kept: with m clients at work somebody is m - 1 server steps old. */
 fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out);
 void fli_async_free(fli_async *a);
-/* Goes on until so many server steps are done in all, or *asked. */
+/* Goes on until so many server steps are done in all, or *asked. After a failure it only fails again. */
 fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked);
 size_t fli_async_steps(const fli_async *a); /* done so far */
 double fli_async_clock(const fli_async *a); /* simulated seconds; 0 on the real clock */

@@ -26,8 +26,12 @@ typedef struct {
 static fl_status checker_init(fl_ctx *ctx, fli_plan *p, checker *c)
 {
     const fli_space *space = &p->model->space;
-    *c = (checker){
-        .plan = p, .least = INFINITY, .worst = {.clients = p->fed->clients, .probability = 1, .least_steps = SIZE_MAX}};
+    *c = (checker){.plan = p,
+                   .least = INFINITY,
+                   .worst = {.clients = p->fed->clients,
+                             .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
+                             .probability = 1,
+                             .least_steps = SIZE_MAX}};
     fl_status s = fli_batch_init(ctx, space->ops, p->model->features, SAMPLES, &c->batch);
     if (s) return s;
     if (!(c->x = fli_alloc(ctx, space->n, space->ops->size))) return FL_ENOMEM;

@@ -58,6 +58,10 @@ static fl_status check_pace(fl_ctx *ctx, const fli_settings *s)
                         "algorithm %s needs every client in every round, so system.deadline must be 0 and "
                         "system.wait_for 1",
                         a->name);
+    if (s->top.clock == FLI_CLOCK_REAL && s->stop.simulated > 0)
+        return fli_fail(ctx, FL_ECONFIG,
+                        "clock is real, so there are no simulated seconds; set stop.seconds instead of "
+                        "stop.simulated");
     return FL_OK;
 }
 

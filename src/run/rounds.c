@@ -108,7 +108,7 @@ static double cut_after(fl_run *run, const fli_round *r, size_t wanted, size_t *
 static double drop_late(fl_run *run, fli_round *r)
 {
     const fli_system_common *c = &run->plan.settings.system;
-    size_t wanted = (size_t)ceil(c->wait_for * (double)r->count - 1e-9), kept = 0, ties = r->count;
+    size_t wanted = (size_t)fmax(1, ceil(c->wait_for * (double)r->count - 1e-9)), kept = 0, ties = r->count;
     double deadline = c->deadline > 0 ? c->deadline : INFINITY, cut = time_turns(run, r);
     if (isnan(cut)) return cut;
     if (wanted < r->count) cut = cut_after(run, r, wanted, &ties);

@@ -228,6 +228,9 @@ static fl_status make_exec(golden *g)
     const fli_algo *algo = desc;
     if ((s = fli_keys_check_clients(g->ctx, "params", algo->keys, g->spec.params, g->fed->clients))) return s;
     if (algo->validate && (s = algo->validate(g->ctx, g->spec.params, g->fed->clients))) return s;
+    const fli_solver *solver = algo->solver ? algo->solver(g->spec.params) : &fli_solver_sgd;
+    if ((g->model->desc->traits & solver->model_traits) != solver->model_traits)
+        return bad(g, "without \"params.lr\" local problems are solved exactly, which takes least squares");
     double *weights = fli_arena_alloc(&g->arena, g->fed->clients, sizeof *weights);
     if (!weights) return FL_ENOMEM;
     if (!numbers(json_object_get(g->json, "weights"), g->fed->clients, weights))

@@ -147,6 +147,44 @@ static void other_settings(void **state)
                      "relative: 0.1, accuracy: 1, most_steps: 30};rounds=3");
 }
 
+#define SPEEDS "system={kind: lognormal, sigma: 1, jitter: 0.5};system.step_seconds=1;"
+
+/* Arrivals in the order of simulated time: all or some at work, buffers, bounds on ages, both precisions, state and none; and
+ * rounds that leave clients behind. */
+static void simulated_time(void **state)
+{
+    fixture *f = *state;
+    static const char *const methods[] = {"fedasync", "{kind: fedasync, staleness: hinge, tau: 11}",
+                                          "{kind: fedbuff, buffer: 3, tau: 4}", "asyncfeddr",
+                                          "{kind: asyncfeddr, eta: 0.5, alpha: 0.8, tau: 11}"};
+    for (size_t k = 0; k < sizeof methods / sizeof *methods; k++) {
+        char text[400];
+        snprintf(text, sizeof text, SPEEDS "algorithm=%s;model=softmax;participation=everyone;rounds=60", methods[k]);
+        threads_agree(f, text);
+        snprintf(text, sizeof text,
+                 SPEEDS "algorithm=%s;model={kind: mlp, hidden: [4]};participation={kind: uniform, count: 5};rounds=60;"
+                        "precision=f64;metrics.every=7",
+                 methods[k]);
+        threads_agree(f, text);
+    }
+    threads_agree(f,
+                  "data={kind: linreg, clients: 30, features: 20, min_size: 10, max_size: 30};partition={};rounds=90;"
+                  "model={kind: least_squares, weight_decay: 0.01};regularizer={kind: l1, weight: 0.05};"
+                  "system={kind: linear, slowest: 20};algorithm={kind: asyncfeddr, eta: 0.1, solver: exact}");
+    threads_agree(f, SPEEDS "algorithm=scaffold;model=softmax;system.wait_for=0.5;system.deadline=9");
+}
+
+/* Speeds decide the order, so they decide the model. */
+static void speeds_matter(void **state)
+{
+    fixture *f = *state;
+    outcome a = run_of(f, "algorithm=fedasync;model=softmax;rounds=40;participation=everyone");
+    outcome b = run_of(f, SPEEDS "algorithm=fedasync;model=softmax;rounds=40;participation=everyone");
+    assert_memory_not_equal(a.model, b.model, a.parameters * sizeof *a.model);
+    outcome_free(&a);
+    outcome_free(&b);
+}
+
 /* ---- more clients than the executor takes at a time ------------------------------------------------------ */
 
 /* 150 clients, one full-batch step each: x = -lr sum w_i grad f_i(0) by hand. */
@@ -188,8 +226,9 @@ static void large_cohort_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(every_algorithm), FIXTURE_TEST(precisions_agree),     FIXTURE_TEST(other_settings),
-        FIXTURE_TEST(large_cohort),    FIXTURE_TEST(large_cohort_threads),
+        FIXTURE_TEST(every_algorithm),      FIXTURE_TEST(precisions_agree), FIXTURE_TEST(other_settings),
+        FIXTURE_TEST(simulated_time),       FIXTURE_TEST(speeds_matter),    FIXTURE_TEST(large_cohort),
+        FIXTURE_TEST(large_cohort_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

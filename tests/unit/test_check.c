@@ -560,6 +560,94 @@ static void fedsplit_check(void **state)
     free(text);
 }
 
+/* asyncFedDR, (63) written out as rho > 0 in the paper's cases: with four clients tau = 1 is 2 tau^2 <= n, the others are not. The
+ * Hessians are those of convex functions, so c is the paper's. */
+static void asyncfeddr_conditions(void **state)
+{
+    fixture *f = *state;
+    static const double alphas[] = {0.1, 0.5, 0.8, 1, 1.5}, etas[] = {1e-3, 0.02, 0.05, 0.1, 0.3, 2};
+    static const int taus[] = {1, 3, 10};
+    for (size_t a = 0; a < 5; a++)
+        for (size_t k = 0; k < 6; k++)
+            for (size_t t = 0; t < 3; t++) {
+                char set[200];
+                size_t failing = 0;
+                double n = N, more = 2.0 * taus[t] * taus[t] - n, alpha = alphas[a], most_alpha = 1;
+                snprintf(set, sizeof set,
+                         "system=constant|algorithm={kind: asyncfeddr, alpha: %g, eta: %g, solver: exact, tau: %d}",
+                         alpha, etas[k], taus[t]);
+                char *text = checked(f, set);
+                for (size_t i = 0; i < N; i++) {
+                    double le = l[i] * etas[k], rho = 2 * (1 - alpha) - (2 + alpha) * le * le - le * alpha;
+                    if (more > 0) rho -= alpha * (1 + le * le) * more / (n * n);
+                    failing += !(rho > 0);
+                }
+                if (more > 0) most_alpha = 2 * n * n / (2 * n * n + more);
+                printed p = read_condition(text, "(63) eta"), q = read_condition(text, "(63) alpha");
+                assert_int_equal(p.failing, failing);
+                assert_int_equal(p.holds, failing == 0);
+                assert_near(p.have, etas[k], 1e-9);
+                if (p.most > 0) assert_int_equal(p.client, 2); /* the largest L_i */
+                assert_near(q.most, most_alpha, 1e-3 * most_alpha);
+                assert_int_equal(q.holds, alpha <= most_alpha);
+                assert_true(read_condition(text, "Assumption 4.1").holds);
+                assert_int_equal(strstr(text, "the theorem applies") != NULL, failing == 0);
+                assert_silent(text, "assumed");
+                free(text);
+            }
+}
+
+/* What is advised satisfies all conditions, with and without a tau that is given, and whatever is wrong. */
+static void asyncfeddr_advice(void **state)
+{
+    fixture *f = *state;
+    static const char *const settings[] = {
+        "system=constant|algorithm=asyncfeddr",
+        "system=constant|algorithm={kind: asyncfeddr, tau: 1, eta: 9}",
+        "system=constant|algorithm={kind: asyncfeddr, tau: 40, alpha: 2}",
+        "system=constant|algorithm=asyncfeddr|participation={kind: uniform, count: 2}",
+        "system=constant|algorithm=asyncfeddr|model={kind: mlp, hidden: [3]}|data={kind: blobs, "
+        "samples: 60}|partition={kind: iid, clients: 3}",
+        "system=constant|algorithm=asyncfeddr|data={kind: linreg, clients: 1}|partition={}"};
+    for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
+        char set[600], *text = checked(f, settings[k]);
+        double tau, alpha, eta;
+        if (!strstr(settings[k], "tau")) assert_false(strstr(text, "holds  Assumption 4.1") != NULL);
+        const char *line = strstr(text, "a setting that satisfies all of them: algorithm.tau = ");
+        assert_non_null(line);
+        assert_int_equal(sscanf(line,
+                                "a setting that satisfies all of them: algorithm.tau = %lf, algorithm.alpha = "
+                                "%lf, algorithm.eta = %lf",
+                                &tau, &alpha, &eta),
+                         3);
+        assert_true(tau >= 1 && alpha > 0 && eta > 0);
+        free(text);
+        snprintf(set, sizeof set, "%s|algorithm.tau=%.0f|algorithm.alpha=%.10g|algorithm.eta=%.10g", settings[k], tau,
+                 alpha, eta);
+        text = checked(f, set);
+        if (!strstr(text, "the theorem applies")) fail_msg("%s:\n%s", set, text);
+        assert_says(text, "assumed  Lemma B.2"); /* SGD is the default solver */
+        free(text);
+    }
+}
+
+/* For objectives that are not convex c is twice what it is otherwise: 2 (2 9 - 3)/9 for three clients and tau 3. */
+static void asyncfeddr_not_convex(void **state)
+{
+    fixture *f = *state;
+    char *text = checked(
+        f, "system=constant|algorithm={kind: asyncfeddr, tau: 3}|model={kind: mlp, hidden: [3]}|data={kind: blobs, "
+           "samples: 60}|partition={kind: iid, clients: 3}");
+    const char *line = strstr(text, "(63) alpha");
+    double have, most;
+    assert_non_null(line);
+    assert_says(text, "c = 2 max(0, (2 tau^2 - n)/n^2)");
+    line = strstr(line, "tightest at client ");
+    assert_int_equal(sscanf(line, "tightest at client %*u: %lf <= %lf", &have, &most), 2);
+    assert_near(most, 2 / (2 + 10.0 / 3), 1e-4);
+    free(text);
+}
+
 static void what_cannot_be_said(void **state)
 {
     fixture *f = *state;
@@ -814,6 +902,9 @@ int main(void)
         FIXTURE_TEST(feddr_relative_advice),
         FIXTURE_TEST(feddr_absolute_errors),
         FIXTURE_TEST(fedsplit_check),
+        FIXTURE_TEST(asyncfeddr_conditions),
+        FIXTURE_TEST(asyncfeddr_advice),
+        FIXTURE_TEST(asyncfeddr_not_convex),
         FIXTURE_TEST(what_cannot_be_said),
         FIXTURE_TEST(wrong_settings_are_refused),
         FIXTURE_TEST(memory_may_run_out),

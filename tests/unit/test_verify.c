@@ -44,8 +44,8 @@ static void ready_cases_pass(void **state)
 static void perturbed_expectations_fail(void **state)
 {
     fixture *f = *state;
-    static const char *const names[] = {"fedavg-normalized", "scaffold", "fedpd", "feddyn"};
-    for (size_t k = 0; k < 4; k++) {
+    static const char *const names[] = {"fedavg-normalized", "scaffold", "fedpd", "feddyn", "asyncfeddr-exact-l1"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         json_t *whole = golden(names[k]);
         size_t rounds = json_array_size(json_object_get(whole, "rounds"));
         json_decref(whole);
@@ -184,10 +184,10 @@ static void try_nonsense(fixture *f, const char *name, const char *outer, const 
 static void nonsense_in_every_field(void **state)
 {
     fixture *f = *state;
-    static const char *const names[] = {"fedavg-normalized", "fedpd"};
+    static const char *const names[] = {"fedavg-normalized", "fedpd", "asyncfeddr-inexact"};
     static const char *const fields[] = {"format", "algorithm", "objective", "clients", "weights",
                                          "x0",     "params",    "rounds",    "expect"};
-    for (size_t n = 0; n < 2; n++) {
+    for (size_t n = 0; n < 3; n++) {
         for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) try_nonsense(f, names[n], NULL, fields[i]);
         try_nonsense(f, names[n], "objective", "kind");
         try_nonsense(f, names[n], "objective", "features");
@@ -250,6 +250,76 @@ static void wrong_lengths(void **state)
     assert_fails(f->ctx, verify_json(f, j, &error), FL_EFORMAT, "client 1: A and b do not fit");
 }
 
+/* Event k of an asynchronous case, with one field replaced; takes the value, NULL removes the field. */
+static json_t *event_with(const char *name, size_t k, const char *field, json_t *value)
+{
+    json_t *j = golden(name), *event = json_array_get(json_object_get(j, "rounds"), k);
+    assert_non_null(event);
+    assert_non_null(json_object_get(event, field));
+    if (value)
+        json_object_set_new(event, field, value);
+    else
+        json_object_del(event, field);
+    return j;
+}
+
+static void malformed_events(void **state)
+{
+    fixture *f = *state;
+    static const char *const fields[] = {"client", "delay", "steps"};
+    const char *name = "asyncfeddr-inexact",
+               *says = "case.json: an event's \"client\", \"delay\" or \"steps\" cannot be";
+    json_t *whole = golden(name);
+    size_t clients = json_array_size(json_object_get(whole, "clients"));
+    double error;
+    json_decref(whole);
+    for (size_t i = 0; i < 3; i++)
+        for (int kind = 0; kind < NONSENSE; kind++)
+            assert_fails(f->ctx, verify_json(f, event_with(name, 2, fields[i], nonsense(kind)), &error), FL_EFORMAT,
+                         says);
+    for (size_t i = 0; i < 3; i++) {
+        assert_fails(f->ctx, verify_json(f, event_with(name, 2, fields[i], json_integer(-1)), &error), FL_EFORMAT,
+                     says);
+        assert_fails(f->ctx, verify_json(f, event_with(name, 2, fields[i], json_real(1)), &error), FL_EFORMAT, says);
+    }
+    assert_fails(f->ctx, verify_json(f, event_with(name, 2, "client", json_integer((json_int_t)clients)), &error),
+                 FL_EFORMAT, says);
+    assert_fails(f->ctx, verify_json(f, event_with(name, 2, "steps", json_integer(0)), &error), FL_EFORMAT, says);
+    for (size_t k = 0; k < 4; k++) { /* before event k there are k + 1 models */
+        json_t *j = event_with(name, k, "delay", json_integer((json_int_t)k + 1));
+        assert_fails(f->ctx, verify_json(f, j, &error), FL_EFORMAT, says);
+        assert_true(verify_json(f, event_with(name, k, "delay", json_integer((json_int_t)k)), &error) != FL_EFORMAT);
+    }
+}
+
+/* Another client, delay or number of steps in one event is noticed. */
+static void perturbed_events_fail(void **state)
+{
+    fixture *f = *state;
+    static const char *const names[] = {"asyncfeddr-inexact", "asyncfeddr-exact-l1"};
+    for (size_t n = 0; n < 2; n++) {
+        json_t *whole = golden(names[n]), *events = json_object_get(whole, "rounds");
+        size_t count = json_array_size(events), delayed = 0;
+        for (size_t k = 3; k < count; k++) {
+            json_t *event = json_array_get(events, k);
+            json_int_t client = json_integer_value(json_object_get(event, "client")),
+                       delay = json_integer_value(json_object_get(event, "delay"));
+            double error;
+            delayed += delay > 0;
+            assert_int_equal(verify_json(f, event_with(names[n], k, "client", json_integer(!client)), &error),
+                             FL_EMISMATCH);
+            assert_true(error > tolerance);
+            fl_status s = verify_json(f, event_with(names[n], k, "delay", json_integer(delay ? 0 : 2)), &error);
+            /* of a single step with lr = eta/2 the change of 2 x_i - y_i does not depend on xbar */
+            if (n || json_integer_value(json_object_get(event, "steps")) > 1) assert_int_equal(s, FL_EMISMATCH);
+            s = verify_json(f, event_with(names[n], k, "steps", json_integer(17)), &error);
+            assert_int_equal(s, n ? FL_OK : FL_EMISMATCH); /* exact solutions take no steps */
+        }
+        assert_true(delayed > 2);
+        json_decref(whole);
+    }
+}
+
 static void divergence(void **state)
 {
     fixture *f = *state;
@@ -268,7 +338,8 @@ int main(void)
         FIXTURE_TEST(perturbed_inputs_fail),   FIXTURE_TEST(tolerance_decides),
         FIXTURE_TEST(unknown_methods),         FIXTURE_TEST(broken_files),
         FIXTURE_TEST(nonsense_in_every_field), FIXTURE_TEST(nonsense_inside),
-        FIXTURE_TEST(wrong_lengths),           FIXTURE_TEST(divergence),
+        FIXTURE_TEST(wrong_lengths),           FIXTURE_TEST(malformed_events),
+        FIXTURE_TEST(perturbed_events_fail),   FIXTURE_TEST(divergence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
