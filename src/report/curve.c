@@ -54,7 +54,9 @@ fl_status fli_series_points(fl_ctx *ctx, const fli_series *s, const fli_quantity
     if (!p) return FL_ENOMEM;
     for (size_t i = 0; i < rows; i++) {
         fli_point at = point_at(s, x, y, i);
-        if (at.n > 0) p[n++] = at;
+        /* where a run has ended, the mean place of the others may lie before the last point: a curve does not turn back */
+        int back = n > 0 && at.x < p[n - 1].x;
+        if (at.n > 0 && !back) p[n++] = at;
     }
     *points = p;
     *count = n;

@@ -69,7 +69,8 @@ extern const fli_quantity fli_y_list[]; /* ends with name NULL */
 extern const fli_quantity fli_x_list[];
 
 /* Mean and spread of a series over its runs at one measured row: rows are matched by their place, runs that are
- * shorter drop out. Non-finite values drop out. n is the number of runs that remain (0: no point). */
+ * shorter drop out. Non-finite values drop out, and points that would lie before the one before them. n is the number of runs that
+ * remain (0: no point). */
 typedef struct {
     size_t row;                /* its place */
     double x, mean, low, high; /* low, high: mean -+ one standard deviation over runs (equal to mean for one run) */

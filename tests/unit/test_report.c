@@ -242,6 +242,27 @@ static void averages_runs(void **state)
     fli_free(p);
 }
 
+/* One run is slow and ends early: behind its last row the other one's places lie before the mean of both, and then go on. */
+static void curves_do_not_turn_back(void **state)
+{
+    fl_ctx *ctx = *state;
+    fl_row slow[2] = {{.seconds = 0, .test_loss = 9}, {.seconds = 10, .test_loss = 5}};
+    fl_row fast[5] = {{.seconds = 0, .test_loss = 7},
+                      {.seconds = 2, .test_loss = 3},
+                      {.seconds = 4, .test_loss = 2},
+                      {.seconds = 6, .test_loss = 1},
+                      {.seconds = 8, .test_loss = 0.5}};
+    fli_curve curves[] = {{1, slow, 2}, {2, fast, 5}};
+    fli_series s = {"s", curves, 2, ""};
+    fli_point *p;
+    size_t n;
+    assert_ok(ctx, fli_series_points(ctx, &s, x_named("seconds"), y_named("test-loss"), &p, &n));
+    assert_int_equal(n, 4);
+    assert_true(p[0].x == 0 && p[1].x == 6 && p[1].mean == 4);
+    assert_true(p[2].x == 6 && p[2].mean == 1 && p[2].row == 3 && p[3].x == 8);
+    fli_free(p);
+}
+
 static void survives_extremes_in_means(void **state)
 {
     fl_ctx *ctx = *state;
@@ -672,6 +693,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(averages_runs, setup, teardown),
+        cmocka_unit_test_setup_teardown(curves_do_not_turn_back, setup, teardown),
         cmocka_unit_test_setup_teardown(survives_extremes_in_means, setup, teardown),
         cmocka_unit_test_setup_teardown(knows_what_was_measured, setup, teardown),
         cmocka_unit_test_setup_teardown(quantities_are_their_fields, setup, teardown),
