@@ -366,6 +366,40 @@ static void composite_optimum_with_errors(void **state)
     }
 }
 
+/* Composite FedAvg with one full step is the proximal gradient method, step by step, whatever the server's step size; with several
+ * steps on different data it ends elsewhere. */
+static void composite_fedavg(void **state)
+{
+    static const term *const terms[] = {&none, &l1, &box, &ball};
+    static const struct {
+        const char *method, *params;
+        double server_lr;
+    } ways[] = {{"fedavg", "", 1},
+                {"fedavg", "aggregation=unbiased;server_lr=0.5", 0.5},
+                {"local-sgd", "", 1},
+                {"fedprox", "mu=3", 1}};
+    for (size_t t = 0; t < 4 * 4; t++) {
+        const term *g = terms[t / 4];
+        double x[DIM], y[DIM], best[DIM];
+        engine e;
+        quadratics p;
+        start(&e, *state, ways[t % 4].method, ways[t % 4].params, g, away_from_zero, 2, &p);
+        spy.answer = watched->answer; /* there is no client state to watch */
+        memcpy(x, away_from_zero, sizeof x);
+        for (size_t r = 0; r < 400; r++) {
+            engine_rounds(&e, 1, 1, 1 / p.l);
+            forward_backward(&p, g, ways[t % 4].server_lr / p.l, x, y);
+            memcpy(x, y, sizeof x);
+            assert_true(distance(DIM, server(&e, 0), x) < 1e-12);
+        }
+        optimum(&p, g, best);
+        assert_true(distance(DIM, server(&e, 0), best) < 1e-3);
+        for (size_t r = 0; r < 400; r++) engine_rounds(&e, 1, 20, 1 / p.l);
+        if (g != &box) assert_true(distance(DIM, server(&e, 0), best) > 1e-2);
+        engine_fini(&e);
+    }
+}
+
 static void fedsplit_is_feddr(void **state)
 {
     static const char *const params[] = {"eta=0.4;init=lazy", "eta=0.4;init=exact", "eta=0.4;init=exact;solver=exact"};
@@ -607,6 +641,7 @@ int main(void)
         FIXTURE_TEST(edges),
         FIXTURE_TEST(composite_optimum),
         FIXTURE_TEST(composite_optimum_with_errors),
+        FIXTURE_TEST(composite_fedavg),
         FIXTURE_TEST(fedsplit_is_feddr),
         FIXTURE_TEST(regularizer_is_reported),
         FIXTURE_TEST(one_vector_each_way),
