@@ -314,8 +314,6 @@ static fl_status put_text(fl_config *cfg, const char *key, const char *text)
     return FL_OK;
 }
 
-static void collect(void *arg, const char *text) { fli_text_add(arg, text); }
-
 /* Resolves the configuration and cuts out what the data depend on: seed, data and partition. */
 static fl_status resolve(fli_experiment *x, fli_trial *t)
 {
@@ -325,7 +323,7 @@ static fl_status resolve(fli_experiment *x, fli_trial *t)
     fli_arena_init(&scratch, x->ctx);
     fli_text_init(&all, x->ctx);
     fli_text_init(&key, x->ctx);
-    fl_status s = fl_config_print(t->cfg, collect, &all);
+    fl_status s = fl_config_print(t->cfg, fli_collect, &all);
     if (!s) s = fli_settings_bind(x->ctx, &scratch, t->cfg->root, &settings);
     if (!s && (s = fli_plan_check(x->ctx, &settings)))
         fli_fail_also(x->ctx, s, "(this is the method labelled %s)", x->methods[t->method].label);

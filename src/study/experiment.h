@@ -52,4 +52,7 @@ typedef struct {
 fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_experiment *x);
 void fli_experiment_fini(fli_experiment *x);
 
+/* fl_text_fn that appends to a fli_text. */
+void fli_collect(void *arg, const char *text);
+
 #endif

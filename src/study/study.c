@@ -73,14 +73,33 @@ static int in_order(const fli_trial *t, const fli_outcome *o)
     return o->count > 0;
 }
 
+void fli_collect(void *arg, const char *text) { fli_text_add(arg, text); }
+
+/* Whether the settings of a result are those of the trial. They are read as a configuration, so that a key that did not exist when
+ * the result was made has its default. */
+static fl_status check_config(fl_ctx *ctx, const fli_trial *t)
+{
+    fli_text text;
+    fl_config *cfg = fl_config_new(ctx);
+    char *path = fli_strf(ctx, "%s/config.yaml", t->folder);
+    fl_status status = !cfg || !path ? FL_ENOMEM : fli_path_kind(path) ? fl_config_load(cfg, path) : FL_EIO;
+    fli_text_init(&text, ctx);
+    if (!status) status = fl_config_print(cfg, fli_collect, &text);
+    if (!status) status = fli_text_ok(&text);
+    if (!status && !same_config(fli_text_get(&text), t->config)) status = FL_EMISMATCH;
+    fli_text_fini(&text);
+    fl_config_free(cfg);
+    fli_free(path);
+    return status;
+}
+
 /* Takes over a result that is there already. Anything unreadable, different or interrupted just means that the trial is run. */
 static fl_status take_over(fl_study *s, size_t i)
 {
     const fli_trial *t = &s->x.trials[i];
     fli_outcome *o = &s->outcomes[i];
-    char *config = NULL, *result = NULL;
-    fl_status status = read_text(s->ctx, t->folder, "config.yaml", &config);
-    if (!status && !same_config(config, t->config)) status = FL_EMISMATCH;
+    char *result = NULL;
+    fl_status status = check_config(s->ctx, t);
     if (!status) status = read_text(s->ctx, t->folder, "result.json", &result);
     if (!status && strstr(result, "\"stopped_by\": \"asked\"")) status = FL_EMISMATCH;
     if (!status) status = read_rows(s->ctx, t->folder, o);
@@ -91,7 +110,6 @@ static fl_status take_over(fl_study *s, size_t i)
         fli_free(o->rows);
         *o = (fli_outcome){.data = o->data};
     }
-    fli_free(config);
     fli_free(result);
     if (status != FL_ENOMEM) fli_clear(s->ctx);
     return status == FL_ENOMEM ? status : FL_OK;

@@ -621,6 +621,31 @@ static void changed_settings(void **state)
     fl_study_free(s);
 }
 
+/* A result from before a key existed counts as made with the key's default; a key that is gone, or has another default now, does
+ * not. */
+static void results_from_before_a_key(void **state)
+{
+    fixture *f = *state;
+    fl_study_free(study_done(f, PROBLEM TWO, "out", (fl_study_options){0}));
+    char *config = read_whole(fixture_path(f, "out/runs/fedavg/seed-1/config.yaml"), NULL), text[8192];
+    char *line = strstr(config, "  max_clients: ");
+    assert_non_null(line);
+    snprintf(text, sizeof text, "%.*s%s", (int)(line - config), config, strchr(line, '\n') + 1);
+    fixture_write(f, "out/runs/fedavg/seed-1/config.yaml", text);
+    fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0});
+    assert_int_equal(done_of(s), 2);
+    fl_study_free(s);
+    s = study_new(f, PROBLEM "metrics: {max_clients: 5}\n" TWO, "out", (fl_study_options){0});
+    assert_int_equal(done_of(s), 0);
+    fl_study_free(s);
+    snprintf(text, sizeof text, "%slong_gone: 1\n", config);
+    fixture_write(f, "out/runs/fedavg/seed-1/config.yaml", text);
+    s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0});
+    assert_int_equal(done_of(s), 1);
+    fl_study_free(s);
+    free(config);
+}
+
 /* Whatever is wrong with a result that is there, it is made again. */
 static void broken_results(void **state)
 {
@@ -1025,6 +1050,7 @@ int main(void)
         FIXTURE_TEST(stopped_from_elsewhere),
         FIXTURE_TEST(more_seeds_later),
         FIXTURE_TEST(changed_settings),
+        FIXTURE_TEST(results_from_before_a_key),
         FIXTURE_TEST(broken_results),
         FIXTURE_TEST(leftovers),
         FIXTURE_TEST(one_that_diverges),
