@@ -1,4 +1,4 @@
-/* For tests of what reads files: a scratch folder, files in it (plain, gzip, xz), and sources run by the keys a user writes. */
+/* For tests of what reads files: a scratch folder, files in it (plain, gzip, xz, zip), and sources run by the keys a user writes. */
 #ifndef TESTS_DATA_FILES_H
 #define TESTS_DATA_FILES_H
 
@@ -85,6 +85,67 @@ static inline uint8_t *pack_xz(const void *data, size_t n, size_t *packed)
     *packed = 0;
     assert_int_equal(lzma_easy_buffer_encode(1, LZMA_CHECK_CRC64, NULL, data, n, out, packed, room), LZMA_OK);
     return out;
+}
+
+/* A zip archive under construction, byte by byte. */
+typedef struct {
+    uint8_t b[1 << 19];
+    size_t n;
+} zip_file;
+
+static inline void zip_number(zip_file *z, size_t bytes, uint32_t v)
+{
+    for (size_t i = 0; i < bytes; i++, v >>= 8) z->b[z->n++] = (uint8_t)v;
+}
+
+/* The raw deflate stream (the body of a gzip member), or the bytes themselves. */
+static inline size_t zip_body(const void *data, size_t n, int method, uint8_t *to)
+{
+    if (!method) {
+        memcpy(to, data, n);
+        return n;
+    }
+    size_t packed;
+    uint8_t *p = pack_gz(data, n, &packed);
+    memcpy(to, p + 10, packed - 18);
+    free(p);
+    return packed - 18;
+}
+
+/* One member. method: 0 or 8. descriptor: 0 sizes in the header, 1 behind the contents, 2 likewise without a signature. */
+static inline void zip_member(zip_file *z, const char *name, const void *data, size_t n, int method, int descriptor)
+{
+    static uint8_t body[1 << 19];
+    uint32_t crc = n ? (uint32_t)crc32(0, data, (unsigned)n) : 0;
+    uint32_t packed = n || method ? (uint32_t)zip_body(data, n, method, body) : 0;
+    zip_number(z, 4, 0x04034b50);
+    zip_number(z, 2, 20);
+    zip_number(z, 2, descriptor ? 8 : 0);
+    zip_number(z, 2, (uint32_t)method);
+    zip_number(z, 4, 0x4f360000); /* time and date */
+    zip_number(z, 4, descriptor ? 0 : crc);
+    zip_number(z, 4, descriptor ? 0 : packed);
+    zip_number(z, 4, descriptor ? 0 : (uint32_t)n);
+    zip_number(z, 2, (uint32_t)strlen(name));
+    zip_number(z, 2, 5);
+    memcpy(z->b + z->n, name, strlen(name));
+    z->n += strlen(name);
+    memcpy(z->b + z->n, "extra", 5);
+    z->n += 5;
+    memcpy(z->b + z->n, body, packed);
+    z->n += packed;
+    if (descriptor == 1) zip_number(z, 4, 0x08074b50);
+    if (!descriptor) return;
+    zip_number(z, 4, crc);
+    zip_number(z, 4, packed);
+    zip_number(z, 4, (uint32_t)n);
+}
+
+/* A stump of the central directory, of which only the signature is looked at. */
+static inline void zip_end(zip_file *z)
+{
+    zip_number(z, 4, 0x02014b50);
+    zip_number(z, 4, 20);
 }
 
 static inline const char *put_gz(scratch *s, const char *name, const void *data, size_t n)

@@ -263,6 +263,7 @@ static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_datas
         status = load_part(ctx, p, p->test, classes, NULL, &b);
         if (status == FL_OK) status = fli_load_check_test(ctx, p->test, a, b);
     }
+    if (status == FL_OK && classes) status = fli_labels_log(classes, p->train);
     fli_labels_fini(&labels);
     fli_labels_fini(&groups);
     if (status) {
@@ -284,8 +285,10 @@ static const fli_key keys[] = {
     FLI_KEY_INT(params, label, "-1", -1, 1e9, "column of the label or target, from 0; -1 for the last one"),
     FLI_KEY_INT(params, group_column, "-1", -1, 1e9,
                 "column, from 0, that says whose a training sample is; -1 for none"),
-    FLI_KEY_CHOICE(params, task, "classification", FLI_TASK_WORDS,
-                   "what the label column holds: one of a few labels, or the value to predict"),
+    FLI_KEY_CHOICE(
+        params, task, "classification", FLI_TASK_WORDS,
+        "what the label column holds: one of a few labels (classes 0, 1, ... in ascending order of the numbers, or "
+        "of the words by their bytes), or the value to predict"),
     FLI_KEY_CHOICE(params, storage, "f32", "f32|f64", "how the features are kept in memory"),
     FLI_KEY_END,
 };
@@ -293,7 +296,7 @@ static const fli_key keys[] = {
 const fli_source fli_source_csv = {
     .name = "csv",
     .title = "tables as text: numbers, and a label column of numbers or words",
-    .needs = "a text file with one sample a line, plain or as .gz or .xz",
+    .needs = "a text file with one sample a line, plain or as .gz, .xz or .zip",
     .keys = keys,
     .params_size = sizeof(params),
     .load = load,

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-static const size_t element_size[] = {[FLI_X_U8] = 1, [FLI_X_F32] = sizeof(float), [FLI_X_F64] = sizeof(double)};
+static const size_t element_size[] = {
+    [FLI_X_U8] = 1, [FLI_X_F32] = sizeof(float), [FLI_X_F64] = sizeof(double), [FLI_X_CSR] = sizeof(float)};
 
 fl_status fli_dataset_new(fl_ctx *ctx, fli_xkind kind, size_t n, size_t dim, size_t classes, fli_dataset **out)
 {
@@ -43,6 +44,38 @@ void fli_dataset_free(fli_dataset *ds)
     fli_free(ds);
 }
 
+fl_status fli_dataset_densify(fl_ctx *ctx, fli_dataset *ds)
+{
+    if (ds->dim > SIZE_MAX / sizeof(double) / ds->n)
+        return fli_fail(ctx, FL_ENOMEM,
+                        "out of memory: %zu samples of %zu features are too large to be dense; keep them sparse", ds->n,
+                        ds->dim);
+    float *x = fli_alloc(ctx, ds->n * ds->dim, sizeof *x);
+    if (!x) return FL_ENOMEM;
+    for (size_t i = 0; i < ds->n; i++)
+        for (size_t k = ds->row[i]; k < ds->row[i + 1]; k++) x[i * ds->dim + ds->col[k]] = ((const float *)ds->x)[k];
+    fli_free(ds->x);
+    fli_free(ds->row);
+    fli_free(ds->col);
+    ds->x = x;
+    ds->row = NULL;
+    ds->col = NULL;
+    ds->kind = FLI_X_F32;
+    return FL_OK;
+}
+
+size_t fli_dataset_stored(const fli_dataset *ds) { return ds->kind == FLI_X_CSR ? ds->row[ds->n] : ds->n * ds->dim; }
+
+size_t fli_dataset_bytes(const fli_dataset *ds)
+{
+    size_t bytes = fli_dataset_stored(ds) * element_size[ds->kind];
+    if (ds->kind == FLI_X_CSR) bytes += ds->row[ds->n] * sizeof *ds->col + (ds->n + 1) * sizeof *ds->row;
+    if (ds->label) bytes += ds->n * sizeof *ds->label;
+    if (ds->target) bytes += ds->n * sizeof *ds->target;
+    if (ds->group) bytes += ds->n * sizeof *ds->group;
+    return bytes;
+}
+
 /* ---- checks --------------------------------------------------------------------------------------------- */
 
 static fl_status check_sizes(fl_ctx *ctx, const fli_dataset *ds, const char *name)
@@ -56,6 +89,9 @@ static fl_status check_sizes(fl_ctx *ctx, const fli_dataset *ds, const char *nam
     if (ds->scale && (!ds->segments || ds->dim % ds->segments || (!ds->shift && ds->kind != FLI_X_CSR)))
         return fli_fail(ctx, FL_EFORMAT, "%s: %zu normalisation segments do not fit %zu features", name, ds->segments,
                         ds->dim);
+    if (ds->kind == FLI_X_CSR && ds->scale && ds->segments != ds->dim)
+        return fli_fail(ctx, FL_EFORMAT, "%s: sparse features are scaled one by one, not in %zu segments", name,
+                        ds->segments);
     for (size_t k = 0; ds->kind == FLI_X_CSR && ds->scale && ds->shift && k < ds->segments; k++)
         if (ds->shift[k] != 0)
             return fli_fail(ctx, FL_EFORMAT, "%s: sparse features can be scaled, but not shifted by %g", name,
@@ -111,8 +147,7 @@ static size_t first_not_finite(const fli_dataset *ds, size_t n)
 
 static fl_status check_values(fl_ctx *ctx, const fli_dataset *ds, const char *name)
 {
-    size_t n = ds->kind == FLI_X_CSR ? ds->row[ds->n] : ds->n * ds->dim;
-    size_t bad = first_not_finite(ds, n), sample = 0;
+    size_t n = fli_dataset_stored(ds), bad = first_not_finite(ds, n), sample = 0;
     if (bad == n) return FL_OK;
     if (ds->kind == FLI_X_CSR) {
         while (ds->row[sample + 1] <= bad) sample++;
@@ -134,10 +169,7 @@ fl_status fli_dataset_check(fl_ctx *ctx, const fli_dataset *ds, const char *name
 /* ---- looking at samples --------------------------------------------------------------------------------- */
 
 /* Sparse rows are scaled only: a shift would make every zero a non-zero. */
-static double sparse_scale(const fli_dataset *ds, size_t feature)
-{
-    return ds->scale ? ds->scale[feature / (ds->dim / ds->segments)] : 1;
-}
+static double sparse_scale(const fli_dataset *ds, size_t feature) { return ds->scale ? ds->scale[feature] : 1; }
 
 static double dense_value(const fli_dataset *ds, size_t at)
 {
@@ -180,12 +212,31 @@ fl_status fli_batch_init(fl_ctx *ctx, const fli_ops *ops, size_t dim, size_t cap
     return FL_ENOMEM;
 }
 
+fl_status fli_batch_init_sparse(fl_ctx *ctx, const fli_ops *ops, size_t dim, size_t capacity, fli_batch *b)
+{
+    *b = (fli_batch){.ops = ops, .dim = dim, .capacity = capacity};
+    b->idx = fli_alloc(ctx, capacity, sizeof *b->idx);
+    b->label = fli_alloc(ctx, capacity, sizeof *b->label);
+    b->target = fli_alloc(ctx, capacity, ops->size);
+    if (b->idx && b->label && b->target) return FL_OK;
+    fli_batch_fini(b);
+    return FL_ENOMEM;
+}
+
 void fli_batch_fini(fli_batch *b)
 {
     fli_free(b->x);
+    fli_free(b->idx);
     fli_free(b->label);
     fli_free(b->target);
     *b = (fli_batch){0};
+}
+
+/* The rows stay where they are. */
+static void point_at_rows(fli_batch *b, const fli_dataset *ds, const uint32_t *idx)
+{
+    memcpy(b->idx, idx, b->n * sizeof *b->idx);
+    b->csr = (fli_csr){.row = ds->row, .col = ds->col, .value = ds->x, .idx = b->idx, .scale = ds->scale};
 }
 
 static void gather_csr(fli_batch *b, const fli_dataset *ds, const uint32_t *idx)
@@ -215,17 +266,46 @@ static void gather_targets(fli_batch *b, const fli_dataset *ds, const uint32_t *
     }
 }
 
-void fli_batch_gather(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, size_t n)
+static void gather_dense(fli_batch *b, const fli_dataset *ds, const uint32_t *idx)
 {
     const fli_ops *ops = b->ops;
-    b->n = n;
     switch (ds->kind) {
-    case FLI_X_U8: ops->gather_u8(n, ds->dim, ds->x, idx, ds->segments, ds->scale, ds->shift, b->x); break;
-    case FLI_X_F32: ops->gather_f32(n, ds->dim, ds->x, idx, ds->segments, ds->scale, ds->shift, b->x); break;
-    case FLI_X_F64: ops->gather_f64(n, ds->dim, ds->x, idx, ds->segments, ds->scale, ds->shift, b->x); break;
+    case FLI_X_U8: ops->gather_u8(b->n, ds->dim, ds->x, idx, ds->segments, ds->scale, ds->shift, b->x); break;
+    case FLI_X_F32: ops->gather_f32(b->n, ds->dim, ds->x, idx, ds->segments, ds->scale, ds->shift, b->x); break;
+    case FLI_X_F64: ops->gather_f64(b->n, ds->dim, ds->x, idx, ds->segments, ds->scale, ds->shift, b->x); break;
     case FLI_X_CSR: gather_csr(b, ds, idx); break;
     }
+}
+
+void fli_batch_gather(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, size_t n)
+{
+    b->n = n;
+    if (b->idx)
+        point_at_rows(b, ds, idx);
+    else
+        gather_dense(b, ds, idx);
     if (ds->label)
         for (size_t i = 0; i < n; i++) b->label[i] = ds->label[idx[i]];
     if (ds->target) gather_targets(b, ds, idx);
+}
+
+/* One output is a matrix-vector product, for which BLAS has the faster routine. */
+void fli_batch_mul(const fli_batch *b, size_t outs, const void *w, void *z)
+{
+    if (b->idx)
+        b->ops->csr_mul(b->n, b->dim, outs, &b->csr, w, z);
+    else if (outs == 1)
+        b->ops->gemv(0, b->n, b->dim, 1, b->x, b->dim, w, 0, z);
+    else
+        b->ops->gemm(0, 1, b->n, outs, b->dim, 1, b->x, b->dim, w, b->dim, 0, z, outs);
+}
+
+void fli_batch_tmul(const fli_batch *b, size_t outs, double alpha, const void *d, void *g)
+{
+    if (b->idx)
+        b->ops->csr_tmul(b->n, b->dim, outs, alpha, &b->csr, d, g);
+    else if (outs == 1)
+        b->ops->gemv(1, b->n, b->dim, alpha, b->x, b->dim, d, 0, g);
+    else
+        b->ops->gemm(1, 0, outs, b->dim, b->n, alpha, d, outs, b->x, b->dim, 0, g, b->dim);
 }

@@ -10,7 +10,7 @@ typedef enum { FLI_X_U8, FLI_X_F32, FLI_X_F64, FLI_X_CSR } fli_xkind;
 typedef struct {
     size_t n, dim; /* samples, features */
     fli_xkind kind;
-    void *x;               /* n x dim of the kind's type; CSR: float values, row by row */
+    void *x;               /* n x dim of the kind's type; CSR: the values that are stored, as floats, row by row */
     size_t *row;           /* CSR: n + 1 starts */
     uint32_t *col;         /* CSR: feature of each value, ascending within a row */
     int32_t *label;        /* class of each sample, 0 .. classes-1; NULL for regression */
@@ -20,7 +20,7 @@ typedef struct {
     size_t groups;         /* group ids are 0 .. groups-1 */
     size_t shape[3];       /* channels, height, width; {1, 1, dim} when not an image */
     size_t segments;       /* normalisation: value * scale + shift, one pair per run of dim/segments features. */
-    double *scale, *shift; /* NULL: as they are */
+    double *scale, *shift; /* NULL: as they are. CSR: one scale per feature, and no shift but 0 */
 } fli_dataset;
 
 /* An empty one with room for n samples: x zeroed, label or target (classes 0) allocated. Not for CSR. */
@@ -33,18 +33,35 @@ fl_status fli_dataset_check(fl_ctx *ctx, const fli_dataset *ds, const char *name
 /* Sample i as doubles, normalised; for generators' tests, statistics and look-ups, not for training. */
 void fli_dataset_row(const fli_dataset *ds, size_t i, double *out);
 
-/* A mini-batch, gathered into contiguous reals. */
+/* Turns a sparse set into a dense one of floats, in place. It must be as loaded: checked, without scale. */
+fl_status fli_dataset_densify(fl_ctx *ctx, fli_dataset *ds);
+
+size_t fli_dataset_stored(const fli_dataset *ds); /* feature values: n dim, or the non-zeros of a sparse set */
+size_t fli_dataset_bytes(const fli_dataset *ds);  /* of memory */
+
+/* A mini-batch: dense, gathered into contiguous reals; or sparse, which is a list of rows in the set it was gathered from. That
+ * set must then outlive it. */
 typedef struct {
     const fli_ops *ops;
     size_t n, dim, capacity;
-    void *x;        /* n x dim */
+    void *x;        /* n x dim; NULL in a sparse batch */
+    fli_csr csr;    /* the rows of a sparse batch */
+    uint32_t *idx;  /* their numbers; NULL in a dense batch */
     int32_t *label; /* n; meaningless for regression */
     void *target;   /* n reals; meaningless for classification */
 } fli_batch;
 
 fl_status fli_batch_init(fl_ctx *ctx, const fli_ops *ops, size_t dim, size_t capacity, fli_batch *b);
+/* For sparse sets only. Takes no memory for features. */
+fl_status fli_batch_init_sparse(fl_ctx *ctx, const fli_ops *ops, size_t dim, size_t capacity, fli_batch *b);
 void fli_batch_fini(fli_batch *b);
-/* b = samples idx[0 .. n-1]; n <= capacity. No allocation. */
+/* b = samples idx[0 .. n-1]; n <= capacity. No allocation. A dense batch takes any set, a sparse one only sparse sets. */
 void fli_batch_gather(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, size_t n);
+
+/* The two products that linear models, and the first layers of others, consist of; X (n x dim) are the samples of the batch. */
+/* Z = X W'; W is outs x dim, Z n x outs */
+void fli_batch_mul(const fli_batch *b, size_t outs, const void *w, void *z);
+/* G = alpha D' X; D is n x outs, G outs x dim */
+void fli_batch_tmul(const fli_batch *b, size_t outs, double alpha, const void *d, void *g);
 
 #endif

@@ -48,6 +48,8 @@ static fl_status check_sets(fl_ctx *ctx, const fli_dataset *train, const fli_dat
     if (test->dim != train->dim)
         return fli_fail(ctx, FL_EFORMAT, "the training samples have %zu features, but the test samples %zu", train->dim,
                         test->dim);
+    if ((test->kind == FLI_X_CSR) != (train->kind == FLI_X_CSR))
+        return fli_fail(ctx, FL_EFORMAT, "of the training and the test samples, one is sparse and the other dense");
     if (!test->label != !train->label)
         return fli_fail(ctx, FL_EFORMAT, "of the training and the test samples, one has classes and the other numbers");
     return fli_dataset_check(ctx, test, "test data");

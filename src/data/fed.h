@@ -42,10 +42,11 @@ typedef enum {
     FLI_NORM_AUTO,     /* bytes to [0, 1], everything else as it is */
     FLI_NORM_NONE,     /* as stored */
     FLI_NORM_UNIT,     /* bytes to [0, 1]; other features by the largest magnitude of each */
-    FLI_NORM_STANDARD, /* mean 0, deviation 1: per channel for images, per feature otherwise */
+    FLI_NORM_STANDARD, /* mean 0, deviation 1: per channel for images, per feature otherwise; not for sparse data */
+    FLI_NORM_COLUMNS,  /* each feature divided by its Euclidean norm over all training samples */
     FLI_NORM_GIVEN     /* (pixel/255 - mean) / std for bytes, (value - mean) / std otherwise */
 } fli_normalize;
-#define FLI_NORMALIZE_WORDS "auto|none|unit|standard|given"
+#define FLI_NORMALIZE_WORDS "auto|none|unit|standard|columns|given"
 
 fl_status fli_fed_new(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out);
 /* From parts at hand (golden cases, tests); takes the data sets and the partition, also on failure. test may be NULL. */

@@ -1,10 +1,11 @@
 /* IDX, the format of MNIST and its relatives: two zero bytes, a type byte, the number of dimensions, one big-endian 32-bit size
- * per dimension, then the values, the last dimension running fastest. Bytes stay bytes. */
+ * per dimension, then the values, the last dimension running fastest. Images of bytes, floats or doubles stay what they are. */
 #include "data/names.h"
 #include "data/load.h"
 #include "data/source.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,9 +14,20 @@ typedef struct {
     int64_t groups_column, limit, test_limit;
 } params;
 
-enum { TYPE_U8 = 0x08, TYPE_I32 = 0x0C, MOST_DIMS = 3 };
+enum { TYPE_U8 = 0x08, TYPE_I32 = 0x0C, TYPE_F32 = 0x0D, TYPE_F64 = 0x0E, MOST_DIMS = 3 };
+
+/* The types a file may have, and how to say that it has another. */
+typedef struct {
+    const char *types, *words;
+} kinds;
+
+static const kinds of_labels = {"\x08", "0x08 (bytes) is"};
+static const kinds of_groups = {"\x0c", "0x0c (32-bit integers) is"};
+static const kinds of_images = {"\x08\x0d\x0e", "0x08 (bytes), 0x0d (floats) or 0x0e (doubles) is"};
 
 typedef struct {
+    int type;
+    size_t element; /* bytes of a value */
     size_t dims;
     uint64_t size[MOST_DIMS];
     size_t values; /* product of the sizes */
@@ -26,7 +38,8 @@ static uint32_t big_endian(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-static fl_status read_header(fl_ctx *ctx, fli_stream *s, int type, size_t least_dims, size_t most_dims, header *h)
+static fl_status read_header(fl_ctx *ctx, fli_stream *s, const kinds *of, size_t least_dims, size_t most_dims,
+                             header *h)
 {
     const char *path = fli_stream_path(s);
     uint8_t b[4];
@@ -35,18 +48,20 @@ static fl_status read_header(fl_ctx *ctx, fli_stream *s, int type, size_t least_
     if (b[0] || b[1])
         return fli_fail(ctx, FL_EFORMAT, "%s: starts with 0x%02x%02x at offset 0, but an IDX file starts with 0x0000",
                         path, b[0], b[1]);
-    if (b[2] != type)
-        return fli_fail(ctx, FL_EFORMAT, "%s: has values of IDX type 0x%02x at offset 2 where 0x%02x (%s) is expected",
-                        path, b[2], (unsigned)type, type == TYPE_U8 ? "bytes" : "32-bit integers");
+    if (!b[2] || !strchr(of->types, b[2]))
+        return fli_fail(ctx, FL_EFORMAT, "%s: has values of IDX type 0x%02x at offset 2 where %s expected", path, b[2],
+                        of->words);
     if (b[3] < least_dims || b[3] > most_dims)
         return fli_fail(ctx, FL_EFORMAT, "%s: has %u dimensions at offset 3 where %zu to %zu are expected", path, b[3],
                         least_dims, most_dims);
+    h->type = b[2];
+    h->element = h->type == TYPE_U8 ? 1 : h->type == TYPE_F64 ? 8 : 4;
     h->dims = b[3];
     for (size_t i = 0; i < h->dims; i++) {
         if ((status = fli_stream_need(s, b, 4, "the sizes in the IDX header"))) return status;
         h->size[i] = big_endian(b);
     }
-    return fli_load_volume(ctx, path, h->size, h->dims, type == TYPE_U8 ? 1 : 4, &h->values);
+    return fli_load_volume(ctx, path, h->size, h->dims, h->element, &h->values);
 }
 
 /* All labels of a file; *count says how many. */
@@ -57,7 +72,7 @@ static fl_status load_labels(fl_ctx *ctx, const char *dir, const char *name, siz
     void *bytes = NULL;
     *out = NULL;
     fl_status status = fli_load_open(ctx, dir, name, &s);
-    if (status == FL_OK) status = read_header(ctx, s, TYPE_U8, 1, 1, &h);
+    if (status == FL_OK) status = read_header(ctx, s, &of_labels, 1, 1, &h);
     if (status == FL_OK) status = fli_load_body(ctx, s, h.values, "the labels its header promises", &bytes);
     if (status == FL_OK) status = fli_stream_end(s);
     if (status == FL_OK && !(*out = fli_alloc(ctx, h.values, sizeof **out))) status = FL_ENOMEM;
@@ -70,6 +85,30 @@ static fl_status load_labels(fl_ctx *ctx, const char *dir, const char *name, siz
     return status;
 }
 
+/* Big-endian reals into ours, in place. */
+static fl_status turn_reals(fl_ctx *ctx, const char *path, const header *h, fli_dataset *ds)
+{
+    uint8_t *p = ds->x;
+    for (size_t i = 0; i < ds->n * ds->dim; i++, p += h->element) {
+        uint32_t high = big_endian(p);
+        uint64_t bits = h->element == 4 ? high : (uint64_t)high << 32 | big_endian(p + 4);
+        float f;
+        double d;
+        if (h->element == 4) {
+            memcpy(&f, &high, sizeof f);
+            memcpy(p, &high, sizeof high);
+            d = (double)f;
+        } else {
+            memcpy(&d, &bits, sizeof d);
+            memcpy(p, &bits, sizeof bits);
+        }
+        if (!isfinite(d))
+            return fli_fail(ctx, FL_EFORMAT, "%s: value %zu of image %zu is not finite", path, i % ds->dim,
+                            i / ds->dim);
+    }
+    return FL_OK;
+}
+
 /* The first `limit` images (0: all); *count says how many the file has. */
 static fl_status load_images(fl_ctx *ctx, const char *dir, const char *name, size_t limit, fli_dataset *ds,
                              size_t *count)
@@ -77,17 +116,18 @@ static fl_status load_images(fl_ctx *ctx, const char *dir, const char *name, siz
     fli_stream *s = NULL;
     header h;
     fl_status status = fli_load_open(ctx, dir, name, &s);
-    if (status == FL_OK) status = read_header(ctx, s, TYPE_U8, 2, 3, &h);
+    if (status == FL_OK) status = read_header(ctx, s, &of_images, 2, 3, &h);
     if (status == FL_OK) {
         *count = (size_t)h.size[0];
-        ds->kind = FLI_X_U8;
+        ds->kind = h.type == TYPE_U8 ? FLI_X_U8 : h.type == TYPE_F32 ? FLI_X_F32 : FLI_X_F64;
         ds->n = limit && limit < *count ? limit : *count;
         ds->dim = h.values / *count;
         ds->shape[0] = 1;
         ds->shape[1] = h.dims == 3 ? (size_t)h.size[1] : 1;
         ds->shape[2] = h.dims == 3 ? (size_t)h.size[2] : ds->dim;
-        status = fli_load_body(ctx, s, ds->n * ds->dim, "the images its header promises", &ds->x);
+        status = fli_load_body(ctx, s, ds->n * ds->dim * h.element, "the images its header promises", &ds->x);
     }
+    if (status == FL_OK && h.type != TYPE_U8) status = turn_reals(ctx, fli_stream_path(s), &h, ds);
     if (status == FL_OK && ds->n == *count) status = fli_stream_end(s);
     fli_stream_close(s);
     return status;
@@ -137,7 +177,7 @@ static fl_status load_groups(fl_ctx *ctx, const params *p, size_t images, fli_da
     header h;
     void *matrix = NULL;
     fl_status status = fli_load_open(ctx, p->dir, p->groups, &s);
-    if (status == FL_OK) status = read_header(ctx, s, TYPE_I32, 2, 2, &h);
+    if (status == FL_OK) status = read_header(ctx, s, &of_groups, 2, 2, &h);
     if (status == FL_OK && h.size[0] != images)
         status = fli_fail(ctx, FL_EFORMAT, "%s: has %" PRIu64 " rows, but there are %zu training images",
                           fli_stream_path(s), h.size[0], images);
@@ -182,7 +222,8 @@ static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_datas
 
 static const fli_key keys[] = {
     FLI_KEY_STRING(params, dir, "/usr/share/datasets/fashion-mnist", "folder with the files"),
-    FLI_KEY_STRING(params, train_images, "train-images-idx3-ubyte", "training images, bytes of 2 or 3 dimensions"),
+    FLI_KEY_STRING(params, train_images, "train-images-idx3-ubyte",
+                   "training images of 2 or 3 dimensions; bytes, floats or doubles"),
     FLI_KEY_STRING(params, train_labels, "train-labels-idx1-ubyte", "training labels, one byte per image"),
     FLI_KEY_STRING(params, test_images, "t10k-images-idx3-ubyte", "test images; '' for no test set"),
     FLI_KEY_STRING(params, test_labels, "t10k-labels-idx1-ubyte", "test labels; '' for no test set"),
@@ -200,7 +241,7 @@ const fli_source fli_source_idx = {
                 "H. Xiao, K. Rasul, R. Vollgraf: Fashion-MNIST, 2017",
     .needs =
         "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte in dir, "
-        "plain or as .gz or .xz (Debian: package dataset-fashion-mnist)",
+        "plain or as .gz, .xz or .zip (Debian: package dataset-fashion-mnist)",
     .keys = keys,
     .params_size = sizeof(params),
     .load = load,

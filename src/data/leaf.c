@@ -300,7 +300,7 @@ const fli_source fli_source_leaf = {
     .citation = "S. Caldas et al.: LEAF: A Benchmark for Federated Settings, 2018",
     .needs = "a JSON file, or a folder of *.json read in name order, with users, num_samples and user_data of numbers, "
              "plain "
-             "or as .gz or .xz",
+             "or as .gz, .xz or .zip",
     .keys = keys,
     .params_size = sizeof(params),
     .load = load,

@@ -1,5 +1,5 @@
 /* LIBSVM (svmlight) text: one sample a line, `label index:value index:value ...`, indices from 1 and ascending, zeros left out,
- * `#` starts a comment. Kept sparse. */
+ * `#` starts a comment. Kept sparse where that takes less memory. */
 #include "data/names.h"
 #include "data/load.h"
 #include "data/source.h"
@@ -13,8 +13,10 @@ enum { MOST_CLASSES = 1000 };
 typedef struct {
     char *train, *test;
     int64_t features;
-    int task;
+    int task, storage;
 } params;
+
+enum { STORAGE_AUTO, STORAGE_SPARSE, STORAGE_DENSE };
 
 /* A file being read. */
 typedef struct {
@@ -166,6 +168,23 @@ static void set_features(fli_dataset *ds, size_t dim)
     ds->shape[2] = dim;
 }
 
+/* A value takes 4 bytes when dense; when sparse, 8 with its index, and each row its start. */
+static int smaller_dense(const fli_dataset *a, const fli_dataset *b)
+{
+    double rows = (double)a->n + (b ? (double)b->n : 0);
+    double values = (double)fli_dataset_stored(a) + (b ? (double)fli_dataset_stored(b) : 0);
+    double sparse = values * (sizeof(float) + sizeof *a->col) + rows * sizeof *a->row;
+    return rows * (double)a->dim * sizeof(float) <= sparse;
+}
+
+/* Both parts are stored alike. */
+static fl_status store(fl_ctx *ctx, int storage, fli_dataset *a, fli_dataset *b)
+{
+    if (storage == STORAGE_SPARSE || (storage == STORAGE_AUTO && !smaller_dense(a, b))) return FL_OK;
+    fl_status s = fli_dataset_densify(ctx, a);
+    return s || !b ? s : fli_dataset_densify(ctx, b);
+}
+
 static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_dataset **train, fli_dataset **test)
 {
     const params *p = params_;
@@ -183,6 +202,8 @@ static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_datas
         set_features(a, dim);
         if (b) set_features(b, dim);
     }
+    if (status == FL_OK) status = store(ctx, p->storage, a, b);
+    if (status == FL_OK && classes) status = fli_labels_log(classes, p->train);
     fli_labels_fini(&labels);
     if (status) {
         fli_dataset_free(a);
@@ -198,8 +219,12 @@ static const fli_key keys[] = {
     FLI_KEY_STRING(params, train, NULL, "file with the training samples"),
     FLI_KEY_STRING(params, test, "", "file with the test samples; '' for none"),
     FLI_KEY_INT(params, features, "0", 0, INT32_MAX, "number of features; 0 for the largest index in the files"),
-    FLI_KEY_CHOICE(params, task, "classification", FLI_TASK_WORDS,
-                   "what the first number of a line is: one of a few labels, or the value to predict"),
+    FLI_KEY_CHOICE(
+        params, task, "classification", FLI_TASK_WORDS,
+        "what the first number of a line is: one of a few labels (classes 0, 1, ... in ascending order), or the "
+        "value to predict"),
+    FLI_KEY_CHOICE(params, storage, "auto", "auto|sparse|dense",
+                   "how the features are kept in memory; auto: sparse if that takes less"),
     FLI_KEY_END,
 };
 
@@ -207,7 +232,7 @@ const fli_source fli_source_libsvm = {
     .name = "libsvm",
     .title = "sparse samples as text, in the format of LIBSVM and svmlight",
     .citation = "C.-C. Chang, C.-J. Lin: LIBSVM: a library for support vector machines, 2011",
-    .needs = "a text file with lines `label index:value index:value ...`, plain or as .gz or .xz",
+    .needs = "a text file with lines `label index:value index:value ...`, plain or as .gz, .xz or .zip",
     .keys = keys,
     .params_size = sizeof(params),
     .load = load,

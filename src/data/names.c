@@ -1,4 +1,6 @@
 #include "data/names.h"
+
+#include "base/text.h"
 #include "data/load.h"
 
 #include <float.h>
@@ -177,4 +179,41 @@ fl_status fli_labels_order(fli_labels *l, int32_t *label, size_t n)
     }
     for (size_t i = 0; i < n; i++) label[i] = l->class_of[label[i]];
     return FL_OK;
+}
+
+/* The label of a class as the file has it, in the spelling met first. */
+static const char *spelling(const fli_labels *l, size_t class)
+{
+    const struct fli_label *found = NULL;
+    for (size_t i = 0; i < l->words.n; i++) {
+        const struct fli_label *w = &l->sorted[i];
+        if ((size_t)w->class == class && (!found || w->number < found->number)) found = w;
+    }
+    return found->text;
+}
+
+static int numbered_from_zero(const fli_labels *l)
+{
+    for (size_t i = 0; l->numeric && i < l->words.n; i++)
+        if (l->sorted[i].value != l->sorted[i].class) return 0;
+    return l->numeric;
+}
+
+fl_status fli_labels_log(const fli_labels *l, const char *path)
+{
+    enum { MOST = 10 };
+    fli_text t;
+    if (numbered_from_zero(l)) return FL_OK;
+    fli_text_init(&t, l->words.ctx);
+    for (size_t c = 0; c < l->classes; c++) {
+        if (c == MOST - 1 && l->classes > MOST) {
+            fli_text_add(&t, ", ...");
+            c = l->classes - 1;
+        }
+        fli_text_addf(&t, "%s%s is class %zu", c ? ", " : "", fli_show(spelling(l, c)).s, c);
+    }
+    fl_status s = fli_text_ok(&t);
+    if (s == FL_OK) fli_log(l->words.ctx, FL_LOG_INFO, "%s: %s %s", path, l->noun, fli_text_get(&t));
+    fli_text_fini(&t);
+    return s;
 }

@@ -41,5 +41,7 @@ void fli_labels_fini(fli_labels *l);
 fl_status fli_labels_read(fli_labels *l, const char *text, const char *path, size_t line, int32_t *out);
 /* Orders, and turns the n numbers handed out so far into classes. */
 fl_status fli_labels_order(fli_labels *l, int32_t *label, size_t n);
+/* Once ordered: a note which label became which class, unless they are 0, 1, ... already. */
+fl_status fli_labels_log(const fli_labels *l, const char *path);
 
 #endif

@@ -1,8 +1,7 @@
 /* Scale and shift of features. Every way ends in  value * scale + shift  with one pair per segment: the whole row, a
  * channel, or a single feature. A constant feature has scale 1.
  *
- * Sparse data must stay sparse: `standard` divides by the deviation (zeros counted) without centring, `given` is
- * refused. */
+ * Sparse data must stay sparse, and mean the same as when they are dense: what would shift a zero is refused. */
 #include "data/normalize.h"
 
 #include <math.h>
@@ -26,41 +25,55 @@ static fl_status bytes_to_unit(fl_ctx *ctx, fli_dataset *ds)
 
 static double inverse(double v) { return v > 0 ? 1 / v : 1; }
 
-/* ---- unit ---------------------------------------------------------------------------------------------- */
-
-static void largest_dense(const fli_dataset *ds, double *row, double *top)
+static fl_status would_fill(fl_ctx *ctx, const char *how)
 {
+    return fli_fail(ctx, FL_ECONFIG,
+                    "normalize %s would shift the zeros of sparse data; take unit or columns, or storage: dense if the "
+                    "data fit into memory",
+                    how);
+}
+
+/* ---- unit and columns ---------------------------------------------------------------------------------------------- */
+
+/* What a feature is divided by, from one more of its values and what there was before; 0 at first, and zeros change nothing. */
+typedef double measure(double so_far, double value);
+
+static double largest(double so_far, double value) { return fmax(so_far, fabs(value)); }
+static double norm(double so_far, double value) { return hypot(so_far, value); }
+
+static void measure_features(const fli_dataset *ds, measure *f, double *row, double *size)
+{
+    if (ds->kind == FLI_X_CSR) {
+        const float *x = ds->x;
+        for (size_t k = 0; k < ds->row[ds->n]; k++) size[ds->col[k]] = f(size[ds->col[k]], (double)x[k]);
+        return;
+    }
     for (size_t i = 0; i < ds->n; i++) {
         fli_dataset_row(ds, i, row);
-        for (size_t j = 0; j < ds->dim; j++) top[j] = fmax(top[j], fabs(row[j]));
+        for (size_t j = 0; j < ds->dim; j++) size[j] = f(size[j], row[j]);
     }
 }
 
-static void largest_sparse(const fli_dataset *ds, double *top)
+static fl_status divide_by(fl_ctx *ctx, measure *f, fli_dataset *ds)
 {
-    const float *x = ds->x;
-    for (size_t k = 0; k < ds->row[ds->n]; k++) top[ds->col[k]] = fmax(top[ds->col[k]], fabs((double)x[k]));
+    double *size = fli_alloc(ctx, 2 * ds->dim, sizeof *size); /* and a row */
+    if (!size) return FL_ENOMEM;
+    measure_features(ds, f, size + ds->dim, size);
+    fl_status s = allocate(ctx, ds, ds->dim);
+    for (size_t j = 0; !s && j < ds->dim; j++) ds->scale[j] = inverse(size[j]);
+    fli_free(size);
+    return s;
 }
 
 static fl_status unit(fl_ctx *ctx, fli_dataset *ds)
 {
-    if (ds->kind == FLI_X_U8) return bytes_to_unit(ctx, ds);
-    double *top = fli_alloc(ctx, 2 * ds->dim, sizeof *top); /* and a row */
-    if (!top) return FL_ENOMEM;
-    if (ds->kind == FLI_X_CSR)
-        largest_sparse(ds, top);
-    else
-        largest_dense(ds, top + ds->dim, top);
-    fl_status s = allocate(ctx, ds, ds->dim);
-    for (size_t j = 0; !s && j < ds->dim; j++) ds->scale[j] = inverse(top[j]);
-    fli_free(top);
-    return s;
+    return ds->kind == FLI_X_U8 ? bytes_to_unit(ctx, ds) : divide_by(ctx, largest, ds);
 }
 
 /* ---- standard ------------------------------------------------------------------------------------------ */
 
 /* out[segment] += the sum of (x - mean[segment])^2 over a segment's values; mean NULL: of x itself. */
-static void sums_dense(const fli_dataset *ds, size_t segments, const double *mean, double *row, double *out)
+static void sums(const fli_dataset *ds, size_t segments, const double *mean, double *row, double *out)
 {
     size_t run = ds->dim / segments;
     for (size_t i = 0; i < ds->n; i++) {
@@ -78,49 +91,29 @@ static void sums_dense(const fli_dataset *ds, size_t segments, const double *mea
 }
 
 /* Mean and deviation per segment, in two passes: no cancellation. */
-static void moments_dense(const fli_dataset *ds, size_t segments, double *row, double *mean, double *std)
+static void moments(const fli_dataset *ds, size_t segments, double *row, double *mean, double *std)
 {
     double count = (double)ds->n * (double)(ds->dim / segments);
-    sums_dense(ds, segments, NULL, row, mean);
+    sums(ds, segments, NULL, row, mean);
     for (size_t g = 0; g < segments; g++) mean[g] /= count;
-    sums_dense(ds, segments, mean, row, std);
+    sums(ds, segments, mean, row, std);
     for (size_t g = 0; g < segments; g++) std[g] = sqrt(std[g] / count);
-}
-
-/* The same per feature; each of the n - present[j] zeros deviates by the mean. */
-static void moments_sparse(const fli_dataset *ds, double *present, double *mean, double *std)
-{
-    const float *x = ds->x;
-    double n = (double)ds->n;
-    for (size_t k = 0; k < ds->row[ds->n]; k++) {
-        mean[ds->col[k]] += (double)x[k];
-        present[ds->col[k]]++;
-    }
-    for (size_t j = 0; j < ds->dim; j++) mean[j] /= n;
-    for (size_t k = 0; k < ds->row[ds->n]; k++) {
-        double d = (double)x[k] - mean[ds->col[k]];
-        std[ds->col[k]] += d * d;
-    }
-    for (size_t j = 0; j < ds->dim; j++) std[j] = sqrt((std[j] + (n - present[j]) * mean[j] * mean[j]) / n);
 }
 
 static int is_image(const fli_dataset *ds) { return ds->shape[1] > 1; }
 
 static fl_status standard(fl_ctx *ctx, fli_dataset *ds)
 {
-    int sparse = ds->kind == FLI_X_CSR;
-    size_t segments = is_image(ds) && !sparse ? ds->shape[0] : ds->dim;
+    if (ds->kind == FLI_X_CSR) return would_fill(ctx, "standard");
+    size_t segments = is_image(ds) ? ds->shape[0] : ds->dim;
     double *row = fli_alloc(ctx, ds->dim + 2 * segments, sizeof *row);
     if (!row) return FL_ENOMEM;
     double *mean = row + ds->dim, *std = mean + segments;
-    if (sparse)
-        moments_sparse(ds, row, mean, std);
-    else
-        moments_dense(ds, segments, row, mean, std);
+    moments(ds, segments, row, mean, std);
     fl_status s = allocate(ctx, ds, segments);
     for (size_t g = 0; !s && g < segments; g++) {
         ds->scale[g] = inverse(std[g]);
-        ds->shift[g] = sparse ? 0 : -mean[g] * ds->scale[g];
+        ds->shift[g] = -mean[g] * ds->scale[g];
     }
     fli_free(row);
     return s;
@@ -138,8 +131,7 @@ static fl_status check_given(fl_ctx *ctx, const char *name, const fli_reals *lis
 static fl_status given(fl_ctx *ctx, const fli_reals *mean, const fli_reals *std, fli_dataset *ds)
 {
     size_t channels = is_image(ds) ? ds->shape[0] : ds->dim, segments = mean->n > std->n ? mean->n : std->n;
-    if (ds->kind == FLI_X_CSR)
-        return fli_fail(ctx, FL_ECONFIG, "normalize given would make sparse data dense; take unit or standard");
+    if (ds->kind == FLI_X_CSR) return would_fill(ctx, "given");
     fl_status s = check_given(ctx, "mean", mean, channels);
     if (!s) s = check_given(ctx, "std", std, channels);
     for (size_t g = 0; !s && g < std->n; g++)
@@ -182,6 +174,7 @@ fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fli_reals *mean, const 
     case FLI_NORM_NONE: break;
     case FLI_NORM_UNIT: s = unit(ctx, train); break;
     case FLI_NORM_STANDARD: s = standard(ctx, train); break;
+    case FLI_NORM_COLUMNS: s = divide_by(ctx, norm, train); break;
     case FLI_NORM_GIVEN: s = given(ctx, mean, std, train); break;
     }
     return s ? s : copy(ctx, train, test);

@@ -1,4 +1,4 @@
-/* Reading plain, gzip and xz files through one window of uncompressed bytes (`ready`), which `refill` makes anew whenever it is
+/* Reading plain, gzip, xz and zip files through one window of uncompressed bytes (`ready`), which `refill` makes anew whenever it is
  * used up. A failure is kept: every later call returns it again. The decoders take their memory from fli_alloc too, so running
  * out of it is an ordinary failure. */
 #include "data/stream.h"
@@ -16,6 +16,15 @@ enum { PIECE = 1 << 16 };
 #define LONGEST_LINE ((size_t)64 << 20)
 #define XZ_MEMORY    ((uint64_t)256 << 20) /* what an xz header may ask for; `xz -9` needs 65 MiB */
 
+/* The member of a zip archive that is read. */
+typedef struct {
+    unsigned method; /* STORED or DEFLATED */
+    int follows;     /* checksum and sizes come behind the contents, not before */
+    uint32_t crc, packed_size, size;
+    uint32_t seen_crc; /* of the contents so far */
+    uint64_t seen_packed, seen;
+} zip_member;
+
 struct fli_stream {
     fl_ctx *ctx;
     char *path;
@@ -28,8 +37,10 @@ struct fli_stream {
     const uint8_t *ready;
     size_t ready_n;
     size_t in_n;
-    int packed_end; /* the last compressed stream is complete */
+    uint64_t pulled; /* bytes of the file so far, those in `in` included */
+    int packed_end;  /* the last compressed stream is complete */
     z_stream gz;
+    zip_member zip; /* uses gz for its input, also when the member is not compressed */
     lzma_stream xz;
     lzma_allocator xz_memory;
     char *line;
@@ -48,6 +59,7 @@ static fl_status pull(fli_stream *s)
         if (k == 0) break;
         s->in_n += (size_t)k;
     }
+    s->pulled += s->in_n;
     return FL_OK;
 }
 
@@ -121,20 +133,189 @@ static fl_status refill_gz(fli_stream *s)
 
 static void fini_gz(fli_stream *s) { inflateEnd(&s->gz); }
 
-static fl_status init_gz(fli_stream *s)
+/* Unpacking from s->gz.next_in on. */
+static fl_status start_inflate(fli_stream *s, int window_bits)
 {
-    enum { GZIP_ONLY = 16 };
     s->gz.zalloc = gz_alloc;
     s->gz.zfree = gz_free;
     s->gz.opaque = s->ctx;
-    s->gz.next_in = s->in;
-    s->gz.avail_in = (unsigned)s->in_n;
-    int rc = inflateInit2(&s->gz, MAX_WBITS + GZIP_ONLY);
+    int rc = inflateInit2(&s->gz, window_bits);
     if (rc == Z_MEM_ERROR) return FL_ENOMEM;
     if (rc != Z_OK) return fli_fail(s->ctx, FL_ESYSTEM, "%s: zlib refuses to start (%d)", s->path, rc);
-    s->refill = refill_gz;
     s->fini = fini_gz;
     return FL_OK;
+}
+
+static fl_status init_gz(fli_stream *s)
+{
+    enum { GZIP_ONLY = 16 };
+    s->gz.next_in = s->in;
+    s->gz.avail_in = (unsigned)s->in_n;
+    s->refill = refill_gz;
+    return start_inflate(s, MAX_WBITS + GZIP_ONLY);
+}
+
+/* ---- zip ------------------------------------------------------------------------------------------------ */
+
+/* One file in an archive: a local header, the contents, perhaps a descriptor with what the header left open, then the central
+ * directory, which repeats all that and is not read. Folders before the file are passed over. */
+
+enum { STORED = 0, DEFLATED = 8 };
+#define ZIP_LOCAL      0x04034b50u
+#define ZIP_DESCRIPTOR 0x08074b50u
+#define ZIP_CENTRAL    0x02014b50u
+
+static uint64_t zip_offset(const fli_stream *s) { return s->pulled - s->gz.avail_in; }
+
+static fl_status zip_bad(const fli_stream *s, const char *how)
+{
+    return fli_fail(s->ctx, FL_EFORMAT, "%s: the zip archive %s (at byte %" PRIu64 ")", s->path, how, zip_offset(s));
+}
+
+/* The next n bytes of the archive, into `to` unless it is NULL. */
+static fl_status zip_take(fli_stream *s, size_t n, uint8_t *to)
+{
+    while (n) {
+        if (!s->gz.avail_in) {
+            fl_status status = gz_pull(s);
+            if (status) return status;
+            if (!s->gz.avail_in) return zip_bad(s, "ends too early");
+        }
+        size_t k = n < s->gz.avail_in ? n : s->gz.avail_in;
+        if (to) {
+            memcpy(to, s->gz.next_in, k);
+            to += k;
+        }
+        s->gz.next_in += k;
+        s->gz.avail_in -= (unsigned)k;
+        n -= k;
+    }
+    return FL_OK;
+}
+
+static uint32_t little(const uint8_t *p, size_t bytes)
+{
+    uint32_t v = 0;
+    for (size_t i = bytes; i-- > 0;) v = v << 8 | p[i];
+    return v;
+}
+
+/* Reads a local header behind its signature, up to the contents; *folder if it has none to read. */
+static fl_status zip_header(fli_stream *s, int *folder)
+{
+    enum { REST = 26, ENCRYPTED = 1, FOLLOWS = 8, KNOWN = 0x0800 | FOLLOWS | 6, ZIP64 = 45 };
+    uint8_t h[REST], last = 0;
+    zip_member *m = &s->zip;
+    fl_status status = zip_take(s, REST, h);
+    if (status) return status;
+    unsigned flags = little(h + 2, 2);
+    size_t name = little(h + 22, 2), extra = little(h + 24, 2);
+    *m = (zip_member){.method = little(h + 4, 2),
+                      .follows = (flags & FOLLOWS) != 0,
+                      .crc = little(h + 10, 4),
+                      .packed_size = little(h + 14, 4),
+                      .size = little(h + 18, 4)};
+    if (!name) return zip_bad(s, "has a file without a name");
+    if ((status = zip_take(s, name - 1, NULL)) || (status = zip_take(s, 1, &last)) ||
+        (status = zip_take(s, extra, NULL)))
+        return status;
+    *folder = last == '/';
+    if (flags & ENCRYPTED) return zip_bad(s, "is encrypted; unpack it first");
+    if (h[0] >= ZIP64 || flags & ~(unsigned)KNOWN || (m->method != STORED && m->method != DEFLATED) ||
+        (m->method == STORED && (m->follows || m->packed_size != m->size)))
+        return zip_bad(s, "uses a feature that is not supported; unpack it first");
+    if (*folder && (m->packed_size || m->follows)) return zip_bad(s, "has a folder with contents");
+    return FL_OK;
+}
+
+/* What the archive says about the contents must be what was seen; behind them, no second file may follow. */
+static fl_status zip_finish(fli_stream *s)
+{
+    zip_member *m = &s->zip;
+    uint8_t b[16];
+    fl_status status = zip_take(s, 4, b);
+    if (status) return status;
+    if (m->follows) { /* its signature may be left out */
+        size_t from = little(b, 4) == ZIP_DESCRIPTOR ? 4 : 0;
+        if ((status = zip_take(s, 8 + from, b + 4))) return status;
+        m->crc = little(b + from, 4);
+        m->packed_size = little(b + from + 4, 4);
+        m->size = little(b + from + 8, 4);
+        if ((status = zip_take(s, 4, b))) return status;
+    }
+    if (m->crc != m->seen_crc || m->size != m->seen || m->packed_size != m->seen_packed)
+        return corrupt(s, "zip", 0, "the contents do not match their checksum and sizes");
+    if (little(b, 4) == ZIP_LOCAL)
+        return zip_bad(s, "holds more than one file; unpack it and name the one that is meant");
+    if (little(b, 4) != ZIP_CENTRAL) return zip_bad(s, "has no directory behind its file");
+    s->packed_end = 1;
+    return FL_OK;
+}
+
+/* Counts what was made ready; `done`: the contents are complete. */
+static fl_status zip_produced(fli_stream *s, const uint8_t *from, size_t n, int done)
+{
+    s->zip.seen_crc = (uint32_t)crc32(s->zip.seen_crc, from, (unsigned)n);
+    s->zip.seen += n;
+    s->ready = from;
+    s->ready_n = n;
+    if (!done || n) return FL_OK; /* what is ready is read before the end is looked at */
+    return zip_finish(s);
+}
+
+static fl_status refill_stored(fli_stream *s)
+{
+    uint64_t left = s->zip.size - s->zip.seen;
+    if (s->packed_end) return FL_OK;
+    if (left && !s->gz.avail_in) {
+        fl_status status = gz_pull(s);
+        if (status) return status;
+        if (!s->gz.avail_in) return zip_bad(s, "ends too early");
+    }
+    size_t n = left < s->gz.avail_in ? (size_t)left : s->gz.avail_in;
+    const uint8_t *from = s->gz.next_in;
+    s->gz.next_in += n;
+    s->gz.avail_in -= (unsigned)n;
+    s->zip.seen_packed += n;
+    return zip_produced(s, from, n, !left);
+}
+
+static fl_status refill_deflated(fli_stream *s)
+{
+    int rc = Z_OK;
+    if (s->packed_end) return FL_OK;
+    s->gz.next_out = s->out;
+    s->gz.avail_out = PIECE;
+    while (rc != Z_STREAM_END && s->gz.avail_out == PIECE) {
+        if (!s->gz.avail_in) {
+            fl_status status = gz_pull(s);
+            if (status) return status;
+        }
+        unsigned before = s->gz.avail_in;
+        rc = inflate(&s->gz, Z_NO_FLUSH);
+        s->zip.seen_packed += before - s->gz.avail_in;
+        if (rc == Z_MEM_ERROR) return FL_ENOMEM;
+        if (!before && rc == Z_BUF_ERROR) return zip_bad(s, "ends too early");
+        if (rc != Z_OK && rc != Z_BUF_ERROR && rc != Z_STREAM_END)
+            return corrupt(s, "zip", PIECE - s->gz.avail_out, s->gz.msg ? s->gz.msg : "not what zlib expects");
+    }
+    return zip_produced(s, s->out, PIECE - s->gz.avail_out, rc == Z_STREAM_END);
+}
+
+static fl_status init_zip(fli_stream *s)
+{
+    uint8_t signature[4];
+    int folder = 1;
+    s->gz.next_in = s->in;
+    s->gz.avail_in = (unsigned)s->in_n;
+    while (folder) {
+        fl_status status = zip_take(s, 4, signature);
+        if (status) return status;
+        if (little(signature, 4) != ZIP_LOCAL) return zip_bad(s, "holds no file");
+        if ((status = zip_header(s, &folder))) return status;
+    }
+    s->refill = s->zip.method == STORED ? refill_stored : refill_deflated;
+    return s->zip.method == STORED ? FL_OK : start_inflate(s, -MAX_WBITS);
 }
 
 /* ---- xz ------------------------------------------------------------------------------------------------- */
@@ -214,8 +395,7 @@ static fl_status choose_decoder(fli_stream *s)
                     "7zXZ",
                     6))
         return init_xz(s);
-    if (starts_with(s, "PK\3\4", 4))
-        return fli_fail(s->ctx, FL_EFORMAT, "%s: is a zip archive; unpack it first (offset 0)", s->path);
+    if (starts_with(s, "PK\3\4", 4) || starts_with(s, "PK\5\6", 4)) return init_zip(s);
     s->ready = s->in;
     s->ready_n = s->in_n;
     return FL_OK;
@@ -395,7 +575,7 @@ fl_status fli_stream_all(fli_stream *s, size_t limit, char **data, size_t *n)
 
 fl_status fli_find_file(fl_ctx *ctx, const char *dir, const char *name, char **path)
 {
-    static const char *const ending[] = {"", ".gz", ".xz"};
+    static const char *const ending[] = {"", ".gz", ".xz", ".zip"};
     const char *folder = *name == '/' ? "" : dir;
     const char *slash = *folder && folder[strlen(folder) - 1] != '/' ? "/" : "";
     struct stat st;
@@ -409,5 +589,5 @@ fl_status fli_find_file(fl_ctx *ctx, const char *dir, const char *name, char **p
         }
         fli_free(p);
     }
-    return fli_fail(ctx, FL_EIO, "%s%s%s: no such file, nor with .gz or .xz at its end", folder, slash, name);
+    return fli_fail(ctx, FL_EIO, "%s%s%s: no such file, nor with .gz, .xz or .zip at its end", folder, slash, name);
 }

@@ -1,5 +1,5 @@
-/* Reading a file that may be compressed: plain, gzip or xz, told apart by its first bytes. Errors name the file and the offset
- * in the uncompressed data. */
+/* Reading a file that may be compressed: plain, gzip, xz, or the only file in a zip archive, told apart by its first bytes. Errors
+ * name the file and the offset in the uncompressed data, or in the archive where that is what is wrong. */
 #ifndef FLI_DATA_STREAM_H
 #define FLI_DATA_STREAM_H
 
@@ -26,7 +26,7 @@ fl_status fli_stream_line(fli_stream *s, char **line, size_t *length);
 /* Everything that is left, at most `limit` bytes, into memory from fli_alloc (terminated by an extra NUL). */
 fl_status fli_stream_all(fli_stream *s, size_t limit, char **data, size_t *n);
 
-/* `dir`/`name`, or `dir`/`name`.gz, or .xz, whichever exists; FL_EIO naming what was looked for otherwise. Result from
+/* `dir`/`name`, or `dir`/`name`.gz, or .xz, or .zip, whichever exists; FL_EIO naming what was looked for otherwise. Result from
  * fli_alloc. `dir` may be "", and does not count when `name` starts with a slash. */
 fl_status fli_find_file(fl_ctx *ctx, const char *dir, const char *name, char **path);
 

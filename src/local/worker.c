@@ -14,7 +14,7 @@ fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *s
 {
     const fli_space *s = &m->space;
     *w = (fli_worker){.model = m, .spec = *spec};
-    fl_status status = fli_batch_init(ctx, s->ops, m->features, PIECE, &w->batch);
+    fl_status status = fli_model_batch(ctx, m, PIECE, &w->batch);
     if (status) return status;
     w->scratch = fli_alloc(ctx, fli_model_scratch(m, PIECE), 1);
     w->grad = fli_alloc(ctx, s->n, s->ops->size);

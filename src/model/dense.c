@@ -99,11 +99,13 @@ static void out_of_layer(const fli_ops *ops, const fli_dense_layer *a, size_t n,
     ops->gemm(0, 0, n, a->in, a->out, 1, d, a->out, w, a->in, beta, e, a->in);
 }
 
-/* G = D' H + beta G */
-static void weight_grad(const fli_ops *ops, const fli_dense_layer *a, size_t n, const void *d, const void *h,
-                        double beta, void *g)
+/* G = D' H; h NULL: H is the batch */
+static void weight_grad(const fli_batch *b, const fli_dense_layer *a, const void *d, const void *h, void *g)
 {
-    ops->gemm(1, 0, a->out, a->in, n, 1, d, a->out, h, a->in, beta, g, a->in);
+    if (h)
+        b->ops->gemm(1, 0, a->out, a->in, b->n, 1, d, a->out, h, a->in, 0, g, a->in);
+    else
+        fli_batch_tmul(b, a->out, 1, d, g);
 }
 
 /* ---- gradient ------------------------------------------------------------------------------------------ */
@@ -112,16 +114,17 @@ static void forward(const fli_model *m, const void *x, const fli_batch *b, sweep
 {
     const fli_ops *ops = m->space.ops;
     const fli_dense *d = m->priv;
-    const void *h = b->x;
     for (size_t l = 0; l < d->depth; l++) {
         const fli_dense_layer *a = &d->layer[l];
-        const void *bias = fli_cat(ops, x, a->bias);
-        into_layer(ops, a, b->n, h, fli_cat(ops, x, a->weight), 0, s->h[l]);
+        const void *bias = fli_cat(ops, x, a->bias), *w = fli_cat(ops, x, a->weight);
+        if (l)
+            into_layer(ops, a, b->n, s->h[l - 1], w, 0, s->h[l]);
+        else
+            fli_batch_mul(b, a->out, w, s->h[l]);
         if (l + 1 < d->depth)
             ops->add_bias_relu(b->n, a->out, bias, s->h[l]);
         else
             ops->add_bias(b->n, a->out, bias, s->h[l]);
-        h = s->h[l];
     }
 }
 
@@ -133,7 +136,7 @@ static void backward(const fli_model *m, const void *x, const fli_batch *b, cons
     const void *delta = s->h[d->depth - 1];
     for (size_t l = d->depth; l-- > 0;) {
         const fli_dense_layer *a = &d->layer[l];
-        weight_grad(ops, a, b->n, delta, l ? s->h[l - 1] : b->x, 0, fli_at(ops, g, a->weight));
+        weight_grad(b, a, delta, l ? s->h[l - 1] : NULL, fli_at(ops, g, a->weight));
         ops->col_sum(b->n, a->out, delta, fli_at(ops, g, a->bias));
         if (!l) break;
         void *below = s->delta[l & 1];
@@ -172,8 +175,13 @@ static void forward_r(const fli_model *m, const void *x, const fli_batch *b, con
     const fli_dense *d = m->priv;
     for (size_t l = 0; l < d->depth; l++) {
         const fli_dense_layer *a = &d->layer[l];
-        into_layer(ops, a, b->n, l ? s->h[l - 1] : b->x, fli_cat(ops, v, a->weight), 0, r->h[l]);
-        if (l) into_layer(ops, a, b->n, r->h[l - 1], fli_cat(ops, x, a->weight), 1, r->h[l]);
+        const void *dw = fli_cat(ops, v, a->weight);
+        if (l) {
+            into_layer(ops, a, b->n, s->h[l - 1], dw, 0, r->h[l]);
+            into_layer(ops, a, b->n, r->h[l - 1], fli_cat(ops, x, a->weight), 1, r->h[l]);
+        } else {
+            fli_batch_mul(b, a->out, dw, r->h[l]);
+        }
         ops->add_bias(b->n, a->out, fli_cat(ops, v, a->bias), r->h[l]);
         if (l + 1 < d->depth) ops->relu_mask(b->n * a->out, s->h[l], r->h[l]);
     }
@@ -211,10 +219,12 @@ static void backward_r(const fli_model *m, const void *x, const fli_batch *b, co
     for (size_t l = d->depth; l-- > 0;) {
         const fli_dense_layer *a = &d->layer[l];
         const void *w = fli_cat(ops, x, a->weight);
-        weight_grad(ops, a, b->n, rdelta, l ? s->h[l - 1] : b->x, 0, fli_at(ops, out, a->weight));
+        weight_grad(b, a, rdelta, l ? s->h[l - 1] : NULL, fli_at(ops, out, a->weight));
         ops->col_sum(b->n, a->out, rdelta, fli_at(ops, out, a->bias));
         if (!l) break;
-        weight_grad(ops, a, b->n, delta, r->h[l - 1], 1, fli_at(ops, out, a->weight));
+        /* + D' RH */
+        ops->gemm(1, 0, a->out, a->in, b->n, 1, delta, a->out, r->h[l - 1], a->in, 1, fli_at(ops, out, a->weight),
+                  a->in);
         void *below = s->delta[l & 1], *rbelow = r->delta[l & 1];
         out_of_layer(ops, a, b->n, rdelta, w, 0, rbelow);
         out_of_layer(ops, a, b->n, delta, fli_cat(ops, v, a->weight), 1, rbelow);

@@ -13,31 +13,30 @@ static size_t scratch(const fli_model *m, size_t n)
 static double grad(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch_)
 {
     const fli_ops *ops = m->space.ops;
-    size_t n = b->n, dim = m->features;
+    size_t n = b->n;
     void *r = scratch_;
     /* r = Ax - b */
-    ops->gemv(0, n, dim, 1, b->x, dim, x, 0, r);
+    fli_batch_mul(b, 1, x, r);
     ops->axpy(n, -1, b->target, r);
     /* g = A'r / n */
-    if (g) ops->gemv(1, n, dim, 1.0 / (double)n, b->x, dim, r, 0, g);
+    if (g) fli_batch_tmul(b, 1, 1.0 / (double)n, r, g);
     if (correct) *correct = 0;
     return ops->dot(n, r, r) / (2.0 * (double)n);
 }
 
 static void hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch_)
 {
-    const fli_ops *ops = m->space.ops;
-    size_t n = b->n, dim = m->features;
+    (void)m;
     (void)x;
     /* out = A'(Av) / n */
-    ops->gemv(0, n, dim, 1, b->x, dim, v, 0, scratch_);
-    ops->gemv(1, n, dim, 1.0 / (double)n, b->x, dim, scratch_, 0, out);
+    fli_batch_mul(b, 1, v, scratch_);
+    fli_batch_tmul(b, 1, 1.0 / (double)b->n, scratch_, out);
 }
 
 const fli_model_desc fli_model_least_squares = {
     .name = "least_squares",
     .title = "linear least squares, no intercept",
-    .traits = FLI_MODEL_CONVEX | FLI_MODEL_QUADRATIC,
+    .traits = FLI_MODEL_CONVEX | FLI_MODEL_QUADRATIC | FLI_MODEL_SPARSE,
     .setup = fli_linear_setup,
     .scratch = scratch,
     .grad = grad,

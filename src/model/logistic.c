@@ -18,12 +18,12 @@ static size_t scratch(const fli_model *m, size_t n)
 static double grad(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch_)
 {
     const fli_ops *ops = m->space.ops;
-    size_t n = b->n, dim = m->features, hits;
+    size_t n = b->n, hits;
     void *z = scratch_;
-    ops->gemv(0, n, dim, 1, b->x, dim, x, 0, z);
+    fli_batch_mul(b, 1, x, z);
     double loss = ops->logistic_xent(n, b->label, 1.0 / (double)n, z, &hits);
     /* g = A'z, z being (s - b)/n by now */
-    if (g) ops->gemv(1, n, dim, 1, b->x, dim, z, 0, g);
+    if (g) fli_batch_tmul(b, 1, 1, z, g);
     if (correct) *correct = hits;
     return loss / (double)n;
 }
@@ -47,18 +47,18 @@ static void curve(const fli_ops *ops, size_t n, const void *z, void *u)
 static void hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch_)
 {
     const fli_ops *ops = m->space.ops;
-    size_t n = b->n, dim = m->features;
+    size_t n = b->n;
     void *z = scratch_, *u = fli_at(ops, scratch_, fli_scratch_pad(n));
-    ops->gemv(0, n, dim, 1, b->x, dim, x, 0, z);
-    ops->gemv(0, n, dim, 1, b->x, dim, v, 0, u);
+    fli_batch_mul(b, 1, x, z);
+    fli_batch_mul(b, 1, v, u);
     curve(ops, n, z, u);
-    ops->gemv(1, n, dim, 1, b->x, dim, u, 0, out);
+    fli_batch_tmul(b, 1, 1, u, out);
 }
 
 const fli_model_desc fli_model_logistic = {
     .name = "logistic",
     .title = "logistic regression for two classes, no intercept",
-    .traits = FLI_MODEL_CLASSIFIER | FLI_MODEL_BINARY | FLI_MODEL_CONVEX,
+    .traits = FLI_MODEL_CLASSIFIER | FLI_MODEL_BINARY | FLI_MODEL_CONVEX | FLI_MODEL_SPARSE,
     .setup = fli_linear_setup,
     .scratch = scratch,
     .grad = grad,

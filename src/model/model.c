@@ -52,6 +52,17 @@ void fli_model_free(fli_model *m)
     fli_free(m);
 }
 
+void fli_model_expect(fli_model *m, const fli_dataset *ds)
+{
+    m->sparse = ds->kind == FLI_X_CSR && m->desc->traits & FLI_MODEL_SPARSE;
+}
+
+fl_status fli_model_batch(fl_ctx *ctx, const fli_model *m, size_t capacity, fli_batch *b)
+{
+    return m->sparse ? fli_batch_init_sparse(ctx, m->space.ops, m->features, capacity, b)
+                     : fli_batch_init(ctx, m->space.ops, m->features, capacity, b);
+}
+
 fl_status fli_model_start(fl_ctx *ctx, const fli_model *m, uint64_t seed, void *x)
 {
     fli_zero(&m->space, x);

@@ -17,7 +17,8 @@ enum {
     FLI_MODEL_CLASSIFIER = 1, /* needs labels; otherwise it needs targets */
     FLI_MODEL_BINARY = 2,     /* exactly two classes */
     FLI_MODEL_CONVEX = 4,
-    FLI_MODEL_QUADRATIC = 8 /* least squares: local problems have closed forms */
+    FLI_MODEL_QUADRATIC = 8, /* least squares: local problems have closed forms */
+    FLI_MODEL_SPARSE = 16    /* touches samples through fli_batch_mul and _tmul alone, so batches may be sparse */
 };
 
 /* A block of the parameter vector, for saving. */
@@ -53,6 +54,7 @@ struct fli_model {
     fli_space space; /* where parameters live */
     size_t features, classes;
     double weight_decay;
+    int sparse;                /* its batches are: fli_model_expect */
     const fli_tensor *tensors; /* cover the vector without gaps */
     size_t tensor_count;
     const void *priv;
@@ -67,6 +69,12 @@ static inline size_t fli_scratch_pad(size_t reals) { return (reals + 15) / 16 * 
 fl_status fli_model_new(fl_ctx *ctx, const fli_model_desc *desc, const void *params, const fli_ops *ops,
                         size_t features, size_t classes, double weight_decay, fli_model **out);
 void fli_model_free(fli_model *m);
+
+/* The samples will be stored as in this set: a sparse one gives sparse batches to a model that can use them. Called once, before
+ * any batch is made; without it, batches are dense. */
+void fli_model_expect(fli_model *m, const fli_dataset *ds);
+/* A batch as the model wants it. */
+fl_status fli_model_batch(fl_ctx *ctx, const fli_model *m, size_t capacity, fli_batch *b);
 
 /* Start parameters into x (reals of the model's space). */
 fl_status fli_model_start(fl_ctx *ctx, const fli_model *m, uint64_t seed, void *x);

@@ -32,7 +32,7 @@ static fl_status checker_init(fl_ctx *ctx, fli_plan *p, checker *c)
                              .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
                              .probability = 1,
                              .least_steps = SIZE_MAX}};
-    fl_status s = fli_batch_init(ctx, space->ops, p->model->features, SAMPLES, &c->batch);
+    fl_status s = fli_model_batch(ctx, p->model, SAMPLES, &c->batch);
     if (s) return s;
     if (!(c->x = fli_alloc(ctx, space->n, space->ops->size))) return FL_ENOMEM;
     return fli_model_start(ctx, p->model, (uint64_t)p->settings.top.seed, c->x);

@@ -6,6 +6,12 @@
 
 enum { MOST_CLASSES = 40 }; /* wider histograms help nobody */
 
+static void add_memory(fli_text *t, size_t bytes)
+{
+    double kib = (double)bytes / 1024;
+    fli_text_addf(t, ", %.1f %s in memory", kib < 1024 ? kib : kib / 1024, kib < 1024 ? "KiB" : "MiB");
+}
+
 static void about(fli_text *t, const fli_plan *p)
 {
     const fli_fed *f = p->fed;
@@ -18,7 +24,12 @@ static void about(fli_text *t, const fli_plan *p)
     else
         fli_text_add(t, ", regression");
     if (ds && ds->shape[1] > 1) fli_text_addf(t, ", images %zux%zux%zu", ds->shape[0], ds->shape[1], ds->shape[2]);
-    fli_text_addf(t, "; %s\n", ds ? stored[ds->kind] : "made on demand");
+    fli_text_addf(t, "; %s", ds ? stored[ds->kind] : "made on demand");
+    if (ds && ds->kind == FLI_X_CSR)
+        fli_text_addf(t, ", %.3g %% non-zero",
+                      100 * (double)fli_dataset_stored(ds) / ((double)ds->n * (double)ds->dim));
+    if (ds) add_memory(t, fli_dataset_bytes(ds) + (f->test ? fli_dataset_bytes(f->test) : 0));
+    fli_text_add(t, "\n");
     if (f->test) fli_text_addf(t, "test set   %zu samples\n", f->test->n);
     fli_text_addf(t, "partition  %s: %zu clients\n", p->settings.partitioner.item.name, f->clients);
 }

@@ -178,6 +178,7 @@ fl_status fli_plan_finish(fli_plan *p)
     const fli_ops *ops = s->top.precision == 0 ? &fli_ops_f32 : &fli_ops_f64;
     fl_status status = fli_model_new(p->ctx, s->objective.item.desc, s->objective.params, ops, p->fed->dim,
                                      p->fed->classes, s->model.weight_decay, &p->model);
+    if (!status && p->fed->train) fli_model_expect(p->model, p->fed->train);
     if (!status)
         status = fli_participation_new(p->ctx, s->sampler.item.desc, s->sampler.params, p->fed, &p->participation);
     if (!status && has_clock(s))

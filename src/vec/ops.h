@@ -19,6 +19,16 @@ typedef struct {
     void *buffer;       /* m; NULL: no momentum */
 } fli_sgd_step;
 
+/* Chosen rows of a sparse matrix, used where they lie: row r has the values value[k] times scale[col[k]], in the columns col[k],
+ * for row[idx[r]] <= k < row[idx[r] + 1]. */
+typedef struct {
+    const size_t *row;
+    const uint32_t *col;
+    const float *value;
+    const uint32_t *idx;
+    const double *scale; /* one per column; NULL: as they are */
+} fli_csr;
+
 typedef struct fli_ops {
     const char *name; /* "f32", "f64" */
     size_t size;      /* bytes per real */
@@ -42,6 +52,12 @@ typedef struct fli_ops {
     /* y = alpha op(A) x + beta y; A is m x n */
     void (*gemv)(int ta, size_t m, size_t n, double alpha, const void *a, size_t lda, const void *x, double beta,
                  void *y);
+
+    /* ---- sparse algebra: A is rows x dim, and only its non-zeros are touched ---- */
+    /* Z = A W'; W is outs x dim, Z rows x outs */
+    void (*csr_mul)(size_t rows, size_t dim, size_t outs, const fli_csr *a, const void *w, void *z);
+    /* G = alpha D' A; D is rows x outs, G outs x dim */
+    void (*csr_tmul)(size_t rows, size_t dim, size_t outs, double alpha, const fli_csr *a, const void *d, void *g);
 
     /* ---- networks ---- */
     void (*add_bias)(size_t rows, size_t cols, const void *bias, void *z);      /* z += bias on every row */

@@ -185,6 +185,59 @@ static void speeds_matter(void **state)
     outcome_free(&b);
 }
 
+/* ---- sparse data ------------------------------------------------------------------------------------------ */
+
+/* 1300 samples, about a tenth of 40 features each. */
+static void write_libsvm(fixture *f, char *path, size_t size)
+{
+    fli_rng r;
+    char *text = malloc(1 << 18), *p = text;
+    fli_rng_init(&r, 5, FLI_RNG_TEST, 0, 0);
+    for (int i = 0; i < 1300; i++) {
+        p += sprintf(p, "%d", fli_rng_uniform(&r) < 0.4 ? 1 : -1);
+        for (int j = 1; j <= 40; j++)
+            if (fli_rng_uniform(&r) < 0.1) p += sprintf(p, " %d:%.5f", j, fli_rng_normal(&r));
+        p += sprintf(p, "\n");
+    }
+    snprintf(path, size, "%s", fixture_write(f, "s.libsvm", text));
+    free(text);
+}
+
+/* Every model gives the same run on the same data, sparse or dense, up to rounding; and the same bits with any number of threads.
+ * The batches are small, or all 520 training samples of a client: more than are computed at a time. */
+static void sparse_data(void **state)
+{
+    static const char *const models[] = {"logistic", "softmax", "{kind: mlp, hidden: [5]}", "least_squares"};
+    static const char *const more[] = {"local.batch=7;algorithm=scaffold", "local.batch=0;local.steps=3;local.lr=20"};
+    fixture *f = *state;
+    char path[128], text[2][512];
+    write_libsvm(f, path, sizeof path);
+    for (size_t k = 0; k < 8; k++) {
+        static const char *const storage[] = {"sparse", "dense"};
+        outcome o[2];
+        for (size_t i = 0; i < 2; i++) {
+            snprintf(text[i], sizeof text[i],
+                     "data={kind: libsvm, train: %s, storage: %s, normalize: %s, test_fraction: 0.2%s};"
+                     "partition={kind: iid, clients: 2};participation=everyone;model=%s;precision=f64;%s",
+                     path, storage[i], k % 2 ? "columns" : "unit", k / 2 == 3 ? ", task: regression" : "",
+                     models[k / 2], more[k % 2]);
+            o[i] = run_of(f, text[i]);
+        }
+        threads_agree(f, text[0]);
+        assert_int_equal(o[0].parameters, o[1].parameters);
+        double moved = 0;
+        for (size_t j = 0; j < o[0].parameters; j++) {
+            moved = fmax(moved, fabs(o[0].model[j]));
+            assert_near(o[0].model[j], o[1].model[j], 1e-12 * (1 + fabs(o[1].model[j])));
+        }
+        assert_true(moved > 1e-3);
+        for (size_t j = 0; j < o[0].count; j++)
+            assert_near(o[0].rows[j].train_loss, o[1].rows[j].train_loss, 1e-12 * (1 + o[1].rows[j].train_loss));
+        outcome_free(&o[0]);
+        outcome_free(&o[1]);
+    }
+}
+
 /* ---- more clients than the executor takes at a time ------------------------------------------------------ */
 
 /* 150 clients, one full-batch step each: x = -lr sum w_i grad f_i(0) by hand. */
@@ -228,7 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(every_algorithm),      FIXTURE_TEST(precisions_agree), FIXTURE_TEST(other_settings),
         FIXTURE_TEST(simulated_time),       FIXTURE_TEST(speeds_matter),    FIXTURE_TEST(large_cohort),
-        FIXTURE_TEST(large_cohort_threads),
+        FIXTURE_TEST(large_cohort_threads), FIXTURE_TEST(sparse_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

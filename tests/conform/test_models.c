@@ -246,6 +246,108 @@ static void test_weight_decay(void **state)
     every_model(check_weight_decay);
 }
 
+/* ---- sparse data ----------------------------------------------------------------------------------------- */
+
+/* The fixture's batch with most cells zero, as a sparse data set, each column scaled; and as a dense batch in f->b. */
+static fli_dataset *sparse_copy(fixture *f, int scaled)
+{
+    const fli_ops *ops = f->b.ops;
+    size_t n = f->b.n, dim = f->b.dim, k = 0;
+    fli_dataset *ds = must_alloc(f->ctx, 1, sizeof *ds);
+    double *x = must_alloc(f->ctx, n * dim, sizeof *x);
+    *ds = (fli_dataset){.n = n, .dim = dim, .kind = FLI_X_CSR, .shape = {1, 1, dim}, .classes = f->m->classes};
+    ds->x = must_alloc(f->ctx, n * dim, sizeof(float));
+    ds->row = must_alloc(f->ctx, n + 1, sizeof *ds->row);
+    ds->col = must_alloc(f->ctx, n * dim, sizeof *ds->col);
+    if (scaled) {
+        ds->segments = dim;
+        ds->scale = must_alloc(f->ctx, dim, sizeof *ds->scale);
+        for (size_t j = 0; j < dim; j++) ds->scale[j] = 1 / (1.1 + (double)j);
+    }
+    ops->to_f64(n * dim, f->b.x, x);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < dim; j++) {
+            double *cell = &x[i * dim + j];
+            if ((i + 2 * j) % 3 == 1) *cell = 0;
+            if (*cell == 0) continue;
+            ((float *)ds->x)[k] = (float)*cell;
+            ds->col[k++] = (uint32_t)j;
+            if (scaled) *cell *= ds->scale[j];
+        }
+        ds->row[i + 1] = k;
+    }
+    ops->from_f64(n * dim, x, f->b.x);
+    if (ds->classes)
+        ds->label = must_alloc(f->ctx, n, sizeof *ds->label);
+    else
+        ds->target = must_alloc(f->ctx, n, sizeof *ds->target);
+    if (ds->label) memcpy(ds->label, f->b.label, n * sizeof *ds->label);
+    if (ds->target) ops->to_f64(n, f->b.target, ds->target);
+    fli_free(x);
+    return ds;
+}
+
+/* A point in the model's own reals. */
+static void *narrowed(const fixture *f, const double *x)
+{
+    void *p = blank(f);
+    f->m->space.ops->from_f64(f->n, x, p);
+    return p;
+}
+
+/* Losses, gradients and Hessian-vector products over what fli_model_batch makes of sparse data: those of the dense batch, in either
+ * precision. Models that cannot use sparse batches get dense ones. */
+static void check_sparse_as(const fli_model_desc *desc, const shape *s, const fli_ops *ops, int scaled)
+{
+    fixture f;
+    fli_batch b;
+    uint32_t idx[256];
+    open_fixture(&f, desc, s, ops, 0.2);
+    fli_dataset *ds = sparse_copy(&f, scaled);
+    double eps = ops->size == 4 ? 2e-6 : 1e-14, *want = must_alloc(f.ctx, f.n, sizeof *want);
+    double *got = must_alloc(f.ctx, f.n, sizeof *got);
+    void *x = narrowed(&f, f.x), *v = narrowed(&f, f.v), *a = blank(&f), *c = blank(&f);
+    assert_ok(f.ctx, fli_dataset_check(f.ctx, ds, "sparse"));
+    for (uint32_t i = 0; i < f.b.n; i++) idx[i] = i;
+    fli_model_expect(f.m, ds);
+    assert_ok(f.ctx, fli_model_batch(f.ctx, f.m, f.b.n, &b));
+    assert_true(!b.x == ((desc->traits & FLI_MODEL_SPARSE) != 0));
+    fli_batch_gather(&b, ds, idx, f.b.n);
+    size_t hits = 77, sparse_hits = 78;
+    double loss = fli_model_eval(f.m, x, &f.b, a, &hits, f.scratch);
+    assert_near(fli_model_eval(f.m, x, &b, c, &sparse_hits, f.scratch), loss, eps * (1 + loss));
+    assert_int_equal(hits, sparse_hits);
+    for (int product = 0; product < 2; product++) {
+        ops->to_f64(f.n, a, want);
+        ops->to_f64(f.n, c, got);
+        if (!(distance(f.n, got, want) <= 10 * eps * (1 + norm2(f.n, want))))
+            fail_msg("%s, %zu features, batch %zu, %s: %s over sparse data is off by %g", desc->name, s->features,
+                     s->batch, ops->name, product ? "Hv" : "the gradient", distance(f.n, got, want));
+        fli_model_hvp(f.m, x, &f.b, v, a, f.scratch);
+        fli_model_hvp(f.m, x, &b, v, c, f.scratch);
+    }
+    fli_free(want);
+    fli_free(got);
+    fli_free(x);
+    fli_free(v);
+    fli_free(a);
+    fli_free(c);
+    fli_batch_fini(&b);
+    fli_dataset_free(ds);
+    close_fixture(&f);
+}
+
+static void check_sparse(const fli_model_desc *desc, const shape *s)
+{
+    for (int k = 0; k < 4; k++) check_sparse_as(desc, s, fli_ops_list[k % 2], k / 2);
+}
+
+static void test_sparse(void **state)
+{
+    (void)state;
+    every_model(check_sparse);
+}
+
 /* ---- promises of the contract ---------------------------------------------------------------------------- */
 
 /* Without a gradient the loss and the hits are the same, and nothing given is written to. */
@@ -659,6 +761,7 @@ int main(void)
         cmocka_unit_test(test_gradient),
         cmocka_unit_test(test_hvp),
         cmocka_unit_test(test_weight_decay),
+        cmocka_unit_test(test_sparse),
         cmocka_unit_test(test_forward_only),
         cmocka_unit_test(test_precision),
         cmocka_unit_test(test_tensors),

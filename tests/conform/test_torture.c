@@ -90,6 +90,24 @@ static void configuration_to_result(void **state)
     assert_int_equal(entries(f->folder), 2);
 }
 
+/* Sparse data, from the file to sparse batches and back to dense rows (the exact solver, networks). */
+static void sparse_data(void **state)
+{
+    fixture *f = *state;
+    char text[1024], data[128], file[128];
+    snprintf(data, sizeof data, "%s", fixture_write(f, "s.txt", "1 1:1 90:2\n-1 3:4\n1 7:1\n-1 3:2 8:1\n"));
+    snprintf(text, sizeof text,
+             "rounds: 2\nthreads: 1\ndata: {kind: libsvm, train: %s, test: %s, normalize: columns}\n"
+             "partition: {kind: iid, clients: 2}\nparticipation: everyone\nmodel: logistic\nlocal: {batch: 1}\n",
+             data, data);
+    snprintf(file, sizeof file, "%s", fixture_write(f, "config.yaml", text));
+    static const char *const sets[] = {"model=logistic", "model={kind: mlp, hidden: [3]}", "data.storage=dense"};
+    for (size_t i = 0; i < 3; i++) {
+        whole w = {file, sets[i], 0};
+        assert_true(torture(f, whole_run, &w) > 50);
+    }
+}
+
 static void every_algorithm(void **state)
 {
     fixture *f = *state;
@@ -234,6 +252,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(configuration_to_result),
+        FIXTURE_TEST(sparse_data),
         FIXTURE_TEST(every_algorithm),
         FIXTURE_TEST(several_threads),
         FIXTURE_TEST(asynchronous),

@@ -258,6 +258,61 @@ static void gemv(void **state)
                         for (size_t pad = 0; pad < 4; pad += 3) gemv_case(o, t, size[i], size[j], beta[b], pad);
 }
 
+/* ---- sparse algebra ------------------------------------------------------------------------------------ */
+
+/* A stored matrix with about a third of its cells, one empty row, and rows chosen out of order and twice. */
+static void csr_case(const fli_ops *o, size_t dim, size_t outs, int scaled)
+{
+    enum { STORED = 7, ROWS = 6 };
+    static const uint32_t idx[ROWS] = {5, 0, 2, 2, 6, 1};
+    size_t row[STORED + 1] = {0}, k = 0;
+    double *cell = draw(23, STORED * dim), *scale = draw(24, dim), *w = draw(25, outs * dim),
+           *d = draw(26, ROWS * outs);
+    uint32_t *col = malloc((STORED * dim + 1) * sizeof *col);
+    float *value = malloc((STORED * dim + 1) * sizeof *value);
+    for (size_t i = 0; i < STORED; i++) {
+        for (size_t j = 0; j < dim; j++) {
+            if ((i + j * 5) % 3 || i == 2) cell[i * dim + j] = 0;
+            if (cell[i * dim + j] == 0) continue;
+            value[k] = (float)cell[i * dim + j];
+            col[k++] = (uint32_t)j;
+            if (scaled) cell[i * dim + j] *= scale[j];
+        }
+        row[i + 1] = k;
+    }
+    double *z = calloc(ROWS * outs + 1, sizeof *z), *g = calloc(outs * dim + 1, sizeof *g);
+    for (size_t r = 0; r < ROWS; r++)
+        for (size_t c = 0; c < outs; c++)
+            for (size_t j = 0; j < dim; j++) {
+                z[r * outs + c] += cell[idx[r] * dim + j] * w[c * dim + j];
+                g[c * dim + j] += 0.5 * d[r * outs + c] * cell[idx[r] * dim + j];
+            }
+    double *nan = malloc((outs * (dim + ROWS) + 1) * sizeof *nan);
+    for (size_t i = 0; i < outs * (dim + ROWS); i++) nan[i] = NAN; /* must be overwritten */
+    fli_csr a = {row, col, value, idx, scaled ? scale : NULL};
+    void *rw = reals(o, outs * dim, w), *rd = reals(o, ROWS * outs, d);
+    void *rz = reals(o, ROWS * outs, nan), *rg = reals(o, outs * dim, nan);
+    o->csr_mul(ROWS, dim, outs, &a, rw, rz);
+    check(o, "csr_mul", ROWS * outs, rz, z, 20 * (double)(dim + 1));
+    o->csr_tmul(ROWS, dim, outs, 0.5, &a, rd, rg);
+    check(o, "csr_tmul", outs * dim, rg, g, 20 * (ROWS + 1));
+    o->csr_tmul(0, dim, outs, 0.5, &a, rd, rg);
+    memset(g, 0, outs * dim * sizeof *g);
+    check(o, "csr_tmul of nothing", outs * dim, rg, g, 0);
+    free(cell), free(scale), free(w), free(d), free(col), free(value), free(z), free(g), free(nan);
+    free(rw), free(rd), free(rz), free(rg);
+}
+
+static void csr(void **state)
+{
+    (void)state;
+    static const size_t dims[] = {1, 3, 16, 33, 200};
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+        for (size_t i = 0; i < 5; i++)
+            for (size_t outs = 1; outs < 12; outs += 5)
+                for (int scaled = 0; scaled < 2; scaled++) csr_case(o, dims[i], outs, scaled);
+}
+
 /* ---- networks ------------------------------------------------------------------------------------------ */
 
 static void bias_case(const fli_ops *o, size_t rows, size_t cols)
@@ -519,19 +574,13 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),
-        cmocka_unit_test(vectors),
-        cmocka_unit_test(finiteness),
-        cmocka_unit_test(finiteness_opposite),
-        cmocka_unit_test(sgd),
-        cmocka_unit_test(gemm),
-        cmocka_unit_test(gemv),
-        cmocka_unit_test(layers),
-        cmocka_unit_test(softmax),
-        cmocka_unit_test(softmax_ties),
-        cmocka_unit_test(softmax_extremes),
-        cmocka_unit_test(softmax_nan),
-        cmocka_unit_test(logistic),
+        cmocka_unit_test(names),        cmocka_unit_test(vectors),
+        cmocka_unit_test(finiteness),   cmocka_unit_test(finiteness_opposite),
+        cmocka_unit_test(sgd),          cmocka_unit_test(gemm),
+        cmocka_unit_test(gemv),         cmocka_unit_test(csr),
+        cmocka_unit_test(layers),       cmocka_unit_test(softmax),
+        cmocka_unit_test(softmax_ties), cmocka_unit_test(softmax_extremes),
+        cmocka_unit_test(softmax_nan),  cmocka_unit_test(logistic),
         cmocka_unit_test(gather),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,7 @@ static const setting settings[] = {
      {"train_images", SECOND, "train_labels", LABELS, "test_images", "", "test_labels", "", "groups", FIRST,
       "groups_column", "0", "limit", "2"}},
     {&fli_source_libsvm, {"train", FIRST, "test", SECOND}},
-    {&fli_source_libsvm, {"train", FIRST, "task", "regression", "features", "50"}},
+    {&fli_source_libsvm, {"train", FIRST, "task", "regression", "features", "50", "storage", "dense"}},
     {&fli_source_csv, {"train", FIRST, "test", SECOND, "header", "true"}},
     {&fli_source_csv, {"train", FIRST, "separator", "semicolon", "group_column", "0", "storage", "f64"}},
     {&fli_source_csv, {"train", FIRST, "separator", "space", "label", "0", "task", "regression"}},
@@ -44,6 +44,8 @@ static const setting settings[] = {
     {&fli_source_leaf, {"train", FIRST}},
     {&fli_source_leaf, {"train", FIRST, "test", SECOND}},
     {&fli_source_cifar10, {"dir", "", "batches", "1"}}, /* dir is set below */
+    {&fli_source_idx,
+     {"train_images", SECOND, "train_labels", FIRST, "test_images", "", "test_labels", ""}}, /* floats */
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -208,23 +210,59 @@ static void make_seed(size_t k, seed *s)
         leaf_seed(s);
         break;
     case 11: s->n[0] = s->n[1] = 3073; break;
+    case 12:
+        ADD(s, "\0\0\x08\1\0\0\0\2\0\1");
+        s->at = 1;
+        ADD(s, "\0\0\x0d\2\0\0\0\2\0\0\0\2\x3f\x80\0\0\xc0\0\0\0\0\0\0\0\x40\x49\x0f\xdb");
+        break;
     }
 }
 
-/* Packs the first file: 1 gzip, 2 xz. */
+static void put_little(uint8_t **p, size_t bytes, uint32_t v)
+{
+    for (; bytes; bytes--, v >>= 8) *(*p)++ = (uint8_t)v;
+}
+
+/* A zip archive with one member, `body` (already packed) being it; returns its length. */
+static size_t zip(uint8_t *to, const uint8_t *body, size_t packed, const uint8_t *data, size_t n, int descriptor)
+{
+    uint32_t sizes[] = {(uint32_t)crc32(0, data, (unsigned)n), (uint32_t)packed, (uint32_t)n};
+    uint8_t *p = to;
+    put_little(&p, 4, 0x04034b50);
+    put_little(&p, 2, 20);
+    put_little(&p, 2, descriptor ? 8 : 0);
+    put_little(&p, 2, 8);
+    put_little(&p, 4, 0);
+    for (size_t i = 0; i < 3; i++) put_little(&p, 4, descriptor ? 0 : sizes[i]);
+    put_little(&p, 4, 1);
+    *p++ = 'a';
+    memcpy(p, body, packed);
+    p += packed;
+    if (descriptor) put_little(&p, 4, 0x08074b50);
+    for (size_t i = 0; descriptor && i < 3; i++) put_little(&p, 4, sizes[i]);
+    put_little(&p, 4, 0x02014b50);
+    return (size_t)(p - to);
+}
+
+/* Packs the first file: 1 gzip, 2 xz, 3 zip, 4 zip with the sizes behind the contents. */
 static void pack(seed *s, int how)
 {
     static uint8_t out[sizeof s->b[0]];
     size_t n = 0;
-    if (how == 1) {
+    if (how != 2) {
         z_stream z = {.next_in = s->b[0], .avail_in = (unsigned)s->n[0], .next_out = out, .avail_out = sizeof out};
-        if (deflateInit2(&z, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY) ||
+        if (deflateInit2(&z, 6, Z_DEFLATED, how == 1 ? MAX_WBITS + 16 : -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) ||
             deflate(&z, Z_FINISH) != Z_STREAM_END)
             abort();
         n = z.total_out;
         deflateEnd(&z);
     } else if (lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL, s->b[0], s->n[0], out, &n, sizeof out))
         abort();
+    if (how > 2) {
+        static uint8_t archive[2 * sizeof out];
+        n = zip(archive, out, n, s->b[0], s->n[0], how == 4);
+        memcpy(out, archive, n);
+    }
     memcpy(s->b[0], out, n);
     s->n[0] = n;
 }
@@ -290,7 +328,7 @@ static int run_file(const char *path)
 static int run_seeds(const char *dir)
 {
     static uint8_t input[sizeof(seed)];
-    for (size_t k = 0; k < 3 * SETTINGS; k++) {
+    for (size_t k = 0; k < 5 * SETTINGS; k++) {
         seed s;
         char path[512];
         make_seed(k % SETTINGS, &s);
@@ -326,7 +364,7 @@ int main(int argc, char **argv)
         seed s;
         make_seed(k, &s);
         uint32_t packing = draw(&rng, 8);
-        if (packing == 1 || packing == 2) pack(&s, (int)packing);
+        if (packing >= 1 && packing <= 4) pack(&s, (int)packing);
         int part = s.n[1] && draw(&rng, 3) == 0;
         mutate(s.b[part], &s.n[part], sizeof s.b[part], &rng);
         LLVMFuzzerTestOneInput(input, join(k, &s, input));

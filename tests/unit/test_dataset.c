@@ -72,6 +72,10 @@ static void rows_and_batches(void **state)
         static const size_t segments[] = {0, 1, 3, 6};
         fli_xkind kind = (fli_xkind)(k / 4);
         fli_dataset *ds = kind == FLI_X_CSR ? sparse(ctx) : dense(ctx, kind, 2);
+        if (kind == FLI_X_CSR && segments[k % 4] % 6) { /* one scale per feature, or none */
+            fli_dataset_free(ds);
+            continue;
+        }
         if (segments[k % 4]) normalise(ctx, ds, segments[k % 4]);
         for (size_t i = 0; i < 3; i++) ds->label[i] = i % 2;
         assert_ok(ctx, fli_dataset_check(ctx, ds, "it"));
@@ -108,6 +112,78 @@ static void sparse_rows_are_cleared(void **state)
     fli_batch_gather(&b, ds, second, 2);
     for (size_t i = 0; i < 12; i++) assert_true(((float *)b.x)[i] == 0);
     fli_batch_fini(&b);
+    fli_dataset_free(ds);
+}
+
+/* Both products of a sparse batch against those of a dense one over the same rows, some of them twice. */
+static void sparse_batches(void **state)
+{
+    fl_ctx *ctx = *state;
+    const uint32_t idx[] = {1, 0, 2, 0};
+    for (size_t k = 0; k < 8; k++) {
+        const fli_ops *ops = fli_ops_list[k % 2];
+        size_t outs = k / 2 % 2 ? 3 : 1;
+        fli_dataset *ds = sparse(ctx);
+        fli_batch a, b;
+        double w[18], d[12], want[18], got[18];
+        char rw[144], rd[96], r[2][144];
+        if (k / 4) normalise(ctx, ds, 6);
+        for (size_t i = 0; i < 18; i++) w[i] = (double)(i * 5 % 7) - 3;
+        for (size_t i = 0; i < 12; i++) d[i] = (double)(i * 3 % 5) - 2;
+        ops->from_f64(18, w, rw);
+        ops->from_f64(12, d, rd);
+        assert_ok(ctx, fli_batch_init(ctx, ops, 6, 4, &a));
+        assert_ok(ctx, fli_batch_init_sparse(ctx, ops, 6, 4, &b));
+        assert_null(b.x);
+        for (size_t i = 0; i < 3; i++) ds->label[i] = i % 2;
+        fli_batch_gather(&a, ds, idx, 4);
+        fli_batch_gather(&b, ds, (const uint32_t[]){2, 2, 2}, 3);
+        fli_batch_gather(&b, ds, idx, 4);
+        assert_int_equal(b.n, 4);
+        for (size_t i = 0; i < 4; i++) assert_int_equal(b.label[i], idx[i] % 2);
+        fli_batch_mul(&a, outs, rw, r[0]);
+        fli_batch_mul(&b, outs, rw, r[1]);
+        ops->to_f64(4 * outs, r[0], want);
+        ops->to_f64(4 * outs, r[1], got);
+        for (size_t i = 0; i < 4 * outs; i++) {
+            double sum = 0; /* by the definition, too */
+            for (size_t j = 0; j < 6; j++) sum += expected(ds, idx[i / outs], j) * w[i % outs * 6 + j];
+            assert_near(got[i], sum, 1e-12);
+            assert_near(got[i], want[i], 1e-12);
+        }
+        memset(r[1], 0xFF, sizeof r[1]); /* NaNs: it must be overwritten */
+        fli_batch_tmul(&a, outs, 0.5, rd, r[0]);
+        fli_batch_tmul(&b, outs, 0.5, rd, r[1]);
+        ops->to_f64(6 * outs, r[0], want);
+        ops->to_f64(6 * outs, r[1], got);
+        for (size_t i = 0; i < 6 * outs; i++) assert_near(got[i], want[i], 1e-12);
+        assert_true(got[1] != 0);
+        fli_batch_fini(&a);
+        fli_batch_fini(&b);
+        fli_dataset_free(ds);
+    }
+}
+
+static void densify_and_sizes(void **state)
+{
+    fl_ctx *ctx = *state;
+    fli_dataset *ds = sparse(ctx), *want = dense(ctx, FLI_X_F32, 2);
+    assert_int_equal(fli_dataset_stored(ds), 5);
+    assert_int_equal(fli_dataset_bytes(ds), 5 * (4 + 4) + 4 * sizeof(size_t) + 3 * 4);
+    assert_int_equal(fli_dataset_stored(want), 18);
+    assert_int_equal(fli_dataset_bytes(want), 18 * 4 + 3 * 4);
+    fli_ctx_fail_alloc(ctx, 1);
+    assert_fails(ctx, fli_dataset_densify(ctx, ds), FL_ENOMEM, "out of memory");
+    assert_ok(ctx, fli_dataset_check(ctx, ds, "still sparse"));
+    assert_ok(ctx, fli_dataset_densify(ctx, ds));
+    assert_true(ds->kind == FLI_X_F32 && !ds->row && !ds->col);
+    assert_memory_equal(ds->x, want->x, 18 * sizeof(float));
+    assert_ok(ctx, fli_dataset_check(ctx, ds, "dense"));
+    fli_dataset_free(ds);
+    fli_dataset_free(want);
+    ds = sparse(ctx);
+    ds->dim = SIZE_MAX / 8;
+    assert_fails(ctx, fli_dataset_densify(ctx, ds), FL_ENOMEM, "too large to be dense");
     fli_dataset_free(ds);
 }
 
@@ -153,6 +229,8 @@ static void new_is_empty_and_bounded(void **state)
         assert_fails(ctx, fli_dataset_new(ctx, FLI_X_U8, 2, 12, k == 2, &ds), FL_ENOMEM, "out of memory");
         fli_ctx_fail_alloc(ctx, k);
         assert_fails(ctx, fli_batch_init(ctx, &fli_ops_f32, 3, 4, &b), FL_ENOMEM, "out of memory");
+        fli_ctx_fail_alloc(ctx, k);
+        assert_fails(ctx, fli_batch_init_sparse(ctx, &fli_ops_f32, 3, 4, &b), FL_ENOMEM, "out of memory");
     }
     fli_dataset_free(NULL);
 }
@@ -217,7 +295,10 @@ static void checks_sparse(void **state)
     ((float *)ds->x)[4] = NAN;
     assert_fails(ctx, fli_dataset_check(ctx, ds, "set"), FL_EFORMAT, "sample 1, feature 4 is not finite");
     ((float *)ds->x)[4] = 9;
-    normalise(ctx, ds, 1);
+    normalise(ctx, ds, 6);
+    ds->segments = 3;
+    assert_fails(ctx, fli_dataset_check(ctx, ds, "set"), FL_EFORMAT, "one by one, not in 3 segments");
+    ds->segments = 6;
     ds->shift[0] = 0.5;
     assert_fails(ctx, fli_dataset_check(ctx, ds, "set"), FL_EFORMAT, "not shifted by 0.5");
     ds->shift[0] = 0;
@@ -245,6 +326,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_and_batches),
         cmocka_unit_test(sparse_rows_are_cleared),
+        cmocka_unit_test(sparse_batches),
+        cmocka_unit_test(densify_and_sizes),
         cmocka_unit_test(targets),
         cmocka_unit_test(new_is_empty_and_bounded),
         cmocka_unit_test(checks_labels_targets_groups),

@@ -241,6 +241,11 @@ static void test_take_refuses(void **state)
                  "3 features, but the test samples 4");
     p = two_clients(3);
     assert_fails(ctx, fli_fed_take(ctx, small(3, 2), small(3, 0), &p, &fed), FL_EFORMAT, "one has classes");
+    fli_dataset *sparse = small(3, 2);
+    sparse->kind = FLI_X_CSR;
+    p = two_clients(3);
+    assert_fails(ctx, fli_fed_take(ctx, small(3, 2), sparse, &p, &fed), FL_EFORMAT,
+                 "one is sparse and the other dense");
     fli_dataset *wrong = small(3, 2);
     wrong->label[2] = 2;
     p = two_clients(3);

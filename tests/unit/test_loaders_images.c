@@ -142,6 +142,48 @@ static fl_status idx_with(scratch *d, const char *name, bytes f)
     return s;
 }
 
+/* Floats and doubles, big-endian, come out as they are; a limit keeps the first ones; NaN is refused. */
+static void idx_reals(void **state)
+{
+    scratch *d = *state;
+    fli_dataset *train, *test;
+    static const double value[] = {0.1, -1.5e-30, 3, 1e30, 0, -7.25};
+    for (int wide = 0; wide < 2; wide++) {
+        bytes f = idx_file(wide ? 0x0E : 0x0D, 2, DIMS(3, 2), 0);
+        for (size_t i = 0; i < 6; i++) {
+            float narrow = (float)value[i];
+            uint32_t bits32;
+            uint64_t bits;
+            memcpy(&bits32, &narrow, 4);
+            memcpy(&bits, &value[i], 8);
+            if (!wide) bits = bits32;
+            for (int shift = wide ? 56 : 24; shift >= 0; shift -= 8) f.b[f.n++] = (uint8_t)(bits >> shift);
+        }
+        put_bytes(d, "reals", f);
+        put_bytes(d, "labels", label_file(3, (const uint8_t[]){0, 1, 0}));
+        const char *const *keys = KEYS("dir", d->dir, "train_images", "reals", "train_labels", "labels", "test_images",
+                                       "reals", "test_labels", "labels", "test_limit", "1");
+        assert_ok(d->ctx, load_source(d->ctx, &fli_source_idx, keys, &train, &test));
+        assert_ok(d->ctx, fli_dataset_check(d->ctx, train, "train"));
+        assert_true(train->kind == (wide ? FLI_X_F64 : FLI_X_F32) && train->n == 3 && train->dim == 2 && test->n == 1);
+        for (size_t i = 0; i < 3; i++) {
+            double row[2];
+            fli_dataset_row(train, i, row);
+            for (size_t j = 0; j < 2; j++)
+                assert_true(row[j] == (wide ? value[2 * i + j] : (double)(float)value[2 * i + j]));
+        }
+        fli_dataset_free(train);
+        fli_dataset_free(test);
+        torture_source(d->ctx, &fli_source_idx, keys);
+        size_t element = wide ? 8 : 4;
+        memset(f.b + f.n - element, 0x7f, element);
+        f.b[f.n - element + 1] = 0xff; /* a NaN */
+        put_bytes(d, "reals", f);
+        assert_fails(d->ctx, load_source(d->ctx, &fli_source_idx, keys, &train, &test), FL_EFORMAT,
+                     "reals: value 1 of image 2 is not finite");
+    }
+}
+
 static void idx_bad(void **state)
 {
     scratch *d = *state;
@@ -151,8 +193,12 @@ static void idx_bad(void **state)
     assert_fails(d->ctx, idx_with(d, images, f), FL_EFORMAT, "train-images-idx3-ubyte: starts with 0x0009 at offset 0");
     assert_fails(d->ctx, idx_with(d, images, (bytes){.n = 3}), FL_EFORMAT, "ends at offset 3, 1 bytes short of an IDX");
     assert_fails(d->ctx, idx_with(d, images, (bytes){.n = 0}), FL_EFORMAT, "ends at offset 0");
-    assert_fails(d->ctx, idx_with(d, images, idx_file(0x0D, 3, DIMS(5, 2, 3), 120)), FL_EFORMAT,
-                 "IDX type 0x0d at offset 2 where 0x08");
+    assert_fails(d->ctx, idx_with(d, images, idx_file(0x0B, 3, DIMS(5, 2, 3), 60)), FL_EFORMAT,
+                 "IDX type 0x0b at offset 2 where 0x08 (bytes), 0x0d (floats) or 0x0e (doubles) is expected");
+    assert_fails(d->ctx, idx_with(d, images, idx_file(0, 3, DIMS(5, 2, 3), 60)), FL_EFORMAT, "IDX type 0x00");
+    assert_fails(d->ctx, idx_with(d, labels, idx_file(0x0D, 1, DIMS(5), 20)), FL_EFORMAT,
+                 "IDX type 0x0d at offset 2 where 0x08 (bytes) is expected");
+    assert_fails(d->ctx, idx_with(d, images, idx_file(0x0D, 3, DIMS(5, 2, 3), 119)), FL_EFORMAT, "1 bytes short");
     assert_fails(d->ctx, idx_with(d, images, idx_file(8, 4, DIMS(5, 2, 3, 1), 30)), FL_EFORMAT,
                  "has 4 dimensions at offset 3 where 2 to 3");
     assert_fails(d->ctx, idx_with(d, images, idx_file(8, 1, DIMS(5), 5)), FL_EFORMAT, "has 1 dimensions");
@@ -470,13 +516,11 @@ static void npy_bad_test_part(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(idx_good),          cmocka_unit_test(idx_limits_and_flat),
-        cmocka_unit_test(idx_groups),        cmocka_unit_test(idx_bad),
-        cmocka_unit_test(idx_bad_test_part), cmocka_unit_test(cifar_good),
-        cmocka_unit_test(cifar_bad),         cmocka_unit_test(npy_good),
-        cmocka_unit_test(npy_shapes),        cmocka_unit_test(npy_answer_types),
-        cmocka_unit_test(npy_bad_headers),   cmocka_unit_test(npy_bad_values),
-        cmocka_unit_test(npy_bad_test_part),
+        cmocka_unit_test(idx_good),       cmocka_unit_test(idx_limits_and_flat), cmocka_unit_test(idx_groups),
+        cmocka_unit_test(idx_bad),        cmocka_unit_test(idx_reals),           cmocka_unit_test(idx_bad_test_part),
+        cmocka_unit_test(cifar_good),     cmocka_unit_test(cifar_bad),           cmocka_unit_test(npy_good),
+        cmocka_unit_test(npy_shapes),     cmocka_unit_test(npy_answer_types),    cmocka_unit_test(npy_bad_headers),
+        cmocka_unit_test(npy_bad_values), cmocka_unit_test(npy_bad_test_part),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

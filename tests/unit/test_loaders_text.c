@@ -36,6 +36,77 @@ static void libsvm_good(void **state)
     torture_source(d->ctx, &fli_source_libsvm, keys);
 }
 
+/* Whatever the storage, the same rows. auto takes what is smaller: dense for the first file, sparse for the second. */
+static void libsvm_storage(void **state)
+{
+    scratch *d = *state;
+    static const char *const files[] = {"1 1:1 2:2 3:3\n-1 1:4 3:6\n1 2:8 3:9\n", "1 1:1 50:2\n-1 7:4\n1 2:8 3:9\n"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *path = put_text(d, "f", files[i]);
+        fli_dataset *set[3], *test[3];
+        static const char *const storage[] = {"auto", "sparse", "dense"};
+        for (size_t k = 0; k < 3; k++) {
+            const char *const *keys = KEYS("train", path, "test", path, "storage", storage[k]);
+            assert_ok(d->ctx, load_source(d->ctx, &fli_source_libsvm, keys, &set[k], &test[k]));
+            assert_ok(d->ctx, fli_dataset_check(d->ctx, set[k], "train"));
+            assert_true(set[k]->kind == test[k]->kind);
+            torture_source(d->ctx, &fli_source_libsvm, keys);
+        }
+        assert_true(set[0]->kind == (i ? FLI_X_CSR : FLI_X_F32));
+        assert_true(set[1]->kind == FLI_X_CSR && set[2]->kind == FLI_X_F32);
+        assert_true(fli_dataset_bytes(set[0]) <= fli_dataset_bytes(set[1]));
+        assert_true(fli_dataset_bytes(set[0]) <= fli_dataset_bytes(set[2]));
+        for (size_t r = 0; r < 3; r++) {
+            double row[50];
+            fli_dataset_row(set[2], r, row);
+            check_row(set[0], r, row);
+            check_row(set[1], r, row);
+            check_row(test[0], r, row);
+        }
+        for (size_t k = 0; k < 3; k++) {
+            fli_dataset_free(set[k]);
+            fli_dataset_free(test[k]);
+        }
+    }
+}
+
+static void keep_note(void *arg, fl_log_level level, const char *line)
+{
+    assert_true(level == FL_LOG_INFO);
+    snprintf(arg, 400, "%s", line);
+}
+
+/* Which label is which class, in the spelling met first; nothing to say about 0, 1, 2. */
+static void labels_are_noted(void **state)
+{
+    scratch *d = *state;
+    char note[400] = "", eleven[200], *p = eleven;
+    for (int i = 0; i < 11; i++) p += sprintf(p, "%d 1:1\n", i * 10);
+    const struct {
+        const fli_source *source;
+        const char *text, *want;
+    } cases[] = {
+        {&fli_source_libsvm, "+1 1:1\n-1 1:2\n1 1:3\n", "label '-1' is class 0, '+1' is class 1"},
+        {&fli_source_libsvm, "2 1:1\n1 1:2\n", "label '1' is class 0, '2' is class 1"},
+        {&fli_source_libsvm, "1 1:1\n0 1:2\n2.0 1:1\n", ""},
+        {&fli_source_libsvm, eleven, "'80' is class 8, ..., '100' is class 10"},
+        {&fli_source_csv, "1,positive\n2,negative\n", "label 'negative' is class 0, 'positive' is class 1"},
+        {&fli_source_csv, "1,0\n2,1\n", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fli_dataset *train, *test;
+        const char *path = put_text(d, "n", cases[i].text);
+        *note = 0;
+        fl_ctx_on_log(d->ctx, keep_note, note);
+        assert_ok(d->ctx, load_source(d->ctx, cases[i].source, KEYS("train", path), &train, &test));
+        fl_ctx_on_log(d->ctx, NULL, NULL);
+        if (!*cases[i].want) assert_string_equal(note, "");
+        if (*cases[i].want) assert_non_null(strstr(note, path));
+        if (!strstr(note, cases[i].want)) fail_msg("\"%s\" lacks \"%s\"", note, cases[i].want);
+        fli_dataset_free(train);
+    }
+}
+
 static void libsvm_regression_and_features(void **state)
 {
     scratch *d = *state;
@@ -185,6 +256,25 @@ static void csv_columns(void **state)
         fli_dataset_free(train);
         torture_source(d->ctx, &fli_source_csv, keys);
     }
+}
+
+/* A table of QSAR's form: zipped, no header, semicolons, CRLF, the class as a word. */
+static void csv_in_a_zip(void **state)
+{
+    scratch *d = *state;
+    fli_dataset *train, *test;
+    static const char text[] = "0;1;0;positive\r\n1;1;0;negative\r\n0;0;1;negative\r\n";
+    zip_file *z = calloc(1, sizeof *z);
+    zip_member(z, "q.csv", text, sizeof text - 1, 8, 0);
+    zip_end(z);
+    const char *const *keys = KEYS("train", put(d, "q.zip", z->b, z->n), "separator", "semicolon");
+    assert_ok(d->ctx, load_source(d->ctx, &fli_source_csv, keys, &train, &test));
+    assert_true(train->n == 3 && train->dim == 3 && train->classes == 2);
+    assert_memory_equal(train->label, ((const int32_t[]){1, 0, 0}), 12);
+    assert_memory_equal(train->x, ((const float[]){0, 1, 0, 1, 1, 0, 0, 0, 1}), 36);
+    fli_dataset_free(train);
+    torture_source(d->ctx, &fli_source_csv, keys);
+    free(z);
 }
 
 static void csv_regression_and_quotes(void **state)
@@ -409,6 +499,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(libsvm_good),
+        cmocka_unit_test(libsvm_storage),
+        cmocka_unit_test(labels_are_noted),
         cmocka_unit_test(libsvm_regression_and_features),
         cmocka_unit_test(libsvm_labels_are_ordered_as_numbers),
         cmocka_unit_test(libsvm_bad),
@@ -416,6 +508,7 @@ int main(void)
         cmocka_unit_test(libsvm_bad_test_part),
         cmocka_unit_test(csv_good),
         cmocka_unit_test(csv_columns),
+        cmocka_unit_test(csv_in_a_zip),
         cmocka_unit_test(csv_regression_and_quotes),
         cmocka_unit_test(csv_numbers_are_exact),
         cmocka_unit_test(csv_bad),

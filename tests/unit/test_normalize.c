@@ -162,22 +162,39 @@ static void test_standard_per_channel(void **state)
     fli_dataset_free(ds);
 }
 
-/* Sparse: divided by the deviation over all samples, zeros included, not centred. */
+/* Centring would fill sparse data up; the message says what to do instead. */
 static void test_standard_sparse(void **state)
 {
     (void)state;
-    fli_dataset *ds = sparse(), *before = sparse();
-    normalize(FLI_NORM_STANDARD, ds, NULL);
-    for (size_t j = 0; j < DIM; j++) {
-        double mean, std, largest, mean0, std0;
-        column(ds, j, j + 1, &mean, &std, &largest);
-        column(before, j, j + 1, &mean0, &std0, &largest);
-        assert_near(std, j == 7 ? 0 : 1, 1e-6);
-        if (j != 7) assert_near(mean, mean0 / std0, 1e-6);
-        assert_true(ds->shift[j] == 0);
-    }
+    fli_dataset *ds = sparse();
+    assert_fails(ctx, fli_normalize_sets(ctx, FLI_NORM_STANDARD, &none, &none, ds, NULL), FL_ECONFIG,
+                 "normalize standard would shift the zeros of sparse data; take unit or columns, or storage: dense");
+    assert_null(ds->scale);
     fli_dataset_free(ds);
-    fli_dataset_free(before);
+}
+
+/* Every column has norm 1 over the training samples, and a test set is scaled by the same numbers. */
+static void test_columns(void **state)
+{
+    (void)state;
+    fli_dataset *sets[] = {data(FLI_X_U8), data(FLI_X_F32), data(FLI_X_F64), sparse()}, *test = sparse();
+    for (size_t v = 0; v < 4; v++) {
+        normalize(FLI_NORM_COLUMNS, sets[v], v == 3 ? test : NULL);
+        assert_int_equal(sets[v]->segments, DIM);
+        for (size_t j = 0; j < DIM; j++) {
+            double sum = 0, row[DIM];
+            for (size_t i = 0; i < N; i++) {
+                fli_dataset_row(sets[v], i, row);
+                sum += row[j] * row[j];
+            }
+            assert_near(sum, v == 3 && j == 7 ? 0 : 1, 1e-12);
+            assert_true(sets[v]->shift[j] == 0);
+        }
+    }
+    assert_true(sets[3]->scale[7] == 1); /* a feature that is never there */
+    assert_memory_equal(sets[3]->scale, test->scale, DIM * sizeof(double));
+    for (size_t v = 0; v < 4; v++) fli_dataset_free(sets[v]);
+    fli_dataset_free(test);
 }
 
 static void test_test_set_gets_the_same(void **state)
@@ -226,13 +243,10 @@ static void test_given(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_auto_and_none),
-        cmocka_unit_test(test_unit),
-        cmocka_unit_test(test_standard_per_feature),
-        cmocka_unit_test(test_standard_per_channel),
-        cmocka_unit_test(test_standard_sparse),
-        cmocka_unit_test(test_test_set_gets_the_same),
-        cmocka_unit_test(test_given),
+        cmocka_unit_test(test_auto_and_none),          cmocka_unit_test(test_unit),
+        cmocka_unit_test(test_standard_per_feature),   cmocka_unit_test(test_standard_per_channel),
+        cmocka_unit_test(test_standard_sparse),        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_test_set_gets_the_same), cmocka_unit_test(test_given),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

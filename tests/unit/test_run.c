@@ -970,6 +970,34 @@ static void describe_data(void **state)
     assert_memory_equal(x, y, sizeof x);
 }
 
+/* Storage, share of non-zeros (6 of 3 x 50) and memory: 6 values of 8 bytes, 4 starts of 8, 3 labels of 4, and the same for the test
+ * set, are 184 bytes. */
+static void describe_sparse_data(void **state)
+{
+    fixture *f = *state;
+    collected c = {0};
+    char path[200], set[512];
+    snprintf(path, sizeof path, "%s", fixture_write(f, "s.txt", "1 1:1 50:2\n-1 7:4\n1 2:8 3:9 4:1\n"));
+    snprintf(set, sizeof set, "data={kind: libsvm, train: %s, test: %s};partition={kind: iid, clients: 2}", path, path);
+    fl_config *cfg = config_of(f, "model: logistic\n", "");
+    char *half = strchr(set, ';');
+    *half++ = 0;
+    assert_ok(f->ctx, fl_config_set(cfg, set));
+    assert_ok(f->ctx, fl_config_set(cfg, half));
+    assert_ok(f->ctx, fl_data_describe(cfg, 3, NULL, collect_text, &c));
+    assert_non_null(strstr(c.s, "50 features, 2 classes; sparse f32, 4 % non-zero, 0.2 KiB in memory\n"));
+    free(c.s);
+    c = (collected){0};
+    assert_ok(f->ctx, fl_config_set(cfg, "data.storage=dense"));
+    assert_ok(f->ctx, fl_data_describe(cfg, 3, NULL, collect_text, &c));
+    assert_non_null(strstr(c.s, "2 classes; f32, 1.2 KiB in memory\n"));
+    free(c.s);
+    assert_ok(f->ctx, fl_config_set(cfg, "data.storage=sparse"));
+    assert_ok(f->ctx, fl_config_set(cfg, "data.normalize=standard"));
+    assert_fails(f->ctx, fl_data_describe(cfg, 3, NULL, collect_text, &c), FL_ECONFIG, "storage: dense");
+    fl_config_free(cfg);
+}
+
 static void describe_failures(void **state)
 {
     fixture *f = *state;
@@ -1032,6 +1060,7 @@ int main(void)
         FIXTURE_TEST(prepared_but_not_saved),
         FIXTURE_TEST(full_disk),
         FIXTURE_TEST(describe_data),
+        FIXTURE_TEST(describe_sparse_data),
         FIXTURE_TEST(describe_failures),
         cmocka_unit_test(status_texts),
     };

@@ -135,9 +135,97 @@ static void opening_fails_with_the_name(void **state)
                  "nothing: cannot be opened: No such file");
     assert_null(s);
     assert_fails(d->ctx, fli_stream_open(d->ctx, d->dir, &s), FL_EIO, "is a folder, not a file");
-    assert_fails(d->ctx, fli_stream_open(d->ctx, put(d, "z.zip", "PK\3\4....", 8), &s), FL_EFORMAT,
-                 "z.zip: is a zip archive");
     fli_stream_close(NULL);
+}
+
+/* Both methods, sizes before or behind the contents, folders in front. */
+static void zip_archives(void **state)
+{
+    scratch *d = *state;
+    char *text = make_text(BIG);
+    static const size_t sizes[] = {0, 1, 5, BIG};
+    for (size_t i = 0; i < 4; i++)
+        for (int how = 0; how < 4; how++) {
+            int method = how ? 8 : 0, descriptor = how ? how - 1 : 0;
+            zip_file *z = calloc(1, sizeof *z);
+            if (i % 2) zip_member(z, "folder/", NULL, 0, 0, 0);
+            zip_member(z, "folder/name.csv", text, sizes[i], method, descriptor);
+            zip_end(z);
+            const char *path = put(d, "a.zip", z->b, z->n);
+            check_contents(d->ctx, path, text, sizes[i], 1000);
+            check_contents(d->ctx, path, text, sizes[i], BIG + 1);
+            free(z);
+        }
+    free(text);
+}
+
+static void zip_damage_is_noticed(void **state)
+{
+    scratch *d = *state;
+    char *text = make_text(BIG);
+    for (int how = 0; how < 4; how++) {
+        zip_file *z = calloc(1, sizeof *z);
+        zip_member(z, "a", text, BIG, how ? 8 : 0, how ? how - 1 : 0);
+        zip_end(z);
+        for (size_t cut = 4; cut < z->n - 4; cut += cut < 60 ? 1 : cut < z->n - 60 ? 9973 : 1) {
+            const char *path = put(d, "cut.zip", z->b, cut);
+            assert_fails(d->ctx, drain(d->ctx, path), FL_EFORMAT, path);
+            assert_fails(d->ctx, drain(d->ctx, path), FL_EFORMAT, "the zip archive ends too early (at byte ");
+        }
+        for (size_t i = z->n / 2; i < z->n / 2 + 40; i++) z->b[i] ^= 0xa5;
+        assert_fails(d->ctx, drain(d->ctx, put(d, "bad.zip", z->b, z->n)), FL_EFORMAT,
+                     "the zip data are damaged at uncompressed offset ");
+        for (size_t i = z->n / 2; i < z->n / 2 + 40; i++) z->b[i] ^= 0xa5;
+        z->b[how > 1 ? z->n - 20 : 14] ^= 1; /* the checksum */
+        assert_fails(d->ctx, drain(d->ctx, put(d, "bad.zip", z->b, z->n)), FL_EFORMAT,
+                     "at uncompressed offset 300000: the contents do not match their checksum");
+        free(z);
+    }
+    free(text);
+}
+
+static void zip_refusals(void **state)
+{
+    scratch *d = *state;
+    static const struct {
+        size_t at;
+        uint8_t value;
+        const char *message;
+    } cases[] = {
+        {6, 1, "is encrypted; unpack it first"},
+        {7, 0x20, "uses a feature that is not supported; unpack it first (at byte 36)"},
+        {4, 45, "uses a feature that is not supported"}, /* zip64 */
+        {8, 12, "uses a feature that is not supported"}, /* bzip2 */
+        {18, 9, "uses a feature that is not supported"}, /* stored, but with two different sizes */
+        {26, 0, "has a file without a name"},
+        {30, '/', "has a folder with contents"},
+    };
+    zip_file *z = calloc(1, sizeof *z);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        z->n = 0;
+        zip_member(z, "a", "hello", 5, 0, 0);
+        zip_end(z);
+        z->b[cases[i].at] = cases[i].value;
+        assert_fails(d->ctx, drain(d->ctx, put(d, "r.zip", z->b, z->n)), FL_EFORMAT, cases[i].message);
+    }
+    z->n = 0;
+    zip_member(z, "a", "hello", 5, 8, 0);
+    size_t second = z->n;
+    zip_member(z, "b", "world", 5, 8, 0);
+    zip_end(z);
+    char message[100];
+    snprintf(message, sizeof message,
+             "holds more than one file; unpack it and name the one that is meant (at byte %zu)", second + 4);
+    assert_fails(d->ctx, drain(d->ctx, put(d, "two.zip", z->b, z->n)), FL_EFORMAT, message);
+    memcpy(z->b + second, "PK\7\7", 4);
+    assert_fails(d->ctx, drain(d->ctx, put(d, "odd.zip", z->b, z->n)), FL_EFORMAT, "has no directory behind its file");
+    z->n = 0;
+    zip_member(z, "only-a-folder/", NULL, 0, 0, 0);
+    zip_end(z);
+    assert_fails(d->ctx, drain(d->ctx, put(d, "f.zip", z->b, z->n)), FL_EFORMAT,
+                 "f.zip: the zip archive holds no file");
+    assert_fails(d->ctx, drain(d->ctx, put(d, "e.zip", "PK\5\6", 4)), FL_EFORMAT, "the zip archive holds no file");
+    free(z);
 }
 
 static void need_and_end(void **state)
@@ -254,8 +342,13 @@ static void every_allocation_may_fail(void **state)
     scratch *d = *state;
     char *text = make_text(BIG), *data;
     size_t n;
-    const char *paths[] = {put(d, "p", text, BIG), put_gz(d, "p.gz", text, BIG), put_xz(d, "p.xz", text, BIG)};
-    for (size_t i = 0; i < 3; i++) {
+    zip_file *z = calloc(1, sizeof *z);
+    zip_member(z, "a", text, BIG, 8, 0);
+    zip_end(z);
+    const char *paths[] = {put(d, "p", text, BIG), put_gz(d, "p.gz", text, BIG), put_xz(d, "p.xz", text, BIG),
+                           put(d, "p.zip", z->b, z->n)};
+    free(z);
+    for (size_t i = 0; i < 4; i++) {
         fl_status status = FL_ENOMEM;
         for (size_t k = 1; status; k++) {
             fli_stream *s;
@@ -282,8 +375,9 @@ static void finding(void **state)
     put_text(d, "b.gz", "");
     put_text(d, "b.xz", "");
     put_text(d, "c.xz", "");
-    const char *cases[][2] = {{"a", "a"}, {"b", "b.gz"}, {"c", "c.xz"}, {"c.xz", "c.xz"}};
-    for (size_t i = 0; i < 4; i++) {
+    put_text(d, "e.zip", "");
+    const char *cases[][2] = {{"a", "a"}, {"b", "b.gz"}, {"c", "c.xz"}, {"c.xz", "c.xz"}, {"e", "e.zip"}};
+    for (size_t i = 0; i < 5; i++) {
         assert_ok(d->ctx, fli_find_file(d->ctx, d->dir, cases[i][0], &path));
         assert_string_equal(path, at(d, cases[i][1]));
         fli_free(path);
@@ -306,6 +400,9 @@ int main(void)
         cmocka_unit_test(damage_is_noticed),
         cmocka_unit_test(garbage_after_the_packed_data_is_noticed),
         cmocka_unit_test(opening_fails_with_the_name),
+        cmocka_unit_test(zip_archives),
+        cmocka_unit_test(zip_damage_is_noticed),
+        cmocka_unit_test(zip_refusals),
         cmocka_unit_test(need_and_end),
         cmocka_unit_test(lines),
         cmocka_unit_test(long_lines),
