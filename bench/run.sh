@@ -11,6 +11,10 @@ echo "A local step on one thread (f32; aims: 784-200-10 at most 1.4 x its GEMMs,
 "$build/bench/bench_step"
 
 echo
+echo "FedGiA: a turn, and whole runs with 64 clients on two threads (aims: closed form the faster from k0 = 5 on; a run under 20 ms for k0 = 1, 5, 10)"
+"$build/bench/bench_gia"
+
+echo
 echo "60,000 images, 100 clients, 784-200-10 (aims: under 150 MiB; two threads at least 1.8 x one)"
 # The machine's mood changes: one and two threads take turns, and the fastest of five is kept, the one least disturbed.
 turns=$(for _ in 1 2 3 4 5; do

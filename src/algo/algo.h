@@ -15,7 +15,10 @@ enum {                         /* traits */
        FLI_ALGO_UNIFORM = 2,   /* weighs clients equally: w_i = 1/N */
        FLI_ALGO_PLAIN_SGD = 4, /* reads gradients out of displacements */
        FLI_ALGO_COMPOSITE = 8, /* minimises f + g: takes a proximal step of the regulariser on the server */
-       FLI_ALGO_INITIAL = 16   /* clients know the start model, whenever they come in first */
+       FLI_ALGO_INITIAL = 16,  /* clients know the start model, whenever they come in first */
+       FLI_ALGO_BYSTANDERS =
+           32,              /* clients outside the cohort take a turn as well, in every round; see fli_turn.chosen */
+       FLI_ALGO_SURVEY = 64 /* the warm-up uploads the scalars and no vector, rounds the vectors and no scalar */
 };
 
 /* A client's turn, from the algorithm's point of view. */
@@ -33,13 +36,15 @@ typedef struct {
     double probability;      /* p_i: how likely the client takes part in a round */
     int first;               /* methods with client state: the client's first turn, its vectors and scalars are zero */
     int news;                /* the broadcast changed since this client's last turn */
+    int chosen;              /* in the cohort; only turns of FLI_ALGO_BYSTANDERS are taken by others too */
     int warm_up;             /* the turn everyone takes before the first round; see `warms_up` */
     const void *initial;     /* the start model, for methods with FLI_ALGO_INITIAL */
-    const void *const *down; /* the broadcast: the first `down` server vectors */
-    void *const *state;      /* the client's own vectors, */
-    double *scalars;         /* and scalars, kept between its turns */
-    void *const *work;       /* scratch vectors, contents undefined at pose, kept until answer */
-    void *const *up;         /* to be written by answer */
+    const void *const *down; /* the broadcast: the first `down` server vectors, */
+    const double *down_scalars; /* and the first `down_scalars` of its scalars, as they are when the client works */
+    void *const *state;         /* the client's own vectors, */
+    double *scalars;            /* and scalars, kept between its turns */
+    void *const *work;          /* scratch vectors, contents undefined at pose, kept until answer */
+    void *const *up;            /* to be written by answer */
     double *up_scalars;
 } fli_turn;
 
@@ -58,13 +63,18 @@ typedef struct {
     double *scalars;                                  /* the server's own, kept between rounds; zero at first */
     double (*weight)(const void *arg, size_t client); /* w_i of any client */
     const void *weight_arg;
+    unsigned model_traits;
+    size_t samples; /* of all clients */
 } fli_server;
 
 /* What a method's theory asks for, seen at one client: see `check`. */
 typedef struct {
     size_t clients;
     uint32_t client;
-    int convex;        /* f_i is, for sure */
+    int convex; /* f_i is, for sure */
+    unsigned model_traits;
+    size_t samples; /* of all clients */
+    size_t parameters;
     double smoothness; /* L_i */
     double lr, probability, weight;
     size_t steps;       /* Q_i */
@@ -100,6 +110,7 @@ typedef struct fli_algo {
                        * stands for it */
     size_t client_scalars;
     size_t server_scalars;
+    size_t down_scalars; /* so many of them, from the first, are broadcast; not for asynchronous methods */
     const char *const *up;
     size_t up_scalars;
     const char *const *sums;

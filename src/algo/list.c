@@ -1,10 +1,23 @@
 #include "algo/list.h"
 
 const fli_algo *const fli_algo_list[] = {
-    &fli_algo_fedavg,     &fli_algo_local_sgd, &fli_algo_fedprox, &fli_algo_fednova,
-    &fli_algo_scaffold,   &fli_algo_vrl_sgd,   &fli_algo_feddyn,  &fli_algo_fedpd,
-    &fli_algo_fedvra,     &fli_algo_fedadmm,   &fli_algo_feddr,   &fli_algo_fedsplit,
-    &fli_algo_asyncfeddr, &fli_algo_fedasync,  &fli_algo_fedbuff, NULL,
+    &fli_algo_fedavg,
+    &fli_algo_local_sgd,
+    &fli_algo_fedprox,
+    &fli_algo_fednova,
+    &fli_algo_scaffold,
+    &fli_algo_vrl_sgd,
+    &fli_algo_feddyn,
+    &fli_algo_fedpd,
+    &fli_algo_fedvra,
+    &fli_algo_fedadmm,
+    &fli_algo_feddr,
+    &fli_algo_fedsplit,
+    &fli_algo_fedgia,
+    &fli_algo_asyncfeddr,
+    &fli_algo_fedasync,
+    &fli_algo_fedbuff,
+    NULL,
 };
 
 size_t fli_names_count(const char *const *names)

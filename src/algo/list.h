@@ -16,6 +16,7 @@ extern const fli_algo fli_algo_fedvra;
 extern const fli_algo fli_algo_fedadmm;
 extern const fli_algo fli_algo_feddr;
 extern const fli_algo fli_algo_fedsplit;
+extern const fli_algo fli_algo_fedgia;
 extern const fli_algo fli_algo_asyncfeddr;
 extern const fli_algo fli_algo_fedasync;
 extern const fli_algo fli_algo_fedbuff;

@@ -18,10 +18,11 @@ struct fli_exec {
     void ***work; /* per worker: the algorithm's scratch vectors */
     fli_store *store;
     const fli_solver *solver;
-    void **caches;   /* the solver's, one per client; NULL: it keeps nothing */
-    void *initial;   /* the start model, for methods whose clients know it */
-    double *doubles; /* 2 n, for the regulariser */
-    int warm_up;     /* the turns under way are those before the first round */
+    void **caches;    /* the solver's, one per client; NULL: it keeps nothing */
+    void *initial;    /* the start model, for methods whose clients know it */
+    uint32_t *places; /* with bystanders: 1 + a client's place in the cohort, 0 for those outside */
+    double *doubles;  /* 2 n, for the regulariser */
+    int warm_up;      /* the turns under way are those before the first round */
     void **server, **sums;
     double *scalar_sums, *scalars;
     int started;
@@ -94,6 +95,9 @@ static fl_status extras_new(fli_exec *e)
         return FL_ENOMEM;
     if (e->spec.algo->traits & FLI_ALGO_INITIAL && !(e->initial = fli_alloc(e->ctx, n, e->space.ops->size)))
         return FL_ENOMEM;
+    if (e->spec.algo->traits & FLI_ALGO_BYSTANDERS &&
+        !(e->places = fli_alloc(e->ctx, e->spec.fed->clients, sizeof *e->places)))
+        return FL_ENOMEM;
     if (e->spec.regularizer && !(e->doubles = fli_alloc(e->ctx, 2 * n, sizeof *e->doubles))) return FL_ENOMEM;
     return FL_OK;
 }
@@ -137,6 +141,7 @@ void fli_exec_free(fli_exec *e)
     for (size_t i = 0; e->caches && i < e->spec.fed->clients; i++) e->solver->forget(e->caches[i]);
     fli_free(e->caches);
     fli_free(e->initial);
+    fli_free(e->places);
     fli_free(e->doubles);
     fli_store_free(e->store);
     fli_pool_free(e->pool);
@@ -188,9 +193,11 @@ static fli_turn turn_of(const fli_exec *e, const fli_job *job)
         .steps = job->steps,
         .staleness = job->staleness,
         .news = job->news,
+        .chosen = !job->bystander,
         .warm_up = e->warm_up,
         .initial = e->initial,
         .down = job->down,
+        .down_scalars = e->scalars,
         .up = job->up,
         .up_scalars = job->up_scalars,
     };
@@ -231,6 +238,11 @@ void fli_exec_work(fli_exec *e, fli_job *job, size_t worker) { job->status = cli
 fl_status fli_exec_failed(const fli_exec *e, const fli_job *job)
 {
     if (job->status != FL_EDIVERGED) return job->status;
+    if (e->solver->one_pass)
+        return fli_fail(e->ctx, job->status,
+                        "round %zu, client %u: the local model is no longer finite; %s did not "
+                        "converge with these parameters",
+                        job->round + 1, job->client, e->spec.algo->name);
     return fli_fail(e->ctx, job->status,
                     "round %zu, client %u: the local model is no longer finite after %zu steps of size %g; try a "
                     "smaller local.lr",
@@ -284,6 +296,8 @@ void fli_exec_begin(fli_exec *e, size_t round, size_t cohort, double cohort_weig
         .scalars = e->scalars,
         .weight = weight_of,
         .weight_arg = e,
+        .model_traits = e->spec.model->desc->traits,
+        .samples = e->spec.fed->samples,
     };
     start(e);
     for (size_t i = 0; i < fli_names_count(a->sums); i++) fli_zero(&e->space, e->sums[i]);
@@ -327,15 +341,31 @@ static void order_block(fli_exec *e, size_t count)
 }
 
 /* What the round asks of the client at place `at` of its cohort. */
-static void ask(fli_exec *e, const fli_round *r, size_t at, fli_job *job)
+static void ask_member(const fli_exec *e, const fli_round *r, size_t at, fli_job *job)
 {
-    job->round = job->stream = r->round;
     job->client = r->clients[at];
-    job->cohort = r->count;
     job->steps = r->steps[at];
     job->lr = r->lrs ? r->lrs[at] : r->lr;
     job->probability = r->probabilities ? r->probabilities[at] : (double)r->count / (double)e->spec.fed->clients;
-    job->news = r->news;
+}
+
+/* Turn `at` of the round: that of the cohort's client, or with bystanders that of the federation's. */
+static void ask(const fli_exec *e, const fli_round *r, size_t at, fli_job *job)
+{
+    *job = (fli_job){.round = r->round,
+                     .stream = r->round,
+                     .cohort = r->count,
+                     .news = r->news,
+                     .up = job->up,
+                     .up_scalars = job->up_scalars};
+    if (!e->places)
+        ask_member(e, r, at, job);
+    else if (e->places[at])
+        ask_member(e, r, e->places[at] - 1, job);
+    else {
+        job->client = (uint32_t)at;
+        job->bystander = 1;
+    }
     job->down = (const void *const *)e->server;
 }
 
@@ -352,16 +382,26 @@ static fl_status run_block(fli_exec *e, const fli_round *r, size_t first, size_t
     return FL_OK;
 }
 
+/* Who is in the cohort, where that makes a difference; returns how many take a turn. */
+static size_t note_places(fli_exec *e, const fli_round *r)
+{
+    if (!e->places) return r->count;
+    memset(e->places, 0, e->spec.fed->clients * sizeof *e->places);
+    for (size_t i = 0; i < r->count; i++) e->places[r->clients[i]] = (uint32_t)i + 1;
+    return e->spec.fed->clients;
+}
+
 fl_status fli_exec_round(fli_exec *e, const fli_round *r)
 {
     double weight = 0;
     for (size_t i = 0; i < r->count; i++) weight += fli_exec_weight(e, r->clients[i]);
     fli_exec_begin(e, r->round, r->count, weight);
     e->spent = 0;
-    if (!r->count) return FL_OK; /* nobody came: the model stays */
-    fl_status s = jobs_for(e, r->count);
-    for (size_t at = 0; s == FL_OK && at < r->count; at += BLOCK)
-        s = run_block(e, r, at, r->count - at < BLOCK ? r->count - at : BLOCK);
+    size_t turns = note_places(e, r);
+    if (!turns) return FL_OK; /* nobody came: the model stays */
+    fl_status s = jobs_for(e, turns);
+    for (size_t at = 0; s == FL_OK && at < turns; at += BLOCK)
+        s = run_block(e, r, at, turns - at < BLOCK ? turns - at : BLOCK);
     if (s == FL_OK && r->exchange) s = fli_exec_advance(e);
     return s;
 }

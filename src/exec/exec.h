@@ -47,6 +47,7 @@ typedef struct {
     size_t steps;
     double lr, probability;
     int news;
+    int bystander;           /* not in the cohort */
     const void *const *down; /* the broadcast it works from; must stay until it has worked */
     size_t staleness;        /* server steps since it began, when it is absorbed */
     /* filled: */
@@ -66,7 +67,7 @@ void *const *fli_exec_server(fli_exec *e);
 int fli_exec_warms_up(const fli_exec *e);
 /* Those turns: `r` names all clients. */
 fl_status fli_exec_warm_up(fli_exec *e, const fli_round *r);
-/* Runs one round. A client whose model leaves the finite range ends it with FL_EDIVERGED. */
+/* Runs one round: the turns of its cohort, or of all clients for a method with FLI_ALGO_BYSTANDERS. A client whose model leaves the finite range ends it with FL_EDIVERGED. */
 fl_status fli_exec_round(fli_exec *e, const fli_round *r);
 
 /* Inner steps that the local solvers of the last round took in all. */

@@ -163,4 +163,4 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
 }
 
 const fli_solver fli_solver_exact = {
-    .name = "exact", .model_traits = FLI_MODEL_QUADRATIC, .solve = solve, .forget = forget};
+    .name = "exact", .model_traits = FLI_MODEL_QUADRATIC, .models = "least squares", .solve = solve, .forget = forget};

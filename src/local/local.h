@@ -24,6 +24,8 @@ typedef struct {
     double relative;   /* ||z - minimiser|| <= relative ||z - start|| */
     double modulus;    /* m, of the whole local problem; 0: not known, so that no accuracy is ever certain */
     size_t most_steps; /* ends there, accurate or not */
+    /* Linearised solvers read start, rho, shift and steps alone: shift is the multiplier, which changes with every step, and steps = 0
+     * stands for the limit of many. rho = 0: nothing is solved, only the curvature is wanted. See linearised.c. */
 } fli_problem;
 
 typedef struct {
@@ -31,7 +33,9 @@ typedef struct {
     /* Sum over the steps of the weight a gradient has in (start - z)/lr: Q_i for plain SGD, and with momentum gam
      * Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2. Methods that turn a displacement back into a gradient divide by lr times this. */
     double weight;
-    size_t steps; /* spent: gradients computed; 1 for a solution by a factor */
+    size_t steps;           /* spent: gradients computed; 1 for a solution by a factor */
+    const void *multiplier; /* linearised solvers: after the last step; valid as long as z */
+    double curvature; /* linearised solvers: the largest eigenvalue of the quadratic that takes the place of f_i */
     int missed; /* it was to be accurate and is not, for want of steps or of precision; never for SGD, which cannot tell */
 } fli_answer;
 
@@ -67,8 +71,10 @@ size_t fli_epoch_steps(const fli_sgd_spec *spec, size_t n);
 /* A way to solve local problems. */
 typedef struct fli_solver {
     const char *name;
-    unsigned model_traits; /* what it asks of the model */
+    unsigned model_traits; /* what it asks of the model, */
+    const char *models;    /* and in words: those that have them */
     size_t vectors;        /* model vectors that a worker must have for it, beside its own */
+    int one_pass;          /* a turn costs one pass over the client's samples, whatever the problem says of steps */
     /* `*cache` is the client's own, NULL at first and kept between its turns: a factorisation, say. */
     fl_status (*solve)(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,
                        fli_answer *out);
@@ -80,6 +86,12 @@ extern const fli_solver fli_solver_sgd;
 extern const fli_solver fli_solver_exact;
 /* To the accuracy that the problem asks for, with gradients over all samples, for any model. */
 extern const fli_solver fli_solver_accurate;
+/* f_i replaced by a quadratic that lies above it: curved like the client's Gram matrix, which is factored once and kept, or equally in all
+ * directions. */
+extern const fli_solver fli_solver_gram, fli_solver_diagonal;
+
+/* Refuses a model that the solver is not for. */
+fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model *m);
 
 /* Momentum SGD. Mini-batches come from `rng` alone: every epoch is a fresh random order, its last batch may be short. */
 void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, fli_answer *out);

@@ -1,4 +1,4 @@
-/* The memory of a worker, and gradients over any number of samples in it. */
+/* The memory of a worker, gradients over any number of samples in it, and which models a solver is for. */
 #include "local/local.h"
 
 /* Longer batches are computed in pieces of this many samples and summed: memory stays bounded, BLAS is at full speed long before. */
@@ -41,6 +41,13 @@ void fli_worker_fini(fli_worker *w)
     fli_free(w->buffer);
     fli_free(w->extra);
     *w = (fli_worker){0};
+}
+
+fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model *m)
+{
+    if ((m->desc->traits & solver->model_traits) == solver->model_traits) return FL_OK;
+    return fli_fail(ctx, FL_ECONFIG, "the %s solver is for %s; model %s needs another", solver->name, solver->models,
+                    m->desc->name);
 }
 
 double fli_worker_eval(fli_worker *w, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, void *g,

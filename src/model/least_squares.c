@@ -36,7 +36,8 @@ static void hvp(const fli_model *m, const void *x, const fli_batch *b, const voi
 const fli_model_desc fli_model_least_squares = {
     .name = "least_squares",
     .title = "linear least squares, no intercept",
-    .traits = FLI_MODEL_CONVEX | FLI_MODEL_QUADRATIC | FLI_MODEL_SPARSE,
+    .traits = FLI_MODEL_CONVEX | FLI_MODEL_QUADRATIC | FLI_MODEL_SPARSE | FLI_MODEL_GLM,
+    .curvature = 1,
     .setup = fli_linear_setup,
     .scratch = scratch,
     .grad = grad,

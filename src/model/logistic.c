@@ -58,7 +58,8 @@ static void hvp(const fli_model *m, const void *x, const fli_batch *b, const voi
 const fli_model_desc fli_model_logistic = {
     .name = "logistic",
     .title = "logistic regression for two classes, no intercept",
-    .traits = FLI_MODEL_CLASSIFIER | FLI_MODEL_BINARY | FLI_MODEL_CONVEX | FLI_MODEL_SPARSE,
+    .traits = FLI_MODEL_CLASSIFIER | FLI_MODEL_BINARY | FLI_MODEL_CONVEX | FLI_MODEL_SPARSE | FLI_MODEL_GLM,
+    .curvature = 0.25, /* s (1-s) <= 1/4 */
     .setup = fli_linear_setup,
     .scratch = scratch,
     .grad = grad,

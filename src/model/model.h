@@ -18,7 +18,8 @@ enum {
     FLI_MODEL_BINARY = 2,     /* exactly two classes */
     FLI_MODEL_CONVEX = 4,
     FLI_MODEL_QUADRATIC = 8, /* least squares: local problems have closed forms */
-    FLI_MODEL_SPARSE = 16    /* touches samples through fli_batch_mul and _tmul alone, so batches may be sparse */
+    FLI_MODEL_SPARSE = 16,   /* touches samples through fli_batch_mul and _tmul alone, so batches may be sparse */
+    FLI_MODEL_GLM = 32 /* one weight per feature, and the Hessian is at most its value at x = 0, `curvature` A'A/n */
 };
 
 /* A block of the parameter vector, for saving. */
@@ -32,6 +33,7 @@ typedef struct fli_model_desc {
     const char *title;
     const char *citation; /* NULL: textbook */
     unsigned traits;
+    double curvature; /* FLI_MODEL_GLM: see there */
     const fli_key *keys;
     size_t params_size;
     /* Sets model->space.n, tensors, tensor_count and priv from params, features, classes. Memory from model->arena. */

@@ -20,7 +20,7 @@ static double duration(void *arg, const fli_job *job)
 {
     const fli_plan *p = &((const fl_run *)arg)->plan;
     return fli_system_turn(p->system, job->stream, job->client, job->steps, fli_turn_bytes_down(p),
-                           fli_turn_bytes_up(p));
+                           fli_turn_bytes_up(p, 0));
 }
 
 fl_status fli_arrivals_prepare(fl_run *run)
@@ -46,7 +46,7 @@ static void count(fl_run *run, double seconds)
     const fli_plan *p = &run->plan;
     fli_async_count c = fli_async_count_take(run->async);
     run->now.bytes_down += (double)c.sent * fli_turn_bytes_down(p);
-    run->now.bytes_up += (double)c.arrived * fli_turn_bytes_up(p);
+    run->now.bytes_up += (double)c.arrived * fli_turn_bytes_up(p, 0);
     run->now.local_steps += c.steps;
     run->now.seconds += seconds;
     run->now.cohort = p->algo->pace(p->settings.algorithm.params).buffer;

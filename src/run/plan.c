@@ -53,7 +53,7 @@ static fl_status check_pace(fl_ctx *ctx, const fli_settings *s)
                         "metrics.local is for methods that work in rounds: clients of %s are always in the middle of a "
                         "turn",
                         a->name);
-    if (a->traits & FLI_ALGO_EVERYONE && drops)
+    if (a->traits & (FLI_ALGO_EVERYONE | FLI_ALGO_BYSTANDERS) && drops)
         return fli_fail(ctx, FL_ECONFIG,
                         "algorithm %s needs every client in every round, so system.deadline must be 0 and "
                         "system.wait_for 1",
@@ -139,6 +139,9 @@ static fl_status warn(const fli_plan *p)
     const fli_settings *s = &p->settings;
     fli_facts f = {.clients = p->fed->clients,
                    .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
+                   .model_traits = p->model->desc->traits,
+                   .samples = p->fed->samples,
+                   .parameters = p->model->space.n,
                    .smoothness = NAN,
                    .probability = NAN,
                    .weight = NAN};
@@ -161,13 +164,9 @@ static fl_status check_fit(fli_plan *p)
     const fli_settings *s = &p->settings;
     const fli_solver *solver = p->algo->solver ? p->algo->solver(s->algorithm.params) : &fli_solver_sgd;
     const fli_regularizer *g = s->regularizer.item.desc;
-    if ((p->model->desc->traits & solver->model_traits) != solver->model_traits)
-        return fli_fail(p->ctx, FL_ECONFIG, "the %s solver is for least squares; model %s needs another", solver->name,
-                        p->model->desc->name);
-    if (g->validate) {
-        fl_status status = g->validate(p->ctx, s->regularizer.params, p->model->space.n);
-        if (status) return status;
-    }
+    fl_status status = fli_solver_fits(p->ctx, solver, p->model);
+    if (!status && g->validate) status = g->validate(p->ctx, s->regularizer.params, p->model->space.n);
+    if (status) return status;
     p->regularizer = strcmp(g->name, "none") ? g : NULL;
     return FL_OK;
 }

@@ -28,21 +28,34 @@ fli_order fli_order_for(const fli_plan *p, size_t round, size_t turn, uint32_t c
     const fli_local_settings *local = &p->settings.local;
     fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
     size_t per_epoch = fli_epoch_steps(&sgd, fli_fed_size(p->fed, client));
+    const fli_solver *solver = p->algo->solver ? p->algo->solver(p->settings.algorithm.params) : &fli_solver_sgd;
     return (fli_order){
-        .steps = fli_effort_steps(&local->effort, (uint64_t)p->settings.top.seed, turn, client, per_epoch),
+        .steps = solver->one_pass
+                     ? per_epoch
+                     : fli_effort_steps(&local->effort, (uint64_t)p->settings.top.seed, turn, client, per_epoch),
         .lr = fli_schedule_lr(local, round) * fli_reals_at(&local->lr_factors, client),
         .probability = fli_participation_probability(p->participation, client),
     };
 }
 
-double fli_turn_bytes_down(const fli_plan *p) { return (double)p->algo->down * (double)fli_bytes(&p->model->space); }
+double fli_turn_bytes_down(const fli_plan *p)
+{
+    return (double)p->algo->down * (double)fli_bytes(&p->model->space) +
+           (double)(p->algo->down_scalars * sizeof(double));
+}
 
-double fli_turn_bytes_up(const fli_plan *p)
+double fli_turn_bytes_up(const fli_plan *p, int warm_up)
 {
     const fli_algo *a = p->algo;
-    return (double)fli_names_count(a->up) * (double)fli_bytes(&p->model->space) +
-           (double)(a->up_scalars * sizeof(double));
+    int survey = (a->traits & FLI_ALGO_SURVEY) != 0;
+    double vectors = (double)fli_names_count(a->up) * (double)fli_bytes(&p->model->space);
+    double scalars = (double)(a->up_scalars * sizeof(double));
+    if (survey) return warm_up ? scalars : vectors;
+    return vectors + scalars;
 }
+
+/* Whether those outside the cohort take a turn as well. */
+static int bystanders(const fl_run *run) { return (run->plan.algo->traits & FLI_ALGO_BYSTANDERS) != 0; }
 
 static int exchanges(const fl_run *run)
 {
@@ -74,15 +87,20 @@ static fli_round ask(fl_run *run, size_t m)
     };
 }
 
-/* How long each client of the round takes; returns the longest. Not known without a clock. */
+/* How long each client of the round takes; returns the longest, of bystanders too. Not known without a clock. */
 static double time_turns(fl_run *run, const fli_round *r)
 {
     const fli_plan *p = &run->plan;
     if (!p->system) return NAN;
-    double longest = 0, down = r->news ? fli_turn_bytes_down(p) : 0, up = r->exchange ? fli_turn_bytes_up(p) : 0;
+    double longest = 0, down = r->news ? fli_turn_bytes_down(p) : 0;
+    double up = r->exchange ? fli_turn_bytes_up(p, !run->warm) : 0;
     for (size_t i = 0; i < r->count; i++) {
         run->durations[i] = fli_system_turn(p->system, r->round, r->clients[i], r->steps[i], down, up);
         longest = fmax(longest, run->durations[i]);
+    }
+    for (size_t i = 0; bystanders(run) && i < p->fed->clients; i++) {
+        size_t steps = fli_order_for(p, r->round, r->round, (uint32_t)i).steps;
+        longest = fmax(longest, fli_system_turn(p->system, r->round, (uint32_t)i, steps, down, up));
     }
     return longest;
 }
@@ -129,8 +147,10 @@ static double drop_late(fl_run *run, fli_round *r)
 static void count(fl_run *run, const fli_round *r, size_t invited, double simulated, double seconds)
 {
     const fli_plan *p = &run->plan;
-    if (r->exchange) run->now.bytes_up += (double)r->count * fli_turn_bytes_up(p);
-    if (r->news) run->now.bytes_down += (double)invited * fli_turn_bytes_down(p);
+    double turns = (double)(bystanders(run) ? p->fed->clients : r->count);
+    double told = (double)(bystanders(run) ? p->fed->clients : invited);
+    if (r->exchange) run->now.bytes_up += turns * fli_turn_bytes_up(p, !run->warm);
+    if (r->news) run->now.bytes_down += told * fli_turn_bytes_down(p);
     run->now.local_steps += fli_exec_spent(run->exec);
     run->now.simulated_seconds += simulated;
     run->now.seconds += seconds;

@@ -13,7 +13,7 @@ fli_order fli_order_for(const fli_plan *p, size_t round, size_t turn, uint32_t c
 
 /* Bytes that one turn sends. */
 double fli_turn_bytes_down(const fli_plan *p);
-double fli_turn_bytes_up(const fli_plan *p);
+double fli_turn_bytes_up(const fli_plan *p, int warm_up);
 
 /* Rounds (rounds.c): the turns that some methods ask of everyone first, and one round. */
 fl_status fli_rounds_prepare(fl_run *run);

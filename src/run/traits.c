@@ -19,10 +19,13 @@ static void add_vectors(fli_text *t, const char *label, const char *const *names
 void fli_traits_algo(fli_text *t, const void *desc)
 {
     const fli_algo *a = desc;
-    fli_text_add(t, a->traits & FLI_ALGO_EVERYONE
-                        ? "takes part: every client in every round (participation: everyone)\n"
-                    : a->pace ? "takes part: everyone, or so many at the same time (participation: uniform)\n"
-                              : "takes part: any cohort\n");
+    fli_text_add(
+        t, a->traits & FLI_ALGO_EVERYONE ? "takes part: every client in every round (participation: everyone)\n"
+           : a->traits & FLI_ALGO_BYSTANDERS
+               ? "takes part: every client in every round; `participation` chooses those that do the method's local "
+                 "steps\n"
+           : a->pace ? "takes part: everyone, or so many at the same time (participation: uniform)\n"
+                     : "takes part: any cohort\n");
     fli_text_add(t, a->traits & FLI_ALGO_UNIFORM
                         ? "client weights: equal, w_i = 1/N\n"
                         : "client weights: by samples, w_i = n_i/n, unless `weights` is uniform\n");
@@ -33,8 +36,10 @@ void fli_traits_algo(fli_text *t, const void *desc)
         fli_text_add(t, "local steps: defined for plain SGD, since it reads gradients out of displacements\n");
     add_vectors(t, "kept by a client", a->client, fli_names_count(a->client), a->client_scalars);
     add_vectors(t, "kept by the server", a->server, fli_names_count(a->server), 0);
-    add_vectors(t, "up, per client and round", a->up, fli_names_count(a->up), a->up_scalars);
-    add_vectors(t, "down, per client and round", a->server, a->down, 0);
+    int survey = (a->traits & FLI_ALGO_SURVEY) != 0;
+    add_vectors(t, "up, per client and round", a->up, fli_names_count(a->up), survey ? 0 : a->up_scalars);
+    add_vectors(t, "down, per client and round", a->server, a->down, a->down_scalars);
+    if (survey) add_vectors(t, "up, per client, before the first round", NULL, 0, a->up_scalars);
     if (a->exchanges) fli_text_add(t, "exchange: at random; in a round without one nothing is sent\n");
 }
 

@@ -228,9 +228,7 @@ static fl_status make_exec(golden *g)
     const fli_algo *algo = desc;
     if ((s = fli_keys_check_clients(g->ctx, "params", algo->keys, g->spec.params, g->fed->clients))) return s;
     if (algo->validate && (s = algo->validate(g->ctx, g->spec.params, g->fed->clients))) return s;
-    const fli_solver *solver = algo->solver ? algo->solver(g->spec.params) : &fli_solver_sgd;
-    if ((g->model->desc->traits & solver->model_traits) != solver->model_traits)
-        return bad(g, "without \"params.lr\" local problems are solved exactly, which takes least squares");
+    if (algo->solver && (s = fli_solver_fits(g->ctx, algo->solver(g->spec.params), g->model))) return s;
     double *weights = fli_arena_alloc(&g->arena, g->fed->clients, sizeof *weights);
     if (!weights) return FL_ENOMEM;
     if (!numbers(json_object_get(g->json, "weights"), g->fed->clients, weights))
@@ -257,18 +255,19 @@ static fl_status read_round(golden *g, const json_t *round, fli_round *r)
     uint32_t *who = fli_arena_alloc(&g->arena, m, sizeof *who);
     size_t *q = fli_arena_alloc(&g->arena, m, sizeof *q);
     if (!who || !q) return FL_ENOMEM;
-    if (!m || json_array_size(steps) != m) return bad(g, "a round's \"clients\" and \"steps\" do not fit together");
+    const fli_algo *a = g->spec.algo;
+    int steps_matter = !a->solver || a->solver(g->spec.params) == &fli_solver_sgd;
+    if (!m || ((steps || steps_matter) && json_array_size(steps) != m))
+        return bad(g, "a round's \"clients\" and \"steps\" do not fit together");
     for (size_t i = 0; i < m; i++) {
         json_int_t client = json_integer_value(json_array_get(clients, i));
-        json_int_t count = json_integer_value(json_array_get(steps, i));
+        json_int_t count = steps ? json_integer_value(json_array_get(steps, i)) : 1;
         if (client < 0 || (size_t)client >= g->fed->clients || count < 1 || count > 1000000)
             return bad(g, "a round names a client or a number of steps that cannot be");
         who[i] = (uint32_t)client;
         q[i] = (size_t)count;
     }
     const json_t *lr = json_object_get(json_object_get(g->json, "params"), "lr");
-    const fli_algo *a = g->spec.algo;
-    int steps_matter = !a->solver || a->solver(g->spec.params) == &fli_solver_sgd;
     double *lrs = fli_arena_alloc(&g->arena, m, sizeof *lrs);
     if (!lrs) return FL_ENOMEM;
     for (size_t i = 0; i < m; i++)

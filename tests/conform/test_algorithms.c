@@ -143,8 +143,36 @@ static void bytes_of(fixture *f, const fli_algo *a, const char *precision, size_
 static void bytes(void **state)
 {
     for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+        if ((*a)->traits & FLI_ALGO_BYSTANDERS) continue; /* below */
         bytes_of(*state, *a, "f32", 4);
         bytes_of(*state, *a, "f64", 8);
+    }
+}
+
+/* FedGiA: 4 of 9 are chosen, all 9 send and receive, and each computes one gradient. Before the first round, unless sigma is given, a number
+ * each. Turns are as long as a pass over the samples, whatever `local` says of epochs, and the slowest of all 9 counts. */
+static void bystanders_count(void **state)
+{
+    static const char *const settings[] = {"algorithm={kind: fedgia, sigma: 0.5}", "algorithm=fedgia"};
+    for (int survey = 0; survey < 2; survey++) {
+        char text[256];
+        const fl_row *rows;
+        snprintf(text, sizeof text,
+                 "%s;participation={kind: uniform, count: 4};local.epochs=5;"
+                 "system={kind: constant, step_seconds: 1, turn_seconds: 2}",
+                 settings[survey]);
+        fl_run *run = run_of(*state, text);
+        double model = 8 * (double)fl_run_parameters(run);
+        assert_int_equal(fl_run_rows(run, &rows), 7);
+        for (size_t r = 0; r < 7; r++) {
+            double rounds = (double)r;
+            if (r) assert_int_equal(rows[r].cohort, 4);
+            assert_true(rows[r].bytes_up == 9 * (rounds * model + (survey ? 8 : 0)));
+            assert_true(rows[r].bytes_down == 9 * (rounds + survey) * (model + 8));
+            assert_true(rows[r].local_steps == 9 * rounds);
+            assert_near(rows[r].simulated_seconds, (rounds + survey) * (2 + 3), 1e-9); /* ceil(10 / 4) */
+        }
+        fl_run_free(run);
     }
 }
 
@@ -334,6 +362,8 @@ static void stationary_points_stay(void **state)
         assert_ok(f->ctx, fli_fed_take(f->ctx, ds, NULL, &part, &fed));
         engine_init(&e, f->ctx, fed, "least_squares", &fli_ops_f64, 0, *a, "", 0, (fli_sgd_spec){0, 0.9}, 1);
         memcpy(fli_exec_server(e.exec)[0], optimum, sizeof optimum);
+        if (fli_exec_warms_up(e.exec))
+            assert_ok(f->ctx, fli_exec_warm_up(e.exec, &(fli_round){0, e.everyone, e.steps, N, 0.05, 1, 1}));
         engine_rounds(&e, 10, 4, 0.05);
         double *x = engine_vector(&e, 0);
         if (!(distance(DIM, x, optimum) < 1e-10)) fail_msg("%s leaves the common optimum", (*a)->name);
@@ -347,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(descriptors),
         FIXTURE_TEST(bytes),
+        FIXTURE_TEST(bystanders_count),
         FIXTURE_TEST(scaffold_uploads_twice),
         FIXTURE_TEST(fedpd_skips),
         FIXTURE_TEST(fedpd_by_hand),

@@ -143,6 +143,8 @@ static void other_settings(void **state)
     threads_agree(f, "data={kind: linreg, clients: 100, features: 20, min_size: 10, max_size: 30};partition={};"
                      "model={kind: least_squares, weight_decay: 0.01};regularizer={kind: l1, weight: 0.05};"
                      "algorithm={kind: feddr, eta: 0.1, init: exact, solver: exact}");
+    threads_agree(f, "data={kind: linreg, clients: 100, features: 20, min_size: 10, max_size: 30};partition={};"
+                     "model={kind: least_squares, weight_decay: 0.01};algorithm={kind: fedgia, variant: gram, k0: 9}");
     threads_agree(f, "model={kind: mlp, hidden: [6]};algorithm={kind: feddr, eta: 0.5, alpha: 1, solver: accurate, "
                      "relative: 0.1, accuracy: 1, most_steps: 30};rounds=3");
 }

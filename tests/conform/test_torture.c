@@ -198,7 +198,13 @@ static fl_status verify(fixture *f, const void *arg)
 
 static void golden_cases(void **state)
 {
-    static const char *const names[] = {"scaffold", "fedpd", "fedprox", "feddr-exact-l1", "asyncfeddr-exact-l1"};
+    static const char *const names[] = {"scaffold",
+                                        "fedpd",
+                                        "fedprox",
+                                        "feddr-exact-l1",
+                                        "asyncfeddr-exact-l1",
+                                        "fedgia-gram",
+                                        "fedgia-diagonal-logistic"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         snprintf(path, sizeof path, TEST_ROOT "/golden/%s.json", names[i]);

@@ -1,0 +1,171 @@
+/* FedGiA: gradient descent and inexact ADMM, for f = (1/N) sum f_i. All clients take a turn in every round, from one gradient each:
+ *
+ *   client   g_i = grad f_i(x)/N
+ *   in C     k0 times:  x_i = x - (H_i/N + sigma I)^-1 (g_i + pi_i),  pi_i <- pi_i + sigma (x_i - x)
+ *   others   pi_i = -g_i,  x_i = x: a gradient step, and the limit of the above for many steps
+ *   up       z_i = x_i + pi_i/sigma
+ *   server   x = (1/N) sum_i z_i
+ *
+ * C is the cohort that `participation` chooses. With everything times N this is the linearised solver's problem (local/linearised.c):
+ * start = x, rho = N sigma, shift = N pi_i, which is what a client keeps, steps = k0, or 0 for the limit. The k0 steps need no further gradient, and
+ * cost next to nothing beside it.
+ *
+ *   H_i      gram: A_i'A_i/d_i for least squares, A_i'A_i/(4 d_i) for logistic regression, plus the weight decay; diagonal: r_i I, with r_i the
+ *            largest eigenvalue of that matrix or, for other models, of the Hessian at the start model
+ *   sigma    given, or t r/N with r = max r_i, for which everyone is asked for its r_i before the first round. t: the paper's Table II
+ *   start    pi_i = 0, z_i = x_i = x0
+ *
+ *   theory   Lemma B.3: with H_i at least the curvature of f_i and sigma > 6 r/N the augmented Lagrangian
+ *            sum_i [f_i(x_i)/N + <x_i - x, pi_i> + sigma/2 ||x_i - x||^2] never increases, whatever C is. Table II's t are far below 6.
+ *
+ * Zhou, Li: Efficient and convergent federated learning, 2022. Its (29) counts an upload and a broadcast as two communication rounds, its
+ * figures count one, as we do. */
+#include "algo/list.h"
+
+#include <math.h>
+
+enum { X };        /* server */
+enum { SIGMA, R }; /* its scalars; the first is broadcast */
+enum { PI };       /* client: N pi_i */
+enum { Z };        /* up, sum */
+enum { R_I };      /* up, before the first round */
+enum { GRAM, DIAGONAL };
+
+typedef struct {
+    int variant;
+    int64_t k0;
+    double sigma;
+    fli_reals t; /* empty: auto */
+} params;
+
+static const fli_key keys[] = {
+    FLI_KEY_CHOICE(
+        params, variant, "diagonal", "gram|diagonal",
+        "the curvature H_i that stands for f_i's: the Gram matrix of the client's samples (least squares and "
+        "logistic regression), or its largest eigenvalue in all directions (any model)"),
+    FLI_KEY_INT(params, k0, "5", 1, 1000000, "local steps per round of those that participation chooses"),
+    FLI_KEY_REAL(params, sigma, "0", 0, FLI_NO_MAX,
+                 "penalty parameter; 0: t r/N, r being the largest curvature of all clients"),
+    {"t", FLI_REALS, offsetof(params, t), "auto", FLI_ABOVE_0, FLI_NO_MAX, "auto",
+     "of sigma = t r/N; auto: 0.15 for regressions, max(0.1, 8 ln(d)/n) for classifiers with d samples in all and n "
+     "parameters (Table II); theory wants more than 6"},
+    FLI_KEY_END,
+};
+
+static const char *const server[] = {"x", NULL};
+static const char *const client[] = {"N pi_i", NULL};
+static const char *const up[] = {"z_i", NULL};
+static const char *const sums[] = {"mean of the z_i", NULL};
+
+static fl_status validate(fl_ctx *ctx, const void *p, size_t clients)
+{
+    const params *a = p;
+    (void)clients;
+    if (a->t.n <= 1) return FL_OK;
+    return fli_fail(ctx, FL_ECONFIG, "algorithm.t is one number or auto, not a list of %zu", a->t.n);
+}
+
+static double t_of(const params *a, unsigned model_traits, size_t samples, size_t parameters)
+{
+    if (a->t.n) return a->t.v[0];
+    if (!(model_traits & FLI_MODEL_CLASSIFIER)) return 0.15;
+    return fmax(0.1, 8 * log((double)samples) / (double)parameters);
+}
+
+static const fli_solver *solver(const void *p)
+{
+    return ((const params *)p)->variant == GRAM ? &fli_solver_gram : &fli_solver_diagonal;
+}
+
+static int warms_up(const void *p) { return !(((const params *)p)->sigma > 0); }
+
+static void start(const fli_server *s) { s->scalars[SIGMA] = ((const params *)s->params)->sigma; }
+
+static void pose(const fli_turn *t, fli_problem *p)
+{
+    const params *a = t->params;
+    p->start = t->down[X];
+    if (t->warm_up) return; /* rho = 0: r_i is all that is wanted */
+    p->rho = (double)t->clients * t->down_scalars[SIGMA];
+    p->shift = t->state[PI];
+    p->steps = t->chosen ? (size_t)a->k0 : 0;
+}
+
+static void answer(const fli_turn *t, const fli_answer *a)
+{
+    if (t->warm_up) {
+        t->up_scalars[R_I] = a->curvature;
+        return;
+    }
+    /* z_i = x_i + pi_i/sigma */
+    fli_copy(t->space, a->multiplier, t->state[PI]);
+    fli_lin(t->space, 1, a->z, 1 / ((double)t->clients * t->down_scalars[SIGMA]), a->multiplier, t->up[Z]);
+}
+
+static void absorb(const fli_server *s, const fli_turn *t)
+{
+    if (s->warm_up)
+        s->scalars[R] = fmax(s->scalars[R], t->up_scalars[R_I]);
+    else
+        fli_axpy(s->space, 1 / (double)s->clients, t->up[Z], s->sum[Z]);
+}
+
+static void advance(const fli_server *s)
+{
+    if (s->warm_up) {
+        /* sigma = t r/N; samples of zeros have r = 0, and any sigma will do */
+        double r = s->scalars[R] > 0 ? s->scalars[R] : 1;
+        s->scalars[SIGMA] = t_of(s->params, s->model_traits, s->samples, s->space->n) * r / (double)s->clients;
+        return;
+    }
+    fli_copy(s->space, s->sum[Z], s->vec[X]);
+}
+
+/* With sigma = t r/N and r >= r_i the condition is one on t. */
+static void check(const void *p, const fli_facts *f, fli_conditions *out)
+{
+    const params *a = p;
+    if (a->sigma > 0)
+        fli_condition(out, "Lemma B.3", "6 r_i/N < sigma", f, 6 * f->smoothness / (double)f->clients, a->sigma);
+    else
+        fli_condition(out, "Lemma B.3", "6 < t, so that 6 r/N < sigma", f, 6,
+                      t_of(a, f->model_traits, f->samples, f->parameters));
+    if (!(f->model_traits & FLI_MODEL_GLM))
+        fli_assumption(out, "(21)", "no f_i is curved more than r_i, measured at the start model");
+}
+
+static void advise(const void *p, const fli_facts *worst, fli_text *out)
+{
+    if (((const params *)p)->sigma > 0)
+        fli_text_addf(out, "algorithm.sigma = %.4g (Lemma B.3, 10%% above 6 r/N)",
+                      6.6 * worst->smoothness / (double)worst->clients);
+    else
+        fli_text_add(out, "algorithm.t = 6.1 (Lemma B.3)");
+}
+
+const fli_algo fli_algo_fedgia = {
+    .name = "fedgia",
+    .title = "gradient descent and inexact ADMM: one gradient per client and round",
+    .citation = "Zhou and Li, 2022",
+    .traits = FLI_ALGO_UNIFORM | FLI_ALGO_BYSTANDERS | FLI_ALGO_SURVEY,
+    .keys = keys,
+    .params_size = sizeof(params),
+    .server = server,
+    .down = 1,
+    .server_scalars = 2,
+    .down_scalars = 1,
+    .client = client,
+    .up = up,
+    .up_scalars = 1,
+    .sums = sums,
+    .validate = validate,
+    .check = check,
+    .advise = advise,
+    .solver = solver,
+    .warms_up = warms_up,
+    .start = start,
+    .pose = pose,
+    .answer = answer,
+    .absorb = absorb,
+    .advance = advance,
+};
