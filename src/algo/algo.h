@@ -32,6 +32,7 @@ typedef struct {
     double weight;           /* w_i */
     double lr;               /* this round's step size */
     size_t steps;            /* Q_i */
+    double momentum;         /* of the local steps */
     size_t staleness;        /* asynchronous methods, in absorb: server steps since the client was given its model */
     double probability;      /* p_i: how likely the client takes part in a round */
     int first;               /* methods with client state: the client's first turn, its vectors and scalars are zero */

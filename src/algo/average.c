@@ -14,12 +14,16 @@ void fli_average_answer(const fli_turn *t, const fli_answer *a)
     fli_sub(t->space, a->z, t->down[X], t->up[DX]);
 }
 
+void fli_average_add(const fli_server *s, const fli_turn *t, double reach)
+{
+    /* D += w_i (x_i - x);  h += w_i reach_i */
+    fli_axpy(s->space, t->weight, t->up[DX], s->sum[DX]);
+    s->scalar_sum[STEP] += t->weight * reach;
+}
+
 void fli_average_absorb(const fli_server *s, const fli_turn *t)
 {
-    /* D += w_i (x_i - x) */
-    fli_axpy(s->space, t->weight, t->up[DX], s->sum[DX]);
-    /* h += w_i lr Q_i: how far x_i went along its gradients */
-    s->scalar_sum[STEP] += t->weight * t->lr * (double)t->steps;
+    fli_average_add(s, t, t->lr * fli_sgd_weight(t->momentum, t->steps));
 }
 
 void fli_average_advance(const fli_server *s)

@@ -21,9 +21,11 @@ extern const char *const fli_average_server[], *const fli_average_up[], *const f
 /* The parts of a descriptor that FedAvg's relatives have in common. */
 #define FLI_AVERAGE_PARTS                                                                                              \
     .server = fli_average_server, .down = 1, .up = fli_average_up, .sums = fli_average_sums, .scalar_sums = 1,         \
-    .answer = fli_average_answer, .absorb = fli_average_absorb, .advance = fli_average_advance
+    .answer = fli_average_answer, .advance = fli_average_advance
 
 void fli_average_answer(const fli_turn *t, const fli_answer *a);
+/* absorb for a client that went `reach` along its gradients: how long the proximal step of a composite problem must be. */
+void fli_average_add(const fli_server *s, const fli_turn *t, double reach);
 void fli_average_absorb(const fli_server *s, const fli_turn *t);
 void fli_average_advance(const fli_server *s);
 

@@ -1,5 +1,6 @@
 #include "algo/dr.h"
 
+#include <float.h>
 #include <math.h>
 
 enum { X, XT };    /* server: xbar, the global model, and xt, the mean of all xh_i */
@@ -18,6 +19,10 @@ fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients)
 {
     const fli_dr_params *p = params;
     (void)clients;
+    if (p->solver != FLI_DR_ACCURATE && (p->accuracy > 0 || p->relative > 0))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "algorithm.accuracy and algorithm.relative are for algorithm.solver = accurate, which is not "
+                        "what is set");
     if (p->solver != FLI_DR_ACCURATE) return FL_OK;
     if (!(p->accuracy > 0 || p->relative > 0))
         return fli_fail(ctx, FL_ECONFIG,
@@ -68,6 +73,7 @@ void fli_dr_pose(const fli_turn *t, fli_problem *p)
     p->rho = 1 / a->eta;
     if (a->solver != FLI_DR_ACCURATE) return;
     p->accuracy = a->accuracy / pow((double)t->round + 1, a->accuracy_power);
+    if (a->accuracy > 0) p->accuracy = fmax(p->accuracy, DBL_MIN); /* 0 would mean: not asked for */
     p->relative = a->relative;
     p->modulus = modulus(a);
     p->most_steps = (size_t)a->most_steps;

@@ -7,6 +7,8 @@
 #include "algo/list.h"
 #include "algo/average.h"
 
+#include <math.h>
+
 enum { X };
 
 typedef struct {
@@ -27,6 +29,15 @@ static void pose(const fli_turn *t, fli_problem *p)
     p->rho = a->mu;
 }
 
+/* The proximal term holds the client back: against a constant gradient it goes (1 - (1 - lr mu)^Q)/mu, not lr Q. */
+static void absorb(const fli_server *s, const fli_turn *t)
+{
+    double mu = ((const params *)s->params)->mu, far = t->lr * fli_sgd_weight(t->momentum, t->steps),
+           q = (double)t->steps;
+    double back = mu * far / q;
+    fli_average_add(s, t, mu > 0 && back < 1 ? -expm1(q * log1p(-back)) / mu : mu > 0 ? 1 / mu : far);
+}
+
 const fli_algo fli_algo_fedprox = {
     .name = "fedprox",
     .title = "FedAvg with a proximal term that holds clients near the global model",
@@ -35,5 +46,6 @@ const fli_algo fli_algo_fedprox = {
     .keys = keys,
     .params_size = sizeof(params),
     FLI_AVERAGE_PARTS,
+    .absorb = absorb,
     .pose = pose,
 };

@@ -21,5 +21,6 @@ const fli_algo fli_algo_local_sgd = {
     .keys = keys,
     .params_size = sizeof(fli_average_params),
     FLI_AVERAGE_PARTS,
+    .absorb = fli_average_absorb,
     .pose = pose,
 };

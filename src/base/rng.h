@@ -15,9 +15,9 @@ typedef enum {
     FLI_RNG_PARTITION, /* partitioners: (attempt, 0) */
     FLI_RNG_SPLIT,     /* per-client train/test split: (0, client) */
     FLI_RNG_INIT,      /* start model */
-    FLI_RNG_COHORT,    /* who takes part: (round, 0) */
+    FLI_RNG_COHORT,    /* who takes part: (round, 0); who goes to work next: (turn, 1) */
     FLI_RNG_STEPS,     /* heterogeneous local updates: (round, client) */
-    FLI_RNG_BATCH,     /* mini-batches: (round, client) */
+    FLI_RNG_BATCH,     /* mini-batches: (round, client), of asynchronous methods (turn, client) */
     FLI_RNG_ALGO,      /* an algorithm's own coins: (round, 0) */
     FLI_RNG_PROBE,     /* power iteration and the like */
     FLI_RNG_TEST,      /* tests */

@@ -1,5 +1,6 @@
 #include "exec/async.h"
 
+#include "base/clock.h"
 #include "exec/board.h"
 
 #include <math.h>
@@ -51,6 +52,7 @@ struct fli_async {
     int lockable;
     fli_board *board;
     size_t until;
+    double end; /* of fli_clock_now() */
     const atomic_int *asked;
     fl_status status; /* what ended it, on either clock */
 };
@@ -236,7 +238,10 @@ static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *asked
 
 /* ---- the real clock ------------------------------------------------------------------------------------ */
 
-static int going(const fli_async *a) { return !a->status && a->version < a->until && !*a->asked; }
+static int going(const fli_async *a)
+{
+    return !a->status && a->version < a->until && !*a->asked && fli_clock_now() < a->end;
+}
 
 /* A flight for a thread: an answer that came in when the last run was over, else the next client's turn. */
 static flight *flight_for(fli_async *a)
@@ -322,6 +327,16 @@ static fl_status clock_new(fli_async *a)
     return fli_board_new(a->ctx, fli_exec_broadcast_bytes(a->spec.exec), m, &a->board);
 }
 
+fl_status fli_pace_check(fl_ctx *ctx, const fli_pace *pace, size_t at_work)
+{
+    size_t oldest = (at_work - 1 + pace->buffer - 1) / pace->buffer;
+    if (!pace->tau || pace->tau >= oldest) return FL_OK;
+    return fli_fail(ctx, FL_ECONFIG,
+                    "algorithm.tau is %zu, but with %zu clients at work some upload may be %zu server steps old; raise "
+                    "it, or let fewer work at the same time (participation.count)",
+                    pace->tau, at_work, oldest);
+}
+
 fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out)
 {
     fl_status s = FL_OK;
@@ -329,15 +344,10 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
     if (!a) return FL_ENOMEM;
     a->ctx = ctx;
     a->spec = *spec;
+    a->end = INFINITY;
     size_t threads = fli_pool_threads(fli_exec_pool(spec->exec)), m = spec->at_work;
     if (spec->real && m > threads) m = a->spec.at_work = threads;
-    size_t oldest = (m - 1 + spec->pace.buffer - 1) / spec->pace.buffer;
-    if (spec->pace.tau && spec->pace.tau < oldest)
-        s = fli_fail(ctx, FL_ECONFIG,
-                     "algorithm.tau is %zu, but with %zu clients at work some upload may be %zu server steps old; "
-                     "raise it, or let "
-                     "fewer work at the same time (participation.count)",
-                     spec->pace.tau, m, oldest);
+    s = fli_pace_check(ctx, &spec->pace, m);
     a->flights = fli_alloc(ctx, m, sizeof *a->flights);
     a->busy = fli_alloc(ctx, spec->clients / 8 + 1, 1);
     if (!s && (!a->flights || !a->busy)) s = FL_ENOMEM;
@@ -387,6 +397,7 @@ fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked)
     return a->status = a->spec.real ? run_real(a, steps, asked) : run_virtual(a, steps, asked);
 }
 
+void fli_async_limit(fli_async *a, double end) { a->end = end; }
 size_t fli_async_steps(const fli_async *a) { return a->version; }
 double fli_async_clock(const fli_async *a) { return a->clock; }
 

@@ -35,11 +35,14 @@ typedef struct {
     size_t staleness_max;
 } fli_async_count;
 
-/* Refuses a bound tau that cannot be kept: with m clients at work somebody is m - 1 server steps old. */
+/* Refuses a bound tau that cannot be kept: with m clients at work somebody is up to (m - 1)/buffer server steps old. */
+fl_status fli_pace_check(fl_ctx *ctx, const fli_pace *pace, size_t at_work);
 fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out);
 void fli_async_free(fli_async *a);
 /* Goes on until so many server steps are done in all, or *asked. After a failure it only fails again. */
 fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked);
+/* On the real clock: the runs that follow end when fli_clock_now() is `end`, at the latest. */
+void fli_async_limit(fli_async *a, double end);
 size_t fli_async_steps(const fli_async *a); /* done so far */
 double fli_async_clock(const fli_async *a); /* simulated seconds; 0 on the real clock */
 fli_async_count fli_async_count_take(fli_async *a);

@@ -191,6 +191,7 @@ static fli_turn turn_of(const fli_exec *e, const fli_job *job)
         .lr = job->lr,
         .probability = job->probability,
         .steps = job->steps,
+        .momentum = e->spec.sgd.momentum,
         .staleness = job->staleness,
         .news = job->news,
         .chosen = !job->bystander,

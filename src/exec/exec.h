@@ -49,7 +49,7 @@ typedef struct {
     int news;
     int bystander;           /* not in the cohort */
     const void *const *down; /* the broadcast it works from; must stay until it has worked */
-    size_t staleness;        /* server steps since it began, when it is absorbed */
+    size_t staleness;        /* server steps since it was given its model, when it is absorbed */
     /* filled: */
     void **up;
     double *up_scalars;

@@ -77,7 +77,7 @@ typedef struct {
 static const fli_key trace_keys[] = {
     FLI_KEY_STRING(trace_params, path, NULL,
                    "text file with one line per client: seconds per step, and bytes per second up and down (0 or "
-                   "missing: the common rates); starts over when there are fewer lines than clients"),
+                   "missing: the common figures); starts over when there are fewer lines than clients"),
     FLI_KEY_END,
 };
 
@@ -169,7 +169,7 @@ static void trace_speed(const fli_system *s, size_t turn, uint32_t client, fli_s
     (void)turn;
     const trace *t = s->priv;
     const device *d = &t->devices[client % t->n];
-    out->step = d->value[0];
+    if (d->value[0] > 0) out->step = d->value[0];
     if (d->value[1] > 0) out->up = d->value[1];
     if (d->value[2] > 0) out->down = d->value[2];
 }

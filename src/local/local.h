@@ -96,6 +96,9 @@ fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model
 /* Momentum SGD. Mini-batches come from `rng` alone: every epoch is a fresh random order, its last batch may be short. */
 void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, fli_answer *out);
 
+/* Sum over so many steps of the weight that a gradient has in (start - z)/lr. */
+double fli_sgd_weight(double momentum, size_t steps);
+
 /* Mean loss and, unless g is NULL, gradient at x over n samples, in bounded memory. Weight decay is left to the caller. */
 double fli_worker_eval(fli_worker *w, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, void *g,
                        size_t *correct);

@@ -55,7 +55,7 @@ static void next_batch_gradient(fli_worker *w, cursor *c)
     c->at += size;
 }
 
-static double total_weight(double momentum, size_t steps)
+double fli_sgd_weight(double momentum, size_t steps)
 {
     double q = (double)steps, g = momentum;
     return g > 0 ? q / (1 - g) - g * (1 - pow(g, q)) / ((1 - g) * (1 - g)) : q;
@@ -85,7 +85,7 @@ void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_r
             next_batch_gradient(w, &c);
         s->ops->sgd(s->n, &step, w->z);
     }
-    *out = (fli_answer){.z = w->z, .weight = total_weight(w->spec.momentum, p->steps), .steps = p->steps};
+    *out = (fli_answer){.z = w->z, .weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps};
 }
 
 static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,

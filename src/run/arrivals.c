@@ -23,6 +23,25 @@ static double duration(void *arg, const fli_job *job)
                            fli_turn_bytes_up(p, 0));
 }
 
+/* On the real clock the threads are the devices, and they meet for every measurement. */
+static void warn_of_real_clock(const fl_run *run, const fli_async_spec *spec)
+{
+    const fli_settings *s = &run->plan.settings;
+    size_t threads = fli_pool_threads(fli_exec_pool(run->exec));
+    size_t at_work = spec->at_work < threads ? spec->at_work : threads;
+    if (at_work < spec->at_work)
+        fli_log(run->ctx, FL_LOG_WARNING,
+                "clock is real: %zu clients are at work at the same time, one per thread, not %zu", at_work,
+                spec->at_work);
+    if (run->plan.system) fli_log(run->ctx, FL_LOG_WARNING, "clock is real: the speeds in system mean nothing");
+    if (at_work > 1 && (size_t)s->metrics.every * spec->pace.buffer < 10 * at_work)
+        fli_log(
+            run->ctx, FL_LOG_WARNING,
+            "clock is real: the threads wait for each other at every measurement; a larger metrics.every than %zu lets "
+            "them run",
+            (size_t)s->metrics.every);
+}
+
 fl_status fli_arrivals_prepare(fl_run *run)
 {
     const fli_plan *p = &run->plan;
@@ -37,7 +56,10 @@ fl_status fli_arrivals_prepare(fl_run *run)
         .duration = duration,
         .arg = run,
     };
-    if (spec.real) run->now.simulated_seconds = NAN;
+    if (spec.real) {
+        run->now.simulated_seconds = NAN;
+        warn_of_real_clock(run, &spec);
+    }
     return fli_async_new(run->ctx, &spec, &run->async);
 }
 
@@ -49,7 +71,6 @@ static void count(fl_run *run, double seconds)
     run->now.bytes_up += (double)c.arrived * fli_turn_bytes_up(p, 0);
     run->now.local_steps += c.steps;
     run->now.seconds += seconds;
-    run->now.cohort = p->algo->pace(p->settings.algorithm.params).buffer;
     if (p->settings.top.clock == FLI_CLOCK_VIRTUAL) run->now.simulated_seconds = fli_async_clock(run->async);
     run->arrived += (double)c.arrived;
     run->ages += c.staleness;
@@ -66,9 +87,11 @@ fl_status fli_arrivals_next(fl_run *run)
     /* Stopping the threads after every server step would make them wait for each other. */
     if (s->top.clock == FLI_CLOCK_REAL) until = (run->round / every + 1) * every;
     if (until > (size_t)s->top.rounds) until = (size_t)s->top.rounds;
+    if (s->stop.seconds > 0) fli_async_limit(run->async, begin + s->stop.seconds - run->now.seconds);
     fl_status status = fli_async_run(run->async, until, &run->asked);
     if (status) return status;
     count(run, fli_clock_now() - begin);
+    run->now.cohort = fli_async_steps(run->async) > run->round ? run->plan.algo->pace(s->algorithm.params).buffer : 0;
     run->round = fli_async_steps(run->async);
     return FL_OK;
 }

@@ -136,7 +136,7 @@ static void print_head(fli_text *t, const checker *c)
 static void print_condition(fli_text *t, const checker *c, const fli_condition_seen *s)
 {
     int assumed = s->kind == FLI_CONDITION_ASSUMED, bound = s->kind == FLI_CONDITION_BOUND;
-    fli_text_addf(t, "%-9s%-11s %s\n", assumed ? "assumed" : s->failing ? "FAILS" : "holds", s->name, s->formula);
+    fli_text_addf(t, "%-9s%-14s %s\n", assumed ? "assumed" : s->failing ? "FAILS" : "holds", s->name, s->formula);
     if (bound) fli_text_addf(t, "         tightest at client %u: %.4g <= %.4g", s->client, s->have, s->most);
     if (bound && s->failing)
         fli_text_addf(t, ", too large by a factor of %.3g;", fli_condition_excess(s->have, s->most));
@@ -179,6 +179,9 @@ fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg)
     if (!s) s = checker_init(cfg->ctx, &plan, &c);
     size_t n = s ? 0 : plan.fed->clients < CLIENTS ? plan.fed->clients : CLIENTS;
     for (size_t i = 0; i < n && !s; i++) s = check_client(cfg->ctx, &c, i * plan.fed->clients / n);
+    if (!s && plan.algo->check && (plan.settings.system.deadline > 0 || plan.settings.system.wait_for < 1))
+        fli_assumption(&c.found, "p_i",
+                       "nobody is late every time; p_i is the chance to be invited, not to be in time");
     if (!s) {
         print(&text, &c);
         s = fli_text_ok(&text);

@@ -1,5 +1,7 @@
 #include "run/plan.h"
 
+#include "exec/async.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -187,6 +189,10 @@ fl_status fli_plan_finish(fli_plan *p)
     if (!status) status = check_fit(p);
     if (!status) status = fli_settings_check_clients(p->ctx, s, p->fed->clients);
     if (!status && p->algo->validate) status = p->algo->validate(p->ctx, s->algorithm.params, p->fed->clients);
+    if (!status && p->algo->pace && s->top.clock == FLI_CLOCK_VIRTUAL) {
+        fli_pace pace = p->algo->pace(s->algorithm.params);
+        status = fli_pace_check(p->ctx, &pace, p->participation->largest);
+    }
     if (!status && p->algo->warn) status = warn(p);
     if (!status && s->local.momentum > 0 && p->algo->traits & FLI_ALGO_PLAIN_SGD)
         fli_log(p->ctx, FL_LOG_WARNING,

@@ -180,6 +180,7 @@ fl_status fli_rounds_next(fl_run *run)
     if (s) return s;
     count(run, &r, invited, simulated, fli_clock_now() - begin);
     run->news = r.exchange;
+    run->empty += invited && !r.count;
     run->round++;
     return FL_OK;
 }

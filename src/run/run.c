@@ -89,6 +89,8 @@ static fl_status measure(fl_run *run)
         if ((s = fli_grow(run->ctx, (void **)&run->rows, run->row_count, more, sizeof *run->rows))) return s;
         run->row_capacity = more;
     }
+    /* an asynchronous run that was interrupted may have taken uploads, but no step, since its last row */
+    if (run->row_count && run->rows[run->row_count - 1].round == run->round) run->row_count--;
     run->rows[run->row_count++] = run->now;
     run->arrived = run->ages = run->oldest = 0;
     for (size_t i = 0; i < targets->n; i++)
@@ -121,10 +123,14 @@ static fl_status next(fl_run *run) { return run->async ? fli_arrivals_next(run) 
 
 static void report_missed(const fl_run *run)
 {
+    if (run->empty)
+        fli_log(run->ctx, FL_LOG_WARNING, "in %zu of %zu rounds nobody answered in time: the model stayed as it was",
+                run->empty, run->round);
     size_t uploads, missed = fli_exec_missed(run->exec, &uploads);
     if (missed)
         fli_log(run->ctx, FL_LOG_WARNING,
-                "%zu of %zu local problems were not solved to the accuracy asked for; raise most_steps or ask for less",
+                "%zu of %zu local problems were not solved to their accuracy: the solver ran out of steps "
+                "(algorithm.most_steps) or of digits",
                 missed, uploads);
 }
 

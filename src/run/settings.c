@@ -8,15 +8,16 @@
 static const fli_key top_keys[] = {
     FLI_KEY_STRING(fli_top_settings, name, "run", "what the run is called in tables"),
     FLI_KEY_INT(fli_top_settings, seed, "1", 0, 9007199254740992.0, "seed of every random stream"),
-    FLI_KEY_INT(fli_top_settings, rounds, "100", 0, 1e9, "communication rounds"),
+    FLI_KEY_INT(fli_top_settings, rounds, "100", 0, 1e9, "communication rounds; of asynchronous methods: server steps"),
     FLI_KEY_CHOICE(fli_top_settings, precision, "f32", "f32|f64", "precision of models and gradients"),
-    FLI_KEY_INT(fli_top_settings, threads, "0", 0, 1024, "threads; 0: one per processor; results do not depend on it"),
+    FLI_KEY_INT(fli_top_settings, threads, "0", 0, 1024,
+                "threads; 0: one per processor; results depend on it only with clock: real"),
     FLI_KEY_CHOICE(fli_top_settings, weights, "auto", "auto|samples|uniform",
                    "client weights w_i: n_i/n, or 1/N; auto: what the method asks for, else samples"),
     FLI_KEY_CHOICE(
         fli_top_settings, clock, "virtual", "virtual|real",
         "virtual: simulated seconds, reproducible; real: asynchronous methods run concurrently, one client per "
-        "thread"),
+        "thread, and wait for each other only when metrics are measured"),
     FLI_KEY_STRING(fli_top_settings, output, "", "result folder; empty: nothing is written"),
     FLI_KEY_END,
 };

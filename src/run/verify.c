@@ -373,6 +373,7 @@ static fl_status run_rounds(golden *g, const json_t *rounds, double tolerance, d
 static fl_status run_events(golden *g, const json_t *events, double tolerance, double *error)
 {
     size_t count = json_array_size(events);
+    if (g->spec.algo->pace(g->spec.params).buffer > 1) return bad(g, "events are server steps, so a buffer must be 1");
     fli_job job = {0};
     void **history = fli_arena_alloc(&g->arena, count + 1, sizeof *history);
     fl_status s = history ? fli_job_init(g->exec, &job) : FL_ENOMEM;

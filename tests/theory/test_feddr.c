@@ -443,6 +443,46 @@ static fl_status planned(fixture *f, const char *assignments, fl_run **out)
     return s;
 }
 
+/* The proximal step is as long as what the clients went: the sum of the gradients' weights, more with momentum and less with a
+ * proximal term of their own. Within one round local steps know nothing of g, so it is the prox of what comes out without it. */
+static void composite_step_length(void **state)
+{
+    fixture *f = *state;
+    enum { STEPS = 7 };
+    static const double lr = 0.03, mu = 4;
+    static const struct {
+        const char *method, *momentum;
+        double reach;
+    } ways[] = {{"fedavg", "0", STEPS * 0.03}, {"fedavg", "0.5", 0}, {"{kind: fedprox, mu: 4}", "0", 0}};
+    for (size_t k = 0; k < 3; k++) {
+        double x[2][9], reach = ways[k].reach, v = 0, z = 0;
+        for (size_t q = 0; q < STEPS && !ways[k].reach; q++) { /* against a constant gradient of 1 */
+            v = (k == 1 ? 0.5 * v : 0) + 1 + (k == 2 ? mu * z : 0);
+            z -= lr * v;
+            reach = -z;
+        }
+        for (int with = 0; with < 2; with++) {
+            char set[300];
+            fl_run *run;
+            snprintf(
+                set, sizeof set,
+                "algorithm=%s|local.momentum=%s|rounds=1|local.steps=7|local.lr=0.03|regularizer=%s|weights=uniform",
+                ways[k].method, ways[k].momentum, with ? "{kind: l1, weight: 0.02}" : "none");
+            assert_ok(f->ctx, planned(f, set, &run));
+            assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+            assert_int_equal(fl_run_model(run, x[with], 9), 9);
+            fl_run_free(run);
+        }
+        size_t moved = 0;
+        for (size_t i = 0; i < 9; i++) {
+            double soft = fmax(fabs(x[0][i]) - 0.02 * reach, 0);
+            assert_near(x[1][i], copysign(soft, x[0][i]), 1e-12);
+            moved += soft > 0;
+        }
+        assert_true(moved > 0);
+    }
+}
+
 static fl_run *finished(fixture *f, const char *assignments)
 {
     fl_run *r;
@@ -642,6 +682,7 @@ int main(void)
         FIXTURE_TEST(composite_optimum),
         FIXTURE_TEST(composite_optimum_with_errors),
         FIXTURE_TEST(composite_fedavg),
+        FIXTURE_TEST(composite_step_length),
         FIXTURE_TEST(fedsplit_is_feddr),
         FIXTURE_TEST(regularizer_is_reported),
         FIXTURE_TEST(one_vector_each_way),

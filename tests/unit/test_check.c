@@ -415,7 +415,7 @@ static void feddr_advice(void **state)
     fixture *f = *state;
     double eta;
     char set[200], *text = checked(f, "algorithm=feddr");
-    assert_says(text, "\nassumed  Theorem 3.1 the squared errors of the local solver are summable\n");
+    assert_says(text, "\nassumed  Theorem 3.1    the squared errors of the local solver are summable\n");
     const char *line = strstr(text, "a setting that satisfies all of them: algorithm.alpha = 1, algorithm.eta = ");
     assert_non_null(line);
     assert_int_equal(sscanf(strstr(line, "eta = "), "eta = %lf", &eta), 1);
@@ -473,13 +473,13 @@ static void feddr_relative_errors(void **state)
             if (!close) assert_int_equal(c.failing, failing);
             if (!close) assert_int_equal(c.holds, failing == 0);
             assert_near(c.most, tightest, 5e-3 * tightest + 1e-4);
-            assert_says(text, "holds    Theorem A.1 alpha = 1");
+            assert_says(text, "holds    Theorem A.1    alpha = 1");
             assert_says(text, "assumed  most_steps ");
             assert_silent(text, "L_-"); /* least squares is convex */
             free(text);
         }
     char *text = checked(f, "algorithm={kind: feddr, eta: 0.001, solver: accurate, relative: 0.001}");
-    assert_says(text, "FAILS    Theorem A.1 alpha = 1, for relative errors\n         fails at 4 of 4 clients\n");
+    assert_says(text, "FAILS    Theorem A.1    alpha = 1, for relative errors\n         fails at 4 of 4 clients\n");
     assert_true(read_condition(text, "(42)").holds);
     assert_says(text, "the theorem does not apply");
     free(text);
@@ -542,7 +542,7 @@ static void fedsplit_check(void **state)
 {
     fixture *f = *state;
     char *text = checked(f, "algorithm={kind: fedsplit, solver: exact}");
-    assert_says(text, "holds    convexity   f_i convex");
+    assert_says(text, "holds    convexity      f_i convex");
     assert_says(text, "assumed  linear rate ");
     assert_silent(text, "assumed  prox");
     assert_says(text, "the theorem applies, if what is assumed is true\n");
@@ -574,7 +574,8 @@ static void asyncfeddr_conditions(void **state)
                 size_t failing = 0;
                 double n = N, more = 2.0 * taus[t] * taus[t] - n, alpha = alphas[a], most_alpha = 1;
                 snprintf(set, sizeof set,
-                         "system=constant|algorithm={kind: asyncfeddr, alpha: %g, eta: %g, solver: exact, tau: %d}",
+                         "system=constant|participation={kind: uniform, count: 2}|algorithm={kind: asyncfeddr, alpha: "
+                         "%g, eta: %g, solver: exact, tau: %d}",
                          alpha, etas[k], taus[t]);
                 char *text = checked(f, set);
                 for (size_t i = 0; i < N; i++) {
@@ -603,7 +604,7 @@ static void asyncfeddr_advice(void **state)
     fixture *f = *state;
     static const char *const settings[] = {
         "system=constant|algorithm=asyncfeddr",
-        "system=constant|algorithm={kind: asyncfeddr, tau: 1, eta: 9}",
+        "system=constant|participation={kind: uniform, count: 2}|algorithm={kind: asyncfeddr, tau: 1, eta: 9}",
         "system=constant|algorithm={kind: asyncfeddr, tau: 40, alpha: 2}",
         "system=constant|algorithm=asyncfeddr|participation={kind: uniform, count: 2}",
         "system=constant|algorithm=asyncfeddr|model={kind: mlp, hidden: [3]}|data={kind: blobs, "

@@ -276,7 +276,7 @@ static void trace_is_followed(void **state)
     fixture *f = *state;
     kind k;
     char path[600];
-    static const double want[4][3] = {{0.25, 100, 400}, {1.5, 50, 400}, {0, 100, 20}, {2e-3, 7, 8}};
+    static const double want[4][3] = {{0.25, 100, 400}, {1.5, 50, 400}, {0.5, 100, 20}, {2e-3, 7, 8}};
     static const char *const texts[] = {
         "# seconds up down\n\n0.25\n1.5 50 # a comment\n \t\n0,0,20\n\t2e-3 , 7\t8,\n",
         "0.25\r\n1.5,50\r\n0 0 20\r\n0.002 7 8", /* foreign line ends, none at the end */
