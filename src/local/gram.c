@@ -14,6 +14,7 @@
 #include "local/lanczos.h"
 
 #include <cblas.h>
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -32,7 +33,7 @@ struct fli_gram {
         *m; /* order x order: U or K above the diagonal; on it and below, once there is one, the factor of m + lam I */
     double *diagonal; /* of U or K */
     double *a;        /* n x k; NULL with enough samples */
-    double rho;       /* of the factor; 0: there is none */
+    double rho;       /* of the factor; negative: there is none */
     double *vectors;  /* order x order, one eigenvector per row; NULL: not computed */
     double *values;
     double *s, *u, *w; /* scratch, order each */
@@ -104,7 +105,8 @@ fl_status fli_gram_new(fl_ctx *ctx, const fli_model *m, const fli_view *v, fli_g
     fl_status s = FL_ENOMEM;
     fli_gram *g = fli_alloc(ctx, 1, sizeof *g);
     if (!g) return FL_ENOMEM;
-    *g = (fli_gram){.n = n, .k = k, .order = order, .scale = m->desc->curvature / (double)n, .l2 = m->weight_decay};
+    *g = (fli_gram){
+        .n = n, .k = k, .order = order, .scale = m->desc->curvature / (double)n, .l2 = m->weight_decay, .rho = -1};
     g->m = fli_alloc(ctx, order * order, sizeof *g->m);
     g->diagonal = fli_alloc(ctx, 5 * order, sizeof *g->diagonal);
     if (g->m && g->diagonal) s = n < k ? form_samples(ctx, v, g) : form_features(ctx, v, g);
@@ -129,7 +131,7 @@ static void product(void *arg, const double *v, double *out)
     const fli_gram *g = arg;
     int order = (int)g->order;
     cblas_dsymv(CblasRowMajor, CblasUpper, order, 1, g->m, order, v, 1, 0, out, 1);
-    for (size_t i = 0; g->rho > 0 && i < g->order; i++) out[i] += (g->diagonal[i] - g->m[i * g->order + i]) * v[i];
+    for (size_t i = 0; g->rho >= 0 && i < g->order; i++) out[i] += (g->diagonal[i] - g->m[i * g->order + i]) * v[i];
 }
 
 fl_status fli_gram_norm(fl_ctx *ctx, fli_gram *g, fli_rng *rng, double *norm)
@@ -141,21 +143,34 @@ fl_status fli_gram_norm(fl_ctx *ctx, fli_gram *g, fli_rng *rng, double *norm)
 
 /* ---- step by step -------------------------------------------------------------------------------------- */
 
-/* The Cholesky factor of m + lam I, below the diagonal. */
-static fl_status factor(fl_ctx *ctx, fli_gram *g, double rho)
+/* The Cholesky factor of m + lam I, below the diagonal; 0 if there is none. */
+static int factor(fli_gram *g, double rho)
 {
     int order = (int)g->order, info = 0;
     size_t n = g->order;
-    if (g->rho == rho) return FL_OK;
+    if (g->rho == rho) return 1;
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < i; j++) g->m[i * n + j] = g->m[j * n + i];
         g->m[i * n + i] = g->diagonal[i] + g->l2 + rho;
     }
     g->rho = rho;
     dpotrf_("U", &order, g->m, &order, &info);
-    if (!info) return FL_OK;
-    return fli_fail(ctx, FL_ECONFIG,
-                    "a client's Gram matrix plus sigma N = %g has no Cholesky factor; take a larger sigma", rho);
+    if (info) g->rho = -1;
+    return !info;
+}
+
+int fli_gram_definite(fli_gram *g, double rho)
+{
+    double most = 0, least = INFINITY;
+    if (!factor(g, rho)) return 0;
+    /* with fewer samples than features, the directions outside the samples' span have lam and nothing else */
+    if (g->n < g->k) least = g->l2 + rho;
+    for (size_t i = 0; i < g->order; i++) {
+        double d = g->m[i * g->order + i] * g->m[i * g->order + i];
+        least = fmin(least, d);
+        most = fmax(most, d);
+    }
+    return least > (double)g->order * DBL_EPSILON * most;
 }
 
 /* u <- (m + lam I)^-1 u */
@@ -283,7 +298,8 @@ fl_status fli_gram_steps(fl_ctx *ctx, fli_gram *g, double rho, size_t steps, siz
         (few ? at_once_samples : at_once_features)(g, rho, steps, e, y);
         return FL_OK;
     }
-    if ((s = factor(ctx, g, rho))) return s;
+    if (!factor(g, rho))
+        return fli_fail(ctx, FL_ECONFIG, "a client's Gram matrix plus %g I has no Cholesky factor", rho);
     g->taken += steps;
     (few ? one_by_one_samples : one_by_one_features)(g, rho, steps, e, y);
     return FL_OK;

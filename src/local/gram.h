@@ -20,6 +20,9 @@ size_t fli_gram_bytes(const fli_gram *g); /* held now */
 /* ||H||, the largest eigenvalue, to 1e-9 or better. */
 fl_status fli_gram_norm(fl_ctx *ctx, fli_gram *g, fli_rng *rng, double *norm);
 
+/* Whether something is left of H + rho I in every direction after rounding. */
+int fli_gram_definite(fli_gram *g, double rho);
+
 /* `steps` >= 1 times:  y = (H + rho I)^-1 e,  e <- e - rho y.  Leaves the last y; e, in and out, and y have k entries.
  *
  * That is e <- [H (H + rho I)^-1]^steps e. One step after the other by a Cholesky factor, which is kept for the next call with the same

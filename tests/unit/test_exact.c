@@ -174,11 +174,9 @@ static void kept_between_turns(void **state)
         random_vector(&c, 1, anchor, raw); /* another problem with the same factor */
         assert_ok(f->ctx, solve(&c, f->ctx, &p, z));
         assert_true(residual(&c, z, 2, anchor, NULL) < 1e-12);
-        p.rho = 3;
-        assert_fails(f->ctx, solve(&c, f->ctx, &p, z), FL_ENOMEM, "out of memory");
-        fli_ctx_fail_alloc(f->ctx, 0);
-        assert_null(c.cache);
+        p.rho = 3; /* another factor of the same matrix */
         assert_ok(f->ctx, solve(&c, f->ctx, &p, z));
+        fli_ctx_fail_alloc(f->ctx, 0);
         assert_true(residual(&c, z, 3, anchor, NULL) < 1e-12);
         p.rho = 2; /* and back */
         assert_ok(f->ctx, solve(&c, f->ctx, &p, z));
@@ -196,7 +194,6 @@ static void refused_without_proximal_term(fl_ctx *ctx, fli_fed *fed)
     client_take(&c, ctx, fed, &fli_ops_f64, 0);
     fli_problem p = {.start = zero};
     assert_fails(ctx, solve(&c, ctx, &p, z), FL_ECONFIG, no_minimiser);
-    assert_null(c.cache);
     p.anchor = zero;
     assert_fails(ctx, solve(&c, ctx, &p, z), FL_ECONFIG, no_minimiser); /* rho is 0 */
     p.rho = 0.5;
