@@ -15,6 +15,10 @@ echo "FedGiA: a turn, and whole runs with 64 clients on two threads (aims: close
 "$build/bench/bench_gia"
 
 echo
+echo "Convex problems: federated methods against second-order ones on the pooled data, to a gap of 1e-9 (no aims; it says what it finds)"
+"$build/bench/bench_convex" --seconds 5
+
+echo
 echo "60,000 images, 100 clients, 784-200-10 (aims: under 150 MiB; two threads at least 1.8 x one)"
 # The machine's mood changes: one and two threads take turns, and the fastest of five is kept, the one least disturbed.
 turns=$(for _ in 1 2 3 4 5; do
