@@ -607,8 +607,8 @@ static void asyncfeddr_advice(void **state)
         "system=constant|participation={kind: uniform, count: 2}|algorithm={kind: asyncfeddr, tau: 1, eta: 9}",
         "system=constant|algorithm={kind: asyncfeddr, tau: 40, alpha: 2}",
         "system=constant|algorithm=asyncfeddr|participation={kind: uniform, count: 2}",
-        "system=constant|algorithm=asyncfeddr|model={kind: mlp, hidden: [3]}|data={kind: blobs, "
-        "samples: 60}|partition={kind: iid, clients: 3}",
+        ("system=constant|algorithm=asyncfeddr|model={kind: mlp, hidden: [3]}|data={kind: blobs, "
+         "samples: 60}|partition={kind: iid, clients: 3}"),
         "system=constant|algorithm=asyncfeddr|data={kind: linreg, clients: 1}|partition={}"};
     for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
         char set[600], *text = checked(f, settings[k]);
