@@ -269,16 +269,16 @@ static double trace_probability(const fli_participation *p, size_t client)
 /* ---- the table ----------------------------------------------------------------------------------------- */
 
 static const fli_participation_desc ways[] = {
-    {"uniform", "a fixed number of clients, every subset equally likely", NULL, size_keys, sizeof(size_params), 0,
+    {"uniform", "a fixed number of clients, every subset equally likely", NULL, size_keys, sizeof(size_params), 0, 1,
      size_setup, uniform_pick, NULL},
-    {"bernoulli", "every client tosses its own coin", NULL, bernoulli_keys, sizeof(bernoulli_params), 0,
+    {"bernoulli", "every client tosses its own coin", NULL, bernoulli_keys, sizeof(bernoulli_params), 0, 0,
      bernoulli_setup, bernoulli_pick, bernoulli_probability},
     {"weighted", "a fixed number of clients, drawn by the number of their samples", "Efraimidis and Spirakis, 2006",
-     size_keys, sizeof(size_params), 0, weighted_setup, weighted_pick, weighted_probability},
-    {"cyclic", "a fixed number of clients, one group after the other", NULL, size_keys, sizeof(size_params), 0,
+     size_keys, sizeof(size_params), 0, 0, weighted_setup, weighted_pick, weighted_probability},
+    {"cyclic", "a fixed number of clients, one group after the other", NULL, size_keys, sizeof(size_params), 0, 0,
      size_setup, cyclic_pick},
-    {"everyone", "all clients in every round", NULL, NULL, 0, 1, NULL, everyone_pick, NULL},
-    {"trace", "who was available, from a file", NULL, trace_keys, sizeof(trace_params), 0, trace_setup, trace_pick,
+    {"everyone", "all clients in every round", NULL, NULL, 0, 1, 1, NULL, everyone_pick, NULL},
+    {"trace", "who was available, from a file", NULL, trace_keys, sizeof(trace_params), 0, 0, trace_setup, trace_pick,
      trace_probability},
 };
 

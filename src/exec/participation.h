@@ -13,6 +13,7 @@ typedef struct fli_participation_desc {
     const fli_key *keys;
     size_t params_size;
     int everyone; /* all clients in every round, whatever the parameters */
+    int at_work;  /* asynchronous methods can use it: p->largest clients are at work, the next one is any of the rest */
     /* Checks the parameters against the federation, reads files, prepares tables (memory from p->arena). NULL: nothing to do. */
     fl_status (*setup)(fl_ctx *ctx, fli_participation *p);
     /* The cohort of a round, ascending and distinct, into out (room for p->largest); returns m. A function of (seed, round). */

@@ -42,7 +42,7 @@ static fl_status check_pace(fl_ctx *ctx, const fli_settings *s)
     if (!a->pace && s->top.clock == FLI_CLOCK_REAL)
         return fli_fail(ctx, FL_ECONFIG, "clock is real, but algorithm %s works in rounds; leave clock virtual",
                         a->name);
-    if (a->pace && !who->everyone && strcmp(who->name, "uniform"))
+    if (a->pace && !who->at_work)
         return fli_fail(ctx, FL_ECONFIG,
                         "algorithm %s is asynchronous: participation.kind can be everyone (all at work) or uniform (so "
                         "many at work, the next one drawn from the rest), not %s",

@@ -314,6 +314,8 @@ static fl_status put_text(fl_config *cfg, const char *key, const char *text)
     return FL_OK;
 }
 
+void fli_collect(void *arg, const char *text) { fli_text_add(arg, text); }
+
 /* Resolves the configuration and cuts out what the data depend on: seed, data and partition. */
 static fl_status resolve(fli_experiment *x, fli_trial *t)
 {

@@ -73,8 +73,6 @@ static int in_order(const fli_trial *t, const fli_outcome *o)
     return o->count > 0;
 }
 
-void fli_collect(void *arg, const char *text) { fli_text_add(arg, text); }
-
 /* Whether the settings of a result are those of the trial. They are read as a configuration, so that a key that did not exist when
  * the result was made has its default. */
 static fl_status check_config(fl_ctx *ctx, const fli_trial *t)
