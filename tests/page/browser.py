@@ -3,6 +3,7 @@ import base64
 import json
 import os
 import select
+import signal
 import subprocess
 import tempfile
 import time
@@ -12,7 +13,7 @@ class Browser:
     """One browser with one tab. Collects what the page complained about and asked for."""
 
     def __init__(self, program):
-        self.profile = tempfile.TemporaryDirectory(prefix="fedloom-page-")
+        self.profile = tempfile.TemporaryDirectory(prefix="fedloom-page-", ignore_cleanup_errors=True)
         to_read, self.write_fd = os.pipe()
         self.read_fd, to_write = os.pipe()
         args = [program, "--headless=new", "--remote-debugging-pipe", "--user-data-dir=" + self.profile.name, "--disable-gpu",
@@ -26,7 +27,8 @@ class Browser:
             os.dup2(a, 3)
             os.dup2(b, 4)
 
-        self.process = subprocess.Popen(args, preexec_fn=pipes, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(args, preexec_fn=pipes, close_fds=False, start_new_session=True,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_read)
         os.close(to_write)
         self.buffer, self.last, self.session = b"", 0, None
@@ -40,8 +42,15 @@ class Browser:
         self.complaints, self.requests, self.loaded = [], [], False
 
     def close(self):
-        self.process.terminate()
+        """Ends the browser. Its helper processes outlive it for a moment and write into the profile, so all of them are
+        killed; what they write even then is litter in a temporary folder, not a failure of the page."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
         self.process.wait(20)
+        os.close(self.read_fd)
+        os.close(self.write_fd)
         self.profile.cleanup()
 
     # ---- protocol
