@@ -146,19 +146,31 @@ static void backward(const fli_model *m, const void *x, const fli_batch *b, cons
     }
 }
 
+void *fli_dense_logits(const fli_model *m, const void *x, const fli_batch *b, void *scratch)
+{
+    const fli_dense *d = m->priv;
+    sweep s;
+    sweep_init(d, m->space.ops, b->n, scratch, &s);
+    forward(m, x, b, &s);
+    return s.h[d->depth - 1];
+}
+
+void fli_dense_pullback(const fli_model *m, const void *x, const fli_batch *b, void *g, void *scratch)
+{
+    sweep s;
+    sweep_init(m->priv, m->space.ops, b->n, scratch, &s);
+    backward(m, x, b, &s, g);
+}
+
 double fli_dense_grad(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch)
 {
     const fli_ops *ops = m->space.ops;
-    const fli_dense *d = m->priv;
     double n = (double)b->n, loss;
     size_t hits;
-    sweep s;
-    sweep_init(d, ops, b->n, scratch, &s);
-    forward(m, x, b, &s);
-    void *z = s.h[d->depth - 1];
+    void *z = fli_dense_logits(m, x, b, scratch);
     if (g) {
         loss = ops->softmax_xent(b->n, m->classes, b->label, 1 / n, z, &hits);
-        backward(m, x, b, &s, g);
+        fli_dense_pullback(m, x, b, g, scratch);
     } else {
         loss = ops->softmax_loss(b->n, m->classes, b->label, z, &hits);
     }

@@ -25,6 +25,8 @@ fl_status fli_dense_setup(fl_ctx *ctx, fli_model *m, const int64_t *hidden, size
 /* Slots of fli_model_desc. */
 size_t fli_dense_scratch(const fli_model *m, size_t n);
 double fli_dense_grad(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch);
+void *fli_dense_logits(const fli_model *m, const void *x, const fli_batch *b, void *scratch);
+void fli_dense_pullback(const fli_model *m, const void *x, const fli_batch *b, void *g, void *scratch);
 void fli_dense_hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch);
 
 #endif

@@ -64,5 +64,7 @@ const fli_model_desc fli_model_mlp = {
     .scratch = fli_dense_scratch,
     .init = init,
     .grad = fli_dense_grad,
+    .logits = fli_dense_logits,
+    .pullback = fli_dense_pullback,
     .hvp = fli_dense_hvp,
 };

@@ -45,6 +45,11 @@ typedef struct fli_model_desc {
     /* Mean loss over the batch (at least one sample) at x. g, unless NULL, receives its gradient, whatever it held
      * before; *correct, unless NULL, the hits (0 for a regression). */
     double (*grad)(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch);
+    /* Classifiers whose classes compete (softmax): the two halves of grad, so that other losses can stand between them. `logits`
+     * returns a place within scratch: n x classes. Once the caller has put the loss's derivatives by the logits there, `pullback` turns
+     * them into the gradient g; nobody may touch the rest of scratch in between. NULL: the model has no such halves. */
+    void *(*logits)(const fli_model *m, const void *x, const fli_batch *b, void *scratch);
+    void (*pullback)(const fli_model *m, const void *x, const fli_batch *b, void *g, void *scratch);
     /* out = (Hessian of the mean loss at x) v, exact (R-operator). */
     void (*hvp)(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch);
 } fli_model_desc;

@@ -11,5 +11,7 @@ const fli_model_desc fli_model_softmax = {
     .setup = setup,
     .scratch = fli_dense_scratch,
     .grad = fli_dense_grad,
+    .logits = fli_dense_logits,
+    .pullback = fli_dense_pullback,
     .hvp = fli_dense_hvp,
 };
