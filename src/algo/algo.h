@@ -17,7 +17,10 @@ enum {                         /* traits */
        FLI_ALGO_COMPOSITE = 8, /* minimises f + g: takes a proximal step of the regulariser on the server */
        FLI_ALGO_INITIAL = 16,  /* clients know the start model, whenever they come in first */
        FLI_ALGO_BYSTANDERS =
-           32,              /* clients outside the cohort take a turn as well, in every round; see fli_turn.chosen */
+           32, /* clients outside the cohort take a turn as well, in every round; see fli_turn.chosen */
+       FLI_ALGO_LABELLED = 128, /* trains on labelled samples alone, whatever there is beside them */
+       FLI_ALGO_BLOCKS =
+           256, /* made for objectives with a second block y_i (latent.h); without one it works, but is another method */
        FLI_ALGO_SURVEY = 64 /* the warm-up uploads the scalars and no vector, rounds the vectors and no scalar */
 };
 
@@ -109,6 +112,9 @@ typedef struct fli_algo {
     size_t
         own_model; /* 1 + the index of the client vector that is the client's own model; 0: clients have none, and the global model
                        * stands for it */
+    /* Non-NULL: a client predicts with a mixture of its own model and the global one; returns its own model's share. `scalars` are the
+     * client's, NULL before its first turn. */
+    double (*own_mix)(const void *params, size_t client, const double *scalars);
     size_t client_scalars;
     size_t server_scalars;
     size_t down_scalars; /* so many of them, from the first, are broadcast; not for asynchronous methods */

@@ -152,22 +152,31 @@ static void advise(const void *params_, const fli_facts *worst, fli_text *out)
     fli_vra_advise(a, d, worst, out);
 }
 
+/* FedVRA-U ([VRA] Algorithm 3): f_i(x, y_i) with a block y_i that stays with the client, x in a convex set X. The local solver finds y_i
+ * first; what is left for the server is to project x onto X, which is the proximal step of X's indicator. */
+static void advance_u(const fli_server *s)
+{
+    advance(s);
+    s->prox(s->prox_arg, 1, s->vec[0]);
+}
+
+#define PARTS                                                                                                          \
+    .citation = "Wang et al., Beyond ADMM, 2023", .keys = keys, .params_size = sizeof(params), FLI_VRA_PARTS,          \
+    .scalar_sums = 1, .validate = validate, .check = check, .advise = advise, .warn = warn, .start = start,            \
+    .pose = pose, .answer = answer, .absorb = absorb
+
 const fli_algo fli_algo_fedvra = {
     .name = "fedvra",
     .title = "adaptive client-variance reduction; contains FedAvg, FedProx, FedNova and ADMM",
-    .citation = "Wang et al., Beyond ADMM, 2023",
     .traits = FLI_ALGO_PLAIN_SGD,
-    .keys = keys,
-    .params_size = sizeof(params),
-    FLI_VRA_PARTS,
-    .scalar_sums = 1,
-    .validate = validate,
-    .check = check,
-    .advise = advise,
-    .warn = warn,
-    .start = start,
-    .pose = pose,
-    .answer = answer,
-    .absorb = absorb,
+    PARTS,
     .advance = advance,
+};
+
+const fli_algo fli_algo_fedvra_u = {
+    .name = "fedvra-u",
+    .title = "FedVRA for problems with a second block on the clients: pseudo labels, clusters",
+    .traits = FLI_ALGO_PLAIN_SGD | FLI_ALGO_COMPOSITE | FLI_ALGO_BLOCKS,
+    PARTS,
+    .advance = advance_u,
 };

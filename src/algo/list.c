@@ -17,6 +17,12 @@ const fli_algo *const fli_algo_list[] = {
     &fli_algo_asyncfeddr,
     &fli_algo_fedasync,
     &fli_algo_fedbuff,
+    &fli_algo_fedvra_u,
+    &fli_algo_fedcpsl,
+    &fli_algo_fedshvr,
+    &fli_algo_fedshvrp,
+    &fli_algo_apfl,
+    &fli_algo_apsfl,
     NULL,
 };
 

@@ -20,5 +20,11 @@ extern const fli_algo fli_algo_fedgia;
 extern const fli_algo fli_algo_asyncfeddr;
 extern const fli_algo fli_algo_fedasync;
 extern const fli_algo fli_algo_fedbuff;
+extern const fli_algo fli_algo_fedvra_u;
+extern const fli_algo fli_algo_fedcpsl;
+extern const fli_algo fli_algo_fedshvr;
+extern const fli_algo fli_algo_fedshvrp;
+extern const fli_algo fli_algo_apfl;
+extern const fli_algo fli_algo_apsfl;
 
 #endif

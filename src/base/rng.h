@@ -21,7 +21,8 @@ typedef enum {
     FLI_RNG_ALGO,      /* an algorithm's own coins: (round, 0) */
     FLI_RNG_PROBE,     /* power iteration and the like */
     FLI_RNG_TEST,      /* tests */
-    FLI_RNG_SYSTEM     /* speeds of devices and links: (turn, client) */
+    FLI_RNG_SYSTEM,    /* speeds of devices and links: (turn, client) */
+    FLI_RNG_LABELS     /* which of a client's samples keep their labels: (0, client) */
 } fli_rng_purpose;
 
 typedef struct {

@@ -27,6 +27,61 @@ static size_t split(double fraction, uint64_t seed, size_t client, size_t n, uin
     return test_part(fraction, n);
 }
 
+/* ---- labels taken away ----------------------------------------------------------------------------------- */
+
+/* Unlabelled samples among n; one keeps its label, since a client without any could not tell one class from another. */
+static size_t unlabelled_part(double fraction, size_t n)
+{
+    size_t k = (size_t)floor(fraction * (double)n + 1e-9);
+    return k < n ? k : n - 1;
+}
+
+static fl_status hide_labels(fl_ctx *ctx, fli_fed *fed)
+{
+    fli_dataset *ds = fed->train;
+    fed->truth = fli_alloc(ctx, ds->n, sizeof *fed->truth);
+    if (!fed->truth) return FL_ENOMEM;
+    for (size_t i = 0; i < ds->n; i++) fed->truth[i] = -1;
+    for (size_t i = 0; i < fed->clients; i++) {
+        const uint32_t *end = fed->part.index + fed->part.start[i + 1] - fed->test_count[i];
+        for (size_t k = 1; k <= fed->unlabelled_count[i]; k++) {
+            uint32_t sample = *(end - k);
+            fed->truth[sample] = ds->label[sample];
+            ds->label[sample] = -1;
+        }
+    }
+    return FL_OK;
+}
+
+/* Draws who loses its label, and orders each client's training samples so that these come last. */
+static fl_status draw_unlabelled(fl_ctx *ctx, fli_fed *fed, double fraction)
+{
+    fli_rng r;
+    if (!(fraction > 0)) return FL_OK;
+    if (!fed->train->label)
+        return fli_fail(ctx, FL_ECONFIG, "data.unlabelled is %g, but a regression has no labels", fraction);
+    fed->unlabelled_count = fli_alloc(ctx, fed->clients, sizeof *fed->unlabelled_count);
+    if (!fed->unlabelled_count) return FL_ENOMEM;
+    for (size_t i = 0; i < fed->clients; i++) {
+        size_t n = fli_fed_size(fed, i);
+        fli_rng_init(&r, fed->seed, FLI_RNG_LABELS, 0, (uint32_t)i);
+        fli_rng_shuffle(&r, n, fed->part.index + fed->part.start[i]);
+        fed->unlabelled_count[i] = (uint32_t)unlabelled_part(fraction, n);
+    }
+    return hide_labels(ctx, fed);
+}
+
+fl_status fli_fed_hide(fl_ctx *ctx, fli_fed *fed, const uint32_t *count)
+{
+    fed->unlabelled_count = fli_alloc(ctx, fed->clients, sizeof *fed->unlabelled_count);
+    if (!fed->unlabelled_count) return FL_ENOMEM;
+    for (size_t i = 0; i < fed->clients; i++) {
+        if (count[i] >= fli_fed_size(fed, i)) return fli_fail(ctx, FL_ECONFIG, "client %zu has no labelled sample", i);
+        fed->unlabelled_count[i] = count[i];
+    }
+    return hide_labels(ctx, fed);
+}
+
 /* ---- stored -------------------------------------------------------------------------------------------- */
 
 static fl_status check_partition(fl_ctx *ctx, const fli_partition *p, size_t n)
@@ -71,7 +126,7 @@ static fl_status split_all(fl_ctx *ctx, fli_fed *fed)
 
 /* Takes all the parts, also on failure. */
 static fl_status assemble(fl_ctx *ctx, fli_dataset *train, fli_dataset *test, fli_partition *part, double test_fraction,
-                          uint64_t seed, fli_fed **out)
+                          double unlabelled, uint64_t seed, fli_fed **out)
 {
     fl_status s = FL_ENOMEM;
     fli_fed *fed = fli_alloc(ctx, 1, sizeof *fed);
@@ -93,6 +148,7 @@ static fl_status assemble(fl_ctx *ctx, fli_dataset *train, fli_dataset *test, fl
     fed->dim = train->dim;
     fed->classes = test && test->classes > train->classes ? test->classes : train->classes;
     s = split_all(ctx, fed);
+    if (!s) s = draw_unlabelled(ctx, fed, unlabelled);
     if (s) goto done;
     *out = fed;
     fed = NULL;
@@ -111,7 +167,7 @@ static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out
     if (!s)
         s = fli_partition_make(ctx, spec->partitioner, spec->partitioner_params, train, spec->seed, spec->clients,
                                &part);
-    if (!s) return assemble(ctx, train, test, &part, spec->test_fraction, spec->seed, out);
+    if (!s) return assemble(ctx, train, test, &part, spec->test_fraction, spec->unlabelled, spec->seed, out);
     fli_dataset_free(train);
     fli_dataset_free(test);
     return s;
@@ -136,6 +192,9 @@ static fl_status cannot_on_demand(fl_ctx *ctx, const fli_source *source)
 static fl_status check_on_demand(fl_ctx *ctx, const fli_fed_spec *spec)
 {
     if (!spec->source->client) return cannot_on_demand(ctx, spec->source);
+    if (spec->unlabelled > 0)
+        return fli_fail(ctx, FL_ECONFIG,
+                        "clients made on demand are made with all their labels: data.unlabelled must be 0");
     if (spec->normalize != FLI_NORM_AUTO && spec->normalize != FLI_NORM_NONE)
         return fli_fail(ctx, FL_ECONFIG,
                         "clients made on demand have no samples to take statistics from: normalize must be "
@@ -186,6 +245,8 @@ fl_status fli_fed_new(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out)
     if (!(spec->test_fraction >= 0 && spec->test_fraction < 1))
         return fli_fail(ctx, FL_ECONFIG, "the clients' test fraction is %g, but must be at least 0 and below 1",
                         spec->test_fraction);
+    if (!(spec->unlabelled >= 0 && spec->unlabelled < 1))
+        return fli_fail(ctx, FL_ECONFIG, "data.unlabelled is %g, but must be at least 0 and below 1", spec->unlabelled);
     return spec->on_demand ? new_on_demand(ctx, spec, out) : new_stored(ctx, spec, out);
 }
 
@@ -193,7 +254,7 @@ fl_status fli_fed_take(fl_ctx *ctx, fli_dataset *train, fli_dataset *test, fli_p
 {
     *out = NULL;
     fl_status s = check_sets(ctx, train, test);
-    if (!s) return assemble(ctx, train, test, part, 0, 0, out);
+    if (!s) return assemble(ctx, train, test, part, 0, 0, 0, out);
     fli_dataset_free(train);
     fli_dataset_free(test);
     fli_partition_fini(part);
@@ -207,6 +268,8 @@ void fli_fed_free(fli_fed *fed)
     fli_dataset_free(fed->test);
     fli_partition_fini(&fed->part);
     fli_free(fed->test_count);
+    fli_free(fed->unlabelled_count);
+    fli_free(fed->truth);
     fli_free(fed);
 }
 
@@ -217,14 +280,28 @@ size_t fli_fed_size(const fli_fed *fed, size_t client)
     return n - test_part(fed->test_fraction, n);
 }
 
+size_t fli_fed_unlabelled(const fli_fed *fed, size_t client)
+{
+    return fed->unlabelled_count ? fed->unlabelled_count[client] : 0;
+}
+
+int32_t fli_fed_truth(const fli_fed *fed, uint32_t sample)
+{
+    int32_t taken = fed->truth ? fed->truth[sample] : -1;
+    return taken >= 0 ? taken : fed->train->label[sample];
+}
+
 /* ---- views --------------------------------------------------------------------------------------------- */
 
-static void view_set(fli_view *v, const fli_dataset *ds, const uint32_t *index, size_t n, size_t n_test)
+static void view_set(fli_view *v, const fli_dataset *ds, const uint32_t *index, size_t n, size_t n_unlabelled,
+                     size_t n_test)
 {
     v->ds = ds;
     v->train = index;
-    v->n_train = n - n_test;
-    v->test = index + v->n_train;
+    v->n_train = n - n_unlabelled - n_test;
+    v->unlabelled = index + v->n_train;
+    v->n_unlabelled = n_unlabelled;
+    v->test = v->unlabelled + n_unlabelled;
     v->n_test = n_test;
 }
 
@@ -239,7 +316,7 @@ static fl_status view_make(fl_ctx *ctx, const fli_fed *fed, size_t client, fli_v
         return FL_ENOMEM;
     }
     for (size_t k = 0; k < n; k++) v->index[k] = (uint32_t)k;
-    view_set(v, v->made, v->index, n, split(fed->test_fraction, fed->seed, client, n, v->index));
+    view_set(v, v->made, v->index, n, 0, split(fed->test_fraction, fed->seed, client, n, v->index));
     return FL_OK;
 }
 
@@ -250,7 +327,8 @@ fl_status fli_view_open(fl_ctx *ctx, const fli_fed *fed, size_t client, fli_view
         return fli_fail(ctx, FL_ECONFIG, "there is no client %zu, the federation has %zu", client, fed->clients);
     if (!fed->train) return view_make(ctx, fed, client, v);
     const size_t *start = fed->part.start + client;
-    view_set(v, fed->train, fed->part.index + start[0], start[1] - start[0], fed->test_count[client]);
+    view_set(v, fed->train, fed->part.index + start[0], start[1] - start[0], fli_fed_unlabelled(fed, client),
+             fed->test_count[client]);
     return FL_OK;
 }
 

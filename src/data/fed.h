@@ -15,6 +15,10 @@ typedef struct {
     fli_dataset *test;  /* a separate test set; NULL: none */
     fli_partition part; /* a client's last test_count[i] samples are its own test part */
     uint32_t *test_count;
+    uint32_t
+        *unlabelled_count; /* those just before its test part have lost their labels; NULL: nobody has such samples */
+    int32_t *
+        truth; /* what their labels were, one per stored sample, -1 where the label is still there; for evaluation, see below */
     size_t clients, samples; /* samples: training samples over all clients */
     size_t dim, classes;
     size_t largest; /* training samples of the largest client */
@@ -33,6 +37,7 @@ typedef struct {
     size_t clients;
     uint64_t seed;
     double test_fraction; /* of each client's samples, for its own test part */
+    double unlabelled;    /* of each client's training samples; not on demand, and not for regression */
     int normalize;        /* fli_normalize */
     fli_reals mean, std;  /* for FLI_NORM_GIVEN: one value, or one per channel, of pixels in [0, 1] or raw features */
     int on_demand;
@@ -53,13 +58,23 @@ fl_status fli_fed_new(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out);
 fl_status fli_fed_take(fl_ctx *ctx, fli_dataset *train, fli_dataset *test, fli_partition *part, fli_fed **out);
 void fli_fed_free(fli_fed *fed);
 
-size_t fli_fed_size(const fli_fed *fed, size_t client); /* training samples of a client */
+size_t fli_fed_size(const fli_fed *fed, size_t client);       /* training samples of a client, labelled or not */
+size_t fli_fed_unlabelled(const fli_fed *fed, size_t client); /* those without a label among them */
+
+/* The class of a stored sample, whether its label was taken away or not. Views do not lead here: local solvers are given a view, so
+ * whatever they do they cannot see it. */
+int32_t fli_fed_truth(const fli_fed *fed, uint32_t sample);
+
+/* Takes labels away: each client's last count[i] training samples lose theirs. For federations from fli_fed_take; once. */
+fl_status fli_fed_hide(fl_ctx *ctx, fli_fed *fed, const uint32_t *count);
 
 /* One client's data. */
 typedef struct {
     const fli_dataset *ds;
     const uint32_t *train, *test;
-    size_t n_train, n_test;
+    size_t n_train, n_test;     /* labelled training samples, where some are not */
+    const uint32_t *unlabelled; /* their labels in ds are -1 */
+    size_t n_unlabelled;
     fli_dataset *made; /* on demand: owned by the view */
     uint32_t *index;
 } fli_view;

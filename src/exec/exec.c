@@ -111,7 +111,7 @@ fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
     e->ctx = ctx;
     e->spec = *spec;
     e->space = spec->model->space;
-    e->solver = a->solver ? a->solver(spec->params) : &fli_solver_sgd;
+    e->solver = fli_solver_on(spec->model, a->solver ? a->solver(spec->params) : &fli_solver_sgd);
     fli_arena_init(&e->arena, ctx);
     if ((s = fli_pool_new(ctx, spec->threads, &e->pool)) || (s = check_blas(e)) || (s = workers_new(e)) ||
         (s = fli_store_new(ctx, &e->space, spec->fed->clients, fli_names_count(a->client), a->client_scalars,
@@ -423,6 +423,13 @@ fl_status fli_exec_warm_up(fli_exec *e, const fli_round *r)
     fl_status s = fli_exec_round(e, r);
     e->warm_up = 0;
     return s;
+}
+
+double fli_exec_own_mix(fli_exec *e, size_t client)
+{
+    const fli_algo *a = e->spec.algo;
+    if (!a->own_mix) return 1;
+    return a->own_mix(e->spec.params, client, fli_store_peek_scalars(e->store, client));
 }
 
 const void *fli_exec_own_model(fli_exec *e, size_t client)

@@ -101,5 +101,7 @@ fli_worker *fli_exec_worker(fli_exec *e, size_t worker); /* for evaluation betwe
 /* The client's own model, for evaluation between rounds: its vector, if the method has one and the client has had a turn; before
  * that the start model, for methods whose clients know it; else the global model, fli_exec_server(e)[0] itself. */
 const void *fli_exec_own_model(fli_exec *e, size_t client);
+/* The share of the own model in what the client predicts with; the rest is the global model's. 1: its own alone. */
+double fli_exec_own_mix(fli_exec *e, size_t client);
 
 #endif

@@ -71,4 +71,9 @@ void *const *fli_store_peek(const fli_store *s, size_t client)
     return s->entries && s->entries[client] ? s->entries[client]->vectors : NULL;
 }
 
+const double *fli_store_peek_scalars(const fli_store *s, size_t client)
+{
+    return s->entries && s->entries[client] ? s->entries[client]->scalars : NULL;
+}
+
 size_t fli_store_bytes(const fli_store *s) { return atomic_load(&s->bytes); }

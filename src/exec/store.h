@@ -21,6 +21,7 @@ void fli_store_free(fli_store *s);
 fl_status fli_store_get(fli_store *s, size_t client, fli_kept *out);
 /* The client's vectors, or NULL if nobody has asked for this client (or clients keep nothing); makes none. */
 void *const *fli_store_peek(const fli_store *s, size_t client);
-size_t fli_store_bytes(const fli_store *s); /* held now */
+const double *fli_store_peek_scalars(const fli_store *s, size_t client); /* likewise */
+size_t fli_store_bytes(const fli_store *s);                              /* held now */
 
 #endif

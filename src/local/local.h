@@ -24,6 +24,11 @@ typedef struct {
     double relative;   /* ||z - minimiser|| <= relative ||z - start|| */
     double modulus;    /* m, of the whole local problem; 0: not known, so that no accuracy is ever certain */
     size_t most_steps; /* ends there, accurate or not */
+    /* For the pair solver alone: the client's own model beside z; see pair.c. */
+    const void *own_start;
+    double own_lr;
+    double
+        mix; /* share of the own model in the mixture of the two; NaN: the solver chooses, by samples that are held out */
     /* Linearised solvers read start, rho, shift and steps alone: shift is the multiplier, which changes with every step, and steps = 0
      * stands for the limit of many. rho = 0: nothing is solved, only the curvature is wanted. See linearised.c. */
 } fli_problem;
@@ -36,6 +41,8 @@ typedef struct {
     size_t steps;           /* spent: gradients computed; 1 for a solution by a factor */
     const void *multiplier; /* linearised solvers: after the last step; valid as long as z */
     double curvature; /* linearised solvers: the largest eigenvalue of the quadratic that takes the place of f_i */
+    const void *own;  /* pair solver: the client's own model after the last step; valid as long as z */
+    double mix;       /* pair solver: what was asked for, or chosen */
     int missed; /* it was to be accurate and is not, for want of steps or of precision; never for SGD, which cannot tell */
 } fli_answer;
 
@@ -44,6 +51,7 @@ typedef struct {
     size_t batch;    /* samples per step; 0: all of the client's */
     double momentum; /* 0: plain SGD */
     double fraction; /* > 0: this share of the client's samples per step, instead of batch */
+    size_t latent;   /* samples with a y per step beside the labelled ones (latent.h); 0: as many as of those */
 } fli_sgd_spec;
 
 /* Everything a thread needs to work for one client after another: allocated once, nothing in the inner loop. */
@@ -54,6 +62,9 @@ typedef struct {
     void *scratch, *grad, *part, *buffer, *z;
     uint32_t *order; /* the client's samples in the order of this epoch */
     void *extra;     /* the solver's further vectors: fli_worker_vector */
+    /* for objectives with a second block; see draw.c */
+    uint32_t *latent_order, *index;
+    void *y, *rows;
 } fli_worker;
 
 /* `largest`: training samples of the largest client; `vectors`: those that the solver asks for. */
@@ -67,6 +78,8 @@ void *fli_worker_vector(const fli_worker *w, size_t i);
 size_t fli_batch_size(const fli_sgd_spec *spec, size_t n);
 /* Steps in one epoch over n samples: ceil(n / batch size), 1 for full batches. */
 size_t fli_epoch_steps(const fli_sgd_spec *spec, size_t n);
+/* Steps of an epoch on a model's objective: until all of the client's samples that it uses have come up. */
+size_t fli_objective_steps(const fli_model *m, const fli_sgd_spec *spec, size_t labelled, size_t unlabelled);
 
 /* A way to solve local problems. */
 typedef struct fli_solver {
@@ -82,6 +95,10 @@ typedef struct fli_solver {
 } fli_solver;
 
 extern const fli_solver fli_solver_sgd;
+/* The same for f_i(x, y_i): y_i is brought up to date at `start`, then x is trained. What SGD means for models with a second block. */
+extern const fli_solver fli_solver_blocks;
+/* A global model and the client's own, trained side by side on the same mini-batches. */
+extern const fli_solver fli_solver_pair;
 /* The exact minimiser for least squares, by a Cholesky factor that is kept; where that would be too large, by conjugate gradients. */
 extern const fli_solver fli_solver_exact;
 /* To the accuracy that the problem asks for, with gradients over all samples, for any model. */
@@ -90,11 +107,16 @@ extern const fli_solver fli_solver_accurate;
  * directions. */
 extern const fli_solver fli_solver_gram, fli_solver_diagonal;
 
+/* The solver that does for this model what was asked for. */
+const fli_solver *fli_solver_on(const fli_model *m, const fli_solver *wanted);
 /* Refuses a model that the solver is not for. */
 fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model *m);
 
 /* Momentum SGD. Mini-batches come from `rng` alone: every epoch is a fresh random order, its last batch may be short. */
 void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, fli_answer *out);
+
+/* The step that SGD on this problem repeats, with the worker's gradient and buffer; zeroes the buffer. */
+fli_sgd_step fli_sgd_begin(fli_worker *w, const fli_problem *p);
 
 /* Sum over so many steps of the weight that a gradient has in (start - z)/lr. */
 double fli_sgd_weight(double momentum, size_t steps);

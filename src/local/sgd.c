@@ -61,22 +61,27 @@ double fli_sgd_weight(double momentum, size_t steps)
     return g > 0 ? q / (1 - g) - g * (1 - pow(g, q)) / ((1 - g) * (1 - g)) : q;
 }
 
+fli_sgd_step fli_sgd_begin(fli_worker *w, const fli_problem *p)
+{
+    if (w->buffer) fli_zero(&w->model->space, w->buffer);
+    return (fli_sgd_step){.lr = p->lr,
+                          .wd = w->model->weight_decay,
+                          .rho = p->rho,
+                          .momentum = w->spec.momentum,
+                          .grad = w->grad,
+                          .shift = p->shift,
+                          .anchor = p->anchor,
+                          .buffer = w->buffer};
+}
+
 void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, fli_answer *out)
 {
     const fli_model *m = w->model;
     const fli_space *s = &m->space;
     int full = fli_batch_size(&w->spec, v->n_train) == v->n_train;
     cursor c = {v, rng, 0};
-    fli_sgd_step step = {.lr = p->lr,
-                         .wd = m->weight_decay,
-                         .rho = p->rho,
-                         .momentum = w->spec.momentum,
-                         .grad = w->grad,
-                         .shift = p->shift,
-                         .anchor = p->anchor,
-                         .buffer = w->buffer};
+    fli_sgd_step step = fli_sgd_begin(w, p);
     fli_copy(s, p->start, w->z);
-    if (w->buffer) fli_zero(s, w->buffer);
     if (!full) memcpy(w->order, v->train, v->n_train * sizeof *w->order);
     for (size_t k = 0; k < p->steps; k++) {
         if (full)

@@ -1,6 +1,8 @@
 /* The memory of a worker, gradients over any number of samples in it, and which models a solver is for. */
 #include "local/local.h"
 
+#include "model/latent.h"
+
 /* Longer batches are computed in pieces of this many samples and summed: memory stays bounded, BLAS is at full speed long before. */
 enum { PIECE = 512 };
 
@@ -8,6 +10,19 @@ enum { PIECE = 512 };
 static size_t stride(const fli_space *s) { return (fli_bytes(s) + 63) / 64 * 64; }
 
 void *fli_worker_vector(const fli_worker *w, size_t i) { return (char *)w->extra + i * stride(&w->model->space); }
+
+/* What mini-batches with a second block need; see draw.c. */
+static fl_status latent_init(fl_ctx *ctx, size_t largest, fli_worker *w)
+{
+    const fli_model *m = w->model;
+    if (!m->latent) return FL_OK;
+    size_t size = m->latent->size(m) * m->space.ops->size;
+    w->latent_order = fli_alloc(ctx, largest, sizeof *w->latent_order);
+    w->index = fli_alloc(ctx, PIECE, sizeof *w->index);
+    w->rows = fli_alloc(ctx, PIECE, size);
+    if (!m->latent->kept) w->y = fli_alloc(ctx, largest, size);
+    return w->latent_order && w->index && w->rows && (w->y || m->latent->kept) ? FL_OK : FL_ENOMEM;
+}
 
 fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *spec, size_t largest, size_t vectors,
                           fli_worker *w)
@@ -24,7 +39,7 @@ fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *s
     if (spec->momentum > 0) w->buffer = fli_alloc(ctx, s->n, s->ops->size);
     if (vectors) w->extra = fli_alloc(ctx, vectors, stride(s));
     if (w->scratch && w->grad && w->part && w->z && w->order && (w->buffer || spec->momentum <= 0) &&
-        (w->extra || !vectors))
+        (w->extra || !vectors) && !latent_init(ctx, largest, w))
         return FL_OK;
     fli_worker_fini(w);
     return FL_ENOMEM;
@@ -40,7 +55,16 @@ void fli_worker_fini(fli_worker *w)
     fli_free(w->order);
     fli_free(w->buffer);
     fli_free(w->extra);
+    fli_free(w->latent_order);
+    fli_free(w->index);
+    fli_free(w->y);
+    fli_free(w->rows);
     *w = (fli_worker){0};
+}
+
+const fli_solver *fli_solver_on(const fli_model *m, const fli_solver *wanted)
+{
+    return m->latent && wanted == &fli_solver_sgd ? &fli_solver_blocks : wanted;
 }
 
 fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model *m)

@@ -1,5 +1,5 @@
 /* What all models share: making one, its start values, and the weight decay that the models themselves leave out. */
-#include "model/model.h"
+#include "model/semi.h"
 
 static fl_status check_data(fl_ctx *ctx, const fli_model_desc *desc, size_t features, size_t classes)
 {
@@ -78,7 +78,12 @@ fl_status fli_model_start(fl_ctx *ctx, const fli_model *m, uint64_t seed, void *
     return FL_OK;
 }
 
-size_t fli_model_scratch(const fli_model *m, size_t n) { return m->desc->scratch(m, n) * m->space.ops->size; }
+size_t fli_model_scratch(const fli_model *m, size_t n)
+{
+    size_t own = fli_scratch_pad(m->desc->scratch(m, n)), latent = m->latent ? m->latent->scratch(m, n) : 0;
+    size_t pair = m->desc->logits ? fli_pair_scratch(m, n) : 0;
+    return (own + (latent > pair ? latent : pair)) * m->space.ops->size;
+}
 
 double fli_model_eval(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch)
 {

@@ -11,6 +11,7 @@
 #include "vec/space.h"
 
 typedef struct fli_model fli_model;
+typedef struct fli_latent fli_latent; /* latent.h */
 
 /* traits */
 enum {
@@ -19,6 +20,7 @@ enum {
     FLI_MODEL_CONVEX = 4,
     FLI_MODEL_QUADRATIC = 8, /* least squares: local problems have closed forms */
     FLI_MODEL_SPARSE = 16,   /* touches samples through fli_batch_mul and _tmul alone, so batches may be sparse */
+    FLI_MODEL_SOFTMAX = 64,  /* gives class probabilities, in the halves `logits` and `pullback` */
     FLI_MODEL_GLM = 32 /* one weight per feature, and the Hessian is at most its value at x = 0, `curvature` A'A/n */
 };
 
@@ -65,6 +67,8 @@ struct fli_model {
     const fli_tensor *tensors; /* cover the vector without gaps */
     size_t tensor_count;
     const void *priv;
+    const fli_latent *latent;  /* the objective's second block y_i; NULL: it has none */
+    const void *latent_params; /* borrowed */
 };
 
 extern const fli_model_desc *const fli_model_list[]; /* NULL-terminated */

@@ -16,4 +16,7 @@ static inline double fli_soft(double x, double t) { return fabs(x) <= t ? 0 : x 
  * *unit overflow, even where the norm itself does. */
 double fli_norm_split(size_t n, const double *x, double *unit);
 
+/* x <- the nearest point of {x >= 0, sum x = 1}; work: n */
+void fli_simplex_nearest(size_t n, double *x, double *work);
+
 #endif

@@ -97,6 +97,8 @@ static void prox(const void *params_, double eta, size_t n, double *x, double *w
     for (size_t i = 0; i < n; i++) x[i] = x[i] / sum * p->total;
 }
 
+void fli_simplex_nearest(size_t n, double *x, double *work) { prox(&(params){1}, 1, n, x, work); }
+
 const fli_regularizer fli_reg_simplex = {
     .name = "simplex",
     .title = "no negative parameters, and a given sum",

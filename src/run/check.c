@@ -45,11 +45,12 @@ static void checker_fini(checker *c)
 }
 
 /* The most and fewest steps a client may take in a round. */
-static void steps_of(const fli_plan *p, size_t n, fli_facts *f)
+static void steps_of(const fli_plan *p, const fli_view *v, fli_facts *f)
 {
     const fli_effort *e = &p->settings.local.effort;
     fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
-    size_t per_epoch = fli_epoch_steps(&sgd, n), unit = e->steps ? 1 : per_epoch;
+    size_t per_epoch = fli_objective_steps(p->model, &sgd, v->n_train, v->n_unlabelled),
+           unit = e->steps ? 1 : per_epoch;
     f->steps = f->least_steps = fli_effort_steps(e, (uint64_t)p->settings.top.seed, 0, f->client, per_epoch);
     if (e->uneven != FLI_UNEVEN_RANGE) return;
     f->steps = (size_t)e->range.v[1] * unit;
@@ -82,9 +83,10 @@ static fl_status check_client(fl_ctx *ctx, checker *c, size_t client)
         .parameters = p->model->space.n,
         .lr = p->settings.local.lr * fli_reals_at(&p->settings.local.lr_factors, client),
         .probability = fli_participation_probability(p->participation, client),
-        .weight = p->uniform ? 1 / (double)p->fed->clients : (double)v.n_train / (double)p->fed->samples,
+        .weight =
+            p->uniform ? 1 / (double)p->fed->clients : (double)fli_fed_size(p->fed, client) / (double)p->fed->samples,
     };
-    steps_of(p, v.n_train, &f);
+    steps_of(p, &v, &f);
     fli_batch_gather(&c->batch, v.ds, v.train, v.n_train < SAMPLES ? v.n_train : SAMPLES);
     s = fli_model_smoothness(ctx, p->model, c->x, &c->batch, (uint64_t)p->settings.top.seed, ITERATIONS, 1e-4,
                              &f.smoothness);

@@ -1,6 +1,7 @@
 #include "run/plan.h"
 
 #include "exec/async.h"
+#include "model/latent.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,6 +16,7 @@ static fli_fed_spec fed_spec(const fli_settings *s)
         .clients = (size_t)s->partition.clients,
         .seed = (uint64_t)s->top.seed,
         .test_fraction = s->data.test_fraction,
+        .unlabelled = s->data.unlabelled,
         .normalize = s->data.normalize,
         .mean = s->data.mean,
         .std = s->data.std,
@@ -160,17 +162,34 @@ static fl_status warn(const fli_plan *p)
     return status;
 }
 
+/* Solvers that know nothing of a second block would leave it out silently. */
+static fl_status check_blocks(const fli_plan *p, const fli_solver *solver)
+{
+    int knows = solver == &fli_solver_blocks || solver == &fli_solver_pair;
+    if (p->model->latent && !knows)
+        return fli_fail(p->ctx, FL_ECONFIG,
+                        "algorithm %s solves its local problems by the %s solver, which knows nothing of %s",
+                        p->algo->name, solver->name,
+                        p->model->latent->every ? "memberships" : "pseudo labels; set semi.labels to none");
+    if (!p->model->latent && p->algo->traits & FLI_ALGO_BLOCKS)
+        fli_log(p->ctx, FL_LOG_WARNING,
+                "%s is meant to learn from unlabelled samples too, but semi.labels is none: only labelled ones count",
+                p->algo->name);
+    return FL_OK;
+}
+
 /* The solver may want more of the model than the method does, the regulariser something of the dimension. */
 static fl_status check_fit(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
-    const fli_solver *solver = p->algo->solver ? p->algo->solver(s->algorithm.params) : &fli_solver_sgd;
+    const fli_solver *solver =
+        fli_solver_on(p->model, p->algo->solver ? p->algo->solver(s->algorithm.params) : &fli_solver_sgd);
     const fli_regularizer *g = s->regularizer.item.desc;
     fl_status status = fli_solver_fits(p->ctx, solver, p->model);
     if (!status && g->validate) status = g->validate(p->ctx, s->regularizer.params, p->model->space.n);
     if (status) return status;
     p->regularizer = strcmp(g->name, "none") ? g : NULL;
-    return FL_OK;
+    return check_blocks(p, solver);
 }
 
 fl_status fli_plan_finish(fli_plan *p)
@@ -180,6 +199,7 @@ fl_status fli_plan_finish(fli_plan *p)
     fl_status status = fli_model_new(p->ctx, s->objective.item.desc, s->objective.params, ops, p->fed->dim,
                                      p->fed->classes, s->model.weight_decay, &p->model);
     if (!status && p->fed->train) fli_model_expect(p->model, p->fed->train);
+    if (!status && !(p->algo->traits & FLI_ALGO_LABELLED)) status = fli_model_use_semi(p->ctx, p->model, &s->semi);
     if (!status)
         status = fli_participation_new(p->ctx, s->sampler.item.desc, s->sampler.params, p->fed, &p->participation);
     if (!status && has_clock(s))

@@ -27,7 +27,8 @@ fli_order fli_order_for(const fli_plan *p, size_t round, size_t turn, uint32_t c
 {
     const fli_local_settings *local = &p->settings.local;
     fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
-    size_t per_epoch = fli_epoch_steps(&sgd, fli_fed_size(p->fed, client));
+    size_t unlabelled = fli_fed_unlabelled(p->fed, client);
+    size_t per_epoch = fli_objective_steps(p->model, &sgd, fli_fed_size(p->fed, client) - unlabelled, unlabelled);
     const fli_solver *solver = p->algo->solver ? p->algo->solver(p->settings.algorithm.params) : &fli_solver_sgd;
     return (fli_order){
         .steps = solver->one_pass

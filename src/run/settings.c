@@ -31,6 +31,8 @@ static const fli_key data_keys[] = {
     FLI_KEY_REALS(fli_data_settings, std, "[]", FLI_ABOVE_0, FLI_NO_MAX,
                   "for normalize: given; one, or one per channel"),
     FLI_KEY_REAL(fli_data_settings, test_fraction, "0", 0, 0.9, "share of each client's samples kept for its own test"),
+    FLI_KEY_REAL(fli_data_settings, unlabelled, "0", 0, 0.9999,
+                 "share of each client's training samples that lose their labels; at least one per client keeps it"),
     FLI_KEY_BOOL(fli_data_settings, on_demand, "false", "make a client's samples when its turn comes; keep none"),
     FLI_KEY_END,
 };
@@ -43,6 +45,21 @@ static const fli_key partition_keys[] = {
 
 static const fli_key model_keys[] = {
     FLI_KEY_REAL(fli_model_settings, weight_decay, "0", 0, FLI_NO_MAX, "adds wd/2 ||x||^2 to every client's objective"),
+    FLI_KEY_END,
+};
+
+static const fli_key semi_keys[] = {
+    FLI_KEY_CHOICE(fli_semi, labels, "none", FLI_SEMI_WORDS,
+                   "pseudo labels of unlabelled samples (data.unlabelled), found at the start of each turn: none, only "
+                   "labelled samples are used; the best ones in closed form; by projected gradient steps"),
+    FLI_KEY_REAL(fli_semi, alpha_p, "0.01", 0, FLI_NO_MAX, "weight of the loss against pseudo labels"),
+    FLI_KEY_REAL(fli_semi, alpha_r, "0.01", 0, FLI_NO_MAX,
+                 "weight of the entropies of pseudo labels and predictions; 0: a pseudo label is the likeliest class"),
+    FLI_KEY_REAL(fli_semi, confidence, "0", 0, 1,
+                 "for closed_form: samples whose likeliest class is less probable than this get no pseudo label"),
+    FLI_KEY_REAL(fli_semi, label_lr, "1", FLI_ABOVE_0, FLI_NO_MAX, "for projected: step size"),
+    FLI_KEY_INT(fli_semi, label_steps, "1", 1, 1e6, "for projected: steps per turn"),
+    FLI_KEY_INT(fli_semi, batch, "0", 0, 1e9, "unlabelled samples per step; 0: as local.batch says"),
     FLI_KEY_END,
 };
 
@@ -129,6 +146,7 @@ static const section sections[] = {
     KINDS(partition, "who holds which samples", partition, partitioner, "natural"),
     KINDS(model, "what is trained", model, objective, NULL),
     {"regularizer", "what is added to the objective", NULL, 0, offsetof(fli_settings, regularizer), "none"},
+    SECTION(semi, "what is learnt from samples without labels", semi),
     SECTION(local, "how a client works in its turn", local),
     {"participation", "who takes part in a round", NULL, 0, offsetof(fli_settings, sampler), "uniform"},
     KINDS(system, "how fast devices and links are, in simulated seconds", system, devices, "none"),
@@ -259,6 +277,10 @@ static fl_status check_together(fl_ctx *ctx, const fli_settings *s)
                           "data.normalize is given, so data.mean and data.std must have one value each, or one per "
                           "channel; they have %zu and %zu",
                           s->data.mean.n, s->data.std.n);
+    if (s->semi.labels != FLI_SEMI_NONE && s->data.unlabelled == 0)
+        status = fli_fail_also(ctx, FL_ECONFIG,
+                               "semi.labels is set, but every sample has a label; set data.unlabelled, for instance to "
+                               "0.9");
     if (s->metrics.targets.n && !s->metrics.test)
         status = fli_fail_also(ctx, FL_ECONFIG, "metrics.targets needs metrics.test to be true");
     if (s->stop.target > 0 && !s->metrics.test)
@@ -328,7 +350,7 @@ fl_status fli_settings_check_clients(fl_ctx *ctx, const fli_settings *s, size_t 
 
 fli_sgd_spec fli_settings_sgd(const fli_settings *s)
 {
-    return (fli_sgd_spec){(size_t)s->local.batch, s->local.momentum, s->local.batch_fraction};
+    return (fli_sgd_spec){(size_t)s->local.batch, s->local.momentum, s->local.batch_fraction, (size_t)s->semi.batch};
 }
 
 double fli_schedule_lr(const fli_local_settings *l, size_t round)

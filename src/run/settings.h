@@ -6,6 +6,7 @@
 #include "exec/participation.h"
 #include "exec/system.h"
 #include "local/local.h"
+#include "model/semi.h"
 #include "run/kinds.h"
 
 typedef struct {
@@ -21,7 +22,7 @@ enum { FLI_WEIGHTS_AUTO, FLI_WEIGHTS_SAMPLES, FLI_WEIGHTS_UNIFORM };
 typedef struct {
     int normalize, on_demand;
     fli_reals mean, std;
-    double test_fraction;
+    double test_fraction, unlabelled;
 } fli_data_settings;
 
 typedef struct {
@@ -61,6 +62,7 @@ typedef struct {
     fli_data_settings data;
     fli_partition_settings partition;
     fli_model_settings model;
+    fli_semi semi;
     fli_local_settings local;
     fli_system_common system;
     fli_metrics_settings metrics;

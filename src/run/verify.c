@@ -2,6 +2,7 @@
  * method with its parameters, and for every round who takes part and how many full-batch steps each takes; the global model
  * after every round must agree. The case runs through the same executor as any other run. */
 #include "exec/exec.h"
+#include "model/semi.h"
 #include "run/kinds.h"
 
 #include "data/stream.h"
@@ -18,6 +19,7 @@ typedef struct {
     json_t *json;
     fli_arena arena;
     fli_exec_spec spec;
+    fli_semi semi;
     fli_fed *fed;
     fli_model *model;
     fli_exec *exec;
@@ -61,6 +63,23 @@ static int numbers(const json_t *list, size_t n, double *out)
     return 1;
 }
 
+/* A client's samples: labelled ones in A, unlabelled ones in U. */
+static size_t client_size(const json_t *client)
+{
+    return json_array_size(json_object_get(client, "A")) + json_array_size(json_object_get(client, "U"));
+}
+
+/* A client's unlabelled rows, written from sample `at` on; the labels are to be taken away. */
+static int unlabelled_rows(const json_t *client, fli_dataset *ds, size_t *at)
+{
+    const json_t *u = json_object_get(client, "U");
+    size_t n = json_array_size(u);
+    if (*at + n > ds->n || (n && !ds->label)) return 0;
+    for (size_t i = 0; i < n; i++, (*at)++)
+        if (!numbers(json_array_get(u, i), ds->dim, (double *)ds->x + *at * ds->dim)) return 0;
+    return 1;
+}
+
 /* One client's rows A and answers b, written from sample `at` on. */
 static int client_rows(const json_t *client, fli_dataset *ds, size_t *at)
 {
@@ -92,10 +111,21 @@ static fl_status partition_new(golden *g, const json_t *clients, fli_partition *
         fli_partition_fini(part);
         return FL_ENOMEM;
     }
-    for (size_t i = 0; i < count; i++)
-        part->start[i + 1] = at += json_array_size(json_object_get(json_array_get(clients, i), "A"));
+    for (size_t i = 0; i < count; i++) part->start[i + 1] = at += client_size(json_array_get(clients, i));
     for (size_t i = 0; i < total; i++) part->index[i] = (uint32_t)i;
     return FL_OK;
+}
+
+static fl_status hide_labels(golden *g, const json_t *clients)
+{
+    size_t count = json_array_size(clients), total = 0;
+    uint32_t *hidden = fli_arena_alloc(&g->arena, count, sizeof *hidden);
+    if (!hidden) return FL_ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        hidden[i] = (uint32_t)json_array_size(json_object_get(json_array_get(clients, i), "U"));
+        total += hidden[i];
+    }
+    return total ? fli_fed_hide(g->ctx, g->fed, hidden) : FL_OK;
 }
 
 static fl_status make_fed(golden *g, size_t features, size_t classes)
@@ -104,13 +134,14 @@ static fl_status make_fed(golden *g, size_t features, size_t classes)
     size_t count = json_array_size(clients), total = 0, at = 0;
     fli_dataset *ds = NULL;
     fli_partition part;
-    for (size_t i = 0; i < count; i++) total += json_array_size(json_object_get(json_array_get(clients, i), "A"));
+    for (size_t i = 0; i < count; i++) total += client_size(json_array_get(clients, i));
     if (total && features > CASE_MAX / total) return bad(g, "\"features\" is more than the file can hold");
     if (!count || !features || !total) return bad(g, "\"clients\" or \"features\" is missing");
     fl_status s = fli_dataset_new(g->ctx, FLI_X_F64, total, features, classes, &ds);
     if (s) return s;
     for (size_t i = 0; i < count; i++)
-        if (!client_rows(json_array_get(clients, i), ds, &at)) {
+        if (!client_rows(json_array_get(clients, i), ds, &at) ||
+            !unlabelled_rows(json_array_get(clients, i), ds, &at)) {
             fli_dataset_free(ds);
             return fli_fail(g->ctx, FL_EFORMAT, "%s: client %zu: A and b do not fit together", g->path, i);
         }
@@ -118,7 +149,8 @@ static fl_status make_fed(golden *g, size_t features, size_t classes)
         fli_dataset_free(ds);
         return s;
     }
-    return fli_fed_take(g->ctx, ds, NULL, &part, &g->fed);
+    s = fli_fed_take(g->ctx, ds, NULL, &part, &g->fed);
+    return s ? s : hide_labels(g, clients);
 }
 
 /* ---- building ------------------------------------------------------------------------------------------ */
@@ -173,13 +205,29 @@ static fl_status choose(golden *g, const char *section, const char *name, const 
     return FL_OK;
 }
 
+/* What the objective and the method's parameters say of pseudo labels. */
+static fl_status use_semi(golden *g, const json_t *o)
+{
+    const json_t *p = json_object_get(g->json, "params");
+    const char *how = json_string_value(json_object_get(p, "y_update"));
+    g->semi = (fli_semi){
+        .labels = how && !strcmp(how, "projected_gradient") ? FLI_SEMI_PROJECTED : FLI_SEMI_CLOSED_FORM,
+        .alpha_p = json_number_value(json_object_get(o, "alpha_p")),
+        .alpha_r = json_number_value(json_object_get(o, "alpha_r")),
+        .label_lr = json_number_value(json_object_get(p, "y_lr")),
+        .label_steps = json_integer_value(json_object_get(p, "y_steps")),
+    };
+    return fli_model_use_semi(g->ctx, g->model, &g->semi);
+}
+
 static fl_status make_model(golden *g)
 {
     const json_t *o = json_object_get(g->json, "objective");
     const char *kind = json_string_value(json_object_get(o, "kind"));
     const void *desc, *params;
     json_t *none = json_object();
-    fl_status s = choose(g, "model", kind, none, NULL, &desc, &params);
+    fl_status s =
+        choose(g, "model", kind && !strcmp(kind, "semi_softmax") ? "softmax" : kind, none, NULL, &desc, &params);
     json_decref(none);
     if (s) return s;
     const fli_model_desc *d = desc;
@@ -201,8 +249,8 @@ static fl_status choose_algorithm(golden *g, const void **desc)
     if (!own) return bad(g, "\"params\" is missing");
     if (json_object_get(own, "eta") && !json_object_get(own, "lr"))
         json_object_set_new(own, "solver", json_string("exact"));
-    json_object_del(own, "lr");
-    json_object_del(own, "regularizer");
+    static const char *const elsewhere[] = {"lr", "regularizer", "momentum", "y_update", "y_lr", "y_steps"};
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) json_object_del(own, elsewhere[i]);
     fl_status s = choose(g, "algorithm", name, own, NULL, desc, &g->spec.params);
     json_decref(own);
     return s;
@@ -228,6 +276,10 @@ static fl_status make_exec(golden *g)
     const fli_algo *algo = desc;
     if ((s = fli_keys_check_clients(g->ctx, "params", algo->keys, g->spec.params, g->fed->clients))) return s;
     if (algo->validate && (s = algo->validate(g->ctx, g->spec.params, g->fed->clients))) return s;
+    const json_t *objective = json_object_get(g->json, "objective");
+    if (json_object_get(objective, "alpha_p") && !(algo->traits & FLI_ALGO_LABELLED) && (s = use_semi(g, objective)))
+        return s;
+    g->spec.sgd.momentum = json_number_value(json_object_get(json_object_get(g->json, "params"), "momentum"));
     if (algo->solver && (s = fli_solver_fits(g->ctx, algo->solver(g->spec.params), g->model))) return s;
     double *weights = fli_arena_alloc(&g->arena, g->fed->clients, sizeof *weights);
     if (!weights) return FL_ENOMEM;
@@ -256,7 +308,8 @@ static fl_status read_round(golden *g, const json_t *round, fli_round *r)
     size_t *q = fli_arena_alloc(&g->arena, m, sizeof *q);
     if (!who || !q) return FL_ENOMEM;
     const fli_algo *a = g->spec.algo;
-    int steps_matter = !a->solver || a->solver(g->spec.params) == &fli_solver_sgd;
+    const fli_solver *solver = a->solver ? a->solver(g->spec.params) : &fli_solver_sgd;
+    int steps_matter = solver == &fli_solver_sgd || solver == &fli_solver_pair;
     if (!m || ((steps || steps_matter) && json_array_size(steps) != m))
         return bad(g, "a round's \"clients\" and \"steps\" do not fit together");
     for (size_t i = 0; i < m; i++) {
@@ -343,17 +396,37 @@ static double difference(size_t n, const double *x, const double *expected)
     return worst > 0 ? worst / top : 0;
 }
 
-/* Compares the model after a round with what is expected. */
+/* Compares a model, named for messages, with what is expected of it. */
+static fl_status compare_model(golden *g, const json_t *expect, const void *x, const char *which, size_t number,
+                               double tolerance, double *error)
+{
+    if (!numbers(expect, g->model->space.n, g->expected))
+        return bad(g, "\"expect.x\" does not fit the model, or \"expect.localized\" does not");
+    double d = difference(g->model->space.n, x, g->expected);
+    if (d > tolerance && *error <= tolerance)
+        fli_fail(g->ctx, FL_EMISMATCH, "%s: differs by %.3g (relative) %s %zu", g->path, d, which, number);
+    if (d > *error) *error = d;
+    return FL_OK;
+}
+
 static fl_status compare(golden *g, size_t round, double tolerance, double *error)
 {
     const json_t *expect = json_object_get(json_object_get(g->json, "expect"), "x");
-    if (!numbers(json_array_get(expect, round), g->model->space.n, g->expected))
-        return bad(g, "\"expect.x\" does not fit the model");
-    double d = difference(g->model->space.n, fli_exec_server(g->exec)[0], g->expected);
-    if (d > tolerance && *error <= tolerance)
-        fli_fail(g->ctx, FL_EMISMATCH, "%s: differs by %.3g (relative) after round %zu", g->path, d, round + 1);
-    if (d > *error) *error = d;
-    return FL_OK;
+    return compare_model(g, json_array_get(expect, round), fli_exec_server(g->exec)[0], "after round", round + 1,
+                         tolerance, error);
+}
+
+/* The clients' own models at the end, where the case has them. */
+static fl_status compare_own(golden *g, double tolerance, double *error)
+{
+    const json_t *expect = json_object_get(json_object_get(g->json, "expect"), "localized");
+    fl_status s = FL_OK;
+    if (expect && json_array_size(expect) != g->fed->clients)
+        return bad(g, "\"expect.localized\" has not one model per client");
+    for (size_t i = 0; expect && !s && i < g->fed->clients; i++)
+        s = compare_model(g, json_array_get(expect, i), fli_exec_own_model(g->exec, i), "in the own model of client", i,
+                          tolerance, error);
+    return s;
 }
 
 static fl_status run_rounds(golden *g, const json_t *rounds, double tolerance, double *error)
@@ -399,6 +472,7 @@ static fl_status run_case(golden *g, double tolerance, double *error)
     if (!count || json_array_size(expect) != count) return bad(g, "\"rounds\" and \"expect.x\" do not fit together");
     fl_status s =
         g->spec.algo->pace ? run_events(g, rounds, tolerance, error) : run_rounds(g, rounds, tolerance, error);
+    if (!s) s = compare_own(g, tolerance, error);
     return s ? s : *error <= tolerance ? FL_OK : FL_EMISMATCH;
 }
 

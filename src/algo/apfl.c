@@ -1,0 +1,61 @@
+/* APFL and APSFL: personalised federated averaging. The global model is FedAvg's; each client trains a model of its own beside it and
+ * predicts with a mixture of the two.
+ *
+ *   client   x_i = Q_i steps of SGD on f_i from x;  own_i: as many on f_i of mix h(own) + (1 - mix) h(z), from own_i, kept
+ *            up: x_i - x
+ *   server   x <- x + server_lr sum_S (w_i / sum_S w) (x_i - x)
+ *
+ * APFL uses labelled samples alone; APSFL adds the unlabelled terms, with the pseudo labels that `semi` asks for. As in [CPSL], the mixture
+ * is one of outputs, and with the global model; the original (Deng, Kamani, Mahdavi: Adaptive personalized federated learning, 2020)
+ * mixes parameters. */
+#include "algo/average.h"
+#include "algo/list.h"
+#include "algo/own.h"
+
+enum { X };
+enum { OWN }; /* client */
+enum { MIX }; /* client scalar */
+
+typedef struct {
+    fli_average_params average; /* first: the shared steps read it */
+    fli_own_params own;
+} params;
+
+static const fli_key keys[] = {FLI_OWN_KEYS(params, own), FLI_AVERAGE_KEYS, FLI_KEY_END};
+
+static const char *const client[] = {"own_i", NULL};
+
+static void pose(const fli_turn *t, fli_problem *p)
+{
+    const params *a = t->params;
+    p->start = t->down[X];
+    fli_own_pose(&a->own, t, OWN, p);
+}
+
+static void answer(const fli_turn *t, const fli_answer *a)
+{
+    fli_average_answer(t, a);
+    fli_own_answer(t, a, OWN, MIX);
+}
+
+#define PARTS                                                                                                          \
+    .keys = keys, .params_size = sizeof(params), .server = fli_average_server, .down = 1, .up = fli_average_up,        \
+    .sums = fli_average_sums, .scalar_sums = 1, .client = client, .client_scalars = 1, .own_model = 1 + OWN,           \
+    .own_mix = fli_own_mix, .solver = fli_own_solver, .pose = pose, .answer = answer, .absorb = fli_average_absorb,    \
+    .advance = fli_average_advance
+
+const fli_algo fli_algo_apfl = {
+    .name = "apfl",
+    .title = "personalised federated averaging, on labelled samples",
+    .citation = "Deng, Kamani, Mahdavi, Adaptive personalized federated learning, 2020",
+    .traits = FLI_ALGO_INITIAL | FLI_ALGO_LABELLED,
+    PARTS,
+};
+
+const fli_algo fli_algo_apsfl = {
+    .name = "apsfl",
+    .title = "personalised federated averaging, on labelled and unlabelled samples",
+    .citation = "as compared with in Wang et al., Towards fast personalized semi-supervised federated learning",
+    .traits = FLI_ALGO_INITIAL | FLI_ALGO_BLOCKS,
+    PARTS,
+};

@@ -1,0 +1,64 @@
+/* FedCPSL: a personalised model per client, few labels, uneven clients. The global model learns from labelled and unlabelled samples
+ * with variance reduction and momentum; beside it each client trains a model of its own, and predicts with a mixture of the two.
+ *
+ *   client   nu_i, pseudo labels at x                                                        by the solver, if `semi` says so
+ *            x_i = Q_i momentum steps on f_i(z, nu_i) + <c - c_i, z> from x                  shift = c - c_i
+ *            own_i: as many on F_i(own, z, nu_i), f_i of mix h(own) + (1 - mix) h(z)         own_start = own_i, kept; own_lr
+ *            c_i and the upload (x_i - x, Qt_i): control.h; one vector, although there are control variates
+ *   server   control.h
+ *
+ *   own_i starts at the start model. The paper's theta is x, theta_lc own_i, eta lr, eta_c own_lr (lr_local), eta_g server_lr, gamma the
+ *   local momentum, beta_i mix_i. `mix: auto` is not in the paper, whose Remark 5 leaves the choice open: see local/pair.c.
+ *
+ * Wang, Xu, Yuan, Quek: Towards fast personalized semi-supervised federated learning in edge networks. */
+#include "algo/control.h"
+#include "algo/list.h"
+#include "algo/own.h"
+
+enum { OWN = FLI_CONTROL_CLIENT };
+enum { MIX }; /* client scalar */
+
+typedef struct {
+    fli_own_params own;
+    double server_lr;
+} params;
+
+static const fli_key keys[] = {FLI_OWN_KEYS(params, own), FLI_CONTROL_SERVER_LR(params), FLI_KEY_END};
+
+static const char *const client[] = {"c_i", "own_i", NULL};
+static const char *const up[] = {"x_i - x", NULL};
+
+static void pose(const fli_turn *t, fli_problem *p)
+{
+    const params *a = t->params;
+    fli_control_pose(t, p);
+    fli_own_pose(&a->own, t, OWN, p);
+}
+
+static void answer(const fli_turn *t, const fli_answer *a)
+{
+    fli_control_answer(t, a, NULL);
+    fli_own_answer(t, a, OWN, MIX);
+}
+
+static void advance(const fli_server *s) { fli_control_advance(s, ((const params *)s->params)->server_lr); }
+
+const fli_algo fli_algo_fedcpsl = {
+    .name = "fedcpsl",
+    .title = "personalised and semi-supervised, with momentum and variance reduction",
+    .citation = "Wang et al., Towards fast personalized semi-supervised federated learning in edge networks",
+    .traits = FLI_ALGO_INITIAL | FLI_ALGO_BLOCKS,
+    .keys = keys,
+    .params_size = sizeof(params),
+    FLI_CONTROL_PARTS,
+    .client = client,
+    .own_model = 1 + OWN,
+    .own_mix = fli_own_mix,
+    .client_scalars = 1,
+    .up = up,
+    .solver = fli_own_solver,
+    .pose = pose,
+    .answer = answer,
+    .absorb = fli_control_absorb,
+    .advance = advance,
+};

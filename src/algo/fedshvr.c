@@ -1,0 +1,43 @@
+/* FedSHVR and FedSHVRP: semi-supervised learning with variance reduction and normalised averaging, without personal models. What FedCPSL
+ * is without momentum and own models, except that the control variate is uploaded too: two vectors.
+ *
+ *   client   nu_i, pseudo labels at x; x_i = Q_i steps on f_i(z, nu_i) + <c - c_i, z> from x; up: x_i - x, c_i+ - c_i, Qt_i
+ *   server   as in control.h
+ *
+ * FedSHVR needs everyone in every round (Wang, Xu, Chang, Quek, Sun: FedSHVR); FedSHVRP is its adaptation to a sample of the clients, as
+ * [CPSL] compares with it. */
+#include "algo/control.h"
+#include "algo/list.h"
+
+enum { DC = FLI_CONTROL_UP };
+
+typedef struct {
+    double server_lr;
+} params;
+
+static const fli_key keys[] = {FLI_CONTROL_SERVER_LR(params), FLI_KEY_END};
+
+static const char *const client[] = {"c_i", NULL};
+static const char *const up[] = {"x_i - x", "c_i+ - c_i", NULL};
+
+static void answer(const fli_turn *t, const fli_answer *a) { fli_control_answer(t, a, t->up[DC]); }
+static void advance(const fli_server *s) { fli_control_advance(s, ((const params *)s->params)->server_lr); }
+
+#define PARTS                                                                                                          \
+    .citation = "as compared with in Wang et al., Towards fast personalized semi-supervised federated learning",       \
+    .keys = keys, .params_size = sizeof(params), FLI_CONTROL_PARTS, .client = client, .up = up,                        \
+    .pose = fli_control_pose, .answer = answer, .absorb = fli_control_absorb, .advance = advance
+
+const fli_algo fli_algo_fedshvr = {
+    .name = "fedshvr",
+    .title = "semi-supervised with variance reduction; everyone takes part",
+    .traits = FLI_ALGO_EVERYONE | FLI_ALGO_PLAIN_SGD | FLI_ALGO_BLOCKS,
+    PARTS,
+};
+
+const fli_algo fli_algo_fedshvrp = {
+    .name = "fedshvrp",
+    .title = "semi-supervised with variance reduction; a sample of the clients takes part",
+    .traits = FLI_ALGO_PLAIN_SGD | FLI_ALGO_BLOCKS,
+    PARTS,
+};

@@ -1,0 +1,31 @@
+#include "algo/own.h"
+
+#include <math.h>
+
+void fli_own_pose(const fli_own_params *p, const fli_turn *t, size_t own, fli_problem *out)
+{
+    if (t->first) fli_copy(t->space, t->initial, t->state[own]);
+    out->own_start = t->state[own];
+    out->own_lr = p->lr_local > 0 ? p->lr_local : 2 * t->lr;
+    out->mix = p->mix.n ? fli_reals_at(&p->mix, t->client) : NAN;
+}
+
+void fli_own_answer(const fli_turn *t, const fli_answer *a, size_t own, size_t mix)
+{
+    fli_copy(t->space, a->own, t->state[own]);
+    t->scalars[mix] = a->mix;
+}
+
+/* Who has not had a turn yet has nothing of its own to say. */
+double fli_own_mix(const void *params, size_t client, const double *scalars)
+{
+    (void)params;
+    (void)client;
+    return scalars ? scalars[0] : 0;
+}
+
+const fli_solver *fli_own_solver(const void *params)
+{
+    (void)params;
+    return &fli_solver_pair;
+}

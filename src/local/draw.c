@@ -1,0 +1,157 @@
+#include "local/draw.h"
+
+#include "model/semi.h"
+
+/* ---- the second block ---------------------------------------------------------------------------------- */
+
+fli_latents fli_latents_of(const fli_model *m, const fli_view *v)
+{
+    if (!m->latent) return (fli_latents){0};
+    return m->latent->every ? (fli_latents){v->train, v->n_train} : (fli_latents){v->unlabelled, v->n_unlabelled};
+}
+
+/* The client's own y, at first the centre of the simplex in every row. */
+static void *kept_y(fl_ctx *ctx, const fli_model *m, size_t n, void **cache)
+{
+    size_t size = m->latent->size(m);
+    if (*cache) return *cache;
+    *cache = fli_alloc(ctx, n * size, m->space.ops->size);
+    if (*cache) m->space.ops->fill(n * size, 1 / (double)size, *cache);
+    return *cache;
+}
+
+fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const void *x, void **cache, void **y)
+{
+    const fli_model *m = w->model;
+    fli_latents l = fli_latents_of(m, v);
+    *y = NULL;
+    if (!l.n) return FL_OK;
+    *y = m->latent->kept ? kept_y(ctx, m, l.n, cache) : w->y;
+    if (!*y) return FL_ENOMEM;
+    for (size_t at = 0; at < l.n; at += w->batch.n) {
+        size_t piece = l.n - at < w->batch.capacity ? l.n - at : w->batch.capacity;
+        fli_batch_gather(&w->batch, v->ds, l.samples + at, piece);
+        m->latent->improve(m, x, &w->batch, l.n, fli_at(m->space.ops, *y, at * m->latent->size(m)), w->scratch);
+    }
+    return FL_OK;
+}
+
+/* ---- passes -------------------------------------------------------------------------------------------- */
+
+/* Samples with a y per step. */
+static size_t latent_size(const fli_sgd_spec *spec, size_t n)
+{
+    fli_sgd_spec s = *spec;
+    if (spec->latent) s = (fli_sgd_spec){.batch = spec->latent};
+    return fli_batch_size(&s, n);
+}
+
+size_t fli_objective_steps(const fli_model *m, const fli_sgd_spec *spec, size_t labelled, size_t unlabelled)
+{
+    size_t plain = fli_epoch_steps(spec, labelled), rest = 0;
+    if (!m->latent || m->latent->every || !unlabelled) return plain;
+    rest = (unlabelled + latent_size(spec, unlabelled) - 1) / latent_size(spec, unlabelled);
+    return rest > plain ? rest : plain;
+}
+
+void fli_draw_init(fli_worker *w, const fli_view *v, size_t labelled, void *y, fli_rng *rng, fli_draw *d)
+{
+    const fli_model *m = w->model;
+    fli_latents l = fli_latents_of(m, v);
+    size_t n = m->latent && m->latent->every ? 0 : labelled;
+    *d = (fli_draw){.w = w, .ds = v->ds, .latent = l.samples, .y = y, .rng = rng};
+    d->plain = (fli_pass){w->order, n, fli_batch_size(&w->spec, n), 0};
+    d->rest = (fli_pass){w->latent_order, l.n, latent_size(&w->spec, l.n), 0};
+    memcpy(w->order, v->train, n * sizeof *w->order);
+    for (size_t i = 0; i < l.n; i++) w->latent_order[i] = (uint32_t)i;
+}
+
+/* The next samples of a pass; all of them in their own order if they fit into one step. */
+static const uint32_t *pass_next(fli_pass *p, fli_rng *rng, size_t *count)
+{
+    *count = p->n;
+    if (p->size == p->n) return p->order;
+    if (p->at == p->n) p->at = 0;
+    if (p->at == 0) fli_rng_shuffle(rng, p->n, p->order);
+    *count = p->size < p->n - p->at ? p->size : p->n - p->at;
+    p->at += *count;
+    return p->order + p->at - *count;
+}
+
+void fli_draw_next(fli_draw *d)
+{
+    d->plain_at = pass_next(&d->plain, d->rng, &d->plain_now);
+    d->rest_at = pass_next(&d->rest, d->rng, &d->rest_now);
+}
+
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+/* Brings samples plain[0 .. np-1] and those of the rows rest[0 .. nr-1] of y into the worker's batch and rows. */
+static void gather(fli_draw *d, const uint32_t *plain, size_t np, const uint32_t *rest, size_t nr)
+{
+    const fli_model *m = d->w->model;
+    const fli_ops *ops = m->space.ops;
+    if (!nr) {
+        fli_batch_gather(&d->w->batch, d->ds, plain, np);
+        return;
+    }
+    size_t size = m->latent->size(m), bytes = size * ops->size;
+    memcpy(d->w->index, plain, np * sizeof *plain);
+    for (size_t i = 0; i < nr; i++) {
+        d->w->index[np + i] = d->latent[rest[i]];
+        memcpy((char *)d->w->rows + i * bytes, (const char *)d->y + rest[i] * bytes, bytes);
+    }
+    fli_batch_gather(&d->w->batch, d->ds, d->w->index, np + nr);
+}
+
+static void piece_grad(fli_draw *d, const fli_point *p, size_t plain, void *g, void *own_g)
+{
+    fli_worker *w = d->w;
+    const fli_model *m = w->model;
+    if (p->own)
+        fli_pair_grad(m, p->x, p->own, p->mix, &w->batch, plain, w->rows, g, own_g, w->scratch);
+    else if (m->latent)
+        m->latent->grad(m, p->x, &w->batch, plain, w->rows, g, w->scratch);
+    else
+        m->desc->grad(m, p->x, &w->batch, g, NULL, w->scratch);
+}
+
+/* A piece of one kind, weighted by its share of that kind's mean. */
+static void add_piece(fli_draw *d, const fli_point *p, size_t plain, double share)
+{
+    const fli_space *s = &d->w->model->space;
+    piece_grad(d, p, plain, d->w->part, p->own_part);
+    fli_axpy(s, share, d->w->part, p->g);
+    if (p->own) fli_axpy(s, share, p->own_part, p->own_g);
+}
+
+/* More samples than a worker holds at a time: kind by kind, in pieces. */
+static void grad_in_pieces(fli_draw *d, const fli_point *p)
+{
+    const fli_space *s = &d->w->model->space;
+    size_t most = d->w->batch.capacity;
+    fli_zero(s, p->g);
+    if (p->own) fli_zero(s, p->own_g);
+    for (size_t at = 0, n; at < d->plain_now; at += n) {
+        n = d->plain_now - at < most ? d->plain_now - at : most;
+        gather(d, d->plain_at + at, n, NULL, 0);
+        add_piece(d, p, n, (double)n / (double)d->plain_now);
+    }
+    for (size_t at = 0, n; at < d->rest_now; at += n) {
+        n = d->rest_now - at < most ? d->rest_now - at : most;
+        gather(d, NULL, 0, d->rest_at + at, n);
+        add_piece(d, p, 0, (double)n / (double)d->rest_now);
+    }
+}
+
+void fli_draw_grad(fli_draw *d, const fli_point *p)
+{
+    if (d->plain_now + d->rest_now > d->w->batch.capacity) {
+        grad_in_pieces(d, p);
+        return;
+    }
+    int only = d->plain_now == d->plain.n && d->rest_now == d->rest.n; /* always the same batch */
+    if (!only || !d->gathered) gather(d, d->plain_at, d->plain_now, d->rest_at, d->rest_now);
+    d->gathered = only;
+    piece_grad(d, p, d->plain_now, p->g, p->own_g);
+}

@@ -1,0 +1,50 @@
+/* Mini-batches of objectives with a second block (model/latent.h): so many labelled samples and so many that have a y, each kind in
+ * passes of its own, fresh random orders one after the other. Without a second block, labelled samples alone. Private to this folder. */
+#ifndef FLI_LOCAL_DRAW_H
+#define FLI_LOCAL_DRAW_H
+
+#include "local/local.h"
+
+/* One kind of samples. `order` holds their numbers in the data set, or, of those with a y, their rows in it. */
+typedef struct {
+    uint32_t *order;
+    size_t n, size, at; /* samples, samples per step, place in the pass */
+} fli_pass;
+
+typedef struct {
+    fli_worker *w;
+    const fli_dataset *ds;
+    const uint32_t *latent; /* the samples that have a y, in the order of its rows */
+    void *y;
+    fli_rng *rng;
+    fli_pass plain, rest;
+    size_t plain_now, rest_now; /* samples of the batch under way, */
+    const uint32_t *plain_at, *rest_at;
+    int gathered; /* which is in the worker already: the only one there is */
+} fli_draw;
+
+/* The samples of a client that have a y. */
+typedef struct {
+    const uint32_t *samples;
+    size_t n;
+} fli_latents;
+fli_latents fli_latents_of(const fli_model *m, const fli_view *v);
+
+/* y_i brought up to date at x; `*y` is the worker's, or the client's own in `*cache`, made when it is NULL. NULL without a second block. */
+fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const void *x, void **cache, void **y);
+
+/* `labelled`: so many of the client's labelled samples, from the first, are used. */
+void fli_draw_init(fli_worker *w, const fli_view *v, size_t labelled, void *y, fli_rng *rng, fli_draw *d);
+void fli_draw_next(fli_draw *d);
+
+/* Where gradients are wanted; own NULL: of one model alone. */
+typedef struct {
+    const void *x, *own;
+    double mix;
+    void *g, *own_g;
+    void *own_part; /* a spare vector beside own_g */
+} fli_point;
+/* Gradients over the batch under way, without weight decay. */
+void fli_draw_grad(fli_draw *d, const fli_point *p);
+
+#endif

@@ -1,0 +1,125 @@
+/* A pair of models on one client ([CPSL] Algorithm 1): z, which answers the posed problem as plain SGD would, and the client's own
+ * model, which learns to make the mixture mix h(own) + (1 - mix) h(z) of their outputs fit the client's samples. Both steps of a pair use the
+ * gradients before either step, on the same mini-batch, with momentum from zero:
+ *
+ *     z   <- z - lr mu,           mu     <- gam mu + grad f_i(z) + the problem's other terms
+ *     own <- own - own_lr mu_own, mu_own <- gam mu_own + grad_own F_i(own, z)
+ *
+ * A mix that is not given is chosen here. [CPSL] leaves that open (Remark 5): a share of the labelled samples is held out, never trained
+ * on, and the mix is the one under which they are most likely. Their log-likelihood sum log(mix a + (1 - mix) b), with a and b the two models'
+ * probabilities of the right class, is concave in mix, so its maximum is found by bisection. It stays off 0 and 1, where one of the models would
+ * no longer learn or matter. */
+#include "local/draw.h"
+
+#include "model/semi.h"
+
+#include <math.h>
+
+#define HELD_OUT  0.2 /* of the labelled samples */
+#define LEAST_MIX 0.1
+#define MOST_MIX  0.9
+#define FIRST_MIX 0.75 /* the paper's, while the two models are still the same */
+
+enum { OWN, OWN_GRAD, OWN_PART, OWN_BUFFER, VECTORS };
+
+/* Labelled samples to train on; the others, at the end of the list, are held out. The list is in random order. */
+static size_t trained(const fli_view *v, double mix)
+{
+    size_t out = isnan(mix) ? (size_t)(HELD_OUT * (double)v->n_train) : 0;
+    return v->n_train - out;
+}
+
+/* Slope of the mean log-likelihood at this mix; a and b interleaved. */
+static double slope(size_t n, const double *ab, double mix)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double a = ab[2 * i], b = ab[2 * i + 1];
+        sum += (a - b) / fmax(mix * a + (1 - mix) * b, 1e-300);
+    }
+    return sum;
+}
+
+static double likeliest(size_t n, const double *ab)
+{
+    double low = LEAST_MIX, high = MOST_MIX;
+    if (slope(n, ab, high) >= 0) return high;
+    if (slope(n, ab, low) <= 0) return low;
+    for (int i = 0; i < 40; i++) {
+        double middle = (low + high) / 2;
+        if (slope(n, ab, middle) > 0)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Probabilities of the right class under model x for held-out samples: into ab[which], ab[which + 2], ... */
+static void right_class(fli_worker *w, const fli_view *v, size_t from, const void *x, size_t which, double *ab)
+{
+    const fli_model *m = w->model;
+    const fli_ops *ops = m->space.ops;
+    for (size_t at = from; at < v->n_train; at += w->batch.n) {
+        size_t n = v->n_train - at < w->batch.capacity ? v->n_train - at : w->batch.capacity;
+        fli_batch_gather(&w->batch, v->ds, v->train + at, n);
+        void *z = m->desc->logits(m, x, &w->batch, w->scratch);
+        ops->softmax(n, m->classes, z);
+        for (size_t i = 0; i < n; i++)
+            ops->to_f64(1, fli_cat(ops, z, i * m->classes + (size_t)w->batch.label[i]),
+                        &ab[2 * (at - from + i) + which]);
+    }
+}
+
+static fl_status choose_mix(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, double *mix)
+{
+    size_t from = trained(v, NAN), n = v->n_train - from;
+    *mix = FIRST_MIX;
+    if (!n || p->own_start == p->start) return FL_OK;
+    double *ab = fli_alloc(ctx, 2 * n, sizeof *ab);
+    if (!ab) return FL_ENOMEM;
+    right_class(w, v, from, p->own_start, 0, ab);
+    right_class(w, v, from, p->start, 1, ab);
+    *mix = likeliest(n, ab);
+    fli_free(ab);
+    return FL_OK;
+}
+
+static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,
+                       fli_answer *out)
+{
+    const fli_space *s = &w->model->space;
+    void *y, *own = fli_worker_vector(w, OWN), *buffer = w->buffer ? fli_worker_vector(w, OWN_BUFFER) : NULL;
+    double mix = p->mix;
+    fli_draw draw;
+    fl_status status = fli_latents_improve(ctx, w, v, p->start, cache, &y);
+    if (!status && isnan(mix)) status = choose_mix(ctx, w, v, p, &mix);
+    if (status) return status;
+    fli_sgd_step step = fli_sgd_begin(w, p);
+    fli_sgd_step own_step = {.lr = p->own_lr,
+                             .wd = step.wd,
+                             .momentum = step.momentum,
+                             .grad = fli_worker_vector(w, OWN_GRAD),
+                             .buffer = buffer};
+    fli_point at = {w->z, own, mix, w->grad, fli_worker_vector(w, OWN_GRAD), fli_worker_vector(w, OWN_PART)};
+    fli_draw_init(w, v, trained(v, p->mix), y, rng, &draw);
+    fli_copy(s, p->start, w->z);
+    fli_copy(s, p->own_start, own);
+    if (buffer) fli_zero(s, buffer);
+    for (size_t k = 0; k < p->steps; k++) {
+        fli_draw_next(&draw);
+        fli_draw_grad(&draw, &at);
+        s->ops->sgd(s->n, &step, w->z);
+        s->ops->sgd(s->n, &own_step, own);
+    }
+    *out = (fli_answer){
+        .z = w->z, .weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps, .own = own, .mix = mix};
+    return FL_OK;
+}
+
+const fli_solver fli_solver_pair = {.name = "pair",
+                                    .model_traits = FLI_MODEL_SOFTMAX,
+                                    .models = "classifiers that give class probabilities, such as softmax and mlp",
+                                    .vectors = VECTORS,
+                                    .solve = solve,
+                                    .forget = fli_free};

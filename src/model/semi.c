@@ -1,0 +1,278 @@
+/* Semi-supervised losses between a classifier's two halves, for one model and for a personalised pair. Rows of logits become rows of
+ * derivatives in place, in double precision: classes are few, and logarithms of probabilities need the digits.
+ *
+ * With p = softmax(z), for one row:
+ *     d/dz of -sum nu log p        = p sum(nu) - nu
+ *     d/dz of  sum p log(C p)      = p (log p - sum p log p)
+ *     d/dz of  L(q), q = mix p + (1 - mix) h  = mix p (u - sum p u),  u = dL/dq
+ * A row of nu may be all zeros: no pseudo label. Pseudo labels in closed form: nu ~ p^(alpha_p/alpha_r), which for alpha_r -> 0 is the
+ * largest class alone. */
+#include "model/semi.h"
+
+#include "model/reg_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TINY_LOG = -700 }; /* e^-700 is still a normal number */
+
+/* Rows of doubles for one sample. */
+typedef struct {
+    double *z, *p, *nu, *work;
+} row;
+
+static size_t row_reals(const fli_model *m) { return 4 * m->classes * sizeof(double) / m->space.ops->size; }
+
+static row rows_at(const fli_model *m, void *extra)
+{
+    double *d = extra;
+    return (row){d, d + m->classes, d + 2 * m->classes, d + 3 * m->classes};
+}
+
+/* z <- log softmax(z), p <- softmax(z) */
+static void log_softmax(size_t classes, double *z, double *p)
+{
+    double top = z[0], sum = 0;
+    for (size_t k = 1; k < classes; k++) top = fmax(top, z[k]);
+    for (size_t k = 0; k < classes; k++) sum += exp(z[k] - top);
+    double lse = top + log(sum);
+    for (size_t k = 0; k < classes; k++) {
+        z[k] -= lse;
+        p[k] = exp(z[k]);
+    }
+}
+
+/* ---- one model ----------------------------------------------------------------------------------------- */
+
+/* r holds log h, h and nu. Writes scale times the derivative of the unlabelled terms into r->work; returns their value without KL(nu). */
+static double unlabelled_row(const fli_semi *s, size_t classes, double scale, const row *r)
+{
+    double entropy = 0, cross = 0, mass = 0;
+    for (size_t k = 0; k < classes; k++) {
+        entropy += r->p[k] * r->z[k];
+        if (r->nu[k] > 0) cross -= r->nu[k] * r->z[k];
+        mass += r->nu[k];
+    }
+    for (size_t k = 0; k < classes; k++)
+        r->work[k] = scale * (s->alpha_p * (r->p[k] * mass - r->nu[k]) + s->alpha_r * r->p[k] * (r->z[k] - entropy));
+    return s->alpha_p * cross + s->alpha_r * (entropy + log((double)classes));
+}
+
+/* KL(nu, 1/C); 0 for a row without a label. */
+static double label_entropy(size_t classes, const double *nu)
+{
+    double sum = 0, mass = 0;
+    for (size_t k = 0; k < classes; k++) {
+        if (nu[k] > 0) sum += nu[k] * log(nu[k]);
+        mass += nu[k];
+    }
+    return sum + mass * log((double)classes);
+}
+
+/* The rows of logits at x become derivatives of f_i; returns f_i on the batch. */
+static double model_rows(const fli_model *m, const fli_batch *b, size_t plain, const void *y, const row *r, void *z)
+{
+    const fli_ops *ops = m->space.ops;
+    const fli_semi *s = m->latent_params;
+    size_t classes = m->classes, rest = b->n - plain, hits;
+    double loss = 0, unlabelled = 0;
+    if (plain) loss = ops->softmax_xent(plain, classes, b->label, 1 / (double)plain, z, &hits) / (double)plain;
+    for (size_t i = 0; i < rest; i++) {
+        void *at = fli_at(ops, z, (plain + i) * classes);
+        ops->to_f64(classes, at, r->z);
+        ops->to_f64(classes, fli_cat(ops, y, i * classes), r->nu);
+        log_softmax(classes, r->z, r->p);
+        unlabelled += unlabelled_row(s, classes, 1 / (double)rest, r) + s->alpha_r * label_entropy(classes, r->nu);
+        ops->from_f64(classes, r->work, at);
+    }
+    return loss + (rest ? unlabelled / (double)rest : 0);
+}
+
+static double semi_grad(const fli_model *m, const void *x, const fli_batch *b, size_t plain, const void *y, void *g,
+                        void *scratch)
+{
+    row r = rows_at(m, fli_latent_extra(m, b->n, scratch));
+    void *z = m->desc->logits(m, x, b, scratch);
+    double loss = model_rows(m, b, plain, y, &r, z);
+    if (g) m->desc->pullback(m, x, b, g, scratch);
+    return loss;
+}
+
+/* ---- pseudo labels ------------------------------------------------------------------------------------- */
+
+static size_t semi_size(const fli_model *m) { return m->classes; }
+static size_t semi_scratch(const fli_model *m, size_t n)
+{
+    (void)n;
+    return row_reals(m);
+}
+
+/* (7a); r holds log h and h, and gets nu. */
+static void closed_form(const fli_semi *s, size_t classes, const row *r)
+{
+    size_t best = 0;
+    for (size_t k = 1; k < classes; k++)
+        if (r->z[k] > r->z[best]) best = k;
+    memset(r->nu, 0, classes * sizeof *r->nu);
+    if (r->p[best] < s->confidence) return;
+    if (s->alpha_r == 0) {
+        r->nu[best] = 1;
+        return;
+    }
+    for (size_t k = 0; k < classes; k++) r->work[k] = s->alpha_p / s->alpha_r * r->z[k];
+    log_softmax(classes, r->work, r->nu);
+}
+
+/* (10) with the projection that keeps nu on the simplex. */
+static void projected_steps(const fli_semi *s, size_t classes, double all, const row *r)
+{
+    double c = 1 + log((double)classes);
+    for (int64_t step = 0; step < s->label_steps; step++) {
+        for (size_t k = 0; k < classes; k++)
+            r->nu[k] -= s->label_lr / all * (s->alpha_r * (log(fmax(r->nu[k], 1e-12)) + c) - s->alpha_p * r->z[k]);
+        fli_simplex_nearest(classes, r->nu, r->work);
+    }
+}
+
+static void semi_improve(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *y, void *scratch)
+{
+    const fli_ops *ops = m->space.ops;
+    const fli_semi *s = m->latent_params;
+    size_t classes = m->classes;
+    void *z = m->desc->logits(m, x, b, scratch);
+    row r = rows_at(m, fli_latent_extra(m, b->n, scratch));
+    for (size_t i = 0; i < b->n; i++) {
+        void *nu = fli_at(ops, y, i * classes);
+        ops->to_f64(classes, fli_cat(ops, z, i * classes), r.z);
+        log_softmax(classes, r.z, r.p);
+        if (s->labels == FLI_SEMI_PROJECTED) {
+            ops->to_f64(classes, nu, r.nu);
+            projected_steps(s, classes, (double)all, &r);
+        } else {
+            closed_form(s, classes, &r);
+        }
+        ops->from_f64(classes, r.nu, nu);
+    }
+}
+
+static const fli_latent closed = {
+    .size = semi_size, .scratch = semi_scratch, .improve = semi_improve, .grad = semi_grad};
+static const fli_latent projected = {
+    .kept = 1, .size = semi_size, .scratch = semi_scratch, .improve = semi_improve, .grad = semi_grad};
+
+fl_status fli_model_use_semi(fl_ctx *ctx, fli_model *m, const fli_semi *s)
+{
+    if (s->labels == FLI_SEMI_NONE) return FL_OK;
+    if (!m->desc->logits || m->latent)
+        return fli_fail(ctx, FL_ECONFIG,
+                        "semi.labels needs a classifier that gives class probabilities, such as softmax or mlp; model "
+                        "%s does not",
+                        m->desc->name);
+    m->latent = s->labels == FLI_SEMI_PROJECTED ? &projected : &closed;
+    m->latent_params = s;
+    return FL_OK;
+}
+
+/* ---- the pair ------------------------------------------------------------------------------------------ */
+
+size_t fli_pair_scratch(const fli_model *m, size_t n) { return fli_scratch_pad(n * m->classes) + row_reals(m); }
+
+/* Logits of x as probabilities, kept behind the model's scratch; the logits themselves stay. */
+static void *probabilities(const fli_model *m, size_t n, const void *z, void *scratch)
+{
+    void *h = fli_latent_extra(m, n, scratch);
+    memcpy(h, z, n * m->classes * m->space.ops->size);
+    m->space.ops->softmax(n, m->classes, h);
+    return h;
+}
+
+static row pair_rows(const fli_model *m, size_t n, void *scratch)
+{
+    void *h = fli_latent_extra(m, n, scratch);
+    return rows_at(m, fli_at(m->space.ops, h, fli_scratch_pad(n * m->classes)));
+}
+
+/* r holds the own model's logits in z and h(x) in nu. z becomes log q of the mixture q; p stays the own model's probabilities. */
+static void mixture(double mix, size_t classes, const row *r)
+{
+    log_softmax(classes, r->z, r->p);
+    for (size_t k = 0; k < classes; k++) r->z[k] = fmax(log(mix * r->p[k] + (1 - mix) * r->nu[k]), TINY_LOG);
+}
+
+/* work holds u = dL/dq and becomes scale mix p (u - sum p u). */
+static void through_mixture(double factor, size_t classes, const row *r)
+{
+    double mean = 0;
+    for (size_t k = 0; k < classes; k++) mean += r->p[k] * r->work[k];
+    for (size_t k = 0; k < classes; k++) r->work[k] = factor * r->p[k] * (r->work[k] - mean);
+}
+
+static void labelled_slope(size_t classes, size_t label, const row *r)
+{
+    memset(r->work, 0, classes * sizeof *r->work);
+    r->work[label] = -exp(-r->z[label]);
+}
+
+static void unlabelled_slope(const fli_semi *s, size_t classes, const row *r)
+{
+    double c = 1 + log((double)classes);
+    for (size_t k = 0; k < classes; k++)
+        r->work[k] = s->alpha_r * (r->z[k] + c) - s->alpha_p * r->nu[k] * exp(-r->z[k]);
+}
+
+/* The rows of the own model's logits become derivatives of F_i. */
+static void mixed_rows(const fli_model *m, double mix, const fli_batch *b, size_t plain, const void *y, const void *h,
+                       const row *r, void *z)
+{
+    const fli_ops *ops = m->space.ops;
+    size_t classes = m->classes, rest = b->n - plain;
+    for (size_t i = 0; i < b->n; i++) {
+        void *at = fli_at(ops, z, i * classes);
+        ops->to_f64(classes, at, r->z);
+        ops->to_f64(classes, fli_cat(ops, h, i * classes), r->nu);
+        mixture(mix, classes, r);
+        if (i < plain) {
+            labelled_slope(classes, (size_t)b->label[i], r);
+        } else {
+            ops->to_f64(classes, fli_cat(ops, y, (i - plain) * classes), r->nu);
+            unlabelled_slope(m->latent_params, classes, r);
+        }
+        through_mixture(mix / (double)(i < plain ? plain : rest), classes, r);
+        ops->from_f64(classes, r->work, at);
+    }
+}
+
+void fli_pair_grad(const fli_model *m, const void *x, const void *own, double mix, const fli_batch *b, size_t plain,
+                   const void *y, void *g, void *own_g, void *scratch)
+{
+    row r = pair_rows(m, b->n, scratch);
+    void *z = m->desc->logits(m, x, b, scratch), *h = probabilities(m, b->n, z, scratch);
+    model_rows(m, b, plain, y, &r, z);
+    m->desc->pullback(m, x, b, g, scratch);
+    z = m->desc->logits(m, own, b, scratch);
+    mixed_rows(m, mix, b, plain, y, h, &r, z);
+    m->desc->pullback(m, own, b, own_g, scratch);
+}
+
+double fli_pair_loss(const fli_model *m, const void *x, const void *own, double mix, const fli_batch *b,
+                     size_t *correct, void *scratch)
+{
+    const fli_ops *ops = m->space.ops;
+    size_t classes = m->classes, hits = 0;
+    double loss = 0;
+    row r = pair_rows(m, b->n, scratch);
+    void *z = m->desc->logits(m, x, b, scratch), *h = probabilities(m, b->n, z, scratch);
+    z = m->desc->logits(m, own, b, scratch);
+    for (size_t i = 0; i < b->n; i++) {
+        size_t best = 0;
+        ops->to_f64(classes, fli_cat(ops, z, i * classes), r.z);
+        ops->to_f64(classes, fli_cat(ops, h, i * classes), r.nu);
+        mixture(mix, classes, &r);
+        for (size_t k = 1; k < classes; k++)
+            if (r.z[k] > r.z[best]) best = k;
+        loss -= r.z[b->label[i]];
+        hits += best == (size_t)b->label[i];
+    }
+    *correct = hits;
+    return loss / (double)b->n;
+}

@@ -1,0 +1,39 @@
+/* Learning from few labels: cross-entropy on the labelled samples, cross-entropy against pseudo labels nu on the others, and
+ * entropy terms that keep both from being too sure ([CPSL] (4), (41)-(43)):
+ *
+ *     f_i(x, nu) = mean CE(y, h) + alpha_p mean CE(nu, h) + alpha_r (mean KL(nu, 1/C) + mean KL(h, 1/C))
+ *
+ * h are the class probabilities of any classifier with the two halves `logits` and `pullback`. */
+#ifndef FLI_MODEL_SEMI_H
+#define FLI_MODEL_SEMI_H
+
+#include "model/latent.h"
+
+#define FLI_SEMI_WORDS "none|closed_form|projected"
+enum { FLI_SEMI_NONE, FLI_SEMI_CLOSED_FORM, FLI_SEMI_PROJECTED };
+
+typedef struct {
+    int labels;          /* how pseudo labels are found */
+    double alpha_p;      /* weight of the pseudo labels */
+    double alpha_r;      /* weight of the entropy terms */
+    double confidence;   /* closed form: samples whose largest probability is below get no label */
+    double label_lr;     /* projected: step size, */
+    int64_t label_steps; /* and steps per turn */
+    int64_t batch;       /* unlabelled samples per step; 0: as many as labelled ones */
+} fli_semi;
+
+/* Makes the model's objective semi-supervised; `semi` must outlive it. Does nothing for FLI_SEMI_NONE. */
+fl_status fli_model_use_semi(fl_ctx *ctx, fli_model *m, const fli_semi *semi);
+
+/* The two gradients of a personalised pair on one batch ([CPSL] (6b), (6c)): g of f_i at x, and own_g of f_i with h replaced by the
+ * mixture mix h(own) + (1 - mix) h(x), by `own`. Rows as in latent.h; y NULL if all are plain. Scratch as for the model. */
+void fli_pair_grad(const fli_model *m, const void *x, const void *own, double mix, const fli_batch *b, size_t plain,
+                   const void *y, void *g, void *own_g, void *scratch);
+
+/* Mean cross-entropy of the mixture on a batch with labels, and how many it gets right. */
+double fli_pair_loss(const fli_model *m, const void *x, const void *own, double mix, const fli_batch *b,
+                     size_t *correct, void *scratch);
+/* Reals of scratch that the two above need for a batch of n, behind the model's own; fli_model_scratch counts them. */
+size_t fli_pair_scratch(const fli_model *m, size_t n);
+
+#endif
