@@ -111,6 +111,10 @@ typedef struct {
      * synchronous methods, and when nothing was absorbed. */
     double staleness; /* mean */
     double staleness_max;
+    /* Accuracies of the clients' own models, one per client on its own test part, where `metrics.local` asks for them: quantiles, and the
+     * mean of the worst tenth. A client that mixes its model with the global one is judged by the mixture. */
+    double local_q10, local_q50, local_q90, local_worst;
+    double pseudo_accuracy; /* of the pseudo labels that x gives to unlabelled samples; NaN without them */
 } fl_row;
 
 typedef enum {

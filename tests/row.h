@@ -26,6 +26,11 @@ __attribute__((unused)) static fl_row empty_row(void)
         .simulated_seconds = NAN,
         .staleness = NAN,
         .staleness_max = NAN,
+        .local_q10 = NAN,
+        .local_q50 = NAN,
+        .local_q90 = NAN,
+        .local_worst = NAN,
+        .pseudo_accuracy = NAN,
     };
 }
 

@@ -124,5 +124,8 @@ double fli_sgd_weight(double momentum, size_t steps);
 /* Mean loss and, unless g is NULL, gradient at x over n samples, in bounded memory. Weight decay is left to the caller. */
 double fli_worker_eval(fli_worker *w, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, void *g,
                        size_t *correct);
+/* Mean loss of the mixture of two models (model/semi.h). */
+double fli_worker_eval_pair(fli_worker *w, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x,
+                            const void *own, double mix, size_t *correct);
 
 #endif

@@ -1,7 +1,7 @@
 /* The memory of a worker, gradients over any number of samples in it, and which models a solver is for. */
 #include "local/local.h"
 
-#include "model/latent.h"
+#include "model/semi.h"
 
 /* Longer batches are computed in pieces of this many samples and summed: memory stays bounded, BLAS is at full speed long before. */
 enum { PIECE = 512 };
@@ -90,5 +90,19 @@ double fli_worker_eval(fli_worker *w, const fli_dataset *ds, const uint32_t *idx
         hits += hit;
     }
     if (correct) *correct = hits;
+    return loss;
+}
+
+double fli_worker_eval_pair(fli_worker *w, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x,
+                            const void *own, double mix, size_t *correct)
+{
+    double loss = 0;
+    *correct = 0;
+    for (size_t at = 0; at < n; at += w->batch.n) {
+        size_t piece = n - at < w->batch.capacity ? n - at : w->batch.capacity, hits = 0;
+        fli_batch_gather(&w->batch, ds, idx + at, piece);
+        loss += (double)piece / (double)n * fli_pair_loss(w->model, x, own, mix, &w->batch, &hits, w->scratch);
+        *correct += hits;
+    }
     return loss;
 }

@@ -276,3 +276,22 @@ double fli_pair_loss(const fli_model *m, const void *x, const void *own, double 
     *correct = hits;
     return loss / (double)b->n;
 }
+
+size_t fli_likeliest(const fli_model *m, const void *z, double *probability)
+{
+    double best = -INFINITY, sum = 0, v;
+    size_t at = 0;
+    for (size_t k = 0; k < m->classes; k++) {
+        m->space.ops->to_f64(1, fli_cat(m->space.ops, z, k), &v);
+        if (v > best) {
+            best = v;
+            at = k;
+        }
+    }
+    for (size_t k = 0; k < m->classes; k++) {
+        m->space.ops->to_f64(1, fli_cat(m->space.ops, z, k), &v);
+        sum += exp(v - best);
+    }
+    *probability = 1 / sum;
+    return at;
+}

@@ -33,6 +33,8 @@ void fli_pair_grad(const fli_model *m, const void *x, const void *own, double mi
 /* Mean cross-entropy of the mixture on a batch with labels, and how many it gets right. */
 double fli_pair_loss(const fli_model *m, const void *x, const void *own, double mix, const fli_batch *b,
                      size_t *correct, void *scratch);
+/* The likeliest class of one row of logits, and its probability. */
+size_t fli_likeliest(const fli_model *m, const void *z, double *probability);
 /* Reals of scratch that the two above need for a batch of n, behind the model's own; fli_model_scratch counts them. */
 size_t fli_pair_scratch(const fli_model *m, size_t n);
 

@@ -91,6 +91,9 @@ const fli_quantity fli_y_list[] = {
     {"client-accuracy", "client accuracy, median", DOUBLE(client_q50), FLI_SCALE_LINEAR, FLI_UNIT_SHARE},
     {"client-accuracy-q10", "client accuracy, 10% quantile", DOUBLE(client_q10), FLI_SCALE_LINEAR, FLI_UNIT_SHARE},
     {"regularizer", "regulariser g(x)", DOUBLE(regularizer), FLI_SCALE_WIDE, FLI_UNIT_NONE},
+    {"local-worst", "own models' accuracy, worst tenth of the clients", DOUBLE(local_worst), FLI_SCALE_LINEAR,
+     FLI_UNIT_SHARE},
+    {"pseudo-accuracy", "accuracy of the pseudo labels", DOUBLE(pseudo_accuracy), FLI_SCALE_LINEAR, FLI_UNIT_SHARE},
     {"staleness", "staleness of uploads, mean", DOUBLE(staleness), FLI_SCALE_LINEAR, FLI_UNIT_NONE},
     {NULL, NULL, 0, 0, FLI_SCALE_LINEAR, FLI_UNIT_NONE},
 };

@@ -47,6 +47,11 @@ static const struct {
     {"work/simulated_seconds", offsetof(fl_row, simulated_seconds), 0},
     {"async/staleness", offsetof(fl_row, staleness), 0},
     {"async/staleness_max", offsetof(fl_row, staleness_max), 0},
+    {"local/q10", offsetof(fl_row, local_q10), 0},
+    {"local/q50", offsetof(fl_row, local_q50), 0},
+    {"local/q90", offsetof(fl_row, local_q90), 0},
+    {"local/worst_tenth", offsetof(fl_row, local_worst), 0},
+    {"semi/pseudo_accuracy", offsetof(fl_row, pseudo_accuracy), 0},
 };
 enum { SCALARS = sizeof scalars / sizeof *scalars };
 

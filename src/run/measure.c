@@ -1,5 +1,7 @@
 #include "run/measure.h"
 
+#include "model/semi.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@ enum { LANES = 16 };
 typedef struct {
     double loss, hits, weight;           /* train: sum w_i f_i, w_i accuracy_i, w_i */
     double test_loss, test_hits, test_n; /* test: sums over samples */
+    double pseudo_hits, pseudo_n;        /* pseudo labels: sums over samples that get one */
 } sums;
 
 typedef struct {
@@ -29,6 +32,7 @@ struct fli_measure {
     size_t count;                /* clients measured */
     fli_client_figures *figures; /* count */
     double *sorted;              /* count */
+    double *own;                 /* count: accuracies of the clients' own models; NULL: not measured */
     uint32_t *all;               /* 0, 1, ... over the test set */
     lane lanes[LANES];
     const void *x; /* under measurement */
@@ -38,12 +42,15 @@ struct fli_measure {
 
 static int classifies(const fli_measure *m) { return m->model->desc->traits & FLI_MODEL_CLASSIFIER; }
 
-/* Clients must be visited for training metrics, for their own accuracy, their own models, and for their
+/* Whether clients give pseudo labels, so that it can be said how many are right. */
+static int labels_pseudo(const fli_measure *m) { return m->model->latent && !m->model->latent->every && m->fed->truth; }
+
+/* Clients must be visited for training metrics, for their own accuracy, their own models, their pseudo labels, and for their
  * test parts when there is no test set. */
 static int visits_clients(const fli_measure *m)
 {
     const fli_metrics_settings *w = m->what;
-    return w->train || w->gradient || w->clients || w->local || (w->test && !m->fed->test);
+    return w->train || w->gradient || w->clients || w->local || labels_pseudo(m) || (w->test && !m->fed->test);
 }
 
 static fl_status buffers_new(fli_measure *m)
@@ -53,6 +60,7 @@ static fl_status buffers_new(fli_measure *m)
     if (m->count > (size_t)m->what->max_clients) m->count = (size_t)m->what->max_clients;
     m->figures = fli_alloc(m->ctx, m->count, sizeof *m->figures);
     m->sorted = fli_alloc(m->ctx, m->count, sizeof *m->sorted);
+    if (m->what->local && !(m->own = fli_alloc(m->ctx, m->count, sizeof *m->own))) return FL_ENOMEM;
     m->all = fli_alloc(m->ctx, m->fed->test ? m->fed->test->n : 0, sizeof *m->all);
     if (!m->figures || !m->sorted || !m->all) return FL_ENOMEM;
     for (size_t i = 0; m->fed->test && i < m->fed->test->n; i++) m->all[i] = (uint32_t)i;
@@ -87,6 +95,7 @@ void fli_measure_free(fli_measure *m)
     for (size_t l = 0; l < LANES; l++) fli_free(m->lanes[l].gradient);
     fli_free(m->figures);
     fli_free(m->sorted);
+    fli_free(m->own);
     fli_free(m->all);
     fli_free(m);
 }
@@ -149,18 +158,50 @@ static void global_train(fli_measure *m, visit *c, lane *l, fli_client_figures *
     if (classifies(m) && !c->view.n_test) f->accuracy = c->train.hits / (double)c->view.n_train;
 }
 
+/* The mixture of the own and the global model on some samples. */
+static score mixed(const fli_measure *m, const visit *c, const void *own, double mix, const uint32_t *idx, size_t n)
+{
+    size_t hits = 0;
+    double loss = fli_worker_eval_pair(c->worker, c->view.ds, idx, n, m->x, own, mix, &hits);
+    return (score){loss, (double)hits};
+}
+
 /* A client whose own model is the global one has been measured already. */
-static void own_model(fli_measure *m, const visit *c, const void *own, lane *l)
+static void own_model(fli_measure *m, size_t at, const visit *c, const void *own, double mix, lane *l)
 {
     const fli_space *space = &m->model->space;
     size_t n = c->view.n_test;
     score train = c->train, test = c->test;
-    if (own != m->x) {
+    if (own != m->x && mix < 1) {
+        train = mixed(m, c, own, mix, c->view.train, c->view.n_train);
+        train.loss += 0.5 * m->model->weight_decay * fli_dot(space, own, own);
+        if (n) test = mixed(m, c, own, mix, c->view.test, n);
+    } else if (own != m->x) {
         train = on_train(c, own, 0.5 * m->model->weight_decay * fli_dot(space, own, own), NULL);
         if (n) test = on_test(c, own);
     }
     add_train(&l->local, &train, c->weight, c->view.n_train);
     if (n) add_test(&l->local, &test, n);
+    m->own[at] = n && classifies(m) ? test.hits / (double)n : NAN;
+}
+
+/* How many of the labels that x gives to a client's unlabelled samples are right. */
+static void pseudo_labels(const fli_measure *m, const visit *c, lane *l)
+{
+    const fli_model *model = m->model;
+    fli_worker *w = c->worker;
+    double least = ((const fli_semi *)model->latent_params)->confidence, p;
+    for (size_t at = 0; at < c->view.n_unlabelled; at += w->batch.n) {
+        size_t n = c->view.n_unlabelled - at < w->batch.capacity ? c->view.n_unlabelled - at : w->batch.capacity;
+        fli_batch_gather(&w->batch, c->view.ds, c->view.unlabelled + at, n);
+        void *z = model->desc->logits(model, m->x, &w->batch, w->scratch);
+        for (size_t i = 0; i < n; i++) {
+            size_t best = fli_likeliest(model, fli_at(model->space.ops, z, i * model->classes), &p);
+            if (p < least) continue;
+            l->global.pseudo_n++;
+            l->global.pseudo_hits += (int32_t)best == fli_fed_truth(m->fed, c->view.unlabelled[at + i]);
+        }
+    }
 }
 
 static fl_status measure_client(fli_measure *m, size_t at, lane *l, fli_worker *w)
@@ -177,7 +218,8 @@ static fl_status measure_client(fli_measure *m, size_t at, lane *l, fli_worker *
     c.weight = fli_exec_weight(m->exec, f->client);
     if (c.view.n_test && (what->test || what->clients || own == m->x)) global_test(m, &c, l, f);
     if (what->train || what->gradient || (what->clients && !c.view.n_test) || own == m->x) global_train(m, &c, l, f);
-    if (own) own_model(m, &c, own, l);
+    if (own) own_model(m, at, &c, own, fli_exec_own_mix(m->exec, f->client), l);
+    if (labels_pseudo(m)) pseudo_labels(m, &c, l);
     fli_view_close(&c.view);
     return FL_OK;
 }
@@ -206,16 +248,33 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void quantiles(fli_measure *m, fl_row *row)
+/* Sorts what is in m->sorted. */
+static void quantiles(fli_measure *m, size_t n, double *q10, double *q50, double *q90)
+{
+    qsort(m->sorted, n, sizeof *m->sorted, ascending);
+    *q10 = m->sorted[(n - 1) / 10];
+    *q50 = m->sorted[(n - 1) / 2];
+    *q90 = m->sorted[(n - 1) * 9 / 10];
+}
+
+static void client_quantiles(fli_measure *m, fl_row *row)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->count; i++)
         if (!isnan(m->figures[i].accuracy)) m->sorted[n++] = m->figures[i].accuracy;
+    if (n) quantiles(m, n, &row->client_q10, &row->client_q50, &row->client_q90);
+}
+
+static void own_quantiles(fli_measure *m, fl_row *row)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->count; i++)
+        if (!isnan(m->own[i])) m->sorted[n++] = m->own[i];
     if (!n) return;
-    qsort(m->sorted, n, sizeof *m->sorted, ascending);
-    row->client_q10 = m->sorted[(n - 1) / 10];
-    row->client_q50 = m->sorted[(n - 1) / 2];
-    row->client_q90 = m->sorted[(n - 1) * 9 / 10];
+    quantiles(m, n, &row->local_q10, &row->local_q50, &row->local_q90);
+    size_t worst = (n + 9) / 10;
+    row->local_worst = 0;
+    for (size_t i = 0; i < worst; i++) row->local_worst += m->sorted[i] / (double)worst;
 }
 
 static void add_sums(sums *t, const sums *s)
@@ -226,6 +285,8 @@ static void add_sums(sums *t, const sums *s)
     t->test_loss += s->test_loss;
     t->test_hits += s->test_hits;
     t->test_n += s->test_n;
+    t->pseudo_hits += s->pseudo_hits;
+    t->pseudo_n += s->pseudo_n;
 }
 
 static lane total(fli_measure *m)
@@ -265,8 +326,10 @@ static void fill_row(fli_measure *m, const lane *t, fl_row *row)
         fli_axpy(space, weight * m->model->weight_decay, m->x, t->gradient);
         row->gradient2 = fli_dot(space, t->gradient, t->gradient) / (weight * weight);
     }
-    if (what->clients) quantiles(m, row);
+    if (what->clients) client_quantiles(m, row);
+    if (t->global.pseudo_n > 0) row->pseudo_accuracy = t->global.pseudo_hits / t->global.pseudo_n;
     if (!what->local) return;
+    own_quantiles(m, row);
     fill_train(m, &t->local, &row->local_train_loss, &row->local_train_accuracy);
     fill_test(m, &t->local, &row->local_test_loss, &row->local_test_accuracy);
 }
@@ -280,6 +343,7 @@ fl_status fli_measure_take(fli_measure *m, const void *x, fl_row *row)
     lane t = total(m);
     row->train_loss = row->train_accuracy = row->test_loss = row->test_accuracy = row->gradient2 = NAN;
     row->client_q10 = row->client_q50 = row->client_q90 = NAN;
+    row->local_q10 = row->local_q50 = row->local_q90 = row->local_worst = row->pseudo_accuracy = NAN;
     row->local_train_loss = row->local_train_accuracy = row->local_test_loss = row->local_test_accuracy = NAN;
     if (t.status) return t.status;
     fill_row(m, &t, row);

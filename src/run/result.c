@@ -41,6 +41,11 @@ static const column columns[] = {
     {"simulated_seconds", offsetof(fl_row, simulated_seconds), 0},
     {"staleness", offsetof(fl_row, staleness), 0},
     {"staleness_max", offsetof(fl_row, staleness_max), 0},
+    {"local_q10", offsetof(fl_row, local_q10), 0},
+    {"local_q50", offsetof(fl_row, local_q50), 0},
+    {"local_q90", offsetof(fl_row, local_q90), 0},
+    {"local_worst", offsetof(fl_row, local_worst), 0},
+    {"pseudo_accuracy", offsetof(fl_row, pseudo_accuracy), 0},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 

@@ -77,6 +77,13 @@ void fl_run_stop(fl_run *run) { run->asked = 1; }
 
 /* ---- measuring and stopping ---------------------------------------------------------------------------- */
 
+/* The accuracy that targets are about. */
+static double goal(const fl_run *run)
+{
+    int local = run->plan.settings.metrics.goal == FLI_GOAL_LOCAL;
+    return local ? run->now.local_test_accuracy : run->now.test_accuracy;
+}
+
 static fl_status measure(fl_run *run)
 {
     const fli_reals *targets = &run->plan.settings.metrics.targets;
@@ -94,8 +101,7 @@ static fl_status measure(fl_run *run)
     run->rows[run->row_count++] = run->now;
     run->arrived = run->ages = run->oldest = 0;
     for (size_t i = 0; i < targets->n; i++)
-        if (run->target_round[i] == SIZE_MAX && run->now.test_accuracy >= targets->v[i])
-            run->target_round[i] = run->round;
+        if (run->target_round[i] == SIZE_MAX && goal(run) >= targets->v[i]) run->target_round[i] = run->round;
     return FL_OK;
 }
 
@@ -114,7 +120,7 @@ static fl_stop stop_now(const fl_run *run)
 static fl_stop stop_measured(const fl_run *run)
 {
     const fli_stop_settings *stop = &run->plan.settings.stop;
-    if (stop->target > 0 && run->now.test_accuracy >= stop->target) return FL_STOP_TARGET;
+    if (stop->target > 0 && goal(run) >= stop->target) return FL_STOP_TARGET;
     if (stop->gradient2 > 0 && run->now.gradient2 <= stop->gradient2) return FL_STOP_GRADIENT;
     return FL_STOP_NONE;
 }

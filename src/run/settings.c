@@ -111,6 +111,9 @@ static const fli_key metrics_keys[] = {
                  "loss and accuracy of each client's own model on its own samples, beside the global model's"),
     FLI_KEY_INT(fli_metrics_settings, max_clients, "10000", 1, 4294967295.0,
                 "train metrics use at most so many clients, evenly spaced"),
+    FLI_KEY_CHOICE(fli_metrics_settings, goal, "global", "global|local",
+                   "whose test accuracy targets and stop.target are about: the global model's, or the clients' own "
+                   "models' on their own test parts"),
     FLI_KEY_REALS(fli_metrics_settings, targets, "[]", FLI_ABOVE_0, 1, "test accuracies whose first round is reported"),
     FLI_KEY_END,
 };
@@ -283,6 +286,12 @@ static fl_status check_together(fl_ctx *ctx, const fli_settings *s)
                                "0.9");
     if (s->metrics.targets.n && !s->metrics.test)
         status = fli_fail_also(ctx, FL_ECONFIG, "metrics.targets needs metrics.test to be true");
+    if (s->metrics.goal == FLI_GOAL_LOCAL && !s->metrics.local)
+        status = fli_fail_also(ctx, FL_ECONFIG, "metrics.goal is local, which needs metrics.local to be true");
+    if (s->metrics.goal == FLI_GOAL_LOCAL && s->data.test_fraction == 0)
+        status = fli_fail_also(ctx, FL_ECONFIG,
+                               "metrics.goal is local, but clients have no test part of their own; set "
+                               "data.test_fraction, for instance to 0.2");
     if (s->stop.target > 0 && !s->metrics.test)
         status = fli_fail_also(ctx, FL_ECONFIG, "stop.target needs metrics.test to be true");
     if (s->stop.gradient2 > 0 && !s->metrics.gradient)

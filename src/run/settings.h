@@ -44,8 +44,12 @@ typedef struct {
 typedef struct {
     int64_t every, max_clients;
     int test, train, gradient, clients, local;
+    int goal; /* FLI_GOAL_ */
     fli_reals targets;
 } fli_metrics_settings;
+
+/* Which test accuracy targets are about: of the global model, or of the clients' own ones. */
+enum { FLI_GOAL_GLOBAL, FLI_GOAL_LOCAL };
 
 typedef struct {
     double target, gradient2, seconds, simulated;

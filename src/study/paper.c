@@ -6,7 +6,7 @@
  *         FedAvg: {accuracy: 95.64 ± 0.12, "to 0.9": 63, "to 0.97": "> 500"}
  *
  * Methods are named by their labels. Quantities are texts as printed there; ours are put beside those that are known here: accuracy
- * (%), loss, rounds, seconds, and "to X" (rounds to test accuracy X). */
+ * (%), own accuracy (of the clients' own models, %), loss, rounds, seconds, and "to X" (rounds to test accuracy X). */
 #include "study/study.h"
 
 #include <stdlib.h>
@@ -32,6 +32,8 @@ static void ours(fli_text *t, const fl_study *s, const fli_summary *row, const c
     if (!row->seeds) return;
     if (!strcmp(quantity, "accuracy"))
         fli_stat_text(t, &row->accuracy, 100, 2);
+    else if (!strcmp(quantity, "own accuracy"))
+        fli_stat_text(t, &row->local_accuracy, 100, 2);
     else if (!strcmp(quantity, "loss"))
         fli_stat_text(t, &row->loss, 1, 3);
     else if (!strcmp(quantity, "rounds"))

@@ -113,6 +113,15 @@ static fl_status take_over(fl_study *s, size_t i)
     return status == FL_ENOMEM ? status : FL_OK;
 }
 
+static fl_status read_goal(fl_study *s)
+{
+    fli_settings *settings = fli_arena_alloc(&s->x.arena, 1, sizeof *settings);
+    if (!settings) return FL_ENOMEM;
+    fl_status status = fli_settings_bind(s->ctx, &s->x.arena, s->x.trials[0].cfg->root, settings);
+    s->local_goal = !status && settings->metrics.goal == FLI_GOAL_LOCAL;
+    return status;
+}
+
 fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study **out)
 {
     static const fl_study_options none;
@@ -130,6 +139,7 @@ fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study
         status = FL_ENOMEM;
         goto failed;
     }
+    if ((status = read_goal(s))) goto failed;
     s->outcomes = fli_alloc(s->ctx, s->x.count, sizeof *s->outcomes);
     if (!s->outcomes || share_data(s)) {
         status = FL_ENOMEM;

@@ -46,6 +46,7 @@ struct fl_study {
     fli_shared *shared;
     size_t shared_count;
     fli_histogram histogram;
+    int local_goal; /* targets are about the clients' own models; as in the first trial */
     fli_live *live; /* NULL: nobody watches */
     double published;
     pthread_mutex_t lock; /* guards outcomes, histogram, the observer and the live page while running */
@@ -76,6 +77,7 @@ typedef struct {
     size_t seeds, failed;
     fli_stat accuracy, loss, seconds, megabytes, rounds; /* at the end */
     fli_stat local_accuracy, simulated; /* where measured: of the clients' own models; the virtual clock */
+    fli_stat local_worst, pseudo;       /* likewise: their worst tenth; of pseudo labels */
     int best;                           /* of its method's settings */
 } fli_summary;
 

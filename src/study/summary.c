@@ -33,6 +33,8 @@ static void summarise(const fl_study *s, fli_summary *row)
         take(&row->rounds, (double)last->round);
         take(&row->local_accuracy, last->local_test_accuracy);
         take(&row->simulated, last->simulated_seconds);
+        take(&row->local_worst, last->local_worst);
+        take(&row->pseudo, last->pseudo_accuracy);
     }
     finish(&row->accuracy);
     finish(&row->loss);
@@ -41,25 +43,29 @@ static void summarise(const fl_study *s, fli_summary *row)
     finish(&row->rounds);
     finish(&row->local_accuracy);
     finish(&row->simulated);
+    finish(&row->local_worst);
+    finish(&row->pseudo);
 }
 
 /* Higher accuracy, or lower loss where there is no accuracy. A setting without any result loses to one that has some, and one
  * with failed runs to one that has none. */
-static int better(const fli_summary *a, const fli_summary *b)
+static int better(const fl_study *s, const fli_summary *a, const fli_summary *b)
 {
+    const fli_stat *first = s->local_goal ? &a->local_accuracy : &a->accuracy,
+                   *second = s->local_goal ? &b->local_accuracy : &b->accuracy;
     if (!a->seeds != !b->seeds) return a->seeds > 0;
     if (a->failed != b->failed) return a->failed < b->failed;
-    if (a->accuracy.n && b->accuracy.n) return a->accuracy.mean > b->accuracy.mean;
+    if (first->n && second->n) return first->mean > second->mean;
     if (a->loss.n && b->loss.n) return a->loss.mean < b->loss.mean;
     return a->seeds > b->seeds;
 }
 
-static void mark_best(fli_summary *rows, size_t count)
+static void mark_best(const fl_study *s, fli_summary *rows, size_t count)
 {
     for (size_t i = 0; i < count;) {
         size_t best = i, j = i;
         for (; j < count && rows[j].method == rows[i].method; j++)
-            if (better(&rows[j], &rows[best])) best = j;
+            if (better(s, &rows[j], &rows[best])) best = j;
         rows[best].best = 1;
         i = j;
     }
@@ -75,7 +81,7 @@ fl_status fli_study_summaries(fl_study *s, fli_arena *a, fli_summary **out, size
         (*out)[i] = (fli_summary){.method = s->x.trials[i].method, .setting = s->x.trials[i].setting, .first = i};
         summarise(s, &(*out)[i]);
     }
-    mark_best(*out, n);
+    mark_best(s, *out, n);
     return FL_OK;
 }
 
@@ -87,7 +93,7 @@ void fli_study_to_target(const fl_study *s, const fli_summary *row, double targe
         const fli_outcome *o = &s->outcomes[i];
         if (t->method != row->method || t->setting != row->setting || o->state != FLI_TRIAL_DONE) continue;
         for (size_t k = 0; k < o->count; k++)
-            if (o->rows[k].test_accuracy >= target) {
+            if ((s->local_goal ? o->rows[k].local_test_accuracy : o->rows[k].test_accuracy) >= target) {
                 take(&out[FLI_COST_ROUNDS], (double)o->rows[k].round);
                 take(&out[FLI_COST_MEGABYTES], o->rows[k].bytes_up / 1e6);
                 take(&out[FLI_COST_SIMULATED], o->rows[k].simulated_seconds);
@@ -310,6 +316,8 @@ static const struct {
     {"seconds", offsetof(fli_summary, seconds)},
     {"local_test_accuracy", offsetof(fli_summary, local_accuracy)},
     {"simulated_seconds", offsetof(fli_summary, simulated)},
+    {"local_worst", offsetof(fli_summary, local_worst)},
+    {"pseudo_accuracy", offsetof(fli_summary, pseudo)},
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 

@@ -569,22 +569,64 @@ static char *result_file(fixture *f, const char *name, size_t *size)
     return text;
 }
 
-static const char *const columns[] = {
-    "round",         "cohort",           "train_loss",           "train_accuracy",  "test_loss",
-    "test_accuracy", "gradient2",        "client_q10",           "client_q50",      "client_q90",
-    "regularizer",   "local_train_loss", "local_train_accuracy", "local_test_loss", "local_test_accuracy",
-    "bytes_up",      "bytes_down",       "local_steps",          "seconds",         "simulated_seconds",
-    "staleness",     "staleness_max"};
+static const char *const columns[] = {"round",
+                                      "cohort",
+                                      "train_loss",
+                                      "train_accuracy",
+                                      "test_loss",
+                                      "test_accuracy",
+                                      "gradient2",
+                                      "client_q10",
+                                      "client_q50",
+                                      "client_q90",
+                                      "regularizer",
+                                      "local_train_loss",
+                                      "local_train_accuracy",
+                                      "local_test_loss",
+                                      "local_test_accuracy",
+                                      "bytes_up",
+                                      "bytes_down",
+                                      "local_steps",
+                                      "seconds",
+                                      "simulated_seconds",
+                                      "staleness",
+                                      "staleness_max",
+                                      "local_q10",
+                                      "local_q50",
+                                      "local_q90",
+                                      "local_worst",
+                                      "pseudo_accuracy"};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static double column_value(const fl_row *r, size_t c)
 {
-    const double v[COLUMNS] = {
-        (double)r->round, (double)r->cohort,   r->train_loss,           r->train_accuracy,  r->test_loss,
-        r->test_accuracy, r->gradient2,        r->client_q10,           r->client_q50,      r->client_q90,
-        r->regularizer,   r->local_train_loss, r->local_train_accuracy, r->local_test_loss, r->local_test_accuracy,
-        r->bytes_up,      r->bytes_down,       r->local_steps,          r->seconds,         r->simulated_seconds,
-        r->staleness,     r->staleness_max};
+    const double v[COLUMNS] = {(double)r->round,
+                               (double)r->cohort,
+                               r->train_loss,
+                               r->train_accuracy,
+                               r->test_loss,
+                               r->test_accuracy,
+                               r->gradient2,
+                               r->client_q10,
+                               r->client_q50,
+                               r->client_q90,
+                               r->regularizer,
+                               r->local_train_loss,
+                               r->local_train_accuracy,
+                               r->local_test_loss,
+                               r->local_test_accuracy,
+                               r->bytes_up,
+                               r->bytes_down,
+                               r->local_steps,
+                               r->seconds,
+                               r->simulated_seconds,
+                               r->staleness,
+                               r->staleness_max,
+                               r->local_q10,
+                               r->local_q50,
+                               r->local_q90,
+                               r->local_worst,
+                               r->pseudo_accuracy};
     return v[c];
 }
 

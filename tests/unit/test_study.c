@@ -217,7 +217,7 @@ static void clock_and_own_models(void **state)
     char *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
     assert_non_null(strstr(csv, ",local_test_accuracy_mean,local_test_accuracy_std,simulated_seconds_mean,"));
     assert_non_null(strstr(csv, ",simulated_to_0.5_mean,simulated_to_0.5_std,reached_0.9,"));
-    assert_non_null(strstr(csv, ",0.6,0.1414213562,14,9.899494937,2,20,0,8,0,14,9.899494937,0,,,,,,\n"));
+    assert_non_null(strstr(csv, ",0.6,0.1414213562,14,9.899494937,,,,,2,20,0,8,0,14,9.899494937,0,,,,,,\n"));
     free(csv);
     json_t *json = json_load_file(fixture_path(f, "out/results.json"), 0, NULL);
     for (size_t i = 0; i < 2; i++) {
@@ -243,9 +243,9 @@ static void files(void **state)
     make_up(s, 1, (const double[]){0.25, 0.75}, 2);
     assert_ok(f->ctx, fl_study_write(s));
     char *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
-    assert_non_null(
-        strstr(csv, "\n\"x \"\"y\"\" | "
-                    "z\",\"\",1,2,0,0.625,0.1767766953,0.375,0.1767766953,10,0,4,0,2,0,,,,,2,10,0,4,0,,,0,,,,,,\n"));
+    assert_non_null(strstr(
+        csv, "\n\"x \"\"y\"\" | "
+             "z\",\"\",1,2,0,0.625,0.1767766953,0.375,0.1767766953,10,0,4,0,2,0,,,,,,,,,2,10,0,4,0,,,0,,,,,,\n"));
     free(csv);
     char *md = read_whole(fixture_path(f, "out/results.md"), NULL);
     assert_non_null(strstr(md, "| x \"y\" \\| z | 2 | 62.50 ± 17.68 |"));
