@@ -81,7 +81,8 @@ typedef struct {
     size_t parameters;
     double smoothness; /* L_i */
     double lr, probability, weight;
-    size_t steps;       /* Q_i */
+    size_t steps; /* Q_i */
+    double momentum;
     size_t least_steps; /* for `advise`: steps is the most that anyone may take in a round, this the fewest */
 } fli_facts;
 

@@ -1,5 +1,7 @@
 #include "algo/control.h"
 
+#include <math.h>
+
 enum { X = FLI_CONTROL_X, C = FLI_CONTROL_C, C_I = FLI_CONTROL_C_I, DX = FLI_CONTROL_DX, QT = FLI_CONTROL_QT };
 enum { CORRECTION }; /* work */
 enum { SUM_D, SUM_G };
@@ -43,4 +45,16 @@ void fli_control_advance(const fli_server *s, double server_lr)
     fli_axpy(s->space, rate * (double)s->clients / m, s->sum[SUM_D], s->vec[X]);
     /* c -= sum_S w_i (c + (x_i - x)/(lr Qt_i)) */
     fli_lin(s->space, 1 - s->scalar_sum[SUM_W], s->vec[C], -1, s->sum[SUM_G], s->vec[C]);
+}
+
+void fli_control_check(double server_lr, const fli_facts *f, fli_conditions *out)
+{
+    double qt = fli_sgd_weight(f->momentum, f->steps), l = f->smoothness, p = f->probability; /* m/N */
+    double rate = server_lr > 0 ? server_lr : (double)f->steps;
+    fli_condition(out, "(34) first", "lr <= m/(48 server_lr N L)", f, f->lr, p / (48 * rate * l));
+    fli_condition(out, "(34) second", "lr <= 1/(8 L Qt)", f, f->lr, 1 / (8 * l * qt));
+    fli_condition(out, "(34) third", "lr <= 3 server_lr N/(100 m L Qt^2)", f, f->lr,
+                  3 * rate / (100 * p * l * qt * qt));
+    fli_condition(out, "(34) fourth", "lr <= m/(32 server_lr N L) (1 + 2N/m)^(-1/2)", f, f->lr,
+                  p / (32 * rate * l) / sqrt(1 + 2 / p));
 }

@@ -41,6 +41,11 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_own_answer(t, a, OWN, MIX);
 }
 
+static void check(const void *p, const fli_facts *f, fli_conditions *out)
+{
+    fli_control_check(((const params *)p)->server_lr, f, out);
+}
+
 static void advance(const fli_server *s) { fli_control_advance(s, ((const params *)s->params)->server_lr); }
 
 const fli_algo fli_algo_fedcpsl = {
@@ -57,6 +62,7 @@ const fli_algo fli_algo_fedcpsl = {
     .client_scalars = 1,
     .up = up,
     .solver = fli_own_solver,
+    .check = check,
     .pose = pose,
     .answer = answer,
     .absorb = fli_control_absorb,

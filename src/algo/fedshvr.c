@@ -21,11 +21,16 @@ static const char *const client[] = {"c_i", NULL};
 static const char *const up[] = {"x_i - x", "c_i+ - c_i", NULL};
 
 static void answer(const fli_turn *t, const fli_answer *a) { fli_control_answer(t, a, t->up[DC]); }
+static void check(const void *p, const fli_facts *f, fli_conditions *out)
+{
+    fli_control_check(((const params *)p)->server_lr, f, out);
+}
+
 static void advance(const fli_server *s) { fli_control_advance(s, ((const params *)s->params)->server_lr); }
 
 #define PARTS                                                                                                          \
     .citation = "as compared with in Wang et al., Towards fast personalized semi-supervised federated learning",       \
-    .keys = keys, .params_size = sizeof(params), FLI_CONTROL_PARTS, .client = client, .up = up,                        \
+    .keys = keys, .params_size = sizeof(params), FLI_CONTROL_PARTS, .client = client, .up = up, .check = check,        \
     .pose = fli_control_pose, .answer = answer, .absorb = fli_control_absorb, .advance = advance
 
 const fli_algo fli_algo_fedshvr = {

@@ -81,6 +81,7 @@ static fl_status check_client(fl_ctx *ctx, checker *c, size_t client)
         .model_traits = p->model->desc->traits,
         .samples = p->fed->samples,
         .parameters = p->model->space.n,
+        .momentum = p->settings.local.momentum,
         .lr = p->settings.local.lr * fli_reals_at(&p->settings.local.lr_factors, client),
         .probability = fli_participation_probability(p->participation, client),
         .weight =

@@ -62,12 +62,16 @@ static fl_status client_row(fl_ctx *ctx, fli_text *t, const fli_fed *f, size_t c
     fli_view v;
     fl_status s = fli_view_open(ctx, f, client, &v);
     if (s) return s;
-    fli_text_addf(t, "%8zu %8zu %6zu", client, v.n_train, v.n_test);
+    size_t n =
+        v.n_train + v.n_unlabelled; /* labelled ones first; what the labels of the others were is no secret here */
+    fli_text_addf(t, "%8zu %8zu", client, v.n_train);
+    if (f->truth) fli_text_addf(t, " %10zu", v.n_unlabelled);
+    fli_text_addf(t, " %6zu", v.n_test);
     if (f->classes) {
         memset(count, 0, f->classes * sizeof *count);
-        for (size_t i = 0; i < v.n_train; i++) count[v.ds->label[v.train[i]]]++;
+        for (size_t i = 0; i < n; i++) count[i < v.n_train ? v.ds->label[v.train[i]] : fli_fed_truth(f, v.train[i])]++;
         fli_text_add(t, "  |");
-        if (f->classes <= MOST_CLASSES) histogram(t, count, f->classes, v.n_train);
+        if (f->classes <= MOST_CLASSES) histogram(t, count, f->classes, n);
         fli_text_add(t, "| ");
         for (size_t c = 0; c < f->classes && f->classes <= MOST_CLASSES; c++) fli_text_addf(t, " %zu", count[c]);
     }
@@ -86,7 +90,8 @@ static fl_status describe(fl_ctx *ctx, fli_text *t, const fli_plan *p, size_t ro
     sizes(t, f);
     if (rows > f->clients) rows = f->clients;
     if (rows)
-        fli_text_addf(t, "\n%8s %8s %6s%s\n", "client", "train", "test", f->classes ? "   samples per class" : "");
+        fli_text_addf(t, "\n%8s %8s%s %6s%s\n", "client", f->truth ? "labelled" : "train",
+                      f->truth ? " unlabelled" : "", "test", f->classes ? "   samples per class" : "");
     for (size_t i = 0; !s && i < rows; i++) s = client_row(ctx, t, f, i, count);
     if (rows < f->clients) fli_text_addf(t, "     ... and %zu more clients\n", f->clients - rows);
     fli_free(count);
