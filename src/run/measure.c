@@ -32,7 +32,6 @@ struct fli_measure {
     size_t count;                /* clients measured */
     fli_client_figures *figures; /* count */
     double *sorted;              /* count */
-    double *own;                 /* count: accuracies of the clients' own models; NULL: not measured */
     uint32_t *all;               /* 0, 1, ... over the test set */
     lane lanes[LANES];
     const void *x; /* under measurement */
@@ -60,7 +59,6 @@ static fl_status buffers_new(fli_measure *m)
     if (m->count > (size_t)m->what->max_clients) m->count = (size_t)m->what->max_clients;
     m->figures = fli_alloc(m->ctx, m->count, sizeof *m->figures);
     m->sorted = fli_alloc(m->ctx, m->count, sizeof *m->sorted);
-    if (m->what->local && !(m->own = fli_alloc(m->ctx, m->count, sizeof *m->own))) return FL_ENOMEM;
     m->all = fli_alloc(m->ctx, m->fed->test ? m->fed->test->n : 0, sizeof *m->all);
     if (!m->figures || !m->sorted || !m->all) return FL_ENOMEM;
     for (size_t i = 0; m->fed->test && i < m->fed->test->n; i++) m->all[i] = (uint32_t)i;
@@ -95,7 +93,6 @@ void fli_measure_free(fli_measure *m)
     for (size_t l = 0; l < LANES; l++) fli_free(m->lanes[l].gradient);
     fli_free(m->figures);
     fli_free(m->sorted);
-    fli_free(m->own);
     fli_free(m->all);
     fli_free(m);
 }
@@ -167,7 +164,7 @@ static score mixed(const fli_measure *m, const visit *c, const void *own, double
 }
 
 /* A client whose own model is the global one has been measured already. */
-static void own_model(fli_measure *m, size_t at, const visit *c, const void *own, double mix, lane *l)
+static void own_model(fli_measure *m, const visit *c, const void *own, double mix, lane *l, fli_client_figures *f)
 {
     const fli_space *space = &m->model->space;
     size_t n = c->view.n_test;
@@ -182,7 +179,8 @@ static void own_model(fli_measure *m, size_t at, const visit *c, const void *own
     }
     add_train(&l->local, &train, c->weight, c->view.n_train);
     if (n) add_test(&l->local, &test, n);
-    m->own[at] = n && classifies(m) ? test.hits / (double)n : NAN;
+    if (n && classifies(m)) f->own_accuracy = test.hits / (double)n;
+    f->own_mix = mix;
 }
 
 /* How many of the labels that x gives to a client's unlabelled samples are right. */
@@ -209,7 +207,7 @@ static fl_status measure_client(fli_measure *m, size_t at, lane *l, fli_worker *
     const fli_metrics_settings *what = m->what;
     fli_client_figures *f = &m->figures[at];
     visit c = {.worker = w};
-    *f = (fli_client_figures){.loss = NAN, .accuracy = NAN};
+    *f = (fli_client_figures){.loss = NAN, .accuracy = NAN, .own_accuracy = NAN, .own_mix = NAN};
     f->client = (uint32_t)((unsigned __int128)at * m->fed->clients / m->count);
     fl_status s = fli_view_open(m->ctx, m->fed, f->client, &c.view);
     if (s) return s;
@@ -218,7 +216,7 @@ static fl_status measure_client(fli_measure *m, size_t at, lane *l, fli_worker *
     c.weight = fli_exec_weight(m->exec, f->client);
     if (c.view.n_test && (what->test || what->clients || own == m->x)) global_test(m, &c, l, f);
     if (what->train || what->gradient || (what->clients && !c.view.n_test) || own == m->x) global_train(m, &c, l, f);
-    if (own) own_model(m, at, &c, own, fli_exec_own_mix(m->exec, f->client), l);
+    if (own) own_model(m, &c, own, fli_exec_own_mix(m->exec, f->client), l, f);
     if (labels_pseudo(m)) pseudo_labels(m, &c, l);
     fli_view_close(&c.view);
     return FL_OK;
@@ -269,7 +267,7 @@ static void own_quantiles(fli_measure *m, fl_row *row)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->count; i++)
-        if (!isnan(m->own[i])) m->sorted[n++] = m->own[i];
+        if (!isnan(m->figures[i].own_accuracy)) m->sorted[n++] = m->figures[i].own_accuracy;
     if (!n) return;
     quantiles(m, n, &row->local_q10, &row->local_q50, &row->local_q90);
     size_t worst = (n + 9) / 10;
@@ -354,5 +352,5 @@ fl_status fli_measure_take(fli_measure *m, const void *x, fl_row *row)
 size_t fli_measure_clients(const fli_measure *m, const fli_client_figures **out)
 {
     *out = m->figures;
-    return m->taken && m->what->clients ? m->count : 0;
+    return m->taken && (m->what->clients || m->what->local) ? m->count : 0;
 }

@@ -12,6 +12,9 @@ typedef struct {
     size_t samples;
     double loss;     /* on its training samples, weight decay included */
     double accuracy; /* on its own test part, or its training samples if it has none; NaN for regression */
+    double
+        own_accuracy; /* of its own model, or its mixture of that and the global one, on its own test part; NaN: not measured */
+    double own_mix; /* the own model's share in that mixture */
 } fli_client_figures;
 
 typedef struct fli_measure fli_measure;

@@ -99,12 +99,16 @@ static void clients_csv(fli_text *t, const fl_run *run)
 {
     const fli_client_figures *f;
     size_t n = fli_measure_clients(run->measure, &f);
-    fli_text_add(t, "client,samples,train_loss,accuracy\n");
+    fli_text_add(t, "client,samples,train_loss,accuracy,own_accuracy,own_mix\n");
     for (size_t i = 0; i < n; i++) {
         fli_text_addf(t, "%u,%zu,", f[i].client, f[i].samples);
         add_number(t, f[i].loss, "");
         fli_text_add(t, ",");
         add_number(t, f[i].accuracy, "");
+        fli_text_add(t, ",");
+        add_number(t, f[i].own_accuracy, "");
+        fli_text_add(t, ",");
+        add_number(t, f[i].own_mix, "");
         fli_text_add(t, "\n");
     }
 }

@@ -687,7 +687,7 @@ static void check_clients(fixture *f, size_t clients, size_t samples)
     char *text = result_file(f, "clients.csv", NULL), *save = NULL, *line = strtok_r(text, "\n", &save);
     size_t n = 0, total = 0, client, size;
     double loss, accuracy;
-    assert_string_equal(line, "client,samples,train_loss,accuracy");
+    assert_string_equal(line, "client,samples,train_loss,accuracy,own_accuracy,own_mix");
     while ((line = strtok_r(NULL, "\n", &save))) {
         assert_int_equal(sscanf(line, "%zu,%zu,%lf,%lf", &client, &size, &loss, &accuracy), 4);
         assert_int_equal(client, n++);
