@@ -7,7 +7,7 @@
 
 #include "data/fed.h"
 #include "exec/exec.h"
-#include "model/model.h"
+#include "model/semi.h"
 
 #include <ftw.h>
 
@@ -207,24 +207,27 @@ typedef struct {
     fli_arena arena;
     fli_fed *fed;
     fli_model *model;
+    fli_semi semi;
     fli_exec *exec;
     uint32_t *everyone;
     size_t *steps; /* one per client */
     size_t round;
 } engine;
 
-/* Takes the federation. Uniform client weights if the method or `uniform` asks for them. */
-UNUSED static void engine_init(engine *e, fl_ctx *ctx, fli_fed *fed, const char *model, const fli_ops *ops,
-                               double weight_decay, const fli_algo *algo, const char *params, int uniform,
-                               fli_sgd_spec sgd, size_t threads)
+/* Takes the federation. Uniform client weights if the method or `uniform` asks for them. With pseudo labels as `semi` says. */
+UNUSED static void engine_init_semi(engine *e, fl_ctx *ctx, fli_fed *fed, const char *model, const fli_ops *ops,
+                                    double weight_decay, const fli_semi *semi, const fli_algo *algo, const char *params,
+                                    int uniform, fli_sgd_spec sgd, size_t threads)
 {
     const fli_model_desc *d = model_named(model);
     memset(e, 0, sizeof *e);
     e->ctx = ctx;
     e->fed = fed;
+    e->semi = *semi;
     fli_arena_init(&e->arena, ctx);
     const void *mp = bound(ctx, &e->arena, d->keys, d->params_size, strcmp(model, "mlp") ? "" : "hidden=[5]");
     assert_ok(ctx, fli_model_new(ctx, d, mp, ops, fed->dim, fed->classes, weight_decay, &e->model));
+    assert_ok(ctx, fli_model_use_semi(ctx, e->model, &e->semi));
     fli_exec_spec spec = {.model = e->model,
                           .fed = fed,
                           .algo = algo,
@@ -239,6 +242,14 @@ UNUSED static void engine_init(engine *e, fl_ctx *ctx, fli_fed *fed, const char 
     e->steps = fli_alloc(ctx, fed->clients, sizeof *e->steps);
     for (size_t i = 0; i < fed->clients; i++) e->everyone[i] = (uint32_t)i;
     for (size_t i = 0; i < fed->clients; i++) e->steps[i] = 1;
+}
+
+UNUSED static void engine_init(engine *e, fl_ctx *ctx, fli_fed *fed, const char *model, const fli_ops *ops,
+                               double weight_decay, const fli_algo *algo, const char *params, int uniform,
+                               fli_sgd_spec sgd, size_t threads)
+{
+    fli_semi none = {.labels = FLI_SEMI_NONE};
+    engine_init_semi(e, ctx, fed, model, ops, weight_decay, &none, algo, params, uniform, sgd, threads);
 }
 
 UNUSED static void engine_fini(engine *e)

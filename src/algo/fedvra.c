@@ -153,11 +153,14 @@ static void advise(const void *params_, const fli_facts *worst, fli_text *out)
 }
 
 /* FedVRA-U ([VRA] Algorithm 3): f_i(x, y_i) with a block y_i that stays with the client, x in a convex set X. The local solver finds y_i
- * first; what is left for the server is to project x onto X, which is the proximal step of X's indicator. */
+ * first; what is left for the server is to project x onto X, which is the proximal step of X's indicator. With other regularisers g the
+ * server's problem min_x g(x) + 1/(2 beta) ||x - ...||^2 asks for a step of length beta; in the limit gamma = 0 there is no such problem, and
+ * g can only be an indicator. */
 static void advance_u(const fli_server *s)
 {
+    double beta = fli_vra_beta(s);
     advance(s);
-    s->prox(s->prox_arg, 1, s->vec[0]);
+    s->prox(s->prox_arg, beta > 0 ? beta : 1, s->vec[0]);
 }
 
 #define PARTS                                                                                                          \

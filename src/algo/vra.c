@@ -24,6 +24,8 @@ void fli_vra_start(const fli_server *s, const fli_reals *gamma)
     s->scalars[BETA] = sum > 0 ? 1 / sum : 0;
 }
 
+double fli_vra_beta(const fli_server *s) { return s->scalars[BETA]; }
+
 void fli_vra_pose(const fli_turn *t, const fli_vra *c, fli_problem *p)
 {
     p->start = p->anchor = t->down[X];

@@ -21,6 +21,7 @@ void fli_vra_absorb(const fli_server *s, const fli_vra *c, const fli_turn *t);
 void fli_vra_advance(const fli_server *s);
 /* beta = 1 / sum w_i gamma_i over all clients, given their gamma; NULL: the limit gamma = 0. */
 void fli_vra_start(const fli_server *s, const fli_reals *gamma);
+double fli_vra_beta(const fli_server *s); /* 0: the limit */
 
 /* Qt = sum_{t<Q} (1 - gamma lr)^t */
 double fli_vra_steps(double gamma, double lr, size_t steps);

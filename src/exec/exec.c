@@ -224,7 +224,8 @@ static fl_status client_turn(fli_exec *e, fli_job *job, size_t worker)
     e->spec.algo->pose(&t, &problem);
     s = e->solver->solve(e->ctx, &e->workers[worker], &view, &problem, &rng, e->caches ? &e->caches[t.client] : NULL,
                          &answer);
-    if (!s && !fli_finite(&e->space, answer.z)) s = FL_EDIVERGED;
+    if (!s && !(fli_finite(&e->space, answer.z) && (!answer.own || fli_finite(&e->space, answer.own))))
+        s = FL_EDIVERGED;
     if (!s) e->spec.algo->answer(&t, &answer);
     if (!s) {
         job->spent = answer.steps;

@@ -14,7 +14,7 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
     if (status) return status;
     fli_sgd_step step = fli_sgd_begin(w, p);
     fli_point at = {.x = w->z, .g = w->grad};
-    fli_draw_init(w, v, v->n_train, y, rng, &draw);
+    fli_draw_init(w, v, v->train, v->n_train, y, rng, &draw);
     fli_copy(s, p->start, w->z);
     for (size_t k = 0; k < p->steps; k++) {
         fli_draw_next(&draw);

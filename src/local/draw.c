@@ -54,15 +54,16 @@ size_t fli_objective_steps(const fli_model *m, const fli_sgd_spec *spec, size_t 
     return rest > plain ? rest : plain;
 }
 
-void fli_draw_init(fli_worker *w, const fli_view *v, size_t labelled, void *y, fli_rng *rng, fli_draw *d)
+void fli_draw_init(fli_worker *w, const fli_view *v, const uint32_t *labelled, size_t n, void *y, fli_rng *rng,
+                   fli_draw *d)
 {
     const fli_model *m = w->model;
     fli_latents l = fli_latents_of(m, v);
-    size_t n = m->latent && m->latent->every ? 0 : labelled;
+    if (m->latent && m->latent->every) n = 0;
     *d = (fli_draw){.w = w, .ds = v->ds, .latent = l.samples, .y = y, .rng = rng};
     d->plain = (fli_pass){w->order, n, fli_batch_size(&w->spec, n), 0};
     d->rest = (fli_pass){w->latent_order, l.n, latent_size(&w->spec, l.n), 0};
-    memcpy(w->order, v->train, n * sizeof *w->order);
+    memmove(w->order, labelled, n * sizeof *w->order);
     for (size_t i = 0; i < l.n; i++) w->latent_order[i] = (uint32_t)i;
 }
 
@@ -96,7 +97,7 @@ static void gather(fli_draw *d, const uint32_t *plain, size_t np, const uint32_t
         return;
     }
     size_t size = m->latent->size(m), bytes = size * ops->size;
-    memcpy(d->w->index, plain, np * sizeof *plain);
+    if (np) memcpy(d->w->index, plain, np * sizeof *plain);
     for (size_t i = 0; i < nr; i++) {
         d->w->index[np + i] = d->latent[rest[i]];
         memcpy((char *)d->w->rows + i * bytes, (const char *)d->y + rest[i] * bytes, bytes);

@@ -33,8 +33,9 @@ fli_latents fli_latents_of(const fli_model *m, const fli_view *v);
 /* y_i brought up to date at x; `*y` is the worker's, or the client's own in `*cache`, made when it is NULL. NULL without a second block. */
 fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const void *x, void **cache, void **y);
 
-/* `labelled`: so many of the client's labelled samples, from the first, are used. */
-void fli_draw_init(fli_worker *w, const fli_view *v, size_t labelled, void *y, fli_rng *rng, fli_draw *d);
+/* labelled[0 .. n-1]: those of the client's labelled samples that are used; may be the worker's order itself. */
+void fli_draw_init(fli_worker *w, const fli_view *v, const uint32_t *labelled, size_t n, void *y, fli_rng *rng,
+                   fli_draw *d);
 void fli_draw_next(fli_draw *d);
 
 /* Where gradients are wanted; own NULL: of one model alone. */

@@ -15,18 +15,22 @@
 
 #include <math.h>
 
-#define HELD_OUT  0.2 /* of the labelled samples */
+enum { HELD_OUT = 5 }; /* one labelled sample in so many */
 #define LEAST_MIX 0.1
 #define MOST_MIX  0.9
 #define FIRST_MIX 0.75 /* the paper's, while the two models are still the same */
 
 enum { OWN, OWN_GRAD, OWN_PART, OWN_BUFFER, VECTORS };
 
-/* Labelled samples to train on; the others, at the end of the list, are held out. The list is in random order. */
-static size_t trained(const fli_view *v, double mix)
+/* The client's labelled samples into the worker's order, held-out ones last; returns how many there are to train on. Who is held out is the
+ * same in every turn, and random, for a client's list may be sorted by class. */
+static size_t hold_out(fli_worker *w, const fli_view *v)
 {
-    size_t out = isnan(mix) ? (size_t)(HELD_OUT * (double)v->n_train) : 0;
-    return v->n_train - out;
+    fli_rng r;
+    memcpy(w->order, v->train, v->n_train * sizeof *w->order);
+    fli_rng_init(&r, 0, FLI_RNG_SPLIT, 1, 0);
+    fli_rng_shuffle(&r, v->n_train, w->order);
+    return v->n_train - v->n_train / HELD_OUT;
 }
 
 /* Slope of the mean log-likelihood at this mix; a and b interleaved. */
@@ -55,32 +59,35 @@ static double likeliest(size_t n, const double *ab)
     return low;
 }
 
-/* Probabilities of the right class under model x for held-out samples: into ab[which], ab[which + 2], ... */
-static void right_class(fli_worker *w, const fli_view *v, size_t from, const void *x, size_t which, double *ab)
+/* Probabilities of the right class under model x for samples idx[0 .. n-1]: into ab[which], ab[which + 2], ... */
+static void right_class(fli_worker *w, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x,
+                        size_t which, double *ab)
 {
     const fli_model *m = w->model;
     const fli_ops *ops = m->space.ops;
-    for (size_t at = from; at < v->n_train; at += w->batch.n) {
-        size_t n = v->n_train - at < w->batch.capacity ? v->n_train - at : w->batch.capacity;
-        fli_batch_gather(&w->batch, v->ds, v->train + at, n);
+    for (size_t at = 0; at < n; at += w->batch.n) {
+        size_t piece = n - at < w->batch.capacity ? n - at : w->batch.capacity;
+        fli_batch_gather(&w->batch, ds, idx + at, piece);
         void *z = m->desc->logits(m, x, &w->batch, w->scratch);
-        ops->softmax(n, m->classes, z);
-        for (size_t i = 0; i < n; i++)
-            ops->to_f64(1, fli_cat(ops, z, i * m->classes + (size_t)w->batch.label[i]),
-                        &ab[2 * (at - from + i) + which]);
+        ops->softmax(piece, m->classes, z);
+        for (size_t i = 0; i < piece; i++)
+            ops->to_f64(1, fli_cat(ops, z, i * m->classes + (size_t)w->batch.label[i]), &ab[2 * (at + i) + which]);
     }
 }
 
-static fl_status choose_mix(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, double *mix)
+/* By the n samples at the end of the worker's order. */
+static fl_status choose_mix(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, size_t n, double *mix)
 {
-    size_t from = trained(v, NAN), n = v->n_train - from;
+    const uint32_t *idx = w->order + v->n_train - n;
+    int differ = 0;
     *mix = FIRST_MIX;
-    if (!n || p->own_start == p->start) return FL_OK;
+    if (!n) return FL_OK;
     double *ab = fli_alloc(ctx, 2 * n, sizeof *ab);
     if (!ab) return FL_ENOMEM;
-    right_class(w, v, from, p->own_start, 0, ab);
-    right_class(w, v, from, p->start, 1, ab);
-    *mix = likeliest(n, ab);
+    right_class(w, v->ds, idx, n, p->own_start, 0, ab);
+    right_class(w, v->ds, idx, n, p->start, 1, ab);
+    for (size_t i = 0; i < n; i++) differ |= ab[2 * i] != ab[2 * i + 1];
+    if (differ) *mix = likeliest(n, ab);
     fli_free(ab);
     return FL_OK;
 }
@@ -90,10 +97,16 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
 {
     const fli_space *s = &w->model->space;
     void *y, *own = fli_worker_vector(w, OWN), *buffer = w->buffer ? fli_worker_vector(w, OWN_BUFFER) : NULL;
+    const uint32_t *labelled = v->train;
+    size_t n = v->n_train;
     double mix = p->mix;
     fli_draw draw;
     fl_status status = fli_latents_improve(ctx, w, v, p->start, cache, &y);
-    if (!status && isnan(mix)) status = choose_mix(ctx, w, v, p, &mix);
+    if (!status && isnan(mix)) {
+        labelled = w->order;
+        n = hold_out(w, v);
+        status = choose_mix(ctx, w, v, p, v->n_train - n, &mix);
+    }
     if (status) return status;
     fli_sgd_step step = fli_sgd_begin(w, p);
     fli_sgd_step own_step = {.lr = p->own_lr,
@@ -102,7 +115,7 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
                              .grad = fli_worker_vector(w, OWN_GRAD),
                              .buffer = buffer};
     fli_point at = {w->z, own, mix, w->grad, fli_worker_vector(w, OWN_GRAD), fli_worker_vector(w, OWN_PART)};
-    fli_draw_init(w, v, trained(v, p->mix), y, rng, &draw);
+    fli_draw_init(w, v, labelled, n, y, rng, &draw);
     fli_copy(s, p->start, w->z);
     fli_copy(s, p->own_start, own);
     if (buffer) fli_zero(s, buffer);

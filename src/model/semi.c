@@ -4,7 +4,8 @@
  * With p = softmax(z), for one row:
  *     d/dz of -sum nu log p        = p sum(nu) - nu
  *     d/dz of  sum p log(C p)      = p (log p - sum p log p)
- *     d/dz of  L(q), q = mix p + (1 - mix) h  = mix p (u - sum p u),  u = dL/dq
+ *     d/dz of  L(q), q = mix p + (1 - mix) h  = mix (p u - p sum p u),  u = dL/dq
+ * In L(q) = -sum nu log q, p u = -nu p/q: the quotient is at most 1/mix, where 1/q alone may be beyond all bounds.
  * A row of nu may be all zeros: no pseudo label. Pseudo labels in closed form: nu ~ p^(alpha_p/alpha_r), which for alpha_r -> 0 is the
  * largest class alone. */
 #include "model/semi.h"
@@ -115,11 +116,12 @@ static void closed_form(const fli_semi *s, size_t classes, const row *r)
         if (r->z[k] > r->z[best]) best = k;
     memset(r->nu, 0, classes * sizeof *r->nu);
     if (r->p[best] < s->confidence) return;
-    if (s->alpha_r == 0) {
+    double sharpness = s->alpha_p / s->alpha_r;
+    if (!isfinite(sharpness)) {
         r->nu[best] = 1;
         return;
     }
-    for (size_t k = 0; k < classes; k++) r->work[k] = s->alpha_p / s->alpha_r * r->z[k];
+    for (size_t k = 0; k < classes; k++) r->work[k] = sharpness * (r->z[k] - r->z[best]);
     log_softmax(classes, r->work, r->nu);
 }
 
@@ -192,32 +194,39 @@ static row pair_rows(const fli_model *m, size_t n, void *scratch)
     return rows_at(m, fli_at(m->space.ops, h, fli_scratch_pad(n * m->classes)));
 }
 
-/* r holds the own model's logits in z and h(x) in nu. z becomes log q of the mixture q; p stays the own model's probabilities. */
+/* r holds the own model's logits in z and h(x) in nu. z becomes log q of the mixture q, work p/q; p stays the own model's probabilities.
+ * Where both models are sure that it is not this class, beyond what numbers can hold, p/q is as if the own model were less so. */
 static void mixture(double mix, size_t classes, const row *r)
 {
     log_softmax(classes, r->z, r->p);
-    for (size_t k = 0; k < classes; k++) r->z[k] = fmax(log(mix * r->p[k] + (1 - mix) * r->nu[k]), TINY_LOG);
+    for (size_t k = 0; k < classes; k++) {
+        double q = mix * r->p[k] + (1 - mix) * r->nu[k];
+        r->z[k] = fmax(log(q), TINY_LOG);
+        r->work[k] = q > 0 ? r->p[k] / q : mix > 0 ? 1 / mix : 0;
+    }
 }
 
-/* work holds u = dL/dq and becomes scale mix p (u - sum p u). */
+/* work holds p u and becomes factor (p u - p sum p u). */
 static void through_mixture(double factor, size_t classes, const row *r)
 {
-    double mean = 0;
-    for (size_t k = 0; k < classes; k++) mean += r->p[k] * r->work[k];
-    for (size_t k = 0; k < classes; k++) r->work[k] = factor * r->p[k] * (r->work[k] - mean);
+    double sum = 0;
+    for (size_t k = 0; k < classes; k++) sum += r->work[k];
+    for (size_t k = 0; k < classes; k++) r->work[k] = factor * (r->work[k] - r->p[k] * sum);
 }
 
+/* work holds p/q and becomes p u, here and below. */
 static void labelled_slope(size_t classes, size_t label, const row *r)
 {
+    double ratio = r->work[label];
     memset(r->work, 0, classes * sizeof *r->work);
-    r->work[label] = -exp(-r->z[label]);
+    r->work[label] = -ratio;
 }
 
 static void unlabelled_slope(const fli_semi *s, size_t classes, const row *r)
 {
     double c = 1 + log((double)classes);
     for (size_t k = 0; k < classes; k++)
-        r->work[k] = s->alpha_r * (r->z[k] + c) - s->alpha_p * r->nu[k] * exp(-r->z[k]);
+        r->work[k] = s->alpha_r * r->p[k] * (r->z[k] + c) - s->alpha_p * r->nu[k] * r->work[k];
 }
 
 /* The rows of the own model's logits become derivatives of F_i. */

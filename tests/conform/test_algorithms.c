@@ -109,8 +109,9 @@ static const struct {
     const char *name;
     size_t up, scalars, down;
 } costs[] = {
-    {"fedavg", 1, 0, 1},   {"local-sgd", 1, 0, 1}, {"fedprox", 1, 0, 1}, {"fednova", 1, 1, 1},
-    {"scaffold", 2, 0, 2}, {"vrl-sgd", 1, 0, 1},   {"feddyn", 1, 0, 1},  {"fedpd", 1, 0, 1},
+    {"fedavg", 1, 0, 1},   {"local-sgd", 1, 0, 1}, {"fedprox", 1, 0, 1}, {"fednova", 1, 1, 1},  {"scaffold", 2, 0, 2},
+    {"vrl-sgd", 1, 0, 1},  {"feddyn", 1, 0, 1},    {"fedpd", 1, 0, 1},   {"fedcpsl", 1, 1, 2},  {"fedshvr", 2, 1, 2},
+    {"fedshvrp", 2, 1, 2}, {"apfl", 1, 0, 1},      {"apsfl", 1, 0, 1},   {"fedvra-u", 1, 1, 1},
 };
 
 static void bytes_of(fixture *f, const fli_algo *a, const char *precision, size_t size)
@@ -231,6 +232,58 @@ static void fednova_with_equal_steps(void **state)
     snprintf(nova, sizeof nova, "algorithm=fednova;%s", uneven);
     snprintf(avg, sizeof avg, "algorithm=fedavg;%s", uneven);
     assert_true(difference(*state, avg, nova) > 1e-4); /* and only then */
+}
+
+#define HALF     "data={kind: blobs, classes: 3, features: 4, samples: 180, test_samples: 30, unlabelled: 0.55};"
+#define SEMI     HALF "semi={labels: closed_form, alpha_p: 0.4, alpha_r: 0.3, batch: 3};"
+#define SOME     "participation={kind: uniform, count: 4};local.uneven=range;local.range=[1, 4];"
+#define MOMENTUM "local.momentum=0.7;"
+
+/* The global model of a personalised method is that of the method without own models, to the last bit. */
+static void own_models_take_nothing_away(void **state)
+{
+    fixture *f = *state;
+    assert_true(difference(f, HALF SOME "algorithm=fedavg", HALF SOME "algorithm=apfl") == 0);
+    assert_true(difference(f, HALF SOME MOMENTUM "local.batch=0;algorithm=fedavg",
+                           HALF SOME MOMENTUM "local.batch=0;algorithm={kind: apfl, mix: 0.2}") == 0);
+    assert_true(difference(f, HALF "algorithm=fedavg", SEMI "algorithm=apfl") == 0); /* labelled samples alone */
+    assert_true(difference(f, SEMI SOME "algorithm=fedavg", SEMI SOME "algorithm=apsfl") == 0);
+    assert_true(difference(f, SEMI "algorithm=apfl", SEMI "algorithm=apsfl") > 1e-4);
+    assert_true(difference(f, SEMI SOME "algorithm=fedshvrp", SEMI SOME "algorithm={kind: fedcpsl, mix: 0}") == 0);
+    assert_true(difference(f, SEMI SOME "algorithm=fedshvrp", SEMI SOME "algorithm={kind: fedcpsl, mix: 0.8}") == 0);
+    assert_true(difference(f, SEMI "algorithm=fedshvrp", SEMI "algorithm=fedshvr") == 0);
+    assert_true(difference(f, SEMI "algorithm=fedshvrp", SEMI MOMENTUM "algorithm=fedcpsl") > 1e-4);
+}
+
+static void fedcpsl_uploads_once(void **state)
+{
+    fl_run *one = run_of(*state, SEMI SOME "algorithm=fedcpsl"), *two = run_of(*state, SEMI SOME "algorithm=fedshvrp");
+    double scalars = 6 * 4 * 8; /* Qt_i, in 6 rounds of 4 */
+    assert_true(fl_run_row(two)->bytes_up - scalars == 2 * (fl_run_row(one)->bytes_up - scalars));
+    assert_true(fl_run_row(two)->bytes_down == fl_run_row(one)->bytes_down);
+    fl_run_free(one);
+    fl_run_free(two);
+}
+
+static void fedvra_u_without_a_second_block(void **state)
+{
+    fixture *f = *state;
+    assert_true(difference(f, HALF SOME "algorithm=fedvra", HALF SOME "algorithm=fedvra-u") == 0);
+    assert_true(difference(f, "algorithm={kind: fedvra, preset: admm}", "algorithm={kind: fedvra-u, preset: admm}") ==
+                0);
+    assert_true(difference(f, SEMI SOME "algorithm=fedvra", SEMI SOME "algorithm=fedvra-u") == 0);
+    assert_true(difference(f, HALF "algorithm=fedvra-u", SEMI "algorithm=fedvra-u") > 1e-4);
+}
+
+/* Closed form and projected labels, more samples without labels than with: an epoch is a pass over the larger part. */
+static void unlabelled_samples_count(void **state)
+{
+    fl_run *labelled = run_of(*state, HALF "algorithm=fedshvrp"), *both = run_of(*state, SEMI "algorithm=fedshvrp");
+    /* 20 samples a client, 11 without labels: ceil(9 / 4) and ceil(11 / 3) steps */
+    assert_true(fl_run_row(labelled)->local_steps == 6 * 9 * 3);
+    assert_true(fl_run_row(both)->local_steps == 6 * 9 * 4);
+    fl_run_free(labelled);
+    fl_run_free(both);
 }
 
 /* One client alone: averaging does nothing, so a round is plain SGD, which is done here by hand. */
@@ -384,6 +437,10 @@ int main(void)
         FIXTURE_TEST(fedpd_by_hand),
         FIXTURE_TEST(relatives_of_fedavg),
         FIXTURE_TEST(fednova_with_equal_steps),
+        FIXTURE_TEST(own_models_take_nothing_away),
+        FIXTURE_TEST(fedcpsl_uploads_once),
+        FIXTURE_TEST(fedvra_u_without_a_second_block),
+        FIXTURE_TEST(unlabelled_samples_count),
         FIXTURE_TEST(one_client_is_plain_sgd),
         FIXTURE_TEST(fedavg_aggregation),
         FIXTURE_TEST(stationary_points_stay),

@@ -149,6 +149,43 @@ static void other_settings(void **state)
                      "relative: 0.1, accuracy: 1, most_steps: 30};rounds=3");
 }
 
+/* Whether the method, as it is by default, can work with pseudo labels. */
+static int takes_labels(fixture *f, const fli_algo *a)
+{
+    fli_arena arena;
+    fli_arena_init(&arena, f->ctx);
+    const void *params = bound(f->ctx, &arena, a->keys, a->params_size, "");
+    const fli_solver *solver = a->solver ? a->solver(params) : &fli_solver_sgd;
+    fli_arena_fini(&arena);
+    return solver == &fli_solver_sgd || solver == &fli_solver_pair;
+}
+
+/* Pseudo labels of either kind, in both precisions, and what clients have of their own. */
+static void pseudo_labels(void **state)
+{
+    static const char *const ways[] = {
+        "model=softmax;semi={labels: closed_form, alpha_p: 0.5, alpha_r: 0.4}",
+        "model={kind: mlp, hidden: [6]};precision=f64;semi={labels: projected, label_lr: 9, batch: 3}",
+        "model=softmax;local.batch=0;local.momentum=0.8;semi={labels: closed_form, alpha_r: 0, confidence: 0.4}"};
+    fixture *f = *state;
+    size_t count = 0;
+    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+        if (!takes_labels(f, *a)) continue;
+        count++;
+        for (size_t k = 0; k < 3; k++)
+            for (int own = 0; own <= ((*a)->own_mix != NULL); own++) {
+                char text[400];
+                snprintf(text, sizeof text,
+                         "algorithm={kind: %s%s};participation=%s;data.unlabelled=0.6;metrics.local=%s;%s", (*a)->name,
+                         own ? ", mix: auto" : "",
+                         (*a)->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 7}",
+                         (*a)->pace ? "false" : "true", ways[k]);
+                threads_agree(f, text);
+            }
+    }
+    assert_true(count >= 15);
+}
+
 #define SPEEDS "system={kind: lognormal, sigma: 1, jitter: 0.5};system.step_seconds=1;"
 
 /* Arrivals in the order of simulated time: all or some at work, buffers, bounds on ages, both precisions, state and none; and
@@ -283,7 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(every_algorithm),      FIXTURE_TEST(precisions_agree), FIXTURE_TEST(other_settings),
         FIXTURE_TEST(simulated_time),       FIXTURE_TEST(speeds_matter),    FIXTURE_TEST(large_cohort),
-        FIXTURE_TEST(large_cohort_threads), FIXTURE_TEST(sparse_data),
+        FIXTURE_TEST(large_cohort_threads), FIXTURE_TEST(sparse_data),      FIXTURE_TEST(pseudo_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

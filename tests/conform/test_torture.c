@@ -121,6 +121,26 @@ static void every_algorithm(void **state)
     }
 }
 
+/* Labels taken away and guessed, own models, and mixtures that the clients choose. */
+static void pseudo_labels(void **state)
+{
+    fixture *f = *state;
+    static const char *const methods[] = {
+        "fedavg", "fedshvrp", "fedvra-u", "apfl", "{kind: apsfl, mix: auto}", "{kind: fedcpsl, mix: auto}"};
+    for (size_t k = 0; k < 12; k++) {
+        char text[1024], file[128], set[64];
+        snprintf(text, sizeof text,
+                 "rounds: 2\nthreads: 1\nmodel: {kind: mlp, hidden: [3]}\nparticipation: {kind: uniform, count: 2}\n"
+                 "data: {kind: blobs, classes: 2, features: 3, samples: 60, test_samples: 6, unlabelled: 0.5}\n"
+                 "partition: {kind: iid, clients: 3}\nlocal: {batch: 3}\nsemi: {labels: %s}\nmetrics: {local: true}\n",
+                 k % 2 ? "projected" : "closed_form");
+        snprintf(file, sizeof file, "%s", fixture_write(f, "config.yaml", text));
+        snprintf(set, sizeof set, "algorithm=%s", methods[k / 2]);
+        whole w = {file, set, 0};
+        assert_true(torture(f, whole_run, &w) > 30);
+    }
+}
+
 /* Workers allocate as well (client state, data on demand): one fails, the others carry on to the end of the block. */
 static void several_threads(void **state)
 {
@@ -204,6 +224,8 @@ static void golden_cases(void **state)
                                         "feddr-exact-l1",
                                         "asyncfeddr-exact-l1",
                                         "fedgia-gram",
+                                        "fedcpsl",
+                                        "fedvra-u-projected",
                                         "fedgia-diagonal-logistic"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
@@ -260,6 +282,7 @@ int main(void)
         FIXTURE_TEST(configuration_to_result),
         FIXTURE_TEST(sparse_data),
         FIXTURE_TEST(every_algorithm),
+        FIXTURE_TEST(pseudo_labels),
         FIXTURE_TEST(several_threads),
         FIXTURE_TEST(asynchronous),
         FIXTURE_TEST(devices),

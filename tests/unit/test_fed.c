@@ -38,12 +38,15 @@ static void check_views(const fli_fed *fed, size_t stored)
     for (size_t i = 0; i < fed->clients; i++) {
         fli_view v;
         assert_ok(ctx, fli_view_open(ctx, fed, i, &v));
-        assert_int_equal(v.n_train, fli_fed_size(fed, i));
+        size_t n = v.n_train + v.n_unlabelled;
+        assert_int_equal(n, fli_fed_size(fed, i));
+        assert_int_equal(v.n_unlabelled, fli_fed_unlabelled(fed, i));
         assert_true(v.n_train > 0);
         for (size_t k = 0; stored && k < v.n_train; k++) assert_false(seen[v.train[k]]++);
+        for (size_t k = 0; stored && k < v.n_unlabelled; k++) assert_false(seen[v.unlabelled[k]]++);
         for (size_t k = 0; stored && k < v.n_test; k++) assert_false(seen[v.test[k]]++);
-        total += v.n_train;
-        largest = v.n_train > largest ? v.n_train : largest;
+        total += n;
+        largest = n > largest ? n : largest;
         fli_view_close(&v);
     }
     assert_int_equal(total, fed->samples);
@@ -190,6 +193,130 @@ static void test_normalized(void **state)
     fli_fed_free(fed);
 }
 
+/* ---- labels taken away ------------------------------------------------------------------------------------- */
+
+/* Who lost its label, of all stored samples; also that exactly the unlabelled ones did, and what it was, by a federation that has all. */
+static unsigned char *hidden(const fli_fed *fed, const fli_fed *whole)
+{
+    unsigned char *out = calloc(fed->train->n, 1);
+    for (size_t i = 0; i < fed->clients; i++) {
+        fli_view v;
+        assert_ok(ctx, fli_view_open(ctx, fed, i, &v));
+        for (size_t k = 0; k < v.n_unlabelled; k++) out[v.unlabelled[k]] = 1;
+        fli_view_close(&v);
+    }
+    for (size_t s = 0; s < fed->train->n; s++) {
+        assert_int_equal(fed->train->label[s], out[s] ? -1 : whole->train->label[s]);
+        assert_int_equal(fli_fed_truth(fed, (uint32_t)s), whole->train->label[s]);
+        assert_int_equal(fli_fed_truth(whole, (uint32_t)s), whole->train->label[s]);
+    }
+    return out;
+}
+
+static int has(const uint32_t *v, size_t n, uint32_t sample)
+{
+    for (size_t k = 0; k < n; k++)
+        if (v[k] == sample) return 1;
+    return 0;
+}
+
+static void test_unlabelled(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *samples;
+        double test, fraction;
+        size_t labelled, unlabelled;
+    } cases[] = {{"1000", 0.1, 0.9, 9, 81}, {"1000", 0, 0.29, 71, 29}, {"30", 0, 0.5, 2, 1}, {"30", 0, 0.99, 1, 2},
+                 {"20", 0.5, 0.9, 1, 0},    {"10", 0, 0.9999, 1, 0},   {"90", 0, 0.1, 9, 0}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        fli_fed_spec spec = {SOURCE(blobs, "samples", cases[c].samples, "test_samples", "20", NULL),
+                             PARTITION(iid, NULL), .clients = 10, .seed = 3, .test_fraction = cases[c].test};
+        fli_fed *whole, *fed;
+        assert_ok(ctx, fli_fed_new(ctx, &spec, &whole));
+        spec.unlabelled = cases[c].fraction;
+        assert_ok(ctx, fli_fed_new(ctx, &spec, &fed));
+        check_views(fed, fed->train->n);
+        assert_int_equal(whole->samples, fed->samples);
+        for (size_t i = 0; i < 10; i++) {
+            fli_view u, v;
+            assert_ok(ctx, fli_view_open(ctx, whole, i, &u));
+            assert_ok(ctx, fli_view_open(ctx, fed, i, &v));
+            assert_int_equal(u.n_unlabelled, 0);
+            assert_int_equal(v.n_train, cases[c].labelled);
+            assert_int_equal(v.n_unlabelled, cases[c].unlabelled);
+            assert_int_equal(u.n_test, v.n_test); /* the test part stays as it was, labels and all */
+            for (size_t k = 0; k < v.n_test; k++) assert_int_equal(u.test[k], v.test[k]);
+            for (size_t k = 0; k < u.n_train; k++)
+                assert_true(has(v.train, v.n_train, u.train[k]) != has(v.unlabelled, v.n_unlabelled, u.train[k]));
+            fli_view_close(&u);
+            fli_view_close(&v);
+        }
+        for (size_t k = 0; k < fed->test->n; k++) assert_true(fed->test->label[k] >= 0);
+        free(hidden(fed, whole));
+        fli_fed_free(whole);
+        fli_fed_free(fed);
+    }
+}
+
+/* A function of the seed and the client; not of who else is there, nor of the labels. */
+static void test_unlabelled_is_drawn_by_client(void **state)
+{
+    (void)state;
+    fli_fed_spec spec = {SOURCE(synthetic, NULL), PARTITION(natural, NULL), .seed = 5, .test_fraction = 0.2};
+    fli_fed *whole, *fed, *again, *other, *few;
+    assert_ok(ctx, fli_fed_new(ctx, &spec, &whole));
+    spec.unlabelled = 0.7;
+    assert_ok(ctx, fli_fed_new(ctx, &spec, &fed));
+    assert_ok(ctx, fli_fed_new(ctx, &spec, &again));
+    spec.clients = 4;
+    assert_ok(ctx, fli_fed_new(ctx, &spec, &few));
+    spec.clients = 0;
+    spec.seed = 6;
+    assert_ok(ctx, fli_fed_new(ctx, &spec, &other));
+    size_t samples = fed->part.start[fed->clients];
+    assert_memory_equal(fed->part.index, again->part.index, samples * sizeof(uint32_t));
+    assert_memory_equal(fed->train->label, again->train->label, fed->train->n * sizeof(int32_t));
+    for (size_t i = 0; i < 4; i++) {
+        fli_view u, v;
+        assert_ok(ctx, fli_view_open(ctx, fed, i, &u));
+        assert_ok(ctx, fli_view_open(ctx, few, i, &v));
+        assert_int_equal(u.n_unlabelled, v.n_unlabelled);
+        assert_memory_equal(u.unlabelled, v.unlabelled, u.n_unlabelled * sizeof *u.unlabelled);
+        fli_view_close(&u);
+        fli_view_close(&v);
+    }
+    unsigned char *a = hidden(fed, whole);
+    size_t first = fli_fed_size(fed, 0), early = 0, same = 0;
+    for (size_t k = 0; k < first; k++) early += a[k];
+    assert_true(early < first); /* not simply the first or the last ones as they are stored */
+    for (size_t k = 0; k < 3; k++) same += fed->part.index[k] == other->part.index[k];
+    assert_true(same < 3);
+    free(a);
+    fli_fed_free(whole);
+    fli_fed_free(fed);
+    fli_fed_free(again);
+    fli_fed_free(few);
+    fli_fed_free(other);
+}
+
+static void test_unlabelled_refusals(void **state)
+{
+    (void)state;
+    static const double wrong[] = {1, 1.5, -0.1, NAN};
+    fli_fed *fed;
+    for (size_t k = 0; k < 4; k++) {
+        fli_fed_spec spec = {SOURCE(blobs, NULL), PARTITION(iid, NULL), .clients = 10, .unlabelled = wrong[k]};
+        assert_fails(ctx, fli_fed_new(ctx, &spec, &fed), FL_ECONFIG, "must be at least 0 and below 1");
+        assert_null(fed);
+    }
+    fli_fed_spec regression = {SOURCE(linreg, NULL), PARTITION(natural, NULL), .unlabelled = 0.5};
+    assert_fails(ctx, fli_fed_new(ctx, &regression, &fed), FL_ECONFIG,
+                 "data.unlabelled is 0.5, but a regression has no labels");
+    fli_fed_spec demand = {SOURCE(synthetic, NULL), .unlabelled = 0.5, .on_demand = 1};
+    assert_fails(ctx, fli_fed_new(ctx, &demand, &fed), FL_ECONFIG, "data.unlabelled must be 0");
+}
+
 /* ---- taken parts ------------------------------------------------------------------------------------------- */
 
 static fli_partition two_clients(uint32_t last)
@@ -223,6 +350,28 @@ static void test_take(void **state)
     assert_int_equal(fli_fed_size(fed, 1), 1);
     fli_fed_free(fed);
     fli_fed_free(NULL);
+}
+
+static void test_hide(void **state)
+{
+    (void)state;
+    fli_fed *fed;
+    fli_partition p = two_clients(4);
+    fli_dataset *ds = small(3, 2);
+    ds->label[1] = ds->label[2] = 1;
+    assert_ok(ctx, fli_fed_take(ctx, ds, NULL, &p, &fed));
+    assert_ok(ctx, fli_fed_hide(ctx, fed, (uint32_t[]){2, 0}));
+    static const int32_t shown[] = {0, -1, -1, 0, 0}, truth[] = {0, 1, 1, 0, 0};
+    for (uint32_t k = 0; k < 5; k++) {
+        assert_int_equal(fed->train->label[k], shown[k]);
+        assert_int_equal(fli_fed_truth(fed, k), truth[k]);
+    }
+    check_views(fed, 5);
+    fli_fed_free(fed);
+    p = two_clients(4);
+    assert_ok(ctx, fli_fed_take(ctx, small(3, 2), NULL, &p, &fed));
+    assert_fails(ctx, fli_fed_hide(ctx, fed, (uint32_t[]){2, 1}), FL_ECONFIG, "client 1 has no labelled sample");
+    fli_fed_free(fed);
 }
 
 static void test_take_refuses(void **state)
@@ -283,6 +432,8 @@ static void test_failing_allocations_are_reported(void **state)
     fli_fed_spec demand = {SOURCE(synthetic, NULL), .test_fraction = 0.2, .on_demand = 1};
     torture(&stored);
     torture(&demand);
+    stored.unlabelled = 0.5;
+    torture(&stored);
 }
 
 int main(void)
@@ -294,7 +445,11 @@ int main(void)
         cmocka_unit_test(test_on_demand_a_million),
         cmocka_unit_test(test_on_demand_refusals),
         cmocka_unit_test(test_normalized),
+        cmocka_unit_test(test_unlabelled),
+        cmocka_unit_test(test_unlabelled_is_drawn_by_client),
+        cmocka_unit_test(test_unlabelled_refusals),
         cmocka_unit_test(test_take),
+        cmocka_unit_test(test_hide),
         cmocka_unit_test(test_take_refuses),
         cmocka_unit_test(test_failing_allocations_are_reported),
     };

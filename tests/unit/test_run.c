@@ -335,6 +335,82 @@ static void impossible_runs(void **state)
     refused(f, SMALL, "rounds=-1", "rounds is -1");
 }
 
+#define TWO  "data.classes=2;model=logistic;"
+#define SEMI "data.unlabelled=0.5;semi.labels=closed_form;"
+
+static void impossible_labels(void **state)
+{
+    fixture *f = *state;
+    refused(f, SMALL, "data.unlabelled=1", "data.unlabelled is 1");
+    refused(f, SMALL, "data.unlabelled=-0.1", "data.unlabelled is -0.1");
+    refused(f, SMALL, "semi.labels=projected", "semi.labels is set, but every sample has a label; set data.unlabelled");
+    refused(f, SMALL, "data.unlabelled=0.5;semi.labels=guess", "semi.labels is guess");
+    refused(f, SMALL, SEMI "semi.alpha_p=-1", "semi.alpha_p is -1");
+    refused(f, SMALL, SEMI "semi.alpha_r=nan", "semi.alpha_r");
+    refused(f, SMALL, SEMI "semi.confidence=1.1", "semi.confidence is 1.1");
+    refused(f, SMALL, SEMI "semi.label_lr=0", "semi.label_lr is 0");
+    refused(f, SMALL, SEMI "semi.label_steps=0", "semi.label_steps is 0");
+    refused(f, SMALL, SEMI TWO,
+            "semi.labels needs a classifier that gives class probabilities, such as softmax or mlp");
+    refused(f, SMALL, "data={kind: linreg, clients: 8, features: 3, unlabelled: 0.5};partition={};model=least_squares",
+            "data.unlabelled is 0.5, but a regression has no labels");
+    refused(f, SMALL, "data={kind: synthetic, on_demand: true, unlabelled: 0.5};partition={}",
+            "clients made on demand are made with all their labels: data.unlabelled must be 0");
+    static const char *const others[] = {"{kind: feddr, solver: accurate, relative: 0.1, accuracy: 1}", "fedgia"};
+    for (size_t k = 0; k < 2; k++) {
+        char text[256];
+        snprintf(text, sizeof text, SEMI "algorithm=%s", others[k]);
+        refused(f, SMALL, text, "knows nothing of pseudo labels; set semi.labels to none");
+    }
+}
+
+static void impossible_pairs(void **state)
+{
+    static const char *const methods[] = {"fedcpsl", "apfl", "apsfl"};
+    fixture *f = *state;
+    for (size_t k = 0; k < 3; k++) {
+        char text[256];
+        snprintf(text, sizeof text, TWO "algorithm=%s", methods[k]);
+        refused(f, SMALL, text, "the pair solver is for classifiers that give class probabilities");
+        snprintf(text, sizeof text,
+                 "data={kind: linreg, clients: 8, features: 3};partition={};model=least_squares;algorithm=%s",
+                 methods[k]);
+        refused(f, SMALL, text, "the pair solver is for classifiers that give class probabilities");
+        snprintf(text, sizeof text, "algorithm={kind: %s, mix: [0.5, 0.5]}", methods[k]);
+        refused(f, SMALL, text, "algorithm.mix");
+        snprintf(text, sizeof text, "algorithm={kind: %s, mix: 1.5}", methods[k]);
+        refused(f, SMALL, text, "algorithm.mix");
+    }
+    refused(f, SMALL, "algorithm=fedshvr", "algorithm fedshvr needs every client in every round");
+}
+
+/* Clients with one sample each keep its label, and have no unlabelled ones. */
+static void lonely_samples(void **state)
+{
+    fixture *f = *state;
+    static const char *const methods[] = {"{kind: fedcpsl, mix: auto}", "apsfl", "fedvra-u"}, *const labels[] = {
+                                                                                                  "closed_form",
+                                                                                                  "projected"};
+    for (size_t k = 0; k < 6; k++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "data.samples=8;partition.clients=8;data.unlabelled=0.9;semi.labels=%s;algorithm=%s", labels[k % 2],
+                 methods[k / 2]);
+        fl_run *run = run_done(f, SMALL, text);
+        assert_true(isfinite(fl_run_row(run)->train_loss));
+        fl_run_free(run);
+    }
+}
+
+/* The global model is fine, a client's own one is not. */
+static void own_model_diverges(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_new(f, SMALL, "algorithm={kind: apfl, lr_local: 1e39};local.steps=5");
+    assert_fails(f->ctx, fl_run_go(run, NULL, NULL), FL_EDIVERGED, "round 1, client ");
+    fl_run_free(run);
+}
+
 static void missing_data(void **state)
 {
     fixture *f = *state;
@@ -1084,6 +1160,10 @@ int main(void)
         FIXTURE_TEST(stop_from_the_observer_unmeasured),
         FIXTURE_TEST(stop_before_the_start),
         FIXTURE_TEST(impossible_runs),
+        FIXTURE_TEST(impossible_labels),
+        FIXTURE_TEST(impossible_pairs),
+        FIXTURE_TEST(lonely_samples),
+        FIXTURE_TEST(own_model_diverges),
         FIXTURE_TEST(missing_data),
         FIXTURE_TEST(momentum_is_warned_about),
         FIXTURE_TEST(divergence),

@@ -1,0 +1,280 @@
+/* Mini-batches of labelled and unlabelled samples: who comes up when, that gradients are means over each kind whatever the number of
+ * samples, and what clients remember of their pseudo labels. */
+#include "fixture.h"
+
+#include "local/draw.h"
+#include "model/semi.h"
+
+enum { DIM = 5, C = 3 };
+
+/* One client of a federation with a worker, and pseudo labels of its unlabelled samples. */
+typedef struct {
+    fl_ctx *ctx;
+    fli_arena arena;
+    fli_fed *fed;
+    fli_view v;
+    fli_semi semi;
+    fli_model *m;
+    fli_worker w;
+    fli_rng rng;
+    double *y, x[64], own[64];
+} client;
+
+static void client_init(client *c, fixture *f, const char *model, int labels, size_t labelled, size_t unlabelled,
+                        fli_sgd_spec spec)
+{
+    const fli_model_desc *d = model_named(model);
+    size_t size = labelled + unlabelled;
+    memset(c, 0, sizeof *c);
+    c->ctx = f->ctx;
+    c->semi = (fli_semi){.labels = labels, .alpha_p = 0.6, .alpha_r = 0.3, .label_lr = 5, .label_steps = 2};
+    c->fed = random_fed(f->ctx, 1, &size, DIM, C, 3);
+    if (unlabelled) assert_ok(f->ctx, fli_fed_hide(f->ctx, c->fed, &(uint32_t){(uint32_t)unlabelled}));
+    assert_ok(f->ctx, fli_view_open(f->ctx, c->fed, 0, &c->v));
+    fli_arena_init(&c->arena, f->ctx);
+    const void *params = bound(f->ctx, &c->arena, d->keys, d->params_size, strcmp(model, "mlp") ? "" : "hidden=[4]");
+    assert_ok(f->ctx, fli_model_new(f->ctx, d, params, &fli_ops_f64, DIM, C, 0, &c->m));
+    assert_ok(f->ctx, fli_model_use_semi(f->ctx, c->m, &c->semi));
+    assert_ok(f->ctx, fli_worker_init(f->ctx, c->m, &spec, size, 4, &c->w));
+    assert_true(c->m->space.n <= 64);
+    fli_rng_init(&c->rng, 9, FLI_RNG_TEST, 0, 0);
+    for (size_t i = 0; i < c->m->space.n; i++) {
+        c->x[i] = fli_rng_normal(&c->rng);
+        c->own[i] = fli_rng_normal(&c->rng);
+    }
+    c->y = malloc((unlabelled + 1) * C * sizeof *c->y);
+    for (size_t i = 0; i < unlabelled; i++) fli_rng_dirichlet(&c->rng, 1, C, c->y + i * C);
+}
+
+static void client_fini(client *c)
+{
+    free(c->y);
+    fli_worker_fini(&c->w);
+    fli_model_free(c->m);
+    fli_view_close(&c->v);
+    fli_fed_free(c->fed);
+    fli_arena_fini(&c->arena);
+}
+
+/* ---- passes -------------------------------------------------------------------------------------------- */
+
+/* `batches` batches of at most `size` are a pass: everyone once. */
+static void check_pass(const uint32_t *const *at, const size_t *now, size_t batches, size_t size, size_t n,
+                       const uint32_t *everyone)
+{
+    unsigned char *seen = calloc(n, 1);
+    size_t total = 0;
+    for (size_t k = 0; k < batches; k++) {
+        assert_int_equal(now[k], k + 1 < batches ? size : n - size * (batches - 1));
+        for (size_t i = 0; i < now[k]; i++, total++) {
+            size_t who = 0;
+            while (who < n && (everyone ? everyone[who] : who) != at[k][i]) who++;
+            assert_true(who < n);
+            assert_false(seen[who]++);
+        }
+    }
+    assert_int_equal(total, n);
+    free(seen);
+}
+
+/* Two passes over either kind, which have different lengths. */
+static void passes_of(fixture *f, size_t labelled, size_t unlabelled, fli_sgd_spec spec, size_t plain, size_t rest)
+{
+    enum { MOST = 64 };
+    client c;
+    fli_draw d;
+    static uint32_t kept[2][MOST][64];
+    const uint32_t *at[2][MOST];
+    size_t now[2][MOST], batches = (labelled + plain - 1) / plain, others = (unlabelled + rest - 1) / rest;
+    client_init(&c, f, "softmax", FLI_SEMI_CLOSED_FORM, labelled, unlabelled, spec);
+    fli_draw_init(&c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
+    for (size_t k = 0; k < 2 * batches || k < 2 * others; k++) {
+        fli_draw_next(&d);
+        assert_true(k < MOST && d.plain_now && d.plain_now <= 64 && d.rest_now && d.rest_now <= 64);
+        now[0][k] = d.plain_now;
+        now[1][k] = d.rest_now;
+        memcpy(kept[0][k], d.plain_at, d.plain_now * sizeof *d.plain_at);
+        memcpy(kept[1][k], d.rest_at, d.rest_now * sizeof *d.rest_at);
+        at[0][k] = kept[0][k];
+        at[1][k] = kept[1][k];
+    }
+    for (size_t pass = 0; pass < 2; pass++) {
+        check_pass(at[0] + pass * batches, now[0] + pass * batches, batches, plain, labelled, c.v.train);
+        check_pass(at[1] + pass * others, now[1] + pass * others, others, rest, unlabelled, NULL);
+    }
+    if (batches > 2)
+        assert_memory_not_equal(kept[0][0], kept[0][batches], plain * sizeof(uint32_t)); /* a fresh order */
+    client_fini(&c);
+}
+
+static void passes(void **state)
+{
+    fixture *f = *state;
+    passes_of(f, 23, 57, (fli_sgd_spec){.batch = 5}, 5, 5);
+    passes_of(f, 23, 57, (fli_sgd_spec){.batch = 5, .latent = 12}, 5, 12);
+    passes_of(f, 7, 57, (fli_sgd_spec){.batch = 10, .latent = 9}, 7, 9); /* all labelled ones in every step */
+    passes_of(f, 40, 6, (fli_sgd_spec){.batch = 8, .latent = 50}, 8, 6); /* all unlabelled ones */
+    passes_of(f, 20, 50, (fli_sgd_spec){.fraction = 0.1}, 2, 5);         /* a tenth of either */
+    passes_of(f, 20, 50, (fli_sgd_spec){.fraction = 0.1, .latent = 7}, 2, 7);
+    passes_of(f, 1, 1, (fli_sgd_spec){.batch = 3}, 1, 1);
+    passes_of(f, 9, 30, (fli_sgd_spec){0}, 9, 30);
+}
+
+static void steps_of_an_epoch(void **state)
+{
+    static const struct {
+        fli_sgd_spec spec;
+        size_t labelled, unlabelled, steps;
+    } cases[] = {
+        {{.batch = 10}, 100, 250, 25},
+        {{.batch = 10}, 101, 0, 11},
+        {{.batch = 10}, 100, 3, 10},
+        {{.batch = 10, .latent = 100}, 100, 250, 10},
+        {{.batch = 10, .latent = 100}, 5, 250, 3},
+        {{.batch = 0}, 100, 250, 1},
+        {{.batch = 0, .latent = 50}, 100, 251, 6},
+        {{.fraction = 0.1}, 100, 250, 10},
+        {{.batch = 1}, 1, 1, 1},
+    };
+    client semi, plain;
+    client_init(&semi, *state, "softmax", FLI_SEMI_CLOSED_FORM, 3, 2, (fli_sgd_spec){0});
+    client_init(&plain, *state, "softmax", FLI_SEMI_NONE, 3, 2, (fli_sgd_spec){0});
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(fli_objective_steps(semi.m, &cases[i].spec, cases[i].labelled, cases[i].unlabelled),
+                         cases[i].steps);
+        assert_int_equal(fli_objective_steps(plain.m, &cases[i].spec, cases[i].labelled, cases[i].unlabelled),
+                         fli_epoch_steps(&cases[i].spec, cases[i].labelled));
+    }
+    client_fini(&semi);
+    client_fini(&plain);
+}
+
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+/* f_i's gradients over these samples in a single batch of the test's own, larger than a worker's. */
+static void direct(client *c, const uint32_t *plain, size_t np, const uint32_t *rest, size_t nr, double mix, double *g,
+                   double *own_g)
+{
+    fli_batch b;
+    size_t n = np + nr;
+    uint32_t *idx = malloc(n * sizeof *idx);
+    double *y = malloc((nr + 1) * C * sizeof *y);
+    void *scratch = fli_alloc(c->ctx, fli_model_scratch(c->m, n), 1);
+    memcpy(idx, plain, np * sizeof *idx);
+    for (size_t i = 0; i < nr; i++) {
+        idx[np + i] = c->v.unlabelled[rest[i]];
+        memcpy(y + i * C, c->y + rest[i] * C, C * sizeof *y);
+    }
+    assert_ok(c->ctx, fli_model_batch(c->ctx, c->m, n, &b));
+    fli_batch_gather(&b, c->v.ds, idx, n);
+    fli_pair_grad(c->m, c->x, c->own, mix, &b, np, y, g, own_g, scratch);
+    fli_batch_fini(&b);
+    fli_free(scratch);
+    free(idx);
+    free(y);
+}
+
+/* Some steps of a pass, by one model and by a pair. */
+static void gradients_of(fixture *f, const char *model, int labels, size_t labelled, size_t unlabelled,
+                         fli_sgd_spec spec)
+{
+    client c;
+    fli_draw d;
+    double g[64], own_g[64], alone[64], want[64], own_want[64];
+    client_init(&c, f, model, labels, labelled, unlabelled, spec);
+    fli_draw_init(&c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
+    fli_point pair = {c.x, c.own, 0.4, g, own_g, fli_worker_vector(&c.w, 0)}, single = {.x = c.x, .g = alone};
+    for (size_t step = 0; step < 4; step++) {
+        c.x[step] += 0.1;
+        fli_draw_next(&d);
+        fli_draw_grad(&d, &pair);
+        fli_draw_grad(&d, &single);
+        direct(&c, d.plain_at, d.plain_now, d.rest_at, d.rest_now, 0.4, want, own_want);
+        for (size_t j = 0; j < c.m->space.n; j++) {
+            assert_near(g[j], want[j], 1e-13);
+            assert_near(alone[j], want[j], 1e-13);
+            assert_near(own_g[j], own_want[j], 1e-13);
+        }
+    }
+    client_fini(&c);
+}
+
+static void gradients(void **state)
+{
+    static const size_t sizes[][2] = {{9, 14}, {700, 1100}, {3, 600}, {600, 3}, {512, 1}, {300, 212}, {513, 512}};
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        gradients_of(f, "softmax", FLI_SEMI_CLOSED_FORM, sizes[i][0], sizes[i][1], (fli_sgd_spec){0});
+        gradients_of(f, "mlp", FLI_SEMI_PROJECTED, sizes[i][0], sizes[i][1], (fli_sgd_spec){0});
+        gradients_of(f, "softmax", FLI_SEMI_CLOSED_FORM, sizes[i][0], sizes[i][1], (fli_sgd_spec){.batch = 4});
+        gradients_of(f, "softmax", FLI_SEMI_CLOSED_FORM, sizes[i][0], sizes[i][1],
+                     (fli_sgd_spec){.batch = 4, .latent = 550});
+        gradients_of(f, "softmax", FLI_SEMI_CLOSED_FORM, sizes[i][0], 0, (fli_sgd_spec){.batch = 520});
+        gradients_of(f, "mlp", FLI_SEMI_NONE, sizes[i][0], 0, (fli_sgd_spec){0});
+        gradients_of(f, "mlp", FLI_SEMI_NONE, sizes[i][0], 0, (fli_sgd_spec){.batch = 100});
+    }
+}
+
+/* ---- the second block ---------------------------------------------------------------------------------- */
+
+/* Pseudo labels of more samples than a worker holds: as for each alone. Those by steps are the client's and go on from what they were. */
+static void labels_of(fixture *f, int labels, size_t unlabelled)
+{
+    client c;
+    void *cache = NULL, *y = NULL, *again = NULL;
+    double *want = malloc(unlabelled * C * sizeof *want);
+    fli_batch b;
+    client_init(&c, f, "softmax", labels, 2, unlabelled, (fli_sgd_spec){0});
+    void *scratch = fli_alloc(c.ctx, fli_model_scratch(c.m, 1), 1);
+    assert_ok(c.ctx, fli_model_batch(c.ctx, c.m, 1, &b));
+    for (size_t i = 0; i < unlabelled * C; i++) want[i] = 1.0 / C;
+    for (size_t turn = 0; turn < 3; turn++) {
+        assert_ok(c.ctx, fli_latents_improve(c.ctx, &c.w, &c.v, c.x, &cache, &y));
+        for (size_t i = 0; i < unlabelled; i++) {
+            fli_batch_gather(&b, c.v.ds, c.v.unlabelled + i, 1);
+            c.m->latent->improve(c.m, c.x, &b, unlabelled, want + i * C, scratch);
+            for (size_t k = 0; k < C; k++) assert_near(((double *)y)[i * C + k], want[i * C + k], 1e-14);
+        }
+        assert_true((cache == y) == (labels == FLI_SEMI_PROJECTED));
+        if (turn) assert_ptr_equal(y, again);
+        again = y;
+        c.x[0] += 0.5;
+    }
+    fli_free(cache);
+    fli_free(scratch);
+    fli_batch_fini(&b);
+    free(want);
+    client_fini(&c);
+}
+
+static void labels(void **state)
+{
+    static const size_t sizes[] = {1, 20, 1100};
+    for (size_t i = 0; i < 3; i++) {
+        labels_of(*state, FLI_SEMI_CLOSED_FORM, sizes[i]);
+        labels_of(*state, FLI_SEMI_PROJECTED, sizes[i]);
+    }
+}
+
+static void no_labels_to_find(void **state)
+{
+    for (int how = FLI_SEMI_NONE; how <= FLI_SEMI_PROJECTED; how++) {
+        client c;
+        void *cache = NULL, *y = &cache;
+        client_init(&c, *state, "softmax", how, 4, how == FLI_SEMI_NONE ? 3 : 0, (fli_sgd_spec){0});
+        assert_int_equal(fli_latents_of(c.m, &c.v).n, 0);
+        assert_ok(c.ctx, fli_latents_improve(c.ctx, &c.w, &c.v, c.x, &cache, &y));
+        assert_null(y);
+        assert_null(cache);
+        client_fini(&c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(passes), FIXTURE_TEST(steps_of_an_epoch), FIXTURE_TEST(gradients),
+        FIXTURE_TEST(labels), FIXTURE_TEST(no_labels_to_find),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
