@@ -125,13 +125,15 @@ static void closed_form(const fli_semi *s, size_t classes, const row *r)
     log_softmax(classes, r->work, r->nu);
 }
 
-/* (10) with the projection that keeps nu on the simplex. */
+/* (10) with the projection that keeps nu on the simplex. The step that is chosen here is one over the curvature at the centre, C alpha_r/|U|;
+ * without entropy terms there is none, and alpha_p stands in. */
 static void projected_steps(const fli_semi *s, size_t classes, double all, const row *r)
 {
-    double c = 1 + log((double)classes);
+    double c = 1 + log((double)classes), curved = s->alpha_r > 0 ? s->alpha_r : s->alpha_p;
+    double lr = s->label_lr > 0 ? s->label_lr : curved > 0 ? all / ((double)classes * curved) : 0;
     for (int64_t step = 0; step < s->label_steps; step++) {
         for (size_t k = 0; k < classes; k++)
-            r->nu[k] -= s->label_lr / all * (s->alpha_r * (log(fmax(r->nu[k], 1e-12)) + c) - s->alpha_p * r->z[k]);
+            r->nu[k] -= lr / all * (s->alpha_r * (log(fmax(r->nu[k], 1e-12)) + c) - s->alpha_p * r->z[k]);
         fli_simplex_nearest(classes, r->nu, r->work);
     }
 }

@@ -17,7 +17,7 @@ typedef struct {
     double alpha_p;      /* weight of the pseudo labels */
     double alpha_r;      /* weight of the entropy terms */
     double confidence;   /* closed form: samples whose largest probability is below get no label */
-    double label_lr;     /* projected: step size, */
+    double label_lr;     /* projected: step size, 0: chosen, */
     int64_t label_steps; /* and steps per turn */
     int64_t batch;       /* unlabelled samples per step; 0: as many as labelled ones */
 } fli_semi;
