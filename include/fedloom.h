@@ -145,6 +145,22 @@ fl_status fl_run_prepare_save(fl_run *run, int replace);
 /* Writes the result folder named by `output`: all of it, or nothing. */
 fl_status fl_run_save(fl_run *run);
 
+/* Checkpoints. With `checkpoint_every` fl_run_go writes them as it goes, and one more when it is asked to stop, into a folder called as
+ * `output` with ".checkpoint" after it; fl_run_save removes them when the run is finished. A run that goes on from one ends with the same
+ * bits as one that was never stopped:
+ *
+ *     fl_config_resume(cfg, "results/first") || fl_run_resume(cfg, &run) || fl_run_go(run, NULL, NULL) || fl_run_save(run)
+ *
+ * fl_run_checkpoint writes one whenever no fl_run_go is under way. Not for `clock: real`. */
+fl_status fl_run_checkpoint(fl_run *run);
+/* Loads the settings of the run whose result was to be `folder`, or whose checkpoints are in it, and sets `output` accordingly. */
+fl_status fl_config_resume(fl_config *cfg, const char *folder);
+/* As fl_run_new, then takes over the newest whole checkpoint of the configuration's `output`. Refuses one that was made by another version, or
+ * with other settings or data; `threads`, `memory` and `name` may differ. */
+fl_status fl_run_resume(fl_config *cfg, fl_run **out);
+size_t fl_run_round(const fl_run *run);     /* rounds finished */
+int fl_run_checkpointed(const fl_run *run); /* whether there is a checkpoint after just that round */
+
 const char *fl_run_name(const fl_run *run);      /* the run's name in tables */
 const char *fl_run_output(const fl_run *run);    /* the result folder, "" if none was asked for */
 const char *fl_run_algorithm(const fl_run *run); /* the method's name */

@@ -17,3 +17,26 @@ uint32_t fli_crc32c(const void *p, size_t n)
     }
     return ~crc;
 }
+
+void fli_crc_tables_init(fli_crc_tables *t)
+{
+    for (uint32_t b = 0; b < 256; b++) {
+        uint32_t crc = remainders[b & 15] ^ b >> 4;
+        t->after[0][b] = remainders[crc & 15] ^ crc >> 4;
+    }
+    for (size_t k = 1; k < 8; k++)
+        for (size_t b = 0; b < 256; b++)
+            t->after[k][b] = t->after[0][t->after[k - 1][b] & 255] ^ t->after[k - 1][b] >> 8;
+}
+
+uint32_t fli_crc32c_more(const fli_crc_tables *t, uint32_t crc, const void *p, size_t n)
+{
+    const unsigned char *b = p;
+    crc = ~crc;
+    for (; n >= 8; n -= 8, b += 8)
+        crc = t->after[7][(crc ^ b[0]) & 255] ^ t->after[6][(crc >> 8 ^ b[1]) & 255] ^
+              t->after[5][(crc >> 16 ^ b[2]) & 255] ^ t->after[4][crc >> 24 ^ b[3]] ^ t->after[3][b[4]] ^
+              t->after[2][b[5]] ^ t->after[1][b[6]] ^ t->after[0][b[7]];
+    for (; n; n--, b++) crc = t->after[0][(crc ^ *b) & 255] ^ crc >> 8;
+    return ~crc;
+}

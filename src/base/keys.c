@@ -99,6 +99,35 @@ static int parse_int(const char *s, int64_t *out)
     return 1;
 }
 
+static const struct {
+    const char *name;
+    double bytes;
+} units[] = {{"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}, {"", 1}};
+
+/* A number of bytes, with a unit or without; `auto` is 0. */
+static int parse_size(const char *s, int64_t *out)
+{
+    char *end;
+    double v = strtod(s, &end);
+    if (!strcmp(s, "auto")) return *out = 0, 1;
+    if (end == s || strpbrk(s, "xXpPnN")) return 0;
+    while (*end == ' ') end++;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (!strcmp(end, units[i].name) && v >= 0 && v * units[i].bytes <= 0x1p53)
+            return *out = (int64_t)(v * units[i].bytes), 1;
+    return 0;
+}
+
+static void print_size(fli_text *t, int64_t v)
+{
+    size_t i = 0;
+    while (units[i].bytes > 1 && v % (int64_t)units[i].bytes) i++;
+    if (v)
+        fli_text_addf(t, "%lld%s", (long long)(v / (int64_t)units[i].bytes), units[i].name);
+    else
+        fli_text_add(t, "auto");
+}
+
 static int parse_bool(const char *s, int *out)
 {
     static const char *const yes[] = {"true", "yes", "on"}, *const no[] = {"false", "no", "off"};
@@ -217,6 +246,7 @@ static void bind_value(binder *b, const fli_key *row, const fli_node *n, void *f
     case FLI_BOOL: ok = parse_bool(n->text, field); break;
     case FLI_INT: ok = parse_int(n->text, field) && in_range(row, (double)*(int64_t *)field); break;
     case FLI_REAL: ok = parse_real(n->text, field) && in_range(row, *(double *)field); break;
+    case FLI_SIZE: ok = parse_size(n->text, field); break;
     case FLI_CHOICE: ok = parse_choice(n->text, row->choices, field); break;
     default:
         *(char **)field = fli_arena_strdup(b->arena, n->text);
@@ -406,6 +436,7 @@ void fli_key_print_value(fli_text *t, const fli_key *row, const void *bound)
     case FLI_BOOL: fli_text_add(t, *(const int *)field ? "true" : "false"); return;
     case FLI_INT: fli_text_addf(t, "%lld", (long long)*(const int64_t *)field); return;
     case FLI_REAL: print_real(t, *(const double *)field); return;
+    case FLI_SIZE: print_size(t, *(const int64_t *)field); return;
     case FLI_STRING: print_string(t, *(char *const *)field); return;
     case FLI_CHOICE:
         fli_choice_word(row->choices, *(const int *)field, word, sizeof word);
@@ -451,8 +482,9 @@ static void print_bounds(fli_text *t, const fli_key *row)
 void fli_key_print_type(fli_text *t, const fli_key *row)
 {
     char word[64];
-    static const char *const noun[] = {"true or false", "a whole number",          "a number",         "a text",
-                                       "one of:",       "a list of whole numbers", "a list of numbers"};
+    static const char *const noun[] = {
+        "true or false", "a whole number",          "a number",          "a text",
+        "one of:",       "a list of whole numbers", "a list of numbers", "bytes, as in 4096, 512MiB or 2GiB, or auto"};
     fli_text_add(t, noun[row->type]);
     if (row->type == FLI_CHOICE)
         for (int i = 0; fli_choice_word(row->choices, i, word, sizeof word); i++)

@@ -20,7 +20,8 @@ typedef enum {
     FLI_STRING, /* char *, never NULL */
     FLI_CHOICE, /* int: which of the words in `choices` */
     FLI_INTS,   /* fli_ints */
-    FLI_REALS   /* fli_reals; a single number counts as a list of one */
+    FLI_REALS,  /* fli_reals; a single number counts as a list of one */
+    FLI_SIZE    /* int64_t: bytes, written 4096, 512KiB, 1.5GiB; 0 is written auto */
 } fli_key_type;
 
 typedef struct {
@@ -63,6 +64,10 @@ typedef struct {
 #define FLI_KEY_STRING(s, f, def, help)                                                                                \
     {                                                                                                                  \
 #f, FLI_STRING, offsetof(s, f), def, 0, 0, NULL, help                                                          \
+    }
+#define FLI_KEY_SIZE(s, f, def, help)                                                                                  \
+    {                                                                                                                  \
+#f, FLI_SIZE, offsetof(s, f), def, 0, 0, NULL, help                                                            \
     }
 #define FLI_KEY_CHOICE(s, f, def, words, help)                                                                         \
     {                                                                                                                  \

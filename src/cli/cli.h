@@ -18,8 +18,8 @@ typedef struct {
     int (*run)(int argc, char **argv); /* without the command's name; returns an exit code */
 } command;
 
-extern const command cmd_run, cmd_compare, cmd_reproduce, cmd_plot, cmd_check, cmd_config, cmd_data, cmd_list,
-    cmd_verify;
+extern const command cmd_run, cmd_resume, cmd_compare, cmd_reproduce, cmd_plot, cmd_check, cmd_config, cmd_data,
+    cmd_list, cmd_verify;
 
 /* The overview of `fedloom help`: what stands before and after the commands, and the commands themselves, NULL past the last. */
 extern const char overview_text[], overview_end[];
@@ -140,5 +140,10 @@ void summary_free(summary *s);
 /* Remembers how a run stands; 0 when out of memory. */
 int summary_add(summary *s, const fl_run *run);
 void summary_print(const summary *s, FILE *out);
+
+/* ---- one run (carry.c) ------------------------------------------------------------------------------------- */
+
+/* Runs, adds to the table, and saves where the configuration says; `force` replaces an earlier result. */
+fl_status carry_run(fl_run *run, int force, progress *p, summary *sum);
 
 #endif

@@ -8,7 +8,8 @@
 typedef struct {
     words files, sets;
     const char *output, *algorithms;
-    size_t threads; /* 0: as configured */
+    size_t threads;    /* 0: as configured */
+    size_t checkpoint; /* every so many rounds; 0: as configured */
     int force, quiet;
 } request;
 
@@ -57,12 +58,14 @@ static fl_status put_algorithm(fl_config *cfg, const char *algorithm)
 static int configure(session *x, const char *file, const char *algorithm, fl_config **out)
 {
     fl_config *cfg = NULL;
-    char threads[40];
+    char threads[40], every[60];
     int code = settings_open(x->ctx, file, &x->req->sets, &cfg);
     if (code) return code;
     snprintf(threads, sizeof threads, "threads=%zu", x->req->threads);
+    snprintf(every, sizeof every, "checkpoint_every=%zu", x->req->checkpoint);
     fl_status s = put_output(x->req, cfg, fl_config_get(cfg, "name"));
     if (!s && x->req->threads) s = fl_config_set(cfg, threads);
+    if (!s && x->req->checkpoint) s = fl_config_set(cfg, every);
     if (!s && *algorithm) s = put_algorithm(cfg, algorithm);
     if (!s) {
         *out = cfg;
@@ -75,29 +78,6 @@ static int configure(session *x, const char *file, const char *algorithm, fl_con
 
 /* ---- one run --------------------------------------------------------------------------------------------- */
 
-static void observe(void *arg, const fl_run *run, const fl_row *row, int measured)
-{
-    session *x = arg;
-    if (interrupt_seen()) fl_run_stop(x->run);
-    progress_step(&x->progress, run, row, measured);
-}
-
-/* From a made run to its saved result. */
-static fl_status carry_out(session *x)
-{
-    int save = *fl_run_output(x->run) != 0;
-    fl_status s = save ? fl_run_prepare_save(x->run, x->req->force) : FL_OK;
-    if (s) return s;
-    progress_begin(&x->progress, x->run);
-    s = fl_run_go(x->run, observe, x);
-    progress_end(&x->progress, x->run);
-    if (!summary_add(x->summary, x->run)) say("out of memory: %s is missing in the table", fl_run_name(x->run));
-    if (s || !save) return s;
-    s = fl_run_save(x->run);
-    if (!s && !x->req->quiet) say("results are in %s", fl_run_output(x->run));
-    return s;
-}
-
 /* 0 when the next run may start: a run that fails (diverges, say) does not take the others with it. */
 static int do_run(session *x, const char *file, const char *algorithm)
 {
@@ -106,7 +86,7 @@ static int do_run(session *x, const char *file, const char *algorithm)
     int code = configure(x, file, algorithm, &cfg);
     fl_status s = code ? FL_OK : fl_run_new(cfg, &x->run);
     fl_config_free(cfg);
-    if (!code && !s && !interrupt_watch(x->run)) s = carry_out(x);
+    if (!code && !s && !interrupt_watch(x->run)) s = carry_run(x->run, x->req->force, &x->progress, x->summary);
     interrupt_watch(NULL);
     if (s) {
         say_error(x->ctx);
@@ -184,6 +164,7 @@ static int run(int argc, char **argv)
         {"--output", OPT_TEXT, &req.output},
         {"--algorithms", OPT_TEXT, &req.algorithms},
         {"--threads", OPT_COUNT, &req.threads},
+        {"--checkpoint-every", OPT_COUNT, &req.checkpoint},
         {"--force", OPT_FLAG, &req.force},
         {"--quiet", OPT_FLAG, &req.quiet},
         {0},
@@ -199,7 +180,8 @@ static int run(int argc, char **argv)
 }
 
 static const char help[] = "usage: fedloom run FILE... [--set KEY=VALUE ...] [--algorithms A,B,...]\n"
-                           "                   [--output DIR] [--force] [--threads N] [--quiet]\n"
+                           "                   [--output DIR] [--force] [--checkpoint-every K]\n"
+                           "                   [--threads N] [--quiet]\n"
                            "\n"
                            "Runs the federation that a YAML file describes, several files one after the\n"
                            "other, and ends with a table: rounds, training loss, test accuracy, the first\n"
@@ -209,7 +191,8 @@ static const char help[] = "usage: fedloom run FILE... [--set KEY=VALUE ...] [--
                            "Progress goes to stderr, the table to stdout.\n"
                            "\n"
                            "The first Ctrl-C ends the run after the round under way, and what there is is\n"
-                           "saved; the second ends it at once.\n"
+                           "saved; the second ends it at once. With checkpoints the first one writes a\n"
+                           "checkpoint instead, from which `fedloom resume` goes on.\n"
                            "\n"
                            "options:\n"
                            "  --set KEY=VALUE       overrides a key of the file, may be repeated: seed=7,\n"
@@ -219,6 +202,8 @@ static const char help[] = "usage: fedloom run FILE... [--set KEY=VALUE ...] [--
                            "  --output DIR          writes the results to DIR (DIR/NAME with several files,\n"
                            "                        and a folder per method below that)\n"
                            "  --force               replaces an earlier result in that folder\n"
+                           "  --checkpoint-every K  keeps all that is needed to go on, every K rounds, in\n"
+                           "                        DIR.checkpoint until the run is finished\n"
                            "  --threads N           works with N threads (default: as configured, else one\n"
                            "                        per processor); the results do not depend on it\n"
                            "  --quiet               says nothing but errors\n"
@@ -229,6 +214,7 @@ static const char help[] = "usage: fedloom run FILE... [--set KEY=VALUE ...] [--
                            "  fedloom run first.yaml --set algorithm=fedprox --set algorithm.mu=0.1\n"
                            "  fedloom run first.yaml --algorithms fedavg,fedprox,scaffold\n"
                            "  fedloom run iid.yaml skewed.yaml --output results --force\n"
+                           "  fedloom run first.yaml --output results/first --checkpoint-every 100\n"
                            "\n"
                            "exit codes: 0 success, 1 a run failed, 2 wrong usage or configuration, 130\n"
                            "interrupted\n"

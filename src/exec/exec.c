@@ -102,6 +102,31 @@ static fl_status extras_new(fli_exec *e)
     return FL_OK;
 }
 
+/* fli_store_spec.left: a factor is kept as long as its client's state, and is had again from the samples. */
+static void left_memory(void *exec, size_t client)
+{
+    fli_exec *e = exec;
+    if (!e->caches || e->solver->save) return;
+    e->solver->forget(e->caches[client]);
+    e->caches[client] = NULL;
+}
+
+static fl_status state_new(fli_exec *e)
+{
+    const fli_algo *a = e->spec.algo;
+    fli_store_spec spec = {
+        .space = e->space,
+        .clients = e->spec.fed->clients,
+        .vectors = fli_names_count(a->client),
+        .scalars = a->client_scalars,
+        .budget = e->spec.memory,
+        .folder = e->spec.folder,
+        .left = left_memory,
+        .arg = e,
+    };
+    return fli_store_new(e->ctx, &spec, &e->store);
+}
+
 fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
 {
     const fli_algo *a = spec->algo;
@@ -114,9 +139,7 @@ fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
     e->solver = fli_solver_on(spec->model, a->solver ? a->solver(spec->params) : &fli_solver_sgd);
     fli_arena_init(&e->arena, ctx);
     if ((s = fli_pool_new(ctx, spec->threads, &e->pool)) || (s = check_blas(e)) || (s = workers_new(e)) ||
-        (s = fli_store_new(ctx, &e->space, spec->fed->clients, fli_names_count(a->client), a->client_scalars,
-                           &e->store)) ||
-        (s = vectors_new(e, fli_names_count(a->server), &e->server)) ||
+        (s = state_new(e)) || (s = vectors_new(e, fli_names_count(a->server), &e->server)) ||
         (s = vectors_new(e, fli_names_count(a->sums), &e->sums)) || (s = extras_new(e)) ||
         !(e->scalars = fli_arena_alloc(&e->arena, a->server_scalars + 1, sizeof(double))) ||
         !(e->scalar_sums = fli_arena_alloc(&e->arena, a->scalar_sums + 1, sizeof(double)))) {
@@ -204,17 +227,15 @@ static fli_turn turn_of(const fli_exec *e, const fli_job *job)
     };
 }
 
-static fl_status client_turn(fli_exec *e, fli_job *job, size_t worker)
+static fl_status work_with(fli_exec *e, fli_job *job, size_t worker, const fli_kept *kept)
 {
     fli_turn t = turn_of(e, job);
-    fli_kept kept;
     fli_view view;
-    fl_status s = fli_store_get(e->store, t.client, &kept);
-    if (!s) s = fli_view_open(e->ctx, e->spec.fed, t.client, &view);
+    fl_status s = fli_view_open(e->ctx, e->spec.fed, t.client, &view);
     if (s) return s;
-    t.state = kept.vectors;
-    t.scalars = kept.scalars;
-    t.first = kept.first;
+    t.state = kept->vectors;
+    t.scalars = kept->scalars;
+    t.first = kept->first;
     t.work = e->work[worker];
 
     fli_rng rng;
@@ -232,6 +253,16 @@ static fl_status client_turn(fli_exec *e, fli_job *job, size_t worker)
         job->missed = answer.missed;
     }
     fli_view_close(&view);
+    return s;
+}
+
+static fl_status client_turn(fli_exec *e, fli_job *job, size_t worker)
+{
+    fli_kept kept;
+    fl_status s = fli_store_get(e->store, job->client, &kept);
+    if (s) return s;
+    s = work_with(e, job, worker, &kept);
+    if (kept.scalars) fli_store_release(e->store, job->client);
     return s;
 }
 
@@ -279,9 +310,8 @@ static void start(fli_exec *e)
     if (e->spec.algo->start) e->spec.algo->start(&e->step);
 }
 
-void fli_exec_begin(fli_exec *e, size_t round, size_t cohort, double cohort_weight)
+void fli_exec_resume_step(fli_exec *e, size_t round, size_t cohort, double cohort_weight)
 {
-    const fli_algo *a = e->spec.algo;
     e->step = (fli_server){
         .space = &e->space,
         .params = e->spec.params,
@@ -301,6 +331,12 @@ void fli_exec_begin(fli_exec *e, size_t round, size_t cohort, double cohort_weig
         .model_traits = e->spec.model->desc->traits,
         .samples = e->spec.fed->samples,
     };
+}
+
+void fli_exec_begin(fli_exec *e, size_t round, size_t cohort, double cohort_weight)
+{
+    const fli_algo *a = e->spec.algo;
+    fli_exec_resume_step(e, round, cohort, cohort_weight);
     start(e);
     for (size_t i = 0; i < fli_names_count(a->sums); i++) fli_zero(&e->space, e->sums[i]);
     memset(e->scalar_sums, 0, a->scalar_sums * sizeof *e->scalar_sums);
@@ -426,17 +462,155 @@ fl_status fli_exec_warm_up(fli_exec *e, const fli_round *r)
     return s;
 }
 
+/* ---- the clients' own models ----------------------------------------------------------------------------- */
+
 double fli_exec_own_mix(fli_exec *e, size_t client)
 {
     const fli_algo *a = e->spec.algo;
-    if (!a->own_mix) return 1;
-    return a->own_mix(e->spec.params, client, fli_store_peek_scalars(e->store, client));
+    return a->own_mix ? a->own_mix(e->spec.params, client, fli_store_scalars(e->store, client)) : 1;
 }
 
-const void *fli_exec_own_model(fli_exec *e, size_t client)
+fl_status fli_exec_own_model(fli_exec *e, size_t client, const void **out)
 {
     size_t own = e->spec.algo->own_model;
-    void *const *kept = own ? fli_store_peek(e->store, client) : NULL;
-    if (kept) return kept[own - 1];
-    return own && e->initial && e->started ? e->initial : e->server[0];
+    void *const *kept = NULL;
+    fl_status s = own ? fli_store_peek(e->store, client, &kept) : FL_OK;
+    *out = kept ? kept[own - 1] : own && e->initial && e->started ? e->initial : e->server[0];
+    return s;
+}
+
+void fli_exec_own_model_release(fli_exec *e, size_t client, const void *model)
+{
+    if (model != e->initial && model != e->server[0]) fli_store_release(e->store, client);
+}
+
+size_t fli_exec_state(const fli_exec *e, size_t *spilled)
+{
+    *spilled = fli_store_spilled(e->store);
+    return fli_store_bytes(e->store);
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------------------- */
+
+static void save_vectors(const fli_exec *e, void *const *vectors, size_t count, fli_saver *out)
+{
+    fli_save_count(out, count);
+    for (size_t i = 0; i < count; i++) fli_save_bytes(out, vectors[i], fli_bytes(&e->space));
+}
+
+static void load_vectors(const fli_exec *e, void *const *vectors, size_t count, fli_loader *in)
+{
+    fli_load_equal(in, count, "does not fit this run: the method has another number of vectors");
+    for (size_t i = 0; i < count; i++) fli_load_bytes(in, vectors[i], fli_bytes(&e->space));
+}
+
+static void save_reals(const double *v, size_t count, fli_saver *out)
+{
+    fli_save_count(out, count);
+    fli_save_bytes(out, v, count * sizeof *v);
+}
+
+static void load_reals(double *v, size_t count, fli_loader *in)
+{
+    fli_load_equal(in, count, "does not fit this run: the method has another number of scalars");
+    fli_load_bytes(in, v, count * sizeof *v);
+}
+
+static void save_caches(const fli_exec *e, fli_saver *out)
+{
+    size_t count = 0, clients = e->caches && e->solver->save ? e->spec.fed->clients : 0;
+    for (size_t i = 0; i < clients; i++) count += e->caches[i] != NULL;
+    fli_save_part(out, "solver");
+    fli_save_count(out, count);
+    for (size_t i = 0; i < clients; i++) {
+        if (!e->caches[i]) continue;
+        fli_save_count(out, i);
+        e->solver->save(e->caches[i], out);
+    }
+}
+
+static fl_status load_caches(fli_exec *e, fli_loader *in)
+{
+    size_t clients = e->spec.fed->clients;
+    fl_status s = FL_OK;
+    fli_load_part(in, "solver");
+    for (uint64_t left = fli_load_count(in, e->caches && e->solver->load ? clients : 0); left && !s; left--) {
+        size_t client = (size_t)fli_load_count(in, clients - 1);
+        if (!(s = fli_loader_status(in)) && e->caches[client])
+            s = fli_loader_refuse(in, "does not fit this run: a client is in it twice");
+        if (!s) s = e->solver->load(e->ctx, in, &e->caches[client]);
+    }
+    return s ? s : fli_loader_status(in);
+}
+
+void fli_exec_save(fli_exec *e, fli_saver *out)
+{
+    const fli_algo *a = e->spec.algo;
+    fli_save_part(out, "executor");
+    fli_save_count(out, e->started != 0);
+    fli_save_count(out, e->uploads);
+    fli_save_count(out, e->missed);
+    save_vectors(e, e->server, fli_names_count(a->server), out);
+    save_reals(e->scalars, a->server_scalars, out);
+    save_vectors(e, e->sums, fli_names_count(a->sums), out); /* an asynchronous step may be half done */
+    save_reals(e->scalar_sums, a->scalar_sums, out);
+    save_vectors(e, &e->initial, e->initial != NULL, out);
+    fli_store_save(e->store, out);
+    save_caches(e, out);
+}
+
+fl_status fli_exec_load(fli_exec *e, fli_loader *in)
+{
+    const fli_algo *a = e->spec.algo;
+    fli_load_part(in, "executor");
+    e->started = (int)fli_load_count(in, 1);
+    e->uploads = (size_t)fli_load_count(in, SIZE_MAX);
+    e->missed = (size_t)fli_load_count(in, e->uploads);
+    load_vectors(e, e->server, fli_names_count(a->server), in);
+    load_reals(e->scalars, a->server_scalars, in);
+    load_vectors(e, e->sums, fli_names_count(a->sums), in);
+    load_reals(e->scalar_sums, a->scalar_sums, in);
+    load_vectors(e, &e->initial, e->initial != NULL, in);
+    fl_status s = fli_store_load(e->store, in);
+    return s ? s : load_caches(e, in);
+}
+
+void fli_job_save(const fli_exec *e, const fli_job *job, fli_saver *out)
+{
+    const fli_algo *a = e->spec.algo;
+    fli_save_count(out, job->round);
+    fli_save_count(out, job->stream);
+    fli_save_count(out, job->client);
+    fli_save_count(out, job->cohort);
+    fli_save_count(out, job->steps);
+    fli_save_real(out, job->lr);
+    fli_save_real(out, job->probability);
+    fli_save_count(out, job->news != 0);
+    fli_save_count(out, job->bystander != 0);
+    fli_save_count(out, job->staleness);
+    fli_save_count(out, job->spent);
+    fli_save_count(out, job->missed != 0);
+    fli_save_count(out, (uint64_t)job->status);
+    save_vectors(e, job->up, fli_names_count(a->up), out);
+    save_reals(job->up_scalars, a->up_scalars, out);
+}
+
+void fli_job_load(const fli_exec *e, fli_job *job, fli_loader *in)
+{
+    const fli_algo *a = e->spec.algo;
+    job->round = (size_t)fli_load_count(in, SIZE_MAX);
+    job->stream = (size_t)fli_load_count(in, SIZE_MAX);
+    job->client = (uint32_t)fli_load_count(in, e->spec.fed->clients - 1);
+    job->cohort = (size_t)fli_load_count(in, SIZE_MAX);
+    job->steps = (size_t)fli_load_count(in, SIZE_MAX);
+    job->lr = fli_load_real(in);
+    job->probability = fli_load_real(in);
+    job->news = (int)fli_load_count(in, 1);
+    job->bystander = (int)fli_load_count(in, 1);
+    job->staleness = (size_t)fli_load_count(in, SIZE_MAX);
+    job->spent = (size_t)fli_load_count(in, SIZE_MAX);
+    job->missed = (int)fli_load_count(in, 1);
+    job->status = (fl_status)fli_load_count(in, FL_ESYSTEM);
+    load_vectors(e, job->up, fli_names_count(a->up), in);
+    load_reals(job->up_scalars, a->up_scalars, in);
 }

@@ -22,7 +22,9 @@ typedef struct {
     const void *regularizer_params;
     uint64_t seed;
     fli_sgd_spec sgd;
-    size_t threads; /* 0: one per processor */
+    size_t threads;     /* 0: one per processor */
+    size_t memory;      /* bytes of client state to hold, see store.h; 0: no limit */
+    const char *folder; /* for what is beyond that */
 } fli_exec_spec;
 
 /* What one round asks of its cohort. */
@@ -85,6 +87,8 @@ fl_status fli_exec_failed(const fli_exec *e, const fli_job *job);
 /* A server step: begin, absorb any number of uploads, advance. cohort_weight: sum of their w_i. */
 void fli_exec_begin(fli_exec *e, size_t round, size_t cohort, double cohort_weight);
 void fli_exec_absorb(fli_exec *e, const fli_job *job);
+/* Begins again, after fli_exec_load, a step that had begun: the uploads absorbed so far stay. */
+void fli_exec_resume_step(fli_exec *e, size_t round, size_t cohort, double cohort_weight);
 fl_status fli_exec_advance(fli_exec *e);
 
 /* The broadcast, the first `down` server vectors, lies in one piece from fli_exec_server(e)[0] on; copies of it: */
@@ -99,9 +103,21 @@ fli_pool *fli_exec_pool(fli_exec *e);
 fli_worker *fli_exec_worker(fli_exec *e, size_t worker); /* for evaluation between rounds */
 
 /* The client's own model, for evaluation between rounds: its vector, if the method has one and the client has had a turn; before
- * that the start model, for methods whose clients know it; else the global model, fli_exec_server(e)[0] itself. */
-const void *fli_exec_own_model(fli_exec *e, size_t client);
-/* The share of the own model in what the client predicts with; the rest is the global model's. 1: its own alone. */
+ * that the start model, for methods whose clients know it; else the global model, fli_exec_server(e)[0] itself. To be released. */
+fl_status fli_exec_own_model(fli_exec *e, size_t client, const void **out);
+/* The share of the own model in what the client predicts with; the rest is the global model's. 1: its own alone. Between the two
+ * other calls. */
 double fli_exec_own_mix(fli_exec *e, size_t client);
+void fli_exec_own_model_release(fli_exec *e, size_t client, const void *model);
+
+/* Bytes of client state in memory, and of what is in a file because it is beyond `memory`. */
+size_t fli_exec_state(const fli_exec *e, size_t *spilled);
+
+/* Between rounds: all that changes. Loading is for an executor that has not run. */
+void fli_exec_save(fli_exec *e, fli_saver *out);
+fl_status fli_exec_load(fli_exec *e, fli_loader *in);
+/* The part of it that a job has: what was asked of it, and its upload. Not the broadcast it works from. */
+void fli_job_save(const fli_exec *e, const fli_job *job, fli_saver *out);
+void fli_job_load(const fli_exec *e, fli_job *job, fli_loader *in);
 
 #endif

@@ -32,6 +32,10 @@ fli_latents fli_latents_of(const fli_model *m, const fli_view *v);
 
 /* y_i brought up to date at x; `*y` is the worker's, or the client's own in `*cache`, made when it is NULL. NULL without a second block. */
 fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const void *x, void **cache, void **y);
+/* What a solver's descriptor says of its cache: a y that is kept is state. */
+#define FLI_LATENTS_KEPT .forget = fli_free, .save = fli_latents_save, .load = fli_latents_load
+void fli_latents_save(const void *cache, fli_saver *out);
+fl_status fli_latents_load(fl_ctx *ctx, fli_loader *in, void **cache);
 
 /* labelled[0 .. n-1]: those of the client's labelled samples that are used; may be the worker's order itself. */
 void fli_draw_init(fli_worker *w, const fli_view *v, const uint32_t *labelled, size_t n, void *y, fli_rng *rng,

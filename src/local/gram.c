@@ -17,6 +17,7 @@
 #include <float.h>
 #include <limits.h>
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 /* LAPACK, as OpenBLAS exports it. Its matrices are column-major: the upper triangle here is the lower one there. */
@@ -61,6 +62,9 @@ size_t fli_gram_bytes(const fli_gram *g)
     size_t reals = g->order * g->order + 5 * g->order + (g->a ? g->n * g->k : 0);
     return sizeof *g + sizeof(double) * (reals + (g->vectors ? g->order * g->order : 0));
 }
+
+size_t fli_gram_taken(const fli_gram *g) { return g->vectors ? SIZE_MAX : g->taken; }
+void fli_gram_set_taken(fli_gram *g, size_t taken) { g->taken = taken; }
 
 /* Measured: 75 at order 20, 120 at 50, 190 at 100, 250 at 200, 930 at 500, 510 at 1000. */
 size_t fli_gram_patience(size_t samples, size_t features) { return 64 + (samples < features ? samples : features); }

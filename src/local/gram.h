@@ -29,6 +29,9 @@ int fli_gram_definite(fli_gram *g, double rho);
  * rho; or all at once by the eigenvalues, which cost as much as many steps: they are computed, and then kept, once a client has taken or
  * is about to take more than `patience` steps in all. */
 fl_status fli_gram_steps(fl_ctx *ctx, fli_gram *g, double rho, size_t steps, size_t patience, double *e, double *y);
+/* Steps taken one by one; SIZE_MAX: the eigenvalues are there. Set on a new one, it goes on as the other would have. */
+size_t fli_gram_taken(const fli_gram *g);
+void fli_gram_set_taken(fli_gram *g, size_t taken);
 /* About so many steps cost what the eigenvalues cost. */
 size_t fli_gram_patience(size_t samples, size_t features);
 

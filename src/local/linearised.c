@@ -15,6 +15,7 @@
 #include "local/lanczos.h"
 
 #include <math.h>
+#include <stdint.h>
 
 enum {
     LARGEST = 2048, /* order of a Gram matrix that is kept: 32 MB */
@@ -24,7 +25,8 @@ enum { MULTIPLIER, VECTORS }; /* of the worker */
 
 typedef struct {
     double curvature; /* ||H_i||; not known: negative */
-    fli_gram *gram;   /* diagonal: NULL */
+    fli_gram *gram;   /* diagonal: NULL; also before the first turn after a checkpoint */
+    size_t taken;     /* steps by then */
     double *e, *y;    /* gram: scratch */
 } kept;
 
@@ -35,6 +37,24 @@ static void forget(void *cache)
     fli_gram_free(c->gram);
     fli_free(c->e);
     fli_free(c);
+}
+
+/* What the first turn found, from a random start and at that turn's model, and how far the client is from eigenvalues. */
+static void save(const void *cache, fli_saver *out)
+{
+    const kept *c = cache;
+    fli_save_real(out, c->curvature);
+    fli_save_count(out, c->gram ? fli_gram_taken(c->gram) : c->taken);
+}
+
+static fl_status load(fl_ctx *ctx, fli_loader *in, void **cache)
+{
+    kept *c = fli_alloc(ctx, 1, sizeof *c);
+    if (!c) return FL_ENOMEM;
+    c->curvature = fli_load_real(in);
+    c->taken = (size_t)fli_load_count(in, SIZE_MAX);
+    *cache = c;
+    return fli_loader_status(in);
 }
 
 /* ---- the gradient, and what both ways share -------------------------------------------------------------- */
@@ -80,9 +100,8 @@ static fl_status gram_new(fl_ctx *ctx, const fli_worker *w, const fli_view *v, v
         return fli_fail(ctx, FL_ECONFIG,
                         "a client with %zu samples of %zu features is too large for the gram variant; use diagonal",
                         v->n_train, k);
-    kept *c = fli_alloc(ctx, 1, sizeof *c);
+    kept *c = fli_alloc(ctx, 1, sizeof *c), *saved = *cache;
     if (!c) return FL_ENOMEM;
-    c->curvature = -1;
     c->e = fli_alloc(ctx, 2 * k, sizeof *c->e);
     if (c->e) s = fli_gram_new(ctx, w->model, v, &c->gram);
     if (s) {
@@ -90,6 +109,9 @@ static fl_status gram_new(fl_ctx *ctx, const fli_worker *w, const fli_view *v, v
         return s;
     }
     c->y = c->e + k;
+    c->curvature = saved ? saved->curvature : -1;
+    fli_gram_set_taken(c->gram, saved ? saved->taken : 0);
+    forget(saved);
     *cache = c;
     return FL_OK;
 }
@@ -110,9 +132,10 @@ fl_status fli_linearised_gram(fl_ctx *ctx, fli_worker *w, const fli_view *v, con
                               fli_rng *rng, void **cache, fli_answer *out)
 {
     const fli_space *space = &w->model->space;
-    fl_status s = *cache ? FL_OK : gram_new(ctx, w, v, cache);
-    if (s) return s;
     kept *c = *cache;
+    fl_status s = c && c->gram ? FL_OK : gram_new(ctx, w, v, cache);
+    if (s) return s;
+    c = *cache;
     if (!(p->rho > 0)) {
         if (c->curvature < 0 && (s = fli_gram_norm(ctx, c->gram, rng, &c->curvature))) return s;
         *out = measured(w, c, p);
@@ -231,7 +254,14 @@ const fli_solver fli_solver_gram = {.name = "gram",
                                     .vectors = VECTORS,
                                     .one_pass = 1,
                                     .solve = solve_gram,
-                                    .forget = forget};
+                                    .forget = forget,
+                                    .save = save,
+                                    .load = load};
 
-const fli_solver fli_solver_diagonal = {
-    .name = "diagonal", .vectors = VECTORS, .one_pass = 1, .solve = solve_diagonal, .forget = forget};
+const fli_solver fli_solver_diagonal = {.name = "diagonal",
+                                        .vectors = VECTORS,
+                                        .one_pass = 1,
+                                        .solve = solve_diagonal,
+                                        .forget = forget,
+                                        .save = save,
+                                        .load = load};

@@ -7,6 +7,7 @@
 #define FLI_LOCAL_LOCAL_H
 
 #include "base/rng.h"
+#include "base/snapshot.h"
 #include "data/fed.h"
 #include "model/model.h"
 
@@ -92,6 +93,10 @@ typedef struct fli_solver {
     fl_status (*solve)(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,
                        fli_answer *out);
     void (*forget)(void *cache); /* NULL: there is never anything in it */
+    /* Of caches that are more than a way to be faster: what could not be had again, with the same bits, from the client's samples at any
+     * later turn. A checkpoint holds it. Both NULL: nothing is lost with a cache. */
+    void (*save)(const void *cache, fli_saver *out);
+    fl_status (*load)(fl_ctx *ctx, fli_loader *in, void **cache);
 } fli_solver;
 
 extern const fli_solver fli_solver_sgd;

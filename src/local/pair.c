@@ -135,4 +135,4 @@ const fli_solver fli_solver_pair = {.name = "pair",
                                     .models = "classifiers that give class probabilities, such as softmax and mlp",
                                     .vectors = VECTORS,
                                     .solve = solve,
-                                    .forget = fli_free};
+                                    FLI_LATENTS_KEPT};

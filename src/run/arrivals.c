@@ -88,7 +88,9 @@ fl_status fli_arrivals_next(fl_run *run)
     if (s->top.clock == FLI_CLOCK_REAL) until = (run->round / every + 1) * every;
     if (until > (size_t)s->top.rounds) until = (size_t)s->top.rounds;
     if (s->stop.seconds > 0) fli_async_limit(run->async, begin + s->stop.seconds - run->now.seconds);
-    fl_status status = fli_async_run(run->async, until, &run->asked);
+    /* A checkpoint is made between server steps, so that who goes on from it measures what would have been measured. */
+    static const atomic_int never = 0;
+    fl_status status = fli_async_run(run->async, until, s->top.checkpoint_every ? &never : &run->asked);
     if (status) return status;
     count(run, fli_clock_now() - begin);
     run->now.cohort = fli_async_steps(run->async) > run->round ? run->plan.algo->pace(s->algorithm.params).buffer : 0;

@@ -209,17 +209,21 @@ static fl_status measure_client(fli_measure *m, size_t at, lane *l, fli_worker *
     visit c = {.worker = w};
     *f = (fli_client_figures){.loss = NAN, .accuracy = NAN, .own_accuracy = NAN, .own_mix = NAN};
     f->client = (uint32_t)((unsigned __int128)at * m->fed->clients / m->count);
+    const void *own = NULL;
     fl_status s = fli_view_open(m->ctx, m->fed, f->client, &c.view);
     if (s) return s;
-    const void *own = what->local ? fli_exec_own_model(m->exec, f->client) : NULL;
+    if (what->local && (s = fli_exec_own_model(m->exec, f->client, &own))) goto done;
     f->samples = c.view.n_train;
     c.weight = fli_exec_weight(m->exec, f->client);
     if (c.view.n_test && (what->test || what->clients || own == m->x)) global_test(m, &c, l, f);
     if (what->train || what->gradient || (what->clients && !c.view.n_test) || own == m->x) global_train(m, &c, l, f);
-    if (own) own_model(m, &c, own, fli_exec_own_mix(m->exec, f->client), l, f);
     if (labels_pseudo(m)) pseudo_labels(m, &c, l);
+    if (!own) goto done;
+    own_model(m, &c, own, fli_exec_own_mix(m->exec, f->client), l, f);
+    fli_exec_own_model_release(m->exec, f->client, own);
+done:
     fli_view_close(&c.view);
-    return FL_OK;
+    return s;
 }
 
 /* fli_pool_fn: lane `item` measures its share of the clients and of the test set. */

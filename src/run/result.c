@@ -1,7 +1,7 @@
 /* The result folder. It is written under another name and renamed when complete: whoever finds a folder finds all of it. */
 #include "base/file.h"
 #include "data/stream.h"
-#include "run/run.h"
+#include "run/checkpoint.h"
 #include "run/safetensors.h"
 
 #include <dirent.h>
@@ -276,6 +276,7 @@ fl_status fl_run_prepare_save(fl_run *run, int replace)
         fli_free(partial);
     else
         run->partial = partial;
+    if (!s && run->plan.settings.top.checkpoint_every) s = fli_checkpoint_prepare(run, replace);
     return s;
 }
 
@@ -327,5 +328,6 @@ fl_status fl_run_save(fl_run *run)
     if (!s) s = write_model(run);
     if (!s) s = publish(run);
     if (s) fli_result_discard(run);
+    if (!s && run->stopped != FL_STOP_NONE && run->stopped != FL_STOP_ASKED) s = fli_checkpoint_remove(run);
     return s;
 }

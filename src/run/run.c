@@ -1,12 +1,30 @@
 /* The heart: go forward (a round, or an upload) -> metrics row -> observers -> stop test. */
-#include "run/run.h"
-
+#include "run/checkpoint.h"
 #include "run/steps.h"
 
+#include "base/file.h"
+
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
+
+/* Where client state goes that memory has no room for: $TMPDIR, else beside the result. /tmp often is memory itself, so it comes last. */
+static fl_status name_spill(fl_run *run)
+{
+    const char *folder = getenv("TMPDIR"), *output = fl_run_output(run), *slash = strrchr(output, '/');
+    if (!folder || !*folder) {
+        run->spill = slash ? fli_strf(run->ctx, "%.*s", slash > output ? (int)(slash - output) : 1, output)
+                           : fli_strdup(run->ctx, *output ? "." : "/var/tmp");
+        if (!run->spill) return FL_ENOMEM;
+        if (fli_path_kind(run->spill) == 1) return FL_OK;
+        fli_free(run->spill);
+        folder = fli_path_kind("/var/tmp") == 1 ? "/var/tmp" : "/tmp";
+    }
+    run->spill = fli_strdup(run->ctx, folder);
+    return run->spill ? FL_OK : FL_ENOMEM;
+}
 
 static fl_status start(fl_run *run)
 {
@@ -14,6 +32,7 @@ static fl_status start(fl_run *run)
     const fli_settings *s = &p->settings;
     size_t targets = s->metrics.targets.n;
     fl_status status = fli_plan_finish(p);
+    if (!status) status = name_spill(run);
     if (status) return status;
     fli_exec_spec spec = {
         .model = p->model,
@@ -26,6 +45,8 @@ static fl_status start(fl_run *run)
         .seed = (uint64_t)s->top.seed,
         .sgd = fli_settings_sgd(s),
         .threads = (size_t)s->top.threads,
+        .memory = (size_t)s->top.memory,
+        .folder = run->spill,
     };
     if ((status = fli_exec_new(run->ctx, &spec, &run->exec)) ||
         (status = fli_measure_new(run->ctx, run->exec, p->model, p->fed, &s->metrics, &run->measure)))
@@ -46,6 +67,7 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out)
     fl_run *run = fli_alloc(cfg->ctx, 1, sizeof *run);
     if (!run) return FL_ENOMEM;
     run->ctx = cfg->ctx;
+    run->checkpoint_round = SIZE_MAX;
     fl_status s = fli_plan_data(cfg, data, &run->plan);
     if (!s) s = start(run);
     if (s)
@@ -70,6 +92,8 @@ void fl_run_free(fl_run *run)
     fli_free(run->durations);
     fli_free(run->rows);
     fli_free(run->target_round);
+    fli_free(run->checkpoints);
+    fli_free(run->spill);
     fli_free(run);
 }
 
@@ -106,10 +130,10 @@ static fl_status measure(fl_run *run)
 }
 
 /* Rules that can be judged after any round. */
-static fl_stop stop_now(const fl_run *run)
+static fl_stop stop_now(const fl_run *run, int asked)
 {
     const fli_stop_settings *stop = &run->plan.settings.stop;
-    if (run->asked) return FL_STOP_ASKED;
+    if (asked) return FL_STOP_ASKED;
     if (stop->seconds > 0 && run->now.seconds >= stop->seconds) return FL_STOP_TIME;
     if (stop->simulated > 0 && run->now.simulated_seconds >= stop->simulated) return FL_STOP_TIME;
     if (run->round >= (size_t)run->plan.settings.top.rounds) return FL_STOP_ROUNDS;
@@ -126,6 +150,15 @@ static fl_stop stop_measured(const fl_run *run)
 }
 
 static fl_status next(fl_run *run) { return run->async ? fli_arrivals_next(run) : fli_rounds_next(run); }
+
+/* Client state that did not fit, for those who choose `memory`. */
+static void report_state(const fl_run *run)
+{
+    size_t spilled, held = fli_exec_state(run->exec, &spilled);
+    if (spilled)
+        fli_log(run->ctx, FL_LOG_INFO, "client state: %.1f MiB in memory, %.1f MiB in a temporary file in %s",
+                (double)held / 0x1p20, (double)spilled / 0x1p20, run->spill);
+}
 
 static void report_missed(const fl_run *run)
 {
@@ -144,26 +177,32 @@ fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
 {
     size_t every = (size_t)run->plan.settings.metrics.every;
     fli_clear(run->ctx);
+    fl_status ready = run->plan.settings.top.checkpoint_every ? fli_checkpoint_prepare(run, 0) : FL_OK;
+    if (ready) return ready;
     if (!run->warm && fli_exec_warms_up(run->exec)) {
         fl_status s = fli_rounds_warm_up(run);
         if (s) return s;
     }
     run->warm = 1;
     while (run->stopped == FL_STOP_NONE) {
-        fl_stop stop = stop_now(run);
+        int asked = run->asked;
+        fl_stop stop = stop_now(run, asked);
         int due = stop != FL_STOP_NONE || run->round % every == 0;
-        fl_status s = due ? measure(run) : FL_OK;
+        fl_status s = fli_checkpoint_due(run, asked); /* before a row that only the stop asks for */
+        if (!s && due) s = measure(run);
         if (s) return s;
         if (due && stop_measured(run) != FL_STOP_NONE) stop = stop_measured(run);
         run->now.round = run->round;
         run->stopped = stop;
         if (observer) observer(arg, run, &run->now, due);
-        int asked = run->asked; /* by the observer, or while measuring: no further round begins */
+        asked = run->asked; /* by the observer, or while measuring: no further round begins */
         if (stop == FL_STOP_NONE && asked && due) run->stopped = FL_STOP_ASKED;
         if (stop == FL_STOP_NONE && !asked && (s = next(run))) return s;
     }
     report_missed(run);
-    return FL_OK;
+    report_state(run);
+    /* asked to stop by the observer: this round's row is taken, and will be taken again */
+    return run->stopped == FL_STOP_ASKED && run->round % every == 0 ? fli_checkpoint_due(run, 1) : FL_OK;
 }
 
 /* ---- looking at a run ---------------------------------------------------------------------------------- */
@@ -172,6 +211,8 @@ const char *fl_run_name(const fl_run *run) { return run->plan.settings.top.name;
 const char *fl_run_output(const fl_run *run) { return run->plan.settings.top.output; }
 const char *fl_run_algorithm(const fl_run *run) { return run->plan.algo->name; }
 size_t fl_run_rounds(const fl_run *run) { return (size_t)run->plan.settings.top.rounds; }
+size_t fl_run_round(const fl_run *run) { return run->round; }
+int fl_run_checkpointed(const fl_run *run) { return run->checkpoint && run->checkpoint_round == run->round; }
 size_t fl_run_clients(const fl_run *run) { return run->plan.fed->clients; }
 size_t fl_run_parameters(const fl_run *run) { return run->plan.model->space.n; }
 fl_stop fl_run_stopped_by(const fl_run *run) { return run->stopped; }

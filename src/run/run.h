@@ -35,6 +35,12 @@ struct fl_run {
     /* saving */
     char *partial; /* where results are written until they are complete; NULL: no such folder exists */
     int replace;   /* an earlier result of that name may go */
+    /* checkpoints, see checkpoint.h */
+    char *checkpoints;       /* their folder; NULL: not named yet */
+    int checkpoints_ready;   /* it is there, and ours */
+    size_t checkpoint;       /* number of the newest that is known to be whole; 0: none */
+    size_t checkpoint_round; /* and the round it was made after; SIZE_MAX: none */
+    char *spill;             /* folder for client state beyond `memory` */
 };
 
 /* fl_run_new on the data of another plan (see fli_plan_data); `data` NULL loads them. */

@@ -19,6 +19,11 @@ static const fli_key top_keys[] = {
         "virtual: simulated seconds, reproducible; real: asynchronous methods run concurrently, one client per "
         "thread, and wait for each other only when metrics are measured"),
     FLI_KEY_STRING(fli_top_settings, output, "", "result folder; empty: nothing is written"),
+    FLI_KEY_SIZE(fli_top_settings, memory, "auto",
+                 "memory for what clients keep between turns; who was not seen for long goes to a temporary file (in "
+                 "$TMPDIR, or beside output); auto: no limit; results do not depend on it"),
+    FLI_KEY_INT(fli_top_settings, checkpoint_every, "0", 0, 1e9,
+                "rounds between checkpoints, kept in OUTPUT.checkpoint until the run is finished; 0: none"),
     FLI_KEY_END,
 };
 
@@ -297,6 +302,11 @@ static fl_status check_together(fl_ctx *ctx, const fli_settings *s)
         status = fli_fail_also(ctx, FL_ECONFIG, "stop.target needs metrics.test to be true");
     if (s->stop.gradient2 > 0 && !s->metrics.gradient)
         status = fli_fail_also(ctx, FL_ECONFIG, "stop.gradient2 needs metrics.gradient to be true");
+    if (s->top.checkpoint_every && !*s->top.output)
+        status = fli_fail_also(ctx, FL_ECONFIG, "checkpoint_every needs output: checkpoints lie beside it");
+    if (s->top.checkpoint_every && s->top.clock == FLI_CLOCK_REAL)
+        status = fli_fail_also(ctx, FL_ECONFIG,
+                               "clock is real: such a run cannot be repeated, so checkpoint_every must be 0");
     return status;
 }
 

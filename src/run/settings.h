@@ -13,6 +13,7 @@ typedef struct {
     char *name, *output;
     int64_t seed, rounds, threads;
     int precision, weights, clock;
+    int64_t memory, checkpoint_every;
 } fli_top_settings;
 
 enum { FLI_CLOCK_VIRTUAL, FLI_CLOCK_REAL };

@@ -423,9 +423,12 @@ static fl_status compare_own(golden *g, double tolerance, double *error)
     fl_status s = FL_OK;
     if (expect && json_array_size(expect) != g->fed->clients)
         return bad(g, "\"expect.localized\" has not one model per client");
-    for (size_t i = 0; expect && !s && i < g->fed->clients; i++)
-        s = compare_model(g, json_array_get(expect, i), fli_exec_own_model(g->exec, i), "in the own model of client", i,
-                          tolerance, error);
+    for (size_t i = 0; expect && !s && i < g->fed->clients; i++) {
+        const void *own;
+        if ((s = fli_exec_own_model(g->exec, i, &own))) break;
+        s = compare_model(g, json_array_get(expect, i), own, "in the own model of client", i, tolerance, error);
+        fli_exec_own_model_release(g->exec, i, own);
+    }
     return s;
 }
 

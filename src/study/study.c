@@ -30,7 +30,7 @@ static fl_status share_data(fl_study *s)
 /* Two resolved configurations, but for what does not change the result. */
 static int same_config(const char *a, const char *b)
 {
-    static const char *const ignored[] = {"threads:", "output:", "name:"};
+    static const char *const ignored[] = {"threads:", "output:", "name:", "memory:", "checkpoint_every:"};
     while (*a && *b) {
         size_t n = strcspn(a, "\n"), m = strcspn(b, "\n");
         int skip = 0;

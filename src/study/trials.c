@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "run/checkpoint.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +155,36 @@ static fl_status set_threads(fl_study *s, fl_config *cfg)
     return fl_config_set(cfg, text);
 }
 
+/* The rows of a run that goes on; the one of its present round will be measured again. */
+static fl_status keep_rows(job *j)
+{
+    const fl_row *rows;
+    fl_study *s = j->s;
+    fli_outcome *o = &s->outcomes[j->trial];
+    fl_status status = FL_OK;
+    size_t n = fl_run_rows(j->run, &rows);
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < n && !status && rows[i].round < fl_run_round(j->run); i++) status = keep_row(s, o, &rows[i]);
+    o->round = fl_run_round(j->run);
+    s->rounds_done += o->round;
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+/* The trial's run, from its checkpoint where there is one that fits. */
+static fl_status make_run(job *j, fl_ctx *ctx, fl_config *cfg, const fli_plan *data)
+{
+    fl_status status = fli_run_new(cfg, data, &j->run);
+    if (status || !fli_checkpoint_exists(j->run)) return status;
+    status = fli_checkpoint_take(j->run);
+    if (!status) return keep_rows(j);
+    if (status == FL_ENOMEM) return status;
+    fl_run_free(j->run);
+    j->run = NULL;
+    fli_clear(ctx);
+    return fli_run_new(cfg, data, &j->run);
+}
+
 static fl_status run_trial(job *j, fl_ctx *ctx)
 {
     fl_study *s = j->s;
@@ -164,7 +195,7 @@ static fl_status run_trial(job *j, fl_ctx *ctx)
     if (!status) status = set_threads(s, cfg);
     if (!status && (status = load_shared(s, d, cfg)))
         fli_fail(ctx, status, "%s", d->ctx && *fl_ctx_error(d->ctx) ? fl_ctx_error(d->ctx) : fl_status_text(status));
-    if (!status) status = fli_run_new(cfg, &d->plan, &j->run);
+    if (!status) status = make_run(j, ctx, cfg, &d->plan);
     if (!status) status = fl_run_prepare_save(j->run, 1);
     if (!status) status = fl_run_go(j->run, observe, j);
     if (!status) status = j->status;

@@ -65,7 +65,7 @@ expect 0 'usage: fedloom COMMAND' --help
 expect 0 'usage: fedloom COMMAND' -h
 expect 0 'usage: fedloom COMMAND' help
 expect 0 'fedloom 0.' --version
-for c in run compare reproduce plot check config data list verify; do
+for c in run resume compare reproduce plot check config data list verify; do
     fedloom --help
     check "the overview names $c" has out "  $c "
     expect 0 "usage: fedloom $c" help "$c"
@@ -79,7 +79,7 @@ for c in run compare reproduce plot check config data list verify; do
     check "$c ... -h is help $c" same out help.txt
     expect 2 '--nonsense: unknown option' "$c" --nonsense
 done
-expect 2 'rnu: unknown command; the commands are: run, compare, ' rnu
+expect 2 'rnu: unknown command; the commands are: run, resume, compare, ' rnu
 expect 2 'rnu: unknown command' help rnu
 for c in run config data verify; do expect 2 'which FILE?' "$c"; done
 expect 2 'one FILE, please' config good.yaml good.yaml
@@ -173,7 +173,7 @@ check 'the reference has the settings' has out '| `rounds` | a whole number'
 expect 0 '.SS algorithm: fedprox' list --man 5
 check 'fedloom-config(5) ends whole' [ "$(tail -n 1 out)" = '.BR fedloom (1)' ]
 expect 0 '.TH FEDLOOM 1' list --man 1
-for c in run compare reproduce plot check config data list verify; do check "fedloom(1) describes $c" has out ".SS $c"; done
+for c in run resume compare reproduce plot check config data list verify; do check "fedloom(1) describes $c" has out ".SS $c"; done
 check 'fedloom(1) has the options' has out '\-\-set KEY=VALUE'
 expect 2 '--man is 3, but must be 1 or 5' list --man 3
 expect 2 '--man needs a value' list --man
@@ -272,6 +272,40 @@ timeout --foreground --preserve-status -s INT -k 20 1 "$program" run good.yaml -
 code=$?
 check 'interrupted: exit code 130' exits 130
 check 'interrupted and quiet: nothing said' silent err
+
+# ---- checkpoints --------------------------------------------------------------------------------------------
+
+metrics() { sed 's/"seconds": [^,]*,//' "$1/metrics.jsonl"; }
+same_result() {
+    [ "$(metrics "$1")" = "$(metrics "$2")" ] && same "$1/model.safetensors" "$2/model.safetensors" &&
+        same "$1/clients.csv" "$2/clients.csv"
+}
+long='--set rounds=4000 --set algorithm=scaffold --set metrics.every=50 --set memory=1KiB'
+expect 2 'checkpoint_every needs output' run good.yaml --checkpoint-every 5
+expect 2 'which DIR?' resume
+expect 2 'one DIR at a time' resume a b
+expect 1 'nothere.checkpoint: there are no checkpoints to go on from' resume nothere
+fedloom run good.yaml $long --output whole
+check 'a run without checkpoints: exit code 0' exits 0
+timeout --foreground -s INT -k 20 0.3 "$program" run good.yaml $long --checkpoint-every 10 --output ck \
+    >out 2>err </dev/null
+code=$?
+[ "$code" -eq 124 ] && code=130
+check 'Ctrl-C with checkpoints: exit code 130' exits 130
+check 'Ctrl-C with checkpoints: says how to go on' has err '`fedloom resume ck` goes on'
+check 'Ctrl-C with checkpoints: no result yet' [ ! -e ck ]
+check 'Ctrl-C with checkpoints: the settings are there' [ -s ck.checkpoint/config.yaml ]
+expect 1 'has checkpoints of an earlier run' run good.yaml $long --checkpoint-every 10 --output ck
+for i in 1 2 3; do # kill -9, at whatever it is doing
+    "$program" resume ck --quiet >out 2>err </dev/null &
+    sleep 0.1$i
+    kill -9 $! 2>/dev/null
+    wait $! 2>/dev/null
+done
+[ -e ck ] || fedloom resume ck.checkpoint --threads 3
+check 'resume: exit code 0' exits 0
+check 'resume: the same result as if it had never been stopped' same_result whole ck
+check 'resume: the checkpoints are gone' [ ! -e ck.checkpoint ]
 
 # ---- compare, reproduce, plot -------------------------------------------------------------------------------
 

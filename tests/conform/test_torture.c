@@ -90,6 +90,50 @@ static void configuration_to_result(void **state)
     assert_int_equal(entries(f->folder), 2);
 }
 
+static fl_status stopped_and_resumed(fixture *f, const void *arg)
+{
+    fl_run *run = NULL;
+    whole w = *(const whole *)arg;
+    char folder[128];
+    snprintf(folder, sizeof folder, "%s/out.checkpoint", f->folder);
+    fl_config *cfg = fl_config_new(f->ctx);
+    if (!cfg) return FL_ENOMEM;
+    fl_status s = fl_config_load(cfg, w.file);
+    if (!s) s = fl_config_set(cfg, w.set);
+    if (!s) s = fl_run_new(cfg, &run);
+    if (!s) s = fl_run_prepare_save(run, 1);
+    if (!s) fl_run_stop(run);
+    if (!s) s = fl_run_go(run, NULL, NULL); /* stops at once, with a checkpoint */
+    fl_run_free(run);
+    fl_config_free(cfg);
+    run = NULL;
+    cfg = s ? NULL : fl_config_new(f->ctx);
+    if (!s) s = cfg ? fl_config_resume(cfg, folder) : FL_ENOMEM;
+    if (!s) s = fl_run_resume(cfg, &run);
+    if (!s) s = fl_run_prepare_save(run, 1);
+    if (!s) s = fl_run_go(run, NULL, NULL);
+    if (!s) s = fl_run_save(run);
+    fl_run_free(run);
+    fl_config_free(cfg);
+    return s;
+}
+
+/* Checkpoints, and client state beyond its budget. */
+static void checkpoints(void **state)
+{
+    fixture *f = *state;
+    static const char *const methods[] = {"algorithm=scaffold", "algorithm=fedbuff"};
+    char text[1024], output[160], file[128];
+    snprintf(output, sizeof output, "memory: 1\ncheckpoint_every: 1\noutput: %s/out\n", f->folder);
+    snprintf(text, sizeof text, config, 1, output, "{kind: uniform, count: 3}");
+    snprintf(file, sizeof file, "%s", fixture_write(f, "config.yaml", text));
+    for (size_t i = 0; i < 2; i++) {
+        whole w = {file, methods[i], 1};
+        assert_true(torture_until(f, stopped_and_resumed, &w, 20) > 100);
+        assert_int_equal(entries(f->folder), 2);
+    }
+}
+
 /* Sparse data, from the file to sparse batches and back to dense rows (the exact solver, networks). */
 static void sparse_data(void **state)
 {
@@ -280,6 +324,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(configuration_to_result),
+        FIXTURE_TEST(checkpoints),
         FIXTURE_TEST(sparse_data),
         FIXTURE_TEST(every_algorithm),
         FIXTURE_TEST(pseudo_labels),

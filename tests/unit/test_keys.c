@@ -120,6 +120,58 @@ static void binds_values(void **state)
     assert_string_equal(p.title, "12");
 }
 
+/* Bytes, with and without a unit; printed so that they read back. */
+static void binds_sizes(void **state)
+{
+    static const struct {
+        const char *text;
+        double bytes; /* negative: refused */
+        const char *printed;
+    } sizes[] = {{"0", 0, "auto"},
+                 {"auto", 0, "auto"},
+                 {"1", 1, "1"},
+                 {"4096", 4096, "4KiB"},
+                 {"1000", 1000, "1000"},
+                 {"2GiB", 0x1p31, "2GiB"},
+                 {"512MiB", 0x1p29, "512MiB"},
+                 {"1.5 GiB", 1.5 * 0x1p30, "1536MiB"},
+                 {"3KiB", 3072, "3KiB"},
+                 {"1e6", 1e6, "1000000"},
+                 {"", -1, NULL},
+                 {"2GB", -1, NULL},
+                 {"-1", -1, NULL},
+                 {"nan", -1, NULL},
+                 {"inf", -1, NULL},
+                 {"GiB", -1, NULL},
+                 {"0x10", -1, NULL},
+                 {"1e30", -1, NULL},
+                 {"9e15GiB", -1, NULL},
+                 {"[1]", -1, NULL}};
+    struct {
+        int64_t memory;
+    } p;
+    const fli_key key[] = {{"memory", FLI_SIZE, 0, "auto", 0, 0, NULL, "how much"}, FLI_KEY_END};
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char yaml[64];
+        fli_table table = {key, &p};
+        snprintf(yaml, sizeof yaml, "memory: %s", sizes[i].text);
+        fli_clear(f->ctx);
+        fl_status s = fli_bind(f->ctx, &f->arena, "", read_yaml(f, yaml), NULL, &table, 1);
+        if (sizes[i].bytes < 0) {
+            if (s != FL_ECONFIG) fail_msg("%s is taken for %lld bytes", sizes[i].text, (long long)p.memory);
+            continue;
+        }
+        assert_ok(f->ctx, s);
+        assert_true((double)p.memory == sizes[i].bytes);
+        fli_text t;
+        fli_text_init(&t, f->ctx);
+        fli_key_print_value(&t, key, &p);
+        assert_string_equal(fli_text_get(&t), sizes[i].printed);
+        fli_text_fini(&t);
+    }
+}
+
 static void binds_booleans(void **state)
 {
     static const struct {
@@ -451,6 +503,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(binds_defaults, setup, teardown),
         cmocka_unit_test_setup_teardown(binds_values, setup, teardown),
+        cmocka_unit_test_setup_teardown(binds_sizes, setup, teardown),
         cmocka_unit_test_setup_teardown(binds_booleans, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_values, setup, teardown),
         cmocka_unit_test_setup_teardown(reports_all_at_once, setup, teardown),

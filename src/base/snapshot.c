@@ -1,0 +1,306 @@
+/* The file: eight bytes that name the format, then frames
+ *
+ *     length: u32 | checksum of (number of the frame, length, contents): u32 | contents
+ *
+ * The last frame is empty, and nothing comes after it. Flipped bits, missing, swapped and additional frames are all noticed. */
+#include "base/snapshot.h"
+
+#include "base/crc32c.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FRAME = 1 << 18 };
+
+static const char magic[8] = "fedloom\1"; /* the last one: the format's version */
+
+typedef struct {
+    uint32_t length, checksum;
+} head;
+
+static uint32_t checksum(const fli_crc_tables *t, uint64_t number, uint32_t length, const void *contents)
+{
+    uint32_t crc = fli_crc32c_more(t, 0, &number, sizeof number);
+    crc = fli_crc32c_more(t, crc, &length, sizeof length);
+    return fli_crc32c_more(t, crc, contents, length);
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------- */
+
+struct fli_saver {
+    fl_ctx *ctx;
+    char *path, *temporary;
+    FILE *f;
+    fl_status status;
+    uint64_t number;
+    size_t used;
+    fli_crc_tables tables;
+    unsigned char frame[FRAME];
+};
+
+static void saver_free(fli_saver *s)
+{
+    if (s->f) fclose(s->f);
+    if (s->temporary) unlink(s->temporary);
+    fli_free(s->path);
+    fli_free(s->temporary);
+    fli_free(s);
+}
+
+static fl_status cannot_write(fli_saver *s)
+{
+    return s->status = fli_fail(s->ctx, FL_EIO, "%s: cannot be written: %s", s->path, strerror(errno ? errno : EIO));
+}
+
+static void put(fli_saver *s, const void *p, size_t n)
+{
+    errno = 0;
+    if (!s->status && n && fwrite(p, 1, n, s->f) != n) cannot_write(s);
+}
+
+static void put_frame(fli_saver *s)
+{
+    head h = {(uint32_t)s->used, checksum(&s->tables, s->number++, (uint32_t)s->used, s->frame)};
+    put(s, &h, sizeof h);
+    put(s, s->frame, s->used);
+    s->used = 0;
+}
+
+fl_status fli_saver_open(fl_ctx *ctx, const char *path, fli_saver **out)
+{
+    fli_saver *s = fli_alloc(ctx, 1, sizeof *s);
+    if (!s) return FL_ENOMEM;
+    s->ctx = ctx;
+    fli_crc_tables_init(&s->tables);
+    s->path = fli_strdup(ctx, path);
+    char *temporary = fli_strf(ctx, "%s.tmp", path);
+    fl_status status = s->path && temporary ? FL_OK : FL_ENOMEM;
+    if (!status && !(s->f = fopen(temporary, "wb"))) status = cannot_write(s);
+    if (status) {
+        fli_free(temporary);
+        saver_free(s);
+        return status;
+    }
+    s->temporary = temporary;
+    put(s, magic, sizeof magic);
+    *out = s;
+    return FL_OK;
+}
+
+void fli_save_bytes(fli_saver *s, const void *p, size_t n)
+{
+    const unsigned char *from = p;
+    while (n && !s->status) {
+        size_t piece = FRAME - s->used < n ? FRAME - s->used : n;
+        memcpy(s->frame + s->used, from, piece);
+        s->used += piece;
+        from += piece;
+        n -= piece;
+        if (s->used == FRAME) put_frame(s);
+    }
+}
+
+void fli_save_count(fli_saver *s, uint64_t v) { fli_save_bytes(s, &v, sizeof v); }
+void fli_save_real(fli_saver *s, double v) { fli_save_bytes(s, &v, sizeof v); }
+void fli_save_part(fli_saver *s, const char *name) { fli_save_text(s, name); }
+
+void fli_save_text(fli_saver *s, const char *text)
+{
+    fli_save_count(s, strlen(text));
+    fli_save_bytes(s, text, strlen(text));
+}
+
+void fli_saver_fail(fli_saver *s, fl_status status)
+{
+    if (!s->status) s->status = status;
+}
+
+/* A rename survives a crash of the machine once its folder has been written. */
+static void sync_folder(const char *path)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) + (slash == path) : 1;
+    if (n >= sizeof folder) return;
+    memcpy(folder, slash ? path : ".", n);
+    folder[n] = 0;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY);
+    if (fd < 0) return;
+    (void)!fsync(fd); /* file systems without it have nothing better */
+    close(fd);
+}
+
+fl_status fli_saver_close(fli_saver *s)
+{
+    if (s->used) put_frame(s);
+    put_frame(s);
+    errno = 0;
+    if (!s->status && (fflush(s->f) || fsync(fileno(s->f)))) cannot_write(s);
+    int broken = fclose(s->f);
+    s->f = NULL;
+    if (broken && !s->status) cannot_write(s);
+    if (!s->status && rename(s->temporary, s->path)) cannot_write(s);
+    fl_status status = s->status;
+    if (!status) {
+        sync_folder(s->path);
+        fli_free(s->temporary);
+        s->temporary = NULL;
+    }
+    saver_free(s);
+    return status;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+struct fli_loader {
+    fl_ctx *ctx;
+    char *path;
+    FILE *f;
+    fl_status status;
+    uint64_t number;
+    size_t used, length; /* of the frame at hand */
+    int last;            /* it is the empty one */
+    fli_crc_tables tables;
+    unsigned char frame[FRAME];
+};
+
+fl_status fli_loader_refuse(fli_loader *l, const char *sentence)
+{
+    if (!l->status) l->status = fli_fail(l->ctx, FL_EFORMAT, "%s: %s", l->path, sentence);
+    return l->status;
+}
+
+static void get(fli_loader *l, void *p, size_t n)
+{
+    if (l->status) return;
+    errno = 0;
+    if (fread(p, 1, n, l->f) == n) return;
+    if (ferror(l->f))
+        l->status = fli_fail(l->ctx, FL_EIO, "%s: cannot be read: %s", l->path, strerror(errno ? errno : EIO));
+    else
+        fli_loader_refuse(l, "is damaged: it ends too early");
+}
+
+static void get_frame(fli_loader *l)
+{
+    head h = {0, 0};
+    if (l->last) fli_loader_refuse(l, "is not a checkpoint of this program: more was expected in it");
+    get(l, &h, sizeof h);
+    if (h.length > FRAME) fli_loader_refuse(l, "is damaged: a length is wrong");
+    if (l->status) return;
+    get(l, l->frame, h.length);
+    if (!l->status && checksum(&l->tables, l->number++, h.length, l->frame) != h.checksum)
+        fli_loader_refuse(l, "is damaged: a checksum is wrong");
+    if (l->status) return;
+    l->used = 0;
+    l->length = h.length;
+    l->last = !h.length;
+    if (l->last && fgetc(l->f) != EOF) fli_loader_refuse(l, "is damaged: something follows its end");
+}
+
+fl_status fli_loader_open(fl_ctx *ctx, const char *path, fli_loader **out)
+{
+    char begin[sizeof magic];
+    fli_loader *l = fli_alloc(ctx, 1, sizeof *l);
+    if (!l) return FL_ENOMEM;
+    l->ctx = ctx;
+    fli_crc_tables_init(&l->tables);
+    if (!(l->path = fli_strdup(ctx, path)))
+        l->status = FL_ENOMEM;
+    else if (!(l->f = fopen(path, "rb")))
+        l->status = fli_fail(ctx, FL_EIO, "%s: cannot be read: %s", path, strerror(errno));
+    get(l, begin, sizeof begin);
+    if (!l->status && memcmp(begin, magic, sizeof magic)) fli_loader_refuse(l, "is no checkpoint of this format");
+    fl_status s = l->status;
+    if (s)
+        fli_loader_close(l);
+    else
+        *out = l;
+    return s;
+}
+
+void fli_loader_close(fli_loader *l)
+{
+    if (!l) return;
+    if (l->f) fclose(l->f);
+    fli_free(l->path);
+    fli_free(l);
+}
+
+void fli_load_bytes(fli_loader *l, void *p, size_t n)
+{
+    unsigned char *to = p;
+    while (n && !l->status) {
+        if (l->used == l->length) get_frame(l);
+        if (l->status) break;
+        size_t piece = l->length - l->used < n ? l->length - l->used : n;
+        memcpy(to, l->frame + l->used, piece);
+        l->used += piece;
+        to += piece;
+        n -= piece;
+    }
+    if (n) memset(to, 0, n);
+}
+
+uint64_t fli_load_count(fli_loader *l, uint64_t most)
+{
+    uint64_t v;
+    fli_load_bytes(l, &v, sizeof v);
+    if (v > most) fli_loader_refuse(l, "does not fit this run: a number in it is too large");
+    return l->status ? 0 : v;
+}
+
+double fli_load_real(fli_loader *l)
+{
+    double v;
+    fli_load_bytes(l, &v, sizeof v);
+    return v;
+}
+
+void fli_load_equal(fli_loader *l, uint64_t v, const char *sentence)
+{
+    if (fli_load_count(l, UINT64_MAX) != v) fli_loader_refuse(l, sentence);
+}
+
+void fli_load_same(fli_loader *l, const char *text, const char *sentence)
+{
+    char piece[256];
+    uint64_t n = fli_load_count(l, UINT64_MAX);
+    if (n != strlen(text)) fli_loader_refuse(l, sentence);
+    while (n && !l->status) {
+        size_t m = n < sizeof piece ? (size_t)n : sizeof piece;
+        fli_load_bytes(l, piece, m);
+        if (memcmp(piece, text, m)) fli_loader_refuse(l, sentence);
+        text += m;
+        n -= m;
+    }
+}
+
+void fli_load_part(fli_loader *l, const char *name)
+{
+    fli_load_same(l, name, "does not fit this run: it was made of other parts");
+}
+
+fl_status fli_loader_status(const fli_loader *l) { return l->status; }
+
+fl_status fli_loader_end(fli_loader *l)
+{
+    if (!l->status && l->used < l->length) fli_loader_refuse(l, "does not fit this run: something is left over in it");
+    if (!l->status && !l->last) get_frame(l);
+    if (!l->status && !l->last) fli_loader_refuse(l, "does not fit this run: something is left over in it");
+    return l->status;
+}
+
+fl_status fli_snapshot_check(fl_ctx *ctx, const char *path)
+{
+    fli_loader *l = NULL;
+    fl_status s = fli_loader_open(ctx, path, &l);
+    if (s) return s;
+    while (!l->status && !l->last) get_frame(l);
+    s = l->status;
+    fli_loader_close(l);
+    return s;
+}

@@ -1,0 +1,93 @@
+/* fedloom resume: goes on with a run from its last checkpoint. */
+#include "cli.h"
+
+typedef struct {
+    const char *folder;
+    size_t threads; /* 0: as configured */
+    int force, quiet;
+} request;
+
+static fl_status make(fl_ctx *ctx, const request *req, fl_run **out)
+{
+    char threads[40];
+    fl_config *cfg = fl_config_new(ctx);
+    fl_status s = cfg ? fl_config_resume(cfg, req->folder) : FL_ENOMEM;
+    snprintf(threads, sizeof threads, "threads=%zu", req->threads);
+    if (!s && req->threads) s = fl_config_set(cfg, threads);
+    if (!s) s = fl_run_resume(cfg, out);
+    fl_config_free(cfg);
+    return s;
+}
+
+static int resume(const request *req, fl_ctx *ctx, summary *sum)
+{
+    fl_run *run = NULL;
+    progress p;
+    progress_init(&p, req->quiet);
+    fl_ctx_on_log(ctx, progress_log, &p);
+    interrupt_install(req->quiet);
+    fl_status s = make(ctx, req, &run);
+    if (!s && !req->quiet) say("%s: going on after round %zu", fl_run_name(run), fl_run_round(run));
+    if (!s && !interrupt_watch(run)) s = carry_run(run, req->force, &p, sum);
+    interrupt_watch(NULL);
+    if (s) say_error(ctx);
+    if (run && !req->quiet) summary_print(sum, stdout);
+    fl_run_free(run);
+    return s ? settings_exit(s) : interrupt_seen() ? CLI_INTERRUPTED : CLI_OK;
+}
+
+static int run(int argc, char **argv)
+{
+    request req = {0};
+    words plain = {0};
+    const option options[] = {
+        {"--threads", OPT_COUNT, &req.threads},
+        {"--force", OPT_FLAG, &req.force},
+        {"--quiet", OPT_FLAG, &req.quiet},
+        {0},
+    };
+    int code = args_parse("resume", options, argc, argv, &plain);
+    if (!code && plain.n != 1) code = say_usage("resume", plain.n ? "one DIR at a time" : "which DIR?");
+    if (!code) {
+        fl_ctx *ctx = fl_ctx_new();
+        summary *sum = summary_new();
+        req.folder = plain.v[0];
+        if (ctx && sum)
+            code = resume(&req, ctx, sum);
+        else {
+            say("out of memory");
+            code = CLI_FAILED;
+        }
+        summary_free(sum);
+        fl_ctx_free(ctx);
+    }
+    args_free(&plain);
+    return code;
+}
+
+static const char help[] = "usage: fedloom resume DIR [--threads N] [--force] [--quiet]\n"
+                           "\n"
+                           "Goes on with a run that was stopped or killed, from the last checkpoint that is\n"
+                           "whole. DIR is the folder its result was to go to, or that of its checkpoints,\n"
+                           "DIR.checkpoint. The result has the same bits as if the run had never been\n"
+                           "stopped. A checkpoint is refused if it was made by another version of the\n"
+                           "program, or if settings or data have changed since.\n"
+                           "\n"
+                           "Checkpoints are written by `fedloom run --checkpoint-every K`, or by the key\n"
+                           "checkpoint_every of a configuration; the last two are kept, and go when the run\n"
+                           "is finished.\n"
+                           "\n"
+                           "options:\n"
+                           "  --threads N   works with N threads (default: as it began)\n"
+                           "  --force       replaces an earlier result in DIR\n"
+                           "  --quiet       says nothing but errors\n"
+                           "\n"
+                           "examples:\n"
+                           "  fedloom run long.yaml --output results/long --checkpoint-every 100\n"
+                           "  fedloom resume results/long\n"
+                           "  fedloom resume results/long.checkpoint --threads 8\n"
+                           "\n"
+                           "exit codes: 0 success, 1 the run failed, 2 wrong usage or configuration, 130\n"
+                           "interrupted\n";
+
+const command cmd_resume = {"resume", "goes on with a run from its checkpoints", help, run};

@@ -1,0 +1,466 @@
+/* Checkpoints as files: nothing damaged is ever taken for whole, nothing that does not fit is taken over, and no contents whatever lead
+ * outside of memory. That a run goes on from them with the same bits is in conform/test_resume.c. */
+#include "fixture.h"
+
+#include "algo/algo.h"
+#include "base/crc32c.h"
+#include "base/snapshot.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
+/* ---- the file format --------------------------------------------------------------------------------------- */
+
+static void checksums(void **state)
+{
+    (void)state;
+    fli_crc_tables t;
+    fli_rng rng;
+    unsigned char bytes[300];
+    fli_crc_tables_init(&t);
+    fli_rng_init(&rng, 3, FLI_RNG_TEST, 0, 0);
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)fli_rng_below(&rng, 256);
+    assert_int_equal(fli_crc32c_more(&t, 0, "123456789", 9), 0xE3069283); /* of the standard */
+    for (size_t n = 0; n <= sizeof bytes; n++) {
+        size_t cut = (size_t)fli_rng_below(&rng, n + 1);
+        uint32_t crc = fli_crc32c_more(&t, fli_crc32c_more(&t, 0, bytes, cut), bytes + cut, n - cut);
+        assert_int_equal(crc, fli_crc32c(bytes, n));
+    }
+}
+
+static void write_file(const char *path, const char *p, size_t n)
+{
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(p, 1, n, out), n);
+    fclose(out);
+}
+
+enum { LARGE = 700000 }; /* more than two frames */
+
+static void there_and_back(void **state)
+{
+    fixture *f = *state;
+    fli_saver *out = NULL;
+    fli_loader *in = NULL;
+    char path[600], *big = malloc(LARGE), *again = malloc(LARGE);
+    snprintf(path, sizeof path, "%s", fixture_path(f, "state"));
+    for (size_t i = 0; i < LARGE; i++) big[i] = (char)(i * 2654435761u >> 13);
+    assert_ok(f->ctx, fli_saver_open(f->ctx, path, &out));
+    fli_save_part(out, "first");
+    fli_save_count(out, 12345678901234567u);
+    fli_save_bytes(out, big, LARGE);
+    fli_save_real(out, -0.1);
+    fli_save_text(out, "a text");
+    assert_int_not_equal(access(path, F_OK), 0); /* not before it is complete */
+    assert_ok(f->ctx, fli_saver_close(out));
+    assert_ok(f->ctx, fli_snapshot_check(f->ctx, path));
+    for (int k = 0; k < 4; k++) {
+        fli_clear(f->ctx);
+        assert_ok(f->ctx, fli_loader_open(f->ctx, path, &in));
+        fli_load_part(in, k == 1 ? "other" : "first");
+        assert_true(fli_load_count(in, k == 2 ? 12345678901234566u : UINT64_MAX) == (k % 3 ? 0 : 12345678901234567u));
+        fli_load_bytes(in, again, LARGE);
+        double real = fli_load_real(in);
+        if (k == 3) assert_fails(f->ctx, fli_loader_end(in), FL_EFORMAT, "left over");
+        fli_load_same(in, "a text", "is another text");
+        if (!k) {
+            assert_ok(f->ctx, fli_loader_end(in));
+            assert_memory_equal(big, again, LARGE);
+            assert_true(real == -0.1);
+            fli_load_count(in, 1);
+            assert_fails(f->ctx, fli_loader_status(in), FL_EFORMAT, "more was expected");
+        } else
+            assert_int_equal(fli_loader_status(in), FL_EFORMAT);
+        fli_loader_close(in);
+    }
+    fli_clear(f->ctx);
+    assert_fails(f->ctx, fli_loader_open(f->ctx, "/nowhere/x", &in), FL_EIO, "/nowhere/x");
+    fli_clear(f->ctx);
+    assert_fails(f->ctx, fli_saver_open(f->ctx, "/nowhere/x", &out), FL_EIO, "/nowhere/x");
+    free(big);
+    free(again);
+}
+
+/* ---- runs -------------------------------------------------------------------------------------------------- */
+
+static const char base[] = "rounds: 6\ncheckpoint_every: 1\nthreads: 1\nmodel: softmax\noutput: %s/out\n"
+                           "data: {kind: blobs, classes: 3, features: 4, samples: 60, test_samples: 9}\n"
+                           "partition: {kind: iid, clients: 4}\nparticipation: {kind: uniform, count: 2}\n"
+                           "system: lognormal\nlocal: {batch: 5}\nmetrics: {targets: [0.4]}\nalgorithm: %s\n";
+
+static void stop_at_4(void *arg, const fl_run *run, const fl_row *row, int measured)
+{
+    (void)run;
+    (void)measured;
+    if (row->round == 4) fl_run_stop(*(fl_run **)arg);
+}
+
+static fl_config *config_of(fixture *f, const char *algorithm)
+{
+    char text[1024];
+    snprintf(text, sizeof text, base, f->folder, algorithm);
+    return fixture_config(f, text);
+}
+
+/* A run that was stopped after four rounds, with the checkpoints 3 and 4. */
+static void stopped_run(fixture *f, const char *algorithm)
+{
+    fl_run *run = NULL;
+    fl_config *cfg = config_of(f, algorithm);
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_ok(f->ctx, fl_run_go(run, stop_at_4, &run));
+    assert_int_equal(fl_run_stopped_by(run), FL_STOP_ASKED);
+    assert_int_equal(fl_run_round(run), 4);
+    assert_true(fl_run_checkpointed(run));
+    fl_run_free(run);
+    fl_config_free(cfg);
+    assert_int_equal(access(fixture_path(f, "out.checkpoint/4.checkpoint"), F_OK), 0);
+    assert_int_equal(access(fixture_path(f, "out.checkpoint/3.checkpoint"), F_OK), 0);
+    assert_int_not_equal(access(fixture_path(f, "out.checkpoint/2.checkpoint"), F_OK), 0);
+}
+
+static fl_status resume_as(fixture *f, const char *folder, const char *assignment, fl_run **run)
+{
+    fl_config *cfg = fl_config_new(f->ctx);
+    fl_status s = fl_config_resume(cfg, fixture_path(f, folder));
+    if (!s && *assignment) s = fl_config_set(cfg, assignment);
+    if (!s) s = fl_run_resume(cfg, run);
+    fl_config_free(cfg);
+    return s;
+}
+
+static fl_status resume(fixture *f, fl_run **run) { return resume_as(f, "out", "", run); }
+
+/* Every byte, every truncation: noticed. */
+static void damage_is_noticed(void **state)
+{
+    fixture *f = *state;
+    size_t n;
+    char path[600], copy[600];
+    stopped_run(f, "scaffold");
+    snprintf(path, sizeof path, "%s", fixture_path(f, "out.checkpoint/4.checkpoint"));
+    snprintf(copy, sizeof copy, "%s", fixture_path(f, "damaged"));
+    char *bytes = read_whole(path, &n);
+    assert_true(n > 1000 && n < 100000);
+    for (size_t i = 0; i < n; i++) {
+        char was = bytes[i];
+        bytes[i] = (char)(was ^ 1 << i % 8);
+        write_file(copy, bytes, n);
+        bytes[i] = was;
+        fli_clear(f->ctx);
+        if (fli_snapshot_check(f->ctx, copy) != FL_EFORMAT) fail_msg("byte %zu of %zu may change", i, n);
+    }
+    for (size_t i = 0; i < n; i += 1 + i / 50) {
+        write_file(copy, bytes, i);
+        fli_clear(f->ctx);
+        assert_int_equal(fli_snapshot_check(f->ctx, copy), FL_EFORMAT);
+    }
+    write_file(copy, bytes, n + 1);
+    assert_int_equal(fli_snapshot_check(f->ctx, copy), FL_EFORMAT);
+    free(bytes);
+}
+
+static void keep_line(void *arg, fl_log_level level, const char *line)
+{
+    if (level == FL_LOG_WARNING) snprintf(arg, 512, "%s", line);
+}
+
+static void the_one_before_is_taken(void **state)
+{
+    fixture *f = *state;
+    size_t n;
+    fl_run *run = NULL;
+    char path[600], note[512] = "";
+    fl_ctx_on_log(f->ctx, keep_line, note);
+    stopped_run(f, "feddyn");
+    snprintf(path, sizeof path, "%s", fixture_path(f, "out.checkpoint/4.checkpoint"));
+    char *bytes = read_whole(path, &n);
+    bytes[n / 2] ^= 4;
+    write_file(path, bytes, n);
+    free(bytes);
+    assert_ok(f->ctx, resume(f, &run));
+    assert_int_equal(fl_run_round(run), 3);
+    assert_non_null(strstr(note, "4.checkpoint: is damaged"));
+    /* the next one that is written leaves the whole one and itself */
+    assert_ok(f->ctx, fl_run_checkpoint(run));
+    assert_int_equal(access(fixture_path(f, "out.checkpoint/3.checkpoint"), F_OK), 0);
+    assert_int_not_equal(access(path, F_OK), 0);
+    fl_run_free(run);
+
+    write_file(fixture_path(f, "out.checkpoint/3.checkpoint"), "fedloom\1", 8);
+    write_file(fixture_path(f, "out.checkpoint/5.checkpoint"), "", 0);
+    assert_fails(f->ctx, resume(f, &run), FL_EFORMAT, "there is no whole checkpoint");
+}
+
+/* Either name leads there; what does not change the result may differ; what does may not. */
+static void what_may_differ(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = NULL;
+    stopped_run(f, "fedvra");
+    static const char *const folders[] = {"out", "out/", "out.checkpoint", "out.checkpoint/"};
+    for (size_t i = 0; i < 4; i++) {
+        assert_ok(f->ctx, resume_as(f, folders[i], "threads=2", &run));
+        assert_int_equal(fl_run_round(run), 4);
+        fl_run_free(run);
+    }
+    assert_ok(f->ctx, resume_as(f, "out", "memory=1KiB", &run));
+    fl_run_free(run);
+    static const char *const other[] = {"local.lr=0.06", "rounds=7", "seed=2", "algorithm=fedavg"};
+    for (size_t i = 0; i < 4; i++)
+        assert_fails(f->ctx, resume_as(f, "out", other[i], &run), FL_EFORMAT, "other settings");
+    assert_fails(f->ctx, resume_as(f, "elsewhere", "", &run), FL_EIO, "there are no checkpoints");
+}
+
+/* The contents of a checkpoint without its frames, and a file made of such contents. */
+static char *unpack(fixture *f, const char *path, size_t *n)
+{
+    fli_loader *in = NULL;
+    char *bytes = malloc(1 << 20);
+    assert_ok(f->ctx, fli_loader_open(f->ctx, path, &in));
+    for (*n = 0; !fli_loader_status(in); ++*n) fli_load_bytes(in, bytes + *n, 1);
+    --*n;
+    fli_loader_close(in);
+    fli_clear(f->ctx);
+    return bytes;
+}
+
+static void pack(fixture *f, const char *path, const char *bytes, size_t n)
+{
+    fli_saver *out = NULL;
+    assert_ok(f->ctx, fli_saver_open(f->ctx, path, &out));
+    fli_save_bytes(out, bytes, n);
+    assert_ok(f->ctx, fli_saver_close(out));
+}
+
+static void other_versions_and_data(void **state)
+{
+    fixture *f = *state;
+    size_t n;
+    fl_run *run = NULL;
+    char path[600], config[600], *text, *size;
+    stopped_run(f, "fedavg");
+    snprintf(path, sizeof path, "%s", fixture_path(f, "out.checkpoint/4.checkpoint"));
+    char *bytes = unpack(f, path, &n);
+    pack(f, path, bytes, n);
+    assert_ok(f->ctx, resume(f, &run)); /* unpacked and packed it is the same */
+    assert_int_equal(fl_run_round(run), 4);
+    fl_run_free(run);
+    bytes[8]++; /* after the length of the version */
+    pack(f, path, bytes, n);
+    assert_fails(f->ctx, resume(f, &run), FL_EFORMAT, "another version");
+    bytes[8]--;
+    /* the settings follow, and then the sizes: 4 clients, 60 samples */
+    size_t at = 8 + strlen(FL_VERSION);
+    uint64_t settings;
+    memcpy(&settings, bytes + at, sizeof settings);
+    size = bytes + at + 8 + settings;
+    assert_int_equal(size[0], 4);
+    assert_int_equal(size[8], 60);
+    size[8]++;
+    pack(f, path, bytes, n);
+    assert_fails(f->ctx, resume(f, &run), FL_EFORMAT, "data or a model of another size");
+    free(bytes);
+    snprintf(config, sizeof config, "%s", fixture_path(f, "out.checkpoint/config.yaml"));
+    text = read_whole(config, &n);
+    write_file(config, text, n / 2);
+    free(text);
+    assert_true(resume(f, &run) != FL_OK);
+}
+
+/* Any contents under right checksums: refused or taken, but nothing worse. The sanitizers look on. */
+static void any_contents(void **state)
+{
+    fixture *f = *state;
+    static const char *const methods[] = {"scaffold", "{kind: fedbuff, buffer: 2}",
+                                          "{kind: fedgia, variant: diagonal}"};
+    size_t refused = 0, taken = 0;
+    fli_rng rng;
+    fli_rng_init(&rng, 9, FLI_RNG_TEST, 0, 0);
+    for (size_t k = 0; k < 3; k++) {
+        size_t n;
+        char path[600];
+        stopped_run(f, methods[k]);
+        snprintf(path, sizeof path, "%s", fixture_path(f, "out.checkpoint/4.checkpoint"));
+        char *bytes = unpack(f, path, &n);
+        uint64_t settings;
+        size_t at = 8 + strlen(FL_VERSION), from;
+        memcpy(&settings, bytes + at, sizeof settings);
+        from = at + 8 + settings; /* what comes before is compared byte by byte */
+        for (int i = 0; i < 150; i++) {
+            fl_run *run = NULL;
+            char *copy = malloc(n);
+            size_t length = i % 10 ? n : from + fli_rng_below(&rng, n - from);
+            memcpy(copy, bytes, n);
+            for (size_t j = 0; j < 1 + fli_rng_below(&rng, 3); j++) {
+                size_t place = from + fli_rng_below(&rng, n - from) / 8 * 8;
+                uint64_t v = fli_rng_below(&rng, 2) ? UINT64_MAX >> fli_rng_below(&rng, 64) : fli_rng_below(&rng, 9);
+                if (place + 8 <= n) memcpy(copy + place, &v, 8);
+            }
+            pack(f, path, copy, length);
+            free(copy);
+            fli_clear(f->ctx);
+            fl_status s = resume(f, &run);
+            assert_true(s == FL_OK || s == FL_EFORMAT || s == FL_ENOMEM);
+            refused += s != FL_OK;
+            taken += s == FL_OK;
+            if (!s) fl_run_free(run);
+        }
+        free(bytes);
+        nftw(fixture_path(f, "out.checkpoint"), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    }
+    assert_true(refused > 50 && taken > 50);
+}
+
+/* Nothing of anybody else's is removed or mixed up. */
+static void the_folder(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = NULL;
+    stopped_run(f, "fedavg");
+    fl_config *cfg = config_of(f, "fedavg");
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_fails(f->ctx, fl_run_prepare_save(run, 0), FL_EIO, "checkpoints of an earlier run");
+    assert_fails(f->ctx, fl_run_go(run, NULL, NULL), FL_EIO, "checkpoints of an earlier run");
+    fixture_write(f, "out.checkpoint/thesis.tex", "my only copy");
+    assert_fails(f->ctx, fl_run_prepare_save(run, 1), FL_EIO, "something else lies in it");
+    assert_int_equal(unlink(fixture_path(f, "out.checkpoint/thesis.tex")), 0);
+    assert_ok(f->ctx, fl_run_prepare_save(run, 1));
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    assert_ok(f->ctx, fl_run_save(run));
+    assert_int_not_equal(access(fixture_path(f, "out.checkpoint"), F_OK), 0);
+    assert_int_equal(access(fixture_path(f, "out/model.safetensors"), F_OK), 0);
+    fl_run_free(run);
+    fl_config_free(cfg);
+}
+
+static void refused_settings(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = NULL;
+    fl_config *cfg = config_of(f, "fedasync");
+    assert_ok(f->ctx, fl_config_set(cfg, "clock=real"));
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "checkpoint_every must be 0");
+    assert_ok(f->ctx, fl_config_set(cfg, "checkpoint_every=0"));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_fails(f->ctx, fl_run_checkpoint(run), FL_ECONFIG, "clock is real");
+    fl_run_free(run);
+    assert_ok(f->ctx, fl_config_set(cfg, "clock=virtual"));
+    assert_ok(f->ctx, fl_config_set(cfg, "output=''"));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_fails(f->ctx, fl_run_checkpoint(run), FL_ECONFIG, "output is empty");
+    fl_run_free(run);
+    assert_ok(f->ctx, fl_config_set(cfg, "checkpoint_every=1"));
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "checkpoint_every needs output");
+    fl_config_free(cfg);
+}
+
+/* A run goes on when there is no room for its checkpoints, and says so. */
+static void full_disk(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = NULL;
+    char note[512] = "";
+    struct rlimit before, small = {1800, 0}; /* the configuration fits */
+    fl_ctx_on_log(f->ctx, keep_line, note);
+    fl_config *cfg = config_of(f, "scaffold");
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small.rlim_max = before.rlim_max;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    fl_status s = fl_run_go(run, NULL, NULL);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, handler);
+    assert_ok(f->ctx, s);
+    assert_non_null(strstr(note, "no checkpoint after round 5"));
+    assert_int_not_equal(access(fixture_path(f, "out.checkpoint/1.checkpoint.tmp"), F_OK), 0);
+    assert_ok(f->ctx, fl_run_save(run));
+    fl_run_free(run);
+    fl_config_free(cfg);
+}
+
+/* ---- what a solver keeps ------------------------------------------------------------------------------------- */
+
+/* A solver whose answer depends on how often the client has been asked. */
+static fl_status count_solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng,
+                             void **cache, fli_answer *out)
+{
+    (void)v;
+    (void)rng;
+    if (!*cache && !(*cache = fli_alloc(ctx, 1, sizeof(size_t)))) return FL_ENOMEM;
+    double turns = (double)++*(size_t *)*cache;
+    fli_lin(&w->model->space, 1 / (1 + turns), p->start, 0, p->start, w->z);
+    *(double *)w->z += turns;
+    *out = (fli_answer){.z = w->z, .weight = 1, .steps = 1};
+    return FL_OK;
+}
+
+static void count_save(const void *cache, fli_saver *out) { fli_save_count(out, *(const size_t *)cache); }
+
+static fl_status count_load(fl_ctx *ctx, fli_loader *in, void **cache)
+{
+    if (!(*cache = fli_alloc(ctx, 1, sizeof(size_t)))) return FL_ENOMEM;
+    *(size_t *)*cache = (size_t)fli_load_count(in, 100);
+    return fli_loader_status(in);
+}
+
+static const fli_solver counting = {
+    .name = "counting", .solve = count_solve, .forget = fli_free, .save = count_save, .load = count_load};
+static const fli_solver forgetful = {.name = "forgetful", .solve = count_solve, .forget = fli_free};
+
+static const fli_solver *use_counting(const void *params) { return (void)params, &counting; }
+static const fli_solver *use_forgetful(const void *params) { return (void)params, &forgetful; }
+
+static void counting_engine(fixture *f, engine *e, const fli_solver *(*solver)(const void *))
+{
+    static fli_algo algo;
+    static const size_t size[] = {3, 4, 5};
+    algo = *algo_named("fedavg");
+    algo.solver = solver;
+    engine_init(e, f->ctx, random_fed(f->ctx, 3, size, 4, 0, 1), "least_squares", &fli_ops_f64, 0, &algo, "", 0,
+                (fli_sgd_spec){0, 0}, 2);
+}
+
+static void solvers_state(void **state)
+{
+    fixture *f = *state;
+    for (int k = 0; k < 2; k++) {
+        engine a, b;
+        fli_saver *out = NULL;
+        fli_loader *in = NULL;
+        const fli_solver *(*solver)(const void *) = k ? use_forgetful : use_counting;
+        counting_engine(f, &a, solver);
+        engine_rounds(&a, 3, 1, 0.1);
+        engine_round(&a, (const uint32_t[]){1}, 1, 0.1);
+        assert_ok(f->ctx, fli_saver_open(f->ctx, fixture_path(f, "state"), &out));
+        fli_exec_save(a.exec, out);
+        assert_ok(f->ctx, fli_saver_close(out));
+        counting_engine(f, &b, solver);
+        b.round = a.round;
+        assert_ok(f->ctx, fli_loader_open(f->ctx, fixture_path(f, "state"), &in));
+        assert_ok(f->ctx, fli_exec_load(b.exec, in));
+        assert_ok(f->ctx, fli_loader_end(in));
+        fli_loader_close(in);
+        engine_rounds(&a, 2, 1, 0.1);
+        engine_rounds(&b, 2, 1, 0.1);
+        double *x = engine_vector(&a, 0), *y = engine_vector(&b, 0);
+        assert_int_equal(memcmp(x, y, 4 * sizeof *x) == 0, !k);
+        free(x);
+        free(y);
+        engine_fini(&a);
+        engine_fini(&b);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(checksums),        FIXTURE_TEST(there_and_back),          FIXTURE_TEST(damage_is_noticed),
+        FIXTURE_TEST(the_folder),       FIXTURE_TEST(the_one_before_is_taken), FIXTURE_TEST(what_may_differ),
+        FIXTURE_TEST(refused_settings), FIXTURE_TEST(other_versions_and_data), FIXTURE_TEST(any_contents),
+        FIXTURE_TEST(full_disk),        FIXTURE_TEST(solvers_state),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
