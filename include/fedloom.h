@@ -115,6 +115,9 @@ typedef struct {
      * mean of the worst tenth. A client that mixes its model with the global one is judged by the mixture. */
     double local_q10, local_q50, local_q90, local_worst;
     double pseudo_accuracy; /* of the pseudo labels that x gives to unlabelled samples; NaN without them */
+    /* Models that cluster, on data with classes: how the clusters of the clients' training samples under x agree with them. */
+    double cluster_accuracy; /* clusters matched with classes one to one, as well as can be */
+    double cluster_nmi;      /* mutual information over the arithmetic mean of the entropies */
 } fl_row;
 
 typedef enum {

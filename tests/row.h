@@ -31,6 +31,8 @@ __attribute__((unused)) static fl_row empty_row(void)
         .local_q90 = NAN,
         .local_worst = NAN,
         .pseudo_accuracy = NAN,
+        .cluster_accuracy = NAN,
+        .cluster_nmi = NAN,
     };
 }
 

@@ -35,6 +35,8 @@ static void append_metrics(char *line, const fl_row *r)
         append(line, "  test acc. %.4f", r->test_accuracy);
     else if (!isnan(r->train_accuracy))
         append(line, "  train acc. %.4f", r->train_accuracy);
+    else if (!isnan(r->cluster_accuracy))
+        append(line, "  cluster acc. %.4f", r->cluster_accuracy);
     if (!isnan(r->train_loss))
         append(line, "  train loss %.5g", r->train_loss);
     else if (!isnan(r->test_loss))

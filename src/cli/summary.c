@@ -113,6 +113,15 @@ static void print_local(const summary *s, const line *l, FILE *out)
     print_line(s, l, text, out);
 }
 
+static void print_clusters(const summary *s, const line *l, FILE *out)
+{
+    char text[128];
+    if (!isfinite(l->row.cluster_accuracy)) return;
+    snprintf(text, sizeof text, "clusters against classes: accuracy %.4f, NMI %.4f", l->row.cluster_accuracy,
+             l->row.cluster_nmi);
+    print_line(s, l, text, out);
+}
+
 static void print_simulated(const summary *s, const line *l, FILE *out)
 {
     char text[128];
@@ -160,5 +169,6 @@ void summary_print(const summary *s, FILE *out)
         print_local(s, l, out);
         print_simulated(s, l, out);
         print_staleness(s, l, out);
+        print_clusters(s, l, out);
     }
 }

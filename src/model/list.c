@@ -1,8 +1,9 @@
 /* Every model there is. */
 #include "model/model.h"
 
-extern const fli_model_desc fli_model_least_squares, fli_model_logistic, fli_model_softmax, fli_model_mlp;
+extern const fli_model_desc fli_model_least_squares, fli_model_logistic, fli_model_softmax, fli_model_mlp,
+    fli_model_factorization;
 
 const fli_model_desc *const fli_model_list[] = {
-    &fli_model_least_squares, &fli_model_logistic, &fli_model_softmax, &fli_model_mlp, NULL,
+    &fli_model_least_squares, &fli_model_logistic, &fli_model_softmax, &fli_model_mlp, &fli_model_factorization, NULL,
 };

@@ -4,6 +4,7 @@
 static fl_status check_data(fl_ctx *ctx, const fli_model_desc *desc, size_t features, size_t classes)
 {
     if (!features) return fli_fail(ctx, FL_ECONFIG, "model %s needs features, but the data has none", desc->name);
+    if (desc->traits & FLI_MODEL_UNSUPERVISED) return FL_OK;
     if (!(desc->traits & FLI_MODEL_CLASSIFIER)) {
         if (!classes) return FL_OK;
         return fli_fail(ctx, FL_ECONFIG, "model %s needs real-valued targets, but the data has labels (of %zu classes)",
@@ -63,19 +64,29 @@ fl_status fli_model_batch(fl_ctx *ctx, const fli_model *m, size_t capacity, fli_
                      : fli_batch_init(ctx, m->space.ops, m->features, capacity, b);
 }
 
-fl_status fli_model_start(fl_ctx *ctx, const fli_model *m, uint64_t seed, void *x)
+fl_status fli_model_start_from(fl_ctx *ctx, const fli_model *m, const fli_fed *fed, uint64_t seed, void *x)
 {
+    int look = fed && m->desc->start_from;
+    fl_status status = FL_OK;
     fli_zero(&m->space, x);
-    if (!m->desc->init) return FL_OK;
+    if (!look && !m->desc->init) return FL_OK;
     /* Drawn in double whatever the precision, so that f32 and f64 runs start from the same point up to rounding. */
     double *wide = fli_alloc(ctx, m->space.n, sizeof *wide);
     if (!wide) return FL_ENOMEM;
     fli_rng r;
     fli_rng_init(&r, seed, FLI_RNG_INIT, 0, 0);
-    m->desc->init(m, &r, wide);
+    if (look)
+        status = m->desc->start_from(ctx, m, fed, &r, wide);
+    else
+        m->desc->init(m, &r, wide);
     m->space.ops->from_f64(m->space.n, wide, x);
     fli_free(wide);
-    return FL_OK;
+    return status;
+}
+
+fl_status fli_model_start(fl_ctx *ctx, const fli_model *m, uint64_t seed, void *x)
+{
+    return fli_model_start_from(ctx, m, NULL, seed, x);
 }
 
 size_t fli_model_scratch(const fli_model *m, size_t n)

@@ -7,7 +7,7 @@
 
 #include "base/keys.h"
 #include "base/rng.h"
-#include "data/dataset.h"
+#include "data/fed.h"
 #include "vec/space.h"
 
 typedef struct fli_model fli_model;
@@ -21,7 +21,8 @@ enum {
     FLI_MODEL_QUADRATIC = 8, /* least squares: local problems have closed forms */
     FLI_MODEL_SPARSE = 16,   /* touches samples through fli_batch_mul and _tmul alone, so batches may be sparse */
     FLI_MODEL_SOFTMAX = 64,  /* gives class probabilities, in the halves `logits` and `pullback` */
-    FLI_MODEL_GLM = 32 /* one weight per feature, and the Hessian is at most its value at x = 0, `curvature` A'A/n */
+    FLI_MODEL_GLM = 32, /* one weight per feature, and the Hessian is at most its value at x = 0, `curvature` A'A/n */
+    FLI_MODEL_UNSUPERVISED = 128 /* takes any data and reads neither labels nor targets; has `clusters` */
 };
 
 /* A block of the parameter vector, for saving. */
@@ -54,6 +55,10 @@ typedef struct fli_model_desc {
     void (*pullback)(const fli_model *m, const void *x, const fli_batch *b, void *g, void *scratch);
     /* out = (Hessian of the mean loss at x) v, exact (R-operator). */
     void (*hvp)(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch);
+    /* Start values out of the clients' samples, which a real federation must send for it. NULL: `init` will do. */
+    fl_status (*start_from)(fl_ctx *ctx, const fli_model *m, const fli_fed *fed, fli_rng *r, double *x);
+    /* FLI_MODEL_UNSUPERVISED: the cluster of every sample of the batch, below latent->size(m). */
+    void (*clusters)(const fli_model *m, const void *x, const fli_batch *b, uint32_t *out, void *scratch);
 } fli_model_desc;
 
 struct fli_model {
@@ -87,8 +92,9 @@ void fli_model_expect(fli_model *m, const fli_dataset *ds);
 /* A batch as the model wants it. */
 fl_status fli_model_batch(fl_ctx *ctx, const fli_model *m, size_t capacity, fli_batch *b);
 
-/* Start parameters into x (reals of the model's space). */
+/* Start parameters into x (reals of the model's space). `fed` NULL: without a look at the data. */
 fl_status fli_model_start(fl_ctx *ctx, const fli_model *m, uint64_t seed, void *x);
+fl_status fli_model_start_from(fl_ctx *ctx, const fli_model *m, const fli_fed *fed, uint64_t seed, void *x);
 
 /* Bytes of scratch for a batch of n. */
 size_t fli_model_scratch(const fli_model *m, size_t n);

@@ -95,6 +95,10 @@ const fli_quantity fli_y_list[] = {
      FLI_UNIT_SHARE},
     {"pseudo-accuracy", "accuracy of the pseudo labels", DOUBLE(pseudo_accuracy), FLI_SCALE_LINEAR, FLI_UNIT_SHARE},
     {"staleness", "staleness of uploads, mean", DOUBLE(staleness), FLI_SCALE_LINEAR, FLI_UNIT_NONE},
+    {"cluster-accuracy", "clusters matched with classes: accuracy", DOUBLE(cluster_accuracy), FLI_SCALE_LINEAR,
+     FLI_UNIT_SHARE},
+    {"cluster-nmi", "clusters and classes: normalised mutual information", DOUBLE(cluster_nmi), FLI_SCALE_LINEAR,
+     FLI_UNIT_NONE},
     {NULL, NULL, 0, 0, FLI_SCALE_LINEAR, FLI_UNIT_NONE},
 };
 

@@ -52,6 +52,8 @@ static const struct {
     {"local/q90", offsetof(fl_row, local_q90), 0},
     {"local/worst_tenth", offsetof(fl_row, local_worst), 0},
     {"semi/pseudo_accuracy", offsetof(fl_row, pseudo_accuracy), 0},
+    {"clusters/accuracy", offsetof(fl_row, cluster_accuracy), 0},
+    {"clusters/nmi", offsetof(fl_row, cluster_nmi), 0},
 };
 enum { SCALARS = sizeof scalars / sizeof *scalars };
 

@@ -35,7 +35,7 @@ static fl_status checker_init(fl_ctx *ctx, fli_plan *p, checker *c)
     fl_status s = fli_model_batch(ctx, p->model, SAMPLES, &c->batch);
     if (s) return s;
     if (!(c->x = fli_alloc(ctx, space->n, space->ops->size))) return FL_ENOMEM;
-    return fli_model_start(ctx, p->model, (uint64_t)p->settings.top.seed, c->x);
+    return fli_model_start_from(ctx, p->model, p->fed, (uint64_t)p->settings.top.seed, c->x);
 }
 
 static void checker_fini(checker *c)

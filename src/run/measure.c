@@ -1,6 +1,7 @@
 #include "run/measure.h"
 
 #include "model/semi.h"
+#include "run/clusters.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,8 +35,9 @@ struct fli_measure {
     double *sorted;              /* count */
     uint32_t *all;               /* 0, 1, ... over the test set */
     lane lanes[LANES];
-    const void *x; /* under measurement */
-    double decay;  /* wd/2 ||x||^2, part of every f_i */
+    fli_clusters *clusters; /* NULL: none to measure */
+    const void *x;          /* under measurement */
+    double decay;           /* wd/2 ||x||^2, part of every f_i */
     int taken;
 };
 
@@ -66,7 +68,8 @@ static fl_status buffers_new(fli_measure *m)
         m->lanes[l].gradient = fli_alloc(m->ctx, n, size);
         if (!m->lanes[l].gradient) return FL_ENOMEM;
     }
-    return FL_OK;
+    if (!m->what->train) return FL_OK;
+    return fli_clusters_new(m->ctx, m->exec, m->model, m->fed, (size_t)m->what->max_clients, &m->clusters);
 }
 
 fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
@@ -94,6 +97,7 @@ void fli_measure_free(fli_measure *m)
     fli_free(m->figures);
     fli_free(m->sorted);
     fli_free(m->all);
+    fli_clusters_free(m->clusters);
     fli_free(m);
 }
 
@@ -350,7 +354,7 @@ fl_status fli_measure_take(fli_measure *m, const void *x, fl_row *row)
     if (t.status) return t.status;
     fill_row(m, &t, row);
     m->taken = 1;
-    return FL_OK;
+    return fli_clusters_take(m->clusters, x, row);
 }
 
 size_t fli_measure_clients(const fli_measure *m, const fli_client_figures **out)

@@ -125,6 +125,10 @@ static fl_status check_goals(const fli_plan *p)
 {
     const fli_settings *s = &p->settings;
     if (!s->metrics.targets.n && !(s->stop.target > 0)) return FL_OK;
+    if (p->model->desc->traits & FLI_MODEL_UNSUPERVISED)
+        return fli_fail(p->ctx, FL_ECONFIG,
+                        "metrics.targets and stop.target are test accuracies, but model %s predicts no labels",
+                        p->model->desc->name);
     if (!(p->model->desc->traits & FLI_MODEL_CLASSIFIER))
         return fli_fail(p->ctx, FL_ECONFIG,
                         "metrics.targets and stop.target are accuracies, but model %s is a regression",
@@ -178,6 +182,21 @@ static fl_status check_blocks(const fli_plan *p, const fli_solver *solver)
     return FL_OK;
 }
 
+/* Without labels, taking some away would only take samples away; and a factorisation means W >= 0. */
+static fl_status check_unsupervised(const fli_plan *p)
+{
+    if (!(p->model->desc->traits & FLI_MODEL_UNSUPERVISED)) return FL_OK;
+    if (p->settings.data.unlabelled > 0)
+        return fli_fail(p->ctx, FL_ECONFIG, "model %s reads no labels, so data.unlabelled must be 0",
+                        p->model->desc->name);
+    if (!p->regularizer)
+        fli_log(p->ctx, FL_LOG_WARNING,
+                "model %s is meant for W >= 0, but regularizer.kind is none: its columns may become negative%s",
+                p->model->desc->name,
+                p->algo->traits & FLI_ALGO_COMPOSITE ? "; set it to nonnegative to prevent that" : "");
+    return FL_OK;
+}
+
 /* The solver may want more of the model than the method does, the regulariser something of the dimension. */
 static fl_status check_fit(fli_plan *p)
 {
@@ -189,7 +208,8 @@ static fl_status check_fit(fli_plan *p)
     if (!status && g->validate) status = g->validate(p->ctx, s->regularizer.params, p->model->space.n);
     if (status) return status;
     p->regularizer = strcmp(g->name, "none") ? g : NULL;
-    return check_blocks(p, solver);
+    status = check_unsupervised(p);
+    return status ? status : check_blocks(p, solver);
 }
 
 fl_status fli_plan_finish(fli_plan *p)

@@ -46,6 +46,8 @@ static const column columns[] = {
     {"local_q90", offsetof(fl_row, local_q90), 0},
     {"local_worst", offsetof(fl_row, local_worst), 0},
     {"pseudo_accuracy", offsetof(fl_row, pseudo_accuracy), 0},
+    {"cluster_accuracy", offsetof(fl_row, cluster_accuracy), 0},
+    {"cluster_nmi", offsetof(fl_row, cluster_nmi), 0},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 

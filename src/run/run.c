@@ -56,7 +56,7 @@ static fl_status start(fl_run *run)
     for (size_t i = 0; i < targets; i++) run->target_round[i] = SIZE_MAX;
     run->now.staleness = run->now.staleness_max = NAN;
     if ((status = p->algo->pace ? fli_arrivals_prepare(run) : fli_rounds_prepare(run))) return status;
-    return fli_model_start(run->ctx, p->model, spec.seed, fli_exec_server(run->exec)[0]);
+    return fli_model_start_from(run->ctx, p->model, p->fed, spec.seed, fli_exec_server(run->exec)[0]);
 }
 
 fl_status fl_run_new(fl_config *cfg, fl_run **out) { return fli_run_new(cfg, NULL, out); }

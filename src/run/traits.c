@@ -47,9 +47,10 @@ void fli_traits_model(fli_text *t, const void *desc)
 {
     const fli_model_desc *m = desc;
     fli_text_addf(t, "for: %s\n",
-                  m->traits & FLI_MODEL_BINARY       ? "classification, exactly two classes"
-                  : m->traits & FLI_MODEL_CLASSIFIER ? "classification"
-                                                     : "regression");
+                  m->traits & FLI_MODEL_BINARY         ? "classification, exactly two classes"
+                  : m->traits & FLI_MODEL_CLASSIFIER   ? "classification"
+                  : m->traits & FLI_MODEL_UNSUPERVISED ? "clustering; any data, labels are not read"
+                                                       : "regression");
     fli_text_addf(t, "objective: %s\n", m->traits & FLI_MODEL_CONVEX ? "convex" : "not convex");
 }
 

@@ -63,9 +63,11 @@ static int numbers(const json_t *list, size_t n, double *out)
     return 1;
 }
 
-/* A client's samples: labelled ones in A, unlabelled ones in U. */
+/* A client's samples: labelled ones in A, unlabelled ones in U; the columns of D. */
 static size_t client_size(const json_t *client)
 {
+    const json_t *d = json_object_get(client, "D");
+    if (d) return json_array_size(json_array_get(d, 0));
     return json_array_size(json_object_get(client, "A")) + json_array_size(json_object_get(client, "U"));
 }
 
@@ -80,10 +82,28 @@ static int unlabelled_rows(const json_t *client, fli_dataset *ds, size_t *at)
     return 1;
 }
 
+/* The columns of a client's D, which have no answers, written from sample `at` on. */
+static int client_columns(const json_t *d, fli_dataset *ds, size_t *at)
+{
+    size_t n = json_array_size(json_array_get(d, 0));
+    if (json_array_size(d) != ds->dim || !n || *at + n > ds->n) return 0;
+    for (size_t j = 0; j < ds->dim; j++) {
+        const json_t *row = json_array_get(d, j);
+        if (json_array_size(row) != n) return 0;
+        for (size_t i = 0; i < n; i++) {
+            if (!json_is_number(json_array_get(row, i))) return 0;
+            ((double *)ds->x)[(*at + i) * ds->dim + j] = json_number_value(json_array_get(row, i));
+        }
+    }
+    *at += n;
+    return 1;
+}
+
 /* One client's rows A and answers b, written from sample `at` on. */
 static int client_rows(const json_t *client, fli_dataset *ds, size_t *at)
 {
     const json_t *a = json_object_get(client, "A"), *b = json_object_get(client, "b");
+    if (json_object_get(client, "D")) return client_columns(json_object_get(client, "D"), ds, at);
     if (!b) b = json_object_get(client, "y");
     size_t n = json_array_size(a);
     if (!n || json_array_size(b) != n || *at + n > ds->n) return 0;
@@ -220,21 +240,34 @@ static fl_status use_semi(golden *g, const json_t *o)
     return fli_model_use_semi(g->ctx, g->model, &g->semi);
 }
 
+/* The model's settings. Of a factorisation they are spread over the objective and the method's parameters. */
+static json_t *model_settings(const golden *g, const json_t *o)
+{
+    const json_t *p = json_object_get(g->json, "params");
+    json_t *out = json_object();
+    if (!json_object_get(o, "rank")) return out;
+    json_object_set(out, "rank", json_object_get(o, "rank"));
+    json_object_set(out, "membership_lr", json_object_get(p, "y_lr"));
+    json_object_set(out, "membership_steps", json_object_get(p, "y_steps"));
+    return out;
+}
+
 static fl_status make_model(golden *g)
 {
     const json_t *o = json_object_get(g->json, "objective");
     const char *kind = json_string_value(json_object_get(o, "kind"));
     const void *desc, *params;
-    json_t *none = json_object();
+    json_t *own = model_settings(g, o);
     fl_status s =
-        choose(g, "model", kind && !strcmp(kind, "semi_softmax") ? "softmax" : kind, none, NULL, &desc, &params);
-    json_decref(none);
+        choose(g, "model", kind && !strcmp(kind, "semi_softmax") ? "softmax" : kind, own, NULL, &desc, &params);
+    json_decref(own);
     if (s) return s;
     const fli_model_desc *d = desc;
     size_t classes = d->traits & FLI_MODEL_BINARY       ? 2
                      : d->traits & FLI_MODEL_CLASSIFIER ? (size_t)json_integer_value(json_object_get(o, "classes"))
                                                         : 0;
-    size_t features = (size_t)json_integer_value(json_object_get(o, "features"));
+    const json_t *width = json_object_get(o, d->traits & FLI_MODEL_UNSUPERVISED ? "rows" : "features");
+    size_t features = (size_t)json_integer_value(width);
     if (features > 1000000 || classes > 1000000) return bad(g, "\"features\" or \"classes\" is out of range");
     if ((s = make_fed(g, features, classes))) return s;
     return fli_model_new(g->ctx, d, params, &fli_ops_f64, features, classes,
@@ -259,10 +292,13 @@ static fl_status choose_algorithm(golden *g, const void **desc)
 static fl_status choose_regularizer(golden *g)
 {
     const json_t *r = json_object_get(json_object_get(g->json, "params"), "regularizer");
+    int clusters = g->model->desc->traits & FLI_MODEL_UNSUPERVISED; /* W >= 0 goes without saying */
     const void *desc;
-    if (!r) return FL_OK;
-    fl_status s = choose(g, "regularizer", json_string_value(json_object_get(r, "kind")), r, "kind", &desc,
-                         &g->spec.regularizer_params);
+    if (!r && !clusters) return FL_OK;
+    json_t *none = json_object();
+    fl_status s = choose(g, "regularizer", r ? json_string_value(json_object_get(r, "kind")) : "nonnegative",
+                         r ? r : none, "kind", &desc, &g->spec.regularizer_params);
+    json_decref(none);
     if (!s) g->spec.regularizer = desc;
     return s;
 }

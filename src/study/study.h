@@ -78,7 +78,8 @@ typedef struct {
     fli_stat accuracy, loss, seconds, megabytes, rounds; /* at the end */
     fli_stat local_accuracy, simulated; /* where measured: of the clients' own models; the virtual clock */
     fli_stat local_worst, pseudo;       /* likewise: their worst tenth; of pseudo labels */
-    int best;                           /* of its method's settings */
+    fli_stat cluster_accuracy, cluster_nmi;
+    int best; /* of its method's settings */
 } fli_summary;
 
 /* "95.64 ± 0.12": the mean, and the deviation if there are several values; nothing if there is none. */

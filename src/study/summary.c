@@ -35,6 +35,8 @@ static void summarise(const fl_study *s, fli_summary *row)
         take(&row->simulated, last->simulated_seconds);
         take(&row->local_worst, last->local_worst);
         take(&row->pseudo, last->pseudo_accuracy);
+        take(&row->cluster_accuracy, last->cluster_accuracy);
+        take(&row->cluster_nmi, last->cluster_nmi);
     }
     finish(&row->accuracy);
     finish(&row->loss);
@@ -45,6 +47,8 @@ static void summarise(const fl_study *s, fli_summary *row)
     finish(&row->simulated);
     finish(&row->local_worst);
     finish(&row->pseudo);
+    finish(&row->cluster_accuracy);
+    finish(&row->cluster_nmi);
 }
 
 /* Higher accuracy, or lower loss where there is no accuracy. A setting without any result loses to one that has some, and one
@@ -169,7 +173,7 @@ static void cell(builder *b, const char *text)
 
 /* Which columns there are. */
 typedef struct {
-    int settings, accuracy, local, loss, simulated;
+    int settings, accuracy, local, loss, simulated, clusters;
     const fli_reals *targets;
 } shape;
 
@@ -179,7 +183,7 @@ static size_t costs_of(const shape *h) { return h->simulated ? FLI_COSTS : FLI_C
 static size_t columns_of(const shape *h)
 {
     size_t marked = (size_t)(h->settings + h->accuracy + h->local + h->loss + h->simulated);
-    return 4 + marked + costs_of(h) * h->targets->n;
+    return 4 + marked + 2 * (size_t)h->clusters + costs_of(h) * h->targets->n;
 }
 
 static void header(builder *b, const shape *h)
@@ -191,6 +195,8 @@ static void header(builder *b, const shape *h)
     if (h->accuracy) cell(b, "test accuracy %");
     if (h->local) cell(b, "own models acc. %");
     if (h->loss) cell(b, "train loss");
+    if (h->clusters) cell(b, "cluster acc. %");
+    if (h->clusters) cell(b, "NMI");
     for (size_t k = 0; k < h->targets->n; k++)
         for (size_t c = 0; c < costs_of(h); c++) {
             fli_text_addf(&b->text, "%s to %g", cost[c], h->targets->v[k]);
@@ -226,6 +232,12 @@ static void body(builder *b, const fl_study *s, const shape *h, const fli_summar
         add_loss(&b->text, &row->loss);
         end_cell(b);
     }
+    if (h->clusters) {
+        fli_stat_text(&b->text, &row->cluster_accuracy, 100, 2);
+        end_cell(b);
+        fli_stat_text(&b->text, &row->cluster_nmi, 1, 3);
+        end_cell(b);
+    }
     for (size_t k = 0; k < costs_of(h) * h->targets->n; k++) {
         fli_target_text(&b->text, s, row, h->targets->v[k / costs_of(h)], (fli_cost)(k % costs_of(h)));
         end_cell(b);
@@ -250,6 +262,7 @@ fl_status fli_study_grid(fl_study *s, fli_arena *a, fli_grid *out)
         h.local |= rows[i].local_accuracy.n > 0;
         h.loss |= rows[i].loss.n > 0;
         h.simulated |= rows[i].simulated.n > 0;
+        h.clusters |= rows[i].cluster_accuracy.n > 0;
     }
     builder b = {.arena = a, .cells = fli_arena_alloc(a, (count + 1) * columns_of(&h), sizeof *b.cells)};
     if (!b.cells) return FL_ENOMEM;
@@ -318,6 +331,8 @@ static const struct {
     {"simulated_seconds", offsetof(fli_summary, simulated)},
     {"local_worst", offsetof(fli_summary, local_worst)},
     {"pseudo_accuracy", offsetof(fli_summary, pseudo)},
+    {"cluster_accuracy", offsetof(fli_summary, cluster_accuracy)},
+    {"cluster_nmi", offsetof(fli_summary, cluster_nmi)},
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 

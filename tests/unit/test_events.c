@@ -222,6 +222,8 @@ static fl_row row_at(size_t round, double seconds)
     r.simulated_seconds = 40;
     r.staleness = 1.5;
     r.staleness_max = 4;
+    r.cluster_accuracy = 0.375;
+    r.cluster_nmi = 0.25;
     return r;
 }
 
@@ -265,7 +267,7 @@ static void rows_come_back(void **state)
         assert_string_equal(e.version, "");
         assert_int_equal(e.step, rows[i].round);
         assert_near(e.wall_time, times[i], 0);
-        assert_int_equal(e.values, 18); /* all but the NaN, the infinity and the overflow */
+        assert_int_equal(e.values, 20); /* all but the NaN, the infinity and the overflow */
         assert_near(value_of(&e, "train/loss"), (float)rows[i].train_loss, 0);
         assert_near(value_of(&e, "test/loss"), 1.25, 0);
         assert_near(value_of(&e, "test/accuracy"), 0.8125, 0);
@@ -284,6 +286,8 @@ static void rows_come_back(void **state)
         assert_near(value_of(&e, "work/simulated_seconds"), 40, 0);
         assert_near(value_of(&e, "async/staleness"), 1.5, 0);
         assert_near(value_of(&e, "async/staleness_max"), 4, 0);
+        assert_near(value_of(&e, "clusters/accuracy"), 0.375, 0);
+        assert_near(value_of(&e, "clusters/nmi"), 0.25, 0);
         assert_true(isnan(value_of(&e, "train/accuracy")) && isnan(value_of(&e, "gradient/norm2")));
     }
     assert_true(b.p == b.end);

@@ -311,7 +311,9 @@ static void quantities_are_their_fields(void **state)
               {"local-train-loss", &row.local_train_loss},
               {"local-train-accuracy", &row.local_train_accuracy},
               {"regularizer", &row.regularizer},
-              {"staleness", &row.staleness}};
+              {"staleness", &row.staleness},
+              {"cluster-accuracy", &row.cluster_accuracy},
+              {"cluster-nmi", &row.cluster_nmi}};
     row.simulated_seconds = 42;
     for (size_t i = 0; i < sizeof ys / sizeof *ys; i++) {
         fli_point *p;

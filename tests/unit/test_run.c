@@ -348,7 +348,7 @@ static void impossible_labels(void **state)
     refused(f, SMALL, SEMI "semi.alpha_p=-1", "semi.alpha_p is -1");
     refused(f, SMALL, SEMI "semi.alpha_r=nan", "semi.alpha_r");
     refused(f, SMALL, SEMI "semi.confidence=1.1", "semi.confidence is 1.1");
-    refused(f, SMALL, SEMI "semi.label_lr=0", "semi.label_lr is 0");
+    refused(f, SMALL, SEMI "semi.label_lr=-1", "semi.label_lr is -1");
     refused(f, SMALL, SEMI "semi.label_steps=0", "semi.label_steps is 0");
     refused(f, SMALL, SEMI TWO,
             "semi.labels needs a classifier that gives class probabilities, such as softmax or mlp");
@@ -671,7 +671,9 @@ static const char *const columns[] = {"round",
                                       "local_q50",
                                       "local_q90",
                                       "local_worst",
-                                      "pseudo_accuracy"};
+                                      "pseudo_accuracy",
+                                      "cluster_accuracy",
+                                      "cluster_nmi"};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static double column_value(const fl_row *r, size_t c)
@@ -702,7 +704,9 @@ static double column_value(const fl_row *r, size_t c)
                                r->local_q50,
                                r->local_q90,
                                r->local_worst,
-                               r->pseudo_accuracy};
+                               r->pseudo_accuracy,
+                               r->cluster_accuracy,
+                               r->cluster_nmi};
     return v[c];
 }
 

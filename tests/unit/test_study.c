@@ -202,11 +202,15 @@ static void clock_and_own_models(void **state)
         for (size_t k = 0; k < 3; k++) {
             s->outcomes[i].rows[k].simulated_seconds = 3.5 * (double)k * (double)(i + 1);
             s->outcomes[i].rows[k].local_test_accuracy = 0.5 + 0.1 * (double)i;
+            s->outcomes[i].rows[k].cluster_accuracy = 0.25;
+            s->outcomes[i].rows[k].cluster_nmi = 0.125 + 0.25 * (double)i;
         }
     char *t = table_of(f->ctx, s), *last = strstr(t, "\n") + 1;
     assert_non_null(strstr(t, "sim. s to 0.5"));
     assert_non_null(strstr(t, "own models acc. %"));
     assert_non_null(strstr(t, "60.00 ± 14.14"));
+    assert_non_null(strstr(t, "cluster acc. %            NMI"));
+    assert_non_null(strstr(last, "25.00 ± 0.00  0.375 ± 0.354"));
     assert_non_null(strstr(last, " 14.0 ")); /* (7 + 21)/2 seconds */
     assert_non_null(strstr(last, " > 14.0 "));
     last = strstr(last, "\n") + 1; /* the second has no clock */
@@ -217,7 +221,8 @@ static void clock_and_own_models(void **state)
     char *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
     assert_non_null(strstr(csv, ",local_test_accuracy_mean,local_test_accuracy_std,simulated_seconds_mean,"));
     assert_non_null(strstr(csv, ",simulated_to_0.5_mean,simulated_to_0.5_std,reached_0.9,"));
-    assert_non_null(strstr(csv, ",0.6,0.1414213562,14,9.899494937,,,,,2,20,0,8,0,14,9.899494937,0,,,,,,\n"));
+    assert_non_null(strstr(
+        csv, ",0.6,0.1414213562,14,9.899494937,,,,,0.25,0,0.375,0.3535533906,2,20,0,8,0,14,9.899494937,0,,,,,,\n"));
     free(csv);
     json_t *json = json_load_file(fixture_path(f, "out/results.json"), 0, NULL);
     for (size_t i = 0; i < 2; i++) {
@@ -245,7 +250,7 @@ static void files(void **state)
     char *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
     assert_non_null(strstr(
         csv, "\n\"x \"\"y\"\" | "
-             "z\",\"\",1,2,0,0.625,0.1767766953,0.375,0.1767766953,10,0,4,0,2,0,,,,,,,,,2,10,0,4,0,,,0,,,,,,\n"));
+             "z\",\"\",1,2,0,0.625,0.1767766953,0.375,0.1767766953,10,0,4,0,2,0,,,,,,,,,,,,,2,10,0,4,0,,,0,,,,,,\n"));
     free(csv);
     char *md = read_whole(fixture_path(f, "out/results.md"), NULL);
     assert_non_null(strstr(md, "| x \"y\" \\| z | 2 | 62.50 ± 17.68 |"));
