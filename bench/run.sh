@@ -11,6 +11,10 @@ echo "A local step on one thread (f32; aims: 784-200-10 at most 1.4 x its GEMMs,
 "$build/bench/bench_step"
 
 echo
+echo "A convolutional network (f32; aims: at least 45% of SGEMM, two threads at least 1.8 x one)"
+"$build/bench/bench_cnn"
+
+echo
 echo "FedGiA: a turn, and whole runs with 64 clients on two threads (aims: closed form the faster from k0 = 5 on; a run under 20 ms for k0 = 1, 5, 10)"
 "$build/bench/bench_gia"
 

@@ -48,6 +48,9 @@ typedef enum {
 #undef FL_STATUS_NAME
 } fl_status;
 
+/* What this build computes convolutions with: "oneDNN 2.6.3", or "OpenBLAS" if there was no oneDNN. */
+const char *fl_convolutions(void);
+
 /* A sentence for a status, never NULL. */
 const char *fl_status_text(fl_status status);
 

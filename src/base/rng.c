@@ -35,6 +35,13 @@ void fli_rng_init(fli_rng *r, uint64_t seed, fli_rng_purpose purpose, uint32_t r
     r->ctr[3] = client;
 }
 
+void fli_rng_item(const fli_rng *like, fli_rng_purpose purpose, uint32_t epoch, uint32_t item, fli_rng *r)
+{
+    fli_rng_init(r, like->key[0] | (uint64_t)like->key[1] << 32, purpose, like->ctr[2], like->ctr[3]);
+    r->ctr[0] = item;
+    r->ctr[1] |= epoch << 8;
+}
+
 uint32_t fli_rng_u32(fli_rng *r)
 {
     if (!r->left) {

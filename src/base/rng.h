@@ -22,7 +22,8 @@ typedef enum {
     FLI_RNG_PROBE,     /* power iteration and the like */
     FLI_RNG_TEST,      /* tests */
     FLI_RNG_SYSTEM,    /* speeds of devices and links: (turn, client) */
-    FLI_RNG_LABELS     /* which of a client's samples keep their labels: (0, client) */
+    FLI_RNG_LABELS,    /* which of a client's samples keep their labels: (0, client) */
+    FLI_RNG_AUGMENT    /* changes to samples: (round, client) and, by fli_rng_item, (epoch, sample) */
 } fli_rng_purpose;
 
 typedef struct {
@@ -35,6 +36,8 @@ typedef struct {
 } fli_rng;
 
 void fli_rng_init(fli_rng *r, uint64_t seed, fli_rng_purpose purpose, uint32_t round, uint32_t client);
+/* Four numbers (fli_rng_u32) for one item in one of up to 2^24 epochs: of the same seed, round and client as `like`, wherever that one stands. */
+void fli_rng_item(const fli_rng *like, fli_rng_purpose purpose, uint32_t epoch, uint32_t item, fli_rng *r);
 
 uint32_t fli_rng_u32(fli_rng *r);
 uint64_t fli_rng_u64(fli_rng *r);

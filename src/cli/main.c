@@ -88,7 +88,8 @@ static int help(const char *name)
 static int dispatch(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "help";
-    if (!strcmp(name, "--version")) return puts("fedloom " FL_VERSION), CLI_OK;
+    if (!strcmp(name, "--version"))
+        return printf("fedloom %s, convolutions by %s\n", FL_VERSION, fl_convolutions()), CLI_OK;
     if (!strcmp(name, "--help") || !strcmp(name, "-h")) return help(NULL);
     if (!strcmp(name, "help")) return help(argc > 2 ? argv[2] : NULL);
     const command *c = find(name);

@@ -3,6 +3,7 @@
 #define FLI_DATA_DATASET_H
 
 #include "base/ctx.h"
+#include "base/rng.h"
 #include "vec/ops.h"
 
 typedef enum { FLI_X_U8, FLI_X_F32, FLI_X_F64, FLI_X_CSR } fli_xkind;
@@ -21,7 +22,14 @@ typedef struct {
     size_t shape[3];       /* channels, height, width; {1, 1, dim} when not an image */
     size_t segments;       /* normalisation: value * scale + shift, one pair per run of dim/segments features. */
     double *scale, *shift; /* NULL: as they are. CSR: one scale per feature, and no shift but 0 */
+    int augment;           /* fli_augment: what training makes of a sample each time that it looks */
 } fli_dataset;
+
+typedef enum {
+    FLI_AUGMENT_NONE,
+    FLI_AUGMENT_CIFAR /* images: a random crop after padding by 4 black pixels, and every other time a mirror image */
+} fli_augment;
+#define FLI_AUGMENT_WORDS "none|cifar"
 
 /* An empty one with room for n samples: x zeroed, label or target (classes 0) allocated. Not for CSR. */
 fl_status fli_dataset_new(fl_ctx *ctx, fli_xkind kind, size_t n, size_t dim, size_t classes, fli_dataset **out);
@@ -57,6 +65,10 @@ fl_status fli_batch_init_sparse(fl_ctx *ctx, const fli_ops *ops, size_t dim, siz
 void fli_batch_fini(fli_batch *b);
 /* b = samples idx[0 .. n-1]; n <= capacity. No allocation. A dense batch takes any set, a sparse one only sparse sets. */
 void fli_batch_gather(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, size_t n);
+
+/* What ds->augment says, done to the batch that was just gathered. The changes depend on the sample, on the epoch, and on the seed, round and
+ * client of `turn`, not on the batch that the sample is in. */
+void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, const fli_rng *turn, uint32_t epoch);
 
 /* The two products that linear models, and the first layers of others, consist of; X (n x dim) are the samples of the batch. */
 /* Z = X W'; W is outs x dim, Z n x outs */

@@ -157,6 +157,15 @@ done:
     return s;
 }
 
+static fl_status set_augment(fl_ctx *ctx, int augment, fli_dataset *train)
+{
+    if (augment != FLI_AUGMENT_NONE && (train->kind == FLI_X_CSR || train->shape[1] < 2 || train->shape[2] < 2))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "data.augment is for images, but the data has samples of %zu features in a row", train->dim);
+    train->augment = augment;
+    return FL_OK;
+}
+
 static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out)
 {
     fli_dataset *train = NULL, *test = NULL;
@@ -164,6 +173,7 @@ static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out
     fl_status s = spec->source->load(ctx, spec->source_params, spec->seed, &train, &test);
     if (!s) s = check_sets(ctx, train, test); /* partitioners trust labels and groups */
     if (!s) s = fli_normalize_sets(ctx, spec->normalize, &spec->mean, &spec->std, train, test);
+    if (!s) s = set_augment(ctx, spec->augment, train);
     if (!s)
         s = fli_partition_make(ctx, spec->partitioner, spec->partitioner_params, train, spec->seed, spec->clients,
                                &part);
@@ -195,6 +205,8 @@ static fl_status check_on_demand(fl_ctx *ctx, const fli_fed_spec *spec)
     if (spec->unlabelled > 0)
         return fli_fail(ctx, FL_ECONFIG,
                         "clients made on demand are made with all their labels: data.unlabelled must be 0");
+    if (spec->augment != FLI_AUGMENT_NONE)
+        return fli_fail(ctx, FL_ECONFIG, "data.augment is for images that are stored, not for clients made on demand");
     if (spec->normalize != FLI_NORM_AUTO && spec->normalize != FLI_NORM_NONE)
         return fli_fail(ctx, FL_ECONFIG,
                         "clients made on demand have no samples to take statistics from: normalize must be "

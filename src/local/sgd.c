@@ -23,22 +23,29 @@ typedef struct {
     const fli_view *v;
     fli_rng *rng;
     size_t at; /* next sample in the worker's order */
+    uint32_t epoch;
 } cursor;
 
+static void gather(fli_worker *w, const cursor *c, const uint32_t *idx, size_t n)
+{
+    fli_batch_gather(&w->batch, c->v->ds, idx, n);
+    if (c->v->ds->augment) fli_batch_augment(&w->batch, c->v->ds, idx, c->rng, c->epoch);
+}
+
 /* The gradient of f_i without weight decay over samples idx[0 .. n-1]. */
-static void gradient(fli_worker *w, const fli_view *v, const uint32_t *idx, size_t n, int gathered)
+static void gradient(fli_worker *w, const cursor *c, const uint32_t *idx, size_t n, int gathered)
 {
     const fli_model *m = w->model;
     size_t capacity = w->batch.capacity;
     if (n <= capacity) {
-        if (!gathered) fli_batch_gather(&w->batch, v->ds, idx, n);
+        if (!gathered) gather(w, c, idx, n);
         m->desc->grad(m, w->z, &w->batch, w->grad, NULL, w->scratch);
         return;
     }
     fli_zero(&m->space, w->grad);
     for (size_t at = 0; at < n; at += capacity) {
         size_t piece = n - at < capacity ? n - at : capacity;
-        fli_batch_gather(&w->batch, v->ds, idx + at, piece);
+        gather(w, c, idx + at, piece);
         m->desc->grad(m, w->z, &w->batch, w->part, NULL, w->scratch);
         fli_axpy(&m->space, (double)piece / (double)n, w->part, w->grad);
     }
@@ -48,10 +55,10 @@ static void gradient(fli_worker *w, const fli_view *v, const uint32_t *idx, size
 static void next_batch_gradient(fli_worker *w, cursor *c)
 {
     size_t n = c->v->n_train, size = fli_batch_size(&w->spec, n);
-    if (c->at == n) c->at = 0;
+    if (c->at == n) c->at = 0, c->epoch++;
     if (c->at == 0) fli_rng_shuffle(c->rng, n, w->order);
     if (size > n - c->at) size = n - c->at;
-    gradient(w, c->v, w->order + c->at, size, 0);
+    gradient(w, c, w->order + c->at, size, 0);
     c->at += size;
 }
 
@@ -79,15 +86,17 @@ void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_r
     const fli_model *m = w->model;
     const fli_space *s = &m->space;
     int full = fli_batch_size(&w->spec, v->n_train) == v->n_train;
-    cursor c = {v, rng, 0};
+    cursor c = {v, rng, 0, 0};
     fli_sgd_step step = fli_sgd_begin(w, p);
     fli_copy(s, p->start, w->z);
     if (!full) memcpy(w->order, v->train, v->n_train * sizeof *w->order);
     for (size_t k = 0; k < p->steps; k++) {
-        if (full)
-            gradient(w, v, v->train, v->n_train, k > 0);
-        else
+        if (full) {
+            c.epoch = (uint32_t)k;
+            gradient(w, &c, v->train, v->n_train, k > 0 && !v->ds->augment);
+        } else {
             next_batch_gradient(w, &c);
+        }
         s->ops->sgd(s->n, &step, w->z);
     }
     *out = (fli_answer){.z = w->z, .weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps};

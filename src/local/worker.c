@@ -3,7 +3,7 @@
 
 #include "model/semi.h"
 
-/* Longer batches are computed in pieces of this many samples and summed: memory stays bounded, BLAS is at full speed long before. */
+/* Longer batches are computed in pieces of this many samples, unless the model asks for fewer, and summed: memory stays bounded, BLAS is at full speed long before. */
 enum { PIECE = 512 };
 
 /* So that each vector starts on a cache line. */
@@ -29,9 +29,10 @@ fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *s
 {
     const fli_space *s = &m->space;
     *w = (fli_worker){.model = m, .spec = *spec};
-    fl_status status = fli_model_batch(ctx, m, PIECE, &w->batch);
+    size_t piece = m->piece ? m->piece : PIECE;
+    fl_status status = fli_model_batch(ctx, m, piece, &w->batch);
     if (status) return status;
-    w->scratch = fli_alloc(ctx, fli_model_scratch(m, PIECE), 1);
+    w->scratch = fli_alloc(ctx, fli_model_scratch(m, piece), 1);
     w->grad = fli_alloc(ctx, s->n, s->ops->size);
     w->part = fli_alloc(ctx, s->n, s->ops->size);
     w->z = fli_alloc(ctx, s->n, s->ops->size);

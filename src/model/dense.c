@@ -199,8 +199,7 @@ static void forward_r(const fli_model *m, const void *x, const fli_batch *b, con
     }
 }
 
-/* z: logits in, D_L = (P - Y)/n out; rz: RZ_L in, RD_L out. */
-static void output_r(const fli_ops *ops, size_t n, size_t classes, const int32_t *label, void *z, void *rz)
+void fli_dense_output_r(const fli_ops *ops, size_t n, size_t classes, const int32_t *label, void *z, void *rz)
 {
     double p[64], rp[64];
     ops->softmax(n, classes, z);
@@ -257,6 +256,6 @@ void fli_dense_hvp(const fli_model *m, const void *x, const fli_batch *b, const 
     sweep_init(d, ops, b->n, fli_at(ops, scratch, sweep_reals(d, b->n)), &r);
     forward(m, x, b, &s);
     forward_r(m, x, b, v, &s, &r);
-    output_r(ops, b->n, m->classes, b->label, s.h[d->depth - 1], r.h[d->depth - 1]);
+    fli_dense_output_r(ops, b->n, m->classes, b->label, s.h[d->depth - 1], r.h[d->depth - 1]);
     backward_r(m, x, b, v, &s, &r, out);
 }

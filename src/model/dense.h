@@ -29,4 +29,7 @@ void *fli_dense_logits(const fli_model *m, const void *x, const fli_batch *b, vo
 void fli_dense_pullback(const fli_model *m, const void *x, const fli_batch *b, void *g, void *scratch);
 void fli_dense_hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch);
 
+/* The part of hvp behind the last layer. z: logits in, D_L = (P - Y)/n out; rz: RZ_L in, RD_L out. */
+void fli_dense_output_r(const fli_ops *ops, size_t n, size_t classes, const int32_t *label, void *z, void *rz);
+
 #endif

@@ -20,11 +20,27 @@ static fl_status check_data(fl_ctx *ctx, const fli_model_desc *desc, size_t feat
     return FL_OK;
 }
 
+static fl_status check_shape(fl_ctx *ctx, const fli_model_desc *desc, const size_t shape[3])
+{
+    if (!(desc->traits & FLI_MODEL_IMAGES) || (shape[1] > 1 && shape[2] > 1)) return FL_OK;
+    return fli_fail(ctx, FL_ECONFIG, "model %s needs images, but the data has samples of %zu features in a row",
+                    desc->name, shape[0] * shape[1] * shape[2]);
+}
+
 fl_status fli_model_new(fl_ctx *ctx, const fli_model_desc *desc, const void *params, const fli_ops *ops,
                         size_t features, size_t classes, double weight_decay, fli_model **out)
 {
+    const size_t shape[3] = {1, 1, features};
+    return fli_model_new_for(ctx, desc, params, ops, shape, classes, weight_decay, out);
+}
+
+fl_status fli_model_new_for(fl_ctx *ctx, const fli_model_desc *desc, const void *params, const fli_ops *ops,
+                            const size_t shape[3], size_t classes, double weight_decay, fli_model **out)
+{
     fli_model *m = NULL;
+    size_t features = shape[0] * shape[1] * shape[2];
     fl_status status = check_data(ctx, desc, features, classes);
+    if (!status) status = check_shape(ctx, desc, shape);
     if (status) goto done;
     status = FL_ENOMEM;
     m = fli_alloc(ctx, 1, sizeof *m);
@@ -34,6 +50,7 @@ fl_status fli_model_new(fl_ctx *ctx, const fli_model_desc *desc, const void *par
     m->params = params;
     m->space.ops = ops;
     m->features = features;
+    memcpy(m->shape, shape, sizeof m->shape);
     m->classes = classes;
     m->weight_decay = weight_decay;
     fli_arena_init(&m->arena, ctx);
@@ -49,6 +66,7 @@ done:
 void fli_model_free(fli_model *m)
 {
     if (!m) return;
+    if (m->desc->fini) m->desc->fini(m);
     fli_arena_fini(&m->arena);
     fli_free(m);
 }

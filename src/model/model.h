@@ -22,13 +22,15 @@ enum {
     FLI_MODEL_SPARSE = 16,   /* touches samples through fli_batch_mul and _tmul alone, so batches may be sparse */
     FLI_MODEL_SOFTMAX = 64,  /* gives class probabilities, in the halves `logits` and `pullback` */
     FLI_MODEL_GLM = 32, /* one weight per feature, and the Hessian is at most its value at x = 0, `curvature` A'A/n */
-    FLI_MODEL_UNSUPERVISED = 128 /* takes any data and reads neither labels nor targets; has `clusters` */
+    FLI_MODEL_UNSUPERVISED = 128, /* takes any data and reads neither labels nor targets; has `clusters` */
+    FLI_MODEL_IMAGES = 256        /* its samples are images: fli_model_new_for */
 };
 
 /* A block of the parameter vector, for saving. */
 typedef struct {
     char name[32];
     size_t offset, rows, cols; /* cols 0: a vector of `rows` */
+    size_t kernel;             /* > 0: each row has filters of kernel x kernel, one per input channel */
 } fli_tensor;
 
 typedef struct fli_model_desc {
@@ -59,6 +61,8 @@ typedef struct fli_model_desc {
     fl_status (*start_from)(fl_ctx *ctx, const fli_model *m, const fli_fed *fed, fli_rng *r, double *x);
     /* FLI_MODEL_UNSUPERVISED: the cluster of every sample of the batch, below latent->size(m). */
     void (*clusters)(const fli_model *m, const void *x, const fli_batch *b, uint32_t *out, void *scratch);
+    /* Releases what setup took from elsewhere than the arena; also called when setup failed. NULL: nothing. */
+    void (*fini)(fli_model *m);
 } fli_model_desc;
 
 struct fli_model {
@@ -67,6 +71,8 @@ struct fli_model {
     fli_arena arena;
     fli_space space; /* where parameters live */
     size_t features, classes;
+    size_t shape[3]; /* channels, height, width of a sample; {1, 1, features} when not an image */
+    size_t piece;    /* samples that it likes to compute at once, at most; 0: any number */
     double weight_decay;
     int sparse;                /* its batches are: fli_model_expect */
     const fli_tensor *tensors; /* cover the vector without gaps */
@@ -84,6 +90,9 @@ static inline size_t fli_scratch_pad(size_t reals) { return (reals + 15) / 16 * 
 /* Refuses data the model cannot use (labels for a regression, three classes for a binary model). */
 fl_status fli_model_new(fl_ctx *ctx, const fli_model_desc *desc, const void *params, const fli_ops *ops,
                         size_t features, size_t classes, double weight_decay, fli_model **out);
+/* The same for samples of this shape: channels, height, width. */
+fl_status fli_model_new_for(fl_ctx *ctx, const fli_model_desc *desc, const void *params, const fli_ops *ops,
+                            const size_t shape[3], size_t classes, double weight_decay, fli_model **out);
 void fli_model_free(fli_model *m);
 
 /* The samples will be stored as in this set: a sparse one gives sparse batches to a model that can use them. Called once, before

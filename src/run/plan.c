@@ -21,6 +21,7 @@ static fli_fed_spec fed_spec(const fli_settings *s)
         .mean = s->data.mean,
         .std = s->data.std,
         .on_demand = s->data.on_demand,
+        .augment = s->data.augment,
     };
 }
 
@@ -206,6 +207,10 @@ static fl_status check_fit(fli_plan *p)
     const fli_regularizer *g = s->regularizer.item.desc;
     fl_status status = fli_solver_fits(p->ctx, solver, p->model);
     if (!status && g->validate) status = g->validate(p->ctx, s->regularizer.params, p->model->space.n);
+    if (!status && s->data.augment != FLI_AUGMENT_NONE && solver != &fli_solver_sgd)
+        status = fli_fail(p->ctx, FL_ECONFIG,
+                          "data.augment changes the samples from step to step, which the %s solver cannot use",
+                          solver->name);
     if (status) return status;
     p->regularizer = strcmp(g->name, "none") ? g : NULL;
     status = check_unsupervised(p);
@@ -216,8 +221,10 @@ fl_status fli_plan_finish(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
     const fli_ops *ops = s->top.precision == 0 ? &fli_ops_f32 : &fli_ops_f64;
-    fl_status status = fli_model_new(p->ctx, s->objective.item.desc, s->objective.params, ops, p->fed->dim,
-                                     p->fed->classes, s->model.weight_decay, &p->model);
+    const size_t row[3] = {1, 1, p->fed->dim};
+    fl_status status = fli_model_new_for(p->ctx, s->objective.item.desc, s->objective.params, ops,
+                                         p->fed->train ? p->fed->train->shape : row, p->fed->classes,
+                                         s->model.weight_decay, &p->model);
     if (!status && p->fed->train) fli_model_expect(p->model, p->fed->train);
     if (!status && !(p->algo->traits & FLI_ALGO_LABELLED)) status = fli_model_use_semi(p->ctx, p->model, &s->semi);
     if (!status)

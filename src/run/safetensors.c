@@ -16,7 +16,10 @@ static void header(fli_text *t, const fli_model *m)
         const fli_tensor *b = &m->tensors[i];
         size_t n = b->rows * (b->cols ? b->cols : 1);
         fli_text_addf(t, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[%zu", b->name, size == 4 ? "F32" : "F64", b->rows);
-        if (b->cols) fli_text_addf(t, ",%zu", b->cols);
+        if (b->kernel)
+            fli_text_addf(t, ",%zu,%zu,%zu", b->cols / b->kernel / b->kernel, b->kernel, b->kernel);
+        else if (b->cols)
+            fli_text_addf(t, ",%zu", b->cols);
         fli_text_addf(t, "],\"data_offsets\":[%zu,%zu]}", b->offset * size, (b->offset + n) * size);
     }
     fli_text_add(t, "}");

@@ -39,6 +39,10 @@ static const fli_key data_keys[] = {
     FLI_KEY_REAL(fli_data_settings, unlabelled, "0", 0, 0.9999,
                  "share of each client's training samples that lose their labels; at least one per client keeps it"),
     FLI_KEY_BOOL(fli_data_settings, on_demand, "false", "make a client's samples when its turn comes; keep none"),
+    FLI_KEY_CHOICE(
+        fli_data_settings, augment, "none", FLI_AUGMENT_WORDS,
+        "cifar: each time that training sees an image it is a random crop of it, padded by 4 black pixels, and "
+        "every other time its mirror image"),
     FLI_KEY_END,
 };
 

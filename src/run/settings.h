@@ -24,6 +24,7 @@ typedef struct {
     int normalize, on_demand;
     fli_reals mean, std;
     double test_fraction, unlabelled;
+    int augment;
 } fli_data_settings;
 
 typedef struct {

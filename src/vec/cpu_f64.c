@@ -5,4 +5,5 @@
 #define REAL_GEMV cblas_dgemv
 #define OPS       fli_ops_f64
 #define OPS_NAME  "f64"
+#define OPS_IMAGE fli_image_f64
 #include "vec/cpu.inc"

@@ -6,6 +6,8 @@
 #ifndef FLI_VEC_OPS_H
 #define FLI_VEC_OPS_H
 
+#include "vec/image.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -82,6 +84,8 @@ typedef struct fli_ops {
                        const double *scale, const double *shift, void *out);
     void (*gather_f64)(size_t rows, size_t dim, const double *x, const uint32_t *idx, size_t segments,
                        const double *scale, const double *shift, void *out);
+
+    const fli_image_ops *image; /* what networks for images need beside that: vec/image.h */
 } fli_ops;
 
 extern const fli_ops fli_ops_f32, fli_ops_f64;

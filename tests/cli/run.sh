@@ -65,6 +65,7 @@ expect 0 'usage: fedloom COMMAND' --help
 expect 0 'usage: fedloom COMMAND' -h
 expect 0 'usage: fedloom COMMAND' help
 expect 0 'fedloom 0.' --version
+expect 0 'convolutions by ' --version
 for c in run resume compare reproduce plot check config data list verify; do
     fedloom --help
     check "the overview names $c" has out "  $c "

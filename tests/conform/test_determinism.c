@@ -138,6 +138,8 @@ static void other_settings(void **state)
     threads_agree(
         f, "model=softmax;participation={kind: cyclic, count: 5};local.batch=0;local.steps=3;algorithm=scaffold");
     threads_agree(f, "model=softmax;participation=everyone;local.batch=1000;algorithm={kind: fedpd, skip: 0.5}");
+    threads_agree(f, "data={kind: digits, samples: 240, test_samples: 40, augment: cifar};model={kind: cnn, layers: "
+                     "\"conv 5x5 stride 2, pool 2, conv 6x3 same, fc 8\"};algorithm=scaffold;metrics.gradient=false");
     threads_agree(f, "data={kind: synthetic, on_demand: true};partition={};model=softmax;algorithm=scaffold;rounds=2");
     /* exact local solutions: 20 features and 10 to 30 samples, so that either factor is among them */
     threads_agree(f, "data={kind: linreg, clients: 100, features: 20, min_size: 10, max_size: 30};partition={};"

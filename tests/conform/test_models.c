@@ -9,7 +9,9 @@
 
 typedef struct {
     size_t features, classes, batch;
-    const char *hidden; /* for models with that key: comma-separated widths; NULL: the default */
+    const char *
+        hidden; /* for models with that key: comma-separated widths; for those with a key `layers`: these. NULL: the default */
+    size_t image[3]; /* for models of images: channels, height, width */
 } shape;
 
 static const shape shapes[] = {
@@ -17,6 +19,22 @@ static const shape shapes[] = {
     {4, 2, 1, ""},   {17, 70, 3, "9,2"}, {9, 5, 65, "8,8"}, {3, 2, 130, "4"}, {2, 3, 2, "3,5,2,4"}, {33, 2, 20, "1"},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* Windows that do not divide the image, strides, paddings, pools behind and before everything; batches of one piece and of several. */
+static const shape pictures[SHAPES] = {
+    {9, 2, 1, "conv 2x2", {1, 3, 3}},
+    {60, 3, 5, "conv 3x3, pool 2, fc 5", {3, 4, 5}},
+    {98, 4, 7, "conv 2x3 same, pool 2, conv 3x2, pool 2, fc 4, fc 3", {2, 7, 7}},
+    {70, 3, 4, "conv 3x3 stride 2 pad 1, conv 2x2", {2, 5, 7}},
+    {36, 3, 9, "conv 2x3 pad 2, avgpool 2, fc 4", {1, 6, 6}},
+    {50, 2, 3, "pool 2, conv 4x2, avgpool 1", {2, 5, 5}},
+    {48, 5, 6, "avgpool 2, fc 6", {3, 4, 4}},
+    {25, 3, 2, "fc 4", {1, 5, 5}},
+    {36, 5, 19, "conv 3x2, pool 2, pool 2", {1, 6, 6}},
+    {32, 3, 37, "conv 17x3 same, pool 3", {2, 4, 4}},
+    {64, 2, 6, "conv 2x3 stride 3 same, pool 2, fc 3", {1, 8, 8}},
+    {72, 4, 4, "conv 3x4 pad 3 stride 2, conv 4x1, pool 2", {2, 6, 6}},
+};
 
 enum { GUARD = 256 };
 
@@ -61,6 +79,8 @@ static void *bind_params(fl_ctx *ctx, fli_arena *a, const fli_model_desc *desc, 
             }
             fli_node_append(map, list);
         }
+        if (hidden && !strcmp(row->name, "layers"))
+            fli_node_append(map, fli_node_new(a, FLI_NODE_SCALAR, "layers", hidden));
         if (init && !strcmp(row->name, "init")) fli_node_append(map, fli_node_new(a, FLI_NODE_SCALAR, "init", init));
     }
     void *params = must_alloc(ctx, desc->params_size, 1);
@@ -73,6 +93,19 @@ static size_t classes_for(const fli_model_desc *desc, size_t classes)
 {
     if (!(desc->traits & FLI_MODEL_CLASSIFIER)) return 0;
     return desc->traits & FLI_MODEL_BINARY ? 2 : classes;
+}
+
+static const shape *shape_of(const fli_model_desc *desc, size_t i)
+{
+    return desc->traits & FLI_MODEL_IMAGES ? &pictures[i] : &shapes[i];
+}
+
+static fl_status new_model(fl_ctx *ctx, const fli_model_desc *desc, const void *params, const fli_ops *ops,
+                           const shape *s, double wd, fli_model **out)
+{
+    size_t classes = classes_for(desc, s->classes);
+    if (desc->traits & FLI_MODEL_IMAGES) return fli_model_new_for(ctx, desc, params, ops, s->image, classes, wd, out);
+    return fli_model_new(ctx, desc, params, ops, s->features, classes, wd, out);
 }
 
 static void fill_batch(fixture *f, const fli_ops *ops, fli_rng *r, size_t n)
@@ -97,8 +130,8 @@ static void open_fixture(fixture *f, const fli_model_desc *desc, const shape *s,
     f->ctx = fl_ctx_new();
     fli_arena_init(&f->arena, f->ctx);
     f->params = bind_params(f->ctx, &f->arena, desc, s->hidden, NULL);
-    assert_ok(f->ctx,
-              fli_model_new(f->ctx, desc, f->params, ops, s->features, classes_for(desc, s->classes), wd, &f->m));
+    assert_ok(f->ctx, new_model(f->ctx, desc, f->params, ops, s, wd, &f->m));
+    assert_int_equal(f->m->features, s->features);
     fill_batch(f, ops, &r, s->batch);
     f->n = f->m->space.n;
     f->x = random_reals(f->ctx, &r, f->n, 0.4);
@@ -152,7 +185,7 @@ typedef void check_fn(const fli_model_desc *desc, const shape *s);
 static void every_model(check_fn *check)
 {
     for (const fli_model_desc *const *p = fli_model_list; *p; p++)
-        for (size_t i = 0; i < SHAPES; i++) check(*p, &shapes[i]);
+        for (size_t i = 0; i < SHAPES; i++) check(*p, shape_of(*p, i));
 }
 
 /* ---- derivatives ----------------------------------------------------------------------------------------- */
@@ -515,14 +548,14 @@ static void test_out_of_memory(void **state)
     (void)state;
     for (const fli_model_desc *const *p = fli_model_list; *p; p++) {
         fixture f;
-        open_fixture(&f, *p, &shapes[4], &fli_ops_f64, 0);
+        open_fixture(&f, *p, shape_of(*p, 4), &fli_ops_f64, 0);
         for (size_t k = 1;; k++) {
             fli_model *m = NULL;
             double l = -1;
             assert_true(k < 100);
             fli_clear(f.ctx);
             fli_ctx_fail_alloc(f.ctx, k);
-            fl_status status = fli_model_new(f.ctx, *p, f.params, &fli_ops_f64, f.m->features, f.m->classes, 0, &m);
+            fl_status status = new_model(f.ctx, *p, f.params, &fli_ops_f64, shape_of(*p, 4), 0, &m);
             if (!status) status = fli_model_start(f.ctx, m, 1, f.x);
             if (!status) status = fli_model_smoothness(f.ctx, m, f.x, &f.b, 1, 3, 0, &l);
             fli_model_free(m);
@@ -544,7 +577,7 @@ static void test_loss_at_zero(void **state)
     for (const fli_model_desc *const *p = fli_model_list; *p; p++) {
         fixture f;
         size_t correct, first = 0;
-        open_fixture(&f, *p, &shapes[8], &fli_ops_f64, 0.5);
+        open_fixture(&f, *p, shape_of(*p, 8), &fli_ops_f64, 0.5);
         fli_zero(&f.m->space, f.x);
         double loss = fli_model_eval(f.m, f.x, &f.b, NULL, &correct, f.scratch), want = 0;
         const double *target = f.b.target;
