@@ -121,6 +121,8 @@ typedef struct {
     /* Models that cluster, on data with classes: how the clusters of the clients' training samples under x agree with them. */
     double cluster_accuracy; /* clusters matched with classes one to one, as well as can be */
     double cluster_nmi;      /* mutual information over the arithmetic mean of the entropies */
+    double
+        communications; /* round trips between the server and a cohort since the start: several per round for some methods */
 } fl_row;
 
 typedef enum {

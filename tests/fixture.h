@@ -200,6 +200,14 @@ UNUSED static const fli_algo *algo_named(const char *name)
     return NULL;
 }
 
+/* What a configuration with that model needs on top for methods of two levels: an assignment after ';', or nothing. */
+UNUSED static const char *levels_for(const fli_algo *a, const char *model)
+{
+    if (!(a->traits & FLI_ALGO_BILEVEL)) return "";
+    return strstr(model, "mlp") ? ";bilevel=hyper_representation;model.weight_decay=0;local.momentum=0"
+                                : ";bilevel={kind: regularization, validation: 0};model.weight_decay=0";
+}
+
 /* ---- a federation with an executor --------------------------------------------------------------------- */
 
 typedef struct {

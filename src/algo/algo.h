@@ -8,6 +8,7 @@
 
 #include "base/keys.h"
 #include "local/local.h"
+#include "model/bilevel.h"
 #include "vec/space.h"
 
 enum {                         /* traits */
@@ -21,7 +22,8 @@ enum {                         /* traits */
        FLI_ALGO_LABELLED = 128, /* trains on labelled samples alone, whatever there is beside them */
        FLI_ALGO_BLOCKS =
            256, /* made for objectives with a second block y_i (latent.h); without one it works, but is another method */
-       FLI_ALGO_SURVEY = 64 /* the warm-up uploads the scalars and no vector, rounds the vectors and no scalar */
+       FLI_ALGO_SURVEY = 64,  /* the warm-up uploads the scalars and no vector, rounds the vectors and no scalar */
+       FLI_ALGO_BILEVEL = 512 /* for problems of two levels, and only for them: see model/bilevel.h */
 };
 
 /* A client's turn, from the algorithm's point of view. */
@@ -50,6 +52,9 @@ typedef struct {
     void *const *work;          /* scratch vectors, contents undefined at pose, kept until answer */
     void *const *up;            /* to be written by answer */
     double *up_scalars;
+    size_t phase, phases;       /* which exchange of the round this is, of how many */
+    const fli_bilevel *bilevel; /* NULL: a single level */
+    void *const *past;          /* the server's `past` vectors, for a client that was sent them in an earlier phase */
 } fli_turn;
 
 typedef struct {
@@ -69,6 +74,9 @@ typedef struct {
     const void *weight_arg;
     unsigned model_traits;
     size_t samples; /* of all clients */
+    size_t phase, phases;
+    const fli_bilevel *bilevel; /* NULL: a single level */
+    void *const *past;
 } fli_server;
 
 /* What a method's theory asks for, seen at one client: see `check`. */
@@ -98,6 +106,15 @@ typedef struct {
     size_t buffer; /* uploads per server step: absorb for each, then advance once */
     size_t tau;    /* no upload is older than so many server steps; 0: no bound */
 } fli_pace;
+
+/* What one exchange costs, where the tables of vectors do not tell: blocks that are sent, and local work. */
+typedef struct {
+    size_t upper, lower, scalars;
+} fli_load;
+typedef struct {
+    fli_load down, up;
+    size_t steps; /* gradients that a client computes */
+} fli_phase;
 
 typedef struct fli_algo {
     const char *name;
@@ -146,6 +163,13 @@ typedef struct fli_algo {
     /* Whether a round ends with an exchange; NULL: always. `coin` is uniform in [0, 1), a function of seed and round. Without an
      * exchange nothing is uploaded, absorb and advance are not called, and the next round has no news. */
     int (*exchanges)(const void *params, double coin);
+    /* How many exchanges with the same cohort make up a round: turns, absorb, advance, one after the other; NULL: one. `coin` as above, of
+     * the same round. */
+    size_t (*phases)(const void *params, double coin);
+    /* What exchange `at` of so many costs a client that is asked for `steps` steps; NULL: what the tables say. */
+    fli_phase (*phase)(const void *params, size_t at, size_t phases, size_t steps);
+    /* So many further server vectors, for a trajectory within a round; NULL: none. */
+    size_t (*past)(const void *params);
     /* On a worker thread. Fills the problem, whose lr and steps come filled. Vectors it points to must stay until answer. */
     void (*pose)(const fli_turn *t, fli_problem *p);
     /* On the same thread, after the solver. */

@@ -26,5 +26,10 @@ extern const fli_algo fli_algo_fedshvr;
 extern const fli_algo fli_algo_fedshvrp;
 extern const fli_algo fli_algo_apfl;
 extern const fli_algo fli_algo_apsfl;
+extern const fli_algo fli_algo_simfbo;
+extern const fli_algo fli_algo_shrofbo;
+extern const fli_algo fli_algo_fednest;
+extern const fli_algo fli_algo_lfednest;
+extern const fli_algo fli_algo_fbo_aggitd;
 
 #endif

@@ -23,11 +23,12 @@ struct fli_exec {
     uint32_t *places; /* with bystanders: 1 + a client's place in the cohort, 0 for those outside */
     double *doubles;  /* 2 n, for the regulariser */
     int warm_up;      /* the turns under way are those before the first round */
-    void **server, **sums;
+    void **server, **sums, **past;
     double *scalar_sums, *scalars;
     int started;
-    fli_server step; /* the server's, under way */
-    double spent;    /* inner steps of the last round */
+    size_t phase, phases; /* the exchange under way */
+    fli_server step;      /* the server's, under way */
+    double spent;         /* inner steps of the last round */
     size_t uploads, missed;
     fli_job jobs[BLOCK];   /* the block under way */
     size_t job_count;      /* those that have memory */
@@ -91,6 +92,7 @@ static fl_status check_blas(fli_exec *e)
 static fl_status extras_new(fli_exec *e)
 {
     size_t n = e->space.n;
+    if (e->spec.algo->past && vectors_new(e, e->spec.algo->past(e->spec.params), &e->past)) return FL_ENOMEM;
     if (e->solver->forget && !(e->caches = fli_alloc(e->ctx, e->spec.fed->clients, sizeof *e->caches)))
         return FL_ENOMEM;
     if (e->spec.algo->traits & FLI_ALGO_INITIAL && !(e->initial = fli_alloc(e->ctx, n, e->space.ops->size)))
@@ -161,6 +163,7 @@ void fli_exec_free(fli_exec *e)
     for (size_t i = 0; i < BLOCK; i++) fli_job_fini(&e->jobs[i]);
     vectors_free(e->server);
     vectors_free(e->sums);
+    vectors_free(e->past);
     for (size_t i = 0; e->caches && i < e->spec.fed->clients; i++) e->solver->forget(e->caches[i]);
     fli_free(e->caches);
     fli_free(e->initial);
@@ -224,7 +227,24 @@ static fli_turn turn_of(const fli_exec *e, const fli_job *job)
         .down_scalars = e->scalars,
         .up = job->up,
         .up_scalars = job->up_scalars,
+        .phase = job->phase,
+        .phases = job->phases,
+        .bilevel = e->spec.model->bilevel,
+        .past = e->past,
     };
+}
+
+/* The mini-batches of a turn. Every phase of a round has its own. */
+static fli_rng batches(const fli_exec *e, const fli_job *job)
+{
+    uint64_t seed = e->spec.seed;
+    fli_rng rng;
+    if (job->phase) {
+        fli_rng_init(&rng, seed, FLI_RNG_ALGO, (uint32_t)job->phase, 1);
+        seed = fli_rng_u64(&rng);
+    }
+    fli_rng_init(&rng, seed, FLI_RNG_BATCH, e->warm_up ? WARM_UP : (uint32_t)job->stream, job->client);
+    return rng;
 }
 
 static fl_status work_with(fli_exec *e, fli_job *job, size_t worker, const fli_kept *kept)
@@ -238,10 +258,9 @@ static fl_status work_with(fli_exec *e, fli_job *job, size_t worker, const fli_k
     t.first = kept->first;
     t.work = e->work[worker];
 
-    fli_rng rng;
+    fli_rng rng = batches(e, job);
     fli_answer answer;
-    fli_problem problem = {.lr = t.lr, .steps = t.steps};
-    fli_rng_init(&rng, e->spec.seed, FLI_RNG_BATCH, e->warm_up ? WARM_UP : (uint32_t)job->stream, t.client);
+    fli_problem problem = {.lr = t.lr, .steps = t.steps, .seed = e->spec.seed, .client = t.client};
     e->spec.algo->pose(&t, &problem);
     s = e->solver->solve(e->ctx, &e->workers[worker], &view, &problem, &rng, e->caches ? &e->caches[t.client] : NULL,
                          &answer);
@@ -275,6 +294,10 @@ fl_status fli_exec_failed(const fli_exec *e, const fli_job *job)
         return fli_fail(e->ctx, job->status,
                         "round %zu, client %u: the local model is no longer finite; %s did not "
                         "converge with these parameters",
+                        job->round + 1, job->client, e->spec.algo->name);
+    if (e->spec.algo->traits & FLI_ALGO_BILEVEL)
+        return fli_fail(e->ctx, job->status,
+                        "round %zu, client %u: the local model is no longer finite; try smaller step sizes of %s",
                         job->round + 1, job->client, e->spec.algo->name);
     return fli_fail(e->ctx, job->status,
                     "round %zu, client %u: the local model is no longer finite after %zu steps of size %g; try a "
@@ -330,6 +353,10 @@ void fli_exec_resume_step(fli_exec *e, size_t round, size_t cohort, double cohor
         .weight_arg = e,
         .model_traits = e->spec.model->desc->traits,
         .samples = e->spec.fed->samples,
+        .phase = e->phase,
+        .phases = e->phases,
+        .bilevel = e->spec.model->bilevel,
+        .past = e->past,
     };
 }
 
@@ -394,6 +421,8 @@ static void ask(const fli_exec *e, const fli_round *r, size_t at, fli_job *job)
                      .stream = r->round,
                      .cohort = r->count,
                      .news = r->news,
+                     .phase = e->phase,
+                     .phases = e->phases,
                      .up = job->up,
                      .up_scalars = job->up_scalars};
     if (!e->places)
@@ -429,18 +458,28 @@ static size_t note_places(fli_exec *e, const fli_round *r)
     return e->spec.fed->clients;
 }
 
+/* One exchange with the cohort. */
+static fl_status run_phase(fli_exec *e, const fli_round *r, size_t turns, double weight)
+{
+    fl_status s = FL_OK;
+    fli_exec_begin(e, r->round, r->count, weight);
+    for (size_t at = 0; s == FL_OK && at < turns; at += BLOCK)
+        s = run_block(e, r, at, turns - at < BLOCK ? turns - at : BLOCK);
+    /* nobody came: the model stays */
+    if (s == FL_OK && turns && r->exchange) s = fli_exec_advance(e);
+    return s;
+}
+
 fl_status fli_exec_round(fli_exec *e, const fli_round *r)
 {
     double weight = 0;
     for (size_t i = 0; i < r->count; i++) weight += fli_exec_weight(e, r->clients[i]);
-    fli_exec_begin(e, r->round, r->count, weight);
     e->spent = 0;
+    e->phases = r->phases ? r->phases : 1;
     size_t turns = note_places(e, r);
-    if (!turns) return FL_OK; /* nobody came: the model stays */
     fl_status s = jobs_for(e, turns);
-    for (size_t at = 0; s == FL_OK && at < turns; at += BLOCK)
-        s = run_block(e, r, at, turns - at < BLOCK ? turns - at : BLOCK);
-    if (s == FL_OK && r->exchange) s = fli_exec_advance(e);
+    for (e->phase = 0; s == FL_OK && e->phase < e->phases; e->phase++) s = run_phase(e, r, turns, weight);
+    e->phase = 0;
     return s;
 }
 

@@ -38,6 +38,7 @@ typedef struct {
     int exchange;                /* uploads are absorbed and the server advances */
     const double *lrs;           /* one per client of the cohort; NULL: lr for all */
     const double *probabilities; /* p_i, one per client of the cohort; NULL: m/N */
+    size_t phases;               /* exchanges with this cohort; 0 counts as 1 */
 } fli_round;
 
 /* One client's turn: what is asked of it, and what it uploaded. */
@@ -50,6 +51,7 @@ typedef struct {
     double lr, probability;
     int news;
     int bystander;           /* not in the cohort */
+    size_t phase, phases;    /* which exchange of its round */
     const void *const *down; /* the broadcast it works from; must stay until it has worked */
     size_t staleness;        /* server steps since it was given its model, when it is absorbed */
     /* filled: */

@@ -11,6 +11,21 @@
 #include "data/fed.h"
 #include "model/model.h"
 
+/* The work of one turn on a bilevel problem; vectors are whole, and what is said of a block leaves the other one alone. See bilevel.c. */
+typedef struct fli_bilevel_work fli_bilevel_work;
+typedef struct {
+    /* NULL: the problem has a single level; else one of the fli_work_ functions below. */
+    void (*work)(fli_bilevel_work *w);
+    const void *v; /* a direction, in the lower block */
+    const void
+        *shift; /* the federation's direction, in the block that is stepped; NULL: the client's own is followed */
+    double lr_y, lr_v;     /* beside the problem's lr, which is that of x or of the only block that is stepped */
+    const fli_reals *coef; /* a_k of step k; the last one holds for all later steps, */
+    double coef_decay;     /* and times coef_decay^k */
+    size_t neumann;        /* the last power in the sum that stands for the inverse Hessian, */
+    double ell;            /* whose terms are (I - H/ell)^n/ell */
+} fli_levels;
+
 /* Vectors are borrowed: usually the broadcast model, or the client's own state. */
 typedef struct {
     const void *start;
@@ -32,6 +47,9 @@ typedef struct {
         mix; /* share of the own model in the mixture of the two; NaN: the solver chooses, by samples that are held out */
     /* Linearised solvers read start, rho, shift and steps alone: shift is the multiplier, which changes with every step, and steps = 0
      * stands for the limit of many. rho = 0: nothing is solved, only the curvature is wanted. See linearised.c. */
+    fli_levels levels; /* bilevel problems: start is (x, y), and shift, anchor and rho mean nothing */
+    uint64_t seed;     /* names what lasts from turn to turn, such as which samples are for validation, */
+    uint32_t client;   /* together with the client */
 } fli_problem;
 
 typedef struct {
@@ -44,6 +62,8 @@ typedef struct {
     double curvature; /* linearised solvers: the largest eigenvalue of the quadratic that takes the place of f_i */
     const void *own;  /* pair solver: the client's own model after the last step; valid as long as z */
     double mix;       /* pair solver: what was asked for, or chosen */
+    const void *v;    /* bilevel problems: what belongs to v, in the lower block; valid as long as z */
+    double norm;      /* bilevel problems: see fli_work_together */
     int missed; /* it was to be accurate and is not, for want of steps or of precision; never for SGD, which cannot tell */
 } fli_answer;
 
@@ -114,6 +134,28 @@ extern const fli_solver fli_solver_gram, fli_solver_diagonal;
 
 /* The solver that does for this model what was asked for. */
 const fli_solver *fli_solver_on(const fli_model *m, const fli_solver *wanted);
+/* Bilevel problems: does what the problem's `levels.work` says. */
+extern const fli_solver fli_solver_bilevel;
+
+/* y, v and x together: z = the weighted sums (q_x, q_y) of the directions, v = q_v, norm = ||grad_y f_i|| at the first step. */
+void fli_work_together(fli_bilevel_work *w);
+/* z: grad_y g_i in the lower block; grad f_i in both; (g_xy v, g_yy v); grad_x f_i - g_xy v in the upper one. */
+void fli_work_lower_gradient(fli_bilevel_work *w);
+void fli_work_upper_gradient(fli_bilevel_work *w);
+void fli_work_product(fli_bilevel_work *w);
+void fli_work_hypergradient(fli_bilevel_work *w);
+/* Steps on y, on x with y fixed, and on x along the client's own hypergradient; z: where they lead. */
+void fli_work_lower_steps(fli_bilevel_work *w);
+void fli_work_upper_steps(fli_bilevel_work *w);
+void fli_work_own_steps(fli_bilevel_work *w);
+
+/* a_k, and their sum over so many steps, ||a||_1. */
+double fli_coef(const fli_reals *coef, double decay, size_t k);
+double fli_coef_sum(const fli_reals *coef, double decay, size_t steps);
+
+/* How many of a client's n training samples are for validation. */
+size_t fli_validation_count(double share, size_t n);
+
 /* Refuses a model that the solver is not for. */
 fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model *m);
 

@@ -28,7 +28,7 @@ static size_t hold_out(fli_worker *w, const fli_view *v)
 {
     fli_rng r;
     memcpy(w->order, v->train, v->n_train * sizeof *w->order);
-    fli_rng_init(&r, 0, FLI_RNG_SPLIT, 1, 0);
+    fli_rng_init(&r, 0, FLI_RNG_SPLIT, 2, 0);
     fli_rng_shuffle(&r, v->n_train, w->order);
     return v->n_train - v->n_train / HELD_OUT;
 }

@@ -12,6 +12,7 @@
 
 typedef struct fli_model fli_model;
 typedef struct fli_latent fli_latent; /* latent.h */
+typedef struct fli_bilevel fli_bilevel;
 
 /* traits */
 enum {
@@ -78,8 +79,9 @@ struct fli_model {
     const fli_tensor *tensors; /* cover the vector without gaps */
     size_t tensor_count;
     const void *priv;
-    const fli_latent *latent;  /* the objective's second block y_i; NULL: it has none */
-    const void *latent_params; /* borrowed */
+    const fli_latent *latent;   /* the objective's second block y_i; NULL: it has none */
+    const void *latent_params;  /* borrowed */
+    const fli_bilevel *bilevel; /* the model has an upper and a lower level: see bilevel.h. NULL: it has one */
 };
 
 extern const fli_model_desc *const fli_model_list[]; /* NULL-terminated */

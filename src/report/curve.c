@@ -63,12 +63,19 @@ fl_status fli_series_points(fl_ctx *ctx, const fli_series *s, const fli_quantity
     return FL_OK;
 }
 
+/* Whether a row says something by q. Communications are interesting where they are more than rounds. */
+static int tells(const fl_row *row, const fli_quantity *q)
+{
+    double v = value(row, q);
+    return isfinite(v) && (q->offset != offsetof(fl_row, communications) || v > (double)row->round);
+}
+
 int fli_report_has(const fli_report *r, const fli_quantity *q)
 {
     for (size_t k = 0; k < r->count; k++)
         for (size_t c = 0; c < r->series[k].count; c++)
             for (size_t i = 0; i < r->series[k].curves[c].count; i++)
-                if (isfinite(value(&r->series[k].curves[c].rows[i], q))) return 1;
+                if (tells(&r->series[k].curves[c].rows[i], q)) return 1;
     return 0;
 }
 
@@ -107,5 +114,6 @@ const fli_quantity fli_x_list[] = {
     {"bytes", "uploaded by all clients", DOUBLE(bytes_up), FLI_SCALE_LINEAR, FLI_UNIT_BYTES},
     {"seconds", "time", DOUBLE(seconds), FLI_SCALE_LINEAR, FLI_UNIT_SECONDS},
     {"simulated", "simulated time", DOUBLE(simulated_seconds), FLI_SCALE_LINEAR, FLI_UNIT_SECONDS},
+    {"communications", "communications", DOUBLE(communications), FLI_SCALE_LINEAR, FLI_UNIT_NONE},
     {NULL, NULL, 0, 0, FLI_SCALE_LINEAR, FLI_UNIT_NONE},
 };

@@ -54,6 +54,7 @@ static const struct {
     {"semi/pseudo_accuracy", offsetof(fl_row, pseudo_accuracy), 0},
     {"clusters/accuracy", offsetof(fl_row, cluster_accuracy), 0},
     {"clusters/nmi", offsetof(fl_row, cluster_nmi), 0},
+    {"communication/round_trips", offsetof(fl_row, communications), 0},
 };
 enum { SCALARS = sizeof scalars / sizeof *scalars };
 

@@ -19,8 +19,8 @@ static void ask(void *arg, fli_job *job)
 static double duration(void *arg, const fli_job *job)
 {
     const fli_plan *p = &((const fl_run *)arg)->plan;
-    return fli_system_turn(p->system, job->stream, job->client, job->steps, fli_turn_bytes_down(p),
-                           fli_turn_bytes_up(p, 0));
+    fli_charge c = fli_exchange_charge(p, 0, 1, 0, job->steps);
+    return fli_system_turn(p->system, job->stream, job->client, c.steps, c.down, c.up);
 }
 
 /* On the real clock the threads are the devices, and they meet for every measurement. */
@@ -67,8 +67,9 @@ static void count(fl_run *run, double seconds)
 {
     const fli_plan *p = &run->plan;
     fli_async_count c = fli_async_count_take(run->async);
-    run->now.bytes_down += (double)c.sent * fli_turn_bytes_down(p);
-    run->now.bytes_up += (double)c.arrived * fli_turn_bytes_up(p, 0);
+    fli_charge cost = fli_exchange_charge(p, 0, 1, 0, 0);
+    run->now.bytes_down += (double)c.sent * cost.down;
+    run->now.bytes_up += (double)c.arrived * cost.up;
     run->now.local_steps += c.steps;
     run->now.seconds += seconds;
     if (p->settings.top.clock == FLI_CLOCK_VIRTUAL) run->now.simulated_seconds = fli_async_clock(run->async);
@@ -95,5 +96,6 @@ fl_status fli_arrivals_next(fl_run *run)
     count(run, fli_clock_now() - begin);
     run->now.cohort = fli_async_steps(run->async) > run->round ? run->plan.algo->pace(s->algorithm.params).buffer : 0;
     run->round = fli_async_steps(run->async);
+    run->now.communications = (double)run->round;
     return FL_OK;
 }

@@ -5,6 +5,7 @@
 #include "data/source.h"
 #include "exec/participation.h"
 #include "exec/system.h"
+#include "model/bilevel.h"
 #include "model/model.h"
 #include "model/regularizer.h"
 #include "run/traits.h"
@@ -62,6 +63,13 @@ static int algo_item(size_t i, fli_item *out)
     return d != NULL;
 }
 
+static int bilevel_item(size_t i, fli_item *out)
+{
+    const fli_bilevel_desc *d = fli_bilevel_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, NULL};
+    return d != NULL;
+}
+
 const fli_kind fli_kinds[] = {
     {"algorithm", "algorithms", "federated methods", algo_item},
     {"model", "models", "what is trained", model_item},
@@ -70,6 +78,7 @@ const fli_kind fli_kinds[] = {
     {"partition", "partitions", "who holds which samples", partitioner_item},
     {"participation", "participations", "who takes part in a round", participation_item},
     {"system", "systems", "how fast the clients' devices and links are", system_item},
+    {"bilevel", "bilevels", "problems of two levels", bilevel_item},
     {NULL, NULL, NULL, NULL},
 };
 

@@ -70,6 +70,39 @@ static fl_status check_pace(fl_ctx *ctx, const fli_settings *s)
     return FL_OK;
 }
 
+static int has_levels(const fli_settings *s) { return strcmp(s->levels.item.name, "none") != 0; }
+
+/* Methods and problems of two levels go together, and some settings speak of one level only. */
+static fl_status check_levels(fl_ctx *ctx, const fli_settings *s)
+{
+    const fli_algo *a = s->algorithm.item.desc;
+    int wanted = (a->traits & FLI_ALGO_BILEVEL) != 0;
+    if (wanted && !has_levels(s))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "algorithm %s is for problems of two levels, but bilevel.kind is none; set it, for instance to "
+                        "hyper_representation",
+                        a->name);
+    if (!wanted && has_levels(s))
+        return fli_fail(ctx, FL_ECONFIG, "algorithm %s knows one level only, so bilevel.kind must be none, not %s",
+                        a->name, s->levels.item.name);
+    if (!wanted) return FL_OK;
+    if (s->model.weight_decay > 0)
+        return fli_fail(ctx, FL_ECONFIG,
+                        "model.weight_decay does not say of which level; with algorithm %s use bilevel.l2", a->name);
+    if (s->local.momentum > 0)
+        return fli_fail(ctx, FL_ECONFIG, "algorithm %s takes plain steps, so local.momentum must be 0", a->name);
+    if (s->stop.gradient2 > 0)
+        return fli_fail(ctx, FL_ECONFIG,
+                        "stop.gradient2 looks at the gradient of the training loss, which does not vanish at the "
+                        "solution of a bilevel problem");
+    if (a->phases && (s->system.deadline > 0 || s->system.wait_for < 1))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "algorithm %s meets the same cohort several times in a round, so system.deadline must be 0 and "
+                        "system.wait_for 1",
+                        a->name);
+    return FL_OK;
+}
+
 fl_status fli_plan_check(fl_ctx *ctx, const fli_settings *s)
 {
     const fli_algo *a = s->algorithm.item.desc;
@@ -99,7 +132,8 @@ fl_status fli_plan_check(fl_ctx *ctx, const fli_settings *s)
     if (!s->data.on_demand && !s->partition.clients && !part->sets_clients)
         return fli_fail(ctx, FL_ECONFIG, "partition.clients is missing: %s does not know how many there are",
                         part->name);
-    return check_pace(ctx, s);
+    fl_status status = check_levels(ctx, s);
+    return status ? status : check_pace(ctx, s);
 }
 
 fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
@@ -217,6 +251,23 @@ static fl_status check_fit(fli_plan *p)
     return status ? status : check_blocks(p, solver);
 }
 
+/* Gives the model its two levels, where there are two. */
+static fl_status give_levels(fli_plan *p)
+{
+    const fli_settings *s = &p->settings;
+    if (!has_levels(s)) return FL_OK;
+    fl_status status = fli_bilevel_give(p->ctx, p->model, s->levels.item.desc, s->levels.params, &s->bilevel);
+    for (size_t i = 0; !status && s->bilevel.validation > 0 && i < p->fed->clients; i++)
+        if (fli_fed_size(p->fed, i) < 2)
+            return fli_fail(p->ctx, FL_ECONFIG,
+                            "client %zu has a single training sample, but bilevel.validation wants one for each level",
+                            i);
+    if (!status && !(s->bilevel.l2 > 0))
+        fli_log(p->ctx, FL_LOG_WARNING,
+                "bilevel.l2 is 0, so nothing makes the lower level strongly convex, which %s relies on", p->algo->name);
+    return status;
+}
+
 fl_status fli_plan_finish(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
@@ -227,6 +278,7 @@ fl_status fli_plan_finish(fli_plan *p)
                                          s->model.weight_decay, &p->model);
     if (!status && p->fed->train) fli_model_expect(p->model, p->fed->train);
     if (!status && !(p->algo->traits & FLI_ALGO_LABELLED)) status = fli_model_use_semi(p->ctx, p->model, &s->semi);
+    if (!status) status = give_levels(p);
     if (!status)
         status = fli_participation_new(p->ctx, s->sampler.item.desc, s->sampler.params, p->fed, &p->participation);
     if (!status && has_clock(s))

@@ -48,6 +48,7 @@ static const column columns[] = {
     {"pseudo_accuracy", offsetof(fl_row, pseudo_accuracy), 0},
     {"cluster_accuracy", offsetof(fl_row, cluster_accuracy), 0},
     {"cluster_nmi", offsetof(fl_row, cluster_nmi), 0},
+    {"communications", offsetof(fl_row, communications), 0},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 

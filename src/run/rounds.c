@@ -39,13 +39,21 @@ fli_order fli_order_for(const fli_plan *p, size_t round, size_t turn, uint32_t c
     };
 }
 
-double fli_turn_bytes_down(const fli_plan *p)
+static double load_bytes(const fli_plan *p, const fli_load *l)
+{
+    const fli_model *m = p->model;
+    size_t upper = m->bilevel ? m->bilevel->upper : m->space.n;
+    return (double)(l->upper * upper + l->lower * (m->space.n - upper)) * (double)m->space.ops->size +
+           (double)(l->scalars * sizeof(double));
+}
+
+static double table_bytes_down(const fli_plan *p)
 {
     return (double)p->algo->down * (double)fli_bytes(&p->model->space) +
            (double)(p->algo->down_scalars * sizeof(double));
 }
 
-double fli_turn_bytes_up(const fli_plan *p, int warm_up)
+static double table_bytes_up(const fli_plan *p, int warm_up)
 {
     const fli_algo *a = p->algo;
     int survey = (a->traits & FLI_ALGO_SURVEY) != 0;
@@ -55,16 +63,27 @@ double fli_turn_bytes_up(const fli_plan *p, int warm_up)
     return vectors + scalars;
 }
 
+fli_charge fli_exchange_charge(const fli_plan *p, size_t phase, size_t phases, int warm_up, size_t steps)
+{
+    const fli_algo *a = p->algo;
+    if (!a->phase) return (fli_charge){table_bytes_down(p), table_bytes_up(p, warm_up), steps};
+    fli_phase f = a->phase(p->settings.algorithm.params, phase, phases, steps);
+    return (fli_charge){load_bytes(p, &f.down), load_bytes(p, &f.up), f.steps};
+}
+
 /* Whether those outside the cohort take a turn as well. */
 static int bystanders(const fl_run *run) { return (run->plan.algo->traits & FLI_ALGO_BYSTANDERS) != 0; }
 
-static int exchanges(const fl_run *run)
+/* How often the round's cohort and the server meet; 0: not at all. */
+static size_t exchanges(const fl_run *run)
 {
     const fli_algo *a = run->plan.algo;
+    const void *params = run->plan.settings.algorithm.params;
     fli_rng rng;
-    if (!a->exchanges) return 1;
     fli_rng_init(&rng, (uint64_t)run->plan.settings.top.seed, FLI_RNG_ALGO, (uint32_t)run->round, 0);
-    return a->exchanges(run->plan.settings.algorithm.params, fli_rng_uniform(&rng));
+    double coin = fli_rng_uniform(&rng);
+    if (a->exchanges && !a->exchanges(params, coin)) return 0;
+    return a->phases ? a->phases(params, coin) : 1;
 }
 
 /* Fills what a round asks of the m clients in run->cohort. */
@@ -85,25 +104,40 @@ static fli_round ask(fl_run *run, size_t m)
         .probabilities = run->probabilities,
         .news = run->news,
         .exchange = 1,
+        .phases = 1,
     };
 }
 
-/* How long each client of the round takes; returns the longest, of bystanders too. Not known without a clock. */
+/* How long a client's turn in one phase takes. */
+static double time_turn(const fl_run *run, const fli_round *r, size_t phase, uint32_t client, size_t steps)
+{
+    const fli_plan *p = &run->plan;
+    fli_charge c = fli_exchange_charge(p, phase, r->phases, !run->warm, steps);
+    return fli_system_turn(p->system, r->round, client, c.steps, r->news ? c.down : 0, r->exchange ? c.up : 0);
+}
+
+/* How long each client of the round takes; returns how long the round does, every phase of which waits for the slowest, bystander or not.
+ * Not known without a clock. */
 static double time_turns(fl_run *run, const fli_round *r)
 {
     const fli_plan *p = &run->plan;
+    double whole = 0;
     if (!p->system) return NAN;
-    double longest = 0, down = r->news ? fli_turn_bytes_down(p) : 0;
-    double up = r->exchange ? fli_turn_bytes_up(p, !run->warm) : 0;
-    for (size_t i = 0; i < r->count; i++) {
-        run->durations[i] = fli_system_turn(p->system, r->round, r->clients[i], r->steps[i], down, up);
-        longest = fmax(longest, run->durations[i]);
+    for (size_t i = 0; i < r->count; i++) run->durations[i] = 0;
+    for (size_t phase = 0; phase < r->phases; phase++) {
+        double longest = 0;
+        for (size_t i = 0; i < r->count; i++) {
+            double d = time_turn(run, r, phase, r->clients[i], r->steps[i]);
+            run->durations[i] += d;
+            longest = fmax(longest, d);
+        }
+        for (size_t i = 0; bystanders(run) && i < p->fed->clients; i++) {
+            size_t steps = fli_order_for(p, r->round, r->round, (uint32_t)i).steps;
+            longest = fmax(longest, time_turn(run, r, phase, (uint32_t)i, steps));
+        }
+        whole += longest;
     }
-    for (size_t i = 0; bystanders(run) && i < p->fed->clients; i++) {
-        size_t steps = fli_order_for(p, r->round, r->round, (uint32_t)i).steps;
-        longest = fmax(longest, fli_system_turn(p->system, r->round, (uint32_t)i, steps, down, up));
-    }
-    return longest;
+    return whole;
 }
 
 static int ascending(const void *a, const void *b)
@@ -150,8 +184,12 @@ static void count(fl_run *run, const fli_round *r, size_t invited, double simula
     const fli_plan *p = &run->plan;
     double turns = (double)(bystanders(run) ? p->fed->clients : r->count);
     double told = (double)(bystanders(run) ? p->fed->clients : invited);
-    if (r->exchange) run->now.bytes_up += turns * fli_turn_bytes_up(p, !run->warm);
-    if (r->news) run->now.bytes_down += told * fli_turn_bytes_down(p);
+    for (size_t phase = 0; phase < r->phases; phase++) {
+        fli_charge c = fli_exchange_charge(p, phase, r->phases, !run->warm, 0);
+        if (r->exchange) run->now.bytes_up += turns * c.up;
+        if (r->news) run->now.bytes_down += told * c.down;
+    }
+    if (r->exchange) run->now.communications += (double)r->phases;
     run->now.local_steps += fli_exec_spent(run->exec);
     run->now.simulated_seconds += simulated;
     run->now.seconds += seconds;
@@ -175,7 +213,9 @@ fl_status fli_rounds_next(fl_run *run)
     uint64_t seed = (uint64_t)run->plan.settings.top.seed;
     size_t invited = fli_participation_pick(run->plan.participation, seed, run->round, run->cohort);
     fli_round r = ask(run, invited);
-    r.exchange = exchanges(run);
+    size_t meetings = exchanges(run);
+    r.exchange = meetings > 0;
+    r.phases = meetings ? meetings : 1;
     double simulated = drop_late(run, &r);
     fl_status s = fli_exec_round(run->exec, &r);
     if (s) return s;

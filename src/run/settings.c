@@ -136,6 +136,16 @@ static const fli_key stop_keys[] = {
     FLI_KEY_END,
 };
 
+static const fli_key bilevel_keys[] = {
+    FLI_KEY_REAL(
+        fli_bilevel_common, validation, "0.2", 0, 0.9,
+        "share of each client's training samples that the upper level is measured on, the rest being the lower "
+        "level's; 0: both use all"),
+    FLI_KEY_REAL(fli_bilevel_common, l2, "0.01", 0, FLI_NO_MAX,
+                 "adds l2/2 ||y||^2 to the lower objective, which must be strongly convex"),
+    FLI_KEY_END,
+};
+
 /* One row per section, in the order in which they are written. Sections with kinds name their choice and its default. */
 typedef struct {
     const char *name, *title;
@@ -166,6 +176,7 @@ static const section sections[] = {
     {"algorithm", "the federated method", NULL, 0, offsetof(fli_settings, algorithm), "fedavg"},
     SECTION(metrics, "what is measured, and when", metrics),
     SECTION(stop, "when a run ends before its last round", stop),
+    KINDS(bilevel, "two levels instead of one, for the methods that want them", bilevel, levels, "none"),
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 

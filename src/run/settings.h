@@ -7,6 +7,7 @@
 #include "exec/system.h"
 #include "local/local.h"
 #include "model/semi.h"
+#include "model/bilevel.h"
 #include "run/kinds.h"
 
 typedef struct {
@@ -73,7 +74,8 @@ typedef struct {
     fli_system_common system;
     fli_metrics_settings metrics;
     fli_stop_settings stop;
-    fli_choice source, partitioner, objective, regularizer, sampler, devices, algorithm;
+    fli_bilevel_common bilevel;
+    fli_choice source, partitioner, objective, regularizer, sampler, devices, algorithm, levels;
 } fli_settings;
 
 /* Reads the tree through the tables. All problems are reported at once. Memory from the arena. */

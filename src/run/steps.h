@@ -11,9 +11,12 @@ typedef struct {
 } fli_order;
 fli_order fli_order_for(const fli_plan *p, size_t round, size_t turn, uint32_t client);
 
-/* Bytes that one turn sends. */
-double fli_turn_bytes_down(const fli_plan *p);
-double fli_turn_bytes_up(const fli_plan *p, int warm_up);
+/* What one exchange costs a client that is asked for so many steps. */
+typedef struct {
+    double down, up; /* bytes */
+    size_t steps;
+} fli_charge;
+fli_charge fli_exchange_charge(const fli_plan *p, size_t phase, size_t phases, int warm_up, size_t steps);
 
 /* Rounds (rounds.c): the turns that some methods ask of everyone first, and one round. */
 fl_status fli_rounds_prepare(fl_run *run);

@@ -16,6 +16,15 @@ static void add_vectors(fli_text *t, const char *label, const char *const *names
     fli_text_add(t, "\n");
 }
 
+/* Of bilevel methods: how often they meet the cohort with their default parameters is not known here, what they need is. */
+static void add_levels(fli_text *t, const fli_algo *a)
+{
+    fli_text_add(t, "problem: two levels (`bilevel`)\n");
+    fli_text_add(t, a->phases ? "exchanges: several per round, with the same cohort; see the column communications\n"
+                              : "exchanges: one per round\n");
+    fli_text_add(t, "sent: of every vector only the blocks that are needed\n");
+}
+
 void fli_traits_algo(fli_text *t, const void *desc)
 {
     const fli_algo *a = desc;
@@ -34,8 +43,10 @@ void fli_traits_algo(fli_text *t, const void *desc)
     if (a->traits & FLI_ALGO_COMPOSITE) fli_text_add(t, "composite problems: yes, with any `regularizer`\n");
     if (a->traits & FLI_ALGO_PLAIN_SGD)
         fli_text_add(t, "local steps: defined for plain SGD, since it reads gradients out of displacements\n");
+    if (a->traits & FLI_ALGO_BILEVEL) add_levels(t, a);
     add_vectors(t, "kept by a client", a->client, fli_names_count(a->client), a->client_scalars);
     add_vectors(t, "kept by the server", a->server, fli_names_count(a->server), 0);
+    if (a->phase) return;
     int survey = (a->traits & FLI_ALGO_SURVEY) != 0;
     add_vectors(t, "up, per client and round", a->up, fli_names_count(a->up), survey ? 0 : a->up_scalars);
     add_vectors(t, "down, per client and round", a->server, a->down, a->down_scalars);

@@ -4,6 +4,7 @@
 #include "exec/exec.h"
 #include "model/semi.h"
 #include "run/kinds.h"
+#include "run/verify_bilevel.h"
 
 #include "data/stream.h"
 
@@ -254,6 +255,8 @@ static json_t *model_settings(const golden *g, const json_t *o)
 
 static fl_status make_model(golden *g)
 {
+    if (fli_golden_is_bilevel(g->json))
+        return fli_golden_bilevel_new(g->ctx, g->path, g->json, &g->arena, &g->fed, &g->model);
     const json_t *o = json_object_get(g->json, "objective");
     const char *kind = json_string_value(json_object_get(o, "kind"));
     const void *desc, *params;
@@ -282,9 +285,10 @@ static fl_status choose_algorithm(golden *g, const void **desc)
     if (!own) return bad(g, "\"params\" is missing");
     if (json_object_get(own, "eta") && !json_object_get(own, "lr"))
         json_object_set_new(own, "solver", json_string("exact"));
+    fl_status s = fli_golden_bilevel_params(g->ctx, own);
     static const char *const elsewhere[] = {"lr", "regularizer", "momentum", "y_update", "y_lr", "y_steps"};
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) json_object_del(own, elsewhere[i]);
-    fl_status s = choose(g, "algorithm", name, own, NULL, desc, &g->spec.params);
+    if (!s) s = choose(g, "algorithm", name, own, NULL, desc, &g->spec.params);
     json_decref(own);
     return s;
 }
@@ -316,6 +320,8 @@ static fl_status make_exec(golden *g)
     if (json_object_get(objective, "alpha_p") && !(algo->traits & FLI_ALGO_LABELLED) && (s = use_semi(g, objective)))
         return s;
     g->spec.sgd.momentum = json_number_value(json_object_get(json_object_get(g->json, "params"), "momentum"));
+    if (((algo->traits & FLI_ALGO_BILEVEL) != 0) != (g->model->bilevel != NULL))
+        return bad(g, "the objective has not as many levels as the method wants");
     if (algo->solver && (s = fli_solver_fits(g->ctx, algo->solver(g->spec.params), g->model))) return s;
     double *weights = fli_arena_alloc(&g->arena, g->fed->clients, sizeof *weights);
     if (!weights) return FL_ENOMEM;
@@ -329,6 +335,7 @@ static fl_status make_exec(golden *g)
     if ((s = fli_exec_new(g->ctx, &g->spec, &g->exec))) return s;
     g->expected = fli_arena_alloc(&g->arena, g->model->space.n, sizeof *g->expected);
     if (!g->expected) return FL_ENOMEM;
+    if (g->model->bilevel) return fli_golden_bilevel_start(g->ctx, g->path, g->json, &g->spec, g->exec);
     if (!numbers(json_object_get(g->json, "x0"), g->model->space.n, fli_exec_server(g->exec)[0]))
         return bad(g, "\"x0\" does not fit the model");
     return FL_OK;
@@ -368,6 +375,7 @@ static fl_status read_round(golden *g, const json_t *round, fli_round *r)
     r->steps = q;
     r->count = m;
     r->exchange = !talk || json_is_true(talk);
+    r->phases = a->phases ? a->phases(g->spec.params, 0) : 1;
     return FL_OK;
 }
 
@@ -432,22 +440,38 @@ static double difference(size_t n, const double *x, const double *expected)
     return worst > 0 ? worst / top : 0;
 }
 
+static void note_difference(golden *g, double d, const char *which, size_t number, double tolerance, double *error)
+{
+    if (d > tolerance && *error <= tolerance)
+        fli_fail(g->ctx, FL_EMISMATCH, "%s: differs by %.3g (relative) %s %zu", g->path, d, which, number);
+    if (d > *error) *error = d;
+}
+
 /* Compares a model, named for messages, with what is expected of it. */
 static fl_status compare_model(golden *g, const json_t *expect, const void *x, const char *which, size_t number,
                                double tolerance, double *error)
 {
     if (!numbers(expect, g->model->space.n, g->expected))
         return bad(g, "\"expect.x\" does not fit the model, or \"expect.localized\" does not");
-    double d = difference(g->model->space.n, x, g->expected);
-    if (d > tolerance && *error <= tolerance)
-        fli_fail(g->ctx, FL_EMISMATCH, "%s: differs by %.3g (relative) %s %zu", g->path, d, which, number);
-    if (d > *error) *error = d;
+    note_difference(g, difference(g->model->space.n, x, g->expected), which, number, tolerance, error);
+    return FL_OK;
+}
+
+/* The same for both levels, and v. */
+static fl_status compare_levels(golden *g, size_t round, double tolerance, double *error)
+{
+    double also = 0;
+    fl_status s = fli_golden_bilevel_expect(g->ctx, g->path, g->json, &g->spec, g->exec, round, g->expected, &also);
+    if (s) return s;
+    double d = difference(g->model->space.n, fli_exec_server(g->exec)[0], g->expected);
+    note_difference(g, fmax(d, also), "after round", round + 1, tolerance, error);
     return FL_OK;
 }
 
 static fl_status compare(golden *g, size_t round, double tolerance, double *error)
 {
     const json_t *expect = json_object_get(json_object_get(g->json, "expect"), "x");
+    if (g->model->bilevel) return compare_levels(g, round, tolerance, error);
     return compare_model(g, json_array_get(expect, round), fli_exec_server(g->exec)[0], "after round", round + 1,
                          tolerance, error);
 }

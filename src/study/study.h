@@ -79,7 +79,8 @@ typedef struct {
     fli_stat local_accuracy, simulated; /* where measured: of the clients' own models; the virtual clock */
     fli_stat local_worst, pseudo;       /* likewise: their worst tenth; of pseudo labels */
     fli_stat cluster_accuracy, cluster_nmi;
-    int best; /* of its method's settings */
+    fli_stat communications; /* round trips */
+    int best;                /* of its method's settings */
 } fli_summary;
 
 /* "95.64 ± 0.12": the mean, and the deviation if there are several values; nothing if there is none. */
@@ -87,7 +88,7 @@ void fli_stat_text(fli_text *t, const fli_stat *st, double factor, int digits);
 /* One row per method and setting, in order; memory from the arena. */
 fl_status fli_study_summaries(fl_study *s, fli_arena *a, fli_summary **out, size_t *count);
 /* What a test accuracy costs, over the seeds that reached it. */
-typedef enum { FLI_COST_ROUNDS, FLI_COST_MEGABYTES, FLI_COST_SIMULATED, FLI_COSTS } fli_cost;
+typedef enum { FLI_COST_ROUNDS, FLI_COST_MEGABYTES, FLI_COST_SIMULATED, FLI_COST_COMMUNICATIONS, FLI_COSTS } fli_cost;
 void fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat out[FLI_COSTS]);
 /* The targets of the experiment (of its first trial). */
 const fli_reals *fli_study_targets(const fl_study *s, fli_arena *a);

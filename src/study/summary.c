@@ -37,6 +37,7 @@ static void summarise(const fl_study *s, fli_summary *row)
         take(&row->pseudo, last->pseudo_accuracy);
         take(&row->cluster_accuracy, last->cluster_accuracy);
         take(&row->cluster_nmi, last->cluster_nmi);
+        take(&row->communications, last->communications);
     }
     finish(&row->accuracy);
     finish(&row->loss);
@@ -49,6 +50,7 @@ static void summarise(const fl_study *s, fli_summary *row)
     finish(&row->pseudo);
     finish(&row->cluster_accuracy);
     finish(&row->cluster_nmi);
+    finish(&row->communications);
 }
 
 /* Higher accuracy, or lower loss where there is no accuracy. A setting without any result loses to one that has some, and one
@@ -101,6 +103,7 @@ void fli_study_to_target(const fl_study *s, const fli_summary *row, double targe
                 take(&out[FLI_COST_ROUNDS], (double)o->rows[k].round);
                 take(&out[FLI_COST_MEGABYTES], o->rows[k].bytes_up / 1e6);
                 take(&out[FLI_COST_SIMULATED], o->rows[k].simulated_seconds);
+                take(&out[FLI_COST_COMMUNICATIONS], o->rows[k].communications);
                 break;
             }
     }
@@ -121,14 +124,15 @@ static int cost_digits(double v) { return v >= 99.5 ? 0 : v >= 9.95 ? 1 : v >= 0
 
 void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, double target, fli_cost cost)
 {
-    const fli_stat *const end[FLI_COSTS] = {&row->rounds, &row->megabytes, &row->simulated};
+    const fli_stat *const end[FLI_COSTS] = {&row->rounds, &row->megabytes, &row->simulated, &row->communications};
     fli_stat to[FLI_COSTS];
     fli_study_to_target(s, row, target, to);
     size_t reached = to[FLI_COST_ROUNDS].n;
     const fli_stat *st = reached ? &to[cost] : end[cost];
     if (!st->n) return;
     if (!reached) fli_text_add(t, "> ");
-    fli_text_addf(t, "%.*f", cost == FLI_COST_ROUNDS ? 0 : cost_digits(st->mean), st->mean);
+    fli_text_addf(t, "%.*f", cost == FLI_COST_ROUNDS || cost == FLI_COST_COMMUNICATIONS ? 0 : cost_digits(st->mean),
+                  st->mean);
     if (reached && reached < row->seeds) fli_text_addf(t, " (%zu/%zu)", reached, row->seeds);
 }
 
@@ -173,22 +177,33 @@ static void cell(builder *b, const char *text)
 
 /* Which columns there are. */
 typedef struct {
-    int settings, accuracy, local, loss, simulated, clusters;
+    int settings, accuracy, local, loss, simulated, clusters, talks;
     const fli_reals *targets;
 } shape;
 
-/* What is told of each target: simulated time, too, where there is a clock. */
-static size_t costs_of(const shape *h) { return h->simulated ? FLI_COSTS : FLI_COST_SIMULATED; }
+/* What is told of each target: simulated time, too, where there is a clock, and communications where they are not the rounds. */
+static int shows(const shape *h, size_t cost)
+{
+    if (cost == FLI_COST_SIMULATED) return h->simulated;
+    return cost != FLI_COST_COMMUNICATIONS || h->talks;
+}
+
+static size_t costs_of(const shape *h)
+{
+    size_t n = 0;
+    for (size_t c = 0; c < FLI_COSTS; c++) n += shows(h, c) != 0;
+    return n;
+}
 
 static size_t columns_of(const shape *h)
 {
-    size_t marked = (size_t)(h->settings + h->accuracy + h->local + h->loss + h->simulated);
+    size_t marked = (size_t)(h->settings + h->accuracy + h->local + h->loss + h->simulated + h->talks);
     return 4 + marked + 2 * (size_t)h->clusters + costs_of(h) * h->targets->n;
 }
 
 static void header(builder *b, const shape *h)
 {
-    static const char *const cost[FLI_COSTS] = {"rounds", "MB", "sim. s"};
+    static const char *const cost[FLI_COSTS] = {"rounds", "MB", "sim. s", "comm."};
     cell(b, "method");
     if (h->settings) cell(b, "setting");
     cell(b, "seeds");
@@ -198,12 +213,14 @@ static void header(builder *b, const shape *h)
     if (h->clusters) cell(b, "cluster acc. %");
     if (h->clusters) cell(b, "NMI");
     for (size_t k = 0; k < h->targets->n; k++)
-        for (size_t c = 0; c < costs_of(h); c++) {
+        for (size_t c = 0; c < FLI_COSTS; c++) {
+            if (!shows(h, c)) continue;
             fli_text_addf(&b->text, "%s to %g", cost[c], h->targets->v[k]);
             end_cell(b);
         }
     cell(b, "MB up");
     if (h->simulated) cell(b, "sim. s");
+    if (h->talks) cell(b, "comm.");
     cell(b, "seconds");
 }
 
@@ -238,12 +255,17 @@ static void body(builder *b, const fl_study *s, const shape *h, const fli_summar
         fli_stat_text(&b->text, &row->cluster_nmi, 1, 3);
         end_cell(b);
     }
-    for (size_t k = 0; k < costs_of(h) * h->targets->n; k++) {
-        fli_target_text(&b->text, s, row, h->targets->v[k / costs_of(h)], (fli_cost)(k % costs_of(h)));
+    for (size_t k = 0; k < FLI_COSTS * h->targets->n; k++) {
+        if (!shows(h, k % FLI_COSTS)) continue;
+        fli_target_text(&b->text, s, row, h->targets->v[k / FLI_COSTS], (fli_cost)(k % FLI_COSTS));
         end_cell(b);
     }
     add_cost(b, &row->megabytes);
     if (h->simulated) add_cost(b, &row->simulated);
+    if (h->talks) {
+        fli_stat_text(&b->text, &row->communications, 1, 0);
+        end_cell(b);
+    }
     fli_stat_text(&b->text, &row->seconds, 1, 1);
     end_cell(b);
 }
@@ -263,6 +285,7 @@ fl_status fli_study_grid(fl_study *s, fli_arena *a, fli_grid *out)
         h.loss |= rows[i].loss.n > 0;
         h.simulated |= rows[i].simulated.n > 0;
         h.clusters |= rows[i].cluster_accuracy.n > 0;
+        h.talks |= rows[i].communications.n > 0 && rows[i].communications.mean > rows[i].rounds.mean;
     }
     builder b = {.arena = a, .cells = fli_arena_alloc(a, (count + 1) * columns_of(&h), sizeof *b.cells)};
     if (!b.cells) return FL_ENOMEM;
@@ -333,10 +356,11 @@ static const struct {
     {"pseudo_accuracy", offsetof(fli_summary, pseudo)},
     {"cluster_accuracy", offsetof(fli_summary, cluster_accuracy)},
     {"cluster_nmi", offsetof(fli_summary, cluster_nmi)},
+    {"communications", offsetof(fli_summary, communications)},
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
-static const char *const costs[FLI_COSTS] = {"rounds", "megabytes", "simulated"};
+static const char *const costs[FLI_COSTS] = {"rounds", "megabytes", "simulated", "communications"};
 
 static const fli_stat *number(const fli_summary *row, size_t k)
 {
@@ -413,7 +437,7 @@ static void json_row(fli_text *t, const fl_study *s, const fli_summary *row, con
     }
     fli_text_add(t, ",\n     \"targets\": [");
     for (size_t k = 0; k < targets->n; k++) {
-        static const char *const names[FLI_COSTS] = {"rounds", "megabytes_up", "simulated_seconds"};
+        static const char *const names[FLI_COSTS] = {"rounds", "megabytes_up", "simulated_seconds", "communications"};
         fli_stat to[FLI_COSTS];
         fli_study_to_target(s, row, targets->v[k], to);
         fli_text_addf(t, "%s{\"test_accuracy\": %.17g", k ? ", " : "", targets->v[k]);

@@ -137,6 +137,7 @@ static void bytes_of(fixture *f, const fli_algo *a, const char *precision, size_
         /* asynchronous methods have sent the next model out before the answer is there */
         assert_true(rows[r].bytes_down == (r ? turns + (double)ahead : 0) * (double)down * n * (double)size);
         assert_true(rows[r].local_steps == turns * 3); /* ceil(10 / 4) */
+        assert_true(rows[r].communications == (double)r);
     }
     fl_run_free(run);
 }
@@ -145,6 +146,7 @@ static void bytes(void **state)
 {
     for (const fli_algo *const *a = fli_algo_list; *a; a++) {
         if ((*a)->traits & FLI_ALGO_BYSTANDERS) continue; /* below */
+        if ((*a)->traits & FLI_ALGO_BILEVEL) continue;    /* in test_bilevel.c */
         bytes_of(*state, *a, "f32", 4);
         bytes_of(*state, *a, "f64", 8);
     }
@@ -205,6 +207,7 @@ static void fedpd_skips(void **state)
         news = up > 0;
         exchanges += news;
     }
+    assert_true(rows[200].communications == (double)exchanges);
     assert_in_range(exchanges, 100 - 36, 100 + 36); /* five deviations of 200 coins */
     fl_run_free(run);
 }
@@ -395,7 +398,8 @@ static void stationary_points_stay(void **state)
     for (const fli_algo *const *a = fli_algo_list; *a; a++) {
         engine e;
         double h[DIM * DIM], q[DIM], optimum[DIM];
-        if ((*a)->own_mix) continue; /* mixtures are of class probabilities */
+        if ((*a)->own_mix) continue;                   /* mixtures are of class probabilities */
+        if ((*a)->traits & FLI_ALGO_BILEVEL) continue; /* in test_bilevel.c */
         fli_dataset *ds = NULL;
         fli_fed *fed = NULL, *like = random_fed(f->ctx, 1, (size_t[]){8}, DIM, 0, 3);
         fli_partition part = {.clients = N};

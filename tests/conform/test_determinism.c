@@ -58,8 +58,9 @@ static int same(const outcome *a, const outcome *b)
 static void settings(char *out, size_t size, const fli_algo *a, const char *model, const char *precision, int seed,
                      int threads)
 {
-    snprintf(out, size, "algorithm=%s;participation=%s;model=%s;precision=%s;seed=%d;threads=%d", a->name,
-             a->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 7}", model, precision, seed, threads);
+    snprintf(out, size, "algorithm=%s;participation=%s;model=%s;precision=%s;seed=%d;threads=%d%s", a->name,
+             a->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 7}", model, precision, seed, threads,
+             levels_for(a, model));
 }
 
 static void threads_of(fixture *f, const fli_algo *a, const char *model, const char *precision)
@@ -311,8 +312,8 @@ static void large_cohort_threads(void **state)
     fixture *f = *state;
     for (const fli_algo *const *a = fli_algo_list; *a; a++) {
         char text[256];
-        snprintf(text, sizeof text, "algorithm=%s;model=softmax;participation=everyone;partition.clients=150",
-                 (*a)->name);
+        snprintf(text, sizeof text, "algorithm=%s;model=softmax;participation=everyone;partition.clients=150%s",
+                 (*a)->name, levels_for(*a, "softmax"));
         threads_agree(f, text);
     }
 }

@@ -76,18 +76,23 @@ static void write_both(fixture *f, char path[2][128])
 static fl_run *run_of(fixture *f, const char *path, const fli_algo *a, const char *model, const char *momentum,
                       const char *labels)
 {
-    char set[3][128];
+    char set[4][128];
+    const char *levels = !(a->traits & FLI_ALGO_BILEVEL) ? "none"
+                         : strstr(model, "softmax")      ? "regularization"
+                                                         : "hyper_representation";
     fl_run *run = NULL;
+    if (a->traits & FLI_ALGO_BILEVEL) momentum = "0";
     fl_config *cfg = config_of(f, path, model, momentum, a->pace ? "false" : "true");
     snprintf(set[0], sizeof set[0], "algorithm=%s", a->name);
     snprintf(set[1], sizeof set[1], "participation=%s",
              a->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 4}");
     snprintf(set[2], sizeof set[2], "semi={labels: %s, alpha_p: 0.5, alpha_r: 0.3, label_lr: 5}", labels);
-    for (size_t i = 0; i < 3; i++) assert_ok(f->ctx, fl_config_set(cfg, set[i]));
+    snprintf(set[3], sizeof set[3], "bilevel=%s", levels);
+    for (size_t i = 0; i < 4; i++) assert_ok(f->ctx, fl_config_set(cfg, set[i]));
     fl_status s = fl_run_new(cfg, &run);
     fl_config_free(cfg);
     if (s) {
-        assert_non_null(strstr(fl_ctx_error(f->ctx), "knows nothing of pseudo labels"));
+        if (!strstr(fl_ctx_error(f->ctx), "knows nothing of pseudo labels")) fail_msg("%s", fl_ctx_error(f->ctx));
         fli_clear(f->ctx);
         return NULL;
     }

@@ -47,7 +47,7 @@ static size_t entries(const char *path)
 
 typedef struct {
     const char *file; /* configuration */
-    const char *set;  /* one assignment */
+    const char *set;  /* assignments, separated by ';' */
     int save;
 } whole;
 
@@ -58,7 +58,9 @@ static fl_status whole_run(fixture *f, const void *arg)
     fl_config *cfg = fl_config_new(f->ctx);
     if (!cfg) return FL_ENOMEM;
     fl_status s = fl_config_load(cfg, w->file);
-    if (!s) s = fl_config_set(cfg, w->set);
+    char text[512], *save = NULL;
+    snprintf(text, sizeof text, "%s", w->set);
+    for (char *a = strtok_r(text, ";", &save); !s && a; a = strtok_r(NULL, ";", &save)) s = fl_config_set(cfg, a);
     if (!s) s = fl_run_new(cfg, &run);
     fl_config_free(cfg);
     if (!s && w->save) s = fl_run_prepare_save(run, 1);
@@ -155,11 +157,11 @@ static void sparse_data(void **state)
 static void every_algorithm(void **state)
 {
     fixture *f = *state;
-    char text[1024], file[128], set[64];
+    char text[1024], file[128], set[256];
     snprintf(text, sizeof text, config, 1, "", "everyone");
     snprintf(file, sizeof file, "%s", fixture_write(f, "config.yaml", text));
     for (const fli_algo *const *a = fli_algo_list; *a; a++) {
-        snprintf(set, sizeof set, "algorithm=%s", (*a)->name);
+        snprintf(set, sizeof set, "algorithm=%s%s", (*a)->name, levels_for(*a, "mlp"));
         whole w = {file, set, 0};
         assert_true(torture_until(f, whole_run, &w, (*a)->pace ? 20 : 1) > 30);
     }
@@ -270,7 +272,9 @@ static void golden_cases(void **state)
                                         "fedgia-gram",
                                         "fedcpsl",
                                         "fedvra-u-projected",
-                                        "fedgia-diagonal-logistic"};
+                                        "fedgia-diagonal-logistic",
+                                        "shrofbo",
+                                        "fbo-aggitd"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         snprintf(path, sizeof path, TEST_ROOT "/golden/%s.json", names[i]);

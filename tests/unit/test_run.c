@@ -673,7 +673,8 @@ static const char *const columns[] = {"round",
                                       "local_worst",
                                       "pseudo_accuracy",
                                       "cluster_accuracy",
-                                      "cluster_nmi"};
+                                      "cluster_nmi",
+                                      "communications"};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static double column_value(const fl_row *r, size_t c)
@@ -706,7 +707,8 @@ static double column_value(const fl_row *r, size_t c)
                                r->local_worst,
                                r->pseudo_accuracy,
                                r->cluster_accuracy,
-                               r->cluster_nmi};
+                               r->cluster_nmi,
+                               r->communications};
     return v[c];
 }
 

@@ -144,6 +144,10 @@ static void round_trip_of_every_kind(void **state)
                 assert_ok(f->ctx, fl_config_set(cfg, "system=constant"));
             }
             if (!strcmp(k->section, "regularizer")) assert_ok(f->ctx, fl_config_set(cfg, "algorithm=feddr"));
+            if (!strcmp(k->section, "algorithm") && ((const fli_algo *)item.desc)->traits & FLI_ALGO_BILEVEL)
+                assert_ok(f->ctx, fl_config_set(cfg, "bilevel=regularization"));
+            if (!strcmp(k->section, "bilevel") && strcmp(item.name, "none"))
+                assert_ok(f->ctx, fl_config_set(cfg, "algorithm=simfbo"));
             assert_ok(f->ctx, fl_config_set(cfg, "partition.clients=2"));
             snprintf(text, sizeof text, "%s.kind=%s", k->section, item.name);
             assert_ok(f->ctx, fl_config_set(cfg, text));

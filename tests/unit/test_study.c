@@ -220,9 +220,9 @@ static void clock_and_own_models(void **state)
     assert_ok(f->ctx, fl_study_write(s));
     char *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
     assert_non_null(strstr(csv, ",local_test_accuracy_mean,local_test_accuracy_std,simulated_seconds_mean,"));
-    assert_non_null(strstr(csv, ",simulated_to_0.5_mean,simulated_to_0.5_std,reached_0.9,"));
-    assert_non_null(strstr(
-        csv, ",0.6,0.1414213562,14,9.899494937,,,,,0.25,0,0.375,0.3535533906,2,20,0,8,0,14,9.899494937,0,,,,,,\n"));
+    assert_non_null(strstr(csv, ",simulated_to_0.5_mean,simulated_to_0.5_std,communications_to_0.5_mean,"));
+    assert_non_null(strstr(csv, ",0.6,0.1414213562,14,9.899494937,,,,,0.25,0,0.375,0.3535533906,0,0,2,20,0,8,0,14,9."
+                                "899494937,0,0,0,,,,,,,,\n"));
     free(csv);
     json_t *json = json_load_file(fixture_path(f, "out/results.json"), 0, NULL);
     for (size_t i = 0; i < 2; i++) {
@@ -248,9 +248,9 @@ static void files(void **state)
     make_up(s, 1, (const double[]){0.25, 0.75}, 2);
     assert_ok(f->ctx, fl_study_write(s));
     char *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
-    assert_non_null(strstr(
-        csv, "\n\"x \"\"y\"\" | "
-             "z\",\"\",1,2,0,0.625,0.1767766953,0.375,0.1767766953,10,0,4,0,2,0,,,,,,,,,,,,,2,10,0,4,0,,,0,,,,,,\n"));
+    assert_non_null(strstr(csv, "\n\"x \"\"y\"\" | "
+                                "z\",\"\",1,2,0,0.625,0.1767766953,0.375,0.1767766953,10,0,4,0,2,0,,,,,,,,,,,,,0,0,2,"
+                                "10,0,4,0,,,0,0,0,,,,,,,,\n"));
     free(csv);
     char *md = read_whole(fixture_path(f, "out/results.md"), NULL);
     assert_non_null(strstr(md, "| x \"y\" \\| z | 2 | 62.50 ± 17.68 |"));
@@ -941,7 +941,8 @@ static void plots(void **state)
     assert_fails(f->ctx, fl_study_plot(s, "rounds", "test-accuracy", collect_text, &c), FL_ECONFIG, "was not measured");
     assert_ok(f->ctx, fl_study_go(s, NULL, NULL));
     assert_string_equal(fl_study_quantity(s, 0, 0), "rounds");
-    assert_null(fl_study_quantity(s, 0, 3));
+    assert_string_equal(fl_study_quantity(s, 0, 3), "communications");
+    assert_null(fl_study_quantity(s, 0, 4));
     size_t n = 0;
     for (const char *y; (y = fl_study_quantity(s, 1, n)); n++) {
         assert_string_not_equal(y, "gradient");

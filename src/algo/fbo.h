@@ -1,0 +1,39 @@
+/* What SimFBO and ShroFBO share: one loop for y, v and x, with one upload per round. */
+#ifndef FLI_ALGO_FBO_H
+#define FLI_ALGO_FBO_H
+
+#include "algo/algo.h"
+
+typedef struct {
+    double lr_y, lr_v, lr_x, server_lr_y, server_lr_v, server_lr_x;
+    fli_reals coef;
+    double coef_decay;
+    fli_reals radius; /* empty: auto */
+} fli_fbo_params;
+
+extern const fli_key fli_fbo_keys[];
+extern const char *const fli_fbo_server[], *const fli_fbo_up[], *const fli_fbo_sums[];
+enum { FLI_FBO_L_F, FLI_FBO_SCALARS };   /* up, and on the server: the largest ||grad_y f_i|| seen, for radius: auto */
+enum { FLI_FBO_NORM = FLI_FBO_SCALARS }; /* up, ShroFBO: ||a_i||_1 */
+enum { FLI_FBO_RHO, FLI_FBO_SCALAR_SUMS }; /* sum pt_i ||a_i||_1 */
+
+fl_status fli_fbo_validate(fl_ctx *ctx, const void *params, size_t clients);
+void fli_fbo_check(const void *params, const fli_facts *f, fli_conditions *out);
+void fli_fbo_pose(const fli_turn *t, fli_problem *p);
+/* q times `scale`, and the estimate of L_f. */
+void fli_fbo_upload(const fli_turn *t, const fli_answer *a, double scale);
+void fli_fbo_absorb(const fli_server *s, const fli_turn *t);
+/* One step of the server, `scale` times its step sizes long. */
+void fli_fbo_step(const fli_server *s, double scale);
+/* What a round costs, beside `scalars` numbers of the method's own. */
+fli_phase fli_fbo_phase(const void *params, size_t steps, size_t scalars);
+
+/* The parts of a descriptor that both have. */
+#define FLI_FBO_PARTS                                                                                                  \
+    .traits = FLI_ALGO_BILEVEL, .keys = fli_fbo_keys, .params_size = sizeof(fli_fbo_params), .server = fli_fbo_server, \
+    .down = 2, .server_scalars = FLI_FBO_SCALARS, .up = fli_fbo_up, .sums = fli_fbo_sums,                              \
+    .validate = fli_fbo_validate, .check = fli_fbo_check, .solver = fli_fbo_solver, .pose = fli_fbo_pose
+
+const fli_solver *fli_fbo_solver(const void *params);
+
+#endif

@@ -1,0 +1,95 @@
+/* FBO-AggITD: aggregated iterative differentiation. T gradient steps on the averaged lower level, then the derivative of where they lead by
+ * going through them backwards.
+ *
+ *   forward  t = 0..T-1: y_{t+1} = y_t - lr_in sum p_i grad_y g_i(x, y_t)                              T exchanges
+ *   turn     z = grad_y F(x, y_T), h = grad_x F(x, y_T), averaged                                     1 exchange
+ *   back     t = T-1..0: h <- h - lr_in sum p_i g_xy(x, y_t) z;  z <- z - lr_in sum p_i g_yy(x, y_t) z T exchanges
+ *   server   x <- x - lr_out h
+ *
+ * Averages are over the cohort, with p_i/sum_S p. Clients remember the y_t that they were sent on the way forward. They take no local
+ * steps, so `local.steps` and `local.uneven` do not matter.
+ *
+ * Xiao, Ji: Communication-efficient federated hypergradient computation via aggregated iterative differentiation, ICML 2023. Named, but
+ * not written out, in the SimFBO paper; this is the plain reverse-mode form. */
+#include "algo/list.h"
+#include "algo/nest.h"
+
+enum { XY, H, Z }; /* server: (x, y); h, in the upper block; z, in the lower one */
+enum { U };        /* up, sum */
+
+static const fli_key keys[] = {FLI_NEST_KEYS, FLI_KEY_END};
+
+static const char *const server[] = {"x, y", "h", "z", NULL};
+
+static size_t inner_rounds(const void *params) { return (size_t)((const fli_nest_params *)params)->inner_rounds; }
+
+static size_t phases(const void *params, double coin)
+{
+    (void)coin;
+    return 2 * inner_rounds(params) + 1;
+}
+
+static fli_phase phase(const void *params, size_t at, size_t count, size_t steps)
+{
+    fli_load lower = {0, 1, 0}, both = {1, 1, 0};
+    (void)count;
+    (void)steps;
+    if (at < inner_rounds(params)) return (fli_phase){at ? lower : both, lower, 1};
+    return (fli_phase){lower, both, 1};
+}
+
+/* Phase T + 1 + k goes back through step T - 1 - k. */
+static size_t step_of(size_t phase, size_t rounds) { return 2 * rounds - phase; }
+
+static void pose(const fli_turn *t, fli_problem *p)
+{
+    size_t rounds = inner_rounds(t->params);
+    p->steps = 1;
+    p->start = t->phase > rounds ? t->past[step_of(t->phase, rounds)] : t->down[XY];
+    if (t->phase < rounds)
+        p->levels = (fli_levels){.work = fli_work_lower_gradient};
+    else if (t->phase == rounds)
+        p->levels = (fli_levels){.work = fli_work_upper_gradient};
+    else
+        p->levels = (fli_levels){.work = fli_work_product, .v = t->down[Z]};
+}
+
+static void advance(const fli_server *s)
+{
+    const fli_nest_params *a = s->params;
+    size_t rounds = inner_rounds(s->params);
+    fli_space upper, lower;
+    fli_nest_blocks(s, &upper, &lower);
+    if (s->phase < rounds) {
+        fli_copy(s->space, s->vec[XY], s->past[s->phase]);
+        fli_axpy(&lower, -a->lr_in, fli_nest_lower(s, s->sum[U]), fli_nest_lower(s, s->vec[XY]));
+    } else if (s->phase == rounds) {
+        fli_copy(&upper, s->sum[U], s->vec[H]);
+        fli_copy(&lower, fli_nest_lower(s, s->sum[U]), fli_nest_lower(s, s->vec[Z]));
+    } else {
+        fli_axpy(&upper, -a->lr_in, s->sum[U], s->vec[H]);
+        fli_axpy(&lower, -a->lr_in, fli_nest_lower(s, s->sum[U]), fli_nest_lower(s, s->vec[Z]));
+        if (s->phase + 1 == s->phases) fli_axpy(&upper, -a->lr_out, s->vec[H], s->vec[XY]);
+    }
+}
+
+const fli_algo fli_algo_fbo_aggitd = {
+    .name = "fbo-aggitd",
+    .title = "bilevel by differentiating through averaged lower-level steps",
+    .citation = "Xiao and Ji, ICML 2023",
+    .traits = FLI_ALGO_BILEVEL,
+    .keys = keys,
+    .params_size = sizeof(fli_nest_params),
+    .server = server,
+    .down = 3,
+    .up = fli_nest_up,
+    .sums = fli_nest_sums,
+    .solver = fli_nest_solver,
+    .phases = phases,
+    .phase = phase,
+    .past = inner_rounds,
+    .pose = pose,
+    .answer = fli_nest_answer,
+    .absorb = fli_nest_absorb,
+    .advance = advance,
+};

@@ -1,0 +1,142 @@
+/* FedNest: bilevel optimisation by nested loops, each variance reduced; many exchanges with the same cohort per round.
+ *
+ *   inner    T times: the clients' grad_y g_i(x, y) are averaged to G; then tau steps z <- z - lr_in (grad g_i(z) - grad g_i(y) + G) from y,
+ *            whose ends are averaged to y                                                              2T exchanges
+ *   between  p = grad_y F, averaged; N times p <- p - H p/ell with averaged products H p;  v = (1/ell) times the sum of all these p
+ *            (`sum`), or (N+1)/ell times the last after a random number N' of 0..N of them (`random`, unbiased for the
+ *            sum, as in the paper)                                                                     1 + N (or N') exchanges
+ *   outer    h = grad_x F - g_xy v, averaged; then tau steps z <- z - lr_out (grad_x f_i(z, y) - grad_x f_i(x, y) + h) from x, whose ends are
+ *            averaged to x                                                                             2 exchanges
+ *
+ * Averages are over the cohort, with p_i/sum_S p. A client is sent (x, y) in the first exchange, and after that what is new.
+ *
+ * Tarzanagh, Li, Thrampoulidis, Oymak: FedNest: federated bilevel, minimax, and compositional optimization, ICML 2022. */
+#include "algo/list.h"
+#include "algo/nest.h"
+
+enum { Z, D, V }; /* server: (x, y); (h, G or p); v, in the lower block */
+enum { U };       /* up, sum */
+
+static const fli_key keys[] = {
+    FLI_FEDNEST_KEYS,
+    FLI_KEY_CHOICE(fli_fednest_params, estimate, "sum", "sum|random",
+                   "of the inverse Hessian: the whole sum, or one random term of it"),
+    FLI_KEY_END,
+};
+
+static const char *const server[] = {"x, y", "h, p", "v", NULL};
+
+/* The exchanges of a round in order. */
+typedef enum { INNER_GRADIENT, INNER_STEPS, SYSTEM_START, SYSTEM_PRODUCT, HYPERGRADIENT, OUTER_STEPS } stage;
+
+static stage stage_at(const fli_fednest_params *p, size_t at, size_t phases)
+{
+    size_t inner = 2 * (size_t)p->nest.inner_rounds;
+    if (at < inner) return at % 2 ? INNER_STEPS : INNER_GRADIENT;
+    if (at == inner) return SYSTEM_START;
+    if (at + 1 == phases) return OUTER_STEPS;
+    return at + 2 == phases ? HYPERGRADIENT : SYSTEM_PRODUCT;
+}
+
+static size_t phases(const void *params, double coin)
+{
+    const fli_fednest_params *p = params;
+    size_t products = (size_t)p->neumann;
+    if (p->estimate == FLI_NEST_RANDOM) products = (size_t)(coin * (double)(products + 1));
+    return 2 * (size_t)p->nest.inner_rounds + products + 3;
+}
+
+static fli_phase phase(const void *params, size_t at, size_t count, size_t steps)
+{
+    const fli_fednest_params *p = params;
+    fli_load upper = {1, 0, 0}, lower = {0, 1, 0}, both = {1, 1, 0};
+    size_t tau = fli_nest_steps(p, steps);
+    switch (stage_at(p, at, count)) {
+    case INNER_GRADIENT: return (fli_phase){at ? lower : both, lower, 1};
+    case INNER_STEPS: return (fli_phase){lower, lower, tau};
+    case SYSTEM_START:
+    case SYSTEM_PRODUCT: return (fli_phase){lower, lower, 1};
+    case HYPERGRADIENT: return (fli_phase){lower, upper, 1};
+    case OUTER_STEPS: break;
+    }
+    return (fli_phase){upper, upper, tau};
+}
+
+static void pose(const fli_turn *t, fli_problem *p)
+{
+    const fli_fednest_params *a = t->params;
+    fli_levels *l = &p->levels;
+    p->start = t->down[Z];
+    p->steps = fli_nest_steps(a, t->steps);
+    switch (stage_at(a, t->phase, t->phases)) {
+    case INNER_GRADIENT: *l = (fli_levels){.work = fli_work_lower_gradient}; return;
+    case INNER_STEPS:
+        p->lr = a->nest.lr_in;
+        *l = (fli_levels){.work = fli_work_lower_steps, .shift = t->down[D]};
+        return;
+    case SYSTEM_START: *l = (fli_levels){.work = fli_work_upper_gradient}; return;
+    case SYSTEM_PRODUCT: *l = (fli_levels){.work = fli_work_product, .v = t->down[D]}; return;
+    case HYPERGRADIENT: *l = (fli_levels){.work = fli_work_hypergradient, .v = t->down[V]}; return;
+    case OUTER_STEPS:
+        p->lr = a->nest.lr_out;
+        *l = (fli_levels){.work = fli_work_upper_steps, .shift = t->down[D]};
+        return;
+    }
+}
+
+/* p has its last value: v = the sum, or what stands for it, over ell. */
+static void finish_system(const fli_server *s, const fli_space *lower)
+{
+    const fli_fednest_params *a = s->params;
+    void *v = fli_nest_lower(s, s->vec[V]);
+    if (a->estimate == FLI_NEST_SUM)
+        fli_scale(lower, 1 / a->ell, v);
+    else
+        fli_lin(lower, (double)(a->neumann + 1) / a->ell, fli_nest_lower(s, s->vec[D]), 0, v, v);
+}
+
+static void advance(const fli_server *s)
+{
+    const fli_fednest_params *a = s->params;
+    fli_space upper, lower;
+    fli_nest_blocks(s, &upper, &lower);
+    void *mean = fli_nest_lower(s, s->sum[U]), *p = fli_nest_lower(s, s->vec[D]), *v = fli_nest_lower(s, s->vec[V]);
+    stage now = stage_at(a, s->phase, s->phases);
+    switch (now) {
+    case INNER_GRADIENT: fli_copy(&lower, mean, p); break;
+    case INNER_STEPS: fli_copy(&lower, mean, fli_nest_lower(s, s->vec[Z])); break;
+    case SYSTEM_START:
+        fli_zero(&upper, s->vec[D]);
+        fli_copy(&lower, mean, p);
+        fli_copy(&lower, p, v);
+        break;
+    case SYSTEM_PRODUCT:
+        fli_axpy(&lower, -1 / a->ell, mean, p);
+        fli_axpy(&lower, 1, p, v);
+        break;
+    case HYPERGRADIENT: fli_copy(&upper, s->sum[U], s->vec[D]); break;
+    case OUTER_STEPS: fli_copy(&upper, s->sum[U], s->vec[Z]); break;
+    }
+    if (s->phase + 3 == s->phases) finish_system(s, &lower);
+}
+
+const fli_algo fli_algo_fednest = {
+    .name = "fednest",
+    .title = "bilevel by nested, variance-reduced loops; several exchanges per round",
+    .citation = "Tarzanagh et al., ICML 2022",
+    .traits = FLI_ALGO_BILEVEL,
+    .keys = keys,
+    .params_size = sizeof(fli_fednest_params),
+    .server = server,
+    .down = 3,
+    .up = fli_nest_up,
+    .sums = fli_nest_sums,
+    .check = fli_nest_check,
+    .solver = fli_nest_solver,
+    .phases = phases,
+    .phase = phase,
+    .pose = pose,
+    .answer = fli_nest_answer,
+    .absorb = fli_nest_absorb,
+    .advance = advance,
+};

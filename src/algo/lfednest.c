@@ -1,0 +1,79 @@
+/* LFedNest: the light version of FedNest. Clients trust their own derivatives, and only y and x are averaged.
+ *
+ *   inner    T times: tau steps y <- y - lr_in grad_y g_i, whose ends are averaged                     T exchanges
+ *   outer    tau steps x <- x - lr_out (grad_x f_i - g_xy v_i), v_i = (1/ell) sum_{n=0..N} (I - H_i/ell)^n grad_y f_i at the client's own x;
+ *            the ends are averaged                                                                     1 exchange
+ *
+ * With clients that differ it does not find the federation's hypergradient: the inverse of an average is not the average of
+ * the inverses.
+ *
+ * Tarzanagh, Li, Thrampoulidis, Oymak: FedNest: federated bilevel, minimax, and compositional optimization, ICML 2022. */
+#include "algo/list.h"
+#include "algo/nest.h"
+
+enum { Z }; /* server: (x, y) */
+enum { U }; /* up, sum */
+
+static const fli_key keys[] = {FLI_FEDNEST_KEYS, FLI_KEY_END};
+
+static const char *const server[] = {"x, y", NULL};
+
+static size_t phases(const void *params, double coin)
+{
+    (void)coin;
+    return (size_t)((const fli_fednest_params *)params)->nest.inner_rounds + 1;
+}
+
+static fli_phase phase(const void *params, size_t at, size_t count, size_t steps)
+{
+    const fli_fednest_params *p = params;
+    fli_load upper = {1, 0, 0}, lower = {0, 1, 0}, both = {1, 1, 0};
+    size_t tau = fli_nest_steps(p, steps);
+    if (at + 1 < count) return (fli_phase){at ? lower : both, lower, tau};
+    return (fli_phase){lower, upper, tau * ((size_t)p->neumann + 2)};
+}
+
+static void pose(const fli_turn *t, fli_problem *p)
+{
+    const fli_fednest_params *a = t->params;
+    p->start = t->down[Z];
+    p->steps = fli_nest_steps(a, t->steps);
+    if (t->phase + 1 < t->phases) {
+        p->lr = a->nest.lr_in;
+        p->levels = (fli_levels){.work = fli_work_lower_steps};
+    } else {
+        p->lr = a->nest.lr_out;
+        p->levels = (fli_levels){.work = fli_work_own_steps, .neumann = (size_t)a->neumann, .ell = a->ell};
+    }
+}
+
+static void advance(const fli_server *s)
+{
+    fli_space upper, lower;
+    fli_nest_blocks(s, &upper, &lower);
+    if (s->phase + 1 < s->phases)
+        fli_copy(&lower, fli_nest_lower(s, s->sum[U]), fli_nest_lower(s, s->vec[Z]));
+    else
+        fli_copy(&upper, s->sum[U], s->vec[Z]);
+}
+
+const fli_algo fli_algo_lfednest = {
+    .name = "lfednest",
+    .title = "FedNest with the clients' own hypergradients: two exchanges per round",
+    .citation = "Tarzanagh et al., ICML 2022",
+    .traits = FLI_ALGO_BILEVEL,
+    .keys = keys,
+    .params_size = sizeof(fli_fednest_params),
+    .server = server,
+    .down = 1,
+    .up = fli_nest_up,
+    .sums = fli_nest_sums,
+    .check = fli_nest_check,
+    .solver = fli_nest_solver,
+    .phases = phases,
+    .phase = phase,
+    .pose = pose,
+    .answer = fli_nest_answer,
+    .absorb = fli_nest_absorb,
+    .advance = advance,
+};

@@ -1,0 +1,37 @@
+#include "algo/nest.h"
+
+enum { U };
+
+const char *const fli_nest_up[] = {"the phase's vector", NULL};
+const char *const fli_nest_sums[] = {"its average", NULL};
+
+const fli_solver *fli_nest_solver(const void *params)
+{
+    (void)params;
+    return &fli_solver_bilevel;
+}
+
+void fli_nest_answer(const fli_turn *t, const fli_answer *a) { fli_copy(t->space, a->z, t->up[U]); }
+
+void fli_nest_absorb(const fli_server *s, const fli_turn *t)
+{
+    fli_axpy(s->space, t->weight / s->cohort_weight, t->up[U], s->sum[U]);
+}
+
+void fli_nest_blocks(const fli_server *s, fli_space *upper, fli_space *lower)
+{
+    *upper = fli_upper_space(s->space, s->bilevel->upper);
+    *lower = fli_lower_space(s->space, s->bilevel->upper);
+}
+
+void *fli_nest_lower(const fli_server *s, void *vector) { return fli_at(s->space->ops, vector, s->bilevel->upper); }
+
+size_t fli_nest_steps(const fli_fednest_params *p, size_t asked) { return p->tau ? (size_t)p->tau : asked; }
+
+void fli_nest_check(const void *params, const fli_facts *f, fli_conditions *out)
+{
+    const fli_fednest_params *p = params;
+    /* the Hessian in y is a block of the whole one */
+    fli_condition(out, "Neumann series", "L_i <= ell", f, f->smoothness, p->ell);
+    fli_assumption(out, "Assumption A", "no g_i becomes more curved in y than L_i, measured at the start model");
+}

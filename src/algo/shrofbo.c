@@ -1,0 +1,46 @@
+/* ShroFBO: SimFBO for clients that do unequal work. What a client uploads is divided by the total weight of its steps, and the server
+ * multiplies by the average one, so that nobody counts for more because it took more steps.
+ *
+ *   client   as SimFBO;  up: q_y/||a_i||_1, q_v/||a_i||_1, q_x/||a_i||_1, and the number ||a_i||_1 = sum_k a_k
+ *   server   rho = sum_S pt_i ||a_i||_1;  as SimFBO with rho times the step sizes
+ *
+ *   theory   converges to the solution of the problem with the true p_i
+ *
+ * Yang, Xiao, Ji: SimFBO: towards simple, flexible and communication-efficient federated bilevel learning, NeurIPS 2023. */
+#include "algo/fbo.h"
+#include "algo/list.h"
+
+static void answer(const fli_turn *t, const fli_answer *a)
+{
+    fli_fbo_upload(t, a, 1 / a->weight);
+    t->up_scalars[FLI_FBO_NORM] = a->weight;
+}
+
+static void absorb(const fli_server *s, const fli_turn *t)
+{
+    fli_fbo_absorb(s, t);
+    /* rho += pt_i ||a_i||_1 */
+    s->scalar_sum[FLI_FBO_RHO] += (double)s->clients / (double)s->cohort * t->weight * t->up_scalars[FLI_FBO_NORM];
+}
+
+static void advance(const fli_server *s) { fli_fbo_step(s, s->scalar_sum[FLI_FBO_RHO]); }
+
+static fli_phase phase(const void *params, size_t at, size_t phases, size_t steps)
+{
+    (void)at;
+    (void)phases;
+    return fli_fbo_phase(params, steps, 1);
+}
+
+const fli_algo fli_algo_shrofbo = {
+    .name = "shrofbo",
+    .title = "SimFBO that stays right when clients do unequal work",
+    .citation = "Yang, Xiao, Ji, NeurIPS 2023",
+    FLI_FBO_PARTS,
+    .up_scalars = FLI_FBO_SCALARS + 1,
+    .scalar_sums = FLI_FBO_SCALAR_SUMS,
+    .answer = answer,
+    .absorb = absorb,
+    .advance = advance,
+    .phase = phase,
+};

@@ -1,0 +1,103 @@
+/* Local work on a bilevel problem: which samples belong to which level, and derivatives over mini-batches of them.
+ *
+ * Every step takes one mini-batch of the training samples, for grad_y g and the products with g's second derivatives, and one of the
+ * validation samples, for f. A client's split is the same in all its turns: a random order keyed by seed and client, the
+ * validation samples first. */
+#include "local/bilevel.h"
+
+#include <math.h>
+#include <string.h>
+
+size_t fli_validation_count(double share, size_t n)
+{
+    double wanted = floor(share * (double)n + 0.5);
+    if (!(share > 0) || n < 2) return 0;
+    if (wanted < 1) return 1;
+    return wanted < (double)n ? (size_t)wanted : n - 1;
+}
+
+static fli_pass pass_over(const fli_worker *w, uint32_t *idx, size_t n)
+{
+    return (fli_pass){.idx = idx, .n = n, .batch = fli_batch_size(&w->spec, n)};
+}
+
+/* Without validation samples of their own both levels see all of the client's, in passes of one order: each shuffles it anew. */
+static void split(fli_bilevel_work *w)
+{
+    const fli_view *v = w->view;
+    uint32_t *order = w->worker->order;
+    size_t n = v->n_train, held = fli_validation_count(w->model->bilevel->common.validation, n);
+    fli_rng rng;
+    memcpy(order, v->train, n * sizeof *order);
+    fli_rng_init(&rng, w->problem->seed, FLI_RNG_SPLIT, 1, w->problem->client);
+    if (held) fli_rng_shuffle(&rng, n, order);
+    w->validation = pass_over(w->worker, order, held ? held : n);
+    w->train = pass_over(w->worker, order + held, n - held);
+}
+
+void fli_pass_next(fli_bilevel_work *w, fli_pass *p)
+{
+    if (p->at == p->n) p->at = 0;
+    if (p->at == 0 && p->batch < p->n) fli_rng_shuffle(w->rng, p->n, p->idx);
+    p->now = p->idx + p->at;
+    p->count = p->batch < p->n - p->at ? p->batch : p->n - p->at;
+    p->at += p->count;
+}
+
+/* One derivative over a batch that was gathered. */
+typedef void piece_fn(const fli_model *m, const void *z, const fli_batch *b, const void *v, void *out, void *scratch);
+
+static void piece_f(const fli_model *m, const void *z, const fli_batch *b, const void *v, void *out, void *scratch)
+{
+    (void)v;
+    fli_bilevel_upper(m, z, b, out, scratch);
+}
+
+static void piece_g(const fli_model *m, const void *z, const fli_batch *b, const void *v, void *out, void *scratch)
+{
+    (void)v;
+    fli_bilevel_lower(m, z, b, out, scratch);
+}
+
+/* The mean over a mini-batch, in pieces that fit the worker's memory. */
+static void over(fli_bilevel_work *w, const fli_pass *p, piece_fn *fn, const void *z, const void *v, void *out)
+{
+    fli_worker *k = w->worker;
+    size_t capacity = k->batch.capacity;
+    if (p->count <= capacity) {
+        fli_batch_gather(&k->batch, w->view->ds, p->now, p->count);
+        fn(w->model, z, &k->batch, v, out, k->scratch);
+        return;
+    }
+    fli_zero(&w->model->space, out);
+    for (size_t at = 0; at < p->count; at += capacity) {
+        size_t piece = p->count - at < capacity ? p->count - at : capacity;
+        fli_batch_gather(&k->batch, w->view->ds, p->now + at, piece);
+        fn(w->model, z, &k->batch, v, k->part, k->scratch);
+        fli_axpy(&w->model->space, (double)piece / (double)p->count, k->part, out);
+    }
+}
+
+void fli_work_f(fli_bilevel_work *w, const void *z, void *d) { over(w, &w->validation, piece_f, z, NULL, d); }
+void fli_work_g(fli_bilevel_work *w, const void *z, void *d) { over(w, &w->train, piece_g, z, NULL, d); }
+void fli_work_hv(fli_bilevel_work *w, const void *z, const void *v, void *out)
+{
+    over(w, &w->train, fli_bilevel_product, z, v, out);
+}
+
+static fl_status solve(fl_ctx *ctx, fli_worker *worker, const fli_view *v, const fli_problem *p, fli_rng *rng,
+                       void **cache, fli_answer *out)
+{
+    const fli_model *m = worker->model;
+    fli_bilevel_work w = {.worker = worker, .model = m, .view = v, .problem = p, .rng = rng, .out = out};
+    (void)ctx;
+    (void)cache;
+    w.upper = fli_upper_space(&m->space, m->bilevel->upper);
+    w.lower = fli_lower_space(&m->space, m->bilevel->upper);
+    *out = (fli_answer){.z = worker->z, .steps = 1};
+    split(&w);
+    p->levels.work(&w);
+    return FL_OK;
+}
+
+const fli_solver fli_solver_bilevel = {.name = "bilevel", .vectors = FLI_W_VECTORS, .solve = solve};

@@ -1,0 +1,47 @@
+/* Derivatives of a bilevel problem over a client's samples: what the kinds of local work on it are made of. Private to this
+ * folder. */
+#ifndef FLI_LOCAL_BILEVEL_H
+#define FLI_LOCAL_BILEVEL_H
+
+#include "local/local.h"
+#include "model/bilevel.h"
+
+/* Samples of one level, and where the client is in its pass over them. */
+typedef struct {
+    uint32_t *idx;
+    size_t n, at;
+    size_t batch;        /* samples per step */
+    const uint32_t *now; /* the mini-batch under way, */
+    size_t count;        /* and its length */
+} fli_pass;
+
+struct fli_bilevel_work {
+    fli_worker *worker;
+    const fli_model *model;
+    const fli_view *view;
+    const fli_problem *problem;
+    fli_rng *rng;
+    fli_answer *out;
+    fli_pass train, validation;
+    fli_space upper, lower; /* the blocks; the lower one starts at vector + upper.n */
+};
+
+/* The worker's vectors, whole. */
+enum { FLI_W_V, FLI_W_Q, FLI_W_QV, FLI_W_G, FLI_W_H, FLI_W_VECTORS };
+static inline void *fli_work_vector(const fli_bilevel_work *w, size_t i) { return fli_worker_vector(w->worker, i); }
+
+/* The lower block of a vector. */
+static inline void *fli_low(const fli_bilevel_work *w, void *v) { return fli_at(w->lower.ops, v, w->upper.n); }
+static inline const void *fli_clow(const fli_bilevel_work *w, const void *v)
+{
+    return fli_cat(w->lower.ops, v, w->upper.n);
+}
+
+/* The next mini-batch of a level. */
+void fli_pass_next(fli_bilevel_work *w, fli_pass *p);
+/* Over the mini-batch under way: grad f by both blocks, grad_y g (the upper block of d is undefined), (g_xy v, g_yy v). */
+void fli_work_f(fli_bilevel_work *w, const void *z, void *d);
+void fli_work_g(fli_bilevel_work *w, const void *z, void *d);
+void fli_work_hv(fli_bilevel_work *w, const void *z, const void *v, void *out);
+
+#endif

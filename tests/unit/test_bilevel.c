@@ -1,0 +1,528 @@
+/* Problems of two levels: blocks, derivatives against differences, the hypergradient against differences of Phi with the lower level solved,
+ * the split of a client's samples, what is sent, and what is refused. */
+#include "quadratic_levels.h"
+
+#include "local/local.h"
+
+/* ---- blocks ---------------------------------------------------------------------------------------------- */
+
+static void blocks(void **state)
+{
+    fl_ctx *ctx = ((fixture *)*state)->ctx;
+    assert_ok(ctx, fli_blocks_check(ctx, 10, (fli_range){0, 7}, (fli_range){7, 3}));
+    assert_fails(ctx, fli_blocks_check(ctx, 10, (fli_range){0, 8}, (fli_range){7, 3}), FL_ECONFIG, "overlap");
+    assert_fails(ctx, fli_blocks_check(ctx, 10, (fli_range){2, 3}, (fli_range){0, 10}), FL_ECONFIG, "overlap");
+    assert_fails(ctx, fli_blocks_check(ctx, 10, (fli_range){0, 6}, (fli_range){7, 3}), FL_ECONFIG, "miss");
+    assert_fails(ctx, fli_blocks_check(ctx, 10, (fli_range){1, 6}, (fli_range){7, 3}), FL_ECONFIG, "miss");
+    assert_fails(ctx, fli_blocks_check(ctx, 10, (fli_range){0, 7}, (fli_range){7, 2}), FL_ECONFIG, "miss");
+    assert_fails(ctx, fli_blocks_check(ctx, 10, (fli_range){3, 7}, (fli_range){0, 3}), FL_ECONFIG, "miss");
+    assert_fails(ctx, fli_blocks_check(ctx, 10, (fli_range){0, 10}, (fli_range){10, 0}), FL_ECONFIG, "lower");
+    assert_fails(ctx, fli_blocks_check(ctx, 10, (fli_range){0, 0}, (fli_range){0, 10}), FL_ECONFIG, "upper");
+}
+
+/* ---- problems -------------------------------------------------------------------------------------------- */
+
+enum { SAMPLES = 14, HELD = 5, MOST = 64 };
+
+/* A problem with a batch for each level, all in memory. */
+typedef struct {
+    fl_ctx *ctx;
+    fli_arena arena;
+    fli_fed *fed;
+    fli_model *m;
+    fli_batch train, validation;
+    void *scratch;
+    size_t p, q;
+} problem;
+
+static const fli_bilevel_desc *kind_named(const char *name)
+{
+    for (const fli_bilevel_desc *const *d = fli_bilevel_list; *d; d++)
+        if (!strcmp((*d)->name, name)) return *d;
+    return &fli_bilevel_quadratic;
+}
+
+static void make_model(problem *k, const char *model, const char *kind, double l2)
+{
+    const fli_bilevel_desc *b = kind_named(kind);
+    const fli_model_desc *d = model_named(model);
+    const void *params = bound(k->ctx, &k->arena, d->keys, d->params_size, strcmp(model, "mlp") ? "" : "hidden=[4]");
+    assert_ok(k->ctx, fli_model_new(k->ctx, d, params, &fli_ops_f64, k->fed->dim, k->fed->classes, 0, &k->m));
+    assert_ok(k->ctx, fli_bilevel_give(k->ctx, k->m, b, bound(k->ctx, &k->arena, b->keys, b->params_size, ""),
+                                       &(fli_bilevel_common){.l2 = l2}));
+}
+
+static void problem_init(problem *k, fl_ctx *ctx, const char *model, const char *kind, double l2)
+{
+    uint32_t idx[SAMPLES];
+    *k = (problem){.ctx = ctx};
+    fli_arena_init(&k->arena, ctx);
+    if (!strcmp(kind, "quadratic")) {
+        quadratic q[SAMPLES];
+        fli_rng r;
+        fli_rng_init(&r, 9, FLI_RNG_TEST, 0, 0);
+        for (size_t i = 0; i < SAMPLES; i++) q[i] = quadratic_random(&r);
+        k->fed = quadratic_fed(ctx, 1, SAMPLES, q);
+        k->m = quadratic_model(ctx, &k->arena, l2);
+    } else {
+        size_t classes = !strcmp(model, "least_squares") ? 0 : !strcmp(model, "logistic") ? 2 : 3;
+        k->fed = random_fed(ctx, 1, (size_t[]){SAMPLES}, 3, classes, 4);
+        make_model(k, model, kind, l2);
+    }
+    assert_ok(ctx, fli_model_batch(ctx, k->m, SAMPLES, &k->train));
+    assert_ok(ctx, fli_model_batch(ctx, k->m, SAMPLES, &k->validation));
+    for (uint32_t i = 0; i < SAMPLES; i++) idx[i] = i;
+    fli_batch_gather(&k->validation, k->fed->train, idx, HELD);
+    fli_batch_gather(&k->train, k->fed->train, idx + HELD, SAMPLES - HELD);
+    k->scratch = fli_alloc(ctx, fli_model_scratch(k->m, SAMPLES), 1);
+    k->p = k->m->bilevel->upper;
+    k->q = k->m->space.n - k->p;
+    assert_true(k->p + k->q <= MOST);
+}
+
+static void problem_fini(problem *k)
+{
+    fli_batch_fini(&k->train);
+    fli_batch_fini(&k->validation);
+    fli_free(k->scratch);
+    fli_model_free(k->m);
+    fli_fed_free(k->fed);
+    fli_arena_fini(&k->arena);
+}
+
+static double f_of(problem *k, const double *z, double *d)
+{
+    return fli_bilevel_upper(k->m, z, &k->validation, d, k->scratch);
+}
+static double g_of(problem *k, const double *z, double *d)
+{
+    return fli_bilevel_lower(k->m, z, &k->train, d, k->scratch);
+}
+static void product(problem *k, const double *z, const double *v, double *out)
+{
+    fli_bilevel_product(k->m, z, &k->train, v, out, k->scratch);
+}
+
+static const struct {
+    const char *model, *kind;
+    size_t upper, lower;
+} all[] = {
+    {"mlp", "hyper_representation", 3 * 4 + 4, 4 * 3 + 3},
+    {"softmax", "regularization", 3, 3 * 3 + 3},
+    {"logistic", "regularization", 3, 3},
+    {"least_squares", "regularization", 3, 3},
+    {"", "quadratic", UP, LOW},
+};
+enum { KINDS = sizeof all / sizeof *all };
+
+static void random_point(size_t n, uint32_t which, double *z)
+{
+    fli_rng r;
+    fli_rng_init(&r, 21, FLI_RNG_TEST, which, 0);
+    for (size_t i = 0; i < n; i++) z[i] = 0.6 * fli_rng_normal(&r);
+}
+
+/* ---- derivatives ------------------------------------------------------------------------------------------ */
+
+static double dot(size_t n, const double *a, const double *b)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+/* Values against their derivatives; then d/dz_j <grad_y g, v> against entry j of (g_xy v, g_yy v). */
+static void derivatives(void **state)
+{
+    const double h = 1e-6;
+    for (size_t i = 0; i < KINDS; i++) {
+        problem k;
+        double z[MOST], v[MOST] = {0}, df[MOST], dg[MOST], hv[MOST], left[MOST], right[MOST];
+        problem_init(&k, ((fixture *)*state)->ctx, all[i].model, all[i].kind, 0.3);
+        assert_int_equal(k.p, all[i].upper);
+        assert_int_equal(k.q, all[i].lower);
+        random_point(k.p + k.q, 1, z);
+        random_point(k.q, 2, v + k.p);
+        assert_near(f_of(&k, z, df), f_of(&k, z, NULL), 1e-14);
+        assert_near(g_of(&k, z, dg), g_of(&k, z, NULL), 1e-14);
+        product(&k, z, v, hv);
+        for (size_t j = 0; j < k.p + k.q; j++) {
+            double at = z[j];
+            z[j] = at + h;
+            double f1 = f_of(&k, z, NULL), g1 = g_of(&k, z, right);
+            z[j] = at - h;
+            double f0 = f_of(&k, z, NULL), g0 = g_of(&k, z, left);
+            z[j] = at;
+            assert_near((f1 - f0) / (2 * h), df[j], 1e-8);
+            if (j >= k.p) assert_near((g1 - g0) / (2 * h), dg[j], 1e-8);
+            double slope = (dot(k.q, right + k.p, v + k.p) - dot(k.q, left + k.p, v + k.p)) / (2 * h);
+            assert_near(slope, hv[j], 1e-7);
+        }
+        problem_fini(&k);
+    }
+}
+
+/* ---- the hypergradient ------------------------------------------------------------------------------------- */
+
+/* g_yy d = b for the lower block by conjugate gradients; b and d have q entries. */
+static void solve_hessian(problem *k, const double *z, const double *b, double *d)
+{
+    double r[MOST], dir[MOST] = {0}, hd[MOST], rr;
+    memset(d, 0, k->q * sizeof *d);
+    memcpy(r, b, k->q * sizeof *r);
+    memcpy(dir + k->p, b, k->q * sizeof *r);
+    rr = dot(k->q, r, r);
+    for (size_t it = 0; it < 200 && rr > 1e-30; it++) {
+        product(k, z, dir, hd);
+        double a = rr / dot(k->q, dir + k->p, hd + k->p), last = rr;
+        for (size_t j = 0; j < k->q; j++) d[j] += a * dir[k->p + j], r[j] -= a * hd[k->p + j];
+        rr = dot(k->q, r, r);
+        for (size_t j = 0; j < k->q; j++) dir[k->p + j] = r[j] + rr / last * dir[k->p + j];
+    }
+}
+
+/* y <- y*(x), to a gradient of 1e-10, by Newton's method. */
+static void solve_lower(problem *k, double *z)
+{
+    double g[MOST], d[MOST];
+    for (size_t it = 0; it < 100; it++) {
+        g_of(k, z, g);
+        if (dot(k->q, g + k->p, g + k->p) < 1e-22) return;
+        solve_hessian(k, z, g + k->p, d);
+        for (size_t j = 0; j < k->q; j++) z[k->p + j] -= d[j];
+    }
+    fail_msg("the lower level was not solved");
+}
+
+static double phi(problem *k, double *z)
+{
+    solve_lower(k, z);
+    return f_of(k, z, NULL);
+}
+
+static void hypergradient(void **state)
+{
+    const double h = 1e-5;
+    for (size_t i = 0; i < KINDS; i++) {
+        problem k;
+        double z[MOST], v[MOST] = {0}, df[MOST], hv[MOST];
+        problem_init(&k, ((fixture *)*state)->ctx, all[i].model, all[i].kind, 0.3);
+        random_point(k.p + k.q, 1, z);
+        solve_lower(&k, z);
+        f_of(&k, z, df);
+        solve_hessian(&k, z, df + k.p, v + k.p);
+        product(&k, z, v, hv);
+        for (size_t j = 0; j < k.p; j++) {
+            double at = z[j];
+            z[j] = at + h;
+            double right = phi(&k, z);
+            z[j] = at - h;
+            double left = phi(&k, z);
+            z[j] = at;
+            assert_near((right - left) / (2 * h), df[j] - hv[j], 1e-7);
+        }
+        problem_fini(&k);
+    }
+}
+
+/* ---- the split --------------------------------------------------------------------------------------------- */
+
+static void validation_counts(void **state)
+{
+    (void)state;
+    assert_int_equal(fli_validation_count(0.2, 10), 2);
+    assert_int_equal(fli_validation_count(0.2, 12), 2);
+    assert_int_equal(fli_validation_count(0.2, 13), 3);
+    assert_int_equal(fli_validation_count(0.2, 2), 1);
+    assert_int_equal(fli_validation_count(0.9, 2), 1);
+    assert_int_equal(fli_validation_count(0.9, 3), 2);
+    assert_int_equal(fli_validation_count(0, 10), 0);
+    assert_int_equal(fli_validation_count(0.5, 1), 0);
+}
+
+/* One piece of work of a client with so many samples, on a hyper-representation with validation samples. */
+static void work(fixture *f, problem *k, fli_worker *w, void (*fn)(fli_bilevel_work *), uint32_t client, uint32_t round,
+                 const double *z, double *out)
+{
+    fli_view view;
+    fli_rng rng;
+    fli_answer answer;
+    fli_problem p = {.start = z, .steps = 1, .seed = 77, .client = client, .levels = {.work = fn}};
+    fli_rng_init(&rng, 1, FLI_RNG_BATCH, round, client);
+    assert_ok(f->ctx, fli_view_open(f->ctx, k->fed, 0, &view));
+    assert_ok(f->ctx, fli_solver_bilevel.solve(f->ctx, w, &view, &p, &rng, NULL, &answer));
+    memcpy(out, answer.z, (k->p + k->q) * sizeof *out);
+    fli_view_close(&view);
+}
+
+/* Every sample is in one of the levels: their gradients, weighted by samples, make up that of all. The split lasts, and is the client's own. More
+ * samples than are computed at a time. */
+static void split(void **state)
+{
+    fixture *f = *state;
+    enum { N = 1500, V = 300 };
+    problem k = {.ctx = f->ctx};
+    fli_worker w;
+    double z[MOST], df[MOST], dg[MOST], again[MOST], other[MOST], whole[MOST];
+    fli_arena_init(&k.arena, f->ctx);
+    k.fed = random_fed(f->ctx, 1, (size_t[]){N}, 3, 3, 4);
+    make_model(&k, "mlp", "hyper_representation", 0);
+    ((fli_bilevel *)k.m->bilevel)->common.validation = 0.2;
+    k.p = k.m->bilevel->upper;
+    k.q = k.m->space.n - k.p;
+    assert_ok(f->ctx, fli_worker_init(f->ctx, k.m, &(fli_sgd_spec){0}, N, fli_solver_bilevel.vectors, &w));
+    random_point(k.p + k.q, 1, z);
+    work(f, &k, &w, fli_work_upper_gradient, 0, 0, z, df);
+    work(f, &k, &w, fli_work_lower_gradient, 0, 0, z, dg);
+    fli_worker_eval(&w, k.fed->train, k.fed->part.index, N, z, whole, NULL);
+    for (size_t j = k.p; j < k.p + k.q; j++) assert_near((V * df[j] + (N - V) * dg[j]) / N, whole[j], 1e-13);
+    assert_true(distance(k.q, df + k.p, dg + k.p) > 1e-4);
+    work(f, &k, &w, fli_work_upper_gradient, 0, 1, z, again);
+    assert_true(distance(k.p + k.q, df, again) == 0);
+    work(f, &k, &w, fli_work_upper_gradient, 1, 0, z, other);
+    assert_true(distance(k.p + k.q, df, other) > 1e-4);
+    fli_worker_fini(&w);
+    fli_model_free(k.m);
+    fli_fed_free(k.fed);
+    fli_arena_fini(&k.arena);
+}
+
+static void coefficients(void **state)
+{
+    (void)state;
+    double values[] = {1, 0.5, 0.25};
+    fli_reals list = {3, values}, one = {1, values};
+    assert_near(fli_coef(&list, 1, 1), 0.5, 0);
+    assert_near(fli_coef(&list, 1, 9), 0.25, 0);
+    assert_near(fli_coef(&one, 0.5, 3), 0.125, 0);
+    assert_near(fli_coef_sum(&list, 1, 5), 2.25, 0);
+    assert_near(fli_coef_sum(&one, 1, 5), 5, 0);
+    assert_near(fli_coef_sum(&one, 0.5, 4), 1.875, 0);
+}
+
+/* ---- one random term --------------------------------------------------------------------------------------- */
+
+/* FedNest's x is linear in what stands for the inverse Hessian: the mean over the N + 1 random lengths is that of the whole sum. */
+static void random_terms(void **state)
+{
+    fixture *f = *state;
+    enum { N = 4, NEUMANN = 6 };
+    quadratic q[N];
+    fli_rng r;
+    double mean[UP] = {0};
+    const double *x;
+    engine e;
+    fli_rng_init(&r, 5, FLI_RNG_TEST, 0, 0);
+    for (size_t i = 0; i < N; i++) q[i] = quadratic_random(&r);
+    for (size_t n = 0; n <= NEUMANN; n++) {
+        levels_init(&e, f->ctx, quadratic_fed(f->ctx, N, 1, q), 0, "fednest", "estimate=random;neumann=6;ell=4;tau=1",
+                    0, 1);
+        levels_round(&e, e.everyone, N, 2 + n + 3);
+        x = fli_exec_server(e.exec)[0];
+        for (size_t j = 0; j < UP; j++) mean[j] += x[j] / (NEUMANN + 1);
+        engine_fini(&e);
+    }
+    levels_init(&e, f->ctx, quadratic_fed(f->ctx, N, 1, q), 0, "fednest", "neumann=6;ell=4;tau=1", 0, 1);
+    levels_round(&e, e.everyone, N, 2 + NEUMANN + 3);
+    x = fli_exec_server(e.exec)[0];
+    assert_true(distance(UP, x, (double[UP]){0}) > 1e-4);
+    assert_near(distance(UP, x, mean), 0, 1e-14);
+    engine_fini(&e);
+}
+
+/* ---- what is sent ------------------------------------------------------------------------------------------ */
+
+static const char base[] = "seed: 5\nrounds: 4\nthreads: 2\nprecision: f64\nmodel: softmax\n"
+                           "data: {kind: blobs, classes: 3, features: 4, samples: 90, test_samples: 30}\n"
+                           "partition: {kind: iid, clients: 9}\nparticipation: {kind: uniform, count: 3}\n"
+                           "bilevel: regularization\nlocal: {batch: 4, steps: 7}\n"
+                           "system: {kind: constant, step_seconds: 1, turn_seconds: 0.5}\n";
+
+static fl_run *run_of(fixture *f, const char *assignment)
+{
+    fl_run *run = NULL;
+    fl_config *cfg = fixture_config(f, base);
+    assert_ok(f->ctx, fl_config_set(cfg, assignment));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    fl_config_free(cfg);
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    return run;
+}
+
+/* In blocks per client and round: x has 4 parameters, y 15. */
+static const struct {
+    const char *algorithm;
+    double exchanges, up_x, up_y, up_numbers, down_x, down_y;
+    double seconds; /* of steps */
+    double steps;   /* computed */
+} sent[] = {
+    {"simfbo", 1, 1, 2, 1, 1, 2, 7, 7},
+    {"{kind: simfbo, radius: 5}", 1, 1, 2, 0, 1, 2, 7, 7},
+    {"shrofbo", 1, 1, 2, 2, 1, 2, 7, 7},
+    /* T = 2, N = 3: 2 x (G, y), p, 3 products, h, x */
+    {"{kind: fednest, inner_rounds: 2, neumann: 3, tau: 3}", 10, 2, 8, 0, 2, 9, 14 + 2, 16},
+    {"{kind: fednest, inner_rounds: 1, neumann: 0}", 5, 2, 3, 0, 2, 4, 17, 17},
+    {"{kind: lfednest, inner_rounds: 3, neumann: 2, tau: 2}", 4, 1, 3, 0, 1, 4, 3 * 2 + 2 * 4, 14},
+    {"{kind: fbo-aggitd, inner_rounds: 4}", 9, 5, 9, 0, 1, 9, 9, 9},
+};
+
+static void communications(void **state)
+{
+    for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
+        char text[128];
+        const fl_row *rows;
+        snprintf(text, sizeof text, "algorithm=%s", sent[i].algorithm);
+        fl_run *run = run_of(*state, text);
+        assert_int_equal(fl_run_parameters(run), 4 + 15);
+        assert_int_equal(fl_run_rows(run, &rows), 5);
+        for (size_t r = 0; r < 5; r++) {
+            double rounds = (double)r;
+            assert_true(rows[r].communications == rounds * sent[i].exchanges);
+            assert_true(rows[r].bytes_up ==
+                        8 * 3 * rounds * (4 * sent[i].up_x + 15 * sent[i].up_y + sent[i].up_numbers));
+            assert_true(rows[r].bytes_down == 8 * 3 * rounds * (4 * sent[i].down_x + 15 * sent[i].down_y));
+            assert_near(rows[r].simulated_seconds, rounds * (sent[i].seconds + 0.5 * sent[i].exchanges), 1e-9);
+            assert_true(rows[r].local_steps == 3 * rounds * sent[i].steps);
+        }
+        fl_run_free(run);
+    }
+}
+
+/* One random term: between 2T + 3 and 2T + N + 3 exchanges. */
+static void random_communications(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = NULL;
+    const fl_row *rows;
+    size_t seen[6] = {0};
+    fl_config *cfg = fixture_config(f, base);
+    assert_ok(f->ctx, fl_config_set(cfg, "algorithm={kind: fednest, neumann: 5, estimate: random, tau: 1}"));
+    assert_ok(f->ctx, fl_config_set(cfg, "rounds=120"));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    size_t n = fl_run_rows(run, &rows);
+    for (size_t r = 1; r < n; r++) {
+        double d = rows[r].communications - rows[r - 1].communications;
+        assert_true(d >= 5 && d <= 10);
+        seen[(size_t)d - 5]++;
+    }
+    for (size_t i = 0; i < 6; i++) assert_in_range(seen[i], 4, 40); /* 20 expected */
+    fl_run_free(run);
+    fl_config_free(cfg);
+}
+
+/* Both kinds learn, with every method. */
+static void learns(void **state)
+{
+    static const char *const settings[] = {"{kind: simfbo, lr_y: 0.1, server_lr_y: 0.3}",
+                                           "{kind: shrofbo, server_lr_y: 0.1}",
+                                           "{kind: fednest, tau: 3, lr_in: 0.3, lr_out: 0.1, ell: 10}",
+                                           "{kind: lfednest, tau: 3, lr_in: 0.3, lr_out: 0.1, ell: 10}",
+                                           "{kind: fbo-aggitd, inner_rounds: 5, lr_in: 0.3, lr_out: 0.1}"};
+    fixture *f = *state;
+    for (size_t i = 0; i < 10; i++) {
+        fl_run *run = NULL;
+        const fl_row *rows;
+        char text[128];
+        fl_config *cfg = fixture_config(f, base);
+        snprintf(text, sizeof text, "algorithm=%s", settings[i / 2]);
+        assert_ok(f->ctx, fl_config_set(cfg, text));
+        assert_ok(f->ctx, fl_config_set(cfg, "rounds=60"));
+        if (i % 2) assert_ok(f->ctx, fl_config_set(cfg, "model={kind: mlp, hidden: [8]}"));
+        if (i % 2) assert_ok(f->ctx, fl_config_set(cfg, "bilevel=hyper_representation"));
+        assert_ok(f->ctx, fl_run_new(cfg, &run));
+        assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+        size_t n = fl_run_rows(run, &rows);
+        if (!(rows[n - 1].train_loss < 0.7 * rows[0].train_loss))
+            fail_msg("%s: %g after %g", text, rows[n - 1].train_loss, rows[0].train_loss);
+        fl_run_free(run);
+        fl_config_free(cfg);
+    }
+}
+
+/* ---- what is refused ----------------------------------------------------------------------------------------- */
+
+static fl_status refused(fixture *f, const char *assignments)
+{
+    fl_run *run = NULL;
+    char text[256], *save = NULL;
+    fl_config *cfg = fixture_config(f, base);
+    snprintf(text, sizeof text, "%s", assignments);
+    fl_status s = FL_OK;
+    for (char *a = strtok_r(text, ";", &save); !s && a; a = strtok_r(NULL, ";", &save)) s = fl_config_set(cfg, a);
+    if (!s) s = fl_run_new(cfg, &run);
+    fl_config_free(cfg);
+    fl_run_free(run);
+    return s;
+}
+
+static void refusals(void **state)
+{
+    static const struct {
+        const char *assignments, *text;
+    } cases[] = {
+        {"algorithm=simfbo;bilevel=none", "two levels"},
+        {"algorithm=fedavg", "one level only"},
+        {"algorithm=simfbo;bilevel=hyper_representation", "softmax has no such body"},
+        {"algorithm=simfbo;model={kind: mlp, hidden: [3]}", "one weight per feature"},
+        {"algorithm=simfbo;model.weight_decay=0.1", "bilevel.l2"},
+        {"algorithm=simfbo;local.momentum=0.5", "local.momentum"},
+        {"algorithm={kind: simfbo, radius: 0}", "algorithm.radius"},
+        {"algorithm={kind: shrofbo, radius: -1}", "algorithm.radius"},
+        {"algorithm={kind: simfbo, radius: [1, 2]}", "one number or auto"},
+        {"algorithm={kind: simfbo, coef: []}", "algorithm.coef is empty"},
+        {"algorithm={kind: simfbo, coef: [1, 0]}", "algorithm.coef"},
+        {"algorithm={kind: simfbo, coef_decay: 1.5}", "algorithm.coef_decay"},
+        {"algorithm=fednest;system.deadline=3", "several times in a round"},
+        {"algorithm=simfbo;bilevel.validation=0.95", "bilevel.validation"},
+        {"algorithm=simfbo;partition.clients=90", "single training sample"},
+        {"algorithm=simfbo;metrics.gradient=true;stop.gradient2=1e-6", "bilevel problem"},
+        {"algorithm=simfbo;regularizer={kind: l1, weight: 1}", "regularizer.kind must be none"},
+    };
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_fails(f->ctx, refused(f, cases[i].assignments), FL_ECONFIG, cases[i].text);
+    assert_ok(f->ctx, refused(f, "algorithm=simfbo;partition.clients=90;bilevel.validation=0"));
+}
+
+static void count_warning(void *arg, fl_log_level level, const char *line)
+{
+    if (level == FL_LOG_WARNING && strstr(line, "strongly convex")) ++*(size_t *)arg;
+}
+
+static void warns_without_l2(void **state)
+{
+    fixture *f = *state;
+    size_t warnings = 0;
+    fl_ctx_on_log(f->ctx, count_warning, &warnings);
+    assert_ok(f->ctx, refused(f, "algorithm=simfbo"));
+    assert_int_equal(warnings, 0);
+    assert_ok(f->ctx, refused(f, "algorithm=simfbo;bilevel.l2=0"));
+    assert_int_equal(warnings, 1);
+    fl_ctx_on_log(f->ctx, NULL, NULL);
+}
+
+/* A run that leaves the finite range says which method's steps are to blame. */
+static void divergence(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = NULL;
+    fl_config *cfg = fixture_config(f, base);
+    assert_ok(f->ctx, fl_config_set(cfg, "algorithm={kind: simfbo, server_lr_x: 1e200, lr_x: 1e200}"));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_fails(f->ctx, fl_run_go(run, NULL, NULL), FL_EDIVERGED, "smaller step size");
+    fl_run_free(run);
+    fl_config_free(cfg);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(blocks),       FIXTURE_TEST(derivatives),    FIXTURE_TEST(hypergradient),
+        FIXTURE_TEST(split),        FIXTURE_TEST(coefficients),   FIXTURE_TEST(validation_counts),
+        FIXTURE_TEST(random_terms), FIXTURE_TEST(communications), FIXTURE_TEST(random_communications),
+        FIXTURE_TEST(learns),       FIXTURE_TEST(refusals),       FIXTURE_TEST(warns_without_l2),
+        FIXTURE_TEST(divergence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
