@@ -64,10 +64,9 @@ double fli_rng_range(fli_rng *r, double lo, double hi) { return lo + (hi - lo) *
 
 uint64_t fli_rng_below(fli_rng *r, uint64_t n)
 {
-    uint64_t reject_below = -n % n; /* 2^64 mod n: what is left keeps every remainder equally likely */
-    for (;;) {
+    for (;;) { /* below 2^64 mod n is rejected: what is left keeps every remainder equally likely */
         uint64_t v = fli_rng_u64(r);
-        if (v >= reject_below) return v % n;
+        if (v >= n || v >= -n % n) return v % n; /* the first spares a division nearly always */
     }
 }
 

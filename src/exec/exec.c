@@ -394,13 +394,22 @@ static void block_item(void *arg, size_t item, size_t worker)
     fli_exec_work(e, &e->jobs[e->order[item]], worker);
 }
 
-/* Clients with the most steps start first, so that no thread is left alone with a long one at the end. Only the order of work
+/* How long a turn takes, up to a factor: samples passed over. */
+static double work_of(const fli_exec *e, const fli_job *job)
+{
+    size_t n = fli_fed_size(e->spec.fed, job->client);
+    return e->solver->one_pass ? (double)n : (double)job->steps * (double)fli_batch_size(&e->spec.sgd, n);
+}
+
+/* Clients with the most work start first, so that no thread is left alone with a long one at the end. Only the order of work
  * changes: uploads are absorbed in the cohort's order. Insertion sort, for at most BLOCK places. */
 static void order_block(fli_exec *e, size_t count)
 {
+    double work[BLOCK];
     for (size_t i = 0; i < count; i++) {
         size_t at = i;
-        for (; at > 0 && e->jobs[e->order[at - 1]].steps < e->jobs[i].steps; at--) e->order[at] = e->order[at - 1];
+        work[i] = work_of(e, &e->jobs[i]);
+        for (; at > 0 && work[e->order[at - 1]] < work[i]; at--) e->order[at] = e->order[at - 1];
         e->order[at] = (uint32_t)i;
     }
 }

@@ -80,7 +80,7 @@ typedef struct {
     const fli_model *model;
     fli_sgd_spec spec;
     fli_batch batch;
-    void *scratch, *grad, *part, *buffer, *z;
+    void *scratch, *grad, *part, *linear, *buffer, *z;
     uint32_t *order; /* the client's samples in the order of this epoch */
     void *extra;     /* the solver's further vectors: fli_worker_vector */
     /* for objectives with a second block; see draw.c */

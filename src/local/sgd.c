@@ -1,5 +1,5 @@
 /* Mini-batch SGD with momentum on the local problem. The terms of the problem (weight decay, shift, proximal) are folded into
- * the update, one pass over the parameters per step. */
+ * the update, one pass over the parameters per step, or none of its own where the model can step while it computes its gradient. */
 #include "local/local.h"
 
 #include <math.h>
@@ -51,15 +51,38 @@ static void gradient(fli_worker *w, const cursor *c, const uint32_t *idx, size_t
     }
 }
 
+static void take_step(fli_worker *w, const cursor *c, const uint32_t *idx, size_t n, int gathered,
+                      const fli_sgd_step *step)
+{
+    const fli_model *m = w->model;
+    if (!m->desc->step || n > w->batch.capacity) {
+        gradient(w, c, idx, n, gathered);
+        m->space.ops->sgd(m->space.n, step, w->z);
+        return;
+    }
+    if (!gathered) gather(w, c, idx, n);
+    m->desc->step(m, &w->batch, step, w->grad, w->z, w->scratch);
+}
+
 /* The next mini-batch of the pass; a fresh order when the last one is used up. */
-static void next_batch_gradient(fli_worker *w, cursor *c)
+static void next_batch_step(fli_worker *w, cursor *c, const fli_sgd_step *step)
 {
     size_t n = c->v->n_train, size = fli_batch_size(&w->spec, n);
     if (c->at == n) c->at = 0, c->epoch++;
     if (c->at == 0) fli_rng_shuffle(c->rng, n, w->order);
     if (size > n - c->at) size = n - c->at;
-    gradient(w, c, w->order + c->at, size, 0);
+    take_step(w, c, w->order + c->at, size, 0, step);
     c->at += size;
+}
+
+/* shift + rho (z - anchor) = (shift - rho anchor) + rho z: a vector less to read in every step, for one to write in the first. */
+static void merge_terms(fli_worker *w, const fli_problem *p, fli_sgd_step *step)
+{
+    if (!p->shift || !p->anchor || p->steps < 3) return;
+    fli_lin(&w->model->space, 1, p->shift, -p->rho, p->anchor, w->linear);
+    step->shift = w->linear;
+    step->anchor = NULL;
+    step->wd += p->rho;
 }
 
 double fli_sgd_weight(double momentum, size_t steps)
@@ -71,20 +94,21 @@ double fli_sgd_weight(double momentum, size_t steps)
 fli_sgd_step fli_sgd_begin(fli_worker *w, const fli_problem *p)
 {
     if (w->buffer) fli_zero(&w->model->space, w->buffer);
-    return (fli_sgd_step){.lr = p->lr,
-                          .wd = w->model->weight_decay,
-                          .rho = p->rho,
-                          .momentum = w->spec.momentum,
-                          .grad = w->grad,
-                          .shift = p->shift,
-                          .anchor = p->anchor,
-                          .buffer = w->buffer};
+    fli_sgd_step step = {.lr = p->lr,
+                         .wd = w->model->weight_decay,
+                         .rho = p->rho,
+                         .momentum = w->spec.momentum,
+                         .grad = w->grad,
+                         .shift = p->shift,
+                         .anchor = p->anchor,
+                         .buffer = w->buffer};
+    merge_terms(w, p, &step);
+    return step;
 }
 
 void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, fli_answer *out)
 {
-    const fli_model *m = w->model;
-    const fli_space *s = &m->space;
+    const fli_space *s = &w->model->space;
     int full = fli_batch_size(&w->spec, v->n_train) == v->n_train;
     cursor c = {v, rng, 0, 0};
     fli_sgd_step step = fli_sgd_begin(w, p);
@@ -93,11 +117,10 @@ void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_r
     for (size_t k = 0; k < p->steps; k++) {
         if (full) {
             c.epoch = (uint32_t)k;
-            gradient(w, &c, v->train, v->n_train, k > 0 && !v->ds->augment);
+            take_step(w, &c, v->train, v->n_train, k > 0 && !v->ds->augment, &step);
         } else {
-            next_batch_gradient(w, &c);
+            next_batch_step(w, &c, &step);
         }
-        s->ops->sgd(s->n, &step, w->z);
     }
     *out = (fli_answer){.z = w->z, .weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps};
 }

@@ -3,8 +3,9 @@
 
 #include "model/semi.h"
 
-/* Longer batches are computed in pieces of this many samples, unless the model asks for fewer, and summed: memory stays bounded, BLAS is at full speed long before. */
-enum { PIECE = 512 };
+/* Longer batches are computed in pieces of this many samples, unless the model asks for fewer, and summed: memory stays bounded, matrix
+ * products are at full speed long before, and what a piece leaves behind for the next layer is still in the cache. */
+enum { PIECE = 256 };
 
 /* So that each vector starts on a cache line. */
 static size_t stride(const fli_space *s) { return (fli_bytes(s) + 63) / 64 * 64; }
@@ -35,11 +36,12 @@ fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *s
     w->scratch = fli_alloc(ctx, fli_model_scratch(m, piece), 1);
     w->grad = fli_alloc(ctx, s->n, s->ops->size);
     w->part = fli_alloc(ctx, s->n, s->ops->size);
+    w->linear = fli_alloc(ctx, s->n, s->ops->size);
     w->z = fli_alloc(ctx, s->n, s->ops->size);
     w->order = fli_alloc(ctx, largest, sizeof *w->order);
     if (spec->momentum > 0) w->buffer = fli_alloc(ctx, s->n, s->ops->size);
     if (vectors) w->extra = fli_alloc(ctx, vectors, stride(s));
-    if (w->scratch && w->grad && w->part && w->z && w->order && (w->buffer || spec->momentum <= 0) &&
+    if (w->scratch && w->grad && w->part && w->linear && w->z && w->order && (w->buffer || spec->momentum <= 0) &&
         (w->extra || !vectors) && !latent_init(ctx, largest, w))
         return FL_OK;
     fli_worker_fini(w);
@@ -52,6 +54,7 @@ void fli_worker_fini(fli_worker *w)
     fli_free(w->scratch);
     fli_free(w->grad);
     fli_free(w->part);
+    fli_free(w->linear);
     fli_free(w->z);
     fli_free(w->order);
     fli_free(w->buffer);

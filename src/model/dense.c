@@ -110,39 +110,57 @@ static void weight_grad(const fli_batch *b, const fli_dense_layer *a, const void
 
 /* ---- gradient ------------------------------------------------------------------------------------------ */
 
+/* The input of layer l; NULL: a sparse batch. */
+static const void *input_of(const fli_batch *b, const sweep *s, size_t l) { return l ? s->h[l - 1] : b->x; }
+
 static void forward(const fli_model *m, const void *x, const fli_batch *b, sweep *s)
 {
     const fli_ops *ops = m->space.ops;
     const fli_dense *d = m->priv;
     for (size_t l = 0; l < d->depth; l++) {
         const fli_dense_layer *a = &d->layer[l];
-        const void *bias = fli_cat(ops, x, a->bias), *w = fli_cat(ops, x, a->weight);
-        if (l)
-            into_layer(ops, a, b->n, s->h[l - 1], w, 0, s->h[l]);
-        else
-            fli_batch_mul(b, a->out, w, s->h[l]);
-        if (l + 1 < d->depth)
+        const void *bias = fli_cat(ops, x, a->bias), *w = fli_cat(ops, x, a->weight), *h = input_of(b, s, l);
+        int relu = l + 1 < d->depth;
+        if (h) {
+            ops->layer(b->n, a->in, a->out, h, w, relu, s->h[l]);
+            continue;
+        }
+        fli_batch_mul(b, a->out, w, s->h[l]);
+        if (relu)
             ops->add_bias_relu(b->n, a->out, bias, s->h[l]);
         else
             ops->add_bias(b->n, a->out, bias, s->h[l]);
     }
 }
 
+/* The error at the input of layer l > 0, from that at its output. */
+static const void *error_below(const fli_model *m, const void *x, size_t n, size_t l, const void *delta, const sweep *s)
+{
+    const fli_dense_layer *a = &((const fli_dense *)m->priv)->layer[l];
+    m->space.ops->layer_back(n, a->in, a->out, delta, fli_cat(m->space.ops, x, a->weight), s->h[l - 1],
+                             s->delta[l & 1]);
+    return s->delta[l & 1];
+}
+
+static void layer_gradient(const fli_batch *b, const fli_dense_layer *a, const void *delta, const void *h, void *g)
+{
+    const fli_ops *ops = b->ops;
+    if (h) {
+        ops->layer_grad(b->n, a->in, a->out, delta, h, fli_at(ops, g, a->weight));
+        return;
+    }
+    fli_batch_tmul(b, a->out, 1, delta, fli_at(ops, g, a->weight));
+    ops->col_sum(b->n, a->out, delta, fli_at(ops, g, a->bias));
+}
+
 /* From the error of the logits in the last s->h. */
 static void backward(const fli_model *m, const void *x, const fli_batch *b, const sweep *s, void *g)
 {
-    const fli_ops *ops = m->space.ops;
     const fli_dense *d = m->priv;
     const void *delta = s->h[d->depth - 1];
     for (size_t l = d->depth; l-- > 0;) {
-        const fli_dense_layer *a = &d->layer[l];
-        weight_grad(b, a, delta, l ? s->h[l - 1] : NULL, fli_at(ops, g, a->weight));
-        ops->col_sum(b->n, a->out, delta, fli_at(ops, g, a->bias));
-        if (!l) break;
-        void *below = s->delta[l & 1];
-        out_of_layer(ops, a, b->n, delta, fli_cat(ops, x, a->weight), 0, below);
-        ops->relu_mask(b->n * a->in, s->h[l - 1], below);
-        delta = below;
+        layer_gradient(b, &d->layer[l], delta, input_of(b, s, l), g);
+        if (l) delta = error_below(m, x, b->n, l, delta, s);
     }
 }
 
@@ -176,6 +194,50 @@ double fli_dense_grad(const fli_model *m, const void *x, const fli_batch *b, voi
     }
     if (correct) *correct = hits;
     return loss / n;
+}
+
+/* ---- a step -------------------------------------------------------------------------------------------- */
+
+/* The step's vectors from parameter `at` on. */
+static fli_sgd_step step_from(const fli_ops *ops, const fli_sgd_step *step, size_t at)
+{
+    fli_sgd_step s = *step;
+    if (s.shift) s.shift = fli_cat(ops, s.shift, at);
+    if (s.anchor) s.anchor = fli_cat(ops, s.anchor, at);
+    if (s.buffer) s.buffer = fli_at(ops, s.buffer, at);
+    return s;
+}
+
+/* Layer by layer from the top: the error goes through the weights before they move. A layer's gradient is used up where it arises. */
+static void backward_step(const fli_model *m, const fli_batch *b, const sweep *s, const fli_sgd_step *step, void *g,
+                          void *z)
+{
+    const fli_ops *ops = m->space.ops;
+    const fli_dense *d = m->priv;
+    const void *delta = s->h[d->depth - 1];
+    for (size_t l = d->depth; l-- > 0;) {
+        const fli_dense_layer *a = &d->layer[l];
+        const void *h = input_of(b, s, l), *below = l ? error_below(m, z, b->n, l, delta, s) : NULL;
+        void *room = fli_at(ops, g, a->weight), *w = fli_at(ops, z, a->weight);
+        fli_sgd_step part = step_from(ops, step, a->weight);
+        if (h) {
+            ops->layer_step(b->n, a->in, a->out, delta, h, &part, room, w);
+        } else {
+            layer_gradient(b, a, delta, h, g);
+            part.grad = room;
+            ops->sgd(a->in * a->out + a->out, &part, w);
+        }
+        delta = below;
+    }
+}
+
+void fli_dense_step(const fli_model *m, const fli_batch *b, const fli_sgd_step *step, void *g, void *z, void *scratch)
+{
+    sweep s;
+    void *logits = fli_dense_logits(m, z, b, scratch);
+    m->space.ops->softmax_error(b->n, m->classes, b->label, 1 / (double)b->n, logits);
+    sweep_init(m->priv, m->space.ops, b->n, scratch, &s);
+    backward_step(m, b, &s, step, g, z);
 }
 
 /* ---- Hessian-vector product ---------------------------------------------------------------------------- */

@@ -64,6 +64,9 @@ typedef struct fli_model_desc {
     void (*clusters)(const fli_model *m, const void *x, const fli_batch *b, uint32_t *out, void *scratch);
     /* Releases what setup took from elsewhere than the arena; also called when setup failed. NULL: nothing. */
     void (*fini)(fli_model *m);
+    /* What grad and then the backend's sgd would do to z, in one go (step->grad is not looked at). g: room for a gradient. NULL: there is
+     * no shorter way than those two. */
+    void (*step)(const fli_model *m, const fli_batch *b, const fli_sgd_step *step, void *g, void *z, void *scratch);
 } fli_model_desc;
 
 struct fli_model {

@@ -14,4 +14,5 @@ const fli_model_desc fli_model_softmax = {
     .logits = fli_dense_logits,
     .pullback = fli_dense_pullback,
     .hvp = fli_dense_hvp,
+    .step = fli_dense_step,
 };

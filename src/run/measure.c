@@ -36,6 +36,7 @@ struct fli_measure {
     uint32_t *all;               /* 0, 1, ... over the test set */
     lane lanes[LANES];
     fli_clusters *clusters; /* NULL: none to measure */
+    size_t order[LANES];    /* lanes, most samples first: no thread is left alone with a long one at the end */
     const void *x;          /* under measurement */
     double decay;           /* wd/2 ||x||^2, part of every f_i */
     int taken;
@@ -72,6 +73,24 @@ static fl_status buffers_new(fli_measure *m)
     return fli_clusters_new(m->ctx, m->exec, m->model, m->fed, (size_t)m->what->max_clients, &m->clusters);
 }
 
+/* The federation's client that is number `at` of those measured. */
+static uint32_t client_at(const fli_measure *m, size_t at)
+{
+    return (uint32_t)((unsigned __int128)at * m->fed->clients / m->count);
+}
+
+static void order_lanes(fli_measure *m)
+{
+    size_t samples[LANES] = {0};
+    for (size_t l = 0; l < LANES; l++) {
+        size_t at = l;
+        for (size_t c = l * m->count / LANES; c < (l + 1) * m->count / LANES; c++)
+            samples[l] += fli_fed_size(m->fed, client_at(m, c));
+        for (; at > 0 && samples[m->order[at - 1]] < samples[l]; at--) m->order[at] = m->order[at - 1];
+        m->order[at] = l;
+    }
+}
+
 fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
                           const fli_metrics_settings *what, fli_measure **out)
 {
@@ -83,11 +102,13 @@ fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, c
     m->fed = fed;
     m->what = what;
     fl_status s = buffers_new(m);
-    if (s)
+    if (s) {
         fli_measure_free(m);
-    else
-        *out = m;
-    return s;
+        return s;
+    }
+    order_lanes(m);
+    *out = m;
+    return FL_OK;
 }
 
 void fli_measure_free(fli_measure *m)
@@ -212,7 +233,7 @@ static fl_status measure_client(fli_measure *m, size_t at, lane *l, fli_worker *
     fli_client_figures *f = &m->figures[at];
     visit c = {.worker = w};
     *f = (fli_client_figures){.loss = NAN, .accuracy = NAN, .own_accuracy = NAN, .own_mix = NAN};
-    f->client = (uint32_t)((unsigned __int128)at * m->fed->clients / m->count);
+    f->client = client_at(m, at);
     const void *own = NULL;
     fl_status s = fli_view_open(m->ctx, m->fed, f->client, &c.view);
     if (s) return s;
@@ -230,10 +251,11 @@ done:
     return s;
 }
 
-/* fli_pool_fn: lane `item` measures its share of the clients and of the test set. */
-static void run_lane(void *arg, size_t item, size_t worker)
+/* fli_pool_fn: a lane measures its share of the clients and of the test set. */
+static void run_lane(void *arg, size_t place, size_t worker)
 {
     fli_measure *m = arg;
+    size_t item = m->order[place];
     lane *l = &m->lanes[item];
     fli_worker *w = fli_exec_worker(m->exec, worker);
     if (l->gradient) fli_zero(&m->model->space, l->gradient);

@@ -1,5 +1,5 @@
 /* Double precision on the CPU. */
-#define REAL      double
+#include "vec/real_f64.h"
 #define REAL_EXP  exp
 #define REAL_GEMM cblas_dgemm
 #define REAL_GEMV cblas_dgemv

@@ -66,9 +66,22 @@ typedef struct fli_ops {
     void (*add_bias_relu)(size_t rows, size_t cols, const void *bias, void *z); /* z = max(0, z + bias) */
     void (*relu_mask)(size_t n, const void *h, void *d);                        /* d = 0 where h <= 0 */
     void (*col_sum)(size_t rows, size_t cols, const void *z, void *out);        /* out = column sums */
+    /* A fully connected layer and n samples: X n x in, W out x in with the bias b (out) right behind it, Z and D n x out. */
+    /* Z = X W' + 1 b', with relu max(0, .) of it */
+    void (*layer)(size_t n, size_t in, size_t out, const void *x, const void *w, int relu, void *z);
+    /* E = D W where h > 0, else 0; H and E n x in */
+    void (*layer_back)(size_t n, size_t in, size_t out, const void *d, const void *w, const void *h, void *e);
+    /* g = (D'X, D'1), laid out as W and b */
+    void (*layer_grad)(size_t n, size_t in, size_t out, const void *d, const void *x, void *g);
+    /* the same gradient and the step of `sgd` with it (step->grad is not looked at) on w = (W, b); g: room for it, of which
+     * nothing can be expected */
+    void (*layer_step)(size_t n, size_t in, size_t out, const void *d, const void *x, const fli_sgd_step *step, void *g,
+                       void *w);
     /* z: logits (rows x classes) in, (softmax - onehot) * scale out. Returns the summed cross-entropy; *correct is the number
      * of rows whose largest logit is the label's (the first one on ties). */
     double (*softmax_xent)(size_t rows, size_t classes, const int32_t *label, double scale, void *z, size_t *correct);
+    /* the same z alone */
+    void (*softmax_error)(size_t rows, size_t classes, const int32_t *label, double scale, void *z);
     /* the same loss and count, z untouched; for evaluation */
     double (*softmax_loss)(size_t rows, size_t classes, const int32_t *label, const void *z, size_t *correct);
     /* z: logits in, probabilities out */

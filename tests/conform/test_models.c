@@ -280,6 +280,53 @@ static void test_weight_decay(void **state)
     every_model(check_weight_decay);
 }
 
+/* ---- steps ----------------------------------------------------------------------------------------------- */
+
+/* A model's own step against its gradient and the backend's step; bit 0 of `terms` momentum, 1 anchor, 2 shift. */
+static void check_terms(fixture *f, int terms)
+{
+    const fli_space *s = &f->m->space;
+    const fli_ops *ops = s->ops;
+    void *z = blank(f), *want = blank(f), *g = blank(f), *room = blank(f), *u = blank(f), *v = blank(f);
+    void *m = blank(f), *want_m = blank(f);
+    ops->from_f64(f->n, f->x, z), ops->from_f64(f->n, f->x, want);
+    ops->from_f64(f->n, f->u, u), ops->from_f64(f->n, f->v, v);
+    fli_zero(s, m), fli_zero(s, want_m);
+    fli_sgd_step step = {.lr = 0.1, .wd = 0.01, .rho = 0.3, .momentum = 0.9, .grad = g};
+    if (terms & 2) step.anchor = u;
+    if (terms & 4) step.shift = v;
+    for (int k = 0; k < 2; k++) {
+        f->m->desc->grad(f->m, want, &f->b, g, NULL, f->scratch);
+        step.buffer = terms & 1 ? want_m : NULL;
+        ops->sgd(f->n, &step, want);
+        step.buffer = terms & 1 ? m : NULL;
+        f->m->desc->step(f->m, &f->b, &step, room, z, f->scratch);
+    }
+    fli_axpy(s, -1, want, z);
+    fli_axpy(s, -1, want_m, m);
+    double off = sqrt(fli_dot(s, z, z) / fli_dot(s, want, want)) + sqrt(fli_dot(s, m, m));
+    if (!(off < (ops->size == 4 ? 1e-4 : 1e-12)))
+        fail_msg("%s, %zu features, batch %zu, %s, terms %d: a step is off by %g", f->m->desc->name, f->m->features,
+                 f->b.n, ops->name, terms, off);
+    fli_free(z), fli_free(want), fli_free(g), fli_free(room), fli_free(u), fli_free(v), fli_free(m), fli_free(want_m);
+}
+
+static void check_step(const fli_model_desc *desc, const shape *s)
+{
+    for (const fli_ops *const *p = fli_ops_list; *p && desc->step; p++) {
+        fixture f;
+        open_fixture(&f, desc, s, *p, 0);
+        for (int terms = 0; terms < 8; terms++) check_terms(&f, terms);
+        close_fixture(&f);
+    }
+}
+
+static void test_step(void **state)
+{
+    (void)state;
+    every_model(check_step);
+}
+
 /* ---- sparse data ----------------------------------------------------------------------------------------- */
 
 /* The fixture's batch with most cells zero, as a sparse data set, each column scaled; and as a dense batch in f->b. */
@@ -329,6 +376,19 @@ static void *narrowed(const fixture *f, const double *x)
     return p;
 }
 
+/* A step from x over the sparse batch b and over the dense f->b. */
+static void check_sparse_step(fixture *f, const fli_batch *b, double eps)
+{
+    const fli_space *s = &f->m->space;
+    const fli_sgd_step step = {.lr = 0.1, .wd = 0.01};
+    void *sparse = narrowed(f, f->x), *dense = narrowed(f, f->x), *room = blank(f);
+    f->m->desc->step(f->m, b, &step, room, sparse, f->scratch);
+    f->m->desc->step(f->m, &f->b, &step, room, dense, f->scratch);
+    fli_axpy(s, -1, dense, sparse);
+    assert_true(sqrt(fli_dot(s, sparse, sparse)) <= 10 * eps * (1 + sqrt(fli_dot(s, dense, dense))));
+    fli_free(sparse), fli_free(dense), fli_free(room);
+}
+
 /* Losses, gradients and Hessian-vector products over what fli_model_batch makes of sparse data: those of the dense batch, in either
  * precision. Models that cannot use sparse batches get dense ones. */
 static void check_sparse_as(const fli_model_desc *desc, const shape *s, const fli_ops *ops, int scaled)
@@ -360,6 +420,7 @@ static void check_sparse_as(const fli_model_desc *desc, const shape *s, const fl
         fli_model_hvp(f.m, x, &f.b, v, a, f.scratch);
         fli_model_hvp(f.m, x, &b, v, c, f.scratch);
     }
+    if (desc->step) check_sparse_step(&f, &b, eps);
     fli_free(want);
     fli_free(got);
     fli_free(x);
@@ -802,6 +863,7 @@ int main(void)
         cmocka_unit_test(test_gradient),
         cmocka_unit_test(test_hvp),
         cmocka_unit_test(test_weight_decay),
+        cmocka_unit_test(test_step),
         cmocka_unit_test(test_sparse),
         cmocka_unit_test(test_forward_only),
         cmocka_unit_test(test_precision),

@@ -358,6 +358,160 @@ static void layers(void **state)
             for (size_t i = 1; i < SIZES; i++) bias_case(o, rows, sizes[i]);
 }
 
+/* ---- a fully connected layer ----------------------------------------------------------------------------- */
+
+/* A layer, its samples, the error at its output; w: weights, then biases. */
+typedef struct {
+    size_t n, in, out;
+    double *x, *w, *d;
+    void *rx, *rw, *rd;
+} connected;
+
+static connected connected_of(const fli_ops *o, size_t n, size_t in, size_t out)
+{
+    connected c = {n, in, out, draw(20, n * in), draw(21, in * out + out), draw(22, n * out), NULL, NULL, NULL};
+    for (size_t i = 0; i < n * in; i += 3) c.x[i] = 0; /* where ReLU has cut */
+    c.rx = reals(o, n * in, c.x);
+    c.rw = reals(o, in * out + out, c.w);
+    c.rd = reals(o, n * out, c.d);
+    return c;
+}
+
+static void connected_free(connected *c)
+{
+    free(c->x), free(c->w), free(c->d);
+    free(c->rx), free(c->rw), free(c->rd);
+}
+
+static void connected_forward(const fli_ops *o, const connected *c, int relu)
+{
+    size_t size = c->n * c->out;
+    double *want = draw(23, size);
+    void *got = reals(o, size, want);
+    for (size_t i = 0; i < c->n; i++)
+        for (size_t j = 0; j < c->out; j++) {
+            double sum = c->w[c->in * c->out + j];
+            for (size_t t = 0; t < c->in; t++) sum += c->x[i * c->in + t] * c->w[j * c->in + t];
+            want[i * c->out + j] = relu && sum < 0 ? 0 : sum;
+        }
+    o->layer(c->n, c->in, c->out, c->rx, c->rw, relu, got);
+    check(o, "layer", size, got, want, 4 * (double)(c->in + 4));
+    free(want), free(got);
+}
+
+static void connected_back(const fli_ops *o, const connected *c)
+{
+    size_t size = c->n * c->in;
+    double *want = draw(23, size);
+    void *got = reals(o, size, want);
+    for (size_t i = 0; i < c->n; i++)
+        for (size_t j = 0; j < c->in; j++) {
+            double sum = 0;
+            for (size_t t = 0; t < c->out; t++) sum += c->d[i * c->out + t] * c->w[t * c->in + j];
+            want[i * c->in + j] = c->x[i * c->in + j] > 0 ? sum : 0;
+        }
+    o->layer_back(c->n, c->in, c->out, c->rd, c->rw, c->rx, got);
+    check(o, "layer_back", size, got, want, 4 * (double)(c->out + 4));
+    free(want), free(got);
+}
+
+static double *connected_gradient(const connected *c)
+{
+    size_t weights = c->in * c->out;
+    double *g = draw(23, weights + c->out);
+    for (size_t j = 0; j < c->out; j++)
+        for (size_t t = 0; t <= c->in; t++) { /* t = in: the bias */
+            double sum = 0;
+            for (size_t i = 0; i < c->n; i++) sum += c->d[i * c->out + j] * (t < c->in ? c->x[i * c->in + t] : 1);
+            g[t < c->in ? j * c->in + t : weights + j] = sum;
+        }
+    return g;
+}
+
+/* All combinations of terms, as for sgd above; two steps. */
+static void connected_step(const fli_ops *o, const connected *c, const double *g, int which)
+{
+    size_t size = c->in * c->out + c->out;
+    double *z = draw(24, size), *shift = draw(25, size), *anchor = draw(26, size), *m = draw(27, size);
+    void *rz = reals(o, size, z), *rs = reals(o, size, shift), *ra = reals(o, size, anchor), *rm = reals(o, size, m);
+    void *room = reals(o, size, z);
+    fli_sgd_step step = {.lr = 0.125, .wd = 0.5, .rho = 0.25, .momentum = 0.75};
+    if (which & 4) step.shift = rs;
+    if (which & 2) step.anchor = ra;
+    if (which & 1) step.buffer = rm;
+    for (int k = 0; k < 2; k++) {
+        o->layer_step(c->n, c->in, c->out, c->rd, c->rx, &step, room, rz);
+        for (size_t i = 0; i < size; i++) {
+            double d = g[i] + 0.5 * z[i];
+            if (which & 4) d += shift[i];
+            if (which & 2) d += 0.25 * (z[i] - anchor[i]);
+            if (which & 1) d = m[i] = 0.75 * m[i] + d;
+            z[i] -= 0.125 * d;
+        }
+    }
+    check(o, "layer_step", size, rz, z, 4 * (double)(c->n + 8));
+    check(o, "layer_step momentum", size, rm, m, 4 * (double)(c->n + 8));
+    check(o, "layer_step shift", size, rs, shift, 0);
+    check(o, "layer_step anchor", size, ra, anchor, 0);
+    check_guard(o, size, room);
+    free(z), free(shift), free(anchor), free(m), free(rz), free(rs), free(ra), free(rm), free(room);
+}
+
+static void connected_case(const fli_ops *o, size_t n, size_t in, size_t out)
+{
+    connected c = connected_of(o, n, in, out);
+    size_t size = in * out + out;
+    double *g = connected_gradient(&c);
+    void *got = reals(o, size, c.w);
+    connected_forward(o, &c, 0);
+    connected_forward(o, &c, 1);
+    connected_back(o, &c);
+    o->layer_grad(n, in, out, c.rd, c.rx, got);
+    check(o, "layer_grad", size, got, g, 4 * (double)(n + 4));
+    for (int which = 0; which < 8; which++) connected_step(o, &c, g, which);
+    check(o, "layer keeps x", n * in, c.rx, c.x, 0);
+    check(o, "layer keeps w", size, c.rw, c.w, 0);
+    check(o, "layer keeps d", n * out, c.rd, c.d, 0);
+    free(g), free(got);
+    connected_free(&c);
+}
+
+/* Every number of rows and vectors that a tile can have, with and without a rest, and the sizes at which another way is taken. */
+static void fully_connected(void **state)
+{
+    (void)state;
+    static const size_t large[][3] = {{10, 60, 32}, {50, 200, 33}, {129, 520, 5}, {300, 50, 20},
+                                      {9, 30, 260}, {4, 2100, 3},  {7, 1030, 2}};
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++) {
+        for (size_t n = 1; n < 20; n++) connected_case(o, n, 15 * n % 67 + 1, 7 * n % 23 + 1);
+        for (size_t out = 1; out < 12; out++) connected_case(o, 8 + out, 8 * out + out % 3, out);
+        for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+            connected_case(o, large[i][0], large[i][1], large[i][2]);
+    }
+}
+
+/* What is not finite stays so. */
+static void fully_connected_nan(void **state)
+{
+    (void)state;
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+        for (size_t at = 0; at < 130; at += 43) {
+            double x[130] = {0}, w[131] = {0}, d[1] = {1}, z[1] = {0}, h[130], e[130];
+            for (size_t i = 0; i < 130; i++) h[i] = 1, e[i] = 0;
+            x[at] = NAN;
+            w[at] = NAN;
+            void *rx = reals(o, 130, x), *rw = reals(o, 131, w), *rd = reals(o, 1, d), *rz = reals(o, 1, z);
+            void *rh = reals(o, 130, h), *re = reals(o, 130, e);
+            o->layer(1, 130, 1, rx, rw, 1, rz);
+            assert_int_equal(o->finite(1, rz), 0);
+            o->layer_back(1, 130, 1, rd, rw, rh, re);
+            assert_int_equal(o->finite(130, re), 0);
+            o->layer_grad(1, 130, 1, rd, rx, rw);
+            assert_int_equal(o->finite(131, rw), 0);
+            free(rx), free(rw), free(rd), free(rz), free(rh), free(re);
+        }
+}
+
 /* Logits, labels and what must come of them, all in long double. */
 typedef struct {
     size_t rows, classes, hits;
@@ -403,6 +557,9 @@ static void xent_check(const fli_ops *o, xent *x, double scale)
     assert_near(o->softmax_xent(x->rows, x->classes, x->label, scale, z, &hits), x->loss, tolerance);
     assert_int_equal(hits, x->hits);
     check(o, "softmax_xent", n, z, x->delta, 16 + (double)x->classes);
+    o->from_f64(n, x->z, z);
+    o->softmax_error(x->rows, x->classes, x->label, scale, z);
+    check(o, "softmax_error", n, z, x->delta, 16 + (double)x->classes);
     o->from_f64(n, x->z, z);
     o->softmax(x->rows, x->classes, z);
     check(o, "softmax", n, z, x->p, 16 + (double)x->classes);
@@ -455,6 +612,9 @@ static void softmax_extremes(void **state)
         assert_near(got, x.loss, 1e-6 * x.loss);
         assert_int_equal(hits, x.hits);
         check(o, "extreme logits", 12, r, x.delta, 32);
+        o->from_f64(12, z, r);
+        o->softmax_error(4, 3, label, 0.5, r);
+        check(o, "extreme logits", 12, r, x.delta, 32);
         free(r), free(x.p), free(x.delta), free(x.label);
     }
 }
@@ -472,6 +632,9 @@ static void softmax_nan(void **state)
             void *r = reals(o, 3, z);
             assert_true(isnan(o->softmax_loss(1, 3, label, r, &hits)));
             assert_true(isnan(o->softmax_xent(1, 3, label, 1, r, &hits)));
+            o->from_f64(3, z, r);
+            o->softmax_error(1, 3, label, 1, r);
+            assert_int_equal(o->finite(3, r), 0);
             free(r);
         }
 }
@@ -574,14 +737,23 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),        cmocka_unit_test(vectors),
-        cmocka_unit_test(finiteness),   cmocka_unit_test(finiteness_opposite),
-        cmocka_unit_test(sgd),          cmocka_unit_test(gemm),
-        cmocka_unit_test(gemv),         cmocka_unit_test(csr),
-        cmocka_unit_test(layers),       cmocka_unit_test(softmax),
-        cmocka_unit_test(softmax_ties), cmocka_unit_test(softmax_extremes),
-        cmocka_unit_test(softmax_nan),  cmocka_unit_test(logistic),
+        cmocka_unit_test(names),
+        cmocka_unit_test(vectors),
+        cmocka_unit_test(finiteness),
+        cmocka_unit_test(finiteness_opposite),
+        cmocka_unit_test(sgd),
+        cmocka_unit_test(gemm),
+        cmocka_unit_test(gemv),
+        cmocka_unit_test(csr),
+        cmocka_unit_test(layers),
+        cmocka_unit_test(softmax),
+        cmocka_unit_test(softmax_ties),
+        cmocka_unit_test(softmax_extremes),
+        cmocka_unit_test(softmax_nan),
+        cmocka_unit_test(logistic),
         cmocka_unit_test(gather),
+        cmocka_unit_test(fully_connected),
+        cmocka_unit_test(fully_connected_nan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

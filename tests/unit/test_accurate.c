@@ -119,7 +119,7 @@ static void against_exact(void **state)
                 if (rules[k][1] > 0) assert_true(off <= rules[k][1] * moved);
                 assert_true(moved > 0.05);
                 assert_true(a.steps > 1 && a.steps < 100);
-                assert_int_equal(gradients, a.steps * ((sizes[s] + 511) / 512));
+                assert_int_equal(gradients, a.steps * ((sizes[s] + 255) / 256));
                 client_fini(&c);
             }
 }

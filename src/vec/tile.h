@@ -1,0 +1,41 @@
+/* Register tiles: what cpu.inc and the two kernels of tile.inc agree on. Included after real_f32.h or real_f64.h. */
+#ifndef FLI_VEC_TILE_H
+#define FLI_VEC_TILE_H
+
+#if defined __AVX512F__
+#define TILE_BYTES 64
+enum { TILES_PAY = 1, OUTER_ROWS = 8, OUTER_VECS = 3, INNER_ROWS = 6 }; /* 24 of 32 registers hold the tile */
+#else
+#define TILE_BYTES 32
+#if defined __AVX2__ && defined __FMA__
+enum { TILES_PAY = 1, OUTER_ROWS = 6, OUTER_VECS = 2, INNER_ROWS = 2 }; /* 12 and 8 of 16 */
+#else
+enum { TILES_PAY = 0, OUTER_ROWS = 6, OUTER_VECS = 2, INNER_ROWS = 2 }; /* BLAS looks at the processor when it runs */
+#endif
+#endif
+#define LANES (TILE_BYTES / REAL_SIZE)
+#define TILE  static inline __attribute__((always_inline))
+/* for every i below n, unrolled early: what the loop indexes can then become registers */
+#define EACH(i, n) _Pragma("GCC unroll 8") for (size_t i = 0; i < (n); i++)
+
+typedef REAL vec __attribute__((vector_size(TILE_BYTES)));
+typedef REAL vec_anywhere __attribute__((vector_size(TILE_BYTES), aligned(REAL_SIZE), may_alias));
+typedef REAL four_anywhere __attribute__((vector_size(4 * REAL_SIZE), aligned(REAL_SIZE), may_alias));
+typedef REAL_BITS bits_anywhere __attribute__((vector_size(TILE_BYTES), aligned(REAL_SIZE), may_alias));
+
+enum {
+    PANEL = OUTER_VECS * LANES, /* columns of an outer tile */
+    DEPTH = 256,                /* longest common dimension of an outer tile: a panel of B fits into the first cache */
+    INNER_COLS = 4,
+    CHUNK =
+        192 << 10 /* bytes of A that an inner product passes over for a few rows of B: they stay in the second cache */
+};
+
+/* C = A B on one tile: `rows` x `vecs` vectors, k long. A has its own steps from row to row and from column to column, a panel of B rows of PANEL
+ * reals, C rows of ldc. */
+void OUTER_TILE(size_t rows, size_t vecs, size_t k, const REAL *a, size_t row_step, size_t col_step, const REAL *panel,
+                REAL *c, size_t ldc);
+/* C = A B' on one tile: `rows` x INNER_COLS; A has rows of k >= LANES, b points at as many rows of B as there are columns. */
+void INNER_TILE(size_t rows, size_t k, const REAL *a, const REAL *const *b, REAL *c, size_t ldc);
+
+#endif

@@ -1,0 +1,2 @@
+#include "vec/real_f32.h"
+#include "vec/tile.inc"

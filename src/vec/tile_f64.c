@@ -1,0 +1,2 @@
+#include "vec/real_f64.h"
+#include "vec/tile.inc"
