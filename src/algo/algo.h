@@ -87,7 +87,7 @@ typedef struct {
     unsigned model_traits;
     size_t samples; /* of all clients */
     size_t parameters;
-    double smoothness; /* L_i */
+    double smoothness; /* L_i; with two levels that of g_i in y */
     double lr, probability, weight;
     size_t steps; /* Q_i */
     double momentum;
@@ -113,7 +113,7 @@ typedef struct {
 } fli_load;
 typedef struct {
     fli_load down, up;
-    size_t steps; /* gradients that a client computes */
+    size_t steps; /* what a client's work counts as, in local steps: for its length in simulated time */
 } fli_phase;
 
 typedef struct fli_algo {

@@ -57,4 +57,5 @@ void fli_control_check(double server_lr, const fli_facts *f, fli_conditions *out
                   3 * rate / (100 * p * l * qt * qt));
     fli_condition(out, "(34) fourth", "lr <= m/(32 server_lr N L) (1 + 2N/m)^(-1/2)", f, f->lr,
                   p / (32 * rate * l) / sqrt(1 + 2 / p));
+    fli_assumption(out, "pseudo labels", "they come by projected steps (10), of a size of at most 1/(4 L)");
 }

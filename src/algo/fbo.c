@@ -23,8 +23,8 @@ const fli_key fli_fbo_keys[] = {
     FLI_KEY_END,
 };
 
-const char *const fli_fbo_server[] = {"x, y", "v", NULL};
-const char *const fli_fbo_up[] = {"q_x, q_y", "q_v", NULL};
+const char *const fli_fbo_server[] = {"(x, y)", "v", NULL};
+const char *const fli_fbo_up[] = {"(q_x, q_y)", "q_v", NULL};
 const char *const fli_fbo_sums[] = {"sum pt_i (q_x, q_y)", "sum pt_i q_v", NULL};
 
 const fli_solver *fli_fbo_solver(const void *params)

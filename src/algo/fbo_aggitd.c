@@ -19,7 +19,7 @@ enum { U };        /* up, sum */
 
 static const fli_key keys[] = {FLI_NEST_KEYS, FLI_KEY_END};
 
-static const char *const server[] = {"x, y", "h", "z", NULL};
+static const char *const server[] = {"(x, y)", "h", "z", NULL};
 
 static size_t inner_rounds(const void *params) { return (size_t)((const fli_nest_params *)params)->inner_rounds; }
 

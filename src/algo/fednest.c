@@ -24,7 +24,7 @@ static const fli_key keys[] = {
     FLI_KEY_END,
 };
 
-static const char *const server[] = {"x, y", "h, p", "v", NULL};
+static const char *const server[] = {"(x, y)", "(h, p)", "v", NULL};
 
 /* The exchanges of a round in order. */
 typedef enum { INNER_GRADIENT, INNER_STEPS, SYSTEM_START, SYSTEM_PRODUCT, HYPERGRADIENT, OUTER_STEPS } stage;

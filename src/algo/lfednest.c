@@ -16,7 +16,7 @@ enum { U }; /* up, sum */
 
 static const fli_key keys[] = {FLI_FEDNEST_KEYS, FLI_KEY_END};
 
-static const char *const server[] = {"x, y", NULL};
+static const char *const server[] = {"(x, y)", NULL};
 
 static size_t phases(const void *params, double coin)
 {

@@ -31,7 +31,7 @@ size_t fli_nest_steps(const fli_fednest_params *p, size_t asked) { return p->tau
 void fli_nest_check(const void *params, const fli_facts *f, fli_conditions *out)
 {
     const fli_fednest_params *p = params;
-    /* the Hessian in y is a block of the whole one */
     fli_condition(out, "Neumann series", "L_i <= ell", f, f->smoothness, p->ell);
     fli_assumption(out, "Assumption A", "no g_i becomes more curved in y than L_i, measured at the start model");
+    fli_assumption(out, "step sizes", "lr_in and lr_out are small enough for constants that nobody can measure here");
 }

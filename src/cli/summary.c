@@ -122,6 +122,16 @@ static void print_clusters(const summary *s, const line *l, FILE *out)
     print_line(s, l, text, out);
 }
 
+/* Where rounds are not what communication costs. */
+static void print_communications(const summary *s, const line *l, FILE *out)
+{
+    char text[128];
+    double v = l->row.communications;
+    if (!isfinite(v) || v == (double)l->row.round) return;
+    snprintf(text, sizeof text, "communications: %.0f", v);
+    print_line(s, l, text, out);
+}
+
 static void print_simulated(const summary *s, const line *l, FILE *out)
 {
     char text[128];
@@ -167,6 +177,7 @@ void summary_print(const summary *s, FILE *out)
     table_free(&t);
     for (const line *l = s->lines; l < s->lines + s->n; l++) {
         print_local(s, l, out);
+        print_communications(s, l, out);
         print_simulated(s, l, out);
         print_staleness(s, l, out);
         print_clusters(s, l, out);

@@ -7,14 +7,14 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- each client's own test part ------------------------------------------------------------------------- */
-
-/* Test samples among a client's n; one stays for training. The small number undoes rounding: 0.29 * 100 is 28.999... */
-static size_t test_part(double fraction, size_t n)
+/* This share of n samples, but never all of them. The small number undoes rounding: 0.29 * 100 is 28.999... */
+static size_t share_of(double fraction, size_t n)
 {
     size_t k = (size_t)floor(fraction * (double)n + 1e-9);
     return k < n ? k : n - 1;
 }
+
+/* ---- each client's own test part ------------------------------------------------------------------------- */
 
 /* Orders a client's samples so that its test part is at the end; returns that part's size. Without one, order stays
  * as it is. */
@@ -24,17 +24,10 @@ static size_t split(double fraction, uint64_t seed, size_t client, size_t n, uin
     if (!(fraction > 0)) return 0;
     fli_rng_init(&r, seed, FLI_RNG_SPLIT, 0, (uint32_t)client);
     fli_rng_shuffle(&r, n, index);
-    return test_part(fraction, n);
+    return share_of(fraction, n);
 }
 
 /* ---- labels taken away ----------------------------------------------------------------------------------- */
-
-/* Unlabelled samples among n; one keeps its label, since a client without any could not tell one class from another. */
-static size_t unlabelled_part(double fraction, size_t n)
-{
-    size_t k = (size_t)floor(fraction * (double)n + 1e-9);
-    return k < n ? k : n - 1;
-}
 
 static fl_status hide_labels(fl_ctx *ctx, fli_fed *fed)
 {
@@ -53,7 +46,8 @@ static fl_status hide_labels(fl_ctx *ctx, fli_fed *fed)
     return FL_OK;
 }
 
-/* Draws who loses its label, and orders each client's training samples so that these come last. */
+/* Draws who loses its label, and orders each client's training samples so that these come last. One keeps its label: a client without any
+ * could not tell one class from another. */
 static fl_status draw_unlabelled(fl_ctx *ctx, fli_fed *fed, double fraction)
 {
     fli_rng r;
@@ -66,7 +60,7 @@ static fl_status draw_unlabelled(fl_ctx *ctx, fli_fed *fed, double fraction)
         size_t n = fli_fed_size(fed, i);
         fli_rng_init(&r, fed->seed, FLI_RNG_LABELS, 0, (uint32_t)i);
         fli_rng_shuffle(&r, n, fed->part.index + fed->part.start[i]);
-        fed->unlabelled_count[i] = (uint32_t)unlabelled_part(fraction, n);
+        fed->unlabelled_count[i] = (uint32_t)share_of(fraction, n);
     }
     return hide_labels(ctx, fed);
 }
@@ -289,7 +283,7 @@ size_t fli_fed_size(const fli_fed *fed, size_t client)
 {
     if (fed->train) return fed->part.start[client + 1] - fed->part.start[client] - fed->test_count[client];
     size_t n = fed->source->client_size(fed->params, fed->seed, (uint32_t)client);
-    return n - test_part(fed->test_fraction, n);
+    return n - share_of(fed->test_fraction, n);
 }
 
 size_t fli_fed_unlabelled(const fli_fed *fed, size_t client)

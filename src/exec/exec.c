@@ -264,7 +264,8 @@ static fl_status work_with(fli_exec *e, fli_job *job, size_t worker, const fli_k
     e->spec.algo->pose(&t, &problem);
     s = e->solver->solve(e->ctx, &e->workers[worker], &view, &problem, &rng, e->caches ? &e->caches[t.client] : NULL,
                          &answer);
-    if (!s && !(fli_finite(&e->space, answer.z) && (!answer.own || fli_finite(&e->space, answer.own))))
+    if (!s && !(fli_finite(&e->space, answer.z) && (!answer.own || fli_finite(&e->space, answer.own)) &&
+                (!answer.v || fli_finite(&e->space, answer.v))))
         s = FL_EDIVERGED;
     if (!s) e->spec.algo->answer(&t, &answer);
     if (!s) {

@@ -16,9 +16,9 @@ size_t fli_validation_count(double share, size_t n)
     return wanted < (double)n ? (size_t)wanted : n - 1;
 }
 
-static fli_pass pass_over(const fli_worker *w, uint32_t *idx, size_t n)
+static fli_pass pass_over(const fli_worker *w, uint32_t *order, size_t n)
 {
-    return (fli_pass){.idx = idx, .n = n, .batch = fli_batch_size(&w->spec, n)};
+    return (fli_pass){.order = order, .n = n, .size = fli_batch_size(&w->spec, n)};
 }
 
 /* Without validation samples of their own both levels see all of the client's, in passes of one order: each shuffles it anew. */
@@ -33,15 +33,6 @@ static void split(fli_bilevel_work *w)
     if (held) fli_rng_shuffle(&rng, n, order);
     w->validation = pass_over(w->worker, order, held ? held : n);
     w->train = pass_over(w->worker, order + held, n - held);
-}
-
-void fli_pass_next(fli_bilevel_work *w, fli_pass *p)
-{
-    if (p->at == p->n) p->at = 0;
-    if (p->at == 0 && p->batch < p->n) fli_rng_shuffle(w->rng, p->n, p->idx);
-    p->now = p->idx + p->at;
-    p->count = p->batch < p->n - p->at ? p->batch : p->n - p->at;
-    p->at += p->count;
 }
 
 /* One derivative over a batch that was gathered. */

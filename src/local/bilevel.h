@@ -4,16 +4,8 @@
 #define FLI_LOCAL_BILEVEL_H
 
 #include "local/local.h"
+#include "local/pass.h"
 #include "model/bilevel.h"
-
-/* Samples of one level, and where the client is in its pass over them. */
-typedef struct {
-    uint32_t *idx;
-    size_t n, at;
-    size_t batch;        /* samples per step */
-    const uint32_t *now; /* the mini-batch under way, */
-    size_t count;        /* and its length */
-} fli_pass;
 
 struct fli_bilevel_work {
     fli_worker *worker;
@@ -22,8 +14,8 @@ struct fli_bilevel_work {
     const fli_problem *problem;
     fli_rng *rng;
     fli_answer *out;
-    fli_pass train, validation;
-    fli_space upper, lower; /* the blocks; the lower one starts at vector + upper.n */
+    fli_pass train, validation; /* the samples of either level */
+    fli_space upper, lower;     /* the blocks; the lower one starts at vector + upper.n */
 };
 
 /* The worker's vectors, whole. */
@@ -37,8 +29,6 @@ static inline const void *fli_clow(const fli_bilevel_work *w, const void *v)
     return fli_cat(w->lower.ops, v, w->upper.n);
 }
 
-/* The next mini-batch of a level. */
-void fli_pass_next(fli_bilevel_work *w, fli_pass *p);
 /* Over the mini-batch under way: grad f by both blocks, grad_y g (the upper block of d is undefined), (g_xy v, g_yy v). */
 void fli_work_f(fli_bilevel_work *w, const void *z, void *d);
 void fli_work_g(fli_bilevel_work *w, const void *z, void *d);

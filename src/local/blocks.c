@@ -25,4 +25,4 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
     return FL_OK;
 }
 
-const fli_solver fli_solver_blocks = {.name = "sgd", .solve = solve, FLI_LATENTS_KEPT};
+const fli_solver fli_solver_blocks = {.name = "two-block", .solve = solve, FLI_LATENTS_KEPT};

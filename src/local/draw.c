@@ -94,28 +94,16 @@ void fli_draw_init(fli_worker *w, const fli_view *v, const uint32_t *labelled, s
     fli_latents l = fli_latents_of(m, v);
     if (m->latent && m->latent->every) n = 0;
     *d = (fli_draw){.w = w, .ds = v->ds, .latent = l.samples, .y = y, .rng = rng};
-    d->plain = (fli_pass){w->order, n, fli_batch_size(&w->spec, n), 0};
-    d->rest = (fli_pass){w->latent_order, l.n, latent_size(&w->spec, l.n), 0};
+    d->plain = (fli_pass){.order = w->order, .n = n, .size = fli_batch_size(&w->spec, n)};
+    d->rest = (fli_pass){.order = w->latent_order, .n = l.n, .size = latent_size(&w->spec, l.n)};
     memmove(w->order, labelled, n * sizeof *w->order);
     for (size_t i = 0; i < l.n; i++) w->latent_order[i] = (uint32_t)i;
 }
 
-/* The next samples of a pass; all of them in their own order if they fit into one step. */
-static const uint32_t *pass_next(fli_pass *p, fli_rng *rng, size_t *count)
-{
-    *count = p->n;
-    if (p->size == p->n) return p->order;
-    if (p->at == p->n) p->at = 0;
-    if (p->at == 0) fli_rng_shuffle(rng, p->n, p->order);
-    *count = p->size < p->n - p->at ? p->size : p->n - p->at;
-    p->at += *count;
-    return p->order + p->at - *count;
-}
-
 void fli_draw_next(fli_draw *d)
 {
-    d->plain_at = pass_next(&d->plain, d->rng, &d->plain_now);
-    d->rest_at = pass_next(&d->rest, d->rng, &d->rest_now);
+    fli_pass_next(&d->plain, d->rng);
+    fli_pass_next(&d->rest, d->rng);
 }
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
@@ -166,26 +154,26 @@ static void grad_in_pieces(fli_draw *d, const fli_point *p)
     size_t most = d->w->batch.capacity;
     fli_zero(s, p->g);
     if (p->own) fli_zero(s, p->own_g);
-    for (size_t at = 0, n; at < d->plain_now; at += n) {
-        n = d->plain_now - at < most ? d->plain_now - at : most;
-        gather(d, d->plain_at + at, n, NULL, 0);
-        add_piece(d, p, n, (double)n / (double)d->plain_now);
+    for (size_t at = 0, n; at < d->plain.count; at += n) {
+        n = d->plain.count - at < most ? d->plain.count - at : most;
+        gather(d, d->plain.now + at, n, NULL, 0);
+        add_piece(d, p, n, (double)n / (double)d->plain.count);
     }
-    for (size_t at = 0, n; at < d->rest_now; at += n) {
-        n = d->rest_now - at < most ? d->rest_now - at : most;
-        gather(d, NULL, 0, d->rest_at + at, n);
-        add_piece(d, p, 0, (double)n / (double)d->rest_now);
+    for (size_t at = 0, n; at < d->rest.count; at += n) {
+        n = d->rest.count - at < most ? d->rest.count - at : most;
+        gather(d, NULL, 0, d->rest.now + at, n);
+        add_piece(d, p, 0, (double)n / (double)d->rest.count);
     }
 }
 
 void fli_draw_grad(fli_draw *d, const fli_point *p)
 {
-    if (d->plain_now + d->rest_now > d->w->batch.capacity) {
+    if (d->plain.count + d->rest.count > d->w->batch.capacity) {
         grad_in_pieces(d, p);
         return;
     }
-    int only = d->plain_now == d->plain.n && d->rest_now == d->rest.n; /* always the same batch */
-    if (!only || !d->gathered) gather(d, d->plain_at, d->plain_now, d->rest_at, d->rest_now);
+    int only = d->plain.count == d->plain.n && d->rest.count == d->rest.n; /* always the same batch */
+    if (!only || !d->gathered) gather(d, d->plain.now, d->plain.count, d->rest.now, d->rest.count);
     d->gathered = only;
-    piece_grad(d, p, d->plain_now, p->g, p->own_g);
+    piece_grad(d, p, d->plain.count, p->g, p->own_g);
 }

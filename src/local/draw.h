@@ -4,12 +4,7 @@
 #define FLI_LOCAL_DRAW_H
 
 #include "local/local.h"
-
-/* One kind of samples. `order` holds their numbers in the data set, or, of those with a y, their rows in it. */
-typedef struct {
-    uint32_t *order;
-    size_t n, size, at; /* samples, samples per step, place in the pass */
-} fli_pass;
+#include "local/pass.h"
 
 typedef struct {
     fli_worker *w;
@@ -17,10 +12,9 @@ typedef struct {
     const uint32_t *latent; /* the samples that have a y, in the order of its rows */
     void *y;
     fli_rng *rng;
-    fli_pass plain, rest;
-    size_t plain_now, rest_now; /* samples of the batch under way, */
-    const uint32_t *plain_at, *rest_at;
-    int gathered; /* which is in the worker already: the only one there is */
+    fli_pass plain; /* by their numbers in the data set */
+    fli_pass rest;  /* those with a y, by their rows in it */
+    int gathered;   /* the batch under way is in the worker already: the only one there is */
 } fli_draw;
 
 /* The samples of a client that have a y. */

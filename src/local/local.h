@@ -72,7 +72,7 @@ typedef struct {
     size_t batch;    /* samples per step; 0: all of the client's */
     double momentum; /* 0: plain SGD */
     double fraction; /* > 0: this share of the client's samples per step, instead of batch */
-    size_t latent;   /* samples with a y per step beside the labelled ones (latent.h); 0: as many as of those */
+    size_t latent;   /* samples with a y per step beside the labelled ones (latent.h); 0: by the same rule */
 } fli_sgd_spec;
 
 /* Everything a thread needs to work for one client after another: allocated once, nothing in the inner loop. */

@@ -5,36 +5,36 @@
 
 void fli_work_lower_gradient(fli_bilevel_work *w)
 {
-    fli_pass_next(w, &w->train);
+    fli_pass_next(&w->train, w->rng);
     fli_work_g(w, w->problem->start, w->worker->z);
     fli_zero(&w->upper, w->worker->z);
 }
 
 void fli_work_upper_gradient(fli_bilevel_work *w)
 {
-    fli_pass_next(w, &w->validation);
+    fli_pass_next(&w->validation, w->rng);
     fli_work_f(w, w->problem->start, w->worker->z);
 }
 
 void fli_work_product(fli_bilevel_work *w)
 {
-    fli_pass_next(w, &w->train);
+    fli_pass_next(&w->train, w->rng);
     fli_work_hv(w, w->problem->start, w->problem->levels.v, w->worker->z);
 }
 
-/* out's upper block = grad_x f - g_xy v at z */
-static void hypergradient(fli_bilevel_work *w, const void *z, const void *v, void *out)
+/* f holds grad f at z; its upper block becomes grad_x f - g_xy v */
+static void hypergradient(fli_bilevel_work *w, const void *z, const void *v, void *f)
 {
     void *hv = fli_work_vector(w, FLI_W_H);
-    fli_work_f(w, z, out);
     fli_work_hv(w, z, v, hv);
-    fli_sub(&w->upper, out, hv, out);
+    fli_sub(&w->upper, f, hv, f);
 }
 
 void fli_work_hypergradient(fli_bilevel_work *w)
 {
-    fli_pass_next(w, &w->validation);
-    fli_pass_next(w, &w->train);
+    fli_pass_next(&w->validation, w->rng);
+    fli_pass_next(&w->train, w->rng);
+    fli_work_f(w, w->problem->start, w->worker->z);
     hypergradient(w, w->problem->start, w->problem->levels.v, w->worker->z);
     fli_zero(&w->lower, fli_low(w, w->worker->z));
 }
@@ -46,7 +46,7 @@ void fli_work_lower_steps(fli_bilevel_work *w)
     void *z = w->worker->z, *g = w->worker->grad, *at_start = fli_work_vector(w, FLI_W_G);
     fli_copy(&w->model->space, p->start, z);
     for (size_t k = 0; k < p->steps; k++) {
-        fli_pass_next(w, &w->train);
+        fli_pass_next(&w->train, w->rng);
         fli_work_g(w, z, g);
         if (shift) {
             fli_work_g(w, p->start, at_start);
@@ -64,7 +64,7 @@ void fli_work_upper_steps(fli_bilevel_work *w)
     void *z = w->worker->z, *f = w->worker->grad, *at_start = fli_work_vector(w, FLI_W_G);
     fli_copy(&w->model->space, p->start, z);
     for (size_t k = 0; k < p->steps; k++) {
-        fli_pass_next(w, &w->validation);
+        fli_pass_next(&w->validation, w->rng);
         fli_work_f(w, z, f);
         fli_work_f(w, p->start, at_start);
         fli_axpy(&w->upper, -1, at_start, f);
@@ -74,13 +74,13 @@ void fli_work_upper_steps(fli_bilevel_work *w)
     w->out->steps = p->steps;
 }
 
-/* v's lower block = (1/ell) sum_{n=0..N} (I - H/ell)^n grad_y f, with H = g_yy over the mini-batch under way */
-static void neumann(fli_bilevel_work *w, const void *z, void *v)
+/* v's lower block = (1/ell) sum_{n=0..N} (I - H/ell)^n grad_y f, with H = g_yy over the mini-batch under way; f holds grad f at z */
+static void neumann(fli_bilevel_work *w, const void *z, const void *f, void *v)
 {
     const fli_levels *l = &w->problem->levels;
     void *term = fli_work_vector(w, FLI_W_Q), *hv = fli_work_vector(w, FLI_W_H);
-    fli_work_f(w, z, term);
     fli_zero(&w->upper, term);
+    fli_copy(&w->lower, fli_clow(w, f), fli_low(w, term));
     fli_copy(&w->model->space, term, v);
     for (size_t n = 0; n < l->neumann; n++) {
         fli_work_hv(w, z, term, hv);
@@ -96,9 +96,10 @@ void fli_work_own_steps(fli_bilevel_work *w)
     void *z = w->worker->z, *d = w->worker->grad, *v = fli_work_vector(w, FLI_W_V);
     fli_copy(&w->model->space, p->start, z);
     for (size_t k = 0; k < p->steps; k++) {
-        fli_pass_next(w, &w->validation);
-        fli_pass_next(w, &w->train);
-        neumann(w, z, v);
+        fli_pass_next(&w->validation, w->rng);
+        fli_pass_next(&w->train, w->rng);
+        fli_work_f(w, z, d);
+        neumann(w, z, d, v);
         hypergradient(w, z, v, d);
         fli_axpy(&w->upper, -p->lr, d, z);
     }

@@ -28,9 +28,9 @@ typedef struct {
 static direction directions(fli_bilevel_work *w, const void *z, const void *v)
 {
     void *f = w->worker->grad, *g = fli_work_vector(w, FLI_W_G), *hv = fli_work_vector(w, FLI_W_H);
-    fli_pass_next(w, &w->validation);
+    fli_pass_next(&w->validation, w->rng);
     fli_work_f(w, z, f);
-    fli_pass_next(w, &w->train);
+    fli_pass_next(&w->train, w->rng);
     fli_work_g(w, z, g);
     fli_work_hv(w, z, v, hv);
     if (isnan(w->out->norm)) w->out->norm = sqrt(fli_dot(&w->lower, fli_low(w, f), fli_low(w, f)));

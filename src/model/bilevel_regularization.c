@@ -70,7 +70,9 @@ static fl_status put_in_front(fli_model *m)
     *was = *m;
     was->arena = (fli_arena){0}; /* the memory belongs to m */
     *desc = *m->desc;
-    desc->traits &= ~(unsigned)(FLI_MODEL_GLM | FLI_MODEL_QUADRATIC);
+    desc->traits &= ~(unsigned)(FLI_MODEL_GLM | FLI_MODEL_QUADRATIC | FLI_MODEL_SOFTMAX);
+    desc->logits = NULL; /* the two halves know nothing of x */
+    desc->pullback = NULL;
     desc->scratch = scratch_for;
     desc->init = init;
     desc->grad = grad;

@@ -19,7 +19,7 @@ typedef struct {
     double confidence;   /* closed form: samples whose largest probability is below get no label */
     double label_lr;     /* projected: step size, 0: chosen, */
     int64_t label_steps; /* and steps per turn */
-    int64_t batch;       /* unlabelled samples per step; 0: as many as labelled ones */
+    int64_t batch;       /* unlabelled samples per step; 0: by the same rule as labelled ones */
 } fli_semi;
 
 /* Makes the model's objective semi-supervised; `semi` must outlive it. Does nothing for FLI_SEMI_NONE. */

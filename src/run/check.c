@@ -1,8 +1,9 @@
 /* `fedloom check`: which step-size conditions of the method's theorem hold for this federation, by how much each fails, what has to be
  * assumed, and a setting that would satisfy them. The smoothness constants L_i are measured: the largest eigenvalue of each client's Hessian at the start
  * model, by power iteration. For least squares that is L_i itself; for logistic and softmax regression, which start at zero, where
- * their curvature is largest or nearly so, it is close; for networks it is an estimate at one point. */
+ * their curvature is largest or nearly so, it is close; for networks it is an estimate at one point. Pseudo labels have no part in it. */
 #include "algo/conditions.h"
+#include "model/latent.h"
 #include "run/plan.h"
 
 #include <math.h>
@@ -128,12 +129,15 @@ static void print_head(fli_text *t, const checker *c)
     fli_text_addf(t, "method      %s, %s\n", p->algo->name, p->algo->citation);
     fli_text_addf(t, "smoothness  L_i from %.4g to %.4g (%zu of %zu clients measured, at the start model", c->least,
                   c->worst.smoothness, c->measured, p->fed->clients);
+    if (p->model->bilevel) fli_text_add(t, ", of the lower level in y");
+    if (p->model->latent && !p->model->latent->every) fli_text_add(t, ", on labelled samples alone");
     if (p->fed->largest > SAMPLES) fli_text_addf(t, ", on at most %d samples each", SAMPLES);
     fli_text_add(t, p->model->desc->traits & FLI_MODEL_CONVEX ? ")\n" : "; the model is not convex: an estimate)\n");
     fli_text_add(t, "local work  ");
     if (c->worst.least_steps != c->worst.steps) fli_text_addf(t, "%zu to ", c->worst.least_steps);
-    fli_text_addf(t, "%zu steps of size %g; takes part with probability %.4g at least\n\n", c->worst.steps,
-                  p->settings.local.lr, c->worst.probability);
+    fli_text_addf(t, "%zu steps", c->worst.steps);
+    if (!p->model->bilevel) fli_text_addf(t, " of size %g", p->settings.local.lr); /* else the method has its own */
+    fli_text_addf(t, "; takes part with probability %.4g at least\n\n", c->worst.probability);
 }
 
 static void print_condition(fli_text *t, const checker *c, const fli_condition_seen *s)

@@ -213,7 +213,8 @@ static void pseudo_labels(const fli_measure *m, const visit *c, lane *l)
 {
     const fli_model *model = m->model;
     fli_worker *w = c->worker;
-    double least = ((const fli_semi *)model->latent_params)->confidence, p;
+    const fli_semi *semi = model->latent_params;
+    double least = semi->labels == FLI_SEMI_CLOSED_FORM ? semi->confidence : 0, p;
     for (size_t at = 0; at < c->view.n_unlabelled; at += w->batch.n) {
         size_t n = c->view.n_unlabelled - at < w->batch.capacity ? c->view.n_unlabelled - at : w->batch.capacity;
         fli_batch_gather(&w->batch, c->view.ds, c->view.unlabelled + at, n);

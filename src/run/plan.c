@@ -123,6 +123,11 @@ fl_status fli_plan_check(fl_ctx *ctx, const fli_settings *s)
             "stop.gradient2 looks at f alone, whose gradient does not vanish where f + g is least; it cannot "
             "be used with regularizer.kind %s",
             s->regularizer.item.name);
+    if (s->stop.gradient2 > 0 && s->semi.labels != FLI_SEMI_NONE && !(a->traits & FLI_ALGO_LABELLED))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "stop.gradient2 looks at the loss on labelled samples alone, whose gradient does not vanish "
+                        "where that of algorithm %s with semi.labels does",
+                        a->name);
     if (a->traits & FLI_ALGO_UNIFORM && s->top.weights == FLI_WEIGHTS_SAMPLES)
         return fli_fail(ctx, FL_ECONFIG, "algorithm %s weighs clients equally, but weights is samples", a->name);
     if (s->data.on_demand && strcmp(part->name, "natural"))
@@ -243,7 +248,8 @@ static fl_status check_fit(fli_plan *p)
     if (!status && g->validate) status = g->validate(p->ctx, s->regularizer.params, p->model->space.n);
     if (!status && s->data.augment != FLI_AUGMENT_NONE && solver != &fli_solver_sgd)
         status = fli_fail(p->ctx, FL_ECONFIG,
-                          "data.augment changes the samples from step to step, which the %s solver cannot use",
+                          "data.augment changes the samples from step to step, which the %s solver cannot use; "
+                          "set it to none",
                           solver->name);
     if (status) return status;
     p->regularizer = strcmp(g->name, "none") ? g : NULL;
@@ -258,10 +264,11 @@ static fl_status give_levels(fli_plan *p)
     if (!has_levels(s)) return FL_OK;
     fl_status status = fli_bilevel_give(p->ctx, p->model, s->levels.item.desc, s->levels.params, &s->bilevel);
     for (size_t i = 0; !status && s->bilevel.validation > 0 && i < p->fed->clients; i++)
-        if (fli_fed_size(p->fed, i) < 2)
-            return fli_fail(p->ctx, FL_ECONFIG,
-                            "client %zu has a single training sample, but bilevel.validation wants one for each level",
-                            i);
+        if (fli_fed_size(p->fed, i) - fli_fed_unlabelled(p->fed, i) < 2)
+            return fli_fail(
+                p->ctx, FL_ECONFIG,
+                "client %zu has a single training sample%s, but bilevel.validation wants one for each level", i,
+                s->data.unlabelled > 0 ? " with a label" : "");
     if (!status && !(s->bilevel.l2 > 0))
         fli_log(p->ctx, FL_LOG_WARNING,
                 "bilevel.l2 is 0, so nothing makes the lower level strongly convex, which %s relies on", p->algo->name);

@@ -4,6 +4,7 @@
 
 #include "run/kinds.h"
 #include "run/list.h"
+#include "run/run.h"
 #include "run/settings.h"
 
 #include <string.h>
@@ -115,6 +116,16 @@ static fl_status add_kind(const page *p, const fli_kind *kind)
     return status;
 }
 
+static void add_columns(const page *p)
+{
+    const char *name, *help;
+    p->style->heading(p->t, 1, "columns");
+    p->style->paragraph(p->t, "What a line of `metrics.csv` and `metrics.jsonl` says; empty or null where it was not "
+                              "measured or does not exist.");
+    p->style->facts_begin(p->t);
+    for (size_t i = 0; fli_result_column(i, &name, &help); i++) p->style->fact(p->t, name, help);
+}
+
 fl_status fl_reference(fl_ctx *ctx, fl_reference_format format, fl_text_fn *out, void *arg)
 {
     static const fli_reference_style *const styles[] = {&fli_reference_markdown, &fli_reference_man};
@@ -127,6 +138,7 @@ fl_status fl_reference(fl_ctx *ctx, fl_reference_format format, fl_text_fn *out,
     p.style->begin(&t);
     fl_status s = add_settings(&p);
     for (const fli_kind *kind = fli_kinds; !s && kind->section; kind++) s = add_kind(&p, kind);
+    add_columns(&p);
     p.style->end(&t);
     if (!s) s = fli_text_ok(&t);
     if (!s) out(arg, fli_text_get(&t));

@@ -16,41 +16,59 @@ typedef struct {
     const char *name;
     size_t offset;
     int whole; /* size_t instead of double */
+    const char *help;
 } column;
 
 static const column columns[] = {
-    {"round", offsetof(fl_row, round), 1},
-    {"cohort", offsetof(fl_row, cohort), 1},
-    {"train_loss", offsetof(fl_row, train_loss), 0},
-    {"train_accuracy", offsetof(fl_row, train_accuracy), 0},
-    {"test_loss", offsetof(fl_row, test_loss), 0},
-    {"test_accuracy", offsetof(fl_row, test_accuracy), 0},
-    {"gradient2", offsetof(fl_row, gradient2), 0},
-    {"client_q10", offsetof(fl_row, client_q10), 0},
-    {"client_q50", offsetof(fl_row, client_q50), 0},
-    {"client_q90", offsetof(fl_row, client_q90), 0},
-    {"regularizer", offsetof(fl_row, regularizer), 0},
-    {"local_train_loss", offsetof(fl_row, local_train_loss), 0},
-    {"local_train_accuracy", offsetof(fl_row, local_train_accuracy), 0},
-    {"local_test_loss", offsetof(fl_row, local_test_loss), 0},
-    {"local_test_accuracy", offsetof(fl_row, local_test_accuracy), 0},
-    {"bytes_up", offsetof(fl_row, bytes_up), 0},
-    {"bytes_down", offsetof(fl_row, bytes_down), 0},
-    {"local_steps", offsetof(fl_row, local_steps), 0},
-    {"seconds", offsetof(fl_row, seconds), 0},
-    {"simulated_seconds", offsetof(fl_row, simulated_seconds), 0},
-    {"staleness", offsetof(fl_row, staleness), 0},
-    {"staleness_max", offsetof(fl_row, staleness_max), 0},
-    {"local_q10", offsetof(fl_row, local_q10), 0},
-    {"local_q50", offsetof(fl_row, local_q50), 0},
-    {"local_q90", offsetof(fl_row, local_q90), 0},
-    {"local_worst", offsetof(fl_row, local_worst), 0},
-    {"pseudo_accuracy", offsetof(fl_row, pseudo_accuracy), 0},
-    {"cluster_accuracy", offsetof(fl_row, cluster_accuracy), 0},
-    {"cluster_nmi", offsetof(fl_row, cluster_nmi), 0},
-    {"communications", offsetof(fl_row, communications), 0},
+    {"round", offsetof(fl_row, round), 1, "rounds so far; of asynchronous methods: server steps"},
+    {"cohort", offsetof(fl_row, cohort), 1, "clients that took part in the last round"},
+    {"train_loss", offsetof(fl_row, train_loss), 0, "f(x), weight decay included, over labelled training samples"},
+    {"train_accuracy", offsetof(fl_row, train_accuracy), 0, "of the global model x, weighted as f is"},
+    {"test_loss", offsetof(fl_row, test_loss), 0, "mean over the test samples, without weight decay"},
+    {"test_accuracy", offsetof(fl_row, test_accuracy), 0,
+     "on the test set or, without one, on the clients' own test parts"},
+    {"gradient2", offsetof(fl_row, gradient2), 0, "||grad f(x)||^2"},
+    {"client_q10", offsetof(fl_row, client_q10), 0,
+     "accuracy of x on each client's own samples: a tenth of the clients are at or below this,"},
+    {"client_q50", offsetof(fl_row, client_q50), 0, "half of them,"},
+    {"client_q90", offsetof(fl_row, client_q90), 0, "nine in ten"},
+    {"regularizer", offsetof(fl_row, regularizer), 0, "g(x) of a composite problem"},
+    {"local_train_loss", offsetof(fl_row, local_train_loss), 0,
+     "of each client's own model on its own training samples (`metrics.local`); x where clients have none"},
+    {"local_train_accuracy", offsetof(fl_row, local_train_accuracy), 0, "likewise"},
+    {"local_test_loss", offsetof(fl_row, local_test_loss), 0, "likewise, on the clients' own test parts"},
+    {"local_test_accuracy", offsetof(fl_row, local_test_accuracy), 0,
+     "likewise; a client that mixes its model with x is judged by the mixture"},
+    {"bytes_up", offsetof(fl_row, bytes_up), 0, "from all clients since the start"},
+    {"bytes_down", offsetof(fl_row, bytes_down), 0, "to all clients since the start"},
+    {"local_steps", offsetof(fl_row, local_steps), 0, "of all clients since the start"},
+    {"seconds", offsetof(fl_row, seconds), 0, "spent in rounds, not counting measurements"},
+    {"simulated_seconds", offsetof(fl_row, simulated_seconds), 0, "of the virtual clock (`system`)"},
+    {"staleness", offsetof(fl_row, staleness), 0,
+     "of asynchronous methods: mean age of the uploads since the last line, in server steps,"},
+    {"staleness_max", offsetof(fl_row, staleness_max), 0, "and the largest"},
+    {"local_q10", offsetof(fl_row, local_q10), 0,
+     "accuracy of each client's own model on its own test part: a tenth of the clients are at or below this,"},
+    {"local_q50", offsetof(fl_row, local_q50), 0, "half of them,"},
+    {"local_q90", offsetof(fl_row, local_q90), 0, "nine in ten,"},
+    {"local_worst", offsetof(fl_row, local_worst), 0, "and the mean of the worst tenth"},
+    {"pseudo_accuracy", offsetof(fl_row, pseudo_accuracy), 0,
+     "share of the unlabelled samples with a pseudo label that x gives the right one (`semi`)"},
+    {"cluster_accuracy", offsetof(fl_row, cluster_accuracy), 0,
+     "of models that cluster: share of training samples in the cluster that stands for their class"},
+    {"cluster_nmi", offsetof(fl_row, cluster_nmi), 0, "normalised mutual information of clusters and classes"},
+    {"communications", offsetof(fl_row, communications), 0,
+     "exchanges of the server with a cohort since the start; several per round for some methods"},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
+
+int fli_result_column(size_t i, const char **name, const char **help)
+{
+    if (i >= COLUMNS) return 0;
+    *name = columns[i].name;
+    *help = columns[i].help;
+    return 1;
+}
 
 /* A number, or `missing` when it was not measured. */
 static void add_number(fli_text *t, double v, const char *missing)

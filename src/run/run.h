@@ -49,6 +49,8 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out);
 /* The rows of a metrics.jsonl file; memory from fli_alloc. */
 fl_status fli_rows_read(fl_ctx *ctx, const char *path, fl_row **rows, size_t *count);
 
+/* Column i of the metrics files, and what it says; 0: there are no more. */
+int fli_result_column(size_t i, const char **name, const char **help);
 /* Removes a half-written result folder, if there is one. */
 void fli_result_discard(fl_run *run);
 

@@ -43,6 +43,12 @@ void fli_traits_algo(fli_text *t, const void *desc)
     if (a->traits & FLI_ALGO_COMPOSITE) fli_text_add(t, "composite problems: yes, with any `regularizer`\n");
     if (a->traits & FLI_ALGO_PLAIN_SGD)
         fli_text_add(t, "local steps: defined for plain SGD, since it reads gradients out of displacements\n");
+    if (a->traits & FLI_ALGO_BLOCKS)
+        fli_text_add(t, "objective: made for one with a second block on the clients, such as pseudo labels (`semi`)\n");
+    if (a->traits & FLI_ALGO_LABELLED) fli_text_add(t, "objective: labelled samples alone, whatever `semi` says\n");
+    if (a->own_mix)
+        fli_text_add(
+            t, "own models: a client predicts with a mixture of its own and the global model (`metrics.local`)\n");
     if (a->traits & FLI_ALGO_BILEVEL) add_levels(t, a);
     add_vectors(t, "kept by a client", a->client, fli_names_count(a->client), a->client_scalars);
     add_vectors(t, "kept by the server", a->server, fli_names_count(a->server), 0);

@@ -162,6 +162,36 @@ static void derivatives(void **state)
     }
 }
 
+/* The largest eigenvalue of g_yy: against power iteration on a matrix that is made of differences of gradients. */
+static void curvature(void **state)
+{
+    const double h = 1e-6;
+    for (size_t i = 0; i < KINDS; i++) {
+        problem k;
+        double z[MOST], left[MOST], right[MOST], hessian[MOST][MOST], v[MOST], hv[MOST], norm = 0, l;
+        problem_init(&k, ((fixture *)*state)->ctx, all[i].model, all[i].kind, 0.3);
+        random_point(k.p + k.q, 1, z);
+        for (size_t j = 0; j < k.q; j++) {
+            double at = z[k.p + j];
+            z[k.p + j] = at + h;
+            g_of(&k, z, right);
+            z[k.p + j] = at - h;
+            g_of(&k, z, left);
+            z[k.p + j] = at;
+            for (size_t c = 0; c < k.q; c++) hessian[j][c] = (right[k.p + c] - left[k.p + c]) / (2 * h);
+        }
+        random_point(k.q, 2, v);
+        for (size_t it = 0; it < 5000; it++) {
+            for (size_t j = 0; j < k.q; j++) hv[j] = dot(k.q, hessian[j], v);
+            norm = sqrt(dot(k.q, hv, hv));
+            for (size_t j = 0; j < k.q; j++) v[j] = hv[j] / norm;
+        }
+        assert_ok(k.ctx, fli_model_smoothness(k.ctx, k.m, z, &k.train, 3, 5000, 1e-14, &l));
+        assert_near(l, norm, 1e-6);
+        problem_fini(&k);
+    }
+}
+
 /* ---- the hypergradient ------------------------------------------------------------------------------------- */
 
 /* g_yy d = b for the lower block by conjugate gradients; b and d have q entries. */
@@ -476,6 +506,7 @@ static void refusals(void **state)
         {"algorithm=fednest;system.deadline=3", "several times in a round"},
         {"algorithm=simfbo;bilevel.validation=0.95", "bilevel.validation"},
         {"algorithm=simfbo;partition.clients=90", "single training sample"},
+        {"algorithm=simfbo;data.unlabelled=0.9", "single training sample with a label"},
         {"algorithm=simfbo;metrics.gradient=true;stop.gradient2=1e-6", "bilevel problem"},
         {"algorithm=simfbo;regularizer={kind: l1, weight: 1}", "regularizer.kind must be none"},
     };
@@ -518,10 +549,19 @@ static void divergence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(blocks),       FIXTURE_TEST(derivatives),    FIXTURE_TEST(hypergradient),
-        FIXTURE_TEST(split),        FIXTURE_TEST(coefficients),   FIXTURE_TEST(validation_counts),
-        FIXTURE_TEST(random_terms), FIXTURE_TEST(communications), FIXTURE_TEST(random_communications),
-        FIXTURE_TEST(learns),       FIXTURE_TEST(refusals),       FIXTURE_TEST(warns_without_l2),
+        FIXTURE_TEST(blocks),
+        FIXTURE_TEST(derivatives),
+        FIXTURE_TEST(hypergradient),
+        FIXTURE_TEST(curvature),
+        FIXTURE_TEST(split),
+        FIXTURE_TEST(coefficients),
+        FIXTURE_TEST(validation_counts),
+        FIXTURE_TEST(random_terms),
+        FIXTURE_TEST(communications),
+        FIXTURE_TEST(random_communications),
+        FIXTURE_TEST(learns),
+        FIXTURE_TEST(refusals),
+        FIXTURE_TEST(warns_without_l2),
         FIXTURE_TEST(divergence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

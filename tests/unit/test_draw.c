@@ -90,11 +90,11 @@ static void passes_of(fixture *f, size_t labelled, size_t unlabelled, fli_sgd_sp
     fli_draw_init(&c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
     for (size_t k = 0; k < 2 * batches || k < 2 * others; k++) {
         fli_draw_next(&d);
-        assert_true(k < MOST && d.plain_now && d.plain_now <= 64 && d.rest_now && d.rest_now <= 64);
-        now[0][k] = d.plain_now;
-        now[1][k] = d.rest_now;
-        memcpy(kept[0][k], d.plain_at, d.plain_now * sizeof *d.plain_at);
-        memcpy(kept[1][k], d.rest_at, d.rest_now * sizeof *d.rest_at);
+        assert_true(k < MOST && d.plain.count && d.plain.count <= 64 && d.rest.count && d.rest.count <= 64);
+        now[0][k] = d.plain.count;
+        now[1][k] = d.rest.count;
+        memcpy(kept[0][k], d.plain.now, d.plain.count * sizeof *d.plain.now);
+        memcpy(kept[1][k], d.rest.now, d.rest.count * sizeof *d.rest.now);
         at[0][k] = kept[0][k];
         at[1][k] = kept[1][k];
     }
@@ -189,7 +189,7 @@ static void gradients_of(fixture *f, const char *model, int labels, size_t label
         fli_draw_next(&d);
         fli_draw_grad(&d, &pair);
         fli_draw_grad(&d, &single);
-        direct(&c, d.plain_at, d.plain_now, d.rest_at, d.rest_now, 0.4, want, own_want);
+        direct(&c, d.plain.now, d.plain.count, d.rest.now, d.rest.count, 0.4, want, own_want);
         for (size_t j = 0; j < c.m->space.n; j++) {
             assert_near(g[j], want[j], 1e-13);
             assert_near(alone[j], want[j], 1e-13);

@@ -356,6 +356,8 @@ static void impossible_labels(void **state)
             "data.unlabelled is 0.5, but a regression has no labels");
     refused(f, SMALL, "data={kind: synthetic, on_demand: true, unlabelled: 0.5};partition={}",
             "clients made on demand are made with all their labels: data.unlabelled must be 0");
+    refused(f, SMALL, SEMI "metrics.gradient=true;stop.gradient2=1e-3",
+            "stop.gradient2 looks at the loss on labelled samples alone");
     static const char *const others[] = {"{kind: feddr, solver: accurate, relative: 0.1, accuracy: 1}", "fedgia"};
     for (size_t k = 0; k < 2; k++) {
         char text[256];
@@ -400,6 +402,26 @@ static void lonely_samples(void **state)
         assert_true(isfinite(fl_run_row(run)->train_loss));
         fl_run_free(run);
     }
+}
+
+static double pseudo_accuracy(fixture *f, const char *semi)
+{
+    char text[256];
+    snprintf(text, sizeof text, "data.unlabelled=0.5;rounds=0;semi={%s}", semi);
+    fl_run *run = run_done(f, SMALL, text);
+    double v = fl_run_row(run)->pseudo_accuracy;
+    fl_run_free(run);
+    return v;
+}
+
+/* All classes are equally likely at the start, and the first one is taken; only labels in closed form ask how sure the model is. */
+static void pseudo_labels_at_the_start(void **state)
+{
+    fixture *f = *state;
+    double v = pseudo_accuracy(f, "labels: closed_form");
+    assert_true(v > 0 && v < 1);
+    assert_true(isnan(pseudo_accuracy(f, "labels: closed_form, confidence: 0.99")));
+    assert_true(pseudo_accuracy(f, "labels: projected, confidence: 0.99") == v);
 }
 
 /* The global model is fine, a client's own one is not. */
@@ -1169,6 +1191,7 @@ int main(void)
         FIXTURE_TEST(impossible_labels),
         FIXTURE_TEST(impossible_pairs),
         FIXTURE_TEST(lonely_samples),
+        FIXTURE_TEST(pseudo_labels_at_the_start),
         FIXTURE_TEST(own_model_diverges),
         FIXTURE_TEST(missing_data),
         FIXTURE_TEST(momentum_is_warned_about),
