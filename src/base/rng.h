@@ -13,7 +13,7 @@
 typedef enum {
     FLI_RNG_DATA = 1,  /* generators: (item, client) */
     FLI_RNG_PARTITION, /* partitioners: (attempt, 0) */
-    FLI_RNG_SPLIT, /* per-client train/test split: (0, client); train/validation split: (1, client); which labelled samples choose a mixture: (2, 0) */
+    FLI_RNG_SPLIT, /* per-client train/test split: (0, client); train/validation split: (1, client); which labelled samples choose a mixture: (2, client) */
     FLI_RNG_INIT,  /* start model */
     FLI_RNG_COHORT, /* who takes part: (round, 0); who goes to work next: (turn, 1) */
     FLI_RNG_STEPS,  /* heterogeneous local updates: (round, client) */

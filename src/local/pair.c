@@ -24,11 +24,11 @@ enum { OWN, OWN_GRAD, OWN_PART, OWN_BUFFER, VECTORS };
 
 /* The client's labelled samples into the worker's order, held-out ones last; returns how many there are to train on. Who is held out is the
  * same in every turn, and random, for a client's list may be sorted by class. */
-static size_t hold_out(fli_worker *w, const fli_view *v)
+static size_t hold_out(fli_worker *w, const fli_view *v, const fli_problem *p)
 {
     fli_rng r;
     memcpy(w->order, v->train, v->n_train * sizeof *w->order);
-    fli_rng_init(&r, 0, FLI_RNG_SPLIT, 2, 0);
+    fli_rng_init(&r, p->seed, FLI_RNG_SPLIT, 2, p->client);
     fli_rng_shuffle(&r, v->n_train, w->order);
     return v->n_train - v->n_train / HELD_OUT;
 }
@@ -104,7 +104,7 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
     fl_status status = fli_latents_improve(ctx, w, v, p->start, cache, &y);
     if (!status && isnan(mix)) {
         labelled = w->order;
-        n = hold_out(w, v);
+        n = hold_out(w, v, p);
         status = choose_mix(ctx, w, v, p, v->n_train - n, &mix);
     }
     if (status) return status;
