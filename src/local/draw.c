@@ -108,6 +108,16 @@ void fli_draw_next(fli_draw *d)
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
+/* Samples idx[0 .. n-1], which are in the worker's batch from row `first` on. */
+static void augment(fli_draw *d, const uint32_t *idx, size_t first, size_t n, uint32_t epoch)
+{
+    fli_batch part = d->w->batch;
+    if (!d->ds->augment) return;
+    part.x = fli_at(part.ops, part.x, first * part.dim);
+    part.n = n;
+    fli_batch_augment(&part, d->ds, idx, d->rng, epoch);
+}
+
 /* Brings samples plain[0 .. np-1] and those of the rows rest[0 .. nr-1] of y into the worker's batch and rows. */
 static void gather(fli_draw *d, const uint32_t *plain, size_t np, const uint32_t *rest, size_t nr)
 {
@@ -115,6 +125,7 @@ static void gather(fli_draw *d, const uint32_t *plain, size_t np, const uint32_t
     const fli_ops *ops = m->space.ops;
     if (!nr) {
         fli_batch_gather(&d->w->batch, d->ds, plain, np);
+        augment(d, plain, 0, np, d->plain.epoch);
         return;
     }
     size_t size = m->latent->size(m), bytes = size * ops->size;
@@ -124,6 +135,8 @@ static void gather(fli_draw *d, const uint32_t *plain, size_t np, const uint32_t
         memcpy((char *)d->w->rows + i * bytes, (const char *)d->y + rest[i] * bytes, bytes);
     }
     fli_batch_gather(&d->w->batch, d->ds, d->w->index, np + nr);
+    augment(d, d->w->index, 0, np, d->plain.epoch);
+    augment(d, d->w->index + np, np, nr, d->rest.epoch);
 }
 
 static void piece_grad(fli_draw *d, const fli_point *p, size_t plain, void *g, void *own_g)
@@ -172,7 +185,8 @@ void fli_draw_grad(fli_draw *d, const fli_point *p)
         grad_in_pieces(d, p);
         return;
     }
-    int only = d->plain.count == d->plain.n && d->rest.count == d->rest.n; /* always the same batch */
+    /* always the same batch */
+    int only = d->plain.count == d->plain.n && d->rest.count == d->rest.n && !d->ds->augment;
     if (!only || !d->gathered) gather(d, d->plain.now, d->plain.count, d->rest.now, d->rest.count);
     d->gathered = only;
     piece_grad(d, p, d->plain.count, p->g, p->own_g);

@@ -1,5 +1,6 @@
 /* Mini-batches of objectives with a second block (model/latent.h): so many labelled samples and so many that have a y, each kind in
- * passes of its own, fresh random orders one after the other. Without a second block, labelled samples alone. Private to this folder. */
+ * passes of its own, fresh random orders one after the other. Without a second block, labelled samples alone. Images are augmented for the steps
+ * on x, anew in every pass; y is found by the images as they are. Private to this folder. */
 #ifndef FLI_LOCAL_DRAW_H
 #define FLI_LOCAL_DRAW_H
 
@@ -14,7 +15,7 @@ typedef struct {
     fli_rng *rng;
     fli_pass plain; /* by their numbers in the data set */
     fli_pass rest;  /* those with a y, by their rows in it */
-    int gathered;   /* the batch under way is in the worker already: the only one there is */
+    int gathered;   /* the batch under way is in the worker already: the only one there is, and it is not augmented */
 } fli_draw;
 
 /* The samples of a client that have a y. */

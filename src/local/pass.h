@@ -11,6 +11,7 @@
 typedef struct {
     uint32_t *order;     /* the samples, in whatever way they are numbered; shuffled in place */
     size_t n, size, at;  /* samples, samples per step, place in the pass */
+    uint32_t epoch;      /* which pass it is, from 0 */
     const uint32_t *now; /* the mini-batch under way, */
     size_t count;        /* and its length */
 } fli_pass;

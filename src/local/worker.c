@@ -19,8 +19,8 @@ static fl_status latent_init(fl_ctx *ctx, size_t largest, fli_worker *w)
     if (!m->latent) return FL_OK;
     size_t size = m->latent->size(m) * m->space.ops->size;
     w->latent_order = fli_alloc(ctx, largest, sizeof *w->latent_order);
-    w->index = fli_alloc(ctx, PIECE, sizeof *w->index);
-    w->rows = fli_alloc(ctx, PIECE, size);
+    w->index = fli_alloc(ctx, w->batch.capacity, sizeof *w->index);
+    w->rows = fli_alloc(ctx, w->batch.capacity, size);
     if (!m->latent->kept) w->y = fli_alloc(ctx, largest, size);
     return w->latent_order && w->index && w->rows && (w->y || m->latent->kept) ? FL_OK : FL_ENOMEM;
 }

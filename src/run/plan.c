@@ -246,7 +246,8 @@ static fl_status check_fit(fli_plan *p)
     const fli_regularizer *g = s->regularizer.item.desc;
     fl_status status = fli_solver_fits(p->ctx, solver, p->model);
     if (!status && g->validate) status = g->validate(p->ctx, s->regularizer.params, p->model->space.n);
-    if (!status && s->data.augment != FLI_AUGMENT_NONE && solver != &fli_solver_sgd)
+    int steps = solver == &fli_solver_sgd || solver == &fli_solver_blocks || solver == &fli_solver_pair;
+    if (!status && s->data.augment != FLI_AUGMENT_NONE && !steps)
         status = fli_fail(p->ctx, FL_ECONFIG,
                           "data.augment changes the samples from step to step, which the %s solver cannot use; "
                           "set it to none",

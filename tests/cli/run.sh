@@ -256,21 +256,33 @@ check "1, 2, 4 and 8 threads give the same model ($differ of 24 runs differ)" [ 
 
 # ---- Ctrl-C -------------------------------------------------------------------------------------------------
 
-# --foreground: one signal to the program alone, as the kernel would send a single Ctrl-C.
-for signal in INT TERM; do
-    timeout --foreground -s $signal -k 20 1 "$program" run good.yaml --algorithms fedavg,scaffold \
-        --set rounds=1000000000 --set metrics.every=1000 --output "stop$signal" >out 2>err </dev/null
+# Runs the program in the foreground and sends it one signal as soon as FILE is there, however long that takes:
+# signal_at SIGNAL FILE ARGS. What does not end within a minute of its signal is killed.
+signal_at() {
+    local signal=$1 file=$2 i
+    shift 2
+    rm -f pid
+    (
+        until [ -s pid ] && [ -e "$file" ]; do sleep 0.01; done
+        kill -"$signal" "$(cat pid)"
+        for i in {1..600}; do sleep 0.1; done
+        kill -KILL "$(cat pid)"
+    ) 2>/dev/null &
+    sh -c 'echo $$ >pid; exec "$@"' sh "$program" "$@" >out 2>err </dev/null
     code=$?
-    [ "$code" -eq 124 ] && code=130 # timeout(1) reports its own code unless asked otherwise
+    kill $! 2>/dev/null
+    wait $! 2>/dev/null
+}
+for signal in INT TERM; do
+    signal_at $signal "stop$signal/fedavg.partial" run good.yaml --algorithms fedavg,scaffold \
+        --set rounds=1000000000 --set metrics.every=1000 --output "stop$signal"
     check "SIG$signal: exit code 130" exits 130
     check "SIG$signal: said" has err 'stopping after this round'
     check "SIG$signal: the result is saved" [ -s "stop$signal/fedavg/result.json" ]
     check "SIG$signal: the next run does not start" [ ! -e "stop$signal/scaffold" ]
     check "SIG$signal: the table" has out 'good-fedavg'
 done
-timeout --foreground --preserve-status -s INT -k 20 1 "$program" run good.yaml --set rounds=1000000000 \
-    --set metrics.every=1000 --quiet >out 2>err </dev/null
-code=$?
+signal_at INT quietly.partial run good.yaml --set rounds=1000000000 --set metrics.every=1000 --quiet --output quietly
 check 'interrupted: exit code 130' exits 130
 check 'interrupted and quiet: nothing said' silent err
 
@@ -286,24 +298,34 @@ expect 2 'checkpoint_every needs output' run good.yaml --checkpoint-every 5
 expect 2 'which DIR?' resume
 expect 2 'one DIR at a time' resume a b
 expect 1 'nothere.checkpoint: there are no checkpoints to go on from' resume nothere
+signal_at INT stopped.checkpoint/config.yaml run good.yaml $long --set rounds=1000000000 --checkpoint-every 1000 \
+    --output stopped
+check 'Ctrl-C with checkpoints: exit code 130' exits 130
+check 'Ctrl-C with checkpoints: says how to go on' has err '`fedloom resume stopped` goes on'
+check 'Ctrl-C with checkpoints: no result yet' [ ! -e stopped ]
+check 'Ctrl-C with checkpoints: the settings are there' [ -s stopped.checkpoint/config.yaml ]
+expect 1 'has checkpoints of an earlier run' run good.yaml $long --checkpoint-every 10 --output stopped
+rm -rf stopped.checkpoint
 fedloom run good.yaml $long --output whole
 check 'a run without checkpoints: exit code 0' exits 0
-timeout --foreground -s INT -k 20 0.3 "$program" run good.yaml $long --checkpoint-every 10 --output ck \
-    >out 2>err </dev/null
-code=$?
-[ "$code" -eq 124 ] && code=130
-check 'Ctrl-C with checkpoints: exit code 130' exits 130
-check 'Ctrl-C with checkpoints: says how to go on' has err '`fedloom resume ck` goes on'
-check 'Ctrl-C with checkpoints: no result yet' [ ! -e ck ]
-check 'Ctrl-C with checkpoints: the settings are there' [ -s ck.checkpoint/config.yaml ]
-expect 1 'has checkpoints of an earlier run' run good.yaml $long --checkpoint-every 10 --output ck
 for i in 1 2 3; do # kill -9, at whatever it is doing
-    "$program" resume ck --quiet >out 2>err </dev/null &
+    if [ -s ck.checkpoint/config.yaml ]; then
+        "$program" resume ck --quiet --force >out 2>err </dev/null &
+    else
+        "$program" run good.yaml $long --checkpoint-every 10 --output ck --quiet --force >out 2>err </dev/null &
+    fi
     sleep 0.1$i
     kill -9 $! 2>/dev/null
     wait $! 2>/dev/null
 done
-[ -e ck ] || fedloom resume ck.checkpoint --threads 3
+code=0 # it may have come to its end before it was killed
+if [ -s ck.checkpoint/config.yaml ]; then
+    fedloom resume ck.checkpoint --threads 3 --force
+elif [ ! -e ck ]; then
+    fedloom run good.yaml $long --checkpoint-every 10 --output ck --force
+else
+    rm -rf ck.checkpoint # of a run that was killed while it removed them, after its result was there
+fi
 check 'resume: exit code 0' exits 0
 check 'resume: the same result as if it had never been stopped' same_result whole ck
 check 'resume: the checkpoints are gone' [ ! -e ck.checkpoint ]
@@ -423,17 +445,16 @@ check 'reproduce without a paper: exit code 0' exits 0
 check 'reproduce without a paper: said' has err 'no paper.figures to compare with'
 unset FEDLOOM_EXPERIMENTS
 
-timeout --foreground --preserve-status -s INT -k 20 1 "$program" compare two.yaml --set rounds=1000000000 \
-    --set metrics.every=1000 --output stopped >out 2>err </dev/null
-code=$?
+signal_at INT stopped/runs/fedavg/seed-1.partial compare two.yaml --set rounds=1000000000 --set metrics.every=1000 \
+    --output stopped
 check 'compare, interrupted: exit code 130' exits 130
 check 'compare, interrupted: said' has err 'stopping after this round'
 check 'compare, interrupted: the table so far' has out 'Fed Prox      0'
 check 'compare, interrupted: nothing half-written' [ -z "$(find stopped/runs -name 'seed*')" ]
-(
-    timeout --foreground -s KILL 1 "$program" compare two.yaml --set rounds=1000000000 --set metrics.every=1000 \
-        --output killed >out 2>err </dev/null
-) 2>/dev/null
+{
+    signal_at KILL killed/runs/fedavg/seed-1.partial compare two.yaml --set rounds=1000000000 \
+        --set metrics.every=1000 --output killed
+} 2>/dev/null
 check 'compare, killed: something is left' [ -d killed/runs/fedavg/seed-1.partial ]
 expect 0 'Fed Prox' compare two.yaml --output killed
 check 'compare, killed: goes on as if nothing had been' same first.csv <(cut -d, -f 1-13 killed/results.csv)

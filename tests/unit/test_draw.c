@@ -5,7 +5,7 @@
 #include "local/draw.h"
 #include "model/semi.h"
 
-enum { DIM = 5, C = 3 };
+enum { DIM = 6, C = 3 };
 
 /* One client of a federation with a worker, and pseudo labels of its unlabelled samples. */
 typedef struct {
@@ -18,6 +18,7 @@ typedef struct {
     fli_worker w;
     fli_rng rng;
     double *y, x[64], own[64];
+    uint32_t epochs[2]; /* with augmentation: passes over labelled and other samples before the one under way */
 } client;
 
 static void client_init(client *c, fixture *f, const char *model, int labels, size_t labelled, size_t unlabelled,
@@ -167,6 +168,12 @@ static void direct(client *c, const uint32_t *plain, size_t np, const uint32_t *
     }
     assert_ok(c->ctx, fli_model_batch(c->ctx, c->m, n, &b));
     fli_batch_gather(&b, c->v.ds, idx, n);
+    for (size_t i = 0; c->v.ds->augment && i < n; i++) {
+        fli_batch one = b;
+        one.x = (double *)b.x + i * DIM;
+        one.n = 1;
+        fli_batch_augment(&one, c->v.ds, &idx[i], &c->rng, c->epochs[i >= np]);
+    }
     fli_pair_grad(c->m, c->x, c->own, mix, &b, np, y, g, own_g, scratch);
     fli_batch_fini(&b);
     fli_free(scratch);
@@ -213,6 +220,45 @@ static void gradients(void **state)
         gradients_of(f, "mlp", FLI_SEMI_NONE, sizes[i][0], 0, (fli_sgd_spec){0});
         gradients_of(f, "mlp", FLI_SEMI_NONE, sizes[i][0], 0, (fli_sgd_spec){.batch = 100});
     }
+}
+
+/* Every sample is changed anew in each pass over its kind; y is found by the samples as they are. */
+static void augmented_of(fixture *f, size_t labelled, size_t unlabelled, fli_sgd_spec spec, size_t batches,
+                         size_t others)
+{
+    client c;
+    fli_draw d;
+    void *cache = NULL, *y, *again;
+    double g[64], own_g[64], want[64], own_want[64], *before = malloc(unlabelled * C * sizeof *before);
+    client_init(&c, f, "softmax", FLI_SEMI_CLOSED_FORM, labelled, unlabelled, spec);
+    assert_ok(f->ctx, fli_latents_improve(f->ctx, &c.w, &c.v, c.x, &cache, &y));
+    memcpy(before, y, unlabelled * C * sizeof *before);
+    memcpy(c.fed->train->shape, (size_t[]){1, 2, 3}, sizeof c.fed->train->shape);
+    c.fed->train->augment = FLI_AUGMENT_CIFAR;
+    assert_ok(f->ctx, fli_latents_improve(f->ctx, &c.w, &c.v, c.x, &cache, &again));
+    assert_memory_equal(again, before, unlabelled * C * sizeof *before);
+    free(before);
+    fli_draw_init(&c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
+    fli_point pair = {c.x, c.own, 0.4, g, own_g, fli_worker_vector(&c.w, 0)};
+    for (size_t step = 0; step < 7; step++) {
+        c.epochs[0] = (uint32_t)(step / batches);
+        c.epochs[1] = (uint32_t)(step / others);
+        fli_draw_next(&d);
+        fli_draw_grad(&d, &pair);
+        direct(&c, d.plain.now, d.plain.count, d.rest.now, d.rest.count, 0.4, want, own_want);
+        for (size_t j = 0; j < c.m->space.n; j++) {
+            assert_near(g[j], want[j], 1e-13);
+            assert_near(own_g[j], own_want[j], 1e-13);
+        }
+    }
+    client_fini(&c);
+}
+
+static void augmented(void **state)
+{
+    augmented_of(*state, 8, 15, (fli_sgd_spec){.batch = 4, .latent = 5}, 2, 3);
+    augmented_of(*state, 8, 15, (fli_sgd_spec){0}, 1, 1);
+    augmented_of(*state, 3, 1100, (fli_sgd_spec){.batch = 3, .latent = 600}, 1, 2); /* in pieces */
 }
 
 /* ---- the second block ---------------------------------------------------------------------------------- */
@@ -273,7 +319,7 @@ static void no_labels_to_find(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(passes), FIXTURE_TEST(steps_of_an_epoch), FIXTURE_TEST(gradients),
+        FIXTURE_TEST(passes), FIXTURE_TEST(steps_of_an_epoch), FIXTURE_TEST(gradients), FIXTURE_TEST(augmented),
         FIXTURE_TEST(labels), FIXTURE_TEST(no_labels_to_find),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
