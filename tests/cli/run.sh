@@ -268,7 +268,8 @@ signal_at() {
         for i in {1..600}; do sleep 0.1; done
         kill -KILL "$(cat pid)"
     ) 2>/dev/null &
-    sh -c 'echo $$ >pid; exec "$@"' sh "$program" "$@" >out 2>err </dev/null
+    # whoever calls may ignore these signals, and the program would go on ignoring them
+    sh -c 'echo $$ >pid; exec env --default-signal=INT --default-signal=TERM "$@"' sh "$program" "$@" >out 2>err </dev/null
     code=$?
     kill $! 2>/dev/null
     wait $! 2>/dev/null
