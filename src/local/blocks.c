@@ -25,4 +25,5 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
     return FL_OK;
 }
 
-const fli_solver fli_solver_blocks = {.name = "two-block", .solve = solve, FLI_LATENTS_KEPT};
+const fli_solver fli_solver_blocks = {
+    .name = "two-block", .second_block = 1, .augments = 1, .solve = solve, FLI_LATENTS_KEPT};

@@ -108,6 +108,8 @@ typedef struct fli_solver {
     unsigned model_traits; /* what it asks of the model, */
     const char *models;    /* and in words: those that have them */
     size_t vectors;        /* model vectors that a worker must have for it, beside its own */
+    int second_block;      /* knows objectives with a block y_i (model/latent.h); others would leave it out silently */
+    int augments;          /* sees samples afresh in every step, so that data.augment has a meaning */
     int one_pass;          /* a turn costs one pass over the client's samples, whatever the problem says of steps */
     /* `*cache` is the client's own, NULL at first and kept between its turns: a factorisation, say. */
     fl_status (*solve)(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,

@@ -131,6 +131,8 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
 }
 
 const fli_solver fli_solver_pair = {.name = "pair",
+                                    .second_block = 1,
+                                    .augments = 1,
                                     .model_traits = FLI_MODEL_SOFTMAX,
                                     .models = "classifiers that give class probabilities, such as softmax and mlp",
                                     .vectors = VECTORS,

@@ -134,4 +134,4 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
     return FL_OK;
 }
 
-const fli_solver fli_solver_sgd = {.name = "sgd", .solve = solve};
+const fli_solver fli_solver_sgd = {.name = "sgd", .augments = 1, .solve = solve};

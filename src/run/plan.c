@@ -209,8 +209,7 @@ static fl_status warn(const fli_plan *p)
 /* Solvers that know nothing of a second block would leave it out silently. */
 static fl_status check_blocks(const fli_plan *p, const fli_solver *solver)
 {
-    int knows = solver == &fli_solver_blocks || solver == &fli_solver_pair;
-    if (p->model->latent && !knows)
+    if (p->model->latent && !solver->second_block)
         return fli_fail(p->ctx, FL_ECONFIG,
                         "algorithm %s solves its local problems by the %s solver, which knows nothing of %s",
                         p->algo->name, solver->name,
@@ -246,8 +245,7 @@ static fl_status check_fit(fli_plan *p)
     const fli_regularizer *g = s->regularizer.item.desc;
     fl_status status = fli_solver_fits(p->ctx, solver, p->model);
     if (!status && g->validate) status = g->validate(p->ctx, s->regularizer.params, p->model->space.n);
-    int steps = solver == &fli_solver_sgd || solver == &fli_solver_blocks || solver == &fli_solver_pair;
-    if (!status && s->data.augment != FLI_AUGMENT_NONE && !steps)
+    if (!status && s->data.augment != FLI_AUGMENT_NONE && !solver->augments)
         status = fli_fail(p->ctx, FL_ECONFIG,
                           "data.augment changes the samples from step to step, which the %s solver cannot use; "
                           "set it to none",
