@@ -4,4 +4,6 @@
 #define REAL_SIZE  4
 #define REAL_BITS  int32_t
 #define OUTER_TILE fli_outer_tile_f32
+#define STEP       fli_step_f32
+#define STEP_TILE  fli_step_tile_f32
 #define INNER_TILE fli_inner_tile_f32

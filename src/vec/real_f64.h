@@ -4,4 +4,6 @@
 #define REAL_SIZE  8
 #define REAL_BITS  int64_t
 #define OUTER_TILE fli_outer_tile_f64
+#define STEP       fli_step_f64
+#define STEP_TILE  fli_step_tile_f64
 #define INNER_TILE fli_inner_tile_f64
