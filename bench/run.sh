@@ -13,6 +13,7 @@ echo "A local step on one thread (f32; aims: 784-200-10 at most 1.4 x its GEMMs,
 echo
 echo "A convolutional network (f32; aims: at least 45% of SGEMM, two threads at least 1.8 x one)"
 "$build/bench/bench_cnn"
+echo
 echo "Steps and rounds (aims on two threads: 30 x PyTorch for 60-32-10, 4 x for the MLPs, 2 x for the CNN; FedVRA at most 1.10 x FedAvg;"
 echo "MLPs at 60%, the CNN at 45% of the SGEMM peak)"
 "$here/table.sh" "$build"
@@ -42,9 +43,9 @@ done)
 fastest() { echo "$turns" | grep "^$1 " | cut -d ' ' -f 2- | sort -n | head -1; }
 one=$(fastest 1)
 two=$(fastest 2)
-echo "$one $two" | awk '{
-    printf "  1 thread   %7.1f ms per round   %6.1f MiB\n", $1 * 1000, $2
-    printf "  2 threads  %7.1f ms per round   %6.1f MiB   speed-up %.2f\n", $3 * 1000, $4, $1 / $3 }'
+printf '%s\n' "$one" "$two" | awk '
+    NR == 1 { one = $1; printf "  1 thread   %7.1f ms per round   %6.1f MiB\n", $1 * 1000, $2 }
+    NR == 2 { printf "  2 threads  %7.1f ms per round   %6.1f MiB   speed-up %.2f\n", $1 * 1000, $2, one / $1 }'
 
 echo
 echo "100 of N clients per round, data on demand (aims: time per round the same for every N; under 1 GiB)"
