@@ -2,7 +2,9 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -80,6 +82,18 @@ fl_status fli_make_folders(fl_ctx *ctx, const char *path)
         s = fli_fail(ctx, FL_EIO, "%s: the folder cannot be made: something else has that name", p);
     fli_free(p);
     return s;
+}
+
+fl_status fli_lock_folder(fl_ctx *ctx, const char *path, int *lock)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return fli_fail(ctx, FL_EIO, "%s: the folder cannot be opened: %s", path, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        close(fd);
+        return fli_fail(ctx, FL_EIO, "%s: another run is working in this folder", path);
+    }
+    *lock = fd;
+    return FL_OK;
 }
 
 fl_status fli_remove_folder(fl_ctx *ctx, const char *path)

@@ -23,6 +23,8 @@ fl_status fli_out_close(fli_out *out);
 
 /* Creates a folder and its parents. An existing folder is fine. */
 fl_status fli_make_folders(fl_ctx *ctx, const char *path);
+/* Locks an existing folder for this process until *lock is closed; FL_EIO if another has it. Where a file system knows no locks, there is none. */
+fl_status fli_lock_folder(fl_ctx *ctx, const char *path, int *lock);
 /* Removes a folder with the plain files and folders in it. A missing one is fine. */
 fl_status fli_remove_folder(fl_ctx *ctx, const char *path);
 /* 0: nothing there, 1: a folder, 2: something else. */

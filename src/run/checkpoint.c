@@ -219,6 +219,28 @@ static fl_status write_config(fl_run *run)
     return s;
 }
 
+static fl_status enter(fl_run *run)
+{
+    fl_status s = fli_lock_folder(run->ctx, run->checkpoints, &run->checkpoints_lock);
+    run->checkpoints_ready = !s;
+    return s;
+}
+
+void fli_checkpoint_leave(fl_run *run)
+{
+    if (run->checkpoints_ready) close(run->checkpoints_lock);
+    run->checkpoints_ready = 0;
+}
+
+/* That of an earlier run, unless it is still at work. */
+static fl_status remove_folder(fl_run *run)
+{
+    fl_status s = fli_path_kind(run->checkpoints) == 1 ? enter(run) : FL_OK;
+    if (!s) s = fli_remove_folder(run->ctx, run->checkpoints);
+    fli_checkpoint_leave(run);
+    return s;
+}
+
 fl_status fli_checkpoint_prepare(fl_run *run, int replace)
 {
     int alien;
@@ -234,11 +256,10 @@ fl_status fli_checkpoint_prepare(fl_run *run, int replace)
                         "%s: has checkpoints of an earlier run; `fedloom resume` goes on from them, or ask to replace "
                         "them (--force)",
                         folder);
-    if ((s = fli_remove_folder(run->ctx, folder)) || (s = fli_make_folders(run->ctx, folder)) ||
-        (s = write_config(run)))
-        return s;
-    run->checkpoints_ready = 1;
-    return FL_OK;
+    if ((s = remove_folder(run)) || (s = fli_make_folders(run->ctx, folder)) || (s = enter(run))) return s;
+    s = write_config(run);
+    if (s) fli_checkpoint_leave(run);
+    return s;
 }
 
 fl_status fli_checkpoint_remove(fl_run *run)
@@ -246,8 +267,9 @@ fl_status fli_checkpoint_remove(fl_run *run)
     int alien;
     if (!run->checkpoints_ready) return FL_OK;
     newest(run->checkpoints, 0, &alien);
-    run->checkpoints_ready = 0;
-    return alien ? FL_OK : fli_remove_folder(run->ctx, run->checkpoints);
+    fl_status s = alien ? FL_OK : fli_remove_folder(run->ctx, run->checkpoints);
+    fli_checkpoint_leave(run);
+    return s;
 }
 
 /* ---- writing one ----------------------------------------------------------------------------------------- */
@@ -325,13 +347,14 @@ fl_status fli_checkpoint_take(fl_run *run)
     fl_status s = name_folder(run);
     if (!s && fli_path_kind(run->checkpoints) != 1)
         s = fli_fail(run->ctx, FL_EIO, "%s: there are no checkpoints to go on from", run->checkpoints);
+    if (!s) s = enter(run);
     if (!s && newest(run->checkpoints, SIZE_MAX, NULL)) {
         if (!(s = find_whole(run, &number, &path))) s = load(run, path);
         fli_free(path);
         run->checkpoint_round = run->round;
     }
     run->checkpoint = number; /* 0: it ended before the first one, and begins again */
-    run->checkpoints_ready = !s;
+    if (s) fli_checkpoint_leave(run);
     return s;
 }
 

@@ -92,6 +92,7 @@ void fl_run_free(fl_run *run)
     fli_free(run->durations);
     fli_free(run->rows);
     fli_free(run->target_round);
+    fli_checkpoint_leave(run);
     fli_free(run->checkpoints);
     fli_free(run->spill);
     fli_free(run);

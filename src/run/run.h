@@ -38,6 +38,7 @@ struct fl_run {
     /* checkpoints, see checkpoint.h */
     char *checkpoints;       /* their folder; NULL: not named yet */
     int checkpoints_ready;   /* it is there, and ours */
+    int checkpoints_lock;    /* that makes it ours, while it is ready */
     size_t checkpoint;       /* number of the newest that is known to be whole; 0: none */
     size_t checkpoint_round; /* and the round it was made after; SIZE_MAX: none */
     char *spill;             /* folder for client state beyond `memory` */

@@ -313,6 +313,24 @@ static void any_contents(void **state)
     assert_true(refused > 50 && taken > 50);
 }
 
+/* Two runs that went on from the same checkpoints would each remove what the other one wrote. */
+static void one_at_a_time(void **state)
+{
+    fixture *f = *state;
+    fl_run *first = NULL, *second = NULL;
+    stopped_run(f, "fedavg");
+    assert_ok(f->ctx, resume(f, &first));
+    assert_fails(f->ctx, resume(f, &second), FL_EIO, "out.checkpoint: another run is working in this folder");
+    fl_config *cfg = config_of(f, "fedavg");
+    assert_ok(f->ctx, fl_run_new(cfg, &second));
+    assert_fails(f->ctx, fl_run_prepare_save(second, 1), FL_EIO, "another run is working in this folder");
+    assert_int_equal(access(fixture_path(f, "out.checkpoint/4.checkpoint"), F_OK), 0);
+    fl_run_free(first);
+    assert_ok(f->ctx, fl_run_prepare_save(second, 1));
+    fl_run_free(second);
+    fl_config_free(cfg);
+}
+
 /* Nothing of anybody else's is removed or mixed up. */
 static void the_folder(void **state)
 {
@@ -457,10 +475,10 @@ static void solvers_state(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(checksums),        FIXTURE_TEST(there_and_back),          FIXTURE_TEST(damage_is_noticed),
-        FIXTURE_TEST(the_folder),       FIXTURE_TEST(the_one_before_is_taken), FIXTURE_TEST(what_may_differ),
-        FIXTURE_TEST(refused_settings), FIXTURE_TEST(other_versions_and_data), FIXTURE_TEST(any_contents),
-        FIXTURE_TEST(full_disk),        FIXTURE_TEST(solvers_state),
+        FIXTURE_TEST(checksums),       FIXTURE_TEST(there_and_back),   FIXTURE_TEST(damage_is_noticed),
+        FIXTURE_TEST(one_at_a_time),   FIXTURE_TEST(the_folder),       FIXTURE_TEST(the_one_before_is_taken),
+        FIXTURE_TEST(what_may_differ), FIXTURE_TEST(refused_settings), FIXTURE_TEST(other_versions_and_data),
+        FIXTURE_TEST(any_contents),    FIXTURE_TEST(full_disk),        FIXTURE_TEST(solvers_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
