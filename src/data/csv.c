@@ -266,14 +266,7 @@ static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_datas
     if (status == FL_OK && classes) status = fli_labels_log(classes, p->train);
     fli_labels_fini(&labels);
     fli_labels_fini(&groups);
-    if (status) {
-        fli_dataset_free(a);
-        fli_dataset_free(b);
-        return status;
-    }
-    *train = a;
-    *test = b;
-    return FL_OK;
+    return fli_load_hand_out(status, a, b, train, test);
 }
 
 static const fli_key keys[] = {

@@ -210,14 +210,7 @@ static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_datas
         status = load_part(ctx, p, p->test_images, p->test_labels, p->test_limit, &images, &b);
         if (status == FL_OK) status = fli_load_check_test(ctx, p->test_images, a, b);
     }
-    if (status) {
-        fli_dataset_free(a);
-        fli_dataset_free(b);
-        return status;
-    }
-    *train = a;
-    *test = b;
-    return FL_OK;
+    return fli_load_hand_out(status, a, b, train, test);
 }
 
 static const fli_key keys[] = {

@@ -278,14 +278,7 @@ static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_datas
         }
     }
     fli_words_fini(&users);
-    if (s) {
-        fli_dataset_free(a);
-        fli_dataset_free(b);
-        return s;
-    }
-    *train = a;
-    *test = b;
-    return FL_OK;
+    return fli_load_hand_out(s, a, b, train, test);
 }
 
 static const fli_key keys[] = {

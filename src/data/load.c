@@ -120,6 +120,18 @@ fl_status fli_load_check_test(fl_ctx *ctx, const char *path, const fli_dataset *
     return fli_load_check_labels(ctx, path, test, train->classes);
 }
 
+fl_status fli_load_hand_out(fl_status status, fli_dataset *a, fli_dataset *b, fli_dataset **train, fli_dataset **test)
+{
+    if (status == FL_OK) {
+        *train = a;
+        *test = b;
+    } else {
+        fli_dataset_free(a);
+        fli_dataset_free(b);
+    }
+    return status;
+}
+
 /* ---- text ----------------------------------------------------------------------------------------------- */
 
 /* Short decimals without exponent: at most 15 digits over a power of ten up to 10^15 is a quotient of two exact doubles, so

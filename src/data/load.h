@@ -44,6 +44,8 @@ fl_status fli_load_check_labels(fl_ctx *ctx, const char *path, const fli_dataset
 void fli_load_count_classes(fli_dataset *ds);
 /* A test set must have the features of the training set, and no labels that training does not know. */
 fl_status fli_load_check_test(fl_ctx *ctx, const char *path, const fli_dataset *train, fli_dataset *test);
+/* The end of a loader: hands both parts out (b may be NULL) or, unless status is FL_OK, frees them. Returns status. */
+fl_status fli_load_hand_out(fl_status status, fli_dataset *a, fli_dataset *b, fli_dataset **train, fli_dataset **test);
 
 /* ---- text ----------------------------------------------------------------------------------------------- */
 

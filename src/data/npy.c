@@ -315,14 +315,7 @@ static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_datas
         status = load_part(ctx, p->test_x, p->test_y, p->task, &b);
         if (status == FL_OK) status = fli_load_check_test(ctx, p->test_x, a, b);
     }
-    if (status) {
-        fli_dataset_free(a);
-        fli_dataset_free(b);
-        return status;
-    }
-    *train = a;
-    *test = b;
-    return FL_OK;
+    return fli_load_hand_out(status, a, b, train, test);
 }
 
 static const fli_key keys[] = {

@@ -1,5 +1,5 @@
 /* Tables of settings: types, ranges, messages, and printing that reads back as the same value. */
-#include "check.h"
+#include "context.h"
 #include "base/keys.h"
 #include "base/rng.h"
 #include "run/yaml.h"
@@ -36,38 +36,14 @@ static const fli_key more_rows[] = {
     FLI_KEY_END,
 };
 
-typedef struct {
-    fl_ctx *ctx;
-    fli_arena arena;
-} fixture;
-
-static int setup(void **state)
-{
-    fixture *f = calloc(1, sizeof *f);
-    if (!f) return -1;
-    f->ctx = fl_ctx_new();
-    fli_arena_init(&f->arena, f->ctx);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture *f = *state;
-    fli_arena_fini(&f->arena);
-    fl_ctx_free(f->ctx);
-    free(f);
-    return 0;
-}
-
-static fli_node *read_yaml(fixture *f, const char *yaml)
+static fli_node *read_yaml(context *f, const char *yaml)
 {
     fli_node *root = NULL;
     assert_ok(f->ctx, fli_yaml_parse(f->ctx, &f->arena, "f.yaml", yaml, strlen(yaml), &root));
     return root;
 }
 
-static fl_status bind(fixture *f, const char *yaml, params *p)
+static fl_status bind(context *f, const char *yaml, params *p)
 {
     fli_table table = {rows, p};
     memset(p, 0, sizeof *p);
@@ -78,7 +54,7 @@ static fl_status bind(fixture *f, const char *yaml, params *p)
 
 static void binds_defaults(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     params p;
     fli_table table = {rows, &p};
     assert_ok(f->ctx, fli_bind(f->ctx, &f->arena, "", NULL, NULL, &table, 1));
@@ -97,7 +73,7 @@ static void binds_defaults(void **state)
 
 static void binds_values(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     params p;
     assert_ok(f->ctx,
               bind(f,
@@ -151,7 +127,7 @@ static void binds_sizes(void **state)
         int64_t memory;
     } p;
     const fli_key key[] = {{"memory", FLI_SIZE, 0, "auto", 0, 0, NULL, "how much"}, FLI_KEY_END};
-    fixture *f = *state;
+    context *f = *state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char yaml[64];
         fli_table table = {key, &p};
@@ -179,7 +155,7 @@ static void binds_booleans(void **state)
         int value;
     } words[] = {{"flag: true", 1},  {"flag: yes", 1}, {"flag: on", 1},
                  {"flag: false", 0}, {"flag: no", 0},  {"flag: off", 0}};
-    fixture *f = *state;
+    context *f = *state;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         params p;
         assert_ok(f->ctx, bind(f, words[i].yaml, &p));
@@ -223,7 +199,7 @@ static void refuses_values(void **state)
         {"targ: 3", "sec.targ is not a key; did you mean sec.targets?"},
         {"elephant: 3", "sec.elephant is not a key"},
     };
-    fixture *f = *state;
+    context *f = *state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         params p;
         assert_fails(f->ctx, bind(f, bad[i].yaml, &p), FL_ECONFIG, bad[i].message);
@@ -236,7 +212,7 @@ static void refuses_values(void **state)
 
 static void reports_all_at_once(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     params p;
     more_params m;
     fli_table tables[] = {{rows, &p}, {more_rows, &m}};
@@ -256,7 +232,7 @@ static void reports_all_at_once(void **state)
 
 static void wants_a_map(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     params p;
     fli_table table = {rows, &p};
     const fli_node *root = read_yaml(f, "a: 5\nb: [1]\nc:\n");
@@ -293,7 +269,7 @@ static void survives_no_memory(void **state)
 
 static void edits_trees(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     fli_node *map = fli_node_new(&f->arena, FLI_NODE_MAP, NULL, NULL);
     char where[64];
     fli_node_put(map, fli_node_new(&f->arena, FLI_NODE_SCALAR, "a", "1"));
@@ -312,7 +288,7 @@ static void edits_trees(void **state)
 /* ---- printing ------------------------------------------------------------------------------------------ */
 
 /* Prints all rows as a YAML file, reads it and binds it again. */
-static void round_trip(fixture *f, const params *p, params *q)
+static void round_trip(context *f, const params *p, params *q)
 {
     fli_text t;
     fli_text_init(&t, f->ctx);
@@ -328,7 +304,7 @@ static void round_trip(fixture *f, const params *p, params *q)
 
 static void reads_back_numbers(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     fli_rng r;
     fli_rng_init(&r, 1, FLI_RNG_TEST, 0, 0);
     for (int i = 0; i < 20000; i++) {
@@ -360,7 +336,7 @@ static void reads_back_numbers(void **state)
     }
 }
 
-static void assert_string_back(fixture *f, char *s)
+static void assert_string_back(context *f, char *s)
 {
     int64_t one = 1;
     params q, p = {.count = 1, .rate = 1, .title = s, .sizes = {1, &one}};
@@ -430,7 +406,7 @@ static void reads_back_strings(void **state)
                                           "C:\\x",
                                           "it's",
                                           "a\302\205b\"c\\d"};
-    fixture *f = *state;
+    context *f = *state;
     fli_rng r;
     for (size_t i = 0; i < sizeof awkward / sizeof *awkward; i++) {
         char s[64];
@@ -456,7 +432,7 @@ static void prints_short(void **state)
         const char *text;
     } cases[] = {{0.1, "0.1"},  {1, "1"}, {1e-3, "0.001"}, {1e100, "1e+100"}, {1.0 / 3, "0.3333333333333333"},
                  {-2.5, "-2.5"}};
-    fixture *f = *state;
+    context *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         params p = {.rate = cases[i].value};
         fli_text t;
@@ -469,7 +445,7 @@ static void prints_short(void **state)
 
 static void prints_help(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     fli_text t;
     fli_text_init(&t, f->ctx);
     fli_keys_print_help(&t, rows, 2);
@@ -501,20 +477,11 @@ static void splits_choices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(binds_defaults, setup, teardown),
-        cmocka_unit_test_setup_teardown(binds_values, setup, teardown),
-        cmocka_unit_test_setup_teardown(binds_sizes, setup, teardown),
-        cmocka_unit_test_setup_teardown(binds_booleans, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_values, setup, teardown),
-        cmocka_unit_test_setup_teardown(reports_all_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(wants_a_map, setup, teardown),
-        cmocka_unit_test(survives_no_memory),
-        cmocka_unit_test_setup_teardown(edits_trees, setup, teardown),
-        cmocka_unit_test_setup_teardown(reads_back_numbers, setup, teardown),
-        cmocka_unit_test_setup_teardown(reads_back_strings, setup, teardown),
-        cmocka_unit_test_setup_teardown(prints_short, setup, teardown),
-        cmocka_unit_test_setup_teardown(prints_help, setup, teardown),
-        cmocka_unit_test(splits_choices),
+        CONTEXT_TEST(binds_defaults),     CONTEXT_TEST(binds_values),           CONTEXT_TEST(binds_sizes),
+        CONTEXT_TEST(binds_booleans),     CONTEXT_TEST(refuses_values),         CONTEXT_TEST(reports_all_at_once),
+        CONTEXT_TEST(wants_a_map),        cmocka_unit_test(survives_no_memory), CONTEXT_TEST(edits_trees),
+        CONTEXT_TEST(reads_back_numbers), CONTEXT_TEST(reads_back_strings),     CONTEXT_TEST(prints_short),
+        CONTEXT_TEST(prints_help),        cmocka_unit_test(splits_choices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

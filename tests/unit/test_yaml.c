@@ -1,32 +1,8 @@
 /* The YAML reader: what it reads, what it refuses and where it says the problem is, assignments and merging. */
-#include "check.h"
+#include "context.h"
 #include "run/yaml.h"
 
 #include <sys/stat.h>
-
-typedef struct {
-    fl_ctx *ctx;
-    fli_arena arena;
-} fixture;
-
-static int setup(void **state)
-{
-    fixture *f = calloc(1, sizeof *f);
-    if (!f) return -1;
-    f->ctx = fl_ctx_new();
-    fli_arena_init(&f->arena, f->ctx);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture *f = *state;
-    fli_arena_fini(&f->arena);
-    fl_ctx_free(f->ctx);
-    free(f);
-    return 0;
-}
 
 /* A tree in one line: {a: x, b: [1, 2]}. Independent of the printing in base/keys.c. */
 static void show(const fli_node *n, char *out, size_t size)
@@ -55,7 +31,7 @@ static void assert_tree(const fli_node *n, const char *expected)
     assert_string_equal(got, expected);
 }
 
-static fl_status parse(fixture *f, const char *text, fli_node **root)
+static fl_status parse(context *f, const char *text, fli_node **root)
 {
     return fli_yaml_parse(f->ctx, &f->arena, "f.yaml", text, strlen(text), root);
 }
@@ -88,7 +64,7 @@ static void reads_trees(void **state)
         {"? a\n: 1\n", "{a: 1}"},
         {"\"a b\": 1\n", "{a b: 1}"},
     };
-    fixture *f = *state;
+    context *f = *state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         fli_node *root = NULL;
         assert_ok(f->ctx, parse(f, good[i].yaml, &root));
@@ -99,7 +75,7 @@ static void reads_trees(void **state)
 
 static void remembers_places(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     fli_node *root = NULL;
     assert_ok(f->ctx, parse(f, "a: 1\n\nsec:\n  key: v\n  list: [x,\n    y]\n", &root));
     const fli_node *sec = fli_node_find(root, "sec"), *key = fli_node_find(sec, "key"),
@@ -150,7 +126,7 @@ static void refuses_bad_files(void **state)
         {"a: 1\nb: \xFF\n", "f.yaml:2:4: not valid YAML: invalid leading UTF-8 octet"},
         {"a: 1\nb: x\x01\n", "f.yaml:2:5: not valid YAML: control characters are not allowed"},
     };
-    fixture *f = *state;
+    context *f = *state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         fli_node *root = NULL;
         fl_status s = parse(f, bad[i].yaml, &root);
@@ -161,7 +137,7 @@ static void refuses_bad_files(void **state)
 
 static void refuses_zero_bytes(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     fli_node *root = NULL;
     assert_fails(f->ctx, fli_yaml_parse(f->ctx, &f->arena, "f.yaml", "a: x\0y\n", 7, &root), FL_ECONFIG,
                  "f.yaml:1:5: ");
@@ -169,7 +145,7 @@ static void refuses_zero_bytes(void **state)
 
 static void bounds_nesting(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     for (int lists = 30; lists <= 33; lists++) { /* the root map is one level */
         char text[256] = "a: ";
         fli_node *root = NULL;
@@ -185,7 +161,7 @@ static void bounds_nesting(void **state)
 /* The classic bomb: nine levels of nine references. */
 static void defuses_bombs(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     char text[2048] = "a0: &a0 [x, x]\n";
     for (int i = 1; i < 10; i++) {
         size_t n = strlen(text);
@@ -198,7 +174,7 @@ static void defuses_bombs(void **state)
 
 static void bounds_keys(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     fli_text t;
     fli_node *root = NULL;
     for (int keys = 1000; keys <= 1001; keys++) {
@@ -224,7 +200,7 @@ static void write_file(const char *path, const char *text, size_t n)
 
 static void loads_files(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     char dir[] = "/tmp/fedloom-yaml-XXXXXX", path[64];
     fli_node *root = NULL;
     assert_non_null(mkdtemp(dir));
@@ -285,7 +261,7 @@ static void sets_values(void **state)
         {"a: [1, 2, 3]\n", "a=[4]", "{a: [4]}"},
         {"a: [1, 2, 3]\n", "a=5", "{a: 5}"},
     };
-    fixture *f = *state;
+    context *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fli_node *root = NULL;
         assert_ok(f->ctx, parse(f, cases[i].yaml, &root));
@@ -296,7 +272,7 @@ static void sets_values(void **state)
 
 static void set_remembers_itself(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     fli_node *root = NULL;
     char where[256];
     assert_ok(f->ctx, parse(f, "algorithm: fedprox\n", &root));
@@ -327,7 +303,7 @@ static void set_refuses(void **state)
         {"a=\xFF", "not valid YAML: invalid leading UTF-8 octet"},
         {"a=[\n1", "--set a=[ 1: not valid YAML"},
     };
-    fixture *f = *state;
+    context *f = *state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         fli_node *root = NULL;
         assert_ok(f->ctx, parse(f, "list: [1]\n", &root));
@@ -339,7 +315,7 @@ static void set_refuses(void **state)
 
 static void gets(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     fli_node *root = NULL;
     assert_ok(f->ctx, parse(f, "a: 1\ns: {b: 2, t: {c: 3}}\n", &root));
     assert_string_equal(fli_yaml_get(root, "a")->text, "1");
@@ -353,7 +329,7 @@ static void gets(void **state)
 
 static void set_shortens_long_values(void **state)
 {
-    fixture *f = *state;
+    context *f = *state;
     fli_node *root = NULL;
     char text[400] = "a=[";
     memset(text + 3, '1', 380);
@@ -388,7 +364,7 @@ static void merges(void **state)
         {"s: {x: 1}\n", "s: [1]\n", "{s: [1]}"},
         {"s: {t: {x: 1, y: 1}}\n", "s: {t: {y: 2}}\n", "{s: {t: {x: 1, y: 2}}}"},
     };
-    fixture *f = *state;
+    context *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fli_node *base = NULL, *over = NULL;
         char before[256] = "", after[256] = "";
@@ -431,20 +407,20 @@ static void survives_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(reads_trees, setup, teardown),
-        cmocka_unit_test_setup_teardown(remembers_places, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_bad_files, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_zero_bytes, setup, teardown),
-        cmocka_unit_test_setup_teardown(bounds_nesting, setup, teardown),
-        cmocka_unit_test_setup_teardown(defuses_bombs, setup, teardown),
-        cmocka_unit_test_setup_teardown(bounds_keys, setup, teardown),
-        cmocka_unit_test_setup_teardown(loads_files, setup, teardown),
-        cmocka_unit_test_setup_teardown(sets_values, setup, teardown),
-        cmocka_unit_test_setup_teardown(set_remembers_itself, setup, teardown),
-        cmocka_unit_test_setup_teardown(set_refuses, setup, teardown),
-        cmocka_unit_test_setup_teardown(set_shortens_long_values, setup, teardown),
-        cmocka_unit_test_setup_teardown(gets, setup, teardown),
-        cmocka_unit_test_setup_teardown(merges, setup, teardown),
+        CONTEXT_TEST(reads_trees),
+        CONTEXT_TEST(remembers_places),
+        CONTEXT_TEST(refuses_bad_files),
+        CONTEXT_TEST(refuses_zero_bytes),
+        CONTEXT_TEST(bounds_nesting),
+        CONTEXT_TEST(defuses_bombs),
+        CONTEXT_TEST(bounds_keys),
+        CONTEXT_TEST(loads_files),
+        CONTEXT_TEST(sets_values),
+        CONTEXT_TEST(set_remembers_itself),
+        CONTEXT_TEST(set_refuses),
+        CONTEXT_TEST(set_shortens_long_values),
+        CONTEXT_TEST(gets),
+        CONTEXT_TEST(merges),
         cmocka_unit_test(survives_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
