@@ -148,8 +148,8 @@ typedef struct fli_algo {
     void (*check)(const void *params, const fli_facts *f, fli_conditions *out);
     /* A setting that would satisfy them, for the worst constants over all clients, in words; NULL: none known. */
     void (*advise)(const void *params, const fli_facts *worst, fli_text *out);
-    /* What a person should know before a run, as a sentence about one client, or nothing; only the client, lr and
-     * convexity are known by then. Asked for one client after the other until there is a sentence. NULL: never anything. */
+    /* What a person should know before a run, as a sentence about one client, or nothing. Neither smoothness nor weight
+     * are known by then; lr and steps are those of the first round. Asked for one client after the other until there is a sentence. NULL: never anything. */
     void (*warn)(const void *params, const fli_facts *f, fli_text *out);
 
     /* Non-NULL: the method is asynchronous. The server takes uploads one by one and clients never wait for each other. */

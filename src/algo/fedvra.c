@@ -141,7 +141,20 @@ static void check(const void *params_, const fli_facts *f, fli_conditions *out)
     }
 }
 
-static void warn(const void *p, const fli_facts *f, fli_text *out) { fli_vra_warn(gamma_at(p, f->client), f, out); }
+static void warn(const void *params_, const fli_facts *f, fli_text *out)
+{
+    const params *p = params_;
+    double gamma = gamma_at(p, f->client), d = d_at(p, f->client, f->probability) * by_round(&p->d_rounds, 0);
+    int automatic = p->preset == NONE && !p->a.n && gamma > 0;
+    fli_vra_warn(gamma, f, out);
+    if (*fli_text_get(out) || !automatic || a_at(p, f->client, gamma, d, f->lr, f->steps, 0) > 0) return;
+    fli_text_addf(
+        out,
+        "client %u: algorithm.a is auto and becomes 0, because d_i lr_i gamma_i Qt_i = %.3g leaves nothing of "
+        "the 1 it may share: without the dual part this is FedProx; make algorithm.gamma or algorithm.d "
+        "smaller, or give algorithm.a",
+        f->client, d * f->lr * gamma * fli_vra_steps(gamma, f->lr, f->steps));
+}
 
 static void advise(const void *params_, const fli_facts *worst, fli_text *out)
 {

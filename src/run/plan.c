@@ -1,4 +1,5 @@
 #include "run/plan.h"
+#include "run/steps.h"
 
 #include "exec/async.h"
 #include "model/latent.h"
@@ -191,13 +192,15 @@ static fl_status warn(const fli_plan *p)
                    .samples = p->fed->samples,
                    .parameters = p->model->space.n,
                    .smoothness = NAN,
-                   .probability = NAN,
                    .weight = NAN};
     fli_text text;
     fli_text_init(&text, p->ctx);
     for (size_t i = 0; i < f.clients && !*fli_text_get(&text) && !fli_text_ok(&text); i++) {
+        fli_order first = fli_order_for(p, 0, 0, (uint32_t)i);
         f.client = (uint32_t)i;
-        f.lr = fli_schedule_lr(&s->local, 0) * fli_reals_at(&s->local.lr_factors, i);
+        f.lr = first.lr;
+        f.steps = first.steps;
+        f.probability = first.probability;
         p->algo->warn(s->algorithm.params, &f, &text);
     }
     fl_status status = fli_text_ok(&text);

@@ -684,17 +684,21 @@ static void keep_line(void *arg, fl_log_level level, const char *line)
     snprintf(l->line, sizeof l->line, "%s", line);
 }
 
-/* Lemma 1 asks for gamma_i lr_i <= 1: one warning when a run is planned, with the first client that breaks it. */
-static void overshooting_is_said(void **state)
+/* Lemma 1 asks for gamma_i lr_i <= 1, and the rule of `auto` should leave something for a_i: one warning when a run is planned, with the first
+ * client of which it is not so. */
+static void doubts_are_said(void **state)
 {
     fixture *f = *state;
     static const struct {
         const char *set, *says; /* NULL: nothing */
     } cases[] = {
-        {"algorithm.gamma=10", NULL}, /* exactly 1 */
+        {"algorithm.gamma=10|algorithm.a=1", NULL}, /* exactly 1 */
+        {"algorithm.gamma=10", "client 0: algorithm.a is auto and becomes 0, because d_i lr_i gamma_i Qt_i = "},
+        {"algorithm.gamma=10|algorithm.d=0.5", NULL},
+        {"algorithm.gamma=10|algorithm.preset=admm", NULL},
         {"algorithm.gamma=10.5", "fedvra, client 0: gamma_i lr_i = 10.5 x 0.1 = 1.05, but Lemma 1 asks for at most 1"},
         {"algorithm.gamma=[1, 1, 1, 20, 30]", "client 3: gamma_i lr_i = 20 x 0.1 = 2,"},
-        {"algorithm.gamma=6|local.lr_factors=[1, 1, 2, 1, 1]", "client 2: gamma_i lr_i = 6 x 0.2 = 1.2,"},
+        {"algorithm.gamma=6|algorithm.a=1|local.lr_factors=[1, 1, 2, 1, 1]", "client 2: gamma_i lr_i = 6 x 0.2 = 1.2,"},
         {"algorithm.gamma=20|algorithm.preset=fedavg", NULL}, /* gamma is not used */
         {"algorithm.gamma=20|algorithm.preset=fedprox", "= 2,"},
         {"algorithm=fedadmm|algorithm.gamma=20", "fedadmm, client 0: "},
@@ -729,7 +733,7 @@ int main(void)
         FIXTURE_TEST(theorem_1),
         FIXTURE_TEST(one_vector_and_a_number),
         FIXTURE_TEST(wrong_input),
-        FIXTURE_TEST(overshooting_is_said),
+        FIXTURE_TEST(doubts_are_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
