@@ -35,12 +35,12 @@ enum {
  * reals, C rows of ldc. */
 void OUTER_TILE(size_t rows, size_t vecs, size_t k, const REAL *a, size_t row_step, size_t col_step, const REAL *panel,
                 REAL *c, size_t ldc);
-/* An SGD step with the product as its gradient, on a whole matrix: z <- z - lr (A B + wd z + shift). */
+/* An SGD step with the product as its gradient, on a whole matrix: z <- z - lr (A B + wd z + times shift). */
 typedef struct {
     REAL *z;           /* rows of ld */
     const REAL *shift; /* likewise; NULL: none */
     size_t ld;
-    REAL lr, wd;
+    REAL lr, wd, times;
 } STEP;
 /* The same on one full tile, OUTER_ROWS x PANEL, with the step on z's elements from `at` on; what belongs to the tile from `next` on is
  * fetched meanwhile, a row at a time: all at once, it would keep the other loads waiting. */
