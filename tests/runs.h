@@ -1,0 +1,52 @@
+/* Small runs for tests that look at what a run does and leaves. */
+#ifndef TESTS_RUNS_H
+#define TESTS_RUNS_H
+
+#include "fixture.h"
+
+#include <dirent.h>
+
+#define BLOBS "data: {kind: blobs, classes: 3, features: 4, samples: 120, test_samples: 60}\n"
+#define SMALL                                                                                                          \
+    BLOBS "seed: 5\nrounds: 6\nthreads: 2\nmodel: softmax\npartition: {kind: iid, clients: 8}\n"                       \
+          "participation: {kind: uniform, count: 4}\nlocal: {batch: 5, lr: 0.1}\n"
+
+/* The YAML with assignments on top, separated by ';'. */
+static inline fl_config *config_of(fixture *f, const char *yaml, const char *assignments)
+{
+    char text[1024], *save = NULL;
+    fl_config *cfg = fixture_config(f, yaml);
+    snprintf(text, sizeof text, "%s", assignments);
+    for (char *a = strtok_r(text, ";", &save); a; a = strtok_r(NULL, ";", &save))
+        assert_ok(f->ctx, fl_config_set(cfg, a));
+    return cfg;
+}
+
+static inline fl_run *run_new(fixture *f, const char *yaml, const char *assignments)
+{
+    fl_run *run = NULL;
+    fl_config *cfg = config_of(f, yaml, assignments);
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    fl_config_free(cfg); /* a run does not need its configuration */
+    return run;
+}
+
+static inline fl_run *run_done(fixture *f, const char *yaml, const char *assignments)
+{
+    fl_run *run = run_new(f, yaml, assignments);
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    return run;
+}
+
+/* Names in a folder; -1 if there is none. */
+static inline int entries(const char *path)
+{
+    int n = 0;
+    DIR *dir = opendir(path);
+    if (!dir) return -1;
+    for (struct dirent *e; (e = readdir(dir));) n += e->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+#endif
