@@ -145,7 +145,7 @@ static void warn(const void *params_, const fli_facts *f, fli_text *out)
 {
     const params *p = params_;
     double gamma = gamma_at(p, f->client), d = d_at(p, f->client, f->probability) * by_round(&p->d_rounds, 0);
-    int automatic = p->preset == NONE && !p->a.n && gamma > 0;
+    int automatic = p->preset == NONE && !p->a.n && gamma > 0 && f->probability > 0; /* 0: it never takes part */
     fli_vra_warn(gamma, f, out);
     if (*fli_text_get(out) || !automatic || a_at(p, f->client, gamma, d, f->lr, f->steps, 0) > 0) return;
     fli_text_addf(

@@ -718,6 +718,21 @@ static void doubts_are_said(void **state)
     }
 }
 
+/* A client that never takes part has d_i = 1/0, but nothing to be warned about. */
+static void bystanders_are_not_doubted(void **state)
+{
+    fixture *f = *state;
+    logged l = {0};
+    char set[400];
+    fl_run *r;
+    snprintf(set, sizeof set, "participation={kind: trace, path: %s}", fixture_write(f, "trace.txt", "1 2\n3 4\n"));
+    fl_ctx_on_log(f->ctx, keep_line, &l);
+    assert_ok(f->ctx, planned(f, set, &r));
+    fl_ctx_on_log(f->ctx, NULL, NULL);
+    fl_run_free(r);
+    if (l.count) fail_msg("\"%s\"", l.line);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -734,6 +749,7 @@ int main(void)
         FIXTURE_TEST(one_vector_and_a_number),
         FIXTURE_TEST(wrong_input),
         FIXTURE_TEST(doubts_are_said),
+        FIXTURE_TEST(bystanders_are_not_doubted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
