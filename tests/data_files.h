@@ -166,6 +166,9 @@ static inline const char *put_xz(scratch *s, const char *name, const void *data,
     return path;
 }
 
+/* What precision load_source asks for. */
+static int load_wide;
+
 /* Binds key, value, key, value, ..., NULL and runs the source. */
 static inline fl_status load_source(fl_ctx *ctx, const fli_source *source, const char *const *pairs,
                                     fli_dataset **train, fli_dataset **test)
@@ -185,7 +188,7 @@ static inline fl_status load_source(fl_ctx *ctx, const fli_source *source, const
     }
     fli_table table = {source->keys, params};
     if (map) s = fli_bind(ctx, &arena, "data", map, NULL, &table, 1);
-    if (s == FL_OK) s = source->load(ctx, params, 1, train, test);
+    if (s == FL_OK) s = source->load(ctx, &(fli_request){.params = params, .seed = 1, .wide = load_wide}, train, test);
     if (s != FL_OK) assert_true(!*train && !*test);
     fli_arena_fini(&arena);
     return s;

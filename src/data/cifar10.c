@@ -63,10 +63,9 @@ static fl_status load_part(fl_ctx *ctx, const char *dir, const char *name, int c
     return status;
 }
 
-static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
 {
-    const params *p = params_;
-    (void)seed;
+    const params *p = ask->params;
     *train = *test = NULL;
     fl_status status = load_part(ctx, p->dir, "data_batch", (int)p->batches, train);
     if (status == FL_OK) status = load_part(ctx, p->dir, "test_batch", 0, test);

@@ -248,13 +248,12 @@ static fl_status load_part(fl_ctx *ctx, const params *p, const char *name, fli_l
     return status;
 }
 
-static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
 {
-    const params *p = params_;
+    const params *p = ask->params;
     fli_dataset *a = NULL, *b = NULL;
     fli_labels labels, groups;
     fli_labels *classes = p->task == FLI_TASK_CLASSIFICATION ? &labels : NULL;
-    (void)seed;
     *train = *test = NULL;
     fli_labels_init(&labels, ctx, "label", MOST_CLASSES);
     fli_labels_init(&groups, ctx, "group", MOST_GROUPS);

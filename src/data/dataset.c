@@ -1,12 +1,16 @@
 /* The life of a data set, the checks later stages rely on, and gathering mini-batches out of it. */
 #include "data/dataset.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-static const size_t element_size[] = {
-    [FLI_X_U8] = 1, [FLI_X_F32] = sizeof(float), [FLI_X_F64] = sizeof(double), [FLI_X_CSR] = sizeof(float)};
+static const size_t element_size[] = {[FLI_X_U8] = 1,
+                                      [FLI_X_F32] = sizeof(float),
+                                      [FLI_X_F64] = sizeof(double),
+                                      [FLI_X_CSR] = sizeof(float),
+                                      [FLI_X_CSR64] = sizeof(double)};
 
 fl_status fli_dataset_new(fl_ctx *ctx, fli_xkind kind, size_t n, size_t dim, size_t classes, fli_dataset **out)
 {
@@ -41,6 +45,7 @@ void fli_dataset_free(fli_dataset *ds)
     fli_free(ds->group);
     fli_free(ds->scale);
     fli_free(ds->shift);
+    fli_free(ds->origin);
     fli_free(ds);
 }
 
@@ -50,31 +55,47 @@ fl_status fli_dataset_densify(fl_ctx *ctx, fli_dataset *ds)
         return fli_fail(ctx, FL_ENOMEM,
                         "out of memory: %zu samples of %zu features are too large to be dense; keep them sparse", ds->n,
                         ds->dim);
-    float *x = fli_alloc(ctx, ds->n * ds->dim, sizeof *x);
+    size_t size = element_size[ds->kind];
+    char *x = fli_alloc(ctx, ds->n * ds->dim, size);
     if (!x) return FL_ENOMEM;
     for (size_t i = 0; i < ds->n; i++)
-        for (size_t k = ds->row[i]; k < ds->row[i + 1]; k++) x[i * ds->dim + ds->col[k]] = ((const float *)ds->x)[k];
+        for (size_t k = ds->row[i]; k < ds->row[i + 1]; k++)
+            memcpy(x + (i * ds->dim + ds->col[k]) * size, (const char *)ds->x + k * size, size);
     fli_free(ds->x);
     fli_free(ds->row);
     fli_free(ds->col);
     ds->x = x;
     ds->row = NULL;
     ds->col = NULL;
-    ds->kind = FLI_X_F32;
+    ds->kind = ds->kind == FLI_X_CSR64 ? FLI_X_F64 : FLI_X_F32;
     return FL_OK;
 }
 
-size_t fli_dataset_stored(const fli_dataset *ds) { return ds->kind == FLI_X_CSR ? ds->row[ds->n] : ds->n * ds->dim; }
+size_t fli_dataset_stored(const fli_dataset *ds) { return fli_dataset_sparse(ds) ? ds->row[ds->n] : ds->n * ds->dim; }
 
 size_t fli_dataset_bytes(const fli_dataset *ds)
 {
     size_t bytes = fli_dataset_stored(ds) * element_size[ds->kind];
-    if (ds->kind == FLI_X_CSR) bytes += ds->row[ds->n] * sizeof *ds->col + (ds->n + 1) * sizeof *ds->row;
+    if (fli_dataset_sparse(ds)) bytes += ds->row[ds->n] * sizeof *ds->col + (ds->n + 1) * sizeof *ds->row;
     if (ds->label) bytes += ds->n * sizeof *ds->label;
     if (ds->target) bytes += ds->n * sizeof *ds->target;
     if (ds->group) bytes += ds->n * sizeof *ds->group;
     return bytes;
 }
+
+/* A stored value, not normalised. */
+static double stored_value(const fli_dataset *ds, size_t at)
+{
+    switch (ds->kind) {
+    case FLI_X_U8: return ((const uint8_t *)ds->x)[at];
+    case FLI_X_F32:
+    case FLI_X_CSR: return (double)((const float *)ds->x)[at];
+    default: return ((const double *)ds->x)[at];
+    }
+}
+
+/* Sparse rows are scaled only: a shift would make every zero a non-zero. */
+static double sparse_scale(const fli_dataset *ds, size_t feature) { return ds->scale ? ds->scale[feature] : 1; }
 
 /* ---- checks --------------------------------------------------------------------------------------------- */
 
@@ -86,13 +107,13 @@ static fl_status check_sizes(fl_ctx *ctx, const fli_dataset *ds, const char *nam
     if (ds->shape[0] * ds->shape[1] * ds->shape[2] != ds->dim)
         return fli_fail(ctx, FL_EFORMAT, "%s: a shape of %zu x %zu x %zu does not hold %zu features", name,
                         ds->shape[0], ds->shape[1], ds->shape[2], ds->dim);
-    if (ds->scale && (!ds->segments || ds->dim % ds->segments || (!ds->shift && ds->kind != FLI_X_CSR)))
+    if (ds->scale && (!ds->segments || ds->dim % ds->segments || (!ds->shift && !fli_dataset_sparse(ds))))
         return fli_fail(ctx, FL_EFORMAT, "%s: %zu normalisation segments do not fit %zu features", name, ds->segments,
                         ds->dim);
-    if (ds->kind == FLI_X_CSR && ds->scale && ds->segments != ds->dim)
+    if (fli_dataset_sparse(ds) && ds->scale && ds->segments != ds->dim)
         return fli_fail(ctx, FL_EFORMAT, "%s: sparse features are scaled one by one, not in %zu segments", name,
                         ds->segments);
-    for (size_t k = 0; ds->kind == FLI_X_CSR && ds->scale && ds->shift && k < ds->segments; k++)
+    for (size_t k = 0; fli_dataset_sparse(ds) && ds->scale && ds->shift && k < ds->segments; k++)
         if (ds->shift[k] != 0)
             return fli_fail(ctx, FL_EFORMAT, "%s: sparse features can be scaled, but not shifted by %g", name,
                             ds->shift[k]);
@@ -138,7 +159,7 @@ static size_t first_not_finite(const fli_dataset *ds, size_t n)
     const double *d = ds->x;
     size_t i = 0;
     if (ds->kind == FLI_X_U8) return n;
-    if (ds->kind == FLI_X_F64)
+    if (ds->kind == FLI_X_F64 || ds->kind == FLI_X_CSR64)
         while (i < n && isfinite(d[i])) i++;
     else
         while (i < n && isfinite(f[i])) i++;
@@ -149,7 +170,7 @@ static fl_status check_values(fl_ctx *ctx, const fli_dataset *ds, const char *na
 {
     size_t n = fli_dataset_stored(ds), bad = first_not_finite(ds, n), sample = 0;
     if (bad == n) return FL_OK;
-    if (ds->kind == FLI_X_CSR) {
+    if (fli_dataset_sparse(ds)) {
         while (ds->row[sample + 1] <= bad) sample++;
         return fli_fail(ctx, FL_EFORMAT, "%s: sample %zu, feature %" PRIu32 " is not finite", name, sample,
                         ds->col[bad]);
@@ -161,35 +182,57 @@ fl_status fli_dataset_check(fl_ctx *ctx, const fli_dataset *ds, const char *name
 {
     fl_status s = check_sizes(ctx, ds, name);
     if (s == FL_OK) s = check_answers(ctx, ds, name);
-    if (s == FL_OK && ds->kind == FLI_X_CSR) s = check_rows(ctx, ds, name);
+    if (s == FL_OK && fli_dataset_sparse(ds)) s = check_rows(ctx, ds, name);
     if (s == FL_OK) s = check_values(ctx, ds, name);
     return s;
 }
 
-/* ---- looking at samples --------------------------------------------------------------------------------- */
-
-/* Sparse rows are scaled only: a shift would make every zero a non-zero. */
-static double sparse_scale(const fli_dataset *ds, size_t feature) { return ds->scale ? ds->scale[feature] : 1; }
-
-static double dense_value(const fli_dataset *ds, size_t at)
+/* Value `at` as it is gathered. */
+static double normalised(const fli_dataset *ds, size_t at)
 {
-    switch (ds->kind) {
-    case FLI_X_U8: return ((const uint8_t *)ds->x)[at];
-    case FLI_X_F32: return (double)((const float *)ds->x)[at];
-    default: return ((const double *)ds->x)[at];
-    }
+    double v = stored_value(ds, at);
+    if (!ds->scale) return v;
+    if (fli_dataset_sparse(ds)) return v * ds->scale[ds->col[at]];
+    size_t segment = at % ds->dim / (ds->dim / ds->segments);
+    return v * ds->scale[segment] + ds->shift[segment];
 }
+
+#define TOO_LARGE "is %g, too large for precision f32; precision: f64 keeps it"
+
+static fl_status check_f32_values(fl_ctx *ctx, const fli_dataset *ds, const char *name)
+{
+    size_t n = fli_dataset_stored(ds), k = 0, sample = 0;
+    if (ds->kind == FLI_X_U8 || (!ds->scale && (ds->kind == FLI_X_F32 || ds->kind == FLI_X_CSR))) return FL_OK;
+    while (k < n && fabs(normalised(ds, k)) <= (double)FLT_MAX) k++;
+    if (k == n) return FL_OK;
+    if (!fli_dataset_sparse(ds))
+        return fli_fail(ctx, FL_EFORMAT, "%s: sample %zu, feature %zu " TOO_LARGE, name, k / ds->dim, k % ds->dim,
+                        normalised(ds, k));
+    while (ds->row[sample + 1] <= k) sample++;
+    return fli_fail(ctx, FL_EFORMAT, "%s: sample %zu, feature %" PRIu32 " " TOO_LARGE, name, sample, ds->col[k],
+                    normalised(ds, k));
+}
+
+fl_status fli_dataset_check_f32(fl_ctx *ctx, const fli_dataset *ds, const char *name)
+{
+    for (size_t i = 0; ds->target && i < ds->n; i++)
+        if (!(fabs(ds->target[i]) <= (double)FLT_MAX))
+            return fli_fail(ctx, FL_EFORMAT, "%s: sample %zu has a target that " TOO_LARGE, name, i, ds->target[i]);
+    return check_f32_values(ctx, ds, name);
+}
+
+/* ---- looking at samples --------------------------------------------------------------------------------- */
 
 void fli_dataset_row(const fli_dataset *ds, size_t i, double *out)
 {
-    if (ds->kind == FLI_X_CSR) {
+    if (fli_dataset_sparse(ds)) {
         memset(out, 0, ds->dim * sizeof *out);
         for (size_t k = ds->row[i]; k < ds->row[i + 1]; k++)
-            out[ds->col[k]] = (double)((const float *)ds->x)[k] * sparse_scale(ds, ds->col[k]);
+            out[ds->col[k]] = stored_value(ds, k) * sparse_scale(ds, ds->col[k]);
         return;
     }
     for (size_t j = 0; j < ds->dim; j++) {
-        out[j] = dense_value(ds, i * ds->dim + j);
+        out[j] = stored_value(ds, i * ds->dim + j);
         if (!ds->scale) continue;
         size_t segment = j / (ds->dim / ds->segments);
         out[j] = out[j] * ds->scale[segment] + ds->shift[segment];
@@ -236,17 +279,21 @@ void fli_batch_fini(fli_batch *b)
 static void point_at_rows(fli_batch *b, const fli_dataset *ds, const uint32_t *idx)
 {
     memcpy(b->idx, idx, b->n * sizeof *b->idx);
-    b->csr = (fli_csr){.row = ds->row, .col = ds->col, .value = ds->x, .idx = b->idx, .scale = ds->scale};
+    b->csr = (fli_csr){.row = ds->row,
+                       .col = ds->col,
+                       .value = ds->x,
+                       .wide = ds->kind == FLI_X_CSR64,
+                       .idx = b->idx,
+                       .scale = ds->scale};
 }
 
 static void gather_csr(fli_batch *b, const fli_dataset *ds, const uint32_t *idx)
 {
-    const float *value = ds->x;
     memset(b->x, 0, b->n * b->dim * b->ops->size);
     for (size_t r = 0; r < b->n; r++)
         for (size_t k = ds->row[idx[r]]; k < ds->row[idx[r] + 1]; k++) {
             size_t at = r * b->dim + ds->col[k];
-            double v = (double)value[k] * sparse_scale(ds, ds->col[k]);
+            double v = stored_value(ds, k) * sparse_scale(ds, ds->col[k]);
             if (b->ops->size == sizeof(float))
                 ((float *)b->x)[at] = (float)v;
             else
@@ -273,7 +320,8 @@ static void gather_dense(fli_batch *b, const fli_dataset *ds, const uint32_t *id
     case FLI_X_U8: ops->gather_u8(b->n, ds->dim, ds->x, idx, ds->segments, ds->scale, ds->shift, b->x); break;
     case FLI_X_F32: ops->gather_f32(b->n, ds->dim, ds->x, idx, ds->segments, ds->scale, ds->shift, b->x); break;
     case FLI_X_F64: ops->gather_f64(b->n, ds->dim, ds->x, idx, ds->segments, ds->scale, ds->shift, b->x); break;
-    case FLI_X_CSR: gather_csr(b, ds, idx); break;
+    case FLI_X_CSR:
+    case FLI_X_CSR64: gather_csr(b, ds, idx); break;
     }
 }
 

@@ -6,23 +6,24 @@
 #include "base/rng.h"
 #include "vec/ops.h"
 
-typedef enum { FLI_X_U8, FLI_X_F32, FLI_X_F64, FLI_X_CSR } fli_xkind;
+typedef enum { FLI_X_U8, FLI_X_F32, FLI_X_F64, FLI_X_CSR, FLI_X_CSR64 } fli_xkind;
 
 typedef struct {
     size_t n, dim; /* samples, features */
     fli_xkind kind;
-    void *x;               /* n x dim of the kind's type; CSR: the values that are stored, as floats, row by row */
-    size_t *row;           /* CSR: n + 1 starts */
-    uint32_t *col;         /* CSR: feature of each value, ascending within a row */
-    int32_t *label;        /* class of each sample, 0 .. classes-1; NULL for regression */
-    double *target;        /* regression; NULL for classification. Exactly one of label and target is there */
-    size_t classes;        /* 0 for regression */
-    int32_t *group;        /* who the sample belongs to by nature (writer, user, generated client); NULL: nobody */
-    size_t groups;         /* group ids are 0 .. groups-1 */
-    size_t shape[3];       /* channels, height, width; {1, 1, dim} when not an image */
-    size_t segments;       /* normalisation: value * scale + shift, one pair per run of dim/segments features. */
-    double *scale, *shift; /* NULL: as they are. CSR: one scale per feature, and no shift but 0 */
+    void *x;         /* n x dim of the kind's type; sparse: the values that are stored, floats or doubles, row by row */
+    size_t *row;     /* sparse: n + 1 starts */
+    uint32_t *col;   /* sparse: feature of each value, ascending within a row */
+    int32_t *label;  /* class of each sample, 0 .. classes-1; NULL for regression */
+    double *target;  /* regression; NULL for classification. Exactly one of label and target is there */
+    size_t classes;  /* 0 for regression */
+    int32_t *group;  /* who the sample belongs to by nature (writer, user, generated client); NULL: nobody */
+    size_t groups;   /* group ids are 0 .. groups-1 */
+    size_t shape[3]; /* channels, height, width; {1, 1, dim} when not an image */
+    size_t segments; /* normalisation: value * scale + shift, one pair per run of dim/segments features. */
+    double *scale, *shift; /* NULL: as they are. Sparse: one scale per feature, and no shift but 0 */
     int augment;           /* fli_augment: what training makes of a sample each time that it looks */
+    char *origin;          /* where the samples are from, for messages; NULL: nothing to say */
 } fli_dataset;
 
 typedef enum {
@@ -31,19 +32,23 @@ typedef enum {
 } fli_augment;
 #define FLI_AUGMENT_WORDS "none|cifar"
 
-/* An empty one with room for n samples: x zeroed, label or target (classes 0) allocated. Not for CSR. */
+/* An empty one with room for n samples: x zeroed, label or target (classes 0) allocated. Not for sparse kinds. */
 fl_status fli_dataset_new(fl_ctx *ctx, fli_xkind kind, size_t n, size_t dim, size_t classes, fli_dataset **out);
 void fli_dataset_free(fli_dataset *ds);
 
-/* Checks what every later stage relies on: labels in range, finite targets and values, CSR in order, product of the shape. */
+/* Checks what every later stage relies on: labels in range, finite targets and values, sparse rows in order, product of the shape. */
 fl_status fli_dataset_check(fl_ctx *ctx, const fli_dataset *ds, const char *name);
+
+/* Normalised values and targets that f32 cannot hold are FL_EFORMAT: for federations whose models compute in f32. */
+fl_status fli_dataset_check_f32(fl_ctx *ctx, const fli_dataset *ds, const char *name);
 
 /* Sample i as doubles, normalised; for generators' tests, statistics and look-ups, not for training. */
 void fli_dataset_row(const fli_dataset *ds, size_t i, double *out);
 
-/* Turns a sparse set into a dense one of floats, in place. It must be as loaded: checked, without scale. */
+/* Turns a sparse set into a dense one of the same precision, in place. It must be as loaded: checked, without scale. */
 fl_status fli_dataset_densify(fl_ctx *ctx, fli_dataset *ds);
 
+static inline int fli_dataset_sparse(const fli_dataset *ds) { return ds->kind == FLI_X_CSR || ds->kind == FLI_X_CSR64; }
 size_t fli_dataset_stored(const fli_dataset *ds); /* feature values: n dim, or the non-zeros of a sparse set */
 size_t fli_dataset_bytes(const fli_dataset *ds);  /* of memory */
 

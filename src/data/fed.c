@@ -90,18 +90,28 @@ static fl_status check_partition(fl_ctx *ctx, const fli_partition *p, size_t n)
     return FL_OK;
 }
 
+static const char *name_of(const fli_dataset *ds, const char *otherwise) { return ds->origin ? ds->origin : otherwise; }
+
 static fl_status check_sets(fl_ctx *ctx, const fli_dataset *train, const fli_dataset *test)
 {
-    fl_status s = fli_dataset_check(ctx, train, "training data");
+    fl_status s = fli_dataset_check(ctx, train, name_of(train, "training data"));
     if (s || !test) return s;
     if (test->dim != train->dim)
         return fli_fail(ctx, FL_EFORMAT, "the training samples have %zu features, but the test samples %zu", train->dim,
                         test->dim);
-    if ((test->kind == FLI_X_CSR) != (train->kind == FLI_X_CSR))
+    if (fli_dataset_sparse(test) != fli_dataset_sparse(train))
         return fli_fail(ctx, FL_EFORMAT, "of the training and the test samples, one is sparse and the other dense");
     if (!test->label != !train->label)
         return fli_fail(ctx, FL_EFORMAT, "of the training and the test samples, one has classes and the other numbers");
-    return fli_dataset_check(ctx, test, "test data");
+    return fli_dataset_check(ctx, test, name_of(test, "test data"));
+}
+
+/* Normalisation may bring a large value into range, so this comes after it. */
+static fl_status check_precision(fl_ctx *ctx, int wide, const fli_dataset *train, const fli_dataset *test)
+{
+    if (wide) return FL_OK;
+    fl_status s = fli_dataset_check_f32(ctx, train, name_of(train, "training data"));
+    return s || !test ? s : fli_dataset_check_f32(ctx, test, name_of(test, "test data"));
 }
 
 static fl_status split_all(fl_ctx *ctx, fli_fed *fed)
@@ -153,7 +163,7 @@ done:
 
 static fl_status set_augment(fl_ctx *ctx, int augment, fli_dataset *train)
 {
-    if (augment != FLI_AUGMENT_NONE && (train->kind == FLI_X_CSR || train->shape[1] < 2 || train->shape[2] < 2))
+    if (augment != FLI_AUGMENT_NONE && (fli_dataset_sparse(train) || train->shape[1] < 2 || train->shape[2] < 2))
         return fli_fail(ctx, FL_ECONFIG,
                         "data.augment is for images, but the data has samples of %zu features in a row", train->dim);
     train->augment = augment;
@@ -164,9 +174,11 @@ static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out
 {
     fli_dataset *train = NULL, *test = NULL;
     fli_partition part = {0, NULL, NULL};
-    fl_status s = spec->source->load(ctx, spec->source_params, spec->seed, &train, &test);
+    fli_request ask = {.params = spec->source_params, .seed = spec->seed, .wide = spec->wide};
+    fl_status s = spec->source->load(ctx, &ask, &train, &test);
     if (!s) s = check_sets(ctx, train, test); /* partitioners trust labels and groups */
     if (!s) s = fli_normalize_sets(ctx, spec->normalize, &spec->mean, &spec->std, train, test);
+    if (!s) s = check_precision(ctx, spec->wide, train, test);
     if (!s) s = set_augment(ctx, spec->augment, train);
     if (!s)
         s = fli_partition_make(ctx, spec->partitioner, spec->partitioner_params, train, spec->seed, spec->clients,

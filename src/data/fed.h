@@ -41,6 +41,7 @@ typedef struct {
     int normalize;        /* fli_normalize */
     fli_reals mean, std;  /* for FLI_NORM_GIVEN: one value, or one per channel, of pixels in [0, 1] or raw features */
     int on_demand;
+    int wide;    /* models compute in f64 */
     int augment; /* fli_augment, of the training samples; only images that are stored */
 } fli_fed_spec;
 

@@ -194,12 +194,11 @@ static fl_status load_groups(fl_ctx *ctx, const params *p, size_t images, fli_da
     return status;
 }
 
-static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
 {
-    const params *p = params_;
+    const params *p = ask->params;
     fli_dataset *a = NULL, *b = NULL;
     size_t images = 0;
-    (void)seed;
     *train = *test = NULL;
     if (!*p->test_images != !*p->test_labels)
         return fli_fail(ctx, FL_ECONFIG, "test_images is '%s' and test_labels is '%s': give both or neither",

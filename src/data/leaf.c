@@ -261,12 +261,11 @@ static fl_status load_part(fl_ctx *ctx, const char *name, int is_test, fli_words
     return s;
 }
 
-static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
 {
-    const params *p = params_;
+    const params *p = ask->params;
     fli_dataset *a = NULL, *b = NULL;
     fli_words users;
-    (void)seed;
     *train = *test = NULL;
     fli_words_init(&users, ctx);
     fl_status s = load_part(ctx, p->train, 0, &users, &a);

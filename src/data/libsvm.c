@@ -185,13 +185,12 @@ static fl_status store(fl_ctx *ctx, int storage, fli_dataset *a, fli_dataset *b)
     return s || !b ? s : fli_dataset_densify(ctx, b);
 }
 
-static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
 {
-    const params *p = params_;
+    const params *p = ask->params;
     fli_dataset *a = NULL, *b = NULL;
     fli_labels labels, *classes = p->task == FLI_TASK_CLASSIFICATION ? &labels : NULL;
     uint32_t most = p->features ? (uint32_t)p->features : INT32_MAX;
-    (void)seed;
     *train = *test = NULL;
     fli_labels_init(&labels, ctx, "label", MOST_CLASSES);
     fl_status status = load_part(ctx, p->train, most, classes, &a);

@@ -56,9 +56,10 @@ static void fill(fli_dataset *ds, uint64_t seed, uint32_t *order)
     }
 }
 
-static fl_status load(fl_ctx *ctx, const void *params, uint64_t seed, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
 {
-    const linreg_params *p = params;
+    const linreg_params *p = ask->params;
+    uint64_t seed = ask->seed;
     fli_dataset *ds = NULL;
     uint32_t *order = NULL;
     (void)test;

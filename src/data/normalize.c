@@ -43,9 +43,11 @@ static double norm(double so_far, double value) { return hypot(so_far, value); }
 
 static void measure_features(const fli_dataset *ds, measure *f, double *row, double *size)
 {
-    if (ds->kind == FLI_X_CSR) {
-        const float *x = ds->x;
-        for (size_t k = 0; k < ds->row[ds->n]; k++) size[ds->col[k]] = f(size[ds->col[k]], (double)x[k]);
+    if (fli_dataset_sparse(ds)) {
+        const float *narrow = ds->x;
+        const double *wide = ds->x;
+        for (size_t k = 0; k < ds->row[ds->n]; k++)
+            size[ds->col[k]] = f(size[ds->col[k]], ds->kind == FLI_X_CSR64 ? wide[k] : (double)narrow[k]);
         return;
     }
     for (size_t i = 0; i < ds->n; i++) {
@@ -104,7 +106,7 @@ static int is_image(const fli_dataset *ds) { return ds->shape[1] > 1; }
 
 static fl_status standard(fl_ctx *ctx, fli_dataset *ds)
 {
-    if (ds->kind == FLI_X_CSR) return would_fill(ctx, "standard");
+    if (fli_dataset_sparse(ds)) return would_fill(ctx, "standard");
     size_t segments = is_image(ds) ? ds->shape[0] : ds->dim;
     double *row = fli_alloc(ctx, ds->dim + 2 * segments, sizeof *row);
     if (!row) return FL_ENOMEM;
@@ -131,7 +133,7 @@ static fl_status check_given(fl_ctx *ctx, const char *name, const fli_reals *lis
 static fl_status given(fl_ctx *ctx, const fli_reals *mean, const fli_reals *std, fli_dataset *ds)
 {
     size_t channels = is_image(ds) ? ds->shape[0] : ds->dim, segments = mean->n > std->n ? mean->n : std->n;
-    if (ds->kind == FLI_X_CSR) return would_fill(ctx, "given");
+    if (fli_dataset_sparse(ds)) return would_fill(ctx, "given");
     fl_status s = check_given(ctx, "mean", mean, channels);
     if (!s) s = check_given(ctx, "std", std, channels);
     for (size_t g = 0; !s && g < std->n; g++)

@@ -301,11 +301,10 @@ static fl_status load_part(fl_ctx *ctx, const char *x, const char *y, int task, 
     return status ? status : fli_dataset_check(ctx, *out, x);
 }
 
-static fl_status load(fl_ctx *ctx, const void *params_, uint64_t seed, fli_dataset **train, fli_dataset **test)
+static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
 {
-    const params *p = params_;
+    const params *p = ask->params;
     fli_dataset *a = NULL, *b = NULL;
-    (void)seed;
     *train = *test = NULL;
     if (!*p->test_x != !*p->test_y)
         return fli_fail(ctx, FL_ECONFIG, "test_x is '%s' and test_y is '%s': give both or neither", p->test_x,

@@ -6,6 +6,13 @@
 #include "base/rng.h"
 #include "data/dataset.h"
 
+/* What a federation asks of a source. */
+typedef struct {
+    const void *params; /* the bound struct of the source's `keys` */
+    uint64_t seed;
+    int wide; /* models compute in f64: what files say more precisely than f32 can is kept as f64 */
+} fli_request;
+
 typedef struct fli_source {
     const char *name;     /* as in `data: {kind: NAME}` */
     const char *title;    /* one line */
@@ -13,8 +20,8 @@ typedef struct fli_source {
     const char *needs;    /* for files: what must be there; NULL for generators */
     const fli_key *keys;
     size_t params_size;
-    /* Loads or makes everything. *test stays NULL when there is no test part. Parameters are the bound struct of `keys`. */
-    fl_status (*load)(fl_ctx *ctx, const void *params, uint64_t seed, fli_dataset **train, fli_dataset **test);
+    /* Loads or makes everything. *test stays NULL when there is no test part. */
+    fl_status (*load)(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test);
     /* Generators whose clients are independent can make one client at a time, so that a federation of millions needs no
      * memory. Both NULL otherwise. `load` then makes the same samples, with groups. */
     size_t (*clients)(const void *params);

@@ -16,7 +16,7 @@ static void about(fli_text *t, const fli_plan *p)
 {
     const fli_fed *f = p->fed;
     const fli_dataset *ds = f->train;
-    static const char *const stored[] = {"bytes", "f32", "f64", "sparse f32"};
+    static const char *const stored[] = {"bytes", "f32", "f64", "sparse f32", "sparse f64"};
     fli_text_addf(t, "data       %s: %zu training samples, %zu features", p->settings.source.item.name, f->samples,
                   f->dim);
     if (f->classes)
@@ -25,7 +25,7 @@ static void about(fli_text *t, const fli_plan *p)
         fli_text_add(t, ", regression");
     if (ds && ds->shape[1] > 1) fli_text_addf(t, ", images %zux%zux%zu", ds->shape[0], ds->shape[1], ds->shape[2]);
     fli_text_addf(t, "; %s", ds ? stored[ds->kind] : "made on demand");
-    if (ds && ds->kind == FLI_X_CSR)
+    if (ds && fli_dataset_sparse(ds))
         fli_text_addf(t, ", %.3g %% non-zero",
                       100 * (double)fli_dataset_stored(ds) / ((double)ds->n * (double)ds->dim));
     if (ds) add_memory(t, fli_dataset_bytes(ds) + (f->test ? fli_dataset_bytes(f->test) : 0));

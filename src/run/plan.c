@@ -22,6 +22,7 @@ static fli_fed_spec fed_spec(const fli_settings *s)
         .mean = s->data.mean,
         .std = s->data.std,
         .on_demand = s->data.on_demand,
+        .wide = s->top.precision != 0,
         .augment = s->data.augment,
     };
 }

@@ -332,7 +332,7 @@ static fl_status resolve(fli_experiment *x, fli_trial *t)
     if (!s) s = fli_text_ok(&all);
     if (!s) {
         const char *from = strstr(fli_text_get(&all), "\ndata:\n"), *to = strstr(fli_text_get(&all), "\nmodel:\n");
-        fli_text_addf(&key, "seed %llu", (unsigned long long)t->seed);
+        fli_text_addf(&key, "seed %llu, precision %d", (unsigned long long)t->seed, settings.top.precision);
         if (from && to) fli_text_addn(&key, from, (size_t)(to - from));
         t->config = fli_arena_strdup(&x->arena, fli_text_get(&all));
         t->data_key = fli_arena_strdup(&x->arena, fli_text_get(&key));

@@ -26,9 +26,10 @@ typedef struct {
 typedef struct {
     const size_t *row;
     const uint32_t *col;
-    const float *value;
+    const void *value; /* floats, or doubles if `wide` */
     const uint32_t *idx;
     const double *scale; /* one per column; NULL: as they are */
+    int wide;
 } fli_csr;
 
 typedef struct fli_ops {

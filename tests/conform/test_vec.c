@@ -261,7 +261,7 @@ static void gemv(void **state)
 /* ---- sparse algebra ------------------------------------------------------------------------------------ */
 
 /* A stored matrix with about a third of its cells, one empty row, and rows chosen out of order and twice. */
-static void csr_case(const fli_ops *o, size_t dim, size_t outs, int scaled)
+static void csr_case(const fli_ops *o, size_t dim, size_t outs, int scaled, int wide)
 {
     enum { STORED = 7, ROWS = 6 };
     static const uint32_t idx[ROWS] = {5, 0, 2, 2, 6, 1};
@@ -270,11 +270,14 @@ static void csr_case(const fli_ops *o, size_t dim, size_t outs, int scaled)
            *d = draw(26, ROWS * outs);
     uint32_t *col = malloc((STORED * dim + 1) * sizeof *col);
     float *value = malloc((STORED * dim + 1) * sizeof *value);
+    double *wide_value = malloc((STORED * dim + 1) * sizeof *wide_value);
     for (size_t i = 0; i < STORED; i++) {
         for (size_t j = 0; j < dim; j++) {
             if ((i + j * 5) % 3 || i == 2) cell[i * dim + j] = 0;
             if (cell[i * dim + j] == 0) continue;
+            if (wide) cell[i * dim + j] += 1e-10; /* what a float cannot say */
             value[k] = (float)cell[i * dim + j];
+            wide_value[k] = cell[i * dim + j];
             col[k++] = (uint32_t)j;
             if (scaled) cell[i * dim + j] *= scale[j];
         }
@@ -289,7 +292,7 @@ static void csr_case(const fli_ops *o, size_t dim, size_t outs, int scaled)
             }
     double *nan = malloc((outs * (dim + ROWS) + 1) * sizeof *nan);
     for (size_t i = 0; i < outs * (dim + ROWS); i++) nan[i] = NAN; /* must be overwritten */
-    fli_csr a = {row, col, value, idx, scaled ? scale : NULL};
+    fli_csr a = {row, col, wide ? (void *)wide_value : value, idx, scaled ? scale : NULL, wide};
     void *rw = reals(o, outs * dim, w), *rd = reals(o, ROWS * outs, d);
     void *rz = reals(o, ROWS * outs, nan), *rg = reals(o, outs * dim, nan);
     o->csr_mul(ROWS, dim, outs, &a, rw, rz);
@@ -299,7 +302,7 @@ static void csr_case(const fli_ops *o, size_t dim, size_t outs, int scaled)
     o->csr_tmul(0, dim, outs, 0.5, &a, rd, rg);
     memset(g, 0, outs * dim * sizeof *g);
     check(o, "csr_tmul of nothing", outs * dim, rg, g, 0);
-    free(cell), free(scale), free(w), free(d), free(col), free(value), free(z), free(g), free(nan);
+    free(cell), free(scale), free(w), free(d), free(col), free(value), free(wide_value), free(z), free(g), free(nan);
     free(rw), free(rd), free(rz), free(rg);
 }
 
@@ -310,7 +313,7 @@ static void csr(void **state)
     for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
         for (size_t i = 0; i < 5; i++)
             for (size_t outs = 1; outs < 12; outs += 5)
-                for (int scaled = 0; scaled < 2; scaled++) csr_case(o, dims[i], outs, scaled);
+                for (int how = 0; how < 4; how++) csr_case(o, dims[i], outs, how % 2, how / 2);
 }
 
 /* ---- networks ------------------------------------------------------------------------------------------ */

@@ -38,6 +38,18 @@ static fli_dataset *sparse(fl_ctx *ctx)
     return ds;
 }
 
+/* The same with doubles. */
+static fli_dataset *sparse_wide(fl_ctx *ctx)
+{
+    fli_dataset *ds = sparse(ctx);
+    double *x = fli_alloc(ctx, 5, sizeof *x);
+    for (size_t k = 0; k < 5; k++) x[k] = (double)((float *)ds->x)[k];
+    fli_free(ds->x);
+    ds->x = x;
+    ds->kind = FLI_X_CSR64;
+    return ds;
+}
+
 static void normalise(fl_ctx *ctx, fli_dataset *ds, size_t segments)
 {
     ds->segments = segments;
@@ -45,7 +57,7 @@ static void normalise(fl_ctx *ctx, fli_dataset *ds, size_t segments)
     ds->shift = fli_alloc(ctx, segments, sizeof(double));
     for (size_t s = 0; s < segments; s++) {
         ds->scale[s] = 0.5 + (double)s;
-        ds->shift[s] = ds->kind == FLI_X_CSR ? 0 : 0.25 - (double)s;
+        ds->shift[s] = fli_dataset_sparse(ds) ? 0 : 0.25 - (double)s;
     }
 }
 
@@ -68,11 +80,13 @@ static void rows_and_batches(void **state)
 {
     fl_ctx *ctx = *state;
     const uint32_t idx[] = {2, 0, 1, 0};
-    for (size_t k = 0; k < 4 * 4; k++) {
+    for (size_t k = 0; k < 5 * 4; k++) {
         static const size_t segments[] = {0, 1, 3, 6};
         fli_xkind kind = (fli_xkind)(k / 4);
-        fli_dataset *ds = kind == FLI_X_CSR ? sparse(ctx) : dense(ctx, kind, 2);
-        if (kind == FLI_X_CSR && segments[k % 4] % 6) { /* one scale per feature, or none */
+        fli_dataset *ds = kind == FLI_X_CSR     ? sparse(ctx)
+                          : kind == FLI_X_CSR64 ? sparse_wide(ctx)
+                                                : dense(ctx, kind, 2);
+        if (fli_dataset_sparse(ds) && segments[k % 4] % 6) { /* one scale per feature, or none */
             fli_dataset_free(ds);
             continue;
         }
@@ -181,9 +195,42 @@ static void densify_and_sizes(void **state)
     assert_ok(ctx, fli_dataset_check(ctx, ds, "dense"));
     fli_dataset_free(ds);
     fli_dataset_free(want);
+    ds = sparse_wide(ctx);
+    want = dense(ctx, FLI_X_F64, 2);
+    ((double *)ds->x)[0] = ((double *)want->x)[ds->col[0]] = 0.1; /* nothing is rounded on the way */
+    assert_int_equal(fli_dataset_bytes(ds), 5 * (8 + 4) + 4 * sizeof(size_t) + 3 * 4);
+    assert_ok(ctx, fli_dataset_densify(ctx, ds));
+    assert_true(ds->kind == FLI_X_F64);
+    assert_memory_equal(ds->x, want->x, 18 * sizeof(double));
+    fli_dataset_free(ds);
+    fli_dataset_free(want);
     ds = sparse(ctx);
     ds->dim = SIZE_MAX / 8;
     assert_fails(ctx, fli_dataset_densify(ctx, ds), FL_ENOMEM, "too large to be dense");
+    fli_dataset_free(ds);
+}
+
+/* What f32 cannot hold, after normalisation, is refused with its place. */
+static void too_large_for_f32(void **state)
+{
+    fl_ctx *ctx = *state;
+    fli_dataset *ds = dense(ctx, FLI_X_F64, 2);
+    assert_ok(ctx, fli_dataset_check_f32(ctx, ds, "it"));
+    ((double *)ds->x)[8] = -1e39;
+    assert_ok(ctx, fli_dataset_check(ctx, ds, "it"));
+    assert_fails(ctx, fli_dataset_check_f32(ctx, ds, "it"), FL_EFORMAT,
+                 "it: sample 1, feature 2 is -1e+39, too large for precision f32; precision: f64 keeps it");
+    normalise(ctx, ds, 6);
+    for (size_t j = 0; j < 6; j++) ds->scale[j] = 0.1;
+    assert_ok(ctx, fli_dataset_check_f32(ctx, ds, "scaled into range"));
+    fli_dataset_free(ds);
+    ds = sparse_wide(ctx);
+    ((double *)ds->x)[4] = 1e300;
+    assert_fails(ctx, fli_dataset_check_f32(ctx, ds, "it"), FL_EFORMAT, "it: sample 1, feature 4 is 1e+300");
+    fli_dataset_free(ds);
+    ds = dense(ctx, FLI_X_U8, 0);
+    ds->target[1] = 3.5e38;
+    assert_fails(ctx, fli_dataset_check_f32(ctx, ds, "it"), FL_EFORMAT, "it: sample 1 has a target that is 3.5e+38");
     fli_dataset_free(ds);
 }
 
@@ -324,15 +371,11 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_and_batches),
-        cmocka_unit_test(sparse_rows_are_cleared),
-        cmocka_unit_test(sparse_batches),
-        cmocka_unit_test(densify_and_sizes),
-        cmocka_unit_test(targets),
-        cmocka_unit_test(new_is_empty_and_bounded),
-        cmocka_unit_test(checks_labels_targets_groups),
-        cmocka_unit_test(checks_values_and_sizes),
-        cmocka_unit_test(checks_sparse),
+        cmocka_unit_test(rows_and_batches),         cmocka_unit_test(sparse_rows_are_cleared),
+        cmocka_unit_test(sparse_batches),           cmocka_unit_test(densify_and_sizes),
+        cmocka_unit_test(too_large_for_f32),        cmocka_unit_test(targets),
+        cmocka_unit_test(new_is_empty_and_bounded), cmocka_unit_test(checks_labels_targets_groups),
+        cmocka_unit_test(checks_values_and_sizes),  cmocka_unit_test(checks_sparse),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

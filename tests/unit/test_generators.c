@@ -26,7 +26,7 @@ static int teardown(void **state)
 static void load(const fli_source *s, const void *p, uint64_t seed, fli_dataset **train, fli_dataset **test)
 {
     *train = *test = NULL;
-    assert_ok(ctx, s->load(ctx, p, seed, train, test));
+    assert_ok(ctx, s->load(ctx, &(fli_request){.params = p, .seed = seed}, train, test));
     assert_ok(ctx, fli_dataset_check(ctx, *train, s->name));
     if (*test) assert_ok(ctx, fli_dataset_check(ctx, *test, s->name));
 }
@@ -69,7 +69,7 @@ static void test_failing_allocations_are_reported(void **state)
         for (size_t k = 1;; k++) {
             fli_dataset *train = NULL, *test = NULL;
             fli_ctx_fail_alloc(ctx, k);
-            fl_status status = (*s)->load(ctx, p, 1, &train, &test);
+            fl_status status = (*s)->load(ctx, &(fli_request){.params = p, .seed = 1}, &train, &test);
             fli_ctx_fail_alloc(ctx, 0);
             if (status == FL_OK) {
                 fli_dataset_free(train);
@@ -206,7 +206,8 @@ static void test_synthetic_too_large_to_keep(void **state)
     (void)state;
     void *p = PARAMS(synthetic, "clients", "1000", "sizes", "fixed", "size", "1e7", NULL);
     fli_dataset *train = NULL, *test = NULL;
-    assert_fails(ctx, fli_source_synthetic.load(ctx, p, 1, &train, &test), FL_ECONFIG, "on demand");
+    assert_fails(ctx, fli_source_synthetic.load(ctx, &(fli_request){.params = p, .seed = 1}, &train, &test), FL_ECONFIG,
+                 "on demand");
 }
 
 /* ---- linreg ------------------------------------------------------------------------------------------------ */
@@ -265,7 +266,7 @@ static void test_linreg_shuffles_over_clients(void **state)
     for (size_t k = 0; k < 6; k++) assert_in_range(uniform[k], 30, 70); /* 50 expected */
     fli_dataset_free(ds);
     void *p = PARAMS(linreg, "min_size", "200", NULL);
-    assert_fails(ctx, fli_source_linreg.load(ctx, p, 1, &ds, &test), FL_ECONFIG,
+    assert_fails(ctx, fli_source_linreg.load(ctx, &(fli_request){.params = p, .seed = 1}, &ds, &test), FL_ECONFIG,
                  "min_size 200 is larger than max_size 150");
 }
 
