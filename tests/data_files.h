@@ -87,16 +87,22 @@ static inline uint8_t *pack_xz(const void *data, size_t n, size_t *packed)
     return out;
 }
 
-/* A zip archive under construction, byte by byte. */
+/* A zip archive under construction, byte by byte: what is there so far, and its directory. */
 typedef struct {
     uint8_t b[1 << 19];
     size_t n;
+    uint8_t dir[4096];
+    size_t dir_n;
+    unsigned count;
 } zip_file;
 
-static inline void zip_number(zip_file *z, size_t bytes, uint32_t v)
+static inline void put_little(uint8_t *b, size_t *n, size_t bytes, uint64_t v)
 {
-    for (size_t i = 0; i < bytes; i++, v >>= 8) z->b[z->n++] = (uint8_t)v;
+    for (size_t i = 0; i < bytes; i++, v >>= 8) b[(*n)++] = (uint8_t)v;
 }
+
+static inline void zip_number(zip_file *z, size_t bytes, uint64_t v) { put_little(z->b, &z->n, bytes, v); }
+static inline void zip_dir(zip_file *z, size_t bytes, uint64_t v) { put_little(z->dir, &z->dir_n, bytes, v); }
 
 /* The raw deflate stream (the body of a gzip member), or the bytes themselves. */
 static inline size_t zip_body(const void *data, size_t n, int method, uint8_t *to)
@@ -112,40 +118,112 @@ static inline size_t zip_body(const void *data, size_t n, int method, uint8_t *t
     return packed - 18;
 }
 
-/* One member. method: 0 or 8. descriptor: 0 sizes in the header, 1 behind the contents, 2 likewise without a signature. */
-static inline void zip_member(zip_file *z, const char *name, const void *data, size_t n, int method, int descriptor)
+/* How a member is written: sizes in the header, behind the contents, likewise without a signature; 64-bit sizes in the header as
+ * NumPy has them; 64-bit sizes and place in the directory too. */
+enum { ZIP_PLAIN, ZIP_BEHIND, ZIP_BEHIND_BARE, ZIP_NUMPY, ZIP_64 };
+
+/* The record of the directory. */
+static inline void zip_record(zip_file *z, const char *name, uint32_t crc, size_t packed, size_t n, int method, int how,
+                              size_t at)
+{
+    int wide = how == ZIP_64;
+    zip_dir(z, 4, 0x02014b50);
+    zip_dir(z, 4, 45 << 16 | 45);
+    zip_dir(z, 2, how == ZIP_BEHIND || how == ZIP_BEHIND_BARE ? 8 : 0);
+    zip_dir(z, 2, (uint64_t)method);
+    zip_dir(z, 4, 0x4f360000); /* time and date */
+    zip_dir(z, 4, crc);
+    zip_dir(z, 4, wide ? UINT32_MAX : packed);
+    zip_dir(z, 4, wide ? UINT32_MAX : n);
+    zip_dir(z, 2, strlen(name));
+    zip_dir(z, 4, wide ? 7 + 28 : 0); /* and no comment */
+    zip_dir(z, 8, 0);
+    zip_dir(z, 4, wide ? UINT32_MAX : at);
+    memcpy(z->dir + z->dir_n, name, strlen(name));
+    z->dir_n += strlen(name);
+    z->count++;
+    if (!wide) return;
+    zip_dir(z, 4, 3 << 16 | 0x5455); /* some other field first */
+    zip_dir(z, 3, 0);
+    zip_dir(z, 4, 24 << 16 | 1);
+    zip_dir(z, 8, n);
+    zip_dir(z, 8, packed);
+    zip_dir(z, 8, at);
+}
+
+/* One member. method: 0 or 8. */
+static inline void zip_member(zip_file *z, const char *name, const void *data, size_t n, int method, int how)
 {
     static uint8_t body[1 << 19];
     uint32_t crc = n ? (uint32_t)crc32(0, data, (unsigned)n) : 0;
-    uint32_t packed = n || method ? (uint32_t)zip_body(data, n, method, body) : 0;
+    size_t packed = n || method ? zip_body(data, n, method, body) : 0, at = z->n;
+    int behind = how == ZIP_BEHIND || how == ZIP_BEHIND_BARE, wide = how == ZIP_NUMPY || how == ZIP_64;
+    zip_record(z, name, crc, packed, n, method, how, at);
     zip_number(z, 4, 0x04034b50);
-    zip_number(z, 2, 20);
-    zip_number(z, 2, descriptor ? 8 : 0);
-    zip_number(z, 2, (uint32_t)method);
-    zip_number(z, 4, 0x4f360000); /* time and date */
-    zip_number(z, 4, descriptor ? 0 : crc);
-    zip_number(z, 4, descriptor ? 0 : packed);
-    zip_number(z, 4, descriptor ? 0 : (uint32_t)n);
-    zip_number(z, 2, (uint32_t)strlen(name));
-    zip_number(z, 2, 5);
+    zip_number(z, 2, wide ? 45 : 20);
+    zip_number(z, 2, behind ? 8 : 0);
+    zip_number(z, 2, (uint64_t)method);
+    zip_number(z, 4, 0x4f360000);
+    zip_number(z, 4, behind ? 0 : crc);
+    zip_number(z, 4, wide ? UINT32_MAX : behind ? 0 : packed);
+    zip_number(z, 4, wide ? UINT32_MAX : behind ? 0 : n);
+    zip_number(z, 2, strlen(name));
+    zip_number(z, 2, wide ? 20 : 5);
     memcpy(z->b + z->n, name, strlen(name));
     z->n += strlen(name);
-    memcpy(z->b + z->n, "extra", 5);
-    z->n += 5;
+    if (wide) {
+        zip_number(z, 4, 16 << 16 | 1);
+        zip_number(z, 8, n);
+        zip_number(z, 8, packed);
+    } else {
+        memcpy(z->b + z->n, "extra", 5);
+        z->n += 5;
+    }
     memcpy(z->b + z->n, body, packed);
     z->n += packed;
-    if (descriptor == 1) zip_number(z, 4, 0x08074b50);
-    if (!descriptor) return;
+    if (how == ZIP_BEHIND) zip_number(z, 4, 0x08074b50);
+    if (!behind) return;
     zip_number(z, 4, crc);
     zip_number(z, 4, packed);
-    zip_number(z, 4, (uint32_t)n);
+    zip_number(z, 4, n);
 }
 
-/* A stump of the central directory, of which only the signature is looked at. */
-static inline void zip_end(zip_file *z)
+/* The directory and the end; `wide`: with the 64-bit end record, all ones in the other. */
+static inline void zip_end_as(zip_file *z, int wide)
 {
-    zip_number(z, 4, 0x02014b50);
-    zip_number(z, 4, 20);
+    size_t at = z->n, record = at + z->dir_n;
+    memcpy(z->b + z->n, z->dir, z->dir_n);
+    z->n += z->dir_n;
+    if (wide) {
+        zip_number(z, 4, 0x06064b50);
+        zip_number(z, 8, 44);
+        zip_number(z, 4, 45 << 16 | 45);
+        zip_number(z, 8, 0);
+        zip_number(z, 8, z->count);
+        zip_number(z, 8, z->count);
+        zip_number(z, 8, z->dir_n);
+        zip_number(z, 8, at);
+        zip_number(z, 4, 0x07064b50);
+        zip_number(z, 4, 0);
+        zip_number(z, 8, record);
+        zip_number(z, 4, 1);
+    }
+    zip_number(z, 4, 0x06054b50);
+    zip_number(z, 4, wide ? UINT32_MAX : 0);
+    zip_number(z, 2, wide ? 0xffff : z->count);
+    zip_number(z, 2, wide ? 0xffff : z->count);
+    zip_number(z, 4, wide ? UINT32_MAX : z->dir_n);
+    zip_number(z, 4, wide ? UINT32_MAX : at);
+    zip_number(z, 2, 0);
+}
+
+static inline void zip_end(zip_file *z) { zip_end_as(z, 0); }
+
+/* The same memory for another archive. */
+static inline void zip_again(zip_file *z)
+{
+    z->n = z->dir_n = 0;
+    z->count = 0;
 }
 
 static inline const char *put_gz(scratch *s, const char *name, const void *data, size_t n)

@@ -185,7 +185,7 @@ static fl_status read_rows(reader *r, fli_stream *s)
     size_t length;
     int skip = r->p->header;
     while (!(status = fli_stream_line(s, &line, &length)) && line) {
-        if (!r->line++ && !strncmp(line, "\xef\xbb\xbf", 3)) line += 3; /* byte order mark */
+        r->line++;
         if (!line[strspn(line, " \t\r")]) continue;
         if (skip)
             skip = 0;
@@ -233,7 +233,7 @@ static fl_status load_part(fl_ctx *ctx, const params *p, const char *name, fli_l
                 .group = {.size = sizeof(int32_t)}};
     *out = fli_alloc(ctx, 1, sizeof **out);
     if (!*out) return FL_ENOMEM;
-    fl_status status = fli_load_open(ctx, "", name, &s);
+    fl_status status = fli_load_open_text(ctx, name, &s);
     if (status == FL_OK) {
         r.path = fli_stream_path(s);
         status = read_rows(&r, s);

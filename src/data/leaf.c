@@ -158,9 +158,9 @@ static fl_status read_file(reader *r, const char *path)
 {
     input in = {NULL, FL_OK};
     json_error_t error;
-    fl_status s = fli_stream_open(r->ctx, path, &in.stream);
+    fl_status s = fli_load_open_text(r->ctx, path, &in.stream);
     if (s) return s;
-    r->path = path;
+    path = r->path = fli_stream_path(in.stream);
     json_t *root = json_load_callback(feed, &in, JSON_REJECT_DUPLICATES, &error);
     if (in.status)
         s = in.status;
@@ -219,12 +219,7 @@ static fl_status read_folder(reader *r, const char *path)
 static fl_status read_place(reader *r, const char *name)
 {
     struct stat st;
-    char *path = NULL;
-    if (!stat(name, &st) && S_ISDIR(st.st_mode)) return read_folder(r, name);
-    fl_status s = fli_find_file(r->ctx, "", name, &path);
-    if (s == FL_OK) s = read_file(r, path);
-    fli_free(path);
-    return s;
+    return !stat(name, &st) && S_ISDIR(st.st_mode) ? read_folder(r, name) : read_file(r, name);
 }
 
 /* ---- the source ----------------------------------------------------------------------------------------- */

@@ -146,7 +146,7 @@ static fl_status load_part(fl_ctx *ctx, const char *name, uint32_t features, fli
                 .target = {.size = sizeof(double)}};
     *out = fli_alloc(ctx, 1, sizeof **out);
     if (!*out) return FL_ENOMEM;
-    fl_status status = fli_load_open(ctx, "", name, &s);
+    fl_status status = fli_load_open_text(ctx, name, &s);
     if (status == FL_OK) {
         r.path = fli_stream_path(s);
         status = read_rows(&r, s);

@@ -1,5 +1,7 @@
 #include "data/load.h"
 
+#include "data/format.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -42,14 +44,42 @@ void fli_array_fini(fli_array *a)
 
 /* ---- files ---------------------------------------------------------------------------------------------- */
 
-fl_status fli_load_open(fl_ctx *ctx, const char *dir, const char *name, fli_stream **out)
+/* `numpy`: the file may be an NPY array. */
+static fl_status open_known(fl_ctx *ctx, const char *dir, const char *name, int numpy, fli_stream **out)
 {
     char *path;
+    const uint8_t *first;
+    size_t n;
     *out = NULL;
     fl_status s = fli_find_file(ctx, dir, name, &path);
     if (s) return s;
     s = fli_stream_open(ctx, path, out);
     fli_free(path);
+    if (s == FL_OK) s = fli_stream_peek(*out, &first, &n);
+    if (s == FL_OK) s = fli_format_check(ctx, fli_stream_path(*out), first, n, numpy);
+    if (s == FL_OK) return s;
+    fli_stream_close(*out);
+    *out = NULL;
+    return s;
+}
+
+fl_status fli_load_open(fl_ctx *ctx, const char *dir, const char *name, fli_stream **out)
+{
+    return open_known(ctx, dir, name, 0, out);
+}
+
+fl_status fli_load_open_npy(fl_ctx *ctx, const char *name, fli_stream **out)
+{
+    return open_known(ctx, "", name, 1, out);
+}
+
+fl_status fli_load_open_text(fl_ctx *ctx, const char *name, fli_stream **out)
+{
+    fl_status s = open_known(ctx, "", name, 0, out);
+    if (s == FL_OK) s = fli_stream_skip_mark(*out);
+    if (s == FL_OK) return s;
+    fli_stream_close(*out);
+    *out = NULL;
     return s;
 }
 

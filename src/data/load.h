@@ -26,8 +26,10 @@ void fli_array_fini(fli_array *a);
 
 /* ---- files ---------------------------------------------------------------------------------------------- */
 
-/* fli_find_file, then open. */
+/* fli_find_file, then open. A file of a format that no loader reads is FL_EFORMAT, with a way out (format.h). */
 fl_status fli_load_open(fl_ctx *ctx, const char *dir, const char *name, fli_stream **out);
+fl_status fli_load_open_npy(fl_ctx *ctx, const char *name, fli_stream **out);  /* the same for NPY files */
+fl_status fli_load_open_text(fl_ctx *ctx, const char *name, fli_stream **out); /* the same, behind a byte order mark */
 
 /* The product of `count` sizes from a header. A zero size, more samples (the first size) than can be indexed, or more than
  * 64 GiB of `element`-byte values is FL_EFORMAT. */

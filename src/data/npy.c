@@ -170,7 +170,7 @@ static fl_status load_x(fl_ctx *ctx, const char *name, fli_dataset *ds)
     fli_stream *s = NULL;
     header h;
     size_t k = 0, values;
-    fl_status status = fli_load_open(ctx, "", name, &s);
+    fl_status status = fli_load_open_npy(ctx, name, &s);
     if (status == FL_OK) status = read_header(ctx, s, &h);
     if (status) goto done;
     while (k < 3 && strcmp(h.type, known[k].type)) k++;
@@ -280,7 +280,7 @@ static fl_status load_y(fl_ctx *ctx, const char *name, int task, fli_dataset *ds
     fli_stream *s = NULL;
     const y_type *type = NULL;
     void *raw = NULL;
-    fl_status status = fli_load_open(ctx, "", name, &s);
+    fl_status status = fli_load_open_npy(ctx, name, &s);
     if (status == FL_OK) status = read_y(ctx, s, ds->n, &type, &raw);
     if (status == FL_OK)
         status = task == FLI_TASK_CLASSIFICATION ? convert_labels(ctx, fli_stream_path(s), type, raw, ds)

@@ -1,7 +1,11 @@
-/* Reading plain, gzip, xz and zip files through one window of uncompressed bytes (`ready`), which `refill` makes anew whenever it is
+/* Reading plain, gzip and xz files, and members of zip archives (zip.c), through one window of uncompressed bytes (`ready`), which `refill` makes anew whenever it is
  * used up. A failure is kept: every later call returns it again. The decoders take their memory from fli_alloc too, so running
  * out of it is an ordinary failure. */
 #include "data/stream.h"
+
+#include "data/format.h"
+#include "data/load.h"
+#include "data/zip.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,18 +20,10 @@ enum { PIECE = 1 << 16 };
 #define LONGEST_LINE ((size_t)64 << 20)
 #define XZ_MEMORY    ((uint64_t)256 << 20) /* what an xz header may ask for; `xz -9` needs 65 MiB */
 
-/* The member of a zip archive that is read. */
-typedef struct {
-    unsigned method; /* STORED or DEFLATED */
-    int follows;     /* checksum and sizes come behind the contents, not before */
-    uint32_t crc, packed_size, size;
-    uint32_t seen_crc; /* of the contents so far */
-    uint64_t seen_packed, seen;
-} zip_member;
-
 struct fli_stream {
     fl_ctx *ctx;
-    char *path;
+    char *file; /* what is open */
+    char *path; /* the same for messages, with the part of an archive that is read */
     int fd;
     fl_status status; /* the first failure */
     /* Makes `ready` non-empty, or leaves it empty at the end. */
@@ -37,10 +33,9 @@ struct fli_stream {
     const uint8_t *ready;
     size_t ready_n;
     size_t in_n;
-    uint64_t pulled; /* bytes of the file so far, those in `in` included */
-    int packed_end;  /* the last compressed stream is complete */
+    int packed_end; /* the last compressed stream is complete */
     z_stream gz;
-    zip_member zip; /* uses gz for its input, also when the member is not compressed */
+    fli_zip *zip;
     lzma_stream xz;
     lzma_allocator xz_memory;
     char *line;
@@ -59,7 +54,6 @@ static fl_status pull(fli_stream *s)
         if (k == 0) break;
         s->in_n += (size_t)k;
     }
-    s->pulled += s->in_n;
     return FL_OK;
 }
 
@@ -157,165 +151,47 @@ static fl_status init_gz(fli_stream *s)
 
 /* ---- zip ------------------------------------------------------------------------------------------------ */
 
-/* One file in an archive: a local header, the contents, perhaps a descriptor with what the header left open, then the central
- * directory, which repeats all that and is not read. Folders before the file are passed over. */
-
-enum { STORED = 0, DEFLATED = 8 };
-#define ZIP_LOCAL      0x04034b50u
-#define ZIP_DESCRIPTOR 0x08074b50u
-#define ZIP_CENTRAL    0x02014b50u
-
-static uint64_t zip_offset(const fli_stream *s) { return s->pulled - s->gz.avail_in; }
-
-static fl_status zip_bad(const fli_stream *s, const char *how)
+static fl_status refill_zip(fli_stream *s)
 {
-    return fli_fail(s->ctx, FL_EFORMAT, "%s: the zip archive %s (at byte %" PRIu64 ")", s->path, how, zip_offset(s));
+    s->ready = s->out;
+    return fli_zip_read(s->zip, s->out, PIECE, &s->ready_n);
 }
 
-/* The next n bytes of the archive, into `to` unless it is NULL. */
-static fl_status zip_take(fli_stream *s, size_t n, uint8_t *to)
+static void fini_zip(fli_stream *s) { fli_zip_close(s->zip); }
+
+static fl_status no_such_member(fli_stream *s, const char *member)
 {
-    while (n) {
-        if (!s->gz.avail_in) {
-            fl_status status = gz_pull(s);
-            if (status) return status;
-            if (!s->gz.avail_in) return zip_bad(s, "ends too early");
-        }
-        size_t k = n < s->gz.avail_in ? n : s->gz.avail_in;
-        if (to) {
-            memcpy(to, s->gz.next_in, k);
-            to += k;
-        }
-        s->gz.next_in += k;
-        s->gz.avail_in -= (unsigned)k;
-        n -= k;
+    fli_text names;
+    fli_text_init(&names, s->ctx);
+    fli_zip_print_names(s->zip, ".npy", &names);
+    fl_status status = fli_text_ok(&names);
+    if (!status)
+        status =
+            fli_fail(s->ctx, FL_EFORMAT, "%s: has no array %s; there %s %s", s->file, fli_show(member).s,
+                     fli_zip_count(s->zip) == 1 ? "is" : "are", fli_zip_count(s->zip) ? fli_text_get(&names) : "none");
+    fli_text_fini(&names);
+    return status;
+}
+
+/* Turns to the array `member`, with or without .npy behind its name. */
+static fl_status choose_member(fli_stream *s, const char *member)
+{
+    size_t n = strlen(member);
+    for (size_t i = 0; i < fli_zip_count(s->zip); i++) {
+        const char *name = fli_zip_name(s->zip, i);
+        if (!strncmp(name, member, n) && (!name[n] || !strcmp(name + n, ".npy"))) return fli_zip_start(s->zip, i);
     }
-    return FL_OK;
+    return no_such_member(s, member);
 }
 
-static uint32_t little(const uint8_t *p, size_t bytes)
+static fl_status init_zip(fli_stream *s, const char *member)
 {
-    uint32_t v = 0;
-    for (size_t i = bytes; i-- > 0;) v = v << 8 | p[i];
-    return v;
-}
-
-/* Reads a local header behind its signature, up to the contents; *folder if it has none to read. */
-static fl_status zip_header(fli_stream *s, int *folder)
-{
-    enum { REST = 26, ENCRYPTED = 1, FOLLOWS = 8, KNOWN = 0x0800 | FOLLOWS | 6, ZIP64 = 45 };
-    uint8_t h[REST], last = 0;
-    zip_member *m = &s->zip;
-    fl_status status = zip_take(s, REST, h);
+    fl_status status = fli_zip_open(s->ctx, s->file, s->fd, &s->zip);
     if (status) return status;
-    unsigned flags = little(h + 2, 2);
-    size_t name = little(h + 22, 2), extra = little(h + 24, 2);
-    *m = (zip_member){.method = little(h + 4, 2),
-                      .follows = (flags & FOLLOWS) != 0,
-                      .crc = little(h + 10, 4),
-                      .packed_size = little(h + 14, 4),
-                      .size = little(h + 18, 4)};
-    if (!name) return zip_bad(s, "has a file without a name");
-    if ((status = zip_take(s, name - 1, NULL)) || (status = zip_take(s, 1, &last)) ||
-        (status = zip_take(s, extra, NULL)))
-        return status;
-    *folder = last == '/';
-    if (flags & ENCRYPTED) return zip_bad(s, "is encrypted; unpack it first");
-    if (h[0] >= ZIP64 || flags & ~(unsigned)KNOWN || (m->method != STORED && m->method != DEFLATED) ||
-        (m->method == STORED && (m->follows || m->packed_size != m->size)))
-        return zip_bad(s, "uses a feature that is not supported; unpack it first");
-    if (*folder && (m->packed_size || m->follows)) return zip_bad(s, "has a folder with contents");
-    return FL_OK;
-}
-
-/* What the archive says about the contents must be what was seen; behind them, no second file may follow. */
-static fl_status zip_finish(fli_stream *s)
-{
-    zip_member *m = &s->zip;
-    uint8_t b[16];
-    fl_status status = zip_take(s, 4, b);
-    if (status) return status;
-    if (m->follows) { /* its signature may be left out */
-        size_t from = little(b, 4) == ZIP_DESCRIPTOR ? 4 : 0;
-        if ((status = zip_take(s, 8 + from, b + 4))) return status;
-        m->crc = little(b + from, 4);
-        m->packed_size = little(b + from + 4, 4);
-        m->size = little(b + from + 8, 4);
-        if ((status = zip_take(s, 4, b))) return status;
-    }
-    if (m->crc != m->seen_crc || m->size != m->seen || m->packed_size != m->seen_packed)
-        return corrupt(s, "zip", 0, "the contents do not match their checksum and sizes");
-    if (little(b, 4) == ZIP_LOCAL)
-        return zip_bad(s, "holds more than one file; unpack it and name the one that is meant");
-    if (little(b, 4) != ZIP_CENTRAL) return zip_bad(s, "has no directory behind its file");
-    s->packed_end = 1;
-    return FL_OK;
-}
-
-/* Counts what was made ready; `done`: the contents are complete. */
-static fl_status zip_produced(fli_stream *s, const uint8_t *from, size_t n, int done)
-{
-    s->zip.seen_crc = (uint32_t)crc32(s->zip.seen_crc, from, (unsigned)n);
-    s->zip.seen += n;
-    s->ready = from;
-    s->ready_n = n;
-    if (!done || n) return FL_OK; /* what is ready is read before the end is looked at */
-    return zip_finish(s);
-}
-
-static fl_status refill_stored(fli_stream *s)
-{
-    uint64_t left = s->zip.size - s->zip.seen;
-    if (s->packed_end) return FL_OK;
-    if (left && !s->gz.avail_in) {
-        fl_status status = gz_pull(s);
-        if (status) return status;
-        if (!s->gz.avail_in) return zip_bad(s, "ends too early");
-    }
-    size_t n = left < s->gz.avail_in ? (size_t)left : s->gz.avail_in;
-    const uint8_t *from = s->gz.next_in;
-    s->gz.next_in += n;
-    s->gz.avail_in -= (unsigned)n;
-    s->zip.seen_packed += n;
-    return zip_produced(s, from, n, !left);
-}
-
-static fl_status refill_deflated(fli_stream *s)
-{
-    int rc = Z_OK;
-    if (s->packed_end) return FL_OK;
-    s->gz.next_out = s->out;
-    s->gz.avail_out = PIECE;
-    while (rc != Z_STREAM_END && s->gz.avail_out == PIECE) {
-        if (!s->gz.avail_in) {
-            fl_status status = gz_pull(s);
-            if (status) return status;
-        }
-        unsigned before = s->gz.avail_in;
-        rc = inflate(&s->gz, Z_NO_FLUSH);
-        s->zip.seen_packed += before - s->gz.avail_in;
-        if (rc == Z_MEM_ERROR) return FL_ENOMEM;
-        if (!before && rc == Z_BUF_ERROR) return zip_bad(s, "ends too early");
-        if (rc != Z_OK && rc != Z_BUF_ERROR && rc != Z_STREAM_END)
-            return corrupt(s, "zip", PIECE - s->gz.avail_out, s->gz.msg ? s->gz.msg : "not what zlib expects");
-    }
-    return zip_produced(s, s->out, PIECE - s->gz.avail_out, rc == Z_STREAM_END);
-}
-
-static fl_status init_zip(fli_stream *s)
-{
-    uint8_t signature[4];
-    int folder = 1;
-    s->gz.next_in = s->in;
-    s->gz.avail_in = (unsigned)s->in_n;
-    while (folder) {
-        fl_status status = zip_take(s, 4, signature);
-        if (status) return status;
-        if (little(signature, 4) != ZIP_LOCAL) return zip_bad(s, "holds no file");
-        if ((status = zip_header(s, &folder))) return status;
-    }
-    s->refill = s->zip.method == STORED ? refill_stored : refill_deflated;
-    return s->zip.method == STORED ? FL_OK : start_inflate(s, -MAX_WBITS);
+    s->refill = refill_zip;
+    s->fini = fini_zip;
+    if (member) return choose_member(s, member);
+    return fli_zip_count(s->zip) == 1 ? fli_zip_start(s->zip, 0) : fli_format_refuse_zip(s->ctx, s->file, s->zip);
 }
 
 /* ---- xz ------------------------------------------------------------------------------------------------- */
@@ -387,24 +263,36 @@ static int starts_with(const fli_stream *s, const char *magic, size_t n)
 }
 
 /* Looks at the first bytes, which `pull` has fetched. */
-static fl_status choose_decoder(fli_stream *s)
+static fl_status choose_decoder(fli_stream *s, const char *member)
 {
+    if (starts_with(s, "PK\3\4", 4) || starts_with(s, "PK\5\6", 4)) return init_zip(s, member);
+    if (member)
+        return fli_fail(s->ctx, FL_EFORMAT, "%s: is no zip archive, as files that numpy.savez writes are", s->file);
     if (starts_with(s, "\x1f\x8b", 2)) return init_gz(s);
     if (starts_with(s,
                     "\xfd"
                     "7zXZ",
                     6))
         return init_xz(s);
-    if (starts_with(s, "PK\3\4", 4) || starts_with(s, "PK\5\6", 4)) return init_zip(s);
     s->ready = s->in;
     s->ready_n = s->in_n;
     return FL_OK;
 }
 
-fl_status fli_stream_open(fl_ctx *ctx, const char *path, fli_stream **out)
+static fl_status open_file(fli_stream *s, const char *member)
+{
+    struct stat st;
+    s->fd = open(s->file, O_RDONLY | O_CLOEXEC);
+    if (s->fd < 0 || fstat(s->fd, &st))
+        return fli_fail(s->ctx, FL_EIO, "%s: cannot be opened: %s", s->file, strerror(errno));
+    if (S_ISDIR(st.st_mode)) return fli_fail(s->ctx, FL_EIO, "%s: is a folder, not a file", s->file);
+    fl_status status = pull(s);
+    return status ? status : choose_decoder(s, member);
+}
+
+fl_status fli_stream_open_array(fl_ctx *ctx, const char *path, const char *member, fli_stream **out)
 {
     fl_status status = FL_ENOMEM;
-    struct stat st;
     *out = NULL;
     fli_stream *s = fli_alloc(ctx, 1, sizeof *s);
     if (!s) return FL_ENOMEM;
@@ -412,21 +300,19 @@ fl_status fli_stream_open(fl_ctx *ctx, const char *path, fli_stream **out)
     s->fd = -1;
     s->refill = refill_plain;
     s->fini = fini_plain;
-    s->path = fli_strdup(ctx, path);
-    if (!s->path) goto done;
-    s->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (s->fd < 0 || fstat(s->fd, &st))
-        status = fli_fail(ctx, FL_EIO, "%s: cannot be opened: %s", path, strerror(errno));
-    else if (S_ISDIR(st.st_mode))
-        status = fli_fail(ctx, FL_EIO, "%s: is a folder, not a file", path);
-    else if (!(status = pull(s)))
-        status = choose_decoder(s);
-done:
+    s->file = fli_strdup(ctx, path);
+    s->path = member ? fli_strf(ctx, "%s: array %s", path, member) : fli_strdup(ctx, path);
+    if (s->file && s->path) status = open_file(s, member);
     if (status == FL_OK)
         *out = s;
     else
         fli_stream_close(s);
     return status;
+}
+
+fl_status fli_stream_open(fl_ctx *ctx, const char *path, fli_stream **out)
+{
+    return fli_stream_open_array(ctx, path, NULL, out);
 }
 
 void fli_stream_close(fli_stream *s)
@@ -435,6 +321,7 @@ void fli_stream_close(fli_stream *s)
     s->fini(s);
     if (s->fd >= 0) close(s->fd);
     fli_free(s->line);
+    fli_free(s->file);
     fli_free(s->path);
     fli_free(s);
 }
@@ -457,6 +344,21 @@ static void consume(fli_stream *s, size_t n)
     s->ready += n;
     s->ready_n -= n;
     s->offset += n;
+}
+
+fl_status fli_stream_peek(fli_stream *s, const uint8_t **first, size_t *n)
+{
+    fl_status status = ensure(s);
+    *first = s->ready;
+    *n = s->ready_n;
+    return status;
+}
+
+fl_status fli_stream_skip_mark(fli_stream *s)
+{
+    fl_status status = ensure(s);
+    if (status == FL_OK && s->ready_n >= 3 && !memcmp(s->ready, "\xef\xbb\xbf", 3)) consume(s, 3);
+    return status;
 }
 
 fl_status fli_stream_read(fli_stream *s, void *buf, size_t n, size_t *got)
@@ -573,21 +475,38 @@ fl_status fli_stream_all(fli_stream *s, size_t limit, char **data, size_t *n)
 
 /* ---- finding -------------------------------------------------------------------------------------------- */
 
+/* Whether the file is there; another failure than that it is not is told at once. */
+static fl_status look(fl_ctx *ctx, const char *path, int *there)
+{
+    struct stat st;
+    *there = 0;
+    if (!stat(path, &st)) {
+        *there = 1;
+        return S_ISDIR(st.st_mode) ? fli_fail(ctx, FL_EIO, "%s: is a folder, not a file", path) : FL_OK;
+    }
+    int why = errno;
+    if (why == ENOENT && !lstat(path, &st))
+        return fli_fail(ctx, FL_EIO, "%s: is a link to a file that is not there", path);
+    if (why == ENOENT || why == ENOTDIR) return FL_OK;
+    return fli_fail(ctx, FL_EIO, "%s: cannot be opened: %s", path, strerror(why));
+}
+
 fl_status fli_find_file(fl_ctx *ctx, const char *dir, const char *name, char **path)
 {
     static const char *const ending[] = {"", ".gz", ".xz", ".zip"};
     const char *folder = *name == '/' ? "" : dir;
     const char *slash = *folder && folder[strlen(folder) - 1] != '/' ? "/" : "";
-    struct stat st;
     *path = NULL;
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
+        int there = 0;
         char *p = fli_strf(ctx, "%s%s%s%s", folder, slash, name, ending[i]);
-        if (!p) return FL_ENOMEM;
-        if (!stat(p, &st) && !S_ISDIR(st.st_mode)) {
+        fl_status s = p ? look(ctx, p, &there) : FL_ENOMEM;
+        if (s == FL_OK && there) {
             *path = p;
             return FL_OK;
         }
         fli_free(p);
+        if (s) return s;
     }
     return fli_fail(ctx, FL_EIO, "%s%s%s: no such file, nor with .gz, .xz or .zip at its end", folder, slash, name);
 }

@@ -10,10 +10,17 @@
 typedef struct fli_stream fli_stream;
 
 fl_status fli_stream_open(fl_ctx *ctx, const char *path, fli_stream **out);
+/* One array of a zip archive as numpy.savez writes it; a name that is not there is FL_EFORMAT, with those that are. */
+fl_status fli_stream_open_array(fl_ctx *ctx, const char *path, const char *member, fli_stream **out);
 void fli_stream_close(fli_stream *s);
-const char *fli_stream_path(const fli_stream *s);
+const char *
+fli_stream_path(const fli_stream *s); /* for messages: an array of an archive has its name behind the file's */
 uint64_t fli_stream_offset(const fli_stream *s); /* uncompressed bytes read so far */
 
+/* The next bytes without reading them, at least one before the end; gone with the next call. */
+fl_status fli_stream_peek(fli_stream *s, const uint8_t **first, size_t *n);
+/* Skips the byte order mark that some programs put in front of UTF-8. */
+fl_status fli_stream_skip_mark(fli_stream *s);
 /* Up to n bytes; *got < n only at the end. A truncated or corrupt compressed file is FL_EFORMAT. */
 fl_status fli_stream_read(fli_stream *s, void *buf, size_t n, size_t *got);
 /* Exactly n bytes; a shorter file is FL_EFORMAT, with `what` in the message. */
@@ -26,7 +33,8 @@ fl_status fli_stream_line(fli_stream *s, char **line, size_t *length);
 /* Everything that is left, at most `limit` bytes, into memory from fli_alloc (terminated by an extra NUL). */
 fl_status fli_stream_all(fli_stream *s, size_t limit, char **data, size_t *n);
 
-/* `dir`/`name`, or `dir`/`name`.gz, or .xz, or .zip, whichever exists; FL_EIO naming what was looked for otherwise. Result from
+/* `dir`/`name`, or `dir`/`name`.gz, or .xz, or .zip, whichever exists; FL_EIO naming what was looked for, or what is in
+ * the way (a folder, a link to nothing, no permission) otherwise. Result from
  * fli_alloc. `dir` may be "", and does not count when `name` starts with a slash. */
 fl_status fli_find_file(fl_ctx *ctx, const char *dir, const char *name, char **path);
 

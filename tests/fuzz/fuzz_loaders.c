@@ -219,33 +219,68 @@ static void make_seed(size_t k, seed *s)
     }
 }
 
-static void put_little(uint8_t **p, size_t bytes, uint32_t v)
+static void put_little(uint8_t **p, size_t bytes, uint64_t v)
 {
     for (; bytes; bytes--, v >>= 8) *(*p)++ = (uint8_t)v;
 }
 
-/* A zip archive with one member, `body` (already packed) being it; returns its length. */
-static size_t zip(uint8_t *to, const uint8_t *body, size_t packed, const uint8_t *data, size_t n, int descriptor)
+/* An archive under construction. */
+typedef struct {
+    uint8_t *at, *start;
+    uint8_t directory[1024], *record;
+    unsigned count;
+} archive;
+
+/* One member, `body` (already packed) being it; `wide`: with 64-bit sizes, as NumPy writes them. */
+static void zip_member(archive *z, const char *name, int method, const uint8_t *body, size_t packed,
+                       const uint8_t *data, size_t n, int wide)
 {
-    uint32_t sizes[] = {(uint32_t)crc32(0, data, (unsigned)n), (uint32_t)packed, (uint32_t)n};
-    uint8_t *p = to;
-    put_little(&p, 4, 0x04034b50);
-    put_little(&p, 2, 20);
-    put_little(&p, 2, descriptor ? 8 : 0);
-    put_little(&p, 2, 8);
-    put_little(&p, 4, 0);
-    for (size_t i = 0; i < 3; i++) put_little(&p, 4, descriptor ? 0 : sizes[i]);
-    put_little(&p, 4, 1);
-    *p++ = 'a';
-    memcpy(p, body, packed);
-    p += packed;
-    if (descriptor) put_little(&p, 4, 0x08074b50);
-    for (size_t i = 0; descriptor && i < 3; i++) put_little(&p, 4, sizes[i]);
-    put_little(&p, 4, 0x02014b50);
-    return (size_t)(p - to);
+    uint64_t sizes[] = {crc32(0, data, (unsigned)n), packed, n}, here = (uint64_t)(z->at - z->start);
+    uint8_t **to[] = {&z->at, &z->record};
+    put_little(&z->at, 4, 0x04034b50);
+    put_little(&z->record, 6, 0x2d02014b50);
+    for (size_t k = 0; k < 2; k++) {
+        put_little(to[k], 4, 45);
+        put_little(to[k], 6, (uint64_t)method);
+        for (size_t i = 0; i < 3; i++) put_little(to[k], 4, wide && i ? UINT32_MAX : sizes[i]);
+        put_little(to[k], 2, strlen(name));
+        put_little(to[k], 2, wide ? 20 : 0);
+        if (k) put_little(to[k], 10, 0), put_little(to[k], 4, here);
+        memcpy(*to[k], name, strlen(name));
+        *to[k] += strlen(name);
+        if (!wide) continue;
+        put_little(to[k], 4, 16 << 16 | 1);
+        put_little(to[k], 8, sizes[2]);
+        put_little(to[k], 8, sizes[1]);
+    }
+    memcpy(z->at, body, packed);
+    z->at += packed;
+    z->count++;
 }
 
-/* Packs the first file: 1 gzip, 2 xz, 3 zip, 4 zip with the sizes behind the contents. */
+static size_t zip_end(archive *z)
+{
+    uint64_t here = (uint64_t)(z->at - z->start), n = (uint64_t)(z->record - z->directory);
+    memcpy(z->at, z->directory, n);
+    z->at += n;
+    put_little(&z->at, 8, 0x06054b50);
+    put_little(&z->at, 4, z->count << 16 | z->count);
+    put_little(&z->at, 4, n);
+    put_little(&z->at, 4, here);
+    put_little(&z->at, 2, 0);
+    return (size_t)(z->at - z->start);
+}
+
+/* A zip archive with one member; returns its length. */
+static size_t zip(uint8_t *to, const uint8_t *body, size_t packed, const uint8_t *data, size_t n, int wide)
+{
+    archive z = {.at = to, .start = to};
+    z.record = z.directory;
+    zip_member(&z, "a", 8, body, packed, data, n, wide);
+    return zip_end(&z);
+}
+
+/* Packs the first file: 1 gzip, 2 xz, 3 zip, 4 zip with 64-bit sizes. */
 static void pack(seed *s, int how)
 {
     static uint8_t out[sizeof s->b[0]];
@@ -260,9 +295,9 @@ static void pack(seed *s, int how)
     } else if (lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL, s->b[0], s->n[0], out, &n, sizeof out))
         abort();
     if (how > 2) {
-        static uint8_t archive[2 * sizeof out];
-        n = zip(archive, out, n, s->b[0], s->n[0], how == 4);
-        memcpy(out, archive, n);
+        static uint8_t packed[2 * sizeof out];
+        n = zip(packed, out, n, s->b[0], s->n[0], how == 4);
+        memcpy(out, packed, n);
     }
     memcpy(s->b[0], out, n);
     s->n[0] = n;

@@ -2,6 +2,9 @@
 
 #include "data/stream.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 enum { BIG = 300000 }; /* several windows of the stream */
 
 /* Text lines with a pattern that compresses, but not to nothing. */
@@ -138,19 +141,23 @@ static void opening_fails_with_the_name(void **state)
     fli_stream_close(NULL);
 }
 
-/* Both methods, sizes before or behind the contents, folders in front. */
+/* Both methods, sizes before or behind the contents, 64-bit or not, folders in front, a comment behind. */
 static void zip_archives(void **state)
 {
     scratch *d = *state;
     char *text = make_text(BIG);
     static const size_t sizes[] = {0, 1, 5, BIG};
     for (size_t i = 0; i < 4; i++)
-        for (int how = 0; how < 4; how++) {
-            int method = how ? 8 : 0, descriptor = how ? how - 1 : 0;
+        for (int how = 0; how < 10; how++) {
             zip_file *z = calloc(1, sizeof *z);
             if (i % 2) zip_member(z, "folder/", NULL, 0, 0, 0);
-            zip_member(z, "folder/name.csv", text, sizes[i], method, descriptor);
-            zip_end(z);
+            if (i % 2) zip_member(z, "__MACOSX/._name.csv", "junk", 4, 0, 0);
+            zip_member(z, "folder/name.csv", text, sizes[i], how % 2 ? 8 : 0, how / 2);
+            zip_end_as(z, how > 5);
+            if (i == 2) {
+                z->b[z->n - 2] = 30;
+                zip_number(z, 30, 0x06054b50); /* a comment that looks like an end record */
+            }
             const char *path = put(d, "a.zip", z->b, z->n);
             check_contents(d->ctx, path, text, sizes[i], 1000);
             check_contents(d->ctx, path, text, sizes[i], BIG + 1);
@@ -163,20 +170,21 @@ static void zip_damage_is_noticed(void **state)
 {
     scratch *d = *state;
     char *text = make_text(BIG);
-    for (int how = 0; how < 4; how++) {
+    for (int how = 0; how < 10; how++) {
         zip_file *z = calloc(1, sizeof *z);
-        zip_member(z, "a", text, BIG, how ? 8 : 0, how ? how - 1 : 0);
-        zip_end(z);
-        for (size_t cut = 4; cut < z->n - 4; cut += cut < 60 ? 1 : cut < z->n - 60 ? 9973 : 1) {
+        zip_member(z, "a", text, BIG, how % 2 ? 8 : 0, how / 2);
+        size_t body = z->n;
+        zip_end_as(z, how > 5);
+        for (size_t cut = 4; cut < z->n; cut += cut < 60 ? 1 : cut < z->n - 60 ? 9973 : 1) {
             const char *path = put(d, "cut.zip", z->b, cut);
             assert_fails(d->ctx, drain(d->ctx, path), FL_EFORMAT, path);
-            assert_fails(d->ctx, drain(d->ctx, path), FL_EFORMAT, "the zip archive ends too early (at byte ");
+            assert_fails(d->ctx, drain(d->ctx, path), FL_EFORMAT, "the zip archive ends too early");
         }
-        for (size_t i = z->n / 2; i < z->n / 2 + 40; i++) z->b[i] ^= 0xa5;
+        for (size_t i = body / 2; i < body / 2 + 40; i++) z->b[i] ^= 0xa5;
         assert_fails(d->ctx, drain(d->ctx, put(d, "bad.zip", z->b, z->n)), FL_EFORMAT,
-                     "the zip data are damaged at uncompressed offset ");
-        for (size_t i = z->n / 2; i < z->n / 2 + 40; i++) z->b[i] ^= 0xa5;
-        z->b[how > 1 ? z->n - 20 : 14] ^= 1; /* the checksum */
+                     "the zip data of 'a' are damaged at uncompressed offset ");
+        for (size_t i = body / 2; i < body / 2 + 40; i++) z->b[i] ^= 0xa5;
+        z->b[body + 16] ^= 1; /* the checksum */
         assert_fails(d->ctx, drain(d->ctx, put(d, "bad.zip", z->b, z->n)), FL_EFORMAT,
                      "at uncompressed offset 300000: the contents do not match their checksum");
         free(z);
@@ -184,47 +192,104 @@ static void zip_damage_is_noticed(void **state)
     free(text);
 }
 
+/* One byte of an archive changed: `at` counts from its directory, or from its end record if `end`. */
 static void zip_refusals(void **state)
 {
     scratch *d = *state;
     static const struct {
+        int end;
         size_t at;
         uint8_t value;
         const char *message;
     } cases[] = {
-        {6, 1, "is encrypted; unpack it first"},
-        {7, 0x20, "uses a feature that is not supported; unpack it first (at byte 36)"},
-        {4, 45, "uses a feature that is not supported"}, /* zip64 */
-        {8, 12, "uses a feature that is not supported"}, /* bzip2 */
-        {18, 9, "uses a feature that is not supported"}, /* stored, but with two different sizes */
-        {26, 0, "has a file without a name"},
-        {30, '/', "has a folder with contents"},
+        {0, 8, 1, "is encrypted; unpack it first"},
+        {0, 10, 12, "'a' is packed by zip method 12, but only stored and deflated files are read"},
+        {0, 20, 9, "has a stored file of two sizes"},
+        {0, 28, 0, "has a file without a proper name"},
+        {0, 46, 0, "has a file without a proper name"},
+        {0, 28, 200, "has a damaged directory"},
+        {0, 0, 'Q', "has a damaged directory"},
+        {0, 42, 1, "has no file where its directory says"},
+        {0, 45, 1, "ends too early"},
+        {0, 24, 200, "has a stored file of two sizes"},
+        {1, 4, 1, "is one part of several"},
+        {1, 19, 1, "says that its directory is where it cannot be"},
+        {1, 15, 1, "says that its directory is where it cannot be"},
+        {1, 12, 3, "has a damaged directory"},
     };
     zip_file *z = calloc(1, sizeof *z);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        z->n = 0;
+        zip_again(z);
         zip_member(z, "a", "hello", 5, 0, 0);
+        size_t dir = z->n;
         zip_end(z);
-        z->b[cases[i].at] = cases[i].value;
+        z->b[(cases[i].end ? z->n - 22 : dir) + cases[i].at] = cases[i].value;
         assert_fails(d->ctx, drain(d->ctx, put(d, "r.zip", z->b, z->n)), FL_EFORMAT, cases[i].message);
     }
-    z->n = 0;
-    zip_member(z, "a", "hello", 5, 8, 0);
-    size_t second = z->n;
-    zip_member(z, "b", "world", 5, 8, 0);
-    zip_end(z);
-    char message[100];
-    snprintf(message, sizeof message,
-             "holds more than one file; unpack it and name the one that is meant (at byte %zu)", second + 4);
-    assert_fails(d->ctx, drain(d->ctx, put(d, "two.zip", z->b, z->n)), FL_EFORMAT, message);
-    memcpy(z->b + second, "PK\7\7", 4);
-    assert_fails(d->ctx, drain(d->ctx, put(d, "odd.zip", z->b, z->n)), FL_EFORMAT, "has no directory behind its file");
-    z->n = 0;
+    zip_again(z);
+    zip_member(z, "a", "hello", 5, 0, ZIP_64);
+    zip_end_as(z, 1);
+    z->b[z->n - 22 - 20 - 56] ^= 1;
+    assert_fails(d->ctx, drain(d->ctx, put(d, "r.zip", z->b, z->n)), FL_EFORMAT, "has no 64-bit end record");
+    zip_again(z);
     zip_member(z, "only-a-folder/", NULL, 0, 0, 0);
     zip_end(z);
     assert_fails(d->ctx, drain(d->ctx, put(d, "f.zip", z->b, z->n)), FL_EFORMAT,
                  "f.zip: the zip archive holds no file");
-    assert_fails(d->ctx, drain(d->ctx, put(d, "e.zip", "PK\5\6", 4)), FL_EFORMAT, "the zip archive holds no file");
+    zip_again(z);
+    zip_end(z);
+    assert_fails(d->ctx, drain(d->ctx, put(d, "e.zip", z->b, z->n)), FL_EFORMAT, "the zip archive holds no file");
+    free(z);
+}
+
+/* Several files: what they are is said, as far as it is known. */
+static void zip_of_several(void **state)
+{
+    scratch *d = *state;
+    static const struct {
+        const char *name[3], *message;
+    } cases[] = {
+        {{"a", "b"}, "s.zip: the zip archive holds 2 files: 'a', 'b'; unpack it and name the one that is meant"},
+        {{"x.npy", "y.npy"}, "s.zip: is a NumPy archive with the arrays 'x', 'y'; `kind: npz` reads it"},
+        {{"[Content_Types].xml", "xl/workbook.xml"}, "s.zip: is an Excel workbook, which is not read; save it as CSV"},
+        {{"archive/data.pkl", "archive/version"}, "s.zip: is a PyTorch file, which is not read"},
+    };
+    zip_file *z = calloc(1, sizeof *z);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        zip_again(z);
+        for (size_t k = 0; cases[i].name[k]; k++) zip_member(z, cases[i].name[k], "hello", 5, 8, 0);
+        zip_end(z);
+        assert_fails(d->ctx, drain(d->ctx, put(d, "s.zip", z->b, z->n)), FL_EFORMAT, cases[i].message);
+    }
+    zip_again(z);
+    for (char name[] = "a"; *name < 'p'; ++*name) zip_member(z, name, "", 0, 0, 0);
+    zip_end(z);
+    assert_fails(d->ctx, drain(d->ctx, put(d, "s.zip", z->b, z->n)), FL_EFORMAT, "'j', ...; unpack it");
+    free(z);
+}
+
+/* A named array of an archive. */
+static void zip_arrays(void **state)
+{
+    scratch *d = *state;
+    fli_stream *s;
+    char *data;
+    size_t n;
+    zip_file *z = calloc(1, sizeof *z);
+    zip_member(z, "xx.npy", "wrong", 5, 0, ZIP_NUMPY);
+    zip_member(z, "x.npy", "right", 5, 8, ZIP_NUMPY);
+    zip_end(z);
+    const char *path = put(d, "a.npz", z->b, z->n);
+    assert_ok(d->ctx, fli_stream_open_array(d->ctx, path, "x", &s));
+    assert_ok(d->ctx, fli_stream_all(s, 10, &data, &n));
+    assert_string_equal(data, "right");
+    assert_non_null(strstr(fli_stream_path(s), "a.npz: array x"));
+    fli_free(data);
+    fli_stream_close(s);
+    assert_fails(d->ctx, fli_stream_open_array(d->ctx, path, "y", &s), FL_EFORMAT,
+                 "a.npz: has no array 'y'; there are 'xx', 'x'");
+    assert_fails(d->ctx, fli_stream_open_array(d->ctx, put_text(d, "t", "text"), "y", &s), FL_EFORMAT,
+                 "t: is no zip archive, as files that numpy.savez writes are");
     free(z);
 }
 
@@ -389,7 +454,17 @@ static void finding(void **state)
     fli_free(path);
     assert_fails(d->ctx, fli_find_file(d->ctx, d->dir, "nix", &path), FL_EIO, "/nix: no such file");
     assert_null(path);
-    assert_fails(d->ctx, fli_find_file(d->ctx, "", d->dir, &path), FL_EIO, "no such file");
+    assert_fails(d->ctx, fli_find_file(d->ctx, "", d->dir, &path), FL_EIO, "is a folder, not a file");
+    assert_fails(d->ctx, fli_find_file(d->ctx, at(d, "a"), "b", &path), FL_EIO, "a/b: no such file");
+    assert_int_equal(symlink("loop", at(d, "loop")), 0);
+    assert_fails(d->ctx, fli_find_file(d->ctx, d->dir, "loop", &path), FL_EIO, "/loop: cannot be opened: Too many");
+    assert_int_equal(symlink("nowhere", at(d, "stale")), 0);
+    assert_fails(d->ctx, fli_find_file(d->ctx, d->dir, "stale", &path), FL_EIO, "/stale: is a link to a file that is");
+    if (!geteuid()) return; /* root may look everywhere */
+    assert_ok(d->ctx, fli_make_folders(d->ctx, at(d, "closed")));
+    assert_int_equal(chmod(at(d, "closed"), 0), 0);
+    assert_fails(d->ctx, fli_find_file(d->ctx, at(d, "closed"), "x", &path), FL_EIO, "cannot be opened: Permission");
+    assert_int_equal(chmod(at(d, "closed"), 0700), 0);
 }
 
 int main(void)
@@ -403,6 +478,8 @@ int main(void)
         cmocka_unit_test(zip_archives),
         cmocka_unit_test(zip_damage_is_noticed),
         cmocka_unit_test(zip_refusals),
+        cmocka_unit_test(zip_of_several),
+        cmocka_unit_test(zip_arrays),
         cmocka_unit_test(need_and_end),
         cmocka_unit_test(lines),
         cmocka_unit_test(long_lines),
