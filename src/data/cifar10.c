@@ -55,7 +55,8 @@ static fl_status load_part(fl_ctx *ctx, const char *dir, const char *name, int c
     if (status == FL_OK && !(*out = fli_alloc(ctx, 1, sizeof **out))) status = FL_ENOMEM;
     if (status == FL_OK) {
         **out = (fli_dataset){.n = label.n, .dim = PIXELS, .kind = FLI_X_U8, .classes = CLASSES, .shape = {3, 32, 32}};
-        status = fli_array_take(ctx, &x, &(*out)->x);
+        status = fli_load_origin(ctx, dir, *out);
+        if (status == FL_OK) status = fli_array_take(ctx, &x, &(*out)->x);
         if (status == FL_OK) status = fli_array_take(ctx, &label, (void **)&(*out)->label);
     }
     fli_array_fini(&x);

@@ -1,124 +1,95 @@
-/* Tables as text: one sample a line, numbers in all columns but the label's (a number or a word) and the group's. A field may
- * stand in double quotes, without line breaks in it. */
+/* Tables as text: one sample a line, numbers in all columns but the label's (a number or a word) and the group's. The first line
+ * may be a header. */
+#include "data/fields.h"
 #include "data/names.h"
-#include "data/load.h"
 #include "data/source.h"
 
 #include <float.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CLASSES = 1000 };
-#define MOST_GROUPS ((size_t)INT32_MAX)
-
 typedef struct {
-    char *train, *test;
+    char *train, *test, *label, *group_column;
     int separator, header, task, storage;
-    int64_t label, group_column;
+    int64_t classes;
 } params;
 
-enum { STORAGE_F32, STORAGE_F64 };
+enum { STORAGE_AUTO, STORAGE_F32, STORAGE_F64 };
+enum { HEADER_AUTO, HEADER_TRUE, HEADER_FALSE };
 
 /* A file being read. */
 typedef struct {
     fl_ctx *ctx;
     const params *p;
     const char *path;
-    size_t line;
+    size_t line, first; /* the line at hand; the first one with samples */
     char separator;
-    size_t columns;              /* of the first row; 0 before it */
+    int wide;                    /* features as doubles */
+    size_t columns;              /* of the first line; 0 before it */
     size_t label_at, group_at;   /* columns; SIZE_MAX: none */
     fli_labels *labels, *groups; /* NULL: regression; no groups */
     fli_array field;             /* char *: of the current line */
     fli_array x, label, target, group;
 } reader;
 
-#define AT "%s:%zu: " /* with r->path, r->line */
+#define AT          "%s:%zu: " /* with r->path, r->line */
+#define HEADER_HINT "; if this line is a header, say header: true"
 
-/* ---- a line into fields --------------------------------------------------------------------------------- */
+static const char *field(const reader *r, size_t column) { return ((char **)r->field.p)[column]; }
 
-static int is_blank(const reader *r, char c) { return c == ' ' || (c == '\t' && r->separator != '\t'); }
+/* ---- columns -------------------------------------------------------------------------------------------- */
 
-/* Undoubles the quotes of a field whose opening quote is at p; *end is behind the closing one. */
-static fl_status unquote(reader *r, char *p, char **end)
+/* A column is given by its number, or by its name in the header. */
+static int is_number(const char *column)
 {
-    char *to = p;
-    char *from = p + 1;
-    for (; *from; from++) {
-        if (*from == '"' && from[1] != '"') break;
-        if (*from == '"') from++;
-        *to++ = *from;
-    }
-    if (!*from)
-        return fli_fail(r->ctx, FL_EFORMAT, AT "field %zu has an opening quote, but no closing one", r->path, r->line,
-                        r->field.n - 1);
-    *to = 0;
-    for (from++; is_blank(r, *from); from++) continue;
-    if (*from && *from != r->separator)
-        return fli_fail(r->ctx, FL_EFORMAT, AT "field %zu goes on behind its closing quote with %s", r->path, r->line,
-                        r->field.n - 1, fli_show(from).s);
-    *end = from;
-    return FL_OK;
+    size_t sign = *column == '-';
+    return column[sign] && strspn(column + sign, "0123456789") == strlen(column + sign);
 }
 
-/* One field from *p on; *p is then behind the separator, NULL at the end of the line. */
-static fl_status next_field(reader *r, char **p)
+static fl_status no_such_name(const reader *r, const char *name, const char *noun)
 {
-    void *room;
-    char *start = *p, *end = start;
-    fl_status s = fli_array_add(r->ctx, &r->field, 1, &room);
-    if (s) return s;
-    while (is_blank(r, *start)) start++;
-    *(char **)room = start;
-    if (*start == '"') {
-        if ((s = unquote(r, start, &end))) return s;
-        *p = *end ? end + 1 : NULL;
+    enum { SHOWN = 20 };
+    fli_text names;
+    fli_text_init(&names, r->ctx);
+    for (size_t c = 0; c < r->columns && c < SHOWN; c++)
+        fli_text_addf(&names, "%s%s", c ? ", " : "", fli_show(field(r, c)).s);
+    fl_status s = fli_text_ok(&names);
+    if (s == FL_OK)
+        s = fli_fail(r->ctx, FL_EFORMAT, AT "no column is called %s for the %s, only %s%s", r->path, r->line,
+                     fli_show(name).s, noun, fli_text_get(&names), r->columns > SHOWN ? ", ..." : "");
+    fli_text_fini(&names);
+    return s;
+}
+
+/* The fields at hand are the first line's. -1 means `otherwise`. */
+static fl_status find_column(const reader *r, const char *column, const char *noun, size_t otherwise, size_t *out)
+{
+    *out = otherwise;
+    if (!strcmp(column, "-1")) return FL_OK;
+    if (is_number(column)) {
+        unsigned long long n = strtoull(column, NULL, 10);
+        if (*column == '-' || n >= r->columns)
+            return fli_fail(r->ctx, FL_EFORMAT, AT "there is no column %s for the %s, only 0 .. %zu", r->path, r->line,
+                            column, noun, r->columns - 1);
+        *out = (size_t)n;
         return FL_OK;
     }
-    end = strchrnul(start, r->separator);
-    *p = *end ? end + 1 : NULL;
-    while (end > start && is_blank(r, end[-1])) end--;
-    *end = 0;
-    return FL_OK;
+    if (r->p->header == HEADER_FALSE)
+        return fli_fail(r->ctx, FL_ECONFIG, "%s: the %s is called %s, but header is false: give the column's number",
+                        r->path, noun, fli_show(column).s);
+    for (*out = 0; *out < r->columns; ++*out)
+        if (!strcmp(field(r, *out), column)) return FL_OK;
+    return no_such_name(r, column, noun);
 }
 
-/* Blanks in any number between the fields. */
-static fl_status split_blanks(reader *r, char *line)
-{
-    char *save = NULL;
-    for (char *t = strtok_r(line, " \t", &save); t; t = strtok_r(NULL, " \t", &save)) {
-        void *room;
-        fl_status s = fli_array_add(r->ctx, &r->field, 1, &room);
-        if (s) return s;
-        *(char **)room = t;
-    }
-    return FL_OK;
-}
-
-static fl_status split(reader *r, char *line)
-{
-    r->field.n = 0;
-    if (r->separator == ' ') return split_blanks(r, line);
-    while (line) {
-        fl_status s = next_field(r, &line);
-        if (s) return s;
-    }
-    return FL_OK;
-}
-
-/* ---- fields into a sample ------------------------------------------------------------------------------- */
-
-/* The first row fixes where everything is. */
+/* The first line fixes where everything is. */
 static fl_status set_columns(reader *r)
 {
-    const params *p = r->p;
     r->columns = r->field.n;
-    r->label_at = p->label < 0 ? r->columns - 1 : (size_t)p->label;
-    r->group_at = p->group_column < 0 ? SIZE_MAX : (size_t)p->group_column;
-    if (r->label_at >= r->columns || (r->group_at != SIZE_MAX && r->group_at >= r->columns))
-        return fli_fail(r->ctx, FL_EFORMAT, AT "there is no column %zu for the %s, only 0 .. %zu", r->path, r->line,
-                        r->label_at >= r->columns ? r->label_at : r->group_at,
-                        r->label_at >= r->columns ? "label" : "group", r->columns - 1);
+    fl_status s = find_column(r, r->p->label, "label", r->columns - 1, &r->label_at);
+    if (s == FL_OK) s = find_column(r, r->p->group_column, "group", SIZE_MAX, &r->group_at);
+    if (s) return s;
     if (r->label_at == r->group_at)
         return fli_fail(r->ctx, FL_EFORMAT, AT "column %zu cannot be the label and the group", r->path, r->line,
                         r->label_at);
@@ -128,27 +99,80 @@ static fl_status set_columns(reader *r)
     return FL_OK;
 }
 
+static int is_feature(const reader *r, size_t column) { return column != r->label_at && column != r->group_at; }
+
+/* ---- the header ----------------------------------------------------------------------------------------- */
+
+/* pandas calls columns without names 0, 1, 2, ...: a header that looks like a sample. */
+static int counts_up(const reader *r)
+{
+    size_t c = 0;
+    while (c < r->columns && is_number(field(r, c)) && strtoull(field(r, c), NULL, 10) == c) c++;
+    return c == r->columns && c >= 4;
+}
+
+/* A first line without a single number among its features is a header. A word beside numbers may be one as well as a bad value, so that
+ * is left to the reading of the line, which asks. */
+static fl_status is_header(const reader *r, int *yes)
+{
+    double v;
+    size_t words = 0, numbers = 0;
+    *yes = r->p->header == HEADER_TRUE || !is_number(r->p->label) || !is_number(r->p->group_column);
+    if (*yes || r->p->header == HEADER_FALSE) return FL_OK;
+    if (counts_up(r))
+        return fli_fail(r->ctx, FL_EFORMAT,
+                        AT "counts 0, 1, 2, ... as a header without names does; say header: true, or header: false if "
+                           "it is a sample",
+                        r->path, r->line);
+    for (size_t c = 0; c < r->columns; c++) {
+        const char *wrong = is_feature(r, c) ? fli_number_read(field(r, c), DBL_MAX, &v) : NULL;
+        numbers += is_feature(r, c) && (!wrong || strcmp(wrong, FLI_NO_NUMBER));
+        words += wrong && !strcmp(wrong, FLI_NO_NUMBER) && *field(r, c);
+    }
+    *yes = words && !numbers;
+    if (*yes) fli_log(r->ctx, FL_LOG_INFO, "%s: line %zu is taken as a header", r->path, r->line);
+    return FL_OK;
+}
+
+/* Numbers as names are not seen as a header, but then its label is the only word among numbers. */
+static fl_status check_first_label(const reader *r, const fli_dataset *ds)
+{
+    const int32_t *label = r->label.p;
+    double v;
+    if (r->p->header != HEADER_AUTO || !r->labels || r->labels->classes || r->labels->words.n < 2 ||
+        !fli_number_read(r->labels->words.word[0], DBL_MAX, &v))
+        return FL_OK;
+    for (size_t i = 1; i < r->labels->words.n; i++)
+        if (fli_number_read(r->labels->words.word[i], DBL_MAX, &v)) return FL_OK;
+    for (size_t i = 1; i < ds->n; i++)
+        if (!label[i]) return FL_OK;
+    return fli_fail(r->ctx, FL_EFORMAT,
+                    "%s:%zu: the label %s is the only word among numbers; if this line is a header, say header: true, "
+                    "else header: false",
+                    r->path, r->first, fli_show(r->labels->words.word[0]).s);
+}
+
+/* ---- fields into a sample ------------------------------------------------------------------------------- */
+
 static fl_status read_number(const reader *r, size_t column, double largest, double *out)
 {
-    const char *text = ((char **)r->field.p)[column];
-    const char *wrong = fli_number_read(text, largest, out);
+    const char *wrong = fli_number_read(field(r, column), largest, out);
     if (!wrong) return FL_OK;
-    return fli_fail(r->ctx, FL_EFORMAT, AT "column %zu: %s %s", r->path, r->line, column, fli_show(text).s, wrong);
+    int ask = r->line == r->first && r->p->header == HEADER_AUTO && !strcmp(wrong, FLI_NO_NUMBER);
+    return fli_fail(r->ctx, FL_EFORMAT, AT "column %zu: %s %s%s", r->path, r->line, column,
+                    fli_show(field(r, column)).s, wrong, ask ? HEADER_HINT : "");
 }
 
 static fl_status add_features(reader *r)
 {
     void *x;
-    double v, largest = r->p->storage == STORAGE_F64 ? DBL_MAX : (double)FLT_MAX;
+    double v;
     size_t dim = r->columns - 1 - (r->group_at != SIZE_MAX), j = 0;
     fl_status s = fli_array_add(r->ctx, &r->x, dim, &x);
     for (size_t c = 0; s == FL_OK && c < r->columns; c++) {
-        if (c == r->label_at || c == r->group_at) continue;
-        if ((s = read_number(r, c, largest, &v))) return s;
-        if (r->p->storage == STORAGE_F64)
-            ((double *)x)[j++] = v;
-        else
-            ((float *)x)[j++] = (float)v;
+        if (!is_feature(r, c)) continue;
+        s = read_number(r, c, fli_largest_real(r->wide), &v);
+        if (s == FL_OK) fli_put_real(x, r->wide, j++, v);
     }
     return s;
 }
@@ -159,40 +183,43 @@ static fl_status add_answer(reader *r)
     fl_status s = fli_array_add(r->ctx, r->labels ? &r->label : &r->target, 1, &room);
     if (s) return s;
     if (!r->labels) return read_number(r, r->label_at, DBL_MAX, room);
-    return fli_labels_read(r->labels, ((char **)r->field.p)[r->label_at], r->path, r->line, room);
+    return fli_labels_read(r->labels, field(r, r->label_at), (fli_place){r->path, FLI_LINE, r->line}, room);
 }
 
-static fl_status read_row(reader *r, char *line)
+static fl_status add_sample(reader *r)
 {
     void *room;
-    fl_status s = split(r, line);
-    if (s == FL_OK && !r->columns) s = set_columns(r);
-    if (s) return s;
+    fl_status s;
     if (r->field.n != r->columns)
         return fli_fail(r->ctx, FL_EFORMAT, AT "%zu fields where the first row has %zu", r->path, r->line, r->field.n,
                         r->columns);
     if ((s = add_features(r)) || (s = add_answer(r)) || !r->groups) return s;
     if ((s = fli_array_add(r->ctx, &r->group, 1, &room))) return s;
-    return fli_labels_read(r->groups, ((char **)r->field.p)[r->group_at], r->path, r->line, room);
+    return fli_labels_read(r->groups, field(r, r->group_at), (fli_place){r->path, FLI_LINE, r->line}, room);
 }
 
 /* ---- a file --------------------------------------------------------------------------------------------- */
 
-static fl_status read_rows(reader *r, fli_stream *s)
+static fl_status read_line(reader *r, char *line)
+{
+    int header = 0;
+    fl_status s = fli_fields_split(r->ctx, line, r->separator, r->path, r->line, &r->field);
+    if (s == FL_OK && !r->columns && (s = set_columns(r)) == FL_OK) s = is_header(r, &header);
+    if (s || header) return s;
+    if (!r->first) r->first = r->line;
+    return add_sample(r);
+}
+
+static fl_status read_lines(reader *r, fli_stream *s)
 {
     fl_status status;
     char *line;
     size_t length;
-    int skip = r->p->header;
     while (!(status = fli_stream_line(s, &line, &length)) && line) {
         r->line++;
-        if (!line[strspn(line, " \t\r")]) continue;
-        if (skip)
-            skip = 0;
-        else if ((status = read_row(r, line)))
-            return status;
+        if (line[strspn(line, " \t\r")] && (status = read_line(r, line))) return status;
     }
-    if (status == FL_OK && !r->columns)
+    if (status == FL_OK && !r->first)
         return fli_fail(r->ctx, FL_EFORMAT, "%s: has no samples in its %zu lines", r->path, r->line);
     return status;
 }
@@ -204,8 +231,9 @@ static fl_status finish(reader *r, fli_dataset *ds)
     ds->dim = r->x.n / ds->n;
     ds->shape[0] = ds->shape[1] = 1;
     ds->shape[2] = ds->dim;
-    ds->kind = r->p->storage == STORAGE_F64 ? FLI_X_F64 : FLI_X_F32;
-    if (r->labels && !r->labels->classes && (s = fli_labels_order(r->labels, r->label.p, ds->n))) return s;
+    ds->kind = r->wide ? FLI_X_F64 : FLI_X_F32;
+    if ((s = check_first_label(r, ds)) || (s = fli_load_origin(r->ctx, r->path, ds))) return s;
+    if (r->labels && (s = fli_labels_order(r->labels, r->label.p, ds->n))) return s;
     ds->classes = r->labels ? r->labels->classes : 0;
     if (r->groups) {
         if ((s = fli_labels_order(r->groups, r->group.p, ds->n))) return s;
@@ -217,17 +245,20 @@ static fl_status finish(reader *r, fli_dataset *ds)
                      : fli_array_take(r->ctx, &r->target, (void **)&ds->target);
 }
 
-static fl_status load_part(fl_ctx *ctx, const params *p, const char *name, fli_labels *labels, fli_labels *groups,
-                           fli_dataset **out)
+static fl_status load_part(fl_ctx *ctx, const fli_request *ask, const char *name, fli_labels *labels,
+                           fli_labels *groups, fli_dataset **out)
 {
+    const params *p = ask->params;
     fli_stream *s = NULL;
+    int wide = p->storage == STORAGE_F64 || (p->storage == STORAGE_AUTO && ask->wide);
     reader r = {.ctx = ctx,
                 .p = p,
                 .separator = ",;\t "[p->separator],
+                .wide = wide,
                 .labels = labels,
                 .groups = groups,
                 .field = {.size = sizeof(char *)},
-                .x = {.size = p->storage == STORAGE_F64 ? sizeof(double) : sizeof(float)},
+                .x = {.size = wide ? sizeof(double) : sizeof(float)},
                 .label = {.size = sizeof(int32_t)},
                 .target = {.size = sizeof(double)},
                 .group = {.size = sizeof(int32_t)}};
@@ -236,7 +267,7 @@ static fl_status load_part(fl_ctx *ctx, const params *p, const char *name, fli_l
     fl_status status = fli_load_open_text(ctx, name, &s);
     if (status == FL_OK) {
         r.path = fli_stream_path(s);
-        status = read_rows(&r, s);
+        status = read_lines(&r, s);
     }
     if (status == FL_OK) status = finish(&r, *out);
     fli_array_fini(&r.field);
@@ -255,11 +286,11 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
     fli_labels labels, groups;
     fli_labels *classes = p->task == FLI_TASK_CLASSIFICATION ? &labels : NULL;
     *train = *test = NULL;
-    fli_labels_init(&labels, ctx, "label", MOST_CLASSES);
-    fli_labels_init(&groups, ctx, "group", MOST_GROUPS);
-    fl_status status = load_part(ctx, p, p->train, classes, p->group_column < 0 ? NULL : &groups, &a);
+    fli_labels_init(&labels, ctx, (size_t)p->classes);
+    fli_groups_init(&groups, ctx);
+    fl_status status = load_part(ctx, ask, p->train, classes, strcmp(p->group_column, "-1") ? &groups : NULL, &a);
     if (status == FL_OK && *p->test) {
-        status = load_part(ctx, p, p->test, classes, NULL, &b);
+        status = load_part(ctx, ask, p->test, classes, NULL, &b);
         if (status == FL_OK) status = fli_load_check_test(ctx, p->test, a, b);
     }
     if (status == FL_OK && classes) status = fli_labels_log(classes, p->train);
@@ -273,15 +304,20 @@ static const fli_key keys[] = {
     FLI_KEY_STRING(params, test, "", "file with the test samples, same columns; '' for none"),
     FLI_KEY_CHOICE(params, separator, "comma", "comma|semicolon|tab|space",
                    "what stands between the fields; space means any number of blanks"),
-    FLI_KEY_BOOL(params, header, "false", "skip the first line"),
-    FLI_KEY_INT(params, label, "-1", -1, 1e9, "column of the label or target, from 0; -1 for the last one"),
-    FLI_KEY_INT(params, group_column, "-1", -1, 1e9,
-                "column, from 0, that says whose a training sample is; -1 for none"),
+    FLI_KEY_CHOICE(params, header, "auto", "auto|true|false",
+                   "whether the first line is a header; auto: it is if none of its features is a number"),
+    FLI_KEY_STRING(params, label, "-1",
+                   "column of the label or target: its number, from 0, or its name in the header; -1 for the last one"),
+    FLI_KEY_STRING(
+        params, group_column, "-1",
+        "column that says whose a training sample is: its number, from 0, or its name in the header; -1 for none"),
     FLI_KEY_CHOICE(
         params, task, "classification", FLI_TASK_WORDS,
         "what the label column holds: one of a few labels (classes 0, 1, ... in ascending order of the numbers, or "
         "of the words by their bytes), or the value to predict"),
-    FLI_KEY_CHOICE(params, storage, "f32", "f32|f64", "how the features are kept in memory"),
+    FLI_KEY_INT(params, classes, "0", 0, FLI_MOST_LABELS, FLI_CLASSES_HELP),
+    FLI_KEY_CHOICE(params, storage, "auto", "auto|f32|f64",
+                   "how the features are kept in memory; auto: in the precision of the model"),
     FLI_KEY_END,
 };
 

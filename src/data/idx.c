@@ -11,7 +11,7 @@
 
 typedef struct {
     char *dir, *train_images, *train_labels, *test_images, *test_labels, *groups;
-    int64_t groups_column, limit, test_limit;
+    int64_t groups_column, limit, test_limit, classes;
 } params;
 
 enum { TYPE_U8 = 0x08, TYPE_I32 = 0x0C, TYPE_F32 = 0x0D, TYPE_F64 = 0x0E, MOST_DIMS = 3 };
@@ -64,8 +64,18 @@ static fl_status read_header(fl_ctx *ctx, fli_stream *s, const kinds *of, size_t
     return fli_load_volume(ctx, path, h->size, h->dims, h->element, &h->values);
 }
 
+/* The bytes as classes. */
+static fl_status number_labels(const char *path, const uint8_t *bytes, size_t n, fli_labels *labels, int32_t *out)
+{
+    fl_status status = FL_OK;
+    for (size_t i = 0; status == FL_OK && i < n; i++)
+        status = fli_labels_read_number(labels, bytes[i], (fli_place){path, FLI_SAMPLE, i}, &out[i]);
+    return status ? status : fli_labels_order(labels, out, n);
+}
+
 /* All labels of a file; *count says how many. */
-static fl_status load_labels(fl_ctx *ctx, const char *dir, const char *name, size_t *count, int32_t **out)
+static fl_status load_labels(fl_ctx *ctx, const char *dir, const char *name, fli_labels *labels, size_t *count,
+                             int32_t **out)
 {
     fli_stream *s = NULL;
     header h;
@@ -76,10 +86,8 @@ static fl_status load_labels(fl_ctx *ctx, const char *dir, const char *name, siz
     if (status == FL_OK) status = fli_load_body(ctx, s, h.values, "the labels its header promises", &bytes);
     if (status == FL_OK) status = fli_stream_end(s);
     if (status == FL_OK && !(*out = fli_alloc(ctx, h.values, sizeof **out))) status = FL_ENOMEM;
-    if (status == FL_OK) {
-        for (size_t i = 0; i < h.values; i++) (*out)[i] = ((const uint8_t *)bytes)[i];
-        *count = h.values;
-    }
+    if (status == FL_OK) status = number_labels(fli_stream_path(s), bytes, h.values, labels, *out);
+    if (status == FL_OK) *count = h.values;
     fli_free(bytes);
     fli_stream_close(s);
     return status;
@@ -127,29 +135,27 @@ static fl_status load_images(fl_ctx *ctx, const char *dir, const char *name, siz
         ds->shape[2] = h.dims == 3 ? (size_t)h.size[2] : ds->dim;
         status = fli_load_body(ctx, s, ds->n * ds->dim * h.element, "the images its header promises", &ds->x);
     }
+    if (status == FL_OK) status = fli_load_origin(ctx, fli_stream_path(s), ds);
     if (status == FL_OK && h.type != TYPE_U8) status = turn_reals(ctx, fli_stream_path(s), &h, ds);
     if (status == FL_OK && ds->n == *count) status = fli_stream_end(s);
     fli_stream_close(s);
     return status;
 }
 
-/* Classes are counted over all labels of the file, so that a limit does not change what the task is. */
-static fl_status load_part(fl_ctx *ctx, const params *p, const char *images, const char *labels, int64_t limit,
-                           size_t *images_in_file, fli_dataset **out)
+/* Classes are those of all labels in the training file, so that a limit does not change what the task is. */
+static fl_status load_part(fl_ctx *ctx, const params *p, const char *images, const char *names, int64_t limit,
+                           fli_labels *labels, size_t *images_in_file, fli_dataset **out)
 {
     size_t count = 0;
     *out = fli_alloc(ctx, 1, sizeof **out);
     if (!*out) return FL_ENOMEM;
     fl_status status = load_images(ctx, p->dir, images, (size_t)limit, *out, images_in_file);
-    if (status == FL_OK) status = load_labels(ctx, p->dir, labels, &count, &(*out)->label);
+    if (status == FL_OK) status = load_labels(ctx, p->dir, names, labels, &count, &(*out)->label);
     if (status) return status;
     if (count != *images_in_file)
-        return fli_fail(ctx, FL_EFORMAT, "%s: has %zu labels, but %s has %zu images", labels, count, images,
+        return fli_fail(ctx, FL_EFORMAT, "%s: has %zu labels, but %s has %zu images", names, count, images,
                         *images_in_file);
-    size_t kept = (*out)->n;
-    (*out)->n = count;
-    fli_load_count_classes(*out);
-    (*out)->n = kept;
+    (*out)->classes = labels->classes;
     return FL_OK;
 }
 
@@ -160,10 +166,10 @@ static fl_status number_groups(fl_ctx *ctx, const char *path, const uint8_t *mat
     fli_labels ids;
     char text[16];
     fl_status status = FL_OK;
-    fli_labels_init(&ids, ctx, "group", ds->n);
+    fli_groups_init(&ids, ctx);
     for (size_t i = 0; status == FL_OK && i < ds->n; i++) {
         snprintf(text, sizeof text, "%" PRId32, (int32_t)big_endian(matrix + 4 * (i * columns + column)));
-        status = fli_labels_read(&ids, text, path, i, &ds->group[i]);
+        status = fli_labels_read(&ids, text, (fli_place){path, FLI_SAMPLE, i}, &ds->group[i]);
     }
     if (status == FL_OK) status = fli_labels_order(&ids, ds->group, ds->n);
     ds->groups = ids.classes;
@@ -198,17 +204,21 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
 {
     const params *p = ask->params;
     fli_dataset *a = NULL, *b = NULL;
+    fli_labels labels;
     size_t images = 0;
     *train = *test = NULL;
     if (!*p->test_images != !*p->test_labels)
         return fli_fail(ctx, FL_ECONFIG, "test_images is '%s' and test_labels is '%s': give both or neither",
                         p->test_images, p->test_labels);
-    fl_status status = load_part(ctx, p, p->train_images, p->train_labels, p->limit, &images, &a);
+    fli_labels_init(&labels, ctx, (size_t)p->classes);
+    fl_status status = load_part(ctx, p, p->train_images, p->train_labels, p->limit, &labels, &images, &a);
     if (status == FL_OK && *p->groups) status = load_groups(ctx, p, images, a);
     if (status == FL_OK && *p->test_images) {
-        status = load_part(ctx, p, p->test_images, p->test_labels, p->test_limit, &images, &b);
+        status = load_part(ctx, p, p->test_images, p->test_labels, p->test_limit, &labels, &images, &b);
         if (status == FL_OK) status = fli_load_check_test(ctx, p->test_images, a, b);
     }
+    if (status == FL_OK) status = fli_labels_log(&labels, p->train_labels);
+    fli_labels_fini(&labels);
     return fli_load_hand_out(status, a, b, train, test);
 }
 
@@ -219,6 +229,7 @@ static const fli_key keys[] = {
     FLI_KEY_STRING(params, train_labels, "train-labels-idx1-ubyte", "training labels, one byte per image"),
     FLI_KEY_STRING(params, test_images, "t10k-images-idx3-ubyte", "test images; '' for no test set"),
     FLI_KEY_STRING(params, test_labels, "t10k-labels-idx1-ubyte", "test labels; '' for no test set"),
+    FLI_KEY_INT(params, classes, "0", 0, 256, FLI_CLASSES_HELP),
     FLI_KEY_STRING(params, groups, "", "matrix of 32-bit integers, one row per training image, that says whose it is"),
     FLI_KEY_INT(params, groups_column, "2", 0, 1e6, "column of that matrix, from 0, with the owner's id (QMNIST: 2)"),
     FLI_KEY_INT(params, limit, "0", 0, FLI_NO_MAX, "use only the first so many training images; 0 for all"),

@@ -17,12 +17,15 @@
 
 typedef struct {
     char *train, *test;
+    int64_t classes;
 } params;
 
 /* A train or test part being read. */
 typedef struct {
     fl_ctx *ctx;
     fli_words *users; /* of the training part */
+    fli_labels *labels;
+    int wide;         /* features as doubles */
     int is_test;      /* no new users */
     const char *path; /* of the file at hand */
     size_t dim;       /* 0 before the first sample */
@@ -50,10 +53,11 @@ static fl_status add_row(reader *r, const char *user, size_t i, const json_t *ro
             return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, x[%zu][%zu] is not a number", r->path, fli_show(user).s,
                             i, j);
         double value = json_number_value(v);
-        if (fabs(value) > (double)FLT_MAX)
-            return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, x[%zu][%zu] is %g, which is too large", r->path,
-                            fli_show(user).s, i, j, value);
-        ((float *)room)[j] = (float)value;
+        if (fabs(value) > fli_largest_real(r->wide))
+            return fli_fail(r->ctx, FL_EFORMAT,
+                            "%s: user %s, x[%zu][%zu] is %g, too large for precision f32; precision: f64 keeps it",
+                            r->path, fli_show(user).s, i, j, value);
+        fli_put_real(room, r->wide, j, value);
     }
     return s;
 }
@@ -61,16 +65,18 @@ static fl_status add_row(reader *r, const char *user, size_t i, const json_t *ro
 static fl_status add_label(reader *r, const char *user, size_t i, const json_t *y, uint32_t group)
 {
     void *label, *owner;
-    double v = json_number_value(y);
-    if (!json_is_number(y) || v < 0 || v >= FLI_MOST_LABELS || v != floor(v))
-        return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, y[%zu] is not a whole number in 0 .. %d", r->path,
-                        fli_show(user).s, i, FLI_MOST_LABELS - 1);
+    char unit[80];
+    if (!json_is_number(y) && !json_is_string(y))
+        return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, y[%zu] is neither a number nor a text", r->path,
+                        fli_show(user).s, i);
     fl_status s = fli_array_add(r->ctx, &r->label, 1, &label);
     if (s == FL_OK) s = fli_array_add(r->ctx, &r->group, 1, &owner);
     if (s) return s;
-    *(int32_t *)label = (int32_t)v;
     *(int32_t *)owner = (int32_t)group;
-    return FL_OK;
+    snprintf(unit, sizeof unit, ": user %s, y ", fli_show(user).s);
+    fli_place at = {r->path, unit, i};
+    return json_is_string(y) ? fli_labels_read(r->labels, json_string_value(y), at, label)
+                             : fli_labels_read_number(r->labels, json_number_value(y), at, label);
 }
 
 /* ---- users ---------------------------------------------------------------------------------------------- */
@@ -224,31 +230,38 @@ static fl_status read_place(reader *r, const char *name)
 
 /* ---- the source ----------------------------------------------------------------------------------------- */
 
-static fl_status finish(reader *r, fli_dataset *ds)
+static fl_status finish(reader *r, const char *name, fli_dataset *ds)
 {
     fl_status s;
-    *ds = (fli_dataset){
-        .n = r->label.n, .dim = r->dim, .kind = FLI_X_F32, .groups = r->users->n, .shape = {1, 1, r->dim}};
+    *ds = (fli_dataset){.n = r->label.n,
+                        .dim = r->dim,
+                        .kind = r->wide ? FLI_X_F64 : FLI_X_F32,
+                        .groups = r->users->n,
+                        .shape = {1, 1, r->dim}};
+    if ((s = fli_load_origin(r->ctx, name, ds)) || (s = fli_labels_order(r->labels, r->label.p, ds->n))) return s;
+    ds->classes = r->labels->classes;
     if ((s = fli_array_take(r->ctx, &r->x, &ds->x)) || (s = fli_array_take(r->ctx, &r->label, (void **)&ds->label)))
         return s;
-    fli_load_count_classes(ds);
     return fli_array_take(r->ctx, &r->group, (void **)&ds->group);
 }
 
-static fl_status load_part(fl_ctx *ctx, const char *name, int is_test, fli_words *users, fli_dataset **out)
+static fl_status load_part(fl_ctx *ctx, const char *name, int wide, int is_test, fli_words *users, fli_labels *labels,
+                           fli_dataset **out)
 {
     reader r = {.ctx = ctx,
                 .users = users,
+                .labels = labels,
+                .wide = wide,
                 .is_test = is_test,
                 .seen = {.size = 1},
-                .x = {.size = sizeof(float)},
+                .x = {.size = wide ? sizeof(double) : sizeof(float)},
                 .label = {.size = sizeof(int32_t)},
                 .group = {.size = sizeof(int32_t)}};
     *out = fli_alloc(ctx, 1, sizeof **out);
     if (!*out) return FL_ENOMEM;
     fl_status s = read_place(&r, name);
     if (s == FL_OK && !r.label.n) s = fli_fail(ctx, FL_EFORMAT, "%s: has no samples", name);
-    if (s == FL_OK) s = finish(&r, *out);
+    if (s == FL_OK) s = finish(&r, name, *out);
     fli_array_fini(&r.seen);
     fli_array_fini(&r.x);
     fli_array_fini(&r.label);
@@ -261,23 +274,25 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
     const params *p = ask->params;
     fli_dataset *a = NULL, *b = NULL;
     fli_words users;
+    fli_labels labels;
     *train = *test = NULL;
     fli_words_init(&users, ctx);
-    fl_status s = load_part(ctx, p->train, 0, &users, &a);
+    fli_labels_init(&labels, ctx, (size_t)p->classes);
+    fl_status s = load_part(ctx, p->train, ask->wide, 0, &users, &labels, &a);
     if (s == FL_OK && *p->test) {
-        s = load_part(ctx, p->test, 1, &users, &b);
-        if (s == FL_OK) {
-            if (b->classes > a->classes) a->classes = b->classes;
-            s = fli_load_check_test(ctx, p->test, a, b);
-        }
+        s = load_part(ctx, p->test, ask->wide, 1, &users, &labels, &b);
+        if (s == FL_OK) s = fli_load_check_test(ctx, p->test, a, b);
     }
+    if (s == FL_OK) s = fli_labels_log(&labels, p->train);
     fli_words_fini(&users);
+    fli_labels_fini(&labels);
     return fli_load_hand_out(s, a, b, train, test);
 }
 
 static const fli_key keys[] = {
     FLI_KEY_STRING(params, train, NULL, "JSON file, or folder of *.json, with the training samples"),
     FLI_KEY_STRING(params, test, "", "JSON file, or folder of *.json, with the test samples; '' for none"),
+    FLI_KEY_INT(params, classes, "0", 0, FLI_MOST_LABELS, FLI_CLASSES_HELP),
     FLI_KEY_END,
 };
 

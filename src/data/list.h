@@ -11,6 +11,7 @@ extern const fli_source fli_source_cifar10;
 extern const fli_source fli_source_libsvm;
 extern const fli_source fli_source_csv;
 extern const fli_source fli_source_npy;
+extern const fli_source fli_source_npz;
 extern const fli_source fli_source_leaf;
 /* generators */
 extern const fli_source fli_source_synthetic;

@@ -122,32 +122,19 @@ fl_status fli_load_body(fl_ctx *ctx, fli_stream *s, size_t bytes, const char *wh
     return status;
 }
 
-fl_status fli_load_check_labels(fl_ctx *ctx, const char *path, const fli_dataset *ds, size_t limit)
-{
-    for (size_t i = 0; i < ds->n; i++)
-        if (ds->label[i] < 0 || (size_t)ds->label[i] >= limit)
-            return fli_fail(ctx, FL_EFORMAT, "%s: sample %zu has label %" PRId32 ", not in 0 .. %zu", path, i,
-                            ds->label[i], limit - 1);
-    return FL_OK;
-}
-
-void fli_load_count_classes(fli_dataset *ds)
-{
-    int32_t most = 0;
-    for (size_t i = 0; i < ds->n; i++)
-        if (ds->label[i] > most) most = ds->label[i];
-    ds->classes = (size_t)most + 1;
-}
-
-fl_status fli_load_check_test(fl_ctx *ctx, const char *path, const fli_dataset *train, fli_dataset *test)
+fl_status fli_load_check_test(fl_ctx *ctx, const char *path, const fli_dataset *train, const fli_dataset *test)
 {
     if (test->dim != train->dim || memcmp(test->shape, train->shape, sizeof test->shape))
         return fli_fail(
             ctx, FL_EFORMAT, "%s: samples of %zu x %zu x %zu features, but those for training are %zu x %zu x %zu",
             path, test->shape[0], test->shape[1], test->shape[2], train->shape[0], train->shape[1], train->shape[2]);
-    if (!test->label) return FL_OK;
-    test->classes = train->classes;
-    return fli_load_check_labels(ctx, path, test, train->classes);
+    return FL_OK;
+}
+
+fl_status fli_load_origin(fl_ctx *ctx, const char *path, fli_dataset *ds)
+{
+    ds->origin = fli_strdup(ctx, path);
+    return ds->origin ? FL_OK : FL_ENOMEM;
 }
 
 fl_status fli_load_hand_out(fl_status status, fli_dataset *a, fli_dataset *b, fli_dataset **train, fli_dataset **test)
@@ -193,12 +180,12 @@ const char *fli_number_read(const char *text, double largest, double *out)
     char *end;
     double v = 0;
     if (!read_short(text, &v)) {
-        if (!*text || strchr(" \t\r\n\v\f", *text) || strpbrk(text, "xXpP")) return "is not a number";
+        if (!*text || strchr(" \t\r\n\v\f", *text) || strpbrk(text, "xXpP")) return FLI_NO_NUMBER;
         v = strtod(text, &end);
-        if (end == text || *end) return "is not a number";
-        if (!isfinite(v)) return "is not a finite number";
+        if (end == text || *end) return FLI_NO_NUMBER;
+        if (!isfinite(v)) return isinf(v) && strpbrk(text, "0123456789") ? "is too large" : "is not a finite number";
     }
-    if (fabs(v) > largest) return "is too large";
+    if (fabs(v) > largest) return "is too large for precision f32; precision: f64 keeps it";
     *out = v;
     return NULL;
 }

@@ -5,10 +5,10 @@
 #include "data/dataset.h"
 #include "data/stream.h"
 
+#include <float.h>
+
 #define FLI_TASK_WORDS "classification|regression"
 enum { FLI_TASK_CLASSIFICATION, FLI_TASK_REGRESSION };
-
-#define FLI_MOST_LABELS 1000000 /* whole-number labels must be below */
 
 /* ---- growing arrays ------------------------------------------------------------------------------------- */
 
@@ -40,19 +40,30 @@ fl_status fli_load_volume(fl_ctx *ctx, const char *path, const uint64_t *size, s
  * costs no more memory than twice the file. */
 fl_status fli_load_body(fl_ctx *ctx, fli_stream *s, size_t bytes, const char *what, void **out);
 
-/* Every label of `ds`, read from `path`, must be in 0 .. limit-1. */
-fl_status fli_load_check_labels(fl_ctx *ctx, const char *path, const fli_dataset *ds, size_t limit);
-/* classes = largest label + 1. */
-void fli_load_count_classes(fli_dataset *ds);
-/* A test set must have the features of the training set, and no labels that training does not know. */
-fl_status fli_load_check_test(fl_ctx *ctx, const char *path, const fli_dataset *train, fli_dataset *test);
+/* A test set must have the features of the training set. */
+fl_status fli_load_check_test(fl_ctx *ctx, const char *path, const fli_dataset *train, const fli_dataset *test);
+/* Notes where the samples are from, for messages. */
+fl_status fli_load_origin(fl_ctx *ctx, const char *path, fli_dataset *ds);
 /* The end of a loader: hands both parts out (b may be NULL) or, unless status is FL_OK, frees them. Returns status. */
 fl_status fli_load_hand_out(fl_status status, fli_dataset *a, fli_dataset *b, fli_dataset **train, fli_dataset **test);
 
+/* ---- features in one precision or the other ------------------------------------------------------------- */
+
+/* Features are floats, or doubles where they are `wide`. */
+static inline double fli_largest_real(int wide) { return wide ? DBL_MAX : (double)FLT_MAX; }
+static inline void fli_put_real(void *p, int wide, size_t i, double v)
+{
+    if (wide)
+        ((double *)p)[i] = v;
+    else
+        ((float *)p)[i] = (float)v;
+}
+
 /* ---- text ----------------------------------------------------------------------------------------------- */
 
-/* The whole text as a decimal number of magnitude at most `largest`. NULL if it is one, else what is wrong ("is not a
- * number"), to be put behind the text in a message. */
+/* The whole text as a decimal number of magnitude at most `largest`. NULL if it is one, else what is wrong (FLI_NO_NUMBER, or
+ * something about its size), to be put behind the text in a message. */
+#define FLI_NO_NUMBER "is not a number"
 const char *fli_number_read(const char *text, double largest, double *out);
 
 /* Foreign text for a message: quoted, cut, without control characters. */

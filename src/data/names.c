@@ -4,6 +4,8 @@
 #include "data/load.h"
 
 #include <float.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,11 +89,21 @@ struct fli_label {
     int32_t class;
 };
 
-void fli_labels_init(fli_labels *l, fl_ctx *ctx, const char *noun, size_t most)
+enum { MANY = 1000 };
+
+void fli_labels_init(fli_labels *l, fl_ctx *ctx, size_t fixed)
 {
-    *l = (fli_labels){.noun = noun, .most = most};
+    *l = (fli_labels){.noun = "label", .fixed = fixed, .classes = fixed};
     fli_words_init(&l->words, ctx);
 }
+
+void fli_groups_init(fli_labels *l, fl_ctx *ctx)
+{
+    fli_labels_init(l, ctx, 0);
+    l->noun = "group";
+}
+
+static int bounded(const fli_labels *l) { return *l->noun == 'l'; }
 
 void fli_labels_fini(fli_labels *l)
 {
@@ -114,7 +126,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(p->text, q->text);
 }
 
-static fl_status look_up(const fli_labels *l, const char *text, const char *path, size_t line, int32_t *out)
+static fl_status look_up(const fli_labels *l, const char *text, fli_place at, int32_t *out)
 {
     struct fli_label key = {.text = text};
     uint32_t number;
@@ -126,9 +138,21 @@ static fl_status look_up(const fli_labels *l, const char *text, const char *path
     if (l->numeric && !fli_number_read(text, DBL_MAX, &key.value))
         found = bsearch(&key, l->sorted, l->words.n, sizeof key, by_value);
     if (!found)
-        return fli_fail(l->words.ctx, FL_EFORMAT, "%s:%zu: %s %s does not occur in the training data", path, line,
-                        l->noun, fli_show(text).s);
+        return fli_fail(l->words.ctx, FL_EFORMAT, FLI_AT "%s %s does not occur in the training data%s", FLI_PLACE(at),
+                        l->noun, fli_show(text).s,
+                        l->numeric ? "; where labels are 0, 1, ..., `classes: N` takes them as they are" : "");
     *out = found->class;
+    return FL_OK;
+}
+
+static fl_status read_fixed(const fli_labels *l, const char *text, fli_place at, int32_t *out)
+{
+    double v = -1;
+    if (fli_number_read(text, DBL_MAX, &v) || !(v >= 0 && v < (double)l->fixed) || v != floor(v))
+        return fli_fail(l->words.ctx, FL_EFORMAT,
+                        FLI_AT "label %s is not a whole number in 0 .. %zu, as classes: %zu says", FLI_PLACE(at),
+                        fli_show(text).s, l->fixed - 1, l->fixed);
+    *out = (int32_t)v;
     return FL_OK;
 }
 
@@ -137,30 +161,68 @@ static int is_name(const char *text)
 {
     double v;
     const char *wrong = fli_number_read(text, DBL_MAX, &v);
-    return *text && (!wrong || strcmp(wrong, "is not a finite number"));
+    return *text && (!wrong || !strcmp(wrong, FLI_NO_NUMBER));
 }
 
-fl_status fli_labels_read(fli_labels *l, const char *text, const char *path, size_t line, int32_t *out)
+/* A text met for the first time. */
+static fl_status accept(fli_labels *l, const char *text, fli_place at)
 {
-    uint32_t number;
     fl_ctx *ctx = l->words.ctx;
-    if (l->classes) return look_up(l, text, path, line, out);
+    if (!is_name(text))
+        return fli_fail(ctx, FL_EFORMAT, FLI_AT "%s %s is neither a finite number nor a word", FLI_PLACE(at), l->noun,
+                        fli_show(text).s);
+    if (!bounded(l) || l->words.n <= MANY) return FL_OK;
+    snprintf(l->last, sizeof l->last, FLI_AT "label %s", FLI_PLACE(at), fli_show(text).s);
+    return l->words.n <= FLI_MOST_LABELS
+               ? FL_OK
+               : fli_fail(ctx, FL_EFORMAT, "%s is one more than the %d different ones allowed", l->last,
+                          FLI_MOST_LABELS);
+}
+
+fl_status fli_labels_read(fli_labels *l, const char *text, fli_place at, int32_t *out)
+{
+    uint32_t number = 0;
+    if (l->fixed) return read_fixed(l, text, at, out);
+    if (l->classes) return look_up(l, text, at, out);
     size_t before = l->words.n;
     fl_status s = fli_words_add(&l->words, text, &number);
-    if (s) return s;
-    if (l->words.n > before && !is_name(text))
-        return fli_fail(ctx, FL_EFORMAT, "%s:%zu: %s %s is neither a finite number nor a word", path, line, l->noun,
-                        fli_show(text).s);
-    if (l->words.n > l->most)
-        return fli_fail(ctx, FL_EFORMAT, "%s:%zu: %s %s is one more than the %zu different ones allowed", path, line,
-                        l->noun, fli_show(text).s, l->most);
+    if (s == FL_OK && l->words.n > before) s = accept(l, text, at);
     *out = (int32_t)number;
-    return FL_OK;
+    return s;
+}
+
+fl_status fli_labels_read_number(fli_labels *l, double v, fli_place at, int32_t *out)
+{
+    const double exact = 9007199254740992; /* 2^53: beyond, neighbours look alike */
+    char text[40];
+    int small = v >= 0 && v < 256;
+    if (v != floor(v) || fabs(v) > exact)
+        return fli_fail(l->words.ctx, FL_EFORMAT, FLI_AT "%s %.17g is not a whole number up to 2^53%s", FLI_PLACE(at),
+                        l->noun, v, bounded(l) ? "; values to predict want task: regression" : "");
+    if (small && l->quick[(int)v]) {
+        *out = l->quick[(int)v] - 1;
+        return FL_OK;
+    }
+    snprintf(text, sizeof text, "%.0f", v);
+    fl_status s = fli_labels_read(l, text, at, out);
+    if (s == FL_OK && small) l->quick[(int)v] = *out + 1;
+    return s;
+}
+
+static fl_status check_count(const fli_labels *l, size_t n)
+{
+    if (!bounded(l) || l->classes <= MANY || l->classes <= n / 2) return FL_OK;
+    return fli_fail(l->words.ctx, FL_EFORMAT,
+                    "%s is the last of %zu different ones in %zu samples, too many for classes; values to predict want "
+                    "task: regression, labels that are meant `classes: N`",
+                    l->last, l->classes, n);
 }
 
 fl_status fli_labels_order(fli_labels *l, int32_t *label, size_t n)
 {
     size_t words = l->words.n;
+    if (l->classes) return FL_OK;
+    memset(l->quick, 0, sizeof l->quick);
     l->sorted = fli_alloc(l->words.ctx, words, sizeof *l->sorted);
     l->class_of = fli_alloc(l->words.ctx, words, sizeof *l->class_of);
     if (!l->sorted || !l->class_of) return FL_ENOMEM;
@@ -178,7 +240,7 @@ fl_status fli_labels_order(fli_labels *l, int32_t *label, size_t n)
         l->class_of[l->sorted[i].number] = l->sorted[i].class;
     }
     for (size_t i = 0; i < n; i++) label[i] = l->class_of[label[i]];
-    return FL_OK;
+    return check_count(l, n);
 }
 
 /* The label of a class as the file has it, in the spelling met first. */
@@ -203,7 +265,7 @@ fl_status fli_labels_log(const fli_labels *l, const char *path)
 {
     enum { MOST = 10 };
     fli_text t;
-    if (numbered_from_zero(l)) return FL_OK;
+    if (l->fixed || numbered_from_zero(l)) return FL_OK;
     fli_text_init(&t, l->words.ctx);
     for (size_t c = 0; c < l->classes; c++) {
         if (c == MOST - 1 && l->classes > MOST) {

@@ -23,23 +23,45 @@ int fli_words_find(const fli_words *w, const char *text, uint32_t *number); /* 0
 
 /* ---- labels as people write them ------------------------------------------------------------------------ */
 
-/* First all labels are read, then they are ordered: as numbers if all are numbers (so that "1", "+1" and "1.0" are one class),
- * as text otherwise. After that, reading looks up, and a label never seen is an error. */
+/* Where a label was met, for messages: the line, sample, ... `number` of a file. */
+typedef struct {
+    const char *path, *unit;
+    size_t number;
+} fli_place;
+#define FLI_LINE     ":"
+#define FLI_SAMPLE   ": sample "
+#define FLI_AT       "%s%s%zu: " /* for FLI_PLACE(place) */
+#define FLI_PLACE(p) (p).path, (p).unit, (p).number
+
+/* The rule for all loaders. First all labels are read, then they are ordered: as numbers if all are numbers (so that "1", "+1" and
+ * "1.0" are one class), as text otherwise, and become 0, 1, ... After that, reading looks up, and a label never seen is an error.
+ * Or the number of classes is given: then labels are the whole numbers below it, and stay what they are. */
 typedef struct {
     fli_words words;
     const char *noun; /* "label" or "group", for messages */
-    size_t most;      /* more distinct ones are an error */
+    size_t fixed;     /* number of classes that was given; 0: none */
     size_t classes;   /* 0 until ordered */
     int numeric;
+    int32_t quick[256];       /* 1 + what the whole numbers below 256 were read as; 0: not met yet */
+    char last[200];           /* the last of many distinct ones, and where it was */
     struct fli_label *sorted; /* one per word, in the order of the classes */
     int32_t *class_of;        /* of each word */
 } fli_labels;
 
-void fli_labels_init(fli_labels *l, fl_ctx *ctx, const char *noun, size_t most);
+#define FLI_MOST_LABELS 1000000 /* different ones */
+#define FLI_CLASSES_HELP                                                                                               \
+    "0: the different labels in ascending order are classes 0, 1, ...; N: labels are 0 to N-1 and stay so, though "    \
+    "some may not occur"
+
+void fli_labels_init(fli_labels *l, fl_ctx *ctx, size_t fixed);
+void fli_groups_init(fli_labels *l, fl_ctx *ctx); /* the same for groups, of which there may be any number */
 void fli_labels_fini(fli_labels *l);
-/* The word's number, before ordering; its class, afterwards. path and line are for messages. */
-fl_status fli_labels_read(fli_labels *l, const char *text, const char *path, size_t line, int32_t *out);
-/* Orders, and turns the n numbers handed out so far into classes. */
+/* The word's number, before ordering; its class, afterwards. */
+fl_status fli_labels_read(fli_labels *l, const char *text, fli_place at, int32_t *out);
+/* A label that is a number; it must be whole. */
+fl_status fli_labels_read_number(fli_labels *l, double v, fli_place at, int32_t *out);
+/* Orders, unless that is done, and turns the n numbers handed out so far into classes. More than 1000 labels of less than two
+ * samples each, on average, are FL_EFORMAT: they would make a giant model, and are rarely meant. */
 fl_status fli_labels_order(fli_labels *l, int32_t *label, size_t n);
 /* Once ordered: a note which label became which class, unless they are 0, 1, ... already. */
 fl_status fli_labels_log(const fli_labels *l, const char *path);

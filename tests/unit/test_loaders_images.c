@@ -1,4 +1,4 @@
-/* idx, cifar10, npy: good files of every form, and every way a file can be wrong. */
+/* idx, cifar10: good files of every form, and every way a file can be wrong. */
 #include "data_files.h"
 
 /* ---- idx ------------------------------------------------------------------------------------------------ */
@@ -230,7 +230,7 @@ static void idx_bad_test_part(void **state)
     scratch *d = *state;
     fli_dataset *train, *test;
     assert_fails(d->ctx, idx_with(d, "t10k-labels-idx1-ubyte", label_file(2, (const uint8_t[]){1, 3})), FL_EFORMAT,
-                 "sample 1 has label 3, not in 0 .. 2");
+                 "t10k-labels-idx1-ubyte: sample 1: label '3' does not occur in the training data; where");
     assert_fails(d->ctx, idx_with(d, "t10k-images-idx3-ubyte", idx_file(8, 3, DIMS(2, 3, 2), 12)), FL_EFORMAT,
                  "t10k-images-idx3-ubyte: samples of 1 x 3 x 2 features, but those for training are 1 x 2 x 3");
     put_small_set(d);
@@ -304,223 +304,35 @@ static void cifar_bad(void **state)
     free(a);
 }
 
-/* ---- npy ------------------------------------------------------------------------------------------------ */
-
-/* An NPY file of version `major`: the dictionary padded as numpy does, then the body. */
-static const char *put_npy_as(scratch *d, const char *name, int major, const char *dict, const void *body, size_t n)
-{
-    bytes f = {.b = {0x93, 'N', 'U', 'M', 'P', 'Y', (uint8_t)major, 0}, .n = 8};
-    size_t length = (strlen(dict) + 1 + 63) / 64 * 64;
-    for (int i = 0; i < (major == 1 ? 2 : 4); i++) f.b[f.n++] = (uint8_t)(length >> 8 * i);
-    memset(f.b + f.n, ' ', length);
-    memcpy(f.b + f.n, dict, strlen(dict));
-    f.n += length;
-    f.b[f.n - 1] = '\n';
-    memcpy(f.b + f.n, body, n);
-    return put(d, name, f.b, f.n + n);
-}
-
-static const char *put_npy(scratch *d, const char *name, const char *type, const char *shape, const void *body,
-                           size_t n)
-{
-    char dict[200];
-    snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", type, shape);
-    return put_npy_as(d, name, 1, dict, body, n);
-}
-
-static const float X[] = {1, 2, 3, 4.5f, -5, 6, 7, 8, 9, 10, 11, 12};
-static const int64_t Y[] = {1, 0, 4};
-
-static void npy_good(void **state)
+/* EMNIST's letters are 1 to 26: as elsewhere, labels become 0, 1, ...; a number of classes leaves them as they are. */
+static void idx_classes(void **state)
 {
     scratch *d = *state;
     fli_dataset *train, *test;
-    const char *x = put_npy(d, "x.npy", "<f4", "(3, 4)", X, sizeof X);
-    const char *y = put_npy(d, "y.npy", "<i8", "(3,)", Y, sizeof Y);
-    const char *tx = put_npy_as(d, "tx.npy", 2, "{\"shape\":(1,4),'descr':\"<f4\",'fortran_order':False}", X, 16);
-    const char *ty = put_npy_as(d, "ty.npy", 3, "{'descr': '<i8', 'fortran_order': False, 'shape': (1, 1), }", Y, 8);
-    const char *const *keys = KEYS("train_x", x, "train_y", y, "test_x", tx, "test_y", ty);
-    assert_ok(d->ctx, load_source(d->ctx, &fli_source_npy, keys, &train, &test));
-    assert_true(train->n == 3 && train->dim == 4 && train->kind == FLI_X_F32 && train->classes == 5);
-    assert_memory_equal(train->x, X, sizeof X);
-    assert_memory_equal(train->label, ((const int32_t[]){1, 0, 4}), 12);
-    assert_true(test->n == 1 && test->classes == 5 && test->label[0] == 1 && test->shape[2] == 4);
+    put_small_set(d);
+    put_bytes(d, "train-labels-idx1-ubyte", label_file(5, (const uint8_t[]){1, 7, 3, 1, 7}));
+    put_bytes(d, "t10k-labels-idx1-ubyte", label_file(2, (const uint8_t[]){7, 1}));
+    assert_ok(d->ctx, load_source(d->ctx, &fli_source_idx, KEYS("dir", d->dir, "limit", "1"), &train, &test));
+    assert_true(train->classes == 3 && train->n == 1 && train->label[0] == 0 && test->classes == 3);
+    assert_memory_equal(test->label, ((const int32_t[]){2, 0}), 8);
     fli_dataset_free(train);
     fli_dataset_free(test);
-    torture_source(d->ctx, &fli_source_npy, keys);
-}
-
-/* The shapes that are images, and the types of features. */
-static void npy_shapes(void **state)
-{
-    scratch *d = *state;
-    static const struct {
-        const char *type, *shape;
-        size_t n, want[3];
-        fli_xkind kind;
-        size_t size;
-    } cases[] = {{"|u1", "(2, 6)", 2, {1, 1, 6}, FLI_X_U8, 1},
-                 {"<f4", "(1, 3, 4)", 1, {1, 3, 4}, FLI_X_F32, 4},
-                 {"<f8", "(1, 3, 2, 2)", 1, {3, 2, 2}, FLI_X_F64, 8},
-                 {"|u1", "(3, 2, 1, 2, 1)", 3, {1, 1, 4}, FLI_X_U8, 1}};
-    static const uint8_t body[96] = {7}, labels[3] = {0};
-    for (size_t i = 0; i < 4; i++) {
-        fli_dataset *train, *test;
-        char shape[16];
-        snprintf(shape, sizeof shape, "(%zu,)", cases[i].n);
-        const char *x = put_npy(d, "x.npy", cases[i].type, cases[i].shape, body, 12 * cases[i].size);
-        const char *y = put_npy(d, "y.npy", "|u1", shape, labels, cases[i].n);
-        assert_ok(d->ctx, load_source(d->ctx, &fli_source_npy, KEYS("train_x", x, "train_y", y), &train, &test));
-        assert_null(test);
-        assert_int_equal(train->kind, cases[i].kind);
-        assert_int_equal(train->n, cases[i].n);
-        assert_memory_equal(train->shape, cases[i].want, sizeof train->shape);
-        assert_memory_equal(train->x, body, 12 * cases[i].size);
-        assert_ok(d->ctx, fli_dataset_check(d->ctx, train, "train"));
-        fli_dataset_free(train);
-    }
-}
-
-/* The same three numbers in every type. */
-static void npy_answer_types(void **state)
-{
-    scratch *d = *state;
-    static const uint8_t u1[] = {3, 0, 2};
-    static const int16_t i2[] = {3, 0, 2};
-    static const int32_t i4[] = {3, 0, 2};
-    static const int64_t i8[] = {3, 0, 2};
-    static const float f4[] = {3, 0, 2};
-    static const double f8[] = {3, 0, 2};
-    const struct {
-        const char *type;
-        const void *p;
-        size_t n;
-    } cases[] = {{"|u1", u1, 3},  {"|i1", u1, 3},  {"<i2", i2, 6}, {"<i4", i4, 12},
-                 {"<i8", i8, 24}, {"<f4", f4, 12}, {"<f8", f8, 24}};
-    const char *x = put_npy(d, "x.npy", "<f4", "(3, 4)", X, sizeof X);
-    for (size_t i = 0; i < 7; i++)
-        for (int regression = 0; regression < 2; regression++) {
-            fli_dataset *train, *test;
-            const char *y = put_npy(d, "y.npy", cases[i].type, "(3,)", cases[i].p, cases[i].n);
-            const char *task = regression ? "regression" : "classification";
-            assert_ok(d->ctx, load_source(d->ctx, &fli_source_npy, KEYS("train_x", x, "train_y", y, "task", task),
-                                          &train, &test));
-            assert_int_equal(train->classes, regression ? 0 : 4);
-            for (size_t k = 0; k < 3; k++)
-                assert_near(regression ? train->target[k] : (double)train->label[k], f8[k], 0);
-            fli_dataset_free(train);
-        }
-}
-
-static fl_status npy_load(scratch *d, const char *task)
-{
-    fli_dataset *train, *test;
-    const char *const *keys = KEYS("train_x", at(d, "x.npy"), "train_y", at(d, "y.npy"), "task", task);
-    fl_status s = load_source(d->ctx, &fli_source_npy, keys, &train, &test);
+    put_bytes(d, "t10k-labels-idx1-ubyte", label_file(2, (const uint8_t[]){7, 4})); /* 4 is not in training */
+    assert_ok(d->ctx, load_source(d->ctx, &fli_source_idx, KEYS("dir", d->dir, "classes", "8"), &train, &test));
+    assert_true(train->classes == 8 && train->label[1] == 7 && test->classes == 8 && test->label[1] == 4);
     fli_dataset_free(train);
-    return s;
-}
-
-/* Puts a bad dictionary for x and expects a complaint with `text`. */
-static void expect_bad_dict(scratch *d, const char *dict, const char *text)
-{
-    put_npy_as(d, "x.npy", 1, dict, X, sizeof X);
-    assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, text);
-    assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, "x.npy: ");
-}
-
-static void npy_bad_headers(void **state)
-{
-    scratch *d = *state;
-    put_npy(d, "y.npy", "<i8", "(3,)", Y, sizeof Y);
-    put_text(d, "x.npy", "\x93NUMPZ\1 and so on");
-    assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, "x.npy: does not start as an NPY file at offset 0");
-    put(d, "x.npy", "\x93NUMPY\4\0", 8);
-    assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, "NPY version 4.0 at offset 6");
-    put(d, "x.npy", "\x93NUMPY\1\0\x40\0{'descr'", 18);
-    assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, "x.npy: ends at offset 18");
-    put(d, "x.npy", "\x93NUMPY\2\0\0\0\0\x40", 12);
-    assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, "the header length at offset 8 is 1073741824");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 4), }", "fortran_order is True");
-    expect_bad_dict(d, "{'descr': '>f4', 'fortran_order': False, 'shape': (3, 4), }", "features are of type '>f4'");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': False, 'shape': (12,), }", "features have 1 dimensions");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': False, 'shape': (), }", "features have 0 dimensions");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': False, }", "not understood");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, x), }", "at offset 64: 'x), }");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': 0, 'shape': (3, 4), }", "not understood");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4)", "not understood");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } rest", "not understood");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), 'more': 1}", "not understood");
-    expect_bad_dict(d, "{'descr': 'a type with a long name', 'fortran_order': False, 'shape': (3, 4)}",
-                    "not understood");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,12)}", "not understood");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999999, 4)}",
-                    "not understood");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4)}", "dimension 0 in the header is 0");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': False, 'shape': (9000000000000000, 9000000000000000)}",
-                    "64 GiB");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 5)}", "12 bytes short of the values");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': False, 'shape': (1000, 1000000)}", "short of the values");
-    expect_bad_dict(d, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4)}",
-                    "has bytes after its end at offset");
-}
-
-static void npy_bad_values(void **state)
-{
-    scratch *d = *state;
-    float x[12] = {0};
-    put_npy(d, "y.npy", "<i8", "(3,)", Y, sizeof Y);
-    x[6] = NAN;
-    put_npy(d, "x.npy", "<f4", "(3, 4)", x, sizeof x);
-    assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, "x.npy: sample 1, feature 2 is not finite");
-    put_npy(d, "x.npy", "<f4", "(3, 4)", X, sizeof X);
-    put_npy(d, "y.npy", "<i8", "(2,)", Y, 16);
-    assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, "y.npy: has 2 labels for 3 samples");
-    put_npy(d, "y.npy", "<i8", "(3, 2)", Y, 24);
-    assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, "y.npy: labels have 2 dimensions");
-    put_npy(d, "y.npy", "<u8", "(3,)", Y, 24);
-    assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, "y.npy: labels are of type '<u8'");
-    put_npy(d, "y.npy", "<i8", "(3,)", Y, 23);
-    assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, "1 bytes short of the values");
-    put_npy(d, "y.npy", "|i1", "(3,)", "\0\xff\0", 3);
-    assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, "y.npy: sample 1 has label -1");
-    put_npy(d, "y.npy", "<i8", "(3,)", ((const int64_t[]){0, 0, 1000000}), 24);
-    assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT,
-                 "sample 2 has label 1e+06, not a whole number in 0 .. 999999");
-    put_npy(d, "y.npy", "<f8", "(3,)", ((const double[]){0, 1.5, INFINITY}), 24);
-    assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, "sample 1 has label 1.5");
-    assert_fails(d->ctx, npy_load(d, "regression"), FL_EFORMAT, "y.npy: sample 2 has target inf");
-}
-
-static void npy_bad_test_part(void **state)
-{
-    scratch *d = *state;
-    fli_dataset *train, *test;
-    const char *x = put_npy(d, "x.npy", "<f4", "(3, 4)", X, sizeof X), *y = put_npy(d, "y.npy", "<i8", "(3,)", Y, 24);
-    const char *tx = put_npy(d, "tx.npy", "<f4", "(1, 3)", X, 12);
-    const char *ty = put_npy(d, "ty.npy", "<i8", "(1,)", ((const int64_t[]){5}), 8);
-    assert_fails(d->ctx,
-                 load_source(d->ctx, &fli_source_npy, KEYS("train_x", x, "train_y", y, "test_x", tx), &train, &test),
-                 FL_ECONFIG, "give both or neither");
-    const char *const *keys = KEYS("train_x", x, "train_y", y, "test_x", tx, "test_y", ty);
-    assert_fails(d->ctx, load_source(d->ctx, &fli_source_npy, keys, &train, &test), FL_EFORMAT,
-                 "tx.npy: samples of 1 x 1 x 3 features");
-    put_npy(d, "tx.npy", "<f4", "(1, 4)", X, 16);
-    assert_fails(d->ctx, load_source(d->ctx, &fli_source_npy, keys, &train, &test), FL_EFORMAT,
-                 "sample 0 has label 5, not in 0 .. 4");
-    assert_fails(d->ctx,
-                 load_source(d->ctx, &fli_source_npy, KEYS("train_x", "/no/x.npy", "train_y", y), &train, &test),
-                 FL_EIO, "/no/x.npy: no such file");
+    fli_dataset_free(test);
+    assert_fails(d->ctx, load_source(d->ctx, &fli_source_idx, KEYS("dir", d->dir, "classes", "7"), &train, &test),
+                 FL_EFORMAT,
+                 "train-labels-idx1-ubyte: sample 1: label '7' is not a whole number in 0 .. 6, as classes");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(idx_good),       cmocka_unit_test(idx_limits_and_flat), cmocka_unit_test(idx_groups),
-        cmocka_unit_test(idx_bad),        cmocka_unit_test(idx_reals),           cmocka_unit_test(idx_bad_test_part),
-        cmocka_unit_test(cifar_good),     cmocka_unit_test(cifar_bad),           cmocka_unit_test(npy_good),
-        cmocka_unit_test(npy_shapes),     cmocka_unit_test(npy_answer_types),    cmocka_unit_test(npy_bad_headers),
-        cmocka_unit_test(npy_bad_values), cmocka_unit_test(npy_bad_test_part),
+        cmocka_unit_test(idx_good),   cmocka_unit_test(idx_limits_and_flat), cmocka_unit_test(idx_groups),
+        cmocka_unit_test(idx_bad),    cmocka_unit_test(idx_reals),           cmocka_unit_test(idx_bad_test_part),
+        cmocka_unit_test(cifar_good), cmocka_unit_test(cifar_bad),           cmocka_unit_test(idx_classes),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

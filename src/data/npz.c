@@ -1,0 +1,45 @@
+/* NumPy archives: features and labels as arrays of one .npz file. */
+#include "data/numpy.h"
+
+typedef struct {
+    char *train, *test, *x, *y, *groups, *test_x, *test_y;
+    int task;
+    int64_t classes;
+} params;
+
+static const char *or_else(const char *name, const char *otherwise) { return *name ? name : otherwise; }
+
+static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)
+{
+    const params *p = ask->params;
+    *train = *test = NULL;
+    fli_array_set a = {{p->train, p->x}, {p->train, p->y}, {*p->groups ? p->train : "", p->groups}};
+    fli_array_set b = {{p->test, or_else(p->test_x, p->x)}, {p->test, or_else(p->test_y, p->y)}, {"", NULL}};
+    return fli_numpy_load(ctx, &a, &b, p->task, (size_t)p->classes, train, test);
+}
+
+static const fli_key keys[] = {
+    FLI_KEY_STRING(params, train, NULL, "archive with the training samples"),
+    FLI_KEY_STRING(params, test, "", "archive with the test samples, which may be the same one; '' for none"),
+    FLI_KEY_STRING(params, x, "x",
+                   "name of the array of features: n x d, n x h x w or n x c x h x w " FLI_NUMPY_TYPES "; of them only "
+                   "u1 is bytes to `normalize`"),
+    FLI_KEY_STRING(params, y, "y", "name of the array of labels or targets: n numbers"),
+    FLI_KEY_STRING(params, groups, "",
+                   "name of an array of n whole numbers that say whose a training sample is; '' for none"),
+    FLI_KEY_STRING(params, test_x, "", "name of the array of test features; '' for the name in x"),
+    FLI_KEY_STRING(params, test_y, "", "name of the array of test labels or targets; '' for the name in y"),
+    FLI_KEY_CHOICE(params, task, "classification", FLI_TASK_WORDS,
+                   "what the array y holds: labels, which are whole numbers, or the values to predict"),
+    FLI_KEY_INT(params, classes, "0", 0, FLI_MOST_LABELS, FLI_CLASSES_HELP),
+    FLI_KEY_END,
+};
+
+const fli_source fli_source_npz = {
+    .name = "npz",
+    .title = "NumPy archives: features and labels or targets as arrays of one .npz file",
+    .needs = "a file as numpy.savez or numpy.savez_compressed writes it, with arrays called x and y or as said",
+    .keys = keys,
+    .params_size = sizeof(params),
+    .load = load,
+};
