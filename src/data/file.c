@@ -3,13 +3,15 @@
 #include "data/list.h"
 
 #include <jansson.h>
+#include <sys/stat.h>
 
 typedef struct {
     char *path;
 } file_params;
 
 static const fli_key keys[] = {
-    FLI_KEY_STRING(file_params, path, NULL, "JSON file with the sample numbers of each client"),
+    FLI_KEY_STRING(file_params, path, NULL,
+                   "JSON file with the sample numbers of each client, such as `{\"clients\": [[0, 5, 7], [1, 2]]}`"),
     FLI_KEY_END,
 };
 
@@ -69,7 +71,10 @@ static fl_status find_lists(lists *l)
 static fl_status lists_load(fl_ctx *ctx, const char *path, lists *l)
 {
     json_error_t e;
+    struct stat st;
     *l = (lists){.ctx = ctx, .path = path};
+    if (!stat(path, &st) && S_ISDIR(st.st_mode))
+        return fli_fail(ctx, FL_EIO, "%s: the partition cannot be read: it is a folder, not a file", path);
     l->root = json_load_file(path, JSON_REJECT_DUPLICATES, &e);
     if (l->root) return find_lists(l);
     if (json_error_code(&e) == json_error_cannot_open_file)

@@ -138,6 +138,7 @@ fl_status fl_reference(fl_ctx *ctx, fl_reference_format format, fl_text_fn *out,
     p.style->begin(&t);
     fl_status s = add_settings(&p);
     for (const fli_kind *kind = fli_kinds; !s && kind->section; kind++) s = add_kind(&p, kind);
+    fli_reference_notes(&t, p.style);
     add_columns(&p);
     p.style->end(&t);
     if (!s) s = fli_text_ok(&t);

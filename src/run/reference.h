@@ -20,6 +20,9 @@ typedef struct {
 
 extern const fli_reference_style fli_reference_markdown, fli_reference_man;
 
+/* Notes on what is done to features, and on files, beside the tables. */
+void fli_reference_notes(fli_text *t, const fli_reference_style *style);
+
 /* How a default is shown: "0.1", "must be given", "none". */
 const char *fli_reference_default(const fli_key *row);
 

@@ -47,6 +47,14 @@ static const setting settings[] = {
     {&fli_source_cifar10, {"dir", "", "batches", "1"}}, /* dir is set below */
     {&fli_source_idx,
      {"train_images", SECOND, "train_labels", FIRST, "test_images", "", "test_labels", ""}}, /* floats */
+    {&fli_source_npy, {"train_x", FIRST, "train_y", SECOND, "train_groups", SECOND}},        /* 13: converted types */
+    {&fli_source_npz, {"train", FIRST, "test", FIRST, "groups", "y"}},                       /* 14: stored */
+    {&fli_source_npz, {"train", FIRST, "task", "regression"}},                               /* 15: deflated, 64-bit */
+    {&fli_source_csv, {"train", FIRST, "test", SECOND, "label", "c", "group_column", "a"}, 1},
+    {&fli_source_libsvm,
+     {"train", FIRST, "test", SECOND, "index", "zero", "groups", "qid", "classes", "3", "storage", "sparse"},
+     1},
+    {&fli_source_leaf, {"train", FIRST, "classes", "3"}, 1},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -155,14 +163,19 @@ static void add(seed *s, const void *p, size_t n)
 
 #define ADD(s, literal) add(s, literal, sizeof literal - 1)
 
-static void npy_seed(seed *s, const char *type, const char *shape, size_t body)
+static void npy_seed_as(seed *s, const char *type, const char *order, const char *shape, size_t body)
 {
     char dict[160];
-    int n = snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n", type, shape);
+    int n = snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }\n", type, order, shape);
     ADD(s, "\x93NUMPY\1\0");
     add(s, (const uint8_t[]){(uint8_t)n, 0}, 2);
     add(s, dict, (size_t)n);
     s->n[s->at] += body; /* zeros */
+}
+
+static void npy_seed(seed *s, const char *type, const char *shape, size_t body)
+{
+    npy_seed_as(s, type, "False", shape, body);
 }
 
 static void leaf_seed(seed *s)
@@ -216,6 +229,28 @@ static void make_seed(size_t k, seed *s)
         s->at = 1;
         ADD(s, "\0\0\x0d\2\0\0\0\2\0\0\0\2\x3f\x80\0\0\xc0\0\0\0\0\0\0\0\x40\x49\x0f\xdb");
         break;
+    case 13:
+        npy_seed_as(s, ">f2", "True", "(2, 3, 2)", 24);
+        s->at = 1;
+        npy_seed(s, ">u8", "(2, 1)", 16);
+        break;
+    case 14:
+    case 15: /* put into an archive later */
+        npy_seed_as(s, k == 14 ? "|b1" : ">i4", "True", "(2, 3)", k == 14 ? 6 : 24);
+        s->at = 1;
+        npy_seed(s, "<f4", "(2,)", 8);
+        break;
+    case 16:
+        ADD(s, "a,b,c\nu,1,x\nv,2,\"y\"\n");
+        s->at = 1;
+        ADD(s, "a,b,c\nu,5,x\n");
+        break;
+    case 17:
+        ADD(s, "\xef\xbb\xbf# c\n2 qid:1 0:0.5 7:2\n0 qid:2 2:1e-3\n");
+        s->at = 1;
+        ADD(s, "1 9:1\n1\n");
+        break;
+    case 18: leaf_seed(s); break;
     }
 }
 
@@ -280,19 +315,45 @@ static size_t zip(uint8_t *to, const uint8_t *body, size_t packed, const uint8_t
     return zip_end(&z);
 }
 
+static size_t deflated(const uint8_t *data, size_t n, int window_bits, uint8_t *out, size_t room)
+{
+    z_stream z = {
+        .next_in = (uint8_t *)(uintptr_t)data, .avail_in = (unsigned)n, .next_out = out, .avail_out = (unsigned)room};
+    if (deflateInit2(&z, 6, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY) || deflate(&z, Z_FINISH) != Z_STREAM_END)
+        abort();
+    size_t made = z.total_out;
+    deflateEnd(&z);
+    return made;
+}
+
+static int is_archive(size_t k) { return settings[k].source == &fli_source_npz; }
+
+/* Both files become the arrays x and y of one archive. */
+static void put_into_archive(seed *s, int packed)
+{
+    static uint8_t out[4 * sizeof s->b[0]], body[2 * sizeof s->b[0]];
+    static const char *const name[] = {"x.npy", "y.npy"};
+    archive z = {.at = out, .start = out};
+    z.record = z.directory;
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = packed ? deflated(s->b[i], s->n[i], -MAX_WBITS, body, sizeof body) : s->n[i];
+        zip_member(&z, name[i], packed ? 8 : 0, packed ? body : s->b[i], n, s->b[i], s->n[i], packed);
+    }
+    size_t n = zip_end(&z);
+    if (n > sizeof s->b[0]) n = sizeof s->b[0];
+    memcpy(s->b[0], out, n);
+    s->n[0] = n;
+    s->n[1] = 0;
+}
+
 /* Packs the first file: 1 gzip, 2 xz, 3 zip, 4 zip with 64-bit sizes. */
 static void pack(seed *s, int how)
 {
     static uint8_t out[sizeof s->b[0]];
     size_t n = 0;
-    if (how != 2) {
-        z_stream z = {.next_in = s->b[0], .avail_in = (unsigned)s->n[0], .next_out = out, .avail_out = sizeof out};
-        if (deflateInit2(&z, 6, Z_DEFLATED, how == 1 ? MAX_WBITS + 16 : -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) ||
-            deflate(&z, Z_FINISH) != Z_STREAM_END)
-            abort();
-        n = z.total_out;
-        deflateEnd(&z);
-    } else if (lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL, s->b[0], s->n[0], out, &n, sizeof out))
+    if (how != 2)
+        n = deflated(s->b[0], s->n[0], how == 1 ? MAX_WBITS + 16 : -MAX_WBITS, out, sizeof out);
+    else if (lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL, s->b[0], s->n[0], out, &n, sizeof out))
         abort();
     if (how > 2) {
         static uint8_t packed[2 * sizeof out];
@@ -368,7 +429,10 @@ static int run_seeds(const char *dir)
         seed s;
         char path[512];
         make_seed(k % SETTINGS, &s);
-        if (k >= SETTINGS) pack(&s, (int)(k / SETTINGS));
+        if (is_archive(k % SETTINGS))
+            put_into_archive(&s, k % SETTINGS == 15);
+        else if (k >= SETTINGS)
+            pack(&s, (int)(k / SETTINGS));
         size_t n = join(k % SETTINGS, &s, input);
         if (run_input(input, n)) {
             fprintf(stderr, "seed %zu of %s does not load\n", k, settings[k % SETTINGS].source->name);
@@ -400,9 +464,13 @@ int main(int argc, char **argv)
         seed s;
         make_seed(k, &s);
         uint32_t packing = draw(&rng, 8);
-        if (packing >= 1 && packing <= 4) pack(&s, (int)packing);
-        int part = s.n[1] && draw(&rng, 3) == 0;
-        mutate(s.b[part], &s.n[part], sizeof s.b[part], &rng);
+        int part = s.n[1] && draw(&rng, 3) == 0, inside = is_archive(k) && draw(&rng, 2);
+        if (inside) mutate(s.b[part], &s.n[part], sizeof s.b[part], &rng);
+        if (is_archive(k))
+            put_into_archive(&s, k == 15), part = 0;
+        else if (packing >= 1 && packing <= 4)
+            pack(&s, (int)packing);
+        if (!inside) mutate(s.b[part], &s.n[part], sizeof s.b[part], &rng);
         LLVMFuzzerTestOneInput(input, join(k, &s, input));
     }
     printf("%ld inputs, no failure\n", rounds);

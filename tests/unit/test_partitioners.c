@@ -378,6 +378,9 @@ static void test_file_problems(void **state)
     p = PARAMS(file, "path", "/nonexistent/p.json", NULL);
     assert_fails(ctx, fli_partition_make(ctx, &fli_partitioner_file, p, ds, 1, 0, &part), FL_EIO,
                  "/nonexistent/p.json");
+    p = PARAMS(file, "path", "/", NULL);
+    assert_fails(ctx, fli_partition_make(ctx, &fli_partitioner_file, p, ds, 1, 0, &part), FL_EIO,
+                 "/: the partition cannot be read: it is a folder, not a file");
     fli_dataset_free(ds);
 }
 

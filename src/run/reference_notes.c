@@ -1,0 +1,100 @@
+/* What the reference says beside keys and things: what exactly is done to features, and the files that are read and written. */
+#include "run/reference.h"
+
+typedef struct {
+    const char *label, *text; /* NULL ends the list */
+} fact;
+
+typedef struct {
+    const char *title, *text;
+    const char *example; /* NULL: none */
+    const fact *facts;
+} note;
+
+static const fact of_normalize[] = {
+    {"auto", "bytes (IDX, CIFAR-10, NumPy's uint8, drawn digits) are divided by 255; everything else stays as it is"},
+    {"none", "as the file has it: bytes are 0 to 255"},
+    {"unit", "bytes are divided by 255; otherwise each feature is divided by its largest magnitude over all training "
+             "samples, so that it lies in [-1, 1]; zeros stay zeros, and sparse data sparse"},
+    {"standard", "(value - mean) / deviation over all training samples (the deviation with 1/n): for images one mean "
+                 "and deviation per channel, otherwise one per feature; refused for sparse data, whose zeros it would "
+                 "fill"},
+    {"columns", "each feature is divided by its Euclidean norm over all training samples; zeros stay zeros"},
+    {"given", "(value - `mean`) / `std`, where bytes are divided by 255 first; one value for all, or one per channel "
+              "of images and per feature otherwise; refused for sparse data"},
+    {NULL, NULL},
+};
+
+static const fact of_labels[] = {
+    {"classes 0",
+     "the different labels of the training samples in ascending order, of the numbers or else of the words, "
+     "are classes 0, 1, ...; a note in the log says which label is which class, unless they are 0, 1, ... "
+     "already"},
+    {"classes N",
+     "labels are the whole numbers 0 to N-1 and stay what they are, also those that training does not have"},
+    {"test samples", "with classes 0 a label that training does not have is an error"},
+    {"many labels", "with classes 0 more than 1000 different labels with less than two samples each, on average, are "
+                    "refused: they are rather values to predict"},
+    {"idx", "the labels of the whole training file count, also with `limit`"},
+    {"cifar10", "labels are 0 to 9, as the set defines them"},
+    {NULL, NULL},
+};
+
+static const fact of_partition[] = {
+    {"clients", "a list per client of sample numbers, from 0, in the order of the training data"},
+    {"names", "instead of the key clients, an object with one list per client under its name; clients are numbered in "
+              "the order of the file"},
+    {"a sample", "is in one list at most; a sample in no list takes no part, which is noted"},
+    {"a client", "has at least one sample"},
+    {"partition.clients", "takes the first so many clients; 0 takes all"},
+    {NULL, NULL},
+};
+
+static const fact of_tensors[] = {
+    {"least_squares, logistic", "weight (features)"},
+    {"softmax", "weight (classes x features), bias (classes)"},
+    {"mlp", "layer1.weight (hidden x features), layer1.bias (hidden), layer2.weight, ..., the last layer with one row "
+            "per class; without hidden layers weight and bias"},
+    {"cnn", "conv1.weight (filters x channels x kernel x kernel), conv1.bias (filters), conv2.weight, ..., fc1.weight "
+            "(outputs x inputs), fc1.bias, ..., the last fc with one row per class; the inputs of fc1 run over "
+            "channels, rows and columns of the image, columns fastest"},
+    {"factorization", "weight (features x clusters): the centres are its columns"},
+    {"bilevel", "regularization puts log_l2 (features) in front of the model's own tensors; hyper_representation has "
+                "those of its network, always numbered as layer1, ..."},
+    {"precision", "tensors are F32 or F64, as the run computed; matrices are row-major"},
+    {"features", "weights are for features after `normalize`"},
+    {NULL, NULL},
+};
+
+static const note notes[] = {
+    {"normalize",
+     "What each choice of `data.normalize` does to a feature. Means, norms and magnitudes are of the training samples "
+     "of "
+     "all clients together, and the test samples are treated with the same numbers. A feature whose divisor would be 0 "
+     "is not divided. Samples stay in memory as they were read; the arithmetic happens when a batch is made.",
+     NULL, of_normalize},
+    {"labels",
+     "How labels of classification data become classes, for csv, idx, leaf, libsvm, npy and npz alike "
+     "(`data.classes`).",
+     NULL, of_labels},
+    {"partition file", "What `partition: {kind: file, path: FILE}` reads: a JSON object.",
+     "{\"clients\": [[0, 5, 7], [1, 2]]}\n{\"ann\": [0, 5, 7], \"bob\": [1, 2]}\n", of_partition},
+    {"model.safetensors",
+     "The model in a result folder, as any reader of safetensors opens it. The metadata name the model and the "
+     "version; "
+     "the tensors are, by model:",
+     NULL, of_tensors},
+};
+
+void fli_reference_notes(fli_text *t, const fli_reference_style *style)
+{
+    style->heading(t, 1, "data and files");
+    style->paragraph(t, "What keys cannot say.");
+    for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) {
+        style->heading(t, 2, notes[i].title);
+        style->paragraph(t, notes[i].text);
+        if (notes[i].example) style->example(t, notes[i].example);
+        style->facts_begin(t);
+        for (const fact *f = notes[i].facts; f->label; f++) style->fact(t, f->label, f->text);
+    }
+}
