@@ -180,9 +180,11 @@ fl_status fli_numpy_header(fl_ctx *ctx, fli_stream *s, fli_numpy *h)
                          fli_stream_path(s), fli_stream_offset(s) - length + (uint64_t)(c.p - text), fli_show(c.p).s);
         else if (!read_type(h))
             status = fli_fail(ctx, FL_EFORMAT,
-                              "%s: holds %s of type %s, but must be " FLI_NUMPY_TYPES "; convert it, for instance by "
-                              ".astype(\"float32\")",
-                              fli_stream_path(s), foreign(h->type), fli_show(h->type).s);
+                              "%s: holds %s of type %s, but must be an array " FLI_NUMPY_TYPES
+                              "; convert it, for instance by %s",
+                              fli_stream_path(s), foreign(h->type), fli_show(h->type).s,
+                              strcmp(foreign(h->type), "texts") ? ".astype(\"float32\")"
+                                                                : "numpy.unique(labels, return_inverse=True)[1]");
     }
     fli_free(text);
     return status;

@@ -185,6 +185,26 @@ expect 0 'partition written to p.json' data good.yaml --write-partition p.json
 check 'the partition is written' [ -s p.json ]
 expect 1 'cannot be written' data good.yaml --write-partition no/such/folder/p.json
 
+# Files of users' own: a header is found and noted, columns go by name, and what cannot be read says what to do.
+printf 'size,kind,weight\n1,cat,2\n3,dog,4\n5,cat,6\n' >table.csv
+printf 'data: {kind: csv, train: table.csv, label: kind}\npartition: {kind: iid, clients: 2}\nmodel: softmax\n' >table.yaml
+expect 0 'csv: 3 training samples, 2 features, 2 classes; f32' data table.yaml
+expect 0 'csv: 3 training samples, 2 features, 2 classes; f64' data table.yaml --set precision=f64
+expect 1 "table.csv:1: no column is called 'kidn' for the label, only 'size', 'kind', 'weight'" data table.yaml \
+    --set data.label=kidn
+sed '2s/1,/1e39,/' table.csv >large.csv
+expect 1 "large.csv:2: column 0: '1e39' is too large for precision f32; precision: f64 keeps it" run table.yaml \
+    --set data.train=large.csv
+printf 'PAR1 and so on' >table.parquet
+expect 1 'table.parquet: is a Parquet file, which is not read; convert it' data table.yaml \
+    --set data.train=table.parquet
+printf '1 0:1\n0 1:1\n' >zero.svm
+printf 'data: {kind: libsvm, train: zero.svm}\npartition: {kind: iid, clients: 2}\nmodel: softmax\n' >zero.yaml
+expect 1 'zero.svm:1: index 0, but indices start at 1; if they start at 0 in this file, say index: zero' data zero.yaml
+expect 0 'libsvm: 2 training samples, 2 features' data zero.yaml --set data.index=zero
+expect 1 'the partition cannot be read: it is a folder, not a file' data table.yaml \
+    --set 'partition={kind: file, path: .}'
+
 # ---- verify -------------------------------------------------------------------------------------------------
 
 fedloom verify missing.json

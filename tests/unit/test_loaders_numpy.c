@@ -271,7 +271,8 @@ static void npy_bad_headers(void **state)
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         char dict[100], message[100];
         snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (3, 4), }", foreign[i][0]);
-        snprintf(message, sizeof message, "holds %s of type '%s', but must be of", foreign[i][1], foreign[i][0]);
+        snprintf(message, sizeof message, "holds %s of type '%s', but must be an array of", foreign[i][1],
+                 foreign[i][0]);
         expect_bad_dict(d, dict, message);
     }
     expect_bad_dict(d, "{'descr': [('a[', '<f4'), ('b', [('c', '<i2')])], 'fortran_order': False, 'shape': (3,), }",
@@ -314,7 +315,10 @@ static void npy_bad_values(void **state)
     put_npy(d, "y.npy", "<i8", "(3, 2)", Y, 24);
     assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, "y.npy: labels have 2 dimensions");
     put_npy(d, "y.npy", "<U1", "(3,)", Y, 12);
-    assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, "y.npy: holds texts of type '<U1'");
+    assert_fails(
+        d->ctx, npy_load(d, "classification"), FL_EFORMAT,
+        "y.npy: holds texts of type '<U1', but must be an array of integers, floats (16, 32 or 64 bits) or bools; "
+        "convert it, for instance by numpy.unique");
     put_npy(d, "y.npy", "<i8", "(3,)", Y, 23);
     assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT, "1 bytes short of the values");
     put_npy(d, "y.npy", "<i8", "(3,)", ((const int64_t[]){0, 0, INT64_MAX}), 24);

@@ -374,10 +374,11 @@ static void methods_override(void **state)
         PROBLEM
         "seeds: 2\nalgorithm: {kind: fedprox, mu: 3}\nmethods:\n- {label: a}\n- {label: b, rounds: 3, local: {lr: "
         "0.5}}\n"
-        "- {label: c, partition: {kind: iid, clients: 4}}\n- {label: d, data: {samples: 60}, algorithm: fedavg}\n",
+        "- {label: c, partition: {kind: iid, clients: 4}}\n- {label: d, data: {samples: 60}, algorithm: fedavg}\n"
+        "- {label: e, precision: f64}\n",
         "out", (fl_study_options){.jobs = 3});
-    assert_int_equal(done_of(s), 8);
-    assert_int_equal(s->shared_count, 6); /* a and b share theirs */
+    assert_int_equal(done_of(s), 10);
+    assert_int_equal(s->shared_count, 8); /* a and b share theirs; e's may be stored otherwise */
     assert_int_equal(s->outcomes[0].data, s->outcomes[1].data);
     assert_non_null(strstr(s->x.trials[0].config, "mu: 3"));
     assert_non_null(strstr(s->x.trials[1].config, "batch: 5"));
