@@ -40,6 +40,18 @@ static const fact of_labels[] = {
     {NULL, NULL},
 };
 
+static const fact of_storage[] = {
+    {"csv, leaf, libsvm", "in the `precision` of the run; with f32 a value beyond 3.4e38 is an error, not infinity"},
+    {"npy, npz", "uint8 stays bytes; bool, int8, int16, uint16, float16 and float32 are kept as f32, which holds them "
+                 "exactly; int32, uint32, int64, uint64 and float64 as f64, where integers beyond 2^53 are rounded"},
+    {"idx", "bytes, f32 or f64, as in the file"},
+    {"cifar10, digits", "bytes"},
+    {"too large",
+     "whatever is kept as f64 is made f32 for a run in f32, after `normalize`; what does not fit then is an "
+     "error with its sample and feature"},
+    {NULL, NULL},
+};
+
 static const fact of_partition[] = {
     {"clients", "a list per client of sample numbers, from 0, in the order of the training data"},
     {"names", "instead of the key clients, an object with one list per client under its name; clients are numbered in "
@@ -73,6 +85,10 @@ static const note notes[] = {
      "all clients together, and the test samples are treated with the same numbers. A feature whose divisor would be 0 "
      "is not divided. Samples stay in memory as they were read; the arithmetic happens when a batch is made.",
      NULL, of_normalize},
+    {"storage",
+     "How features are kept in memory; `fedloom data` shows it. Nothing is rounded that the run could use: with "
+     "`precision: f64` what the files say is kept to the last bit.",
+     NULL, of_storage},
     {"labels",
      "How labels of classification data become classes, for csv, idx, leaf, libsvm, npy and npz alike "
      "(`data.classes`).",
