@@ -336,7 +336,7 @@ static void bad_traces(void **state)
         {"2e9\n", "devices.txt:1: '2e9' is no time per step"},
         {"nan\n", "devices.txt:1: 'nan' is not a finite number"},
         {"1 inf\n", "devices.txt:1: 'inf' is not a finite number"},
-        {"1e999\n", "devices.txt:1: '1e999' is not a finite number"},
+        {"1e999\n", "devices.txt:1: '1e999' is too large"},
         {"0x10\n", "devices.txt:1: '0x10' is not a number"},
         {"1;2\n", "devices.txt:1: '1;2' is not a number"},
         {"", "devices.txt: the trace is empty"},
