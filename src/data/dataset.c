@@ -197,12 +197,29 @@ static double normalised(const fli_dataset *ds, size_t at)
     return v * ds->scale[segment] + ds->shift[segment];
 }
 
+static double largest_of(const double *v, size_t n)
+{
+    double most = 0;
+    for (size_t i = 0; v && i < n; i++) most = fmax(most, fabs(v[i]));
+    return most;
+}
+
+/* No normalised value is larger: usually enough to know that all are small, without computing every one. */
+static double bound(const fli_dataset *ds)
+{
+    size_t n = fli_dataset_stored(ds);
+    double most = 0;
+    for (size_t i = 0; i < n; i++) most = fmax(most, fabs(stored_value(ds, i)));
+    return ds->scale ? most * largest_of(ds->scale, ds->segments) + largest_of(ds->shift, ds->segments) : most;
+}
+
 #define TOO_LARGE "is %g, too large for precision f32; precision: f64 keeps it"
 
 static fl_status check_f32_values(fl_ctx *ctx, const fli_dataset *ds, const char *name)
 {
     size_t n = fli_dataset_stored(ds), k = 0, sample = 0;
     if (ds->kind == FLI_X_U8 || (!ds->scale && (ds->kind == FLI_X_F32 || ds->kind == FLI_X_CSR))) return FL_OK;
+    if (bound(ds) <= (double)FLT_MAX) return FL_OK;
     while (k < n && fabs(normalised(ds, k)) <= (double)FLT_MAX) k++;
     if (k == n) return FL_OK;
     if (!fli_dataset_sparse(ds))

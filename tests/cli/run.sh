@@ -195,6 +195,9 @@ expect 1 "table.csv:1: no column is called 'kidn' for the label, only 'size', 'k
 sed '2s/1,/1e39,/' table.csv >large.csv
 expect 1 "large.csv:2: column 0: '1e39' is too large for precision f32; precision: f64 keeps it" run table.yaml \
     --set data.train=large.csv
+expect 1 'large.csv: sample 0, feature 0 is 1e+39, too large for precision f32; precision: f64 keeps it' run table.yaml \
+    --set data.train=large.csv --set data.storage=f64
+expect 0 'f64' data table.yaml --set data.train=large.csv --set precision=f64
 printf 'PAR1 and so on' >table.parquet
 expect 1 'table.parquet: is a Parquet file, which is not read; convert it' data table.yaml \
     --set data.train=table.parquet
