@@ -161,14 +161,22 @@ static fl_status copy(fl_ctx *ctx, const fli_dataset *from, fli_dataset *to)
     return FL_OK;
 }
 
+/* Of one width or the other, reals mean the same; bytes and sparse rows are treated in their own way. */
+static fl_status check_alike(fl_ctx *ctx, const fli_dataset *train, const fli_dataset *test)
+{
+    static const char *const words[] = {"bytes", "f32", "f64", "sparse", "sparse"};
+    int bytes = (test->kind == FLI_X_U8) != (train->kind == FLI_X_U8);
+    if (test->dim == train->dim && !bytes && fli_dataset_sparse(test) == fli_dataset_sparse(train)) return FL_OK;
+    return fli_fail(ctx, FL_EFORMAT,
+                    "the test samples (%zu features, %s) are not stored like the training samples (%zu features, %s)",
+                    test->dim, words[test->kind], train->dim, words[train->kind]);
+}
+
 fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fli_reals *mean, const fli_reals *std, fli_dataset *train,
                              fli_dataset *test)
 {
-    fl_status s = FL_OK;
-    if (test && (test->dim != train->dim || test->kind != train->kind))
-        return fli_fail(ctx, FL_EFORMAT,
-                        "the test samples (%zu features) are not stored like the training samples (%zu features)",
-                        test->dim, train->dim);
+    fl_status s = test ? check_alike(ctx, train, test) : FL_OK;
+    if (s) return s;
     switch ((fli_normalize)how) {
     case FLI_NORM_AUTO:
         if (train->kind == FLI_X_U8) s = bytes_to_unit(ctx, train);
