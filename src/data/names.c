@@ -93,7 +93,7 @@ enum { MANY = 1000 };
 
 void fli_labels_init(fli_labels *l, fl_ctx *ctx, size_t fixed)
 {
-    *l = (fli_labels){.noun = "label", .fixed = fixed, .classes = fixed};
+    *l = (fli_labels){.noun = "label", .bounded = 1, .fixed = fixed, .classes = fixed};
     fli_words_init(&l->words, ctx);
 }
 
@@ -101,9 +101,8 @@ void fli_groups_init(fli_labels *l, fl_ctx *ctx)
 {
     fli_labels_init(l, ctx, 0);
     l->noun = "group";
+    l->bounded = 0;
 }
-
-static int bounded(const fli_labels *l) { return *l->noun == 'l'; }
 
 void fli_labels_fini(fli_labels *l)
 {
@@ -171,7 +170,7 @@ static fl_status accept(fli_labels *l, const char *text, fli_place at)
     if (!is_name(text))
         return fli_fail(ctx, FL_EFORMAT, FLI_AT "%s %s is neither a finite number nor a word", FLI_PLACE(at), l->noun,
                         fli_show(text).s);
-    if (!bounded(l) || l->words.n <= MANY) return FL_OK;
+    if (!l->bounded || l->words.n <= MANY) return FL_OK;
     snprintf(l->last, sizeof l->last, FLI_AT "label %s", FLI_PLACE(at), fli_show(text).s);
     return l->words.n <= FLI_MOST_LABELS
                ? FL_OK
@@ -198,7 +197,7 @@ fl_status fli_labels_read_number(fli_labels *l, double v, fli_place at, int32_t 
     int small = v >= 0 && v < 256;
     if (v != floor(v) || fabs(v) > exact)
         return fli_fail(l->words.ctx, FL_EFORMAT, FLI_AT "%s %.17g is not a whole number up to 2^53%s", FLI_PLACE(at),
-                        l->noun, v, bounded(l) ? "; values to predict want task: regression" : "");
+                        l->noun, v, l->bounded ? "; values to predict want task: regression" : "");
     if (small && l->quick[(int)v]) {
         *out = l->quick[(int)v] - 1;
         return FL_OK;
@@ -211,7 +210,7 @@ fl_status fli_labels_read_number(fli_labels *l, double v, fli_place at, int32_t 
 
 static fl_status check_count(const fli_labels *l, size_t n)
 {
-    if (!bounded(l) || l->classes <= MANY || l->classes <= n / 2) return FL_OK;
+    if (!l->bounded || l->classes <= MANY || l->classes <= n / 2) return FL_OK;
     return fli_fail(l->words.ctx, FL_EFORMAT,
                     "%s is the last of %zu different ones in %zu samples, too many for classes; values to predict want "
                     "task: regression, labels that are meant `classes: N`",

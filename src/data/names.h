@@ -39,6 +39,7 @@ typedef struct {
 typedef struct {
     fli_words words;
     const char *noun; /* "label" or "group", for messages */
+    int bounded;      /* too many of them are refused; groups may be any number */
     size_t fixed;     /* number of classes that was given; 0: none */
     size_t classes;   /* 0 until ordered */
     int numeric;
