@@ -57,8 +57,9 @@ typedef struct {
     /* filled: */
     void **up;
     double *up_scalars;
-    size_t spent; /* inner steps of the local solver */
-    int missed;   /* it did not reach the accuracy it was asked for */
+    size_t spent;     /* inner steps of the local solver */
+    int missed;       /* it did not reach the accuracy it was asked for */
+    int own_diverged; /* of a turn that failed: it was the client's own model that left the finite range */
     fl_status status;
 } fli_job;
 

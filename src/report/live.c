@@ -8,6 +8,7 @@
 #include "report/report.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -124,7 +125,7 @@ fl_status fli_live_publish(fli_live *l, const char *html)
     char etag[ETAG_SIZE];
     char *copy = fli_strdup(l->ctx, html);
     if (!copy) return FL_ENOMEM;
-    snprintf(etag, sizeof etag, "\"%llx-%llu\"", (unsigned long long)l->origin, (unsigned long long)++l->published);
+    fli_snprintf(etag, sizeof etag, "\"%llx-%llu\"", (unsigned long long)l->origin, (unsigned long long)++l->published);
     struct MHD_Response *page = make_response(copy, strlen(html), etag), *unchanged = make_response(NULL, 0, etag);
     if (!page || !unchanged) {
         drop(page);

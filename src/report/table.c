@@ -1,4 +1,5 @@
 #include "report/page.h"
+#include "base/number.h"
 
 #include "report/markup.h"
 
@@ -18,7 +19,7 @@ static double number(const char *s)
     } units[] = {{"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
     char *end;
     if (!strchr("+-.0123456789", s[0])) return NAN; /* strtod knows other numbers */
-    double v = strtod(s, &end);
+    double v = fli_strtod(s, &end);
     if (end == s) return NAN;
     while (*end == ' ') end++;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)

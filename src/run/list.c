@@ -1,6 +1,7 @@
 /* fl_list: what a configuration can choose from, for a person. The kinds come from kinds.c, the fixed sections from
  * settings.c; nothing here knows any of them by name. */
 #include "base/text.h"
+#include "base/number.h"
 #include "run/kinds.h"
 #include "run/list.h"
 #include "run/settings.h"
@@ -104,7 +105,7 @@ static fl_status list_kind(fl_ctx *ctx, fli_text *t, const char *kind_text, cons
         add_items(t, kind);
         return FL_OK;
     }
-    snprintf(hint, sizeof hint, " %s", kind->plural);
+    fli_snprintf(hint, sizeof hint, " %s", kind->plural);
     if (!fli_item_find(kind, name, &item))
         return unknown(ctx, kind->section, name, fli_nearest(name, fli_item_name, kind), hint);
     add_item(t, kind, &item);

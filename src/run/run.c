@@ -1,5 +1,6 @@
 /* The heart: go forward (a round, or an upload) -> metrics row -> observers -> stop test. */
 #include "run/checkpoint.h"
+#include "run/folder.h"
 #include "run/steps.h"
 
 #include "base/file.h"
@@ -80,7 +81,7 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out)
 void fl_run_free(fl_run *run)
 {
     if (!run) return;
-    fli_result_discard(run);
+    fli_folder_discard(run);
     fli_measure_free(run->measure);
     fli_async_free(run->async);
     fli_exec_free(run->exec);
@@ -92,13 +93,53 @@ void fl_run_free(fl_run *run)
     fli_free(run->durations);
     fli_free(run->rows);
     fli_free(run->target_round);
-    fli_checkpoint_leave(run);
+    fli_folder_unlock(run);
     fli_free(run->checkpoints);
     fli_free(run->spill);
     fli_free(run);
 }
 
 void fl_run_stop(fl_run *run) { run->asked = 1; }
+
+/* ---- divergence ------------------------------------------------------------------------------------------ */
+
+enum { FAR = 10 }; /* times the start: worth a word */
+
+/* The loss that is watched: the training loss where it is measured. */
+static double watched_loss(const fl_run *run, const fl_row *row)
+{
+    return run->plan.settings.metrics.train ? row->train_loss : row->test_loss;
+}
+
+static fl_status diverged(fl_run *run, double loss, double start)
+{
+    const fli_algo *a = run->plan.algo;
+    const char *which = run->plan.settings.metrics.train ? "training" : "test";
+    if (!isfinite(loss))
+        return fli_fail(run->ctx, FL_EDIVERGED, "round %zu: the %s loss is no longer finite; %s diverges, try %s",
+                        run->round, which, a->name, fli_algo_remedy(a));
+    return fli_fail(run->ctx, FL_EDIVERGED,
+                    "round %zu: the %s loss is %.4g, which is %.3g times the %.4g it began with; %s diverges, try %s "
+                    "(stop.diverged is %g)",
+                    run->round, which, loss, loss / start, start, a->name, fli_algo_remedy(a),
+                    run->plan.settings.stop.diverged);
+}
+
+/* A loss that climbs far above its start is said once, and ends the run where stop.diverged says so. A loss of 0 at the start gives no
+ * measure: then only numbers that are not finite end it. */
+static fl_status check_loss(fl_run *run)
+{
+    double most = run->plan.settings.stop.diverged, loss = watched_loss(run, &run->now);
+    double start = watched_loss(run, &run->rows[0]);
+    if (isinf(loss) || (isnan(loss) && run->row_count > 1 && !isnan(start))) return diverged(run, loss, start);
+    if (!(start > 0) || !(loss > FAR * start)) return FL_OK;
+    if (most > 0 && loss > most * start) return diverged(run, loss, start);
+    if (!run->climbing)
+        fli_log(run->ctx, FL_LOG_WARNING, "round %zu: the loss is %.4g, %.3g times what it began with; %s may need %s",
+                run->round, loss, loss / start, run->plan.algo->name, fli_algo_remedy(run->plan.algo));
+    run->climbing = 1;
+    return FL_OK;
+}
 
 /* ---- measuring and stopping ---------------------------------------------------------------------------- */
 
@@ -125,6 +166,7 @@ static fl_status measure(fl_run *run)
     if (run->row_count && run->rows[run->row_count - 1].round == run->round) run->row_count--;
     run->rows[run->row_count++] = run->now;
     run->arrived = run->ages = run->oldest = 0;
+    if ((s = check_loss(run))) return s;
     for (size_t i = 0; i < targets->n; i++)
         if (run->target_round[i] == SIZE_MAX && goal(run) >= targets->v[i]) run->target_round[i] = run->round;
     return FL_OK;
@@ -174,10 +216,9 @@ static void report_missed(const fl_run *run)
                 missed, uploads);
 }
 
-fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
+static fl_status go(fl_run *run, fl_observer_fn *observer, void *arg)
 {
     size_t every = (size_t)run->plan.settings.metrics.every;
-    fli_clear(run->ctx);
     fl_status ready = run->plan.settings.top.checkpoint_every ? fli_checkpoint_prepare(run, 0) : FL_OK;
     if (ready) return ready;
     if (!run->warm && fli_exec_warms_up(run->exec)) {
@@ -204,6 +245,13 @@ fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
     report_state(run);
     /* asked to stop by the observer: this round's row is taken, and will be taken again */
     return run->stopped == FL_STOP_ASKED && run->round % every == 0 ? fli_checkpoint_due(run, 1) : FL_OK;
+}
+
+fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
+{
+    fli_clear(run->ctx);
+    fl_status s = go(run, observer, arg);
+    return s == FL_EDIVERGED ? fli_result_keep_metrics(run, s) : s;
 }
 
 /* ---- looking at a run ---------------------------------------------------------------------------------- */

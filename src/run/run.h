@@ -2,6 +2,7 @@
 #ifndef FLI_RUN_RUN_H
 #define FLI_RUN_RUN_H
 
+#include "base/lock.h"
 #include "exec/async.h"
 #include "run/measure.h"
 #include "run/plan.h"
@@ -20,6 +21,7 @@ struct fl_run {
     double *lrs, *probabilities;
     double *durations; /* simulated, and as many again to sort them */
     size_t empty;      /* rounds in which all who were invited were late */
+    int climbing;      /* it was said that the loss is far above its start */
     int warm;          /* the turns before the first round are done, where there are any */
     int news;          /* the next round's broadcast is new to the clients */
     /* asynchronous methods */
@@ -33,12 +35,12 @@ struct fl_run {
     fl_stop stopped;
     atomic_int asked; /* to stop */
     /* saving */
-    char *partial; /* where results are written until they are complete; NULL: no such folder exists */
-    int replace;   /* an earlier result of that name may go */
+    char *partial;  /* where results are written until they are complete; NULL: no such folder exists */
+    int replace;    /* an earlier result of that name may go */
+    fli_lock *lock; /* of the output; NULL: not taken */
     /* checkpoints, see checkpoint.h */
     char *checkpoints;       /* their folder; NULL: not named yet */
     int checkpoints_ready;   /* it is there, and ours */
-    int checkpoints_lock;    /* that makes it ours, while it is ready */
     size_t checkpoint;       /* number of the newest that is known to be whole; 0: none */
     size_t checkpoint_round; /* and the round it was made after; SIZE_MAX: none */
     char *spill;             /* folder for client state beyond `memory` */
@@ -52,7 +54,5 @@ fl_status fli_rows_read(fl_ctx *ctx, const char *path, fl_row **rows, size_t *co
 
 /* Column i of the metrics files, and what it says; 0: there are no more. */
 int fli_result_column(size_t i, const char **name, const char **help);
-/* Removes a half-written result folder, if there is one. */
-void fli_result_discard(fl_run *run);
 
 #endif

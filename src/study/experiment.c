@@ -1,4 +1,5 @@
 #include "study/experiment.h"
+#include "base/number.h"
 
 #include "data/stream.h"
 #include "run/plan.h"
@@ -195,7 +196,7 @@ static const char *slug(fli_arena *a, const char *label)
         n = NAME_LENGTH - 18;
         while ((unsigned char)out[n] >= 0x80 && (unsigned char)out[n] < 0xC0)
             n--; /* not in the middle of a character */
-        snprintf(out + n, 18, "-%016llx", digest(label));
+        fli_snprintf(out + n, 18, "-%016llx", digest(label));
     }
     return out;
 }
@@ -362,7 +363,7 @@ static fl_status make_trial(fli_experiment *x, const fli_node *common, fli_trial
     const fli_method *m = &x->methods[t->method];
     char seed[40];
     fl_status s;
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->seed);
+    fli_snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->seed);
     if (!(t->cfg = fl_config_new(x->ctx))) return FL_ENOMEM;
     if ((s = fli_config_merge(t->cfg, common)) || (s = fli_config_merge(t->cfg, m->over)) ||
         (s = apply_setting(x, m, t)) || (s = make_folder_name(x, m, t)) || (s = put_text(t->cfg, "name", m->label)) ||

@@ -365,7 +365,8 @@ check 'compare again: nothing is run' has err '4 of 4 runs are there already in 
 check 'compare again: no line per run' lacks err '[1/4]'
 expect 0 'Fed Prox' compare two.yaml --seeds 3 --jobs 1
 check 'more seeds: the others stay' has err '4 of 6 runs are there already'
-expect 0 'Fed Prox' compare two.yaml --set local.lr=0.05
+expect 1 'is a finished run with other settings (4 such here)' compare two.yaml --set local.lr=0.05
+expect 0 'Fed Prox' compare two.yaml --set local.lr=0.05 --force
 check 'other settings: nothing is taken over' lacks err 'already'
 expect 0 'Fed Prox' compare two.yaml --jobs 4 --output elsewhere
 check 'jobs and place do not matter' same first.csv <(cut -d, -f 1-13 elsewhere/results.csv)
@@ -395,7 +396,7 @@ expect 2 '--jobs is 0' compare two.yaml --jobs 0
 expect 2 'are too many runs' compare two.yaml --seeds 9223372036854775808
 expect 2 'missing.yaml: cannot be read' compare missing.yaml
 touch taken
-expect 1 'taken/below: the folder cannot be made' compare two.yaml --output taken/below --quiet
+expect 1 'taken: the folder cannot be made' compare two.yaml --output taken/below --quiet
 
 cat >fails.yaml <<'END'
 precision: f64

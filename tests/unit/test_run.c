@@ -429,7 +429,8 @@ static void divergence(void **state)
     assert_int_equal(s, FL_EDIVERGED);
     assert_non_null(strstr(fl_ctx_error(f->ctx), "round "));
     fl_run_free(run);
-    assert_int_equal(entries(f->folder), 1); /* config.yaml, and no result, not even a part of one */
+    assert_int_equal(entries(f->folder), 2); /* config.yaml and the metrics; no result, not even a part of one */
+    assert_int_equal(access(fixture_path(f, "out.unfinished.csv"), F_OK), 0);
 }
 
 /* The server's own step can diverge while every client is fine. */

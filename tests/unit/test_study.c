@@ -3,6 +3,7 @@
 #include "fixture.h"
 #include "row.h"
 
+#include "run/manifest.h"
 #include "study/study.h"
 
 #include <dirent.h>
@@ -268,7 +269,7 @@ static void files(void **state)
     char *page = read_whole(fixture_path(f, "out/report.html"), NULL);
     assert_non_null(strstr(page, "</html>"));
     free(page);
-    assert_int_equal(entries(fixture_path(f, "out")), 4);
+    assert_int_equal(entries(fixture_path(f, "out")), 5); /* and their manifest */
     fl_study_free(s);
 }
 
@@ -330,7 +331,7 @@ static void runs_are_plain_runs(void **state)
         fl_config_free(cfg);
     }
     assert_int_equal(entries(fixture_path(f, "out/runs/fed-prox")), 2);
-    assert_int_equal(entries(fixture_path(f, "out/runs/fedavg/seed-8")), 6);
+    assert_int_equal(entries(fixture_path(f, "out/runs/fedavg/seed-8")), 7);
     fl_study_free(s);
 }
 
@@ -435,13 +436,13 @@ static void folders(void **state)
     sprintf(yaml + strlen(yaml), "- {label: '%sa'}\n- {label: '%sb'}\n", longer, longer);
     fl_study *s = study_done(f, yaml, "out", (fl_study_options){.jobs = 1});
     assert_int_equal(done_of(s), 10);
-    assert_int_equal(entries(f->folder), 3); /* problem.yaml, e.yaml, out */
+    assert_int_equal(entries(f->folder), 4); /* problem.yaml, e.yaml, out and its lock */
     assert_int_equal(entries(fixture_path(f, "out/runs")), 10);
-    assert_int_equal(entries(fixture_path(f, "out/runs/日本/seed-1")), 6);
+    assert_int_equal(entries(fixture_path(f, "out/runs/日本/seed-1")), 7);
     assert_int_equal(entries(fixture_path(f, "out/runs/etc/seed-1")) +
                          entries(fixture_path(f, "out/runs/-..-etc/seed-1")) +
                          entries(fixture_path(f, "out/runs/-..-..-etc/seed-1")),
-                     6);
+                     7);
     fl_study_free(s);
 }
 
@@ -614,7 +615,11 @@ static void changed_settings(void **state)
     fl_study *s = study_new(f, changed, "out", (fl_study_options){0});
     assert_int_equal(done_of(s), 2); /* threads change nothing, mu does */
     fl_study_free(s);
-    fl_study_free(study_done(f, changed, "out", (fl_study_options){0}));
+    s = study_new(f, changed, "out", (fl_study_options){0});
+    assert_fails(f->ctx, fl_study_go(s, NULL, NULL), FL_EIO,
+                 "out/runs/fed-prox/seed-1: is a finished run with other settings (2 such here)");
+    fl_study_free(s);
+    fl_study_free(study_done(f, changed, "out", (fl_study_options){.force = 1}));
     fl_study_free(study_done(f, changed, "fresh", (fl_study_options){0}));
     assert_same_csv(f, "out", "fresh");
     assert_true(inode(f, "out/runs/fedavg/seed-1/config.yaml") == before);
@@ -624,6 +629,24 @@ static void changed_settings(void **state)
     s = study_new(f, PROBLEM "seeds: 2\ndata: {samples: 91}\n" TWO, "out", (fl_study_options){0});
     assert_int_equal(done_of(s), 0);
     fl_study_free(s);
+}
+
+/* As if the files had been written as they are now. */
+static void renew_manifest(fixture *f, const char *folder)
+{
+    static const char *const names[] = {"config.yaml", "metrics.csv", "metrics.jsonl", "clients.csv", "result.json"};
+    fli_manifest old, new;
+    char path[600];
+    snprintf(path, sizeof path, "%s", fixture_path(f, folder));
+    fli_manifest_init(&old, f->ctx);
+    fli_manifest_init(&new, f->ctx);
+    assert_ok(f->ctx, fli_manifest_read(&old, path));
+    new.has_data = 1;
+    new.data = old.data;
+    for (size_t i = 0; i < 5; i++) assert_ok(f->ctx, fli_manifest_add(&new, path, names[i]));
+    assert_ok(f->ctx, fli_manifest_write(&new, path));
+    fli_manifest_fini(&old);
+    fli_manifest_fini(&new);
 }
 
 /* A result from before a key existed counts as made with the key's default; a key that is gone, or has another default now, does
@@ -637,6 +660,7 @@ static void results_from_before_a_key(void **state)
     assert_non_null(line);
     snprintf(text, sizeof text, "%.*s%s", (int)(line - config), config, strchr(line, '\n') + 1);
     fixture_write(f, "out/runs/fedavg/seed-1/config.yaml", text);
+    renew_manifest(f, "out/runs/fedavg/seed-1");
     fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0});
     assert_int_equal(done_of(s), 2);
     fl_study_free(s);
@@ -645,6 +669,7 @@ static void results_from_before_a_key(void **state)
     fl_study_free(s);
     snprintf(text, sizeof text, "%slong_gone: 1\n", config);
     fixture_write(f, "out/runs/fedavg/seed-1/config.yaml", text);
+    renew_manifest(f, "out/runs/fedavg/seed-1");
     s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0});
     assert_int_equal(done_of(s), 1);
     fl_study_free(s);
@@ -659,20 +684,31 @@ static void broken_results(void **state)
     fl_study_free(study_done(f, yaml, "whole", (fl_study_options){0}));
     static const struct {
         const char *name, *text;
+        int listed; /* its manifest tells of the file as it is, and it is nonsense all the same */
     } broken[] = {
-        {"metrics.jsonl", ""},
-        {"metrics.jsonl", "{\"round\": 0}\n{\"round\": 2}\n{\"round\": 4\n"},
-        {"metrics.jsonl", "{\"round\": 4}\n{\"round\": 2}\n"},
-        {"metrics.jsonl", "{\"round\": 400}\n"},
-        {"config.yaml", ""},
-        {"config.yaml", "seed: 1\n"},
-        {"result.json", "{\n  \"stopped_by\": \"asked\",\n"},
+        {"manifest.json", "", 0},
+        {"manifest.json", "{\"files\": []}", 0},
+        {"metrics.jsonl", "", 0},
+        {"metrics.jsonl", "", 1},
+        {"metrics.jsonl", "{\"round\": 0}\n{\"round\": 2}\n{\"round\": 4\n", 1},
+        {"metrics.jsonl", "{\"round\": 4}\n{\"round\": 2}\n", 1},
+        {"metrics.jsonl", "{\"round\": 400}\n", 1},
+        {"metrics.csv", "round\n", 0},
+        {"clients.csv", "", 0},
+        {"model.safetensors", "", 0},
+        {"config.yaml", "", 0},
+        {"config.yaml", "", 1},
+        {"config.yaml", "seed: 1\n", 1},
+        {"result.json", "{}", 1},
+        {"result.json", "{\n  \"stopped_by\": \"asked\",\n", 1},
+        {"result.json", "{\"stopped_by\": \"asked\"}", 1},
     };
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         char name[100];
         fl_study_free(study_done(f, yaml, "out", (fl_study_options){0}));
         snprintf(name, sizeof name, "out/runs/fedavg/seed-1/%s", broken[i].name);
         fixture_write(f, name, broken[i].text);
+        if (broken[i].listed) renew_manifest(f, "out/runs/fedavg/seed-1");
         fl_study *s = study_new(f, yaml, "out", (fl_study_options){0});
         if (done_of(s) != 1) fail_msg("case %zu was taken over", i);
         fl_study_free(s);
@@ -727,7 +763,8 @@ static void one_that_diverges(void **state)
     free(t);
     free(csv);
     fl_study_free(w.s);
-    assert_int_equal(entries(fixture_path(f, "out/runs/bad")), 0);
+    assert_int_equal(entries(fixture_path(f, "out/runs/bad")), 2); /* the metrics of each, and nothing else */
+    assert_int_equal(access(fixture_path(f, "out/runs/bad/seed-1.unfinished.csv"), F_OK), 0);
     fl_study *s = study_done(f, REGRESS "seeds: 2\nlocal: {lr: 1e200}\n" TWO, "all", (fl_study_options){0});
     assert_int_equal(done_of(s), 0); /* a table of nothing is still a table */
     assert_null(fl_study_quantity(s, 1, 0));
@@ -762,8 +799,8 @@ static void places_that_cannot_be_written(void **state)
     mkdir(fixture_path(f, "taken"), 0777);
     mkdir(fixture_path(f, "taken/results.csv"), 0777);
     s = study_new(f, PROBLEM TWO, "taken", (fl_study_options){0});
-    assert_fails(f->ctx, fl_study_write(s), FL_EIO, "results.csv: cannot be put in place: ");
-    assert_int_equal(access(fixture_path(f, "taken/.results.csv"), F_OK), -1);
+    assert_fails(f->ctx, fl_study_write(s), FL_EIO, "taken/results.csv: was not written by a comparison");
+    assert_int_equal(entries(fixture_path(f, "taken")), 1);
     fl_study_free(s);
 }
 
