@@ -177,6 +177,9 @@ const char *fl_run_algorithm(const fl_run *run); /* the method's name */
 size_t fl_run_rounds(const fl_run *run);         /* rounds planned */
 size_t fl_run_clients(const fl_run *run);
 size_t fl_run_parameters(const fl_run *run); /* length of the model vector */
+/* Bytes that the run takes at least: data, model, threads, uploads, and the client state of one cohort. fl_run_new refuses with FL_ENOMEM what
+ * the machine, a control group or ulimit -v has no room for. */
+double fl_run_memory(const fl_run *run);
 fl_stop fl_run_stopped_by(const fl_run *run);
 const fl_row *fl_run_row(const fl_run *run);                /* the newest measured row; NULL before the first */
 size_t fl_run_rows(const fl_run *run, const fl_row **rows); /* all of them */

@@ -2,9 +2,7 @@
 
 #include <string.h>
 
-/* Uploads wait for their turn to be absorbed. A cohort is run in blocks of this many clients, so that memory is bounded when
- * everybody takes part in a large federation. The block size is fixed: it must not depend on the number of threads. */
-enum { BLOCK = 64 };
+enum { BLOCK = FLI_EXEC_BLOCK };
 
 #define WARM_UP UINT32_MAX /* stands for the round, in random streams */
 

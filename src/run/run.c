@@ -49,7 +49,7 @@ static fl_status start(fl_run *run)
         .memory = (size_t)s->top.memory,
         .folder = run->spill,
     };
-    if ((status = fli_exec_new(run->ctx, &spec, &run->exec)) ||
+    if ((status = fli_run_check_memory(run, &spec)) || (status = fli_exec_new(run->ctx, &spec, &run->exec)) ||
         (status = fli_measure_new(run->ctx, run->exec, p->model, p->fed, &s->metrics, &run->measure)))
         return status;
     run->target_round = fli_alloc(run->ctx, targets, sizeof *run->target_round);
@@ -101,46 +101,6 @@ void fl_run_free(fl_run *run)
 
 void fl_run_stop(fl_run *run) { run->asked = 1; }
 
-/* ---- divergence ------------------------------------------------------------------------------------------ */
-
-enum { FAR = 10 }; /* times the start: worth a word */
-
-/* The loss that is watched: the training loss where it is measured. */
-static double watched_loss(const fl_run *run, const fl_row *row)
-{
-    return run->plan.settings.metrics.train ? row->train_loss : row->test_loss;
-}
-
-static fl_status diverged(fl_run *run, double loss, double start)
-{
-    const fli_algo *a = run->plan.algo;
-    const char *which = run->plan.settings.metrics.train ? "training" : "test";
-    if (!isfinite(loss))
-        return fli_fail(run->ctx, FL_EDIVERGED, "round %zu: the %s loss is no longer finite; %s diverges, try %s",
-                        run->round, which, a->name, fli_algo_remedy(a));
-    return fli_fail(run->ctx, FL_EDIVERGED,
-                    "round %zu: the %s loss is %.4g, which is %.3g times the %.4g it began with; %s diverges, try %s "
-                    "(stop.diverged is %g)",
-                    run->round, which, loss, loss / start, start, a->name, fli_algo_remedy(a),
-                    run->plan.settings.stop.diverged);
-}
-
-/* A loss that climbs far above its start is said once, and ends the run where stop.diverged says so. A loss of 0 at the start gives no
- * measure: then only numbers that are not finite end it. */
-static fl_status check_loss(fl_run *run)
-{
-    double most = run->plan.settings.stop.diverged, loss = watched_loss(run, &run->now);
-    double start = watched_loss(run, &run->rows[0]);
-    if (isinf(loss) || (isnan(loss) && run->row_count > 1 && !isnan(start))) return diverged(run, loss, start);
-    if (!(start > 0) || !(loss > FAR * start)) return FL_OK;
-    if (most > 0 && loss > most * start) return diverged(run, loss, start);
-    if (!run->climbing)
-        fli_log(run->ctx, FL_LOG_WARNING, "round %zu: the loss is %.4g, %.3g times what it began with; %s may need %s",
-                run->round, loss, loss / start, run->plan.algo->name, fli_algo_remedy(run->plan.algo));
-    run->climbing = 1;
-    return FL_OK;
-}
-
 /* ---- measuring and stopping ---------------------------------------------------------------------------- */
 
 /* The accuracy that targets are about. */
@@ -166,7 +126,7 @@ static fl_status measure(fl_run *run)
     if (run->row_count && run->rows[run->row_count - 1].round == run->round) run->row_count--;
     run->rows[run->row_count++] = run->now;
     run->arrived = run->ages = run->oldest = 0;
-    if ((s = check_loss(run))) return s;
+    if ((s = fli_run_check_loss(run))) return s;
     for (size_t i = 0; i < targets->n; i++)
         if (run->target_round[i] == SIZE_MAX && goal(run) >= targets->v[i]) run->target_round[i] = run->round;
     return FL_OK;
@@ -263,6 +223,7 @@ size_t fl_run_rounds(const fl_run *run) { return (size_t)run->plan.settings.top.
 size_t fl_run_round(const fl_run *run) { return run->round; }
 int fl_run_checkpointed(const fl_run *run) { return run->checkpoint && run->checkpoint_round == run->round; }
 size_t fl_run_clients(const fl_run *run) { return run->plan.fed->clients; }
+double fl_run_memory(const fl_run *run) { return run->memory; }
 size_t fl_run_parameters(const fl_run *run) { return run->plan.model->space.n; }
 fl_stop fl_run_stopped_by(const fl_run *run) { return run->stopped; }
 
