@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 struct fli_lock {
@@ -39,9 +40,22 @@ static long read_number(const fli_lock *l)
     return n <= 0 || (number > 0 && !strcmp(end, "\n")) ? number : -1;
 }
 
+/* It writes its number as soon as it has the lock: a moment later it is there. */
+static long wait_for_number(const fli_lock *l)
+{
+    enum { TRIES = 50 };
+    const struct timespec moment = {0, 2000000};
+    long number = read_number(l);
+    for (int i = 0; i < TRIES && number <= 0; i++) {
+        nanosleep(&moment, NULL);
+        number = read_number(l);
+    }
+    return number;
+}
+
 static fl_status busy(fl_ctx *ctx, const char *place, const fli_lock *l)
 {
-    long number = read_number(l);
+    long number = wait_for_number(l);
     if (number <= 0)
         return fli_fail(ctx, FL_EBUSY, "%s: another process is writing there; choose another output, or wait for it",
                         place);

@@ -717,6 +717,77 @@ static void broken_results(void **state)
     }
 }
 
+/* A small table on the disk, so that the data can change while the settings stay. */
+static void write_table(fixture *f, double value)
+{
+    char text[2000] = "";
+    for (int i = 0; i < 40; i++)
+        sprintf(text + strlen(text), "%d,%g,%d\n", i % 7, i == 20 ? value : (double)(i % 5) / 4, i % 3);
+    fixture_write(f, "table.csv", text);
+}
+
+static void changed_data(void **state)
+{
+    fixture *f = *state;
+    char yaml[400];
+    struct stat before, after;
+    snprintf(yaml, sizeof yaml,
+             "rounds: 2\ndata: {kind: csv, train: %s/table.csv}\npartition: {kind: iid, clients: 4}\nmodel: softmax\n"
+             "methods: [{algorithm: fedavg}, {algorithm: scaffold}]\n",
+             f->folder);
+    write_table(f, 0.5);
+    fl_study_free(study_done(f, yaml, "out", (fl_study_options){0}));
+    assert_int_equal(stat(fixture_path(f, "out/runs/fedavg/seed-1/result.json"), &before), 0);
+    fl_study_free(study_done(f, yaml, "out", (fl_study_options){0})); /* nothing has changed, nothing is run */
+    assert_int_equal(stat(fixture_path(f, "out/runs/fedavg/seed-1/result.json"), &after), 0);
+    assert_true(before.st_ino == after.st_ino);
+
+    write_table(f, 0.75);
+    fl_study *s = study_new(f, yaml, "out", (fl_study_options){0});
+    assert_int_equal(done_of(s), 2); /* without loading data nobody can tell */
+    assert_fails(f->ctx, fl_study_go(s, NULL, NULL), FL_EIO,
+                 "out/runs/fedavg/seed-1: is a finished run, made from other data than there are now (2 such here)");
+    assert_int_equal(done_of(s), 0);
+    fl_study_free(s);
+    fl_study_free(study_done(f, yaml, "out", (fl_study_options){.force = 1}));
+    fl_study_free(study_done(f, yaml, "fresh", (fl_study_options){0}));
+    assert_same_csv(f, "out", "fresh");
+
+    unlink(fixture_path(f, "table.csv")); /* the table can still be printed */
+    s = study_done(f, yaml, "out", (fl_study_options){0});
+    assert_int_equal(done_of(s), 2);
+    fl_study_free(s);
+}
+
+/* What no comparison has written stays, whatever it is called. */
+static void files_of_others(void **state)
+{
+    fixture *f = *state;
+    static const char *const names[] = {"results.csv", "results.md", "results.json", "report.html"};
+    mkdir(fixture_path(f, "out"), 0777);
+    for (size_t i = 0; i < 4; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "out/%s", names[i]);
+        fixture_write(f, path, "mine\n");
+        fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){.force = 1});
+        assert_fails(f->ctx, fl_study_go(s, NULL, NULL), FL_EIO, "was not written by a comparison");
+        assert_fails(f->ctx, fl_study_write(s), FL_EIO, names[i]);
+        assert_int_equal(entries(fixture_path(f, "out")), 1); /* and nothing was run */
+        fl_study_free(s);
+        char *text = read_whole(fixture_path(f, path), NULL);
+        assert_string_equal(text, "mine\n");
+        free(text);
+        unlink(fixture_path(f, path));
+    }
+    fl_study_free(study_done(f, PROBLEM TWO, "out", (fl_study_options){0}));
+    fl_study_free(study_done(f, PROBLEM TWO, "out", (fl_study_options){0})); /* its own it renews */
+    fixture_write(f, "out/results.csv", "edited by hand\n");
+    fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0});
+    assert_fails(f->ctx, fl_study_write(s), FL_EIO,
+                 "results.csv: was not written by a comparison, or was changed since");
+    fl_study_free(s);
+}
+
 /* kill -9 leaves a folder under another name. */
 static void leftovers(void **state)
 {
@@ -1094,6 +1165,8 @@ int main(void)
         FIXTURE_TEST(more_seeds_later),
         FIXTURE_TEST(changed_settings),
         FIXTURE_TEST(results_from_before_a_key),
+        FIXTURE_TEST(changed_data),
+        FIXTURE_TEST(files_of_others),
         FIXTURE_TEST(broken_results),
         FIXTURE_TEST(leftovers),
         FIXTURE_TEST(one_that_diverges),
