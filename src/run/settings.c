@@ -212,9 +212,9 @@ static fl_status choose(fl_ctx *ctx, fli_arena *a, const section *sec, const fli
     if (!fli_item_find(kind, name, &out->item)) {
         const char *near = fli_nearest(name, fli_item_name, kind);
         return fli_fail_also(ctx, FL_ECONFIG,
-                             "%s%s.kind is %s, which is not known%s%s; `fedloom list %s` shows what there is",
+                             "%s%s.kind is %s, which is not known%s%s%s `fedloom list %s` shows what there is",
                              fli_node_where(at, where, sizeof where), sec->name, *name ? name : "empty",
-                             near ? "; did you mean " : "", near ? near : "", sec->name);
+                             near ? "; did you mean " : "", near ? near : "", near ? "?" : ";", sec->name);
     }
     out->params = fli_arena_alloc(a, 1, out->item.params_size + 1);
     return out->params ? FL_OK : FL_ENOMEM;
