@@ -36,9 +36,11 @@ void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void say_error(const fl_ctx *ctx);
 /* say(), plus where to read on; returns CLI_USAGE. */
 int say_usage(const char *command_name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Replaces control characters, so that no text from a file moves the cursor. Returns s. */
+/* Replaces control characters and what is no UTF-8, so that no text from a file moves the cursor. Returns s. */
 char *say_clean(char *s);
-/* fl_text_fn: to stdout. */
+/* A line on stdout with a file's name. */
+void say_path(const char *before, const char *path);
+/* fl_text_fn: to stdout, cleaned but for line breaks and tabs. */
 void say_out(void *unused, const char *text);
 /* fl_log_fn: notes and warnings as lines on stderr. */
 void say_log(void *unused, fl_log_level level, const char *line);
