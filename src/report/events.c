@@ -184,6 +184,7 @@ static fl_status put_in_place(fl_ctx *ctx, const char *folder, const fli_text *f
     char *path = fli_strf(ctx, "%s/events.out.tfevents.0000000000.fedloom", folder);
     char *partial = fli_strf(ctx, "%s/events.partial", folder);
     fl_status s = path && partial ? fli_make_folders(ctx, folder) : FL_ENOMEM;
+    if (!s) unlink(partial); /* a link of that name must not lead the writing elsewhere */
     if (!s) s = fli_out_open(ctx, partial, &out);
     if (s) goto done;
     fli_out_bytes(&out, fli_text_get(file), file->n);

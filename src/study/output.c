@@ -4,6 +4,7 @@
 #include "base/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,10 +51,10 @@ static fl_status make_series(fl_study *s, fli_arena *a, const fli_summary *row, 
     }
     *out = (fli_series){fli_arena_strdup(a, full), curves, 0, first->config};
     fli_free(full);
-    for (size_t i = 0; i < s->x.count; i++) {
+    for (size_t i = row->first; i < s->x.count; i += fli_study_stride(s)) {
         const fli_trial *t = &s->x.trials[i];
         const fli_outcome *o = &s->outcomes[i];
-        if (t->method != row->method || t->setting != row->setting || !o->count) continue;
+        if (!o->count) continue;
         fl_row *rows = fli_arena_alloc(a, o->count, sizeof *rows);
         if (!rows) return FL_ENOMEM;
         memcpy(rows, o->rows, o->count * sizeof *rows);
@@ -83,14 +84,28 @@ fl_status fli_study_report(fl_study *s, fli_arena *a, fli_report *out)
     return status ? status : out->machine ? FL_OK : FL_ENOMEM;
 }
 
-/* Writes DIR/NAME whole, or leaves what was there. */
+/* A new file for a draft. What has that name goes first: a link there must not lead the writing elsewhere. */
+static fl_status open_draft(fl_ctx *ctx, const char *path, fli_out *out)
+{
+    *out = (fli_out){.ctx = ctx, .path = fli_strdup(ctx, path)};
+    if (!out->path) return FL_ENOMEM;
+    unlink(path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0 && (out->f = fdopen(fd, "wb"))) return FL_OK;
+    fl_status s = fli_fail(ctx, FL_EIO, "%s: cannot be written: %s", path, strerror(errno));
+    if (fd >= 0) close(fd);
+    fli_free(out->path);
+    return s;
+}
+
+/* Writes DIR/NAME whole, or leaves what was there. A link of that name is replaced, not followed. */
 static fl_status write_file(fl_study *s, const char *name, const fli_text *t)
 {
     fli_out out;
     fl_status status = fli_text_ok(t);
     char *path = fli_strf(s->ctx, "%s/%s", s->x.output, name), *draft = fli_strf(s->ctx, "%s/.%s", s->x.output, name);
     if (!path || !draft) status = FL_ENOMEM;
-    if (!status) status = fli_out_open(s->ctx, draft, &out);
+    if (!status) status = open_draft(s->ctx, draft, &out);
     if (!status) {
         fli_out_bytes(&out, fli_text_get(t), t->n);
         status = fli_out_close(&out);

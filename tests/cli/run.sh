@@ -133,6 +133,12 @@ check 'a wrong method is found before anything runs' lacks err 'clients,'
 printf '\033[31mred: 1\n' >bad.yaml
 fedloom config bad.yaml
 check 'no control character of a file reaches the terminal' lacks err "$(printf '\033')"
+# C1 is as good as an escape to a terminal; what is no UTF-8 may be taken for it. Text is left alone.
+fedloom run "$(printf 'a\302\2332J\377\355\240\200-ä€😀.yaml')"
+check 'no C1 character, and nothing that is no UTF-8, reaches the terminal' has err 'fedloom: a?2J????-ä€😀.yaml: cannot be read'
+sed '1i name: "a\\u009b31m-ä"' good.yaml >c1.yaml
+expect 0 'a?31m-ä  fedavg' run c1.yaml
+check 'no C1 character reaches the terminal by a name' lacks <(cat out err) "$(printf '\302\233')"
 
 # ---- config -------------------------------------------------------------------------------------------------
 
@@ -447,6 +453,16 @@ wrong 'grid: {local.lr: [1, -1]}\n' 'wrong.yaml:9:22: local.lr is -1, but must b
 wrong 'grid: {seed: [1, 2]}\n' 'wrong.yaml:9:8: all runs share this; it cannot be in a grid'
 wrong 'seeds: 0\n' 'wrong.yaml:9:1: seeds is 0'
 wrong 'needs: {what: MNIST}\n' 'MNIST is needed; give the folder with the data sets by --data DIR or FEDLOOM_DATA'
+touch events
+expect 1 'events: --tensorboard needs a folder, but this is a file' compare two.yaml --output unstarted --tensorboard events
+check 'events into a file: nothing is run' [ ! -e unstarted ]
+rm events
+mkdir -p events/fed-prox
+touch events/fed-prox/seed-1
+fedloom compare two.yaml --output evented --tensorboard events
+check 'events that cannot be written: exit code 1' exits 1
+check 'events that cannot be written: said' has err 'Fed Prox, seed 1 is done, but events/fed-prox/seed-1: '
+check 'events that cannot be written: the results are there' [ -s evented/runs/fed-prox/seed-1/result.json ]
 expect 2 '--port goes with --watch' compare two.yaml --port 80
 expect 2 '--port is 70000, but must be at most 65535' compare two.yaml --watch --port 70000
 expect 2 '--jobs is 0' compare two.yaml --jobs 0
@@ -478,6 +494,12 @@ check 'plot: everything that was measured' [ "$(wc -l <out)" -ge 3 -a "$(ls resu
 check 'plot: an SVG document' has results/two/test-accuracy-by-rounds.svg '</svg>'
 expect 0 'drawn/train-loss-by-bytes.svg' plot two.yaml --set output=elsewhere --y train-loss --x bytes --output drawn
 check 'plot: one file' [ "$(ls drawn)" = train-loss-by-bytes.svg ]
+mkdir empty
+PATH="$work/empty" "$program" plot two.yaml --set output=elsewhere --output unpainted --png >out 2>err
+code=$?
+check 'plot --png without a converter: exit code 1' exits 1
+check 'plot --png without a converter: said once' [ "$(grep -c 'rsvg-convert is not installed' err)" -eq 1 ]
+check 'plot --png without a converter: all SVG files' [ "$(ls unpainted/*.svg | wc -l)" -ge 3 ]
 expect 2 'gradient was not measured' plot two.yaml --set output=elsewhere --y gradient
 expect 2 '../beauty is nothing that can be on the y axis' plot two.yaml --set output=elsewhere --y ../beauty
 expect 2 'simulated was not measured' plot two.yaml --set output=elsewhere --x simulated
