@@ -21,7 +21,7 @@ static const fli_key top_keys[] = {
     FLI_KEY_STRING(fli_top_settings, output, "", "result folder; empty: nothing is written"),
     FLI_KEY_SIZE(fli_top_settings, memory, "auto",
                  "memory for what clients keep between turns; who was not seen for long goes to a temporary file (in "
-                 "$TMPDIR, or beside output); auto: no limit; results do not depend on it"),
+                 "$TMPDIR, or beside output); auto: no limit, all of it stays in memory; results do not depend on it"),
     FLI_KEY_INT(fli_top_settings, checkpoint_every, "0", 0, 1e9,
                 "rounds between checkpoints, kept in OUTPUT.checkpoint until the run is finished; 0: none"),
     FLI_KEY_END,
