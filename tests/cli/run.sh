@@ -291,12 +291,16 @@ check 'no stdout: exit code 0' exits 0
 check 'no stderr: exit code 0' exits 0
 "$program" run good.yaml --output fd3 0<&- 1>&- 2>&-; code=$?
 check 'none of the three: exit code 0' exits 0
-"$program" run good.yaml --output fd4 2>err | :
-code=${PIPESTATUS[0]}
+# unread COMMAND...: stdout is a pipe whose reader is gone before the command begins.
+unread() {
+    rm -f gone
+    { until [ -e gone ]; do sleep 0.01; done; "$@"; } | { exec <&-; touch gone; }
+    code=${PIPESTATUS[0]}
+}
+unread "$program" run good.yaml --output fd4 2>err
 check 'nobody reads stdout: exit code 1' exits 1
 check 'nobody reads stdout: said' has err 'the output could not be written'
-"$program" run good.yaml --output fd5 2>&1 | :
-code=${PIPESTATUS[0]}
+unread sh -c '"$@" 2>&1' sh "$program" run good.yaml --output fd5
 check 'nobody reads either: exit code 1' exits 1
 gone="fd4 fd5"
 if [ -w /dev/full ]; then
@@ -307,6 +311,11 @@ if [ -w /dev/full ]; then
     check 'stderr is full: exit code 1' exits 1
 fi
 for d in fd0 fd1 fd2 fd3 $gone; do check "$d: the same result" same_result whole0 $d; done
+unread "$program" compare good.yaml --output fd8 --quiet
+check 'compare, nobody reads, and nothing is said: exit code 0' exits 0
+unread "$program" compare good.yaml --output fd9 2>err
+check 'compare, nobody reads: exit code 1' exits 1
+check 'compare, nobody reads: the files are there' [ -s fd9/results.csv -a -s fd9/report.html ]
 (ulimit -f 1 && "$program" run good.yaml --set model=mlp --output large >out 2>err)
 code=$?
 check 'a limit on file sizes: exit code 1' exits 1
@@ -352,6 +361,14 @@ for signal in INT TERM HUP; do
     check "SIG$signal: the next run does not start" [ ! -e "stop$signal/scaffold" ]
     check "SIG$signal: the table" has out 'good-fedavg'
 done
+# nohup: who started the program wanted the signal ignored
+(trap '' HUP && exec "$program" run good.yaml --set rounds=3000 --output nohup >out 2>err </dev/null) &
+until [ -e nohup.partial ] || [ -e nohup ]; do sleep 0.01; done
+kill -HUP $! 2>/dev/null
+wait $!
+code=$?
+check 'SIGHUP under nohup: exit code 0' exits 0
+check 'SIGHUP under nohup: all rounds' has err 'round 3000/3000'
 signal_at INT quietly.partial run good.yaml --set rounds=1000000000 --set metrics.every=1000 --quiet --output quietly
 check 'interrupted: exit code 130' exits 130
 check 'interrupted and quiet: nothing said' silent err
