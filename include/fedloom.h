@@ -79,6 +79,8 @@ typedef struct fl_config fl_config;
 
 fl_config *fl_config_new(fl_ctx *ctx);
 void fl_config_free(fl_config *cfg);
+/* Everything given so far once more, to go on with differently; NULL when out of memory. It needs the original no longer. */
+fl_config *fl_config_copy(const fl_config *cfg);
 /* Reads a YAML file over what is there. Every problem is reported, with line and column. */
 fl_status fl_config_load(fl_config *cfg, const char *path);
 /* "key=value" or "section.key=value"; the value is YAML: "local.lr=0.1", "model.hidden=[200, 100]". */

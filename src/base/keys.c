@@ -105,7 +105,7 @@ static const struct {
     double bytes;
 } units[] = {{"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}, {"", 1}};
 
-/* A number of bytes, with a unit or without; `auto` is 0. */
+/* A number of bytes, with a unit or without; `auto` is 0. Nothing at all would not do: 0 is refused. */
 static int parse_size(const char *s, int64_t *out)
 {
     char *end;
@@ -114,7 +114,7 @@ static int parse_size(const char *s, int64_t *out)
     if (end == s || strpbrk(s, "xXpPnN")) return 0;
     while (*end == ' ') end++;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (!strcmp(end, units[i].name) && v >= 0 && v * units[i].bytes <= 0x1p53)
+        if (!strcmp(end, units[i].name) && v * units[i].bytes >= 1 && v * units[i].bytes <= 0x1p53)
             return *out = (int64_t)(v * units[i].bytes), 1;
     return 0;
 }
@@ -483,9 +483,10 @@ static void print_bounds(fli_text *t, const fli_key *row)
 void fli_key_print_type(fli_text *t, const fli_key *row)
 {
     char word[64];
-    static const char *const noun[] = {
-        "true or false", "a whole number",          "a number",          "a text",
-        "one of:",       "a list of whole numbers", "a list of numbers", "bytes, as in 4096, 512MiB or 2GiB, or auto"};
+    static const char *const noun[] = {"true or false",     "a whole number",
+                                       "a number",          "a text",
+                                       "one of:",           "a list of whole numbers",
+                                       "a list of numbers", "bytes, at least 1, as in 4096, 512MiB or 2GiB, or auto"};
     fli_text_add(t, noun[row->type]);
     if (row->type == FLI_CHOICE)
         for (int i = 0; fli_choice_word(row->choices, i, word, sizeof word); i++)

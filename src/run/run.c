@@ -166,8 +166,9 @@ static void report_state(const fl_run *run)
 static void report_missed(const fl_run *run)
 {
     if (run->empty)
-        fli_log(run->ctx, FL_LOG_WARNING, "in %zu of %zu rounds nobody answered in time: the model stayed as it was",
-                run->empty, run->round);
+        fli_log(run->ctx, FL_LOG_WARNING,
+                "in %zu of %zu rounds nobody took part or answered in time: the model stayed as it was", run->empty,
+                run->round);
     size_t uploads, missed = fli_exec_missed(run->exec, &uploads);
     if (missed)
         fli_log(run->ctx, FL_LOG_WARNING,

@@ -20,7 +20,7 @@ struct fl_run {
     size_t *steps;
     double *lrs, *probabilities;
     double *durations; /* simulated, and as many again to sort them */
-    size_t empty;      /* rounds in which all who were invited were late */
+    size_t empty;      /* rounds in which nobody took part, or all were late */
     int climbing;      /* it was said that the loss is far above its start */
     int warm;          /* the turns before the first round are done, where there are any */
     int news;          /* the next round's broadcast is new to the clients */

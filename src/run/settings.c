@@ -23,7 +23,7 @@ static const fli_key top_keys[] = {
                  "the model is part of the result; false: many runs, small folders"),
     FLI_KEY_SIZE(fli_top_settings, memory, "auto",
                  "memory for what clients keep between turns; who was not seen for long goes to a temporary file (in "
-                 "$TMPDIR, or beside output); auto: no limit; results do not depend on it"),
+                 "$TMPDIR, or beside output); auto: no limit, all of it stays in memory; results do not depend on it"),
     FLI_KEY_INT(fli_top_settings, checkpoint_every, "0", 0, 1e9,
                 "rounds between checkpoints, kept in OUTPUT.checkpoint until the run is finished; 0: none"),
     FLI_KEY_END,
@@ -218,9 +218,9 @@ static fl_status choose(fl_ctx *ctx, fli_arena *a, const section *sec, const fli
     if (!fli_item_find(kind, name, &out->item)) {
         const char *near = fli_nearest(name, fli_item_name, kind);
         return fli_fail_also(ctx, FL_ECONFIG,
-                             "%s%s.kind is %s, which is not known%s%s; `fedloom list %s` shows what there is",
+                             "%s%s.kind is %s, which is not known%s%s%s `fedloom list %s` shows what there is",
                              fli_node_where(at, where, sizeof where), sec->name, *name ? name : "empty",
-                             near ? "; did you mean " : "", near ? near : "", sec->name);
+                             near ? "; did you mean " : "", near ? near : "", near ? "?" : ";", sec->name);
     }
     out->params = fli_arena_alloc(a, 1, out->item.params_size + 1);
     return out->params ? FL_OK : FL_ENOMEM;

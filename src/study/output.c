@@ -1,6 +1,7 @@
 /* What a comparison leaves for a reader: tables, the report, plots. */
 #include "study/study.h"
 
+#include "base/file.h"
 #include "base/number.h"
 
 #include <math.h>
@@ -23,7 +24,7 @@ static void need_histogram(fl_study *s)
 static const char *machine(fli_arena *a)
 {
     char model[256] = "unknown processor", line[512];
-    FILE *f = fopen("/proc/cpuinfo", "r");
+    FILE *f = fli_file_open("/proc/cpuinfo", O_RDONLY);
     while (f && fgets(line, sizeof line, f))
         if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
             const char *from = strchr(line, ':') + 1;
@@ -49,10 +50,10 @@ static fl_status make_series(fl_study *s, fli_arena *a, const fli_summary *row, 
     }
     *out = (fli_series){fli_arena_strdup(a, full), curves, 0, first->config};
     fli_free(full);
-    for (size_t i = 0; i < s->x.count; i++) {
+    for (size_t i = row->first; i < s->x.count; i += fli_study_stride(s)) {
         const fli_trial *t = &s->x.trials[i];
         const fli_outcome *o = &s->outcomes[i];
-        if (t->method != row->method || t->setting != row->setting || !o->count) continue;
+        if (!o->count) continue;
         fl_row *rows = fli_arena_alloc(a, o->count, sizeof *rows);
         if (!rows) return FL_ENOMEM;
         memcpy(rows, o->rows, o->count * sizeof *rows);

@@ -110,6 +110,8 @@ typedef struct {
     int best;                /* of its method's settings */
 } fli_summary;
 
+/* Trials lie seed by seed: from one of a method and setting to that of the next seed. */
+static inline size_t fli_study_stride(const fl_study *s) { return s->x.count / s->x.seeds; }
 /* "95.64 ± 0.12": the mean, and the deviation if there are several values; nothing if there is none. */
 void fli_stat_text(fli_text *t, const fli_stat *st, double factor, int digits);
 /* One row per method and setting, in order; memory from the arena. */

@@ -45,6 +45,13 @@ done
 check "two runs with one output never mix" [ "$mixed" = 0 ]
 check "one of them is refused, every time" [ "$refused" = 20 ]
 
+"$program" run long.yaml --algorithms fedavg,scaffold --output several >/dev/null 2>&1 </dev/null &
+pid=$!
+check "a run of several methods begins" wait_for several/fedavg.partial
+expect 1 "several/fedavg: process $pid is writing there" run small.yaml --algorithms fedavg,scaffold --output several --quiet
+check "the others are left alone, too" [ ! -e several/scaffold ]
+{ kill -9 $pid && wait $pid; } 2>/dev/null
+
 printf 'seeds: 2\nmethods: [{algorithm: fedavg}]\n' | cat long.yaml - >study.yaml
 "$program" run long.yaml --output busy --checkpoint-every 100 >/dev/null 2>&1 </dev/null &
 pid=$!

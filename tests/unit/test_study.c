@@ -7,10 +7,13 @@
 #include "study/study.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define PROBLEM                                                                                                        \
     "data: {kind: blobs, classes: 3, features: 4, samples: 90, test_samples: 40, spread: 3}\n"                         \
@@ -271,6 +274,80 @@ static void files(void **state)
     free(page);
     assert_int_equal(entries(fixture_path(f, "out")), 5); /* and their manifest */
     fl_study_free(s);
+}
+
+/* Labels are text wherever they are read: no formula in a spreadsheet, no markup in a page. */
+static void labels_stay_text(void **state)
+{
+    static const char *const formulas[] = {"=1+1", "+1", "-1", "@SUM(1)"};
+    fixture *f = *state;
+    char yaml[2048] = PROBLEM "methods:\n- {label: '<b>*x*</b> [y](z) & _w_ `q`', algorithm: fedavg}\n", want[64];
+    for (size_t i = 0; i < 4; i++)
+        sprintf(yaml + strlen(yaml), "- {label: '%s %zu', algorithm: fedavg}\n", formulas[i], i);
+    fl_study *s = study_new(f, yaml, "out", (fl_study_options){0});
+    make_up(s, 0, (const double[]){0.25, 0.5}, 2);
+    assert_ok(f->ctx, fl_study_write(s));
+    char *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(want, sizeof want, "\n\"'%s %zu\",", formulas[i], i);
+        if (!strstr(csv, want)) fail_msg("%s is a formula in results.csv", formulas[i]);
+    }
+    assert_non_null(strstr(csv, "\n\"<b>*x*</b> [y](z) & _w_ `q`\",\"\",1,1,0,0.5,0,0.5,0,"));
+    free(csv);
+    char *md = read_whole(fixture_path(f, "out/results.md"), NULL);
+    assert_non_null(strstr(md, "| &lt;b>\\*x\\*&lt;/b> \\[y\\](z) &amp; \\_w\\_ \\`q\\` | 1 | 50.00 |"));
+    free(md);
+    fl_study_free(s);
+    assert_fails(f->ctx,
+                 study_try(f, PROBLEM "methods: [{label: \"a\\u009bb\", algorithm: fedavg}]\n", "out",
+                           (fl_study_options){0}, &s),
+                 FL_ECONFIG, "a label may not hold control characters");
+}
+
+/* What is written goes into the folder, whatever links are there. */
+static void links_are_not_followed(void **state)
+{
+    fixture *f = *state;
+    char victim[200];
+    snprintf(victim, sizeof victim, "%s", fixture_write(f, "victim", "precious"));
+    fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0});
+    assert_int_equal(mkdir(fixture_path(f, "out"), 0777), 0);
+    assert_int_equal(symlink(victim, fixture_path(f, "out/results.csv.tmp")), 0);
+    assert_int_equal(symlink(victim, fixture_path(f, "out/manifest.json.tmp")), 0);
+    assert_int_equal(symlink(victim, fixture_path(f, "out/results.md")), 0);
+    assert_fails(f->ctx, fl_study_write(s), FL_EIO, "results.md: was not written by a comparison");
+    unlink(fixture_path(f, "out/results.md"));
+    assert_ok(f->ctx, fl_study_write(s));
+    char *text = read_whole(victim, NULL), *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
+    assert_string_equal(text, "precious");
+    assert_non_null(strstr(csv, "FedAvg"));
+    struct stat st;
+    assert_true(!lstat(fixture_path(f, "out/results.md"), &st) && S_ISREG(st.st_mode));
+    assert_true(lstat(fixture_path(f, "out/results.csv.tmp"), &st) && errno == ENOENT);
+    free(text);
+    free(csv);
+    fl_study_free(s);
+}
+
+/* Memory goes with the number of methods, not with that of their pairs: these would take more than a gigabyte. */
+static void many_methods(void **state)
+{
+    enum { METHODS = 3000, LINE = 160 };
+    fixture *f = *state;
+    struct rusage before, after;
+    char *yaml = malloc(METHODS * LINE + 1000), *p = yaml;
+    p += sprintf(p, PROBLEM "methods:\n");
+    for (int i = 0; i < METHODS; i++) p += sprintf(p, "- {label: 'method %0100d', algorithm: fedavg}\n", i);
+    getrusage(RUSAGE_SELF, &before);
+    fl_study *s = study_new(f, yaml, "out", (fl_study_options){0});
+    getrusage(RUSAGE_SELF, &after);
+    assert_int_equal(s->x.count, METHODS);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 600 * 1024);
+    fl_study_free(s);
+    sprintf(p, "- {label: 'Method  %0100d', algorithm: fedavg}\n", 7);
+    assert_fails(f->ctx, study_try(f, yaml, "out", (fl_study_options){0}, &s), FL_ECONFIG,
+                 "e.yaml:3002:3: another method has this label");
+    free(yaml);
 }
 
 /* The settings of a grid: most accurate, least loss without accuracy, failures and nothing at all behind. */
@@ -1150,6 +1227,9 @@ int main(void)
         FIXTURE_TEST(statistics),
         FIXTURE_TEST(clock_and_own_models),
         FIXTURE_TEST(files),
+        FIXTURE_TEST(labels_stay_text),
+        FIXTURE_TEST(links_are_not_followed),
+        FIXTURE_TEST(many_methods),
         FIXTURE_TEST(the_best_setting),
         FIXTURE_TEST(runs_are_plain_runs),
         FIXTURE_TEST(jobs_do_not_matter),
