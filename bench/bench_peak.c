@@ -26,7 +26,7 @@ int main(int argc, char **argv)
     fli_pool *pool = NULL;
     double best = 0;
     if (!ctx || threads < 1 || threads > MOST || fli_pool_new(ctx, threads, &pool)) return 1;
-    fli_blas_prepare();
+    if (fli_blas_prepare(ctx)) return 1;
     for (size_t i = 0; i < threads * 3; i++) {
         float *m = matrix[i / 3][i % 3] = fli_alloc(ctx, (size_t)SIZE * SIZE, sizeof(float));
         if (!m) return 1;

@@ -17,8 +17,8 @@
  * (examples/embed.c is that program, complete.) The library never prints, exits or aborts. What can fail
  * returns an fl_status; the context then holds one or more sentences for a person. `free(NULL)` is legal
  * everywhere. A context and what was made from it belong to one thread at a time; only fl_run_stop and
- * fl_study_stop may be called from another thread or a signal handler. Numbers in files are written with a point: a program that calls setlocale
- * must leave LC_NUMERIC at "C". */
+ * fl_study_stop may be called from another thread or a signal handler. What is read, computed and written does not depend on the
+ * locale, which may change at any time. */
 #ifndef FEDLOOM_H
 #define FEDLOOM_H
 
@@ -40,7 +40,9 @@ extern "C" {
     X(FL_EFORMAT, "a file is not what it should be")                                                                   \
     X(FL_EDIVERGED, "the numbers left the finite range")                                                               \
     X(FL_EMISMATCH, "a result differs from the expected one")                                                          \
-    X(FL_ESYSTEM, "the operating system refused something")
+    X(FL_ESYSTEM, "the operating system refused something")                                                            \
+    X(FL_EBUSY, "another process is at work there")                                                                    \
+    X(FL_EDONE, "there is nothing left to do")
 
 typedef enum {
 #define FL_STATUS_NAME(name, text) name,
@@ -77,6 +79,8 @@ typedef struct fl_config fl_config;
 
 fl_config *fl_config_new(fl_ctx *ctx);
 void fl_config_free(fl_config *cfg);
+/* Everything given so far once more, to go on with differently; NULL when out of memory. It needs the original no longer. */
+fl_config *fl_config_copy(const fl_config *cfg);
 /* Reads a YAML file over what is there. Every problem is reported, with line and column. */
 fl_status fl_config_load(fl_config *cfg, const char *path);
 /* "key=value" or "section.key=value"; the value is YAML: "local.lr=0.1", "model.hidden=[200, 100]". */
@@ -175,6 +179,9 @@ const char *fl_run_algorithm(const fl_run *run); /* the method's name */
 size_t fl_run_rounds(const fl_run *run);         /* rounds planned */
 size_t fl_run_clients(const fl_run *run);
 size_t fl_run_parameters(const fl_run *run); /* length of the model vector */
+/* Bytes that the run takes at least: data, model, threads, uploads, and the client state of one cohort. fl_run_new refuses with FL_ENOMEM what
+ * the machine, a control group or ulimit -v has no room for. */
+double fl_run_memory(const fl_run *run);
 fl_stop fl_run_stopped_by(const fl_run *run);
 const fl_row *fl_run_row(const fl_run *run);                /* the newest measured row; NULL before the first */
 size_t fl_run_rows(const fl_run *run, const fl_row **rows); /* all of them */
@@ -194,6 +201,7 @@ typedef struct {
     const char *data;        /* what ${data} stands for in the file; NULL: the environment's FEDLOOM_DATA */
     const char *output;      /* folder; NULL: the file's `output`, else results/NAME */
     const char *tensorboard; /* folder for event files; NULL: none */
+    int force;               /* finished runs with other settings, or made from other data, may be replaced */
 } fl_study_options;
 
 /* How far a comparison is. */
@@ -211,12 +219,14 @@ typedef struct {
 typedef void fl_study_fn(void *arg, const fl_study_progress *progress);
 
 /* Reads an experiment (a configuration with `methods`, `grid`, `seeds`, ...) and checks every run it asks for, without loading
- * data. Runs finished earlier in the same folder with the same settings are taken over. `options` may be NULL. */
+ * data. Runs finished earlier in the same folder with the same settings are taken over, if they are whole. `options` may be NULL. */
 fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study **out);
 void fl_study_free(fl_study *study);
 /* Serves the report on 127.0.0.1 while the comparison runs; port 0: any. *port receives the one taken. */
 fl_status fl_study_watch(fl_study *study, uint16_t *port);
-/* Runs what is not there yet. A run that fails is reported and does not stop the others. FL_OK also after fl_study_stop. */
+/* Runs what is not there yet. A run that fails is reported and does not stop the others. FL_OK also after fl_study_stop. Before the first run
+ * it refuses: a folder that another process is working in (FL_EBUSY), finished runs that it would have to replace (unless `force`), files
+ * that no comparison has written. Runs that were taken over are held to the data as they are now. */
 fl_status fl_study_go(fl_study *study, fl_study_fn *observer, void *arg);
 /* Ends after the rounds under way; unfinished runs are not kept. fl_study_go may be called again to go on. Safe in a signal handler. */
 void fl_study_stop(fl_study *study);
@@ -227,7 +237,7 @@ size_t fl_study_runs(const fl_study *study, size_t *done);
 fl_status fl_study_table(fl_study *study, fl_text_fn *out, void *arg);
 /* Ours beside the paper's, for experiments with a `paper` part; says so if there is none. */
 fl_status fl_study_paper(fl_study *study, fl_text_fn *out, void *arg);
-/* Writes results.csv, results.md, results.json and report.html into the output folder. */
+/* Writes results.csv, results.md, results.json and report.html into the output folder, over earlier ones of its own only. */
 fl_status fl_study_write(fl_study *study);
 /* One chart as a stand-alone SVG document. y: test-accuracy, train-loss, ...; x: rounds, bytes, seconds or
  * simulated. What no run measured is refused, on either axis. */

@@ -48,6 +48,7 @@ for t in $tests; do count "$t" "$build/tests/$t"; done
 if [ "$which" = all ]; then
     count "golden cases" "$build/fedloom" verify $(sed 's|^|'"$root"'/tests/golden/|' "$root/tests/golden/ready.txt")
     count "command line" "$root/tests/cli/run.sh" "$build/fedloom"
+    count "hostile surroundings" "$root/tests/cli/hostile.sh" "$build/fedloom"
     count "report page" "$root/tests/page/run.sh" "$build/tests/make_page"
     for f in "$build"/tests/fuzz_*_replay; do count "$(basename "$f")" "$f"; done
 fi

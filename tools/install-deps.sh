@@ -3,7 +3,7 @@
 # --dev adds what the checks need: clang, clang-format, a browser for the report's test, rsvg-convert for PNG.
 set -eu
 packages="cmake make gcc libc6-dev pkg-config libopenblas-pthread-dev libdnnl-dev zlib1g-dev liblzma-dev libyaml-dev libjansson-dev
-          libmicrohttpd-dev libcmocka-dev dataset-fashion-mnist"
+          libmicrohttpd-dev nettle-dev libcmocka-dev dataset-fashion-mnist"
 [ "${1:-}" = --dev ] && packages="$packages clang clang-format chromium python3 librsvg2-bin"
 
 missing=""

@@ -142,6 +142,9 @@ typedef struct fli_algo {
     size_t scalar_sums;
     size_t work;
 
+    /* What to try when the numbers grow without bound, as in "try %s": the keys that set this method's step; NULL: local.lr does, and
+     * server_lr where there is one. And when it is the clients' own models that do. */
+    const char *remedy, *own_remedy;
     /* Refuses parameters that no single row can refuse; NULL: nothing to refuse. Lists have the right lengths already. */
     fl_status (*validate)(fl_ctx *ctx, const void *params, size_t clients);
     /* What the method's theorem asks for at one client, by the calls above; NULL: nothing known. */
@@ -182,6 +185,8 @@ typedef struct fli_algo {
 
 extern const fli_algo *const fli_algo_list[]; /* NULL-terminated */
 
+#define FLI_LOCAL_REMEDY "a smaller local.lr"
+const char *fli_algo_remedy(const fli_algo *a);   /* never NULL */
 size_t fli_names_count(const char *const *names); /* NULL counts as empty */
 
 #endif

@@ -41,8 +41,8 @@ static void answer(const fli_turn *t, const fli_answer *a)
 #define PARTS                                                                                                          \
     .keys = keys, .params_size = sizeof(params), .server = fli_average_server, .down = 1, .up = fli_average_up,        \
     .sums = fli_average_sums, .scalar_sums = 1, .client = client, .client_scalars = 1, .own_model = 1 + OWN,           \
-    .own_mix = fli_own_mix, .solver = fli_own_solver, .pose = pose, .answer = answer, .absorb = fli_average_absorb,    \
-    .advance = fli_average_advance
+    .own_mix = fli_own_mix, .own_remedy = "a smaller algorithm.lr_local", .solver = fli_own_solver, .pose = pose,      \
+    .answer = answer, .absorb = fli_average_absorb, .advance = fli_average_advance
 
 const fli_algo fli_algo_apfl = {
     .name = "apfl",

@@ -54,7 +54,8 @@ void fli_dr_advance(const fli_server *s);
 
 #define FLI_DR_PARTS                                                                                                   \
     .params_size = sizeof(fli_dr_params), .server = fli_dr_server, .down = 1, .client = fli_dr_client,                 \
-    .own_model = 2 /* x_i */, .up = fli_dr_up, .sums = fli_dr_sums, .validate = fli_dr_validate,                       \
+    .own_model = 2 /* x_i */, .up = fli_dr_up, .sums = fli_dr_sums,                                                    \
+    .remedy = "a smaller algorithm.eta, or local.lr with solver sgd", .validate = fli_dr_validate,                     \
     .solver = fli_dr_solver, .warms_up = fli_dr_warms_up, .start = fli_dr_start, .pose = fli_dr_pose,                  \
     .answer = fli_dr_answer, .absorb = fli_dr_absorb, .advance = fli_dr_advance
 

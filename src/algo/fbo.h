@@ -32,6 +32,7 @@ fli_phase fli_fbo_phase(const void *params, size_t steps, size_t scalars);
 #define FLI_FBO_PARTS                                                                                                  \
     .traits = FLI_ALGO_BILEVEL, .keys = fli_fbo_keys, .params_size = sizeof(fli_fbo_params), .server = fli_fbo_server, \
     .down = 2, .server_scalars = FLI_FBO_SCALARS, .up = fli_fbo_up, .sums = fli_fbo_sums,                              \
+    .remedy = "smaller algorithm.lr_x, lr_y, lr_v or server_lr_x, server_lr_y, server_lr_v",                           \
     .validate = fli_fbo_validate, .check = fli_fbo_check, .solver = fli_fbo_solver, .pose = fli_fbo_pose
 
 const fli_solver *fli_fbo_solver(const void *params);

@@ -84,6 +84,7 @@ const fli_algo fli_algo_fbo_aggitd = {
     .down = 3,
     .up = fli_nest_up,
     .sums = fli_nest_sums,
+    .remedy = "smaller algorithm.lr_in and algorithm.lr_out",
     .solver = fli_nest_solver,
     .phases = phases,
     .phase = phase,

@@ -61,6 +61,7 @@ const fli_algo fli_algo_fedcpsl = {
     .own_mix = fli_own_mix,
     .client_scalars = 1,
     .up = up,
+    .own_remedy = "a smaller algorithm.lr_local",
     .solver = fli_own_solver,
     .check = check,
     .pose = pose,

@@ -161,6 +161,7 @@ const fli_algo fli_algo_fedgia = {
     .validate = validate,
     .check = check,
     .advise = advise,
+    .remedy = "a larger algorithm.t, or algorithm.sigma",
     .solver = solver,
     .warms_up = warms_up,
     .start = start,

@@ -69,6 +69,7 @@ const fli_algo fli_algo_lfednest = {
     .up = fli_nest_up,
     .sums = fli_nest_sums,
     .check = fli_nest_check,
+    .remedy = "smaller algorithm.lr_in and algorithm.lr_out",
     .solver = fli_nest_solver,
     .phases = phases,
     .phase = phase,

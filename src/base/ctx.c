@@ -1,4 +1,5 @@
 #include "base/ctx.h"
+#include "base/number.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -59,7 +60,7 @@ fl_status fli_fail(fl_ctx *ctx, fl_status status, const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     pthread_mutex_lock(&ctx->lock);
-    if (!ctx->error[0]) vsnprintf(ctx->error, ERROR_MAX, fmt, ap);
+    if (!ctx->error[0]) fli_vsnprintf(ctx->error, ERROR_MAX, fmt, ap);
     pthread_mutex_unlock(&ctx->lock);
     va_end(ap);
     return status;
@@ -70,7 +71,7 @@ fl_status fli_fail_alsov(fl_ctx *ctx, fl_status status, const char *fmt, va_list
     pthread_mutex_lock(&ctx->lock);
     size_t used = strlen(ctx->error);
     if (used && used + 1 < ERROR_MAX) ctx->error[used++] = '\n';
-    vsnprintf(ctx->error + used, ERROR_MAX - used, fmt, ap);
+    fli_vsnprintf(ctx->error + used, ERROR_MAX - used, fmt, ap);
     pthread_mutex_unlock(&ctx->lock);
     return status;
 }
@@ -97,7 +98,7 @@ void fli_log(fl_ctx *ctx, fl_log_level level, const char *fmt, ...)
     va_list ap;
     if (!ctx->log) return;
     va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
+    fli_vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
     pthread_mutex_lock(&ctx->lock);
     ctx->log(ctx->log_arg, level, line);
@@ -150,7 +151,7 @@ char *fli_strf(fl_ctx *ctx, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    int n = fli_vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
     if (n < 0) {
         fli_fail(ctx, FL_ESYSTEM, "a text could not be formatted");
@@ -159,7 +160,7 @@ char *fli_strf(fl_ctx *ctx, const char *fmt, ...)
     char *s = fli_alloc(ctx, (size_t)n + 1, 1);
     if (!s) return NULL;
     va_start(ap, fmt);
-    vsnprintf(s, (size_t)n + 1, fmt, ap);
+    fli_vsnprintf(s, (size_t)n + 1, fmt, ap);
     va_end(ap);
     return s;
 }

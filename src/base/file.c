@@ -1,24 +1,49 @@
 #include "base/file.h"
 
+#include "base/number.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-fl_status fli_out_open(fl_ctx *ctx, const char *path, fli_out *out)
+int fli_fd_high(int fd)
+{
+    if (fd < 0 || fd > STDERR_FILENO) return fd;
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+    close(fd);
+    errno = error;
+    return high;
+}
+
+int fli_fd_open(const char *path, int flags, mode_t mode) { return fli_fd_high(open(path, flags | O_CLOEXEC, mode)); }
+
+FILE *fli_file_open(const char *path, int flags)
+{
+    int fd = fli_fd_open(path, flags, 0666);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, (flags & O_ACCMODE) == O_RDONLY ? "rb" : "wb");
+    if (!f && fd >= 0) close(fd);
+    return f;
+}
+
+static fl_status out_open(fl_ctx *ctx, const char *path, int flags, fli_out *out)
 {
     memset(out, 0, sizeof *out);
     out->ctx = ctx;
     out->path = fli_strdup(ctx, path);
     if (!out->path) return FL_ENOMEM;
-    out->f = fopen(path, "wb");
+    out->f = fli_file_open(path, flags);
     if (out->f) return FL_OK;
     fl_status s = fli_fail(ctx, FL_EIO, "%s: cannot be written: %s", path, strerror(errno));
     fli_free(out->path);
     return s;
+}
+
+fl_status fli_out_open(fl_ctx *ctx, const char *path, fli_out *out)
+{
+    return out_open(ctx, path, O_WRONLY | O_CREAT | O_TRUNC, out);
 }
 
 void fli_out_bytes(fli_out *out, const void *p, size_t n)
@@ -34,8 +59,10 @@ void fli_out_printf(fli_out *out, const char *fmt, ...)
     va_list ap;
     if (out->error) return;
     va_start(ap, fmt);
+    locale_t before = fli_locale_enter();
     errno = 0;
     if (vfprintf(out->f, fmt, ap) < 0) out->error = errno ? errno : EIO;
+    fli_locale_leave(before);
     va_end(ap);
 }
 
@@ -53,6 +80,25 @@ fl_status fli_out_close(fli_out *out)
         s = fli_fail(out->ctx, FL_EIO, "%s: cannot be written: %s", out->path, strerror(out->error));
     }
     fli_free(out->path);
+    return s;
+}
+
+fl_status fli_file_replace(fl_ctx *ctx, const char *path, const void *p, size_t n)
+{
+    fli_out out;
+    char *draft = fli_strf(ctx, "%s.tmp", path);
+    if (!draft) return FL_ENOMEM;
+    unlink(draft); /* of a run that was killed; a link of that name must not be followed, it may lead anywhere */
+    fl_status s = out_open(ctx, draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, &out);
+    if (!s) {
+        fli_out_bytes(&out, p, n);
+        s = fli_out_close(&out);
+    }
+    if (!s && rename(draft, path)) {
+        s = fli_fail(ctx, FL_EIO, "%s: cannot be put in place: %s", path, strerror(errno));
+        unlink(draft);
+    }
+    fli_free(draft);
     return s;
 }
 
@@ -82,18 +128,6 @@ fl_status fli_make_folders(fl_ctx *ctx, const char *path)
         s = fli_fail(ctx, FL_EIO, "%s: the folder cannot be made: something else has that name", p);
     fli_free(p);
     return s;
-}
-
-fl_status fli_lock_folder(fl_ctx *ctx, const char *path, int *lock)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return fli_fail(ctx, FL_EIO, "%s: the folder cannot be opened: %s", path, strerror(errno));
-    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
-        close(fd);
-        return fli_fail(ctx, FL_EIO, "%s: another run is working in this folder", path);
-    }
-    *lock = fd;
-    return FL_OK;
 }
 
 fl_status fli_remove_folder(fl_ctx *ctx, const char *path)

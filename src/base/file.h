@@ -4,7 +4,15 @@
 
 #include "base/ctx.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+
+/* open and fopen, but never with a descriptor below 3: where a program has closed one of its standard ones, the next file would get
+ * its number, and whatever is printed would land in that file. NULL or -1 with errno set. `flags` are those of open. */
+int fli_fd_open(const char *path, int flags, mode_t mode);
+FILE *fli_file_open(const char *path, int flags);
+/* The same file behind a descriptor from 3 on; closes the one given if it was lower. Passes -1 on. */
+int fli_fd_high(int fd);
 
 /* A file being written. Errors are sticky and surface at close, which also flushes to the disk. */
 typedef struct {
@@ -21,10 +29,11 @@ void fli_out_printf(fli_out *out, const char *fmt, ...) __attribute__((format(pr
 /* FL_EIO with the file's name and the reason if anything failed since open; the file is then removed. */
 fl_status fli_out_close(fli_out *out);
 
+/* Puts a whole file in the place of what had that name, or leaves that as it was: written and flushed under a name of its own first. */
+fl_status fli_file_replace(fl_ctx *ctx, const char *path, const void *p, size_t n);
+
 /* Creates a folder and its parents. An existing folder is fine. */
 fl_status fli_make_folders(fl_ctx *ctx, const char *path);
-/* Locks an existing folder for this process until *lock is closed; FL_EIO if another has it. Where a file system knows no locks, there is none. */
-fl_status fli_lock_folder(fl_ctx *ctx, const char *path, int *lock);
 /* Removes a folder with the plain files and folders in it. A missing one is fine. */
 fl_status fli_remove_folder(fl_ctx *ctx, const char *path);
 /* 0: nothing there, 1: a folder, 2: something else. */

@@ -1,4 +1,5 @@
 #include "base/keys.h"
+#include "base/number.h"
 
 #include <errno.h>
 #include <math.h>
@@ -48,11 +49,11 @@ void fli_node_put(fli_node *map, fli_node *child)
 const char *fli_node_where(const fli_node *n, char *buf, size_t size)
 {
     if (!n || !n->origin)
-        snprintf(buf, size, "%s", "");
+        fli_snprintf(buf, size, "%s", "");
     else if (n->line)
-        snprintf(buf, size, "%s:%d:%d: ", n->origin, n->line, n->column);
+        fli_snprintf(buf, size, "%s:%d:%d: ", n->origin, n->line, n->column);
     else
-        snprintf(buf, size, "%s: ", n->origin);
+        fli_snprintf(buf, size, "%s: ", n->origin);
     return buf;
 }
 
@@ -77,7 +78,7 @@ static int parse_real(const char *s, double *out)
 {
     char *end;
     errno = 0;
-    double v = strtod(s, &end);
+    double v = fli_strtod(s, &end);
     if (end == s || *end || !isfinite(v) || strpbrk(s, "xXpP")) return 0;
     *out = v;
     return 1;
@@ -104,16 +105,16 @@ static const struct {
     double bytes;
 } units[] = {{"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}, {"", 1}};
 
-/* A number of bytes, with a unit or without; `auto` is 0. */
+/* A number of bytes, with a unit or without; `auto` is 0. Nothing at all would not do: 0 is refused. */
 static int parse_size(const char *s, int64_t *out)
 {
     char *end;
-    double v = strtod(s, &end);
+    double v = fli_strtod(s, &end);
     if (!strcmp(s, "auto")) return *out = 0, 1;
     if (end == s || strpbrk(s, "xXpPnN")) return 0;
     while (*end == ' ') end++;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (!strcmp(end, units[i].name) && v >= 0 && v * units[i].bytes <= 0x1p53)
+        if (!strcmp(end, units[i].name) && v * units[i].bytes >= 1 && v * units[i].bytes <= 0x1p53)
             return *out = (int64_t)(v * units[i].bytes), 1;
     return 0;
 }
@@ -169,7 +170,7 @@ static void complain(binder *b, const fli_node *at, const char *fmt, ...)
     char where[512], what[1024];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
+    fli_vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
     b->status = fli_fail_also(b->ctx, FL_ECONFIG, "%s%s", fli_node_where(at, where, sizeof where), what);
 }
@@ -263,7 +264,7 @@ static fli_node *default_node(binder *b, const fli_key *row)
     char word[64];
     for (const char *p = row->def + 1; list && *(p += strspn(p, ", ]"));) {
         size_t n = strcspn(p, ", ]");
-        snprintf(word, sizeof word, "%.*s", (int)n, p);
+        fli_snprintf(word, sizeof word, "%.*s", (int)n, p);
         p += n;
         fli_node *item = fli_node_new(b->arena, FLI_NODE_SCALAR, NULL, word);
         if (!item) return NULL;
@@ -354,8 +355,8 @@ static void print_real(fli_text *t, double v)
 {
     char buf[40];
     for (int digits = 6; digits <= 17; digits++) {
-        snprintf(buf, sizeof buf, "%.*g", digits, v);
-        if (strtod(buf, NULL) == v) break;
+        fli_snprintf(buf, sizeof buf, "%.*g", digits, v);
+        if (fli_strtod(buf, NULL) == v) break;
     }
     fli_text_add(t, buf);
 }
@@ -482,9 +483,10 @@ static void print_bounds(fli_text *t, const fli_key *row)
 void fli_key_print_type(fli_text *t, const fli_key *row)
 {
     char word[64];
-    static const char *const noun[] = {
-        "true or false", "a whole number",          "a number",          "a text",
-        "one of:",       "a list of whole numbers", "a list of numbers", "bytes, as in 4096, 512MiB or 2GiB, or auto"};
+    static const char *const noun[] = {"true or false",     "a whole number",
+                                       "a number",          "a text",
+                                       "one of:",           "a list of whole numbers",
+                                       "a list of numbers", "bytes, at least 1, as in 4096, 512MiB or 2GiB, or auto"};
     fli_text_add(t, noun[row->type]);
     if (row->type == FLI_CHOICE)
         for (int i = 0; fli_choice_word(row->choices, i, word, sizeof word); i++)

@@ -69,10 +69,15 @@ static void stop(fli_pool *p, size_t started)
     fli_free(p);
 }
 
-fl_status fli_pool_new(fl_ctx *ctx, size_t threads, fli_pool **out)
+size_t fli_pool_count(size_t threads)
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    if (!threads) threads = online > 0 ? (size_t)online : 1;
+    return threads ? threads : online > 0 ? (size_t)online : 1;
+}
+
+fl_status fli_pool_new(fl_ctx *ctx, size_t threads, fli_pool **out)
+{
+    threads = fli_pool_count(threads);
     fli_pool *p = fli_alloc(ctx, 1, sizeof *p);
     if (!p) return FL_ENOMEM;
     p->workers = fli_alloc(ctx, threads, sizeof *p->workers);

@@ -7,7 +7,9 @@
 
 typedef struct fli_pool fli_pool;
 
-/* threads 0: one per online processor. The calling thread is one of them. */
+/* The number of threads that is meant: 0 stands for one per online processor. */
+size_t fli_pool_count(size_t threads);
+/* The calling thread is one of them. */
 fl_status fli_pool_new(fl_ctx *ctx, size_t threads, fli_pool **out);
 void fli_pool_free(fli_pool *pool);
 size_t fli_pool_threads(const fli_pool *pool);

@@ -6,9 +6,9 @@
 #include "base/snapshot.h"
 
 #include "base/crc32c.h"
+#include "base/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -78,7 +78,7 @@ fl_status fli_saver_open(fl_ctx *ctx, const char *path, fli_saver **out)
     s->path = fli_strdup(ctx, path);
     char *temporary = fli_strf(ctx, "%s.tmp", path);
     fl_status status = s->path && temporary ? FL_OK : FL_ENOMEM;
-    if (!status && !(s->f = fopen(temporary, "wb"))) status = cannot_write(s);
+    if (!status && !(s->f = fli_file_open(temporary, O_WRONLY | O_CREAT | O_TRUNC))) status = cannot_write(s);
     if (status) {
         fli_free(temporary);
         saver_free(s);
@@ -127,7 +127,7 @@ static void sync_folder(const char *path)
     if (n >= sizeof folder) return;
     memcpy(folder, slash ? path : ".", n);
     folder[n] = 0;
-    int fd = open(folder, O_RDONLY | O_DIRECTORY);
+    int fd = fli_fd_open(folder, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) return;
     (void)!fsync(fd); /* file systems without it have nothing better */
     close(fd);
@@ -210,7 +210,7 @@ fl_status fli_loader_open(fl_ctx *ctx, const char *path, fli_loader **out)
     fli_crc_tables_init(&l->tables);
     if (!(l->path = fli_strdup(ctx, path)))
         l->status = FL_ENOMEM;
-    else if (!(l->f = fopen(path, "rb")))
+    else if (!(l->f = fli_file_open(path, O_RDONLY)))
         l->status = fli_fail(ctx, FL_EIO, "%s: cannot be read: %s", path, strerror(errno));
     get(l, begin, sizeof begin);
     if (!l->status && memcmp(begin, magic, sizeof magic)) fli_loader_refuse(l, "is no checkpoint of this format");

@@ -1,4 +1,5 @@
 #include "base/text.h"
+#include "base/number.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,11 +44,11 @@ void fli_text_addf(fli_text *t, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    int n = fli_vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
     if (n < 0 || !reserve(t, (size_t)n)) return;
     va_start(ap, fmt);
-    vsnprintf(t->s + t->n, (size_t)n + 1, fmt, ap);
+    fli_vsnprintf(t->s + t->n, (size_t)n + 1, fmt, ap);
     va_end(ap);
     t->n += (size_t)n;
 }

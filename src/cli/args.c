@@ -28,6 +28,25 @@ static const option *find(const option *options, const char *arg, size_t n)
     return NULL;
 }
 
+int args_alike(const char *typed, const char *word)
+{
+    size_t n = strlen(typed), m = strlen(word);
+    if (n >= 3 && !strncmp(typed, word, n) && typed[n - 1] != '-') return 1;
+    while (n && m && *typed == *word) typed++, word++, n--, m--;
+    while (n && m && typed[n - 1] == word[m - 1]) n--, m--;
+    return (n <= 1 && m <= 1) || (n == 2 && m == 2 && typed[0] == word[1] && typed[1] == word[0]);
+}
+
+static int unknown_option(const char *command_name, const option *options, const char *arg, size_t n)
+{
+    char typed[64];
+    snprintf(typed, sizeof typed, "%.*s", (int)(n < sizeof typed ? n : 0), arg);
+    for (const option *o = options; o->name; o++)
+        if (args_alike(typed, o->name))
+            return say_usage(command_name, "%s: unknown option; did you mean %s?", arg, o->name);
+    return say_usage(command_name, "%s: unknown option", arg);
+}
+
 static int parse_count(const char *s, size_t *out)
 {
     char *end;
@@ -73,8 +92,9 @@ static int take_value(const char *command_name, const option *o, const char *val
 static int take_option(const char *command_name, const option *options, int argc, char **argv, int *i)
 {
     const char *arg = argv[*i], *eq = strchr(arg, '='), *value = eq ? eq + 1 : NULL;
-    const option *o = find(options, arg, eq ? (size_t)(eq - arg) : strlen(arg));
-    if (!o) return say_usage(command_name, "%s: unknown option", arg);
+    size_t length = eq ? (size_t)(eq - arg) : strlen(arg);
+    const option *o = find(options, arg, length);
+    if (!o) return unknown_option(command_name, options, arg, length);
     if (o->type == OPT_FLAG && value) return say_usage(command_name, "%s takes no value", o->name);
     if (o->type != OPT_FLAG && !value) {
         if (*i + 1 == argc) return say_usage(command_name, "%s needs a value", o->name);

@@ -36,9 +36,11 @@ void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void say_error(const fl_ctx *ctx);
 /* say(), plus where to read on; returns CLI_USAGE. */
 int say_usage(const char *command_name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Replaces control characters, so that no text from a file moves the cursor. Returns s. */
+/* Replaces control characters and what is no UTF-8, so that no text from a file moves the cursor. Returns s. */
 char *say_clean(char *s);
-/* fl_text_fn: to stdout. */
+/* A line on stdout with a file's name. */
+void say_path(const char *before, const char *path);
+/* fl_text_fn: to stdout, cleaned but for line breaks and tabs. */
 void say_out(void *unused, const char *text);
 /* fl_log_fn: notes and warnings as lines on stderr. */
 void say_log(void *unused, fl_log_level level, const char *line);
@@ -68,11 +70,17 @@ typedef struct {
  * with args_free in either case; they start out zeroed. */
 int args_parse(const char *command_name, const option *options, int argc, char **argv, words *plain);
 void args_free(words *w);
+/* Whether one slip of a finger lies between two words (a letter too many, missing, wrong, or two swapped), or `typed` begins the other. */
+int args_alike(const char *typed, const char *word);
 
 /* ---- configurations (settings.c) ------------------------------------------------------------------------- */
 
 /* Loads a file and applies assignments in order. Says what is wrong. */
 int settings_open(fl_ctx *ctx, const char *file, const words *sets, fl_config **out);
+/* The same in two steps, for whoever has something to lay between file and assignments. The second names the run after its file unless
+ * it has a name. */
+int settings_load(fl_ctx *ctx, const char *file, fl_config **out);
+fl_status settings_finish(fl_config *cfg, const char *file, const words *sets);
 /* Sets a key to a text, whatever characters it has. */
 fl_status settings_put(fl_config *cfg, const char *key, const char *text);
 /* The exit code for a failure of the library. */
@@ -97,9 +105,12 @@ char *progress_fit(char *line);
 /* fl_log_fn whose argument is the progress: a note does not tear the live line. */
 void progress_log(void *p, fl_log_level level, const char *line);
 
-/* ---- Ctrl-C (interrupt.c) -------------------------------------------------------------------------------- */
+/* ---- signals and descriptors (interrupt.c) --------------------------------------------------------------- */
 
-/* From now on the first SIGINT or SIGTERM asks the watched run to stop, the second one ends the program. */
+/* First of all: a missing stdin, stdout or stderr becomes /dev/null, so that no file of ours takes its number; a reader that went away
+ * and a file that grew too large are errors of the write, not the program's end. */
+void surroundings_secure(void);
+/* From now on the first SIGINT, SIGTERM or SIGHUP asks the watched run to stop, a second SIGINT or SIGTERM ends the program. */
 void interrupt_install(int quiet);
 /* Names the run to stop, NULL for none. Returns whether a signal has come already. */
 int interrupt_watch(fl_run *run);

@@ -41,6 +41,7 @@ static int run(int argc, char **argv)
         {"--watch", OPT_FLAG, &req.watch},
         {"--port", OPT_COUNT, &port},
         {"--quick", OPT_FLAG, &req.options.quick},
+        {"--force", OPT_FLAG, &req.options.force},
         {"--quiet", OPT_FLAG, &req.quiet},
         {0},
     };
@@ -58,7 +59,7 @@ static int run(int argc, char **argv)
 
 static const char help[] = "usage: fedloom compare FILE... [--seeds N] [--jobs N] [--set KEY=VALUE ...]\n"
                            "                       [--output DIR] [--watch [--port N]] [--tensorboard DIR]\n"
-                           "                       [--data DIR] [--quick] [--quiet]\n"
+                           "                       [--data DIR] [--quick] [--force] [--quiet]\n"
                            "\n"
                            "Runs several methods on one problem, over seeds, and ends with a table: means\n"
                            "and deviations of final accuracy and loss, rounds, megabytes and, with a\n"
@@ -79,8 +80,10 @@ static const char help[] = "usage: fedloom compare FILE... [--seeds N] [--jobs N
                            "The output folder (the file's `output`, else results/NAME) receives\n"
                            "results.csv, results.md, results.json, report.html (open it in a browser) and\n"
                            "a result folder per run below runs/. Stopped with Ctrl-C or killed, the same\n"
-                           "command goes on where it was: runs that are there with the same settings are\n"
-                           "not run again.\n"
+                           "command goes on where it was: runs that are there whole, with the same\n"
+                           "settings and from the same data, are not run again. Finished runs with other\n"
+                           "settings or data are replaced only with --force, and files that no comparison\n"
+                           "has written never. One process at a time works in an output folder.\n"
                            "\n"
                            "options:\n"
                            "  --seeds N            how many seeds, instead of the file's number\n"
@@ -89,9 +92,11 @@ static const char help[] = "usage: fedloom compare FILE... [--seeds N] [--jobs N
                            "  --output DIR         where to write (with several files DIR/1, DIR/2, ...)\n"
                            "  --watch              serves the report on this machine while it grows;\n"
                            "                       --port N chooses the port\n"
-                           "  --tensorboard DIR    also writes event files that TensorBoard reads\n"
+                           "  --tensorboard DIR    also writes event files for TensorBoard, one per run,\n"
+                           "                       when the run has finished\n"
                            "  --data DIR           what ${data} in the file stands for (or set FEDLOOM_DATA)\n"
                            "  --quick              applies the file's `quick` part: a smaller version\n"
+                           "  --force              replaces finished runs with other settings or data\n"
                            "  --quiet              says nothing but errors\n"
                            "\n"
                            "examples:\n"

@@ -29,7 +29,7 @@ static int run(int argc, char **argv)
         say_error(ctx);
         code = settings_exit(s);
     }
-    if (!code && partition) printf("\npartition written to %s\n", partition);
+    if (!code && partition) say_path("\npartition written to ", partition);
     fl_config_free(cfg);
     fl_ctx_free(ctx);
     args_free(&plain);

@@ -14,12 +14,13 @@ typedef struct {
     words files, sets;
     const char *x, *y, *output, *data;
     int png, quick;
+    int no_converter; /* found out while drawing */
 } request;
 
 static void write_text(void *f, const char *text) { fputs(text, f); }
 
 /* SVG to PNG by librsvg's own program: 200 dots per inch, enough for print. */
-static int make_png(const char *svg)
+static int make_png(const char *svg, int *no_converter)
 {
     char png[4096];
     size_t n = strlen(svg);
@@ -28,15 +29,12 @@ static int make_png(const char *svg)
     snprintf(png, sizeof png, "%.*spng", (int)(n - 3), svg);
     char *argv[] = {"rsvg-convert", "--zoom", "2.5", "--output", png, (char *)svg, NULL};
     int rc = posix_spawnp(&child, argv[0], NULL, NULL, argv, environ);
-    if (rc == ENOENT) {
-        say("rsvg-convert is not installed, which makes PNG out of SVG (Debian: apt-get install librsvg2-bin)");
-        return CLI_FAILED;
-    }
+    if (rc == ENOENT) return *no_converter = 1, CLI_OK; /* said once, when the drawings are there */
     if (rc || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status)) {
         say("%s: cannot be made from %s", png, svg);
         return CLI_FAILED;
     }
-    printf("%s\n", png);
+    say_path("", png);
     return CLI_OK;
 }
 
@@ -50,7 +48,7 @@ static int write_file(const char *path, const char *text, size_t n)
 }
 
 /* The document is made in memory first: a wrong name or a failure leaves the files alone. */
-static int draw(fl_ctx *ctx, fl_study *study, const request *req, const char *x, const char *y)
+static int draw(fl_ctx *ctx, fl_study *study, request *req, const char *x, const char *y)
 {
     char path[4096], *svg = NULL;
     size_t n = 0;
@@ -65,13 +63,13 @@ static int draw(fl_ctx *ctx, fl_study *study, const request *req, const char *x,
     if (status)
         say_error(ctx);
     else if (!code && !(code = write_file(path, svg, n)))
-        printf("%s\n", path);
+        say_path("", path);
     free(svg);
-    return code || !req->png ? code : make_png(path);
+    return code || !req->png || req->no_converter ? code : make_png(path, &req->no_converter);
 }
 
 /* Everything that was measured, against rounds, unless one quantity is asked for. */
-static int draw_all(fl_ctx *ctx, fl_study *study, const request *req)
+static int draw_all(fl_ctx *ctx, fl_study *study, request *req)
 {
     const char *x = req->x ? req->x : "rounds", *y;
     int code = CLI_OK;
@@ -79,12 +77,15 @@ static int draw_all(fl_ctx *ctx, fl_study *study, const request *req)
         say("%s: the folder cannot be made: %s", req->output, strerror(errno));
         return CLI_FAILED;
     }
-    if (req->y) return draw(ctx, study, req, x, req->y);
-    for (size_t k = 0; (y = fl_study_quantity(study, 1, k)) && !code; k++) code = draw(ctx, study, req, x, y);
-    return code;
+    if (req->y) code = draw(ctx, study, req, x, req->y);
+    for (size_t k = 0; !req->y && !code && (y = fl_study_quantity(study, 1, k)); k++)
+        code = draw(ctx, study, req, x, y);
+    if (!req->no_converter) return code;
+    say("rsvg-convert is not installed, which makes PNG out of SVG (Debian: apt-get install librsvg2-bin)");
+    return CLI_FAILED;
 }
 
-static int plot(const request *req)
+static int plot(request *req)
 {
     fl_ctx *ctx = fl_ctx_new();
     fl_config *cfg = NULL;
@@ -137,9 +138,11 @@ static const char help[] = "usage: fedloom plot FILE [--y QUANTITY] [--x AXIS] [
                            "here --set output=DIR and --set seeds=N.\n"
                            "\n"
                            "options:\n"
-                           "  --y QUANTITY     test-accuracy, train-loss, test-loss, gradient, ...\n"
+                           "  --y QUANTITY     test-accuracy, train-loss, test-loss, gradient, ...; a name\n"
+                           "                   that does not exist is answered with all there are\n"
                            "  --x AXIS         rounds (default), bytes, seconds or simulated (seconds)\n"
-                           "  --png            also as PNG; needs rsvg-convert (Debian: librsvg2-bin)\n"
+                           "  --png            also as PNG, beside the SVG; needs rsvg-convert (Debian:\n"
+                           "                   librsvg2-bin), without it there are only the SVG files\n"
                            "  --output DIR     where to write; default: the comparison's own folder\n"
                            "\n"
                            "examples:\n"

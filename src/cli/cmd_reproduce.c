@@ -98,6 +98,7 @@ static int run(int argc, char **argv)
         {"--tensorboard", OPT_TEXT, &req.options.tensorboard},
         {"--set", OPT_WORDS, &req.sets},
         {"--watch", OPT_FLAG, &req.watch},
+        {"--force", OPT_FLAG, &req.options.force},
         {"--quiet", OPT_FLAG, &req.quiet},
         {0},
     };

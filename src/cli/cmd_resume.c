@@ -33,6 +33,7 @@ static int resume(const request *req, fl_ctx *ctx, summary *sum)
     if (s) say_error(ctx);
     if (run && !req->quiet) summary_print(sum, stdout);
     fl_run_free(run);
+    if (s == FL_EDONE) return CLI_OK;
     return s ? settings_exit(s) : interrupt_seen() ? CLI_INTERRUPTED : CLI_OK;
 }
 
@@ -71,8 +72,8 @@ static const char help[] = "usage: fedloom resume DIR [--threads N] [--force] [-
                            "whole. DIR is the folder its result was to go to, or that of its checkpoints,\n"
                            "DIR.checkpoint. The result has the same bits as if the run had never been\n"
                            "stopped. A checkpoint is refused if it was made by another version of the\n"
-                           "program, if settings or data have changed since, or while another run works\n"
-                           "with it.\n"
+                           "program, if settings or data (values, labels, who holds what) have changed\n"
+                           "since, or while another process works with it.\n"
                            "\n"
                            "Checkpoints are written by `fedloom run --checkpoint-every K`, or by the key\n"
                            "checkpoint_every of a configuration; the last two are kept, and go when the run\n"

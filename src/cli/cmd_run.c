@@ -17,9 +17,12 @@ typedef struct {
 typedef struct {
     const request *req;
     fl_ctx *ctx;
+    fl_config **plans; /* of all runs, in order; each file was read once */
+    size_t count, capacity;
     fl_run *run; /* the one under way */
     progress progress;
     summary *summary;
+    int busy; /* another process works where one of them was to go: it is probably on its way to the others, too */
     int code;
 } session;
 
@@ -38,64 +41,54 @@ static fl_status put_joined(fl_config *cfg, const char *key, const char *text, c
 }
 
 /* Several runs must not share a folder: each file gets its own below --output, each algorithm its own below that. */
-static fl_status put_output(const request *req, fl_config *cfg, const char *name)
+static fl_status put_output(const request *req, fl_config *cfg)
 {
     if (!req->output) return FL_OK;
     if (req->files.n == 1) return settings_put(cfg, "output", req->output);
-    return put_joined(cfg, "output", req->output, "/", name);
+    return put_joined(cfg, "output", req->output, "/", fl_config_get(cfg, "name"));
 }
 
+/* The method's name after those of run and folder. */
 static fl_status put_algorithm(fl_config *cfg, const char *algorithm)
 {
-    fl_status s = settings_put(cfg, "algorithm", algorithm);
-    if (!s) s = put_joined(cfg, "name", fl_config_get(cfg, "name"), "-", algorithm);
+    fl_status s = put_joined(cfg, "name", fl_config_get(cfg, "name"), "-", algorithm);
     const char *output = fl_config_get(cfg, "output");
     if (!s && *output) s = put_joined(cfg, "output", output, "/", algorithm);
     return s;
 }
 
-/* The configuration of one run; `algorithm` "" leaves the file's. Says what is wrong. */
-static int configure(session *x, const char *file, const char *algorithm, fl_config **out)
+/* A name that is to be a folder stays where it is put. */
+static int check_name(const request *req, const fl_config *cfg, const char *file)
 {
-    fl_config *cfg = NULL;
-    char threads[40], every[60];
-    int code = settings_open(x->ctx, file, &x->req->sets, &cfg);
-    if (code) return code;
-    snprintf(threads, sizeof threads, "threads=%zu", x->req->threads);
-    snprintf(every, sizeof every, "checkpoint_every=%zu", x->req->checkpoint);
-    fl_status s = put_output(x->req, cfg, fl_config_get(cfg, "name"));
-    if (!s && x->req->threads) s = fl_config_set(cfg, threads);
-    if (!s && x->req->checkpoint) s = fl_config_set(cfg, every);
-    if (!s && *algorithm) s = put_algorithm(cfg, algorithm);
-    if (!s) {
-        *out = cfg;
+    const char *name = fl_config_get(cfg, "name");
+    if (!req->output || req->files.n == 1 || (!strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..")))
         return CLI_OK;
-    }
-    say_error(x->ctx);
-    fl_config_free(cfg);
-    return settings_exit(s);
+    say("%s: name is %s, which cannot be a folder below %s; give the run a name without a slash", file, name,
+        req->output);
+    return CLI_USAGE;
 }
 
-/* ---- one run --------------------------------------------------------------------------------------------- */
-
-/* 0 when the next run may start: a run that fails (diverges, say) does not take the others with it. */
-static int do_run(session *x, const char *file, const char *algorithm)
+/* --set may change what the method's keys are, but not which method it is. */
+static int check_method(const fl_config *cfg, const char *algorithm)
 {
-    fl_config *cfg = NULL;
-    if (interrupt_seen()) return 1;
-    int code = configure(x, file, algorithm, &cfg);
-    fl_status s = code ? FL_OK : fl_run_new(cfg, &x->run);
-    fl_config_free(cfg);
-    if (!code && !s && !interrupt_watch(x->run)) s = carry_run(x->run, x->req->force, &x->progress, x->summary);
-    interrupt_watch(NULL);
-    if (s) {
-        say_error(x->ctx);
-        code = settings_exit(s);
-    }
-    fl_run_free(x->run);
-    x->run = NULL;
-    if (code && !x->code) x->code = code;
-    return 0;
+    const char *kind = fl_config_get(cfg, "algorithm.kind");
+    if (!*kind) kind = fl_config_get(cfg, "algorithm");
+    if (!*algorithm || !strcmp(kind, algorithm)) return CLI_OK;
+    return say_usage("run", "--set and --algorithms both choose the method: %s and %s", *kind ? kind : "none",
+                     algorithm);
+}
+
+/* What the rest of the command line says, over file, method and --set. */
+static fl_status put_options(const request *req, fl_config *cfg, const char *algorithm)
+{
+    char threads[40], every[60];
+    snprintf(threads, sizeof threads, "threads=%zu", req->threads);
+    snprintf(every, sizeof every, "checkpoint_every=%zu", req->checkpoint);
+    fl_status s = put_output(req, cfg);
+    if (!s && req->threads) s = fl_config_set(cfg, threads);
+    if (!s && req->checkpoint) s = fl_config_set(cfg, every);
+    if (!s && *algorithm) s = put_algorithm(cfg, algorithm);
+    return s;
 }
 
 static void discard(void *unused, const char *text)
@@ -104,34 +97,89 @@ static void discard(void *unused, const char *text)
     (void)text;
 }
 
-/* A wrong key in the last file is better known before the first one has run. */
-static int do_check(session *x, const char *file, const char *algorithm)
+/* Completes and checks the configuration of one run; `algorithm` "" leaves the file's. Says what is wrong. */
+static int configure(session *x, fl_config *cfg, const char *file, const char *algorithm)
 {
-    fl_config *cfg = NULL;
-    int code = configure(x, file, algorithm, &cfg);
-    fl_status s = code ? FL_OK : fl_config_print(cfg, discard, NULL);
-    if (s) say_error(x->ctx);
-    fl_config_free(cfg);
-    if (!code) code = settings_exit(s);
-    if (code && !x->code) x->code = code;
-    return 0;
+    int code;
+    fl_status s = *algorithm ? settings_put(cfg, "algorithm", algorithm) : FL_OK;
+    if (!s) s = settings_finish(cfg, file, &x->req->sets);
+    if (!s && ((code = check_name(x->req, cfg, file)) || (code = check_method(cfg, algorithm)))) return code;
+    if (!s) s = put_options(x->req, cfg, algorithm);
+    if (!s) s = fl_config_print(cfg, discard, NULL);
+    if (!s) return CLI_OK;
+    say_error(x->ctx);
+    if (*algorithm) say("(this is %s of --algorithms)", algorithm);
+    return settings_exit(s);
 }
 
-/* ---- all of them ----------------------------------------------------------------------------------------- */
+/* ---- all configurations, before the first run ------------------------------------------------------------ */
 
-/* Calls `each` for every file and algorithm, until it returns non-zero. */
-static void for_each(session *x, int (*each)(session *, const char *file, const char *algorithm))
+static int check_folder(const session *x, const fl_config *cfg)
 {
-    for (size_t i = 0; i < x->req->files.n; i++) {
-        const char *list = x->req->algorithms ? x->req->algorithms : "";
-        do {
-            char name[64];
-            size_t n = strcspn(list, ",");
-            snprintf(name, sizeof name, "%.*s", (int)n, list);
-            if (each(x, x->req->files.v[i], name)) return;
-            list += n + (list[n] == ',');
-        } while (*list);
+    const char *output = fl_config_get(cfg, "output");
+    for (size_t i = 0; *output && i < x->count; i++)
+        if (!strcmp(output, fl_config_get(x->plans[i], "output"))) {
+            say("two of these runs would write to %s; give them different names", output);
+            return CLI_USAGE;
+        }
+    return CLI_OK;
+}
+
+static int keep(session *x, fl_config *cfg)
+{
+    if (x->count == x->capacity) {
+        size_t more = x->capacity ? 2 * x->capacity : 16;
+        fl_config **plans = realloc(x->plans, more * sizeof *plans);
+        if (!plans) return 0;
+        x->plans = plans;
+        x->capacity = more;
     }
+    x->plans[x->count++] = cfg;
+    return 1;
+}
+
+static void plan_run(session *x, const fl_config *base, const char *file, const char *algorithm)
+{
+    fl_config *cfg = fl_config_copy(base);
+    int code = cfg ? configure(x, cfg, file, algorithm) : CLI_FAILED;
+    if (!cfg) say("out of memory");
+    if (!code) code = check_folder(x, cfg);
+    if (!code && !keep(x, cfg)) code = CLI_FAILED;
+    if (code) fl_config_free(cfg);
+    if (code && !x->code) x->code = code;
+}
+
+/* A file is read once: it may be a pipe, or change in the meantime. */
+static void plan_file(session *x, const char *file)
+{
+    const char *list = x->req->algorithms ? x->req->algorithms : "";
+    fl_config *base = NULL;
+    int code = settings_load(x->ctx, file, &base);
+    if (code && !x->code) x->code = code;
+    if (code) return;
+    do {
+        char name[64];
+        size_t n = strcspn(list, ",");
+        snprintf(name, sizeof name, "%.*s", (int)n, list);
+        plan_run(x, base, file, name);
+        list += n + (list[n] == ',');
+    } while (*list);
+    fl_config_free(base);
+}
+
+/* ---- the runs -------------------------------------------------------------------------------------------- */
+
+/* A run that fails (diverges, say) does not take the others with it. */
+static void do_run(session *x, fl_config *cfg)
+{
+    fl_status s = fl_run_new(cfg, &x->run);
+    if (!s && !interrupt_watch(x->run)) s = carry_run(x->run, x->req->force, &x->progress, x->summary);
+    interrupt_watch(NULL);
+    if (s) say_error(x->ctx);
+    if (s && !x->code) x->code = settings_exit(s);
+    x->busy = s == FL_EBUSY;
+    fl_run_free(x->run);
+    x->run = NULL;
 }
 
 static int run_all(const request *req)
@@ -140,17 +188,18 @@ static int run_all(const request *req)
     if (!x.ctx || !x.summary) {
         say("out of memory");
         x.code = CLI_FAILED;
-    } else {
-        for_each(&x, do_check);
     }
+    for (size_t i = 0; x.ctx && x.summary && i < req->files.n; i++) plan_file(&x, req->files.v[i]);
     if (!x.code) {
         progress_init(&x.progress, req->quiet);
         fl_ctx_on_log(x.ctx, progress_log, &x.progress);
         interrupt_install(req->quiet);
-        for_each(&x, do_run);
+        for (size_t i = 0; i < x.count && !interrupt_seen() && !x.busy; i++) do_run(&x, x.plans[i]);
         if (!req->quiet) summary_print(x.summary, stdout);
         if (!x.code && interrupt_seen()) x.code = CLI_INTERRUPTED;
     }
+    for (size_t i = 0; i < x.count; i++) fl_config_free(x.plans[i]);
+    free(x.plans);
     summary_free(x.summary);
     fl_ctx_free(x.ctx);
     return x.code;
@@ -191,15 +240,19 @@ static const char help[] = "usage: fedloom run FILE... [--set KEY=VALUE ...] [--
                            "rounds, simulated time, the age of uploads, and how clusters agree with classes.\n"
                            "Progress goes to stderr, the table to stdout.\n"
                            "\n"
-                           "The first Ctrl-C ends the run after the round under way, and what there is is\n"
-                           "saved; the second ends it at once. With checkpoints the first one writes a\n"
-                           "checkpoint instead, from which `fedloom resume` goes on.\n"
+                           "The first Ctrl-C (or SIGTERM, or SIGHUP) ends the run after the round under\n"
+                           "way, and what there is is saved; a second Ctrl-C ends it at once. With\n"
+                           "checkpoints the first one writes a checkpoint instead, from which\n"
+                           "`fedloom resume` goes on.\n"
+                           "\n"
+                           "A FILE is read once, and may be a pipe: `generate | fedloom run /dev/stdin`.\n"
                            "\n"
                            "options:\n"
                            "  --set KEY=VALUE       overrides a key of the file, may be repeated: seed=7,\n"
                            "                        local.lr=0.1, 'model.hidden=[200, 100]'\n"
                            "  --algorithms A,B,...  runs every file once per method, to compare them; each\n"
-                           "                        result goes to its own folder\n"
+                           "                        result goes to its own folder. --set is laid over each,\n"
+                           "                        so algorithm.KEY must be a key of all of them\n"
                            "  --output DIR          writes the results to DIR (DIR/NAME with several files,\n"
                            "                        and a folder per method below that)\n"
                            "  --force               replaces an earlier result in that folder\n"

@@ -27,16 +27,18 @@ static void check(tally *t, const char *path)
 {
     int length;
     double error = NAN;
-    char reason[1024];
-    const char *name = case_name(path, &length);
+    const char *base = case_name(path, &length);
+    char name[256], reason[1024];
+    snprintf(name, sizeof name, "%.*s", length, base);
+    say_clean(name);
     if (fl_verify(t->ctx, path, t->tolerance, &error) == FL_OK) {
-        printf("ok   %-*.*s  %.1e\n", t->pad, length, name, error);
+        printf("ok   %-*s  %.1e\n", t->pad, name, error);
         t->passed++;
     } else {
         snprintf(reason, sizeof reason, "%s", fl_ctx_error(t->ctx));
         for (char *c = reason; *c; c++)
             if (*c == '\n') *c = ';';
-        printf("FAIL %-*.*s  %s\n", t->pad, length, name, say_clean(reason));
+        printf("FAIL %-*s  %s\n", t->pad, name, say_clean(reason));
         t->failed++;
     }
     fflush(stdout);

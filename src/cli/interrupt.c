@@ -1,7 +1,8 @@
-/* The only mutable global state of the program, because a signal handler can reach nothing else. */
+/* Signals and descriptors. The only mutable global state of the program, because a signal handler can reach nothing else. */
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -10,10 +11,21 @@
 static _Atomic(fl_run *) watched;
 static volatile sig_atomic_t seen, silent;
 
+void surroundings_secure(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* open takes the lowest free number: the missing one */
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+/* A terminal that closes may send SIGHUP twice, by the kernel and by the shell: that is still one wish. */
 static void on_signal(int number)
 {
     static const char note[] = "\nfedloom: stopping after this round; once more ends it at once\n";
     int keep = errno;
+    if (seen && number == SIGHUP) return;
     if (seen) {
         signal(number, SIG_DFL);
         raise(number); /* takes effect when this handler returns */
@@ -42,6 +54,7 @@ void interrupt_install(int quiet)
     silent = quiet;
     install(SIGINT);
     install(SIGTERM);
+    install(SIGHUP);
 }
 
 int interrupt_watch(fl_run *run)

@@ -58,12 +58,17 @@ static const command *find(const char *name)
 static int unknown(const char *name)
 {
     char known[256] = "";
+    const char *meant = NULL;
     for (size_t i = 0; i < COMMANDS; i++) {
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", commands[i]->name);
+        if (!meant && args_alike(name, commands[i]->name)) meant = commands[i]->name;
     }
-    say("%s: unknown command; the commands are: %s", name, known);
-    say("`fedloom --help` shows what they do");
+    if (meant)
+        say("%s: unknown command; did you mean %s?", name, meant);
+    else
+        say("%s: unknown command; the commands are: %s", name, known);
+    say("`fedloom --help` shows what the commands do");
     return CLI_USAGE;
 }
 
@@ -99,10 +104,10 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    surroundings_secure();
     int code = dispatch(argc, argv);
-    if ((fflush(stdout) || ferror(stdout)) && code == CLI_OK) {
-        say("the output could not be written");
-        code = CLI_FAILED;
-    }
+    int lost = fflush(stdout) || ferror(stdout);
+    if (lost) say("the output could not be written");
+    if ((lost || ferror(stderr)) && code == CLI_OK) code = CLI_FAILED;
     return code;
 }

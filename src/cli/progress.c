@@ -130,8 +130,8 @@ void progress_begin(progress *p, const fl_run *run)
     p->next = 0;
     p->last = SIZE_MAX;
     if (p->quiet) return;
-    append(line, "%s: %s, %zu clients, %zu parameters", fl_run_name(run), fl_run_algorithm(run), fl_run_clients(run),
-           fl_run_parameters(run));
+    append(line, "%s: %s, %zu clients, %zu parameters, at least %.0f MiB of memory", fl_run_name(run),
+           fl_run_algorithm(run), fl_run_clients(run), fl_run_parameters(run), ceil(fl_run_memory(run) / 0x1p20));
     fprintf(stderr, "%s\n", say_clean(line));
 }
 

@@ -2,12 +2,46 @@
 #include "cli.h"
 
 #include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Bytes of the well-formed UTF-8 character at s, and its code point; 0 if the bytes are no character. */
+static size_t decode(const unsigned char *s, uint32_t *code)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
+    uint32_t c = n == 1 ? s[0] : n ? s[0] & (0xFFu >> (n + 1)) : 0;
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xC0) != 0x80) return 0; /* also stops at the end of the text */
+        c = c << 6 | (s[i] & 0x3F);
+    }
+    *code = c;
+    return n && c >= least[n] && c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF) ? n : 0;
+}
+
+/* What is no character, or one that terminals obey (C0, DEL, C1), becomes a question mark, unless it is one of `spared`. */
+static void clean(char *s, const char *spared)
+{
+    char *to = s;
+    for (size_t n; *s; s += n) {
+        uint32_t c = 0;
+        n = decode((const unsigned char *)s, &c);
+        int control = c < 0x20 ? !strchr(spared, (int)c) : c >= 0x7F && c < 0xA0;
+        if (!n || control) {
+            *to++ = '?';
+            n += !n;
+        } else {
+            memmove(to, s, n);
+            to += n;
+        }
+    }
+    *to = 0;
+}
 
 char *say_clean(char *s)
 {
-    for (char *c = s; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7F) *c = '?';
+    clean(s, "");
     return s;
 }
 
@@ -47,8 +81,22 @@ int say_usage(const char *command_name, const char *fmt, ...)
 
 void say_out(void *unused, const char *text)
 {
+    char *copy = strdup(text);
     (void)unused;
-    fputs(text, stdout);
+    if (!copy) {
+        say("out of memory");
+        return;
+    }
+    clean(copy, "\n\t");
+    fputs(copy, stdout);
+    free(copy);
+}
+
+void say_path(const char *before, const char *path)
+{
+    char line[4096];
+    snprintf(line, sizeof line, "%s", path);
+    printf("%s%s\n", before, say_clean(line));
 }
 
 void say_log(void *unused, fl_log_level level, const char *line)

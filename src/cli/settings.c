@@ -35,12 +35,9 @@ static fl_status name_after(fl_config *cfg, const char *file)
     return settings_put(cfg, "name", stem);
 }
 
-int settings_open(fl_ctx *ctx, const char *file, const words *sets, fl_config **out)
+/* Hands a configuration on, or says what is wrong with it. A file that cannot be read is wrong usage, too. */
+static int deliver(fl_ctx *ctx, fl_status s, fl_config *cfg, fl_config **out)
 {
-    fl_config *cfg = fl_config_new(ctx);
-    fl_status s = cfg ? fl_config_load(cfg, file) : FL_ENOMEM;
-    for (size_t i = 0; !s && i < sets->n; i++) s = fl_config_set(cfg, sets->v[i]);
-    if (!s) s = name_after(cfg, file);
     if (!s) {
         *out = cfg;
         return CLI_OK;
@@ -48,4 +45,24 @@ int settings_open(fl_ctx *ctx, const char *file, const words *sets, fl_config **
     say_error(ctx);
     fl_config_free(cfg);
     return s == FL_ENOMEM ? CLI_FAILED : CLI_USAGE;
+}
+
+int settings_load(fl_ctx *ctx, const char *file, fl_config **out)
+{
+    fl_config *cfg = fl_config_new(ctx);
+    return deliver(ctx, cfg ? fl_config_load(cfg, file) : FL_ENOMEM, cfg, out);
+}
+
+fl_status settings_finish(fl_config *cfg, const char *file, const words *sets)
+{
+    fl_status s = FL_OK;
+    for (size_t i = 0; !s && i < sets->n; i++) s = fl_config_set(cfg, sets->v[i]);
+    return s ? s : name_after(cfg, file);
+}
+
+int settings_open(fl_ctx *ctx, const char *file, const words *sets, fl_config **out)
+{
+    fl_config *cfg = NULL;
+    int code = settings_load(ctx, file, &cfg);
+    return code ? code : deliver(ctx, settings_finish(cfg, file, sets), cfg, out);
 }

@@ -3,12 +3,14 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct {
     fl_study *study;
     int quiet, live;
     size_t settled; /* runs done or failed that were reported */
+    int unwritten;  /* the events of a run that is done could not be written */
     double painted;
 } watcher;
 
@@ -50,7 +52,9 @@ static void report_run(watcher *w, const fl_study_progress *p)
     char run[256], row[64], line[2048];
     name_run(p, run, sizeof run);
     describe_row(p->row, row, sizeof row);
-    if (p->error)
+    if (p->error && p->row)
+        snprintf(line, sizeof line, "[%zu/%zu] %s is done, but %s", p->done + p->failed, p->total, run, p->error);
+    else if (p->error)
         snprintf(line, sizeof line, "[%zu/%zu] %s failed: %s", p->done + p->failed, p->total, run, p->error);
     else
         snprintf(line, sizeof line, "[%zu/%zu] %s%s  %.1f s", p->done + p->failed, p->total, run, row,
@@ -64,6 +68,7 @@ static void observe(void *arg, const fl_study_progress *p)
     if (interrupt_seen()) fl_study_stop(w->study);
     int ended = p->done + p->failed > w->settled;
     if (ended) w->settled = p->done + p->failed;
+    w->unwritten |= ended && p->error && p->row; /* one that failed has no metrics */
     if (!p->label || (w->quiet && !p->error)) return;
     if (ended)
         report_run(w, p);
@@ -103,14 +108,24 @@ static int carry_out(fl_ctx *ctx, fl_study *study, const study_request *req)
     }
     fl_study_runs(study, &done);
     if (!req->quiet) say("%zu of %zu runs; the table and report.html are in %s", done, total, fl_study_output(study));
-    return interrupt_seen() ? CLI_INTERRUPTED : done == total ? CLI_OK : CLI_FAILED;
+    return interrupt_seen() ? CLI_INTERRUPTED : done == total && !w.unwritten ? CLI_OK : CLI_FAILED;
+}
+
+/* Refused before anything has run: event files need a folder. */
+static int check_events(const char *folder)
+{
+    struct stat st;
+    if (!folder || stat(folder, &st) || S_ISDIR(st.st_mode)) return CLI_OK;
+    say("%s: --tensorboard needs a folder, but this is a file", folder);
+    return CLI_FAILED;
 }
 
 int study_run(fl_ctx *ctx, const char *file, const study_request *req)
 {
     fl_config *cfg = NULL;
     fl_study *study = NULL;
-    int code = settings_open(ctx, file, &req->sets, &cfg);
+    int code = check_events(req->options.tensorboard);
+    if (!code) code = settings_open(ctx, file, &req->sets, &cfg);
     if (code) return code;
     fl_status s = fl_study_new(cfg, &req->options, &study);
     if (s) {

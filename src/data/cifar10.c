@@ -1,9 +1,9 @@
 /* CIFAR-10, binary version: records of one label byte and 3 x 32 x 32 bytes (red, green, blue plane). */
+#include "base/number.h"
 #include "data/load.h"
 #include "data/source.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { PIXELS = 3 * 32 * 32, RECORD = 1 + PIXELS, CLASSES = 10 };
@@ -47,7 +47,7 @@ static fl_status load_part(fl_ctx *ctx, const char *dir, const char *name, int c
     for (int b = count ? 1 : 0; status == FL_OK && b <= count; b++) {
         char file[32];
         fli_stream *s = NULL;
-        snprintf(file, sizeof file, b ? "%s_%d.bin" : "%s.bin", name, b);
+        fli_snprintf(file, sizeof file, b ? "%s_%d.bin" : "%s.bin", name, b);
         status = fli_load_open(ctx, dir, file, &s);
         if (status == FL_OK) status = load_batch(ctx, s, &x, &label);
         fli_stream_close(s);

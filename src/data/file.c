@@ -1,5 +1,6 @@
 /* A partition from a JSON file: {"clients": [[0, 5, 7], [1, 2], ...]}, or one list per name, {"ann": [0, 5, 7],
  * "bob": [1, 2]}, in order of appearance. Samples that are in no list are nobody's. */
+#include "base/number.h"
 #include "data/list.h"
 
 #include <jansson.h>
@@ -36,9 +37,9 @@ static void lists_fini(lists *l)
 static const char *client_name(const lists *l, size_t i, char *buf, size_t size)
 {
     if (l->name[i])
-        snprintf(buf, size, "client \"%s\"", l->name[i]);
+        fli_snprintf(buf, size, "client \"%s\"", l->name[i]);
     else
-        snprintf(buf, size, "client %zu", i);
+        fli_snprintf(buf, size, "client %zu", i);
     return buf;
 }
 
@@ -75,7 +76,9 @@ static fl_status lists_load(fl_ctx *ctx, const char *path, lists *l)
     *l = (lists){.ctx = ctx, .path = path};
     if (!stat(path, &st) && S_ISDIR(st.st_mode))
         return fli_fail(ctx, FL_EIO, "%s: the partition cannot be read: it is a folder, not a file", path);
+    locale_t before = fli_locale_enter();
     l->root = json_load_file(path, JSON_REJECT_DUPLICATES, &e);
+    fli_locale_leave(before);
     if (l->root) return find_lists(l);
     if (json_error_code(&e) == json_error_cannot_open_file)
         return fli_fail(ctx, FL_EIO, "%s: the partition cannot be read: %s", path, e.text);

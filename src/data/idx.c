@@ -1,12 +1,12 @@
 /* IDX, the format of MNIST and its relatives: two zero bytes, a type byte, the number of dimensions, one big-endian 32-bit size
  * per dimension, then the values, the last dimension running fastest. Images of bytes, floats or doubles stay what they are. */
+#include "base/number.h"
 #include "data/names.h"
 #include "data/load.h"
 #include "data/source.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 typedef struct {
@@ -168,7 +168,7 @@ static fl_status number_groups(fl_ctx *ctx, const char *path, const uint8_t *mat
     fl_status status = FL_OK;
     fli_groups_init(&ids, ctx);
     for (size_t i = 0; status == FL_OK && i < ds->n; i++) {
-        snprintf(text, sizeof text, "%" PRId32, (int32_t)big_endian(matrix + 4 * (i * columns + column)));
+        fli_snprintf(text, sizeof text, "%" PRId32, (int32_t)big_endian(matrix + 4 * (i * columns + column)));
         status = fli_labels_read(&ids, text, (fli_place){path, FLI_SAMPLE, i}, &ds->group[i]);
     }
     if (status == FL_OK) status = fli_labels_order(&ids, ds->group, ds->n);

@@ -1,6 +1,7 @@
 /* LEAF, a benchmark for federated learning: JSON files
  *     {"users": [u, ...], "num_samples": [n, ...], "user_data": {u: {"x": [[...], ...], "y": [...]}, ...}}
  * A folder of them is one data set. Every user is a group, in the order of first appearance. */
+#include "base/number.h"
 #include "data/names.h"
 #include "data/load.h"
 #include "data/source.h"
@@ -73,7 +74,7 @@ static fl_status add_label(reader *r, const char *user, size_t i, const json_t *
     if (s == FL_OK) s = fli_array_add(r->ctx, &r->group, 1, &owner);
     if (s) return s;
     *(int32_t *)owner = (int32_t)group;
-    snprintf(unit, sizeof unit, ": user %s, y ", fli_show(user).s);
+    fli_snprintf(unit, sizeof unit, ": user %s, y ", fli_show(user).s);
     fli_place at = {r->path, unit, i};
     return json_is_string(y) ? fli_labels_read(r->labels, json_string_value(y), at, label)
                              : fli_labels_read_number(r->labels, json_number_value(y), at, label);
@@ -167,7 +168,9 @@ static fl_status read_file(reader *r, const char *path)
     fl_status s = fli_load_open_text(r->ctx, path, &in.stream);
     if (s) return s;
     path = r->path = fli_stream_path(in.stream);
+    locale_t before = fli_locale_enter();
     json_t *root = json_load_callback(feed, &in, JSON_REJECT_DUPLICATES, &error);
+    fli_locale_leave(before);
     if (in.status)
         s = in.status;
     else if (!root)

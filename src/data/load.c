@@ -1,5 +1,6 @@
 #include "data/load.h"
 
+#include "base/number.h"
 #include "data/format.h"
 
 #include <inttypes.h>
@@ -181,7 +182,7 @@ const char *fli_number_read(const char *text, double largest, double *out)
     double v = 0;
     if (!read_short(text, &v)) {
         if (!*text || strchr(" \t\r\n\v\f", *text) || strpbrk(text, "xXpP")) return FLI_NO_NUMBER;
-        v = strtod(text, &end);
+        v = fli_strtod(text, &end);
         if (end == text || *end) return FLI_NO_NUMBER;
         if (!isfinite(v)) return isinf(v) && strpbrk(text, "0123456789") ? "is too large" : "is not a finite number";
     }

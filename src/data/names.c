@@ -1,11 +1,11 @@
 #include "data/names.h"
 
+#include "base/number.h"
 #include "base/text.h"
 #include "data/load.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,7 +171,7 @@ static fl_status accept(fli_labels *l, const char *text, fli_place at)
         return fli_fail(ctx, FL_EFORMAT, FLI_AT "%s %s is neither a finite number nor a word", FLI_PLACE(at), l->noun,
                         fli_show(text).s);
     if (!l->bounded || l->words.n <= MANY) return FL_OK;
-    snprintf(l->last, sizeof l->last, FLI_AT "label %s", FLI_PLACE(at), fli_show(text).s);
+    fli_snprintf(l->last, sizeof l->last, FLI_AT "label %s", FLI_PLACE(at), fli_show(text).s);
     return l->words.n <= FLI_MOST_LABELS
                ? FL_OK
                : fli_fail(ctx, FL_EFORMAT, "%s is one more than the %d different ones allowed", l->last,
@@ -202,7 +202,7 @@ fl_status fli_labels_read_number(fli_labels *l, double v, fli_place at, int32_t 
         *out = l->quick[(int)v] - 1;
         return FL_OK;
     }
-    snprintf(text, sizeof text, "%.0f", v);
+    fli_snprintf(text, sizeof text, "%.0f", v);
     fl_status s = fli_labels_read(l, text, at, out);
     if (s == FL_OK && small) l->quick[(int)v] = *out + 1;
     return s;

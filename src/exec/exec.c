@@ -2,9 +2,7 @@
 
 #include <string.h>
 
-/* Uploads wait for their turn to be absorbed. A cohort is run in blocks of this many clients, so that memory is bounded when
- * everybody takes part in a large federation. The block size is fixed: it must not depend on the number of threads. */
-enum { BLOCK = 64 };
+enum { BLOCK = FLI_EXEC_BLOCK };
 
 #define WARM_UP UINT32_MAX /* stands for the round, in random streams */
 
@@ -264,9 +262,11 @@ static fl_status work_with(fli_exec *e, fli_job *job, size_t worker, const fli_k
     e->spec.algo->pose(&t, &problem);
     s = e->solver->solve(e->ctx, &e->workers[worker], &view, &problem, &rng, e->caches ? &e->caches[t.client] : NULL,
                          &answer);
-    if (!s && !(fli_finite(&e->space, answer.z) && (!answer.own || fli_finite(&e->space, answer.own)) &&
-                (!answer.v || fli_finite(&e->space, answer.v))))
-        s = FL_EDIVERGED;
+    if (!s) {
+        job->own_diverged = answer.own && !fli_finite(&e->space, answer.own);
+        if (job->own_diverged || !fli_finite(&e->space, answer.z) || (answer.v && !fli_finite(&e->space, answer.v)))
+            s = FL_EDIVERGED;
+    }
     if (!s) e->spec.algo->answer(&t, &answer);
     if (!s) {
         job->spent = answer.steps;
@@ -291,19 +291,16 @@ void fli_exec_work(fli_exec *e, fli_job *job, size_t worker) { job->status = cli
 fl_status fli_exec_failed(const fli_exec *e, const fli_job *job)
 {
     if (job->status != FL_EDIVERGED) return job->status;
-    if (e->solver->one_pass)
+    const fli_algo *a = e->spec.algo;
+    const char *whose = job->own_diverged ? "own" : "local";
+    const char *remedy = job->own_diverged && a->own_remedy ? a->own_remedy : a->remedy ? a->remedy : FLI_LOCAL_REMEDY;
+    if (e->solver->one_pass || a->remedy || job->own_diverged)
         return fli_fail(e->ctx, job->status,
-                        "round %zu, client %u: the local model is no longer finite; %s did not "
-                        "converge with these parameters",
-                        job->round + 1, job->client, e->spec.algo->name);
-    if (e->spec.algo->traits & FLI_ALGO_BILEVEL)
-        return fli_fail(e->ctx, job->status,
-                        "round %zu, client %u: the local model is no longer finite; try smaller step sizes of %s",
-                        job->round + 1, job->client, e->spec.algo->name);
+                        "round %zu, client %u: the %s model is no longer finite; %s diverges, try %s", job->round + 1,
+                        job->client, whose, a->name, remedy);
     return fli_fail(e->ctx, job->status,
-                    "round %zu, client %u: the local model is no longer finite after %zu steps of size %g; try a "
-                    "smaller local.lr",
-                    job->round + 1, job->client, job->steps, job->lr);
+                    "round %zu, client %u: the %s model is no longer finite after %zu steps of size %g; try %s",
+                    job->round + 1, job->client, whose, job->steps, job->lr, remedy);
 }
 
 /* ---- the server's step --------------------------------------------------------------------------------- */
@@ -382,8 +379,8 @@ fl_status fli_exec_advance(fli_exec *e)
 {
     e->spec.algo->advance(&e->step);
     if (fli_finite(&e->space, e->server[0])) return FL_OK;
-    return fli_fail(e->ctx, FL_EDIVERGED, "round %zu: the global model is no longer finite; try a smaller step size",
-                    e->step.round + 1);
+    return fli_fail(e->ctx, FL_EDIVERGED, "round %zu: the global model is no longer finite; %s diverges, try %s",
+                    e->step.round + 1, e->spec.algo->name, fli_algo_remedy(e->spec.algo));
 }
 
 /* ---- a round ------------------------------------------------------------------------------------------- */

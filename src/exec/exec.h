@@ -10,6 +10,10 @@
 
 typedef struct fli_exec fli_exec;
 
+/* Uploads wait for their turn to be absorbed. A cohort is run in blocks of this many clients, so that memory is bounded when
+ * everybody takes part in a large federation. The block size is fixed: it must not depend on the number of threads. */
+enum { FLI_EXEC_BLOCK = 64 };
+
 /* All borrowed; must outlive the executor. */
 typedef struct {
     const fli_model *model;
@@ -57,8 +61,9 @@ typedef struct {
     /* filled: */
     void **up;
     double *up_scalars;
-    size_t spent; /* inner steps of the local solver */
-    int missed;   /* it did not reach the accuracy it was asked for */
+    size_t spent;     /* inner steps of the local solver */
+    int missed;       /* it did not reach the accuracy it was asked for */
+    int own_diverged; /* of a turn that failed: it was the client's own model that left the finite range */
     fl_status status;
 } fli_job;
 

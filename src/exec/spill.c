@@ -1,5 +1,7 @@
 #include "exec/spill.h"
 
+#include "base/file.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,17 @@ struct fli_spill {
     int fd;
 };
 
+/* A file that never had a name or, where the file system knows no such thing, one that loses it at once. Nobody else can come to write
+ * to it: programs that are started from here do not inherit it, and what is printed cannot land in it. */
+static int open_unnamed(const char *folder, char *name)
+{
+    int fd = fli_fd_open(folder, O_TMPFILE | O_RDWR | O_EXCL, 0600);
+    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;
+    fd = mkostemp(name, O_CLOEXEC);
+    if (fd >= 0) unlink(name);
+    return fli_fd_high(fd);
+}
+
 fl_status fli_spill_new(fl_ctx *ctx, const char *folder, size_t bytes, fli_spill **out)
 {
     fl_status status = FL_ENOMEM;
@@ -20,13 +33,11 @@ fl_status fli_spill_new(fl_ctx *ctx, const char *folder, size_t bytes, fli_spill
     if (!s || !name || !(s->folder = fli_strdup(ctx, folder))) goto done;
     s->ctx = ctx;
     s->bytes = bytes;
-    s->fd = mkstemp(name);
+    s->fd = open_unnamed(folder, name);
     status = s->fd < 0
                  ? fli_fail(ctx, FL_EIO, "%s: no file for client state can be made here: %s", folder, strerror(errno))
                  : FL_OK;
-    if (status) goto done;
-    unlink(name);
-    *out = s;
+    if (!status) *out = s;
 done:
     fli_free(name);
     if (status && s) {

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 /* One allocation per client in memory: the table of its vectors, its scalars, then the vectors themselves. */
 typedef struct entry {
@@ -16,22 +17,30 @@ typedef struct entry {
     void *vectors[];
 } entry;
 
-/* Without a budget neither the lock nor the order nor the file is used: a client belongs to one thread at a time. */
+/* A client that was asked for. There is nothing here for the others, of whom there may be a hundred million. */
+typedef struct {
+    uint32_t key;   /* 1 + the client; 0: a free slot */
+    uint32_t place; /* 1 + its place in the file; 0: it has none */
+    entry *entry;   /* NULL: not in memory */
+} slot;
+
+/* Without a budget neither the order nor the file is used: a client belongs to one thread at a time. */
 struct fli_store {
     fl_ctx *ctx;
     fli_store_spec spec;
     size_t head, payload; /* bytes of an entry: its tables, and what is saved */
-    entry **entries;
-    atomic_size_t held; /* entries in memory */
+    atomic_size_t held;   /* entries in memory */
+    pthread_mutex_t lock; /* held for a moment, never while a disk or an allocation of an entry is waited for */
+    pthread_cond_t moved;
+    int lockable;
+    /* Under the lock: a hash table, at most three quarters full, from which nobody is removed. */
+    slot *slots;
+    size_t room, used; /* room: a power of two, or 0 */
     /* with a budget */
-    size_t most;      /* entries that it allows */
-    uint32_t *places; /* 1 + a client's place in the file; 0: it has none */
+    size_t most; /* entries that it allows */
     size_t placed;
     fli_spill *spill; /* NULL before the first one goes there */
     entry *oldest, *newest;
-    pthread_mutex_t lock;
-    pthread_cond_t moved;
-    int lockable;
 };
 
 static size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -40,10 +49,8 @@ static size_t stride(const fli_store *s) { return round_up(fli_bytes(&s->spec.sp
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
-static fl_status budget_new(fli_store *s)
+static fl_status lock_new(fli_store *s)
 {
-    s->most = s->spec.budget / (s->head + s->payload);
-    if (!(s->places = fli_alloc(s->ctx, s->spec.clients, sizeof *s->places))) return FL_ENOMEM;
     if (pthread_mutex_init(&s->lock, NULL)) return fli_fail(s->ctx, FL_ESYSTEM, "a mutex cannot be made");
     if (pthread_cond_init(&s->moved, NULL)) {
         pthread_mutex_destroy(&s->lock);
@@ -55,7 +62,6 @@ static fl_status budget_new(fli_store *s)
 
 fl_status fli_store_new(fl_ctx *ctx, const fli_store_spec *spec, fli_store **out)
 {
-    fl_status status = FL_OK;
     fli_store *s = fli_alloc(ctx, 1, sizeof *s);
     if (!s) return FL_ENOMEM;
     s->ctx = ctx;
@@ -63,8 +69,8 @@ fl_status fli_store_new(fl_ctx *ctx, const fli_store_spec *spec, fli_store **out
     s->head = round_up(sizeof(entry) + spec->vectors * sizeof(void *));
     s->payload = round_up(spec->scalars * sizeof(double)) + spec->vectors * stride(s);
     atomic_init(&s->held, 0);
-    if (s->payload && !(s->entries = fli_alloc(ctx, spec->clients, sizeof *s->entries))) status = FL_ENOMEM;
-    if (!status && s->payload && spec->budget) status = budget_new(s);
+    s->most = s->payload ? spec->budget / (s->head + s->payload) : 0;
+    fl_status status = lock_new(s);
     if (status)
         fli_store_free(s);
     else
@@ -75,16 +81,73 @@ fl_status fli_store_new(fl_ctx *ctx, const fli_store_spec *spec, fli_store **out
 void fli_store_free(fli_store *s)
 {
     if (!s) return;
-    for (size_t i = 0; s->entries && i < s->spec.clients; i++) fli_free(s->entries[i]);
+    for (size_t i = 0; i < s->room; i++) fli_free(s->slots[i].entry);
     if (s->lockable) {
         pthread_mutex_destroy(&s->lock);
         pthread_cond_destroy(&s->moved);
     }
     fli_spill_free(s->spill);
-    fli_free(s->entries);
-    fli_free(s->places);
+    fli_free(s->slots);
     fli_free(s);
 }
+
+/* ---- who was asked for, behind the lock ------------------------------------------------------------------ */
+
+/* Where a client is, or would go. */
+static slot *seek(slot *slots, size_t room, size_t client)
+{
+    size_t at = (size_t)((uint64_t)client * 0x9E3779B97F4A7C15u >> 32);
+    for (;; at++) {
+        slot *t = &slots[at & (room - 1)];
+        if (!t->key || t->key == client + 1) return t;
+    }
+}
+
+/* NULL if nobody has asked for this client. Valid until the next claim. */
+static slot *find(const fli_store *s, size_t client)
+{
+    slot *t = s->room ? seek(s->slots, s->room, client) : NULL;
+    return t && t->key ? t : NULL;
+}
+
+static fl_status make_room(fli_store *s)
+{
+    size_t room = s->room ? 2 * s->room : 64;
+    slot *slots = fli_alloc(s->ctx, room, sizeof *slots);
+    if (!slots) return FL_ENOMEM;
+    for (size_t i = 0; i < s->room; i++)
+        if (s->slots[i].key) *seek(slots, room, s->slots[i].key - 1) = s->slots[i];
+    fli_free(s->slots);
+    s->slots = slots;
+    s->room = room;
+    return FL_OK;
+}
+
+/* The client's slot, made if there is none; NULL when out of memory. */
+static slot *claim(fli_store *s, size_t client)
+{
+    slot *t = find(s, client);
+    if (t) return t;
+    if (4 * (s->used + 1) > 3 * s->room && make_room(s)) return NULL;
+    t = seek(s->slots, s->room, client);
+    t->key = (uint32_t)client + 1;
+    s->used++;
+    return t;
+}
+
+static entry *entry_of(const fli_store *s, size_t client)
+{
+    const slot *t = find(s, client);
+    return t ? t->entry : NULL;
+}
+
+static size_t place_of(const fli_store *s, size_t client)
+{
+    const slot *t = find(s, client);
+    return t ? t->place : 0;
+}
+
+/* ---- entries --------------------------------------------------------------------------------------------- */
 
 static void *payload_of(const fli_store *s, entry *e) { return (char *)e + s->head; }
 
@@ -138,6 +201,7 @@ static void discard(fli_store *s, entry *e)
 static fl_status bring(fli_store *s, size_t client, entry **out)
 {
     int fresh = s->held < s->most || !s->oldest, written;
+    if (!claim(s, client)) return FL_ENOMEM;
     entry *e = fresh ? entry_new(s, client) : s->oldest;
     if (!e) return FL_ENOMEM;
     fl_status status = FL_OK;
@@ -145,17 +209,17 @@ static fl_status bring(fli_store *s, size_t client, entry **out)
         status = fli_spill_new(s->ctx, s->spec.folder ? s->spec.folder : "/tmp", s->payload, &s->spill);
     if (status) return status;
     if (!fresh) out_of_order(s, e);
-    size_t was = e->client, from = s->places[client];
-    size_t to = fresh || !e->changed ? 0 : s->places[was] ? s->places[was] : ++s->placed;
+    size_t was = e->client, from = place_of(s, client);
+    size_t to = fresh || !e->changed ? 0 : place_of(s, was) ? place_of(s, was) : ++s->placed;
     e->moving = 1;
-    s->entries[client] = e;
+    find(s, client)->entry = e;
     pthread_mutex_unlock(&s->lock);
     status = exchange(s, e, to, from, &written);
     pthread_mutex_lock(&s->lock);
     e->moving = 0;
-    if (to) s->places[was] = (uint32_t)to; /* also of a write that failed: what is in memory counts */
+    if (to) find(s, was)->place = (uint32_t)to; /* also of a write that failed: what is in memory counts */
     if (written && !fresh) {
-        s->entries[was] = NULL;
+        find(s, was)->entry = NULL;
         if (s->spec.left) s->spec.left(s->spec.arg, was);
     }
     if (!status) {
@@ -163,7 +227,7 @@ static fl_status bring(fli_store *s, size_t client, entry **out)
         e->changed = 0;
         *out = e;
     } else {
-        s->entries[client] = NULL;
+        find(s, client)->entry = NULL;
         if (written)
             discard(s, e);
         else
@@ -178,11 +242,11 @@ static fl_status use(fli_store *s, size_t client, int make, entry **out, int *fi
 {
     fl_status status = FL_OK;
     pthread_mutex_lock(&s->lock);
-    while (s->entries[client] && s->entries[client]->moving) pthread_cond_wait(&s->moved, &s->lock);
-    entry *e = s->entries[client];
-    *first = !e && !s->places[client];
+    while (entry_of(s, client) && entry_of(s, client)->moving) pthread_cond_wait(&s->moved, &s->lock);
+    entry *e = entry_of(s, client);
+    *first = !e && !place_of(s, client);
     if (e && !e->users) out_of_order(s, e);
-    if (!e && (make || s->places[client])) status = bring(s, client, &e);
+    if (!e && (make || place_of(s, client))) status = bring(s, client, &e);
     if (e && !status) {
         e->users++;
         e->changed |= make;
@@ -192,20 +256,44 @@ static fl_status use(fli_store *s, size_t client, int make, entry **out, int *fi
     return status;
 }
 
+/* ---- without a budget: whoever came stays ------------------------------------------------------------------ */
+
+static entry *look(fli_store *s, size_t client)
+{
+    pthread_mutex_lock(&s->lock);
+    entry *e = entry_of(s, client);
+    pthread_mutex_unlock(&s->lock);
+    return e;
+}
+
+/* The entry is made outside the lock: making one clears memory, and nobody else wants this client now. */
+static fl_status look_or_make(fli_store *s, size_t client, entry **out, int *first)
+{
+    entry *e = look(s, client);
+    *first = !e;
+    if (!e && !(e = entry_new(s, client))) return FL_ENOMEM;
+    if (*first) {
+        pthread_mutex_lock(&s->lock);
+        slot *t = claim(s, client);
+        if (t) t->entry = e;
+        pthread_mutex_unlock(&s->lock);
+        if (!t) {
+            discard(s, e);
+            return FL_ENOMEM;
+        }
+    }
+    *out = e;
+    return FL_OK;
+}
+
 /* ---- what others call ------------------------------------------------------------------------------------ */
 
 fl_status fli_store_get(fli_store *s, size_t client, fli_kept *out)
 {
-    fl_status status = FL_OK;
     entry *e = NULL;
     *out = (fli_kept){0};
-    if (!s->entries) return FL_OK;
-    if (s->places)
-        status = use(s, client, 1, &e, &out->first);
-    else if (!(e = s->entries[client])) {
-        out->first = 1;
-        if (!(e = s->entries[client] = entry_new(s, client))) status = FL_ENOMEM;
-    }
+    if (!s->payload) return FL_OK;
+    fl_status status = s->spec.budget ? use(s, client, 1, &e, &out->first) : look_or_make(s, client, &e, &out->first);
     if (status) return status;
     out->vectors = e->vectors;
     out->scalars = e->scalars;
@@ -217,18 +305,18 @@ fl_status fli_store_peek(fli_store *s, size_t client, void *const **out)
     int first;
     entry *e = NULL;
     *out = NULL;
-    if (!s->entries) return FL_OK;
-    if (!s->places) e = s->entries[client];
-    fl_status status = s->places ? use(s, client, 0, &e, &first) : FL_OK;
+    if (!s->payload) return FL_OK;
+    if (!s->spec.budget) e = look(s, client);
+    fl_status status = s->spec.budget ? use(s, client, 0, &e, &first) : FL_OK;
     if (!status && e) *out = e->vectors;
     return status;
 }
 
 void fli_store_release(fli_store *s, size_t client)
 {
-    if (!s->places) return;
+    if (!s->payload || !s->spec.budget) return;
     pthread_mutex_lock(&s->lock);
-    entry *e = s->entries[client];
+    entry *e = entry_of(s, client);
     if (!--e->users) into_order(s, e);
     pthread_mutex_unlock(&s->lock);
 }
@@ -238,31 +326,49 @@ size_t fli_store_spilled(const fli_store *s) { return s->placed * s->payload; }
 
 /* ---- checkpoints ----------------------------------------------------------------------------------------- */
 
-static int touched(const fli_store *s, size_t client) { return s->entries[client] || (s->places && s->places[client]); }
+static int touched(const slot *t) { return t->entry || t->place; }
+
+static int by_client(const void *a, const void *b)
+{
+    const slot *x = a, *y = b;
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+/* All that were touched, by client: the order of the table is nobody's business. NULL when out of memory. */
+static slot *sorted(const fli_store *s, size_t *count)
+{
+    slot *all = fli_alloc(s->ctx, s->used, sizeof *all);
+    *count = 0;
+    for (size_t i = 0; all && i < s->room; i++)
+        if (touched(&s->slots[i])) all[(*count)++] = s->slots[i];
+    if (all) qsort(all, *count, sizeof *all, by_client);
+    return all;
+}
 
 /* Those in the file are read past everybody else: saving changes nothing, not even the order. */
 void fli_store_save(fli_store *s, fli_saver *out)
 {
-    size_t count = 0, clients = s->entries ? s->spec.clients : 0;
+    size_t count;
     fl_status status = FL_OK;
+    slot *all = sorted(s, &count);
     void *buffer = s->spill ? fli_alloc(s->ctx, 1, s->payload) : NULL;
-    if (s->spill && !buffer) status = FL_ENOMEM;
-    for (size_t i = 0; i < clients; i++) count += touched(s, i) != 0;
+    if (!all || (s->spill && !buffer)) status = FL_ENOMEM;
     fli_save_part(out, "clients");
     fli_save_count(out, count);
-    for (size_t i = 0; i < clients && !status; i++) {
-        if (!touched(s, i)) continue;
-        if (!s->entries[i]) status = fli_spill_read(s->spill, s->places[i] - 1, buffer);
-        fli_save_count(out, i);
-        if (!status) fli_save_bytes(out, s->entries[i] ? payload_of(s, s->entries[i]) : buffer, s->payload);
+    for (size_t i = 0; i < count && !status; i++) {
+        if (!all[i].entry) status = fli_spill_read(s->spill, all[i].place - 1, buffer);
+        fli_save_count(out, all[i].key - 1);
+        if (!status) fli_save_bytes(out, all[i].entry ? payload_of(s, all[i].entry) : buffer, s->payload);
     }
     fli_free(buffer);
+    fli_free(all);
     if (status) fli_saver_fail(out, status);
 }
 
-const double *fli_store_scalars(const fli_store *s, size_t client)
+const double *fli_store_scalars(fli_store *s, size_t client)
 {
-    return s->entries && s->entries[client] ? s->entries[client]->scalars : NULL;
+    entry *e = look(s, client);
+    return e ? e->scalars : NULL;
 }
 
 fl_status fli_store_load(fli_store *s, fli_loader *in)
@@ -270,14 +376,14 @@ fl_status fli_store_load(fli_store *s, fli_loader *in)
     fli_kept kept;
     fl_status status = FL_OK;
     fli_load_part(in, "clients");
-    for (uint64_t left = fli_load_count(in, s->entries ? s->spec.clients : 0); left; left--) {
+    for (uint64_t left = fli_load_count(in, s->payload ? s->spec.clients : 0); left; left--) {
         size_t client = (size_t)fli_load_count(in, s->spec.clients - 1);
         status = fli_loader_status(in);
-        if (!status && touched(s, client))
+        if (!status && find(s, client) && touched(find(s, client)))
             status = fli_loader_refuse(in, "does not fit this run: a client is in it twice");
         if (!status) status = fli_store_get(s, client, &kept);
         if (status) return status;
-        fli_load_bytes(in, payload_of(s, s->entries[client]), s->payload);
+        fli_load_bytes(in, payload_of(s, entry_of(s, client)), s->payload);
         fli_store_release(s, client);
     }
     return fli_loader_status(in);

@@ -1,5 +1,5 @@
-/* What clients keep between their turns. A client's vectors exist only once it has been touched: memory follows the work, not the
- * size of the federation. Different clients may be touched from different threads at the same time.
+/* What clients keep between their turns. A client's vectors, and even its place in a table, exist only once it has been touched: memory
+ * follows the work, not the size of the federation. Different clients may be touched from different threads at the same time.
  *
  * With a budget no more than that is held in memory, whoever has had a turn: those who were not seen for the longest time go to a file
  * (spill.h) and come back when they are wanted. Clients in use stay, so that as many are held as are in use at the same time even where
@@ -38,7 +38,7 @@ fl_status fli_store_peek(fli_store *s, size_t client, void *const **out);
 void fli_store_release(fli_store *s, size_t client);
 
 /* Scalars of a client between peek (or get) and release; NULL if peek found nothing. */
-const double *fli_store_scalars(const fli_store *s, size_t client);
+const double *fli_store_scalars(fli_store *s, size_t client);
 
 size_t fli_store_bytes(const fli_store *s);   /* held in memory now */
 size_t fli_store_spilled(const fli_store *s); /* in the file */

@@ -92,6 +92,8 @@ typedef struct {
 fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *spec, size_t largest, size_t vectors,
                           fli_worker *w);
 void fli_worker_fini(fli_worker *w);
+/* What fli_worker_init would take, without the samples' own bookkeeping. */
+double fli_worker_bytes(const fli_model *m, const fli_sgd_spec *spec, size_t largest, size_t vectors);
 /* Vector i < vectors; contents undefined at the beginning of a turn. */
 void *fli_worker_vector(const fli_worker *w, size_t i);
 

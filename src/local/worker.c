@@ -48,6 +48,14 @@ fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *s
     return FL_ENOMEM;
 }
 
+double fli_worker_bytes(const fli_model *m, const fli_sgd_spec *spec, size_t largest, size_t vectors)
+{
+    size_t piece = m->piece ? m->piece : PIECE;
+    double vector = (double)fli_bytes(&m->space), own = 4 + (spec->momentum > 0) + (double)vectors;
+    double batch = m->sparse ? 0 : (double)piece * (double)m->features * (double)m->space.ops->size;
+    return own * vector + (double)fli_model_scratch(m, piece) + batch + (double)largest * sizeof(uint32_t);
+}
+
 void fli_worker_fini(fli_worker *w)
 {
     fli_batch_fini(&w->batch);

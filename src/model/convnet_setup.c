@@ -1,5 +1,6 @@
 /* From layers as described to the stages that are computed: shapes, places in the parameter vector, convolvers. */
 #include "model/convnet.h"
+#include "base/number.h"
 
 #include <stdio.h>
 
@@ -131,8 +132,8 @@ static fl_status name_tensors(builder *b)
         t[count] = (fli_tensor){.offset = a->weight, .rows = a->outs, .cols = fli_stage_fan_in(a)};
         t[count].kernel = conv ? a->conv.in.kernel : 0;
         t[count + 1] = (fli_tensor){.offset = a->bias, .rows = a->outs};
-        snprintf(t[count].name, sizeof t->name, "%s%u.weight", kind, number);
-        snprintf(t[count + 1].name, sizeof t->name, "%s%u.bias", kind, number);
+        fli_snprintf(t[count].name, sizeof t->name, "%s%u.weight", kind, number);
+        fli_snprintf(t[count + 1].name, sizeof t->name, "%s%u.bias", kind, number);
         count += 2;
     }
     b->m->tensors = t;

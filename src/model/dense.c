@@ -13,6 +13,7 @@
  *
  * Everything is a matrix product followed by one fused pass. Layers count from 0 in the code. */
 #include "model/dense.h"
+#include "base/number.h"
 
 #include <stdio.h>
 
@@ -25,8 +26,8 @@ static void name_tensors(const fli_dense *d, int numbered, fli_tensor *t)
         t[0] = (fli_tensor){.name = "weight", .offset = a->weight, .rows = a->out, .cols = a->in};
         t[1] = (fli_tensor){.name = "bias", .offset = a->bias, .rows = a->out};
         if (!numbered && d->depth == 1) continue;
-        snprintf(t[0].name, sizeof t[0].name, "layer%u.weight", (unsigned)l + 1);
-        snprintf(t[1].name, sizeof t[1].name, "layer%u.bias", (unsigned)l + 1);
+        fli_snprintf(t[0].name, sizeof t[0].name, "layer%u.weight", (unsigned)l + 1);
+        fli_snprintf(t[1].name, sizeof t[1].name, "layer%u.bias", (unsigned)l + 1);
     }
 }
 

@@ -2,6 +2,7 @@
  * of those in the range, at 1, 2, 5 times one, or, in a range so narrow that it looks linear anyway, at the linear
  * ticks. */
 #include "report/axis.h"
+#include "base/number.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -68,7 +69,7 @@ static void choose_unit(fli_axis *a, fli_unit unit)
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (units[i].unit == unit && (size >= units[i].from || units[i].from == 0)) {
             a->divisor = units[i].divisor;
-            snprintf(a->unit, sizeof a->unit, "%s", units[i].name);
+            fli_snprintf(a->unit, sizeof a->unit, "%s", units[i].name);
         }
 }
 
@@ -80,7 +81,7 @@ static void factor_out(fli_axis *a)
     int e = (int)floor(log10(size) + 1e-9);
     if (e > 307) e = 307;
     a->divisor *= pow(10, e);
-    snprintf(a->unit, sizeof a->unit, "10^%d", e);
+    fli_snprintf(a->unit, sizeof a->unit, "10^%d", e);
 }
 
 /* ---- ticks --------------------------------------------------------------------------------------------- */
@@ -91,7 +92,7 @@ static void add_tick(fli_axis *a, double v, const char *label)
     if (a->count == FLI_TICKS_MAX || v < a->lo - slack || v > a->hi + slack) return;
     fli_tick *k = &a->ticks[a->count++];
     k->value = v;
-    snprintf(k->label, sizeof k->label, "%s", label);
+    fli_snprintf(k->label, sizeof k->label, "%s", label);
 }
 
 /* Ticks at multiples of a step, in the unit shown. */
@@ -110,7 +111,7 @@ static void tick_evenly(fli_axis *a, int round_out, size_t wanted, int whole)
     int decimals = (int)clamp(-floor(log10(step) + 1e-9), 0, 12);
     for (double i = first; i <= last; i++) {
         char label[32]; /* a factored number has few digits before the point */
-        snprintf(label, sizeof label, "%.*f", decimals, i == 0 ? 0 : i * step);
+        fli_snprintf(label, sizeof label, "%.*f", decimals, i == 0 ? 0 : i * step);
         add_tick(a, i * step * a->divisor, label);
     }
 }
@@ -119,14 +120,14 @@ static void tick_evenly(fli_axis *a, int round_out, size_t wanted, int whole)
 static void log_label(char *label, size_t size, int m, int e, int plain)
 {
     if (plain)
-        snprintf(label, size, "%.*f", e < 0 ? -e : 0, m * pow(10, e));
+        fli_snprintf(label, size, "%.*f", e < 0 ? -e : 0, m * pow(10, e));
     else if (m == 1)
-        snprintf(label, size, "10^%d", e);
+        fli_snprintf(label, size, "10^%d", e);
     else
-        snprintf(label, size,
-                 "%d\xc2\xb7"
-                 "10^%d",
-                 m, e);
+        fli_snprintf(label, size,
+                     "%d\xc2\xb7"
+                     "10^%d",
+                     m, e);
 }
 
 static void tick_powers(fli_axis *a, size_t wanted)

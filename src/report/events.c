@@ -7,9 +7,10 @@
  * and every message a protocol buffer: first Event{file_version}, then an Event{step, summary} per measured row, with a value for
  * every quantity that is finite in it. A scalar is a float there: byte counts have seven digits.
  *
- * Nothing depends on when the file is written: step is the round, wall_time the seconds that the row says (never going back),
- * counted from 0, and the number in the file's name, by convention the start time, is 0 too. One run, one folder: TensorBoard
- * takes all event files of a folder for one run. */
+ * step is the round; wall_time is when the run began plus the seconds that the row says (never going back). Unless the curve knows when
+ * it began, it ends now, which is true of a run that has just finished; one whose events are there already keeps their times. The number
+ * in the file's name, by convention the start time, is always 0, so that a file replaces the one before it. One run, one folder:
+ * TensorBoard takes all event files of a folder for one run. */
 #include "report/report.h"
 
 #include "base/crc32c.h"
@@ -19,6 +20,7 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static const struct {
@@ -122,11 +124,11 @@ static void put_value(parts *p, const char *tag, float v)
     put_bytes(&p->summary, SUMMARY_VALUE, fli_text_get(&p->value), p->value.n);
 }
 
-static void make_version(parts *p)
+static void make_version(parts *p, double wall_time)
 {
     static const char version[] = "brain.Event:2";
     restart(&p->event);
-    put_double(&p->event, EVENT_WALL_TIME, 0);
+    put_double(&p->event, EVENT_WALL_TIME, wall_time);
     put_bytes(&p->event, EVENT_FILE_VERSION, version, sizeof version - 1);
 }
 
@@ -161,14 +163,15 @@ static void put_record(fli_text *file, const fli_text *message)
     put_fixed(file, masked(fli_crc32c(fli_text_get(message), message->n)), 4);
 }
 
-static fl_status make_file(const fli_curve *curve, parts *p, fli_text *file)
+static fl_status make_file(const fli_curve *curve, double begun, parts *p, fli_text *file)
 {
-    double now = 0;
-    make_version(p);
+    double spent = 0;
+    restart(file);
+    make_version(p, begun);
     put_record(file, &p->event);
     for (size_t i = 0; i < curve->count; i++) {
-        if (curve->rows[i].seconds > now) now = curve->rows[i].seconds;
-        make_row(p, &curve->rows[i], now);
+        spent = fmax(spent, curve->rows[i].seconds);
+        make_row(p, &curve->rows[i], begun + spent);
         if (fli_text_ok(&p->value) || fli_text_ok(&p->summary)) return FL_ENOMEM;
         put_record(file, &p->event);
     }
@@ -177,13 +180,70 @@ static fl_status make_file(const fli_curve *curve, parts *p, fli_text *file)
 
 /* ---- the file -------------------------------------------------------------------------------------------- */
 
+static char *name_in(fl_ctx *ctx, const char *folder)
+{
+    return fli_strf(ctx, "%s/events.out.tfevents.0000000000.fedloom", folder);
+}
+
+/* When the events of a file begin: the first field of its first record; 0 if it is no such file. */
+static double beginning_of(const char *path)
+{
+    enum { FRAME = 12 }; /* length and its checksum */
+    unsigned char head[FRAME + 9];
+    uint64_t bits = 0;
+    double begun;
+    FILE *f = fli_file_open(path, O_RDONLY);
+    size_t n = f ? fread(head, 1, sizeof head, f) : 0;
+    if (f) fclose(f);
+    if (n < sizeof head || head[FRAME] != (EVENT_WALL_TIME << 3 | FIXED64)) return 0;
+    for (size_t i = 8; i--;) bits = bits << 8 | head[FRAME + 1 + i];
+    memcpy(&begun, &bits, sizeof begun);
+    return isfinite(begun) && begun > 0 ? begun : 0;
+}
+
+static int holds(const char *path, const fli_text *text)
+{
+    char piece[4096];
+    size_t at = 0, n;
+    FILE *f = fli_file_open(path, O_RDONLY);
+    if (!f) return 0;
+    while ((n = fread(piece, 1, sizeof piece, f)) && n <= text->n - at && !memcmp(piece, text->s + at, n)) at += n;
+    fclose(f);
+    return !n && at == text->n;
+}
+
+/* Seconds since 1970 at which a run that ends now began. */
+static double ending_now(const fli_curve *curve)
+{
+    struct timespec now;
+    double spent = 0;
+    clock_gettime(CLOCK_REALTIME, &now);
+    for (size_t i = 0; i < curve->count; i++) spent = fmax(spent, curve->rows[i].seconds);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - spent;
+}
+
+/* *same: these events are in their place already, with their times. */
+static fl_status make_events(fl_ctx *ctx, const char *folder, const fli_curve *curve, parts *p, fli_text *file,
+                             int *same)
+{
+    char *path = name_in(ctx, folder);
+    if (!path) return FL_ENOMEM;
+    double before = curve->begun > 0 ? 0 : beginning_of(path);
+    fl_status s = before > 0 ? make_file(curve, before, p, file) : FL_OK;
+    *same = !s && before > 0 && holds(path, file);
+    fli_free(path);
+    if (s || *same) return s;
+    return make_file(curve, curve->begun > 0 ? curve->begun : ending_now(curve), p, file);
+}
+
 /* Under a name that TensorBoard, which may be watching, does not take for an event file, and renamed when complete. */
 static fl_status put_in_place(fl_ctx *ctx, const char *folder, const fli_text *file)
 {
     fli_out out;
-    char *path = fli_strf(ctx, "%s/events.out.tfevents.0000000000.fedloom", folder);
+    char *path = name_in(ctx, folder);
     char *partial = fli_strf(ctx, "%s/events.partial", folder);
     fl_status s = path && partial ? fli_make_folders(ctx, folder) : FL_ENOMEM;
+    if (!s) unlink(partial); /* a link of that name must not lead the writing elsewhere */
     if (!s) s = fli_out_open(ctx, partial, &out);
     if (s) goto done;
     fli_out_bytes(&out, fli_text_get(file), file->n);
@@ -202,12 +262,13 @@ fl_status fli_events_write(fl_ctx *ctx, const char *folder, const fli_curve *cur
 {
     fli_text file;
     parts p;
+    int same = 0;
     fli_text_init(&file, ctx);
     fli_text_init(&p.value, ctx);
     fli_text_init(&p.summary, ctx);
     fli_text_init(&p.event, ctx);
-    fl_status s = make_file(curve, &p, &file);
-    if (!s) s = put_in_place(ctx, folder, &file);
+    fl_status s = make_events(ctx, folder, curve, &p, &file, &same);
+    if (!s && !same) s = put_in_place(ctx, folder, &file);
     fli_text_fini(&file);
     fli_text_fini(&p.value);
     fli_text_fini(&p.summary);

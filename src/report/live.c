@@ -3,11 +3,15 @@
  * One thread of libmicrohttpd's serves; fli_live_publish swaps what it serves. A page is an MHD_Response, which counts its
  * references: one is ours, one belongs to every connection that is sending it, so a reader keeps the page it began with.
  *
+ * A connection that says nothing keeps nobody out: there is room for hundreds, each has a moment to ask for something, and one that was
+ * answered is closed.
+ *
  * Only this machine can connect. A web site in a browser on this machine could still point a name of its own at 127.0.0.1 and read
  * the page (DNS rebinding), so the request's Host must be 127.0.0.1 or localhost; the port is free, for the sake of tunnels. */
 #include "report/report.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,7 +23,13 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { CONNECTIONS = 64, IDLE_SECONDS = 20, CONNECTION_MEMORY = 16 * 1024, ETAG_SIZE = 64 };
+enum {
+    CONNECTIONS = 512,
+    SILENT_SECONDS = 2, /* until a request is there */
+    IDLE_SECONDS = 20,  /* without any progress, while an answer is sent */
+    CONNECTION_MEMORY = 16 * 1024,
+    ETAG_SIZE = 64
+};
 
 struct fli_live {
     fl_ctx *ctx;
@@ -52,6 +62,7 @@ static int dress(struct MHD_Response *r, const char *type)
 {
     return r && MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES &&
            MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store") == MHD_YES &&
+           MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES &&
            MHD_add_response_header(r, "X-Content-Type-Options", "nosniff") == MHD_YES;
 }
 
@@ -92,6 +103,7 @@ static enum MHD_Result handle(void *live, struct MHD_Connection *c, const char *
                               const char *version, const char *body, size_t *body_size, void **state)
 {
     (void)version, (void)body, (void)body_size, (void)state;
+    MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)IDLE_SECONDS);
     if (!host_is_local(MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST)))
         return refuse(c, MHD_HTTP_FORBIDDEN, "This page is for 127.0.0.1 and localhost.\n", NULL, NULL);
     if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD))
@@ -124,7 +136,7 @@ fl_status fli_live_publish(fli_live *l, const char *html)
     char etag[ETAG_SIZE];
     char *copy = fli_strdup(l->ctx, html);
     if (!copy) return FL_ENOMEM;
-    snprintf(etag, sizeof etag, "\"%llx-%llu\"", (unsigned long long)l->origin, (unsigned long long)++l->published);
+    fli_snprintf(etag, sizeof etag, "\"%llx-%llu\"", (unsigned long long)l->origin, (unsigned long long)++l->published);
     struct MHD_Response *page = make_response(copy, strlen(html), etag), *unchanged = make_response(NULL, 0, etag);
     if (!page || !unchanged) {
         drop(page);
@@ -153,7 +165,7 @@ static fl_status start(fli_live *l, uint16_t port)
     l->daemon =
         MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC, port, NULL, NULL, handle, l, MHD_OPTION_SOCK_ADDR,
                          (struct sockaddr *)&here, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                          (size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     if (!l->daemon)
         return fli_fail(l->ctx, FL_ESYSTEM, "127.0.0.1:%u: the live page cannot be served there: %s", (unsigned)port,

@@ -13,6 +13,10 @@
 /* Points kept per series: more than the pixels of a chart, few enough for a page with dozens of series. */
 enum { KEPT_MAX = 600 };
 
+/* The x axes that anybody measured, NULL past the last: asked once, for all series. */
+enum { AXES_MAX = 8 };
+typedef const fli_quantity *axes[AXES_MAX + 1];
+
 typedef double point_fn(const fli_point *p);
 static double get_x(const fli_point *p) { return p->x; }
 static double get_mean(const fli_point *p) { return p->mean; }
@@ -51,17 +55,16 @@ static fl_status move_points(fl_ctx *ctx, const fli_series *s, const fli_quantit
 }
 
 /* Only the x differs between the axes: a point exists where the measured quantity does, and rounds always are. */
-static fl_status add_series(fli_text *t, const fli_report *r, const fli_series *s, const fli_quantity *y)
+static fl_status add_series(fli_text *t, const fli_series *s, const axes all, const fli_quantity *y)
 {
     fli_point *points;
     size_t count;
     fl_status status = fli_series_points(t->ctx, s, fli_x_list, y, &points, &count);
     if (status) return status;
     fli_text_add(t, "{\"x\":[");
-    for (const fli_quantity *x = fli_x_list; x->name && !status; x++) {
-        if (!fli_report_has(r, x)) continue;
-        if (x != fli_x_list) fli_text_add(t, ",");
-        status = move_points(t->ctx, s, x, y, points, count);
+    for (size_t i = 0; all[i] && !status; i++) {
+        if (all[i] != fli_x_list) fli_text_add(t, ",");
+        status = move_points(t->ctx, s, all[i], y, points, count);
         add_numbers(t, points, count, get_x);
     }
     fli_text_add(t, "],\"mean\":");
@@ -76,12 +79,16 @@ static fl_status add_series(fli_text *t, const fli_report *r, const fli_series *
 static fl_status add_values(fli_text *t, const fli_report *r)
 {
     int some = 0;
+    axes all = {0};
+    size_t n = 0;
+    for (const fli_quantity *x = fli_x_list; x->name && n < AXES_MAX; x++)
+        if (fli_report_has(r, x)) all[n++] = x;
     for (const fli_quantity *y = fli_y_list; y->name; y++) {
         if (!fli_report_has(r, y)) continue;
         fli_text_addf(t, "%s\n\"%s\":[", some ? "," : "", y->name);
         for (size_t k = 0; k < r->count; k++) {
             if (k > 0) fli_text_add(t, ",\n");
-            fl_status status = add_series(t, r, &r->series[k], y);
+            fl_status status = add_series(t, &r->series[k], all, y);
             if (status) return status;
         }
         fli_text_add(t, "]");

@@ -12,6 +12,7 @@ typedef struct {
     uint64_t seed;
     const fl_row *rows;
     size_t count;
+    double begun; /* seconds since 1970; 0: not known */
 } fli_curve;
 
 /* One method at one setting, over seeds. */

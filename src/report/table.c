@@ -1,4 +1,5 @@
 #include "report/page.h"
+#include "base/number.h"
 
 #include "report/markup.h"
 
@@ -18,7 +19,7 @@ static double number(const char *s)
     } units[] = {{"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
     char *end;
     if (!strchr("+-.0123456789", s[0])) return NAN; /* strtod knows other numbers */
-    double v = strtod(s, &end);
+    double v = fli_strtod(s, &end);
     if (end == s) return NAN;
     while (*end == ' ') end++;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
@@ -76,18 +77,23 @@ static void add_name(fli_text *t, const fli_report *r, const char *name)
     fli_text_add(t, "</th>");
 }
 
-static void add_column_header(fli_text *t, const fli_grid *g, size_t column)
+/* What a whole column says about each of its cells. */
+typedef struct {
+    double best;
+    int numeric;
+} column_look;
+
+static void add_column_header(fli_text *t, const fli_grid *g, const column_look *looks, size_t column)
 {
-    fli_text_addf(t, "<th scope=\"col\"%s>", is_numeric(g, column) ? " class=\"number\"" : "");
+    fli_text_addf(t, "<th scope=\"col\"%s>", looks[column].numeric ? " class=\"number\"" : "");
     fli_markup_text(t, cell(g, 0, column));
     fli_text_add(t, "</th>");
 }
 
-static void add_cell(fli_text *t, const fli_grid *g, size_t row, size_t column)
+static void add_cell(fli_text *t, const char *s, const column_look *look)
 {
-    const char *s = cell(g, row, column);
-    int bold = number(s) == best(g, column);
-    fli_text_addf(t, "<td%s>%s", is_numeric(g, column) ? " class=\"number\"" : "", bold ? "<b>" : "");
+    int bold = number(s) == look->best;
+    fli_text_addf(t, "<td%s>%s", look->numeric ? " class=\"number\"" : "", bold ? "<b>" : "");
     fli_markup_text(t, s);
     fli_text_addf(t, "%s</td>", bold ? "</b>" : "");
 }
@@ -96,16 +102,23 @@ void fli_table_html(fli_text *t, const fli_report *r)
 {
     const fli_grid *g = &r->table;
     if (g->rows == 0 || g->columns == 0) return;
+    column_look *looks = fli_alloc(t->ctx, g->columns, sizeof *looks);
+    if (!looks) {
+        t->failed = 1;
+        return;
+    }
+    for (size_t k = 0; k < g->columns; k++) looks[k] = (column_look){best(g, k), is_numeric(g, k)};
     fli_text_add(
         t, "<section aria-labelledby=\"results\">\n<h2 id=\"results\">Results</h2>\n"
            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"results\"><table>\n<thead><tr>");
-    for (size_t column = 0; column < g->columns; column++) add_column_header(t, g, column);
+    for (size_t column = 0; column < g->columns; column++) add_column_header(t, g, looks, column);
     fli_text_add(t, "</tr></thead>\n<tbody>\n");
     for (size_t row = 1; row < g->rows; row++) {
         fli_text_add(t, "<tr>");
         add_name(t, r, cell(g, row, 0));
-        for (size_t column = 1; column < g->columns; column++) add_cell(t, g, row, column);
+        for (size_t column = 1; column < g->columns; column++) add_cell(t, cell(g, row, column), &looks[column]);
         fli_text_add(t, "</tr>\n");
     }
     fli_text_add(t, "</tbody>\n</table></div>\n</section>\n");
+    fli_free(looks);
 }

@@ -123,6 +123,26 @@ static void advise(fli_text *t, const checker *c)
     fli_text_add(t, equal ? "\n" : ", local.lr_factors = 1\n");
 }
 
+/* What a turn is: steps as `local` asks for them, unless the method's solver has its own. */
+static void print_work(fli_text *t, const checker *c)
+{
+    const fli_plan *p = c->plan;
+    const fli_solver *solver = p->algo->solver ? p->algo->solver(p->settings.algorithm.params) : &fli_solver_sgd;
+    fli_text_add(t, "local work  ");
+    if (solver->one_pass)
+        fli_text_add(t, "one gradient over all samples of a client, then the method's own steps");
+    else if (solver == &fli_solver_exact || solver == &fli_solver_accurate)
+        fli_text_addf(t, "as many steps as the solver `%s` needs", solver->name);
+    else {
+        if (c->worst.least_steps != c->worst.steps) fli_text_addf(t, "%zu to ", c->worst.least_steps);
+        fli_text_addf(t, "%zu steps", c->worst.steps);
+        if (!p->model->bilevel) fli_text_addf(t, " of size %g", p->settings.local.lr); /* else the method has its own */
+    }
+    fli_text_addf(t, "; %s with probability %.4g at least\n\n",
+                  p->algo->traits & FLI_ALGO_BYSTANDERS ? "a client is in the cohort" : "takes part",
+                  c->worst.probability);
+}
+
 static void print_head(fli_text *t, const checker *c)
 {
     const fli_plan *p = c->plan;
@@ -133,11 +153,7 @@ static void print_head(fli_text *t, const checker *c)
     if (p->model->latent && !p->model->latent->every) fli_text_add(t, ", on labelled samples alone");
     if (p->fed->largest > SAMPLES) fli_text_addf(t, ", on at most %d samples each", SAMPLES);
     fli_text_add(t, p->model->desc->traits & FLI_MODEL_CONVEX ? ")\n" : "; the model is not convex: an estimate)\n");
-    fli_text_add(t, "local work  ");
-    if (c->worst.least_steps != c->worst.steps) fli_text_addf(t, "%zu to ", c->worst.least_steps);
-    fli_text_addf(t, "%zu steps", c->worst.steps);
-    if (!p->model->bilevel) fli_text_addf(t, " of size %g", p->settings.local.lr); /* else the method has its own */
-    fli_text_addf(t, "; takes part with probability %.4g at least\n\n", c->worst.probability);
+    print_work(t, c);
 }
 
 static void print_condition(fli_text *t, const checker *c, const fli_condition_seen *s)

@@ -1,6 +1,9 @@
 #include "run/checkpoint.h"
 
 #include "base/file.h"
+#include "base/number.h"
+#include "run/folder.h"
+#include "run/standing.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,27 +16,19 @@ static const char suffix[] = ".checkpoint", config_name[] = "config.yaml", confi
 
 /* ---- the contents -------------------------------------------------------------------------------------- */
 
-/* The settings, but for those that do not change a bit of the result. */
-static fl_status print_settings(const fl_run *run, fli_text *text)
-{
-    static char nothing[] = "";
-    fli_settings s = run->plan.settings;
-    s.top.threads = s.top.memory = s.top.checkpoint_every = 0;
-    s.top.name = s.top.output = nothing;
-    fli_settings_print(text, &s);
-    return fli_text_ok(text);
-}
-
-/* Figures of the data and the model, by which another version of a data file is noticed. */
-enum { SIZES = 9 };
+/* What the rest of the file relies on. */
+enum { SIZES = 3 };
 static void sizes_of(const fl_run *run, uint64_t sizes[SIZES])
 {
-    const fli_fed *f = run->plan.fed;
     const fli_space *space = &run->plan.model->space;
-    const uint64_t all[SIZES] = {f->clients, f->samples,       f->dim,
-                                 f->classes, f->largest,       f->test ? f->test->n : 0,
-                                 space->n,   space->ops->size, sizeof(fl_row)};
+    const uint64_t all[SIZES] = {space->n, space->ops->size, sizeof(fl_row)};
     memcpy(sizes, all, sizeof all);
+}
+
+static fl_status print_settings(const fl_run *run, fli_text *text)
+{
+    fli_settings_print_essence(text, &run->plan.settings);
+    return fli_text_ok(text);
 }
 
 static void save_progress(const fl_run *run, fli_saver *out)
@@ -65,6 +60,7 @@ static fl_status save(fl_run *run, const char *path)
     sizes_of(run, sizes);
     fli_save_text(out, FL_VERSION);
     fli_save_text(out, fli_text_get(&settings));
+    fli_save_bytes(out, run->plan.data.byte, sizeof run->plan.data.byte);
     fli_save_bytes(out, sizes, sizeof sizes);
     save_progress(run, out);
     fli_exec_save(run->exec, out);
@@ -113,6 +109,7 @@ static fl_status load_progress(fl_run *run, fli_loader *in)
 static fl_status load(fl_run *run, const char *path)
 {
     uint64_t sizes[SIZES];
+    fli_digest data;
     fli_text settings;
     fli_loader *in = NULL;
     fli_text_init(&settings, run->ctx);
@@ -122,8 +119,11 @@ static fl_status load(fl_run *run, const char *path)
     sizes_of(run, sizes);
     fli_load_same(in, FL_VERSION, "was made by another version of fedloom than this one, " FL_VERSION);
     fli_load_same(in, fli_text_get(&settings), "was made with other settings than those of this run");
+    fli_load_bytes(in, data.byte, sizeof data.byte);
+    if (!fli_digest_same(&data, &run->plan.data))
+        fli_loader_refuse(in, "was made from other data: values, labels or who holds what have changed since");
     for (size_t i = 0; i < SIZES; i++)
-        fli_load_equal(in, sizes[i], "was made with data or a model of another size than this run's");
+        fli_load_equal(in, sizes[i], "was made with a model of another size than this run's");
     s = load_progress(run, in);
     if (!s) s = fli_exec_load(run->exec, in);
     if (!s && run->async) s = fli_async_load(run->async, in);
@@ -152,7 +152,7 @@ static int is_ours(const char *name)
         !strcmp(name, ".."))
         return 1;
     if (n <= tail || n >= sizeof whole || strcmp(name + n - tail, ".tmp")) return 0;
-    snprintf(whole, sizeof whole, "%.*s", (int)(n - tail), name); /* of a run that was killed */
+    fli_snprintf(whole, sizeof whole, "%.*s", (int)(n - tail), name); /* of a run that was killed */
     return number_of(whole) != 0;
 }
 
@@ -172,16 +172,17 @@ static size_t newest(const char *folder, size_t limit, int *alien)
     return best;
 }
 
+static fl_status check_readable(fl_ctx *ctx, const char *folder)
+{
+    DIR *dir = opendir(folder);
+    if (!dir) return fli_fail(ctx, FL_EIO, "%s: the folder cannot be read: %s", folder, strerror(errno));
+    closedir(dir);
+    return FL_OK;
+}
+
 static char *file_name(const fl_run *run, size_t number)
 {
     return fli_strf(run->ctx, "%s/%zu%s", run->checkpoints, number, suffix);
-}
-
-static size_t without_slashes(const char *path)
-{
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/') n--;
-    return n;
 }
 
 /* Names the folder, if it has no name yet. */
@@ -192,52 +193,20 @@ static fl_status name_folder(fl_run *run)
     if (run->plan.settings.top.clock == FLI_CLOCK_REAL)
         return fli_fail(run->ctx, FL_ECONFIG, "clock is real: such a run cannot be repeated, so it has no checkpoints");
     if (!*output) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: checkpoints lie beside it");
-    run->checkpoints = fli_strf(run->ctx, "%.*s%s", (int)without_slashes(output), output, suffix);
+    run->checkpoints = fli_strf(run->ctx, "%.*s%s", (int)fli_output_length(output), output, suffix);
     return run->checkpoints ? FL_OK : FL_ENOMEM;
 }
 
-/* Under another name first, as everything here. */
 static fl_status write_config(fl_run *run)
 {
     fli_text text;
-    fli_out out;
     char *path = fli_strf(run->ctx, "%s/%s", run->checkpoints, config_name);
-    char *temporary = fli_strf(run->ctx, "%s/%s", run->checkpoints, config_new);
     fli_text_init(&text, run->ctx);
     fli_settings_print(&text, &run->plan.settings);
-    fl_status s = path && temporary ? fli_text_ok(&text) : FL_ENOMEM;
-    if (!s) s = fli_out_open(run->ctx, temporary, &out);
-    if (!s) {
-        fli_out_text(&out, fli_text_get(&text));
-        s = fli_out_close(&out);
-    }
-    if (!s && rename(temporary, path))
-        s = fli_fail(run->ctx, FL_EIO, "%s: cannot be put in place: %s", path, strerror(errno));
+    fl_status s = path ? fli_text_ok(&text) : FL_ENOMEM;
+    if (!s) s = fli_file_replace(run->ctx, path, fli_text_get(&text), text.n);
     fli_text_fini(&text);
     fli_free(path);
-    fli_free(temporary);
-    return s;
-}
-
-static fl_status enter(fl_run *run)
-{
-    fl_status s = fli_lock_folder(run->ctx, run->checkpoints, &run->checkpoints_lock);
-    run->checkpoints_ready = !s;
-    return s;
-}
-
-void fli_checkpoint_leave(fl_run *run)
-{
-    if (run->checkpoints_ready) close(run->checkpoints_lock);
-    run->checkpoints_ready = 0;
-}
-
-/* That of an earlier run, unless it is still at work. */
-static fl_status remove_folder(fl_run *run)
-{
-    fl_status s = fli_path_kind(run->checkpoints) == 1 ? enter(run) : FL_OK;
-    if (!s) s = fli_remove_folder(run->ctx, run->checkpoints);
-    fli_checkpoint_leave(run);
     return s;
 }
 
@@ -246,6 +215,7 @@ fl_status fli_checkpoint_prepare(fl_run *run, int replace)
     int alien;
     if (run->checkpoints_ready) return FL_OK;
     fl_status s = name_folder(run);
+    if (!s) s = fli_folder_lock(run);
     if (s) return s;
     const char *folder = run->checkpoints;
     size_t last = newest(folder, SIZE_MAX, &alien);
@@ -256,19 +226,27 @@ fl_status fli_checkpoint_prepare(fl_run *run, int replace)
                         "%s: has checkpoints of an earlier run; `fedloom resume` goes on from them, or ask to replace "
                         "them (--force)",
                         folder);
-    if ((s = remove_folder(run)) || (s = fli_make_folders(run->ctx, folder)) || (s = enter(run))) return s;
+    if ((s = fli_remove_folder(run->ctx, folder)) || (s = fli_make_folders(run->ctx, folder))) return s;
     s = write_config(run);
-    if (s) fli_checkpoint_leave(run);
+    run->checkpoints_ready = !s;
     return s;
 }
 
 fl_status fli_checkpoint_remove(fl_run *run)
 {
-    int alien;
     if (!run->checkpoints_ready) return FL_OK;
-    newest(run->checkpoints, 0, &alien);
-    fl_status s = alien ? FL_OK : fli_remove_folder(run->ctx, run->checkpoints);
-    fli_checkpoint_leave(run);
+    run->checkpoints_ready = 0;
+    return fli_checkpoint_clear(run->ctx, fl_run_output(run));
+}
+
+fl_status fli_checkpoint_clear(fl_ctx *ctx, const char *output)
+{
+    int alien;
+    char *folder = fli_strf(ctx, "%.*s%s", (int)fli_output_length(output), output, suffix);
+    if (!folder) return FL_ENOMEM;
+    newest(folder, 0, &alien);
+    fl_status s = alien || fli_path_kind(folder) != 1 ? FL_OK : fli_remove_folder(ctx, folder);
+    fli_free(folder);
     return s;
 }
 
@@ -340,21 +318,34 @@ int fli_checkpoint_exists(fl_run *run)
     return run->plan.settings.top.checkpoint_every && !name_folder(run) && newest(run->checkpoints, SIZE_MAX, NULL);
 }
 
+/* A run that was killed between putting its result in place and removing its checkpoints has nothing left to do. */
+static fl_status check_finished(fl_run *run)
+{
+    fli_standing standing;
+    const char *output = fl_run_output(run);
+    fl_status s = fli_standing_find(run->ctx, output, &run->plan.settings, &run->plan.data, &standing);
+    if (s || standing != FLI_STANDS_SAME) return s;
+    if ((s = fli_checkpoint_clear(run->ctx, output))) return s;
+    return fli_fail(run->ctx, FL_EDONE, "%s: is finished already; what was left of its checkpoints is removed", output);
+}
+
 fl_status fli_checkpoint_take(fl_run *run)
 {
     char *path = NULL;
     size_t number = 0;
     fl_status s = name_folder(run);
+    if (!s) s = fli_folder_lock(run);
+    if (!s) s = check_finished(run);
     if (!s && fli_path_kind(run->checkpoints) != 1)
         s = fli_fail(run->ctx, FL_EIO, "%s: there are no checkpoints to go on from", run->checkpoints);
-    if (!s) s = enter(run);
+    if (!s) s = check_readable(run->ctx, run->checkpoints);
     if (!s && newest(run->checkpoints, SIZE_MAX, NULL)) {
         if (!(s = find_whole(run, &number, &path))) s = load(run, path);
         fli_free(path);
         run->checkpoint_round = run->round;
     }
     run->checkpoint = number; /* 0: it ended before the first one, and begins again */
-    if (s) fli_checkpoint_leave(run);
+    run->checkpoints_ready = !s;
     return s;
 }
 
@@ -373,8 +364,17 @@ fl_status fl_run_resume(fl_config *cfg, fl_run **out)
 /* "runs/a.checkpoint/" and "runs/a" both mean the result runs/a. */
 static size_t result_length(const char *folder)
 {
-    size_t n = without_slashes(folder), tail = strlen(suffix);
+    size_t n = fli_output_length(folder), tail = strlen(suffix);
     return n > tail && !strncmp(folder + n - tail, suffix, tail) ? n - tail : n;
+}
+
+/* Says why the configuration of a run's checkpoints is not there: also a folder that may not be entered hides it. */
+static fl_status no_config(fl_ctx *ctx, const char *output)
+{
+    char *folder = fli_strf(ctx, "%s%s", output, suffix);
+    fl_status s = !folder ? FL_ENOMEM : fli_path_kind(folder) == 1 ? check_readable(ctx, folder) : FL_OK;
+    fli_free(folder);
+    return s ? s : fli_fail(ctx, FL_EIO, "%s%s: there are no checkpoints to go on from", output, suffix);
 }
 
 fl_status fl_config_resume(fl_config *cfg, const char *folder)
@@ -384,8 +384,7 @@ fl_status fl_config_resume(fl_config *cfg, const char *folder)
     char *path = fli_strf(cfg->ctx, "%.*s%s/%s", n, folder, suffix, config_name);
     char *output = fli_strf(cfg->ctx, "%.*s", n, folder);
     fl_status s = path && output ? FL_OK : FL_ENOMEM;
-    if (!s && !fli_path_kind(path))
-        s = fli_fail(cfg->ctx, FL_EIO, "%s%s: there are no checkpoints to go on from", output, suffix);
+    if (!s && !fli_path_kind(path)) s = no_config(cfg->ctx, output);
     if (!s) s = fl_config_load(cfg, path);
     if (!s) {
         fli_node *node = fli_node_new(&cfg->arena, FLI_NODE_SCALAR, "output", output);

@@ -16,7 +16,7 @@ int fli_checkpoint_exists(fl_run *run);
 fl_status fli_checkpoint_take(fl_run *run);
 /* The run is finished: removes them. */
 fl_status fli_checkpoint_remove(fl_run *run);
-/* Others may use the folder from now on. */
-void fli_checkpoint_leave(fl_run *run);
+/* Likewise, by the name of the result: what a run left that was killed after it had saved. A folder with anything else in it stays. */
+fl_status fli_checkpoint_clear(fl_ctx *ctx, const char *output);
 
 #endif

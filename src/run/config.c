@@ -24,6 +24,30 @@ void fl_config_free(fl_config *c)
     fli_free(c);
 }
 
+/* Where nodes came from, in memory of their own. Neighbours mostly come from one place. */
+static fl_status own_origins(fli_arena *a, fli_node *n, const char **was, const char **now)
+{
+    fl_status s = FL_OK;
+    if (n->origin && n->origin != *was) {
+        *was = n->origin;
+        if (!(*now = fli_arena_strdup(a, n->origin))) return FL_ENOMEM;
+    }
+    if (n->origin) n->origin = *now;
+    for (fli_node *c = n->first; c && !s; c = c->next) s = own_origins(a, c, was, now);
+    return s;
+}
+
+fl_config *fl_config_copy(const fl_config *from)
+{
+    const char *was = NULL, *now = NULL;
+    fl_config *c = fl_config_new(from->ctx);
+    if (!c) return NULL;
+    if (!fli_yaml_merge(c->ctx, &c->arena, c->root, from->root) && !own_origins(&c->arena, c->root, &was, &now))
+        return c;
+    fl_config_free(c);
+    return NULL;
+}
+
 /* Choosing another kind drops the keys of the old one; those that all kinds of the section share stay. */
 static fl_status keep_common(fl_config *c, const fli_node *old, const char *name)
 {

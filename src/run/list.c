@@ -1,6 +1,7 @@
 /* fl_list: what a configuration can choose from, for a person. The kinds come from kinds.c, the fixed sections from
  * settings.c; nothing here knows any of them by name. */
 #include "base/text.h"
+#include "base/number.h"
 #include "run/kinds.h"
 #include "run/list.h"
 #include "run/settings.h"
@@ -78,8 +79,8 @@ static const char *kind_name(const void *arg, size_t i)
 
 static fl_status unknown(fl_ctx *ctx, const char *what, const char *name, const char *near, const char *hint)
 {
-    return fli_fail(ctx, FL_ECONFIG, "there is no %s called %s%s%s; `fedloom list%s` shows what there is", what, name,
-                    near ? ", did you mean " : "", near ? near : "", hint);
+    return fli_fail(ctx, FL_ECONFIG, "there is no %s called %s%s%s%s `fedloom list%s` shows what there is", what, name,
+                    near ? ", did you mean " : "", near ? near : "", near ? "?" : ";", hint);
 }
 
 static fl_status list_settings(fl_ctx *ctx, fli_text *t, const char *section)
@@ -104,7 +105,7 @@ static fl_status list_kind(fl_ctx *ctx, fli_text *t, const char *kind_text, cons
         add_items(t, kind);
         return FL_OK;
     }
-    snprintf(hint, sizeof hint, " %s", kind->plural);
+    fli_snprintf(hint, sizeof hint, " %s", kind->plural);
     if (!fli_item_find(kind, name, &item))
         return unknown(ctx, kind->section, name, fli_nearest(name, fli_item_name, kind), hint);
     add_item(t, kind, &item);

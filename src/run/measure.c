@@ -91,6 +91,11 @@ static void order_lanes(fli_measure *m)
     }
 }
 
+double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what)
+{
+    return what->gradient ? LANES * (double)fli_bytes(&model->space) : 0;
+}
+
 fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
                           const fli_metrics_settings *what, fli_measure **out)
 {

@@ -22,6 +22,8 @@ typedef struct fli_measure fli_measure;
 fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
                           const fli_metrics_settings *what, fli_measure **out);
 void fli_measure_free(fli_measure *m);
+/* What it takes at least, in bytes. */
+double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what);
 /* Fills the losses, accuracies, gradient and quantiles of a row; what is not measured becomes NaN. */
 fl_status fli_measure_take(fli_measure *m, const void *x, fl_row *row);
 /* The newest per-client figures; 0 before the first measurement, or when clients are not measured. */

@@ -155,11 +155,13 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
     p->uniform = p->settings.top.weights == FLI_WEIGHTS_UNIFORM || p->algo->traits & FLI_ALGO_UNIFORM;
     if (like) {
         p->fed = like->fed;
+        p->data = like->data;
         p->borrowed = 1;
         return FL_OK;
     }
     fli_fed_spec spec = fed_spec(&p->settings);
-    return fli_fed_new(p->ctx, &spec, &p->fed);
+    s = fli_fed_new(p->ctx, &spec, &p->fed);
+    return s ? s : fli_digest_fed(p->ctx, p->fed, &p->data);
 }
 
 /* Accuracy goals need something to be accurate on. */

@@ -4,6 +4,7 @@
 #define FLI_RUN_PLAN_H
 
 #include "algo/algo.h"
+#include "data/digest.h"
 #include "model/regularizer.h"
 #include "run/config.h"
 
@@ -13,7 +14,8 @@ typedef struct {
     fli_settings settings;
     const fli_algo *algo;
     fli_fed *fed;
-    int borrowed; /* the data belong to another plan */
+    fli_digest data; /* of fed */
+    int borrowed;    /* the data belong to another plan */
     fli_model *model;
     const fli_regularizer *regularizer; /* NULL: none */
     fli_participation *participation;

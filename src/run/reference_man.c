@@ -1,7 +1,6 @@
 /* The reference as the manual page fedloom-config(5), in the man macros. */
 #include "run/reference.h"
-
-#include <ctype.h>
+#include "base/number.h"
 
 /* Text for a line of its own: nothing in it is a request or an escape. What stands in `backticks` is set bold. */
 static void add_text(fli_text *t, const char *s)
@@ -48,7 +47,7 @@ static void heading(fli_text *t, int level, const char *text)
 {
     fli_text_add(t, level == 1 ? ".SH " : ".SS ");
     for (; *text; text++) {
-        char c = level == 1 ? (char)toupper((unsigned char)*text) : *text;
+        char c = level == 1 ? fli_upper(*text) : *text;
         if (c == '-') fli_text_add(t, "\\");
         fli_text_addn(t, &c, 1);
     }

@@ -1,7 +1,6 @@
 /* The reference as Markdown (GitHub's tables). */
 #include "run/reference.h"
-
-#include <ctype.h>
+#include "base/number.h"
 
 /* Text whose special characters mean themselves; what stands in `backticks` is code, as it is. */
 static void add_text(fli_text *t, const char *s)
@@ -42,7 +41,7 @@ static void gap(fli_text *t)
 
 static void heading(fli_text *t, int level, const char *text)
 {
-    char first[2] = {level == 1 ? (char)toupper((unsigned char)*text) : *text, 0};
+    char first[2] = {level == 1 ? fli_upper(*text) : *text, 0};
     gap(t);
     fli_text_addf(t, "%s %s", level == 1 ? "##" : "###", first);
     add_text(t, text + 1);

@@ -1,15 +1,16 @@
-/* The result folder. It is written under another name and renamed when complete: whoever finds a folder finds all of it. */
+/* What a result consists of: the files, their columns, the manifest. Where they go is folder.c's business. */
 #include "base/file.h"
+#include "base/number.h"
 #include "data/stream.h"
 #include "run/checkpoint.h"
+#include "run/folder.h"
 #include "run/safetensors.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The columns of a metrics file: one line each. */
 typedef struct {
@@ -166,7 +167,9 @@ static void result_json(fli_text *t, const fl_run *run)
 static fl_status read_row(fl_ctx *ctx, const char *path, size_t line, const char *text, fl_row *row)
 {
     json_error_t e;
+    locale_t before = fli_locale_enter();
     json_t *json = json_loads(text, 0, &e);
+    fli_locale_leave(before);
     if (!json) return fli_fail(ctx, FL_EFORMAT, "%s:%zu:%d: %s", path, line, e.column, e.text);
     for (size_t c = 0; c < COLUMNS; c++) {
         const json_t *v = json_object_get(json, columns[c].name);
@@ -242,113 +245,103 @@ static fl_status write_model(fl_run *run)
     return s;
 }
 
-static int is_ours(const char *name)
+int fli_result_is_ours(const char *name)
 {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (!strcmp(files[i].name, name)) return 1;
-    return !strcmp(name, model_name) || !strcmp(name, ".") || !strcmp(name, "..");
+    return !strcmp(name, model_name) || !strcmp(name, FLI_MANIFEST_NAME);
 }
 
-/* Counts what is in a folder; with `ours`, anything that is not part of a result is refused. Only a folder that holds nothing but a
- * result is ever removed: a slip in `output` must not cost anybody a home directory. */
-static fl_status look_into(fl_run *run, const char *path, int ours, size_t *entries)
+static fl_status write_manifest(fl_run *run)
+{
+    fli_manifest m;
+    fli_manifest_init(&m, run->ctx);
+    m.has_data = 1;
+    m.data = run->plan.data;
+    fl_status s = FL_OK;
+    for (size_t i = 0; !s && i < sizeof files / sizeof *files; i++)
+        s = fli_manifest_add(&m, run->partial, files[i].name);
+    if (!s && run->plan.settings.top.output_model) s = fli_manifest_add(&m, run->partial, model_name);
+    if (!s) s = fli_manifest_write(&m, run->partial);
+    fli_manifest_fini(&m);
+    return s;
+}
+
+fl_status fli_result_check(fl_ctx *ctx, const char *folder, fli_manifest *m)
+{
+    fl_status s = fli_manifest_read(m, folder);
+    for (size_t i = 0; !s && i < sizeof files / sizeof *files; i++)
+        if (!fli_manifest_lists(m, files[i].name))
+            s = fli_fail(ctx, FL_EMISMATCH, "%s: %s does not list %s", folder, FLI_MANIFEST_NAME, files[i].name);
+    return s ? s : fli_manifest_check(m, folder);
+}
+
+int fli_result_has_model(const fli_manifest *m) { return fli_manifest_lists(m, model_name); }
+
+/* ---- what is left of a run that has no result --------------------------------------------------------------- */
+
+static char *unfinished_name(const fl_run *run)
+{
+    return fli_strf(run->ctx, "%.*s.unfinished.csv", (int)fli_output_length(fl_run_output(run)), fl_run_output(run));
+}
+
+/* Whether a file begins as metrics.csv does: no other is removed or replaced. */
+static int is_metrics(const char *path)
+{
+    char begin[64], want[64];
+    fli_snprintf(want, sizeof want, "%s,%s,%s,", columns[0].name, columns[1].name, columns[2].name);
+    FILE *f = fli_path_kind(path) == 2 ? fli_file_open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW) : NULL;
+    size_t n = f ? fread(begin, 1, strlen(want), f) : 0;
+    if (f) fclose(f);
+    return n == strlen(want) && !memcmp(begin, want, n);
+}
+
+void fli_result_forget_unfinished(fl_run *run)
+{
+    char *path = unfinished_name(run);
+    if (path && is_metrics(path)) unlink(path);
+    fli_free(path);
+}
+
+fl_status fli_result_keep_metrics(fl_run *run, fl_status why)
+{
+    fli_text text;
+    char *path = *fl_run_output(run) && run->row_count ? unfinished_name(run) : NULL;
+    if (!path) return why;
+    fli_text_init(&text, run->ctx);
+    metrics_csv(&text, run);
+    fl_status s = fli_text_ok(&text);
+    if (!s && fli_path_kind(path) && !is_metrics(path)) s = FL_EIO;
+    if (!s) s = fli_file_replace(run->ctx, path, fli_text_get(&text), text.n);
+    fli_fail_also(run->ctx, why, s ? "the metrics so far could not be kept in %s" : "the metrics so far are in %s",
+                  path);
+    fli_text_fini(&text);
+    fli_free(path);
+    return why;
+}
+
+/* ---- saving ------------------------------------------------------------------------------------------------ */
+
+static fl_status write_files(fl_run *run)
 {
     fl_status s = FL_OK;
-    DIR *dir = fli_path_kind(path) == 1 ? opendir(path) : NULL;
-    *entries = 0;
-    if (!dir) return fli_fail(run->ctx, FL_EIO, "%s: exists and is not a folder; choose another output", path);
-    for (struct dirent *e; !s && (e = readdir(dir));) {
-        *entries += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
-        if (ours && !is_ours(e->d_name))
-            s = fli_fail(run->ctx, FL_EIO, "%s: is not replaced, because %s in it is not part of a result", path,
-                         e->d_name);
-    }
-    closedir(dir);
-    return s;
-}
-
-/* Whether something stands where the result is to go, and may not be replaced. */
-static fl_status check_place(fl_run *run, const char *output)
-{
-    size_t entries = 0;
-    fl_status s = fli_path_kind(output) ? look_into(run, output, run->replace, &entries) : FL_OK;
-    if (!s && !run->replace && entries)
-        s = fli_fail(run->ctx, FL_EIO, "%s: exists already; choose another output, or ask to replace it (--force)",
-                     output);
-    return s;
-}
-
-fl_status fl_run_prepare_save(fl_run *run, int replace)
-{
-    const char *output = fl_run_output(run);
-    size_t n = strlen(output), left;
-    fli_clear(run->ctx);
-    if (!n) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: there is no folder to save to");
-    while (n > 1 && output[n - 1] == '/') n--;
-    run->replace = replace;
-    fl_status s = check_place(run, output);
-    if (s) return s;
-    fli_result_discard(run);
-    char *partial = fli_strf(run->ctx, "%.*s.partial", (int)n, output);
-    if (!partial) return FL_ENOMEM;
-    if (fli_path_kind(partial)) s = look_into(run, partial, 1, &left); /* of a run that was killed */
-    if (!s && !(s = fli_remove_folder(run->ctx, partial))) s = fli_make_folders(run->ctx, partial);
-    if (s)
-        fli_free(partial);
-    else
-        run->partial = partial;
-    if (!s && run->plan.settings.top.checkpoint_every) s = fli_checkpoint_prepare(run, replace);
-    return s;
-}
-
-void fli_result_discard(fl_run *run)
-{
-    if (!run->partial) return;
-    fli_remove_folder(run->ctx, run->partial);
-    fli_free(run->partial);
-    run->partial = NULL;
-}
-
-/* Moves the complete folder into place; an earlier result goes only after that. */
-static fl_status publish(fl_run *run)
-{
-    const char *output = fl_run_output(run);
-    char *old = NULL;
-    size_t entries;
-    fl_status s = check_place(run, output);
-    if (s) return s;
-    if (fli_path_kind(output) == 1) {
-        if (!(old = fli_strf(run->ctx, "%s.old", run->partial))) return FL_ENOMEM;
-        if (fli_path_kind(old)) s = look_into(run, old, 1, &entries);
-        if (s || (s = fli_remove_folder(run->ctx, old))) goto done;
-        if (rename(output, old)) {
-            s = fli_fail(run->ctx, FL_EIO, "%s: cannot be replaced: %s", output, strerror(errno));
-            goto done;
-        }
-    }
-    if (rename(run->partial, output)) {
-        s = fli_fail(run->ctx, FL_EIO, "%s: cannot be put in place: %s", output, strerror(errno));
-        if (old) (void)!rename(old, output);
-        goto done;
-    }
-    fli_free(run->partial);
-    run->partial = NULL;
-    if (old) s = fli_remove_folder(run->ctx, old);
-done:
-    fli_free(old);
-    return s;
+    for (size_t i = 0; !s && i < sizeof files / sizeof *files; i++) s = write_text(run, files[i].name, files[i].write);
+    if (!s && run->plan.settings.top.output_model) s = write_model(run);
+    return s ? s : write_manifest(run);
 }
 
 fl_status fl_run_save(fl_run *run)
 {
     fli_clear(run->ctx);
     fl_status s = run->partial ? FL_OK : fl_run_prepare_save(run, 0);
-    if (!s)
-        s = fli_make_folders(run->ctx, run->partial); /* another run with the same output may have cleared it away */
-    for (size_t i = 0; !s && i < sizeof files / sizeof *files; i++) s = write_text(run, files[i].name, files[i].write);
-    if (!s) s = write_model(run);
-    if (!s) s = publish(run);
-    if (s) fli_result_discard(run);
-    if (!s && run->stopped != FL_STOP_NONE && run->stopped != FL_STOP_ASKED) s = fli_checkpoint_remove(run);
+    if (s) return s;
+    if (!(s = write_files(run))) s = fli_folder_publish(run);
+    if (s) {
+        fli_folder_discard(run); /* which also makes room where the disk is full */
+        if (!run->checkpoints_ready) fli_folder_unlock(run);
+        return fli_result_keep_metrics(run, s);
+    }
+    if (run->stopped != FL_STOP_NONE && run->stopped != FL_STOP_ASKED) s = fli_checkpoint_remove(run);
+    fli_folder_unlock(run);
     return s;
 }

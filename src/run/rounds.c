@@ -207,6 +207,16 @@ fl_status fli_rounds_warm_up(fl_run *run)
     return s;
 }
 
+/* A round without anybody is said when it first happens; how many there were, when the run ends (run.c). */
+static void note_empty(fl_run *run, size_t invited, size_t came)
+{
+    if (came || bystanders(run)) return;
+    if (!run->empty++)
+        fli_log(run->ctx, FL_LOG_WARNING,
+                "round %zu: %s, so the model stays as it is; the end of the run says how often", run->round + 1,
+                invited ? "nobody answers in time" : "nobody takes part");
+}
+
 fl_status fli_rounds_next(fl_run *run)
 {
     double begin = fli_clock_now();
@@ -221,7 +231,7 @@ fl_status fli_rounds_next(fl_run *run)
     if (s) return s;
     count(run, &r, invited, simulated, fli_clock_now() - begin);
     run->news = r.exchange;
-    run->empty += invited && !r.count;
+    note_empty(run, invited, r.count);
     run->round++;
     return FL_OK;
 }

@@ -1,5 +1,6 @@
 /* The heart: go forward (a round, or an upload) -> metrics row -> observers -> stop test. */
 #include "run/checkpoint.h"
+#include "run/folder.h"
 #include "run/steps.h"
 
 #include "base/file.h"
@@ -48,7 +49,7 @@ static fl_status start(fl_run *run)
         .memory = (size_t)s->top.memory,
         .folder = run->spill,
     };
-    if ((status = fli_exec_new(run->ctx, &spec, &run->exec)) ||
+    if ((status = fli_run_check_memory(run, &spec)) || (status = fli_exec_new(run->ctx, &spec, &run->exec)) ||
         (status = fli_measure_new(run->ctx, run->exec, p->model, p->fed, &s->metrics, &run->measure)))
         return status;
     run->target_round = fli_alloc(run->ctx, targets, sizeof *run->target_round);
@@ -80,7 +81,7 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out)
 void fl_run_free(fl_run *run)
 {
     if (!run) return;
-    fli_result_discard(run);
+    fli_folder_discard(run);
     fli_measure_free(run->measure);
     fli_async_free(run->async);
     fli_exec_free(run->exec);
@@ -92,7 +93,7 @@ void fl_run_free(fl_run *run)
     fli_free(run->durations);
     fli_free(run->rows);
     fli_free(run->target_round);
-    fli_checkpoint_leave(run);
+    fli_folder_unlock(run);
     fli_free(run->checkpoints);
     fli_free(run->spill);
     fli_free(run);
@@ -125,6 +126,7 @@ static fl_status measure(fl_run *run)
     if (run->row_count && run->rows[run->row_count - 1].round == run->round) run->row_count--;
     run->rows[run->row_count++] = run->now;
     run->arrived = run->ages = run->oldest = 0;
+    if ((s = fli_run_check_loss(run))) return s;
     for (size_t i = 0; i < targets->n; i++)
         if (run->target_round[i] == SIZE_MAX && goal(run) >= targets->v[i]) run->target_round[i] = run->round;
     return FL_OK;
@@ -164,8 +166,9 @@ static void report_state(const fl_run *run)
 static void report_missed(const fl_run *run)
 {
     if (run->empty)
-        fli_log(run->ctx, FL_LOG_WARNING, "in %zu of %zu rounds nobody answered in time: the model stayed as it was",
-                run->empty, run->round);
+        fli_log(run->ctx, FL_LOG_WARNING,
+                "in %zu of %zu rounds nobody took part or answered in time: the model stayed as it was", run->empty,
+                run->round);
     size_t uploads, missed = fli_exec_missed(run->exec, &uploads);
     if (missed)
         fli_log(run->ctx, FL_LOG_WARNING,
@@ -174,10 +177,9 @@ static void report_missed(const fl_run *run)
                 missed, uploads);
 }
 
-fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
+static fl_status go(fl_run *run, fl_observer_fn *observer, void *arg)
 {
     size_t every = (size_t)run->plan.settings.metrics.every;
-    fli_clear(run->ctx);
     fl_status ready = run->plan.settings.top.checkpoint_every ? fli_checkpoint_prepare(run, 0) : FL_OK;
     if (ready) return ready;
     if (!run->warm && fli_exec_warms_up(run->exec)) {
@@ -206,6 +208,13 @@ fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
     return run->stopped == FL_STOP_ASKED && run->round % every == 0 ? fli_checkpoint_due(run, 1) : FL_OK;
 }
 
+fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
+{
+    fli_clear(run->ctx);
+    fl_status s = go(run, observer, arg);
+    return s == FL_EDIVERGED ? fli_result_keep_metrics(run, s) : s;
+}
+
 /* ---- looking at a run ---------------------------------------------------------------------------------- */
 
 const char *fl_run_name(const fl_run *run) { return run->plan.settings.top.name; }
@@ -215,6 +224,7 @@ size_t fl_run_rounds(const fl_run *run) { return (size_t)run->plan.settings.top.
 size_t fl_run_round(const fl_run *run) { return run->round; }
 int fl_run_checkpointed(const fl_run *run) { return run->checkpoint && run->checkpoint_round == run->round; }
 size_t fl_run_clients(const fl_run *run) { return run->plan.fed->clients; }
+double fl_run_memory(const fl_run *run) { return run->memory; }
 size_t fl_run_parameters(const fl_run *run) { return run->plan.model->space.n; }
 fl_stop fl_run_stopped_by(const fl_run *run) { return run->stopped; }
 

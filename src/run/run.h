@@ -2,6 +2,7 @@
 #ifndef FLI_RUN_RUN_H
 #define FLI_RUN_RUN_H
 
+#include "base/lock.h"
 #include "exec/async.h"
 #include "run/measure.h"
 #include "run/plan.h"
@@ -19,7 +20,8 @@ struct fl_run {
     size_t *steps;
     double *lrs, *probabilities;
     double *durations; /* simulated, and as many again to sort them */
-    size_t empty;      /* rounds in which all who were invited were late */
+    size_t empty;      /* rounds in which nobody took part, or all were late */
+    int climbing;      /* it was said that the loss is far above its start */
     int warm;          /* the turns before the first round are done, where there are any */
     int news;          /* the next round's broadcast is new to the clients */
     /* asynchronous methods */
@@ -33,16 +35,22 @@ struct fl_run {
     fl_stop stopped;
     atomic_int asked; /* to stop */
     /* saving */
-    char *partial; /* where results are written until they are complete; NULL: no such folder exists */
-    int replace;   /* an earlier result of that name may go */
+    char *partial;  /* where results are written until they are complete; NULL: no such folder exists */
+    int replace;    /* an earlier result of that name may go */
+    fli_lock *lock; /* of the output; NULL: not taken */
     /* checkpoints, see checkpoint.h */
     char *checkpoints;       /* their folder; NULL: not named yet */
     int checkpoints_ready;   /* it is there, and ours */
-    int checkpoints_lock;    /* that makes it ours, while it is ready */
     size_t checkpoint;       /* number of the newest that is known to be whole; 0: none */
     size_t checkpoint_round; /* and the round it was made after; SIZE_MAX: none */
+    double memory;           /* bytes that it takes at least */
     char *spill;             /* folder for client state beyond `memory` */
 };
+
+/* Refuses a run that the machine, or whoever limits this process, has no room for (memory.c). */
+fl_status fli_run_check_memory(fl_run *run, const fli_exec_spec *spec);
+/* After a measurement: FL_EDIVERGED where stop.diverged says so (divergence.c). */
+fl_status fli_run_check_loss(fl_run *run);
 
 /* fl_run_new on the data of another plan (see fli_plan_data); `data` NULL loads them. */
 fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out);
@@ -52,7 +60,5 @@ fl_status fli_rows_read(fl_ctx *ctx, const char *path, fl_row **rows, size_t *co
 
 /* Column i of the metrics files, and what it says; 0: there are no more. */
 int fli_result_column(size_t i, const char **name, const char **help);
-/* Removes a half-written result folder, if there is one. */
-void fli_result_discard(fl_run *run);
 
 #endif

@@ -19,9 +19,11 @@ static const fli_key top_keys[] = {
         "virtual: simulated seconds, reproducible; real: asynchronous methods run concurrently, one client per "
         "thread, and wait for each other only when metrics are measured"),
     FLI_KEY_STRING(fli_top_settings, output, "", "result folder; empty: nothing is written"),
+    FLI_KEY_BOOL(fli_top_settings, output_model, "true",
+                 "the model is part of the result; false: many runs, small folders"),
     FLI_KEY_SIZE(fli_top_settings, memory, "auto",
                  "memory for what clients keep between turns; who was not seen for long goes to a temporary file (in "
-                 "$TMPDIR, or beside output); auto: no limit; results do not depend on it"),
+                 "$TMPDIR, or beside output); auto: no limit, all of it stays in memory; results do not depend on it"),
     FLI_KEY_INT(fli_top_settings, checkpoint_every, "0", 0, 1e9,
                 "rounds between checkpoints, kept in OUTPUT.checkpoint until the run is finished; 0: none"),
     FLI_KEY_END,
@@ -136,6 +138,10 @@ static const fli_key stop_keys[] = {
     FLI_KEY_REAL(fli_stop_settings, gradient2, "0", 0, FLI_NO_MAX, "stop when ||grad f||^2 is at most this; 0: do not"),
     FLI_KEY_REAL(fli_stop_settings, seconds, "0", 0, FLI_NO_MAX, "stop after so many seconds of rounds; 0: do not"),
     FLI_KEY_REAL(fli_stop_settings, simulated, "0", 0, FLI_NO_MAX, "stop after so many simulated seconds; 0: do not"),
+    FLI_KEY_REAL(
+        fli_stop_settings, diverged, "1e3", 0, FLI_NO_MAX,
+        "the run fails as diverged when its training loss is above this many times the one it began with; 0: only "
+        "when a number is no longer finite"),
     FLI_KEY_END,
 };
 
@@ -214,9 +220,9 @@ static fl_status choose(fl_ctx *ctx, fli_arena *a, const section *sec, const fli
     if (!fli_item_find(kind, name, &out->item)) {
         const char *near = fli_nearest(name, fli_item_name, kind);
         return fli_fail_also(ctx, FL_ECONFIG,
-                             "%s%s.kind is %s, which is not known%s%s; `fedloom list %s` shows what there is",
+                             "%s%s.kind is %s, which is not known%s%s%s `fedloom list %s` shows what there is",
                              fli_node_where(at, where, sizeof where), sec->name, *name ? name : "empty",
-                             near ? "; did you mean " : "", near ? near : "", sec->name);
+                             near ? "; did you mean " : "", near ? near : "", near ? "?" : ";", sec->name);
     }
     out->params = fli_arena_alloc(a, 1, out->item.params_size + 1);
     return out->params ? FL_OK : FL_ENOMEM;
@@ -363,6 +369,16 @@ void fli_settings_print(fli_text *t, const fli_settings *s)
         }
         print_keys(t, sec->keys, (const char *)s + sec->offset, "  ");
     }
+}
+
+void fli_settings_print_essence(fli_text *t, const fli_settings *s)
+{
+    static char nothing[] = "";
+    fli_settings plain = *s;
+    plain.top.threads = plain.top.memory = plain.top.checkpoint_every = 0;
+    plain.top.name = plain.top.output = nothing;
+    plain.top.output_model = 1;
+    fli_settings_print(t, &plain);
 }
 
 void fli_settings_help(fli_text *t)

@@ -12,6 +12,7 @@
 
 typedef struct {
     char *name, *output;
+    int output_model;
     int64_t seed, rounds, threads;
     int precision, weights, clock;
     int64_t memory, checkpoint_every;
@@ -55,7 +56,7 @@ typedef struct {
 enum { FLI_GOAL_GLOBAL, FLI_GOAL_LOCAL };
 
 typedef struct {
-    double target, gradient2, seconds, simulated;
+    double target, gradient2, seconds, simulated, diverged;
 } fli_stop_settings;
 
 /* The choice of one section that has kinds. */
@@ -82,6 +83,9 @@ typedef struct {
 fl_status fli_settings_bind(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *out);
 /* The whole configuration as YAML, every key with its value: what is written beside a result. */
 void fli_settings_print(fli_text *t, const fli_settings *s);
+/* The same, but for what changes no bit of the metrics and the model: name, place, threads, memory, checkpoints. Two runs with equal
+ * texts and equal data have equal results. */
+void fli_settings_print_essence(fli_text *t, const fli_settings *s);
 /* Help on the keys of every section, the kinds' own keys left out. */
 void fli_settings_help(fli_text *t);
 /* A section as the reference shows it; section 0 is the top level, with an empty name. */

@@ -2,6 +2,7 @@
  * method with its parameters, and for every round who takes part and how many full-batch steps each takes; the global model
  * after every round must agree. The case runs through the same executor as any other run. */
 #include "exec/exec.h"
+#include "base/number.h"
 #include "model/semi.h"
 #include "run/kinds.h"
 #include "run/verify_bilevel.h"
@@ -200,8 +201,8 @@ static fli_node *node_of(golden *g, const char *key, const json_t *v)
                 fli_node_append(n, c);
             }
     } else {
-        if (json_is_number(v)) snprintf(text, sizeof text, "%.17g", json_number_value(v));
-        if (json_is_boolean(v)) snprintf(text, sizeof text, json_is_true(v) ? "true" : "false");
+        if (json_is_number(v)) fli_snprintf(text, sizeof text, "%.17g", json_number_value(v));
+        if (json_is_boolean(v)) fli_snprintf(text, sizeof text, json_is_true(v) ? "true" : "false");
         n = fli_node_new(&g->arena, FLI_NODE_SCALAR, key, json_is_string(v) ? json_string_value(v) : text);
     }
     if (n) n->origin = g->path;

@@ -1,4 +1,5 @@
 #include "run/verify_bilevel.h"
+#include "base/number.h"
 
 #include "model/bilevel.h"
 
@@ -79,7 +80,7 @@ static fli_node *model_node(fli_arena *a, size_t p, size_t q, double rho)
     const double values[] = {(double)p, (double)q, rho};
     for (size_t i = 0; map && i < 3; i++) {
         char text[64];
-        snprintf(text, sizeof text, "%.17g", values[i]);
+        fli_snprintf(text, sizeof text, "%.17g", values[i]);
         fli_node *n = fli_node_new(a, FLI_NODE_SCALAR, names[i], text);
         if (!n) return NULL;
         fli_node_append(map, n);
@@ -115,7 +116,7 @@ fl_status fli_golden_bilevel_params(fl_ctx *ctx, json_t *params)
         if (!json_is_object(map)) continue;
         json_object_foreach(map, which, v)
         {
-            snprintf(name, sizeof name, "%s_%.8s", maps[i], which);
+            fli_snprintf(name, sizeof name, "%s_%.8s", maps[i], which);
             if (json_object_set(params, name, v)) return FL_ENOMEM;
         }
         json_object_del(params, maps[i]);

@@ -1,5 +1,7 @@
 /* libyaml's events are turned into nodes with an explicit stack: its depth is the nesting limit. */
 #include "run/yaml.h"
+#include "base/file.h"
+#include "base/number.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -44,9 +46,9 @@ static fl_status fail_at(reader *r, const yaml_mark_t *mark, const char *fmt, ..
     char what[1024], where[64] = "";
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
+    fli_vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
-    if (r->positions) snprintf(where, sizeof where, "%zu:%zu:", mark->line + 1, mark->column + 1);
+    if (r->positions) fli_snprintf(where, sizeof where, "%zu:%zu:", mark->line + 1, mark->column + 1);
     return fli_fail(r->ctx, FL_ECONFIG, "%s:%s %s", r->origin, where, what);
 }
 
@@ -248,7 +250,7 @@ fl_status fli_yaml_load(fl_ctx *ctx, fli_arena *a, const char *path, fli_node **
     size_t n = 0;
     char *text = NULL;
     errno = 0;
-    FILE *f = fopen(path, "rb");
+    FILE *f = fli_file_open(path, O_RDONLY);
     if (!f) return fli_fail(ctx, FL_EIO, "%s: cannot be read: %s", path, strerror(errno));
     text = fli_alloc(ctx, FILE_MAX + 1, 1);
     if (!text) {
@@ -346,8 +348,8 @@ fl_status fli_yaml_merge(fl_ctx *ctx, fli_arena *a, fli_node *base, const fli_no
 static char *set_origin(fli_arena *a, const char *assignment)
 {
     char shown[SHOWN_MAX + 16];
-    size_t n = (size_t)snprintf(shown, sizeof shown, "--set %.*s%s", SHOWN_MAX, assignment,
-                                strlen(assignment) > SHOWN_MAX ? "..." : "");
+    size_t n = (size_t)fli_snprintf(shown, sizeof shown, "--set %.*s%s", SHOWN_MAX, assignment,
+                                    strlen(assignment) > SHOWN_MAX ? "..." : "");
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)shown[i] < ' ') shown[i] = ' ';
     return fli_arena_strdup(a, shown);

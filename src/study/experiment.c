@@ -1,4 +1,5 @@
 #include "study/experiment.h"
+#include "base/number.h"
 
 #include "data/stream.h"
 #include "run/plan.h"
@@ -132,39 +133,6 @@ static size_t list_length(const fli_node *list)
     return n;
 }
 
-static fl_status read_method(fli_experiment *x, const fli_node *node, const fli_node *common_grid, fli_method *m)
-{
-    fl_status s;
-    const fli_node *own_grid = fli_node_find(node, "grid");
-    if (node->type != FLI_NODE_MAP)
-        return wrong(x->ctx, node, "a method must be a map, e.g. {label: FedAvg, algorithm: fedavg}");
-    if (!(m->over = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL))) return FL_ENOMEM;
-    for (const fli_node *n = node->first; n; n = n->next) {
-        if (!strcmp(n->key, "label") || !strcmp(n->key, "grid")) continue;
-        if (is_shared_key(n->key)) return wrong(x->ctx, n, "methods share this; it cannot be a method's own");
-        fli_node *copy = fli_arena_alloc(&x->arena, 1, sizeof *copy);
-        if (!copy) return FL_ENOMEM;
-        *copy = *n;
-        fli_node_put(m->over, copy);
-    }
-    const fli_node *algorithm = fli_node_find(node, "algorithm");
-    const char *kind =
-        algorithm && algorithm->type == FLI_NODE_SCALAR ? algorithm->text : text_of(algorithm, "kind", NULL);
-    m->label = text_of(node, "label", kind);
-    if (!m->label || !*m->label) return wrong(x->ctx, node, "a method needs a label or an algorithm");
-    for (const char *c = m->label; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7F)
-            return wrong(x->ctx, node, "a label may not hold control characters");
-    if ((s = check_grid(x->ctx, own_grid)) || (s = add_grid(x, m, common_grid)) || (s = add_grid(x, m, own_grid)))
-        return s;
-    m->settings = 1;
-    for (const fli_node *k = m->grid ? m->grid->first : NULL; k; k = k->next) {
-        m->settings *= list_length(k);
-        if (m->settings > MOST_TRIALS) return wrong(x->ctx, k, "the grid has too many combinations");
-    }
-    return FL_OK;
-}
-
 /* FNV-1a: names that are too long differ by it. */
 static unsigned long long digest(const char *s)
 {
@@ -195,9 +163,74 @@ static const char *slug(fli_arena *a, const char *label)
         n = NAME_LENGTH - 18;
         while ((unsigned char)out[n] >= 0x80 && (unsigned char)out[n] < 0xC0)
             n--; /* not in the middle of a character */
-        snprintf(out + n, 18, "-%016llx", digest(label));
+        fli_snprintf(out + n, 18, "-%016llx", digest(label));
     }
     return out;
+}
+
+/* C0, DEL and, as UTF-8, C1. */
+static int has_control(const char *s)
+{
+    for (; *s; s++) {
+        const unsigned char *c = (const unsigned char *)s;
+        if (c[0] < ' ' || c[0] == 0x7F || (c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0)) return 1;
+    }
+    return 0;
+}
+
+static fl_status read_method(fli_experiment *x, const fli_node *node, const fli_node *common_grid, fli_method *m)
+{
+    fl_status s;
+    const fli_node *own_grid = fli_node_find(node, "grid");
+    if (node->type != FLI_NODE_MAP)
+        return wrong(x->ctx, node, "a method must be a map, e.g. {label: FedAvg, algorithm: fedavg}");
+    if (!(m->over = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL))) return FL_ENOMEM;
+    for (const fli_node *n = node->first; n; n = n->next) {
+        if (!strcmp(n->key, "label") || !strcmp(n->key, "grid")) continue;
+        if (is_shared_key(n->key)) return wrong(x->ctx, n, "methods share this; it cannot be a method's own");
+        fli_node *copy = fli_arena_alloc(&x->arena, 1, sizeof *copy);
+        if (!copy) return FL_ENOMEM;
+        *copy = *n;
+        fli_node_put(m->over, copy);
+    }
+    const fli_node *algorithm = fli_node_find(node, "algorithm");
+    const char *kind =
+        algorithm && algorithm->type == FLI_NODE_SCALAR ? algorithm->text : text_of(algorithm, "kind", NULL);
+    m->label = text_of(node, "label", kind);
+    if (!m->label || !*m->label) return wrong(x->ctx, node, "a method needs a label or an algorithm");
+    if (has_control(m->label)) return wrong(x->ctx, node, "a label may not hold control characters");
+    if (!(m->folder = slug(&x->arena, m->label))) return FL_ENOMEM;
+    if ((s = check_grid(x->ctx, own_grid)) || (s = add_grid(x, m, common_grid)) || (s = add_grid(x, m, own_grid)))
+        return s;
+    m->settings = 1;
+    for (const fli_node *k = m->grid ? m->grid->first : NULL; k; k = k->next) {
+        m->settings *= list_length(k);
+        if (m->settings > MOST_TRIALS) return wrong(x->ctx, k, "the grid has too many combinations");
+    }
+    return FL_OK;
+}
+
+/* Of equal folders the first method's comes first, so that the message is about one that came later. */
+static int by_method_folder(const void *a, const void *b)
+{
+    const fli_method *x = *(const fli_method *const *)a, *y = *(const fli_method *const *)b;
+    int order = strcmp(x->folder, y->folder);
+    return order ? order : (x > y) - (x < y);
+}
+
+/* No two methods may share a folder. */
+static fl_status check_labels(fli_experiment *x)
+{
+    const fli_method **sorted = fli_alloc(x->ctx, x->method_count, sizeof *sorted), *twin = NULL;
+    if (!sorted) return FL_ENOMEM;
+    for (size_t i = 0; i < x->method_count; i++) sorted[i] = &x->methods[i];
+    qsort(sorted, x->method_count, sizeof *sorted, by_method_folder);
+    for (size_t i = 1; i < x->method_count; i++)
+        if (!strcmp(sorted[i - 1]->folder, sorted[i]->folder) && (!twin || sorted[i] < twin)) twin = sorted[i];
+    fli_free(sorted);
+    return twin ? wrong(x->ctx, twin->node,
+                        "another method has this label, or one that gives the same folder; give each its own")
+                : FL_OK;
 }
 
 static fl_status read_methods(fli_experiment *x, const fli_node *root)
@@ -222,15 +255,9 @@ static fl_status read_methods(fli_experiment *x, const fli_node *root)
     size_t i = 0;
     for (const fli_node *n = list->first; n; n = n->next, i++) {
         if ((s = read_method(x, n, grid, &x->methods[i]))) return s;
-        for (size_t k = 0; k < i; k++) {
-            const char *a = slug(&x->arena, x->methods[k].label), *b = slug(&x->arena, x->methods[i].label);
-            if (!a || !b) return FL_ENOMEM;
-            if (!strcmp(a, b))
-                return wrong(x->ctx, n,
-                             "another method has this label, or one that gives the same folder; give each its own");
-        }
+        x->methods[i].node = n;
     }
-    return FL_OK;
+    return check_labels(x);
 }
 
 /* ---- trials -------------------------------------------------------------------------------------------- */
@@ -348,10 +375,10 @@ static fl_status resolve(fli_experiment *x, fli_trial *t)
 
 static fl_status make_folder_name(fli_experiment *x, const fli_method *m, fli_trial *t)
 {
-    const char *a = slug(&x->arena, m->label), *b = slug(&x->arena, t->setting_text);
-    char *path = a && b ? fli_strf(x->ctx, "%s/runs/%s%s%s/seed-%llu", x->output, a, *t->setting_text ? "/" : "",
-                                   *t->setting_text ? b : "", (unsigned long long)t->seed)
-                        : NULL;
+    const char *b = slug(&x->arena, t->setting_text);
+    char *path = b ? fli_strf(x->ctx, "%s/runs/%s%s%s/seed-%llu", x->output, m->folder, *t->setting_text ? "/" : "",
+                              *t->setting_text ? b : "", (unsigned long long)t->seed)
+                   : NULL;
     if (path) t->folder = fli_arena_strdup(&x->arena, path);
     fli_free(path);
     return t->folder ? FL_OK : FL_ENOMEM;
@@ -362,7 +389,7 @@ static fl_status make_trial(fli_experiment *x, const fli_node *common, fli_trial
     const fli_method *m = &x->methods[t->method];
     char seed[40];
     fl_status s;
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->seed);
+    fli_snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->seed);
     if (!(t->cfg = fl_config_new(x->ctx))) return FL_ENOMEM;
     if ((s = fli_config_merge(t->cfg, common)) || (s = fli_config_merge(t->cfg, m->over)) ||
         (s = apply_setting(x, m, t)) || (s = make_folder_name(x, m, t)) || (s = put_text(t->cfg, "name", m->label)) ||

@@ -17,10 +17,11 @@
 #include "run/config.h"
 
 typedef struct {
-    const char *label;
-    fli_node *over;  /* a map: what it changes */
-    fli_node *grid;  /* a map key -> list of values; NULL: none */
-    size_t settings; /* combinations of the grid, at least 1 */
+    const char *label, *folder; /* folder: the label as a name below runs/ */
+    const fli_node *node;       /* where the file has it; NULL: it is the configuration's own */
+    fli_node *over;             /* a map: what it changes */
+    fli_node *grid;             /* a map key -> list of values; NULL: none */
+    size_t settings;            /* combinations of the grid, at least 1 */
 } fli_method;
 
 /* One run of the experiment. */

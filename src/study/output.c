@@ -2,8 +2,8 @@
 #include "study/study.h"
 
 #include "base/file.h"
+#include "base/number.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,15 +24,15 @@ static void need_histogram(fl_study *s)
 static const char *machine(fli_arena *a)
 {
     char model[256] = "unknown processor", line[512];
-    FILE *f = fopen("/proc/cpuinfo", "r");
+    FILE *f = fli_file_open("/proc/cpuinfo", O_RDONLY);
     while (f && fgets(line, sizeof line, f))
         if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
             const char *from = strchr(line, ':') + 1;
-            snprintf(model, sizeof model, "%.*s", (int)strcspn(from + 1, "\n"), from + 1);
+            fli_snprintf(model, sizeof model, "%.*s", (int)strcspn(from + 1, "\n"), from + 1);
             break;
         }
     if (f) fclose(f);
-    snprintf(line, sizeof line, "%s, %ld processors", model, sysconf(_SC_NPROCESSORS_ONLN));
+    fli_snprintf(line, sizeof line, "%s, %ld processors", model, sysconf(_SC_NPROCESSORS_ONLN));
     return fli_arena_strdup(a, line);
 }
 
@@ -50,10 +50,10 @@ static fl_status make_series(fl_study *s, fli_arena *a, const fli_summary *row, 
     }
     *out = (fli_series){fli_arena_strdup(a, full), curves, 0, first->config};
     fli_free(full);
-    for (size_t i = 0; i < s->x.count; i++) {
+    for (size_t i = row->first; i < s->x.count; i += fli_study_stride(s)) {
         const fli_trial *t = &s->x.trials[i];
         const fli_outcome *o = &s->outcomes[i];
-        if (t->method != row->method || t->setting != row->setting || !o->count) continue;
+        if (!o->count) continue;
         fl_row *rows = fli_arena_alloc(a, o->count, sizeof *rows);
         if (!rows) return FL_ENOMEM;
         memcpy(rows, o->rows, o->count * sizeof *rows);
@@ -83,27 +83,6 @@ fl_status fli_study_report(fl_study *s, fli_arena *a, fli_report *out)
     return status ? status : out->machine ? FL_OK : FL_ENOMEM;
 }
 
-/* Writes DIR/NAME whole, or leaves what was there. */
-static fl_status write_file(fl_study *s, const char *name, const fli_text *t)
-{
-    fli_out out;
-    fl_status status = fli_text_ok(t);
-    char *path = fli_strf(s->ctx, "%s/%s", s->x.output, name), *draft = fli_strf(s->ctx, "%s/.%s", s->x.output, name);
-    if (!path || !draft) status = FL_ENOMEM;
-    if (!status) status = fli_out_open(s->ctx, draft, &out);
-    if (!status) {
-        fli_out_bytes(&out, fli_text_get(t), t->n);
-        status = fli_out_close(&out);
-    }
-    if (!status && rename(draft, path)) {
-        status = fli_fail(s->ctx, FL_EIO, "%s: cannot be put in place: %s", path, strerror(errno));
-        unlink(draft);
-    }
-    fli_free(path);
-    fli_free(draft);
-    return status;
-}
-
 static fl_status make_csv(fl_study *s, fli_arena *a, fli_text *t) { return fli_study_csv(t, s, a), FL_OK; }
 static fl_status make_json(fl_study *s, fli_arena *a, fli_text *t) { return fli_study_json(t, s, a), FL_OK; }
 
@@ -124,27 +103,28 @@ static fl_status make_page(fl_study *s, fli_arena *a, fli_text *t)
     return status ? status : fli_page_html(t, &report);
 }
 
+const fli_study_file fli_study_files[] = {{"results.csv", make_csv},
+                                          {"results.md", make_markdown},
+                                          {"results.json", make_json},
+                                          {"report.html", make_page},
+                                          {NULL, NULL}};
+enum { FILES = sizeof fli_study_files / sizeof *fli_study_files - 1 };
+
 fl_status fl_study_write(fl_study *s)
 {
-    static const struct {
-        const char *name;
-        fl_status (*make)(fl_study *, fli_arena *, fli_text *);
-    } files[] = {{"results.csv", make_csv},
-                 {"results.md", make_markdown},
-                 {"results.json", make_json},
-                 {"report.html", make_page}};
+    fli_text texts[FILES];
     fli_clear(s->ctx);
-    fl_status status = fli_make_folders(s->ctx, s->x.output);
-    for (size_t i = 0; i < sizeof files / sizeof *files && !status; i++) {
+    fl_status status = fli_claim_lock(s);
+    for (size_t i = 0; i < FILES; i++) {
         fli_arena a;
-        fli_text t;
         fli_arena_init(&a, s->ctx);
-        fli_text_init(&t, s->ctx);
-        status = files[i].make(s, &a, &t);
-        if (!status) status = write_file(s, files[i].name, &t);
-        fli_text_fini(&t);
+        fli_text_init(&texts[i], s->ctx);
+        if (!status) status = fli_study_files[i].make(s, &a, &texts[i]);
+        if (!status) status = fli_text_ok(&texts[i]);
         fli_arena_fini(&a);
     }
+    if (!status) status = fli_claim_write(s, fli_study_files, texts);
+    for (size_t i = 0; i < FILES; i++) fli_text_fini(&texts[i]);
     return status;
 }
 

@@ -8,6 +8,7 @@
  * Methods are named by their labels. Quantities are texts as printed there; ours are put beside those that are known here: accuracy
  * (%), own accuracy (of the clients' own models, %), loss, rounds, seconds, and "to X" (rounds to test accuracy X). */
 #include "study/study.h"
+#include "base/number.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ static void ours(fli_text *t, const fl_study *s, const fli_summary *row, const c
         fli_stat_text(t, &row->seconds, 1, 2);
     else if (!strncmp(quantity, "to ", 3)) {
         char *end;
-        double target = strtod(quantity + 3, &end);
+        double target = fli_strtod(quantity + 3, &end);
         if (end != quantity + 3 && !*end) fli_target_text(t, s, row, target, FLI_COST_ROUNDS);
     }
 }

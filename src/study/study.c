@@ -1,11 +1,6 @@
-/* A comparison's life: trials that share data, and results of an earlier call that are taken over. A finished trial is a result folder
- * like any other: after an interruption the folders that are there, with the settings that are wanted, count as done. */
+/* A comparison's life: trials that share data, and results of an earlier call that are taken over (reuse.c). */
 #include "study/study.h"
 
-#include "base/file.h"
-#include "data/stream.h"
-
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,92 +22,6 @@ static fl_status share_data(fl_study *s)
     return FL_OK;
 }
 
-/* Two resolved configurations, but for what does not change the result. */
-static int same_config(const char *a, const char *b)
-{
-    static const char *const ignored[] = {"threads:", "output:", "name:", "memory:", "checkpoint_every:"};
-    while (*a && *b) {
-        size_t n = strcspn(a, "\n"), m = strcspn(b, "\n");
-        int skip = 0;
-        for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
-            skip |= !strncmp(a, ignored[i], strlen(ignored[i])) && !strncmp(b, ignored[i], strlen(ignored[i]));
-        if (!skip && (n != m || memcmp(a, b, n))) return 0;
-        a += n + (a[n] == '\n');
-        b += m + (b[m] == '\n');
-    }
-    return !*a && !*b;
-}
-
-/* A small text file of a result. */
-static fl_status read_text(fl_ctx *ctx, const char *folder, const char *name, char **text)
-{
-    enum { MOST = 1 << 20 };
-    size_t n;
-    fli_stream *in = NULL;
-    char *path = fli_strf(ctx, "%s/%s", folder, name);
-    fl_status status = !path ? FL_ENOMEM : fli_path_kind(path) ? fli_stream_open(ctx, path, &in) : FL_EIO;
-    if (!status) status = fli_stream_all(in, MOST, text, &n);
-    fli_stream_close(in);
-    fli_free(path);
-    return status;
-}
-
-static fl_status read_rows(fl_ctx *ctx, const char *folder, fli_outcome *o)
-{
-    char *path = fli_strf(ctx, "%s/metrics.jsonl", folder);
-    fl_status status = path ? fli_rows_read(ctx, path, &o->rows, &o->count) : FL_ENOMEM;
-    fli_free(path);
-    return status;
-}
-
-/* Whether the rows go forward to at most the last round. */
-static int in_order(const fli_trial *t, const fli_outcome *o)
-{
-    for (size_t i = 0; i < o->count; i++)
-        if (o->rows[i].round > t->rounds || (i && o->rows[i].round <= o->rows[i - 1].round)) return 0;
-    return o->count > 0;
-}
-
-/* Whether the settings of a result are those of the trial. They are read as a configuration, so that a key that did not exist when
- * the result was made has its default. */
-static fl_status check_config(fl_ctx *ctx, const fli_trial *t)
-{
-    fli_text text;
-    fl_config *cfg = fl_config_new(ctx);
-    char *path = fli_strf(ctx, "%s/config.yaml", t->folder);
-    fl_status status = !cfg || !path ? FL_ENOMEM : fli_path_kind(path) ? fl_config_load(cfg, path) : FL_EIO;
-    fli_text_init(&text, ctx);
-    if (!status) status = fl_config_print(cfg, fli_collect, &text);
-    if (!status) status = fli_text_ok(&text);
-    if (!status && !same_config(fli_text_get(&text), t->config)) status = FL_EMISMATCH;
-    fli_text_fini(&text);
-    fl_config_free(cfg);
-    fli_free(path);
-    return status;
-}
-
-/* Takes over a result that is there already. Anything unreadable, different or interrupted just means that the trial is run. */
-static fl_status take_over(fl_study *s, size_t i)
-{
-    const fli_trial *t = &s->x.trials[i];
-    fli_outcome *o = &s->outcomes[i];
-    char *result = NULL;
-    fl_status status = check_config(s->ctx, t);
-    if (!status) status = read_text(s->ctx, t->folder, "result.json", &result);
-    if (!status && strstr(result, "\"stopped_by\": \"asked\"")) status = FL_EMISMATCH;
-    if (!status) status = read_rows(s->ctx, t->folder, o);
-    if (!status && in_order(t, o)) o->state = FLI_TRIAL_DONE;
-    if (o->state == FLI_TRIAL_DONE)
-        o->capacity = o->count;
-    else {
-        fli_free(o->rows);
-        *o = (fli_outcome){.data = o->data};
-    }
-    fli_free(result);
-    if (status != FL_ENOMEM) fli_clear(s->ctx);
-    return status == FL_ENOMEM ? status : FL_OK;
-}
-
 static fl_status read_goal(fl_study *s)
 {
     fli_settings *settings = fli_arena_alloc(&s->x.arena, 1, sizeof *settings);
@@ -131,7 +40,7 @@ fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study
     fl_study *s = fli_alloc(cfg->ctx, 1, sizeof *s);
     if (!s) return FL_ENOMEM;
     s->ctx = cfg->ctx;
-    s->options = (fl_study_options){.jobs = options->jobs};
+    s->options = (fl_study_options){.jobs = options->jobs, .force = options->force};
     atomic_init(&s->asked, 0);
     pthread_mutex_init(&s->lock, NULL);
     if ((status = fli_experiment_init(cfg, options, &s->x))) goto failed;
@@ -146,7 +55,7 @@ fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study
         goto failed;
     }
     for (size_t i = 0; i < s->x.count; i++)
-        if ((status = take_over(s, i))) goto failed;
+        if ((status = fli_reuse_find(s, i))) goto failed;
     *out = s;
     return FL_OK;
 failed:
@@ -168,6 +77,7 @@ void fl_study_free(fl_study *s)
 {
     if (!s) return;
     fli_live_free(s->live);
+    fli_lock_leave(s->lock_file);
     for (size_t i = 0; s->outcomes && i < s->x.count; i++) {
         fli_free(s->outcomes[i].rows);
         fli_free(s->outcomes[i].error);

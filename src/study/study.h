@@ -4,6 +4,7 @@
 
 #include "report/report.h"
 #include "run/run.h"
+#include "run/standing.h"
 #include "study/experiment.h"
 
 #include <pthread.h>
@@ -16,9 +17,11 @@ typedef struct {
     fli_trial_state state;
     fl_row *rows;
     size_t count, capacity;
-    size_t round; /* finished rounds, also between measurements */
-    char *error;  /* of a failed one */
-    size_t data;  /* its place in `shared` */
+    size_t round;          /* finished rounds, also between measurements */
+    char *error;           /* of a failed one */
+    size_t data;           /* its place in `shared` */
+    fli_standing standing; /* what was in its folder when it was looked at */
+    int checked;           /* a trial that was taken over: its data are known to be the present ones */
 } fli_outcome;
 
 /* Data that several trials share: loaded when the first needs them, freed after the last. */
@@ -46,8 +49,9 @@ struct fl_study {
     fli_shared *shared;
     size_t shared_count;
     fli_histogram histogram;
-    int local_goal; /* targets are about the clients' own models; as in the first trial */
-    fli_live *live; /* NULL: nobody watches */
+    int local_goal;      /* targets are about the clients' own models; as in the first trial */
+    fli_lock *lock_file; /* of the output folder; NULL: not taken */
+    fli_live *live;      /* NULL: nobody watches */
     double published;
     pthread_mutex_t lock; /* guards outcomes, histogram, the observer and the live page while running */
     atomic_int asked;     /* to stop; lock-free, so that a signal handler may set it */
@@ -63,6 +67,29 @@ struct fl_study {
 void fli_shared_unload(fli_shared *d);
 /* Counts the labels of the first clients; leaves `count` NULL for regression, or too many classes to show. */
 fl_status fli_count_labels(fl_ctx *ctx, const fli_fed *f, fli_histogram *h);
+
+/* ---- what is there already (reuse.c) -------------------------------------------------------------------------- */
+
+/* Looks into an open trial's folder and takes its result over, if it is the one that is wanted. */
+fl_status fli_reuse_find(fl_study *s, size_t trial);
+/* Before anything is run: which results count, also by their data, and whether those that would be replaced may be. */
+fl_status fli_reuse_settle(fl_study *s);
+
+/* ---- the folder (claim.c) ------------------------------------------------------------------------------------ */
+
+/* A file that a comparison leaves for a reader. */
+typedef struct {
+    const char *name; /* NULL ends a list */
+    fl_status (*make)(fl_study *s, fli_arena *a, fli_text *t);
+} fli_study_file;
+extern const fli_study_file fli_study_files[];
+
+/* Nobody else writes there from now on. Makes the folder. */
+fl_status fli_claim_lock(fl_study *s);
+/* Refuses to overwrite what no comparison has written. */
+fl_status fli_claim_check(fl_study *s, const fli_study_file *files);
+/* Writes all the files, one text each. */
+fl_status fli_claim_write(fl_study *s, const fli_study_file *files, const fli_text *texts);
 
 /* ---- statistics over seeds (summary.c) ---------------------------------------------------------------------- */
 
@@ -83,6 +110,8 @@ typedef struct {
     int best;                /* of its method's settings */
 } fli_summary;
 
+/* Trials lie seed by seed: from one of a method and setting to that of the next seed. */
+static inline size_t fli_study_stride(const fl_study *s) { return s->x.count / s->x.seeds; }
 /* "95.64 ± 0.12": the mean, and the deviation if there are several values; nothing if there is none. */
 void fli_stat_text(fli_text *t, const fli_stat *st, double factor, int digits);
 /* One row per method and setting, in order; memory from the arena. */

@@ -18,10 +18,8 @@ static void finish(fli_stat *st) { st->std = st->n > 1 ? sqrt(st->std / (double)
 
 static void summarise(const fl_study *s, fli_summary *row)
 {
-    for (size_t i = 0; i < s->x.count; i++) {
-        const fli_trial *t = &s->x.trials[i];
+    for (size_t i = row->first; i < s->x.count; i += fli_study_stride(s)) {
         const fli_outcome *o = &s->outcomes[i];
-        if (t->method != row->method || t->setting != row->setting) continue;
         row->failed += o->state == FLI_TRIAL_FAILED;
         if (o->state != FLI_TRIAL_DONE || !o->count) continue;
         const fl_row *last = &o->rows[o->count - 1];
@@ -79,7 +77,7 @@ static void mark_best(const fl_study *s, fli_summary *rows, size_t count)
 
 fl_status fli_study_summaries(fl_study *s, fli_arena *a, fli_summary **out, size_t *count)
 {
-    size_t n = s->x.count / s->x.seeds; /* the first seed's trials stand for the rows */
+    size_t n = fli_study_stride(s); /* the first seed's trials stand for the rows */
     *out = fli_arena_alloc(a, n, sizeof **out);
     *count = n;
     if (!*out) return FL_ENOMEM;
@@ -94,10 +92,9 @@ fl_status fli_study_summaries(fl_study *s, fli_arena *a, fli_summary **out, size
 void fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat out[FLI_COSTS])
 {
     memset(out, 0, FLI_COSTS * sizeof *out);
-    for (size_t i = 0; i < s->x.count; i++) {
-        const fli_trial *t = &s->x.trials[i];
+    for (size_t i = row->first; i < s->x.count; i += fli_study_stride(s)) {
         const fli_outcome *o = &s->outcomes[i];
-        if (t->method != row->method || t->setting != row->setting || o->state != FLI_TRIAL_DONE) continue;
+        if (o->state != FLI_TRIAL_DONE) continue;
         for (size_t k = 0; k < o->count; k++)
             if ((s->local_goal ? o->rows[k].local_test_accuracy : o->rows[k].test_accuracy) >= target) {
                 take(&out[FLI_COST_ROUNDS], (double)o->rows[k].round);
@@ -309,18 +306,36 @@ static size_t width(const char *s)
 
 void fli_grid_text(fli_text *t, const fli_grid *g)
 {
-    for (size_t r = 0; r < g->rows; r++) {
+    size_t *most = fli_alloc(t->ctx, g->columns, sizeof *most);
+    if (!most) t->failed = 1;
+    for (size_t k = 0; most && k < g->rows * g->columns; k++)
+        if (width(g->cells[k]) > most[k % g->columns]) most[k % g->columns] = width(g->cells[k]);
+    for (size_t r = 0; most && r < g->rows; r++) {
         for (size_t c = 0; c < g->columns; c++) {
-            size_t most = 0, here = width(g->cells[r * g->columns + c]);
-            for (size_t k = 0; k < g->rows; k++)
-                if (width(g->cells[k * g->columns + c]) > most) most = width(g->cells[k * g->columns + c]);
             const char *text = g->cells[r * g->columns + c];
+            int pad = (int)(most[c] - width(text));
             if (c == 0)
-                fli_text_addf(t, "%s%*s", text, (int)(most - here), "");
+                fli_text_addf(t, "%s%*s", text, pad, "");
             else
-                fli_text_addf(t, "  %*s%s", (int)(most - here), "", text);
+                fli_text_addf(t, "  %*s%s", pad, "", text);
         }
         fli_text_add(t, "\n");
+    }
+    fli_free(most);
+}
+
+/* A label is text: it may neither end its cell nor be read as Markdown or HTML. */
+static void add_markdown(fli_text *t, const char *s)
+{
+    for (; *s; s++) {
+        if (*s == '&')
+            fli_text_add(t, "&amp;");
+        else if (*s == '<')
+            fli_text_add(t, "&lt;");
+        else {
+            if (strchr("\\`*_[]|~!", *s)) fli_text_add(t, "\\");
+            fli_text_addn(t, s, 1);
+        }
     }
 }
 
@@ -329,10 +344,7 @@ void fli_grid_markdown(fli_text *t, const fli_grid *g)
     for (size_t r = 0; r < g->rows; r++) {
         for (size_t c = 0; c < g->columns; c++) {
             fli_text_add(t, c ? " | " : "| ");
-            for (const char *p = g->cells[r * g->columns + c]; *p; p++) {
-                if (*p == '|') fli_text_add(t, "\\");
-                fli_text_addn(t, p, 1);
-            }
+            add_markdown(t, g->cells[r * g->columns + c]);
         }
         fli_text_add(t, " |\n");
         for (size_t c = 0; r == 0 && c < g->columns; c++) fli_text_add(t, c ? "|---:" : "|---");
@@ -367,9 +379,10 @@ static const fli_stat *number(const fli_summary *row, size_t k)
     return (const fli_stat *)(const void *)((const char *)row + numbers[k].offset);
 }
 
+/* Quoted; a spreadsheet takes what begins like this for a formula, quotes or not, unless an apostrophe stands before it. */
 static void csv_text(fli_text *t, const char *s)
 {
-    fli_text_add(t, "\"");
+    fli_text_add(t, *s && strchr("=+-@\t\r", *s) ? "\"'" : "\"");
     for (; *s; s++) fli_text_addf(t, *s == '"' ? "\"%c" : "%c", *s);
     fli_text_add(t, "\"");
 }

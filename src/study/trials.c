@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "run/checkpoint.h"
 
 #include <stdlib.h>
@@ -151,7 +152,7 @@ static fl_status set_threads(fl_study *s, fl_config *cfg)
 {
     char text[40];
     if (atoi(fl_config_get(cfg, "threads")) > 0) return FL_OK; /* the file knows better */
-    snprintf(text, sizeof text, "threads=%zu", s->threads);
+    fli_snprintf(text, sizeof text, "threads=%zu", s->threads);
     return fl_config_set(cfg, text);
 }
 
@@ -179,6 +180,7 @@ static fl_status make_run(job *j, fl_ctx *ctx, fl_config *cfg, const fli_plan *d
     status = fli_checkpoint_take(j->run);
     if (!status) return keep_rows(j);
     if (status == FL_ENOMEM) return status;
+    fli_log(j->s->ctx, FL_LOG_INFO, "%s; the run begins again", fl_ctx_error(ctx));
     fl_run_free(j->run);
     j->run = NULL;
     fli_clear(ctx);
@@ -225,6 +227,7 @@ static void settle(job *j, fl_ctx *ctx, fl_status status)
     s->rounds_done += s->x.trials[j->trial].rounds - o->round; /* a rule or a failure may have ended it early */
     if (!status && !stopped) {
         o->state = FLI_TRIAL_DONE;
+        o->checked = 1;
         return;
     }
     o->count = 0; /* metrics of an unfinished run are nobody's result */
@@ -311,7 +314,9 @@ fl_status fl_study_go(fl_study *s, fl_study_fn *observer, void *arg)
     s->observer = observer;
     s->arg = arg;
     s->begun = fli_clock_now();
-    fl_status status = fli_make_folders(s->ctx, s->x.output);
+    fl_status status = fli_claim_lock(s);
+    if (!status) status = fli_claim_check(s, fli_study_files);
+    if (!status) status = fli_reuse_settle(s);
     for (size_t i = 0; i < s->x.count && !status && s->options.tensorboard; i++) /* those taken over have curves, too */
         if (s->outcomes[i].state == FLI_TRIAL_DONE) status = write_events(s, s->ctx, i);
     if (!status) status = fli_pool_new(s->ctx, prepare(s), &pool);

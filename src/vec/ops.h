@@ -6,6 +6,7 @@
 #ifndef FLI_VEC_OPS_H
 #define FLI_VEC_OPS_H
 
+#include "base/ctx.h"
 #include "vec/image.h"
 
 #include <stddef.h>
@@ -107,8 +108,12 @@ extern const fli_ops *const fli_ops_list[]; /* NULL-terminated */
 
 const fli_ops *fli_ops_find(const char *name); /* NULL if there is none */
 
-/* Sets BLAS up, once per process: one thread per call. Whoever computes calls it first (fli_model_new does). */
-void fli_blas_prepare(void);
+/* Sets BLAS up, once per process: one thread per call. Whoever computes calls it first (fli_model_new does). FL_ENOMEM if
+ * the limit on address space leaves it no room. */
+fl_status fli_blas_prepare(fl_ctx *ctx);
+/* Address space that it maps for every thread that calls it at the same time. Where it cannot have that it asks again, for ever: so it must
+ * not be called then. */
+#define FLI_BLAS_BUFFER 0x1p27
 /* Whether BLAS may be called from several threads at once. A serial build of OpenBLAS may not: it returns wrong numbers. */
 int fli_blas_thread_safe(void);
 

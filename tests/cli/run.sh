@@ -1,51 +1,7 @@
 #!/usr/bin/env bash
 # The program as a person meets it: help, wrong input, exit codes, results, Ctrl-C. Usage: run.sh PATH-OF-FEDLOOM
 set -u
-program=$(realpath "${1:?usage: run.sh PATH-OF-FEDLOOM}")
-work=$(mktemp -d "${TMPDIR:-/tmp}/fedloom-cli-XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-passed=0 failed=0
-
-# check WHAT CONDITION...: counts, and shows the last output when the condition fails.
-check() {
-    local what=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        printf 'FAIL %s\n' "$what"
-        printf '     exit code %s\n' "$code"
-        head -n 8 out err 2>/dev/null | sed 's/^/     /'
-    fi
-}
-
-# fedloom ARGS...: runs it; leaves $code, out, err.
-fedloom() {
-    timeout 60 "$program" "$@" >out 2>err </dev/null
-    code=$?
-}
-
-has() { grep -qF -e "$2" "$1"; }
-lacks() { ! grep -qF -e "$2" "$1"; }
-silent() { [ ! -s "$1" ]; }
-exits() { [ "$code" -eq "$1" ]; }
-same() { cmp -s "$1" "$2"; }
-
-# expect CODE TEXT ARGS...: the exit code, and TEXT on stderr (on stdout when the code is 0).
-expect() {
-    local want=$1 text=$2
-    shift 2
-    fedloom "$@"
-    check "fedloom $*: exit code $want" exits "$want"
-    if [ "$want" -eq 0 ]; then
-        check "fedloom $*: says \"$text\"" has out "$text"
-    else
-        check "fedloom $*: says \"$text\"" has err "$text"
-        check "fedloom $*: every line of the error is marked" lacks <(grep -v '^fedloom: ' err) ''
-    fi
-}
+. "$(dirname "$0")/lib.sh"
 
 cat >good.yaml <<'END'
 data: {kind: blobs, samples: 600}
@@ -80,13 +36,17 @@ for c in run resume compare reproduce plot check config data list verify; do
     check "$c ... -h is help $c" same out help.txt
     expect 2 '--nonsense: unknown option' "$c" --nonsense
 done
-expect 2 'rnu: unknown command; the commands are: run, resume, compare, ' rnu
+expect 2 'rnu: unknown command; did you mean run?' rnu
 expect 2 'rnu: unknown command' help rnu
+expect 2 'comp: unknown command; did you mean compare?' comp
+expect 2 'weave: unknown command; the commands are: run, resume, compare, ' weave
 for c in run config data verify; do expect 2 'which FILE?' "$c"; done
 expect 2 'one FILE, please' config good.yaml good.yaml
 
 # ---- options ------------------------------------------------------------------------------------------------
 
+expect 2 '--algoritms: unknown option; did you mean --algorithms?' run good.yaml --algoritms
+expect 2 '--ouptut=x: unknown option; did you mean --output?' run good.yaml --ouptut=x
 expect 2 '--set needs a value' run good.yaml --set
 expect 2 '--force takes no value' run good.yaml --force=yes
 expect 2 '--threads is many, but must be a whole number from 1' run good.yaml --threads many
@@ -123,11 +83,18 @@ check 'three mistakes: the value' has err 'typo.yaml:4:31: local.lr is fast, but
 check 'three mistakes: the key' has err 'participation.cuont is not a key; did you mean participation.count?'
 expect 2 '--set local.lr=-1: local.lr is -1' config good.yaml --set local.lr=-1
 expect 2 '--set nothing: must be KEY=VALUE' config good.yaml --set nothing
-expect 2 'did you mean scaffold' run good.yaml --algorithms fedavg,scafold
+expect 2 'did you mean scaffold?' run good.yaml --algorithms fedavg,scafold
+check 'a wrong method: which one' has err '(this is scafold of --algorithms)'
 check 'a wrong method is found before anything runs' lacks err 'clients,'
 printf '\033[31mred: 1\n' >bad.yaml
 fedloom config bad.yaml
 check 'no control character of a file reaches the terminal' lacks err "$(printf '\033')"
+# C1 is as good as an escape to a terminal; what is no UTF-8 may be taken for it. Text is left alone.
+fedloom run "$(printf 'a\302\2332J\377\355\240\200-ä€😀.yaml')"
+check 'no C1 character, and nothing that is no UTF-8, reaches the terminal' has err 'fedloom: a?2J????-ä€😀.yaml: cannot be read'
+sed '1i name: "a\\u009b31m-ä"' good.yaml >c1.yaml
+expect 0 'a?31m-ä  fedavg' run c1.yaml
+check 'no C1 character reaches the terminal by a name' lacks <(cat out err) "$(printf '\302\233')"
 
 # ---- config -------------------------------------------------------------------------------------------------
 
@@ -159,7 +126,7 @@ expect 0 'mu ' list algorithm fedprox
 expect 0 'link_sigma ' list system lognormal
 check 'list: keys that all systems share' has out 'wait_for '
 expect 2 'did you mean algorithms' list algoritms
-expect 2 'there is no algorithm called scafold, did you mean scaffold' list algorithm scafold
+expect 2 'there is no algorithm called scafold, did you mean scaffold?' list algorithm scafold
 expect 2 'one argument too many' list a b c
 expect 0 'up, per client and round: x_i - x, c_i+ - c_i: 2 x the model' list algorithm scaffold
 check 'list: what a client keeps' has out 'kept by a client: c_i: 1 x the model'
@@ -240,6 +207,12 @@ check '--quiet: nothing on stderr' silent err
 expect 0 "own models: train loss" run good.yaml --set metrics.local=true
 expect 0 'good-scaffold' run good.yaml --algorithms fedavg,fedprox,scaffold --output many
 for a in fedavg fedprox scaffold; do check "the result of $a" [ -s "many/$a/result.json" ]; done
+expect 0 'good-fedavg' run good.yaml --algorithms fedprox,fedavg --set algorithm.aggregation=unbiased --output keys
+for a in fedprox fedavg; do check "--set reaches the keys of $a" has "keys/$a/config.yaml" 'aggregation: unbiased'; done
+expect 2 'algorithm.mu is not a key' run good.yaml --algorithms fedprox,feddyn --set algorithm.mu=1
+check 'a key that one method lacks: which one' has err '(this is feddyn of --algorithms)'
+check 'a key that one method lacks: found before anything runs' lacks err 'clients,'
+expect 2 '--set and --algorithms both choose the method: fedavg and fedprox' run good.yaml --algorithms fedprox --set algorithm=fedavg
 expect 1 'exists already' run good.yaml --output many/fedavg
 expect 0 'fedavg' run good.yaml --output many/fedavg --force
 mkdir precious
@@ -249,6 +222,22 @@ check 'a foreign folder stays' [ -e precious/thing ]
 cp good.yaml other.yaml
 expect 0 'other  fedavg' run good.yaml other.yaml --output two
 check 'a folder per file' [ -s two/good/result.json -a -s two/other/result.json ]
+expect 2 'two of these runs would write to two/good' run good.yaml good.yaml --output two --force
+sed '1i name: ../escaped' good.yaml >escape.yaml
+expect 2 'escape.yaml: name is ../escaped, which cannot be a folder below below' run good.yaml escape.yaml --output below
+check 'a name does not lead out of the folder' [ ! -e escaped -a ! -e below ]
+
+# A file may be a pipe, which can be read only once.
+fedloom run <(cat good.yaml) <(cat other.yaml) --algorithms fedavg,scaffold --output piped
+check 'run from pipes: exit code 0' exits 0
+check 'run from pipes: the same result' same many/scaffold/model.safetensors "$(find piped -path '*/scaffold/model.safetensors' | head -n 1)"
+for c in check config data compare; do
+    fedloom $c <(cat good.yaml) --set output=from-$c
+    check "$c from a pipe: exit code 0" exits 0
+done
+fedloom plot <(cat good.yaml) --set output=from-compare
+check 'plot from a pipe: exit code 0' exits 0
+
 odd="od'd \"na#me: x"
 expect 0 'fedavg' run good.yaml --output "$odd"
 check 'an odd folder name' [ -s "$odd/result.json" ]
@@ -265,6 +254,51 @@ if [ -w /dev/full ]; then
     check 'a full disk under stdout: exit code 1' exits 1
     check 'a full disk under stdout: said' has err 'could not be written'
 fi
+
+# What stdin, stdout and stderr are costs no result.
+metrics() { sed 's/"seconds": [^,]*,//' "$1/metrics.jsonl"; }
+same_result() {
+    [ "$(metrics "$1")" = "$(metrics "$2")" ] && same "$1/model.safetensors" "$2/model.safetensors" &&
+        same "$1/clients.csv" "$2/clients.csv"
+}
+fedloom run good.yaml --output whole0
+"$program" run good.yaml --output fd0 0<&- >out 2>err; code=$?
+check 'no stdin: exit code 0' exits 0
+"$program" run good.yaml --output fd1 1>&- 2>err; code=$?
+check 'no stdout: exit code 0' exits 0
+"$program" run good.yaml --output fd2 2>&- >out; code=$?
+check 'no stderr: exit code 0' exits 0
+"$program" run good.yaml --output fd3 0<&- 1>&- 2>&-; code=$?
+check 'none of the three: exit code 0' exits 0
+# unread COMMAND...: stdout is a pipe whose reader is gone before the command begins.
+unread() {
+    rm -f gone
+    { until [ -e gone ]; do sleep 0.01; done; "$@"; } | { exec <&-; touch gone; }
+    code=${PIPESTATUS[0]}
+}
+unread "$program" run good.yaml --output fd4 2>err
+check 'nobody reads stdout: exit code 1' exits 1
+check 'nobody reads stdout: said' has err 'the output could not be written'
+unread sh -c '"$@" 2>&1' sh "$program" run good.yaml --output fd5
+check 'nobody reads either: exit code 1' exits 1
+gone="fd4 fd5"
+if [ -w /dev/full ]; then
+    gone="$gone fd6 fd7"
+    "$program" run good.yaml --output fd6 >/dev/full 2>err; code=$?
+    check 'stdout is full: exit code 1' exits 1
+    "$program" run good.yaml --output fd7 >out 2>/dev/full; code=$?
+    check 'stderr is full: exit code 1' exits 1
+fi
+for d in fd0 fd1 fd2 fd3 $gone; do check "$d: the same result" same_result whole0 $d; done
+unread "$program" compare good.yaml --output fd8 --quiet
+check 'compare, nobody reads, and nothing is said: exit code 0' exits 0
+unread "$program" compare good.yaml --output fd9 2>err
+check 'compare, nobody reads: exit code 1' exits 1
+check 'compare, nobody reads: the files are there' [ -s fd9/results.csv -a -s fd9/report.html ]
+(ulimit -f 1 && "$program" run good.yaml --set model=mlp --output large >out 2>err)
+code=$?
+check 'a limit on file sizes: exit code 1' exits 1
+check 'a limit on file sizes: said' has err 'cannot be written: File too large'
 
 # The same seed gives the same bytes, however many threads work.
 differ=0
@@ -292,12 +326,12 @@ signal_at() {
         kill -KILL "$(cat pid)"
     ) 2>/dev/null &
     # whoever calls may ignore these signals, and the program would go on ignoring them
-    sh -c 'echo $$ >pid; exec env --default-signal=INT --default-signal=TERM "$@"' sh "$program" "$@" >out 2>err </dev/null
+    sh -c 'echo $$ >pid; exec env --default-signal=INT --default-signal=TERM --default-signal=HUP "$@"' sh "$program" "$@" >out 2>err </dev/null
     code=$?
     kill $! 2>/dev/null
     wait $! 2>/dev/null
 }
-for signal in INT TERM; do
+for signal in INT TERM HUP; do
     signal_at $signal "stop$signal/fedavg.partial" run good.yaml --algorithms fedavg,scaffold \
         --set rounds=1000000000 --set metrics.every=1000 --output "stop$signal"
     check "SIG$signal: exit code 130" exits 130
@@ -306,17 +340,20 @@ for signal in INT TERM; do
     check "SIG$signal: the next run does not start" [ ! -e "stop$signal/scaffold" ]
     check "SIG$signal: the table" has out 'good-fedavg'
 done
+# nohup: who started the program wanted the signal ignored
+(trap '' HUP && exec "$program" run good.yaml --set rounds=3000 --output nohup >out 2>err </dev/null) &
+until [ -e nohup.partial ] || [ -e nohup ]; do sleep 0.01; done
+kill -HUP $! 2>/dev/null
+wait $!
+code=$?
+check 'SIGHUP under nohup: exit code 0' exits 0
+check 'SIGHUP under nohup: all rounds' has err 'round 3000/3000'
 signal_at INT quietly.partial run good.yaml --set rounds=1000000000 --set metrics.every=1000 --quiet --output quietly
 check 'interrupted: exit code 130' exits 130
 check 'interrupted and quiet: nothing said' silent err
 
 # ---- checkpoints --------------------------------------------------------------------------------------------
 
-metrics() { sed 's/"seconds": [^,]*,//' "$1/metrics.jsonl"; }
-same_result() {
-    [ "$(metrics "$1")" = "$(metrics "$2")" ] && same "$1/model.safetensors" "$2/model.safetensors" &&
-        same "$1/clients.csv" "$2/clients.csv"
-}
 long='--set rounds=4000 --set algorithm=scaffold --set metrics.every=50 --set memory=1KiB'
 expect 2 'checkpoint_every needs output' run good.yaml --checkpoint-every 5
 expect 2 'which DIR?' resume
@@ -388,7 +425,8 @@ check 'compare again: nothing is run' has err '4 of 4 runs are there already in 
 check 'compare again: no line per run' lacks err '[1/4]'
 expect 0 'Fed Prox' compare two.yaml --seeds 3 --jobs 1
 check 'more seeds: the others stay' has err '4 of 6 runs are there already'
-expect 0 'Fed Prox' compare two.yaml --set local.lr=0.05
+expect 1 'is a finished run with other settings (4 such here)' compare two.yaml --set local.lr=0.05
+expect 0 'Fed Prox' compare two.yaml --set local.lr=0.05 --force
 check 'other settings: nothing is taken over' lacks err 'already'
 expect 0 'Fed Prox' compare two.yaml --jobs 4 --output elsewhere
 check 'jobs and place do not matter' same first.csv <(cut -d, -f 1-13 elsewhere/results.csv)
@@ -412,13 +450,23 @@ wrong 'grid: {local.lr: [1, -1]}\n' 'wrong.yaml:9:22: local.lr is -1, but must b
 wrong 'grid: {seed: [1, 2]}\n' 'wrong.yaml:9:8: all runs share this; it cannot be in a grid'
 wrong 'seeds: 0\n' 'wrong.yaml:9:1: seeds is 0'
 wrong 'needs: {what: MNIST}\n' 'MNIST is needed; give the folder with the data sets by --data DIR or FEDLOOM_DATA'
+touch events
+expect 1 'events: --tensorboard needs a folder, but this is a file' compare two.yaml --output unstarted --tensorboard events
+check 'events into a file: nothing is run' [ ! -e unstarted ]
+rm events
+mkdir -p events/fed-prox
+touch events/fed-prox/seed-1
+fedloom compare two.yaml --output evented --tensorboard events
+check 'events that cannot be written: exit code 1' exits 1
+check 'events that cannot be written: said' has err 'Fed Prox, seed 1 is done, but events/fed-prox/seed-1: '
+check 'events that cannot be written: the results are there' [ -s evented/runs/fed-prox/seed-1/result.json ]
 expect 2 '--port goes with --watch' compare two.yaml --port 80
 expect 2 '--port is 70000, but must be at most 65535' compare two.yaml --watch --port 70000
 expect 2 '--jobs is 0' compare two.yaml --jobs 0
 expect 2 'are too many runs' compare two.yaml --seeds 9223372036854775808
 expect 2 'missing.yaml: cannot be read' compare missing.yaml
 touch taken
-expect 1 'taken/below: the folder cannot be made' compare two.yaml --output taken/below --quiet
+expect 1 'taken: the folder cannot be made' compare two.yaml --output taken/below --quiet
 
 cat >fails.yaml <<'END'
 precision: f64
@@ -443,6 +491,12 @@ check 'plot: everything that was measured' [ "$(wc -l <out)" -ge 3 -a "$(ls resu
 check 'plot: an SVG document' has results/two/test-accuracy-by-rounds.svg '</svg>'
 expect 0 'drawn/train-loss-by-bytes.svg' plot two.yaml --set output=elsewhere --y train-loss --x bytes --output drawn
 check 'plot: one file' [ "$(ls drawn)" = train-loss-by-bytes.svg ]
+mkdir empty
+PATH="$work/empty" "$program" plot two.yaml --set output=elsewhere --output unpainted --png >out 2>err
+code=$?
+check 'plot --png without a converter: exit code 1' exits 1
+check 'plot --png without a converter: said once' [ "$(grep -c 'rsvg-convert is not installed' err)" -eq 1 ]
+check 'plot --png without a converter: all SVG files' [ "$(ls unpainted/*.svg | wc -l)" -ge 3 ]
 expect 2 'gradient was not measured' plot two.yaml --set output=elsewhere --y gradient
 expect 2 '../beauty is nothing that can be on the y axis' plot two.yaml --set output=elsewhere --y ../beauty
 expect 2 'simulated was not measured' plot two.yaml --set output=elsewhere --x simulated
@@ -498,5 +552,4 @@ fedloom run good.yaml --set algorithm=fedvra --set algorithm.gamma=15
 check 'gamma lr > 1: the run goes on' exits 0
 check 'gamma lr > 1: said' has err 'client 0: gamma_i lr_i = 15 x 0.1 = 1.5, but Lemma 1 asks for at most 1'
 
-printf '%d passed, %d failed\n' "$passed" "$failed"
-[ "$failed" -eq 0 ]
+count

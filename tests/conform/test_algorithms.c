@@ -32,6 +32,20 @@ static void check_keys(fixture *f, const fli_algo *a)
     fli_arena_fini(&arena);
 }
 
+/* Every key that a remedy names is one of the method's, or local.lr. */
+static void check_remedy(const fli_algo *a, const char *remedy)
+{
+    static const char section[] = "algorithm.";
+    for (const char *at = remedy; at && (at = strstr(at, section)); at++) {
+        const char *name = at + strlen(section);
+        size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz_");
+        const fli_key *k = a->keys;
+        while (k && k->name && (strlen(k->name) != n || strncmp(k->name, name, n))) k++;
+        if (!k || !k->name) fail_msg("%s: \"%s\" names a key that it does not have", a->name, remedy);
+    }
+    assert_true(!remedy || strstr(remedy, section) || strstr(remedy, "local.lr"));
+}
+
 static void descriptors(void **state)
 {
     fixture *f = *state;
@@ -51,6 +65,8 @@ static void descriptors(void **state)
         check_names(a->up);
         check_names(a->sums);
         check_keys(f, a);
+        check_remedy(a, fli_algo_remedy(a));
+        check_remedy(a, a->own_remedy);
     }
     assert_true(count >= 8);
     assert_int_equal(fli_names_count(NULL), 0);

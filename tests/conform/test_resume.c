@@ -181,20 +181,25 @@ static void every_algorithm(void **state)
 static void other_settings(void **state)
 {
     static const char *const settings[] = {
-        LINEAR "algorithm={kind: feddr, eta: 0.1, init: exact, solver: exact};regularizer={kind: l1, weight: 0.05}",
+        LINEAR "algorithm={kind: feddr, eta: 0.1, init: exact, solver: exact};regularizer={kind: l1, "
+               "weight: 0.05}",
         LINEAR "algorithm={kind: fedgia, variant: gram, k0: 9}",
-        LINEAR
-        "algorithm={kind: fedgia, variant: gram, k0: 40, t: 0.001};precision=f64", /* eigenvalues from the second turn on */
+        LINEAR "algorithm={kind: fedgia, variant: gram, k0: 40, t: "
+               "0.001};precision=f64;stop.diverged=0", /* eigenvalues from the second turn on */
         LINEAR "algorithm={kind: fedgia, variant: diagonal};precision=f64",
-        LINEAR "algorithm={kind: asyncfeddr, eta: 0.1, solver: exact};regularizer={kind: l1, weight: 0.05};rounds=40",
-        "algorithm={kind: feddr, eta: 0.5, alpha: 1, solver: accurate, relative: 0.1, accuracy: 1, most_steps: 9}",
+        LINEAR "algorithm={kind: asyncfeddr, eta: 0.1, solver: exact};regularizer={kind: l1, weight: "
+               "0.05};rounds=40",
+        "algorithm={kind: feddr, eta: 0.5, alpha: 1, solver: accurate, relative: 0.1, accuracy: 1, "
+        "most_steps: 9}",
         "algorithm={kind: fedpd, skip: 0.5};participation=everyone",
         "algorithm=scaffold;system.wait_for=0.5;system.deadline=0.02;local.momentum=0.9",
-        "algorithm=feddyn;participation={kind: weighted, count: 4};local.uneven=speeds;local.schedule=exponential",
+        "algorithm=feddyn;participation={kind: weighted, count: "
+        "4};local.uneven=speeds;local.schedule=exponential",
         "algorithm=fedvra;participation={kind: cyclic, count: 5};metrics.local=true;metrics.every=1",
         "algorithm={kind: fedbuff, buffer: 3, tau: 4};rounds=30;participation={kind: uniform, count: "
         "5};metrics.every=7",
-        "algorithm={kind: fedasync, staleness: hinge, tau: 11};rounds=40;participation=everyone;metrics.every=3",
+        "algorithm={kind: fedasync, staleness: hinge, tau: "
+        "11};rounds=40;participation=everyone;metrics.every=3",
         "algorithm=fedvra-u;data.unlabelled=0.5;semi.labels=projected;semi.label_steps=3",
         "algorithm={kind: fedcpsl, mix: "
         "auto};data.unlabelled=0.5;semi.labels=projected;metrics.local=true;local.momentum="

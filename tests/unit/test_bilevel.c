@@ -541,7 +541,7 @@ static void divergence(void **state)
     fl_config *cfg = fixture_config(f, base);
     assert_ok(f->ctx, fl_config_set(cfg, "algorithm={kind: simfbo, server_lr_x: 1e200, lr_x: 1e200}"));
     assert_ok(f->ctx, fl_run_new(cfg, &run));
-    assert_fails(f->ctx, fl_run_go(run, NULL, NULL), FL_EDIVERGED, "smaller step size");
+    assert_fails(f->ctx, fl_run_go(run, NULL, NULL), FL_EDIVERGED, "try smaller algorithm.lr_x, lr_y, lr_v");
     fl_run_free(run);
     fl_config_free(cfg);
 }

@@ -276,6 +276,15 @@ static void smoothness_is_measured(void **state)
     assert_says(text, "local work  3 steps of size 0.01; takes part with probability 1 at least\n");
     free(text);
 
+    text = checked(f, "algorithm=fedgia"); /* neither local.steps nor local.lr are its own */
+    assert_says(
+        text, "local work  one gradient over all samples of a client, then the method's own steps; a client is in the "
+              "cohort with probability 1 at least\n");
+    free(text);
+    text = checked(f, "algorithm={kind: feddr, solver: exact}");
+    assert_says(text, "local work  as many steps as the solver `exact` needs; takes part with");
+    free(text);
+
     text = checked(f, "model.weight_decay=0.5"); /* adds to every eigenvalue */
     assert_says(text, "L_i from 2.5 to 9.5 ");
     free(text);

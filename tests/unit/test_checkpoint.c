@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 /* ---- the file format --------------------------------------------------------------------------------------- */
 
@@ -251,16 +252,18 @@ static void other_versions_and_data(void **state)
     pack(f, path, bytes, n);
     assert_fails(f->ctx, resume(f, &run), FL_EFORMAT, "another version");
     bytes[8]--;
-    /* the settings follow, and then the sizes: 4 clients, 60 samples */
+    /* the settings follow, and then the digest of the data and the sizes */
     size_t at = 8 + strlen(FL_VERSION);
     uint64_t settings;
     memcpy(&settings, bytes + at, sizeof settings);
     size = bytes + at + 8 + settings;
-    assert_int_equal(size[0], 4);
-    assert_int_equal(size[8], 60);
-    size[8]++;
+    size[7]++;
     pack(f, path, bytes, n);
-    assert_fails(f->ctx, resume(f, &run), FL_EFORMAT, "data or a model of another size");
+    assert_fails(f->ctx, resume(f, &run), FL_EFORMAT, "was made from other data");
+    size[7]--;
+    size[32]++;
+    pack(f, path, bytes, n);
+    assert_fails(f->ctx, resume(f, &run), FL_EFORMAT, "a model of another size");
     free(bytes);
     snprintf(config, sizeof config, "%s", fixture_path(f, "out.checkpoint/config.yaml"));
     text = read_whole(config, &n);
@@ -287,7 +290,7 @@ static void any_contents(void **state)
         uint64_t settings;
         size_t at = 8 + strlen(FL_VERSION), from;
         memcpy(&settings, bytes + at, sizeof settings);
-        from = at + 8 + settings; /* what comes before is compared byte by byte */
+        from = at + 8 + settings + 32; /* what comes before is compared byte by byte */
         for (int i = 0; i < 150; i++) {
             fl_run *run = NULL;
             char *copy = malloc(n);
@@ -320,15 +323,89 @@ static void one_at_a_time(void **state)
     fl_run *first = NULL, *second = NULL;
     stopped_run(f, "fedavg");
     assert_ok(f->ctx, resume(f, &first));
-    assert_fails(f->ctx, resume(f, &second), FL_EIO, "out.checkpoint: another run is working in this folder");
+    char busy[100];
+    snprintf(busy, sizeof busy, "out: process %ld is writing there", (long)getpid());
+    assert_fails(f->ctx, resume(f, &second), FL_EBUSY, busy);
     fl_config *cfg = config_of(f, "fedavg");
     assert_ok(f->ctx, fl_run_new(cfg, &second));
-    assert_fails(f->ctx, fl_run_prepare_save(second, 1), FL_EIO, "another run is working in this folder");
+    assert_fails(f->ctx, fl_run_prepare_save(second, 1), FL_EBUSY, busy);
     assert_int_equal(access(fixture_path(f, "out.checkpoint/4.checkpoint"), F_OK), 0);
     fl_run_free(first);
     assert_ok(f->ctx, fl_run_prepare_save(second, 1));
     fl_run_free(second);
     fl_config_free(cfg);
+}
+
+/* A value, a label, the order of two samples: the number of samples is the same, the data are not. */
+static void changed_data(void **state)
+{
+    fixture *f = *state;
+    static const char *const tables[] = {
+        "1,0.5,a\n2,0.25,b\n3,1,a\n4,2,b\n",      /* as it was */
+        "1,0.5,a\n2,0.25,b\n3,1,a\n4,2.0625,b\n", /* a value */
+        "1,0.5,a\n2,0.25,b\n3,1,b\n4,2,a\n",      /* labels */
+        "2,0.25,b\n1,0.5,a\n3,1,a\n4,2,b\n",      /* who holds what */
+    };
+    char yaml[400];
+    snprintf(yaml, sizeof yaml,
+             "rounds: 6\ncheckpoint_every: 1\nmodel: softmax\nparticipation: everyone\noutput: %s/out\n"
+             "data: {kind: csv, train: %s/table.csv, header: false}\npartition: {kind: iid, clients: 2}\n",
+             f->folder, f->folder);
+    fixture_write(f, "table.csv", tables[0]);
+    fl_config *cfg = fixture_config(f, yaml);
+    fl_run *run = NULL;
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_ok(f->ctx, fl_run_go(run, stop_at_4, &run));
+    fl_run_free(run);
+    fl_config_free(cfg);
+    for (size_t i = 1; i < 4; i++) {
+        fixture_write(f, "table.csv", tables[i]);
+        assert_fails(f->ctx, resume(f, &run), FL_EFORMAT,
+                     "was made from other data: values, labels or who holds what have changed since");
+    }
+    fixture_write(f, "table.csv", tables[0]);
+    assert_ok(f->ctx, resume(f, &run));
+    assert_int_equal(fl_run_round(run), 4);
+    fl_run_free(run);
+}
+
+/* Killed after the result was in place and before the checkpoints were gone: there is nothing left to do but to remove them. */
+static void killed_after_the_end(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = NULL;
+    stopped_run(f, "fedavg");
+    assert_ok(f->ctx, resume(f, &run));
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    assert_ok(f->ctx, fl_run_save(run));
+    fl_run_free(run);
+    assert_int_equal(access(fixture_path(f, "out.checkpoint"), F_OK), -1);
+    char kept[600];
+    snprintf(kept, sizeof kept, "%s", fixture_path(f, "kept"));
+    assert_int_equal(rename(fixture_path(f, "out"), kept), 0);
+    stopped_run(f, "fedavg");
+    assert_int_equal(rename(kept, fixture_path(f, "out")), 0); /* as a kill would leave it */
+    assert_fails(f->ctx, resume(f, &run), FL_EDONE, "out: is finished already");
+    assert_int_equal(access(fixture_path(f, "out.checkpoint"), F_OK), -1);
+    assert_int_equal(access(fixture_path(f, "out/model.safetensors"), F_OK), 0);
+    assert_fails(f->ctx, resume(f, &run), FL_EIO, "there are no checkpoints to go on from");
+}
+
+/* A folder that cannot be read is not one without checkpoints. */
+static void unreadable(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = NULL;
+    int root = !geteuid();
+    stopped_run(f, "fedavg");
+    assert_int_equal(chmod(f->folder, 0755), 0);
+    assert_int_equal(chmod(fixture_path(f, "out.checkpoint"), 0), 0);
+    if (root) assert_int_equal(seteuid(65534), 0); /* root may read everything */
+    fl_status s = resume(f, &run);
+    if (root) assert_int_equal(seteuid(0), 0);
+    assert_int_equal(s, FL_EIO);
+    assert_non_null(strstr(fl_ctx_error(f->ctx), "out.checkpoint: the folder cannot be read: "));
+    assert_int_equal(chmod(fixture_path(f, "out.checkpoint"), 0700), 0);
 }
 
 /* Nothing of anybody else's is removed or mixed up. */
@@ -475,10 +552,21 @@ static void solvers_state(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(checksums),       FIXTURE_TEST(there_and_back),   FIXTURE_TEST(damage_is_noticed),
-        FIXTURE_TEST(one_at_a_time),   FIXTURE_TEST(the_folder),       FIXTURE_TEST(the_one_before_is_taken),
-        FIXTURE_TEST(what_may_differ), FIXTURE_TEST(refused_settings), FIXTURE_TEST(other_versions_and_data),
-        FIXTURE_TEST(any_contents),    FIXTURE_TEST(full_disk),        FIXTURE_TEST(solvers_state),
+        FIXTURE_TEST(checksums),
+        FIXTURE_TEST(there_and_back),
+        FIXTURE_TEST(damage_is_noticed),
+        FIXTURE_TEST(changed_data),
+        FIXTURE_TEST(killed_after_the_end),
+        FIXTURE_TEST(unreadable),
+        FIXTURE_TEST(one_at_a_time),
+        FIXTURE_TEST(the_folder),
+        FIXTURE_TEST(the_one_before_is_taken),
+        FIXTURE_TEST(what_may_differ),
+        FIXTURE_TEST(refused_settings),
+        FIXTURE_TEST(other_versions_and_data),
+        FIXTURE_TEST(any_contents),
+        FIXTURE_TEST(full_disk),
+        FIXTURE_TEST(solvers_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

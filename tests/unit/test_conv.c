@@ -47,7 +47,7 @@ static void open_fixture(fixture *f, const fli_conv_kind *kind, const fli_ops *o
     fli_rng_init(&r, 9, FLI_RNG_TEST, (uint32_t)s[0], (uint32_t)s[6]);
     *f = (fixture){.ctx = fl_ctx_new(), .kind = kind, .ops = ops, .s = {.outs = s[6]}};
     fli_window_init(&f->s.in, s[0], s[1], s[2], s[3], s[4], s[5]);
-    fli_blas_prepare();
+    assert_ok(f->ctx, fli_blas_prepare(f->ctx));
     assert_ok(f->ctx, kind->make(f->ctx, &f->s, ops, &f->conv));
     f->in = s[0] * s[1] * s[2];
     f->out = s[6] * f->s.in.out_height * f->s.in.out_width;

@@ -8,6 +8,8 @@
 
 #include <dirent.h>
 #include <float.h>
+#include <time.h>
+#include <unistd.h>
 
 /* ---- an independent reader ------------------------------------------------------------------------------- */
 
@@ -251,8 +253,8 @@ static void rows_come_back(void **state)
     char name[256];
     /* The clock of a resumed run may step back; a round may need more than one byte, or two. */
     const fl_row rows[] = {row_at(0, 0), row_at(127, 2.5), row_at(128, 2.25), row_at(1000000, 9)};
-    const double times[] = {0, 2.5, 2.5, 9};
-    fli_curve curve = {1, rows, 4};
+    const double begun = 1.7e9, times[] = {begun, begun + 2.5, begun + 2.5, begun + 9};
+    fli_curve curve = {1, rows, 4, begun};
     assert_ok(p->ctx, fli_events_write(p->ctx, p->folder, &curve));
     bytes b = {file, file + read_only_file(p->folder, name, sizeof name, file, sizeof file)};
     unsigned digits;
@@ -262,6 +264,7 @@ static void rows_come_back(void **state)
 
     event e = read_event(read_record(&b));
     assert_string_equal(e.version, "brain.Event:2");
+    assert_near(e.wall_time, begun, 0);
     assert_int_equal(e.values, 0);
     for (size_t i = 0; i < 4; i++) {
         e = read_event(read_record(&b));
@@ -301,7 +304,7 @@ static void written_again_gives_the_same_bytes(void **state)
     unsigned char first[4096], second[4096];
     char name[256];
     const fl_row row = row_at(3, 1);
-    fli_curve curve = {1, &row, 1}, empty = {1, NULL, 0};
+    fli_curve curve = {1, &row, 1, 1.7e9}, empty = {1, NULL, 0, 1.7e9};
     assert_ok(p->ctx, fli_events_write(p->ctx, p->folder, &curve));
     size_t n = read_only_file(p->folder, name, sizeof name, first, sizeof first);
     assert_ok(p->ctx, fli_events_write(p->ctx, p->folder, &empty));
@@ -312,13 +315,44 @@ static void written_again_gives_the_same_bytes(void **state)
     assert_memory_equal(first, second, n);
 }
 
+/* The times of a file's first and last event. */
+static void times_of(place *p, double *first, double *last)
+{
+    unsigned char file[4096];
+    char name[256];
+    bytes b = {file, file + read_only_file(p->folder, name, sizeof name, file, sizeof file)};
+    *first = *last = read_event(read_record(&b)).wall_time;
+    while (b.p < b.end) *last = read_event(read_record(&b)).wall_time;
+}
+
+/* Of a run that has just ended the last event is now; written again later, it keeps its times; another run does not. */
+static void times_are_those_of_the_run(void **state)
+{
+    place *p = *state;
+    fl_row rows[] = {row_at(1, 1), row_at(2, 30)};
+    fli_curve curve = {1, rows, 2, 0};
+    double begin = (double)time(NULL), first, last, again_first, again_last;
+    assert_ok(p->ctx, fli_events_write(p->ctx, p->folder, &curve));
+    times_of(p, &first, &last);
+    assert_true(last >= begin && last <= (double)time(NULL) + 1);
+    assert_near(last - first, 30, 1e-5);
+    usleep(20000);
+    assert_ok(p->ctx, fli_events_write(p->ctx, p->folder, &curve));
+    times_of(p, &again_first, &again_last);
+    assert_true(again_first == first && again_last == last);
+    rows[1].train_loss += 1;
+    assert_ok(p->ctx, fli_events_write(p->ctx, p->folder, &curve));
+    times_of(p, &again_first, &again_last);
+    assert_true(again_last > last);
+}
+
 static void failures_leave_nothing(void **state)
 {
     place *p = *state;
     char inside[384], name[256];
     unsigned char before[4096], after[4096];
     const fl_row rows[] = {row_at(1, 1), row_at(2, 2)};
-    fli_curve curve = {1, rows, 2};
+    fli_curve curve = {1, rows, 2, 1.7e9};
     assert_ok(p->ctx, fli_events_write(p->ctx, p->folder, &curve));
     size_t n = read_only_file(p->folder, name, sizeof name, before, sizeof before);
     snprintf(inside, sizeof inside, "%s/%s", p->folder, name);
@@ -342,6 +376,7 @@ int main(void)
         cmocka_unit_test(crc_known_answers),
         cmocka_unit_test_setup_teardown(rows_come_back, setup, teardown),
         cmocka_unit_test_setup_teardown(written_again_gives_the_same_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(times_are_those_of_the_run, setup, teardown),
         cmocka_unit_test_setup_teardown(failures_leave_nothing, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

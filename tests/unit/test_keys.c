@@ -103,7 +103,7 @@ static void binds_sizes(void **state)
         const char *text;
         double bytes; /* negative: refused */
         const char *printed;
-    } sizes[] = {{"0", 0, "auto"},
+    } sizes[] = {{"0", -1, NULL},
                  {"auto", 0, "auto"},
                  {"1", 1, "1"},
                  {"4096", 4096, "4KiB"},
@@ -114,6 +114,8 @@ static void binds_sizes(void **state)
                  {"3KiB", 3072, "3KiB"},
                  {"1e6", 1e6, "1000000"},
                  {"", -1, NULL},
+                 {"0KiB", -1, NULL},
+                 {"0.5", -1, NULL},
                  {"2GB", -1, NULL},
                  {"-1", -1, NULL},
                  {"nan", -1, NULL},

@@ -11,7 +11,9 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* ---- a client -------------------------------------------------------------------------------------------- */
 
@@ -251,6 +253,42 @@ static void it_ends_while_clients_are_connected(void **state)
     assert_true(dial_here(s->port) < 0);
 }
 
+/* Connections that say nothing, or begin and do not end: the page comes all the same. `ask` waits ten seconds at most. */
+static void silent_connections_keep_nobody_out(void **state)
+{
+    enum { MOST = 700 };
+    static const size_t counts[] = {100, MOST}; /* the second is more than the server takes */
+    served *s = *state;
+    int silent[MOST];
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files); /* both ends of all connections are ours */
+    files.rlim_cur = files.rlim_max < 4096 ? files.rlim_max : 4096;
+    setrlimit(RLIMIT_NOFILE, &files);
+    assert_ok(s->ctx, fli_live_publish(s->live, "page"));
+    for (size_t k = 0; k < 2; k++) {
+        for (size_t i = 0; i < counts[k]; i++) {
+            silent[i] = dial_here(s->port);
+            if (silent[i] >= 0 && i % 2) (void)!send(silent[i], "GET / HT", 8, MSG_NOSIGNAL);
+        }
+        assert_int_equal(fetch(s, ""), 200);
+        assert_string_equal(body_of(s->answer), "page");
+        for (size_t i = 0; i < counts[k]; i++)
+            if (silent[i] >= 0) close(silent[i]);
+    }
+}
+
+/* A reader that was answered does not hold its place, whatever it asks for. */
+static void answers_close_their_connection(void **state)
+{
+    served *s = *state;
+    assert_ok(s->ctx, fli_live_publish(s->live, "page"));
+    assert_int_equal(ask(s->port, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n", s->answer,
+                         sizeof s->answer),
+                     200);
+    assert_true(has_header(s->answer, "Connection: close"));
+    assert_string_equal(body_of(s->answer), "page");
+}
+
 /* ---- readers during publishes ---------------------------------------------------------------------------- */
 
 enum { READERS = 4, PAGE = 200000 };
@@ -319,10 +357,16 @@ static void memory_that_runs_out_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SERVED(the_newest_page_is_served),   SERVED(what_did_not_change_is_not_sent),
-        SERVED(everything_else_is_refused),  SERVED(only_this_machine_can_connect),
-        SERVED(a_port_in_use_is_named),      SERVED(it_ends_while_clients_are_connected),
-        SERVED(readers_never_see_a_mixture), SERVED(memory_that_runs_out_is_said),
+        SERVED(the_newest_page_is_served),
+        SERVED(what_did_not_change_is_not_sent),
+        SERVED(everything_else_is_refused),
+        SERVED(only_this_machine_can_connect),
+        SERVED(a_port_in_use_is_named),
+        SERVED(it_ends_while_clients_are_connected),
+        SERVED(silent_connections_keep_nobody_out),
+        SERVED(answers_close_their_connection),
+        SERVED(readers_never_see_a_mixture),
+        SERVED(memory_that_runs_out_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

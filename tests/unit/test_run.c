@@ -119,6 +119,29 @@ static void rounds_without_anybody(void **state)
     fl_run_free(run);
 }
 
+static void keep_warnings(void *arg, fl_log_level level, const char *line)
+{
+    char *all = arg;
+    if (level == FL_LOG_WARNING) snprintf(all + strlen(all), 1024 - strlen(all), "%s\n", line);
+}
+
+/* Said once when it first happens, and counted at the end. */
+static void rounds_without_anybody_are_said(void **state)
+{
+    fixture *f = *state;
+    char said[1024] = "", sets[256];
+    fl_ctx_on_log(f->ctx, keep_warnings, said);
+    snprintf(sets, sizeof sets, "participation={kind: trace, path: %s}",
+             fixture_write(f, "trace", "0 1\n\n2\n\n\n3\n"));
+    fl_run_free(run_done(f, SMALL, sets));
+    assert_string_equal(said,
+                        "round 2: nobody takes part, so the model stays as it is; the end of the run says how often\n"
+                        "in 3 of 6 rounds nobody took part or answered in time: the model stayed as it was\n");
+    said[0] = 0;
+    fl_run_free(run_done(f, SMALL, ""));
+    assert_string_equal(said, "");
+}
+
 static void model_into_short_memory(void **state)
 {
     fixture *f = *state;
@@ -429,7 +452,8 @@ static void divergence(void **state)
     assert_int_equal(s, FL_EDIVERGED);
     assert_non_null(strstr(fl_ctx_error(f->ctx), "round "));
     fl_run_free(run);
-    assert_int_equal(entries(f->folder), 1); /* config.yaml, and no result, not even a part of one */
+    assert_int_equal(entries(f->folder), 2); /* config.yaml and the metrics; no result, not even a part of one */
+    assert_int_equal(access(fixture_path(f, "out.unfinished.csv"), F_OK), 0);
 }
 
 /* The server's own step can diverge while every client is fine. */
@@ -690,6 +714,7 @@ int main(void)
         FIXTURE_TEST(nothing_measured),
         FIXTURE_TEST(no_rounds),
         FIXTURE_TEST(rounds_without_anybody),
+        FIXTURE_TEST(rounds_without_anybody_are_said),
         FIXTURE_TEST(model_into_short_memory),
         FIXTURE_TEST(targets),
         FIXTURE_TEST(stop_at_target),

@@ -335,6 +335,34 @@ static void later_wins(void **state)
 }
 
 /* Another kind drops the keys of the old one, but keeps those that all kinds of the section share. */
+/* A copy has everything, places included, and goes its own way; the original may go first. */
+static void copies(void **state)
+{
+    fixture *f = *state;
+    fl_config *cfg = fixture_config(f, "data: blobs\nmodel: softmax\nlocal: {lr: fast}\nalgorithm: fedavg\n");
+    assert_ok(f->ctx, fl_config_set(cfg, "algorithm.nonsense=1"));
+    fl_config *copy = fl_config_copy(cfg);
+    assert_non_null(copy);
+    assert_ok(f->ctx, fl_config_set(copy, "seed=7"));
+    assert_string_equal(fl_config_get(cfg, "seed"), "");
+    fl_config_free(cfg);
+    assert_string_equal(fl_config_get(copy, "seed"), "7");
+    assert_fails(f->ctx, fl_config_print(copy, ignore_text, NULL), FL_ECONFIG, "config.yaml:3:9: local.lr is fast");
+    assert_fails(f->ctx, fl_config_print(copy, ignore_text, NULL), FL_ECONFIG,
+                 "--set algorithm.nonsense=1: algorithm.nonsense is not a key");
+    fl_config_free(copy);
+    cfg = fixture_config(f, least);
+    copy = NULL;
+    for (size_t k = 1; !copy && k < 100; k++) {
+        fli_ctx_fail_alloc(f->ctx, k);
+        copy = fl_config_copy(cfg);
+    }
+    fli_ctx_fail_alloc(f->ctx, 0);
+    assert_non_null(copy);
+    fl_config_free(copy);
+    fl_config_free(cfg);
+}
+
 static void another_kind(void **state)
 {
     fixture *f = *state;
@@ -413,6 +441,7 @@ int main(void)
         FIXTURE_TEST(all_mistakes_at_once),
         FIXTURE_TEST(very_many_mistakes),
         FIXTURE_TEST(later_wins),
+        FIXTURE_TEST(copies),
         FIXTURE_TEST(another_kind),
         FIXTURE_TEST(sections_set_to_nonsense),
         FIXTURE_TEST(bad_assignments),

@@ -95,11 +95,21 @@ static void out_of_memory(void **state)
     assert_int_equal(k.first, 1);
     fli_store_free(s);
     fli_store_spec spec = {.space = {&fli_ops_f64, 10}, .clients = 3, .vectors = 1, .scalars = 1, .budget = 1 << 20};
-    for (size_t i = 1; i <= 3; i++) {
-        fli_ctx_fail_alloc(f->ctx, i);
-        assert_fails(f->ctx, fli_store_new(f->ctx, &spec, &s), FL_ENOMEM, "out of memory");
-    }
-    fli_ctx_fail_alloc(f->ctx, 0);
+    fli_ctx_fail_alloc(f->ctx, 1);
+    assert_fails(f->ctx, fli_store_new(f->ctx, &spec, &s), FL_ENOMEM, "out of memory");
+    for (size_t budget = 0; budget <= 1 << 20; budget += 1 << 20)
+        for (size_t i = 1; i <= 2; i++) { /* the entry, and its slot */
+            spec.budget = budget;
+            s = store_with(f, spec);
+            fli_ctx_fail_alloc(f->ctx, i);
+            assert_fails(f->ctx, fli_store_get(s, 1, &k), FL_ENOMEM, "out of memory");
+            assert_int_equal(fli_store_bytes(s), 0);
+            fli_ctx_fail_alloc(f->ctx, 0);
+            assert_ok(f->ctx, fli_store_get(s, 1, &k));
+            assert_int_equal(k.first, 1);
+            fli_store_release(s, 1);
+            fli_store_free(s);
+        }
 }
 
 static void *const *peek(fixture *f, fli_store *s, size_t client)
@@ -110,6 +120,34 @@ static void *const *peek(fixture *f, fli_store *s, size_t client)
 }
 
 /* Looking does not touch. */
+/* Those who were never asked for cost nothing, not even a pointer. */
+static void a_hundred_million_clients(void **state)
+{
+    enum { CLIENTS = 100000000, TOUCHED = 10000, STEP = CLIENTS / TOUCHED };
+    fixture *f = *state;
+    for (size_t budget = 0; budget <= 1 << 16; budget += 1 << 16) {
+        struct rusage before, after;
+        fli_store_spec spec = {
+            .space = {&fli_ops_f64, 1}, .clients = CLIENTS, .scalars = 1, .budget = budget, .folder = f->folder};
+        fli_kept k;
+        getrusage(RUSAGE_SELF, &before);
+        fli_store *s = store_with(f, spec);
+        for (size_t turn = 0; turn < 2; turn++)
+            for (size_t i = 0; i < TOUCHED; i++) {
+                size_t client = CLIENTS - 1 - i * STEP;
+                assert_ok(f->ctx, fli_store_get(s, client, &k));
+                assert_int_equal(k.first, !turn);
+                assert_true(k.scalars[0] == (turn ? (double)client : 0));
+                k.scalars[0] = (double)client;
+                fli_store_release(s, client);
+            }
+        getrusage(RUSAGE_SELF, &after);
+        assert_null(peek(f, s, 0));
+        assert_true(after.ru_maxrss - before.ru_maxrss < 100 * 1024);
+        fli_store_free(s);
+    }
+}
+
 static void peeking(void **state)
 {
     fixture *f = *state;
@@ -334,6 +372,7 @@ int main(void)
         FIXTURE_TEST(memory_follows_the_touched),
         FIXTURE_TEST(nothing_to_keep),
         FIXTURE_TEST(out_of_memory),
+        FIXTURE_TEST(a_hundred_million_clients),
         FIXTURE_TEST(peeking),
         FIXTURE_TEST(many_threads),
         FIXTURE_TEST(budget_is_kept),

@@ -3,13 +3,17 @@
 #include "fixture.h"
 #include "row.h"
 
+#include "run/manifest.h"
 #include "study/study.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define PROBLEM                                                                                                        \
     "data: {kind: blobs, classes: 3, features: 4, samples: 90, test_samples: 40, spread: 3}\n"                         \
@@ -268,8 +272,82 @@ static void files(void **state)
     char *page = read_whole(fixture_path(f, "out/report.html"), NULL);
     assert_non_null(strstr(page, "</html>"));
     free(page);
-    assert_int_equal(entries(fixture_path(f, "out")), 4);
+    assert_int_equal(entries(fixture_path(f, "out")), 5); /* and their manifest */
     fl_study_free(s);
+}
+
+/* Labels are text wherever they are read: no formula in a spreadsheet, no markup in a page. */
+static void labels_stay_text(void **state)
+{
+    static const char *const formulas[] = {"=1+1", "+1", "-1", "@SUM(1)"};
+    fixture *f = *state;
+    char yaml[2048] = PROBLEM "methods:\n- {label: '<b>*x*</b> [y](z) & _w_ `q`', algorithm: fedavg}\n", want[64];
+    for (size_t i = 0; i < 4; i++)
+        sprintf(yaml + strlen(yaml), "- {label: '%s %zu', algorithm: fedavg}\n", formulas[i], i);
+    fl_study *s = study_new(f, yaml, "out", (fl_study_options){0});
+    make_up(s, 0, (const double[]){0.25, 0.5}, 2);
+    assert_ok(f->ctx, fl_study_write(s));
+    char *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(want, sizeof want, "\n\"'%s %zu\",", formulas[i], i);
+        if (!strstr(csv, want)) fail_msg("%s is a formula in results.csv", formulas[i]);
+    }
+    assert_non_null(strstr(csv, "\n\"<b>*x*</b> [y](z) & _w_ `q`\",\"\",1,1,0,0.5,0,0.5,0,"));
+    free(csv);
+    char *md = read_whole(fixture_path(f, "out/results.md"), NULL);
+    assert_non_null(strstr(md, "| &lt;b>\\*x\\*&lt;/b> \\[y\\](z) &amp; \\_w\\_ \\`q\\` | 1 | 50.00 |"));
+    free(md);
+    fl_study_free(s);
+    assert_fails(f->ctx,
+                 study_try(f, PROBLEM "methods: [{label: \"a\\u009bb\", algorithm: fedavg}]\n", "out",
+                           (fl_study_options){0}, &s),
+                 FL_ECONFIG, "a label may not hold control characters");
+}
+
+/* What is written goes into the folder, whatever links are there. */
+static void links_are_not_followed(void **state)
+{
+    fixture *f = *state;
+    char victim[200];
+    snprintf(victim, sizeof victim, "%s", fixture_write(f, "victim", "precious"));
+    fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0});
+    assert_int_equal(mkdir(fixture_path(f, "out"), 0777), 0);
+    assert_int_equal(symlink(victim, fixture_path(f, "out/results.csv.tmp")), 0);
+    assert_int_equal(symlink(victim, fixture_path(f, "out/manifest.json.tmp")), 0);
+    assert_int_equal(symlink(victim, fixture_path(f, "out/results.md")), 0);
+    assert_fails(f->ctx, fl_study_write(s), FL_EIO, "results.md: was not written by a comparison");
+    unlink(fixture_path(f, "out/results.md"));
+    assert_ok(f->ctx, fl_study_write(s));
+    char *text = read_whole(victim, NULL), *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
+    assert_string_equal(text, "precious");
+    assert_non_null(strstr(csv, "FedAvg"));
+    struct stat st;
+    assert_true(!lstat(fixture_path(f, "out/results.md"), &st) && S_ISREG(st.st_mode));
+    assert_true(lstat(fixture_path(f, "out/results.csv.tmp"), &st) && errno == ENOENT);
+    free(text);
+    free(csv);
+    fl_study_free(s);
+}
+
+/* Memory goes with the number of methods, not with that of their pairs: these would take more than a gigabyte. */
+static void many_methods(void **state)
+{
+    enum { METHODS = 3000, LINE = 160 };
+    fixture *f = *state;
+    struct rusage before, after;
+    char *yaml = malloc(METHODS * LINE + 1000), *p = yaml;
+    p += sprintf(p, PROBLEM "methods:\n");
+    for (int i = 0; i < METHODS; i++) p += sprintf(p, "- {label: 'method %0100d', algorithm: fedavg}\n", i);
+    getrusage(RUSAGE_SELF, &before);
+    fl_study *s = study_new(f, yaml, "out", (fl_study_options){0});
+    getrusage(RUSAGE_SELF, &after);
+    assert_int_equal(s->x.count, METHODS);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 600 * 1024);
+    fl_study_free(s);
+    sprintf(p, "- {label: 'Method  %0100d', algorithm: fedavg}\n", 7);
+    assert_fails(f->ctx, study_try(f, yaml, "out", (fl_study_options){0}, &s), FL_ECONFIG,
+                 "e.yaml:3002:3: another method has this label");
+    free(yaml);
 }
 
 /* The settings of a grid: most accurate, least loss without accuracy, failures and nothing at all behind. */
@@ -330,7 +408,7 @@ static void runs_are_plain_runs(void **state)
         fl_config_free(cfg);
     }
     assert_int_equal(entries(fixture_path(f, "out/runs/fed-prox")), 2);
-    assert_int_equal(entries(fixture_path(f, "out/runs/fedavg/seed-8")), 6);
+    assert_int_equal(entries(fixture_path(f, "out/runs/fedavg/seed-8")), 7);
     fl_study_free(s);
 }
 
@@ -436,13 +514,13 @@ static void folders(void **state)
     sprintf(yaml + strlen(yaml), "- {label: '%sa'}\n- {label: '%sb'}\n", longer, longer);
     fl_study *s = study_done(f, yaml, "out", (fl_study_options){.jobs = 1});
     assert_int_equal(done_of(s), 10);
-    assert_int_equal(entries(f->folder), 3); /* problem.yaml, e.yaml, out */
+    assert_int_equal(entries(f->folder), 4); /* problem.yaml, e.yaml, out and its lock */
     assert_int_equal(entries(fixture_path(f, "out/runs")), 10);
-    assert_int_equal(entries(fixture_path(f, "out/runs/日本/seed-1")), 6);
+    assert_int_equal(entries(fixture_path(f, "out/runs/日本/seed-1")), 7);
     assert_int_equal(entries(fixture_path(f, "out/runs/etc/seed-1")) +
                          entries(fixture_path(f, "out/runs/-..-etc/seed-1")) +
                          entries(fixture_path(f, "out/runs/-..-..-etc/seed-1")),
-                     6);
+                     7);
     fl_study_free(s);
 }
 
@@ -615,7 +693,11 @@ static void changed_settings(void **state)
     fl_study *s = study_new(f, changed, "out", (fl_study_options){0});
     assert_int_equal(done_of(s), 2); /* threads change nothing, mu does */
     fl_study_free(s);
-    fl_study_free(study_done(f, changed, "out", (fl_study_options){0}));
+    s = study_new(f, changed, "out", (fl_study_options){0});
+    assert_fails(f->ctx, fl_study_go(s, NULL, NULL), FL_EIO,
+                 "out/runs/fed-prox/seed-1: is a finished run with other settings (2 such here)");
+    fl_study_free(s);
+    fl_study_free(study_done(f, changed, "out", (fl_study_options){.force = 1}));
     fl_study_free(study_done(f, changed, "fresh", (fl_study_options){0}));
     assert_same_csv(f, "out", "fresh");
     assert_true(inode(f, "out/runs/fedavg/seed-1/config.yaml") == before);
@@ -625,6 +707,24 @@ static void changed_settings(void **state)
     s = study_new(f, PROBLEM "seeds: 2\ndata: {samples: 91}\n" TWO, "out", (fl_study_options){0});
     assert_int_equal(done_of(s), 0);
     fl_study_free(s);
+}
+
+/* As if the files had been written as they are now. */
+static void renew_manifest(fixture *f, const char *folder)
+{
+    static const char *const names[] = {"config.yaml", "metrics.csv", "metrics.jsonl", "clients.csv", "result.json"};
+    fli_manifest old, new;
+    char path[600];
+    snprintf(path, sizeof path, "%s", fixture_path(f, folder));
+    fli_manifest_init(&old, f->ctx);
+    fli_manifest_init(&new, f->ctx);
+    assert_ok(f->ctx, fli_manifest_read(&old, path));
+    new.has_data = 1;
+    new.data = old.data;
+    for (size_t i = 0; i < 5; i++) assert_ok(f->ctx, fli_manifest_add(&new, path, names[i]));
+    assert_ok(f->ctx, fli_manifest_write(&new, path));
+    fli_manifest_fini(&old);
+    fli_manifest_fini(&new);
 }
 
 /* A result from before a key existed counts as made with the key's default; a key that is gone, or has another default now, does
@@ -638,6 +738,7 @@ static void results_from_before_a_key(void **state)
     assert_non_null(line);
     snprintf(text, sizeof text, "%.*s%s", (int)(line - config), config, strchr(line, '\n') + 1);
     fixture_write(f, "out/runs/fedavg/seed-1/config.yaml", text);
+    renew_manifest(f, "out/runs/fedavg/seed-1");
     fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0});
     assert_int_equal(done_of(s), 2);
     fl_study_free(s);
@@ -646,6 +747,7 @@ static void results_from_before_a_key(void **state)
     fl_study_free(s);
     snprintf(text, sizeof text, "%slong_gone: 1\n", config);
     fixture_write(f, "out/runs/fedavg/seed-1/config.yaml", text);
+    renew_manifest(f, "out/runs/fedavg/seed-1");
     s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0});
     assert_int_equal(done_of(s), 1);
     fl_study_free(s);
@@ -660,26 +762,108 @@ static void broken_results(void **state)
     fl_study_free(study_done(f, yaml, "whole", (fl_study_options){0}));
     static const struct {
         const char *name, *text;
+        int listed; /* its manifest tells of the file as it is, and it is nonsense all the same */
     } broken[] = {
-        {"metrics.jsonl", ""},
-        {"metrics.jsonl", "{\"round\": 0}\n{\"round\": 2}\n{\"round\": 4\n"},
-        {"metrics.jsonl", "{\"round\": 4}\n{\"round\": 2}\n"},
-        {"metrics.jsonl", "{\"round\": 400}\n"},
-        {"config.yaml", ""},
-        {"config.yaml", "seed: 1\n"},
-        {"result.json", "{\n  \"stopped_by\": \"asked\",\n"},
+        {"manifest.json", "", 0},
+        {"manifest.json", "{\"files\": []}", 0},
+        {"metrics.jsonl", "", 0},
+        {"metrics.jsonl", "", 1},
+        {"metrics.jsonl", "{\"round\": 0}\n{\"round\": 2}\n{\"round\": 4\n", 1},
+        {"metrics.jsonl", "{\"round\": 4}\n{\"round\": 2}\n", 1},
+        {"metrics.jsonl", "{\"round\": 400}\n", 1},
+        {"metrics.csv", "round\n", 0},
+        {"clients.csv", "", 0},
+        {"model.safetensors", "", 0},
+        {"config.yaml", "", 0},
+        {"config.yaml", "", 1},
+        {"config.yaml", "seed: 1\n", 1},
+        {"result.json", "{}", 1},
+        {"result.json", "{\n  \"stopped_by\": \"asked\",\n", 1},
+        {"result.json", "{\"stopped_by\": \"asked\"}", 1},
     };
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         char name[100];
         fl_study_free(study_done(f, yaml, "out", (fl_study_options){0}));
         snprintf(name, sizeof name, "out/runs/fedavg/seed-1/%s", broken[i].name);
         fixture_write(f, name, broken[i].text);
+        if (broken[i].listed) renew_manifest(f, "out/runs/fedavg/seed-1");
         fl_study *s = study_new(f, yaml, "out", (fl_study_options){0});
         if (done_of(s) != 1) fail_msg("case %zu was taken over", i);
         fl_study_free(s);
         fl_study_free(study_done(f, yaml, "out", (fl_study_options){0}));
         assert_same_csv(f, "whole", "out");
     }
+}
+
+/* A small table on the disk, so that the data can change while the settings stay. */
+static void write_table(fixture *f, double value)
+{
+    char text[2000] = "";
+    for (int i = 0; i < 40; i++)
+        sprintf(text + strlen(text), "%d,%g,%d\n", i % 7, i == 20 ? value : (double)(i % 5) / 4, i % 3);
+    fixture_write(f, "table.csv", text);
+}
+
+static void changed_data(void **state)
+{
+    fixture *f = *state;
+    char yaml[400];
+    struct stat before, after;
+    snprintf(yaml, sizeof yaml,
+             "rounds: 2\ndata: {kind: csv, train: %s/table.csv}\npartition: {kind: iid, clients: 4}\nmodel: softmax\n"
+             "methods: [{algorithm: fedavg}, {algorithm: scaffold}]\n",
+             f->folder);
+    write_table(f, 0.5);
+    fl_study_free(study_done(f, yaml, "out", (fl_study_options){0}));
+    assert_int_equal(stat(fixture_path(f, "out/runs/fedavg/seed-1/result.json"), &before), 0);
+    fl_study_free(study_done(f, yaml, "out", (fl_study_options){0})); /* nothing has changed, nothing is run */
+    assert_int_equal(stat(fixture_path(f, "out/runs/fedavg/seed-1/result.json"), &after), 0);
+    assert_true(before.st_ino == after.st_ino);
+
+    write_table(f, 0.75);
+    fl_study *s = study_new(f, yaml, "out", (fl_study_options){0});
+    assert_int_equal(done_of(s), 2); /* without loading data nobody can tell */
+    assert_fails(f->ctx, fl_study_go(s, NULL, NULL), FL_EIO,
+                 "out/runs/fedavg/seed-1: is a finished run, made from other data than there are now (2 such here)");
+    assert_int_equal(done_of(s), 0);
+    fl_study_free(s);
+    fl_study_free(study_done(f, yaml, "out", (fl_study_options){.force = 1}));
+    fl_study_free(study_done(f, yaml, "fresh", (fl_study_options){0}));
+    assert_same_csv(f, "out", "fresh");
+
+    unlink(fixture_path(f, "table.csv")); /* the table can still be printed */
+    s = study_done(f, yaml, "out", (fl_study_options){0});
+    assert_int_equal(done_of(s), 2);
+    fl_study_free(s);
+}
+
+/* What no comparison has written stays, whatever it is called. */
+static void files_of_others(void **state)
+{
+    fixture *f = *state;
+    static const char *const names[] = {"results.csv", "results.md", "results.json", "report.html"};
+    mkdir(fixture_path(f, "out"), 0777);
+    for (size_t i = 0; i < 4; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "out/%s", names[i]);
+        fixture_write(f, path, "mine\n");
+        fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){.force = 1});
+        assert_fails(f->ctx, fl_study_go(s, NULL, NULL), FL_EIO, "was not written by a comparison");
+        assert_fails(f->ctx, fl_study_write(s), FL_EIO, names[i]);
+        assert_int_equal(entries(fixture_path(f, "out")), 1); /* and nothing was run */
+        fl_study_free(s);
+        char *text = read_whole(fixture_path(f, path), NULL);
+        assert_string_equal(text, "mine\n");
+        free(text);
+        unlink(fixture_path(f, path));
+    }
+    fl_study_free(study_done(f, PROBLEM TWO, "out", (fl_study_options){0}));
+    fl_study_free(study_done(f, PROBLEM TWO, "out", (fl_study_options){0})); /* its own it renews */
+    fixture_write(f, "out/results.csv", "edited by hand\n");
+    fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0});
+    assert_fails(f->ctx, fl_study_write(s), FL_EIO,
+                 "results.csv: was not written by a comparison, or was changed since");
+    fl_study_free(s);
 }
 
 /* kill -9 leaves a folder under another name. */
@@ -728,7 +912,8 @@ static void one_that_diverges(void **state)
     free(t);
     free(csv);
     fl_study_free(w.s);
-    assert_int_equal(entries(fixture_path(f, "out/runs/bad")), 0);
+    assert_int_equal(entries(fixture_path(f, "out/runs/bad")), 2); /* the metrics of each, and nothing else */
+    assert_int_equal(access(fixture_path(f, "out/runs/bad/seed-1.unfinished.csv"), F_OK), 0);
     fl_study *s = study_done(f, REGRESS "seeds: 2\nlocal: {lr: 1e200}\n" TWO, "all", (fl_study_options){0});
     assert_int_equal(done_of(s), 0); /* a table of nothing is still a table */
     assert_null(fl_study_quantity(s, 1, 0));
@@ -763,8 +948,8 @@ static void places_that_cannot_be_written(void **state)
     mkdir(fixture_path(f, "taken"), 0777);
     mkdir(fixture_path(f, "taken/results.csv"), 0777);
     s = study_new(f, PROBLEM TWO, "taken", (fl_study_options){0});
-    assert_fails(f->ctx, fl_study_write(s), FL_EIO, "results.csv: cannot be put in place: ");
-    assert_int_equal(access(fixture_path(f, "taken/.results.csv"), F_OK), -1);
+    assert_fails(f->ctx, fl_study_write(s), FL_EIO, "taken/results.csv: was not written by a comparison");
+    assert_int_equal(entries(fixture_path(f, "taken")), 1);
     fl_study_free(s);
 }
 
@@ -1043,6 +1228,9 @@ int main(void)
         FIXTURE_TEST(statistics),
         FIXTURE_TEST(clock_and_own_models),
         FIXTURE_TEST(files),
+        FIXTURE_TEST(labels_stay_text),
+        FIXTURE_TEST(links_are_not_followed),
+        FIXTURE_TEST(many_methods),
         FIXTURE_TEST(the_best_setting),
         FIXTURE_TEST(runs_are_plain_runs),
         FIXTURE_TEST(jobs_do_not_matter),
@@ -1058,6 +1246,8 @@ int main(void)
         FIXTURE_TEST(more_seeds_later),
         FIXTURE_TEST(changed_settings),
         FIXTURE_TEST(results_from_before_a_key),
+        FIXTURE_TEST(changed_data),
+        FIXTURE_TEST(files_of_others),
         FIXTURE_TEST(broken_results),
         FIXTURE_TEST(leftovers),
         FIXTURE_TEST(one_that_diverges),

@@ -1,0 +1,30 @@
+/* SHA-256, for noticing that something is not what it was: a file of a result, the data of a run. */
+#ifndef FLI_BASE_DIGEST_H
+#define FLI_BASE_DIGEST_H
+
+#include "base/ctx.h"
+
+#include <nettle/sha2.h>
+
+enum { FLI_DIGEST_TEXT = 2 * SHA256_DIGEST_SIZE + 1 };
+
+typedef struct {
+    uint8_t byte[SHA256_DIGEST_SIZE];
+} fli_digest;
+
+typedef struct sha256_ctx fli_hash;
+
+void fli_hash_init(fli_hash *h);
+void fli_hash_bytes(fli_hash *h, const void *p, size_t n);
+void fli_hash_count(fli_hash *h, uint64_t v); /* as eight bytes, the low ones first, on every machine */
+fli_digest fli_hash_end(fli_hash *h);
+
+int fli_digest_same(const fli_digest *a, const fli_digest *b);
+/* As 64 small hexadecimal digits, as sha256sum prints them. */
+void fli_digest_print(const fli_digest *d, char text[FLI_DIGEST_TEXT]);
+int fli_digest_read(const char *text, fli_digest *out); /* 0 if it is not that */
+
+/* Of a whole plain file, and its length. FL_EIO if it cannot be read. */
+fl_status fli_digest_file(fl_ctx *ctx, const char *path, fli_digest *out, uint64_t *bytes);
+
+#endif

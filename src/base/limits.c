@@ -1,0 +1,82 @@
+#include "base/limits.h"
+
+#include "base/file.h"
+#include "base/number.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { PATH_ROOM = 4096 };
+
+/* The first line of a small file; 0 if there is none. */
+static int first_line(const char *path, char *line, size_t size)
+{
+    FILE *f = fli_file_open(path, O_RDONLY);
+    int there = f && fgets(line, (int)size, f);
+    if (f) fclose(f);
+    return there;
+}
+
+/* "max" in version 2, a number beyond all memory in version 1: no limit. */
+static double read_limit(const char *path)
+{
+    char line[64], *end;
+    if (!first_line(path, line, sizeof line)) return INFINITY;
+    double v = fli_strtod(line, &end);
+    return end == line || !(v > 0) || v >= 0x1p62 ? INFINITY : v;
+}
+
+double fli_limit_group(const char *root, const char *group, const char *file)
+{
+    char at[PATH_ROOM], path[PATH_ROOM + 64];
+    double least = INFINITY;
+    if (fli_snprintf(at, sizeof at, "%s", group) >= PATH_ROOM) return INFINITY;
+    for (;;) {
+        fli_snprintf(path, sizeof path, "%s%s/%s", root, at, file);
+        least = fmin(least, read_limit(path));
+        char *slash = strrchr(at, '/');
+        if (!slash) return least;
+        *slash = 0;
+    }
+}
+
+/* This process's group: of version 2 the line "0::GROUP", of version 1 "N:memory:GROUP". */
+static double group_limit(void)
+{
+    char line[PATH_ROOM];
+    double least = INFINITY;
+    FILE *f = fli_file_open("/proc/self/cgroup", O_RDONLY);
+    while (f && fgets(line, sizeof line, f)) {
+        char *kind = strchr(line, ':'), *group = kind ? strchr(kind + 1, ':') : NULL;
+        if (!group) continue;
+        *group++ = 0;
+        group[strcspn(group, "\n")] = 0;
+        if (!kind[1]) least = fmin(least, fli_limit_group("/sys/fs/cgroup", group, "memory.max"));
+        if (!strcmp(kind + 1, "memory"))
+            least = fmin(least, fli_limit_group("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes"));
+    }
+    if (f) fclose(f);
+    return least;
+}
+
+fli_limit fli_limit_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    double machine = pages > 0 && page > 0 ? (double)pages * (double)page : INFINITY, group = group_limit();
+    return group < machine ? (fli_limit){group, "the limit of its control group"}
+                           : (fli_limit){machine, "the memory of this machine"};
+}
+
+fli_limit fli_limit_room(void)
+{
+    static const char what[] = "what is left of the limit on address space (ulimit -v)";
+    struct rlimit limit;
+    char line[64];
+    if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY) return (fli_limit){INFINITY, what};
+    double used =
+        first_line("/proc/self/statm", line, sizeof line) ? fli_strtod(line, NULL) * (double)sysconf(_SC_PAGESIZE) : 0;
+    return (fli_limit){fmax(0, (double)limit.rlim_cur - used), what};
+}

@@ -1,0 +1,27 @@
+#include "exec/footprint.h"
+
+#include <math.h>
+
+/* What the C library reserves for a thread's stack and heap: address space, hardly memory. */
+#define THREAD_ROOM (0x1p23 + 0x1p27)
+
+fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int async)
+{
+    const fli_algo *a = spec->algo;
+    const fli_solver *solver = fli_solver_on(spec->model, a->solver ? a->solver(spec->params) : &fli_solver_sgd);
+    double vector = (double)fli_bytes(&spec->model->space), threads = (double)fli_pool_count(spec->threads);
+    double at_work = async || cohort < FLI_EXEC_BLOCK ? (double)cohort : FLI_EXEC_BLOCK;
+    size_t server = fli_names_count(a->server) + fli_names_count(a->sums) + (a->past ? a->past(spec->params) : 0) +
+                    ((a->traits & FLI_ALGO_INITIAL) != 0);
+    fli_footprint f = {
+        .server = (double)server * vector + (spec->regularizer ? 2 * (double)spec->model->space.n * sizeof(double) : 0),
+        .workers = threads * (fli_worker_bytes(spec->model, &spec->sgd, spec->fed->largest, solver->vectors) +
+                              (double)a->work * vector),
+        .turns = at_work * (double)(fli_names_count(a->up) + (async ? a->down : 0)) * vector,
+        .state = (double)cohort * (double)fli_names_count(a->client) * vector,
+        .address = threads * FLI_BLAS_BUFFER + (threads - 1) * THREAD_ROOM,
+    };
+    if (spec->memory) f.state = fmin(f.state, (double)spec->memory);
+    f.total = f.server + f.workers + f.turns + f.state;
+    return f;
+}

@@ -1,0 +1,19 @@
+/* How much memory an executor takes at least, before it takes any. Beside exec.c, whose allocations it adds up; a test holds it to them. */
+#ifndef FLI_EXEC_FOOTPRINT_H
+#define FLI_EXEC_FOOTPRINT_H
+
+#include "exec/exec.h"
+
+typedef struct {
+    double server;  /* the model and what else the server has */
+    double workers; /* gradients, batches, scratch: of all threads */
+    double turns;   /* uploads and models of clients at work */
+    double state;   /* what the clients of one cohort keep, or `memory` where that is less */
+    double total;
+    double address; /* address space that is reserved beside it, by BLAS and for stacks */
+} fli_footprint;
+
+/* `cohort`: clients per round, or at work. `async`: each of them has a model of its own. */
+fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int async);
+
+#endif

@@ -1,0 +1,42 @@
+/* Runs whose loss grows instead of falling: said once, and ended before a night is spent on them. */
+#include "run/run.h"
+
+#include <math.h>
+
+enum { FAR = 10 }; /* times the start: worth a word */
+
+/* The loss that is watched: the training loss where it is measured. */
+static double watched_loss(const fl_run *run, const fl_row *row)
+{
+    return run->plan.settings.metrics.train ? row->train_loss : row->test_loss;
+}
+
+static fl_status diverged(fl_run *run, double loss, double start)
+{
+    const fli_algo *a = run->plan.algo;
+    const char *which = run->plan.settings.metrics.train ? "training" : "test";
+    if (!isfinite(loss))
+        return fli_fail(run->ctx, FL_EDIVERGED, "round %zu: the %s loss is no longer finite; %s diverges, try %s",
+                        run->round, which, a->name, fli_algo_remedy(a));
+    return fli_fail(run->ctx, FL_EDIVERGED,
+                    "round %zu: the %s loss is %.4g, which is %.3g times the %.4g it began with; %s diverges, try %s "
+                    "(stop.diverged is %g)",
+                    run->round, which, loss, loss / start, start, a->name, fli_algo_remedy(a),
+                    run->plan.settings.stop.diverged);
+}
+
+/* A loss that climbs far above its start is said once, and ends the run where stop.diverged says so. A loss of 0 at the start gives no
+ * measure: then only numbers that are not finite end it. */
+fl_status fli_run_check_loss(fl_run *run)
+{
+    double most = run->plan.settings.stop.diverged, loss = watched_loss(run, &run->now);
+    double start = watched_loss(run, &run->rows[0]);
+    if (isinf(loss) || (isnan(loss) && run->row_count > 1 && !isnan(start))) return diverged(run, loss, start);
+    if (!(start > 0) || !(loss > FAR * start)) return FL_OK;
+    if (most > 0 && loss > most * start) return diverged(run, loss, start);
+    if (!run->climbing)
+        fli_log(run->ctx, FL_LOG_WARNING, "round %zu: the loss is %.4g, %.3g times what it began with; %s may need %s",
+                run->round, loss, loss / start, run->plan.algo->name, fli_algo_remedy(run->plan.algo));
+    run->climbing = 1;
+    return FL_OK;
+}

@@ -1,0 +1,52 @@
+# What the tests of the command line share: a folder of their own, and checks that count. Sourced with the program's path as $1.
+program=$(realpath "${1:?usage: $0 PATH-OF-FEDLOOM}")
+work=$(mktemp -d "${TMPDIR:-/tmp}/fedloom-cli-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+passed=0 failed=0 code=0
+
+# check WHAT CONDITION...: counts, and shows the last output when the condition fails.
+check() {
+    local what=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'FAIL %s\n' "$what"
+        printf '     exit code %s\n' "$code"
+        head -n 8 out err 2>/dev/null | sed 's/^/     /'
+    fi
+}
+
+# fedloom ARGS...: runs it; leaves $code, out, err.
+fedloom() {
+    timeout 60 "$program" "$@" >out 2>err </dev/null
+    code=$?
+}
+
+has() { grep -qF -e "$2" "$1"; }
+lacks() { ! grep -qF -e "$2" "$1"; }
+silent() { [ ! -s "$1" ]; }
+exits() { [ "$code" -eq "$1" ]; }
+same() { cmp -s "$1" "$2"; }
+
+# expect CODE TEXT ARGS...: the exit code, and TEXT on stderr (on stdout when the code is 0).
+expect() {
+    local want=$1 text=$2
+    shift 2
+    fedloom "$@"
+    check "fedloom $*: exit code $want" exits "$want"
+    if [ "$want" -eq 0 ]; then
+        check "fedloom $*: says \"$text\"" has out "$text"
+    else
+        check "fedloom $*: says \"$text\"" has err "$text"
+        check "fedloom $*: every line of the error is marked" lacks <(grep -v '^fedloom: ' err) ''
+    fi
+}
+
+# The last line of a script.
+count() {
+    echo "$passed passed, $failed failed"
+    [ "$failed" = 0 ]
+}
