@@ -149,7 +149,7 @@ static void changed_at_any_time(void **state)
     quit = 0;
     assert_int_equal(pthread_create(&other, NULL, change_about, NULL), 0);
     for (int i = 0; i < 3; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "changed%d", i);
         result_into(f, name);
         same_files(f, "plain", name);
