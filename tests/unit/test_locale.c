@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "run/run.h"
 
 #include <locale.h>
 #include <pthread.h>
@@ -189,13 +190,39 @@ static void comparisons(void **state)
     free(b);
 }
 
+/* Loaders read the numbers of files, whichever library does it. */
+static void files_of_data(void **state)
+{
+    fixture *f = *state;
+    static const char *const text[] = {
+        "0.30000000000000004,1e-1,a\n2.5,0.25,b\n", "1 1:0.30000000000000004 2:1e-1\n2 1:2.5 2:0.25\n",
+        "{\"users\": [\"u\"], \"num_samples\": [2], \"user_data\": {\"u\": {\"x\": [[0.30000000000000004, 1e-1], [2.5, "
+        "0.25]], \"y\": [0, 1]}}}"};
+    static const char *const kind[] = {"csv", "libsvm", "leaf"};
+    needs_locale(f);
+    for (size_t i = 0; i < 3; i++) {
+        char yaml[400];
+        fl_run *run = NULL;
+        double row[2];
+        snprintf(yaml, sizeof yaml,
+                 "precision: f64\ndata: {kind: %s, train: '%s'}\npartition: {kind: iid, clients: 2}\nmodel: softmax\n",
+                 kind[i], fixture_write(f, kind[i], text[i]));
+        fl_config *cfg = fixture_config(f, yaml);
+        assert_non_null(setlocale(LC_ALL, "comma"));
+        assert_ok(f->ctx, fl_run_new(cfg, &run));
+        setlocale(LC_ALL, "C");
+        fli_dataset_row(run->plan.fed->train, 0, row);
+        assert_true(row[0] == 0.30000000000000004 && row[1] == 0.1);
+        fl_run_free(run);
+        fl_config_free(cfg);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(numbers),
-        FIXTURE_TEST(a_comma_from_the_start),
-        FIXTURE_TEST(changed_at_any_time),
-        FIXTURE_TEST(comparisons),
+        FIXTURE_TEST(numbers),     FIXTURE_TEST(a_comma_from_the_start), FIXTURE_TEST(changed_at_any_time),
+        FIXTURE_TEST(comparisons), FIXTURE_TEST(files_of_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
