@@ -194,10 +194,10 @@ static void comparisons(void **state)
 static void files_of_data(void **state)
 {
     fixture *f = *state;
-    static const char *const text[] = {
-        "0.30000000000000004,1e-1,a\n2.5,0.25,b\n", "1 1:0.30000000000000004 2:1e-1\n2 1:2.5 2:0.25\n",
-        "{\"users\": [\"u\"], \"num_samples\": [2], \"user_data\": {\"u\": {\"x\": [[0.30000000000000004, 1e-1], [2.5, "
-        "0.25]], \"y\": [0, 1]}}}"};
+    static const char leaf[] = "{\"users\": [\"u\"], \"num_samples\": [2], \"user_data\": {\"u\": {\"x\": "
+                               "[[0.30000000000000004, 1e-1], [2.5, 0.25]], \"y\": [0, 1]}}}";
+    const char *const text[] = {"0.30000000000000004,1e-1,a\n2.5,0.25,b\n",
+                                "1 1:0.30000000000000004 2:1e-1\n2 1:2.5 2:0.25\n", leaf};
     static const char *const kind[] = {"csv", "libsvm", "leaf"};
     needs_locale(f);
     for (size_t i = 0; i < 3; i++) {
