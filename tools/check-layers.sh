@@ -41,5 +41,18 @@ for layer in $order; do
     done
 done
 
+# Numbers are the same in every locale (base/number.h), and no file gets a standard descriptor (base/file.h).
+for layer in $order; do
+    for file in src/"$layer"/*.c src/"$layer"/*.inc; do
+        case $file in *'*'* | src/base/number.c | src/base/file.c) continue ;; esac
+        if grep -nE '(^|[^_a-z])(v?sn?printf|strto(d|f|ld)|atof|v?sscanf|is(space|alpha|digit|alnum|upper|lower|print)|to(upper|lower))\(' "$file"; then
+            complain "$file reads or writes in the locale of the program"
+        fi
+        if grep -nE '(^|[^_a-z])(fopen|open|creat|mkstemp|tmpfile)\(' "$file"; then
+            complain "$file opens a file that may get a standard descriptor"
+        fi
+    done
+done
+
 [ "$bad" = 0 ] && echo "layers: ok"
 exit "$bad"

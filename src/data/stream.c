@@ -3,6 +3,7 @@
  * out of it is an ordinary failure. */
 #include "data/stream.h"
 
+#include "base/file.h"
 #include "data/format.h"
 #include "data/load.h"
 #include "data/zip.h"
@@ -282,7 +283,7 @@ static fl_status choose_decoder(fli_stream *s, const char *member)
 static fl_status open_file(fli_stream *s, const char *member)
 {
     struct stat st;
-    s->fd = open(s->file, O_RDONLY | O_CLOEXEC);
+    s->fd = fli_fd_open(s->file, O_RDONLY, 0);
     if (s->fd < 0 || fstat(s->fd, &st))
         return fli_fail(s->ctx, FL_EIO, "%s: cannot be opened: %s", s->file, strerror(errno));
     if (S_ISDIR(st.st_mode)) return fli_fail(s->ctx, FL_EIO, "%s: is a folder, not a file", s->file);
