@@ -251,6 +251,8 @@ static fl_status trace_setup(fl_ctx *ctx, fli_participation *p)
     return s;
 }
 
+static const char *trace_file(const void *params) { return ((const trace_params *)params)->path; }
+
 static size_t trace_pick(const fli_participation *p, size_t round, fli_rng *rng, uint32_t *out)
 {
     (void)rng;
@@ -279,7 +281,7 @@ static const fli_participation_desc ways[] = {
      size_setup, cyclic_pick},
     {"everyone", "all clients in every round", NULL, NULL, 0, 1, 1, NULL, everyone_pick, NULL},
     {"trace", "who was available, from a file", NULL, trace_keys, sizeof(trace_params), 0, 0, trace_setup, trace_pick,
-     trace_probability},
+     trace_probability, trace_file},
 };
 
 const fli_participation_desc *const fli_participation_list[] = {&ways[0], &ways[1], &ways[2], &ways[3],

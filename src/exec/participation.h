@@ -20,6 +20,8 @@ typedef struct fli_participation_desc {
     size_t (*pick)(const fli_participation *p, size_t round, fli_rng *rng, uint32_t *out);
     /* How likely a client takes part in a round. NULL: m/N. */
     double (*probability)(const fli_participation *p, size_t client);
+    /* The file that it reads: its contents count as data. NULL: none. */
+    const char *(*file)(const void *params);
 } fli_participation_desc;
 
 struct fli_participation {

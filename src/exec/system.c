@@ -164,6 +164,8 @@ done:
     return s;
 }
 
+static const char *trace_file(const void *params) { return ((const trace_params *)params)->path; }
+
 static void trace_speed(const fli_system *s, size_t turn, uint32_t client, fli_speed *out)
 {
     (void)turn;
@@ -183,7 +185,8 @@ static const fli_system_desc ways[] = {
      NULL, lognormal_speed},
     {"linear", "a delay that grows linearly with the client's number", "Tran-Dinh et al., NeurIPS 2021", linear_keys,
      sizeof(linear_params), NULL, linear_speed},
-    {"trace", "measured devices, from a file", NULL, trace_keys, sizeof(trace_params), trace_setup, trace_speed},
+    {"trace", "measured devices, from a file", NULL, trace_keys, sizeof(trace_params), trace_setup, trace_speed,
+     trace_file},
 };
 
 const fli_system_desc *const fli_system_list[] = {&ways[0], &ways[1], &ways[2], &ways[3], &ways[4], NULL};

@@ -37,6 +37,8 @@ typedef struct fli_system_desc {
     /* Turns what the common keys say (in *out on entry) into one client's figures: a function of (s->seed, turn, client). NULL:
      * all alike. Called by many threads. */
     void (*speed)(const fli_system *s, size_t turn, uint32_t client, fli_speed *out);
+    /* The file that it reads: its contents count as data. NULL: none. */
+    const char *(*file)(const void *params);
 } fli_system_desc;
 
 struct fli_system {

@@ -143,6 +143,29 @@ fl_status fli_plan_check(fl_ctx *ctx, const fli_settings *s)
     return status ? status : check_pace(ctx, s);
 }
 
+fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *samples, fli_digest *out)
+{
+    const fli_participation_desc *who = s->sampler.item.desc;
+    const fli_system_desc *devices = s->devices.item.desc;
+    const char *const files[] = {who->file ? who->file(s->sampler.params) : NULL,
+                                 devices->file ? devices->file(s->devices.params) : NULL};
+    *out = *samples;
+    for (size_t i = 0; i < 2; i++) {
+        fli_digest part;
+        fli_hash h;
+        uint64_t bytes;
+        if (!files[i]) continue;
+        fl_status status = fli_digest_file(ctx, files[i], &part, &bytes);
+        if (status) return status;
+        fli_hash_init(&h);
+        fli_hash_bytes(&h, out->byte, sizeof out->byte);
+        fli_hash_count(&h, i);
+        fli_hash_bytes(&h, part.byte, sizeof part.byte);
+        *out = fli_hash_end(&h);
+    }
+    return FL_OK;
+}
+
 fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
 {
     memset(p, 0, sizeof *p);
@@ -155,13 +178,14 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
     p->uniform = p->settings.top.weights == FLI_WEIGHTS_UNIFORM || p->algo->traits & FLI_ALGO_UNIFORM;
     if (like) {
         p->fed = like->fed;
-        p->data = like->data;
+        p->samples = like->samples;
         p->borrowed = 1;
-        return FL_OK;
+        return fli_plan_digest(p->ctx, &p->settings, &p->samples, &p->data);
     }
     fli_fed_spec spec = fed_spec(&p->settings);
     s = fli_fed_new(p->ctx, &spec, &p->fed);
-    return s ? s : fli_digest_fed(p->ctx, p->fed, &p->data);
+    if (!s) s = fli_digest_fed(p->ctx, p->fed, &p->samples);
+    return s ? s : fli_plan_digest(p->ctx, &p->settings, &p->samples, &p->data);
 }
 
 /* Accuracy goals need something to be accurate on. */

@@ -14,8 +14,9 @@ typedef struct {
     fli_settings settings;
     const fli_algo *algo;
     fli_fed *fed;
-    fli_digest data; /* of fed */
-    int borrowed;    /* the data belong to another plan */
+    fli_digest samples; /* of fed */
+    fli_digest data;    /* of all that is read: those, and traces */
+    int borrowed;       /* the data belong to another plan */
     fli_model *model;
     const fli_regularizer *regularizer; /* NULL: none */
     fli_participation *participation;
@@ -28,6 +29,9 @@ fl_status fli_plan_check(fl_ctx *ctx, const fli_settings *s);
 /* Binds the settings and loads the data: what `fedloom data` needs. `like`, unless NULL, is a plan whose data are used instead: it
  * must have the same data and partition settings and seed, and outlive this one. */
 fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p);
+/* The digest of everything that settings name files for: of the samples, whose own digest comes in, and of traces. Without a trace it is that
+ * digest. */
+fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *samples, fli_digest *out);
 /* The rest: model, method, participation. */
 fl_status fli_plan_finish(fli_plan *p);
 void fli_plan_fini(fli_plan *p);

@@ -3,7 +3,6 @@
 #include "study/study.h"
 
 #include "run/checkpoint.h"
-#include "run/folder.h"
 
 #include <string.h>
 
@@ -24,14 +23,16 @@ static int in_order(const fli_trial *t, const fli_outcome *o)
     return o->count > 0;
 }
 
-/* What stands in a trial's folder, by its settings. */
-static fl_status look(fl_study *s, const fli_trial *t, fli_standing *out)
+/* What stands in a trial's folder. `samples`: the digest of its samples as they are now; NULL: data are not looked at. */
+static fl_status look(fl_study *s, const fli_trial *t, const fli_digest *samples, fli_standing *out)
 {
     fli_arena scratch;
     fli_settings settings;
+    fli_digest data;
     fli_arena_init(&scratch, s->ctx);
     fl_status status = fli_settings_bind(s->ctx, &scratch, t->cfg->root, &settings);
-    if (!status) status = fli_standing_find(s->ctx, t->folder, &settings, NULL, out);
+    if (!status && samples) status = fli_plan_digest(s->ctx, &settings, samples, &data);
+    if (!status) status = fli_standing_find(s->ctx, t->folder, &settings, samples ? &data : NULL, out);
     fli_arena_fini(&scratch);
     return status;
 }
@@ -48,7 +49,7 @@ fl_status fli_reuse_find(fl_study *s, size_t i)
     const fli_trial *t = &s->x.trials[i];
     fli_outcome *o = &s->outcomes[i];
     if (o->state != FLI_TRIAL_OPEN) return FL_OK;
-    fl_status status = look(s, t, &o->standing);
+    fl_status status = look(s, t, NULL, &o->standing);
     if (status || o->standing != FLI_STANDS_SAME) return status;
     status = read_rows(s->ctx, t->folder, o);
     if (!status && in_order(t, o)) {
@@ -62,29 +63,16 @@ fl_status fli_reuse_find(fl_study *s, size_t i)
 
 /* ---- the data they were made from ------------------------------------------------------------------------- */
 
-/* *same: a result was made from these data; what cannot be read was not. */
-static fl_status made_from(fl_study *s, const char *folder, const fli_digest *data, int *same)
-{
-    fli_manifest m;
-    fli_manifest_init(&m, s->ctx);
-    fl_status status = fli_manifest_read(&m, folder);
-    *same = !status && m.has_data && fli_digest_same(&m.data, data);
-    fli_manifest_fini(&m);
-    if (status == FL_ENOMEM) return status;
-    fli_clear(s->ctx);
-    return FL_OK;
-}
-
-static fl_status check_trials(fl_study *s, size_t shared, const fli_digest *data)
+static fl_status check_trials(fl_study *s, size_t shared, const fli_digest *samples)
 {
     fl_status status = FL_OK;
     for (size_t i = 0; i < s->x.count && !status; i++) {
-        int same;
+        fli_standing standing;
         fli_outcome *o = &s->outcomes[i];
         if (o->data != shared || o->state != FLI_TRIAL_DONE || o->checked) continue;
-        status = made_from(s, s->x.trials[i].folder, data, &same);
-        if (!status && !same) reopen(o, FLI_STANDS_OTHER_DATA);
+        status = look(s, &s->x.trials[i], samples, &standing);
         o->checked = !status;
+        if (!status && standing != FLI_STANDS_SAME) reopen(o, standing);
     }
     return status;
 }
@@ -104,7 +92,7 @@ static fl_status check_data(fl_study *s, size_t shared)
     fli_plan plan;
     if (first == s->x.count) return FL_OK;
     fl_status status = fli_plan_data(s->x.trials[first].cfg, NULL, &plan);
-    if (!status) status = check_trials(s, shared, &plan.data);
+    if (!status) status = check_trials(s, shared, &plan.samples);
     if (status && status != FL_ENOMEM) {
         fli_log(s->ctx, FL_LOG_WARNING,
                 "%s: whether the runs that are there were made from these data is not known: %s", s->x.output,

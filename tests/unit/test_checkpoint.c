@@ -369,6 +369,33 @@ static void changed_data(void **state)
     fl_run_free(run);
 }
 
+/* Who is there in a round, and how fast devices are, may come from files: they count as data. */
+static void changed_traces(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const char *key, *before, *after;
+    } cases[] = {{"participation", "0 1\n2 3\n", "0 1\n1 3\n"}, {"system", "1\n2\n3\n4\n", "1\n2\n3\n5\n"}};
+    for (size_t i = 0; i < 2; i++) {
+        char set[200];
+        fl_run *run = NULL;
+        fl_config *cfg = config_of(f, "fedavg");
+        fixture_write(f, "trace.txt", cases[i].before);
+        snprintf(set, sizeof set, "%s={kind: trace, path: %s/trace.txt}", cases[i].key, f->folder);
+        assert_ok(f->ctx, fl_config_set(cfg, set));
+        assert_ok(f->ctx, fl_run_new(cfg, &run));
+        assert_ok(f->ctx, fl_run_go(run, stop_at_4, &run));
+        fl_run_free(run);
+        fl_config_free(cfg);
+        fixture_write(f, "trace.txt", cases[i].after);
+        assert_fails(f->ctx, resume(f, &run), FL_EFORMAT, "was made from other data");
+        fixture_write(f, "trace.txt", cases[i].before);
+        assert_ok(f->ctx, resume(f, &run));
+        fl_run_free(run);
+        nftw(fixture_path(f, "out.checkpoint"), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    }
+}
+
 /* Killed after the result was in place and before the checkpoints were gone: there is nothing left to do but to remove them. */
 static void killed_after_the_end(void **state)
 {
@@ -556,6 +583,7 @@ int main(void)
         FIXTURE_TEST(there_and_back),
         FIXTURE_TEST(damage_is_noticed),
         FIXTURE_TEST(changed_data),
+        FIXTURE_TEST(changed_traces),
         FIXTURE_TEST(killed_after_the_end),
         FIXTURE_TEST(unreadable),
         FIXTURE_TEST(one_at_a_time),
