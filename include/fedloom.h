@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-#define FL_VERSION "0.1.0"
+#define FL_VERSION "0.2.0"
 
 /* name, sentence */
 #define FL_STATUS_LIST(X)                                                                                              \
@@ -38,7 +38,7 @@ extern "C" {
     X(FL_ECONFIG, "the configuration is not valid")                                                                    \
     X(FL_EIO, "a file could not be read or written")                                                                   \
     X(FL_EFORMAT, "a file is not what it should be")                                                                   \
-    X(FL_EDIVERGED, "the numbers left the finite range")                                                               \
+    X(FL_EDIVERGED, "the run diverged")                                                                                \
     X(FL_EMISMATCH, "a result differs from the expected one")                                                          \
     X(FL_ESYSTEM, "the operating system refused something")                                                            \
     X(FL_EBUSY, "another process is at work there")                                                                    \
@@ -147,12 +147,14 @@ void fl_run_free(fl_run *run);
 
 /* Called after every round (and once before the first); `measured` says whether `row` holds fresh metrics. */
 typedef void fl_observer_fn(void *arg, const fl_run *run, const fl_row *row, int measured);
-/* Runs until a stop rule holds. FL_OK also when fl_run_stop ended it. */
+/* Runs until a stop rule holds. FL_OK also when fl_run_stop ended it. FL_EDIVERGED when `stop.diverged` is passed or a number is no longer
+ * finite; the metrics of a run that was prepared for saving are then in a file that the error names. */
 fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg);
 /* Ends the run after the round under way. Safe in a signal handler. */
 void fl_run_stop(fl_run *run);
 
-/* Refuses early what fl_run_save would refuse late: an existing folder (unless `replace`), an unwritable place. */
+/* Refuses early what fl_run_save would refuse late: an existing folder (unless `replace`), an unwritable place, and, as FL_EBUSY, one that
+ * another run or process works for. From here on the place is this run's, until it has saved or is freed. */
 fl_status fl_run_prepare_save(fl_run *run, int replace);
 /* Writes the result folder named by `output`: all of it, or nothing. */
 fl_status fl_run_save(fl_run *run);
@@ -168,7 +170,8 @@ fl_status fl_run_checkpoint(fl_run *run);
 /* Loads the settings of the run whose result was to be `folder`, or whose checkpoints are in it, and sets `output` accordingly. */
 fl_status fl_config_resume(fl_config *cfg, const char *folder);
 /* As fl_run_new, then takes over the newest whole checkpoint of the configuration's `output`. Refuses one that was made by another version, or
- * with other settings or data; `threads`, `memory` and `name` may differ. */
+ * with other settings or data; `threads`, `memory`, `name`, `checkpoint_every` and `output_model` may differ. FL_EBUSY while another process
+ * works for that output; FL_EDONE if the run was finished already, whose left-over checkpoints are then removed. */
 fl_status fl_run_resume(fl_config *cfg, fl_run **out);
 size_t fl_run_round(const fl_run *run);     /* rounds finished */
 int fl_run_checkpointed(const fl_run *run); /* whether there is a checkpoint after just that round */

@@ -48,7 +48,7 @@ for layer in $order; do
         if grep -nE '(^|[^_a-z])(v?sn?printf|strto(d|f|ld)|atof|v?sscanf|is(space|alpha|digit|alnum|upper|lower|print)|to(upper|lower))\(' "$file"; then
             complain "$file reads or writes in the locale of the program"
         fi
-        if grep -nE '(^|[^_a-z])(fopen|open|creat|mkstemp|tmpfile)\(' "$file"; then
+        if grep -nE '(^|[^_a-z])(fopen|open|creat|mkstemp|tmpfile|json_load_file)\(' "$file"; then
             complain "$file opens a file that may get a standard descriptor"
         fi
     done

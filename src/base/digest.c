@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 void fli_hash_init(fli_hash *h) { sha256_init(h); }
 
@@ -54,15 +53,9 @@ fl_status fli_digest_file(fl_ctx *ctx, const char *path, fli_digest *out, uint64
     char buf[1 << 16];
     fli_hash h;
     size_t n;
-    struct stat st;
-    errno = 0;
-    FILE *f = fli_file_open(path, O_RDONLY | O_NONBLOCK); /* a pipe of that name must not hold us up */
-    if (!f || fstat(fileno(f), &st) || !S_ISREG(st.st_mode)) {
-        fl_status s =
-            fli_fail(ctx, FL_EIO, "%s: cannot be read: %s", path, f ? "it is no plain file" : strerror(errno));
-        if (f) fclose(f);
-        return s;
-    }
+    uint64_t size;
+    FILE *f = fli_plain_open(ctx, path, &size);
+    if (!f) return FL_EIO;
     fli_hash_init(&h);
     for (*bytes = 0; (n = fread(buf, 1, sizeof buf, f)) > 0; *bytes += n) fli_hash_bytes(&h, buf, n);
     int broken = ferror(f);

@@ -83,6 +83,44 @@ fl_status fli_out_close(fli_out *out)
     return s;
 }
 
+FILE *fli_plain_open(fl_ctx *ctx, const char *path, uint64_t *bytes)
+{
+    struct stat st;
+    errno = 0;
+    FILE *f = fli_file_open(path, O_RDONLY | O_NONBLOCK);
+    if (f && !fstat(fileno(f), &st) && S_ISREG(st.st_mode)) {
+        *bytes = (uint64_t)st.st_size;
+        return f;
+    }
+    fli_fail(ctx, FL_EIO, "%s: cannot be read: %s", path, f ? "it is no plain file" : strerror(errno));
+    if (f) fclose(f);
+    return NULL;
+}
+
+fl_status fli_file_read(fl_ctx *ctx, const char *path, size_t most, char **text, size_t *n)
+{
+    uint64_t bytes;
+    fl_status s = FL_OK;
+    *text = NULL;
+    FILE *f = fli_plain_open(ctx, path, &bytes);
+    if (!f) return FL_EIO;
+    if (bytes > most)
+        s = fli_fail(ctx, FL_EFORMAT, "%s: has %llu bytes, more than the %zu it may have", path,
+                     (unsigned long long)bytes, most);
+    else if (!(*text = fli_alloc(ctx, (size_t)bytes + 1, 1)))
+        s = FL_ENOMEM;
+    else {
+        *n = fread(*text, 1, (size_t)bytes, f);
+        if (ferror(f)) s = fli_fail(ctx, FL_EIO, "%s: cannot be read: %s", path, strerror(errno ? errno : EIO));
+    }
+    fclose(f);
+    if (s) {
+        fli_free(*text);
+        *text = NULL;
+    }
+    return s;
+}
+
 fl_status fli_file_replace(fl_ctx *ctx, const char *path, const void *p, size_t n)
 {
     fli_out out;
@@ -100,6 +138,13 @@ fl_status fli_file_replace(fl_ctx *ctx, const char *path, const void *p, size_t 
     }
     fli_free(draft);
     return s;
+}
+
+size_t fli_path_length(const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    return n;
 }
 
 int fli_path_kind(const char *path)

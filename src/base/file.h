@@ -29,6 +29,12 @@ void fli_out_printf(fli_out *out, const char *fmt, ...) __attribute__((format(pr
 /* FL_EIO with the file's name and the reason if anything failed since open; the file is then removed. */
 fl_status fli_out_close(fli_out *out);
 
+/* A plain file for reading, and its length; NULL with the error set if it cannot be read, or is something else. */
+FILE *fli_plain_open(fl_ctx *ctx, const char *path, uint64_t *bytes);
+/* A whole plain file of at most `most` bytes into memory from fli_alloc, terminated. FL_EIO if it cannot be read, or is something else: a
+ * pipe must not hold us up. */
+fl_status fli_file_read(fl_ctx *ctx, const char *path, size_t most, char **text, size_t *n);
+
 /* Puts a whole file in the place of what had that name, or leaves that as it was: written and flushed under a name of its own first. */
 fl_status fli_file_replace(fl_ctx *ctx, const char *path, const void *p, size_t n);
 
@@ -36,6 +42,8 @@ fl_status fli_file_replace(fl_ctx *ctx, const char *path, const void *p, size_t 
 fl_status fli_make_folders(fl_ctx *ctx, const char *path);
 /* Removes a folder with the plain files and folders in it. A missing one is fine. */
 fl_status fli_remove_folder(fl_ctx *ctx, const char *path);
+/* The length of a path without slashes at its end. */
+size_t fli_path_length(const char *path);
 /* 0: nothing there, 1: a folder, 2: something else. */
 int fli_path_kind(const char *path);
 

@@ -85,26 +85,43 @@ static fl_status attempt(fl_ctx *ctx, const char *place, fli_lock *l, int *again
     return FL_OK;
 }
 
-static fl_status make_parent(fl_ctx *ctx, const char *path)
+/* The place itself or, if it is not there yet, its folder, which is made: without links and dots, so that however it is called it is the same
+ * lock. To be freed by free. */
+static fl_status resolve(fl_ctx *ctx, const char *place, char **real, const char **name)
 {
-    const char *slash = strrchr(path, '/');
-    if (!slash || slash == path) return FL_OK;
-    char *parent = fli_strf(ctx, "%.*s", (int)(slash - path), path);
-    fl_status s = parent ? fli_make_folders(ctx, parent) : FL_ENOMEM;
-    fli_free(parent);
+    *name = "";
+    if ((*real = realpath(place, NULL))) return FL_OK;
+    int n = (int)fli_path_length(place);
+    char *whole = fli_strf(ctx, "%.*s", n, place), *slash = whole ? strrchr(whole, '/') : NULL;
+    if (!whole) return FL_ENOMEM;
+    if (slash) *slash = 0;
+    const char *parent = !slash ? "." : slash == whole ? "/" : whole;
+    fl_status s = fli_make_folders(ctx, parent);
+    if (!s && !(*real = realpath(parent, NULL)))
+        s = fli_fail(ctx, FL_EIO, "%s: cannot be found: %s", parent, strerror(errno));
+    *name = slash ? place + (slash + 1 - whole) : place;
+    fli_free(whole);
+    return s;
+}
+
+static fl_status name_lock(fl_ctx *ctx, const char *place, fli_lock *l)
+{
+    char *real = NULL;
+    const char *name;
+    fl_status s = resolve(ctx, place, &real, &name);
+    int n = s ? 0 : (int)fli_path_length(name);
+    if (!s && !(l->path = fli_strf(ctx, "%s%s%.*s.fedloom-lock", real, n ? "/" : "", n, name))) s = FL_ENOMEM;
+    free(real);
     return s;
 }
 
 fl_status fli_lock_take(fl_ctx *ctx, const char *place, fli_lock **out)
 {
     int again = 1;
-    size_t n = strlen(place);
-    while (n > 1 && place[n - 1] == '/') n--;
     fli_lock *l = fli_alloc(ctx, 1, sizeof *l);
     if (!l) return FL_ENOMEM;
     l->fd = -1;
-    l->path = fli_strf(ctx, "%.*s.fedloom-lock", (int)n, place);
-    fl_status s = l->path ? make_parent(ctx, l->path) : FL_ENOMEM;
+    fl_status s = name_lock(ctx, place, l);
     while (!s && again) s = attempt(ctx, place, l, &again);
     if (!s) {
         *out = l;

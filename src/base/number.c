@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The one piece of global state in the library; it never changes once it is made, and lives as long as the process. */
+/* Made once, and never changed afterwards. */
 static locale_t plain;
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 

@@ -1,7 +1,6 @@
 #include "base/text.h"
 #include "base/number.h"
 
-#include <stdio.h>
 #include <string.h>
 
 void fli_text_init(fli_text *t, fl_ctx *ctx)

@@ -112,7 +112,7 @@ static int run(int argc, char **argv)
 
 static const char help[] = "usage: fedloom reproduce [NAME] [--quick] [--data DIR] [--seeds N] [--jobs N]\n"
                            "                         [--output DIR] [--watch] [--tensorboard DIR]\n"
-                           "                         [--set KEY=VALUE ...] [--quiet]\n"
+                           "                         [--set KEY=VALUE ...] [--force] [--quiet]\n"
                            "\n"
                            "Without a name: lists the paper experiments there are, what they need and how\n"
                            "long they take. With one: runs it (as `fedloom compare` would, with the same\n"

@@ -142,10 +142,13 @@ static void plan_run(session *x, const fl_config *base, const char *file, const 
 {
     fl_config *cfg = fl_config_copy(base);
     int code = cfg ? configure(x, cfg, file, algorithm) : CLI_FAILED;
-    if (!cfg) say("out of memory");
     if (!code) code = check_folder(x, cfg);
-    if (!code && !keep(x, cfg)) code = CLI_FAILED;
-    if (code) fl_config_free(cfg);
+    int kept = !code && keep(x, cfg);
+    if (!cfg || (!code && !kept)) {
+        say("out of memory");
+        code = CLI_FAILED;
+    }
+    if (!kept) fl_config_free(cfg);
     if (code && !x->code) x->code = code;
 }
 

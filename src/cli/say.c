@@ -81,15 +81,16 @@ int say_usage(const char *command_name, const char *fmt, ...)
 
 void say_out(void *unused, const char *text)
 {
-    char *copy = strdup(text);
+    char piece[4096];
     (void)unused;
-    if (!copy) {
-        say("out of memory");
-        return;
+    for (size_t n; *text; text += n) {
+        n = strnlen(text, sizeof piece - 1);
+        while (text[n] && n > 1 && ((unsigned char)text[n] & 0xC0) == 0x80) n--; /* not in the middle of a character */
+        memcpy(piece, text, n);
+        piece[n] = 0;
+        clean(piece, "\n\t");
+        fputs(piece, stdout);
     }
-    clean(copy, "\n\t");
-    fputs(copy, stdout);
-    free(copy);
 }
 
 void say_path(const char *before, const char *path)

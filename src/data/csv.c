@@ -5,7 +5,6 @@
 #include "data/source.h"
 
 #include <float.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,11 +6,15 @@
 #include <math.h>
 #include <string.h>
 
-static const size_t element_size[] = {[FLI_X_U8] = 1,
-                                      [FLI_X_F32] = sizeof(float),
-                                      [FLI_X_F64] = sizeof(double),
-                                      [FLI_X_CSR] = sizeof(float),
-                                      [FLI_X_CSR64] = sizeof(double)};
+size_t fli_xkind_size(fli_xkind kind)
+{
+    static const size_t size[] = {[FLI_X_U8] = 1,
+                                  [FLI_X_F32] = sizeof(float),
+                                  [FLI_X_F64] = sizeof(double),
+                                  [FLI_X_CSR] = sizeof(float),
+                                  [FLI_X_CSR64] = sizeof(double)};
+    return size[kind];
+}
 
 fl_status fli_dataset_new(fl_ctx *ctx, fli_xkind kind, size_t n, size_t dim, size_t classes, fli_dataset **out)
 {
@@ -21,7 +25,7 @@ fl_status fli_dataset_new(fl_ctx *ctx, fli_xkind kind, size_t n, size_t dim, siz
     fli_dataset *ds = fli_alloc(ctx, 1, sizeof *ds);
     if (!ds) return FL_ENOMEM;
     *ds = (fli_dataset){.n = n, .dim = dim, .kind = kind, .classes = classes, .shape = {1, 1, dim}};
-    ds->x = fli_alloc(ctx, n * dim, element_size[kind]);
+    ds->x = fli_alloc(ctx, n * dim, fli_xkind_size(kind));
     if (classes)
         ds->label = fli_alloc(ctx, n, sizeof *ds->label);
     else
@@ -55,7 +59,7 @@ fl_status fli_dataset_densify(fl_ctx *ctx, fli_dataset *ds)
         return fli_fail(ctx, FL_ENOMEM,
                         "out of memory: %zu samples of %zu features are too large to be dense; keep them sparse", ds->n,
                         ds->dim);
-    size_t size = element_size[ds->kind];
+    size_t size = fli_xkind_size(ds->kind);
     char *x = fli_alloc(ctx, ds->n * ds->dim, size);
     if (!x) return FL_ENOMEM;
     for (size_t i = 0; i < ds->n; i++)
@@ -75,7 +79,7 @@ size_t fli_dataset_stored(const fli_dataset *ds) { return fli_dataset_sparse(ds)
 
 size_t fli_dataset_bytes(const fli_dataset *ds)
 {
-    size_t bytes = fli_dataset_stored(ds) * element_size[ds->kind];
+    size_t bytes = fli_dataset_stored(ds) * fli_xkind_size(ds->kind);
     if (fli_dataset_sparse(ds)) bytes += ds->row[ds->n] * sizeof *ds->col + (ds->n + 1) * sizeof *ds->row;
     if (ds->label) bytes += ds->n * sizeof *ds->label;
     if (ds->target) bytes += ds->n * sizeof *ds->target;

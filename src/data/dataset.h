@@ -8,6 +8,8 @@
 
 typedef enum { FLI_X_U8, FLI_X_F32, FLI_X_F64, FLI_X_CSR, FLI_X_CSR64 } fli_xkind;
 
+size_t fli_xkind_size(fli_xkind kind); /* bytes of a value */
+
 typedef struct {
     size_t n, dim; /* samples, features */
     fli_xkind kind;

@@ -2,11 +2,6 @@
 
 #include <string.h>
 
-static size_t value_size(fli_xkind kind)
-{
-    return kind == FLI_X_U8 ? 1 : kind == FLI_X_F64 || kind == FLI_X_CSR64 ? sizeof(double) : sizeof(float);
-}
-
 static void add_real(fli_hash *h, double v)
 {
     uint64_t bits;
@@ -16,7 +11,7 @@ static void add_real(fli_hash *h, double v)
 
 static void add_values(fli_hash *h, const fli_dataset *ds, size_t i)
 {
-    size_t size = value_size(ds->kind);
+    size_t size = fli_xkind_size(ds->kind);
     if (!fli_dataset_sparse(ds)) {
         fli_hash_bytes(h, (const char *)ds->x + i * ds->dim * size, ds->dim * size);
         return;
@@ -99,6 +94,6 @@ fl_status fli_digest_fed(fl_ctx *ctx, const fli_fed *fed, fli_digest *out)
         add_kind(&h, fed->test);
         for (size_t i = 0; i < fed->test->n; i++) add_sample(&h, fed->test, i);
     }
-    *out = fli_hash_end(&h);
+    if (!s) *out = fli_hash_end(&h);
     return s;
 }

@@ -1,9 +1,12 @@
 /* A partition from a JSON file: {"clients": [[0, 5, 7], [1, 2], ...]}, or one list per name, {"ann": [0, 5, 7],
  * "bob": [1, 2]}, in order of appearance. Samples that are in no list are nobody's. */
+#include "base/file.h"
 #include "base/number.h"
 #include "data/list.h"
 
+#include <errno.h>
 #include <jansson.h>
+#include <string.h>
 #include <sys/stat.h>
 
 typedef struct {
@@ -76,12 +79,14 @@ static fl_status lists_load(fl_ctx *ctx, const char *path, lists *l)
     *l = (lists){.ctx = ctx, .path = path};
     if (!stat(path, &st) && S_ISDIR(st.st_mode))
         return fli_fail(ctx, FL_EIO, "%s: the partition cannot be read: it is a folder, not a file", path);
+    errno = 0;
+    FILE *f = fli_file_open(path, O_RDONLY);
+    if (!f) return fli_fail(ctx, FL_EIO, "%s: the partition cannot be read: %s", path, strerror(errno));
     locale_t before = fli_locale_enter();
-    l->root = json_load_file(path, JSON_REJECT_DUPLICATES, &e);
+    l->root = json_loadf(f, JSON_REJECT_DUPLICATES, &e);
     fli_locale_leave(before);
+    fclose(f);
     if (l->root) return find_lists(l);
-    if (json_error_code(&e) == json_error_cannot_open_file)
-        return fli_fail(ctx, FL_EIO, "%s: the partition cannot be read: %s", path, e.text);
     return fli_fail(ctx, FL_EFORMAT, "%s:%d:%d: not JSON: %s", path, e.line, e.column, e.text);
 }
 

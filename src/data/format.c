@@ -22,9 +22,9 @@ typedef struct {
     }
 
 static const format known[] = {
-    {"a Parquet file", BYTES("PAR1"), FROM_PANDAS "pandas.read_parquet(...)" TO_CSV},
-    {"an Arrow (Feather) file", BYTES("ARROW1"), FROM_PANDAS "pandas.read_feather(...)" TO_CSV},
-    {"a Feather file", BYTES("FEA1"), FROM_PANDAS "pandas.read_feather(...)" TO_CSV},
+    {"a Parquet file", BYTES("PAR1\x15"), FROM_PANDAS "pandas.read_parquet(...)" TO_CSV},
+    {"an Arrow (Feather) file", BYTES("ARROW1\0\0"), FROM_PANDAS "pandas.read_feather(...)" TO_CSV},
+    {"a Feather file", BYTES("FEA1\0\0\0\0"), FROM_PANDAS "pandas.read_feather(...)" TO_CSV},
     {"an HDF5 file", BYTES("\x89HDF\r\n\x1a\n"),
      "; convert it, for instance with h5py: numpy.savez(\"data.npz\", x=f[\"x\"], y=f[\"y\"]), for `kind: npz`"},
     {"a MATLAB 7.3 file", BYTES("MATLAB 7.3 MAT-file"),
@@ -41,7 +41,7 @@ static const format known[] = {
      "; save it as CSV, or convert it with pandas: pandas.read_excel(...)" TO_CSV},
     {"an Excel workbook (or another old Office file)", BYTES("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),
      "; save it as CSV, or convert it with pandas: pandas.read_excel(...)" TO_CSV},
-    {"an SQLite database", BYTES("SQLite format 3"), FROM_PANDAS "pandas.read_sql(...)" TO_CSV},
+    {"an SQLite database", BYTES("SQLite format 3\0"), FROM_PANDAS "pandas.read_sql(...)" TO_CSV},
     {"text in UTF-16", BYTES("\xff\xfe"), "; convert it: iconv -f UTF-16 -t UTF-8"},
     {"text in UTF-16", BYTES("\xfe\xff"), "; convert it: iconv -f UTF-16 -t UTF-8"},
     {"compressed by bzip2", BYTES("BZh"), "; unpack it, or pack it with gzip or xz"},

@@ -8,8 +8,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <float.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>

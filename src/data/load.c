@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- growing arrays ------------------------------------------------------------------------------------- */
@@ -186,7 +185,7 @@ const char *fli_number_read(const char *text, double largest, double *out)
         if (end == text || *end) return FLI_NO_NUMBER;
         if (!isfinite(v)) return isinf(v) && strpbrk(text, "0123456789") ? "is too large" : "is not a finite number";
     }
-    if (fabs(v) > largest) return "is too large for precision f32; precision: f64 keeps it";
+    if (fabs(v) > largest) return "is too large for precision f32; precision: f64 keeps it, unless storage is f32";
     *out = v;
     return NULL;
 }

@@ -1,6 +1,8 @@
 /* NumPy archives: features and labels as arrays of one .npz file. */
 #include "data/numpy.h"
 
+#include <string.h>
+
 typedef struct {
     char *train, *test, *x, *y, *groups, *test_x, *test_y;
     int task;
@@ -13,6 +15,10 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
 {
     const params *p = ask->params;
     *train = *test = NULL;
+    if (!strcmp(p->train, p->test) && !strcmp(or_else(p->test_x, p->x), p->x))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "%s: data.train and data.test are the same array %s; name another one in data.test_x", p->train,
+                        p->x);
     fli_array_set a = {{p->train, p->x}, {p->train, p->y}, {*p->groups ? p->train : "", p->groups}};
     fli_array_set b = {{p->test, or_else(p->test_x, p->x)}, {p->test, or_else(p->test_y, p->y)}, {"", NULL}};
     return fli_numpy_load(ctx, &a, &b, p->task, (size_t)p->classes, train, test);

@@ -94,11 +94,7 @@ static fli_xkind kind_of(const fli_numpy *a)
     return a->width == 8 || (a->width == 4 && a->kind != 'f') ? FLI_X_F64 : FLI_X_F32;
 }
 
-static size_t stored_size(const fli_numpy *a)
-{
-    static const size_t size[] = {[FLI_X_U8] = 1, [FLI_X_F32] = sizeof(float), [FLI_X_F64] = sizeof(double)};
-    return size[kind_of(a)];
-}
+static size_t stored_size(const fli_numpy *a) { return fli_xkind_size(kind_of(a)); }
 
 /* As the file has them. */
 static int as_they_are(const fli_numpy *a)

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-enum { BLOCK = FLI_EXEC_BLOCK };
-
 #define WARM_UP UINT32_MAX /* stands for the round, in random streams */
 
 struct fli_exec {
@@ -28,9 +26,9 @@ struct fli_exec {
     fli_server step;      /* the server's, under way */
     double spent;         /* inner steps of the last round */
     size_t uploads, missed;
-    fli_job jobs[BLOCK];   /* the block under way */
-    size_t job_count;      /* those that have memory */
-    uint32_t order[BLOCK]; /* places of the block, most work first */
+    fli_job jobs[FLI_EXEC_BLOCK];   /* the block under way */
+    size_t job_count;               /* those that have memory */
+    uint32_t order[FLI_EXEC_BLOCK]; /* places of the block, most work first */
 };
 
 /* From one vector to the next: a whole number of cache lines. */
@@ -58,7 +56,7 @@ static void vectors_free(void **table)
 /* Makes the places that a cohort of this size needs and earlier ones did not. */
 static fl_status jobs_for(fli_exec *e, size_t cohort)
 {
-    for (; e->job_count < BLOCK && e->job_count < cohort; e->job_count++)
+    for (; e->job_count < FLI_EXEC_BLOCK && e->job_count < cohort; e->job_count++)
         if (fli_job_init(e, &e->jobs[e->job_count])) return FL_ENOMEM;
     return FL_OK;
 }
@@ -158,7 +156,7 @@ void fli_exec_free(fli_exec *e)
         fli_worker_fini(&e->workers[i]);
         vectors_free(e->work[i]);
     }
-    for (size_t i = 0; i < BLOCK; i++) fli_job_fini(&e->jobs[i]);
+    for (size_t i = 0; i < FLI_EXEC_BLOCK; i++) fli_job_fini(&e->jobs[i]);
     vectors_free(e->server);
     vectors_free(e->sums);
     vectors_free(e->past);
@@ -400,10 +398,10 @@ static double work_of(const fli_exec *e, const fli_job *job)
 }
 
 /* Clients with the most work start first, so that no thread is left alone with a long one at the end. Only the order of work
- * changes: uploads are absorbed in the cohort's order. Insertion sort, for at most BLOCK places. */
+ * changes: uploads are absorbed in the cohort's order. Insertion sort, for at most FLI_EXEC_BLOCK places. */
 static void order_block(fli_exec *e, size_t count)
 {
-    double work[BLOCK];
+    double work[FLI_EXEC_BLOCK];
     for (size_t i = 0; i < count; i++) {
         size_t at = i;
         work[i] = work_of(e, &e->jobs[i]);
@@ -470,8 +468,8 @@ static fl_status run_phase(fli_exec *e, const fli_round *r, size_t turns, double
 {
     fl_status s = FL_OK;
     fli_exec_begin(e, r->round, r->count, weight);
-    for (size_t at = 0; s == FL_OK && at < turns; at += BLOCK)
-        s = run_block(e, r, at, turns - at < BLOCK ? turns - at : BLOCK);
+    for (size_t at = 0; s == FL_OK && at < turns; at += FLI_EXEC_BLOCK)
+        s = run_block(e, r, at, turns - at < FLI_EXEC_BLOCK ? turns - at : FLI_EXEC_BLOCK);
     /* nobody came: the model stays */
     if (s == FL_OK && turns && r->exchange) s = fli_exec_advance(e);
     return s;

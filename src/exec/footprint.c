@@ -19,9 +19,13 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
                               (double)a->work * vector),
         .turns = at_work * (double)(fli_names_count(a->up) + (async ? a->down : 0)) * vector,
         .state = (double)cohort * (double)fli_names_count(a->client) * vector,
-        .address = threads * FLI_BLAS_BUFFER + (threads - 1) * THREAD_ROOM,
     };
     if (spec->memory) f.state = fmin(f.state, (double)spec->memory);
     f.total = f.server + f.workers + f.turns + f.state;
     return f;
+}
+
+double fli_footprint_address(size_t threads)
+{
+    return threads ? (double)threads * FLI_BLAS_BUFFER + (double)(threads - 1) * THREAD_ROOM : 0;
 }

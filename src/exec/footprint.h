@@ -10,10 +10,11 @@ typedef struct {
     double turns;   /* uploads and models of clients at work */
     double state;   /* what the clients of one cohort keep, or `memory` where that is less */
     double total;
-    double address; /* address space that is reserved beside it, by BLAS and for stacks */
 } fli_footprint;
 
 /* `cohort`: clients per round, or at work. `async`: each of them has a model of its own. */
 fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int async);
+/* Address space that is reserved beside it, by BLAS and for the stacks and heaps of so many threads. */
+double fli_footprint_address(size_t threads);
 
 #endif

@@ -30,7 +30,7 @@ struct fli_store {
     fli_store_spec spec;
     size_t head, payload; /* bytes of an entry: its tables, and what is saved */
     atomic_size_t held;   /* entries in memory */
-    pthread_mutex_t lock; /* held for a moment, never while a disk or an allocation of an entry is waited for */
+    pthread_mutex_t lock; /* held for bookkeeping, never while the disk is waited for */
     pthread_cond_t moved;
     int lockable;
     /* Under the lock: a hash table, at most three quarters full, from which nobody is removed. */

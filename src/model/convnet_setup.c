@@ -2,8 +2,6 @@
 #include "model/convnet.h"
 #include "base/number.h"
 
-#include <stdio.h>
-
 typedef struct {
     fl_ctx *ctx;
     fli_model *m;

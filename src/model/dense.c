@@ -15,8 +15,6 @@
 #include "model/dense.h"
 #include "base/number.h"
 
-#include <stdio.h>
-
 /* ---- layout -------------------------------------------------------------------------------------------- */
 
 static void name_tensors(const fli_dense *d, int numbered, fli_tensor *t)

@@ -5,7 +5,6 @@
 #include "base/number.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Values beyond this are drawn at it: the difference of any two must not overflow. */

@@ -4,7 +4,6 @@
 #include "report/markup.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *cell(const fli_grid *g, size_t row, size_t column) { return g->cells[row * g->columns + column]; }

@@ -7,7 +7,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -193,7 +192,7 @@ static fl_status name_folder(fl_run *run)
     if (run->plan.settings.top.clock == FLI_CLOCK_REAL)
         return fli_fail(run->ctx, FL_ECONFIG, "clock is real: such a run cannot be repeated, so it has no checkpoints");
     if (!*output) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: checkpoints lie beside it");
-    run->checkpoints = fli_strf(run->ctx, "%.*s%s", (int)fli_output_length(output), output, suffix);
+    run->checkpoints = fli_strf(run->ctx, "%.*s%s", (int)fli_path_length(output), output, suffix);
     return run->checkpoints ? FL_OK : FL_ENOMEM;
 }
 
@@ -213,10 +212,9 @@ static fl_status write_config(fl_run *run)
 fl_status fli_checkpoint_prepare(fl_run *run, int replace)
 {
     int alien;
-    if (run->checkpoints_ready) return FL_OK;
     fl_status s = name_folder(run);
     if (!s) s = fli_folder_lock(run);
-    if (s) return s;
+    if (s || run->checkpoints_ready) return s;
     const char *folder = run->checkpoints;
     size_t last = newest(folder, SIZE_MAX, &alien);
     if (alien)
@@ -242,7 +240,7 @@ fl_status fli_checkpoint_remove(fl_run *run)
 fl_status fli_checkpoint_clear(fl_ctx *ctx, const char *output)
 {
     int alien;
-    char *folder = fli_strf(ctx, "%.*s%s", (int)fli_output_length(output), output, suffix);
+    char *folder = fli_strf(ctx, "%.*s%s", (int)fli_path_length(output), output, suffix);
     if (!folder) return FL_ENOMEM;
     newest(folder, 0, &alien);
     fl_status s = alien || fli_path_kind(folder) != 1 ? FL_OK : fli_remove_folder(ctx, folder);
@@ -364,7 +362,7 @@ fl_status fl_run_resume(fl_config *cfg, fl_run **out)
 /* "runs/a.checkpoint/" and "runs/a" both mean the result runs/a. */
 static size_t result_length(const char *folder)
 {
-    size_t n = fli_output_length(folder), tail = strlen(suffix);
+    size_t n = fli_path_length(folder), tail = strlen(suffix);
     return n > tail && !strncmp(folder + n - tail, suffix, tail) ? n - tail : n;
 }
 

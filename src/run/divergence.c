@@ -32,8 +32,9 @@ fl_status fli_run_check_loss(fl_run *run)
     double most = run->plan.settings.stop.diverged, loss = watched_loss(run, &run->now);
     double start = watched_loss(run, &run->rows[0]);
     if (isinf(loss) || (isnan(loss) && run->row_count > 1 && !isnan(start))) return diverged(run, loss, start);
-    if (!(start > 0) || !(loss > FAR * start)) return FL_OK;
+    if (!(start > 0)) return FL_OK;
     if (most > 0 && loss > most * start) return diverged(run, loss, start);
+    if (!(loss > FAR * start)) return FL_OK;
     if (!run->climbing)
         fli_log(run->ctx, FL_LOG_WARNING, "round %zu: the loss is %.4g, %.3g times what it began with; %s may need %s",
                 run->round, loss, loss / start, run->plan.algo->name, fli_algo_remedy(run->plan.algo));

@@ -12,13 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-size_t fli_output_length(const char *output)
-{
-    size_t n = strlen(output);
-    while (n > 1 && output[n - 1] == '/') n--;
-    return n;
-}
-
 fl_status fli_folder_lock(fl_run *run)
 {
     return run->lock ? FL_OK : fli_lock_take(run->ctx, fl_run_output(run), &run->lock);
@@ -73,7 +66,7 @@ static fl_status prepare(fl_run *run, const char *output)
     fl_status s = check_place(run, output);
     if (s) return s;
     fli_folder_discard(run);
-    char *partial = fli_strf(run->ctx, "%.*s.partial", (int)fli_output_length(output), output);
+    char *partial = fli_strf(run->ctx, "%.*s.partial", (int)fli_path_length(output), output);
     if (!partial) return FL_ENOMEM;
     if (fli_path_kind(partial)) s = look_into(run, partial, 1, &left); /* of a run that was killed */
     if (!s && !(s = fli_remove_folder(run->ctx, partial))) s = fli_make_folders(run->ctx, partial);

@@ -6,7 +6,6 @@
 #include "run/list.h"
 #include "run/settings.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* The keys that do not depend on a choice, listed as if they were a kind. */

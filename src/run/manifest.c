@@ -3,9 +3,7 @@
 #include "base/file.h"
 #include "base/number.h"
 #include "base/text.h"
-#include "data/stream.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <string.h>
 
@@ -44,7 +42,9 @@ static fl_status look_at(const fli_manifest *m, const char *folder, const char *
                          uint64_t *bytes)
 {
     char *path = fli_strf(m->ctx, "%s/%s", folder, name);
-    fl_status s = path ? fli_digest_file(m->ctx, path, digest, bytes) : FL_ENOMEM;
+    fl_status s = !path                  ? FL_ENOMEM
+                  : !fli_path_kind(path) ? fli_fail(m->ctx, FL_EMISMATCH, "%s: is missing", path)
+                                         : fli_digest_file(m->ctx, path, digest, bytes);
     fli_free(path);
     return s;
 }
@@ -95,7 +95,7 @@ static int is_plain_name(const char *name)
            strcmp(name, "..");
 }
 
-static fl_status read_file(fli_manifest *m, const char *path, const json_t *item)
+static fl_status read_file(fli_manifest *m, const char *path, size_t i, const json_t *item)
 {
     fli_digest digest;
     const char *name = json_string_value(json_object_get(item, "name"));
@@ -103,8 +103,7 @@ static fl_status read_file(fli_manifest *m, const char *path, const json_t *item
     const json_t *bytes = json_object_get(item, "bytes");
     if (!is_plain_name(name) || !text || !fli_digest_read(text, &digest) || !json_is_integer(bytes) ||
         json_integer_value(bytes) < 0)
-        return fli_fail(m->ctx, FL_EFORMAT, "%s: file %zu of the list has no plain name, size and sha256", path,
-                        m->count);
+        return fli_fail(m->ctx, FL_EFORMAT, "%s: file %zu of the list has no plain name, size and sha256", path, i + 1);
     return fli_manifest_add_known(m, name, (uint64_t)json_integer_value(bytes), &digest);
 }
 
@@ -112,13 +111,15 @@ static fl_status read_json(fli_manifest *m, const char *path, const json_t *root
 {
     const json_t *files = json_object_get(root, "files"), *data = json_object_get(root, "data");
     const char *text = json_string_value(json_object_get(data, "sha256"));
-    if (!json_is_array(files) || json_array_size(files) > MOST_FILES)
-        return fli_fail(m->ctx, FL_EFORMAT, "%s: is no manifest: there is no list of files in it", path);
+    const char *version = json_string_value(json_object_get(root, "fedloom"));
+    if (!version || !json_is_array(files) || json_array_size(files) > MOST_FILES)
+        return fli_fail(m->ctx, FL_EFORMAT, "%s: is no manifest: there is no version and list of files in it", path);
+    m->this_version = !strcmp(version, FL_VERSION);
     if (data && (!text || !fli_digest_read(text, &m->data)))
         return fli_fail(m->ctx, FL_EFORMAT, "%s: the digest of the data is not a sha256", path);
     m->has_data = data != NULL;
     fl_status s = FL_OK;
-    for (size_t i = 0; i < json_array_size(files) && !s; i++) s = read_file(m, path, json_array_get(files, i));
+    for (size_t i = 0; i < json_array_size(files) && !s; i++) s = read_file(m, path, i, json_array_get(files, i));
     return s;
 }
 
@@ -128,6 +129,7 @@ fl_status fli_manifest_parse(fli_manifest *m, const char *path, const char *text
     locale_t before = fli_locale_enter();
     json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
     fli_locale_leave(before);
+    if (!root && json_error_code(&e) == json_error_out_of_memory) return fli_fail(m->ctx, FL_ENOMEM, "out of memory");
     if (!root) return fli_fail(m->ctx, FL_EFORMAT, "%s:%d:%d: %s", path, e.line, e.column, e.text);
     fl_status s = read_json(m, path, root);
     json_decref(root);
@@ -138,13 +140,8 @@ fl_status fli_manifest_read(fli_manifest *m, const char *folder)
 {
     size_t n;
     char *text = NULL, *path = fli_strf(m->ctx, "%s/%s", folder, FLI_MANIFEST_NAME);
-    fli_stream *in = NULL;
-    fl_status s = path ? FL_OK : FL_ENOMEM;
-    if (!s && fli_path_kind(path) != 2) s = fli_fail(m->ctx, FL_EIO, "%s: there is no such file", path);
-    if (!s) s = fli_stream_open(m->ctx, path, &in);
-    if (!s) s = fli_stream_all(in, MOST_BYTES, &text, &n);
+    fl_status s = path ? fli_file_read(m->ctx, path, MOST_BYTES, &text, &n) : FL_ENOMEM;
     if (!s) s = fli_manifest_parse(m, path, text, n);
-    fli_stream_close(in);
     fli_free(text);
     fli_free(path);
     return s;

@@ -15,7 +15,8 @@ typedef struct {
 
 typedef struct {
     fl_ctx *ctx;
-    int has_data; /* `data` is known */
+    int this_version; /* of one that was read: this version of fedloom has written it */
+    int has_data;     /* `data` is known */
     fli_digest data;
     fli_manifest_file *file;
     size_t count;
@@ -34,7 +35,7 @@ fl_status fli_manifest_write(const fli_manifest *m, const char *folder);
 /* Reads one, over an empty manifest; `path` is for messages. Nothing in it is trusted: names are plain file names. */
 fl_status fli_manifest_parse(fli_manifest *m, const char *path, const char *text, size_t n);
 fl_status fli_manifest_read(fli_manifest *m, const char *folder);
-/* FL_EMISMATCH, naming the file, unless every file it lists is there and is what it says. */
+/* FL_EMISMATCH, naming the file, unless every file it lists is there and is what it says; FL_EIO if one cannot be read. */
 fl_status fli_manifest_check(const fli_manifest *m, const char *folder);
 int fli_manifest_lists(const fli_manifest *m, const char *name);
 /* *known: folder/name is one of the versions listed. FL_ENOMEM is the only failure. */

@@ -5,6 +5,8 @@
 #include "base/limits.h"
 #include "exec/footprint.h"
 
+#include <stdatomic.h>
+
 /* Clients per round, as far as that is known before: the mean, where it is drawn. */
 static size_t usual_cohort(const fli_plan *p)
 {
@@ -22,27 +24,45 @@ static double data_bytes(const fli_fed *f)
     return (f->train ? (double)fli_dataset_bytes(f->train) : 0) + (f->test ? (double)fli_dataset_bytes(f->test) : 0);
 }
 
-fl_status fli_run_check_memory(fl_run *run, const fli_exec_spec *spec)
+static size_t runs_of(const fli_plan *p) { return p->runs ? p->runs : 1; }
+
+static fl_status check_total(fl_run *run, const fli_exec_spec *spec, const fli_footprint *f)
 {
     const fli_plan *p = &run->plan;
-    fli_limit memory = fli_limit_memory(), room = fli_limit_room();
-    fli_footprint f = fli_footprint_of(spec, usual_cohort(p), p->algo->pace != NULL);
+    fli_limit memory = fli_limit_memory();
     double measuring = fli_measure_bytes(p->model, &p->settings.metrics), data = data_bytes(p->fed);
-    run->memory = f.total + measuring + data;
-    if (run->memory > memory.bytes)
-        return fli_fail(
-            run->ctx, FL_ENOMEM,
-            "out of memory: the run takes at least %.1f GiB (data %.1f, server %.1f, %zu threads %.1f, turns "
-            "%.1f, client state %.1f, measuring %.1f), but %s is %.1f GiB; the model has %zu parameters, for "
-            "%zu features and %zu classes",
-            run->memory / 0x1p30, data / 0x1p30, f.server / 0x1p30, fli_pool_count(spec->threads), f.workers / 0x1p30,
-            f.turns / 0x1p30, f.state / 0x1p30, measuring / 0x1p30, memory.what, memory.bytes / 0x1p30,
-            p->model->space.n, p->fed->dim, p->fed->classes);
-    if (f.total + measuring + f.address > room.bytes)
+    run->memory = f->total + measuring + data;
+    double all = data + (double)runs_of(p) * (f->total + measuring);
+    if (all <= memory.bytes) return FL_OK;
+    return fli_fail(
+        run->ctx, FL_ENOMEM,
+        "out of memory: %zu run%s at a time take%s at least %.1f GiB (data %.1f; each: server %.1f, %zu threads "
+        "%.1f, turns %.1f, client state %.1f, measuring %.1f), but %s is %.1f GiB; the model has %zu "
+        "parameters, for %zu features and %zu classes",
+        runs_of(p), runs_of(p) > 1 ? "s" : "", runs_of(p) > 1 ? "" : "s", all / 0x1p30, data / 0x1p30,
+        f->server / 0x1p30, fli_pool_count(spec->threads), f->workers / 0x1p30, f->turns / 0x1p30, f->state / 0x1p30,
+        measuring / 0x1p30, memory.what, memory.bytes / 0x1p30, p->model->space.n, p->fed->dim, p->fed->classes);
+}
+
+/* What BLAS and the C library have reserved for a number of threads they keep: a later run of the process needs only more. */
+static fl_status check_room(fl_run *run, const fli_exec_spec *spec, const fli_footprint *f)
+{
+    static atomic_size_t had;
+    size_t threads = fli_pool_count(spec->threads) * runs_of(&run->plan), before = had;
+    fli_limit room = fli_limit_room();
+    double address = threads > before ? fli_footprint_address(threads) - fli_footprint_address(before) : 0;
+    if (f->total + address > room.bytes)
         return fli_fail(run->ctx, FL_ENOMEM,
                         "out of memory: the run takes %.0f MiB and reserves %.0f MiB of address space (threads: %zu), "
                         "but %s is %.0f MiB; try fewer threads, or a higher limit",
-                        (f.total + measuring) / 0x1p20, f.address / 0x1p20, fli_pool_count(spec->threads), room.what,
-                        room.bytes / 0x1p20);
+                        f->total / 0x1p20, address / 0x1p20, threads, room.what, room.bytes / 0x1p20);
+    while (threads > before && !atomic_compare_exchange_weak(&had, &before, threads)) continue;
     return FL_OK;
+}
+
+fl_status fli_run_check_memory(fl_run *run, const fli_exec_spec *spec)
+{
+    fli_footprint f = fli_footprint_of(spec, usual_cohort(&run->plan), run->plan.algo->pace != NULL);
+    fl_status s = check_total(run, spec, &f);
+    return s ? s : check_room(run, spec, &f);
 }

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static fli_fed_spec fed_spec(const fli_settings *s)
 {
@@ -154,7 +155,8 @@ fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *
         fli_digest part;
         fli_hash h;
         uint64_t bytes;
-        if (!files[i]) continue;
+        struct stat st;
+        if (!files[i] || (!stat(files[i], &st) && !S_ISREG(st.st_mode))) continue; /* a pipe is read once */
         fl_status status = fli_digest_file(ctx, files[i], &part, &bytes);
         if (status) return status;
         fli_hash_init(&h);
@@ -180,12 +182,12 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
         p->fed = like->fed;
         p->samples = like->samples;
         p->borrowed = 1;
-        return fli_plan_digest(p->ctx, &p->settings, &p->samples, &p->data);
+        p->runs = like->runs;
+        return FL_OK;
     }
     fli_fed_spec spec = fed_spec(&p->settings);
     s = fli_fed_new(p->ctx, &spec, &p->fed);
-    if (!s) s = fli_digest_fed(p->ctx, p->fed, &p->samples);
-    return s ? s : fli_plan_digest(p->ctx, &p->settings, &p->samples, &p->data);
+    return s ? s : fli_digest_fed(p->ctx, p->fed, &p->samples);
 }
 
 /* Accuracy goals need something to be accurate on. */
@@ -320,6 +322,7 @@ fl_status fli_plan_finish(fli_plan *p)
     if (!status && has_clock(s))
         status = fli_system_new(p->ctx, s->devices.item.desc, s->devices.params, &s->system, p->fed,
                                 (uint64_t)s->top.seed, &p->system);
+    if (!status) status = fli_plan_digest(p->ctx, s, &p->samples, &p->data);
     if (!status) status = check_goals(p);
     if (!status) status = check_fit(p);
     if (!status) status = fli_settings_check_clients(p->ctx, s, p->fed->clients);

@@ -15,7 +15,8 @@ typedef struct {
     const fli_algo *algo;
     fli_fed *fed;
     fli_digest samples; /* of fed */
-    fli_digest data;    /* of all that is read: those, and traces */
+    fli_digest data;    /* of all that is read: those, and traces; known when the plan is finished */
+    size_t runs;        /* that work on these data at the same time; 0 counts as 1 */
     int borrowed;       /* the data belong to another plan */
     fli_model *model;
     const fli_regularizer *regularizer; /* NULL: none */
@@ -30,7 +31,7 @@ fl_status fli_plan_check(fl_ctx *ctx, const fli_settings *s);
  * must have the same data and partition settings and seed, and outlive this one. */
 fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p);
 /* The digest of everything that settings name files for: of the samples, whose own digest comes in, and of traces. Without a trace it is that
- * digest. */
+ * digest, and a trace that is a pipe does not count. FL_EIO if one cannot be read. */
 fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *samples, fli_digest *out);
 /* The rest: model, method, participation. */
 fl_status fli_plan_finish(fli_plan *p);

@@ -276,13 +276,11 @@ fl_status fli_result_check(fl_ctx *ctx, const char *folder, fli_manifest *m)
     return s ? s : fli_manifest_check(m, folder);
 }
 
-int fli_result_has_model(const fli_manifest *m) { return fli_manifest_lists(m, model_name); }
-
 /* ---- what is left of a run that has no result --------------------------------------------------------------- */
 
 static char *unfinished_name(const fl_run *run)
 {
-    return fli_strf(run->ctx, "%.*s.unfinished.csv", (int)fli_output_length(fl_run_output(run)), fl_run_output(run));
+    return fli_strf(run->ctx, "%.*s.unfinished.csv", (int)fli_path_length(fl_run_output(run)), fl_run_output(run));
 }
 
 /* Whether a file begins as metrics.csv does: no other is removed or replaced. */
@@ -306,7 +304,7 @@ void fli_result_forget_unfinished(fl_run *run)
 fl_status fli_result_keep_metrics(fl_run *run, fl_status why)
 {
     fli_text text;
-    char *path = *fl_run_output(run) && run->row_count ? unfinished_name(run) : NULL;
+    char *path = run->lock && run->row_count ? unfinished_name(run) : NULL;
     if (!path) return why;
     fli_text_init(&text, run->ctx);
     metrics_csv(&text, run);
@@ -338,8 +336,9 @@ fl_status fl_run_save(fl_run *run)
     if (!(s = write_files(run))) s = fli_folder_publish(run);
     if (s) {
         fli_folder_discard(run); /* which also makes room where the disk is full */
+        fli_result_keep_metrics(run, s);
         if (!run->checkpoints_ready) fli_folder_unlock(run);
-        return fli_result_keep_metrics(run, s);
+        return s;
     }
     if (run->stopped != FL_STOP_NONE && run->stopped != FL_STOP_ASKED) s = fli_checkpoint_remove(run);
     fli_folder_unlock(run);

@@ -140,7 +140,8 @@ static const fli_key stop_keys[] = {
     FLI_KEY_REAL(fli_stop_settings, simulated, "0", 0, FLI_NO_MAX, "stop after so many simulated seconds; 0: do not"),
     FLI_KEY_REAL(
         fli_stop_settings, diverged, "1e3", 0, FLI_NO_MAX,
-        "the run fails as diverged when its training loss is above this many times the one it began with; 0: only "
+        "the run fails as diverged when its training loss (the test loss, if training is not measured) is above this "
+        "many times the one it began with; 0: only "
         "when a number is no longer finite"),
     FLI_KEY_END,
 };

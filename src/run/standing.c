@@ -19,6 +19,7 @@ static fl_status compare_settings(fl_ctx *ctx, const char *folder, const fli_set
     fli_arena_init(&arena, ctx);
     fli_text_init(&a, ctx);
     fli_text_init(&b, ctx);
+    *out = FLI_STANDS_OTHER_SETTINGS; /* also if they are settings that this version does not know */
     fl_status s = cfg && path ? fl_config_load(cfg, path) : FL_ENOMEM;
     if (!s) s = fli_settings_bind(ctx, &arena, cfg->root, &had);
     if (!s) {
@@ -28,36 +29,42 @@ static fl_status compare_settings(fl_ctx *ctx, const char *folder, const fli_set
     }
     if (!s) {
         int same = !strcmp(fli_text_get(&a), fli_text_get(&b)) && had.top.output_model >= wanted->top.output_model;
-        *out = same ? FLI_STANDS_SAME : FLI_STANDS_OTHER_SETTINGS;
+        if (same) *out = FLI_STANDS_SAME;
     }
     fli_text_fini(&a);
     fli_text_fini(&b);
     fli_arena_fini(&arena);
     fl_config_free(cfg);
     fli_free(path);
-    return s;
+    return s == FL_ENOMEM ? s : FL_OK;
 }
 
 /* Whether its run came to its end by itself. */
 static fl_status is_finished(fl_ctx *ctx, const char *folder, int *finished)
 {
+    enum { MOST_BYTES = 1 << 24 };
     json_error_t e;
-    char *path = fli_strf(ctx, "%s/result.json", folder);
-    if (!path) return FL_ENOMEM;
+    char *text = NULL, *path = fli_strf(ctx, "%s/result.json", folder);
+    size_t n;
+    fl_status s = path ? fli_file_read(ctx, path, MOST_BYTES, &text, &n) : FL_ENOMEM;
     locale_t before = fli_locale_enter();
-    json_t *json = json_load_file(path, 0, &e);
+    json_t *json = s ? NULL : json_loadb(text, n, 0, &e);
     fli_locale_leave(before);
     const char *why = json_string_value(json_object_get(json, "stopped_by"));
     *finished = why && strcmp(why, "asked") && strcmp(why, "not finished");
     json_decref(json);
+    fli_free(text);
     fli_free(path);
-    return FL_OK;
+    return s;
 }
 
+/* Of a folder that agrees with its manifest. */
 static fl_status find(fl_ctx *ctx, const char *folder, const fli_settings *wanted, const fli_digest *data,
                       const fli_manifest *m, fli_standing *out)
 {
     int finished = 0;
+    *out = FLI_STANDS_OTHER_VERSION;
+    if (!m->this_version) return FL_OK;
     fl_status s = is_finished(ctx, folder, &finished);
     *out = FLI_STANDS_STOPPED;
     if (!s && finished) s = compare_settings(ctx, folder, wanted, out);
@@ -66,19 +73,39 @@ static fl_status find(fl_ctx *ctx, const char *folder, const fli_settings *wante
     return s;
 }
 
-fl_status fli_standing_find(fl_ctx *ctx, const char *folder, const fli_settings *wanted, const fli_digest *data,
-                            fli_standing *out)
+/* Of a folder without a manifest: results had none once. */
+static fl_status find_unlisted(fl_ctx *ctx, const char *folder, fli_standing *out)
+{
+    char *result = fli_strf(ctx, "%s/result.json", folder);
+    if (!result) return FL_ENOMEM;
+    *out = fli_path_kind(result) ? FLI_STANDS_UNKNOWN : FLI_STANDS_BROKEN;
+    fli_free(result);
+    return FL_OK;
+}
+
+static fl_status find_listed(fl_ctx *ctx, const char *folder, const fli_settings *wanted, const fli_digest *data,
+                             fli_standing *out)
 {
     fli_manifest m;
-    *out = FLI_STANDS_NOTHING;
-    if (!fli_path_kind(folder)) return FL_OK;
-    *out = FLI_STANDS_BROKEN;
     fli_manifest_init(&m, ctx);
     fl_status s = fli_result_check(ctx, folder, &m);
     if (!s) s = find(ctx, folder, wanted, data, &m, out);
-    if (s) *out = FLI_STANDS_BROKEN;
+    if (s) *out = s == FL_EIO ? FLI_STANDS_UNKNOWN : FLI_STANDS_BROKEN;
     fli_manifest_fini(&m);
     if (s == FL_ENOMEM) return s;
     fli_clear(ctx);
     return FL_OK;
+}
+
+fl_status fli_standing_find(fl_ctx *ctx, const char *folder, const fli_settings *wanted, const fli_digest *data,
+                            fli_standing *out)
+{
+    *out = FLI_STANDS_NOTHING;
+    if (!fli_path_kind(folder)) return FL_OK;
+    char *manifest = fli_strf(ctx, "%s/%s", folder, FLI_MANIFEST_NAME);
+    if (!manifest) return FL_ENOMEM;
+    fl_status s =
+        fli_path_kind(manifest) ? find_listed(ctx, folder, wanted, data, out) : find_unlisted(ctx, folder, out);
+    fli_free(manifest);
+    return s;
 }

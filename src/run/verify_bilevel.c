@@ -4,7 +4,6 @@
 #include "model/bilevel.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { MOST = 1000 }; /* parameters of a level */

@@ -11,15 +11,26 @@ fl_status fli_claim_lock(fl_study *s)
     return status ? status : fli_make_folders(s->ctx, s->x.output);
 }
 
-/* The manifest that is there; an empty one if there is none that can be read. */
+static fl_status not_ours(fl_study *s, const char *path)
+{
+    return fli_fail(s->ctx, FL_EIO,
+                    "%s: was not written by a comparison, or was changed since; move it away, or choose another output",
+                    path);
+}
+
+/* The manifest that is there, or an empty one. What has its name and is no manifest is somebody's own. */
 static fl_status read_manifest(fl_study *s, fli_manifest *m)
 {
+    char *path = fli_strf(s->ctx, "%s/%s", s->x.output, FLI_MANIFEST_NAME);
     fli_manifest_init(m, s->ctx);
-    fl_status status = fli_manifest_read(m, s->x.output);
-    if (!status || status == FL_ENOMEM) return status;
-    fli_manifest_fini(m);
-    fli_clear(s->ctx);
-    return FL_OK;
+    fl_status status = path ? FL_OK : FL_ENOMEM;
+    if (!status && fli_path_kind(path)) status = fli_manifest_read(m, s->x.output);
+    if (status && status != FL_ENOMEM) {
+        fli_clear(s->ctx);
+        status = not_ours(s, path);
+    }
+    fli_free(path);
+    return status;
 }
 
 static fl_status check_file(fl_study *s, const fli_manifest *m, const char *name)
@@ -29,11 +40,7 @@ static fl_status check_file(fl_study *s, const fli_manifest *m, const char *name
     char *path = fli_strf(s->ctx, "%s/%s", s->x.output, name);
     if (!path) return FL_ENOMEM;
     if (fli_path_kind(path)) status = fli_manifest_knows(m, s->x.output, name, &ours);
-    if (!status && !ours)
-        status = fli_fail(s->ctx, FL_EIO,
-                          "%s: was not written by a comparison, or was changed since; move it away, or choose another "
-                          "output",
-                          path);
+    if (!status && !ours) status = not_ours(s, path);
     fli_free(path);
     return status;
 }

@@ -5,7 +5,6 @@
 #include "run/plan.h"
 #include "run/yaml.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,7 +10,6 @@
 #include "study/study.h"
 #include "base/number.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const fli_node *figures_of(const fl_study *s) { return fli_node_find(s->x.paper, "figures"); }

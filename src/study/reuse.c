@@ -4,8 +4,6 @@
 
 #include "run/checkpoint.h"
 
-#include <string.h>
-
 static fl_status read_rows(fl_ctx *ctx, const char *folder, fli_outcome *o)
 {
     char *path = fli_strf(ctx, "%s/metrics.jsonl", folder);
@@ -51,6 +49,7 @@ fl_status fli_reuse_find(fl_study *s, size_t i)
     if (o->state != FLI_TRIAL_OPEN) return FL_OK;
     fl_status status = look(s, t, NULL, &o->standing);
     if (status || o->standing != FLI_STANDS_SAME) return status;
+    fli_free(o->rows); /* of a run that was stopped */
     status = read_rows(s->ctx, t->folder, o);
     if (!status && in_order(t, o)) {
         o->state = FLI_TRIAL_DONE;
@@ -63,6 +62,16 @@ fl_status fli_reuse_find(fl_study *s, size_t i)
 
 /* ---- the data they were made from ------------------------------------------------------------------------- */
 
+/* Data that are gone do not make a result worthless: a table can still be printed. */
+static fl_status not_known(fl_study *s, const char *place, fli_standing *standing)
+{
+    fli_log(s->ctx, FL_LOG_WARNING, "%s: whether it was made from the present data is not known: %s", place,
+            fl_ctx_error(s->ctx));
+    fli_clear(s->ctx);
+    *standing = FLI_STANDS_SAME;
+    return FL_OK;
+}
+
 static fl_status check_trials(fl_study *s, size_t shared, const fli_digest *samples)
 {
     fl_status status = FL_OK;
@@ -71,6 +80,7 @@ static fl_status check_trials(fl_study *s, size_t shared, const fli_digest *samp
         fli_outcome *o = &s->outcomes[i];
         if (o->data != shared || o->state != FLI_TRIAL_DONE || o->checked) continue;
         status = look(s, &s->x.trials[i], samples, &standing);
+        if (status == FL_EIO) status = not_known(s, s->x.trials[i].folder, &standing);
         o->checked = !status;
         if (!status && standing != FLI_STANDS_SAME) reopen(o, standing);
     }
@@ -90,15 +100,14 @@ static fl_status check_data(fl_study *s, size_t shared)
 {
     size_t first = unchecked(s, shared);
     fli_plan plan;
+    fli_standing unused;
     if (first == s->x.count) return FL_OK;
     fl_status status = fli_plan_data(s->x.trials[first].cfg, NULL, &plan);
-    if (!status) status = check_trials(s, shared, &plan.samples);
-    if (status && status != FL_ENOMEM) {
-        fli_log(s->ctx, FL_LOG_WARNING,
-                "%s: whether the runs that are there were made from these data is not known: %s", s->x.output,
-                fl_ctx_error(s->ctx));
-        fli_clear(s->ctx);
-        status = FL_OK;
+    if (status && status != FL_ENOMEM)
+        status = not_known(s, s->x.output, &unused);
+    else if (!status) {
+        status = check_trials(s, shared, &plan.samples);
+        if (!status && !shared && !s->histogram.all_clients) status = fli_count_labels(s->ctx, plan.fed, &s->histogram);
     }
     fli_plan_fini(&plan);
     return status;
@@ -119,9 +128,11 @@ static fl_status check_replaced(fl_study *s)
 {
     static const struct {
         fli_standing standing;
-        int finished;
+        int keep; /* unless replacing was asked for */
         const char *what;
-    } rows[] = {{FLI_STANDS_OTHER_SETTINGS, 1, "is a finished run with other settings"},
+    } rows[] = {{FLI_STANDS_UNKNOWN, 1, "is a result without a manifest, or cannot be read"},
+                {FLI_STANDS_OTHER_VERSION, 1, "is a result of another version of fedloom"},
+                {FLI_STANDS_OTHER_SETTINGS, 1, "is a finished run with other settings"},
                 {FLI_STANDS_OTHER_DATA, 1, "is a finished run, made from other data than there are now"},
                 {FLI_STANDS_STOPPED, 0, "is of a run that was stopped"},
                 {FLI_STANDS_BROKEN, 0, "is not a whole result"}};
@@ -130,7 +141,7 @@ static fl_status check_replaced(fl_study *s)
         const char *first = NULL, *what = rows[k].what;
         size_t n = count_standing(s, rows[k].standing, &first);
         if (!n) continue;
-        if (rows[k].finished && !s->options.force)
+        if (rows[k].keep && !s->options.force)
             status = fli_fail_also(s->ctx, FL_EIO,
                                    "%s: %s (%zu such here); choose another output, or ask to replace them (--force)",
                                    first, what, n);

@@ -1,7 +1,6 @@
 /* A comparison's life: trials that share data, and results of an earlier call that are taken over (reuse.c). */
 #include "study/study.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- life ---------------------------------------------------------------------------------------------- */

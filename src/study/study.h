@@ -32,7 +32,8 @@ typedef struct {
     fl_config *cfg;
     fli_plan plan;
     int loaded;
-    size_t users; /* trials that still need them */
+    fl_status status; /* of loading */
+    size_t users;     /* trials that still need them */
 } fli_shared;
 
 /* Label counts of the first seed's clients, for the report. */
@@ -60,6 +61,7 @@ struct fl_study {
     void *arg;
     double begun;
     size_t rounds_planned, rounds_done;
+    size_t jobs;    /* runs at the same time */
     size_t threads; /* per run */
 };
 

@@ -65,15 +65,16 @@ static fl_status load_shared(fl_study *s, fli_shared *d, const fl_config *cfg)
         if (!(d->ctx = fl_ctx_new()))
             status = FL_ENOMEM;
         else if (!(status = copy_config(d->ctx, cfg, &d->cfg))) {
-            status = fli_plan_data(d->cfg, NULL, &d->plan);
+            status = d->status = fli_plan_data(d->cfg, NULL, &d->plan);
+            d->plan.runs = s->jobs;
             d->loaded = 1; /* also after a failure: fli_plan_fini frees what there is */
         }
         pthread_mutex_lock(&s->lock);
         if (!status && d == s->shared && !s->histogram.all_clients)
             status = fli_count_labels(d->ctx, d->plan.fed, &s->histogram);
         pthread_mutex_unlock(&s->lock);
-    } else if (!d->plan.fed)
-        status = FL_EIO; /* the first trial to need them has said why */
+    } else
+        status = d->status; /* the first trial to need them has said why */
     pthread_mutex_unlock(&d->lock);
     return status;
 }
@@ -252,8 +253,7 @@ static void trial_item(void *arg, size_t item, size_t worker)
     if (o->state != FLI_TRIAL_OPEN) return;
     if (!s->asked) {
         fl_ctx *ctx = fl_ctx_new();
-        if (ctx && item < s->x.count / s->x.seeds)
-            fl_ctx_on_log(ctx, pass_on, s); /* of the first seed: once is enough */
+        if (ctx && item < fli_study_stride(s)) fl_ctx_on_log(ctx, pass_on, s); /* of the first seed: once is enough */
         pthread_mutex_lock(&s->lock);
         o->state = FLI_TRIAL_RUNNING;
         pthread_mutex_unlock(&s->lock);
@@ -275,8 +275,7 @@ static void trial_item(void *arg, size_t item, size_t worker)
 /* Counts what is to be done, and divides the processors between jobs. */
 static size_t prepare(fl_study *s)
 {
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t open = 0, jobs = s->options.jobs ? s->options.jobs : (size_t)(online > 0 ? online : 1);
+    size_t open = 0, jobs = fli_pool_count(s->options.jobs);
     s->rounds_planned = s->rounds_done = 0;
     for (size_t k = 0; k < s->shared_count; k++) s->shared[k].users = 0;
     for (size_t i = 0; i < s->x.count; i++) {
@@ -293,7 +292,8 @@ static size_t prepare(fl_study *s)
         s->shared[o->data].users++;
     }
     if (jobs > open) jobs = open ? open : 1;
-    s->threads = (size_t)(online > 0 ? online : 1) / jobs;
+    s->jobs = jobs;
+    s->threads = fli_pool_count(0) / jobs;
     if (!s->threads) s->threads = 1;
     return jobs;
 }

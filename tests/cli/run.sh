@@ -165,9 +165,13 @@ expect 1 "large.csv:2: column 0: '1e39' is too large for precision f32; precisio
 expect 1 'large.csv: sample 0, feature 0 is 1e+39, too large for precision f32; precision: f64 keeps it' run table.yaml \
     --set data.train=large.csv --set data.storage=f64
 expect 0 'f64' data table.yaml --set data.train=large.csv --set precision=f64
-printf 'PAR1 and so on' >table.parquet
+printf 'PAR1\025 and so on' >table.parquet
+
 expect 1 'table.parquet: is a Parquet file, which is not read; convert it' data table.yaml \
     --set data.train=table.parquet
+printf 'FEA1,PAR1,y\n1,2,0\n3,4,1\n' >names.csv # text that begins as other formats do
+expect 0 'csv: 2 training samples, 2 features' data table.yaml --set data.train=names.csv --set data.label=y \
+    --set partition.clients=2
 printf '1 0:1\n0 1:1\n' >zero.svm
 printf 'data: {kind: libsvm, train: zero.svm}\npartition: {kind: iid, clients: 2}\nmodel: softmax\n' >zero.yaml
 expect 1 'zero.svm:1: index 0, but indices start at 1; if they start at 0 in this file, say index: zero' data zero.yaml

@@ -48,7 +48,7 @@ static const setting settings[] = {
     {&fli_source_idx,
      {"train_images", SECOND, "train_labels", FIRST, "test_images", "", "test_labels", ""}}, /* floats */
     {&fli_source_npy, {"train_x", FIRST, "train_y", SECOND, "train_groups", SECOND}},        /* 13: converted types */
-    {&fli_source_npz, {"train", FIRST, "test", FIRST, "groups", "y"}},                       /* 14: stored */
+    {&fli_source_npz, {"train", FIRST, "groups", "y"}},                                      /* 14: stored */
     {&fli_source_npz, {"train", FIRST, "task", "regression"}},                               /* 15: deflated, 64-bit */
     {&fli_source_csv, {"train", FIRST, "test", SECOND, "label", "c", "group_column", "a"}, 1},
     {&fli_source_libsvm,

@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 enum { LONGEST = 4096 };
 #define DIGEST "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
-static const char seed[] = "{\n  \"fedloom\": \"0.1.0\",\n  \"data\": {\"sha256\": \"" DIGEST "\"},\n  \"files\": [\n"
+static const char seed[] = "{\n  \"fedloom\": \"0.2.0\",\n  \"data\": {\"sha256\": \"" DIGEST "\"},\n  \"files\": [\n"
                            "    {\"name\": \"config.yaml\", \"bytes\": 812, \"sha256\": \"" DIGEST "\"},\n"
                            "    {\"name\": \"metrics.csv\", \"bytes\": 0, \"sha256\": \"" DIGEST "\"}\n  ]\n}\n";
 

@@ -31,7 +31,7 @@ static void formats_are_named(void **state)
     } cases[] = {
         {START("PAR1\x15\4\x15"), "f: is a Parquet file, which is not read; convert it, for instance with pandas"},
         {START("ARROW1\0\0\xff"), "f: is an Arrow (Feather) file"},
-        {START("FEA1xxxx"), "f: is a Feather file"},
+        {START("FEA1\0\0\0\0\1"), "f: is a Feather file"},
         {START("\x89HDF\r\n\x1a\n\0\0"), "f: is an HDF5 file"},
         {START("MATLAB 5.0 MAT-file, Platform"), "f: is a MATLAB file, which is not read; convert it with scipy.io"},
         {START("MATLAB 7.3 MAT-file, Platform"), "f: is a MATLAB 7.3 file"},
@@ -44,7 +44,7 @@ static void formats_are_named(void **state)
         expect(d, put(d, "f", cases[i].start, cases[i].n), cases[i].message);
         expect_numpy(d, at(d, "f"), cases[i].message);
     }
-    put_gz(d, "f.gz", "PAR1xxxx", 8);
+    put_gz(d, "f.gz", "PAR1\x15\4\x15\4", 8);
     expect(d, at(d, "f.gz"), "f.gz: is a Parquet file");
     expect(d, put(d, "f", "\x93NUMPY\1\0v\0{", 11), "f: is a NumPy array, which `kind: npy` reads");
 }

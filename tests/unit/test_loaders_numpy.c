@@ -386,8 +386,11 @@ static void npz_good(void **state)
         fli_dataset *train, *test;
         uint8_t raw[1000];
         size_t n = unhex(hex[i], raw);
-        const char *path = put(d, "data.npz", raw, n);
-        const char *const *keys = KEYS("train", path, "test", path, "groups", "y");
+        char path[600];
+        snprintf(path, sizeof path, "%s", put(d, "data.npz", raw, n));
+        assert_fails(d->ctx, load_source(d->ctx, &fli_source_npz, KEYS("train", path, "test", path), &train, &test),
+                     FL_ECONFIG, "data.train and data.test are the same array x");
+        const char *const *keys = KEYS("train", path, "test", put(d, "test.npz", raw, n), "groups", "y");
         assert_ok(d->ctx, load_source(d->ctx, &fli_source_npz, keys, &train, &test));
         assert_true(train->n == 3 && train->dim == 2 && train->kind == FLI_X_F32 && train->classes == 2);
         assert_memory_equal(train->x, ((const float[]){0, 0.5f, 1, 1.5f, 2, 2.5f}), 24);

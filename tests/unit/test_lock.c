@@ -24,11 +24,34 @@ static void one_at_a_time(void **state)
     strcat(place, "///"); /* the same place */
     assert_fails(f->ctx, fli_lock_take(f->ctx, place, &b), FL_EBUSY, number);
     assert_int_equal(access(name, F_OK), 0);
+    char other[700]; /* by another way, and by a link */
+    snprintf(other, sizeof other, "%s/./../%s/below/out", f->folder, strrchr(f->folder, '/') + 1);
+    assert_fails(f->ctx, fli_lock_take(f->ctx, other, &b), FL_EBUSY, number);
+    assert_int_equal(symlink("below", fixture_path(f, "link")), 0);
+    assert_fails(f->ctx, fli_lock_take(f->ctx, fixture_path(f, "link/out"), &b), FL_EBUSY, number);
     fli_lock_leave(a);
     assert_int_equal(access(name, F_OK), -1);
     assert_ok(f->ctx, fli_lock_take(f->ctx, place, &b));
     fli_lock_leave(b);
     fli_lock_leave(NULL);
+}
+
+/* A folder that is there already has one lock, whatever it is called. */
+static void names_of_a_folder(void **state)
+{
+    fixture *f = *state;
+    fli_lock *a = NULL, *b = NULL;
+    char here[1000], place[600];
+    assert_non_null(getcwd(here, sizeof here));
+    snprintf(place, sizeof place, "%s", fixture_path(f, "out"));
+    assert_int_equal(mkdir(place, 0700), 0);
+    assert_int_equal(chdir(place), 0);
+    assert_ok(f->ctx, fli_lock_take(f->ctx, ".", &a));
+    assert_fails(f->ctx, fli_lock_take(f->ctx, place, &b), FL_EBUSY, "is writing there");
+    assert_fails(f->ctx, fli_lock_take(f->ctx, "../out/", &b), FL_EBUSY, "is writing there");
+    assert_int_equal(chdir(here), 0);
+    assert_int_equal(entries(place), 0); /* beside the folder, not in it */
+    fli_lock_leave(a);
 }
 
 /* A process that is killed leaves the file, but not the lock. */
@@ -163,8 +186,9 @@ static void two_comparisons(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(one_at_a_time), FIXTURE_TEST(a_crash_releases), FIXTURE_TEST(not_a_lock),
-        FIXTURE_TEST(never_two),     FIXTURE_TEST(two_runs),         FIXTURE_TEST(two_comparisons),
+        FIXTURE_TEST(one_at_a_time),   FIXTURE_TEST(names_of_a_folder), FIXTURE_TEST(a_crash_releases),
+        FIXTURE_TEST(not_a_lock),      FIXTURE_TEST(never_two),         FIXTURE_TEST(two_runs),
+        FIXTURE_TEST(two_comparisons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

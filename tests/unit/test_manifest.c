@@ -21,7 +21,7 @@ static void written_and_read(void **state)
     assert_ok(f->ctx, fli_manifest_add(&m, f->folder, "a.txt"));
     assert_ok(f->ctx, fli_manifest_add(&m, f->folder, "b \"q\".txt"));
     assert_ok(f->ctx, fli_manifest_add(&m, f->folder, "a.txt")); /* once is enough */
-    assert_fails(f->ctx, fli_manifest_add(&m, f->folder, "none"), FL_EIO, "none: cannot be read");
+    assert_fails(f->ctx, fli_manifest_add(&m, f->folder, "none"), FL_EMISMATCH, "none: is missing");
     m.has_data = 1;
     m.data.byte[3] = 7;
     assert_ok(f->ctx, fli_manifest_write(&m, f->folder));
@@ -42,7 +42,7 @@ static void written_and_read(void **state)
     assert_ok(f->ctx, fli_manifest_knows(&back, f->folder, "a.txt", &known));
     assert_true(known);
     unlink(fixture_path(f, "a.txt"));
-    assert_fails(f->ctx, fli_manifest_check(&m, f->folder), FL_EIO, "a.txt: cannot be read");
+    assert_fails(f->ctx, fli_manifest_check(&m, f->folder), FL_EMISMATCH, "a.txt: is missing");
     fli_manifest_fini(&m);
     fli_manifest_fini(&back);
 }
@@ -55,16 +55,17 @@ static void refused(void **state)
         "{",
         "[]",
         "{}",
-        "{\"files\": {}}",
-        "{\"files\": [1]}",
-        "{\"files\": [{\"name\": \"a\", \"bytes\": 3}]}",
-        "{\"files\": [{\"name\": \"a\", \"bytes\": -3, \"sha256\": \"" DIGEST "\"}]}",
-        "{\"files\": [{\"name\": \"a\", \"bytes\": 3.5, \"sha256\": \"" DIGEST "\"}]}",
-        "{\"files\": [{\"name\": \"../a\", \"bytes\": 3, \"sha256\": \"" DIGEST "\"}]}",
-        "{\"files\": [{\"name\": \"..\", \"bytes\": 3, \"sha256\": \"" DIGEST "\"}]}",
-        "{\"files\": [{\"name\": \"\", \"bytes\": 3, \"sha256\": \"" DIGEST "\"}]}",
-        "{\"files\": [], \"data\": 3}",
-        "{\"files\": [], \"data\": {\"sha256\": \"abc\"}}",
+        "{\"files\": []}",
+        "{\"fedloom\": \"0\", \"files\": {}}",
+        "{\"fedloom\": \"0\", \"files\": [1]}",
+        "{\"fedloom\": \"0\", \"files\": [{\"name\": \"a\", \"bytes\": 3}]}",
+        "{\"fedloom\": \"0\", \"files\": [{\"name\": \"a\", \"bytes\": -3, \"sha256\": \"" DIGEST "\"}]}",
+        "{\"fedloom\": \"0\", \"files\": [{\"name\": \"a\", \"bytes\": 3.5, \"sha256\": \"" DIGEST "\"}]}",
+        "{\"fedloom\": \"0\", \"files\": [{\"name\": \"../a\", \"bytes\": 3, \"sha256\": \"" DIGEST "\"}]}",
+        "{\"fedloom\": \"0\", \"files\": [{\"name\": \"..\", \"bytes\": 3, \"sha256\": \"" DIGEST "\"}]}",
+        "{\"fedloom\": \"0\", \"files\": [{\"name\": \"\", \"bytes\": 3, \"sha256\": \"" DIGEST "\"}]}",
+        "{\"fedloom\": \"0\", \"files\": [], \"data\": 3}",
+        "{\"fedloom\": \"0\", \"files\": [], \"data\": {\"sha256\": \"abc\"}}",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         fli_manifest m;
@@ -130,7 +131,7 @@ static void standing(void **state)
         assert_int_equal(truncate(fixture_path(f, name), (off_t)(i == 6 ? n - 4 : n - 1)), 0);
         assert_int_equal(stands(f, "", &data), FLI_STANDS_BROKEN);
         unlink(fixture_path(f, name));
-        assert_int_equal(stands(f, "", &data), FLI_STANDS_BROKEN);
+        assert_int_equal(stands(f, "", &data), i == 6 ? FLI_STANDS_UNKNOWN : FLI_STANDS_BROKEN);
         FILE *out = fopen(fixture_path(f, name), "wb");
         assert_int_equal(fwrite(text, 1, n, out), n);
         fclose(out);
@@ -139,6 +140,38 @@ static void standing(void **state)
     }
     save(f, "", 1);
     assert_int_equal(stands(f, "", NULL), FLI_STANDS_STOPPED);
+}
+
+/* What must not be replaced unasked: results that this version cannot judge. */
+static void standing_of_others(void **state)
+{
+    fixture *f = *state;
+    fli_manifest m;
+    save(f, "", 0);
+    char *manifest = read_whole(fixture_path(f, "out/manifest.json"), NULL);
+    unlink(fixture_path(f, "out/manifest.json")); /* as results were once */
+    assert_int_equal(stands(f, "", NULL), FLI_STANDS_UNKNOWN);
+    assert_int_equal(mkfifo(fixture_path(f, "out/manifest.json"), 0600), 0); /* nobody writes to it */
+    assert_int_equal(stands(f, "", NULL), FLI_STANDS_UNKNOWN);
+    unlink(fixture_path(f, "out/manifest.json"));
+    strstr(manifest, FL_VERSION)[0] = '9';
+    fixture_write(f, "out/manifest.json", manifest);
+    assert_int_equal(stands(f, "", NULL), FLI_STANDS_OTHER_VERSION);
+    free(manifest);
+    save(f, "", 0);
+    char *config = read_whole(fixture_path(f, "out/config.yaml"), NULL), *longer = malloc(strlen(config) + 40);
+    sprintf(longer, "%snot_known_yet: 1\n", config);
+    fixture_write(f, "out/config.yaml", longer); /* with a manifest that agrees */
+    fli_manifest_init(&m, f->ctx);
+    static const char *const names[] = {"config.yaml", "metrics.csv", "metrics.jsonl", "clients.csv", "result.json"};
+    char folder[600];
+    snprintf(folder, sizeof folder, "%s", fixture_path(f, "out"));
+    for (size_t i = 0; i < 5; i++) assert_ok(f->ctx, fli_manifest_add(&m, folder, names[i]));
+    assert_ok(f->ctx, fli_manifest_write(&m, folder));
+    fli_manifest_fini(&m);
+    assert_int_equal(stands(f, "", NULL), FLI_STANDS_OTHER_SETTINGS);
+    free(config);
+    free(longer);
 }
 
 /* A result without the model is whole; it is less than one with it, and never counts as that. */
@@ -160,10 +193,8 @@ static void without_the_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(written_and_read),
-        FIXTURE_TEST(refused),
-        FIXTURE_TEST(standing),
-        FIXTURE_TEST(without_the_model),
+        FIXTURE_TEST(written_and_read),   FIXTURE_TEST(refused),           FIXTURE_TEST(standing),
+        FIXTURE_TEST(standing_of_others), FIXTURE_TEST(without_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

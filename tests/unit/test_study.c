@@ -765,7 +765,7 @@ static void broken_results(void **state)
         int listed; /* its manifest tells of the file as it is, and it is nonsense all the same */
     } broken[] = {
         {"manifest.json", "", 0},
-        {"manifest.json", "{\"files\": []}", 0},
+        {"manifest.json", "{\"fedloom\": \"" FL_VERSION "\", \"files\": []}", 0},
         {"metrics.jsonl", "", 0},
         {"metrics.jsonl", "", 1},
         {"metrics.jsonl", "{\"round\": 0}\n{\"round\": 2}\n{\"round\": 4\n", 1},
@@ -775,8 +775,6 @@ static void broken_results(void **state)
         {"clients.csv", "", 0},
         {"model.safetensors", "", 0},
         {"config.yaml", "", 0},
-        {"config.yaml", "", 1},
-        {"config.yaml", "seed: 1\n", 1},
         {"result.json", "{}", 1},
         {"result.json", "{\n  \"stopped_by\": \"asked\",\n", 1},
         {"result.json", "{\"stopped_by\": \"asked\"}", 1},
@@ -837,13 +835,28 @@ static void changed_data(void **state)
     fl_study_free(s);
 }
 
+/* A run that was stopped half-way, finished meanwhile by another comparison, is taken over by the first. */
+static void finished_by_another(void **state)
+{
+    fixture *f = *state;
+    witness w = {.s = study_new(f, PROBLEM TWO, "out", (fl_study_options){.jobs = 1}), .stop_at = 3};
+    assert_ok(f->ctx, fl_study_go(w.s, watch, &w));
+    assert_int_equal(done_of(w.s), 0);
+    fli_lock_leave(w.s->lock_file);
+    w.s->lock_file = NULL;
+    fl_study_free(study_done(f, PROBLEM TWO, "out", (fl_study_options){0}));
+    assert_ok(f->ctx, fl_study_go(w.s, NULL, NULL));
+    assert_int_equal(done_of(w.s), 2);
+    fl_study_free(w.s);
+}
+
 /* What no comparison has written stays, whatever it is called. */
 static void files_of_others(void **state)
 {
     fixture *f = *state;
-    static const char *const names[] = {"results.csv", "results.md", "results.json", "report.html"};
+    static const char *const names[] = {"results.csv", "results.md", "results.json", "report.html", "manifest.json"};
     mkdir(fixture_path(f, "out"), 0777);
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         char path[64];
         snprintf(path, sizeof path, "out/%s", names[i]);
         fixture_write(f, path, "mine\n");
@@ -1248,6 +1261,7 @@ int main(void)
         FIXTURE_TEST(results_from_before_a_key),
         FIXTURE_TEST(changed_data),
         FIXTURE_TEST(files_of_others),
+        FIXTURE_TEST(finished_by_another),
         FIXTURE_TEST(broken_results),
         FIXTURE_TEST(leftovers),
         FIXTURE_TEST(one_that_diverges),
