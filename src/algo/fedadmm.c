@@ -61,6 +61,7 @@ const fli_algo fli_algo_fedadmm = {
     .title = "federated ADMM: FedVRA with both step sizes 1",
     .citation = "Wang et al., Beyond ADMM, 2023, Algorithm 2",
     .traits = FLI_ALGO_PLAIN_SGD,
+    .remedy = "a smaller local.lr or algorithm.gamma",
     .keys = keys,
     .params_size = sizeof(params),
     FLI_VRA_PARTS,

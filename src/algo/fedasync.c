@@ -67,6 +67,7 @@ const fli_algo fli_algo_fedasync = {
     .title = "asynchronous: uploads are mixed in one by one, weighted by age",
     .citation = "Xie, Koyejo and Gupta, OPT 2020",
     .traits = FLI_ALGO_UNIFORM,
+    .remedy = "a smaller local.lr or algorithm.rho",
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,

@@ -60,6 +60,7 @@ const fli_algo fli_algo_feddyn = {
     .title = "dynamic regularisation: the clients' optima are made to agree",
     .citation = "Acar et al., ICLR 2021",
     .traits = FLI_ALGO_UNIFORM,
+    .remedy = "a smaller local.lr or algorithm.alpha",
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,

@@ -71,6 +71,7 @@ const fli_algo fli_algo_fedpd = {
     .title = "primal-dual with everyone at work and random communication",
     .citation = "Zhang et al., IEEE TSP 2021",
     .traits = FLI_ALGO_EVERYONE | FLI_ALGO_UNIFORM,
+    .remedy = "a smaller local.lr, or a larger algorithm.eta",
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,

@@ -43,6 +43,7 @@ const fli_algo fli_algo_fedprox = {
     .title = "FedAvg with a proximal term that holds clients near the global model",
     .citation = "Li et al., MLSys 2020",
     .traits = FLI_ALGO_COMPOSITE,
+    .remedy = "a smaller local.lr or algorithm.mu",
     .keys = keys,
     .params_size = sizeof(params),
     FLI_AVERAGE_PARTS,

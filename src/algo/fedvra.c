@@ -178,8 +178,9 @@ static void advance_u(const fli_server *s)
 
 #define PARTS                                                                                                          \
     .citation = "Wang et al., Beyond ADMM, 2023", .keys = keys, .params_size = sizeof(params), FLI_VRA_PARTS,          \
-    .scalar_sums = 1, .remedy = "a smaller local.lr or algorithm.d", .validate = validate, .check = check,             \
-    .advise = advise, .warn = warn, .start = start, .pose = pose, .answer = answer, .absorb = absorb
+    .scalar_sums = 1, .remedy = "a smaller algorithm.a or local.lr, or a larger algorithm.gamma",                      \
+    .validate = validate, .check = check, .advise = advise, .warn = warn, .start = start, .pose = pose,                \
+    .answer = answer, .absorb = absorb
 
 const fli_algo fli_algo_fedvra = {
     .name = "fedvra",

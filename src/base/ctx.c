@@ -1,4 +1,5 @@
 #include "base/ctx.h"
+#include "base/limits.h"
 #include "base/number.h"
 
 #include <pthread.h>
@@ -115,10 +116,17 @@ static int doomed(fl_ctx *ctx)
     return left == 1;
 }
 
+/* Whether so much can be had at all. The system promises more memory than there is, and ends the process that comes to use it. */
+static int there_is(double bytes)
+{
+    enum { SMALL = 1 << 30 };
+    return bytes < SMALL || bytes <= fli_limit_memory().bytes;
+}
+
 void *fli_alloc(fl_ctx *ctx, size_t count, size_t size)
 {
     void *p = NULL;
-    if (!doomed(ctx) && (!size || count <= (PTRDIFF_MAX - ALIGN) / size)) {
+    if (!doomed(ctx) && (!size || count <= (PTRDIFF_MAX - ALIGN) / size) && there_is((double)count * (double)size)) {
         size_t bytes = (count * size + ALIGN - 1) / ALIGN * ALIGN;
         p = aligned_alloc(ALIGN, bytes ? bytes : ALIGN);
         if (p) return memset(p, 0, bytes ? bytes : ALIGN);

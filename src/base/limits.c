@@ -4,6 +4,7 @@
 #include "base/number.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -61,12 +62,21 @@ static double group_limit(void)
     return least;
 }
 
-fli_limit fli_limit_memory(void)
+static fli_limit memory;
+
+static void find_memory(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     double machine = pages > 0 && page > 0 ? (double)pages * (double)page : INFINITY, group = group_limit();
-    return group < machine ? (fli_limit){group, "the limit of its control group"}
-                           : (fli_limit){machine, "the memory of this machine"};
+    memory = group < machine ? (fli_limit){group, "the limit of its control group"}
+                             : (fli_limit){machine, "the memory of this machine"};
+}
+
+fli_limit fli_limit_memory(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_memory);
+    return memory;
 }
 
 fli_limit fli_limit_room(void)

@@ -7,7 +7,7 @@ typedef struct {
     const char *what; /* who sets it, for a message */
 } fli_limit;
 
-/* Of memory in all: the machine's, or that of the tightest control group, if it is smaller. */
+/* Of memory in all: the machine's, or that of the tightest control group, if it is smaller. Looked at once. */
 fli_limit fli_limit_memory(void);
 /* What is left of the address space under RLIMIT_AS. Libraries reserve much more of it than they use. */
 fli_limit fli_limit_room(void);

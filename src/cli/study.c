@@ -59,6 +59,7 @@ static void report_run(watcher *w, const fl_study_progress *p)
     else
         snprintf(line, sizeof line, "[%zu/%zu] %s%s  %.1f s", p->done + p->failed, p->total, run, row,
                  p->row ? p->row->seconds : 0.0);
+    for (char *end; (end = strchr(line, '\n'));) *end = ';'; /* several sentences */
     fprintf(stderr, "%s%s\n", w->live && !w->quiet ? "\r\033[K" : "", say_clean(line));
 }
 
@@ -120,6 +121,15 @@ static int check_events(const char *folder)
     return CLI_FAILED;
 }
 
+/* A method's own keys lie over the common ones, which is what --set changes. */
+static void warn_of_methods(const words *sets)
+{
+    for (size_t i = 0; i < sets->n; i++)
+        if (!strncmp(sets->v[i], "algorithm", 9) && (sets->v[i][9] == '=' || sets->v[i][9] == '.'))
+            say("warning: --set %s is common to all methods; a method that names its own algorithm keeps it",
+                sets->v[i]);
+}
+
 int study_run(fl_ctx *ctx, const char *file, const study_request *req)
 {
     fl_config *cfg = NULL;
@@ -127,6 +137,7 @@ int study_run(fl_ctx *ctx, const char *file, const study_request *req)
     int code = check_events(req->options.tensorboard);
     if (!code) code = settings_open(ctx, file, &req->sets, &cfg);
     if (code) return code;
+    if (!req->quiet) warn_of_methods(&req->sets);
     fl_status s = fl_study_new(cfg, &req->options, &study);
     if (s) {
         say_error(ctx);

@@ -77,9 +77,16 @@ static fl_status find_column(const reader *r, const char *column, const char *no
     if (r->p->header == HEADER_FALSE)
         return fli_fail(r->ctx, FL_ECONFIG, "%s: the %s is called %s, but header is false: give the column's number",
                         r->path, noun, fli_show(column).s);
-    for (*out = 0; *out < r->columns; ++*out)
-        if (!strcmp(field(r, *out), column)) return FL_OK;
-    return no_such_name(r, column, noun);
+    size_t twins = 0;
+    for (size_t c = r->columns; c-- > 0;)
+        if (!strcmp(field(r, c), column)) {
+            *out = c;
+            twins++;
+        }
+    if (twins > 1)
+        return fli_fail(r->ctx, FL_EFORMAT, AT "%zu columns are called %s: give the number of the %s's column", r->path,
+                        r->line, twins, fli_show(column).s, noun);
+    return twins ? FL_OK : no_such_name(r, column, noun);
 }
 
 /* The first line fixes where everything is. */

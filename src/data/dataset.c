@@ -1,6 +1,8 @@
 /* The life of a data set, the checks later stages rely on, and gathering mini-batches out of it. */
 #include "data/dataset.h"
 
+#include "base/limits.h"
+
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -19,9 +21,17 @@ size_t fli_xkind_size(fli_xkind kind)
 fl_status fli_dataset_new(fl_ctx *ctx, fli_xkind kind, size_t n, size_t dim, size_t classes, fli_dataset **out)
 {
     *out = NULL;
-    if (n >= UINT32_MAX || (n && dim > SIZE_MAX / sizeof(double) / n))
-        return fli_fail(ctx, FL_ENOMEM, "out of memory: a data set of %zu samples of %zu features is too large", n,
-                        dim);
+    double bytes = (double)n * ((double)dim * (double)fli_xkind_size(kind) + sizeof(double));
+    fli_limit limit = fli_limit_memory();
+    if (n >= UINT32_MAX)
+        return fli_fail(ctx, FL_ENOMEM,
+                        "out of memory: a data set of %zu samples is too large, they are counted in 32 bits", n);
+    if (bytes > limit.bytes)
+        return fli_fail(
+            ctx, FL_ENOMEM,
+            "out of memory: a data set of %zu samples of %zu features is too large: it takes %.1f GiB, but %s "
+            "is %.1f GiB",
+            n, dim, bytes / 0x1p30, limit.what, limit.bytes / 0x1p30);
     fli_dataset *ds = fli_alloc(ctx, 1, sizeof *ds);
     if (!ds) return FL_ENOMEM;
     *ds = (fli_dataset){.n = n, .dim = dim, .kind = kind, .classes = classes, .shape = {1, 1, dim}};

@@ -292,7 +292,7 @@ fl_status fli_exec_failed(const fli_exec *e, const fli_job *job)
     const fli_algo *a = e->spec.algo;
     const char *whose = job->own_diverged ? "own" : "local";
     const char *remedy = job->own_diverged && a->own_remedy ? a->own_remedy : a->remedy ? a->remedy : FLI_LOCAL_REMEDY;
-    if (e->solver->one_pass || a->remedy || job->own_diverged)
+    if (e->solver->one_pass || a->traits & FLI_ALGO_BILEVEL || job->own_diverged)
         return fli_fail(e->ctx, job->status,
                         "round %zu, client %u: the %s model is no longer finite; %s diverges, try %s", job->round + 1,
                         job->client, whose, a->name, remedy);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char suffix[] = ".checkpoint", config_name[] = "config.yaml", config_new[] = "config.yaml.tmp";
@@ -120,7 +121,7 @@ static fl_status load(fl_run *run, const char *path)
     fli_load_same(in, fli_text_get(&settings), "was made with other settings than those of this run");
     fli_load_bytes(in, data.byte, sizeof data.byte);
     if (!fli_digest_same(&data, &run->plan.data))
-        fli_loader_refuse(in, "was made from other data: values, labels or who holds what have changed since");
+        fli_loader_refuse(in, "was made from other data: values, labels, who holds what or a trace have changed since");
     for (size_t i = 0; i < SIZES; i++)
         fli_load_equal(in, sizes[i], "was made with a model of another size than this run's");
     s = load_progress(run, in);
@@ -209,6 +210,23 @@ static fl_status write_config(fl_run *run)
     return s;
 }
 
+fl_status fli_checkpoint_discard(fl_run *run, int replace)
+{
+    const char *output = fl_run_output(run);
+    if (run->checkpoints_ready) return FL_OK;
+    char *folder = fli_strf(run->ctx, "%.*s%s", (int)fli_path_length(output), output, suffix);
+    if (!folder) return FL_ENOMEM;
+    fl_status s = FL_OK;
+    if (newest(folder, SIZE_MAX, NULL) && !replace)
+        s = fli_fail(
+            run->ctx, FL_EIO,
+            "%s: has checkpoints of an earlier run; `fedloom resume` goes on from them, or ask to replace them "
+            "(--force)",
+            folder);
+    fli_free(folder);
+    return s ? s : fli_checkpoint_clear(run->ctx, output);
+}
+
 fl_status fli_checkpoint_prepare(fl_run *run, int replace)
 {
     int alien;
@@ -216,15 +234,10 @@ fl_status fli_checkpoint_prepare(fl_run *run, int replace)
     if (!s) s = fli_folder_lock(run);
     if (s || run->checkpoints_ready) return s;
     const char *folder = run->checkpoints;
-    size_t last = newest(folder, SIZE_MAX, &alien);
+    newest(folder, SIZE_MAX, &alien);
     if (alien)
         return fli_fail(run->ctx, FL_EIO, "%s: is not used for checkpoints, because something else lies in it", folder);
-    if (last && !replace)
-        return fli_fail(run->ctx, FL_EIO,
-                        "%s: has checkpoints of an earlier run; `fedloom resume` goes on from them, or ask to replace "
-                        "them (--force)",
-                        folder);
-    if ((s = fli_remove_folder(run->ctx, folder)) || (s = fli_make_folders(run->ctx, folder))) return s;
+    if ((s = fli_checkpoint_discard(run, replace)) || (s = fli_make_folders(run->ctx, folder))) return s;
     s = write_config(run);
     run->checkpoints_ready = !s;
     return s;
@@ -369,8 +382,10 @@ static size_t result_length(const char *folder)
 /* Says why the configuration of a run's checkpoints is not there: also a folder that may not be entered hides it. */
 static fl_status no_config(fl_ctx *ctx, const char *output)
 {
+    struct stat st;
     char *folder = fli_strf(ctx, "%s%s", output, suffix);
-    fl_status s = !folder ? FL_ENOMEM : fli_path_kind(folder) == 1 ? check_readable(ctx, folder) : FL_OK;
+    int hidden = folder && lstat(folder, &st) && errno != ENOENT && errno != ENOTDIR;
+    fl_status s = !folder ? FL_ENOMEM : hidden || fli_path_kind(folder) == 1 ? check_readable(ctx, folder) : FL_OK;
     fli_free(folder);
     return s ? s : fli_fail(ctx, FL_EIO, "%s%s: there are no checkpoints to go on from", output, suffix);
 }

@@ -6,6 +6,8 @@
 
 #include "run/run.h"
 
+/* Checkpoints of an earlier run with this output are refused or, with `replace`, removed, unless this run goes on from them. */
+fl_status fli_checkpoint_discard(fl_run *run, int replace);
 /* Makes the folder. Checkpoints of an earlier run in it are refused or, with `replace`, removed, unless this run goes on from them. */
 fl_status fli_checkpoint_prepare(fl_run *run, int replace);
 /* Before a round: writes one if it is time for it, or if the run was asked to stop. A full disk does not end a run: it is only said. */

@@ -31,6 +31,8 @@ fl_status fli_run_check_loss(fl_run *run)
 {
     double most = run->plan.settings.stop.diverged, loss = watched_loss(run, &run->now);
     double start = watched_loss(run, &run->rows[0]);
+    if (run->plan.regularizer && run->row_count > 1) /* where it begins a constraint may not hold yet */
+        start = fmax(start, watched_loss(run, &run->rows[1]));
     if (isinf(loss) || (isnan(loss) && run->row_count > 1 && !isnan(start))) return diverged(run, loss, start);
     if (!(start > 0)) return FL_OK;
     if (most > 0 && loss > most * start) return diverged(run, loss, start);
@@ -40,4 +42,22 @@ fl_status fli_run_check_loss(fl_run *run)
                 run->round, loss, loss / start, run->plan.algo->name, fli_algo_remedy(run->plan.algo));
     run->climbing = 1;
     return FL_OK;
+}
+
+/* Features of very different sizes leave no step that suits them: that is not the method's fault. */
+fl_status fli_run_explain(fl_run *run)
+{
+    enum { LARGE = 10000 };
+    const fli_dataset *ds = run->plan.fed->train;
+    double *row = ds ? fli_alloc(run->ctx, ds->dim, sizeof *row) : NULL, largest = 0;
+    for (size_t i = 0; row && i < ds->n; i++) {
+        fli_dataset_row(ds, i, row);
+        for (size_t j = 0; j < ds->dim; j++) largest = fmax(largest, fabs(row[j]));
+    }
+    fli_free(row);
+    if (largest > LARGE)
+        fli_fail_also(run->ctx, FL_EDIVERGED,
+                      "features are as large as %.3g: data.normalize, for instance unit or standard, scales them",
+                      largest);
+    return FL_EDIVERGED;
 }

@@ -60,6 +60,17 @@ static fl_status check_place(fl_run *run, const char *output)
     return s;
 }
 
+/* What is written beside a result is called as it is, so it must be called something. */
+static fl_status check_name(fl_run *run, const char *output)
+{
+    size_t n = fli_path_length(output);
+    const char *slash = memrchr(output, '/', n), *name = slash ? slash + 1 : output;
+    size_t length = (size_t)(output + n - name);
+    if (length && !(length == 1 && *name == '.') && !(length == 2 && !strncmp(name, "..", 2))) return FL_OK;
+    return fli_fail(run->ctx, FL_ECONFIG,
+                    "output is %s, which has no name of its own; call the folder by its name, from outside it", output);
+}
+
 static fl_status prepare(fl_run *run, const char *output)
 {
     size_t left;
@@ -75,6 +86,7 @@ static fl_status prepare(fl_run *run, const char *output)
     else
         run->partial = partial;
     if (!s) fli_result_forget_unfinished(run);
+    if (!s) s = fli_checkpoint_discard(run, run->replace);
     if (!s && run->plan.settings.top.checkpoint_every) s = fli_checkpoint_prepare(run, run->replace);
     return s;
 }
@@ -86,7 +98,8 @@ fl_status fl_run_prepare_save(fl_run *run, int replace)
     if (!*output) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: there is no folder to save to");
     run->replace = replace;
     int had = run->lock != NULL;
-    fl_status s = fli_folder_lock(run);
+    fl_status s = check_name(run, output);
+    if (!s) s = fli_folder_lock(run);
     if (!s && (s = prepare(run, output)) && !had) {
         fli_folder_discard(run);
         fli_folder_unlock(run);

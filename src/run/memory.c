@@ -54,7 +54,8 @@ static fl_status check_room(fl_run *run, const fli_exec_spec *spec, const fli_fo
     if (f->total + address > room.bytes)
         return fli_fail(run->ctx, FL_ENOMEM,
                         "out of memory: the run takes %.0f MiB and reserves %.0f MiB of address space (threads: %zu), "
-                        "but %s is %.0f MiB; try fewer threads, or a higher limit",
+                        "but %s is %.0f MiB; try fewer threads, fewer runs at a time, or a higher "
+                        "limit",
                         f->total / 0x1p20, address / 0x1p20, threads, room.what, room.bytes / 0x1p20);
     while (threads > before && !atomic_compare_exchange_weak(&had, &before, threads)) continue;
     return FL_OK;

@@ -212,7 +212,7 @@ fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
 {
     fli_clear(run->ctx);
     fl_status s = go(run, observer, arg);
-    return s == FL_EDIVERGED ? fli_result_keep_metrics(run, s) : s;
+    return s == FL_EDIVERGED ? fli_result_keep_metrics(run, fli_run_explain(run)) : s;
 }
 
 /* ---- looking at a run ---------------------------------------------------------------------------------- */

@@ -51,6 +51,8 @@ struct fl_run {
 fl_status fli_run_check_memory(fl_run *run, const fli_exec_spec *spec);
 /* After a measurement: FL_EDIVERGED where stop.diverged says so (divergence.c). */
 fl_status fli_run_check_loss(fl_run *run);
+/* After the error of a run that diverged: adds what the data have to do with it, if anything. Returns FL_EDIVERGED. */
+fl_status fli_run_explain(fl_run *run);
 
 /* fl_run_new on the data of another plan (see fli_plan_data); `data` NULL loads them. */
 fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out);

@@ -327,6 +327,11 @@ static fl_status check_together(fl_ctx *ctx, const fli_settings *s)
         status = fli_fail_also(ctx, FL_ECONFIG, "stop.target needs metrics.test to be true");
     if (s->stop.gradient2 > 0 && !s->metrics.gradient)
         status = fli_fail_also(ctx, FL_ECONFIG, "stop.gradient2 needs metrics.gradient to be true");
+    if (s->stop.diverged > 0 && s->stop.diverged <= 1)
+        status =
+            fli_fail_also(ctx, FL_ECONFIG,
+                          "stop.diverged is %g, but must be above 1, or 0: it is a multiple of the loss at the start",
+                          s->stop.diverged);
     if (s->top.checkpoint_every && !*s->top.output)
         status = fli_fail_also(ctx, FL_ECONFIG, "checkpoint_every needs output: checkpoints lie beside it");
     if (s->top.checkpoint_every && s->top.clock == FLI_CLOCK_REAL)

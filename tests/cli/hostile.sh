@@ -140,7 +140,7 @@ pid=$!
 check "checkpoints come" wait_for 'changed.checkpoint/*.checkpoint'
 { kill -9 $pid && wait $pid; } 2>/dev/null
 table 6 >table.csv
-expect 1 'was made from other data: values, labels or who holds what have changed since' resume changed
+expect 1 'was made from other data: values, labels, who holds what or a trace have changed since' resume changed
 check "the checkpoints stay" [ -e changed.checkpoint/config.yaml ]
 
 sed 's/rounds: 400000/rounds: 3/' csv.yaml | cat - <(printf 'methods: [{algorithm: fedavg}, {algorithm: scaffold}]\n') >both.yaml

@@ -169,6 +169,9 @@ printf 'PAR1\025 and so on' >table.parquet
 
 expect 1 'table.parquet: is a Parquet file, which is not read; convert it' data table.yaml \
     --set data.train=table.parquet
+printf 'a,b,a\n1,2,0\n3,4,1\n' >twins.csv
+expect 1 "twins.csv:1: 2 columns are called 'a': give the number of the label's column" data table.yaml \
+    --set data.train=twins.csv --set data.label=a
 printf 'FEA1,PAR1,y\n1,2,0\n3,4,1\n' >names.csv # text that begins as other formats do
 expect 0 'csv: 2 training samples, 2 features' data table.yaml --set data.train=names.csv --set data.label=y \
     --set partition.clients=2

@@ -538,7 +538,7 @@ static void diverging(void **state)
                 assert_int_equal(fli_async_steps(r.async), 4); /* client 2 is the fifth to arrive */
                 assert_true(fli_async_clock(r.async) == 4);
                 assert_string_equal(first, "round 1, client 2: the local model is no longer finite after 2 steps of "
-                                           "size 1e+200; try a smaller local.lr");
+                                           "size 1e+200; try a smaller local.lr or algorithm.rho");
             }
             assert_non_null(strstr(first, "client 2: the local model is no longer finite"));
             size_t steps = fli_async_steps(r.async);

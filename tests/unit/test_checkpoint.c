@@ -361,7 +361,7 @@ static void changed_data(void **state)
     for (size_t i = 1; i < 4; i++) {
         fixture_write(f, "table.csv", tables[i]);
         assert_fails(f->ctx, resume(f, &run), FL_EFORMAT,
-                     "was made from other data: values, labels or who holds what have changed since");
+                     "was made from other data: values, labels, who holds what or a trace have changed since");
     }
     fixture_write(f, "table.csv", tables[0]);
     assert_ok(f->ctx, resume(f, &run));
@@ -416,6 +416,23 @@ static void killed_after_the_end(void **state)
     assert_int_equal(access(fixture_path(f, "out.checkpoint"), F_OK), -1);
     assert_int_equal(access(fixture_path(f, "out/model.safetensors"), F_OK), 0);
     assert_fails(f->ctx, resume(f, &run), FL_EIO, "there are no checkpoints to go on from");
+}
+
+/* A run without checkpoints does not leave another one's beside its result. */
+static void of_an_earlier_run(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = NULL;
+    stopped_run(f, "fedavg");
+    fl_config *cfg = config_of(f, "fedavg");
+    assert_ok(f->ctx, fl_config_set(cfg, "checkpoint_every=0"));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_fails(f->ctx, fl_run_prepare_save(run, 0), FL_EIO, "has checkpoints of an earlier run");
+    assert_int_equal(access(fixture_path(f, "out.checkpoint/4.checkpoint"), F_OK), 0);
+    assert_ok(f->ctx, fl_run_prepare_save(run, 1));
+    assert_int_equal(access(fixture_path(f, "out.checkpoint"), F_OK), -1);
+    fl_run_free(run);
+    fl_config_free(cfg);
 }
 
 /* A folder that cannot be read is not one without checkpoints. */
@@ -585,6 +602,7 @@ int main(void)
         FIXTURE_TEST(changed_data),
         FIXTURE_TEST(changed_traces),
         FIXTURE_TEST(killed_after_the_end),
+        FIXTURE_TEST(of_an_earlier_run),
         FIXTURE_TEST(unreadable),
         FIXTURE_TEST(one_at_a_time),
         FIXTURE_TEST(the_folder),

@@ -93,13 +93,39 @@ static void remedies(void **state)
          "the own model is no longer finite; apfl diverges, try a smaller algorithm.lr_local"},
         {SMALL, "algorithm={kind: fedcpsl, lr_local: 1e30};model=mlp", "try a smaller algorithm.lr_local"},
         {SMALL, "algorithm={kind: fedavg, server_lr: 1e300}", "try a smaller local.lr or algorithm.server_lr"},
-        {SMALL, "algorithm={kind: fedvra, d: 1e300}", "try a smaller local.lr or algorithm.d"},
+        {SMALL, "algorithm={kind: fedvra, d: 1e300}",
+         "try a smaller algorithm.a or local.lr, or a larger algorithm.gamma"},
+        {LINEAR, "algorithm={kind: fedprox, mu: 1e200};local.steps=9", "try a smaller local.lr or algorithm.mu"},
+        {LINEAR, "algorithm={kind: feddyn, alpha: 1e200};local.steps=9", "try a smaller local.lr or algorithm.alpha"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char error[1024];
         diverges(f, cases[i].yaml, cases[i].assignments, error, sizeof error);
         assert_says(error, cases[i].remedy);
     }
+}
+
+/* Features that no step suits are named as the reason; and a constraint that does not hold at the start is none. */
+static void other_reasons(void **state)
+{
+    fixture *f = *state;
+    char error[1024], yaml[600];
+    fixture_write(f, "large.csv", "1,1e30,0.5\n2,2,1\n3,1,2\n4,5,1\n");
+    snprintf(
+        yaml, sizeof yaml,
+        "precision: f64\ndata: {kind: csv, train: %s/large.csv, task: regression}\npartition: {kind: iid, clients: 2}\n"
+        "model: least_squares\nrounds: 9\nlocal: {lr: 0.1}\n",
+        f->folder);
+    diverges(f, yaml, "", error, sizeof error);
+    assert_says(error, "\nfeatures are as large as 1e+30: data.normalize");
+    diverges(f, LINEAR, "local.lr=3", error, sizeof error);
+    assert_null(strstr(error, "data.normalize"));
+    fixture_write(f, "large.csv", "1,2,1e-9\n2,1,0\n3,1,0\n4,5,0\n");
+    fl_run_free(run_done(f, yaml, "local.lr=0.001;regularizer={kind: simplex, total: 1}"));
+    fl_run *run = NULL;
+    fl_config *cfg = config_of(f, LINEAR, "stop.diverged=0.5");
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "stop.diverged is 0.5, but must be above 1, or 0");
+    fl_config_free(cfg);
 }
 
 /* No result, but the metrics so far, in a file that the message names; the next run with that output clears it away. */
@@ -144,10 +170,8 @@ static void metrics_are_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(climbing),
-        FIXTURE_TEST(other_losses),
-        FIXTURE_TEST(remedies),
-        FIXTURE_TEST(metrics_are_kept),
+        FIXTURE_TEST(climbing),      FIXTURE_TEST(other_losses),     FIXTURE_TEST(remedies),
+        FIXTURE_TEST(other_reasons), FIXTURE_TEST(metrics_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

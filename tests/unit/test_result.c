@@ -394,6 +394,21 @@ static void unwritable_places(void **state)
     free(text);
 }
 
+/* A folder has to be called by its name: what lies beside it is called after it. */
+static void names(void **state)
+{
+    fixture *f = *state;
+    static const char *const wrong[] = {".", "..", "x/.", "x/../", "/"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char set[200];
+        snprintf(set, sizeof set, "rounds=1;output=%s", wrong[i]);
+        fl_run *run = run_new(f, SMALL, set);
+        assert_fails(f->ctx, fl_run_prepare_save(run, 1), FL_ECONFIG, "which has no name of its own");
+        fl_run_free(run);
+    }
+    assert_int_equal(entries(f->folder), 1); /* config.yaml */
+}
+
 /* A run that is given up leaves nothing behind. */
 static void prepared_but_not_saved(void **state)
 {
@@ -454,7 +469,7 @@ int main(void)
         FIXTURE_TEST(existing_results),  FIXTURE_TEST(empty_place),
         FIXTURE_TEST(leftovers),         FIXTURE_TEST(place_taken_meanwhile),
         FIXTURE_TEST(unwritable_places), FIXTURE_TEST(prepared_but_not_saved),
-        FIXTURE_TEST(full_disk),
+        FIXTURE_TEST(full_disk),         FIXTURE_TEST(names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
