@@ -3,6 +3,7 @@
 #include "run/run.h"
 
 #include "base/limits.h"
+#include "base/number.h"
 #include "exec/footprint.h"
 
 #include <stdatomic.h>
@@ -34,14 +35,15 @@ static fl_status check_total(fl_run *run, const fli_exec_spec *spec, const fli_f
     run->memory = f->total + measuring + data;
     double all = data + (double)runs_of(p) * (f->total + measuring);
     if (all <= memory.bytes) return FL_OK;
-    return fli_fail(
-        run->ctx, FL_ENOMEM,
-        "out of memory: %zu run%s at a time take%s at least %.1f GiB (data %.1f; each: server %.1f, %zu threads "
-        "%.1f, turns %.1f, client state %.1f, measuring %.1f), but %s is %.1f GiB; the model has %zu "
-        "parameters, for %zu features and %zu classes",
-        runs_of(p), runs_of(p) > 1 ? "s" : "", runs_of(p) > 1 ? "" : "s", all / 0x1p30, data / 0x1p30,
-        f->server / 0x1p30, fli_pool_count(spec->threads), f->workers / 0x1p30, f->turns / 0x1p30, f->state / 0x1p30,
-        measuring / 0x1p30, memory.what, memory.bytes / 0x1p30, p->model->space.n, p->fed->dim, p->fed->classes);
+    char who[64] = "the run takes";
+    if (runs_of(p) > 1) fli_snprintf(who, sizeof who, "%zu runs at a time take", runs_of(p));
+    return fli_fail(run->ctx, FL_ENOMEM,
+                    "out of memory: %s at least %.1f GiB (data %.1f; each: server %.1f, %zu threads %.1f, turns %.1f, "
+                    "client state %.1f, measuring %.1f), but %s is %.1f GiB; the model has %zu parameters, for %zu "
+                    "features and %zu classes",
+                    who, all / 0x1p30, data / 0x1p30, f->server / 0x1p30, fli_pool_count(spec->threads),
+                    f->workers / 0x1p30, f->turns / 0x1p30, f->state / 0x1p30, measuring / 0x1p30, memory.what,
+                    memory.bytes / 0x1p30, p->model->space.n, p->fed->dim, p->fed->classes);
 }
 
 /* What BLAS and the C library have reserved for a number of threads they keep: a later run of the process needs only more. */

@@ -97,7 +97,7 @@ if [ -z "$sanitized" ]; then
     limited 150000 check small.yaml
     check "fedloom check ends under ulimit -v 150000" exits 1
 fi
-expect 1 'out of memory: 1 run at a time takes at least' run small.yaml --set 'model={kind: mlp, hidden: [65536, 65536, 65536, 65536, 65536]}'
+expect 1 'out of memory: the run takes at least' run small.yaml --set 'model={kind: mlp, hidden: [65536, 65536, 65536, 65536, 65536]}'
 fedloom run small.yaml
 check "a run says what it takes" has err "MiB of memory"
 
