@@ -5,6 +5,7 @@
 #include "fixture.h"
 
 #include <dirent.h>
+#include <sys/wait.h>
 
 #define BLOBS "data: {kind: blobs, classes: 3, features: 4, samples: 120, test_samples: 60}\n"
 #define SMALL                                                                                                          \
@@ -36,6 +37,16 @@ static inline fl_run *run_done(fixture *f, const char *yaml, const char *assignm
     fl_run *run = run_new(f, yaml, assignments);
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
     return run;
+}
+
+/* What a child process that does this exits with; -1 if a signal ended it. */
+UNUSED static int in_child(int (*work)(fixture *f), fixture *f)
+{
+    int status;
+    pid_t child = fork();
+    if (!child) _exit(work(f));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 /* Names in a folder; -1 if there is none. */

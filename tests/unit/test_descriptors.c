@@ -5,16 +5,6 @@
 #include "exec/spill.h"
 
 #include <fcntl.h>
-#include <sys/wait.h>
-
-static int in_child(int (*work)(fixture *f), fixture *f)
-{
-    int status;
-    pid_t child = fork();
-    if (!child) _exit(work(f));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 static int open_files(fixture *f)
 {

@@ -8,7 +8,6 @@
 #include <malloc.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 /* The sanitizers reserve terabytes of address space, and their allocators do not tell what is in use. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -41,16 +40,6 @@ static void groups(void **state)
     assert_true(isinf(fli_limit_group(root, "/a/b", "memory.max")));
     fli_limit machine = fli_limit_memory();
     assert_true(machine.bytes > 0x1p24 && machine.bytes < 0x1p50 && *machine.what);
-}
-
-/* What a child process exits with. */
-static int in_child(int (*work)(fixture *f), fixture *f)
-{
-    int status;
-    pid_t child = fork();
-    if (!child) _exit(work(f));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static int limit_address_space(rlim_t bytes)
