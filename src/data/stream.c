@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "data/format.h"
+#include "data/inflate.h"
 #include "data/load.h"
 #include "data/zip.h"
 
@@ -15,7 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 enum { PIECE = 1 << 16 };
 #define LONGEST_LINE ((size_t)64 << 20)
@@ -78,13 +78,6 @@ static void fini_plain(fli_stream *s) { (void)s; }
 
 /* ---- gzip ----------------------------------------------------------------------------------------------- */
 
-static void *gz_alloc(void *ctx, unsigned count, unsigned size) { return fli_alloc(ctx, count, size); }
-static void gz_free(void *ctx, void *p)
-{
-    (void)ctx;
-    fli_free(p);
-}
-
 static fl_status gz_pull(fli_stream *s)
 {
     fl_status status = pull(s);
@@ -128,26 +121,16 @@ static fl_status refill_gz(fli_stream *s)
 
 static void fini_gz(fli_stream *s) { inflateEnd(&s->gz); }
 
-/* Unpacking from s->gz.next_in on. */
-static fl_status start_inflate(fli_stream *s, int window_bits)
-{
-    s->gz.zalloc = gz_alloc;
-    s->gz.zfree = gz_free;
-    s->gz.opaque = s->ctx;
-    int rc = inflateInit2(&s->gz, window_bits);
-    if (rc == Z_MEM_ERROR) return FL_ENOMEM;
-    if (rc != Z_OK) return fli_fail(s->ctx, FL_ESYSTEM, "%s: zlib refuses to start (%d)", s->path, rc);
-    s->fini = fini_gz;
-    return FL_OK;
-}
-
 static fl_status init_gz(fli_stream *s)
 {
     enum { GZIP_ONLY = 16 };
     s->gz.next_in = s->in;
     s->gz.avail_in = (unsigned)s->in_n;
+    fl_status status = fli_inflate_start(s->ctx, s->path, MAX_WBITS + GZIP_ONLY, &s->gz);
+    if (status) return status;
     s->refill = refill_gz;
-    return start_inflate(s, MAX_WBITS + GZIP_ONLY);
+    s->fini = fini_gz;
+    return FL_OK;
 }
 
 /* ---- zip ------------------------------------------------------------------------------------------------ */

@@ -4,6 +4,7 @@
  * where the contents begin. */
 #include "data/zip.h"
 
+#include "data/inflate.h"
 #include "data/load.h"
 
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 enum { STORED = 0, DEFLATED = 8, ENCRYPTED = 1, PIECE = 1 << 16 };
 enum { LOCAL = 30, CENTRAL = 46, END = 22, END64 = 56, LOCATOR = 20, LONGEST_COMMENT = 65535, SHOWN = 10 };
@@ -249,21 +249,12 @@ void fli_zip_print_names(const fli_zip *z, const char *ending, fli_text *t)
 
 /* ---- members -------------------------------------------------------------------------------------------- */
 
-static void *gz_alloc(void *ctx, unsigned count, unsigned size) { return fli_alloc(ctx, count, size); }
-static void gz_free(void *ctx, void *p)
-{
-    (void)ctx;
-    fli_free(p);
-}
-
 static fl_status start_inflate(fli_zip *z)
 {
-    z->gz = (z_stream){.zalloc = gz_alloc, .zfree = gz_free, .opaque = z->ctx};
-    int rc = inflateInit2(&z->gz, -MAX_WBITS);
-    if (rc == Z_MEM_ERROR) return FL_ENOMEM;
-    if (rc != Z_OK) return fli_fail(z->ctx, FL_ESYSTEM, "%s: zlib refuses to start (%d)", z->path, rc);
-    z->inflating = 1;
-    return FL_OK;
+    z->gz = (z_stream){0};
+    fl_status s = fli_inflate_start(z->ctx, z->path, -MAX_WBITS, &z->gz);
+    z->inflating = !s;
+    return s;
 }
 
 fl_status fli_zip_start(fli_zip *z, size_t i)
