@@ -28,6 +28,7 @@ typedef struct {
     size_t columns;              /* of the first line; 0 before it */
     size_t label_at, group_at;   /* columns; SIZE_MAX: none */
     fli_labels *labels, *groups; /* NULL: regression; no groups */
+    fli_text *names;             /* of the columns, a line each, if the training file has a header; else empty */
     fli_array field;             /* char *: of the current line */
     fli_array x, label, target, group;
 } reader;
@@ -114,7 +115,7 @@ static int counts_up(const reader *r)
 {
     size_t c = 0;
     while (c < r->columns && is_number(field(r, c)) && strtoull(field(r, c), NULL, 10) == c) c++;
-    return c == r->columns && c >= 4;
+    return c == r->columns && c >= 3;
 }
 
 /* A first line without a single number among its features is a header. A word beside numbers may be one as well as a bad value, so that
@@ -138,6 +139,24 @@ static fl_status is_header(const reader *r, int *yes)
     *yes = words && !numbers;
     if (*yes) fli_log(r->ctx, FL_LOG_INFO, "%s: line %zu is taken as a header", r->path, r->line);
     return FL_OK;
+}
+
+/* The test file's columns are the training file's, in the same order: nothing else would tell if they were not. */
+static fl_status check_names(const reader *r)
+{
+    fli_text names;
+    fli_text_init(&names, r->ctx);
+    for (size_t c = 0; c < r->columns; c++) fli_text_addf(&names, "%s\n", field(r, c));
+    fl_status s = fli_text_ok(&names);
+    if (!s && !r->names->n) {
+        fli_text_add(r->names, fli_text_get(&names));
+        s = fli_text_ok(r->names);
+    } else if (!s && strcmp(fli_text_get(r->names), fli_text_get(&names)))
+        s = fli_fail(r->ctx, FL_EFORMAT,
+                     AT "the header is not that of %s: both need the same columns in the same order", r->path, r->line,
+                     r->p->train);
+    fli_text_fini(&names);
+    return s;
 }
 
 /* Numbers as names are not seen as a header, but then its label is the only word among numbers. */
@@ -211,6 +230,7 @@ static fl_status read_line(reader *r, char *line)
     int header = 0;
     fl_status s = fli_fields_split(r->ctx, line, r->separator, r->path, r->line, &r->field);
     if (s == FL_OK && !r->columns && (s = set_columns(r)) == FL_OK) s = is_header(r, &header);
+    if (s == FL_OK && header) s = check_names(r);
     if (s || header) return s;
     if (!r->first) r->first = r->line;
     return add_sample(r);
@@ -251,7 +271,7 @@ static fl_status finish(reader *r, fli_dataset *ds)
                      : fli_array_take(r->ctx, &r->target, (void **)&ds->target);
 }
 
-static fl_status load_part(fl_ctx *ctx, const fli_request *ask, const char *name, fli_labels *labels,
+static fl_status load_part(fl_ctx *ctx, const fli_request *ask, const char *name, fli_text *names, fli_labels *labels,
                            fli_labels *groups, fli_dataset **out)
 {
     const params *p = ask->params;
@@ -261,6 +281,7 @@ static fl_status load_part(fl_ctx *ctx, const fli_request *ask, const char *name
                 .p = p,
                 .separator = ",;\t "[p->separator],
                 .wide = wide,
+                .names = names,
                 .labels = labels,
                 .groups = groups,
                 .field = {.size = sizeof(char *)},
@@ -290,18 +311,22 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
     const params *p = ask->params;
     fli_dataset *a = NULL, *b = NULL;
     fli_labels labels, groups;
+    fli_text names;
     fli_labels *classes = p->task == FLI_TASK_CLASSIFICATION ? &labels : NULL;
     *train = *test = NULL;
     fli_labels_init(&labels, ctx, (size_t)p->classes);
     fli_groups_init(&groups, ctx);
-    fl_status status = load_part(ctx, ask, p->train, classes, strcmp(p->group_column, "-1") ? &groups : NULL, &a);
+    fli_text_init(&names, ctx);
+    fl_status status =
+        load_part(ctx, ask, p->train, &names, classes, strcmp(p->group_column, "-1") ? &groups : NULL, &a);
     if (status == FL_OK && *p->test) {
-        status = load_part(ctx, ask, p->test, classes, NULL, &b);
+        status = load_part(ctx, ask, p->test, &names, classes, NULL, &b);
         if (status == FL_OK) status = fli_load_check_test(ctx, p->test, a, b);
     }
     if (status == FL_OK && classes) status = fli_labels_log(classes, p->train);
     fli_labels_fini(&labels);
     fli_labels_fini(&groups);
+    fli_text_fini(&names);
     return fli_load_hand_out(status, a, b, train, test);
 }
 

@@ -169,6 +169,13 @@ printf 'PAR1\025 and so on' >table.parquet
 
 expect 1 'table.parquet: is a Parquet file, which is not read; convert it' data table.yaml \
     --set data.train=table.parquet
+printf 'a,b,y\n1,2,0\n3,4,1\n' >one.csv
+printf 'b,a,y\n2,1,0\n4,3,1\n' >other.csv
+expect 1 'other.csv:1: the header is not that of one.csv: both need the same columns in the same order' data table.yaml \
+    --set data.train=one.csv --set data.test=other.csv --set data.label=y
+printf '0,1,2\n1,2,0\n3,4,1\n' >pandas.csv
+expect 1 'pandas.csv:1: counts 0, 1, 2, ... as a header without names does' data table.yaml \
+    --set data.train=pandas.csv --set data.label=-1
 printf 'a,b,a\n1,2,0\n3,4,1\n' >twins.csv
 expect 1 "twins.csv:1: 2 columns are called 'a': give the number of the label's column" data table.yaml \
     --set data.train=twins.csv --set data.label=a
