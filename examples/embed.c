@@ -2,7 +2,7 @@
  *
  *     cc examples/embed.c -Iinclude build/libfedloom.a $(pkg-config --libs yaml-0.1 jansson zlib liblzma libmicrohttpd nettle) \
  *        -L/usr/lib/$(cc -print-multiarch)/openblas-pthread -Wl,-rpath,/usr/lib/$(cc -print-multiarch)/openblas-pthread \
- *        -lopenblas -lm -pthread -o embed
+ *        -lopenblas -ldnnl -lm -pthread -o embed        (without -ldnnl where fedloom was built without oneDNN)
  *     ./embed examples/digits.yaml */
 #include <fedloom.h>
 #include <stdio.h>
