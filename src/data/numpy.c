@@ -73,7 +73,8 @@ static void walk_on(walk *w)
 
 static const char promised[] = "the values its header promises";
 
-fl_status fli_numpy_numbers(fl_ctx *ctx, fli_stream *s, const fli_numpy *a, size_t n, double **out)
+/* Reads the n values behind the header, as numbers in the order in which the last index runs fastest. */
+static fl_status read_numbers(fl_ctx *ctx, fli_stream *s, const fli_numpy *a, size_t n, double **out)
 {
     void *raw = NULL;
     walk w;
@@ -102,7 +103,9 @@ static int as_they_are(const fli_numpy *a)
     return !a->swapped && !a->fortran && (a->kind == 'f' || kind_of(a) == FLI_X_U8) && stored_size(a) == a->width;
 }
 
-fl_status fli_numpy_features(fl_ctx *ctx, fli_stream *s, const fli_numpy *a, size_t n, fli_xkind *kind, void **out)
+/* Reads them as features: u1 stays bytes; bool, i1, i2, u2, f2 and f4 become floats, which hold them exactly; i4, u4, i8, u8 and f8
+ * become doubles. */
+static fl_status read_features(fl_ctx *ctx, fli_stream *s, const fli_numpy *a, size_t n, fli_xkind *kind, void **out)
 {
     void *raw = NULL;
     walk w;
@@ -163,7 +166,7 @@ static fl_status read_x(fl_ctx *ctx, fli_stream *s, fli_dataset *ds)
     ds->dim = values / ds->n;
     set_shape(ds, &a);
     status = fli_load_origin(ctx, fli_stream_path(s), ds);
-    return status ? status : fli_numpy_features(ctx, s, &a, values, &ds->kind, &ds->x);
+    return status ? status : read_features(ctx, s, &a, values, &ds->kind, &ds->x);
 }
 
 static fl_status load_x(fl_ctx *ctx, const fli_array_place *at, fli_dataset *ds)
@@ -188,7 +191,7 @@ static fl_status read_column(fl_ctx *ctx, fli_stream *s, size_t n, const char *n
     if (a.size[0] != n)
         return fli_fail(ctx, FL_EFORMAT, "%s: has %" PRIu64 " %s for %zu samples", path, a.size[0], noun, n);
     if ((status = fli_load_volume(ctx, path, a.size, a.dims, sizeof **out, &values))) return status;
-    return fli_numpy_numbers(ctx, s, &a, values, out);
+    return read_numbers(ctx, s, &a, values, out);
 }
 
 static fl_status number_all(fl_ctx *ctx, const char *path, const double *v, size_t n, fli_labels *labels, int32_t **out)

@@ -21,11 +21,6 @@ typedef struct {
 
 /* Reads the header; types that are no real numbers are FL_EFORMAT by name. */
 fl_status fli_numpy_header(fl_ctx *ctx, fli_stream *s, fli_numpy *a);
-/* Reads the n values behind the header, as numbers in the order in which the last index runs fastest. */
-fl_status fli_numpy_numbers(fl_ctx *ctx, fli_stream *s, const fli_numpy *a, size_t n, double **out);
-/* Reads them as features: u1 stays bytes; bool, i1, i2, u2, f2 and f4 become floats, which hold them exactly; i4, u4, i8, u8 and f8
- * become doubles. */
-fl_status fli_numpy_features(fl_ctx *ctx, fli_stream *s, const fli_numpy *a, size_t n, fli_xkind *kind, void **out);
 
 /* Where the arrays of a data set are: in files of their own (member NULL), or in archives. */
 typedef struct {

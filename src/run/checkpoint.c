@@ -185,6 +185,12 @@ static char *file_name(const fl_run *run, size_t number)
     return fli_strf(run->ctx, "%s/%zu%s", run->checkpoints, number, suffix);
 }
 
+/* Where the checkpoints of a result lie. */
+static char *folder_of(fl_ctx *ctx, const char *output)
+{
+    return fli_strf(ctx, "%.*s%s", (int)fli_path_length(output), output, suffix);
+}
+
 /* Names the folder, if it has no name yet. */
 static fl_status name_folder(fl_run *run)
 {
@@ -193,7 +199,7 @@ static fl_status name_folder(fl_run *run)
     if (run->plan.settings.top.clock == FLI_CLOCK_REAL)
         return fli_fail(run->ctx, FL_ECONFIG, "clock is real: such a run cannot be repeated, so it has no checkpoints");
     if (!*output) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: checkpoints lie beside it");
-    run->checkpoints = fli_strf(run->ctx, "%.*s%s", (int)fli_path_length(output), output, suffix);
+    run->checkpoints = folder_of(run->ctx, output);
     return run->checkpoints ? FL_OK : FL_ENOMEM;
 }
 
@@ -214,7 +220,7 @@ fl_status fli_checkpoint_discard(fl_run *run, int replace)
 {
     const char *output = fl_run_output(run);
     if (run->checkpoints_ready) return FL_OK;
-    char *folder = fli_strf(run->ctx, "%.*s%s", (int)fli_path_length(output), output, suffix);
+    char *folder = folder_of(run->ctx, output);
     if (!folder) return FL_ENOMEM;
     fl_status s = FL_OK;
     if (newest(folder, SIZE_MAX, NULL) && !replace)
@@ -253,7 +259,7 @@ fl_status fli_checkpoint_remove(fl_run *run)
 fl_status fli_checkpoint_clear(fl_ctx *ctx, const char *output)
 {
     int alien;
-    char *folder = fli_strf(ctx, "%.*s%s", (int)fli_path_length(output), output, suffix);
+    char *folder = folder_of(ctx, output);
     if (!folder) return FL_ENOMEM;
     newest(folder, 0, &alien);
     fl_status s = alien || fli_path_kind(folder) != 1 ? FL_OK : fli_remove_folder(ctx, folder);
@@ -383,7 +389,7 @@ static size_t result_length(const char *folder)
 static fl_status no_config(fl_ctx *ctx, const char *output)
 {
     struct stat st;
-    char *folder = fli_strf(ctx, "%s%s", output, suffix);
+    char *folder = folder_of(ctx, output);
     int hidden = folder && lstat(folder, &st) && errno != ENOENT && errno != ENOTDIR;
     fl_status s = !folder ? FL_ENOMEM : hidden || fli_path_kind(folder) == 1 ? check_readable(ctx, folder) : FL_OK;
     fli_free(folder);

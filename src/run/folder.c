@@ -75,6 +75,7 @@ static fl_status prepare(fl_run *run, const char *output)
 {
     size_t left;
     fl_status s = check_place(run, output);
+    if (!s) s = fli_checkpoint_discard(run, run->replace);
     if (s) return s;
     fli_folder_discard(run);
     char *partial = fli_strf(run->ctx, "%.*s.partial", (int)fli_path_length(output), output);
@@ -86,7 +87,6 @@ static fl_status prepare(fl_run *run, const char *output)
     else
         run->partial = partial;
     if (!s) fli_result_forget_unfinished(run);
-    if (!s) s = fli_checkpoint_discard(run, run->replace);
     if (!s && run->plan.settings.top.checkpoint_every) s = fli_checkpoint_prepare(run, run->replace);
     return s;
 }

@@ -427,9 +427,12 @@ static void of_an_earlier_run(void **state)
     fl_config *cfg = config_of(f, "fedavg");
     assert_ok(f->ctx, fl_config_set(cfg, "checkpoint_every=0"));
     assert_ok(f->ctx, fl_run_new(cfg, &run));
+    fixture_write(f, "out.unfinished.csv", "round,cohort,train_loss,\n");
     assert_fails(f->ctx, fl_run_prepare_save(run, 0), FL_EIO, "has checkpoints of an earlier run");
     assert_int_equal(access(fixture_path(f, "out.checkpoint/4.checkpoint"), F_OK), 0);
+    assert_int_equal(access(fixture_path(f, "out.unfinished.csv"), F_OK), 0); /* a refusal costs nothing */
     assert_ok(f->ctx, fl_run_prepare_save(run, 1));
+    assert_int_equal(access(fixture_path(f, "out.unfinished.csv"), F_OK), -1);
     assert_int_equal(access(fixture_path(f, "out.checkpoint"), F_OK), -1);
     fl_run_free(run);
     fl_config_free(cfg);
