@@ -130,7 +130,7 @@ static fl_status descend(bench *b, fli_worker *w, const fli_view *v, size_t grad
     fli_answer a;
     void *cache = NULL;
     memset(b->x, 0, b->all.k * sizeof *b->x);
-    fli_problem p = {.start = b->x, .most_steps = gradients};
+    fli_problem p = {.start = b->x, .stop.most_steps = gradients};
     double begin = now();
     fl_status s = fli_solver_accurate.solve(b->ctx, w, v, &p, NULL, &cache, &a);
     *seconds = now() - begin;

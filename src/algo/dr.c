@@ -72,11 +72,11 @@ void fli_dr_pose(const fli_turn *t, fli_problem *p)
     p->anchor = t->state[Y_I];
     p->rho = 1 / a->eta;
     if (a->solver != FLI_DR_ACCURATE) return;
-    p->accuracy = a->accuracy / pow((double)t->round + 1, a->accuracy_power);
-    if (a->accuracy > 0) p->accuracy = fmax(p->accuracy, DBL_MIN); /* 0 would mean: not asked for */
-    p->relative = a->relative;
-    p->modulus = modulus(a);
-    p->most_steps = (size_t)a->most_steps;
+    p->stop.accuracy = a->accuracy / pow((double)t->round + 1, a->accuracy_power);
+    if (a->accuracy > 0) p->stop.accuracy = fmax(p->stop.accuracy, DBL_MIN); /* 0 would mean: not asked for */
+    p->stop.relative = a->relative;
+    p->stop.modulus = modulus(a);
+    p->stop.most_steps = (size_t)a->most_steps;
 }
 
 void fli_dr_answer(const fli_turn *t, const fli_answer *a)

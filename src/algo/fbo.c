@@ -59,7 +59,7 @@ void fli_fbo_pose(const fli_turn *t, fli_problem *p)
     const fli_fbo_params *a = t->params;
     p->start = t->down[Z];
     p->lr = a->lr_x;
-    p->levels = (fli_levels){.work = fli_work_together,
+    p->levels = (fli_levels){.work = FLI_WORK_TOGETHER,
                              .v = t->down[V],
                              .lr_y = a->lr_y,
                              .lr_v = a->lr_v,
@@ -70,8 +70,8 @@ void fli_fbo_pose(const fli_turn *t, fli_problem *p)
 void fli_fbo_upload(const fli_turn *t, const fli_answer *a, double scale)
 {
     fli_lin(t->space, scale, a->z, 0, a->z, t->up[Q]);
-    fli_lin(t->space, scale, a->v, 0, a->v, t->up[Q_V]);
-    t->up_scalars[FLI_FBO_L_F] = a->norm;
+    fli_lin(t->space, scale, a->levels.v, 0, a->levels.v, t->up[Q_V]);
+    t->up_scalars[FLI_FBO_L_F] = a->levels.norm;
 }
 
 void fli_fbo_absorb(const fli_server *s, const fli_turn *t)

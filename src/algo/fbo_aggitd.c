@@ -47,11 +47,11 @@ static void pose(const fli_turn *t, fli_problem *p)
     p->steps = 1;
     p->start = t->phase > rounds ? t->past[step_of(t->phase, rounds)] : t->down[XY];
     if (t->phase < rounds)
-        p->levels = (fli_levels){.work = fli_work_lower_gradient};
+        p->levels = (fli_levels){.work = FLI_WORK_LOWER_GRADIENT};
     else if (t->phase == rounds)
-        p->levels = (fli_levels){.work = fli_work_upper_gradient};
+        p->levels = (fli_levels){.work = FLI_WORK_UPPER_GRADIENT};
     else
-        p->levels = (fli_levels){.work = fli_work_product, .v = t->down[Z]};
+        p->levels = (fli_levels){.work = FLI_WORK_PRODUCT, .v = t->down[Z]};
 }
 
 static void advance(const fli_server *s)

@@ -94,12 +94,12 @@ static void pose(const fli_turn *t, fli_problem *p)
 static void answer(const fli_turn *t, const fli_answer *a)
 {
     if (t->warm_up) {
-        t->up_scalars[R_I] = a->curvature;
+        t->up_scalars[R_I] = a->linearised.curvature;
         return;
     }
     /* z_i = x_i + pi_i/sigma */
-    fli_copy(t->space, a->multiplier, t->state[PI]);
-    fli_lin(t->space, 1, a->z, 1 / ((double)t->clients * t->down_scalars[SIGMA]), a->multiplier, t->up[Z]);
+    fli_copy(t->space, a->linearised.multiplier, t->state[PI]);
+    fli_lin(t->space, 1, a->z, 1 / ((double)t->clients * t->down_scalars[SIGMA]), a->linearised.multiplier, t->up[Z]);
 }
 
 static void absorb(const fli_server *s, const fli_turn *t)

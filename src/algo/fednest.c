@@ -69,17 +69,17 @@ static void pose(const fli_turn *t, fli_problem *p)
     p->start = t->down[Z];
     p->steps = fli_nest_steps(a, t->steps);
     switch (stage_at(a, t->phase, t->phases)) {
-    case INNER_GRADIENT: *l = (fli_levels){.work = fli_work_lower_gradient}; return;
+    case INNER_GRADIENT: *l = (fli_levels){.work = FLI_WORK_LOWER_GRADIENT}; return;
     case INNER_STEPS:
         p->lr = a->nest.lr_in;
-        *l = (fli_levels){.work = fli_work_lower_steps, .shift = t->down[D]};
+        *l = (fli_levels){.work = FLI_WORK_LOWER_STEPS, .shift = t->down[D]};
         return;
-    case SYSTEM_START: *l = (fli_levels){.work = fli_work_upper_gradient}; return;
-    case SYSTEM_PRODUCT: *l = (fli_levels){.work = fli_work_product, .v = t->down[D]}; return;
-    case HYPERGRADIENT: *l = (fli_levels){.work = fli_work_hypergradient, .v = t->down[V]}; return;
+    case SYSTEM_START: *l = (fli_levels){.work = FLI_WORK_UPPER_GRADIENT}; return;
+    case SYSTEM_PRODUCT: *l = (fli_levels){.work = FLI_WORK_PRODUCT, .v = t->down[D]}; return;
+    case HYPERGRADIENT: *l = (fli_levels){.work = FLI_WORK_HYPERGRADIENT, .v = t->down[V]}; return;
     case OUTER_STEPS:
         p->lr = a->nest.lr_out;
-        *l = (fli_levels){.work = fli_work_upper_steps, .shift = t->down[D]};
+        *l = (fli_levels){.work = FLI_WORK_UPPER_STEPS, .shift = t->down[D]};
         return;
     }
 }

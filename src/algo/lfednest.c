@@ -40,10 +40,10 @@ static void pose(const fli_turn *t, fli_problem *p)
     p->steps = fli_nest_steps(a, t->steps);
     if (t->phase + 1 < t->phases) {
         p->lr = a->nest.lr_in;
-        p->levels = (fli_levels){.work = fli_work_lower_steps};
+        p->levels = (fli_levels){.work = FLI_WORK_LOWER_STEPS};
     } else {
         p->lr = a->nest.lr_out;
-        p->levels = (fli_levels){.work = fli_work_own_steps, .neumann = (size_t)a->neumann, .ell = a->ell};
+        p->levels = (fli_levels){.work = FLI_WORK_OWN_STEPS, .neumann = (size_t)a->neumann, .ell = a->ell};
     }
 }
 

@@ -5,15 +5,15 @@
 void fli_own_pose(const fli_own_params *p, const fli_turn *t, size_t own, fli_problem *out)
 {
     if (t->first) fli_copy(t->space, t->initial, t->state[own]);
-    out->own_start = t->state[own];
-    out->own_lr = p->lr_local > 0 ? p->lr_local : 2 * t->lr;
-    out->mix = p->mix.n ? fli_reals_at(&p->mix, t->client) : NAN;
+    out->pair.start = t->state[own];
+    out->pair.lr = p->lr_local > 0 ? p->lr_local : 2 * t->lr;
+    out->pair.mix = p->mix.n ? fli_reals_at(&p->mix, t->client) : NAN;
 }
 
 void fli_own_answer(const fli_turn *t, const fli_answer *a, size_t own, size_t mix)
 {
-    fli_copy(t->space, a->own, t->state[own]);
-    t->scalars[mix] = a->mix;
+    fli_copy(t->space, a->pair.own, t->state[own]);
+    t->scalars[mix] = a->pair.mix;
 }
 
 /* Who has not had a turn yet has nothing of its own to say. */

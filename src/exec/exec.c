@@ -261,8 +261,9 @@ static fl_status work_with(fli_exec *e, fli_job *job, size_t worker, const fli_k
     s = e->solver->solve(e->ctx, &e->workers[worker], &view, &problem, &rng, e->caches ? &e->caches[t.client] : NULL,
                          &answer);
     if (!s) {
-        job->own_diverged = answer.own && !fli_finite(&e->space, answer.own);
-        if (job->own_diverged || !fli_finite(&e->space, answer.z) || (answer.v && !fli_finite(&e->space, answer.v)))
+        job->own_diverged = answer.pair.own && !fli_finite(&e->space, answer.pair.own);
+        if (job->own_diverged || !fli_finite(&e->space, answer.z) ||
+            (answer.levels.v && !fli_finite(&e->space, answer.levels.v)))
             s = FL_EDIVERGED;
     }
     if (!s) e->spec.algo->answer(&t, &answer);

@@ -74,16 +74,16 @@ static double norm(const fli_space *s, const void *x) { return sqrt(fli_dot(s, x
 static int accurate(const search *q)
 {
     const fli_problem *p = q->p;
-    if (p->accuracy > 0 && !(q->norm <= p->modulus * p->accuracy)) return 0;
-    if (p->relative > 0) {
+    if (p->stop.accuracy > 0 && !(q->norm <= p->stop.modulus * p->stop.accuracy)) return 0;
+    if (p->stop.relative > 0) {
         void *moved = q->w->part;
         fli_sub(q->space, q->z, p->start, moved);
-        if (!(q->norm <= p->modulus * p->relative * norm(q->space, moved))) return 0;
+        if (!(q->norm <= p->stop.modulus * p->stop.relative * norm(q->space, moved))) return 0;
     }
-    return p->accuracy > 0 || p->relative > 0;
+    return p->stop.accuracy > 0 || p->stop.relative > 0;
 }
 
-static int spent(const search *q) { return q->p->most_steps && q->steps >= q->p->most_steps; }
+static int spent(const search *q) { return q->p->stop.most_steps && q->steps >= q->p->stop.most_steps; }
 
 /* d = -H g by the two-loop recursion. Without pairs the first trial of the line search would be the minimiser if f_i were flat. */
 static double direction(search *q)
@@ -221,7 +221,7 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
     *out = (fli_answer){.z = w->z,
                         .weight = (double)p->steps,
                         .steps = q.steps,
-                        .missed = (p->accuracy > 0 || p->relative > 0) && !reached};
+                        .missed = (p->stop.accuracy > 0 || p->stop.relative > 0) && !reached};
     return FL_OK;
 }
 

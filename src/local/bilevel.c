@@ -76,6 +76,17 @@ void fli_work_hv(fli_bilevel_work *w, const void *z, const void *v, void *out)
     over(w, &w->train, fli_bilevel_product, z, v, out);
 }
 
+static fli_bilevel_fn *const kinds[] = {
+    [FLI_WORK_TOGETHER] = fli_work_together,
+    [FLI_WORK_LOWER_GRADIENT] = fli_work_lower_gradient,
+    [FLI_WORK_UPPER_GRADIENT] = fli_work_upper_gradient,
+    [FLI_WORK_PRODUCT] = fli_work_product,
+    [FLI_WORK_HYPERGRADIENT] = fli_work_hypergradient,
+    [FLI_WORK_LOWER_STEPS] = fli_work_lower_steps,
+    [FLI_WORK_UPPER_STEPS] = fli_work_upper_steps,
+    [FLI_WORK_OWN_STEPS] = fli_work_own_steps,
+};
+
 static fl_status solve(fl_ctx *ctx, fli_worker *worker, const fli_view *v, const fli_problem *p, fli_rng *rng,
                        void **cache, fli_answer *out)
 {
@@ -87,7 +98,7 @@ static fl_status solve(fl_ctx *ctx, fli_worker *worker, const fli_view *v, const
     w.lower = fli_lower_space(&m->space, m->bilevel->upper);
     *out = (fli_answer){.z = worker->z, .steps = 1};
     split(&w);
-    p->levels.work(&w);
+    kinds[p->levels.work](&w);
     return FL_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "local/pass.h"
 #include "model/bilevel.h"
 
-struct fli_bilevel_work {
+typedef struct {
     fli_worker *worker;
     const fli_model *model;
     const fli_view *view;
@@ -16,7 +16,7 @@ struct fli_bilevel_work {
     fli_answer *out;
     fli_pass train, validation; /* the samples of either level */
     fli_space upper, lower;     /* the blocks; the lower one starts at vector + upper.n */
-};
+} fli_bilevel_work;
 
 /* The worker's vectors, whole. */
 enum { FLI_W_V, FLI_W_Q, FLI_W_QV, FLI_W_G, FLI_W_H, FLI_W_VECTORS };
@@ -33,5 +33,10 @@ static inline const void *fli_clow(const fli_bilevel_work *w, const void *v)
 void fli_work_f(fli_bilevel_work *w, const void *z, void *d);
 void fli_work_g(fli_bilevel_work *w, const void *z, void *d);
 void fli_work_hv(fli_bilevel_work *w, const void *z, const void *v, void *out);
+
+/* The kinds of work, one function each. */
+typedef void fli_bilevel_fn(fli_bilevel_work *w);
+fli_bilevel_fn fli_work_together, fli_work_lower_gradient, fli_work_upper_gradient, fli_work_product,
+    fli_work_hypergradient, fli_work_lower_steps, fli_work_upper_steps, fli_work_own_steps;
 
 #endif

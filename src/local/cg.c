@@ -114,7 +114,10 @@ static void iterate(equations *q, double goal)
 }
 
 /* Without rounding, `order` steps are enough. */
-static size_t most_steps(const fli_problem *p, size_t order) { return p->most_steps ? p->most_steps : 2 * order + 100; }
+static size_t most_steps(const fli_problem *p, size_t order)
+{
+    return p->stop.most_steps ? p->stop.most_steps : 2 * order + 100;
+}
 
 fl_status fli_cg_solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, double lam, fli_answer *out)
 {

@@ -67,11 +67,8 @@ static void gradient(fli_worker *w, const fli_view *v, const void *x)
 
 static fli_answer answer(const fli_worker *w, const kept *c, size_t gradients)
 {
-    return (fli_answer){.z = w->z,
-                        .multiplier = fli_worker_vector(w, MULTIPLIER),
-                        .curvature = c->curvature,
-                        .weight = 1,
-                        .steps = gradients};
+    return (fli_answer){
+        .z = w->z, .linearised = {fli_worker_vector(w, MULTIPLIER), c->curvature}, .weight = 1, .steps = gradients};
 }
 
 /* The limit of many steps. */

@@ -11,11 +11,40 @@
 #include "data/fed.h"
 #include "model/model.h"
 
-/* The work of one turn on a bilevel problem; vectors are whole, and what is said of a block leaves the other one alone. See bilevel.c. */
-typedef struct fli_bilevel_work fli_bilevel_work;
+/* For solvers that work to an accuracy; the others do not look. 0: not asked for. With several, all must be met. For an m-strongly convex
+ * problem ||z - minimiser|| <= ||gradient at z||/m, which is how a solver can be certain. */
 typedef struct {
-    /* NULL: the problem has a single level; else one of the fli_work_ functions below. */
-    void (*work)(fli_bilevel_work *w);
+    double accuracy;   /* ||z - minimiser|| <= accuracy */
+    double relative;   /* ||z - minimiser|| <= relative ||z - start|| */
+    double modulus;    /* m, of the whole local problem; 0: not known, so that no accuracy is ever certain */
+    size_t most_steps; /* ends there, accurate or not */
+} fli_stopping;
+
+/* For the pair solver: the client's own model beside z; see pair.c. */
+typedef struct {
+    const void *start;
+    double lr;
+    double
+        mix; /* share of the own model in the mixture of the two; NaN: the solver chooses, by samples that are held out */
+} fli_pair_extra;
+
+/* What is done in a turn on a bilevel problem, and its z. Vectors are whole, and what is said of a block leaves the other one alone. */
+typedef enum {
+    /* y, v and x together: the weighted sums (q_x, q_y) of the directions; v = q_v, norm = ||grad_y f_i|| at the first step */
+    FLI_WORK_TOGETHER,
+    FLI_WORK_LOWER_GRADIENT, /* grad_y g_i in the lower block */
+    FLI_WORK_UPPER_GRADIENT, /* grad f_i in both */
+    FLI_WORK_PRODUCT,        /* (g_xy v, g_yy v) */
+    FLI_WORK_HYPERGRADIENT,  /* grad_x f_i - g_xy v in the upper one */
+    /* where steps lead: on y, on x with y fixed, and on x along the client's own hypergradient */
+    FLI_WORK_LOWER_STEPS,
+    FLI_WORK_UPPER_STEPS,
+    FLI_WORK_OWN_STEPS,
+} fli_bilevel_kind;
+
+/* For the bilevel solver: start is (x, y), and shift, anchor and rho mean nothing. */
+typedef struct {
+    fli_bilevel_kind work;
     const void *v; /* a direction, in the lower block */
     const void
         *shift; /* the federation's direction, in the block that is stepped; NULL: the client's own is followed */
@@ -26,7 +55,9 @@ typedef struct {
     double ell;            /* whose terms are (I - H/ell)^n/ell */
 } fli_levels;
 
-/* Vectors are borrowed: usually the broadcast model, or the client's own state. */
+/* Vectors are borrowed: usually the broadcast model, or the client's own state. Linearised solvers read start, rho, shift and steps alone:
+ * shift is the multiplier, which changes with every step, and steps = 0 stands for the limit of many. rho = 0: nothing is solved, only the
+ * curvature is wanted. See linearised.c. */
 typedef struct {
     const void *start;
     const void *anchor; /* NULL: no proximal term */
@@ -34,37 +65,35 @@ typedef struct {
     const void *shift; /* NULL: no linear term */
     double lr;
     size_t steps; /* Q_i */
-    /* For solvers that work to an accuracy; the others do not look. 0: not asked for. With several, all must be met. For an
-     * m-strongly convex problem ||z - minimiser|| <= ||gradient at z||/m, which is how a solver can be certain. */
-    double accuracy;   /* ||z - minimiser|| <= accuracy */
-    double relative;   /* ||z - minimiser|| <= relative ||z - start|| */
-    double modulus;    /* m, of the whole local problem; 0: not known, so that no accuracy is ever certain */
-    size_t most_steps; /* ends there, accurate or not */
-    /* For the pair solver alone: the client's own model beside z; see pair.c. */
-    const void *own_start;
-    double own_lr;
-    double
-        mix; /* share of the own model in the mixture of the two; NaN: the solver chooses, by samples that are held out */
-    /* Linearised solvers read start, rho, shift and steps alone: shift is the multiplier, which changes with every step, and steps = 0
-     * stands for the limit of many. rho = 0: nothing is solved, only the curvature is wanted. See linearised.c. */
-    fli_levels levels; /* bilevel problems: start is (x, y), and shift, anchor and rho mean nothing */
-    uint64_t seed;     /* names what lasts from turn to turn, such as which samples are for validation, */
-    uint32_t client;   /* together with the client */
+    fli_stopping stop;
+    union { /* what one kind of solver asks for beyond that, and only that kind reads */
+        fli_pair_extra pair;
+        fli_levels levels;
+    };
+    uint64_t seed;   /* names what lasts from turn to turn, such as which samples are for validation, */
+    uint32_t client; /* together with the client */
 } fli_problem;
 
+/* Vectors that a solver does not answer are NULL. */
 typedef struct {
-    const void *z; /* the solution; valid until the worker's next turn */
+    const void *z; /* the solution; valid, as all vectors here, until the worker's next turn */
     /* Sum over the steps of the weight a gradient has in (start - z)/lr: Q_i for plain SGD, and with momentum gam
      * Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2. Methods that turn a displacement back into a gradient divide by lr times this. */
     double weight;
-    size_t steps;           /* spent: gradients computed; 1 for a solution by a factor */
-    const void *multiplier; /* linearised solvers: after the last step; valid as long as z */
-    double curvature; /* linearised solvers: the largest eigenvalue of the quadratic that takes the place of f_i */
-    const void *own;  /* pair solver: the client's own model after the last step; valid as long as z */
-    double mix;       /* pair solver: what was asked for, or chosen */
-    const void *v;    /* bilevel problems: what belongs to v, in the lower block; valid as long as z */
-    double norm;      /* bilevel problems: see fli_work_together */
+    size_t steps; /* spent: gradients computed; 1 for a solution by a factor */
     int missed; /* it was to be accurate and is not, for want of steps or of precision; never for SGD, which cannot tell */
+    struct {
+        const void *multiplier; /* after the last step */
+        double curvature;       /* the largest eigenvalue of the quadratic that takes the place of f_i */
+    } linearised;
+    struct {
+        const void *own; /* the client's own model after the last step */
+        double mix;      /* what was asked for, or chosen */
+    } pair;
+    struct {
+        const void *v; /* what belongs to v, in the lower block */
+        double norm;   /* see FLI_WORK_TOGETHER */
+    } levels;
 } fli_answer;
 
 /* How mini-batches are drawn: the part of the local solver that is the same for everybody. */
@@ -140,18 +169,6 @@ extern const fli_solver fli_solver_gram, fli_solver_diagonal;
 const fli_solver *fli_solver_on(const fli_model *m, const fli_solver *wanted);
 /* Bilevel problems: does what the problem's `levels.work` says. */
 extern const fli_solver fli_solver_bilevel;
-
-/* y, v and x together: z = the weighted sums (q_x, q_y) of the directions, v = q_v, norm = ||grad_y f_i|| at the first step. */
-void fli_work_together(fli_bilevel_work *w);
-/* z: grad_y g_i in the lower block; grad f_i in both; (g_xy v, g_yy v); grad_x f_i - g_xy v in the upper one. */
-void fli_work_lower_gradient(fli_bilevel_work *w);
-void fli_work_upper_gradient(fli_bilevel_work *w);
-void fli_work_product(fli_bilevel_work *w);
-void fli_work_hypergradient(fli_bilevel_work *w);
-/* Steps on y, on x with y fixed, and on x along the client's own hypergradient; z: where they lead. */
-void fli_work_lower_steps(fli_bilevel_work *w);
-void fli_work_upper_steps(fli_bilevel_work *w);
-void fli_work_own_steps(fli_bilevel_work *w);
 
 /* a_k, and their sum over so many steps, ||a||_1. */
 double fli_coef(const fli_reals *coef, double decay, size_t k);

@@ -84,7 +84,7 @@ static fl_status choose_mix(fl_ctx *ctx, fli_worker *w, const fli_view *v, const
     if (!n) return FL_OK;
     double *ab = fli_alloc(ctx, 2 * n, sizeof *ab);
     if (!ab) return FL_ENOMEM;
-    right_class(w, v->ds, idx, n, p->own_start, 0, ab);
+    right_class(w, v->ds, idx, n, p->pair.start, 0, ab);
     right_class(w, v->ds, idx, n, p->start, 1, ab);
     for (size_t i = 0; i < n; i++) differ |= ab[2 * i] != ab[2 * i + 1];
     if (differ) *mix = likeliest(n, ab);
@@ -99,7 +99,7 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
     void *y, *own = fli_worker_vector(w, OWN), *buffer = w->buffer ? fli_worker_vector(w, OWN_BUFFER) : NULL;
     const uint32_t *labelled = v->train;
     size_t n = v->n_train;
-    double mix = p->mix;
+    double mix = p->pair.mix;
     fli_draw draw;
     fl_status status = fli_latents_improve(ctx, w, v, p->start, cache, &y);
     if (!status && isnan(mix)) {
@@ -109,7 +109,7 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
     }
     if (status) return status;
     fli_sgd_step step = fli_sgd_begin(w, p);
-    fli_sgd_step own_step = {.lr = p->own_lr,
+    fli_sgd_step own_step = {.lr = p->pair.lr,
                              .wd = step.wd,
                              .momentum = step.momentum,
                              .grad = fli_worker_vector(w, OWN_GRAD),
@@ -117,7 +117,7 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
     fli_point at = {w->z, own, mix, w->grad, fli_worker_vector(w, OWN_GRAD), fli_worker_vector(w, OWN_PART)};
     fli_draw_init(w, v, labelled, n, y, rng, &draw);
     fli_copy(s, p->start, w->z);
-    fli_copy(s, p->own_start, own);
+    fli_copy(s, p->pair.start, own);
     if (buffer) fli_zero(s, buffer);
     for (size_t k = 0; k < p->steps; k++) {
         fli_draw_next(&draw);
@@ -126,7 +126,7 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
         s->ops->sgd(s->n, &own_step, own);
     }
     *out = (fli_answer){
-        .z = w->z, .weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps, .own = own, .mix = mix};
+        .z = w->z, .weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps, .pair = {own, mix}};
     return FL_OK;
 }
 

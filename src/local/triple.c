@@ -33,7 +33,7 @@ static direction directions(fli_bilevel_work *w, const void *z, const void *v)
     fli_pass_next(&w->train, w->rng);
     fli_work_g(w, z, g);
     fli_work_hv(w, z, v, hv);
-    if (isnan(w->out->norm)) w->out->norm = sqrt(fli_dot(&w->lower, fli_low(w, f), fli_low(w, f)));
+    if (isnan(w->out->levels.norm)) w->out->levels.norm = sqrt(fli_dot(&w->lower, fli_low(w, f), fli_low(w, f)));
     /* d_v = g_yy v - grad_y f */
     fli_sub(&w->lower, fli_low(w, hv), fli_low(w, f), fli_low(w, hv));
     /* d_x = grad_x f - g_xy v */
@@ -52,7 +52,7 @@ void fli_work_together(fli_bilevel_work *w)
     fli_copy(all, l->v, v);
     fli_zero(all, q);
     fli_zero(all, qv);
-    w->out->norm = NAN;
+    w->out->levels.norm = NAN;
     for (size_t k = 0; k < p->steps; k++) {
         double a = fli_coef(l->coef, l->coef_decay, k);
         direction d = directions(w, z, v);
@@ -63,7 +63,7 @@ void fli_work_together(fli_bilevel_work *w)
         fli_axpy(&w->upper, -p->lr * a, d.z, z);
     }
     w->out->z = q;
-    w->out->v = qv;
+    w->out->levels.v = qv;
     w->out->weight = fli_coef_sum(l->coef, l->coef_decay, p->steps);
     w->out->steps = p->steps;
 }

@@ -64,7 +64,8 @@ static void client_init(client *c, fl_ctx *ctx, const char *model, size_t n, siz
     random_vector(c, 0, 0.7, c->start, c->raw[0]);
     random_vector(c, 1, 0.7, c->anchor, c->raw[1]);
     random_vector(c, 2, 0.1, c->shift, c->raw[2]);
-    c->problem = (fli_problem){.start = c->raw[0], .anchor = c->raw[1], .shift = c->raw[2], .rho = rho, .modulus = rho};
+    c->problem =
+        (fli_problem){.start = c->raw[0], .anchor = c->raw[1], .shift = c->raw[2], .rho = rho, .stop.modulus = rho};
 }
 
 static void client_fini(client *c)
@@ -108,9 +109,9 @@ static void against_exact(void **state)
                 client c;
                 double want[MANY], z[MANY];
                 client_init(&c, f->ctx, "least_squares", sizes[s], DIM, &fli_ops_f64, s == 1 ? 0.1 : 0, rhos[r]);
-                c.problem.accuracy = rules[k][0];
-                c.problem.relative = rules[k][1];
-                c.problem.most_steps = 300;
+                c.problem.stop.accuracy = rules[k][0];
+                c.problem.stop.relative = rules[k][1];
+                c.problem.stop.most_steps = 300;
                 solve(&c, f->ctx, &fli_solver_exact, want);
                 fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
                 double off = distance(c.p, z, want), moved = distance(c.p, z, c.start);
@@ -133,12 +134,12 @@ static void stops_when_it_may(void **state)
     size_t last = 0;
     client_init(&c, f->ctx, "least_squares", 40, DIM, &fli_ops_f64, 0, 0.1);
     for (double accuracy = 10; accuracy > 1e-11; accuracy /= 1000) {
-        c.problem.accuracy = accuracy;
+        c.problem.stop.accuracy = accuracy;
         fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
         assert_true(!a.missed && a.steps > last);
         last = a.steps;
     }
-    c.problem.accuracy = 1000; /* the start will do */
+    c.problem.stop.accuracy = 1000; /* the start will do */
     fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
     assert_true(!a.missed && a.steps == 1);
     assert_memory_equal(z, c.start, c.p * sizeof *z);
@@ -152,11 +153,12 @@ static void bare_problem(void **state)
     client c;
     double want[MANY], z[MANY];
     client_init(&c, f->ctx, "least_squares", 60, DIM, &fli_ops_f64, 0, 1);
-    c.problem = (fli_problem){.start = c.raw[0], .rho = 7 /* of no anchor */, .accuracy = 1e-8, .modulus = 0.1};
+    c.problem =
+        (fli_problem){.start = c.raw[0], .rho = 7 /* of no anchor */, .stop = {.accuracy = 1e-8, .modulus = 0.1}};
     solve(&c, f->ctx, &fli_solver_exact, want);
     assert_int_equal(solve(&c, f->ctx, &fli_solver_accurate, z).missed, 0);
     assert_true(distance(c.p, z, want) < 1e-8);
-    c.problem.accuracy = 0; /* nothing asked for: as far as it goes, and nothing is missed */
+    c.problem.stop.accuracy = 0; /* nothing asked for: as far as it goes, and nothing is missed */
     assert_int_equal(solve(&c, f->ctx, &fli_solver_accurate, z).missed, 0);
     assert_true(distance(c.p, z, want) < 1e-12);
     client_fini(&c);
@@ -241,12 +243,13 @@ static int small_enough(client *c, fl_ctx *ctx, double wd)
 {
     double z[MANY];
     fli_answer a = solve(c, ctx, &fli_solver_accurate, z);
-    double most = c->problem.accuracy + c->problem.relative * distance(c->p, z, c->start), got = slope(c, z, wd);
-    int small = got <= c->problem.modulus * most * (1 + 1e-6) + 1e-14;
+    double most = c->problem.stop.accuracy + c->problem.stop.relative * distance(c->p, z, c->start),
+           got = slope(c, z, wd);
+    int small = got <= c->problem.stop.modulus * most * (1 + 1e-6) + 1e-14;
     if (a.missed == small)
         fail_msg("%s, %zu samples, accuracy %g, relative %g: missed %d, gradient %g after %zu steps",
-                 c->model->desc->name, c->view.n_train, c->problem.accuracy, c->problem.relative, a.missed, got,
-                 a.steps);
+                 c->model->desc->name, c->view.n_train, c->problem.stop.accuracy, c->problem.stop.relative, a.missed,
+                 got, a.steps);
     if (!small) assert_true(c->p > DIM && nearest_kink(c, z) < 1e-10);
     return small;
 }
@@ -264,12 +267,12 @@ static void other_models(void **state)
                     client c;
                     client_init(&c, f->ctx, models[m], sizes[s], DIM, &fli_ops_f64, 0.2 * wd, 0.5);
                     assert_true(slope(&c, c.start, 0.2 * wd) > 0.3);
-                    c.problem.modulus = 0.25; /* L_- = 0.25 */
-                    c.problem.accuracy = accuracy;
-                    c.problem.most_steps = 2000;
+                    c.problem.stop.modulus = 0.25; /* L_- = 0.25 */
+                    c.problem.stop.accuracy = accuracy;
+                    c.problem.stop.most_steps = 2000;
                     reached += small_enough(&c, f->ctx, 0.2 * wd);
-                    c.problem.accuracy = 0; /* the other rule */
-                    c.problem.relative = accuracy;
+                    c.problem.stop.accuracy = 0; /* the other rule */
+                    c.problem.stop.relative = accuracy;
                     reached += small_enough(&c, f->ctx, 0.2 * wd);
                     client_fini(&c);
                 }
@@ -288,8 +291,8 @@ static void steps_run_out(void **state)
     client_init(&c, f->ctx, "mlp", 70, DIM, &fli_ops_f64, 0, 0.05);
     double before = INFINITY, at;
     for (size_t most = 1; most <= 16; most *= 2) {
-        c.problem.accuracy = 1e-9;
-        c.problem.most_steps = most;
+        c.problem.stop.accuracy = 1e-9;
+        c.problem.stop.most_steps = most;
         fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
         assert_true(a.missed && a.steps == most);
         assert_int_equal(gradients, most);
@@ -312,7 +315,7 @@ static void precision_runs_out(void **state)
             client c;
             double z[MANY], want[MANY];
             client_init(&c, f->ctx, models[m], 70, DIM, ops[o], 0.1, 1);
-            c.problem.accuracy = 1e-30;
+            c.problem.stop.accuracy = 1e-30;
             fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
             assert_true(a.missed && a.steps < 2000);
             if (m == 0) {
@@ -332,12 +335,12 @@ static void single_precision(void **state)
         client c;
         double z[MANY], want[MANY];
         client_init(&c, f->ctx, "least_squares", 600, DIM, &fli_ops_f32, 0.1, 1);
-        c.problem.accuracy = accuracy;
+        c.problem.stop.accuracy = accuracy;
         solve(&c, f->ctx, &fli_solver_exact, want);
         fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
         assert_true(!a.missed && distance(c.p, z, want) <= accuracy + 1e-6);
-        c.problem.accuracy = 0;
-        c.problem.relative = accuracy;
+        c.problem.stop.accuracy = 0;
+        c.problem.stop.relative = accuracy;
         a = solve(&c, f->ctx, &fli_solver_accurate, z);
         assert_true(!a.missed && distance(c.p, z, want) <= accuracy * distance(c.p, z, c.start) + 1e-6);
         client_fini(&c);
@@ -351,10 +354,10 @@ static void never_certain(void **state)
     client c;
     double z[MANY];
     client_init(&c, f->ctx, "least_squares", 40, DIM, &fli_ops_f64, 0, 1);
-    c.problem.accuracy = 0.5;
-    c.problem.modulus = 0;
+    c.problem.stop.accuracy = 0.5;
+    c.problem.stop.modulus = 0;
     assert_int_equal(solve(&c, f->ctx, &fli_solver_accurate, z).missed, 1);
-    c.problem.modulus = 1;
+    c.problem.stop.modulus = 1;
     c.raw[0][2] = INFINITY;
     fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
     assert_true(a.missed && a.steps == 1);
@@ -370,7 +373,7 @@ static void others_report(void **state)
     client_init(&c, f->ctx, "least_squares", 40, DIM, &fli_ops_f64, 0, 1);
     c.problem.steps = 7;
     c.problem.lr = 0.01;
-    c.problem.accuracy = 1e-30;
+    c.problem.stop.accuracy = 1e-30;
     fli_answer a = solve(&c, f->ctx, &fli_solver_sgd, z);
     assert_true(a.steps == 7 && gradients == 7 && !a.missed);
     a = solve(&c, f->ctx, &fli_solver_exact, z);
@@ -385,14 +388,14 @@ static void no_memory_of_other_turns(void **state)
     client c;
     double z[MANY], again[MANY], other[MANY];
     client_init(&c, f->ctx, "mlp", 70, DIM, &fli_ops_f32, 0, 0.5);
-    c.problem.accuracy = 1e-3;
+    c.problem.stop.accuracy = 1e-3;
     fli_answer a = solve(&c, f->ctx, &fli_solver_accurate, z);
     size_t steps = a.steps;
     c.problem.start = c.raw[1];
-    c.problem.most_steps = 9;
+    c.problem.stop.most_steps = 9;
     solve(&c, f->ctx, &fli_solver_accurate, other);
     c.problem.start = c.raw[0];
-    c.problem.most_steps = 0;
+    c.problem.stop.most_steps = 0;
     a = solve(&c, f->ctx, &fli_solver_accurate, again);
     assert_memory_equal(z, again, c.p * sizeof *z);
     assert_int_equal(a.steps, steps);

@@ -271,13 +271,13 @@ static void validation_counts(void **state)
 }
 
 /* One piece of work of a client with so many samples, on a hyper-representation with validation samples. */
-static void work(fixture *f, problem *k, fli_worker *w, void (*fn)(fli_bilevel_work *), uint32_t client, uint32_t round,
+static void work(fixture *f, problem *k, fli_worker *w, fli_bilevel_kind kind, uint32_t client, uint32_t round,
                  const double *z, double *out)
 {
     fli_view view;
     fli_rng rng;
     fli_answer answer;
-    fli_problem p = {.start = z, .steps = 1, .seed = 77, .client = client, .levels = {.work = fn}};
+    fli_problem p = {.start = z, .steps = 1, .seed = 77, .client = client, .levels = {.work = kind}};
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, round, client);
     assert_ok(f->ctx, fli_view_open(f->ctx, k->fed, 0, &view));
     assert_ok(f->ctx, fli_solver_bilevel.solve(f->ctx, w, &view, &p, &rng, NULL, &answer));
@@ -302,14 +302,14 @@ static void split(void **state)
     k.q = k.m->space.n - k.p;
     assert_ok(f->ctx, fli_worker_init(f->ctx, k.m, &(fli_sgd_spec){0}, N, fli_solver_bilevel.vectors, &w));
     random_point(k.p + k.q, 1, z);
-    work(f, &k, &w, fli_work_upper_gradient, 0, 0, z, df);
-    work(f, &k, &w, fli_work_lower_gradient, 0, 0, z, dg);
+    work(f, &k, &w, FLI_WORK_UPPER_GRADIENT, 0, 0, z, df);
+    work(f, &k, &w, FLI_WORK_LOWER_GRADIENT, 0, 0, z, dg);
     fli_worker_eval(&w, k.fed->train, k.fed->part.index, N, z, whole, NULL);
     for (size_t j = k.p; j < k.p + k.q; j++) assert_near((V * df[j] + (N - V) * dg[j]) / N, whole[j], 1e-13);
     assert_true(distance(k.q, df + k.p, dg + k.p) > 1e-4);
-    work(f, &k, &w, fli_work_upper_gradient, 0, 1, z, again);
+    work(f, &k, &w, FLI_WORK_UPPER_GRADIENT, 0, 1, z, again);
     assert_true(distance(k.p + k.q, df, again) == 0);
-    work(f, &k, &w, fli_work_upper_gradient, 1, 0, z, other);
+    work(f, &k, &w, FLI_WORK_UPPER_GRADIENT, 1, 0, z, other);
     assert_true(distance(k.p + k.q, df, other) > 1e-4);
     fli_worker_fini(&w);
     fli_model_free(k.m);

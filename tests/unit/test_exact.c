@@ -363,7 +363,7 @@ static void gradients_that_do_not_arrive(void **state)
     double anchor[DIM], raw[DIM], zero[DIM] = {0}, z[DIM];
     client_init(&c, f->ctx, 100, DIM, &fli_ops_f64, 0);
     random_vector(&c, 0, anchor, raw);
-    fli_problem p = {.start = zero, .anchor = raw, .rho = 1e-3, .most_steps = 5};
+    fli_problem p = {.start = zero, .anchor = raw, .rho = 1e-3, .stop.most_steps = 5};
     assert_ok(f->ctx, solve_within(&c, f->ctx, &p, 1, z, &a));
     assert_true(a.missed && a.steps >= 5 && a.steps <= 6);
     assert_true(relative_residual(&c, z, 1e-3, anchor, zero) > 1e-6);

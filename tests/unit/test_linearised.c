@@ -161,7 +161,7 @@ static void case_of(fl_ctx *ctx, size_t n, size_t k, const char *model, const fl
             assert_ok(ctx, solve(&c, ctx, way, &p, &a));
             assert_int_equal(a.steps, 1);
             ops->to_f64(k, a.z, got_z);
-            ops->to_f64(k, a.multiplier, got_m);
+            ops->to_f64(k, a.linearised.multiplier, got_m);
             double off = distance(k, z, got_z) + distance(k, m, got_m) / fmax(1, rho);
             if (!(off < tolerance * (double)k))
                 fail_msg("%s %zu x %zu, wd %g, rho %g, way %d, %zu steps: off by %g", model, n, k, wd, rho, way,
@@ -201,7 +201,7 @@ static void the_limit(void **state)
         fli_problem p = {.start = raw[0], .shift = raw[1], .rho = 0.3};
         for (p.steps = 0; p.steps <= 3000; p.steps += 3000) {
             assert_ok(f->ctx, solve(&c, f->ctx, way, &p, &a));
-            for (size_t i = 0; i < 8; i++) assert_near(((const double *)a.multiplier)[i], -g[i], 1e-13);
+            for (size_t i = 0; i < 8; i++) assert_near(((const double *)a.linearised.multiplier)[i], -g[i], 1e-13);
             for (size_t i = 0; i < 8; i++) assert_near(((const double *)a.z)[i], x[i], 1e-13);
         }
         client_fini(&c);
@@ -315,7 +315,7 @@ static void kept_between_turns(void **state)
         for (p.rho = 2; p.rho < 5; p.rho++) { /* eigenvalues are good for any rho */
             assert_ok(f->ctx, solve(&c, f->ctx, AS_IT_COMES, &p, &a));
             steps_by_hand(&c, AS_IT_COMES, 0.1, p.rho, 5, x, shift, z, m);
-            assert_true(distance(8, z, a.z) < 1e-12 && distance(8, m, a.multiplier) < 1e-12);
+            assert_true(distance(8, z, a.z) < 1e-12 && distance(8, m, a.linearised.multiplier) < 1e-12);
         }
         fli_ctx_fail_alloc(f->ctx, 0);
         client_fini(&c);
@@ -376,7 +376,7 @@ static double curvature_of(client *c, fl_ctx *ctx, int way)
     assert_ok(ctx, solve(c, ctx, way, &(fli_problem){.start = zero, .steps = 3}, &a));
     assert_int_equal(a.steps, 0);
     free(zero);
-    return a.curvature;
+    return a.linearised.curvature;
 }
 
 static void curvature_of_glms(void **state)

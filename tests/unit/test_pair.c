@@ -60,13 +60,13 @@ static outcome solve(client *c, double mix, size_t steps, uint32_t stream)
     fli_rng rng;
     fli_answer a;
     void *cache = NULL;
-    fli_problem p = {.start = c->x, .lr = 0.1, .steps = steps, .own_start = c->own, .own_lr = 0.3, .mix = mix};
+    fli_problem p = {.start = c->x, .lr = 0.1, .steps = steps, .pair = {c->own, 0.3, mix}};
     fli_rng_init(&rng, 1, FLI_RNG_TEST, stream, 0);
     assert_ok(c->ctx, fli_solver_pair.solve(c->ctx, &c->w, &c->v, &p, &rng, &cache, &a));
     assert_null(cache);
     memcpy(o.z, a.z, sizeof o.z);
-    memcpy(o.own, a.own, sizeof o.own);
-    o.mix = a.mix;
+    memcpy(o.own, a.pair.own, sizeof o.own);
+    o.mix = a.pair.mix;
     return o;
 }
 
