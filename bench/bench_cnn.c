@@ -2,9 +2,9 @@
  * the step reaches, on one thread and on two. Then its convolutions one by one, by each kind of code. All are measured in turns within one run, and
  * the fastest of each is kept: what else the machine does hits all. */
 #include "base/clock.h"
-#include "local/local.h"
 #include "model/conv.h"
 #include "model/model.h"
+#include "solve.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ typedef struct {
     fli_model *model;
     fli_fed *fed;
     fli_view view;
-    fli_worker worker[THREADS];
+    solving worker[THREADS];
     void *start, *a, *b, *c;
 } bench;
 
@@ -79,7 +79,8 @@ static fl_status setup(bench *b)
     fli_sgd_spec sgd = {BATCH, 0, 0};
     fl_status s = make_fed(b);
     if (!s) s = make_model(b);
-    for (size_t i = 0; !s && i < THREADS; i++) s = fli_worker_init(b->ctx, b->model, &sgd, SAMPLES, 0, &b->worker[i]);
+    for (size_t i = 0; !s && i < THREADS; i++)
+        s = solving_init(b->ctx, &fli_solver_sgd, b->model, &sgd, SAMPLES, &b->worker[i]);
     if (!s) s = fli_view_open(b->ctx, b->fed, 0, &b->view);
     if (s) return s;
     b->start = fli_alloc(b->ctx, b->model->space.n, 4);
@@ -93,7 +94,7 @@ static fl_status setup(bench *b)
 
 typedef struct {
     bench *b;
-    fli_worker *w;
+    solving *w;
 } job;
 
 static void *steps(void *arg)
@@ -103,7 +104,7 @@ static void *steps(void *arg)
     fli_answer answer;
     fli_problem p = {.start = j->b->start, .lr = 0.01, .steps = STEPS};
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, 0, 0);
-    fli_sgd_solve(j->w, &j->b->view, &p, &rng, &answer);
+    solving_solve(j->b->ctx, j->w, &j->b->view, &p, &rng, NULL, &answer);
     return NULL;
 }
 

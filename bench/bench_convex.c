@@ -12,10 +12,10 @@
  * Each federated method has a few settings (step sizes, penalties); a short run of each says which is best, and that one is timed, for
  * at most 2000 rounds or S seconds. All work is done by one thread, one client after another, and seconds are processor time: what an
  * idle machine's clock would show, and what a busy one changes little. */
-#include "local/local.h"
 #include "pooled.h"
 #include "run/config.h"
 #include "run/run.h"
+#include "solve.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -125,21 +125,20 @@ static void time_newton(bench *b)
 }
 
 /* The library's L-BFGS for so many gradients, from zero; f where it ends. */
-static fl_status descend(bench *b, fli_worker *w, const fli_view *v, size_t gradients, double *value, double *seconds)
+static fl_status descend(bench *b, solving *w, const fli_view *v, size_t gradients, double *value, double *seconds)
 {
     fli_answer a;
-    void *cache = NULL;
     memset(b->x, 0, b->all.k * sizeof *b->x);
     fli_problem p = {.start = b->x, .stop.most_steps = gradients};
     double begin = now();
-    fl_status s = fli_solver_accurate.solve(b->ctx, w, v, &p, NULL, &cache, &a);
+    fl_status s = solving_solve(b->ctx, w, v, &p, NULL, NULL, &a);
     *seconds = now() - begin;
     if (!s) *value = pooled_value(&b->all, a.z);
     return s;
 }
 
 /* The fewest gradients that are enough, by bisection: the solver itself knows gradients, not f*. */
-static fl_status time_descent(bench *b, fli_worker *w, const fli_view *v, result *r)
+static fl_status time_descent(bench *b, solving *w, const fli_view *v, result *r)
 {
     size_t low = 0, high = 16;
     double value = INFINITY, seconds = 0, total = 0;
@@ -169,13 +168,13 @@ static fl_status lbfgs(bench *b, result *r)
     fli_fed *fed = b->data.fed;
     fli_view v = {.ds = fed->train, .train = fed->part.index, .n_train = fed->samples}; /* one client with everything */
     fli_model *m = NULL;
-    fli_worker w = {0};
+    solving w = {0};
     fl_status s = fli_model_new(b->ctx, d, NULL, &fli_ops_f64, fed->dim, fed->classes, b->p->wd, &m);
     if (s) return s;
     fli_model_expect(m, fed->train);
-    s = fli_worker_init(b->ctx, m, &(fli_sgd_spec){0}, fed->samples, fli_solver_accurate.vectors, &w);
+    s = solving_init(b->ctx, &fli_solver_accurate, m, &(fli_sgd_spec){0}, fed->samples, &w);
     if (!s) s = time_descent(b, &w, &v, r);
-    fli_worker_fini(&w);
+    solving_fini(&w);
     fli_model_free(m);
     return s;
 }

@@ -7,6 +7,7 @@
 #include "local/linearised.h"
 #include "run/config.h"
 #include "run/run.h"
+#include "solve.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ typedef struct {
     fl_ctx *ctx;
     fli_fed *fed;
     fli_model *model;
-    fli_worker worker;
+    solving worker;
     fli_view view;
     double x[FEATURES], shift[FEATURES];
 } bench;
@@ -56,7 +57,7 @@ static fl_status setup(bench *b, size_t samples)
     for (size_t i = 0; strcmp(d->name, "least_squares"); i++) d = fli_model_list[i];
     fl_status s = one_client(b, samples);
     if (!s) s = fli_model_new(b->ctx, d, NULL, &fli_ops_f64, FEATURES, 0, 0, &b->model);
-    if (!s) s = fli_worker_init(b->ctx, b->model, &(fli_sgd_spec){0}, samples, fli_solver_gram.vectors, &b->worker);
+    if (!s) s = solving_init(b->ctx, &fli_solver_gram, b->model, &(fli_sgd_spec){0}, samples, &b->worker);
     return s ? s : fli_view_open(b->ctx, b->fed, 0, &b->view);
 }
 
@@ -64,7 +65,6 @@ static fl_status setup(bench *b, size_t samples)
 static fl_status time_turn(bench *b, size_t k0, size_t patience, double *first, double *later)
 {
     fli_problem p = {.start = b->x, .shift = b->shift, .rho = 0.5, .steps = k0};
-    fli_answer a;
     fli_rng rng;
     void *cache = NULL;
     fl_status s = FL_OK;
@@ -72,8 +72,9 @@ static fl_status time_turn(bench *b, size_t k0, size_t patience, double *first, 
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, 0, 0);
     for (size_t i = 0; i < REPEATS && !s; i++) {
         for (size_t turn = 0; turn < 8 && !s; turn++) {
+            fli_task *t = solving_pose(&b->worker, &b->view, &p, &rng, &cache);
             double begin = fli_clock_now();
-            s = fli_linearised_gram(b->ctx, &b->worker, &b->view, &p, patience, &rng, &cache, &a);
+            s = fli_linearised_gram(b->ctx, b->worker.instance, t, patience);
             double *best = turn ? later : first;
             *best = fmin(*best, fli_clock_now() - begin);
         }

@@ -1,8 +1,8 @@
 /* A local step (gather, forward, backward, update) of a network on one thread, beside the time of its bare GEMMs alone. Both are
  * measured alternately in one run, and the medians are compared: what else the machine does then hits both. */
 #include "base/clock.h"
-#include "local/local.h"
 #include "model/model.h"
+#include "solve.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ typedef struct {
     fli_arena arena;
     fli_model *model;
     fli_fed *fed;
-    fli_worker worker;
+    solving worker;
     fli_view view;
     size_t in, hidden, out, batch;
     void *start, *gemm_x, *gemm_h, *gemm_z, *gemm_w1, *gemm_w2;
@@ -82,7 +82,7 @@ static fl_status setup(fl_ctx *ctx, bench *b)
     fli_arena_init(&b->arena, ctx);
     if ((s = bind_hidden(ctx, b, &params)) || (s = make_fed(ctx, b)) ||
         (s = fli_model_new(ctx, mlp(), params, &fli_ops_f32, b->in, b->out, 1e-4, &b->model)) ||
-        (s = fli_worker_init(ctx, b->model, &sgd, SAMPLES, 0, &b->worker)) ||
+        (s = solving_init(ctx, &fli_solver_sgd, b->model, &sgd, SAMPLES, &b->worker)) ||
         (s = fli_view_open(ctx, b->fed, 0, &b->view)))
         return s;
     b->start = fli_alloc(ctx, b->model->space.n, 4);
@@ -94,14 +94,14 @@ static fl_status setup(fl_ctx *ctx, bench *b)
     return fli_model_start(ctx, b->model, 1, b->start);
 }
 
-static double time_steps(bench *b, size_t steps)
+static double time_steps(fl_ctx *ctx, bench *b, size_t steps)
 {
     fli_rng rng;
     fli_answer answer;
     fli_problem p = {.start = b->start, .lr = 0.01, .steps = steps};
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, 0, 0);
     double begin = fli_clock_now();
-    fli_sgd_solve(&b->worker, &b->view, &p, &rng, &answer);
+    solving_solve(ctx, &b->worker, &b->view, &p, &rng, NULL, &answer);
     return (fli_clock_now() - begin) / (double)steps;
 }
 
@@ -130,10 +130,10 @@ static int measure(size_t in, size_t hidden, size_t out, size_t batch, size_t st
         fprintf(stderr, "bench: %s\n", ctx ? fl_ctx_error(ctx) : "out of memory");
         return 1;
     }
-    time_steps(&b, steps);
+    time_steps(ctx, &b, steps);
     time_gemms(&b, steps);
     for (size_t i = 0; i < repeats; i++) {
-        step[i] = time_steps(&b, steps);
+        step[i] = time_steps(ctx, &b, steps);
         gemm[i] = time_gemms(&b, steps);
     }
     double s = median(step, repeats), g = median(gemm, repeats);

@@ -4,13 +4,20 @@
 
 #define WARM_UP UINT32_MAX /* stands for the round, in random streams */
 
+/* What a thread has. */
+typedef struct {
+    fli_eval eval;
+    void *instance; /* of the solver */
+    fli_task task;
+} worker_memory;
+
 struct fli_exec {
     fl_ctx *ctx;
     fli_exec_spec spec;
     fli_space space;
     fli_arena arena; /* pointer tables */
     fli_pool *pool;
-    fli_worker *workers;
+    worker_memory *workers;
     void ***work; /* per worker: the algorithm's scratch vectors */
     fli_store *store;
     const fli_solver *solver;
@@ -61,6 +68,16 @@ static fl_status jobs_for(fli_exec *e, size_t cohort)
     return FL_OK;
 }
 
+static fl_status worker_init(fli_exec *e, worker_memory *w)
+{
+    const fli_model *m = e->spec.model;
+    fl_status s = fli_eval_init(e->ctx, m, &w->eval);
+    if (s) return s;
+    fli_open how = {.model = m, .sgd = e->spec.sgd, .largest = e->spec.fed->largest, .eval = &w->eval};
+    s = (*e->solver->open)(e->ctx, e->solver, &how, &w->instance); /* no file, as tools/check-layers.sh would think */
+    return s ? s : fli_task_init(e->ctx, e->solver, m, &w->task);
+}
+
 static fl_status workers_new(fli_exec *e)
 {
     size_t threads = fli_pool_threads(e->pool);
@@ -69,10 +86,7 @@ static fl_status workers_new(fli_exec *e)
     e->work = fli_arena_alloc(&e->arena, threads, sizeof *e->work);
     if (!e->workers || !e->work) return FL_ENOMEM;
     for (size_t i = 0; i < threads; i++)
-        if ((s = fli_worker_init(e->ctx, e->spec.model, &e->spec.sgd, e->spec.fed->largest, e->solver->vectors,
-                                 &e->workers[i])) ||
-            (s = vectors_new(e, e->spec.algo->work, &e->work[i])))
-            return s;
+        if ((s = worker_init(e, &e->workers[i])) || (s = vectors_new(e, e->spec.algo->work, &e->work[i]))) return s;
     return FL_OK;
 }
 
@@ -153,7 +167,9 @@ void fli_exec_free(fli_exec *e)
     if (!e) return;
     size_t threads = e->pool ? fli_pool_threads(e->pool) : 0;
     for (size_t i = 0; e->workers && e->work && i < threads; i++) {
-        fli_worker_fini(&e->workers[i]);
+        fli_task_fini(&e->workers[i].task);
+        e->solver->close(e->workers[i].instance);
+        fli_eval_fini(&e->workers[i].eval);
         vectors_free(e->work[i]);
     }
     for (size_t i = 0; i < FLI_EXEC_BLOCK; i++) fli_job_fini(&e->jobs[i]);
@@ -173,7 +189,7 @@ void fli_exec_free(fli_exec *e)
 
 void *const *fli_exec_server(fli_exec *e) { return e->server; }
 fli_pool *fli_exec_pool(fli_exec *e) { return e->pool; }
-fli_worker *fli_exec_worker(fli_exec *e, size_t worker) { return &e->workers[worker]; }
+fli_eval *fli_exec_eval(fli_exec *e, size_t worker) { return &e->workers[worker].eval; }
 
 size_t fli_exec_broadcast_bytes(const fli_exec *e) { return e->spec.algo->down * stride(e); }
 fl_status fli_exec_broadcast_new(fli_exec *e, void ***out) { return vectors_new(e, e->spec.algo->down, out); }
@@ -254,22 +270,27 @@ static fl_status work_with(fli_exec *e, fli_job *job, size_t worker, const fli_k
     t.first = kept->first;
     t.work = e->work[worker];
 
-    fli_rng rng = batches(e, job);
-    fli_answer answer;
-    fli_problem problem = {.lr = t.lr, .steps = t.steps, .seed = e->spec.seed, .client = t.client};
-    e->spec.algo->pose(&t, &problem);
-    s = e->solver->solve(e->ctx, &e->workers[worker], &view, &problem, &rng, e->caches ? &e->caches[t.client] : NULL,
-                         &answer);
+    fli_task *task = &e->workers[worker].task;
+    fli_answer *answer = &task->answer;
+    task->problem = (fli_problem){.lr = t.lr, .steps = t.steps};
+    task->view = &view;
+    task->rng = batches(e, job);
+    task->cache = e->caches ? &e->caches[t.client] : NULL;
+    task->seed = e->spec.seed;
+    task->client = t.client;
+    e->spec.algo->pose(&t, &task->problem);
+    e->solver->solve(e->ctx, e->workers[worker].instance, &task, 1);
+    s = task->status;
     if (!s) {
-        job->own_diverged = answer.pair.own && !fli_finite(&e->space, answer.pair.own);
-        if (job->own_diverged || !fli_finite(&e->space, answer.z) ||
-            (answer.levels.v && !fli_finite(&e->space, answer.levels.v)))
+        job->own_diverged = answer->pair.own && !fli_finite(&e->space, answer->pair.own);
+        if (job->own_diverged || !fli_finite(&e->space, answer->z) ||
+            (answer->levels.v && !fli_finite(&e->space, answer->levels.v)))
             s = FL_EDIVERGED;
     }
-    if (!s) e->spec.algo->answer(&t, &answer);
+    if (!s) e->spec.algo->answer(&t, answer);
     if (!s) {
-        job->spent = answer.steps;
-        job->missed = answer.missed;
+        job->spent = answer->steps;
+        job->missed = answer->missed;
     }
     fli_view_close(&view);
     return s;

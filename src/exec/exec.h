@@ -107,7 +107,7 @@ void fli_exec_broadcast_free(void **vectors);
 double fli_exec_regularizer(fli_exec *e);
 double fli_exec_weight(const fli_exec *e, size_t client); /* w_i */
 fli_pool *fli_exec_pool(fli_exec *e);
-fli_worker *fli_exec_worker(fli_exec *e, size_t worker); /* for evaluation between rounds */
+fli_eval *fli_exec_eval(fli_exec *e, size_t worker); /* for evaluation between rounds */
 
 /* The client's own model, for evaluation between rounds: its vector, if the method has one and the client has had a turn; before
  * that the start model, for methods whose clients know it; else the global model, fli_exec_server(e)[0] itself. To be released. */

@@ -13,10 +13,11 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
     double at_work = async || cohort < FLI_EXEC_BLOCK ? (double)cohort : FLI_EXEC_BLOCK;
     size_t server = fli_names_count(a->server) + fli_names_count(a->sums) + (a->past ? a->past(spec->params) : 0) +
                     ((a->traits & FLI_ALGO_INITIAL) != 0);
+    fli_open how = {.model = spec->model, .sgd = spec->sgd, .largest = spec->fed->largest};
     fli_footprint f = {
         .server = (double)server * vector + (spec->regularizer ? 2 * (double)spec->model->space.n * sizeof(double) : 0),
-        .workers = threads * (fli_worker_bytes(spec->model, &spec->sgd, spec->fed->largest, solver->vectors) +
-                              (double)a->work * vector),
+        .workers = threads * (fli_eval_bytes(spec->model) + solver->bytes(solver, &how) +
+                              fli_task_bytes(solver, spec->model) + (double)a->work * vector),
         .turns = at_work * (double)(fli_names_count(a->up) + (async ? a->down : 0)) * vector,
         .state = (double)cohort * (double)fli_names_count(a->client) * vector,
     };

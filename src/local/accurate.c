@@ -14,7 +14,7 @@
  * the minimiser values are equal but for rounding long before gradients are; there the first condition is replaced by
  * phi'(t) <= (2 C1 - 1) phi'(0), which follows from it on a parabola (Hager and Zhang, SIAM J. Optim. 16, 2005). Steps and rounding in
  * the model's precision, scalars in double. */
-#include "local/local.h"
+#include "local/worker.h"
 
 #include <float.h>
 #include <math.h>
@@ -24,7 +24,7 @@ enum {
     TRIALS = 60, /* of a line search */
     IDLE = 20    /* iterations without progress in value or gradient, after which rounding is to blame */
 };
-enum { TRIAL = 2 * PAIRS, TRIAL_GRADIENT, DIRECTION, VECTORS }; /* after the pairs, among the worker's vectors */
+enum { TRIAL = 2 * PAIRS, TRIAL_GRADIENT, DIRECTION, VECTORS }; /* after the pairs, among the instance's vectors */
 
 static const double C1 = 1e-4, C2 = 0.9;
 
@@ -46,7 +46,7 @@ static double eval(search *q, const void *x, void *g)
 {
     const fli_problem *p = q->p;
     double wd = q->w->model->weight_decay, epsilon = q->space->ops->size == sizeof(float) ? FLT_EPSILON : DBL_EPSILON;
-    double loss = fli_worker_eval(q->w, q->v->ds, q->v->train, q->v->n_train, x, g, NULL), linear = 0, square = 0;
+    double loss = fli_eval_loss(q->w->eval, q->v->ds, q->v->train, q->v->n_train, x, g, NULL), linear = 0, square = 0;
     q->steps++;
     if (wd > 0) {
         square += wd / 2 * fli_dot(q->space, x, x);
@@ -57,7 +57,7 @@ static double eval(search *q, const void *x, void *g)
         fli_axpy(q->space, 1, p->shift, g);
     }
     if (p->anchor) {
-        void *apart = q->w->part; /* free between evaluations */
+        void *apart = q->w->eval->part; /* free between evaluations */
         fli_sub(q->space, x, p->anchor, apart);
         square += p->rho / 2 * fli_dot(q->space, apart, apart);
         fli_axpy(q->space, p->rho, apart, g);
@@ -76,7 +76,7 @@ static int accurate(const search *q)
     const fli_problem *p = q->p;
     if (p->stop.accuracy > 0 && !(q->norm <= p->stop.modulus * p->stop.accuracy)) return 0;
     if (p->stop.relative > 0) {
-        void *moved = q->w->part;
+        void *moved = q->w->eval->part;
         fli_sub(q->space, q->z, p->start, moved);
         if (!(q->norm <= p->stop.modulus * p->stop.relative * norm(q->space, moved))) return 0;
     }
@@ -185,9 +185,9 @@ static int iterate(search *q)
     return 1;
 }
 
-static void search_init(search *q, fli_worker *w, const fli_view *v, const fli_problem *p)
+static void search_init(search *q, fli_worker *w, const fli_task *t)
 {
-    *q = (search){.w = w, .space = &w->model->space, .v = v, .p = p, .z = w->z, .g = w->grad};
+    *q = (search){.w = w, .space = &w->model->space, .v = t->view, .p = &t->problem, .z = t->z, .g = w->grad};
     q->trial = fli_worker_vector(w, TRIAL);
     q->trial_g = fli_worker_vector(w, TRIAL_GRADIENT);
     q->d = fli_worker_vector(w, DIRECTION);
@@ -195,19 +195,17 @@ static void search_init(search *q, fli_worker *w, const fli_view *v, const fli_p
         q->s[i] = fli_worker_vector(w, 2 * i);
         q->y[i] = fli_worker_vector(w, 2 * i + 1);
     }
-    fli_copy(q->space, p->start, q->z);
+    fli_copy(q->space, t->problem.start, q->z);
     q->value = eval(q, q->z, q->g);
     q->norm = norm(q->space, q->g);
 }
 
-static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,
-                       fli_answer *out)
+static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
 {
+    const fli_stopping *stop = &t->problem.stop;
     search q;
     (void)ctx;
-    (void)rng;
-    (void)cache;
-    search_init(&q, w, v, p);
+    search_init(&q, w, t);
     double best = q.value, least = q.norm;
     size_t idle = 0;
     int reached = accurate(&q);
@@ -217,12 +215,17 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
         least = fmin(least, q.norm);
         reached = accurate(&q);
     }
-    if (q.z != w->z) fli_copy(q.space, q.z, w->z);
-    *out = (fli_answer){.z = w->z,
-                        .weight = (double)p->steps,
-                        .steps = q.steps,
-                        .missed = (p->stop.accuracy > 0 || p->stop.relative > 0) && !reached};
+    if (q.z != t->z) fli_copy(q.space, q.z, t->z);
+    t->answer = (fli_answer){.z = t->z,
+                             .weight = (double)t->problem.steps,
+                             .steps = q.steps,
+                             .missed = (stop->accuracy > 0 || stop->relative > 0) && !reached};
     return FL_OK;
 }
 
-const fli_solver fli_solver_accurate = {.name = "accurate", .vectors = VECTORS, .solve = solve};
+static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
+{
+    fli_worker_each(ctx, instance, tasks, n, solve_task);
+}
+
+const fli_solver fli_solver_accurate = {.name = "accurate", .vectors = VECTORS, .solve = solve, FLI_WORKER_INSTANCE};

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { QV, ANSWERS }; /* of the task */
+
 size_t fli_validation_count(double share, size_t n)
 {
     double wanted = floor(share * (double)n + 0.5);
@@ -22,14 +24,14 @@ static fli_pass pass_over(const fli_worker *w, uint32_t *order, size_t n)
 }
 
 /* Without validation samples of their own both levels see all of the client's, in passes of one order: each shuffles it anew. */
-static void split(fli_bilevel_work *w)
+static void split(fli_bilevel_work *w, const fli_task *t)
 {
     const fli_view *v = w->view;
     uint32_t *order = w->worker->order;
     size_t n = v->n_train, held = fli_validation_count(w->model->bilevel->common.validation, n);
     fli_rng rng;
     memcpy(order, v->train, n * sizeof *order);
-    fli_rng_init(&rng, w->problem->seed, FLI_RNG_SPLIT, 1, w->problem->client);
+    fli_rng_init(&rng, t->seed, FLI_RNG_SPLIT, 1, t->client);
     if (held) fli_rng_shuffle(&rng, n, order);
     w->validation = pass_over(w->worker, order, held ? held : n);
     w->train = pass_over(w->worker, order + held, n - held);
@@ -54,18 +56,18 @@ static void piece_g(const fli_model *m, const void *z, const fli_batch *b, const
 static void over(fli_bilevel_work *w, const fli_pass *p, piece_fn *fn, const void *z, const void *v, void *out)
 {
     fli_worker *k = w->worker;
-    size_t capacity = k->batch.capacity;
+    size_t capacity = k->eval->batch.capacity;
     if (p->count <= capacity) {
-        fli_batch_gather(&k->batch, w->view->ds, p->now, p->count);
-        fn(w->model, z, &k->batch, v, out, k->scratch);
+        fli_batch_gather(&k->eval->batch, w->view->ds, p->now, p->count);
+        fn(w->model, z, &k->eval->batch, v, out, k->eval->scratch);
         return;
     }
     fli_zero(&w->model->space, out);
     for (size_t at = 0; at < p->count; at += capacity) {
         size_t piece = p->count - at < capacity ? p->count - at : capacity;
-        fli_batch_gather(&k->batch, w->view->ds, p->now + at, piece);
-        fn(w->model, z, &k->batch, v, k->part, k->scratch);
-        fli_axpy(&w->model->space, (double)piece / (double)p->count, k->part, out);
+        fli_batch_gather(&k->eval->batch, w->view->ds, p->now + at, piece);
+        fn(w->model, z, &k->eval->batch, v, k->eval->part, k->eval->scratch);
+        fli_axpy(&w->model->space, (double)piece / (double)p->count, k->eval->part, out);
     }
 }
 
@@ -87,19 +89,30 @@ static fli_bilevel_fn *const kinds[] = {
     [FLI_WORK_OWN_STEPS] = fli_work_own_steps,
 };
 
-static fl_status solve(fl_ctx *ctx, fli_worker *worker, const fli_view *v, const fli_problem *p, fli_rng *rng,
-                       void **cache, fli_answer *out)
+static fl_status solve_task(fl_ctx *ctx, fli_worker *worker, fli_task *t)
 {
     const fli_model *m = worker->model;
-    fli_bilevel_work w = {.worker = worker, .model = m, .view = v, .problem = p, .rng = rng, .out = out};
+    fli_bilevel_work w = {.worker = worker,
+                          .model = m,
+                          .view = t->view,
+                          .problem = &t->problem,
+                          .rng = &t->rng,
+                          .z = t->z,
+                          .qv = fli_task_vector(t, QV),
+                          .out = &t->answer};
     (void)ctx;
-    (void)cache;
     w.upper = fli_upper_space(&m->space, m->bilevel->upper);
     w.lower = fli_lower_space(&m->space, m->bilevel->upper);
-    *out = (fli_answer){.z = worker->z, .steps = 1};
-    split(&w);
-    kinds[p->levels.work](&w);
+    t->answer = (fli_answer){.z = t->z, .steps = 1};
+    split(&w, t);
+    kinds[t->problem.levels.work](&w);
     return FL_OK;
 }
 
-const fli_solver fli_solver_bilevel = {.name = "bilevel", .vectors = FLI_W_VECTORS, .solve = solve};
+static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
+{
+    fli_worker_each(ctx, instance, tasks, n, solve_task);
+}
+
+const fli_solver fli_solver_bilevel = {
+    .name = "bilevel", .vectors = FLI_W_VECTORS, .answers = ANSWERS, .solve = solve, FLI_WORKER_INSTANCE};

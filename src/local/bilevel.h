@@ -3,8 +3,8 @@
 #ifndef FLI_LOCAL_BILEVEL_H
 #define FLI_LOCAL_BILEVEL_H
 
-#include "local/local.h"
 #include "local/pass.h"
+#include "local/worker.h"
 #include "model/bilevel.h"
 
 typedef struct {
@@ -13,13 +13,15 @@ typedef struct {
     const fli_view *view;
     const fli_problem *problem;
     fli_rng *rng;
+    void *z;  /* the task's, where the answer is to be */
+    void *qv; /* likewise, for what belongs to v */
     fli_answer *out;
     fli_pass train, validation; /* the samples of either level */
     fli_space upper, lower;     /* the blocks; the lower one starts at vector + upper.n */
 } fli_bilevel_work;
 
-/* The worker's vectors, whole. */
-enum { FLI_W_V, FLI_W_Q, FLI_W_QV, FLI_W_G, FLI_W_H, FLI_W_VECTORS };
+/* The instance's vectors, whole. */
+enum { FLI_W_V, FLI_W_U, FLI_W_G, FLI_W_H, FLI_W_VECTORS };
 static inline void *fli_work_vector(const fli_bilevel_work *w, size_t i) { return fli_worker_vector(w->worker, i); }
 
 /* The lower block of a vector. */

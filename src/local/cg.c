@@ -119,8 +119,10 @@ static size_t most_steps(const fli_problem *p, size_t order)
     return p->stop.most_steps ? p->stop.most_steps : 2 * order + 100;
 }
 
-fl_status fli_cg_solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, double lam, fli_answer *out)
+fl_status fli_cg_solve(fl_ctx *ctx, const fli_worker *w, fli_task *t, double lam)
 {
+    const fli_view *v = t->view;
+    const fli_problem *p = &t->problem;
     const fli_space *space = &w->model->space;
     size_t n = v->n_train, k = space->n, rows = PIECE / k;
     if (k > INT_MAX)
@@ -138,8 +140,8 @@ fl_status fli_cg_solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
         iterate(&q, goal / 2);
         left = residual(&q);
     }
-    space->ops->from_f64(k, q.z, w->z);
-    *out = (fli_answer){.z = w->z, .weight = (double)p->steps, .steps = q.steps, .missed = !(left <= goal)};
+    space->ops->from_f64(k, q.z, t->z);
+    t->answer = (fli_answer){.z = t->z, .weight = (double)p->steps, .steps = q.steps, .missed = !(left <= goal)};
 done:
     equations_fini(&q);
     return s;

@@ -61,10 +61,11 @@ fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, con
     *y = w->y;
     fl_status s = m->latent->kept ? kept_y(ctx, m, l.n, cache, y) : FL_OK;
     if (s) return s;
-    for (size_t at = 0; at < l.n; at += w->batch.n) {
-        size_t piece = l.n - at < w->batch.capacity ? l.n - at : w->batch.capacity;
-        fli_batch_gather(&w->batch, v->ds, l.samples + at, piece);
-        m->latent->improve(m, x, &w->batch, l.n, fli_at(m->space.ops, *y, at * m->latent->size(m)), w->scratch);
+    for (size_t at = 0; at < l.n; at += w->eval->batch.n) {
+        size_t piece = l.n - at < w->eval->batch.capacity ? l.n - at : w->eval->batch.capacity;
+        fli_batch_gather(&w->eval->batch, v->ds, l.samples + at, piece);
+        m->latent->improve(m, x, &w->eval->batch, l.n, fli_at(m->space.ops, *y, at * m->latent->size(m)),
+                           w->eval->scratch);
     }
     return FL_OK;
 }
@@ -111,7 +112,7 @@ void fli_draw_next(fli_draw *d)
 /* Samples idx[0 .. n-1], which are in the worker's batch from row `first` on. */
 static void augment(fli_draw *d, const uint32_t *idx, size_t first, size_t n, uint32_t epoch)
 {
-    fli_batch part = d->w->batch;
+    fli_batch part = d->w->eval->batch;
     if (!d->ds->augment) return;
     part.x = fli_at(part.ops, part.x, first * part.dim);
     part.n = n;
@@ -124,7 +125,7 @@ static void gather(fli_draw *d, const uint32_t *plain, size_t np, const uint32_t
     const fli_model *m = d->w->model;
     const fli_ops *ops = m->space.ops;
     if (!nr) {
-        fli_batch_gather(&d->w->batch, d->ds, plain, np);
+        fli_batch_gather(&d->w->eval->batch, d->ds, plain, np);
         augment(d, plain, 0, np, d->plain.epoch);
         return;
     }
@@ -134,7 +135,7 @@ static void gather(fli_draw *d, const uint32_t *plain, size_t np, const uint32_t
         d->w->index[np + i] = d->latent[rest[i]];
         memcpy((char *)d->w->rows + i * bytes, (const char *)d->y + rest[i] * bytes, bytes);
     }
-    fli_batch_gather(&d->w->batch, d->ds, d->w->index, np + nr);
+    fli_batch_gather(&d->w->eval->batch, d->ds, d->w->index, np + nr);
     augment(d, d->w->index, 0, np, d->plain.epoch);
     augment(d, d->w->index + np, np, nr, d->rest.epoch);
 }
@@ -144,19 +145,19 @@ static void piece_grad(fli_draw *d, const fli_point *p, size_t plain, void *g, v
     fli_worker *w = d->w;
     const fli_model *m = w->model;
     if (p->own)
-        fli_pair_grad(m, p->x, p->own, p->mix, &w->batch, plain, w->rows, g, own_g, w->scratch);
+        fli_pair_grad(m, p->x, p->own, p->mix, &w->eval->batch, plain, w->rows, g, own_g, w->eval->scratch);
     else if (m->latent)
-        m->latent->grad(m, p->x, &w->batch, plain, w->rows, g, w->scratch);
+        m->latent->grad(m, p->x, &w->eval->batch, plain, w->rows, g, w->eval->scratch);
     else
-        m->desc->grad(m, p->x, &w->batch, g, NULL, w->scratch);
+        m->desc->grad(m, p->x, &w->eval->batch, g, NULL, w->eval->scratch);
 }
 
 /* A piece of one kind, weighted by its share of that kind's mean. */
 static void add_piece(fli_draw *d, const fli_point *p, size_t plain, double share)
 {
     const fli_space *s = &d->w->model->space;
-    piece_grad(d, p, plain, d->w->part, p->own_part);
-    fli_axpy(s, share, d->w->part, p->g);
+    piece_grad(d, p, plain, d->w->eval->part, p->own_part);
+    fli_axpy(s, share, d->w->eval->part, p->g);
     if (p->own) fli_axpy(s, share, p->own_part, p->own_g);
 }
 
@@ -164,7 +165,7 @@ static void add_piece(fli_draw *d, const fli_point *p, size_t plain, double shar
 static void grad_in_pieces(fli_draw *d, const fli_point *p)
 {
     const fli_space *s = &d->w->model->space;
-    size_t most = d->w->batch.capacity;
+    size_t most = d->w->eval->batch.capacity;
     fli_zero(s, p->g);
     if (p->own) fli_zero(s, p->own_g);
     for (size_t at = 0, n; at < d->plain.count; at += n) {
@@ -181,7 +182,7 @@ static void grad_in_pieces(fli_draw *d, const fli_point *p)
 
 void fli_draw_grad(fli_draw *d, const fli_point *p)
 {
-    if (d->plain.count + d->rest.count > d->w->batch.capacity) {
+    if (d->plain.count + d->rest.count > d->w->eval->batch.capacity) {
         grad_in_pieces(d, p);
         return;
     }

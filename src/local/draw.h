@@ -4,8 +4,8 @@
 #ifndef FLI_LOCAL_DRAW_H
 #define FLI_LOCAL_DRAW_H
 
-#include "local/local.h"
 #include "local/pass.h"
+#include "local/worker.h"
 
 typedef struct {
     fli_worker *w;

@@ -49,45 +49,48 @@ static fl_status prepare(fl_ctx *ctx, const fli_model *m, const fli_view *v, kep
     return FL_OK;
 }
 
-static fl_status factored_solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, double rho,
-                                void **cache, fli_answer *out)
+static fl_status factored_solve(fl_ctx *ctx, fli_worker *w, fli_task *t, double rho)
 {
+    const fli_problem *p = &t->problem;
     const fli_space *space = &w->model->space;
-    kept *c = *cache;
-    fl_status s = c ? FL_OK : prepare(ctx, w->model, v, &c);
+    kept *c = *t->cache;
+    fl_status s = c ? FL_OK : prepare(ctx, w->model, t->view, &c);
     if (s) return s;
-    *cache = c;
+    *t->cache = c;
     if (!fli_gram_definite(c->gram, rho))
         return fli_fail(ctx, FL_ECONFIG,
                         "a client's least-squares problem with %zu samples of %zu features has no unique minimiser; "
                         "give it a proximal term or weight decay",
-                        v->n_train, w->model->features);
+                        t->view->n_train, w->model->features);
     /* r = A'b/n + rho anchor - shift; grad is free here */
     space->ops->from_f64(space->n, c->atb, w->grad);
     if (p->anchor) fli_axpy(space, rho, p->anchor, w->grad);
     if (p->shift) fli_axpy(space, -1, p->shift, w->grad);
     space->ops->to_f64(space->n, w->grad, c->r);
     if ((s = fli_gram_steps(ctx, c->gram, rho, 1, SIZE_MAX, c->r, c->z))) return s;
-    space->ops->from_f64(space->n, c->z, w->z);
-    *out = (fli_answer){.z = w->z, .weight = (double)p->steps, .steps = 1};
+    space->ops->from_f64(space->n, c->z, t->z);
+    t->answer = (fli_answer){.z = t->z, .weight = (double)p->steps, .steps = 1};
     return FL_OK;
 }
 
-fl_status fli_exact_solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, size_t limit,
-                          void **cache, fli_answer *out)
+fl_status fli_exact_solve(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t limit)
 {
-    double rho = p->anchor ? p->rho : 0;
-    if (!fli_gram_fits(v->n_train, w->model->features, limit))
-        return fli_cg_solve(ctx, w, v, p, w->model->weight_decay + rho, out);
-    return factored_solve(ctx, w, v, p, rho, cache, out);
+    double rho = t->problem.anchor ? t->problem.rho : 0;
+    if (!fli_gram_fits(t->view->n_train, w->model->features, limit))
+        return fli_cg_solve(ctx, w, t, w->model->weight_decay + rho);
+    return factored_solve(ctx, w, t, rho);
 }
 
-static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,
-                       fli_answer *out)
+static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t) { return fli_exact_solve(ctx, w, t, LARGEST); }
+
+static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
 {
-    (void)rng;
-    return fli_exact_solve(ctx, w, v, p, LARGEST, cache, out);
+    fli_worker_each(ctx, instance, tasks, n, solve_task);
 }
 
-const fli_solver fli_solver_exact = {
-    .name = "exact", .model_traits = FLI_MODEL_QUADRATIC, .models = "least squares", .solve = solve, .forget = forget};
+const fli_solver fli_solver_exact = {.name = "exact",
+                                     .model_traits = FLI_MODEL_QUADRATIC,
+                                     .models = "least squares",
+                                     .solve = solve,
+                                     .forget = forget,
+                                     FLI_WORKER_INSTANCE};

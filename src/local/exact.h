@@ -2,14 +2,12 @@
 #ifndef FLI_LOCAL_EXACT_H
 #define FLI_LOCAL_EXACT_H
 
-#include "local/local.h"
+#include "local/worker.h"
 
 /* The exact solver, with factors up to the order `limit`. */
-fl_status fli_exact_solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, size_t limit,
-                          void **cache, fli_answer *out);
+fl_status fli_exact_solve(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t limit);
 
 /* By conjugate gradients; lam is the sum of weight decay and rho. See cg.c. */
-fl_status fli_cg_solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, double lam,
-                       fli_answer *out);
+fl_status fli_cg_solve(fl_ctx *ctx, const fli_worker *w, fli_task *t, double lam);
 
 #endif

@@ -21,7 +21,7 @@ enum {
     LARGEST = 2048, /* order of a Gram matrix that is kept: 32 MB */
     FORMED = 512    /* up to here its norm is cheaper to have from the matrix than from products with the samples */
 };
-enum { MULTIPLIER, VECTORS }; /* of the worker */
+enum { MULTIPLIER, ANSWERS }; /* of the task */
 
 typedef struct {
     double curvature; /* ||H_i||; not known: negative */
@@ -59,32 +59,34 @@ static fl_status load(fl_ctx *ctx, fli_loader *in, void **cache)
 
 /* ---- the gradient, and what both ways share -------------------------------------------------------------- */
 
-static void gradient(fli_worker *w, const fli_view *v, const void *x)
+static void gradient(fli_worker *w, const fli_task *t)
 {
-    fli_worker_eval(w, v->ds, v->train, v->n_train, x, w->grad, NULL);
+    const fli_view *v = t->view;
+    const void *x = t->problem.start;
+    fli_eval_loss(w->eval, v->ds, v->train, v->n_train, x, w->grad, NULL);
     if (w->model->weight_decay > 0) fli_axpy(&w->model->space, w->model->weight_decay, x, w->grad);
 }
 
-static fli_answer answer(const fli_worker *w, const kept *c, size_t gradients)
+static fli_answer answer(const fli_task *t, const kept *c, size_t gradients)
 {
     return (fli_answer){
-        .z = w->z, .linearised = {fli_worker_vector(w, MULTIPLIER), c->curvature}, .weight = 1, .steps = gradients};
+        .z = t->z, .linearised = {fli_task_vector(t, MULTIPLIER), c->curvature}, .weight = 1, .steps = gradients};
 }
 
 /* The limit of many steps. */
-static void settle(fli_worker *w, const fli_problem *p)
+static void settle(const fli_worker *w, fli_task *t)
 {
     const fli_space *s = &w->model->space;
-    fli_copy(s, p->start, w->z);
-    fli_lin(s, -1, w->grad, 0, w->grad, fli_worker_vector(w, MULTIPLIER));
+    fli_copy(s, t->problem.start, t->z);
+    fli_lin(s, -1, w->grad, 0, w->grad, fli_task_vector(t, MULTIPLIER));
 }
 
 /* rho = 0: the curvature was all that is wanted. */
-static fli_answer measured(fli_worker *w, const kept *c, const fli_problem *p)
+static fli_answer measured(const fli_space *s, fli_task *t, const kept *c)
 {
-    fli_copy(&w->model->space, p->start, w->z);
-    fli_zero(&w->model->space, fli_worker_vector(w, MULTIPLIER));
-    return answer(w, c, 0);
+    fli_copy(s, t->problem.start, t->z);
+    fli_zero(s, fli_task_vector(t, MULTIPLIER));
+    return answer(t, c, 0);
 }
 
 /* ---- gram ------------------------------------------------------------------------------------------------ */
@@ -114,55 +116,58 @@ static fl_status gram_new(fl_ctx *ctx, const fli_worker *w, const fli_view *v, v
 }
 
 /* z = x - y, the multiplier e - g; y and e in double */
-static void steps_done(fli_worker *w, const kept *c, const fli_problem *p)
+static void steps_done(const fli_worker *w, fli_task *t, const kept *c)
 {
     const fli_space *s = &w->model->space;
-    void *multiplier = fli_worker_vector(w, MULTIPLIER);
-    s->ops->from_f64(s->n, c->y, w->z);
-    fli_lin(s, 1, p->start, -1, w->z, w->z);
+    s->ops->from_f64(s->n, c->y, t->z);
+    fli_lin(s, 1, t->problem.start, -1, t->z, t->z);
     s->ops->to_f64(s->n, w->grad, c->y);
     for (size_t i = 0; i < s->n; i++) c->e[i] -= c->y[i];
-    s->ops->from_f64(s->n, c->e, multiplier);
+    s->ops->from_f64(s->n, c->e, fli_task_vector(t, MULTIPLIER));
 }
 
-fl_status fli_linearised_gram(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, size_t patience,
-                              fli_rng *rng, void **cache, fli_answer *out)
+fl_status fli_linearised_gram(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t patience)
 {
     const fli_space *space = &w->model->space;
-    kept *c = *cache;
-    fl_status s = c && c->gram ? FL_OK : gram_new(ctx, w, v, cache);
+    const fli_problem *p = &t->problem;
+    kept *c = *t->cache;
+    fl_status s = c && c->gram ? FL_OK : gram_new(ctx, w, t->view, t->cache);
     if (s) return s;
-    c = *cache;
+    c = *t->cache;
     if (!(p->rho > 0)) {
-        if (c->curvature < 0 && (s = fli_gram_norm(ctx, c->gram, rng, &c->curvature))) return s;
-        *out = measured(w, c, p);
+        if (c->curvature < 0 && (s = fli_gram_norm(ctx, c->gram, &t->rng, &c->curvature))) return s;
+        t->answer = measured(space, t, c);
         return FL_OK;
     }
-    gradient(w, v, p->start);
+    gradient(w, t);
     if (p->steps) {
         space->ops->to_f64(space->n, w->grad, c->e);
         space->ops->to_f64(space->n, p->shift, c->y);
         for (size_t i = 0; i < space->n; i++) c->e[i] += c->y[i];
         if ((s = fli_gram_steps(ctx, c->gram, p->rho, p->steps, patience, c->e, c->y))) return s;
-        steps_done(w, c, p);
+        steps_done(w, t, c);
     } else {
-        settle(w, p);
+        settle(w, t);
     }
-    *out = answer(w, c, 1);
+    t->answer = answer(t, c, 1);
     return FL_OK;
 }
 
-static fl_status solve_gram(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng,
-                            void **cache, fli_answer *out)
+static fl_status gram_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
 {
-    return fli_linearised_gram(ctx, w, v, p, fli_gram_patience(v->n_train, w->model->features), rng, cache, out);
+    return fli_linearised_gram(ctx, w, t, fli_gram_patience(t->view->n_train, w->model->features));
+}
+
+static void solve_gram(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
+{
+    fli_worker_each(ctx, instance, tasks, n, gram_task);
 }
 
 /* ---- diagonal -------------------------------------------------------------------------------------------- */
 
 typedef struct {
     fli_worker *w;
-    const fli_view *v;
+    const fli_task *t; /* its vectors are free before it has an answer */
     const void *at;
 } hessian;
 
@@ -172,93 +177,102 @@ static void hessian_product(void *arg, const double *x, double *out)
     const hessian *h = arg;
     fli_worker *w = h->w;
     const fli_model *m = w->model;
-    size_t n = h->v->n_train;
-    void *direction = fli_worker_vector(w, MULTIPLIER);
+    const fli_view *v = h->t->view;
+    size_t n = v->n_train;
+    void *direction = fli_task_vector(h->t, MULTIPLIER);
     m->space.ops->from_f64(m->space.n, x, direction);
     fli_zero(&m->space, w->grad);
-    for (size_t at = 0; at < n; at += w->batch.n) {
-        size_t piece = n - at < w->batch.capacity ? n - at : w->batch.capacity;
-        fli_batch_gather(&w->batch, h->v->ds, h->v->train + at, piece);
-        m->desc->hvp(m, h->at, &w->batch, direction, w->part, w->scratch);
-        fli_axpy(&m->space, (double)piece / (double)n, w->part, w->grad);
+    for (size_t at = 0; at < n; at += w->eval->batch.n) {
+        size_t piece = n - at < w->eval->batch.capacity ? n - at : w->eval->batch.capacity;
+        fli_batch_gather(&w->eval->batch, v->ds, v->train + at, piece);
+        m->desc->hvp(m, h->at, &w->eval->batch, direction, w->eval->part, w->eval->scratch);
+        fli_axpy(&m->space, (double)piece / (double)n, w->eval->part, w->grad);
     }
     if (m->weight_decay > 0) fli_axpy(&m->space, m->weight_decay, direction, w->grad);
     m->space.ops->to_f64(m->space.n, w->grad, out);
 }
 
-/* ||H_i|| at x. The Hessian of a generalised linear model is largest at zero, where it is its Gram matrix. */
-static fl_status largest_curvature(fl_ctx *ctx, fli_worker *w, const fli_view *v, const void *x, fli_rng *rng,
-                                   double *l)
+/* ||H_i|| at the start. The Hessian of a generalised linear model is largest at zero, where it is its Gram matrix. */
+static fl_status largest_curvature(fl_ctx *ctx, fli_worker *w, fli_task *t, double *l)
 {
     const fli_model *m = w->model;
+    const fli_view *v = t->view;
     fli_gram *g = NULL;
     int glm = (m->desc->traits & FLI_MODEL_GLM) != 0;
     if (glm && (v->n_train <= FORMED || m->features <= FORMED) && fli_gram_fits(v->n_train, m->features, LARGEST)) {
         fl_status s = fli_gram_new(ctx, m, v, &g);
-        if (!s) s = fli_gram_norm(ctx, g, rng, l);
+        if (!s) s = fli_gram_norm(ctx, g, &t->rng, l);
         fli_gram_free(g);
         return s;
     }
-    if (glm) fli_zero(&m->space, w->z);
-    return fli_lanczos(ctx, m->space.n, hessian_product, &(hessian){w, v, glm ? w->z : x}, 1e-7, rng, l);
+    if (glm) fli_zero(&m->space, t->z);
+    hessian h = {w, t, glm ? t->z : t->problem.start};
+    return fli_lanczos(ctx, m->space.n, hessian_product, &h, 1e-7, &t->rng, l);
 }
 
 /* e <- q^steps e with q = L/(L + rho), and the last y = q^(steps-1) e/(L + rho) */
-static void shrink(fli_worker *w, const fli_problem *p, double l)
+static void shrink(const fli_worker *w, fli_task *t, double l)
 {
     const fli_space *s = &w->model->space;
-    void *e = fli_worker_vector(w, MULTIPLIER);
+    const fli_problem *p = &t->problem;
+    void *e = fli_task_vector(t, MULTIPLIER);
     double q = l / (l + p->rho), before = pow(q, (double)(p->steps - 1));
     fli_lin(s, 1, w->grad, 1, p->shift, e);
-    fli_lin(s, 1, p->start, -before / (l + p->rho), e, w->z);
+    fli_lin(s, 1, p->start, -before / (l + p->rho), e, t->z);
     fli_lin(s, before * q, e, -1, w->grad, e);
 }
 
-static fl_status diagonal_new(fl_ctx *ctx, fli_worker *w, const fli_view *v, const void *x, fli_rng *rng, void **cache)
+static fl_status diagonal_new(fl_ctx *ctx, fli_worker *w, fli_task *t)
 {
     kept *c = fli_alloc(ctx, 1, sizeof *c);
     if (!c) return FL_ENOMEM;
-    fl_status s = largest_curvature(ctx, w, v, x, rng, &c->curvature);
+    fl_status s = largest_curvature(ctx, w, t, &c->curvature);
     if (s)
         forget(c);
     else
-        *cache = c;
+        *t->cache = c;
     return s;
 }
 
-static fl_status solve_diagonal(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng,
-                                void **cache, fli_answer *out)
+static fl_status diagonal_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
 {
-    fl_status s = *cache ? FL_OK : diagonal_new(ctx, w, v, p->start, rng, cache);
+    fl_status s = *t->cache ? FL_OK : diagonal_new(ctx, w, t);
     if (s) return s;
-    const kept *c = *cache;
-    if (!(p->rho > 0)) {
-        *out = measured(w, c, p);
+    const kept *c = *t->cache;
+    if (!(t->problem.rho > 0)) {
+        t->answer = measured(&w->model->space, t, c);
         return FL_OK;
     }
-    gradient(w, v, p->start);
-    if (p->steps)
-        shrink(w, p, c->curvature);
+    gradient(w, t);
+    if (t->problem.steps)
+        shrink(w, t, c->curvature);
     else
-        settle(w, p);
-    *out = answer(w, c, 1);
+        settle(w, t);
+    t->answer = answer(t, c, 1);
     return FL_OK;
+}
+
+static void solve_diagonal(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
+{
+    fli_worker_each(ctx, instance, tasks, n, diagonal_task);
 }
 
 const fli_solver fli_solver_gram = {.name = "gram",
                                     .model_traits = FLI_MODEL_GLM,
                                     .models = "least squares and logistic regression",
-                                    .vectors = VECTORS,
+                                    .answers = ANSWERS,
                                     .one_pass = 1,
                                     .solve = solve_gram,
                                     .forget = forget,
                                     .save = save,
-                                    .load = load};
+                                    .load = load,
+                                    FLI_WORKER_INSTANCE};
 
 const fli_solver fli_solver_diagonal = {.name = "diagonal",
-                                        .vectors = VECTORS,
+                                        .answers = ANSWERS,
                                         .one_pass = 1,
                                         .solve = solve_diagonal,
                                         .forget = forget,
                                         .save = save,
-                                        .load = load};
+                                        .load = load,
+                                        FLI_WORKER_INSTANCE};

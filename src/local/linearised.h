@@ -2,10 +2,9 @@
 #ifndef FLI_LOCAL_LINEARISED_H
 #define FLI_LOCAL_LINEARISED_H
 
-#include "local/local.h"
+#include "local/worker.h"
 
 /* fli_solver_gram, with the patience of fli_gram_steps: 0 uses eigenvalues from the first step on, SIZE_MAX never. */
-fl_status fli_linearised_gram(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, size_t patience,
-                              fli_rng *rng, void **cache, fli_answer *out);
+fl_status fli_linearised_gram(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t patience);
 
 #endif

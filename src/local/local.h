@@ -70,13 +70,11 @@ typedef struct {
         fli_pair_extra pair;
         fli_levels levels;
     };
-    uint64_t seed;   /* names what lasts from turn to turn, such as which samples are for validation, */
-    uint32_t client; /* together with the client */
 } fli_problem;
 
 /* Vectors that a solver does not answer are NULL. */
 typedef struct {
-    const void *z; /* the solution; valid, as all vectors here, until the worker's next turn */
+    const void *z; /* the solution; in the task, as all vectors here: valid until that is posed anew */
     /* Sum over the steps of the weight a gradient has in (start - z)/lr: Q_i for plain SGD, and with momentum gam
      * Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2. Methods that turn a displacement back into a gradient divide by lr times this. */
     double weight;
@@ -104,27 +102,23 @@ typedef struct {
     size_t latent;   /* samples with a y per step beside the labelled ones (latent.h); 0: by the same rule */
 } fli_sgd_spec;
 
-/* Everything a thread needs to work for one client after another: allocated once, nothing in the inner loop. */
+/* Memory in which a model is evaluated on samples: one per thread. */
 typedef struct {
     const fli_model *model;
-    fli_sgd_spec spec;
-    fli_batch batch;
-    void *scratch, *grad, *part, *linear, *buffer, *z;
-    uint32_t *order; /* the client's samples in the order of this epoch */
-    void *extra;     /* the solver's further vectors: fli_worker_vector */
-    /* for objectives with a second block; see draw.c */
-    uint32_t *latent_order, *index;
-    void *y, *rows;
-} fli_worker;
+    fli_batch batch; /* as many samples as are computed at a time */
+    void *scratch;   /* the model's, for such a batch */
+    void *part;      /* a vector: the gradient of a piece; free between evaluations */
+} fli_eval;
 
-/* `largest`: training samples of the largest client; `vectors`: those that the solver asks for. */
-fl_status fli_worker_init(fl_ctx *ctx, const fli_model *m, const fli_sgd_spec *spec, size_t largest, size_t vectors,
-                          fli_worker *w);
-void fli_worker_fini(fli_worker *w);
-/* What fli_worker_init would take, without the samples' own bookkeeping. */
-double fli_worker_bytes(const fli_model *m, const fli_sgd_spec *spec, size_t largest, size_t vectors);
-/* Vector i < vectors; contents undefined at the beginning of a turn. */
-void *fli_worker_vector(const fli_worker *w, size_t i);
+fl_status fli_eval_init(fl_ctx *ctx, const fli_model *m, fli_eval *out);
+void fli_eval_fini(fli_eval *e);
+double fli_eval_bytes(const fli_model *m); /* what fli_eval_init takes */
+/* Mean loss and, unless g is NULL, gradient at x over n samples. Weight decay is left to the caller. */
+double fli_eval_loss(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, void *g,
+                     size_t *correct);
+/* Mean loss of the mixture of two models (model/semi.h). */
+double fli_eval_pair(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, const void *own,
+                     double mix, size_t *correct);
 
 /* Samples per step of a client with n: at most n. */
 size_t fli_batch_size(const fli_sgd_spec *spec, size_t n);
@@ -133,18 +127,52 @@ size_t fli_epoch_steps(const fli_sgd_spec *spec, size_t n);
 /* Steps of an epoch on a model's objective: until all of the client's samples that it uses have come up. */
 size_t fli_objective_steps(const fli_model *m, const fli_sgd_spec *spec, size_t labelled, size_t unlabelled);
 
-/* A way to solve local problems. */
+/* From one of several vectors to the next: each starts on a cache line. */
+static inline size_t fli_vector_stride(const fli_space *s) { return (fli_bytes(s) + 63) / 64 * 64; }
+
+/* A client's turn: the problem, the answer, and the memory that the answer lies in, whichever instance solves it. */
+typedef struct {
+    /* set by whoever poses it */
+    fli_problem problem;
+    const fli_view *view;
+    fli_rng rng;     /* of mini-batches */
+    void **cache;    /* the client's own, NULL at first and kept between its turns: a factorisation, say */
+    uint64_t seed;   /* names what lasts from turn to turn, such as which samples are for validation, */
+    uint32_t client; /* together with the client */
+    /* set by the solver */
+    fl_status status;
+    fli_answer answer; /* where status is FL_OK */
+    /* the task's own */
+    void *z, *kept; /* the solution, and `answers` further vectors: fli_task_vector */
+    size_t stride;  /* bytes from one of those to the next */
+} fli_task;
+
+/* What a solver works for. */
+typedef struct {
+    const fli_model *model;
+    fli_sgd_spec sgd;
+    size_t largest; /* training samples of the largest client */
+    fli_eval *eval; /* lent: an instance may use it whenever it solves */
+} fli_open;
+
+/* A way to solve local problems. An instance of it takes any number of tasks at a time, which do not influence each other, nor those before. */
 typedef struct fli_solver {
     const char *name;
     unsigned model_traits; /* what it asks of the model, */
     const char *models;    /* and in words: those that have them */
-    size_t vectors;        /* model vectors that a worker must have for it, beside its own */
+    size_t vectors;        /* model vectors that an instance has as scratch, beside those that all have */
+    size_t answers;        /* those that a task has beside z, for its answer to point to */
     int second_block;      /* knows objectives with a block y_i (model/latent.h); others would leave it out silently */
     int augments;          /* sees samples afresh in every step, so that data.augment has a meaning */
     int one_pass;          /* a turn costs one pass over the client's samples, whatever the problem says of steps */
-    /* `*cache` is the client's own, NULL at first and kept between its turns: a factorisation, say. */
-    fl_status (*solve)(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,
-                       fli_answer *out);
+    int counts_steps;      /* lr and steps of the problem are what is done */
+    const struct fli_solver *latent; /* takes its place on models with a second block; NULL: none */
+    fl_status (*open)(fl_ctx *ctx, const struct fli_solver *solver, const fli_open *how, void **instance);
+    /* Sets status and answer of every task. */
+    void (*solve)(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n);
+    void (*close)(void *instance); /* NULL: nothing to close */
+    /* What an instance takes, without the samples' own bookkeeping; how->eval is not looked at. */
+    double (*bytes)(const struct fli_solver *solver, const fli_open *how);
     void (*forget)(void *cache); /* NULL: there is never anything in it */
     /* Of caches that are more than a way to be faster: what could not be had again, with the same bits, from the client's samples at any
      * later turn. A checkpoint holds it. Both NULL: nothing is lost with a cache. */
@@ -165,10 +193,23 @@ extern const fli_solver fli_solver_accurate;
  * directions. */
 extern const fli_solver fli_solver_gram, fli_solver_diagonal;
 
-/* The solver that does for this model what was asked for. */
-const fli_solver *fli_solver_on(const fli_model *m, const fli_solver *wanted);
 /* Bilevel problems: does what the problem's `levels.work` says. */
 extern const fli_solver fli_solver_bilevel;
+
+/* The solver that does for this model what was asked for. */
+const fli_solver *fli_solver_on(const fli_model *m, const fli_solver *wanted);
+/* Refuses a model that the solver is not for. */
+fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model *m);
+
+/* A task that this solver can be given, on this model. */
+fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fli_model *m, fli_task *out);
+void fli_task_fini(fli_task *t);
+double fli_task_bytes(const fli_solver *solver, const fli_model *m); /* what fli_task_init takes */
+/* Vector i < answers. */
+void *fli_task_vector(const fli_task *t, size_t i);
+
+/* Sum over so many steps of the weight that a gradient has in (start - z)/lr. */
+double fli_sgd_weight(double momentum, size_t steps);
 
 /* a_k, and their sum over so many steps, ||a||_1. */
 double fli_coef(const fli_reals *coef, double decay, size_t k);
@@ -176,24 +217,5 @@ double fli_coef_sum(const fli_reals *coef, double decay, size_t steps);
 
 /* How many of a client's n training samples are for validation. */
 size_t fli_validation_count(double share, size_t n);
-
-/* Refuses a model that the solver is not for. */
-fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model *m);
-
-/* Momentum SGD. Mini-batches come from `rng` alone: every epoch is a fresh random order, its last batch may be short. */
-void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, fli_answer *out);
-
-/* The step that SGD on this problem repeats, with the worker's gradient and buffer; zeroes the buffer. */
-fli_sgd_step fli_sgd_begin(fli_worker *w, const fli_problem *p);
-
-/* Sum over so many steps of the weight that a gradient has in (start - z)/lr. */
-double fli_sgd_weight(double momentum, size_t steps);
-
-/* Mean loss and, unless g is NULL, gradient at x over n samples, in bounded memory. Weight decay is left to the caller. */
-double fli_worker_eval(fli_worker *w, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, void *g,
-                       size_t *correct);
-/* Mean loss of the mixture of two models (model/semi.h). */
-double fli_worker_eval_pair(fli_worker *w, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x,
-                            const void *own, double mix, size_t *correct);
 
 #endif

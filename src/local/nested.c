@@ -6,20 +6,20 @@
 void fli_work_lower_gradient(fli_bilevel_work *w)
 {
     fli_pass_next(&w->train, w->rng);
-    fli_work_g(w, w->problem->start, w->worker->z);
-    fli_zero(&w->upper, w->worker->z);
+    fli_work_g(w, w->problem->start, w->z);
+    fli_zero(&w->upper, w->z);
 }
 
 void fli_work_upper_gradient(fli_bilevel_work *w)
 {
     fli_pass_next(&w->validation, w->rng);
-    fli_work_f(w, w->problem->start, w->worker->z);
+    fli_work_f(w, w->problem->start, w->z);
 }
 
 void fli_work_product(fli_bilevel_work *w)
 {
     fli_pass_next(&w->train, w->rng);
-    fli_work_hv(w, w->problem->start, w->problem->levels.v, w->worker->z);
+    fli_work_hv(w, w->problem->start, w->problem->levels.v, w->z);
 }
 
 /* f holds grad f at z; its upper block becomes grad_x f - g_xy v */
@@ -34,16 +34,16 @@ void fli_work_hypergradient(fli_bilevel_work *w)
 {
     fli_pass_next(&w->validation, w->rng);
     fli_pass_next(&w->train, w->rng);
-    fli_work_f(w, w->problem->start, w->worker->z);
-    hypergradient(w, w->problem->start, w->problem->levels.v, w->worker->z);
-    fli_zero(&w->lower, fli_low(w, w->worker->z));
+    fli_work_f(w, w->problem->start, w->z);
+    hypergradient(w, w->problem->start, w->problem->levels.v, w->z);
+    fli_zero(&w->lower, fli_low(w, w->z));
 }
 
 void fli_work_lower_steps(fli_bilevel_work *w)
 {
     const fli_problem *p = w->problem;
     const void *shift = p->levels.shift;
-    void *z = w->worker->z, *g = w->worker->grad, *at_start = fli_work_vector(w, FLI_W_G);
+    void *z = w->z, *g = w->worker->grad, *at_start = fli_work_vector(w, FLI_W_G);
     fli_copy(&w->model->space, p->start, z);
     for (size_t k = 0; k < p->steps; k++) {
         fli_pass_next(&w->train, w->rng);
@@ -61,7 +61,7 @@ void fli_work_lower_steps(fli_bilevel_work *w)
 void fli_work_upper_steps(fli_bilevel_work *w)
 {
     const fli_problem *p = w->problem;
-    void *z = w->worker->z, *f = w->worker->grad, *at_start = fli_work_vector(w, FLI_W_G);
+    void *z = w->z, *f = w->worker->grad, *at_start = fli_work_vector(w, FLI_W_G);
     fli_copy(&w->model->space, p->start, z);
     for (size_t k = 0; k < p->steps; k++) {
         fli_pass_next(&w->validation, w->rng);
@@ -78,7 +78,7 @@ void fli_work_upper_steps(fli_bilevel_work *w)
 static void neumann(fli_bilevel_work *w, const void *z, const void *f, void *v)
 {
     const fli_levels *l = &w->problem->levels;
-    void *term = fli_work_vector(w, FLI_W_Q), *hv = fli_work_vector(w, FLI_W_H);
+    void *term = fli_work_vector(w, FLI_W_U), *hv = fli_work_vector(w, FLI_W_H);
     fli_zero(&w->upper, term);
     fli_copy(&w->lower, fli_clow(w, f), fli_low(w, term));
     fli_copy(&w->model->space, term, v);
@@ -93,7 +93,7 @@ static void neumann(fli_bilevel_work *w, const void *z, const void *f, void *v)
 void fli_work_own_steps(fli_bilevel_work *w)
 {
     const fli_problem *p = w->problem;
-    void *z = w->worker->z, *d = w->worker->grad, *v = fli_work_vector(w, FLI_W_V);
+    void *z = w->z, *d = w->worker->grad, *v = fli_work_vector(w, FLI_W_V);
     fli_copy(&w->model->space, p->start, z);
     for (size_t k = 0; k < p->steps; k++) {
         fli_pass_next(&w->validation, w->rng);

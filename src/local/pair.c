@@ -20,15 +20,17 @@ enum { HELD_OUT = 5 }; /* one labelled sample in so many */
 #define MOST_MIX  0.9
 #define FIRST_MIX 0.75 /* the paper's, while the two models are still the same */
 
-enum { OWN, OWN_GRAD, OWN_PART, OWN_BUFFER, VECTORS };
+enum { OWN_GRAD, OWN_PART, OWN_BUFFER, VECTORS }; /* of the instance */
+enum { OWN, ANSWERS };                            /* of the task */
 
 /* The client's labelled samples into the worker's order, held-out ones last; returns how many there are to train on. Who is held out is the
  * same in every turn, and random, for a client's list may be sorted by class. */
-static size_t hold_out(fli_worker *w, const fli_view *v, const fli_problem *p)
+static size_t hold_out(fli_worker *w, const fli_task *t)
 {
+    const fli_view *v = t->view;
     fli_rng r;
     memcpy(w->order, v->train, v->n_train * sizeof *w->order);
-    fli_rng_init(&r, p->seed, FLI_RNG_SPLIT, 2, p->client);
+    fli_rng_init(&r, t->seed, FLI_RNG_SPLIT, 2, t->client);
     fli_rng_shuffle(&r, v->n_train, w->order);
     return v->n_train - v->n_train / HELD_OUT;
 }
@@ -65,13 +67,14 @@ static void right_class(fli_worker *w, const fli_dataset *ds, const uint32_t *id
 {
     const fli_model *m = w->model;
     const fli_ops *ops = m->space.ops;
-    for (size_t at = 0; at < n; at += w->batch.n) {
-        size_t piece = n - at < w->batch.capacity ? n - at : w->batch.capacity;
-        fli_batch_gather(&w->batch, ds, idx + at, piece);
-        void *z = m->desc->logits(m, x, &w->batch, w->scratch);
+    for (size_t at = 0; at < n; at += w->eval->batch.n) {
+        size_t piece = n - at < w->eval->batch.capacity ? n - at : w->eval->batch.capacity;
+        fli_batch_gather(&w->eval->batch, ds, idx + at, piece);
+        void *z = m->desc->logits(m, x, &w->eval->batch, w->eval->scratch);
         ops->softmax(piece, m->classes, z);
         for (size_t i = 0; i < piece; i++)
-            ops->to_f64(1, fli_cat(ops, z, i * m->classes + (size_t)w->batch.label[i]), &ab[2 * (at + i) + which]);
+            ops->to_f64(1, fli_cat(ops, z, i * m->classes + (size_t)w->eval->batch.label[i]),
+                        &ab[2 * (at + i) + which]);
     }
 }
 
@@ -92,19 +95,20 @@ static fl_status choose_mix(fl_ctx *ctx, fli_worker *w, const fli_view *v, const
     return FL_OK;
 }
 
-static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,
-                       fli_answer *out)
+static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
 {
     const fli_space *s = &w->model->space;
-    void *y, *own = fli_worker_vector(w, OWN), *buffer = w->buffer ? fli_worker_vector(w, OWN_BUFFER) : NULL;
+    const fli_problem *p = &t->problem;
+    const fli_view *v = t->view;
+    void *y, *own = fli_task_vector(t, OWN), *buffer = w->buffer ? fli_worker_vector(w, OWN_BUFFER) : NULL;
     const uint32_t *labelled = v->train;
     size_t n = v->n_train;
     double mix = p->pair.mix;
     fli_draw draw;
-    fl_status status = fli_latents_improve(ctx, w, v, p->start, cache, &y);
+    fl_status status = fli_latents_improve(ctx, w, v, p->start, t->cache, &y);
     if (!status && isnan(mix)) {
         labelled = w->order;
-        n = hold_out(w, v, p);
+        n = hold_out(w, t);
         status = choose_mix(ctx, w, v, p, v->n_train - n, &mix);
     }
     if (status) return status;
@@ -114,27 +118,35 @@ static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_
                              .momentum = step.momentum,
                              .grad = fli_worker_vector(w, OWN_GRAD),
                              .buffer = buffer};
-    fli_point at = {w->z, own, mix, w->grad, fli_worker_vector(w, OWN_GRAD), fli_worker_vector(w, OWN_PART)};
-    fli_draw_init(w, v, labelled, n, y, rng, &draw);
-    fli_copy(s, p->start, w->z);
+    fli_point at = {t->z, own, mix, w->grad, fli_worker_vector(w, OWN_GRAD), fli_worker_vector(w, OWN_PART)};
+    fli_draw_init(w, v, labelled, n, y, &t->rng, &draw);
+    fli_copy(s, p->start, t->z);
     fli_copy(s, p->pair.start, own);
     if (buffer) fli_zero(s, buffer);
     for (size_t k = 0; k < p->steps; k++) {
         fli_draw_next(&draw);
         fli_draw_grad(&draw, &at);
-        s->ops->sgd(s->n, &step, w->z);
+        s->ops->sgd(s->n, &step, t->z);
         s->ops->sgd(s->n, &own_step, own);
     }
-    *out = (fli_answer){
-        .z = w->z, .weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps, .pair = {own, mix}};
+    t->answer = (fli_answer){
+        .z = t->z, .weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps, .pair = {own, mix}};
     return FL_OK;
+}
+
+static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
+{
+    fli_worker_each(ctx, instance, tasks, n, solve_task);
 }
 
 const fli_solver fli_solver_pair = {.name = "pair",
                                     .second_block = 1,
                                     .augments = 1,
+                                    .counts_steps = 1,
                                     .model_traits = FLI_MODEL_SOFTMAX,
                                     .models = "classifiers that give class probabilities, such as softmax and mlp",
                                     .vectors = VECTORS,
+                                    .answers = ANSWERS,
                                     .solve = solve,
+                                    FLI_WORKER_INSTANCE,
                                     FLI_LATENTS_KEPT};

@@ -1,6 +1,6 @@
 /* Mini-batch SGD with momentum on the local problem. The terms of the problem (weight decay, shift, proximal) are folded into
  * the update, one pass over the parameters per step, or none of its own where the model can step while it computes its gradient. */
-#include "local/local.h"
+#include "local/worker.h"
 
 #include <math.h>
 
@@ -22,32 +22,33 @@ size_t fli_epoch_steps(const fli_sgd_spec *spec, size_t n)
 typedef struct {
     const fli_view *v;
     fli_rng *rng;
+    void *z;
     size_t at; /* next sample in the worker's order */
     uint32_t epoch;
 } cursor;
 
 static void gather(fli_worker *w, const cursor *c, const uint32_t *idx, size_t n)
 {
-    fli_batch_gather(&w->batch, c->v->ds, idx, n);
-    if (c->v->ds->augment) fli_batch_augment(&w->batch, c->v->ds, idx, c->rng, c->epoch);
+    fli_batch_gather(&w->eval->batch, c->v->ds, idx, n);
+    if (c->v->ds->augment) fli_batch_augment(&w->eval->batch, c->v->ds, idx, c->rng, c->epoch);
 }
 
 /* The gradient of f_i without weight decay over samples idx[0 .. n-1]. */
 static void gradient(fli_worker *w, const cursor *c, const uint32_t *idx, size_t n, int gathered)
 {
     const fli_model *m = w->model;
-    size_t capacity = w->batch.capacity;
+    size_t capacity = w->eval->batch.capacity;
     if (n <= capacity) {
         if (!gathered) gather(w, c, idx, n);
-        m->desc->grad(m, w->z, &w->batch, w->grad, NULL, w->scratch);
+        m->desc->grad(m, c->z, &w->eval->batch, w->grad, NULL, w->eval->scratch);
         return;
     }
     fli_zero(&m->space, w->grad);
     for (size_t at = 0; at < n; at += capacity) {
         size_t piece = n - at < capacity ? n - at : capacity;
         gather(w, c, idx + at, piece);
-        m->desc->grad(m, w->z, &w->batch, w->part, NULL, w->scratch);
-        fli_axpy(&m->space, (double)piece / (double)n, w->part, w->grad);
+        m->desc->grad(m, c->z, &w->eval->batch, w->eval->part, NULL, w->eval->scratch);
+        fli_axpy(&m->space, (double)piece / (double)n, w->eval->part, w->grad);
     }
 }
 
@@ -55,13 +56,13 @@ static void take_step(fli_worker *w, const cursor *c, const uint32_t *idx, size_
                       const fli_sgd_step *step)
 {
     const fli_model *m = w->model;
-    if (!m->desc->step || n > w->batch.capacity) {
+    if (!m->desc->step || n > w->eval->batch.capacity) {
         gradient(w, c, idx, n, gathered);
-        m->space.ops->sgd(m->space.n, step, w->z);
+        m->space.ops->sgd(m->space.n, step, c->z);
         return;
     }
     if (!gathered) gather(w, c, idx, n);
-    m->desc->step(m, &w->batch, step, w->grad, w->z, w->scratch);
+    m->desc->step(m, &w->eval->batch, step, w->grad, c->z, w->eval->scratch);
 }
 
 /* The next mini-batch of the pass; a fresh order when the last one is used up. */
@@ -106,13 +107,15 @@ fli_sgd_step fli_sgd_begin(fli_worker *w, const fli_problem *p)
     return step;
 }
 
-void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, fli_answer *out)
+static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
 {
-    const fli_space *s = &w->model->space;
+    const fli_problem *p = &t->problem;
+    const fli_view *v = t->view;
     int full = fli_batch_size(&w->spec, v->n_train) == v->n_train;
-    cursor c = {v, rng, 0, 0};
+    cursor c = {.v = v, .rng = &t->rng, .z = t->z};
     fli_sgd_step step = fli_sgd_begin(w, p);
-    fli_copy(s, p->start, w->z);
+    (void)ctx;
+    fli_copy(&w->model->space, p->start, t->z);
     if (!full) memcpy(w->order, v->train, v->n_train * sizeof *w->order);
     for (size_t k = 0; k < p->steps; k++) {
         if (full) {
@@ -122,16 +125,14 @@ void fli_sgd_solve(fli_worker *w, const fli_view *v, const fli_problem *p, fli_r
             next_batch_step(w, &c, &step);
         }
     }
-    *out = (fli_answer){.z = w->z, .weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps};
-}
-
-static fl_status solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng, void **cache,
-                       fli_answer *out)
-{
-    (void)ctx;
-    (void)cache;
-    fli_sgd_solve(w, v, p, rng, out);
+    t->answer = (fli_answer){.z = t->z, .weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps};
     return FL_OK;
 }
 
-const fli_solver fli_solver_sgd = {.name = "sgd", .augments = 1, .solve = solve};
+static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
+{
+    fli_worker_each(ctx, instance, tasks, n, solve_task);
+}
+
+const fli_solver fli_solver_sgd = {
+    .name = "sgd", .augments = 1, .counts_steps = 1, .latent = &fli_solver_blocks, .solve = solve, FLI_WORKER_INSTANCE};

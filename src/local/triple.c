@@ -46,8 +46,7 @@ void fli_work_together(fli_bilevel_work *w)
     const fli_problem *p = w->problem;
     const fli_levels *l = &p->levels;
     const fli_space *all = &w->model->space;
-    void *z = w->worker->z, *v = fli_work_vector(w, FLI_W_V);
-    void *q = fli_work_vector(w, FLI_W_Q), *qv = fli_work_vector(w, FLI_W_QV);
+    void *z = fli_work_vector(w, FLI_W_U), *v = fli_work_vector(w, FLI_W_V), *q = w->z, *qv = w->qv;
     fli_copy(all, p->start, z);
     fli_copy(all, l->v, v);
     fli_zero(all, q);
@@ -62,7 +61,6 @@ void fli_work_together(fli_bilevel_work *w)
         fli_axpy(&w->lower, -l->lr_v * a, fli_low(w, d.v), fli_low(w, v));
         fli_axpy(&w->upper, -p->lr * a, d.z, z);
     }
-    w->out->z = q;
     w->out->levels.v = qv;
     w->out->weight = fli_coef_sum(l->coef, l->coef_decay, p->steps);
     w->out->steps = p->steps;

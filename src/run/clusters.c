@@ -71,15 +71,15 @@ static int32_t truth(const fli_clusters *c, const fli_view *v, uint32_t sample)
     return c->fed->train ? fli_fed_truth(c->fed, sample) : v->ds->label[sample];
 }
 
-static fl_status count_client(fli_clusters *c, size_t client, fli_worker *w, double *count, uint32_t *found)
+static fl_status count_client(fli_clusters *c, size_t client, fli_eval *e, double *count, uint32_t *found)
 {
     fli_view v;
     fl_status s = fli_view_open(c->ctx, c->fed, client, &v);
     if (s) return s;
     for (size_t at = 0, n; at < v.n_train; at += n) {
         n = v.n_train - at < c->piece ? v.n_train - at : c->piece;
-        fli_batch_gather(&w->batch, v.ds, v.train + at, n);
-        c->model->desc->clusters(c->model, c->x, &w->batch, found, w->scratch);
+        fli_batch_gather(&e->batch, v.ds, v.train + at, n);
+        c->model->desc->clusters(c->model, c->x, &e->batch, found, e->scratch);
         for (size_t i = 0; i < n; i++) count[found[i] * c->fed->classes + (size_t)truth(c, &v, v.train[at + i])] += 1;
     }
     fli_view_close(&v);
@@ -90,12 +90,12 @@ static fl_status count_client(fli_clusters *c, size_t client, fli_worker *w, dou
 static void run_lane(void *arg, size_t item, size_t worker)
 {
     fli_clusters *c = arg;
-    fli_worker *w = fli_exec_worker(c->exec, worker);
+    fli_eval *e = fli_exec_eval(c->exec, worker);
     double *count = c->count + item * c->clusters * c->fed->classes;
     memset(count, 0, c->clusters * c->fed->classes * sizeof *count);
     c->status[item] = FL_OK;
     for (size_t at = item * c->visited / LANES; !c->status[item] && at < (item + 1) * c->visited / LANES; at++)
-        c->status[item] = count_client(c, (size_t)((unsigned __int128)at * c->fed->clients / c->visited), w, count,
+        c->status[item] = count_client(c, (size_t)((unsigned __int128)at * c->fed->clients / c->visited), e, count,
                                        c->found + item * c->piece);
 }
 
@@ -129,7 +129,7 @@ fl_status fli_clusters_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, 
     c->fed = fed;
     c->visited = fed->clients < most ? fed->clients : most;
     c->clusters = model->latent->size(model);
-    c->piece = fli_exec_worker(exec, 0)->batch.capacity;
+    c->piece = fli_exec_eval(exec, 0)->batch.capacity;
     c->count = fli_alloc(ctx, LANES * c->clusters, fed->classes * sizeof *c->count);
     c->found = fli_alloc(ctx, LANES * c->piece, sizeof *c->found);
     if (c->count && c->found) {

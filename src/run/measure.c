@@ -34,6 +34,7 @@ struct fli_measure {
     double *sorted;              /* count */
     uint32_t *all;               /* 0, 1, ... over the test set */
     lane lanes[LANES];
+    void *gradients;        /* of f_i: a vector per thread; NULL: not measured */
     fli_clusters *clusters; /* NULL: none to measure */
     size_t order[LANES];    /* lanes, most samples first: no thread is left alone with a long one at the end */
     const void *x;          /* under measurement */
@@ -68,6 +69,9 @@ static fl_status buffers_new(fli_measure *m)
         m->lanes[l].gradient = fli_alloc(m->ctx, n, size);
         if (!m->lanes[l].gradient) return FL_ENOMEM;
     }
+    size_t threads = fli_pool_threads(fli_exec_pool(m->exec));
+    if (m->what->gradient && !(m->gradients = fli_alloc(m->ctx, threads, fli_vector_stride(&m->model->space))))
+        return FL_ENOMEM;
     if (!m->what->train) return FL_OK;
     return fli_clusters_new(m->ctx, m->exec, m->model, m->fed, (size_t)m->what->max_clients, &m->clusters);
 }
@@ -90,9 +94,9 @@ static void order_lanes(fli_measure *m)
     }
 }
 
-double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what)
+double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what, size_t threads)
 {
-    return what->gradient ? LANES * (double)fli_bytes(&model->space) : 0;
+    return what->gradient ? (double)(LANES + threads) * (double)fli_bytes(&model->space) : 0;
 }
 
 fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
@@ -119,6 +123,7 @@ void fli_measure_free(fli_measure *m)
 {
     if (!m) return;
     for (size_t l = 0; l < LANES; l++) fli_free(m->lanes[l].gradient);
+    fli_free(m->gradients);
     fli_free(m->figures);
     fli_free(m->sorted);
     fli_free(m->all);
@@ -148,7 +153,8 @@ static void add_test(sums *t, const score *s, size_t n)
 /* A client's turn to be measured. */
 typedef struct {
     fli_view view;
-    fli_worker *worker;
+    fli_eval *eval;
+    void *gradient; /* room for that of f_i, if it was asked for */
     double weight;
     score train, test; /* of the global model, if it was asked for */
 } visit;
@@ -156,14 +162,14 @@ typedef struct {
 static score on_test(const visit *c, const void *x)
 {
     size_t hits = 0;
-    double loss = fli_worker_eval(c->worker, c->view.ds, c->view.test, c->view.n_test, x, NULL, &hits);
+    double loss = fli_eval_loss(c->eval, c->view.ds, c->view.test, c->view.n_test, x, NULL, &hits);
     return (score){loss, (double)hits};
 }
 
 static score on_train(const visit *c, const void *x, double decay, void *g)
 {
     size_t hits = 0;
-    double loss = fli_worker_eval(c->worker, c->view.ds, c->view.train, c->view.n_train, x, g, &hits);
+    double loss = fli_eval_loss(c->eval, c->view.ds, c->view.train, c->view.n_train, x, g, &hits);
     return (score){loss + decay, (double)hits};
 }
 
@@ -176,7 +182,7 @@ static void global_test(fli_measure *m, visit *c, lane *l, fli_client_figures *f
 
 static void global_train(fli_measure *m, visit *c, lane *l, fli_client_figures *f)
 {
-    void *g = l->gradient ? c->worker->grad : NULL;
+    void *g = l->gradient ? c->gradient : NULL;
     c->train = on_train(c, m->x, m->decay, g);
     add_train(&l->global, &c->train, c->weight, c->view.n_train);
     if (g) fli_axpy(&m->model->space, c->weight, g, l->gradient);
@@ -188,7 +194,7 @@ static void global_train(fli_measure *m, visit *c, lane *l, fli_client_figures *
 static score mixed(const fli_measure *m, const visit *c, const void *own, double mix, const uint32_t *idx, size_t n)
 {
     size_t hits = 0;
-    double loss = fli_worker_eval_pair(c->worker, c->view.ds, idx, n, m->x, own, mix, &hits);
+    double loss = fli_eval_pair(c->eval, c->view.ds, idx, n, m->x, own, mix, &hits);
     return (score){loss, (double)hits};
 }
 
@@ -216,13 +222,13 @@ static void own_model(fli_measure *m, const visit *c, const void *own, double mi
 static void pseudo_labels(const fli_measure *m, const visit *c, lane *l)
 {
     const fli_model *model = m->model;
-    fli_worker *w = c->worker;
+    fli_eval *e = c->eval;
     const fli_semi *semi = model->latent_params;
     double least = semi->labels == FLI_SEMI_CLOSED_FORM ? semi->confidence : 0, p;
-    for (size_t at = 0; at < c->view.n_unlabelled; at += w->batch.n) {
-        size_t n = c->view.n_unlabelled - at < w->batch.capacity ? c->view.n_unlabelled - at : w->batch.capacity;
-        fli_batch_gather(&w->batch, c->view.ds, c->view.unlabelled + at, n);
-        void *z = model->desc->logits(model, m->x, &w->batch, w->scratch);
+    for (size_t at = 0; at < c->view.n_unlabelled; at += e->batch.n) {
+        size_t n = c->view.n_unlabelled - at < e->batch.capacity ? c->view.n_unlabelled - at : e->batch.capacity;
+        fli_batch_gather(&e->batch, c->view.ds, c->view.unlabelled + at, n);
+        void *z = model->desc->logits(model, m->x, &e->batch, e->scratch);
         for (size_t i = 0; i < n; i++) {
             size_t best = fli_likeliest(model, fli_at(model->space.ops, z, i * model->classes), &p);
             if (p < least) continue;
@@ -232,11 +238,12 @@ static void pseudo_labels(const fli_measure *m, const visit *c, lane *l)
     }
 }
 
-static fl_status measure_client(fli_measure *m, size_t at, lane *l, fli_worker *w)
+static fl_status measure_client(fli_measure *m, size_t at, lane *l, size_t worker)
 {
     const fli_metrics_settings *what = m->what;
     fli_client_figures *f = &m->figures[at];
-    visit c = {.worker = w};
+    visit c = {.eval = fli_exec_eval(m->exec, worker)};
+    if (l->gradient) c.gradient = (char *)m->gradients + worker * fli_vector_stride(&m->model->space);
     *f = (fli_client_figures){.loss = NAN, .accuracy = NAN, .own_accuracy = NAN, .own_mix = NAN};
     f->client = client_at(m, at);
     const void *own = NULL;
@@ -262,16 +269,16 @@ static void run_lane(void *arg, size_t place, size_t worker)
     fli_measure *m = arg;
     size_t item = m->order[place];
     lane *l = &m->lanes[item];
-    fli_worker *w = fli_exec_worker(m->exec, worker);
     if (l->gradient) fli_zero(&m->model->space, l->gradient);
     for (size_t at = item * m->count / LANES; !l->status && at < (item + 1) * m->count / LANES; at++)
-        l->status = measure_client(m, at, l, w);
+        l->status = measure_client(m, at, l, worker);
     if (!m->what->test || !m->fed->test) return;
     /* the test set counts, not the clients' own parts */
     l->global.test_loss = l->global.test_hits = l->global.test_n = 0;
     size_t n = m->fed->test->n, from = item * n / LANES, to = (item + 1) * n / LANES, hits = 0;
     if (from == to) return;
-    double loss = fli_worker_eval(w, m->fed->test, m->all + from, to - from, m->x, NULL, &hits);
+    fli_eval *e = fli_exec_eval(m->exec, worker);
+    double loss = fli_eval_loss(e, m->fed->test, m->all + from, to - from, m->x, NULL, &hits);
     add_test(&l->global, &(score){loss, (double)hits}, to - from);
 }
 

@@ -23,7 +23,7 @@ fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, c
                           const fli_metrics_settings *what, fli_measure **out);
 void fli_measure_free(fli_measure *m);
 /* What it takes at least, in bytes. */
-double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what);
+double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what, size_t threads);
 /* Fills the losses, accuracies, gradient and quantiles of a row; what is not measured becomes NaN. */
 fl_status fli_measure_take(fli_measure *m, const void *x, fl_row *row);
 /* The newest per-client figures; 0 before the first measurement, or when clients are not measured. */

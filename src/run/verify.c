@@ -353,7 +353,7 @@ static fl_status read_round(golden *g, const json_t *round, fli_round *r)
     if (!who || !q) return FL_ENOMEM;
     const fli_algo *a = g->spec.algo;
     const fli_solver *solver = a->solver ? a->solver(g->spec.params) : &fli_solver_sgd;
-    int steps_matter = solver == &fli_solver_sgd || solver == &fli_solver_pair;
+    int steps_matter = solver->counts_steps;
     if (!m || ((steps || steps_matter) && json_array_size(steps) != m))
         return bad(g, "a round's \"clients\" and \"steps\" do not fit together");
     for (size_t i = 0; i < m; i++) {

@@ -2,7 +2,7 @@
  * for logistic regression and a network, both rules, and what it says when it does not get there. */
 #include "fixture.h"
 
-#include "local/local.h"
+#include "solve.h"
 
 enum { DIM = 6, HIDDEN = 5, CLASSES = 3, MOST = HIDDEN * (DIM + 1) + CLASSES * (HIDDEN + 1), MANY = 64 };
 
@@ -13,13 +13,15 @@ typedef struct {
     fli_model *model;
     fli_model_desc counting;
     fli_view view;
-    fli_worker worker;
+    solving solver[3]; /* accurate, exact, SGD */
     void *cache;
     size_t p; /* parameters */
     double start[MANY], anchor[MANY], shift[MANY];
     double raw[3][MANY];
     fli_problem problem;
 } client;
+
+static const fli_solver *const solvers[] = {&fli_solver_accurate, &fli_solver_exact, &fli_solver_sgd};
 
 static size_t gradients;
 
@@ -57,8 +59,8 @@ static void client_init(client *c, fl_ctx *ctx, const char *model, size_t n, siz
     c->counting.grad = counting_grad;
     assert_ok(ctx, fli_model_new(ctx, &c->counting, params, ops, dim, classes, wd, &c->model));
     assert_ok(ctx, fli_view_open(ctx, c->fed, 0, &c->view));
-    assert_ok(ctx, fli_worker_init(ctx, c->model, &(fli_sgd_spec){0}, c->fed->largest, fli_solver_accurate.vectors,
-                                   &c->worker));
+    for (size_t i = 0; i < 3; i++)
+        assert_ok(ctx, solving_init(ctx, solvers[i], c->model, &(fli_sgd_spec){0}, c->fed->largest, &c->solver[i]));
     c->p = c->model->space.n;
     assert_true(c->p <= MANY);
     random_vector(c, 0, 0.7, c->start, c->raw[0]);
@@ -71,7 +73,7 @@ static void client_init(client *c, fl_ctx *ctx, const char *model, size_t n, siz
 static void client_fini(client *c)
 {
     fli_solver_exact.forget(c->cache);
-    fli_worker_fini(&c->worker);
+    for (size_t i = 0; i < 3; i++) solving_fini(&c->solver[i]);
     fli_view_close(&c->view);
     fli_model_free(c->model);
     fli_fed_free(c->fed);
@@ -82,10 +84,12 @@ static fli_answer solve(client *c, fl_ctx *ctx, const fli_solver *solver, double
 {
     fli_answer a;
     fli_rng rng;
-    memset(&a, 0x55, sizeof a);
+    size_t i = 0;
+    while (solvers[i] != solver) i++;
+    memset(&c->solver[i].task.answer, 0x55, sizeof a);
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, 0, 0);
     gradients = 0;
-    assert_ok(ctx, solver->solve(ctx, &c->worker, &c->view, &c->problem, &rng, &c->cache, &a));
+    assert_ok(ctx, solving_solve(ctx, &c->solver[i], &c->view, &c->problem, &rng, &c->cache, &a));
     c->model->space.ops->to_f64(c->p, a.z, z);
     return a;
 }

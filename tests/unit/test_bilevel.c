@@ -2,7 +2,7 @@
  * the split of a client's samples, what is sent, and what is refused. */
 #include "quadratic_levels.h"
 
-#include "local/local.h"
+#include "solve.h"
 
 /* ---- blocks ---------------------------------------------------------------------------------------------- */
 
@@ -271,16 +271,18 @@ static void validation_counts(void **state)
 }
 
 /* One piece of work of a client with so many samples, on a hyper-representation with validation samples. */
-static void work(fixture *f, problem *k, fli_worker *w, fli_bilevel_kind kind, uint32_t client, uint32_t round,
+static void work(fixture *f, problem *k, solving *w, fli_bilevel_kind kind, uint32_t client, uint32_t round,
                  const double *z, double *out)
 {
     fli_view view;
     fli_rng rng;
     fli_answer answer;
-    fli_problem p = {.start = z, .steps = 1, .seed = 77, .client = client, .levels = {.work = kind}};
+    fli_problem p = {.start = z, .steps = 1, .levels = {.work = kind}};
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, round, client);
     assert_ok(f->ctx, fli_view_open(f->ctx, k->fed, 0, &view));
-    assert_ok(f->ctx, fli_solver_bilevel.solve(f->ctx, w, &view, &p, &rng, NULL, &answer));
+    w->task.seed = 77;
+    w->task.client = client;
+    assert_ok(f->ctx, solving_solve(f->ctx, w, &view, &p, &rng, NULL, &answer));
     memcpy(out, answer.z, (k->p + k->q) * sizeof *out);
     fli_view_close(&view);
 }
@@ -292,7 +294,7 @@ static void split(void **state)
     fixture *f = *state;
     enum { N = 1500, V = 300 };
     problem k = {.ctx = f->ctx};
-    fli_worker w;
+    solving w;
     double z[MOST], df[MOST], dg[MOST], again[MOST], other[MOST], whole[MOST];
     fli_arena_init(&k.arena, f->ctx);
     k.fed = random_fed(f->ctx, 1, (size_t[]){N}, 3, 3, 4);
@@ -300,18 +302,18 @@ static void split(void **state)
     ((fli_bilevel *)k.m->bilevel)->common.validation = 0.2;
     k.p = k.m->bilevel->upper;
     k.q = k.m->space.n - k.p;
-    assert_ok(f->ctx, fli_worker_init(f->ctx, k.m, &(fli_sgd_spec){0}, N, fli_solver_bilevel.vectors, &w));
+    assert_ok(f->ctx, solving_init(f->ctx, &fli_solver_bilevel, k.m, &(fli_sgd_spec){0}, N, &w));
     random_point(k.p + k.q, 1, z);
     work(f, &k, &w, FLI_WORK_UPPER_GRADIENT, 0, 0, z, df);
     work(f, &k, &w, FLI_WORK_LOWER_GRADIENT, 0, 0, z, dg);
-    fli_worker_eval(&w, k.fed->train, k.fed->part.index, N, z, whole, NULL);
+    fli_eval_loss(&w.eval, k.fed->train, k.fed->part.index, N, z, whole, NULL);
     for (size_t j = k.p; j < k.p + k.q; j++) assert_near((V * df[j] + (N - V) * dg[j]) / N, whole[j], 1e-13);
     assert_true(distance(k.q, df + k.p, dg + k.p) > 1e-4);
     work(f, &k, &w, FLI_WORK_UPPER_GRADIENT, 0, 1, z, again);
     assert_true(distance(k.p + k.q, df, again) == 0);
     work(f, &k, &w, FLI_WORK_UPPER_GRADIENT, 1, 0, z, other);
     assert_true(distance(k.p + k.q, df, other) > 1e-4);
-    fli_worker_fini(&w);
+    solving_fini(&w);
     fli_model_free(k.m);
     fli_fed_free(k.fed);
     fli_arena_fini(&k.arena);

@@ -5,6 +5,7 @@
 #include "algo/algo.h"
 #include "base/crc32c.h"
 #include "base/snapshot.h"
+#include "local/worker.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -526,17 +527,19 @@ static void full_disk(void **state)
 /* ---- what a solver keeps ------------------------------------------------------------------------------------- */
 
 /* A solver whose answer depends on how often the client has been asked. */
-static fl_status count_solve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, fli_rng *rng,
-                             void **cache, fli_answer *out)
+static fl_status count_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
 {
-    (void)v;
-    (void)rng;
-    if (!*cache && !(*cache = fli_alloc(ctx, 1, sizeof(size_t)))) return FL_ENOMEM;
-    double turns = (double)++*(size_t *)*cache;
-    fli_lin(&w->model->space, 1 / (1 + turns), p->start, 0, p->start, w->z);
-    *(double *)w->z += turns;
-    *out = (fli_answer){.z = w->z, .weight = 1, .steps = 1};
+    if (!*t->cache && !(*t->cache = fli_alloc(ctx, 1, sizeof(size_t)))) return FL_ENOMEM;
+    double turns = (double)++*(size_t *)*t->cache;
+    fli_lin(&w->model->space, 1 / (1 + turns), t->problem.start, 0, t->problem.start, t->z);
+    *(double *)t->z += turns;
+    t->answer = (fli_answer){.z = t->z, .weight = 1, .steps = 1};
     return FL_OK;
+}
+
+static void count_solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
+{
+    fli_worker_each(ctx, instance, tasks, n, count_task);
 }
 
 static void count_save(const void *cache, fli_saver *out) { fli_save_count(out, *(const size_t *)cache); }
@@ -548,9 +551,14 @@ static fl_status count_load(fl_ctx *ctx, fli_loader *in, void **cache)
     return fli_loader_status(in);
 }
 
-static const fli_solver counting = {
-    .name = "counting", .solve = count_solve, .forget = fli_free, .save = count_save, .load = count_load};
-static const fli_solver forgetful = {.name = "forgetful", .solve = count_solve, .forget = fli_free};
+static const fli_solver counting = {.name = "counting",
+                                    .solve = count_solve,
+                                    .forget = fli_free,
+                                    .save = count_save,
+                                    .load = count_load,
+                                    FLI_WORKER_INSTANCE};
+static const fli_solver forgetful = {
+    .name = "forgetful", .solve = count_solve, .forget = fli_free, FLI_WORKER_INSTANCE};
 
 static const fli_solver *use_counting(const void *params) { return (void)params, &counting; }
 static const fli_solver *use_forgetful(const void *params) { return (void)params, &forgetful; }

@@ -4,6 +4,7 @@
 
 #include "local/draw.h"
 #include "model/semi.h"
+#include "solve.h"
 
 enum { DIM = 6, C = 3 };
 
@@ -15,7 +16,8 @@ typedef struct {
     fli_view v;
     fli_semi semi;
     fli_model *m;
-    fli_worker w;
+    solving pair;
+    fli_worker *w; /* its instance */
     fli_rng rng;
     double *y, x[64], own[64];
     uint32_t epochs[2]; /* with augmentation: passes over labelled and other samples before the one under way */
@@ -36,7 +38,8 @@ static void client_init(client *c, fixture *f, const char *model, int labels, si
     const void *params = bound(f->ctx, &c->arena, d->keys, d->params_size, strcmp(model, "mlp") ? "" : "hidden=[4]");
     assert_ok(f->ctx, fli_model_new(f->ctx, d, params, &fli_ops_f64, DIM, C, 0, &c->m));
     assert_ok(f->ctx, fli_model_use_semi(f->ctx, c->m, &c->semi));
-    assert_ok(f->ctx, fli_worker_init(f->ctx, c->m, &spec, size, 4, &c->w));
+    assert_ok(f->ctx, solving_init(f->ctx, &fli_solver_pair, c->m, &spec, size, &c->pair));
+    c->w = c->pair.instance;
     assert_true(c->m->space.n <= 64);
     fli_rng_init(&c->rng, 9, FLI_RNG_TEST, 0, 0);
     for (size_t i = 0; i < c->m->space.n; i++) {
@@ -50,7 +53,7 @@ static void client_init(client *c, fixture *f, const char *model, int labels, si
 static void client_fini(client *c)
 {
     free(c->y);
-    fli_worker_fini(&c->w);
+    solving_fini(&c->pair);
     fli_model_free(c->m);
     fli_view_close(&c->v);
     fli_fed_free(c->fed);
@@ -88,7 +91,7 @@ static void passes_of(fixture *f, size_t labelled, size_t unlabelled, fli_sgd_sp
     const uint32_t *at[2][MOST];
     size_t now[2][MOST], batches = (labelled + plain - 1) / plain, others = (unlabelled + rest - 1) / rest;
     client_init(&c, f, "softmax", FLI_SEMI_CLOSED_FORM, labelled, unlabelled, spec);
-    fli_draw_init(&c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
+    fli_draw_init(c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
     for (size_t k = 0; k < 2 * batches || k < 2 * others; k++) {
         fli_draw_next(&d);
         assert_true(k < MOST && d.plain.count && d.plain.count <= 64 && d.rest.count && d.rest.count <= 64);
@@ -189,8 +192,8 @@ static void gradients_of(fixture *f, const char *model, int labels, size_t label
     fli_draw d;
     double g[64], own_g[64], alone[64], want[64], own_want[64];
     client_init(&c, f, model, labels, labelled, unlabelled, spec);
-    fli_draw_init(&c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
-    fli_point pair = {c.x, c.own, 0.4, g, own_g, fli_worker_vector(&c.w, 0)}, single = {.x = c.x, .g = alone};
+    fli_draw_init(c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
+    fli_point pair = {c.x, c.own, 0.4, g, own_g, fli_worker_vector(c.w, 0)}, single = {.x = c.x, .g = alone};
     for (size_t step = 0; step < 4; step++) {
         c.x[step] += 0.1;
         fli_draw_next(&d);
@@ -231,15 +234,15 @@ static void augmented_of(fixture *f, size_t labelled, size_t unlabelled, fli_sgd
     void *cache = NULL, *y, *again;
     double g[64], own_g[64], want[64], own_want[64], *before = malloc(unlabelled * C * sizeof *before);
     client_init(&c, f, "softmax", FLI_SEMI_CLOSED_FORM, labelled, unlabelled, spec);
-    assert_ok(f->ctx, fli_latents_improve(f->ctx, &c.w, &c.v, c.x, &cache, &y));
+    assert_ok(f->ctx, fli_latents_improve(f->ctx, c.w, &c.v, c.x, &cache, &y));
     memcpy(before, y, unlabelled * C * sizeof *before);
     memcpy(c.fed->train->shape, (size_t[]){1, 2, 3}, sizeof c.fed->train->shape);
     c.fed->train->augment = FLI_AUGMENT_CIFAR;
-    assert_ok(f->ctx, fli_latents_improve(f->ctx, &c.w, &c.v, c.x, &cache, &again));
+    assert_ok(f->ctx, fli_latents_improve(f->ctx, c.w, &c.v, c.x, &cache, &again));
     assert_memory_equal(again, before, unlabelled * C * sizeof *before);
     free(before);
-    fli_draw_init(&c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
-    fli_point pair = {c.x, c.own, 0.4, g, own_g, fli_worker_vector(&c.w, 0)};
+    fli_draw_init(c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
+    fli_point pair = {c.x, c.own, 0.4, g, own_g, fli_worker_vector(c.w, 0)};
     for (size_t step = 0; step < 7; step++) {
         c.epochs[0] = (uint32_t)(step / batches);
         c.epochs[1] = (uint32_t)(step / others);
@@ -275,7 +278,7 @@ static void labels_of(fixture *f, int labels, size_t unlabelled)
     assert_ok(c.ctx, fli_model_batch(c.ctx, c.m, 1, &b));
     for (size_t i = 0; i < unlabelled * C; i++) want[i] = 1.0 / C;
     for (size_t turn = 0; turn < 3; turn++) {
-        assert_ok(c.ctx, fli_latents_improve(c.ctx, &c.w, &c.v, c.x, &cache, &y));
+        assert_ok(c.ctx, fli_latents_improve(c.ctx, c.w, &c.v, c.x, &cache, &y));
         for (size_t i = 0; i < unlabelled; i++) {
             fli_batch_gather(&b, c.v.ds, c.v.unlabelled + i, 1);
             c.m->latent->improve(c.m, c.x, &b, unlabelled, want + i * C, scratch);
@@ -309,7 +312,7 @@ static void no_labels_to_find(void **state)
         void *cache = NULL, *y = &cache;
         client_init(&c, *state, "softmax", how, 4, how == FLI_SEMI_NONE ? 3 : 0, (fli_sgd_spec){0});
         assert_int_equal(fli_latents_of(c.m, &c.v).n, 0);
-        assert_ok(c.ctx, fli_latents_improve(c.ctx, &c.w, &c.v, c.x, &cache, &y));
+        assert_ok(c.ctx, fli_latents_improve(c.ctx, c.w, &c.v, c.x, &cache, &y));
         assert_null(y);
         assert_null(cache);
         client_fini(&c);

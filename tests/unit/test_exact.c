@@ -3,6 +3,7 @@
 #include "fixture.h"
 
 #include "local/exact.h"
+#include "solve.h"
 
 enum { DIM = 60 };
 
@@ -11,7 +12,7 @@ typedef struct {
     fli_fed *fed;
     fli_model *model;
     fli_view view;
-    fli_worker worker;
+    solving exact;
     void *cache;
     size_t k;
     double wd, h[DIM * DIM], q[DIM];
@@ -26,7 +27,7 @@ static void client_take(client *c, fl_ctx *ctx, fli_fed *fed, const fli_ops *ops
     client_quadratic(ctx, fed, 0, wd, c->h, c->q);
     assert_ok(ctx, fli_model_new(ctx, model_named("least_squares"), NULL, ops, fed->dim, 0, wd, &c->model));
     assert_ok(ctx, fli_view_open(ctx, fed, 0, &c->view));
-    assert_ok(ctx, fli_worker_init(ctx, c->model, &(fli_sgd_spec){0}, fed->largest, 0, &c->worker));
+    assert_ok(ctx, solving_init(ctx, &fli_solver_exact, c->model, &(fli_sgd_spec){0}, fed->largest, &c->exact));
 }
 
 static void client_init(client *c, fl_ctx *ctx, size_t n, size_t k, const fli_ops *ops, double wd)
@@ -37,7 +38,7 @@ static void client_init(client *c, fl_ctx *ctx, size_t n, size_t k, const fli_op
 static void client_fini(client *c)
 {
     fli_solver_exact.forget(c->cache);
-    fli_worker_fini(&c->worker);
+    solving_fini(&c->exact);
     fli_view_close(&c->view);
     fli_model_free(c->model);
     fli_fed_free(c->fed);
@@ -48,7 +49,7 @@ static fl_status solve(client *c, fl_ctx *ctx, const fli_problem *p, double *z)
     fli_answer a = {0};
     fli_rng rng;
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, 0, 0);
-    fl_status s = fli_solver_exact.solve(ctx, &c->worker, &c->view, p, &rng, &c->cache, &a);
+    fl_status s = solving_solve(ctx, &c->exact, &c->view, p, &rng, &c->cache, &a);
     if (!s) c->model->space.ops->to_f64(c->k, a.z, z);
     return s;
 }
@@ -251,8 +252,10 @@ static void memory_may_run_out(void **state)
 
 static fl_status solve_within(client *c, fl_ctx *ctx, const fli_problem *p, size_t limit, double *z, fli_answer *a)
 {
-    memset(a, 0x55, sizeof *a);
-    fl_status s = fli_exact_solve(ctx, &c->worker, &c->view, p, limit, &c->cache, a);
+    fli_task *t = solving_pose(&c->exact, &c->view, p, NULL, &c->cache);
+    memset(&t->answer, 0x55, sizeof t->answer);
+    fl_status s = fli_exact_solve(ctx, c->exact.instance, t, limit);
+    *a = t->answer;
     if (!s) c->model->space.ops->to_f64(c->k, a->z, z);
     return s;
 }
@@ -320,7 +323,7 @@ static void large_by_itself(void **state)
     fli_partition part = {.clients = 1};
     fli_fed *fed = NULL;
     fli_model *model = NULL;
-    fli_worker w;
+    solving exact;
     fli_view v;
     fli_answer a;
     fli_rng rng;
@@ -337,11 +340,11 @@ static void large_by_itself(void **state)
     }
     assert_ok(f->ctx, fli_fed_take(f->ctx, ds, NULL, &part, &fed));
     assert_ok(f->ctx, fli_model_new(f->ctx, model_named("least_squares"), NULL, &fli_ops_f64, K, 0, 0, &model));
-    assert_ok(f->ctx, fli_worker_init(f->ctx, model, &(fli_sgd_spec){0}, K, 0, &w));
+    assert_ok(f->ctx, solving_init(f->ctx, &fli_solver_exact, model, &(fli_sgd_spec){0}, K, &exact));
     assert_ok(f->ctx, fli_view_open(f->ctx, fed, 0, &v));
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, 0, 0);
     fli_problem p = {.start = zero, .anchor = zero, .rho = rho};
-    assert_ok(f->ctx, fli_solver_exact.solve(f->ctx, &w, &v, &p, &rng, &cache, &a));
+    assert_ok(f->ctx, solving_solve(f->ctx, &exact, &v, &p, &rng, &cache, &a));
     assert_null(cache);
     assert_true(!a.missed && a.steps < 20); /* five eigenvalues */
     for (size_t s = 0; s < K; s++) {
@@ -349,7 +352,7 @@ static void large_by_itself(void **state)
         assert_near(((const double *)a.z)[s], d * sin((double)s) / K / (d * d / K + rho), 1e-12);
     }
     fli_view_close(&v);
-    fli_worker_fini(&w);
+    solving_fini(&exact);
     fli_model_free(model);
     fli_fed_free(fed);
     free(zero);

@@ -5,6 +5,7 @@
 #include "local/gram.h"
 #include "local/lanczos.h"
 #include "local/linearised.h"
+#include "solve.h"
 
 enum { DIM = 40 };
 
@@ -13,7 +14,7 @@ typedef struct {
     fli_fed *fed;
     fli_model *model;
     fli_view view;
-    fli_worker worker;
+    solving gram, diagonal;
     void *cache;
     size_t k;
     double *h; /* k x k: c A'A/n + wd I */
@@ -27,8 +28,9 @@ static void client_take(client *c, fl_ctx *ctx, fli_fed *fed, const char *model,
     c->h = calloc(c->k * c->k, sizeof *c->h);
     assert_ok(ctx, fli_model_new(ctx, model_named(model), NULL, ops, fed->dim, fed->classes, wd, &c->model));
     assert_ok(ctx, fli_view_open(ctx, fed, 0, &c->view));
-    assert_ok(ctx,
-              fli_worker_init(ctx, c->model, &(fli_sgd_spec){0}, fed->largest, fli_solver_gram.vectors, &c->worker));
+    fli_sgd_spec sgd = {0};
+    assert_ok(ctx, solving_init(ctx, &fli_solver_gram, c->model, &sgd, fed->largest, &c->gram));
+    assert_ok(ctx, solving_init(ctx, &fli_solver_diagonal, c->model, &sgd, fed->largest, &c->diagonal));
     double scale = (strcmp(model, "logistic") ? 1 : 0.25) / (double)c->view.n_train;
     double *row = malloc(c->k * sizeof *row);
     for (size_t s = 0; s < c->view.n_train; s++) {
@@ -48,7 +50,8 @@ static void client_init(client *c, fl_ctx *ctx, size_t n, size_t k, const char *
 static void client_fini(client *c)
 {
     fli_solver_gram.forget(c->cache);
-    fli_worker_fini(&c->worker);
+    solving_fini(&c->gram);
+    solving_fini(&c->diagonal);
     fli_view_close(&c->view);
     fli_model_free(c->model);
     fli_fed_free(c->fed);
@@ -96,9 +99,12 @@ static fl_status solve(client *c, fl_ctx *ctx, int way, const fli_problem *p, fl
 {
     fli_rng rng;
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, 0, 0);
-    if (way == DIAGONAL) return fli_solver_diagonal.solve(ctx, &c->worker, &c->view, p, &rng, &c->cache, a);
-    if (way == AS_IT_COMES) return fli_solver_gram.solve(ctx, &c->worker, &c->view, p, &rng, &c->cache, a);
-    return fli_linearised_gram(ctx, &c->worker, &c->view, p, way == AT_ONCE ? 0 : SIZE_MAX, &rng, &c->cache, a);
+    if (way == DIAGONAL) return solving_solve(ctx, &c->diagonal, &c->view, p, &rng, &c->cache, a);
+    if (way == AS_IT_COMES) return solving_solve(ctx, &c->gram, &c->view, p, &rng, &c->cache, a);
+    fli_task *t = solving_pose(&c->gram, &c->view, p, &rng, &c->cache);
+    fl_status s = fli_linearised_gram(ctx, c->gram.instance, t, way == AT_ONCE ? 0 : SIZE_MAX);
+    *a = t->answer;
+    return s;
 }
 
 /* A vector of the model's precision, and what it holds as doubles. */
@@ -353,17 +359,16 @@ static void memory_may_run_out(void **state)
 static void too_large(void **state)
 {
     fixture *f = *state;
-    fli_rng rng = {0};
-    fli_answer a;
     void *cache = NULL;
     assert_true(fli_gram_fits(1 << 20, 2048, 2048) && fli_gram_fits(2, 2048 * 1024, 2048));
     assert_false(fli_gram_fits(2049, 2049, 2048) || fli_gram_fits(3, 2048 * 1024, 2048));
     assert_false(fli_gram_fits((size_t)1 << 40, 2, 2048));
     fli_model model = *(fli_model[]){{.features = 5000}};
-    assert_fails(f->ctx,
-                 fli_solver_gram.solve(f->ctx, &(fli_worker){.model = &model}, &(fli_view){.n_train = 3000},
-                                       &(fli_problem){0}, &rng, &cache, &a),
-                 FL_ECONFIG, "3000 samples of 5000 features is too large for the gram variant; use diagonal");
+    fli_view view = {.n_train = 3000};
+    fli_task task = {.view = &view, .cache = &cache};
+    fli_solver_gram.solve(f->ctx, &(fli_worker){.model = &model}, (fli_task *[]){&task}, 1);
+    assert_fails(f->ctx, task.status, FL_ECONFIG,
+                 "3000 samples of 5000 features is too large for the gram variant; use diagonal");
     assert_null(cache);
 }
 

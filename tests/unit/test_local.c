@@ -1,7 +1,7 @@
 /* The local solver: which samples a step uses, what the step does, and that long batches in pieces change nothing. */
 #include "fixture.h"
 
-#include "local/local.h"
+#include "solve.h"
 
 /* ---- a client whose gradient reveals the samples --------------------------------------------------------- */
 
@@ -13,7 +13,8 @@ typedef struct {
     fli_fed *fed;
     fli_model *model;
     fli_view view;
-    fli_worker worker;
+    fli_sgd_spec spec;
+    solving sgd;
 } revealing;
 
 static const uint32_t held[N] = {39, 3, 17, 5, 0, 38, 2, 21, 22, 23, 9, 8, 7, 30, 31, 33, 1, 12, 14, 16, 28, 27, 6};
@@ -31,36 +32,37 @@ static void revealing_init(revealing *c, fl_ctx *ctx, const fli_sgd_spec *spec)
     assert_ok(ctx, fli_fed_take(ctx, ds, NULL, &part, &c->fed));
     assert_ok(ctx, fli_model_new(ctx, model_named("least_squares"), NULL, &fli_ops_f64, STORED, 0, 0, &c->model));
     assert_ok(ctx, fli_view_open(ctx, c->fed, 0, &c->view));
-    assert_ok(ctx, fli_worker_init(ctx, c->model, spec, N, 0, &c->worker));
+    c->spec = *spec;
+    assert_ok(ctx, solving_init(ctx, &fli_solver_sgd, c->model, spec, N, &c->sgd));
 }
 
 static void revealing_fini(revealing *c)
 {
-    fli_worker_fini(&c->worker);
+    solving_fini(&c->sgd);
     fli_view_close(&c->view);
     fli_model_free(c->model);
     fli_fed_free(c->fed);
 }
 
 /* z after so many steps from 0, always with the same random stream. */
-static void walk(revealing *c, size_t steps, double lr, uint32_t round, double *z)
+static void walk(fl_ctx *ctx, revealing *c, size_t steps, double lr, uint32_t round, double *z)
 {
     double zero[STORED] = {0};
     fli_rng rng;
     fli_answer a;
     fli_problem p = {.start = zero, .lr = lr, .steps = steps};
     fli_rng_init(&rng, 1, FLI_RNG_BATCH, round, 0);
-    fli_sgd_solve(&c->worker, &c->view, &p, &rng, &a);
+    assert_ok(ctx, solving_solve(ctx, &c->sgd, &c->view, &p, &rng, NULL, &a));
     memcpy(z, a.z, STORED * sizeof *z);
 }
 
 /* The samples that step k (from 0) uses, as flags; returns their number. */
-static size_t batch_of(revealing *c, size_t k, uint32_t round, int *used)
+static size_t batch_of(fl_ctx *ctx, revealing *c, size_t k, uint32_t round, int *used)
 {
     double before[STORED] = {0}, after[STORED];
     size_t n = 0;
-    if (k) walk(c, k, 0.5, round, before);
-    walk(c, k + 1, 0.5, round, after);
+    if (k) walk(ctx, c, k, 0.5, round, before);
+    walk(ctx, c, k + 1, 0.5, round, after);
     for (size_t s = 0; s < STORED; s++) n += (size_t)(used[s] = before[s] != after[s]);
     return n;
 }
@@ -80,11 +82,11 @@ static void epochs_use_every_sample_once(void **state)
         revealing c;
         size_t per_epoch = (N + batches[b] - 1) / batches[b];
         revealing_init(&c, f->ctx, &(fli_sgd_spec){batches[b], 0});
-        assert_int_equal(fli_epoch_steps(&c.worker.spec, N), per_epoch);
+        assert_int_equal(fli_epoch_steps(&c.spec, N), per_epoch);
         for (size_t epoch = 0; epoch < 3; epoch++) {
             int count[STORED] = {0}, used[STORED];
             for (size_t k = 0; k < per_epoch; k++) {
-                size_t n = batch_of(&c, epoch * per_epoch + k, 0, used);
+                size_t n = batch_of(f->ctx, &c, epoch * per_epoch + k, 0, used);
                 assert_int_equal(n, k + 1 < per_epoch ? batches[b] : N - k * batches[b]); /* the last may be short */
                 for (size_t s = 0; s < STORED; s++) count[s] += used[s];
             }
@@ -100,12 +102,12 @@ static void orders_are_fresh(void **state)
     revealing c;
     int used[2][STORED];
     revealing_init(&c, f->ctx, &(fli_sgd_spec){5, 0});
-    batch_of(&c, 0, 0, used[0]);
-    batch_of(&c, 5, 0, used[1]); /* the first batch of the second epoch */
+    batch_of(f->ctx, &c, 0, 0, used[0]);
+    batch_of(f->ctx, &c, 5, 0, used[1]); /* the first batch of the second epoch */
     assert_memory_not_equal(used[0], used[1], sizeof used[0]);
-    batch_of(&c, 0, 1, used[1]); /* another round */
+    batch_of(f->ctx, &c, 0, 1, used[1]); /* another round */
     assert_memory_not_equal(used[0], used[1], sizeof used[0]);
-    batch_of(&c, 0, 0, used[1]); /* the same again */
+    batch_of(f->ctx, &c, 0, 0, used[1]); /* the same again */
     assert_memory_equal(used[0], used[1], sizeof used[0]);
     revealing_fini(&c);
 }
@@ -120,8 +122,8 @@ static void full_batches_need_no_stream(void **state)
         fli_answer a;
         fli_problem p = {.start = zero, .lr = 0.5, .steps = 3};
         revealing_init(&c, f->ctx, &(fli_sgd_spec){batches[b], 0});
-        assert_int_equal(fli_epoch_steps(&c.worker.spec, N), 1);
-        fli_sgd_solve(&c.worker, &c.view, &p, NULL, &a);
+        assert_int_equal(fli_epoch_steps(&c.spec, N), 1);
+        assert_ok(f->ctx, solving_solve(f->ctx, &c.sgd, &c.view, &p, NULL, NULL, &a));
         /* e <- (1 - lr/N) e on each coordinate held */
         double want = 1 - pow(1 - 0.5 / N, 3);
         for (size_t s = 0; s < STORED; s++) assert_near(((const double *)a.z)[s], holds(s) ? want : 0, 1e-15);
@@ -153,11 +155,11 @@ static void batch_fractions(void **state)
     int used[STORED];
     revealing_init(&c, f->ctx, &(fli_sgd_spec){.fraction = 0.2}); /* 0.2 * 23 = 4.6 */
     size_t sizes[] = {5, 5, 5, 5, 3};
-    for (size_t k = 0; k < 10; k++) assert_int_equal(batch_of(&c, k, 0, used), sizes[k % 5]);
-    walk(&c, 12, 0.5, 0, one);
+    for (size_t k = 0; k < 10; k++) assert_int_equal(batch_of(f->ctx, &c, k, 0, used), sizes[k % 5]);
+    walk(f->ctx, &c, 12, 0.5, 0, one);
     revealing_fini(&c);
     revealing_init(&c, f->ctx, &(fli_sgd_spec){.batch = 5});
-    walk(&c, 12, 0.5, 0, other);
+    walk(f->ctx, &c, 12, 0.5, 0, other);
     assert_memory_equal(one, other, sizeof one); /* the same batches, step by step */
     revealing_fini(&c);
 }
@@ -190,7 +192,7 @@ static void momentum_weight(void **state)
             for (size_t i = 0; i < STORED; i++) start[i] = 1 + (double)i, shift[i] = 0.25 * (double)i - 3;
             fli_problem p = {.start = start, .shift = shift, .lr = 0.125, .steps = steps[q]};
             fli_rng_init(&rng, 1, FLI_RNG_BATCH, 0, 0);
-            fli_sgd_solve(&c.worker, &c.view, &p, &rng, &a);
+            assert_ok(f->ctx, solving_solve(f->ctx, &c.sgd, &c.view, &p, &rng, NULL, &a));
             double want = explicit_weight(momentum[g], steps[q]);
             assert_near(a.weight, want, 1e-12 * want);
             for (size_t i = 0; i < STORED; i++)
@@ -246,14 +248,14 @@ static void solve_case(fixture *f, const fli_ops *ops, size_t n, fli_sgd_spec sp
     enum { DIM = 6 };
     fli_fed *fed = random_fed(f->ctx, 2, (size_t[]){5, n}, DIM, 0, 3);
     fli_model *model = NULL;
-    fli_worker w;
+    solving sgd;
     fli_view v;
     fli_rng rng;
     fli_answer a;
     double start[DIM], shift[DIM], anchor[DIM], want[DIM], got[DIM];
     double rstart[DIM], rshift[DIM], ranchor[DIM]; /* room for reals of either size */
     assert_ok(f->ctx, fli_model_new(f->ctx, model_named("least_squares"), NULL, ops, DIM, 0, wd, &model));
-    assert_ok(f->ctx, fli_worker_init(f->ctx, model, &spec, fed->largest, 0, &w));
+    assert_ok(f->ctx, solving_init(f->ctx, &fli_solver_sgd, model, &spec, fed->largest, &sgd));
     assert_ok(f->ctx, fli_view_open(f->ctx, fed, 1, &v));
     for (size_t i = 0; i < DIM; i++)
         start[i] = 0.5 * (double)i, shift[i] = 1 - 0.25 * (double)i, anchor[i] = 0.75 - 0.5 * (double)i;
@@ -269,11 +271,11 @@ static void solve_case(fixture *f, const fli_ops *ops, size_t n, fli_sgd_spec sp
     p.shift = which & 1 ? rshift : NULL;
     p.anchor = which & 2 ? ranchor : NULL;
     fli_rng_init(&rng, 9, FLI_RNG_BATCH, 2, 1);
-    fli_sgd_solve(&w, &v, &p, &rng, &a);
+    assert_ok(f->ctx, solving_solve(f->ctx, &sgd, &v, &p, &rng, NULL, &a));
     ops->to_f64(DIM, a.z, got);
     for (size_t i = 0; i < DIM; i++) assert_near(got[i], want[i], ops->size == 4 ? 2e-5 : 1e-13);
     fli_view_close(&v);
-    fli_worker_fini(&w);
+    solving_fini(&sgd);
     fli_model_free(model);
     fli_fed_free(fed);
 }
@@ -312,11 +314,11 @@ static void evaluation(void **state)
         size_t n = sizes[k], hits = 0, got = 999;
         fli_fed *fed = random_fed(f->ctx, 1, &n, DIM, CLASSES, 4);
         fli_model *model = NULL;
-        fli_worker w;
+        fli_eval e;
         fli_view v;
         double x[P], g[P], want[P] = {0}, loss = 0;
         assert_ok(f->ctx, fli_model_new(f->ctx, model_named("softmax"), NULL, &fli_ops_f64, DIM, CLASSES, 0.2, &model));
-        assert_ok(f->ctx, fli_worker_init(f->ctx, model, &(fli_sgd_spec){0, 0}, n, 0, &w));
+        assert_ok(f->ctx, fli_eval_init(f->ctx, model, &e));
         assert_ok(f->ctx, fli_view_open(f->ctx, fed, 0, &v));
         for (size_t i = 0; i < P; i++) x[i] = sin((double)(i + 1));
         for (size_t s = 0; s < n; s++) {
@@ -338,34 +340,34 @@ static void evaluation(void **state)
             }
         }
         /* weight decay is the caller's business */
-        assert_near(fli_worker_eval(&w, v.ds, v.train, n, x, g, &got), loss, 1e-12);
+        assert_near(fli_eval_loss(&e, v.ds, v.train, n, x, g, &got), loss, 1e-12);
         assert_int_equal(got, hits);
         for (size_t i = 0; i < P; i++) assert_near(g[i], want[i], 1e-12);
-        assert_near(fli_worker_eval(&w, v.ds, v.train, n, x, NULL, NULL), loss, 1e-12);
+        assert_near(fli_eval_loss(&e, v.ds, v.train, n, x, NULL, NULL), loss, 1e-12);
         fli_view_close(&v);
-        fli_worker_fini(&w);
+        fli_eval_fini(&e);
         fli_model_free(model);
         fli_fed_free(fed);
     }
 }
 
-static void worker_out_of_memory(void **state)
+static void solving_out_of_memory(void **state)
 {
     fixture *f = *state;
     fli_model *model = NULL;
-    fli_worker w;
+    solving solver;
     fl_status s = FL_ENOMEM;
-    assert_ok(f->ctx, fli_model_new(f->ctx, model_named("least_squares"), NULL, &fli_ops_f64, 3, 0, 0, &model));
+    assert_ok(f->ctx, fli_model_new(f->ctx, model_named("softmax"), NULL, &fli_ops_f64, 3, 2, 0, &model));
     for (size_t k = 1; s; k++) {
         assert_true(k < 50);
         fli_clear(f->ctx);
         fli_ctx_fail_alloc(f->ctx, k);
-        s = fli_worker_init(f->ctx, model, &(fli_sgd_spec){2, 0.5}, 10, 3, &w);
+        s = solving_init(f->ctx, &fli_solver_pair, model, &(fli_sgd_spec){2, 0.5}, 10, &solver);
         fli_ctx_fail_alloc(f->ctx, 0);
         if (s) assert_int_equal(s, FL_ENOMEM);
         if (s) assert_non_null(strstr(fl_ctx_error(f->ctx), "out of memory"));
     }
-    fli_worker_fini(&w);
+    solving_fini(&solver);
     fli_model_free(model);
 }
 
@@ -380,7 +382,7 @@ int main(void)
         FIXTURE_TEST(steps_follow_the_formula),
         FIXTURE_TEST(long_batches),
         FIXTURE_TEST(evaluation),
-        FIXTURE_TEST(worker_out_of_memory),
+        FIXTURE_TEST(solving_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

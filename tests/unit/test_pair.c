@@ -1,8 +1,8 @@
 /* Two models on one client: the steps of both, and how `mix: auto` is chosen, by samples that nobody trains on. */
 #include "fixture.h"
 
-#include "local/local.h"
 #include "model/semi.h"
+#include "solve.h"
 
 enum { DIM = 4, C = 4, P = DIM * C + C, MOST = 100 };
 
@@ -11,7 +11,7 @@ typedef struct {
     fli_fed *fed;
     fli_view v;
     fli_model *m;
-    fli_worker w;
+    solving pair;
     double x[P], own[P];
 } client;
 
@@ -35,7 +35,7 @@ static void client_init(client *c, fixture *f, size_t size, fli_sgd_spec spec)
     assert_ok(f->ctx, fli_fed_take(f->ctx, ds, NULL, &part, &c->fed));
     assert_ok(f->ctx, fli_view_open(f->ctx, c->fed, 0, &c->v));
     assert_ok(f->ctx, fli_model_new(f->ctx, model_named("softmax"), NULL, &fli_ops_f64, DIM, C, 0.02, &c->m));
-    assert_ok(f->ctx, fli_worker_init(f->ctx, c->m, &spec, size, fli_solver_pair.vectors, &c->w));
+    assert_ok(f->ctx, solving_init(f->ctx, &fli_solver_pair, c->m, &spec, size, &c->pair));
     for (size_t j = 0; j < P; j++) {
         c->x[j] = 0.5 * fli_rng_normal(&r);
         c->own[j] = 0.5 * fli_rng_normal(&r);
@@ -44,7 +44,7 @@ static void client_init(client *c, fixture *f, size_t size, fli_sgd_spec spec)
 
 static void client_fini(client *c)
 {
-    fli_worker_fini(&c->w);
+    solving_fini(&c->pair);
     fli_model_free(c->m);
     fli_view_close(&c->v);
     fli_fed_free(c->fed);
@@ -62,7 +62,7 @@ static outcome solve(client *c, double mix, size_t steps, uint32_t stream)
     void *cache = NULL;
     fli_problem p = {.start = c->x, .lr = 0.1, .steps = steps, .pair = {c->own, 0.3, mix}};
     fli_rng_init(&rng, 1, FLI_RNG_TEST, stream, 0);
-    assert_ok(c->ctx, fli_solver_pair.solve(c->ctx, &c->w, &c->v, &p, &rng, &cache, &a));
+    assert_ok(c->ctx, solving_solve(c->ctx, &c->pair, &c->v, &p, &rng, &cache, &a));
     assert_null(cache);
     memcpy(o.z, a.z, sizeof o.z);
     memcpy(o.own, a.pair.own, sizeof o.own);

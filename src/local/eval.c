@@ -1,0 +1,70 @@
+/* Models on any number of samples, in bounded memory. */
+#include "local/local.h"
+
+#include "model/semi.h"
+
+/* Longer batches are computed in pieces of this many samples, unless the model asks for fewer, and summed: memory stays bounded, matrix
+ * products are at full speed long before, and what a piece leaves behind for the next layer is still in the cache. */
+enum { PIECE = 256 };
+
+static size_t piece_of(const fli_model *m) { return m->piece ? m->piece : PIECE; }
+
+fl_status fli_eval_init(fl_ctx *ctx, const fli_model *m, fli_eval *out)
+{
+    *out = (fli_eval){.model = m};
+    fl_status s = fli_model_batch(ctx, m, piece_of(m), &out->batch);
+    if (s) return s;
+    out->scratch = fli_alloc(ctx, fli_model_scratch(m, piece_of(m)), 1);
+    out->part = fli_alloc(ctx, m->space.n, m->space.ops->size);
+    if (out->scratch && out->part) return FL_OK;
+    fli_eval_fini(out);
+    return FL_ENOMEM;
+}
+
+void fli_eval_fini(fli_eval *e)
+{
+    fli_batch_fini(&e->batch);
+    fli_free(e->scratch);
+    fli_free(e->part);
+    *e = (fli_eval){0};
+}
+
+double fli_eval_bytes(const fli_model *m)
+{
+    size_t piece = piece_of(m);
+    double batch = m->sparse ? 0 : (double)piece * (double)m->features * (double)m->space.ops->size;
+    return (double)fli_bytes(&m->space) + (double)fli_model_scratch(m, piece) + batch;
+}
+
+double fli_eval_loss(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, void *g,
+                     size_t *correct)
+{
+    const fli_model *m = e->model;
+    double loss = 0;
+    size_t hits = 0;
+    if (g) fli_zero(&m->space, g);
+    for (size_t at = 0; at < n; at += e->batch.n) {
+        size_t piece = n - at < e->batch.capacity ? n - at : e->batch.capacity, hit = 0;
+        double share = (double)piece / (double)n;
+        fli_batch_gather(&e->batch, ds, idx + at, piece);
+        loss += share * m->desc->grad(m, x, &e->batch, g ? e->part : NULL, &hit, e->scratch);
+        if (g) fli_axpy(&m->space, share, e->part, g);
+        hits += hit;
+    }
+    if (correct) *correct = hits;
+    return loss;
+}
+
+double fli_eval_pair(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, const void *own,
+                     double mix, size_t *correct)
+{
+    double loss = 0;
+    *correct = 0;
+    for (size_t at = 0; at < n; at += e->batch.n) {
+        size_t piece = n - at < e->batch.capacity ? n - at : e->batch.capacity, hits = 0;
+        fli_batch_gather(&e->batch, ds, idx + at, piece);
+        loss += (double)piece / (double)n * fli_pair_loss(e->model, x, own, mix, &e->batch, &hits, e->scratch);
+        *correct += hits;
+    }
+    return loss;
+}

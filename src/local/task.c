@@ -1,0 +1,39 @@
+/* The memory of a task, and which solver is for which model. */
+#include "local/local.h"
+
+fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fli_model *m, fli_task *out)
+{
+    const fli_space *s = &m->space;
+    *out = (fli_task){.stride = fli_vector_stride(s)};
+    out->z = fli_alloc(ctx, s->n, s->ops->size);
+    if (solver->answers) out->kept = fli_alloc(ctx, solver->answers, out->stride);
+    if (out->z && (out->kept || !solver->answers)) return FL_OK;
+    fli_task_fini(out);
+    return FL_ENOMEM;
+}
+
+void fli_task_fini(fli_task *t)
+{
+    fli_free(t->z);
+    fli_free(t->kept);
+    *t = (fli_task){0};
+}
+
+double fli_task_bytes(const fli_solver *solver, const fli_model *m)
+{
+    return (1 + (double)solver->answers) * (double)fli_bytes(&m->space);
+}
+
+void *fli_task_vector(const fli_task *t, size_t i) { return (char *)t->kept + i * t->stride; }
+
+const fli_solver *fli_solver_on(const fli_model *m, const fli_solver *wanted)
+{
+    return m->latent && wanted->latent ? wanted->latent : wanted;
+}
+
+fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model *m)
+{
+    if ((m->desc->traits & solver->model_traits) == solver->model_traits) return FL_OK;
+    return fli_fail(ctx, FL_ECONFIG, "the %s solver is for %s; model %s needs another", solver->name, solver->models,
+                    m->desc->name);
+}

@@ -1,0 +1,36 @@
+/* The instance of solvers that run on a CPU: what a thread needs to solve one task after another, allocated once, nothing in the inner loop.
+ * Private to this folder, its tests and benchmarks. */
+#ifndef FLI_LOCAL_WORKER_H
+#define FLI_LOCAL_WORKER_H
+
+#include "local/local.h"
+
+typedef struct {
+    const fli_model *model;
+    fli_sgd_spec spec;
+    fli_eval *eval; /* borrowed */
+    void *grad, *linear, *buffer;
+    uint32_t *order; /* the client's samples in the order of this epoch */
+    void *extra;     /* the solver's further vectors: fli_worker_vector */
+    /* for objectives with a second block; see draw.c */
+    uint32_t *latent_order, *index;
+    void *y, *rows;
+} fli_worker;
+
+/* Vector i < vectors of the solver; contents undefined at the beginning of a task. */
+void *fli_worker_vector(const fli_worker *w, size_t i);
+
+/* Slots of fli_solver. */
+fl_status fli_worker_open(fl_ctx *ctx, const fli_solver *solver, const fli_open *how, void **instance);
+void fli_worker_close(void *instance);
+double fli_worker_bytes(const fli_solver *solver, const fli_open *how);
+#define FLI_WORKER_INSTANCE .open = fli_worker_open, .close = fli_worker_close, .bytes = fli_worker_bytes
+
+/* One task after the other by `solve`, which finds an empty answer. */
+typedef fl_status fli_task_solve(fl_ctx *ctx, fli_worker *w, fli_task *t);
+void fli_worker_each(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n, fli_task_solve *solve);
+
+/* The step that SGD on this problem repeats, with the worker's gradient and buffer; zeroes the buffer. */
+fli_sgd_step fli_sgd_begin(fli_worker *w, const fli_problem *p);
+
+#endif

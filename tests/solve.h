@@ -1,0 +1,56 @@
+/* A solver with an instance and a task, for tests and benchmarks that solve one problem at a time. */
+#ifndef TESTS_SOLVE_H
+#define TESTS_SOLVE_H
+
+#include "local/worker.h"
+
+typedef struct {
+    const fli_solver *solver;
+    fli_eval eval;
+    void *instance;
+    fli_task task;
+} solving;
+
+static inline void solving_fini(solving *s)
+{
+    if (!s->solver) return;
+    fli_task_fini(&s->task);
+    s->solver->close(s->instance);
+    fli_eval_fini(&s->eval);
+    *s = (solving){0};
+}
+
+static inline fl_status solving_init(fl_ctx *ctx, const fli_solver *solver, const fli_model *m, const fli_sgd_spec *sgd,
+                                     size_t largest, solving *out)
+{
+    *out = (solving){.solver = solver};
+    fli_open how = {.model = m, .sgd = *sgd, .largest = largest, .eval = &out->eval};
+    fl_status s = fli_eval_init(ctx, m, &out->eval);
+    if (!s) s = solver->open(ctx, solver, &how, &out->instance);
+    if (!s) s = fli_task_init(ctx, solver, m, &out->task);
+    if (s) solving_fini(out);
+    return s;
+}
+
+/* Poses the task; rng and cache may be NULL for solvers that need none. */
+static inline fli_task *solving_pose(solving *s, const fli_view *v, const fli_problem *p, const fli_rng *rng,
+                                     void **cache)
+{
+    s->task.problem = *p;
+    s->task.view = v;
+    s->task.rng = rng ? *rng : (fli_rng){0};
+    s->task.cache = cache;
+    return &s->task;
+}
+
+/* The answer is good until the next call. */
+static inline fl_status solving_solve(fl_ctx *ctx, solving *s, const fli_view *v, const fli_problem *p,
+                                      const fli_rng *rng, void **cache, fli_answer *a)
+{
+    fli_task *t = solving_pose(s, v, p, rng, cache);
+    s->solver->solve(ctx, s->instance, &t, 1);
+    *a = t->answer;
+    return t->status;
+}
+
+#endif
