@@ -127,6 +127,7 @@ typedef struct {
     double cluster_nmi;      /* mutual information over the arithmetic mean of the entropies */
     double
         communications; /* round trips between the server and a cohort since the start: several per round for some methods */
+    double evaluation_bytes_up, evaluation_bytes_down; /* of the metrics that clients are asked for, since the start */
 } fl_row;
 
 typedef enum {

@@ -135,8 +135,8 @@ static double seen_y[N][DIM], seen_x[N][DIM]; /* of all clients, also those that
 static void watch_answer(const fli_turn *t, const fli_answer *a)
 {
     watched->answer(t, a);
-    memcpy(seen_y[t->client], t->state[0], sizeof seen_y[0]);
-    memcpy(seen_x[t->client], t->state[1], sizeof seen_x[0]);
+    memcpy(seen_y[t->ask->client], t->state[0], sizeof seen_y[0]);
+    memcpy(seen_x[t->ask->client], t->state[1], sizeof seen_x[0]);
 }
 
 UNUSED static const fli_regularizer *regularizer_named(const char *name)
@@ -173,9 +173,7 @@ static void start(engine *e, fixture *f, const char *method, const char *params,
     for (size_t k = 0; k < DIM; k++) x[k] = x0 ? x0[k] : 0;
     for (size_t i = 0; i < N; i++) memcpy(seen_x[i], x, sizeof seen_x[i]);
     memcpy(seen_y, seen_x, sizeof seen_y);
-    if (!fli_exec_warms_up(e->exec)) return;
-    fli_round r = {.clients = e->everyone, .steps = e->steps, .count = N, .lr = 0.05, .news = 1, .exchange = 1};
-    assert_ok(f->ctx, fli_exec_warm_up(e->exec, &r));
+    engine_warm_up(e, 0.05);
 }
 
 UNUSED static const double *server(engine *e, size_t v) { return fli_exec_server(e->exec)[v]; }

@@ -270,14 +270,33 @@ UNUSED static void engine_fini(engine *e)
     fli_arena_fini(&e->arena);
 }
 
-/* One round with the given cohort, every client taking its number of steps. */
+/* What a round asks of the given cohort, every client taking its number of steps. */
+UNUSED static void engine_ask(engine *e, size_t round, const uint32_t *clients, size_t count, double lr, size_t phases,
+                              uint32_t flags)
+{
+    fli_ask asks[256];
+    assert_true(count <= 256);
+    for (size_t i = 0; i < count; i++)
+        asks[i] = (fli_ask){.client = clients[i],
+                            .stream = round,
+                            .steps = e->steps[clients[i]],
+                            .lr = lr,
+                            .probability = (double)count / (double)e->fed->clients};
+    fli_round r = {.round = round, .flags = flags, .asks = asks, .count = count, .phases = phases};
+    assert_ok(e->ctx, fli_exec_round(e->exec, &r));
+}
+
+/* One round in which everything is exchanged. */
 UNUSED static void engine_round(engine *e, const uint32_t *clients, size_t count, double lr)
 {
-    size_t steps[256];
-    assert_true(count <= 256);
-    for (size_t i = 0; i < count; i++) steps[i] = e->steps[clients[i]];
-    fli_round r = {e->round++, clients, steps, count, lr, 1, 1};
-    assert_ok(e->ctx, fli_exec_round(e->exec, &r));
+    engine_ask(e, e->round++, clients, count, lr, 1, FLI_ASK_NEWS | FLI_ASK_REPLY);
+}
+
+/* The turns before the first round, where the method wants them. */
+UNUSED static void engine_warm_up(engine *e, double lr)
+{
+    if (!fli_exec_warms_up(e->exec)) return;
+    engine_ask(e, 0, e->everyone, e->fed->clients, lr, 1, FLI_ASK_NEWS | FLI_ASK_REPLY | FLI_ASK_WARM_UP);
 }
 
 UNUSED static void engine_rounds(engine *e, size_t rounds, size_t steps, double lr)

@@ -136,17 +136,7 @@ UNUSED static void levels_init(engine *e, fl_ctx *ctx, fli_fed *fed, double l2, 
 /* A round of so many exchanges with the cohort. */
 UNUSED static void levels_round(engine *e, const uint32_t *who, size_t count, size_t phases)
 {
-    size_t steps[256];
-    assert_true(count <= 256);
-    for (size_t i = 0; i < count; i++) steps[i] = e->steps[who[i]];
-    fli_round r = {.round = e->round++,
-                   .clients = who,
-                   .steps = steps,
-                   .count = count,
-                   .news = 1,
-                   .exchange = 1,
-                   .phases = phases};
-    assert_ok(e->ctx, fli_exec_round(e->exec, &r));
+    engine_ask(e, e->round++, who, count, 0, phases, FLI_ASK_NEWS | FLI_ASK_REPLY);
 }
 
 #endif

@@ -20,6 +20,16 @@ for layer in $order; do
     done
 done
 
+# What passes between the server's side and the clients' is in messages: neither sees the other.
+if grep -nE '^#include "exec/(clients|store|spill|figures|recall|executor|threads|loopback|exec|async)\.h"' src/exec/coordinator.[ch]; then
+    complain "the server's side includes the clients'"
+fi
+for file in src/exec/clients.[ch] src/exec/figures.[ch] src/exec/recall.[ch] src/exec/store.[ch] src/exec/spill.[ch]; do
+    if grep -nE '^#include "exec/(coordinator|executor|exec|async|board|participation|system)\.h"' "$file"; then
+        complain "$file is on the clients' side and includes the server's"
+    fi
+done
+
 for file in src/cli/*.c src/cli/*.h; do
     if grep -n '^#include "[a-z_]*/' "$file"; then complain "$file includes an internal header"; fi
 done
@@ -48,7 +58,7 @@ for layer in $order; do
         if grep -nE '(^|[^_a-z])(v?sn?printf|strto(d|f|ld)|atof|v?sscanf|is(space|alpha|digit|alnum|upper|lower|print)|to(upper|lower))\(' "$file"; then
             complain "$file reads or writes in the locale of the program"
         fi
-        if grep -nE '(^|[^_a-z])(fopen|open|creat|mkstemp|tmpfile|json_load_file)\(' "$file"; then
+        if grep -nE '(^|[^_a-z>])(fopen|open|creat|mkstemp|tmpfile|json_load_file)\(' "$file"; then
             complain "$file opens a file that may get a standard descriptor"
         fi
     done

@@ -6,6 +6,7 @@
 #ifndef FLI_ALGO_ALGO_H
 #define FLI_ALGO_ALGO_H
 
+#include "algo/message.h"
 #include "base/keys.h"
 #include "local/local.h"
 #include "model/bilevel.h"
@@ -16,67 +17,62 @@ enum {                         /* traits */
        FLI_ALGO_UNIFORM = 2,   /* weighs clients equally: w_i = 1/N */
        FLI_ALGO_PLAIN_SGD = 4, /* reads gradients out of displacements */
        FLI_ALGO_COMPOSITE = 8, /* minimises f + g: takes a proximal step of the regulariser on the server */
-       FLI_ALGO_INITIAL = 16,  /* clients know the start model, whenever they come in first */
        FLI_ALGO_BYSTANDERS =
-           32, /* clients outside the cohort take a turn as well, in every round; see fli_turn.chosen */
-       FLI_ALGO_LABELLED = 128, /* trains on labelled samples alone, whatever there is beside them */
+           16, /* clients outside the cohort take a turn as well, in every round; see FLI_ASK_BYSTANDER */
+       FLI_ALGO_LABELLED = 32, /* trains on labelled samples alone, whatever there is beside them */
        FLI_ALGO_BLOCKS =
-           256, /* made for objectives with a second block y_i (latent.h); without one it works, but is another method */
-       FLI_ALGO_SURVEY = 64,  /* the warm-up uploads the scalars and no vector, rounds the vectors and no scalar */
-       FLI_ALGO_BILEVEL = 512 /* for problems of two levels, and only for them: see model/bilevel.h */
+           64, /* made for objectives with a second block y_i (latent.h); without one it works, but is another method */
+       FLI_ALGO_BILEVEL = 128 /* for problems of two levels, and only for them: see model/bilevel.h */
 };
 
-/* A client's turn, from the algorithm's point of view. */
+/* A client's turn, from the algorithm's point of view: what it was asked, what it was sent, what it keeps. */
 typedef struct {
     const fli_space *space;
     const void *params;
-    size_t clients; /* N */
-    size_t cohort;  /* m = |S| */
-    size_t round;
-    uint32_t client;
-    double weight;           /* w_i */
-    double lr;               /* this round's step size */
-    size_t steps;            /* Q_i */
+    const fli_ask *ask;
+    size_t clients;          /* N */
     double momentum;         /* of the local steps */
-    size_t staleness;        /* asynchronous methods, in absorb: server steps since the client was given its model */
-    double probability;      /* p_i: how likely the client takes part in a round */
+    size_t stage;            /* of the ask's phase; see fli_algo.stage */
     int first;               /* methods with client state: the client's first turn, its vectors and scalars are zero */
-    int news;                /* the broadcast changed since this client's last turn */
-    int chosen;              /* in the cohort; only turns of FLI_ALGO_BYSTANDERS are taken by others too */
-    int warm_up;             /* the turn everyone takes before the first round; see `warms_up` */
-    const void *initial;     /* the start model, for methods with FLI_ALGO_INITIAL */
-    const void *const *down; /* the broadcast: the first `down` server vectors, */
-    const double *down_scalars; /* and the first `down_scalars` of its scalars, as they are when the client works */
+    const void *initial;     /* the start model, in turns in which it is sent */
+    const void *const *down; /* what the client has of the server's vectors and scalars, numbered as there: what was */
+    const double *down_scalars; /* sent now, and what it keeps of earlier phases */
+    const void *const *past;    /* FLI_KEEP_EACH: that vector as it was in phase 0, 1, ... of the round */
     void *const *state;         /* the client's own vectors, */
     double *scalars;            /* and scalars, kept between its turns */
     void *const *work;          /* scratch vectors, contents undefined at pose, kept until answer */
     void *const *up;            /* to be written by answer */
     double *up_scalars;
-    size_t phase, phases;       /* which exchange of the round this is, of how many */
-    const fli_bilevel *bilevel; /* NULL: a single level */
-    void *const *past;          /* the server's `past` vectors, for a client that was sent them in an earlier phase */
 } fli_turn;
+
+/* What came up, for absorb. */
+typedef struct {
+    const fli_ask *ask;
+    void *const *up;
+    const double *up_scalars;
+    size_t staleness; /* asynchronous methods: server steps since the client was given its model */
+} fli_upload;
 
 typedef struct {
     const fli_space *space;
     const void *params;
-    size_t clients, cohort, round;
+    size_t clients, cohort;
     double cohort_weight; /* sum of w_i over the cohort */
-    void *const *vec;     /* server vectors; vec[0] is the global model x */
-    void *const *sum;     /* zero before the first absorb of a round */
+    double momentum;      /* of the clients' local steps */
+    size_t phase, phases, stage;
+    int warm_up;      /* this is the advance after the warm-up turns */
+    void *const *vec; /* server vectors; vec[0] is the global model x */
+    void *const *sum; /* zero before the first absorb of a round */
+    double *scalars;  /* the server's own, kept between rounds; zero at first */
     double *scalar_sum;
-    int warm_up; /* this is the advance after the warm-up turns */
     /* x <- prox_{eta g}(x) for the regulariser g of the configuration; the identity if there is none */
     void (*prox)(const void *arg, double eta, void *x);
     const void *prox_arg;
-    double *scalars;                                  /* the server's own, kept between rounds; zero at first */
     double (*weight)(const void *arg, size_t client); /* w_i of any client */
     const void *weight_arg;
     unsigned model_traits;
-    size_t samples; /* of all clients */
-    size_t phase, phases;
+    size_t samples;             /* of all clients */
     const fli_bilevel *bilevel; /* NULL: a single level */
-    void *const *past;
 } fli_server;
 
 /* What a method's theory asks for, seen at one client: see `check`. */
@@ -107,15 +103,6 @@ typedef struct {
     size_t tau;    /* no upload is older than so many server steps; 0: no bound */
 } fli_pace;
 
-/* What one exchange costs, where the tables of vectors do not tell: blocks that are sent, and local work. */
-typedef struct {
-    size_t upper, lower, scalars;
-} fli_load;
-typedef struct {
-    fli_load down, up;
-    size_t steps; /* what a client's work counts as, in local steps: for its length in simulated time */
-} fli_phase;
-
 typedef struct fli_algo {
     const char *name;
     const char *title;
@@ -125,7 +112,6 @@ typedef struct fli_algo {
     size_t params_size;
 
     const char *const *server; /* names, NULL-terminated; the first is the model x, the others start at zero */
-    size_t down;               /* so many of them, from the first, are broadcast */
     const char *const *client; /* NULL: none */
     size_t
         own_model; /* 1 + the index of the client vector that is the client's own model; 0: clients have none, and the global model
@@ -135,9 +121,7 @@ typedef struct fli_algo {
     double (*own_mix)(const void *params, size_t client, const double *scalars);
     size_t client_scalars;
     size_t server_scalars;
-    size_t down_scalars; /* so many of them, from the first, are broadcast; not for asynchronous methods */
-    const char *const *up;
-    size_t up_scalars;
+    const fli_part *down, *up; /* what is sent either way, and when */
     const char *const *sums;
     size_t scalar_sums;
     size_t work;
@@ -169,16 +153,16 @@ typedef struct fli_algo {
     /* How many exchanges with the same cohort make up a round: turns, absorb, advance, one after the other; NULL: one. `coin` as above, of
      * the same round. */
     size_t (*phases)(const void *params, double coin);
-    /* What exchange `at` of so many costs a client that is asked for `steps` steps; NULL: what the tables say. */
-    fli_phase (*phase)(const void *params, size_t at, size_t phases, size_t steps);
-    /* So many further server vectors, for a trajectory within a round; NULL: none. */
-    size_t (*past)(const void *params);
+    /* Which of the method's stages such a phase is, from 0: tables of parts name them. NULL: there is only one. */
+    size_t (*stage)(const void *params, size_t phase, size_t phases);
+    /* What the work of a stage counts as, in local steps, for a client that is asked for `steps`: for its length in simulated time. NULL: that. */
+    size_t (*counts_as)(const void *params, size_t stage, size_t steps);
     /* On a worker thread. Fills the problem, whose lr and steps come filled. Vectors it points to must stay until answer. */
     void (*pose)(const fli_turn *t, fli_problem *p);
     /* On the same thread, after the solver. */
     void (*answer)(const fli_turn *t, const fli_answer *a);
-    /* On the server, for each client of the cohort in order: reads t->up and t->up_scalars (nothing else of the client's). */
-    void (*absorb)(const fli_server *s, const fli_turn *t);
+    /* On the server, for each client of the cohort in order. */
+    void (*absorb)(const fli_server *s, const fli_upload *t);
     /* On the server, after the last absorb. */
     void (*advance)(const fli_server *s);
 } fli_algo;
@@ -186,7 +170,14 @@ typedef struct fli_algo {
 extern const fli_algo *const fli_algo_list[]; /* NULL-terminated */
 
 #define FLI_LOCAL_REMEDY "a smaller local.lr"
-const char *fli_algo_remedy(const fli_algo *a);   /* never NULL */
+const char *fli_algo_remedy(const fli_algo *a); /* never NULL */
+/* How local problems are solved on this model. */
+const fli_solver *fli_algo_solver(const fli_algo *a, const void *params, const fli_model *m);
+/* Of an ask, and the moment that says which parts are sent with it (message.h). */
+size_t fli_algo_stage(const fli_algo *a, const void *params, const fli_ask *ask);
+unsigned fli_algo_moment(const fli_algo *a, const void *params, const fli_ask *ask);
+/* Whether clients are shown the start model. */
+int fli_algo_shows_start(const fli_algo *a);
 size_t fli_names_count(const char *const *names); /* NULL counts as empty */
 
 #endif

@@ -24,6 +24,7 @@ typedef struct {
 static const fli_key keys[] = {FLI_OWN_KEYS(params, own), FLI_AVERAGE_KEYS, FLI_KEY_END};
 
 static const char *const client[] = {"own_i", NULL};
+static const fli_part down[] = {{"x", FLI_WHOLE, X}, FLI_OWN_START, {NULL}};
 
 static void pose(const fli_turn *t, fli_problem *p)
 {
@@ -39,7 +40,7 @@ static void answer(const fli_turn *t, const fli_answer *a)
 }
 
 #define PARTS                                                                                                          \
-    .keys = keys, .params_size = sizeof(params), .server = fli_average_server, .down = 1, .up = fli_average_up,        \
+    .keys = keys, .params_size = sizeof(params), .server = fli_average_server, .down = down, .up = fli_average_up,     \
     .sums = fli_average_sums, .scalar_sums = 1, .client = client, .client_scalars = 1, .own_model = 1 + OWN,           \
     .own_mix = fli_own_mix, .own_remedy = "a smaller algorithm.lr_local", .solver = fli_own_solver, .pose = pose,      \
     .answer = answer, .absorb = fli_average_absorb, .advance = fli_average_advance
@@ -48,7 +49,7 @@ const fli_algo fli_algo_apfl = {
     .name = "apfl",
     .title = "personalised federated averaging, on labelled samples",
     .citation = "Deng, Kamani, Mahdavi, Adaptive personalized federated learning, 2020",
-    .traits = FLI_ALGO_INITIAL | FLI_ALGO_LABELLED,
+    .traits = FLI_ALGO_LABELLED,
     PARTS,
 };
 
@@ -56,6 +57,6 @@ const fli_algo fli_algo_apsfl = {
     .name = "apsfl",
     .title = "personalised federated averaging, on labelled and unlabelled samples",
     .citation = "as compared with in Wang et al., Towards fast personalized semi-supervised federated learning",
-    .traits = FLI_ALGO_INITIAL | FLI_ALGO_BLOCKS,
+    .traits = FLI_ALGO_BLOCKS,
     PARTS,
 };

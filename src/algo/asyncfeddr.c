@@ -69,7 +69,7 @@ const fli_algo fli_algo_asyncfeddr = {
     .name = "asyncfeddr",
     .title = "FedDR without rounds: a server that never waits",
     .citation = "Tran-Dinh et al., NeurIPS 2021",
-    .traits = FLI_ALGO_UNIFORM | FLI_ALGO_COMPOSITE | FLI_ALGO_INITIAL,
+    .traits = FLI_ALGO_UNIFORM | FLI_ALGO_COMPOSITE,
     .keys = keys,
     FLI_DR_PARTS,
     .pace = pace,

@@ -5,7 +5,8 @@ enum { DX };
 enum { STEP }; /* scalar sum */
 
 const char *const fli_average_server[] = {"x", NULL};
-const char *const fli_average_up[] = {"x_i - x", NULL};
+const fli_part fli_average_down[] = {{"x", FLI_WHOLE, X}, {NULL}};
+const fli_part fli_average_up[] = {{"x_i - x", FLI_WHOLE, DX, FLI_CHANGE}, {NULL}};
 const char *const fli_average_sums[] = {"sum w_i (x_i - x)", NULL};
 
 void fli_average_answer(const fli_turn *t, const fli_answer *a)
@@ -14,16 +15,16 @@ void fli_average_answer(const fli_turn *t, const fli_answer *a)
     fli_sub(t->space, a->z, t->down[X], t->up[DX]);
 }
 
-void fli_average_add(const fli_server *s, const fli_turn *t, double reach)
+void fli_average_add(const fli_server *s, const fli_upload *t, double reach)
 {
     /* D += w_i (x_i - x);  h += w_i reach_i */
-    fli_axpy(s->space, t->weight, t->up[DX], s->sum[DX]);
-    s->scalar_sum[STEP] += t->weight * reach;
+    fli_axpy(s->space, t->ask->weight, t->up[DX], s->sum[DX]);
+    s->scalar_sum[STEP] += t->ask->weight * reach;
 }
 
-void fli_average_absorb(const fli_server *s, const fli_turn *t)
+void fli_average_absorb(const fli_server *s, const fli_upload *t)
 {
-    fli_average_add(s, t, t->lr * fli_sgd_weight(t->momentum, t->steps));
+    fli_average_add(s, t, t->ask->lr * fli_sgd_weight(s->momentum, t->ask->steps));
 }
 
 void fli_average_advance(const fli_server *s)

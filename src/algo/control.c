@@ -8,6 +8,7 @@ enum { SUM_D, SUM_G };
 enum { SUM_W, SUM_STEPS };
 
 const char *const fli_control_server[] = {"x", "c", NULL};
+const fli_part fli_control_down[] = {{"x", FLI_WHOLE, X}, {"c", FLI_WHOLE, C}, {NULL}};
 const char *const fli_control_sums[] = {"sum w_i (x_i - x)/Qt_i", "sum w_i (x_i - x)/(lr_i Qt_i)", NULL};
 
 void fli_control_pose(const fli_turn *t, fli_problem *p)
@@ -25,17 +26,17 @@ void fli_control_answer(const fli_turn *t, const fli_answer *a, void *dc)
     fli_sub(t->space, a->z, t->down[X], t->up[DX]);
     t->up_scalars[QT] = a->weight;
     /* c_i+ - c_i = -c - (x_i - x)/(lr Qt_i) */
-    fli_lin(t->space, -1, t->down[C], -1 / (t->lr * a->weight), t->up[DX], change);
+    fli_lin(t->space, -1, t->down[C], -1 / (t->ask->lr * a->weight), t->up[DX], change);
     fli_axpy(t->space, 1, change, t->state[C_I]);
 }
 
-void fli_control_absorb(const fli_server *s, const fli_turn *t)
+void fli_control_absorb(const fli_server *s, const fli_upload *t)
 {
     double qt = t->up_scalars[QT];
-    fli_axpy(s->space, t->weight / qt, t->up[DX], s->sum[SUM_D]);
-    fli_axpy(s->space, t->weight / (t->lr * qt), t->up[DX], s->sum[SUM_G]);
-    s->scalar_sum[SUM_W] += t->weight;
-    s->scalar_sum[SUM_STEPS] += (double)t->steps;
+    fli_axpy(s->space, t->ask->weight / qt, t->up[DX], s->sum[SUM_D]);
+    fli_axpy(s->space, t->ask->weight / (t->ask->lr * qt), t->up[DX], s->sum[SUM_G]);
+    s->scalar_sum[SUM_W] += t->ask->weight;
+    s->scalar_sum[SUM_STEPS] += (double)t->ask->steps;
 }
 
 void fli_control_advance(const fli_server *s, double server_lr)

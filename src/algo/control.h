@@ -14,9 +14,13 @@ enum { FLI_CONTROL_DX, FLI_CONTROL_UP };      /* up, likewise */
 enum { FLI_CONTROL_QT };                      /* scalar up */
 
 extern const char *const fli_control_server[], *const fli_control_sums[];
+extern const fli_part fli_control_down[];
 
-#define FLI_CONTROL_PARTS                                                                                              \
-    .server = fli_control_server, .down = 2, .sums = fli_control_sums, .scalar_sums = 2, .up_scalars = 1, .work = 1
+#define FLI_CONTROL_PARTS .server = fli_control_server, .sums = fli_control_sums, .scalar_sums = 2, .work = 1
+
+/* The part of an upload that all have. */
+#define FLI_CONTROL_UPLOADS                                                                                            \
+    {"x_i - x", FLI_WHOLE, FLI_CONTROL_DX, FLI_CHANGE}, { "Qt_i", FLI_NUMBER, FLI_CONTROL_QT, FLI_VALUE }
 
 #define FLI_CONTROL_SERVER_LR(struct_)                                                                                 \
     FLI_KEY_REAL(struct_, server_lr, "0", 0, FLI_NO_MAX,                                                               \
@@ -25,7 +29,7 @@ extern const char *const fli_control_server[], *const fli_control_sums[];
 void fli_control_pose(const fli_turn *t, fli_problem *p);
 /* Up: the change and its weight. `dc`, unless NULL, receives c_i+ - c_i. */
 void fli_control_answer(const fli_turn *t, const fli_answer *a, void *dc);
-void fli_control_absorb(const fli_server *s, const fli_turn *t);
+void fli_control_absorb(const fli_server *s, const fli_upload *t);
 void fli_control_advance(const fli_server *s, double server_lr);
 /* Theorem 1's conditions (34) of [CPSL] on the step size, at one client. */
 void fli_control_check(double server_lr, const fli_facts *f, fli_conditions *out);

@@ -9,7 +9,9 @@ enum { DXH };      /* up, sum */
 
 const char *const fli_dr_server[] = {"xbar", "xt", NULL};
 const char *const fli_dr_client[] = {"y_i", "x_i", NULL};
-const char *const fli_dr_up[] = {"the change of 2 x_i - y_i", NULL};
+const fli_part fli_dr_down[] = {
+    {"xbar", FLI_WHOLE, X, FLI_FORGET, FLI_IN_ROUNDS}, {"x0", FLI_START, 0, FLI_FORGET, FLI_AT_FIRST}, {NULL}};
+const fli_part fli_dr_up[] = {{"the change of 2 x_i - y_i", FLI_WHOLE, DXH, FLI_CHANGE}, {NULL}};
 const char *const fli_dr_sums[] = {"sum of the changes", NULL};
 
 /* Of the local problem's strong convexity: rho - L_-. The weight decay of the model, not known here, would add to it. */
@@ -63,7 +65,7 @@ void fli_dr_pose(const fli_turn *t, fli_problem *p)
         fli_copy(t->space, t->initial, t->state[Y_I]);
         fli_copy(t->space, t->initial, t->state[X_I]);
     }
-    if (!t->warm_up) {
+    if (!(t->ask->flags & FLI_ASK_WARM_UP)) {
         /* y_i += alpha (xbar - x_i) */
         fli_axpy(t->space, a->alpha, t->down[X], t->state[Y_I]);
         fli_axpy(t->space, -a->alpha, t->state[X_I], t->state[Y_I]);
@@ -72,7 +74,7 @@ void fli_dr_pose(const fli_turn *t, fli_problem *p)
     p->anchor = t->state[Y_I];
     p->rho = 1 / a->eta;
     if (a->solver != FLI_DR_ACCURATE) return;
-    p->stop.accuracy = a->accuracy / pow((double)t->round + 1, a->accuracy_power);
+    p->stop.accuracy = a->accuracy / pow((double)t->ask->round + 1, a->accuracy_power);
     if (a->accuracy > 0) p->stop.accuracy = fmax(p->stop.accuracy, DBL_MIN); /* 0 would mean: not asked for */
     p->stop.relative = a->relative;
     p->stop.modulus = modulus(a);
@@ -81,14 +83,14 @@ void fli_dr_pose(const fli_turn *t, fli_problem *p)
 
 void fli_dr_answer(const fli_turn *t, const fli_answer *a)
 {
-    double alpha = t->warm_up ? 0 : ((const fli_dr_params *)t->params)->alpha;
+    double alpha = (t->ask->flags & FLI_ASK_WARM_UP) ? 0 : ((const fli_dr_params *)t->params)->alpha;
     /* xh_i+ - xh_i = 2 (x_i+ - x_i) - alpha (xbar - x_i) */
     fli_lin(t->space, 2, a->z, alpha - 2, t->state[X_I], t->up[DXH]);
     if (alpha > 0) fli_axpy(t->space, -alpha, t->down[X], t->up[DXH]);
     fli_copy(t->space, a->z, t->state[X_I]);
 }
 
-void fli_dr_absorb(const fli_server *s, const fli_turn *t) { fli_axpy(s->space, 1, t->up[DXH], s->sum[DXH]); }
+void fli_dr_absorb(const fli_server *s, const fli_upload *t) { fli_axpy(s->space, 1, t->up[DXH], s->sum[DXH]); }
 
 void fli_dr_advance(const fli_server *s)
 {

@@ -39,7 +39,8 @@ typedef enum { FLI_DR_SGD, FLI_DR_EXACT, FLI_DR_ACCURATE } fli_dr_solver_word;
         FLI_KEY_CHOICE(fli_dr_params, init, "lazy", "lazy|exact",                                                      \
                        "lazy: clients begin at the start model; exact: everyone computes its prox before round 1")
 
-extern const char *const fli_dr_server[], *const fli_dr_client[], *const fli_dr_up[], *const fli_dr_sums[];
+extern const char *const fli_dr_server[], *const fli_dr_client[], *const fli_dr_sums[];
+extern const fli_part fli_dr_down[], fli_dr_up[];
 
 fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients);
 const fli_solver *fli_dr_solver(const void *params);
@@ -49,11 +50,11 @@ void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *o
 void fli_dr_start(const fli_server *s);
 void fli_dr_pose(const fli_turn *t, fli_problem *p);
 void fli_dr_answer(const fli_turn *t, const fli_answer *a);
-void fli_dr_absorb(const fli_server *s, const fli_turn *t);
+void fli_dr_absorb(const fli_server *s, const fli_upload *t);
 void fli_dr_advance(const fli_server *s);
 
 #define FLI_DR_PARTS                                                                                                   \
-    .params_size = sizeof(fli_dr_params), .server = fli_dr_server, .down = 1, .client = fli_dr_client,                 \
+    .params_size = sizeof(fli_dr_params), .server = fli_dr_server, .down = fli_dr_down, .client = fli_dr_client,       \
     .own_model = 2 /* x_i */, .up = fli_dr_up, .sums = fli_dr_sums,                                                    \
     .remedy = "a smaller algorithm.eta, or local.lr with solver sgd", .validate = fli_dr_validate,                     \
     .solver = fli_dr_solver, .warms_up = fli_dr_warms_up, .start = fli_dr_start, .pose = fli_dr_pose,                  \

@@ -24,7 +24,7 @@ const fli_key fli_fbo_keys[] = {
 };
 
 const char *const fli_fbo_server[] = {"(x, y)", "v", NULL};
-const char *const fli_fbo_up[] = {"(q_x, q_y)", "q_v", NULL};
+const fli_part fli_fbo_down[] = {{"(x, y)", FLI_WHOLE, Z}, {"v", FLI_LOWER, V}, {NULL}};
 const char *const fli_fbo_sums[] = {"sum pt_i (q_x, q_y)", "sum pt_i q_v", NULL};
 
 const fli_solver *fli_fbo_solver(const void *params)
@@ -74,13 +74,14 @@ void fli_fbo_upload(const fli_turn *t, const fli_answer *a, double scale)
     t->up_scalars[FLI_FBO_L_F] = a->levels.norm;
 }
 
-void fli_fbo_absorb(const fli_server *s, const fli_turn *t)
+void fli_fbo_absorb(const fli_server *s, const fli_upload *t)
 {
     /* pt_i = (N/m) p_i */
-    double share = (double)s->clients / (double)s->cohort * t->weight;
+    double share = (double)s->clients / (double)s->cohort * t->ask->weight;
     fli_axpy(s->space, share, t->up[Q], s->sum[Q]);
     fli_axpy(s->space, share, t->up[Q_V], s->sum[Q_V]);
-    s->scalars[FLI_FBO_L_F] = fmax(s->scalars[FLI_FBO_L_F], t->up_scalars[FLI_FBO_L_F]);
+    if (s->stage == FLI_FBO_AUTO_RADIUS)
+        s->scalars[FLI_FBO_L_F] = fmax(s->scalars[FLI_FBO_L_F], t->up_scalars[FLI_FBO_L_F]);
 }
 
 /* r = L_f/mu_g */
@@ -107,9 +108,9 @@ void fli_fbo_step(const fli_server *s, double scale)
     if (norm > r) fli_scale(&lower, r / norm, v);
 }
 
-fli_phase fli_fbo_phase(const void *params, size_t steps, size_t scalars)
+size_t fli_fbo_stage(const void *params, size_t phase, size_t phases)
 {
-    const fli_fbo_params *a = params;
-    /* y and v are of the lower block, x of the upper one; L_f is only sent where it is wanted */
-    return (fli_phase){.down = {1, 2, 0}, .up = {1, 2, scalars + !a->radius.n}, .steps = steps};
+    (void)phase;
+    (void)phases;
+    return ((const fli_fbo_params *)params)->radius.n ? FLI_FBO_FIXED_RADIUS : FLI_FBO_AUTO_RADIUS;
 }

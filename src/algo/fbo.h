@@ -12,7 +12,8 @@ typedef struct {
 } fli_fbo_params;
 
 extern const fli_key fli_fbo_keys[];
-extern const char *const fli_fbo_server[], *const fli_fbo_up[], *const fli_fbo_sums[];
+extern const char *const fli_fbo_server[], *const fli_fbo_sums[];
+extern const fli_part fli_fbo_down[];
 enum { FLI_FBO_L_F, FLI_FBO_SCALARS };   /* up, and on the server: the largest ||grad_y f_i|| seen, for radius: auto */
 enum { FLI_FBO_NORM = FLI_FBO_SCALARS }; /* up, ShroFBO: ||a_i||_1 */
 enum { FLI_FBO_RHO, FLI_FBO_SCALAR_SUMS }; /* sum pt_i ||a_i||_1 */
@@ -22,16 +23,24 @@ void fli_fbo_check(const void *params, const fli_facts *f, fli_conditions *out);
 void fli_fbo_pose(const fli_turn *t, fli_problem *p);
 /* q times `scale`, and the estimate of L_f. */
 void fli_fbo_upload(const fli_turn *t, const fli_answer *a, double scale);
-void fli_fbo_absorb(const fli_server *s, const fli_turn *t);
+void fli_fbo_absorb(const fli_server *s, const fli_upload *t);
 /* One step of the server, `scale` times its step sizes long. */
 void fli_fbo_step(const fli_server *s, double scale);
-/* What a round costs, beside `scalars` numbers of the method's own. */
-fli_phase fli_fbo_phase(const void *params, size_t steps, size_t scalars);
+/* The stages: L_f is only sent where the radius depends on it. */
+enum { FLI_FBO_AUTO_RADIUS, FLI_FBO_FIXED_RADIUS };
+size_t fli_fbo_stage(const void *params, size_t phase, size_t phases);
+
+/* Uploads of both. */
+#define FLI_FBO_UPLOADS                                                                                                \
+    {"(q_x, q_y)", FLI_WHOLE, 0, FLI_CHANGE}, {"q_v", FLI_LOWER, 1, FLI_CHANGE},                                       \
+    {                                                                                                                  \
+        "||grad_y f_i||", FLI_NUMBER, FLI_FBO_L_F, FLI_VALUE, FLI_IN(FLI_FBO_AUTO_RADIUS)                              \
+    }
 
 /* The parts of a descriptor that both have. */
 #define FLI_FBO_PARTS                                                                                                  \
     .traits = FLI_ALGO_BILEVEL, .keys = fli_fbo_keys, .params_size = sizeof(fli_fbo_params), .server = fli_fbo_server, \
-    .down = 2, .server_scalars = FLI_FBO_SCALARS, .up = fli_fbo_up, .sums = fli_fbo_sums,                              \
+    .down = fli_fbo_down, .server_scalars = FLI_FBO_SCALARS, .stage = fli_fbo_stage, .sums = fli_fbo_sums,             \
     .remedy = "smaller algorithm.lr_x, lr_y, lr_v or server_lr_x, server_lr_y, server_lr_v",                           \
     .validate = fli_fbo_validate, .check = fli_fbo_check, .solver = fli_fbo_solver, .pose = fli_fbo_pose
 

@@ -29,13 +29,33 @@ static size_t phases(const void *params, double coin)
     return 2 * inner_rounds(params) + 1;
 }
 
-static fli_phase phase(const void *params, size_t at, size_t count, size_t steps)
+enum { FIRST, FORWARD, TURN, BACK }; /* stages; x comes with the first */
+
+/* x stays with the client, and every y_t. */
+static const fli_part down[] = {{"(x, y)", FLI_WHOLE, XY, FLI_KEEP_EACH, FLI_IN(FIRST)},
+                                {"y", FLI_LOWER, XY, FLI_KEEP_EACH, FLI_IN(FORWARD)},
+                                {"y", FLI_LOWER, XY, FLI_KEEP, FLI_IN(TURN)},
+                                {"z", FLI_LOWER, Z, FLI_FORGET, FLI_IN(BACK)},
+                                {NULL}};
+static const fli_part up[] = {{"grad_y g_i", FLI_LOWER, U, FLI_CHANGE, FLI_IN(FIRST) | FLI_IN(FORWARD)},
+                              {"grad f_i", FLI_WHOLE, U, FLI_VALUE, FLI_IN(TURN)},
+                              {"(g_xy z, g_yy z)", FLI_WHOLE, U, FLI_CHANGE, FLI_IN(BACK)},
+                              {NULL}};
+
+static size_t stage(const void *params, size_t phase, size_t count)
 {
-    fli_load lower = {0, 1, 0}, both = {1, 1, 0};
+    size_t rounds = inner_rounds(params);
     (void)count;
+    if (phase < rounds) return phase ? FORWARD : FIRST;
+    return phase == rounds ? TURN : BACK;
+}
+
+static size_t counts_as(const void *params, size_t now, size_t steps)
+{
+    (void)params;
+    (void)now;
     (void)steps;
-    if (at < inner_rounds(params)) return (fli_phase){at ? lower : both, lower, 1};
-    return (fli_phase){lower, both, 1};
+    return 1;
 }
 
 /* Phase T + 1 + k goes back through step T - 1 - k. */
@@ -45,10 +65,10 @@ static void pose(const fli_turn *t, fli_problem *p)
 {
     size_t rounds = inner_rounds(t->params);
     p->steps = 1;
-    p->start = t->phase > rounds ? t->past[step_of(t->phase, rounds)] : t->down[XY];
-    if (t->phase < rounds)
+    p->start = t->stage == BACK ? t->past[step_of(t->ask->phase, rounds)] : t->down[XY];
+    if (t->stage == FIRST || t->stage == FORWARD)
         p->levels = (fli_levels){.work = FLI_WORK_LOWER_GRADIENT};
-    else if (t->phase == rounds)
+    else if (t->stage == TURN)
         p->levels = (fli_levels){.work = FLI_WORK_UPPER_GRADIENT};
     else
         p->levels = (fli_levels){.work = FLI_WORK_PRODUCT, .v = t->down[Z]};
@@ -57,13 +77,11 @@ static void pose(const fli_turn *t, fli_problem *p)
 static void advance(const fli_server *s)
 {
     const fli_nest_params *a = s->params;
-    size_t rounds = inner_rounds(s->params);
     fli_space upper, lower;
     fli_nest_blocks(s, &upper, &lower);
-    if (s->phase < rounds) {
-        fli_copy(s->space, s->vec[XY], s->past[s->phase]);
+    if (s->stage == FIRST || s->stage == FORWARD) {
         fli_axpy(&lower, -a->lr_in, fli_nest_lower(s, s->sum[U]), fli_nest_lower(s, s->vec[XY]));
-    } else if (s->phase == rounds) {
+    } else if (s->stage == TURN) {
         fli_copy(&upper, s->sum[U], s->vec[H]);
         fli_copy(&lower, fli_nest_lower(s, s->sum[U]), fli_nest_lower(s, s->vec[Z]));
     } else {
@@ -81,14 +99,14 @@ const fli_algo fli_algo_fbo_aggitd = {
     .keys = keys,
     .params_size = sizeof(fli_nest_params),
     .server = server,
-    .down = 3,
-    .up = fli_nest_up,
+    .down = down,
+    .up = up,
     .sums = fli_nest_sums,
     .remedy = "smaller algorithm.lr_in and algorithm.lr_out",
     .solver = fli_nest_solver,
     .phases = phases,
-    .phase = phase,
-    .past = inner_rounds,
+    .stage = stage,
+    .counts_as = counts_as,
     .pose = pose,
     .answer = fli_nest_answer,
     .absorb = fli_nest_absorb,

@@ -26,19 +26,19 @@ static void start(const fli_server *s) { fli_vra_start(s, &((const params *)s->p
 
 static void pose(const fli_turn *t, fli_problem *p)
 {
-    fli_vra c = at(t->params, t->client);
+    fli_vra c = at(t->params, t->ask->client);
     fli_vra_pose(t, &c, p);
 }
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {
-    fli_vra c = at(t->params, t->client);
+    fli_vra c = at(t->params, t->ask->client);
     fli_vra_answer(t, &c, a);
 }
 
-static void absorb(const fli_server *s, const fli_turn *t)
+static void absorb(const fli_server *s, const fli_upload *t)
 {
-    fli_vra c = at(t->params, t->client);
+    fli_vra c = at(s->params, t->ask->client);
     fli_vra_absorb(s, &c, t);
 }
 

@@ -31,7 +31,8 @@ static const fli_key keys[] = {
 };
 
 static const char *const server[] = {"x", NULL};
-static const char *const up[] = {"x_i", NULL};
+static const fli_part down[] = {{"x", FLI_WHOLE, X}, {NULL}};
+static const fli_part up[] = {{"x_i", FLI_WHOLE, X_I, FLI_VALUE}, {NULL}};
 
 static fli_pace pace(const void *p) { return (fli_pace){1, (size_t)((const params *)p)->tau}; }
 
@@ -52,7 +53,7 @@ static double lowered(const params *p, size_t age)
     return 1;
 }
 
-static void absorb(const fli_server *s, const fli_turn *t)
+static void absorb(const fli_server *s, const fli_upload *t)
 {
     const params *p = s->params;
     double a = p->alpha * lowered(p, t->staleness);
@@ -71,7 +72,7 @@ const fli_algo fli_algo_fedasync = {
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,
-    .down = 1,
+    .down = down,
     .up = up,
     .pace = pace,
     .pose = pose,

@@ -28,7 +28,8 @@ static const fli_key keys[] = {
 };
 
 static const char *const server[] = {"x", NULL};
-static const char *const up[] = {"x_i - x", NULL};
+static const fli_part down[] = {{"x", FLI_WHOLE, X}, {NULL}};
+static const fli_part up[] = {{"x_i - x", FLI_WHOLE, DX, FLI_CHANGE}, {NULL}};
 static const char *const sums[] = {"weighted sum of the x_i - x", NULL};
 
 static fli_pace pace(const void *p)
@@ -41,7 +42,7 @@ static void pose(const fli_turn *t, fli_problem *p) { p->start = t->down[X]; }
 
 static void answer(const fli_turn *t, const fli_answer *a) { fli_sub(t->space, a->z, t->down[X], t->up[DX]); }
 
-static void absorb(const fli_server *s, const fli_turn *t)
+static void absorb(const fli_server *s, const fli_upload *t)
 {
     const params *p = s->params;
     /* D += (1 + t)^-power (x_i - x) */
@@ -63,7 +64,7 @@ const fli_algo fli_algo_fedbuff = {
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,
-    .down = 1,
+    .down = down,
     .up = up,
     .sums = sums,
     .pace = pace,

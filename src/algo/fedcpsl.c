@@ -26,7 +26,9 @@ typedef struct {
 static const fli_key keys[] = {FLI_OWN_KEYS(params, own), FLI_CONTROL_SERVER_LR(params), FLI_KEY_END};
 
 static const char *const client[] = {"c_i", "own_i", NULL};
-static const char *const up[] = {"x_i - x", NULL};
+static const fli_part down[] = {
+    {"x", FLI_WHOLE, FLI_CONTROL_X}, {"c", FLI_WHOLE, FLI_CONTROL_C}, FLI_OWN_START, {NULL}};
+static const fli_part up[] = {FLI_CONTROL_UPLOADS, {NULL}};
 
 static void pose(const fli_turn *t, fli_problem *p)
 {
@@ -52,7 +54,7 @@ const fli_algo fli_algo_fedcpsl = {
     .name = "fedcpsl",
     .title = "personalised and semi-supervised, with momentum and variance reduction",
     .citation = "Wang et al., Towards fast personalized semi-supervised federated learning in edge networks",
-    .traits = FLI_ALGO_INITIAL | FLI_ALGO_BLOCKS,
+    .traits = FLI_ALGO_BLOCKS,
     .keys = keys,
     .params_size = sizeof(params),
     FLI_CONTROL_PARTS,
@@ -60,6 +62,7 @@ const fli_algo fli_algo_fedcpsl = {
     .own_model = 1 + OWN,
     .own_mix = fli_own_mix,
     .client_scalars = 1,
+    .down = down,
     .up = up,
     .own_remedy = "a smaller algorithm.lr_local",
     .solver = fli_own_solver,

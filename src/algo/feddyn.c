@@ -23,7 +23,8 @@ static const fli_key keys[] = {
 
 static const char *const server[] = {"x", "h", NULL};
 static const char *const client[] = {"-h_i", NULL};
-static const char *const up[] = {"x_i - x", NULL};
+static const fli_part down[] = {{"x", FLI_WHOLE, X}, {NULL}};
+static const fli_part up[] = {{"x_i - x", FLI_WHOLE, DX, FLI_CHANGE}, {NULL}};
 static const char *const sums[] = {"sum (x_i - x)", NULL};
 
 static void pose(const fli_turn *t, fli_problem *p)
@@ -43,7 +44,7 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_axpy(t->space, b->alpha, t->up[DX], t->state[MINUS_H_I]);
 }
 
-static void absorb(const fli_server *s, const fli_turn *t) { fli_axpy(s->space, 1, t->up[DX], s->sum[DX]); }
+static void absorb(const fli_server *s, const fli_upload *t) { fli_axpy(s->space, 1, t->up[DX], s->sum[DX]); }
 
 static void advance(const fli_server *s)
 {
@@ -64,7 +65,7 @@ const fli_algo fli_algo_feddyn = {
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,
-    .down = 1,
+    .down = down,
     .client = client,
     .up = up,
     .sums = sums,

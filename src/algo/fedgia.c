@@ -25,7 +25,7 @@
 #include <math.h>
 
 enum { X };        /* server */
-enum { SIGMA, R }; /* its scalars; the first is broadcast */
+enum { SIGMA, R }; /* its scalars */
 enum { PI };       /* client: N pi_i */
 enum { Z };        /* up, sum */
 enum { R_I };      /* up, before the first round */
@@ -54,7 +54,9 @@ static const fli_key keys[] = {
 
 static const char *const server[] = {"x", NULL};
 static const char *const client[] = {"N pi_i", NULL};
-static const char *const up[] = {"z_i", NULL};
+static const fli_part down[] = {{"x", FLI_WHOLE, X}, {"sigma", FLI_NUMBER, SIGMA}, {NULL}};
+static const fli_part up[] = {
+    {"z_i", FLI_WHOLE, Z, FLI_VALUE, FLI_IN_ROUNDS}, {"r_i", FLI_NUMBER, R_I, FLI_VALUE, FLI_IN_WARM_UP}, {NULL}};
 static const char *const sums[] = {"mean of the z_i", NULL};
 
 static fl_status validate(fl_ctx *ctx, const void *p, size_t clients)
@@ -85,15 +87,15 @@ static void pose(const fli_turn *t, fli_problem *p)
 {
     const params *a = t->params;
     p->start = t->down[X];
-    if (t->warm_up) return; /* rho = 0: r_i is all that is wanted */
+    if ((t->ask->flags & FLI_ASK_WARM_UP)) return; /* rho = 0: r_i is all that is wanted */
     p->rho = (double)t->clients * t->down_scalars[SIGMA];
     p->shift = t->state[PI];
-    p->steps = t->chosen ? (size_t)a->k0 : 0;
+    p->steps = !(t->ask->flags & FLI_ASK_BYSTANDER) ? (size_t)a->k0 : 0;
 }
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {
-    if (t->warm_up) {
+    if ((t->ask->flags & FLI_ASK_WARM_UP)) {
         t->up_scalars[R_I] = a->linearised.curvature;
         return;
     }
@@ -102,7 +104,7 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_lin(t->space, 1, a->z, 1 / ((double)t->clients * t->down_scalars[SIGMA]), a->linearised.multiplier, t->up[Z]);
 }
 
-static void absorb(const fli_server *s, const fli_turn *t)
+static void absorb(const fli_server *s, const fli_upload *t)
 {
     if (s->warm_up)
         s->scalars[R] = fmax(s->scalars[R], t->up_scalars[R_I]);
@@ -147,16 +149,14 @@ const fli_algo fli_algo_fedgia = {
     .name = "fedgia",
     .title = "gradient descent and inexact ADMM: one gradient per client and round",
     .citation = "Zhou and Li, 2022",
-    .traits = FLI_ALGO_UNIFORM | FLI_ALGO_BYSTANDERS | FLI_ALGO_SURVEY,
+    .traits = FLI_ALGO_UNIFORM | FLI_ALGO_BYSTANDERS,
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,
-    .down = 1,
+    .down = down,
     .server_scalars = 2,
-    .down_scalars = 1,
     .client = client,
     .up = up,
-    .up_scalars = 1,
     .sums = sums,
     .validate = validate,
     .check = check,

@@ -27,11 +27,37 @@ static const fli_key keys[] = {
 static const char *const server[] = {"(x, y)", "(h, p)", "v", NULL};
 
 /* The exchanges of a round in order. */
-typedef enum { INNER_GRADIENT, INNER_STEPS, SYSTEM_START, SYSTEM_PRODUCT, HYPERGRADIENT, OUTER_STEPS } stage;
+enum {
+    FIRST_GRADIENT, /* the inner gradient that begins the round: x comes with it */
+    INNER_GRADIENT,
+    INNER_STEPS,
+    SYSTEM_START,
+    SYSTEM_PRODUCT,
+    HYPERGRADIENT,
+    OUTER_STEPS
+};
 
-static stage stage_at(const fli_fednest_params *p, size_t at, size_t phases)
+static const fli_part down[] = {
+    {"(x, y)", FLI_WHOLE, Z, FLI_KEEP, FLI_IN(FIRST_GRADIENT)},
+    {"y", FLI_LOWER, Z, FLI_KEEP, FLI_IN(INNER_GRADIENT) | FLI_IN(SYSTEM_START)},
+    {"G or p", FLI_LOWER, D, FLI_FORGET, FLI_IN(INNER_STEPS) | FLI_IN(SYSTEM_PRODUCT)},
+    {"v", FLI_LOWER, V, FLI_FORGET, FLI_IN(HYPERGRADIENT)},
+    {"h", FLI_UPPER, D, FLI_FORGET, FLI_IN(OUTER_STEPS)},
+    {NULL},
+};
+static const fli_part up[] = {
+    {"grad_y g_i or grad_y f_i", FLI_LOWER, U, FLI_VALUE,
+     FLI_IN(FIRST_GRADIENT) | FLI_IN(INNER_GRADIENT) | FLI_IN(SYSTEM_START)},
+    {"y_i", FLI_LOWER, U, FLI_VALUE, FLI_IN(INNER_STEPS)},
+    {"H_i p", FLI_LOWER, U, FLI_CHANGE, FLI_IN(SYSTEM_PRODUCT)},
+    {"h_i or x_i", FLI_UPPER, U, FLI_VALUE, FLI_IN(HYPERGRADIENT) | FLI_IN(OUTER_STEPS)},
+    {NULL},
+};
+
+static size_t stage(const void *params, size_t at, size_t phases)
 {
-    size_t inner = 2 * (size_t)p->nest.inner_rounds;
+    size_t inner = 2 * (size_t)((const fli_fednest_params *)params)->nest.inner_rounds;
+    if (!at) return FIRST_GRADIENT;
     if (at < inner) return at % 2 ? INNER_STEPS : INNER_GRADIENT;
     if (at == inner) return SYSTEM_START;
     if (at + 1 == phases) return OUTER_STEPS;
@@ -46,20 +72,9 @@ static size_t phases(const void *params, double coin)
     return 2 * (size_t)p->nest.inner_rounds + products + 3;
 }
 
-static fli_phase phase(const void *params, size_t at, size_t count, size_t steps)
+static size_t counts_as(const void *params, size_t now, size_t steps)
 {
-    const fli_fednest_params *p = params;
-    fli_load upper = {1, 0, 0}, lower = {0, 1, 0}, both = {1, 1, 0};
-    size_t tau = fli_nest_steps(p, steps);
-    switch (stage_at(p, at, count)) {
-    case INNER_GRADIENT: return (fli_phase){at ? lower : both, lower, 1};
-    case INNER_STEPS: return (fli_phase){lower, lower, tau};
-    case SYSTEM_START:
-    case SYSTEM_PRODUCT: return (fli_phase){lower, lower, 1};
-    case HYPERGRADIENT: return (fli_phase){lower, upper, 1};
-    case OUTER_STEPS: break;
-    }
-    return (fli_phase){upper, upper, tau};
+    return now == INNER_STEPS || now == OUTER_STEPS ? fli_nest_steps(params, steps) : 1;
 }
 
 static void pose(const fli_turn *t, fli_problem *p)
@@ -67,8 +82,9 @@ static void pose(const fli_turn *t, fli_problem *p)
     const fli_fednest_params *a = t->params;
     fli_levels *l = &p->levels;
     p->start = t->down[Z];
-    p->steps = fli_nest_steps(a, t->steps);
-    switch (stage_at(a, t->phase, t->phases)) {
+    p->steps = fli_nest_steps(a, t->ask->steps);
+    switch (t->stage) {
+    case FIRST_GRADIENT:
     case INNER_GRADIENT: *l = (fli_levels){.work = FLI_WORK_LOWER_GRADIENT}; return;
     case INNER_STEPS:
         p->lr = a->nest.lr_in;
@@ -101,8 +117,8 @@ static void advance(const fli_server *s)
     fli_space upper, lower;
     fli_nest_blocks(s, &upper, &lower);
     void *mean = fli_nest_lower(s, s->sum[U]), *p = fli_nest_lower(s, s->vec[D]), *v = fli_nest_lower(s, s->vec[V]);
-    stage now = stage_at(a, s->phase, s->phases);
-    switch (now) {
+    switch (s->stage) {
+    case FIRST_GRADIENT:
     case INNER_GRADIENT: fli_copy(&lower, mean, p); break;
     case INNER_STEPS: fli_copy(&lower, mean, fli_nest_lower(s, s->vec[Z])); break;
     case SYSTEM_START:
@@ -128,14 +144,15 @@ const fli_algo fli_algo_fednest = {
     .keys = keys,
     .params_size = sizeof(fli_fednest_params),
     .server = server,
-    .down = 3,
-    .up = fli_nest_up,
+    .down = down,
+    .up = up,
     .sums = fli_nest_sums,
     .check = fli_nest_check,
     .remedy = "smaller algorithm.lr_in and algorithm.lr_out, or a larger algorithm.ell",
     .solver = fli_nest_solver,
     .phases = phases,
-    .phase = phase,
+    .stage = stage,
+    .counts_as = counts_as,
     .pose = pose,
     .answer = fli_nest_answer,
     .absorb = fli_nest_absorb,

@@ -12,7 +12,9 @@ enum { RATE }; /* up, sum */
 enum { Q };    /* scalar up, scalar sum */
 
 static const char *const server[] = {"x", NULL};
-static const char *const up[] = {"(x_i - x)/Q_i", NULL};
+static const fli_part down[] = {{"x", FLI_WHOLE, X}, {NULL}};
+static const fli_part up[] = {
+    {"(x_i - x)/Q_i", FLI_WHOLE, RATE, FLI_CHANGE}, {"Q_i", FLI_NUMBER, Q, FLI_VALUE}, {NULL}};
 static const char *const sums[] = {"sum w_i (x_i - x)/Q_i", NULL};
 
 static void pose(const fli_turn *t, fli_problem *p) { p->start = t->down[X]; }
@@ -24,11 +26,11 @@ static void answer(const fli_turn *t, const fli_answer *a)
     t->up_scalars[Q] = a->weight;
 }
 
-static void absorb(const fli_server *s, const fli_turn *t)
+static void absorb(const fli_server *s, const fli_upload *t)
 {
     /* R += w_i (x_i - x)/Q_i;  q += w_i Q_i */
-    fli_axpy(s->space, t->weight, t->up[RATE], s->sum[RATE]);
-    s->scalar_sum[Q] += t->weight * t->up_scalars[Q];
+    fli_axpy(s->space, t->ask->weight, t->up[RATE], s->sum[RATE]);
+    s->scalar_sum[Q] += t->ask->weight * t->up_scalars[Q];
 }
 
 static void advance(const fli_server *s)
@@ -43,9 +45,8 @@ const fli_algo fli_algo_fednova = {
     .title = "normalised averaging for clients that take different numbers of steps",
     .citation = "Wang et al., NeurIPS 2020",
     .server = server,
-    .down = 1,
+    .down = down,
     .up = up,
-    .up_scalars = 1,
     .sums = sums,
     .scalar_sums = 1,
     .pose = pose,

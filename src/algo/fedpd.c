@@ -27,7 +27,8 @@ static const fli_key keys[] = {
 
 static const char *const server[] = {"x", NULL};
 static const char *const client[] = {"lam_i", "x_i", "x0_i", NULL};
-static const char *const up[] = {"x0_i", NULL};
+static const fli_part down[] = {{"x", FLI_WHOLE, X}, {NULL}};
+static const fli_part up[] = {{"x0_i", FLI_WHOLE, UP_X0, FLI_VALUE}, {NULL}};
 static const char *const sums[] = {"sum w_i x0_i", NULL};
 
 static int exchanges(const void *p, double coin) { return coin >= ((const params *)p)->skip; }
@@ -36,7 +37,7 @@ static void pose(const fli_turn *t, fli_problem *p)
 {
     const params *a = t->params;
     if (t->first) fli_copy(t->space, t->down[X], t->state[X_I]);
-    if (t->news) fli_copy(t->space, t->down[X], t->state[X0_I]);
+    if ((t->ask->flags & FLI_ASK_NEWS)) fli_copy(t->space, t->down[X], t->state[X0_I]);
     p->start = t->state[X_I];
     p->anchor = t->state[X0_I];
     p->rho = 1 / a->eta;
@@ -55,9 +56,9 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_copy(t->space, t->state[X0_I], t->up[UP_X0]);
 }
 
-static void absorb(const fli_server *s, const fli_turn *t)
+static void absorb(const fli_server *s, const fli_upload *t)
 {
-    fli_axpy(s->space, t->weight, t->up[UP_X0], s->sum[UP_X0]);
+    fli_axpy(s->space, t->ask->weight, t->up[UP_X0], s->sum[UP_X0]);
 }
 
 static void advance(const fli_server *s)
@@ -75,7 +76,7 @@ const fli_algo fli_algo_fedpd = {
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,
-    .down = 1,
+    .down = down,
     .client = client,
     .own_model = 1 + X_I,
     .up = up,

@@ -30,10 +30,10 @@ static void pose(const fli_turn *t, fli_problem *p)
 }
 
 /* The proximal term holds the client back: against a constant gradient it goes (1 - (1 - lr mu)^Q)/mu, not lr Q. */
-static void absorb(const fli_server *s, const fli_turn *t)
+static void absorb(const fli_server *s, const fli_upload *t)
 {
-    double mu = ((const params *)s->params)->mu, far = t->lr * fli_sgd_weight(t->momentum, t->steps),
-           q = (double)t->steps;
+    double mu = ((const params *)s->params)->mu, far = t->ask->lr * fli_sgd_weight(s->momentum, t->ask->steps),
+           q = (double)t->ask->steps;
     double back = mu * far / q;
     fli_average_add(s, t, mu > 0 && back < 1 ? -expm1(q * log1p(-back)) / mu : mu > 0 ? 1 / mu : far);
 }

@@ -18,7 +18,7 @@ typedef struct {
 static const fli_key keys[] = {FLI_CONTROL_SERVER_LR(params), FLI_KEY_END};
 
 static const char *const client[] = {"c_i", NULL};
-static const char *const up[] = {"x_i - x", "c_i+ - c_i", NULL};
+static const fli_part up[] = {FLI_CONTROL_UPLOADS, {"c_i+ - c_i", FLI_WHOLE, DC, FLI_CHANGE}, {NULL}};
 
 static void answer(const fli_turn *t, const fli_answer *a) { fli_control_answer(t, a, t->up[DC]); }
 static void check(const void *p, const fli_facts *f, fli_conditions *out)
@@ -30,8 +30,9 @@ static void advance(const fli_server *s) { fli_control_advance(s, ((const params
 
 #define PARTS                                                                                                          \
     .citation = "as compared with in Wang et al., Towards fast personalized semi-supervised federated learning",       \
-    .keys = keys, .params_size = sizeof(params), FLI_CONTROL_PARTS, .client = client, .up = up, .check = check,        \
-    .pose = fli_control_pose, .answer = answer, .absorb = fli_control_absorb, .advance = advance
+    .keys = keys, .params_size = sizeof(params), FLI_CONTROL_PARTS, .client = client, .down = fli_control_down,        \
+    .up = up, .check = check, .pose = fli_control_pose, .answer = answer, .absorb = fli_control_absorb,                \
+    .advance = advance
 
 const fli_algo fli_algo_fedshvr = {
     .name = "fedshvr",

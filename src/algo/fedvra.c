@@ -67,14 +67,13 @@ static double a_at(const params *p, size_t client, double gamma, double d, doubl
     return fmax(0, 1 / (lr * gamma * fli_vra_steps(gamma, lr, steps)) - d);
 }
 
-static fli_vra at_turn(const fli_turn *t)
+static fli_vra at_turn(const params *p, size_t clients, const fli_ask *ask)
 {
-    const params *p = t->params;
     int average =
         p->preset == FEDAVG || p->preset == FEDPROX; /* d = N/m for the cohort as it came, however it was drawn */
-    double probability = average ? (double)t->cohort / (double)t->clients : t->probability;
-    double gamma = gamma_at(p, t->client), d = d_at(p, t->client, probability) * by_round(&p->d_rounds, t->round);
-    return (fli_vra){gamma, a_at(p, t->client, gamma, d, t->lr, t->steps, t->round), d};
+    double probability = average ? (double)ask->cohort / (double)clients : ask->probability;
+    double gamma = gamma_at(p, ask->client), d = d_at(p, ask->client, probability) * by_round(&p->d_rounds, ask->round);
+    return (fli_vra){gamma, a_at(p, ask->client, gamma, d, ask->lr, ask->steps, ask->round), d};
 }
 
 /* gamma = 0 is a limit that all clients take together. */
@@ -103,23 +102,23 @@ static void start(const fli_server *s)
 
 static void pose(const fli_turn *t, fli_problem *p)
 {
-    fli_vra c = at_turn(t);
+    fli_vra c = at_turn(t->params, t->clients, t->ask);
     fli_vra_pose(t, &c, p);
 }
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {
-    fli_vra c = at_turn(t);
+    fli_vra c = at_turn(t->params, t->clients, t->ask);
     fli_vra_answer(t, &c, a);
 }
 
 /* For fednova Qeff is known only after the last upload: here 1/Q_i, in advance the rest. */
-static void absorb(const fli_server *s, const fli_turn *t)
+static void absorb(const fli_server *s, const fli_upload *t)
 {
-    fli_vra c = at_turn(t);
-    if (((const params *)s->params)->preset == FEDNOVA) c.d /= (double)t->steps;
+    fli_vra c = at_turn(s->params, s->clients, t->ask);
+    if (((const params *)s->params)->preset == FEDNOVA) c.d /= (double)t->ask->steps;
     fli_vra_absorb(s, &c, t);
-    s->scalar_sum[0] += t->weight * (double)t->steps;
+    s->scalar_sum[0] += t->ask->weight * (double)t->ask->steps;
 }
 
 static void advance(const fli_server *s)

@@ -18,27 +18,41 @@ static const fli_key keys[] = {FLI_FEDNEST_KEYS, FLI_KEY_END};
 
 static const char *const server[] = {"(x, y)", NULL};
 
+enum { FIRST, INNER, OUTER }; /* stages */
+
+/* x stays with the client, and y as it was last sent. */
+static const fli_part down[] = {{"(x, y)", FLI_WHOLE, Z, FLI_KEEP, FLI_IN(FIRST)},
+                                {"y", FLI_LOWER, Z, FLI_KEEP, FLI_IN(INNER) | FLI_IN(OUTER)},
+                                {NULL}};
+static const fli_part up[] = {{"y_i", FLI_LOWER, U, FLI_VALUE, FLI_IN(FIRST) | FLI_IN(INNER)},
+                              {"x_i", FLI_UPPER, U, FLI_VALUE, FLI_IN(OUTER)},
+                              {NULL}};
+
 static size_t phases(const void *params, double coin)
 {
     (void)coin;
     return (size_t)((const fli_fednest_params *)params)->nest.inner_rounds + 1;
 }
 
-static fli_phase phase(const void *params, size_t at, size_t count, size_t steps)
+static size_t stage(const void *params, size_t phase, size_t count)
+{
+    (void)params;
+    return phase + 1 == count ? OUTER : phase ? INNER : FIRST;
+}
+
+static size_t counts_as(const void *params, size_t now, size_t steps)
 {
     const fli_fednest_params *p = params;
-    fli_load upper = {1, 0, 0}, lower = {0, 1, 0}, both = {1, 1, 0};
     size_t tau = fli_nest_steps(p, steps);
-    if (at + 1 < count) return (fli_phase){at ? lower : both, lower, tau};
-    return (fli_phase){lower, upper, tau * ((size_t)p->neumann + 2)};
+    return now == OUTER ? tau * ((size_t)p->neumann + 2) : tau;
 }
 
 static void pose(const fli_turn *t, fli_problem *p)
 {
     const fli_fednest_params *a = t->params;
     p->start = t->down[Z];
-    p->steps = fli_nest_steps(a, t->steps);
-    if (t->phase + 1 < t->phases) {
+    p->steps = fli_nest_steps(a, t->ask->steps);
+    if (t->stage != OUTER) {
         p->lr = a->nest.lr_in;
         p->levels = (fli_levels){.work = FLI_WORK_LOWER_STEPS};
     } else {
@@ -51,7 +65,7 @@ static void advance(const fli_server *s)
 {
     fli_space upper, lower;
     fli_nest_blocks(s, &upper, &lower);
-    if (s->phase + 1 < s->phases)
+    if (s->stage != OUTER)
         fli_copy(&lower, fli_nest_lower(s, s->sum[U]), fli_nest_lower(s, s->vec[Z]));
     else
         fli_copy(&upper, s->sum[U], s->vec[Z]);
@@ -65,14 +79,15 @@ const fli_algo fli_algo_lfednest = {
     .keys = keys,
     .params_size = sizeof(fli_fednest_params),
     .server = server,
-    .down = 1,
-    .up = fli_nest_up,
+    .down = down,
+    .up = up,
     .sums = fli_nest_sums,
     .check = fli_nest_check,
     .remedy = "smaller algorithm.lr_in and algorithm.lr_out, or a larger algorithm.ell",
     .solver = fli_nest_solver,
     .phases = phases,
-    .phase = phase,
+    .stage = stage,
+    .counts_as = counts_as,
     .pose = pose,
     .answer = fli_nest_answer,
     .absorb = fli_nest_absorb,

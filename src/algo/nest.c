@@ -2,7 +2,6 @@
 
 enum { U };
 
-const char *const fli_nest_up[] = {"the phase's vector", NULL};
 const char *const fli_nest_sums[] = {"its average", NULL};
 
 const fli_solver *fli_nest_solver(const void *params)
@@ -13,9 +12,9 @@ const fli_solver *fli_nest_solver(const void *params)
 
 void fli_nest_answer(const fli_turn *t, const fli_answer *a) { fli_copy(t->space, a->z, t->up[U]); }
 
-void fli_nest_absorb(const fli_server *s, const fli_turn *t)
+void fli_nest_absorb(const fli_server *s, const fli_upload *t)
 {
-    fli_axpy(s->space, t->weight / s->cohort_weight, t->up[U], s->sum[U]);
+    fli_axpy(s->space, t->ask->weight / s->cohort_weight, t->up[U], s->sum[U]);
 }
 
 void fli_nest_blocks(const fli_server *s, fli_space *upper, fli_space *lower)

@@ -36,12 +36,12 @@ enum { FLI_NEST_SUM, FLI_NEST_RANDOM };
                      "Hessian of g "                                                                                   \
                      "in y, or the sum explodes")
 
-extern const char *const fli_nest_up[], *const fli_nest_sums[];
+extern const char *const fli_nest_sums[];
 
 const fli_solver *fli_nest_solver(const void *params);
 /* up = the answer; sum += p_i/(sum_S p) up */
 void fli_nest_answer(const fli_turn *t, const fli_answer *a);
-void fli_nest_absorb(const fli_server *s, const fli_turn *t);
+void fli_nest_absorb(const fli_server *s, const fli_upload *t);
 /* The blocks of a server's vector. */
 void fli_nest_blocks(const fli_server *s, fli_space *upper, fli_space *lower);
 void *fli_nest_lower(const fli_server *s, void *vector);

@@ -6,8 +6,8 @@ void fli_own_pose(const fli_own_params *p, const fli_turn *t, size_t own, fli_pr
 {
     if (t->first) fli_copy(t->space, t->initial, t->state[own]);
     out->pair.start = t->state[own];
-    out->pair.lr = p->lr_local > 0 ? p->lr_local : 2 * t->lr;
-    out->pair.mix = p->mix.n ? fli_reals_at(&p->mix, t->client) : NAN;
+    out->pair.lr = p->lr_local > 0 ? p->lr_local : 2 * t->ask->lr;
+    out->pair.mix = p->mix.n ? fli_reals_at(&p->mix, t->ask->client) : NAN;
 }
 
 void fli_own_answer(const fli_turn *t, const fli_answer *a, size_t own, size_t mix)

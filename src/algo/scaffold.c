@@ -25,7 +25,9 @@ static const fli_key keys[] = {
 
 static const char *const server[] = {"x", "c", NULL};
 static const char *const client[] = {"c_i", NULL};
-static const char *const up[] = {"x_i - x", "c_i+ - c_i", NULL};
+static const fli_part down[] = {{"x", FLI_WHOLE, X}, {"c", FLI_WHOLE, C}, {NULL}};
+static const fli_part up[] = {
+    {"x_i - x", FLI_WHOLE, DX, FLI_CHANGE}, {"c_i+ - c_i", FLI_WHOLE, DC, FLI_CHANGE}, {NULL}};
 static const char *const sums[] = {"sum w_i (x_i - x)", "sum w_i (c_i+ - c_i)", NULL};
 
 static void pose(const fli_turn *t, fli_problem *p)
@@ -38,7 +40,7 @@ static void pose(const fli_turn *t, fli_problem *p)
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {
-    double rate = 1 / (a->weight * t->lr);
+    double rate = 1 / (a->weight * t->ask->lr);
     /* up = x_i - x */
     fli_sub(t->space, a->z, t->down[X], t->up[DX]);
     /* c_i+ - c_i = -c - (x_i - x)/(Q_i lr) */
@@ -47,10 +49,10 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_axpy(t->space, 1, t->up[DC], t->state[C_I]);
 }
 
-static void absorb(const fli_server *s, const fli_turn *t)
+static void absorb(const fli_server *s, const fli_upload *t)
 {
-    fli_axpy(s->space, t->weight, t->up[DX], s->sum[DX]);
-    fli_axpy(s->space, t->weight, t->up[DC], s->sum[DC]);
+    fli_axpy(s->space, t->ask->weight, t->up[DX], s->sum[DX]);
+    fli_axpy(s->space, t->ask->weight, t->up[DC], s->sum[DC]);
 }
 
 static void advance(const fli_server *s)
@@ -70,7 +72,7 @@ const fli_algo fli_algo_scaffold = {
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,
-    .down = 2,
+    .down = down,
     .client = client,
     .up = up,
     .sums = sums,

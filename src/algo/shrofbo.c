@@ -16,31 +16,25 @@ static void answer(const fli_turn *t, const fli_answer *a)
     t->up_scalars[FLI_FBO_NORM] = a->weight;
 }
 
-static void absorb(const fli_server *s, const fli_turn *t)
+static void absorb(const fli_server *s, const fli_upload *t)
 {
     fli_fbo_absorb(s, t);
     /* rho += pt_i ||a_i||_1 */
-    s->scalar_sum[FLI_FBO_RHO] += (double)s->clients / (double)s->cohort * t->weight * t->up_scalars[FLI_FBO_NORM];
+    s->scalar_sum[FLI_FBO_RHO] += (double)s->clients / (double)s->cohort * t->ask->weight * t->up_scalars[FLI_FBO_NORM];
 }
 
 static void advance(const fli_server *s) { fli_fbo_step(s, s->scalar_sum[FLI_FBO_RHO]); }
 
-static fli_phase phase(const void *params, size_t at, size_t phases, size_t steps)
-{
-    (void)at;
-    (void)phases;
-    return fli_fbo_phase(params, steps, 1);
-}
+static const fli_part up[] = {FLI_FBO_UPLOADS, {"||a_i||_1", FLI_NUMBER, FLI_FBO_NORM, FLI_VALUE}, {NULL}};
 
 const fli_algo fli_algo_shrofbo = {
     .name = "shrofbo",
     .title = "SimFBO that stays right when clients do unequal work",
     .citation = "Yang, Xiao, Ji, NeurIPS 2023",
     FLI_FBO_PARTS,
-    .up_scalars = FLI_FBO_SCALARS + 1,
+    .up = up,
     .scalar_sums = FLI_FBO_SCALAR_SUMS,
     .answer = answer,
     .absorb = absorb,
     .advance = advance,
-    .phase = phase,
 };

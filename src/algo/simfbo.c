@@ -20,21 +20,15 @@ static void answer(const fli_turn *t, const fli_answer *a) { fli_fbo_upload(t, a
 
 static void advance(const fli_server *s) { fli_fbo_step(s, 1); }
 
-static fli_phase phase(const void *params, size_t at, size_t phases, size_t steps)
-{
-    (void)at;
-    (void)phases;
-    return fli_fbo_phase(params, steps, 0);
-}
+static const fli_part up[] = {FLI_FBO_UPLOADS, {NULL}};
 
 const fli_algo fli_algo_simfbo = {
     .name = "simfbo",
     .title = "bilevel: both levels and the linear system between them in one loop",
     .citation = "Yang, Xiao, Ji, NeurIPS 2023",
     FLI_FBO_PARTS,
-    .up_scalars = FLI_FBO_SCALARS,
+    .up = up,
     .answer = answer,
     .absorb = fli_fbo_absorb,
     .advance = advance,
-    .phase = phase,
 };

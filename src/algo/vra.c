@@ -11,7 +11,9 @@ enum { BETA }; /* server scalar; 0 stands for the limit gamma = 0 */
 
 const char *const fli_vra_server[] = {"x", "lam", NULL};
 const char *const fli_vra_client[] = {"-lam_i", NULL};
-const char *const fli_vra_up[] = {"gamma_i (x_i - x)", NULL};
+const fli_part fli_vra_down[] = {{"x", FLI_WHOLE, X}, {NULL}};
+const fli_part fli_vra_up[] = {
+    {"gamma_i (x_i - x)", FLI_WHOLE, U, FLI_CHANGE}, {"a_i", FLI_NUMBER, A_I, FLI_VALUE}, {NULL}};
 const char *const fli_vra_sums[] = {"sum w_i d_i gamma_i (x_i - x)", "sum w_i a_i gamma_i (x_i - x)", NULL};
 
 void fli_vra_start(const fli_server *s, const fli_reals *gamma)
@@ -43,10 +45,10 @@ void fli_vra_answer(const fli_turn *t, const fli_vra *c, const fli_answer *a)
     if (c->gamma > 0) fli_axpy(t->space, c->a, t->up[U], t->state[MINUS_LAM_I]);
 }
 
-void fli_vra_absorb(const fli_server *s, const fli_vra *c, const fli_turn *t)
+void fli_vra_absorb(const fli_server *s, const fli_vra *c, const fli_upload *t)
 {
-    fli_axpy(s->space, t->weight * c->d, t->up[U], s->sum[SUM_D]);
-    fli_axpy(s->space, t->weight * t->up_scalars[A_I], t->up[U], s->sum[SUM_A]);
+    fli_axpy(s->space, t->ask->weight * c->d, t->up[U], s->sum[SUM_D]);
+    fli_axpy(s->space, t->ask->weight * t->up_scalars[A_I], t->up[U], s->sum[SUM_A]);
 }
 
 void fli_vra_advance(const fli_server *s)

@@ -9,15 +9,16 @@ typedef struct {
     double gamma, a, d;
 } fli_vra;
 
-extern const char *const fli_vra_server[], *const fli_vra_client[], *const fli_vra_up[], *const fli_vra_sums[];
+extern const char *const fli_vra_server[], *const fli_vra_client[], *const fli_vra_sums[];
+extern const fli_part fli_vra_down[], fli_vra_up[];
 
 #define FLI_VRA_PARTS                                                                                                  \
-    .server = fli_vra_server, .down = 1, .client = fli_vra_client, .up = fli_vra_up, .up_scalars = 1,                  \
-    .sums = fli_vra_sums, .server_scalars = 1
+    .server = fli_vra_server, .down = fli_vra_down, .client = fli_vra_client, .up = fli_vra_up, .sums = fli_vra_sums,  \
+    .server_scalars = 1
 
 void fli_vra_pose(const fli_turn *t, const fli_vra *c, fli_problem *p);
 void fli_vra_answer(const fli_turn *t, const fli_vra *c, const fli_answer *a);
-void fli_vra_absorb(const fli_server *s, const fli_vra *c, const fli_turn *t);
+void fli_vra_absorb(const fli_server *s, const fli_vra *c, const fli_upload *t);
 void fli_vra_advance(const fli_server *s);
 /* beta = 1 / sum w_i gamma_i over all clients, given their gamma; NULL: the limit gamma = 0. */
 void fli_vra_start(const fli_server *s, const fli_reals *gamma);

@@ -29,7 +29,7 @@ static void pose(const fli_turn *t, fli_problem *p)
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {
-    t->scalars[S] = 1 / (a->weight * t->lr);
+    t->scalars[S] = 1 / (a->weight * t->ask->lr);
     fli_axpy(t->space, t->scalars[S], a->z, t->state[M_I]);
     fli_average_answer(t, a);
 }
@@ -46,7 +46,7 @@ const fli_algo fli_algo_vrl_sgd = {
     .citation = "Liang et al., 2019",
     .traits = FLI_ALGO_EVERYONE | FLI_ALGO_PLAIN_SGD,
     .server = fli_average_server,
-    .down = 1,
+    .down = fli_average_down,
     .client = client,
     .client_scalars = 1,
     .up = fli_average_up,

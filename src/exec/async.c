@@ -5,18 +5,18 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <stdlib.h>
+#include <string.h>
 
 /* A model that went out. Clients that were sent the same one share it. */
 typedef struct copy {
     struct copy *next; /* of those nobody uses */
     size_t users, version;
-    void **vectors;
+    fli_message model;
 } copy;
 
 /* A client at work, or one whose answer has not been absorbed. */
 typedef struct flight {
-    fli_job job;
+    fli_exchange x;
     struct flight *before, *after; /* in the order in which they were sent out */
     size_t version;                /* server steps when it was sent out, */
     size_t read;                   /* and of the model it got: on the real clock that may be newer */
@@ -40,12 +40,13 @@ struct fli_async {
     copy *copies;        /* all, for freeing: at most one per flight and the newest */
     size_t copy_count;
     copy *spare, *current;
+    size_t vectors, numbers, bytes; /* of a model that goes out; bytes: of its vectors */
     fli_async_count count;
     /* virtual clock */
     double clock;
     flight **queue; /* heap: earliest arrival first */
     size_t queued;
-    flight **todo;
+    fli_exchange **todo;
     /* real clock */
     pthread_mutex_t lock;
     pthread_cond_t moved; /* the server, or the end of the run */
@@ -68,7 +69,7 @@ static uint32_t next_client(const fli_async *a, const flight *back)
 {
     fli_rng rng;
     size_t client;
-    if (a->spec.at_work == a->spec.clients && back) return back->job.client;
+    if (a->spec.at_work == a->spec.clients && back) return back->x.ask.client;
     fli_rng_init(&rng, a->spec.seed, FLI_RNG_COHORT, (uint32_t)a->sent, 1);
     do client = fli_rng_below(&rng, a->spec.clients);
     while (is_busy(a, client));
@@ -78,14 +79,21 @@ static uint32_t next_client(const fli_async *a, const flight *back)
 /* The flight's next turn begins: everything but the model it works from. */
 static void begin(fli_async *a, flight *f, uint32_t client)
 {
-    fli_job *job = &f->job;
-    job->client = client;
-    job->round = f->version = f->read = a->version;
-    job->stream = f->number = a->sent++;
-    job->cohort = a->spec.pace.buffer;
-    job->news = 1;
-    job->staleness = 0;
-    a->spec.ask(a->spec.arg, job);
+    fli_coordinator *server = fli_exec_coordinator(a->spec.exec);
+    f->version = f->read = a->version;
+    f->number = a->sent++;
+    f->x.ask = (fli_ask){
+        .round = a->version,
+        .stream = f->number,
+        .client = client,
+        .cohort = (uint32_t)a->spec.pace.buffer,
+        .phases = 1,
+        .flags = FLI_ASK_NEWS | FLI_ASK_REPLY,
+    };
+    a->spec.ask(a->spec.arg, &f->x.ask);
+    fli_coordinator_address(server, &f->x.ask);
+    fli_coordinator_note(server, &f->x.ask);
+    a->count.down += (double)fli_exec_bytes_down(a->spec.exec, &f->x.ask);
     f->worked = f->taken = 0;
     flip_busy(a, client);
     f->before = a->newest;
@@ -108,26 +116,34 @@ static int may_come(const fli_async *a, const flight *f)
     return 1;
 }
 
+static fli_step step_now(const fli_async *a)
+{
+    size_t buffer = a->spec.pace.buffer;
+    return (fli_step){.round = a->version, .cohort = buffer, .cohort_weight = (double)buffer / (double)a->spec.clients};
+}
+
 /* Absorbs f's answer; the server goes forward when the buffer is full. */
 static fl_status arrive(fli_async *a, flight *f)
 {
-    fli_exec *e = a->spec.exec;
-    fl_status s = f->job.status;
-    if (s) return fli_exec_failed(e, &f->job);
-    f->job.staleness = a->version - f->read;
+    fli_coordinator *server = fli_exec_coordinator(a->spec.exec);
+    fl_status s = f->x.status;
+    if (s) return fli_coordinator_failed(server, &f->x);
+    size_t staleness = a->version - f->read;
     a->count.arrived++;
-    a->count.steps += (double)f->job.spent;
-    a->count.staleness += (double)f->job.staleness;
-    if (f->job.staleness > a->count.staleness_max) a->count.staleness_max = f->job.staleness;
-    fli_exec_absorb(e, &f->job);
+    a->count.steps += (double)f->x.spent;
+    a->count.staleness += (double)staleness;
+    if (staleness > a->count.staleness_max) a->count.staleness_max = staleness;
+    a->count.up += (double)fli_exec_bytes_up(a->spec.exec, &f->x.ask);
+    fli_coordinator_absorb(server, &f->x, staleness);
     *(f->before ? &f->before->after : &a->oldest) = f->after;
     *(f->after ? &f->after->before : &a->newest) = f->before;
-    flip_busy(a, f->job.client);
+    flip_busy(a, f->x.ask.client);
     if (++a->held < a->spec.pace.buffer) return FL_OK;
     a->held = 0;
-    if ((s = fli_exec_advance(e))) return s;
+    if ((s = fli_coordinator_advance(server))) return s;
     a->version++;
-    fli_exec_begin(e, a->version, a->spec.pace.buffer, (double)a->spec.pace.buffer / (double)a->spec.clients);
+    fli_step step = step_now(a);
+    fli_coordinator_begin(server, &step);
     return FL_OK;
 }
 
@@ -170,6 +186,14 @@ static void copy_drop(fli_async *a, copy *c)
     a->spare = c;
 }
 
+/* What goes out with the server's present model beside the vectors. */
+static void copy_rest(fli_async *a, copy *c)
+{
+    const fli_message *now = fli_coordinator_broadcast(fli_exec_coordinator(a->spec.exec));
+    memcpy(c->model.num, now->num, a->numbers * sizeof *now->num);
+    c->model.start = now->start;
+}
+
 /* The server's present model, for one more client. There is always a spare one: see `copies`. */
 static copy *copy_now(fli_async *a)
 {
@@ -178,8 +202,9 @@ static copy *copy_now(fli_async *a)
         if (a->current) copy_drop(a, a->current);
         copy *c = a->spare;
         a->spare = c->next;
-        *c = (copy){.users = 1, .version = a->version, .vectors = c->vectors};
-        memcpy(c->vectors[0], server[0], fli_exec_broadcast_bytes(a->spec.exec));
+        *c = (copy){.users = 1, .version = a->version, .model = c->model};
+        memcpy(c->model.vec[0], server[0], a->bytes);
+        copy_rest(a, c);
         a->current = c;
     }
     a->current->users++;
@@ -190,34 +215,20 @@ static void send(fli_async *a, flight *f, uint32_t client)
 {
     begin(a, f, client);
     f->from = copy_now(a);
-    f->job.down = (const void *const *)f->from->vectors;
-    f->arrival = a->clock + a->spec.duration(a->spec.arg, &f->job);
+    f->x.down = &f->from->model;
+    f->arrival = a->clock + a->spec.duration(a->spec.arg, &f->x.ask);
     settle(a, f, a->queued++);
-}
-
-/* fli_pool_fn */
-static void work_item(void *arg, size_t item, size_t worker)
-{
-    fli_async *a = arg;
-    fli_exec_work(a->spec.exec, &a->todo[item]->job, worker);
-}
-
-static int longer(const void *x, const void *y)
-{
-    const flight *f = *(flight *const *)x, *g = *(flight *const *)y;
-    if (f->job.steps != g->job.steps) return f->job.steps > g->job.steps ? -1 : 1;
-    return f->number < g->number ? -1 : 1;
 }
 
 /* Computes all the turns that are under way: what they start from is known, and nobody else changes their clients' state. */
 static void work_all(fli_async *a)
 {
     size_t n = 0;
-    for (flight *f = a->oldest; f; f = f->after)
-        if (!f->worked) a->todo[n++] = f;
-    qsort(a->todo, n, sizeof(flight *), longer);
-    fli_pool_run(fli_exec_pool(a->spec.exec), n, work_item, a);
-    for (size_t i = 0; i < n; i++) a->todo[i]->worked = 1;
+    for (flight *f = a->oldest; f; f = f->after) {
+        if (!f->worked) a->todo[n++] = &f->x;
+        f->worked = 1;
+    }
+    fli_exec_run(a->spec.exec, a->todo, n);
 }
 
 static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *asked)
@@ -265,8 +276,8 @@ static void real_client(void *arg, size_t item, size_t worker)
         f->taken = 1;
         if (!f->worked) {
             pthread_mutex_unlock(&a->lock);
-            f->read = fli_board_read(a->board, f->from->vectors[0]);
-            fli_exec_work(a->spec.exec, &f->job, worker);
+            f->read = fli_board_read(a->board, f->from->model.vec[0]);
+            fli_exec_one(a->spec.exec, &f->x, worker);
             pthread_mutex_lock(&a->lock);
             f->worked = 1;
         }
@@ -286,7 +297,7 @@ static fl_status run_real(fli_async *a, size_t steps, const atomic_int *asked)
 {
     a->until = steps;
     a->asked = asked;
-    fli_pool_run(fli_exec_pool(a->spec.exec), a->spec.at_work, real_client, a);
+    fli_pool_run(fli_exec_crew(a->spec.exec)->pool, a->spec.at_work, real_client, a);
     return a->status;
 }
 
@@ -294,12 +305,12 @@ static fl_status run_real(fli_async *a, size_t steps, const atomic_int *asked)
 
 static fl_status copies_new(fli_async *a)
 {
-    fli_exec *e = a->spec.exec;
     a->copy_count = a->spec.at_work + 1;
     a->copies = fli_alloc(a->ctx, a->copy_count, sizeof *a->copies);
     if (!a->copies) return FL_ENOMEM;
     for (size_t i = 0; i < a->copy_count; i++) {
-        if (fli_exec_broadcast_new(e, &a->copies[i].vectors)) return FL_ENOMEM;
+        if (fli_message_init(a->ctx, &a->spec.model->space, a->vectors, a->numbers, &a->copies[i].model))
+            return FL_ENOMEM;
         a->copies[i].next = a->spare;
         a->spare = &a->copies[i];
     }
@@ -316,7 +327,7 @@ static fl_status clock_new(fli_async *a)
     }
     for (size_t i = 0; i < m; i++) {
         a->flights[i].from = &a->copies[i];
-        a->flights[i].job.down = (const void *const *)a->copies[i].vectors;
+        a->flights[i].x.down = &a->copies[i].model;
     }
     if (pthread_mutex_init(&a->lock, NULL)) return fli_fail(a->ctx, FL_ESYSTEM, "a mutex cannot be made");
     if (pthread_cond_init(&a->moved, NULL)) {
@@ -324,7 +335,7 @@ static fl_status clock_new(fli_async *a)
         return fli_fail(a->ctx, FL_ESYSTEM, "a condition variable cannot be made");
     }
     a->lockable = 1;
-    return fli_board_new(a->ctx, fli_exec_broadcast_bytes(a->spec.exec), m, &a->board);
+    return fli_board_new(a->ctx, a->bytes, m, &a->board);
 }
 
 fl_status fli_pace_check(fl_ctx *ctx, const fli_pace *pace, size_t at_work)
@@ -345,13 +356,16 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
     a->ctx = ctx;
     a->spec = *spec;
     a->end = INFINITY;
-    size_t threads = fli_pool_threads(fli_exec_pool(spec->exec)), m = spec->at_work;
+    a->vectors = fli_parts_vectors(spec->algo->down);
+    a->numbers = fli_parts_numbers(spec->algo->down);
+    a->bytes = fli_coordinator_broadcast_bytes(fli_exec_coordinator(spec->exec));
+    size_t threads = fli_exec_crew(spec->exec)->threads, m = spec->at_work;
     if (spec->real && m > threads) m = a->spec.at_work = threads;
     s = fli_pace_check(ctx, &spec->pace, m);
     a->flights = fli_alloc(ctx, m, sizeof *a->flights);
     a->busy = fli_alloc(ctx, spec->clients / 8 + 1, 1);
     if (!s && (!a->flights || !a->busy)) s = FL_ENOMEM;
-    for (size_t i = 0; !s && i < m; i++) s = fli_job_init(spec->exec, &a->flights[i].job);
+    for (size_t i = 0; !s && i < m; i++) s = fli_exec_upload_new(spec->exec, &a->flights[i].x.up);
     if (!s) s = copies_new(a);
     if (!s) s = clock_new(a);
     if (s)
@@ -364,8 +378,8 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
 void fli_async_free(fli_async *a)
 {
     if (!a) return;
-    for (size_t i = 0; a->flights && i < a->spec.at_work; i++) fli_job_fini(&a->flights[i].job);
-    for (size_t i = 0; a->copies && i < a->copy_count; i++) fli_exec_broadcast_free(a->copies[i].vectors);
+    for (size_t i = 0; a->flights && i < a->spec.at_work; i++) fli_message_fini(&a->flights[i].x.up);
+    for (size_t i = 0; a->copies && i < a->copy_count; i++) fli_message_fini(&a->copies[i].model);
     if (a->lockable) {
         pthread_mutex_destroy(&a->lock);
         pthread_cond_destroy(&a->moved);
@@ -382,12 +396,15 @@ void fli_async_free(fli_async *a)
 /* The first models go out. The method's start comes with the first server step. */
 static void set_out(fli_async *a)
 {
-    fli_exec_begin(a->spec.exec, 0, a->spec.pace.buffer, (double)a->spec.pace.buffer / (double)a->spec.clients);
-    if (a->spec.real)
+    fli_step step = step_now(a);
+    fli_coordinator_begin(fli_exec_coordinator(a->spec.exec), &step);
+    if (a->spec.real) {
         fli_board_write(a->board, fli_exec_server(a->spec.exec)[0], 0);
-    else
+        for (size_t i = 0; i < a->copy_count; i++) copy_rest(a, &a->copies[i]);
+    } else {
         for (size_t i = 0; i < a->spec.at_work; i++)
             send(a, &a->flights[i], a->spec.at_work == a->spec.clients ? (uint32_t)i : next_client(a, NULL));
+    }
 }
 
 fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked)
@@ -412,7 +429,7 @@ fli_async_count fli_async_count_take(fli_async *a)
 
 static void save_flight(const fli_async *a, const flight *f, fli_saver *out)
 {
-    fli_job_save(a->spec.exec, &f->job, out);
+    fli_exchange_save(&a->spec.model->space, a->spec.algo, &f->x, out);
     fli_save_count(out, f->version);
     fli_save_count(out, f->number);
     fli_save_real(out, f->arrival);
@@ -437,24 +454,25 @@ void fli_async_save(const fli_async *a, fli_saver *out)
         fli_save_count(out, a->copies[i].users != 0);
         if (!a->copies[i].users) continue;
         fli_save_count(out, a->copies[i].version);
-        fli_save_bytes(out, a->copies[i].vectors[0], fli_exec_broadcast_bytes(a->spec.exec));
+        fli_save_bytes(out, a->copies[i].model.vec[0], a->bytes);
+        fli_save_reals(a->copies[i].model.num, a->numbers, out);
     }
 }
 
 static fl_status load_flight(fli_async *a, flight *f, fli_loader *in)
 {
-    fli_job_load(a->spec.exec, &f->job, in);
+    fli_exchange_load(&a->spec.model->space, a->spec.algo, a->spec.clients, &f->x, in);
     f->version = f->read = (size_t)fli_load_count(in, a->version);
     f->number = (size_t)fli_load_count(in, a->sent);
     f->arrival = fli_load_real(in);
     f->from = &a->copies[fli_load_count(in, a->copy_count - 1)];
     f->worked = (int)fli_load_count(in, 1);
-    if (!fli_loader_status(in) && (is_busy(a, f->job.client) || !isfinite(f->arrival)))
+    if (!fli_loader_status(in) && (is_busy(a, f->x.ask.client) || !isfinite(f->arrival)))
         fli_loader_refuse(in, "does not fit this run: a client at work is impossible");
     if (fli_loader_status(in)) return fli_loader_status(in);
-    f->job.down = (const void *const *)f->from->vectors;
+    f->x.down = &f->from->model;
     f->from->users++;
-    flip_busy(a, f->job.client);
+    flip_busy(a, f->x.ask.client);
     f->before = a->newest;
     *(a->newest ? &a->newest->after : &a->oldest) = f;
     a->newest = f;
@@ -479,7 +497,9 @@ static void load_copies(fli_async *a, fli_loader *in)
             continue;
         }
         c->version = (size_t)fli_load_count(in, a->version);
-        fli_load_bytes(in, c->vectors[0], fli_exec_broadcast_bytes(a->spec.exec));
+        fli_load_bytes(in, c->model.vec[0], a->bytes);
+        fli_load_reals(c->model.num, a->numbers, in);
+        c->model.start = fli_coordinator_broadcast(fli_exec_coordinator(a->spec.exec))->start;
     }
 }
 
@@ -499,7 +519,7 @@ fl_status fli_async_load(fli_async *a, fli_loader *in)
     if (s) return s;
     load_copies(a, in);
     if ((s = fli_loader_status(in)) || !a->sent) return s;
-    fli_exec_resume_step(a->spec.exec, a->version, a->spec.pace.buffer,
-                         (double)a->spec.pace.buffer / (double)a->spec.clients);
+    fli_step step = step_now(a);
+    fli_coordinator_resume(fli_exec_coordinator(a->spec.exec), &step);
     return FL_OK;
 }

@@ -14,22 +14,25 @@
 typedef struct fli_async fli_async;
 
 typedef struct {
-    fli_exec *exec; /* borrowed, with a method that has a pace */
+    fli_exec *exec; /* borrowed, with a method that has a pace; and what it was made for: */
+    const fli_model *model;
+    const fli_algo *algo;
     fli_pace pace;
     size_t clients;
     size_t at_work; /* clients at work at the same time; on the real clock at most one per thread */
     uint64_t seed;
     int real; /* the real clock */
     /* Fills steps, lr and probability of a turn that begins after `round` server steps. */
-    void (*ask)(void *arg, fli_job *job);
+    void (*ask)(void *arg, fli_ask *ask);
     /* How many simulated seconds it lasts. */
-    double (*duration)(void *arg, const fli_job *job);
+    double (*duration)(void *arg, const fli_ask *ask);
     void *arg;
 } fli_async_spec;
 
 /* What happened, since the last time somebody asked. */
 typedef struct {
-    size_t sent, arrived; /* models to clients, uploads from them */
+    size_t sent, arrived; /* models to clients, uploads from them, */
+    double down, up;      /* and their bytes */
     double steps;         /* of the local solvers that arrived */
     double staleness;     /* sum over arrivals */
     size_t staleness_max;

@@ -1,5 +1,7 @@
 #include "exec/footprint.h"
 
+#include "exec/recall.h"
+
 #include <math.h>
 
 /* What the C library reserves for a thread's stack and heap: address space, hardly memory. */
@@ -8,17 +10,18 @@
 fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int async)
 {
     const fli_algo *a = spec->algo;
-    const fli_solver *solver = fli_solver_on(spec->model, a->solver ? a->solver(spec->params) : &fli_solver_sgd);
+    const fli_solver *solver = fli_algo_solver(a, spec->params, spec->model);
     double vector = (double)fli_bytes(&spec->model->space), threads = (double)fli_pool_count(spec->threads);
     double at_work = async || cohort < FLI_EXEC_BLOCK ? (double)cohort : FLI_EXEC_BLOCK;
-    size_t server = fli_names_count(a->server) + fli_names_count(a->sums) + (a->past ? a->past(spec->params) : 0) +
-                    ((a->traits & FLI_ALGO_INITIAL) != 0);
+    size_t phases = a->phases ? a->phases(spec->params, 0) : 1;
+    size_t server = fli_names_count(a->server) + fli_names_count(a->sums) + (fli_algo_shows_start(a) ? 1 : 0) +
+                    fli_recall_vectors(a, spec->params, phases);
     fli_open how = {.model = spec->model, .sgd = spec->sgd, .largest = spec->fed->largest};
     fli_footprint f = {
         .server = (double)server * vector + (spec->regularizer ? 2 * (double)spec->model->space.n * sizeof(double) : 0),
         .workers = threads * (fli_eval_bytes(spec->model) + solver->bytes(solver, &how) +
                               fli_task_bytes(solver, spec->model) + (double)a->work * vector),
-        .turns = at_work * (double)(fli_names_count(a->up) + (async ? a->down : 0)) * vector,
+        .turns = at_work * (double)(fli_parts_vectors(a->up) + (async ? fli_parts_vectors(a->down) : 0)) * vector,
         .state = (double)cohort * (double)fli_names_count(a->client) * vector,
     };
     if (spec->memory) f.state = fmin(f.state, (double)spec->memory);

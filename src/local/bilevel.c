@@ -71,6 +71,14 @@ static void over(fli_bilevel_work *w, const fli_pass *p, piece_fn *fn, const voi
     }
 }
 
+void *fli_work_direction(const fli_bilevel_work *w)
+{
+    void *v = fli_work_vector(w, FLI_W_V);
+    fli_zero(&w->upper, v);
+    fli_copy(&w->lower, fli_clow(w, w->problem->levels.v), fli_low(w, v));
+    return v;
+}
+
 void fli_work_f(fli_bilevel_work *w, const void *z, void *d) { over(w, &w->validation, piece_f, z, NULL, d); }
 void fli_work_g(fli_bilevel_work *w, const void *z, void *d) { over(w, &w->train, piece_g, z, NULL, d); }
 void fli_work_hv(fli_bilevel_work *w, const void *z, const void *v, void *out)

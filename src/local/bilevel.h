@@ -31,6 +31,8 @@ static inline const void *fli_clow(const fli_bilevel_work *w, const void *v)
     return fli_cat(w->lower.ops, v, w->upper.n);
 }
 
+/* The problem's v in scratch, with zeros above: of a direction only the lower block means anything. */
+void *fli_work_direction(const fli_bilevel_work *w);
 /* Over the mini-batch under way: grad f by both blocks, grad_y g (the upper block of d is undefined), (g_xy v, g_yy v). */
 void fli_work_f(fli_bilevel_work *w, const void *z, void *d);
 void fli_work_g(fli_bilevel_work *w, const void *z, void *d);

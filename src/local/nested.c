@@ -19,7 +19,7 @@ void fli_work_upper_gradient(fli_bilevel_work *w)
 void fli_work_product(fli_bilevel_work *w)
 {
     fli_pass_next(&w->train, w->rng);
-    fli_work_hv(w, w->problem->start, w->problem->levels.v, w->z);
+    fli_work_hv(w, w->problem->start, fli_work_direction(w), w->z);
 }
 
 /* f holds grad f at z; its upper block becomes grad_x f - g_xy v */
@@ -35,7 +35,7 @@ void fli_work_hypergradient(fli_bilevel_work *w)
     fli_pass_next(&w->validation, w->rng);
     fli_pass_next(&w->train, w->rng);
     fli_work_f(w, w->problem->start, w->z);
-    hypergradient(w, w->problem->start, w->problem->levels.v, w->z);
+    hypergradient(w, w->problem->start, fli_work_direction(w), w->z);
     fli_zero(&w->lower, fli_low(w, w->z));
 }
 

@@ -46,9 +46,8 @@ void fli_work_together(fli_bilevel_work *w)
     const fli_problem *p = w->problem;
     const fli_levels *l = &p->levels;
     const fli_space *all = &w->model->space;
-    void *z = fli_work_vector(w, FLI_W_U), *v = fli_work_vector(w, FLI_W_V), *q = w->z, *qv = w->qv;
+    void *z = fli_work_vector(w, FLI_W_U), *v = fli_work_direction(w), *q = w->z, *qv = w->qv;
     fli_copy(all, p->start, z);
-    fli_copy(all, l->v, v);
     fli_zero(all, q);
     fli_zero(all, qv);
     w->out->levels.norm = NAN;

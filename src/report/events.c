@@ -57,6 +57,8 @@ static const struct {
     {"clusters/accuracy", offsetof(fl_row, cluster_accuracy), 0},
     {"clusters/nmi", offsetof(fl_row, cluster_nmi), 0},
     {"communication/round_trips", offsetof(fl_row, communications), 0},
+    {"communication/evaluation_bytes_up", offsetof(fl_row, evaluation_bytes_up), 0},
+    {"communication/evaluation_bytes_down", offsetof(fl_row, evaluation_bytes_down), 0},
 };
 enum { SCALARS = sizeof scalars / sizeof *scalars };
 

@@ -6,28 +6,23 @@
 #include <math.h>
 
 /* fli_async_spec.ask */
-static void ask(void *arg, fli_job *job)
+static void ask(void *arg, fli_ask *out)
 {
     const fl_run *run = arg;
-    fli_order order = fli_order_for(&run->plan, job->round, job->stream, job->client);
-    job->steps = order.steps;
-    job->lr = order.lr;
-    job->probability = order.probability;
+    fli_ask own = fli_ask_for(&run->plan, (size_t)out->round, (size_t)out->stream, out->client);
+    out->steps = own.steps;
+    out->lr = own.lr;
+    out->probability = own.probability;
 }
 
 /* fli_async_spec.duration */
-static double duration(void *arg, const fli_job *job)
-{
-    const fli_plan *p = &((const fl_run *)arg)->plan;
-    fli_charge c = fli_exchange_charge(p, 0, 1, 0, job->steps);
-    return fli_system_turn(p->system, job->stream, job->client, c.steps, c.down, c.up);
-}
+static double duration(void *arg, const fli_ask *what) { return fli_ask_seconds(arg, what); }
 
 /* On the real clock the threads are the devices, and they meet for every measurement. */
 static void warn_of_real_clock(const fl_run *run, const fli_async_spec *spec)
 {
     const fli_settings *s = &run->plan.settings;
-    size_t threads = fli_pool_threads(fli_exec_pool(run->exec));
+    size_t threads = fli_exec_crew(run->exec)->threads;
     size_t at_work = spec->at_work < threads ? spec->at_work : threads;
     if (at_work < spec->at_work)
         fli_log(run->ctx, FL_LOG_WARNING,
@@ -47,6 +42,8 @@ fl_status fli_arrivals_prepare(fl_run *run)
     const fli_plan *p = &run->plan;
     fli_async_spec spec = {
         .exec = run->exec,
+        .model = p->model,
+        .algo = p->algo,
         .pace = p->algo->pace(p->settings.algorithm.params),
         .clients = p->fed->clients,
         .at_work = p->participation->largest,
@@ -56,6 +53,8 @@ fl_status fli_arrivals_prepare(fl_run *run)
         .duration = duration,
         .arg = run,
     };
+    if (spec.real && !fli_exec_can_one(run->exec))
+        return fli_fail(run->ctx, FL_ECONFIG, "clock is real: its clients are threads, so executor must be threads");
     if (spec.real) {
         run->now.simulated_seconds = NAN;
         warn_of_real_clock(run, &spec);
@@ -67,9 +66,8 @@ static void count(fl_run *run, double seconds)
 {
     const fli_plan *p = &run->plan;
     fli_async_count c = fli_async_count_take(run->async);
-    fli_charge cost = fli_exchange_charge(p, 0, 1, 0, 0);
-    run->now.bytes_down += (double)c.sent * cost.down;
-    run->now.bytes_up += (double)c.arrived * cost.up;
+    run->now.bytes_down += c.down;
+    run->now.bytes_up += c.up;
     run->now.local_steps += c.steps;
     run->now.seconds += seconds;
     if (p->settings.top.clock == FLI_CLOCK_VIRTUAL) run->now.simulated_seconds = fli_async_clock(run->async);

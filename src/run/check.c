@@ -127,7 +127,7 @@ static void advise(fli_text *t, const checker *c)
 static void print_work(fli_text *t, const checker *c)
 {
     const fli_plan *p = c->plan;
-    const fli_solver *solver = p->algo->solver ? p->algo->solver(p->settings.algorithm.params) : &fli_solver_sgd;
+    const fli_solver *solver = fli_algo_solver(p->algo, p->settings.algorithm.params, p->model);
     fli_text_add(t, "local work  ");
     if (solver->one_pass)
         fli_text_add(t, "one gradient over all samples of a client, then the method's own steps");

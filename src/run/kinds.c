@@ -3,6 +3,7 @@
 #include "algo/algo.h"
 #include "data/partition.h"
 #include "data/source.h"
+#include "exec/executor.h"
 #include "exec/participation.h"
 #include "exec/system.h"
 #include "model/bilevel.h"
@@ -70,6 +71,13 @@ static int bilevel_item(size_t i, fli_item *out)
     return d != NULL;
 }
 
+static int executor_item(size_t i, fli_item *out)
+{
+    const fli_executor *d = fli_executor_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, NULL, 0, d, NULL};
+    return d != NULL;
+}
+
 const fli_kind fli_kinds[] = {
     {"algorithm", "algorithms", "federated methods", algo_item},
     {"model", "models", "what is trained", model_item},
@@ -79,6 +87,7 @@ const fli_kind fli_kinds[] = {
     {"participation", "participations", "who takes part in a round", participation_item},
     {"system", "systems", "how fast the clients' devices and links are", system_item},
     {"bilevel", "bilevels", "problems of two levels", bilevel_item},
+    {"executor", "executors", "where the clients are", executor_item},
     {NULL, NULL, NULL, NULL},
 };
 

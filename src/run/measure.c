@@ -1,12 +1,14 @@
 #include "run/measure.h"
 
-#include "model/semi.h"
+#include "exec/figures.h"
+#include "model/latent.h"
 #include "run/clusters.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { LANES = 16 };
+enum { LANES = 16, BLOCK = FLI_EXEC_BLOCK };
 
 /* Sums over clients. Those over training samples are weighted, so that with all clients they make up f; those over test samples
  * count every sample once. */
@@ -20,83 +22,76 @@ typedef struct {
     sums global;    /* of the model under measurement */
     sums local;     /* of the clients' own models */
     void *gradient; /* of f; NULL: not measured */
-    fl_status status;
 } lane;
 
 struct fli_measure {
     fl_ctx *ctx;
     fli_exec *exec;
     const fli_model *model;
-    const fli_fed *fed;
     const fli_metrics_settings *what;
+    const fli_dataset *test;     /* the server's; NULL: none */
+    size_t clients, classes;     /* of the federation */
+    uint32_t flags;              /* what clients are asked for */
     size_t count;                /* clients measured */
     fli_client_figures *figures; /* count */
     double *sorted;              /* count */
     uint32_t *all;               /* 0, 1, ... over the test set */
     lane lanes[LANES];
-    void *gradients;        /* of f_i: a vector per thread; NULL: not measured */
-    fli_clusters *clusters; /* NULL: none to measure */
-    size_t order[LANES];    /* lanes, most samples first: no thread is left alone with a long one at the end */
-    const void *x;          /* under measurement */
-    double decay;           /* wd/2 ||x||^2, part of every f_i */
+    size_t cells;  /* clusters x classes; 0: no clusters to measure */
+    double *table; /* cells; whole numbers, so that sums do not depend on the order */
+    const void *x; /* under measurement */
     int taken;
+    fli_exchange exchanges[BLOCK]; /* the block under way */
+    fli_exchange *list[BLOCK];
+    size_t rooms; /* those that have memory */
 };
 
 static int classifies(const fli_measure *m) { return m->model->desc->traits & FLI_MODEL_CLASSIFIER; }
 
-/* Whether clients give pseudo labels, so that it can be said how many are right. */
-static int labels_pseudo(const fli_measure *m) { return m->model->latent && !m->model->latent->every && m->fed->truth; }
-
-/* Clients must be visited for training metrics, for their own accuracy, their own models, their pseudo labels, and for their
- * test parts when there is no test set. */
-static int visits_clients(const fli_measure *m)
+/* What clients must be asked for: training metrics, their own accuracy, their own models, their pseudo labels, and their test parts when
+ * there is no test set. 0: nothing. */
+static uint32_t asked_for(const fli_measure *m)
 {
     const fli_metrics_settings *w = m->what;
-    return w->train || w->gradient || w->clients || w->local || labels_pseudo(m) || (w->test && !m->fed->test);
+    int pseudo = m->model->latent && !m->model->latent->every;
+    uint32_t visit = (w->train ? FLI_FIGURES_TRAIN : 0) | (w->gradient ? FLI_FIGURES_GRADIENT : 0) |
+                     (w->clients ? FLI_FIGURES_EITHER : 0) | (w->local ? FLI_FIGURES_OWN : 0) |
+                     (pseudo ? FLI_FIGURES_PSEUDO : 0) | (w->train && m->cells ? FLI_FIGURES_CLUSTERS : 0);
+    if (!visit && !(w->test && !m->test)) return 0;
+    return visit | (w->test ? FLI_FIGURES_TEST : 0);
+}
+
+static fl_status rooms_new(fli_measure *m)
+{
+    size_t numbers = FLI_FIGURES + m->cells, vectors = m->what->gradient ? 1 : 0;
+    for (; m->rooms < BLOCK && m->rooms < m->count; m->rooms++) {
+        if (fli_message_init(m->ctx, &m->model->space, vectors, numbers, &m->exchanges[m->rooms].up)) return FL_ENOMEM;
+        m->list[m->rooms] = &m->exchanges[m->rooms];
+    }
+    return FL_OK;
 }
 
 static fl_status buffers_new(fli_measure *m)
 {
-    size_t n = m->model->space.n, size = m->model->space.ops->size;
-    m->count = visits_clients(m) ? m->fed->clients : 0;
+    size_t n = m->model->space.n, size = m->model->space.ops->size, tested = m->test ? m->test->n : 0;
+    m->count = m->flags ? m->clients : 0;
     if (m->count > (size_t)m->what->max_clients) m->count = (size_t)m->what->max_clients;
     m->figures = fli_alloc(m->ctx, m->count, sizeof *m->figures);
     m->sorted = fli_alloc(m->ctx, m->count, sizeof *m->sorted);
-    m->all = fli_alloc(m->ctx, m->fed->test ? m->fed->test->n : 0, sizeof *m->all);
-    if (!m->figures || !m->sorted || !m->all) return FL_ENOMEM;
-    for (size_t i = 0; m->fed->test && i < m->fed->test->n; i++) m->all[i] = (uint32_t)i;
-    for (size_t l = 0; m->what->gradient && l < LANES; l++) {
-        m->lanes[l].gradient = fli_alloc(m->ctx, n, size);
-        if (!m->lanes[l].gradient) return FL_ENOMEM;
-    }
-    size_t threads = fli_pool_threads(fli_exec_pool(m->exec));
-    if (m->what->gradient && !(m->gradients = fli_alloc(m->ctx, threads, fli_vector_stride(&m->model->space))))
-        return FL_ENOMEM;
-    if (!m->what->train) return FL_OK;
-    return fli_clusters_new(m->ctx, m->exec, m->model, m->fed, (size_t)m->what->max_clients, &m->clusters);
+    m->all = fli_alloc(m->ctx, tested, sizeof *m->all);
+    m->table = fli_alloc(m->ctx, m->cells, sizeof *m->table);
+    if (!m->figures || !m->sorted || !m->all || !m->table) return FL_ENOMEM;
+    for (size_t i = 0; i < tested; i++) m->all[i] = (uint32_t)i;
+    for (size_t l = 0; m->what->gradient && l < LANES; l++)
+        if (!(m->lanes[l].gradient = fli_alloc(m->ctx, n, size))) return FL_ENOMEM;
+    return rooms_new(m);
 }
 
-/* The federation's client that is number `at` of those measured. */
-static uint32_t client_at(const fli_measure *m, size_t at)
+double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what, size_t clients)
 {
-    return (uint32_t)((unsigned __int128)at * m->fed->clients / m->count);
-}
-
-static void order_lanes(fli_measure *m)
-{
-    size_t samples[LANES] = {0};
-    for (size_t l = 0; l < LANES; l++) {
-        size_t at = l;
-        for (size_t c = l * m->count / LANES; c < (l + 1) * m->count / LANES; c++)
-            samples[l] += fli_fed_size(m->fed, client_at(m, c));
-        for (; at > 0 && samples[m->order[at - 1]] < samples[l]; at--) m->order[at] = m->order[at - 1];
-        m->order[at] = l;
-    }
-}
-
-double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what, size_t threads)
-{
-    return what->gradient ? (double)(LANES + threads) * (double)fli_bytes(&model->space) : 0;
+    size_t measured = clients < (size_t)what->max_clients ? clients : (size_t)what->max_clients;
+    size_t vectors = LANES + (measured < BLOCK ? measured : BLOCK);
+    return what->gradient ? (double)vectors * (double)fli_bytes(&model->space) : 0;
 }
 
 fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
@@ -107,180 +102,149 @@ fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, c
     m->ctx = ctx;
     m->exec = exec;
     m->model = model;
-    m->fed = fed;
     m->what = what;
+    m->test = fed->test;
+    m->clients = fed->clients;
+    m->classes = fed->classes;
+    m->cells = what->train ? fli_figures_cells(model, fed->classes) : 0;
+    m->flags = asked_for(m);
     fl_status s = buffers_new(m);
-    if (s) {
+    if (s)
         fli_measure_free(m);
-        return s;
-    }
-    order_lanes(m);
-    *out = m;
-    return FL_OK;
+    else
+        *out = m;
+    return s;
 }
 
 void fli_measure_free(fli_measure *m)
 {
     if (!m) return;
     for (size_t l = 0; l < LANES; l++) fli_free(m->lanes[l].gradient);
-    fli_free(m->gradients);
+    for (size_t i = 0; i < m->rooms; i++) fli_message_fini(&m->exchanges[i].up);
     fli_free(m->figures);
     fli_free(m->sorted);
     fli_free(m->all);
-    fli_clusters_free(m->clusters);
+    fli_free(m->table);
     fli_free(m);
 }
 
-/* How a model does on some of a client's samples. */
-typedef struct {
-    double loss, hits; /* mean, number of samples that are right */
-} score;
+/* ---- the clients' figures -------------------------------------------------------------------------------- */
 
-static void add_train(sums *t, const score *s, double weight, size_t n)
+/* The federation's client that is number `at` of those measured. */
+static uint32_t client_at(const fli_measure *m, size_t at)
 {
-    t->loss += weight * s->loss;
-    t->hits += weight * s->hits / (double)n;
+    return (uint32_t)((unsigned __int128)at * m->clients / m->count);
+}
+
+/* Mean loss and hits at `at`, on n training samples of a client of that weight. */
+static void add_train(sums *t, const double *num, size_t at, double weight)
+{
+    t->loss += weight * num[at];
+    t->hits += weight * num[at + 1] / num[FLI_FIGURE_TRAIN_N];
     t->weight += weight;
 }
 
-static void add_test(sums *t, const score *s, size_t n)
+static void add_test(sums *t, double loss, double hits, double n)
 {
-    t->test_loss += (double)n * s->loss;
-    t->test_hits += s->hits;
-    t->test_n += (double)n;
+    t->test_loss += n * loss;
+    t->test_hits += hits;
+    t->test_n += n;
 }
 
-/* A client's turn to be measured. */
-typedef struct {
-    fli_view view;
-    fli_eval *eval;
-    void *gradient; /* room for that of f_i, if it was asked for */
-    double weight;
-    score train, test; /* of the global model, if it was asked for */
-} visit;
-
-static score on_test(const visit *c, const void *x)
+static void add_global(const fli_measure *m, const fli_exchange *x, lane *l, fli_client_figures *f)
 {
-    size_t hits = 0;
-    double loss = fli_eval_loss(c->eval, c->view.ds, c->view.test, c->view.n_test, x, NULL, &hits);
-    return (score){loss, (double)hits};
-}
-
-static score on_train(const visit *c, const void *x, double decay, void *g)
-{
-    size_t hits = 0;
-    double loss = fli_eval_loss(c->eval, c->view.ds, c->view.train, c->view.n_train, x, g, &hits);
-    return (score){loss + decay, (double)hits};
-}
-
-static void global_test(fli_measure *m, visit *c, lane *l, fli_client_figures *f)
-{
-    c->test = on_test(c, m->x);
-    add_test(&l->global, &c->test, c->view.n_test);
-    if (classifies(m)) f->accuracy = c->test.hits / (double)c->view.n_test;
-}
-
-static void global_train(fli_measure *m, visit *c, lane *l, fli_client_figures *f)
-{
-    void *g = l->gradient ? c->gradient : NULL;
-    c->train = on_train(c, m->x, m->decay, g);
-    add_train(&l->global, &c->train, c->weight, c->view.n_train);
-    if (g) fli_axpy(&m->model->space, c->weight, g, l->gradient);
-    f->loss = c->train.loss;
-    if (classifies(m) && !c->view.n_test) f->accuracy = c->train.hits / (double)c->view.n_train;
-}
-
-/* The mixture of the own and the global model on some samples. */
-static score mixed(const fli_measure *m, const visit *c, const void *own, double mix, const uint32_t *idx, size_t n)
-{
-    size_t hits = 0;
-    double loss = fli_eval_pair(c->eval, c->view.ds, idx, n, m->x, own, mix, &hits);
-    return (score){loss, (double)hits};
-}
-
-/* A client whose own model is the global one has been measured already. */
-static void own_model(fli_measure *m, const visit *c, const void *own, double mix, lane *l, fli_client_figures *f)
-{
-    const fli_space *space = &m->model->space;
-    size_t n = c->view.n_test;
-    score train = c->train, test = c->test;
-    if (own != m->x && mix < 1) {
-        train = mixed(m, c, own, mix, c->view.train, c->view.n_train);
-        train.loss += 0.5 * m->model->weight_decay * fli_dot(space, own, own);
-        if (n) test = mixed(m, c, own, mix, c->view.test, n);
-    } else if (own != m->x) {
-        train = on_train(c, own, 0.5 * m->model->weight_decay * fli_dot(space, own, own), NULL);
-        if (n) test = on_test(c, own);
+    const double *num = x->up.num;
+    unsigned has = (unsigned)num[FLI_FIGURE_HAS];
+    double n_test = num[FLI_FIGURE_TEST_N];
+    if (has & FLI_HAS_TEST) {
+        add_test(&l->global, num[FLI_FIGURE_TEST_LOSS], num[FLI_FIGURE_TEST_HITS], n_test);
+        if (classifies(m)) f->accuracy = num[FLI_FIGURE_TEST_HITS] / n_test;
     }
-    add_train(&l->local, &train, c->weight, c->view.n_train);
-    if (n) add_test(&l->local, &test, n);
-    if (n && classifies(m)) f->own_accuracy = test.hits / (double)n;
-    f->own_mix = mix;
-}
-
-/* How many of the labels that x gives to a client's unlabelled samples are right. */
-static void pseudo_labels(const fli_measure *m, const visit *c, lane *l)
-{
-    const fli_model *model = m->model;
-    fli_eval *e = c->eval;
-    const fli_semi *semi = model->latent_params;
-    double least = semi->labels == FLI_SEMI_CLOSED_FORM ? semi->confidence : 0, p;
-    for (size_t at = 0; at < c->view.n_unlabelled; at += e->batch.n) {
-        size_t n = c->view.n_unlabelled - at < e->batch.capacity ? c->view.n_unlabelled - at : e->batch.capacity;
-        fli_batch_gather(&e->batch, c->view.ds, c->view.unlabelled + at, n);
-        void *z = model->desc->logits(model, m->x, &e->batch, e->scratch);
-        for (size_t i = 0; i < n; i++) {
-            size_t best = fli_likeliest(model, fli_at(model->space.ops, z, i * model->classes), &p);
-            if (p < least) continue;
-            l->global.pseudo_n++;
-            l->global.pseudo_hits += (int32_t)best == fli_fed_truth(m->fed, c->view.unlabelled[at + i]);
-        }
+    if (has & FLI_HAS_TRAIN) {
+        add_train(&l->global, num, FLI_FIGURE_TRAIN_LOSS, x->ask.weight);
+        if (l->gradient) fli_axpy(&m->model->space, x->ask.weight, x->up.vec[0], l->gradient);
+        f->loss = num[FLI_FIGURE_TRAIN_LOSS];
+        if (classifies(m) && !(n_test > 0)) f->accuracy = num[FLI_FIGURE_TRAIN_HITS] / num[FLI_FIGURE_TRAIN_N];
+    }
+    if (has & FLI_HAS_PSEUDO) {
+        l->global.pseudo_n += num[FLI_FIGURE_PSEUDO_N];
+        l->global.pseudo_hits += num[FLI_FIGURE_PSEUDO_HITS];
     }
 }
 
-static fl_status measure_client(fli_measure *m, size_t at, lane *l, size_t worker)
+static void add_own(const fli_measure *m, const fli_exchange *x, lane *l, fli_client_figures *f)
 {
-    const fli_metrics_settings *what = m->what;
+    const double *num = x->up.num;
+    double n_test = num[FLI_FIGURE_TEST_N];
+    if (!((unsigned)num[FLI_FIGURE_HAS] & FLI_HAS_OWN)) return;
+    add_train(&l->local, num, FLI_FIGURE_OWN_TRAIN_LOSS, x->ask.weight);
+    if (n_test > 0) add_test(&l->local, num[FLI_FIGURE_OWN_TEST_LOSS], num[FLI_FIGURE_OWN_TEST_HITS], n_test);
+    if (n_test > 0 && classifies(m)) f->own_accuracy = num[FLI_FIGURE_OWN_TEST_HITS] / n_test;
+    f->own_mix = num[FLI_FIGURE_OWN_MIX];
+}
+
+/* Client `at` of those measured; lanes are runs of them. */
+static void absorb(fli_measure *m, size_t at, const fli_exchange *x)
+{
     fli_client_figures *f = &m->figures[at];
-    visit c = {.eval = fli_exec_eval(m->exec, worker)};
-    if (l->gradient) c.gradient = (char *)m->gradients + worker * fli_vector_stride(&m->model->space);
+    size_t place = at * LANES / m->count;
+    while (at >= (place + 1) * m->count / LANES) place++;
+    lane *l = &m->lanes[place];
     *f = (fli_client_figures){.loss = NAN, .accuracy = NAN, .own_accuracy = NAN, .own_mix = NAN};
-    f->client = client_at(m, at);
-    const void *own = NULL;
-    fl_status s = fli_view_open(m->ctx, m->fed, f->client, &c.view);
-    if (s) return s;
-    if (what->local && (s = fli_exec_own_model(m->exec, f->client, &own))) goto done;
-    f->samples = c.view.n_train;
-    c.weight = fli_exec_weight(m->exec, f->client);
-    if (c.view.n_test && (what->test || what->clients || own == m->x)) global_test(m, &c, l, f);
-    if (what->train || what->gradient || (what->clients && !c.view.n_test) || own == m->x) global_train(m, &c, l, f);
-    if (labels_pseudo(m)) pseudo_labels(m, &c, l);
-    if (!own) goto done;
-    own_model(m, &c, own, fli_exec_own_mix(m->exec, f->client), l, f);
-    fli_exec_own_model_release(m->exec, f->client, own);
-done:
-    fli_view_close(&c.view);
+    f->client = x->ask.client;
+    f->samples = (size_t)x->up.num[FLI_FIGURE_TRAIN_N];
+    add_global(m, x, l, f);
+    add_own(m, x, l, f);
+    for (size_t i = 0; m->flags & FLI_FIGURES_CLUSTERS && i < m->cells; i++) m->table[i] += x->up.num[FLI_FIGURES + i];
+}
+
+static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first, size_t count, fl_row *row)
+{
+    for (size_t i = 0; i < count; i++) {
+        fli_exchange *x = m->list[i];
+        x->ask = (fli_ask){.kind = FLI_ASK_FIGURES,
+                           .client = client_at(m, first + i),
+                           .flags = m->flags | FLI_ASK_NEWS | FLI_ASK_REPLY};
+        x->down = down;
+        fli_coordinator_address(fli_exec_coordinator(m->exec), &x->ask);
+        row->evaluation_bytes_down += (double)fli_exec_bytes_down(m->exec, &x->ask);
+        row->evaluation_bytes_up += (double)fli_exec_bytes_up(m->exec, &x->ask);
+    }
+    fli_exec_run(m->exec, m->list, count);
+    for (size_t i = 0; i < count; i++)
+        if (m->exchanges[i].status) return m->exchanges[i].status;
+    for (size_t i = 0; i < count; i++) absorb(m, first + i, &m->exchanges[i]);
+    return FL_OK;
+}
+
+static fl_status ask_clients(fli_measure *m, fl_row *row)
+{
+    fl_status s = FL_OK;
+    void *x = (void *)m->x; /* a message is read by whoever it is sent to */
+    fli_message down = {.vec = &x, .start = fli_coordinator_broadcast(fli_exec_coordinator(m->exec))->start};
+    memset(m->table, 0, m->cells * sizeof *m->table);
+    for (size_t at = 0; !s && at < m->count; at += BLOCK)
+        s = ask_block(m, &down, at, m->count - at < BLOCK ? m->count - at : BLOCK, row);
     return s;
 }
 
-/* fli_pool_fn: a lane measures its share of the clients and of the test set. */
-static void run_lane(void *arg, size_t place, size_t worker)
+/* ---- the server's test set ------------------------------------------------------------------------------- */
+
+/* fli_pool_fn: a lane measures its share. */
+static void test_lane(void *arg, size_t item, size_t worker)
 {
     fli_measure *m = arg;
-    size_t item = m->order[place];
-    lane *l = &m->lanes[item];
-    if (l->gradient) fli_zero(&m->model->space, l->gradient);
-    for (size_t at = item * m->count / LANES; !l->status && at < (item + 1) * m->count / LANES; at++)
-        l->status = measure_client(m, at, l, worker);
-    if (!m->what->test || !m->fed->test) return;
+    sums *t = &m->lanes[item].global;
     /* the test set counts, not the clients' own parts */
-    l->global.test_loss = l->global.test_hits = l->global.test_n = 0;
-    size_t n = m->fed->test->n, from = item * n / LANES, to = (item + 1) * n / LANES, hits = 0;
+    t->test_loss = t->test_hits = t->test_n = 0;
+    size_t n = m->test->n, from = item * n / LANES, to = (item + 1) * n / LANES, hits = 0;
     if (from == to) return;
-    fli_eval *e = fli_exec_eval(m->exec, worker);
-    double loss = fli_eval_loss(e, m->fed->test, m->all + from, to - from, m->x, NULL, &hits);
-    add_test(&l->global, &(score){loss, (double)hits}, to - from);
+    fli_eval *eval = &fli_exec_crew(m->exec)->evals[worker];
+    double loss = fli_eval_loss(eval, m->test, m->all + from, to - from, m->x, NULL, &hits);
+    add_test(t, loss, (double)hits, (double)(to - from));
 }
+
+/* ---- a row ----------------------------------------------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b)
 {
@@ -337,7 +301,6 @@ static lane total(fli_measure *m)
         add_sums(&t.global, &l->global);
         add_sums(&t.local, &l->local);
         if (t.gradient) fli_axpy(&m->model->space, 1, l->gradient, t.gradient);
-        if (!t.status) t.status = l->status;
     }
     return t;
 }
@@ -374,21 +337,33 @@ static void fill_row(fli_measure *m, const lane *t, fl_row *row)
     fill_test(m, &t->local, &row->local_test_loss, &row->local_test_accuracy);
 }
 
+static fl_status fill_clusters(const fli_measure *m, fl_row *row)
+{
+    if (!(m->flags & FLI_FIGURES_CLUSTERS)) return FL_OK;
+    size_t clusters = m->cells / m->classes;
+    row->cluster_nmi = fli_clusters_nmi(clusters, m->classes, m->table);
+    return fli_clusters_accuracy(m->ctx, clusters, m->classes, m->table, &row->cluster_accuracy);
+}
+
 fl_status fli_measure_take(fli_measure *m, const void *x, fl_row *row)
 {
-    for (size_t i = 0; i < LANES; i++) m->lanes[i] = (lane){.gradient = m->lanes[i].gradient};
+    for (size_t i = 0; i < LANES; i++) {
+        m->lanes[i] = (lane){.gradient = m->lanes[i].gradient};
+        if (m->lanes[i].gradient) fli_zero(&m->model->space, m->lanes[i].gradient);
+    }
     m->x = x;
-    m->decay = 0.5 * m->model->weight_decay * fli_dot(&m->model->space, x, x);
-    fli_pool_run(fli_exec_pool(m->exec), LANES, run_lane, m);
-    lane t = total(m);
     row->train_loss = row->train_accuracy = row->test_loss = row->test_accuracy = row->gradient2 = NAN;
     row->client_q10 = row->client_q50 = row->client_q90 = NAN;
     row->local_q10 = row->local_q50 = row->local_q90 = row->local_worst = row->pseudo_accuracy = NAN;
     row->local_train_loss = row->local_train_accuracy = row->local_test_loss = row->local_test_accuracy = NAN;
-    if (t.status) return t.status;
+    row->cluster_accuracy = row->cluster_nmi = NAN;
+    fl_status s = ask_clients(m, row);
+    if (s) return s;
+    if (m->what->test && m->test) fli_pool_run(fli_exec_crew(m->exec)->pool, LANES, test_lane, m);
+    lane t = total(m);
     fill_row(m, &t, row);
     m->taken = 1;
-    return fli_clusters_take(m->clusters, x, row);
+    return fill_clusters(m, row);
 }
 
 size_t fli_measure_clients(const fli_measure *m, const fli_client_figures **out)

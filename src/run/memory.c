@@ -31,7 +31,7 @@ static fl_status check_total(fl_run *run, const fli_exec_spec *spec, const fli_f
 {
     const fli_plan *p = &run->plan;
     fli_limit memory = fli_limit_memory();
-    double measuring = fli_measure_bytes(p->model, &p->settings.metrics, fli_pool_count(spec->threads));
+    double measuring = fli_measure_bytes(p->model, &p->settings.metrics, p->fed->clients);
     double data = data_bytes(p->fed);
     run->memory = f->total + measuring + data;
     double all = data + (double)runs_of(p) * (f->total + measuring);

@@ -225,7 +225,7 @@ static fl_status warn(const fli_plan *p)
     fli_text text;
     fli_text_init(&text, p->ctx);
     for (size_t i = 0; i < f.clients && !*fli_text_get(&text) && !fli_text_ok(&text); i++) {
-        fli_order first = fli_order_for(p, 0, 0, (uint32_t)i);
+        fli_ask first = fli_ask_for(p, 0, 0, (uint32_t)i);
         f.client = (uint32_t)i;
         f.lr = first.lr;
         f.steps = first.steps;
@@ -272,8 +272,7 @@ static fl_status check_unsupervised(const fli_plan *p)
 static fl_status check_fit(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
-    const fli_solver *solver =
-        fli_solver_on(p->model, p->algo->solver ? p->algo->solver(s->algorithm.params) : &fli_solver_sgd);
+    const fli_solver *solver = fli_algo_solver(p->algo, s->algorithm.params, p->model);
     const fli_regularizer *g = s->regularizer.item.desc;
     fl_status status = fli_solver_fits(p->ctx, solver, p->model);
     if (!status && g->validate) status = g->validate(p->ctx, s->regularizer.params, p->model->space.n);

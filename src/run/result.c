@@ -60,6 +60,10 @@ static const column columns[] = {
     {"cluster_nmi", offsetof(fl_row, cluster_nmi), 0, "normalised mutual information of clusters and classes"},
     {"communications", offsetof(fl_row, communications), 0,
      "exchanges of the server with a cohort since the start; several per round for some methods"},
+    {"evaluation_bytes_up", offsetof(fl_row, evaluation_bytes_up), 0,
+     "from the clients that were asked for metrics, since the start; not in bytes_up"},
+    {"evaluation_bytes_down", offsetof(fl_row, evaluation_bytes_down), 0,
+     "to them: the models that they measure; not in bytes_down"},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 

@@ -7,30 +7,32 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 fl_status fli_rounds_prepare(fl_run *run)
 {
     const fli_plan *p = &run->plan;
     size_t largest = fli_exec_warms_up(run->exec) ? p->fed->clients : p->participation->largest;
     run->cohort = fli_alloc(run->ctx, largest, sizeof *run->cohort);
-    run->steps = fli_alloc(run->ctx, largest, sizeof *run->steps);
-    run->lrs = fli_alloc(run->ctx, largest, sizeof *run->lrs);
-    run->probabilities = fli_alloc(run->ctx, largest, sizeof *run->probabilities);
+    run->asks = fli_alloc(run->ctx, largest, sizeof *run->asks);
     run->durations = fli_alloc(run->ctx, 2 * largest, sizeof *run->durations);
-    if (!run->cohort || !run->steps || !run->lrs || !run->probabilities || !run->durations) return FL_ENOMEM;
+    if (!run->cohort || !run->asks || !run->durations) return FL_ENOMEM;
     run->news = 1;
     if (!p->system) run->now.simulated_seconds = NAN;
     return FL_OK;
 }
 
-fli_order fli_order_for(const fli_plan *p, size_t round, size_t turn, uint32_t client)
+fli_ask fli_ask_for(const fli_plan *p, size_t round, size_t turn, uint32_t client)
 {
     const fli_local_settings *local = &p->settings.local;
     fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
     size_t unlabelled = fli_fed_unlabelled(p->fed, client);
     size_t per_epoch = fli_objective_steps(p->model, &sgd, fli_fed_size(p->fed, client) - unlabelled, unlabelled);
-    const fli_solver *solver = p->algo->solver ? p->algo->solver(p->settings.algorithm.params) : &fli_solver_sgd;
-    return (fli_order){
+    const fli_solver *solver = fli_algo_solver(p->algo, p->settings.algorithm.params, p->model);
+    return (fli_ask){
+        .round = round,
+        .stream = turn,
+        .client = client,
         .steps = solver->one_pass
                      ? per_epoch
                      : fli_effort_steps(&local->effort, (uint64_t)p->settings.top.seed, turn, client, per_epoch),
@@ -39,36 +41,15 @@ fli_order fli_order_for(const fli_plan *p, size_t round, size_t turn, uint32_t c
     };
 }
 
-static double load_bytes(const fli_plan *p, const fli_load *l)
+double fli_ask_seconds(const fl_run *run, const fli_ask *ask)
 {
-    const fli_model *m = p->model;
-    size_t upper = m->bilevel ? m->bilevel->upper : m->space.n;
-    return (double)(l->upper * upper + l->lower * (m->space.n - upper)) * (double)m->space.ops->size +
-           (double)(l->scalars * sizeof(double));
-}
-
-static double table_bytes_down(const fli_plan *p)
-{
-    return (double)p->algo->down * (double)fli_bytes(&p->model->space) +
-           (double)(p->algo->down_scalars * sizeof(double));
-}
-
-static double table_bytes_up(const fli_plan *p, int warm_up)
-{
+    const fli_plan *p = &run->plan;
     const fli_algo *a = p->algo;
-    int survey = (a->traits & FLI_ALGO_SURVEY) != 0;
-    double vectors = (double)fli_names_count(a->up) * (double)fli_bytes(&p->model->space);
-    double scalars = (double)(a->up_scalars * sizeof(double));
-    if (survey) return warm_up ? scalars : vectors;
-    return vectors + scalars;
-}
-
-fli_charge fli_exchange_charge(const fli_plan *p, size_t phase, size_t phases, int warm_up, size_t steps)
-{
-    const fli_algo *a = p->algo;
-    if (!a->phase) return (fli_charge){table_bytes_down(p), table_bytes_up(p, warm_up), steps};
-    fli_phase f = a->phase(p->settings.algorithm.params, phase, phases, steps);
-    return (fli_charge){load_bytes(p, &f.down), load_bytes(p, &f.up), f.steps};
+    const void *params = p->settings.algorithm.params;
+    size_t steps = (size_t)ask->steps;
+    if (a->counts_as) steps = a->counts_as(params, fli_algo_stage(a, params, ask), steps);
+    return fli_system_turn(p->system, (size_t)ask->stream, ask->client, steps,
+                           (double)fli_exec_bytes_down(run->exec, ask), (double)fli_exec_bytes_up(run->exec, ask));
 }
 
 /* Whether those outside the cohort take a turn as well. */
@@ -86,54 +67,39 @@ static size_t exchanges(const fl_run *run)
     return a->phases ? a->phases(params, coin) : 1;
 }
 
-/* Fills what a round asks of the m clients in run->cohort. */
-static fli_round ask(fl_run *run, size_t m)
+/* A round that asks the m clients in run->cohort. */
+static fli_round ask(fl_run *run, size_t m, size_t phases, uint32_t flags)
 {
-    for (size_t i = 0; i < m; i++) {
-        fli_order order = fli_order_for(&run->plan, run->round, run->round, run->cohort[i]);
-        run->steps[i] = order.steps;
-        run->lrs[i] = order.lr;
-        run->probabilities[i] = order.probability;
-    }
-    return (fli_round){
-        .round = run->round,
-        .clients = run->cohort,
-        .steps = run->steps,
-        .count = m,
-        .lrs = run->lrs,
-        .probabilities = run->probabilities,
-        .news = run->news,
-        .exchange = 1,
-        .phases = 1,
-    };
+    for (size_t i = 0; i < m; i++) run->asks[i] = fli_ask_for(&run->plan, run->round, run->round, run->cohort[i]);
+    return (fli_round){.round = run->round, .flags = flags, .asks = run->asks, .count = m, .phases = phases};
 }
 
-/* How long a client's turn in one phase takes. */
-static double time_turn(const fl_run *run, const fli_round *r, size_t phase, uint32_t client, size_t steps)
+/* The longest turn of those outside the cohort. */
+static double time_bystanders(const fl_run *run, const fli_round *r, size_t phase)
 {
     const fli_plan *p = &run->plan;
-    fli_charge c = fli_exchange_charge(p, phase, r->phases, !run->warm, steps);
-    return fli_system_turn(p->system, r->round, client, c.steps, r->news ? c.down : 0, r->exchange ? c.up : 0);
+    double longest = 0;
+    for (size_t i = 0; bystanders(run) && i < p->fed->clients; i++) {
+        fli_ask own = fli_ask_for(p, r->round, r->round, (uint32_t)i), at = fli_round_ask(run->exec, r, &own, phase);
+        longest = fmax(longest, fli_ask_seconds(run, &at));
+    }
+    return longest;
 }
 
 /* How long each client of the round takes; returns how long the round does, every phase of which waits for the slowest, bystander or not.
  * Not known without a clock. */
 static double time_turns(fl_run *run, const fli_round *r)
 {
-    const fli_plan *p = &run->plan;
     double whole = 0;
-    if (!p->system) return NAN;
+    if (!run->plan.system) return NAN;
     for (size_t i = 0; i < r->count; i++) run->durations[i] = 0;
     for (size_t phase = 0; phase < r->phases; phase++) {
-        double longest = 0;
+        double longest = time_bystanders(run, r, phase);
         for (size_t i = 0; i < r->count; i++) {
-            double d = time_turn(run, r, phase, r->clients[i], r->steps[i]);
+            fli_ask at = fli_round_ask(run->exec, r, &r->asks[i], phase);
+            double d = fli_ask_seconds(run, &at);
             run->durations[i] += d;
             longest = fmax(longest, d);
-        }
-        for (size_t i = 0; bystanders(run) && i < p->fed->clients; i++) {
-            size_t steps = fli_order_for(p, r->round, r->round, (uint32_t)i).steps;
-            longest = fmax(longest, time_turn(run, r, phase, (uint32_t)i, steps));
         }
         whole += longest;
     }
@@ -170,26 +136,29 @@ static double drop_late(fl_run *run, fli_round *r)
         int behind = d > cut || (d == cut && !ties);
         if (d == cut && ties) ties--;
         if (behind || d > deadline) continue;
-        run->cohort[kept] = run->cohort[i];
-        run->steps[kept] = run->steps[i];
-        run->lrs[kept] = run->lrs[i];
-        run->probabilities[kept++] = run->probabilities[i];
+        run->asks[kept++] = run->asks[i];
     }
     r->count = kept;
     return fmin(cut, deadline);
 }
 
-static void count(fl_run *run, const fli_round *r, size_t invited, double simulated, double seconds)
+/* The bytes of everybody's messages in a round, one way. Those outside the cohort are told and answer as well. */
+static double bytes(const fl_run *run, const fli_round *r, size_t (*of)(const fli_exec *e, const fli_ask *ask))
 {
-    const fli_plan *p = &run->plan;
-    double turns = (double)(bystanders(run) ? p->fed->clients : r->count);
-    double told = (double)(bystanders(run) ? p->fed->clients : invited);
-    for (size_t phase = 0; phase < r->phases; phase++) {
-        fli_charge c = fli_exchange_charge(p, phase, r->phases, !run->warm, 0);
-        if (r->exchange) run->now.bytes_up += turns * c.up;
-        if (r->news) run->now.bytes_down += told * c.down;
-    }
-    if (r->exchange) run->now.communications += (double)r->phases;
+    double sum = 0;
+    size_t all = bystanders(run) ? run->plan.fed->clients : r->count;
+    for (size_t phase = 0; phase < r->phases; phase++)
+        for (size_t i = 0; i < all; i++) {
+            fli_ask own = bystanders(run) ? fli_round_bystander(r, (uint32_t)i) : r->asks[i];
+            fli_ask at = fli_round_ask(run->exec, r, &own, phase);
+            sum += (double)of(run->exec, &at);
+        }
+    return sum;
+}
+
+static void count(fl_run *run, const fli_round *r, double simulated, double seconds)
+{
+    if (r->flags & FLI_ASK_REPLY) run->now.communications += (double)r->phases;
     run->now.local_steps += fli_exec_spent(run->exec);
     run->now.simulated_seconds += simulated;
     run->now.seconds += seconds;
@@ -201,10 +170,14 @@ fl_status fli_rounds_warm_up(fl_run *run)
     double begin = fli_clock_now();
     size_t n = run->plan.fed->clients;
     for (size_t i = 0; i < n; i++) run->cohort[i] = (uint32_t)i;
-    fli_round r = ask(run, n);
-    fl_status s = fli_exec_warm_up(run->exec, &r);
-    if (!s) count(run, &r, n, time_turns(run, &r), fli_clock_now() - begin);
-    return s;
+    fli_round r = ask(run, n, 1, FLI_ASK_NEWS | FLI_ASK_REPLY | FLI_ASK_WARM_UP);
+    double simulated = time_turns(run, &r), down = bytes(run, &r, fli_exec_bytes_down);
+    fl_status s = fli_exec_round(run->exec, &r);
+    if (s) return s;
+    run->now.bytes_down += down;
+    run->now.bytes_up += bytes(run, &r, fli_exec_bytes_up);
+    count(run, &r, simulated, fli_clock_now() - begin);
+    return FL_OK;
 }
 
 /* A round without anybody is said when it first happens; how many there were, when the run ends (run.c). */
@@ -222,15 +195,17 @@ fl_status fli_rounds_next(fl_run *run)
     double begin = fli_clock_now();
     uint64_t seed = (uint64_t)run->plan.settings.top.seed;
     size_t invited = fli_participation_pick(run->plan.participation, seed, run->round, run->cohort);
-    fli_round r = ask(run, invited);
     size_t meetings = exchanges(run);
-    r.exchange = meetings > 0;
-    r.phases = meetings ? meetings : 1;
+    uint32_t flags = (run->news ? FLI_ASK_NEWS : 0) | (meetings ? FLI_ASK_REPLY : 0);
+    fli_round r = ask(run, invited, meetings ? meetings : 1, flags);
+    double down = bytes(run, &r, fli_exec_bytes_down); /* who will be late is told as well */
     double simulated = drop_late(run, &r);
     fl_status s = fli_exec_round(run->exec, &r);
     if (s) return s;
-    count(run, &r, invited, simulated, fli_clock_now() - begin);
-    run->news = r.exchange;
+    run->now.bytes_down += down;
+    run->now.bytes_up += bytes(run, &r, fli_exec_bytes_up);
+    count(run, &r, simulated, fli_clock_now() - begin);
+    run->news = meetings > 0;
     note_empty(run, invited, r.count);
     run->round++;
     return FL_OK;

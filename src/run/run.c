@@ -48,6 +48,7 @@ static fl_status start(fl_run *run)
         .threads = (size_t)s->top.threads,
         .memory = (size_t)s->top.memory,
         .folder = run->spill,
+        .executor = s->executor.item.desc,
     };
     if ((status = fli_run_check_memory(run, &spec)) || (status = fli_exec_new(run->ctx, &spec, &run->exec)) ||
         (status = fli_measure_new(run->ctx, run->exec, p->model, p->fed, &s->metrics, &run->measure)))
@@ -87,9 +88,7 @@ void fl_run_free(fl_run *run)
     fli_exec_free(run->exec);
     fli_plan_fini(&run->plan);
     fli_free(run->cohort);
-    fli_free(run->steps);
-    fli_free(run->lrs);
-    fli_free(run->probabilities);
+    fli_free(run->asks);
     fli_free(run->durations);
     fli_free(run->rows);
     fli_free(run->target_round);
@@ -110,11 +109,23 @@ static double goal(const fl_run *run)
     return local ? run->now.local_test_accuracy : run->now.test_accuracy;
 }
 
+/* Metrics of a round may be taken twice: an asynchronous run that was interrupted may have taken uploads, but no step, since its last row,
+ * and a run that goes on from a checkpoint measures what the last one did before it stopped. The earlier row goes, and so does what its
+ * measurement sent. */
+static void forget_row(fl_run *run)
+{
+    if (run->row_count && run->rows[run->row_count - 1].round == run->round) run->row_count--;
+    const fl_row *last = run->row_count ? &run->rows[run->row_count - 1] : NULL;
+    run->now.evaluation_bytes_up = last ? last->evaluation_bytes_up : 0;
+    run->now.evaluation_bytes_down = last ? last->evaluation_bytes_down : 0;
+}
+
 static fl_status measure(fl_run *run)
 {
     const fli_reals *targets = &run->plan.settings.metrics.targets;
+    forget_row(run);
     run->now.round = run->round;
-    run->now.regularizer = run->plan.regularizer ? fli_exec_regularizer(run->exec) : NAN;
+    run->now.regularizer = run->plan.regularizer ? fli_coordinator_regularizer(fli_exec_coordinator(run->exec)) : NAN;
     fl_status s = fli_measure_take(run->measure, fli_exec_server(run->exec)[0], &run->now);
     if (s) return s;
     if (run->row_count == run->row_capacity) {
@@ -122,8 +133,6 @@ static fl_status measure(fl_run *run)
         if ((s = fli_grow(run->ctx, (void **)&run->rows, run->row_count, more, sizeof *run->rows))) return s;
         run->row_capacity = more;
     }
-    /* an asynchronous run that was interrupted may have taken uploads, but no step, since its last row */
-    if (run->row_count && run->rows[run->row_count - 1].round == run->round) run->row_count--;
     run->rows[run->row_count++] = run->now;
     run->arrived = run->ages = run->oldest = 0;
     if ((s = fli_run_check_loss(run))) return s;
@@ -169,7 +178,7 @@ static void report_missed(const fl_run *run)
         fli_log(run->ctx, FL_LOG_WARNING,
                 "in %zu of %zu rounds nobody took part or answered in time: the model stayed as it was", run->empty,
                 run->round);
-    size_t uploads, missed = fli_exec_missed(run->exec, &uploads);
+    size_t uploads, missed = fli_coordinator_missed(fli_exec_coordinator(run->exec), &uploads);
     if (missed)
         fli_log(run->ctx, FL_LOG_WARNING,
                 "%zu of %zu local problems were not solved to their accuracy: the solver ran out of steps "

@@ -17,8 +17,7 @@ struct fl_run {
     size_t round; /* finished rounds; of asynchronous methods, server steps */
     /* the round under way */
     uint32_t *cohort;
-    size_t *steps;
-    double *lrs, *probabilities;
+    fli_ask *asks;     /* of it; who is late is dropped from these */
     double *durations; /* simulated, and as many again to sort them */
     size_t empty;      /* rounds in which nobody took part, or all were late */
     int climbing;      /* it was said that the loss is far above its start */

@@ -187,6 +187,8 @@ static const section sections[] = {
     SECTION(metrics, "what is measured, and when", metrics),
     SECTION(stop, "when a run ends before its last round", stop),
     KINDS(bilevel, "two levels instead of one, for the methods that want them", bilevel, levels, "none"),
+    {"executor", "where the clients are; results do not depend on it", NULL, 0, offsetof(fli_settings, executor),
+     "threads"},
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
@@ -384,6 +386,7 @@ void fli_settings_print_essence(fli_text *t, const fli_settings *s)
     plain.top.threads = plain.top.memory = plain.top.checkpoint_every = 0;
     plain.top.name = plain.top.output = nothing;
     plain.top.output_model = 1;
+    fli_item_find(fli_kind_find("executor"), "threads", &plain.executor.item);
     fli_settings_print(t, &plain);
 }
 

@@ -76,7 +76,7 @@ typedef struct {
     fli_metrics_settings metrics;
     fli_stop_settings stop;
     fli_bilevel_common bilevel;
-    fli_choice source, partitioner, objective, regularizer, sampler, devices, algorithm, levels;
+    fli_choice source, partitioner, objective, regularizer, sampler, devices, algorithm, levels, executor;
 } fli_settings;
 
 /* Reads the tree through the tables. All problems are reported at once. Memory from the arena. */

@@ -4,19 +4,10 @@
 
 #include "run/run.h"
 
-/* What a client is asked to do in a turn that begins after `round` server steps. */
-typedef struct {
-    size_t steps;
-    double lr, probability;
-} fli_order;
-fli_order fli_order_for(const fli_plan *p, size_t round, size_t turn, uint32_t client);
-
-/* What one exchange costs a client that is asked for so many steps. */
-typedef struct {
-    double down, up; /* bytes */
-    size_t steps;
-} fli_charge;
-fli_charge fli_exchange_charge(const fli_plan *p, size_t phase, size_t phases, int warm_up, size_t steps);
+/* What a client is asked to do in a turn that begins after `round` server steps: its stream, steps, lr and probability. */
+fli_ask fli_ask_for(const fli_plan *p, size_t round, size_t turn, uint32_t client);
+/* Simulated seconds of the turn that such an ask is for; the run must have a system. */
+double fli_ask_seconds(const fl_run *run, const fli_ask *ask);
 
 /* Rounds (rounds.c): the turns that some methods ask of everyone first, and one round. */
 fl_status fli_rounds_prepare(fl_run *run);

@@ -5,14 +5,47 @@
 #include "data/source.h"
 #include "model/model.h"
 
-/* "label: x, c: 2 x the model, and 1 number" for `count` vectors and some scalars of 8 bytes. */
-static void add_vectors(fli_text *t, const char *label, const char *const *names, size_t count, size_t scalars)
+/* ", and 1 number of 8 bytes" after so many vectors. */
+static void add_amounts(fli_text *t, size_t vectors, size_t numbers)
 {
+    if (vectors) fli_text_addf(t, ": %zu x the model", vectors);
+    if (numbers)
+        fli_text_addf(t, "%s%zu number%s of 8 bytes", vectors ? ", and " : "", numbers, numbers == 1 ? "" : "s");
+    fli_text_add(t, "\n");
+}
+
+/* "label: x, c: 2 x the model, and 1 number" for named vectors and some scalars. */
+static void add_vectors(fli_text *t, const char *label, const char *const *names, size_t scalars)
+{
+    size_t count = fli_names_count(names);
     fli_text_addf(t, "%s: ", label);
     if (!count && !scalars) fli_text_add(t, "nothing");
     for (size_t i = 0; i < count; i++) fli_text_addf(t, "%s%s", i ? ", " : "", names[i]);
-    if (count) fli_text_addf(t, ": %zu x the model", count);
-    if (scalars) fli_text_addf(t, "%s%zu number%s of 8 bytes", count ? ", and " : "", scalars, scalars == 1 ? "" : "s");
+    add_amounts(t, count, scalars);
+}
+
+/* The same for the parts of a message that a moment sends; nothing where there are none. */
+static void add_sent(fli_text *t, const char *label, const fli_part *parts, unsigned moment, unsigned instead)
+{
+    size_t vectors = 0, numbers = 0;
+    for (const fli_part *p = parts; p->name; p++) {
+        if (!fli_part_sent(p, moment) || (instead && fli_part_sent(p, instead))) continue;
+        if (!vectors && !numbers) fli_text_addf(t, "%s: ", label);
+        if (p->what == FLI_NUMBER)
+            numbers++;
+        else
+            fli_text_addf(t, "%s%s", vectors++ ? ", " : "", p->name);
+    }
+    if (vectors || numbers) add_amounts(t, vectors, numbers);
+}
+
+/* What a method sends whose exchanges differ. */
+static void add_parts(fli_text *t, const char *label, const fli_part *parts)
+{
+    static const char *const block[] = {"", " (upper)", " (lower)", "", ""};
+    fli_text_addf(t, "%s: ", label);
+    for (const fli_part *p = parts; p->name; p++)
+        fli_text_addf(t, "%s%s%s", p == parts ? "" : ", ", p->name, block[p->what]);
     fli_text_add(t, "\n");
 }
 
@@ -50,13 +83,17 @@ void fli_traits_algo(fli_text *t, const void *desc)
         fli_text_add(
             t, "own models: a client predicts with a mixture of its own and the global model (`metrics.local`)\n");
     if (a->traits & FLI_ALGO_BILEVEL) add_levels(t, a);
-    add_vectors(t, "kept by a client", a->client, fli_names_count(a->client), a->client_scalars);
-    add_vectors(t, "kept by the server", a->server, fli_names_count(a->server), 0);
-    if (a->phase) return;
-    int survey = (a->traits & FLI_ALGO_SURVEY) != 0;
-    add_vectors(t, "up, per client and round", a->up, fli_names_count(a->up), survey ? 0 : a->up_scalars);
-    add_vectors(t, "down, per client and round", a->server, a->down, a->down_scalars);
-    if (survey) add_vectors(t, "up, per client, before the first round", NULL, 0, a->up_scalars);
+    add_vectors(t, "kept by a client", a->client, a->client_scalars);
+    add_vectors(t, "kept by the server", a->server, 0);
+    if (a->stage) {
+        add_parts(t, "up, as an exchange needs it", a->up);
+        add_parts(t, "down, as an exchange needs it", a->down);
+        return;
+    }
+    add_sent(t, "up, per client and round", a->up, FLI_IN(0), 0);
+    add_sent(t, "down, per client and round", a->down, FLI_IN(0), 0);
+    add_sent(t, "down, in a client's first turn", a->down, FLI_AT_FIRST, FLI_IN(0));
+    if (a->warms_up) add_sent(t, "up, per client, before the first round", a->up, FLI_IN_WARM_UP, FLI_IN(0));
     if (a->exchanges) fli_text_add(t, "exchange: at random; in a round without one nothing is sent\n");
 }
 

@@ -344,65 +344,71 @@ static fl_status make_exec(golden *g)
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
-static fl_status read_round(golden *g, const json_t *round, fli_round *r)
+static double lr_of(const golden *g, size_t client)
 {
-    const json_t *clients = json_object_get(round, "clients"), *steps = json_object_get(round, "steps");
-    size_t m = json_array_size(clients);
-    uint32_t *who = fli_arena_alloc(&g->arena, m, sizeof *who);
-    size_t *q = fli_arena_alloc(&g->arena, m, sizeof *q);
-    if (!who || !q) return FL_ENOMEM;
-    const fli_algo *a = g->spec.algo;
-    const fli_solver *solver = a->solver ? a->solver(g->spec.params) : &fli_solver_sgd;
-    int steps_matter = solver->counts_steps;
-    if (!m || ((steps || steps_matter) && json_array_size(steps) != m))
-        return bad(g, "a round's \"clients\" and \"steps\" do not fit together");
-    for (size_t i = 0; i < m; i++) {
-        json_int_t client = json_integer_value(json_array_get(clients, i));
-        json_int_t count = steps ? json_integer_value(json_array_get(steps, i)) : 1;
-        if (client < 0 || (size_t)client >= g->fed->clients || count < 1 || count > 1000000)
-            return bad(g, "a round names a client or a number of steps that cannot be");
-        who[i] = (uint32_t)client;
-        q[i] = (size_t)count;
-    }
     const json_t *lr = json_object_get(json_object_get(g->json, "params"), "lr");
-    double *lrs = fli_arena_alloc(&g->arena, m, sizeof *lrs);
-    if (!lrs) return FL_ENOMEM;
-    for (size_t i = 0; i < m; i++)
-        if (!((lrs[i] = json_number_value(json_is_array(lr) ? json_array_get(lr, who[i]) : lr)) > 0) && steps_matter)
-            return bad(g, "\"params.lr\" is missing, or not one per client");
-    r->lrs = lrs;
-    const json_t *talk = json_object_get(round, "communicate");
-    r->clients = who;
-    r->steps = q;
-    r->count = m;
-    r->exchange = !talk || json_is_true(talk);
-    r->phases = a->phases ? a->phases(g->spec.params, 0) : 1;
+    return json_number_value(json_is_array(lr) ? json_array_get(lr, client) : lr);
+}
+
+/* What the case says of one client's turn. */
+static fl_status read_ask(golden *g, json_int_t client, json_int_t steps, int steps_matter, fli_ask *out)
+{
+    if (client < 0 || (size_t)client >= g->fed->clients || steps < 1 || steps > 1000000)
+        return bad(g, "a round names a client or a number of steps that cannot be");
+    out->client = (uint32_t)client;
+    out->steps = (uint64_t)steps;
+    out->lr = lr_of(g, (size_t)client);
+    if (!(out->lr > 0) && steps_matter) return bad(g, "\"params.lr\" is missing, or not one per client");
     return FL_OK;
 }
 
-/* All clients, for the turns before the first round; the exact solver takes no steps. */
-static fl_status everyone(golden *g, fli_round *r)
+static fl_status read_round(golden *g, const json_t *round, fli_round *r)
+{
+    const json_t *clients = json_object_get(round, "clients"), *steps = json_object_get(round, "steps");
+    const json_t *talk = json_object_get(round, "communicate");
+    size_t m = json_array_size(clients);
+    fli_ask *asks = fli_arena_alloc(&g->arena, m, sizeof *asks);
+    if (!asks) return FL_ENOMEM;
+    const fli_algo *a = g->spec.algo;
+    int steps_matter = (a->solver ? a->solver(g->spec.params) : &fli_solver_sgd)->counts_steps;
+    if (!m || ((steps || steps_matter) && json_array_size(steps) != m))
+        return bad(g, "a round's \"clients\" and \"steps\" do not fit together");
+    for (size_t i = 0; i < m; i++) {
+        asks[i] = (fli_ask){.stream = r->round, .probability = (double)m / (double)g->fed->clients};
+        fl_status s = read_ask(g, json_integer_value(json_array_get(clients, i)),
+                               steps ? json_integer_value(json_array_get(steps, i)) : 1, steps_matter, &asks[i]);
+        if (s) return s;
+    }
+    r->asks = asks;
+    r->count = m;
+    r->phases = a->phases ? a->phases(g->spec.params, 0) : 1;
+    r->flags = (r->flags & FLI_ASK_NEWS) | (!talk || json_is_true(talk) ? FLI_ASK_REPLY : 0);
+    return FL_OK;
+}
+
+/* The turns of all clients before the first round; the exact solver takes no steps. */
+static fl_status warm_up(golden *g)
 {
     size_t n = g->fed->clients;
-    uint32_t *who = fli_arena_alloc(&g->arena, n, sizeof *who);
-    size_t *q = fli_arena_alloc(&g->arena, n, sizeof *q);
-    if (!who || !q) return FL_ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        who[i] = (uint32_t)i;
-        q[i] = 1;
-    }
-    r->clients = who;
-    r->steps = q;
-    r->count = n;
-    r->exchange = 1;
-    r->lrs = NULL;
-    return FL_OK;
+    fli_ask *asks = fli_arena_alloc(&g->arena, n, sizeof *asks);
+    if (!asks) return FL_ENOMEM;
+    for (size_t i = 0; i < n; i++) asks[i] = (fli_ask){.client = (uint32_t)i, .steps = 1, .probability = 1};
+    return fli_exec_round(
+        g->exec, &(fli_round){.flags = FLI_ASK_NEWS | FLI_ASK_REPLY | FLI_ASK_WARM_UP, .asks = asks, .count = n});
+}
+
+/* A server step that takes a single upload. */
+static void begin_step(golden *g, size_t step)
+{
+    fli_step next = {.round = step, .cohort = 1, .cohort_weight = 1 / (double)g->fed->clients};
+    fli_coordinator_begin(fli_exec_coordinator(g->exec), &next);
 }
 
 /* An event of an asynchronous case: one client, working from the model of `delay` server steps before the newest. `history` has the
  * start model and the model after every step so far, one after the other. */
-static fl_status run_event(golden *g, const json_t *event, size_t step, void **history, fli_job *job)
+static fl_status run_event(golden *g, const json_t *event, size_t step, void **history, fli_exchange *x)
 {
+    fli_coordinator *server = fli_exec_coordinator(g->exec);
     const json_t *delay = json_object_get(event, "delay"), *steps = json_object_get(event, "steps");
     json_int_t client =
         json_is_integer(json_object_get(event, "client")) ? json_integer_value(json_object_get(event, "client")) : -1;
@@ -410,21 +416,27 @@ static fl_status run_event(golden *g, const json_t *event, size_t step, void **h
     if (client < 0 || (size_t)client >= g->fed->clients || late < 0 || (size_t)late > step ||
         json_integer_value(steps) < 1 || json_integer_value(steps) > 1000000)
         return bad(g, "an event's \"client\", \"delay\" or \"steps\" cannot be");
-    job->round = job->stream = step;
-    job->client = (uint32_t)client;
-    job->cohort = 1;
-    job->steps = (size_t)json_integer_value(steps);
-    job->lr = json_number_value(json_object_get(json_object_get(g->json, "params"), "lr"));
-    job->probability = 1 / (double)g->fed->clients;
-    job->news = 1;
-    job->staleness = (size_t)late;
-    job->down = (const void *const *)&history[step - (size_t)late];
-    fli_exec_work(g->exec, job, 0);
-    if (job->status) return fli_exec_failed(g->exec, job);
-    fli_exec_absorb(g->exec, job);
-    fl_status s = fli_exec_advance(g->exec);
+    fli_message down = {.vec = &history[step - (size_t)late], .start = fli_coordinator_broadcast(server)->start};
+    x->ask = (fli_ask){
+        .round = step,
+        .stream = step,
+        .client = (uint32_t)client,
+        .cohort = 1,
+        .steps = (uint64_t)json_integer_value(steps),
+        .lr = json_number_value(json_object_get(json_object_get(g->json, "params"), "lr")),
+        .probability = 1 / (double)g->fed->clients,
+        .phases = 1,
+        .flags = FLI_ASK_NEWS | FLI_ASK_REPLY,
+    };
+    x->down = &down;
+    fli_coordinator_address(server, &x->ask);
+    fli_coordinator_note(server, &x->ask);
+    fli_exec_run(g->exec, &x, 1);
+    if (x->status) return fli_coordinator_failed(server, x);
+    fli_coordinator_absorb(server, x, (size_t)late);
+    fl_status s = fli_coordinator_advance(server);
     if (s) return s;
-    fli_exec_begin(g->exec, step + 1, 1, 1 / (double)g->fed->clients);
+    begin_step(g, step + 1);
     fli_copy(&g->model->space, fli_exec_server(g->exec)[0], history[step + 1]);
     return FL_OK;
 }
@@ -484,25 +496,24 @@ static fl_status compare_own(golden *g, double tolerance, double *error)
     fl_status s = FL_OK;
     if (expect && json_array_size(expect) != g->fed->clients)
         return bad(g, "\"expect.localized\" has not one model per client");
+    void *own = fli_arena_alloc(&g->arena, 1, fli_bytes(&g->model->space));
+    if (!own) return FL_ENOMEM;
     for (size_t i = 0; expect && !s && i < g->fed->clients; i++) {
-        const void *own;
-        if ((s = fli_exec_own_model(g->exec, i, &own))) break;
-        s = compare_model(g, json_array_get(expect, i), own, "in the own model of client", i, tolerance, error);
-        fli_exec_own_model_release(g->exec, i, own);
+        s = fli_exec_own_model(g->exec, (uint32_t)i, own, NULL);
+        if (!s) s = compare_model(g, json_array_get(expect, i), own, "in the own model of client", i, tolerance, error);
     }
     return s;
 }
 
 static fl_status run_rounds(golden *g, const json_t *rounds, double tolerance, double *error)
 {
-    fli_round r = {.news = 1};
-    fl_status s = FL_OK;
-    if (fli_exec_warms_up(g->exec) && !(s = everyone(g, &r))) s = fli_exec_warm_up(g->exec, &r);
+    fli_round r = {.flags = FLI_ASK_NEWS};
+    fl_status s = fli_exec_warms_up(g->exec) ? warm_up(g) : FL_OK;
     for (r.round = 0; !s && r.round < json_array_size(rounds); r.round++) {
         s = read_round(g, json_array_get(rounds, r.round), &r);
         if (!s) s = fli_exec_round(g->exec, &r);
         if (!s) s = compare(g, r.round, tolerance, error);
-        r.news = r.exchange;
+        r.flags = r.flags & FLI_ASK_REPLY ? FLI_ASK_NEWS : 0;
     }
     return s;
 }
@@ -511,20 +522,20 @@ static fl_status run_events(golden *g, const json_t *events, double tolerance, d
 {
     size_t count = json_array_size(events);
     if (g->spec.algo->pace(g->spec.params).buffer > 1) return bad(g, "events are server steps, so a buffer must be 1");
-    fli_job job = {0};
+    fli_exchange x = {0};
     void **history = fli_arena_alloc(&g->arena, count + 1, sizeof *history);
-    fl_status s = history ? fli_job_init(g->exec, &job) : FL_ENOMEM;
+    fl_status s = history ? fli_exec_upload_new(g->exec, &x.up) : FL_ENOMEM;
     for (size_t i = 0; !s && i <= count; i++)
         if (!(history[i] = fli_arena_alloc(&g->arena, 1, fli_bytes(&g->model->space)))) s = FL_ENOMEM;
     if (!s) {
         fli_copy(&g->model->space, fli_exec_server(g->exec)[0], history[0]);
-        fli_exec_begin(g->exec, 0, 1, 1 / (double)g->fed->clients);
+        begin_step(g, 0);
     }
     for (size_t i = 0; !s && i < count; i++) {
-        s = run_event(g, json_array_get(events, i), i, history, &job);
+        s = run_event(g, json_array_get(events, i), i, history, &x);
         if (!s) s = compare(g, i, tolerance, error);
     }
-    fli_job_fini(&job);
+    fli_message_fini(&x.up);
     return s;
 }
 

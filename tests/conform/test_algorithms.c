@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include "algo/algo.h"
+#include "run/run.h"
 
 #include <ctype.h>
 
@@ -46,6 +47,24 @@ static void check_remedy(const fli_algo *a, const char *remedy)
     assert_true(!remedy || strstr(remedy, section) || strstr(remedy, "local.lr"));
 }
 
+/* A method's messages: of vectors and scalars that there are, down and up each marked as what they are, and everything that a phase of its
+ * first rounds sends is sent at some moment. */
+static void check_parts(const fli_algo *a)
+{
+    assert_true(fli_parts_vectors(a->down) >= 1 && fli_parts_vectors(a->down) <= fli_names_count(a->server));
+    assert_true(fli_parts_numbers(a->down) <= a->server_scalars);
+    assert_true(fli_parts_vectors(a->up) + fli_parts_numbers(a->up) >= 1);
+    for (const fli_part *p = a->down; p->name; p++) {
+        assert_true(*p->name && (p->use == FLI_FORGET || p->use == FLI_KEEP || p->use == FLI_KEEP_EACH));
+        if (p->what == FLI_START) assert_true(p->when == FLI_AT_FIRST && fli_names_count(a->client));
+        if (p->when & FLI_IN_WARM_UP) assert_non_null(a->warms_up);
+    }
+    for (const fli_part *p = a->up; p->name; p++) {
+        assert_true(*p->name && (p->use == FLI_VALUE || p->use == FLI_CHANGE) && p->what != FLI_START);
+        if (p->use == FLI_CHANGE) assert_true(p->what != FLI_NUMBER);
+    }
+}
+
 static void descriptors(void **state)
 {
     fixture *f = *state;
@@ -58,11 +77,9 @@ static void descriptors(void **state)
         for (const fli_algo *const *q = fli_algo_list; q < p; q++) assert_string_not_equal(a->name, (*q)->name);
         assert_true(a->pose && a->answer && a->absorb && a->advance);
         assert_true(fli_names_count(a->server) >= 1);
-        assert_true(a->down >= 1 && a->down <= fli_names_count(a->server));
-        assert_true(fli_names_count(a->up) + a->up_scalars >= 1);
+        check_parts(a);
         check_names(a->server);
         check_names(a->client);
-        check_names(a->up);
         check_names(a->sums);
         check_keys(f, a);
         check_remedy(a, fli_algo_remedy(a));
@@ -130,9 +147,22 @@ static const struct {
     {"fedshvrp", 2, 1, 2}, {"apfl", 1, 0, 1},      {"apsfl", 1, 0, 1},   {"fedvra-u", 1, 1, 1},
 };
 
+/* Different clients in the first r rounds, of which r - 1 have been counted. */
+static size_t seen_until(const fl_run *run, size_t r, int seen[9])
+{
+    uint32_t cohort[9];
+    size_t count = 0;
+    if (r) {
+        size_t m = fli_participation_pick(run->plan.participation, 5, r - 1, cohort);
+        for (size_t i = 0; i < m; i++) seen[cohort[i]] = 1;
+    }
+    for (size_t i = 0; i < 9; i++) count += (size_t)seen[i];
+    return count;
+}
+
 static void bytes_of(fixture *f, const fli_algo *a, const char *precision, size_t size)
 {
-    size_t up = fli_names_count(a->up), scalars = a->up_scalars, down = a->down,
+    size_t up = fli_parts_vectors(a->up), scalars = fli_parts_numbers(a->up), down = fli_parts_vectors(a->down),
            at_work = a->traits & FLI_ALGO_EVERYONE ? 9 : 4, cohort = at_work, ahead = a->pace ? at_work : 0;
     const fl_row *rows;
     if (a->pace) cohort = strcmp(a->name, "fedbuff") ? 1 : 10; /* uploads per server step */
@@ -145,13 +175,21 @@ static void bytes_of(fixture *f, const fli_algo *a, const char *precision, size_
         if (!strcmp(costs[i].name, a->name)) up = costs[i].up, scalars = costs[i].scalars, down = costs[i].down;
     assert_int_equal(fl_run_rows(run, &rows), 7);
     assert_int_equal(rows[0].cohort, 0);
+    int seen[9] = {0};
     for (size_t r = 0; r < 7; r++) {
         double turns = (double)(r * cohort);
         assert_int_equal(rows[r].round, r);
         if (r) assert_int_equal(rows[r].cohort, cohort);
         assert_true(rows[r].bytes_up == turns * ((double)up * n * (double)size + 8 * (double)scalars));
         /* asynchronous methods have sent the next model out before the answer is there */
-        assert_true(rows[r].bytes_down == (r ? turns + (double)ahead : 0) * (double)down * n * (double)size);
+        double told = (r ? turns + (double)ahead : 0) * (double)down * n * (double)size;
+        double start = (rows[r].bytes_down - told) / (n * (double)size); /* models, to clients in their first turn */
+        if (!fli_algo_shows_start(a))
+            assert_true(start == 0);
+        else if (a->pace)
+            assert_true(start == floor(start) && start >= (r ? 4 : 0) && start <= 9);
+        else
+            assert_true(start == (double)seen_until(run, r, seen));
         assert_true(rows[r].local_steps == turns * 3); /* ceil(10 / 4) */
         assert_true(rows[r].communications == (double)r);
     }
@@ -280,7 +318,10 @@ static void fedcpsl_uploads_once(void **state)
     fl_run *one = run_of(*state, SEMI SOME "algorithm=fedcpsl"), *two = run_of(*state, SEMI SOME "algorithm=fedshvrp");
     double scalars = 6 * 4 * 8; /* Qt_i, in 6 rounds of 4 */
     assert_true(fl_run_row(two)->bytes_up - scalars == 2 * (fl_run_row(one)->bytes_up - scalars));
-    assert_true(fl_run_row(two)->bytes_down == fl_run_row(one)->bytes_down);
+    /* own models begin at the start model, which every client is shown once */
+    double model = 8 * (double)fl_run_parameters(one);
+    double shown = (fl_run_row(one)->bytes_down - fl_run_row(two)->bytes_down) / model;
+    assert_true(shown == floor(shown) && shown >= 4 && shown <= 9);
     fl_run_free(one);
     fl_run_free(two);
 }
@@ -352,8 +393,8 @@ static void fedpd_by_hand(void **state)
                 algo_named("fedpd"), "eta=0.5", 0, (fli_sgd_spec){0, 0}, 1);
     for (size_t i = 0; i < N; i++) client_quadratic(f->ctx, e.fed, i, 0, h[i], q[i]), e.steps[i] = STEPS;
     for (size_t r = 0; r < ROUNDS; r++) {
-        fli_round round = {r, e.everyone, e.steps, N, lr, r == 0 || exchange[r - 1], exchange[r]};
-        assert_ok(f->ctx, fli_exec_round(e.exec, &round));
+        uint32_t flags = (r == 0 || exchange[r - 1] ? FLI_ASK_NEWS : 0) | (exchange[r] ? FLI_ASK_REPLY : 0);
+        engine_ask(&e, r, e.everyone, N, lr, 1, flags);
         double mean[DIM] = {0};
         for (size_t i = 0; i < N; i++) {
             for (size_t s = 0; s < STEPS; s++) {
@@ -437,8 +478,7 @@ static void stationary_points_stay(void **state)
         assert_ok(f->ctx, fli_fed_take(f->ctx, ds, NULL, &part, &fed));
         engine_init(&e, f->ctx, fed, "least_squares", &fli_ops_f64, 0, *a, "", 0, (fli_sgd_spec){0, 0.9}, 1);
         memcpy(fli_exec_server(e.exec)[0], optimum, sizeof optimum);
-        if (fli_exec_warms_up(e.exec))
-            assert_ok(f->ctx, fli_exec_warm_up(e.exec, &(fli_round){0, e.everyone, e.steps, N, 0.05, 1, 1}));
+        engine_warm_up(&e, 0.05);
         engine_rounds(&e, 10, 4, 0.05);
         double *x = engine_vector(&e, 0);
         if (!(distance(DIM, x, optimum) < 1e-10)) fail_msg("%s leaves the common optimum", (*a)->name);

@@ -1,4 +1,5 @@
-/* Same seed, same bits: for every algorithm that is listed, whatever the number of threads. */
+/* Same seed, same bits: for every algorithm that is listed, whatever the number of threads and whichever the executor. `loopback` gives
+ * clients nothing but bytes, so what agrees with it can be sent. */
 #include "fixture.h"
 
 #include "algo/algo.h"
@@ -78,6 +79,11 @@ static void threads_of(fixture *f, const fli_algo *a, const char *model, const c
             fail_msg("%s, %s, %s: %d threads give other bits", a->name, model, precision, threads[t]);
         outcome_free(&again);
     }
+    settings(text, sizeof text, a, model, precision, 3, 1);
+    strcat(text, ";executor=loopback");
+    outcome sent = run_of(f, text);
+    if (!same(&first, &sent)) fail_msg("%s, %s, %s: loopback gives other bits", a->name, model, precision);
+    outcome_free(&sent);
     settings(text, sizeof text, a, model, precision, 4, 1);
     outcome other = run_of(f, text);
     if (!memcmp(first.model, other.model, first.parameters * sizeof *first.model))
@@ -114,18 +120,18 @@ static void precisions_agree(void **state)
     }
 }
 
-/* Runs with 1, 3 and 8 threads; all must agree. */
+/* Runs with 1, 3 and 8 threads, and with messages as bytes; all must agree. */
 static void threads_agree(fixture *f, const char *assignments)
 {
-    static const int threads[] = {1, 3, 8};
-    outcome o[3];
-    for (int t = 0; t < 3; t++) {
+    static const char *const ways[] = {"threads=1", "threads=3", "threads=8", "executor=loopback"};
+    outcome o[4];
+    for (int w = 0; w < 4; w++) {
         char text[512];
-        snprintf(text, sizeof text, "%s;threads=%d", assignments, threads[t]);
-        o[t] = run_of(f, text);
+        snprintf(text, sizeof text, "%s;%s", assignments, ways[w]);
+        o[w] = run_of(f, text);
+        if (!same(&o[0], &o[w])) fail_msg("%s: %s gives other bits", assignments, ways[w]);
     }
-    if (!same(&o[0], &o[1]) || !same(&o[0], &o[2])) fail_msg("%s: more threads give other bits", assignments);
-    for (int t = 0; t < 3; t++) outcome_free(&o[t]);
+    for (int w = 0; w < 4; w++) outcome_free(&o[w]);
 }
 
 /* Momentum, schedules, the other ways of taking part, data made on demand. */
@@ -139,6 +145,12 @@ static void other_settings(void **state)
     threads_agree(
         f, "model=softmax;participation={kind: cyclic, count: 5};local.batch=0;local.steps=3;algorithm=scaffold");
     threads_agree(f, "model=softmax;participation=everyone;local.batch=1000;algorithm={kind: fedpd, skip: 0.5}");
+    threads_agree(f, "model={kind: mlp, hidden: [5]};bilevel=hyper_representation;participation={kind: uniform, count: "
+                     "5};algorithm={kind: fednest, inner_rounds: 3, neumann: 4, estimate: random}");
+    threads_agree(f, "model={kind: mlp, hidden: [5]};bilevel=hyper_representation;participation={kind: uniform, count: "
+                     "5};algorithm={kind: fbo-aggitd, inner_rounds: 4}");
+    threads_agree(f, "model={kind: factorization, rank: 4};regularizer=nonnegative;algorithm=fedvra-u;local.lr=0.01");
+    threads_agree(f, "model=softmax;participation={kind: uniform, count: 3};algorithm=fedgia;rounds=6");
     threads_agree(f, "data={kind: digits, samples: 240, test_samples: 40, augment: cifar};model={kind: cnn, layers: "
                      "\"conv 5x5 stride 2, pool 2, conv 6x3 same, fc 8\"};algorithm=scaffold;metrics.gradient=false");
     threads_agree(f, "data={kind: synthetic, on_demand: true};partition={};model=softmax;algorithm=scaffold;rounds=2");
@@ -214,6 +226,8 @@ static void simulated_time(void **state)
                   "model={kind: least_squares, weight_decay: 0.01};regularizer={kind: l1, weight: 0.05};"
                   "system={kind: linear, slowest: 20};algorithm={kind: asyncfeddr, eta: 0.1, solver: exact}");
     threads_agree(f, SPEEDS "algorithm=scaffold;model=softmax;system.wait_for=0.5;system.deadline=9");
+    /* dropped clients are shown the start model anew; bytes take time, so that decides who is dropped */
+    threads_agree(f, SPEEDS "algorithm=feddr;model=softmax;system.wait_for=0.5;system.down_rate=100;rounds=8");
 }
 
 /* Speeds decide the order, so they decide the model. */

@@ -61,15 +61,21 @@ static void begin(fixture *f, const char *assignments, const char *output, endin
     go(f, run, e);
 }
 
-static void resume(fixture *f, const char *output, ending e)
+/* On the executor of that name; NULL: the one it began on. */
+static void resume_on(fixture *f, const char *executor, const char *output, ending e)
 {
     fl_run *run = NULL;
+    char set[64];
     fl_config *cfg = fl_config_new(f->ctx);
     assert_ok(f->ctx, fl_config_resume(cfg, fixture_path(f, output)));
+    snprintf(set, sizeof set, "executor=%s", executor ? executor : "");
+    if (executor) assert_ok(f->ctx, fl_config_set(cfg, set));
     assert_ok(f->ctx, fl_run_resume(cfg, &run));
     fl_config_free(cfg);
     go(f, run, e);
 }
+
+static void resume(fixture *f, const char *output, ending e) { resume_on(f, NULL, output, e); }
 
 /* The same in a process that is killed: by itself after a round, or from outside after so many microseconds (0: not). Returns whether it
  * came to its end. */
@@ -139,16 +145,17 @@ static void forget(fixture *f, const char *name)
     nftw(fixture_path(f, name), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Stopped and killed in turn, with each of the budgets. */
+/* Stopped and killed in turn, with each of the budgets, on either executor, and from one to the other. */
 static void goes_on(fixture *f, const char *assignments)
 {
-    static const char *const budgets[] = {"auto", "1", "3KiB"};
+    static const char *const budgets[] = {"auto", "1", "3KiB"}, *const executors[] = {"threads", "loopback", "threads"};
     char text[800];
     begin(f, assignments, "whole", to_the_end);
     for (size_t k = 0; k < 3; k++) {
-        snprintf(text, sizeof text, "%s;checkpoint_every=%zu;memory=%s", assignments, 1 + k, budgets[k]);
+        snprintf(text, sizeof text, "%s;checkpoint_every=%zu;memory=%s;executor=%s", assignments, 1 + k, budgets[k],
+                 executors[k]);
         begin(f, text, "stopped", (ending){NULL, 3, SIZE_MAX}); /* in the observer, without a row of its own */
-        resume(f, "stopped", (ending){NULL, 6, SIZE_MAX});      /* with one */
+        resume_on(f, executors[(k + 1) % 3], "stopped", (ending){NULL, 6, SIZE_MAX}); /* with one */
         resume(f, "stopped", to_the_end);
         same_results(f, "whole", "stopped", text);
         if (!in_a_process(f, text, "killed", (ending){NULL, SIZE_MAX, 5}, 0)) resume(f, "killed", to_the_end);

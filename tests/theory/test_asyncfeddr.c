@@ -12,41 +12,56 @@ enum { STEPS = 600 };
 typedef struct {
     engine e;
     quadratics p;
-    fli_job job;
+    fli_exchange x;
     size_t step;
     double history[STEPS + 1][DIM];
 } steps;
+
+static void begin_step(steps *s)
+{
+    fli_step next = {.round = s->step, .cohort = 1, .cohort_weight = 1.0 / N};
+    fli_coordinator_begin(fli_exec_coordinator(s->e.exec), &next);
+}
 
 static void steps_begin(steps *s, fixture *f, const char *params, const term *g, const double *x0)
 {
     memset(s, 0, sizeof *s);
     start(&s->e, f, "asyncfeddr", params, g, x0, 1, &s->p);
     memcpy(s->history[0], server(&s->e, 0), sizeof s->history[0]);
-    assert_ok(f->ctx, fli_job_init(s->e.exec, &s->job));
-    fli_exec_begin(s->e.exec, 0, 1, 1.0 / N);
+    assert_ok(f->ctx, fli_exec_upload_new(s->e.exec, &s->x.up));
+    begin_step(s);
 }
 
 static void steps_end(steps *s)
 {
-    fli_job_fini(&s->job);
+    fli_message_fini(&s->x.up);
     engine_fini(&s->e);
 }
 
 /* The client comes back with a turn that began `delay` server steps ago. */
 static void step(steps *s, uint32_t client, size_t delay)
 {
-    const void *down[] = {s->history[s->step - delay]};
+    fli_coordinator *c = fli_exec_coordinator(s->e.exec);
+    fli_exchange *x = &s->x;
     assert_true(delay <= s->step && s->step < STEPS);
-    s->job.client = client;
-    s->job.round = s->job.stream = s->step;
-    s->job.steps = s->job.cohort = 1;
-    s->job.staleness = delay;
-    s->job.down = down;
-    fli_exec_work(s->e.exec, &s->job, 0);
-    assert_int_equal(s->job.status, FL_OK);
-    fli_exec_absorb(s->e.exec, &s->job);
-    assert_ok(s->e.ctx, fli_exec_advance(s->e.exec));
-    fli_exec_begin(s->e.exec, ++s->step, 1, 1.0 / N);
+    fli_message down = {.vec = (void *[]){s->history[s->step - delay]}, .start = fli_coordinator_broadcast(c)->start};
+    x->ask = (fli_ask){.client = client,
+                       .round = s->step,
+                       .stream = s->step,
+                       .steps = 1,
+                       .lr = 0.05,
+                       .cohort = 1,
+                       .phases = 1,
+                       .flags = FLI_ASK_NEWS | FLI_ASK_REPLY};
+    x->down = &down;
+    fli_coordinator_address(c, &x->ask);
+    fli_coordinator_note(c, &x->ask);
+    fli_exec_run(s->e.exec, &x, 1);
+    assert_int_equal(x->status, FL_OK);
+    fli_coordinator_absorb(c, x, delay);
+    assert_ok(s->e.ctx, fli_coordinator_advance(c));
+    s->step++;
+    begin_step(s);
     memcpy(s->history[s->step], server(&s->e, 0), sizeof s->history[0]);
 }
 
@@ -70,7 +85,6 @@ static void mean_of_reflections(void **state)
         steps_begin(&s, *state, params[k], &l1, x0);
         for (size_t t = 0; t < 200; t++) {
             double mean[DIM] = {0};
-            s.job.lr = 0.05;
             random_step(&s, &rng, 9);
             for (size_t i = 0; i < N; i++)
                 for (size_t d = 0; d < DIM; d++) mean[d] += (2 * seen_x[i][d] - seen_y[i][d]) / N;
@@ -204,36 +218,38 @@ static void which_function(void **state)
 
 /* ---- the optimum, by the event engine -------------------------------------------------------------------- */
 
-static void ask(void *arg, fli_job *job)
+static void ask(void *arg, fli_ask *out)
 {
     (void)arg;
-    job->steps = 400; /* for SGD; with full batches it is gradient descent */
-    job->lr = 0.05;
-    job->probability = 1;
+    out->steps = 400; /* for SGD; with full batches it is gradient descent */
+    out->lr = 0.05;
+    out->probability = 1;
 }
 
 /* Of any length, client 0 ten times slower. */
-static double random_duration(void *arg, const fli_job *job)
+static double random_duration(void *arg, const fli_ask *what)
 {
     fli_rng rng;
     (void)arg;
-    fli_rng_init(&rng, 9, FLI_RNG_TEST, (uint32_t)job->stream, job->client);
-    return exp(1.5 * fli_rng_normal(&rng)) * (job->client ? 1 : 10);
+    fli_rng_init(&rng, 9, FLI_RNG_TEST, (uint32_t)what->stream, what->client);
+    return exp(1.5 * fli_rng_normal(&rng)) * (what->client ? 1 : 10);
 }
 
-static double same_duration(void *arg, const fli_job *job)
+static double same_duration(void *arg, const fli_ask *what)
 {
     (void)arg;
-    (void)job;
+    (void)what;
     return 1;
 }
 
 static fli_async *begin_async(engine *e, const char *params, size_t at_work,
-                              double (*duration)(void *arg, const fli_job *job), int real)
+                              double (*duration)(void *arg, const fli_ask *what), int real)
 {
     fli_async *a = NULL;
     fli_async_spec spec = {
         .exec = e->exec,
+        .model = e->model,
+        .algo = &spy,
         .pace = spy.pace(bound(e->ctx, &e->arena, spy.keys, spy.params_size, params)),
         .clients = N,
         .at_work = at_work,

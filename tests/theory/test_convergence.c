@@ -211,7 +211,7 @@ static double seen[N][DIM];
 static void watch_answer(const fli_turn *t, const fli_answer *a)
 {
     watched->answer(t, a);
-    memcpy(seen[t->client], t->state[0], sizeof seen[t->client]);
+    memcpy(seen[t->ask->client], t->state[0], sizeof seen[t->ask->client]);
 }
 
 /* Runs with random cohorts of random efforts; after every round the server's second vector must be sum weight_i seen_i. */

@@ -535,7 +535,9 @@ static void one_vector_each_way(void **state)
         for (size_t k = 0; k < n; k++) {
             double turns = 12 * (double)k + (exact ? 70 : 0); /* everyone before the first round */
             assert_true(rows[k].bytes_up == turns * vector);
-            assert_true(rows[k].bytes_down == turns * vector);
+            /* lazy: the start model as well, in a client's first turn */
+            double first = rows[k].bytes_down / vector - turns;
+            assert_true(exact ? first == 0 : k ? first >= 12 && first <= 70 : first == 0);
         }
         fl_run_free(r);
     }

@@ -189,8 +189,7 @@ static void engine_for(engine *e, fl_ctx *ctx, const problem *p, const char *par
 {
     engine_init(e, ctx, p->fed, p->logistic ? "logistic" : "least_squares", &fli_ops_f64, l2, algo_named("fedgia"),
                 params, 0, (fli_sgd_spec){0}, 2);
-    if (fli_exec_warms_up(e->exec))
-        assert_ok(ctx, fli_exec_warm_up(e->exec, &(fli_round){0, e->everyone, e->steps, N, 0.1, 1, 1}));
+    engine_warm_up(e, 0.1);
 }
 
 static void round_of(engine *e, unsigned chosen)

@@ -56,9 +56,9 @@ static double seen_x[N][DIM], seen_state[N][DIM], seen_a[N];
 static void watch_answer(const fli_turn *t, const fli_answer *a)
 {
     watched->answer(t, a);
-    memcpy(seen_x[t->client], a->z, sizeof seen_x[0]);
-    if (watched->client) memcpy(seen_state[t->client], t->state[0], sizeof seen_state[0]);
-    if (watched->up_scalars) seen_a[t->client] = t->up_scalars[0];
+    memcpy(seen_x[t->ask->client], a->z, sizeof seen_x[0]);
+    if (watched->client) memcpy(seen_state[t->ask->client], t->state[0], sizeof seen_state[0]);
+    if (fli_parts_numbers(watched->up)) seen_a[t->ask->client] = t->up_scalars[0];
 }
 
 static fli_algo spy;
@@ -99,22 +99,15 @@ typedef struct {
 
 static void round_of(engine *e, const uint32_t *cohort, size_t m, const demand *d)
 {
-    size_t steps[N];
-    double lrs[N], probabilities[N];
-    for (size_t i = 0; i < m; i++) {
-        steps[i] = d->q[cohort[i]];
-        lrs[i] = d->lr[cohort[i]];
-        probabilities[i] = d->probability[cohort[i]];
-    }
-    fli_round r = {.round = e->round++,
-                   .clients = cohort,
-                   .steps = steps,
-                   .count = m,
-                   .lr = NAN, /* nobody may read it */
-                   .lrs = lrs,
-                   .probabilities = probabilities,
-                   .news = 1,
-                   .exchange = 1};
+    fli_ask asks[N];
+    size_t round = e->round++;
+    for (size_t i = 0; i < m; i++)
+        asks[i] = (fli_ask){.client = cohort[i],
+                            .stream = round,
+                            .steps = d->q[cohort[i]],
+                            .lr = d->lr[cohort[i]],
+                            .probability = d->probability[cohort[i]]};
+    fli_round r = {.round = round, .flags = FLI_ASK_NEWS | FLI_ASK_REPLY, .asks = asks, .count = m};
     assert_ok(e->ctx, fli_exec_round(e->exec, &r));
 }
 
@@ -321,7 +314,8 @@ static void posed_problem_tends_to_scaffolds(void **state)
     for (size_t j = 0; j < DIM; j++) minus_lam_i[j] = -c_i[j];
 
     fli_problem scaffold = {0}, vra = {0};
-    fli_turn t = {.space = &space, .clients = N, .cohort = N, .steps = 5, .lr = lr, .probability = 1};
+    const fli_ask ask = {.cohort = N, .steps = 5, .lr = lr, .probability = 1, .phases = 1};
+    fli_turn t = {.space = &space, .ask = &ask, .clients = N};
     t.down = (const void *const[]){y, c};
     t.state = (void *const[]){(void *)(uintptr_t)c_i};
     t.work = (void *const[]){correction};

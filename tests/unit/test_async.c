@@ -25,19 +25,19 @@ static size_t arrived; /* also when there is no room for more */
 
 static void spy_pose(const fli_turn *t, fli_problem *p)
 {
-    if (atomic_fetch_add(&working[t->client], 1)) atomic_fetch_add(&twice, 1);
+    if (atomic_fetch_add(&working[t->ask->client], 1)) atomic_fetch_add(&twice, 1);
     watched->pose(t, p);
 }
 
 static void spy_answer(const fli_turn *t, const fli_answer *a)
 {
     watched->answer(t, a);
-    atomic_fetch_sub(&working[t->client], 1);
+    atomic_fetch_sub(&working[t->ask->client], 1);
 }
 
-static void spy_absorb(const fli_server *s, const fli_turn *t)
+static void spy_absorb(const fli_server *s, const fli_upload *t)
 {
-    if (arrived < EVENTS) arrivals[arrived] = (arrival){t->client, t->staleness};
+    if (arrived < EVENTS) arrivals[arrived] = (arrival){t->ask->client, t->staleness};
     arrived++;
     watched->absorb(s, t);
 }
@@ -69,26 +69,26 @@ typedef struct {
     size_t count, misnumbered;
 } rig;
 
-static void rig_ask(void *arg, fli_job *job)
+static void rig_ask(void *arg, fli_ask *ask)
 {
     rig *r = arg;
-    job->steps = r->plan.steps + job->client % 2;
-    job->lr = job->client == r->diverges ? 1e200 : r->plan.lr;
-    job->probability = 1;
-    r->turns[job->client]++;
+    ask->steps = r->plan.steps + ask->client % 2;
+    ask->lr = ask->client == r->diverges ? 1e200 : r->plan.lr;
+    ask->probability = 1;
+    r->turns[ask->client]++;
     if (r->count < EVENTS) {
-        r->begun[r->count] = job->client;
-        r->rounds[r->count] = job->round;
+        r->begun[r->count] = ask->client;
+        r->rounds[r->count] = (size_t)ask->round;
     }
     r->count++;
-    r->misnumbered += job->stream + 1 != r->count;
+    r->misnumbered += ask->stream + 1 != r->count;
     if (r->stop_at && r->count == r->stop_at) r->asked = 1;
 }
 
-static double rig_duration(void *arg, const fli_job *job)
+static double rig_duration(void *arg, const fli_ask *ask)
 {
     const plan *p = &((rig *)arg)->plan;
-    return p->seconds ? p->seconds[job->client] : p->duration(job->client, job->stream);
+    return p->seconds ? p->seconds[ask->client] : p->duration(ask->client, (size_t)ask->stream);
 }
 
 /* Everything but the asynchronous part itself. */
@@ -117,6 +117,8 @@ static void rig_prepare(rig *r, fl_ctx *ctx, plan p)
                 p.params, 1, p.sgd, p.threads);
     r->spec = (fli_async_spec){
         .exec = r->engine.exec,
+        .model = r->engine.model,
+        .algo = &spy,
         .pace = spy.pace(bound(ctx, &r->engine.arena, spy.keys, spy.params_size, p.params)),
         .clients = p.clients,
         .at_work = p.at_work,
@@ -335,10 +337,11 @@ static void shares(void **state)
             rig r;
             rig_init(&r, f->ctx, (plan){.clients = 1, .method = "fedasync", .params = params[k], .seconds = by_hand});
             double one = 1, zero = 0, *x = fli_exec_server(r.engine.exec)[0];
-            fli_job job = {.staleness = age[j], .up = (void *[]){&zero}};
+            fli_coordinator *server = fli_exec_coordinator(r.engine.exec);
+            fli_exchange upload = {.up = {.vec = (void *[]){&zero}}};
             *x = one;
-            fli_exec_begin(r.engine.exec, 0, 1, 1);
-            fli_exec_absorb(r.engine.exec, &job);
+            fli_coordinator_begin(server, &(fli_step){.cohort = 1, .cohort_weight = 1});
+            fli_coordinator_absorb(server, &upload, age[j]);
             assert_near(*x, 1 - want[k][j], 1e-15);
             rig_fini(&r);
         }

@@ -152,15 +152,17 @@ static void keeps(fixture *f, const char *assignments, const char *who, size_t c
         snprintf(text, sizeof text, "algorithm=%s;rounds=6;%s", methods[k], assignments);
         fl_run *run = run_of(f, text);
         const fli_algo *a = run->plan.algo;
-        double down = (double)a->down * BYTES, up = (double)fli_names_count(a->up) * BYTES;
+        double down = (double)fli_parts_vectors(a->down) * BYTES, up = (double)fli_parts_vectors(a->up) * BYTES;
+        double start = fli_algo_shows_start(a) ? BYTES : 0; /* with everybody's first turn */
         size_t n = fl_run_rows(run, &rows);
         assert_int_equal(n, 7);
         for (size_t r = 1; r < n; r++) {
             assert_int_equal(rows[r].cohort, count);
             if (!(fabs(rows[r].simulated_seconds - (double)r * each) < 1e-12))
                 fail_msg("%s: %g after round %zu", text, rows[r].simulated_seconds, r);
-            assert_true(rows[r].bytes_down ==
-                        (double)(r * CLIENTS) * down); /* everyone invited has received the model */
+            /* everyone invited has received the model; who was late is told the start model again and again */
+            double shown = start * (double)(CLIENTS + (r - 1) * (CLIENTS - count));
+            assert_true(rows[r].bytes_down == (double)(r * CLIENTS) * down + shown);
             assert_true(rows[r].bytes_up == (double)(r * count) * up);
             /* the exact solver takes one; simulated time goes by the steps that were asked for */
             assert_true(rows[r].local_steps == (double)(r * count * (strstr(methods[k], "exact") ? 1 : STEPS)));
@@ -229,7 +231,10 @@ static void everybody_late(void **state)
         for (size_t i = 0; i < DIM; i++) assert_true(x[i] == 0);
         assert_int_equal(rows[4].cohort, 0);
         assert_true(rows[4].simulated_seconds == 4 && rows[4].bytes_up == 0 && rows[4].local_steps == 0);
-        assert_true(rows[4].bytes_down == 4.0 * CLIENTS * (double)run->plan.algo->down * BYTES);
+        assert_true(rows[4].bytes_down == 4.0 * CLIENTS *
+                                              (double)(fli_parts_vectors(run->plan.algo->down) +
+                                                       (fli_algo_shows_start(run->plan.algo) != 0)) *
+                                              BYTES);
         assert_true(rows[4].train_loss == rows[0].train_loss);
         fl_run_free(run);
     }
@@ -325,7 +330,8 @@ static void asynchronous(void **state)
         assert_true(row->staleness == (double)(k - version[who[k]]));
         assert_true(row->staleness_max == row->staleness);
         assert_true(row->bytes_up == (double)(k + 1) * BYTES);
-        assert_true(row->bytes_down == (double)(k + 1 + CLIENTS) * BYTES); /* five are at work */
+        assert_true(row->bytes_down ==
+                    (double)(k + 1 + 2 * CLIENTS) * BYTES); /* five are at work, each was shown the start model */
         assert_true(row->local_steps == (double)(k + 1) * STEPS);
         version[who[k]] = k + 1;
     }

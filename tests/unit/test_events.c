@@ -227,6 +227,8 @@ static fl_row row_at(size_t round, double seconds)
     r.cluster_accuracy = 0.375;
     r.cluster_nmi = 0.25;
     r.communications = 36;
+    r.evaluation_bytes_up = 640;
+    r.evaluation_bytes_down = 1280;
     return r;
 }
 
@@ -271,7 +273,7 @@ static void rows_come_back(void **state)
         assert_string_equal(e.version, "");
         assert_int_equal(e.step, rows[i].round);
         assert_near(e.wall_time, times[i], 0);
-        assert_int_equal(e.values, 21); /* all but the NaN, the infinity and the overflow */
+        assert_int_equal(e.values, 23); /* all but the NaN, the infinity and the overflow */
         assert_near(value_of(&e, "train/loss"), (float)rows[i].train_loss, 0);
         assert_near(value_of(&e, "test/loss"), 1.25, 0);
         assert_near(value_of(&e, "test/accuracy"), 0.8125, 0);
@@ -293,6 +295,8 @@ static void rows_come_back(void **state)
         assert_near(value_of(&e, "clusters/accuracy"), 0.375, 0);
         assert_near(value_of(&e, "clusters/nmi"), 0.25, 0);
         assert_near(value_of(&e, "communication/round_trips"), 36, 0);
+        assert_near(value_of(&e, "communication/evaluation_bytes_up"), 640, 0);
+        assert_near(value_of(&e, "communication/evaluation_bytes_down"), 1280, 0);
         assert_true(isnan(value_of(&e, "train/accuracy")) && isnan(value_of(&e, "gradient/norm2")));
     }
     assert_true(b.p == b.end);

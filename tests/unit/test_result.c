@@ -52,7 +52,9 @@ static const char *const columns[] = {"round",
                                       "pseudo_accuracy",
                                       "cluster_accuracy",
                                       "cluster_nmi",
-                                      "communications"};
+                                      "communications",
+                                      "evaluation_bytes_up",
+                                      "evaluation_bytes_down"};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static double column_value(const fl_row *r, size_t c)
@@ -86,7 +88,9 @@ static double column_value(const fl_row *r, size_t c)
                                r->pseudo_accuracy,
                                r->cluster_accuracy,
                                r->cluster_nmi,
-                               r->communications};
+                               r->communications,
+                               r->evaluation_bytes_up,
+                               r->evaluation_bytes_down};
     return v[c];
 }
 

@@ -71,13 +71,19 @@ static void metrics_every_k(void **state)
     fl_run_free(run);
 }
 
-/* Measuring less often changes nothing but the number of rows. */
+/* Measuring less often changes nothing but the number of rows and what measurements send. */
 static void measuring_does_not_interfere(void **state)
 {
     fixture *f = *state;
     fl_run *often = run_done(f, SMALL, ""), *seldom = run_done(f, SMALL, "metrics.every=100");
     fl_row a = *fl_run_row(often), b = *fl_run_row(seldom);
-    a.seconds = b.seconds = 0;
+    const fl_row *rows;
+    double times = (double)fl_run_rows(often, &rows) / (double)fl_run_rows(seldom, &rows);
+    assert_true(b.evaluation_bytes_up > 0 && b.evaluation_bytes_down > 0 && times > 1);
+    assert_true(a.evaluation_bytes_up == times * b.evaluation_bytes_up);
+    assert_true(a.evaluation_bytes_down == times * b.evaluation_bytes_down);
+    a.seconds = b.seconds = a.evaluation_bytes_up = b.evaluation_bytes_up = 0;
+    a.evaluation_bytes_down = b.evaluation_bytes_down = 0;
     assert_memory_equal(&a, &b, sizeof a);
     fl_run_free(often);
     fl_run_free(seldom);

@@ -1,0 +1,42 @@
+/* What can be said of any method by its descriptor. */
+#include "algo/algo.h"
+
+#include <string.h>
+
+const char *fli_algo_remedy(const fli_algo *a)
+{
+    if (a->remedy) return a->remedy;
+    for (const fli_key *k = a->keys; k && k->name; k++)
+        if (!strcmp(k->name, "server_lr")) return "a smaller local.lr or algorithm.server_lr";
+    return FLI_LOCAL_REMEDY;
+}
+
+size_t fli_names_count(const char *const *names)
+{
+    size_t n = 0;
+    while (names && names[n]) n++;
+    return n;
+}
+
+const fli_solver *fli_algo_solver(const fli_algo *a, const void *params, const fli_model *m)
+{
+    return fli_solver_on(m, a->solver ? a->solver(params) : &fli_solver_sgd);
+}
+
+size_t fli_algo_stage(const fli_algo *a, const void *params, const fli_ask *ask)
+{
+    return a->stage ? a->stage(params, ask->phase, ask->phases) : 0;
+}
+
+unsigned fli_algo_moment(const fli_algo *a, const void *params, const fli_ask *ask)
+{
+    unsigned first = ask->flags & FLI_ASK_FIRST ? FLI_AT_FIRST : 0;
+    return first | (ask->flags & FLI_ASK_WARM_UP ? FLI_IN_WARM_UP : FLI_IN(fli_algo_stage(a, params, ask)));
+}
+
+int fli_algo_shows_start(const fli_algo *a)
+{
+    for (const fli_part *p = a->down; p && p->name; p++)
+        if (p->what == FLI_START) return 1;
+    return 0;
+}

@@ -1,0 +1,299 @@
+#include "exec/clients.h"
+
+#include "exec/figures.h"
+#include "exec/store.h"
+
+#include <string.h>
+
+#define WARM_UP UINT32_MAX /* stands for the round, in random streams */
+
+/* A turn under way, from pose to answer. */
+typedef struct {
+    fli_task task;
+    fli_turn turn;
+    fli_view view;
+    fli_kept kept;
+    fli_message work; /* the algorithm's scratch vectors */
+    fli_exchange *exchange;
+} turn_slot;
+
+/* What a thread works with. */
+typedef struct {
+    fli_eval *eval;
+    void *instance; /* of the solver */
+    turn_slot *slots;
+} workspace;
+
+struct fli_clients {
+    fl_ctx *ctx;
+    fli_clients_spec spec;
+    fli_space space;
+    const fli_solver *solver;
+    void **caches; /* the solver's, one per client; NULL: it keeps nothing */
+    fli_store *store;
+    workspace *spaces;
+    size_t count;
+    fli_figures_side figures;
+};
+
+/* ---- life ------------------------------------------------------------------------------------------------ */
+
+static fl_status slots_new(fli_clients *c, workspace *w)
+{
+    fl_status s = FL_OK;
+    w->slots = fli_alloc(c->ctx, c->spec.together, sizeof *w->slots);
+    if (!w->slots) return FL_ENOMEM;
+    for (size_t i = 0; !s && i < c->spec.together; i++) {
+        s = fli_task_init(c->ctx, c->solver, c->spec.model, &w->slots[i].task);
+        if (!s) s = fli_message_init(c->ctx, &c->space, c->spec.algo->work, 0, &w->slots[i].work);
+    }
+    return s;
+}
+
+static fl_status workspaces_new(fli_clients *c, fli_eval *evals)
+{
+    fl_status s = FL_OK;
+    c->spaces = fli_alloc(c->ctx, c->count, sizeof *c->spaces);
+    if (!c->spaces) return FL_ENOMEM;
+    for (size_t i = 0; !s && i < c->count; i++) {
+        fli_open how = {c->spec.model, c->spec.sgd, c->spec.fed->largest, &evals[i]};
+        c->spaces[i].eval = &evals[i];
+        s = c->solver->open(c->ctx, c->solver, &how, &c->spaces[i].instance);
+        if (!s) s = slots_new(c, &c->spaces[i]);
+    }
+    return s;
+}
+
+/* fli_store_spec.left: a factor is kept as long as its client's state, and is had again from the samples. */
+static void left_memory(void *clients, size_t client)
+{
+    fli_clients *c = clients;
+    if (!c->caches || c->solver->save) return;
+    c->solver->forget(c->caches[client]);
+    c->caches[client] = NULL;
+}
+
+static fl_status state_new(fli_clients *c)
+{
+    fli_store_spec spec = {
+        .space = c->space,
+        .clients = c->spec.clients,
+        .vectors = fli_names_count(c->spec.algo->client),
+        .scalars = c->spec.algo->client_scalars,
+        .budget = c->spec.memory,
+        .folder = c->spec.folder,
+        .left = left_memory,
+        .arg = c,
+    };
+    if (c->solver->forget && !(c->caches = fli_alloc(c->ctx, c->spec.clients, sizeof *c->caches))) return FL_ENOMEM;
+    return fli_store_new(c->ctx, &spec, &c->store);
+}
+
+fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t workspaces, fli_eval *evals,
+                          fli_clients **out)
+{
+    fl_status s;
+    fli_clients *c = fli_alloc(ctx, 1, sizeof *c);
+    if (!c) return FL_ENOMEM;
+    c->ctx = ctx;
+    c->spec = *spec;
+    if (!c->spec.together) c->spec.together = 1;
+    if (c->spec.together > FLI_TOGETHER) c->spec.together = FLI_TOGETHER;
+    c->space = spec->model->space;
+    c->solver = fli_algo_solver(spec->algo, spec->params, spec->model);
+    c->count = workspaces;
+    if ((s = workspaces_new(c, evals)) || (s = state_new(c))) {
+        fli_clients_free(c);
+        return s;
+    }
+    c->figures = (fli_figures_side){ctx, spec->model, spec->fed, spec->algo, spec->params, c->store};
+    *out = c;
+    return FL_OK;
+}
+
+static void workspace_free(const fli_clients *c, workspace *w)
+{
+    for (size_t i = 0; w->slots && i < c->spec.together; i++) {
+        fli_task_fini(&w->slots[i].task);
+        fli_message_fini(&w->slots[i].work);
+    }
+    fli_free(w->slots);
+    if (w->instance && c->solver->close) c->solver->close(w->instance);
+}
+
+void fli_clients_free(fli_clients *c)
+{
+    if (!c) return;
+    for (size_t i = 0; c->spaces && i < c->count; i++) workspace_free(c, &c->spaces[i]);
+    fli_free(c->spaces);
+    for (size_t i = 0; c->caches && i < c->spec.clients; i++) c->solver->forget(c->caches[i]);
+    fli_free(c->caches);
+    fli_store_free(c->store);
+    fli_free(c);
+}
+
+/* ---- a turn ---------------------------------------------------------------------------------------------- */
+
+/* The mini-batches of a turn. Every phase of a round has its own. */
+static fli_rng batches(const fli_clients *c, const fli_ask *ask)
+{
+    uint64_t seed = c->spec.seed;
+    fli_rng rng;
+    if (ask->phase) {
+        fli_rng_init(&rng, seed, FLI_RNG_ALGO, ask->phase, 1);
+        seed = fli_rng_u64(&rng);
+    }
+    uint32_t stream = ask->flags & FLI_ASK_WARM_UP ? WARM_UP : (uint32_t)ask->stream;
+    fli_rng_init(&rng, seed, FLI_RNG_BATCH, stream, ask->client);
+    return rng;
+}
+
+static fli_turn turn_of(const fli_clients *c, turn_slot *t)
+{
+    const fli_ask *ask = &t->exchange->ask;
+    const fli_message *down = t->exchange->down;
+    return (fli_turn){
+        .space = &c->space,
+        .params = c->spec.params,
+        .ask = ask,
+        .clients = c->spec.clients,
+        .momentum = c->spec.sgd.momentum,
+        .stage = fli_algo_stage(c->spec.algo, c->spec.params, ask),
+        .first = t->kept.first,
+        .initial = down->start,
+        .down = (const void *const *)down->vec,
+        .down_scalars = down->num,
+        .past = down->past,
+        .state = t->kept.vectors,
+        .scalars = t->kept.scalars,
+        .work = t->work.vec,
+        .up = t->exchange->up.vec,
+        .up_scalars = t->exchange->up.num,
+    };
+}
+
+static void pose(fli_clients *c, turn_slot *t, fli_exchange *x)
+{
+    uint32_t client = x->ask.client;
+    t->exchange = x;
+    x->own_diverged = 0;
+    if ((x->status = fli_store_get(c->store, client, &t->kept))) return;
+    if ((x->status = fli_view_open(c->ctx, c->spec.fed, client, &t->view))) {
+        if (t->kept.scalars) fli_store_release(c->store, client);
+        return;
+    }
+    for (size_t i = 0; c->spec.poison && i < c->spec.algo->work; i++)
+        memset(t->work.vec[i], 0xff, fli_bytes(&c->space));
+    t->turn = turn_of(c, t);
+    t->task.problem = (fli_problem){.lr = x->ask.lr, .steps = (size_t)x->ask.steps};
+    t->task.view = &t->view;
+    t->task.rng = batches(c, &x->ask);
+    t->task.cache = c->caches ? &c->caches[client] : NULL;
+    t->task.seed = c->spec.seed;
+    t->task.client = client;
+    c->spec.algo->pose(&t->turn, &t->task.problem);
+}
+
+static fl_status check(const fli_clients *c, turn_slot *t)
+{
+    const fli_answer *a = &t->task.answer;
+    if (t->task.status) return t->task.status;
+    t->exchange->own_diverged = a->pair.own && !fli_finite(&c->space, a->pair.own);
+    int finite = fli_finite(&c->space, a->z) && (!a->levels.v || fli_finite(&c->space, a->levels.v));
+    return finite && !t->exchange->own_diverged ? FL_OK : FL_EDIVERGED;
+}
+
+static void answer(fli_clients *c, turn_slot *t)
+{
+    fli_exchange *x = t->exchange;
+    if (!(x->status = check(c, t))) {
+        c->spec.algo->answer(&t->turn, &t->task.answer);
+        x->spent = t->task.answer.steps;
+        x->missed = t->task.answer.missed;
+    }
+    fli_view_close(&t->view);
+    if (t->kept.scalars) fli_store_release(c->store, x->ask.client);
+}
+
+/* At most as many as there are tasks. */
+static void take_turns(fli_clients *c, fli_exchange *const *list, size_t n, workspace *w)
+{
+    fli_task *tasks[FLI_TOGETHER];
+    size_t posed = 0;
+    for (size_t i = 0; i < n; i++) {
+        pose(c, &w->slots[posed], list[i]);
+        if (!list[i]->status) tasks[posed] = &w->slots[posed].task, posed++;
+    }
+    c->solver->solve(c->ctx, w->instance, tasks, posed);
+    for (size_t i = 0; i < posed; i++) answer(c, &w->slots[i]);
+}
+
+void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_t workspace_)
+{
+    workspace *w = &c->spaces[workspace_];
+    size_t turns = 0;
+    for (size_t at = 0; at < n; at += turns) {
+        if (list[at]->ask.kind != FLI_ASK_TURN) {
+            list[at]->status = fli_figures_answer(&c->figures, w->eval, list[at]);
+            turns = 1;
+            continue;
+        }
+        for (turns = 1; at + turns < n && turns < c->spec.together && list[at + turns]->ask.kind == FLI_ASK_TURN;)
+            turns++;
+        take_turns(c, list + at, turns, w);
+    }
+}
+
+double fli_clients_effort(const fli_clients *c, const fli_ask *ask)
+{
+    size_t n = fli_fed_size(c->spec.fed, ask->client);
+    if (ask->kind != FLI_ASK_TURN || c->solver->one_pass) return (double)n;
+    return (double)ask->steps * (double)fli_batch_size(&c->spec.sgd, n);
+}
+
+size_t fli_clients_state(const fli_clients *c, size_t *spilled)
+{
+    *spilled = fli_store_spilled(c->store);
+    return fli_store_bytes(c->store);
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------------------- */
+
+static void save_caches(const fli_clients *c, fli_saver *out)
+{
+    size_t count = 0, clients = c->caches && c->solver->save ? c->spec.clients : 0;
+    for (size_t i = 0; i < clients; i++) count += c->caches[i] != NULL;
+    fli_save_part(out, "solver");
+    fli_save_count(out, count);
+    for (size_t i = 0; i < clients; i++) {
+        if (!c->caches[i]) continue;
+        fli_save_count(out, i);
+        c->solver->save(c->caches[i], out);
+    }
+}
+
+static fl_status load_caches(fli_clients *c, fli_loader *in)
+{
+    size_t clients = c->spec.clients;
+    fl_status s = FL_OK;
+    fli_load_part(in, "solver");
+    for (uint64_t left = fli_load_count(in, c->caches && c->solver->load ? clients : 0); left && !s; left--) {
+        size_t client = (size_t)fli_load_count(in, clients - 1);
+        if (!(s = fli_loader_status(in)) && c->caches[client])
+            s = fli_loader_refuse(in, "does not fit this run: a client is in it twice");
+        if (!s) s = c->solver->load(c->ctx, in, &c->caches[client]);
+    }
+    return s ? s : fli_loader_status(in);
+}
+
+void fli_clients_save(fli_clients *c, fli_saver *out)
+{
+    fli_store_save(c->store, out);
+    save_caches(c, out);
+}
+
+fl_status fli_clients_load(fli_clients *c, fli_loader *in)
+{
+    fl_status s = fli_store_load(c->store, in);
+    return s ? s : load_caches(c, in);
+}

@@ -1,0 +1,45 @@
+/* The clients' side: state, data and local solvers of as many clients as live in this process. It turns an ask and a message down into a
+ * message up, and sees nothing else of the server. */
+#ifndef FLI_EXEC_CLIENTS_H
+#define FLI_EXEC_CLIENTS_H
+
+#include "data/fed.h"
+#include "exec/exchange.h"
+
+typedef struct fli_clients fli_clients;
+
+enum { FLI_TOGETHER = 64 };
+
+/* What a client must know before its first turn. All borrowed; must outlive the clients. */
+typedef struct {
+    const fli_model *model;
+    const fli_fed *fed; /* the samples of those that live here */
+    const fli_algo *algo;
+    const void *params;
+    size_t clients; /* N */
+    uint64_t seed;
+    fli_sgd_spec sgd;
+    size_t memory;      /* bytes of client state to hold, see store.h; 0: no limit */
+    const char *folder; /* for what is beyond that */
+    size_t together;    /* tasks that a workspace poses and solves together, at most FLI_TOGETHER; 0 counts as 1 */
+    int poison;         /* scratch vectors are filled with NaN before every turn */
+} fli_clients_spec;
+
+/* With so many workspaces, each on its own evals[i], which are borrowed. */
+fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t workspaces, fli_eval *evals,
+                          fli_clients **out);
+void fli_clients_free(fli_clients *c);
+
+/* Answers asks of different clients: poses all of them, solves them together, answers for all, as many at a time as there are tasks.
+ * x->down is what the client has: see recall.h. On any thread, `workspace` being used by nobody else. */
+void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_t workspace);
+/* How long an ask takes, up to a factor: samples passed over. */
+double fli_clients_effort(const fli_clients *c, const fli_ask *ask);
+
+/* Bytes of client state in memory, and of what is in a file because it is beyond `memory`. */
+size_t fli_clients_state(const fli_clients *c, size_t *spilled);
+/* Between turns: all that changes. Loading is for clients that have not worked. */
+void fli_clients_save(fli_clients *c, fli_saver *out);
+fl_status fli_clients_load(fli_clients *c, fli_loader *in);
+
+#endif

@@ -1,0 +1,69 @@
+/* The server's side: its vectors, sums and scalars. It absorbs uploads and goes forward. It has no data, and knows of the clients only what
+ * they say: how many samples they have, and what they upload. Nothing here runs clients; see executor.h. */
+#ifndef FLI_EXEC_COORDINATOR_H
+#define FLI_EXEC_COORDINATOR_H
+
+#include "exec/exchange.h"
+#include "model/regularizer.h"
+
+typedef struct fli_coordinator fli_coordinator;
+
+/* All borrowed; must outlive the coordinator. */
+typedef struct {
+    const fli_model *model;
+    const fli_algo *algo;
+    const void *params;
+    size_t clients;                                 /* N */
+    size_t samples;                                 /* of all of them */
+    int uniform;                                    /* w_i = 1/N instead of n_i/n */
+    const double *weights;                          /* w_i given; NULL: by the rule above */
+    size_t (*size)(const void *arg, size_t client); /* n_i */
+    const void *arg;
+    double momentum;                    /* of the clients' local steps */
+    const fli_regularizer *regularizer; /* NULL: none */
+    const void *regularizer_params;
+} fli_coordinator_spec;
+
+fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli_coordinator **out);
+void fli_coordinator_free(fli_coordinator *c);
+
+/* The server's vectors; [0] is the model x. The caller sets the start model. */
+void *const *fli_coordinator_vectors(const fli_coordinator *c);
+double fli_coordinator_weight(const fli_coordinator *c, size_t client); /* w_i */
+double fli_coordinator_regularizer(fli_coordinator *c);                 /* g(x); 0 if there is none */
+
+/* What the server would send now. Its vectors are the server's own: it changes when the server does, and so does its serial. */
+const fli_message *fli_coordinator_broadcast(const fli_coordinator *c);
+/* The vectors of a broadcast lie in one piece of so many bytes. */
+size_t fli_coordinator_broadcast_bytes(const fli_coordinator *c);
+
+/* Fills what the server knows of a client into an ask: its weight, and whether it is a first turn. */
+void fli_coordinator_address(const fli_coordinator *c, fli_ask *ask);
+/* The ask is sent: its client has been heard of. */
+void fli_coordinator_note(fli_coordinator *c, const fli_ask *ask);
+
+/* A server step. */
+typedef struct {
+    size_t round, cohort;
+    double cohort_weight; /* sum of w_i over the cohort */
+    size_t phase, phases;
+    int warm_up;
+} fli_step;
+
+/* Begin, absorb any number of uploads, advance. */
+void fli_coordinator_begin(fli_coordinator *c, const fli_step *step);
+/* Begins again, after fli_coordinator_load, a step that had begun: the uploads absorbed so far stay. */
+void fli_coordinator_resume(fli_coordinator *c, const fli_step *step);
+void fli_coordinator_absorb(fli_coordinator *c, const fli_exchange *x, size_t staleness);
+fl_status fli_coordinator_advance(fli_coordinator *c);
+/* The status of an exchange that failed, with a sentence for a person. */
+fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x);
+
+/* Uploads absorbed since the start, and how many of them came from solvers that missed their accuracy. */
+size_t fli_coordinator_missed(const fli_coordinator *c, size_t *uploads);
+
+/* Between steps, or in one: all that changes. Loading is for one that has not begun. */
+void fli_coordinator_save(const fli_coordinator *c, fli_saver *out);
+void fli_coordinator_load(fli_coordinator *c, fli_loader *in);
+
+#endif

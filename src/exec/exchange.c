@@ -1,0 +1,79 @@
+#include "exec/exchange.h"
+
+fl_status fli_message_init(fl_ctx *ctx, const fli_space *s, size_t vectors, size_t numbers, fli_message *m)
+{
+    size_t stride = fli_vector_stride(s);
+    *m = (fli_message){.vec = fli_alloc(ctx, vectors + 1, sizeof *m->vec),
+                       .num = fli_alloc(ctx, numbers + 1, sizeof *m->num)};
+    if (m->vec && m->num && (!vectors || (m->vec[0] = fli_alloc(ctx, vectors, stride)))) {
+        for (size_t i = 1; i < vectors; i++) m->vec[i] = (char *)m->vec[0] + i * stride;
+        return FL_OK;
+    }
+    fli_message_fini(m);
+    return FL_ENOMEM;
+}
+
+void fli_message_fini(fli_message *m)
+{
+    if (m->vec) fli_free(m->vec[0]);
+    fli_free(m->vec);
+    fli_free(m->num);
+    *m = (fli_message){0};
+}
+
+fl_status fli_upload_init(fl_ctx *ctx, const fli_space *s, const fli_algo *a, fli_message *m)
+{
+    return fli_message_init(ctx, s, fli_parts_vectors(a->up), fli_parts_numbers(a->up), m);
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------------------- */
+
+void fli_save_vectors(const fli_space *s, void *const *vectors, size_t count, fli_saver *out)
+{
+    fli_save_count(out, count);
+    for (size_t i = 0; i < count; i++) fli_save_bytes(out, vectors[i], fli_bytes(s));
+}
+
+void fli_load_vectors(const fli_space *s, void *const *vectors, size_t count, fli_loader *in)
+{
+    fli_load_equal(in, count, "does not fit this run: the method has another number of vectors");
+    for (size_t i = 0; i < count; i++) fli_load_bytes(in, vectors[i], fli_bytes(s));
+}
+
+void fli_save_reals(const double *v, size_t count, fli_saver *out)
+{
+    fli_save_count(out, count);
+    fli_save_bytes(out, v, count * sizeof *v);
+}
+
+void fli_load_reals(double *v, size_t count, fli_loader *in)
+{
+    fli_load_equal(in, count, "does not fit this run: the method has another number of scalars");
+    fli_load_bytes(in, v, count * sizeof *v);
+}
+
+void fli_exchange_save(const fli_space *s, const fli_algo *a, const fli_exchange *x, fli_saver *out)
+{
+    unsigned char ask[FLI_ASK_BYTES];
+    fli_ask_write(&x->ask, ask);
+    fli_save_bytes(out, ask, sizeof ask);
+    fli_save_vectors(s, x->up.vec, fli_parts_vectors(a->up), out);
+    fli_save_reals(x->up.num, fli_parts_numbers(a->up), out);
+    fli_save_count(out, x->spent);
+    fli_save_count(out, x->missed != 0);
+    fli_save_count(out, (uint64_t)x->status);
+}
+
+void fli_exchange_load(const fli_space *s, const fli_algo *a, size_t clients, fli_exchange *x, fli_loader *in)
+{
+    unsigned char ask[FLI_ASK_BYTES];
+    fli_load_bytes(in, ask, sizeof ask);
+    fli_ask_read(ask, &x->ask);
+    if (x->ask.client >= clients || x->ask.kind != FLI_ASK_TURN || x->ask.phases != 1 || x->ask.phase)
+        fli_loader_refuse(in, "does not fit this run: a client is asked for what cannot be");
+    fli_load_vectors(s, x->up.vec, fli_parts_vectors(a->up), in);
+    fli_load_reals(x->up.num, fli_parts_numbers(a->up), in);
+    x->spent = fli_load_count(in, UINT64_MAX);
+    x->missed = (int)fli_load_count(in, 1);
+    x->status = (fl_status)fli_load_count(in, FL_ESYSTEM);
+}

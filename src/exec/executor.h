@@ -1,0 +1,31 @@
+/* An executor carries asks to clients and brings back what they answer. It knows neither rounds nor methods' rules: whoever calls it hands
+ * over exchanges, and finds them filled. `threads` has the clients in this process; others may have them elsewhere. */
+#ifndef FLI_EXEC_EXECUTOR_H
+#define FLI_EXEC_EXECUTOR_H
+
+#include "exec/crew.h"
+#include "exec/join.h"
+
+typedef struct fli_executor {
+    const char *name, *title;
+    const char *citation; /* NULL: none */
+    /* The clients, before their first turn. `crew` is borrowed. */
+    fl_status (*open)(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew *crew, void **out);
+    /* What a client says of itself when it joins; with a digest of its samples only if that is asked for, since it takes a pass over them. */
+    fl_status (*join)(void *executor, uint32_t client, int digest, fli_card *out);
+    /* Fills exchanges with different clients; each says in its status how it went. The order is up to the executor, and must not matter. */
+    void (*run)(void *executor, fli_exchange *const *list, size_t n);
+    /* One exchange on the calling thread, `worker` naming a thread of the crew: for the real clock, whose clients are threads. NULL: not here. */
+    void (*one)(void *executor, fli_exchange *x, size_t worker);
+    /* Bytes of client state in memory here, and in a file. */
+    size_t (*state)(const void *executor, size_t *spilled);
+    /* Between turns: all that changes. Loading is for an executor that has not run. */
+    void (*save)(void *executor, fli_saver *out);
+    fl_status (*load)(void *executor, fli_loader *in);
+    void (*close)(void *executor);
+} fli_executor;
+
+extern const fli_executor fli_executor_threads, fli_executor_loopback;
+extern const fli_executor *const fli_executor_list[]; /* NULL-terminated */
+
+#endif

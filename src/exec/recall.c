@@ -1,0 +1,122 @@
+#include "exec/recall.h"
+
+#include <string.h>
+
+struct fli_recall {
+    fl_ctx *ctx;
+    const fli_algo *algo;
+    const void *params;
+    fli_space space;
+    size_t upper;
+    fli_message kept; /* vectors that are never kept stay unused */
+    void **table;     /* of the view */
+    fli_message view;
+    size_t vectors;
+    uint64_t serial; /* of the message taken last; 0: none */
+    void **past;     /* one per phase; NULL: that was none to keep */
+    size_t phases;
+};
+
+static int keeps(const fli_part *p) { return p->use == FLI_KEEP || p->use == FLI_KEEP_EACH; }
+
+static int keeps_vector(const fli_algo *a, size_t vector)
+{
+    for (const fli_part *p = a->down; p->name; p++)
+        if (keeps(p) && p->at == vector) return 1;
+    return 0;
+}
+
+static int keeps_any(const fli_algo *a)
+{
+    for (const fli_part *p = a->down; p->name; p++)
+        if (keeps(p)) return 1;
+    return 0;
+}
+
+fl_status fli_recall_new(fl_ctx *ctx, const fli_model *model, const fli_algo *a, const void *params, fli_recall **out)
+{
+    *out = NULL;
+    if (!keeps_any(a)) return FL_OK;
+    fli_recall *r = fli_alloc(ctx, 1, sizeof *r);
+    if (!r) return FL_ENOMEM;
+    *r = (fli_recall){.ctx = ctx, .algo = a, .params = params, .space = model->space};
+    r->upper = model->bilevel ? model->bilevel->upper : model->space.n;
+    r->vectors = fli_parts_vectors(a->down);
+    fl_status s = fli_message_init(ctx, &r->space, r->vectors, 0, &r->kept);
+    if (s || !(r->table = fli_alloc(ctx, r->vectors, sizeof *r->table))) {
+        fli_recall_free(r);
+        return FL_ENOMEM;
+    }
+    *out = r;
+    return FL_OK;
+}
+
+void fli_recall_free(fli_recall *r)
+{
+    if (!r) return;
+    for (size_t i = 0; i < r->phases; i++) fli_free(r->past[i]);
+    fli_free(r->past);
+    fli_message_fini(&r->kept);
+    fli_free(r->table);
+    fli_free(r);
+}
+
+/* Writes a part into what is kept. */
+static void keep(fli_recall *r, const fli_part *p, const fli_message *down)
+{
+    size_t first, count = fli_part_range(p, r->space.n, r->upper, &first);
+    const fli_ops *ops = r->space.ops;
+    memcpy(fli_at(ops, r->kept.vec[p->at], first), fli_cat(ops, down->vec[p->at], first), count * ops->size);
+}
+
+/* What the vector is now, for later phases that ask what it was in this one. */
+static fl_status keep_past(fli_recall *r, const fli_part *p, size_t phase)
+{
+    if (phase >= r->phases) {
+        fl_status s = fli_grow(r->ctx, (void **)&r->past, r->phases, phase + 1, sizeof *r->past);
+        if (s) return s;
+        r->phases = phase + 1;
+    }
+    if (!r->past[phase] && !(r->past[phase] = fli_alloc(r->ctx, 1, fli_bytes(&r->space)))) return FL_ENOMEM;
+    fli_copy(&r->space, r->kept.vec[p->at], r->past[phase]);
+    return FL_OK;
+}
+
+/* A round begins. What is left of the last one must not be taken for this one's: it is made NaN. */
+static void forget(fli_recall *r)
+{
+    for (size_t v = 0; v < r->vectors; v++) memset(r->kept.vec[v], 0xff, fli_bytes(&r->space));
+    for (size_t i = 0; i < r->phases; i++)
+        if (r->past[i]) memset(r->past[i], 0xff, fli_bytes(&r->space));
+}
+
+fl_status fli_recall_take(fli_recall *r, const fli_ask *ask, const fli_message *down)
+{
+    unsigned moment = fli_algo_moment(r->algo, r->params, ask);
+    if (r->serial && r->serial == down->serial) return FL_OK;
+    if (!ask->phase) forget(r);
+    for (const fli_part *p = r->algo->down; p->name; p++) {
+        if (!keeps(p) || !fli_part_sent(p, moment)) continue;
+        keep(r, p, down);
+        fl_status s = p->use == FLI_KEEP_EACH ? keep_past(r, p, ask->phase) : FL_OK;
+        if (s) return s;
+    }
+    for (size_t v = 0; v < r->vectors; v++) r->table[v] = keeps_vector(r->algo, v) ? r->kept.vec[v] : down->vec[v];
+    r->view = (fli_message){r->table, down->num, down->start, (const void *const *)r->past, down->serial};
+    r->serial = down->serial;
+    return FL_OK;
+}
+
+const fli_message *fli_recall_view(const fli_recall *r) { return &r->view; }
+
+size_t fli_recall_vectors(const fli_algo *a, const void *params, size_t phases)
+{
+    size_t vectors = keeps_any(a) ? fli_parts_vectors(a->down) : 0;
+    for (size_t at = 0; vectors && at < phases; at++) {
+        fli_ask ask = {.phase = (uint32_t)at, .phases = (uint32_t)phases};
+        unsigned moment = fli_algo_moment(a, params, &ask);
+        for (const fli_part *p = a->down; p->name; p++)
+            if (p->use == FLI_KEEP_EACH && fli_part_sent(p, moment)) vectors++;
+    }
+    return vectors;
+}

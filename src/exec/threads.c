@@ -1,0 +1,124 @@
+/* The clients live in this process: each ask is answered by a thread of the crew with one BLAS thread, and messages are the server's own
+ * vectors. */
+#include "exec/executor.h"
+#include "exec/recall.h"
+
+#include <stdlib.h>
+
+/* An exchange and how long it takes. */
+typedef struct {
+    fli_exchange *exchange;
+    double effort;
+    size_t place;
+} item;
+
+typedef struct {
+    fl_ctx *ctx;
+    fli_crew *crew;
+    const fli_fed *fed;
+    fli_clients *clients;
+    fli_recall *recall; /* all clients of a cohort are sent the same, so they share it; NULL: they keep nothing */
+    item *items;
+    size_t room;
+} threads;
+
+static void close_threads(void *executor)
+{
+    threads *t = executor;
+    if (!t) return;
+    fli_clients_free(t->clients);
+    fli_recall_free(t->recall);
+    fli_free(t->items);
+    fli_free(t);
+}
+
+static fl_status open_threads(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew *crew, void **out)
+{
+    threads *t = fli_alloc(ctx, 1, sizeof *t);
+    if (!t) return FL_ENOMEM;
+    *t = (threads){.ctx = ctx, .crew = crew, .fed = spec->fed};
+    fl_status s = fli_recall_new(ctx, spec->model, spec->algo, spec->params, &t->recall);
+    if (!s) s = fli_clients_new(ctx, spec, crew->threads, crew->evals, &t->clients);
+    if (s)
+        close_threads(t);
+    else
+        *out = t;
+    return s;
+}
+
+static fl_status join(void *executor, uint32_t client, int digest, fli_card *out)
+{
+    const threads *t = executor;
+    return fli_card_make(t->ctx, t->fed, client, digest, out);
+}
+
+/* Those with the most work start first, so that no thread is left alone with a long one at the end. */
+static int longer(const void *a, const void *b)
+{
+    const item *x = a, *y = b;
+    if (x->effort != y->effort) return x->effort > y->effort ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* fli_pool_fn */
+static void work(void *arg, size_t place, size_t worker)
+{
+    threads *t = arg;
+    fli_clients_work(t->clients, &t->items[place].exchange, 1, worker);
+}
+
+static fl_status make_room(threads *t, size_t n)
+{
+    if (n <= t->room) return FL_OK;
+    fl_status s = fli_grow(t->ctx, (void **)&t->items, t->room, n, sizeof *t->items);
+    if (!s) t->room = n;
+    return s;
+}
+
+/* What the clients have of the message, where they keep some of it. */
+static fl_status recall(threads *t, fli_exchange *const *list, size_t n)
+{
+    if (!t->recall || !n || list[0]->ask.kind != FLI_ASK_TURN) return FL_OK;
+    fl_status s = fli_recall_take(t->recall, &list[0]->ask, list[0]->down);
+    for (size_t i = 0; !s && i < n; i++) list[i]->down = fli_recall_view(t->recall);
+    return s;
+}
+
+static void run(void *executor, fli_exchange *const *list, size_t n)
+{
+    threads *t = executor;
+    fl_status s = make_room(t, n);
+    if (!s) s = recall(t, list, n);
+    for (size_t i = 0; s && i < n; i++) list[i]->status = s;
+    if (s) return;
+    for (size_t i = 0; i < n; i++) t->items[i] = (item){list[i], fli_clients_effort(t->clients, &list[i]->ask), i};
+    qsort(t->items, n, sizeof *t->items, longer);
+    fli_pool_run(t->crew->pool, n, work, t);
+}
+
+static void one(void *executor, fli_exchange *x, size_t worker)
+{
+    threads *t = executor;
+    fli_clients_work(t->clients, &x, 1, worker);
+}
+
+static size_t state(const void *executor, size_t *spilled)
+{
+    return fli_clients_state(((const threads *)executor)->clients, spilled);
+}
+
+static void save(void *executor, fli_saver *out) { fli_clients_save(((threads *)executor)->clients, out); }
+static fl_status load(void *executor, fli_loader *in) { return fli_clients_load(((threads *)executor)->clients, in); }
+
+const fli_executor fli_executor_threads = {
+    .name = "threads",
+    .title = "clients in this process, as many at a time as there are threads",
+    .open = open_threads,
+    .join = join,
+    .run = run,
+    .one = one,
+    .state = state,
+    .save = save,
+    .load = load,
+    .close = close_threads,
+};

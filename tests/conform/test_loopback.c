@@ -1,0 +1,332 @@
+/* The loopback executor can fail: a method that reads what its tables do not send, on either side, ends there, although it works where
+ * client and server share memory. Beside it the byte forms that all executors share. */
+#include "fixture.h"
+
+#include "exec/exec.h"
+#include "exec/figures.h"
+#include "exec/wire.h"
+#include "run/run.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+enum { N = 4, DIM = 3 };
+
+/* ---- cheats ---------------------------------------------------------------------------------------------- */
+
+/* A round of a method on least squares; its status. */
+static fl_status rounds_of(fixture *f, const fli_algo *a, const fli_executor *executor, size_t rounds)
+{
+    static const size_t size[N] = {4, 5, 6, 7};
+    engine e;
+    engine_init(&e, f->ctx, random_fed(f->ctx, N, size, DIM, 0, 3), "least_squares", &fli_ops_f64, 0, a, "", 1,
+                (fli_sgd_spec){0}, 1);
+    fli_exec_free(e.exec);
+    fli_exec_spec spec = {.model = e.model,
+                          .fed = e.fed,
+                          .algo = a,
+                          .params = bound(f->ctx, &e.arena, a->keys, a->params_size, ""),
+                          .uniform = 1,
+                          .threads = 1,
+                          .executor = executor};
+    assert_ok(f->ctx, fli_exec_new(f->ctx, &spec, &e.exec));
+    fl_status s = FL_OK;
+    for (size_t r = 0; r < rounds && !s; r++) {
+        fli_ask asks[N];
+        for (uint32_t i = 0; i < N; i++) asks[i] = (fli_ask){.client = i, .steps = 2, .lr = 0.05, .probability = 1};
+        fli_round round = {.round = r, .flags = FLI_ASK_NEWS | FLI_ASK_REPLY, .asks = asks, .count = N, .phases = 1};
+        s = fli_exec_round(e.exec, &round);
+    }
+    fli_clear(f->ctx);
+    engine_fini(&e);
+    return s;
+}
+
+/* `honest` works on both executors, `cheat` where memory is shared. */
+static void only_loopback_sees(fixture *f, const fli_algo *honest, const fli_algo *cheat)
+{
+    assert_int_equal(rounds_of(f, honest, &fli_executor_threads, 3), FL_OK);
+    assert_int_equal(rounds_of(f, honest, &fli_executor_loopback, 3), FL_OK);
+    assert_int_equal(rounds_of(f, cheat, &fli_executor_threads, 3), FL_OK);
+    assert_int_equal(rounds_of(f, cheat, &fli_executor_loopback, 3), FL_EDIVERGED);
+}
+
+/* SCAFFOLD that forgets to send c down, */
+static void unsent_down(void **state)
+{
+    static const fli_part down[] = {{"x", FLI_WHOLE, 0}, {"c", FLI_WHOLE, 1, FLI_FORGET, FLI_IN(1)}, {NULL}};
+    fli_algo cheat = *algo_named("scaffold");
+    cheat.down = down;
+    only_loopback_sees(*state, algo_named("scaffold"), &cheat);
+}
+
+/* or the change of c_i up; */
+static void unsent_up(void **state)
+{
+    static const fli_part up[] = {
+        {"x_i - x", FLI_WHOLE, 0, FLI_CHANGE}, {"c_i+ - c_i", FLI_WHOLE, 1, FLI_CHANGE, FLI_IN(1)}, {NULL}};
+    fli_algo cheat = *algo_named("scaffold");
+    cheat.up = up;
+    only_loopback_sees(*state, algo_named("scaffold"), &cheat);
+}
+
+/* FedNova that forgets a number. */
+static void unsent_number(void **state)
+{
+    static const fli_part up[] = {
+        {"(x_i - x)/Q_i", FLI_WHOLE, 0, FLI_CHANGE}, {"Q_i", FLI_NUMBER, 0, FLI_VALUE, FLI_IN(1)}, {NULL}};
+    fli_algo cheat = *algo_named("fednova");
+    cheat.up = up;
+    only_loopback_sees(*state, algo_named("fednova"), &cheat);
+}
+
+/* Scratch that was not written in this turn. */
+static const fli_algo *watched;
+
+static void pose_from_scratch(const fli_turn *t, fli_problem *p)
+{
+    p->start = t->down[0];
+    p->shift = t->work[0];
+}
+
+static void scratch_of_an_earlier_turn(void **state)
+{
+    fli_algo cheat = *(watched = algo_named("scaffold"));
+    cheat.pose = pose_from_scratch;
+    only_loopback_sees(*state, watched, &cheat);
+}
+
+/* A pointer that was kept: the memory of a message is gone when the turn is over. */
+static const double *kept;
+
+static void pose_and_keep(const fli_turn *t, fli_problem *p)
+{
+    p->start = t->down[0];
+    if (t->ask->round) p->rho = *kept;
+    kept = t->down[0];
+}
+
+static int keeps_a_pointer(fixture *f)
+{
+    fli_algo cheat = *algo_named("fedavg");
+    cheat.pose = pose_and_keep;
+    return (int)rounds_of(f, &cheat, &fli_executor_loopback, 2);
+}
+
+static void memory_is_gone(void **state)
+{
+    fixture *f = *state;
+    int status;
+    pid_t child = fork();
+    if (!child) {
+        signal(SIGSEGV, SIG_DFL);
+        _exit(keeps_a_pointer(f));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(!WIFEXITED(status) || WEXITSTATUS(status)); /* a signal, or a sanitizer's report */
+}
+
+/* FedNest that does not say that clients keep (x, y). */
+static void unkept(void **state)
+{
+    fixture *f = *state;
+    const char *config = "rounds: 2\nmodel: {kind: mlp, hidden: [3]}\nbilevel: hyper_representation\n"
+                         "data: {kind: blobs, classes: 3, features: 4, samples: 60}\n"
+                         "partition: {kind: iid, clients: 4}\nalgorithm: fednest\nparticipation: everyone\n";
+    fli_part down[16];
+    size_t n = 0;
+    fl_run *run = NULL;
+    fl_config *cfg = fixture_config(f, config);
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    fli_algo cheat = *run->plan.algo;
+    for (const fli_part *p = cheat.down; p->name; p++) {
+        down[n] = *p;
+        down[n++].use = FLI_FORGET;
+    }
+    down[n] = (fli_part){NULL};
+    for (int bytes = 0; bytes < 2; bytes++)
+        for (int honest = 0; honest < 2; honest++) {
+            fli_exec *e = NULL;
+            cheat.down = honest ? run->plan.algo->down : down;
+            fli_exec_spec spec = {.model = run->plan.model,
+                                  .fed = run->plan.fed,
+                                  .algo = &cheat,
+                                  .params = run->plan.settings.algorithm.params,
+                                  .threads = 1,
+                                  .executor = bytes ? &fli_executor_loopback : &fli_executor_threads};
+            assert_ok(f->ctx, fli_exec_new(f->ctx, &spec, &e));
+            assert_ok(f->ctx, fli_model_start(f->ctx, run->plan.model, 7, fli_exec_server(e)[0]));
+            fli_ask asks[N];
+            for (uint32_t i = 0; i < N; i++) asks[i] = (fli_ask){.client = i, .steps = 2};
+            fli_round r = {.flags = FLI_ASK_NEWS | FLI_ASK_REPLY, .asks = asks, .count = N};
+            r.phases = cheat.phases(spec.params, 0);
+            assert_int_equal(fli_exec_round(e, &r), bytes && !honest ? FL_EDIVERGED : FL_OK);
+            fli_clear(f->ctx);
+            fli_exec_free(e);
+        }
+    fl_run_free(run);
+    fl_config_free(cfg);
+}
+
+/* ---- byte forms ------------------------------------------------------------------------------------------ */
+
+static void ask_bytes(void **state)
+{
+    (void)state;
+    const fli_ask ask = {.round = 0x0102030405060708,
+                         .stream = 9,
+                         .steps = UINT64_MAX,
+                         .lr = -2.5,
+                         .weight = 0.125,
+                         .probability = 1,
+                         .client = 0x0a0b0c0d,
+                         .kind = FLI_ASK_FIGURES,
+                         .cohort = 7,
+                         .phase = 3,
+                         .phases = 5,
+                         .flags = FLI_FIGURES_OWN | FLI_ASK_NEWS};
+    static const unsigned char head[] = {8, 7, 6, 5, 4, 3, 2, 1, 9, 0}, lr[] = {0, 0, 0, 0, 0, 0, 4, 0xc0},
+                               client[] = {0x0d, 0x0c, 0x0b, 0x0a, FLI_ASK_FIGURES, 0, 0, 0, 7, 0};
+    unsigned char bytes[FLI_ASK_BYTES], again[FLI_ASK_BYTES];
+    fli_ask back;
+    memset(&back, 0, sizeof back);
+    fli_ask_write(&ask, bytes);
+    assert_memory_equal(bytes, head, sizeof head);
+    assert_memory_equal(bytes + 24, lr, sizeof lr);
+    assert_memory_equal(bytes + 48, client, sizeof client);
+    fli_ask_read(bytes, &back);
+    fli_ask_write(&back, again);
+    assert_memory_equal(bytes, again, sizeof bytes);
+    assert_true(back.round == ask.round && back.lr == -2.5 && back.flags == ask.flags && back.phases == 5);
+}
+
+static void outcomes(void **state)
+{
+    fixture *f = *state;
+    unsigned char bytes[FLI_OUTCOME_BYTES];
+    fli_exchange x = {.spent = 1234567890123, .missed = 1, .status = FL_EDIVERGED, .own_diverged = 1}, y = {0};
+    fli_outcome_write(&x, bytes);
+    assert_ok(f->ctx, fli_outcome_read(f->ctx, bytes, &y));
+    assert_true(y.spent == x.spent && y.missed && y.own_diverged && y.status == FL_EDIVERGED);
+    bytes[8] = 2;
+    assert_fails(f->ctx, fli_outcome_read(f->ctx, bytes, &y), FL_EFORMAT, "client 0");
+}
+
+/* Every part at its place, blocks too, and nothing else touched. */
+static void message_bytes(void **state)
+{
+    fixture *f = *state;
+    static const fli_part parts[] = {{"a", FLI_LOWER, 1},
+                                     {"n", FLI_NUMBER, 2, FLI_VALUE, 0, 2},
+                                     {"b", FLI_UPPER, 0, FLI_KEEP, FLI_IN(1)},
+                                     {"x0", FLI_START, 0, FLI_FORGET, FLI_AT_FIRST},
+                                     {NULL}};
+    fli_bilevel levels = {.upper = 2};
+    fli_model m = {.space = {&fli_ops_f32, 5}, .bilevel = &levels};
+    fli_message from, to;
+    float start[5] = {9, 8, 7, 6, 5}, came[5] = {0};
+    assert_ok(f->ctx, fli_message_init(f->ctx, &m.space, 2, 4, &from));
+    assert_ok(f->ctx, fli_message_init(f->ctx, &m.space, 2, 4, &to));
+    from.start = start;
+    for (size_t i = 0; i < 5; i++) ((float *)from.vec[0])[i] = (float)i, ((float *)from.vec[1])[i] = 10 + (float)i;
+    for (size_t i = 0; i < 4; i++) from.num[i] = 0.5 * (double)i;
+    assert_int_equal(fli_wire_bytes(parts, FLI_IN(0), &m), 3 * 4 + 2 * 8);
+    assert_int_equal(fli_wire_bytes(parts, FLI_IN(1), &m), 3 * 4 + 2 * 8 + 2 * 4);
+    size_t all = fli_wire_bytes(parts, FLI_IN(1) | FLI_AT_FIRST, &m);
+    assert_int_equal(all, 3 * 4 + 2 * 8 + 2 * 4 + 5 * 4);
+    unsigned char bytes[128] = {0};
+    fli_wire_write(parts, FLI_IN(1) | FLI_AT_FIRST, &m, &from, bytes);
+    assert_memory_equal(bytes, "\0\0\x40\x41", 4); /* 12, in four bytes */
+    fli_wire_read(parts, FLI_IN(1) | FLI_AT_FIRST, &m, bytes, &to, came);
+    const float *u = to.vec[0], *v = to.vec[1];
+    assert_true(u[0] == 0 && u[1] == 1 && u[2] == 0 && u[4] == 0 && v[0] == 0 && v[1] == 0 && v[2] == 12 && v[4] == 14);
+    assert_true(to.num[0] == 0 && to.num[1] == 0 && to.num[2] == 1 && to.num[3] == 1.5);
+    assert_ptr_equal(to.start, came);
+    assert_memory_equal(came, start, sizeof start);
+    fli_message_fini(&from);
+    fli_message_fini(&to);
+}
+
+/* ---- joining --------------------------------------------------------------------------------------------- */
+
+static void cards(void **state)
+{
+    fixture *f = *state;
+    static const size_t size[2] = {5, 9};
+    fli_fed *fed = random_fed(f->ctx, 2, size, DIM, 0, 3);
+    unsigned char bytes[FLI_CARD_BYTES];
+    fli_card own, back;
+    fli_digest digest;
+    assert_ok(f->ctx, fli_card_make(f->ctx, fed, 1, 1, &own));
+    assert_ok(f->ctx, fli_digest_client(f->ctx, fed, 1, &digest));
+    fli_card_write(&own, bytes);
+    assert_int_equal(bytes[0], 9);
+    assert_ok(f->ctx, fli_card_read(f->ctx, bytes, &back));
+    assert_true(back.samples == 9 && !back.unlabelled && back.digested && fli_digest_same(&back.digest, &digest));
+    bytes[8] = 10; /* more without a label than there are */
+    assert_fails(f->ctx, fli_card_read(f->ctx, bytes, &back), FL_EFORMAT, "10 of them without a label");
+    bytes[8] = 0;
+    bytes[7] = 1;
+    assert_fails(f->ctx, fli_card_read(f->ctx, bytes, &back), FL_EFORMAT, "cannot be");
+    fli_fed_free(fed);
+}
+
+static void terms(void **state)
+{
+    fixture *f = *state;
+    static const size_t size[N] = {4, 5, 6, 7};
+    engine e;
+    engine_init(&e, f->ctx, random_fed(f->ctx, N, size, DIM, 0, 3), "least_squares", &fli_ops_f64, 0.5,
+                algo_named("scaffold"), "", 1, (fli_sgd_spec){8, 0.9}, 1);
+    fli_clients_spec spec = {.model = e.model, .fed = e.fed, .algo = algo_named("scaffold"), .clients = N, .seed = 77};
+    spec.sgd = (fli_sgd_spec){8, 0.9};
+    double scale[DIM] = {1, 2, 3}, shift[DIM] = {0, -1, 0.5};
+    e.fed->train->scale = scale;
+    e.fed->train->shift = shift;
+    e.fed->train->segments = DIM;
+    fli_terms *t = calloc(2, sizeof *t);
+    assert_ok(f->ctx, fli_terms_make(f->ctx, &spec, 2, &t[0]));
+    size_t n = fli_terms_bytes(&t[0]);
+    unsigned char *bytes = malloc(n);
+    fli_terms_write(&t[0], bytes);
+    assert_ok(f->ctx, fli_terms_read(f->ctx, bytes, n, &t[1]));
+    assert_memory_equal(&t[0], &t[1], sizeof *t);
+    assert_true(t[1].seed == 77 && t[1].client == 2 && t[1].clients == N && t[1].features == DIM && t[1].batch == 8);
+    assert_true(t[1].scales == DIM && t[1].scale[1] == 2 && t[1].shift[2] == 0.5 && t[1].weight_decay == 0.5);
+    assert_string_equal(t[1].method, "scaffold");
+    for (size_t k = 0; k < n; k++) assert_int_equal(fli_terms_read(f->ctx, bytes, k, &t[1]), FL_EFORMAT);
+    fli_clear(f->ctx);
+    bytes[5 * 8] = 2; /* N: the client's own number is not below it */
+    assert_fails(f->ctx, fli_terms_read(f->ctx, bytes, n, &t[1]), FL_EFORMAT, "number is not below");
+    fli_clear(f->ctx);
+    e.fed->train->scale = e.fed->train->shift = NULL;
+    free(bytes);
+    free(t);
+    engine_fini(&e);
+}
+
+/* ---- the key --------------------------------------------------------------------------------------------- */
+
+static void real_clock(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = NULL;
+    fl_config *cfg = fixture_config(f, "clock: real\nexecutor: loopback\nalgorithm: fedasync\nmodel: softmax\n"
+                                       "data: {kind: blobs, classes: 3, features: 4, samples: 60}\n"
+                                       "partition: {kind: iid, clients: 4}\n");
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "executor must be threads");
+    fl_config_free(cfg);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(unsent_down),    FIXTURE_TEST(unsent_up),
+        FIXTURE_TEST(unsent_number),  FIXTURE_TEST(scratch_of_an_earlier_turn),
+        FIXTURE_TEST(memory_is_gone), FIXTURE_TEST(unkept),
+        FIXTURE_TEST(ask_bytes),      FIXTURE_TEST(outcomes),
+        FIXTURE_TEST(message_bytes),  FIXTURE_TEST(cards),
+        FIXTURE_TEST(terms),          FIXTURE_TEST(real_clock),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
