@@ -218,7 +218,7 @@ static void answer(fli_clients *c, turn_slot *t)
 /* At most as many as there are tasks. */
 static void take_turns(fli_clients *c, fli_exchange *const *list, size_t n, workspace *w)
 {
-    fli_task *tasks[FLI_TOGETHER];
+    fli_task *tasks[FLI_TOGETHER] = {0};
     size_t posed = 0;
     for (size_t i = 0; i < n; i++) {
         pose(c, &w->slots[posed], list[i]);
