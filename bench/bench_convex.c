@@ -171,7 +171,7 @@ static fl_status lbfgs(bench *b, result *r)
     solving w = {0};
     fl_status s = fli_model_new(b->ctx, d, NULL, &fli_ops_f64, fed->dim, fed->classes, b->p->wd, &m);
     if (s) return s;
-    fli_model_expect(m, fed->train);
+    fli_model_expect(m, fli_dataset_sparse(fed->train));
     s = solving_init(b->ctx, &fli_solver_accurate, m, &(fli_sgd_spec){0}, fed->samples, &w);
     if (!s) s = time_descent(b, &w, &v, r);
     solving_fini(&w);

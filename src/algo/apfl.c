@@ -24,7 +24,7 @@ typedef struct {
 static const fli_key keys[] = {FLI_OWN_KEYS(params, own), FLI_AVERAGE_KEYS, FLI_KEY_END};
 
 static const char *const client[] = {"own_i", NULL};
-static const fli_part down[] = {{"x", FLI_WHOLE, X}, FLI_OWN_START, {NULL}};
+static const fli_part down[] = {{"x", FLI_WHOLE, X}, FLI_START_PART, {NULL}};
 
 static void pose(const fli_turn *t, fli_problem *p)
 {

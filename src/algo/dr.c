@@ -9,8 +9,7 @@ enum { DXH };      /* up, sum */
 
 const char *const fli_dr_server[] = {"xbar", "xt", NULL};
 const char *const fli_dr_client[] = {"y_i", "x_i", NULL};
-const fli_part fli_dr_down[] = {
-    {"xbar", FLI_WHOLE, X, FLI_FORGET, FLI_IN_ROUNDS}, {"x0", FLI_START, 0, FLI_FORGET, FLI_AT_FIRST}, {NULL}};
+const fli_part fli_dr_down[] = {{"xbar", FLI_WHOLE, X, FLI_FORGET, FLI_IN_ROUNDS}, FLI_START_PART, {NULL}};
 const fli_part fli_dr_up[] = {{"the change of 2 x_i - y_i", FLI_WHOLE, DXH, FLI_CHANGE}, {NULL}};
 const char *const fli_dr_sums[] = {"sum of the changes", NULL};
 

@@ -27,7 +27,7 @@ static const fli_key keys[] = {FLI_OWN_KEYS(params, own), FLI_CONTROL_SERVER_LR(
 
 static const char *const client[] = {"c_i", "own_i", NULL};
 static const fli_part down[] = {
-    {"x", FLI_WHOLE, FLI_CONTROL_X}, {"c", FLI_WHOLE, FLI_CONTROL_C}, FLI_OWN_START, {NULL}};
+    {"x", FLI_WHOLE, FLI_CONTROL_X}, {"c", FLI_WHOLE, FLI_CONTROL_C}, FLI_START_PART, {NULL}};
 static const fli_part up[] = {FLI_CONTROL_UPLOADS, {NULL}};
 
 static void pose(const fli_turn *t, fli_problem *p)

@@ -2,6 +2,8 @@
 
 #include "base/bytes.h"
 
+#include <math.h>
+
 void fli_ask_write(const fli_ask *a, unsigned char *out)
 {
     const double reals[] = {a->lr, a->weight, a->probability};
@@ -25,6 +27,23 @@ void fli_ask_read(const unsigned char *in, fli_ask *a)
     }
 }
 
+const char *fli_ask_wrong(const fli_ask *a, size_t clients)
+{
+    enum { MOST_STEPS = 1000000000, KINDS = FLI_ASK_OWN_MODEL + 1 };
+    if (a->client >= clients) return "there is no such client";
+    if (a->kind >= KINDS) return "it is of no kind that there is";
+    if (a->kind == FLI_ASK_TURN && a->phase >= a->phases) return "its phase is not below their number";
+    if (a->steps > MOST_STEPS) return "it wants too many steps";
+    if (!isfinite(a->lr) || !isfinite(a->weight) || !isfinite(a->probability)) return "a number is not finite";
+    return NULL;
+}
+
+size_t fli_part_numbers(const fli_part *p)
+{
+    if (p->what != FLI_NUMBER) return 0;
+    return p->count ? p->count : 1;
+}
+
 int fli_part_sent(const fli_part *p, unsigned moment) { return !p->when || (p->when & moment) != 0; }
 
 static int is_vector(const fli_part *p) { return p->what == FLI_WHOLE || p->what == FLI_UPPER || p->what == FLI_LOWER; }
@@ -37,13 +56,12 @@ size_t fli_parts_vectors(const fli_part *parts)
     return count;
 }
 
-static size_t numbers(const fli_part *p) { return p->count ? p->count : 1; }
-
 size_t fli_parts_numbers(const fli_part *parts)
 {
     size_t count = 0;
     for (; parts && parts->name; parts++)
-        if (parts->what == FLI_NUMBER && parts->at + numbers(parts) > count) count = parts->at + numbers(parts);
+        if (fli_part_numbers(parts) && parts->at + fli_part_numbers(parts) > count)
+            count = parts->at + fli_part_numbers(parts);
     return count;
 }
 

@@ -15,14 +15,15 @@ enum {
     FLI_ASK_OWN_MODEL /* show its own model */
 };
 
-enum {                        /* flags of a turn */
-       FLI_ASK_NEWS = 1,      /* the broadcast changed since this client's last turn, and is sent */
-       FLI_ASK_REPLY = 2,     /* an upload is wanted */
-       FLI_ASK_BYSTANDER = 4, /* not in the cohort */
-       FLI_ASK_WARM_UP = 8,   /* before the first round */
-       FLI_ASK_FIRST = 16,    /* the server has not heard of this client before */
-       FLI_ASK_FLAGS = 8      /* so many bits are taken; what figures are asked for lies above them */
+/* Flags of an ask. What figures are asked for lies above them. */
+enum {
+    FLI_ASK_NEWS = 1,      /* the broadcast changed since this client's last turn, and is sent */
+    FLI_ASK_REPLY = 2,     /* an upload is wanted */
+    FLI_ASK_BYSTANDER = 4, /* not in the cohort */
+    FLI_ASK_WARM_UP = 8,   /* before the first round */
+    FLI_ASK_FIRST = 16     /* the server has not heard of this client before: FLI_AT_FIRST holds */
 };
+#define FLI_ASK_FLAG_BITS 8
 
 typedef struct {
     uint64_t round;  /* server steps when it was made */
@@ -38,10 +39,12 @@ typedef struct {
     uint32_t flags;
 } fli_ask;
 
-/* Its little-endian form. Reading refuses nothing: who reads it from outside checks the numbers. */
+/* Its little-endian form. Reading refuses nothing: whoever reads it from outside checks it. */
 enum { FLI_ASK_BYTES = 6 * 8 + 6 * 4 };
 void fli_ask_write(const fli_ask *a, unsigned char *out);
 void fli_ask_read(const unsigned char *in, fli_ask *a);
+/* Why an ask of a federation of that size cannot be, as the end of a sentence; NULL: it can. */
+const char *fli_ask_wrong(const fli_ask *a, size_t clients);
 
 typedef enum {
     FLI_WHOLE, /* a vector, or a block of it */
@@ -60,7 +63,7 @@ typedef enum {
 } fli_use;
 
 /* When a part is sent. 0: always. A method's stages are numbered from 0, see fli_algo.stage. */
-#define FLI_IN(stage)  (1u << (stage))
+#define FLI_IN(stage)  (1u << (stage)) /* below 24 */
 #define FLI_IN_ROUNDS  0x00ffffffu
 #define FLI_IN_WARM_UP 0x01000000u
 #define FLI_AT_FIRST   0x02000000u /* when the client takes its first turn, whatever the stage */
@@ -74,6 +77,14 @@ typedef struct {
     size_t count; /* FLI_NUMBER: so many from `at` on; 0 counts as 1 */
 } fli_part;
 
+/* Clients begin at the start model, and put it into their own state. */
+#define FLI_START_PART                                                                                                 \
+    {                                                                                                                  \
+        "x0", FLI_START, 0, FLI_FORGET, FLI_AT_FIRST                                                                   \
+    }
+
+/* How many numbers a part has; 0 for vectors. */
+size_t fli_part_numbers(const fli_part *p);
 /* Whether it is sent at such a moment: the bits of a stage or of the warm-up, and FLI_AT_FIRST if that holds. */
 int fli_part_sent(const fli_part *p, unsigned moment);
 /* Vectors and scalars that a table of parts speaks of; NULL is empty. */

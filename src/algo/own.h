@@ -26,12 +26,6 @@ typedef struct {
             "step size of the clients' own models; 0: twice local.lr, with its schedule"                               \
     }
 
-/* The part of a broadcast that they begin with. */
-#define FLI_OWN_START                                                                                                  \
-    {                                                                                                                  \
-        "x0", FLI_START, 0, FLI_FORGET, FLI_AT_FIRST                                                                   \
-    }
-
 /* `own` is the place of the own model among the client's vectors, `mix` that of its share among its scalars. */
 void fli_own_pose(const fli_own_params *p, const fli_turn *t, size_t own, fli_problem *out);
 void fli_own_answer(const fli_turn *t, const fli_answer *a, size_t own, size_t mix);

@@ -13,16 +13,18 @@ size_t fli_xkind_size(fli_xkind kind); /* bytes of a value */
 typedef struct {
     size_t n, dim; /* samples, features */
     fli_xkind kind;
-    void *x;         /* n x dim of the kind's type; sparse: the values that are stored, floats or doubles, row by row */
-    size_t *row;     /* sparse: n + 1 starts */
-    uint32_t *col;   /* sparse: feature of each value, ascending within a row */
-    int32_t *label;  /* class of each sample, 0 .. classes-1; NULL for regression */
-    double *target;  /* regression; NULL for classification. Exactly one of label and target is there */
-    size_t classes;  /* 0 for regression */
-    int32_t *group;  /* who the sample belongs to by nature (writer, user, generated client); NULL: nobody */
-    size_t groups;   /* group ids are 0 .. groups-1 */
-    size_t shape[3]; /* channels, height, width; {1, 1, dim} when not an image */
-    size_t segments; /* normalisation: value * scale + shift, one pair per run of dim/segments features. */
+    void *x;        /* n x dim of the kind's type; sparse: the values that are stored, floats or doubles, row by row */
+    size_t *row;    /* sparse: n + 1 starts */
+    uint32_t *col;  /* sparse: feature of each value, ascending within a row */
+    int32_t *label; /* class of each sample, 0 .. classes-1; NULL for regression */
+    double *target; /* regression; NULL for classification. Exactly one of label and target is there */
+    size_t classes; /* 0 for regression */
+    char **
+        class_name; /* as the labels are written in a file, one per class, in one allocation; NULL: they are 0, 1, ... */
+    int32_t *group;        /* who the sample belongs to by nature (writer, user, generated client); NULL: nobody */
+    size_t groups;         /* group ids are 0 .. groups-1 */
+    size_t shape[3];       /* channels, height, width; {1, 1, dim} when not an image */
+    size_t segments;       /* normalisation: value * scale + shift, one pair per run of dim/segments features. */
     double *scale, *shift; /* NULL: as they are. Sparse: one scale per feature, and no shift but 0 */
     int augment;           /* fli_augment: what training makes of a sample each time that it looks */
     char *origin;          /* where the samples are from, for messages; NULL: nothing to say */

@@ -242,15 +242,27 @@ fl_status fli_labels_order(fli_labels *l, int32_t *label, size_t n)
     return check_count(l, n);
 }
 
-/* The label of a class as the file has it, in the spelling met first. */
-static const char *spelling(const fli_labels *l, size_t class)
+/* The labels of all classes as the file has them, in the spelling met first; in one allocation. */
+static char **spellings(const fli_labels *l)
 {
-    const struct fli_label *found = NULL;
-    for (size_t i = 0; i < l->words.n; i++) {
+    size_t n = l->classes, bytes = 0;
+    uint32_t *first = fli_alloc(l->words.ctx, n, sizeof *first);
+    char **names = NULL;
+    for (size_t i = 0; first && i < l->words.n; i++) {
         const struct fli_label *w = &l->sorted[i];
-        if ((size_t)w->class == class && (!found || w->number < found->number)) found = w;
+        uint32_t *f = &first[w->class];
+        if (!*f || w->number + 1 < *f) *f = w->number + 1;
     }
-    return found->text;
+    for (size_t c = 0; first && c < n; c++) bytes += strlen(l->words.word[first[c] - 1]) + 1;
+    if (first) names = fli_alloc(l->words.ctx, n * sizeof *names + bytes, 1);
+    char *text = (char *)(names + n);
+    for (size_t c = 0; names && c < n; c++) {
+        const char *word = l->words.word[first[c] - 1];
+        names[c] = strcpy(text, word);
+        text += strlen(word) + 1;
+    }
+    fli_free(first);
+    return names;
 }
 
 static int numbered_from_zero(const fli_labels *l)
@@ -260,21 +272,27 @@ static int numbered_from_zero(const fli_labels *l)
     return l->numeric;
 }
 
-fl_status fli_labels_log(const fli_labels *l, const char *path)
+static fl_status log_names(const fli_labels *l, const char *path, char *const *names)
 {
     enum { MOST = 10 };
     fli_text t;
-    if (l->fixed || numbered_from_zero(l)) return FL_OK;
     fli_text_init(&t, l->words.ctx);
     for (size_t c = 0; c < l->classes; c++) {
         if (c == MOST - 1 && l->classes > MOST) {
             fli_text_add(&t, ", ...");
             c = l->classes - 1;
         }
-        fli_text_addf(&t, "%s%s is class %zu", c ? ", " : "", fli_show(spelling(l, c)).s, c);
+        fli_text_addf(&t, "%s%s is class %zu", c ? ", " : "", fli_show(names[c]).s, c);
     }
     fl_status s = fli_text_ok(&t);
     if (s == FL_OK) fli_log(l->words.ctx, FL_LOG_INFO, "%s: %s %s", path, l->noun, fli_text_get(&t));
     fli_text_fini(&t);
     return s;
+}
+
+fl_status fli_labels_tell(const fli_labels *l, const char *path, fli_dataset *ds)
+{
+    if (l->fixed || numbered_from_zero(l)) return FL_OK;
+    if (!(ds->class_name = spellings(l))) return FL_ENOMEM;
+    return log_names(l, path, ds->class_name);
 }

@@ -31,6 +31,8 @@ typedef struct flight {
 struct fli_async {
     fl_ctx *ctx;
     fli_async_spec spec;
+    fli_space space;
+    const fli_algo *algo;
     flight *flights; /* at_work of them */
     flight *oldest, *newest;
     size_t version;      /* server steps done */
@@ -221,7 +223,7 @@ static void send(fli_async *a, flight *f, uint32_t client)
 }
 
 /* Computes all the turns that are under way: what they start from is known, and nobody else changes their clients' state. */
-static void work_all(fli_async *a)
+static fl_status work_all(fli_async *a)
 {
     size_t n = 0;
     for (flight *f = a->oldest; f; f = f->after) {
@@ -229,6 +231,10 @@ static void work_all(fli_async *a)
         f->worked = 1;
     }
     fli_exec_run(a->spec.exec, a->todo, n);
+    /* A client that diverges is named when its turn to be absorbed comes; nothing else is known better later. */
+    for (size_t i = 0; i < n; i++)
+        if (a->todo[i]->status && a->todo[i]->status != FL_EDIVERGED) return a->todo[i]->status;
+    return FL_OK;
 }
 
 static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *asked)
@@ -236,11 +242,11 @@ static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *asked
     while (a->version < steps && !*asked) {
         /* The server waits for the oldest when somebody else's answer would make it too old. */
         flight *f = may_come(a, a->queue[0]) ? a->queue[0] : a->oldest;
-        if (!f->worked) work_all(a);
+        fl_status s = f->worked ? FL_OK : work_all(a);
+        if (s) return s;
         a->clock = fmax(a->clock, f->arrival);
         leave(a, f);
-        fl_status s = arrive(a, f);
-        if (s) return s;
+        if ((s = arrive(a, f))) return s;
         copy_drop(a, f->from);
         send(a, f, next_client(a, f));
     }
@@ -309,8 +315,7 @@ static fl_status copies_new(fli_async *a)
     a->copies = fli_alloc(a->ctx, a->copy_count, sizeof *a->copies);
     if (!a->copies) return FL_ENOMEM;
     for (size_t i = 0; i < a->copy_count; i++) {
-        if (fli_message_init(a->ctx, &a->spec.model->space, a->vectors, a->numbers, &a->copies[i].model))
-            return FL_ENOMEM;
+        if (fli_message_init(a->ctx, &a->space, a->vectors, a->numbers, &a->copies[i].model)) return FL_ENOMEM;
         a->copies[i].next = a->spare;
         a->spare = &a->copies[i];
     }
@@ -356,8 +361,10 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
     a->ctx = ctx;
     a->spec = *spec;
     a->end = INFINITY;
-    a->vectors = fli_parts_vectors(spec->algo->down);
-    a->numbers = fli_parts_numbers(spec->algo->down);
+    a->space = fli_exec_spec_of(spec->exec)->model->space;
+    a->algo = fli_exec_spec_of(spec->exec)->algo;
+    a->vectors = fli_parts_vectors(a->algo->down);
+    a->numbers = fli_parts_numbers(a->algo->down);
     a->bytes = fli_coordinator_broadcast_bytes(fli_exec_coordinator(spec->exec));
     size_t threads = fli_exec_crew(spec->exec)->threads, m = spec->at_work;
     if (spec->real && m > threads) m = a->spec.at_work = threads;
@@ -429,7 +436,7 @@ fli_async_count fli_async_count_take(fli_async *a)
 
 static void save_flight(const fli_async *a, const flight *f, fli_saver *out)
 {
-    fli_exchange_save(&a->spec.model->space, a->spec.algo, &f->x, out);
+    fli_exchange_save(&a->space, a->algo, &f->x, out);
     fli_save_count(out, f->version);
     fli_save_count(out, f->number);
     fli_save_real(out, f->arrival);
@@ -461,7 +468,7 @@ void fli_async_save(const fli_async *a, fli_saver *out)
 
 static fl_status load_flight(fli_async *a, flight *f, fli_loader *in)
 {
-    fli_exchange_load(&a->spec.model->space, a->spec.algo, a->spec.clients, &f->x, in);
+    fli_exchange_load(&a->space, a->algo, a->spec.clients, &f->x, in);
     f->version = f->read = (size_t)fli_load_count(in, a->version);
     f->number = (size_t)fli_load_count(in, a->sent);
     f->arrival = fli_load_real(in);

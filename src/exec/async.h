@@ -14,9 +14,7 @@
 typedef struct fli_async fli_async;
 
 typedef struct {
-    fli_exec *exec; /* borrowed, with a method that has a pace; and what it was made for: */
-    const fli_model *model;
-    const fli_algo *algo;
+    fli_exec *exec; /* borrowed, with a method that has a pace */
     fli_pace pace;
     size_t clients;
     size_t at_work; /* clients at work at the same time; on the real clock at most one per thread */

@@ -1,6 +1,6 @@
 #include "exec/clients.h"
 
-#include "exec/figures.h"
+#include "exec/evaluate.h"
 #include "exec/store.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ struct fli_clients {
     fli_store *store;
     workspace *spaces;
     size_t count;
-    fli_figures_side figures;
+    fli_evaluate_side figures;
 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -106,7 +106,7 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
         fli_clients_free(c);
         return s;
     }
-    c->figures = (fli_figures_side){ctx, spec->model, spec->fed, spec->algo, spec->params, c->store};
+    c->figures = (fli_evaluate_side){ctx, spec->model, spec->fed, spec->algo, spec->params, c->store};
     *out = c;
     return FL_OK;
 }
@@ -160,7 +160,7 @@ static fli_turn turn_of(const fli_clients *c, turn_slot *t)
         .momentum = c->spec.sgd.momentum,
         .stage = fli_algo_stage(c->spec.algo, c->spec.params, ask),
         .first = t->kept.first,
-        .initial = down->start,
+        .initial = ask->flags & FLI_ASK_FIRST ? down->start : NULL,
         .down = (const void *const *)down->vec,
         .down_scalars = down->num,
         .past = down->past,
@@ -185,7 +185,9 @@ static void pose(fli_clients *c, turn_slot *t, fli_exchange *x)
     for (size_t i = 0; c->spec.poison && i < c->spec.algo->work; i++)
         memset(t->work.vec[i], 0xff, fli_bytes(&c->space));
     t->turn = turn_of(c, t);
-    t->task.problem = (fli_problem){.lr = x->ask.lr, .steps = (size_t)x->ask.steps};
+    memset(&t->task.problem, 0, sizeof t->task.problem); /* all members of its union */
+    t->task.problem.lr = x->ask.lr;
+    t->task.problem.steps = (size_t)x->ask.steps;
     t->task.view = &t->view;
     t->task.rng = batches(c, &x->ask);
     t->task.cache = c->caches ? &c->caches[client] : NULL;
@@ -234,7 +236,7 @@ void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_
     size_t turns = 0;
     for (size_t at = 0; at < n; at += turns) {
         if (list[at]->ask.kind != FLI_ASK_TURN) {
-            list[at]->status = fli_figures_answer(&c->figures, w->eval, list[at]);
+            list[at]->status = fli_evaluate(&c->figures, w->eval, list[at]);
             turns = 1;
             continue;
         }

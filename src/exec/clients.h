@@ -7,6 +7,7 @@
 #include "exec/exchange.h"
 
 typedef struct fli_clients fli_clients;
+typedef struct fli_builder fli_builder; /* join.h */
 
 enum { FLI_TOGETHER = 64 };
 
@@ -16,7 +17,9 @@ typedef struct {
     const fli_fed *fed; /* the samples of those that live here */
     const fli_algo *algo;
     const void *params;
-    size_t clients; /* N */
+    const char *settings;       /* all that model and method are made from, as text; NULL: not known */
+    const fli_builder *builder; /* how clients elsewhere make them from it; NULL: not known */
+    size_t clients;             /* N */
     uint64_t seed;
     fli_sgd_spec sgd;
     size_t memory;      /* bytes of client state to hold, see store.h; 0: no limit */

@@ -1,5 +1,7 @@
 #include "exec/exchange.h"
 
+#include "base/bytes.h"
+
 fl_status fli_message_init(fl_ctx *ctx, const fli_space *s, size_t vectors, size_t numbers, fli_message *m)
 {
     size_t stride = fli_vector_stride(s);
@@ -24,6 +26,30 @@ void fli_message_fini(fli_message *m)
 fl_status fli_upload_init(fl_ctx *ctx, const fli_space *s, const fli_algo *a, fli_message *m)
 {
     return fli_message_init(ctx, s, fli_parts_vectors(a->up), fli_parts_numbers(a->up), m);
+}
+
+/* ---- how it went ------------------------------------------------------------------------------------------- */
+
+void fli_outcome_write(const fli_exchange *x, unsigned char *out)
+{
+    out = fli_put_u64(out, x->spent, 8);
+    out = fli_put_u64(out, x->missed != 0, 4);
+    out = fli_put_u64(out, x->own_diverged != 0, 4);
+    fli_put_u64(out, (uint64_t)x->status, 4);
+}
+
+fl_status fli_outcome_read(const unsigned char *in, fli_exchange *x)
+{
+    uint64_t missed, own, status;
+    in = fli_get_u64(in, &x->spent, 8);
+    in = fli_get_u64(in, &missed, 4);
+    in = fli_get_u64(in, &own, 4);
+    fli_get_u64(in, &status, 4);
+    if (missed > 1 || own > 1 || status > FL_ESYSTEM) return FL_EFORMAT;
+    x->missed = (int)missed;
+    x->own_diverged = (int)own;
+    x->status = (fl_status)status;
+    return FL_OK;
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------------------- */
@@ -59,21 +85,20 @@ void fli_exchange_save(const fli_space *s, const fli_algo *a, const fli_exchange
     fli_save_bytes(out, ask, sizeof ask);
     fli_save_vectors(s, x->up.vec, fli_parts_vectors(a->up), out);
     fli_save_reals(x->up.num, fli_parts_numbers(a->up), out);
-    fli_save_count(out, x->spent);
-    fli_save_count(out, x->missed != 0);
-    fli_save_count(out, (uint64_t)x->status);
+    unsigned char outcome[FLI_OUTCOME_BYTES];
+    fli_outcome_write(x, outcome);
+    fli_save_bytes(out, outcome, sizeof outcome);
 }
 
 void fli_exchange_load(const fli_space *s, const fli_algo *a, size_t clients, fli_exchange *x, fli_loader *in)
 {
-    unsigned char ask[FLI_ASK_BYTES];
+    unsigned char ask[FLI_ASK_BYTES], outcome[FLI_OUTCOME_BYTES];
     fli_load_bytes(in, ask, sizeof ask);
     fli_ask_read(ask, &x->ask);
-    if (x->ask.client >= clients || x->ask.kind != FLI_ASK_TURN || x->ask.phases != 1 || x->ask.phase)
+    if (fli_ask_wrong(&x->ask, clients) || x->ask.kind != FLI_ASK_TURN || x->ask.phases != 1)
         fli_loader_refuse(in, "does not fit this run: a client is asked for what cannot be");
     fli_load_vectors(s, x->up.vec, fli_parts_vectors(a->up), in);
     fli_load_reals(x->up.num, fli_parts_numbers(a->up), in);
-    x->spent = fli_load_count(in, UINT64_MAX);
-    x->missed = (int)fli_load_count(in, 1);
-    x->status = (fl_status)fli_load_count(in, FL_ESYSTEM);
+    fli_load_bytes(in, outcome, sizeof outcome);
+    if (fli_outcome_read(outcome, x)) fli_loader_refuse(in, "does not fit this run: a turn ended as none can");
 }

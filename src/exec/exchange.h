@@ -31,6 +31,11 @@ void fli_message_fini(fli_message *m);
 /* Room for what a method's clients upload. */
 fl_status fli_upload_init(fl_ctx *ctx, const fli_space *s, const fli_algo *a, fli_message *m);
 
+/* How it went in little-endian bytes, which come up with every answer. FL_EFORMAT: that cannot be. */
+enum { FLI_OUTCOME_BYTES = 8 + 3 * 4 };
+void fli_outcome_write(const fli_exchange *x, unsigned char *out);
+fl_status fli_outcome_read(const unsigned char *in, fli_exchange *x);
+
 /* Parts of checkpoints. */
 void fli_save_vectors(const fli_space *s, void *const *vectors, size_t count, fli_saver *out);
 void fli_load_vectors(const fli_space *s, void *const *vectors, size_t count, fli_loader *in);

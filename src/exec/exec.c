@@ -2,6 +2,7 @@
 
 #include "exec/wire.h"
 
+#include <math.h>
 #include <string.h>
 
 struct fli_exec {
@@ -14,19 +15,21 @@ struct fli_exec {
     uint32_t *places; /* with bystanders: 1 + a client's place in the cohort, 0 for those outside */
     fli_exchange exchanges[FLI_EXEC_BLOCK]; /* the block under way */
     fli_exchange *list[FLI_EXEC_BLOCK];
-    size_t rooms; /* those that have memory */
-    double spent; /* inner steps of the last round */
+    size_t rooms;    /* those that have memory */
+    fli_spent spent; /* inner steps of the last round */
 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
-/* fli_coordinator_spec.size: what the client said when it joined */
-static size_t size_of(const void *exec, size_t client)
+fli_card fli_exec_card(const fli_exec *e, uint32_t client)
 {
-    const fli_exec *e = exec;
-    fli_card card;
-    return e->executor->join(e->clients, (uint32_t)client, 0, &card) ? 0 : (size_t)card.samples;
+    fli_card card = {0};
+    e->executor->join(e->clients, client, 0, &card);
+    return card;
 }
+
+/* fli_coordinator_spec.size */
+static size_t size_of(const void *exec, size_t client) { return (size_t)fli_exec_card(exec, (uint32_t)client).samples; }
 
 static fl_status clients_new(fli_exec *e)
 {
@@ -36,6 +39,8 @@ static fl_status clients_new(fli_exec *e)
         .fed = s->fed,
         .algo = s->algo,
         .params = s->params,
+        .settings = s->settings,
+        .builder = s->builder,
         .clients = s->fed->clients,
         .seed = s->seed,
         .sgd = s->sgd,
@@ -94,6 +99,7 @@ void fli_exec_free(fli_exec *e)
     fli_free(e);
 }
 
+const fli_exec_spec *fli_exec_spec_of(const fli_exec *e) { return &e->spec; }
 fli_coordinator *fli_exec_coordinator(fli_exec *e) { return e->server; }
 fli_crew *fli_exec_crew(fli_exec *e) { return &e->crew; }
 void *const *fli_exec_server(fli_exec *e) { return fli_coordinator_vectors(e->server); }
@@ -106,31 +112,30 @@ fl_status fli_exec_upload_new(fli_exec *e, fli_message *up)
 }
 
 void fli_exec_run(fli_exec *e, fli_exchange *const *list, size_t n) { e->executor->run(e->clients, list, n); }
-int fli_exec_can_one(const fli_exec *e) { return e->executor->one != NULL; }
 void fli_exec_one(fli_exec *e, fli_exchange *x, size_t worker) { e->executor->one(e->clients, x, worker); }
 
-static fli_wire wire_of(const fli_exec *e, const fli_ask *ask)
+static void wire_of(const fli_exec *e, const fli_ask *ask, fli_wire *out)
 {
-    fli_wire w;
-    fli_wire_of(e->spec.model, e->spec.fed->classes, e->spec.algo, e->spec.params, ask, &w);
-    return w;
+    fli_wire_of(e->spec.model, e->spec.fed->classes, e->spec.algo, e->spec.params, ask, out);
 }
 
 size_t fli_exec_bytes_down(const fli_exec *e, const fli_ask *ask)
 {
-    fli_wire w = wire_of(e, ask);
+    fli_wire w;
+    wire_of(e, ask, &w);
     return fli_wire_down(&w, e->spec.model, ask);
 }
 
 size_t fli_exec_bytes_up(const fli_exec *e, const fli_ask *ask)
 {
-    fli_wire w = wire_of(e, ask);
+    fli_wire w;
+    wire_of(e, ask, &w);
     return fli_wire_up(&w, e->spec.model, ask);
 }
 
 fl_status fli_exec_own_model(fli_exec *e, uint32_t client, void *out, double *mix)
 {
-    double share;
+    double share = NAN;
     fli_exchange x = {.ask = {.kind = FLI_ASK_OWN_MODEL, .client = client, .flags = FLI_ASK_NEWS | FLI_ASK_REPLY},
                       .down = fli_coordinator_broadcast(e->server),
                       .up = {.vec = &out, .num = &share}};
@@ -153,11 +158,6 @@ static fl_status rooms_for(fli_exec *e, size_t cohort)
     return FL_OK;
 }
 
-fli_ask fli_round_bystander(const fli_round *r, uint32_t client)
-{
-    return (fli_ask){.client = client, .stream = r->round, .flags = FLI_ASK_BYSTANDER};
-}
-
 fli_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fli_ask *own, size_t phase)
 {
     fli_ask ask = *own;
@@ -174,7 +174,8 @@ fli_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fli_ask *own,
 static fli_ask turn_at(const fli_exec *e, const fli_round *r, size_t at)
 {
     if (!e->places) return r->asks[at];
-    return e->places[at] ? r->asks[e->places[at] - 1] : fli_round_bystander(r, (uint32_t)at);
+    if (e->places[at]) return r->asks[e->places[at] - 1];
+    return (fli_ask){.client = (uint32_t)at, .stream = r->round, .flags = FLI_ASK_BYSTANDER};
 }
 
 /* Of several clients that fail the first in the cohort is named, whoever was first in time. */
@@ -190,7 +191,9 @@ static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t
         if (e->exchanges[i].status) return fli_coordinator_failed(e->server, &e->exchanges[i]);
     for (size_t i = 0; i < count; i++) {
         const fli_exchange *x = &e->exchanges[i];
-        e->spent += (double)x->spent;
+        e->spent.steps += (double)x->spent;
+        e->spent.down += (double)fli_exec_bytes_down(e, &x->ask);
+        e->spent.up += (double)fli_exec_bytes_up(e, &x->ask);
         fli_coordinator_note(e->server, &x->ask);
         if (r->flags & FLI_ASK_REPLY) fli_coordinator_absorb(e->server, x, 0);
     }
@@ -225,7 +228,7 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
                      .phases = r->phases ? r->phases : 1,
                      .warm_up = (r->flags & FLI_ASK_WARM_UP) != 0};
     for (size_t i = 0; i < r->count; i++) step.cohort_weight += fli_coordinator_weight(e->server, r->asks[i].client);
-    e->spent = 0;
+    e->spent = (fli_spent){0};
     size_t turns = note_places(e, r);
     fl_status s = rooms_for(e, turns);
     for (; s == FL_OK && step.phase < step.phases; step.phase++) s = run_phase(e, r, &step, turns);
@@ -233,7 +236,7 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
 }
 
 int fli_exec_warms_up(const fli_exec *e) { return e->spec.algo->warms_up && e->spec.algo->warms_up(e->spec.params); }
-double fli_exec_spent(const fli_exec *e) { return e->spent; }
+fli_spent fli_exec_spent(const fli_exec *e) { return e->spent; }
 
 /* ---- what changes ---------------------------------------------------------------------------------------- */
 

@@ -29,11 +29,16 @@ typedef struct {
     size_t memory;                /* bytes of client state to hold, see store.h; 0: no limit */
     const char *folder;           /* for what is beyond that */
     const fli_executor *executor; /* NULL: threads */
+    const char *settings; /* for clients that are elsewhere, and how they read them: see join.h; NULL: not known */
+    const fli_builder *builder;
 } fli_exec_spec;
 
 fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out);
 void fli_exec_free(fli_exec *e);
 
+/* What a client said when it joined, without a digest. */
+fli_card fli_exec_card(const fli_exec *e, uint32_t client);
+const fli_exec_spec *fli_exec_spec_of(const fli_exec *e); /* what it was made for */
 fli_coordinator *fli_exec_coordinator(fli_exec *e);
 fli_crew *fli_exec_crew(fli_exec *e);
 /* The server's vectors; [0] is the model x. The caller sets the start model. */
@@ -53,15 +58,13 @@ int fli_exec_warms_up(const fli_exec *e);
 /* Runs one round: the turns of its cohort, or of all clients for a method with FLI_ALGO_BYSTANDERS. A client whose model leaves the finite
  * range ends it with FL_EDIVERGED. */
 fl_status fli_exec_round(fli_exec *e, const fli_round *r);
-/* What a round asks in a phase of a client with this ask of its own, or of one outside the cohort. */
+/* What a round asks in a phase of a client with this ask of its own. */
 fli_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fli_ask *own, size_t phase);
-fli_ask fli_round_bystander(const fli_round *r, uint32_t client);
 
 /* Exchanges outside of rounds. Room for one's upload, to be given back by fli_message_fini. */
 fl_status fli_exec_upload_new(fli_exec *e, fli_message *up);
 void fli_exec_run(fli_exec *e, fli_exchange *const *list, size_t n);
-/* The same for one, on the crew's thread `worker`, while others are under way; 0: this executor cannot. */
-int fli_exec_can_one(const fli_exec *e);
+/* The same for one, on the crew's thread `worker`, while others are under way; for executors that can. */
 void fli_exec_one(fli_exec *e, fli_exchange *x, size_t worker);
 /* Bytes that an ask sends down and brings up. */
 size_t fli_exec_bytes_down(const fli_exec *e, const fli_ask *ask);
@@ -70,8 +73,12 @@ size_t fli_exec_bytes_up(const fli_exec *e, const fli_ask *ask);
 /* A copy of the client's own model, or of what stands for it, and unless NULL its share in what the client predicts with. */
 fl_status fli_exec_own_model(fli_exec *e, uint32_t client, void *out, double *mix);
 
-/* Inner steps that the local solvers of the last round took in all. */
-double fli_exec_spent(const fli_exec *e);
+/* What the last round sent and took. */
+typedef struct {
+    double down, up; /* bytes of all messages */
+    double steps;    /* of the local solvers */
+} fli_spent;
+fli_spent fli_exec_spent(const fli_exec *e);
 /* Bytes of client state in memory, and of what is in a file because it is beyond `memory`. */
 size_t fli_exec_state(const fli_exec *e, size_t *spilled);
 

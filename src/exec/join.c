@@ -45,109 +45,155 @@ fl_status fli_card_read(fl_ctx *ctx, const unsigned char *in, fli_card *c)
 
 /* ---- what a client is told ------------------------------------------------------------------------------- */
 
-static fl_status copy_name(fl_ctx *ctx, const char *name, char out[FLI_TERMS_NAME])
-{
-    size_t n = strlen(name);
-    if (n >= FLI_TERMS_NAME) return fli_fail(ctx, FL_ECONFIG, "%s: a name of %zu letters is too long", name, n);
-    memcpy(out, name, n + 1);
-    return FL_OK;
-}
-
-static fl_status copy_scales(fl_ctx *ctx, const fli_dataset *ds, fli_terms *out)
-{
-    if (!ds || !ds->scale) return FL_OK;
-    size_t n = fli_dataset_sparse(ds) ? ds->dim : ds->segments;
-    if (n > FLI_TERMS_SCALES)
-        return fli_fail(ctx, FL_ECONFIG, "%zu features have a scale of their own; a client can be told %d", n,
-                        FLI_TERMS_SCALES);
-    out->scales = (uint32_t)n;
-    memcpy(out->scale, ds->scale, n * sizeof *ds->scale);
-    if (ds->shift) memcpy(out->shift, ds->shift, n * sizeof *ds->shift);
-    return FL_OK;
-}
-
-fl_status fli_terms_make(fl_ctx *ctx, const fli_clients_spec *spec, uint32_t client, fli_terms *out)
+void fli_terms_make(const fli_clients_spec *spec, uint32_t client, fli_terms *out)
 {
     const fli_model *m = spec->model;
-    memset(out, 0, sizeof *out);
-    out->seed = spec->seed;
-    out->features = m->features;
-    out->classes = m->classes;
-    out->parameters = m->space.n;
-    out->upper = m->bilevel ? m->bilevel->upper : m->space.n;
-    out->clients = spec->clients;
-    out->batch = spec->sgd.batch;
-    out->latent = spec->sgd.latent;
-    out->momentum = spec->sgd.momentum;
-    out->fraction = spec->sgd.fraction;
-    out->weight_decay = m->weight_decay;
-    out->client = client;
-    out->precision = (uint32_t)m->space.ops->size;
-    fl_status s = copy_name(ctx, m->desc->name, out->model);
-    if (!s) s = copy_name(ctx, spec->algo->name, out->method);
-    return s ? s : copy_scales(ctx, spec->fed->train, out);
+    const fli_dataset *ds = spec->fed->train; /* NULL: samples are made on demand, as they are */
+    *out = (fli_terms){
+        .seed = spec->seed,
+        .clients = spec->clients,
+        .shape = {m->shape[0], m->shape[1], m->shape[2]},
+        .classes = m->classes,
+        .parameters = m->space.n,
+        .upper = fli_model_upper(m),
+        .client = client,
+        .precision = (uint32_t)m->space.ops->size,
+        .sparse = ds && fli_dataset_sparse(ds),
+        .model = m->desc->name,
+        .method = spec->algo->name,
+        .settings = spec->settings ? spec->settings : "",
+    };
+    if (ds && ds->classes == m->classes) out->class_name = ds->class_name;
+    if (!ds || !ds->scale) return;
+    out->scales = (uint32_t)(fli_dataset_sparse(ds) ? ds->dim : ds->segments);
+    out->scale = ds->scale;
+    out->shift = ds->shift;
 }
 
-enum { WHOLES = 8, REALS = 3, SHORTS = 3, FIXED = WHOLES * 8 + REALS * 8 + SHORTS * 4 + 2 * FLI_TERMS_NAME };
+enum { WHOLES = 8, SHORTS = 5, FIXED = WHOLES * 8 + SHORTS * 4 };
 
-size_t fli_terms_bytes(const fli_terms *t) { return FIXED + 2 * sizeof(double) * t->scales; }
+/* Texts end with a zero. First the numbers, then scales and shifts, then names of classes, then the rest. */
+size_t fli_terms_bytes(const fli_terms *t)
+{
+    size_t bytes = FIXED + 2 * sizeof(double) * t->scales;
+    for (size_t i = 0; t->class_name && i < t->classes; i++) bytes += strlen(t->class_name[i]) + 1;
+    return bytes + strlen(t->model) + strlen(t->method) + strlen(t->settings) + 3;
+}
+
+static unsigned char *put_text(unsigned char *out, const char *text)
+{
+    size_t n = strlen(text) + 1;
+    memcpy(out, text, n);
+    return out + n;
+}
 
 void fli_terms_write(const fli_terms *t, unsigned char *out)
 {
-    const uint64_t wholes[WHOLES] = {t->seed,  t->features, t->classes, t->parameters,
-                                     t->upper, t->clients,  t->batch,   t->latent};
-    const double reals[REALS] = {t->momentum, t->fraction, t->weight_decay};
-    const uint32_t shorts[SHORTS] = {t->client, t->precision, t->scales};
+    const uint64_t wholes[WHOLES] = {t->seed,     t->clients, t->shape[0],   t->shape[1],
+                                     t->shape[2], t->classes, t->parameters, t->upper};
+    const uint32_t shorts[SHORTS] = {t->client, t->precision, t->sparse, t->scales, t->class_name != NULL};
     for (size_t i = 0; i < WHOLES; i++) out = fli_put_u64(out, wholes[i], 8);
-    for (size_t i = 0; i < REALS; i++) out = fli_put_real(out, reals[i]);
     for (size_t i = 0; i < SHORTS; i++) out = fli_put_u64(out, shorts[i], 4);
-    memcpy(out, t->model, FLI_TERMS_NAME);
-    memcpy(out + FLI_TERMS_NAME, t->method, FLI_TERMS_NAME);
-    out += 2 * FLI_TERMS_NAME;
     for (size_t i = 0; i < t->scales; i++) out = fli_put_real(out, t->scale[i]);
-    for (size_t i = 0; i < t->scales; i++) out = fli_put_real(out, t->shift[i]);
+    for (size_t i = 0; i < t->scales; i++) out = fli_put_real(out, t->shift ? t->shift[i] : 0);
+    for (size_t i = 0; t->class_name && i < t->classes; i++) out = put_text(out, t->class_name[i]);
+    out = put_text(out, t->model);
+    out = put_text(out, t->method);
+    put_text(out, t->settings);
 }
 
-static const unsigned char *read_numbers(const unsigned char *in, fli_terms *t)
+/* What is read, and what is left of it. */
+typedef struct {
+    const unsigned char *at;
+    size_t left;
+    const char *wrong; /* NULL: nothing so far */
+} reader;
+
+static const unsigned char *take(reader *r, size_t n)
 {
-    uint64_t *wholes[WHOLES] = {&t->seed,  &t->features, &t->classes, &t->parameters,
-                                &t->upper, &t->clients,  &t->batch,   &t->latent},
+    const unsigned char *at = r->at;
+    if (n > r->left) r->wrong = "they are cut short";
+    if (r->wrong) return NULL;
+    r->at += n;
+    r->left -= n;
+    return at;
+}
+
+static char *take_text(reader *r, char **room)
+{
+    const unsigned char *end = r->wrong ? NULL : memchr(r->at, 0, r->left);
+    if (!end) {
+        if (!r->wrong) r->wrong = "a text does not end";
+        return "";
+    }
+    size_t n = (size_t)(end - r->at) + 1;
+    char *text = memcpy(*room, take(r, n), n);
+    *room += n;
+    return text;
+}
+
+static void read_numbers(const unsigned char *in, fli_terms *t, int *named)
+{
+    uint64_t *wholes[WHOLES] = {&t->seed,     &t->clients, &t->shape[0],   &t->shape[1],
+                                &t->shape[2], &t->classes, &t->parameters, &t->upper},
              v;
-    double *reals[REALS] = {&t->momentum, &t->fraction, &t->weight_decay};
-    uint32_t *shorts[SHORTS] = {&t->client, &t->precision, &t->scales};
+    uint32_t names, *shorts[SHORTS] = {&t->client, &t->precision, &t->sparse, &t->scales, &names};
     for (size_t i = 0; i < WHOLES; i++) in = fli_get_u64(in, wholes[i], 8);
-    for (size_t i = 0; i < REALS; i++) in = fli_get_real(in, reals[i]);
     for (size_t i = 0; i < SHORTS; i++) {
         in = fli_get_u64(in, &v, 4);
         *shorts[i] = (uint32_t)v;
     }
-    return in;
+    *named = names != 0;
 }
 
-/* What a client would otherwise find out too late. */
-static const char *impossible(const fli_terms *t)
+/* What a client would otherwise find out too late; every name and every scale needs at least its own bytes. */
+static const char *impossible(const fli_terms *t, int named, size_t left)
 {
     if (t->client >= t->clients) return "the client's number is not below the number of clients";
     if (t->precision != 4 && t->precision != 8) return "the precision is neither 4 nor 8 bytes";
+    if (t->sparse > 1) return "samples are neither sparse nor not";
     if (!t->parameters || t->upper > t->parameters) return "the model has no parameters, or too few";
-    if (!isfinite(t->momentum) || !isfinite(t->fraction) || !isfinite(t->weight_decay)) return "a number is not finite";
-    if (!memchr(t->model, 0, FLI_TERMS_NAME) || !memchr(t->method, 0, FLI_TERMS_NAME)) return "a name does not end";
+    if (t->scales > left / (2 * sizeof(double)) || (named && t->classes > left)) return "they are cut short";
     return NULL;
+}
+
+/* The memory has room for the reals, then for pointers to the names, then for all texts. */
+static void read_lists(reader *r, fli_terms *t, int named)
+{
+    double *reals = t->memory;
+    char **names = (char **)(reals + 2 * t->scales), *room = (char *)(names + (named ? t->classes : 0));
+    for (size_t i = 0; i < 2 * t->scales; i++) {
+        const unsigned char *at = take(r, sizeof(double));
+        if (at) fli_get_real(at, &reals[i]);
+        if (at && !isfinite(reals[i])) r->wrong = "a scale is not finite";
+    }
+    t->scale = t->scales ? reals : NULL;
+    t->shift = t->scales ? reals + t->scales : NULL;
+    for (size_t i = 0; named && i < t->classes; i++) names[i] = take_text(r, &room);
+    t->class_name = named ? names : NULL;
+    t->model = take_text(r, &room);
+    t->method = take_text(r, &room);
+    t->settings = take_text(r, &room);
+    if (!r->wrong && r->left) r->wrong = "something follows them";
 }
 
 fl_status fli_terms_read(fl_ctx *ctx, const unsigned char *in, size_t n, fli_terms *t)
 {
-    memset(t, 0, sizeof *t);
-    if (n < FIXED) return fli_fail(ctx, FL_EFORMAT, "the terms of a federation have %zu bytes, not %d", n, FIXED);
-    in = read_numbers(in, t);
-    if (t->scales > FLI_TERMS_SCALES || n != fli_terms_bytes(t))
-        return fli_fail(ctx, FL_EFORMAT, "the terms of a federation have %zu bytes and %u scales, which does not fit",
-                        n, t->scales);
-    memcpy(t->model, in, FLI_TERMS_NAME);
-    memcpy(t->method, in + FLI_TERMS_NAME, FLI_TERMS_NAME);
-    in += 2 * FLI_TERMS_NAME;
-    for (size_t i = 0; i < t->scales; i++) in = fli_get_real(in, &t->scale[i]);
-    for (size_t i = 0; i < t->scales; i++) in = fli_get_real(in, &t->shift[i]);
-    const char *wrong = impossible(t);
-    return wrong ? fli_fail(ctx, FL_EFORMAT, "the terms of a federation cannot be: %s", wrong) : FL_OK;
+    reader r = {in, n, NULL};
+    int named = 0;
+    *t = (fli_terms){.model = "", .method = "", .settings = ""};
+    const unsigned char *numbers = take(&r, FIXED);
+    if (numbers) read_numbers(numbers, t, &named);
+    if (!r.wrong) r.wrong = impossible(t, named, r.left);
+    if (!r.wrong) {
+        if (!(t->memory = fli_alloc(ctx, r.left + (named ? t->classes : 0) * sizeof(char *) + 1, 1))) return FL_ENOMEM;
+        read_lists(&r, t, named);
+    }
+    return r.wrong ? fli_fail(ctx, FL_EFORMAT, "the terms of a federation, %zu bytes: %s", n, r.wrong) : FL_OK;
+}
+
+void fli_terms_fini(fli_terms *t)
+{
+    fli_free(t->memory);
+    *t = (fli_terms){0};
 }

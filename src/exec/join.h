@@ -21,26 +21,36 @@ void fli_card_write(const fli_card *c, unsigned char *out);
 /* FL_EFORMAT for a client that cannot be. */
 fl_status fli_card_read(fl_ctx *ctx, const unsigned char *in, fli_card *c);
 
-/* Down: what a client is told. Texts end with a zero within their length. */
-enum { FLI_TERMS_NAME = 64, FLI_TERMS_SCALES = 4096 };
+/* Down: what a client is told. */
 typedef struct {
     uint64_t seed;
-    uint64_t features, classes, parameters, upper; /* of the model; upper: parameters of the upper level, or all */
-    uint64_t clients;                              /* N */
-    uint64_t batch, latent;                        /* of local steps: fli_sgd_spec */
-    double momentum, fraction, weight_decay;
-    uint32_t client;    /* its number */
-    uint32_t precision; /* bytes of a real: 4 or 8 */
-    uint32_t scales;    /* normalisation: pairs that follow; 0: values as they are */
-    char model[FLI_TERMS_NAME], method[FLI_TERMS_NAME];
-    double scale[FLI_TERMS_SCALES], shift[FLI_TERMS_SCALES];
+    uint64_t clients;            /* N */
+    uint64_t shape[3], classes;  /* of samples: channels, height, width; classes 0: regression */
+    uint64_t parameters, upper;  /* of the model; upper: those of the upper level, or all */
+    uint32_t client;             /* its number */
+    uint32_t precision;          /* bytes of a real: 4 or 8 */
+    uint32_t sparse;             /* samples are stored as the few features that are not 0 */
+    uint32_t scales;             /* normalisation: one pair per run of features; 0: values as they are */
+    const double *scale, *shift; /* value * scale + shift; shift NULL: 0 */
+    char *const *class_name;     /* one per class, as labels are written; NULL: they are 0, 1, ... */
+    const char *model, *method;  /* their names, */
+    const char *settings;        /* and all that they are made from: a configuration as text */
+    void *memory;                /* what the pointers lead to, of terms that were read */
 } fli_terms;
 
-/* FL_ECONFIG for more features with a scale of their own than there is room for. */
-fl_status fli_terms_make(fl_ctx *ctx, const fli_clients_spec *spec, uint32_t client, fli_terms *out);
+/* Points to what the spec leads to. */
+void fli_terms_make(const fli_clients_spec *spec, uint32_t client, fli_terms *out);
 size_t fli_terms_bytes(const fli_terms *t);
 void fli_terms_write(const fli_terms *t, unsigned char *out);
-/* FL_EFORMAT for terms that are cut short, or cannot be. */
+/* Own memory; FL_EFORMAT for terms that are cut short, too long, or cannot be. To be given back in either case. */
 fl_status fli_terms_read(fl_ctx *ctx, const unsigned char *in, size_t n, fli_terms *t);
+void fli_terms_fini(fli_terms *t);
+
+/* How a client makes its part of a run from the terms; whoever knows what settings mean has one (run/member.h). */
+struct fli_builder {
+    /* Fills model, algo, params, seed, sgd and clients; *own keeps them until `free`. */
+    fl_status (*make)(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *out, void **own);
+    void (*free)(void *own);
+};
 
 #endif

@@ -22,7 +22,10 @@ typedef struct {
 
 typedef struct {
     fl_ctx *ctx;
-    fli_clients_spec spec;
+    fli_clients_spec told; /* by the server */
+    fli_clients_spec spec; /* what the clients made of it */
+    void *built;           /* by the builder */
+    fli_fed fed;           /* the clients' samples, without the server's test set */
     fli_eval eval;
     fli_clients *clients;
     fli_recall **recalls; /* one per client that has had a turn */
@@ -30,22 +33,34 @@ typedef struct {
 
 /* ---- joining --------------------------------------------------------------------------------------------- */
 
-/* The clients are told as bytes what they must know; if that were not all of it, or not the same, they would not be opened. */
-static fl_status tell(loopback *l, uint32_t client)
+/* A client is told as bytes what it must know; what it has understood is said again, and must be the same. */
+static fl_status tell(loopback *l, uint32_t client, fli_terms *heard)
 {
-    fli_terms *terms = fli_alloc(l->ctx, 2, sizeof *terms);
-    unsigned char *wire = NULL;
-    fl_status s = terms ? fli_terms_make(l->ctx, &l->spec, client, &terms[0]) : FL_ENOMEM;
-    size_t n = s ? 0 : fli_terms_bytes(&terms[0]);
-    if (!s && !(wire = fli_alloc(l->ctx, n, 1))) s = FL_ENOMEM;
-    if (!s) {
-        fli_terms_write(&terms[0], wire);
-        s = fli_terms_read(l->ctx, wire, n, &terms[1]);
-    }
-    if (!s && memcmp(&terms[0], &terms[1], sizeof *terms))
+    fli_terms said;
+    fli_terms_make(&l->told, client, &said);
+    size_t n = fli_terms_bytes(&said);
+    unsigned char *wire = fli_alloc(l->ctx, 2, n);
+    if (!wire) return FL_ENOMEM;
+    fli_terms_write(&said, wire);
+    fl_status s = fli_terms_read(l->ctx, wire, n, heard);
+    if (!s && fli_terms_bytes(heard) == n) fli_terms_write(heard, wire + n);
+    if (!s && memcmp(wire, wire + n, n))
         s = fli_fail(l->ctx, FL_EFORMAT, "client %u: what it was told is not what was said", client);
     fli_free(wire);
-    fli_free(terms);
+    return s;
+}
+
+/* The clients' model and method are made from what the first of them was told; all are told the same but for their number. Without a
+ * builder, as in tests of parts, they are the server's. */
+static fl_status understand(loopback *l)
+{
+    fl_status s = FL_OK;
+    for (size_t i = 0; !s && i < l->told.clients; i++) {
+        fli_terms heard = {0};
+        s = tell(l, (uint32_t)i, &heard);
+        if (!s && !i && l->told.builder) s = l->told.builder->make(l->ctx, &heard, &l->spec, &l->built);
+        fli_terms_fini(&heard);
+    }
     return s;
 }
 
@@ -68,6 +83,7 @@ static void close_loopback(void *executor)
     fli_eval_fini(&l->eval);
     for (size_t i = 0; l->recalls && i < l->spec.clients; i++) fli_recall_free(l->recalls[i]);
     fli_free(l->recalls);
+    if (l->built) l->told.builder->free(l->built);
     fli_free(l);
 }
 
@@ -77,11 +93,14 @@ static fl_status open_loopback(fl_ctx *ctx, const fli_clients_spec *spec, fli_cr
     (void)crew;
     if (!l) return FL_ENOMEM;
     l->ctx = ctx;
-    l->spec = *spec;
+    l->told = l->spec = *spec;
+    l->fed = *spec->fed;
+    l->fed.test = NULL;
+    l->spec.fed = &l->fed;
     l->spec.together = TOGETHER;
     l->spec.poison = 1;
-    fl_status s = fli_eval_init(ctx, spec->model, &l->eval);
-    for (size_t i = 0; !s && i < spec->clients; i++) s = tell(l, (uint32_t)i);
+    fl_status s = understand(l);
+    if (!s) s = fli_eval_init(ctx, l->spec.model, &l->eval);
     if (!s) s = fli_clients_new(ctx, &l->spec, 1, &l->eval, &l->clients);
     if (!s && !(l->recalls = fli_alloc(ctx, spec->clients, sizeof *l->recalls))) s = FL_ENOMEM;
     if (s)
@@ -157,6 +176,8 @@ static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
     *d = (delivery){0};
     fli_ask_write(&x->ask, ask);
     fli_ask_read(ask, &d->own.ask);
+    const char *wrong = fli_ask_wrong(&d->own.ask, l->spec.clients);
+    if (wrong) return fli_fail(l->ctx, FL_EFORMAT, "client %u: what it is asked cannot be: %s", x->ask.client, wrong);
     fli_wire_of(m, l->spec.fed->classes, l->spec.algo, l->spec.params, &d->own.ask, &d->parts);
     size_t bytes = fli_wire_down(&d->parts, m, &d->own.ask);
     unsigned char *wire = fli_alloc(l->ctx, bytes, 1);
@@ -166,8 +187,8 @@ static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
         d->own.up = unwritten(l, d, fli_parts_vectors(d->parts.up), fli_parts_numbers(d->parts.up));
         void *start = take(d, fli_bytes(&m->space));
         if (bytes) fli_wire_write(d->parts.down, d->parts.moment, m, x->down, wire);
-        if (bytes) fli_wire_read(d->parts.down, d->parts.moment, m, wire, &d->inbox, start);
-        s = with_memory(l, d);
+        if (bytes) s = fli_wire_read(l->ctx, d->parts.down, d->parts.moment, m, wire, bytes, &d->inbox, start);
+        if (!s) s = with_memory(l, d);
     }
     fli_free(wire);
     return s;
@@ -179,15 +200,16 @@ static fl_status collect(loopback *l, delivery *d, fli_exchange *x)
     const fli_model *m = l->spec.model;
     unsigned char outcome[FLI_OUTCOME_BYTES];
     fli_outcome_write(&d->own, outcome);
-    fl_status s = fli_outcome_read(l->ctx, outcome, x);
+    fl_status s = fli_outcome_read(outcome, x);
+    if (s) fli_fail(l->ctx, s, "client %u: what it says of its turn cannot be", x->ask.client);
     size_t bytes = s || x->status ? 0 : fli_wire_up(&d->parts, m, &d->own.ask);
     unsigned char *wire = fli_alloc(l->ctx, bytes, 1);
     if (wire && bytes) fli_wire_write(d->parts.up, d->parts.moment, m, &d->own.up, wire);
     unmap_region(d);
     for (size_t i = 0; i < fli_parts_vectors(d->parts.up); i++) memset(x->up.vec[i], 0xff, fli_bytes(&m->space));
     memset(x->up.num, 0xff, fli_parts_numbers(d->parts.up) * sizeof *x->up.num);
-    if (wire && bytes) fli_wire_read(d->parts.up, d->parts.moment, m, wire, &x->up, NULL);
     if (!wire) s = FL_ENOMEM;
+    if (!s && bytes) s = fli_wire_read(l->ctx, d->parts.up, d->parts.moment, m, wire, bytes, &x->up, NULL);
     fli_free(wire);
     return s;
 }

@@ -40,7 +40,7 @@ fl_status fli_recall_new(fl_ctx *ctx, const fli_model *model, const fli_algo *a,
     fli_recall *r = fli_alloc(ctx, 1, sizeof *r);
     if (!r) return FL_ENOMEM;
     *r = (fli_recall){.ctx = ctx, .algo = a, .params = params, .space = model->space};
-    r->upper = model->bilevel ? model->bilevel->upper : model->space.n;
+    r->upper = fli_model_upper(model);
     r->vectors = fli_parts_vectors(a->down);
     fl_status s = fli_message_init(ctx, &r->space, r->vectors, 0, &r->kept);
     if (s || !(r->table = fli_alloc(ctx, r->vectors, sizeof *r->table))) {

@@ -75,7 +75,7 @@ static fl_status make_room(threads *t, size_t n)
     return s;
 }
 
-/* What the clients have of the message, where they keep some of it. */
+/* What the clients have of the message, where they keep some of it: then all are sent the same one. */
 static fl_status recall(threads *t, fli_exchange *const *list, size_t n)
 {
     if (!t->recall || !n || list[0]->ask.kind != FLI_ASK_TURN) return FL_OK;
@@ -87,6 +87,7 @@ static fl_status recall(threads *t, fli_exchange *const *list, size_t n)
 static void run(void *executor, fli_exchange *const *list, size_t n)
 {
     threads *t = executor;
+    const fli_message *sent = n ? list[0]->down : NULL;
     fl_status s = make_room(t, n);
     if (!s) s = recall(t, list, n);
     for (size_t i = 0; s && i < n; i++) list[i]->status = s;
@@ -94,6 +95,7 @@ static void run(void *executor, fli_exchange *const *list, size_t n)
     for (size_t i = 0; i < n; i++) t->items[i] = (item){list[i], fli_clients_effort(t->clients, &list[i]->ask), i};
     qsort(t->items, n, sizeof *t->items, longer);
     fli_pool_run(t->crew->pool, n, work, t);
+    for (size_t i = 0; t->recall && i < n; i++) list[i]->down = sent;
 }
 
 static void one(void *executor, fli_exchange *x, size_t worker)

@@ -71,10 +71,7 @@ void fli_model_free(fli_model *m)
     fli_free(m);
 }
 
-void fli_model_expect(fli_model *m, const fli_dataset *ds)
-{
-    m->sparse = fli_dataset_sparse(ds) && m->desc->traits & FLI_MODEL_SPARSE;
-}
+void fli_model_expect(fli_model *m, int sparse) { m->sparse = sparse && m->desc->traits & FLI_MODEL_SPARSE; }
 
 fl_status fli_model_batch(fl_ctx *ctx, const fli_model *m, size_t capacity, fli_batch *b)
 {

@@ -9,7 +9,8 @@
 static void ask(void *arg, fli_ask *out)
 {
     const fl_run *run = arg;
-    fli_ask own = fli_ask_for(&run->plan, (size_t)out->round, (size_t)out->stream, out->client);
+    fli_card card = fli_exec_card(run->exec, out->client);
+    fli_ask own = fli_ask_for(&run->plan, &card, (size_t)out->round, (size_t)out->stream, out->client);
     out->steps = own.steps;
     out->lr = own.lr;
     out->probability = own.probability;
@@ -42,8 +43,6 @@ fl_status fli_arrivals_prepare(fl_run *run)
     const fli_plan *p = &run->plan;
     fli_async_spec spec = {
         .exec = run->exec,
-        .model = p->model,
-        .algo = p->algo,
         .pace = p->algo->pace(p->settings.algorithm.params),
         .clients = p->fed->clients,
         .at_work = p->participation->largest,
@@ -53,8 +52,6 @@ fl_status fli_arrivals_prepare(fl_run *run)
         .duration = duration,
         .arg = run,
     };
-    if (spec.real && !fli_exec_can_one(run->exec))
-        return fli_fail(run->ctx, FL_ECONFIG, "clock is real: its clients are threads, so executor must be threads");
     if (spec.real) {
         run->now.simulated_seconds = NAN;
         warn_of_real_clock(run, &spec);

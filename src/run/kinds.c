@@ -74,7 +74,7 @@ static int bilevel_item(size_t i, fli_item *out)
 static int executor_item(size_t i, fli_item *out)
 {
     const fli_executor *d = fli_executor_list[i];
-    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, NULL, 0, d, NULL};
+    if (d) *out = (fli_item){d->name, d->title, NULL, NULL, NULL, 0, d, NULL};
     return d != NULL;
 }
 

@@ -213,7 +213,12 @@ static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first
     fli_exec_run(m->exec, m->list, count);
     for (size_t i = 0; i < count; i++)
         if (m->exchanges[i].status) return m->exchanges[i].status;
-    for (size_t i = 0; i < count; i++) absorb(m, first + i, &m->exchanges[i]);
+    for (size_t i = 0; i < count; i++) {
+        const char *wrong = fli_figures_wrong(m->exchanges[i].up.num);
+        if (wrong)
+            return fli_fail(m->ctx, FL_EFORMAT, "client %u: its figures cannot be: %s", client_at(m, first + i), wrong);
+        absorb(m, first + i, &m->exchanges[i]);
+    }
     return FL_OK;
 }
 

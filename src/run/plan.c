@@ -1,4 +1,5 @@
 #include "run/plan.h"
+#include "run/member.h"
 #include "run/steps.h"
 
 #include "exec/async.h"
@@ -66,6 +67,9 @@ static fl_status check_pace(fl_ctx *ctx, const fli_settings *s)
                         "algorithm %s needs every client in every round, so system.deadline must be 0 and "
                         "system.wait_for 1",
                         a->name);
+    if (s->top.clock == FLI_CLOCK_REAL && !((const fli_executor *)s->executor.item.desc)->one)
+        return fli_fail(ctx, FL_ECONFIG, "clock is real: its clients are threads, so executor must be threads, not %s",
+                        s->executor.item.name);
     if (s->top.clock == FLI_CLOCK_REAL && s->stop.simulated > 0)
         return fli_fail(ctx, FL_ECONFIG,
                         "clock is real, so there are no simulated seconds; set stop.seconds instead of "
@@ -225,7 +229,9 @@ static fl_status warn(const fli_plan *p)
     fli_text text;
     fli_text_init(&text, p->ctx);
     for (size_t i = 0; i < f.clients && !*fli_text_get(&text) && !fli_text_ok(&text); i++) {
-        fli_ask first = fli_ask_for(p, 0, 0, (uint32_t)i);
+        fli_card card;
+        if (fli_card_make(p->ctx, p->fed, (uint32_t)i, 0, &card)) continue;
+        fli_ask first = fli_ask_for(p, &card, 0, 0, (uint32_t)i);
         f.client = (uint32_t)i;
         f.lr = first.lr;
         f.steps = first.steps;
@@ -287,35 +293,31 @@ static fl_status check_fit(fli_plan *p)
     return status ? status : check_blocks(p, solver);
 }
 
-/* Gives the model its two levels, where there are two. */
-static fl_status give_levels(fli_plan *p)
+/* What two levels ask of the data, where there are two. */
+static fl_status check_level_samples(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
-    if (!has_levels(s)) return FL_OK;
-    fl_status status = fli_bilevel_give(p->ctx, p->model, s->levels.item.desc, s->levels.params, &s->bilevel);
-    for (size_t i = 0; !status && s->bilevel.validation > 0 && i < p->fed->clients; i++)
+    if (!p->model->bilevel) return FL_OK;
+    for (size_t i = 0; s->bilevel.validation > 0 && i < p->fed->clients; i++)
         if (fli_fed_size(p->fed, i) - fli_fed_unlabelled(p->fed, i) < 2)
             return fli_fail(
                 p->ctx, FL_ECONFIG,
                 "client %zu has a single training sample%s, but bilevel.validation wants one for each level", i,
                 s->data.unlabelled > 0 ? " with a label" : "");
-    if (!status && !(s->bilevel.l2 > 0))
+    if (!(s->bilevel.l2 > 0))
         fli_log(p->ctx, FL_LOG_WARNING,
                 "bilevel.l2 is 0, so nothing makes the lower level strongly convex, which %s relies on", p->algo->name);
-    return status;
+    return FL_OK;
 }
 
 fl_status fli_plan_finish(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
-    const fli_ops *ops = s->top.precision == 0 ? &fli_ops_f32 : &fli_ops_f64;
+    const fli_dataset *train = p->fed->train;
     const size_t row[3] = {1, 1, p->fed->dim};
-    fl_status status = fli_model_new_for(p->ctx, s->objective.item.desc, s->objective.params, ops,
-                                         p->fed->train ? p->fed->train->shape : row, p->fed->classes,
-                                         s->model.weight_decay, &p->model);
-    if (!status && p->fed->train) fli_model_expect(p->model, p->fed->train);
-    if (!status && !(p->algo->traits & FLI_ALGO_LABELLED)) status = fli_model_use_semi(p->ctx, p->model, &s->semi);
-    if (!status) status = give_levels(p);
+    fl_status status = fli_objective_new(p->ctx, s, train ? train->shape : row, p->fed->classes,
+                                         train && fli_dataset_sparse(train), &p->model);
+    if (!status) status = check_level_samples(p);
     if (!status)
         status = fli_participation_new(p->ctx, s->sampler.item.desc, s->sampler.params, p->fed, &p->participation);
     if (!status && has_clock(s))

@@ -22,12 +22,12 @@ fl_status fli_rounds_prepare(fl_run *run)
     return FL_OK;
 }
 
-fli_ask fli_ask_for(const fli_plan *p, size_t round, size_t turn, uint32_t client)
+fli_ask fli_ask_for(const fli_plan *p, const fli_card *card, size_t round, size_t turn, uint32_t client)
 {
     const fli_local_settings *local = &p->settings.local;
     fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
-    size_t unlabelled = fli_fed_unlabelled(p->fed, client);
-    size_t per_epoch = fli_objective_steps(p->model, &sgd, fli_fed_size(p->fed, client) - unlabelled, unlabelled);
+    size_t unlabelled = (size_t)card->unlabelled;
+    size_t per_epoch = fli_objective_steps(p->model, &sgd, (size_t)card->samples - unlabelled, unlabelled);
     const fli_solver *solver = fli_algo_solver(p->algo, p->settings.algorithm.params, p->model);
     return (fli_ask){
         .round = round,
@@ -67,20 +67,25 @@ static size_t exchanges(const fl_run *run)
     return a->phases ? a->phases(params, coin) : 1;
 }
 
+static fli_ask ask_client(const fl_run *run, uint32_t client)
+{
+    fli_card card = fli_exec_card(run->exec, client);
+    return fli_ask_for(&run->plan, &card, run->round, run->round, client);
+}
+
 /* A round that asks the m clients in run->cohort. */
 static fli_round ask(fl_run *run, size_t m, size_t phases, uint32_t flags)
 {
-    for (size_t i = 0; i < m; i++) run->asks[i] = fli_ask_for(&run->plan, run->round, run->round, run->cohort[i]);
+    for (size_t i = 0; i < m; i++) run->asks[i] = ask_client(run, run->cohort[i]);
     return (fli_round){.round = run->round, .flags = flags, .asks = run->asks, .count = m, .phases = phases};
 }
 
-/* The longest turn of those outside the cohort. */
-static double time_bystanders(const fl_run *run, const fli_round *r, size_t phase)
+/* Where bystanders take a turn as well, the longest turn of everybody: it goes by what they would be asked. */
+static double time_everybody(const fl_run *run, const fli_round *r, size_t phase)
 {
-    const fli_plan *p = &run->plan;
     double longest = 0;
-    for (size_t i = 0; bystanders(run) && i < p->fed->clients; i++) {
-        fli_ask own = fli_ask_for(p, r->round, r->round, (uint32_t)i), at = fli_round_ask(run->exec, r, &own, phase);
+    for (size_t i = 0; bystanders(run) && i < run->plan.fed->clients; i++) {
+        fli_ask own = ask_client(run, (uint32_t)i), at = fli_round_ask(run->exec, r, &own, phase);
         longest = fmax(longest, fli_ask_seconds(run, &at));
     }
     return longest;
@@ -94,7 +99,7 @@ static double time_turns(fl_run *run, const fli_round *r)
     if (!run->plan.system) return NAN;
     for (size_t i = 0; i < r->count; i++) run->durations[i] = 0;
     for (size_t phase = 0; phase < r->phases; phase++) {
-        double longest = time_bystanders(run, r, phase);
+        double longest = time_everybody(run, r, phase);
         for (size_t i = 0; i < r->count; i++) {
             fli_ask at = fli_round_ask(run->exec, r, &r->asks[i], phase);
             double d = fli_ask_seconds(run, &at);
@@ -123,43 +128,47 @@ static double cut_after(fl_run *run, const fli_round *r, size_t wanted, size_t *
     return cut;
 }
 
-/* Drops who is late, and returns how long the round lasts. Of clients that are equally fast the first in the cohort are kept. */
-static double drop_late(fl_run *run, fli_round *r)
+/* Bytes that a client of the round was sent in vain. */
+static double sent_to(const fl_run *run, const fli_round *r, const fli_ask *own)
+{
+    double sum = 0;
+    for (size_t phase = 0; phase < r->phases; phase++) {
+        fli_ask at = fli_round_ask(run->exec, r, own, phase);
+        sum += (double)fli_exec_bytes_down(run->exec, &at);
+    }
+    return sum;
+}
+
+/* Drops who is late, and returns how long the round lasts. Of clients that are equally fast the first in the cohort are kept. *lost: bytes
+ * that those were sent who were dropped. */
+static double drop_late(fl_run *run, fli_round *r, double *lost)
 {
     const fli_system_common *c = &run->plan.settings.system;
     size_t wanted = (size_t)fmax(1, ceil(c->wait_for * (double)r->count - 1e-9)), kept = 0, ties = r->count;
     double deadline = c->deadline > 0 ? c->deadline : INFINITY, cut = time_turns(run, r);
+    *lost = 0;
     if (isnan(cut)) return cut;
     if (wanted < r->count) cut = cut_after(run, r, wanted, &ties);
     for (size_t i = 0; i < r->count; i++) {
         double d = run->durations[i];
         int behind = d > cut || (d == cut && !ties);
         if (d == cut && ties) ties--;
-        if (behind || d > deadline) continue;
-        run->asks[kept++] = run->asks[i];
+        if (behind || d > deadline)
+            *lost += sent_to(run, r, &run->asks[i]);
+        else
+            run->asks[kept++] = run->asks[i];
     }
     r->count = kept;
     return fmin(cut, deadline);
 }
 
-/* The bytes of everybody's messages in a round, one way. Those outside the cohort are told and answer as well. */
-static double bytes(const fl_run *run, const fli_round *r, size_t (*of)(const fli_exec *e, const fli_ask *ask))
-{
-    double sum = 0;
-    size_t all = bystanders(run) ? run->plan.fed->clients : r->count;
-    for (size_t phase = 0; phase < r->phases; phase++)
-        for (size_t i = 0; i < all; i++) {
-            fli_ask own = bystanders(run) ? fli_round_bystander(r, (uint32_t)i) : r->asks[i];
-            fli_ask at = fli_round_ask(run->exec, r, &own, phase);
-            sum += (double)of(run->exec, &at);
-        }
-    return sum;
-}
-
 static void count(fl_run *run, const fli_round *r, double simulated, double seconds)
 {
+    fli_spent spent = fli_exec_spent(run->exec);
     if (r->flags & FLI_ASK_REPLY) run->now.communications += (double)r->phases;
-    run->now.local_steps += fli_exec_spent(run->exec);
+    run->now.bytes_down += spent.down;
+    run->now.bytes_up += spent.up;
+    run->now.local_steps += spent.steps;
     run->now.simulated_seconds += simulated;
     run->now.seconds += seconds;
     run->now.cohort = r->count;
@@ -171,13 +180,10 @@ fl_status fli_rounds_warm_up(fl_run *run)
     size_t n = run->plan.fed->clients;
     for (size_t i = 0; i < n; i++) run->cohort[i] = (uint32_t)i;
     fli_round r = ask(run, n, 1, FLI_ASK_NEWS | FLI_ASK_REPLY | FLI_ASK_WARM_UP);
-    double simulated = time_turns(run, &r), down = bytes(run, &r, fli_exec_bytes_down);
+    double simulated = time_turns(run, &r);
     fl_status s = fli_exec_round(run->exec, &r);
-    if (s) return s;
-    run->now.bytes_down += down;
-    run->now.bytes_up += bytes(run, &r, fli_exec_bytes_up);
-    count(run, &r, simulated, fli_clock_now() - begin);
-    return FL_OK;
+    if (!s) count(run, &r, simulated, fli_clock_now() - begin);
+    return s;
 }
 
 /* A round without anybody is said when it first happens; how many there were, when the run ends (run.c). */
@@ -198,12 +204,10 @@ fl_status fli_rounds_next(fl_run *run)
     size_t meetings = exchanges(run);
     uint32_t flags = (run->news ? FLI_ASK_NEWS : 0) | (meetings ? FLI_ASK_REPLY : 0);
     fli_round r = ask(run, invited, meetings ? meetings : 1, flags);
-    double down = bytes(run, &r, fli_exec_bytes_down); /* who will be late is told as well */
-    double simulated = drop_late(run, &r);
+    double lost, simulated = drop_late(run, &r, &lost);
     fl_status s = fli_exec_round(run->exec, &r);
     if (s) return s;
-    run->now.bytes_down += down;
-    run->now.bytes_up += bytes(run, &r, fli_exec_bytes_up);
+    run->now.bytes_down += lost;
     count(run, &r, simulated, fli_clock_now() - begin);
     run->news = meetings > 0;
     note_empty(run, invited, r.count);

@@ -1,6 +1,7 @@
 /* The heart: go forward (a round, or an upload) -> metrics row -> observers -> stop test. */
 #include "run/checkpoint.h"
 #include "run/folder.h"
+#include "run/member.h"
 #include "run/steps.h"
 
 #include "base/file.h"
@@ -35,6 +36,8 @@ static fl_status start(fl_run *run)
     fl_status status = fli_plan_finish(p);
     if (!status) status = name_spill(run);
     if (status) return status;
+    fli_settings_print_essence(&run->settings, s);
+    if ((status = fli_text_ok(&run->settings))) return status;
     fli_exec_spec spec = {
         .model = p->model,
         .fed = p->fed,
@@ -49,6 +52,8 @@ static fl_status start(fl_run *run)
         .memory = (size_t)s->top.memory,
         .folder = run->spill,
         .executor = s->executor.item.desc,
+        .settings = fli_text_get(&run->settings),
+        .builder = &fli_member_builder,
     };
     if ((status = fli_run_check_memory(run, &spec)) || (status = fli_exec_new(run->ctx, &spec, &run->exec)) ||
         (status = fli_measure_new(run->ctx, run->exec, p->model, p->fed, &s->metrics, &run->measure)))
@@ -70,6 +75,7 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out)
     if (!run) return FL_ENOMEM;
     run->ctx = cfg->ctx;
     run->checkpoint_round = SIZE_MAX;
+    fli_text_init(&run->settings, run->ctx);
     fl_status s = fli_plan_data(cfg, data, &run->plan);
     if (!s) s = start(run);
     if (s)
@@ -95,6 +101,7 @@ void fl_run_free(fl_run *run)
     fli_folder_unlock(run);
     fli_free(run->checkpoints);
     fli_free(run->spill);
+    fli_text_fini(&run->settings);
     fli_free(run);
 }
 
@@ -110,20 +117,21 @@ static double goal(const fl_run *run)
 }
 
 /* Metrics of a round may be taken twice: an asynchronous run that was interrupted may have taken uploads, but no step, since its last row,
- * and a run that goes on from a checkpoint measures what the last one did before it stopped. The earlier row goes, and so does what its
- * measurement sent. */
-static void forget_row(fl_run *run)
+ * and a run that goes on from a checkpoint measures what the last one did before it stopped. The earlier row goes when the new one is there,
+ * and so does what its measurement sent. Returns how many rows stay. */
+static size_t rows_before(fl_run *run)
 {
-    if (run->row_count && run->rows[run->row_count - 1].round == run->round) run->row_count--;
-    const fl_row *last = run->row_count ? &run->rows[run->row_count - 1] : NULL;
-    run->now.evaluation_bytes_up = last ? last->evaluation_bytes_up : 0;
-    run->now.evaluation_bytes_down = last ? last->evaluation_bytes_down : 0;
+    size_t kept = run->row_count;
+    if (kept && run->rows[kept - 1].round == run->round) kept--;
+    run->now.evaluation_bytes_up = kept ? run->rows[kept - 1].evaluation_bytes_up : 0;
+    run->now.evaluation_bytes_down = kept ? run->rows[kept - 1].evaluation_bytes_down : 0;
+    return kept;
 }
 
 static fl_status measure(fl_run *run)
 {
     const fli_reals *targets = &run->plan.settings.metrics.targets;
-    forget_row(run);
+    size_t kept = rows_before(run);
     run->now.round = run->round;
     run->now.regularizer = run->plan.regularizer ? fli_coordinator_regularizer(fli_exec_coordinator(run->exec)) : NAN;
     fl_status s = fli_measure_take(run->measure, fli_exec_server(run->exec)[0], &run->now);
@@ -133,6 +141,7 @@ static fl_status measure(fl_run *run)
         if ((s = fli_grow(run->ctx, (void **)&run->rows, run->row_count, more, sizeof *run->rows))) return s;
         run->row_capacity = more;
     }
+    run->row_count = kept;
     run->rows[run->row_count++] = run->now;
     run->arrived = run->ages = run->oldest = 0;
     if ((s = fli_run_check_loss(run))) return s;

@@ -44,6 +44,7 @@ struct fl_run {
     size_t checkpoint_round; /* and the round it was made after; SIZE_MAX: none */
     double memory;           /* bytes that it takes at least */
     char *spill;             /* folder for client state beyond `memory` */
+    fli_text settings;       /* what clients are told of the run's */
 };
 
 /* Refuses a run that the machine, or whoever limits this process, has no room for (memory.c). */

@@ -370,7 +370,7 @@ static fl_status read_round(golden *g, const json_t *round, fli_round *r)
     fli_ask *asks = fli_arena_alloc(&g->arena, m, sizeof *asks);
     if (!asks) return FL_ENOMEM;
     const fli_algo *a = g->spec.algo;
-    int steps_matter = (a->solver ? a->solver(g->spec.params) : &fli_solver_sgd)->counts_steps;
+    int steps_matter = fli_algo_solver(a, g->spec.params, g->model)->counts_steps;
     if (!m || ((steps || steps_matter) && json_array_size(steps) != m))
         return bad(g, "a round's \"clients\" and \"steps\" do not fit together");
     for (size_t i = 0; i < m; i++) {

@@ -47,8 +47,7 @@ static void check_remedy(const fli_algo *a, const char *remedy)
     assert_true(!remedy || strstr(remedy, section) || strstr(remedy, "local.lr"));
 }
 
-/* A method's messages: of vectors and scalars that there are, down and up each marked as what they are, and everything that a phase of its
- * first rounds sends is sent at some moment. */
+/* A method's messages: of vectors and scalars that there are, down and up each marked as what they are. */
 static void check_parts(const fli_algo *a)
 {
     assert_true(fli_parts_vectors(a->down) >= 1 && fli_parts_vectors(a->down) <= fli_names_count(a->server));
@@ -57,7 +56,7 @@ static void check_parts(const fli_algo *a)
     for (const fli_part *p = a->down; p->name; p++) {
         assert_true(*p->name && (p->use == FLI_FORGET || p->use == FLI_KEEP || p->use == FLI_KEEP_EACH));
         if (p->what == FLI_START) assert_true(p->when == FLI_AT_FIRST && fli_names_count(a->client));
-        if (p->when & FLI_IN_WARM_UP) assert_non_null(a->warms_up);
+        if (p->use == FLI_KEEP || p->use == FLI_KEEP_EACH) assert_true(a->phases && !a->pace && p->what != FLI_NUMBER);
     }
     for (const fli_part *p = a->up; p->name; p++) {
         assert_true(*p->name && (p->use == FLI_VALUE || p->use == FLI_CHANGE) && p->what != FLI_START);

@@ -206,10 +206,10 @@ static void outcomes(void **state)
     unsigned char bytes[FLI_OUTCOME_BYTES];
     fli_exchange x = {.spent = 1234567890123, .missed = 1, .status = FL_EDIVERGED, .own_diverged = 1}, y = {0};
     fli_outcome_write(&x, bytes);
-    assert_ok(f->ctx, fli_outcome_read(f->ctx, bytes, &y));
+    assert_ok(f->ctx, fli_outcome_read(bytes, &y));
     assert_true(y.spent == x.spent && y.missed && y.own_diverged && y.status == FL_EDIVERGED);
     bytes[8] = 2;
-    assert_fails(f->ctx, fli_outcome_read(f->ctx, bytes, &y), FL_EFORMAT, "client 0");
+    assert_int_equal(fli_outcome_read(bytes, &y), FL_EFORMAT);
 }
 
 /* Every part at its place, blocks too, and nothing else touched. */
@@ -237,7 +237,8 @@ static void message_bytes(void **state)
     unsigned char bytes[128] = {0};
     fli_wire_write(parts, FLI_IN(1) | FLI_AT_FIRST, &m, &from, bytes);
     assert_memory_equal(bytes, "\0\0\x40\x41", 4); /* 12, in four bytes */
-    fli_wire_read(parts, FLI_IN(1) | FLI_AT_FIRST, &m, bytes, &to, came);
+    assert_fails(f->ctx, fli_wire_read(f->ctx, parts, FLI_IN(1), &m, bytes, all, &to, came), FL_EFORMAT, "56 bytes");
+    assert_ok(f->ctx, fli_wire_read(f->ctx, parts, FLI_IN(1) | FLI_AT_FIRST, &m, bytes, all, &to, came));
     const float *u = to.vec[0], *v = to.vec[1];
     assert_true(u[0] == 0 && u[1] == 1 && u[2] == 0 && u[4] == 0 && v[0] == 0 && v[1] == 0 && v[2] == 12 && v[4] == 14);
     assert_true(to.num[0] == 0 && to.num[1] == 0 && to.num[2] == 1 && to.num[3] == 1.5);
@@ -276,32 +277,77 @@ static void terms(void **state)
     fixture *f = *state;
     static const size_t size[N] = {4, 5, 6, 7};
     engine e;
-    engine_init(&e, f->ctx, random_fed(f->ctx, N, size, DIM, 0, 3), "least_squares", &fli_ops_f64, 0.5,
+    engine_init(&e, f->ctx, random_fed(f->ctx, N, size, DIM, 2, 3), "softmax", &fli_ops_f64, 0.5,
                 algo_named("scaffold"), "", 1, (fli_sgd_spec){8, 0.9}, 1);
     fli_clients_spec spec = {.model = e.model, .fed = e.fed, .algo = algo_named("scaffold"), .clients = N, .seed = 77};
-    spec.sgd = (fli_sgd_spec){8, 0.9};
     double scale[DIM] = {1, 2, 3}, shift[DIM] = {0, -1, 0.5};
+    char *names[] = {"cat", "a dog"};
+    spec.settings = "model:\n  kind: softmax\n";
     e.fed->train->scale = scale;
     e.fed->train->shift = shift;
     e.fed->train->segments = DIM;
-    fli_terms *t = calloc(2, sizeof *t);
-    assert_ok(f->ctx, fli_terms_make(f->ctx, &spec, 2, &t[0]));
-    size_t n = fli_terms_bytes(&t[0]);
-    unsigned char *bytes = malloc(n);
-    fli_terms_write(&t[0], bytes);
-    assert_ok(f->ctx, fli_terms_read(f->ctx, bytes, n, &t[1]));
-    assert_memory_equal(&t[0], &t[1], sizeof *t);
-    assert_true(t[1].seed == 77 && t[1].client == 2 && t[1].clients == N && t[1].features == DIM && t[1].batch == 8);
-    assert_true(t[1].scales == DIM && t[1].scale[1] == 2 && t[1].shift[2] == 0.5 && t[1].weight_decay == 0.5);
-    assert_string_equal(t[1].method, "scaffold");
-    for (size_t k = 0; k < n; k++) assert_int_equal(fli_terms_read(f->ctx, bytes, k, &t[1]), FL_EFORMAT);
-    fli_clear(f->ctx);
-    bytes[5 * 8] = 2; /* N: the client's own number is not below it */
-    assert_fails(f->ctx, fli_terms_read(f->ctx, bytes, n, &t[1]), FL_EFORMAT, "number is not below");
-    fli_clear(f->ctx);
+    e.fed->train->class_name = names;
+    fli_terms said, heard;
+    fli_terms_make(&spec, 2, &said);
+    size_t n = fli_terms_bytes(&said);
+    unsigned char *bytes = malloc(n), *again = malloc(n + 1);
+    fli_terms_write(&said, bytes);
+    assert_ok(f->ctx, fli_terms_read(f->ctx, bytes, n, &heard));
+    assert_true(heard.seed == 77 && heard.client == 2 && heard.clients == N && heard.shape[2] == DIM && !heard.sparse);
+    assert_true(heard.parameters == e.model->space.n && heard.precision == 8 && heard.scales == DIM);
+    assert_true(heard.scale[1] == 2 && heard.shift[2] == 0.5 && heard.classes == 2);
+    assert_string_equal(heard.class_name[0], "cat");
+    assert_string_equal(heard.class_name[1], "a dog");
+    assert_string_equal(heard.model, "softmax");
+    assert_string_equal(heard.method, "scaffold");
+    assert_string_equal(heard.settings, spec.settings);
+    fli_terms_write(&heard, again);
+    assert_memory_equal(bytes, again, n);
+    fli_terms_fini(&heard);
+    for (size_t k = 0; k < n; k++) {
+        assert_int_equal(fli_terms_read(f->ctx, bytes, k, &heard), FL_EFORMAT);
+        fli_terms_fini(&heard);
+        fli_clear(f->ctx);
+    }
+    again[n] = 0;
+    assert_fails(f->ctx, fli_terms_read(f->ctx, again, n + 1, &heard), FL_EFORMAT, "something follows");
+    fli_terms_fini(&heard);
+    bytes[8] = 2; /* N: the client's own number is not below it */
+    assert_fails(f->ctx, fli_terms_read(f->ctx, bytes, n, &heard), FL_EFORMAT, "number is not below");
+    fli_terms_fini(&heard);
     e.fed->train->scale = e.fed->train->shift = NULL;
+    e.fed->train->class_name = NULL;
     free(bytes);
-    free(t);
+    free(again);
+    engine_fini(&e);
+}
+
+/* Every byte of terms may be anything: they are refused or read, and nothing else. */
+static void damaged_terms(void **state)
+{
+    fixture *f = *state;
+    static const size_t size[N] = {4, 5, 6, 7};
+    engine e;
+    engine_init(&e, f->ctx, random_fed(f->ctx, N, size, DIM, 2, 3), "softmax", &fli_ops_f32, 0, algo_named("fedavg"),
+                "", 1, (fli_sgd_spec){0}, 1);
+    fli_clients_spec spec = {
+        .model = e.model, .fed = e.fed, .algo = algo_named("fedavg"), .clients = N, .settings = "x"};
+    fli_terms said, heard;
+    fli_terms_make(&spec, 0, &said);
+    size_t n = fli_terms_bytes(&said);
+    unsigned char *bytes = malloc(n), *damaged = malloc(n);
+    fli_terms_write(&said, bytes);
+    for (size_t k = 0; k < n; k++)
+        for (int bit = 0; bit < 8; bit++) {
+            memcpy(damaged, bytes, n);
+            damaged[k] ^= (unsigned char)(1 << bit);
+            fl_status s = fli_terms_read(f->ctx, damaged, n, &heard);
+            assert_true(s == FL_OK || s == FL_EFORMAT);
+            fli_terms_fini(&heard);
+            fli_clear(f->ctx);
+        }
+    free(bytes);
+    free(damaged);
     engine_fini(&e);
 }
 
@@ -326,7 +372,8 @@ int main(void)
         FIXTURE_TEST(memory_is_gone), FIXTURE_TEST(unkept),
         FIXTURE_TEST(ask_bytes),      FIXTURE_TEST(outcomes),
         FIXTURE_TEST(message_bytes),  FIXTURE_TEST(cards),
-        FIXTURE_TEST(terms),          FIXTURE_TEST(real_clock),
+        FIXTURE_TEST(terms),          FIXTURE_TEST(damaged_terms),
+        FIXTURE_TEST(real_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

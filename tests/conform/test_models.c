@@ -403,7 +403,7 @@ static void check_sparse_as(const fli_model_desc *desc, const shape *s, const fl
     void *x = narrowed(&f, f.x), *v = narrowed(&f, f.v), *a = blank(&f), *c = blank(&f);
     assert_ok(f.ctx, fli_dataset_check(f.ctx, ds, "sparse"));
     for (uint32_t i = 0; i < f.b.n; i++) idx[i] = i;
-    fli_model_expect(f.m, ds);
+    fli_model_expect(f.m, fli_dataset_sparse(ds));
     assert_ok(f.ctx, fli_model_batch(f.ctx, f.m, f.b.n, &b));
     assert_true(!b.x == ((desc->traits & FLI_MODEL_SPARSE) != 0));
     fli_batch_gather(&b, ds, idx, f.b.n);

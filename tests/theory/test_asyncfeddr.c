@@ -248,8 +248,6 @@ static fli_async *begin_async(engine *e, const char *params, size_t at_work,
     fli_async *a = NULL;
     fli_async_spec spec = {
         .exec = e->exec,
-        .model = e->model,
-        .algo = &spy,
         .pace = spy.pace(bound(e->ctx, &e->arena, spy.keys, spy.params_size, params)),
         .clients = N,
         .at_work = at_work,

@@ -199,7 +199,7 @@ static void round_of(engine *e, unsigned chosen)
     for (uint32_t i = 0; i < N; i++)
         if ((chosen >> i) & 1) cohort[m++] = i;
     engine_round(e, cohort, m, 0.1);
-    assert_true(fli_exec_spent(e->exec) == N);
+    assert_true(fli_exec_spent(e->exec).steps == N);
 }
 
 /* A random C; every eighth time everyone, or nobody. */

@@ -1,0 +1,170 @@
+#include "exec/evaluate.h"
+
+#include "model/latent.h"
+#include "model/semi.h"
+
+#include <string.h>
+
+/* A client being looked at. */
+typedef struct {
+    const fli_evaluate_side *side;
+    fli_eval *eval;
+    fli_view view;
+    const fli_ask *ask;
+    const void *x, *own; /* own is x itself where the client has no model of its own */
+    double mix;
+    double *num;
+    void *gradient; /* NULL: not asked for */
+} visit;
+
+static double decay(const visit *c, const void *x)
+{
+    const fli_model *m = c->side->model;
+    return m->weight_decay != 0 ? 0.5 * m->weight_decay * fli_dot(&m->space, x, x) : 0;
+}
+
+static void put(visit *c, size_t loss_at, double loss, size_t hits)
+{
+    c->num[loss_at] = loss;
+    c->num[loss_at + 1] = (double)hits;
+}
+
+static void on_test(visit *c, const void *x, size_t at)
+{
+    size_t hits = 0;
+    double loss = fli_eval_loss(c->eval, c->view.ds, c->view.test, c->view.n_test, x, NULL, &hits);
+    put(c, at, loss, hits);
+}
+
+static void on_train(visit *c, const void *x, void *g, size_t at)
+{
+    size_t hits = 0;
+    double loss = fli_eval_loss(c->eval, c->view.ds, c->view.train, c->view.n_train, x, g, &hits);
+    put(c, at, loss + decay(c, x), hits);
+}
+
+static void global_model(visit *c)
+{
+    uint32_t f = c->ask->flags;
+    int same = f & FLI_FIGURES_OWN && c->own == c->x; /* then it is the own model's figures as well */
+    int test = c->view.n_test && (f & (FLI_FIGURES_TEST | FLI_FIGURES_EITHER) || same);
+    int train = f & (FLI_FIGURES_TRAIN | FLI_FIGURES_GRADIENT) || (f & FLI_FIGURES_EITHER && !c->view.n_test) || same;
+    if (test) on_test(c, c->x, FLI_FIGURE_TEST_LOSS);
+    if (train) on_train(c, c->x, c->gradient, FLI_FIGURE_TRAIN_LOSS);
+    c->num[FLI_FIGURE_HAS] += (test ? FLI_HAS_TEST : 0) + (train ? FLI_HAS_TRAIN : 0);
+}
+
+/* The mixture of the own and the global model on some samples. */
+static void mixed(visit *c, const uint32_t *idx, size_t n, double more, size_t at)
+{
+    size_t hits = 0;
+    double loss = fli_eval_pair(c->eval, c->view.ds, idx, n, c->x, c->own, c->mix, &hits);
+    put(c, at, loss + more, hits);
+}
+
+/* A client whose own model is the global one has been looked at already. */
+static void own_model(visit *c)
+{
+    size_t n = c->view.n_test;
+    if (c->own == c->x) {
+        memcpy(c->num + FLI_FIGURE_OWN_TRAIN_LOSS, c->num + FLI_FIGURE_TRAIN_LOSS, 4 * sizeof *c->num);
+    } else if (c->mix < 1) {
+        mixed(c, c->view.train, c->view.n_train, decay(c, c->own), FLI_FIGURE_OWN_TRAIN_LOSS);
+        if (n) mixed(c, c->view.test, n, 0, FLI_FIGURE_OWN_TEST_LOSS);
+    } else {
+        on_train(c, c->own, NULL, FLI_FIGURE_OWN_TRAIN_LOSS);
+        if (n) on_test(c, c->own, FLI_FIGURE_OWN_TEST_LOSS);
+    }
+    c->num[FLI_FIGURE_OWN_MIX] = c->mix;
+    c->num[FLI_FIGURE_HAS] += FLI_HAS_OWN;
+}
+
+/* How many of the labels that x gives to the client's unlabelled samples are right. */
+static void pseudo_labels(visit *c)
+{
+    const fli_model *m = c->side->model;
+    fli_eval *e = c->eval;
+    const fli_semi *semi = m->latent_params;
+    double least = semi->labels == FLI_SEMI_CLOSED_FORM ? semi->confidence : 0, p;
+    for (size_t at = 0; at < c->view.n_unlabelled; at += e->batch.n) {
+        size_t n = c->view.n_unlabelled - at < e->batch.capacity ? c->view.n_unlabelled - at : e->batch.capacity;
+        fli_batch_gather(&e->batch, c->view.ds, c->view.unlabelled + at, n);
+        void *z = m->desc->logits(m, c->x, &e->batch, e->scratch);
+        for (size_t i = 0; i < n; i++) {
+            size_t best = fli_likeliest(m, fli_at(m->space.ops, z, i * m->classes), &p);
+            if (p < least) continue;
+            c->num[FLI_FIGURE_PSEUDO_N]++;
+            c->num[FLI_FIGURE_PSEUDO_HITS] += (int32_t)best == fli_fed_truth(c->side->fed, c->view.unlabelled[at + i]);
+        }
+    }
+    c->num[FLI_FIGURE_HAS] += FLI_HAS_PSEUDO;
+}
+
+static int32_t truth(const visit *c, uint32_t sample)
+{
+    return c->side->fed->train ? fli_fed_truth(c->side->fed, sample) : c->view.ds->label[sample];
+}
+
+static void clusters(visit *c)
+{
+    enum { PIECE = 256 };
+    const fli_model *m = c->side->model;
+    uint32_t found[PIECE];
+    fli_eval *e = c->eval;
+    size_t most = e->batch.capacity < PIECE ? e->batch.capacity : PIECE, classes = c->side->fed->classes;
+    double *count = c->num + FLI_FIGURES;
+    memset(count, 0, fli_figures_cells(m, classes) * sizeof *count);
+    for (size_t at = 0, n; at < c->view.n_train; at += n) {
+        n = c->view.n_train - at < most ? c->view.n_train - at : most;
+        fli_batch_gather(&e->batch, c->view.ds, c->view.train + at, n);
+        m->desc->clusters(m, c->x, &e->batch, found, e->scratch);
+        for (size_t i = 0; i < n; i++) count[found[i] * classes + (size_t)truth(c, c->view.train[at + i])] += 1;
+    }
+}
+
+static void look(visit *c)
+{
+    const fli_evaluate_side *s = c->side;
+    memset(c->num, 0, FLI_FIGURES * sizeof *c->num);
+    c->num[FLI_FIGURE_TRAIN_N] = (double)c->view.n_train;
+    c->num[FLI_FIGURE_TEST_N] = (double)c->view.n_test;
+    global_model(c);
+    if (c->ask->flags & FLI_FIGURES_PSEUDO && s->model->latent_params && s->fed->truth) pseudo_labels(c);
+    if (c->ask->flags & FLI_FIGURES_OWN) own_model(c);
+    if (c->ask->flags & FLI_FIGURES_CLUSTERS && fli_figures_cells(s->model, s->fed->classes)) clusters(c);
+}
+
+static fl_status with_own(visit *c, fli_exchange *x)
+{
+    const fli_evaluate_side *s = c->side;
+    if (x->ask.kind == FLI_ASK_OWN_MODEL) {
+        fli_copy(&s->model->space, c->own, x->up.vec[0]);
+        x->up.num[0] = c->mix;
+        return FL_OK;
+    }
+    fl_status status = fli_view_open(s->ctx, s->fed, x->ask.client, &c->view);
+    if (status) return status;
+    look(c);
+    fli_view_close(&c->view);
+    return FL_OK;
+}
+
+/* The client's own model is its vector, if the method has one and the client has had a turn; before that the start model, where clients
+ * are shown it; else the global one. */
+fl_status fli_evaluate(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *x)
+{
+    const fli_algo *a = side->algo;
+    uint32_t client = x->ask.client;
+    int wants = x->ask.kind == FLI_ASK_OWN_MODEL || x->ask.flags & FLI_FIGURES_OWN;
+    void *const *kept = NULL;
+    visit c = {.side = side, .eval = eval, .ask = &x->ask, .x = x->down->vec[0], .num = x->up.num};
+    c.gradient = x->ask.flags & FLI_FIGURES_GRADIENT ? x->up.vec[0] : NULL;
+    fl_status s = wants && a->own_model ? fli_store_peek(side->store, client, &kept) : FL_OK;
+    if (s) return s;
+    const void *start = x->ask.flags & FLI_ASK_FIRST ? x->down->start : NULL;
+    c.own = kept ? kept[a->own_model - 1] : a->own_model && start ? start : c.x;
+    c.mix = a->own_mix && wants ? a->own_mix(side->params, client, fli_store_scalars(side->store, client)) : 1;
+    s = with_own(&c, x);
+    if (kept) fli_store_release(side->store, client);
+    return s;
+}

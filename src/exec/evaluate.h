@@ -1,0 +1,22 @@
+/* The clients' side of figures (figures.h): models on a client's samples. */
+#ifndef FLI_EXEC_EVALUATE_H
+#define FLI_EXEC_EVALUATE_H
+
+#include "data/fed.h"
+#include "exec/figures.h"
+#include "exec/store.h"
+
+/* What it is done with. */
+typedef struct {
+    fl_ctx *ctx;
+    const fli_model *model;
+    const fli_fed *fed;
+    const fli_algo *algo;
+    const void *params;
+    fli_store *store;
+} fli_evaluate_side;
+
+/* Answers an ask for figures, or for an own model. */
+fl_status fli_evaluate(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *x);
+
+#endif

@@ -1,0 +1,79 @@
+#include "run/member.h"
+
+#include "run/yaml.h"
+
+#include <string.h>
+
+fl_status fli_objective_new(fl_ctx *ctx, const fli_settings *s, const size_t shape[3], size_t classes, int sparse,
+                            fli_model **out)
+{
+    const fli_algo *a = s->algorithm.item.desc;
+    const fli_bilevel_desc *levels = s->levels.item.desc;
+    const fli_ops *ops = s->top.precision == 0 ? &fli_ops_f32 : &fli_ops_f64;
+    fl_status status = fli_model_new_for(ctx, s->objective.item.desc, s->objective.params, ops, shape, classes,
+                                         s->model.weight_decay, out);
+    if (!status) fli_model_expect(*out, sparse);
+    if (!status && !(a->traits & FLI_ALGO_LABELLED)) status = fli_model_use_semi(ctx, *out, &s->semi);
+    if (!status && strcmp(levels->name, "none"))
+        status = fli_bilevel_give(ctx, *out, levels, s->levels.params, &s->bilevel);
+    return status;
+}
+
+/* ---- from the terms of a federation -------------------------------------------------------------------- */
+
+typedef struct {
+    fli_arena arena;
+    fli_settings settings;
+    fli_model *model;
+} member;
+
+static void member_free(void *own)
+{
+    member *m = own;
+    if (!m) return;
+    fli_model_free(m->model);
+    fli_arena_fini(&m->arena);
+    fli_free(m);
+}
+
+/* Settings are those of the server, so a model of another size is one that was told wrongly. */
+static fl_status build(fl_ctx *ctx, const fli_terms *t, member *m)
+{
+    fli_node *root;
+    const size_t shape[3] = {(size_t)t->shape[0], (size_t)t->shape[1], (size_t)t->shape[2]};
+    fl_status s = fli_yaml_parse(ctx, &m->arena, "the terms of the federation", t->settings, strlen(t->settings), &root);
+    if (!s) s = fli_settings_bind(ctx, &m->arena, root, &m->settings);
+    if (!s) s = fli_objective_new(ctx, &m->settings, shape, (size_t)t->classes, t->sparse != 0, &m->model);
+    if (s) return s;
+    if (m->model->space.n == t->parameters && fli_model_upper(m->model) == t->upper &&
+        m->model->space.ops->size == t->precision && !strcmp(m->model->desc->name, t->model) &&
+        !strcmp(m->settings.algorithm.item.name, t->method))
+        return FL_OK;
+    return fli_fail(ctx, FL_EFORMAT,
+                    "the terms of the federation speak of method %s and model %s with %llu parameters, but their "
+                    "settings give method %s and model %s with %zu",
+                    t->method, t->model, (unsigned long long)t->parameters, m->settings.algorithm.item.name,
+                    m->model->desc->name, m->model->space.n);
+}
+
+static fl_status member_make(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *out, void **own)
+{
+    member *m = fli_alloc(ctx, 1, sizeof *m);
+    if (!m) return FL_ENOMEM;
+    fli_arena_init(&m->arena, ctx);
+    fl_status s = build(ctx, t, m);
+    if (s) {
+        member_free(m);
+        return s;
+    }
+    out->model = m->model;
+    out->algo = m->settings.algorithm.item.desc;
+    out->params = m->settings.algorithm.params;
+    out->sgd = fli_settings_sgd(&m->settings);
+    out->seed = t->seed;
+    out->clients = (size_t)t->clients;
+    *own = m;
+    return FL_OK;
+}
+
+const fli_builder fli_member_builder = {member_make, member_free};
