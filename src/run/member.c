@@ -41,7 +41,8 @@ static fl_status build(fl_ctx *ctx, const fli_terms *t, member *m)
 {
     fli_node *root;
     const size_t shape[3] = {(size_t)t->shape[0], (size_t)t->shape[1], (size_t)t->shape[2]};
-    fl_status s = fli_yaml_parse(ctx, &m->arena, "the terms of the federation", t->settings, strlen(t->settings), &root);
+    fl_status s =
+        fli_yaml_parse(ctx, &m->arena, "the terms of the federation", t->settings, strlen(t->settings), &root);
     if (!s) s = fli_settings_bind(ctx, &m->arena, root, &m->settings);
     if (!s) s = fli_objective_new(ctx, &m->settings, shape, (size_t)t->classes, t->sparse != 0, &m->model);
     if (s) return s;

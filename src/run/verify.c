@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "model/semi.h"
 #include "run/kinds.h"
+#include "run/verify.h"
 #include "run/verify_bilevel.h"
 
 #include "data/stream.h"
@@ -553,7 +554,12 @@ static fl_status run_case(golden *g, double tolerance, double *error)
 
 fl_status fl_verify(fl_ctx *ctx, const char *path, double tolerance, double *error)
 {
-    golden g = {.ctx = ctx, .path = path};
+    return fli_verify_on(ctx, NULL, path, tolerance, error);
+}
+
+fl_status fli_verify_on(fl_ctx *ctx, const fli_executor *executor, const char *path, double tolerance, double *error)
+{
+    golden g = {.ctx = ctx, .path = path, .spec = {.executor = executor}};
     fli_clear(ctx);
     fli_arena_init(&g.arena, ctx);
     *error = NAN;

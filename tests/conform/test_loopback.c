@@ -6,6 +6,7 @@
 #include "exec/figures.h"
 #include "exec/wire.h"
 #include "run/run.h"
+#include "run/steps.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -351,7 +352,111 @@ static void damaged_terms(void **state)
     engine_fini(&e);
 }
 
+/* ---- what is counted ------------------------------------------------------------------------------------- */
+
+/* The threads executor with a scale: bytes of all messages, by kind and way. */
+static double weighed[3][2];
+static fli_exec_spec scales;
+
+static void weigh(void *executor, fli_exchange *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        fli_wire w;
+        const fli_ask *ask = &list[i]->ask;
+        fli_wire_of(scales.model, scales.fed->classes, scales.algo, scales.params, ask, &w);
+        unsigned char *bytes = malloc(fli_wire_down(&w, scales.model, ask) + 1);
+        size_t down = fli_wire_down(&w, scales.model, ask);
+        if (down) fli_wire_write(w.down, w.moment, scales.model, list[i]->down, bytes); /* what is counted is there */
+        free(bytes);
+        weighed[ask->kind][0] += (double)down;
+        weighed[ask->kind][1] += (double)fli_wire_up(&w, scales.model, ask);
+    }
+    fli_executor_threads.run(executor, list, n);
+}
+
+/* A run on those scales: its columns say what was carried. */
+static void counted_is_carried(void **state)
+{
+    fixture *f = *state;
+    fli_executor weighing = fli_executor_threads;
+    weighing.run = weigh;
+    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+        char set[256];
+        fl_run *run = NULL;
+        fl_config *cfg = fixture_config(f, "rounds: 5\nsystem: lognormal\nmodel: {kind: mlp, hidden: [3]}\n"
+                                           "data: {kind: blobs, classes: 3, features: 4, samples: 80}\n"
+                                           "partition: {kind: iid, clients: 6}\nmetrics: {gradient: true, every: 2}\n");
+        snprintf(set, sizeof set, "algorithm=%s", (*a)->name);
+        assert_ok(f->ctx, fl_config_set(cfg, set));
+        snprintf(set, sizeof set, "participation=%s",
+                 (*a)->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 3}");
+        assert_ok(f->ctx, fl_config_set(cfg, set));
+        snprintf(set, sizeof set, "metrics.local=%s", (*a)->pace ? "false" : "true");
+        assert_ok(f->ctx, fl_config_set(cfg, set));
+        if ((*a)->traits & FLI_ALGO_BILEVEL) assert_ok(f->ctx, fl_config_set(cfg, "bilevel=hyper_representation"));
+        assert_ok(f->ctx, fl_run_new(cfg, &run));
+        /* the same run on scales */
+        scales = *fli_exec_spec_of(run->exec);
+        scales.executor = &weighing;
+        fli_measure_free(run->measure);
+        fli_async_free(run->async);
+        fli_exec_free(run->exec);
+        run->measure = NULL;
+        run->async = NULL;
+        assert_ok(f->ctx, fli_exec_new(f->ctx, &scales, &run->exec));
+        assert_ok(f->ctx, fli_measure_new(f->ctx, run->exec, run->plan.model, run->plan.fed,
+                                          &run->plan.settings.metrics, &run->measure));
+        if ((*a)->pace) assert_ok(f->ctx, fli_arrivals_prepare(run));
+        assert_ok(f->ctx, fli_model_start(f->ctx, run->plan.model, 3, fli_exec_server(run->exec)[0]));
+        memset(weighed, 0, sizeof weighed);
+        assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+        const fl_row *row = fl_run_row(run);
+        if ((*a)->pace) { /* turns are computed ahead, and some are never absorbed */
+            assert_true(row->bytes_up <= weighed[FLI_ASK_TURN][1] && row->bytes_down >= weighed[FLI_ASK_TURN][0]);
+        } else if (row->bytes_down != weighed[FLI_ASK_TURN][0] || row->bytes_up != weighed[FLI_ASK_TURN][1]) {
+            fail_msg("%s: %g down and %g up were carried", (*a)->name, weighed[FLI_ASK_TURN][0],
+                     weighed[FLI_ASK_TURN][1]);
+        }
+        assert_true(row->evaluation_bytes_down == weighed[FLI_ASK_FIGURES][0] && row->evaluation_bytes_down > 0);
+        assert_true(row->evaluation_bytes_up == weighed[FLI_ASK_FIGURES][1] && row->evaluation_bytes_up > 0);
+        fl_run_free(run);
+        fl_config_free(cfg);
+    }
+}
+
 /* ---- the key --------------------------------------------------------------------------------------------- */
+
+/* A scale for each of many sparse features, names of classes: all of that is told to the clients. */
+static void wide_data(void **state)
+{
+    fixture *f = *state;
+    char text[4000] = "", config[700];
+    for (size_t i = 0; i < 40; i++) {
+        char line[80];
+        snprintf(line, sizeof line, "%s %zu:%g %zu:%g\n", i % 2 ? "+1" : "-1", 1 + i, 0.5 + (double)i, 5000 + i,
+                 2.0 * (double)(i % 3) - 1);
+        strcat(text, line);
+    }
+    char file[200];
+    snprintf(file, sizeof file, "%s", fixture_write(f, "wide.svm", text));
+    double loss[2];
+    for (int bytes = 0; bytes < 2; bytes++) {
+        fl_run *run = NULL;
+        snprintf(config, sizeof config,
+                 "rounds: 3\nmodel: logistic\nexecutor: %s\nlocal: {lr: 0.1}\npartition: {kind: iid, clients: 4}\n"
+                 "data: {kind: libsvm, train: %s, normalize: columns}\n",
+                 bytes ? "loopback" : "threads", file);
+        fl_config *cfg = fixture_config(f, config);
+        assert_ok(f->ctx, fl_run_new(cfg, &run));
+        assert_non_null(run->plan.fed->train->class_name);
+        assert_string_equal(run->plan.fed->train->class_name[1], "+1");
+        assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+        loss[bytes] = fl_run_row(run)->train_loss;
+        fl_run_free(run);
+        fl_config_free(cfg);
+    }
+    assert_true(loss[0] == loss[1]);
+}
 
 static void real_clock(void **state)
 {
@@ -367,12 +472,20 @@ static void real_clock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(unsent_down),    FIXTURE_TEST(unsent_up),
-        FIXTURE_TEST(unsent_number),  FIXTURE_TEST(scratch_of_an_earlier_turn),
-        FIXTURE_TEST(memory_is_gone), FIXTURE_TEST(unkept),
-        FIXTURE_TEST(ask_bytes),      FIXTURE_TEST(outcomes),
-        FIXTURE_TEST(message_bytes),  FIXTURE_TEST(cards),
-        FIXTURE_TEST(terms),          FIXTURE_TEST(damaged_terms),
+        FIXTURE_TEST(unsent_down),
+        FIXTURE_TEST(unsent_up),
+        FIXTURE_TEST(unsent_number),
+        FIXTURE_TEST(scratch_of_an_earlier_turn),
+        FIXTURE_TEST(memory_is_gone),
+        FIXTURE_TEST(unkept),
+        FIXTURE_TEST(ask_bytes),
+        FIXTURE_TEST(outcomes),
+        FIXTURE_TEST(message_bytes),
+        FIXTURE_TEST(cards),
+        FIXTURE_TEST(terms),
+        FIXTURE_TEST(damaged_terms),
+        FIXTURE_TEST(counted_is_carried),
+        FIXTURE_TEST(wide_data),
         FIXTURE_TEST(real_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

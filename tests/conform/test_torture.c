@@ -51,16 +51,22 @@ typedef struct {
     int save;
 } whole;
 
+static fl_status load(fl_config *cfg, const whole *w)
+{
+    fl_status s = fl_config_load(cfg, w->file);
+    char text[512], *save = NULL;
+    snprintf(text, sizeof text, "%s", w->set);
+    for (char *a = strtok_r(text, ";", &save); !s && a; a = strtok_r(NULL, ";", &save)) s = fl_config_set(cfg, a);
+    return s;
+}
+
 static fl_status whole_run(fixture *f, const void *arg)
 {
     const whole *w = arg;
     fl_run *run = NULL;
     fl_config *cfg = fl_config_new(f->ctx);
     if (!cfg) return FL_ENOMEM;
-    fl_status s = fl_config_load(cfg, w->file);
-    char text[512], *save = NULL;
-    snprintf(text, sizeof text, "%s", w->set);
-    for (char *a = strtok_r(text, ";", &save); !s && a; a = strtok_r(NULL, ";", &save)) s = fl_config_set(cfg, a);
+    fl_status s = load(cfg, w);
     if (!s) s = fl_run_new(cfg, &run);
     fl_config_free(cfg);
     if (!s && w->save) s = fl_run_prepare_save(run, 1);
@@ -101,8 +107,7 @@ static fl_status stopped_and_resumed(fixture *f, const void *arg)
     nftw(fixture_path(f, "out"), remove_entry, 16, FTW_DEPTH | FTW_PHYS); /* or there would be nothing left to do */
     fl_config *cfg = fl_config_new(f->ctx);
     if (!cfg) return FL_ENOMEM;
-    fl_status s = fl_config_load(cfg, w.file);
-    if (!s) s = fl_config_set(cfg, w.set);
+    fl_status s = load(cfg, &w);
     if (!s) s = fl_run_new(cfg, &run);
     if (!s) s = fl_run_prepare_save(run, 1);
     if (!s) fl_run_stop(run);
@@ -125,12 +130,14 @@ static fl_status stopped_and_resumed(fixture *f, const void *arg)
 static void checkpoints(void **state)
 {
     fixture *f = *state;
-    static const char *const methods[] = {"algorithm=scaffold", "algorithm=fedbuff"};
+    static const char *const methods[] = {"algorithm=scaffold", "algorithm=fedbuff",
+                                          "algorithm=scaffold;executor=loopback", "algorithm=fedbuff;executor=loopback",
+                                          "algorithm=apfl;executor=loopback"};
     char text[1024], output[160], file[128];
     snprintf(output, sizeof output, "memory: 1\ncheckpoint_every: 1\noutput: %s/out\n", f->folder);
     snprintf(text, sizeof text, config, 1, output, "{kind: uniform, count: 3}");
     snprintf(file, sizeof file, "%s", fixture_write(f, "config.yaml", text));
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
         whole w = {file, methods[i], 1};
         assert_true(torture_until(f, stopped_and_resumed, &w, 20) > 100);
         assert_int_equal(entries(f->folder), 2);

@@ -1,6 +1,8 @@
 /* Whole runs through the public header: rows, stop rules, failures, and metrics recomputed from the raw numbers. What a run leaves is in test_result.c. */
 #include "runs.h"
 
+#include "exec/figures.h"
+
 /* ---- rows ---------------------------------------------------------------------------------------------- */
 
 static void whole_run(void **state)
@@ -79,7 +81,9 @@ static void measuring_does_not_interfere(void **state)
     fl_row a = *fl_run_row(often), b = *fl_run_row(seldom);
     const fl_row *rows;
     double times = (double)fl_run_rows(often, &rows) / (double)fl_run_rows(seldom, &rows);
-    assert_true(b.evaluation_bytes_up > 0 && b.evaluation_bytes_down > 0 && times > 1);
+    /* twice, at the beginning and at the end: a model to each of 8 clients, and their figures back */
+    assert_true(times > 1 && b.evaluation_bytes_down == 2.0 * 8 * 4 * (double)fl_run_parameters(seldom));
+    assert_true(b.evaluation_bytes_up == 2.0 * 8 * 8 * FLI_FIGURES);
     assert_true(a.evaluation_bytes_up == times * b.evaluation_bytes_up);
     assert_true(a.evaluation_bytes_down == times * b.evaluation_bytes_down);
     a.seconds = b.seconds = a.evaluation_bytes_up = b.evaluation_bytes_up = 0;

@@ -1,6 +1,8 @@
 /* Golden cases: they pass as they are, fail when something in them is changed, and a broken file is a sentence, not a crash. */
 #include "fixture.h"
 
+#include "run/verify.h"
+
 #include <jansson.h>
 
 static const double tolerance = 1e-9;
@@ -35,6 +37,11 @@ static void ready_cases_pass(void **state)
         snprintf(path, sizeof path, TEST_ROOT "/golden/%s", name);
         assert_ok(f->ctx, fl_verify(f->ctx, path, tolerance, &error));
         assert_true(error >= 0 && error <= tolerance);
+        for (const fli_executor *const *e = fli_executor_list; *e; e++) {
+            double again = -1;
+            assert_ok(f->ctx, fli_verify_on(f->ctx, *e, path, tolerance, &again));
+            if (again != error) fail_msg("%s through %s: %g, not %g", name, (*e)->name, again, error);
+        }
     }
     assert_true(n >= 9);
     free(list);

@@ -1,0 +1,10 @@
+/* Golden cases, through any executor. */
+#ifndef FLI_RUN_VERIFY_H
+#define FLI_RUN_VERIFY_H
+
+#include "exec/executor.h"
+
+/* fl_verify; executor NULL: threads. */
+fl_status fli_verify_on(fl_ctx *ctx, const fli_executor *executor, const char *path, double tolerance, double *error);
+
+#endif
