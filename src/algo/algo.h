@@ -155,7 +155,8 @@ typedef struct fli_algo {
     size_t (*phases)(const void *params, double coin);
     /* Which of the method's stages such a phase is, from 0: tables of parts name them. NULL: there is only one. */
     size_t (*stage)(const void *params, size_t phase, size_t phases);
-    /* What the work of a stage counts as, in local steps, for a client that is asked for `steps`: for its length in simulated time. NULL: that. */
+    /* What the work of a stage counts as, in local steps, for a client that is asked for `steps`: for its length in
+     * simulated time. NULL: that. */
     size_t (*counts_as)(const void *params, size_t stage, size_t steps);
     /* On a worker thread. Fills the problem, whose lr and steps come filled. Vectors it points to must stay until answer. */
     void (*pose)(const fli_turn *t, fli_problem *p);

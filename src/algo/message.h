@@ -1,7 +1,7 @@
 /* What passes between a server and a client: an ask, and the parts of a method's messages.
  *
- * An ask is plain numbers. A message is a table of parts, row by row: which vector or scalar, which block of it, when, and what becomes of
- * it. What a table names is what is shipped, what is counted, and what an executor may touch. */
+ * An ask is plain numbers. A message is a table of parts, row by row: which vector or scalar, which block of it, when,
+ * and what becomes of it. What a table names is what is shipped, what is counted, and what an executor may touch. */
 #ifndef FLI_ALGO_MESSAGE_H
 #define FLI_ALGO_MESSAGE_H
 

@@ -19,8 +19,7 @@ typedef struct {
     int32_t *label; /* class of each sample, 0 .. classes-1; NULL for regression */
     double *target; /* regression; NULL for classification. Exactly one of label and target is there */
     size_t classes; /* 0 for regression */
-    char **
-        class_name; /* as the labels are written in a file, one per class, in one allocation; NULL: they are 0, 1, ... */
+    char **class_name;     /* labels as a file writes them, one per class, one allocation; NULL: 0, 1, ... */
     int32_t *group;        /* who the sample belongs to by nature (writer, user, generated client); NULL: nobody */
     size_t groups;         /* group ids are 0 .. groups-1 */
     size_t shape[3];       /* channels, height, width; {1, 1, dim} when not an image */

@@ -1,5 +1,5 @@
-/* The clients' side: state, data and local solvers of as many clients as live in this process. It turns an ask and a message down into a
- * message up, and sees nothing else of the server. */
+/* The clients' side: state, data and local solvers of as many clients as live in this process. It turns an ask and a
+ * message down into a message up, and sees nothing else of the server. */
 #ifndef FLI_EXEC_CLIENTS_H
 #define FLI_EXEC_CLIENTS_H
 
@@ -33,8 +33,8 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
                           fli_clients **out);
 void fli_clients_free(fli_clients *c);
 
-/* Answers asks of different clients: poses all of them, solves them together, answers for all, as many at a time as there are tasks.
- * x->down is what the client has: see recall.h. On any thread, `workspace` being used by nobody else. */
+/* Answers asks of different clients: poses all of them, solves them together, answers for all, as many at a time as
+ * there are tasks. x->down is what the client has: see recall.h. On any thread, `workspace` being used by nobody else. */
 void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_t workspace);
 /* How long an ask takes, up to a factor: samples passed over. */
 double fli_clients_effort(const fli_clients *c, const fli_ask *ask);

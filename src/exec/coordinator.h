@@ -1,5 +1,6 @@
-/* The server's side: its vectors, sums and scalars. It absorbs uploads and goes forward. It has no data, and knows of the clients only what
- * they say: how many samples they have, and what they upload. Nothing here runs clients; see executor.h. */
+/* The server's side: its vectors, sums and scalars. It absorbs uploads and goes forward. It has no data, and knows of
+ * the clients only what they say: how many samples they have, and what they upload. Nothing here runs clients; see
+ * executor.h. */
 #ifndef FLI_EXEC_COORDINATOR_H
 #define FLI_EXEC_COORDINATOR_H
 
@@ -32,7 +33,8 @@ void *const *fli_coordinator_vectors(const fli_coordinator *c);
 double fli_coordinator_weight(const fli_coordinator *c, size_t client); /* w_i */
 double fli_coordinator_regularizer(fli_coordinator *c);                 /* g(x); 0 if there is none */
 
-/* What the server would send now. Its vectors are the server's own: it changes when the server does, and so does its serial. */
+/* What the server would send now. Its vectors are the server's own: it changes when the server does, and so does its
+ * serial. */
 const fli_message *fli_coordinator_broadcast(const fli_coordinator *c);
 /* The vectors of a broadcast lie in one piece of so many bytes. */
 size_t fli_coordinator_broadcast_bytes(const fli_coordinator *c);

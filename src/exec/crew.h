@@ -1,5 +1,5 @@
-/* The threads of this process, and for each of them memory to evaluate a model in. Lent to whoever works here: an executor whose clients live
- * in this process, and the server where it has something to compute. */
+/* The threads of this process, and for each of them memory to evaluate a model in. Lent to whoever works here: an
+ * executor whose clients live in this process, and the server where it has something to compute. */
 #ifndef FLI_EXEC_CREW_H
 #define FLI_EXEC_CREW_H
 

@@ -149,8 +149,8 @@ static fl_status with_own(visit *c, fli_exchange *x)
     return FL_OK;
 }
 
-/* The client's own model is its vector, if the method has one and the client has had a turn; before that the start model, where clients
- * are shown it; else the global one. */
+/* The client's own model is its vector, if the method has one and the client has had a turn; before that the start
+ * model, where clients are shown it; else the global one. */
 fl_status fli_evaluate(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *x)
 {
     const fli_algo *a = side->algo;

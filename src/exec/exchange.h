@@ -1,5 +1,5 @@
-/* An exchange: what a client is asked, what it is sent, and what comes back. Plain data between the server's side and the clients'; an
- * executor carries it from one to the other, by pointers or by bytes. */
+/* An exchange: what a client is asked, what it is sent, and what comes back. Plain data between the server's side and
+ * the clients'; an executor carries it from one to the other, by pointers or by bytes. */
 #ifndef FLI_EXEC_EXCHANGE_H
 #define FLI_EXEC_EXCHANGE_H
 

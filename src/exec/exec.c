@@ -178,6 +178,21 @@ static fli_ask turn_at(const fli_exec *e, const fli_round *r, size_t at)
     return (fli_ask){.client = (uint32_t)at, .stream = r->round, .flags = FLI_ASK_BYSTANDER};
 }
 
+/* Adds up what the block sent. Asks of one phase with the same flags send the same. */
+static void count_bytes(fli_exec *e, size_t count)
+{
+    double down = 0, up = 0;
+    for (size_t i = 0; i < count; i++) {
+        const fli_ask *ask = &e->exchanges[i].ask;
+        if (!i || ask->flags != e->exchanges[i - 1].ask.flags) {
+            down = (double)fli_exec_bytes_down(e, ask);
+            up = (double)fli_exec_bytes_up(e, ask);
+        }
+        e->spent.down += down;
+        e->spent.up += up;
+    }
+}
+
 /* Of several clients that fail the first in the cohort is named, whoever was first in time. */
 static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t first, size_t count)
 {
@@ -192,11 +207,10 @@ static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t
     for (size_t i = 0; i < count; i++) {
         const fli_exchange *x = &e->exchanges[i];
         e->spent.steps += (double)x->spent;
-        e->spent.down += (double)fli_exec_bytes_down(e, &x->ask);
-        e->spent.up += (double)fli_exec_bytes_up(e, &x->ask);
         fli_coordinator_note(e->server, &x->ask);
         if (r->flags & FLI_ASK_REPLY) fli_coordinator_absorb(e->server, x, 0);
     }
+    count_bytes(e, count);
     return FL_OK;
 }
 

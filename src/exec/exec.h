@@ -1,6 +1,6 @@
-/* A federation at work: the server's side (coordinator.h), the clients' side behind an executor (executor.h), and the rounds between them.
- * Asks go one way, uploads the other; uploads are absorbed in the cohort's order, so that the result depends neither on the executor nor
- * on the number of threads. */
+/* A federation at work: the server's side (coordinator.h), the clients' side behind an executor (executor.h), and the
+ * rounds between them. Asks go one way, uploads the other; uploads are absorbed in the cohort's order, so that the
+ * result depends neither on the executor nor on the number of threads. */
 #ifndef FLI_EXEC_EXEC_H
 #define FLI_EXEC_EXEC_H
 
@@ -53,10 +53,11 @@ typedef struct {
     size_t phases; /* exchanges with this cohort; 0 counts as 1 */
 } fli_round;
 
-/* Whether the method wants everyone to take a turn before the first round: a round of all clients with FLI_ASK_WARM_UP. */
+/* Whether the method wants everyone to take a turn before the first round: a round of all clients with
+ * FLI_ASK_WARM_UP. */
 int fli_exec_warms_up(const fli_exec *e);
-/* Runs one round: the turns of its cohort, or of all clients for a method with FLI_ALGO_BYSTANDERS. A client whose model leaves the finite
- * range ends it with FL_EDIVERGED. */
+/* Runs one round: the turns of its cohort, or of all clients for a method with FLI_ALGO_BYSTANDERS. A client whose
+ * model leaves the finite range ends it with FL_EDIVERGED. */
 fl_status fli_exec_round(fli_exec *e, const fli_round *r);
 /* What a round asks in a phase of a client with this ask of its own. */
 fli_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fli_ask *own, size_t phase);
@@ -70,7 +71,8 @@ void fli_exec_one(fli_exec *e, fli_exchange *x, size_t worker);
 size_t fli_exec_bytes_down(const fli_exec *e, const fli_ask *ask);
 size_t fli_exec_bytes_up(const fli_exec *e, const fli_ask *ask);
 
-/* A copy of the client's own model, or of what stands for it, and unless NULL its share in what the client predicts with. */
+/* A copy of the client's own model, or of what stands for it, and unless NULL its share in what the client predicts
+ * with. */
 fl_status fli_exec_own_model(fli_exec *e, uint32_t client, void *out, double *mix);
 
 /* What the last round sent and took. */

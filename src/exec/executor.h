@@ -1,5 +1,6 @@
-/* An executor carries asks to clients and brings back what they answer. It knows neither rounds nor methods' rules: whoever calls it hands
- * over exchanges, and finds them filled. `threads` has the clients in this process; others may have them elsewhere. */
+/* An executor carries asks to clients and brings back what they answer. It knows neither rounds nor methods' rules:
+ * whoever calls it hands over exchanges, and finds them filled. `threads` has the clients in this process; others may
+ * have them elsewhere. */
 #ifndef FLI_EXEC_EXECUTOR_H
 #define FLI_EXEC_EXECUTOR_H
 
@@ -10,17 +11,19 @@ typedef struct fli_executor {
     const char *name, *title;
     /* The clients, before their first turn. `crew` is borrowed. */
     fl_status (*open)(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew *crew, void **out);
-    /* What a client said of itself when it joined: at hand at any time, and it cannot fail but for the digest of its samples, which takes a
-     * pass over them. */
+    /* What a client said of itself when it joined: at hand at any time, and it cannot fail but for the digest of its
+     * samples, which takes a pass over them. */
     fl_status (*join)(void *executor, uint32_t client, int digest, fli_card *out);
-    /* Fills exchanges with different clients; each says in its status how it went. The order is up to the executor, and must not matter. */
+    /* Fills exchanges with different clients; each says in its status how it went. The order is up to the executor,
+     * and must not matter. */
     void (*run)(void *executor, fli_exchange *const *list, size_t n);
-    /* One exchange on the calling thread, `worker` naming a thread of the crew: for the real clock, whose clients are threads. NULL: not here. Asynchronous methods keep nothing of broadcasts, so there is nothing to recall. */
+    /* One exchange on the calling thread, `worker` naming a thread of the crew: for the real clock, whose clients are
+     * threads. NULL: not here. Asynchronous methods keep nothing of broadcasts, so there is nothing to recall. */
     void (*one)(void *executor, fli_exchange *x, size_t worker);
     /* Bytes of client state in memory here, and in a file. */
     size_t (*state)(const void *executor, size_t *spilled);
-    /* Between rounds: what clients keep, as fli_clients_save writes it, so that a run may go on under another executor. Loading is for one
-     * that has not run. */
+    /* Between rounds: what clients keep, as fli_clients_save writes it, so that a run may go on under another
+     * executor. Loading is for one that has not run. */
     void (*save)(void *executor, fli_saver *out);
     fl_status (*load)(void *executor, fli_loader *in);
     void (*close)(void *executor);

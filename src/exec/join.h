@@ -1,5 +1,5 @@
-/* Joining: what a server must know of a client before the first round, and a client of the federation. Both have a little-endian form.
- * In a simulation it costs nothing; it says what a federation over a network needs. */
+/* Joining: what a server must know of a client before the first round, and a client of the federation. Both have a
+ * little-endian form. In a simulation it costs nothing; it says what a federation over a network needs. */
 #ifndef FLI_EXEC_JOIN_H
 #define FLI_EXEC_JOIN_H
 

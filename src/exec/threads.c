@@ -1,5 +1,5 @@
-/* The clients live in this process: each ask is answered by a thread of the crew with one BLAS thread, and messages are the server's own
- * vectors. */
+/* The clients live in this process: each ask is answered by a thread of the crew with one BLAS thread, and messages
+ * are the server's own vectors. */
 #include "exec/executor.h"
 #include "exec/recall.h"
 
@@ -92,8 +92,12 @@ static void run(void *executor, fli_exchange *const *list, size_t n)
     if (!s) s = recall(t, list, n);
     for (size_t i = 0; s && i < n; i++) list[i]->status = s;
     if (s) return;
-    for (size_t i = 0; i < n; i++) t->items[i] = (item){list[i], fli_clients_effort(t->clients, &list[i]->ask), i};
-    qsort(t->items, n, sizeof *t->items, longer);
+    int sorted = 1;
+    for (size_t i = 0; i < n; i++) {
+        t->items[i] = (item){list[i], fli_clients_effort(t->clients, &list[i]->ask), i};
+        sorted = sorted && (!i || t->items[i].effort <= t->items[i - 1].effort);
+    }
+    if (!sorted && t->crew->threads > 1) qsort(t->items, n, sizeof *t->items, longer);
     fli_pool_run(t->crew->pool, n, work, t);
     for (size_t i = 0; t->recall && i < n; i++) list[i]->down = sent;
 }

@@ -1,6 +1,6 @@
-/* Messages as bytes: the parts that a moment sends, in the order of their table, numbers as IEEE doubles and vectors in the model's
- * precision, little-endian, one after the other. Both sides know the table, so nothing else is in it. The bytes of parts are what is
- * counted; asks and outcomes, of a few bytes each, are not. */
+/* Messages as bytes: the parts that a moment sends, in the order of their table, numbers as IEEE doubles and vectors
+ * in the model's precision, little-endian, one after the other. Both sides know the table, so nothing else is in it.
+ * The bytes of parts are what is counted; asks and outcomes, of a few bytes each, are not. */
 #ifndef FLI_EXEC_WIRE_H
 #define FLI_EXEC_WIRE_H
 
@@ -9,7 +9,8 @@
 size_t fli_wire_bytes(const fli_part *parts, unsigned moment, const fli_model *m);
 void fli_wire_write(const fli_part *parts, unsigned moment, const fli_model *m, const fli_message *from,
                     unsigned char *out);
-/* The n bytes of a message into one with room for it; `start` receives the start model. FL_EFORMAT where n is another number. */
+/* The n bytes of a message into one with room for it; `start` receives the start model. FL_EFORMAT where n is another
+ * number. */
 fl_status fli_wire_read(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m,
                         const unsigned char *in, size_t n, fli_message *to, void *start);
 

@@ -3,8 +3,9 @@
 
 #include "model/semi.h"
 
-/* Longer batches are computed in pieces of this many samples, unless the model asks for fewer, and summed: memory stays bounded, matrix
- * products are at full speed long before, and what a piece leaves behind for the next layer is still in the cache. */
+/* Longer batches are computed in pieces of this many samples, unless the model asks for fewer, and summed: memory
+ * stays bounded, matrix products are at full speed long before, and what a piece leaves behind for the next layer is
+ * still in the cache. */
 enum { PIECE = 256 };
 
 static size_t piece_of(const fli_model *m) { return m->piece ? m->piece : PIECE; }

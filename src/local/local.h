@@ -11,8 +11,8 @@
 #include "data/fed.h"
 #include "model/model.h"
 
-/* For solvers that work to an accuracy; the others do not look. 0: not asked for. With several, all must be met. For an m-strongly convex
- * problem ||z - minimiser|| <= ||gradient at z||/m, which is how a solver can be certain. */
+/* For solvers that work to an accuracy; the others do not look. 0: not asked for. With several, all must be met. For
+ * an m-strongly convex problem ||z - minimiser|| <= ||gradient at z||/m, which is how a solver can be certain. */
 typedef struct {
     double accuracy;   /* ||z - minimiser|| <= accuracy */
     double relative;   /* ||z - minimiser|| <= relative ||z - start|| */
@@ -28,9 +28,11 @@ typedef struct {
         mix; /* share of the own model in the mixture of the two; NaN: the solver chooses, by samples that are held out */
 } fli_pair_extra;
 
-/* What is done in a turn on a bilevel problem, and its z. Vectors are whole, and what is said of a block leaves the other one alone. */
+/* What is done in a turn on a bilevel problem, and its z. Vectors are whole, and what is said of a block leaves the
+ * other one alone. */
 typedef enum {
-    /* y, v and x together: the weighted sums (q_x, q_y) of the directions; v = q_v, norm = ||grad_y f_i|| at the first step */
+    /* y, v and x together: the weighted sums (q_x, q_y) of the directions; v = q_v, norm = ||grad_y f_i|| at the first
+     * step */
     FLI_WORK_TOGETHER,
     FLI_WORK_LOWER_GRADIENT, /* grad_y g_i in the lower block */
     FLI_WORK_UPPER_GRADIENT, /* grad f_i in both */
@@ -55,9 +57,9 @@ typedef struct {
     double ell;            /* whose terms are (I - H/ell)^n/ell */
 } fli_levels;
 
-/* Vectors are borrowed: usually the broadcast model, or the client's own state. Linearised solvers read start, rho, shift and steps alone:
- * shift is the multiplier, which changes with every step, and steps = 0 stands for the limit of many. rho = 0: nothing is solved, only the
- * curvature is wanted. See linearised.c. */
+/* Vectors are borrowed: usually the broadcast model, or the client's own state. Linearised solvers read start, rho,
+ * shift and steps alone: shift is the multiplier, which changes with every step, and steps = 0 stands for the limit of
+ * many. rho = 0: nothing is solved, only the curvature is wanted. See linearised.c. */
 typedef struct {
     const void *start;
     const void *anchor; /* NULL: no proximal term */
@@ -155,7 +157,8 @@ typedef struct {
     fli_eval *eval; /* lent: an instance may use it whenever it solves */
 } fli_open;
 
-/* A way to solve local problems. An instance of it takes any number of tasks at a time, which do not influence each other, nor those before. */
+/* A way to solve local problems. An instance of it takes any number of tasks at a time, which do not influence each
+ * other, nor those before. */
 typedef struct fli_solver {
     const char *name;
     unsigned model_traits; /* what it asks of the model, */

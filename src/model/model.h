@@ -100,8 +100,8 @@ fl_status fli_model_new_for(fl_ctx *ctx, const fli_model_desc *desc, const void 
                             const size_t shape[3], size_t classes, double weight_decay, fli_model **out);
 void fli_model_free(fli_model *m);
 
-/* How the samples will be stored: sparse ones give sparse batches to a model that can use them. Called once, before any batch is made;
- * without it, batches are dense. */
+/* How the samples will be stored: sparse ones give sparse batches to a model that can use them. Called once, before
+ * any batch is made; without it, batches are dense. */
 void fli_model_expect(fli_model *m, int sparse);
 /* A batch as the model wants it. */
 fl_status fli_model_batch(fl_ctx *ctx, const fli_model *m, size_t capacity, fli_batch *b);

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 16, BLOCK = FLI_EXEC_BLOCK };
+/* Clients are asked in blocks; smaller ones where each of them sends a gradient, for the sake of memory. */
+enum { LANES = 16, BLOCK = FLI_EXEC_BLOCK, GRADIENTS = 16 };
 
 /* Sums over clients. Those over training samples are weighted, so that with all clients they make up f; those over test samples
  * count every sample once. */
@@ -48,8 +49,8 @@ struct fli_measure {
 
 static int classifies(const fli_measure *m) { return m->model->desc->traits & FLI_MODEL_CLASSIFIER; }
 
-/* What clients must be asked for: training metrics, their own accuracy, their own models, their pseudo labels, and their test parts when
- * there is no test set. 0: nothing. */
+/* What clients must be asked for: training metrics, their own accuracy, their own models, their pseudo labels, and
+ * their test parts when there is no test set. 0: nothing. */
 static uint32_t asked_for(const fli_measure *m)
 {
     const fli_metrics_settings *w = m->what;
@@ -61,10 +62,12 @@ static uint32_t asked_for(const fli_measure *m)
     return visit | (w->test ? FLI_FIGURES_TEST : 0);
 }
 
+static size_t block(const fli_metrics_settings *what) { return what->gradient ? GRADIENTS : BLOCK; }
+
 static fl_status rooms_new(fli_measure *m)
 {
     size_t numbers = FLI_FIGURES + m->cells, vectors = m->what->gradient ? 1 : 0;
-    for (; m->rooms < BLOCK && m->rooms < m->count; m->rooms++) {
+    for (; m->rooms < block(m->what) && m->rooms < m->count; m->rooms++) {
         if (fli_message_init(m->ctx, &m->model->space, vectors, numbers, &m->exchanges[m->rooms].up)) return FL_ENOMEM;
         m->list[m->rooms] = &m->exchanges[m->rooms];
     }
@@ -90,7 +93,7 @@ static fl_status buffers_new(fli_measure *m)
 double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what, size_t clients)
 {
     size_t measured = clients < (size_t)what->max_clients ? clients : (size_t)what->max_clients;
-    size_t vectors = LANES + (measured < BLOCK ? measured : BLOCK);
+    size_t vectors = LANES + (measured < GRADIENTS ? measured : GRADIENTS);
     return what->gradient ? (double)vectors * (double)fli_bytes(&model->space) : 0;
 }
 
@@ -228,8 +231,8 @@ static fl_status ask_clients(fli_measure *m, fl_row *row)
     void *x = (void *)m->x; /* a message is read by whoever it is sent to */
     fli_message down = {.vec = &x, .start = fli_coordinator_broadcast(fli_exec_coordinator(m->exec))->start};
     memset(m->table, 0, m->cells * sizeof *m->table);
-    for (size_t at = 0; !s && at < m->count; at += BLOCK)
-        s = ask_block(m, &down, at, m->count - at < BLOCK ? m->count - at : BLOCK, row);
+    for (size_t at = 0; !s && at < m->count; at += m->rooms)
+        s = ask_block(m, &down, at, m->count - at < m->rooms ? m->count - at : m->rooms, row);
     return s;
 }
 

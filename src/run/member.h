@@ -1,12 +1,13 @@
-/* A client's part of a run, made from what it was told when it joined: the objective, the method and its parameters. The server makes its own
- * objective in the same way. */
+/* A client's part of a run, made from what it was told when it joined: the objective, the method and its parameters.
+ * The server makes its own objective in the same way. */
 #ifndef FLI_RUN_MEMBER_H
 #define FLI_RUN_MEMBER_H
 
 #include "exec/join.h"
 #include "run/settings.h"
 
-/* The objective that settings describe, for samples of that shape (channels, height, width), sparse or not. The settings must outlive it. */
+/* The objective that settings describe, for samples of that shape (channels, height, width), sparse or not. The
+ * settings must outlive it. */
 fl_status fli_objective_new(fl_ctx *ctx, const fli_settings *s, const size_t shape[3], size_t classes, int sparse,
                             fli_model **out);
 

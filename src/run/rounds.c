@@ -139,8 +139,8 @@ static double sent_to(const fl_run *run, const fli_round *r, const fli_ask *own)
     return sum;
 }
 
-/* Drops who is late, and returns how long the round lasts. Of clients that are equally fast the first in the cohort are kept. *lost: bytes
- * that those were sent who were dropped. */
+/* Drops who is late, and returns how long the round lasts. Of clients that are equally fast the first in the cohort
+ * are kept. *lost: bytes that those were sent who were dropped. */
 static double drop_late(fl_run *run, fli_round *r, double *lost)
 {
     const fli_system_common *c = &run->plan.settings.system;

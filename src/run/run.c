@@ -116,9 +116,9 @@ static double goal(const fl_run *run)
     return local ? run->now.local_test_accuracy : run->now.test_accuracy;
 }
 
-/* Metrics of a round may be taken twice: an asynchronous run that was interrupted may have taken uploads, but no step, since its last row,
- * and a run that goes on from a checkpoint measures what the last one did before it stopped. The earlier row goes when the new one is there,
- * and so does what its measurement sent. Returns how many rows stay. */
+/* Metrics of a round may be taken twice: an asynchronous run that was interrupted may have taken uploads, but no step,
+ * since its last row, and a run that goes on from a checkpoint measures what the last one did before it stopped. The
+ * earlier row goes when the new one is there, and so does what its measurement sent. Returns how many rows stay. */
 static size_t rows_before(fl_run *run)
 {
     size_t kept = run->row_count;

@@ -1,5 +1,5 @@
-/* Same seed, same bits: for every algorithm that is listed, whatever the number of threads and whichever the executor. `loopback` gives
- * clients nothing but bytes, so what agrees with it can be sent. */
+/* Same seed, same bits: for every algorithm that is listed, whatever the number of threads and whichever the executor.
+ * `loopback` gives clients nothing but bytes, so what agrees with it can be sent. */
 #include "fixture.h"
 
 #include "algo/algo.h"

@@ -1,5 +1,5 @@
-/* The loopback executor can fail: a method that reads what its tables do not send, on either side, ends there, although it works where
- * client and server share memory. Beside it the byte forms that all executors share. */
+/* The loopback executor can fail: a method that reads what its tables do not send, on either side, ends there,
+ * although it works where client and server share memory. Beside it the byte forms that all executors share. */
 #include "fixture.h"
 
 #include "exec/exec.h"

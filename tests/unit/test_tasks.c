@@ -1,5 +1,6 @@
-/* Tasks: many at a time, by one instance, are answered bit for bit as each alone by an instance of its own; an answer lasts until its task is
- * posed anew, whatever the instance solves meanwhile; and a task that fails leaves the others alone. */
+/* Tasks: many at a time, by one instance, are answered bit for bit as each alone by an instance of its own; an answer
+ * lasts until its task is posed anew, whatever the instance solves meanwhile; and a task that fails leaves the others
+ * alone. */
 #include "fixture.h"
 
 #include "model/bilevel.h"
