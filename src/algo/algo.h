@@ -31,7 +31,6 @@ typedef struct {
     const void *params;
     const fli_ask *ask;
     size_t clients;          /* N */
-    double momentum;         /* of the local steps */
     size_t stage;            /* of the ask's phase; see fli_algo.stage */
     int first;               /* methods with client state: the client's first turn, its vectors and scalars are zero */
     const void *initial;     /* the start model, in turns in which it is sent */

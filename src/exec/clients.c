@@ -157,7 +157,6 @@ static fli_turn turn_of(const fli_clients *c, turn_slot *t)
         .params = c->spec.params,
         .ask = ask,
         .clients = c->spec.clients,
-        .momentum = c->spec.sgd.momentum,
         .stage = fli_algo_stage(c->spec.algo, c->spec.params, ask),
         .first = t->kept.first,
         .initial = ask->flags & FLI_ASK_FIRST ? down->start : NULL,

@@ -131,7 +131,7 @@ static void print_work(fli_text *t, const checker *c)
     fli_text_add(t, "local work  ");
     if (solver->one_pass)
         fli_text_add(t, "one gradient over all samples of a client, then the method's own steps");
-    else if (solver == &fli_solver_exact || solver == &fli_solver_accurate)
+    else if (!solver->counts_steps && !p->model->bilevel)
         fli_text_addf(t, "as many steps as the solver `%s` needs", solver->name);
     else {
         if (c->worst.least_steps != c->worst.steps) fli_text_addf(t, "%zu to ", c->worst.least_steps);

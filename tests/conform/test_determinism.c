@@ -172,7 +172,7 @@ static int takes_labels(fixture *f, const fli_algo *a)
     const void *params = bound(f->ctx, &arena, a->keys, a->params_size, "");
     const fli_solver *solver = a->solver ? a->solver(params) : &fli_solver_sgd;
     fli_arena_fini(&arena);
-    return solver == &fli_solver_sgd || solver == &fli_solver_pair;
+    return solver->latent || solver->second_block;
 }
 
 /* Pseudo labels of either kind, in both precisions, and what clients have of their own. */
