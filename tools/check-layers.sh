@@ -21,10 +21,10 @@ for layer in $order; do
 done
 
 # What passes between the server's side and the clients' is in messages: neither sees the other.
-if grep -nE '^#include "exec/(clients|store|spill|figures|recall|executor|threads|loopback|exec|async)\.h"' src/exec/coordinator.[ch]; then
+if grep -nE '^#include "exec/(clients|store|spill|evaluate|recall|executor|threads|loopback|exec|async)\.h"' src/exec/coordinator.[ch]; then
     complain "the server's side includes the clients'"
 fi
-for file in src/exec/clients.[ch] src/exec/figures.[ch] src/exec/recall.[ch] src/exec/store.[ch] src/exec/spill.[ch]; do
+for file in src/exec/clients.[ch] src/exec/evaluate.[ch] src/exec/recall.[ch] src/exec/store.[ch] src/exec/spill.[ch]; do
     if grep -nE '^#include "exec/(coordinator|executor|exec|async|board|participation|system)\.h"' "$file"; then
         complain "$file is on the clients' side and includes the server's"
     fi

@@ -21,7 +21,7 @@ enum {
     FLI_ASK_REPLY = 2,     /* an upload is wanted */
     FLI_ASK_BYSTANDER = 4, /* not in the cohort */
     FLI_ASK_WARM_UP = 8,   /* before the first round */
-    FLI_ASK_FIRST = 16     /* the server has not heard of this client before: FLI_AT_FIRST holds */
+    FLI_ASK_FIRST = 16     /* the client has not had a turn: FLI_AT_FIRST holds */
 };
 #define FLI_ASK_FLAG_BITS 8
 
@@ -66,7 +66,7 @@ typedef enum {
 #define FLI_IN(stage)  (1u << (stage)) /* below 24 */
 #define FLI_IN_ROUNDS  0x00ffffffu
 #define FLI_IN_WARM_UP 0x01000000u
-#define FLI_AT_FIRST   0x02000000u /* when the client takes its first turn, whatever the stage */
+#define FLI_AT_FIRST   0x02000000u /* to clients that have not had a turn, whatever the stage */
 
 typedef struct {
     const char *name; /* NULL: the end of the table */

@@ -48,8 +48,8 @@ size_t fli_async_steps(const fli_async *a); /* done so far */
 double fli_async_clock(const fli_async *a); /* simulated seconds; 0 on the real clock */
 fli_async_count fli_async_count_take(fli_async *a);
 
-/* On the virtual clock, between two runs: who is at work, from which model and until when, and the uploads that are computed. The executor is
- * saved and loaded by itself, and before. Loading is for one that has not run. */
+/* On the virtual clock, between two runs: who is at work, from which model and until when, and the uploads that are computed. The
+ * federation is saved and loaded by itself, and before. Loading is for one that has not run. */
 void fli_async_save(const fli_async *a, fli_saver *out);
 fl_status fli_async_load(fli_async *a, fli_loader *in);
 

@@ -33,7 +33,7 @@ struct fli_clients {
     fli_store *store;
     workspace *spaces;
     size_t count;
-    fli_evaluate_side figures;
+    fli_evaluate_side evaluates;
 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -106,7 +106,7 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
         fli_clients_free(c);
         return s;
     }
-    c->figures = (fli_evaluate_side){ctx, spec->model, spec->fed, spec->algo, spec->params, c->store};
+    c->evaluates = (fli_evaluate_side){ctx, spec->model, spec->fed, spec->algo, spec->params, c->store};
     *out = c;
     return FL_OK;
 }
@@ -229,13 +229,13 @@ static void take_turns(fli_clients *c, fli_exchange *const *list, size_t n, work
     for (size_t i = 0; i < posed; i++) answer(c, &w->slots[i]);
 }
 
-void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_t workspace_)
+void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_t place)
 {
-    workspace *w = &c->spaces[workspace_];
+    workspace *w = &c->spaces[place];
     size_t turns = 0;
     for (size_t at = 0; at < n; at += turns) {
         if (list[at]->ask.kind != FLI_ASK_TURN) {
-            list[at]->status = fli_evaluate(&c->figures, w->eval, list[at]);
+            list[at]->status = fli_evaluate(&c->evaluates, w->eval, list[at]);
             turns = 1;
             continue;
         }

@@ -9,7 +9,7 @@ struct fli_coordinator {
     fli_message own;      /* vectors and scalars; the broadcast is a part of it */
     fli_message sums;     /* of the step under way */
     void *start;          /* the start model, for methods whose clients are shown it */
-    unsigned char *heard; /* of methods that show it: a bit per client that has been */
+    unsigned char *shown; /* of methods that show it: a bit per client that has been */
     double *doubles;      /* 2 n, for the regulariser */
     int started;
     fli_step step;
@@ -24,8 +24,8 @@ static fl_status extras_new(fli_coordinator *c)
     size_t n = c->space.n;
     if (fli_algo_shows_start(c->spec.algo)) {
         c->start = fli_alloc(c->ctx, n, c->space.ops->size);
-        c->heard = fli_alloc(c->ctx, c->spec.clients / 8 + 1, 1);
-        if (!c->start || !c->heard) return FL_ENOMEM;
+        c->shown = fli_alloc(c->ctx, c->spec.clients / 8 + 1, 1);
+        if (!c->start || !c->shown) return FL_ENOMEM;
     }
     if (c->spec.regularizer && !(c->doubles = fli_alloc(c->ctx, 2 * n, sizeof *c->doubles))) return FL_ENOMEM;
     return FL_OK;
@@ -56,7 +56,7 @@ void fli_coordinator_free(fli_coordinator *c)
     fli_message_fini(&c->own);
     fli_message_fini(&c->sums);
     fli_free(c->start);
-    fli_free(c->heard);
+    fli_free(c->shown);
     fli_free(c->doubles);
     fli_free(c);
 }
@@ -76,20 +76,20 @@ double fli_coordinator_weight(const fli_coordinator *c, size_t client)
     return (double)c->spec.size(c->spec.arg, client) / (double)c->spec.samples;
 }
 
-/* ---- who has been heard of ------------------------------------------------------------------------------- */
+/* ---- who has been shown the start model ------------------------------------------------------------------------------- */
 
 void fli_coordinator_address(const fli_coordinator *c, fli_ask *ask)
 {
     /* before anybody's first turn the start model is the model itself */
     int differs = c->started || ask->kind == FLI_ASK_TURN;
-    int first = c->heard && differs && !(c->heard[ask->client / 8] >> ask->client % 8 & 1);
+    int first = c->shown && differs && !(c->shown[ask->client / 8] >> ask->client % 8 & 1);
     ask->weight = fli_coordinator_weight(c, ask->client);
     ask->flags = (ask->flags & ~(uint32_t)FLI_ASK_FIRST) | (first ? FLI_ASK_FIRST : 0);
 }
 
 void fli_coordinator_note(fli_coordinator *c, const fli_ask *ask)
 {
-    if (c->heard) c->heard[ask->client / 8] |= (unsigned char)(1u << ask->client % 8);
+    if (c->shown) c->shown[ask->client / 8] |= (unsigned char)(1u << ask->client % 8);
 }
 
 /* ---- the regulariser ------------------------------------------------------------------------------------- */
@@ -217,7 +217,7 @@ void fli_coordinator_save(const fli_coordinator *c, fli_saver *out)
     fli_save_vectors(&c->space, c->sums.vec, fli_names_count(a->sums), out); /* an asynchronous step may be half done */
     fli_save_reals(c->sums.num, a->scalar_sums, out);
     fli_save_vectors(&c->space, &c->start, c->start != NULL, out);
-    if (c->heard) fli_save_bytes(out, c->heard, c->spec.clients / 8 + 1);
+    if (c->shown) fli_save_bytes(out, c->shown, c->spec.clients / 8 + 1);
 }
 
 void fli_coordinator_load(fli_coordinator *c, fli_loader *in)
@@ -232,6 +232,6 @@ void fli_coordinator_load(fli_coordinator *c, fli_loader *in)
     fli_load_vectors(&c->space, c->sums.vec, fli_names_count(a->sums), in);
     fli_load_reals(c->sums.num, a->scalar_sums, in);
     fli_load_vectors(&c->space, &c->start, c->start != NULL, in);
-    if (c->heard) fli_load_bytes(in, c->heard, c->spec.clients / 8 + 1);
+    if (c->shown) fli_load_bytes(in, c->shown, c->spec.clients / 8 + 1);
     c->own.start = c->started ? c->start : NULL;
 }

@@ -39,9 +39,9 @@ const fli_message *fli_coordinator_broadcast(const fli_coordinator *c);
 /* The vectors of a broadcast lie in one piece of so many bytes. */
 size_t fli_coordinator_broadcast_bytes(const fli_coordinator *c);
 
-/* Fills what the server knows of a client into an ask: its weight, and whether it is a first turn. */
+/* Fills what the server knows of a client into an ask: its weight, and whether it has to be shown the start model. */
 void fli_coordinator_address(const fli_coordinator *c, fli_ask *ask);
-/* The ask is sent: its client has been heard of. */
+/* The client of this ask has been shown the start model. */
 void fli_coordinator_note(fli_coordinator *c, const fli_ask *ask);
 
 /* A server step. */

@@ -16,7 +16,7 @@ struct fli_exec {
     fli_exchange exchanges[FLI_EXEC_BLOCK]; /* the block under way */
     fli_exchange *list[FLI_EXEC_BLOCK];
     size_t rooms;    /* those that have memory */
-    fli_spent spent; /* inner steps of the last round */
+    fli_spent spent; /* by the last round */
 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */

@@ -13,7 +13,7 @@ typedef struct fli_exec fli_exec;
  * everybody takes part in a large federation. */
 enum { FLI_EXEC_BLOCK = 64 };
 
-/* All borrowed; must outlive the executor. */
+/* All borrowed; must outlive the federation. */
 typedef struct {
     const fli_model *model;
     const fli_fed *fed;

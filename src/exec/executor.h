@@ -9,6 +9,7 @@
 
 typedef struct fli_executor {
     const char *name, *title;
+    int apart; /* clients keep their parts of a round's broadcasts each for itself, in this process */
     /* The clients, before their first turn. `crew` is borrowed. */
     fl_status (*open)(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew *crew, void **out);
     /* What a client said of itself when it joined: at hand at any time, and it cannot fail but for the digest of its

@@ -24,15 +24,22 @@ size_t fli_figures_cells(const fli_model *m, size_t classes)
     return m->desc->clusters ? m->latent->size(m) * classes : 0;
 }
 
-/* A count of samples. */
-static int counts(double v) { return v >= 0 && v <= UINT32_MAX && v == floor(v); }
+/* Whether v is a number of samples, of at most that many. */
+static int counts(double v, double most) { return v >= 0 && v <= most && v == floor(v); }
 
 const char *fli_figures_wrong(const double *num)
 {
-    static const int whole[] = {FLI_FIGURE_TRAIN_N, FLI_FIGURE_TEST_N, FLI_FIGURE_PSEUDO_N, FLI_FIGURE_PSEUDO_HITS};
     double all = FLI_HAS_TRAIN + FLI_HAS_TEST + FLI_HAS_OWN + FLI_HAS_PSEUDO;
-    if (!counts(num[FLI_FIGURE_HAS]) || num[FLI_FIGURE_HAS] > all) return "it says to have figures that there are not";
-    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-        if (!counts(num[whole[i]])) return "a number of samples is not one";
+    double train = num[FLI_FIGURE_TRAIN_N], test = num[FLI_FIGURE_TEST_N];
+    if (!counts(num[FLI_FIGURE_HAS], all)) return "it says to have figures that there are not";
+    unsigned has = (unsigned)num[FLI_FIGURE_HAS];
+    if (!counts(train, UINT32_MAX) || !counts(test, UINT32_MAX)) return "a number of samples is none";
+    if (has & (FLI_HAS_TRAIN | FLI_HAS_OWN) && !(train > 0))
+        return "it has figures of training samples, but no samples";
+    if (has & FLI_HAS_TEST && !(test > 0)) return "it has figures of test samples, but no samples";
+    if (!counts(num[FLI_FIGURE_TRAIN_HITS], train) || !counts(num[FLI_FIGURE_OWN_TRAIN_HITS], train) ||
+        !counts(num[FLI_FIGURE_TEST_HITS], test) || !counts(num[FLI_FIGURE_OWN_TEST_HITS], test) ||
+        !counts(num[FLI_FIGURE_PSEUDO_N], UINT32_MAX) || !counts(num[FLI_FIGURE_PSEUDO_HITS], num[FLI_FIGURE_PSEUDO_N]))
+        return "more of its samples are right than there are";
     return NULL;
 }

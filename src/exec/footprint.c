@@ -13,9 +13,10 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
     const fli_solver *solver = fli_algo_solver(a, spec->params, spec->model);
     double vector = (double)fli_bytes(&spec->model->space), threads = (double)fli_pool_count(spec->threads);
     double at_work = async || cohort < FLI_EXEC_BLOCK ? (double)cohort : FLI_EXEC_BLOCK;
+    int apart = spec->executor && spec->executor->apart;
     size_t phases = a->phases ? a->phases(spec->params, 0) : 1;
     size_t server = fli_names_count(a->server) + fli_names_count(a->sums) + (fli_algo_shows_start(a) ? 1 : 0) +
-                    fli_recall_vectors(a, spec->params, phases);
+                    fli_recall_vectors(a, spec->params, phases) * (apart ? cohort : 1);
     fli_open how = {.model = spec->model, .sgd = spec->sgd, .largest = spec->fed->largest};
     fli_footprint f = {
         .server = (double)server * vector + (spec->regularizer ? 2 * (double)spec->model->space.n * sizeof(double) : 0),

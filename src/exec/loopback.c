@@ -29,7 +29,7 @@ typedef struct {
     fli_fed fed;           /* the clients' samples, without the server's test set */
     fli_eval eval;
     fli_clients *clients;
-    fli_recall **recalls; /* one per client that has had a turn */
+    fli_recall **recalls; /* one per client in the middle of a round, where clients keep something */
 } loopback;
 
 /* ---- joining --------------------------------------------------------------------------------------------- */
@@ -129,6 +129,7 @@ static fli_message unwritten(loopback *l, delivery *d, size_t vectors, size_t nu
     return m;
 }
 
+/* With room for the tables, each part of it rounded up. */
 static size_t message_bytes(const loopback *l, const fli_part *parts)
 {
     size_t vectors = fli_parts_vectors(parts), stride = fli_vector_stride(&l->spec.model->space);
@@ -156,7 +157,7 @@ static void unmap_region(delivery *d)
 }
 
 /* What the client keeps of earlier phases is put in its place. */
-static fl_status with_memory(loopback *l, delivery *d)
+static fl_status add_recalled(loopback *l, delivery *d)
 {
     uint32_t client = d->own.ask.client;
     d->own.down = &d->inbox;
@@ -189,10 +190,17 @@ static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
         void *start = take(d, fli_bytes(&m->space));
         if (bytes) fli_wire_write(d->parts.down, d->parts.moment, m, x->down, wire);
         if (bytes) s = fli_wire_read(l->ctx, d->parts.down, d->parts.moment, m, wire, bytes, &d->inbox, start);
-        if (!s) s = with_memory(l, d);
+        if (!s) s = add_recalled(l, d);
     }
     fli_free(wire);
     return s;
+}
+
+/* The round is over for this client. */
+static void forget(loopback *l, uint32_t client)
+{
+    fli_recall_free(l->recalls[client]);
+    l->recalls[client] = NULL;
 }
 
 /* The answer, as bytes and back; what is not in it is NaN at the server. */
@@ -209,6 +217,7 @@ static fl_status collect(loopback *l, delivery *d, fli_exchange *x)
     unmap_region(d);
     for (size_t i = 0; i < fli_parts_vectors(d->parts.up); i++) memset(x->up.vec[i], 0xff, fli_bytes(&m->space));
     memset(x->up.num, 0xff, fli_parts_numbers(d->parts.up) * sizeof *x->up.num);
+    if (x->ask.phase + 1 == x->ask.phases) forget(l, x->ask.client);
     if (!wire) s = FL_ENOMEM;
     if (!s && bytes) s = fli_wire_read(l->ctx, d->parts.up, d->parts.moment, m, wire, bytes, &x->up, NULL);
     fli_free(wire);
@@ -256,6 +265,7 @@ static fl_status load(void *executor, fli_loader *in) { return fli_clients_load(
 const fli_executor fli_executor_loopback = {
     .name = "loopback",
     .title = "every message as bytes and back, on one thread: slow, to prove that nothing else is needed",
+    .apart = 1,
     .open = open_loopback,
     .join = join,
     .run = run,

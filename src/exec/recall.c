@@ -13,11 +13,12 @@ struct fli_recall {
     fli_message view;
     size_t vectors;
     uint64_t serial; /* of the message taken last; 0: none */
-    void **past;     /* one per phase; NULL: that was none to keep */
+    void **past;     /* one per phase; NULL: nothing was kept of that one */
     size_t phases;
 };
 
-static int keeps(const fli_part *p) { return p->use == FLI_KEEP || p->use == FLI_KEEP_EACH; }
+/* A part of a vector that is kept. */
+static int keeps(const fli_part *p) { return p->what <= FLI_LOWER && (p->use == FLI_KEEP || p->use == FLI_KEEP_EACH); }
 
 static int keeps_vector(const fli_algo *a, size_t vector)
 {
@@ -43,9 +44,10 @@ fl_status fli_recall_new(fl_ctx *ctx, const fli_model *model, const fli_algo *a,
     r->upper = fli_model_upper(model);
     r->vectors = fli_parts_vectors(a->down);
     fl_status s = fli_message_init(ctx, &r->space, r->vectors, 0, &r->kept);
-    if (s || !(r->table = fli_alloc(ctx, r->vectors, sizeof *r->table))) {
+    if (!s && !(r->table = fli_alloc(ctx, r->vectors, sizeof *r->table))) s = FL_ENOMEM;
+    if (s) {
         fli_recall_free(r);
-        return FL_ENOMEM;
+        return s;
     }
     *out = r;
     return FL_OK;

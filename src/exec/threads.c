@@ -75,23 +75,20 @@ static fl_status make_room(threads *t, size_t n)
     return s;
 }
 
-/* What the clients have of the message, where they keep some of it: then all are sent the same one. */
+/* Where clients keep some of what they are sent, all of a round are sent the same: what they have of it takes its place while they work. */
 static fl_status recall(threads *t, fli_exchange *const *list, size_t n)
 {
-    if (!t->recall || !n || list[0]->ask.kind != FLI_ASK_TURN) return FL_OK;
-    fl_status s = fli_recall_take(t->recall, &list[0]->ask, list[0]->down);
-    for (size_t i = 0; !s && i < n; i++) list[i]->down = fli_recall_view(t->recall);
+    const fli_message *sent = list[0]->down;
+    fl_status s = fli_recall_take(t->recall, &list[0]->ask, sent);
+    for (size_t i = 0; !s && i < n; i++) {
+        if (list[i]->down != sent) s = fli_fail(t->ctx, FL_ESYSTEM, "clients of one round are sent different messages");
+        list[i]->down = fli_recall_view(t->recall);
+    }
     return s;
 }
 
-static void run(void *executor, fli_exchange *const *list, size_t n)
+static void work_on(threads *t, fli_exchange *const *list, size_t n)
 {
-    threads *t = executor;
-    const fli_message *sent = n ? list[0]->down : NULL;
-    fl_status s = make_room(t, n);
-    if (!s) s = recall(t, list, n);
-    for (size_t i = 0; s && i < n; i++) list[i]->status = s;
-    if (s) return;
     int sorted = 1;
     for (size_t i = 0; i < n; i++) {
         t->items[i] = (item){list[i], fli_clients_effort(t->clients, &list[i]->ask), i};
@@ -99,7 +96,21 @@ static void run(void *executor, fli_exchange *const *list, size_t n)
     }
     if (!sorted && t->crew->threads > 1) qsort(t->items, n, sizeof *t->items, longer);
     fli_pool_run(t->crew->pool, n, work, t);
-    for (size_t i = 0; t->recall && i < n; i++) list[i]->down = sent;
+}
+
+static void run(void *executor, fli_exchange *const *list, size_t n)
+{
+    threads *t = executor;
+    if (!n) return;
+    int keeps = t->recall && list[0]->ask.kind == FLI_ASK_TURN;
+    const fli_message *sent = list[0]->down;
+    fl_status s = make_room(t, n);
+    if (!s && keeps) s = recall(t, list, n);
+    if (!s) work_on(t, list, n);
+    for (size_t i = 0; i < n; i++) {
+        if (s) list[i]->status = s;
+        if (keeps) list[i]->down = sent;
+    }
 }
 
 static void one(void *executor, fli_exchange *x, size_t worker)

@@ -17,7 +17,7 @@ size_t fli_wire_bytes(const fli_part *parts, unsigned moment, const fli_model *m
     return bytes;
 }
 
-/* Elements of `size` bytes, in this machine's order or from it: the same either way. */
+/* Elements of `size` bytes, from this machine's order to little-endian or back. */
 static void copy(void *to, const void *from, size_t bytes, size_t size)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__

@@ -139,7 +139,7 @@ static uint32_t client_at(const fli_measure *m, size_t at)
     return (uint32_t)((unsigned __int128)at * m->clients / m->count);
 }
 
-/* Mean loss and hits at `at`, on n training samples of a client of that weight. */
+/* Mean loss and hits at `at`, on the training samples of a client of that weight. */
 static void add_train(sums *t, const double *num, size_t at, double weight)
 {
     t->loss += weight * num[at];
@@ -228,7 +228,7 @@ static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first
 static fl_status ask_clients(fli_measure *m, fl_row *row)
 {
     fl_status s = FL_OK;
-    void *x = (void *)m->x; /* a message is read by whoever it is sent to */
+    void *x = (void *)m->x; /* the vectors of a message down are only read */
     fli_message down = {.vec = &x, .start = fli_coordinator_broadcast(fli_exec_coordinator(m->exec))->start};
     memset(m->table, 0, m->cells * sizeof *m->table);
     for (size_t at = 0; !s && at < m->count; at += m->rooms)

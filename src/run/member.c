@@ -51,10 +51,11 @@ static fl_status build(fl_ctx *ctx, const fli_terms *t, member *m)
         !strcmp(m->settings.algorithm.item.name, t->method))
         return FL_OK;
     return fli_fail(ctx, FL_EFORMAT,
-                    "the terms of the federation speak of method %s and model %s with %llu parameters, but their "
-                    "settings give method %s and model %s with %zu",
-                    t->method, t->model, (unsigned long long)t->parameters, m->settings.algorithm.item.name,
-                    m->model->desc->name, m->model->space.n);
+                    "the terms of the federation speak of method %s and model %s with %llu parameters of %u bytes, but "
+                    "their settings give method %s and model %s with %zu of %zu",
+                    t->method, t->model, (unsigned long long)t->parameters, t->precision,
+                    m->settings.algorithm.item.name, m->model->desc->name, m->model->space.n,
+                    m->model->space.ops->size);
 }
 
 static fl_status member_make(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *out, void **own)

@@ -58,6 +58,7 @@ static void check_parts(const fli_algo *a)
         if (p->what == FLI_START) assert_true(p->when == FLI_AT_FIRST && fli_names_count(a->client));
         if (p->use == FLI_KEEP || p->use == FLI_KEEP_EACH) assert_true(a->phases && !a->pace && p->what != FLI_NUMBER);
     }
+    if (a->pace) assert_int_equal(fli_parts_numbers(a->down), 0); /* the real clock's board has vectors alone */
     for (const fli_part *p = a->up; p->name; p++) {
         assert_true(*p->name && (p->use == FLI_VALUE || p->use == FLI_CHANGE) && p->what != FLI_START);
         if (p->use == FLI_CHANGE) assert_true(p->what != FLI_NUMBER);
