@@ -31,5 +31,8 @@ extern const fli_algo fli_algo_shrofbo;
 extern const fli_algo fli_algo_fednest;
 extern const fli_algo fli_algo_lfednest;
 extern const fli_algo fli_algo_fbo_aggitd;
+extern const fli_algo fli_algo_fedadam;
+extern const fli_algo fli_algo_fedyogi;
+extern const fli_algo fli_algo_fedadagrad;
 
 #endif

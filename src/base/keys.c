@@ -466,6 +466,12 @@ static void print_bounds(fli_text *t, const fli_key *row)
 {
     int low = row->min > -FLI_NO_MAX, high = row->max < FLI_NO_MAX;
     if (row->min == 0 && row->max == 0) return;
+    if (row->max == FLI_BELOW_1) {
+        fli_text_add(t, row->min == FLI_ABOVE_0 ? " > 0 and < 1" : " >= ");
+        if (row->min != FLI_ABOVE_0) print_real(t, row->min);
+        if (row->min != FLI_ABOVE_0) fli_text_add(t, " and < 1");
+        return;
+    }
     if (row->min == FLI_ABOVE_0)
         fli_text_add(t, high ? " > 0 and <= " : " > 0");
     else if (low && high) {

@@ -47,6 +47,7 @@ typedef struct {
 
 #define FLI_ABOVE_0 DBL_TRUE_MIN /* as min: larger than zero */
 #define FLI_NO_MAX  DBL_MAX
+#define FLI_BELOW_1 0x1.fffffffffffffp-1 /* as max: smaller than one */
 
 /* Table rows, so that a table reads like one. `s` is the struct, `f` its field; the key has the field's name. */
 #define FLI_KEY_REAL(s, f, def, lo, hi, help)                                                                          \

@@ -33,6 +33,9 @@ typedef struct {
     int wide;
 } fli_csr;
 
+enum { FLI_MAP_MOST = 8 };
+typedef void fli_map_fn(const void *arg, double *v);
+
 typedef struct fli_ops {
     const char *name; /* "f32", "f64" */
     size_t size;      /* bytes per real */
@@ -48,6 +51,8 @@ typedef struct fli_ops {
     void (*from_f64)(size_t n, const double *x, void *y);
     void (*to_f64)(size_t n, const void *x, double *y);
     void (*sgd)(size_t n, const fli_sgd_step *step, void *z);
+    /* For every i: fn is given the i-th reals of at most FLI_MAP_MOST vectors, and what it makes of them is written back. */
+    void (*map)(size_t n, size_t vectors, void *const *x, fli_map_fn *fn, const void *arg);
 
     /* ---- dense algebra ---- */
     /* C = alpha op(A) op(B) + beta C; op(A) is m x k, op(B) k x n, C m x n; ld* are row strides */

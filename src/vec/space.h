@@ -34,6 +34,12 @@ static inline void fli_scale(const fli_space *s, double a, void *y) { s->ops->sc
 static inline double fli_dot(const fli_space *s, const void *x, const void *y) { return s->ops->dot(s->n, x, y); }
 static inline int fli_finite(const fli_space *s, const void *x) { return s->ops->finite(s->n, x); }
 
+/* (x_1[i], x_2[i], ...) <- fn(x_1[i], x_2[i], ...) for every i */
+static inline void fli_map(const fli_space *s, size_t vectors, void *const *x, fli_map_fn *fn, const void *arg)
+{
+    s->ops->map(s->n, vectors, x, fn, arg);
+}
+
 /* Real number i of an array, for walking through matrices. */
 static inline void *fli_at(const fli_ops *ops, void *p, size_t i) { return (char *)p + i * ops->size; }
 static inline const void *fli_cat(const fli_ops *ops, const void *p, size_t i)

@@ -279,6 +279,20 @@ static void relatives_of_fedavg(void **state)
     assert_true(difference(*state, "algorithm=fedavg", "algorithm={kind: fedavg, aggregation: unbiased}") < 1e-13);
 }
 
+/* With tau so large that no entry's history counts v stays tau^2 but for Adam's factor, and x moves by server_lr D/(sqrt(v) + tau). */
+static void adaptive_servers_that_do_not_adapt(void **state)
+{
+    assert_true(difference(*state, "algorithm=fedavg;rounds=1",
+                           "algorithm={kind: fedadam, beta1: 0, beta2: 0.25, tau: 1e6, server_lr: 1.5e6};rounds=1") <
+                1e-9);
+    assert_true(difference(*state, "algorithm=fedavg",
+                           "algorithm={kind: fedyogi, beta1: 0, beta2: 0.5, tau: 1e6, server_lr: 2e6}") < 1e-9);
+    assert_true(difference(*state, "algorithm=fedavg", "algorithm={kind: fedadagrad, tau: 1e6, server_lr: 2e6}") <
+                1e-9);
+    assert_true(difference(*state, "algorithm=fedadam", "algorithm=fedyogi") > 1e-6);
+    assert_true(difference(*state, "algorithm=fedadam", "algorithm=fedadagrad") > 1e-6);
+}
+
 static void fednova_with_equal_steps(void **state)
 {
     static const char uneven[] = "local.uneven=range;local.range=[1, 6]";
@@ -497,6 +511,7 @@ int main(void)
         FIXTURE_TEST(fedpd_skips),
         FIXTURE_TEST(fedpd_by_hand),
         FIXTURE_TEST(relatives_of_fedavg),
+        FIXTURE_TEST(adaptive_servers_that_do_not_adapt),
         FIXTURE_TEST(fednova_with_equal_steps),
         FIXTURE_TEST(own_models_take_nothing_away),
         FIXTURE_TEST(fedcpsl_uploads_once),

@@ -112,6 +112,43 @@ static void vectors(void **state)
         for (size_t i = 0; i < SIZES; i++) one_vector(o, sizes[i]);
 }
 
+/* fli_map_fn: (a, b) <- (a + f b, a b) */
+static void mix(const void *arg, double *v)
+{
+    double a = v[0], b = v[1];
+    v[0] = a + *(const double *)arg * b;
+    v[1] = a * b;
+}
+
+/* Each entry by itself, in double, and written back rounded. */
+static void maps(void **state)
+{
+    (void)state;
+    const double f = 0.3;
+    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+        for (size_t k = 0; k < SIZES; k++) {
+            size_t n = sizes[k];
+            double *a = draw(3, n), *b = draw(4, n), *c = draw(5, n), *d = draw(6, n);
+            void *x = reals(o, n, a), *y = reals(o, n, b);
+            o->to_f64(n, x, a); /* as they are stored */
+            o->to_f64(n, y, b);
+            o->map(n, 2, (void *const[]){x, y}, mix, &f);
+            o->to_f64(n, x, c);
+            o->to_f64(n, y, d);
+            for (size_t i = 0; i < n; i++) {
+                double sum = a[i] + f * b[i], product = a[i] * b[i];
+                assert_true(o->size == 4 ? c[i] == (float)sum && d[i] == (float)product
+                                         : c[i] == sum && d[i] == product);
+            }
+            free(a);
+            free(b);
+            free(c);
+            free(d);
+            free(x);
+            free(y);
+        }
+}
+
 static void finiteness(void **state)
 {
     (void)state;
@@ -742,6 +779,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names),
         cmocka_unit_test(vectors),
+        cmocka_unit_test(maps),
         cmocka_unit_test(finiteness),
         cmocka_unit_test(finiteness_opposite),
         cmocka_unit_test(sgd),

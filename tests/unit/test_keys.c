@@ -26,13 +26,15 @@ static const fli_key rows[] = {
 };
 
 typedef struct {
-    double must;
+    double must, part, share;
     int64_t any;
 } more_params;
 
 static const fli_key more_rows[] = {
     FLI_KEY_REAL(more_params, must, NULL, -1, 1, "no default"),
     FLI_KEY_INT(more_params, any, "-7", 0, 0, "no bounds"),
+    FLI_KEY_REAL(more_params, part, "0", 0, FLI_BELOW_1, "not all of it"),
+    FLI_KEY_REAL(more_params, share, "0.5", FLI_ABOVE_0, FLI_BELOW_1, "neither all nor nothing"),
     FLI_KEY_END,
 };
 
