@@ -210,7 +210,8 @@ static void several_threads(void **state)
     assert_true(torture(f, whole_run, &w) > 30);
 }
 
-/* An asynchronous run ends before all turns that were begun come back: what failed in one of those is nobody's failure. */
+/* On the real clock a run ends before all turns that were begun come back: what failed in one of those is nobody's failure. On the
+ * virtual one they are computed ahead, and a failure ends the run at once. */
 static void asynchronous(void **state)
 {
     fixture *f = *state;
