@@ -7,7 +7,7 @@
 #include "fixture.h"
 
 #include "algo/algo.h"
-#include "model/regularizer.h"
+#include "regularizer/regularizer.h"
 
 enum { DIM = 5, N = 6 };
 static const size_t sizes[N] = {3, 12, 20, 9, 15, 30}; /* client 0 has fewer samples than features */

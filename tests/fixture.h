@@ -289,14 +289,14 @@ UNUSED static void engine_ask(engine *e, size_t round, const uint32_t *clients, 
 /* One round in which everything is exchanged. */
 UNUSED static void engine_round(engine *e, const uint32_t *clients, size_t count, double lr)
 {
-    engine_ask(e, e->round++, clients, count, lr, 1, FLI_ASK_NEWS | FLI_ASK_REPLY);
+    engine_ask(e, e->round++, clients, count, lr, 1, FLI_ASK_CHANGED | FLI_ASK_REPLY);
 }
 
 /* The turns before the first round, where the method wants them. */
 UNUSED static void engine_warm_up(engine *e, double lr)
 {
     if (!fli_exec_warms_up(e->exec)) return;
-    engine_ask(e, 0, e->everyone, e->fed->clients, lr, 1, FLI_ASK_NEWS | FLI_ASK_REPLY | FLI_ASK_WARM_UP);
+    engine_ask(e, 0, e->everyone, e->fed->clients, lr, 1, FLI_ASK_CHANGED | FLI_ASK_REPLY | FLI_ASK_WARM_UP);
 }
 
 UNUSED static void engine_rounds(engine *e, size_t rounds, size_t steps, double lr)

@@ -4,7 +4,7 @@
 
 #include "fixture.h"
 
-#include "model/bilevel.h"
+#include "bilevel/bilevel.h"
 
 enum { UP = 3, LOW = 4, ROW = LOW * LOW + 2 * LOW * UP + 2 * LOW + UP };
 
@@ -136,7 +136,7 @@ UNUSED static void levels_init(engine *e, fl_ctx *ctx, fli_fed *fed, double l2, 
 /* A round of so many exchanges with the cohort. */
 UNUSED static void levels_round(engine *e, const uint32_t *who, size_t count, size_t phases)
 {
-    engine_ask(e, e->round++, who, count, 0, phases, FLI_ASK_NEWS | FLI_ASK_REPLY);
+    engine_ask(e, e->round++, who, count, 0, phases, FLI_ASK_CHANGED | FLI_ASK_REPLY);
 }
 
 #endif

@@ -2,7 +2,7 @@
 # A folder of src may include only what stands above it in this list. src/cli sees the public header alone.
 set -eu
 cd "$(dirname "$0")/.."
-order="base vec data model local algo exec run report study"
+order="base vec regularizer data model bilevel local algo exec run report study"
 bad=0
 complain() { echo "layers: $1"; bad=1; }
 
@@ -25,7 +25,7 @@ if grep -nE '^#include "exec/(clients|store|spill|evaluate|recall|executor|threa
     complain "the server's side includes the clients'"
 fi
 for file in src/exec/clients.[ch] src/exec/evaluate.[ch] src/exec/recall.[ch] src/exec/store.[ch] src/exec/spill.[ch]; do
-    if grep -nE '^#include "exec/(coordinator|executor|exec|async|board|participation|system)\.h"' "$file"; then
+    if grep -nE '^#include "exec/(coordinator|executor|exec|async|latest_model|participation|system)\.h"' "$file"; then
         complain "$file is on the clients' side and includes the server's"
     fi
 done

@@ -25,7 +25,7 @@ const fli_solver *fli_algo_solver(const fli_algo *a, const void *params, const f
 
 size_t fli_algo_stage(const fli_algo *a, const void *params, const fli_ask *ask)
 {
-    return a->stage ? a->stage(params, ask->phase, ask->phases) : 0;
+    return a->rounds.stage ? a->rounds.stage(params, ask->phase, ask->phases) : 0;
 }
 
 unsigned fli_algo_moment(const fli_algo *a, const void *params, const fli_ask *ask)

@@ -9,7 +9,7 @@
 #include "algo/message.h"
 #include "base/keys.h"
 #include "local/local.h"
-#include "model/bilevel.h"
+#include "bilevel/bilevel.h"
 #include "vec/space.h"
 
 enum {                         /* traits */
@@ -22,7 +22,7 @@ enum {                         /* traits */
        FLI_ALGO_LABELLED = 32, /* trains on labelled samples alone, whatever there is beside them */
        FLI_ALGO_BLOCKS =
            64, /* made for objectives with a second block y_i (latent.h); without one it works, but is another method */
-       FLI_ALGO_BILEVEL = 128 /* for problems of two levels, and only for them: see model/bilevel.h */
+       FLI_ALGO_BILEVEL = 128 /* for problems of two levels, and only for them: see bilevel/bilevel.h */
 };
 
 /* A client's turn, from the algorithm's point of view: what it was asked, what it was sent, what it keeps. */
@@ -31,12 +31,12 @@ typedef struct {
     const void *params;
     const fli_ask *ask;
     size_t clients;          /* N */
-    size_t stage;            /* of the ask's phase; see fli_algo.stage */
+    size_t stage;            /* of the ask's phase; see fli_rounds.stage */
     int first;               /* methods with client state: the client's first turn, its vectors and scalars are zero */
     const void *initial;     /* the start model, in turns in which it is sent */
     const void *const *down; /* what the client has of the server's vectors and scalars, numbered as there: what was */
     const double *down_scalars; /* sent now, and what it keeps of earlier phases */
-    const void *const *past;    /* FLI_KEEP_EACH: that vector as it was in phase 0, 1, ... of the round */
+    const void *const *history; /* FLI_KEEP_EACH: that vector as it was in phase 0, 1, ... of the round */
     void *const *state;         /* the client's own vectors, */
     double *scalars;            /* and scalars, kept between its turns */
     void *const *work;          /* scratch vectors, contents undefined at pose, kept until answer */
@@ -102,52 +102,23 @@ typedef struct {
     size_t tau;    /* no upload is older than so many server steps; 0: no bound */
 } fli_pace;
 
-typedef struct fli_algo {
-    const char *name;
-    const char *title;
-    const char *citation;
-    unsigned traits;
-    const fli_key *keys;
-    size_t params_size;
-
-    const char *const *server; /* names, NULL-terminated; the first is the model x, the others start at zero */
-    const char *const *client; /* NULL: none */
-    size_t
-        own_model; /* 1 + the index of the client vector that is the client's own model; 0: clients have none, and the global model
-                       * stands for it */
-    /* Non-NULL: a client predicts with a mixture of its own model and the global one; returns its own model's share. `scalars` are the
-     * client's, NULL before its first turn. */
-    double (*own_mix)(const void *params, size_t client, const double *scalars);
-    size_t client_scalars;
-    size_t server_scalars;
-    const fli_part *down, *up; /* what is sent either way, and when */
-    const char *const *sums;
-    size_t scalar_sums;
-    size_t work;
-
-    /* What to try when the numbers grow without bound, as in "try %s": the keys that set this method's step; NULL: local.lr does, and
-     * server_lr where there is one. And when it is the clients' own models that do. */
-    const char *remedy, *own_remedy;
-    /* Refuses parameters that no single row can refuse; NULL: nothing to refuse. Lists have the right lengths already. */
-    fl_status (*validate)(fl_ctx *ctx, const void *params, size_t clients);
-    /* What the method's theorem asks for at one client, by the calls above; NULL: nothing known. */
+/* What theory says of a method, and what it makes of that. All optional. */
+typedef struct {
+    /* What the theorem asks for at one client, by the calls above. */
     void (*check)(const void *params, const fli_facts *f, fli_conditions *out);
-    /* A setting that would satisfy them, for the worst constants over all clients, in words; NULL: none known. */
+    /* A setting that would satisfy it, for the worst constants over all clients, in words. */
     void (*advise)(const void *params, const fli_facts *worst, fli_text *out);
-    /* What a person should know before a run, as a sentence about one client, or nothing. Neither smoothness nor weight
-     * are known by then; lr and steps are those of the first round. Asked for one client after the other until there is a sentence. NULL: never anything. */
+    /* What a person should know before a run, as a sentence about one client, or nothing. Neither smoothness nor weight are known by
+     * then; lr and steps are those of the first round. Asked for one client after the other until there is a sentence. */
     void (*warn)(const void *params, const fli_facts *f, fli_text *out);
+} fli_theory;
 
-    /* Non-NULL: the method is asynchronous. The server takes uploads one by one and clients never wait for each other. */
-    fli_pace (*pace)(const void *params);
-    /* How its local problems are solved; NULL: by SGD. */
-    const fli_solver *(*solver)(const void *params);
+/* Methods whose rounds are more than one exchange with a cohort. All optional. */
+typedef struct {
     /* Whether everyone takes a turn before the first round (warm_up is set in turn and server); NULL: no. */
     int (*warms_up)(const void *params);
-    /* On the server, once before anything else: fills its scalars and further vectors. NULL: nothing to do. */
-    void (*start)(const fli_server *s);
     /* Whether a round ends with an exchange; NULL: always. `coin` is uniform in [0, 1), a function of seed and round. Without an
-     * exchange nothing is uploaded, absorb and advance are not called, and the next round has no news. */
+     * exchange nothing is uploaded, absorb and advance are not called, and the next round's broadcast is unchanged. */
     int (*exchanges)(const void *params, double coin);
     /* How many exchanges with the same cohort make up a round: turns, absorb, advance, one after the other; NULL: one. `coin` as above, of
      * the same round. */
@@ -157,6 +128,50 @@ typedef struct fli_algo {
     /* What the work of a stage counts as, in local steps, for a client that is asked for `steps`: for its length in
      * simulated time. NULL: that. */
     size_t (*counts_as)(const void *params, size_t stage, size_t steps);
+} fli_rounds;
+
+/* Asynchronous methods. */
+typedef struct {
+    /* Non-NULL: the method is one. The server takes uploads one by one and clients never wait for each other. */
+    fli_pace (*pace)(const void *params);
+} fli_asynchrony;
+
+/* Methods whose clients have models of their own. */
+typedef struct {
+    size_t
+        model; /* 1 + the index of the client vector that is the client's own model; 0: the global model stands for it */
+    /* Non-NULL: a client predicts with a mixture of its own model and the global one; returns its own model's share. `scalars` are the
+     * client's, NULL before its first turn. */
+    double (*mix)(const void *params, size_t client, const double *scalars);
+    const char *remedy; /* what to try when it is these models that grow without bound; NULL: as below */
+} fli_personal;
+
+typedef struct fli_algo {
+    const char *name;
+    const char *title;
+    const char *citation;
+    unsigned traits;
+    const fli_key *keys;
+    size_t params_size;
+    /* Refuses parameters that no single row can refuse; NULL: nothing to refuse. Lists have the right lengths already. */
+    fl_status (*validate)(fl_ctx *ctx, const void *params, size_t clients);
+    /* What to try when the numbers grow without bound, as in "try %s": the keys that set this method's step; NULL: local.lr does, and
+     * server_lr where there is one. */
+    const char *remedy;
+
+    /* What it has. Names, NULL-terminated; NULL: none. */
+    const char *const *server; /* the first is the model x, the others start at zero */
+    const char *const *client;
+    const char *const *sums;
+    size_t server_scalars, client_scalars, scalar_sums;
+    size_t work;
+    const fli_part *down, *up; /* what is sent either way, and when */
+
+    /* What it does. */
+    /* How its local problems are solved; NULL: by SGD. */
+    const fli_solver *(*solver)(const void *params);
+    /* On the server, once before anything else: fills its scalars and further vectors. NULL: nothing to do. */
+    void (*start)(const fli_server *s);
     /* On a worker thread. Fills the problem, whose lr and steps come filled. Vectors it points to must stay until answer. */
     void (*pose)(const fli_turn *t, fli_problem *p);
     /* On the same thread, after the solver. */
@@ -165,6 +180,12 @@ typedef struct fli_algo {
     void (*absorb)(const fli_server *s, const fli_upload *t);
     /* On the server, after the last absorb. */
     void (*advance)(const fli_server *s);
+
+    /* What some methods add. */
+    fli_theory theory;
+    fli_rounds rounds;
+    fli_asynchrony async;
+    fli_personal personal;
 } fli_algo;
 
 extern const fli_algo *const fli_algo_list[]; /* NULL-terminated */

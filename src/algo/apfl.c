@@ -8,9 +8,9 @@
  * APFL uses labelled samples alone; APSFL adds the unlabelled terms, with the pseudo labels that `semi` asks for. As in [CPSL], the mixture
  * is one of outputs, and with the global model; the original (Deng, Kamani, Mahdavi: Adaptive personalized federated learning, 2020)
  * mixes parameters. */
-#include "algo/average.h"
+#include "algo/family_average.h"
 #include "algo/list.h"
-#include "algo/own.h"
+#include "algo/family_personal.h"
 
 enum { X };
 enum { OWN }; /* client */
@@ -18,7 +18,7 @@ enum { MIX }; /* client scalar */
 
 typedef struct {
     fli_average_params average; /* first: the shared steps read it */
-    fli_own_params own;
+    fli_personal_params own;
 } params;
 
 static const fli_key keys[] = {FLI_OWN_KEYS(params, own), FLI_AVERAGE_KEYS, FLI_KEY_END};
@@ -30,20 +30,21 @@ static void pose(const fli_turn *t, fli_problem *p)
 {
     const params *a = t->params;
     p->start = t->down[X];
-    fli_own_pose(&a->own, t, OWN, p);
+    fli_personal_pose(&a->own, t, OWN, p);
 }
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {
     fli_average_answer(t, a);
-    fli_own_answer(t, a, OWN, MIX);
+    fli_personal_answer(t, a, OWN, MIX);
 }
 
 #define PARTS                                                                                                          \
     .keys = keys, .params_size = sizeof(params), .server = fli_average_server, .down = down, .up = fli_average_up,     \
-    .sums = fli_average_sums, .scalar_sums = 1, .client = client, .client_scalars = 1, .own_model = 1 + OWN,           \
-    .own_mix = fli_own_mix, .own_remedy = "a smaller algorithm.lr_local", .solver = fli_own_solver, .pose = pose,      \
-    .answer = answer, .absorb = fli_average_absorb, .advance = fli_average_advance
+    .sums = fli_average_sums, .scalar_sums = 1, .client = client, .client_scalars = 1, .personal.model = 1 + OWN,      \
+    .personal.mix = fli_personal_mix, .personal.remedy = "a smaller algorithm.lr_local",                               \
+    .solver = fli_personal_solver, .pose = pose, .answer = answer, .absorb = fli_average_absorb,                       \
+    .advance = fli_average_advance
 
 const fli_algo fli_algo_apfl = {
     .name = "apfl",

@@ -14,7 +14,7 @@
  * Tran-Dinh, Pham, Phan, Nguyen: FedDR - randomized Douglas-Rachford splitting algorithms for nonconvex federated composite
  * optimization, NeurIPS 2021, Algorithm 2. */
 #include "algo/list.h"
-#include "algo/dr.h"
+#include "algo/family_dr.h"
 
 #include <math.h>
 
@@ -72,7 +72,7 @@ const fli_algo fli_algo_asyncfeddr = {
     .traits = FLI_ALGO_UNIFORM | FLI_ALGO_COMPOSITE,
     .keys = keys,
     FLI_DR_PARTS,
-    .pace = pace,
-    .check = check,
-    .advise = advise,
+    .async.pace = pace,
+    .theory.check = check,
+    .theory.advise = advise,
 };

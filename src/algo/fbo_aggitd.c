@@ -12,7 +12,7 @@
  * Xiao, Ji: Communication-efficient federated hypergradient computation via aggregated iterative differentiation, ICML 2023. Named, but
  * not written out, in the SimFBO paper; this is the plain reverse-mode form. */
 #include "algo/list.h"
-#include "algo/nest.h"
+#include "algo/family_nested.h"
 
 enum { XY, H, Z }; /* server: (x, y); h, in the upper block; z, in the lower one */
 enum { U };        /* up, sum */
@@ -21,7 +21,7 @@ static const fli_key keys[] = {FLI_NEST_KEYS, FLI_KEY_END};
 
 static const char *const server[] = {"(x, y)", "h", "z", NULL};
 
-static size_t inner_rounds(const void *params) { return (size_t)((const fli_nest_params *)params)->inner_rounds; }
+static size_t inner_rounds(const void *params) { return (size_t)((const fli_nested_params *)params)->inner_rounds; }
 
 static size_t phases(const void *params, double coin)
 {
@@ -65,7 +65,7 @@ static void pose(const fli_turn *t, fli_problem *p)
 {
     size_t rounds = inner_rounds(t->params);
     p->steps = 1;
-    p->start = t->stage == BACK ? t->past[step_of(t->ask->phase, rounds)] : t->down[XY];
+    p->start = t->stage == BACK ? t->history[step_of(t->ask->phase, rounds)] : t->down[XY];
     if (t->stage == FIRST || t->stage == FORWARD)
         p->levels = (fli_levels){.work = FLI_WORK_LOWER_GRADIENT};
     else if (t->stage == TURN)
@@ -76,17 +76,17 @@ static void pose(const fli_turn *t, fli_problem *p)
 
 static void advance(const fli_server *s)
 {
-    const fli_nest_params *a = s->params;
+    const fli_nested_params *a = s->params;
     fli_space upper, lower;
-    fli_nest_blocks(s, &upper, &lower);
+    fli_nested_blocks(s, &upper, &lower);
     if (s->stage == FIRST || s->stage == FORWARD) {
-        fli_axpy(&lower, -a->lr_in, fli_nest_lower(s, s->sum[U]), fli_nest_lower(s, s->vec[XY]));
+        fli_axpy(&lower, -a->lr_in, fli_nested_lower(s, s->sum[U]), fli_nested_lower(s, s->vec[XY]));
     } else if (s->stage == TURN) {
         fli_copy(&upper, s->sum[U], s->vec[H]);
-        fli_copy(&lower, fli_nest_lower(s, s->sum[U]), fli_nest_lower(s, s->vec[Z]));
+        fli_copy(&lower, fli_nested_lower(s, s->sum[U]), fli_nested_lower(s, s->vec[Z]));
     } else {
         fli_axpy(&upper, -a->lr_in, s->sum[U], s->vec[H]);
-        fli_axpy(&lower, -a->lr_in, fli_nest_lower(s, s->sum[U]), fli_nest_lower(s, s->vec[Z]));
+        fli_axpy(&lower, -a->lr_in, fli_nested_lower(s, s->sum[U]), fli_nested_lower(s, s->vec[Z]));
         if (s->phase + 1 == s->phases) fli_axpy(&upper, -a->lr_out, s->vec[H], s->vec[XY]);
     }
 }
@@ -97,18 +97,18 @@ const fli_algo fli_algo_fbo_aggitd = {
     .citation = "Xiao and Ji, ICML 2023",
     .traits = FLI_ALGO_BILEVEL,
     .keys = keys,
-    .params_size = sizeof(fli_nest_params),
+    .params_size = sizeof(fli_nested_params),
     .server = server,
     .down = down,
     .up = up,
-    .sums = fli_nest_sums,
+    .sums = fli_nested_sums,
     .remedy = "smaller algorithm.lr_in and algorithm.lr_out",
-    .solver = fli_nest_solver,
-    .phases = phases,
-    .stage = stage,
-    .counts_as = counts_as,
+    .solver = fli_nested_solver,
+    .rounds.phases = phases,
+    .rounds.stage = stage,
+    .rounds.counts_as = counts_as,
     .pose = pose,
-    .answer = fli_nest_answer,
-    .absorb = fli_nest_absorb,
+    .answer = fli_nested_answer,
+    .absorb = fli_nested_absorb,
     .advance = advance,
 };

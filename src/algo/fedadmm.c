@@ -6,7 +6,7 @@
  *
  * The paper's Algorithm 2 uploads gamma_i x_i - lam_i, from which the server forms the same two sums. */
 #include "algo/list.h"
-#include "algo/vra.h"
+#include "algo/family_vra.h"
 
 typedef struct {
     fli_reals gamma;
@@ -65,9 +65,9 @@ const fli_algo fli_algo_fedadmm = {
     .keys = keys,
     .params_size = sizeof(params),
     FLI_VRA_PARTS,
-    .check = check,
-    .advise = advise,
-    .warn = warn,
+    .theory.check = check,
+    .theory.advise = advise,
+    .theory.warn = warn,
     .start = start,
     .pose = pose,
     .answer = answer,

@@ -8,18 +8,18 @@
  *   server   control.h
  *
  *   own_i starts at the start model. The paper's theta is x, theta_lc own_i, eta lr, eta_c own_lr (lr_local), eta_g server_lr, gamma the
- *   local momentum, beta_i mix_i. `mix: auto` is not in the paper, whose Remark 5 leaves the choice open: see local/pair.c.
+ *   local momentum, beta_i mix_i. `mix: auto` is not in the paper, whose Remark 5 leaves the choice open: see local/sgd_personal.c.
  *
  * Wang, Xu, Yuan, Quek: Towards fast personalized semi-supervised federated learning in edge networks. */
-#include "algo/control.h"
+#include "algo/family_control_variates.h"
 #include "algo/list.h"
-#include "algo/own.h"
+#include "algo/family_personal.h"
 
 enum { OWN = FLI_CONTROL_CLIENT };
 enum { MIX }; /* client scalar */
 
 typedef struct {
-    fli_own_params own;
+    fli_personal_params own;
     double server_lr;
 } params;
 
@@ -34,13 +34,13 @@ static void pose(const fli_turn *t, fli_problem *p)
 {
     const params *a = t->params;
     fli_control_pose(t, p);
-    fli_own_pose(&a->own, t, OWN, p);
+    fli_personal_pose(&a->own, t, OWN, p);
 }
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {
     fli_control_answer(t, a, NULL);
-    fli_own_answer(t, a, OWN, MIX);
+    fli_personal_answer(t, a, OWN, MIX);
 }
 
 static void check(const void *p, const fli_facts *f, fli_conditions *out)
@@ -59,14 +59,14 @@ const fli_algo fli_algo_fedcpsl = {
     .params_size = sizeof(params),
     FLI_CONTROL_PARTS,
     .client = client,
-    .own_model = 1 + OWN,
-    .own_mix = fli_own_mix,
+    .personal.model = 1 + OWN,
+    .personal.mix = fli_personal_mix,
     .client_scalars = 1,
     .down = down,
     .up = up,
-    .own_remedy = "a smaller algorithm.lr_local",
-    .solver = fli_own_solver,
-    .check = check,
+    .personal.remedy = "a smaller algorithm.lr_local",
+    .solver = fli_personal_solver,
+    .theory.check = check,
     .pose = pose,
     .answer = answer,
     .absorb = fli_control_absorb,

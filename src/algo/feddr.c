@@ -23,7 +23,7 @@
  * Tran-Dinh, Pham, Phan, Nguyen: FedDR - randomized Douglas-Rachford splitting algorithms for nonconvex federated composite
  * optimization, NeurIPS 2021. The paper's text writes the server step once with xbar where it means xt. */
 #include "algo/list.h"
-#include "algo/dr.h"
+#include "algo/family_dr.h"
 
 #include <math.h>
 
@@ -87,6 +87,6 @@ const fli_algo fli_algo_feddr = {
     .traits = FLI_ALGO_UNIFORM | FLI_ALGO_COMPOSITE,
     .keys = keys,
     FLI_DR_PARTS,
-    .check = check,
-    .advise = advise,
+    .theory.check = check,
+    .theory.advise = advise,
 };

@@ -12,7 +12,7 @@
  *
  * Tarzanagh, Li, Thrampoulidis, Oymak: FedNest: federated bilevel, minimax, and compositional optimization, ICML 2022. */
 #include "algo/list.h"
-#include "algo/nest.h"
+#include "algo/family_nested.h"
 
 enum { Z, D, V }; /* server: (x, y); (h, G or p); v, in the lower block */
 enum { U };       /* up, sum */
@@ -74,7 +74,7 @@ static size_t phases(const void *params, double coin)
 
 static size_t counts_as(const void *params, size_t now, size_t steps)
 {
-    return now == INNER_STEPS || now == OUTER_STEPS ? fli_nest_steps(params, steps) : 1;
+    return now == INNER_STEPS || now == OUTER_STEPS ? fli_nested_steps(params, steps) : 1;
 }
 
 static void pose(const fli_turn *t, fli_problem *p)
@@ -82,7 +82,7 @@ static void pose(const fli_turn *t, fli_problem *p)
     const fli_fednest_params *a = t->params;
     fli_levels *l = &p->levels;
     p->start = t->down[Z];
-    p->steps = fli_nest_steps(a, t->ask->steps);
+    p->steps = fli_nested_steps(a, t->ask->steps);
     switch (t->stage) {
     case FIRST_GRADIENT:
     case INNER_GRADIENT: *l = (fli_levels){.work = FLI_WORK_LOWER_GRADIENT}; return;
@@ -104,23 +104,24 @@ static void pose(const fli_turn *t, fli_problem *p)
 static void finish_system(const fli_server *s, const fli_space *lower)
 {
     const fli_fednest_params *a = s->params;
-    void *v = fli_nest_lower(s, s->vec[V]);
+    void *v = fli_nested_lower(s, s->vec[V]);
     if (a->estimate == FLI_NEST_SUM)
         fli_scale(lower, 1 / a->ell, v);
     else
-        fli_lin(lower, (double)(a->neumann + 1) / a->ell, fli_nest_lower(s, s->vec[D]), 0, v, v);
+        fli_lin(lower, (double)(a->neumann + 1) / a->ell, fli_nested_lower(s, s->vec[D]), 0, v, v);
 }
 
 static void advance(const fli_server *s)
 {
     const fli_fednest_params *a = s->params;
     fli_space upper, lower;
-    fli_nest_blocks(s, &upper, &lower);
-    void *mean = fli_nest_lower(s, s->sum[U]), *p = fli_nest_lower(s, s->vec[D]), *v = fli_nest_lower(s, s->vec[V]);
+    fli_nested_blocks(s, &upper, &lower);
+    void *mean = fli_nested_lower(s, s->sum[U]), *p = fli_nested_lower(s, s->vec[D]),
+         *v = fli_nested_lower(s, s->vec[V]);
     switch (s->stage) {
     case FIRST_GRADIENT:
     case INNER_GRADIENT: fli_copy(&lower, mean, p); break;
-    case INNER_STEPS: fli_copy(&lower, mean, fli_nest_lower(s, s->vec[Z])); break;
+    case INNER_STEPS: fli_copy(&lower, mean, fli_nested_lower(s, s->vec[Z])); break;
     case SYSTEM_START:
         fli_zero(&upper, s->vec[D]);
         fli_copy(&lower, mean, p);
@@ -146,15 +147,15 @@ const fli_algo fli_algo_fednest = {
     .server = server,
     .down = down,
     .up = up,
-    .sums = fli_nest_sums,
-    .check = fli_nest_check,
+    .sums = fli_nested_sums,
+    .theory.check = fli_nested_check,
     .remedy = "smaller algorithm.lr_in and algorithm.lr_out, or a larger algorithm.ell",
-    .solver = fli_nest_solver,
-    .phases = phases,
-    .stage = stage,
-    .counts_as = counts_as,
+    .solver = fli_nested_solver,
+    .rounds.phases = phases,
+    .rounds.stage = stage,
+    .rounds.counts_as = counts_as,
     .pose = pose,
-    .answer = fli_nest_answer,
-    .absorb = fli_nest_absorb,
+    .answer = fli_nested_answer,
+    .absorb = fli_nested_absorb,
     .advance = advance,
 };

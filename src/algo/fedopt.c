@@ -9,7 +9,7 @@
  *   start    m = 0, v = tau^2; no bias correction
  *
  * Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan: Adaptive federated optimization, ICLR 2021, Algorithm 2. */
-#include "algo/average.h"
+#include "algo/family_average.h"
 #include "algo/list.h"
 
 #include <math.h>

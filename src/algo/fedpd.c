@@ -37,7 +37,7 @@ static void pose(const fli_turn *t, fli_problem *p)
 {
     const params *a = t->params;
     if (t->first) fli_copy(t->space, t->down[X], t->state[X_I]);
-    if ((t->ask->flags & FLI_ASK_NEWS)) fli_copy(t->space, t->down[X], t->state[X0_I]);
+    if ((t->ask->flags & FLI_ASK_CHANGED)) fli_copy(t->space, t->down[X], t->state[X0_I]);
     p->start = t->state[X_I];
     p->anchor = t->state[X0_I];
     p->rho = 1 / a->eta;
@@ -78,10 +78,10 @@ const fli_algo fli_algo_fedpd = {
     .server = server,
     .down = down,
     .client = client,
-    .own_model = 1 + X_I,
+    .personal.model = 1 + X_I,
     .up = up,
     .sums = sums,
-    .exchanges = exchanges,
+    .rounds.exchanges = exchanges,
     .pose = pose,
     .answer = answer,
     .absorb = absorb,

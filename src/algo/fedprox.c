@@ -5,7 +5,7 @@
  *
  * Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith: Federated optimization in heterogeneous networks, MLSys 2020. */
 #include "algo/list.h"
-#include "algo/average.h"
+#include "algo/family_average.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
  *
  * FedSHVR needs everyone in every round (Wang, Xu, Chang, Quek, Sun: FedSHVR); FedSHVRP is its adaptation to a sample of the clients, as
  * [CPSL] compares with it. */
-#include "algo/control.h"
+#include "algo/family_control_variates.h"
 #include "algo/list.h"
 
 enum { DC = FLI_CONTROL_UP };
@@ -31,7 +31,7 @@ static void advance(const fli_server *s) { fli_control_advance(s, ((const params
 #define PARTS                                                                                                          \
     .citation = "as compared with in Wang et al., Towards fast personalized semi-supervised federated learning",       \
     .keys = keys, .params_size = sizeof(params), FLI_CONTROL_PARTS, .client = client, .down = fli_control_down,        \
-    .up = up, .check = check, .pose = fli_control_pose, .answer = answer, .absorb = fli_control_absorb,                \
+    .up = up, .theory.check = check, .pose = fli_control_pose, .answer = answer, .absorb = fli_control_absorb,         \
     .advance = advance
 
 const fli_algo fli_algo_fedshvr = {

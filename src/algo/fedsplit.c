@@ -9,7 +9,7 @@
  *
  * Pathak, Wainwright: FedSplit: an algorithmic framework for fast federated optimization, NeurIPS 2020. */
 #include "algo/list.h"
-#include "algo/dr.h"
+#include "algo/family_dr.h"
 
 static const fli_key keys[] = {
     FLI_DR_KEYS,
@@ -42,6 +42,6 @@ const fli_algo fli_algo_fedsplit = {
     .traits = FLI_ALGO_EVERYONE | FLI_ALGO_UNIFORM,
     .keys = keys,
     FLI_DR_PARTS,
-    .check = check,
-    .warn = warn,
+    .theory.check = check,
+    .theory.warn = warn,
 };

@@ -15,7 +15,7 @@
  *
  * Wang, Xu, Wang, Chang, Quek, Sun: Beyond ADMM: a unified client-variance-reduced adaptive federated learning framework, 2023. */
 #include "algo/list.h"
-#include "algo/vra.h"
+#include "algo/family_vra.h"
 
 #include <math.h>
 
@@ -178,8 +178,8 @@ static void advance_u(const fli_server *s)
 #define PARTS                                                                                                          \
     .citation = "Wang et al., Beyond ADMM, 2023", .keys = keys, .params_size = sizeof(params), FLI_VRA_PARTS,          \
     .scalar_sums = 1, .remedy = "a smaller algorithm.a or local.lr, or a larger algorithm.gamma",                      \
-    .validate = validate, .check = check, .advise = advise, .warn = warn, .start = start, .pose = pose,                \
-    .answer = answer, .absorb = absorb
+    .validate = validate, .theory.check = check, .theory.advise = advise, .theory.warn = warn, .start = start,         \
+    .pose = pose, .answer = answer, .absorb = absorb
 
 const fli_algo fli_algo_fedvra = {
     .name = "fedvra",

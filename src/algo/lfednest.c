@@ -9,7 +9,7 @@
  *
  * Tarzanagh, Li, Thrampoulidis, Oymak: FedNest: federated bilevel, minimax, and compositional optimization, ICML 2022. */
 #include "algo/list.h"
-#include "algo/nest.h"
+#include "algo/family_nested.h"
 
 enum { Z }; /* server: (x, y) */
 enum { U }; /* up, sum */
@@ -43,7 +43,7 @@ static size_t stage(const void *params, size_t phase, size_t count)
 static size_t counts_as(const void *params, size_t now, size_t steps)
 {
     const fli_fednest_params *p = params;
-    size_t tau = fli_nest_steps(p, steps);
+    size_t tau = fli_nested_steps(p, steps);
     return now == OUTER ? tau * ((size_t)p->neumann + 2) : tau;
 }
 
@@ -51,7 +51,7 @@ static void pose(const fli_turn *t, fli_problem *p)
 {
     const fli_fednest_params *a = t->params;
     p->start = t->down[Z];
-    p->steps = fli_nest_steps(a, t->ask->steps);
+    p->steps = fli_nested_steps(a, t->ask->steps);
     if (t->stage != OUTER) {
         p->lr = a->nest.lr_in;
         p->levels = (fli_levels){.work = FLI_WORK_LOWER_STEPS};
@@ -64,9 +64,9 @@ static void pose(const fli_turn *t, fli_problem *p)
 static void advance(const fli_server *s)
 {
     fli_space upper, lower;
-    fli_nest_blocks(s, &upper, &lower);
+    fli_nested_blocks(s, &upper, &lower);
     if (s->stage != OUTER)
-        fli_copy(&lower, fli_nest_lower(s, s->sum[U]), fli_nest_lower(s, s->vec[Z]));
+        fli_copy(&lower, fli_nested_lower(s, s->sum[U]), fli_nested_lower(s, s->vec[Z]));
     else
         fli_copy(&upper, s->sum[U], s->vec[Z]);
 }
@@ -81,15 +81,15 @@ const fli_algo fli_algo_lfednest = {
     .server = server,
     .down = down,
     .up = up,
-    .sums = fli_nest_sums,
-    .check = fli_nest_check,
+    .sums = fli_nested_sums,
+    .theory.check = fli_nested_check,
     .remedy = "smaller algorithm.lr_in and algorithm.lr_out, or a larger algorithm.ell",
-    .solver = fli_nest_solver,
-    .phases = phases,
-    .stage = stage,
-    .counts_as = counts_as,
+    .solver = fli_nested_solver,
+    .rounds.phases = phases,
+    .rounds.stage = stage,
+    .rounds.counts_as = counts_as,
     .pose = pose,
-    .answer = fli_nest_answer,
-    .absorb = fli_nest_absorb,
+    .answer = fli_nested_answer,
+    .absorb = fli_nested_absorb,
     .advance = advance,
 };

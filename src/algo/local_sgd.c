@@ -5,7 +5,7 @@
  *
  * Stich: Local SGD converges fast and communicates little, ICLR 2019. */
 #include "algo/list.h"
-#include "algo/average.h"
+#include "algo/family_average.h"
 
 enum { X };
 

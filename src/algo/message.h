@@ -17,7 +17,7 @@ enum {
 
 /* Flags of an ask. What figures are asked for lies above them. */
 enum {
-    FLI_ASK_NEWS = 1,      /* the broadcast changed since this client's last turn, and is sent */
+    FLI_ASK_CHANGED = 1,   /* the broadcast changed since this client's last turn, and is sent */
     FLI_ASK_REPLY = 2,     /* an upload is wanted */
     FLI_ASK_BYSTANDER = 4, /* not in the cohort */
     FLI_ASK_WARM_UP = 8,   /* before the first round */
@@ -57,7 +57,7 @@ typedef enum {
 typedef enum {
     FLI_FORGET,    /* is gone when the turn is over */
     FLI_KEEP,      /* the client has it until the round is over, and later parts are written into it */
-    FLI_KEEP_EACH, /* the same, and what it was in every phase in which it was sent: see fli_turn.past */
+    FLI_KEEP_EACH, /* the same, and what it was in every phase in which it was sent: see fli_turn.history */
     FLI_VALUE,     /* up: takes the place of what the server has; */
     FLI_CHANGE     /* up: is added, scaled, to what the server has, so that it shrinks as a run converges */
 } fli_use;

@@ -7,23 +7,23 @@
  *   theory   converges to the solution of the problem with the true p_i
  *
  * Yang, Xiao, Ji: SimFBO: towards simple, flexible and communication-efficient federated bilevel learning, NeurIPS 2023. */
-#include "algo/fbo.h"
+#include "algo/family_simfbo.h"
 #include "algo/list.h"
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {
-    fli_fbo_upload(t, a, 1 / a->weight);
+    fli_simfbo_upload(t, a, 1 / a->weight);
     t->up_scalars[FLI_FBO_NORM] = a->weight;
 }
 
 static void absorb(const fli_server *s, const fli_upload *t)
 {
-    fli_fbo_absorb(s, t);
+    fli_simfbo_absorb(s, t);
     /* rho += pt_i ||a_i||_1 */
     s->scalar_sum[FLI_FBO_RHO] += (double)s->clients / (double)s->cohort * t->ask->weight * t->up_scalars[FLI_FBO_NORM];
 }
 
-static void advance(const fli_server *s) { fli_fbo_step(s, s->scalar_sum[FLI_FBO_RHO]); }
+static void advance(const fli_server *s) { fli_simfbo_step(s, s->scalar_sum[FLI_FBO_RHO]); }
 
 static const fli_part up[] = {FLI_FBO_UPLOADS, {"||a_i||_1", FLI_NUMBER, FLI_FBO_NORM, FLI_VALUE}, {NULL}};
 

@@ -13,12 +13,12 @@
  *
  * Yang, Xiao, Ji: SimFBO: towards simple, flexible and communication-efficient federated bilevel learning, NeurIPS 2023. A step uses one
  * mini-batch of training samples, for grad_y g and both products, and one of validation samples; the paper draws three. */
-#include "algo/fbo.h"
+#include "algo/family_simfbo.h"
 #include "algo/list.h"
 
-static void answer(const fli_turn *t, const fli_answer *a) { fli_fbo_upload(t, a, 1); }
+static void answer(const fli_turn *t, const fli_answer *a) { fli_simfbo_upload(t, a, 1); }
 
-static void advance(const fli_server *s) { fli_fbo_step(s, 1); }
+static void advance(const fli_server *s) { fli_simfbo_step(s, 1); }
 
 static const fli_part up[] = {FLI_FBO_UPLOADS, {NULL}};
 
@@ -29,6 +29,6 @@ const fli_algo fli_algo_simfbo = {
     FLI_FBO_PARTS,
     .up = up,
     .answer = answer,
-    .absorb = fli_fbo_absorb,
+    .absorb = fli_simfbo_absorb,
     .advance = advance,
 };

@@ -1,7 +1,7 @@
 #include "exec/async.h"
 
 #include "base/clock.h"
-#include "exec/board.h"
+#include "exec/latest_model.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -53,7 +53,7 @@ struct fli_async {
     pthread_mutex_t lock;
     pthread_cond_t moved; /* the server, or the end of the run */
     int lockable;
-    fli_board *board;
+    fli_latest *latest;
     size_t until;
     double end; /* of fli_clock_now() */
     const atomic_int *asked;
@@ -90,7 +90,7 @@ static void begin(fli_async *a, flight *f, uint32_t client)
         .client = client,
         .cohort = (uint32_t)a->spec.pace.buffer,
         .phases = 1,
-        .flags = FLI_ASK_NEWS | FLI_ASK_REPLY,
+        .flags = FLI_ASK_CHANGED | FLI_ASK_REPLY,
     };
     a->spec.ask(a->spec.arg, &f->x.ask);
     fli_coordinator_address(server, &f->x.ask);
@@ -282,7 +282,7 @@ static void real_client(void *arg, size_t item, size_t worker)
         f->taken = 1;
         if (!f->worked) {
             pthread_mutex_unlock(&a->lock);
-            f->read = fli_board_read(a->board, f->from->model.vec[0]);
+            f->read = fli_latest_read(a->latest, f->from->model.vec[0]);
             fli_exec_one(a->spec.exec, &f->x, worker);
             pthread_mutex_lock(&a->lock);
             f->worked = 1;
@@ -291,7 +291,7 @@ static void real_client(void *arg, size_t item, size_t worker)
         size_t before = a->version;
         if (going(a)) {
             a->status = arrive(a, f);
-            if (a->version > before) fli_board_write(a->board, fli_exec_server(a->spec.exec)[0], a->version);
+            if (a->version > before) fli_latest_write(a->latest, fli_exec_server(a->spec.exec)[0], a->version);
         }
         f->taken = 0;
         pthread_cond_broadcast(&a->moved);
@@ -340,7 +340,7 @@ static fl_status clock_new(fli_async *a)
         return fli_fail(a->ctx, FL_ESYSTEM, "a condition variable cannot be made");
     }
     a->lockable = 1;
-    return fli_board_new(a->ctx, a->bytes, m, &a->board);
+    return fli_latest_new(a->ctx, a->bytes, m, &a->latest);
 }
 
 fl_status fli_pace_check(fl_ctx *ctx, const fli_pace *pace, size_t at_work)
@@ -391,7 +391,7 @@ void fli_async_free(fli_async *a)
         pthread_mutex_destroy(&a->lock);
         pthread_cond_destroy(&a->moved);
     }
-    fli_board_free(a->board);
+    fli_latest_free(a->latest);
     fli_free(a->flights);
     fli_free(a->busy);
     fli_free(a->copies);
@@ -406,7 +406,7 @@ static void set_out(fli_async *a)
     fli_step step = step_now(a);
     fli_coordinator_begin(fli_exec_coordinator(a->spec.exec), &step);
     if (a->spec.real) {
-        fli_board_write(a->board, fli_exec_server(a->spec.exec)[0], 0);
+        fli_latest_write(a->latest, fli_exec_server(a->spec.exec)[0], 0);
         for (size_t i = 0; i < a->copy_count; i++) copy_rest(a, &a->copies[i]);
     } else {
         for (size_t i = 0; i < a->spec.at_work; i++)

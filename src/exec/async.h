@@ -3,7 +3,7 @@
  *
  * On the virtual clock a turn lasts as long as its device needs, and answers come in the order of simulated time: same seed, same
  * order, same bits, whatever the number of threads. On the real clock the threads are the clients at work: they read the newest
- * model from a board while the server writes the next one, and answers come as they come. */
+ * model (latest_model.h) while the server writes the next one, and answers come as they come. */
 #ifndef FLI_EXEC_ASYNC_H
 #define FLI_EXEC_ASYNC_H
 

@@ -162,7 +162,7 @@ static fli_turn turn_of(const fli_clients *c, turn_slot *t)
         .initial = ask->flags & FLI_ASK_FIRST ? down->start : NULL,
         .down = (const void *const *)down->vec,
         .down_scalars = down->num,
-        .past = down->past,
+        .history = down->history,
         .state = t->kept.vectors,
         .scalars = t->kept.scalars,
         .work = t->work.vec,

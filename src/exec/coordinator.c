@@ -128,7 +128,7 @@ void fli_coordinator_resume(fli_coordinator *c, const fli_step *step)
         .momentum = c->spec.momentum,
         .phase = step->phase,
         .phases = c->step.phases,
-        .stage = a->stage ? a->stage(c->spec.params, step->phase, c->step.phases) : 0,
+        .stage = a->rounds.stage ? a->rounds.stage(c->spec.params, step->phase, c->step.phases) : 0,
         .warm_up = step->warm_up,
         .vec = c->own.vec,
         .sum = c->sums.vec,
@@ -187,7 +187,9 @@ fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x
     if (x->status != FL_EDIVERGED) return x->status;
     const fli_algo *a = c->spec.algo;
     const char *whose = x->own_diverged ? "own" : "local";
-    const char *remedy = x->own_diverged && a->own_remedy ? a->own_remedy : a->remedy ? a->remedy : FLI_LOCAL_REMEDY;
+    const char *remedy = x->own_diverged && a->personal.remedy ? a->personal.remedy
+                         : a->remedy                           ? a->remedy
+                                                               : FLI_LOCAL_REMEDY;
     if (!fli_algo_solver(a, c->spec.params, c->spec.model)->counts_steps || x->own_diverged)
         return fli_fail(c->ctx, x->status,
                         "round %zu, client %u: the %s model is no longer finite; %s diverges, try %s",

@@ -5,7 +5,7 @@
 #define FLI_EXEC_COORDINATOR_H
 
 #include "exec/exchange.h"
-#include "model/regularizer.h"
+#include "regularizer/regularizer.h"
 
 typedef struct fli_coordinator fli_coordinator;
 

@@ -159,11 +159,12 @@ fl_status fli_evaluate(const fli_evaluate_side *side, fli_eval *eval, fli_exchan
     void *const *kept = NULL;
     visit c = {.side = side, .eval = eval, .ask = &x->ask, .x = x->down->vec[0], .num = x->up.num};
     c.gradient = x->ask.flags & FLI_FIGURES_GRADIENT ? x->up.vec[0] : NULL;
-    fl_status s = wants && a->own_model ? fli_store_peek(side->store, client, &kept) : FL_OK;
+    fl_status s = wants && a->personal.model ? fli_store_peek(side->store, client, &kept) : FL_OK;
     if (s) return s;
     const void *start = x->ask.flags & FLI_ASK_FIRST ? x->down->start : NULL;
-    c.own = kept ? kept[a->own_model - 1] : a->own_model && start ? start : c.x;
-    c.mix = a->own_mix && wants ? a->own_mix(side->params, client, fli_store_scalars(side->store, client)) : 1;
+    c.own = kept ? kept[a->personal.model - 1] : a->personal.model && start ? start : c.x;
+    c.mix =
+        a->personal.mix && wants ? a->personal.mix(side->params, client, fli_store_scalars(side->store, client)) : 1;
     s = with_own(&c, x);
     if (kept) fli_store_release(side->store, client);
     return s;

@@ -9,9 +9,9 @@
 typedef struct {
     void **vec;
     double *num;
-    const void *start;       /* down: the start model; NULL where nobody is shown it */
-    const void *const *past; /* down, for a client: see fli_turn.past */
-    uint64_t serial;         /* down: two messages of one serial are the same; 0: nothing is said of it */
+    const void *start;          /* down: the start model; NULL where nobody is shown it */
+    const void *const *history; /* down, for a client: see fli_turn.history */
+    uint64_t serial;            /* down: two messages of one serial are the same; 0: nothing is said of it */
 } fli_message;
 
 typedef struct {

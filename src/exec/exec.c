@@ -136,7 +136,7 @@ size_t fli_exec_bytes_up(const fli_exec *e, const fli_ask *ask)
 fl_status fli_exec_own_model(fli_exec *e, uint32_t client, void *out, double *mix)
 {
     double share = NAN;
-    fli_exchange x = {.ask = {.kind = FLI_ASK_OWN_MODEL, .client = client, .flags = FLI_ASK_NEWS | FLI_ASK_REPLY},
+    fli_exchange x = {.ask = {.kind = FLI_ASK_OWN_MODEL, .client = client, .flags = FLI_ASK_CHANGED | FLI_ASK_REPLY},
                       .down = fli_coordinator_broadcast(e->server),
                       .up = {.vec = &out, .num = &share}};
     fli_coordinator_address(e->server, &x.ask);
@@ -249,7 +249,10 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
     return s;
 }
 
-int fli_exec_warms_up(const fli_exec *e) { return e->spec.algo->warms_up && e->spec.algo->warms_up(e->spec.params); }
+int fli_exec_warms_up(const fli_exec *e)
+{
+    return e->spec.algo->rounds.warms_up && e->spec.algo->rounds.warms_up(e->spec.params);
+}
 fli_spent fli_exec_spent(const fli_exec *e) { return e->spent; }
 
 /* ---- what changes ---------------------------------------------------------------------------------------- */

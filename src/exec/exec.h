@@ -46,7 +46,7 @@ void *const *fli_exec_server(fli_exec *e);
 
 typedef struct {
     size_t round;
-    uint32_t flags; /* FLI_ASK_NEWS, _REPLY and _WARM_UP, of everybody who is asked */
+    uint32_t flags; /* FLI_ASK_CHANGED, _REPLY and _WARM_UP, of everybody who is asked */
     const fli_ask
         *asks; /* of the cohort, distinct clients: client, stream, steps, lr and probability; the rest is filled in */
     size_t count;

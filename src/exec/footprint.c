@@ -14,7 +14,7 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
     double vector = (double)fli_bytes(&spec->model->space), threads = (double)fli_pool_count(spec->threads);
     double at_work = async || cohort < FLI_EXEC_BLOCK ? (double)cohort : FLI_EXEC_BLOCK;
     int apart = spec->executor && spec->executor->apart;
-    size_t phases = a->phases ? a->phases(spec->params, 0) : 1;
+    size_t phases = a->rounds.phases ? a->rounds.phases(spec->params, 0) : 1;
     size_t server = fli_names_count(a->server) + fli_names_count(a->sums) + (fli_algo_shows_start(a) ? 1 : 0) +
                     fli_recall_vectors(a, spec->params, phases) * (apart ? cohort : 1);
     fli_open how = {.model = spec->model, .sgd = spec->sgd, .largest = spec->fed->largest};

@@ -13,7 +13,7 @@ struct fli_recall {
     fli_message view;
     size_t vectors;
     uint64_t serial; /* of the message taken last; 0: none */
-    void **past;     /* one per phase; NULL: nothing was kept of that one */
+    void **history;  /* one per phase; NULL: nothing was kept of that one */
     size_t phases;
 };
 
@@ -56,8 +56,8 @@ fl_status fli_recall_new(fl_ctx *ctx, const fli_model *model, const fli_algo *a,
 void fli_recall_free(fli_recall *r)
 {
     if (!r) return;
-    for (size_t i = 0; i < r->phases; i++) fli_free(r->past[i]);
-    fli_free(r->past);
+    for (size_t i = 0; i < r->phases; i++) fli_free(r->history[i]);
+    fli_free(r->history);
     fli_message_fini(&r->kept);
     fli_free(r->table);
     fli_free(r);
@@ -72,15 +72,15 @@ static void keep(fli_recall *r, const fli_part *p, const fli_message *down)
 }
 
 /* What the vector is now, for later phases that ask what it was in this one. */
-static fl_status keep_past(fli_recall *r, const fli_part *p, size_t phase)
+static fl_status keep_history(fli_recall *r, const fli_part *p, size_t phase)
 {
     if (phase >= r->phases) {
-        fl_status s = fli_grow(r->ctx, (void **)&r->past, r->phases, phase + 1, sizeof *r->past);
+        fl_status s = fli_grow(r->ctx, (void **)&r->history, r->phases, phase + 1, sizeof *r->history);
         if (s) return s;
         r->phases = phase + 1;
     }
-    if (!r->past[phase] && !(r->past[phase] = fli_alloc(r->ctx, 1, fli_bytes(&r->space)))) return FL_ENOMEM;
-    fli_copy(&r->space, r->kept.vec[p->at], r->past[phase]);
+    if (!r->history[phase] && !(r->history[phase] = fli_alloc(r->ctx, 1, fli_bytes(&r->space)))) return FL_ENOMEM;
+    fli_copy(&r->space, r->kept.vec[p->at], r->history[phase]);
     return FL_OK;
 }
 
@@ -89,7 +89,7 @@ static void forget(fli_recall *r)
 {
     for (size_t v = 0; v < r->vectors; v++) memset(r->kept.vec[v], 0xff, fli_bytes(&r->space));
     for (size_t i = 0; i < r->phases; i++)
-        if (r->past[i]) memset(r->past[i], 0xff, fli_bytes(&r->space));
+        if (r->history[i]) memset(r->history[i], 0xff, fli_bytes(&r->space));
 }
 
 fl_status fli_recall_take(fli_recall *r, const fli_ask *ask, const fli_message *down)
@@ -100,11 +100,11 @@ fl_status fli_recall_take(fli_recall *r, const fli_ask *ask, const fli_message *
     for (const fli_part *p = r->algo->down; p->name; p++) {
         if (!keeps(p) || !fli_part_sent(p, moment)) continue;
         keep(r, p, down);
-        fl_status s = p->use == FLI_KEEP_EACH ? keep_past(r, p, ask->phase) : FL_OK;
+        fl_status s = p->use == FLI_KEEP_EACH ? keep_history(r, p, ask->phase) : FL_OK;
         if (s) return s;
     }
     for (size_t v = 0; v < r->vectors; v++) r->table[v] = keeps_vector(r->algo, v) ? r->kept.vec[v] : down->vec[v];
-    r->view = (fli_message){r->table, down->num, down->start, (const void *const *)r->past, down->serial};
+    r->view = (fli_message){r->table, down->num, down->start, (const void *const *)r->history, down->serial};
     r->serial = down->serial;
     return FL_OK;
 }

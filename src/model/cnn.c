@@ -6,11 +6,11 @@
  *     Acar et al. (FedDyn), CIFAR-10    conv 64x5, pool 2, conv 64x5, pool 2, fc 384, fc 192
  *     LeCun et al. (LeNet-5, 7 layers)  conv 6x5, pool 2, conv 16x5, pool 2, fc 120, fc 84 */
 #include "model/convnet.h"
-#include "model/start.h"
+#include "model/init.h"
 
 typedef struct {
     char *layers;
-    int init; /* fli_start */
+    int init; /* fli_init_rule */
 } cnn_params;
 
 static const fli_key keys[] = {
@@ -40,8 +40,8 @@ static void init(const fli_model *m, fli_rng *r, double *x)
         const fli_stage *t = &net->stage[l];
         if (!t->outs) continue;
         size_t taps = t->kind == FLI_STAGE_CONV ? t->conv.in.kernel * t->conv.in.kernel : 1;
-        fli_start_layer((fli_start)p->init, fli_stage_fan_in(t), t->outs * taps, t->weights, t->outs, r, x + t->weight,
-                        x + t->bias);
+        fli_init_layer((fli_init_rule)p->init, fli_stage_fan_in(t), t->outs * taps, t->weights, t->outs, r,
+                       x + t->weight, x + t->bias);
     }
 }
 

@@ -20,9 +20,9 @@
  * Wang, Chang: Federated matrix factorization: algorithm design and application to data clustering, IEEE TSP 2022; Wang et al.: Beyond
  * ADMM, 2023, section IV. Arthur, Vassilvitskii: k-means++, SODA 2007. */
 #include "data/fed.h"
-#include "model/hull.h"
+#include "model/simplex_lsq.h"
 #include "model/latent.h"
-#include "model/reg_parts.h"
+#include "regularizer/parts.h"
 
 #include <math.h>
 #include <string.h>
@@ -85,7 +85,7 @@ static size_t carve(const fli_model *m, size_t n, void *base, room *q)
     q->narrow = take(m, base, k * k, &used);
     q->gram = take(m, base, k * k * doubles, &used);
     q->row = take(m, base, 2 * k * doubles, &used);
-    q->work = take(m, base, fli_hull_work(k) * doubles, &used);
+    q->work = take(m, base, fli_simplex_lsq_work(k) * doubles, &used);
     return used;
 }
 
@@ -156,7 +156,7 @@ static void memberships(const fli_model *m, size_t n, double lr, int64_t steps, 
             ops->to_f64(k, at, h);
             projected_steps(k, q->gram, c, lr, steps, h, q->work);
         } else {
-            fli_hull_nearest(k, q->gram, c, h, q->work);
+            fli_simplex_lsq_nearest(k, q->gram, c, h, q->work);
         }
         ops->from_f64(k, h, at);
     }

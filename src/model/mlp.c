@@ -1,11 +1,11 @@
 /* Multi-layer perceptron: fully connected layers of any depth and width, ReLU, mean cross-entropy. The computing is in
  * dense.c; here are its settings and its start values. */
 #include "model/dense.h"
-#include "model/start.h"
+#include "model/init.h"
 
 typedef struct {
     fli_ints hidden;
-    int init; /* fli_start */
+    int init; /* fli_init_rule */
 } mlp_params;
 
 static const fli_key keys[] = {
@@ -26,7 +26,7 @@ static void init(const fli_model *m, fli_rng *r, double *x)
     const mlp_params *p = m->params;
     for (size_t l = 0; l < d->depth; l++) {
         const fli_dense_layer *a = &d->layer[l];
-        fli_start_layer((fli_start)p->init, a->in, a->out, a->in * a->out, a->out, r, x + a->weight, x + a->bias);
+        fli_init_layer((fli_init_rule)p->init, a->in, a->out, a->in * a->out, a->out, r, x + a->weight, x + a->bias);
     }
 }
 

@@ -118,10 +118,4 @@ double fli_model_eval(const fli_model *m, const void *x, const fli_batch *b, voi
 /* Hessian-vector product with weight decay. */
 void fli_model_hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch);
 
-/* The largest |eigenvalue| of the batch Hessian at x by power iteration (weight decay included), to a relative change of
- * `tolerance` or `iterations`, whichever comes first: for a quadratic or a GLM at its worst point, the smoothness constant. Of a problem
- * of two levels: of the lower objective by its own block. */
-fl_status fli_model_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, uint64_t seed,
-                               size_t iterations, double tolerance, double *l);
-
 #endif

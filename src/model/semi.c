@@ -10,7 +10,7 @@
  * largest class alone. */
 #include "model/semi.h"
 
-#include "model/reg_parts.h"
+#include "regularizer/parts.h"
 
 #include <math.h>
 #include <string.h>

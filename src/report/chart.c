@@ -4,7 +4,7 @@
  * page.css) and, in data- attributes, the geometry that page.js needs to find values under the pointer; its legend
  * is the page's. */
 #include "report/axis.h"
-#include "report/look.h"
+#include "report/series_style.h"
 #include "report/markup.h"
 
 #include <math.h>
@@ -165,7 +165,7 @@ static size_t legend(const chart *c, int draw)
         }
         if (draw) {
             double y = 2 + (double)rows * LEGEND_ROW - LEGEND_ROW / 2.0;
-            fli_look_key(c->t, k, x, y, 0);
+            fli_style_key(c->t, k, x, y, 0);
             fli_text_addf(c->t, "<text x=\"%.1f\" y=\"%.1f\">", x + KEY + 6, y + 4);
             fli_markup_clip(c->t, s->label, LABEL_MAX);
             fli_text_add(c->t, "</text>\n");
@@ -301,7 +301,7 @@ static size_t column_end(const chart *c, const line *l, size_t i)
 static void draw_line(const chart *c, size_t k)
 {
     const line *l = &c->lines[k];
-    fli_look_line(c->t, k, c->for_page);
+    fli_style_line(c->t, k, c->for_page);
     for (size_t i = 0, end; i < l->count; i = end) {
         size_t least = i, greatest = i;
         end = column_end(c, l, i);
@@ -324,7 +324,7 @@ static void draw_band(const chart *c, size_t k)
     size_t begin = 0, wide = 0;
     for (size_t i = 0; i < l->count; i++) wide += l->points[i].high > l->points[i].low;
     if (wide == 0 || l->count < 2) return;
-    fli_look_band(c->t, k, c->for_page);
+    fli_style_band(c->t, k, c->for_page);
     for (size_t i = 0, end; i < l->count; i = end) {
         double high = l->points[i].high;
         end = column_end(c, l, i);
@@ -349,11 +349,11 @@ static void draw_marks(const chart *c, size_t k)
     double spacing = l->count <= 12 ? 0 : (c->right - c->left) / 6;
     double next = c->left + spacing * (0.15 + 0.8 * fmod((double)k * 0.381966, 1));
     int some = 0;
-    fli_look_marks(c->t, k, c->for_page);
+    fli_style_marks(c->t, k, c->for_page);
     for (size_t i = 0; i < l->count; i++) {
         double x = place_x(c, l->points[i].x);
         if (x < next && (some || i + 1 < l->count)) continue;
-        fli_look_marker(c->t, k, x, place_y(c, l->points[i].mean));
+        fli_style_marker(c->t, k, x, place_y(c, l->points[i].mean));
         while (spacing > 0 && next <= x) next += spacing;
         some = 1;
     }
@@ -365,7 +365,7 @@ static void draw_series(const chart *c)
     for (size_t k = 0; k < c->r->count; k++) {
         if (c->lines[k].count == 0) continue;
         if (c->for_page)
-            fli_text_addf(c->t, "<g class=\"series c%zu\" data-series=\"%zu\">", fli_look_colour(k), k);
+            fli_text_addf(c->t, "<g class=\"series c%zu\" data-series=\"%zu\">", fli_style_colour(k), k);
         else
             fli_text_add(c->t, "<g>");
         draw_band(c, k);

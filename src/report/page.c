@@ -6,7 +6,7 @@
  * comparison runs lies within <main>. */
 #include "report/page.h"
 
-#include "report/look.h"
+#include "report/series_style.h"
 #include "report/markup.h"
 
 #include <string.h>
@@ -14,8 +14,8 @@
 void fli_page_key(fli_text *t, size_t k)
 {
     fli_text_addf(t, "<svg class=\"key c%zu\" viewBox=\"0 0 26 12\" width=\"26\" height=\"12\" aria-hidden=\"true\">",
-                  fli_look_colour(k));
-    fli_look_key(t, k, 0, 6, 1);
+                  fli_style_colour(k));
+    fli_style_key(t, k, 0, 6, 1);
     fli_text_add(t, "</svg>");
 }
 

@@ -5,7 +5,7 @@
  * series did not. */
 #include "report/page.h"
 
-#include "report/look.h"
+#include "report/series_style.h"
 #include "report/markup.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* From one upload to the next: asynchronous methods. A server step takes the place of a round. */
-#include "run/steps.h"
+#include "run/advance.h"
 
 #include "base/clock.h"
 
@@ -43,7 +43,7 @@ fl_status fli_arrivals_prepare(fl_run *run)
     const fli_plan *p = &run->plan;
     fli_async_spec spec = {
         .exec = run->exec,
-        .pace = p->algo->pace(p->settings.algorithm.params),
+        .pace = p->algo->async.pace(p->settings.algorithm.params),
         .clients = p->fed->clients,
         .at_work = p->participation->largest,
         .seed = (uint64_t)p->settings.top.seed,
@@ -89,7 +89,8 @@ fl_status fli_arrivals_next(fl_run *run)
     fl_status status = fli_async_run(run->async, until, s->top.checkpoint_every ? &never : &run->asked);
     if (status) return status;
     count(run, fli_clock_now() - begin);
-    run->now.cohort = fli_async_steps(run->async) > run->round ? run->plan.algo->pace(s->algorithm.params).buffer : 0;
+    run->now.cohort =
+        fli_async_steps(run->async) > run->round ? run->plan.algo->async.pace(s->algorithm.params).buffer : 0;
     run->round = fli_async_steps(run->async);
     run->now.communications = (double)run->round;
     return FL_OK;

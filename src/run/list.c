@@ -2,7 +2,7 @@
  * settings.c; nothing here knows any of them by name. */
 #include "base/text.h"
 #include "base/number.h"
-#include "run/kinds.h"
+#include "run/registry.h"
 #include "run/list.h"
 #include "run/settings.h"
 

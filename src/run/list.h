@@ -2,7 +2,7 @@
 #ifndef FLI_RUN_LIST_H
 #define FLI_RUN_LIST_H
 
-#include "run/kinds.h"
+#include "run/registry.h"
 
 /* How a thing is chosen in a configuration: one or two lines of YAML. */
 void fli_list_example(fli_text *t, const fli_kind *kind, const fli_item *item);

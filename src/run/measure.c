@@ -207,7 +207,7 @@ static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first
         fli_exchange *x = m->list[i];
         x->ask = (fli_ask){.kind = FLI_ASK_FIGURES,
                            .client = client_at(m, first + i),
-                           .flags = m->flags | FLI_ASK_NEWS | FLI_ASK_REPLY};
+                           .flags = m->flags | FLI_ASK_CHANGED | FLI_ASK_REPLY};
         x->down = down;
         fli_coordinator_address(fli_exec_coordinator(m->exec), &x->ask);
         row->evaluation_bytes_down += (double)fli_exec_bytes_down(m->exec, &x->ask);

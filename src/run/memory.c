@@ -66,7 +66,7 @@ static fl_status check_room(fl_run *run, const fli_exec_spec *spec, const fli_fo
 
 fl_status fli_run_check_memory(fl_run *run, const fli_exec_spec *spec)
 {
-    fli_footprint f = fli_footprint_of(spec, usual_cohort(&run->plan), run->plan.algo->pace != NULL);
+    fli_footprint f = fli_footprint_of(spec, usual_cohort(&run->plan), run->plan.algo->async.pace != NULL);
     fl_status s = check_total(run, spec, &f);
     return s ? s : check_room(run, spec, &f);
 }

@@ -1,6 +1,6 @@
 #include "run/plan.h"
 #include "run/member.h"
-#include "run/steps.h"
+#include "run/advance.h"
 
 #include "exec/async.h"
 #include "model/latent.h"
@@ -41,23 +41,23 @@ static fl_status check_pace(fl_ctx *ctx, const fli_settings *s)
         return fli_fail(ctx, FL_ECONFIG,
                         "system.deadline, system.wait_for and stop.simulated need to know how long turns last, but "
                         "system.kind is none; `fedloom list system` shows what there is");
-    if (!has_clock(s) && a->pace && s->top.clock == FLI_CLOCK_VIRTUAL)
+    if (!has_clock(s) && a->async.pace && s->top.clock == FLI_CLOCK_VIRTUAL)
         return fli_fail(ctx, FL_ECONFIG,
                         "algorithm %s goes by who comes back first, but system.kind is none; set it, for instance to "
                         "lognormal, or clock to real",
                         a->name);
-    if (!a->pace && s->top.clock == FLI_CLOCK_REAL)
+    if (!a->async.pace && s->top.clock == FLI_CLOCK_REAL)
         return fli_fail(ctx, FL_ECONFIG, "clock is real, but algorithm %s works in rounds; leave clock virtual",
                         a->name);
-    if (a->pace && !who->at_work)
+    if (a->async.pace && !who->at_work)
         return fli_fail(ctx, FL_ECONFIG,
                         "algorithm %s is asynchronous: participation.kind can be everyone (all at work) or uniform (so "
                         "many at work, the next one drawn from the rest), not %s",
                         a->name, who->name);
-    if (a->pace && drops)
+    if (a->async.pace && drops)
         return fli_fail(ctx, FL_ECONFIG,
                         "algorithm %s never waits, so system.deadline and system.wait_for mean nothing", a->name);
-    if (a->pace && s->metrics.local)
+    if (a->async.pace && s->metrics.local)
         return fli_fail(ctx, FL_ECONFIG,
                         "metrics.local is for methods that work in rounds: clients of %s are always in the middle of a "
                         "turn",
@@ -102,7 +102,7 @@ static fl_status check_levels(fl_ctx *ctx, const fli_settings *s)
         return fli_fail(ctx, FL_ECONFIG,
                         "stop.gradient2 looks at the gradient of the training loss, which does not vanish at the "
                         "solution of a bilevel problem");
-    if (a->phases && (s->system.deadline > 0 || s->system.wait_for < 1))
+    if (a->rounds.phases && (s->system.deadline > 0 || s->system.wait_for < 1))
         return fli_fail(ctx, FL_ECONFIG,
                         "algorithm %s meets the same cohort several times in a round, so system.deadline must be 0 and "
                         "system.wait_for 1",
@@ -236,7 +236,7 @@ static fl_status warn(const fli_plan *p)
         f.lr = first.lr;
         f.steps = first.steps;
         f.probability = first.probability;
-        p->algo->warn(s->algorithm.params, &f, &text);
+        p->algo->theory.warn(s->algorithm.params, &f, &text);
     }
     fl_status status = fli_text_ok(&text);
     if (!status && *fli_text_get(&text)) fli_log(p->ctx, FL_LOG_WARNING, "%s, %s", p->algo->name, fli_text_get(&text));
@@ -328,11 +328,11 @@ fl_status fli_plan_finish(fli_plan *p)
     if (!status) status = check_fit(p);
     if (!status) status = fli_settings_check_clients(p->ctx, s, p->fed->clients);
     if (!status && p->algo->validate) status = p->algo->validate(p->ctx, s->algorithm.params, p->fed->clients);
-    if (!status && p->algo->pace && s->top.clock == FLI_CLOCK_VIRTUAL) {
-        fli_pace pace = p->algo->pace(s->algorithm.params);
+    if (!status && p->algo->async.pace && s->top.clock == FLI_CLOCK_VIRTUAL) {
+        fli_pace pace = p->algo->async.pace(s->algorithm.params);
         status = fli_pace_check(p->ctx, &pace, p->participation->largest);
     }
-    if (!status && p->algo->warn) status = warn(p);
+    if (!status && p->algo->theory.warn) status = warn(p);
     if (!status && s->local.momentum > 0 && p->algo->traits & FLI_ALGO_PLAIN_SGD)
         fli_log(p->ctx, FL_LOG_WARNING,
                 "%s is defined for plain SGD: with local.momentum its corrections are approximate", p->algo->name);

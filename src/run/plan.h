@@ -5,7 +5,7 @@
 
 #include "algo/algo.h"
 #include "data/digest.h"
-#include "model/regularizer.h"
+#include "regularizer/regularizer.h"
 #include "run/config.h"
 
 typedef struct {

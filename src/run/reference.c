@@ -2,7 +2,7 @@
  * are printed by it, so they cannot say anything else than the program does. */
 #include "run/reference.h"
 
-#include "run/kinds.h"
+#include "run/registry.h"
 #include "run/list.h"
 #include "run/run.h"
 #include "run/settings.h"

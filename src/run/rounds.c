@@ -1,7 +1,7 @@
 /* Rounds: pick the cohort -> broadcast -> execute -> absorb -> advance, on a virtual clock. A round lasts as long as its slowest
  * client; with a deadline, or when the server waits only for the fastest, who is late is dropped. A dropped client has received
  * the model, but neither its work nor its state counts: it is as if it had not been invited. */
-#include "run/steps.h"
+#include "run/advance.h"
 
 #include "base/clock.h"
 
@@ -35,7 +35,7 @@ fli_ask fli_ask_for(const fli_plan *p, const fli_card *card, size_t round, size_
         .client = client,
         .steps = solver->one_pass
                      ? per_epoch
-                     : fli_effort_steps(&local->effort, (uint64_t)p->settings.top.seed, turn, client, per_epoch),
+                     : fli_local_steps(&local->work, (uint64_t)p->settings.top.seed, turn, client, per_epoch),
         .lr = fli_schedule_lr(local, round) * fli_reals_at(&local->lr_factors, client),
         .probability = fli_participation_probability(p->participation, client),
     };
@@ -47,7 +47,7 @@ double fli_ask_seconds(const fl_run *run, const fli_ask *ask)
     const fli_algo *a = p->algo;
     const void *params = p->settings.algorithm.params;
     size_t steps = (size_t)ask->steps;
-    if (a->counts_as) steps = a->counts_as(params, fli_algo_stage(a, params, ask), steps);
+    if (a->rounds.counts_as) steps = a->rounds.counts_as(params, fli_algo_stage(a, params, ask), steps);
     return fli_system_turn(p->system, (size_t)ask->stream, ask->client, steps,
                            (double)fli_exec_bytes_down(run->exec, ask), (double)fli_exec_bytes_up(run->exec, ask));
 }
@@ -63,8 +63,8 @@ static size_t exchanges(const fl_run *run)
     fli_rng rng;
     fli_rng_init(&rng, (uint64_t)run->plan.settings.top.seed, FLI_RNG_ALGO, (uint32_t)run->round, 0);
     double coin = fli_rng_uniform(&rng);
-    if (a->exchanges && !a->exchanges(params, coin)) return 0;
-    return a->phases ? a->phases(params, coin) : 1;
+    if (a->rounds.exchanges && !a->rounds.exchanges(params, coin)) return 0;
+    return a->rounds.phases ? a->rounds.phases(params, coin) : 1;
 }
 
 static fli_ask ask_client(const fl_run *run, uint32_t client)
@@ -179,7 +179,7 @@ fl_status fli_rounds_warm_up(fl_run *run)
     double begin = fli_clock_now();
     size_t n = run->plan.fed->clients;
     for (size_t i = 0; i < n; i++) run->cohort[i] = (uint32_t)i;
-    fli_round r = ask(run, n, 1, FLI_ASK_NEWS | FLI_ASK_REPLY | FLI_ASK_WARM_UP);
+    fli_round r = ask(run, n, 1, FLI_ASK_CHANGED | FLI_ASK_REPLY | FLI_ASK_WARM_UP);
     double simulated = time_turns(run, &r);
     fl_status s = fli_exec_round(run->exec, &r);
     if (!s) count(run, &r, simulated, fli_clock_now() - begin);
@@ -202,7 +202,7 @@ fl_status fli_rounds_next(fl_run *run)
     uint64_t seed = (uint64_t)run->plan.settings.top.seed;
     size_t invited = fli_participation_pick(run->plan.participation, seed, run->round, run->cohort);
     size_t meetings = exchanges(run);
-    uint32_t flags = (run->news ? FLI_ASK_NEWS : 0) | (meetings ? FLI_ASK_REPLY : 0);
+    uint32_t flags = (run->news ? FLI_ASK_CHANGED : 0) | (meetings ? FLI_ASK_REPLY : 0);
     fli_round r = ask(run, invited, meetings ? meetings : 1, flags);
     double lost, simulated = drop_late(run, &r, &lost);
     fl_status s = fli_exec_round(run->exec, &r);

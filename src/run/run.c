@@ -2,7 +2,7 @@
 #include "run/checkpoint.h"
 #include "run/folder.h"
 #include "run/member.h"
-#include "run/steps.h"
+#include "run/advance.h"
 
 #include "base/file.h"
 
@@ -62,7 +62,7 @@ static fl_status start(fl_run *run)
     if (!run->target_round) return FL_ENOMEM;
     for (size_t i = 0; i < targets; i++) run->target_round[i] = SIZE_MAX;
     run->now.staleness = run->now.staleness_max = NAN;
-    if ((status = p->algo->pace ? fli_arrivals_prepare(run) : fli_rounds_prepare(run))) return status;
+    if ((status = p->algo->async.pace ? fli_arrivals_prepare(run) : fli_rounds_prepare(run))) return status;
     return fli_model_start_from(run->ctx, p->model, p->fed, spec.seed, fli_exec_server(run->exec)[0]);
 }
 

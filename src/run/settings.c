@@ -79,9 +79,9 @@ static const fli_key semi_keys[] = {
 };
 
 static const fli_key local_keys[] = {
-    {"epochs", FLI_INT, offsetof(fli_local_settings, effort.epochs), "1", 1, 1e6, NULL,
+    {"epochs", FLI_INT, offsetof(fli_local_settings, work.epochs), "1", 1, 1e6, NULL,
      "passes over a client's samples per round"},
-    {"steps", FLI_INT, offsetof(fli_local_settings, effort.steps), "0", 0, 1e9, NULL,
+    {"steps", FLI_INT, offsetof(fli_local_settings, work.steps), "0", 0, 1e9, NULL,
      "steps per round instead of epochs; 0: use epochs"},
     FLI_KEY_INT(fli_local_settings, batch, "50", 0, 1e9, "samples per step; 0: all of the client's"),
     FLI_KEY_REAL(fli_local_settings, batch_fraction, "0", 0, 1, "share of the client's samples per step; 0: use batch"),
@@ -91,11 +91,11 @@ static const fli_key local_keys[] = {
                    "step size in round k = 1, 2, ...: lr; lr/sqrt(k); lr/log2(k+1); lr decay^(k-1)"),
     FLI_KEY_REAL(fli_local_settings, decay, "0.998", FLI_ABOVE_0, 1, "factor per round of the exponential schedule"),
     FLI_KEY_REAL(fli_local_settings, momentum, "0", 0, 0.9999, "momentum of the local steps, from zero in every round"),
-    {"uneven", FLI_CHOICE, offsetof(fli_local_settings, effort.uneven), "fixed", 0, 0, FLI_UNEVEN_WORDS,
+    {"uneven", FLI_CHOICE, offsetof(fli_local_settings, work.uneven), "fixed", 0, 0, FLI_UNEVEN_WORDS,
      "how local work differs: not; drawn from range per client and round; by lasting speed classes"},
-    {"range", FLI_INTS, offsetof(fli_local_settings, effort.range), "[1, 5]", 1, 1e6, NULL,
+    {"range", FLI_INTS, offsetof(fli_local_settings, work.range), "[1, 5]", 1, 1e6, NULL,
      "for uneven: range; fewest and most epochs (or steps)"},
-    {"speeds", FLI_REALS, offsetof(fli_local_settings, effort.speeds), "[1, 0.5, 0.2]", FLI_ABOVE_0, 1, NULL,
+    {"speeds", FLI_REALS, offsetof(fli_local_settings, work.speeds), "[1, 0.5, 0.2]", FLI_ABOVE_0, 1, NULL,
      "for uneven: speeds; each client has one of these for good, its work is multiplied by it"},
     FLI_KEY_END,
 };
@@ -302,7 +302,7 @@ static fl_status bind_top(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_s
 static fl_status check_together(fl_ctx *ctx, const fli_settings *s)
 {
     fl_status status = FL_OK;
-    const fli_effort *e = &s->local.effort;
+    const fli_local_work *e = &s->local.work;
     if (e->uneven == FLI_UNEVEN_RANGE && (e->range.n != 2 || e->range.v[0] > e->range.v[1]))
         status = fli_fail_also(ctx, FL_ECONFIG, "local.range must be two numbers, the smaller one first, e.g. [1, 5]");
     if (e->uneven == FLI_UNEVEN_SPEEDS && !e->speeds.n)

@@ -3,12 +3,13 @@
 #define FLI_RUN_SETTINGS_H
 
 #include "base/keys.h"
+#include "exec/local_steps.h"
 #include "exec/participation.h"
 #include "exec/system.h"
 #include "local/local.h"
 #include "model/semi.h"
-#include "model/bilevel.h"
-#include "run/kinds.h"
+#include "bilevel/bilevel.h"
+#include "run/registry.h"
 
 typedef struct {
     char *name, *output;
@@ -38,7 +39,7 @@ typedef struct {
 } fli_model_settings;
 
 typedef struct {
-    fli_effort effort;
+    fli_local_work work;
     int64_t batch;
     double batch_fraction, lr, decay, momentum;
     fli_reals lr_factors;

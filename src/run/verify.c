@@ -4,7 +4,7 @@
 #include "exec/exec.h"
 #include "base/number.h"
 #include "model/semi.h"
-#include "run/kinds.h"
+#include "run/registry.h"
 #include "run/verify.h"
 #include "run/verify_bilevel.h"
 
@@ -382,8 +382,8 @@ static fl_status read_round(golden *g, const json_t *round, fli_round *r)
     }
     r->asks = asks;
     r->count = m;
-    r->phases = a->phases ? a->phases(g->spec.params, 0) : 1;
-    r->flags = (r->flags & FLI_ASK_NEWS) | (!talk || json_is_true(talk) ? FLI_ASK_REPLY : 0);
+    r->phases = a->rounds.phases ? a->rounds.phases(g->spec.params, 0) : 1;
+    r->flags = (r->flags & FLI_ASK_CHANGED) | (!talk || json_is_true(talk) ? FLI_ASK_REPLY : 0);
     return FL_OK;
 }
 
@@ -395,7 +395,7 @@ static fl_status warm_up(golden *g)
     if (!asks) return FL_ENOMEM;
     for (size_t i = 0; i < n; i++) asks[i] = (fli_ask){.client = (uint32_t)i, .steps = 1, .probability = 1};
     return fli_exec_round(
-        g->exec, &(fli_round){.flags = FLI_ASK_NEWS | FLI_ASK_REPLY | FLI_ASK_WARM_UP, .asks = asks, .count = n});
+        g->exec, &(fli_round){.flags = FLI_ASK_CHANGED | FLI_ASK_REPLY | FLI_ASK_WARM_UP, .asks = asks, .count = n});
 }
 
 /* A server step that takes a single upload. */
@@ -427,7 +427,7 @@ static fl_status run_event(golden *g, const json_t *event, size_t step, void **h
         .lr = json_number_value(json_object_get(json_object_get(g->json, "params"), "lr")),
         .probability = 1 / (double)g->fed->clients,
         .phases = 1,
-        .flags = FLI_ASK_NEWS | FLI_ASK_REPLY,
+        .flags = FLI_ASK_CHANGED | FLI_ASK_REPLY,
     };
     x->down = &down;
     fli_coordinator_address(server, &x->ask);
@@ -508,13 +508,13 @@ static fl_status compare_own(golden *g, double tolerance, double *error)
 
 static fl_status run_rounds(golden *g, const json_t *rounds, double tolerance, double *error)
 {
-    fli_round r = {.flags = FLI_ASK_NEWS};
+    fli_round r = {.flags = FLI_ASK_CHANGED};
     fl_status s = fli_exec_warms_up(g->exec) ? warm_up(g) : FL_OK;
     for (r.round = 0; !s && r.round < json_array_size(rounds); r.round++) {
         s = read_round(g, json_array_get(rounds, r.round), &r);
         if (!s) s = fli_exec_round(g->exec, &r);
         if (!s) s = compare(g, r.round, tolerance, error);
-        r.flags = r.flags & FLI_ASK_REPLY ? FLI_ASK_NEWS : 0;
+        r.flags = r.flags & FLI_ASK_REPLY ? FLI_ASK_CHANGED : 0;
     }
     return s;
 }
@@ -522,7 +522,8 @@ static fl_status run_rounds(golden *g, const json_t *rounds, double tolerance, d
 static fl_status run_events(golden *g, const json_t *events, double tolerance, double *error)
 {
     size_t count = json_array_size(events);
-    if (g->spec.algo->pace(g->spec.params).buffer > 1) return bad(g, "events are server steps, so a buffer must be 1");
+    if (g->spec.algo->async.pace(g->spec.params).buffer > 1)
+        return bad(g, "events are server steps, so a buffer must be 1");
     fli_exchange x = {0};
     void **history = fli_arena_alloc(&g->arena, count + 1, sizeof *history);
     fl_status s = history ? fli_exec_upload_new(g->exec, &x.up) : FL_ENOMEM;
@@ -547,7 +548,7 @@ static fl_status run_case(golden *g, double tolerance, double *error)
     size_t count = json_array_size(rounds);
     if (!count || json_array_size(expect) != count) return bad(g, "\"rounds\" and \"expect.x\" do not fit together");
     fl_status s =
-        g->spec.algo->pace ? run_events(g, rounds, tolerance, error) : run_rounds(g, rounds, tolerance, error);
+        g->spec.algo->async.pace ? run_events(g, rounds, tolerance, error) : run_rounds(g, rounds, tolerance, error);
     if (!s) s = compare_own(g, tolerance, error);
     return s ? s : *error <= tolerance ? FL_OK : FL_EMISMATCH;
 }

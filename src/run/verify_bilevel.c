@@ -1,7 +1,7 @@
 #include "run/verify_bilevel.h"
 #include "base/number.h"
 
-#include "model/bilevel.h"
+#include "bilevel/bilevel.h"
 
 #include <math.h>
 #include <string.h>

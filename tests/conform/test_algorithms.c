@@ -56,9 +56,10 @@ static void check_parts(const fli_algo *a)
     for (const fli_part *p = a->down; p->name; p++) {
         assert_true(*p->name && (p->use == FLI_FORGET || p->use == FLI_KEEP || p->use == FLI_KEEP_EACH));
         if (p->what == FLI_START) assert_true(p->when == FLI_AT_FIRST && fli_names_count(a->client));
-        if (p->use == FLI_KEEP || p->use == FLI_KEEP_EACH) assert_true(a->phases && !a->pace && p->what != FLI_NUMBER);
+        if (p->use == FLI_KEEP || p->use == FLI_KEEP_EACH)
+            assert_true(a->rounds.phases && !a->async.pace && p->what != FLI_NUMBER);
     }
-    if (a->pace) assert_int_equal(fli_parts_numbers(a->down), 0); /* the real clock's board has vectors alone */
+    if (a->async.pace) assert_int_equal(fli_parts_numbers(a->down), 0); /* the real clock's board has vectors alone */
     for (const fli_part *p = a->up; p->name; p++) {
         assert_true(*p->name && (p->use == FLI_VALUE || p->use == FLI_CHANGE) && p->what != FLI_START);
         if (p->use == FLI_CHANGE) assert_true(p->what != FLI_NUMBER);
@@ -83,7 +84,7 @@ static void descriptors(void **state)
         check_names(a->sums);
         check_keys(f, a);
         check_remedy(a, fli_algo_remedy(a));
-        check_remedy(a, a->own_remedy);
+        check_remedy(a, a->personal.remedy);
     }
     assert_true(count >= 8);
     assert_int_equal(fli_names_count(NULL), 0);
@@ -163,9 +164,9 @@ static size_t seen_until(const fl_run *run, size_t r, int seen[9])
 static void bytes_of(fixture *f, const fli_algo *a, const char *precision, size_t size)
 {
     size_t up = fli_parts_vectors(a->up), scalars = fli_parts_numbers(a->up), down = fli_parts_vectors(a->down),
-           at_work = a->traits & FLI_ALGO_EVERYONE ? 9 : 4, cohort = at_work, ahead = a->pace ? at_work : 0;
+           at_work = a->traits & FLI_ALGO_EVERYONE ? 9 : 4, cohort = at_work, ahead = a->async.pace ? at_work : 0;
     const fl_row *rows;
-    if (a->pace) cohort = strcmp(a->name, "fedbuff") ? 1 : 10; /* uploads per server step */
+    if (a->async.pace) cohort = strcmp(a->name, "fedbuff") ? 1 : 10; /* uploads per server step */
     char text[256];
     snprintf(text, sizeof text, "algorithm=%s;precision=%s;system=constant;participation=%s", a->name, precision,
              at_work == 9 ? "everyone" : "{kind: uniform, count: 4}");
@@ -186,7 +187,7 @@ static void bytes_of(fixture *f, const fli_algo *a, const char *precision, size_
         double start = (rows[r].bytes_down - told) / (n * (double)size); /* models, to clients in their first turn */
         if (!fli_algo_shows_start(a))
             assert_true(start == 0);
-        else if (a->pace)
+        else if (a->async.pace)
             assert_true(start == floor(start) && start >= (r ? 4 : 0) && start <= 9);
         else
             assert_true(start == (double)seen_until(run, r, seen));
@@ -407,7 +408,7 @@ static void fedpd_by_hand(void **state)
                 algo_named("fedpd"), "eta=0.5", 0, (fli_sgd_spec){0, 0}, 1);
     for (size_t i = 0; i < N; i++) client_quadratic(f->ctx, e.fed, i, 0, h[i], q[i]), e.steps[i] = STEPS;
     for (size_t r = 0; r < ROUNDS; r++) {
-        uint32_t flags = (r == 0 || exchange[r - 1] ? FLI_ASK_NEWS : 0) | (exchange[r] ? FLI_ASK_REPLY : 0);
+        uint32_t flags = (r == 0 || exchange[r - 1] ? FLI_ASK_CHANGED : 0) | (exchange[r] ? FLI_ASK_REPLY : 0);
         engine_ask(&e, r, e.everyone, N, lr, 1, flags);
         double mean[DIM] = {0};
         for (size_t i = 0; i < N; i++) {
@@ -470,7 +471,7 @@ static void stationary_points_stay(void **state)
     for (const fli_algo *const *a = fli_algo_list; *a; a++) {
         engine e;
         double h[DIM * DIM], q[DIM], optimum[DIM];
-        if ((*a)->own_mix) continue;                   /* mixtures are of class probabilities */
+        if ((*a)->personal.mix) continue;              /* mixtures are of class probabilities */
         if ((*a)->traits & FLI_ALGO_BILEVEL) continue; /* in test_bilevel.c */
         fli_dataset *ds = NULL;
         fli_fed *fed = NULL, *like = random_fed(f->ctx, 1, (size_t[]){8}, DIM, 0, 3);

@@ -188,13 +188,13 @@ static void pseudo_labels(void **state)
         if (!takes_labels(f, *a)) continue;
         count++;
         for (size_t k = 0; k < 3; k++)
-            for (int own = 0; own <= ((*a)->own_mix != NULL); own++) {
+            for (int own = 0; own <= ((*a)->personal.mix != NULL); own++) {
                 char text[400];
                 snprintf(text, sizeof text,
                          "algorithm={kind: %s%s};participation=%s;data.unlabelled=0.6;metrics.local=%s;%s", (*a)->name,
                          own ? ", mix: auto" : "",
                          (*a)->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 7}",
-                         (*a)->pace ? "false" : "true", ways[k]);
+                         (*a)->async.pace ? "false" : "true", ways[k]);
                 threads_agree(f, text);
             }
     }

@@ -82,7 +82,7 @@ static fl_run *run_of(fixture *f, const char *path, const fli_algo *a, const cha
                                                          : "hyper_representation";
     fl_run *run = NULL;
     if (a->traits & FLI_ALGO_BILEVEL) momentum = "0";
-    fl_config *cfg = config_of(f, path, model, momentum, a->pace ? "false" : "true");
+    fl_config *cfg = config_of(f, path, model, momentum, a->async.pace ? "false" : "true");
     snprintf(set[0], sizeof set[0], "algorithm=%s", a->name);
     snprintf(set[1], sizeof set[1], "participation=%s",
              a->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 4}");
@@ -112,7 +112,7 @@ static void check_same(const fl_run *const r[2], const char *what)
     }
     if (memcmp(fli_exec_server(r[0]->exec)[0], fli_exec_server(r[1]->exec)[0], bytes))
         fail_msg("%s: the model depends on hidden labels", what);
-    for (size_t i = 0; i < CLIENTS && !r[0]->plan.algo->pace; i++) {
+    for (size_t i = 0; i < CLIENTS && !r[0]->plan.algo->async.pace; i++) {
         void *own[2];
         double mix[2];
         for (size_t k = 0; k < 2; k++) {

@@ -6,7 +6,7 @@
 #include "exec/figures.h"
 #include "exec/wire.h"
 #include "run/run.h"
-#include "run/steps.h"
+#include "run/advance.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -35,7 +35,7 @@ static fl_status rounds_of(fixture *f, const fli_algo *a, const fli_executor *ex
     for (size_t r = 0; r < rounds && !s; r++) {
         fli_ask asks[N];
         for (uint32_t i = 0; i < N; i++) asks[i] = (fli_ask){.client = i, .steps = 2, .lr = 0.05, .probability = 1};
-        fli_round round = {.round = r, .flags = FLI_ASK_NEWS | FLI_ASK_REPLY, .asks = asks, .count = N, .phases = 1};
+        fli_round round = {.round = r, .flags = FLI_ASK_CHANGED | FLI_ASK_REPLY, .asks = asks, .count = N, .phases = 1};
         s = fli_exec_round(e.exec, &round);
     }
     fli_clear(f->ctx);
@@ -159,8 +159,8 @@ static void unkept(void **state)
             assert_ok(f->ctx, fli_model_start(f->ctx, run->plan.model, 7, fli_exec_server(e)[0]));
             fli_ask asks[N];
             for (uint32_t i = 0; i < N; i++) asks[i] = (fli_ask){.client = i, .steps = 2};
-            fli_round r = {.flags = FLI_ASK_NEWS | FLI_ASK_REPLY, .asks = asks, .count = N};
-            r.phases = cheat.phases(spec.params, 0);
+            fli_round r = {.flags = FLI_ASK_CHANGED | FLI_ASK_REPLY, .asks = asks, .count = N};
+            r.phases = cheat.rounds.phases(spec.params, 0);
             assert_int_equal(fli_exec_round(e, &r), bytes && !honest ? FL_EDIVERGED : FL_OK);
             fli_clear(f->ctx);
             fli_exec_free(e);
@@ -185,7 +185,7 @@ static void ask_bytes(void **state)
                          .cohort = 7,
                          .phase = 3,
                          .phases = 5,
-                         .flags = FLI_FIGURES_OWN | FLI_ASK_NEWS};
+                         .flags = FLI_FIGURES_OWN | FLI_ASK_CHANGED};
     static const unsigned char head[] = {8, 7, 6, 5, 4, 3, 2, 1, 9, 0}, lr[] = {0, 0, 0, 0, 0, 0, 4, 0xc0},
                                client[] = {0x0d, 0x0c, 0x0b, 0x0a, FLI_ASK_FIGURES, 0, 0, 0, 7, 0};
     unsigned char bytes[FLI_ASK_BYTES], again[FLI_ASK_BYTES];
@@ -391,7 +391,7 @@ static void counted_is_carried(void **state)
         snprintf(set, sizeof set, "participation=%s",
                  (*a)->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 3}");
         assert_ok(f->ctx, fl_config_set(cfg, set));
-        snprintf(set, sizeof set, "metrics.local=%s", (*a)->pace ? "false" : "true");
+        snprintf(set, sizeof set, "metrics.local=%s", (*a)->async.pace ? "false" : "true");
         assert_ok(f->ctx, fl_config_set(cfg, set));
         if ((*a)->traits & FLI_ALGO_BILEVEL) assert_ok(f->ctx, fl_config_set(cfg, "bilevel=hyper_representation"));
         assert_ok(f->ctx, fl_run_new(cfg, &run));
@@ -406,12 +406,12 @@ static void counted_is_carried(void **state)
         assert_ok(f->ctx, fli_exec_new(f->ctx, &scales, &run->exec));
         assert_ok(f->ctx, fli_measure_new(f->ctx, run->exec, run->plan.model, run->plan.fed,
                                           &run->plan.settings.metrics, &run->measure));
-        if ((*a)->pace) assert_ok(f->ctx, fli_arrivals_prepare(run));
+        if ((*a)->async.pace) assert_ok(f->ctx, fli_arrivals_prepare(run));
         assert_ok(f->ctx, fli_model_start(f->ctx, run->plan.model, 3, fli_exec_server(run->exec)[0]));
         memset(weighed, 0, sizeof weighed);
         assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
         const fl_row *row = fl_run_row(run);
-        if ((*a)->pace) { /* turns are computed ahead, and some are never absorbed */
+        if ((*a)->async.pace) { /* turns are computed ahead, and some are never absorbed */
             assert_true(row->bytes_up <= weighed[FLI_ASK_TURN][1] && row->bytes_down >= weighed[FLI_ASK_TURN][0]);
         } else if (row->bytes_down != weighed[FLI_ASK_TURN][0] || row->bytes_up != weighed[FLI_ASK_TURN][1]) {
             fail_msg("%s: %g down and %g up were carried", (*a)->name, weighed[FLI_ASK_TURN][0],

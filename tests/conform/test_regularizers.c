@@ -4,7 +4,7 @@
 #include "check.h"
 
 #include "base/rng.h"
-#include "model/regularizer.h"
+#include "regularizer/regularizer.h"
 
 enum { MOST = 100, GUARD = 8 };
 

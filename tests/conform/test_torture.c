@@ -171,7 +171,7 @@ static void every_algorithm(void **state)
     for (const fli_algo *const *a = fli_algo_list; *a; a++) {
         snprintf(set, sizeof set, "algorithm=%s%s", (*a)->name, levels_for(*a, "mlp"));
         whole w = {file, set, 0};
-        assert_true(torture_until(f, whole_run, &w, (*a)->pace ? 20 : 1) > 30);
+        assert_true(torture_until(f, whole_run, &w, (*a)->async.pace ? 20 : 1) > 30);
     }
 }
 

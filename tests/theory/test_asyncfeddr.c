@@ -52,7 +52,7 @@ static void step(steps *s, uint32_t client, size_t delay)
                        .lr = 0.05,
                        .cohort = 1,
                        .phases = 1,
-                       .flags = FLI_ASK_NEWS | FLI_ASK_REPLY};
+                       .flags = FLI_ASK_CHANGED | FLI_ASK_REPLY};
     x->down = &down;
     fli_coordinator_address(c, &x->ask);
     fli_coordinator_note(c, &x->ask);
@@ -248,7 +248,7 @@ static fli_async *begin_async(engine *e, const char *params, size_t at_work,
     fli_async *a = NULL;
     fli_async_spec spec = {
         .exec = e->exec,
-        .pace = spy.pace(bound(e->ctx, &e->arena, spy.keys, spy.params_size, params)),
+        .pace = spy.async.pace(bound(e->ctx, &e->arena, spy.keys, spy.params_size, params)),
         .clients = N,
         .at_work = at_work,
         .seed = 3,

@@ -18,7 +18,8 @@ static void watch_answer(const fli_turn *t, const fli_answer *a)
     watched->answer(t, a);
     memcpy(seen_z[t->ask->client], a->z, sizeof seen_z[0]);
     memcpy(seen_c[t->ask->client], t->state[0], sizeof seen_c[0]);
-    if (watched->own_model) memcpy(seen_own[t->ask->client], t->state[watched->own_model - 1], sizeof seen_own[0]);
+    if (watched->personal.model)
+        memcpy(seen_own[t->ask->client], t->state[watched->personal.model - 1], sizeof seen_own[0]);
 }
 
 static fli_algo spy;

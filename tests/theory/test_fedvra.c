@@ -2,7 +2,7 @@
  * contains), Lemma 1 in the form (13)-(14), Theorem 1, Remark 1. A plain implementation of Algorithm 1 stands beside the engine. */
 #include "fixture.h"
 
-#include "algo/vra.h"
+#include "algo/family_vra.h"
 
 enum { DIM = 3, N = 6, MOST = 8 /* steps */ };
 static const size_t sizes[N] = {8, 12, 20, 9, 15, 30};
@@ -107,7 +107,7 @@ static void round_of(engine *e, const uint32_t *cohort, size_t m, const demand *
                             .steps = d->q[cohort[i]],
                             .lr = d->lr[cohort[i]],
                             .probability = d->probability[cohort[i]]};
-    fli_round r = {.round = round, .flags = FLI_ASK_NEWS | FLI_ASK_REPLY, .asks = asks, .count = m};
+    fli_round r = {.round = round, .flags = FLI_ASK_CHANGED | FLI_ASK_REPLY, .asks = asks, .count = m};
     assert_ok(e->ctx, fli_exec_round(e->exec, &r));
 }
 

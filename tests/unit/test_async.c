@@ -117,7 +117,7 @@ static void rig_prepare(rig *r, fl_ctx *ctx, plan p)
                 p.params, 1, p.sgd, p.threads);
     r->spec = (fli_async_spec){
         .exec = r->engine.exec,
-        .pace = spy.pace(bound(ctx, &r->engine.arena, spy.keys, spy.params_size, p.params)),
+        .pace = spy.async.pace(bound(ctx, &r->engine.arena, spy.keys, spy.params_size, p.params)),
         .clients = p.clients,
         .at_work = p.at_work,
         .seed = 5,

@@ -2,6 +2,8 @@
  * the split of a client's samples, what is sent, and what is refused. */
 #include "quadratic_levels.h"
 
+#include "local/smoothness.h"
+
 #include "solve.h"
 
 /* ---- blocks ---------------------------------------------------------------------------------------------- */
@@ -186,7 +188,7 @@ static void curvature(void **state)
             norm = sqrt(dot(k.q, hv, hv));
             for (size_t j = 0; j < k.q; j++) v[j] = hv[j] / norm;
         }
-        assert_ok(k.ctx, fli_model_smoothness(k.ctx, k.m, z, &k.train, 3, 5000, 1e-14, &l));
+        assert_ok(k.ctx, fli_smoothness(k.ctx, k.m, z, &k.train, 3, 5000, 1e-14, &l));
         assert_near(l, norm, 1e-6);
         problem_fini(&k);
     }

@@ -3,7 +3,7 @@
 #include "fixture.h"
 
 #include "exec/exec.h"
-#include "model/hull.h"
+#include "model/simplex_lsq.h"
 #include "model/latent.h"
 #include "run/run.h"
 
@@ -186,7 +186,7 @@ static void nearest_point_is_optimal(void **state)
         size_t k = 1 + fli_rng_below(&r, MOST), dim = 1 + fli_rng_below(&r, DIM);
         double w[MOST][DIM], d[DIM], gram[MOST * MOST], c[MOST], h[MOST], work[MOST * MOST + 2 * MOST];
         double offset = trial % 3 == 2 ? 100 : 0, scale = trial % 5 == 4 ? 1e-6 : 1, level = 0, top = 0;
-        assert_true(fli_hull_work(k) <= sizeof work / sizeof *work);
+        assert_true(fli_simplex_lsq_work(k) <= sizeof work / sizeof *work);
         for (size_t i = 0; i < k; i++)
             for (size_t j = 0; j < dim; j++)
                 w[i][j] = i && fli_rng_below(&r, 8) == 0 ? w[0][j] : scale * (fli_rng_normal(&r) + offset);
@@ -200,7 +200,7 @@ static void nearest_point_is_optimal(void **state)
                 top = fmax(top, gram[i * k + l]);
             }
         }
-        fli_hull_nearest(k, gram, c, h, work);
+        fli_simplex_lsq_nearest(k, gram, c, h, work);
         check_simplex(h, 1, k, 1e-12);
         double slope[MOST], least = INFINITY;
         for (size_t i = 0; i < k; i++) {
@@ -218,10 +218,10 @@ static void nearest_point_of_nonsense(void **state)
 {
     (void)state;
     double gram[9] = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}, c[3] = {NAN, 1, 2}, h[3], work[15];
-    fli_hull_nearest(3, gram, c, h, work); /* ends */
+    fli_simplex_lsq_nearest(3, gram, c, h, work); /* ends */
     for (size_t i = 0; i < 9; i++) gram[i] = 0;
     for (size_t i = 0; i < 3; i++) c[i] = 0;
-    fli_hull_nearest(3, gram, c, h, work);
+    fli_simplex_lsq_nearest(3, gram, c, h, work);
     check_simplex(h, 1, 3, 0);
 }
 

@@ -1,6 +1,7 @@
 /* Who takes part, and how much they do. */
 #include "fixture.h"
 
+#include "exec/local_steps.h"
 #include "exec/participation.h"
 
 /* ---- a way under test ---------------------------------------------------------------------------------- */
@@ -310,11 +311,11 @@ static void bad_traces(void **state)
 static void fixed_effort(void **state)
 {
     (void)state;
-    fli_effort e = {.epochs = 3, .uneven = FLI_UNEVEN_FIXED};
-    assert_int_equal(fli_effort_steps(&e, 1, 0, 0, 7), 21);
-    assert_int_equal(fli_effort_steps(&e, 2, 9, 5, 1), 3);
+    fli_local_work e = {.epochs = 3, .uneven = FLI_UNEVEN_FIXED};
+    assert_int_equal(fli_local_steps(&e, 1, 0, 0, 7), 21);
+    assert_int_equal(fli_local_steps(&e, 2, 9, 5, 1), 3);
     e.steps = 10; /* instead of epochs */
-    assert_int_equal(fli_effort_steps(&e, 1, 0, 0, 7), 10);
+    assert_int_equal(fli_local_steps(&e, 1, 0, 0, 7), 10);
 }
 
 static void range_effort(void **state)
@@ -322,24 +323,24 @@ static void range_effort(void **state)
     (void)state;
     enum { DRAWS = 20000 };
     int64_t range[] = {2, 6};
-    fli_effort e = {.epochs = 100, .uneven = FLI_UNEVEN_RANGE, .range = {2, range}};
+    fli_local_work e = {.epochs = 100, .uneven = FLI_UNEVEN_RANGE, .range = {2, range}};
     size_t count[8] = {0}, differ = 0;
     for (uint32_t i = 0; i < DRAWS; i++) {
-        size_t q = fli_effort_steps(&e, 1, i % 100, i / 100, 3);
+        size_t q = fli_local_steps(&e, 1, i % 100, i / 100, 3);
         assert_true(q % 3 == 0 && q >= 6 && q <= 18);
         count[q / 3]++;
-        assert_int_equal(q, fli_effort_steps(&e, 1, i % 100, i / 100, 3));
-        differ += q != fli_effort_steps(&e, 1, i % 100 + 1, i / 100, 3); /* drawn anew in every round */
+        assert_int_equal(q, fli_local_steps(&e, 1, i % 100, i / 100, 3));
+        differ += q != fli_local_steps(&e, 1, i % 100 + 1, i / 100, 3); /* drawn anew in every round */
     }
     for (size_t v = 2; v <= 6; v++) assert_near((double)count[v] / DRAWS, 0.2, slack(0.2, DRAWS));
     assert_near((double)differ / DRAWS, 0.8, slack(0.8, DRAWS / 3));
     e.steps = 1; /* then the range is in steps */
     for (uint32_t i = 0; i < 100; i++) {
-        size_t q = fli_effort_steps(&e, 1, 0, i, 3);
+        size_t q = fli_local_steps(&e, 1, 0, i, 3);
         assert_true(q >= 2 && q <= 6);
     }
     range[1] = 2;
-    assert_int_equal(fli_effort_steps(&e, 1, 0, 0, 3), 2);
+    assert_int_equal(fli_local_steps(&e, 1, 0, 0, 3), 2);
 }
 
 static void speeds_effort(void **state)
@@ -347,18 +348,18 @@ static void speeds_effort(void **state)
     (void)state;
     enum { CLIENTS = 20000 };
     double speeds[] = {1, 0.5, 0.2};
-    fli_effort e = {.epochs = 4, .uneven = FLI_UNEVEN_SPEEDS, .speeds = {3, speeds}};
+    fli_local_work e = {.epochs = 4, .uneven = FLI_UNEVEN_SPEEDS, .speeds = {3, speeds}};
     size_t count[41] = {0};
     for (uint32_t i = 0; i < CLIENTS; i++) {
-        size_t q = fli_effort_steps(&e, 1, 0, i, 10);
+        size_t q = fli_local_steps(&e, 1, 0, i, 10);
         assert_true(q == 40 || q == 20 || q == 8);
         count[q]++;
-        for (size_t r = 1; r < 5; r++) assert_int_equal(fli_effort_steps(&e, 1, r, i, 10), q); /* for good */
+        for (size_t r = 1; r < 5; r++) assert_int_equal(fli_local_steps(&e, 1, r, i, 10), q); /* for good */
     }
     assert_near((double)count[40] / CLIENTS, 1.0 / 3, slack(1.0 / 3, CLIENTS));
     assert_near((double)count[20] / CLIENTS, 1.0 / 3, slack(1.0 / 3, CLIENTS));
     speeds[0] = speeds[1] = speeds[2] = 0.001;
-    assert_int_equal(fli_effort_steps(&e, 1, 0, 0, 10), 1); /* at least one step */
+    assert_int_equal(fli_local_steps(&e, 1, 0, 0, 10), 1); /* at least one step */
 }
 
 int main(void)

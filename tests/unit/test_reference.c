@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include "base/text.h"
-#include "run/kinds.h"
+#include "run/registry.h"
 #include "run/settings.h"
 
 typedef struct {

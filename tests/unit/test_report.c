@@ -2,7 +2,7 @@
 #include "check.h"
 #include "row.h"
 #include "report/axis.h"
-#include "report/look.h"
+#include "report/series_style.h"
 #include "report/markup.h"
 #include "report/page.h"
 #include "report/report.h"
@@ -510,9 +510,9 @@ static void looks_differ(void **state)
     fli_text marks[32];
     for (size_t k = 0; k < 32; k++) {
         fli_text_init(&marks[k], ctx);
-        fli_look_marker(&marks[k], k, 0, 0);
+        fli_style_marker(&marks[k], k, 0, 0);
         for (size_t j = 0; j < k; j++)
-            assert_true(fli_look_colour(j) != fli_look_colour(k) || fli_look_dash(j) != fli_look_dash(k));
+            assert_true(fli_style_colour(j) != fli_style_colour(k) || fli_style_dash(j) != fli_style_dash(k));
         for (size_t j = k < 6 ? 0 : k - 6; j < k; j++)
             assert_string_not_equal(fli_text_get(&marks[j]), fli_text_get(&marks[k]));
     }

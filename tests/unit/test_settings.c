@@ -68,11 +68,10 @@ static void defaults(void **state)
     assert_true(s.data.test_fraction == 0 && !s.data.on_demand && s.data.normalize == 0 && !s.data.mean.n &&
                 !s.data.std.n);
     assert_true(s.partition.clients == 0 && s.model.weight_decay == 0);
-    assert_true(s.local.effort.epochs == 1 && s.local.effort.steps == 0 && s.local.batch == 50 &&
-                s.local.momentum == 0);
-    assert_true(s.local.lr == 0.05 && s.local.decay == 0.998 && s.local.schedule == 0 && s.local.effort.uneven == 0);
-    assert_true(s.local.effort.range.n == 2 && s.local.effort.range.v[0] == 1 && s.local.effort.range.v[1] == 5);
-    assert_true(s.local.effort.speeds.n == 3 && s.local.effort.speeds.v[2] == 0.2);
+    assert_true(s.local.work.epochs == 1 && s.local.work.steps == 0 && s.local.batch == 50 && s.local.momentum == 0);
+    assert_true(s.local.lr == 0.05 && s.local.decay == 0.998 && s.local.schedule == 0 && s.local.work.uneven == 0);
+    assert_true(s.local.work.range.n == 2 && s.local.work.range.v[0] == 1 && s.local.work.range.v[1] == 5);
+    assert_true(s.local.work.speeds.n == 3 && s.local.work.speeds.v[2] == 0.2);
     assert_true(s.metrics.every == 1 && s.metrics.test && s.metrics.train && !s.metrics.gradient && s.metrics.clients);
     assert_true(s.metrics.max_clients == 10000 && s.metrics.targets.n == 0);
     assert_true(s.stop.target == 0 && s.stop.gradient2 == 0 && s.stop.seconds == 0);

@@ -3,7 +3,7 @@
  * alone. */
 #include "fixture.h"
 
-#include "model/bilevel.h"
+#include "bilevel/bilevel.h"
 #include "solve.h"
 
 enum { TASKS = 8, DIM = 4, CLASSES = 3, MOST = 64 };

@@ -1,0 +1,38 @@
+#include "algo/family_average.h"
+
+enum { X };
+enum { DX };
+enum { STEP }; /* scalar sum */
+
+const char *const fli_average_server[] = {"x", NULL};
+const fli_part fli_average_down[] = {{"x", FLI_WHOLE, X}, {NULL}};
+const fli_part fli_average_up[] = {{"x_i - x", FLI_WHOLE, DX, FLI_CHANGE}, {NULL}};
+const char *const fli_average_sums[] = {"sum w_i (x_i - x)", NULL};
+
+void fli_average_answer(const fli_turn *t, const fli_answer *a)
+{
+    /* up = x_i - x */
+    fli_sub(t->space, a->z, t->down[X], t->up[DX]);
+}
+
+void fli_average_add(const fli_server *s, const fli_upload *t, double reach)
+{
+    /* D += w_i (x_i - x);  h += w_i reach_i */
+    fli_axpy(s->space, t->ask->weight, t->up[DX], s->sum[DX]);
+    s->scalar_sum[STEP] += t->ask->weight * reach;
+}
+
+void fli_average_absorb(const fli_server *s, const fli_upload *t)
+{
+    fli_average_add(s, t, t->ask->lr * fli_sgd_weight(s->momentum, t->ask->steps));
+}
+
+void fli_average_advance(const fli_server *s)
+{
+    const fli_average_params *p = s->params;
+    double share = p->aggregation == 0 ? 1 / s->cohort_weight : (double)s->clients / (double)s->cohort;
+    /* x += server_lr D / sum_S w   or   x += server_lr (N/m) D */
+    fli_axpy(s->space, p->server_lr * share, s->sum[DX], s->vec[X]);
+    /* x = prox_{server_lr h g}(x), h scaled like D: with Q_i = 1 this is the proximal gradient method */
+    s->prox(s->prox_arg, p->server_lr * share * s->scalar_sum[STEP], s->vec[X]);
+}

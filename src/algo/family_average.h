@@ -1,0 +1,33 @@
+/* What the FedAvg relatives share: upload the change x_i - x, average, step, and, for composite problems f + g, a proximal step
+ * of g as long as the clients' steps together. Their parameter structs begin with
+ * fli_average_params and their tables with FLI_AVERAGE_KEYS. */
+#ifndef FLI_ALGO_FAMILY_AVERAGE_H
+#define FLI_ALGO_FAMILY_AVERAGE_H
+
+#include "algo/algo.h"
+
+typedef struct {
+    int aggregation; /* 0 normalized, 1 unbiased */
+    double server_lr;
+} fli_average_params;
+
+#define FLI_AVERAGE_KEYS                                                                                               \
+    FLI_KEY_CHOICE(fli_average_params, aggregation, "normalized", "normalized|unbiased",                               \
+                   "weights of the average: over the cohort, or over everyone times N/m"),                             \
+        FLI_KEY_REAL(fli_average_params, server_lr, "1", FLI_ABOVE_0, FLI_NO_MAX, "step size of the server")
+
+extern const char *const fli_average_server[], *const fli_average_sums[];
+extern const fli_part fli_average_down[], fli_average_up[];
+
+/* The parts of a descriptor that FedAvg's relatives have in common. */
+#define FLI_AVERAGE_PARTS                                                                                              \
+    .server = fli_average_server, .down = fli_average_down, .up = fli_average_up, .sums = fli_average_sums,            \
+    .scalar_sums = 1, .answer = fli_average_answer, .advance = fli_average_advance
+
+void fli_average_answer(const fli_turn *t, const fli_answer *a);
+/* absorb for a client that went `reach` along its gradients: how long the proximal step of a composite problem must be. */
+void fli_average_add(const fli_server *s, const fli_upload *t, double reach);
+void fli_average_absorb(const fli_server *s, const fli_upload *t);
+void fli_average_advance(const fli_server *s);
+
+#endif

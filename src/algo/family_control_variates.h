@@ -1,0 +1,37 @@
+/* What FedCPSL and FedSHVR share: control variates that are averages of a round's gradients, and averaging of normalised changes.
+ *
+ *   client   SGD on f_i(z) + <c - c_i, z> from x                                              shift = c - c_i
+ *            c_i <- c_i - (c + (x_i - x)/(lr Qt_i)),  Qt_i the gradients' total weight in the change: Q_i, or more with momentum
+ *   server   x <- x + server_lr (N/m) sum_S w_i (x_i - x)/Qt_i;   c <- c - sum_S w_i (c + (x_i - x)/(lr Qt_i)), with the old c */
+#ifndef FLI_ALGO_FAMILY_CONTROL_VARIATES_H
+#define FLI_ALGO_FAMILY_CONTROL_VARIATES_H
+
+#include "algo/algo.h"
+
+enum { FLI_CONTROL_X, FLI_CONTROL_C };        /* server and broadcast */
+enum { FLI_CONTROL_C_I, FLI_CONTROL_CLIENT }; /* client; a method's further vectors follow */
+enum { FLI_CONTROL_DX, FLI_CONTROL_UP };      /* up, likewise */
+enum { FLI_CONTROL_QT };                      /* scalar up */
+
+extern const char *const fli_control_server[], *const fli_control_sums[];
+extern const fli_part fli_control_down[];
+
+#define FLI_CONTROL_PARTS .server = fli_control_server, .sums = fli_control_sums, .scalar_sums = 2, .work = 1
+
+/* The part of an upload that all have. */
+#define FLI_CONTROL_UPLOADS                                                                                            \
+    {"x_i - x", FLI_WHOLE, FLI_CONTROL_DX, FLI_CHANGE}, { "Qt_i", FLI_NUMBER, FLI_CONTROL_QT, FLI_VALUE }
+
+#define FLI_CONTROL_SERVER_LR(struct_)                                                                                 \
+    FLI_KEY_REAL(struct_, server_lr, "0", 0, FLI_NO_MAX,                                                               \
+                 "step size of the server; 0: the average number of local steps in the round")
+
+void fli_control_pose(const fli_turn *t, fli_problem *p);
+/* Up: the change and its weight. `dc`, unless NULL, receives c_i+ - c_i. */
+void fli_control_answer(const fli_turn *t, const fli_answer *a, void *dc);
+void fli_control_absorb(const fli_server *s, const fli_upload *t);
+void fli_control_advance(const fli_server *s, double server_lr);
+/* Theorem 1's conditions (34) of [CPSL] on the step size, at one client. */
+void fli_control_check(double server_lr, const fli_facts *f, fli_conditions *out);
+
+#endif

@@ -1,0 +1,103 @@
+#include "algo/family_dr.h"
+
+#include <float.h>
+#include <math.h>
+
+enum { X, XT };    /* server: xbar, the global model, and xt, the mean of all xh_i */
+enum { Y_I, X_I }; /* client, x_i being its own model; xh_i = 2 x_i - y_i needs no memory of its own */
+enum { DXH };      /* up, sum */
+
+const char *const fli_dr_server[] = {"xbar", "xt", NULL};
+const char *const fli_dr_client[] = {"y_i", "x_i", NULL};
+const fli_part fli_dr_down[] = {{"xbar", FLI_WHOLE, X, FLI_FORGET, FLI_IN_ROUNDS}, FLI_START_PART, {NULL}};
+const fli_part fli_dr_up[] = {{"the change of 2 x_i - y_i", FLI_WHOLE, DXH, FLI_CHANGE}, {NULL}};
+const char *const fli_dr_sums[] = {"sum of the changes", NULL};
+
+/* Of the local problem's strong convexity: rho - L_-. The weight decay of the model, not known here, would add to it. */
+static double modulus(const fli_dr_params *p) { return 1 / p->eta - p->weak_convexity; }
+
+fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients)
+{
+    const fli_dr_params *p = params;
+    (void)clients;
+    if (p->solver != FLI_DR_ACCURATE && (p->accuracy > 0 || p->relative > 0))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "algorithm.accuracy and algorithm.relative are for algorithm.solver = accurate, which is not "
+                        "what is set");
+    if (p->solver != FLI_DR_ACCURATE) return FL_OK;
+    if (!(p->accuracy > 0 || p->relative > 0))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "algorithm.solver is accurate, which needs algorithm.accuracy or algorithm.relative > 0");
+    if (!(modulus(p) > 0))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "algorithm.eta = %g is too large for algorithm.weak_convexity = %g: the local problem is "
+                        "strongly convex only below %g",
+                        p->eta, p->weak_convexity, 1 / p->weak_convexity);
+    return FL_OK;
+}
+
+const fli_solver *fli_dr_solver(const void *params)
+{
+    static const fli_solver *const solvers[] = {&fli_solver_sgd, &fli_solver_exact, &fli_solver_accurate};
+    return solvers[((const fli_dr_params *)params)->solver];
+}
+
+void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *out)
+{
+    if (p->solver != FLI_DR_ACCURATE) return;
+    fli_assumption(out, "most_steps", "every local problem is solved to its accuracy within algorithm.most_steps");
+    if (!f->convex) fli_assumption(out, "L_-", "no f_i curves downwards by more than algorithm.weak_convexity");
+}
+
+int fli_dr_warms_up(const void *params) { return ((const fli_dr_params *)params)->init; }
+
+void fli_dr_start(const fli_server *s)
+{
+    /* xt = x0: with y_i = x_i = x0 everywhere it is the mean of all xh_i */
+    fli_copy(s->space, s->vec[X], s->vec[XT]);
+}
+
+void fli_dr_pose(const fli_turn *t, fli_problem *p)
+{
+    const fli_dr_params *a = t->params;
+    if (t->first) {
+        fli_copy(t->space, t->initial, t->state[Y_I]);
+        fli_copy(t->space, t->initial, t->state[X_I]);
+    }
+    if (!(t->ask->flags & FLI_ASK_WARM_UP)) {
+        /* y_i += alpha (xbar - x_i) */
+        fli_axpy(t->space, a->alpha, t->down[X], t->state[Y_I]);
+        fli_axpy(t->space, -a->alpha, t->state[X_I], t->state[Y_I]);
+    }
+    p->start = t->state[X_I];
+    p->anchor = t->state[Y_I];
+    p->rho = 1 / a->eta;
+    if (a->solver != FLI_DR_ACCURATE) return;
+    p->stop.accuracy = a->accuracy / pow((double)t->ask->round + 1, a->accuracy_power);
+    if (a->accuracy > 0) p->stop.accuracy = fmax(p->stop.accuracy, DBL_MIN); /* 0 would mean: not asked for */
+    p->stop.relative = a->relative;
+    p->stop.modulus = modulus(a);
+    p->stop.most_steps = (size_t)a->most_steps;
+}
+
+void fli_dr_answer(const fli_turn *t, const fli_answer *a)
+{
+    double alpha = (t->ask->flags & FLI_ASK_WARM_UP) ? 0 : ((const fli_dr_params *)t->params)->alpha;
+    /* xh_i+ - xh_i = 2 (x_i+ - x_i) - alpha (xbar - x_i) */
+    fli_lin(t->space, 2, a->z, alpha - 2, t->state[X_I], t->up[DXH]);
+    if (alpha > 0) fli_axpy(t->space, -alpha, t->down[X], t->up[DXH]);
+    fli_copy(t->space, a->z, t->state[X_I]);
+}
+
+void fli_dr_absorb(const fli_server *s, const fli_upload *t) { fli_axpy(s->space, 1, t->up[DXH], s->sum[DXH]); }
+
+void fli_dr_advance(const fli_server *s)
+{
+    const fli_dr_params *a = s->params;
+    /* xt += (1/n) sum_S (xh_i+ - xh_i) */
+    fli_axpy(s->space, 1 / (double)s->clients, s->sum[DXH], s->vec[XT]);
+    if (s->warm_up) return; /* xbar^0 = x0 */
+    /* xbar = prox_{eta g}(xt) */
+    fli_copy(s->space, s->vec[XT], s->vec[X]);
+    s->prox(s->prox_arg, a->eta, s->vec[X]);
+}

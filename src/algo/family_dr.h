@@ -1,0 +1,63 @@
+/* The steps that FedDR and FedSplit share; see feddr.c for the method. */
+#ifndef FLI_ALGO_FAMILY_DR_H
+#define FLI_ALGO_FAMILY_DR_H
+
+#include "algo/algo.h"
+
+typedef struct {
+    double eta, alpha;
+    int init;   /* 0 lazy, 1 exact */
+    int solver; /* fli_dr_solver_word */
+    double accuracy, accuracy_power, relative, weak_convexity;
+    int64_t most_steps;
+    int64_t tau; /* asyncFedDR */
+} fli_dr_params;
+
+typedef enum { FLI_DR_SGD, FLI_DR_EXACT, FLI_DR_ACCURATE } fli_dr_solver_word;
+
+/* Of the local problem. */
+#define FLI_DR_LOCAL_KEYS                                                                                              \
+    FLI_KEY_REAL(fli_dr_params, eta, "1", FLI_ABOVE_0, FLI_NO_MAX,                                                     \
+                 "the local problem's proximal parameter: rho = 1/eta"),                                               \
+        FLI_KEY_CHOICE(fli_dr_params, solver, "sgd", "sgd|exact|accurate",                                             \
+                       "of the local problem: SGD as in `local`; the exact minimiser (least squares); or L-BFGS to "   \
+                       "an accuracy, with gradients over all samples whatever `local` says of batches and steps"),     \
+        FLI_KEY_REAL(fli_dr_params, accuracy, "0", 0, FLI_NO_MAX,                                                      \
+                     "accurate: round k = 0, 1, ... ends within accuracy/(k+1)^accuracy_power of the minimiser; "      \
+                     "0: not asked for"),                                                                              \
+        FLI_KEY_REAL(fli_dr_params, accuracy_power, "1", 0, FLI_NO_MAX,                                                \
+                     "accurate: how fast that shrinks; above 0.5 the squared errors are summable"),                    \
+        FLI_KEY_REAL(fli_dr_params, relative, "0", 0, FLI_NO_MAX,                                                      \
+                     "accurate: ends within this times the distance from where it began; 0: not asked for"),           \
+        FLI_KEY_REAL(fli_dr_params, weak_convexity, "0", 0, FLI_NO_MAX,                                                \
+                     "accurate: L_-, how negative the curvature of a client's objective can be; 0: convex"),           \
+        FLI_KEY_INT(fli_dr_params, most_steps, "1000", 1, FLI_NO_MAX,                                                  \
+                    "accurate: gradients of a local problem, accurate or not")
+
+#define FLI_DR_KEYS                                                                                                    \
+    FLI_DR_LOCAL_KEYS,                                                                                                 \
+        FLI_KEY_CHOICE(fli_dr_params, init, "lazy", "lazy|exact",                                                      \
+                       "lazy: clients begin at the start model; exact: everyone computes its prox before round 1")
+
+extern const char *const fli_dr_server[], *const fli_dr_client[], *const fli_dr_sums[];
+extern const fli_part fli_dr_down[], fli_dr_up[];
+
+fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients);
+const fli_solver *fli_dr_solver(const void *params);
+int fli_dr_warms_up(const void *params);
+/* What has to be assumed of the local solver whatever the theorem says of its errors. */
+void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *out);
+void fli_dr_start(const fli_server *s);
+void fli_dr_pose(const fli_turn *t, fli_problem *p);
+void fli_dr_answer(const fli_turn *t, const fli_answer *a);
+void fli_dr_absorb(const fli_server *s, const fli_upload *t);
+void fli_dr_advance(const fli_server *s);
+
+#define FLI_DR_PARTS                                                                                                   \
+    .params_size = sizeof(fli_dr_params), .server = fli_dr_server, .down = fli_dr_down, .client = fli_dr_client,       \
+    .personal.model = 2 /* x_i */, .up = fli_dr_up, .sums = fli_dr_sums,                                               \
+    .remedy = "a smaller algorithm.eta, or local.lr with solver sgd", .validate = fli_dr_validate,                     \
+    .solver = fli_dr_solver, .rounds.warms_up = fli_dr_warms_up, .start = fli_dr_start, .pose = fli_dr_pose,           \
+    .answer = fli_dr_answer, .absorb = fli_dr_absorb, .advance = fli_dr_advance
+
+#endif

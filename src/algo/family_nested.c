@@ -1,0 +1,36 @@
+#include "algo/family_nested.h"
+
+enum { U };
+
+const char *const fli_nested_sums[] = {"its average", NULL};
+
+const fli_solver *fli_nested_solver(const void *params)
+{
+    (void)params;
+    return &fli_solver_bilevel;
+}
+
+void fli_nested_answer(const fli_turn *t, const fli_answer *a) { fli_copy(t->space, a->z, t->up[U]); }
+
+void fli_nested_absorb(const fli_server *s, const fli_upload *t)
+{
+    fli_axpy(s->space, t->ask->weight / s->cohort_weight, t->up[U], s->sum[U]);
+}
+
+void fli_nested_blocks(const fli_server *s, fli_space *upper, fli_space *lower)
+{
+    *upper = fli_upper_space(s->space, s->bilevel->upper);
+    *lower = fli_lower_space(s->space, s->bilevel->upper);
+}
+
+void *fli_nested_lower(const fli_server *s, void *vector) { return fli_at(s->space->ops, vector, s->bilevel->upper); }
+
+size_t fli_nested_steps(const fli_fednest_params *p, size_t asked) { return p->tau ? (size_t)p->tau : asked; }
+
+void fli_nested_check(const void *params, const fli_facts *f, fli_conditions *out)
+{
+    const fli_fednest_params *p = params;
+    fli_condition(out, "Neumann series", "L_i <= ell", f, f->smoothness, p->ell);
+    fli_assumption(out, "Assumption A", "no g_i becomes more curved in y than L_i, measured at the start model");
+    fli_assumption(out, "step sizes", "lr_in and lr_out are small enough for constants that nobody can measure here");
+}

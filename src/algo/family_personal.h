@@ -1,0 +1,36 @@
+/* What personalised methods share: a model of the client's own beside the global one, and how much it counts. */
+#ifndef FLI_ALGO_FAMILY_PERSONAL_H
+#define FLI_ALGO_FAMILY_PERSONAL_H
+
+#include "algo/algo.h"
+
+typedef struct {
+    fli_reals mix;   /* one for all, or one per client; none: chosen by the solver */
+    double lr_local; /* 0: twice the step size of the global model */
+} fli_personal_params;
+
+/* Their rows in a table; field `f` of struct `s` is a fli_personal_params. */
+#define FLI_OWN_KEYS(s, f)                                                                                             \
+    {"mix",                                                                                                            \
+     FLI_REALS,                                                                                                        \
+     offsetof(s, f.mix),                                                                                               \
+     "0.75",                                                                                                           \
+     0,                                                                                                                \
+     1,                                                                                                                \
+     "auto",                                                                                                           \
+     "share of the client's own model in its predictions; auto: the one under which a fifth of its labelled samples, " \
+     "held out from training, are likeliest",                                                                          \
+     1},                                                                                                               \
+    {                                                                                                                  \
+        "lr_local", FLI_REAL, offsetof(s, f.lr_local), "0", 0, FLI_NO_MAX, NULL,                                       \
+            "step size of the clients' own models; 0: twice local.lr, with its schedule"                               \
+    }
+
+/* `own` is the place of the own model among the client's vectors, `mix` that of its share among its scalars. */
+void fli_personal_pose(const fli_personal_params *p, const fli_turn *t, size_t own, fli_problem *out);
+void fli_personal_answer(const fli_turn *t, const fli_answer *a, size_t own, size_t mix);
+/* own_mix and solver of the descriptor. The share is the first of the client's scalars. */
+double fli_personal_mix(const void *params, size_t client, const double *scalars);
+const fli_solver *fli_personal_solver(const void *params);
+
+#endif

@@ -1,0 +1,51 @@
+/* What SimFBO and ShroFBO share: one loop for y, v and x, with one upload per round. */
+#ifndef FLI_ALGO_FAMILY_SIMFBO_H
+#define FLI_ALGO_FAMILY_SIMFBO_H
+
+#include "algo/algo.h"
+
+typedef struct {
+    double lr_y, lr_v, lr_x, server_lr_y, server_lr_v, server_lr_x;
+    fli_reals coef;
+    double coef_decay;
+    fli_reals radius; /* empty: auto */
+} fli_simfbo_params;
+
+extern const fli_key fli_simfbo_keys[];
+extern const char *const fli_simfbo_server[], *const fli_simfbo_sums[];
+extern const fli_part fli_simfbo_down[];
+enum { FLI_FBO_L_F, FLI_FBO_SCALARS };   /* up, and on the server: the largest ||grad_y f_i|| seen, for radius: auto */
+enum { FLI_FBO_NORM = FLI_FBO_SCALARS }; /* up, ShroFBO: ||a_i||_1 */
+enum { FLI_FBO_RHO, FLI_FBO_SCALAR_SUMS }; /* sum pt_i ||a_i||_1 */
+
+fl_status fli_simfbo_validate(fl_ctx *ctx, const void *params, size_t clients);
+void fli_simfbo_check(const void *params, const fli_facts *f, fli_conditions *out);
+void fli_simfbo_pose(const fli_turn *t, fli_problem *p);
+/* q times `scale`, and the estimate of L_f. */
+void fli_simfbo_upload(const fli_turn *t, const fli_answer *a, double scale);
+void fli_simfbo_absorb(const fli_server *s, const fli_upload *t);
+/* One step of the server, `scale` times its step sizes long. */
+void fli_simfbo_step(const fli_server *s, double scale);
+/* The stages: L_f is only sent where the radius depends on it. */
+enum { FLI_FBO_AUTO_RADIUS, FLI_FBO_FIXED_RADIUS };
+size_t fli_simfbo_stage(const void *params, size_t phase, size_t phases);
+
+/* Uploads of both. */
+#define FLI_FBO_UPLOADS                                                                                                \
+    {"(q_x, q_y)", FLI_WHOLE, 0, FLI_CHANGE}, {"q_v", FLI_LOWER, 1, FLI_CHANGE},                                       \
+    {                                                                                                                  \
+        "||grad_y f_i||", FLI_NUMBER, FLI_FBO_L_F, FLI_VALUE, FLI_IN(FLI_FBO_AUTO_RADIUS)                              \
+    }
+
+/* The parts of a descriptor that both have. */
+#define FLI_FBO_PARTS                                                                                                  \
+    .traits = FLI_ALGO_BILEVEL, .keys = fli_simfbo_keys, .params_size = sizeof(fli_simfbo_params),                     \
+    .server = fli_simfbo_server, .down = fli_simfbo_down, .server_scalars = FLI_FBO_SCALARS,                           \
+    .rounds.stage = fli_simfbo_stage, .sums = fli_simfbo_sums,                                                         \
+    .remedy = "smaller algorithm.lr_x, lr_y, lr_v or server_lr_x, server_lr_y, server_lr_v",                           \
+    .validate = fli_simfbo_validate, .theory.check = fli_simfbo_check, .solver = fli_simfbo_solver,                    \
+    .pose = fli_simfbo_pose
+
+const fli_solver *fli_simfbo_solver(const void *params);
+
+#endif

@@ -1,0 +1,36 @@
+/* The steps that FedVRA and federated ADMM share; see fedvra.c for the method. */
+#ifndef FLI_ALGO_FAMILY_VRA_H
+#define FLI_ALGO_FAMILY_VRA_H
+
+#include "algo/algo.h"
+
+/* The three step sizes of one client in one round. */
+typedef struct {
+    double gamma, a, d;
+} fli_vra;
+
+extern const char *const fli_vra_server[], *const fli_vra_client[], *const fli_vra_sums[];
+extern const fli_part fli_vra_down[], fli_vra_up[];
+
+#define FLI_VRA_PARTS                                                                                                  \
+    .server = fli_vra_server, .down = fli_vra_down, .client = fli_vra_client, .up = fli_vra_up, .sums = fli_vra_sums,  \
+    .server_scalars = 1
+
+void fli_vra_pose(const fli_turn *t, const fli_vra *c, fli_problem *p);
+void fli_vra_answer(const fli_turn *t, const fli_vra *c, const fli_answer *a);
+void fli_vra_absorb(const fli_server *s, const fli_vra *c, const fli_upload *t);
+void fli_vra_advance(const fli_server *s);
+/* beta = 1 / sum w_i gamma_i over all clients, given their gamma; NULL: the limit gamma = 0. */
+void fli_vra_start(const fli_server *s, const fli_reals *gamma);
+double fli_vra_beta(const fli_server *s); /* 0: the limit */
+
+/* Qt = sum_{t<Q} (1 - gamma lr)^t */
+double fli_vra_steps(double gamma, double lr, size_t steps);
+/* Theorem 1's conditions (17) and (18) at one client, and Lemma 1's. */
+void fli_vra_check(const fli_vra *c, const fli_facts *f, fli_conditions *out);
+/* Says so when gamma_i lr > 1, where Lemma 1 ends. */
+void fli_vra_warn(double gamma, const fli_facts *f, fli_text *out);
+/* gamma and lr that satisfy them for a given a and d (the construction of the paper's appendix B, below (42)). */
+void fli_vra_advise(double a, double d, const fli_facts *worst, fli_text *out);
+
+#endif

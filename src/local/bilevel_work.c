@@ -1,0 +1,126 @@
+/* Local work on a bilevel problem: which samples belong to which level, and derivatives over mini-batches of them.
+ *
+ * Every step takes one mini-batch of the training samples, for grad_y g and the products with g's second derivatives, and one of the
+ * validation samples, for f. A client's split is the same in all its turns: a random order keyed by seed and client, the
+ * validation samples first. */
+#include "local/bilevel_work.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { QV, ANSWERS }; /* of the task */
+
+size_t fli_validation_count(double share, size_t n)
+{
+    double wanted = floor(share * (double)n + 0.5);
+    if (!(share > 0) || n < 2) return 0;
+    if (wanted < 1) return 1;
+    return wanted < (double)n ? (size_t)wanted : n - 1;
+}
+
+static fli_pass pass_over(const fli_worker *w, uint32_t *order, size_t n)
+{
+    return (fli_pass){.order = order, .n = n, .size = fli_batch_size(&w->spec, n)};
+}
+
+/* Without validation samples of their own both levels see all of the client's, in passes of one order: each shuffles it anew. */
+static void split(fli_bilevel_work *w, const fli_task *t)
+{
+    const fli_view *v = w->view;
+    uint32_t *order = w->worker->order;
+    size_t n = v->n_train, held = fli_validation_count(w->model->bilevel->common.validation, n);
+    fli_rng rng;
+    memcpy(order, v->train, n * sizeof *order);
+    fli_rng_init(&rng, t->seed, FLI_RNG_SPLIT, 1, t->client);
+    if (held) fli_rng_shuffle(&rng, n, order);
+    w->validation = pass_over(w->worker, order, held ? held : n);
+    w->train = pass_over(w->worker, order + held, n - held);
+}
+
+/* One derivative over a batch that was gathered. */
+typedef void piece_fn(const fli_model *m, const void *z, const fli_batch *b, const void *v, void *out, void *scratch);
+
+static void piece_f(const fli_model *m, const void *z, const fli_batch *b, const void *v, void *out, void *scratch)
+{
+    (void)v;
+    fli_bilevel_upper(m, z, b, out, scratch);
+}
+
+static void piece_g(const fli_model *m, const void *z, const fli_batch *b, const void *v, void *out, void *scratch)
+{
+    (void)v;
+    fli_bilevel_lower(m, z, b, out, scratch);
+}
+
+/* The mean over a mini-batch, in pieces that fit the worker's memory. */
+static void over(fli_bilevel_work *w, const fli_pass *p, piece_fn *fn, const void *z, const void *v, void *out)
+{
+    fli_worker *k = w->worker;
+    size_t capacity = k->eval->batch.capacity;
+    if (p->count <= capacity) {
+        fli_batch_gather(&k->eval->batch, w->view->ds, p->now, p->count);
+        fn(w->model, z, &k->eval->batch, v, out, k->eval->scratch);
+        return;
+    }
+    fli_zero(&w->model->space, out);
+    for (size_t at = 0; at < p->count; at += capacity) {
+        size_t piece = p->count - at < capacity ? p->count - at : capacity;
+        fli_batch_gather(&k->eval->batch, w->view->ds, p->now + at, piece);
+        fn(w->model, z, &k->eval->batch, v, k->eval->part, k->eval->scratch);
+        fli_axpy(&w->model->space, (double)piece / (double)p->count, k->eval->part, out);
+    }
+}
+
+void *fli_work_direction(const fli_bilevel_work *w)
+{
+    void *v = fli_work_vector(w, FLI_W_V);
+    fli_zero(&w->upper, v);
+    fli_copy(&w->lower, fli_clow(w, w->problem->levels.v), fli_low(w, v));
+    return v;
+}
+
+void fli_work_f(fli_bilevel_work *w, const void *z, void *d) { over(w, &w->validation, piece_f, z, NULL, d); }
+void fli_work_g(fli_bilevel_work *w, const void *z, void *d) { over(w, &w->train, piece_g, z, NULL, d); }
+void fli_work_hv(fli_bilevel_work *w, const void *z, const void *v, void *out)
+{
+    over(w, &w->train, fli_bilevel_product, z, v, out);
+}
+
+static fli_bilevel_fn *const kinds[] = {
+    [FLI_WORK_TOGETHER] = fli_work_together,
+    [FLI_WORK_LOWER_GRADIENT] = fli_work_lower_gradient,
+    [FLI_WORK_UPPER_GRADIENT] = fli_work_upper_gradient,
+    [FLI_WORK_PRODUCT] = fli_work_product,
+    [FLI_WORK_HYPERGRADIENT] = fli_work_hypergradient,
+    [FLI_WORK_LOWER_STEPS] = fli_work_lower_steps,
+    [FLI_WORK_UPPER_STEPS] = fli_work_upper_steps,
+    [FLI_WORK_OWN_STEPS] = fli_work_own_steps,
+};
+
+static fl_status solve_task(fl_ctx *ctx, fli_worker *worker, fli_task *t)
+{
+    const fli_model *m = worker->model;
+    fli_bilevel_work w = {.worker = worker,
+                          .model = m,
+                          .view = t->view,
+                          .problem = &t->problem,
+                          .rng = &t->rng,
+                          .z = t->z,
+                          .qv = fli_task_vector(t, QV),
+                          .out = &t->answer};
+    (void)ctx;
+    w.upper = fli_upper_space(&m->space, m->bilevel->upper);
+    w.lower = fli_lower_space(&m->space, m->bilevel->upper);
+    t->answer = (fli_answer){.z = t->z, .steps = 1};
+    split(&w, t);
+    kinds[t->problem.levels.work](&w);
+    return FL_OK;
+}
+
+static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
+{
+    fli_worker_each(ctx, instance, tasks, n, solve_task);
+}
+
+const fli_solver fli_solver_bilevel = {
+    .name = "bilevel", .vectors = FLI_W_VECTORS, .answers = ANSWERS, .solve = solve, FLI_WORKER_INSTANCE};

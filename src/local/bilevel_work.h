@@ -1,0 +1,46 @@
+/* Derivatives of a bilevel problem over a client's samples: what the kinds of local work on it are made of. Private to this
+ * folder. */
+#ifndef FLI_LOCAL_BILEVEL_WORK_H
+#define FLI_LOCAL_BILEVEL_WORK_H
+
+#include "local/pass.h"
+#include "local/worker.h"
+#include "bilevel/bilevel.h"
+
+typedef struct {
+    fli_worker *worker;
+    const fli_model *model;
+    const fli_view *view;
+    const fli_problem *problem;
+    fli_rng *rng;
+    void *z;  /* the task's, where the answer is to be */
+    void *qv; /* likewise, for what belongs to v */
+    fli_answer *out;
+    fli_pass train, validation; /* the samples of either level */
+    fli_space upper, lower;     /* the blocks; the lower one starts at vector + upper.n */
+} fli_bilevel_work;
+
+/* The instance's vectors, whole. */
+enum { FLI_W_V, FLI_W_U, FLI_W_G, FLI_W_H, FLI_W_VECTORS };
+static inline void *fli_work_vector(const fli_bilevel_work *w, size_t i) { return fli_worker_vector(w->worker, i); }
+
+/* The lower block of a vector. */
+static inline void *fli_low(const fli_bilevel_work *w, void *v) { return fli_at(w->lower.ops, v, w->upper.n); }
+static inline const void *fli_clow(const fli_bilevel_work *w, const void *v)
+{
+    return fli_cat(w->lower.ops, v, w->upper.n);
+}
+
+/* The problem's v in scratch, with zeros above: of a direction only the lower block means anything. */
+void *fli_work_direction(const fli_bilevel_work *w);
+/* Over the mini-batch under way: grad f by both blocks, grad_y g (the upper block of d is undefined), (g_xy v, g_yy v). */
+void fli_work_f(fli_bilevel_work *w, const void *z, void *d);
+void fli_work_g(fli_bilevel_work *w, const void *z, void *d);
+void fli_work_hv(fli_bilevel_work *w, const void *z, const void *v, void *out);
+
+/* The kinds of work, one function each. */
+typedef void fli_bilevel_fn(fli_bilevel_work *w);
+fli_bilevel_fn fli_work_together, fli_work_lower_gradient, fli_work_upper_gradient, fli_work_product,
+    fli_work_hypergradient, fli_work_lower_steps, fli_work_upper_steps, fli_work_own_steps;
+
+#endif

@@ -1,0 +1,7 @@
+/* Every regulariser there is. */
+#include "regularizer/list.h"
+
+const fli_regularizer *const fli_regularizer_list[] = {
+    &fli_reg_none,        &fli_reg_l1,  &fli_reg_l2,   &fli_reg_elastic, &fli_reg_group,
+    &fli_reg_nonnegative, &fli_reg_box, &fli_reg_ball, &fli_reg_simplex, NULL,
+};

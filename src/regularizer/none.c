@@ -1,0 +1,21 @@
+/* No regulariser: g(x) = 0, and its prox is the identity. */
+#include "regularizer/list.h"
+
+static double value(const void *params, size_t n, const double *x)
+{
+    (void)params, (void)n, (void)x;
+    return 0;
+}
+
+static void prox(const void *params, double eta, size_t n, double *x, double *work)
+{
+    (void)params, (void)eta, (void)n, (void)x, (void)work;
+}
+
+const fli_regularizer fli_reg_none = {
+    .name = "none",
+    .title = "no regulariser",
+    .convex = 1,
+    .value = value,
+    .prox = prox,
+};

@@ -1,0 +1,33 @@
+/* Non-negativity: g is the indicator of {x >= 0}, 0 inside and infinite outside. Its prox is the projection, whatever
+ * eta is; by coordinates, z_i = max(x_i, 0).
+ *
+ * Parikh and Boyd: Proximal algorithms, 2014. */
+#include "regularizer/list.h"
+
+#include <math.h>
+
+/* No slack: the bound is 0, and the projection meets it exactly. */
+static double value(const void *params, size_t n, const double *x)
+{
+    (void)params;
+    for (size_t i = 0; i < n; i++)
+        if (!(x[i] >= 0)) return INFINITY;
+    return 0;
+}
+
+/* Not a number stays so: divergence shall show. */
+static void prox(const void *params, double eta, size_t n, double *x, double *work)
+{
+    (void)params, (void)eta, (void)work;
+    for (size_t i = 0; i < n; i++)
+        if (x[i] < 0) x[i] = 0;
+}
+
+const fli_regularizer fli_reg_nonnegative = {
+    .name = "nonnegative",
+    .title = "no negative parameters",
+    .citation = "Parikh and Boyd: Proximal algorithms, 2014",
+    .convex = 1,
+    .value = value,
+    .prox = prox,
+};

@@ -1,0 +1,111 @@
+/* Simplex: g is the indicator of {x >= 0, sum_i x_i = total}, 0 inside and infinite outside. Its prox is the
+ * projection, whatever eta is: z_i = max(x_i - tau, 0) with the tau for which the sum is right.
+ *
+ * The sum decreases in tau, so tau is unique. If the k largest entries are the positive ones, tau_k = (their sum -
+ * total)/k; the next one u belongs to them just when u > tau_k. So entries are taken in descending order until one does
+ * not belong. They come off a heap: n + k log n operations in `work`, and no sorting of what ends up at zero anyway.
+ *
+ * All of it works on y_i = (x_i - max x)/total, for which y <= 0 and tau is in [-1, 0): subtracting the maximum moves
+ * tau and nothing else, and no sum overflows. Where 1e5 entries share a rounding error of tau the sum would be off by
+ * as many: a last rescaling mends that.
+ *
+ * Duchi, Shalev-Shwartz, Singer, Chandra: Efficient projections onto the l1-ball for learning in high dimensions, ICML
+ * 2008; the heap as in van den Berg and Friedlander: Probing the Pareto frontier for basis pursuit solutions, SIAM J.
+ * Sci. Comput. 2008. */
+#include "regularizer/list.h"
+#include "regularizer/parts.h"
+
+typedef struct {
+    double total;
+} params;
+
+static const fli_key keys[] = {
+    FLI_KEY_REAL(params, total, "1", FLI_ABOVE_0, FLI_NO_MAX, "what the parameters add up to"),
+    FLI_KEY_END,
+};
+
+/* sum_i x_i / unit with a running correction (Kahan): many small terms shall not look like a violation. */
+static double careful_sum(size_t n, const double *x, double unit)
+{
+    double sum = 0, lost = 0;
+    for (size_t i = 0; i < n; i++) {
+        double term = x[i] / unit - lost, next = sum + term;
+        lost = (next - sum) - term;
+        sum = next;
+    }
+    return sum;
+}
+
+static double value(const void *params_, size_t n, const double *x)
+{
+    const params *p = params_;
+    for (size_t i = 0; i < n; i++)
+        if (!(x[i] >= -FLI_REG_SLACK * p->total && x[i] <= p->total * (1 + FLI_REG_SLACK))) return INFINITY;
+    return fabs(careful_sum(n, x, p->total) - 1) <= FLI_REG_SLACK ? 0 : INFINITY;
+}
+
+/* Restores "no entry is larger than its parent" (entry i has children 2i+1 and 2i+2) below `i`. */
+static void sift_down(double *heap, size_t n, size_t i)
+{
+    double moved = heap[i];
+    for (size_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && heap[child + 1] > heap[child]) child++;
+        if (heap[child] <= moved) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = moved;
+}
+
+/* tau for the simplex of total 1, given entries <= 0 of which one is 0. Destroys them. */
+static double threshold(size_t n, double *heap)
+{
+    double sum = 0, tau = -1;
+    for (size_t i = n / 2; i-- > 0;) sift_down(heap, n, i);
+    for (size_t taken = 1; n && heap[0] > tau; taken++) {
+        sum += heap[0];
+        tau = (sum - 1) / (double)taken;
+        heap[0] = heap[--n];
+        sift_down(heap, n, 0);
+    }
+    return tau;
+}
+
+/* The largest entry; not a number if an entry is not finite. */
+static double finite_max(size_t n, const double *x)
+{
+    double top = -INFINITY;
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(x[i])) return NAN;
+        if (x[i] > top) top = x[i];
+    }
+    return top;
+}
+
+static void prox(const void *params_, double eta, size_t n, double *x, double *work)
+{
+    const params *p = params_;
+    double top = finite_max(n, x);
+    size_t candidates = 0;
+    (void)eta;
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (x[i] - top) / p->total;
+        if (x[i] > -1) work[candidates++] = x[i]; /* tau >= -1: the others end at 0 */
+    }
+    double tau = threshold(candidates, work);
+    for (size_t i = 0; i < n; i++) x[i] = x[i] <= tau ? 0 : x[i] - tau;
+    double sum = careful_sum(n, x, 1);
+    for (size_t i = 0; i < n; i++) x[i] = x[i] / sum * p->total;
+}
+
+void fli_simplex_nearest(size_t n, double *x, double *work) { prox(&(params){1}, 1, n, x, work); }
+
+const fli_regularizer fli_reg_simplex = {
+    .name = "simplex",
+    .title = "no negative parameters, and a given sum",
+    .citation = "Duchi et al.: Efficient projections onto the l1-ball for learning in high dimensions, ICML 2008",
+    .keys = keys,
+    .params_size = sizeof(params),
+    .convex = 1,
+    .value = value,
+    .prox = prox,
+};

@@ -1,0 +1,112 @@
+#include "run/registry.h"
+
+#include "algo/algo.h"
+#include "data/partition.h"
+#include "data/source.h"
+#include "exec/executor.h"
+#include "exec/participation.h"
+#include "exec/system.h"
+#include "bilevel/bilevel.h"
+#include "model/model.h"
+#include "regularizer/regularizer.h"
+#include "run/list_describe.h"
+
+#include <string.h>
+
+static int source_item(size_t i, fli_item *out)
+{
+    const fli_source *d = fli_source_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, d->needs, d->keys, d->params_size, d, fli_describe_source};
+    return d != NULL;
+}
+
+static int partitioner_item(size_t i, fli_item *out)
+{
+    const fli_partitioner *d = fli_partitioner_list[i];
+    if (d)
+        *out = (fli_item){d->name, d->title,       d->citation, d->needs_labels ? "class labels" : NULL,
+                          d->keys, d->params_size, d,           fli_describe_partitioner};
+    return d != NULL;
+}
+
+static int model_item(size_t i, fli_item *out)
+{
+    const fli_model_desc *d = fli_model_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, fli_describe_model};
+    return d != NULL;
+}
+
+static int regularizer_item(size_t i, fli_item *out)
+{
+    const fli_regularizer *d = fli_regularizer_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d};
+    return d != NULL;
+}
+
+static int participation_item(size_t i, fli_item *out)
+{
+    const fli_participation_desc *d = fli_participation_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, NULL};
+    return d != NULL;
+}
+
+static int system_item(size_t i, fli_item *out)
+{
+    const fli_system_desc *d = fli_system_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, NULL};
+    return d != NULL;
+}
+
+static int algo_item(size_t i, fli_item *out)
+{
+    const fli_algo *d = fli_algo_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, fli_describe_algo};
+    return d != NULL;
+}
+
+static int bilevel_item(size_t i, fli_item *out)
+{
+    const fli_bilevel_desc *d = fli_bilevel_list[i];
+    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, NULL};
+    return d != NULL;
+}
+
+static int executor_item(size_t i, fli_item *out)
+{
+    const fli_executor *d = fli_executor_list[i];
+    if (d) *out = (fli_item){d->name, d->title, NULL, NULL, NULL, 0, d, NULL};
+    return d != NULL;
+}
+
+const fli_kind fli_kinds[] = {
+    {"algorithm", "algorithms", "federated methods", algo_item},
+    {"model", "models", "what is trained", model_item},
+    {"regularizer", "regularizers", "what is added to the objective, for composite problems", regularizer_item},
+    {"data", "data", "where samples come from: loaders and generators", source_item},
+    {"partition", "partitions", "who holds which samples", partitioner_item},
+    {"participation", "participations", "who takes part in a round", participation_item},
+    {"system", "systems", "how fast the clients' devices and links are", system_item},
+    {"bilevel", "bilevels", "problems of two levels", bilevel_item},
+    {"executor", "executors", "where the clients are", executor_item},
+    {NULL, NULL, NULL, NULL},
+};
+
+const fli_kind *fli_kind_find(const char *section)
+{
+    for (const fli_kind *k = fli_kinds; k->section; k++)
+        if (!strcmp(k->section, section) || !strcmp(k->plural, section)) return k;
+    return NULL;
+}
+
+int fli_item_find(const fli_kind *kind, const char *name, fli_item *out)
+{
+    for (size_t i = 0; kind->item(i, out); i++)
+        if (!strcmp(out->name, name)) return 1;
+    return 0;
+}
+
+const char *fli_item_name(const void *kind, size_t i)
+{
+    fli_item item;
+    return ((const fli_kind *)kind)->item(i, &item) ? item.name : NULL;
+}

@@ -1,0 +1,32 @@
+/* The things a configuration chooses from by `kind:`, seen alike: one line per section that has kinds. The configuration, the
+ * listing and the reference all walk this table. */
+#ifndef FLI_RUN_REGISTRY_H
+#define FLI_RUN_REGISTRY_H
+
+#include "base/keys.h"
+#include "base/text.h"
+
+typedef struct {
+    const char *name, *title;
+    const char *citation, *needs; /* NULL: none */
+    const fli_key *keys;          /* NULL: none */
+    size_t params_size;
+    const void *desc; /* the descriptor itself, of the section's type */
+    /* What its descriptor says beyond that, for a person: lines "label: text". NULL: nothing. */
+    void (*more)(fli_text *t, const void *desc);
+} fli_item;
+
+typedef struct {
+    const char *section; /* also the singular name in `fedloom list` */
+    const char *plural, *title;
+    int (*item)(size_t i, fli_item *out); /* 0 past the last */
+} fli_kind;
+
+extern const fli_kind fli_kinds[]; /* ends with section NULL */
+
+const fli_kind *fli_kind_find(const char *section); /* singular or plural; NULL if unknown */
+int fli_item_find(const fli_kind *kind, const char *name, fli_item *out);
+/* fli_name_fn over the items of a kind, for suggestions. */
+const char *fli_item_name(const void *kind, size_t i);
+
+#endif
