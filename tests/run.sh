@@ -40,7 +40,7 @@ count() {
 }
 
 if [ "$which" = threaded ]; then
-    tests="test_base test_store test_latest_model test_async test_clock test_determinism test_run test_study test_reuse test_live"
+    tests="test_base test_store test_latest_model test_async test_clock test_determinism test_slices test_run test_study test_reuse test_live"
 else
     tests=$(cd "$build/tests" && ls | grep '^test_[a-z0-9_]*$')
 fi

@@ -4,6 +4,9 @@
 
 #include "fixture.h"
 
+#include "run/advance.h"
+#include "run/run.h"
+
 #include <dirent.h>
 #include <sys/wait.h>
 
@@ -37,6 +40,22 @@ static inline fl_run *run_done(fixture *f, const char *yaml, const char *assignm
     fl_run *run = run_new(f, yaml, assignments);
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
     return run;
+}
+
+/* The same run on other terms: its executor, and what stands on it, made anew from this. To be called before it goes. */
+UNUSED static void run_anew(fixture *f, fl_run *run, const fli_exec_spec *spec)
+{
+    fli_measure_free(run->measure);
+    fli_async_free(run->async);
+    fli_exec_free(run->exec);
+    run->measure = NULL;
+    run->async = NULL;
+    assert_ok(f->ctx, fli_exec_new(f->ctx, spec, &run->exec));
+    assert_ok(f->ctx, fli_measure_new(f->ctx, run->exec, run->plan.model, run->plan.fed, &run->plan.settings.metrics,
+                                      &run->measure));
+    if (run->plan.algo->async.pace) assert_ok(f->ctx, fli_arrivals_prepare(run));
+    assert_ok(f->ctx, fli_model_start(f->ctx, run->plan.model, (uint64_t)run->plan.settings.top.seed,
+                                      fli_exec_server(run->exec)[0]));
 }
 
 /* What a child process that does this exits with; -1 if a signal ended it. */

@@ -22,7 +22,9 @@ enum {                         /* traits */
        FLI_ALGO_LABELLED = 32, /* trains on labelled samples alone, whatever there is beside them */
        FLI_ALGO_BLOCKS =
            64, /* made for objectives with a second block y_i (latent.h); without one it works, but is another method */
-       FLI_ALGO_BILEVEL = 128 /* for problems of two levels, and only for them: see bilevel/bilevel.h */
+       FLI_ALGO_BILEVEL = 128, /* for problems of two levels, and only for them: see bilevel/bilevel.h */
+       FLI_ALGO_WHOLE_ADVANCE =
+           256 /* `advance` looks at more than one entry at a time: inner products, blocks, their number */
 };
 
 /* A client's turn, from the algorithm's point of view: what it was asked, what it was sent, what it keeps. */
@@ -176,9 +178,11 @@ typedef struct fli_algo {
     void (*pose)(const fli_turn *t, fli_problem *p);
     /* On the same thread, after the solver. */
     void (*answer)(const fli_turn *t, const fli_answer *a);
-    /* On the server, for each client of the cohort in order. */
+    /* On the server, for each client of the cohort in order. Entry by entry: it is called for slices of the vectors, on several
+     * threads, while others of the cohort still work. So it looks neither at an entry's place nor at sums over entries, and it changes
+     * nothing but sums and what no message down has; asynchronous methods, whose clients have copies, may change anything. */
     void (*absorb)(const fli_server *s, const fli_upload *t);
-    /* On the server, after the last absorb. */
+    /* On the server, after the last absorb. Entry by entry as well, unless FLI_ALGO_WHOLE_ADVANCE says otherwise; a prox may be taken. */
     void (*advance)(const fli_server *s);
 
     /* What some methods add. */

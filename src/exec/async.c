@@ -142,7 +142,7 @@ static fl_status arrive(fli_async *a, flight *f)
     flip_busy(a, f->x.ask.client);
     if (++a->held < a->spec.pace.buffer) return FL_OK;
     a->held = 0;
-    if ((s = fli_coordinator_advance(server))) return s;
+    if ((s = fli_coordinator_advance(server, NULL))) return s;
     a->version++;
     fli_step step = step_now(a);
     fli_coordinator_begin(server, &step);

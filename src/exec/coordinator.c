@@ -2,6 +2,21 @@
 
 #include <string.h>
 
+/* Entries of a slice, of which the sums then stay in the first cache while uploads are added to them; and how many slices, beyond
+ * which they grow instead: more than enough for the threads of a machine. */
+enum { SLICE = 8192, MOST_SLICES = 256 };
+
+/* The server as seen in a range of entries. Whoever absorbs adds to scalars too, so every slice has its own; all of them come out
+ * the same, and those of the first slice are the server's. */
+typedef struct {
+    fli_space space;
+    size_t from;
+    void **vec, **sum, **up; /* the server's vectors, its sums, an upload's vectors, where the slice begins */
+    double *scalars, *scalar_sum;
+    fli_server view;
+    int finite; /* after going forward: the model is, here */
+} slice;
+
 struct fli_coordinator {
     fl_ctx *ctx;
     fli_coordinator_spec spec;
@@ -14,6 +29,8 @@ struct fli_coordinator {
     int started;
     fli_step step;
     fli_server view; /* the same for the method */
+    slice *slices;
+    size_t count;
     size_t uploads, missed;
 };
 
@@ -31,6 +48,46 @@ static fl_status extras_new(fli_coordinator *c)
     return FL_OK;
 }
 
+static fl_status slice_new(fli_coordinator *c, size_t size, size_t number)
+{
+    const fli_algo *a = c->spec.algo;
+    slice *s = &c->slices[number];
+    size_t vectors = fli_names_count(a->server), sums = fli_names_count(a->sums), from = number * size;
+    s->from = from;
+    s->space = (fli_space){c->space.ops, c->space.n - from < size ? c->space.n - from : size};
+    s->vec = fli_alloc(c->ctx, vectors + sums + fli_parts_vectors(a->up) + 1, sizeof *s->vec);
+    s->scalars = number ? fli_alloc(c->ctx, a->server_scalars + a->scalar_sums + 1, sizeof *s->scalars) : c->own.num;
+    if (!s->vec || !s->scalars) return FL_ENOMEM;
+    s->sum = s->vec + vectors;
+    s->up = s->sum + sums;
+    s->scalar_sum = number ? s->scalars + a->server_scalars : c->sums.num;
+    for (size_t i = 0; i < vectors; i++) s->vec[i] = fli_at(c->space.ops, c->own.vec[i], from);
+    for (size_t i = 0; i < sums; i++) s->sum[i] = fli_at(c->space.ops, c->sums.vec[i], from);
+    return FL_OK;
+}
+
+static fl_status slices_new(fli_coordinator *c)
+{
+    size_t n = c->space.n, most = n / SLICE < MOST_SLICES ? n / SLICE : MOST_SLICES;
+    size_t size = c->spec.slice ? c->spec.slice : most > 1 ? (n / most + 63) / 64 * 64 /* on cache lines */ : n;
+    size_t count = size < n ? n / size + (n % size != 0) : 1;
+    if (!(c->slices = fli_alloc(c->ctx, count, sizeof *c->slices))) return FL_ENOMEM;
+    for (; c->count < count; c->count++) {
+        fl_status s = slice_new(c, size, c->count);
+        if (s) return s;
+    }
+    return FL_OK;
+}
+
+static void slices_free(fli_coordinator *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        fli_free(c->slices[i].vec);
+        if (i) fli_free(c->slices[i].scalars);
+    }
+    fli_free(c->slices);
+}
+
 fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli_coordinator **out)
 {
     const fli_algo *a = spec->algo;
@@ -42,7 +99,7 @@ fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli
     c->space = spec->model->space;
     if ((s = fli_message_init(ctx, &c->space, fli_names_count(a->server), a->server_scalars, &c->own)) ||
         (s = fli_message_init(ctx, &c->space, fli_names_count(a->sums), a->scalar_sums, &c->sums)) ||
-        (s = extras_new(c))) {
+        (s = slices_new(c)) || (s = extras_new(c))) {
         fli_coordinator_free(c);
         return s;
     }
@@ -53,6 +110,7 @@ fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli
 void fli_coordinator_free(fli_coordinator *c)
 {
     if (!c) return;
+    slices_free(c);
     fli_message_fini(&c->own);
     fli_message_fini(&c->sums);
     fli_free(c->start);
@@ -114,7 +172,25 @@ double fli_coordinator_regularizer(fli_coordinator *c)
 
 /* ---- a step ---------------------------------------------------------------------------------------------- */
 
-void fli_coordinator_resume(fli_coordinator *c, const fli_step *step)
+/* What the slices have of their own, as the server has it. */
+static void set_slices(fli_coordinator *c)
+{
+    const fli_algo *a = c->spec.algo;
+    for (size_t i = 0; i < c->count; i++) {
+        slice *s = &c->slices[i];
+        s->view = c->view;
+        s->view.space = &s->space;
+        s->view.vec = s->vec;
+        s->view.sum = s->sum;
+        s->view.scalars = s->scalars;
+        s->view.scalar_sum = s->scalar_sum;
+        if (!i) continue;
+        memcpy(s->scalars, c->own.num, a->server_scalars * sizeof *s->scalars);
+        memcpy(s->scalar_sum, c->sums.num, a->scalar_sums * sizeof *s->scalar_sum);
+    }
+}
+
+static void view_step(fli_coordinator *c, const fli_step *step)
 {
     const fli_algo *a = c->spec.algo;
     c->step = *step;
@@ -144,6 +220,12 @@ void fli_coordinator_resume(fli_coordinator *c, const fli_step *step)
     };
 }
 
+void fli_coordinator_resume(fli_coordinator *c, const fli_step *step)
+{
+    view_step(c, step);
+    set_slices(c);
+}
+
 /* Once, before the first turn of anybody. */
 static void start(fli_coordinator *c)
 {
@@ -159,25 +241,67 @@ static void start(fli_coordinator *c)
 void fli_coordinator_begin(fli_coordinator *c, const fli_step *step)
 {
     const fli_algo *a = c->spec.algo;
-    fli_coordinator_resume(c, step);
-    start(c);
     for (size_t i = 0; i < fli_names_count(a->sums); i++) fli_zero(&c->space, c->sums.vec[i]);
     memset(c->sums.num, 0, a->scalar_sums * sizeof *c->sums.num);
+    view_step(c, step);
+    start(c);
+    set_slices(c);
     c->own.serial++;
 }
 
-void fli_coordinator_absorb(fli_coordinator *c, const fli_exchange *x, size_t staleness)
+size_t fli_coordinator_slices(const fli_coordinator *c) { return c->count; }
+
+void fli_coordinator_absorb_slice(fli_coordinator *c, size_t number, const fli_exchange *x, size_t staleness)
 {
-    fli_upload up = {&x->ask, x->up.vec, x->up.num, staleness};
-    c->spec.algo->absorb(&c->view, &up);
+    const fli_algo *a = c->spec.algo;
+    const slice *s = &c->slices[number];
+    for (size_t i = 0; i < fli_parts_vectors(a->up); i++) s->up[i] = fli_at(c->space.ops, x->up.vec[i], s->from);
+    fli_upload up = {&x->ask, s->up, x->up.num, staleness};
+    a->absorb(&s->view, &up);
+}
+
+void fli_coordinator_count(fli_coordinator *c, const fli_exchange *x)
+{
     c->uploads++;
     c->missed += x->missed != 0;
 }
 
-fl_status fli_coordinator_advance(fli_coordinator *c)
+void fli_coordinator_absorb(fli_coordinator *c, const fli_exchange *x, size_t staleness)
 {
-    c->spec.algo->advance(&c->view);
-    if (fli_finite(&c->space, c->own.vec[0])) return FL_OK;
+    for (size_t i = 0; i < c->count; i++) fli_coordinator_absorb_slice(c, i, x, staleness);
+    fli_coordinator_count(c, x);
+}
+
+/* fli_pool_fn */
+static void advance_slice(void *coordinator, size_t number, size_t worker)
+{
+    fli_coordinator *c = coordinator;
+    slice *s = &c->slices[number];
+    (void)worker;
+    c->spec.algo->advance(&s->view);
+    s->finite = fli_finite(&s->space, s->vec[0]);
+}
+
+/* A prox may look at all entries at once. */
+static int whole(const fli_coordinator *c)
+{
+    return c->count == 1 || c->spec.regularizer || c->spec.algo->traits & FLI_ALGO_WHOLE_ADVANCE;
+}
+
+fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool)
+{
+    int finite = 1;
+    if (whole(c)) {
+        c->spec.algo->advance(&c->view);
+        finite = fli_finite(&c->space, c->own.vec[0]);
+    } else {
+        if (pool) fli_pool_run(pool, c->count, advance_slice, c);
+        for (size_t i = 0; i < c->count; i++) {
+            if (!pool) advance_slice(c, i, 0);
+            finite = finite && c->slices[i].finite;
+        }
+    }
+    if (finite) return FL_OK;
     return fli_fail(c->ctx, FL_EDIVERGED, "round %zu: the global model is no longer finite; %s diverges, try %s",
                     c->step.round + 1, c->spec.algo->name, fli_algo_remedy(c->spec.algo));
 }

@@ -4,6 +4,7 @@
 #ifndef FLI_EXEC_COORDINATOR_H
 #define FLI_EXEC_COORDINATOR_H
 
+#include "base/pool.h"
 #include "exec/exchange.h"
 #include "regularizer/regularizer.h"
 
@@ -23,6 +24,7 @@ typedef struct {
     double momentum;                    /* of the clients' local steps */
     const fli_regularizer *regularizer; /* NULL: none */
     const void *regularizer_params;
+    size_t slice; /* entries of a slice; 0: what is fast */
 } fli_coordinator_spec;
 
 fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli_coordinator **out);
@@ -57,7 +59,16 @@ void fli_coordinator_begin(fli_coordinator *c, const fli_step *step);
 /* Begins again, after fli_coordinator_load, a step that had begun: the uploads absorbed so far stay. */
 void fli_coordinator_resume(fli_coordinator *c, const fli_step *step);
 void fli_coordinator_absorb(fli_coordinator *c, const fli_exchange *x, size_t staleness);
-fl_status fli_coordinator_advance(fli_coordinator *c);
+/* On the pool's threads where the method allows it; pool NULL: on this one. */
+fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool);
+
+/* The same absorbing in pieces. The vectors are cut into slices, and different threads may be at different slices; each slice is
+ * given the uploads in the same order, so that its bits do not depend on who worked on it. See intake.h. */
+size_t fli_coordinator_slices(const fli_coordinator *c);
+void fli_coordinator_absorb_slice(fli_coordinator *c, size_t slice, const fli_exchange *x, size_t staleness);
+/* All slices have absorbed this upload, or will have before the server goes forward. */
+void fli_coordinator_count(fli_coordinator *c, const fli_exchange *x);
+
 /* The status of an exchange that failed, with a sentence for a person. */
 fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x);
 

@@ -1,5 +1,6 @@
 #include "exec/exec.h"
 
+#include "exec/intake.h"
 #include "exec/wire.h"
 
 #include <math.h>
@@ -11,12 +12,14 @@ struct fli_exec {
     fli_crew crew;
     fli_coordinator *server;
     const fli_executor *executor;
-    void *clients;    /* the executor's */
-    uint32_t *places; /* with bystanders: 1 + a client's place in the cohort, 0 for those outside */
-    fli_exchange exchanges[FLI_EXEC_BLOCK]; /* the block under way */
-    fli_exchange *list[FLI_EXEC_BLOCK];
-    size_t rooms;    /* those that have memory */
-    fli_spent spent; /* by the last round */
+    void *clients;           /* the executor's */
+    uint32_t *places;        /* with bystanders: 1 + a client's place in the cohort, 0 for those outside */
+    fli_exchange *exchanges; /* the block under way */
+    fli_exchange **list;
+    size_t block;       /* how many there may be */
+    size_t rooms;       /* those that have memory */
+    fli_intake *intake; /* where their uploads go */
+    fli_spent spent;    /* by the last round */
 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -66,10 +69,27 @@ static fl_status server_new(fli_exec *e)
         .momentum = s->sgd.momentum,
         .regularizer = s->regularizer,
         .regularizer_params = s->regularizer_params,
+        .slice = s->slice,
     };
     if (s->algo->traits & FLI_ALGO_BYSTANDERS && !(e->places = fli_alloc(e->ctx, s->fed->clients, sizeof *e->places)))
         return FL_ENOMEM;
     return fli_coordinator_new(e->ctx, &spec, &e->server);
+}
+
+/* A thread should have several turns in a block, so that it waits little for the others at its end. */
+size_t fli_exec_block(size_t threads)
+{
+    enum { LEAST = 64, EACH = 8 };
+    return fli_pool_count(threads) * EACH > LEAST ? fli_pool_count(threads) * EACH : LEAST;
+}
+
+static fl_status block_new(fli_exec *e)
+{
+    e->block = fli_exec_block(e->spec.threads);
+    e->exchanges = fli_alloc(e->ctx, e->block, sizeof *e->exchanges);
+    e->list = fli_alloc(e->ctx, e->block, sizeof *e->list);
+    if (!e->exchanges || !e->list) return FL_ENOMEM;
+    return fli_intake_new(e->ctx, e->server, e->block, &e->intake);
 }
 
 fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
@@ -80,7 +100,8 @@ fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
     e->ctx = ctx;
     e->spec = *spec;
     e->executor = spec->executor ? spec->executor : &fli_executor_threads;
-    if ((s = fli_crew_init(ctx, spec->model, spec->threads, &e->crew)) || (s = clients_new(e)) || (s = server_new(e))) {
+    if ((s = fli_crew_init(ctx, spec->model, spec->threads, &e->crew)) || (s = clients_new(e)) || (s = server_new(e)) ||
+        (s = block_new(e))) {
         fli_exec_free(e);
         return s;
     }
@@ -92,6 +113,9 @@ void fli_exec_free(fli_exec *e)
 {
     if (!e) return;
     for (size_t i = 0; i < e->rooms; i++) fli_message_fini(&e->exchanges[i].up);
+    fli_free(e->exchanges);
+    fli_free(e->list);
+    fli_intake_free(e->intake);
     fli_coordinator_free(e->server);
     if (e->clients) e->executor->close(e->clients);
     fli_crew_fini(&e->crew);
@@ -111,7 +135,7 @@ fl_status fli_exec_upload_new(fli_exec *e, fli_message *up)
     return fli_upload_init(e->ctx, &e->spec.model->space, e->spec.algo, up);
 }
 
-void fli_exec_run(fli_exec *e, fli_exchange *const *list, size_t n) { e->executor->run(e->clients, list, n); }
+void fli_exec_run(fli_exec *e, fli_exchange *const *list, size_t n) { e->executor->run(e->clients, list, n, NULL); }
 void fli_exec_one(fli_exec *e, fli_exchange *x, size_t worker) { e->executor->one(e->clients, x, worker); }
 
 static void wire_of(const fli_exec *e, const fli_ask *ask, fli_wire *out)
@@ -150,7 +174,7 @@ fl_status fli_exec_own_model(fli_exec *e, uint32_t client, void *out, double *mi
 /* Makes the places that a cohort of this size needs and earlier ones did not. */
 static fl_status rooms_for(fli_exec *e, size_t cohort)
 {
-    for (; e->rooms < FLI_EXEC_BLOCK && e->rooms < cohort; e->rooms++) {
+    for (; e->rooms < e->block && e->rooms < cohort; e->rooms++) {
         fl_status s = fli_exec_upload_new(e, &e->exchanges[e->rooms].up);
         if (s) return s;
         e->list[e->rooms] = &e->exchanges[e->rooms];
@@ -196,19 +220,22 @@ static void count_bytes(fli_exec *e, size_t count)
 /* Of several clients that fail the first in the cohort is named, whoever was first in time. */
 static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t first, size_t count)
 {
+    int reply = (r->flags & FLI_ASK_REPLY) != 0;
     for (size_t i = 0; i < count; i++) {
         fli_ask turn = turn_at(e, r, first + i);
         e->exchanges[i].ask = fli_round_ask(e, r, &turn, phase);
         e->exchanges[i].down = fli_coordinator_broadcast(e->server);
     }
-    fli_exec_run(e, e->list, count);
+    fli_intake_open(e->intake, e->list, count);
+    e->executor->run(e->clients, e->list, count, reply ? &(fli_filled){fli_intake_filled, e->intake} : NULL);
     for (size_t i = 0; i < count; i++)
         if (e->exchanges[i].status) return fli_coordinator_failed(e->server, &e->exchanges[i]);
+    if (reply) fli_intake_close(e->intake, e->crew.pool);
     for (size_t i = 0; i < count; i++) {
         const fli_exchange *x = &e->exchanges[i];
         e->spent.steps += (double)x->spent;
         fli_coordinator_note(e->server, &x->ask);
-        if (r->flags & FLI_ASK_REPLY) fli_coordinator_absorb(e->server, x, 0);
+        if (reply) fli_coordinator_count(e->server, x);
     }
     count_bytes(e, count);
     return FL_OK;
@@ -228,10 +255,10 @@ static fl_status run_phase(fli_exec *e, const fli_round *r, const fli_step *step
 {
     fl_status s = FL_OK;
     fli_coordinator_begin(e->server, step);
-    for (size_t at = 0; s == FL_OK && at < turns; at += FLI_EXEC_BLOCK)
-        s = run_block(e, r, step->phase, at, turns - at < FLI_EXEC_BLOCK ? turns - at : FLI_EXEC_BLOCK);
+    for (size_t at = 0; s == FL_OK && at < turns; at += e->block)
+        s = run_block(e, r, step->phase, at, turns - at < e->block ? turns - at : e->block);
     /* nobody came: the model stays */
-    if (s == FL_OK && turns && r->flags & FLI_ASK_REPLY) s = fli_coordinator_advance(e->server);
+    if (s == FL_OK && turns && r->flags & FLI_ASK_REPLY) s = fli_coordinator_advance(e->server, e->crew.pool);
     return s;
 }
 

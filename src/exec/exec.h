@@ -11,7 +11,7 @@ typedef struct fli_exec fli_exec;
 
 /* Uploads wait for their turn to be absorbed. A cohort is run in blocks of this many clients, so that memory is bounded when
  * everybody takes part in a large federation. */
-enum { FLI_EXEC_BLOCK = 64 };
+size_t fli_exec_block(size_t threads);
 
 /* All borrowed; must outlive the federation. */
 typedef struct {
@@ -28,6 +28,7 @@ typedef struct {
     size_t threads;               /* 0: one per processor */
     size_t memory;                /* bytes of client state to hold, see store.h; 0: no limit */
     const char *folder;           /* for what is beyond that */
+    size_t slice;                 /* see coordinator.h */
     const fli_executor *executor; /* NULL: threads */
     const char *settings; /* for clients that are elsewhere, and how they read them: see join.h; NULL: not known */
     const fli_builder *builder;

@@ -7,6 +7,12 @@
 #include "exec/crew.h"
 #include "exec/join.h"
 
+/* Told of an exchange once it is filled, by its place in the list: on the thread that filled it, in any order. */
+typedef struct {
+    void (*tell)(void *arg, size_t place);
+    void *arg;
+} fli_filled;
+
 typedef struct fli_executor {
     const char *name, *title;
     int apart; /* clients keep their parts of a round's broadcasts each for itself, in this process */
@@ -16,8 +22,8 @@ typedef struct fli_executor {
      * samples, which takes a pass over them. */
     fl_status (*join)(void *executor, uint32_t client, int digest, fli_card *out);
     /* Fills exchanges with different clients; each says in its status how it went. The order is up to the executor,
-     * and must not matter. */
-    void (*run)(void *executor, fli_exchange *const *list, size_t n);
+     * and must not matter. `filled` is told of each; NULL: nobody wants to know. */
+    void (*run)(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled);
     /* One exchange on the calling thread, `worker` naming a thread of the crew: for the real clock, whose clients are
      * threads. NULL: not here. Asynchronous methods keep nothing of broadcasts, so there is nothing to recall. */
     void (*one)(void *executor, fli_exchange *x, size_t worker);

@@ -12,7 +12,8 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
     const fli_algo *a = spec->algo;
     const fli_solver *solver = fli_algo_solver(a, spec->params, spec->model);
     double vector = (double)fli_bytes(&spec->model->space), threads = (double)fli_pool_count(spec->threads);
-    double at_work = async || cohort < FLI_EXEC_BLOCK ? (double)cohort : FLI_EXEC_BLOCK;
+    size_t block = fli_exec_block(spec->threads);
+    double at_work = (double)(async || cohort < block ? cohort : block);
     int apart = spec->executor && spec->executor->apart;
     size_t phases = a->rounds.phases ? a->rounds.phases(spec->params, 0) : 1;
     size_t server = fli_names_count(a->server) + fli_names_count(a->sums) + (fli_algo_shows_start(a) ? 1 : 0) +

@@ -244,13 +244,14 @@ static void run_some(loopback *l, fli_exchange *const *list, size_t n)
     }
 }
 
-static void run(void *executor, fli_exchange *const *list, size_t n)
+static void run(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)
 {
     fli_exchange *some[TOGETHER];
     while (n) {
         size_t count = 0;
         while (n && count < TOGETHER) some[count++] = list[--n];
         run_some(executor, some, count);
+        for (size_t i = 0; filled && i < count; i++) filled->tell(filled->arg, n + i);
     }
 }
 

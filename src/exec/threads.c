@@ -20,6 +20,7 @@ typedef struct {
     fli_recall *recall; /* all clients of a cohort are sent the same, so they share it; NULL: they keep nothing */
     item *items;
     size_t room;
+    const fli_filled *filled; /* who is told, in the run under way */
 } threads;
 
 static void close_threads(void *executor)
@@ -64,7 +65,10 @@ static int longer(const void *a, const void *b)
 static void work(void *arg, size_t place, size_t worker)
 {
     threads *t = arg;
-    fli_clients_work(t->clients, &t->items[place].exchange, 1, worker);
+    const item *i = &t->items[place];
+    fli_exchange *x = i->exchange;
+    fli_clients_work(t->clients, &x, 1, worker);
+    if (t->filled) t->filled->tell(t->filled->arg, i->place);
 }
 
 static fl_status make_room(threads *t, size_t n)
@@ -98,10 +102,11 @@ static void work_on(threads *t, fli_exchange *const *list, size_t n)
     fli_pool_run(t->crew->pool, n, work, t);
 }
 
-static void run(void *executor, fli_exchange *const *list, size_t n)
+static void run(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)
 {
     threads *t = executor;
     if (!n) return;
+    t->filled = filled;
     int keeps = t->recall && list[0]->ask.kind == FLI_ASK_TURN;
     const fli_message *sent = list[0]->down;
     fl_status s = make_room(t, n);

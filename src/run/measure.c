@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Clients are asked in blocks; smaller ones where each of them sends a gradient, for the sake of memory. */
-enum { LANES = 16, BLOCK = FLI_EXEC_BLOCK, GRADIENTS = 16 };
+enum { LANES = 16, BLOCK = 64, GRADIENTS = 16 };
 
 /* Sums over clients. Those over training samples are weighted, so that with all clients they make up f; those over test samples
  * count every sample once. */

@@ -435,7 +435,7 @@ static fl_status run_event(golden *g, const json_t *event, size_t step, void **h
     fli_exec_run(g->exec, &x, 1);
     if (x->status) return fli_coordinator_failed(server, x);
     fli_coordinator_absorb(server, x, (size_t)late);
-    fl_status s = fli_coordinator_advance(server);
+    fl_status s = fli_coordinator_advance(server, NULL);
     if (s) return s;
     begin_step(g, step + 1);
     fli_copy(&g->model->space, fli_exec_server(g->exec)[0], history[step + 1]);

@@ -1,6 +1,6 @@
 /* The loopback executor can fail: a method that reads what its tables do not send, on either side, ends there,
  * although it works where client and server share memory. Beside it the byte forms that all executors share. */
-#include "fixture.h"
+#include "runs.h"
 
 #include "exec/exec.h"
 #include "exec/figures.h"
@@ -358,7 +358,7 @@ static void damaged_terms(void **state)
 static double weighed[3][2];
 static fli_exec_spec scales;
 
-static void weigh(void *executor, fli_exchange *const *list, size_t n)
+static void weigh(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)
 {
     for (size_t i = 0; i < n; i++) {
         fli_wire w;
@@ -371,7 +371,7 @@ static void weigh(void *executor, fli_exchange *const *list, size_t n)
         weighed[ask->kind][0] += (double)down;
         weighed[ask->kind][1] += (double)fli_wire_up(&w, scales.model, ask);
     }
-    fli_executor_threads.run(executor, list, n);
+    fli_executor_threads.run(executor, list, n, filled);
 }
 
 /* A run on those scales: its columns say what was carried. */
@@ -398,16 +398,7 @@ static void counted_is_carried(void **state)
         /* the same run on scales */
         scales = *fli_exec_spec_of(run->exec);
         scales.executor = &weighing;
-        fli_measure_free(run->measure);
-        fli_async_free(run->async);
-        fli_exec_free(run->exec);
-        run->measure = NULL;
-        run->async = NULL;
-        assert_ok(f->ctx, fli_exec_new(f->ctx, &scales, &run->exec));
-        assert_ok(f->ctx, fli_measure_new(f->ctx, run->exec, run->plan.model, run->plan.fed,
-                                          &run->plan.settings.metrics, &run->measure));
-        if ((*a)->async.pace) assert_ok(f->ctx, fli_arrivals_prepare(run));
-        assert_ok(f->ctx, fli_model_start(f->ctx, run->plan.model, 3, fli_exec_server(run->exec)[0]));
+        run_anew(f, run, &scales);
         memset(weighed, 0, sizeof weighed);
         assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
         const fl_row *row = fl_run_row(run);

@@ -59,7 +59,7 @@ static void step(steps *s, uint32_t client, size_t delay)
     fli_exec_run(s->e.exec, &x, 1);
     assert_int_equal(x->status, FL_OK);
     fli_coordinator_absorb(c, x, delay);
-    assert_ok(s->e.ctx, fli_coordinator_advance(c));
+    assert_ok(s->e.ctx, fli_coordinator_advance(c, NULL));
     s->step++;
     begin_step(s);
     memcpy(s->history[s->step], server(&s->e, 0), sizeof s->history[0]);
