@@ -80,7 +80,9 @@ typedef struct {
 typedef struct {
     size_t clients;
     uint32_t client;
-    int convex; /* f_i is, for sure */
+    int convex;       /* f_i is, for sure */
+    int composite;    /* there is a regulariser g; */
+    double g_modulus; /* g + g_modulus/2 ||x||^2 is convex; 0: so is g itself */
     unsigned model_traits;
     size_t samples; /* of all clients */
     size_t parameters;
@@ -97,6 +99,10 @@ void fli_condition(fli_conditions *c, const char *name, const char *formula, con
                    double most);
 void fli_requirement(fli_conditions *c, const char *name, const char *sentence, const fli_facts *f, int holds);
 void fli_assumption(fli_conditions *c, const char *name, const char *sentence);
+/* The requirement of every theorem here that knows a regulariser at all; nothing where there is none. */
+void fli_require_convex_g(fli_conditions *c, const fli_facts *f);
+/* For `warn`: a sentence if a proximal step of this length is too long for the regulariser; `remedy` sets the length. */
+void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli_text *out);
 
 /* How an asynchronous server goes forward. */
 typedef struct {

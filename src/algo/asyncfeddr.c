@@ -5,7 +5,7 @@
  *   server   xt <- xt + (1/n) (change of xh_i);  xbar = prox_{eta g}(xt)
  *   start    y_i = x_i = xh_i = xt = x0
  *
- *   theory   Lemma B.2, for exact local solutions, delays of at most tau, and every client coming back again and again: with
+ *   theory   Lemma B.2, for convex g, exact local solutions, delays of at most tau, and every client coming back again and again: with
  *            c = max(0, (2 tau^2 - n)/n^2),  alpha < 2/(2 + c)  and  2 - (2 + c) alpha > (2 + (1 + c) alpha) (L eta)^2 + alpha L eta.
  *            The paper needs alpha < 1 where FedDR itself allows alpha < 2. It loses a factor of 2 after (61), which convex f_i do not
  *            need, since then ||a - b||^2 <= ||a||^2 + ||b||^2 there; for others c is twice that. Solved for eta it has 4 c in the
@@ -44,6 +44,7 @@ static double most_eta(double alpha, double c)
 static void check(const void *params, const fli_facts *f, fli_conditions *out)
 {
     const fli_dr_params *p = params;
+    fli_require_convex_g(out, f);
     fli_requirement(out, "Assumption 4.1", "algorithm.tau is set: the delay has a bound", f, p->tau > 0);
     if (p->solver != FLI_DR_EXACT) fli_assumption(out, "Lemma B.2", "local problems are solved exactly");
     if (!p->tau) return;
@@ -75,4 +76,5 @@ const fli_algo fli_algo_asyncfeddr = {
     .async.pace = pace,
     .theory.check = check,
     .theory.advise = advise,
+    .theory.warn = fli_dr_warn,
 };

@@ -56,3 +56,19 @@ void fli_assumption(fli_conditions *c, const char *name, const char *sentence)
 {
     (void)seen(c, FLI_CONDITION_ASSUMED, name, sentence);
 }
+
+void fli_require_convex_g(fli_conditions *c, const fli_facts *f)
+{
+    if (!f->composite) return;
+    fli_requirement(c, "convex g", "the regulariser is convex; the theorem covers no other", f, f->g_modulus == 0);
+}
+
+void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli_text *out)
+{
+    if (!(step * f->g_modulus >= 1)) return;
+    fli_text_addf(out,
+                  "the regulariser is not convex and wants proximal steps shorter than %.4g, but they are %.4g long: a "
+                  "small change may make parameters jump; make %s smaller, or choose a regulariser that is closer to "
+                  "convex",
+                  1 / f->g_modulus, step, remedy);
+}

@@ -36,3 +36,14 @@ void fli_average_advance(const fli_server *s)
     /* x = prox_{server_lr h g}(x), h scaled like D: with Q_i = 1 this is the proximal gradient method */
     s->prox(s->prox_arg, p->server_lr * share * s->scalar_sum[STEP], s->vec[X]);
 }
+
+void fli_average_warn_reach(const void *params, const fli_facts *f, double reach, fli_text *out)
+{
+    fli_warn_long_prox(f, ((const fli_average_params *)params)->server_lr * reach, "local.lr or algorithm.server_lr",
+                       out);
+}
+
+void fli_average_warn(const void *params, const fli_facts *f, fli_text *out)
+{
+    fli_average_warn_reach(params, f, f->lr * fli_sgd_weight(f->momentum, f->steps), out);
+}

@@ -29,5 +29,8 @@ void fli_average_answer(const fli_turn *t, const fli_answer *a);
 void fli_average_add(const fli_server *s, const fli_upload *t, double reach);
 void fli_average_absorb(const fli_server *s, const fli_upload *t);
 void fli_average_advance(const fli_server *s);
+/* warn, likewise with the reach of one client, which stands for the average. */
+void fli_average_warn_reach(const void *params, const fli_facts *f, double reach, fli_text *out);
+void fli_average_warn(const void *params, const fli_facts *f, fli_text *out);
 
 #endif

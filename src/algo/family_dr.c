@@ -49,6 +49,11 @@ void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *o
     if (!f->convex) fli_assumption(out, "L_-", "no f_i curves downwards by more than algorithm.weak_convexity");
 }
 
+void fli_dr_warn(const void *params, const fli_facts *f, fli_text *out)
+{
+    fli_warn_long_prox(f, ((const fli_dr_params *)params)->eta, "algorithm.eta", out);
+}
+
 int fli_dr_warms_up(const void *params) { return ((const fli_dr_params *)params)->init; }
 
 void fli_dr_start(const fli_server *s)

@@ -47,6 +47,8 @@ const fli_solver *fli_dr_solver(const void *params);
 int fli_dr_warms_up(const void *params);
 /* What has to be assumed of the local solver whatever the theorem says of its errors. */
 void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *out);
+/* Of the server's proximal step, which is eta long. */
+void fli_dr_warn(const void *params, const fli_facts *f, fli_text *out);
 void fli_dr_start(const fli_server *s);
 void fli_dr_pose(const fli_turn *t, fli_problem *p);
 void fli_dr_answer(const fli_turn *t, const fli_answer *a);

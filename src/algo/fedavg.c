@@ -25,5 +25,6 @@ const fli_algo fli_algo_fedavg = {
     .params_size = sizeof(fli_average_params),
     FLI_AVERAGE_PARTS,
     .absorb = fli_average_absorb,
+    .theory.warn = fli_average_warn,
     .pose = pose,
 };

@@ -50,6 +50,7 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
 {
     const fli_dr_params *p = params;
     double p_i = f->probability, l = f->smoothness;
+    fli_require_convex_g(out, f);
     if (relative_errors(p)) {
         fli_requirement(out, "Theorem A.1", "alpha = 1, for relative errors", f, p->alpha == 1);
         fli_condition(out, "(42)", "eta < etabar(L_i, relative^2/p_i), for the best gamma_4", f, p->eta,
@@ -89,4 +90,5 @@ const fli_algo fli_algo_feddr = {
     FLI_DR_PARTS,
     .theory.check = check,
     .theory.advise = advise,
+    .theory.warn = fli_dr_warn,
 };

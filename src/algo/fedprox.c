@@ -30,12 +30,21 @@ static void pose(const fli_turn *t, fli_problem *p)
 }
 
 /* The proximal term holds the client back: against a constant gradient it goes (1 - (1 - lr mu)^Q)/mu, not lr Q. */
+static double reach(const params *p, double lr, double momentum, size_t steps)
+{
+    double mu = p->mu, far = lr * fli_sgd_weight(momentum, steps), q = (double)steps;
+    double back = mu * far / q;
+    return mu > 0 && back < 1 ? -expm1(q * log1p(-back)) / mu : mu > 0 ? 1 / mu : far;
+}
+
 static void absorb(const fli_server *s, const fli_upload *t)
 {
-    double mu = ((const params *)s->params)->mu, far = t->ask->lr * fli_sgd_weight(s->momentum, t->ask->steps),
-           q = (double)t->ask->steps;
-    double back = mu * far / q;
-    fli_average_add(s, t, mu > 0 && back < 1 ? -expm1(q * log1p(-back)) / mu : mu > 0 ? 1 / mu : far);
+    fli_average_add(s, t, reach(s->params, t->ask->lr, s->momentum, t->ask->steps));
+}
+
+static void warn(const void *params_, const fli_facts *f, fli_text *out)
+{
+    fli_average_warn_reach(params_, f, reach(params_, f->lr, f->momentum, f->steps), out);
 }
 
 const fli_algo fli_algo_fedprox = {
@@ -48,5 +57,6 @@ const fli_algo fli_algo_fedprox = {
     .params_size = sizeof(params),
     FLI_AVERAGE_PARTS,
     .absorb = absorb,
+    .theory.warn = warn,
     .pose = pose,
 };

@@ -133,6 +133,7 @@ static void check(const void *params_, const fli_facts *f, fli_conditions *out)
     const params *p = params_;
     double gamma = gamma_at(p, f->client), d = d_at(p, f->client, f->probability);
     size_t rounds = p->a_rounds.n > p->d_rounds.n ? p->a_rounds.n : p->d_rounds.n;
+    fli_require_convex_g(out, f);
     for (size_t r = 0; r < rounds; r++) { /* the factors differ only that long */
         fli_vra c = {gamma, 0, d * by_round(&p->d_rounds, r)};
         c.a = a_at(p, f->client, gamma, c.d, f->lr, f->steps, r);
@@ -175,17 +176,28 @@ static void advance_u(const fli_server *s)
     s->prox(s->prox_arg, beta > 0 ? beta : 1, s->vec[0]);
 }
 
+/* beta is at least 1 / (the largest gamma). */
+static void warn_u(const void *params_, const fli_facts *f, fli_text *out)
+{
+    const params *p = params_;
+    double most = 0;
+    for (size_t i = 0; i < p->gamma.n; i++) most = fmax(most, gamma_at(p, i));
+    warn(params_, f, out);
+    if (!*fli_text_get(out)) fli_warn_long_prox(f, most > 0 ? 1 / most : 1, "1/algorithm.gamma", out);
+}
+
 #define PARTS                                                                                                          \
     .citation = "Wang et al., Beyond ADMM, 2023", .keys = keys, .params_size = sizeof(params), FLI_VRA_PARTS,          \
     .scalar_sums = 1, .remedy = "a smaller algorithm.a or local.lr, or a larger algorithm.gamma",                      \
-    .validate = validate, .theory.check = check, .theory.advise = advise, .theory.warn = warn, .start = start,         \
-    .pose = pose, .answer = answer, .absorb = absorb
+    .validate = validate, .theory.check = check, .theory.advise = advise, .start = start, .pose = pose,                \
+    .answer = answer, .absorb = absorb
 
 const fli_algo fli_algo_fedvra = {
     .name = "fedvra",
     .title = "adaptive client-variance reduction; contains FedAvg, FedProx, FedNova and ADMM",
     .traits = FLI_ALGO_PLAIN_SGD,
     PARTS,
+    .theory.warn = warn,
     .advance = advance,
 };
 
@@ -194,5 +206,6 @@ const fli_algo fli_algo_fedvra_u = {
     .title = "FedVRA for problems with a second block on the clients: pseudo labels, clusters",
     .traits = FLI_ALGO_PLAIN_SGD | FLI_ALGO_COMPOSITE | FLI_ALGO_BLOCKS,
     PARTS,
+    .theory.warn = warn_u,
     .advance = advance_u,
 };

@@ -22,5 +22,6 @@ const fli_algo fli_algo_local_sgd = {
     .params_size = sizeof(fli_average_params),
     FLI_AVERAGE_PARTS,
     .absorb = fli_average_absorb,
+    .theory.warn = fli_average_warn,
     .pose = pose,
 };

@@ -37,7 +37,6 @@ const fli_regularizer fli_reg_ball = {
     .citation = "Parikh and Boyd: Proximal algorithms, 2014",
     .keys = keys,
     .params_size = sizeof(params),
-    .convex = 1,
     .value = value,
     .prox = prox,
 };

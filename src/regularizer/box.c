@@ -47,7 +47,6 @@ const fli_regularizer fli_reg_box = {
     .citation = "Parikh and Boyd: Proximal algorithms, 2014",
     .keys = keys,
     .params_size = sizeof(params),
-    .convex = 1,
     .validate = validate,
     .value = value,
     .prox = prox,

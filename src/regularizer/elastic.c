@@ -2,7 +2,7 @@
  *
  *     g(x) = l1 ||x||_1 + l2/2 ||x||^2,   prox: z_i = soft(x_i, eta l1) / (1 + eta l2)
  *
- * with the soft threshold of reg_l1.c: completing the square in l2/2 z^2 + 1/(2 eta) (z - x)^2 leaves the l1 problem at
+ * with the soft threshold of l1.c: completing the square in l2/2 z^2 + 1/(2 eta) (z - x)^2 leaves the l1 problem at
  * x / (1 + eta l2) with step eta / (1 + eta l2), and the factor comes out of the threshold.
  *
  * Zou and Hastie: Regularization and variable selection via the elastic net, JRSS B 2005. */
@@ -42,7 +42,6 @@ const fli_regularizer fli_reg_elastic = {
     .citation = "Zou and Hastie: Regularization and variable selection via the elastic net, JRSS B 2005",
     .keys = keys,
     .params_size = sizeof(params),
-    .convex = 1,
     .value = value,
     .prox = prox,
 };

@@ -65,7 +65,6 @@ const fli_regularizer fli_reg_group = {
     .citation = "Yuan and Lin: Model selection and estimation in regression with grouped variables, JRSS B 2006",
     .keys = keys,
     .params_size = sizeof(params),
-    .convex = 1,
     .value = value,
     .prox = prox,
 };

@@ -42,7 +42,6 @@ const fli_regularizer fli_reg_l1 = {
     .citation = "Tibshirani: Regression shrinkage and selection via the lasso, JRSS B 1996",
     .keys = keys,
     .params_size = sizeof(params),
-    .convex = 1,
     .value = value,
     .prox = prox,
 };

@@ -39,7 +39,6 @@ const fli_regularizer fli_reg_l2 = {
     .citation = "Hoerl and Kennard: Ridge regression, Technometrics 1970",
     .keys = keys,
     .params_size = sizeof(params),
-    .convex = 1,
     .value = value,
     .prox = prox,
 };

@@ -1,7 +1,23 @@
 /* Every regulariser there is. */
 #include "regularizer/list.h"
 
+double fli_regularizer_weak_convexity(const fli_regularizer *g, const void *params)
+{
+    return g && g->weak_convexity ? g->weak_convexity(params) : 0;
+}
+
+/* One per line. */
+/* clang-format off */
 const fli_regularizer *const fli_regularizer_list[] = {
-    &fli_reg_none,        &fli_reg_l1,  &fli_reg_l2,   &fli_reg_elastic, &fli_reg_group,
-    &fli_reg_nonnegative, &fli_reg_box, &fli_reg_ball, &fli_reg_simplex, NULL,
+    &fli_reg_none,
+    &fli_reg_l1,
+    &fli_reg_l2,
+    &fli_reg_elastic,
+    &fli_reg_group,
+    &fli_reg_nonnegative,
+    &fli_reg_box,
+    &fli_reg_ball,
+    &fli_reg_simplex,
+    NULL,
 };
+/* clang-format on */

@@ -1,4 +1,4 @@
-/* The regularisers there are. To add one: its file, a line here, a line in reg_list.c. */
+/* The regularisers there are. To add one: its file, a line here, a line in list.c. */
 #ifndef FLI_REGULARIZER_LIST_H
 #define FLI_REGULARIZER_LIST_H
 

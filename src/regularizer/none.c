@@ -15,7 +15,6 @@ static void prox(const void *params, double eta, size_t n, double *x, double *wo
 const fli_regularizer fli_reg_none = {
     .name = "none",
     .title = "no regulariser",
-    .convex = 1,
     .value = value,
     .prox = prox,
 };

@@ -27,7 +27,6 @@ const fli_regularizer fli_reg_nonnegative = {
     .name = "nonnegative",
     .title = "no negative parameters",
     .citation = "Parikh and Boyd: Proximal algorithms, 2014",
-    .convex = 1,
     .value = value,
     .prox = prox,
 };

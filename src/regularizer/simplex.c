@@ -105,7 +105,6 @@ const fli_regularizer fli_reg_simplex = {
     .citation = "Duchi et al.: Efficient projections onto the l1-ball for learning in high dimensions, ICML 2008",
     .keys = keys,
     .params_size = sizeof(params),
-    .convex = 1,
     .value = value,
     .prox = prox,
 };

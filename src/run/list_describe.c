@@ -4,6 +4,7 @@
 #include "data/partition.h"
 #include "data/source.h"
 #include "model/model.h"
+#include "regularizer/regularizer.h"
 
 /* ", and 1 number of 8 bytes" after so many vectors. */
 static void add_amounts(fli_text *t, size_t vectors, size_t numbers)
@@ -107,6 +108,13 @@ void fli_describe_model(fli_text *t, const void *desc)
                   : m->traits & FLI_MODEL_UNSUPERVISED ? "clustering; any data, labels are not read"
                                                        : "regression");
     fli_text_addf(t, "objective: %s\n", m->traits & FLI_MODEL_CONVEX ? "convex" : "not convex");
+}
+
+void fli_describe_regularizer(fli_text *t, const void *desc)
+{
+    const fli_regularizer *g = desc;
+    if (g->weak_convexity)
+        fli_text_add(t, "convex: no, so no theorem of `fedloom check` applies, and proximal steps have to be short\n");
 }
 
 void fli_describe_source(fli_text *t, const void *desc)

@@ -6,6 +6,7 @@
 
 void fli_describe_algo(fli_text *t, const void *desc);
 void fli_describe_model(fli_text *t, const void *desc);
+void fli_describe_regularizer(fli_text *t, const void *desc);
 void fli_describe_source(fli_text *t, const void *desc);
 void fli_describe_partitioner(fli_text *t, const void *desc);
 

@@ -221,9 +221,12 @@ static fl_status warn(const fli_plan *p)
     const fli_settings *s = &p->settings;
     fli_facts f = {.clients = p->fed->clients,
                    .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
+                   .composite = p->regularizer != NULL,
+                   .g_modulus = fli_regularizer_weak_convexity(p->regularizer, s->regularizer.params),
                    .model_traits = p->model->desc->traits,
                    .samples = p->fed->samples,
                    .parameters = p->model->space.n,
+                   .momentum = s->local.momentum,
                    .smoothness = NAN,
                    .weight = NAN};
     fli_text text;

@@ -39,7 +39,8 @@ static int model_item(size_t i, fli_item *out)
 static int regularizer_item(size_t i, fli_item *out)
 {
     const fli_regularizer *d = fli_regularizer_list[i];
-    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d};
+    if (d)
+        *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, fli_describe_regularizer};
     return d != NULL;
 }
 

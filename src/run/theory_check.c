@@ -80,6 +80,8 @@ static fl_status check_client(fl_ctx *ctx, checker *c, size_t client)
         .clients = p->fed->clients,
         .client = (uint32_t)client,
         .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
+        .composite = p->regularizer != NULL,
+        .g_modulus = fli_regularizer_weak_convexity(p->regularizer, p->settings.regularizer.params),
         .model_traits = p->model->desc->traits,
         .samples = p->fed->samples,
         .parameters = p->model->space.n,
@@ -116,6 +118,11 @@ static void advise(fli_text *t, const checker *c)
     for (size_t i = 0; i < factors->n; i++) equal &= factors->v[i] == 1;
     if (!(c->worst.probability > 0)) {
         fli_text_add(t, "no setting satisfies them while a client never takes part\n");
+        return;
+    }
+    if (fli_regularizer_weak_convexity(p->regularizer, p->settings.regularizer.params) > 0) {
+        fli_text_addf(t, "no setting of the method satisfies them with regularizer %s, which is not convex\n",
+                      p->regularizer->name);
         return;
     }
     fli_text_add(t, "a setting that satisfies all of them: ");
