@@ -18,6 +18,7 @@ const fli_regularizer *const fli_regularizer_list[] = {
     &fli_reg_box,
     &fli_reg_ball,
     &fli_reg_simplex,
+    &fli_reg_mcp,
     NULL,
 };
 /* clang-format on */

@@ -13,5 +13,6 @@ extern const fli_regularizer fli_reg_nonnegative;
 extern const fli_regularizer fli_reg_box;
 extern const fli_regularizer fli_reg_ball;
 extern const fli_regularizer fli_reg_simplex;
+extern const fli_regularizer fli_reg_mcp;
 
 #endif

@@ -133,6 +133,11 @@ static const example examples[] = {
     {"simplex", "total=1", 1, conjugate_simplex},
     {"simplex", "total=25", 1, conjugate_simplex},
     {"simplex", "total=0.001", 1, conjugate_simplex},
+    {"mcp", "weight=0.5,gamma=3", 0, NULL}, /* etas below and above gamma */
+    {"mcp", "weight=2,gamma=0.5", 0, NULL},
+    {"mcp", "weight=0.2,gamma=1", 0, NULL}, /* eta = gamma */
+    {"mcp", "weight=0.1,gamma=1.0000001", 0, NULL},
+    {"mcp", "weight=0,gamma=2", 0, NULL},
 };
 enum { EXAMPLES = sizeof examples / sizeof *examples };
 
@@ -590,6 +595,9 @@ static const answer answers[] = {
     {"simplex", "total=2", 1, 1, {-7}, {2}, INFINITY},
     {"simplex", "total=1", 1, 3, {0.5, -0.5, 1}, {0.25, 0, 0.75}, INFINITY}, /* adds up, but has a negative entry */
     {"simplex", "total=1", 1, 2, {1e300, 1e300}, {0.5, 0.5}, INFINITY},
+    {"mcp", "weight=1,gamma=2", 1, 4, {0.5, -1.5, 2, -3}, {0, -1, 2, -3}, 0.4375 + 0.9375 + 1 + 1},
+    {"mcp", "weight=1,gamma=1", 4, 4, {1, 1.5, 1.999, -2.001}, {0, 0, 0, -2.001}, 2}, /* eta > gamma: all or nothing */
+    {"mcp", "weight=1,gamma=1", 1, 3, {0.9, 1, -1.1}, {0, 0, -1.1}, 0.495 + 0.5 + 0.5},
 };
 
 static void test_known_answers(void **state)
@@ -657,6 +665,7 @@ static void test_rows_refuse(void **state)
         {"group_l2", "group=0", "group"},   {"group_l2", "weight=-1", "weight"},
         {"group_l2", "group=1.5", "group"}, {"l2_ball", "radius=0", "radius"},
         {"l2_ball", "radius=-1", "radius"}, {"simplex", "total=0", "total"},
+        {"mcp", "gamma=0", "gamma"},        {"mcp", "weight=-1", "weight"},
         {"box", "low=inf", "low"},          {"none", "weight=1", "weight is not a key"},
     };
     fl_ctx *ctx = fl_ctx_new();
