@@ -446,6 +446,87 @@ static void feddr_advice(void **state)
     free(text);
 }
 
+/* ---- regularisers that are not convex ------------------------------------------------------------------ */
+
+/* No theorem that is known here covers one. A method whose theorem does would be an exception, to be named here. */
+static void theorems_want_convex_regularisers(void **state)
+{
+    fixture *f = *state;
+    size_t seen = 0;
+    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+        char set[200];
+        if (!((*a)->traits & FLI_ALGO_COMPOSITE) || !(*a)->theory.check) continue;
+        snprintf(set, sizeof set, "system=lognormal|algorithm=%s|regularizer={kind: mcp, gamma: 1000}", (*a)->name);
+        char *text = checked(f, set);
+        assert_says(text, "FAILS    convex g       the regulariser is convex; the theorem covers no other\n");
+        assert_says(text, "the theorem does not apply");
+        assert_says(text, "no setting of the method satisfies them with regularizer mcp, which is not convex\n");
+        assert_silent(text, "a setting that satisfies all of them");
+        free(text);
+        snprintf(set, sizeof set, "system=lognormal|algorithm=%s|regularizer={kind: mcp, weight: 0}", (*a)->name);
+        text = checked(f, set);
+        assert_says(text, "holds    convex g ");
+        free(text);
+        snprintf(set, sizeof set, "system=lognormal|algorithm=%s", (*a)->name);
+        text = checked(f, set);
+        assert_silent(text, "convex g");
+        free(text);
+        seen++;
+    }
+    assert_true(seen >= 3); /* feddr, asyncfeddr, fedvra-u */
+    char *text = checked(f, "algorithm={kind: feddr, alpha: 1, eta: 0.03, solver: exact}|regularizer=l1");
+    assert_says(text, "the theorem applies\n");
+    free(text);
+}
+
+static void note_long_prox(void *arg, fl_log_level level, const char *line)
+{
+    char *seen = arg;
+    if (level == FL_LOG_WARNING && strstr(line, "wants proximal steps shorter than")) snprintf(seen, 512, "%s", line);
+}
+
+/* What is said of the proximal step when a run with these settings is planned; "" if nothing. */
+static const char *said_of_prox(fixture *f, const char *settings)
+{
+    static char seen[512];
+    *seen = 0;
+    fl_ctx_on_log(f->ctx, note_long_prox, seen);
+    free(checked(f, settings));
+    fl_ctx_on_log(f->ctx, NULL, NULL);
+    return seen;
+}
+
+/* The lengths are those of the methods: eta, server_lr lr Q, 1/gamma. */
+static void long_proximal_steps_are_said(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const char *method;
+        double length;
+    } cases[] = {
+        {"algorithm={kind: feddr, eta: 0.5}", 0.5},
+        {"system=lognormal|algorithm={kind: asyncfeddr, eta: 0.25}", 0.25},
+        {"algorithm={kind: fedavg, server_lr: 2}|local.lr=0.1", 0.6},
+        {"algorithm=fedavg|local.lr=0.1|local.momentum=0.5|local.steps=2", 0.25}, /* 1 and 1.5 steps */
+        {"algorithm=local-sgd|local.lr=0.1", 0.3},
+        {"algorithm={kind: fedprox, mu: 5}|local.lr=0.1", 0.175}, /* (1 - 0.5^3)/5 */
+        {"algorithm={kind: fedvra-u, gamma: 4}", 0.25},
+        {"algorithm={kind: fedvra-u, gamma: [1, 2, 4, 1]}", 0.25}, /* at least */
+        {"algorithm={kind: fedvra-u, gamma: 0}", 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char set[300], says[100];
+        snprintf(set, sizeof set, "%s|regularizer={kind: mcp, gamma: %.17g}", cases[i].method, cases[i].length * 1.001);
+        assert_string_equal(said_of_prox(f, set), "");
+        snprintf(set, sizeof set, "%s|regularizer={kind: mcp, gamma: %.17g}", cases[i].method, cases[i].length * 0.999);
+        snprintf(says, sizeof says, "shorter than %.4g, but they are %.4g long", cases[i].length * 0.999,
+                 cases[i].length);
+        assert_says(said_of_prox(f, set), says);
+        snprintf(set, sizeof set, "%s|regularizer=l1", cases[i].method);
+        assert_string_equal(said_of_prox(f, set), "");
+    }
+}
+
 /* The largest eta of (42) as the paper has it, over all gamma_4; C-hat depends on eta. */
 static double largest_eta(double l_i, double theta)
 {
@@ -908,6 +989,8 @@ int main(void)
         FIXTURE_TEST(advice_holds),
         FIXTURE_TEST(feddr_condition),
         FIXTURE_TEST(feddr_advice),
+        FIXTURE_TEST(theorems_want_convex_regularisers),
+        FIXTURE_TEST(long_proximal_steps_are_said),
         FIXTURE_TEST(feddr_relative_errors),
         FIXTURE_TEST(feddr_relative_advice),
         FIXTURE_TEST(feddr_absolute_errors),
