@@ -16,6 +16,13 @@ static inline double fli_soft(double x, double t) { return fabs(x) <= t ? 0 : x 
  * *unit overflow, even where the norm itself does. */
 double fli_norm_split(size_t n, const double *x, double *unit);
 
+/* The largest entry; not a number if an entry is not finite. */
+double fli_finite_max(size_t n, const double *x);
+
+/* tau with sum_i max(y_i - tau, 0) = 1, for entries y <= 0 of which one is 0; those of -1 and below may be left out.
+ * Destroys them. */
+double fli_simplex_threshold(size_t n, double *y);
+
 /* x <- the nearest point of {x >= 0, sum x = 1}; work: n */
 void fli_simplex_nearest(size_t n, double *x, double *work);
 

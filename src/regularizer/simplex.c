@@ -3,7 +3,8 @@
  *
  * The sum decreases in tau, so tau is unique. If the k largest entries are the positive ones, tau_k = (their sum -
  * total)/k; the next one u belongs to them just when u > tau_k. So entries are taken in descending order until one does
- * not belong. They come off a heap: n + k log n operations in `work`, and no sorting of what ends up at zero anyway.
+ * not belong. They come off a heap: n + k log n operations in `work`, and no sorting of what ends up at zero anyway
+ * (fli_simplex_threshold).
  *
  * All of it works on y_i = (x_i - max x)/total, for which y <= 0 and tau is in [-1, 0): subtracting the maximum moves
  * tau and nothing else, and no sum overflows. Where 1e5 entries share a rounding error of tau the sum would be off by
@@ -44,54 +45,17 @@ static double value(const void *params_, size_t n, const double *x)
     return fabs(careful_sum(n, x, p->total) - 1) <= FLI_REG_SLACK ? 0 : INFINITY;
 }
 
-/* Restores "no entry is larger than its parent" (entry i has children 2i+1 and 2i+2) below `i`. */
-static void sift_down(double *heap, size_t n, size_t i)
-{
-    double moved = heap[i];
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && heap[child + 1] > heap[child]) child++;
-        if (heap[child] <= moved) break;
-        heap[i] = heap[child];
-    }
-    heap[i] = moved;
-}
-
-/* tau for the simplex of total 1, given entries <= 0 of which one is 0. Destroys them. */
-static double threshold(size_t n, double *heap)
-{
-    double sum = 0, tau = -1;
-    for (size_t i = n / 2; i-- > 0;) sift_down(heap, n, i);
-    for (size_t taken = 1; n && heap[0] > tau; taken++) {
-        sum += heap[0];
-        tau = (sum - 1) / (double)taken;
-        heap[0] = heap[--n];
-        sift_down(heap, n, 0);
-    }
-    return tau;
-}
-
-/* The largest entry; not a number if an entry is not finite. */
-static double finite_max(size_t n, const double *x)
-{
-    double top = -INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        if (!isfinite(x[i])) return NAN;
-        if (x[i] > top) top = x[i];
-    }
-    return top;
-}
-
 static void prox(const void *params_, double eta, size_t n, double *x, double *work)
 {
     const params *p = params_;
-    double top = finite_max(n, x);
+    double top = fli_finite_max(n, x);
     size_t candidates = 0;
     (void)eta;
     for (size_t i = 0; i < n; i++) {
         x[i] = (x[i] - top) / p->total;
         if (x[i] > -1) work[candidates++] = x[i]; /* tau >= -1: the others end at 0 */
     }
-    double tau = threshold(candidates, work);
+    double tau = fli_simplex_threshold(candidates, work);
     for (size_t i = 0; i < n; i++) x[i] = x[i] <= tau ? 0 : x[i] - tau;
     double sum = careful_sum(n, x, 1);
     for (size_t i = 0; i < n; i++) x[i] = x[i] / sum * p->total;
