@@ -19,6 +19,7 @@ const fli_regularizer *const fli_regularizer_list[] = {
     &fli_reg_ball,
     &fli_reg_simplex,
     &fli_reg_mcp,
+    &fli_reg_linf,
     NULL,
 };
 /* clang-format on */

@@ -14,5 +14,6 @@ extern const fli_regularizer fli_reg_box;
 extern const fli_regularizer fli_reg_ball;
 extern const fli_regularizer fli_reg_simplex;
 extern const fli_regularizer fli_reg_mcp;
+extern const fli_regularizer fli_reg_linf;
 
 #endif

@@ -102,6 +102,13 @@ static double conjugate_simplex(const settings *s, size_t n, const double *u, do
     return s->total * top;
 }
 
+static double conjugate_linf(const settings *s, size_t n, const double *u, double slack)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += fabs(u[i]);
+    return sum <= s->weight + slack ? 0 : INFINITY;
+}
+
 /* ---- cases ----------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -138,6 +145,9 @@ static const example examples[] = {
     {"mcp", "weight=0.2,gamma=1", 0, NULL}, /* eta = gamma */
     {"mcp", "weight=0.1,gamma=1.0000001", 0, NULL},
     {"mcp", "weight=0,gamma=2", 0, NULL},
+    {"linf", "weight=0.3", 0, conjugate_linf},
+    {"linf", "weight=50", 0, conjugate_linf},
+    {"linf", "weight=0", 0, conjugate_linf},
 };
 enum { EXAMPLES = sizeof examples / sizeof *examples };
 
@@ -597,6 +607,9 @@ static const answer answers[] = {
     {"simplex", "total=1", 1, 2, {1e300, 1e300}, {0.5, 0.5}, INFINITY},
     {"mcp", "weight=1,gamma=2", 1, 4, {0.5, -1.5, 2, -3}, {0, -1, 2, -3}, 0.4375 + 0.9375 + 1 + 1},
     {"mcp", "weight=1,gamma=1", 4, 4, {1, 1.5, 1.999, -2.001}, {0, 0, 0, -2.001}, 2}, /* eta > gamma: all or nothing */
+    {"linf", "weight=2", 1.5, 4, {5, -4, 1, -0.0}, {3, -3, 1, 0}, 10},
+    {"linf", "weight=2", 4, 3, {5, -2, 1}, {0, 0, 0}, 10}, /* ||x||_1 = eta weight */
+    {"linf", "weight=2", 3, 3, {5, -2, 2}, {1, -1, 1}, 10},
     {"mcp", "weight=1,gamma=1", 1, 3, {0.9, 1, -1.1}, {0, 0, -1.1}, 0.495 + 0.5 + 0.5},
 };
 
@@ -660,13 +673,21 @@ static void test_validate(void **state)
 static void test_rows_refuse(void **state)
 {
     static const char *const bad[][3] = {
-        {"l1", "weight=-1", "weight"},      {"l2", "weight=-0.1", "weight"},
-        {"elastic_net", "l1=-1", "l1"},     {"elastic_net", "l2=-1", "l2"},
-        {"group_l2", "group=0", "group"},   {"group_l2", "weight=-1", "weight"},
-        {"group_l2", "group=1.5", "group"}, {"l2_ball", "radius=0", "radius"},
-        {"l2_ball", "radius=-1", "radius"}, {"simplex", "total=0", "total"},
-        {"mcp", "gamma=0", "gamma"},        {"mcp", "weight=-1", "weight"},
-        {"box", "low=inf", "low"},          {"none", "weight=1", "weight is not a key"},
+        {"l1", "weight=-1", "weight"},
+        {"l2", "weight=-0.1", "weight"},
+        {"elastic_net", "l1=-1", "l1"},
+        {"elastic_net", "l2=-1", "l2"},
+        {"group_l2", "group=0", "group"},
+        {"group_l2", "weight=-1", "weight"},
+        {"group_l2", "group=1.5", "group"},
+        {"l2_ball", "radius=0", "radius"},
+        {"l2_ball", "radius=-1", "radius"},
+        {"simplex", "total=0", "total"},
+        {"linf", "weight=-1", "weight"},
+        {"mcp", "gamma=0", "gamma"},
+        {"mcp", "weight=-1", "weight"},
+        {"box", "low=inf", "low"},
+        {"none", "weight=1", "weight is not a key"},
     };
     fl_ctx *ctx = fl_ctx_new();
     fli_arena arena;

@@ -1,0 +1,68 @@
+/* l-infinity norm, which makes the largest parameters equal in size:
+ *
+ *     g(x) = weight max_i |x_i|,   prox: z_i = sign(x_i) min(|x_i|, tau),  tau with sum_i max(|x_i| - tau, 0) = t,
+ *
+ * t = eta weight, and z = 0 where ||x||_1 <= t. The conjugate of g is the indicator of the l1 ball of radius `weight`,
+ * so by Moreau's identity z is x minus its projection onto the l1 ball of radius t. The projection takes tau from the
+ * size of every entry, down to 0: the simplex's threshold for the sizes (simplex.c). What is left is the smaller of the
+ * size and tau, which needs no difference of x and a point close to it.
+ *
+ * Parikh and Boyd: Proximal algorithms, 2014; Duchi, Shalev-Shwartz, Singer, Chandra: Efficient projections onto the
+ * l1-ball for learning in high dimensions, ICML 2008. */
+#include "regularizer/list.h"
+#include "regularizer/parts.h"
+
+typedef struct {
+    double weight;
+} params;
+
+static const fli_key keys[] = {
+    FLI_KEY_REAL(params, weight, "0.01", 0, FLI_NO_MAX, "weight of the largest absolute value"),
+    FLI_KEY_END,
+};
+
+static double value(const void *params_, size_t n, const double *x)
+{
+    const params *p = params_;
+    double top = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (isnan(x[i])) return NAN;
+        if (fabs(x[i]) > top) top = fabs(x[i]);
+    }
+    return p->weight * top;
+}
+
+/* tau of above, at least 0; not a number if an entry is not finite. Sizes are taken as y_i = (|x_i| - max)/t, as in the
+ * simplex: tau is then -1 or more, and no sum overflows. */
+static double level(double t, size_t n, const double *x, double *work)
+{
+    size_t candidates = 0;
+    for (size_t i = 0; i < n; i++) work[i] = fabs(x[i]);
+    double top = fli_finite_max(n, work);
+    for (size_t i = 0; i < n; i++) {
+        double y = (work[i] - top) / t;
+        if (y > -1) work[candidates++] = y;
+    }
+    double tau = top + t * fli_simplex_threshold(candidates, work);
+    return tau < 0 ? 0 : tau;
+}
+
+static void prox(const void *params_, double eta, size_t n, double *x, double *work)
+{
+    const params *p = params_;
+    double t = eta * p->weight;
+    if (t == 0) return;
+    double tau = level(t, n, x, work);
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs(x[i]) <= tau)) x[i] = copysign(tau, x[i]);
+}
+
+const fli_regularizer fli_reg_linf = {
+    .name = "linf",
+    .title = "l-infinity norm: makes the largest parameters equal in size",
+    .citation = "Parikh and Boyd: Proximal algorithms, 2014",
+    .keys = keys,
+    .params_size = sizeof(params),
+    .value = value,
+    .prox = prox,
+};
