@@ -1,5 +1,5 @@
 /* FedVRA: ADMM loosened by two step sizes per client, so that it adapts to how different the clients are. It contains FedAvg,
- * FedProx, FedNova and ADMM, and sends one vector, not two.
+ * FedProx, FedNova, FedDyn and ADMM, and sends one vector, not two.
  *
  *   client   x_i = Q_i steps of SGD on f_i(z) - <lam_i, z> + gamma_i/2 ||z - x||^2 from x    rho = gamma_i, anchor = x, shift = -lam_i
  *            lam_i <- lam_i + a_i gamma_i (x - x_i);  up: gamma_i (x_i - x) and the scalar a_i
@@ -11,7 +11,14 @@
  *   Qt_i = sum_{t<Q_i} (1 - gamma_i lr)^t.
  *
  * Presets (section III): fedavg a = 0, gamma = 0, d = N/m; fedprox a = 0, d = N/m; admm a = d = 1; fednova a = 0, gamma = 0,
- * d_i = Qeff/(Q_i sum_S w) with Qeff = sum_S w_i Q_i / sum_S w. A preset sets what it names and leaves the rest.
+ * d_i = Qeff/(Q_i sum_S w) with Qeff = sum_S w_i Q_i / sum_S w; feddyn a = 1, d = N/m; scaffold a_i = 1/(gamma_i lr Q_i), d = 1. A preset
+ * sets what it names and leaves the rest. How close they come:
+ *   fedavg, fedprox  equal to those methods with `aggregation: unbiased`; fednova and admm equal to fednova and fedadmm.
+ *   feddyn           equal to feddyn with alpha = gamma, if weights are uniform. (The paper calls it an approximation because it has in
+ *                    mind a FedDyn that solves local problems exactly.)
+ *   scaffold         not SCAFFOLD. (24): lam_i is the mean gradient of a turn up to a multiple of gamma, as SCAFFOLD's c_i. (23): with the
+ *                    server's x = y - lam/gamma the local problem is SCAFFOLD's at y plus gamma/2 ||z - y||^2. But local steps start at x,
+ *                    not at y, and x runs away from y as gamma goes to 0: the problems have a limit, the runs do not.
  *
  * Wang, Xu, Wang, Chang, Quek, Sun: Beyond ADMM: a unified client-variance-reduced adaptive federated learning framework, 2023. */
 #include "algo/list.h"
@@ -19,12 +26,36 @@
 
 #include <math.h>
 
-typedef enum { NONE, FEDAVG, FEDPROX, FEDNOVA, ADMM } preset_word;
-
 typedef struct {
-    int preset; /* preset_word */
+    int preset; /* of `presets` */
     fli_reals gamma, a, d, a_rounds, d_rounds;
 } params;
+
+/* What a preset puts in the place of the keys a and d; GIVEN: nothing, the key counts. */
+typedef enum { A_GIVEN, A_ZERO, A_ONE, A_MEAN_GRADIENT /* 1/(gamma_i lr Q_i) */ } a_rule;
+typedef enum { D_GIVEN, D_ONE, D_COHORT /* N/m for the cohort as it came */, D_NORMALISED /* see absorb */ } d_rule;
+
+typedef struct {
+    const char *name;
+    int no_gamma; /* gamma = 0 */
+    a_rule a;
+    d_rule d;
+} preset;
+
+/* In the order of the key's words. */
+/* clang-format off */
+static const preset presets[] = {
+    {"none",     0, A_GIVEN,         D_GIVEN},
+    {"fedavg",   1, A_ZERO,          D_COHORT},
+    {"fedprox",  0, A_ZERO,          D_COHORT},
+    {"fednova",  1, A_ZERO,          D_NORMALISED},
+    {"admm",     0, A_ONE,           D_ONE},
+    {"feddyn",   0, A_ONE,           D_COHORT},
+    {"scaffold", 0, A_MEAN_GRADIENT, D_ONE},
+};
+/* clang-format on */
+
+static const preset *preset_of(const params *p) { return &presets[p->preset]; }
 
 static const fli_key keys[] = {
     FLI_KEY_PER_CLIENT(params, gamma, "0.1", 0, FLI_NO_MAX, NULL,
@@ -33,13 +64,15 @@ static const fli_key keys[] = {
     FLI_KEY_PER_CLIENT(params, d, "auto", 0, FLI_NO_MAX, "auto", "aggregation step size d_i; auto: 1/p_i"),
     FLI_KEY_REALS(params, a_rounds, "1", 0, FLI_NO_MAX, "factors of a given a in rounds 1, 2, ...; the last one stays"),
     FLI_KEY_REALS(params, d_rounds, "1", 0, FLI_NO_MAX, "factors of d in rounds 1, 2, ...; the last one stays"),
-    FLI_KEY_CHOICE(params, preset, "none", "none|fedavg|fedprox|fednova|admm", "settings that make it another method"),
+    FLI_KEY_CHOICE(params, preset, "none", "none|fedavg|fedprox|fednova|admm|feddyn|scaffold",
+                   "settings that make it another method: FedAvg or FedProx with unbiased aggregation, FedNova, ADMM, "
+                   "FedDyn if weights are uniform; scaffold comes close to SCAFFOLD's local problem only"),
     FLI_KEY_END,
 };
 
 static double gamma_at(const params *p, size_t client)
 {
-    return p->preset == FEDAVG || p->preset == FEDNOVA ? 0 : fli_reals_at(&p->gamma, client);
+    return preset_of(p)->no_gamma ? 0 : fli_reals_at(&p->gamma, client);
 }
 
 static double by_round(const fli_reals *factors, size_t round)
@@ -49,46 +82,52 @@ static double by_round(const fli_reals *factors, size_t round)
 
 static double d_at(const params *p, size_t client, double probability)
 {
-    switch (p->preset) {
-    case FEDAVG:
-    case FEDPROX: return 1 / probability;
-    case FEDNOVA:
-    case ADMM: return 1; /* fednova: see absorb and advance */
-    default: return p->d.n ? fli_reals_at(&p->d, client) : 1 / probability;
+    switch (preset_of(p)->d) {
+    case D_GIVEN: return p->d.n ? fli_reals_at(&p->d, client) : 1 / probability;
+    case D_COHORT: return 1 / probability;
+    default: return 1; /* normalised: see absorb and advance */
     }
 }
 
 /* The rule of `auto` bounds a_i itself, so the factors by round are for given values only. */
 static double a_at(const params *p, size_t client, double gamma, double d, double lr, size_t steps, size_t round)
 {
-    if (p->preset == ADMM) return 1;
-    if (p->preset != NONE || gamma == 0) return 0;
+    a_rule rule = preset_of(p)->a;
+    if (rule == A_ONE) return 1;
+    if (rule == A_ZERO || gamma == 0) return 0;
+    if (rule == A_MEAN_GRADIENT) return 1 / (gamma * lr * (double)steps);
     if (p->a.n) return fli_reals_at(&p->a, client) * by_round(&p->a_rounds, round);
     return fmax(0, 1 / (lr * gamma * fli_vra_steps(gamma, lr, steps)) - d);
 }
 
 static fli_vra at_turn(const params *p, size_t clients, const fli_ask *ask)
 {
-    int average =
-        p->preset == FEDAVG || p->preset == FEDPROX; /* d = N/m for the cohort as it came, however it was drawn */
-    double probability = average ? (double)ask->cohort / (double)clients : ask->probability;
+    int by_cohort = preset_of(p)->d == D_COHORT;
+    double probability = by_cohort ? (double)ask->cohort / (double)clients : ask->probability;
     double gamma = gamma_at(p, ask->client), d = d_at(p, ask->client, probability) * by_round(&p->d_rounds, ask->round);
     return (fli_vra){gamma, a_at(p, ask->client, gamma, d, ask->lr, ask->steps, ask->round), d};
 }
 
-/* gamma = 0 is a limit that all clients take together. */
+/* gamma = 0 is a limit that all clients take together; and FedDyn has one alpha. */
 static fl_status validate(fl_ctx *ctx, const void *params_, size_t clients)
 {
     const params *p = params_;
-    size_t zeros = 0, n = p->gamma.n;
+    const preset *as = preset_of(p);
+    size_t zeros = 0, others = 0, n = p->gamma.n;
     (void)clients;
-    for (size_t i = 0; i < n; i++) zeros += p->gamma.v[i] == 0;
+    for (size_t i = 0; i < n; i++) {
+        zeros += p->gamma.v[i] == 0;
+        others += p->gamma.v[i] != p->gamma.v[0];
+    }
     if (zeros && zeros < n)
         return fli_fail(ctx, FL_ECONFIG,
                         "algorithm.gamma is 0 for %zu clients and positive for %zu; it must be one or the other", zeros,
                         n - zeros);
-    if (p->preset == ADMM && zeros)
-        return fli_fail(ctx, FL_ECONFIG, "algorithm.preset is admm, which needs algorithm.gamma > 0");
+    if ((as->a == A_ONE || as->a == A_MEAN_GRADIENT) && zeros)
+        return fli_fail(ctx, FL_ECONFIG, "algorithm.preset is %s, which needs algorithm.gamma > 0", as->name);
+    if (as->a == A_ONE && as->d == D_COHORT && others)
+        return fli_fail(ctx, FL_ECONFIG, "algorithm.preset is %s, which has one algorithm.gamma for all clients",
+                        as->name);
     if (!p->a_rounds.n || !p->d_rounds.n)
         return fli_fail(ctx, FL_ECONFIG, "algorithm.a_rounds and algorithm.d_rounds need at least one value");
     return FL_OK;
@@ -97,7 +136,7 @@ static fl_status validate(fl_ctx *ctx, const void *params_, size_t clients)
 static void start(const fli_server *s)
 {
     const params *p = s->params;
-    fli_vra_start(s, p->preset == FEDAVG || p->preset == FEDNOVA ? NULL : &p->gamma);
+    fli_vra_start(s, preset_of(p)->no_gamma ? NULL : &p->gamma);
 }
 
 static void pose(const fli_turn *t, fli_problem *p)
@@ -116,7 +155,7 @@ static void answer(const fli_turn *t, const fli_answer *a)
 static void absorb(const fli_server *s, const fli_upload *t)
 {
     fli_vra c = at_turn(s->params, s->clients, t->ask);
-    if (((const params *)s->params)->preset == FEDNOVA) c.d /= (double)t->ask->steps;
+    if (preset_of(s->params)->d == D_NORMALISED) c.d /= (double)t->ask->steps;
     fli_vra_absorb(s, &c, t);
     s->scalar_sum[0] += t->ask->weight * (double)t->ask->steps;
 }
@@ -124,7 +163,7 @@ static void absorb(const fli_server *s, const fli_upload *t)
 static void advance(const fli_server *s)
 {
     double w = s->cohort_weight;
-    if (((const params *)s->params)->preset == FEDNOVA) fli_scale(s->space, s->scalar_sum[0] / (w * w), s->sum[0]);
+    if (preset_of(s->params)->d == D_NORMALISED) fli_scale(s->space, s->scalar_sum[0] / (w * w), s->sum[0]);
     fli_vra_advance(s);
 }
 
@@ -145,8 +184,12 @@ static void warn(const void *params_, const fli_facts *f, fli_text *out)
 {
     const params *p = params_;
     double gamma = gamma_at(p, f->client), d = d_at(p, f->client, f->probability) * by_round(&p->d_rounds, 0);
-    int automatic = p->preset == NONE && !p->a.n && gamma > 0 && f->probability > 0; /* 0: it never takes part */
+    int automatic = preset_of(p)->a == A_GIVEN && !p->a.n && gamma > 0 && f->probability > 0; /* 0: never takes part */
     fli_vra_warn(gamma, f, out);
+    if (!*fli_text_get(out) && preset_of(p)->a == A_MEAN_GRADIENT)
+        fli_text_add(out, "algorithm.preset scaffold is not SCAFFOLD: for small algorithm.gamma its local "
+                          "problems come close, but its runs grow without bound; for SCAFFOLD itself set "
+                          "algorithm.kind to scaffold");
     if (*fli_text_get(out) || !automatic || a_at(p, f->client, gamma, d, f->lr, f->steps, 0) > 0) return;
     fli_text_addf(
         out,
@@ -160,8 +203,10 @@ static void advise(const void *params_, const fli_facts *worst, fli_text *out)
 {
     const params *p = params_;
     double d = d_at(p, worst->client, worst->probability), a = d;
-    if (p->preset == NONE && p->a.n && fli_reals_at(&p->a, worst->client) > 0) a = fli_reals_at(&p->a, worst->client);
-    if (p->preset != NONE && p->preset != ADMM) fli_text_add(out, "without a preset, ");
+    a_rule rule = preset_of(p)->a;
+    if (rule == A_GIVEN && p->a.n && fli_reals_at(&p->a, worst->client) > 0) a = fli_reals_at(&p->a, worst->client);
+    if (rule == A_ONE) a = 1;
+    if (rule == A_ZERO || rule == A_MEAN_GRADIENT) fli_text_add(out, "without a preset, ");
     fli_vra_advise(a, d, worst, out);
 }
 
@@ -194,7 +239,7 @@ static void warn_u(const void *params_, const fli_facts *f, fli_text *out)
 
 const fli_algo fli_algo_fedvra = {
     .name = "fedvra",
-    .title = "adaptive client-variance reduction; contains FedAvg, FedProx, FedNova and ADMM",
+    .title = "adaptive client-variance reduction; contains FedAvg, FedProx, FedNova, FedDyn and ADMM",
     .traits = FLI_ALGO_PLAIN_SGD,
     PARTS,
     .theory.warn = warn,

@@ -63,6 +63,8 @@ static void watch_answer(const fli_turn *t, const fli_answer *a)
 
 static fli_algo spy;
 
+static int uniform; /* whether the engines below weigh clients equally */
+
 /* An engine for the method, and the quadratics it works on unless p is NULL. */
 static void start_method(engine *e, fixture *f, const fli_algo *a, const char *params, size_t batch, quadratics *p)
 {
@@ -70,9 +72,9 @@ static void start_method(engine *e, fixture *f, const fli_algo *a, const char *p
     fli_fed *fed = random_fed(f->ctx, N, sizes, DIM, 0, 11);
     for (size_t i = 0; i < N && p; i++) {
         client_quadratic(f->ctx, fed, i, l2, p->h[i], p->q[i]);
-        p->w[i] = (double)sizes[i] / (double)fed->samples;
+        p->w[i] = uniform ? 1.0 / N : (double)sizes[i] / (double)fed->samples;
     }
-    engine_init(e, f->ctx, fed, "least_squares", &fli_ops_f64, l2, a, params, 0, (fli_sgd_spec){batch, 0}, 1);
+    engine_init(e, f->ctx, fed, "least_squares", &fli_ops_f64, l2, a, params, uniform, (fli_sgd_spec){batch, 0}, 1);
 }
 
 static void start(engine *e, fixture *f, const char *name, const char *params, size_t batch, quadratics *p)
@@ -265,6 +267,17 @@ static void contains_admm(void **state)
     equal(*state, "fedadmm", "gamma=[1,2,3,1.5,0.7,4]", "gamma=[1,2,3,1.5,0.7,4];a=1;d=1", 0, 0);
 }
 
+/* FedDyn whose local problems are solved by SGD, as feddyn's are: for any cohorts, efforts and step sizes, if all weights are equal. */
+static void contains_feddyn(void **state)
+{
+    uniform = 1;
+    equal(*state, "feddyn", "alpha=0.7", "preset=feddyn;gamma=0.7", 0, 1e-12);
+    equal(*state, "feddyn", "alpha=3", "preset=feddyn;gamma=[3,3,3,3,3,3];a=9;d=5", 0, 1e-12);
+    equal(*state, "feddyn", "alpha=0.7", "gamma=0.7;a=1;d=2", 3, 1e-12);
+    equal(*state, "feddyn", "alpha=0.7", "preset=admm;gamma=0.7", N, 1e-12); /* everyone: d = 1 */
+    uniform = 0;
+}
+
 /* (24) in the first round, where nothing has been corrected yet: with a = 1/(gamma lr Q) the dual variable is SCAFFOLD's control
  * variate, and x_i its local model, up to a multiple of gamma. */
 static void first_round_tends_to_scaffold(void **state)
@@ -282,7 +295,7 @@ static void first_round_tends_to_scaffold(void **state)
     for (double gamma = 1e-2; gamma > 5e-6; gamma /= 10) {
         char params[100];
         double off[2] = {0};
-        snprintf(params, sizeof params, "gamma=%g;a=%.17g;d=1", gamma, 1 / (gamma * 0.05 * 5));
+        snprintf(params, sizeof params, "gamma=%g;preset=scaffold", gamma);
         start_watched(&e, f, "fedvra", params, NULL);
         round_of(&e, e.everyone, N, &ask);
         for (size_t i = 0; i < N; i++)
@@ -296,6 +309,56 @@ static void first_round_tends_to_scaffold(void **state)
             last[k] = off[k];
         }
         engine_fini(&e);
+    }
+}
+
+/* After one step each both are equal, with any gamma, efforts and step sizes apart: c_i = lam_i, c = lam, and SCAFFOLD's model is the y of
+ * x = y - lam/gamma. */
+static void one_step_is_scaffolds(void **state)
+{
+    fixture *f = *state;
+    const demand ask = {.q = {1, 1, 1, 1, 1, 1}, .lr = {0.05, 0.02, 0.03, 0.01, 0.05, 0.04}};
+    double c_i[N][DIM], c[DIM], x[DIM], y[DIM];
+    engine e;
+    start_watched(&e, f, "scaffold", "", NULL);
+    round_of(&e, e.everyone, N, &ask);
+    memcpy(c_i, seen_state, sizeof c_i);
+    memcpy(x, server(&e, 0), sizeof x);
+    memcpy(c, server(&e, 1), sizeof c);
+    engine_fini(&e);
+    start_watched(&e, f, "fedvra", "gamma=0.8;preset=scaffold;a=9;d=9", NULL);
+    round_of(&e, e.everyone, N, &ask);
+    for (size_t i = 0; i < N; i++)
+        for (size_t j = 0; j < DIM; j++) assert_near(-seen_state[i][j], c_i[i][j], 1e-13);
+    for (size_t j = 0; j < DIM; j++) y[j] = server(&e, 0)[j] + server(&e, 1)[j] / 0.8;
+    assert_vector(server(&e, 1), c, 1e-13);
+    assert_vector(y, x, 1e-13);
+    assert_true(fabs(c[0]) > 0.05);
+    engine_fini(&e);
+}
+
+/* But whole runs do not tend to SCAFFOLD's: after one round x lies c/gamma away from its model, and small gamma diverge. */
+static void runs_do_not_tend_to_scaffolds(void **state)
+{
+    fixture *f = *state;
+    const demand ask = {.q = {5, 5, 5, 5, 5, 5}, .lr = {0.05, 0.05, 0.05, 0.05, 0.05, 0.05}};
+    double last = 0, after[2];
+    engine a, b;
+    for (double gamma = 1e-1; gamma > 5e-4; gamma /= 10) {
+        char params[64];
+        snprintf(params, sizeof params, "gamma=%g;preset=scaffold", gamma);
+        start(&a, f, "scaffold", "", 0, NULL);
+        start(&b, f, "fedvra", params, 0, NULL);
+        for (size_t r = 0; r < 2; r++) {
+            round_of(&a, a.everyone, N, &ask);
+            round_of(&b, b.everyone, N, &ask);
+            after[r] = distance(DIM, server(&a, 0), server(&b, 0));
+        }
+        if (last > 0) assert_near(after[0] / last, 10, 0.5);
+        assert_true(after[1] > 5 * after[0]);
+        last = after[0];
+        engine_fini(&a);
+        engine_fini(&b);
     }
 }
 
@@ -654,6 +717,9 @@ static void wrong_input(void **state)
         {"local.lr_factors=[1, 2, 3, 4]", "local.lr_factors has 4 values, but there are 5 clients"},
         {"local.lr_factors=0", "local.lr_factors is 0, but must be"},
         {"algorithm.preset=admm|algorithm.gamma=0", "algorithm.preset is admm, which needs algorithm.gamma > 0"},
+        {"algorithm.preset=feddyn|algorithm.gamma=0", "algorithm.preset is feddyn, which needs algorithm.gamma > 0"},
+        {"algorithm.preset=scaffold|algorithm.gamma=0", "preset is scaffold, which needs algorithm.gamma > 0"},
+        {"algorithm.preset=feddyn|algorithm.gamma=[1, 1, 1, 1, 2]", "has one algorithm.gamma for all clients"},
         {"algorithm=fedadmm|algorithm.gamma=0", "algorithm.gamma is 0, but must be a list of numbers > 0"},
         {"algorithm=fedadmm|algorithm.gamma=[1, 2]", "algorithm.gamma has 2 values, but there are 5 clients"},
     };
@@ -695,6 +761,8 @@ static void doubts_are_said(void **state)
         {"algorithm.gamma=6|algorithm.a=1|local.lr_factors=[1, 1, 2, 1, 1]", "client 2: gamma_i lr_i = 6 x 0.2 = 1.2,"},
         {"algorithm.gamma=20|algorithm.preset=fedavg", NULL}, /* gamma is not used */
         {"algorithm.gamma=20|algorithm.preset=fedprox", "= 2,"},
+        {"algorithm.preset=feddyn", NULL},
+        {"algorithm.preset=scaffold", "fedvra, algorithm.preset scaffold is not SCAFFOLD"},
         {"algorithm=fedadmm|algorithm.gamma=20", "fedadmm, client 0: "},
         {"algorithm=fedavg|local.lr=30", NULL},
     };
@@ -734,7 +802,10 @@ int main(void)
         FIXTURE_TEST(contains_fedprox),
         FIXTURE_TEST(contains_fednova),
         FIXTURE_TEST(contains_admm),
+        FIXTURE_TEST(contains_feddyn),
         FIXTURE_TEST(first_round_tends_to_scaffold),
+        FIXTURE_TEST(one_step_is_scaffolds),
+        FIXTURE_TEST(runs_do_not_tend_to_scaffolds),
         FIXTURE_TEST(posed_problem_tends_to_scaffolds),
         FIXTURE_TEST(identities),
         FIXTURE_TEST(automatic),

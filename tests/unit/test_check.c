@@ -386,6 +386,8 @@ static void advice_holds(void **state)
     advice_works(f, "algorithm={kind: fedvra, preset: admm, a: 9}", "");
     advice_works(f, "algorithm={kind: fedvra, preset: fedavg}", "algorithm.preset=none");
     advice_works(f, "algorithm={kind: fedvra, preset: fednova}", "algorithm.preset=none");
+    advice_works(f, "algorithm={kind: fedvra, preset: scaffold}", "algorithm.preset=none");
+    advice_works(f, "algorithm={kind: fedvra, preset: feddyn, a: 9}|participation={kind: uniform, count: 2}", "");
     advice_works(f, AUTO "|participation={kind: bernoulli, probability: [0.5, 1, 0.25, 0.8]}", "");
     advice_works(f, AUTO "|participation={kind: uniform, count: 1}|local.uneven=range|local.range=[1, 30]", "");
     advice_works(f, "algorithm={kind: fedvra, a: [1, 2, 3, 4], d: [9, 1, 1, 1], gamma: [1, 2, 3, 4]}", "");
