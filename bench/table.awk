@@ -8,11 +8,19 @@ $1 == "own" {
     steps[key] = $9
     if ($7 > memory[key]) memory[key] = $7
 }
-$1 == "torch" { least(torch, $2 " " $3, $5); least(torch_threads, $2 " " $3 " " $4, $5) }
+$1 == "peer" {
+    least(peer, $2 " " $3 " " $4, $6)
+    least(peer_threads, $2 " " $3 " " $4 " " $5, $6)
+    if (!seen[$2]++) peers[++peer_count] = $2
+}
 END {
+    title["torch"] = "PyTorch"
+    title["jax"] = "JAX"
     printf "SGEMM peak: %.0f GFLOP/s on one thread, %.0f on two\n\n", peak[1], peak[2]
-    printf "%-15s %5s %-7s %7s %10s %10s %8s %6s %7s %9s\n", "network", "batch", "method", "threads", "us/step", "us/round",
-           "GFLOP/s", "peak", "MiB", "x PyTorch"
+    printf "%-15s %5s %-7s %7s %10s %10s %8s %6s %7s", "network", "batch", "method", "threads", "us/step", "us/round",
+           "GFLOP/s", "peak", "MiB"
+    for (p = 1; p <= peer_count; p++) printf " %9s", "x " title[peers[p]]
+    print ""
     for (i = 1; i <= count; i++) {
         split(order[i], c, " ")
         for (t = 1; t <= 2; t++)
@@ -22,12 +30,17 @@ END {
                 rate = mflop[order[i]] * c[2] / step * 1e3
                 printf "%-15s %5d %-7s %7d %10.2f %10.0f %8.1f %5.0f%% %7.1f", c[1], c[2], m == 1 ? "FedAvg" : "FedVRA", t, step,
                        round[key] * 1e6, rate, 100 * rate / peak[t], memory[key]
-                if (order[i] in torch) printf " %9.1f", torch[order[i]] / step
+                for (p = 1; p <= peer_count; p++) {
+                    key = peers[p] " " order[i]
+                    printf " %9s", key in peer ? sprintf("%.1f", peer[key] / step) : ""
+                }
                 print ""
             }
-        for (t = 1; t <= 2; t++)
-            if ((order[i] " " t) in torch_threads)
-                printf "%-15s %5d %-7s %7d %10.2f\n", c[1], c[2], "PyTorch", t, torch_threads[order[i] " " t]
+        for (p = 1; p <= peer_count; p++)
+            for (t = 1; t <= 2; t++) {
+                key = peers[p] " " order[i] " " t
+                if (key in peer_threads) printf "%-15s %5d %-7s %7d %10.2f\n", c[1], c[2], title[peers[p]], t, peer_threads[key]
+            }
         one = round[order[i] " fedavg 1"]
         printf "%-15s %5d FedVRA/FedAvg %.2f on one thread, %.2f on two; two threads are %.2f x one\n\n", c[1], c[2],
                round[order[i] " fedvra 1"] / one, round[order[i] " fedvra 2"] / round[order[i] " fedavg 2"],

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The table of `make bench`: a local step and a round of FedAvg and FedVRA, 4 of 10 clients per round, five passes over 600 samples each (the CNN:
-# one); on one and on two threads, beside the machine's SGEMM and, where PyTorch can be imported, beside the same loop in PyTorch.
+# one); on one and on two threads, beside the machine's SGEMM and, where they can be imported, beside the same work in PyTorch and JAX.
 #     table.sh BUILD [TURNS]
 # A machine's mood changes, so everything takes turns, and the fastest round of all turns counts (of SGEMM: the
 # fastest product).
@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 
-# name, network for PyTorch, batch, passes, training MFLOP per sample, rounds, settings. A model that this build does not have is left out.
+# name, network for the peers, batch, passes, training MFLOP per sample, rounds, settings. A model that this build does not have is left out.
 # FLOP: 2 per multiplication and addition; forward, gradient by weights, and, but for the first layer, gradient by inputs.
 cat >"$work/cases" <<EOF
 60-32-10 60-32-10 10 5 0.0096 100 data={kind: blobs, features: 60, samples: 6000};model={kind: mlp, hidden: [32]}
@@ -48,19 +48,27 @@ one_case() { # name batch passes rounds settings: a line "own NAME BATCH METHOD 
     done
 }
 
+peer_case() { # peer name:widths:batch:passes batch: a line "peer PEER NAME BATCH THREADS MICROSECONDS" for each number of threads
+    python3 "$here/$1_loop.py" "$2" | sed "s/^\([^ ]*\) /peer $1 \1 $3 /"
+}
+
 one_turn() {
     for threads in 1 2; do echo "peak $threads $("$build/bench/bench_peak" $threads)"; done
     while read -r name widths batch passes mflop rounds settings; do
         known "$settings" || continue
         echo "case $name $batch $mflop"
         one_case "$name" "$batch" "$passes" "$rounds" "$settings"
-        [ -z "$torch" ] || python3 "$here/torch_loop.py" "$name:$widths:$batch:$passes" | sed "s/^\([^ ]*\) /torch \1 $batch /"
+        for peer in $peers; do peer_case "$peer" "$name:$widths:$batch:$passes" "$batch"; done
     done <"$work/cases"
 }
 
-torch=$(python3 -c 'import torch; print(torch.__version__)' 2>/dev/null || true)
+peers=
+for peer in torch jax; do
+    version=$(python3 -c "import $peer; print($peer.__version__)" 2>/dev/null || true)
+    [ -z "$version" ] || peers="$peers $peer"
+    echo "$peer: ${version:-not installed, so not compared (python3 -m pip install $peer)}"
+done
 if grep -q cnn "$work/cases" && known 'model={kind: cnn'; then "$build/bench/bench_images" "$work"; fi
 for _ in $(seq "$turns"); do one_turn; done >"$work/lines"
 
-echo "PyTorch: ${torch:-not installed, so not compared}"
 awk -f "$here/table.awk" "$work/lines"
