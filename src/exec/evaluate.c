@@ -1,5 +1,6 @@
 #include "exec/evaluate.h"
 
+#include "local/pieces.h"
 #include "model/latent.h"
 #include "model/semi.h"
 
@@ -86,15 +87,15 @@ static void pseudo_labels(visit *c)
     fli_eval *e = c->eval;
     const fli_semi *semi = m->latent_params;
     double least = semi->labels == FLI_SEMI_CLOSED_FORM ? semi->confidence : 0, p;
-    for (size_t at = 0; at < c->view.n_unlabelled; at += e->batch.n) {
-        size_t n = c->view.n_unlabelled - at < e->batch.capacity ? c->view.n_unlabelled - at : e->batch.capacity;
-        fli_batch_gather(&e->batch, c->view.ds, c->view.unlabelled + at, n);
+    fli_pieces piece = fli_pieces_of(e, c->view.ds, c->view.unlabelled, c->view.n_unlabelled);
+    while (fli_pieces_next(&piece)) {
+        const uint32_t *samples = piece.samples + piece.at;
         void *z = m->desc->logits(m, c->x, &e->batch, e->scratch);
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < piece.n; i++) {
             size_t best = fli_likeliest(m, fli_at(m->space.ops, z, i * m->classes), &p);
             if (p < least) continue;
             c->num[FLI_FIGURE_PSEUDO_N]++;
-            c->num[FLI_FIGURE_PSEUDO_HITS] += (int32_t)best == fli_fed_truth(c->side->fed, c->view.unlabelled[at + i]);
+            c->num[FLI_FIGURE_PSEUDO_HITS] += (int32_t)best == fli_fed_truth(c->side->fed, samples[i]);
         }
     }
     c->num[FLI_FIGURE_HAS] += FLI_HAS_PSEUDO;
@@ -107,18 +108,16 @@ static int32_t truth(const visit *c, uint32_t sample)
 
 static void clusters(visit *c)
 {
-    enum { PIECE = 256 };
     const fli_model *m = c->side->model;
-    uint32_t found[PIECE];
+    uint32_t found[FLI_PIECE_MOST];
     fli_eval *e = c->eval;
-    size_t most = e->batch.capacity < PIECE ? e->batch.capacity : PIECE, classes = c->side->fed->classes;
+    size_t classes = c->side->fed->classes;
     double *count = c->num + FLI_FIGURES;
     memset(count, 0, fli_figures_cells(m, classes) * sizeof *count);
-    for (size_t at = 0, n; at < c->view.n_train; at += n) {
-        n = c->view.n_train - at < most ? c->view.n_train - at : most;
-        fli_batch_gather(&e->batch, c->view.ds, c->view.train + at, n);
+    fli_pieces p = fli_pieces_of(e, c->view.ds, c->view.train, c->view.n_train);
+    while (fli_pieces_next(&p)) {
         m->desc->clusters(m, c->x, &e->batch, found, e->scratch);
-        for (size_t i = 0; i < n; i++) count[found[i] * classes + (size_t)truth(c, c->view.train[at + i])] += 1;
+        for (size_t i = 0; i < p.n; i++) count[found[i] * classes + (size_t)truth(c, p.samples[p.at + i])] += 1;
     }
 }
 

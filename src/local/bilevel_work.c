@@ -5,6 +5,8 @@
  * validation samples first. */
 #include "local/bilevel_work.h"
 
+#include "local/pieces.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -18,11 +20,6 @@ size_t fli_validation_count(double share, size_t n)
     return wanted < (double)n ? (size_t)wanted : n - 1;
 }
 
-static fli_pass pass_over(const fli_worker *w, uint32_t *order, size_t n)
-{
-    return (fli_pass){.order = order, .n = n, .size = fli_batch_size(&w->spec, n)};
-}
-
 /* Without validation samples of their own both levels see all of the client's, in passes of one order: each shuffles it anew. */
 static void split(fli_bilevel_work *w, const fli_task *t)
 {
@@ -33,8 +30,8 @@ static void split(fli_bilevel_work *w, const fli_task *t)
     memcpy(order, v->train, n * sizeof *order);
     fli_rng_init(&rng, t->seed, FLI_RNG_SPLIT, 1, t->client);
     if (held) fli_rng_shuffle(&rng, n, order);
-    w->validation = pass_over(w->worker, order, held ? held : n);
-    w->train = pass_over(w->worker, order + held, n - held);
+    w->validation = fli_pass_over(&w->worker->spec, order, held ? held : n);
+    w->train = fli_pass_over(&w->worker->spec, order + held, n - held);
 }
 
 /* One derivative over a batch that was gathered. */
@@ -53,21 +50,20 @@ static void piece_g(const fli_model *m, const void *z, const fli_batch *b, const
 }
 
 /* The mean over a mini-batch, in pieces that fit the worker's memory. */
-static void over(fli_bilevel_work *w, const fli_pass *p, piece_fn *fn, const void *z, const void *v, void *out)
+static void over(fli_bilevel_work *w, const fli_sample_pass *pass, piece_fn *fn, const void *z, const void *v,
+                 void *out)
 {
-    fli_worker *k = w->worker;
-    size_t capacity = k->eval->batch.capacity;
-    if (p->count <= capacity) {
-        fli_batch_gather(&k->eval->batch, w->view->ds, p->now, p->count);
-        fn(w->model, z, &k->eval->batch, v, out, k->eval->scratch);
+    fli_eval *e = w->worker->eval;
+    fli_pieces p = fli_pieces_of(e, w->view->ds, pass->now, pass->count);
+    if (pass->count <= e->batch.capacity) {
+        fli_pieces_next(&p);
+        fn(w->model, z, &e->batch, v, out, e->scratch);
         return;
     }
     fli_zero(&w->model->space, out);
-    for (size_t at = 0; at < p->count; at += capacity) {
-        size_t piece = p->count - at < capacity ? p->count - at : capacity;
-        fli_batch_gather(&k->eval->batch, w->view->ds, p->now + at, piece);
-        fn(w->model, z, &k->eval->batch, v, k->eval->part, k->eval->scratch);
-        fli_axpy(&w->model->space, (double)piece / (double)p->count, k->eval->part, out);
+    while (fli_pieces_next(&p)) {
+        fn(w->model, z, &e->batch, v, e->part, e->scratch);
+        fli_pieces_add(&p, out);
     }
 }
 

@@ -3,8 +3,7 @@
 #ifndef FLI_LOCAL_BILEVEL_WORK_H
 #define FLI_LOCAL_BILEVEL_WORK_H
 
-#include "local/pass.h"
-#include "local/worker.h"
+#include "local/minibatch.h"
 #include "bilevel/bilevel.h"
 
 typedef struct {
@@ -16,8 +15,8 @@ typedef struct {
     void *z;  /* the task's, where the answer is to be */
     void *qv; /* likewise, for what belongs to v */
     fli_answer *out;
-    fli_pass train, validation; /* the samples of either level */
-    fli_space upper, lower;     /* the blocks; the lower one starts at vector + upper.n */
+    fli_sample_pass train, validation; /* the samples of either level */
+    fli_space upper, lower;            /* the blocks; the lower one starts at vector + upper.n */
 } fli_bilevel_work;
 
 /* The instance's vectors, whole. */

@@ -1,14 +1,9 @@
 /* Models on any number of samples, in bounded memory. */
-#include "local/local.h"
+#include "local/pieces.h"
 
 #include "model/semi.h"
 
-/* Longer batches are computed in pieces of this many samples, unless the model asks for fewer, and summed: memory
- * stays bounded, matrix products are at full speed long before, and what a piece leaves behind for the next layer is
- * still in the cache. */
-enum { PIECE = 256 };
-
-static size_t piece_of(const fli_model *m) { return m->piece ? m->piece : PIECE; }
+static size_t piece_of(const fli_model *m) { return m->piece && m->piece < FLI_PIECE_MOST ? m->piece : FLI_PIECE_MOST; }
 
 fl_status fli_eval_init(fl_ctx *ctx, const fli_model *m, fli_eval *out)
 {
@@ -41,15 +36,14 @@ double fli_eval_loss(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, si
                      size_t *correct)
 {
     const fli_model *m = e->model;
+    fli_pieces p = fli_pieces_of(e, ds, idx, n);
     double loss = 0;
     size_t hits = 0;
     if (g) fli_zero(&m->space, g);
-    for (size_t at = 0; at < n; at += e->batch.n) {
-        size_t piece = n - at < e->batch.capacity ? n - at : e->batch.capacity, hit = 0;
-        double share = (double)piece / (double)n;
-        fli_batch_gather(&e->batch, ds, idx + at, piece);
-        loss += share * m->desc->grad(m, x, &e->batch, g ? e->part : NULL, &hit, e->scratch);
-        if (g) fli_axpy(&m->space, share, e->part, g);
+    while (fli_pieces_next(&p)) {
+        size_t hit = 0;
+        loss += fli_pieces_share(&p) * m->desc->grad(m, x, &e->batch, g ? e->part : NULL, &hit, e->scratch);
+        if (g) fli_pieces_add(&p, g);
         hits += hit;
     }
     if (correct) *correct = hits;
@@ -59,12 +53,12 @@ double fli_eval_loss(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, si
 double fli_eval_pair(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, const void *own,
                      double mix, size_t *correct)
 {
+    fli_pieces p = fli_pieces_of(e, ds, idx, n);
     double loss = 0;
     *correct = 0;
-    for (size_t at = 0; at < n; at += e->batch.n) {
-        size_t piece = n - at < e->batch.capacity ? n - at : e->batch.capacity, hits = 0;
-        fli_batch_gather(&e->batch, ds, idx + at, piece);
-        loss += (double)piece / (double)n * fli_pair_loss(e->model, x, own, mix, &e->batch, &hits, e->scratch);
+    while (fli_pieces_next(&p)) {
+        size_t hits = 0;
+        loss += fli_pieces_share(&p) * fli_pair_loss(e->model, x, own, mix, &e->batch, &hits, e->scratch);
         *correct += hits;
     }
     return loss;

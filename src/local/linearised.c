@@ -13,6 +13,7 @@
 
 #include "local/gram.h"
 #include "local/lanczos.h"
+#include "local/pieces.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -178,15 +179,13 @@ static void hessian_product(void *arg, const double *x, double *out)
     fli_worker *w = h->w;
     const fli_model *m = w->model;
     const fli_view *v = h->t->view;
-    size_t n = v->n_train;
     void *direction = fli_task_vector(h->t, MULTIPLIER);
+    fli_pieces p = fli_pieces_of(w->eval, v->ds, v->train, v->n_train);
     m->space.ops->from_f64(m->space.n, x, direction);
     fli_zero(&m->space, w->grad);
-    for (size_t at = 0; at < n; at += w->eval->batch.n) {
-        size_t piece = n - at < w->eval->batch.capacity ? n - at : w->eval->batch.capacity;
-        fli_batch_gather(&w->eval->batch, v->ds, v->train + at, piece);
+    while (fli_pieces_next(&p)) {
         m->desc->hvp(m, h->at, &w->eval->batch, direction, w->eval->part, w->eval->scratch);
-        fli_axpy(&m->space, (double)piece / (double)n, w->eval->part, w->grad);
+        fli_pieces_add(&p, w->grad);
     }
     if (m->weight_decay > 0) fli_axpy(&m->space, m->weight_decay, direction, w->grad);
     m->space.ops->to_f64(m->space.n, w->grad, out);

@@ -9,8 +9,9 @@
  * on, and the mix is the one under which they are most likely. Their log-likelihood sum log(mix a + (1 - mix) b), with a and b the two models'
  * probabilities of the right class, is concave in mix, so its maximum is found by bisection. It stays off 0 and 1, where one of the models would
  * no longer learn or matter. */
-#include "local/draw.h"
-
+#include "local/latents.h"
+#include "local/minibatch.h"
+#include "local/pieces.h"
 #include "model/semi.h"
 
 #include <math.h>
@@ -67,14 +68,14 @@ static void right_class(fli_worker *w, const fli_dataset *ds, const uint32_t *id
 {
     const fli_model *m = w->model;
     const fli_ops *ops = m->space.ops;
-    for (size_t at = 0; at < n; at += w->eval->batch.n) {
-        size_t piece = n - at < w->eval->batch.capacity ? n - at : w->eval->batch.capacity;
-        fli_batch_gather(&w->eval->batch, ds, idx + at, piece);
+    fli_pieces p = fli_pieces_of(w->eval, ds, idx, n);
+    while (fli_pieces_next(&p)) {
         void *z = m->desc->logits(m, x, &w->eval->batch, w->eval->scratch);
-        ops->softmax(piece, m->classes, z);
-        for (size_t i = 0; i < piece; i++)
-            ops->to_f64(1, fli_cat(ops, z, i * m->classes + (size_t)w->eval->batch.label[i]),
-                        &ab[2 * (at + i) + which]);
+        ops->softmax(p.n, m->classes, z);
+        for (size_t i = 0; i < p.n; i++) {
+            size_t right = i * m->classes + (size_t)w->eval->batch.label[i];
+            ops->to_f64(1, fli_cat(ops, z, right), &ab[2 * (p.at + i) + which]);
+        }
     }
 }
 
@@ -95,43 +96,55 @@ static fl_status choose_mix(fl_ctx *ctx, fli_worker *w, const fli_view *v, const
     return FL_OK;
 }
 
-static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
+/* The labelled samples that are trained on, and the mix. */
+typedef struct {
+    const uint32_t *samples;
+    size_t n;
+    double mix;
+} training;
+
+static fl_status prepare(fl_ctx *ctx, fli_worker *w, const fli_task *t, training *out)
+{
+    const fli_view *v = t->view;
+    *out = (training){v->train, v->n_train, t->problem.pair.mix};
+    if (!isnan(out->mix)) return FL_OK;
+    out->samples = w->order;
+    out->n = hold_out(w, t);
+    return choose_mix(ctx, w, v, &t->problem, v->n_train - out->n, &out->mix);
+}
+
+static void train(fli_worker *w, fli_task *t, const training *on, const void *y)
 {
     const fli_space *s = &w->model->space;
     const fli_problem *p = &t->problem;
-    const fli_view *v = t->view;
-    void *y, *own = fli_task_vector(t, OWN), *buffer = w->buffer ? fli_worker_vector(w, OWN_BUFFER) : NULL;
-    const uint32_t *labelled = v->train;
-    size_t n = v->n_train;
-    double mix = p->pair.mix;
-    fli_draw draw;
-    fl_status status = fli_latents_improve(ctx, w, v, p->start, t->cache, &y);
-    if (!status && isnan(mix)) {
-        labelled = w->order;
-        n = hold_out(w, t);
-        status = choose_mix(ctx, w, v, p, v->n_train - n, &mix);
-    }
-    if (status) return status;
+    void *own = fli_task_vector(t, OWN), *own_grad = fli_worker_vector(w, OWN_GRAD);
+    fli_point at = {t->z, own, on->mix, w->grad, own_grad, fli_worker_vector(w, OWN_PART)};
     fli_sgd_step step = fli_sgd_begin(w, p);
-    fli_sgd_step own_step = {.lr = p->pair.lr,
-                             .wd = step.wd,
-                             .momentum = step.momentum,
-                             .grad = fli_worker_vector(w, OWN_GRAD),
-                             .buffer = buffer};
-    fli_point at = {t->z, own, mix, w->grad, fli_worker_vector(w, OWN_GRAD), fli_worker_vector(w, OWN_PART)};
-    fli_draw_init(w, v, labelled, n, y, &t->rng, &draw);
+    fli_sgd_step own_step = {
+        .lr = p->pair.lr, .wd = w->model->weight_decay, .momentum = step.momentum, .grad = own_grad};
+    fli_minibatch b;
+    if (w->buffer) fli_zero(s, own_step.buffer = fli_worker_vector(w, OWN_BUFFER));
+    fli_minibatch_init(w, t->view, on->samples, on->n, y, &t->rng, &b);
     fli_copy(s, p->start, t->z);
     fli_copy(s, p->pair.start, own);
-    if (buffer) fli_zero(s, buffer);
     for (size_t k = 0; k < p->steps; k++) {
-        fli_draw_next(&draw);
-        fli_draw_grad(&draw, &at);
+        fli_minibatch_next(&b);
+        fli_minibatch_grad(&b, &at);
         s->ops->sgd(s->n, &step, t->z);
         s->ops->sgd(s->n, &own_step, own);
     }
     t->answer = (fli_answer){
-        .z = t->z, .weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps, .pair = {own, mix}};
-    return FL_OK;
+        .z = t->z, .weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps, .pair = {own, on->mix}};
+}
+
+static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
+{
+    void *y;
+    training on;
+    fl_status s = fli_latents_improve(ctx, w, t->view, t->problem.start, t->cache, &y);
+    if (!s) s = prepare(ctx, w, t, &on);
+    if (!s) train(w, t, &on, y);
+    return s;
 }
 
 static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)

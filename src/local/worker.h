@@ -12,9 +12,9 @@ typedef struct {
     void *grad, *linear, *buffer;
     uint32_t *order; /* the client's samples in the order of this epoch */
     void *extra;     /* the solver's further vectors: fli_worker_vector */
-    /* for objectives with a second block; see draw.c */
-    uint32_t *latent_order, *index;
-    void *y, *rows;
+    /* for objectives with a second block: minibatch.c, and y: latents.c */
+    uint32_t *latent_order, *index; /* of the samples that have a y; of those in the batch */
+    void *y, *rows;                 /* of the client, unless it keeps its own; of the samples in the batch */
 } fli_worker;
 
 /* Vector i < vectors of the solver; contents undefined at the beginning of a task. */
@@ -32,5 +32,7 @@ void fli_worker_each(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t
 
 /* The step that SGD on this problem repeats, with the worker's gradient and buffer; zeroes the buffer. */
 fli_sgd_step fli_sgd_begin(fli_worker *w, const fli_problem *p);
+/* SGD on the task's problem, and its answer. y: the second block, as fli_latents_improve gives it; NULL: none. */
+void fli_sgd_train(fli_worker *w, fli_task *t, const void *y);
 
 #endif

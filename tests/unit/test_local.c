@@ -1,6 +1,7 @@
 /* The local solver: which samples a step uses, what the step does, and that long batches in pieces change nothing. */
 #include "fixture.h"
 
+#include "local/pieces.h"
 #include "solve.h"
 
 /* ---- a client whose gradient reveals the samples --------------------------------------------------------- */
@@ -305,6 +306,52 @@ static void long_batches(void **state)
 
 /* ---- evaluation ---------------------------------------------------------------------------------------- */
 
+/* Pieces of at most `most` samples: the whole list once, in its order, each piece in the batch; shares add up to 1. */
+static void pieces_of(fixture *f, size_t asked, size_t most, size_t n)
+{
+    enum { DIM = 6, CLASSES = 3 };
+    size_t size = n ? n : 1, seen = 0, count = 0;
+    double shares = 0;
+    fli_fed *fed = random_fed(f->ctx, 1, &size, DIM, CLASSES, 4);
+    fli_model *model = NULL;
+    fli_eval e;
+    fli_view v;
+    assert_ok(f->ctx, fli_model_new(f->ctx, model_named("softmax"), NULL, &fli_ops_f64, DIM, CLASSES, 0, &model));
+    model->piece = asked;
+    assert_ok(f->ctx, fli_eval_init(f->ctx, model, &e));
+    assert_ok(f->ctx, fli_view_open(f->ctx, fed, 0, &v));
+    fli_pieces p = fli_pieces_of(&e, v.ds, v.train, n);
+    for (; fli_pieces_next(&p); seen += p.n, count++) {
+        assert_int_equal(p.at, seen);
+        assert_int_equal(p.n, n - seen < most ? n - seen : most);
+        assert_int_equal(e.batch.n, p.n);
+        for (size_t i = 0; i < p.n; i++) {
+            double row[DIM];
+            fli_dataset_row(v.ds, v.train[seen + i], row);
+            assert_memory_equal((double *)e.batch.x + i * DIM, row, sizeof row);
+        }
+        shares += fli_pieces_share(&p);
+    }
+    assert_int_equal(seen, n);
+    assert_int_equal(count, (n + most - 1) / most);
+    assert_near(shares, n > 0, 1e-14);
+    assert_false(fli_pieces_advance(&p)); /* and it stays there */
+    fli_view_close(&v);
+    fli_eval_fini(&e);
+    fli_model_free(model);
+    fli_fed_free(fed);
+}
+
+static void pieces(void **state)
+{
+    static const size_t sizes[] = {0, 1, 63, 64, 65, 255, 256, 257, 512, 1300};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        pieces_of(*state, 0, FLI_PIECE_MOST, sizes[i]);
+        pieces_of(*state, 64, 64, sizes[i]);
+        pieces_of(*state, 10000, FLI_PIECE_MOST, sizes[i]); /* a model may ask for fewer, not for more */
+    }
+}
+
 static void evaluation(void **state)
 {
     fixture *f = *state;
@@ -381,6 +428,7 @@ int main(void)
         FIXTURE_TEST(momentum_weight),
         FIXTURE_TEST(steps_follow_the_formula),
         FIXTURE_TEST(long_batches),
+        FIXTURE_TEST(pieces),
         FIXTURE_TEST(evaluation),
         FIXTURE_TEST(solving_out_of_memory),
     };

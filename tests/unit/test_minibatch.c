@@ -2,7 +2,8 @@
  * samples, and what clients remember of their pseudo labels. */
 #include "fixture.h"
 
-#include "local/draw.h"
+#include "local/latents.h"
+#include "local/minibatch.h"
 #include "model/semi.h"
 #include "solve.h"
 
@@ -86,14 +87,14 @@ static void passes_of(fixture *f, size_t labelled, size_t unlabelled, fli_sgd_sp
 {
     enum { MOST = 64 };
     client c;
-    fli_draw d;
+    fli_minibatch d;
     static uint32_t kept[2][MOST][64];
     const uint32_t *at[2][MOST];
     size_t now[2][MOST], batches = (labelled + plain - 1) / plain, others = (unlabelled + rest - 1) / rest;
     client_init(&c, f, "softmax", FLI_SEMI_CLOSED_FORM, labelled, unlabelled, spec);
-    fli_draw_init(c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
+    fli_minibatch_init(c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
     for (size_t k = 0; k < 2 * batches || k < 2 * others; k++) {
-        fli_draw_next(&d);
+        fli_minibatch_next(&d);
         assert_true(k < MOST && d.plain.count && d.plain.count <= 64 && d.rest.count && d.rest.count <= 64);
         now[0][k] = d.plain.count;
         now[1][k] = d.rest.count;
@@ -189,16 +190,16 @@ static void gradients_of(fixture *f, const char *model, int labels, size_t label
                          fli_sgd_spec spec)
 {
     client c;
-    fli_draw d;
+    fli_minibatch d;
     double g[64], own_g[64], alone[64], want[64], own_want[64];
     client_init(&c, f, model, labels, labelled, unlabelled, spec);
-    fli_draw_init(c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
+    fli_minibatch_init(c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
     fli_point pair = {c.x, c.own, 0.4, g, own_g, fli_worker_vector(c.w, 0)}, single = {.x = c.x, .g = alone};
     for (size_t step = 0; step < 4; step++) {
         c.x[step] += 0.1;
-        fli_draw_next(&d);
-        fli_draw_grad(&d, &pair);
-        fli_draw_grad(&d, &single);
+        fli_minibatch_next(&d);
+        fli_minibatch_grad(&d, &pair);
+        fli_minibatch_grad(&d, &single);
         direct(&c, d.plain.now, d.plain.count, d.rest.now, d.rest.count, 0.4, want, own_want);
         for (size_t j = 0; j < c.m->space.n; j++) {
             assert_near(g[j], want[j], 1e-13);
@@ -230,7 +231,7 @@ static void augmented_of(fixture *f, size_t labelled, size_t unlabelled, fli_sgd
                          size_t others)
 {
     client c;
-    fli_draw d;
+    fli_minibatch d;
     void *cache = NULL, *y, *again;
     double g[64], own_g[64], want[64], own_want[64], *before = malloc(unlabelled * C * sizeof *before);
     client_init(&c, f, "softmax", FLI_SEMI_CLOSED_FORM, labelled, unlabelled, spec);
@@ -241,13 +242,13 @@ static void augmented_of(fixture *f, size_t labelled, size_t unlabelled, fli_sgd
     assert_ok(f->ctx, fli_latents_improve(f->ctx, c.w, &c.v, c.x, &cache, &again));
     assert_memory_equal(again, before, unlabelled * C * sizeof *before);
     free(before);
-    fli_draw_init(c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
+    fli_minibatch_init(c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
     fli_point pair = {c.x, c.own, 0.4, g, own_g, fli_worker_vector(c.w, 0)};
     for (size_t step = 0; step < 7; step++) {
         c.epochs[0] = (uint32_t)(step / batches);
         c.epochs[1] = (uint32_t)(step / others);
-        fli_draw_next(&d);
-        fli_draw_grad(&d, &pair);
+        fli_minibatch_next(&d);
+        fli_minibatch_grad(&d, &pair);
         direct(&c, d.plain.now, d.plain.count, d.rest.now, d.rest.count, 0.4, want, own_want);
         for (size_t j = 0; j < c.m->space.n; j++) {
             assert_near(g[j], want[j], 1e-13);

@@ -1,0 +1,24 @@
+/* A client's second block y_i (model/latent.h): pseudo labels of its unlabelled samples, or memberships in clusters.
+ * Private to this folder. */
+#ifndef FLI_LOCAL_LATENTS_H
+#define FLI_LOCAL_LATENTS_H
+
+#include "local/worker.h"
+
+/* The samples of a client that have a y, in the order of its rows; none without a second block. */
+typedef struct {
+    const uint32_t *samples;
+    size_t n;
+} fli_latents;
+fli_latents fli_latents_of(const fli_model *m, const fli_view *v);
+
+/* Brings y_i up to date at x, by the samples as they are, without augmentation. `*y` is the worker's, or the client's
+ * own in `*cache`, which is made when it is NULL. `*y` is NULL where no sample has a y. */
+fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const void *x, void **cache, void **y);
+
+/* What a solver's descriptor says of its cache: a y that is kept is state. */
+#define FLI_LATENTS_KEPT .forget = fli_free, .save = fli_latents_save, .load = fli_latents_load
+void fli_latents_save(const void *cache, fli_saver *out);
+fl_status fli_latents_load(fl_ctx *ctx, fli_loader *in, void **cache);
+
+#endif
