@@ -2,18 +2,21 @@
  *
  *     phi(z) = f_i(z) + wd/2 ||z||^2 + <shift, z> + rho/2 ||z - anchor||^2
  *
- * with gradients over all of the client's samples. For an m-strongly convex phi, ||z - minimiser|| <= ||grad phi(z)||/m, so it stops when
+ * with gradients over all of the client's samples. For an m-strongly convex phi
+ * ||z - minimiser|| <= ||grad phi(z)||/m, so it stops when
  *
- *     ||grad phi(z)|| <= m accuracy   and   ||grad phi(z)|| <= m relative ||z - start||       (those that are asked for)
+ *     ||grad phi(z)|| <= m accuracy   and   ||grad phi(z)|| <= m relative ||z - start||   (those that are asked for)
  *
- * or when the steps are spent, or when rounding allows no further progress. Each gradient is a step. A minimiser at
- * a kink, as ReLU networks can have, has no small gradients around it: there the answer is as good as it gets, and counts as missed.
+ * or when the steps are spent, or when rounding allows no further progress. Each gradient is a step. A minimiser at a
+ * kink, as ReLU networks can have, has no small gradients around it: there the answer is as good as it gets, and
+ * counts as missed.
  *
- * The line search looks for a weak Wolfe point, phi(t) <= phi(0) + C1 t phi'(0) and phi'(t) >= C2 phi'(0), by bracketing: it needs no
- * convexity, and bears kinks as those of ReLU networks (Lewis and Overton, Nonsmooth optimization via quasi-Newton methods, 2013). Close to
- * the minimiser values are equal but for rounding long before gradients are; there the first condition is replaced by
- * phi'(t) <= (2 C1 - 1) phi'(0), which follows from it on a parabola (Hager and Zhang, SIAM J. Optim. 16, 2005). Steps and rounding in
- * the model's precision, scalars in double. */
+ * The line search looks for a weak Wolfe point, phi(t) <= phi(0) + C1 t phi'(0) and phi'(t) >= C2 phi'(0), by
+ * bracketing: it needs no convexity, and bears kinks as those of ReLU networks (Lewis and Overton, Nonsmooth
+ * optimization via quasi-Newton methods, 2013). Close to the minimiser values are equal but for rounding long before
+ * gradients are; there the first condition is replaced by phi'(t) <= (2 C1 - 1) phi'(0), which follows from it on a
+ * parabola (Hager and Zhang, SIAM J. Optim. 16, 2005). Steps and rounding in the model's precision, scalars in
+ * double. */
 #include "local/worker.h"
 
 #include <float.h>
@@ -70,22 +73,25 @@ static double eval(search *q, const void *x, void *g)
 
 static double norm(const fli_space *s, const void *x) { return sqrt(fli_dot(s, x, x)); }
 
+static int asks_for_accuracy(const fli_stopping *s) { return s->accuracy > 0 || s->relative > 0; }
+
 /* Whether what was asked for is certain. */
 static int accurate(const search *q)
 {
-    const fli_problem *p = q->p;
-    if (p->stop.accuracy > 0 && !(q->norm <= p->stop.modulus * p->stop.accuracy)) return 0;
-    if (p->stop.relative > 0) {
+    const fli_stopping *s = &q->p->stop;
+    if (s->accuracy > 0 && !(q->norm <= s->modulus * s->accuracy)) return 0;
+    if (s->relative > 0) {
         void *moved = q->w->eval->part;
-        fli_sub(q->space, q->z, p->start, moved);
-        if (!(q->norm <= p->stop.modulus * p->stop.relative * norm(q->space, moved))) return 0;
+        fli_sub(q->space, q->z, q->p->start, moved);
+        if (!(q->norm <= s->modulus * s->relative * norm(q->space, moved))) return 0;
     }
-    return p->stop.accuracy > 0 || p->stop.relative > 0;
+    return asks_for_accuracy(s);
 }
 
 static int spent(const search *q) { return q->p->stop.most_steps && q->steps >= q->p->stop.most_steps; }
 
-/* d = -H g by the two-loop recursion. Without pairs the first trial of the line search would be the minimiser if f_i were flat. */
+/* d = -H g by the two-loop recursion. Without pairs the first trial of the line search would be the minimiser if f_i
+ * were flat. */
 static double direction(search *q)
 {
     const fli_space *s = q->space;
@@ -113,7 +119,8 @@ static double between(double lo, double lo_slope, double hi, double hi_slope)
     return t >= lo + margin && t <= hi - margin ? t : (lo + hi) / 2;
 }
 
-/* Moves along d, with phi'(0) = slope, and leaves the new point and gradient in trial and trial_g; *value is phi there. 0: there is none. */
+/* Moves along d, with phi'(0) = slope, and leaves the new point and gradient in trial and trial_g; *value is phi
+ * there. 0: there is none. */
 static int line_search(search *q, double slope, double *value)
 {
     double t = 1, lo = 0, hi = INFINITY, lo_slope = slope, hi_slope = INFINITY, noise = q->noise;
@@ -145,7 +152,8 @@ static void swap(void **a, void **b)
     *b = c;
 }
 
-/* Keeps s = trial - z and y = the gradients' difference, in place of the oldest pair, unless their curvature is lost in rounding. */
+/* Keeps s = trial - z and y = the gradients' difference, in place of the oldest pair, unless their curvature is lost
+ * in rounding. */
 static void keep_pair(search *q)
 {
     const fli_space *s = q->space;
@@ -202,7 +210,6 @@ static void search_init(search *q, fli_worker *w, const fli_task *t)
 
 static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
 {
-    const fli_stopping *stop = &t->problem.stop;
     search q;
     (void)ctx;
     search_init(&q, w, t);
@@ -219,7 +226,7 @@ static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
     t->answer = (fli_answer){.z = t->z,
                              .weight = (double)t->problem.steps,
                              .steps = q.steps,
-                             .missed = (stop->accuracy > 0 || stop->relative > 0) && !reached};
+                             .missed = asks_for_accuracy(&t->problem.stop) && !reached};
     return FL_OK;
 }
 

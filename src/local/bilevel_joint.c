@@ -1,6 +1,7 @@
-/* All three sequences of a bilevel problem at once ([FBO], Algorithm 1, client): Q_i steps k = 0, 1, ... from (x, y, v),
+/* All three sequences of a bilevel problem at once ([FBO], Algorithm 1, client): from (x, y, v) Q_i steps
+ * k = 0, 1, ...
  *
- *     d_y = grad_y g_i,   d_v = g_yy v - grad_y f_i,   d_x = grad_x f_i - g_xy v          (at the values before the step)
+ *     d_y = grad_y g_i,   d_v = g_yy v - grad_y f_i,   d_x = grad_x f_i - g_xy v   (at the values before the step)
  *     y <- y - lr_y a_k d_y;   v <- v - lr_v a_k d_v;   x <- x - lr_x a_k d_x;   q += a_k d
  *
  * lr_x is the problem's lr. */

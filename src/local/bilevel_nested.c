@@ -1,6 +1,7 @@
 /* The work of methods that go down one level and come back: single derivatives at (x, y), and steps on one block.
  *
- * With a shift, steps are variance reduced: u <- u - lr (d_i(u) - d_i(start) + shift), both derivatives over the same mini-batch. */
+ * With a shift, steps are variance reduced: u <- u - lr (d_i(u) - d_i(start) + shift), both derivatives over the same
+ * mini-batch. */
 #include "local/bilevel_work.h"
 
 void fli_work_lower_gradient(fli_bilevel_work *w)
@@ -74,7 +75,8 @@ void fli_work_upper_steps(fli_bilevel_work *w)
     w->out->steps = p->steps;
 }
 
-/* v's lower block = (1/ell) sum_{n=0..N} (I - H/ell)^n grad_y f, with H = g_yy over the mini-batch under way; f holds grad f at z */
+/* v's lower block = (1/ell) sum_{n=0..N} (I - H/ell)^n grad_y f, with H = g_yy over the mini-batch under way; f holds
+ * grad f at z */
 static void neumann(fli_bilevel_work *w, const void *z, const void *f, void *v)
 {
     const fli_levels *l = &w->problem->levels;

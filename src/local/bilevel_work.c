@@ -1,8 +1,8 @@
 /* Local work on a bilevel problem: which samples belong to which level, and derivatives over mini-batches of them.
  *
- * Every step takes one mini-batch of the training samples, for grad_y g and the products with g's second derivatives, and one of the
- * validation samples, for f. A client's split is the same in all its turns: a random order keyed by seed and client, the
- * validation samples first. */
+ * Every step takes one mini-batch of the training samples, for grad_y g and the products with g's second derivatives,
+ * and one of the validation samples, for f. A client's split is the same in all its turns: a random order keyed by
+ * seed and client, the validation samples first. */
 #include "local/bilevel_work.h"
 
 #include "local/pieces.h"
@@ -20,7 +20,8 @@ size_t fli_validation_count(double share, size_t n)
     return wanted < (double)n ? (size_t)wanted : n - 1;
 }
 
-/* Without validation samples of their own both levels see all of the client's, in passes of one order: each shuffles it anew. */
+/* Without validation samples of their own both levels see all of the client's, in passes of one order: each shuffles
+ * it anew. */
 static void split(fli_bilevel_work *w, const fli_task *t)
 {
     const fli_view *v = w->view;

@@ -1,5 +1,5 @@
-/* Derivatives of a bilevel problem over a client's samples: what the kinds of local work on it are made of. Private to this
- * folder. */
+/* Derivatives of a bilevel problem over a client's samples: what the kinds of local work on it are made of. Private to
+ * this folder. */
 #ifndef FLI_LOCAL_BILEVEL_WORK_H
 #define FLI_LOCAL_BILEVEL_WORK_H
 
@@ -32,7 +32,8 @@ static inline const void *fli_clow(const fli_bilevel_work *w, const void *v)
 
 /* The problem's v in scratch, with zeros above: of a direction only the lower block means anything. */
 void *fli_work_direction(const fli_bilevel_work *w);
-/* Over the mini-batch under way: grad f by both blocks, grad_y g (the upper block of d is undefined), (g_xy v, g_yy v). */
+/* Over the mini-batch under way: grad f by both blocks, grad_y g (the upper block of d is undefined), and
+ * (g_xy v, g_yy v). */
 void fli_work_f(fli_bilevel_work *w, const void *z, void *d);
 void fli_work_g(fli_bilevel_work *w, const void *z, void *d);
 void fli_work_hv(fli_bilevel_work *w, const void *z, const void *v, void *out);

@@ -2,9 +2,10 @@
  *
  *     H z = r,   H = A'A/n + lam I,   r = A'b/n + rho anchor - shift,   from p->start, until ||r - H z|| <= 1e-12 ||r||
  *
- * all in double. H is never formed: A comes row by row out of the client's samples, a few at a time, so memory is a handful of vectors
- * for the length of one turn and nothing afterwards. The residual that the recurrence carries drifts from the true one; when it has
- * arrived, the true one is computed, and if that has not, the iteration starts again from there. */
+ * all in double. H is never formed: A comes row by row out of the client's samples, a few at a time, so memory is a
+ * handful of vectors for the length of one turn and nothing afterwards. The residual that the recurrence carries
+ * drifts from the true one; when it has arrived, the true one is computed, and if that has not, the iteration starts
+ * again from there. */
 #include "local/exact.h"
 
 #include <cblas.h>

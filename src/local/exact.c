@@ -2,8 +2,8 @@
  *
  *     z = (A'A/n + (wd + rho) I)^-1 r,   r = A'b/n + rho anchor - shift
  *
- * by the Cholesky factor of gram.c, of the smaller one of samples and features, which is kept between the client's turns. What would be
- * too much to keep is solved by conjugate gradients, cg.c. */
+ * by the Cholesky factor of gram.c, of the smaller one of samples and features, which is kept between the client's
+ * turns. What would be too much to keep is solved by conjugate gradients, cg.c. */
 #include "local/exact.h"
 
 #include "local/gram.h"

@@ -2,8 +2,8 @@
  *
  *     f(H) = f(l2) I + (c/n) A' g(K) A,   g(s) = (f(s + l2) - f(l2))/s
  *
- * which turns everything into the order of the smaller one of U and K. Of the steps e <- e - rho (H + rho I)^-1 e, with lam = l2 + rho and
- * fewer samples than features,
+ * which turns everything into the order of the smaller one of U and K. Of the steps e <- e - rho (H + rho I)^-1 e,
+ * with lam = l2 + rho and fewer samples than features,
  *
  *     e_j = (l2/lam)^j e_0 + A'w_j,   s_j = A e_j,   u_j = (K + lam I)^-1 s_j
  *     s_j+1 = s_j - rho u_j,   w_j+1 = (l2/lam) w_j + rho c/(n lam) u_j,   y_j = (e_j - (c/n) A'u_j)/lam
@@ -30,8 +30,8 @@ enum { PIECE = 1 << 15 }; /* doubles of A at a time, where A is not kept: a quar
 struct fli_gram {
     size_t n, k, order; /* samples, features, the smaller one */
     double scale, l2;   /* c/n */
-    double
-        *m; /* order x order: U or K above the diagonal; on it and below, once there is one, the factor of m + lam I */
+    /* order x order: U or K above the diagonal; on it and below, once there is one, the factor of m + lam I */
+    double *m;
     double *diagonal; /* of U or K */
     double *a;        /* n x k; NULL with enough samples */
     double rho;       /* of the factor; negative: there is none */

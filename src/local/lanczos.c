@@ -1,7 +1,7 @@
-/* Lanczos' recurrence from a random vector, without reorthogonalisation: what it loses in orthogonality makes copies of eigenvalues that
- * it has found already, which does not disturb the extreme ones, and it needs three vectors whatever the number of steps (Paige, 1971).
- * Power iteration would need as many steps as here squared where the largest eigenvalues are close together, as those of Gram
- * matrices of noise are. */
+/* Lanczos' recurrence from a random vector, without reorthogonalisation: what it loses in orthogonality makes copies
+ * of eigenvalues that it has found already, which does not disturb the extreme ones, and it needs three vectors
+ * whatever the number of steps (Paige, 1971). Power iteration would need as many steps as here squared where the
+ * largest eigenvalues are close together, as those of Gram matrices of noise are. */
 #include "local/lanczos.h"
 
 #include <cblas.h>
@@ -10,7 +10,7 @@
 
 enum {
     MOST = 240, /* products */
-    EVERY = 8   /* so many of them, the estimate is looked at */
+    EVERY = 8   /* the estimate is looked at after this many of them */
 };
 
 typedef struct {
@@ -26,8 +26,8 @@ static int above(const tridiagonal *t, double sign, double x)
     return pivot < 0;
 }
 
-/* The largest eigenvalue of sign * T by bisection, or anything below `least` if it is below: between `least` or the largest diagonal
- * entry, and Gershgorin's bound. */
+/* The largest eigenvalue of sign * T by bisection, or anything below `least` if it is below: between `least` or the
+ * largest diagonal entry, and Gershgorin's bound. */
 static double largest_of(const tridiagonal *t, double sign, double least)
 {
     double lo = least, hi = -INFINITY;

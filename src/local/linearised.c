@@ -1,14 +1,16 @@
-/* The local problem with f_i replaced by a quadratic that lies above it and touches it at x = start, and its multiplier:
+/* The local problem with f_i replaced by a quadratic that lies above it and touches it at x = start, and its
+ * multiplier:
  *
  *     g = grad f_i(x), once;  then p->steps times
  *     z = x - (H_i + rho I)^-1 (g + shift),   shift <- shift + rho (z - x)
  *
- * z minimises <g, z> + 1/2 ||z - x||^2_{H_i} + <shift, z> + rho/2 ||z - x||^2. The steps need no gradient: with e = g + shift and
- * y = (H_i + rho I)^-1 e they are e <- e - rho y, and in the end z = x - y and shift = e - g. In the limit of many, which p->steps = 0 asks
- * for, e = 0: shift = -g and z = x.
+ * z minimises <g, z> + 1/2 ||z - x||^2_{H_i} + <shift, z> + rho/2 ||z - x||^2. The steps need no gradient: with
+ * e = g + shift and y = (H_i + rho I)^-1 e they are e <- e - rho y, and in the end z = x - y and shift = e - g. In the
+ * limit of many, which p->steps = 0 asks for, e = 0: shift = -g and z = x.
  *
- * H_i is the Gram matrix (gram.c), or L_i I, L_i being the largest eigenvalue of that matrix or, of models that have none, of the Hessian over
- * the client's samples at the model of its first turn. Whichever it is: computed once, and kept. */
+ * H_i is the Gram matrix (gram.c), or L_i I, L_i being the largest eigenvalue of that matrix or, of models that have
+ * none, of the Hessian over the client's samples at the model of its first turn. Whichever it is: computed once, and
+ * kept. */
 #include "local/linearised.h"
 
 #include "local/gram.h"
@@ -40,7 +42,8 @@ static void forget(void *cache)
     fli_free(c);
 }
 
-/* What the first turn found, from a random start and at that turn's model, and how far the client is from eigenvalues. */
+/* What the first turn found, from a random start and at that turn's model, and how far the client is from
+ * eigenvalues. */
 static void save(const void *cache, fli_saver *out)
 {
     const kept *c = cache;

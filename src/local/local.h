@@ -20,12 +20,11 @@ typedef struct {
     size_t most_steps; /* ends there, accurate or not */
 } fli_stopping;
 
-/* For the pair solver: the client's own model beside z; see pair.c. */
+/* For the pair solver: the client's own model beside z; see sgd_personal.c. */
 typedef struct {
     const void *start;
     double lr;
-    double
-        mix; /* share of the own model in the mixture of the two; NaN: the solver chooses, by samples that are held out */
+    double mix; /* share of the own model in the mixture of the two; NaN: the solver chooses, by held-out samples */
 } fli_pair_extra;
 
 /* What is done in a turn on a bilevel problem, and its z. Vectors are whole, and what is said of a block leaves the
@@ -48,8 +47,8 @@ typedef enum {
 typedef struct {
     fli_bilevel_kind work;
     const void *v; /* a direction, in the lower block */
-    const void
-        *shift; /* the federation's direction, in the block that is stepped; NULL: the client's own is followed */
+    /* the federation's direction, in the block that is stepped; NULL: the client's own is followed */
+    const void *shift;
     double lr_y, lr_v;     /* beside the problem's lr, which is that of x or of the only block that is stepped */
     const fli_reals *coef; /* a_k of step k; the last one holds for all later steps, */
     double coef_decay;     /* and times coef_decay^k */
@@ -78,10 +77,11 @@ typedef struct {
 typedef struct {
     const void *z; /* the solution; in the task, as all vectors here: valid until that is posed anew */
     /* Sum over the steps of the weight a gradient has in (start - z)/lr: Q_i for plain SGD, and with momentum gam
-     * Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2. Methods that turn a displacement back into a gradient divide by lr times this. */
+     * Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2. Methods that turn a displacement back into a gradient divide by lr times
+     * this. */
     double weight;
     size_t steps; /* spent: gradients computed; 1 for a solution by a factor */
-    int missed; /* it was to be accurate and is not, for want of steps or of precision; never for SGD, which cannot tell */
+    int missed; /* it was to be accurate and is not, for want of steps or precision; never for SGD, which cannot tell */
     struct {
         const void *multiplier; /* after the last step */
         double curvature;       /* the largest eigenvalue of the quadratic that takes the place of f_i */
@@ -177,23 +177,25 @@ typedef struct fli_solver {
     /* What an instance takes, without the samples' own bookkeeping; how->eval is not looked at. */
     double (*bytes)(const struct fli_solver *solver, const fli_open *how);
     void (*forget)(void *cache); /* NULL: there is never anything in it */
-    /* Of caches that are more than a way to be faster: what could not be had again, with the same bits, from the client's samples at any
-     * later turn. A checkpoint holds it. Both NULL: nothing is lost with a cache. */
+    /* Of caches that are more than a way to be faster: what could not be computed again, with the same bits, from
+     * the client's samples at a later turn. A checkpoint holds it. Both NULL: nothing is lost with a cache. */
     void (*save)(const void *cache, fli_saver *out);
     fl_status (*load)(fl_ctx *ctx, fli_loader *in, void **cache);
 } fli_solver;
 
 extern const fli_solver fli_solver_sgd;
-/* The same for f_i(x, y_i): y_i is brought up to date at `start`, then x is trained. What SGD means for models with a second block. */
+/* The same for f_i(x, y_i): y_i is brought up to date at `start`, then x is trained. What SGD means for models with a
+ * second block. */
 extern const fli_solver fli_solver_blocks;
 /* A global model and the client's own, trained side by side on the same mini-batches. */
 extern const fli_solver fli_solver_pair;
-/* The exact minimiser for least squares, by a Cholesky factor that is kept; where that would be too large, by conjugate gradients. */
+/* The exact minimiser for least squares, by a Cholesky factor that is kept; where that would be too large, by
+ * conjugate gradients. */
 extern const fli_solver fli_solver_exact;
 /* To the accuracy that the problem asks for, with gradients over all samples, for any model. */
 extern const fli_solver fli_solver_accurate;
-/* f_i replaced by a quadratic that lies above it: curved like the client's Gram matrix, which is factored once and kept, or equally in all
- * directions. */
+/* f_i replaced by a quadratic that lies above it: curved like the client's Gram matrix, which is factored once and
+ * kept, or equally in all directions. */
 extern const fli_solver fli_solver_gram, fli_solver_diagonal;
 
 /* Bilevel problems: does what the problem's `levels.work` says. */
@@ -211,10 +213,10 @@ double fli_task_bytes(const fli_solver *solver, const fli_model *m); /* what fli
 /* Vector i < answers. */
 void *fli_task_vector(const fli_task *t, size_t i);
 
-/* Sum over so many steps of the weight that a gradient has in (start - z)/lr. */
+/* Sum over this many steps of the weight that a gradient has in (start - z)/lr. */
 double fli_sgd_weight(double momentum, size_t steps);
 
-/* a_k, and their sum over so many steps, ||a||_1. */
+/* a_k, and their sum over this many steps, ||a||_1. */
 double fli_coef(const fli_reals *coef, double decay, size_t k);
 double fli_coef_sum(const fli_reals *coef, double decay, size_t steps);
 

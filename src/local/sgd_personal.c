@@ -1,14 +1,14 @@
-/* A pair of models on one client ([CPSL] Algorithm 1): z, which answers the posed problem as plain SGD would, and the client's own
- * model, which learns to make the mixture mix h(own) + (1 - mix) h(z) of their outputs fit the client's samples. Both steps of a pair use the
- * gradients before either step, on the same mini-batch, with momentum from zero:
+/* A pair of models on one client ([CPSL] Algorithm 1): z, which answers the posed problem as plain SGD would, and the
+ * client's own model, which learns to make the mixture mix h(own) + (1 - mix) h(z) of their outputs fit the client's
+ * samples. Both steps of a pair use the gradients before either step, on the same mini-batch, with momentum from zero:
  *
  *     z   <- z - lr mu,           mu     <- gam mu + grad f_i(z) + the problem's other terms
  *     own <- own - own_lr mu_own, mu_own <- gam mu_own + grad_own F_i(own, z)
  *
- * A mix that is not given is chosen here. [CPSL] leaves that open (Remark 5): a share of the labelled samples is held out, never trained
- * on, and the mix is the one under which they are most likely. Their log-likelihood sum log(mix a + (1 - mix) b), with a and b the two models'
- * probabilities of the right class, is concave in mix, so its maximum is found by bisection. It stays off 0 and 1, where one of the models would
- * no longer learn or matter. */
+ * A mix that is not given is chosen here. [CPSL] leaves that open (Remark 5): a share of the labelled samples is held
+ * out, never trained on, and the mix is the one under which they are most likely. Their log-likelihood
+ * sum log(mix a + (1 - mix) b), with a and b the two models' probabilities of the right class, is concave in mix, so
+ * its maximum is found by bisection. It stays off 0 and 1, where one of the models would no longer learn or matter. */
 #include "local/latents.h"
 #include "local/minibatch.h"
 #include "local/pieces.h"
@@ -16,7 +16,7 @@
 
 #include <math.h>
 
-enum { HELD_OUT = 5 }; /* one labelled sample in so many */
+enum { HELD_OUT = 5 }; /* one labelled sample in this many */
 #define LEAST_MIX 0.1
 #define MOST_MIX  0.9
 #define FIRST_MIX 0.75 /* the paper's, while the two models are still the same */
@@ -24,8 +24,8 @@ enum { HELD_OUT = 5 }; /* one labelled sample in so many */
 enum { OWN_GRAD, OWN_PART, OWN_BUFFER, VECTORS }; /* of the instance */
 enum { OWN, ANSWERS };                            /* of the task */
 
-/* The client's labelled samples into the worker's order, held-out ones last; returns how many there are to train on. Who is held out is the
- * same in every turn, and random, for a client's list may be sorted by class. */
+/* The client's labelled samples into the worker's order, held-out ones last; returns how many there are to train on.
+ * Who is held out is the same in every turn, and random, for a client's list may be sorted by class. */
 static size_t hold_out(fli_worker *w, const fli_task *t)
 {
     const fli_view *v = t->view;
@@ -123,7 +123,10 @@ static void train(fli_worker *w, fli_task *t, const training *on, const void *y)
     fli_sgd_step own_step = {
         .lr = p->pair.lr, .wd = w->model->weight_decay, .momentum = step.momentum, .grad = own_grad};
     fli_minibatch b;
-    if (w->buffer) fli_zero(s, own_step.buffer = fli_worker_vector(w, OWN_BUFFER));
+    if (w->buffer) {
+        own_step.buffer = fli_worker_vector(w, OWN_BUFFER);
+        fli_zero(s, own_step.buffer);
+    }
     fli_minibatch_init(w, t->view, on->samples, on->n, y, &t->rng, &b);
     fli_copy(s, p->start, t->z);
     fli_copy(s, p->pair.start, own);

@@ -1,5 +1,5 @@
-/* Mini-batches of labelled and unlabelled samples: who comes up when, that gradients are means over each kind whatever the number of
- * samples, and what clients remember of their pseudo labels. */
+/* Mini-batches of labelled and unlabelled samples: who comes up when, that gradients are means over each kind whatever
+ * the number of samples, and what clients remember of their pseudo labels. */
 #include "fixture.h"
 
 #include "local/latents.h"
@@ -267,7 +267,8 @@ static void augmented(void **state)
 
 /* ---- the second block ---------------------------------------------------------------------------------- */
 
-/* Pseudo labels of more samples than a worker holds: as for each alone. Those by steps are the client's and go on from what they were. */
+/* Pseudo labels of more samples than a worker holds: as for each alone. Those by steps are the client's and go on from
+ * what they were. */
 static void labels_of(fixture *f, int labels, size_t unlabelled)
 {
     client c;

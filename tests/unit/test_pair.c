@@ -54,13 +54,12 @@ typedef struct {
     double z[P], own[P], mix;
 } outcome;
 
-static outcome solve(client *c, double mix, size_t steps, uint32_t stream)
+static outcome solve_problem(client *c, fli_problem p, uint32_t stream)
 {
     outcome o;
     fli_rng rng;
     fli_answer a;
     void *cache = NULL;
-    fli_problem p = {.start = c->x, .lr = 0.1, .steps = steps, .pair = {c->own, 0.3, mix}};
     fli_rng_init(&rng, 1, FLI_RNG_TEST, stream, 0);
     assert_ok(c->ctx, solving_solve(c->ctx, &c->pair, &c->v, &p, &rng, &cache, &a));
     assert_null(cache);
@@ -68,6 +67,12 @@ static outcome solve(client *c, double mix, size_t steps, uint32_t stream)
     memcpy(o.own, a.pair.own, sizeof o.own);
     o.mix = a.pair.mix;
     return o;
+}
+
+static outcome solve(client *c, double mix, size_t steps, uint32_t stream)
+{
+    return solve_problem(c, (fli_problem){.start = c->x, .lr = 0.1, .steps = steps, .pair = {c->own, 0.3, mix}},
+                         stream);
 }
 
 /* ---- by hand ------------------------------------------------------------------------------------------- */
@@ -127,6 +132,24 @@ static void both_steps(void **state)
         }
         client_fini(&c);
     }
+}
+
+/* The problem's other terms are about z alone: an own model that does not depend on z is the same without them. */
+static void terms_of_the_problem(void **state)
+{
+    client c;
+    double shift[P], anchor[P];
+    client_init(&c, *state, 30, (fli_sgd_spec){.batch = 7, .momentum = 0.5});
+    for (size_t j = 0; j < P; j++) shift[j] = 0.1 * (double)j, anchor[j] = 1 - 0.1 * (double)j;
+    fli_problem p = {.start = c.x, .lr = 0.1, .steps = 5, .pair = {c.own, 0.3, 1}};
+    outcome plain = solve_problem(&c, p, 0);
+    p.shift = shift;
+    p.anchor = anchor;
+    p.rho = 0.5;
+    outcome more = solve_problem(&c, p, 0);
+    assert_memory_not_equal(more.z, plain.z, sizeof more.z);
+    assert_memory_equal(more.own, plain.own, sizeof more.own);
+    client_fini(&c);
 }
 
 /* ---- mix: auto ----------------------------------------------------------------------------------------- */
@@ -254,8 +277,11 @@ static void first_mix(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(both_steps),    FIXTURE_TEST(nobody_trains_on_them),
-        FIXTURE_TEST(likeliest_mix), FIXTURE_TEST(bounds),
+        FIXTURE_TEST(both_steps),
+        FIXTURE_TEST(nobody_trains_on_them),
+        FIXTURE_TEST(terms_of_the_problem),
+        FIXTURE_TEST(likeliest_mix),
+        FIXTURE_TEST(bounds),
         FIXTURE_TEST(first_mix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
