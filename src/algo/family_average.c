@@ -15,10 +15,16 @@ void fli_average_answer(const fli_turn *t, const fli_answer *a)
     fli_sub(t->space, a->z, t->down[X], t->up[DX]);
 }
 
+void fli_average_sum(const fli_server *s, const fli_upload *t)
+{
+    /* D += w_i (x_i - x) */
+    fli_axpy(s->space, t->ask->weight, t->up[DX], s->sum[DX]);
+}
+
 void fli_average_add(const fli_server *s, const fli_upload *t, double reach)
 {
-    /* D += w_i (x_i - x);  h += w_i reach_i */
-    fli_axpy(s->space, t->ask->weight, t->up[DX], s->sum[DX]);
+    fli_average_sum(s, t);
+    /* h += w_i reach_i */
     s->scalar_sum[STEP] += t->ask->weight * reach;
 }
 

@@ -25,6 +25,8 @@ extern const fli_part fli_average_down[], fli_average_up[];
     .scalar_sums = 1, .answer = fli_average_answer, .advance = fli_average_advance
 
 void fli_average_answer(const fli_turn *t, const fli_answer *a);
+/* absorb for methods without proximal steps. */
+void fli_average_sum(const fli_server *s, const fli_upload *t);
 /* absorb for a client that went `reach` along its gradients: how long the proximal step of a composite problem must be. */
 void fli_average_add(const fli_server *s, const fli_upload *t, double reach);
 void fli_average_absorb(const fli_server *s, const fli_upload *t);

@@ -43,12 +43,6 @@ static void start(const fli_server *s)
 
 static void pose(const fli_turn *t, fli_problem *p) { p->start = t->down[X]; }
 
-static void absorb(const fli_server *s, const fli_upload *t)
-{
-    /* D += w_i (x_i - x) */
-    fli_axpy(s->space, t->ask->weight, t->up[DX], s->sum[DX]);
-}
-
 /* What is done to an entry of v, of D. */
 typedef double second_fn(const params *p, double v, double d2);
 
@@ -93,7 +87,7 @@ static void advance_adagrad(const fli_server *s) { advance(s, adagrad); }
 #define PARTS                                                                                                          \
     .citation = "Reddi et al., ICLR 2021", .remedy = "a smaller algorithm.server_lr or local.lr",                      \
     .params_size = sizeof(params), .server = server, .down = fli_average_down, .up = fli_average_up,                   \
-    .sums = fli_average_sums, .start = start, .pose = pose, .answer = fli_average_answer, .absorb = absorb
+    .sums = fli_average_sums, .start = start, .pose = pose, .answer = fli_average_answer, .absorb = fli_average_sum
 
 const fli_algo fli_algo_fedadam = {
     .name = "fedadam",

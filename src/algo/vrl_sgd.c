@@ -53,6 +53,6 @@ const fli_algo fli_algo_vrl_sgd = {
     .sums = fli_average_sums,
     .pose = pose,
     .answer = answer,
-    .absorb = fli_average_absorb,
+    .absorb = fli_average_sum,
     .advance = advance,
 };
