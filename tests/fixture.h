@@ -289,7 +289,9 @@ UNUSED static void engine_ask(engine *e, size_t round, const uint32_t *clients, 
 /* One round in which everything is exchanged. */
 UNUSED static void engine_round(engine *e, const uint32_t *clients, size_t count, double lr)
 {
-    engine_ask(e, e->round++, clients, count, lr, 1, FLI_ASK_CHANGED | FLI_ASK_REPLY);
+    const fli_exec_spec *s = fli_exec_spec_of(e->exec);
+    size_t phases = s->algo->rounds.phases ? s->algo->rounds.phases(s->params, 0) : 1;
+    engine_ask(e, e->round++, clients, count, lr, phases, FLI_ASK_CHANGED | FLI_ASK_REPLY);
 }
 
 /* The turns before the first round, where the method wants them. */

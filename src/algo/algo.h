@@ -133,8 +133,8 @@ typedef struct {
     size_t (*phases)(const void *params, double coin);
     /* Which of the method's stages such a phase is, from 0: tables of parts name them. NULL: there is only one. */
     size_t (*stage)(const void *params, size_t phase, size_t phases);
-    /* What the work of a stage counts as, in local steps, for a client that is asked for `steps`: for its length in
-     * simulated time. NULL: that. */
+    /* What the work of a stage counts as, in gradients of mini-batches, for a client that is asked for `steps`: for its length in
+     * simulated time. NULL: what the stage's solver says (fli_solver_cost). */
     size_t (*counts_as)(const void *params, size_t stage, size_t steps);
 } fli_rounds;
 
@@ -176,8 +176,9 @@ typedef struct fli_algo {
     const fli_part *down, *up; /* what is sent either way, and when */
 
     /* What it does. */
-    /* How its local problems are solved; NULL: by SGD. */
-    const fli_solver *(*solver)(const void *params);
+    /* How the local problems of a stage are solved (fli_rounds.stage; there may be a single one, 0); NULL: by SGD. Asked
+     * for all numbers below FLI_STAGES: those that the method does not have may get any of its solvers. */
+    const fli_solver *(*solver)(const void *params, size_t stage);
     /* On the server, once before anything else: fills its scalars and further vectors. NULL: nothing to do. */
     void (*start)(const fli_server *s);
     /* On a worker thread. Fills the problem, whose lr and steps come filled. Vectors it points to must stay until answer. */
@@ -202,11 +203,19 @@ extern const fli_algo *const fli_algo_list[]; /* NULL-terminated */
 
 #define FLI_LOCAL_REMEDY "a smaller local.lr"
 const char *fli_algo_remedy(const fli_algo *a); /* never NULL */
-/* How local problems are solved on this model. */
-const fli_solver *fli_algo_solver(const fli_algo *a, const void *params, const fli_model *m);
+/* How local problems of a stage are solved on this model, */
+const fli_solver *fli_algo_solver(const fli_algo *a, const void *params, const fli_model *m, size_t stage);
+/* and all solvers that any stage uses, each once. */
+typedef struct {
+    const fli_solver *at[FLI_STAGES];
+    size_t count;
+} fli_solvers;
+fli_solvers fli_algo_solvers(const fli_algo *a, const void *params, const fli_model *m);
 /* Of an ask, and the moment that says which parts are sent with it (message.h). */
 size_t fli_algo_stage(const fli_algo *a, const void *params, const fli_ask *ask);
 unsigned fli_algo_moment(const fli_algo *a, const void *params, const fli_ask *ask);
+/* What the turn of an ask costs, in gradients of mini-batches, where an epoch has so many of them. */
+size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_model *m, const fli_ask *ask, size_t per_epoch);
 /* Whether clients are shown the start model. */
 int fli_algo_shows_start(const fli_algo *a);
 size_t fli_names_count(const char *const *names); /* NULL counts as empty */

@@ -36,8 +36,9 @@ fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients)
     return FL_OK;
 }
 
-const fli_solver *fli_dr_solver(const void *params)
+const fli_solver *fli_dr_solver(const void *params, size_t stage)
 {
+    (void)stage;
     static const fli_solver *const solvers[] = {&fli_solver_sgd, &fli_solver_exact, &fli_solver_accurate};
     return solvers[((const fli_dr_params *)params)->solver];
 }

@@ -43,7 +43,7 @@ extern const char *const fli_dr_server[], *const fli_dr_client[], *const fli_dr_
 extern const fli_part fli_dr_down[], fli_dr_up[];
 
 fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients);
-const fli_solver *fli_dr_solver(const void *params);
+const fli_solver *fli_dr_solver(const void *params, size_t stage);
 int fli_dr_warms_up(const void *params);
 /* What has to be assumed of the local solver whatever the theorem says of its errors. */
 void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *out);

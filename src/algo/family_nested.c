@@ -4,8 +4,9 @@ enum { U };
 
 const char *const fli_nested_sums[] = {"its average", NULL};
 
-const fli_solver *fli_nested_solver(const void *params)
+const fli_solver *fli_nested_solver(const void *params, size_t stage)
 {
+    (void)stage;
     (void)params;
     return &fli_solver_bilevel;
 }

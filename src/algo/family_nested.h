@@ -38,7 +38,7 @@ enum { FLI_NEST_SUM, FLI_NEST_RANDOM };
 
 extern const char *const fli_nested_sums[];
 
-const fli_solver *fli_nested_solver(const void *params);
+const fli_solver *fli_nested_solver(const void *params, size_t stage);
 /* up = the answer; sum += p_i/(sum_S p) up */
 void fli_nested_answer(const fli_turn *t, const fli_answer *a);
 void fli_nested_absorb(const fli_server *s, const fli_upload *t);

@@ -24,8 +24,9 @@ double fli_personal_mix(const void *params, size_t client, const double *scalars
     return scalars ? scalars[0] : 0;
 }
 
-const fli_solver *fli_personal_solver(const void *params)
+const fli_solver *fli_personal_solver(const void *params, size_t stage)
 {
+    (void)stage;
     (void)params;
     return &fli_solver_pair;
 }

@@ -31,6 +31,6 @@ void fli_personal_pose(const fli_personal_params *p, const fli_turn *t, size_t o
 void fli_personal_answer(const fli_turn *t, const fli_answer *a, size_t own, size_t mix);
 /* own_mix and solver of the descriptor. The share is the first of the client's scalars. */
 double fli_personal_mix(const void *params, size_t client, const double *scalars);
-const fli_solver *fli_personal_solver(const void *params);
+const fli_solver *fli_personal_solver(const void *params, size_t stage);
 
 #endif

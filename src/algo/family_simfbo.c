@@ -27,8 +27,9 @@ const char *const fli_simfbo_server[] = {"(x, y)", "v", NULL};
 const fli_part fli_simfbo_down[] = {{"(x, y)", FLI_WHOLE, Z}, {"v", FLI_LOWER, V}, {NULL}};
 const char *const fli_simfbo_sums[] = {"sum pt_i (q_x, q_y)", "sum pt_i q_v", NULL};
 
-const fli_solver *fli_simfbo_solver(const void *params)
+const fli_solver *fli_simfbo_solver(const void *params, size_t stage)
 {
+    (void)stage;
     (void)params;
     return &fli_solver_bilevel;
 }

@@ -46,6 +46,6 @@ size_t fli_simfbo_stage(const void *params, size_t phase, size_t phases);
     .validate = fli_simfbo_validate, .theory.check = fli_simfbo_check, .solver = fli_simfbo_solver,                    \
     .pose = fli_simfbo_pose
 
-const fli_solver *fli_simfbo_solver(const void *params);
+const fli_solver *fli_simfbo_solver(const void *params, size_t stage);
 
 #endif

@@ -74,8 +74,9 @@ static double t_of(const params *a, unsigned model_traits, size_t samples, size_
     return fmax(0.1, 8 * log((double)samples) / (double)parameters);
 }
 
-static const fli_solver *solver(const void *p)
+static const fli_solver *solver(const void *p, size_t stage)
 {
+    (void)stage;
     return ((const params *)p)->variant == GRAM ? &fli_solver_gram : &fli_solver_diagonal;
 }
 

@@ -63,7 +63,8 @@ typedef enum {
 } fli_use;
 
 /* When a part is sent. 0: always. A method's stages are numbered from 0, see fli_algo.stage. */
-#define FLI_IN(stage)  (1u << (stage)) /* below 24 */
+enum { FLI_STAGES = 24 };              /* at most so many */
+#define FLI_IN(stage)  (1u << (stage)) /* below that */
 #define FLI_IN_ROUNDS  0x00ffffffu
 #define FLI_IN_WARM_UP 0x01000000u
 #define FLI_AT_FIRST   0x02000000u /* to clients that have not had a turn, whatever the stage */

@@ -20,7 +20,7 @@ typedef struct {
 /* What a thread works with. */
 typedef struct {
     fli_eval *eval;
-    void *instance; /* of the solver */
+    void *instances[FLI_STAGES]; /* of the solvers */
     turn_slot *slots;
 } workspace;
 
@@ -28,8 +28,8 @@ struct fli_clients {
     fl_ctx *ctx;
     fli_clients_spec spec;
     fli_space space;
-    const fli_solver *solver;
-    void **caches; /* the solver's, one per client; NULL: it keeps nothing */
+    fli_solvers solvers;       /* of the method's stages, each once, */
+    void **caches[FLI_STAGES]; /* and what each keeps, per client; NULL: nothing */
     fli_store *store;
     workspace *spaces;
     size_t count;
@@ -40,11 +40,12 @@ struct fli_clients {
 
 static fl_status slots_new(fli_clients *c, workspace *w)
 {
+    const fli_solver *roomiest = fli_solver_roomiest(c->solvers.at, c->solvers.count);
     fl_status s = FL_OK;
     w->slots = fli_alloc(c->ctx, c->spec.together, sizeof *w->slots);
     if (!w->slots) return FL_ENOMEM;
     for (size_t i = 0; !s && i < c->spec.together; i++) {
-        s = fli_task_init(c->ctx, c->solver, c->spec.model, &w->slots[i].task);
+        s = fli_task_init(c->ctx, roomiest, c->spec.model, &w->slots[i].task);
         if (!s) s = fli_message_init(c->ctx, &c->space, c->spec.algo->work, 0, &w->slots[i].work);
     }
     return s;
@@ -58,7 +59,8 @@ static fl_status workspaces_new(fli_clients *c, fli_eval *evals)
     for (size_t i = 0; !s && i < c->count; i++) {
         fli_open how = {c->spec.model, c->spec.sgd, c->spec.fed->largest, &evals[i]};
         c->spaces[i].eval = &evals[i];
-        s = c->solver->open(c->ctx, c->solver, &how, &c->spaces[i].instance);
+        for (size_t k = 0; !s && k < c->solvers.count; k++)
+            s = c->solvers.at[k]->open(c->ctx, c->solvers.at[k], &how, &c->spaces[i].instances[k]);
         if (!s) s = slots_new(c, &c->spaces[i]);
     }
     return s;
@@ -68,9 +70,11 @@ static fl_status workspaces_new(fli_clients *c, fli_eval *evals)
 static void left_memory(void *clients, size_t client)
 {
     fli_clients *c = clients;
-    if (!c->caches || c->solver->save) return;
-    c->solver->forget(c->caches[client]);
-    c->caches[client] = NULL;
+    for (size_t k = 0; k < c->solvers.count; k++) {
+        if (!c->caches[k] || c->solvers.at[k]->save) continue;
+        c->solvers.at[k]->forget(c->caches[k][client]);
+        c->caches[k][client] = NULL;
+    }
 }
 
 static fl_status state_new(fli_clients *c)
@@ -85,7 +89,9 @@ static fl_status state_new(fli_clients *c)
         .left = left_memory,
         .arg = c,
     };
-    if (c->solver->forget && !(c->caches = fli_alloc(c->ctx, c->spec.clients, sizeof *c->caches))) return FL_ENOMEM;
+    for (size_t k = 0; k < c->solvers.count; k++)
+        if (c->solvers.at[k]->forget && !(c->caches[k] = fli_alloc(c->ctx, c->spec.clients, sizeof **c->caches)))
+            return FL_ENOMEM;
     return fli_store_new(c->ctx, &spec, &c->store);
 }
 
@@ -100,7 +106,7 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
     if (!c->spec.together) c->spec.together = 1;
     if (c->spec.together > FLI_TOGETHER) c->spec.together = FLI_TOGETHER;
     c->space = spec->model->space;
-    c->solver = fli_algo_solver(spec->algo, spec->params, spec->model);
+    c->solvers = fli_algo_solvers(spec->algo, spec->params, spec->model);
     c->count = workspaces;
     if ((s = workspaces_new(c, evals)) || (s = state_new(c))) {
         fli_clients_free(c);
@@ -118,7 +124,8 @@ static void workspace_free(const fli_clients *c, workspace *w)
         fli_message_fini(&w->slots[i].work);
     }
     fli_free(w->slots);
-    if (w->instance && c->solver->close) c->solver->close(w->instance);
+    for (size_t k = 0; k < c->solvers.count; k++)
+        if (w->instances[k] && c->solvers.at[k]->close) c->solvers.at[k]->close(w->instances[k]);
 }
 
 void fli_clients_free(fli_clients *c)
@@ -126,13 +133,24 @@ void fli_clients_free(fli_clients *c)
     if (!c) return;
     for (size_t i = 0; c->spaces && i < c->count; i++) workspace_free(c, &c->spaces[i]);
     fli_free(c->spaces);
-    for (size_t i = 0; c->caches && i < c->spec.clients; i++) c->solver->forget(c->caches[i]);
-    fli_free(c->caches);
+    for (size_t k = 0; k < c->solvers.count; k++) {
+        for (size_t i = 0; c->caches[k] && i < c->spec.clients; i++) c->solvers.at[k]->forget(c->caches[k][i]);
+        fli_free(c->caches[k]);
+    }
     fli_store_free(c->store);
     fli_free(c);
 }
 
 /* ---- a turn ---------------------------------------------------------------------------------------------- */
+
+/* Which of the solvers an ask is for. */
+static size_t solver_of(const fli_clients *c, const fli_ask *ask)
+{
+    size_t k = 0, stage = fli_algo_stage(c->spec.algo, c->spec.params, ask);
+    const fli_solver *wanted = fli_algo_solver(c->spec.algo, c->spec.params, c->spec.model, stage);
+    while (c->solvers.at[k] != wanted) k++;
+    return k;
+}
 
 /* The mini-batches of a turn. Every phase of a round has its own. */
 static fli_rng batches(const fli_clients *c, const fli_ask *ask)
@@ -171,7 +189,7 @@ static fli_turn turn_of(const fli_clients *c, turn_slot *t)
     };
 }
 
-static void pose(fli_clients *c, turn_slot *t, fli_exchange *x)
+static void pose(fli_clients *c, turn_slot *t, fli_exchange *x, void **caches)
 {
     uint32_t client = x->ask.client;
     t->exchange = x;
@@ -189,7 +207,7 @@ static void pose(fli_clients *c, turn_slot *t, fli_exchange *x)
     t->task.problem.steps = (size_t)x->ask.steps;
     t->task.view = &t->view;
     t->task.rng = batches(c, &x->ask);
-    t->task.cache = c->caches ? &c->caches[client] : NULL;
+    t->task.cache = caches ? &caches[client] : NULL;
     t->task.seed = c->spec.seed;
     t->task.client = client;
     c->spec.algo->pose(&t->turn, &t->task.problem);
@@ -200,7 +218,8 @@ static fl_status check(const fli_clients *c, turn_slot *t)
     const fli_answer *a = &t->task.answer;
     if (t->task.status) return t->task.status;
     t->exchange->own_diverged = a->pair.own && !fli_finite(&c->space, a->pair.own);
-    int finite = fli_finite(&c->space, a->z) && (!a->levels.v || fli_finite(&c->space, a->levels.v));
+    int finite = fli_finite(&c->space, a->z) && (!a->levels.v || fli_finite(&c->space, a->levels.v)) &&
+                 (!a->gradient || fli_finite(&c->space, a->gradient));
     return finite && !t->exchange->own_diverged ? FL_OK : FL_EDIVERGED;
 }
 
@@ -216,17 +235,22 @@ static void answer(fli_clients *c, turn_slot *t)
     if (t->kept.scalars) fli_store_release(c->store, x->ask.client);
 }
 
-/* At most as many as there are tasks. */
+/* At most as many as there are tasks, all for one solver. */
 static void take_turns(fli_clients *c, fli_exchange *const *list, size_t n, workspace *w)
 {
     fli_task *tasks[FLI_TOGETHER] = {0};
-    size_t posed = 0;
+    size_t posed = 0, which = solver_of(c, &list[0]->ask);
     for (size_t i = 0; i < n; i++) {
-        pose(c, &w->slots[posed], list[i]);
+        pose(c, &w->slots[posed], list[i], c->caches[which]);
         if (!list[i]->status) tasks[posed] = &w->slots[posed].task, posed++;
     }
-    c->solver->solve(c->ctx, w->instance, tasks, posed);
+    c->solvers.at[which]->solve(c->ctx, w->instances[which], tasks, posed);
     for (size_t i = 0; i < posed; i++) answer(c, &w->slots[i]);
+}
+
+static int same_solver(const fli_clients *c, const fli_exchange *a, const fli_exchange *b)
+{
+    return b->ask.kind == FLI_ASK_TURN && solver_of(c, &a->ask) == solver_of(c, &b->ask);
 }
 
 void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_t place)
@@ -239,7 +263,7 @@ void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_
             turns = 1;
             continue;
         }
-        for (turns = 1; at + turns < n && turns < c->spec.together && list[at + turns]->ask.kind == FLI_ASK_TURN;)
+        for (turns = 1; at + turns < n && turns < c->spec.together && same_solver(c, list[at], list[at + turns]);)
             turns++;
         take_turns(c, list + at, turns, w);
     }
@@ -248,8 +272,10 @@ void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_
 double fli_clients_effort(const fli_clients *c, const fli_ask *ask)
 {
     size_t n = fli_fed_size(c->spec.fed, ask->client);
-    if (ask->kind != FLI_ASK_TURN || c->solver->one_pass) return (double)n;
-    return (double)ask->steps * (double)fli_batch_size(&c->spec.sgd, n);
+    if (ask->kind != FLI_ASK_TURN) return (double)n;
+    size_t per_epoch = fli_epoch_steps(&c->spec.sgd, n);
+    size_t cost = fli_solver_cost(c->solvers.at[solver_of(c, ask)], (size_t)ask->steps, per_epoch);
+    return (double)cost * (double)fli_batch_size(&c->spec.sgd, n);
 }
 
 size_t fli_clients_state(const fli_clients *c, size_t *spilled)
@@ -260,29 +286,33 @@ size_t fli_clients_state(const fli_clients *c, size_t *spilled)
 
 /* ---- checkpoints ----------------------------------------------------------------------------------------- */
 
-static void save_caches(const fli_clients *c, fli_saver *out)
+static void save_caches(const fli_clients *c, size_t which, fli_saver *out)
 {
-    size_t count = 0, clients = c->caches && c->solver->save ? c->spec.clients : 0;
-    for (size_t i = 0; i < clients; i++) count += c->caches[i] != NULL;
+    const fli_solver *solver = c->solvers.at[which];
+    void *const *caches = c->caches[which];
+    size_t count = 0, clients = caches && solver->save ? c->spec.clients : 0;
+    for (size_t i = 0; i < clients; i++) count += caches[i] != NULL;
     fli_save_part(out, "solver");
     fli_save_count(out, count);
     for (size_t i = 0; i < clients; i++) {
-        if (!c->caches[i]) continue;
+        if (!caches[i]) continue;
         fli_save_count(out, i);
-        c->solver->save(c->caches[i], out);
+        solver->save(caches[i], out);
     }
 }
 
-static fl_status load_caches(fli_clients *c, fli_loader *in)
+static fl_status load_caches(fli_clients *c, size_t which, fli_loader *in)
 {
+    const fli_solver *solver = c->solvers.at[which];
+    void **caches = c->caches[which];
     size_t clients = c->spec.clients;
     fl_status s = FL_OK;
     fli_load_part(in, "solver");
-    for (uint64_t left = fli_load_count(in, c->caches && c->solver->load ? clients : 0); left && !s; left--) {
+    for (uint64_t left = fli_load_count(in, caches && solver->load ? clients : 0); left && !s; left--) {
         size_t client = (size_t)fli_load_count(in, clients - 1);
-        if (!(s = fli_loader_status(in)) && c->caches[client])
+        if (!(s = fli_loader_status(in)) && caches[client])
             s = fli_loader_refuse(in, "does not fit this run: a client is in it twice");
-        if (!s) s = c->solver->load(c->ctx, in, &c->caches[client]);
+        if (!s) s = solver->load(c->ctx, in, &caches[client]);
     }
     return s ? s : fli_loader_status(in);
 }
@@ -290,11 +320,12 @@ static fl_status load_caches(fli_clients *c, fli_loader *in)
 void fli_clients_save(fli_clients *c, fli_saver *out)
 {
     fli_store_save(c->store, out);
-    save_caches(c, out);
+    for (size_t k = 0; k < c->solvers.count; k++) save_caches(c, k, out);
 }
 
 fl_status fli_clients_load(fli_clients *c, fli_loader *in)
 {
     fl_status s = fli_store_load(c->store, in);
-    return s ? s : load_caches(c, in);
+    for (size_t k = 0; !s && k < c->solvers.count; k++) s = load_caches(c, k, in);
+    return s;
 }

@@ -225,7 +225,7 @@ static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
     if (q.z != t->z) fli_copy(q.space, q.z, t->z);
     t->answer = (fli_answer){.z = t->z,
                              .weight = (double)t->problem.steps,
-                             .steps = q.steps,
+                             .steps = q.steps * fli_epoch_steps(&w->spec, t->view->n_train),
                              .missed = asks_for_accuracy(&t->problem.stop) && !reached};
     return FL_OK;
 }

@@ -142,7 +142,10 @@ fl_status fli_cg_solve(fl_ctx *ctx, const fli_worker *w, fli_task *t, double lam
         left = residual(&q);
     }
     space->ops->from_f64(k, q.z, t->z);
-    t->answer = (fli_answer){.z = t->z, .weight = (double)p->steps, .steps = q.steps, .missed = !(left <= goal)};
+    t->answer = (fli_answer){.z = t->z,
+                             .weight = (double)p->steps,
+                             .steps = q.steps * fli_epoch_steps(&w->spec, n),
+                             .missed = !(left <= goal)};
 done:
     equations_fini(&q);
     return s;

@@ -61,15 +61,7 @@ static fl_status load(fl_ctx *ctx, fli_loader *in, void **cache)
     return fli_loader_status(in);
 }
 
-/* ---- the gradient, and what both ways share -------------------------------------------------------------- */
-
-static void gradient(fli_worker *w, const fli_task *t)
-{
-    const fli_view *v = t->view;
-    const void *x = t->problem.start;
-    fli_eval_loss(w->eval, v->ds, v->train, v->n_train, x, w->grad, NULL);
-    if (w->model->weight_decay > 0) fli_axpy(&w->model->space, w->model->weight_decay, x, w->grad);
-}
+/* ---- what both ways share -------------------------------------------------------------------------------- */
 
 static fli_answer answer(const fli_task *t, const kept *c, size_t gradients)
 {
@@ -143,7 +135,7 @@ fl_status fli_linearised_gram(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t pa
         t->answer = measured(space, t, c);
         return FL_OK;
     }
-    gradient(w, t);
+    size_t spent = fli_start_gradient(w, t, w->grad);
     if (p->steps) {
         space->ops->to_f64(space->n, w->grad, c->e);
         space->ops->to_f64(space->n, p->shift, c->y);
@@ -153,7 +145,7 @@ fl_status fli_linearised_gram(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t pa
     } else {
         settle(w, t);
     }
-    t->answer = answer(t, c, 1);
+    t->answer = answer(t, c, spent);
     return FL_OK;
 }
 
@@ -245,12 +237,12 @@ static fl_status diagonal_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
         t->answer = measured(&w->model->space, t, c);
         return FL_OK;
     }
-    gradient(w, t);
+    size_t spent = fli_start_gradient(w, t, w->grad);
     if (t->problem.steps)
         shrink(w, t, c->curvature);
     else
         settle(w, t);
-    t->answer = answer(t, c, 1);
+    t->answer = answer(t, c, spent);
     return FL_OK;
 }
 
@@ -263,7 +255,7 @@ const fli_solver fli_solver_gram = {.name = "gram",
                                     .model_traits = FLI_MODEL_GLM,
                                     .models = "least squares and logistic regression",
                                     .answers = ANSWERS,
-                                    .one_pass = 1,
+                                    .full_gradient = 1,
                                     .solve = solve_gram,
                                     .forget = forget,
                                     .save = save,
@@ -272,7 +264,7 @@ const fli_solver fli_solver_gram = {.name = "gram",
 
 const fli_solver fli_solver_diagonal = {.name = "diagonal",
                                         .answers = ANSWERS,
-                                        .one_pass = 1,
+                                        .full_gradient = 1,
                                         .solve = solve_diagonal,
                                         .forget = forget,
                                         .save = save,

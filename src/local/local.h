@@ -80,8 +80,10 @@ typedef struct {
      * Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2. Methods that turn a displacement back into a gradient divide by lr times
      * this. */
     double weight;
-    size_t steps; /* spent: gradients computed; 1 for a solution by a factor */
+    /* spent: gradients of mini-batches; one over all samples counts as an epoch, a solution by a factor as 1 */
+    size_t steps;
     int missed; /* it was to be accurate and is not, for want of steps or precision; never for SGD, which cannot tell */
+    const void *gradient; /* of f_i at the start, over all of the client's samples; see fli_solver_gradient */
     struct {
         const void *multiplier; /* after the last step */
         double curvature;       /* the largest eigenvalue of the quadratic that takes the place of f_i */
@@ -167,8 +169,8 @@ typedef struct fli_solver {
     size_t answers;        /* those that a task has beside z, for its answer to point to */
     int second_block;      /* knows objectives with a block y_i (model/latent.h); others would leave it out silently */
     int augments;          /* sees samples afresh in every step, so that data.augment has a meaning */
-    int one_pass;          /* a turn costs one pass over the client's samples, whatever the problem says of steps */
-    int counts_steps;      /* lr and steps of the problem are what is done */
+    int full_gradient;     /* a turn computes a gradient over all of the client's samples */
+    int counts_steps;      /* lr and steps of the problem are what is done, in mini-batches */
     const struct fli_solver *latent; /* takes its place on models with a second block; NULL: none */
     fl_status (*open)(fl_ctx *ctx, const struct fli_solver *solver, const fli_open *how, void **instance);
     /* Sets status and answer of every task. */
@@ -187,6 +189,9 @@ extern const fli_solver fli_solver_sgd;
 /* The same for f_i(x, y_i): y_i is brought up to date at `start`, then x is trained. What SGD means for models with a
  * second block. */
 extern const fli_solver fli_solver_blocks;
+/* The gradient of f_i at the start, weight decay included and all samples as they are: alone, where z is the start, or
+ * before the steps of SGD. */
+extern const fli_solver fli_solver_gradient, fli_solver_sgd_gradient;
 /* A global model and the client's own, trained side by side on the same mini-batches. */
 extern const fli_solver fli_solver_pair;
 /* The exact minimiser for least squares, by a Cholesky factor that is kept; where that would be too large, by
@@ -206,6 +211,12 @@ const fli_solver *fli_solver_on(const fli_model *m, const fli_solver *wanted);
 /* Refuses a model that the solver is not for. */
 fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model *m);
 
+/* What a turn costs, in gradients of mini-batches, where it is asked for so many steps and an epoch has so many.
+ * Solvers that work to an accuracy cost what they are asked for: nobody knows before. */
+size_t fli_solver_cost(const fli_solver *solver, size_t steps, size_t per_epoch);
+
+/* Of several solvers that whose tasks can be given to all of them. */
+const fli_solver *fli_solver_roomiest(const fli_solver *const *list, size_t n);
 /* A task that this solver can be given, on this model. */
 fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fli_model *m, fli_task *out);
 void fli_task_fini(fli_task *t);

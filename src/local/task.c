@@ -31,6 +31,20 @@ const fli_solver *fli_solver_on(const fli_model *m, const fli_solver *wanted)
     return m->latent && wanted->latent ? wanted->latent : wanted;
 }
 
+size_t fli_solver_cost(const fli_solver *solver, size_t steps, size_t per_epoch)
+{
+    if (!solver->full_gradient) return steps;
+    return per_epoch + (solver->counts_steps ? steps : 0);
+}
+
+const fli_solver *fli_solver_roomiest(const fli_solver *const *list, size_t n)
+{
+    const fli_solver *most = list[0];
+    for (size_t i = 1; i < n; i++)
+        if (list[i]->answers > most->answers) most = list[i];
+    return most;
+}
+
 fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model *m)
 {
     if ((m->desc->traits & solver->model_traits) == solver->model_traits) return FL_OK;

@@ -30,6 +30,10 @@ double fli_worker_bytes(const fli_solver *solver, const fli_open *how);
 typedef fl_status fli_task_solve(fl_ctx *ctx, fli_worker *w, fli_task *t);
 void fli_worker_each(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n, fli_task_solve *solve);
 
+/* g = the gradient of f_i at the problem's start over all of the client's samples, with weight decay. Returns what it
+ * costs, as in fli_answer.steps. */
+size_t fli_start_gradient(fli_worker *w, const fli_task *t, void *g);
+
 /* The step that SGD on this problem repeats, with the worker's gradient and buffer; zeroes the buffer. */
 fli_sgd_step fli_sgd_begin(fli_worker *w, const fli_problem *p);
 /* SGD on the task's problem, and its answer. y: the second block, as fli_latents_improve gives it; NULL: none. */

@@ -248,18 +248,20 @@ static fl_status warn(const fli_plan *p)
 }
 
 /* Solvers that know nothing of a second block would leave it out silently. */
-static fl_status check_blocks(const fli_plan *p, const fli_solver *solver)
+static fl_status check_second_block(const fli_plan *p, const fli_solver *solver)
 {
-    if (p->model->latent && !solver->second_block)
-        return fli_fail(p->ctx, FL_ECONFIG,
-                        "algorithm %s solves its local problems by the %s solver, which knows nothing of %s",
-                        p->algo->name, solver->name,
-                        p->model->latent->every ? "memberships" : "pseudo labels; set semi.labels to none");
+    if (!p->model->latent || solver->second_block) return FL_OK;
+    return fli_fail(p->ctx, FL_ECONFIG,
+                    "algorithm %s solves its local problems by the %s solver, which knows nothing of %s", p->algo->name,
+                    solver->name, p->model->latent->every ? "memberships" : "pseudo labels; set semi.labels to none");
+}
+
+static void note_blocks(const fli_plan *p)
+{
     if (!p->model->latent && p->algo->traits & FLI_ALGO_BLOCKS)
         fli_log(p->ctx, FL_LOG_WARNING,
                 "%s is meant to learn from unlabelled samples too, but semi.labels is none: only labelled ones count",
                 p->algo->name);
-    return FL_OK;
 }
 
 /* Without labels, taking some away would only take samples away; and a factorisation means W >= 0. */
@@ -277,23 +279,32 @@ static fl_status check_unsupervised(const fli_plan *p)
     return FL_OK;
 }
 
-/* The solver may want more of the model than the method does, the regulariser something of the dimension. */
+/* A solver may want more of the model than the method does. */
+static fl_status check_solver(const fli_plan *p, const fli_solver *solver)
+{
+    fl_status status = fli_solver_fits(p->ctx, solver, p->model);
+    if (status) return status;
+    if (p->settings.data.augment != FLI_AUGMENT_NONE && !solver->augments)
+        return fli_fail(p->ctx, FL_ECONFIG,
+                        "data.augment changes the samples from step to step, which the %s solver cannot use; "
+                        "set it to none",
+                        solver->name);
+    return check_second_block(p, solver);
+}
+
+/* The regulariser may want something of the dimension. */
 static fl_status check_fit(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
-    const fli_solver *solver = fli_algo_solver(p->algo, s->algorithm.params, p->model);
     const fli_regularizer *g = s->regularizer.item.desc;
-    fl_status status = fli_solver_fits(p->ctx, solver, p->model);
+    fli_solvers solvers = fli_algo_solvers(p->algo, s->algorithm.params, p->model);
+    fl_status status = FL_OK;
+    for (size_t i = 0; !status && i < solvers.count; i++) status = check_solver(p, solvers.at[i]);
     if (!status && g->validate) status = g->validate(p->ctx, s->regularizer.params, p->model->space.n);
-    if (!status && s->data.augment != FLI_AUGMENT_NONE && !solver->augments)
-        status = fli_fail(p->ctx, FL_ECONFIG,
-                          "data.augment changes the samples from step to step, which the %s solver cannot use; "
-                          "set it to none",
-                          solver->name);
     if (status) return status;
     p->regularizer = strcmp(g->name, "none") ? g : NULL;
-    status = check_unsupervised(p);
-    return status ? status : check_blocks(p, solver);
+    if (!(status = check_unsupervised(p))) note_blocks(p);
+    return status;
 }
 
 /* What two levels ask of the data, where there are two. */

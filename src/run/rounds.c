@@ -22,20 +22,30 @@ fl_status fli_rounds_prepare(fl_run *run)
     return FL_OK;
 }
 
+/* What a method's random decisions about a round go by. */
+static double coin_of(const fli_plan *p, size_t round)
+{
+    fli_rng rng;
+    fli_rng_init(&rng, (uint64_t)p->settings.top.seed, FLI_RNG_ALGO, (uint32_t)round, 0);
+    return fli_rng_uniform(&rng);
+}
+
+/* Steps in an epoch of a client that said this when it joined. */
+static size_t epoch_of(const fli_plan *p, const fli_card *card)
+{
+    fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
+    size_t unlabelled = (size_t)card->unlabelled;
+    return fli_objective_steps(p->model, &sgd, (size_t)card->samples - unlabelled, unlabelled);
+}
+
 fli_ask fli_ask_for(const fli_plan *p, const fli_card *card, size_t round, size_t turn, uint32_t client)
 {
     const fli_local_settings *local = &p->settings.local;
-    fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
-    size_t unlabelled = (size_t)card->unlabelled;
-    size_t per_epoch = fli_objective_steps(p->model, &sgd, (size_t)card->samples - unlabelled, unlabelled);
-    const fli_solver *solver = fli_algo_solver(p->algo, p->settings.algorithm.params, p->model);
     return (fli_ask){
         .round = round,
         .stream = turn,
         .client = client,
-        .steps = solver->one_pass
-                     ? per_epoch
-                     : fli_local_steps(&local->work, (uint64_t)p->settings.top.seed, turn, client, per_epoch),
+        .steps = fli_local_steps(&local->work, (uint64_t)p->settings.top.seed, turn, client, epoch_of(p, card)),
         .lr = fli_schedule_lr(local, round) * fli_reals_at(&local->lr_factors, client),
         .probability = fli_participation_probability(p->participation, client),
     };
@@ -44,11 +54,9 @@ fli_ask fli_ask_for(const fli_plan *p, const fli_card *card, size_t round, size_
 double fli_ask_seconds(const fl_run *run, const fli_ask *ask)
 {
     const fli_plan *p = &run->plan;
-    const fli_algo *a = p->algo;
-    const void *params = p->settings.algorithm.params;
-    size_t steps = (size_t)ask->steps;
-    if (a->rounds.counts_as) steps = a->rounds.counts_as(params, fli_algo_stage(a, params, ask), steps);
-    return fli_system_turn(p->system, (size_t)ask->stream, ask->client, steps,
+    fli_card card = fli_exec_card(run->exec, ask->client);
+    size_t cost = fli_algo_cost(p->algo, p->settings.algorithm.params, p->model, ask, epoch_of(p, &card));
+    return fli_system_turn(p->system, (size_t)ask->stream, ask->client, cost,
                            (double)fli_exec_bytes_down(run->exec, ask), (double)fli_exec_bytes_up(run->exec, ask));
 }
 
@@ -60,9 +68,7 @@ static size_t exchanges(const fl_run *run)
 {
     const fli_algo *a = run->plan.algo;
     const void *params = run->plan.settings.algorithm.params;
-    fli_rng rng;
-    fli_rng_init(&rng, (uint64_t)run->plan.settings.top.seed, FLI_RNG_ALGO, (uint32_t)run->round, 0);
-    double coin = fli_rng_uniform(&rng);
+    double coin = coin_of(&run->plan, run->round);
     if (a->rounds.exchanges && !a->rounds.exchanges(params, coin)) return 0;
     return a->rounds.phases ? a->rounds.phases(params, coin) : 1;
 }

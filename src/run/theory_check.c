@@ -130,14 +130,32 @@ static void advise(fli_text *t, const checker *c)
     fli_text_add(t, equal ? "\n" : ", local.lr_factors = 1\n");
 }
 
+/* The solver of the stage in which steps are taken, or of the first. */
+static const fli_solver *working_solver(const fli_plan *p)
+{
+    fli_solvers all = fli_algo_solvers(p->algo, p->settings.algorithm.params, p->model);
+    size_t i = 0;
+    while (i < all.count && !all.at[i]->counts_steps) i++;
+    return all.at[i < all.count ? i : 0];
+}
+
+static int gradients_over_all(const fli_plan *p)
+{
+    fli_solvers all = fli_algo_solvers(p->algo, p->settings.algorithm.params, p->model);
+    int any = 0;
+    for (size_t i = 0; i < all.count; i++) any |= all.at[i]->full_gradient;
+    return any;
+}
+
 /* What a turn is: steps as `local` asks for them, unless the method's solver has its own. */
 static void print_work(fli_text *t, const checker *c)
 {
     const fli_plan *p = c->plan;
-    const fli_solver *solver = fli_algo_solver(p->algo, p->settings.algorithm.params, p->model);
+    const fli_solver *solver = working_solver(p);
     fli_text_add(t, "local work  ");
-    if (solver->one_pass)
-        fli_text_add(t, "one gradient over all samples of a client, then the method's own steps");
+    if (gradients_over_all(p)) fli_text_add(t, "one gradient over all samples of a client, then ");
+    if (solver->full_gradient && !solver->counts_steps)
+        fli_text_add(t, "the method's own steps");
     else if (!solver->counts_steps && !p->model->bilevel)
         fli_text_addf(t, "as many steps as the solver `%s` needs", solver->name);
     else {

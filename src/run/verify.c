@@ -324,7 +324,9 @@ static fl_status make_exec(golden *g)
     g->spec.sgd.momentum = json_number_value(json_object_get(json_object_get(g->json, "params"), "momentum"));
     if (((algo->traits & FLI_ALGO_BILEVEL) != 0) != (g->model->bilevel != NULL))
         return bad(g, "the objective has not as many levels as the method wants");
-    if (algo->solver && (s = fli_solver_fits(g->ctx, algo->solver(g->spec.params), g->model))) return s;
+    fli_solvers solvers = fli_algo_solvers(algo, g->spec.params, g->model);
+    for (size_t i = 0; i < solvers.count; i++)
+        if ((s = fli_solver_fits(g->ctx, solvers.at[i], g->model))) return s;
     double *weights = fli_arena_alloc(&g->arena, g->fed->clients, sizeof *weights);
     if (!weights) return FL_ENOMEM;
     if (!numbers(json_object_get(g->json, "weights"), g->fed->clients, weights))
@@ -371,7 +373,9 @@ static fl_status read_round(golden *g, const json_t *round, fli_round *r)
     fli_ask *asks = fli_arena_alloc(&g->arena, m, sizeof *asks);
     if (!asks) return FL_ENOMEM;
     const fli_algo *a = g->spec.algo;
-    int steps_matter = fli_algo_solver(a, g->spec.params, g->model)->counts_steps;
+    fli_solvers solvers = fli_algo_solvers(a, g->spec.params, g->model);
+    int steps_matter = 0;
+    for (size_t i = 0; i < solvers.count; i++) steps_matter |= solvers.at[i]->counts_steps;
     if (!m || ((steps || steps_matter) && json_array_size(steps) != m))
         return bad(g, "a round's \"clients\" and \"steps\" do not fit together");
     for (size_t i = 0; i < m; i++) {

@@ -170,9 +170,13 @@ static int takes_labels(fixture *f, const fli_algo *a)
     fli_arena arena;
     fli_arena_init(&arena, f->ctx);
     const void *params = bound(f->ctx, &arena, a->keys, a->params_size, "");
-    const fli_solver *solver = a->solver ? a->solver(params) : &fli_solver_sgd;
+    int takes = 1;
+    for (size_t stage = 0; stage < FLI_STAGES; stage++) {
+        const fli_solver *solver = a->solver ? a->solver(params, stage) : &fli_solver_sgd;
+        takes &= solver->latent || solver->second_block;
+    }
     fli_arena_fini(&arena);
-    return solver->latent || solver->second_block;
+    return takes;
 }
 
 /* Pseudo labels of either kind, in both precisions, and what clients have of their own. */

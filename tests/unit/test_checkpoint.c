@@ -560,48 +560,76 @@ static const fli_solver counting = {.name = "counting",
 static const fli_solver forgetful = {
     .name = "forgetful", .solve = count_solve, .forget = fli_free, FLI_WORKER_INSTANCE};
 
-static const fli_solver *use_counting(const void *params) { return (void)params, &counting; }
-static const fli_solver *use_forgetful(const void *params) { return (void)params, &forgetful; }
+static const fli_solver counting_too = {.name = "counting, too",
+                                        .solve = count_solve,
+                                        .forget = fli_free,
+                                        .save = count_save,
+                                        .load = count_load,
+                                        FLI_WORKER_INSTANCE};
 
-static void counting_engine(fixture *f, engine *e, const fli_solver *(*solver)(const void *))
+/* A method of two stages, each with its solver. */
+static const fli_solver *of_stage[2];
+static const fli_solver *use_solver(const void *params, size_t stage) { return (void)params, of_stage[stage == 1]; }
+static size_t two(const void *params, double coin) { return (void)params, (void)coin, 2; }
+static size_t same_stage(const void *params, size_t phase, size_t phases) { return (void)params, (void)phases, phase; }
+
+static void counting_engine(fixture *f, engine *e)
 {
     static fli_algo algo;
     static const size_t size[] = {3, 4, 5};
     algo = *algo_named("fedavg");
-    algo.solver = solver;
+    algo.solver = use_solver;
+    algo.rounds.phases = two;
+    algo.rounds.stage = same_stage;
     engine_init(e, f->ctx, random_fed(f->ctx, 3, size, 4, 0, 1), "least_squares", &fli_ops_f64, 0, &algo, "", 0,
                 (fli_sgd_spec){0, 0}, 2);
 }
 
+/* Runs on from a checkpoint, and without; returns whether both end at the same model, whose first entry is *first. */
+static int goes_on(fixture *f, double *first)
+{
+    engine a, b;
+    fli_saver *out = NULL;
+    fli_loader *in = NULL;
+    counting_engine(f, &a);
+    engine_rounds(&a, 3, 1, 0.1);
+    engine_round(&a, (const uint32_t[]){1}, 1, 0.1);
+    assert_ok(f->ctx, fli_saver_open(f->ctx, fixture_path(f, "state"), &out));
+    fli_exec_save(a.exec, out);
+    assert_ok(f->ctx, fli_saver_close(out));
+    counting_engine(f, &b);
+    b.round = a.round;
+    assert_ok(f->ctx, fli_loader_open(f->ctx, fixture_path(f, "state"), &in));
+    assert_ok(f->ctx, fli_exec_load(b.exec, in));
+    assert_ok(f->ctx, fli_loader_end(in));
+    fli_loader_close(in);
+    engine_rounds(&a, 2, 1, 0.1);
+    engine_rounds(&b, 2, 1, 0.1);
+    double *x = engine_vector(&a, 0), *y = engine_vector(&b, 0);
+    int same = memcmp(x, y, 4 * sizeof *x) == 0;
+    *first = x[0];
+    free(x);
+    free(y);
+    engine_fini(&a);
+    engine_fini(&b);
+    return same;
+}
+
+/* What each solver keeps is its own, and comes back. */
 static void solvers_state(void **state)
 {
-    fixture *f = *state;
-    for (int k = 0; k < 2; k++) {
-        engine a, b;
-        fli_saver *out = NULL;
-        fli_loader *in = NULL;
-        const fli_solver *(*solver)(const void *) = k ? use_forgetful : use_counting;
-        counting_engine(f, &a, solver);
-        engine_rounds(&a, 3, 1, 0.1);
-        engine_round(&a, (const uint32_t[]){1}, 1, 0.1);
-        assert_ok(f->ctx, fli_saver_open(f->ctx, fixture_path(f, "state"), &out));
-        fli_exec_save(a.exec, out);
-        assert_ok(f->ctx, fli_saver_close(out));
-        counting_engine(f, &b, solver);
-        b.round = a.round;
-        assert_ok(f->ctx, fli_loader_open(f->ctx, fixture_path(f, "state"), &in));
-        assert_ok(f->ctx, fli_exec_load(b.exec, in));
-        assert_ok(f->ctx, fli_loader_end(in));
-        fli_loader_close(in);
-        engine_rounds(&a, 2, 1, 0.1);
-        engine_rounds(&b, 2, 1, 0.1);
-        double *x = engine_vector(&a, 0), *y = engine_vector(&b, 0);
-        assert_int_equal(memcmp(x, y, 4 * sizeof *x) == 0, !k);
-        free(x);
-        free(y);
-        engine_fini(&a);
-        engine_fini(&b);
+    static const fli_solver *const choices[][2] = {{&counting, &counting},
+                                                   {&counting, &counting_too},
+                                                   {&forgetful, &counting},
+                                                   {&counting, &forgetful},
+                                                   {&forgetful, &forgetful}};
+    double first[5];
+    for (size_t k = 0; k < 5; k++) {
+        memcpy(of_stage, choices[k], sizeof of_stage);
+        assert_int_equal(goes_on(*state, &first[k]), k < 2);
     }
+    assert_true(first[0] != first[1]); /* one cache, or two */
+    assert_true(first[1] == first[2]);
 }
 
 int main(void)

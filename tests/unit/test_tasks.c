@@ -27,6 +27,8 @@ static const way ways[] = {
     {"two-block, labels kept", &fli_solver_blocks, "mlp", CLASSES, {5}, FLI_SEMI_PROJECTED, 0},
     {"pair", &fli_solver_pair, "softmax", CLASSES, {6, 0.9}, 0, 0},
     {"pair, labels kept", &fli_solver_pair, "mlp", CLASSES, {.fraction = 0.3}, FLI_SEMI_PROJECTED, 0},
+    {"gradient", &fli_solver_gradient, "mlp", CLASSES, {5}, 0, 0},
+    {"sgd after a gradient", &fli_solver_sgd_gradient, "softmax", CLASSES, {7, 0.5}, 0, 0},
     {"exact", &fli_solver_exact, "least_squares", 0, {0}, 0, 0},
     {"accurate", &fli_solver_accurate, "mlp", CLASSES, {0}, 0, 0},
     {"gram", &fli_solver_gram, "logistic", 2, {0}, 0, 0},
@@ -82,9 +84,10 @@ static fli_problem problem_of(const clients *c, size_t i)
     const fli_solver *s = c->way->solver;
     fli_problem p = {.start = v->start, .lr = 0.02 + 0.01 * (double)i, .steps = 2 + i, .rho = 0.5 + (double)i};
     if (i % 3 || s == &fli_solver_exact) p.anchor = v->anchor;
-    if (i % 2 || s->one_pass) p.shift = v->shift;
-    if (s->one_pass && i == 2) p.rho = 0;   /* only the curvature */
-    if (s->one_pass && i == 3) p.steps = 0; /* the limit */
+    int linearised = s == &fli_solver_gram || s == &fli_solver_diagonal;
+    if (i % 2 || linearised) p.shift = v->shift;
+    if (linearised && i == 2) p.rho = 0;   /* only the curvature */
+    if (linearised && i == 3) p.steps = 0; /* the limit */
     p.stop = (fli_stopping){.relative = 0.1, .modulus = 0.3, .most_steps = 5 + 4 * i};
     if (s == &fli_solver_pair) p.pair = (fli_pair_extra){v->other, 0.05, i % 2 ? NAN : 0.1 * (double)i};
     if (s == &fli_solver_bilevel) p.levels = levels_of((fli_bilevel_kind)(i % c->way->kinds), v);
@@ -143,7 +146,7 @@ static void pose(const clients *c, size_t i, void **cache, fli_task *t)
 
 /* Everything that an answer says, to be compared byte by byte. */
 typedef struct {
-    double z[MOST], multiplier[MOST], own[MOST], v[MOST];
+    double z[MOST], gradient[MOST], multiplier[MOST], own[MOST], v[MOST];
     double weight, steps, missed, curvature, mix, norm;
 } outcome;
 
@@ -160,6 +163,7 @@ static outcome outcome_of(const clients *c, const fli_task *t)
     memset(&o, 0, sizeof o);
     assert_ok(c->ctx, t->status);
     take(s, a->z, o.z);
+    take(s, a->gradient, o.gradient);
     take(s, a->linearised.multiplier, o.multiplier);
     take(s, a->pair.own, o.own);
     take(s, a->levels.v, o.v);
@@ -297,7 +301,8 @@ static void failures_are_the_tasks_own(void **state)
 /* Which solver stands in for which, and what is said of steps. */
 static void descriptors(void **state)
 {
-    static const fli_solver *const counting[] = {&fli_solver_sgd, &fli_solver_blocks, &fli_solver_pair};
+    static const fli_solver *const counting[] = {&fli_solver_sgd, &fli_solver_sgd_gradient, &fli_solver_blocks,
+                                                 &fli_solver_pair};
     fli_semi semi = {.labels = FLI_SEMI_CLOSED_FORM};
     fixture *f = *state;
     fli_model *m = NULL;
@@ -305,7 +310,7 @@ static void descriptors(void **state)
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         const fli_solver *s = ways[w].solver;
         int counts = 0;
-        for (size_t i = 0; i < 3; i++) counts |= s == counting[i];
+        for (size_t i = 0; i < 4; i++) counts |= s == counting[i];
         assert_int_equal(s->counts_steps, counts);
         assert_ptr_equal(fli_solver_on(m, s), s);
         assert_true(!s->latent || s->latent->second_block);
