@@ -41,11 +41,12 @@ size_t fli_simfbo_stage(const void *params, size_t phase, size_t phases);
 #define FLI_FBO_PARTS                                                                                                  \
     .traits = FLI_ALGO_BILEVEL | FLI_ALGO_WHOLE_ADVANCE, .keys = fli_simfbo_keys,                                      \
     .params_size = sizeof(fli_simfbo_params), .server = fli_simfbo_server, .down = fli_simfbo_down,                    \
-    .server_scalars = FLI_FBO_SCALARS, .rounds.stage = fli_simfbo_stage, .sums = fli_simfbo_sums,                      \
-    .remedy = "smaller algorithm.lr_x, lr_y, lr_v or server_lr_x, server_lr_y, server_lr_v",                           \
+    .server_scalars = FLI_FBO_SCALARS, .rounds.stage = fli_simfbo_stage, .rounds.counts_as = fli_simfbo_counts_as,     \
+    .sums = fli_simfbo_sums, .remedy = "smaller algorithm.lr_x, lr_y, lr_v or server_lr_x, server_lr_y, server_lr_v",  \
     .validate = fli_simfbo_validate, .theory.check = fli_simfbo_check, .solver = fli_simfbo_solver,                    \
     .pose = fli_simfbo_pose
 
 const fli_solver *fli_simfbo_solver(const void *params, size_t stage);
+size_t fli_simfbo_counts_as(const void *params, size_t stage, size_t steps);
 
 #endif

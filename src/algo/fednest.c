@@ -74,7 +74,9 @@ static size_t phases(const void *params, double coin)
 
 static size_t counts_as(const void *params, size_t now, size_t steps)
 {
-    return now == INNER_STEPS || now == OUTER_STEPS ? fli_nested_steps(params, steps) : 1;
+    /* variance-reduced steps have a gradient at either point; the hypergradient has a product */
+    if (now == INNER_STEPS || now == OUTER_STEPS) return 2 * fli_nested_steps(params, steps);
+    return now == HYPERGRADIENT ? 2 : 1;
 }
 
 static void pose(const fli_turn *t, fli_problem *p)

@@ -63,5 +63,4 @@ void fli_work_together(fli_bilevel_work *w)
     }
     w->out->levels.v = qv;
     w->out->weight = fli_coef_sum(l->coef, l->coef_decay, p->steps);
-    w->out->steps = p->steps;
 }

@@ -56,7 +56,6 @@ void fli_work_lower_steps(fli_bilevel_work *w)
         }
         fli_axpy(&w->lower, -p->lr, fli_low(w, g), fli_low(w, z));
     }
-    w->out->steps = p->steps;
 }
 
 void fli_work_upper_steps(fli_bilevel_work *w)
@@ -72,7 +71,6 @@ void fli_work_upper_steps(fli_bilevel_work *w)
         fli_axpy(&w->upper, 1, p->levels.shift, f);
         fli_axpy(&w->upper, -p->lr, f, z);
     }
-    w->out->steps = p->steps;
 }
 
 /* v's lower block = (1/ell) sum_{n=0..N} (I - H/ell)^n grad_y f, with H = g_yy over the mini-batch under way; f holds
@@ -105,5 +103,4 @@ void fli_work_own_steps(fli_bilevel_work *w)
         hypergradient(w, z, v, d);
         fli_axpy(&w->upper, -p->lr, d, z);
     }
-    w->out->steps = p->steps * (p->levels.neumann + 2);
 }

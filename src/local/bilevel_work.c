@@ -83,6 +83,21 @@ void fli_work_hv(fli_bilevel_work *w, const void *z, const void *v, void *out)
     over(w, &w->train, fli_bilevel_product, z, v, out);
 }
 
+size_t fli_levels_cost(const fli_levels *l, size_t steps)
+{
+    switch (l->work) {
+    case FLI_WORK_LOWER_GRADIENT:
+    case FLI_WORK_UPPER_GRADIENT:
+    case FLI_WORK_PRODUCT: return 1;
+    case FLI_WORK_HYPERGRADIENT: return 2;
+    case FLI_WORK_TOGETHER: return 3 * steps; /* of g, of f, a product */
+    case FLI_WORK_LOWER_STEPS: return (l->shift ? 2 : 1) * steps;
+    case FLI_WORK_UPPER_STEPS: return 2 * steps;
+    case FLI_WORK_OWN_STEPS: return (l->neumann + 2) * steps;
+    }
+    return steps;
+}
+
 static fli_bilevel_fn *const kinds[] = {
     [FLI_WORK_TOGETHER] = fli_work_together,
     [FLI_WORK_LOWER_GRADIENT] = fli_work_lower_gradient,
@@ -108,7 +123,7 @@ static fl_status solve_task(fl_ctx *ctx, fli_worker *worker, fli_task *t)
     (void)ctx;
     w.upper = fli_upper_space(&m->space, m->bilevel->upper);
     w.lower = fli_lower_space(&m->space, m->bilevel->upper);
-    t->answer = (fli_answer){.z = t->z, .steps = 1};
+    t->answer = (fli_answer){.z = t->z, .steps = fli_levels_cost(&t->problem.levels, t->problem.steps)};
     split(&w, t);
     kinds[t->problem.levels.work](&w);
     return FL_OK;

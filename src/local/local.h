@@ -231,6 +231,9 @@ double fli_sgd_weight(double momentum, size_t steps);
 double fli_coef(const fli_reals *coef, double decay, size_t k);
 double fli_coef_sum(const fli_reals *coef, double decay, size_t steps);
 
+/* What a turn of such work costs, in gradients of mini-batches; a product with a Hessian counts as one. */
+size_t fli_levels_cost(const fli_levels *l, size_t steps);
+
 /* How many of a client's n training samples are for validation. */
 size_t fli_validation_count(double share, size_t n);
 
