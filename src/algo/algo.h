@@ -133,8 +133,11 @@ typedef struct {
     size_t (*phases)(const void *params, double coin);
     /* Which of the method's stages such a phase is, from 0: tables of parts name them. NULL: there is only one. */
     size_t (*stage)(const void *params, size_t phase, size_t phases);
-    /* What the work of a stage counts as, in gradients of mini-batches, for a client that is asked for `steps`: for its length in
-     * simulated time. NULL: what the stage's solver says (fli_solver_cost). */
+    /* How many local steps everyone takes in a round, at least 1; NULL: what `local` says of each client. `coin` as
+     * above; the larger, the more steps. */
+    size_t (*steps)(const void *params, double coin);
+    /* What the work of a stage counts as, in gradients of mini-batches, for a client that is asked for `steps`: for
+     * its length in simulated time. NULL: what the stage's solver says (fli_solver_cost). */
     size_t (*counts_as)(const void *params, size_t stage, size_t steps);
 } fli_rounds;
 
@@ -176,8 +179,8 @@ typedef struct fli_algo {
     const fli_part *down, *up; /* what is sent either way, and when */
 
     /* What it does. */
-    /* How the local problems of a stage are solved (fli_rounds.stage; there may be a single one, 0); NULL: by SGD. Asked
-     * for all numbers below FLI_STAGES: those that the method does not have may get any of its solvers. */
+    /* How the local problems of a stage are solved (fli_rounds.stage; there may be a single one, 0); NULL: by SGD.
+     * Asked for all numbers below FLI_STAGES: those that the method does not have may get any of its solvers. */
     const fli_solver *(*solver)(const void *params, size_t stage);
     /* On the server, once before anything else: fills its scalars and further vectors. NULL: nothing to do. */
     void (*start)(const fli_server *s);

@@ -41,11 +41,14 @@ static size_t epoch_of(const fli_plan *p, const fli_card *card)
 fli_ask fli_ask_for(const fli_plan *p, const fli_card *card, size_t round, size_t turn, uint32_t client)
 {
     const fli_local_settings *local = &p->settings.local;
+    const fli_algo *a = p->algo;
     return (fli_ask){
         .round = round,
         .stream = turn,
         .client = client,
-        .steps = fli_local_steps(&local->work, (uint64_t)p->settings.top.seed, turn, client, epoch_of(p, card)),
+        .steps = a->rounds.steps
+                     ? a->rounds.steps(p->settings.algorithm.params, coin_of(p, round))
+                     : fli_local_steps(&local->work, (uint64_t)p->settings.top.seed, turn, client, epoch_of(p, card)),
         .lr = fli_schedule_lr(local, round) * fli_reals_at(&local->lr_factors, client),
         .probability = fli_participation_probability(p->participation, client),
     };

@@ -53,6 +53,11 @@ static void steps_of(const fli_plan *p, const fli_view *v, fli_facts *f)
     fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
     size_t per_epoch = fli_objective_steps(p->model, &sgd, v->n_train, v->n_unlabelled),
            unit = e->steps ? 1 : per_epoch;
+    if (p->algo->rounds.steps) {
+        f->steps = p->algo->rounds.steps(p->settings.algorithm.params, nextafter(1, 0));
+        f->least_steps = p->algo->rounds.steps(p->settings.algorithm.params, 0);
+        return;
+    }
     f->steps = f->least_steps = fli_local_steps(e, (uint64_t)p->settings.top.seed, 0, f->client, per_epoch);
     if (e->uneven != FLI_UNEVEN_RANGE) return;
     f->steps = (size_t)e->range.v[1] * unit;

@@ -59,7 +59,7 @@ static void check_parts(const fli_algo *a)
         if (p->use == FLI_KEEP || p->use == FLI_KEEP_EACH)
             assert_true(a->rounds.phases && !a->async.pace && p->what != FLI_NUMBER);
     }
-    assert_true(!a->async.pace || (!a->rounds.phases && !a->rounds.exchanges));
+    assert_true(!a->async.pace || (!a->rounds.phases && !a->rounds.steps && !a->rounds.exchanges));
     if (a->async.pace) assert_int_equal(fli_parts_numbers(a->down), 0); /* the real clock's board has vectors alone */
     for (const fli_part *p = a->up; p->name; p++) {
         assert_true(*p->name && (p->use == FLI_VALUE || p->use == FLI_CHANGE) && p->what != FLI_START);
