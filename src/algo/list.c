@@ -33,6 +33,7 @@ const fli_algo *const fli_algo_list[] = {
     &fli_algo_fedadam,
     &fli_algo_fedyogi,
     &fli_algo_fedadagrad,
+    &fli_algo_mime_lite,
     NULL,
 };
 /* clang-format on */

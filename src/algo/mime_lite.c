@@ -1,0 +1,85 @@
+/* Mime-lite: every local step uses the server's momentum, which nobody changes during the round.
+ *
+ *   client   x_i = Q_i steps z <- z - lr ((1 - beta) g_i(z) + beta m) from x          up: x_i - x and grad f_i(x)
+ *   server   x <- sum_S (w_i / sum_S w) x_i
+ *            m <- (1 - beta) sum_S (w_i / sum_S w) grad f_i(x) + beta m,  x being the model of before the round
+ *
+ * As a local problem the steps are SGD of step size (1 - beta) lr with shift = beta/(1 - beta) m. grad f_i(x) is over
+ * all of the client's samples: a pass more than FedAvg's work, and a second vector up. With beta = 0 the model is
+ * FedAvg's.
+ *
+ * Karimireddy, Jaggi, Kale, Mohri, Reddi, Stich, Suresh: Breaking the centralized barrier for cross-device federated
+ * learning, NeurIPS 2021: MimeLite with momentum SGD as the base method. */
+#include "algo/list.h"
+
+enum { X, M };  /* server and broadcast */
+enum { DX, G }; /* up and sums */
+enum { SHIFT }; /* work */
+
+typedef struct {
+    double beta;
+} params;
+
+static const fli_key keys[] = {
+    FLI_KEY_REAL(params, beta, "0.9", 0, FLI_BELOW_1, "the momentum's share in every local step"),
+    FLI_KEY_END,
+};
+
+static const char *const server[] = {"x", "m", NULL};
+static const fli_part down[] = {{"x", FLI_WHOLE, X}, {"m", FLI_WHOLE, M}, {NULL}};
+static const fli_part up[] = {{"x_i - x", FLI_WHOLE, DX, FLI_CHANGE}, {"grad f_i(x)", FLI_WHOLE, G, FLI_VALUE}, {NULL}};
+static const char *const sums[] = {"sum w_i (x_i - x)", "sum w_i grad f_i(x)", NULL};
+
+static const fli_solver *solver(const void *p, size_t stage)
+{
+    (void)p;
+    (void)stage;
+    return &fli_solver_sgd_gradient;
+}
+
+static void pose(const fli_turn *t, fli_problem *p)
+{
+    double beta = ((const params *)t->params)->beta;
+    p->start = t->down[X];
+    p->lr *= 1 - beta;
+    if (!(beta > 0)) return;
+    fli_lin(t->space, beta / (1 - beta), t->down[M], 0, t->down[M], t->work[SHIFT]);
+    p->shift = t->work[SHIFT];
+}
+
+static void answer(const fli_turn *t, const fli_answer *a)
+{
+    fli_sub(t->space, a->z, t->down[X], t->up[DX]);
+    fli_copy(t->space, a->gradient, t->up[G]);
+}
+
+static void absorb(const fli_server *s, const fli_upload *t)
+{
+    fli_axpy(s->space, t->ask->weight, t->up[DX], s->sum[DX]);
+    fli_axpy(s->space, t->ask->weight, t->up[G], s->sum[G]);
+}
+
+static void advance(const fli_server *s)
+{
+    double beta = ((const params *)s->params)->beta;
+    fli_axpy(s->space, 1 / s->cohort_weight, s->sum[DX], s->vec[X]);
+    fli_lin(s->space, (1 - beta) / s->cohort_weight, s->sum[G], beta, s->vec[M], s->vec[M]);
+}
+
+const fli_algo fli_algo_mime_lite = {
+    .name = "mime-lite",
+    .title = "momentum of the server in every local step; two vectors up",
+    .citation = "Karimireddy et al., NeurIPS 2021",
+    .keys = keys,
+    .params_size = sizeof(params),
+    .server = server,
+    .down = down,
+    .up = up,
+    .sums = sums,
+    .work = 1,
+    .solver = solver,
+    .pose = pose,
+    .answer = answer,
+    .absorb = absorb,
+    .advance = advance,
+};
