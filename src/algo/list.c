@@ -34,6 +34,7 @@ const fli_algo *const fli_algo_list[] = {
     &fli_algo_fedyogi,
     &fli_algo_fedadagrad,
     &fli_algo_mime_lite,
+    &fli_algo_fedlin,
     NULL,
 };
 /* clang-format on */

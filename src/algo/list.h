@@ -35,5 +35,6 @@ extern const fli_algo fli_algo_fedadam;
 extern const fli_algo fli_algo_fedyogi;
 extern const fli_algo fli_algo_fedadagrad;
 extern const fli_algo fli_algo_mime_lite;
+extern const fli_algo fli_algo_fedlin;
 
 #endif

@@ -1,0 +1,122 @@
+/* FedLin: local steps along the federation's gradient, corrected by how the client's own one changes. A round has two
+ * exchanges:
+ *
+ *   gradient  up: grad f_i(x);  server: g = sum_S (w_i / sum_S w) grad f_i(x)
+ *   steps     x_i = Q_i steps of SGD on f_i(z) + <g - grad f_i(x), z> from x      shift = g - grad f_i(x);  up: x_i - x
+ *             server: x <- sum_S (w_i / sum_S w) x_i
+ *
+ * grad f_i(x) is over all of the client's samples, and the client remembers it from the first exchange to the second.
+ * At the optimum of everyone g = 0, so that nobody moves, whatever Q_i and lr are. The paper's sparsified gradients are
+ * left out.
+ *
+ *   theory    Theorem 1: everyone takes part, full gradients, f_i strongly convex: lr Q_i = 1/(6 L) at every client
+ *             gives a linear rate. At one client L_i stands for L.
+ *
+ * Mitra, Jaafar, Pappas, Hassani: Linear convergence in federated learning: tackling client heterogeneity and sparse
+ * gradients, NeurIPS 2021. */
+#include "algo/list.h"
+
+enum { X, G };            /* server */
+enum { G_I };             /* client: grad f_i(x) */
+enum { U };               /* up, sum */
+enum { SHIFT };           /* work */
+enum { GRADIENT, STEPS }; /* stages */
+
+static const char *const server[] = {"x", "g", NULL};
+static const char *const client[] = {"grad f_i(x)", NULL};
+static const fli_part down[] = {
+    {"x", FLI_WHOLE, X, FLI_KEEP, FLI_IN(GRADIENT)}, {"g", FLI_WHOLE, G, FLI_FORGET, FLI_IN(STEPS)}, {NULL}};
+static const fli_part up[] = {{"grad f_i(x)", FLI_WHOLE, U, FLI_VALUE, FLI_IN(GRADIENT)},
+                              {"x_i - x", FLI_WHOLE, U, FLI_CHANGE, FLI_IN(STEPS)},
+                              {NULL}};
+static const char *const sums[] = {"sum w_i grad f_i(x), or w_i (x_i - x)", NULL};
+
+static size_t phases(const void *params, double coin)
+{
+    (void)params;
+    (void)coin;
+    return 2;
+}
+
+static size_t stage(const void *params, size_t phase, size_t count)
+{
+    (void)params;
+    (void)count;
+    return phase ? STEPS : GRADIENT;
+}
+
+static const fli_solver *solver(const void *params, size_t now)
+{
+    (void)params;
+    return now == GRADIENT ? &fli_solver_gradient : &fli_solver_sgd;
+}
+
+static void pose(const fli_turn *t, fli_problem *p)
+{
+    p->start = t->down[X];
+    if (t->stage == GRADIENT) return;
+    fli_sub(t->space, t->down[G], t->state[G_I], t->work[SHIFT]);
+    p->shift = t->work[SHIFT];
+}
+
+static void answer(const fli_turn *t, const fli_answer *a)
+{
+    if (t->stage == STEPS) {
+        fli_sub(t->space, a->z, t->down[X], t->up[U]);
+        return;
+    }
+    fli_copy(t->space, a->gradient, t->state[G_I]);
+    fli_copy(t->space, a->gradient, t->up[U]);
+}
+
+static void absorb(const fli_server *s, const fli_upload *t)
+{
+    fli_axpy(s->space, t->ask->weight, t->up[U], s->sum[U]);
+}
+
+static void advance(const fli_server *s)
+{
+    double share = 1 / s->cohort_weight;
+    if (s->stage == GRADIENT)
+        fli_lin(s->space, share, s->sum[U], 0, s->sum[U], s->vec[G]);
+    else
+        fli_axpy(s->space, share, s->sum[U], s->vec[X]);
+}
+
+static void check(const void *params, const fli_facts *f, fli_conditions *out)
+{
+    (void)params;
+    fli_condition(out, "Theorem 1", "6 L_i lr Q_i <= 1", f, 6 * f->smoothness * f->lr * (double)f->steps, 1);
+    fli_requirement(out, "participation", "everyone takes part in every round", f, f->probability >= 1);
+    fli_requirement(out, "convexity", "f_i convex", f, f->convex);
+    fli_assumption(out, "linear rate", "every f_i is strongly convex, as weight decay makes a convex one");
+    fli_assumption(out, "step sizes", "lr Q_i is the same at all clients, by local.lr_factors where Q_i differ");
+    fli_assumption(out, "gradients", "local steps are over all samples (local.batch 0): the errors of others remain");
+}
+
+static void advise(const void *params, const fli_facts *worst, fli_text *out)
+{
+    (void)params;
+    fli_text_addf(out, "local.lr = %.4g (Theorem 1)", 1 / (6 * worst->smoothness * (double)worst->steps));
+}
+
+const fli_algo fli_algo_fedlin = {
+    .name = "fedlin",
+    .title = "local steps along the federation's gradient; two exchanges per round",
+    .citation = "Mitra et al., NeurIPS 2021",
+    .server = server,
+    .down = down,
+    .client = client,
+    .up = up,
+    .sums = sums,
+    .work = 1,
+    .theory.check = check,
+    .theory.advise = advise,
+    .rounds.phases = phases,
+    .rounds.stage = stage,
+    .solver = solver,
+    .pose = pose,
+    .answer = answer,
+    .absorb = absorb,
+    .advance = advance,
+};
