@@ -35,6 +35,7 @@ const fli_algo *const fli_algo_list[] = {
     &fli_algo_fedadagrad,
     &fli_algo_mime_lite,
     &fli_algo_fedlin,
+    &fli_algo_scaffnew,
     NULL,
 };
 /* clang-format on */

@@ -36,5 +36,6 @@ extern const fli_algo fli_algo_fedyogi;
 extern const fli_algo fli_algo_fedadagrad;
 extern const fli_algo fli_algo_mime_lite;
 extern const fli_algo fli_algo_fedlin;
+extern const fli_algo fli_algo_scaffnew;
 
 #endif

@@ -1,0 +1,108 @@
+/* Scaffnew (ProxSkip for federated learning): local steps corrected by control variates, and exchanges that happen by
+ * chance.
+ *
+ *   round    Q steps, the same for everyone: throws of a coin until it says "exchange", with probability p
+ *   client   x_i = Q steps of SGD on f_i(z) - <h_i, z> from x                         shift = -h_i;  up: x_i - x
+ *   server   x+ = (1/N) sum x_i
+ *   client   h_i <- h_i + (p/lr) (x+ - x_i)
+ *
+ * Everyone takes part, with equal weights and equal lr, so that sum h_i = 0 at all times. Q does not depend on `local`.
+ *
+ * The last line needs x+, which a client sees when its next turn begins. Between turns it keeps M_i + s x_i with
+ * M_i = -h_i and s = p/lr, and the scalar s; with the broadcast x+ at hand, M_i <- (M_i + s x_i) - s x+. On the first
+ * turn both are 0. With local momentum lr stands for what a gradient moves the model by in the end, lr/(1 - momentum)
+ * but for the last steps.
+ *
+ *   theory   Theorem 3.6: full gradients, f_i mu-strongly convex and L-smooth, lr <= 1/L: an expected linear rate of
+ *            1 - min(lr mu, p^2) per step. p = sqrt(mu/L) costs no rate and saves the most exchanges.
+ *
+ * Mishchenko, Malinovsky, Stich, Richtarik: ProxSkip: yes! Local gradient steps provably lead to communication
+ * acceleration! Finally!, ICML 2022, Algorithm 2. */
+#include "algo/family_average.h"
+#include "algo/list.h"
+
+#include <math.h>
+
+enum { X };
+enum { M_I }; /* client: the shift -h_i during a turn, M_i + s x_i between turns */
+enum { S };   /* client scalar */
+
+typedef struct {
+    double p;
+} params;
+
+static const fli_key keys[] = {
+    FLI_KEY_REAL(params, p, "0.1", 1e-5, 1,
+                 "probability that a local step ends the round: 1/p steps on average, the same number for "
+                 "everyone, whatever `local` says of epochs and steps"),
+    FLI_KEY_END,
+};
+
+static const char *const client[] = {"-h_i", NULL};
+
+/* The number of throws up to the first success, from one uniform number: P(Q > k) = (1 - p)^k. */
+static size_t steps(const void *params_, double coin)
+{
+    double p = ((const params *)params_)->p;
+    return 1 + (size_t)(log1p(-coin) / log1p(-p));
+}
+
+static void pose(const fli_turn *t, fli_problem *p)
+{
+    /* M_i = (M_i + s x_i) - s x+ */
+    fli_axpy(t->space, -t->scalars[S], t->down[X], t->state[M_I]);
+    p->start = t->down[X];
+    p->shift = t->state[M_I];
+}
+
+static void answer(const fli_turn *t, const fli_answer *a)
+{
+    double p = ((const params *)t->params)->p;
+    t->scalars[S] = p / (t->ask->lr * (a->weight / (double)t->ask->steps));
+    fli_axpy(t->space, t->scalars[S], a->z, t->state[M_I]);
+    fli_average_answer(t, a);
+}
+
+static void advance(const fli_server *s)
+{
+    /* x+ = (1/N) sum x_i = x + (1/N) sum (x_i - x) */
+    fli_axpy(s->space, 1 / s->cohort_weight, s->sum[0], s->vec[X]);
+}
+
+static void check(const void *params_, const fli_facts *f, fli_conditions *out)
+{
+    (void)params_;
+    fli_condition(out, "Theorem 3.6", "L_i lr <= 1", f, f->smoothness * f->lr, 1);
+    fli_requirement(out, "convexity", "f_i convex", f, f->convex);
+    fli_assumption(out, "linear rate", "every f_i is strongly convex, as weight decay makes a convex one");
+    fli_assumption(out, "step sizes", "lr is the same at all clients (local.lr_factors) and in all rounds");
+    fli_assumption(out, "gradients", "local steps are over all samples (local.batch 0): the errors of others remain");
+}
+
+static void advise(const void *params_, const fli_facts *worst, fli_text *out)
+{
+    (void)params_;
+    fli_text_addf(out, "local.lr = %.4g (Theorem 3.6)", 1 / worst->smoothness);
+}
+
+const fli_algo fli_algo_scaffnew = {
+    .name = "scaffnew",
+    .title = "control variates, and a random number of local steps between exchanges with everyone",
+    .citation = "Mishchenko et al., ICML 2022",
+    .traits = FLI_ALGO_EVERYONE | FLI_ALGO_UNIFORM | FLI_ALGO_PLAIN_SGD,
+    .keys = keys,
+    .params_size = sizeof(params),
+    .server = fli_average_server,
+    .down = fli_average_down,
+    .client = client,
+    .client_scalars = 1,
+    .up = fli_average_up,
+    .sums = fli_average_sums,
+    .theory.check = check,
+    .theory.advise = advise,
+    .rounds.steps = steps,
+    .pose = pose,
+    .answer = answer,
+    .absorb = fli_average_sum,
+    .advance = advance,
+};
