@@ -146,7 +146,8 @@ static const struct {
 } costs[] = {
     {"fedavg", 1, 0, 1},   {"local-sgd", 1, 0, 1}, {"fedprox", 1, 0, 1}, {"fednova", 1, 1, 1},  {"scaffold", 2, 0, 2},
     {"vrl-sgd", 1, 0, 1},  {"feddyn", 1, 0, 1},    {"fedpd", 1, 0, 1},   {"fedcpsl", 1, 1, 2},  {"fedshvr", 2, 1, 2},
-    {"fedshvrp", 2, 1, 2}, {"apfl", 1, 0, 1},      {"apsfl", 1, 0, 1},   {"fedvra-u", 1, 1, 1},
+    {"fedshvrp", 2, 1, 2}, {"apfl", 1, 0, 1},      {"apsfl", 1, 0, 1},   {"fedvra-u", 1, 1, 1}, {"mime-lite", 2, 0, 2},
+    {"fedlin", 2, 0, 2},   {"scaffnew", 1, 0, 1},
 };
 
 /* Different clients in the first r rounds, of which r - 1 have been counted. */
@@ -162,7 +163,8 @@ static size_t seen_until(const fl_run *run, size_t r, int seen[9])
     return count;
 }
 
-/* What a turn's messages hold in the phases of a round together, by the tables; without what only a first turn is sent. */
+/* What a turn's messages hold in the phases of a round together, by the tables; without what only a first turn is
+ * sent. */
 typedef struct {
     size_t vectors, numbers;
 } load;
@@ -182,8 +184,8 @@ static load load_of(const fli_part *parts, const fli_algo *a, const void *params
     return sum;
 }
 
-/* Gradients of mini-batches that the turns of a client in round r + 1 count as, three being an epoch; 0: its solvers work to an
- * accuracy, and nobody knows. */
+/* Gradients of mini-batches that the turns of a client in round r + 1 count as, three being an epoch; 0: its solvers
+ * work to an accuracy, and nobody knows. */
 static size_t gradients_of(const fl_run *run, size_t r, size_t phases)
 {
     const fli_algo *a = run->plan.algo;
@@ -256,8 +258,9 @@ static void bytes(void **state)
     }
 }
 
-/* FedGiA: 4 of 9 are chosen, all 9 send and receive, and each computes a gradient over all of its samples. Before the first round, unless sigma is given, a number
- * each. Turns are as long as a pass over the samples, whatever `local` says of epochs, and the slowest of all 9 counts. */
+/* FedGiA: 4 of 9 are chosen, all 9 send and receive, and each computes a gradient over all of its samples. Before the
+ * first round, unless sigma is given, a number each. Turns are as long as a pass over the samples, whatever `local`
+ * says of epochs, and the slowest of all 9 counts. */
 static void bystanders_count(void **state)
 {
     static const char *const settings[] = {"algorithm={kind: fedgia, sigma: 0.5}", "algorithm=fedgia"};
@@ -327,6 +330,26 @@ static void relatives_of_fedavg(void **state)
     assert_true(difference(*state, "algorithm=fedavg", "algorithm={kind: fedprox, mu: 0.5}") > 1e-4);
     /* with everyone and N = m both aggregations are the same up to rounding */
     assert_true(difference(*state, "algorithm=fedavg", "algorithm={kind: fedavg, aggregation: unbiased}") < 1e-13);
+}
+
+/* Without momentum Mime-lite's model is FedAvg's, to the last bit; the gradients beside it change nothing. */
+static void mime_lite_without_momentum(void **state)
+{
+    assert_true(difference(*state, "algorithm=fedavg", "algorithm={kind: mime-lite, beta: 0}") == 0);
+    assert_true(difference(*state, "algorithm=fedavg;participation={kind: uniform, count: 4}",
+                           "algorithm={kind: mime-lite, beta: 0};participation={kind: uniform, count: 4}") == 0);
+    assert_true(difference(*state, "algorithm=fedavg", "algorithm={kind: mime-lite, beta: 0.5}") > 1e-4);
+}
+
+/* A single step from the same gradient: where everyone takes one with all samples, FedLin is FedAvg. */
+static void fedlin_with_one_step(void **state)
+{
+    static const char one[] = "local={batch: 0, steps: 1, lr: 0.1}";
+    char avg[128], lin[128];
+    snprintf(avg, sizeof avg, "algorithm=fedavg;%s", one);
+    snprintf(lin, sizeof lin, "algorithm=fedlin;%s", one);
+    assert_true(difference(*state, avg, lin) < 1e-13);
+    assert_true(difference(*state, "algorithm=fedavg", "algorithm=fedlin") > 1e-6);
 }
 
 /* With tau so large that no entry's history counts v stays tau^2 but for Adam's factor, and x moves by server_lr D/(sqrt(v) + tau). */
@@ -561,6 +584,8 @@ int main(void)
         FIXTURE_TEST(fedpd_skips),
         FIXTURE_TEST(fedpd_by_hand),
         FIXTURE_TEST(relatives_of_fedavg),
+        FIXTURE_TEST(mime_lite_without_momentum),
+        FIXTURE_TEST(fedlin_with_one_step),
         FIXTURE_TEST(adaptive_servers_that_do_not_adapt),
         FIXTURE_TEST(fednova_with_equal_steps),
         FIXTURE_TEST(own_models_take_nothing_away),

@@ -652,6 +652,42 @@ static void fedsplit_check(void **state)
     free(text);
 }
 
+/* FedLin, Theorem 1: 6 L_i lr Q_i <= 1, everyone taking part; and advice that is taken. L is 9, at client 2. */
+static void fedlin_check(void **state)
+{
+    fixture *f = *state;
+    char *text = checked(f, "algorithm=fedlin|local.lr=0.006");
+    printed p = read_condition(text, "Theorem 1");
+    assert_true(p.holds && p.client == 2);
+    assert_near(p.have, 6 * 9 * 0.006 * 3, 2e-3);
+    assert_says(text, "local work  one gradient over all samples of a client, then 3 steps of size 0.006;");
+    assert_says(text, "the theorem applies, if what is assumed is true\n");
+    free(text);
+    text = checked(f, "algorithm=fedlin|local.lr=0.007");
+    assert_true(!read_condition(text, "Theorem 1").holds);
+    assert_says(text, "a setting that satisfies all of them: local.lr = 0.006173 (Theorem 1)");
+    free(text);
+    text = checked(f, "algorithm=fedlin|local.lr=0.006|participation={kind: uniform, count: 3}");
+    assert_says(text, "FAILS    participation ");
+    free(text);
+}
+
+/* Scaffnew, Theorem 3.6: L_i lr <= 1. Rounds have 1 to very many steps. */
+static void scaffnew_check(void **state)
+{
+    fixture *f = *state;
+    char *text = checked(f, "algorithm={kind: scaffnew, p: 0.4}|local.lr=0.11");
+    printed p = read_condition(text, "Theorem 3.6");
+    assert_true(p.holds && p.client == 2);
+    assert_near(p.have, 9 * 0.11, 2e-3);
+    assert_says(text, "local work  1 to 72 steps of size 0.11;");
+    free(text);
+    text = checked(f, "algorithm=scaffnew|local.lr=0.12");
+    assert_true(!read_condition(text, "Theorem 3.6").holds);
+    assert_says(text, "local.lr = 0.1111 (Theorem 3.6)");
+    free(text);
+}
+
 /* asyncFedDR, (63) written out as rho > 0 in the paper's cases: with four clients tau = 1 is 2 tau^2 <= n, the others are not. The
  * Hessians are those of convex functions, so c is the paper's. */
 static void asyncfeddr_conditions(void **state)
@@ -997,6 +1033,8 @@ int main(void)
         FIXTURE_TEST(feddr_relative_advice),
         FIXTURE_TEST(feddr_absolute_errors),
         FIXTURE_TEST(fedsplit_check),
+        FIXTURE_TEST(fedlin_check),
+        FIXTURE_TEST(scaffnew_check),
         FIXTURE_TEST(asyncfeddr_conditions),
         FIXTURE_TEST(asyncfeddr_advice),
         FIXTURE_TEST(asyncfeddr_not_convex),
