@@ -1,6 +1,7 @@
 #!/bin/sh
 # The generated pages in docs/ must be what the program of a build folder prints about itself: fails with a diff where they are
-# not. --write renews them (make docs). Manual pages are also formatted, where man is there, and must do so without warnings.
+# not. --write renews them (make docs). Every method must be named in README.md and docs/architecture.md, in whatever
+# spelling. Manual pages are also formatted, where man is there, and must do so without warnings.
 #   tools/check-docs.sh [--write] BUILD
 set -eu
 write=0
@@ -36,6 +37,14 @@ if command -v man >/dev/null && command -v groff >/dev/null; then
         fi
     done
 fi
+
+plain() { tr 'A-Z' 'a-z' | tr -d ' -'; }
+for file in README.md docs/architecture.md; do
+    plain <"$root/$file" >"$new/text"
+    for method in $("$build/fedloom" list algorithms | sed '/^$/,$d' | cut -d ' ' -f 1 | plain); do
+        grep -q "$method" "$new/text" || { echo "docs: $file does not name the method $method"; bad=1; }
+    done
+done
 
 [ "$bad" = 0 ] && echo "docs: ok"
 exit "$bad"
