@@ -18,19 +18,15 @@ size_t fli_names_count(const char *const *names)
     return n;
 }
 
-const fli_solver *fli_algo_solver(const fli_algo *a, const void *params, const fli_model *m, size_t stage)
-{
-    return fli_solver_on(m, a->solver ? a->solver(params, stage) : &fli_solver_sgd);
-}
-
 fli_solvers fli_algo_solvers(const fli_algo *a, const void *params, const fli_model *m)
 {
     fli_solvers all = {.count = 0};
     for (size_t stage = 0; stage < FLI_STAGES; stage++) {
-        const fli_solver *s = fli_algo_solver(a, params, m, stage);
+        const fli_solver *s = fli_solver_on(m, a->solver ? a->solver(params, stage) : &fli_solver_sgd);
         size_t i = 0;
         while (i < all.count && all.at[i] != s) i++;
         if (i == all.count) all.at[all.count++] = s;
+        all.of[stage] = (unsigned char)i;
     }
     return all;
 }
@@ -40,11 +36,11 @@ size_t fli_algo_stage(const fli_algo *a, const void *params, const fli_ask *ask)
     return a->rounds.stage ? a->rounds.stage(params, ask->phase, ask->phases) : 0;
 }
 
-size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_model *m, const fli_ask *ask, size_t per_epoch)
+size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fli_ask *ask, size_t per_epoch)
 {
     size_t stage = fli_algo_stage(a, params, ask), steps = (size_t)ask->steps;
     if (a->rounds.counts_as) return a->rounds.counts_as(params, stage, steps);
-    return fli_solver_cost(fli_algo_solver(a, params, m, stage), steps, per_epoch);
+    return fli_solver_cost(all->at[all->of[stage]], steps, per_epoch);
 }
 
 unsigned fli_algo_moment(const fli_algo *a, const void *params, const fli_ask *ask)

@@ -206,19 +206,18 @@ extern const fli_algo *const fli_algo_list[]; /* NULL-terminated */
 
 #define FLI_LOCAL_REMEDY "a smaller local.lr"
 const char *fli_algo_remedy(const fli_algo *a); /* never NULL */
-/* How local problems of a stage are solved on this model, */
-const fli_solver *fli_algo_solver(const fli_algo *a, const void *params, const fli_model *m, size_t stage);
-/* and all solvers that any stage uses, each once. */
+/* How local problems are solved on this model: all solvers that any stage uses, each once, and which of them a stage uses. */
 typedef struct {
     const fli_solver *at[FLI_STAGES];
     size_t count;
+    unsigned char of[FLI_STAGES];
 } fli_solvers;
 fli_solvers fli_algo_solvers(const fli_algo *a, const void *params, const fli_model *m);
 /* Of an ask, and the moment that says which parts are sent with it (message.h). */
 size_t fli_algo_stage(const fli_algo *a, const void *params, const fli_ask *ask);
 unsigned fli_algo_moment(const fli_algo *a, const void *params, const fli_ask *ask);
 /* What the turn of an ask costs, in gradients of mini-batches, where an epoch has so many of them. */
-size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_model *m, const fli_ask *ask, size_t per_epoch);
+size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fli_ask *ask, size_t per_epoch);
 /* Whether clients are shown the start model. */
 int fli_algo_shows_start(const fli_algo *a);
 size_t fli_names_count(const char *const *names); /* NULL counts as empty */

@@ -338,14 +338,15 @@ fl_status fli_bind(fl_ctx *ctx, fli_arena *a, const char *section, const fli_nod
 fl_status fli_keys_check_clients(fl_ctx *ctx, const char *section, const fli_key *rows, const void *bound,
                                  size_t clients)
 {
+    fl_status status = FL_OK;
     for (const fli_key *row = rows; row && row->name; row++) {
         if (!row->per_client) continue;
         const fli_reals *list = (const fli_reals *)(const void *)((const char *)bound + row->offset);
         if (list->n == 1 || list->n == clients || (!list->n && row->choices)) continue;
-        return fli_fail(ctx, FL_ECONFIG, "%s.%s has %zu values, but there are %zu clients", section, row->name, list->n,
-                        clients);
+        status = fli_fail_also(ctx, FL_ECONFIG, "%s.%s has %zu values, but there are %zu clients", section, row->name,
+                               list->n, clients);
     }
-    return FL_OK;
+    return status;
 }
 
 /* ---- printing ------------------------------------------------------------------------------------------ */

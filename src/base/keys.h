@@ -130,7 +130,7 @@ typedef struct {
 fl_status fli_bind(fl_ctx *ctx, fli_arena *a, const char *section, const fli_node *map, const char *skip,
                    const fli_table *tables, size_t count);
 
-/* Checks the lengths of the lists with one value per client, once their number is known. */
+/* Checks the lengths of the lists with one value per client, once their number is known; reports all of them. */
 fl_status fli_keys_check_clients(fl_ctx *ctx, const char *section, const fli_key *rows, const void *bound,
                                  size_t clients);
 

@@ -106,7 +106,7 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
     if (!c->spec.together) c->spec.together = 1;
     if (c->spec.together > FLI_TOGETHER) c->spec.together = FLI_TOGETHER;
     c->space = spec->model->space;
-    c->solvers = fli_algo_solvers(spec->algo, spec->params, spec->model);
+    c->solvers = spec->solvers;
     c->count = workspaces;
     if ((s = workspaces_new(c, evals)) || (s = state_new(c))) {
         fli_clients_free(c);
@@ -146,10 +146,7 @@ void fli_clients_free(fli_clients *c)
 /* Which of the solvers an ask is for. */
 static size_t solver_of(const fli_clients *c, const fli_ask *ask)
 {
-    size_t k = 0, stage = fli_algo_stage(c->spec.algo, c->spec.params, ask);
-    const fli_solver *wanted = fli_algo_solver(c->spec.algo, c->spec.params, c->spec.model, stage);
-    while (c->solvers.at[k] != wanted) k++;
-    return k;
+    return c->solvers.of[fli_algo_stage(c->spec.algo, c->spec.params, ask)];
 }
 
 /* The mini-batches of a turn. Every phase of a round has its own. */

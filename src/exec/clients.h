@@ -17,6 +17,7 @@ typedef struct {
     const fli_fed *fed; /* the samples of those that live here */
     const fli_algo *algo;
     const void *params;
+    fli_solvers solvers;        /* of local problems */
     const char *settings;       /* all that model and method are made from, as text; NULL: not known */
     const fli_builder *builder; /* how clients elsewhere make them from it; NULL: not known */
     size_t clients;             /* N */

@@ -314,8 +314,9 @@ fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x
     const char *remedy = x->own_diverged && a->personal.remedy ? a->personal.remedy
                          : a->remedy                           ? a->remedy
                                                                : FLI_LOCAL_REMEDY;
-    size_t stage = fli_algo_stage(a, c->spec.params, &x->ask);
-    if (!fli_algo_solver(a, c->spec.params, c->spec.model, stage)->counts_steps || x->own_diverged)
+    const fli_solvers *all = &c->spec.solvers;
+    const fli_solver *solver = all->at[all->of[fli_algo_stage(a, c->spec.params, &x->ask)]];
+    if (!solver->counts_steps || x->own_diverged)
         return fli_fail(c->ctx, x->status,
                         "round %zu, client %u: the %s model is no longer finite; %s diverges, try %s",
                         (size_t)x->ask.round + 1, x->ask.client, whose, a->name, remedy);

@@ -15,6 +15,7 @@ typedef struct {
     const fli_model *model;
     const fli_algo *algo;
     const void *params;
+    fli_solvers solvers;                            /* of the clients' local problems */
     size_t clients;                                 /* N */
     size_t samples;                                 /* of all of them */
     int uniform;                                    /* w_i = 1/N instead of n_i/n */

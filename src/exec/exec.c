@@ -42,6 +42,7 @@ static fl_status clients_new(fli_exec *e)
         .fed = s->fed,
         .algo = s->algo,
         .params = s->params,
+        .solvers = s->solvers,
         .settings = s->settings,
         .builder = s->builder,
         .clients = s->fed->clients,
@@ -60,6 +61,7 @@ static fl_status server_new(fli_exec *e)
         .model = s->model,
         .algo = s->algo,
         .params = s->params,
+        .solvers = s->solvers,
         .clients = s->fed->clients,
         .samples = s->fed->samples,
         .uniform = s->uniform,
@@ -99,6 +101,7 @@ fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
     if (!e) return FL_ENOMEM;
     e->ctx = ctx;
     e->spec = *spec;
+    if (!spec->solvers.count) e->spec.solvers = fli_algo_solvers(spec->algo, spec->params, spec->model);
     e->executor = spec->executor ? spec->executor : &fli_executor_threads;
     if ((s = fli_crew_init(ctx, spec->model, spec->threads, &e->crew)) || (s = clients_new(e)) || (s = server_new(e)) ||
         (s = block_new(e))) {

@@ -19,6 +19,7 @@ typedef struct {
     const fli_fed *fed;
     const fli_algo *algo;
     const void *params;
+    fli_solvers solvers;                /* of local problems; none: what fli_algo_solvers says */
     int uniform;                        /* w_i = 1/N instead of n_i/n */
     const double *weights;              /* w_i given; NULL: by the rule above */
     const fli_regularizer *regularizer; /* NULL: none */

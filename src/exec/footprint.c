@@ -10,10 +10,10 @@
 /* What a thread has to solve local problems with. */
 static double solving_bytes(const fli_exec_spec *spec)
 {
-    fli_solvers all = fli_algo_solvers(spec->algo, spec->params, spec->model);
+    const fli_solvers *all = &spec->solvers;
     fli_open how = {.model = spec->model, .sgd = spec->sgd, .largest = spec->fed->largest};
-    double sum = fli_task_bytes(fli_solver_roomiest(all.at, all.count), spec->model);
-    for (size_t i = 0; i < all.count; i++) sum += all.at[i]->bytes(all.at[i], &how);
+    double sum = fli_task_bytes(fli_solver_roomiest(all->at, all->count), spec->model);
+    for (size_t i = 0; i < all->count; i++) sum += all->at[i]->bytes(all->at[i], &how);
     return sum;
 }
 

@@ -12,7 +12,7 @@ typedef struct {
     double total;
 } fli_footprint;
 
-/* `cohort`: clients per round, or at work. `async`: each of them has a model of its own. */
+/* Of a spec that names its solver. `cohort`: clients per round, or at work. `async`: each of them has a model of its own. */
 fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int async);
 /* Address space that is reserved beside it, by BLAS and for the stacks and heaps of so many threads. */
 double fli_footprint_address(size_t threads);

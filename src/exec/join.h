@@ -48,7 +48,7 @@ void fli_terms_fini(fli_terms *t);
 
 /* How a client makes its part of a run from the terms; whoever knows what settings mean has one (run/member.h). */
 struct fli_builder {
-    /* Fills model, algo, params, seed, sgd and clients; *own keeps them until `free`. */
+    /* Fills model, algo, params, solver, seed, sgd and clients; *own keeps them until `free`. */
     fl_status (*make)(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *out, void **own);
     void (*free)(void *own);
 };

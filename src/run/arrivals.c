@@ -10,32 +10,18 @@ static void ask(void *arg, fli_ask *out)
 {
     const fl_run *run = arg;
     fli_card card = fli_exec_card(run->exec, out->client);
-    fli_ask own = fli_ask_for(&run->plan, &card, (size_t)out->round, (size_t)out->stream, out->client);
+    fli_ask own = fli_ask_for(&run->plan.asking, &card, (size_t)out->round, (size_t)out->stream, out->client);
     out->steps = own.steps;
     out->lr = own.lr;
     out->probability = own.probability;
 }
 
 /* fli_async_spec.duration */
-static double duration(void *arg, const fli_ask *what) { return fli_ask_seconds(arg, what); }
-
-/* On the real clock the threads are the devices, and they meet for every measurement. */
-static void warn_of_real_clock(const fl_run *run, const fli_async_spec *spec)
+static double duration(void *arg, const fli_ask *what)
 {
-    const fli_settings *s = &run->plan.settings;
-    size_t threads = fli_exec_crew(run->exec)->threads;
-    size_t at_work = spec->at_work < threads ? spec->at_work : threads;
-    if (at_work < spec->at_work)
-        fli_log(run->ctx, FL_LOG_WARNING,
-                "clock is real: %zu clients are at work at the same time, one per thread, not %zu", at_work,
-                spec->at_work);
-    if (run->plan.system) fli_log(run->ctx, FL_LOG_WARNING, "clock is real: the speeds in system mean nothing");
-    if (at_work > 1 && (size_t)s->metrics.every * spec->pace.buffer < 10 * at_work)
-        fli_log(
-            run->ctx, FL_LOG_WARNING,
-            "clock is real: the threads wait for each other at every measurement; a larger metrics.every than %zu lets "
-            "them run",
-            (size_t)s->metrics.every);
+    const fl_run *run = arg;
+    fli_card card = fli_exec_card(run->exec, what->client);
+    return fli_ask_seconds(&run->plan.asking, &card, what);
 }
 
 fl_status fli_arrivals_prepare(fl_run *run)
@@ -43,19 +29,16 @@ fl_status fli_arrivals_prepare(fl_run *run)
     const fli_plan *p = &run->plan;
     fli_async_spec spec = {
         .exec = run->exec,
-        .pace = p->algo->async.pace(p->settings.algorithm.params),
+        .pace = p->pace,
         .clients = p->fed->clients,
-        .at_work = p->participation->largest,
+        .at_work = p->at_work,
         .seed = (uint64_t)p->settings.top.seed,
         .real = p->settings.top.clock == FLI_CLOCK_REAL,
         .ask = ask,
         .duration = duration,
         .arg = run,
     };
-    if (spec.real) {
-        run->now.simulated_seconds = NAN;
-        warn_of_real_clock(run, &spec);
-    }
+    if (spec.real) run->now.simulated_seconds = NAN;
     return fli_async_new(run->ctx, &spec, &run->async);
 }
 
@@ -89,8 +72,7 @@ fl_status fli_arrivals_next(fl_run *run)
     fl_status status = fli_async_run(run->async, until, s->top.checkpoint_every ? &never : &run->asked);
     if (status) return status;
     count(run, fli_clock_now() - begin);
-    run->now.cohort =
-        fli_async_steps(run->async) > run->round ? run->plan.algo->async.pace(s->algorithm.params).buffer : 0;
+    run->now.cohort = fli_async_steps(run->async) > run->round ? run->plan.pace.buffer : 0;
     run->round = fli_async_steps(run->async);
     run->now.communications = (double)run->round;
     return FL_OK;

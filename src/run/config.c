@@ -1,6 +1,5 @@
 #include "run/config.h"
 
-#include "run/plan.h"
 #include "run/yaml.h"
 
 #include <string.h>
@@ -122,7 +121,6 @@ fl_status fl_config_print(fl_config *c, fl_text_fn *out, void *arg)
     fli_arena_init(&arena, c->ctx);
     fli_text_init(&text, c->ctx);
     fl_status s = fli_settings_bind(c->ctx, &arena, c->root, &settings);
-    if (!s) s = fli_plan_check(c->ctx, &settings);
     if (!s) {
         fli_settings_print(&text, &settings);
         s = fli_text_ok(&text);

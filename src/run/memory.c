@@ -1,6 +1,7 @@
 /* What a run takes, against what there is: known before it begins, so that a slip in a data file or a setting ends in a sentence and not in
  * a machine that swaps, or a BLAS library that asks for its buffers for ever. */
-#include "run/run.h"
+#include "run/measure.h"
+#include "run/plan.h"
 
 #include "base/limits.h"
 #include "base/number.h"
@@ -27,35 +28,34 @@ static double data_bytes(const fli_fed *f)
 
 static size_t runs_of(const fli_plan *p) { return p->runs ? p->runs : 1; }
 
-static fl_status check_total(fl_run *run, const fli_exec_spec *spec, const fli_footprint *f)
+static fl_status check_total(fli_plan *p, const fli_footprint *f)
 {
-    const fli_plan *p = &run->plan;
     fli_limit memory = fli_limit_memory();
     double measuring = fli_measure_bytes(p->model, &p->settings.metrics, p->fed->clients);
     double data = data_bytes(p->fed);
-    run->memory = f->total + measuring + data;
+    p->memory = f->total + measuring + data;
     double all = data + (double)runs_of(p) * (f->total + measuring);
     if (all <= memory.bytes) return FL_OK;
     char who[64] = "the run takes";
     if (runs_of(p) > 1) fli_snprintf(who, sizeof who, "%zu runs at a time take", runs_of(p));
-    return fli_fail(run->ctx, FL_ENOMEM,
+    return fli_fail(p->ctx, FL_ENOMEM,
                     "out of memory: %s at least %.1f GiB (data %.1f; each: server %.1f, %zu threads %.1f, turns %.1f, "
                     "client state %.1f, measuring %.1f), but %s is %.1f GiB; the model has %zu parameters, for %zu "
                     "features and %zu classes",
-                    who, all / 0x1p30, data / 0x1p30, f->server / 0x1p30, fli_pool_count(spec->threads),
+                    who, all / 0x1p30, data / 0x1p30, f->server / 0x1p30, fli_pool_count(p->exec.threads),
                     f->workers / 0x1p30, f->turns / 0x1p30, f->state / 0x1p30, measuring / 0x1p30, memory.what,
                     memory.bytes / 0x1p30, p->model->space.n, p->fed->dim, p->fed->classes);
 }
 
 /* What BLAS and the C library have reserved for a number of threads they keep: a later run of the process needs only more. */
-static fl_status check_room(fl_run *run, const fli_exec_spec *spec, const fli_footprint *f)
+static fl_status check_room(const fli_plan *p, const fli_footprint *f)
 {
     static atomic_size_t had;
-    size_t threads = fli_pool_count(spec->threads) * runs_of(&run->plan), before = had;
+    size_t threads = fli_pool_count(p->exec.threads) * runs_of(p), before = had;
     fli_limit room = fli_limit_room();
     double address = threads > before ? fli_footprint_address(threads) - fli_footprint_address(before) : 0;
     if (f->total + address > room.bytes)
-        return fli_fail(run->ctx, FL_ENOMEM,
+        return fli_fail(p->ctx, FL_ENOMEM,
                         "out of memory: the run takes %.0f MiB and reserves %.0f MiB of address space (threads: %zu), "
                         "but %s is %.0f MiB; try fewer threads, fewer runs at a time, or a higher "
                         "limit",
@@ -64,9 +64,9 @@ static fl_status check_room(fl_run *run, const fli_exec_spec *spec, const fli_fo
     return FL_OK;
 }
 
-fl_status fli_run_check_memory(fl_run *run, const fli_exec_spec *spec)
+fl_status fli_plan_check_memory(fli_plan *p)
 {
-    fli_footprint f = fli_footprint_of(spec, usual_cohort(&run->plan), run->plan.algo->async.pace != NULL);
-    fl_status s = check_total(run, spec, &f);
-    return s ? s : check_room(run, spec, &f);
+    fli_footprint f = fli_footprint_of(&p->exec, usual_cohort(p), p->pace.buffer > 0);
+    fl_status s = check_total(p, &f);
+    return s ? s : check_room(p, &f);
 }

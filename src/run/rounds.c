@@ -22,45 +22,10 @@ fl_status fli_rounds_prepare(fl_run *run)
     return FL_OK;
 }
 
-/* What a method's random decisions about a round go by. */
-static double coin_of(const fli_plan *p, size_t round)
+static double seconds_of(const fl_run *run, const fli_ask *ask)
 {
-    fli_rng rng;
-    fli_rng_init(&rng, (uint64_t)p->settings.top.seed, FLI_RNG_ALGO, (uint32_t)round, 0);
-    return fli_rng_uniform(&rng);
-}
-
-/* Steps in an epoch of a client that said this when it joined. */
-static size_t epoch_of(const fli_plan *p, const fli_card *card)
-{
-    fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
-    size_t unlabelled = (size_t)card->unlabelled;
-    return fli_objective_steps(p->model, &sgd, (size_t)card->samples - unlabelled, unlabelled);
-}
-
-fli_ask fli_ask_for(const fli_plan *p, const fli_card *card, size_t round, size_t turn, uint32_t client)
-{
-    const fli_local_settings *local = &p->settings.local;
-    const fli_algo *a = p->algo;
-    return (fli_ask){
-        .round = round,
-        .stream = turn,
-        .client = client,
-        .steps = a->rounds.steps
-                     ? a->rounds.steps(p->settings.algorithm.params, coin_of(p, round))
-                     : fli_local_steps(&local->work, (uint64_t)p->settings.top.seed, turn, client, epoch_of(p, card)),
-        .lr = fli_schedule_lr(local, round) * fli_reals_at(&local->lr_factors, client),
-        .probability = fli_participation_probability(p->participation, client),
-    };
-}
-
-double fli_ask_seconds(const fl_run *run, const fli_ask *ask)
-{
-    const fli_plan *p = &run->plan;
     fli_card card = fli_exec_card(run->exec, ask->client);
-    size_t cost = fli_algo_cost(p->algo, p->settings.algorithm.params, p->model, ask, epoch_of(p, &card));
-    return fli_system_turn(p->system, (size_t)ask->stream, ask->client, cost,
-                           (double)fli_exec_bytes_down(run->exec, ask), (double)fli_exec_bytes_up(run->exec, ask));
+    return fli_ask_seconds(&run->plan.asking, &card, ask);
 }
 
 /* Whether those outside the cohort take a turn as well. */
@@ -71,7 +36,7 @@ static size_t exchanges(const fl_run *run)
 {
     const fli_algo *a = run->plan.algo;
     const void *params = run->plan.settings.algorithm.params;
-    double coin = coin_of(&run->plan, run->round);
+    double coin = fli_asking_coin(&run->plan.asking, run->round);
     if (a->rounds.exchanges && !a->rounds.exchanges(params, coin)) return 0;
     return a->rounds.phases ? a->rounds.phases(params, coin) : 1;
 }
@@ -79,7 +44,7 @@ static size_t exchanges(const fl_run *run)
 static fli_ask ask_client(const fl_run *run, uint32_t client)
 {
     fli_card card = fli_exec_card(run->exec, client);
-    return fli_ask_for(&run->plan, &card, run->round, run->round, client);
+    return fli_ask_for(&run->plan.asking, &card, run->round, run->round, client);
 }
 
 /* A round that asks the m clients in run->cohort. */
@@ -95,7 +60,7 @@ static double time_everybody(const fl_run *run, const fli_round *r, size_t phase
     double longest = 0;
     for (size_t i = 0; bystanders(run) && i < run->plan.fed->clients; i++) {
         fli_ask own = ask_client(run, (uint32_t)i), at = fli_round_ask(run->exec, r, &own, phase);
-        longest = fmax(longest, fli_ask_seconds(run, &at));
+        longest = fmax(longest, seconds_of(run, &at));
     }
     return longest;
 }
@@ -111,7 +76,7 @@ static double time_turns(fl_run *run, const fli_round *r)
         double longest = time_everybody(run, r, phase);
         for (size_t i = 0; i < r->count; i++) {
             fli_ask at = fli_round_ask(run->exec, r, &r->asks[i], phase);
-            double d = fli_ask_seconds(run, &at);
+            double d = seconds_of(run, &at);
             run->durations[i] += d;
             longest = fmax(longest, d);
         }

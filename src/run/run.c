@@ -1,69 +1,26 @@
 /* The heart: go forward (a round, or an upload) -> metrics row -> observers -> stop test. */
 #include "run/checkpoint.h"
 #include "run/folder.h"
-#include "run/member.h"
 #include "run/advance.h"
 
-#include "base/file.h"
-
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
-/* Where client state goes that memory has no room for: $TMPDIR, else beside the result. /tmp often is memory itself, so it comes last. */
-static fl_status name_spill(fl_run *run)
-{
-    const char *folder = getenv("TMPDIR"), *output = fl_run_output(run), *slash = strrchr(output, '/');
-    if (!folder || !*folder) {
-        run->spill = slash ? fli_strf(run->ctx, "%.*s", slash > output ? (int)(slash - output) : 1, output)
-                           : fli_strdup(run->ctx, *output ? "." : "/var/tmp");
-        if (!run->spill) return FL_ENOMEM;
-        if (fli_path_kind(run->spill) == 1) return FL_OK;
-        fli_free(run->spill);
-        folder = fli_path_kind("/var/tmp") == 1 ? "/var/tmp" : "/tmp";
-    }
-    run->spill = fli_strdup(run->ctx, folder);
-    return run->spill ? FL_OK : FL_ENOMEM;
-}
-
+/* What changes, in the state before the first round. */
 static fl_status start(fl_run *run)
 {
-    fli_plan *p = &run->plan;
-    const fli_settings *s = &p->settings;
-    size_t targets = s->metrics.targets.n;
-    fl_status status = fli_plan_finish(p);
-    if (!status) status = name_spill(run);
+    const fli_plan *p = &run->plan;
+    size_t targets = p->settings.metrics.targets.n;
+    fl_status status = fli_exec_new(run->ctx, &p->exec, &run->exec);
+    if (!status) status = fli_measure_new(run->ctx, run->exec, p->model, p->fed, &p->settings.metrics, &run->measure);
     if (status) return status;
-    fli_settings_print_essence(&run->settings, s);
-    if ((status = fli_text_ok(&run->settings))) return status;
-    fli_exec_spec spec = {
-        .model = p->model,
-        .fed = p->fed,
-        .algo = p->algo,
-        .params = s->algorithm.params,
-        .uniform = p->uniform,
-        .regularizer = p->regularizer,
-        .regularizer_params = s->regularizer.params,
-        .seed = (uint64_t)s->top.seed,
-        .sgd = fli_settings_sgd(s),
-        .threads = (size_t)s->top.threads,
-        .memory = (size_t)s->top.memory,
-        .folder = run->spill,
-        .executor = s->executor.item.desc,
-        .settings = fli_text_get(&run->settings),
-        .builder = &fli_member_builder,
-    };
-    if ((status = fli_run_check_memory(run, &spec)) || (status = fli_exec_new(run->ctx, &spec, &run->exec)) ||
-        (status = fli_measure_new(run->ctx, run->exec, p->model, p->fed, &s->metrics, &run->measure)))
-        return status;
     run->target_round = fli_alloc(run->ctx, targets, sizeof *run->target_round);
     if (!run->target_round) return FL_ENOMEM;
     for (size_t i = 0; i < targets; i++) run->target_round[i] = SIZE_MAX;
     run->now.staleness = run->now.staleness_max = NAN;
-    if ((status = p->algo->async.pace ? fli_arrivals_prepare(run) : fli_rounds_prepare(run))) return status;
-    return fli_model_start_from(run->ctx, p->model, p->fed, spec.seed, fli_exec_server(run->exec)[0]);
+    if ((status = p->pace.buffer ? fli_arrivals_prepare(run) : fli_rounds_prepare(run))) return status;
+    return fli_model_start_from(run->ctx, p->model, p->fed, p->exec.seed, fli_exec_server(run->exec)[0]);
 }
 
 fl_status fl_run_new(fl_config *cfg, fl_run **out) { return fli_run_new(cfg, NULL, out); }
@@ -75,8 +32,7 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out)
     if (!run) return FL_ENOMEM;
     run->ctx = cfg->ctx;
     run->checkpoint_round = SIZE_MAX;
-    fli_text_init(&run->settings, run->ctx);
-    fl_status s = fli_plan_data(cfg, data, &run->plan);
+    fl_status s = fli_plan_make(cfg, data, &run->plan);
     if (!s) s = start(run);
     if (s)
         fl_run_free(run);
@@ -100,8 +56,6 @@ void fl_run_free(fl_run *run)
     fli_free(run->target_round);
     fli_folder_unlock(run);
     fli_free(run->checkpoints);
-    fli_free(run->spill);
-    fli_text_fini(&run->settings);
     fli_free(run);
 }
 
@@ -178,7 +132,7 @@ static void report_state(const fl_run *run)
     size_t spilled, held = fli_exec_state(run->exec, &spilled);
     if (spilled)
         fli_log(run->ctx, FL_LOG_INFO, "client state: %.1f MiB in memory, %.1f MiB in a temporary file in %s",
-                (double)held / 0x1p20, (double)spilled / 0x1p20, run->spill);
+                (double)held / 0x1p20, (double)spilled / 0x1p20, run->plan.exec.folder);
 }
 
 static void report_missed(const fl_run *run)
@@ -242,7 +196,7 @@ size_t fl_run_rounds(const fl_run *run) { return (size_t)run->plan.settings.top.
 size_t fl_run_round(const fl_run *run) { return run->round; }
 int fl_run_checkpointed(const fl_run *run) { return run->checkpoint && run->checkpoint_round == run->round; }
 size_t fl_run_clients(const fl_run *run) { return run->plan.fed->clients; }
-double fl_run_memory(const fl_run *run) { return run->memory; }
+double fl_run_memory(const fl_run *run) { return run->plan.memory; }
 size_t fl_run_parameters(const fl_run *run) { return run->plan.model->space.n; }
 fl_stop fl_run_stopped_by(const fl_run *run) { return run->stopped; }
 

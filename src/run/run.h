@@ -42,13 +42,8 @@ struct fl_run {
     int checkpoints_ready;   /* it is there, and ours */
     size_t checkpoint;       /* number of the newest that is known to be whole; 0: none */
     size_t checkpoint_round; /* and the round it was made after; SIZE_MAX: none */
-    double memory;           /* bytes that it takes at least */
-    char *spill;             /* folder for client state beyond `memory` */
-    fli_text settings;       /* what clients are told of the run's */
 };
 
-/* Refuses a run that the machine, or whoever limits this process, has no room for (memory.c). */
-fl_status fli_run_check_memory(fl_run *run, const fli_exec_spec *spec);
 /* After a measurement: FL_EDIVERGED where stop.diverged says so (divergence.c). */
 fl_status fli_run_check_loss(fl_run *run);
 /* After the error of a run that diverged: adds what the data have to do with it, if anything. Returns FL_EDIVERGED. */

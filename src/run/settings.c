@@ -1,4 +1,4 @@
-#include "run/settings.h"
+#include "run/rules.h"
 
 #include <math.h>
 #include <string.h>
@@ -266,8 +266,9 @@ int fli_is_experiment_key(const char *key)
     return 0;
 }
 
-/* The top level without its sections, for fli_bind; words that are neither key nor section are reported here. */
-static fl_status bind_top(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *s)
+/* The top level without its sections, for fli_bind; words that are neither key nor section are reported here. One may
+ * stand for any section, so none counts as bound then. */
+static fl_status bind_top(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *s, uint32_t *unbound)
 {
     fl_status status = FL_OK;
     char where[512];
@@ -295,62 +296,86 @@ static fl_status bind_top(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_s
                                n->key, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     }
     fl_status bound = fli_bind(ctx, a, "", own, NULL, &(fli_table){top_keys, &s->top}, 1);
+    *unbound = status ? ~(uint32_t)0 : bound ? 1 : 0;
     return status ? status : bound;
 }
 
-/* What no single row can say. */
-static fl_status check_together(fl_ctx *ctx, const fli_settings *s)
+/* The section of a key such as "local.lr", numbered as in fli_settings_section. */
+size_t fli_settings_section_of(const char *key)
 {
-    fl_status status = FL_OK;
-    const fli_local_work *e = &s->local.work;
-    if (e->uneven == FLI_UNEVEN_RANGE && (e->range.n != 2 || e->range.v[0] > e->range.v[1]))
-        status = fli_fail_also(ctx, FL_ECONFIG, "local.range must be two numbers, the smaller one first, e.g. [1, 5]");
-    if (e->uneven == FLI_UNEVEN_SPEEDS && !e->speeds.n)
-        status = fli_fail_also(ctx, FL_ECONFIG, "local.speeds is empty");
-    if (s->data.normalize == FLI_NORM_GIVEN && (!s->data.mean.n || s->data.mean.n != s->data.std.n))
-        status =
-            fli_fail_also(ctx, FL_ECONFIG,
-                          "data.normalize is given, so data.mean and data.std must have one value each, or one per "
-                          "channel; they have %zu and %zu",
-                          s->data.mean.n, s->data.std.n);
-    if (s->semi.labels != FLI_SEMI_NONE && s->data.unlabelled == 0)
-        status = fli_fail_also(ctx, FL_ECONFIG,
-                               "semi.labels is set, but every sample has a label; set data.unlabelled, for instance to "
-                               "0.9");
-    if (s->metrics.targets.n && !s->metrics.test)
-        status = fli_fail_also(ctx, FL_ECONFIG, "metrics.targets needs metrics.test to be true");
-    if (s->metrics.goal == FLI_GOAL_LOCAL && !s->metrics.local)
-        status = fli_fail_also(ctx, FL_ECONFIG, "metrics.goal is local, which needs metrics.local to be true");
-    if (s->metrics.goal == FLI_GOAL_LOCAL && s->data.test_fraction == 0)
-        status = fli_fail_also(ctx, FL_ECONFIG,
-                               "metrics.goal is local, but clients have no test part of their own; set "
-                               "data.test_fraction, for instance to 0.2");
-    if (s->stop.target > 0 && !s->metrics.test)
-        status = fli_fail_also(ctx, FL_ECONFIG, "stop.target needs metrics.test to be true");
-    if (s->stop.gradient2 > 0 && !s->metrics.gradient)
-        status = fli_fail_also(ctx, FL_ECONFIG, "stop.gradient2 needs metrics.gradient to be true");
-    if (s->stop.diverged > 0 && s->stop.diverged <= 1)
-        status =
-            fli_fail_also(ctx, FL_ECONFIG,
-                          "stop.diverged is %g, but must be above 1, or 0: it is a multiple of the loss at the start",
-                          s->stop.diverged);
-    if (s->top.checkpoint_every && !*s->top.output)
-        status = fli_fail_also(ctx, FL_ECONFIG, "checkpoint_every needs output: checkpoints lie beside it");
-    if (s->top.checkpoint_every && s->top.clock == FLI_CLOCK_REAL)
-        status = fli_fail_also(ctx, FL_ECONFIG,
-                               "clock is real: such a run cannot be repeated, so checkpoint_every must be 0");
-    return status;
+    size_t n = strcspn(key, ".");
+    for (size_t i = 0; key[n] && i < SECTIONS; i++)
+        if (!strncmp(sections[i].name, key, n) && !sections[i].name[n]) return i + 1;
+    return 0;
 }
 
 fl_status fli_settings_bind(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *out)
 {
+    fli_known known = {.ctx = ctx, .root = root, .settings = out};
+    fli_problems problems;
     memset(out, 0, sizeof *out);
-    fl_status status = bind_top(ctx, a, root, out);
+    fl_status status = bind_top(ctx, a, root, out, &known.unbound);
     for (size_t i = 0; i < SECTIONS; i++) {
         fl_status s = bind_section(ctx, a, &sections[i], fli_node_find(root, sections[i].name), out);
+        if (s) known.unbound |= (uint32_t)2 << i;
         if (s) status = s;
     }
-    return status ? status : check_together(ctx, out);
+    if (status && status != FL_ECONFIG) return status;
+    fli_problems_init(&problems, &known);
+    fli_problems_look(&problems, fli_settings_rules);
+    fl_status s = fli_problems_fini(&problems);
+    return s ? s : status;
+}
+
+/* ---- one key ------------------------------------------------------------------------------------------- */
+
+/* A row of the tables and the struct it was bound to. Of `kind` there is no row: the choice itself. */
+typedef struct {
+    const fli_key *row;
+    const void *bound;
+    const fli_choice *choice;
+    const char *fallback;
+} place;
+
+static int find_row(const fli_key *rows, const void *bound, const char *name, place *out)
+{
+    for (const fli_key *row = rows; row && row->name; row++)
+        if (!strcmp(row->name, name)) {
+            *out = (place){.row = row, .bound = bound};
+            return 1;
+        }
+    return 0;
+}
+
+static int find_key(const fli_settings *s, const char *key, place *out)
+{
+    size_t i = fli_settings_section_of(key);
+    if (!i) return find_row(top_keys, &s->top, key, out);
+    const section *sec = &sections[i - 1];
+    const fli_choice *c = sec->choice ? (const fli_choice *)((const char *)s + sec->choice) : NULL;
+    const char *name = strchr(key, '.') + 1;
+    if (c && !strcmp(name, "kind")) {
+        *out = (place){.choice = c, .fallback = sec->fallback};
+        return 1;
+    }
+    return (c && c->params && find_row(c->item.keys, c->params, name, out)) ||
+           find_row(sec->keys, (const char *)s + sec->offset, name, out);
+}
+
+const char *fli_settings_default(const fli_settings *s, const char *key)
+{
+    place p;
+    return !find_key(s, key, &p) ? NULL : p.row ? p.row->def : p.fallback;
+}
+
+void fli_settings_print_key(fli_text *t, const fli_settings *s, const char *key)
+{
+    place p;
+    if (!find_key(s, key, &p)) return;
+    if (p.row)
+        fli_key_print_value(t, p.row, p.bound);
+    else if (p.choice->item.name)
+        fli_text_add(t, p.choice->item.name);
 }
 
 /* ---- printing ------------------------------------------------------------------------------------------ */
@@ -402,13 +427,6 @@ void fli_settings_help(fli_text *t)
                           sections[i].fallback ? sections[i].fallback : "must be given");
         fli_keys_print_help(t, sections[i].keys, 2);
     }
-}
-
-fl_status fli_settings_check_clients(fl_ctx *ctx, const fli_settings *s, size_t clients)
-{
-    fl_status status = fli_keys_check_clients(ctx, "local", local_keys, &s->local, clients);
-    if (status) return status;
-    return fli_keys_check_clients(ctx, "algorithm", s->algorithm.item.keys, s->algorithm.params, clients);
 }
 
 fli_sgd_spec fli_settings_sgd(const fli_settings *s)

@@ -80,8 +80,12 @@ typedef struct {
     fli_choice source, partitioner, objective, regularizer, sampler, devices, algorithm, levels, executor;
 } fli_settings;
 
-/* Reads the tree through the tables. All problems are reported at once. Memory from the arena. */
+/* Reads the tree through the tables, and holds it to the rules between keys (rules.h). All problems are reported at once. Memory from the
+ * arena. */
 fl_status fli_settings_bind(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *out);
+/* One key, such as "local.lr" or "model.kind": its value as YAML, and its default. Of keys that there are not: nothing, NULL. */
+void fli_settings_print_key(fli_text *t, const fli_settings *s, const char *key);
+const char *fli_settings_default(const fli_settings *s, const char *key);
 /* The whole configuration as YAML, every key with its value: what is written beside a result. */
 void fli_settings_print(fli_text *t, const fli_settings *s);
 /* The same, but for what changes no bit of the metrics and the model: name, place, threads, memory, checkpoints. Two runs with equal
@@ -97,6 +101,7 @@ typedef struct {
     const char *fallback; /* the kind when none is given; NULL: must be given */
 } fli_section;
 int fli_settings_section(size_t i, fli_section *out); /* 0 past the last */
+size_t fli_settings_section_of(const char *key); /* the number of the section that a key such as "local.lr" is in */
 /* The keys that all kinds of a section share; NULL if the section has none. */
 const fli_key *fli_settings_common(const char *section);
 
@@ -107,7 +112,5 @@ int fli_is_experiment_key(const char *key);
 fli_sgd_spec fli_settings_sgd(const fli_settings *s);
 /* This round's step size, before a client's own factor. */
 double fli_schedule_lr(const fli_local_settings *l, size_t round);
-/* Checks the lists with one value per client. */
-fl_status fli_settings_check_clients(fl_ctx *ctx, const fli_settings *s, size_t clients);
 
 #endif

@@ -138,17 +138,17 @@ static void advise(fli_text *t, const checker *c)
 /* The solver of the stage in which steps are taken, or of the first. */
 static const fli_solver *working_solver(const fli_plan *p)
 {
-    fli_solvers all = fli_algo_solvers(p->algo, p->settings.algorithm.params, p->model);
+    const fli_solvers *all = &p->solvers;
     size_t i = 0;
-    while (i < all.count && !all.at[i]->counts_steps) i++;
-    return all.at[i < all.count ? i : 0];
+    while (i < all->count && !all->at[i]->counts_steps) i++;
+    return all->at[i < all->count ? i : 0];
 }
 
 static int gradients_over_all(const fli_plan *p)
 {
-    fli_solvers all = fli_algo_solvers(p->algo, p->settings.algorithm.params, p->model);
+    const fli_solvers *all = &p->solvers;
     int any = 0;
-    for (size_t i = 0; i < all.count; i++) any |= all.at[i]->full_gradient;
+    for (size_t i = 0; i < all->count; i++) any |= all->at[i]->full_gradient;
     return any;
 }
 
@@ -228,7 +228,7 @@ fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg)
     fli_clear(cfg->ctx);
     fli_text_init(&text, cfg->ctx);
     fl_status s = fli_plan_data(cfg, NULL, &plan);
-    if (!s) s = fli_plan_finish(&plan);
+    if (!s) s = fli_plan_finish(&plan, cfg);
     if (!s) s = checker_init(cfg->ctx, &plan, &c);
     size_t n = s ? 0 : plan.fed->clients < CLIENTS ? plan.fed->clients : CLIENTS;
     for (size_t i = 0; i < n && !s; i++) s = check_client(cfg->ctx, &c, i * plan.fed->clients / n);

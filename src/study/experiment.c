@@ -2,7 +2,6 @@
 #include "base/number.h"
 
 #include "data/stream.h"
-#include "run/plan.h"
 #include "run/yaml.h"
 
 #include <stdlib.h>
@@ -353,8 +352,7 @@ static fl_status resolve(fli_experiment *x, fli_trial *t)
     fli_text_init(&key, x->ctx);
     fl_status s = fl_config_print(t->cfg, fli_collect, &all);
     if (!s) s = fli_settings_bind(x->ctx, &scratch, t->cfg->root, &settings);
-    if (!s && (s = fli_plan_check(x->ctx, &settings)))
-        fli_fail_also(x->ctx, s, "(this is the method labelled %s)", x->methods[t->method].label);
+    if (s && s != FL_ENOMEM) fli_fail_also(x->ctx, s, "(this is the method labelled %s)", x->methods[t->method].label);
     if (!s) s = fli_text_ok(&all);
     if (!s) {
         const char *from = strstr(fli_text_get(&all), "\ndata:\n"), *to = strstr(fli_text_get(&all), "\nmodel:\n");

@@ -265,8 +265,9 @@ static void mistakes_between_keys(void **state)
     refused(f, LEAST "local: {uneven: range, range: [5]}\n", "local.range must be two numbers");
     refused(f, LEAST "local: {uneven: range, range: []}\n", "local.range must be two numbers");
     refused(f, LEAST "local: {uneven: speeds, speeds: []}\n", "local.speeds is empty");
-    refused(f, "data: {kind: blobs, normalize: given}\nmodel: softmax\n", "data.mean and data.std|they have 0 and 0");
-    refused(f, "data: {kind: blobs, normalize: given, mean: [1, 2], std: 3}\nmodel: softmax\n", "they have 2 and 1");
+    refused(f, "data: {kind: blobs, normalize: given}\nmodel: softmax\n", "data.mean and data.std|they are [] and []");
+    refused(f, "data: {kind: blobs, normalize: given, mean: [1, 2], std: 3}\nmodel: softmax\n",
+            "they are [1, 2] and [3]");
     refused(f, LEAST "stop: {target: 0.5}\nmetrics: {test: false}\n", "stop.target needs metrics.test");
     refused(f, LEAST "stop: {gradient2: 0.5}\n", "stop.gradient2 needs metrics.gradient");
     refused(f, LEAST "stop: {gradient2: 0.5, target: 0.5}\nmetrics: {test: false}\n", "stop.gradient2|stop.target");

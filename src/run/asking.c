@@ -1,0 +1,44 @@
+#include "run/asking.h"
+
+#include "exec/wire.h"
+
+double fli_asking_coin(const fli_asking *a, size_t round)
+{
+    fli_rng rng;
+    fli_rng_init(&rng, a->seed, FLI_RNG_ALGO, (uint32_t)round, 0);
+    return fli_rng_uniform(&rng);
+}
+
+/* Steps in an epoch of a client that said this when it joined. */
+static size_t epoch_of(const fli_asking *a, const fli_card *card)
+{
+    size_t unlabelled = (size_t)card->unlabelled;
+    return fli_objective_steps(a->model, &a->sgd, (size_t)card->samples - unlabelled, unlabelled);
+}
+
+static size_t steps_of(const fli_asking *a, const fli_card *card, size_t round, size_t turn, uint32_t client)
+{
+    if (a->algo->rounds.steps) return a->algo->rounds.steps(a->params, fli_asking_coin(a, round));
+    return fli_local_steps(&a->local->work, a->seed, turn, client, epoch_of(a, card));
+}
+
+fli_ask fli_ask_for(const fli_asking *a, const fli_card *card, size_t round, size_t turn, uint32_t client)
+{
+    return (fli_ask){
+        .round = round,
+        .stream = turn,
+        .client = client,
+        .steps = steps_of(a, card, round, turn, client),
+        .lr = fli_schedule_lr(a->local, round) * fli_reals_at(&a->local->lr_factors, client),
+        .probability = fli_participation_probability(a->participation, client),
+    };
+}
+
+double fli_ask_seconds(const fli_asking *a, const fli_card *card, const fli_ask *ask)
+{
+    size_t cost = fli_algo_cost(a->algo, a->params, a->solvers, ask, epoch_of(a, card));
+    fli_wire w;
+    fli_wire_of(a->model, a->classes, a->algo, a->params, ask, &w);
+    return fli_system_turn(a->system, (size_t)ask->stream, ask->client, cost, (double)fli_wire_down(&w, a->model, ask),
+                           (double)fli_wire_up(&w, a->model, ask));
+}

@@ -1,0 +1,258 @@
+/* What settings must be together, as far as that is known without the data. */
+#include "run/rules.h"
+
+#include "exec/executor.h"
+
+#include <string.h>
+
+static const fli_algo *algo(const fli_known *k) { return k->settings->algorithm.item.desc; }
+static int has_trait(const fli_known *k, unsigned trait) { return (algo(k)->traits & trait) != 0; }
+static int in_rounds(const fli_known *k) { return !algo(k)->async.pace; }
+static int real_clock(const fli_known *k) { return k->settings->top.clock == FLI_CLOCK_REAL; }
+static int is(const fli_choice *c, const char *name) { return !strcmp(c->item.name, name); }
+static int no_devices(const fli_known *k) { return is(&k->settings->devices, "none"); }
+static int no_levels(const fli_known *k) { return is(&k->settings->levels, "none"); }
+static int no_regularizer(const fli_known *k) { return is(&k->settings->regularizer, "none"); }
+
+static int drops(const fli_known *k) { return k->settings->system.deadline > 0 || k->settings->system.wait_for < 1; }
+
+/* ---- one section ----------------------------------------------------------------------------------------- */
+
+static int bad_range(const fli_known *k)
+{
+    const fli_local_work *e = &k->settings->local.work;
+    return e->uneven == FLI_UNEVEN_RANGE && (e->range.n != 2 || e->range.v[0] > e->range.v[1]);
+}
+
+static int no_speeds(const fli_known *k)
+{
+    return k->settings->local.work.uneven == FLI_UNEVEN_SPEEDS && !k->settings->local.work.speeds.n;
+}
+
+static int bad_scales(const fli_known *k)
+{
+    const fli_data_settings *d = &k->settings->data;
+    return d->normalize == FLI_NORM_GIVEN && (!d->mean.n || d->mean.n != d->std.n);
+}
+
+static int bad_multiple(const fli_known *k)
+{
+    return k->settings->stop.diverged > 0 && k->settings->stop.diverged <= 1;
+}
+
+/* ---- what is measured ------------------------------------------------------------------------------------ */
+
+static int targets_untested(const fli_known *k) { return k->settings->metrics.targets.n && !k->settings->metrics.test; }
+
+static int target_untested(const fli_known *k) { return k->settings->stop.target > 0 && !k->settings->metrics.test; }
+
+static int goal_unmeasured(const fli_known *k)
+{
+    return k->settings->metrics.goal == FLI_GOAL_LOCAL && !k->settings->metrics.local;
+}
+
+static int goal_untested(const fli_known *k)
+{
+    return k->settings->metrics.goal == FLI_GOAL_LOCAL && k->settings->data.test_fraction == 0;
+}
+
+static int stops_by_gradient(const fli_known *k) { return k->settings->stop.gradient2 > 0; }
+static int gradient_unmeasured(const fli_known *k) { return stops_by_gradient(k) && !k->settings->metrics.gradient; }
+static int gradient_of_a_part(const fli_known *k) { return stops_by_gradient(k) && !no_regularizer(k); }
+static int gradient_of_levels(const fli_known *k) { return stops_by_gradient(k) && has_trait(k, FLI_ALGO_BILEVEL); }
+
+static int gradient_of_labelled(const fli_known *k)
+{
+    return stops_by_gradient(k) && k->settings->semi.labels != FLI_SEMI_NONE && !has_trait(k, FLI_ALGO_LABELLED);
+}
+
+static int own_models_at_work(const fli_known *k) { return !in_rounds(k) && k->settings->metrics.local; }
+
+/* ---- what a method asks for ------------------------------------------------------------------------------ */
+
+static int everyone_missing(const fli_known *k)
+{
+    return has_trait(k, FLI_ALGO_EVERYONE) &&
+           !((const fli_participation_desc *)k->settings->sampler.item.desc)->everyone;
+}
+
+static int everyone_late(const fli_known *k)
+{
+    return has_trait(k, FLI_ALGO_EVERYONE | FLI_ALGO_BYSTANDERS) && drops(k);
+}
+
+static int not_composite(const fli_known *k) { return !has_trait(k, FLI_ALGO_COMPOSITE) && !no_regularizer(k); }
+
+static int weighs_equally(const fli_known *k)
+{
+    return has_trait(k, FLI_ALGO_UNIFORM) && k->settings->top.weights == FLI_WEIGHTS_SAMPLES;
+}
+
+/* ---- data ------------------------------------------------------------------------------------------------ */
+
+static int nothing_unlabelled(const fli_known *k)
+{
+    return k->settings->semi.labels != FLI_SEMI_NONE && k->settings->data.unlabelled == 0;
+}
+
+static int partitions_its_own(const fli_known *k)
+{
+    return k->settings->data.on_demand && !is(&k->settings->partitioner, "natural");
+}
+
+static int clients_missing(const fli_known *k)
+{
+    const fli_partitioner *p = k->settings->partitioner.item.desc;
+    return !k->settings->data.on_demand && !k->settings->partition.clients && !p->sets_clients;
+}
+
+/* ---- two levels ------------------------------------------------------------------------------------------ */
+
+static int levels_missing(const fli_known *k) { return has_trait(k, FLI_ALGO_BILEVEL) && no_levels(k); }
+static int levels_unknown(const fli_known *k) { return !has_trait(k, FLI_ALGO_BILEVEL) && !no_levels(k); }
+
+static int decay_of_levels(const fli_known *k)
+{
+    return has_trait(k, FLI_ALGO_BILEVEL) && k->settings->model.weight_decay > 0;
+}
+
+static int momentum_of_levels(const fli_known *k)
+{
+    return has_trait(k, FLI_ALGO_BILEVEL) && k->settings->local.momentum > 0;
+}
+
+static int cohort_changes(const fli_known *k)
+{
+    return has_trait(k, FLI_ALGO_BILEVEL) && algo(k)->rounds.phases && drops(k);
+}
+
+/* ---- clocks: rounds may leave clients behind, arrivals cannot; only arrivals can happen in real time ------- */
+
+static int drops_untimed(const fli_known *k) { return no_devices(k) && (drops(k) || k->settings->stop.simulated > 0); }
+static int arrives_untimed(const fli_known *k) { return no_devices(k) && !in_rounds(k) && !real_clock(k); }
+static int rounds_in_real_time(const fli_known *k) { return in_rounds(k) && real_clock(k); }
+
+static int not_at_work(const fli_known *k)
+{
+    return !in_rounds(k) && !((const fli_participation_desc *)k->settings->sampler.item.desc)->at_work;
+}
+
+static int never_waits(const fli_known *k) { return !in_rounds(k) && drops(k); }
+
+static int not_concurrent(const fli_known *k)
+{
+    return real_clock(k) && !((const fli_executor *)k->settings->executor.item.desc)->one;
+}
+
+static int real_and_simulated(const fli_known *k) { return real_clock(k) && k->settings->stop.simulated > 0; }
+static int saved_nowhere(const fli_known *k) { return k->settings->top.checkpoint_every && !*k->settings->top.output; }
+static int saved_in_real_time(const fli_known *k) { return k->settings->top.checkpoint_every && real_clock(k); }
+
+const fli_rule fli_settings_rules[] = {
+    {"local.range local.uneven", bad_range, "local.range must be two numbers, the smaller one first, e.g. [1, 5]",
+     "local: {uneven: range, range: [5, 1]}", NULL},
+    {"local.speeds local.uneven", no_speeds, "local.speeds is empty", "local: {uneven: speeds, speeds: []}", NULL},
+    {"data.normalize data.mean data.std", bad_scales,
+     "data.normalize is {data.normalize}, so data.mean and data.std must have one value each, or one per channel; they "
+     "are {data.mean} and {data.std}",
+     "data: {normalize: given, mean: [0.5, 0.5], std: 1}", NULL},
+    {"semi.labels data.unlabelled", nothing_unlabelled,
+     "semi.labels is set, but every sample has a label; set data.unlabelled, for instance to 0.9",
+     "semi: {labels: projected}", NULL},
+    {"metrics.targets metrics.test", targets_untested, "metrics.targets needs metrics.test to be true",
+     "metrics: {targets: [0.5], test: false}", NULL},
+    {"metrics.goal metrics.local", goal_unmeasured,
+     "metrics.goal is {metrics.goal}, which needs metrics.local to be true",
+     "metrics: {goal: local}\ndata: {test_fraction: 0.2}", NULL},
+    {"metrics.goal data.test_fraction", goal_untested,
+     "metrics.goal is {metrics.goal}, but clients have no test part of their own; set data.test_fraction, for instance "
+     "to 0.2",
+     "metrics: {goal: local, local: true}", NULL},
+    {"stop.target metrics.test", target_untested, "stop.target needs metrics.test to be true",
+     "stop: {target: 0.5}\nmetrics: {test: false}", NULL},
+    {"stop.gradient2 metrics.gradient", gradient_unmeasured, "stop.gradient2 needs metrics.gradient to be true",
+     "stop: {gradient2: 1e-6}", NULL},
+    {"stop.diverged", bad_multiple,
+     "stop.diverged is {stop.diverged}, but must be above 1, or 0: it is a multiple of the loss at the start",
+     "stop: {diverged: 0.5}", NULL},
+    {"checkpoint_every output", saved_nowhere, "checkpoint_every needs output: checkpoints lie beside it",
+     "checkpoint_every: 3", NULL},
+    {"checkpoint_every clock", saved_in_real_time,
+     "clock is {clock}: such a run cannot be repeated, so checkpoint_every must be 0",
+     "clock: real\nalgorithm: fedasync\ncheckpoint_every: 3\noutput: somewhere", NULL},
+    {"participation.kind algorithm.kind", everyone_missing,
+     "algorithm {algorithm.kind} needs every client in every round, but participation.kind is {participation.kind}; "
+     "set it to everyone",
+     "algorithm: fedpd\nparticipation: {kind: uniform, count: 2}", NULL},
+    {"regularizer.kind algorithm.kind", not_composite,
+     "algorithm {algorithm.kind} takes no proximal step, so regularizer.kind must be none, not {regularizer.kind}",
+     "algorithm: scaffold\nregularizer: {kind: l1, weight: 0.1}", NULL},
+    {"stop.gradient2 regularizer.kind", gradient_of_a_part,
+     "stop.gradient2 looks at f alone, whose gradient does not vanish where f + g is least; it cannot be used with "
+     "regularizer.kind {regularizer.kind}",
+     "algorithm: feddr\nregularizer: {kind: l1, weight: 0.1}\nstop: {gradient2: 1}\nmetrics: {gradient: true}", NULL},
+    {"stop.gradient2 semi.labels algorithm.kind", gradient_of_labelled,
+     "stop.gradient2 looks at the loss on labelled samples alone, whose gradient does not vanish where that of "
+     "algorithm {algorithm.kind} with semi.labels does",
+     "data: {unlabelled: 0.5}\nsemi: {labels: projected}\nstop: {gradient2: 1}\nmetrics: {gradient: true}", NULL},
+    {"weights algorithm.kind", weighs_equally,
+     "algorithm {algorithm.kind} weighs clients equally, but weights is {weights}",
+     "algorithm: feddyn\nweights: samples", NULL},
+    {"partition.kind data.on_demand", partitions_its_own,
+     "data.on_demand makes its own clients, so partition.kind cannot be {partition.kind}; leave it out",
+     "data: {kind: synthetic, on_demand: true}", NULL},
+    {"partition.kind partition.clients data.on_demand", clients_missing,
+     "partition.clients is missing: {partition.kind} does not know how many there are", "partition: {clients: 0}",
+     NULL},
+    {"algorithm.kind bilevel.kind", levels_missing,
+     "algorithm {algorithm.kind} is for problems of two levels, but bilevel.kind is {bilevel.kind}; set it, for "
+     "instance to hyper_representation",
+     "algorithm: simfbo", NULL},
+    {"bilevel.kind algorithm.kind", levels_unknown,
+     "algorithm {algorithm.kind} knows one level only, so bilevel.kind must be none, not {bilevel.kind}",
+     "bilevel: regularization", NULL},
+    {"model.weight_decay algorithm.kind", decay_of_levels,
+     "model.weight_decay does not say of which level; with algorithm {algorithm.kind} use bilevel.l2",
+     "algorithm: simfbo\nbilevel: regularization\nmodel: {weight_decay: 0.1}", NULL},
+    {"local.momentum algorithm.kind", momentum_of_levels,
+     "algorithm {algorithm.kind} takes plain steps, so local.momentum must be 0",
+     "algorithm: simfbo\nbilevel: regularization\nlocal: {momentum: 0.5}", NULL},
+    {"stop.gradient2 algorithm.kind", gradient_of_levels,
+     "stop.gradient2 looks at the gradient of the training loss, which does not vanish at the solution of a bilevel "
+     "problem",
+     "algorithm: simfbo\nbilevel: regularization\nstop: {gradient2: 1}\nmetrics: {gradient: true}", NULL},
+    {"system.deadline system.wait_for algorithm.kind", cohort_changes,
+     "algorithm {algorithm.kind} meets the same cohort several times in a round, so system.deadline must be 0 and "
+     "system.wait_for 1",
+     "algorithm: fednest\nbilevel: regularization\nsystem: {kind: constant, deadline: 3}", NULL},
+    {"system.deadline system.wait_for stop.simulated system.kind", drops_untimed,
+     "system.deadline, system.wait_for and stop.simulated need to know how long turns last, but system.kind is "
+     "{system.kind}; `fedloom list system` shows what there is",
+     "stop: {simulated: 5}", NULL},
+    {"algorithm.kind system.kind clock", arrives_untimed,
+     "algorithm {algorithm.kind} goes by who comes back first, but system.kind is {system.kind}; set it, for instance "
+     "to lognormal, or clock to real",
+     "algorithm: fedasync", NULL},
+    {"clock algorithm.kind", rounds_in_real_time,
+     "clock is {clock}, but algorithm {algorithm.kind} works in rounds; leave clock virtual", "clock: real", NULL},
+    {"participation.kind algorithm.kind", not_at_work,
+     "algorithm {algorithm.kind} is asynchronous: participation.kind can be everyone (all at work) or uniform (so many "
+     "at work, the next one drawn from the rest), not {participation.kind}",
+     "algorithm: fedasync\nsystem: constant\nparticipation: {kind: cyclic, count: 2}", NULL},
+    {"system.deadline system.wait_for algorithm.kind", never_waits,
+     "algorithm {algorithm.kind} never waits, so system.deadline and system.wait_for mean nothing",
+     "algorithm: fedasync\nsystem: {kind: constant, wait_for: 0.5}", NULL},
+    {"metrics.local algorithm.kind", own_models_at_work,
+     "metrics.local is for methods that work in rounds: clients of {algorithm.kind} are always in the middle of a turn",
+     "algorithm: fedasync\nsystem: constant\nmetrics: {local: true}", NULL},
+    {"system.deadline system.wait_for algorithm.kind", everyone_late,
+     "algorithm {algorithm.kind} needs every client in every round, so system.deadline must be 0 and system.wait_for 1",
+     "algorithm: fedpd\nsystem: {kind: constant, deadline: 3}", NULL},
+    {"executor.kind clock", not_concurrent,
+     "clock is {clock}: its clients are threads, so executor must be threads, not {executor.kind}",
+     "clock: real\nalgorithm: fedasync\nexecutor: loopback", NULL},
+    {"stop.simulated clock", real_and_simulated,
+     "clock is {clock}, so there are no simulated seconds; set stop.seconds instead of stop.simulated",
+     "clock: real\nalgorithm: fedasync\nsystem: constant\nstop: {simulated: 3}", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
