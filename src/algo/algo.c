@@ -36,7 +36,8 @@ size_t fli_algo_stage(const fli_algo *a, const void *params, const fli_ask *ask)
     return a->rounds.stage ? a->rounds.stage(params, ask->phase, ask->phases) : 0;
 }
 
-size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fli_ask *ask, size_t per_epoch)
+size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fli_ask *ask,
+                     size_t per_epoch)
 {
     size_t stage = fli_algo_stage(a, params, ask), steps = (size_t)ask->steps;
     if (a->rounds.counts_as) return a->rounds.counts_as(params, stage, steps);

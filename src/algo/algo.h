@@ -217,7 +217,8 @@ fli_solvers fli_algo_solvers(const fli_algo *a, const void *params, const fli_mo
 size_t fli_algo_stage(const fli_algo *a, const void *params, const fli_ask *ask);
 unsigned fli_algo_moment(const fli_algo *a, const void *params, const fli_ask *ask);
 /* What the turn of an ask costs, in gradients of mini-batches, where an epoch has so many of them. */
-size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fli_ask *ask, size_t per_epoch);
+size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fli_ask *ask,
+                     size_t per_epoch);
 /* Whether clients are shown the start model. */
 int fli_algo_shows_start(const fli_algo *a);
 size_t fli_names_count(const char *const *names); /* NULL counts as empty */

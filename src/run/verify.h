@@ -4,7 +4,7 @@
 
 #include "exec/executor.h"
 
-/* fl_verify; executor NULL: threads. */
+/* fl_verify on an executor that is listed. */
 fl_status fli_verify_on(fl_ctx *ctx, const fli_executor *executor, const char *path, double tolerance, double *error);
 
 #endif

@@ -107,7 +107,8 @@ static void four_conflicts_at_once(void **state)
         "2:8: stop.gradient2 needs metrics.gradient to be true (stop.gradient2 is 1e-06)",
         "3:1: algorithm feddyn weighs clients equally, but weights is samples",
         "5:1: clock is real, but algorithm feddyn works in rounds; leave clock virtual",
-        "6:23: system.deadline, system.wait_for and stop.simulated need to know how long turns last, but system.kind is "
+        "6:23: system.deadline, system.wait_for and stop.simulated need to know how long turns last, but system.kind "
+        "is "
         "none; `fedloom list system` shows what there is (system.wait_for is 0.5)",
     };
     check_lines(*state,
@@ -152,10 +153,8 @@ static void conflicts_with_the_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(every_example_breaks_its_rule),
-        FIXTURE_TEST(keys_are_keys),
-        FIXTURE_TEST(four_conflicts_at_once),
-        FIXTURE_TEST(conflicts_beside_mistakes),
+        FIXTURE_TEST(every_example_breaks_its_rule), FIXTURE_TEST(keys_are_keys),
+        FIXTURE_TEST(four_conflicts_at_once),        FIXTURE_TEST(conflicts_beside_mistakes),
         FIXTURE_TEST(conflicts_with_the_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -114,11 +114,12 @@ static void unknown_methods(void **state)
     double error = 0;
     json_t *j = golden("scaffold");
     json_object_set_new(j, "algorithm", json_string("fedmagic"));
-    assert_fails(f->ctx, verify_json(f, j, &error), FL_ECONFIG, "case.json: algorithm fedmagic is not known");
+    assert_fails(f->ctx, verify_json(f, j, &error), FL_ECONFIG,
+                 "case.json: algorithm.kind is fedmagic, which is not known");
     assert_true(isnan(error));
     j = golden("scaffold");
     json_object_set_new(json_object_get(j, "objective"), "kind", json_string("origami"));
-    assert_fails(f->ctx, verify_json(f, j, &error), FL_ECONFIG, "case.json: model origami is not known");
+    assert_fails(f->ctx, verify_json(f, j, &error), FL_ECONFIG, "case.json: model.kind is origami, which is not known");
     assert_true(isnan(error));
     j = golden("scaffold");
     json_object_set_new(json_object_get(j, "params"), "magic", json_real(1));
