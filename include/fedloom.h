@@ -88,6 +88,8 @@ fl_status fl_config_set(fl_config *cfg, const char *assignment);
 /* What was given so far for a key ("name", "local.lr"), as text; "" if nothing was, or a list or a section. Valid until the
  * configuration changes. */
 const char *fl_config_get(const fl_config *cfg, const char *key);
+/* Whether a kind has a key of its own: fl_kind_has_key("algorithm", "fedprox", "mu"). */
+int fl_kind_has_key(const char *section, const char *kind, const char *key);
 /* Checks the whole configuration without loading data, and prints it resolved: every key with its value. */
 fl_status fl_config_print(fl_config *cfg, fl_text_fn *out, void *arg);
 

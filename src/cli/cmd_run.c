@@ -26,6 +26,76 @@ typedef struct {
     int code;
 } session;
 
+/* ---- --set with --algorithms ------------------------------------------------------------------------------ */
+
+/* Name i of --algorithms; 0 past the last. */
+static int algorithm_at(const request *req, size_t i, char *name, size_t size)
+{
+    const char *list = req->algorithms;
+    for (; *list && i; i--) {
+        list += strcspn(list, ",");
+        list += *list == ',';
+    }
+    snprintf(name, size, "%.*s", (int)strcspn(list, ","), list);
+    return *list != 0;
+}
+
+/* Whether an assignment is to a key that is one method's but not all methods': "algorithm.KEY=...". */
+static int method_key(const char *assignment, char *key, size_t size)
+{
+    const char *at = assignment + strspn(assignment, " \t");
+    size_t n = strcspn(at, "= \t");
+    if (strncmp(at, "algorithm.", 10) || n - 10 >= size) return 0;
+    snprintf(key, size, "%.*s", (int)(n - 10), at + 10);
+    return 1;
+}
+
+/* How many of the methods have the key, and the names of those that have not, with commas. */
+static size_t with_key(const request *req, const char *key, char *without, size_t size)
+{
+    char name[64];
+    size_t with = 0, used = 0;
+    *without = 0;
+    for (size_t i = 0; algorithm_at(req, i, name, sizeof name); i++) {
+        if (fl_kind_has_key("algorithm", name, key))
+            with++;
+        else if (used < size)
+            used += (size_t)snprintf(without + used, size - used, "%s%s", used ? ", " : "", name);
+    }
+    return with;
+}
+
+/* A key that only some of the methods have is set for those; who has it not goes without. That no method has it is
+ * said when the configuration is checked. */
+static int goes_without(const request *req, const char *algorithm, const char *assignment)
+{
+    char key[64], without[8];
+    return method_key(assignment, key, sizeof key) && !fl_kind_has_key("algorithm", algorithm, key) &&
+           with_key(req, key, without, sizeof without);
+}
+
+/* Says so, once. */
+static void say_without(const request *req)
+{
+    char key[64], without[512];
+    for (size_t i = 0; req->algorithms && i < req->sets.n; i++)
+        if (method_key(req->sets.v[i], key, sizeof key) && with_key(req, key, without, sizeof without) && *without)
+            say("--set %s holds for the methods that have algorithm.%s; these have not: %s", req->sets.v[i], key,
+                without);
+}
+
+/* The assignments that are for a method. */
+static fl_status finish_settings(const request *req, fl_config *cfg, const char *file, const char *algorithm)
+{
+    words own = {0, calloc(req->sets.n + 1, sizeof *own.v)};
+    if (!own.v) return FL_ENOMEM;
+    for (size_t i = 0; i < req->sets.n; i++)
+        if (!*algorithm || !goes_without(req, algorithm, req->sets.v[i])) own.v[own.n++] = req->sets.v[i];
+    fl_status s = settings_finish(cfg, file, &own);
+    free(own.v);
+    return s;
+}
+
 /* ---- one run's configuration ----------------------------------------------------------------------------- */
 
 /* Puts "<text><joint><more>" under a key. */
@@ -102,7 +172,7 @@ static int configure(session *x, fl_config *cfg, const char *file, const char *a
 {
     int code;
     fl_status s = *algorithm ? settings_put(cfg, "algorithm", algorithm) : FL_OK;
-    if (!s) s = settings_finish(cfg, file, &x->req->sets);
+    if (!s) s = finish_settings(x->req, cfg, file, algorithm);
     if (!s && ((code = check_name(x->req, cfg, file)) || (code = check_method(cfg, algorithm)))) return code;
     if (!s) s = put_options(x->req, cfg, algorithm);
     if (!s) s = fl_config_print(cfg, discard, NULL);
@@ -155,18 +225,14 @@ static void plan_run(session *x, const fl_config *base, const char *file, const 
 /* A file is read once: it may be a pipe, or change in the meantime. */
 static void plan_file(session *x, const char *file)
 {
-    const char *list = x->req->algorithms ? x->req->algorithms : "";
+    char name[64];
     fl_config *base = NULL;
     int code = settings_load(x->ctx, file, &base);
     if (code && !x->code) x->code = code;
     if (code) return;
-    do {
-        char name[64];
-        size_t n = strcspn(list, ",");
-        snprintf(name, sizeof name, "%.*s", (int)n, list);
+    if (!x->req->algorithms || !*x->req->algorithms) plan_run(x, base, file, "");
+    for (size_t i = 0; x->req->algorithms && algorithm_at(x->req, i, name, sizeof name); i++)
         plan_run(x, base, file, name);
-        list += n + (list[n] == ',');
-    } while (*list);
     fl_config_free(base);
 }
 
@@ -192,6 +258,7 @@ static int run_all(const request *req)
         say("out of memory");
         x.code = CLI_FAILED;
     }
+    say_without(req);
     for (size_t i = 0; x.ctx && x.summary && i < req->files.n; i++) plan_file(&x, req->files.v[i]);
     if (!x.code) {
         progress_init(&x.progress, req->quiet);
@@ -254,8 +321,8 @@ static const char help[] = "usage: fedloom run FILE... [--set KEY=VALUE ...] [--
                            "  --set KEY=VALUE       overrides a key of the file, may be repeated: seed=7,\n"
                            "                        local.lr=0.1, 'model.hidden=[200, 100]'\n"
                            "  --algorithms A,B,...  runs every file once per method, to compare them; each\n"
-                           "                        result goes to its own folder. --set is laid over each,\n"
-                           "                        so algorithm.KEY must be a key of all of them\n"
+                           "                        result goes to its own folder. --set is laid over each;\n"
+                           "                        algorithm.KEY over those that have such a key\n"
                            "  --output DIR          writes the results to DIR (DIR/NAME with several files,\n"
                            "                        and a folder per method below that)\n"
                            "  --force               replaces an earlier result in that folder\n"

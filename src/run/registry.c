@@ -127,6 +127,20 @@ int fli_item_find(const fli_kind *kind, const char *name, fli_item *out)
     return find_unlisted(kind, name, out);
 }
 
+int fli_item_has_key(const fli_item *item, const char *key)
+{
+    for (const fli_key *k = item->keys; k && k->name; k++)
+        if (!strcmp(k->name, key)) return 1;
+    return 0;
+}
+
+int fl_kind_has_key(const char *section, const char *name, const char *key)
+{
+    const fli_kind *kind = fli_kind_find(section);
+    fli_item item;
+    return kind && fli_item_find(kind, name, &item) && fli_item_has_key(&item, key);
+}
+
 const char *fli_item_name(const void *kind, size_t i)
 {
     fli_item item;

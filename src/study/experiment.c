@@ -1,4 +1,4 @@
-#include "study/experiment.h"
+#include "study/method_keys.h"
 #include "base/number.h"
 
 #include "data/stream.h"
@@ -389,7 +389,8 @@ static fl_status make_trial(fli_experiment *x, const fli_node *common, fli_trial
     fli_snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->seed);
     if (!(t->cfg = fl_config_new(x->ctx))) return FL_ENOMEM;
     if ((s = fli_config_merge(t->cfg, common)) || (s = fli_config_merge(t->cfg, m->over)) ||
-        (s = apply_setting(x, m, t)) || (s = make_folder_name(x, m, t)) || (s = put_text(t->cfg, "name", m->label)) ||
+        (s = apply_setting(x, m, t)) || (m->node && (s = fli_method_keys_apply(common, t->cfg))) ||
+        (s = make_folder_name(x, m, t)) || (s = put_text(t->cfg, "name", m->label)) ||
         (s = put_text(t->cfg, "seed", seed)) || (s = put_text(t->cfg, "output", t->folder)))
         return s;
     return resolve(x, t);
@@ -433,6 +434,7 @@ static fl_status make_trials(fli_experiment *x, const fli_node *common)
                 x->trials[at] = (fli_trial){.method = i, .setting = j, .seed = x->first_seed + k};
                 s = make_trial(x, common, &x->trials[at]);
             }
+    if (!s && x->methods[0].node) s = fli_method_keys_check(x, common);
     return s ? s : check_folders(x, per_seed);
 }
 

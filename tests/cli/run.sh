@@ -223,9 +223,12 @@ expect 0 'good-scaffold' run good.yaml --algorithms fedavg,fedprox,scaffold --ou
 for a in fedavg fedprox scaffold; do check "the result of $a" [ -s "many/$a/result.json" ]; done
 expect 0 'good-fedavg' run good.yaml --algorithms fedprox,fedavg --set algorithm.aggregation=unbiased --output keys
 for a in fedprox fedavg; do check "--set reaches the keys of $a" has "keys/$a/config.yaml" 'aggregation: unbiased'; done
-expect 2 'algorithm.mu is not a key' run good.yaml --algorithms fedprox,feddyn --set algorithm.mu=1
-check 'a key that one method lacks: which one' has err '(this is feddyn of --algorithms)'
-check 'a key that one method lacks: found before anything runs' lacks err 'clients,'
+expect 0 'good-feddyn' run good.yaml --algorithms fedprox,feddyn --set algorithm.mu=0.25 --output some
+check 'a key that one method lacks: which one' has err 'these have not: feddyn'
+check 'a key that one method lacks: the other has it' has some/fedprox/config.yaml 'mu: 0.25'
+expect 2 'algorithm.nonsense is not a key' run good.yaml --algorithms fedprox,feddyn --set algorithm.nonsense=1
+check 'a key that no method has: which one' has err '(this is feddyn of --algorithms)'
+check 'a key that no method has: found before anything runs' lacks err 'clients,'
 expect 2 '--set and --algorithms both choose the method: fedavg and fedprox' run good.yaml --algorithms fedprox --set algorithm=fedavg
 expect 1 'exists already' run good.yaml --output many/fedavg
 expect 0 'fedavg' run good.yaml --output many/fedavg --force

@@ -644,6 +644,58 @@ static void wrong_experiments(void **state)
     assert_int_equal(entries(f->folder), 2); /* nothing is written before everything is checked */
 }
 
+typedef struct {
+    char text[2048];
+} heard;
+
+static void listen(void *arg, fl_log_level level, const char *line)
+{
+    heard *h = arg;
+    size_t used = strlen(h->text);
+    (void)level;
+    snprintf(h->text + used, sizeof h->text - used, "%s\n", line);
+}
+
+/* A key of `algorithm` for all methods: those that have it take it, those that have not are named once. */
+static void keys_of_some_methods(void **state)
+{
+    fixture *f = *state;
+    static const char yaml[] =
+        PROBLEM "algorithm: scaffold\nseeds: 2\nmethods: [{label: A, algorithm: fedavg}, {label: B, "
+                "algorithm: fedprox}, {label: C, algorithm: {kind: fedprox, mu: 0.5}}]\n";
+    heard h = {""};
+    fl_study *s = NULL;
+    fl_study_options o = {.output = f->folder};
+    fl_config *cfg = config_of(f, yaml);
+    fl_ctx_on_log(f->ctx, listen, &h);
+    assert_ok(f->ctx, fl_config_set(cfg, "algorithm.mu=0.25"));
+    assert_ok(f->ctx, fl_study_new(cfg, &o, &s));
+    assert_string_equal(h.text,
+                        "--set algorithm.mu=0.25: algorithm.mu holds for the methods that have it; these have not: A\n"
+                        "--set algorithm.mu=0.25: algorithm.mu: these methods have a value of their own: C\n");
+    for (size_t i = 0; i < 6; i += 3) {
+        assert_null(strstr(s->x.trials[i].config, "mu: "));
+        assert_non_null(strstr(s->x.trials[i + 1].config, "mu: 0.25\n"));
+        assert_non_null(strstr(s->x.trials[i + 2].config, "mu: 0.5\n"));
+    }
+    fl_study_free(s);
+    fl_config_free(cfg);
+    cfg = config_of(f, yaml);
+    assert_ok(f->ctx, fl_config_set(cfg, "algorithm.nonsense=1"));
+    assert_fails(f->ctx, fl_study_new(cfg, &o, &s), FL_ECONFIG,
+                 "--set algorithm.nonsense=1: algorithm.nonsense is not a key of any method that is compared");
+    fl_config_free(cfg);
+    /* the same for a section of a file that names no method */
+    h.text[0] = 0;
+    s = study_new(
+        f, PROBLEM "algorithm: {mu: 0.75}\nmethods: [{label: A, algorithm: fedavg}, {label: B, algorithm: fedprox}]\n",
+        "out", (fl_study_options){0});
+    assert_non_null(strstr(h.text, "e.yaml:1:13: algorithm.mu holds for the methods that have it; these have not: A"));
+    assert_non_null(strstr(s->x.trials[1].config, "mu: 0.75\n"));
+    fl_study_free(s);
+    fl_ctx_on_log(f->ctx, NULL, NULL);
+}
+
 static void wrong_quick(void **state)
 {
     fixture *f = *state;
@@ -872,6 +924,7 @@ int main(void)
         FIXTURE_TEST(data_that_are_not_there),
         FIXTURE_TEST(places_that_cannot_be_written),
         FIXTURE_TEST(wrong_experiments),
+        FIXTURE_TEST(keys_of_some_methods),
         FIXTURE_TEST(wrong_quick),
         FIXTURE_TEST(data_folder),
         FIXTURE_TEST(paper),
