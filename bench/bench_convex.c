@@ -292,10 +292,10 @@ static void look(void *arg, const fl_run *run, const fl_row *row, int measured)
     watch *w = arg;
     (void)run;
     if (!measured || w->r.reached) return;
-    w->r.gap = row->train_loss - w->b->best;
-    w->r.rounds = row->round;
-    w->r.bytes = row->bytes_up + row->bytes_down;
-    w->r.reached = row->train_loss <= w->b->enough;
+    w->r.gap = fl_row_get(row, "train_loss") - w->b->best;
+    w->r.rounds = fl_row_round(row);
+    w->r.bytes = fl_row_get(row, "bytes_up") + fl_row_get(row, "bytes_down");
+    w->r.reached = fl_row_get(row, "train_loss") <= w->b->enough;
     if (w->r.reached || now() > w->until) fl_run_stop(w->run);
 }
 

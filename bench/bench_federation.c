@@ -21,11 +21,11 @@ typedef struct {
 static void note(void *arg, const fl_run *run, const fl_row *row, int measured)
 {
     times *t = arg;
-    double round = row->seconds - t->seconds;
+    double round = fl_row_get(row, "seconds") - t->seconds;
     (void)run;
     (void)measured;
-    if (row->round && (t->fastest == 0 || round < t->fastest)) t->fastest = round;
-    t->seconds = row->seconds;
+    if (fl_row_round(row) && (t->fastest == 0 || round < t->fastest)) t->fastest = round;
+    t->seconds = fl_row_get(row, "seconds");
 }
 
 int main(int argc, char **argv)
@@ -48,8 +48,9 @@ int main(int argc, char **argv)
     double all = now() - begin;
     const fl_row *row = fl_run_row(run);
     getrusage(RUSAGE_SELF, &use);
-    printf("%.6f %.1f %.9f %.0f %.4f\n", row->seconds / (double)row->round, (double)use.ru_maxrss / 1024, t.fastest,
-           row->local_steps / (double)row->round, (all - row->seconds) / all);
+    printf("%.6f %.1f %.9f %.0f %.4f\n", fl_row_get(row, "seconds") / (double)fl_row_round(row),
+           (double)use.ru_maxrss / 1024, t.fastest, fl_row_get(row, "local_steps") / (double)fl_row_round(row),
+           (all - fl_row_get(row, "seconds")) / all);
     fl_run_free(run);
     fl_config_free(cfg);
     fl_ctx_free(ctx);

@@ -136,7 +136,7 @@ static int whole(const char *variant, int k0)
         if (!s) s = fl_run_go(run, NULL, NULL);
         best = fmin(best, fli_clock_now() - begin);
         least = fmin(least, (double)(clock() - used) / CLOCKS_PER_SEC);
-        if (!s) rounds = fl_run_row(run)->round;
+        if (!s) rounds = fl_row_round(fl_run_row(run));
         fl_run_free(run);
     }
     if (s) return failed(ctx);

@@ -39,12 +39,12 @@ static void observe(void *arg, const fl_run *run, const fl_row *row, int measure
     struct rusage u;
     (void)run;
     (void)measured;
-    if (row->round % WINDOW) return;
+    if (fl_row_round(row) % WINDOW) return;
     getrusage(RUSAGE_SELF, &u);
-    if (row->round)
+    if (fl_row_round(row))
         printf("rounds %4zu to %4zu  %7.1f ms per round  %7.1f without queueing for a processor  %7.1f of processor "
                "time  peak %6.0f MiB\n",
-               row->round - WINDOW + 1, row->round, 1e3 * (m.wall - last->wall) / WINDOW,
+               fl_row_round(row) - WINDOW + 1, fl_row_round(row), 1e3 * (m.wall - last->wall) / WINDOW,
                1e3 * (m.wall - m.queued - last->wall + last->queued) / WINDOW, 1e3 * (m.cpu - last->cpu) / WINDOW,
                (double)u.ru_maxrss / 1024);
     fflush(stdout);

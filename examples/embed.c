@@ -10,7 +10,9 @@
 static void show(void *arg, const fl_run *run, const fl_row *row, int measured)
 {
     (void)arg;
-    if (measured) printf("%s round %zu: test accuracy %.4f\n", fl_run_name(run), row->round, row->test_accuracy);
+    if (measured)
+        printf("%s round %zu: test accuracy %.4f\n", fl_run_name(run), fl_row_round(row),
+               fl_row_get(row, "test_accuracy"));
 }
 
 int main(int argc, char **argv)
@@ -25,7 +27,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", fl_ctx_error(ctx));
         goto done;
     }
-    printf("%zu parameters, %.1f MB uploaded\n", fl_run_parameters(run), fl_run_row(run)->bytes_up / 1e6);
+    printf("%zu parameters, %.1f MB uploaded\n", fl_run_parameters(run), fl_row_get(fl_run_row(run), "bytes_up") / 1e6);
     rc = 0;
 done:
     fl_run_free(run);

@@ -9,7 +9,7 @@
  *         fl_run_new(cfg, &run) || fl_run_go(run, NULL, NULL) || fl_run_save(run))
  *         fprintf(stderr, "%s\n", fl_ctx_error(ctx));
  *     else
- *         printf("accuracy %.4f\n", fl_run_row(run)->test_accuracy);
+ *         printf("accuracy %.4f\n", fl_row_get(fl_run_row(run), "test_accuracy"));
  *     fl_run_free(run);
  *     fl_config_free(cfg);
  *     fl_ctx_free(ctx);
@@ -95,42 +95,20 @@ fl_status fl_config_print(fl_config *cfg, fl_text_fn *out, void *arg);
 
 /* ---- a run ------------------------------------------------------------------------------------------- */
 
-/* One line of metrics. A quantity that was not measured in that round is NaN. */
+/* One line of metrics: a number for every metric of the list below, NaN where it was not measured or does not exist.
+ *
+ *     double loss = fl_row_get(row, "train_loss");
+ *
+ * Names are the columns of metrics.csv; docs/reference.md says what each of them means. */
+enum { FL_METRICS_MAX = 64 };
 typedef struct {
-    size_t round;      /* rounds finished when this was measured; 0 is the start */
-    size_t cohort;     /* clients that took part in the last round */
-    double train_loss; /* f(x) = sum_i w_i f_i(x), weight decay included */
-    double train_accuracy;
-    double test_loss; /* mean over the test samples, without weight decay */
-    double test_accuracy;
-    double gradient2;                          /* ||grad f(x)||^2 */
-    double client_q10, client_q50, client_q90; /* quantiles of the clients' own accuracy under x */
-    double regularizer;                        /* g(x) of a composite problem f + g; NaN without one */
-    /* Every client's own model x_i on its own samples, where `metrics.local` asks for it; x in its place for methods whose clients have
-     * no model of their own. Test: over the samples of the clients' own test parts, NaN if they have none. */
-    double local_train_loss;     /* sum_i w_i f_i(x_i), weight decay included */
-    double local_train_accuracy; /* sum_i w_i (accuracy of x_i on client i's training samples) */
-    double local_test_loss;      /* mean over samples, without weight decay */
-    double local_test_accuracy;
-    double bytes_up, bytes_down; /* since the start, over all clients */
-    double local_steps;          /* since the start, over all clients */
-    double seconds;              /* wall time spent in rounds, evaluation not counted */
-    double simulated_seconds;    /* the virtual clock; NaN when there is none */
-    /* Age of the uploads absorbed since the previous row, in server updates since the client received what it started from; NaN for
-     * synchronous methods, and when nothing was absorbed. */
-    double staleness; /* mean */
-    double staleness_max;
-    /* Accuracies of the clients' own models, one per client on its own test part, where `metrics.local` asks for them: quantiles, and the
-     * mean of the worst tenth. A client that mixes its model with the global one is judged by the mixture. */
-    double local_q10, local_q50, local_q90, local_worst;
-    double pseudo_accuracy; /* of the pseudo labels that x gives to unlabelled samples; NaN without them */
-    /* Models that cluster, on data with classes: how the clusters of the clients' training samples under x agree with them. */
-    double cluster_accuracy; /* clusters matched with classes one to one, as well as can be */
-    double cluster_nmi;      /* mutual information over the arithmetic mean of the entropies */
-    double
-        communications; /* round trips between the server and a cohort since the start: several per round for some methods */
-    double evaluation_bytes_up, evaluation_bytes_down; /* of the metrics that clients are asked for, since the start */
+    double value[FL_METRICS_MAX]; /* in the order of fl_metric_at */
 } fl_row;
+
+/* A metric of a row by its name; NaN also if there is no metric of that name. */
+double fl_row_get(const fl_row *row, const char *name);
+/* Rounds finished when the row was measured; 0 is the start. */
+size_t fl_row_round(const fl_row *row);
 
 typedef enum {
     FL_STOP_NONE,     /* still running */
@@ -195,6 +173,75 @@ size_t fl_run_rows(const fl_run *run, const fl_row **rows); /* all of them */
 int fl_run_target(const fl_run *run, size_t k, double *accuracy, size_t *round);
 /* Copies the global model, converted to double; returns its length. `out` may be NULL. */
 size_t fl_run_model(const fl_run *run, double *out, size_t capacity);
+
+/* ---- the metrics there are ------------------------------------------------------------------------------ */
+
+typedef enum {
+    FL_UNIT_NONE,
+    FL_UNIT_SHARE, /* of 1; tables give percent */
+    FL_UNIT_SCORE, /* from 0 to 1, but a share of nothing */
+    FL_UNIT_COUNT, /* whole numbers */
+    FL_UNIT_BYTES,
+    FL_UNIT_SECONDS
+} fl_unit;
+
+typedef enum { FL_BETTER_NEITHER, FL_BETTER_HIGH, FL_BETTER_LOW } fl_better;
+
+typedef enum {
+    FL_SCALE_LINEAR,
+    FL_SCALE_LOG, /* logarithmic when all values are positive */
+    FL_SCALE_WIDE /* logarithmic when all values are positive and span many powers of ten: one method diverged */
+} fl_scale;
+
+/* Where metrics are shown, beside metrics.csv and metrics.jsonl, which have them all. */
+typedef enum {
+    FL_VIEW_EVENTS,   /* TensorBoard event files: the tag */
+    FL_VIEW_CHART,    /* the y axis of a chart: the name that fl_study_plot knows */
+    FL_VIEW_AXIS,     /* the x axis, likewise */
+    FL_VIEW_PROGRESS, /* the line of a run under way; of 11, 12, ... the first that was measured, then of 21, 22, ... */
+    FL_VIEW_RUN,      /* the table of `fedloom run` */
+    FL_VIEW_NOTE,     /* below that table, "GROUP: LABEL" before the value; neighbours of one group share a line */
+    FL_VIEW_STUDY,    /* the table of a comparison */
+    FL_VIEW_STUDY_FILES,  /* results.csv and results.json; bytes as megabytes */
+    FL_VIEW_TARGET,       /* what it cost to reach a target: the table of a comparison */
+    FL_VIEW_TARGET_FILES, /* results.csv */
+    FL_VIEW_PAPER,        /* what an experiment's `paper.figures` call it */
+    FL_VIEWS
+} fl_view;
+
+enum { FL_ORDER_MIDDLE = 50 }; /* in tables, what a target cost comes after those of this order */
+
+/* A metric's place in a view. */
+typedef struct {
+    const char *label; /* NULL: it is not shown there */
+    int order;         /* smaller ones first, equal ones as in the list; 0 counts as FL_ORDER_MIDDLE */
+} fl_place;
+
+/* All there is to know of a metric. */
+typedef struct {
+    const char *name;  /* "test_accuracy" */
+    const char *title; /* for an axis: "test accuracy" */
+    const char *help;  /* for the reference */
+    fl_unit unit;
+    fl_better better;
+    fl_scale scale;
+    int digits;       /* in texts: significant ones without a unit, decimals of seconds; 0: as many as suit its unit */
+    int beyond_round; /* worth a word only where it is not the number of rounds */
+    fl_place shown[FL_VIEWS];
+} fl_metric;
+
+/* Metric k, in the order of the columns; NULL past the last. */
+const fl_metric *fl_metric_at(size_t k);
+/* The metric of that name; NULL: there is none. */
+const fl_metric *fl_metric_find(const char *name);
+/* Metric k of a view, in the view's order; NULL past the last. */
+const fl_metric *fl_metric_shown(fl_view view, size_t k);
+/* The k of fl_metric_at, and its place in a row's values: for loops over many rows. */
+size_t fl_metric_place(const fl_metric *metric);
+/* As fl_row_get. `metric` comes from one of the functions above. */
+double fl_row_value(const fl_row *row, const fl_metric *metric);
+/* Whether `a` is better than `b` by the metric's direction; 0 if either is NaN, or there is no direction. */
+int fl_metric_beats(const fl_metric *metric, double a, double b);
 
 /* ---- comparisons: several methods, settings and seeds on one problem ------------------------------------------ */
 

@@ -28,6 +28,12 @@ const command *command_at(size_t i);
 /* Prints the manual page fedloom(1), made from all of that (manual.c). */
 void manual_print(void);
 
+/* ---- metrics (value.c) ------------------------------------------------------------------------------------ */
+
+/* A value in the digits that suit its metric, bytes as megabytes; returns `text`. */
+enum { VALUE_MAX_LEN = 64 };
+const char *value_text(const fl_metric *m, double v, char text[VALUE_MAX_LEN]);
+
 /* ---- saying things (say.c) ------------------------------------------------------------------------------- */
 
 /* One "fedloom: ..." line on stderr. */

@@ -28,20 +28,18 @@ static void append(char *line, const char *fmt, ...)
     va_end(ap);
 }
 
-/* What was measured last, the most telling first. */
+/* What was measured last, the most telling first: one metric for each ten of the order. */
 static void append_metrics(char *line, const fl_row *r)
 {
-    if (!isnan(r->test_accuracy))
-        append(line, "  test acc. %.4f", r->test_accuracy);
-    else if (!isnan(r->train_accuracy))
-        append(line, "  train acc. %.4f", r->train_accuracy);
-    else if (!isnan(r->cluster_accuracy))
-        append(line, "  cluster acc. %.4f", r->cluster_accuracy);
-    if (!isnan(r->train_loss))
-        append(line, "  train loss %.5g", r->train_loss);
-    else if (!isnan(r->test_loss))
-        append(line, "  test loss %.5g", r->test_loss);
-    if (!isnan(r->gradient2)) append(line, "  |grad|^2 %.3g", r->gradient2);
+    const fl_metric *m;
+    int filled = 0;
+    for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_PROGRESS, k)); k++) {
+        char text[VALUE_MAX_LEN];
+        int ten = m->shown[FL_VIEW_PROGRESS].order / 10;
+        if (isnan(fl_row_value(r, m)) || ten == filled) continue;
+        append(line, "  %s %s", m->shown[FL_VIEW_PROGRESS].label, value_text(m, fl_row_value(r, m), text));
+        filled = ten;
+    }
 }
 
 static void append_time_left(char *line, double seconds)
@@ -105,12 +103,12 @@ static void erase(progress *p)
 static void print_line(progress *p, const fl_run *run, const char *end)
 {
     char line[LINE_MAX_LEN] = "";
-    append(line, "%s  round %zu/%zu", fl_run_name(run), p->row.round, fl_run_rounds(run));
+    append(line, "%s  round %zu/%zu", fl_run_name(run), fl_row_round(&p->row), fl_run_rounds(run));
     append_metrics(line, &p->row);
-    append(line, "  %.1f s%s", p->row.seconds, end);
+    append(line, "  %.1f s%s", fl_row_get(&p->row, "seconds"), end);
     erase(p);
     fprintf(stderr, "%s\n", say_clean(line));
-    p->last = p->row.round;
+    p->last = fl_row_round(&p->row);
 }
 
 void progress_init(progress *p, int quiet)
@@ -123,8 +121,7 @@ void progress_init(progress *p, int quiet)
 void progress_begin(progress *p, const fl_run *run)
 {
     char line[LINE_MAX_LEN] = "";
-    p->row =
-        (fl_row){.train_loss = NAN, .train_accuracy = NAN, .test_loss = NAN, .test_accuracy = NAN, .gradient2 = NAN};
+    for (size_t k = 0; k < FL_METRICS_MAX; k++) p->row.value[k] = NAN;
     p->begun = now();
     p->painted = 0;
     p->next = 0;
@@ -137,13 +134,14 @@ void progress_begin(progress *p, const fl_run *run)
 
 void progress_step(progress *p, const fl_run *run, const fl_row *row, int measured)
 {
+    size_t round = fl_row_round(row);
     if (measured) p->row = *row;
     if (p->quiet) return;
     if (p->live) {
-        if (now() - p->painted >= paint_every) paint(p, run, row->round);
-    } else if (measured && row->round >= p->next) {
+        if (now() - p->painted >= paint_every) paint(p, run, round);
+    } else if (measured && round >= p->next) {
         print_line(p, run, "");
-        p->next = row->round + (fl_run_rounds(run) + PLAIN_LINES - 1) / PLAIN_LINES;
+        p->next = round + (fl_run_rounds(run) + PLAIN_LINES - 1) / PLAIN_LINES;
     }
 }
 
@@ -161,7 +159,7 @@ void progress_end(progress *p, const fl_run *run)
     const fl_row *row = fl_run_row(run);
     if (!p->quiet && row) {
         p->row = *row;
-        if (p->live || p->last != row->round || *end) print_line(p, run, end);
+        if (p->live || p->last != fl_row_round(row) || *end) print_line(p, run, end);
     }
     erase(p);
 }

@@ -21,13 +21,14 @@ static void name_run(const fl_study_progress *p, char *out, size_t size)
              (unsigned long long)p->seed);
 }
 
+/* The most telling metric. */
 static void describe_row(const fl_row *row, char *out, size_t size)
 {
+    const fl_metric *m = NULL;
+    char text[VALUE_MAX_LEN];
+    for (size_t k = 0; row && (m = fl_metric_shown(FL_VIEW_PROGRESS, k)) && isnan(fl_row_value(row, m)); k++) continue;
     out[0] = 0;
-    if (row && !isnan(row->test_accuracy))
-        snprintf(out, size, "  test acc. %.4f", row->test_accuracy);
-    else if (row && !isnan(row->train_loss))
-        snprintf(out, size, "  train loss %.5g", row->train_loss);
+    if (m) snprintf(out, size, "  %s %s", m->shown[FL_VIEW_PROGRESS].label, value_text(m, fl_row_value(row, m), text));
 }
 
 static void paint(watcher *w, const fl_study_progress *p)
@@ -58,7 +59,7 @@ static void report_run(watcher *w, const fl_study_progress *p)
         snprintf(line, sizeof line, "[%zu/%zu] %s failed: %s", p->done + p->failed, p->total, run, p->error);
     else
         snprintf(line, sizeof line, "[%zu/%zu] %s%s  %.1f s", p->done + p->failed, p->total, run, row,
-                 p->row ? p->row->seconds : 0.0);
+                 p->row ? fl_row_get(p->row, "seconds") : 0.0);
     for (char *end; (end = strchr(line, '\n'));) *end = ';'; /* several sentences */
     fprintf(stderr, "%s%s\n", w->live && !w->quiet ? "\r\033[K" : "", say_clean(line));
 }

@@ -67,11 +67,10 @@ static size_t all_targets(const summary *s, double out[TARGETS_MAX])
     return n;
 }
 
-static void add_measured(table *t, const char *fmt, double v)
+static void add_measured(table *t, const fl_metric *m, double v)
 {
-    char buf[32];
-    snprintf(buf, sizeof buf, fmt, v);
-    table_add(t, "%s", isnan(v) ? "-" : buf);
+    char text[VALUE_MAX_LEN];
+    table_add(t, "%s", isnan(v) ? "-" : value_text(m, v, text));
 }
 
 static void add_target(table *t, const line *l, double accuracy)
@@ -79,7 +78,7 @@ static void add_target(table *t, const line *l, double accuracy)
     for (size_t k = 0; k < l->targets; k++)
         if (l->accuracy[k] == accuracy) {
             if (l->reached[k] == SIZE_MAX)
-                table_add(t, "> %zu", l->row.round);
+                table_add(t, "> %zu", fl_row_round(&l->row));
             else
                 table_add(t, "%zu", l->reached[k]);
             return;
@@ -95,91 +94,81 @@ static void print_line(const summary *s, const line *l, const char *text, FILE *
     fprintf(out, "%s\n", say_clean(buf));
 }
 
-static void append_measured(char *text, size_t size, const char *fmt, double v)
+/* Whether a row says something by this metric. */
+static int tells(const fl_row *row, const fl_metric *m)
 {
+    double v = fl_row_value(row, m);
+    return isfinite(v) && (!m->beyond_round || v != (double)fl_row_round(row));
+}
+
+/* "GROUP: LABEL VALUE", or ", LABEL VALUE" behind another of its group. */
+static void append_note(char *text, size_t size, const fl_metric *m, double v)
+{
+    static const char *const units[] = {[FL_UNIT_BYTES] = " MB", [FL_UNIT_SECONDS] = " s"};
+    const char *label = m->shown[FL_VIEW_NOTE].label, *unit = m->unit >= FL_UNIT_BYTES ? units[m->unit] : "";
+    const char *colon = strchr(label, ':');
+    char value[VALUE_MAX_LEN];
     size_t n = strlen(text);
-    if (isfinite(v)) snprintf(text + n, size - n, fmt, v);
+    if (n && colon) label = colon + 1;
+    snprintf(text + n, size - n, "%s%s %s%s", n ? "," : "", label, value_text(m, v, value), unit);
 }
 
-static void print_local(const summary *s, const line *l, FILE *out)
+static int same_group(const fl_metric *a, const fl_metric *b)
 {
-    const fl_row *r = &l->row;
-    char text[256] = "the clients' own models: ";
-    if (!isfinite(r->local_train_loss)) return;
-    append_measured(text, sizeof text, "train loss %.5g", r->local_train_loss);
-    append_measured(text, sizeof text, ", train acc. %.4f", r->local_train_accuracy);
-    append_measured(text, sizeof text, ", test loss %.5g", r->local_test_loss);
-    append_measured(text, sizeof text, ", test acc. %.4f", r->local_test_accuracy);
-    print_line(s, l, text, out);
+    const char *first = a->shown[FL_VIEW_NOTE].label, *second = b->shown[FL_VIEW_NOTE].label;
+    size_t n = strcspn(first, ":");
+    return n == strcspn(second, ":") && !strncmp(first, second, n);
 }
 
-static void print_clusters(const summary *s, const line *l, FILE *out)
+/* A line for each group of metrics of which some were measured. */
+static void print_notes(const summary *s, const line *l, FILE *out)
 {
-    char text[128];
-    if (!isfinite(l->row.cluster_accuracy)) return;
-    snprintf(text, sizeof text, "clusters against classes: accuracy %.4f, NMI %.4f", l->row.cluster_accuracy,
-             l->row.cluster_nmi);
-    print_line(s, l, text, out);
+    const fl_metric *m, *before = NULL;
+    char text[256] = "";
+    for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_NOTE, k)); before = m, k++) {
+        if (before && !same_group(before, m)) {
+            if (*text) print_line(s, l, text, out);
+            text[0] = 0;
+        }
+        if (tells(&l->row, m)) append_note(text, sizeof text, m, fl_row_value(&l->row, m));
+    }
+    if (*text) print_line(s, l, text, out);
 }
 
-/* Where rounds are not what communication costs. */
-static void print_communications(const summary *s, const line *l, FILE *out)
+/* The metrics of the table that come before what a target cost, or after it; their heads where there is no row. */
+static void add_metrics(table *t, int late, const fl_row *row)
 {
-    char text[128];
-    double v = l->row.communications;
-    if (!isfinite(v) || v == (double)l->row.round) return;
-    snprintf(text, sizeof text, "communications: %.0f", v);
-    print_line(s, l, text, out);
-}
-
-static void print_simulated(const summary *s, const line *l, FILE *out)
-{
-    char text[128];
-    double v = l->row.simulated_seconds;
-    if (!isfinite(v)) return;
-    snprintf(text, sizeof text, "simulated time: %.*f s", v >= 9.95 ? 1 : 4, v);
-    print_line(s, l, text, out);
-}
-
-static void print_staleness(const summary *s, const line *l, FILE *out)
-{
-    char text[128];
-    if (!isfinite(l->row.staleness)) return;
-    snprintf(text, sizeof text, "age of the newest uploads, in server updates: %.3g on average, %g at most",
-             l->row.staleness, l->row.staleness_max);
-    print_line(s, l, text, out);
+    const fl_metric *m;
+    for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_RUN, k)); k++) {
+        if ((m->shown[FL_VIEW_RUN].order > FL_ORDER_MIDDLE) != late) continue;
+        if (row)
+            add_measured(t, m, fl_row_value(row, m));
+        else
+            table_add(t, "%s", m->shown[FL_VIEW_RUN].label);
+    }
 }
 
 void summary_print(const summary *s, FILE *out)
 {
-    static const char *const before[] = {"run", "algorithm", "rounds", "train loss", "test acc."};
-    static const char *const after[] = {"MB up", "seconds"};
-    enum { BEFORE = sizeof before / sizeof *before, AFTER = sizeof after / sizeof *after };
     double targets[TARGETS_MAX];
-    size_t n = all_targets(s, targets);
+    size_t n = all_targets(s, targets), columns = 0;
     table t;
     if (!s->n) return;
-    table_init(&t, BEFORE + n + AFTER);
-    for (size_t i = 0; i < BEFORE; i++) table_add(&t, "%s", before[i]);
+    while (fl_metric_shown(FL_VIEW_RUN, columns)) columns++;
+    table_init(&t, 2 + columns + n);
+    table_add(&t, "run");
+    table_add(&t, "algorithm");
+    add_metrics(&t, 0, NULL);
     for (size_t i = 0; i < n; i++) table_add(&t, "to %g", targets[i]);
-    for (size_t i = 0; i < AFTER; i++) table_add(&t, "%s", after[i]);
+    add_metrics(&t, 1, NULL);
     for (const line *l = s->lines; l < s->lines + s->n; l++) {
         table_add(&t, "%s", l->name);
         table_add(&t, "%s", l->algorithm);
-        table_add(&t, "%zu", l->row.round);
-        add_measured(&t, "%.5g", l->row.train_loss);
-        add_measured(&t, "%.4f", l->row.test_accuracy);
+        add_metrics(&t, 0, &l->row);
         for (size_t i = 0; i < n; i++) add_target(&t, l, targets[i]);
-        add_measured(&t, "%.1f", l->row.bytes_up / 1e6);
-        add_measured(&t, "%.1f", l->row.seconds);
+        add_metrics(&t, 1, &l->row);
     }
     table_print(&t, 2, out);
     table_free(&t);
-    for (const line *l = s->lines; l < s->lines + s->n; l++) {
-        print_local(s, l, out);
-        print_communications(s, l, out);
-        print_simulated(s, l, out);
-        print_staleness(s, l, out);
-        print_clusters(s, l, out);
-    }
+    for (const line *l = s->lines; l < s->lines + s->n; l++) print_notes(s, l, out);
 }

@@ -49,19 +49,19 @@ static void widen(double *lo, double *hi, int log)
 
 /* The unit a range is best read in: the last row whose `from` the largest value reaches. */
 typedef struct {
-    fli_unit unit;
+    fl_unit unit;
     double from, divisor;
     const char *name;
 } unit_row;
 
 static const unit_row units[] = {
-    {FLI_UNIT_BYTES, 0, 1, "bytes"},     {FLI_UNIT_BYTES, 1e3, 1e3, "kB"},   {FLI_UNIT_BYTES, 1e6, 1e6, "MB"},
-    {FLI_UNIT_BYTES, 1e9, 1e9, "GB"},    {FLI_UNIT_BYTES, 1e12, 1e12, "TB"}, {FLI_UNIT_BYTES, 1e15, 1e15, "PB"},
-    {FLI_UNIT_SECONDS, 0, 1e-3, "ms"},   {FLI_UNIT_SECONDS, 1, 1, "s"},      {FLI_UNIT_SECONDS, 600, 60, "min"},
-    {FLI_UNIT_SECONDS, 7200, 3600, "h"},
+    {FL_UNIT_BYTES, 0, 1, "bytes"},     {FL_UNIT_BYTES, 1e3, 1e3, "kB"},   {FL_UNIT_BYTES, 1e6, 1e6, "MB"},
+    {FL_UNIT_BYTES, 1e9, 1e9, "GB"},    {FL_UNIT_BYTES, 1e12, 1e12, "TB"}, {FL_UNIT_BYTES, 1e15, 1e15, "PB"},
+    {FL_UNIT_SECONDS, 0, 1e-3, "ms"},   {FL_UNIT_SECONDS, 1, 1, "s"},      {FL_UNIT_SECONDS, 600, 60, "min"},
+    {FL_UNIT_SECONDS, 7200, 3600, "h"},
 };
 
-static void choose_unit(fli_axis *a, fli_unit unit)
+static void choose_unit(fli_axis *a, fl_unit unit)
 {
     double size = fmax(fabs(a->lo), fabs(a->hi));
     a->divisor = 1;
@@ -147,7 +147,7 @@ static void tick_powers(fli_axis *a, size_t wanted)
         }
 }
 
-void fli_axis_init(fli_axis *a, const fli_quantity *q, double lo, double hi, int log, int round_out, size_t wanted)
+void fli_axis_init(fli_axis *a, const fl_metric *q, double lo, double hi, int log, int round_out, size_t wanted)
 {
     memset(a, 0, sizeof *a);
     lo = clamp(lo, -largest, largest);
@@ -157,7 +157,7 @@ void fli_axis_init(fli_axis *a, const fli_quantity *q, double lo, double hi, int
         hi = fmax(hi, smallest);
     }
     widen(&lo, &hi, log);
-    if (q->unit == FLI_UNIT_SHARE && lo < 1 && hi > 0) {
+    if (q->unit == FL_UNIT_SHARE && lo < 1 && hi > 0) {
         lo = fmax(lo, 0);
         hi = fmin(hi, 1);
     }
@@ -176,5 +176,5 @@ void fli_axis_init(fli_axis *a, const fli_quantity *q, double lo, double hi, int
         return;
     }
     factor_out(a);
-    tick_evenly(a, round_out && !log, wanted, q->whole);
+    tick_evenly(a, round_out && !log, wanted, q->unit == FL_UNIT_COUNT);
 }

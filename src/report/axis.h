@@ -22,7 +22,7 @@ typedef struct {
 
 /* The axis for values from lo to hi (any finite numbers, in order). `round_out` moves the ends out to a tick, else
  * they stay where the values end. About `wanted` labelled ticks. */
-void fli_axis_init(fli_axis *a, const fli_quantity *q, double lo, double hi, int log, int round_out, size_t wanted);
+void fli_axis_init(fli_axis *a, const fl_metric *q, double lo, double hi, int log, int round_out, size_t wanted);
 /* Where a value lies: 0 at lo, 1 at hi; values outside are moved to the nearer end. */
 double fli_axis_place(const fli_axis *a, double v);
 

@@ -21,7 +21,7 @@ typedef struct {
 typedef struct {
     fli_text *t;
     const fli_report *r;
-    const fli_quantity *x, *y;
+    const fl_metric *x, *y;
     int for_page;
     line *lines; /* one per series */
     int empty;   /* no series has a point */
@@ -76,7 +76,7 @@ static void set_axes(chart *c)
         }
     if (c->empty) x[0] = mean[0] = all[0] = 0, x[1] = mean[1] = all[1] = 1;
     int log = mean[0] > 0 && !c->empty &&
-              (c->y->scale == FLI_SCALE_LOG || (c->y->scale == FLI_SCALE_WIDE && mean[1] / mean[0] > 1e3));
+              (c->y->scale == FL_SCALE_LOG || (c->y->scale == FL_SCALE_WIDE && mean[1] / mean[0] > 1e3));
     if (log && all[0] < mean[0] / 2) all[0] = mean[0] / 2;
     fli_axis_init(&c->ax, c->x, x[0], x[1], 0, 0, 6);
     fli_axis_init(&c->ay, c->y, all[0], all[1], log, 1, 6);
@@ -101,7 +101,7 @@ static void add_label(fli_text *t, const char *s)
     if (raised) fli_text_add(t, "</tspan>");
 }
 
-static void add_title(fli_text *t, const fli_quantity *q, const fli_axis *a)
+static void add_title(fli_text *t, const fl_metric *q, const fli_axis *a)
 {
     fli_markup_text(t, q->title);
     if (!a->unit[0]) return;
@@ -375,7 +375,7 @@ static void draw_series(const chart *c)
     }
 }
 
-fl_status fli_chart_svg(fli_text *t, const fli_report *r, const fli_quantity *x, const fli_quantity *y, int for_page)
+fl_status fli_chart_svg(fli_text *t, const fli_report *r, const fl_metric *x, const fl_metric *y, int for_page)
 {
     chart c = {.t = t, .r = r, .x = x, .y = y, .for_page = for_page};
     fl_status status = load(&c);

@@ -23,45 +23,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static const struct {
-    const char *tag;
-    size_t offset; /* in fl_row */
-    int whole;     /* size_t, not double */
-} scalars[] = {
-    {"train/loss", offsetof(fl_row, train_loss), 0},
-    {"train/accuracy", offsetof(fl_row, train_accuracy), 0},
-    {"test/loss", offsetof(fl_row, test_loss), 0},
-    {"test/accuracy", offsetof(fl_row, test_accuracy), 0},
-    {"train/regularizer", offsetof(fl_row, regularizer), 0},
-    {"local/train_loss", offsetof(fl_row, local_train_loss), 0},
-    {"local/train_accuracy", offsetof(fl_row, local_train_accuracy), 0},
-    {"local/test_loss", offsetof(fl_row, local_test_loss), 0},
-    {"local/test_accuracy", offsetof(fl_row, local_test_accuracy), 0},
-    {"gradient/norm2", offsetof(fl_row, gradient2), 0},
-    {"clients/q10", offsetof(fl_row, client_q10), 0},
-    {"clients/q50", offsetof(fl_row, client_q50), 0},
-    {"clients/q90", offsetof(fl_row, client_q90), 0},
-    {"clients/cohort", offsetof(fl_row, cohort), 1},
-    {"communication/bytes_up", offsetof(fl_row, bytes_up), 0},
-    {"communication/bytes_down", offsetof(fl_row, bytes_down), 0},
-    {"work/local_steps", offsetof(fl_row, local_steps), 0},
-    {"work/seconds", offsetof(fl_row, seconds), 0},
-    {"work/simulated_seconds", offsetof(fl_row, simulated_seconds), 0},
-    {"async/staleness", offsetof(fl_row, staleness), 0},
-    {"async/staleness_max", offsetof(fl_row, staleness_max), 0},
-    {"local/q10", offsetof(fl_row, local_q10), 0},
-    {"local/q50", offsetof(fl_row, local_q50), 0},
-    {"local/q90", offsetof(fl_row, local_q90), 0},
-    {"local/worst_tenth", offsetof(fl_row, local_worst), 0},
-    {"semi/pseudo_accuracy", offsetof(fl_row, pseudo_accuracy), 0},
-    {"clusters/accuracy", offsetof(fl_row, cluster_accuracy), 0},
-    {"clusters/nmi", offsetof(fl_row, cluster_nmi), 0},
-    {"communication/round_trips", offsetof(fl_row, communications), 0},
-    {"communication/evaluation_bytes_up", offsetof(fl_row, evaluation_bytes_up), 0},
-    {"communication/evaluation_bytes_down", offsetof(fl_row, evaluation_bytes_down), 0},
-};
-enum { SCALARS = sizeof scalars / sizeof *scalars };
-
 /* ---- protocol buffers ------------------------------------------------------------------------------------ */
 
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* wire types */
@@ -114,6 +75,7 @@ static void put_float(fli_text *t, unsigned field, float v)
 /* The texts a message is put together in, from the inside out; emptied and reused from row to row. */
 typedef struct {
     fli_text value, summary, event;
+    const fl_metric *metrics[FL_METRICS_MAX + 1]; /* those with a tag; NULL past the last */
 } parts;
 
 static void restart(fli_text *t) { t->n = 0; }
@@ -137,15 +99,14 @@ static void make_version(parts *p, double wall_time)
 static void make_row(parts *p, const fl_row *row, double wall_time)
 {
     restart(&p->summary);
-    for (size_t i = 0; i < SCALARS; i++) {
-        const void *at = (const char *)row + scalars[i].offset;
-        double v = scalars[i].whole ? (double)*(const size_t *)at : *(const double *)at;
-        if (fabs(v) <= FLT_MAX) put_value(p, scalars[i].tag, (float)v);
+    for (size_t k = 0; p->metrics[k]; k++) {
+        double v = fl_row_value(row, p->metrics[k]);
+        if (fabs(v) <= FLT_MAX) put_value(p, p->metrics[k]->shown[FL_VIEW_EVENTS].label, (float)v);
     }
     restart(&p->event);
     put_double(&p->event, EVENT_WALL_TIME, wall_time);
     put_tag(&p->event, EVENT_STEP, VARINT);
-    put_varint(&p->event, row->round);
+    put_varint(&p->event, fl_row_round(row));
     put_bytes(&p->event, EVENT_SUMMARY, fli_text_get(&p->summary), p->summary.n);
 }
 
@@ -172,7 +133,7 @@ static fl_status make_file(const fli_curve *curve, double begun, parts *p, fli_t
     make_version(p, begun);
     put_record(file, &p->event);
     for (size_t i = 0; i < curve->count; i++) {
-        spent = fmax(spent, curve->rows[i].seconds);
+        spent = fmax(spent, fl_row_get(&curve->rows[i], "seconds"));
         make_row(p, &curve->rows[i], begun + spent);
         if (fli_text_ok(&p->value) || fli_text_ok(&p->summary)) return FL_ENOMEM;
         put_record(file, &p->event);
@@ -220,7 +181,7 @@ static double ending_now(const fli_curve *curve)
     struct timespec now;
     double spent = 0;
     clock_gettime(CLOCK_REALTIME, &now);
-    for (size_t i = 0; i < curve->count; i++) spent = fmax(spent, curve->rows[i].seconds);
+    for (size_t i = 0; i < curve->count; i++) spent = fmax(spent, fl_row_get(&curve->rows[i], "seconds"));
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - spent;
 }
 
@@ -265,6 +226,7 @@ fl_status fli_events_write(fl_ctx *ctx, const char *folder, const fli_curve *cur
     fli_text file;
     parts p;
     int same = 0;
+    for (size_t k = 0; (p.metrics[k] = fl_metric_shown(FL_VIEW_EVENTS, k));) k++;
     fli_text_init(&file, ctx);
     fli_text_init(&p.value, ctx);
     fli_text_init(&p.summary, ctx);

@@ -115,18 +115,20 @@ static void add_header(fli_text *t, const fli_report *r)
 
 static void add_controls(fli_text *t, const fli_report *r)
 {
+    const fl_metric *x, *y;
     fli_text_add(t, "<div class=\"controls\">\n<fieldset><legend>x axis</legend>");
-    for (const fli_quantity *x = fli_x_list; x->name; x++) {
+    for (size_t k = 0; (x = fl_metric_shown(FL_VIEW_AXIS, k)); k++) {
         if (!fli_report_has(r, x)) continue;
+        const char *name = fli_x_name(x);
         fli_text_addf(t,
                       "<label><input type=\"radio\" name=\"x\" id=\"x-%s\" value=\"%s\" "
                       "autocomplete=\"off\"%s><span>%s</span></label>",
-                      x->name, x->name, x == fli_x_list ? " checked" : "", x->name);
+                      name, name, k ? "" : " checked", name);
     }
     fli_text_add(t, "</fieldset>\n<label class=\"metric\">metric <select id=\"y\" autocomplete=\"off\"><option "
                     "value=\"all\">all</option>");
-    for (const fli_quantity *y = fli_y_list; y->name; y++)
-        if (fli_report_has(r, y)) fli_text_addf(t, "<option value=\"%s\">%s</option>", y->name, y->title);
+    for (size_t k = 0; (y = fl_metric_shown(FL_VIEW_CHART, k)); k++)
+        if (fli_report_has(r, y)) fli_text_addf(t, "<option value=\"%s\">%s</option>", fli_y_name(y), y->title);
     fli_text_add(t, "</select></label>\n</div>\n");
 }
 
@@ -147,12 +149,13 @@ static void add_legend(fli_text *t, const fli_report *r)
     fli_text_add(t, "</div>\n");
 }
 
-static fl_status add_chart(fli_text *t, const fli_report *r, const fli_quantity *x, const fli_quantity *y)
+static fl_status add_chart(fli_text *t, const fli_report *r, const fl_metric *x, const fl_metric *y, int shown)
 {
+    const char *x_name = fli_x_name(x), *y_name = fli_y_name(y);
     fli_text_addf(t,
                   "<figure class=\"chart%s\" data-x=\"%s\" data-y=\"%s\"><div class=\"plot\" id=\"%s-%s\" "
                   "tabindex=\"0\" role=\"group\" ",
-                  x == fli_x_list ? "" : " other-x", x->name, y->name, y->name, x->name);
+                  shown ? "" : " other-x", x_name, y_name, y_name, x_name);
     fli_text_addf(t, "aria-label=\"%s against %s; left and right arrow keys read the values\">\n", y->title, x->title);
     fl_status status = fli_chart_svg(t, r, x, y, 1);
     fli_text_add(t, "</div></figure>\n");
@@ -169,7 +172,8 @@ static int has_spread(const fli_report *r)
 static fl_status add_curves(fli_text *t, const fli_report *r)
 {
     int some = 0;
-    for (const fli_quantity *y = fli_y_list; y->name; y++) some |= fli_report_has(r, y);
+    const fl_metric *x, *y;
+    for (size_t k = 0; (y = fl_metric_shown(FL_VIEW_CHART, k)); k++) some |= fli_report_has(r, y);
     fli_text_add(t, "<section aria-labelledby=\"curves\">\n<h2 id=\"curves\">Curves</h2>\n");
     if (!some) {
         fli_text_add(t, "<p>Nothing has been measured yet.</p>\n</section>\n");
@@ -179,10 +183,10 @@ static fl_status add_curves(fli_text *t, const fli_report *r)
     add_controls(t, r);
     add_legend(t, r);
     fli_text_add(t, "</div>\n<div class=\"charts\">\n");
-    for (const fli_quantity *y = fli_y_list; y->name; y++) {
+    for (size_t k = 0; (y = fl_metric_shown(FL_VIEW_CHART, k)); k++) {
         if (!fli_report_has(r, y)) continue;
-        for (const fli_quantity *x = fli_x_list; x->name; x++) {
-            fl_status status = fli_report_has(r, x) ? add_chart(t, r, x, y) : FL_OK;
+        for (size_t i = 0; (x = fl_metric_shown(FL_VIEW_AXIS, i)); i++) {
+            fl_status status = fli_report_has(r, x) ? add_chart(t, r, x, y, i == 0) : FL_OK;
             if (status) return status;
         }
     }

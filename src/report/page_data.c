@@ -13,9 +13,9 @@
 /* Points kept per series: more than the pixels of a chart, few enough for a page with dozens of series. */
 enum { KEPT_MAX = 600 };
 
-/* The x axes that anybody measured, NULL past the last: asked once, for all series. */
+/* The x axes: rounds, and what else anybody measured; NULL past the last. Asked once, for all series. */
 enum { AXES_MAX = 8 };
-typedef const fli_quantity *axes[AXES_MAX + 1];
+typedef const fl_metric *axes[AXES_MAX + 1];
 
 typedef double point_fn(const fli_point *p);
 static double get_x(const fli_point *p) { return p->x; }
@@ -39,7 +39,7 @@ static void add_numbers(fli_text *t, const fli_point *p, size_t count, point_fn 
 }
 
 /* Moves the points of a curve to another x axis, on which some of them may have no place: NaN. */
-static fl_status move_points(fl_ctx *ctx, const fli_series *s, const fli_quantity *x, const fli_quantity *y,
+static fl_status move_points(fl_ctx *ctx, const fli_series *s, const fl_metric *x, const fl_metric *y,
                              fli_point *points, size_t count)
 {
     fli_point *there;
@@ -55,15 +55,15 @@ static fl_status move_points(fl_ctx *ctx, const fli_series *s, const fli_quantit
 }
 
 /* Only the x differs between the axes: a point exists where the measured quantity does, and rounds always are. */
-static fl_status add_series(fli_text *t, const fli_series *s, const axes all, const fli_quantity *y)
+static fl_status add_series(fli_text *t, const fli_series *s, const axes all, const fl_metric *y)
 {
     fli_point *points;
     size_t count;
-    fl_status status = fli_series_points(t->ctx, s, fli_x_list, y, &points, &count);
+    fl_status status = fli_series_points(t->ctx, s, all[0], y, &points, &count);
     if (status) return status;
     fli_text_add(t, "{\"x\":[");
     for (size_t i = 0; all[i] && !status; i++) {
-        if (all[i] != fli_x_list) fli_text_add(t, ",");
+        if (i) fli_text_add(t, ",");
         status = move_points(t->ctx, s, all[i], y, points, count);
         add_numbers(t, points, count, get_x);
     }
@@ -76,16 +76,13 @@ static fl_status add_series(fli_text *t, const fli_series *s, const axes all, co
     return status;
 }
 
-static fl_status add_values(fli_text *t, const fli_report *r)
+static fl_status add_values(fli_text *t, const fli_report *r, const axes all)
 {
     int some = 0;
-    axes all = {0};
-    size_t n = 0;
-    for (const fli_quantity *x = fli_x_list; x->name && n < AXES_MAX; x++)
-        if (fli_report_has(r, x)) all[n++] = x;
-    for (const fli_quantity *y = fli_y_list; y->name; y++) {
+    const fl_metric *y;
+    for (size_t at = 0; (y = fl_metric_shown(FL_VIEW_CHART, at)); at++) {
         if (!fli_report_has(r, y)) continue;
-        fli_text_addf(t, "%s\n\"%s\":[", some ? "," : "", y->name);
+        fli_text_addf(t, "%s\n\"%s\":[", some ? "," : "", fli_y_name(y));
         for (size_t k = 0; k < r->count; k++) {
             if (k > 0) fli_text_add(t, ",\n");
             fl_status status = add_series(t, &r->series[k], all, y);
@@ -99,11 +96,14 @@ static fl_status add_values(fli_text *t, const fli_report *r)
 
 fl_status fli_page_data(fli_text *t, const fli_report *r)
 {
+    axes all = {fl_metric_shown(FL_VIEW_AXIS, 0)};
+    const fl_metric *x;
+    for (size_t k = 1, n = 1; n < AXES_MAX && (x = fl_metric_shown(FL_VIEW_AXIS, k)); k++)
+        if (fli_report_has(r, x)) all[n++] = x;
     fli_text_add(t, "{\"x\":[");
-    for (const fli_quantity *x = fli_x_list; x->name; x++) {
-        if (x != fli_x_list && !fli_report_has(r, x)) continue;
-        if (x != fli_x_list) fli_text_add(t, ",");
-        fli_markup_json(t, x->title);
+    for (size_t i = 0; all[i]; i++) {
+        if (i) fli_text_add(t, ",");
+        fli_markup_json(t, all[i]->title);
     }
     fli_text_addf(t, "],\n\"colours\":%d,\n\"series\":[", FLI_COLOURS);
     for (size_t k = 0; k < r->count; k++) {
@@ -111,7 +111,7 @@ fl_status fli_page_data(fli_text *t, const fli_report *r)
         fli_markup_json(t, r->series[k].label);
     }
     fli_text_add(t, "],\n\"values\":{");
-    fl_status status = add_values(t, r);
+    fl_status status = add_values(t, r, all);
     if (status) return status;
     fli_text_addf(t, "},\n\"heat\":{\"classes\":%zu,\"counts\":[", r->histogram ? r->classes : 0);
     for (size_t i = 0; r->histogram && i < r->clients * r->classes; i++)

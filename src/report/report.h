@@ -27,6 +27,7 @@ typedef struct {
 typedef struct {
     const char *const *cells;
     size_t rows, columns;
+    const fl_better *better; /* per column: which numbers are the best ones; NULL: none are */
 } fli_grid;
 
 typedef struct {
@@ -46,28 +47,11 @@ typedef struct {
 
 /* ---- curves -------------------------------------------------------------------------------------------- */
 
-typedef enum {
-    FLI_SCALE_LINEAR,
-    FLI_SCALE_LOG, /* logarithmic when all values are positive */
-    FLI_SCALE_WIDE /* logarithmic when all values are positive and span many powers of ten: one method diverged */
-} fli_axis_scale;
-
-/* Numbers with a unit are shown in the multiple that suits them: kB, MB, GB; ms, s, min, h. A share lies in 0..1,
- * and so does its axis. */
-typedef enum { FLI_UNIT_NONE, FLI_UNIT_SHARE, FLI_UNIT_BYTES, FLI_UNIT_SECONDS } fli_unit;
-
-/* What can be on the y axis, and on the x axis: one line each in curve.c. */
-typedef struct {
-    const char *name;  /* "test-accuracy": in file names and ids */
-    const char *title; /* "test accuracy" */
-    size_t offset;     /* in fl_row */
-    int whole;         /* size_t, not double */
-    fli_axis_scale scale;
-    fli_unit unit;
-} fli_quantity;
-
-extern const fli_quantity fli_y_list[]; /* ends with name NULL */
-extern const fli_quantity fli_x_list[];
+/* What can be on the y axis and on the x axis is a view of the metrics each: FL_VIEW_CHART, FL_VIEW_AXIS. Numbers with
+ * a unit are shown in the multiple that suits them: kB, MB, GB; ms, s, min, h. A share lies in 0..1, and so does its
+ * axis. */
+static inline const char *fli_y_name(const fl_metric *m) { return m->shown[FL_VIEW_CHART].label; }
+static inline const char *fli_x_name(const fl_metric *m) { return m->shown[FL_VIEW_AXIS].label; }
 
 /* Mean and spread of a series over its runs at one measured row: rows are matched by their place, runs that are
  * shorter drop out. Non-finite values drop out, and points that would lie before the one before them. n is the number of runs that
@@ -79,16 +63,16 @@ typedef struct {
 } fli_point;
 
 /* The points of a series; memory from fli_alloc, to be freed by the caller; *count may be 0. */
-fl_status fli_series_points(fl_ctx *ctx, const fli_series *s, const fli_quantity *x, const fli_quantity *y,
+fl_status fli_series_points(fl_ctx *ctx, const fli_series *s, const fl_metric *x, const fl_metric *y,
                             fli_point **points, size_t *count);
 /* Whether anybody measured this, as y or as x: what nobody did is neither drawn nor offered. */
-int fli_report_has(const fli_report *r, const fli_quantity *q);
+int fli_report_has(const fli_report *r, const fl_metric *m);
 
 /* ---- output -------------------------------------------------------------------------------------------- */
 
 /* One chart as a stand-alone SVG document (for_page 0) or as an element for the page (for_page 1: classes and ids
  * instead of colours, so that the page's style, its light and dark mode and its legend apply). */
-fl_status fli_chart_svg(fli_text *t, const fli_report *r, const fli_quantity *x, const fli_quantity *y, int for_page);
+fl_status fli_chart_svg(fli_text *t, const fli_report *r, const fl_metric *x, const fl_metric *y, int for_page);
 
 /* The whole page: self-contained HTML, no request leaves it. */
 fl_status fli_page_html(fli_text *t, const fli_report *r);

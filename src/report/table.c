@@ -26,25 +26,11 @@ static double number(const char *s)
     return v;
 }
 
-/* 1: more is better, -1: less is, 0: unknown. The first word found decides, so "rounds to accuracy 0.9" is a cost. */
-static int direction(const char *header)
-{
-    static const struct {
-        const char *word;
-        int sign;
-    } words[] = {
-        {"to 0.", -1}, {" to ", -1}, {"acc", 1}, {"loss", -1}, {"grad", -1}, {"error", -1},  {"round", -1},
-        {"byte", -1},  {"kB", -1},   {"MB", -1}, {"GB", -1},   {"time", -1}, {"second", -1},
-    };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcasestr(header, words[i].word)) return words[i].sign;
-    return 0;
-}
-
 /* The best number of a column; NaN if there is nothing to choose from. */
 static double best(const fli_grid *g, size_t column)
 {
-    int sign = direction(cell(g, 0, column)), differ = 0;
+    fl_better better = g->better ? g->better[column] : FL_BETTER_NEITHER;
+    int sign = better == FL_BETTER_HIGH ? 1 : better == FL_BETTER_LOW ? -1 : 0, differ = 0;
     double found = NAN;
     for (size_t row = 1; sign && row < g->rows; row++) {
         double v = number(cell(g, row, column));

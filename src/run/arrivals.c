@@ -38,7 +38,7 @@ fl_status fli_arrivals_prepare(fl_run *run)
         .duration = duration,
         .arg = run,
     };
-    if (spec.real) run->now.simulated_seconds = NAN;
+    if (spec.real) run->counts.simulated_seconds = NAN;
     return fli_async_new(run->ctx, &spec, &run->async);
 }
 
@@ -46,16 +46,16 @@ static void count(fl_run *run, double seconds)
 {
     const fli_plan *p = &run->plan;
     fli_async_count c = fli_async_count_take(run->async);
-    run->now.bytes_down += c.down;
-    run->now.bytes_up += c.up;
-    run->now.local_steps += c.steps;
-    run->now.seconds += seconds;
-    if (p->settings.top.clock == FLI_CLOCK_VIRTUAL) run->now.simulated_seconds = fli_async_clock(run->async);
+    run->counts.bytes_down += c.down;
+    run->counts.bytes_up += c.up;
+    run->counts.local_steps += c.steps;
+    run->counts.seconds += seconds;
+    if (p->settings.top.clock == FLI_CLOCK_VIRTUAL) run->counts.simulated_seconds = fli_async_clock(run->async);
     run->arrived += (double)c.arrived;
     run->ages += c.staleness;
     run->oldest = fmax(run->oldest, (double)c.staleness_max);
-    run->now.staleness = run->arrived > 0 ? run->ages / run->arrived : NAN;
-    run->now.staleness_max = run->arrived > 0 ? run->oldest : NAN;
+    run->counts.staleness = run->arrived > 0 ? run->ages / run->arrived : NAN;
+    run->counts.staleness_max = run->arrived > 0 ? run->oldest : NAN;
 }
 
 fl_status fli_arrivals_next(fl_run *run)
@@ -66,14 +66,14 @@ fl_status fli_arrivals_next(fl_run *run)
     /* Stopping the threads after every server step would make them wait for each other. */
     if (s->top.clock == FLI_CLOCK_REAL) until = (run->round / every + 1) * every;
     if (until > (size_t)s->top.rounds) until = (size_t)s->top.rounds;
-    if (s->stop.seconds > 0) fli_async_limit(run->async, begin + s->stop.seconds - run->now.seconds);
+    if (s->stop.seconds > 0) fli_async_limit(run->async, begin + s->stop.seconds - run->counts.seconds);
     /* A checkpoint is made between server steps, so that who goes on from it measures what would have been measured. */
     static const atomic_int never = 0;
     fl_status status = fli_async_run(run->async, until, s->top.checkpoint_every ? &never : &run->asked);
     if (status) return status;
     count(run, fli_clock_now() - begin);
-    run->now.cohort = fli_async_steps(run->async) > run->round ? run->plan.pace.buffer : 0;
+    run->counts.cohort = fli_async_steps(run->async) > run->round ? run->plan.pace.buffer : 0;
     run->round = fli_async_steps(run->async);
-    run->now.communications = (double)run->round;
+    run->counts.communications = (double)run->round;
     return FL_OK;
 }

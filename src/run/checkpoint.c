@@ -17,11 +17,11 @@ static const char suffix[] = ".checkpoint", config_name[] = "config.yaml", confi
 /* ---- the contents -------------------------------------------------------------------------------------- */
 
 /* What the rest of the file relies on. */
-enum { SIZES = 3 };
+enum { SIZES = 2 };
 static void sizes_of(const fl_run *run, uint64_t sizes[SIZES])
 {
     const fli_space *space = &run->plan.model->space;
-    const uint64_t all[SIZES] = {space->n, space->ops->size, sizeof(fl_row)};
+    const uint64_t all[SIZES] = {space->n, space->ops->size};
     memcpy(sizes, all, sizeof all);
 }
 
@@ -29,6 +29,20 @@ static fl_status print_settings(const fl_run *run, fli_text *text)
 {
     fli_settings_print_essence(text, &run->plan.settings);
     return fli_text_ok(text);
+}
+
+/* The metrics of a row, in their order: rows are of no use to a build that has others. */
+static fl_status print_metrics(fli_text *text)
+{
+    for (size_t k = 0; fli_metrics[k]; k++) fli_text_addf(text, "%s%s", k ? "," : "", fli_metrics[k]->is.name);
+    return fli_text_ok(text);
+}
+
+static size_t row_size(void)
+{
+    size_t n = 0;
+    while (fli_metrics[n]) n++;
+    return n * sizeof(double);
 }
 
 static void save_progress(const fl_run *run, fli_saver *out)
@@ -43,23 +57,27 @@ static void save_progress(const fl_run *run, fli_saver *out)
     fli_save_real(out, run->ages);
     fli_save_real(out, run->oldest);
     for (size_t i = 0; i < targets; i++) fli_save_count(out, run->target_round[i]);
-    fli_save_bytes(out, &run->now, sizeof run->now);
+    fli_save_bytes(out, &run->counts, sizeof run->counts);
+    fli_save_bytes(out, run->now.value, row_size());
     fli_save_count(out, run->row_count);
-    fli_save_bytes(out, run->rows, run->row_count * sizeof *run->rows);
+    for (size_t i = 0; i < run->row_count; i++) fli_save_bytes(out, run->rows[i].value, row_size());
 }
 
 static fl_status save(fl_run *run, const char *path)
 {
     uint64_t sizes[SIZES];
-    fli_text settings;
+    fli_text settings, metrics;
     fli_saver *out = NULL;
     fli_text_init(&settings, run->ctx);
+    fli_text_init(&metrics, run->ctx);
     fl_status s = print_settings(run, &settings);
+    if (!s) s = print_metrics(&metrics);
     if (!s) s = fli_saver_open(run->ctx, path, &out);
     if (s) goto done;
     sizes_of(run, sizes);
     fli_save_text(out, FL_VERSION);
     fli_save_text(out, fli_text_get(&settings));
+    fli_save_text(out, fli_text_get(&metrics));
     fli_save_bytes(out, run->plan.data.byte, sizeof run->plan.data.byte);
     fli_save_bytes(out, sizes, sizeof sizes);
     save_progress(run, out);
@@ -68,6 +86,7 @@ static fl_status save(fl_run *run, const char *path)
     s = fli_saver_close(out);
 done:
     fli_text_fini(&settings);
+    fli_text_fini(&metrics);
     return s;
 }
 
@@ -83,8 +102,7 @@ static fl_status load_rows(fl_run *run, fli_loader *in)
             if ((s = fli_grow(run->ctx, (void **)&run->rows, run->row_count, room, sizeof *run->rows))) return s;
             run->row_capacity = room;
         }
-        fli_load_bytes(in, run->rows + run->row_count, more * sizeof *run->rows);
-        run->row_count += more;
+        for (size_t i = 0; i < more; i++) fli_load_bytes(in, run->rows[run->row_count++].value, row_size());
         s = fli_loader_status(in);
     }
     return s;
@@ -102,7 +120,8 @@ static fl_status load_progress(fl_run *run, fli_loader *in)
     run->ages = fli_load_real(in);
     run->oldest = fli_load_real(in);
     for (size_t i = 0; i < targets; i++) run->target_round[i] = (size_t)fli_load_count(in, SIZE_MAX);
-    fli_load_bytes(in, &run->now, sizeof run->now);
+    fli_load_bytes(in, &run->counts, sizeof run->counts);
+    fli_load_bytes(in, run->now.value, row_size());
     return load_rows(run, in);
 }
 
@@ -110,15 +129,18 @@ static fl_status load(fl_run *run, const char *path)
 {
     uint64_t sizes[SIZES];
     fli_digest data;
-    fli_text settings;
+    fli_text settings, metrics;
     fli_loader *in = NULL;
     fli_text_init(&settings, run->ctx);
+    fli_text_init(&metrics, run->ctx);
     fl_status s = print_settings(run, &settings);
+    if (!s) s = print_metrics(&metrics);
     if (!s) s = fli_loader_open(run->ctx, path, &in);
     if (s) goto done;
     sizes_of(run, sizes);
     fli_load_same(in, FL_VERSION, "was made by another version of fedloom than this one, " FL_VERSION);
     fli_load_same(in, fli_text_get(&settings), "was made with other settings than those of this run");
+    fli_load_same(in, fli_text_get(&metrics), "was made by a fedloom that has other metrics than this one");
     fli_load_bytes(in, data.byte, sizeof data.byte);
     if (!fli_digest_same(&data, &run->plan.data))
         fli_loader_refuse(in, "was made from other data: values, labels, who holds what or a trace have changed since");
@@ -131,6 +153,7 @@ static fl_status load(fl_run *run, const char *path)
 done:
     fli_loader_close(in);
     fli_text_fini(&settings);
+    fli_text_fini(&metrics);
     return s;
 }
 

@@ -1,6 +1,7 @@
 #include "run/clusters.h"
 
 #include "run/matching.h"
+#include "run/metric_list.h"
 
 #include <math.h>
 
@@ -43,3 +44,55 @@ double fli_clusters_nmi(size_t clusters, size_t classes, const double *count)
     if (!(a + b > 0)) return samples > 0 ? 1 : NAN;
     return fmin(1, fmax(0, 2 * (a + b - both) / (a + b)));
 }
+
+/* ---- metrics ----------------------------------------------------------------------------------------------- */
+
+static int has_clusters(const fli_metrics_settings *what, const fli_model *model)
+{
+    return what->train && model->desc->clusters;
+}
+
+static double cluster_accuracy(fli_moment *m)
+{
+    double v = NAN;
+    if (m->clusters) m->status = fli_clusters_accuracy(m->ctx, m->clusters, m->classes, m->table, &v);
+    return v;
+}
+
+static double cluster_nmi(fli_moment *m)
+{
+    return m->clusters ? fli_clusters_nmi(m->clusters, m->classes, m->table) : NAN;
+}
+
+const fli_metric fli_metric_cluster_accuracy = {
+    .is = {.name = "cluster_accuracy",
+           .title = "clusters matched with classes: accuracy",
+           .help = "of models that cluster: share of training samples in the cluster that stands for their class",
+           .unit = FL_UNIT_SHARE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"clusters/accuracy"},
+                     [FL_VIEW_CHART] = {"cluster-accuracy"},
+                     [FL_VIEW_PROGRESS] = {"cluster acc.", 13},
+                     [FL_VIEW_NOTE] = {"clusters against classes: accuracy"},
+                     [FL_VIEW_STUDY] = {"cluster acc. %"},
+                     [FL_VIEW_STUDY_FILES] = {"cluster_accuracy"}}},
+    .measure = cluster_accuracy,
+    .wanted = has_clusters,
+    .asks = FLI_FIGURES_CLUSTERS,
+};
+
+const fli_metric fli_metric_cluster_nmi = {
+    .is = {.name = "cluster_nmi",
+           .title = "clusters and classes: normalised mutual information",
+           .help = "normalised mutual information of clusters and classes",
+           .unit = FL_UNIT_SCORE,
+           .better = FL_BETTER_HIGH,
+           .shown = {[FL_VIEW_EVENTS] = {"clusters/nmi"},
+                     [FL_VIEW_CHART] = {"cluster-nmi"},
+                     [FL_VIEW_NOTE] = {"clusters against classes: NMI"},
+                     [FL_VIEW_STUDY] = {"NMI"},
+                     [FL_VIEW_STUDY_FILES] = {"cluster_nmi"}}},
+    .measure = cluster_nmi,
+    .wanted = has_clusters,
+    .asks = FLI_FIGURES_CLUSTERS,
+};

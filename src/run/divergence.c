@@ -1,4 +1,5 @@
 /* Runs whose loss grows instead of falling: said once, and ended before a night is spent on them. */
+#include "run/metric_list.h"
 #include "run/run.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@ enum { FAR = 10 }; /* times the start: worth a word */
 /* The loss that is watched: the training loss where it is measured. */
 static double watched_loss(const fl_run *run, const fl_row *row)
 {
-    return run->plan.settings.metrics.train ? row->train_loss : row->test_loss;
+    return fli_row_get(row, run->plan.settings.metrics.train ? &fli_metric_train_loss : &fli_metric_test_loss);
 }
 
 static fl_status diverged(fl_run *run, double loss, double start)

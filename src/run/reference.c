@@ -118,12 +118,12 @@ static fl_status add_kind(const page *p, const fli_kind *kind)
 
 static void add_columns(const page *p)
 {
-    const char *name, *help;
+    size_t k = 0;
     p->style->heading(p->t, 1, "columns");
     p->style->paragraph(p->t, "What a line of `metrics.csv` and `metrics.jsonl` says; empty or null where it was not "
                               "measured or does not exist.");
     p->style->facts_begin(p->t);
-    for (size_t i = 0; fli_result_column(i, &name, &help); i++) p->style->fact(p->t, name, help);
+    for (const fl_metric *m; (m = fl_metric_at(k)); k++) p->style->fact(p->t, m->name, m->help);
 }
 
 fl_status fl_reference(fl_ctx *ctx, fl_reference_format format, fl_text_fn *out, void *arg)

@@ -12,70 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The columns of a metrics file: one line each. */
-typedef struct {
-    const char *name;
-    size_t offset;
-    int whole; /* size_t instead of double */
-    const char *help;
-} column;
-
-static const column columns[] = {
-    {"round", offsetof(fl_row, round), 1, "rounds so far; of asynchronous methods: server steps"},
-    {"cohort", offsetof(fl_row, cohort), 1, "clients that took part in the last round"},
-    {"train_loss", offsetof(fl_row, train_loss), 0, "f(x), weight decay included, over labelled training samples"},
-    {"train_accuracy", offsetof(fl_row, train_accuracy), 0, "of the global model x, weighted as f is"},
-    {"test_loss", offsetof(fl_row, test_loss), 0, "mean over the test samples, without weight decay"},
-    {"test_accuracy", offsetof(fl_row, test_accuracy), 0,
-     "on the test set or, without one, on the clients' own test parts"},
-    {"gradient2", offsetof(fl_row, gradient2), 0, "||grad f(x)||^2"},
-    {"client_q10", offsetof(fl_row, client_q10), 0,
-     "accuracy of x on each client's own samples: a tenth of the clients are at or below this,"},
-    {"client_q50", offsetof(fl_row, client_q50), 0, "half of them,"},
-    {"client_q90", offsetof(fl_row, client_q90), 0, "nine in ten"},
-    {"regularizer", offsetof(fl_row, regularizer), 0, "g(x) of a composite problem"},
-    {"local_train_loss", offsetof(fl_row, local_train_loss), 0,
-     "of each client's own model on its own training samples (`metrics.local`); x where clients have none"},
-    {"local_train_accuracy", offsetof(fl_row, local_train_accuracy), 0, "likewise"},
-    {"local_test_loss", offsetof(fl_row, local_test_loss), 0, "likewise, on the clients' own test parts"},
-    {"local_test_accuracy", offsetof(fl_row, local_test_accuracy), 0,
-     "likewise; a client that mixes its model with x is judged by the mixture"},
-    {"bytes_up", offsetof(fl_row, bytes_up), 0, "from all clients since the start"},
-    {"bytes_down", offsetof(fl_row, bytes_down), 0, "to all clients since the start"},
-    {"local_steps", offsetof(fl_row, local_steps), 0,
-     "of all clients since the start: gradients of mini-batches; one over all samples counts as an epoch"},
-    {"seconds", offsetof(fl_row, seconds), 0, "spent in rounds, not counting measurements"},
-    {"simulated_seconds", offsetof(fl_row, simulated_seconds), 0, "of the virtual clock (`system`)"},
-    {"staleness", offsetof(fl_row, staleness), 0,
-     "of asynchronous methods: mean age of the uploads since the last line, in server steps,"},
-    {"staleness_max", offsetof(fl_row, staleness_max), 0, "and the largest"},
-    {"local_q10", offsetof(fl_row, local_q10), 0,
-     "accuracy of each client's own model on its own test part: a tenth of the clients are at or below this,"},
-    {"local_q50", offsetof(fl_row, local_q50), 0, "half of them,"},
-    {"local_q90", offsetof(fl_row, local_q90), 0, "nine in ten,"},
-    {"local_worst", offsetof(fl_row, local_worst), 0, "and the mean of the worst tenth"},
-    {"pseudo_accuracy", offsetof(fl_row, pseudo_accuracy), 0,
-     "share of the unlabelled samples with a pseudo label that x gives the right one (`semi`)"},
-    {"cluster_accuracy", offsetof(fl_row, cluster_accuracy), 0,
-     "of models that cluster: share of training samples in the cluster that stands for their class"},
-    {"cluster_nmi", offsetof(fl_row, cluster_nmi), 0, "normalised mutual information of clusters and classes"},
-    {"communications", offsetof(fl_row, communications), 0,
-     "exchanges of the server with a cohort since the start; several per round for some methods"},
-    {"evaluation_bytes_up", offsetof(fl_row, evaluation_bytes_up), 0,
-     "from the clients that were asked for metrics, since the start; not in bytes_up"},
-    {"evaluation_bytes_down", offsetof(fl_row, evaluation_bytes_down), 0,
-     "to them: the models that they measure; not in bytes_down"},
-};
-enum { COLUMNS = sizeof columns / sizeof *columns };
-
-int fli_result_column(size_t i, const char **name, const char **help)
-{
-    if (i >= COLUMNS) return 0;
-    *name = columns[i].name;
-    *help = columns[i].help;
-    return 1;
-}
-
 /* A number, or `missing` when it was not measured. */
 static void add_number(fli_text *t, double v, const char *missing)
 {
@@ -85,31 +21,22 @@ static void add_number(fli_text *t, double v, const char *missing)
         fli_text_add(t, missing);
 }
 
-static void add_cell(fli_text *t, const fl_row *row, const column *c, const char *missing)
-{
-    const char *at = (const char *)row + c->offset;
-    if (c->whole)
-        fli_text_addf(t, "%zu", *(const size_t *)(const void *)at);
-    else
-        add_number(t, *(const double *)(const void *)at, missing);
-}
-
 static void add_object(fli_text *t, const fl_row *row)
 {
-    for (size_t c = 0; c < COLUMNS; c++) {
-        fli_text_addf(t, "%s\"%s\": ", c ? ", " : "{", columns[c].name);
-        add_cell(t, row, &columns[c], "null");
+    for (size_t k = 0; fli_metrics[k]; k++) {
+        fli_text_addf(t, "%s\"%s\": ", k ? ", " : "{", fli_metrics[k]->is.name);
+        add_number(t, row->value[k], "null");
     }
     fli_text_add(t, "}");
 }
 
 static void metrics_csv(fli_text *t, const fl_run *run)
 {
-    for (size_t c = 0; c < COLUMNS; c++) fli_text_addf(t, "%s%s", c ? "," : "", columns[c].name);
+    for (size_t k = 0; fli_metrics[k]; k++) fli_text_addf(t, "%s%s", k ? "," : "", fli_metrics[k]->is.name);
     for (size_t i = 0; i < run->row_count; i++)
-        for (size_t c = 0; c < COLUMNS; c++) {
-            fli_text_add(t, c ? "," : "\n");
-            add_cell(t, &run->rows[i], &columns[c], "");
+        for (size_t k = 0; fli_metrics[k]; k++) {
+            fli_text_add(t, k ? "," : "\n");
+            add_number(t, run->rows[i].value[k], "");
         }
     fli_text_add(t, "\n");
 }
@@ -176,13 +103,9 @@ static fl_status read_row(fl_ctx *ctx, const char *path, size_t line, const char
     json_t *json = json_loads(text, 0, &e);
     fli_locale_leave(before);
     if (!json) return fli_fail(ctx, FL_EFORMAT, "%s:%zu:%d: %s", path, line, e.column, e.text);
-    for (size_t c = 0; c < COLUMNS; c++) {
-        const json_t *v = json_object_get(json, columns[c].name);
-        char *at = (char *)row + columns[c].offset;
-        if (columns[c].whole)
-            *(size_t *)(void *)at = (size_t)json_integer_value(v);
-        else
-            *(double *)(void *)at = json_is_number(v) ? json_number_value(v) : NAN;
+    for (size_t k = 0; fli_metrics[k]; k++) {
+        const json_t *v = json_object_get(json, fli_metrics[k]->is.name);
+        row->value[k] = json_is_number(v) ? json_number_value(v) : NAN;
     }
     json_decref(json);
     return FL_OK;
@@ -292,7 +215,8 @@ static char *unfinished_name(const fl_run *run)
 static int is_metrics(const char *path)
 {
     char begin[64], want[64];
-    fli_snprintf(want, sizeof want, "%s,%s,%s,", columns[0].name, columns[1].name, columns[2].name);
+    fli_snprintf(want, sizeof want, "%s,%s,%s,", fli_metrics[0]->is.name, fli_metrics[1]->is.name,
+                 fli_metrics[2]->is.name);
     FILE *f = fli_path_kind(path) == 2 ? fli_file_open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW) : NULL;
     size_t n = f ? fread(begin, 1, strlen(want), f) : 0;
     if (f) fclose(f);

@@ -18,7 +18,7 @@ fl_status fli_rounds_prepare(fl_run *run)
     run->durations = fli_alloc(run->ctx, 2 * largest, sizeof *run->durations);
     if (!run->cohort || !run->asks || !run->durations) return FL_ENOMEM;
     run->news = 1;
-    if (!p->system) run->now.simulated_seconds = NAN;
+    if (!p->system) run->counts.simulated_seconds = NAN;
     return FL_OK;
 }
 
@@ -139,13 +139,13 @@ static double drop_late(fl_run *run, fli_round *r, double *lost)
 static void count(fl_run *run, const fli_round *r, double simulated, double seconds)
 {
     fli_spent spent = fli_exec_spent(run->exec);
-    if (r->flags & FLI_ASK_REPLY) run->now.communications += (double)r->phases;
-    run->now.bytes_down += spent.down;
-    run->now.bytes_up += spent.up;
-    run->now.local_steps += spent.steps;
-    run->now.simulated_seconds += simulated;
-    run->now.seconds += seconds;
-    run->now.cohort = r->count;
+    if (r->flags & FLI_ASK_REPLY) run->counts.communications += (double)r->phases;
+    run->counts.bytes_down += spent.down;
+    run->counts.bytes_up += spent.up;
+    run->counts.local_steps += spent.steps;
+    run->counts.simulated_seconds += simulated;
+    run->counts.seconds += seconds;
+    run->counts.cohort = (double)r->count;
 }
 
 fl_status fli_rounds_warm_up(fl_run *run)
@@ -181,7 +181,7 @@ fl_status fli_rounds_next(fl_run *run)
     double lost, simulated = drop_late(run, &r, &lost);
     fl_status s = fli_exec_round(run->exec, &r);
     if (s) return s;
-    run->now.bytes_down += lost;
+    run->counts.bytes_down += lost;
     count(run, &r, simulated, fli_clock_now() - begin);
     run->news = meetings > 0;
     note_empty(run, invited, r.count);

@@ -2,6 +2,7 @@
 #include "run/checkpoint.h"
 #include "run/folder.h"
 #include "run/advance.h"
+#include "run/metric_list.h"
 
 #include <math.h>
 
@@ -18,7 +19,7 @@ static fl_status start(fl_run *run)
     run->target_round = fli_alloc(run->ctx, targets, sizeof *run->target_round);
     if (!run->target_round) return FL_ENOMEM;
     for (size_t i = 0; i < targets; i++) run->target_round[i] = SIZE_MAX;
-    run->now.staleness = run->now.staleness_max = NAN;
+    run->counts.staleness = run->counts.staleness_max = NAN;
     if ((status = p->pace.buffer ? fli_arrivals_prepare(run) : fli_rounds_prepare(run))) return status;
     return fli_model_start_from(run->ctx, p->model, p->fed, p->exec.seed, fli_exec_server(run->exec)[0]);
 }
@@ -63,11 +64,11 @@ void fl_run_stop(fl_run *run) { run->asked = 1; }
 
 /* ---- measuring and stopping ---------------------------------------------------------------------------- */
 
-/* The accuracy that targets are about. */
-static double goal(const fl_run *run)
+/* Whether what targets are about is as good as this. */
+static int reaches(const fl_run *run, double target)
 {
-    int local = run->plan.settings.metrics.goal == FLI_GOAL_LOCAL;
-    return local ? run->now.local_test_accuracy : run->now.test_accuracy;
+    const fli_metric *goal = fli_metric_goal(&run->plan.settings.metrics);
+    return fli_metric_reaches(goal, fli_row_get(&run->now, goal), target);
 }
 
 /* Metrics of a round may be taken twice: an asynchronous run that was interrupted may have taken uploads, but no step,
@@ -76,9 +77,10 @@ static double goal(const fl_run *run)
 static size_t rows_before(fl_run *run)
 {
     size_t kept = run->row_count;
-    if (kept && run->rows[kept - 1].round == run->round) kept--;
-    run->now.evaluation_bytes_up = kept ? run->rows[kept - 1].evaluation_bytes_up : 0;
-    run->now.evaluation_bytes_down = kept ? run->rows[kept - 1].evaluation_bytes_down : 0;
+    if (kept && fl_row_round(&run->rows[kept - 1]) == run->round) kept--;
+    const fl_row *last = kept ? &run->rows[kept - 1] : NULL;
+    run->counts.evaluation_up = last ? fli_row_get(last, &fli_metric_evaluation_bytes_up) : 0;
+    run->counts.evaluation_down = last ? fli_row_get(last, &fli_metric_evaluation_bytes_down) : 0;
     return kept;
 }
 
@@ -86,9 +88,8 @@ static fl_status measure(fl_run *run)
 {
     const fli_reals *targets = &run->plan.settings.metrics.targets;
     size_t kept = rows_before(run);
-    run->now.round = run->round;
-    run->now.regularizer = run->plan.regularizer ? fli_coordinator_regularizer(fli_exec_coordinator(run->exec)) : NAN;
-    fl_status s = fli_measure_take(run->measure, fli_exec_server(run->exec)[0], &run->now);
+    run->counts.round = (double)run->round;
+    fl_status s = fli_measure_take(run->measure, fli_exec_server(run->exec)[0], &run->counts, &run->now);
     if (s) return s;
     if (run->row_count == run->row_capacity) {
         size_t more = run->row_capacity ? 2 * run->row_capacity : 64;
@@ -100,7 +101,7 @@ static fl_status measure(fl_run *run)
     run->arrived = run->ages = run->oldest = 0;
     if ((s = fli_run_check_loss(run))) return s;
     for (size_t i = 0; i < targets->n; i++)
-        if (run->target_round[i] == SIZE_MAX && goal(run) >= targets->v[i]) run->target_round[i] = run->round;
+        if (run->target_round[i] == SIZE_MAX && reaches(run, targets->v[i])) run->target_round[i] = run->round;
     return FL_OK;
 }
 
@@ -109,8 +110,8 @@ static fl_stop stop_now(const fl_run *run, int asked)
 {
     const fli_stop_settings *stop = &run->plan.settings.stop;
     if (asked) return FL_STOP_ASKED;
-    if (stop->seconds > 0 && run->now.seconds >= stop->seconds) return FL_STOP_TIME;
-    if (stop->simulated > 0 && run->now.simulated_seconds >= stop->simulated) return FL_STOP_TIME;
+    if (stop->seconds > 0 && run->counts.seconds >= stop->seconds) return FL_STOP_TIME;
+    if (stop->simulated > 0 && run->counts.simulated_seconds >= stop->simulated) return FL_STOP_TIME;
     if (run->round >= (size_t)run->plan.settings.top.rounds) return FL_STOP_ROUNDS;
     return FL_STOP_NONE;
 }
@@ -119,8 +120,10 @@ static fl_stop stop_now(const fl_run *run, int asked)
 static fl_stop stop_measured(const fl_run *run)
 {
     const fli_stop_settings *stop = &run->plan.settings.stop;
-    if (stop->target > 0 && goal(run) >= stop->target) return FL_STOP_TARGET;
-    if (stop->gradient2 > 0 && run->now.gradient2 <= stop->gradient2) return FL_STOP_GRADIENT;
+    if (stop->target > 0 && reaches(run, stop->target)) return FL_STOP_TARGET;
+    double gradient2 = fli_row_get(&run->now, &fli_metric_gradient2);
+    if (stop->gradient2 > 0 && fli_metric_reaches(&fli_metric_gradient2, gradient2, stop->gradient2))
+        return FL_STOP_GRADIENT;
     return FL_STOP_NONE;
 }
 
@@ -167,7 +170,8 @@ static fl_status go(fl_run *run, fl_observer_fn *observer, void *arg)
         if (!s && due) s = measure(run);
         if (s) return s;
         if (due && stop_measured(run) != FL_STOP_NONE) stop = stop_measured(run);
-        run->now.round = run->round;
+        run->counts.round = (double)run->round;
+        fli_row_count(&run->now, &run->counts);
         run->stopped = stop;
         if (observer) observer(arg, run, &run->now, due);
         asked = run->asked; /* by the observer, or while measuring: no further round begins */

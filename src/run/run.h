@@ -27,7 +27,8 @@ struct fl_run {
     fli_async *async;             /* NULL: the run goes in rounds */
     double arrived, ages, oldest; /* uploads since the last row, the sum and the largest of their ages */
     /* what came out */
-    fl_row now; /* counters up to date; metrics of the last measurement */
+    fli_counts counts;
+    fl_row now; /* what observers see: the counts of this round, what was measured last */
     fl_row *rows;
     size_t row_count, row_capacity;
     size_t *target_round; /* per target; SIZE_MAX: not reached */
@@ -54,8 +55,5 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out);
 
 /* The rows of a metrics.jsonl file; memory from fli_alloc. */
 fl_status fli_rows_read(fl_ctx *ctx, const char *path, fl_row **rows, size_t *count);
-
-/* Column i of the metrics files, and what it says; 0: there are no more. */
-int fli_result_column(size_t i, const char **name, const char **help);
 
 #endif

@@ -147,31 +147,34 @@ fl_status fl_study_table(fl_study *s, fl_text_fn *out, void *arg)
     return status;
 }
 
-static int was_measured(const fl_study *s, const fli_quantity *q)
+static int was_measured(const fl_study *s, const fl_metric *m)
 {
     for (size_t i = 0; i < s->x.count; i++)
         for (size_t k = 0; k < s->outcomes[i].count; k++)
-            if (q->whole ||
-                isfinite(*(const double *)(const void *)((const char *)&s->outcomes[i].rows[k] + q->offset)))
-                return 1;
+            if (isfinite(fl_row_value(&s->outcomes[i].rows[k], m))) return 1;
     return 0;
 }
 
+static fl_view view_of(int axis) { return axis ? FL_VIEW_CHART : FL_VIEW_AXIS; }
+
 const char *fl_study_quantity(const fl_study *s, int axis, size_t k)
 {
-    for (const fli_quantity *q = axis ? fli_y_list : fli_x_list; q->name; q++)
-        if (was_measured(s, q) && k-- == 0) return q->name;
+    const fl_metric *m;
+    for (size_t i = 0; (m = fl_metric_shown(view_of(axis), i)); i++)
+        if (was_measured(s, m) && k-- == 0) return m->shown[view_of(axis)].label;
     return NULL;
 }
 
-static const fli_quantity *quantity(fl_study *s, int axis, const char *name)
+static const fl_metric *quantity(fl_study *s, int axis, const char *name)
 {
-    const fli_quantity *list = axis ? fli_y_list : fli_x_list;
+    fl_view view = view_of(axis);
+    const fl_metric *m;
     fli_text all;
-    for (const fli_quantity *q = list; q->name; q++)
-        if (!strcmp(q->name, name)) return q;
+    for (size_t i = 0; (m = fl_metric_shown(view, i)); i++)
+        if (!strcmp(m->shown[view].label, name)) return m;
     fli_text_init(&all, s->ctx);
-    for (const fli_quantity *q = list; q->name; q++) fli_text_addf(&all, "%s%s", q == list ? "" : ", ", q->name);
+    for (size_t i = 0; (m = fl_metric_shown(view, i)); i++)
+        fli_text_addf(&all, "%s%s", i ? ", " : "", m->shown[view].label);
     fli_fail(s->ctx, FL_ECONFIG, "%s is nothing that can be on the %c axis; these can: %s", name, axis ? 'y' : 'x',
              fli_text_get(&all));
     fli_text_fini(&all);
@@ -184,7 +187,7 @@ fl_status fl_study_plot(fl_study *s, const char *x_name, const char *y_name, fl_
     fli_text t;
     fli_report report;
     fli_clear(s->ctx);
-    const fli_quantity *x = quantity(s, 0, x_name), *y = x ? quantity(s, 1, y_name) : NULL;
+    const fl_metric *x = quantity(s, 0, x_name), *y = x ? quantity(s, 1, y_name) : NULL;
     if (!y) return FL_ECONFIG;
     fli_arena_init(&a, s->ctx);
     fli_text_init(&t, s->ctx);

@@ -27,23 +27,24 @@ static size_t quantities(const fli_node *figures, const char **out, size_t most)
     return n;
 }
 
+/* Papers print more digits than a table of many methods has room for. */
+static void add_stat(fli_text *t, const fl_metric *m, const fli_stat *st)
+{
+    static const int digits[] = {[FL_UNIT_NONE] = 3,  [FL_UNIT_SHARE] = 2, [FL_UNIT_SCORE] = 3,
+                                 [FL_UNIT_COUNT] = 1, [FL_UNIT_BYTES] = 2, [FL_UNIT_SECONDS] = 2};
+    fli_stat_text(t, st, m->unit == FL_UNIT_SHARE ? 100 : 1, digits[m->unit]);
+}
+
 static void ours(fli_text *t, const fl_study *s, const fli_summary *row, const char *quantity)
 {
+    const fl_metric *m;
     if (!row->seeds) return;
-    if (!strcmp(quantity, "accuracy"))
-        fli_stat_text(t, &row->accuracy, 100, 2);
-    else if (!strcmp(quantity, "own accuracy"))
-        fli_stat_text(t, &row->local_accuracy, 100, 2);
-    else if (!strcmp(quantity, "loss"))
-        fli_stat_text(t, &row->loss, 1, 3);
-    else if (!strcmp(quantity, "rounds"))
-        fli_stat_text(t, &row->rounds, 1, 1);
-    else if (!strcmp(quantity, "seconds"))
-        fli_stat_text(t, &row->seconds, 1, 2);
-    else if (!strncmp(quantity, "to ", 3)) {
+    for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_PAPER, k)); k++)
+        if (!strcmp(m->shown[FL_VIEW_PAPER].label, quantity)) add_stat(t, m, fli_summary_stat(row, m));
+    if (!strncmp(quantity, "to ", 3)) {
         char *end;
         double target = fli_strtod(quantity + 3, &end);
-        if (end != quantity + 3 && !*end) fli_target_text(t, s, row, target, FLI_COST_ROUNDS);
+        if (end != quantity + 3 && !*end) fli_target_text(t, s, row, target, &fli_metric_round.is);
     }
 }
 

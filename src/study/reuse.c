@@ -17,7 +17,8 @@ static fl_status read_rows(fl_ctx *ctx, const char *folder, fli_outcome *o)
 static int in_order(const fli_trial *t, const fli_outcome *o)
 {
     for (size_t i = 0; i < o->count; i++)
-        if (o->rows[i].round > t->rounds || (i && o->rows[i].round <= o->rows[i - 1].round)) return 0;
+        if (fl_row_round(&o->rows[i]) > t->rounds || (i && fl_row_round(&o->rows[i]) <= fl_row_round(&o->rows[i - 1])))
+            return 0;
     return o->count > 0;
 }
 

@@ -26,7 +26,7 @@ static fl_status read_goal(fl_study *s)
     fli_settings *settings = fli_arena_alloc(&s->x.arena, 1, sizeof *settings);
     if (!settings) return FL_ENOMEM;
     fl_status status = fli_settings_bind(s->ctx, &s->x.arena, s->x.trials[0].cfg->root, settings);
-    s->local_goal = !status && settings->metrics.goal == FLI_GOAL_LOCAL;
+    s->goal = status ? NULL : fli_metric_goal(&settings->metrics);
     return status;
 }
 

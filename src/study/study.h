@@ -3,6 +3,7 @@
 #define FLI_STUDY_STUDY_H
 
 #include "report/report.h"
+#include "run/metric_list.h"
 #include "run/run.h"
 #include "run/standing.h"
 #include "study/experiment.h"
@@ -50,9 +51,9 @@ struct fl_study {
     fli_shared *shared;
     size_t shared_count;
     fli_histogram histogram;
-    int local_goal;      /* targets are about the clients' own models; as in the first trial */
-    fli_lock *lock_file; /* of the output folder; NULL: not taken */
-    fli_live *live;      /* NULL: nobody watches */
+    const fli_metric *goal; /* what targets are about; as in the first trial */
+    fli_lock *lock_file;    /* of the output folder; NULL: not taken */
+    fli_live *live;         /* NULL: nobody watches */
     double published;
     pthread_mutex_t lock; /* guards outcomes, histogram, the observer and the live page while running */
     atomic_int asked;     /* to stop; lock-free, so that a signal handler may set it */
@@ -104,12 +105,8 @@ typedef struct {
 typedef struct {
     size_t method, setting, first; /* first: a trial of it */
     size_t seeds, failed;
-    fli_stat accuracy, loss, seconds, megabytes, rounds; /* at the end */
-    fli_stat local_accuracy, simulated; /* where measured: of the clients' own models; the virtual clock */
-    fli_stat local_worst, pseudo;       /* likewise: their worst tenth; of pseudo labels */
-    fli_stat cluster_accuracy, cluster_nmi;
-    fli_stat communications; /* round trips */
-    int best;                /* of its method's settings */
+    fli_stat at_end[FL_METRICS_MAX]; /* in the order of the metrics; bytes as megabytes */
+    int best;                        /* of its method's settings */
 } fli_summary;
 
 /* Trials lie seed by seed: from one of a method and setting to that of the next seed. */
@@ -118,13 +115,15 @@ static inline size_t fli_study_stride(const fl_study *s) { return s->x.count / s
 void fli_stat_text(fli_text *t, const fli_stat *st, double factor, int digits);
 /* One row per method and setting, in order; memory from the arena. */
 fl_status fli_study_summaries(fl_study *s, fli_arena *a, fli_summary **out, size_t *count);
-/* What a test accuracy costs, over the seeds that reached it. */
-typedef enum { FLI_COST_ROUNDS, FLI_COST_MEGABYTES, FLI_COST_SIMULATED, FLI_COST_COMMUNICATIONS, FLI_COSTS } fli_cost;
-void fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat out[FLI_COSTS]);
+/* A metric at the end. */
+const fli_stat *fli_summary_stat(const fli_summary *row, const fl_metric *metric);
+/* All metrics where a target was reached first, over the seeds that reached it; in their order, bytes as megabytes.
+ * Returns how many did. */
+size_t fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat out[FL_METRICS_MAX]);
 /* The targets of the experiment (of its first trial). */
 const fli_reals *fli_study_targets(const fl_study *s, fli_arena *a);
 /* "120", "120 (3/5)" when some seeds did not get there, "> 500" when none did; nothing if that cost was not counted. */
-void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, double target, fli_cost cost);
+void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, double target, const fl_metric *cost);
 /* The table for a reader; memory from the arena. */
 fl_status fli_study_grid(fl_study *s, fli_arena *a, fli_grid *out);
 /* A grid as text (aligned columns) or Markdown. */

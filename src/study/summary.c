@@ -16,51 +16,46 @@ static void take(fli_stat *st, double v)
 
 static void finish(fli_stat *st) { st->std = st->n > 1 ? sqrt(st->std / (double)(st->n - 1)) : 0; }
 
+/* What tables and files give: megabytes instead of bytes. */
+static void take_row(fli_stat *stats, const fl_row *row)
+{
+    for (size_t k = 0; fli_metrics[k]; k++)
+        take(&stats[k], fli_metrics[k]->is.unit == FL_UNIT_BYTES ? row->value[k] / 1e6 : row->value[k]);
+}
+
+static void finish_all(fli_stat *stats)
+{
+    for (size_t k = 0; fli_metrics[k]; k++) finish(&stats[k]);
+}
+
+const fli_stat *fli_summary_stat(const fli_summary *row, const fl_metric *metric)
+{
+    return &row->at_end[fl_metric_place(metric)];
+}
+
 static void summarise(const fl_study *s, fli_summary *row)
 {
     for (size_t i = row->first; i < s->x.count; i += fli_study_stride(s)) {
         const fli_outcome *o = &s->outcomes[i];
         row->failed += o->state == FLI_TRIAL_FAILED;
         if (o->state != FLI_TRIAL_DONE || !o->count) continue;
-        const fl_row *last = &o->rows[o->count - 1];
         row->seeds++;
-        take(&row->accuracy, last->test_accuracy);
-        take(&row->loss, last->train_loss);
-        take(&row->seconds, last->seconds);
-        take(&row->megabytes, last->bytes_up / 1e6);
-        take(&row->rounds, (double)last->round);
-        take(&row->local_accuracy, last->local_test_accuracy);
-        take(&row->simulated, last->simulated_seconds);
-        take(&row->local_worst, last->local_worst);
-        take(&row->pseudo, last->pseudo_accuracy);
-        take(&row->cluster_accuracy, last->cluster_accuracy);
-        take(&row->cluster_nmi, last->cluster_nmi);
-        take(&row->communications, last->communications);
+        take_row(row->at_end, &o->rows[o->count - 1]);
     }
-    finish(&row->accuracy);
-    finish(&row->loss);
-    finish(&row->seconds);
-    finish(&row->megabytes);
-    finish(&row->rounds);
-    finish(&row->local_accuracy);
-    finish(&row->simulated);
-    finish(&row->local_worst);
-    finish(&row->pseudo);
-    finish(&row->cluster_accuracy);
-    finish(&row->cluster_nmi);
-    finish(&row->communications);
+    finish_all(row->at_end);
 }
 
-/* Higher accuracy, or lower loss where there is no accuracy. A setting without any result loses to one that has some, and one
- * with failed runs to one that has none. */
+/* By what targets are about, or by the loss where that is not known. A setting without any result loses to one that
+ * has some, and one with failed runs to one that has none. */
 static int better(const fl_study *s, const fli_summary *a, const fli_summary *b)
 {
-    const fli_stat *first = s->local_goal ? &a->local_accuracy : &a->accuracy,
-                   *second = s->local_goal ? &b->local_accuracy : &b->accuracy;
+    const fli_metric *const by[] = {s->goal, &fli_metric_train_loss};
     if (!a->seeds != !b->seeds) return a->seeds > 0;
     if (a->failed != b->failed) return a->failed < b->failed;
-    if (first->n && second->n) return first->mean > second->mean;
-    if (a->loss.n && b->loss.n) return a->loss.mean < b->loss.mean;
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+        const fli_stat *first = fli_summary_stat(a, &by[i]->is), *second = fli_summary_stat(b, &by[i]->is);
+        if (first->n && second->n) return fl_metric_beats(&by[i]->is, first->mean, second->mean);
+    }
     return a->seeds > b->seeds;
 }
 
@@ -89,22 +84,21 @@ fl_status fli_study_summaries(fl_study *s, fli_arena *a, fli_summary **out, size
     return FL_OK;
 }
 
-void fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat out[FLI_COSTS])
+size_t fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat out[FL_METRICS_MAX])
 {
-    memset(out, 0, FLI_COSTS * sizeof *out);
+    size_t reached = 0;
+    memset(out, 0, FL_METRICS_MAX * sizeof *out);
     for (size_t i = row->first; i < s->x.count; i += fli_study_stride(s)) {
         const fli_outcome *o = &s->outcomes[i];
+        size_t k = 0;
         if (o->state != FLI_TRIAL_DONE) continue;
-        for (size_t k = 0; k < o->count; k++)
-            if ((s->local_goal ? o->rows[k].local_test_accuracy : o->rows[k].test_accuracy) >= target) {
-                take(&out[FLI_COST_ROUNDS], (double)o->rows[k].round);
-                take(&out[FLI_COST_MEGABYTES], o->rows[k].bytes_up / 1e6);
-                take(&out[FLI_COST_SIMULATED], o->rows[k].simulated_seconds);
-                take(&out[FLI_COST_COMMUNICATIONS], o->rows[k].communications);
-                break;
-            }
+        while (k < o->count && !fli_metric_reaches(s->goal, fli_row_get(&o->rows[k], s->goal), target)) k++;
+        if (k == o->count) continue;
+        take_row(out, &o->rows[k]);
+        reached++;
     }
-    for (size_t c = 0; c < FLI_COSTS; c++) finish(&out[c]);
+    finish_all(out);
+    return reached;
 }
 
 const fli_reals *fli_study_targets(const fl_study *s, fli_arena *a)
@@ -119,17 +113,14 @@ const fli_reals *fli_study_targets(const fl_study *s, fli_arena *a)
 /* Small models exchange kilobytes, fast devices need milliseconds: three digits that count. */
 static int cost_digits(double v) { return v >= 99.5 ? 0 : v >= 9.95 ? 1 : v >= 0.995 ? 2 : 4; }
 
-void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, double target, fli_cost cost)
+void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, double target, const fl_metric *cost)
 {
-    const fli_stat *const end[FLI_COSTS] = {&row->rounds, &row->megabytes, &row->simulated, &row->communications};
-    fli_stat to[FLI_COSTS];
-    fli_study_to_target(s, row, target, to);
-    size_t reached = to[FLI_COST_ROUNDS].n;
-    const fli_stat *st = reached ? &to[cost] : end[cost];
+    fli_stat to[FL_METRICS_MAX];
+    size_t reached = fli_study_to_target(s, row, target, to);
+    const fli_stat *st = reached ? &to[fl_metric_place(cost)] : fli_summary_stat(row, cost);
     if (!st->n) return;
     if (!reached) fli_text_add(t, "> ");
-    fli_text_addf(t, "%.*f", cost == FLI_COST_ROUNDS || cost == FLI_COST_COMMUNICATIONS ? 0 : cost_digits(st->mean),
-                  st->mean);
+    fli_text_addf(t, "%.*f", cost->unit == FL_UNIT_COUNT ? 0 : cost_digits(st->mean), st->mean);
     if (reached && reached < row->seeds) fli_text_addf(t, " (%zu/%zu)", reached, row->seeds);
 }
 
@@ -140,12 +131,26 @@ void fli_stat_text(fli_text *t, const fli_stat *st, double factor, int digits)
     if (st->n > 1) fli_text_addf(t, " ± %.*f", digits, st->std * factor);
 }
 
-/* Losses span orders of magnitude. */
-static void add_loss(fli_text *t, const fli_stat *st)
+/* Numbers without a unit span orders of magnitude. */
+static void add_plain(fli_text *t, const fli_stat *st)
 {
     if (!st->n) return;
     fli_text_addf(t, "%.4g", st->mean);
     if (st->n > 1) fli_text_addf(t, " ± %.2g", st->std);
+}
+
+static void add_stat(fli_text *t, const fl_metric *m, const fli_stat *st)
+{
+    if (m->unit == FL_UNIT_NONE)
+        add_plain(t, st);
+    else if (m->unit == FL_UNIT_SHARE)
+        fli_stat_text(t, st, 100, 2);
+    else if (m->unit == FL_UNIT_SCORE)
+        fli_stat_text(t, st, 1, 3);
+    else if (m->unit == FL_UNIT_COUNT || m->digits)
+        fli_stat_text(t, st, 1, m->digits);
+    else if (st->n)
+        fli_text_addf(t, "%.*f", cost_digits(st->mean), st->mean);
 }
 
 /* The cells of a table under construction. */
@@ -166,131 +171,104 @@ static void end_cell(builder *b)
     if (b->text.s) b->text.s[0] = 0;
 }
 
-static void cell(builder *b, const char *text)
-{
-    fli_text_add(&b->text, text);
-    end_cell(b);
-}
-
-/* Which columns there are. */
+/* A column of the table: of the method, its setting, its seeds, or of a metric. */
+typedef enum { METHOD, SETTING, SEEDS, AT_END, TO_TARGET } column_kind;
 typedef struct {
-    int settings, accuracy, local, loss, simulated, clusters, talks;
-    const fli_reals *targets;
-} shape;
+    column_kind kind;
+    const fl_metric *metric;
+    double target;
+} column;
 
-/* What is told of each target: simulated time, too, where there is a clock, and communications where they are not the rounds. */
-static int shows(const shape *h, size_t cost)
+/* All of them, and the rows they are filled from. */
+typedef struct {
+    const fl_study *study;
+    const fli_summary *rows;
+    size_t count; /* of rows */
+    int settings; /* some method has several */
+    column *columns;
+    size_t n;
+} layout;
+
+/* Whether any row has something to say by a metric. */
+static int tells(const layout *l, const fl_metric *m)
 {
-    if (cost == FLI_COST_SIMULATED) return h->simulated;
-    return cost != FLI_COST_COMMUNICATIONS || h->talks;
+    for (size_t i = 0; i < l->count; i++) {
+        const fli_stat *st = fli_summary_stat(&l->rows[i], m),
+                       *rounds = fli_summary_stat(&l->rows[i], &fli_metric_round.is);
+        if (st->n && (!m->beyond_round || st->mean > rounds->mean)) return 1;
+    }
+    return 0;
 }
 
-static size_t costs_of(const shape *h)
+/* The metrics of a view of which some row has something to say: those that stand before what targets cost, or after. */
+static void add_metrics(layout *l, fl_view view, int late, column c)
 {
-    size_t n = 0;
-    for (size_t c = 0; c < FLI_COSTS; c++) n += shows(h, c) != 0;
-    return n;
+    for (size_t k = 0; (c.metric = fl_metric_shown(view, k)); k++)
+        if ((c.metric->shown[view].order > FL_ORDER_MIDDLE) == late && tells(l, c.metric)) l->columns[l->n++] = c;
 }
 
-static size_t columns_of(const shape *h)
+static fl_status lay_out(layout *l, fli_arena *a)
 {
-    size_t marked = (size_t)(h->settings + h->accuracy + h->local + h->loss + h->simulated + h->talks);
-    return 4 + marked + 2 * (size_t)h->clusters + costs_of(h) * h->targets->n;
+    const fli_reals *targets = fli_study_targets(l->study, a);
+    if (!targets) return FL_ENOMEM;
+    l->columns = fli_arena_alloc(a, SEEDS + 1 + (targets->n + 1) * FL_METRICS_MAX, sizeof *l->columns);
+    if (!l->columns) return FL_ENOMEM;
+    for (size_t i = 0; i < l->count; i++) l->settings |= l->study->x.methods[l->rows[i].method].settings > 1;
+    l->columns[l->n++] = (column){.kind = METHOD};
+    if (l->settings) l->columns[l->n++] = (column){.kind = SETTING};
+    l->columns[l->n++] = (column){.kind = SEEDS};
+    add_metrics(l, FL_VIEW_STUDY, 0, (column){.kind = AT_END});
+    for (size_t k = 0; k < targets->n; k++)
+        add_metrics(l, FL_VIEW_TARGET, 0, (column){.kind = TO_TARGET, .target = targets->v[k]});
+    add_metrics(l, FL_VIEW_STUDY, 1, (column){.kind = AT_END});
+    return FL_OK;
 }
 
-static void header(builder *b, const shape *h)
+static void head(fli_text *t, const column *c)
 {
-    static const char *const cost[FLI_COSTS] = {"rounds", "MB", "sim. s", "comm."};
-    cell(b, "method");
-    if (h->settings) cell(b, "setting");
-    cell(b, "seeds");
-    if (h->accuracy) cell(b, "test accuracy %");
-    if (h->local) cell(b, "own models acc. %");
-    if (h->loss) cell(b, "train loss");
-    if (h->clusters) cell(b, "cluster acc. %");
-    if (h->clusters) cell(b, "NMI");
-    for (size_t k = 0; k < h->targets->n; k++)
-        for (size_t c = 0; c < FLI_COSTS; c++) {
-            if (!shows(h, c)) continue;
-            fli_text_addf(&b->text, "%s to %g", cost[c], h->targets->v[k]);
-            end_cell(b);
-        }
-    cell(b, "MB up");
-    if (h->simulated) cell(b, "sim. s");
-    if (h->talks) cell(b, "comm.");
-    cell(b, "seconds");
+    static const char *const own[] = {[METHOD] = "method", [SETTING] = "setting", [SEEDS] = "seeds"};
+    if (c->kind == TO_TARGET)
+        fli_text_addf(t, "%s to %g", c->metric->shown[FL_VIEW_TARGET].label, c->target);
+    else
+        fli_text_add(t, c->kind == AT_END ? c->metric->shown[FL_VIEW_STUDY].label : own[c->kind]);
 }
 
-static void add_cost(builder *b, const fli_stat *st)
+static void body(fli_text *t, const layout *l, const column *c, const fli_summary *row)
 {
-    if (st->n) fli_text_addf(&b->text, "%.*f", cost_digits(st->mean), st->mean);
-    end_cell(b);
-}
-
-static void body(builder *b, const fl_study *s, const shape *h, const fli_summary *row)
-{
-    fli_text_addf(&b->text, "%s%s", s->x.methods[row->method].label, h->settings && row->best ? " *" : "");
-    end_cell(b);
-    if (h->settings) cell(b, s->x.trials[row->first].setting_text);
-    fli_text_addf(&b->text, row->failed ? "%zu, %zu failed" : "%zu", row->seeds, row->failed);
-    end_cell(b);
-    if (h->accuracy) {
-        fli_stat_text(&b->text, &row->accuracy, 100, 2);
-        end_cell(b);
+    const fli_experiment *x = &l->study->x;
+    switch (c->kind) {
+    case METHOD: fli_text_addf(t, "%s%s", x->methods[row->method].label, l->settings && row->best ? " *" : ""); break;
+    case SETTING: fli_text_add(t, x->trials[row->first].setting_text); break;
+    case SEEDS: fli_text_addf(t, row->failed ? "%zu, %zu failed" : "%zu", row->seeds, row->failed); break;
+    case AT_END: add_stat(t, c->metric, fli_summary_stat(row, c->metric)); break;
+    case TO_TARGET: fli_target_text(t, l->study, row, c->target, c->metric); break;
     }
-    if (h->local) {
-        fli_stat_text(&b->text, &row->local_accuracy, 100, 2);
-        end_cell(b);
-    }
-    if (h->loss) {
-        add_loss(&b->text, &row->loss);
-        end_cell(b);
-    }
-    if (h->clusters) {
-        fli_stat_text(&b->text, &row->cluster_accuracy, 100, 2);
-        end_cell(b);
-        fli_stat_text(&b->text, &row->cluster_nmi, 1, 3);
-        end_cell(b);
-    }
-    for (size_t k = 0; k < FLI_COSTS * h->targets->n; k++) {
-        if (!shows(h, k % FLI_COSTS)) continue;
-        fli_target_text(&b->text, s, row, h->targets->v[k / FLI_COSTS], (fli_cost)(k % FLI_COSTS));
-        end_cell(b);
-    }
-    add_cost(b, &row->megabytes);
-    if (h->simulated) add_cost(b, &row->simulated);
-    if (h->talks) {
-        fli_stat_text(&b->text, &row->communications, 1, 0);
-        end_cell(b);
-    }
-    fli_stat_text(&b->text, &row->seconds, 1, 1);
-    end_cell(b);
 }
 
 fl_status fli_study_grid(fl_study *s, fli_arena *a, fli_grid *out)
 {
     fli_summary *rows;
-    size_t count;
-    shape h = {0};
-    fl_status status = fli_study_summaries(s, a, &rows, &count);
+    layout l = {.study = s};
+    fl_status status = fli_study_summaries(s, a, &rows, &l.count);
+    l.rows = rows;
+    if (!status) status = lay_out(&l, a);
     if (status) return status;
-    if (!(h.targets = fli_study_targets(s, a))) return FL_ENOMEM;
-    for (size_t i = 0; i < count; i++) {
-        h.settings |= s->x.methods[rows[i].method].settings > 1;
-        h.accuracy |= rows[i].accuracy.n > 0;
-        h.local |= rows[i].local_accuracy.n > 0;
-        h.loss |= rows[i].loss.n > 0;
-        h.simulated |= rows[i].simulated.n > 0;
-        h.clusters |= rows[i].cluster_accuracy.n > 0;
-        h.talks |= rows[i].communications.n > 0 && rows[i].communications.mean > rows[i].rounds.mean;
-    }
-    builder b = {.arena = a, .cells = fli_arena_alloc(a, (count + 1) * columns_of(&h), sizeof *b.cells)};
-    if (!b.cells) return FL_ENOMEM;
+    builder b = {.arena = a, .cells = fli_arena_alloc(a, (l.count + 1) * l.n, sizeof *b.cells)};
+    fl_better *best = fli_arena_alloc(a, l.n, sizeof *best);
+    if (!b.cells || !best) return FL_ENOMEM;
     fli_text_init(&b.text, s->ctx);
-    header(&b, &h);
-    for (size_t i = 0; i < count; i++) body(&b, s, &h, &rows[i]);
+    for (size_t k = 0; k < l.n; k++) {
+        best[k] = l.columns[k].metric ? l.columns[k].metric->better : FL_BETTER_NEITHER;
+        head(&b.text, &l.columns[k]);
+        end_cell(&b);
+    }
+    for (size_t i = 0; i < l.count; i++)
+        for (size_t k = 0; k < l.n; k++) {
+            body(&b.text, &l, &l.columns[k], &rows[i]);
+            end_cell(&b);
+        }
     fli_text_fini(&b.text);
-    *out = (fli_grid){b.cells, count + 1, columns_of(&h)};
+    *out = (fli_grid){b.cells, l.count + 1, l.n, best};
     return b.failed ? FL_ENOMEM : FL_OK;
 }
 
@@ -352,33 +330,6 @@ void fli_grid_markdown(fli_text *t, const fli_grid *g)
     }
 }
 
-/* A column of numbers for machines: name and where it is in a summary. */
-static const struct {
-    const char *name;
-    size_t offset;
-} numbers[] = {
-    {"test_accuracy", offsetof(fli_summary, accuracy)},
-    {"train_loss", offsetof(fli_summary, loss)},
-    {"rounds", offsetof(fli_summary, rounds)},
-    {"megabytes_up", offsetof(fli_summary, megabytes)},
-    {"seconds", offsetof(fli_summary, seconds)},
-    {"local_test_accuracy", offsetof(fli_summary, local_accuracy)},
-    {"simulated_seconds", offsetof(fli_summary, simulated)},
-    {"local_worst", offsetof(fli_summary, local_worst)},
-    {"pseudo_accuracy", offsetof(fli_summary, pseudo)},
-    {"cluster_accuracy", offsetof(fli_summary, cluster_accuracy)},
-    {"cluster_nmi", offsetof(fli_summary, cluster_nmi)},
-    {"communications", offsetof(fli_summary, communications)},
-};
-enum { NUMBERS = sizeof numbers / sizeof *numbers };
-
-static const char *const costs[FLI_COSTS] = {"rounds", "megabytes", "simulated", "communications"};
-
-static const fli_stat *number(const fli_summary *row, size_t k)
-{
-    return (const fli_stat *)(const void *)((const char *)row + numbers[k].offset);
-}
-
 /* Quoted; a spreadsheet takes what begins like this for a formula, quotes or not, unless an apostrophe stands before it. */
 static void csv_text(fli_text *t, const char *s)
 {
@@ -395,6 +346,40 @@ static void csv_stat(fli_text *t, const fli_stat *st)
         fli_text_add(t, ",,");
 }
 
+static void csv_head(fli_text *t, const fli_reals *targets)
+{
+    const fl_metric *m;
+    fli_text_add(t, "method,setting,best,seeds,failed");
+    for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_STUDY_FILES, k)); k++) {
+        const char *name = m->shown[FL_VIEW_STUDY_FILES].label;
+        fli_text_addf(t, ",%s_mean,%s_std", name, name);
+    }
+    for (size_t k = 0; k < targets->n; k++) {
+        fli_text_addf(t, ",reached_%g", targets->v[k]);
+        for (size_t c = 0; (m = fl_metric_shown(FL_VIEW_TARGET_FILES, c)); c++) {
+            const char *name = m->shown[FL_VIEW_TARGET_FILES].label;
+            fli_text_addf(t, ",%s_to_%g_mean,%s_to_%g_std", name, targets->v[k], name, targets->v[k]);
+        }
+    }
+    fli_text_add(t, "\n");
+}
+
+static void csv_row(fli_text *t, const fl_study *s, const fli_summary *row, const fli_reals *targets)
+{
+    const fl_metric *m;
+    csv_text(t, s->x.methods[row->method].label);
+    fli_text_add(t, ",");
+    csv_text(t, s->x.trials[row->first].setting_text);
+    fli_text_addf(t, ",%d,%zu,%zu", row->best, row->seeds, row->failed);
+    for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_STUDY_FILES, k)); k++) csv_stat(t, fli_summary_stat(row, m));
+    for (size_t k = 0; k < targets->n; k++) {
+        fli_stat to[FL_METRICS_MAX];
+        fli_text_addf(t, ",%zu", fli_study_to_target(s, row, targets->v[k], to));
+        for (size_t c = 0; (m = fl_metric_shown(FL_VIEW_TARGET_FILES, c)); c++) csv_stat(t, &to[fl_metric_place(m)]);
+    }
+    fli_text_add(t, "\n");
+}
+
 void fli_study_csv(fli_text *t, fl_study *s, fli_arena *a)
 {
     fli_summary *rows;
@@ -404,28 +389,8 @@ void fli_study_csv(fli_text *t, fl_study *s, fli_arena *a)
         t->failed = 1;
         return;
     }
-    fli_text_add(t, "method,setting,best,seeds,failed");
-    for (size_t k = 0; k < NUMBERS; k++) fli_text_addf(t, ",%s_mean,%s_std", numbers[k].name, numbers[k].name);
-    for (size_t k = 0; k < targets->n; k++) {
-        fli_text_addf(t, ",reached_%g", targets->v[k]);
-        for (size_t c = 0; c < FLI_COSTS; c++)
-            fli_text_addf(t, ",%s_to_%g_mean,%s_to_%g_std", costs[c], targets->v[k], costs[c], targets->v[k]);
-    }
-    fli_text_add(t, "\n");
-    for (size_t i = 0; i < count; i++) {
-        csv_text(t, s->x.methods[rows[i].method].label);
-        fli_text_add(t, ",");
-        csv_text(t, s->x.trials[rows[i].first].setting_text);
-        fli_text_addf(t, ",%d,%zu,%zu", rows[i].best, rows[i].seeds, rows[i].failed);
-        for (size_t k = 0; k < NUMBERS; k++) csv_stat(t, number(&rows[i], k));
-        for (size_t k = 0; k < targets->n; k++) {
-            fli_stat to[FLI_COSTS];
-            fli_study_to_target(s, &rows[i], targets->v[k], to);
-            fli_text_addf(t, ",%zu", to[FLI_COST_ROUNDS].n);
-            for (size_t c = 0; c < FLI_COSTS; c++) csv_stat(t, &to[c]);
-        }
-        fli_text_add(t, "\n");
-    }
+    csv_head(t, targets);
+    for (size_t i = 0; i < count; i++) csv_row(t, s, &rows[i], targets);
 }
 
 static void json_stat(fli_text *t, const fli_stat *st)
@@ -438,25 +403,25 @@ static void json_stat(fli_text *t, const fli_stat *st)
 
 static void json_row(fli_text *t, const fl_study *s, const fli_summary *row, const fli_reals *targets)
 {
+    const fl_metric *m;
     fli_text_add(t, "    {\"method\": ");
     fli_text_json(t, s->x.methods[row->method].label);
     fli_text_add(t, ", \"setting\": ");
     fli_text_json(t, s->x.trials[row->first].setting_text);
     fli_text_addf(t, ", \"best\": %s, \"seeds\": %zu, \"failed\": %zu", row->best ? "true" : "false", row->seeds,
                   row->failed);
-    for (size_t k = 0; k < NUMBERS; k++) {
-        fli_text_addf(t, ",\n     \"%s\": ", numbers[k].name);
-        json_stat(t, number(row, k));
+    for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_STUDY_FILES, k)); k++) {
+        fli_text_addf(t, ",\n     \"%s\": ", m->shown[FL_VIEW_STUDY_FILES].label);
+        json_stat(t, fli_summary_stat(row, m));
     }
     fli_text_add(t, ",\n     \"targets\": [");
     for (size_t k = 0; k < targets->n; k++) {
-        static const char *const names[FLI_COSTS] = {"rounds", "megabytes_up", "simulated_seconds", "communications"};
-        fli_stat to[FLI_COSTS];
+        fli_stat to[FL_METRICS_MAX];
         fli_study_to_target(s, row, targets->v[k], to);
         fli_text_addf(t, "%s{\"test_accuracy\": %.17g", k ? ", " : "", targets->v[k]);
-        for (size_t c = 0; c < FLI_COSTS; c++) {
-            fli_text_addf(t, ", \"%s\": ", names[c]);
-            json_stat(t, &to[c]);
+        for (size_t c = 0; (m = fl_metric_shown(FL_VIEW_TARGET_FILES, c)); c++) {
+            fli_text_addf(t, ", \"%s\": ", m->shown[FL_VIEW_STUDY_FILES].label);
+            json_stat(t, &to[fl_metric_place(m)]);
         }
         fli_text_add(t, "}");
     }

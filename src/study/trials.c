@@ -141,8 +141,8 @@ static void observe(void *arg, const fl_run *run, const fl_row *row, int measure
     fli_outcome *o = &s->outcomes[j->trial];
     (void)run;
     pthread_mutex_lock(&s->lock);
-    s->rounds_done += row->round - o->round;
-    o->round = row->round;
+    s->rounds_done += fl_row_round(row) - o->round;
+    o->round = fl_row_round(row);
     if (measured && !j->status && (j->status = keep_row(s, o, row))) fl_run_stop(j->run);
     tell(s, j->trial);
     pthread_mutex_unlock(&s->lock);
@@ -166,7 +166,8 @@ static fl_status keep_rows(job *j)
     fl_status status = FL_OK;
     size_t n = fl_run_rows(j->run, &rows);
     pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < n && !status && rows[i].round < fl_run_round(j->run); i++) status = keep_row(s, o, &rows[i]);
+    for (size_t i = 0; i < n && !status && fl_row_round(&rows[i]) < fl_run_round(j->run); i++)
+        status = keep_row(s, o, &rows[i]);
     o->round = fl_run_round(j->run);
     s->rounds_done += o->round;
     pthread_mutex_unlock(&s->lock);

@@ -224,17 +224,18 @@ static void bytes_of(fixture *f, const fli_algo *a, const char *precision, size_
     double vector = (double)fl_run_parameters(run) * (double)size, gradients = 0;
     check_costs(a, up, down);
     assert_int_equal(fl_run_rows(run, &rows), 7);
-    assert_int_equal(rows[0].cohort, 0);
+    assert_int_equal(fl_row_get(&rows[0], "cohort"), 0);
     int seen[9] = {0};
     for (size_t r = 0; r < 7; r++) {
         double turns = (double)(r * cohort);
-        assert_int_equal(rows[r].round, r);
-        if (r) assert_int_equal(rows[r].cohort, cohort);
-        assert_true(rows[r].bytes_up == turns * ((double)up.vectors * vector + 8 * (double)up.numbers));
+        assert_int_equal(fl_row_round(&rows[r]), r);
+        if (r) assert_int_equal(fl_row_get(&rows[r], "cohort"), cohort);
+        assert_true(fl_row_get(&rows[r], "bytes_up") == turns * ((double)up.vectors * vector + 8 * (double)up.numbers));
         /* asynchronous methods have sent the next model out before the answer is there */
         double told = (r ? turns + (double)(a->async.pace ? at_work : 0) : 0) *
                       ((double)down.vectors * vector + 8 * (double)down.numbers);
-        double start = (rows[r].bytes_down - told) / vector; /* models, to clients in their first turn */
+        double start =
+            (fl_row_get(&rows[r], "bytes_down") - told) / vector; /* models, to clients in their first turn */
         if (!fli_algo_shows_start(a))
             assert_true(start == 0);
         else if (a->async.pace)
@@ -242,8 +243,8 @@ static void bytes_of(fixture *f, const fli_algo *a, const char *precision, size_
         else
             assert_true(start == (double)seen_until(run, r, seen));
         if (r) gradients += (double)(cohort * gradients_of(run, r - 1, phases));
-        if (gradients > 0) assert_true(rows[r].local_steps == gradients);
-        assert_true(rows[r].communications == (double)(r * phases));
+        if (gradients > 0) assert_true(fl_row_get(&rows[r], "local_steps") == gradients);
+        assert_true(fl_row_get(&rows[r], "communications") == (double)(r * phases));
     }
     fl_run_free(run);
 }
@@ -276,11 +277,13 @@ static void bystanders_count(void **state)
         assert_int_equal(fl_run_rows(run, &rows), 7);
         for (size_t r = 0; r < 7; r++) {
             double rounds = (double)r;
-            if (r) assert_int_equal(rows[r].cohort, 4);
-            assert_true(rows[r].bytes_up == 9 * (rounds * model + (survey ? 8 : 0)));
-            assert_true(rows[r].bytes_down == 9 * (rounds + survey) * (model + 8));
-            assert_true(rows[r].local_steps == 9 * rounds * 3); /* a gradient over all samples is an epoch's */
-            assert_near(rows[r].simulated_seconds, (rounds + survey) * (2 + 3), 1e-9); /* ceil(10 / 4) */
+            if (r) assert_int_equal(fl_row_get(&rows[r], "cohort"), 4);
+            assert_true(fl_row_get(&rows[r], "bytes_up") == 9 * (rounds * model + (survey ? 8 : 0)));
+            assert_true(fl_row_get(&rows[r], "bytes_down") == 9 * (rounds + survey) * (model + 8));
+            assert_true(fl_row_get(&rows[r], "local_steps") ==
+                        9 * rounds * 3); /* a gradient over all samples is an epoch's */
+            assert_near(fl_row_get(&rows[r], "simulated_seconds"), (rounds + survey) * (2 + 3),
+                        1e-9); /* ceil(10 / 4) */
         }
         fl_run_free(run);
     }
@@ -289,9 +292,9 @@ static void bystanders_count(void **state)
 static void scaffold_uploads_twice(void **state)
 {
     fl_run *avg = run_of(*state, "algorithm=fedavg"), *scaffold = run_of(*state, "algorithm=scaffold");
-    assert_true(fl_run_row(scaffold)->bytes_up == 2 * fl_run_row(avg)->bytes_up);
-    assert_true(fl_run_row(scaffold)->bytes_down == 2 * fl_run_row(avg)->bytes_down);
-    assert_true(fl_run_row(avg)->bytes_up > 0);
+    assert_true(fl_row_get(fl_run_row(scaffold), "bytes_up") == 2 * fl_row_get(fl_run_row(avg), "bytes_up"));
+    assert_true(fl_row_get(fl_run_row(scaffold), "bytes_down") == 2 * fl_row_get(fl_run_row(avg), "bytes_down"));
+    assert_true(fl_row_get(fl_run_row(avg), "bytes_up") > 0);
     fl_run_free(avg);
     fl_run_free(scaffold);
 }
@@ -308,13 +311,14 @@ static void fedpd_skips(void **state)
     int news = 1;
     assert_int_equal(fl_run_rows(run, &rows), 201);
     for (size_t r = 1; r <= 200; r++) {
-        double up = rows[r].bytes_up - rows[r - 1].bytes_up, down = rows[r].bytes_down - rows[r - 1].bytes_down;
+        double up = fl_row_get(&rows[r], "bytes_up") - fl_row_get(&rows[r - 1], "bytes_up"),
+               down = fl_row_get(&rows[r], "bytes_down") - fl_row_get(&rows[r - 1], "bytes_down");
         assert_true(up == 0 || up == one);
         assert_true(down == (news ? one : 0));
         news = up > 0;
         exchanges += news;
     }
-    assert_true(rows[200].communications == (double)exchanges);
+    assert_true(fl_row_get(&rows[200], "communications") == (double)exchanges);
     assert_in_range(exchanges, 100 - 36, 100 + 36); /* five deviations of 200 coins */
     fl_run_free(run);
 }
@@ -404,10 +408,11 @@ static void fedcpsl_uploads_once(void **state)
 {
     fl_run *one = run_of(*state, SEMI SOME "algorithm=fedcpsl"), *two = run_of(*state, SEMI SOME "algorithm=fedshvrp");
     double scalars = 6 * 4 * 8; /* Qt_i, in 6 rounds of 4 */
-    assert_true(fl_run_row(two)->bytes_up - scalars == 2 * (fl_run_row(one)->bytes_up - scalars));
+    assert_true(fl_row_get(fl_run_row(two), "bytes_up") - scalars ==
+                2 * (fl_row_get(fl_run_row(one), "bytes_up") - scalars));
     /* own models begin at the start model, which every client is shown once */
     double model = 8 * (double)fl_run_parameters(one);
-    double shown = (fl_run_row(one)->bytes_down - fl_run_row(two)->bytes_down) / model;
+    double shown = (fl_row_get(fl_run_row(one), "bytes_down") - fl_row_get(fl_run_row(two), "bytes_down")) / model;
     assert_true(shown == floor(shown) && shown >= 4 && shown <= 9);
     fl_run_free(one);
     fl_run_free(two);
@@ -428,8 +433,8 @@ static void unlabelled_samples_count(void **state)
 {
     fl_run *labelled = run_of(*state, HALF "algorithm=fedshvrp"), *both = run_of(*state, SEMI "algorithm=fedshvrp");
     /* 20 samples a client, 11 without labels: ceil(9 / 4) and ceil(11 / 3) steps */
-    assert_true(fl_run_row(labelled)->local_steps == 6 * 9 * 3);
-    assert_true(fl_run_row(both)->local_steps == 6 * 9 * 4);
+    assert_true(fl_row_get(fl_run_row(labelled), "local_steps") == 6 * 9 * 3);
+    assert_true(fl_row_get(fl_run_row(both), "local_steps") == 6 * 9 * 4);
     fl_run_free(labelled);
     fl_run_free(both);
 }

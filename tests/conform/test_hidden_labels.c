@@ -106,9 +106,12 @@ static void check_same(const fl_run *const r[2], const char *what)
     assert_int_equal(r[0]->row_count, r[1]->row_count);
     for (size_t k = 0; k < r[0]->row_count; k++) {
         const fl_row *a = &r[0]->rows[k], *b = &r[1]->rows[k];
-        if (a->train_loss != b->train_loss || a->test_loss != b->test_loss || a->gradient2 != b->gradient2 ||
-            a->local_steps != b->local_steps || a->bytes_up != b->bytes_up)
-            fail_msg("%s: round %zu depends on hidden labels", what, (size_t)a->round);
+        if (fl_row_get(a, "train_loss") != fl_row_get(b, "train_loss") ||
+            fl_row_get(a, "test_loss") != fl_row_get(b, "test_loss") ||
+            fl_row_get(a, "gradient2") != fl_row_get(b, "gradient2") ||
+            fl_row_get(a, "local_steps") != fl_row_get(b, "local_steps") ||
+            fl_row_get(a, "bytes_up") != fl_row_get(b, "bytes_up"))
+            fail_msg("%s: round %zu depends on hidden labels", what, (size_t)fl_row_round(a));
     }
     if (memcmp(fli_exec_server(r[0]->exec)[0], fli_exec_server(r[1]->exec)[0], bytes))
         fail_msg("%s: the model depends on hidden labels", what);

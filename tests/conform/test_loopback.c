@@ -403,13 +403,17 @@ static void counted_is_carried(void **state)
         assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
         const fl_row *row = fl_run_row(run);
         if ((*a)->async.pace) { /* turns are computed ahead, and some are never absorbed */
-            assert_true(row->bytes_up <= weighed[FLI_ASK_TURN][1] && row->bytes_down >= weighed[FLI_ASK_TURN][0]);
-        } else if (row->bytes_down != weighed[FLI_ASK_TURN][0] || row->bytes_up != weighed[FLI_ASK_TURN][1]) {
+            assert_true(fl_row_get(row, "bytes_up") <= weighed[FLI_ASK_TURN][1] &&
+                        fl_row_get(row, "bytes_down") >= weighed[FLI_ASK_TURN][0]);
+        } else if (fl_row_get(row, "bytes_down") != weighed[FLI_ASK_TURN][0] ||
+                   fl_row_get(row, "bytes_up") != weighed[FLI_ASK_TURN][1]) {
             fail_msg("%s: %g down and %g up were carried", (*a)->name, weighed[FLI_ASK_TURN][0],
                      weighed[FLI_ASK_TURN][1]);
         }
-        assert_true(row->evaluation_bytes_down == weighed[FLI_ASK_FIGURES][0] && row->evaluation_bytes_down > 0);
-        assert_true(row->evaluation_bytes_up == weighed[FLI_ASK_FIGURES][1] && row->evaluation_bytes_up > 0);
+        assert_true(fl_row_get(row, "evaluation_bytes_down") == weighed[FLI_ASK_FIGURES][0] &&
+                    fl_row_get(row, "evaluation_bytes_down") > 0);
+        assert_true(fl_row_get(row, "evaluation_bytes_up") == weighed[FLI_ASK_FIGURES][1] &&
+                    fl_row_get(row, "evaluation_bytes_up") > 0);
         fl_run_free(run);
         fl_config_free(cfg);
     }
@@ -442,7 +446,7 @@ static void wide_data(void **state)
         assert_non_null(run->plan.fed->train->class_name);
         assert_string_equal(run->plan.fed->train->class_name[1], "+1");
         assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
-        loss[bytes] = fl_run_row(run)->train_loss;
+        loss[bytes] = fl_row_get(fl_run_row(run), "train_loss");
         fl_run_free(run);
         fl_config_free(cfg);
     }

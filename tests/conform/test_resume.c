@@ -37,8 +37,8 @@ static void end_at(void *arg, const fl_run *run, const fl_row *row, int measured
     ending *e = arg;
     (void)run;
     (void)measured;
-    if (row->round >= e->die) kill(getpid(), SIGKILL);
-    if (row->round >= e->stop) fl_run_stop(e->run);
+    if (fl_row_round(row) >= e->die) kill(getpid(), SIGKILL);
+    if (fl_row_round(row) >= e->stop) fl_run_stop(e->run);
 }
 
 /* Goes on until the end or the ending; saves what is finished. */

@@ -35,17 +35,18 @@ static void make_row(fl_row *row, size_t k, double wobble, size_t i)
     double speed = 0.05 + 0.018 * (double)(k * 7 % 5) + 0.009 * wobble, t = 1 - exp(-speed * (double)i);
     double jitter = 0.012 * noise() * exp(-0.02 * (double)i), cost = k % 5 == 2 || k % 5 == 3 ? 2 : 1;
     *row = empty_row();
-    row->round = 5 * i;
-    row->cohort = 10;
-    row->test_accuracy = 0.1 + (0.78 + 0.025 * (double)(k * 3 % 5) + 0.03 * wobble) * t + (i ? jitter : 0);
-    row->train_accuracy = row->test_accuracy + 0.03 * t;
-    row->train_loss = 2.3 * exp(-2.6 * t) * (1 + 3 * jitter) + 0.02;
-    row->test_loss = 2.3 * exp(-2.1 * t) * (1 + 3 * jitter) + 0.08;
-    row->gradient2 = i % 2 ? NAN : 4 * exp(-(0.12 + 0.03 * (double)(k % 5)) * (double)i) * (1 + 0.6 * noise()) + 1e-5;
-    row->client_q50 = row->test_accuracy - 0.02 + jitter;
-    row->client_q10 = row->test_accuracy - 0.16 * (1.4 - t) * t - 0.03;
-    row->bytes_up = cost * 5 * (double)i * 10 * 203560;
-    row->seconds = 5 * (double)i * 0.0149 * (1 + 0.2 * cost + 0.02 * wobble);
+    *metric(row, "round") = 5 * i;
+    *metric(row, "cohort") = 10;
+    *metric(row, "test_accuracy") = 0.1 + (0.78 + 0.025 * (double)(k * 3 % 5) + 0.03 * wobble) * t + (i ? jitter : 0);
+    *metric(row, "train_accuracy") = fl_row_get(row, "test_accuracy") + 0.03 * t;
+    *metric(row, "train_loss") = 2.3 * exp(-2.6 * t) * (1 + 3 * jitter) + 0.02;
+    *metric(row, "test_loss") = 2.3 * exp(-2.1 * t) * (1 + 3 * jitter) + 0.08;
+    *metric(row, "gradient2") =
+        i % 2 ? NAN : 4 * exp(-(0.12 + 0.03 * (double)(k % 5)) * (double)i) * (1 + 0.6 * noise()) + 1e-5;
+    *metric(row, "client_q50") = fl_row_get(row, "test_accuracy") - 0.02 + jitter;
+    *metric(row, "client_q10") = fl_row_get(row, "test_accuracy") - 0.16 * (1.4 - t) * t - 0.03;
+    *metric(row, "bytes_up") = cost * 5 * (double)i * 10 * 203560;
+    *metric(row, "seconds") = 5 * (double)i * 0.0149 * (1 + 0.2 * cost + 0.02 * wobble);
 }
 
 static void make_series(size_t count)
@@ -70,6 +71,8 @@ static void make_histogram(void)
         }
 }
 
+static const fl_better better[] = {FL_BETTER_NEITHER, FL_BETTER_HIGH, FL_BETTER_LOW,
+                                   FL_BETTER_LOW,     FL_BETTER_LOW,  FL_BETTER_LOW};
 static const char *const table[] = {
     "method",
     "test acc.",
@@ -120,7 +123,7 @@ static fli_report make_report(size_t count)
                        "a round. How much accuracy does a megabyte buy?",
         .series = series,
         .count = count,
-        .table = {table, 6, 6},
+        .table = {table, 6, 6, better},
         .histogram = histogram,
         .clients = CLIENTS,
         .classes = CLASSES,
@@ -165,12 +168,13 @@ static void write_page(const char *name, const fli_report *r)
 
 static void write_charts(const char *prefix, const fli_report *r)
 {
-    for (const fli_quantity *y = fli_y_list; y->name; y++)
-        for (const fli_quantity *x = fli_x_list; x->name; x++) {
+    const fl_metric *x, *y;
+    for (size_t k = 0; (y = fl_metric_shown(FL_VIEW_CHART, k)); k++)
+        for (size_t i = 0; (x = fl_metric_shown(FL_VIEW_AXIS, i)); i++) {
             char name[256];
             fli_text t;
             fli_text_init(&t, ctx);
-            snprintf(name, sizeof name, "%s-%s-%s.svg", prefix, y->name, x->name);
+            snprintf(name, sizeof name, "%s-%s-%s.svg", prefix, fli_y_name(y), fli_x_name(x));
             check(fli_chart_svg(&t, r, x, y, 0), name);
             write_text(name, &t);
             fli_text_fini(&t);
@@ -215,10 +219,10 @@ static void write_clock(void)
         for (size_t s = 0; s < SEEDS; s++)
             for (size_t i = 0; i < ROWS; i++) {
                 fl_row *row = &rows[k][s][i];
-                row->local_test_accuracy = row->test_accuracy + 0.02;
+                *metric(row, "local_test_accuracy") = fl_row_get(row, "test_accuracy") + 0.02;
                 if (k == 2 || i == 0) continue;
-                row->simulated_seconds = 40 * (double)(i * (k + 1));
-                row->staleness = (double)(k + s);
+                *metric(row, "simulated_seconds") = 40 * (double)(i * (k + 1));
+                *metric(row, "staleness") = (double)(k + s);
             }
     write_page("clock.html", &r);
     write_charts("clock", &r);
@@ -234,7 +238,7 @@ static void write_odd(void)
     write_page("start.html", &r);
     write_charts("start", &r);
     r = make_report(3);
-    for (size_t i = 10; i < ROWS; i++) rows[0][0][i].test_loss = pow(10, (double)i / 2);
+    for (size_t i = 10; i < ROWS; i++) *metric(&rows[0][0][i], "test_loss") = pow(10, (double)i / 2);
     write_charts("diverged", &r);
 }
 

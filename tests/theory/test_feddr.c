@@ -498,8 +498,8 @@ static void observe(void *arg, const fl_run *run, const fl_row *row, int fresh)
     assert_true(fresh);
     assert_int_equal(fl_run_model(run, x, 9), 9);
     for (size_t k = 0; k < 9; k++) sum += 0.02 * fabs(x[k]);
-    assert_near(row->regularizer, sum, 1e-15);
-    assert_true(row->round == 0 || row->regularizer > 0);
+    assert_near(fl_row_get(row, "regularizer"), sum, 1e-15);
+    assert_true(fl_row_round(row) == 0 || fl_row_get(row, "regularizer") > 0);
     ++*rows;
 }
 
@@ -513,13 +513,13 @@ static void regularizer_is_reported(void **state)
     assert_int_equal(rows, 6);
     fl_run_free(r);
     r = finished(f, "regularizer=none");
-    assert_true(isnan(fl_run_row(r)->regularizer));
+    assert_true(isnan(fl_row_get(fl_run_row(r), "regularizer")));
     fl_run_free(r);
     r = finished(f, "regularizer=nonnegative");
-    assert_true(fl_run_row(r)->regularizer == 0);
+    assert_true(fl_row_get(fl_run_row(r), "regularizer") == 0);
     fl_run_free(r);
     r = finished(f, "regularizer={kind: box, low: 1, high: 2}|rounds=0");
-    assert_true(fl_run_row(r)->regularizer == INFINITY); /* the start model is not in it */
+    assert_true(fl_row_get(fl_run_row(r), "regularizer") == INFINITY); /* the start model is not in it */
     fl_run_free(r);
 }
 
@@ -534,15 +534,15 @@ static void one_vector_each_way(void **state)
         assert_int_equal(n, 6);
         for (size_t k = 0; k < n; k++) {
             double turns = 12 * (double)k + (exact ? 70 : 0); /* everyone before the first round */
-            assert_true(rows[k].bytes_up == turns * vector);
+            assert_true(fl_row_get(&rows[k], "bytes_up") == turns * vector);
             /* lazy: the start model as well, in a client's first turn */
-            double first = rows[k].bytes_down / vector - turns;
+            double first = fl_row_get(&rows[k], "bytes_down") / vector - turns;
             assert_true(exact ? first == 0 : k ? first >= 12 && first <= 70 : first == 0);
         }
         fl_run_free(r);
     }
     fl_run *r = finished(f, "precision=f32|regularizer=none|algorithm=fedsplit|participation=everyone");
-    assert_true(fl_run_row(r)->bytes_up == 5 * 70 * vector / 2);
+    assert_true(fl_row_get(fl_run_row(r), "bytes_up") == 5 * 70 * vector / 2);
     fl_run_free(r);
 }
 

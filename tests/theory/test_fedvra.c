@@ -682,7 +682,7 @@ static double uploaded(fixture *f, const char *assignments)
     fl_run *r;
     assert_ok(f->ctx, planned(f, assignments, &r));
     assert_ok(f->ctx, fl_run_go(r, NULL, NULL));
-    double bytes = fl_run_row(r)->bytes_up;
+    double bytes = fl_row_get(fl_run_row(r), "bytes_up");
     fl_run_free(r);
     return bytes;
 }

@@ -68,7 +68,7 @@ static void steps_of_a_run(void **state)
     assert_true(others > ROUNDS / 4);
     assert_near((double)sum / ROUNDS, 4, 5 * sqrt(12.0 / ROUNDS)); /* five deviations: variance (1 - p)/p^2 */
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
-    assert_true(fl_run_row(run)->local_steps == 3 * (double)sum);
+    assert_true(fl_row_get(fl_run_row(run), "local_steps") == 3 * (double)sum);
     fl_run_free(run);
 }
 

@@ -411,12 +411,14 @@ static void communications(void **state)
         assert_int_equal(fl_run_rows(run, &rows), 5);
         for (size_t r = 0; r < 5; r++) {
             double rounds = (double)r;
-            assert_true(rows[r].communications == rounds * sent[i].exchanges);
-            assert_true(rows[r].bytes_up ==
+            assert_true(fl_row_get(&rows[r], "communications") == rounds * sent[i].exchanges);
+            assert_true(fl_row_get(&rows[r], "bytes_up") ==
                         8 * 3 * rounds * (4 * sent[i].up_x + 15 * sent[i].up_y + sent[i].up_numbers));
-            assert_true(rows[r].bytes_down == 8 * 3 * rounds * (4 * sent[i].down_x + 15 * sent[i].down_y));
-            assert_near(rows[r].simulated_seconds, rounds * (sent[i].seconds + 0.5 * sent[i].exchanges), 1e-9);
-            assert_true(rows[r].local_steps == 3 * rounds * sent[i].steps);
+            assert_true(fl_row_get(&rows[r], "bytes_down") ==
+                        8 * 3 * rounds * (4 * sent[i].down_x + 15 * sent[i].down_y));
+            assert_near(fl_row_get(&rows[r], "simulated_seconds"), rounds * (sent[i].seconds + 0.5 * sent[i].exchanges),
+                        1e-9);
+            assert_true(fl_row_get(&rows[r], "local_steps") == 3 * rounds * sent[i].steps);
         }
         fl_run_free(run);
     }
@@ -436,7 +438,7 @@ static void random_communications(void **state)
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
     size_t n = fl_run_rows(run, &rows);
     for (size_t r = 1; r < n; r++) {
-        double d = rows[r].communications - rows[r - 1].communications;
+        double d = fl_row_get(&rows[r], "communications") - fl_row_get(&rows[r - 1], "communications");
         assert_true(d >= 5 && d <= 10);
         seen[(size_t)d - 5]++;
     }
@@ -467,8 +469,9 @@ static void learns(void **state)
         assert_ok(f->ctx, fl_run_new(cfg, &run));
         assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
         size_t n = fl_run_rows(run, &rows);
-        if (!(rows[n - 1].train_loss < 0.7 * rows[0].train_loss))
-            fail_msg("%s: %g after %g", text, rows[n - 1].train_loss, rows[0].train_loss);
+        if (!(fl_row_get(&rows[n - 1], "train_loss") < 0.7 * fl_row_get(&rows[0], "train_loss")))
+            fail_msg("%s: %g after %g", text, fl_row_get(&rows[n - 1], "train_loss"),
+                     fl_row_get(&rows[0], "train_loss"));
         fl_run_free(run);
         fl_config_free(cfg);
     }

@@ -59,9 +59,9 @@ static void lasts(fixture *f, const char *assignments, double first, double each
     size_t n = fl_run_rows(run, &rows);
     assert_int_equal(n, 5);
     for (size_t r = 0; r < n; r++) {
-        if (!(fabs(rows[r].simulated_seconds - first - (double)r * each) < 1e-12))
-            fail_msg("%s: %g after round %zu", assignments, rows[r].simulated_seconds, r);
-        assert_true(isnan(rows[r].staleness) && isnan(rows[r].staleness_max));
+        if (!(fabs(fl_row_get(&rows[r], "simulated_seconds") - first - (double)r * each) < 1e-12))
+            fail_msg("%s: %g after round %zu", assignments, fl_row_get(&rows[r], "simulated_seconds"), r);
+        assert_true(isnan(fl_row_get(&rows[r], "staleness")) && isnan(fl_row_get(&rows[r], "staleness_max")));
     }
     fl_run_free(run);
 }
@@ -89,7 +89,7 @@ static void the_slowest_decides(void **state)
     fl_run *run = run_of(f, text);
     const fl_row *rows;
     fl_run_rows(run, &rows);
-    assert_near(rows[4].simulated_seconds, 2 * turn, 1e-12);
+    assert_near(fl_row_get(&rows[4], "simulated_seconds"), 2 * turn, 1e-12);
     fl_run_free(run);
 }
 
@@ -109,7 +109,7 @@ static void only_who_takes_part(void **state)
     fl_run_rows(run, &rows);
     for (size_t r = 0; r < 4; r++) {
         clock += turn + delay[r];
-        assert_near(rows[r + 1].simulated_seconds, clock, 1e-12);
+        assert_near(fl_row_get(&rows[r + 1], "simulated_seconds"), clock, 1e-12);
     }
     fl_run_free(run);
 }
@@ -130,7 +130,7 @@ static void uneven_work(void **state)
             most = s > most ? s : most;
         }
         clock += 0.25 + 0.5 * (double)most;
-        assert_near(rows[r + 1].simulated_seconds, clock, 1e-12);
+        assert_near(fl_row_get(&rows[r + 1], "simulated_seconds"), clock, 1e-12);
     }
     fl_run_free(run);
 }
@@ -157,15 +157,16 @@ static void keeps(fixture *f, const char *assignments, const char *who, size_t c
         size_t n = fl_run_rows(run, &rows);
         assert_int_equal(n, 7);
         for (size_t r = 1; r < n; r++) {
-            assert_int_equal(rows[r].cohort, count);
-            if (!(fabs(rows[r].simulated_seconds - (double)r * each) < 1e-12))
-                fail_msg("%s: %g after round %zu", text, rows[r].simulated_seconds, r);
+            assert_int_equal(fl_row_get(&rows[r], "cohort"), count);
+            if (!(fabs(fl_row_get(&rows[r], "simulated_seconds") - (double)r * each) < 1e-12))
+                fail_msg("%s: %g after round %zu", text, fl_row_get(&rows[r], "simulated_seconds"), r);
             /* everyone invited has received the model; who was late is told the start model again and again */
             double shown = start * (double)(CLIENTS + (r - 1) * (CLIENTS - count));
-            assert_true(rows[r].bytes_down == (double)(r * CLIENTS) * down + shown);
-            assert_true(rows[r].bytes_up == (double)(r * count) * up);
+            assert_true(fl_row_get(&rows[r], "bytes_down") == (double)(r * CLIENTS) * down + shown);
+            assert_true(fl_row_get(&rows[r], "bytes_up") == (double)(r * count) * up);
             /* the exact solver takes one; simulated time goes by the steps that were asked for */
-            assert_true(rows[r].local_steps == (double)(r * count * (strstr(methods[k], "exact") ? 1 : STEPS)));
+            assert_true(fl_row_get(&rows[r], "local_steps") ==
+                        (double)(r * count * (strstr(methods[k], "exact") ? 1 : STEPS)));
         }
         assert_int_equal(fl_run_model(run, x, DIM), DIM);
         fl_run_free(run);
@@ -229,13 +230,14 @@ static void everybody_late(void **state)
         fl_run_rows(run, &rows);
         assert_int_equal(fl_run_model(run, x, DIM), DIM);
         for (size_t i = 0; i < DIM; i++) assert_true(x[i] == 0);
-        assert_int_equal(rows[4].cohort, 0);
-        assert_true(rows[4].simulated_seconds == 4 && rows[4].bytes_up == 0 && rows[4].local_steps == 0);
-        assert_true(rows[4].bytes_down == 4.0 * CLIENTS *
-                                              (double)(fli_parts_vectors(run->plan.algo->down) +
-                                                       (fli_algo_shows_start(run->plan.algo) != 0)) *
-                                              BYTES);
-        assert_true(rows[4].train_loss == rows[0].train_loss);
+        assert_int_equal(fl_row_get(&rows[4], "cohort"), 0);
+        assert_true(fl_row_get(&rows[4], "simulated_seconds") == 4 && fl_row_get(&rows[4], "bytes_up") == 0 &&
+                    fl_row_get(&rows[4], "local_steps") == 0);
+        assert_true(fl_row_get(&rows[4], "bytes_down") == 4.0 * CLIENTS *
+                                                              (double)(fli_parts_vectors(run->plan.algo->down) +
+                                                                       (fli_algo_shows_start(run->plan.algo) != 0)) *
+                                                              BYTES);
+        assert_true(fl_row_get(&rows[4], "train_loss") == fl_row_get(&rows[0], "train_loss"));
         fl_run_free(run);
     }
 }
@@ -274,7 +276,7 @@ static void dropped_state_is_untouched(void **state)
     }
     assert_true(dropped > 5);
     fl_run_rows(run, &rows);
-    for (size_t r = 1; r <= ROUNDS; r++) assert_int_equal(rows[r].cohort, cohort[r]);
+    for (size_t r = 1; r <= ROUNDS; r++) assert_int_equal(fl_row_get(&rows[r], "cohort"), cohort[r]);
     for (size_t v = 0; v < 2; v++) {
         const double *have = fli_exec_server(run->exec)[v];
         for (size_t k = 0; k < DIM; k++) assert_near(have[k], bar[k], 1e-13);
@@ -302,7 +304,7 @@ static void stop_simulated(void **state)
         char text[200];
         snprintf(text, sizeof text, "rounds=50;%s", cases[k].set);
         fl_run *run = run_of(f, text);
-        assert_int_equal(fl_run_row(run)->round, cases[k].rounds);
+        assert_int_equal(fl_row_round(fl_run_row(run)), cases[k].rounds);
         assert_int_equal(fl_run_stopped_by(run), cases[k].why);
         fl_run_free(run);
     }
@@ -321,18 +323,19 @@ static void asynchronous(void **state)
     fl_run *run = run_of(f, STEPPED "algorithm=asyncfeddr;rounds=10");
     size_t n = fl_run_rows(run, &rows);
     assert_int_equal(n, 11);
-    assert_true(rows[0].simulated_seconds == 0 && isnan(rows[0].staleness) && rows[0].bytes_down == 0);
+    assert_true(fl_row_get(&rows[0], "simulated_seconds") == 0 && isnan(fl_row_get(&rows[0], "staleness")) &&
+                fl_row_get(&rows[0], "bytes_down") == 0);
     for (size_t k = 0; k < 10; k++) {
         const fl_row *row = &rows[k + 1];
-        assert_int_equal(row->round, k + 1);
-        assert_int_equal(row->cohort, 1);
-        assert_near(row->simulated_seconds, when[k], 1e-12);
-        assert_true(row->staleness == (double)(k - version[who[k]]));
-        assert_true(row->staleness_max == row->staleness);
-        assert_true(row->bytes_up == (double)(k + 1) * BYTES);
-        assert_true(row->bytes_down ==
+        assert_int_equal(fl_row_round(row), k + 1);
+        assert_int_equal(fl_row_get(row, "cohort"), 1);
+        assert_near(fl_row_get(row, "simulated_seconds"), when[k], 1e-12);
+        assert_true(fl_row_get(row, "staleness") == (double)(k - version[who[k]]));
+        assert_true(fl_row_get(row, "staleness_max") == fl_row_get(row, "staleness"));
+        assert_true(fl_row_get(row, "bytes_up") == (double)(k + 1) * BYTES);
+        assert_true(fl_row_get(row, "bytes_down") ==
                     (double)(k + 1 + 2 * CLIENTS) * BYTES); /* five are at work, each was shown the start model */
-        assert_true(row->local_steps == (double)(k + 1) * STEPS);
+        assert_true(fl_row_get(row, "local_steps") == (double)(k + 1) * STEPS);
         version[who[k]] = k + 1;
     }
     fl_run_free(run);
@@ -351,19 +354,19 @@ static void asynchronous_rows(void **state)
         double sum = 0, most = 0;
         size_t from = 5 * (r - 1) + 1, to = r < 5 ? 5 * r : 22;
         for (size_t k = from; k <= to; k++) {
-            sum += one[k].staleness;
-            most = fmax(most, one[k].staleness);
+            sum += fl_row_get(&one[k], "staleness");
+            most = fmax(most, fl_row_get(&one[k], "staleness"));
         }
-        assert_int_equal(five[r].round, to);
-        assert_near(five[r].staleness, sum / (double)(to - from + 1), 1e-12);
-        assert_true(five[r].staleness_max == most);
-        assert_true(five[r].simulated_seconds == one[to].simulated_seconds);
-        assert_true(five[r].train_loss == one[to].train_loss);
+        assert_int_equal(fl_row_round(&five[r]), to);
+        assert_near(fl_row_get(&five[r], "staleness"), sum / (double)(to - from + 1), 1e-12);
+        assert_true(fl_row_get(&five[r], "staleness_max") == most);
+        assert_true(fl_row_get(&five[r], "simulated_seconds") == fl_row_get(&one[to], "simulated_seconds"));
+        assert_true(fl_row_get(&five[r], "train_loss") == fl_row_get(&one[to], "train_loss"));
     }
     fl_run_free(a);
     fl_run_free(b);
     a = run_of(f, "algorithm=fedasync;rounds=5;system.up_rate=48;system.down_rate=12");
-    assert_near(fl_run_row(a)->simulated_seconds, turn + BYTES / 12.0 + BYTES / 48.0, 1e-12);
+    assert_near(fl_row_get(fl_run_row(a), "simulated_seconds"), turn + BYTES / 12.0 + BYTES / 48.0, 1e-12);
     fl_run_free(a);
 }
 
@@ -376,13 +379,16 @@ static void real_clock(void **state)
     fl_run *run = run_of(f, "algorithm=fedbuff;algorithm.buffer=2;clock=real;rounds=20;threads=3;metrics.every=7");
     assert_int_equal(fl_run_rows(run, &rows), 4);
     for (size_t r = 0; r < 4; r++) {
-        assert_int_equal(rows[r].round, due[r]);
-        assert_true(isnan(rows[r].simulated_seconds));
-        assert_true(rows[r].bytes_up == (double)due[r] * 2 * BYTES);
-        assert_true(rows[r].bytes_down >= rows[r].bytes_up && rows[r].bytes_down <= rows[r].bytes_up + 3 * BYTES);
-        if (r) assert_true(rows[r].staleness >= 0 && rows[r].staleness <= rows[r].staleness_max);
+        assert_int_equal(fl_row_round(&rows[r]), due[r]);
+        assert_true(isnan(fl_row_get(&rows[r], "simulated_seconds")));
+        assert_true(fl_row_get(&rows[r], "bytes_up") == (double)due[r] * 2 * BYTES);
+        assert_true(fl_row_get(&rows[r], "bytes_down") >= fl_row_get(&rows[r], "bytes_up") &&
+                    fl_row_get(&rows[r], "bytes_down") <= fl_row_get(&rows[r], "bytes_up") + 3 * BYTES);
+        if (r)
+            assert_true(fl_row_get(&rows[r], "staleness") >= 0 &&
+                        fl_row_get(&rows[r], "staleness") <= fl_row_get(&rows[r], "staleness_max"));
     }
-    assert_true(rows[3].train_loss < rows[0].train_loss);
+    assert_true(fl_row_get(&rows[3], "train_loss") < fl_row_get(&rows[0], "train_loss"));
     assert_int_equal(fl_run_stopped_by(run), FL_STOP_ROUNDS);
     fl_run_free(run);
 }

@@ -381,8 +381,8 @@ static double final_loss(fixture *f, const char *setting, double *start)
     assert_ok(f->ctx, fl_run_new(cfg, &run));
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
     size_t n = fl_run_rows(run, &rows);
-    double last = rows[n - 1].train_loss;
-    *start = rows[0].train_loss;
+    double last = fl_row_get(&rows[n - 1], "train_loss");
+    *start = fl_row_get(&rows[0], "train_loss");
     fl_run_free(run);
     fl_config_free(cfg);
     return last;

@@ -57,8 +57,9 @@ static void climbing(void **state)
     fl_run *run = run_new(f, LINEAR, "local.lr=3;stop.diverged=2");
     assert_int_equal(fl_run_go(run, NULL, NULL), FL_EDIVERGED);
     size_t n = fl_run_rows(run, &rows);
-    assert_true(n > 1 && rows[n - 1].train_loss > 2 * rows[0].train_loss);
-    for (size_t i = 0; i + 1 < n; i++) assert_true(rows[i].train_loss <= 2 * rows[0].train_loss);
+    assert_true(n > 1 && fl_row_get(&rows[n - 1], "train_loss") > 2 * fl_row_get(&rows[0], "train_loss"));
+    for (size_t i = 0; i + 1 < n; i++)
+        assert_true(fl_row_get(&rows[i], "train_loss") <= 2 * fl_row_get(&rows[0], "train_loss"));
     fl_run_free(run);
     fli_clear(f->ctx);
 

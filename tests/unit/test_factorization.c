@@ -338,11 +338,13 @@ static void finds_the_blobs(void **state)
         snprintf(more, sizeof more, "regularizer: nonnegative\nalgorithm: %s\n", methods[i]);
         fl_run *run = run_of(f, BLOBS, more);
         size_t n = fl_run_rows(run, &rows);
-        assert_true(rows[n - 1].train_loss < 0.9 * rows[0].train_loss);
-        assert_true(rows[n - 1].cluster_accuracy > 0.7 && rows[n - 1].cluster_accuracy <= 1);
-        assert_true(rows[n - 1].cluster_nmi > 0.7 && rows[n - 1].cluster_nmi <= 1);
-        assert_true(isnan(rows[n - 1].train_accuracy) && isnan(rows[n - 1].test_accuracy));
-        assert_true(isfinite(rows[n - 1].test_loss));
+        assert_true(fl_row_get(&rows[n - 1], "train_loss") < 0.9 * fl_row_get(&rows[0], "train_loss"));
+        assert_true(fl_row_get(&rows[n - 1], "cluster_accuracy") > 0.7 &&
+                    fl_row_get(&rows[n - 1], "cluster_accuracy") <= 1);
+        assert_true(fl_row_get(&rows[n - 1], "cluster_nmi") > 0.7 && fl_row_get(&rows[n - 1], "cluster_nmi") <= 1);
+        assert_true(isnan(fl_row_get(&rows[n - 1], "train_accuracy")) &&
+                    isnan(fl_row_get(&rows[n - 1], "test_accuracy")));
+        assert_true(isfinite(fl_row_get(&rows[n - 1], "test_loss")));
         fl_run_free(run);
     }
 }
@@ -361,8 +363,9 @@ static void same_for_any_number_of_threads(void **state)
         fl_run_free(run);
     }
     assert_memory_equal(x[0], x[1], sizeof x[0]);
-    assert_true(last[0].train_loss == last[1].train_loss && last[0].cluster_nmi == last[1].cluster_nmi);
-    assert_true(last[0].cluster_accuracy == last[1].cluster_accuracy);
+    assert_true(fl_row_get(&last[0], "train_loss") == fl_row_get(&last[1], "train_loss") &&
+                fl_row_get(&last[0], "cluster_nmi") == fl_row_get(&last[1], "cluster_nmi"));
+    assert_true(fl_row_get(&last[0], "cluster_accuracy") == fl_row_get(&last[1], "cluster_accuracy"));
 }
 
 /* A file with other labels, or with targets in their place, gives the same model; only the figures about labels differ. */
@@ -391,10 +394,10 @@ static void labels_are_not_read(void **state)
     }
     assert_memory_equal(x[0], x[1], sizeof x[0]);
     assert_memory_equal(x[0], x[2], sizeof x[0]);
-    assert_true(last[0].train_loss == last[1].train_loss);
-    assert_true(last[0].cluster_accuracy == 1 && last[0].cluster_nmi == 1);
-    assert_true(last[1].cluster_accuracy < 0.8 && last[1].cluster_nmi < 0.2);
-    assert_true(isnan(last[2].cluster_accuracy) && isnan(last[2].cluster_nmi));
+    assert_true(fl_row_get(&last[0], "train_loss") == fl_row_get(&last[1], "train_loss"));
+    assert_true(fl_row_get(&last[0], "cluster_accuracy") == 1 && fl_row_get(&last[0], "cluster_nmi") == 1);
+    assert_true(fl_row_get(&last[1], "cluster_accuracy") < 0.8 && fl_row_get(&last[1], "cluster_nmi") < 0.2);
+    assert_true(isnan(fl_row_get(&last[2], "cluster_accuracy")) && isnan(fl_row_get(&last[2], "cluster_nmi")));
 }
 
 typedef struct {

@@ -74,12 +74,12 @@ static void check_feddr(void *arg, const fl_run *run, const fl_row *row, int mea
     double train = 0, test = 0, tested = 0, g[DIM], model[DIM];
     assert_true(measured);
     assert_int_equal(fl_run_model(run, model, DIM), DIM);
-    if (row->round == 0) {
+    if (fl_row_round(row) == 0) {
         memcpy(h->start, model, sizeof model);
         memcpy(h->x, model, sizeof model);
         memcpy(h->xt, model, sizeof model);
     } else {
-        round_by_hand(h, run, takes_part[row->round - 1]);
+        round_by_hand(h, run, takes_part[fl_row_round(row) - 1]);
     }
     for (size_t c = 0; c < DIM; c++) assert_near(model[c], h->x[c], 1e-13);
     for (size_t i = 0; i < CLIENTS; i++) {
@@ -94,10 +94,12 @@ static void check_feddr(void *arg, const fl_run *run, const fl_row *row, int mea
         fli_view_close(&v);
     }
     assert_true(tested > 0);
-    assert_near(row->local_train_loss, train, 1e-13);
-    assert_near(row->local_test_loss, test / tested, 1e-13);
-    assert_true(isnan(row->local_train_accuracy) && isnan(row->local_test_accuracy)); /* a regression */
-    if (row->round > 0) assert_true(fabs(row->local_train_loss - row->train_loss) > 1e-3);
+    assert_near(fl_row_get(row, "local_train_loss"), train, 1e-13);
+    assert_near(fl_row_get(row, "local_test_loss"), test / tested, 1e-13);
+    assert_true(isnan(fl_row_get(row, "local_train_accuracy")) &&
+                isnan(fl_row_get(row, "local_test_accuracy"))); /* a regression */
+    if (fl_row_round(row) > 0)
+        assert_true(fabs(fl_row_get(row, "local_train_loss") - fl_row_get(row, "train_loss")) > 1e-3);
     h->rows++;
 }
 
@@ -187,11 +189,16 @@ static void global_model_stands_in(void **state)
     assert_int_equal(fl_run_rows(run, &rows), ROUNDS + 1);
     assert_int_equal(fl_run_rows(only, &alone), ROUNDS + 1);
     for (size_t i = 0; i <= ROUNDS; i++) {
-        assert_true(rows[i].local_train_loss == rows[i].train_loss && rows[i].local_test_loss == rows[i].test_loss);
-        assert_true(isfinite(rows[i].local_train_loss) && isfinite(rows[i].local_test_loss));
-        assert_true(isnan(rows[i].local_train_accuracy) && isnan(rows[i].local_test_accuracy));
-        assert_true(alone[i].local_train_loss == rows[i].train_loss && alone[i].local_test_loss == rows[i].test_loss);
-        assert_true(isnan(alone[i].train_loss) && isnan(alone[i].test_loss) && isnan(alone[i].client_q50));
+        assert_true(fl_row_get(&rows[i], "local_train_loss") == fl_row_get(&rows[i], "train_loss") &&
+                    fl_row_get(&rows[i], "local_test_loss") == fl_row_get(&rows[i], "test_loss"));
+        assert_true(isfinite(fl_row_get(&rows[i], "local_train_loss")) &&
+                    isfinite(fl_row_get(&rows[i], "local_test_loss")));
+        assert_true(isnan(fl_row_get(&rows[i], "local_train_accuracy")) &&
+                    isnan(fl_row_get(&rows[i], "local_test_accuracy")));
+        assert_true(fl_row_get(&alone[i], "local_train_loss") == fl_row_get(&rows[i], "train_loss") &&
+                    fl_row_get(&alone[i], "local_test_loss") == fl_row_get(&rows[i], "test_loss"));
+        assert_true(isnan(fl_row_get(&alone[i], "train_loss")) && isnan(fl_row_get(&alone[i], "test_loss")) &&
+                    isnan(fl_row_get(&alone[i], "client_q50")));
     }
     fl_run_free(run);
     fl_run_free(only);
@@ -220,14 +227,16 @@ static void beside_the_others(void **state)
     for (size_t k = 0; k < 6; k++)
         for (size_t i = 1; i < 3; i++) {
             const fl_row *a = &r[0][k], *b = &r[i][k], *first = &r[1][k];
-            assert_true(a->train_loss == b->train_loss && a->test_loss == b->test_loss &&
-                        a->gradient2 == b->gradient2 && a->client_q50 == b->client_q50);
-            assert_true(isnan(a->local_train_loss) && isnan(a->local_train_accuracy));
-            assert_true(isnan(a->local_test_loss) && isnan(a->local_test_accuracy));
-            assert_true(first->local_train_loss == b->local_train_loss);
-            assert_true(first->local_test_loss == b->local_test_loss);
-            assert_true(first->local_test_accuracy == b->local_test_accuracy);
-            assert_true(b->local_test_accuracy >= 0 && b->local_test_accuracy <= 1);
+            assert_true(fl_row_get(a, "train_loss") == fl_row_get(b, "train_loss") &&
+                        fl_row_get(a, "test_loss") == fl_row_get(b, "test_loss") &&
+                        fl_row_get(a, "gradient2") == fl_row_get(b, "gradient2") &&
+                        fl_row_get(a, "client_q50") == fl_row_get(b, "client_q50"));
+            assert_true(isnan(fl_row_get(a, "local_train_loss")) && isnan(fl_row_get(a, "local_train_accuracy")));
+            assert_true(isnan(fl_row_get(a, "local_test_loss")) && isnan(fl_row_get(a, "local_test_accuracy")));
+            assert_true(fl_row_get(first, "local_train_loss") == fl_row_get(b, "local_train_loss"));
+            assert_true(fl_row_get(first, "local_test_loss") == fl_row_get(b, "local_test_loss"));
+            assert_true(fl_row_get(first, "local_test_accuracy") == fl_row_get(b, "local_test_accuracy"));
+            assert_true(fl_row_get(b, "local_test_accuracy") >= 0 && fl_row_get(b, "local_test_accuracy") <= 1);
         }
     for (size_t i = 0; i < 3; i++) fl_run_free(runs[i]);
 }
@@ -254,11 +263,12 @@ static void own_models_of_fedpd(void **state)
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
     const fl_row *r = fl_run_row(run);
     /* from 0 one step of size 1 along -f' = 1/2: x_0 = 1/2, x_1 = -1/2 */
-    assert_near(r->local_train_loss, log1p(exp(-0.5)), 1e-12);
-    assert_true(r->local_train_accuracy == 1);
-    assert_near(r->train_loss, log(2), 1e-12);
-    assert_true(r->train_accuracy == 0.5);
-    assert_true(isfinite(r->test_loss) && isnan(r->local_test_loss) && isnan(r->local_test_accuracy));
+    assert_near(fl_row_get(r, "local_train_loss"), log1p(exp(-0.5)), 1e-12);
+    assert_true(fl_row_get(r, "local_train_accuracy") == 1);
+    assert_near(fl_row_get(r, "train_loss"), log(2), 1e-12);
+    assert_true(fl_row_get(r, "train_accuracy") == 0.5);
+    assert_true(isfinite(fl_row_get(r, "test_loss")) && isnan(fl_row_get(r, "local_test_loss")) &&
+                isnan(fl_row_get(r, "local_test_accuracy")));
     fl_run_free(run);
 }
 
@@ -277,13 +287,18 @@ static void old_files_can_be_read(void **state)
         "\"local_test_accuracy\": 0.875, \"simulated_seconds\": 12, \"staleness\": 2.5, \"staleness_max\": 7}\n");
     assert_ok(f->ctx, fli_rows_read(f->ctx, path, &rows, &n));
     assert_int_equal(n, 2);
-    assert_true(rows[0].round == 0 && rows[0].train_loss == 0.5 && isnan(rows[0].test_accuracy));
-    assert_true(isnan(rows[0].local_train_loss) && isnan(rows[0].local_train_accuracy));
-    assert_true(isnan(rows[0].local_test_loss) && isnan(rows[0].local_test_accuracy));
-    assert_true(isnan(rows[0].simulated_seconds) && isnan(rows[0].staleness) && isnan(rows[0].staleness_max));
-    assert_true(rows[1].round == 10 && rows[1].test_accuracy == 0.75 && rows[1].seconds == 1.5);
-    assert_true(rows[1].local_test_accuracy == 0.875 && rows[1].simulated_seconds == 12);
-    assert_true(rows[1].staleness == 2.5 && rows[1].staleness_max == 7 && isnan(rows[1].local_test_loss));
+    assert_true(fl_row_round(&rows[0]) == 0 && fl_row_get(&rows[0], "train_loss") == 0.5 &&
+                isnan(fl_row_get(&rows[0], "test_accuracy")));
+    assert_true(isnan(fl_row_get(&rows[0], "local_train_loss")) && isnan(fl_row_get(&rows[0], "local_train_accuracy")));
+    assert_true(isnan(fl_row_get(&rows[0], "local_test_loss")) && isnan(fl_row_get(&rows[0], "local_test_accuracy")));
+    assert_true(isnan(fl_row_get(&rows[0], "simulated_seconds")) && isnan(fl_row_get(&rows[0], "staleness")) &&
+                isnan(fl_row_get(&rows[0], "staleness_max")));
+    assert_true(fl_row_round(&rows[1]) == 10 && fl_row_get(&rows[1], "test_accuracy") == 0.75 &&
+                fl_row_get(&rows[1], "seconds") == 1.5);
+    assert_true(fl_row_get(&rows[1], "local_test_accuracy") == 0.875 &&
+                fl_row_get(&rows[1], "simulated_seconds") == 12);
+    assert_true(fl_row_get(&rows[1], "staleness") == 2.5 && fl_row_get(&rows[1], "staleness_max") == 7 &&
+                isnan(fl_row_get(&rows[1], "local_test_loss")));
     fli_free(rows);
 }
 
@@ -303,13 +318,14 @@ static void stop_after_simulated_time(void **state)
         run = small_regression(f, text);
         assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
         assert_int_equal(fl_run_stopped_by(run), FL_STOP_TIME);
-        assert_near(fl_run_row(run)->simulated_seconds, (double)end, 0);
-        assert_int_equal(fl_run_row(run)->round, end);
+        assert_near(fl_row_get(fl_run_row(run), "simulated_seconds"), (double)end, 0);
+        assert_int_equal(fl_row_round(fl_run_row(run)), end);
         fl_run_free(run);
     }
     run = small_regression(f, "");
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
-    assert_true(isnan(fl_run_row(run)->simulated_seconds) && isnan(fl_run_row(run)->staleness));
+    assert_true(isnan(fl_row_get(fl_run_row(run), "simulated_seconds")) &&
+                isnan(fl_row_get(fl_run_row(run), "staleness")));
     fl_run_free(run);
 }
 

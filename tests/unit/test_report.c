@@ -21,14 +21,16 @@ static int teardown(void **state)
     return 0;
 }
 
-static const fli_quantity *quantity(const fli_quantity *list, const char *name)
+static const fl_metric *named(fl_view view, const char *name)
 {
-    while (list->name && strcmp(list->name, name)) list++;
-    if (!list->name) fail_msg("no quantity %s", name);
-    return list;
+    const fl_metric *m;
+    size_t k = 0;
+    while ((m = fl_metric_shown(view, k)) && strcmp(m->shown[view].label, name)) k++;
+    if (!m) fail_msg("no quantity %s", name);
+    return m;
 }
-static const fli_quantity *y_named(const char *name) { return quantity(fli_y_list, name); }
-static const fli_quantity *x_named(const char *name) { return quantity(fli_x_list, name); }
+static const fl_metric *y_named(const char *name) { return named(FL_VIEW_CHART, name); }
+static const fl_metric *x_named(const char *name) { return named(FL_VIEW_AXIS, name); }
 
 /* ---- a small checker of well-formed XML ---------------------------------------------------------------- */
 
@@ -169,13 +171,13 @@ static sample *make_sample(size_t count)
                 double t = (double)i / ROWS;
                 fl_row *row = &s->rows[k][c][i];
                 *row = empty_row();
-                row->round = i * 10;
-                row->train_loss = exp(-3 * t);
-                row->train_accuracy = t;
-                row->test_loss = 1 - t / 2;
-                row->test_accuracy = t * (0.9 + 0.1 * (double)c);
-                row->bytes_up = 1e6 * (double)i;
-                row->seconds = 0.5 * (double)i;
+                *metric(row, "round") = i * 10;
+                *metric(row, "train_loss") = exp(-3 * t);
+                *metric(row, "train_accuracy") = t;
+                *metric(row, "test_loss") = 1 - t / 2;
+                *metric(row, "test_accuracy") = t * (0.9 + 0.1 * (double)c);
+                *metric(row, "bytes_up") = 1e6 * (double)i;
+                *metric(row, "seconds") = 0.5 * (double)i;
             }
             s->curves[k][c] = (fli_curve){7 + c, s->rows[k][c], ROWS};
         }
@@ -198,8 +200,8 @@ static sample *make_loss(const double *loss, size_t n)
     sample *s = make_sample(1);
     assert_true(n <= ROWS);
     for (size_t i = 0; i < n; i++) {
-        s->rows[0][0][i].round = i;
-        s->rows[0][0][i].test_loss = s->rows[0][0][i].train_loss = loss[i];
+        *metric(&s->rows[0][0][i], "round") = i;
+        *metric(&s->rows[0][0][i], "test_loss") = *metric(&s->rows[0][0][i], "train_loss") = loss[i];
     }
     s->curves[0][0].count = n;
     s->series[0].count = 1;
@@ -208,17 +210,21 @@ static sample *make_loss(const double *loss, size_t n)
 
 /* ---- curves -------------------------------------------------------------------------------------------- */
 
+static fl_row row_of(double round, double test_loss, double seconds)
+{
+    fl_row row = empty_row();
+    *metric(&row, "round") = round;
+    *metric(&row, "test_loss") = test_loss;
+    *metric(&row, "seconds") = seconds;
+    return row;
+}
+
 static void averages_runs(void **state)
 {
     fl_ctx *ctx = *state;
-    fl_row a[4] = {{.round = 0, .test_loss = 1, .seconds = 0},
-                   {.round = 5, .test_loss = 2, .seconds = 1},
-                   {.round = 10, .test_loss = NAN, .seconds = 2},
-                   {.round = 15, .test_loss = 8, .seconds = 3}};
-    fl_row b[3] = {{.round = 0, .test_loss = 3, .seconds = 0},
-                   {.round = 5, .test_loss = 5, .seconds = 2},
-                   {.round = 10, .test_loss = INFINITY, .seconds = 4}};
-    fl_row c[2] = {{.round = 0, .test_loss = 8, .seconds = 0}, {.round = 5, .test_loss = NAN, .seconds = 9}};
+    fl_row a[4] = {row_of(0, 1, 0), row_of(5, 2, 1), row_of(10, NAN, 2), row_of(15, 8, 3)};
+    fl_row b[3] = {row_of(0, 3, 0), row_of(5, 5, 2), row_of(10, INFINITY, 4)};
+    fl_row c[2] = {row_of(0, 8, 0), row_of(5, NAN, 9)};
     fli_curve curves[] = {{1, a, 4}, {2, b, 3}, {3, c, 2}};
     fli_series s = {"s", curves, 3, ""};
     fli_point *p;
@@ -246,12 +252,8 @@ static void averages_runs(void **state)
 static void curves_do_not_turn_back(void **state)
 {
     fl_ctx *ctx = *state;
-    fl_row slow[2] = {{.seconds = 0, .test_loss = 9}, {.seconds = 10, .test_loss = 5}};
-    fl_row fast[5] = {{.seconds = 0, .test_loss = 7},
-                      {.seconds = 2, .test_loss = 3},
-                      {.seconds = 4, .test_loss = 2},
-                      {.seconds = 6, .test_loss = 1},
-                      {.seconds = 8, .test_loss = 0.5}};
+    fl_row slow[2] = {row_of(0, 9, 0), row_of(0, 5, 10)};
+    fl_row fast[5] = {row_of(0, 7, 0), row_of(0, 3, 2), row_of(0, 2, 4), row_of(0, 1, 6), row_of(0, 0.5, 8)};
     fli_curve curves[] = {{1, slow, 2}, {2, fast, 5}};
     fli_series s = {"s", curves, 2, ""};
     fli_point *p;
@@ -266,7 +268,7 @@ static void curves_do_not_turn_back(void **state)
 static void survives_extremes_in_means(void **state)
 {
     fl_ctx *ctx = *state;
-    fl_row a[1] = {{.test_loss = DBL_MAX}}, b[1] = {{.test_loss = DBL_MAX / 2}};
+    fl_row a[1] = {row_of(0, DBL_MAX, 0)}, b[1] = {row_of(0, DBL_MAX / 2, 0)};
     fli_curve curves[] = {{1, a, 1}, {2, b, 1}};
     fli_series s = {"s", curves, 2, ""};
     fli_point *p;
@@ -284,11 +286,11 @@ static void knows_what_was_measured(void **state)
     sample *s = make_sample(2);
     assert_true(fli_report_has(&s->report, y_named("test-accuracy")));
     assert_false(fli_report_has(&s->report, y_named("gradient")));
-    s->rows[1][1][ROWS - 1].gradient2 = 1;
+    *metric(&s->rows[1][1][ROWS - 1], "gradient2") = 1;
     assert_true(fli_report_has(&s->report, y_named("gradient")));
     assert_true(fli_report_has(&s->report, x_named("rounds")));
     assert_false(fli_report_has(&s->report, x_named("simulated")));
-    s->rows[0][0][3].simulated_seconds = 0;
+    *metric(&s->rows[0][0][3], "simulated_seconds") = 0;
     assert_true(fli_report_has(&s->report, x_named("simulated")));
     s->report.count = 0;
     assert_false(fli_report_has(&s->report, y_named("test-accuracy")));
@@ -306,15 +308,15 @@ static void quantities_are_their_fields(void **state)
     const struct {
         const char *name;
         double *field;
-    } ys[] = {{"local-test-accuracy", &row.local_test_accuracy},
-              {"local-test-loss", &row.local_test_loss},
-              {"local-train-loss", &row.local_train_loss},
-              {"local-train-accuracy", &row.local_train_accuracy},
-              {"regularizer", &row.regularizer},
-              {"staleness", &row.staleness},
-              {"cluster-accuracy", &row.cluster_accuracy},
-              {"cluster-nmi", &row.cluster_nmi}};
-    row.simulated_seconds = 42;
+    } ys[] = {{"local-test-accuracy", metric(&row, "local_test_accuracy")},
+              {"local-test-loss", metric(&row, "local_test_loss")},
+              {"local-train-loss", metric(&row, "local_train_loss")},
+              {"local-train-accuracy", metric(&row, "local_train_accuracy")},
+              {"regularizer", metric(&row, "regularizer")},
+              {"staleness", metric(&row, "staleness")},
+              {"cluster-accuracy", metric(&row, "cluster_accuracy")},
+              {"cluster-nmi", metric(&row, "cluster_nmi")}};
+    *metric(&row, "simulated_seconds") = 42;
     for (size_t i = 0; i < sizeof ys / sizeof *ys; i++) {
         fli_point *p;
         size_t n;
@@ -527,8 +529,8 @@ static void thins_long_runs(void **state)
     fl_row *rows = calloc(LONG, sizeof *rows);
     for (size_t i = 0; i < LONG; i++) {
         rows[i] = empty_row();
-        rows[i].round = i;
-        rows[i].test_accuracy = i == 31234 ? 1 : 0.5 + 0.1 * (double)(i % 2);
+        *metric(&rows[i], "round") = i;
+        *metric(&rows[i], "test_accuracy") = i == 31234 ? 1 : 0.5 + 0.1 * (double)(i % 2);
     }
     fli_curve curve = {1, rows, LONG};
     fli_series series = {"long", &curve, 1, ""};
@@ -604,9 +606,11 @@ static void page_holds_everything(void **state)
     static const char *const cells[] = {
         "method", "test acc.", "to 0.9", "MB up", "note",   "method 0", "0.91 \xc2\xb1 0.01", "30", "1.5 GB",
         "x",      "method 1",  "0.95",   "> 80",  "900 MB", "y"};
+    static const fl_better better[] = {FL_BETTER_NEITHER, FL_BETTER_HIGH, FL_BETTER_LOW, FL_BETTER_LOW,
+                                       FL_BETTER_NEITHER};
     static const size_t histogram[] = {5, 0, 1, 9};
     sample *s = make_sample(2);
-    s->report.table = (fli_grid){cells, 3, 5};
+    s->report.table = (fli_grid){cells, 3, 5, better};
     s->report.histogram = histogram;
     s->report.clients = s->report.classes = 2;
     s->report.all_clients = 50;
@@ -646,7 +650,7 @@ static void page_offers_what_was_measured(void **state)
     assert_non_null(strstr(html, "\"x\":[\"rounds\",\"uploaded by all clients\",\"time\"]"));
     free(html);
     for (size_t c = 0; c < 2; c++)
-        for (size_t i = 1; i < ROWS; i++) s->rows[1][c][i].simulated_seconds = 100 * (double)(i + c);
+        for (size_t i = 1; i < ROWS; i++) *metric(&s->rows[1][c][i], "simulated_seconds") = 100 * (double)(i + c);
     html = page(*state, &s->report);
     assert_int_equal(occurrences(html, "\"x-simulated\""), 1);
     assert_int_equal(occurrences(html, "data-x=\"simulated\""), 4);

@@ -23,84 +23,20 @@ static char *result_file(fixture *f, const char *name, size_t *size)
     return text;
 }
 
-static const char *const columns[] = {"round",
-                                      "cohort",
-                                      "train_loss",
-                                      "train_accuracy",
-                                      "test_loss",
-                                      "test_accuracy",
-                                      "gradient2",
-                                      "client_q10",
-                                      "client_q50",
-                                      "client_q90",
-                                      "regularizer",
-                                      "local_train_loss",
-                                      "local_train_accuracy",
-                                      "local_test_loss",
-                                      "local_test_accuracy",
-                                      "bytes_up",
-                                      "bytes_down",
-                                      "local_steps",
-                                      "seconds",
-                                      "simulated_seconds",
-                                      "staleness",
-                                      "staleness_max",
-                                      "local_q10",
-                                      "local_q50",
-                                      "local_q90",
-                                      "local_worst",
-                                      "pseudo_accuracy",
-                                      "cluster_accuracy",
-                                      "cluster_nmi",
-                                      "communications",
-                                      "evaluation_bytes_up",
-                                      "evaluation_bytes_down"};
-enum { COLUMNS = sizeof columns / sizeof *columns };
-
-static double column_value(const fl_row *r, size_t c)
+static size_t columns(void)
 {
-    const double v[COLUMNS] = {(double)r->round,
-                               (double)r->cohort,
-                               r->train_loss,
-                               r->train_accuracy,
-                               r->test_loss,
-                               r->test_accuracy,
-                               r->gradient2,
-                               r->client_q10,
-                               r->client_q50,
-                               r->client_q90,
-                               r->regularizer,
-                               r->local_train_loss,
-                               r->local_train_accuracy,
-                               r->local_test_loss,
-                               r->local_test_accuracy,
-                               r->bytes_up,
-                               r->bytes_down,
-                               r->local_steps,
-                               r->seconds,
-                               r->simulated_seconds,
-                               r->staleness,
-                               r->staleness_max,
-                               r->local_q10,
-                               r->local_q50,
-                               r->local_q90,
-                               r->local_worst,
-                               r->pseudo_accuracy,
-                               r->cluster_accuracy,
-                               r->cluster_nmi,
-                               r->communications,
-                               r->evaluation_bytes_up,
-                               r->evaluation_bytes_down};
-    return v[c];
+    size_t n = 0;
+    while (fl_metric_at(n)) n++;
+    return n;
 }
 
 /* A JSON object with exactly the row's columns and values; NaN is null. */
 static void check_object(const json_t *o, const fl_row *row)
 {
-    assert_int_equal(json_object_size(o), COLUMNS);
-    for (size_t c = 0; c < COLUMNS; c++) {
-        const json_t *v = json_object_get(o, columns[c]);
-        double want = column_value(row, c);
+    assert_int_equal(json_object_size(o), columns());
+    for (size_t c = 0; c < columns(); c++) {
+        const json_t *v = json_object_get(o, fl_metric_at(c)->name);
+        double want = row->value[c];
         if (isnan(want))
             assert_true(json_is_null(v));
         else
@@ -129,13 +65,13 @@ static void check_csv(fixture *f, const fl_run *run)
     size_t n = fl_run_rows(run, &rows);
     char *text = result_file(f, "metrics.csv", NULL), *p = text;
     for (size_t r = 0; r <= n; r++)
-        for (size_t c = 0; c < COLUMNS; c++) {
+        for (size_t c = 0; c < columns(); c++) {
             size_t length = strcspn(p, ",\n");
-            assert_int_equal(p[length], c + 1 < COLUMNS ? ',' : '\n');
+            assert_int_equal(p[length], c + 1 < columns() ? ',' : '\n');
             p[length] = 0;
-            double want = r ? column_value(&rows[r - 1], c) : 0;
+            double want = r ? rows[r - 1].value[c] : 0;
             if (!r)
-                assert_string_equal(p, columns[c]);
+                assert_string_equal(p, fl_metric_at(c)->name);
             else if (isnan(want))
                 assert_string_equal(p, "");
             else
@@ -174,7 +110,7 @@ static void check_result_json(fixture *f, const fl_run *run, const char *name, c
     assert_string_equal(json_string_value(json_object_get(o, "stopped_by")), why);
     assert_int_equal(json_integer_value(json_object_get(o, "clients")), fl_run_clients(run));
     assert_int_equal(json_integer_value(json_object_get(o, "parameters")), fl_run_parameters(run));
-    assert_int_equal(json_integer_value(json_object_get(o, "rounds")), fl_run_row(run)->round);
+    assert_int_equal(json_integer_value(json_object_get(o, "rounds")), fl_row_round(fl_run_row(run)));
     check_object(json_object_get(o, "final"), fl_run_row(run));
     const json_t *list = json_object_get(o, "targets");
     double accuracy;

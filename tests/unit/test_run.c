@@ -1,4 +1,5 @@
 /* Whole runs through the public header: rows, stop rules, failures, and metrics recomputed from the raw numbers. What a run leaves is in test_result.c. */
+#include "row.h"
 #include "runs.h"
 
 #include "exec/figures.h"
@@ -23,17 +24,18 @@ static void whole_run(void **state)
     assert_int_equal(fl_run_stopped_by(run), FL_STOP_ROUNDS);
     assert_int_equal(fl_run_rows(run, &rows), 21);
     assert_ptr_equal(fl_run_row(run), &rows[20]);
-    assert_near(rows[0].train_loss, log(3), 1e-6); /* the model starts at 0 */
-    assert_true(rows[20].train_loss < rows[0].train_loss);
-    assert_true(rows[20].test_accuracy > 0.6 && rows[20].test_accuracy <= 1);
-    assert_true(isnan(rows[20].gradient2)); /* not asked for */
-    assert_true(rows[20].seconds > 0);
+    assert_near(fl_row_get(&rows[0], "train_loss"), log(3), 1e-6); /* the model starts at 0 */
+    assert_true(fl_row_get(&rows[20], "train_loss") < fl_row_get(&rows[0], "train_loss"));
+    assert_true(fl_row_get(&rows[20], "test_accuracy") > 0.6 && fl_row_get(&rows[20], "test_accuracy") <= 1);
+    assert_true(isnan(fl_row_get(&rows[20], "gradient2"))); /* not asked for */
+    assert_true(fl_row_get(&rows[20], "seconds") > 0);
     for (size_t r = 0; r <= 20; r++) {
-        assert_int_equal(rows[r].round, r);
-        assert_int_equal(rows[r].cohort, r ? 4 : 0);
-        assert_true(rows[r].local_steps == (double)(r * 4 * 3));
-        assert_true(rows[r].client_q10 <= rows[r].client_q50 && rows[r].client_q50 <= rows[r].client_q90);
-        if (r) assert_true(rows[r].seconds >= rows[r - 1].seconds);
+        assert_int_equal(fl_row_round(&rows[r]), r);
+        assert_int_equal(fl_row_get(&rows[r], "cohort"), r ? 4 : 0);
+        assert_true(fl_row_get(&rows[r], "local_steps") == (double)(r * 4 * 3));
+        assert_true(fl_row_get(&rows[r], "client_q10") <= fl_row_get(&rows[r], "client_q50") &&
+                    fl_row_get(&rows[r], "client_q50") <= fl_row_get(&rows[r], "client_q90"));
+        if (r) assert_true(fl_row_get(&rows[r], "seconds") >= fl_row_get(&rows[r - 1], "seconds"));
     }
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL)); /* over is over */
     assert_int_equal(fl_run_rows(run, &rows), 21);
@@ -51,10 +53,10 @@ static void watch(void *arg, const fl_run *run, const fl_row *row, int measured)
 {
     watcher *w = arg;
     assert_non_null(run);
-    assert_int_equal(row->round, w->next++);
+    assert_int_equal(fl_row_round(row), w->next++);
     w->calls++;
     w->measured += (size_t)measured;
-    if (w->stop && row->round == w->stop_round) fl_run_stop(w->stop);
+    if (w->stop && fl_row_round(row) == w->stop_round) fl_run_stop(w->stop);
 }
 
 static void metrics_every_k(void **state)
@@ -68,8 +70,9 @@ static void metrics_every_k(void **state)
     assert_int_equal(w.calls, 11);
     assert_int_equal(w.measured, 4);
     assert_int_equal(fl_run_rows(run, &rows), 4);
-    for (size_t i = 0; i < 4; i++) assert_int_equal(rows[i].round, want[i]); /* the last round is always measured */
-    assert_true(rows[3].local_steps == 10 * 4 * 3);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(fl_row_round(&rows[i]), want[i]); /* the last round is always measured */
+    assert_true(fl_row_get(&rows[3], "local_steps") == 10 * 4 * 3);
     fl_run_free(run);
 }
 
@@ -82,12 +85,14 @@ static void measuring_does_not_interfere(void **state)
     const fl_row *rows;
     double times = (double)fl_run_rows(often, &rows) / (double)fl_run_rows(seldom, &rows);
     /* twice, at the beginning and at the end: a model to each of 8 clients, and their figures back */
-    assert_true(times > 1 && b.evaluation_bytes_down == 2.0 * 8 * 4 * (double)fl_run_parameters(seldom));
-    assert_true(b.evaluation_bytes_up == 2.0 * 8 * 8 * FLI_FIGURES);
-    assert_true(a.evaluation_bytes_up == times * b.evaluation_bytes_up);
-    assert_true(a.evaluation_bytes_down == times * b.evaluation_bytes_down);
-    a.seconds = b.seconds = a.evaluation_bytes_up = b.evaluation_bytes_up = 0;
-    a.evaluation_bytes_down = b.evaluation_bytes_down = 0;
+    assert_true(times > 1 &&
+                fl_row_get(&b, "evaluation_bytes_down") == 2.0 * 8 * 4 * (double)fl_run_parameters(seldom));
+    assert_true(fl_row_get(&b, "evaluation_bytes_up") == 2.0 * 8 * 8 * FLI_FIGURES);
+    assert_true(fl_row_get(&a, "evaluation_bytes_up") == times * fl_row_get(&b, "evaluation_bytes_up"));
+    assert_true(fl_row_get(&a, "evaluation_bytes_down") == times * fl_row_get(&b, "evaluation_bytes_down"));
+    *metric(&a, "seconds") = *metric(&b, "seconds") = *metric(&a, "evaluation_bytes_up") =
+        *metric(&b, "evaluation_bytes_up") = 0;
+    *metric(&a, "evaluation_bytes_down") = *metric(&b, "evaluation_bytes_down") = 0;
     assert_memory_equal(&a, &b, sizeof a);
     fl_run_free(often);
     fl_run_free(seldom);
@@ -98,10 +103,12 @@ static void nothing_measured(void **state)
     fixture *f = *state;
     fl_run *run = run_done(f, SMALL, "metrics={test: false, train: false, clients: false}");
     const fl_row *r = fl_run_row(run);
-    assert_int_equal(r->round, 6);
-    assert_true(isnan(r->train_loss) && isnan(r->train_accuracy) && isnan(r->test_loss) && isnan(r->test_accuracy));
-    assert_true(isnan(r->gradient2) && isnan(r->client_q10) && isnan(r->client_q50) && isnan(r->client_q90));
-    assert_true(r->bytes_up > 0);
+    assert_int_equal(fl_row_round(r), 6);
+    assert_true(isnan(fl_row_get(r, "train_loss")) && isnan(fl_row_get(r, "train_accuracy")) &&
+                isnan(fl_row_get(r, "test_loss")) && isnan(fl_row_get(r, "test_accuracy")));
+    assert_true(isnan(fl_row_get(r, "gradient2")) && isnan(fl_row_get(r, "client_q10")) &&
+                isnan(fl_row_get(r, "client_q50")) && isnan(fl_row_get(r, "client_q90")));
+    assert_true(fl_row_get(r, "bytes_up") > 0);
     fl_run_free(run);
 }
 
@@ -112,7 +119,7 @@ static void no_rounds(void **state)
     const fl_row *rows;
     assert_int_equal(fl_run_rows(run, &rows), 1);
     assert_int_equal(fl_run_stopped_by(run), FL_STOP_ROUNDS);
-    assert_true(rows[0].bytes_up == 0 && rows[0].local_steps == 0);
+    assert_true(fl_row_get(&rows[0], "bytes_up") == 0 && fl_row_get(&rows[0], "local_steps") == 0);
     fl_run_free(run);
 }
 
@@ -125,7 +132,8 @@ static void rounds_without_anybody(void **state)
     const fl_row *r = fl_run_row(run);
     fl_run_model(run, x, 15);
     assert_memory_equal(x, zero, sizeof x);
-    assert_true(r->round == 6 && r->cohort == 0 && r->bytes_up == 0 && r->bytes_down == 0 && r->local_steps == 0);
+    assert_true(fl_row_round(r) == 6 && fl_row_get(r, "cohort") == 0 && fl_row_get(r, "bytes_up") == 0 &&
+                fl_row_get(r, "bytes_down") == 0 && fl_row_get(r, "local_steps") == 0);
     fl_run_free(run);
 }
 
@@ -178,7 +186,7 @@ static void targets(void **state)
     for (size_t k = 0; k < 3; k++) {
         size_t first = SIZE_MAX;
         for (size_t i = n; i-- > 0;)
-            if (rows[i].test_accuracy >= want[k]) first = rows[i].round;
+            if (fl_row_get(&rows[i], "test_accuracy") >= want[k]) first = fl_row_round(&rows[i]);
         assert_int_equal(fl_run_target(run, k, &accuracy, &round), 1);
         assert_true(accuracy == want[k]);
         assert_int_equal(round, first);
@@ -200,7 +208,7 @@ static void stop_at_target(void **state)
     size_t n = fl_run_rows(run, &rows);
     assert_int_equal(fl_run_stopped_by(run), FL_STOP_TARGET);
     assert_true(n > 1 && n < 200);
-    for (size_t i = 0; i < n; i++) assert_true((rows[i].test_accuracy >= 0.6) == (i + 1 == n));
+    for (size_t i = 0; i < n; i++) assert_true((fl_row_get(&rows[i], "test_accuracy") >= 0.6) == (i + 1 == n));
     fl_run_free(run);
 }
 
@@ -214,7 +222,7 @@ static void stop_at_gradient(void **state)
     const fl_row *rows;
     size_t n = fl_run_rows(run, &rows);
     assert_int_equal(fl_run_stopped_by(run), FL_STOP_GRADIENT);
-    for (size_t i = 0; i < n; i++) assert_true((rows[i].gradient2 <= 1e-3) == (i + 1 == n));
+    for (size_t i = 0; i < n; i++) assert_true((fl_row_get(&rows[i], "gradient2") <= 1e-3) == (i + 1 == n));
     assert_true(n > 1);
     fl_run_free(run);
 }
@@ -226,11 +234,11 @@ static void stop_after_seconds(void **state)
     const fl_row *rows;
     assert_int_equal(fl_run_stopped_by(run), FL_STOP_TIME);
     assert_int_equal(fl_run_rows(run, &rows), 2);
-    assert_int_equal(rows[1].round, 1); /* measured, though not due */
+    assert_int_equal(fl_row_round(&rows[1]), 1); /* measured, though not due */
     fl_run_free(run);
     run = run_done(f, SMALL, "rounds=100000000;stop.seconds=0.05;metrics.every=100000000");
     assert_int_equal(fl_run_stopped_by(run), FL_STOP_TIME);
-    assert_true(fl_run_row(run)->seconds >= 0.05 && fl_run_row(run)->seconds < 5);
+    assert_true(fl_row_get(fl_run_row(run), "seconds") >= 0.05 && fl_row_get(fl_run_row(run), "seconds") < 5);
     fl_run_free(run);
 }
 
@@ -245,7 +253,7 @@ static void stop_from_the_observer(void **state)
         assert_ok(f->ctx, fl_run_go(run, watch, &w));
         assert_int_equal(fl_run_stopped_by(run), FL_STOP_ASKED);
         assert_int_equal(fl_run_rows(run, &rows), at + 1);
-        assert_int_equal(rows[at].round, at);
+        assert_int_equal(fl_row_round(&rows[at]), at);
         assert_int_equal(w.calls, at + 1);
         fl_run_free(run);
     }
@@ -255,8 +263,8 @@ static void note(void *arg, const fl_run *run, const fl_row *row, int measured)
 {
     size_t *last = arg; /* run to stop, round, newest measured round */
     (void)run;
-    if (measured) last[2] = row->round;
-    if (row->round == last[1]) fl_run_stop((fl_run *)last[0]);
+    if (measured) last[2] = fl_row_round(row);
+    if (fl_row_round(row) == last[1]) fl_run_stop((fl_run *)last[0]);
 }
 
 /* The same where that round was not due to be measured: it is, before the run ends. */
@@ -267,7 +275,7 @@ static void stop_from_the_observer_unmeasured(void **state)
     size_t last[3] = {(size_t)run, 3, 0};
     assert_ok(f->ctx, fl_run_go(run, note, last));
     assert_int_equal(fl_run_stopped_by(run), FL_STOP_ASKED);
-    assert_int_equal(fl_run_row(run)->round, 3);
+    assert_int_equal(fl_row_round(fl_run_row(run)), 3);
     assert_int_equal(last[2], 3);
     fl_run_free(run);
 }
@@ -279,7 +287,7 @@ static void stop_before_the_start(void **state)
     fl_run_stop(run);
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
     assert_int_equal(fl_run_stopped_by(run), FL_STOP_ASKED);
-    assert_int_equal(fl_run_row(run)->round, 0);
+    assert_int_equal(fl_row_round(fl_run_row(run)), 0);
     fl_run_free(run);
 }
 
@@ -380,7 +388,7 @@ static void lonely_samples(void **state)
                  "data.samples=8;partition.clients=8;data.unlabelled=0.9;semi.labels=%s;algorithm=%s", labels[k % 2],
                  methods[k / 2]);
         fl_run *run = run_done(f, SMALL, text);
-        assert_true(isfinite(fl_run_row(run)->train_loss));
+        assert_true(isfinite(fl_row_get(fl_run_row(run), "train_loss")));
         fl_run_free(run);
     }
 }
@@ -390,7 +398,7 @@ static double pseudo_accuracy(fixture *f, const char *semi)
     char text[256];
     snprintf(text, sizeof text, "data.unlabelled=0.5;rounds=0;semi={%s}", semi);
     fl_run *run = run_done(f, SMALL, text);
-    double v = fl_run_row(run)->pseudo_accuracy;
+    double v = fl_row_get(fl_run_row(run), "pseudo_accuracy");
     fl_run_free(run);
     return v;
 }
@@ -525,10 +533,11 @@ static void recompute(void *arg, const fl_run *run, const fl_row *row, int measu
         square += x[c] * x[c];
         gradient2 += (g[c] + h->decay * x[c]) * (g[c] + h->decay * x[c]);
     }
-    assert_near(row->train_loss, loss + h->decay / 2 * square, 1e-13);
-    assert_near(row->gradient2, gradient2, 1e-13);
-    assert_near(row->test_loss, table_loss(TRAIN, TRAIN + TEST, x, 0, NULL), 1e-13);
-    assert_true(isnan(row->train_accuracy) && isnan(row->test_accuracy) && isnan(row->client_q50));
+    assert_near(fl_row_get(row, "train_loss"), loss + h->decay / 2 * square, 1e-13);
+    assert_near(fl_row_get(row, "gradient2"), gradient2, 1e-13);
+    assert_near(fl_row_get(row, "test_loss"), table_loss(TRAIN, TRAIN + TEST, x, 0, NULL), 1e-13);
+    assert_true(isnan(fl_row_get(row, "train_accuracy")) && isnan(fl_row_get(row, "test_accuracy")) &&
+                isnan(fl_row_get(row, "client_q50")));
     h->rows++;
 }
 
@@ -586,17 +595,17 @@ static void accuracy_quantiles(void **state)
     assert_near(x, 0.5, 1e-6);
     for (size_t i = 0; i < N; i++) total += (double)(EACH - i) / EACH / N;
     const fl_row *r = fl_run_row(run);
-    assert_near(r->train_accuracy, total, 1e-12);
-    assert_near(r->test_accuracy, 2.0 / 3, 1e-12);
-    assert_near(r->client_q10, 0.1, 1e-12); /* of 0, 0.1, ..., 1 */
-    assert_near(r->client_q50, 0.5, 1e-12);
-    assert_near(r->client_q90, 0.9, 1e-12);
-    assert_near(r->test_loss, (2 * log1p(exp(-0.5)) + log1p(exp(0.5))) / 3, 1e-6);
+    assert_near(fl_row_get(r, "train_accuracy"), total, 1e-12);
+    assert_near(fl_row_get(r, "test_accuracy"), 2.0 / 3, 1e-12);
+    assert_near(fl_row_get(r, "client_q10"), 0.1, 1e-12); /* of 0, 0.1, ..., 1 */
+    assert_near(fl_row_get(r, "client_q50"), 0.5, 1e-12);
+    assert_near(fl_row_get(r, "client_q90"), 0.9, 1e-12);
+    assert_near(fl_row_get(r, "test_loss"), (2 * log1p(exp(-0.5)) + log1p(exp(0.5))) / 3, 1e-6);
     fl_run_free(run);
 
     /* with their own test parts clients are judged on those, but the test set stays the test set */
     run = run_done(f, yaml, "data.test_fraction=0.3;partition.clients=11");
-    assert_near(fl_run_row(run)->test_accuracy, 2.0 / 3, 1e-12);
+    assert_near(fl_row_get(fl_run_row(run), "test_accuracy"), 2.0 / 3, 1e-12);
     fl_run_free(run);
 }
 
@@ -606,13 +615,14 @@ static void own_test_parts(void **state)
     fixture *f = *state;
     fl_run *run = run_done(f, SMALL, "data.test_samples=0;data.test_fraction=0.4;rounds=30");
     const fl_row *r = fl_run_row(run);
-    assert_true(r->test_accuracy > 0.5 && r->test_accuracy <= 1);
-    assert_near(r->test_accuracy * 48, round(r->test_accuracy * 48), 1e-9); /* 8 clients with 6 of 15 samples each */
-    assert_near(r->client_q50 * 6, round(r->client_q50 * 6), 1e-9);
+    assert_true(fl_row_get(r, "test_accuracy") > 0.5 && fl_row_get(r, "test_accuracy") <= 1);
+    assert_near(fl_row_get(r, "test_accuracy") * 48, round(fl_row_get(r, "test_accuracy") * 48),
+                1e-9); /* 8 clients with 6 of 15 samples each */
+    assert_near(fl_row_get(r, "client_q50") * 6, round(fl_row_get(r, "client_q50") * 6), 1e-9);
     fl_run_free(run);
     run = run_done(f, SMALL, "data.test_samples=0"); /* nothing to test on */
-    assert_true(isnan(fl_run_row(run)->test_accuracy) && isnan(fl_run_row(run)->test_loss));
-    assert_true(fl_run_row(run)->train_accuracy > 0);
+    assert_true(isnan(fl_row_get(fl_run_row(run), "test_accuracy")) && isnan(fl_row_get(fl_run_row(run), "test_loss")));
+    assert_true(fl_row_get(fl_run_row(run), "train_accuracy") > 0);
     fl_run_free(run);
 }
 
@@ -622,10 +632,11 @@ static void metrics_of_some_clients(void **state)
     fixture *f = *state;
     fl_run *all = run_done(f, SMALL, ""), *same = run_done(f, SMALL, "metrics.max_clients=8"),
            *some = run_done(f, SMALL, "metrics.max_clients=3");
-    assert_true(fl_run_row(all)->train_loss == fl_run_row(same)->train_loss);
-    assert_true(fl_run_row(all)->test_loss == fl_run_row(some)->test_loss);
-    assert_near(fl_run_row(all)->train_loss, fl_run_row(some)->train_loss, 0.5 * fl_run_row(all)->train_loss);
-    assert_true(fl_run_row(all)->train_loss != fl_run_row(some)->train_loss);
+    assert_true(fl_row_get(fl_run_row(all), "train_loss") == fl_row_get(fl_run_row(same), "train_loss"));
+    assert_true(fl_row_get(fl_run_row(all), "test_loss") == fl_row_get(fl_run_row(some), "test_loss"));
+    assert_near(fl_row_get(fl_run_row(all), "train_loss"), fl_row_get(fl_run_row(some), "train_loss"),
+                0.5 * fl_row_get(fl_run_row(all), "train_loss"));
+    assert_true(fl_row_get(fl_run_row(all), "train_loss") != fl_row_get(fl_run_row(some), "train_loss"));
     fl_run_free(all);
     fl_run_free(same);
     fl_run_free(some);

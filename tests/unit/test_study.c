@@ -19,14 +19,19 @@ static void make_up(fl_study *s, size_t trial, const double *acc, size_t count)
     for (size_t k = 0; k < count; k++) {
         fl_row *row = &o->rows[k];
         *row = empty_row();
-        row->round = 10 * k;
-        row->test_accuracy = acc[k];
-        row->train_loss = 1 - acc[k];
-        row->bytes_up = 4e6 * (double)k;
-        row->seconds = 2 * (double)k;
+        *metric(row, "round") = 10 * k;
+        *metric(row, "test_accuracy") = acc[k];
+        *metric(row, "train_loss") = 1 - acc[k];
+        *metric(row, "bytes_up") = 4e6 * (double)k;
+        *metric(row, "seconds") = 2 * (double)k;
     }
     o->count = o->capacity = count;
     o->state = FLI_TRIAL_DONE;
+}
+
+static const fli_stat *at_end(const fli_summary *row, const char *name)
+{
+    return fli_summary_stat(row, fl_metric_find(name));
 }
 
 static void statistics(void **state)
@@ -36,7 +41,7 @@ static void statistics(void **state)
         study_new(f, PROBLEM "seeds: 3\nmetrics: {targets: [0.5, 0.9, 0.99]}\n" TWO, "out", (fl_study_options){0});
     fli_arena a;
     fli_summary *rows;
-    fli_stat to[FLI_COSTS], *r = &to[FLI_COST_ROUNDS];
+    fli_stat to[FL_METRICS_MAX], *r = &to[fl_metric_place(&fli_metric_round.is)];
     size_t n;
     make_up(s, 0, (const double[]){0.1, 0.6, 0.95}, 3);
     make_up(s, 2, (const double[]){0.1, 0.4, 0.8}, 3);
@@ -49,21 +54,21 @@ static void statistics(void **state)
     double mean = (0.95 + 0.8 + 0.91) / 3;
     double var = ((0.95 - mean) * (0.95 - mean) + (0.8 - mean) * (0.8 - mean) + (0.91 - mean) * (0.91 - mean)) / 2;
     assert_int_equal(rows[0].seeds, 3);
-    assert_near(rows[0].accuracy.mean, mean, 1e-15);
-    assert_near(rows[0].accuracy.std, sqrt(var), 1e-15);
-    assert_near(rows[0].loss.mean, 1 - mean, 1e-15);
-    assert_near(rows[0].seconds.mean, 4, 0);
-    assert_near(rows[0].megabytes.mean, 8, 0);
-    assert_near(rows[0].rounds.mean, 20, 0);
+    assert_near(at_end(&rows[0], "test_accuracy")->mean, mean, 1e-15);
+    assert_near(at_end(&rows[0], "test_accuracy")->std, sqrt(var), 1e-15);
+    assert_near(at_end(&rows[0], "train_loss")->mean, 1 - mean, 1e-15);
+    assert_near(at_end(&rows[0], "seconds")->mean, 4, 0);
+    assert_near(at_end(&rows[0], "bytes_up")->mean, 8, 0);
+    assert_near(at_end(&rows[0], "round")->mean, 20, 0);
     assert_int_equal(rows[1].seeds, 1);
     assert_int_equal(rows[1].failed, 1);
-    assert_int_equal(rows[1].accuracy.n, 0);   /* it was not measured */
-    fli_study_to_target(s, &rows[0], 0.5, to); /* rounds 10, 20 and 0: once is enough */
+    assert_int_equal(at_end(&rows[1], "test_accuracy")->n, 0); /* it was not measured */
+    fli_study_to_target(s, &rows[0], 0.5, to);                 /* rounds 10, 20 and 0: once is enough */
     assert_int_equal(r->n, 3);
     assert_near(r->mean, 10, 1e-12);
     assert_near(r->std, 10, 1e-12);
-    assert_near(to[FLI_COST_MEGABYTES].mean, 4, 1e-12);
-    assert_int_equal(to[FLI_COST_SIMULATED].n, 0);
+    assert_near(to[fl_metric_place(&fli_metric_bytes_up.is)].mean, 4, 1e-12);
+    assert_int_equal(to[fl_metric_place(&fli_metric_simulated_seconds.is)].n, 0);
     fli_study_to_target(s, &rows[0], 0.9, to);
     assert_int_equal(r->n, 2);
     assert_near(r->mean, 20, 1e-12);
@@ -90,10 +95,10 @@ static void clock_and_own_models(void **state)
     for (size_t i = 0; i < 4; i++) make_up(s, i, (const double[]){0.1, 0.4, 0.7}, 3);
     for (size_t i = 0; i < 4; i += 2) /* the first method, seed by seed */
         for (size_t k = 0; k < 3; k++) {
-            s->outcomes[i].rows[k].simulated_seconds = 3.5 * (double)k * (double)(i + 1);
-            s->outcomes[i].rows[k].local_test_accuracy = 0.5 + 0.1 * (double)i;
-            s->outcomes[i].rows[k].cluster_accuracy = 0.25;
-            s->outcomes[i].rows[k].cluster_nmi = 0.125 + 0.25 * (double)i;
+            *metric(&s->outcomes[i].rows[k], "simulated_seconds") = 3.5 * (double)k * (double)(i + 1);
+            *metric(&s->outcomes[i].rows[k], "local_test_accuracy") = 0.5 + 0.1 * (double)i;
+            *metric(&s->outcomes[i].rows[k], "cluster_accuracy") = 0.25;
+            *metric(&s->outcomes[i].rows[k], "cluster_nmi") = 0.125 + 0.25 * (double)i;
         }
     char *t = table_of(f->ctx, s), *last = strstr(t, "\n") + 1;
     assert_non_null(strstr(t, "sim. s to 0.5"));
@@ -255,8 +260,8 @@ static void the_best_setting(void **state)
     assert_ok(f->ctx, fli_study_summaries(s, &a, &rows, &n));
     assert_int_equal(n, 8);
     for (size_t i = 0; i < n; i++) assert_int_equal(rows[i].best, i == 2 || i == 6);
-    for (size_t i = 1; i < 4; i++) s->outcomes[i].rows[0].test_accuracy = NAN;
-    s->outcomes[1].rows[0].train_loss = 0.01;
+    for (size_t i = 1; i < 4; i++) *metric(&s->outcomes[i].rows[0], "test_accuracy") = NAN;
+    *metric(&s->outcomes[1].rows[0], "train_loss") = 0.01;
     assert_ok(f->ctx, fli_study_summaries(s, &a, &rows, &n));
     for (size_t i = 0; i < 4; i++) assert_int_equal(rows[i].best, i == 1);
     char *t = table_of(f->ctx, s);
@@ -286,9 +291,9 @@ static void runs_are_plain_runs(void **state)
         assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
         assert_int_equal(fl_run_rows(run, &rows), s->outcomes[i].count);
         for (size_t k = 0; k < s->outcomes[i].count; k++) {
-            assert_int_equal(rows[k].round, s->outcomes[i].rows[k].round);
-            assert_true(rows[k].train_loss == s->outcomes[i].rows[k].train_loss);
-            assert_true(rows[k].test_accuracy == s->outcomes[i].rows[k].test_accuracy);
+            assert_int_equal(fl_row_round(&rows[k]), fl_row_round(&s->outcomes[i].rows[k]));
+            assert_true(fl_row_get(&rows[k], "train_loss") == fl_row_get(&s->outcomes[i].rows[k], "train_loss"));
+            assert_true(fl_row_get(&rows[k], "test_accuracy") == fl_row_get(&s->outcomes[i].rows[k], "test_accuracy"));
         }
         fl_run_free(run);
         fl_config_free(cfg);
@@ -346,7 +351,7 @@ static void methods_override(void **state)
     assert_int_equal(s->outcomes[0].data, s->outcomes[1].data);
     assert_non_null(strstr(s->x.trials[0].config, "mu: 3"));
     assert_non_null(strstr(s->x.trials[1].config, "batch: 5"));
-    assert_int_equal(s->outcomes[1].rows[s->outcomes[1].count - 1].round, 3);
+    assert_int_equal(fl_row_round(&s->outcomes[1].rows[s->outcomes[1].count - 1]), 3);
     assert_int_equal(s->x.trials[1].rounds, 3);
     assert_non_null(strstr(s->x.trials[3].config, "classes: 3"));
     for (size_t k = 0; k < s->shared_count; k++) assert_int_equal(s->shared[k].loaded, 0);

@@ -1,0 +1,40 @@
+/* The metrics there are. To add one: its file, a line here, a line in metric_list.c. */
+#ifndef FLI_RUN_METRIC_LIST_H
+#define FLI_RUN_METRIC_LIST_H
+
+#include "run/metric.h"
+
+extern const fli_metric fli_metric_round;
+extern const fli_metric fli_metric_cohort;
+extern const fli_metric fli_metric_train_loss;
+extern const fli_metric fli_metric_train_accuracy;
+extern const fli_metric fli_metric_test_loss;
+extern const fli_metric fli_metric_test_accuracy;
+extern const fli_metric fli_metric_gradient2;
+extern const fli_metric fli_metric_client_q10;
+extern const fli_metric fli_metric_client_q50;
+extern const fli_metric fli_metric_client_q90;
+extern const fli_metric fli_metric_regularizer;
+extern const fli_metric fli_metric_local_train_loss;
+extern const fli_metric fli_metric_local_train_accuracy;
+extern const fli_metric fli_metric_local_test_loss;
+extern const fli_metric fli_metric_local_test_accuracy;
+extern const fli_metric fli_metric_bytes_up;
+extern const fli_metric fli_metric_bytes_down;
+extern const fli_metric fli_metric_local_steps;
+extern const fli_metric fli_metric_seconds;
+extern const fli_metric fli_metric_simulated_seconds;
+extern const fli_metric fli_metric_staleness;
+extern const fli_metric fli_metric_staleness_max;
+extern const fli_metric fli_metric_local_q10;
+extern const fli_metric fli_metric_local_q50;
+extern const fli_metric fli_metric_local_q90;
+extern const fli_metric fli_metric_local_worst;
+extern const fli_metric fli_metric_pseudo_accuracy;
+extern const fli_metric fli_metric_cluster_accuracy;
+extern const fli_metric fli_metric_cluster_nmi;
+extern const fli_metric fli_metric_communications;
+extern const fli_metric fli_metric_evaluation_bytes_up;
+extern const fli_metric fli_metric_evaluation_bytes_down;
+
+#endif
