@@ -87,6 +87,31 @@ static void statistics(void **state)
     fl_study_free(s);
 }
 
+/* Cell k of a line of CSV, "" past the last. No label here has a comma in it. */
+static void csv_cell(const char *line, size_t k, char *out, size_t size)
+{
+    for (*out = 0; k; k--, line++)
+        if (*(line += strcspn(line, ",\n")) != ',') return;
+    snprintf(out, size, "%.*s", (int)strcspn(line, ",\n"), line);
+}
+
+/* Row `row` of a CSV text has these cells: "NAME VALUE;NAME VALUE". */
+static void assert_cells(const char *csv, size_t row, const char *cells)
+{
+    char all[2048], *save = NULL, name[64], cell[128];
+    const char *line = csv;
+    for (size_t i = 0; i < row; i++) line = strchr(line, '\n') + 1;
+    snprintf(all, sizeof all, "%s", cells);
+    for (char *want = strtok_r(all, ";", &save); want; want = strtok_r(NULL, ";", &save)) {
+        size_t k = 0, n = strcspn(want, " ");
+        for (csv_cell(csv, 0, name, sizeof name); *name; csv_cell(csv, ++k, name, sizeof name))
+            if (!strncmp(name, want, n) && !name[n]) break;
+        if (!*name) fail_msg("there is no column %s", want);
+        csv_cell(line, k, cell, sizeof cell);
+        assert_string_equal(cell, want + n + 1);
+    }
+}
+
 /* Simulated time and the clients' own models have columns once anybody has them. */
 static void clock_and_own_models(void **state)
 {
@@ -114,10 +139,14 @@ static void clock_and_own_models(void **state)
     free(t);
     assert_ok(f->ctx, fl_study_write(s));
     char *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
-    assert_non_null(strstr(csv, ",local_test_accuracy_mean,local_test_accuracy_std,simulated_seconds_mean,"));
-    assert_non_null(strstr(csv, ",simulated_to_0.5_mean,simulated_to_0.5_std,communications_to_0.5_mean,"));
-    assert_non_null(strstr(csv, ",0.6,0.1414213562,14,9.899494937,,,,,0.25,0,0.375,0.3535533906,0,0,2,20,0,8,0,14,9."
-                                "899494937,0,0,0,,,,,,,,\n"));
+    assert_cells(csv, 1,
+                 "local_test_accuracy_mean 0.6;local_test_accuracy_std 0.1414213562;simulated_seconds_mean 14;"
+                 "simulated_seconds_std 9.899494937;local_worst_mean ;pseudo_accuracy_mean ;cluster_accuracy_mean 0.25;"
+                 "cluster_accuracy_std 0;cluster_nmi_mean 0.375;cluster_nmi_std 0.3535533906;communications_mean 0;"
+                 "reached_0.5 2;rounds_to_0.5_mean 20;rounds_to_0.5_std 0;megabytes_to_0.5_mean 8;"
+                 "simulated_to_0.5_mean 14;simulated_to_0.5_std 9.899494937;communications_to_0.5_mean 0;"
+                 "reached_0.9 0;rounds_to_0.9_mean ;simulated_to_0.9_std ");
+    assert_cells(csv, 2, "local_test_accuracy_mean ;simulated_seconds_mean ;simulated_to_0.5_mean ;reached_0.5 2");
     free(csv);
     json_t *json = json_load_file(fixture_path(f, "out/results.json"), 0, NULL);
     for (size_t i = 0; i < 2; i++) {
@@ -143,9 +172,12 @@ static void files(void **state)
     make_up(s, 1, (const double[]){0.25, 0.75}, 2);
     assert_ok(f->ctx, fl_study_write(s));
     char *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
-    assert_non_null(strstr(csv, "\n\"x \"\"y\"\" | "
-                                "z\",\"\",1,2,0,0.625,0.1767766953,0.375,0.1767766953,10,0,4,0,2,0,,,,,,,,,,,,,0,0,2,"
-                                "10,0,4,0,,,0,0,0,,,,,,,,\n"));
+    assert_cells(csv, 1,
+                 "method \"x \"\"y\"\" | z\";setting \"\";best 1;seeds 2;failed 0;test_accuracy_mean 0.625;"
+                 "test_accuracy_std 0.1767766953;train_loss_mean 0.375;train_loss_std 0.1767766953;rounds_mean 10;"
+                 "rounds_std 0;megabytes_up_mean 4;seconds_mean 2;seconds_std 0;local_test_accuracy_mean ;"
+                 "cluster_nmi_std ;communications_mean 0;reached_0.4 2;rounds_to_0.4_mean 10;megabytes_to_0.4_mean 4;"
+                 "simulated_to_0.4_mean ;reached_0.999 0;rounds_to_0.999_mean ");
     free(csv);
     char *md = read_whole(fixture_path(f, "out/results.md"), NULL);
     assert_non_null(strstr(md, "| x \"y\" \\| z | 2 | 62.50 ± 17.68 |"));
