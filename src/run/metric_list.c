@@ -35,6 +35,7 @@ const fli_metric *const fli_metrics[] = {
     &fli_metric_communications,
     &fli_metric_evaluation_bytes_up,
     &fli_metric_evaluation_bytes_down,
+    &fli_metric_local_std,
     NULL,
 };
 /* clang-format on */

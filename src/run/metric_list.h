@@ -36,5 +36,6 @@ extern const fli_metric fli_metric_cluster_nmi;
 extern const fli_metric fli_metric_communications;
 extern const fli_metric fli_metric_evaluation_bytes_up;
 extern const fli_metric fli_metric_evaluation_bytes_down;
+extern const fli_metric fli_metric_local_std;
 
 #endif
