@@ -10,7 +10,7 @@ CMAKE_FLAGS ?=
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps build run test bench asan tsan clang format format-check check docs install clean
+.PHONY: all deps build run test bench asan tsan clang kernels format format-check check docs install clean
 
 all: build
 
@@ -40,6 +40,10 @@ tsan: deps
 
 clang: deps
 	@cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS)
+
+# What shows that the kernels for every x86-64 level compute what they should; a few seconds.
+kernels: build
+	@tests/run.sh $(BUILD) kernels
 
 format:
 	clang-format -i $$(git ls-files '*.c' '*.h' '*.inc')

@@ -70,6 +70,11 @@ typedef void fl_log_fn(void *arg, fl_log_level level, const char *line);
 /* Receives what a person should know but what is no error. The default is silence. */
 void fl_ctx_on_log(fl_ctx *ctx, fl_log_fn *fn, void *arg);
 
+/* *name: the kind of processor that the kernels in use are made for, such as "x86-64-v3". They are chosen when the
+ * program is loaded: the highest that can run, or those that the environment variable FEDLOOM_KERNELS names. FL_ECONFIG
+ * if it names none or such as cannot run here, FL_ESYSTEM if no kernels can. */
+fl_status fl_kernels(fl_ctx *ctx, const char **name);
+
 /* Receives text produced for a person (tables, listings), piece by piece. */
 typedef void fl_text_fn(void *arg, const char *text);
 

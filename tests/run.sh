@@ -1,16 +1,30 @@
 #!/bin/sh
 # Runs the tests of a build folder: every test program, the golden cases, the command line. Prints each failure; the last line
-# counts. `threaded` as second argument runs only what uses threads (for the thread sanitizer, which is slow).
+# counts. `threaded` as second argument runs only what uses threads (for the thread sanitizer, which is slow), `kernels` only what shows
+# that kernels compute what they should, for every x86-64 level that can run here. A build for another processor is run by its emulator.
 set -eu
 build=${1:-build}
 which=${2:-all}
 root=$(cd "$(dirname "$0")/.." && pwd)
 case $build in /*) ;; *) build=$root/$build ;; esac
+emulator=$(cat "$build/emulator" 2>/dev/null || :)
 log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT
 passed=0
 failed=0
 skipped=0
+
+# The path of a program of the build, or of a script that emulates it.
+path() {
+    if [ -n "$emulator" ]; then
+        mkdir -p "$log/$(dirname "$1")"
+        printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$emulator" "$build/$1" >"$log/$1"
+        chmod +x "$log/$1"
+        echo "$log/$1"
+    else
+        echo "$build/$1"
+    fi
+}
 
 # One line per program; its output only when it fails. A program counts as many tests as cmocka says it ran.
 program() {
@@ -39,19 +53,38 @@ count() {
     failed=$((failed + ${f:-0}))
 }
 
-if [ "$which" = threaded ]; then
-    tests="test_base test_store test_latest_model test_async test_clock test_determinism test_slices test_run test_study test_reuse test_live"
-else
-    tests=$(cd "$build/tests" && ls | grep '^test_[a-z0-9_]*$')
-fi
-for t in $tests; do count "$t" "$build/tests/$t"; done
-if [ "$which" = all ]; then
-    count "golden cases" "$build/fedloom" verify $(sed 's|^|'"$root"'/tests/golden/|' "$root/tests/golden/ready.txt")
-    count "command line" "$root/tests/cli/run.sh" "$build/fedloom"
-    count "hostile surroundings" "$root/tests/cli/hostile.sh" "$build/fedloom"
-    count "report page" "$root/tests/page/run.sh" "$build/tests/make_page"
-    for f in "$build"/tests/fuzz_*_replay; do count "$(basename "$f")" "$f"; done
-fi
+golden() { count "golden cases" "$(path fedloom)" verify $(sed 's|^|'"$root"'/tests/golden/|' "$root/tests/golden/ready.txt"); }
+
+# The levels that can run here; none where the build has just one kind of kernels.
+levels() {
+    for level in v2 v3 v4; do
+        if FEDLOOM_KERNELS=$level "$(path fedloom)" --version >/dev/null 2>&1; then echo "$level"; fi
+    done
+}
+
+case $which in
+kernels)
+    for level in $(levels); do
+        echo "kernels for x86-64-$level"
+        export FEDLOOM_KERNELS="$level"
+        for t in test_vec test_models test_image test_local; do count "$t" "$(path "tests/$t")"; done
+        golden
+    done
+    ;;
+threaded)
+    for t in test_base test_store test_latest_model test_async test_clock test_determinism test_slices test_run test_study test_reuse test_live; do
+        count "$t" "$(path "tests/$t")"
+    done
+    ;;
+*)
+    for t in $(cd "$build/tests" && ls | grep '^test_[a-z0-9_]*$'); do count "$t" "$(path "tests/$t")"; done
+    golden
+    count "command line" "$root/tests/cli/run.sh" "$(path fedloom)"
+    count "hostile surroundings" "$root/tests/cli/hostile.sh" "$(path fedloom)"
+    count "report page" "$root/tests/page/run.sh" "$(path tests/make_page)"
+    for f in "$build"/tests/fuzz_*_replay; do count "$(basename "$f")" "$(path "tests/$(basename "$f")")"; done
+    ;;
+esac
 [ "$skipped" = 0 ] || echo "skipped: $skipped"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -19,7 +19,7 @@ const char overview_text[] = "A federation (data, who holds which samples, model
 
 const char overview_end[] = "\n"
                             "  fedloom help COMMAND    how a command is used, with examples\n"
-                            "  fedloom --version       the version\n"
+                            "  fedloom --version       the version, and what it computes with here\n"
                             "\n"
                             "a first run, without any data of your own:\n"
                             "\n"
@@ -33,6 +33,9 @@ const char overview_end[] = "\n"
                             "  rounds: 20\n"
                             "  END\n"
                             "  fedloom run first.yaml\n"
+                            "\n"
+                            "FEDLOOM_KERNELS=v2, v3 or v4 in the environment computes with the kernels for\n"
+                            "those x86-64 processors, instead of the highest that this one can run\n"
                             "\n"
                             "exit codes: 0 success, 1 something failed while running, 2 wrong usage or\n"
                             "configuration, 130 interrupted\n";
@@ -90,16 +93,37 @@ static int help(const char *name)
     return CLI_OK;
 }
 
+/* Also tells which kernels this processor gets. */
+static int check_kernels(const char **name)
+{
+    fl_ctx *ctx = fl_ctx_new();
+    if (!ctx) return say("out of memory"), CLI_FAILED;
+    fl_status s = fl_kernels(ctx, name);
+    if (s) say_error(ctx);
+    fl_ctx_free(ctx);
+    return settings_exit(s);
+}
+
+static int version(void)
+{
+    const char *kernels;
+    int code = check_kernels(&kernels);
+    if (!code) printf("fedloom %s, kernels for %s, convolutions by %s\n", FL_VERSION, kernels, fl_convolutions());
+    return code;
+}
+
 static int dispatch(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "help";
-    if (!strcmp(name, "--version"))
-        return printf("fedloom %s, convolutions by %s\n", FL_VERSION, fl_convolutions()), CLI_OK;
+    if (!strcmp(name, "--version")) return version();
     if (!strcmp(name, "--help") || !strcmp(name, "-h")) return help(NULL);
     if (!strcmp(name, "help")) return help(argc > 2 ? argv[2] : NULL);
     const command *c = find(name);
     if (!c) return unknown(name);
-    return wants_help(argc - 2, argv + 2) ? help(name) : c->run(argc - 2, argv + 2);
+    if (wants_help(argc - 2, argv + 2)) return help(name);
+    const char *kernels;
+    int code = check_kernels(&kernels);
+    return code ? code : c->run(argc - 2, argv + 2);
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
 /* What all models share: making one, its start values, and the weight decay that the models themselves leave out. */
 #include "model/semi.h"
+#include "vec/kernels.h"
 
 static fl_status check_data(fl_ctx *ctx, const fli_model_desc *desc, size_t features, size_t classes)
 {
@@ -42,7 +43,7 @@ fl_status fli_model_new_for(fl_ctx *ctx, const fli_model_desc *desc, const void 
     fl_status status = check_data(ctx, desc, features, classes);
     if (!status) status = check_shape(ctx, desc, shape);
     if (status) goto done;
-    if ((status = fli_blas_prepare(ctx))) goto done;
+    if ((status = fli_kernels_check(ctx)) || (status = fli_blas_prepare(ctx))) goto done;
     status = FL_ENOMEM;
     m = fli_alloc(ctx, 1, sizeof *m);
     if (!m) goto done;

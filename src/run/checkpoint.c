@@ -4,6 +4,7 @@
 #include "base/number.h"
 #include "run/folder.h"
 #include "run/standing.h"
+#include "vec/kernels.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -80,6 +81,7 @@ static fl_status save(fl_run *run, const char *path)
     fli_save_text(out, fli_text_get(&metrics));
     fli_save_bytes(out, run->plan.data.byte, sizeof run->plan.data.byte);
     fli_save_bytes(out, sizes, sizeof sizes);
+    fli_save_bytes(out, run->kernels, sizeof run->kernels);
     save_progress(run, out);
     fli_exec_save(run->exec, out);
     if (run->async) fli_async_save(run->async, out);
@@ -125,6 +127,24 @@ static fl_status load_progress(fl_run *run, fli_loader *in)
     return load_rows(run, in);
 }
 
+/* Another processor may go on with a run, but not to the same bits. */
+static void load_kernels(fl_run *run, fli_loader *in)
+{
+    char before[sizeof run->kernels];
+    const char *now = fli_kernels_now()->name;
+    fli_load_bytes(in, before, sizeof before);
+    before[sizeof before - 1] = 0;
+    if (fli_loader_status(in) || !strcmp(before, now)) return;
+    fli_log(run->ctx, FL_LOG_WARNING,
+            "the run was begun with kernels for %s and goes on with those for %s: its last digits will not be those of "
+            "a run that was never stopped",
+            before, now);
+    if (strstr(before, now))
+        memcpy(run->kernels, before, sizeof before);
+    else
+        fli_snprintf(run->kernels, sizeof run->kernels, "%s, %s", before, now);
+}
+
 static fl_status load(fl_run *run, const char *path)
 {
     uint64_t sizes[SIZES];
@@ -146,6 +166,7 @@ static fl_status load(fl_run *run, const char *path)
         fli_loader_refuse(in, "was made from other data: values, labels, who holds what or a trace have changed since");
     for (size_t i = 0; i < SIZES; i++)
         fli_load_equal(in, sizes[i], "was made with a model of another size than this run's");
+    load_kernels(run, in);
     s = load_progress(run, in);
     if (!s) s = fli_exec_load(run->exec, in);
     if (!s && run->async) s = fli_async_load(run->async, in);

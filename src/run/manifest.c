@@ -62,6 +62,11 @@ static void print(const fli_manifest *m, fli_text *t)
     char digest[FLI_DIGEST_TEXT];
     fli_text_addf(t, "{\n  \"fedloom\": \"%s\",\n", FL_VERSION);
     fli_digest_print(&m->data, digest);
+    if (m->kernels) {
+        fli_text_add(t, "  \"kernels\": ");
+        fli_text_json(t, m->kernels);
+        fli_text_add(t, ",\n");
+    }
     if (m->has_data) fli_text_addf(t, "  \"data\": {\"sha256\": \"%s\"},\n", digest);
     fli_text_add(t, "  \"files\": [");
     for (size_t i = 0; i < m->count; i++) {

@@ -18,6 +18,7 @@ typedef struct {
     int this_version; /* of one that was read: this version of fedloom has written it */
     int has_data;     /* `data` is known */
     fli_digest data;
+    const char *kernels; /* what it was computed with, for the reader; NULL: it was not computed */
     fli_manifest_file *file;
     size_t count;
 } fli_manifest;

@@ -186,6 +186,7 @@ static fl_status write_manifest(fl_run *run)
     fli_manifest_init(&m, run->ctx);
     m.has_data = 1;
     m.data = run->plan.data;
+    m.kernels = run->kernels;
     fl_status s = FL_OK;
     for (size_t i = 0; !s && i < sizeof files / sizeof *files; i++)
         s = fli_manifest_add(&m, run->partial, files[i].name);

@@ -4,6 +4,9 @@
 #include "run/advance.h"
 #include "run/metric_list.h"
 
+#include "base/number.h"
+#include "vec/kernels.h"
+
 #include <math.h>
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
@@ -33,6 +36,7 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out)
     if (!run) return FL_ENOMEM;
     run->ctx = cfg->ctx;
     run->checkpoint_round = SIZE_MAX;
+    fli_snprintf(run->kernels, sizeof run->kernels, "%s", fli_kernels_now()->name);
     fl_status s = fli_plan_make(cfg, data, &run->plan);
     if (!s) s = start(run);
     if (s)

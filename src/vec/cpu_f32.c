@@ -27,7 +27,7 @@ static inline float exp_below_0(float x)
 #define REAL_EXP  exp_below_0
 #define REAL_GEMM cblas_sgemm
 #define REAL_GEMV cblas_sgemv
-#define OPS       fli_ops_f32
+#define OPS       LEVELLED(fli_ops_f32)
 #define OPS_NAME  "f32"
-#define OPS_IMAGE fli_image_f32
+#define OPS_IMAGE LEVELLED(fli_image_f32)
 #include "vec/cpu.inc"

@@ -3,7 +3,7 @@
 #define REAL_EXP  exp
 #define REAL_GEMM cblas_dgemm
 #define REAL_GEMV cblas_dgemv
-#define OPS       fli_ops_f64
+#define OPS       LEVELLED(fli_ops_f64)
 #define OPS_NAME  "f64"
-#define OPS_IMAGE fli_image_f64
+#define OPS_IMAGE LEVELLED(fli_image_f64)
 #include "vec/cpu.inc"

@@ -44,6 +44,4 @@ typedef struct fli_image_ops {
                   size_t run, void *x);
 } fli_image_ops;
 
-extern const fli_image_ops fli_image_f32, fli_image_f64;
-
 #endif

@@ -37,8 +37,9 @@ enum { FLI_MAP_MOST = 8 };
 typedef void fli_map_fn(const void *arg, double *v);
 
 typedef struct fli_ops {
-    const char *name; /* "f32", "f64" */
-    size_t size;      /* bytes per real */
+    const char *name;  /* "f32", "f64" */
+    const char *level; /* the processors it is made for: vec/kernels.h */
+    size_t size;       /* bytes per real */
 
     /* ---- vectors ---- */
     void (*fill)(size_t n, double a, void *y);
@@ -108,7 +109,8 @@ typedef struct fli_ops {
     const fli_image_ops *image; /* what networks for images need beside that: vec/image.h */
 } fli_ops;
 
-extern const fli_ops fli_ops_f32, fli_ops_f64;
+/* Those of the level in use (vec/kernels.h), filled before main; nobody else writes to them. */
+extern fli_ops fli_ops_f32, fli_ops_f64;
 extern const fli_ops *const fli_ops_list[]; /* NULL-terminated */
 
 const fli_ops *fli_ops_find(const char *name); /* NULL if there is none */

@@ -22,6 +22,12 @@ expect 0 'usage: fedloom COMMAND' -h
 expect 0 'usage: fedloom COMMAND' help
 expect 0 'fedloom 0.' --version
 expect 0 'convolutions by ' --version
+expect 0 ', kernels for ' --version
+export FEDLOOM_KERNELS=v0
+expect 2 'FEDLOOM_KERNELS is v0, but this program has kernels for ' --version
+expect 2 'FEDLOOM_KERNELS is v0, but this program has kernels for ' list
+expect 0 'usage: fedloom COMMAND' help
+unset FEDLOOM_KERNELS
 for c in run resume compare reproduce plot check config data list verify; do
     fedloom --help
     check "the overview names $c" has out "  $c "

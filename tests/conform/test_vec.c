@@ -1,12 +1,15 @@
-/* Every vector backend against plain loops in (long) double. A new backend is tested by being listed. */
+/* Every vector backend against plain loops in (long) double, at every level that this processor can run. A new one is tested by
+ * being listed. */
 #include "check.h"
 
 #include "base/rng.h"
-#include "vec/ops.h"
+#include "vec/kernels.h"
 
 #include <float.h>
 
-enum { GUARD = 8 };
+enum { MOST_TABLES = 16, GUARD = 8 };
+static const fli_ops *tables[MOST_TABLES + 1]; /* ends with NULL */
+
 static const double guard_value = 12345;
 static const size_t sizes[] = {0, 1, 3, 15, 16, 17, 31, 33, 1000};
 enum { SIZES = sizeof sizes / sizeof *sizes };
@@ -51,7 +54,7 @@ static void check(const fli_ops *o, const char *what, size_t n, const void *got,
     for (size_t i = 0; i < n; i++) {
         if (x[i] == want[i] || (isnan(x[i]) && isnan(want[i]))) continue;
         if (!(fabs(x[i] - want[i]) <= units * eps(o) * (1 + fabs(want[i]))))
-            fail_msg("%s %s, n = %zu: [%zu] is %.17g, expected %.17g", o->name, what, n, i, x[i], want[i]);
+            fail_msg("%s %s %s, n = %zu: [%zu] is %.17g, expected %.17g", o->level, o->name, what, n, i, x[i], want[i]);
     }
     check_guard(o, n, got);
     free(x);
@@ -108,7 +111,7 @@ static void one_vector(const fli_ops *o, size_t n)
 static void vectors(void **state)
 {
     (void)state;
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++)
         for (size_t i = 0; i < SIZES; i++) one_vector(o, sizes[i]);
 }
 
@@ -125,7 +128,7 @@ static void maps(void **state)
 {
     (void)state;
     const double f = 0.3;
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++)
         for (size_t k = 0; k < SIZES; k++) {
             size_t n = sizes[k];
             double *a = draw(3, n), *b = draw(4, n), *c = draw(5, n), *d = draw(6, n);
@@ -153,7 +156,7 @@ static void finiteness(void **state)
 {
     (void)state;
     const double bad[] = {NAN, -NAN, INFINITY, -INFINITY};
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++)
         for (size_t k = 0; k < SIZES; k++) {
             size_t n = sizes[k];
             double *x = draw(3, n), top = o->size == 4 ? (double)FLT_MAX : DBL_MAX;
@@ -176,7 +179,7 @@ static void finiteness(void **state)
 static void finiteness_opposite(void **state)
 {
     (void)state;
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++) {
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++) {
         double x[64] = {0};
         x[0] = INFINITY;
         x[32] = -INFINITY;
@@ -217,7 +220,7 @@ static void sgd_combination(const fli_ops *o, size_t n, int which)
 static void sgd(void **state)
 {
     (void)state;
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++)
         for (size_t i = 0; i < SIZES; i++)
             for (int which = 0; which < 8; which++) sgd_combination(o, sizes[i], which);
 }
@@ -258,7 +261,7 @@ static void gemm(void **state)
     static const size_t shape[][3] = {{1, 1, 1},   {3, 5, 2},    {1, 17, 33}, {31, 1, 16},
                                       {16, 15, 1}, {33, 17, 31}, {70, 65, 40}};
     static const double beta[] = {0, 1, -0.5};
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++)
         for (int t = 0; t < 4; t++)
             for (size_t s = 0; s < sizeof shape / sizeof *shape; s++)
                 for (size_t b = 0; b < 3; b++)
@@ -287,7 +290,7 @@ static void gemv(void **state)
     (void)state;
     static const size_t size[] = {1, 3, 16, 33, 200};
     static const double beta[] = {0, 1, -0.5};
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++)
         for (int t = 0; t < 2; t++)
             for (size_t i = 0; i < 5; i++)
                 for (size_t j = 0; j < 5; j++)
@@ -347,7 +350,7 @@ static void csr(void **state)
 {
     (void)state;
     static const size_t dims[] = {1, 3, 16, 33, 200};
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++)
         for (size_t i = 0; i < 5; i++)
             for (size_t outs = 1; outs < 12; outs += 5)
                 for (int how = 0; how < 4; how++) csr_case(o, dims[i], outs, how % 2, how / 2);
@@ -393,7 +396,7 @@ static void bias_case(const fli_ops *o, size_t rows, size_t cols)
 static void layers(void **state)
 {
     (void)state;
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++)
         for (size_t rows = 0; rows < 5; rows += 2)
             for (size_t i = 1; i < SIZES; i++) bias_case(o, rows, sizes[i]);
 }
@@ -522,7 +525,7 @@ static void fully_connected(void **state)
     (void)state;
     static const size_t large[][3] = {{10, 60, 32}, {50, 200, 33}, {129, 520, 5}, {300, 50, 20},
                                       {9, 30, 260}, {4, 2100, 3},  {7, 1030, 2}};
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++) {
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++) {
         for (size_t n = 1; n < 20; n++) connected_case(o, n, 15 * n % 67 + 1, 7 * n % 23 + 1);
         for (size_t out = 1; out < 12; out++) connected_case(o, 8 + out, 8 * out + out % 3, out);
         for (size_t i = 0; i < sizeof large / sizeof *large; i++)
@@ -534,7 +537,7 @@ static void fully_connected(void **state)
 static void fully_connected_nan(void **state)
 {
     (void)state;
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++)
         for (size_t at = 0; at < 130; at += 43) {
             double x[130] = {0}, w[131] = {0}, d[1] = {1}, z[1] = {0}, h[130], e[130];
             for (size_t i = 0; i < 130; i++) h[i] = 1, e[i] = 0;
@@ -610,7 +613,7 @@ static void softmax(void **state)
 {
     (void)state;
     static const size_t classes[] = {2, 3, 10, 16, 17, 33, 1000};
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++)
         for (size_t rows = 0; rows < 8; rows += 7)
             for (size_t c = 0; c < 7; c++) {
                 double *z = draw(19, rows * classes[c]);
@@ -627,7 +630,7 @@ static void softmax_ties(void **state)
     (void)state;
     double z[12] = {1, 1, 1, 1, 5, 2, 5, 5, 0, 7, 7, 7};
     const int32_t label[] = {0, 2, 2}, first[] = {1, 0, 1};
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++) {
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++) {
         xent x = xent_of(3, 4, z, label, 1);
         assert_int_equal(x.hits, 1);
         xent_check(o, &x, 1);
@@ -642,7 +645,7 @@ static void softmax_extremes(void **state)
     (void)state;
     double z[12] = {1e4, -1e4, 0, 1e4, -1e4, -1e4, -1e4, 1e4, -1e4, 1e4, 9999, 1e4};
     const int32_t label[] = {1, 1, 0, 2};
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++) {
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++) {
         xent x = xent_of(4, 3, z, label, 0.5);
         assert_near(x.loss, 6e4 + log(2 + exp(-1)), 1e-9); /* rows 1 to 3: 1e4 - (-1e4) */
         size_t hits;
@@ -664,7 +667,7 @@ static void softmax_nan(void **state)
 {
     (void)state;
     const int32_t label[] = {1};
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++)
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++)
         for (size_t at = 0; at < 3; at++) {
             double z[3] = {1, 2, 3};
             size_t hits;
@@ -685,7 +688,7 @@ static void logistic(void **state)
     enum { N = 20 };
     static const double logit[N] = {0,   0,   1,    1,    -1,  -1,  30,   30,   -30,   -30,
                                     700, 700, -700, -700, 1e4, 1e4, -1e4, -1e4, 0.001, -0.001};
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++) {
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++) {
         double z[N], want[N], loss = 0;
         int32_t label[N];
         size_t hits = 0, got_hits;
@@ -752,7 +755,7 @@ static void gather_case(const fli_ops *o, size_t dim, size_t segments)
 static void gather(void **state)
 {
     (void)state;
-    for (const fli_ops *const *p = fli_ops_list, *o; (o = *p); p++) {
+    for (const fli_ops *const *p = tables, *o; (o = *p); p++) {
         static const size_t dims[] = {1, 3, 12, 33, 48};
         for (size_t d = 0; d < 5; d++) {
             gather_case(o, dims[d], 0);                       /* as they are */
@@ -774,10 +777,62 @@ static void names(void **state)
     assert_null(fli_ops_find(""));
 }
 
+/* The level in use is one of those listed, its tables are the ones that everybody sees, and words for it are understood. */
+static void levels(void **state)
+{
+    (void)state;
+    fl_ctx *ctx = fl_ctx_new();
+    const fli_kernels *now = fli_kernels_now(), *found;
+    int listed = 0;
+    for (const fli_kernels *l = fli_kernels_list; l->name; l++) {
+        listed |= l == now;
+        assert_string_equal(l->f32->level, l->name);
+        assert_string_equal(l->f64->level, l->name);
+        assert_true(l->f32->size == 4 && l->f64->size == 8);
+        assert_int_equal(fli_kernels_find(ctx, l->name, &found), l->runs_here() ? FL_OK : FL_ECONFIG);
+        assert_ptr_equal(found, l);
+        fli_clear(ctx);
+    }
+    assert_true(listed && now->runs_here());
+    assert_true(fli_ops_f32.layer == now->f32->layer && fli_ops_f64.layer == now->f64->layer);
+    assert_ok(ctx, fli_kernels_check(ctx));
+    assert_fails(ctx, fli_kernels_find(ctx, "v", &found), FL_ECONFIG,
+                 "FEDLOOM_KERNELS is v, but this program has kernels");
+    fl_ctx_free(ctx);
+}
+
+/* Without FEDLOOM_KERNELS it is the highest that can run; with it, that one. */
+static void choice(void **state)
+{
+    (void)state;
+    fl_ctx *ctx = fl_ctx_new();
+    const char *wish = getenv("FEDLOOM_KERNELS");
+    const fli_kernels *want = NULL;
+    for (const fli_kernels *l = fli_kernels_list; l->name; l++)
+        if (l->runs_here()) want = l;
+    if (wish && *wish) assert_ok(ctx, fli_kernels_find(ctx, wish, &want));
+    assert_ptr_equal(fli_kernels_now(), want);
+    fl_ctx_free(ctx);
+}
+
+static void list_tables(void)
+{
+    size_t n = 0;
+    for (const fli_kernels *l = fli_kernels_list; l->name; l++)
+        if (l->runs_here()) {
+            assert_true(n + 2 <= MOST_TABLES);
+            tables[n++] = l->f32;
+            tables[n++] = l->f64;
+        }
+}
+
 int main(void)
 {
+    list_tables();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names),
+        cmocka_unit_test(levels),
+        cmocka_unit_test(choice),
         cmocka_unit_test(vectors),
         cmocka_unit_test(maps),
         cmocka_unit_test(finiteness),

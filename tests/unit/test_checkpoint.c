@@ -5,6 +5,7 @@
 #include "algo/algo.h"
 #include "base/crc32c.h"
 #include "base/snapshot.h"
+#include "run/run.h"
 #include "local/worker.h"
 
 #include <signal.h>
@@ -193,6 +194,32 @@ static void the_one_before_is_taken(void **state)
     write_file(fixture_path(f, "out.checkpoint/3.checkpoint"), "fedloom\1", 8);
     write_file(fixture_path(f, "out.checkpoint/5.checkpoint"), "", 0);
     assert_fails(f->ctx, resume(f, &run), FL_EFORMAT, "there is no whole checkpoint");
+}
+
+/* Kernels for another processor go on, with a warning, and the result says that both were there. */
+static void other_kernels(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = NULL;
+    char note[512] = "", want[128];
+    size_t n;
+    fl_config *cfg = config_of(f, "fedavg");
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    snprintf(want, sizeof want, "\"kernels\": \"an abacus, %s\"", run->kernels);
+    snprintf(run->kernels, sizeof run->kernels, "an abacus");
+    assert_ok(f->ctx, fl_run_checkpoint(run));
+    fl_run_free(run);
+    fl_ctx_on_log(f->ctx, keep_line, note);
+    assert_ok(f->ctx, fl_run_resume(cfg, &run));
+    assert_non_null(strstr(note, "was begun with kernels for an abacus and goes on with those for "));
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    assert_ok(f->ctx, fl_run_save(run));
+    fl_run_free(run);
+    fl_config_free(cfg);
+    char *manifest = read_whole(fixture_path(f, "out/manifest.json"), &n);
+    manifest[n - 1] = 0;
+    assert_non_null(strstr(manifest, want));
+    free(manifest);
 }
 
 /* Either name leads there; what does not change the result may differ; what does may not. */
@@ -654,6 +681,7 @@ int main(void)
         FIXTURE_TEST(one_at_a_time),
         FIXTURE_TEST(the_folder),
         FIXTURE_TEST(the_one_before_is_taken),
+        FIXTURE_TEST(other_kernels),
         FIXTURE_TEST(what_may_differ),
         FIXTURE_TEST(refused_settings),
         FIXTURE_TEST(other_versions_and_data),
