@@ -10,7 +10,7 @@ CMAKE_FLAGS ?=
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps build run test bench asan tsan clang kernels format format-check check docs install clean
+.PHONY: all deps build run test bench asan tsan clang kernels aarch64 format format-check check docs install clean
 
 all: build
 
@@ -45,6 +45,12 @@ clang: deps
 kernels: build
 	@tests/run.sh $(BUILD) kernels
 
+# For 64-bit ARM: cross-compiled, and tested in an emulator.
+aarch64:
+	@tools/install-deps.sh --aarch64
+	@tools/aarch64-sysroot.sh build-aarch64-sysroot
+	@cmake --preset aarch64 >/dev/null && cmake --build --preset aarch64 -j $(JOBS) && tests/run.sh build-aarch64
+
 format:
 	clang-format -i $$(git ls-files '*.c' '*.h' '*.inc')
 
@@ -62,4 +68,4 @@ install: build
 	cmake --install $(BUILD)
 
 clean:
-	rm -rf build build-asan build-tsan build-clang
+	rm -rf build build-asan build-tsan build-clang build-aarch64 build-aarch64-sysroot
