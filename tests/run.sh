@@ -8,6 +8,7 @@ which=${2:-all}
 root=$(cd "$(dirname "$0")/.." && pwd)
 case $build in /*) ;; *) build=$root/$build ;; esac
 emulator=$(cat "$build/emulator" 2>/dev/null || :)
+[ -z "$emulator" ] || export FEDLOOM_EMULATED=1
 log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT
 passed=0

@@ -84,7 +84,7 @@ limited() {
     )
     code=$?
 }
-if [ -z "$sanitized" ]; then
+if [ -z "$sanitized${FEDLOOM_EMULATED:-}" ]; then
     limited 150000 --version
     check "fedloom --version ends under ulimit -v 150000" exits 0
     for limit in 150000 400000 600000 800000; do
