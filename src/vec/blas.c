@@ -6,6 +6,39 @@
 #include <cblas.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined __x86_64__
+/* OpenBLAS looks at a processor's model when it is loaded. For a model that is newer than itself it takes its oldest kernels, at a
+ * fifth of the speed, whatever instructions there are. It is then told to look again, at a model that it knows. These two are not in its
+ * header; builds for a single model do not have them. */
+void gotoblas_dynamic_init(void) __attribute__((weak));
+void gotoblas_dynamic_quit(void) __attribute__((weak));
+
+static const char *similar_core(void)
+{
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return NULL;
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
+               ? "SkylakeX"
+               : "Haswell";
+}
+
+void fli_blas_look_again(void)
+{
+    static const char variable[] = "OPENBLAS_CORETYPE";
+    const char *core = similar_core();
+    if (!core || !gotoblas_dynamic_init || !gotoblas_dynamic_quit || getenv(variable)) return;
+    if (strcmp(openblas_get_corename(), "Prescott") || setenv(variable, core, 1)) return;
+    gotoblas_dynamic_quit();
+    gotoblas_dynamic_init();
+    unsetenv(variable);
+}
+#else
+void fli_blas_look_again(void) {}
+#endif
 
 static void one_thread_per_call(void) { openblas_set_num_threads(1); }
 

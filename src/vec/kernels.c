@@ -85,6 +85,7 @@ __attribute__((constructor)) static void choose(void)
     now = asked && asked->runs_here() ? asked : best ? best : fli_kernels_list;
     fli_ops_f32 = *now->f32;
     fli_ops_f64 = *now->f64;
+    fli_blas_look_again();
 }
 
 static fl_status unknown(fl_ctx *ctx, const char *word)

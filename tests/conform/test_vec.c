@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "vec/kernels.h"
 
+#include <cblas.h>
 #include <float.h>
 
 enum { MOST_TABLES = 16, GUARD = 8 };
@@ -826,6 +827,16 @@ static void list_tables(void)
         }
 }
 
+/* OpenBLAS does not fall back to its oldest kernels for being older than the processor. */
+static void blas_kernels(void **state)
+{
+    (void)state;
+#if defined __x86_64__
+    if (!getenv("OPENBLAS_CORETYPE") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        assert_string_not_equal(openblas_get_corename(), "Prescott");
+#endif
+}
+
 int main(void)
 {
     list_tables();
@@ -833,6 +844,7 @@ int main(void)
         cmocka_unit_test(names),
         cmocka_unit_test(levels),
         cmocka_unit_test(choice),
+        cmocka_unit_test(blas_kernels),
         cmocka_unit_test(vectors),
         cmocka_unit_test(maps),
         cmocka_unit_test(finiteness),
