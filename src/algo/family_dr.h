@@ -24,15 +24,15 @@ typedef enum { FLI_DR_SGD, FLI_DR_EXACT, FLI_DR_ACCURATE } fli_dr_solver_word;
                        "an accuracy, with gradients over all samples whatever `local` says of batches and steps"),     \
         FLI_KEY_REAL(fli_dr_params, accuracy, "0", 0, FLI_NO_MAX,                                                      \
                      "accurate: round k = 0, 1, ... ends within accuracy/(k+1)^accuracy_power of the minimiser; "      \
-                     "0: not asked for"),                                                                              \
+                     "0: not required"),                                                                               \
         FLI_KEY_REAL(fli_dr_params, accuracy_power, "1", 0, FLI_NO_MAX,                                                \
                      "accurate: how fast that shrinks; above 0.5 the squared errors are summable"),                    \
         FLI_KEY_REAL(fli_dr_params, relative, "0", 0, FLI_NO_MAX,                                                      \
-                     "accurate: ends within this times the distance from where it began; 0: not asked for"),           \
+                     "accurate: ends within this times the distance from its start; 0: not required"),                 \
         FLI_KEY_REAL(fli_dr_params, weak_convexity, "0", 0, FLI_NO_MAX,                                                \
                      "accurate: L_-, how negative the curvature of a client's objective can be; 0: convex"),           \
         FLI_KEY_INT(fli_dr_params, most_steps, "1000", 1, FLI_NO_MAX,                                                  \
-                    "accurate: gradients of a local problem, accurate or not")
+                    "accurate: most gradients per local problem, whether accurate by then or not")
 
 #define FLI_DR_KEYS                                                                                                    \
     FLI_DR_LOCAL_KEYS,                                                                                                 \

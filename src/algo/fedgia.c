@@ -43,9 +43,9 @@ static const fli_key keys[] = {
         params, variant, "diagonal", "gram|diagonal",
         "the curvature H_i that stands for f_i's: the Gram matrix of the client's samples (least squares and "
         "logistic regression), or its largest eigenvalue in all directions (any model)"),
-    FLI_KEY_INT(params, k0, "5", 1, 1000000, "local steps per round of those that participation chooses"),
+    FLI_KEY_INT(params, k0, "5", 1, 1000000, "local steps per round of the clients that participation chooses"),
     FLI_KEY_REAL(params, sigma, "0", 0, FLI_NO_MAX,
-                 "penalty parameter; 0: t r/N, r being the largest curvature of all clients"),
+                 "penalty parameter; 0: t r/N, with r the largest curvature of all clients"),
     {"t", FLI_REALS, offsetof(params, t), "auto", FLI_ABOVE_0, FLI_NO_MAX, "auto",
      "of sigma = t r/N; auto: 0.15 for regressions, max(0.1, 8 ln(d)/n) for classifiers with d samples in all and n "
      "parameters (Table II); theory wants more than 6"},

@@ -26,7 +26,7 @@ typedef struct {
     FLI_KEY_REAL(params, server_lr, "0.01", FLI_ABOVE_0, FLI_NO_MAX, "step size of the server"),                       \
         FLI_KEY_REAL(params, beta1, momentum, 0, FLI_BELOW_1, "how much of m, the mean of past changes, stays"),       \
         FLI_KEY_REAL(params, beta2, "0.99", 0, FLI_BELOW_1,                                                            \
-                     "how much of v stays; fedadagrad keeps all of it, and does not look"),                            \
+                     "how much of v stays; fedadagrad ignores this and keeps all of it"),                              \
         FLI_KEY_REAL(params, tau, "0.001", FLI_ABOVE_0, FLI_NO_MAX,                                                    \
                      "added to sqrt(v): the larger, the less adaptive; v starts at its square")
 

@@ -131,7 +131,7 @@ void *fli_alloc(fl_ctx *ctx, size_t count, size_t size)
         p = aligned_alloc(ALIGN, bytes ? bytes : ALIGN);
         if (p) return memset(p, 0, bytes ? bytes : ALIGN);
     }
-    fli_fail(ctx, FL_ENOMEM, "out of memory: %zu x %zu bytes could not be had", count, size);
+    fli_fail(ctx, FL_ENOMEM, "out of memory: no room for %zu x %zu bytes", count, size);
     return NULL;
 }
 

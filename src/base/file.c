@@ -92,7 +92,7 @@ FILE *fli_plain_open(fl_ctx *ctx, const char *path, uint64_t *bytes)
         *bytes = (uint64_t)st.st_size;
         return f;
     }
-    fli_fail(ctx, FL_EIO, "%s: cannot be read: %s", path, f ? "it is no plain file" : strerror(errno));
+    fli_fail(ctx, FL_EIO, "%s: cannot be read: %s", path, f ? "it is not a plain file" : strerror(errno));
     if (f) fclose(f);
     return NULL;
 }
@@ -105,8 +105,8 @@ fl_status fli_file_read(fl_ctx *ctx, const char *path, size_t most, char **text,
     FILE *f = fli_plain_open(ctx, path, &bytes);
     if (!f) return FL_EIO;
     if (bytes > most)
-        s = fli_fail(ctx, FL_EFORMAT, "%s: has %llu bytes, more than the %zu it may have", path,
-                     (unsigned long long)bytes, most);
+        s = fli_fail(ctx, FL_EFORMAT, "%s: has %llu bytes, more than the %zu allowed", path, (unsigned long long)bytes,
+                     most);
     else if (!(*text = fli_alloc(ctx, (size_t)bytes + 1, 1)))
         s = FL_ENOMEM;
     else {
@@ -164,13 +164,13 @@ fl_status fli_make_folders(fl_ctx *ctx, const char *path)
         if (keep != '/' && keep) continue;
         *c = 0;
         if (mkdir(p, 0777) && errno != EEXIST)
-            s = fli_fail(ctx, FL_EIO, "%s: the folder cannot be made: %s", p, strerror(errno));
+            s = fli_fail(ctx, FL_EIO, "%s: the folder cannot be created: %s", p, strerror(errno));
         *c = keep;
         if (!keep) break;
     }
     struct stat st;
     if (s == FL_OK && (stat(p, &st) || !S_ISDIR(st.st_mode)))
-        s = fli_fail(ctx, FL_EIO, "%s: the folder cannot be made: something else has that name", p);
+        s = fli_fail(ctx, FL_EIO, "%s: the folder cannot be created: something else has that name", p);
     fli_free(p);
     return s;
 }

@@ -68,19 +68,18 @@ static fl_status attempt(fl_ctx *ctx, const char *place, fli_lock *l, int *again
 {
     *again = 0;
     l->fd = fli_fd_open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
-    if (l->fd < 0) return fli_fail(ctx, FL_EIO, "%s: cannot be made: %s", l->path, strerror(errno));
+    if (l->fd < 0) return fli_fail(ctx, FL_EIO, "%s: cannot be created: %s", l->path, strerror(errno));
     if (flock(l->fd, LOCK_EX | LOCK_NB)) {
         if (errno == EWOULDBLOCK) return busy(ctx, place, l);
-        fli_log(ctx, FL_LOG_WARNING,
-                "%s: this file system knows no locks (%s): see to it that no other run writes there", place,
-                strerror(errno));
+        fli_log(ctx, FL_LOG_WARNING, "%s: this file system has no locks (%s): make sure that no other run writes there",
+                place, strerror(errno));
     } else if (!is_current(l)) {
         close(l->fd);
         *again = 1;
         return FL_OK;
     }
     if (read_number(l) < 0)
-        return fli_fail(ctx, FL_EIO, "%s: is in the way: it is no lock of fedloom, so it is left alone", l->path);
+        return fli_fail(ctx, FL_EIO, "%s: is in the way: it is not a lock of fedloom, so it is left alone", l->path);
     write_number(l);
     return FL_OK;
 }

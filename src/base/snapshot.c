@@ -213,7 +213,7 @@ fl_status fli_loader_open(fl_ctx *ctx, const char *path, fli_loader **out)
     else if (!(l->f = fli_file_open(path, O_RDONLY)))
         l->status = fli_fail(ctx, FL_EIO, "%s: cannot be read: %s", path, strerror(errno));
     get(l, begin, sizeof begin);
-    if (!l->status && memcmp(begin, magic, sizeof magic)) fli_loader_refuse(l, "is no checkpoint of this format");
+    if (!l->status && memcmp(begin, magic, sizeof magic)) fli_loader_refuse(l, "is not a checkpoint of this format");
     fl_status s = l->status;
     if (s)
         fli_loader_close(l);
@@ -281,7 +281,7 @@ void fli_load_same(fli_loader *l, const char *text, const char *sentence)
 
 void fli_load_part(fli_loader *l, const char *name)
 {
-    fli_load_same(l, name, "does not fit this run: it was made of other parts");
+    fli_load_same(l, name, "does not fit this run: it has other parts");
 }
 
 fl_status fli_loader_status(const fli_loader *l) { return l->status; }

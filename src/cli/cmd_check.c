@@ -8,7 +8,7 @@ static int run(int argc, char **argv)
     fl_config *cfg = NULL;
     fl_ctx *ctx = fl_ctx_new();
     int code = ctx ? args_parse("check", options, argc, argv, &files) : CLI_FAILED;
-    if (!code && files.n != 1) code = say_usage("check", "which FILE? (one)");
+    if (!code && files.n != 1) code = say_usage("check", "give one FILE");
     if (!code) code = settings_open(ctx, files.v[0], &sets, &cfg);
     if (!code) {
         fl_ctx_on_log(ctx, say_log, NULL);

@@ -9,7 +9,7 @@ static int run(int argc, char **argv)
     fl_status s;
     const option options[] = {{"--set", OPT_WORDS, &sets}, {0}};
     int code = args_parse("config", options, argc, argv, &plain);
-    if (!code && plain.n != 1) code = say_usage("config", plain.n ? "one FILE, please" : "which FILE?");
+    if (!code && plain.n != 1) code = say_usage("config", plain.n ? "give one FILE" : "which FILE?");
     if (!code && !(ctx = fl_ctx_new())) {
         say("out of memory");
         code = CLI_FAILED;

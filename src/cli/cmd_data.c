@@ -16,7 +16,7 @@ static int run(int argc, char **argv)
         {0},
     };
     int code = args_parse("data", options, argc, argv, &plain);
-    if (!code && plain.n != 1) code = say_usage("data", plain.n ? "one FILE, please" : "which FILE?");
+    if (!code && plain.n != 1) code = say_usage("data", plain.n ? "give one FILE" : "which FILE?");
     if (!code && !(ctx = fl_ctx_new())) {
         say("out of memory");
         code = CLI_FAILED;
@@ -54,4 +54,4 @@ static const char help[] = "usage: fedloom data FILE [--set KEY=VALUE ...] [--cl
                            "  fedloom data first.yaml --set partition.kind=dirichlet --clients 5\n"
                            "  fedloom data first.yaml --write-partition who.json\n";
 
-const command cmd_data = {"data", "looks into a data set and who holds what", help, run};
+const command cmd_data = {"data", "shows a data set and who holds what", help, run};

@@ -10,7 +10,7 @@ typedef struct {
 /* A whole document instead of a listing. */
 static int check_document(const request *r, const words *plain)
 {
-    if (r->markdown && r->man) return say_usage("list", "--markdown or --man, please");
+    if (r->markdown && r->man) return say_usage("list", "give --markdown or --man, not both");
     if (plain->n)
         return say_usage("list", "%s: with %s everything is listed", plain->v[0], r->man ? "--man" : "--markdown");
     if (r->man && r->man != 1 && r->man != 5) return say_usage("list", "--man is %zu, but must be 1 or 5", r->man);

@@ -74,7 +74,7 @@ static int draw_all(fl_ctx *ctx, fl_study *study, request *req)
     const char *x = req->x ? req->x : "rounds", *y;
     int code = CLI_OK;
     if (req->output && mkdir(req->output, 0777) && errno != EEXIST) {
-        say("%s: the folder cannot be made: %s", req->output, strerror(errno));
+        say("%s: the folder cannot be created: %s", req->output, strerror(errno));
         return CLI_FAILED;
     }
     if (req->y) code = draw(ctx, study, req, x, req->y);
@@ -121,7 +121,7 @@ static int run(int argc, char **argv)
         {"--quick", OPT_FLAG, &req.quick},   {0},
     };
     int code = args_parse("plot", options, argc, argv, &req.files);
-    if (!code && req.files.n != 1) code = say_usage("plot", "which FILE? (one)");
+    if (!code && req.files.n != 1) code = say_usage("plot", "give one FILE");
     if (!code) code = plot(&req);
     args_free(&req.files);
     args_free(&req.sets);
@@ -134,12 +134,12 @@ static const char help[] = "usage: fedloom plot FILE [--y QUANTITY] [--x AXIS] [
                            "Draws the curves of a finished comparison (FILE is the experiment, as for\n"
                            "`fedloom compare`, with the same --set and --quick) as stand-alone SVG files,\n"
                            "mean and one standard deviation over seeds: everything that was measured, or\n"
-                           "one quantity. If the comparison was made with --output DIR or --seeds N, say\n"
-                           "here --set output=DIR and --set seeds=N.\n"
+                           "one quantity. If the comparison was made with --output DIR or --seeds N, give\n"
+                           "--set output=DIR and --set seeds=N here.\n"
                            "\n"
                            "options:\n"
-                           "  --y QUANTITY     test-accuracy, train-loss, test-loss, gradient, ...; a name\n"
-                           "                   that does not exist is answered with all there are\n"
+                           "  --y QUANTITY     test-accuracy, train-loss, test-loss, gradient, ...; an\n"
+                           "                   unknown name lists them all\n"
                            "  --x AXIS         rounds (default), bytes, seconds or simulated (seconds)\n"
                            "  --png            also as PNG, beside the SVG; needs rsvg-convert (Debian:\n"
                            "                   librsvg2-bin), without it there are only the SVG files\n"

@@ -131,4 +131,5 @@ static const char help[] = "usage: fedloom reproduce [NAME] [--quick] [--data DI
                            "  fedloom reproduce gia-table3-linear --quick\n"
                            "  fedloom reproduce vra-table4-noniid --data ~/data --watch\n";
 
-const command cmd_reproduce = {"reproduce", "runs a paper's experiment and puts the paper's figures beside", help, run};
+const command cmd_reproduce = {"reproduce", "runs a paper's experiment and prints the paper's figures beside ours",
+                               help, run};

@@ -27,7 +27,7 @@ static int resume(const request *req, fl_ctx *ctx, summary *sum)
     fl_ctx_on_log(ctx, progress_log, &p);
     interrupt_install(req->quiet);
     fl_status s = make(ctx, req, &run);
-    if (!s && !req->quiet) say("%s: going on after round %zu", fl_run_name(run), fl_run_round(run));
+    if (!s && !req->quiet) say("%s: continuing after round %zu", fl_run_name(run), fl_run_round(run));
     if (!s && !interrupt_watch(run)) s = carry_run(run, req->force, &p, sum);
     interrupt_watch(NULL);
     if (s) say_error(ctx);
@@ -68,21 +68,21 @@ static int run(int argc, char **argv)
 
 static const char help[] = "usage: fedloom resume DIR [--threads N] [--force] [--quiet]\n"
                            "\n"
-                           "Goes on with a run that was stopped or killed, from the last checkpoint that is\n"
-                           "whole. DIR is the folder its result was to go to, or that of its checkpoints,\n"
-                           "DIR.checkpoint. The result has the same bits as if the run had never been\n"
-                           "stopped. A checkpoint is refused if it was made by another version of the\n"
-                           "program, if settings or data (values, labels, who holds what) have changed\n"
-                           "since, or while another process works with it.\n"
+                           "Continues a run that was stopped or killed, from its last complete checkpoint.\n"
+                           "DIR is the run's output folder, or that of its checkpoints, DIR.checkpoint. The\n"
+                           "result has the same bits as if the run had never been stopped. A checkpoint is\n"
+                           "refused if it was made by another version of the program, if settings or data\n"
+                           "(values, labels, who holds what) have changed since, or while another process\n"
+                           "works with it.\n"
                            "\n"
-                           "Checkpoints are written by `fedloom run --checkpoint-every K`, or by the key\n"
-                           "checkpoint_every of a configuration; the last two are kept, and go when the run\n"
-                           "is finished.\n"
+                           "`fedloom run --checkpoint-every K` writes checkpoints, and so does the key\n"
+                           "checkpoint_every of a configuration. The last two are kept, and removed when the\n"
+                           "run is finished.\n"
                            "\n"
                            "options:\n"
-                           "  --threads N   works with N threads (default: as it began)\n"
+                           "  --threads N   uses N threads (default: as at the start)\n"
                            "  --force       replaces an earlier result in DIR\n"
-                           "  --quiet       says nothing but errors\n"
+                           "  --quiet       prints only errors\n"
                            "\n"
                            "examples:\n"
                            "  fedloom run long.yaml --output results/long --checkpoint-every 100\n"
@@ -92,4 +92,4 @@ static const char help[] = "usage: fedloom resume DIR [--threads N] [--force] [-
                            "exit codes: 0 success, 1 the run failed, 2 wrong usage or configuration, 130\n"
                            "interrupted\n";
 
-const command cmd_resume = {"resume", "goes on with a run from its checkpoints", help, run};
+const command cmd_resume = {"resume", "continues a run from its checkpoints", help, run};

@@ -23,7 +23,7 @@ void surroundings_secure(void)
 /* A terminal that closes may send SIGHUP twice, by the kernel and by the shell: that is still one wish. */
 static void on_signal(int number)
 {
-    static const char note[] = "\nfedloom: stopping after this round; once more ends it at once\n";
+    static const char note[] = "\nfedloom: stopping after this round; a second Ctrl-C ends it at once\n";
     int keep = errno;
     if (seen && number == SIGHUP) return;
     if (seen) {

@@ -26,7 +26,7 @@ fl_status carry_run(fl_run *run, int force, progress *p, summary *sum)
     if (s || !save) return s;
     if (fl_run_stopped_by(run) == FL_STOP_ASKED && fl_run_checkpointed(run)) {
         if (!p->quiet)
-            say("stopped after round %zu; `fedloom resume %s` goes on", fl_run_round(run), fl_run_output(run));
+            say("stopped after round %zu; `fedloom resume %s` continues it", fl_run_round(run), fl_run_output(run));
         return FL_OK;
     }
     s = fl_run_save(run);

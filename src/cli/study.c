@@ -90,7 +90,7 @@ static int carry_out(fl_ctx *ctx, fl_study *study, const study_request *req)
 {
     size_t done, total = fl_study_runs(study, &done);
     watcher w = {.study = study, .quiet = req->quiet, .live = isatty(STDERR_FILENO), .settled = done};
-    if (!req->quiet && done) say("%zu of %zu runs are there already in %s", done, total, fl_study_output(study));
+    if (!req->quiet && done) say("%zu of %zu runs are already in %s", done, total, fl_study_output(study));
     fl_status s = req->watch ? start_watching(study, req) : FL_OK;
     if (!s) s = fl_study_go(study, observe, &w);
     if (!req->quiet && w.live) fputs("\r\033[K", stderr);

@@ -334,14 +334,14 @@ static const fli_key keys[] = {
     FLI_KEY_STRING(params, train, NULL, "file with the training samples"),
     FLI_KEY_STRING(params, test, "", "file with the test samples, same columns; '' for none"),
     FLI_KEY_CHOICE(params, separator, "comma", "comma|semicolon|tab|space",
-                   "what stands between the fields; space means any number of blanks"),
+                   "what separates the fields; space means any number of blanks"),
     FLI_KEY_CHOICE(params, header, "auto", "auto|true|false",
                    "whether the first line is a header; auto: it is if none of its features is a number"),
     FLI_KEY_STRING(params, label, "-1",
                    "column of the label or target: its number, from 0, or its name in the header; -1 for the last one"),
     FLI_KEY_STRING(
         params, group_column, "-1",
-        "column that says whose a training sample is: its number, from 0, or its name in the header; -1 for none"),
+        "column with the owner of a training sample: its number, from 0, or its name in the header; -1 for none"),
     FLI_KEY_CHOICE(
         params, task, "classification", FLI_TASK_WORDS,
         "what the label column holds: one of a few labels (classes 0, 1, ... in ascending order of the numbers, or "

@@ -100,9 +100,9 @@ static fl_status check_sets(fl_ctx *ctx, const fli_dataset *train, const fli_dat
         return fli_fail(ctx, FL_EFORMAT, "the training samples have %zu features, but the test samples %zu", train->dim,
                         test->dim);
     if (fli_dataset_sparse(test) != fli_dataset_sparse(train))
-        return fli_fail(ctx, FL_EFORMAT, "of the training and the test samples, one is sparse and the other dense");
+        return fli_fail(ctx, FL_EFORMAT, "the training and test samples must both be sparse or both dense");
     if (!test->label != !train->label)
-        return fli_fail(ctx, FL_EFORMAT, "of the training and the test samples, one has classes and the other numbers");
+        return fli_fail(ctx, FL_EFORMAT, "the training and test samples must both have classes or both have numbers");
     return fli_dataset_check(ctx, test, name_of(test, "test data"));
 }
 
@@ -219,7 +219,7 @@ static fl_status check_on_demand(fl_ctx *ctx, const fli_fed_spec *spec)
                         "auto or none");
     size_t there = spec->source->clients(spec->source_params);
     if (spec->clients > there)
-        return fli_fail(ctx, FL_ECONFIG, "%zu clients are asked for, but data %s makes %zu", spec->clients,
+        return fli_fail(ctx, FL_ECONFIG, "%zu clients are requested, but data %s makes %zu", spec->clients,
                         spec->source->name, there);
     return FL_OK;
 }

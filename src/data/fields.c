@@ -29,7 +29,7 @@ static fl_status unquote(const splitter *l, char *p, char **end)
     *to = 0;
     for (from++; is_blank(l, *from); from++) continue;
     if (*from && *from != l->separator)
-        return fli_fail(l->ctx, FL_EFORMAT, "%s:%zu: field %zu goes on behind its closing quote with %s", l->path,
+        return fli_fail(l->ctx, FL_EFORMAT, "%s:%zu: field %zu continues after its closing quote with %s", l->path,
                         l->number, l->field->n - 1, fli_show(from).s);
     *end = from;
     return FL_OK;

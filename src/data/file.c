@@ -54,8 +54,8 @@ static fl_status find_lists(lists *l)
         return fli_fail(l->ctx, FL_EFORMAT, "%s: an object such as {\"clients\": [[0, 1], [2]]} is expected", l->path);
     l->clients = plain ? json_array_size(clients) : json_object_size(l->root);
     if (plain && json_object_size(l->root) != 1)
-        return fli_fail(l->ctx, FL_EFORMAT, "%s: beside \"clients\" nothing else is expected, but %zu keys are there",
-                        l->path, json_object_size(l->root));
+        return fli_fail(l->ctx, FL_EFORMAT, "%s: only \"clients\" is expected, but there are %zu keys", l->path,
+                        json_object_size(l->root));
     if (!l->clients) return fli_fail(l->ctx, FL_EFORMAT, "%s: there are no clients", l->path);
     l->list = fli_alloc(l->ctx, l->clients, sizeof *l->list);
     l->name = fli_alloc(l->ctx, l->clients, sizeof *l->name);
@@ -138,7 +138,7 @@ static fl_status assign(fl_ctx *ctx, const void *params, const fli_dataset *ds, 
     if (!s) s = claim_all(&l, ds->n, owner);
     if (s) goto done;
     if (wanted > l.clients) {
-        s = fli_fail(ctx, FL_ECONFIG, "%s: %zu clients are asked for, but the file has %zu", p->path, wanted,
+        s = fli_fail(ctx, FL_ECONFIG, "%s: %zu clients are requested, but the file has %zu", p->path, wanted,
                      l.clients);
         goto done;
     }
@@ -146,7 +146,7 @@ static fl_status assign(fl_ctx *ctx, const void *params, const fli_dataset *ds, 
     for (size_t k = 0; k < ds->n; k++)
         if (owner[k] >= *clients) owner[k] = FLI_NOBODY;
     if (*clients < l.clients)
-        fli_log(ctx, FL_LOG_INFO, "%s: the first %zu of %zu clients are taken, the others are left out", p->path,
+        fli_log(ctx, FL_LOG_INFO, "%s: the first %zu of %zu clients are used, the others are left out", p->path,
                 *clients, l.clients);
 done:
     lists_fini(&l);

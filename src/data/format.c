@@ -88,9 +88,8 @@ fl_status fli_format_refuse_zip(fl_ctx *ctx, const char *path, const fli_zip *zi
         s = fli_fail(ctx, FL_EFORMAT, "%s: is a NumPy archive with the arrays %s; `kind: npz` reads it", path,
                      fli_text_get(&names));
     if (!s)
-        s = fli_fail(ctx, FL_EFORMAT,
-                     "%s: the zip archive holds %zu files: %s; unpack it and name the one that is meant", path, n,
-                     fli_text_get(&names));
+        s = fli_fail(ctx, FL_EFORMAT, "%s: the zip archive holds %zu files: %s; unpack it and name the file to read",
+                     path, n, fli_text_get(&names));
     fli_text_fini(&names);
     return s;
 }

@@ -230,10 +230,10 @@ static const fli_key keys[] = {
     FLI_KEY_STRING(params, test_images, "t10k-images-idx3-ubyte", "test images; '' for no test set"),
     FLI_KEY_STRING(params, test_labels, "t10k-labels-idx1-ubyte", "test labels; '' for no test set"),
     FLI_KEY_INT(params, classes, "0", 0, 256, FLI_CLASSES_HELP),
-    FLI_KEY_STRING(params, groups, "", "matrix of 32-bit integers, one row per training image, that says whose it is"),
+    FLI_KEY_STRING(params, groups, "", "matrix of 32-bit integers, one row per training image, with its owner"),
     FLI_KEY_INT(params, groups_column, "2", 0, 1e6, "column of that matrix, from 0, with the owner's id (QMNIST: 2)"),
-    FLI_KEY_INT(params, limit, "0", 0, FLI_NO_MAX, "use only the first so many training images; 0 for all"),
-    FLI_KEY_INT(params, test_limit, "0", 0, FLI_NO_MAX, "use only the first so many test images; 0 for all"),
+    FLI_KEY_INT(params, limit, "0", 0, FLI_NO_MAX, "use only the first N training images; 0 for all"),
+    FLI_KEY_INT(params, test_limit, "0", 0, FLI_NO_MAX, "use only the first N test images; 0 for all"),
     FLI_KEY_END,
 };
 

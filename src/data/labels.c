@@ -78,7 +78,7 @@ static fl_status assign(fl_ctx *ctx, const void *params, const fli_dataset *ds, 
     if (s) goto done;
     size_t classes = list_used(&by, used);
     if (each > classes) {
-        s = fli_fail(ctx, FL_ECONFIG, "partition labels: %zu labels per client are asked for, but the data have %zu",
+        s = fli_fail(ctx, FL_ECONFIG, "partition labels: %zu labels per client are requested, but the data have %zu",
                      each, classes);
         goto done;
     }

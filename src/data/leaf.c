@@ -92,7 +92,7 @@ static fl_status number_user(reader *r, const char *user, uint32_t *number)
     if (s == FL_OK && r->users->n > r->seen.n) s = fli_array_add(r->ctx, &r->seen, r->users->n - r->seen.n, &room);
     if (s) return s;
     char *seen = (char *)r->seen.p + *number;
-    if (*seen) return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s comes a second time", r->path, fli_show(user).s);
+    if (*seen) return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s occurs twice", r->path, fli_show(user).s);
     *seen = 1;
     return FL_OK;
 }

@@ -105,7 +105,7 @@ static fl_status add_query(reader *r, const char *token, int *is_query)
     *is_query = token && !strncmp(token, "qid:", 4);
     if (!r->groups) return FL_OK;
     if (!*is_query)
-        return fli_fail(r->ctx, FL_EFORMAT, AT "no qid:N behind the label, but groups is qid", r->path, r->line);
+        return fli_fail(r->ctx, FL_EFORMAT, AT "no qid:N after the label, but groups is qid", r->path, r->line);
     fl_status s = fli_array_add(r->ctx, &r->group, 1, &room);
     return s ? s : fli_labels_read(r->groups, token + 4, (fli_place){r->path, FLI_LINE, r->line}, room);
 }
@@ -155,8 +155,8 @@ static fl_status check_needed(const reader *r)
     if (r->p->features || known || r->needed <= FEW || r->needed / PER_VALUE <= values) return FL_OK;
     return fli_fail(r->ctx, FL_EFORMAT,
                     "%s:%zu: index %" PRIu32 " would make %" PRIu32
-                    " features out of %zu values in %zu samples; if it is "
-                    "meant, say features: %" PRIu32,
+                    " features out of %zu values in %zu samples; if that "
+                    "is intended, say features: %" PRIu32,
                     r->path, r->needed_line, r->needed - 1 + r->base, r->needed, values, r->row.n - 1, r->needed);
 }
 
@@ -274,17 +274,16 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
 static const fli_key keys[] = {
     FLI_KEY_STRING(params, train, NULL, "file with the training samples"),
     FLI_KEY_STRING(params, test, "", "file with the test samples; '' for none"),
-    FLI_KEY_CHOICE(params, index, "one", "one|zero", "the first index there can be; scikit-learn writes from zero"),
+    FLI_KEY_CHOICE(params, index, "one", "one|zero", "the smallest possible index; scikit-learn starts at zero"),
     FLI_KEY_INT(params, features, "0", 0, INT32_MAX,
-                "number of features; 0 for what the largest index in the files makes, unless it is far beyond their "
-                "values"),
+                "number of features; 0: the largest index in the files, unless it is far above the number of values"),
     FLI_KEY_CHOICE(
         params, task, "classification", FLI_TASK_WORDS,
         "what the first number of a line is: one of a few labels (classes 0, 1, ... in ascending order), or the "
         "value to predict"),
     FLI_KEY_INT(params, classes, "0", 0, FLI_MOST_LABELS, FLI_CLASSES_HELP),
     FLI_KEY_CHOICE(params, groups, "none", "none|qid",
-                   "qid: the number in `qid:N` says whose a training sample is; none: it is ignored"),
+                   "qid: the number in `qid:N` is the owner of a training sample; none: it is ignored"),
     FLI_KEY_CHOICE(params, storage, "auto", "auto|sparse|dense",
                    "how the features are kept in memory; auto: sparse if that takes less"),
     FLI_KEY_END,

@@ -197,7 +197,7 @@ fl_status fli_labels_read_number(fli_labels *l, double v, fli_place at, int32_t 
     int small = v >= 0 && v < 256;
     if (v != floor(v) || fabs(v) > exact)
         return fli_fail(l->words.ctx, FL_EFORMAT, FLI_AT "%s %.17g is not a whole number up to 2^53%s", FLI_PLACE(at),
-                        l->noun, v, l->bounded ? "; values to predict want task: regression" : "");
+                        l->noun, v, l->bounded ? "; for values to predict, say task: regression" : "");
     if (small && l->quick[(int)v]) {
         *out = l->quick[(int)v] - 1;
         return FL_OK;
@@ -212,8 +212,8 @@ static fl_status check_count(const fli_labels *l, size_t n)
 {
     if (!l->bounded || l->classes <= MANY || l->classes <= n / 2) return FL_OK;
     return fli_fail(l->words.ctx, FL_EFORMAT,
-                    "%s is the last of %zu different ones in %zu samples, too many for classes; values to predict want "
-                    "task: regression, labels that are meant `classes: N`",
+                    "%s is the last of %zu different ones in %zu samples, too many for classes; for values to predict, "
+                    "say task: regression, for labels `classes: N`",
                     l->last, l->classes, n);
 }
 

@@ -51,7 +51,8 @@ typedef struct {
 
 #define FLI_MOST_LABELS 1000000 /* different ones */
 #define FLI_CLASSES_HELP                                                                                               \
-    "0: the different labels in ascending order are classes 0, 1, ...; N: labels are 0 to N-1 and stay so, though "    \
+    "0: the different labels in ascending order are classes 0, 1, ...; N: labels are 0 to N-1 and stay as they are, "  \
+    "though "                                                                                                          \
     "some may not occur"
 
 void fli_labels_init(fli_labels *l, fl_ctx *ctx, size_t fixed);

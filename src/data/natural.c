@@ -7,7 +7,7 @@ typedef struct {
 } natural_params;
 
 static const fli_key keys[] = {
-    FLI_KEY_INT(natural_params, min_size, "1", 1, 1e9, "leave out who has fewer samples"),
+    FLI_KEY_INT(natural_params, min_size, "1", 1, 1e9, "leave out owners with fewer samples"),
     FLI_KEY_END,
 };
 
@@ -28,8 +28,8 @@ static fl_status assign(fl_ctx *ctx, const void *params, const fli_dataset *ds, 
     (void)seed;
     if (!ds->group)
         return fli_fail(ctx, FL_ECONFIG,
-                        "partition natural: the data do not say who the samples belong to; name a file of owners with "
-                        "data.groups, take data that have them (leaf, synthetic, linreg), or another partition");
+                        "partition natural: the data do not say who owns the samples; name a file of owners with "
+                        "data.groups, use data that have them (leaf, synthetic, linreg), or another partition");
     uint32_t *size = fli_alloc(ctx, ds->groups, sizeof *size);
     if (!size) return FL_ENOMEM;
     for (size_t s = 0; s < ds->n; s++) size[ds->group[s]]++;

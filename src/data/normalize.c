@@ -28,7 +28,7 @@ static double inverse(double v) { return v > 0 ? 1 / v : 1; }
 static fl_status would_fill(fl_ctx *ctx, const char *how)
 {
     return fli_fail(ctx, FL_ECONFIG,
-                    "normalize %s would shift the zeros of sparse data; take unit or columns, or storage: dense if the "
+                    "normalize %s would shift the zeros of sparse data; use unit or columns, or storage: dense if the "
                     "data fit into memory",
                     how);
 }

@@ -21,10 +21,10 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
 
 static const fli_key keys[] = {
     FLI_KEY_STRING(params, train_x, NULL,
-                   "training features: n x d, n x h x w or n x c x h x w " FLI_NUMPY_TYPES "; of them only u1 is bytes "
-                   "to `normalize`"),
+                   "training features: n x d, n x h x w or n x c x h x w " FLI_NUMPY_TYPES
+                   "; `normalize` treats only u1 as bytes"),
     FLI_KEY_STRING(params, train_y, NULL, "training labels or targets: n numbers"),
-    FLI_KEY_STRING(params, train_groups, "", "n whole numbers that say whose a training sample is; '' for none"),
+    FLI_KEY_STRING(params, train_groups, "", "n whole numbers, the owner of each training sample; '' for none"),
     FLI_KEY_STRING(params, test_x, "", "test features; '' for no test set"),
     FLI_KEY_STRING(params, test_y, "", "test labels or targets; '' for no test set"),
     FLI_KEY_CHOICE(params, task, "classification", FLI_TASK_WORDS,

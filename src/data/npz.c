@@ -28,11 +28,11 @@ static const fli_key keys[] = {
     FLI_KEY_STRING(params, train, NULL, "archive with the training samples"),
     FLI_KEY_STRING(params, test, "", "archive with the test samples, which may be the same one; '' for none"),
     FLI_KEY_STRING(params, x, "x",
-                   "name of the array of features: n x d, n x h x w or n x c x h x w " FLI_NUMPY_TYPES "; of them only "
-                   "u1 is bytes to `normalize`"),
+                   "name of the array of features: n x d, n x h x w or n x c x h x w " FLI_NUMPY_TYPES
+                   "; `normalize` treats only u1 as bytes"),
     FLI_KEY_STRING(params, y, "y", "name of the array of labels or targets: n numbers"),
     FLI_KEY_STRING(params, groups, "",
-                   "name of an array of n whole numbers that say whose a training sample is; '' for none"),
+                   "name of an array of n whole numbers, the owner of each training sample; '' for none"),
     FLI_KEY_STRING(params, test_x, "", "name of the array of test features; '' for the name in x"),
     FLI_KEY_STRING(params, test_y, "", "name of the array of test labels or targets; '' for the name in y"),
     FLI_KEY_CHOICE(params, task, "classification", FLI_TASK_WORDS,
@@ -44,7 +44,8 @@ static const fli_key keys[] = {
 const fli_source fli_source_npz = {
     .name = "npz",
     .title = "NumPy archives: features and labels or targets as arrays of one .npz file",
-    .needs = "a file as numpy.savez or numpy.savez_compressed writes it, with arrays called x and y or as said",
+    .needs = "a file as numpy.savez or numpy.savez_compressed writes it, with arrays called x and y or as the keys "
+             "name them",
     .keys = keys,
     .params_size = sizeof(params),
     .load = load,

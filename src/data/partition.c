@@ -33,11 +33,11 @@ static fl_status check(fl_ctx *ctx, const fli_partitioner *p, const fli_dataset 
                         FLI_NOBODY - 1);
     if (p->needs_labels && !ds->label)
         return fli_fail(ctx, FL_ECONFIG,
-                        "partition %s goes by class, but the data have numbers as targets, not classes", p->name);
+                        "partition %s divides by class, but the data have numbers as targets, not classes", p->name);
     if (!clients && !p->sets_clients)
-        return fli_fail(ctx, FL_ECONFIG, "partition %s must be told the number of clients", p->name);
+        return fli_fail(ctx, FL_ECONFIG, "partition %s needs the number of clients", p->name);
     if (clients > ds->n)
-        return fli_fail(ctx, FL_ECONFIG, "partition %s: %zu clients cannot share %zu samples, one each is the least",
+        return fli_fail(ctx, FL_ECONFIG, "partition %s: %zu clients cannot share %zu samples: each needs at least one",
                         p->name, clients, ds->n);
     return FL_OK;
 }

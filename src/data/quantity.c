@@ -13,8 +13,9 @@ typedef struct {
 static const fli_key keys[] = {
     FLI_KEY_REAL(quantity_params, alpha, "1", FLI_ABOVE_0, FLI_NO_MAX,
                  "concentration; small: very uneven sizes, large: all alike"),
-    FLI_KEY_INT(quantity_params, min_size, "10", 1, 1e9, "draw again until every client has so many samples"),
-    FLI_KEY_INT(quantity_params, retries, "1000", 1, 1e6, "give up after so many draws"),
+    FLI_KEY_INT(quantity_params, min_size, "10", 1, 1e9,
+                "draw again until every client has at least this many samples"),
+    FLI_KEY_INT(quantity_params, retries, "1000", 1, 1e6, "give up after this many draws"),
     FLI_KEY_END,
 };
 

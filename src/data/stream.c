@@ -194,7 +194,7 @@ static fl_status xz_failed(const fli_stream *s, lzma_ret rc)
     case LZMA_MEM_ERROR: return FL_ENOMEM;
     case LZMA_MEMLIMIT_ERROR: return corrupt(s, "xz", produced, "unpacking would take more than 256 MiB");
     case LZMA_BUF_ERROR: return corrupt(s, "xz", produced, "the file ends too early");
-    case LZMA_FORMAT_ERROR: return corrupt(s, "xz", produced, "what follows is no xz stream");
+    case LZMA_FORMAT_ERROR: return corrupt(s, "xz", produced, "what follows is not an xz stream");
     case LZMA_OPTIONS_ERROR: return corrupt(s, "xz", produced, "unknown options");
     default: return corrupt(s, "xz", produced, "the contents do not match their checksum or are not valid");
     }
@@ -250,8 +250,7 @@ static int starts_with(const fli_stream *s, const char *magic, size_t n)
 static fl_status choose_decoder(fli_stream *s, const char *member)
 {
     if (starts_with(s, "PK\3\4", 4) || starts_with(s, "PK\5\6", 4)) return init_zip(s, member);
-    if (member)
-        return fli_fail(s->ctx, FL_EFORMAT, "%s: is no zip archive, as files that numpy.savez writes are", s->file);
+    if (member) return fli_fail(s->ctx, FL_EFORMAT, "%s: is not a zip archive, as numpy.savez writes", s->file);
     if (starts_with(s, "\x1f\x8b", 2)) return init_gz(s);
     if (starts_with(s,
                     "\xfd"
@@ -470,7 +469,7 @@ static fl_status look(fl_ctx *ctx, const char *path, int *there)
     }
     int why = errno;
     if (why == ENOENT && !lstat(path, &st))
-        return fli_fail(ctx, FL_EIO, "%s: is a link to a file that is not there", path);
+        return fli_fail(ctx, FL_EIO, "%s: is a link to a file that does not exist", path);
     if (why == ENOENT || why == ENOTDIR) return FL_OK;
     return fli_fail(ctx, FL_EIO, "%s: cannot be opened: %s", path, strerror(why));
 }

@@ -31,7 +31,7 @@ static const fli_key keys[] = {
     FLI_KEY_REAL(synthetic_params, alpha, "0.5", 0, 1e3, "deviation of the clients' models"),
     FLI_KEY_REAL(synthetic_params, beta, "0.5", 0, 1e3, "deviation of the clients' inputs"),
     FLI_KEY_BOOL(synthetic_params, iid, "false",
-                 "one model and one input distribution for all; alpha and beta play no part"),
+                 "one model and one input distribution for all; alpha and beta are ignored"),
     FLI_KEY_INT(synthetic_params, features, "60", 1, 1e5, "number of features"),
     FLI_KEY_INT(synthetic_params, classes, "10", 2, 1e4, "number of classes"),
     FLI_KEY_CHOICE(synthetic_params, sizes, "lognormal", "lognormal|fixed", "how many samples the clients have"),
@@ -147,7 +147,7 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
     if (total >= UINT32_MAX)
         return fli_fail(ctx, FL_ECONFIG,
                         "data synthetic: %u clients have %zu samples in all, too many to be kept at once; "
-                        "have them made on demand",
+                        "make them on demand",
                         count, total);
     fl_status s = model_init(ctx, p, &m);
     if (s) return s;

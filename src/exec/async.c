@@ -334,10 +334,10 @@ static fl_status clock_new(fli_async *a)
         a->flights[i].from = &a->copies[i];
         a->flights[i].x.down = &a->copies[i].model;
     }
-    if (pthread_mutex_init(&a->lock, NULL)) return fli_fail(a->ctx, FL_ESYSTEM, "a mutex cannot be made");
+    if (pthread_mutex_init(&a->lock, NULL)) return fli_fail(a->ctx, FL_ESYSTEM, "a mutex cannot be created");
     if (pthread_cond_init(&a->moved, NULL)) {
         pthread_mutex_destroy(&a->lock);
-        return fli_fail(a->ctx, FL_ESYSTEM, "a condition variable cannot be made");
+        return fli_fail(a->ctx, FL_ESYSTEM, "a condition variable cannot be created");
     }
     a->lockable = 1;
     return fli_latest_new(a->ctx, a->bytes, m, &a->latest);

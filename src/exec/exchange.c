@@ -96,9 +96,9 @@ void fli_exchange_load(const fli_space *s, const fli_algo *a, size_t clients, fl
     fli_load_bytes(in, ask, sizeof ask);
     fli_ask_read(ask, &x->ask);
     if (fli_ask_wrong(&x->ask, clients) || x->ask.kind != FLI_ASK_TURN || x->ask.phases != 1)
-        fli_loader_refuse(in, "does not fit this run: a client is asked for what cannot be");
+        fli_loader_refuse(in, "does not fit this run: a client has an impossible task");
     fli_load_vectors(s, x->up.vec, fli_parts_vectors(a->up), in);
     fli_load_reals(x->up.num, fli_parts_numbers(a->up), in);
     fli_load_bytes(in, outcome, sizeof outcome);
-    if (fli_outcome_read(outcome, x)) fli_loader_refuse(in, "does not fit this run: a turn ended as none can");
+    if (fli_outcome_read(outcome, x)) fli_loader_refuse(in, "does not fit this run: a turn has an impossible outcome");
 }

@@ -31,15 +31,15 @@ const char *fli_figures_wrong(const double *num)
 {
     double all = FLI_HAS_TRAIN + FLI_HAS_TEST + FLI_HAS_OWN + FLI_HAS_PSEUDO;
     double train = num[FLI_FIGURE_TRAIN_N], test = num[FLI_FIGURE_TEST_N];
-    if (!counts(num[FLI_FIGURE_HAS], all)) return "it says to have figures that there are not";
+    if (!counts(num[FLI_FIGURE_HAS], all)) return "it claims figures that do not exist";
     unsigned has = (unsigned)num[FLI_FIGURE_HAS];
-    if (!counts(train, UINT32_MAX) || !counts(test, UINT32_MAX)) return "a number of samples is none";
+    if (!counts(train, UINT32_MAX) || !counts(test, UINT32_MAX)) return "a number of samples is impossible";
     if (has & (FLI_HAS_TRAIN | FLI_HAS_OWN) && !(train > 0))
         return "it has figures of training samples, but no samples";
     if (has & FLI_HAS_TEST && !(test > 0)) return "it has figures of test samples, but no samples";
     if (!counts(num[FLI_FIGURE_TRAIN_HITS], train) || !counts(num[FLI_FIGURE_OWN_TRAIN_HITS], train) ||
         !counts(num[FLI_FIGURE_TEST_HITS], test) || !counts(num[FLI_FIGURE_OWN_TEST_HITS], test) ||
         !counts(num[FLI_FIGURE_PSEUDO_N], UINT32_MAX) || !counts(num[FLI_FIGURE_PSEUDO_HITS], num[FLI_FIGURE_PSEUDO_N]))
-        return "more of its samples are right than there are";
+        return "more of its samples are right than it has";
     return NULL;
 }

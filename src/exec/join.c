@@ -37,7 +37,7 @@ fl_status fli_card_read(fl_ctx *ctx, const unsigned char *in, fli_card *c)
     if (digested > 1 || c->unlabelled > c->samples || c->samples > UINT32_MAX || c->test_samples > UINT32_MAX)
         return fli_fail(ctx, FL_EFORMAT,
                         "a client that joins says that it has %llu samples, %llu of them without a label and %llu for "
-                        "testing, which cannot be",
+                        "testing, which is impossible",
                         (unsigned long long)c->samples, (unsigned long long)c->unlabelled,
                         (unsigned long long)c->test_samples);
     return FL_OK;
@@ -151,7 +151,7 @@ static const char *impossible(const fli_terms *t, int named, size_t left)
 {
     if (t->client >= t->clients) return "the client's number is not below the number of clients";
     if (t->precision != 4 && t->precision != 8) return "the precision is neither 4 nor 8 bytes";
-    if (t->sparse > 1) return "samples are neither sparse nor not";
+    if (t->sparse > 1) return "the samples are said to be neither sparse nor dense";
     if (!t->parameters || t->upper > t->parameters) return "the model has no parameters, or too few";
     if (t->scales > left / (2 * sizeof(double)) || (named && t->classes > left)) return "they are cut short";
     return NULL;

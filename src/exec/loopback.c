@@ -46,7 +46,7 @@ static fl_status tell(loopback *l, uint32_t client, fli_terms *heard)
     fl_status s = fli_terms_read(l->ctx, wire, n, heard);
     if (!s && fli_terms_bytes(heard) == n) fli_terms_write(heard, wire + n);
     if (!s && memcmp(wire, wire + n, n))
-        s = fli_fail(l->ctx, FL_EFORMAT, "client %u: what it was told is not what was said", client);
+        s = fli_fail(l->ctx, FL_EFORMAT, "client %u: it was told something else than was sent", client);
     fli_free(wire);
     return s;
 }
@@ -179,7 +179,9 @@ static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
     fli_ask_write(&x->ask, ask);
     fli_ask_read(ask, &d->own.ask);
     const char *wrong = fli_ask_wrong(&d->own.ask, l->spec.clients);
-    if (wrong) return fli_fail(l->ctx, FL_EFORMAT, "client %u: what it is asked cannot be: %s", x->ask.client, wrong);
+    if (wrong)
+        return fli_fail(l->ctx, FL_EFORMAT, "client %u: it is asked for something impossible: %s", x->ask.client,
+                        wrong);
     fli_wire_of(m, l->spec.fed->classes, l->spec.algo, l->spec.params, &d->own.ask, &d->parts);
     size_t bytes = fli_wire_down(&d->parts, m, &d->own.ask);
     unsigned char *wire = fli_alloc(l->ctx, bytes, 1);
@@ -210,7 +212,7 @@ static fl_status collect(loopback *l, delivery *d, fli_exchange *x)
     unsigned char outcome[FLI_OUTCOME_BYTES];
     fli_outcome_write(&d->own, outcome);
     fl_status s = fli_outcome_read(outcome, x);
-    if (s) fli_fail(l->ctx, s, "client %u: what it says of its turn cannot be", x->ask.client);
+    if (s) fli_fail(l->ctx, s, "client %u: its report of its turn is impossible", x->ask.client);
     size_t bytes = s || x->status ? 0 : fli_wire_up(&d->parts, m, &d->own.ask);
     unsigned char *wire = fli_alloc(l->ctx, bytes, 1);
     if (wire && bytes) fli_wire_write(d->parts.up, d->parts.moment, m, &d->own.up, wire);

@@ -129,7 +129,7 @@ typedef struct {
 
 static const fli_key bernoulli_keys[] = {
     FLI_KEY_REALS(bernoulli_params, probability, "0.1", FLI_ABOVE_0, 1,
-                  "probability to take part: one for all clients, or a list with one per client"),
+                  "probability of taking part: one for all clients, or a list with one per client"),
     FLI_KEY_END,
 };
 

@@ -34,9 +34,9 @@ fl_status fli_spill_new(fl_ctx *ctx, const char *folder, size_t bytes, fli_spill
     s->ctx = ctx;
     s->bytes = bytes;
     s->fd = open_unnamed(folder, name);
-    status = s->fd < 0
-                 ? fli_fail(ctx, FL_EIO, "%s: no file for client state can be made here: %s", folder, strerror(errno))
-                 : FL_OK;
+    status = s->fd < 0 ? fli_fail(ctx, FL_EIO, "%s: no file for client state can be created here: %s", folder,
+                                  strerror(errno))
+                       : FL_OK;
     if (!status) *out = s;
 done:
     fli_free(name);

@@ -51,10 +51,10 @@ static size_t stride(const fli_store *s) { return round_up(fli_bytes(&s->spec.sp
 
 static fl_status lock_new(fli_store *s)
 {
-    if (pthread_mutex_init(&s->lock, NULL)) return fli_fail(s->ctx, FL_ESYSTEM, "a mutex cannot be made");
+    if (pthread_mutex_init(&s->lock, NULL)) return fli_fail(s->ctx, FL_ESYSTEM, "a mutex cannot be created");
     if (pthread_cond_init(&s->moved, NULL)) {
         pthread_mutex_destroy(&s->lock);
-        return fli_fail(s->ctx, FL_ESYSTEM, "a condition variable cannot be made");
+        return fli_fail(s->ctx, FL_ESYSTEM, "a condition variable cannot be created");
     }
     s->lockable = 1;
     return FL_OK;

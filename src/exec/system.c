@@ -94,9 +94,10 @@ typedef struct {
 static fl_status trace_value(fl_ctx *ctx, const char *path, size_t number, const char *text, size_t field, double *out)
 {
     const char *wrong = fli_number_read(text, DBL_MAX, out);
-    if (!wrong && field && !is_rate(*out)) wrong = "is no rate: it must be 0, or from 0.001 to 1e18 bytes per second";
+    if (!wrong && field && !is_rate(*out))
+        wrong = "is not a rate: it must be 0, or from 0.001 to 1e18 bytes per second";
     if (!wrong && !field && !(*out >= 0 && *out <= MOST_SECONDS))
-        wrong = "is no time per step: it must be from 0 to 1e9 seconds";
+        wrong = "is not a time per step: it must be from 0 to 1e9 seconds";
     if (!wrong) return FL_OK;
     return fli_fail(ctx, FL_EFORMAT, "%s:%zu: %s %s", path, number, fli_show(text).s, wrong);
 }

@@ -183,7 +183,7 @@ fl_status fli_live_new(fl_ctx *ctx, uint16_t port, fli_live **out)
     l->origin = (uint64_t)(fli_clock_now() * 1e6) << 16 ^ (uint64_t)getpid();
     if (pthread_mutex_init(&l->lock, NULL)) {
         fli_free(l);
-        return fli_fail(ctx, FL_ESYSTEM, "a lock could not be made");
+        return fli_fail(ctx, FL_ESYSTEM, "a lock could not be created");
     }
     fl_status s = start(l, port);
     if (s)

@@ -242,7 +242,7 @@ static fl_status name_folder(fl_run *run)
     if (run->checkpoints) return FL_OK;
     if (run->plan.settings.top.clock == FLI_CLOCK_REAL)
         return fli_fail(run->ctx, FL_ECONFIG, "clock is real: such a run cannot be repeated, so it has no checkpoints");
-    if (!*output) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: checkpoints lie beside it");
+    if (!*output) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: checkpoints are kept beside it");
     run->checkpoints = folder_of(run->ctx, output);
     return run->checkpoints ? FL_OK : FL_ENOMEM;
 }
@@ -270,7 +270,7 @@ fl_status fli_checkpoint_discard(fl_run *run, int replace)
     if (newest(folder, SIZE_MAX, NULL) && !replace)
         s = fli_fail(
             run->ctx, FL_EIO,
-            "%s: has checkpoints of an earlier run; `fedloom resume` goes on from them, or ask to replace them "
+            "%s: has checkpoints of an earlier run; `fedloom resume` continues from them, or ask to replace them "
             "(--force)",
             folder);
     fli_free(folder);
@@ -286,7 +286,7 @@ fl_status fli_checkpoint_prepare(fl_run *run, int replace)
     const char *folder = run->checkpoints;
     newest(folder, SIZE_MAX, &alien);
     if (alien)
-        return fli_fail(run->ctx, FL_EIO, "%s: is not used for checkpoints, because something else lies in it", folder);
+        return fli_fail(run->ctx, FL_EIO, "%s: is not used for checkpoints, because something else is in it", folder);
     if ((s = fli_checkpoint_discard(run, replace)) || (s = fli_make_folders(run->ctx, folder))) return s;
     s = write_config(run);
     run->checkpoints_ready = !s;
@@ -366,12 +366,12 @@ static fl_status find_whole(fl_run *run, size_t *number, char **path)
         fl_status s = fli_snapshot_check(run->ctx, *path);
         *number = n;
         if (!s || s == FL_ENOMEM) return s;
-        fli_log(run->ctx, FL_LOG_WARNING, "%s; the one before it is taken", fl_ctx_error(run->ctx));
+        fli_log(run->ctx, FL_LOG_WARNING, "%s; the one before it is used", fl_ctx_error(run->ctx));
         fli_clear(run->ctx);
         fli_free(*path);
         *path = NULL;
     }
-    return fli_fail(run->ctx, FL_EFORMAT, "%s: there is no whole checkpoint in it", run->checkpoints);
+    return fli_fail(run->ctx, FL_EFORMAT, "%s: there is no complete checkpoint in it", run->checkpoints);
 }
 
 int fli_checkpoint_exists(fl_run *run)
@@ -398,7 +398,7 @@ fl_status fli_checkpoint_take(fl_run *run)
     if (!s) s = fli_folder_lock(run);
     if (!s) s = check_finished(run);
     if (!s && fli_path_kind(run->checkpoints) != 1)
-        s = fli_fail(run->ctx, FL_EIO, "%s: there are no checkpoints to go on from", run->checkpoints);
+        s = fli_fail(run->ctx, FL_EIO, "%s: there are no checkpoints to continue from", run->checkpoints);
     if (!s) s = check_readable(run->ctx, run->checkpoints);
     if (!s && newest(run->checkpoints, SIZE_MAX, NULL)) {
         if (!(s = find_whole(run, &number, &path))) s = load(run, path);
@@ -437,7 +437,7 @@ static fl_status no_config(fl_ctx *ctx, const char *output)
     int hidden = folder && lstat(folder, &st) && errno != ENOENT && errno != ENOTDIR;
     fl_status s = !folder ? FL_ENOMEM : hidden || fli_path_kind(folder) == 1 ? check_readable(ctx, folder) : FL_OK;
     fli_free(folder);
-    return s ? s : fli_fail(ctx, FL_EIO, "%s%s: there are no checkpoints to go on from", output, suffix);
+    return s ? s : fli_fail(ctx, FL_EIO, "%s%s: there are no checkpoints to continue from", output, suffix);
 }
 
 fl_status fl_config_resume(fl_config *cfg, const char *folder)

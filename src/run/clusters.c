@@ -67,7 +67,7 @@ static double cluster_nmi(fli_moment *m)
 const fli_metric fli_metric_cluster_accuracy = {
     .is = {.name = "cluster_accuracy",
            .title = "clusters matched with classes: accuracy",
-           .help = "of models that cluster: share of training samples in the cluster that stands for their class",
+           .help = "for models that cluster: share of training samples in the cluster that stands for their class",
            .unit = FL_UNIT_SHARE,
            .better = FL_BETTER_HIGH,
            .shown = {[FL_VIEW_EVENTS] = {"clusters/accuracy"},

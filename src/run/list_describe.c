@@ -68,7 +68,7 @@ void fli_describe_algo(fli_text *t, const void *desc)
            : a->traits & FLI_ALGO_BYSTANDERS
                ? "takes part: every client in every round; `participation` chooses those that do the method's local "
                  "steps\n"
-           : a->async.pace ? "takes part: everyone, or so many at the same time (participation: uniform)\n"
+           : a->async.pace ? "takes part: everyone, or a fixed number at a time (participation: uniform)\n"
                            : "takes part: any cohort\n");
     fli_text_add(t, a->traits & FLI_ALGO_UNIFORM
                         ? "client weights: equal, w_i = 1/N\n"

@@ -118,7 +118,7 @@ static fl_status read_json(fli_manifest *m, const char *path, const json_t *root
     const char *text = json_string_value(json_object_get(data, "sha256"));
     const char *version = json_string_value(json_object_get(root, "fedloom"));
     if (!version || !json_is_array(files) || json_array_size(files) > MOST_FILES)
-        return fli_fail(m->ctx, FL_EFORMAT, "%s: is no manifest: there is no version and list of files in it", path);
+        return fli_fail(m->ctx, FL_EFORMAT, "%s: is not a manifest: it has no version and list of files", path);
     m->this_version = !strcmp(version, FL_VERSION);
     if (data && (!text || !fli_digest_read(text, &m->data)))
         return fli_fail(m->ctx, FL_EFORMAT, "%s: the digest of the data is not a sha256", path);
@@ -163,7 +163,7 @@ fl_status fli_manifest_check(const fli_manifest *m, const char *folder)
         uint64_t bytes;
         s = look_at(m, folder, f->name, &digest, &bytes);
         if (!s && (bytes != f->bytes || !fli_digest_same(&digest, &f->digest)))
-            s = fli_fail(m->ctx, FL_EMISMATCH, "%s/%s: is not the file that %s tells of", folder, f->name,
+            s = fli_fail(m->ctx, FL_EMISMATCH, "%s/%s: is not the file that %s lists", folder, f->name,
                          FLI_MANIFEST_NAME);
     }
     return s;

@@ -178,7 +178,8 @@ static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first
     for (size_t i = 0; i < count; i++) {
         const char *wrong = fli_figures_wrong(m->exchanges[i].up.num);
         if (wrong)
-            return fli_fail(m->ctx, FL_EFORMAT, "client %u: its figures cannot be: %s", client_at(m, first + i), wrong);
+            return fli_fail(m->ctx, FL_EFORMAT, "client %u: its figures are impossible: %s", client_at(m, first + i),
+                            wrong);
         absorb(m, first + i, &m->exchanges[i]);
     }
     return FL_OK;

@@ -17,7 +17,7 @@ static double get_evaluation_down(const fli_counts *c) { return c->evaluation_do
 const fli_metric fli_metric_round = {
     .is = {.name = "round",
            .title = "rounds",
-           .help = "rounds so far; of asynchronous methods: server steps",
+           .help = "rounds so far; for asynchronous methods: server steps",
            .unit = FL_UNIT_COUNT,
            .better = FL_BETTER_LOW,
            .shown = {[FL_VIEW_AXIS] = {"rounds"},
@@ -109,7 +109,7 @@ const fli_metric fli_metric_simulated_seconds = {
 const fli_metric fli_metric_staleness = {
     .is = {.name = "staleness",
            .title = "staleness of uploads, mean",
-           .help = "of asynchronous methods: mean age of the uploads since the last line, in server steps,",
+           .help = "for asynchronous methods: mean age of the uploads since the last line, in server steps,",
            .better = FL_BETTER_LOW,
            .digits = 3,
            .shown = {[FL_VIEW_EVENTS] = {"async/staleness"},

@@ -53,7 +53,7 @@ const fli_metric fli_metric_local_train_accuracy = {
 const fli_metric fli_metric_local_test_loss = {
     .is = {.name = "local_test_loss",
            .title = "test loss of the clients' own models",
-           .help = "likewise, on the clients' own test parts",
+           .help = "the same on the clients' own test parts",
            .better = FL_BETTER_LOW,
            .scale = FL_SCALE_WIDE,
            .shown = {[FL_VIEW_EVENTS] = {"local/test_loss"},
@@ -67,7 +67,7 @@ const fli_metric fli_metric_local_test_loss = {
 const fli_metric fli_metric_local_test_accuracy = {
     .is = {.name = "local_test_accuracy",
            .title = "test accuracy of the clients' own models",
-           .help = "likewise; a client that mixes its model with x is judged by the mixture",
+           .help = "on the clients' own test parts; a client that mixes its model with x is judged by the mixture",
            .unit = FL_UNIT_SHARE,
            .better = FL_BETTER_HIGH,
            .shown = {[FL_VIEW_EVENTS] = {"local/test_accuracy"},

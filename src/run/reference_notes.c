@@ -31,10 +31,10 @@ static const fact of_labels[] = {
      "are classes 0, 1, ...; a note in the log says which label is which class, unless they are 0, 1, ... "
      "already"},
     {"classes N",
-     "labels are the whole numbers 0 to N-1 and stay what they are, also those that training does not have"},
-    {"test samples", "with classes 0 a label that training does not have is an error"},
+     "labels are the whole numbers 0 to N-1 and stay as they are, even those that do not occur in training"},
+    {"test samples", "with classes 0 a label that does not occur in training is an error"},
     {"many labels", "with classes 0 more than 1000 different labels with less than two samples each, on average, are "
-                    "refused: they are rather values to predict"},
+                    "refused: they look like values to predict"},
     {"idx", "the labels of the whole training file count, also with `limit`"},
     {"cifar10", "labels are 0 to 9, as the set defines them"},
     {NULL, NULL},
@@ -47,7 +47,7 @@ static const fact of_storage[] = {
     {"idx", "bytes, f32 or f64, as in the file"},
     {"cifar10, digits", "bytes"},
     {"too large",
-     "whatever is kept as f64 is made f32 for a run in f32, after `normalize`; what does not fit then is an "
+     "whatever is kept as f64 is converted to f32 for a run in f32, after `normalize`; what does not fit then is an "
      "error with its sample and feature"},
     {NULL, NULL},
 };
@@ -58,7 +58,7 @@ static const fact of_partition[] = {
               "the order of the file"},
     {"a sample", "is in one list at most; a sample in no list takes no part, which is noted"},
     {"a client", "has at least one sample"},
-    {"partition.clients", "takes the first so many clients; 0 takes all"},
+    {"partition.clients", "takes the first N clients; 0 takes all"},
     {NULL, NULL},
 };
 

@@ -95,7 +95,7 @@ const fli_kind fli_kinds[] = {
     {"partition", "partitions", "who holds which samples", partitioner_item},
     {"participation", "participations", "who takes part in a round", participation_item},
     {"system", "systems", "how fast the clients' devices and links are", system_item},
-    {"bilevel", "bilevels", "problems of two levels", bilevel_item},
+    {"bilevel", "bilevels", "two-level problems", bilevel_item},
     {"executor", "executors", "where the clients are", executor_item},
     {NULL, NULL, NULL, NULL},
 };

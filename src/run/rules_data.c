@@ -90,7 +90,7 @@ static fl_status samples_for_levels(const fli_known *k)
         if (fli_fed_size(k->fed, i) - fli_fed_unlabelled(k->fed, i) < 2)
             return fli_fail(
                 k->ctx, FL_ECONFIG,
-                "client %zu has a single training sample%s, but bilevel.validation wants one for each level", i,
+                "client %zu has a single training sample%s, but bilevel.validation needs one for each level", i,
                 s->data.unlabelled > 0 ? " with a label" : "");
     return FL_OK;
 }

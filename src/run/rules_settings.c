@@ -175,7 +175,7 @@ const fli_rule fli_settings_rules[] = {
     {"stop.diverged", bad_multiple,
      "stop.diverged is {stop.diverged}, but must be above 1, or 0: it is a multiple of the loss at the start",
      "stop: {diverged: 0.5}", NULL},
-    {"checkpoint_every output", saved_nowhere, "checkpoint_every needs output: checkpoints lie beside it",
+    {"checkpoint_every output", saved_nowhere, "checkpoint_every needs output: checkpoints are kept beside it",
      "checkpoint_every: 3", NULL},
     {"checkpoint_every clock", saved_in_real_time,
      "clock is {clock}: such a run cannot be repeated, so checkpoint_every must be 0",
@@ -205,14 +205,14 @@ const fli_rule fli_settings_rules[] = {
      "partition.clients is missing: {partition.kind} does not know how many there are", "partition: {clients: 0}",
      NULL},
     {"algorithm.kind bilevel.kind", levels_missing,
-     "algorithm {algorithm.kind} is for problems of two levels, but bilevel.kind is {bilevel.kind}; set it, for "
+     "algorithm {algorithm.kind} is for two-level problems, but bilevel.kind is {bilevel.kind}; set it, for "
      "instance to hyper_representation",
      "algorithm: simfbo", NULL},
     {"bilevel.kind algorithm.kind", levels_unknown,
      "algorithm {algorithm.kind} knows one level only, so bilevel.kind must be none, not {bilevel.kind}",
      "bilevel: regularization", NULL},
     {"model.weight_decay algorithm.kind", decay_of_levels,
-     "model.weight_decay does not say of which level; with algorithm {algorithm.kind} use bilevel.l2",
+     "model.weight_decay does not say for which level; with algorithm {algorithm.kind} use bilevel.l2",
      "algorithm: simfbo\nbilevel: regularization\nmodel: {weight_decay: 0.1}", NULL},
     {"local.momentum algorithm.kind", momentum_of_levels,
      "algorithm {algorithm.kind} takes plain steps, so local.momentum must be 0",
@@ -230,14 +230,15 @@ const fli_rule fli_settings_rules[] = {
      "{system.kind}; `fedloom list system` shows what there is",
      "stop: {simulated: 5}", NULL},
     {"algorithm.kind system.kind clock", arrives_untimed,
-     "algorithm {algorithm.kind} goes by who comes back first, but system.kind is {system.kind}; set it, for instance "
+     "algorithm {algorithm.kind} depends on which client finishes first, but system.kind is {system.kind}; set it, for "
+     "instance "
      "to lognormal, or clock to real",
      "algorithm: fedasync", NULL},
     {"clock algorithm.kind", rounds_in_real_time,
      "clock is {clock}, but algorithm {algorithm.kind} works in rounds; leave clock virtual", "clock: real", NULL},
     {"participation.kind algorithm.kind", not_at_work,
-     "algorithm {algorithm.kind} is asynchronous: participation.kind can be everyone (all at work) or uniform (so many "
-     "at work, the next one drawn from the rest), not {participation.kind}",
+     "algorithm {algorithm.kind} is asynchronous: participation.kind can be everyone (all at work) or uniform (a fixed "
+     "number at work, the next one drawn from the rest), not {participation.kind}",
      "algorithm: fedasync\nsystem: constant\nparticipation: {kind: cyclic, count: 2}", NULL},
     {"system.deadline system.wait_for algorithm.kind", never_waits,
      "algorithm {algorithm.kind} never waits, so system.deadline and system.wait_for mean nothing",

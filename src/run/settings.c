@@ -8,22 +8,24 @@
 static const fli_key top_keys[] = {
     FLI_KEY_STRING(fli_top_settings, name, "run", "what the run is called in tables"),
     FLI_KEY_INT(fli_top_settings, seed, "1", 0, 9007199254740992.0, "seed of every random stream"),
-    FLI_KEY_INT(fli_top_settings, rounds, "100", 0, 1e9, "communication rounds; of asynchronous methods: server steps"),
+    FLI_KEY_INT(fli_top_settings, rounds, "100", 0, 1e9,
+                "communication rounds; for asynchronous methods: server steps"),
     FLI_KEY_CHOICE(fli_top_settings, precision, "f32", "f32|f64", "precision of models and gradients"),
     FLI_KEY_INT(fli_top_settings, threads, "0", 0, 1024,
                 "threads; 0: one per processor; results depend on it only with clock: real"),
     FLI_KEY_CHOICE(fli_top_settings, weights, "auto", "auto|samples|uniform",
-                   "client weights w_i: n_i/n, or 1/N; auto: what the method asks for, else samples"),
+                   "client weights w_i: n_i/n, or 1/N; auto: what the method needs, else samples"),
     FLI_KEY_CHOICE(
         fli_top_settings, clock, "virtual", "virtual|real",
         "virtual: simulated seconds, reproducible; real: asynchronous methods run concurrently, one client per "
         "thread, and wait for each other only when metrics are measured"),
     FLI_KEY_STRING(fli_top_settings, output, "", "result folder; empty: nothing is written"),
     FLI_KEY_BOOL(fli_top_settings, output_model, "true",
-                 "the model is part of the result; false: many runs, small folders"),
-    FLI_KEY_SIZE(fli_top_settings, memory, "auto",
-                 "memory for what clients keep between turns; who was not seen for long goes to a temporary file (in "
-                 "$TMPDIR, or beside output); auto: no limit, all of it stays in memory; results do not depend on it"),
+                 "the model is part of the result; false keeps the folders of many runs small"),
+    FLI_KEY_SIZE(
+        fli_top_settings, memory, "auto",
+        "memory for what clients keep between turns; clients that have been away longest go to a temporary file "
+        "(in $TMPDIR, or beside output); auto: no limit, all stays in memory; results do not depend on it"),
     FLI_KEY_INT(fli_top_settings, checkpoint_every, "0", 0, 1e9,
                 "rounds between checkpoints, kept in OUTPUT.checkpoint until the run is finished; 0: none"),
     FLI_KEY_END,
@@ -33,20 +35,20 @@ static const fli_key data_keys[] = {
     FLI_KEY_CHOICE(
         fli_data_settings, normalize, "auto", FLI_NORMALIZE_WORDS,
         "auto: bytes to [0, 1]; unit: by the largest magnitude; standard: mean 0, deviation 1; columns: "
-        "each feature by its Euclidean norm; given: mean, std. Not for sparse data: standard, given. What exactly: "
+        "each feature by its Euclidean norm; given: mean, std. Not for sparse data: standard, given. Details: "
         "part `data and files` of the reference"),
     FLI_KEY_REALS(fli_data_settings, mean, "[]", -FLI_NO_MAX, FLI_NO_MAX,
-                  "for normalize: given; one, or one per channel"),
+                  "for normalize: given; one value, or one per channel"),
     FLI_KEY_REALS(fli_data_settings, std, "[]", FLI_ABOVE_0, FLI_NO_MAX,
-                  "for normalize: given; one, or one per channel"),
+                  "for normalize: given; one value, or one per channel"),
     FLI_KEY_REAL(fli_data_settings, test_fraction, "0", 0, 0.9, "share of each client's samples kept for its own test"),
     FLI_KEY_REAL(fli_data_settings, unlabelled, "0", 0, 0.9999,
                  "share of each client's training samples that lose their labels; at least one per client keeps it"),
     FLI_KEY_BOOL(fli_data_settings, on_demand, "false", "make a client's samples when its turn comes; keep none"),
     FLI_KEY_CHOICE(
         fli_data_settings, augment, "none", FLI_AUGMENT_WORDS,
-        "cifar: each time that training sees an image it is a random crop of it, padded by 4 black pixels, and "
-        "every other time its mirror image"),
+        "cifar: training sees a new random crop of an image each time, padded by 4 black pixels, and mirrored half of "
+        "the time"),
     FLI_KEY_END,
 };
 
@@ -92,23 +94,23 @@ static const fli_key local_keys[] = {
     FLI_KEY_REAL(fli_local_settings, decay, "0.998", FLI_ABOVE_0, 1, "factor per round of the exponential schedule"),
     FLI_KEY_REAL(fli_local_settings, momentum, "0", 0, 0.9999, "momentum of the local steps, from zero in every round"),
     {"uneven", FLI_CHOICE, offsetof(fli_local_settings, work.uneven), "fixed", 0, 0, FLI_UNEVEN_WORDS,
-     "how local work differs: not; drawn from range per client and round; by lasting speed classes"},
+     "how local work differs: not at all; drawn from range per client and round; by lasting speed classes"},
     {"range", FLI_INTS, offsetof(fli_local_settings, work.range), "[1, 5]", 1, 1e6, NULL,
      "for uneven: range; fewest and most epochs (or steps)"},
     {"speeds", FLI_REALS, offsetof(fli_local_settings, work.speeds), "[1, 0.5, 0.2]", FLI_ABOVE_0, 1, NULL,
-     "for uneven: speeds; each client has one of these for good, its work is multiplied by it"},
+     "for uneven: speeds; each client keeps one of these, and its work is multiplied by it"},
     FLI_KEY_END,
 };
 
 static const fli_key system_keys[] = {
     FLI_KEY_REAL(fli_system_common, step_seconds, "0.001", 0, 1e9,
                  "simulated seconds of one local step on a device of speed 1"),
-    FLI_KEY_REAL(fli_system_common, turn_seconds, "0", 0, 1e9, "simulated seconds that every turn costs on top"),
+    FLI_KEY_REAL(fli_system_common, turn_seconds, "0", 0, 1e9, "simulated seconds added to every turn"),
     FLI_KEY_REAL(fli_system_common, up_rate, "0", 0, 1e18, "bytes per second to the server; 0: sending takes no time"),
     FLI_KEY_REAL(fli_system_common, down_rate, "0", 0, 1e18,
                  "bytes per second from the server; 0: receiving takes no time"),
     FLI_KEY_REAL(fli_system_common, deadline, "0", 0, FLI_NO_MAX,
-                 "a round ends after so many simulated seconds, who is late is dropped; 0: no deadline"),
+                 "a round ends after this many simulated seconds, and late clients are dropped; 0: no deadline"),
     FLI_KEY_REAL(fli_system_common, wait_for, "1", FLI_ABOVE_0, 1,
                  "share of the invited clients, the fastest, that a round waits for; the rest are dropped"),
     FLI_KEY_END,
@@ -125,10 +127,11 @@ static const fli_key metrics_keys[] = {
     FLI_KEY_BOOL(fli_metrics_settings, local, "false",
                  "loss and accuracy of each client's own model on its own samples, beside the global model's"),
     FLI_KEY_INT(fli_metrics_settings, max_clients, "10000", 1, 4294967295.0,
-                "train metrics use at most so many clients, evenly spaced"),
-    FLI_KEY_CHOICE(fli_metrics_settings, goal, "global", "global|local",
-                   "whose test accuracy targets and stop.target are about: the global model's, or the clients' own "
-                   "models' on their own test parts"),
+                "train metrics use at most this many clients, evenly spaced"),
+    FLI_KEY_CHOICE(
+        fli_metrics_settings, goal, "global", "global|local",
+        "the test accuracy that targets and stop.target refer to: that of the global model, or that of the clients' "
+        "own models on their own test parts"),
     FLI_KEY_REALS(fli_metrics_settings, targets, "[]", FLI_ABOVE_0, 1, "test accuracies whose first round is reported"),
     FLI_KEY_END,
 };
@@ -136,21 +139,19 @@ static const fli_key metrics_keys[] = {
 static const fli_key stop_keys[] = {
     FLI_KEY_REAL(fli_stop_settings, target, "0", 0, 1, "stop at this test accuracy; 0: do not"),
     FLI_KEY_REAL(fli_stop_settings, gradient2, "0", 0, FLI_NO_MAX, "stop when ||grad f||^2 is at most this; 0: do not"),
-    FLI_KEY_REAL(fli_stop_settings, seconds, "0", 0, FLI_NO_MAX, "stop after so many seconds of rounds; 0: do not"),
-    FLI_KEY_REAL(fli_stop_settings, simulated, "0", 0, FLI_NO_MAX, "stop after so many simulated seconds; 0: do not"),
+    FLI_KEY_REAL(fli_stop_settings, seconds, "0", 0, FLI_NO_MAX, "stop after this many seconds of rounds; 0: do not"),
+    FLI_KEY_REAL(fli_stop_settings, simulated, "0", 0, FLI_NO_MAX, "stop after this many simulated seconds; 0: do not"),
     FLI_KEY_REAL(
         fli_stop_settings, diverged, "1e3", 0, FLI_NO_MAX,
         "the run fails as diverged when its training loss (the test loss, if training is not measured) is above this "
-        "many times the one it began with; 0: only "
-        "when a number is no longer finite"),
+        "many times its start value; 0: only when a number is no longer finite"),
     FLI_KEY_END,
 };
 
 static const fli_key bilevel_keys[] = {
     FLI_KEY_REAL(
         fli_bilevel_common, validation, "0.2", 0, 0.9,
-        "share of each client's training samples that the upper level is measured on, the rest being the lower "
-        "level's; 0: both use all"),
+        "share of each client's training samples for the upper level; the lower level has the rest; 0: both use all"),
     FLI_KEY_REAL(fli_bilevel_common, l2, "0.01", 0, FLI_NO_MAX,
                  "adds l2/2 ||y||^2 to the lower objective, which must be strongly convex"),
     FLI_KEY_END,
@@ -186,7 +187,7 @@ static const section sections[] = {
     {"algorithm", "the federated method", NULL, 0, offsetof(fli_settings, algorithm), "fedavg"},
     SECTION(metrics, "what is measured, and when", metrics),
     SECTION(stop, "when a run ends before its last round", stop),
-    KINDS(bilevel, "two levels instead of one, for the methods that want them", bilevel, levels, "none"),
+    KINDS(bilevel, "two levels instead of one, for the methods that need them", bilevel, levels, "none"),
     {"executor", "where the clients are; results do not depend on it", NULL, 0, offsetof(fli_settings, executor),
      "threads"},
 };

@@ -106,7 +106,7 @@ static fl_status read_round(verifier *v, const json_t *round, fli_round *r)
     for (size_t i = 0; i < m; i++)
         if (!make_ask(v, json_integer_value(json_array_get(who, i)), json_array_get(steps, i), r->round,
                       (double)m / (double)clients(v), &v->asks[i]))
-            return bad(v, "a round names a client or a number of steps that cannot be");
+            return bad(v, "a round names an impossible client or number of steps");
     r->asks = v->asks;
     r->count = m;
     r->phases = a->rounds.phases ? a->rounds.phases(v->plan.settings.algorithm.params, 0) : 1;
@@ -157,7 +157,7 @@ static fl_status compare_own(verifier *v)
     const json_t *expect = expected(v, "localized");
     double *own = v->expected + parameters(v);
     if (expect && json_array_size(expect) != clients(v))
-        return bad(v, "\"expect.localized\" has not one model per client");
+        return bad(v, "\"expect.localized\" does not have one model per client");
     for (size_t i = 0; expect && i < clients(v); i++) {
         fl_status s = fli_exec_own_model(v->exec, (uint32_t)i, own, NULL);
         if (s) return s;
@@ -211,7 +211,7 @@ static fl_status run_event(verifier *v, const json_t *event, size_t step, void *
     json_int_t client = json_is_integer(who) ? json_integer_value(who) : -1;
     json_int_t late = json_is_integer(delay) ? json_integer_value(delay) : -1;
     if (late < 0 || (size_t)late > step || !steps || !make_ask(v, client, steps, step, 1 / (double)clients(v), &x->ask))
-        return bad(v, "an event's \"client\", \"delay\" or \"steps\" cannot be");
+        return bad(v, "an event's \"client\", \"delay\" or \"steps\" is impossible");
     fli_message down = {.vec = &history[step - (size_t)late], .start = fli_coordinator_broadcast(server)->start};
     x->ask.cohort = x->ask.phases = 1;
     x->ask.flags = FLI_ASK_CHANGED | FLI_ASK_REPLY;

@@ -261,7 +261,7 @@ fl_status fli_yaml_load(fl_ctx *ctx, fli_arena *a, const char *path, fli_node **
     if (ferror(f))
         s = fli_fail(ctx, FL_EIO, "%s: cannot be read: %s", path, strerror(errno));
     else if (n > FILE_MAX)
-        s = fli_fail(ctx, FL_ECONFIG, "%s: larger than %d bytes, which is no configuration", path, FILE_MAX);
+        s = fli_fail(ctx, FL_ECONFIG, "%s: larger than %d bytes, too large for a configuration", path, FILE_MAX);
     else
         s = fli_yaml_parse(ctx, a, path, text, n, root);
 done:

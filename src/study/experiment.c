@@ -83,7 +83,7 @@ static fl_status check_needs(fl_ctx *ctx, const fli_node *needs, const char *dat
     if (!s) s = fli_text_ok(&missing);
     if (!s && (missing.n || !data))
         s = fli_fail(ctx, data ? FL_EIO : FL_ECONFIG, "%s%s%s%s", what,
-                     data ? " is not there"
+                     data ? " was not found"
                           : " is needed; give the folder with the data sets by --data DIR or FEDLOOM_DATA",
                      missing.n ? "; wanted (plain, .gz or .xz):" : "", fli_text_get(&missing));
     if (s && s != FL_ENOMEM && *published) fli_fail_also(ctx, s, "published at %s", published);

@@ -4,7 +4,7 @@
  *     rounds: 500                      # a configuration as for `fedloom run`: what all methods share
  *     data: ...
  *     seeds: 5                         # seed, seed + 1, ...
- *     methods:                         # each lays its own keys over the common ones
+ *     methods:                         # each overrides common keys with its own
  *       - {label: FedAvg, algorithm: fedavg}
  *       - {label: FedProx, algorithm: {kind: fedprox, mu: 0.1}}
  *     grid: {local.lr: [0.01, 0.1]}    # every combination, for every method; a method may have a grid of its own

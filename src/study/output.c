@@ -175,7 +175,7 @@ static const fl_metric *quantity(fl_study *s, int axis, const char *name)
     fli_text_init(&all, s->ctx);
     for (size_t i = 0; (m = fl_metric_shown(view, i)); i++)
         fli_text_addf(&all, "%s%s", i ? ", " : "", m->shown[view].label);
-    fli_fail(s->ctx, FL_ECONFIG, "%s is nothing that can be on the %c axis; these can: %s", name, axis ? 'y' : 'x',
+    fli_fail(s->ctx, FL_ECONFIG, "%s cannot be on the %c axis; these can: %s", name, axis ? 'y' : 'x',
              fli_text_get(&all));
     fli_text_fini(&all);
     return NULL;

@@ -66,7 +66,7 @@ fl_status fli_reuse_find(fl_study *s, size_t i)
 /* Data that are gone do not make a result worthless: a table can still be printed. */
 static fl_status not_known(fl_study *s, const char *place, fli_standing *standing)
 {
-    fli_log(s->ctx, FL_LOG_WARNING, "%s: whether it was made from the present data is not known: %s", place,
+    fli_log(s->ctx, FL_LOG_WARNING, "%s: it is not known whether it was made from the current data: %s", place,
             fl_ctx_error(s->ctx));
     fli_clear(s->ctx);
     *standing = FLI_STANDS_SAME;
@@ -134,9 +134,9 @@ static fl_status check_replaced(fl_study *s)
     } rows[] = {{FLI_STANDS_UNKNOWN, 1, "is a result without a manifest, or cannot be read"},
                 {FLI_STANDS_OTHER_VERSION, 1, "is a result of another version of fedloom"},
                 {FLI_STANDS_OTHER_SETTINGS, 1, "is a finished run with other settings"},
-                {FLI_STANDS_OTHER_DATA, 1, "is a finished run, made from other data than there are now"},
-                {FLI_STANDS_STOPPED, 0, "is of a run that was stopped"},
-                {FLI_STANDS_BROKEN, 0, "is not a whole result"}};
+                {FLI_STANDS_OTHER_DATA, 1, "is a finished run from data that have changed since"},
+                {FLI_STANDS_STOPPED, 0, "is from a run that was stopped"},
+                {FLI_STANDS_BROKEN, 0, "is not a complete result"}};
     fl_status status = FL_OK;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         const char *first = NULL, *what = rows[k].what;
@@ -147,7 +147,7 @@ static fl_status check_replaced(fl_study *s)
                                    "%s: %s (%zu such here); choose another output, or ask to replace them (--force)",
                                    first, what, n);
         else
-            fli_log(s->ctx, FL_LOG_INFO, "%s: %s (%zu such here), and is made again", first, what, n);
+            fli_log(s->ctx, FL_LOG_INFO, "%s: %s (%zu such here), and is run again", first, what, n);
     }
     return status;
 }

@@ -182,7 +182,7 @@ static fl_status make_run(job *j, fl_ctx *ctx, fl_config *cfg, const fli_plan *d
     status = fli_checkpoint_take(j->run);
     if (!status) return keep_rows(j);
     if (status == FL_ENOMEM) return status;
-    fli_log(j->s->ctx, FL_LOG_INFO, "%s; the run begins again", fl_ctx_error(ctx));
+    fli_log(j->s->ctx, FL_LOG_INFO, "%s; the run starts again", fl_ctx_error(ctx));
     fl_run_free(j->run);
     j->run = NULL;
     fli_clear(ctx);

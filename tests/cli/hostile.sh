@@ -147,12 +147,12 @@ sed 's/rounds: 400000/rounds: 3/' csv.yaml | cat - <(printf 'methods: [{algorith
 fedloom compare both.yaml --output pair --quiet
 check "a comparison from a table" exits 0
 table 7 >table.csv
-expect 1 'is a finished run, made from other data than there are now (2 such here)' compare both.yaml --output pair
+expect 1 'is a finished run from data that have changed since (2 such here)' compare both.yaml --output pair
 fedloom compare both.yaml --output pair --force --quiet
 check "--force runs them again" exits 0
 sed -n 1,2p pair/runs/fedavg/seed-1/metrics.jsonl >cut.jsonl && mv cut.jsonl pair/runs/fedavg/seed-1/metrics.jsonl
 fedloom compare both.yaml --output pair
-check "a cut file of metrics is no finished run" has err "pair/runs/fedavg/seed-1: is not a whole result (1 such here), and is made again"
+check "a cut file of metrics is no finished run" has err "pair/runs/fedavg/seed-1: is not a complete result (1 such here), and is run again"
 check "and is made again" [ "$(wc -l <pair/runs/fedavg/seed-1/metrics.jsonl)" = 4 ]
 
 # ---- somebody's files ---------------------------------------------------------------------------------------------

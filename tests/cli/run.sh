@@ -47,7 +47,7 @@ expect 2 'rnu: unknown command' help rnu
 expect 2 'comp: unknown command; did you mean compare?' comp
 expect 2 'weave: unknown command; the commands are: run, resume, compare, ' weave
 for c in run config data verify; do expect 2 'which FILE?' "$c"; done
-expect 2 'one FILE, please' config good.yaml good.yaml
+expect 2 'give one FILE' config good.yaml good.yaml
 
 # ---- options ------------------------------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ for c in run resume compare reproduce plot check config data list verify; do che
 check 'fedloom(1) has the options' has out '\-\-set KEY=VALUE'
 expect 2 '--man is 3, but must be 1 or 5' list --man 3
 expect 2 '--man needs a value' list --man
-expect 2 '--markdown or --man, please' list --man 1 --markdown
+expect 2 'give --markdown or --man, not both' list --man 1 --markdown
 expect 2 'models: with --markdown everything is listed' list models --markdown
 expect 0 'more clients' data good.yaml --clients 3
 expect 0 'partition written to p.json' data good.yaml --write-partition p.json
@@ -381,11 +381,11 @@ long='--set rounds=4000 --set algorithm=scaffold --set metrics.every=50 --set me
 expect 2 'checkpoint_every needs output' run good.yaml --checkpoint-every 5
 expect 2 'which DIR?' resume
 expect 2 'one DIR at a time' resume a b
-expect 1 'nothere.checkpoint: there are no checkpoints to go on from' resume nothere
+expect 1 'nothere.checkpoint: there are no checkpoints to continue from' resume nothere
 signal_at INT stopped.checkpoint/config.yaml run good.yaml $long --set rounds=1000000000 --checkpoint-every 1000 \
     --output stopped
 check 'Ctrl-C with checkpoints: exit code 130' exits 130
-check 'Ctrl-C with checkpoints: says how to go on' has err '`fedloom resume stopped` goes on'
+check 'Ctrl-C with checkpoints: says how to go on' has err '`fedloom resume stopped` continues it'
 check 'Ctrl-C with checkpoints: no result yet' [ ! -e stopped ]
 check 'Ctrl-C with checkpoints: the settings are there' [ -s stopped.checkpoint/config.yaml ]
 expect 1 'has checkpoints of an earlier run' run good.yaml $long --checkpoint-every 10 --output stopped
@@ -422,8 +422,8 @@ for c in compare reproduce plot; do
     expect 2 '--nonsense: unknown option' "$c" --nonsense
 done
 expect 2 'which FILE?' compare
-expect 2 'which FILE?' plot
-expect 2 'which FILE?' plot a b
+expect 2 'give one FILE' plot
+expect 2 'give one FILE' plot a b
 expect 2 'one experiment at a time' reproduce a b
 grep -v '^algorithm' good.yaml >two.yaml
 cat >>two.yaml <<'END'
@@ -444,10 +444,10 @@ for file in results.csv results.md results.json report.html runs/fed-prox/seed-2
 done
 cut -d, -f 1-13 results/two/results.csv >first.csv
 expect 0 'Fed Prox' compare two.yaml
-check 'compare again: nothing is run' has err '4 of 4 runs are there already in results/two'
+check 'compare again: nothing is run' has err '4 of 4 runs are already in results/two'
 check 'compare again: no line per run' lacks err '[1/4]'
 expect 0 'Fed Prox' compare two.yaml --seeds 3 --jobs 1
-check 'more seeds: the others stay' has err '4 of 6 runs are there already'
+check 'more seeds: the others stay' has err '4 of 6 runs are already'
 expect 1 'is a finished run with other settings (4 such here)' compare two.yaml --set local.lr=0.05
 expect 0 'Fed Prox' compare two.yaml --set local.lr=0.05 --force
 check 'other settings: nothing is taken over' lacks err 'already'
@@ -489,7 +489,7 @@ expect 2 '--jobs is 0' compare two.yaml --jobs 0
 expect 2 'are too many runs' compare two.yaml --seeds 9223372036854775808
 expect 2 'missing.yaml: cannot be read' compare missing.yaml
 touch taken
-expect 1 'taken: the folder cannot be made' compare two.yaml --output taken/below --quiet
+expect 1 'taken: the folder cannot be created' compare two.yaml --output taken/below --quiet
 
 cat >fails.yaml <<'END'
 precision: f64
@@ -521,9 +521,9 @@ check 'plot --png without a converter: exit code 1' exits 1
 check 'plot --png without a converter: said once' [ "$(grep -c 'rsvg-convert is not installed' err)" -eq 1 ]
 check 'plot --png without a converter: all SVG files' [ "$(ls unpainted/*.svg | wc -l)" -ge 3 ]
 expect 2 'gradient was not measured' plot two.yaml --set output=elsewhere --y gradient
-expect 2 '../beauty is nothing that can be on the y axis' plot two.yaml --set output=elsewhere --y ../beauty
+expect 2 '../beauty cannot be on the y axis' plot two.yaml --set output=elsewhere --y ../beauty
 expect 2 'simulated was not measured' plot two.yaml --set output=elsewhere --x simulated
-expect 2 'age is nothing that can be on the x axis' plot two.yaml --set output=elsewhere --x age
+expect 2 'age cannot be on the x axis' plot two.yaml --set output=elsewhere --x age
 expect 1 'nowhere has no finished runs' plot two.yaml --set output=nowhere
 
 mkdir shelf
@@ -570,7 +570,7 @@ check 'check: advice' has out 'a setting that satisfies all of them: with a = '
 check 'check: nothing on stderr' silent err
 expect 0 'no step-size conditions are known' check good.yaml
 expect 2 'algorithm.gamma has 2 values, but there are 10 clients' check good.yaml --set algorithm=fedvra --set 'algorithm.gamma=[1, 2]'
-expect 2 'which FILE' check
+expect 2 'give one FILE' check
 fedloom run good.yaml --set algorithm=fedvra --set algorithm.gamma=15
 check 'gamma lr > 1: the run goes on' exits 0
 check 'gamma lr > 1: said' has err 'client 0: gamma_i lr_i = 15 x 0.1 = 1.5, but Lemma 1 asks for at most 1'

@@ -269,7 +269,7 @@ static void cards(void **state)
     assert_fails(f->ctx, fli_card_read(f->ctx, bytes, &back), FL_EFORMAT, "10 of them without a label");
     bytes[8] = 0;
     bytes[7] = 1;
-    assert_fails(f->ctx, fli_card_read(f->ctx, bytes, &back), FL_EFORMAT, "cannot be");
+    assert_fails(f->ctx, fli_card_read(f->ctx, bytes, &back), FL_EFORMAT, "is impossible");
     fli_fed_free(fed);
 }
 

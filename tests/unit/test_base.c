@@ -321,8 +321,8 @@ static void makes_and_removes_folders(void **state)
     close(open(file, O_CREAT | O_WRONLY, 0600));
     assert_fails(ctx, fli_make_folders(ctx, file), FL_EIO, "something else has that name");
     strcat(file, "/x");
-    assert_fails(ctx, fli_make_folders(ctx, file), FL_EIO, "the folder cannot be made: Not a directory");
-    assert_fails(ctx, fli_make_folders(ctx, ""), FL_EIO, "cannot be made");
+    assert_fails(ctx, fli_make_folders(ctx, file), FL_EIO, "the folder cannot be created: Not a directory");
+    assert_fails(ctx, fli_make_folders(ctx, ""), FL_EIO, "cannot be created");
 
     /* A link inside goes, what it points to stays; a link in place of the folder is refused. */
     snprintf(other, sizeof other, "%s-other", dir);

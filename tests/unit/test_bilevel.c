@@ -498,7 +498,7 @@ static void refusals(void **state)
     static const struct {
         const char *assignments, *text;
     } cases[] = {
-        {"algorithm=simfbo;bilevel=none", "two levels"},
+        {"algorithm=simfbo;bilevel=none", "two-level problems"},
         {"algorithm=fedavg", "one level only"},
         {"algorithm=simfbo;bilevel=hyper_representation", "softmax has no such body"},
         {"algorithm=simfbo;model={kind: mlp, hidden: [3]}", "one weight per feature"},

@@ -193,7 +193,7 @@ static void the_one_before_is_taken(void **state)
 
     write_file(fixture_path(f, "out.checkpoint/3.checkpoint"), "fedloom\1", 8);
     write_file(fixture_path(f, "out.checkpoint/5.checkpoint"), "", 0);
-    assert_fails(f->ctx, resume(f, &run), FL_EFORMAT, "there is no whole checkpoint");
+    assert_fails(f->ctx, resume(f, &run), FL_EFORMAT, "there is no complete checkpoint");
 }
 
 /* Kernels for another processor go on, with a warning, and the result says that both were there. */
@@ -451,7 +451,7 @@ static void killed_after_the_end(void **state)
     assert_fails(f->ctx, resume(f, &run), FL_EDONE, "out: is finished already");
     assert_int_equal(access(fixture_path(f, "out.checkpoint"), F_OK), -1);
     assert_int_equal(access(fixture_path(f, "out/model.safetensors"), F_OK), 0);
-    assert_fails(f->ctx, resume(f, &run), FL_EIO, "there are no checkpoints to go on from");
+    assert_fails(f->ctx, resume(f, &run), FL_EIO, "there are no checkpoints to continue from");
 }
 
 /* A run without checkpoints does not leave another one's beside its result. */
@@ -502,7 +502,7 @@ static void the_folder(void **state)
     assert_fails(f->ctx, fl_run_prepare_save(run, 0), FL_EIO, "checkpoints of an earlier run");
     assert_fails(f->ctx, fl_run_go(run, NULL, NULL), FL_EIO, "checkpoints of an earlier run");
     fixture_write(f, "out.checkpoint/thesis.tex", "my only copy");
-    assert_fails(f->ctx, fl_run_prepare_save(run, 1), FL_EIO, "something else lies in it");
+    assert_fails(f->ctx, fl_run_prepare_save(run, 1), FL_EIO, "something else is in it");
     assert_int_equal(unlink(fixture_path(f, "out.checkpoint/thesis.tex")), 0);
     assert_ok(f->ctx, fl_run_prepare_save(run, 1));
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));

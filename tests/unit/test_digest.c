@@ -41,7 +41,7 @@ static void what_is_no_digest(void **state)
     assert_fails(f->ctx, fli_digest_file(f->ctx, fixture_path(f, "none"), &d, &bytes), FL_EIO, "none: cannot be read");
     assert_fails(f->ctx, fli_digest_file(f->ctx, f->folder, &d, &bytes), FL_EIO, "cannot be read");
     assert_int_equal(mkfifo(fixture_path(f, "pipe"), 0600), 0); /* nobody writes to it: that must not hold us up */
-    assert_fails(f->ctx, fli_digest_file(f->ctx, fixture_path(f, "pipe"), &d, &bytes), FL_EIO, "no plain file");
+    assert_fails(f->ctx, fli_digest_file(f->ctx, fixture_path(f, "pipe"), &d, &bytes), FL_EIO, "not a plain file");
 }
 
 /* ---- data ---------------------------------------------------------------------------------------------- */

@@ -174,7 +174,7 @@ static void test_on_demand_refusals(void **state)
                  "data blobs cannot make its clients on demand; these can: synthetic");
     fli_fed_spec other = {SOURCE(synthetic, NULL), .clients = 31, .on_demand = 1};
     assert_fails(ctx, fli_fed_new(ctx, &other, &fed), FL_ECONFIG,
-                 "31 clients are asked for, but data synthetic makes 30");
+                 "31 clients are requested, but data synthetic makes 30");
     other.clients = 0;
     other.normalize = FLI_NORM_STANDARD;
     assert_fails(ctx, fli_fed_new(ctx, &other, &fed), FL_ECONFIG, "normalize must be auto or none");
@@ -389,12 +389,11 @@ static void test_take_refuses(void **state)
     assert_fails(ctx, fli_fed_take(ctx, small(3, 2), small(4, 2), &p, &fed), FL_EFORMAT,
                  "3 features, but the test samples 4");
     p = two_clients(3);
-    assert_fails(ctx, fli_fed_take(ctx, small(3, 2), small(3, 0), &p, &fed), FL_EFORMAT, "one has classes");
+    assert_fails(ctx, fli_fed_take(ctx, small(3, 2), small(3, 0), &p, &fed), FL_EFORMAT, "both have classes");
     fli_dataset *sparse = small(3, 2);
     sparse->kind = FLI_X_CSR;
     p = two_clients(3);
-    assert_fails(ctx, fli_fed_take(ctx, small(3, 2), sparse, &p, &fed), FL_EFORMAT,
-                 "one is sparse and the other dense");
+    assert_fails(ctx, fli_fed_take(ctx, small(3, 2), sparse, &p, &fed), FL_EFORMAT, "both be sparse or both dense");
     fli_dataset *wrong = small(3, 2);
     wrong->label[2] = 2;
     p = two_clients(3);

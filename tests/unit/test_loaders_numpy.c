@@ -326,7 +326,7 @@ static void npy_bad_values(void **state)
                  "y.npy: sample 2: label 9.2233720368547758e+18 is not a whole number up to 2^53");
     put_npy(d, "y.npy", "<f8", "(3,)", ((const double[]){0, 1.5, INFINITY}), 24);
     assert_fails(d->ctx, npy_load(d, "classification"), FL_EFORMAT,
-                 "sample 1: label 1.5 is not a whole number up to 2^53; values to predict want task: regression");
+                 "sample 1: label 1.5 is not a whole number up to 2^53; for values to predict, say task: regression");
     assert_fails(d->ctx, npy_load(d, "regression"), FL_EFORMAT, "y.npy: sample 2 has target inf");
 }
 
@@ -441,7 +441,7 @@ static void npz_names(void **state)
     fli_dataset_free(train);
     fli_dataset_free(test);
     assert_fails(d->ctx, load_source(d->ctx, &fli_source_npz, KEYS("train", put_text(d, "t", "text")), &train, &test),
-                 FL_EFORMAT, "t: is no zip archive");
+                 FL_EFORMAT, "t: is not a zip archive");
     assert_fails(d->ctx, load_source(d->ctx, &fli_source_npz, KEYS("train", "/no/x.npz"), &train, &test), FL_EIO,
                  "/no/x.npz: no such file");
     free(z);

@@ -229,7 +229,7 @@ static void libsvm_from_zero(void **state)
     assert_ok(d->ctx, load_source(d->ctx, &fli_source_libsvm, KEYS("train", path, "index", "zero"), &train, &test));
     assert_null(train->group);
     fli_dataset_free(train);
-    expect_bad(d, &fli_source_libsvm, "groups", "qid", "1 qid:1 1:1\n1 1:1\n", "bad:2: no qid:N behind the label, but");
+    expect_bad(d, &fli_source_libsvm, "groups", "qid", "1 qid:1 1:1\n1 1:1\n", "bad:2: no qid:N after the label, but");
     expect_bad(d, &fli_source_libsvm, "groups", "qid", "1 qid: 1:1\n", "bad:1: group '' is neither");
     expect_bad(d, &fli_source_libsvm, "index", "zero", "1 0:1 0:1\n", "bad:1: index 0 repeats index 0");
     expect_bad(d, &fli_source_libsvm, "index", "zero", "1 3:1 1:1\n", "bad:1: index 1 follows index 3");
@@ -242,7 +242,7 @@ static void libsvm_absurd_index(void **state)
     fli_dataset *train, *test;
     expect_bad(
         d, &fli_source_libsvm, "task", "classification", "1 1:1\n-1 2:1 2147483647:1\n1 3:1\n",
-        "bad:2: index 2147483647 would make 2147483647 features out of 4 values in 3 samples; if it is meant, say "
+        "bad:2: index 2147483647 would make 2147483647 features out of 4 values in 3 samples; if that is intended, say "
         "features: 2147483647");
     const char *path = put_text(d, "wide", "1 1:1\n-1 70000:1\n");
     const char *fine = put_text(d, "fine", "1 65536:1\n-1 2:1\n");
@@ -458,7 +458,7 @@ static void csv_bad(void **state)
         {"1,2,\n", "bad:1: label '' is neither a finite number nor a word"},
         {"1,2,NaN\n", "bad:1: label 'NaN' is neither a finite number nor a word"},
         {"1,\"2,a\n", "bad:1: field 1 has an opening quote, but no closing one"},
-        {"1,\"2\"3,a\n", "bad:1: field 1 goes on behind its closing quote with '3,a'"},
+        {"1,\"2\"3,a\n", "bad:1: field 1 continues after its closing quote with '3,a'"},
         {"1\n", "bad:1: no column is left for features: 1 in all"},
         {"", "bad: has no samples in its 0 lines"},
         {"\n  \n", "bad: has no samples in its 2 lines"},
@@ -619,7 +619,7 @@ static void leaf_folder(void **state)
     torture_source(d->ctx, &fli_source_leaf, keys);
     put_text(d, "folder/3.json", "{\"users\": [\"bob\"], \"num_samples\": [1], \"user_data\": {" USER_B "}}");
     assert_fails(d->ctx, load_source(d->ctx, &fli_source_leaf, keys, &train, &test), FL_EFORMAT,
-                 "folder/3.json: user 'bob' comes a second time");
+                 "folder/3.json: user 'bob' occurs twice");
 }
 
 #define ONE(data) "{\"users\": [\"u\"], \"num_samples\": [1], \"user_data\": {\"u\": " data "}}"
@@ -645,7 +645,7 @@ static void leaf_bad(void **state)
         {"{\"users\": [\"u\"], \"num_samples\": [1], \"user_data\": {\"v\": {}}}", "user_data of 'u' lacks a list x"},
         {"{\"users\": [\"u\", \"u\"], \"num_samples\": [1, 1], \"user_data\": {\"u\": {\"x\": [[1]], \"y\": [1]}, "
          "\"v\": {}}}",
-         "user 'u' comes a second time"},
+         "user 'u' occurs twice"},
         {"{\"users\": [\"u\"], \"num_samples\": [0], \"user_data\": {\"u\": {\"x\": [], \"y\": []}}}",
          "user 'u' has no samples"},
         {ONE("3"), "user_data of 'u' lacks a list x"},

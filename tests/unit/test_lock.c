@@ -93,7 +93,7 @@ static void not_a_lock(void **state)
     snprintf(place, sizeof place, "%s", fixture_path(f, "out"));
     for (size_t i = 0; i < 4; i++) {
         fixture_write(f, "out.fedloom-lock", texts[i]);
-        assert_fails(f->ctx, fli_lock_take(f->ctx, place, &lock), FL_EIO, "is no lock of fedloom");
+        assert_fails(f->ctx, fli_lock_take(f->ctx, place, &lock), FL_EIO, "is not a lock of fedloom");
         char *text = read_whole(fixture_path(f, "out.fedloom-lock"), NULL);
         assert_string_equal(text, texts[i]);
         free(text);
@@ -102,7 +102,7 @@ static void not_a_lock(void **state)
     char target[600];
     snprintf(target, sizeof target, "%s", fixture_write(f, "precious", ""));
     assert_int_equal(symlink(target, fixture_path(f, "out.fedloom-lock")), 0);
-    assert_fails(f->ctx, fli_lock_take(f->ctx, place, &lock), FL_EIO, "out.fedloom-lock: cannot be made");
+    assert_fails(f->ctx, fli_lock_take(f->ctx, place, &lock), FL_EIO, "out.fedloom-lock: cannot be created");
     char *text = read_whole(target, NULL);
     assert_string_equal(text, "");
     free(text);

@@ -180,7 +180,7 @@ static void test_standard_sparse(void **state)
     (void)state;
     fli_dataset *ds = sparse();
     assert_fails(ctx, fli_normalize_sets(ctx, FLI_NORM_STANDARD, &none, &none, ds, NULL), FL_ECONFIG,
-                 "normalize standard would shift the zeros of sparse data; take unit or columns, or storage: dense");
+                 "normalize standard would shift the zeros of sparse data; use unit or columns, or storage: dense");
     assert_null(ds->scale);
     fli_dataset_free(ds);
 }

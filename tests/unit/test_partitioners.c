@@ -231,7 +231,7 @@ static void test_labels(void **state)
     fli_partition_fini(&p);
     void *many = PARAMS(labels, "labels", "11", NULL);
     assert_fails(ctx, fli_partition_make(ctx, &fli_partitioner_labels, many, ds, 1, 4, &part), FL_ECONFIG,
-                 "11 labels per client are asked for, but the data have 10");
+                 "11 labels per client are requested, but the data have 10");
     fli_dataset_free(ds);
 }
 
@@ -354,7 +354,7 @@ static void test_file_problems(void **state)
         {"{\"clients\": []}", "there are no clients"},
         {"{\"clients\": [[1], []]}", "client 1 has no samples"},
         {"{\"clients\": [[1], 7]}", "client 1 is not a list"},
-        {"{\"clients\": [[1]], \"more\": 1}", "nothing else is expected"},
+        {"{\"clients\": [[1]], \"more\": 1}", "only \"clients\" is expected"},
         {"{\"clients\": [[1], [2, 1.5]]}", "client 1: entry 1 is not a whole number"},
         {"{\"clients\": [[1], [6]]}", "client 1: there is no sample 6, the data have 0 to 5"},
         {"{\"clients\": [[-1]]}", "client 0: there is no sample -1"},
@@ -374,7 +374,7 @@ static void test_file_problems(void **state)
     }
     void *p = file_with("{\"clients\": [[1], [2]]}");
     assert_fails(ctx, fli_partition_make(ctx, &fli_partitioner_file, p, ds, 1, 3, &part), FL_ECONFIG,
-                 "3 clients are asked for, but the file has 2");
+                 "3 clients are requested, but the file has 2");
     p = PARAMS(file, "path", "/nonexistent/p.json", NULL);
     assert_fails(ctx, fli_partition_make(ctx, &fli_partitioner_file, p, ds, 1, 0, &part), FL_EIO,
                  "/nonexistent/p.json");

@@ -319,8 +319,8 @@ static void unwritable_places(void **state)
     assert_fails(f->ctx, fl_run_prepare_save(run, 1), FL_EIO, "exists and is not a folder");
     fl_run_free(run);
     run = run_with_output(f, "file/out", "");
-    assert_fails(f->ctx, fl_run_prepare_save(run, 1), FL_EIO, "cannot be made");
-    assert_fails(f->ctx, fl_run_save(run), FL_EIO, "cannot be made");
+    assert_fails(f->ctx, fl_run_prepare_save(run, 1), FL_EIO, "cannot be created");
+    assert_fails(f->ctx, fl_run_save(run), FL_EIO, "cannot be created");
     fl_run_free(run);
     run = run_done(f, SMALL, "output=/proc/nothing/out");
     assert_fails(f->ctx, fl_run_prepare_save(run, 0), FL_EIO, "/proc/nothing");

@@ -169,7 +169,7 @@ static void changed_data(void **state)
     fl_study *s = study_new(f, yaml, "out", (fl_study_options){0});
     assert_int_equal(done_of(s), 2); /* without loading data nobody can tell */
     assert_fails(f->ctx, fl_study_go(s, NULL, NULL), FL_EIO,
-                 "out/runs/fedavg/seed-1: is a finished run, made from other data than there are now (2 such here)");
+                 "out/runs/fedavg/seed-1: is a finished run from data that have changed since (2 such here)");
     assert_int_equal(done_of(s), 0);
     fl_study_free(s);
     fl_study_free(study_done(f, yaml, "out", (fl_study_options){.force = 1}));

@@ -249,7 +249,7 @@ static void zip_of_several(void **state)
     static const struct {
         const char *name[3], *message;
     } cases[] = {
-        {{"a", "b"}, "s.zip: the zip archive holds 2 files: 'a', 'b'; unpack it and name the one that is meant"},
+        {{"a", "b"}, "s.zip: the zip archive holds 2 files: 'a', 'b'; unpack it and name the file to read"},
         {{"x.npy", "y.npy"}, "s.zip: is a NumPy archive with the arrays 'x', 'y'; `kind: npz` reads it"},
         {{"[Content_Types].xml", "xl/workbook.xml"}, "s.zip: is an Excel workbook, which is not read; save it as CSV"},
         {{"archive/data.pkl", "archive/version"}, "s.zip: is a PyTorch file, which is not read"},
@@ -289,7 +289,7 @@ static void zip_arrays(void **state)
     assert_fails(d->ctx, fli_stream_open_array(d->ctx, path, "y", &s), FL_EFORMAT,
                  "a.npz: has no array 'y'; there are 'xx', 'x'");
     assert_fails(d->ctx, fli_stream_open_array(d->ctx, put_text(d, "t", "text"), "y", &s), FL_EFORMAT,
-                 "t: is no zip archive, as files that numpy.savez writes are");
+                 "t: is not a zip archive, as numpy.savez writes");
     free(z);
 }
 
@@ -459,7 +459,8 @@ static void finding(void **state)
     assert_int_equal(symlink("loop", at(d, "loop")), 0);
     assert_fails(d->ctx, fli_find_file(d->ctx, d->dir, "loop", &path), FL_EIO, "/loop: cannot be opened: Too many");
     assert_int_equal(symlink("nowhere", at(d, "stale")), 0);
-    assert_fails(d->ctx, fli_find_file(d->ctx, d->dir, "stale", &path), FL_EIO, "/stale: is a link to a file that is");
+    assert_fails(d->ctx, fli_find_file(d->ctx, d->dir, "stale", &path), FL_EIO,
+                 "/stale: is a link to a file that does not exist");
     if (!geteuid()) return; /* root may look everywhere */
     assert_ok(d->ctx, fli_make_folders(d->ctx, at(d, "closed")));
     assert_int_equal(chmod(at(d, "closed"), 0), 0);

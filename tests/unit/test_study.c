@@ -601,11 +601,11 @@ static void places_that_cannot_be_written(void **state)
     fixture *f = *state;
     fixture_write(f, "out", "a file\n");
     fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0});
-    assert_fails(f->ctx, fl_study_go(s, NULL, NULL), FL_EIO, "the folder cannot be made");
-    assert_fails(f->ctx, fl_study_write(s), FL_EIO, "the folder cannot be made");
+    assert_fails(f->ctx, fl_study_go(s, NULL, NULL), FL_EIO, "the folder cannot be created");
+    assert_fails(f->ctx, fl_study_write(s), FL_EIO, "the folder cannot be created");
     fl_study_free(s);
     s = study_new(f, PROBLEM TWO, "out/below", (fl_study_options){0});
-    assert_fails(f->ctx, fl_study_go(s, NULL, NULL), FL_EIO, "the folder cannot be made");
+    assert_fails(f->ctx, fl_study_go(s, NULL, NULL), FL_EIO, "the folder cannot be created");
     fl_study_free(s);
     mkdir(fixture_path(f, "taken"), 0777);
     mkdir(fixture_path(f, "taken/results.csv"), 0777);
@@ -780,8 +780,8 @@ static void data_folder(void **state)
     assert_fails(f->ctx, study_try(f, needs, "out", (fl_study_options){0}, &s), FL_EIO, "/elsewhere/m/a");
     mkdir(fixture_path(f, "m"), 0777);
     fixture_write(f, "m/a.gz", "");
-    snprintf(text, sizeof text, "MNIST is not there; wanted (plain, .gz or .xz):\n  %s/m/b\npublished at http://there/",
-             f->folder);
+    snprintf(text, sizeof text,
+             "MNIST was not found; wanted (plain, .gz or .xz):\n  %s/m/b\npublished at http://there/", f->folder);
     assert_fails(f->ctx, study_try(f, needs, "out", (fl_study_options){.data = f->folder}, &s), FL_EIO, text);
     fixture_write(f, "m/b", "");
     s = study_new(f, needs, "out", (fl_study_options){.data = f->folder});
@@ -857,9 +857,9 @@ static void plots(void **state)
     assert_fails(f->ctx, fl_study_plot(s, "rounds", "gradient", collect_text, &c), FL_ECONFIG,
                  "gradient was not measured");
     assert_fails(f->ctx, fl_study_plot(s, "rounds", "beauty", collect_text, &c), FL_ECONFIG,
-                 "beauty is nothing that can be on the y axis");
+                 "beauty cannot be on the y axis");
     assert_fails(f->ctx, fl_study_plot(s, "years", "gradient", collect_text, &c), FL_ECONFIG,
-                 "years is nothing that can be on the x axis");
+                 "years cannot be on the x axis");
     assert_null(c.s);
     fl_study_free(s);
 }

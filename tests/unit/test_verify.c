@@ -248,7 +248,7 @@ static void wrong_lengths(void **state)
     j = golden("feddyn"); /* a client that does not exist */
     json_array_set_new(json_object_get(json_array_get(json_object_get(j, "rounds"), 0), "clients"), 0,
                        json_integer(1000));
-    assert_fails(f->ctx, verify_json(f, j, &error), FL_EFORMAT, "cannot be");
+    assert_fails(f->ctx, verify_json(f, j, &error), FL_EFORMAT, "impossible client");
     j = golden("feddyn"); /* a row with one number too many */
     json_array_append_new(json_array_get(json_object_get(json_array_get(json_object_get(j, "clients"), 0), "A"), 2),
                           json_real(1));
@@ -276,7 +276,7 @@ static void malformed_events(void **state)
     fixture *f = *state;
     static const char *const fields[] = {"client", "delay", "steps"};
     const char *name = "asyncfeddr-inexact",
-               *says = "case.json: an event's \"client\", \"delay\" or \"steps\" cannot be";
+               *says = "case.json: an event's \"client\", \"delay\" or \"steps\" is impossible";
     json_t *whole = golden(name);
     size_t clients = json_array_size(json_object_get(whole, "clients"));
     double error;
