@@ -1,6 +1,7 @@
-/* A local step of a convolutional network (gather, forward, backward, update) beside the fastest matrix product of the machine: how much of it
- * the step reaches, on one thread and on two. Then its convolutions one by one, by each kind of code. All are measured in turns within one run, and
- * the fastest of each is kept: what else the machine does hits all. */
+/* A local step of a convolutional network (gather, forward, backward, update) beside the fastest matrix product of the
+ * machine: how much of it the step reaches, on one thread and on two. Then its convolutions one by one, by each kind of
+ * code. All are measured in turns within one run, and the fastest of each is kept: what else the machine does hits
+ * all. */
 #include "base/clock.h"
 #include "model/conv.h"
 #include "model/model.h"
@@ -24,7 +25,8 @@ enum {
 
 static const char layers[] = "conv 64x5, pool 2, conv 64x5, pool 2, fc 384, fc 192";
 
-/* Floating-point operations of one sample: twice the multiplications, forward, for the weights, and for the input except at the first layer. */
+/* Floating-point operations of one sample: twice the multiplications, forward, for the weights, and for the input
+ * except at the first layer. */
 static const double flops =
     2.0 * (28 * 28 * 64 * 75 * 2.0 + 10 * 10 * 64 * 1600 * 3.0 + 3.0 * (1600 * 384 + 384 * 192 + 192 * 10));
 
@@ -108,7 +110,7 @@ static void *steps(void *arg)
     return NULL;
 }
 
-/* Seconds per step when so many threads take steps at once. */
+/* Seconds per step when this many threads take steps at once. */
 static double time_steps(bench *b, size_t threads)
 {
     pthread_t thread[THREADS];

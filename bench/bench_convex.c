@@ -1,17 +1,18 @@
 /* Convex problems: federated methods against second-order methods on the pooled data.
  *     bench_convex [--data DIR] [--seconds S]
  *
- * One rule for all: f(x) - f* <= 1e-9 (1 + |f*|), with f* from Newton to the end of double precision. The gradient rule of [GiA],
- * ||grad f||^2 <= n 1e-9, means another distance from the optimum for every scaling of the data, so that it cannot be held against
- * all problems alike. Looking whether the rule holds is not timed for anyone, nor is loading the data.
+ * One rule for all: f(x) - f* <= 1e-9 (1 + |f*|), with f* from Newton to the end of double precision. The gradient rule
+ * of [GiA], ||grad f||^2 <= n 1e-9, means another distance from the optimum for every scaling of the data, so that it
+ * cannot be held against all problems alike. Looking whether the rule holds is not timed for anyone, nor is loading the
+ * data.
  *
- * Every client has as many samples as every other, so that the mean over clients is the mean over samples and all minimise the same f.
- * `alike`: samples are dealt at random. `skewed`: sorted by label (regression: by the size of the features) and dealt in that
- * order, so that nearly every client has one label only.
+ * Every client has as many samples as every other, so that the mean over clients is the mean over samples and all
+ * minimise the same f. `alike`: samples are dealt at random. `skewed`: sorted by label (regression: by the size of the
+ * features) and dealt in that order, so that nearly every client has one label only.
  *
- * Each federated method has a few settings (step sizes, penalties); a short run of each says which is best, and that one is timed, for
- * at most 2000 rounds or S seconds. All work is done by one thread, one client after another, and seconds are processor time: what an
- * idle machine's clock would show, and what a busy one changes little. */
+ * Each federated method has a few settings (step sizes, penalties); a short run of each says which is best, and that
+ * one is timed, for at most 2000 rounds or S seconds. All work is done by one thread, one client after another, and
+ * seconds are processor time: what an idle machine's clock would show, and what a busy one changes little. */
 #include "pooled.h"
 #include "run/config.h"
 #include "run/run.h"
@@ -124,7 +125,7 @@ static void time_newton(bench *b)
     b->newton.reached = value <= b->enough;
 }
 
-/* The library's L-BFGS for so many gradients, from zero; f where it ends. */
+/* The library's L-BFGS for this many gradients, from zero; f where it ends. */
 static fl_status descend(bench *b, solving *w, const fli_view *v, size_t gradients, double *value, double *seconds)
 {
     fli_answer a;
@@ -325,7 +326,8 @@ static int better(const result *a, const result *b)
     return a->reached ? a->rounds < b->rounds : a->gap < b->gap;
 }
 
-/* The best setting, by short runs; then how many rounds it takes; then those rounds again, timed and without a look at f. */
+/* The best setting, by short runs; then how many rounds it takes; then those rounds again, timed and without a look at
+ * f. */
 static fl_status best_of(bench *b, const method *m, double seconds, result *r)
 {
     effort brief = {SCOUT_ROUNDS, seconds * scout_share, 1}, whole = {ROUNDS, seconds, 1},
@@ -447,7 +449,8 @@ static void conclude(const bench *b, size_t n)
     printf(".\n");
 }
 
-/* A binary problem in LIBSVM's format: ten of 200 features a sample, some far more common than others, labels from a logistic model. */
+/* A binary problem in LIBSVM's format: ten of 200 features a sample, some far more common than others, labels from a
+ * logistic model. */
 static int write_sparse(FILE *f)
 {
     enum { FEATURES = 200, SAMPLES = 100 * CLIENTS };

@@ -1,6 +1,6 @@
-/* The matrix products of a local step of a network, done by the machine's SGEMM alone, in so many processes at the same time: what no
- * federation can gain more than. Processes, because OpenBLAS has a lock that threads of one would share. Prints microseconds per
- * step, all of them together:
+/* The matrix products of a local step of a network, done by the machine's SGEMM alone, in this many processes at the
+ * same time: no federation can gain more than this. Processes, because OpenBLAS has a lock that threads of one would
+ * share. Prints microseconds per step, all of them together:
  *     bench_gemms NETWORK PROCESSES */
 #include "base/clock.h"
 #include "vec/ops.h"
@@ -22,7 +22,7 @@ typedef struct {
 
 typedef struct {
     const char *name;
-    size_t images; /* convolutions: their products are done image by image, so many times */
+    size_t images; /* convolutions: their products are done image by image, this many times */
     layer layers[6];
 } network;
 
@@ -76,7 +76,7 @@ static int make_room(fl_ctx *ctx, job *j)
     return 0;
 }
 
-/* Seconds of the slowest of so many processes that begin together. */
+/* Seconds of the slowest of this many processes that begin together. */
 static double together(meeting *m, const job *j, size_t processes)
 {
     double slowest = 0;

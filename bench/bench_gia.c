@@ -1,7 +1,8 @@
-/* FedGiA. First a client's turn: the k0 inner steps one by one through the Cholesky factor, and all at once by eigenvalues, beside the
- * gradient that either begins with. Then the whole of [GiA] Example V.1 with 64 clients, from a configuration with its data at hand to the
- * stop rule: set-up, factors, rounds and measurements, on two threads. The fastest of several is printed, the one least disturbed,
- * with the processor time of the cheapest, which other work on the machine changes less. */
+/* FedGiA. First a client's turn: the k0 inner steps one by one through the Cholesky factor, and all at once by
+ * eigenvalues, beside the gradient that either begins with. Then the whole of [GiA] Example V.1 with 64 clients, from a
+ * configuration with its data at hand to the stop rule: set-up, factors, rounds and measurements, on two threads. The
+ * fastest of several is printed, the one least disturbed, with the processor time of the cheapest, which other work on
+ * the machine changes less. */
 #include "base/clock.h"
 #include "local/gram.h"
 #include "local/linearised.h"

@@ -1,4 +1,5 @@
-/* Writes random images in the format of CIFAR-10's binary version, for speed alone: data_batch_1.bin and test_batch.bin.
+/* Writes random images in the format of CIFAR-10's binary version, for speed alone: data_batch_1.bin and
+ * test_batch.bin.
  *     bench_images FOLDER */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* What the machine's BLAS can do: SGEMM of 1024 x 1024 matrices, on so many threads at the same time, each with its own matrices.
- * Prints GFLOP/s in all, the best of several tries:
+/* What the machine's BLAS can do: SGEMM of 1024 x 1024 matrices, on this many threads at the same time, each with its
+ * own matrices. Prints GFLOP/s in all, the best of several tries:
  *     bench_peak THREADS */
 #include "base/clock.h"
 #include "base/pool.h"

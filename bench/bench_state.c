@@ -10,7 +10,8 @@
 
 enum { WINDOW = 50 };
 
-/* On a busy machine most of the time may be waiting for a processor; what is left is work and the disk. Of the first thread: use threads=1. */
+/* On a busy machine most of the time may be waiting for a processor; what is left is work and the disk. Of the first
+ * thread: use threads=1. */
 typedef struct {
     double wall, queued, cpu;
 } moment;

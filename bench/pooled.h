@@ -1,6 +1,9 @@
-/* All clients' samples in one place, and Newton's method on them: the rival that federated methods have for convex problems. For
+/* All clients' samples in one place, and Newton's method on them: the rival that federated methods have for convex
+ * problems. For
  *
- *     f(x) = (1/n) sum_j loss(a_j'x, b_j) + wd/2 ||x||^2,   loss: half the square of the difference, or the logistic one, b in {0, 1}
+ *     f(x) = (1/n) sum_j loss(a_j'x, b_j) + wd/2 ||x||^2
+ *
+ * with half the square of the difference as loss, or the logistic one, b in {0, 1}.
  *
  * Sparse samples stay sparse: a Hessian then costs the squares of the rows' non-zeros. */
 #ifndef BENCH_POOLED_H

@@ -1,7 +1,9 @@
 /* fedloom inside a C program: read a federation, change the method, run it, look at the result.
  *
- *     cc examples/embed.c -Iinclude build/libfedloom.a $(pkg-config --libs yaml-0.1 jansson zlib liblzma libmicrohttpd nettle) \
- *        -L/usr/lib/$(cc -print-multiarch)/openblas-pthread -Wl,-rpath,/usr/lib/$(cc -print-multiarch)/openblas-pthread \
+ *     cc examples/embed.c -Iinclude build/libfedloom.a \
+ *        $(pkg-config --libs yaml-0.1 jansson zlib liblzma libmicrohttpd nettle) \
+ *        -L/usr/lib/$(cc -print-multiarch)/openblas-pthread \
+ *        -Wl,-rpath,/usr/lib/$(cc -print-multiarch)/openblas-pthread \
  *        -lopenblas -ldnnl -lm -pthread -o embed        (without -ldnnl where fedloom was built without oneDNN)
  *     ./embed examples/digits.yaml */
 #include <fedloom.h>

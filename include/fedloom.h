@@ -14,11 +14,11 @@
  *     fl_config_free(cfg);
  *     fl_ctx_free(ctx);
  *
- * (examples/embed.c is that program, complete.) The library never prints, exits or aborts. What can fail
- * returns an fl_status; the context then holds one or more sentences for a person. `free(NULL)` is legal
- * everywhere. A context and what was made from it belong to one thread at a time; only fl_run_stop and
- * fl_study_stop may be called from another thread or a signal handler. What is read, computed and written does not depend on the
- * locale, which may change at any time. */
+ * (examples/embed.c is that program, complete.) The library never prints, exits or aborts. What can fail returns an
+ * fl_status; the context then holds one or more sentences for a person. `free(NULL)` is legal everywhere. A context and
+ * what was made from it belong to one thread at a time; only fl_run_stop and fl_study_stop may be called from another
+ * thread or a signal handler. What is read, computed and written does not depend on the locale, which may change at any
+ * time. */
 #ifndef FEDLOOM_H
 #define FEDLOOM_H
 
@@ -67,7 +67,7 @@ const char *fl_ctx_error(const fl_ctx *ctx);
 
 typedef enum { FL_LOG_INFO, FL_LOG_WARNING } fl_log_level;
 typedef void fl_log_fn(void *arg, fl_log_level level, const char *line);
-/* Receives what a person should know but what is no error. The default is silence. */
+/* Receives what a person should know although it is not an error. The default is silence. */
 void fl_ctx_on_log(fl_ctx *ctx, fl_log_fn *fn, void *arg);
 
 /* *name: the kind of processor that the kernels in use are made for, such as "x86-64-v3". They are chosen when the
@@ -84,14 +84,14 @@ typedef struct fl_config fl_config;
 
 fl_config *fl_config_new(fl_ctx *ctx);
 void fl_config_free(fl_config *cfg);
-/* Everything given so far once more, to go on with differently; NULL when out of memory. It needs the original no longer. */
+/* A copy of everything given so far, to change further; NULL when out of memory. It does not depend on the original. */
 fl_config *fl_config_copy(const fl_config *cfg);
 /* Reads a YAML file over what is there. Every problem is reported, with line and column. */
 fl_status fl_config_load(fl_config *cfg, const char *path);
 /* "key=value" or "section.key=value"; the value is YAML: "local.lr=0.1", "model.hidden=[200, 100]". */
 fl_status fl_config_set(fl_config *cfg, const char *assignment);
-/* What was given so far for a key ("name", "local.lr"), as text; "" if nothing was, or a list or a section. Valid until the
- * configuration changes. */
+/* What was given so far for a key ("name", "local.lr"), as text; "" if nothing was, or a list or a section. Valid until
+ * the configuration changes. */
 const char *fl_config_get(const fl_config *cfg, const char *key);
 /* Whether a kind has a key of its own: fl_kind_has_key("algorithm", "fedprox", "mu"). */
 int fl_kind_has_key(const char *section, const char *kind, const char *key);
@@ -118,8 +118,8 @@ size_t fl_row_round(const fl_row *row);
 typedef enum {
     FL_STOP_NONE,     /* still running */
     FL_STOP_ROUNDS,   /* all rounds done */
-    FL_STOP_TARGET,   /* the accuracy asked for was reached */
-    FL_STOP_GRADIENT, /* the gradient norm asked for was reached */
+    FL_STOP_TARGET,   /* the target accuracy was reached */
+    FL_STOP_GRADIENT, /* the target gradient norm was reached */
     FL_STOP_TIME,     /* the time limit, real or simulated, was reached */
     FL_STOP_ASKED     /* fl_run_stop was called */
 } fl_stop;
@@ -133,43 +133,48 @@ void fl_run_free(fl_run *run);
 
 /* Called after every round (and once before the first); `measured` says whether `row` holds fresh metrics. */
 typedef void fl_observer_fn(void *arg, const fl_run *run, const fl_row *row, int measured);
-/* Runs until a stop rule holds. FL_OK also when fl_run_stop ended it. FL_EDIVERGED when `stop.diverged` is passed or a number is no longer
- * finite; the metrics of a run that was prepared for saving are then in a file that the error names. */
+/* Runs until a stop rule holds. FL_OK also when fl_run_stop ended it. FL_EDIVERGED when `stop.diverged` is passed or a
+ * number is no longer finite; the metrics of a run that was prepared for saving are then in a file that the error
+ * names. */
 fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg);
 /* Ends the run after the round under way. Safe in a signal handler. */
 void fl_run_stop(fl_run *run);
 
-/* Refuses early what fl_run_save would refuse late: an existing folder (unless `replace`), an unwritable place, and, as FL_EBUSY, one that
- * another run or process works for. From here on the place is this run's, until it has saved or is freed. */
+/* Refuses early what fl_run_save would refuse late: an existing folder (unless `replace`), an unwritable place, and, as
+ * FL_EBUSY, one that another run or process works for. From here on the place is this run's, until it has saved or is
+ * freed. */
 fl_status fl_run_prepare_save(fl_run *run, int replace);
 /* Writes the result folder named by `output`: all of it, or nothing. */
 fl_status fl_run_save(fl_run *run);
 
-/* Checkpoints. With `checkpoint_every` fl_run_go writes them as it goes, and one more when it is asked to stop, into a folder called as
- * `output` with ".checkpoint" after it; fl_run_save removes them when the run is finished. A run that goes on from one ends with the same
- * bits as one that was never stopped:
+/* Checkpoints. With `checkpoint_every` fl_run_go writes them as it goes, and one more when it is asked to stop, into
+ * the folder OUTPUT.checkpoint; fl_run_save removes them when the run is finished. A run continued from one ends with
+ * the same bits as one that was never stopped:
  *
- *     fl_config_resume(cfg, "results/first") || fl_run_resume(cfg, &run) || fl_run_go(run, NULL, NULL) || fl_run_save(run)
+ *     fl_config_resume(cfg, "results/first") || fl_run_resume(cfg, &run) || fl_run_go(run, NULL, NULL) ||
+ *         fl_run_save(run)
  *
  * fl_run_checkpoint writes one whenever no fl_run_go is under way. Not for `clock: real`. */
 fl_status fl_run_checkpoint(fl_run *run);
-/* Loads the settings of the run whose result was to be `folder`, or whose checkpoints are in it, and sets `output` accordingly. */
+/* Loads the settings of the run with the output `folder`, or with its checkpoints in it, and sets `output`
+ * accordingly. */
 fl_status fl_config_resume(fl_config *cfg, const char *folder);
-/* As fl_run_new, then takes over the newest whole checkpoint of the configuration's `output`. Refuses one that was made by another version, or
- * with other settings or data; `threads`, `memory`, `name`, `checkpoint_every` and `output_model` may differ. FL_EBUSY while another process
- * works for that output; FL_EDONE if the run was finished already, whose left-over checkpoints are then removed. */
+/* As fl_run_new, then loads the newest complete checkpoint of the configuration's `output`. Refuses one that was made
+ * by another version, or with other settings or data; `threads`, `memory`, `name`, `checkpoint_every` and
+ * `output_model` may differ. FL_EBUSY while another process works for that output; FL_EDONE if the run was finished
+ * already; its left-over checkpoints are then removed. */
 fl_status fl_run_resume(fl_config *cfg, fl_run **out);
 size_t fl_run_round(const fl_run *run);     /* rounds finished */
 int fl_run_checkpointed(const fl_run *run); /* whether there is a checkpoint after just that round */
 
 const char *fl_run_name(const fl_run *run);      /* the run's name in tables */
-const char *fl_run_output(const fl_run *run);    /* the result folder, "" if none was asked for */
+const char *fl_run_output(const fl_run *run);    /* the result folder, "" if there is none */
 const char *fl_run_algorithm(const fl_run *run); /* the method's name */
 size_t fl_run_rounds(const fl_run *run);         /* rounds planned */
 size_t fl_run_clients(const fl_run *run);
 size_t fl_run_parameters(const fl_run *run); /* length of the model vector */
-/* Bytes that the run takes at least: data, model, threads, uploads, and the client state of one cohort. fl_run_new refuses with FL_ENOMEM what
- * the machine, a control group or ulimit -v has no room for. */
+/* Bytes that the run takes at least: data, model, threads, uploads, and the client state of one cohort. fl_run_new
+ * refuses with FL_ENOMEM what the machine, a control group or ulimit -v has no room for. */
 double fl_run_memory(const fl_run *run);
 fl_stop fl_run_stopped_by(const fl_run *run);
 const fl_row *fl_run_row(const fl_run *run);                /* the newest measured row; NULL before the first */
@@ -270,23 +275,26 @@ typedef struct {
     const fl_row *row;          /* its newest metrics; NULL: none yet */
     const char *error;          /* it failed, and why; NULL: it did not */
     size_t done, failed, total; /* runs */
-    double fraction;            /* of all rounds that are to be run now */
+    double fraction;            /* of all rounds to be run now */
     double seconds;             /* since fl_study_go */
 } fl_study_progress;
 /* Called from worker threads, one call at a time. */
 typedef void fl_study_fn(void *arg, const fl_study_progress *progress);
 
-/* Reads an experiment (a configuration with `methods`, `grid`, `seeds`, ...) and checks every run it asks for, without loading
- * data. Runs finished earlier in the same folder with the same settings are taken over, if they are whole. `options` may be NULL. */
+/* Reads an experiment (a configuration with `methods`, `grid`, `seeds`, ...) and checks every run it asks for, without
+ * loading data. Runs finished earlier in the same folder with the same settings are taken over, if they are whole.
+ * `options` may be NULL. */
 fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study **out);
 void fl_study_free(fl_study *study);
 /* Serves the report on 127.0.0.1 while the comparison runs; port 0: any. *port receives the one taken. */
 fl_status fl_study_watch(fl_study *study, uint16_t *port);
-/* Runs what is not there yet. A run that fails is reported and does not stop the others. FL_OK also after fl_study_stop. Before the first run
- * it refuses: a folder that another process is working in (FL_EBUSY), finished runs that it would have to replace (unless `force`), files
- * that no comparison has written. Runs that were taken over are held to the data as they are now. */
+/* Runs what is not there yet. A run that fails is reported and does not stop the others. FL_OK also after
+ * fl_study_stop. Before the first run it refuses: a folder that another process is working in (FL_EBUSY), finished runs
+ * that it would have to replace (unless `force`), files that no comparison has written. Runs that were taken over are
+ * held to the data as they are now. */
 fl_status fl_study_go(fl_study *study, fl_study_fn *observer, void *arg);
-/* Ends after the rounds under way; unfinished runs are not kept. fl_study_go may be called again to go on. Safe in a signal handler. */
+/* Ends after the rounds under way; unfinished runs are not kept. fl_study_go may be called again to go on. Safe in a
+ * signal handler. */
 void fl_study_stop(fl_study *study);
 
 const char *fl_study_output(const fl_study *study);
@@ -295,7 +303,8 @@ size_t fl_study_runs(const fl_study *study, size_t *done);
 fl_status fl_study_table(fl_study *study, fl_text_fn *out, void *arg);
 /* Ours beside the paper's, for experiments with a `paper` part; says so if there is none. */
 fl_status fl_study_paper(fl_study *study, fl_text_fn *out, void *arg);
-/* Writes results.csv, results.md, results.json and report.html into the output folder, over earlier ones of its own only. */
+/* Writes results.csv, results.md, results.json and report.html into the output folder, over earlier ones of its own
+ * only. */
 fl_status fl_study_write(fl_study *study);
 /* One chart as a stand-alone SVG document. y: test-accuracy, train-loss, ...; x: rounds, bytes, seconds or
  * simulated. What no run measured is refused, on either axis. */
@@ -320,8 +329,8 @@ fl_status fl_reference(fl_ctx *ctx, fl_reference_format format, fl_text_fn *out,
  * `partition_json`, if not NULL, is a file to write the partition to (client -> sample indices). */
 fl_status fl_data_describe(fl_config *cfg, size_t clients, const char *partition_json, fl_text_fn *out, void *arg);
 
-/* Measures the clients' smoothness and says which step-size conditions of the method's theorem hold, by how much each fails, what is
- * assumed without being measured, and a setting that would satisfy them. */
+/* Measures the clients' smoothness and says which step-size conditions of the method's theorem hold, by how much each
+ * fails, what is assumed without being measured, and a setting that would satisfy them. */
 fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg);
 
 /* Runs one golden case (a JSON file with an exact trajectory) and compares. FL_OK: agrees within the tolerance.

@@ -1,6 +1,6 @@
-/* Heterogeneous least squares with a regulariser in double precision, for the theory of Douglas-Rachford methods: the problem as
- * quadratics from the raw data, its optimum by proximal gradient steps, proximal operators written down once more, the Lyapunov
- * function (25) of [DR], and an executor whose clients are watched. */
+/* Heterogeneous least squares with a regulariser in double precision, for the theory of Douglas-Rachford methods: the
+ * problem as quadratics from the raw data, its optimum by proximal gradient steps, proximal operators written down once
+ * more, the Lyapunov function (25) of [DR], and an executor whose clients are watched. */
 #ifndef TESTS_COMPOSITE_H
 #define TESTS_COMPOSITE_H
 

@@ -1,4 +1,5 @@
-/* For tests of what reads files: a scratch folder, files in it (plain, gzip, xz, zip), and sources run by the keys a user writes. */
+/* For tests of what reads files: a scratch folder, files in it (plain, gzip, xz, zip), and sources run by the keys a
+ * user writes. */
 #ifndef TESTS_DATA_FILES_H
 #define TESTS_DATA_FILES_H
 
@@ -118,8 +119,8 @@ static inline size_t zip_body(const void *data, size_t n, int method, uint8_t *t
     return packed - 18;
 }
 
-/* How a member is written: sizes in the header, behind the contents, likewise without a signature; 64-bit sizes in the header as
- * NumPy has them; 64-bit sizes and place in the directory too. */
+/* How a member is written: sizes in the header, behind the contents, likewise without a signature; 64-bit sizes in the
+ * header as NumPy has them; 64-bit sizes and place in the directory too. */
 enum { ZIP_PLAIN, ZIP_BEHIND, ZIP_BEHIND_BARE, ZIP_NUMPY, ZIP_64 };
 
 /* The record of the directory. */

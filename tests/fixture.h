@@ -1,5 +1,5 @@
-/* What the engine's tests share: a context with a folder of its own, files, configurations, small federations in memory, and an
- * executor on top of them. */
+/* What the engine's tests share: a context with a folder of its own, files, configurations, small federations in
+ * memory, and an executor on top of them. */
 #ifndef TESTS_FIXTURE_H
 #define TESTS_FIXTURE_H
 
@@ -118,7 +118,8 @@ UNUSED static fl_config *fixture_config(fixture *f, const char *yaml)
 
 /* ---- parameters ---------------------------------------------------------------------------------------- */
 
-/* Binds "key=value;key=value" through a table ("": all defaults; a list is written [a, b]). The struct lives in the arena. */
+/* Binds "key=value;key=value" through a table ("": all defaults; a list is written [a, b]). The struct lives in the
+ * arena. */
 UNUSED static const void *bound(fl_ctx *ctx, fli_arena *a, const fli_key *keys, size_t size, const char *settings)
 {
     fli_node *map = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
@@ -144,8 +145,9 @@ UNUSED static const void *bound(fl_ctx *ctx, fli_arena *a, const fli_key *keys, 
 
 /* ---- federations in memory ----------------------------------------------------------------------------- */
 
-/* Clients of the given sizes with normal features. Regression (classes 0): targets from a linear model of the client's own, plus
- * noise. Classification: labels from the largest of `classes` shifted features, so that clients differ in their label mix. */
+/* Clients of the given sizes with normal features. Regression (classes 0): targets from a linear model of the client's
+ * own, plus noise. Classification: labels from the largest of `classes` shifted features, so that clients differ in
+ * their label mix. */
 UNUSED static fli_fed *random_fed(fl_ctx *ctx, size_t clients, const size_t *size, size_t dim, size_t classes,
                                   uint64_t seed)
 {
@@ -222,7 +224,8 @@ typedef struct {
     size_t round;
 } engine;
 
-/* Takes the federation. Uniform client weights if the method or `uniform` asks for them. With pseudo labels as `semi` says. */
+/* Takes the federation. Uniform client weights if the method or `uniform` asks for them. With pseudo labels as `semi`
+ * says. */
 UNUSED static void engine_init_semi(engine *e, fl_ctx *ctx, fli_fed *fed, const char *model, const fli_ops *ops,
                                     double weight_decay, const fli_semi *semi, const fli_algo *algo, const char *params,
                                     int uniform, fli_sgd_spec sgd, size_t threads)

@@ -1,4 +1,5 @@
-/* Federations of quadratic bilevel problems, and their solution by elimination: independent of the library's arithmetic. */
+/* Federations of quadratic bilevel problems, and their solution by elimination: independent of the library's
+ * arithmetic. */
 #ifndef TESTS_QUADRATIC_LEVELS_H
 #define TESTS_QUADRATIC_LEVELS_H
 
@@ -133,7 +134,7 @@ UNUSED static void levels_init(engine *e, fl_ctx *ctx, fli_fed *fed, double l2, 
     for (size_t i = 0; i < fed->clients; i++) e->everyone[i] = (uint32_t)i, e->steps[i] = 1;
 }
 
-/* A round of so many exchanges with the cohort. */
+/* A round of this many exchanges with the cohort. */
 UNUSED static void levels_round(engine *e, const uint32_t *who, size_t count, size_t phases)
 {
     engine_ask(e, e->round++, who, count, 0, phases, FLI_ASK_CHANGED | FLI_ASK_REPLY);

@@ -42,7 +42,8 @@ static inline fl_run *run_done(fixture *f, const char *yaml, const char *assignm
     return run;
 }
 
-/* The same run on other terms: its executor, and what stands on it, made anew from this. To be called before it goes. */
+/* The same run on other terms: its executor, and what stands on it, made anew from this. To be called before it
+ * goes. */
 UNUSED static void run_anew(fixture *f, fl_run *run, const fli_exec_spec *spec)
 {
     fli_measure_free(run->measure);

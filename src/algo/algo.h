@@ -107,7 +107,7 @@ void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli
 /* How an asynchronous server goes forward. */
 typedef struct {
     size_t buffer; /* uploads per server step: absorb for each, then advance once */
-    size_t tau;    /* no upload is older than so many server steps; 0: no bound */
+    size_t tau;    /* no upload is older than this many server steps; 0: no bound */
 } fli_pace;
 
 /* What theory says of a method, and what it makes of that. All optional. */
@@ -216,7 +216,7 @@ fli_solvers fli_algo_solvers(const fli_algo *a, const void *params, const fli_mo
 /* Of an ask, and the moment that says which parts are sent with it (message.h). */
 size_t fli_algo_stage(const fli_algo *a, const void *params, const fli_ask *ask);
 unsigned fli_algo_moment(const fli_algo *a, const void *params, const fli_ask *ask);
-/* What the turn of an ask costs, in gradients of mini-batches, where an epoch has so many of them. */
+/* What the turn of an ask costs, in gradients of mini-batches, where an epoch has this many of them. */
 size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fli_ask *ask,
                      size_t per_epoch);
 /* Whether clients are shown the start model. */

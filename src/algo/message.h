@@ -63,7 +63,7 @@ typedef enum {
 } fli_use;
 
 /* When a part is sent. 0: always. A method's stages are numbered from 0, see fli_algo.stage. */
-enum { FLI_STAGES = 24 };              /* at most so many */
+enum { FLI_STAGES = 24 };              /* at most this many */
 #define FLI_IN(stage)  (1u << (stage)) /* below that */
 #define FLI_IN_ROUNDS  0x00ffffffu
 #define FLI_IN_WARM_UP 0x01000000u
@@ -75,7 +75,7 @@ typedef struct {
     size_t at; /* which one: down of the server's vectors or scalars, up of the upload's */
     fli_use use;
     unsigned when;
-    size_t count; /* FLI_NUMBER: so many from `at` on; 0 counts as 1 */
+    size_t count; /* FLI_NUMBER: this many from `at` on; 0 counts as 1 */
 } fli_part;
 
 /* Clients begin at the start model, and put it into their own state. */

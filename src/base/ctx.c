@@ -116,7 +116,8 @@ static int doomed(fl_ctx *ctx)
     return left == 1;
 }
 
-/* Whether so much can be had at all. The system promises more memory than there is, and ends the process that comes to use it. */
+/* Whether this much memory exists at all. The system promises more than there is, and kills the process that uses
+ * it. */
 static int there_is(double bytes)
 {
     enum { SMALL = 1 << 30 };

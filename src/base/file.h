@@ -7,8 +7,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-/* open and fopen, but never with a descriptor below 3: where a program has closed one of its standard ones, the next file would get
- * its number, and whatever is printed would land in that file. NULL or -1 with errno set. `flags` are those of open. */
+/* open and fopen, but never with a descriptor below 3: where a program has closed one of its standard ones, the next
+ * file would get its number, and whatever is printed would land in that file. NULL or -1 with errno set. `flags` are
+ * those of open. */
 int fli_fd_open(const char *path, int flags, mode_t mode);
 FILE *fli_file_open(const char *path, int flags);
 /* The same file behind a descriptor from 3 on; closes the one given if it was lower. Passes -1 on. */
@@ -31,11 +32,12 @@ fl_status fli_out_close(fli_out *out);
 
 /* A plain file for reading, and its length; NULL with the error set if it cannot be read, or is something else. */
 FILE *fli_plain_open(fl_ctx *ctx, const char *path, uint64_t *bytes);
-/* A whole plain file of at most `most` bytes into memory from fli_alloc, terminated. FL_EIO if it cannot be read, or is something else: a
- * pipe must not hold us up. */
+/* A whole plain file of at most `most` bytes into memory from fli_alloc, terminated. FL_EIO if it cannot be read, or is
+ * something else: a pipe must not hold us up. */
 fl_status fli_file_read(fl_ctx *ctx, const char *path, size_t most, char **text, size_t *n);
 
-/* Puts a whole file in the place of what had that name, or leaves that as it was: written and flushed under a name of its own first. */
+/* Puts a whole file in the place of what had that name, or leaves that as it was: written and flushed under a name of
+ * its own first. */
 fl_status fli_file_replace(fl_ctx *ctx, const char *path, const void *p, size_t n);
 
 /* Creates a folder and its parents. An existing folder is fine. */

@@ -1,8 +1,8 @@
-/* Settings as tables: one row per key. The parser, the error messages, the help, the reference and the resolved copy beside a
- * result all come from these rows.
+/* Settings as tables: one row per key. The parser, the error messages, the help, the reference and the resolved copy
+ * beside a result all come from these rows.
  *
- * A source of settings (a YAML file, --set, a JSON case) is first a tree of nodes that remember where they came from; binding
- * reads a map node through the rows into a plain C struct. */
+ * A source of settings (a YAML file, --set, a JSON case) is first a tree of nodes that remember where they came from;
+ * binding reads a map node through the rows into a plain C struct. */
 #ifndef FLI_BASE_KEYS_H
 #define FLI_BASE_KEYS_H
 
@@ -123,10 +123,10 @@ typedef struct {
     void *out;
 } fli_table;
 
-/* Fills the structs of `count` tables from one map (NULL or an empty scalar: all defaults). Every problem adds a sentence to
- * the context's error (unknown key with a suggestion, wrong type, out of range, missing); FL_ECONFIG if there was any. Strings and lists live in
- * the arena. `section` is the path for messages, "" at the top; `skip` names one key that is not in the tables but allowed
- * (such as "kind"), or is NULL. */
+/* Fills the structs of `count` tables from one map (NULL or an empty scalar: all defaults). Every problem adds a
+ * sentence to the context's error (unknown key with a suggestion, wrong type, out of range, missing); FL_ECONFIG if
+ * there was any. Strings and lists live in the arena. `section` is the path for messages, "" at the top; `skip` names
+ * one key that is not in the tables but allowed (such as "kind"), or is NULL. */
 fl_status fli_bind(fl_ctx *ctx, fli_arena *a, const char *section, const fli_node *map, const char *skip,
                    const fli_table *tables, size_t count);
 

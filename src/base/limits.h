@@ -1,4 +1,5 @@
-/* How much memory this process may have, by whoever limits it: the machine, a control group (a container's limit), ulimit -v. */
+/* How much memory this process may have, by whoever limits it: the machine, a control group (a container's limit),
+ * ulimit -v. */
 #ifndef FLI_BASE_LIMITS_H
 #define FLI_BASE_LIMITS_H
 
@@ -12,8 +13,9 @@ fli_limit fli_limit_memory(void);
 /* What is left of the address space under RLIMIT_AS. Libraries reserve much more of it than they use. */
 fli_limit fli_limit_room(void);
 
-/* The smallest limit of a control group and those above it; INFINITY if there is none. `group` is the process's, as its line in
- * /proc/self/cgroup says, below `root`, where the groups are mounted; `file` has the limit. For fli_limit_memory, and its tests. */
+/* The smallest limit of a control group and those above it; INFINITY if there is none. `group` is the process's, as its
+ * line in /proc/self/cgroup says, below `root`, where the groups are mounted; `file` has the limit. For
+ * fli_limit_memory, and its tests. */
 double fli_limit_group(const char *root, const char *group, const char *file);
 
 #endif

@@ -31,7 +31,7 @@ static void write_number(const fli_lock *l)
     if (!ftruncate(l->fd, 0)) (void)!pwrite(l->fd, text, (size_t)n, 0);
 }
 
-/* The process at work; 0 if it has not written its number yet, -1 if the file is no lock at all. */
+/* The process at work; 0 if it has not written its number yet, -1 if the file is not a lock. */
 static long read_number(const fli_lock *l)
 {
     char text[32] = "", *end = text;
@@ -84,8 +84,8 @@ static fl_status attempt(fl_ctx *ctx, const char *place, fli_lock *l, int *again
     return FL_OK;
 }
 
-/* The place itself or, if it is not there yet, its folder, which is made: without links and dots, so that however it is called it is the same
- * lock. To be freed by free. */
+/* The place itself or, if it is not there yet, its folder, which is made: without links and dots, so that however it is
+ * called it is the same lock. To be freed by free. */
 static fl_status resolve(fl_ctx *ctx, const char *place, char **real, const char **name)
 {
     *name = "";

@@ -1,6 +1,6 @@
-/* Numbers as text, the same in every locale: a program that calls setlocale, at any time and from any thread, changes neither what
- * the library reads nor what it writes. These take the place of strtod, snprintf and vsnprintf everywhere in the library
- * (tools/check-layers.sh). */
+/* Numbers as text, the same in every locale: a program that calls setlocale, at any time and from any thread, changes
+ * neither what the library reads nor what it writes. These take the place of strtod, snprintf and vsnprintf everywhere
+ * in the library (tools/check-layers.sh). */
 #ifndef FLI_BASE_NUMBER_H
 #define FLI_BASE_NUMBER_H
 

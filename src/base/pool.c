@@ -1,5 +1,5 @@
-/* Workers sleep on a condition variable between jobs; within a job the next item comes from an atomic counter, so the only
- * lock is taken once per worker and job. */
+/* Workers sleep on a condition variable between jobs; within a job the next item comes from an atomic counter, so the
+ * only lock is taken once per worker and job. */
 #include "base/pool.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* A thread pool for independent items. Items are handed out as workers become free, so which worker does which item varies
- * from run to run: results may depend on the item's number, never on the worker's. */
+/* A thread pool for independent items. Items are handed out as workers become free, so which worker does which item
+ * varies from run to run: results may depend on the item's number, never on the worker's. */
 #ifndef FLI_BASE_POOL_H
 #define FLI_BASE_POOL_H
 

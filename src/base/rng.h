@@ -1,8 +1,8 @@
 /* Random numbers that depend on what they are for, never on who draws them or when.
  *
- * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3, SC 2011) maps a 128-bit counter
- * under a 64-bit key to 128 random bits. The seed is the key; the counter is (block, purpose, round, client), so two streams
- * with different keys never overlap and a stream costs nothing to make. */
+ * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3, SC 2011) maps a 128-bit
+ * counter under a 64-bit key to 128 random bits. The seed is the key; the counter is (block, purpose, round, client),
+ * so two streams with different keys never overlap and a stream costs nothing to make. */
 #ifndef FLI_BASE_RNG_H
 #define FLI_BASE_RNG_H
 
@@ -13,7 +13,7 @@
 typedef enum {
     FLI_RNG_DATA = 1,  /* generators: (item, client) */
     FLI_RNG_PARTITION, /* partitioners: (attempt, 0) */
-    FLI_RNG_SPLIT, /* per-client train/test split: (0, client); train/validation split: (1, client); which labelled samples choose a mixture: (2, client) */
+    FLI_RNG_SPLIT, /* a client's samples: test (0, client), validation (1, client), to choose a mixture by (2, client) */
     FLI_RNG_INIT,  /* start model */
     FLI_RNG_COHORT, /* who takes part: (round, 0); who goes to work next: (turn, 1) */
     FLI_RNG_STEPS,  /* heterogeneous local updates: (round, client) */
@@ -36,7 +36,8 @@ typedef struct {
 } fli_rng;
 
 void fli_rng_init(fli_rng *r, uint64_t seed, fli_rng_purpose purpose, uint32_t round, uint32_t client);
-/* Four numbers (fli_rng_u32) for one item in one of up to 2^24 epochs: of the same seed, round and client as `like`, wherever that one stands. */
+/* Four numbers (fli_rng_u32) for one item in one of up to 2^24 epochs: of the same seed, round and client as `like`,
+ * wherever that one stands. */
 void fli_rng_item(const fli_rng *like, fli_rng_purpose purpose, uint32_t epoch, uint32_t item, fli_rng *r);
 
 uint32_t fli_rng_u32(fli_rng *r);

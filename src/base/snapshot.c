@@ -2,7 +2,8 @@
  *
  *     length: u32 | checksum of (number of the frame, length, contents): u32 | contents
  *
- * The last frame is empty, and nothing comes after it. Flipped bits, missing, swapped and additional frames are all noticed. */
+ * The last frame is empty, and nothing comes after it. Flipped bits, missing, swapped and additional frames are all
+ * noticed. */
 #include "base/snapshot.h"
 
 #include "base/crc32c.h"

@@ -1,8 +1,10 @@
-/* State on its way to a file and back: what checkpoints are made of. Every module writes and reads its own part; this is all it sees.
+/* State on its way to a file and back: what checkpoints are made of. Every module writes and reads its own part; this
+ * is all it sees.
  *
- * Errors are sticky in both directions, so that a part is a list of calls: ask once at the end. Whatever is read was checked first: every
- * byte of the file is under a checksum, the file appears under its name only when it is complete, and a number that would lead outside
- * of memory is refused by who reads it (fli_load_count). Numbers are written as this machine has them. */
+ * Errors are sticky in both directions, so that a part is a list of calls: ask once at the end. Whatever is read was
+ * checked first: every byte of the file is under a checksum, the file appears under its name only when it is complete,
+ * and a number that would lead outside of memory is refused by the code that reads it (fli_load_count). Numbers are
+ * written as this machine has them. */
 #ifndef FLI_BASE_SNAPSHOT_H
 #define FLI_BASE_SNAPSHOT_H
 

@@ -2,11 +2,12 @@
  *
  *     min_x Phi(x) = sum_i p_i f_i(x, y*(x)),   y*(x) = argmin_y sum_i p_i g_i(x, y)
  *
- * The vector is (x, y): the upper block comes first, the lower one is the tail. f_i is a mean over the client's validation
- * samples, g_i one over its training samples plus l2/2 ||y||^2, so that it is strongly convex where the loss is convex in y.
+ * The vector is (x, y): the upper block comes first, the lower one is the tail. f_i is a mean over the client's
+ * validation samples, g_i one over its training samples plus l2/2 ||y||^2, so that it is strongly convex where the loss
+ * is convex in y.
  *
- * A problem is a model that was given two levels (fli_bilevel_give): batches, scratch, saving and metrics stay the model's business. One
- * kind per file (bilevel_*.c), one line in bilevel_list.c. */
+ * A problem is a model that was given two levels (fli_bilevel_give): batches, scratch, saving and metrics stay the
+ * model's business. One kind per file, one line in list.c. */
 #ifndef FLI_BILEVEL_BILEVEL_H
 #define FLI_BILEVEL_BILEVEL_H
 
@@ -26,11 +27,11 @@ typedef struct fli_bilevel_desc {
     const char *name, *title, *citation;
     const fli_key *keys;
     size_t params_size;
-    /* Says which parameters are whose; may change the model first (put hyper-parameters in front). Refuses models that it is not
-     * for. NULL: the kind stands for a single level. */
+    /* Says which parameters belong to which level; may change the model first (put hyper-parameters in front). Refuses
+     * models that it is not for. NULL: the kind stands for a single level. */
     fl_status (*setup)(fl_ctx *ctx, fli_model *m, const void *params, fli_range *upper, fli_range *lower);
-    /* Value of f, or of g without its l2 term, over the batch; d, unless NULL, receives the derivative: of f by all parameters, of g
-     * by the lower block alone (the upper block of d is then undefined). */
+    /* Value of f, or of g without its l2 term, over the batch; d, unless NULL, receives the derivative: of f by all
+     * parameters, of g by the lower block alone (the upper block of d is then undefined). */
     double (*upper)(const fli_model *m, const void *z, const fli_batch *b, void *d, void *scratch);
     double (*lower)(const fli_model *m, const void *z, const fli_batch *b, void *d, void *scratch);
     /* (d2 g/dxdy v, d2 g/dydy v), exact, for a v that is zero in the upper block; again without the l2 term. */

@@ -2,9 +2,10 @@
  *
  *     g = y'Ay/2 - y'(Bx + c),   f = ||y - t||^2/2 + rho/2 ||x - s||^2 + x'Ey
  *
- * with p upper and q lower parameters. A sample is one such problem: its features are A (q x q, symmetric), B (q x p), c, t (q), s (p)
- * and E (p x q), row-major, one after the other; a client's objective is the mean over its samples, so that several samples make the
- * gradients stochastic. Over a batch everything is linear in the features, which makes the mean problem a problem of the same kind. */
+ * with p upper and q lower parameters. A sample is one such problem: its features are A (q x q, symmetric), B (q x p),
+ * c, t (q), s (p) and E (p x q), row-major, one after the other; a client's objective is the mean over its samples, so
+ * that several samples make the gradients stochastic. Over a batch everything is linear in the features, which makes
+ * the mean problem a problem of the same kind. */
 #include "bilevel/bilevel.h"
 
 typedef struct {

@@ -1,8 +1,10 @@
 /* Regularisation tuning: how strongly each feature is regularised is the upper level, the model the lower one.
  *
- *     x_j = log of feature j's weight,   y = the parameters of a softmax, logistic or least squares model, W_cj those of feature j
+ *     x_j = log of feature j's weight
+ *     y = the parameters of a softmax, logistic or least squares model, W_cj those of feature j
  *     f = mean loss of y over validation samples
- *     g = mean loss of y over training samples + 1/2 sum_j exp(x_j) sum_c W_cj^2  (+ l2/2 ||y||^2, which the bias needs)
+ *     g = mean loss of y over training samples + 1/2 sum_j exp(x_j) sum_c W_cj^2
+ *         (+ l2/2 ||y||^2, which the bias needs)
  *
  *     g_xy v: exp(x_j) sum_c W_cj V_cj,   g_yy v: (Hessian of the loss) v + exp(x_j) V_cj
  *
@@ -111,8 +113,8 @@ static double upper(const fli_model *m, const void *z, const fli_batch *b, void 
     return grad(m, z, b, d, NULL, scratch);
 }
 
-/* Walks the weights in runs of one output: out_j += exp(x_j) w_j for the lower block of `out`, and front_j += exp(x_j) w_j u_j for its
- * upper block, unless u is NULL. Returns sum exp(x_j) w_j^2. */
+/* Walks the weights in runs of one output: out_j += exp(x_j) w_j for the lower block of `out`, and front_j += exp(x_j)
+ * w_j u_j for its upper block, unless u is NULL. Returns sum exp(x_j) w_j^2. */
 static double penalise(const fli_model *m, const void *z, const void *w, const void *u, void *out)
 {
     const fli_ops *ops = m->space.ops;

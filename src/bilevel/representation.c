@@ -2,8 +2,8 @@
  *
  *     f = mean loss over validation samples,   g = mean loss over training samples + l2/2 ||last layer||^2
  *
- * Works with any model whose last layer is the tail of its parameter vector and that has an exact Hessian-vector product; that is
- * only ever asked for along the last layer. */
+ * Works with any model whose last layer is the tail of its parameter vector and that has an exact Hessian-vector
+ * product; that is only ever needed along the last layer. */
 #include "bilevel/bilevel.h"
 
 /* The last layer: the last matrix and what comes behind it. */

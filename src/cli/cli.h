@@ -21,7 +21,8 @@ typedef struct {
 extern const command cmd_run, cmd_resume, cmd_compare, cmd_reproduce, cmd_plot, cmd_check, cmd_config, cmd_data,
     cmd_list, cmd_verify;
 
-/* The overview of `fedloom help`: what stands before and after the commands, and the commands themselves, NULL past the last. */
+/* The overview of `fedloom help`: what stands before and after the commands, and the commands themselves, NULL past the
+ * last. */
 extern const char overview_text[], overview_end[];
 const command *command_at(size_t i);
 
@@ -46,7 +47,7 @@ int say_usage(const char *command_name, const char *fmt, ...) __attribute__((for
 char *say_clean(char *s);
 /* A line on stdout with a file's name. */
 void say_path(const char *before, const char *path);
-/* fl_text_fn: to stdout, cleaned but for line breaks and tabs. */
+/* fl_text_fn: to stdout, cleaned except for line breaks and tabs. */
 void say_out(void *unused, const char *text);
 /* fl_log_fn: notes and warnings as lines on stderr. */
 void say_log(void *unused, fl_log_level level, const char *line);
@@ -72,19 +73,20 @@ typedef struct {
     void *out;
 } option;
 
-/* Sorts arguments into options and plain words. CLI_OK, or CLI_USAGE after saying what is wrong. The words must be freed
- * with args_free in either case; they start out zeroed. */
+/* Sorts arguments into options and plain words. CLI_OK, or CLI_USAGE after saying what is wrong. The words must be
+ * freed with args_free in either case; they start out zeroed. */
 int args_parse(const char *command_name, const option *options, int argc, char **argv, words *plain);
 void args_free(words *w);
-/* Whether one slip of a finger lies between two words (a letter too many, missing, wrong, or two swapped), or `typed` begins the other. */
+/* Whether one slip of a finger lies between two words (a letter too many, missing, wrong, or two swapped), or `typed`
+ * begins the other. */
 int args_alike(const char *typed, const char *word);
 
 /* ---- configurations (settings.c) ------------------------------------------------------------------------- */
 
 /* Loads a file and applies assignments in order. Says what is wrong. */
 int settings_open(fl_ctx *ctx, const char *file, const words *sets, fl_config **out);
-/* The same in two steps, for whoever has something to lay between file and assignments. The second names the run after its file unless
- * it has a name. */
+/* The same in two steps, for callers that put something between file and assignments. The second names the run after
+ * its file unless it has a name. */
 int settings_load(fl_ctx *ctx, const char *file, fl_config **out);
 fl_status settings_finish(fl_config *cfg, const char *file, const words *sets);
 /* Sets a key to a text, whatever characters it has. */
@@ -113,10 +115,11 @@ void progress_log(void *p, fl_log_level level, const char *line);
 
 /* ---- signals and descriptors (interrupt.c) --------------------------------------------------------------- */
 
-/* First of all: a missing stdin, stdout or stderr becomes /dev/null, so that no file of ours takes its number; a reader that went away
- * and a file that grew too large are errors of the write, not the program's end. */
+/* First of all: a missing stdin, stdout or stderr becomes /dev/null, so that no file of ours takes its number; a reader
+ * that went away and a file that grew too large are errors of the write, not the program's end. */
 void surroundings_secure(void);
-/* From now on the first SIGINT, SIGTERM or SIGHUP asks the watched run to stop, a second SIGINT or SIGTERM ends the program. */
+/* From now on the first SIGINT, SIGTERM or SIGHUP asks the watched run to stop, a second SIGINT or SIGTERM ends the
+ * program. */
 void interrupt_install(int quiet);
 /* Names the run to stop, NULL for none. Returns whether a signal has come already. */
 int interrupt_watch(fl_run *run);

@@ -4,7 +4,7 @@
 /* What the options ask for. */
 typedef struct {
     int markdown;
-    size_t man; /* the manual's section; 0: not asked for */
+    size_t man; /* the manual's section; 0: none */
 } request;
 
 /* A whole document instead of a listing. */

@@ -68,7 +68,7 @@ static int draw(fl_ctx *ctx, fl_study *study, request *req, const char *x, const
     return code || !req->png || req->no_converter ? code : make_png(path, &req->no_converter);
 }
 
-/* Everything that was measured, against rounds, unless one quantity is asked for. */
+/* Everything that was measured, against rounds, unless one quantity is named. */
 static int draw_all(fl_ctx *ctx, fl_study *study, request *req)
 {
     const char *x = req->x ? req->x : "rounds", *y;

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where the experiments are: the environment's word, this folder, or where `make install` put them (the build says where). */
+/* Where the experiments are: the environment's word, this folder, or where `make install` put them (the build says
+ * where). */
 static const char *folder(void)
 {
     const char *set = getenv("FEDLOOM_EXPERIMENTS");

@@ -9,7 +9,7 @@ typedef struct {
     words files, sets;
     const char *output, *algorithms;
     size_t threads;    /* 0: as configured */
-    size_t checkpoint; /* every so many rounds; 0: as configured */
+    size_t checkpoint; /* every this many rounds; 0: as configured */
     int force, quiet;
 } request;
 
@@ -22,7 +22,7 @@ typedef struct {
     fl_run *run; /* the one under way */
     progress progress;
     summary *summary;
-    int busy; /* another process works where one of them was to go: it is probably on its way to the others, too */
+    int busy; /* another process works in one of their folders: it will probably come to the others, too */
     int code;
 } session;
 
@@ -127,7 +127,7 @@ static fl_status put_algorithm(fl_config *cfg, const char *algorithm)
     return s;
 }
 
-/* A name that is to be a folder stays where it is put. */
+/* A name that becomes a folder must stay below the folder it is put in. */
 static int check_name(const request *req, const fl_config *cfg, const char *file)
 {
     const char *name = fl_config_get(cfg, "name");

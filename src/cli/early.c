@@ -1,6 +1,7 @@
-/* Before the libraries start. OpenBLAS begins its own threads, each with its own stack and buffer, when it is loaded, before main; under a
- * limit on address space (ulimit -v) it asks for them for ever. One thread is all that fedloom wants of it, and the environment is the only
- * thing it listens to by then. So, under such a limit, the program starts itself again with that said. */
+/* Before the libraries start. OpenBLAS begins its own threads, each with its own stack and buffer, when it is loaded,
+ * before main; under a limit on address space (ulimit -v) it asks for them for ever. One thread is all that fedloom
+ * wants of it, and the environment is the only thing it listens to by then. So, under such a limit, the program
+ * restarts itself with that set. */
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>

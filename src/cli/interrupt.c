@@ -1,4 +1,5 @@
-/* Signals and descriptors. The only mutable global state of the program, because a signal handler can reach nothing else. */
+/* Signals and descriptors. The only mutable global state of the program, because a signal handler can reach nothing
+ * else. */
 #include "cli.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* The manual page fedloom(1), made from what `fedloom help` says: the overview, and the help of every command.
  *
- * Help is plain text with a few habits, which are all that is relied on: paragraphs are parted by empty lines, the one that begins
- * with "usage:" is set as it is, and so are indented lines, except that below "options:" each is a name, two spaces or more, and
- * its meaning, whose further lines are indented deeper. */
+ * Help is plain text with a few habits, which are all that is relied on: paragraphs are separated by empty lines, the
+ * one that begins with "usage:" is set as it is, and so are indented lines, except that below "options:" each is a
+ * name, two spaces or more, and its meaning, whose further lines are indented deeper. */
 #include "cli.h"
 
 #include <string.h>

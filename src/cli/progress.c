@@ -59,7 +59,7 @@ static size_t room(void)
     return !ioctl(STDERR_FILENO, TIOCGWINSZ, &w) && w.ws_col > 1 ? (size_t)w.ws_col - 1 : 79;
 }
 
-/* Cuts after so many characters, not in the middle of one. */
+/* Cuts after this many characters, not in the middle of one. */
 static void cut(char *line, size_t columns)
 {
     size_t n = 0;

@@ -1,4 +1,4 @@
-/* Everything the program says to a person apart from tables and progress. */
+/* Everything the program says to a person except tables and progress. */
 #include "cli.h"
 
 #include <stdarg.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the well-formed UTF-8 character at s, and its code point; 0 if the bytes are no character. */
+/* Bytes of the well-formed UTF-8 character at s, and its code point; 0 if the bytes are not a character. */
 static size_t decode(const unsigned char *s, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -20,7 +20,8 @@ static size_t decode(const unsigned char *s, uint32_t *code)
     return n && c >= least[n] && c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF) ? n : 0;
 }
 
-/* What is no character, or one that terminals obey (C0, DEL, C1), becomes a question mark, unless it is one of `spared`. */
+/* Control characters (C0, DEL, C1), and bytes that are not a character, become question marks, unless they are among
+ * `spared`. */
 static void clean(char *s, const char *spared)
 {
     char *to = s;

@@ -99,7 +99,7 @@ static int carry_out(fl_ctx *ctx, fl_study *study, const study_request *req)
     if (!s && !req->quiet && req->paper) {
         putchar('\n');
         s = fl_study_paper(study, say_out, NULL);
-        if (s == FL_ECONFIG) { /* nothing to compare with: the runs are no worse for it */
+        if (s == FL_ECONFIG) { /* nothing to compare with: the runs are fine all the same */
             say_error(ctx);
             s = FL_OK;
         }

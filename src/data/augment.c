@@ -7,7 +7,8 @@ enum { PAD = 4 };
 /* 0 .. n-1, from one 32-bit number. */
 static int below(fli_rng *r, uint32_t n) { return (int)((uint64_t)fli_rng_u32(r) * n >> 32); }
 
-/* A crop of a padded image is the image moved within its frame. What comes in is a raw 0, which normalisation turns into its shift. */
+/* A crop of a padded image is the image moved within its frame. What comes in is a raw 0, which normalisation turns
+ * into its shift. */
 void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, const fli_rng *turn, uint32_t epoch)
 {
     if (ds->augment != FLI_AUGMENT_CIFAR) return;

@@ -1,5 +1,5 @@
-/* Tables as text: one sample a line, numbers in all columns but the label's (a number or a word) and the group's. The first line
- * may be a header. */
+/* Tables as text: one sample a line, numbers in all columns but the label's (a number or a word) and the group's. The
+ * first line may be a header. */
 #include "data/fields.h"
 #include "data/names.h"
 #include "data/source.h"
@@ -118,8 +118,8 @@ static int counts_up(const reader *r)
     return c == r->columns && c >= 3;
 }
 
-/* A first line without a single number among its features is a header. A word beside numbers may be one as well as a bad value, so that
- * is left to the reading of the line, which asks. */
+/* A first line without a single number among its features is a header. A word beside numbers may be one as well as a
+ * bad value, so that is left to the reading of the line, which asks. */
 static fl_status is_header(const reader *r, int *yes)
 {
     double v;

@@ -1,4 +1,5 @@
-/* Samples, stored once and as they came: bytes stay bytes, sparse stays sparse. Clients see them through lists of indices. */
+/* Samples, stored once and as they came: bytes stay bytes, sparse stays sparse. Clients see them through lists of
+ * indices. */
 #ifndef FLI_DATA_DATASET_H
 #define FLI_DATA_DATASET_H
 
@@ -39,7 +40,8 @@ typedef enum {
 fl_status fli_dataset_new(fl_ctx *ctx, fli_xkind kind, size_t n, size_t dim, size_t classes, fli_dataset **out);
 void fli_dataset_free(fli_dataset *ds);
 
-/* Checks what every later stage relies on: labels in range, finite targets and values, sparse rows in order, product of the shape. */
+/* Checks what every later stage relies on: labels in range, finite targets and values, sparse rows in order, product of
+ * the shape. */
 fl_status fli_dataset_check(fl_ctx *ctx, const fli_dataset *ds, const char *name);
 
 /* Normalised values and targets that f32 cannot hold are FL_EFORMAT: for federations whose models compute in f32. */
@@ -55,8 +57,8 @@ static inline int fli_dataset_sparse(const fli_dataset *ds) { return ds->kind ==
 size_t fli_dataset_stored(const fli_dataset *ds); /* feature values: n dim, or the non-zeros of a sparse set */
 size_t fli_dataset_bytes(const fli_dataset *ds);  /* of memory */
 
-/* A mini-batch: dense, gathered into contiguous reals; or sparse, which is a list of rows in the set it was gathered from. That
- * set must then outlive it. */
+/* A mini-batch: dense, gathered into contiguous reals; or sparse, which is a list of rows in the set it was gathered
+ * from. That set must then outlive it. */
 typedef struct {
     const fli_ops *ops;
     size_t n, dim, capacity;
@@ -71,14 +73,16 @@ fl_status fli_batch_init(fl_ctx *ctx, const fli_ops *ops, size_t dim, size_t cap
 /* For sparse sets only. Takes no memory for features. */
 fl_status fli_batch_init_sparse(fl_ctx *ctx, const fli_ops *ops, size_t dim, size_t capacity, fli_batch *b);
 void fli_batch_fini(fli_batch *b);
-/* b = samples idx[0 .. n-1]; n <= capacity. No allocation. A dense batch takes any set, a sparse one only sparse sets. */
+/* b = samples idx[0 .. n-1]; n <= capacity. No allocation. A dense batch takes any set, a sparse one only sparse
+ * sets. */
 void fli_batch_gather(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, size_t n);
 
-/* What ds->augment says, done to the batch that was just gathered. The changes depend on the sample, on the epoch, and on the seed, round and
- * client of `turn`, not on the batch that the sample is in. */
+/* What ds->augment says, done to the batch that was just gathered. The changes depend on the sample, on the epoch, and
+ * on the seed, round and client of `turn`, not on the batch that the sample is in. */
 void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, const fli_rng *turn, uint32_t epoch);
 
-/* The two products that linear models, and the first layers of others, consist of; X (n x dim) are the samples of the batch. */
+/* The two products that linear models, and the first layers of others, consist of; X (n x dim) are the samples of the
+ * batch. */
 /* Z = X W'; W is outs x dim, Z n x outs */
 void fli_batch_mul(const fli_batch *b, size_t outs, const void *w, void *z);
 /* G = alpha D' X; D is n x outs, G outs x dim */

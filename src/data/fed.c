@@ -46,8 +46,8 @@ static fl_status hide_labels(fl_ctx *ctx, fli_fed *fed)
     return FL_OK;
 }
 
-/* Draws who loses its label, and orders each client's training samples so that these come last. One keeps its label: a client without any
- * could not tell one class from another. */
+/* Draws who loses its label, and orders each client's training samples so that these come last. One keeps its label: a
+ * client without any could not tell one class from another. */
 static fl_status draw_unlabelled(fl_ctx *ctx, fli_fed *fed, double fraction)
 {
     fli_rng r;

@@ -1,8 +1,9 @@
-/* The data of a whole federation: who holds what for training, what is kept for testing. Immutable once built, so threads share
- * it without locks.
+/* The data of a whole federation: who holds what for training, what is kept for testing. Immutable once built, so
+ * threads share it without locks.
  *
- * Stored federations keep all samples in one data set and give every client a list of indices. On-demand federations keep
- * nothing: a client's samples are made when its turn comes and forgotten afterwards. Both look the same through a view. */
+ * Stored federations keep all samples in one data set and give every client a list of indices. On-demand federations
+ * keep nothing: a client's samples are made when its turn comes and forgotten afterwards. Both look the same through a
+ * view. */
 #ifndef FLI_DATA_FED_H
 #define FLI_DATA_FED_H
 
@@ -15,10 +16,10 @@ typedef struct {
     fli_dataset *test;  /* a separate test set; NULL: none */
     fli_partition part; /* a client's last test_count[i] samples are its own test part */
     uint32_t *test_count;
-    uint32_t
-        *unlabelled_count; /* those just before its test part have lost their labels; NULL: nobody has such samples */
-    int32_t *
-        truth; /* what their labels were, one per stored sample, -1 where the label is still there; for evaluation, see below */
+    /* the samples just before its test part have lost their labels; NULL: nobody has such samples */
+    uint32_t *unlabelled_count;
+    /* their labels, one per stored sample, -1 where it is still in place; for evaluation, see below */
+    int32_t *truth;
     size_t clients, samples; /* samples: training samples over all clients */
     size_t dim, classes;
     size_t largest; /* training samples of the largest client */
@@ -56,18 +57,20 @@ typedef enum {
 #define FLI_NORMALIZE_WORDS "auto|none|unit|standard|columns|given"
 
 fl_status fli_fed_new(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out);
-/* From parts at hand (golden cases, tests); takes the data sets and the partition, also on failure. test may be NULL. */
+/* From parts at hand (golden cases, tests); takes the data sets and the partition, also on failure. test may be
+ * NULL. */
 fl_status fli_fed_take(fl_ctx *ctx, fli_dataset *train, fli_dataset *test, fli_partition *part, fli_fed **out);
 void fli_fed_free(fli_fed *fed);
 
 size_t fli_fed_size(const fli_fed *fed, size_t client);       /* training samples of a client, labelled or not */
 size_t fli_fed_unlabelled(const fli_fed *fed, size_t client); /* those without a label among them */
 
-/* The class of a stored sample, whether its label was taken away or not. Views do not lead here: local solvers are given a view, so
- * whatever they do they cannot see it. */
+/* The class of a stored sample, whether its label was taken away or not. Views do not lead here: local solvers are
+ * given a view, so whatever they do they cannot see it. */
 int32_t fli_fed_truth(const fli_fed *fed, uint32_t sample);
 
-/* Takes labels away: each client's last count[i] training samples lose theirs. For federations from fli_fed_take; once. */
+/* Takes labels away: each client's last count[i] training samples lose theirs. For federations from fli_fed_take;
+ * once. */
 fl_status fli_fed_hide(fl_ctx *ctx, fli_fed *fed, const uint32_t *count);
 
 /* One client's data. */

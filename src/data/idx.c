@@ -1,5 +1,6 @@
-/* IDX, the format of MNIST and its relatives: two zero bytes, a type byte, the number of dimensions, one big-endian 32-bit size
- * per dimension, then the values, the last dimension running fastest. Images of bytes, floats or doubles stay what they are. */
+/* IDX, the format of MNIST and its relatives: two zero bytes, a type byte, the number of dimensions, one big-endian
+ * 32-bit size per dimension, then the values, the last dimension running fastest. Images of bytes, floats or doubles
+ * stay what they are. */
 #include "base/number.h"
 #include "data/names.h"
 #include "data/load.h"

@@ -37,7 +37,7 @@ typedef struct {
 static fl_status add_row(reader *r, const char *user, size_t i, const json_t *row)
 {
     void *room;
-    size_t n = json_array_size(row); /* 0 for what is no list */
+    size_t n = json_array_size(row); /* 0 if it is not a list */
     if (!n)
         return fli_fail(r->ctx, FL_EFORMAT, "%s: user %s, x[%zu] is not a list of numbers", r->path, fli_show(user).s,
                         i);

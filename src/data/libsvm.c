@@ -1,6 +1,6 @@
-/* LIBSVM (svmlight) text: one sample a line, `label index:value index:value ...`, indices from 1 (or 0) and ascending, zeros left
- * out, `#` starts a comment; `qid:N` behind the label says which query a sample belongs to. Kept sparse where that takes less
- * memory. */
+/* LIBSVM (svmlight) text: one sample a line, `label index:value index:value ...`, indices from 1 (or 0) and ascending,
+ * zeros left out, `#` starts a comment; `qid:N` behind the label says which query a sample belongs to. Kept sparse
+ * where that takes less memory. */
 #include "data/names.h"
 #include "data/load.h"
 #include "data/source.h"
@@ -98,7 +98,7 @@ static fl_status add_feature(reader *r, const char *token, uint32_t *next)
     return FL_OK;
 }
 
-/* The query, if the token says one (*is_query); it is the sample's group where that is asked for. */
+/* The query, if the token says one (*is_query); it is the sample's group if `groups` says so. */
 static fl_status add_query(reader *r, const char *token, int *is_query)
 {
     void *room;

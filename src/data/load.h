@@ -1,4 +1,5 @@
-/* What the loaders share: growing arrays, reading bodies whose headers may lie, numbers in text, showing input in messages. */
+/* What the loaders share: growing arrays, reading bodies whose headers may lie, numbers in text, showing input in
+ * messages. */
 #ifndef FLI_DATA_LOAD_H
 #define FLI_DATA_LOAD_H
 
@@ -31,13 +32,13 @@ fl_status fli_load_open(fl_ctx *ctx, const char *dir, const char *name, fli_stre
 fl_status fli_load_open_npy(fl_ctx *ctx, const char *name, fli_stream **out);  /* the same for NPY files */
 fl_status fli_load_open_text(fl_ctx *ctx, const char *name, fli_stream **out); /* the same, behind a byte order mark */
 
-/* The product of `count` sizes from a header. A zero size, more samples (the first size) than can be indexed, or more than
- * 64 GiB of `element`-byte values is FL_EFORMAT. */
+/* The product of `count` sizes from a header. A zero size, more samples (the first size) than can be indexed, or more
+ * than 64 GiB of `element`-byte values is FL_EFORMAT. */
 fl_status fli_load_volume(fl_ctx *ctx, const char *path, const uint64_t *size, size_t count, size_t element,
                           size_t *values);
 
-/* Exactly `bytes` bytes into fresh memory, which grows with what really comes: a header that promises more than the file has
- * costs no more memory than twice the file. */
+/* Exactly `bytes` bytes into fresh memory, which grows with what really comes: a header that promises more than the
+ * file has costs no more memory than twice the file. */
 fl_status fli_load_body(fl_ctx *ctx, fli_stream *s, size_t bytes, const char *what, void **out);
 
 /* A test set must have the features of the training set. */
@@ -61,8 +62,8 @@ static inline void fli_put_real(void *p, int wide, size_t i, double v)
 
 /* ---- text ----------------------------------------------------------------------------------------------- */
 
-/* The whole text as a decimal number of magnitude at most `largest`. NULL if it is one, else what is wrong (FLI_NO_NUMBER, or
- * something about its size), to be put behind the text in a message. */
+/* The whole text as a decimal number of magnitude at most `largest`. NULL if it is one, else what is wrong
+ * (FLI_NO_NUMBER, or something about its size), to be put behind the text in a message. */
 #define FLI_NO_NUMBER "is not a number"
 const char *fli_number_read(const char *text, double largest, double *out);
 

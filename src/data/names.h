@@ -33,9 +33,10 @@ typedef struct {
 #define FLI_AT       "%s%s%zu: " /* for FLI_PLACE(place) */
 #define FLI_PLACE(p) (p).path, (p).unit, (p).number
 
-/* The rule for all loaders. First all labels are read, then they are ordered: as numbers if all are numbers (so that "1", "+1" and
- * "1.0" are one class), as text otherwise, and become 0, 1, ... After that, reading looks up, and a label never seen is an error.
- * Or the number of classes is given: then labels are the whole numbers below it, and stay what they are. */
+/* The rule for all loaders. First all labels are read, then they are ordered: as numbers if all are numbers (so that
+ * "1", "+1" and "1.0" are one class), as text otherwise, and become 0, 1, ... After that, reading looks up, and a label
+ * never seen is an error. Or the number of classes is given: then labels are the whole numbers below it, and stay what
+ * they are. */
 typedef struct {
     fli_words words;
     const char *noun; /* "label" or "group", for messages */
@@ -62,8 +63,8 @@ void fli_labels_fini(fli_labels *l);
 fl_status fli_labels_read(fli_labels *l, const char *text, fli_place at, int32_t *out);
 /* A label that is a number; it must be whole. */
 fl_status fli_labels_read_number(fli_labels *l, double v, fli_place at, int32_t *out);
-/* Orders, unless that is done, and turns the n numbers handed out so far into classes. More than 1000 labels of less than two
- * samples each, on average, are FL_EFORMAT: they would make a giant model, and are rarely meant. */
+/* Orders, unless that is done, and turns the n numbers handed out so far into classes. More than 1000 labels of less
+ * than two samples each, on average, are FL_EFORMAT: they would make a giant model, and are rarely meant. */
 fl_status fli_labels_order(fli_labels *l, int32_t *label, size_t n);
 /* Once ordered, for the training set of `path`: which label became which class, as a note and as the set's class_name.
  * Nothing of both where they are 0, 1, ... already. */

@@ -33,9 +33,11 @@ static fl_status would_fill(fl_ctx *ctx, const char *how)
                     how);
 }
 
-/* ---- unit and columns ---------------------------------------------------------------------------------------------- */
+/* ---- unit and columns
+ * ---------------------------------------------------------------------------------------------- */
 
-/* What a feature is divided by, from one more of its values and what there was before; 0 at first, and zeros change nothing. */
+/* What a feature is divided by, from one more of its values and what there was before; 0 at first, and zeros change
+ * nothing. */
 typedef double measure(double so_far, double value);
 
 static double largest(double so_far, double value) { return fmax(so_far, fabs(value)); }

@@ -103,8 +103,8 @@ static int as_they_are(const fli_numpy *a)
     return !a->swapped && !a->fortran && (a->kind == 'f' || kind_of(a) == FLI_X_U8) && stored_size(a) == a->width;
 }
 
-/* Reads them as features: u1 stays bytes; bool, i1, i2, u2, f2 and f4 become floats, which hold them exactly; i4, u4, i8, u8 and f8
- * become doubles. */
+/* Reads them as features: u1 stays bytes; bool, i1, i2, u2, f2 and f4 become floats, which hold them exactly; i4, u4,
+ * i8, u8 and f8 become doubles. */
 static fl_status read_features(fl_ctx *ctx, fli_stream *s, const fli_numpy *a, size_t n, fli_xkind *kind, void **out)
 {
     void *raw = NULL;

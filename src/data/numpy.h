@@ -19,7 +19,7 @@ typedef struct {
     uint64_t size[FLI_NUMPY_DIMS];
 } fli_numpy;
 
-/* Reads the header; types that are no real numbers are FL_EFORMAT by name. */
+/* Reads the header; types other than real numbers are FL_EFORMAT, by name. */
 fl_status fli_numpy_header(fl_ctx *ctx, fli_stream *s, fli_numpy *a);
 
 /* Where the arrays of a data set are: in files of their own (member NULL), or in archives. */

@@ -1,4 +1,5 @@
-/* The header of NumPy's .npy arrays, in Python syntax: {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 784), }. */
+/* The header of NumPy's .npy arrays, in Python syntax: {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 784),
+ * }. */
 #include "data/numpy.h"
 
 #include <inttypes.h>

@@ -19,7 +19,7 @@ static const fli_key keys[] = {
     FLI_KEY_END,
 };
 
-/* owner = client 0 so many times, then client 1, ...; returns the size of the smallest. */
+/* owner = client 0 as often as it has samples, then client 1, ...; returns the size of the smallest. */
 static size_t lay_out(const double *share, size_t clients, size_t n, uint32_t *owner)
 {
     double sum = 0;

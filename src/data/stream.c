@@ -1,6 +1,6 @@
-/* Reading plain, gzip and xz files, and members of zip archives (zip.c), through one window of uncompressed bytes (`ready`), which `refill` makes anew whenever it is
- * used up. A failure is kept: every later call returns it again. The decoders take their memory from fli_alloc too, so running
- * out of it is an ordinary failure. */
+/* Reading plain, gzip and xz files, and members of zip archives (zip.c), through one window of uncompressed bytes
+ * (`ready`), which `refill` makes anew whenever it is used up. A failure is kept: every later call returns it again.
+ * The decoders take their memory from fli_alloc too, so running out of it is an ordinary failure. */
 #include "data/stream.h"
 
 #include "base/file.h"

@@ -1,5 +1,6 @@
-/* Reading a file that may be compressed: plain, gzip, xz, or the only file in a zip archive, told apart by its first bytes. Errors
- * name the file and the offset in the uncompressed data, or in the archive where that is what is wrong. */
+/* Reading a file that may be compressed: plain, gzip, xz, or the only file in a zip archive, told apart by its first
+ * bytes. Errors name the file and the offset in the uncompressed data, or in the archive where that is what is
+ * wrong. */
 #ifndef FLI_DATA_STREAM_H
 #define FLI_DATA_STREAM_H
 
@@ -27,8 +28,8 @@ fl_status fli_stream_read(fli_stream *s, void *buf, size_t n, size_t *got);
 fl_status fli_stream_need(fli_stream *s, void *buf, size_t n, const char *what);
 /* FL_EFORMAT unless the end is reached. */
 fl_status fli_stream_end(fli_stream *s);
-/* The next line without its end (LF or CRLF), terminated; *line NULL at the end. Lines are bounded (64 MiB). Valid until the
- * next call. A NUL byte in a line is FL_EFORMAT. */
+/* The next line without its end (LF or CRLF), terminated; *line NULL at the end. Lines are bounded (64 MiB). Valid
+ * until the next call. A NUL byte in a line is FL_EFORMAT. */
 fl_status fli_stream_line(fli_stream *s, char **line, size_t *length);
 /* Everything that is left, at most `limit` bytes, into memory from fli_alloc (terminated by an extra NUL). */
 fl_status fli_stream_all(fli_stream *s, size_t limit, char **data, size_t *n);

@@ -1,7 +1,7 @@
-/* A zip archive: members one after the other, each a local header and its contents, then the central directory, which says all
- * about them again, then an end record that says where the directory is. Archives or members of 4 GiB and more have
- * further records (ZIP64); NumPy writes the local headers of all members that way. What the local headers say is only used to find
- * where the contents begin. */
+/* A zip archive: members one after the other, each a local header and its contents, then the central directory, which
+ * says all about them again, then an end record that says where the directory is. Archives or members of 4 GiB and more
+ * have further records (ZIP64); NumPy writes the local headers of all members that way. What the local headers say is
+ * only used to find where the contents begin. */
 #include "data/zip.h"
 
 #include "data/inflate.h"
@@ -72,8 +72,8 @@ static fl_status fetch(const fli_zip *z, uint64_t at, void *to, size_t n)
 
 /* ---- the end record ------------------------------------------------------------------------------------- */
 
-/* The 64-bit end record, if its locator stands before the ordinary one at `end`; counts of `h` that are too small for the
- * truth are all ones. */
+/* The 64-bit end record, if its locator stands before the ordinary one at `end`; counts of `h` that are too small for
+ * the truth are all ones. */
 static fl_status read_end64(fli_zip *z, uint64_t end)
 {
     uint8_t l[LOCATOR], h[END64];

@@ -1,6 +1,6 @@
-/* Reading members of a zip archive, also ZIP64 as NumPy writes it: stored or deflated, found through the central directory, checked
- * against size and checksum. Nothing is believed that the file does not have: offsets are checked, and the directory takes
- * memory in proportion to its bytes. */
+/* Reading members of a zip archive, also ZIP64 as NumPy writes it: stored or deflated, found through the central
+ * directory, checked against size and checksum. Nothing is believed that the file does not have: offsets are checked,
+ * and the directory takes memory in proportion to its bytes. */
 #ifndef FLI_DATA_ZIP_H
 #define FLI_DATA_ZIP_H
 

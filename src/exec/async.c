@@ -65,8 +65,8 @@ struct fli_async {
 static int is_busy(const fli_async *a, size_t client) { return a->busy[client / 8] >> client % 8 & 1; }
 static void flip_busy(fli_async *a, size_t client) { a->busy[client / 8] ^= (unsigned char)(1u << client % 8); }
 
-/* An idle client, all equally likely; a function of the seed, the number of the turn and who is busy. When everyone is at work
- * only the one that just came back is idle. */
+/* An idle client, all equally likely; a function of the seed, the number of the turn and who is busy. When everyone is
+ * at work only the one that just came back is idle. */
 static uint32_t next_client(const fli_async *a, const flight *back)
 {
     fli_rng rng;
@@ -107,8 +107,8 @@ static void begin(fli_async *a, flight *f, uint32_t client)
 
 /* ---- who comes back ------------------------------------------------------------------------------------ */
 
-/* Whether f's answer may be absorbed now without making another one older than tau: those that were sent out before it are then
- * absorbed later by one. In the order in which they were sent out they can all make it. */
+/* Whether f's answer may be absorbed now without making another one older than tau: those that were sent out before it
+ * are then absorbed later by one. In the order in which they were sent out they can all make it. */
 static int may_come(const fli_async *a, const flight *f)
 {
     size_t later = 1, tau = a->spec.pace.tau, buffer = a->spec.pace.buffer;
@@ -222,7 +222,8 @@ static void send(fli_async *a, flight *f, uint32_t client)
     settle(a, f, a->queued++);
 }
 
-/* Computes all the turns that are under way: what they start from is known, and nobody else changes their clients' state. */
+/* Computes all the turns that are under way: what they start from is known, and nobody else changes their clients'
+ * state. */
 static fl_status work_all(fli_async *a)
 {
     size_t n = 0;
@@ -271,7 +272,8 @@ static flight *flight_for(fli_async *a)
     return f;
 }
 
-/* fli_pool_fn: one of the threads that take the clients' part. Only the bookkeeping and the server's step are behind the lock. */
+/* fli_pool_fn: one of the threads that take the clients' part. Only the bookkeeping and the server's step are behind
+ * the lock. */
 static void real_client(void *arg, size_t item, size_t worker)
 {
     fli_async *a = arg;

@@ -1,9 +1,9 @@
-/* Asynchronous execution: a server that never waits. A number of clients is at work at any time, each from the model it was last
- * given; whenever one comes back its upload is absorbed, and the newest model goes out to the next client.
+/* Asynchronous execution: a server that never waits. A number of clients is at work at any time, each from the model it
+ * was last given; whenever one comes back its upload is absorbed, and the newest model goes out to the next client.
  *
- * On the virtual clock a turn lasts as long as its device needs, and answers come in the order of simulated time: same seed, same
- * order, same bits, whatever the number of threads. On the real clock the threads are the clients at work: they read the newest
- * model (latest_model.h) while the server writes the next one, and answers come as they come. */
+ * On the virtual clock a turn lasts as long as its device needs, and answers come in the order of simulated time: same
+ * seed, same order, same bits, whatever the number of threads. On the real clock the threads are the clients at work:
+ * they read the newest model (latest_model.h) while the server writes the next one, and answers come as they come. */
 #ifndef FLI_EXEC_ASYNC_H
 #define FLI_EXEC_ASYNC_H
 
@@ -40,7 +40,7 @@ typedef struct {
 fl_status fli_pace_check(fl_ctx *ctx, const fli_pace *pace, size_t at_work);
 fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out);
 void fli_async_free(fli_async *a);
-/* Goes on until so many server steps are done in all, or *asked. After a failure it only fails again. */
+/* Continues until this many server steps are done in all, or *asked. After a failure it only fails again. */
 fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked);
 /* On the real clock: the runs that follow end when fli_clock_now() is `end`, at the latest. */
 void fli_async_limit(fli_async *a, double end);
@@ -48,8 +48,8 @@ size_t fli_async_steps(const fli_async *a); /* done so far */
 double fli_async_clock(const fli_async *a); /* simulated seconds; 0 on the real clock */
 fli_async_count fli_async_count_take(fli_async *a);
 
-/* On the virtual clock, between two runs: who is at work, from which model and until when, and the uploads that are computed. The
- * federation is saved and loaded by itself, and before. Loading is for one that has not run. */
+/* On the virtual clock, between two runs: who is at work, from which model and until when, and the uploads that are
+ * computed. The federation is saved and loaded separately, and before. Loading is for one that has not run. */
 void fli_async_save(const fli_async *a, fli_saver *out);
 fl_status fli_async_load(fli_async *a, fli_loader *in);
 

@@ -66,7 +66,7 @@ static fl_status workspaces_new(fli_clients *c, fli_eval *evals)
     return s;
 }
 
-/* fli_store_spec.left: a factor is kept as long as its client's state, and is had again from the samples. */
+/* fli_store_spec.left: a factor is kept as long as its client's state, and is computed again from the samples. */
 static void left_memory(void *clients, size_t client)
 {
     fli_clients *c = clients;

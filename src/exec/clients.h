@@ -29,13 +29,14 @@ typedef struct {
     int poison;         /* scratch vectors are filled with NaN before every turn */
 } fli_clients_spec;
 
-/* With so many workspaces, each on its own evals[i], which are borrowed. */
+/* With this many workspaces, each on its own evals[i], which are borrowed. */
 fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t workspaces, fli_eval *evals,
                           fli_clients **out);
 void fli_clients_free(fli_clients *c);
 
 /* Answers asks of different clients: poses all of them, solves them together, answers for all, as many at a time as
- * there are tasks. x->down is what the client has: see recall.h. On any thread, `workspace` being used by nobody else. */
+ * there are tasks. x->down is what the client has: see recall.h. On any thread, `workspace` being used by nobody
+ * else. */
 void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_t workspace);
 /* How long an ask takes, up to a factor: samples passed over. */
 double fli_clients_effort(const fli_clients *c, const fli_ask *ask);

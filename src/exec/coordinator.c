@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-/* Entries of a slice, of which the sums then stay in the first cache while uploads are added to them; and how many slices, beyond
- * which they grow instead: more than enough for the threads of a machine. */
+/* Entries of a slice, of which the sums then stay in the first cache while uploads are added to them; and how many
+ * slices, beyond which they grow instead: more than enough for the threads of a machine. */
 enum { SLICE = 8192, MOST_SLICES = 256 };
 
-/* The server as seen in a range of entries. Whoever absorbs adds to scalars too, so every slice has its own; all of them come out
- * the same, and those of the first slice are the server's. */
+/* The server as seen in a range of entries. Whoever absorbs adds to scalars too, so every slice has its own; all of
+ * them come out the same, and those of the first slice are the server's. */
 typedef struct {
     fli_space space;
     size_t from;
@@ -134,7 +134,8 @@ double fli_coordinator_weight(const fli_coordinator *c, size_t client)
     return (double)c->spec.size(c->spec.arg, client) / (double)c->spec.samples;
 }
 
-/* ---- who has been shown the start model ------------------------------------------------------------------------------- */
+/* ---- who has been shown the start model
+ * ------------------------------------------------------------------------------- */
 
 void fli_coordinator_address(const fli_coordinator *c, fli_ask *ask)
 {

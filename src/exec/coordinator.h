@@ -39,7 +39,7 @@ double fli_coordinator_regularizer(fli_coordinator *c);                 /* g(x);
 /* What the server would send now. Its vectors are the server's own: it changes when the server does, and so does its
  * serial. */
 const fli_message *fli_coordinator_broadcast(const fli_coordinator *c);
-/* The vectors of a broadcast lie in one piece of so many bytes. */
+/* The vectors of a broadcast lie in one piece of this many bytes. */
 size_t fli_coordinator_broadcast_bytes(const fli_coordinator *c);
 
 /* Fills what the server knows of a client into an ask: its weight, and whether it has to be shown the start model. */
@@ -63,8 +63,8 @@ void fli_coordinator_absorb(fli_coordinator *c, const fli_exchange *x, size_t st
 /* On the pool's threads where the method allows it; pool NULL: on this one. */
 fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool);
 
-/* The same absorbing in pieces. The vectors are cut into slices, and different threads may be at different slices; each slice is
- * given the uploads in the same order, so that its bits do not depend on who worked on it. See intake.h. */
+/* The same absorbing in pieces. The vectors are cut into slices, and different threads may be at different slices; each
+ * slice is given the uploads in the same order, so that its bits do not depend on who worked on it. See intake.h. */
 size_t fli_coordinator_slices(const fli_coordinator *c);
 void fli_coordinator_absorb_slice(fli_coordinator *c, size_t slice, const fli_exchange *x, size_t staleness);
 /* All slices have absorbed this upload, or will have before the server goes forward. */

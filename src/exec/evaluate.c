@@ -15,7 +15,7 @@ typedef struct {
     const void *x, *own; /* own is x itself where the client has no model of its own */
     double mix;
     double *num;
-    void *gradient; /* NULL: not asked for */
+    void *gradient; /* NULL: not wanted */
 } visit;
 
 static double decay(const visit *c, const void *x)

@@ -20,12 +20,12 @@ typedef struct {
     fli_message up;          /* to be filled */
     /* how it went: */
     uint64_t spent;   /* inner steps of the local solver */
-    int missed;       /* it did not reach the accuracy it was asked for */
+    int missed;       /* it did not reach the required accuracy */
     int own_diverged; /* of a turn that failed: it was the client's own model that left the finite range */
     fl_status status;
 } fli_exchange;
 
-/* A zeroed message with so many vectors, in one piece from vec[0] on, and numbers. */
+/* A zeroed message with this many vectors, in one piece from vec[0] on, and numbers. */
 fl_status fli_message_init(fl_ctx *ctx, const fli_space *s, size_t vectors, size_t numbers, fli_message *m);
 void fli_message_fini(fli_message *m);
 /* Room for what a method's clients upload. */

@@ -9,8 +9,8 @@
 
 typedef struct fli_exec fli_exec;
 
-/* Uploads wait for their turn to be absorbed. A cohort is run in blocks of this many clients, so that memory is bounded when
- * everybody takes part in a large federation. */
+/* Uploads wait for their turn to be absorbed. A cohort is run in blocks of this many clients, so that memory is bounded
+ * when everybody takes part in a large federation. */
 size_t fli_exec_block(size_t threads);
 
 /* All borrowed; must outlive the federation. */

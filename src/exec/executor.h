@@ -18,8 +18,8 @@ typedef struct fli_executor {
     int apart; /* clients keep their parts of a round's broadcasts each for itself, in this process */
     /* The clients, before their first turn. `crew` is borrowed. */
     fl_status (*open)(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew *crew, void **out);
-    /* What a client said of itself when it joined: at hand at any time, and it cannot fail but for the digest of its
-     * samples, which takes a pass over them. */
+    /* What a client said of itself when it joined: available at any time. Only the digest of its samples can fail; it
+     * takes a pass over them. */
     fl_status (*join)(void *executor, uint32_t client, int digest, fli_card *out);
     /* Fills exchanges with different clients; each says in its status how it went. The order is up to the executor,
      * and must not matter. `filled` is told of each; NULL: nobody wants to know. */

@@ -1,6 +1,6 @@
 /* Figures: what clients say of models on their samples, because a server has none. An ask of another kind: the model
  * under measurement goes down, sums over a client's samples come up. It leaves no trace in the client, and is counted
- * apart from training. */
+ * separately from training. */
 #ifndef FLI_EXEC_FIGURES_H
 #define FLI_EXEC_FIGURES_H
 

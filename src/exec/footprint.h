@@ -1,4 +1,5 @@
-/* How much memory an executor takes at least, before it takes any. Beside exec.c, whose allocations it adds up; a test holds it to them. */
+/* How much memory an executor takes at least, before it takes any. Beside exec.c, whose allocations it adds up; a test
+ * holds it to them. */
 #ifndef FLI_EXEC_FOOTPRINT_H
 #define FLI_EXEC_FOOTPRINT_H
 
@@ -12,9 +13,10 @@ typedef struct {
     double total;
 } fli_footprint;
 
-/* Of a spec that names its solver. `cohort`: clients per round, or at work. `async`: each of them has a model of its own. */
+/* Of a spec that names its solver. `cohort`: clients per round, or at work. `async`: each of them has a model of its
+ * own. */
 fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int async);
-/* Address space that is reserved beside it, by BLAS and for the stacks and heaps of so many threads. */
+/* Address space that is reserved beside it, by BLAS and for the stacks and heaps of this many threads. */
 double fli_footprint_address(size_t threads);
 
 #endif

@@ -2,7 +2,8 @@
 
 #include <stdatomic.h>
 
-/* A slice moves from one processor's cache to another's with every thread that absorbs into it: worth it for several uploads only. */
+/* A slice moves from one processor's cache to another's with every thread that absorbs into it: worth it for several
+ * uploads only. */
 enum { WORTH_IT = 8 };
 
 typedef struct {

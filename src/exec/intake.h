@@ -1,7 +1,7 @@
-/* Uploads on their way into the server, while others of the cohort still work. Any thread that has filled an exchange says so; as soon as
- * all those before it in the cohort are filled too it may be absorbed. Whoever is at hand then absorbs, slice by slice of the
- * server's vectors, one thread at a slice. A slice takes the uploads in the cohort's order, hence the same bits whoever does it
- * and whenever. */
+/* Uploads on their way into the server, while others of the cohort still work. Any thread that has filled an exchange
+ * says so; as soon as all those before it in the cohort are filled too it may be absorbed. Whoever is at hand then
+ * absorbs, slice by slice of the server's vectors, one thread at a slice. A slice takes the uploads in the cohort's
+ * order, hence the same bits whoever does it and whenever. */
 #ifndef FLI_EXEC_INTAKE_H
 #define FLI_EXEC_INTAKE_H
 
@@ -9,7 +9,7 @@
 
 typedef struct fli_intake fli_intake;
 
-/* For at most so many exchanges at a time. The server is borrowed. */
+/* For at most this many exchanges at a time. The server is borrowed. */
 fl_status fli_intake_new(fl_ctx *ctx, fli_coordinator *server, size_t most, fli_intake **out);
 void fli_intake_free(fli_intake *in);
 

@@ -11,7 +11,7 @@ typedef struct {
     uint64_t samples;      /* n_i, for training, labelled or not */
     uint64_t unlabelled;   /* of those */
     uint64_t test_samples; /* its own test part */
-    int digested;          /* the digest was asked for: it takes a pass over the samples */
+    int digested;          /* the digest was requested: it takes a pass over the samples */
     fli_digest digest;
 } fli_card;
 

@@ -44,8 +44,9 @@ void fli_latest_free(fli_latest *b)
     fli_free(b);
 }
 
-/* Every reader holds at most one sheet, and one is the newest: of count = readers + 2 at least one is free. A reader that comes to
- * the free sheet late, having looked for the newest long ago, sees that it is not the newest and leaves without reading. */
+/* Every reader holds at most one sheet, and one is the newest: of count = readers + 2 at least one is free. A reader
+ * that comes to the free sheet late, having looked for the newest long ago, sees that it is not the newest and leaves
+ * without reading. */
 static size_t free_sheet(fli_latest *b)
 {
     size_t newest = atomic_load(&b->newest);

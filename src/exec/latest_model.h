@@ -1,9 +1,9 @@
 /* The newest model, for one writer and many readers at the same time: the server's memory in asynchronous runs.
  *
- * The dual-memory server of [DR] B.1 keeps two copies: users read one while the server writes the other, then the two change
- * places. That is torn as soon as a slow reader of the old copy is still at it when the server writes the model after the next.
- * Here there are two copies more than readers, so that the writer always finds one that nobody reads: readers never block the
- * writer nor each other, and never see half a model. */
+ * The dual-memory server of [DR] B.1 keeps two copies: users read one while the server writes the other, then the two
+ * change places. That is torn as soon as a slow reader of the old copy is still at it when the server writes the model
+ * after the next. Here there are two copies more than readers, so that the writer always finds one that nobody reads:
+ * readers never block the writer nor each other, and never see half a model. */
 #ifndef FLI_EXEC_LATEST_MODEL_H
 #define FLI_EXEC_LATEST_MODEL_H
 

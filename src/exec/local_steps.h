@@ -12,7 +12,7 @@ typedef enum {
 #define FLI_UNEVEN_WORDS "fixed|range|speeds"
 
 typedef struct {
-    int64_t epochs, steps; /* steps > 0: so many steps; otherwise so many epochs */
+    int64_t epochs, steps; /* steps if above 0, otherwise epochs */
     int uneven;
     fli_ints range;   /* [low, high], in epochs or steps */
     fli_reals speeds; /* in (0, 1] */

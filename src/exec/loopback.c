@@ -1,5 +1,5 @@
 /* The proof that a turn can be sent: everything between server and clients becomes bytes and is read again, and the
- * clients get nothing else. A message arrives in memory of its own, filled with NaN but for what was sent, which is
+ * clients get nothing else. A message arrives in separate memory, filled with NaN except for what was sent, which is
  * unmapped when the answer is written; what comes up arrives at the server in the same way. Each client keeps its own
  * part of the broadcasts. Exchanges are worked on backwards and several at a time, because the order must not matter.
  * It is slow, and gives the bits of `threads`. */
@@ -51,7 +51,7 @@ static fl_status tell(loopback *l, uint32_t client, fli_terms *heard)
     return s;
 }
 
-/* The clients' model and method are made from what the first of them was told; all are told the same but for their
+/* The clients' model and method are made from what the first of them was told; all are told the same except for their
  * number. Without a builder, as in tests of parts, they are the server's. */
 static fl_status understand(loopback *l)
 {

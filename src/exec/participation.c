@@ -100,8 +100,8 @@ static fl_status weighted_setup(fl_ctx *ctx, fli_participation *p)
     return FL_OK;
 }
 
-/* Drawing one after the other with probability n_i among those left is the same as a race of exponential clocks of rate n_i
- * (Efraimidis and Spirakis 2006): the m fastest take part. */
+/* Drawing one after the other with probability n_i among those left is the same as a race of exponential clocks of rate
+ * n_i (Efraimidis and Spirakis 2006): the m fastest take part. */
 static size_t weighted_pick(const fli_participation *p, size_t round, fli_rng *rng, uint32_t *out)
 {
     (void)round;

@@ -14,9 +14,11 @@ typedef struct fli_participation_desc {
     size_t params_size;
     int everyone; /* all clients in every round, whatever the parameters */
     int at_work;  /* asynchronous methods can use it: p->largest clients are at work, the next one is any of the rest */
-    /* Checks the parameters against the federation, reads files, prepares tables (memory from p->arena). NULL: nothing to do. */
+    /* Checks the parameters against the federation, reads files, prepares tables (memory from p->arena). NULL: nothing
+     * to do. */
     fl_status (*setup)(fl_ctx *ctx, fli_participation *p);
-    /* The cohort of a round, ascending and distinct, into out (room for p->largest); returns m. A function of (seed, round). */
+    /* The cohort of a round, ascending and distinct, into out (room for p->largest); returns m. A function of (seed,
+     * round). */
     size_t (*pick)(const fli_participation *p, size_t round, fli_rng *rng, uint32_t *out);
     /* How likely a client takes part in a round. NULL: m/N. */
     double (*probability)(const fli_participation *p, size_t client);
@@ -41,8 +43,8 @@ void fli_participation_free(fli_participation *p);
 /* The cohort of a round; `out` has room for p->largest clients. */
 size_t fli_participation_pick(const fli_participation *p, uint64_t seed, size_t round, uint32_t *out);
 
-/* p_i: exact for all ways but `weighted`, where it is the chance that the client's clock has rung when on average m have, and
- * `trace`, where it is how often the client appears. */
+/* p_i: exact for all ways but `weighted`, where it is the chance that the client's clock has rung when on average m
+ * have, and `trace`, where it is how often the client appears. */
 double fli_participation_probability(const fli_participation *p, size_t client);
 
 #endif

@@ -14,7 +14,7 @@ void fli_recall_free(fli_recall *r);
 fl_status fli_recall_take(fli_recall *r, const fli_ask *ask, const fli_message *down);
 /* The message as the client has it now, with what it keeps in place of what was not sent. */
 const fli_message *fli_recall_view(const fli_recall *r);
-/* What keeping takes at most, in model vectors, in rounds of so many phases. */
+/* What keeping takes at most, in model vectors, in rounds of this many phases. */
 size_t fli_recall_vectors(const fli_algo *a, const void *params, size_t phases);
 
 #endif

@@ -14,8 +14,9 @@ struct fli_spill {
     int fd;
 };
 
-/* A file that never had a name or, where the file system knows no such thing, one that loses it at once. Nobody else can come to write
- * to it: programs that are started from here do not inherit it, and what is printed cannot land in it. */
+/* A file that never had a name or, where the file system knows no such thing, one that loses it at once. Nobody else
+ * can come to write to it: programs that are started from here do not inherit it, and what is printed cannot land in
+ * it. */
 static int open_unnamed(const char *folder, char *name)
 {
     int fd = fli_fd_open(folder, O_TMPFILE | O_RDWR | O_EXCL, 0600);

@@ -1,6 +1,6 @@
-/* A file for what does not fit into memory: places of one size, numbered from 0. It has no name, so that nothing is left of it however
- * the program ends. Read and written by calls, not mapped: the pages of a mapped file would count as memory of this process, which is
- * what a budget is there to bound. */
+/* A file for what does not fit into memory: places of one size, numbered from 0. It has no name, so that nothing is
+ * left of it however the program ends. Read and written by calls, not mapped: the pages of a mapped file would count as
+ * memory of this process, which is what a budget is there to bound. */
 #ifndef FLI_EXEC_SPILL_H
 #define FLI_EXEC_SPILL_H
 

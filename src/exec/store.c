@@ -17,7 +17,7 @@ typedef struct entry {
     void *vectors[];
 } entry;
 
-/* A client that was asked for. There is nothing here for the others, of whom there may be a hundred million. */
+/* A client that was claimed at least once. The others, perhaps a hundred million, have nothing here. */
 typedef struct {
     uint32_t key;   /* 1 + the client; 0: a free slot */
     uint32_t place; /* 1 + its place in the file; 0: it has none */
@@ -91,7 +91,7 @@ void fli_store_free(fli_store *s)
     fli_free(s);
 }
 
-/* ---- who was asked for, behind the lock ------------------------------------------------------------------ */
+/* ---- clients that were claimed, behind the lock ------------------------------------------------------------------ */
 
 /* Where a client is, or would go. */
 static slot *seek(slot *slots, size_t room, size_t client)
@@ -103,7 +103,7 @@ static slot *seek(slot *slots, size_t room, size_t client)
     }
 }
 
-/* NULL if nobody has asked for this client. Valid until the next claim. */
+/* NULL if this client was never claimed. Valid until the next claim. */
 static slot *find(const fli_store *s, size_t client)
 {
     slot *t = s->room ? seek(s->slots, s->room, client) : NULL;
@@ -196,8 +196,8 @@ static void discard(fli_store *s, entry *e)
     fli_free(e);
 }
 
-/* An entry for a client that is not in memory: a new one as long as the budget allows it, else that of the client that was not seen for
- * the longest time. The lock is given up while the disk is at work. */
+/* An entry for a client that is not in memory: a new one as long as the budget allows it, else that of the client that
+ * was not seen for the longest time. The lock is given up while the disk is at work. */
 static fl_status bring(fli_store *s, size_t client, entry **out)
 {
     int fresh = s->held < s->most || !s->oldest, written;

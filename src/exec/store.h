@@ -1,9 +1,10 @@
-/* What clients keep between their turns. A client's vectors, and even its place in a table, exist only once it has been touched: memory
- * follows the work, not the size of the federation. Different clients may be touched from different threads at the same time.
+/* What clients keep between their turns. A client's vectors, and even its place in a table, exist only once it has been
+ * touched: memory follows the work, not the size of the federation. Different clients may be touched from different
+ * threads at the same time.
  *
- * With a budget no more than that is held in memory, whoever has had a turn: those who were not seen for the longest time go to a file
- * (spill.h) and come back when they are wanted. Clients in use stay, so that as many are held as are in use at the same time even where
- * the budget is smaller. Nobody sees a difference but the clock. */
+ * With a budget no more than that is held in memory, whoever has had a turn: those who were not seen for the longest
+ * time go to a file (spill.h) and come back when they are wanted. Clients in use stay, so that as many are held as are
+ * in use at the same time even where the budget is smaller. Nobody sees a difference but the clock. */
 #ifndef FLI_EXEC_STORE_H
 #define FLI_EXEC_STORE_H
 
@@ -15,7 +16,7 @@ typedef struct fli_store fli_store;
 typedef struct {
     void **vectors;
     double *scalars;
-    int first; /* nobody asked for this client before */
+    int first; /* this client was never claimed before */
 } fli_kept;
 
 typedef struct {
@@ -32,8 +33,8 @@ fl_status fli_store_new(fl_ctx *ctx, const fli_store_spec *spec, fli_store **out
 void fli_store_free(fli_store *s);
 /* The client's vectors and scalars, zeroed on the first call. They stay where they are until fli_store_release. */
 fl_status fli_store_get(fli_store *s, size_t client, fli_kept *out);
-/* The same to look at: *out is NULL if nobody has asked for this client (or clients keep nothing); makes none. Unless it is NULL, to be
- * released as well. */
+/* The same for reading: *out is NULL if this client was never claimed (or clients keep nothing); makes none. Unless it
+ * is NULL, to be released as well. */
 fl_status fli_store_peek(fli_store *s, size_t client, void *const **out);
 void fli_store_release(fli_store *s, size_t client);
 

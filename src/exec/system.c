@@ -31,8 +31,8 @@ static const fli_key lognormal_keys[] = {
     FLI_KEY_END,
 };
 
-/* Factors exp(sigma z), z normal: the median is 1, and being twice as fast is as likely as being half as fast. Both lasting
- * factors are always drawn together, so changing one sigma leaves the other's factors as they are. */
+/* Factors exp(sigma z), z normal: the median is 1, and being twice as fast is as likely as being half as fast. Both
+ * lasting factors are always drawn together, so changing one sigma leaves the other's factors as they are. */
 static void lognormal_speed(const fli_system *s, size_t turn, uint32_t client, fli_speed *out)
 {
     const lognormal_params *p = s->params;

@@ -79,7 +79,8 @@ static fl_status make_room(threads *t, size_t n)
     return s;
 }
 
-/* Where clients keep some of what they are sent, all of a round are sent the same: what they have of it takes its place while they work. */
+/* Where clients keep some of what they are sent, all of a round are sent the same: what they have of it takes its place
+ * while they work. */
 static fl_status recall(threads *t, fli_exchange *const *list, size_t n)
 {
     const fli_message *sent = list[0]->down;

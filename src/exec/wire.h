@@ -14,7 +14,7 @@ void fli_wire_write(const fli_part *parts, unsigned moment, const fli_model *m, 
 fl_status fli_wire_read(fl_ctx *ctx, const fli_part *parts, unsigned moment, const fli_model *m,
                         const unsigned char *in, size_t n, fli_message *to, void *start);
 
-/* What an ask sends down and brings up. Those of asks that are no turns are made in `room`, so it must not be copied. */
+/* What an ask sends down and brings up. Those of asks other than turns are made in `room`, so it must not be copied. */
 typedef struct {
     const fli_part *down, *up;
     unsigned moment;

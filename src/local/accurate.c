@@ -5,7 +5,7 @@
  * with gradients over all of the client's samples. For an m-strongly convex phi
  * ||z - minimiser|| <= ||grad phi(z)||/m, so it stops when
  *
- *     ||grad phi(z)|| <= m accuracy   and   ||grad phi(z)|| <= m relative ||z - start||   (those that are asked for)
+ *     ||grad phi(z)|| <= m accuracy   and   ||grad phi(z)|| <= m relative ||z - start||   (those that are required)
  *
  * or when the steps are spent, or when rounding allows no further progress. Each gradient is a step. A minimiser at a
  * kink, as ReLU networks can have, has no small gradients around it: there the answer is as good as it gets, and
@@ -75,7 +75,7 @@ static double norm(const fli_space *s, const void *x) { return sqrt(fli_dot(s, x
 
 static int asks_for_accuracy(const fli_stopping *s) { return s->accuracy > 0 || s->relative > 0; }
 
-/* Whether what was asked for is certain. */
+/* Whether the required accuracy is certain. */
 static int accurate(const search *q)
 {
     const fli_stopping *s = &q->p->stop;

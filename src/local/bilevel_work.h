@@ -12,8 +12,8 @@ typedef struct {
     const fli_view *view;
     const fli_problem *problem;
     fli_rng *rng;
-    void *z;  /* the task's, where the answer is to be */
-    void *qv; /* likewise, for what belongs to v */
+    void *z;  /* the task's, for the answer */
+    void *qv; /* the same for what belongs to v */
     fli_answer *out;
     fli_sample_pass train, validation; /* the samples of either level */
     fli_space upper, lower;            /* the blocks; the lower one starts at vector + upper.n */

@@ -240,7 +240,7 @@ static fl_status decompose(fl_ctx *ctx, fli_gram *g)
     dsyevd_("V", "L", &order, vectors, &order, g->values, work, &lwork, iwork, &liwork, &info);
     s = info ? fli_fail(ctx, FL_EDIVERGED, "the eigenvalues of a client's Gram matrix were not found") : FL_OK;
     if (s) goto done;
-    for (size_t i = 0; i < n; i++) g->values[i] = fmax(0, g->values[i]); /* but for rounding */
+    for (size_t i = 0; i < n; i++) g->values[i] = fmax(0, g->values[i]); /* up to rounding */
     g->vectors = vectors;
     vectors = NULL;
 done:

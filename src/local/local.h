@@ -11,7 +11,7 @@
 #include "data/fed.h"
 #include "model/model.h"
 
-/* For solvers that work to an accuracy; the others do not look. 0: not asked for. With several, all must be met. For
+/* For solvers that work to an accuracy; the others ignore it. 0: not required. With several, all must be met. For
  * an m-strongly convex problem ||z - minimiser|| <= ||gradient at z||/m, which is how a solver can be certain. */
 typedef struct {
     double accuracy;   /* ||z - minimiser|| <= accuracy */
@@ -82,7 +82,7 @@ typedef struct {
     double weight;
     /* spent: gradients of mini-batches; one over all samples counts as an epoch, a solution by a factor as 1 */
     size_t steps;
-    int missed; /* it was to be accurate and is not, for want of steps or precision; never for SGD, which cannot tell */
+    int missed; /* it missed the required accuracy, for want of steps or precision; never for SGD, which cannot tell */
     const void *gradient; /* of f_i at the start, over all of the client's samples; see fli_solver_gradient */
     struct {
         const void *multiplier; /* after the last step */
@@ -90,7 +90,7 @@ typedef struct {
     } linearised;
     struct {
         const void *own; /* the client's own model after the last step */
-        double mix;      /* what was asked for, or chosen */
+        double mix;      /* as requested, or chosen */
     } pair;
     struct {
         const void *v; /* what belongs to v, in the lower block */
@@ -206,12 +206,12 @@ extern const fli_solver fli_solver_gram, fli_solver_diagonal;
 /* Bilevel problems: does what the problem's `levels.work` says. */
 extern const fli_solver fli_solver_bilevel;
 
-/* The solver that does for this model what was asked for. */
+/* The solver that does what was requested for this model. */
 const fli_solver *fli_solver_on(const fli_model *m, const fli_solver *wanted);
 /* Refuses a model that the solver is not for. */
 fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model *m);
 
-/* What a turn costs, in gradients of mini-batches, where it is asked for so many steps and an epoch has so many.
+/* What a turn costs, in gradients of mini-batches, where it is asked for this many steps and an epoch has this many.
  * Solvers that work to an accuracy cost what they are asked for: nobody knows before. */
 size_t fli_solver_cost(const fli_solver *solver, size_t steps, size_t per_epoch);
 

@@ -1,5 +1,5 @@
-/* Convolutional network: convolutions and pools over images, then fully connected layers; ReLU, mean cross-entropy. The computing is in
- * convnet.c; here are its settings and its start values.
+/* Convolutional network: convolutions and pools over images, then fully connected layers; ReLU, mean cross-entropy. The
+ * computing is in convnet.c; here are its settings and its start values.
  *
  * Networks that papers name, as layers:
  *     McMahan et al. 2017, MNIST        conv 32x5 same, pool 2, conv 64x5 same, pool 2, fc 512

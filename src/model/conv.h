@@ -1,8 +1,10 @@
-/* Convolutions, linear and without bias, by one of two kinds of code: plain ones in terms of the ops table, for any precision, and
- * oneDNN's, for single precision where the library was there when fedloom was built. Private to this folder.
+/* Convolutions, linear and without bias, by one of two kinds of code: plain ones in terms of the ops table, for any
+ * precision, and oneDNN's, for single precision where the library was there when fedloom was built. Private to this
+ * folder.
  *
- * Images lie channels last; a filter is out x in x kernel x kernel in the parameter vector, and `packed` while it is used. All calls but
- * `make` and `free` may come from any number of threads at once. They allocate nothing, and give the same bits in any thread. */
+ * Images lie channels last; a filter is out x in x kernel x kernel in the parameter vector, and `packed` while it is
+ * used. All calls but `make` and `free` may come from any number of threads at once. They allocate nothing, and give
+ * the same bits in any thread. */
 #ifndef FLI_MODEL_CONV_H
 #define FLI_MODEL_CONV_H
 
@@ -14,7 +16,8 @@ typedef struct {
     size_t outs;   /* channels of the output */
 } fli_conv_shape;
 
-/* The most images in one call: callers go through a batch in such pieces, which stay in the cache from one pass to the next. */
+/* The most images in one call: callers go through a batch in such pieces, which stay in the cache from one pass to the
+ * next. */
 enum { FLI_CONV_PIECE = 16 };
 
 typedef enum { FLI_CONV_FORWARD, FLI_CONV_BACKWARD } fli_conv_way;

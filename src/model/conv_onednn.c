@@ -1,15 +1,17 @@
 /* Convolutions by oneDNN, in single precision.
  *
- * Primitives are made once, for a few numbers of images (sizes below), and are read-only: threads share them. A batch is computed in
- * pieces of these sizes, so short batches need no primitives of their own, and which pieces depends on the batch alone. Images are
- * channels last, where oneDNN is fastest; filters are in whatever order the primitives like best, which is what packing is for.
+ * Primitives are made once, for a few numbers of images (sizes below), and are read-only: threads share them. A batch
+ * is computed in pieces of these sizes, so short batches need no primitives of their own, and which pieces depends on
+ * the batch alone. Images are channels last, where oneDNN is fastest; filters are in whatever order the primitives like
+ * best, which is what packing is for.
  *
- * With stride 1 the adjoint of a convolution is a convolution with the filter turned around and its channels exchanged; oneDNN computes that
- * about one and a half times as fast as its own backward primitive, so that is what is done.
+ * With stride 1 the adjoint of a convolution is a convolution with the filter turned around and its channels exchanged;
+ * oneDNN computes that about one and a half times as fast as its own backward primitive, so that is what is done.
  *
- * The memory objects through which a primitive gets its arguments cannot be shared. They are kept in slots: a call takes a free slot, points
- * its objects at the caller's memory, and gives it back. A new slot is made when all are in use, so there are soon as many as threads.
- * The library runs on OpenMP threads of its own; it is told to use one, as clients are the parallelism. */
+ * The memory objects through which a primitive gets its arguments cannot be shared. They are kept in slots: a call
+ * takes a free slot, points its objects at the caller's memory, and gives it back. A new slot is made when all are in
+ * use, so there are soon as many as threads. The library runs on OpenMP threads of its own; it is told to use one, as
+ * clients are the parallelism. */
 #include "model/conv.h"
 
 #include "model/model.h"
@@ -133,11 +135,11 @@ static int point_at(dnnl_memory_t memory, void *place)
     return now == place || dnnl_memory_set_data_handle(memory, place) == dnnl_success;
 }
 
-/* The places are in the order of the call's arguments. There is no way to report a failure from here: the result, `bytes` at `out`, is then
- * made NaN, which stops a run as diverged. */
+/* The places are in the order of the call's arguments. There is no way to report a failure from here: the result,
+ * `bytes` at `out`, is then made NaN, which stops a run as diverged. */
 static void execute(const onednn *c, size_t which, void *const *place, size_t bytes, void *out)
 {
-    /* Slots are the changing part of an otherwise fixed object; who has taken one owns it. */
+    /* Slots are the changing part of an otherwise fixed object; the call that has taken one owns it. */
     slot *t = slot_take((onednn *)c);
     const call *k = &c->call[which];
     dnnl_exec_arg_t args[ARGS];

@@ -1,14 +1,15 @@
 /* Convolutional networks: forward and backward.
  *
- * Stages l = 1 .. L, H_0 the batch; a stage with filters is Z = H_(l-1) * W_l (a convolution), P = max pool of Z, or Z itself,
- * H_l = max(0, P + b_l) with one bias per channel. Every step but ReLU and the choice of the maxima is linear in its input and in its weights,
- * so each has an adjoint, and the chain of the adjoints is the gradient: with D_l the error at H_l, masked where H_l is 0,
+ * Stages l = 1 .. L, H_0 the batch; a stage with filters is Z = H_(l-1) * W_l (a convolution), P = max pool of Z, or Z
+ * itself, H_l = max(0, P + b_l) with one bias per channel. Every step but ReLU and the choice of the maxima is linear
+ * in its input and in its weights, so each has an adjoint, and the chain of the adjoints is the gradient: with D_l the
+ * error at H_l, masked where H_l is 0,
  *
  *     df/db_l = sum of D_l over samples and pixels,   dZ = D_l put where the maxima were,
  *     df/dW_l = correlation of H_(l-1) with dZ,   D_(l-1) = dZ * adjoint of W_l
  *
- * Fully connected stages are as in dense.c. A convolution goes through the batch in pieces, from filter to ReLU: what lies between filter and
- * pool is large, is needed only once, and so never leaves the cache. */
+ * Fully connected stages are as in dense.c. A convolution goes through the batch in pieces, from filter to ReLU: what
+ * lies between filter and pool is large, is needed only once, and so never leaves the cache. */
 #include "model/convnet.h"
 
 /* ---- scratch -------------------------------------------------------------------------------------------- */

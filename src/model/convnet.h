@@ -1,5 +1,5 @@
-/* Convolutional networks: convolutions and pools over images, then fully connected layers, ReLU between them, cross-entropy behind
- * the last. What cnn.c describes and computes with. Private to this folder. */
+/* Convolutional networks: convolutions and pools over images, then fully connected layers, ReLU between them,
+ * cross-entropy behind the last. What cnn.c describes and computes with. Private to this folder. */
 #ifndef FLI_MODEL_CONVNET_H
 #define FLI_MODEL_CONVNET_H
 
@@ -8,15 +8,15 @@
 #include "model/model.h"
 
 typedef enum {
-    FLI_STAGE_TURN, /* only the order changes: channels last before the first filter or pool, channels first behind the last */
+    FLI_STAGE_TURN, /* only the order changes: channels last before the first filter or pool, first after the last */
     FLI_STAGE_CONV, /* filters, with the max pool behind them if there is one, then bias and ReLU */
     FLI_STAGE_MAX,  /* any other max pool */
     FLI_STAGE_MEAN,
     FLI_STAGE_FC
 } fli_stage_kind;
 
-/* One step of the computation. The max pool stands before bias and ReLU, as it gives the same: both are monotone. So the most of the work
- * behind a convolution is done on the smaller image. */
+/* One step of the computation. The max pool stands before bias and ReLU, as it gives the same: both are monotone. So
+ * the most of the work behind a convolution is done on the smaller image. */
 typedef struct {
     fli_stage_kind kind;
     size_t in, out;      /* reals per sample */
@@ -45,7 +45,8 @@ typedef struct {
     fli_stage stage[FLI_STAGES_MAX];
 } fli_convnet;
 
-/* Stages for images of m->shape; sets m->space.n, m->priv, the tensors and m->piece. fli_convnet_fini undoes it, also when it failed. */
+/* Stages for images of m->shape; sets m->space.n, m->priv, the tensors and m->piece. fli_convnet_fini undoes it, also
+ * when it failed. */
 fl_status fli_convnet_setup(fl_ctx *ctx, fli_model *m, const fli_layer *layers, size_t count);
 void fli_convnet_fini(fli_model *m);
 

@@ -1,14 +1,15 @@
 /* Convolutional networks: the exact product with the Hessian.
  *
- * It is the derivative R{.} of the whole gradient along v = (V_l, c_l), as in dense.c. Filters are linear in input and weights, pools in their
- * input once the maxima are chosen, and neither they nor ReLU have curvature, so with the notation of convnet.c
+ * It is the derivative R{.} of the whole gradient along v = (V_l, c_l), as in dense.c. Filters are linear in input and
+ * weights, pools in their input once the maxima are chosen, and neither they nor ReLU have curvature, so with the
+ * notation of convnet.c
  *
  *     RZ = H_(l-1) * V_l + RH_(l-1) * W_l,   RH_l = (RZ where the maxima are + c_l) masked by H_l > 0
  *     R{df/db_l} = sum of RD_l,   R{df/dW_l} = correlation of H_(l-1) with RdZ and of RH_(l-1) with dZ
  *     RD_(l-1) = RdZ * adjoint of W_l + dZ * adjoint of V_l
  *
- * Up to the first stage where v is not zero all R-values are zero. They are left out there: along a direction within the last layer, as bilevel
- * problems ask for, the product costs one gradient and not four. */
+ * Up to the first stage where v is not zero all R-values are zero. They are left out there: along a direction within
+ * the last layer, as bilevel problems ask for, the product costs one gradient and not four. */
 #include "model/convnet.h"
 #include "model/dense.h"
 
@@ -104,8 +105,8 @@ static void forward(const r_pass *r)
 
 /* ---- backward ------------------------------------------------------------------------------------------- */
 
-/* The errors and R-errors at a stage's output, and where those at its input go. below is NULL where no stage further down has a use for it,
- * rbelow at the first stage with parameters. */
+/* The errors and R-errors at a stage's output, and where those at its input go. below is NULL where no stage further
+ * down has a use for it, rbelow at the first stage with parameters. */
 typedef struct {
     void *d, *rd, *below, *rbelow;
 } errors;

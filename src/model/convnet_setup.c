@@ -154,7 +154,8 @@ static fl_status add_layers(builder *b, const fli_layer *layers, size_t count)
     return s;
 }
 
-/* Batches above this are computed in parts: what a network keeps of each sample is large, and nothing gets faster with more of them. */
+/* Batches above this are computed in parts: what a network keeps of each sample is large, and nothing gets faster with
+ * more of them. */
 enum { PIECE = 64 };
 
 fl_status fli_convnet_setup(fl_ctx *ctx, fli_model *m, const fli_layer *layers, size_t count)

@@ -207,7 +207,8 @@ static fli_sgd_step step_from(const fli_ops *ops, const fli_sgd_step *step, size
     return s;
 }
 
-/* Layer by layer from the top: the error goes through the weights before they move. A layer's gradient is used up where it arises. */
+/* Layer by layer from the top: the error goes through the weights before they move. A layer's gradient is used up where
+ * it arises. */
 static void backward_step(const fli_model *m, const fli_batch *b, const sweep *s, const fli_sgd_step *step, void *g,
                           void *z)
 {

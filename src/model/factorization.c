@@ -1,24 +1,24 @@
-/* Clustering by matrix factorisation: samples d are mixtures W h of `rank` columns of W, h on the simplex, and the cluster of a sample is its largest
- * share. Labels are never read.
+/* Clustering by matrix factorisation: samples d are mixtures W h of `rank` columns of W, h on the simplex, and the
+ * cluster of a sample is its largest share. Labels are never read.
  *
  *     f_i(W, H_i) = 1/(2 d_i) ||D_i - W H_i||_F^2,   x = W (features x rank, row-major),  columns of H_i on the simplex
  *     gradient in W: 1/d_i (W H_i - D_i) H_i';  in h: 1/d_i W'(W h - d)
  *
- * W >= 0, the paper's X, is the configuration's regulariser (`nonnegative`). Moving W and D by a common vector moves the gradient in h along
- * (1, ..., 1), which the projection onto the simplex takes back; so h is computed from columns relative to their mean, where a
- * common offset of all samples costs neither digits nor step size. The Hessian in W has eigenvalues of at most 1, whatever the data are:
- * h has length at most 1.
+ * W >= 0, the paper's X, is the configuration's regulariser (`nonnegative`). Moving W and D by a common vector moves
+ * the gradient in h along (1, ..., 1), which the projection onto the simplex takes back; so h is computed from columns
+ * relative to their mean, where a common offset of all samples costs neither digits nor step size. The Hessian in W has
+ * eigenvalues of at most 1, whatever the data are: h has length at most 1.
  *
- * The second block is improved by projected steps from what it was ([VRA] Algorithm 3), or solved exactly (hull.c). Whoever knows no second
- * block sees F_i(W) = min over H_i of f_i(W, H_i), whose gradient is that of f_i at the minimiser; `hvp` is that of f_i at the same
- * H_i, so it bounds the curvature of F_i from above.
+ * The second block is improved by projected steps from what it was ([VRA] Algorithm 3), or solved exactly (hull.c).
+ * Whoever knows no second block sees F_i(W) = min over H_i of f_i(W, H_i), whose gradient is that of f_i at the
+ * minimiser; `hvp` is that of f_i at the same H_i, so it bounds the curvature of F_i from above.
  *
- * Start: columns are samples, the first at random, each next one with probability in proportion to its squared distance from those already
- * chosen (k-means++), out of a bounded number of samples of a bounded number of clients. In a real federation this is one exchange before the
- * first round, and those samples leave their clients.
+ * Start: columns are samples, the first at random, each next one with probability in proportion to its squared distance
+ * from those already chosen (k-means++), out of a bounded number of samples of a bounded number of clients. In a real
+ * federation this is one exchange before the first round, and those samples leave their clients.
  *
- * Wang, Chang: Federated matrix factorization: algorithm design and application to data clustering, IEEE TSP 2022; Wang et al.: Beyond
- * ADMM, 2023, section IV. Arthur, Vassilvitskii: k-means++, SODA 2007. */
+ * Wang, Chang: Federated matrix factorization: algorithm design and application to data clustering, IEEE TSP 2022; Wang
+ * et al.: Beyond ADMM, 2023, section IV. Arthur, Vassilvitskii: k-means++, SODA 2007. */
 #include "data/fed.h"
 #include "model/simplex_lsq.h"
 #include "model/latent.h"
@@ -27,7 +27,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { START_CLIENTS = 200, START_SAMPLES = 4000 }; /* at most so many are looked at for the start */
+enum { START_CLIENTS = 200, START_SAMPLES = 4000 }; /* at most this many are looked at for the start */
 
 typedef enum { INIT_SAMPLES, INIT_RANDOM } init_rule;
 
@@ -128,7 +128,7 @@ static double curvature(size_t k, const double *gram)
     return fmin(rows, sqrt(square));
 }
 
-/* h <- P(h - lr (G h - c)), so many times; work: 2 k */
+/* h <- P(h - lr (G h - c)), `steps` times; work: 2 k */
 static void projected_steps(size_t k, const double *gram, const double *c, double lr, int64_t steps, double *h,
                             double *work)
 {

@@ -1,6 +1,6 @@
-/* The second block: objectives f_i(x, y_i) in which every sample of some kind has an unknown of its own, a point of the simplex: pseudo
- * labels of unlabelled samples, memberships in clusters. A client holds its y_i, brings it up to date at the global model, and then
- * trains x with y_i as it is.
+/* The second block: objectives f_i(x, y_i) in which every sample of some kind has an unknown of its own, a point of the
+ * simplex: pseudo labels of unlabelled samples, memberships in clusters. A client holds its y_i, brings it up to date
+ * at the global model, and then trains x with y_i as it is.
  *
  * Rows of a batch come in two parts: first `plain` ones, which have labels, then those that have a y. */
 #ifndef FLI_MODEL_LATENT_H
@@ -14,8 +14,8 @@ struct fli_latent {
     size_t (*size)(const fli_model *m); /* values of y per sample */
     /* Further reals of scratch for a batch of n, behind what grad needs. */
     size_t (*scratch)(const fli_model *m, size_t n);
-    /* y (n x size) of the batch's samples, brought up to date at x; f_i is a mean over `all` such samples. Where y is improved, it comes
-     * in as it was; at first every row is the centre of the simplex. */
+    /* y (n x size) of the batch's samples, brought up to date at x; f_i is a mean over `all` such samples. Where y is
+     * improved, it comes in as it was; at first every row is the centre of the simplex. */
     void (*improve)(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *y, void *scratch);
     /* g = gradient in x of f_i on this batch: a mean over each of the two parts, without weight decay. Returns f_i. */
     double (*grad)(const fli_model *m, const void *x, const fli_batch *b, size_t plain, const void *y, void *g,

@@ -1,7 +1,9 @@
-/* Objectives: f_i(x) = mean over client i's samples of loss(x; sample) + wd/2 ||x||^2. One model per file, one line in list.c.
+/* Objectives: f_i(x) = mean over client i's samples of loss(x; sample) + wd/2 ||x||^2. One model per file, one line in
+ * list.c.
  *
- * A model computes on a gathered batch and keeps no state: parameters, gradients and scratch are the caller's, so threads share
- * a model without locks. Weight decay is not the model's business: fli_model_eval and the local solvers add it. */
+ * A model computes on a gathered batch and keeps no state: parameters, gradients and scratch are the caller's, so
+ * threads share a model without locks. Weight decay is not the model's business: fli_model_eval and the local solvers
+ * add it. */
 #ifndef FLI_MODEL_MODEL_H
 #define FLI_MODEL_MODEL_H
 
@@ -51,9 +53,10 @@ typedef struct fli_model_desc {
     /* Mean loss over the batch (at least one sample) at x. g, unless NULL, receives its gradient, whatever it held
      * before; *correct, unless NULL, the hits (0 for a regression). */
     double (*grad)(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch);
-    /* Classifiers whose classes compete (softmax): the two halves of grad, so that other losses can stand between them. `logits`
-     * returns a place within scratch: n x classes. Once the caller has put the loss's derivatives by the logits there, `pullback` turns
-     * them into the gradient g; nobody may touch the rest of scratch in between. NULL: the model has no such halves. */
+    /* Classifiers whose classes compete (softmax): the two halves of grad, so that other losses can stand between them.
+     * `logits` returns a place within scratch: n x classes. Once the caller has put the loss's derivatives by the
+     * logits there, `pullback` turns them into the gradient g; nobody may touch the rest of scratch in between. NULL:
+     * the model has no such halves. */
     void *(*logits)(const fli_model *m, const void *x, const fli_batch *b, void *scratch);
     void (*pullback)(const fli_model *m, const void *x, const fli_batch *b, void *g, void *scratch);
     /* out = (Hessian of the mean loss at x) v, exact (R-operator). */
@@ -64,8 +67,8 @@ typedef struct fli_model_desc {
     void (*clusters)(const fli_model *m, const void *x, const fli_batch *b, uint32_t *out, void *scratch);
     /* Releases what setup took from elsewhere than the arena; also called when setup failed. NULL: nothing. */
     void (*fini)(fli_model *m);
-    /* What grad and then the backend's sgd would do to z, in one go (step->grad is not looked at). g: room for a gradient. NULL: there is
-     * no shorter way than those two. */
+    /* What grad and then the backend's sgd would do to z, in one go (step->grad is not looked at). g: room for a
+     * gradient. NULL: there is no shorter way than those two. */
     void (*step)(const fli_model *m, const fli_batch *b, const fli_sgd_step *step, void *g, void *z, void *scratch);
 } fli_model_desc;
 
@@ -113,7 +116,7 @@ fl_status fli_model_start_from(fl_ctx *ctx, const fli_model *m, const fli_fed *f
 /* Bytes of scratch for a batch of n. */
 size_t fli_model_scratch(const fli_model *m, size_t n);
 
-/* Batch loss with weight decay; g (may be NULL) likewise. */
+/* Batch loss, and gradient g (may be NULL), with weight decay. */
 double fli_model_eval(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch);
 /* Hessian-vector product with weight decay. */
 void fli_model_hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch);

@@ -1,13 +1,14 @@
-/* Semi-supervised losses between a classifier's two halves, for one model and for a personalised pair. Rows of logits become rows of
- * derivatives in place, in double precision: classes are few, and logarithms of probabilities need the digits.
+/* Semi-supervised losses between a classifier's two halves, for one model and for a personalised pair. Rows of logits
+ * become rows of derivatives in place, in double precision: classes are few, and logarithms of probabilities need the
+ * digits.
  *
  * With p = softmax(z), for one row:
  *     d/dz of -sum nu log p        = p sum(nu) - nu
  *     d/dz of  sum p log(C p)      = p (log p - sum p log p)
  *     d/dz of  L(q), q = mix p + (1 - mix) h  = mix (p u - p sum p u),  u = dL/dq
- * In L(q) = -sum nu log q, p u = -nu p/q: the quotient is at most 1/mix, where 1/q alone may be beyond all bounds.
- * A row of nu may be all zeros: no pseudo label. Pseudo labels in closed form: nu ~ p^(alpha_p/alpha_r), which for alpha_r -> 0 is the
- * largest class alone. */
+ * In L(q) = -sum nu log q, p u = -nu p/q: the quotient is at most 1/mix, where 1/q alone may be beyond all bounds. A
+ * row of nu may be all zeros: no pseudo label. Pseudo labels in closed form: nu ~ p^(alpha_p/alpha_r), which for
+ * alpha_r -> 0 is the largest class alone. */
 #include "model/semi.h"
 
 #include "regularizer/parts.h"
@@ -45,7 +46,8 @@ static void log_softmax(size_t classes, double *z, double *p)
 
 /* ---- one model ----------------------------------------------------------------------------------------- */
 
-/* r holds log h, h and nu. Writes scale times the derivative of the unlabelled terms into r->work; returns their value without KL(nu). */
+/* r holds log h, h and nu. Writes scale times the derivative of the unlabelled terms into r->work; returns their value
+ * without KL(nu). */
 static double unlabelled_row(const fli_semi *s, size_t classes, double scale, const row *r)
 {
     double entropy = 0, cross = 0, mass = 0;
@@ -125,8 +127,8 @@ static void closed_form(const fli_semi *s, size_t classes, const row *r)
     log_softmax(classes, r->work, r->nu);
 }
 
-/* (10) with the projection that keeps nu on the simplex. The step that is chosen here is one over the curvature at the centre, C alpha_r/|U|;
- * without entropy terms there is none, and alpha_p stands in. */
+/* (10) with the projection that keeps nu on the simplex. The step that is chosen here is one over the curvature at the
+ * centre, C alpha_r/|U|; without entropy terms there is none, and alpha_p stands in. */
 static void projected_steps(const fli_semi *s, size_t classes, double all, const row *r)
 {
     double c = 1 + log((double)classes), curved = s->alpha_r > 0 ? s->alpha_r : s->alpha_p;
@@ -196,8 +198,9 @@ static row pair_rows(const fli_model *m, size_t n, void *scratch)
     return rows_at(m, fli_at(m->space.ops, h, fli_scratch_pad(n * m->classes)));
 }
 
-/* r holds the own model's logits in z and h(x) in nu. z becomes log q of the mixture q, work p/q; p stays the own model's probabilities.
- * Where both models are sure that it is not this class, beyond what numbers can hold, p/q is as if the own model were less so. */
+/* r holds the own model's logits in z and h(x) in nu. z becomes log q of the mixture q, work p/q; p stays the own
+ * model's probabilities. Where both models are sure that it is not this class, beyond what numbers can hold, p/q is as
+ * if the own model were less so. */
 static void mixture(double mix, size_t classes, const row *r)
 {
     log_softmax(classes, r->z, r->p);

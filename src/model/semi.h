@@ -1,5 +1,5 @@
-/* Learning from few labels: cross-entropy on the labelled samples, cross-entropy against pseudo labels nu on the others, and
- * entropy terms that keep both from being too sure ([CPSL] (4), (41)-(43)):
+/* Learning from few labels: cross-entropy on the labelled samples, cross-entropy against pseudo labels nu on the
+ * others, and entropy terms that keep both from being too sure ([CPSL] (4), (41)-(43)):
  *
  *     f_i(x, nu) = mean CE(y, h) + alpha_p mean CE(nu, h) + alpha_r (mean KL(nu, 1/C) + mean KL(h, 1/C))
  *
@@ -25,8 +25,9 @@ typedef struct {
 /* Makes the model's objective semi-supervised; `semi` must outlive it. Does nothing for FLI_SEMI_NONE. */
 fl_status fli_model_use_semi(fl_ctx *ctx, fli_model *m, const fli_semi *semi);
 
-/* The two gradients of a personalised pair on one batch ([CPSL] (6b), (6c)): g of f_i at x, and own_g of f_i with h replaced by the
- * mixture mix h(own) + (1 - mix) h(x), by `own`. Rows as in latent.h; y NULL if all are plain. Scratch as for the model. */
+/* The two gradients of a personalised pair on one batch ([CPSL] (6b), (6c)): g of f_i at x, and own_g of f_i with h
+ * replaced by the mixture mix h(own) + (1 - mix) h(x), by `own`. Rows as in latent.h; y NULL if all are plain. Scratch
+ * as for the model. */
 void fli_pair_grad(const fli_model *m, const void *x, const void *own, double mix, const fli_batch *b, size_t plain,
                    const void *y, void *g, void *own_g, void *scratch);
 

@@ -1,11 +1,13 @@
-/* Wolfe's method: a set S of corners in use, h the best weights on S, all positive. While some corner outside S has a smaller derivative
- * than those inside, it joins S, and h moves towards the best weights on the affine hull of S; where the way there leaves the simplex, it ends at the
- * border, and the corners whose weight became zero leave S. The value decreases with every S, so none comes back: after finitely many
- * steps, in practice a few more than the number of corners that count, h is exact up to rounding.
+/* Wolfe's method: a set S of corners in use, h the best weights on S, all positive. While some corner outside S has a
+ * smaller derivative than those inside, it joins S, and h moves towards the best weights on the affine hull of S; where
+ * the way there leaves the simplex, it ends at the border, and the corners whose weight became zero leave S. The value
+ * decreases with every S, so none comes back: after finitely many steps, in practice a few more than the number of
+ * corners that count, h is exact up to rounding.
  *
  * On the affine hull h = e_0 + sum_i a_i (e_i - e_0), corners of S numbered from 0, and
  *     A a = b,  A_ij = (w_i - w_0)'(w_j - w_0),  b_i = (w_i - w_0)'(d - w_0),
- * which does not depend on the origin. A ridge at the level of rounding stands in for corners that are not in general position.
+ * which does not depend on the origin. A ridge at the level of rounding stands in for corners that are not in general
+ * position.
  *
  * Wolfe: Finding the nearest point in a polytope, Mathematical Programming 11, 1976. */
 #include "model/simplex_lsq.h"
@@ -104,7 +106,7 @@ static void settle(hull *q)
     for (size_t i = 0; i < q->n; i++) q->h[corner(q, i)] /= sum;
 }
 
-/* The corner that is nearest by itself. */
+/* The nearest single corner. */
 static size_t nearest_corner(const hull *q, double *scale)
 {
     size_t best = 0;

@@ -49,7 +49,8 @@ fl_status fli_series_points(fl_ctx *ctx, const fli_series *s, const fl_metric *x
     if (!p) return FL_ENOMEM;
     for (size_t i = 0; i < rows; i++) {
         fli_point at = point_at(s, at_x, at_y, i);
-        /* where a run has ended, the mean place of the others may lie before the last point: a curve does not turn back */
+        /* where a run has ended, the mean place of the others may lie before the last point: a curve does not turn
+         * back */
         int back = n > 0 && at.x < p[n - 1].x;
         if (at.n > 0 && !back) p[n++] = at;
     }

@@ -4,13 +4,13 @@
  *
  *   length (8 bytes) | masked CRC-32C of the length (4) | message | masked CRC-32C of the message (4)
  *
- * and every message a protocol buffer: first Event{file_version}, then an Event{step, summary} per measured row, with a value for
- * every quantity that is finite in it. A scalar is a float there: byte counts have seven digits.
+ * and every message a protocol buffer: first Event{file_version}, then an Event{step, summary} per measured row, with a
+ * value for every quantity that is finite in it. A scalar is a float there: byte counts have seven digits.
  *
- * step is the round; wall_time is when the run began plus the seconds that the row says (never going back). Unless the curve knows when
- * it began, it ends now, which is true of a run that has just finished; one whose events are there already keeps their times. The number
- * in the file's name, by convention the start time, is always 0, so that a file replaces the one before it. One run, one folder:
- * TensorBoard takes all event files of a folder for one run. */
+ * step is the round; wall_time is when the run began plus the seconds that the row says (never going back). Unless the
+ * curve knows when it began, it ends now, which is true of a run that has just finished; one whose events are there
+ * already keeps their times. The number in the file's name, by convention the start time, is always 0, so that a file
+ * replaces the one before it. One run, one folder: TensorBoard takes all event files of a folder for one run. */
 #include "report/report.h"
 
 #include "base/crc32c.h"
@@ -148,7 +148,7 @@ static char *name_in(fl_ctx *ctx, const char *folder)
     return fli_strf(ctx, "%s/events.out.tfevents.0000000000.fedloom", folder);
 }
 
-/* When the events of a file begin: the first field of its first record; 0 if it is no such file. */
+/* When the events of a file begin: the first field of its first record; 0 if it is not an event file. */
 static double beginning_of(const char *path)
 {
     enum { FRAME = 12 }; /* length and its checksum */

@@ -59,7 +59,7 @@ static void draw_counts(const heatmap *h)
     fli_text_add(h->t, "</g>\n");
 }
 
-/* Every so many rows or columns are numbered: labels need `room`. */
+/* Labels need `room`, so only every n-th row or column is numbered; returns n. */
 static size_t label_every(double cell, double room)
 {
     static const size_t every[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};

@@ -1,13 +1,15 @@
 /* The live page: a small web server on 127.0.0.1 that shows the newest page while a comparison runs.
  *
- * One thread of libmicrohttpd's serves; fli_live_publish swaps what it serves. A page is an MHD_Response, which counts its
- * references: one is ours, one belongs to every connection that is sending it, so a reader keeps the page it began with.
+ * One thread of libmicrohttpd's serves; fli_live_publish swaps what it serves. A page is an MHD_Response, which counts
+ * its references: one is ours, one belongs to every connection that is sending it, so a reader keeps the page it began
+ * with.
  *
- * A connection that says nothing keeps nobody out: there is room for hundreds, each has a moment to ask for something, and one that was
- * answered is closed.
+ * A connection that says nothing keeps nobody out: there is room for hundreds, each has a moment to ask for something,
+ * and one that was answered is closed.
  *
- * Only this machine can connect. A web site in a browser on this machine could still point a name of its own at 127.0.0.1 and read
- * the page (DNS rebinding), so the request's Host must be 127.0.0.1 or localhost; the port is free, for the sake of tunnels. */
+ * Only this machine can connect. A web site in a browser on this machine could still point a name of its own at
+ * 127.0.0.1 and read the page (DNS rebinding), so the request's Host must be 127.0.0.1 or localhost; the port is free,
+ * for the sake of tunnels. */
 #include "report/report.h"
 
 #include "base/clock.h"

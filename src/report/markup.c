@@ -5,7 +5,7 @@
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
-/* Bytes of the well-formed character at `s` (its code point in *code), 0 if the bytes are no character. */
+/* Bytes of the well-formed character at `s` (its code point in *code), 0 if the bytes are not a character. */
 static size_t decode(const char *s, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

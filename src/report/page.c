@@ -1,9 +1,9 @@
 /* report.html: one file with everything in it. Its policy (Content-Security-Policy) forbids every request; a page
  * served live may ask its own server for the newest state.
  *
- * All charts are in the page, for every x axis that was measured; without JavaScript those against rounds show. page.js shows and
- * hides, reads values under the pointer and swaps <main> when a newer one is served. Hence all that changes while a
- * comparison runs lies within <main>. */
+ * All charts are in the page, for every x axis that was measured; without JavaScript those against rounds show. page.js
+ * shows and hides, reads values under the pointer and swaps <main> when a newer one is served. Hence all that changes
+ * while a comparison runs lies within <main>. */
 #include "report/page.h"
 
 #include "report/series_style.h"

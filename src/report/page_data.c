@@ -1,8 +1,6 @@
-/* {"x": [title, ...], "colours": n, "series": [label, ...],
- *  "values": {"test-accuracy": [{"x": [[...], ...], "mean": [...], "std": [...]}, ...], ...},
- *  "heat": {"classes": n, "counts": [...]}}
- * Keys of "values" are quantities, its entries series; "x" in them holds one list per x axis that anybody measured, null where this
- * series did not. */
+/* {"x": [title, ...], "colours": n, "series": [label, ...], "values": {"test-accuracy": [{"x": [[...], ...], "mean":
+ * [...], "std": [...]}, ...], ...}, "heat": {"classes": n, "counts": [...]}} Keys of "values" are quantities, its
+ * entries series; "x" in them holds one list per x axis that anybody measured, null where this series did not. */
 #include "report/page.h"
 
 #include "report/series_style.h"
@@ -22,7 +20,7 @@ static double get_x(const fli_point *p) { return p->x; }
 static double get_mean(const fli_point *p) { return p->mean; }
 static double get_std(const fli_point *p) { return p->high - p->mean; }
 
-/* Every so many points, and always the last. */
+/* Every k-th point, and always the last. */
 static void add_numbers(fli_text *t, const fli_point *p, size_t count, point_fn *get)
 {
     size_t stride = 1 + (count > 0 ? (count - 1) / KEPT_MAX : 0);

@@ -38,7 +38,7 @@ typedef struct {
     fli_grid table;
     /* Samples per client (rows) and class (columns) of the first seed; NULL for regression */
     const size_t *histogram;
-    size_t clients, classes; /* clients shown: the first so many */
+    size_t clients, classes; /* number of clients shown, from the first */
     size_t all_clients;
     const char *machine; /* one line */
     int live;            /* the page is served while the comparison runs, and refreshes itself */
@@ -53,9 +53,9 @@ typedef struct {
 static inline const char *fli_y_name(const fl_metric *m) { return m->shown[FL_VIEW_CHART].label; }
 static inline const char *fli_x_name(const fl_metric *m) { return m->shown[FL_VIEW_AXIS].label; }
 
-/* Mean and spread of a series over its runs at one measured row: rows are matched by their place, runs that are
- * shorter drop out. Non-finite values drop out, and points that would lie before the one before them. n is the number of runs that
- * remain (0: no point). */
+/* Mean and spread of a series over its runs at one measured row: rows are matched by their place, runs that are shorter
+ * drop out. Non-finite values drop out, and points that would lie before the one before them. n is the number of runs
+ * that remain (0: no point). */
 typedef struct {
     size_t row;                /* its place */
     double x, mean, low, high; /* low, high: mean -+ one standard deviation over runs (equal to mean for one run) */

@@ -6,7 +6,7 @@
 #include "model/model.h"
 #include "regularizer/regularizer.h"
 
-/* ", and 1 number of 8 bytes" after so many vectors. */
+/* ", and 1 number of 8 bytes" after this many vectors. */
 static void add_amounts(fli_text *t, size_t vectors, size_t numbers)
 {
     if (vectors) fli_text_addf(t, ": %zu x the model", vectors);

@@ -10,8 +10,8 @@
 #include <math.h>
 
 enum {
-    CLIENTS = 100,    /* at most so many are measured, evenly spaced */
-    SAMPLES = 512,    /* at most so many of a client's samples */
+    CLIENTS = 100,    /* at most this many are measured, evenly spaced */
+    SAMPLES = 512,    /* at most this many of a client's samples */
     ITERATIONS = 100, /* of power iteration */
 };
 

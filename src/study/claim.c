@@ -1,5 +1,6 @@
-/* The folder of a comparison: one process at a time writes there, and nothing is overwritten that this program did not write. Which files
- * those are is said by a manifest in the folder: a file that is not listed, or has been changed since, is somebody's own. */
+/* The folder of a comparison: one process at a time writes there, and nothing is overwritten that this program did not
+ * write. Which files those are is said by a manifest in the folder: a file that is not listed, or has been changed
+ * since, is somebody's own. */
 #include "study/study.h"
 
 #include "base/file.h"
@@ -18,7 +19,7 @@ static fl_status not_ours(fl_study *s, const char *path)
                     path);
 }
 
-/* The manifest that is there, or an empty one. What has its name and is no manifest is somebody's own. */
+/* The existing manifest, or an empty one. A file with its name that is not a manifest belongs to somebody else. */
 static fl_status read_manifest(fl_study *s, fli_manifest *m)
 {
     char *path = fli_strf(s->ctx, "%s/%s", s->x.output, FLI_MANIFEST_NAME);
@@ -79,7 +80,8 @@ static fl_status replace_files(fl_study *s, const fli_study_file *files, const f
     return status;
 }
 
-/* First a manifest that knows the old files and the new ones, so that whenever the program is killed what is there is known as ours. */
+/* First a manifest that knows the old files and the new ones, so that whenever the program is killed what is there is
+ * known as ours. */
 fl_status fli_claim_write(fl_study *s, const fli_study_file *files, const fli_text *texts)
 {
     fli_manifest both, new;

@@ -139,7 +139,8 @@ static unsigned long long digest(const char *s)
     return h;
 }
 
-/* Folder names come from labels: small letters, digits, single dashes, whatever is beyond ASCII; no dot at either end. */
+/* Folder names come from labels: small letters, digits, single dashes, whatever is beyond ASCII; no dot at either
+ * end. */
 static const char *slug(fli_arena *a, const char *label)
 {
     char *out = fli_arena_alloc(a, strlen(label) + 2, 1);
@@ -401,7 +402,8 @@ static int by_folder(const void *a, const void *b)
     return strcmp((*(const fli_trial *const *)a)->folder, (*(const fli_trial *const *)b)->folder);
 }
 
-/* Two combinations of a grid must not share a folder: neither equal ones nor values that differ in what names leave out. */
+/* Two combinations of a grid must not share a folder: neither equal ones nor values that differ in what names leave
+ * out. */
 static fl_status check_folders(fli_experiment *x, size_t per_seed)
 {
     char where[512];

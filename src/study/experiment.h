@@ -1,5 +1,5 @@
-/* An experiment: one problem, several methods, settings and seeds. This is the file read and unfolded into the list of runs it asks
- * for; running them is study.c's business.
+/* An experiment: one problem, several methods, settings and seeds. This is the file read and unfolded into the list of
+ * runs it asks for; running them is study.c's business.
  *
  *     rounds: 500                      # a configuration as for `fedloom run`: what all methods share
  *     data: ...
@@ -49,7 +49,8 @@ typedef struct {
     const fli_node *paper; /* NULL: none */
 } fli_experiment;
 
-/* Checks everything that can be checked without loading data: every run's configuration is bound. `cfg` is only read. */
+/* Checks everything that can be checked without loading data: every run's configuration is bound. `cfg` is only
+ * read. */
 fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_experiment *x);
 void fli_experiment_fini(fli_experiment *x);
 

@@ -5,8 +5,9 @@
  *       figures:
  *         FedAvg: {accuracy: 95.64 ± 0.12, "to 0.9": 63, "to 0.97": "> 500"}
  *
- * Methods are named by their labels. Quantities are texts as printed there; ours are put beside those that are known here: accuracy
- * (%), own accuracy (of the clients' own models, %), loss, rounds, seconds, and "to X" (rounds to test accuracy X). */
+ * Methods are named by their labels. Quantities are texts as printed there; ours are put beside those that are known
+ * here: accuracy (%), own accuracy (of the clients' own models, %), loss, rounds, seconds, and "to X" (rounds to test
+ * accuracy X). */
 #include "study/study.h"
 #include "base/number.h"
 

@@ -1,5 +1,6 @@
-/* Runs that are there already. A finished trial is a result folder like any other: after an interruption those that are whole, with the
- * settings and from the data that are wanted, count as done. Finished runs that are something else are replaced only on request. */
+/* Runs that are there already. A finished trial is a result folder like any other: after an interruption those that are
+ * whole, with the settings and from the data that are wanted, count as done. Finished runs that are something else are
+ * replaced only on request. */
 #include "study/study.h"
 
 #include "run/checkpoint.h"
@@ -22,7 +23,8 @@ static int in_order(const fli_trial *t, const fli_outcome *o)
     return o->count > 0;
 }
 
-/* What stands in a trial's folder. `samples`: the digest of its samples as they are now; NULL: data are not looked at. */
+/* What stands in a trial's folder. `samples`: the digest of its samples as they are now; NULL: data are not looked
+ * at. */
 static fl_status look(fl_study *s, const fli_trial *t, const fli_digest *samples, fli_standing *out)
 {
     fli_arena scratch;
@@ -36,7 +38,7 @@ static fl_status look(fl_study *s, const fli_trial *t, const fli_digest *samples
     return status;
 }
 
-/* The trial is to be run. */
+/* The trial must be run. */
 static void reopen(fli_outcome *o, fli_standing standing)
 {
     fli_free(o->rows);
@@ -129,7 +131,7 @@ static fl_status check_replaced(fl_study *s)
 {
     static const struct {
         fli_standing standing;
-        int keep; /* unless replacing was asked for */
+        int keep; /* unless replacing was requested */
         const char *what;
     } rows[] = {{FLI_STANDS_UNKNOWN, 1, "is a result without a manifest, or cannot be read"},
                 {FLI_STANDS_OTHER_VERSION, 1, "is a result of another version of fedloom"},

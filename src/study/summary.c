@@ -330,7 +330,8 @@ void fli_grid_markdown(fli_text *t, const fli_grid *g)
     }
 }
 
-/* Quoted; a spreadsheet takes what begins like this for a formula, quotes or not, unless an apostrophe stands before it. */
+/* Quoted; a spreadsheet takes what begins like this for a formula, quotes or not, unless an apostrophe stands before
+ * it. */
 static void csv_text(fli_text *t, const char *s)
 {
     fli_text_add(t, *s && strchr("=+-@\t\r", *s) ? "\"'" : "\"");

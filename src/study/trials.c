@@ -1,5 +1,5 @@
-/* Running a comparison. Trials are handed to worker threads in order (seed by seed), each with its own context; trials of one seed
- * share the loaded data and the partition. */
+/* Running a comparison. Trials are handed to worker threads in order (seed by seed), each with its own context; trials
+ * of one seed share the loaded data and the partition. */
 #include "study/study.h"
 
 #include "base/clock.h"
@@ -273,7 +273,7 @@ static void trial_item(void *arg, size_t item, size_t worker)
 
 /* ---- all of them --------------------------------------------------------------------------------------- */
 
-/* Counts what is to be done, and divides the processors between jobs. */
+/* Counts the trials to run, and divides the processors between jobs. */
 static size_t prepare(fl_study *s)
 {
     size_t open = 0, jobs = fli_pool_count(s->options.jobs);
@@ -329,6 +329,6 @@ fl_status fl_study_go(fl_study *s, fl_study_fn *observer, void *arg)
     }
     fli_pool_run(pool, s->x.count, trial_item, s);
     fli_pool_free(pool);
-    s->asked = 0; /* what was asked for has happened; the comparison may go on */
+    s->asked = 0; /* what was requested has happened; the comparison may go on */
     return FL_OK;
 }

@@ -1,4 +1,5 @@
-/* Every listed algorithm: a sane descriptor, exact byte counts; and the equalities between methods that the papers state. */
+/* Every listed algorithm: a sane descriptor, exact byte counts; and the equalities between methods that the papers
+ * state. */
 #include "fixture.h"
 
 #include "algo/algo.h"
@@ -356,7 +357,8 @@ static void fedlin_with_one_step(void **state)
     assert_true(difference(*state, "algorithm=fedavg", "algorithm=fedlin") > 1e-6);
 }
 
-/* With tau so large that no entry's history counts v stays tau^2 but for Adam's factor, and x moves by server_lr D/(sqrt(v) + tau). */
+/* With tau so large that no entry's history counts v stays tau^2 but for Adam's factor, and x moves by server_lr
+ * D/(sqrt(v) + tau). */
 static void adaptive_servers_that_do_not_adapt(void **state)
 {
     assert_true(difference(*state, "algorithm=fedavg;rounds=1",
@@ -387,8 +389,8 @@ static void fednova_with_equal_steps(void **state)
 #define SOME     "participation={kind: uniform, count: 4};local.uneven=range;local.range=[1, 4];"
 #define MOMENTUM "local.momentum=0.7;"
 
-/* The global model of a personalised method is that of the method without own models: to the last bit where both take their steps the same
- * way, and to rounding where one model alone has its step fused into the gradient. */
+/* The global model of a personalised method is that of the method without own models: to the last bit where both take
+ * their steps the same way, and to rounding where one model alone has its step fused into the gradient. */
 static void own_models_take_nothing_away(void **state)
 {
     fixture *f = *state;
@@ -511,7 +513,8 @@ static void fedpd_by_hand(void **state)
     engine_fini(&e);
 }
 
-/* FedAvg, one round of given cohorts by hand: both aggregations, a server step, client weights by samples and uniform. */
+/* FedAvg, one round of given cohorts by hand: both aggregations, a server step, client weights by samples and
+ * uniform. */
 static void fedavg_aggregation(void **state)
 {
     fixture *f = *state;

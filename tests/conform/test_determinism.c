@@ -208,8 +208,8 @@ static void pseudo_labels(void **state)
 
 #define SPEEDS "system={kind: lognormal, sigma: 1, jitter: 0.5};system.step_seconds=1;"
 
-/* Arrivals in the order of simulated time: all or some at work, buffers, bounds on ages, both precisions, state and none; and
- * rounds that leave clients behind. */
+/* Arrivals in the order of simulated time: all or some at work, buffers, bounds on ages, both precisions, state and
+ * none; and rounds that leave clients behind. */
 static void simulated_time(void **state)
 {
     fixture *f = *state;
@@ -264,8 +264,8 @@ static void write_libsvm(fixture *f, char *path, size_t size)
     free(text);
 }
 
-/* Every model gives the same run on the same data, sparse or dense, up to rounding; and the same bits with any number of threads.
- * The batches are small, or all 520 training samples of a client: more than are computed at a time. */
+/* Every model gives the same run on the same data, sparse or dense, up to rounding; and the same bits with any number
+ * of threads. The batches are small, or all 520 training samples of a client: more than are computed at a time. */
 static void sparse_data(void **state)
 {
     static const char *const models[] = {"logistic", "softmax", "{kind: mlp, hidden: [5]}", "least_squares"};

@@ -1,5 +1,6 @@
-/* Labels that were taken away are out of reach. Two federations differ in nothing but those labels; every method that is listed, with
- * pseudo labels by either rule or none, comes to the same bits: global models, the clients' own models, what the rounds cost. */
+/* Labels that were taken away are out of reach. Two federations differ in nothing but those labels; every method that
+ * is listed, with pseudo labels by either rule or none, comes to the same bits: global models, the clients' own models,
+ * what the rounds cost. */
 #include "fixture.h"
 
 #include "data/list.h"

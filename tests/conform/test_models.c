@@ -9,9 +9,8 @@
 
 typedef struct {
     size_t features, classes, batch;
-    const char *
-        hidden; /* for models with that key: comma-separated widths; for those with a key `layers`: these. NULL: the default */
-    size_t image[3]; /* for models of images: channels, height, width */
+    const char *hidden; /* value of the model's key `hidden` (comma-separated widths) or `layers`; NULL: the default */
+    size_t image[3];    /* for models of images: channels, height, width */
 } shape;
 
 static const shape shapes[] = {
@@ -20,7 +19,8 @@ static const shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* Windows that do not divide the image, strides, paddings, pools behind and before everything; batches of one piece and of several. */
+/* Windows that do not divide the image, strides, paddings, pools behind and before everything; batches of one piece and
+ * of several. */
 static const shape pictures[SHAPES] = {
     {9, 2, 1, "conv 2x2", {1, 3, 3}},
     {60, 3, 5, "conv 3x3, pool 2, fc 5", {3, 4, 5}},
@@ -389,8 +389,8 @@ static void check_sparse_step(fixture *f, const fli_batch *b, double eps)
     fli_free(sparse), fli_free(dense), fli_free(room);
 }
 
-/* Losses, gradients and Hessian-vector products over what fli_model_batch makes of sparse data: those of the dense batch, in either
- * precision. Models that cannot use sparse batches get dense ones. */
+/* Losses, gradients and Hessian-vector products over what fli_model_batch makes of sparse data: those of the dense
+ * batch, in either precision. Models that cannot use sparse batches get dense ones. */
 static void check_sparse_as(const fli_model_desc *desc, const shape *s, const fli_ops *ops, int scaled)
 {
     fixture f;

@@ -1,7 +1,7 @@
 /* Every listed regulariser with several parameters and sizes: the prox against its optimality condition (perturbations,
- * brute force along an axis, and Fenchel's equality with a conjugate written down here), its general properties, extreme
- * inputs, and small cases by hand. How far a regulariser is from convex, as its descriptor says, decides what is asked
- * of it. */
+ * brute force along an axis, and Fenchel's equality with a conjugate written down here), its general properties,
+ * extreme inputs, and small cases by hand. How far a regulariser is from convex, as its descriptor says, decides what
+ * is asked of it. */
 #include "check.h"
 
 #include "base/rng.h"

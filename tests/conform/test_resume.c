@@ -1,5 +1,5 @@
-/* A run that goes on from a checkpoint ends with the same bytes as one that was never stopped: for every algorithm that is listed, however
- * it was stopped, and also with client state beyond its budget. */
+/* A run that goes on from a checkpoint ends with the same bytes as one that was never stopped: for every algorithm that
+ * is listed, however it was stopped, and also with client state beyond its budget. */
 #include "fixture.h"
 
 #include "algo/algo.h"
@@ -29,7 +29,7 @@ static fl_config *config_of(fixture *f, const char *assignments, const char *out
 
 typedef struct {
     fl_run *run;
-    size_t stop, die; /* after so many rounds; SIZE_MAX: never */
+    size_t stop, die; /* after this many rounds; SIZE_MAX: never */
 } ending;
 
 static void end_at(void *arg, const fl_run *run, const fl_row *row, int measured)
@@ -77,8 +77,8 @@ static void resume_on(fixture *f, const char *executor, const char *output, endi
 
 static void resume(fixture *f, const char *output, ending e) { resume_on(f, NULL, output, e); }
 
-/* The same in a process that is killed: by itself after a round, or from outside after so many microseconds (0: not). Returns whether it
- * came to its end. */
+/* The same in a process that is killed: by itself after a round, or from outside after this many microseconds (0: not).
+ * Returns whether it came to its end. */
 static int in_a_process(fixture *f, const char *assignments, const char *output, ending e, long microseconds)
 {
     int status;
@@ -184,7 +184,8 @@ static void every_algorithm(void **state)
     "data={kind: linreg, clients: 12, features: 20, min_size: 10, max_size: 30};partition={};"                         \
     "model={kind: least_squares, weight_decay: 0.01};participation={kind: uniform, count: 5};metrics.targets=[];"
 
-/* Solvers that keep something, rounds that leave clients behind or exchange nothing, buffers, bounds on ages, other ways of taking part. */
+/* Solvers that keep something, rounds that leave clients behind or exchange nothing, buffers, bounds on ages, other
+ * ways of taking part. */
 static void other_settings(void **state)
 {
     static const char *const settings[] = {
@@ -217,7 +218,8 @@ static void other_settings(void **state)
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) goes_on(*state, settings[i]);
 }
 
-/* kill -9 at any moment, again and again: while a round is under way, while a checkpoint is written, while the result is. */
+/* kill -9 at any moment, again and again: while a round is under way, while a checkpoint is written, while the result
+ * is. */
 static void killed_at_any_moment(void **state)
 {
     fixture *f = *state;

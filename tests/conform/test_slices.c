@@ -1,5 +1,5 @@
-/* The server's vectors are cut into slices, which several threads absorb into while others still train: every method has the same bits
- * with slices of a few entries as with none, whatever the number of threads. */
+/* The server's vectors are cut into slices, which several threads absorb into while others still train: every method
+ * has the same bits with slices of a few entries as with none, whatever the number of threads. */
 #include "runs.h"
 
 #include "algo/algo.h"
@@ -9,7 +9,7 @@ static const char base[] = "rounds: 4\nseed: 3\nthreads: 3\n"
                            "partition: {kind: iid, clients: 40}\nsystem: {kind: lognormal, jitter: 0.3}\n"
                            "local: {batch: 5, lr: 0.1, uneven: range, range: [1, 3]}\n";
 
-/* The model at the end, of a run by this method with slices of so many entries; to be freed. */
+/* The model at the end, of a run by this method with slices of this many entries; to be freed. */
 static double *model_of(fixture *f, const fli_algo *a, const char *more, size_t slice, size_t *n)
 {
     char set[400];

@@ -1,5 +1,6 @@
-/* Every allocation fails in turn, from the configuration to the saved result: always FL_ENOMEM with a sentence, no crash, nothing left
- * behind (the address sanitizer watches for leaks), and the next attempt works. Memory of jansson and libyaml is their own. */
+/* Every allocation fails in turn, from the configuration to the saved result: always FL_ENOMEM with a sentence, no
+ * crash, nothing left behind (the address sanitizer watches for leaks), and the next attempt works. Memory of jansson
+ * and libyaml is their own. */
 #include "fixture.h"
 
 #include "algo/algo.h"
@@ -11,7 +12,7 @@ enum { MOST = 20000 };
 /* A thing that may run out of memory. `f->path` is at its disposal. */
 typedef fl_status job(fixture *f, const void *arg);
 
-/* Fails allocation 1, 2, ... until the job gets through so many times in a row; returns how often it did not. */
+/* Fails allocation 1, 2, ... until the job gets through this many times in a row; returns how often it did not. */
 static size_t torture_until(fixture *f, job *fn, const void *arg, size_t times)
 {
     size_t failures = 0, passed = 0;
@@ -210,8 +211,8 @@ static void several_threads(void **state)
     assert_true(torture(f, whole_run, &w) > 30);
 }
 
-/* On the real clock a run ends before all turns that were begun come back: what failed in one of those is nobody's failure. On the
- * virtual one they are computed ahead, and a failure ends the run at once. */
+/* On the real clock a run ends before all turns that were begun come back: what failed in one of those is nobody's
+ * failure. On the virtual one they are computed ahead, and a failure ends the run at once. */
 static void asynchronous(void **state)
 {
     fixture *f = *state;

@@ -520,7 +520,8 @@ static void connected_case(const fli_ops *o, size_t n, size_t in, size_t out)
     connected_free(&c);
 }
 
-/* Every number of rows and vectors that a tile can have, with and without a rest, and the sizes at which another way is taken. */
+/* Every number of rows and vectors that a tile can have, with and without a rest, and the sizes at which another way is
+ * taken. */
 static void fully_connected(void **state)
 {
     (void)state;

@@ -1,9 +1,9 @@
 /* Anything as a configuration: the input's lines up to one that is "%%" are a YAML file, the lines after it are --set
  * assignments. Whatever is accepted is bound through a table, printed, read again and must bind to the same values.
  *
- * A libFuzzer target: clang -fsanitize=fuzzer,address,undefined. With -DFUZZ_REPLAY it has its own main(), which mutates
- * built-in seeds deterministically (argument: how many times) and needs no fuzzing library; further arguments are files to
- * replay as they are. */
+ * A libFuzzer target: clang -fsanitize=fuzzer,address,undefined. With -DFUZZ_REPLAY it has its own main(), which
+ * mutates built-in seeds deterministically (argument: how many times) and needs no fuzzing library; further arguments
+ * are files to replay as they are. */
 #include "base/keys.h"
 #include "base/rng.h"
 #include "run/yaml.h"

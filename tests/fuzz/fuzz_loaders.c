@@ -1,10 +1,10 @@
-/* Fuzzing the loaders. The first byte chooses a loader and its settings, the next two the length of the first file; the rest is
- * a second file, for loaders that take two. Whatever the bytes are, a loader must return, must not touch memory it does
- * not own, must leak nothing, and what it accepts must pass fli_dataset_check.
+/* Fuzzing the loaders. The first byte chooses a loader and its settings, the next two the length of the first file; the
+ * rest is a second file, for loaders that take two. Whatever the bytes are, a loader must return, must not touch memory
+ * it does not own, must leak nothing, and what it accepts must pass fli_dataset_check.
  *
  * With libFuzzer:   clang -fsanitize=fuzzer,address,undefined ...
  * Without:          any compiler with -DFUZZ_REPLAY; the program mutates built-in seeds, the same way every time.
- *                   Arguments: rounds (default 20000), or `seeds FOLDER` to write the seeds, or files to run once each. */
+ *                   Arguments: rounds (default 20000), `seeds FOLDER` to write the seeds, or files to run once each. */
 #include "base/keys.h"
 #include "data/list.h"
 

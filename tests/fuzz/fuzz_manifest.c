@@ -1,4 +1,5 @@
-/* Fuzz target: a manifest, from any bytes. Either a sentence, or a list of plain names that can be written and read back. */
+/* Fuzz target: a manifest, from any bytes. Either a sentence, or a list of plain names that can be written and read
+ * back. */
 #include "base/rng.h"
 #include "run/manifest.h"
 

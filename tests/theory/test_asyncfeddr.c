@@ -1,5 +1,5 @@
-/* asyncFedDR: sure descent under delays (Lemma B.2), and the composite optimum. Which of the three functions that the paper calls (62)
- * descends is found out here, too. */
+/* asyncFedDR: sure descent under delays (Lemma B.2), and the composite optimum. Which of the three functions that the
+ * paper calls (62) descends is found out here, too. */
 #include "composite.h"
 
 #include "exec/async.h"
@@ -126,9 +126,9 @@ static double memory(const double *xbar, size_t width, size_t k, size_t tau)
     return sum;
 }
 
-/* By how much (64) is missed at worst in random steps with eta = share times the largest; with share > 1 by how much the function
- * increases. The clients begin at x0 instead of at their prox, so (21), y_i = x_i + eta grad f_i(x_i), and with it the lemma hold
- * from the moment everyone has had a turn. */
+/* By how much (64) is missed at worst in random steps with eta = share times the largest; with share > 1 by how much
+ * the function increases. The clients begin at x0 instead of at their prox, so (21), y_i = x_i + eta grad f_i(x_i), and
+ * with it the lemma hold from the moment everyone has had a turn. */
 static double descent(fixture *f, const term *g, size_t tau, double alpha_share, double eta_share)
 {
     static steps s;
@@ -177,11 +177,11 @@ static void sure_descent(void **state)
     assert_true(descent(*state, &none, 5, 0.99, 200) > 1e-3);
 }
 
-/* The paper has three factors of the sum in (62): 1/(n eta) in the statement of Lemma B.2, tau/(eta n^2) in its proof, and tau/(n eta) in
- * (53), which the proof refers to. Only the last one is right. The first two increase here, well inside (63): 32 clients with
- * f_i(x) = h x^2/2; tau = 4 of them pull xbar down by equal steps, and a fifth, with the oldest delay allowed, goes up to where
- * xbar was. Along a straight line ||xbar^{k-tau} - xbar^k||^2 is tau times the sum of the squared steps, and that tau is
- * what the other two lack. */
+/* The paper has three factors of the sum in (62): 1/(n eta) in the statement of Lemma B.2, tau/(eta n^2) in its proof,
+ * and tau/(n eta) in (53), which the proof refers to. Only the last one is right. The first two increase here, well
+ * inside (63): 32 clients with f_i(x) = h x^2/2; tau = 4 of them pull xbar down by equal steps, and a fifth, with the
+ * oldest delay allowed, goes up to where xbar was. Along a straight line ||xbar^{k-tau} - xbar^k||^2 is tau times the
+ * sum of the squared steps, and that tau is what the other two lack. */
 static void which_function(void **state)
 {
     enum { CLIENTS = 32, TAU = 4 };
@@ -310,8 +310,8 @@ static void some_zeros(void **state)
     assert_true(zeros > 0 && zeros < DIM);
 }
 
-/* Everyone equally fast: n server steps are like a round of FedDR, except that the server moves within it. The models differ on the
- * way and meet in the end; so do the clients' x_i. */
+/* Everyone equally fast: n server steps are like a round of FedDR, except that the server moves within it. The models
+ * differ on the way and meet in the end; so do the clients' x_i. */
 static void like_feddr(void **state)
 {
     enum { ROUNDS = 1500 };

@@ -1,5 +1,5 @@
-/* What the papers prove, on heterogeneous quadratics in double precision: who reaches the optimum of sum w_i f_i and who does not.
- * Optima and fixed points are computed here by elimination, from the raw data. */
+/* What the papers prove, on heterogeneous quadratics in double precision: who reaches the optimum of sum w_i f_i and
+ * who does not. Optima and fixed points are computed here by elimination, from the raw data. */
 #include "fixture.h"
 
 #include "algo/algo.h"
@@ -129,7 +129,8 @@ static void corrected_methods_converge(void **state)
     }
 }
 
-/* Clients that take different numbers of steps. (VRL-SGD is only defined for equal ones: its D_i no longer add up to 0.) */
+/* Clients that take different numbers of steps. (VRL-SGD is only defined for equal ones: its D_i no longer add up to
+ * 0.) */
 static void uneven_steps(void **state)
 {
     fixture *f = *state;
@@ -220,7 +221,8 @@ static void watch_answer(const fli_turn *t, const fli_answer *a)
     memcpy(seen[t->ask->client], t->state[0], sizeof seen[t->ask->client]);
 }
 
-/* Runs with random cohorts of random efforts; after every round the server's second vector must be sum weight_i seen_i. */
+/* Runs with random cohorts of random efforts; after every round the server's second vector must be sum weight_i
+ * seen_i. */
 static void invariant(fixture *f, const char *name, const char *params, double sign)
 {
     engine e;

@@ -1,6 +1,6 @@
-/* What is known of the bilevel methods, on quadratics whose solutions are known: with unequal local work SimFBO goes to the solution of
- * another problem and ShroFBO to the right one, noise averages out over the participants, v stays within its radius, and FedNest
- * and FBO-AggITD find the hypergradient that LFedNest misses. */
+/* What is known of the bilevel methods, on quadratics whose solutions are known: with unequal local work SimFBO goes to
+ * the solution of another problem and ShroFBO to the right one, noise averages out over the participants, v stays
+ * within its radius, and FedNest and FBO-AggITD find the hypergradient that LFedNest misses. */
 #include "quadratic_levels.h"
 
 enum { CLIENTS = 5 };
@@ -59,7 +59,8 @@ static void unequal_work(void **state)
 
 /* ---- noise ---------------------------------------------------------------------------------------------- */
 
-/* The mean squared distance to the solution, once a run has settled around it, with so many of 32 equal clients per round. */
+/* The mean squared distance to the solution, once a run has settled around it, with this many of 32 equal clients per
+ * round. */
 static double spread(fixture *f, size_t participants, uint64_t seed)
 {
     enum { N = 32, EACH = 8, ROUNDS = 6000, SETTLED = 1000 };

@@ -1,5 +1,5 @@
-/* FedCPSL and its relatives: what the paper says of the control variates, (21)-(24), beside a plain implementation of Algorithm 1 on a
- * small softmax problem; and convergence to a point where the gradient vanishes. */
+/* FedCPSL and its relatives: what the paper says of the control variates, (21)-(24), beside a plain implementation of
+ * Algorithm 1 on a small softmax problem; and convergence to a point where the gradient vanishes. */
 #include "fixture.h"
 
 enum { DIM = 3, C = 3, P = DIM * C + C, N = 5, MOST = 24, STEPS = 6 };
@@ -237,8 +237,8 @@ static void scaffold(void **state)
 
 /* ---- convergence --------------------------------------------------------------------------------------- */
 
-/* Small plain steps, uneven and by a changing half of the clients: the gradient of f at (x, nu(x)) vanishes, with exact gradients at a
- * linear rate. Averaging as it is, on the same problem, stops short of that. */
+/* Small plain steps, uneven and by a changing half of the clients: the gradient of f at (x, nu(x)) vanishes, with exact
+ * gradients at a linear rate. Averaging as it is, on the same problem, stops short of that. */
 static void converges(void **state)
 {
     static const char *const names[] = {"fedcpsl", "fedshvrp", "apsfl"};
@@ -266,7 +266,8 @@ static void converges(void **state)
     assert_true(last[2] > 1e-7);
 }
 
-/* Pseudo labels by one projected step per turn, kept by the clients: in the end those of the closed form, and the same model. */
+/* Pseudo labels by one projected step per turn, kept by the clients: in the end those of the closed form, and the same
+ * model. */
 static void projected_labels_converge(void **state)
 {
     double *x[2];

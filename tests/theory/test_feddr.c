@@ -1,6 +1,6 @@
-/* FedDR and FedSplit: what the paper proves, on heterogeneous least squares in double precision. Lemma A.1, the gradient mapping (23),
- * sure descent (29) of the Lyapunov function (25), and the composite optimum, computed here by proximal gradient steps from the raw
- * data. */
+/* FedDR and FedSplit: what the paper proves, on heterogeneous least squares in double precision. Lemma A.1, the
+ * gradient mapping (23), sure descent (29) of the Lyapunov function (25), and the composite optimum, computed here by
+ * proximal gradient steps from the raw data. */
 #include "composite.h"
 
 enum { SUBSETS = (1 << N) - 1 };
@@ -79,8 +79,8 @@ static void lemma_a1(void **state)
     engine_fini(&e);
 }
 
-/* A first lazy round of everyone leaves the clients and xt where the exact start does. From there on both are the same where xbar
- * is: when it is put back to x0, and by itself when the prox of xt is x0. */
+/* A first lazy round of everyone leaves the clients and xt where the exact start does. From there on both are the same
+ * where xbar is: when it is put back to x0, and by itself when the prox of xt is x0. */
 static void lazy_and_exact(fixture *f, const term *g, const double *x0, int put_back)
 {
     engine lazy, exact;
@@ -122,8 +122,8 @@ static void starts(void **state)
 
 /* ---- Lemma A.5: sure descent ----------------------------------------------------------------------------- */
 
-/* Runs through all subsets twice with eta = share (2 - alpha)/(2 L). Returns by how much (25) ever missed (29), or increased when
- * share > 1; checks the bound (23) on the way. */
+/* Runs through all subsets twice with eta = share (2 - alpha)/(2 L). Returns by how much (25) ever missed (29), or
+ * increased when share > 1; checks the bound (23) on the way. */
 static double descent(fixture *f, const term *g, double alpha, double share)
 {
     engine e;
@@ -216,7 +216,8 @@ typedef struct {
     double error;   /* the largest seen */
 } inexact;
 
-/* Lemma A.5 along a run with errors: (29) for several gamma_4 and every cohort, and that the errors are what was asked for. */
+/* Lemma A.5 along a run with errors: (29) for several gamma_4 and every cohort, and that the errors are what was asked
+ * for. */
 static inexact inexact_descent(fixture *f, const term *g, double alpha, double share, double accuracy, double relative)
 {
     static const double gammas[] = {0.003, 0.03, 0.2};
@@ -366,8 +367,8 @@ static void composite_optimum_with_errors(void **state)
     }
 }
 
-/* Composite FedAvg with one full step is the proximal gradient method, step by step, whatever the server's step size; with several
- * steps on different data it ends elsewhere. */
+/* Composite FedAvg with one full step is the proximal gradient method, step by step, whatever the server's step size;
+ * with several steps on different data it ends elsewhere. */
 static void composite_fedavg(void **state)
 {
     static const term *const terms[] = {&none, &l1, &box, &ball};
@@ -443,8 +444,9 @@ static fl_status planned(fixture *f, const char *assignments, fl_run **out)
     return s;
 }
 
-/* The proximal step is as long as what the clients went: the sum of the gradients' weights, more with momentum and less with a
- * proximal term of their own. Within one round local steps know nothing of g, so it is the prox of what comes out without it. */
+/* The proximal step is as long as what the clients went: the sum of the gradients' weights, more with momentum and less
+ * with a proximal term of their own. Within one round local steps know nothing of g, so it is the prox of what comes
+ * out without it. */
 static void composite_step_length(void **state)
 {
     fixture *f = *state;

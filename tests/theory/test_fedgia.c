@@ -1,6 +1,7 @@
-/* FedGiA: what the paper proves, in double precision. The method is written down once more with dense matrices from the raw data, which
- * gives x_i and pi_i of everyone after every inner step; the engine must go the same way for any choice of C, and along it Lemma B.1,
- * descent (38) of the augmented Lagrangian (8) and convergence to the optimum, found here by Newton's method, are checked. */
+/* FedGiA: what the paper proves, in double precision. The method is written down once more with dense matrices from the
+ * raw data, which gives x_i and pi_i of everyone after every inner step; the engine must go the same way for any choice
+ * of C, and along it Lemma B.1, descent (38) of the augmented Lagrangian (8) and convergence to the optimum, found here
+ * by Newton's method, are checked. */
 #include "fixture.h"
 
 enum { DIM = 6, N = 5, GRAM = 0, DIAGONAL = 1 };
@@ -151,7 +152,8 @@ static void average(method *m)
     assert_true(norm(left) < 1e-10 * (1 + norm(m->x)));
 }
 
-/* A round: k0 steps from the average of what is there. Lemma B.2 compares one step with the one before, the change of x included. */
+/* A round: k0 steps from the average of what is there. Lemma B.2 compares one step with the one before, the change of x
+ * included. */
 static void method_round(method *m, unsigned chosen, size_t k0)
 {
     double before[DIM], g[N][DIM], xi[DIM], r = m->p->r, sigma = m->sigma;
@@ -209,7 +211,8 @@ static unsigned choose(fli_rng *rng, size_t round)
     return round % 8 == 3 ? 0 : round % 8 == 5 ? (1u << N) - 1 : any;
 }
 
-/* The engine goes the way of the paper's algorithm: gram and diagonal, least squares and logistic, any C, sigma large and small, given and not. */
+/* The engine goes the way of the paper's algorithm: gram and diagonal, least squares and logistic, any C, sigma large
+ * and small, given and not. */
 static void same_way(void **state)
 {
     fixture *f = *state;
@@ -251,8 +254,9 @@ static void same_way(void **state)
 
 /* ---- theory ---------------------------------------------------------------------------------------------- */
 
-/* Lemmas B.2 and B.3: for sigma > 6 r/N every step decreases the augmented Lagrangian by what (38) says, whatever C is. The lemma's (34) is
- * false for the start pi_i = 0, before anybody has taken a step, so that it is of use from the second step on. */
+/* Lemmas B.2 and B.3: for sigma > 6 r/N every step decreases the augmented Lagrangian by what (38) says, whatever C is.
+ * The lemma's (34) is false for the start pi_i = 0, before anybody has taken a step, so that it is of use from the
+ * second step on. */
 static void lagrangian_descends(void **state)
 {
     fixture *f = *state;

@@ -1,5 +1,6 @@
-/* FedVRA and federated ADMM: what the paper proves and claims, on heterogeneous quadratics in double precision. Section III (what it
- * contains), Lemma 1 in the form (13)-(14), Theorem 1, Remark 1. A plain implementation of Algorithm 1 stands beside the engine. */
+/* FedVRA and federated ADMM: what the paper proves and claims, on heterogeneous quadratics in double precision. Section
+ * III (what it contains), Lemma 1 in the form (13)-(14), Theorem 1, Remark 1. A plain implementation of Algorithm 1
+ * stands beside the engine. */
 #include "fixture.h"
 
 #include "algo/family_vra.h"
@@ -186,8 +187,8 @@ static void assert_vector(const double *got, const double *want, double toleranc
 
 /* ---- section III: what FedVRA contains ------------------------------------------------------------------ */
 
-/* Both methods over the same random cohorts (of m clients; 0: of any size), efforts, step sizes and mini-batches: the models agree
- * after every round, to rounding or bit by bit. */
+/* Both methods over the same random cohorts (of m clients; 0: of any size), efforts, step sizes and mini-batches: the
+ * models agree after every round, to rounding or bit by bit. */
 static void equal(fixture *f, const char *one, const char *params, const char *vra, size_t m, double tolerance)
 {
     engine a, b;
@@ -267,7 +268,8 @@ static void contains_admm(void **state)
     equal(*state, "fedadmm", "gamma=[1,2,3,1.5,0.7,4]", "gamma=[1,2,3,1.5,0.7,4];a=1;d=1", 0, 0);
 }
 
-/* FedDyn whose local problems are solved by SGD, as feddyn's are: for any cohorts, efforts and step sizes, if all weights are equal. */
+/* FedDyn whose local problems are solved by SGD, as feddyn's are: for any cohorts, efforts and step sizes, if all
+ * weights are equal. */
 static void contains_feddyn(void **state)
 {
     uniform = 1;
@@ -278,8 +280,8 @@ static void contains_feddyn(void **state)
     uniform = 0;
 }
 
-/* (24) in the first round, where nothing has been corrected yet: with a = 1/(gamma lr Q) the dual variable is SCAFFOLD's control
- * variate, and x_i its local model, up to a multiple of gamma. */
+/* (24) in the first round, where nothing has been corrected yet: with a = 1/(gamma lr Q) the dual variable is
+ * SCAFFOLD's control variate, and x_i its local model, up to a multiple of gamma. */
 static void first_round_tends_to_scaffold(void **state)
 {
     fixture *f = *state;
@@ -312,8 +314,8 @@ static void first_round_tends_to_scaffold(void **state)
     }
 }
 
-/* After one step each both are equal, with any gamma, efforts and step sizes apart: c_i = lam_i, c = lam, and SCAFFOLD's model is the y of
- * x = y - lam/gamma. */
+/* After one step each both are equal, with any gamma, efforts and step sizes apart: c_i = lam_i, c = lam, and
+ * SCAFFOLD's model is the y of x = y - lam/gamma. */
 static void one_step_is_scaffolds(void **state)
 {
     fixture *f = *state;
@@ -337,7 +339,8 @@ static void one_step_is_scaffolds(void **state)
     engine_fini(&e);
 }
 
-/* But whole runs do not tend to SCAFFOLD's: after one round x lies c/gamma away from its model, and small gamma diverge. */
+/* But whole runs do not tend to SCAFFOLD's: after one round x lies c/gamma away from its model, and small gamma
+ * diverge. */
 static void runs_do_not_tend_to_scaffolds(void **state)
 {
     fixture *f = *state;
@@ -362,9 +365,10 @@ static void runs_do_not_tend_to_scaffolds(void **state)
     }
 }
 
-/* (23): after a server step x = y - lam/gamma the problem posed to a client is SCAFFOLD's, with c = lam and c_i = lam_i, plus
- * gamma/2 ||z - y||^2. So its gradients, and steps from any common point, differ by a multiple of gamma. (The method itself starts at
- * x, which runs away from y as gamma goes to 0: the limit is that of the problem, not of whole runs.) */
+/* (23): after a server step x = y - lam/gamma the problem posed to a client is SCAFFOLD's, with c = lam and c_i =
+ * lam_i, plus gamma/2 ||z - y||^2. So its gradients, and steps from any common point, differ by a multiple of gamma.
+ * (The method itself starts at x, which runs away from y as gamma goes to 0: the limit is that of the problem, not of
+ * whole runs.) */
 static void posed_problem_tends_to_scaffolds(void **state)
 {
     fixture *f = *state;
@@ -413,8 +417,8 @@ static void posed_problem_tends_to_scaffolds(void **state)
 
 /* ---- Algorithm 1 and Lemma 1 --------------------------------------------------------------------------- */
 
-/* The engine against the plain implementation and the identities, with everything unequal. At every round: x, lam and lam_i of the
- * engine; lam = sum w_i lam_i; (13) at every local step and (14) after them. */
+/* The engine against the plain implementation and the identities, with everything unequal. At every round: x, lam and
+ * lam_i of the engine; lam = sum w_i lam_i; (13) at every local step and (14) after them. */
 static void identities(void **state)
 {
     fixture *f = *state;
@@ -744,8 +748,8 @@ static void keep_line(void *arg, fl_log_level level, const char *line)
     snprintf(l->line, sizeof l->line, "%s", line);
 }
 
-/* Lemma 1 asks for gamma_i lr_i <= 1, and the rule of `auto` should leave something for a_i: one warning when a run is planned, with the first
- * client of which it is not so. */
+/* Lemma 1 asks for gamma_i lr_i <= 1, and the rule of `auto` should leave something for a_i: one warning when a run is
+ * planned, with the first client of which it is not so. */
 static void doubts_are_said(void **state)
 {
     fixture *f = *state;

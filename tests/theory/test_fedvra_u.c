@@ -1,5 +1,5 @@
-/* FedVRA-U on f + g without a second block: its projection is the proximal step that belongs to its server step, so that it ends where f + g is
- * least, whether g is the indicator of a set or not. */
+/* FedVRA-U on f + g without a second block: its projection is the proximal step that belongs to its server step, so
+ * that it ends where f + g is least, whether g is the indicator of a set or not. */
 #include "composite.h"
 
 static void least_of_f_plus_g(void **state)

@@ -1,5 +1,5 @@
-/* The solver that works to an accuracy: against the exact one on least squares, against gradients of the local problem written down here
- * for logistic regression and a network, both rules, and what it says when it does not get there. */
+/* The solver that works to an accuracy: against the exact one on least squares, against gradients of the local problem
+ * written down here for logistic regression and a network, both rules, and what it says when it does not get there. */
 #include "fixture.h"
 
 #include "solve.h"

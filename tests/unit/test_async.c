@@ -1,5 +1,5 @@
-/* The asynchronous executor. On the virtual clock: the order of events by hand, models by a simulation of its own, the bound on ages,
- * stopping, failing, threads. On the real clock: what must hold whatever order the threads come in. */
+/* The asynchronous executor. On the virtual clock: the order of events by hand, models by a simulation of its own, the
+ * bound on ages, stopping, failing, threads. On the real clock: what must hold whatever order the threads come in. */
 #include "fixture.h"
 
 #include "algo/algo.h"
@@ -61,7 +61,7 @@ typedef struct {
     fli_async *async;
     fli_async_spec spec;
     atomic_int asked;
-    size_t stop_at;         /* asks to stop when so many turns have begun; 0: never */
+    size_t stop_at;         /* asks to stop when this many turns have begun; 0: never */
     uint32_t diverges;      /* this client's step size is far too large */
     size_t turns[MOST];     /* begun, per client */
     uint32_t begun[EVENTS]; /* in this order */
@@ -150,8 +150,8 @@ static void rig_run(rig *r, size_t steps)
 /* ---- the order of events, by hand ------------------------------------------------------------------------ */
 
 static const double by_hand[] = {1, 2.5, 4};
-/* Client 0 is back at 1, 2, 3, 4, 5; client 1 at 2.5 and 5; client 2 at 4. Of two that are back at the same time the one that was sent
- * out first comes first: at 4 client 2 (sent at 0), at 5 client 1 (sent at 2.5). */
+/* Client 0 is back at 1, 2, 3, 4, 5; client 1 at 2.5 and 5; client 2 at 4. Of two that are back at the same time the
+ * one that was sent out first comes first: at 4 client 2 (sent at 0), at 5 client 1 (sent at 2.5). */
 static const uint32_t order[] = {0, 0, 1, 0, 2, 0, 1, 0};
 static const double when[] = {1, 2, 2.5, 3, 4, 4, 5, 5};
 
@@ -235,7 +235,7 @@ typedef struct {
 /* Durations that repeat often enough to make ties. */
 static double uneven(uint32_t client, size_t number) { return (double)(1 + (client * 7 + number * 5) % 11) / 4; }
 
-/* z <- so many steps of gradient descent on f_i + rho/2 ||z - x||^2, from x */
+/* z <- this many steps of gradient descent on f_i + rho/2 ||z - x||^2, from x */
 static void descend(fixture *f, const fli_fed *fed, uint32_t client, double rho, double lr, const double *x, double *z)
 {
     double h[DIM * DIM], q[DIM], g[DIM];
@@ -381,7 +381,8 @@ static void some_at_work(void **state)
     }
 }
 
-/* The next client is any idle one, all equally likely: with one at work and equal speeds, within five standard deviations. */
+/* The next client is any idle one, all equally likely: with one at work and equal speeds, within five standard
+ * deviations. */
 static void drawn_equally(void **state)
 {
     fixture *f = *state;
@@ -400,8 +401,8 @@ static void drawn_equally(void **state)
 
 /* ---- the bound on ages ----------------------------------------------------------------------------------- */
 
-/* One client needs a thousand seconds. Before the second answer of client 0 the server waits for it: the answer would make it 3
- * steps old. After that all are there, and come in the order of sending. */
+/* One client needs a thousand seconds. Before the second answer of client 0 the server waits for it: the answer would
+ * make it 3 steps old. After that all are there, and come in the order of sending. */
 static void slow_client(void **state)
 {
     fixture *f = *state;
@@ -432,7 +433,8 @@ static double wild(uint32_t client, size_t number)
     return client == 1 ? 50 : exp(2 * fli_rng_normal(&rng));
 }
 
-/* No age is above tau, for any number at work and any buffer, as long as tau can be kept; whatever is below is refused. */
+/* No age is above tau, for any number at work and any buffer, as long as tau can be kept; whatever is below is
+ * refused. */
 static void ages_are_bounded(void **state)
 {
     fixture *f = *state;
@@ -515,8 +517,8 @@ static void stopping(void **state)
     }
 }
 
-/* A client that diverges fails when its answer is due, not before: the same sentence for any number of threads, the same server steps
- * before it; and the run stays failed. */
+/* A client that diverges fails when its answer is due, not before: the same sentence for any number of threads, the
+ * same server steps before it; and the run stays failed. */
 static void diverging(void **state)
 {
     fixture *f = *state;
@@ -665,7 +667,8 @@ static void real_alone(void **state)
     rig_fini(&r);
 }
 
-/* Bursts of all sizes reach exactly the steps asked for; counters add up; nobody is at work twice; nobody is left out; ages. */
+/* Bursts of all sizes reach exactly the steps asked for; counters add up; nobody is at work twice; nobody is left out;
+ * ages. */
 static void real_bursts(fixture *f, const char *method, const char *params, size_t at_work, size_t tau, size_t buffer)
 {
     enum { CLIENTS = 9, THREADS = 4 };
@@ -711,7 +714,8 @@ static void real_threads(void **state)
     real_bursts(*state, "asyncfeddr", "eta=0.3;tau=3;solver=exact", 9, 3, 1);
 }
 
-/* Everyone at work with as many threads as clients: a thread that is done gives its client back before another can be drawn. */
+/* Everyone at work with as many threads as clients: a thread that is done gives its client back before another can be
+ * drawn. */
 static void real_everyone(void **state)
 {
     fixture *f = *state;

@@ -1,5 +1,5 @@
-/* Problems of two levels: blocks, derivatives against differences, the hypergradient against differences of Phi with the lower level solved,
- * the split of a client's samples, what is sent, and what is refused. */
+/* Problems of two levels: blocks, derivatives against differences, the hypergradient against differences of Phi with
+ * the lower level solved, the split of a client's samples, what is sent, and what is refused. */
 #include "quadratic_levels.h"
 
 #include "local/smoothness.h"
@@ -272,7 +272,7 @@ static void validation_counts(void **state)
     assert_int_equal(fli_validation_count(0.5, 1), 0);
 }
 
-/* One piece of work of a client with so many samples, on a hyper-representation with validation samples. */
+/* One piece of work of a client with this many samples, on a hyper-representation with validation samples. */
 static void work(fixture *f, problem *k, solving *w, fli_bilevel_kind kind, uint32_t client, uint32_t round,
                  const double *z, double *out)
 {
@@ -289,8 +289,8 @@ static void work(fixture *f, problem *k, solving *w, fli_bilevel_kind kind, uint
     fli_view_close(&view);
 }
 
-/* Every sample is in one of the levels: their gradients, weighted by samples, make up that of all. The split lasts, and is the client's own. More
- * samples than are computed at a time. */
+/* Every sample is in one of the levels: their gradients, weighted by samples, make up that of all. The split lasts, and
+ * is the client's own. More samples than are computed at a time. */
 static void split(void **state)
 {
     fixture *f = *state;
@@ -336,7 +336,8 @@ static void coefficients(void **state)
 
 /* ---- one random term --------------------------------------------------------------------------------------- */
 
-/* FedNest's x is linear in what stands for the inverse Hessian: the mean over the N + 1 random lengths is that of the whole sum. */
+/* FedNest's x is linear in what stands for the inverse Hessian: the mean over the N + 1 random lengths is that of the
+ * whole sum. */
 static void random_terms(void **state)
 {
     fixture *f = *state;

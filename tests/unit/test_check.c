@@ -1,5 +1,5 @@
-/* `fl_check` on problems whose smoothness is known, and what it stands on: the bookkeeping of conditions, the probability of taking
- * part, lists with one value per client. */
+/* `fl_check` on problems whose smoothness is known, and what it stands on: the bookkeeping of conditions, the
+ * probability of taking part, lists with one value per client. */
 #include "fixture.h"
 
 #include "algo/conditions.h"
@@ -101,7 +101,8 @@ static void requirements_and_assumptions(void **state)
 
 enum { N = 4 };
 
-/* Client i has one sample sqrt(3 h_ij) e_j for each of three features, so its Hessian is diag(h_i1, h_i2, h_i3) and L_i the largest. */
+/* Client i has one sample sqrt(3 h_ij) e_j for each of three features, so its Hessian is diag(h_i1, h_i2, h_i3) and L_i
+ * the largest. */
 static const double hessian[N][3] = {{4, 1, 0.25}, {0.5, 2, 0.1}, {1, 0.2, 9}, {1.5, 6, 0.5}};
 static const double l[N] = {4, 2, 9, 6};
 
@@ -688,8 +689,8 @@ static void scaffnew_check(void **state)
     free(text);
 }
 
-/* asyncFedDR, (63) written out as rho > 0 in the paper's cases: with four clients tau = 1 is 2 tau^2 <= n, the others are not. The
- * Hessians are those of convex functions, so c is the paper's. */
+/* asyncFedDR, (63) written out as rho > 0 in the paper's cases: with four clients tau = 1 is 2 tau^2 <= n, the others
+ * are not. The Hessians are those of convex functions, so c is the paper's. */
 static void asyncfeddr_conditions(void **state)
 {
     fixture *f = *state;

@@ -1,5 +1,6 @@
-/* Checkpoints as files: nothing damaged is ever taken for whole, nothing that does not fit is taken over, and no contents whatever lead
- * outside of memory. That a run goes on from them with the same bits is in conform/test_resume.c. */
+/* Checkpoints as files: nothing damaged is ever taken for whole, nothing that does not fit is taken over, and no
+ * contents whatever lead outside of memory. That a run goes on from them with the same bits is in
+ * conform/test_resume.c. */
 #include "fixture.h"
 
 #include "algo/algo.h"
@@ -432,7 +433,8 @@ static void changed_traces(void **state)
     }
 }
 
-/* Killed after the result was in place and before the checkpoints were gone: there is nothing left to do but to remove them. */
+/* Killed after the result was in place and before the checkpoints were gone: there is nothing left to do but to remove
+ * them. */
 static void killed_after_the_end(void **state)
 {
     fixture *f = *state;

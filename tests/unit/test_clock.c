@@ -1,5 +1,5 @@
-/* Simulated seconds of whole runs: how long rounds last, who is dropped, what is counted, and what is refused. Five clients whose
- * turns last as long as one can say by hand. */
+/* Simulated seconds of whole runs: how long rounds last, who is dropped, what is counted, and what is refused. Five
+ * clients whose turns last as long as one can say by hand. */
 #include "fixture.h"
 
 #include "run/run.h"
@@ -140,8 +140,8 @@ static void uneven_work(void **state)
 /* With these devices turns last 1.75, 3.75, 5.75, 7.75 and 9.75 seconds. */
 #define STEPPED "system={kind: linear, slowest: 8};system.turn_seconds=0.25;system.step_seconds=0.5;"
 
-/* A run that keeps `count` clients in every round and lasts `each`: the same, to the bit, as one to which only those come who are
- * listed. Methods with and without state, so that what a dropped client had is untouched. */
+/* A run that keeps `count` clients in every round and lasts `each`: the same, to the bit, as one to which only those
+ * come who are listed. Methods with and without state, so that what a dropped client had is untouched. */
 static void keeps(fixture *f, const char *assignments, const char *who, size_t count, double each)
 {
     static const char *const methods[] = {"fedavg", "scaffold", "{kind: feddr, solver: exact, eta: 0.5}", "feddyn"};
@@ -242,8 +242,8 @@ static void everybody_late(void **state)
     }
 }
 
-/* FedDR: xt stays the mean of all 2 x_i - y_i when clients are dropped now in one round, now in another. The state of the clients is
- * followed from the outside: exact prox steps of quadratics, with whoever should be in time. */
+/* FedDR: xt stays the mean of all 2 x_i - y_i when clients are dropped now in one round, now in another. The state of
+ * the clients is followed from the outside: exact prox steps of quadratics, with whoever should be in time. */
 static void dropped_state_is_untouched(void **state)
 {
     fixture *f = *state;

@@ -1,5 +1,6 @@
-/* The convolutional network as a whole: the line that describes it, its function against one written out plainly, products with directions
- * within the last layer, and the changes to images while it is trained. Derivatives are in tests/conform/test_models.c. */
+/* The convolutional network as a whole: the line that describes it, its function against one written out plainly,
+ * products with directions within the last layer, and the changes to images while it is trained. Derivatives are in
+ * tests/conform/test_models.c. */
 #include "fixture.h"
 
 #include "model/layers.h"
@@ -130,7 +131,8 @@ static void test_sizes(void **state)
 
 static double relu(double x) { return x > 0 ? x : 0; }
 
-/* conv 3x3 stride 2 pad 1, pool 2, fc 4 on 2 x 7 x 9 images, 3 classes; channels first throughout, as the parameters are defined. */
+/* conv 3x3 stride 2 pad 1, pool 2, fc 4 on 2 x 7 x 9 images, 3 classes; channels first throughout, as the parameters
+ * are defined. */
 static void plain_logits(const double *p, const double *x, double *out)
 {
     enum { C = 2, H = 7, W = 9, O = 3, K = 3, OH = 4, OW = 5, PH = 2, PW = 2, U = 4, CLASSES = 3 };

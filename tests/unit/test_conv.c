@@ -1,4 +1,5 @@
-/* Convolutions of every kind against the definition, each with its adjoint and its gradient; and from many threads at once. */
+/* Convolutions of every kind against the definition, each with its adjoint and its gradient; and from many threads at
+ * once. */
 #include "check.h"
 
 #include "base/rng.h"

@@ -1,4 +1,5 @@
-/* A program that has closed its standard descriptors, and prints all the same: none of that may land in a file of the library's. */
+/* A program that has closed its standard descriptors, and prints all the same: none of that may land in a file of the
+ * library's. */
 #include "runs.h"
 
 #include "base/file.h"

@@ -1,4 +1,5 @@
-/* Runs that diverge: said once, ended where stop.diverged says, with the key of this very method, and their metrics are kept. */
+/* Runs that diverge: said once, ended where stop.diverged says, with the key of this very method, and their metrics are
+ * kept. */
 #include "runs.h"
 
 #define LINEAR                                                                                                         \

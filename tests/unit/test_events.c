@@ -1,4 +1,5 @@
-/* TensorBoard event files, read back by a reader that shares no code with the writer: bitwise CRC, its own protobuf walk. */
+/* TensorBoard event files, read back by a reader that shares no code with the writer: bitwise CRC, its own protobuf
+ * walk. */
 #include "check.h"
 #include "row.h"
 

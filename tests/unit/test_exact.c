@@ -1,5 +1,5 @@
-/* The exact solver for least squares: its answers against the optimality condition from the raw data, either way of factoring, what it
- * keeps between turns, how it fails, and conjugate gradients where a factor would be too large. */
+/* The exact solver for least squares: its answers against the optimality condition from the raw data, either way of
+ * factoring, what it keeps between turns, how it fails, and conjugate gradients where a factor would be too large. */
 #include "fixture.h"
 
 #include "local/exact.h"
@@ -124,8 +124,8 @@ static void no_proximal_term(void **state)
     }
 }
 
-/* The same quadratic with one sample fewer than features, and with a sample of zeros more: one is solved by the Woodbury identity, the
- * other directly. */
+/* The same quadratic with one sample fewer than features, and with a sample of zeros more: one is solved by the
+ * Woodbury identity, the other directly. */
 static void both_ways_agree(void **state)
 {
     fixture *f = *state;
@@ -314,7 +314,8 @@ static void too_large_for_a_factor(void **state)
         }
 }
 
-/* Above the solver's own limit: 2100 features and as many samples, all but a few zero, so that the solution is known. */
+/* Above the solver's own limit: 2100 features and as many samples, all but a few zero, so that the solution is
+ * known. */
 static void large_by_itself(void **state)
 {
     enum { K = 2100 };

@@ -1,5 +1,5 @@
-/* Clustering by matrix factorisation: values and derivatives against plain loops, the exact memberships against their optimality
- * conditions, the start, and whole runs. */
+/* Clustering by matrix factorisation: values and derivatives against plain loops, the exact memberships against their
+ * optimality conditions, the start, and whole runs. */
 #include "fixture.h"
 
 #include "exec/exec.h"
@@ -85,7 +85,8 @@ static void gradient_in_w(void **state)
     problem_fini(&p);
 }
 
-/* One short step that stays inside the simplex moves h by the gradient in h, less its mean: the projection onto sum h = 1. */
+/* One short step that stays inside the simplex moves h by the gradient in h, less its mean: the projection onto sum h =
+ * 1. */
 static void gradient_in_h(void **state)
 {
     (void)state;
@@ -175,7 +176,8 @@ static void steps_lead_to_the_best(void **state)
     problem_fini(&q);
 }
 
-/* Optimality: no corner has a smaller derivative than those in use. More corners than dimensions, equal ones, far from the origin. */
+/* Optimality: no corner has a smaller derivative than those in use. More corners than dimensions, equal ones, far from
+ * the origin. */
 static void nearest_point_is_optimal(void **state)
 {
     (void)state;
@@ -368,7 +370,8 @@ static void same_for_any_number_of_threads(void **state)
     assert_true(fl_row_get(&last[0], "cluster_accuracy") == fl_row_get(&last[1], "cluster_accuracy"));
 }
 
-/* A file with other labels, or with targets in their place, gives the same model; only the figures about labels differ. */
+/* A file with other labels, or with targets in their place, gives the same model; only the figures about labels
+ * differ. */
 static void labels_are_not_read(void **state)
 {
     fixture *f = *state;

@@ -195,7 +195,8 @@ static void test_normalized(void **state)
 
 /* ---- labels taken away ------------------------------------------------------------------------------------- */
 
-/* Who lost its label, of all stored samples; also that exactly the unlabelled ones did, and what it was, by a federation that has all. */
+/* Who lost its label, of all stored samples; also that exactly the unlabelled ones did, and what it was, by a
+ * federation that has all. */
 static unsigned char *hidden(const fli_fed *fed, const fli_fed *whole)
 {
     unsigned char *out = calloc(fed->train->n, 1);

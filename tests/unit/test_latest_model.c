@@ -1,5 +1,5 @@
-/* The board: the newest contents are read, whole, by many readers while one writes; and a reader that is stuck in the middle holds up
- * nobody. */
+/* The board: the newest contents are read, whole, by many readers while one writes; and a reader that is stuck in the
+ * middle holds up nobody. */
 #include "check.h"
 
 #include "exec/latest_model.h"
@@ -184,7 +184,8 @@ static void hold(int signal)
     while (held) nanosleep(&(struct timespec){0, 1000000}, NULL);
 }
 
-/* All readers are held up, each in front of another version; the writer goes on, and they have whole contents when they are let go. */
+/* All readers are held up, each in front of another version; the writer goes on, and they have whole contents when they
+ * are let go. */
 static void writer_does_not_wait(void **state)
 {
     enum { READERS = 4, N = 1 << 16, WRITES = 300 };
@@ -244,8 +245,8 @@ static void *interrupt(void *arg)
     return NULL;
 }
 
-/* Contents as short as a few cache lines, so that a reader often stops between finding the newest sheet and taking hold of it, and
- * comes back when that sheet is being written again. */
+/* Contents as short as a few cache lines, so that a reader often stops between finding the newest sheet and taking hold
+ * of it, and comes back when that sheet is being written again. */
 static void interrupted_readers(void **state)
 {
     enum { READERS = 3, N = 64 };

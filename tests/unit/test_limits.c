@@ -1,4 +1,5 @@
-/* Memory: what limits there are, what a run takes at least, and that a run without room is refused before it takes any. */
+/* Memory: what limits there are, what a run takes at least, and that a run without room is refused before it takes
+ * any. */
 #include "runs.h"
 
 #include "algo/algo.h"

@@ -1,5 +1,5 @@
-/* The linearised solvers: their steps against the same steps written out with dense matrices from the raw data; either way of taking them,
- * either matrix; what is kept, what it costs; and Lanczos' estimate of an eigenvalue. */
+/* The linearised solvers: their steps against the same steps written out with dense matrices from the raw data; either
+ * way of taking them, either matrix; what is kept, what it costs; and Lanczos' estimate of an eigenvalue. */
 #include "fixture.h"
 
 #include "local/gram.h"
@@ -215,8 +215,8 @@ static void the_limit(void **state)
     }
 }
 
-/* The same curvature from one sample fewer than features, and with a sample of zeros more: one is done in the order of the samples, the other
- * in that of the features. */
+/* The same curvature from one sample fewer than features, and with a sample of zeros more: one is done in the order of
+ * the samples, the other in that of the features. */
 static void both_orders_agree(void **state)
 {
     fixture *f = *state;

@@ -253,7 +253,8 @@ static void it_ends_while_clients_are_connected(void **state)
     assert_true(dial_here(s->port) < 0);
 }
 
-/* Connections that say nothing, or begin and do not end: the page comes all the same. `ask` waits ten seconds at most. */
+/* Connections that say nothing, or begin and do not end: the page comes all the same. `ask` waits ten seconds at
+ * most. */
 static void silent_connections_keep_nobody_out(void **state)
 {
     enum { MOST = 700 };

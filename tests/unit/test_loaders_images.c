@@ -3,7 +3,8 @@
 
 /* ---- idx ------------------------------------------------------------------------------------------------ */
 
-/* An IDX file in memory: header of the given type and sizes, then a body of `body` bytes, byte i being f(i) = i * 7 mod 251. */
+/* An IDX file in memory: header of the given type and sizes, then a body of `body` bytes, byte i being f(i) = i * 7 mod
+ * 251. */
 typedef struct {
     uint8_t b[4096];
     size_t n;

@@ -354,8 +354,8 @@ static void npy_bad_test_part(void **state)
 
 /* ---- npz ------------------------------------------------------------------------------------------------ */
 
-/* What NumPy 2.4 wrote for x = numpy.arange(6, dtype="f4").reshape(3, 2) * 0.5, y = numpy.array([3, 1, 3]): savez_compressed(...) and
- * savez(...). */
+/* What NumPy 2.4 wrote for x = numpy.arange(6, dtype="f4").reshape(3, 2) * 0.5, y = numpy.array([3, 1, 3]):
+ * savez_compressed(...) and savez(...). */
 static const char compressed[] =
     "504b03042d00000008000000210088e32ce1ffffffffffffffff05001400782e6e7079010010009800000000000000570000"
     "00000000009bec17ea1b10c9c850c650ad9e925a9c5ca46ea5a06e9366a2aea3a09e965f54529498179f5f94920a12774bcc"

@@ -265,7 +265,8 @@ static void libsvm_absurd_index(void **state)
     free(text);
 }
 
-/* Where models compute in f64, what the file says is kept to the last bit, dense or sparse; storage takes the smaller one. */
+/* Where models compute in f64, what the file says is kept to the last bit, dense or sparse; storage takes the smaller
+ * one. */
 static void wide_values(void **state)
 {
     scratch *d = *state;

@@ -8,8 +8,8 @@
 
 enum { N = 23, STORED = 40 };
 
-/* Sample s of the data set has the single feature s and target 1. At z = 0 a step over batch B of b samples moves exactly the
- * coordinates in B, each by lr/b. The client holds N of the STORED samples, in no particular order. */
+/* Sample s of the data set has the single feature s and target 1. At z = 0 a step over batch B of b samples moves
+ * exactly the coordinates in B, each by lr/b. The client holds N of the STORED samples, in no particular order. */
 typedef struct {
     fli_fed *fed;
     fli_model *model;
@@ -45,7 +45,7 @@ static void revealing_fini(revealing *c)
     fli_fed_free(c->fed);
 }
 
-/* z after so many steps from 0, always with the same random stream. */
+/* z after this many steps from 0, always with the same random stream. */
 static void walk(fl_ctx *ctx, revealing *c, size_t steps, double lr, uint32_t round, double *z)
 {
     double zero[STORED] = {0};
@@ -133,7 +133,8 @@ static void full_batches_need_no_stream(void **state)
     }
 }
 
-/* A share of a client's samples instead of a number: rounded up, at least one, and never more by an error in the last digit. */
+/* A share of a client's samples instead of a number: rounded up, at least one, and never more by an error in the last
+ * digit. */
 static void batch_fractions(void **state)
 {
     fixture *f = *state;

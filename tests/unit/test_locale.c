@@ -1,5 +1,6 @@
-/* The library in a program with a locale of its own: it reads and writes the same, also when the locale changes under it. The locale is
- * made here, with a comma for the decimal point and dots between thousands, so that none need be installed. */
+/* The library in a program with a locale of its own: it reads and writes the same, also when the locale changes under
+ * it. The locale is made here, with a comma for the decimal point and dots between thousands, so that none need be
+ * installed. */
 #include "runs.h"
 
 #include "base/file.h"

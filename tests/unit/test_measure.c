@@ -1,5 +1,5 @@
-/* Metrics of the clients' own models: recomputed from the raw numbers, for methods that have such models and for those that do not; and
- * rows that come from elsewhere than a measurement. */
+/* Metrics of the clients' own models: recomputed from the raw numbers, for methods that have such models and for those
+ * that do not; and rows that come from elsewhere than a measurement. */
 #include "fixture.h"
 
 #include "run/run.h"
@@ -243,7 +243,8 @@ static void beside_the_others(void **state)
 
 /* ---- accuracy -------------------------------------------------------------------------------------------- */
 
-/* Two clients that contradict each other: alone each is right, together they know nothing. There is a test set, but no own test part. */
+/* Two clients that contradict each other: alone each is right, together they know nothing. There is a test set, but no
+ * own test part. */
 static void own_models_of_fedpd(void **state)
 {
     fixture *f = *state;
@@ -302,7 +303,8 @@ static void old_files_can_be_read(void **state)
     fli_free(rows);
 }
 
-/* One full-batch step per client and round, of a second: the clock shows the round. Without devices there is no clock to stop by. */
+/* One full-batch step per client and round, of a second: the clock shows the round. Without devices there is no clock
+ * to stop by. */
 static void stop_after_simulated_time(void **state)
 {
     fixture *f = *state;

@@ -229,7 +229,8 @@ static void likeliest_mix(void **state)
     assert_true(inside >= 5);
 }
 
-/* A model that always knows against one that never does; while the mix stays where it is, so does all of the outcome. */
+/* A model that always knows against one that never does; while the mix stays where it is, so does all of the
+ * outcome. */
 static void bounds(void **state)
 {
     client c;

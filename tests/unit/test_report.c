@@ -248,7 +248,8 @@ static void averages_runs(void **state)
     fli_free(p);
 }
 
-/* One run is slow and ends early: behind its last row the other one's places lie before the mean of both, and then go on. */
+/* One run is slow and ends early: behind its last row the other one's places lie before the mean of both, and then go
+ * on. */
 static void curves_do_not_turn_back(void **state)
 {
     fl_ctx *ctx = *state;

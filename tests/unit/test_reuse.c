@@ -1,4 +1,5 @@
-/* Results that are there when a comparison begins: which of them count, which are made again, which stay whatever happens. */
+/* Results that are there when a comparison begins: which of them count, which are made again, which stay whatever
+ * happens. */
 #include "studies.h"
 
 #include "run/manifest.h"
@@ -74,8 +75,8 @@ static void renew_manifest(fixture *f, const char *folder)
     fli_manifest_fini(&new);
 }
 
-/* A result from before a key existed counts as made with the key's default; a key that is gone, or has another default now, does
- * not. */
+/* A result from before a key existed counts as made with the key's default; a key that is gone, or has another default
+ * now, does not. */
 static void results_from_before_a_key(void **state)
 {
     fixture *f = *state;

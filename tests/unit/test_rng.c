@@ -1,5 +1,5 @@
-/* The generator against known answers, the distributions against their moments and distribution functions. Seeds are fixed,
- * so a test passes always or never; the limits are those of a test at about one in a hundred thousand. */
+/* The generator against known answers, the distributions against their moments and distribution functions. Seeds are
+ * fixed, so a test passes always or never; the limits are those of a test at about one in a hundred thousand. */
 #include "check.h"
 #include "base/rng.h"
 

@@ -1,4 +1,5 @@
-/* Whole runs through the public header: rows, stop rules, failures, and metrics recomputed from the raw numbers. What a run leaves is in test_result.c. */
+/* Whole runs through the public header: rows, stop rules, failures, and metrics recomputed from the raw numbers. What a
+ * run leaves is in test_result.c. */
 #include "row.h"
 #include "runs.h"
 
@@ -403,7 +404,8 @@ static double pseudo_accuracy(fixture *f, const char *semi)
     return v;
 }
 
-/* All classes are equally likely at the start, and the first one is taken; only labels in closed form ask how sure the model is. */
+/* All classes are equally likely at the start, and the first one is taken; only labels in closed form ask how sure the
+ * model is. */
 static void pseudo_labels_at_the_start(void **state)
 {
     fixture *f = *state;
@@ -566,8 +568,8 @@ static void regression_metrics(void **state)
         }
 }
 
-/* Two classes by the sign of the single feature's product with the parameter: accuracy can be read off the table. Client i of 11
- * has 10 samples, i of which are labelled against their feature. */
+/* Two classes by the sign of the single feature's product with the parameter: accuracy can be read off the table.
+ * Client i of 11 has 10 samples, i of which are labelled against their feature. */
 static void accuracy_quantiles(void **state)
 {
     fixture *f = *state;
@@ -672,8 +674,8 @@ static void describe_data(void **state)
     assert_memory_equal(x, y, sizeof x);
 }
 
-/* Storage, share of non-zeros (6 of 3 x 50) and memory: 6 values of 8 bytes, 4 starts of 8, 3 labels of 4, and the same for the test
- * set, are 184 bytes. */
+/* Storage, share of non-zeros (6 of 3 x 50) and memory: 6 values of 8 bytes, 4 starts of 8, 3 labels of 4, and the same
+ * for the test set, are 184 bytes. */
 static void describe_sparse_data(void **state)
 {
     fixture *f = *state;

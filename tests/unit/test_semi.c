@@ -1,5 +1,5 @@
-/* The semi-supervised losses of model/semi.h against plain loops in double: values, gradients by central differences, pseudo labels by what
- * makes them best, and predictions that are as sure as numbers allow. */
+/* The semi-supervised losses of model/semi.h against plain loops in double: values, gradients by central differences,
+ * pseudo labels by what makes them best, and predictions that are as sure as numbers allow. */
 #include "fixture.h"
 
 #include "model/latent.h"
@@ -271,7 +271,8 @@ static void extreme_logits(void **state)
     }
 }
 
-/* With mix 1 the mixture is the own model, so the slopes are those of plain cross-entropy: however wrong it is, and however sure. */
+/* With mix 1 the mixture is the own model, so the slopes are those of plain cross-entropy: however wrong it is, and
+ * however sure. */
 static void wrong_and_sure(void **state)
 {
     static const double sizes[] = {1, 300, 3000};

@@ -137,7 +137,8 @@ static void round_trip_of_every_kind(void **state)
         for (size_t i = 0; k->item(i, &item); i++, count++) {
             char text[300];
             fl_config *cfg = fixture_config(f, least);
-            /* some methods need everyone, some regularisers a method that takes them; partitions need a number of clients */
+            /* some methods need everyone, some regularisers a method that takes them; partitions need a number of
+             * clients */
             if (!strcmp(k->section, "algorithm")) {
                 assert_ok(f->ctx, fl_config_set(cfg, "participation=everyone"));
                 assert_ok(f->ctx, fl_config_set(cfg, "system=constant"));

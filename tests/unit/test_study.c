@@ -1,5 +1,5 @@
-/* Comparisons: how an experiment unfolds, what its runs yield whatever the order and however often they are interrupted, the statistics
- * recomputed by hand, and what is said when something is wrong. */
+/* Comparisons: how an experiment unfolds, what its runs yield whatever the order and however often they are
+ * interrupted, the statistics recomputed by hand, and what is said when something is wrong. */
 #include "studies.h"
 
 #include <errno.h>

@@ -144,7 +144,8 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The logarithms of n positive values: median `middle`, deviation `sigma`, and 16% beyond one deviation on each side. */
+/* The logarithms of n positive values: median `middle`, deviation `sigma`, and 16% beyond one deviation on each
+ * side. */
 static void check_lognormal(double *v, size_t n, double middle, double sigma)
 {
     double mean = 0, square = 0, root = sqrt((double)n);

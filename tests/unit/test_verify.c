@@ -1,4 +1,5 @@
-/* Golden cases: they pass as they are, fail when something in them is changed, and a broken file is a sentence, not a crash. */
+/* Golden cases: they pass as they are, fail when something in them is changed, and a broken file is a sentence, not a
+ * crash. */
 #include "fixture.h"
 
 #include "run/verify.h"

@@ -378,7 +378,8 @@ static void merges(void **state)
     }
 }
 
-/* Every allocation of a load, a set and a merge fails once: an error each time, no leak (the sanitizer sees to that). */
+/* Every allocation of a load, a set and a merge fails once: an error each time, no leak (the sanitizer sees to
+ * that). */
 static void survives_no_memory(void **state)
 {
     (void)state;
