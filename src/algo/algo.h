@@ -1,8 +1,8 @@
-/* What an algorithm is: a descriptor. It poses local problems and reads the answers; it never trains, allocates, prints or sends.
- * The tables say which vectors it has; the engine allocates, zeroes, ships and counts them.
+/* What an algorithm is: a descriptor. It poses local problems and reads the answers; it never trains, allocates, prints
+ * or sends. The tables say which vectors it has; the engine allocates, zeroes, ships and counts them.
  *
- * One round: for every client of the cohort, in parallel, `pose`, solve, `answer`; then on the server, in client order, `absorb`
- * for each, and `advance` once. */
+ * One round: for every client of the cohort, in parallel, `pose`, solve, `answer`; then on the server, in client order,
+ * `absorb` for each, and `advance` once. */
 #ifndef FLI_ALGO_ALGO_H
 #define FLI_ALGO_ALGO_H
 
@@ -93,7 +93,8 @@ typedef struct {
     size_t least_steps; /* for `advise`: steps is the most that anyone may take in a round, this the fewest */
 } fli_facts;
 
-/* Receives conditions `have <= most`, requirements that hold or do not, and assumptions, which nobody can verify here; see conditions.h. */
+/* Receives conditions `have <= most`, requirements that hold or do not, and assumptions, which nobody can verify here;
+ * see conditions.h. */
 typedef struct fli_conditions fli_conditions;
 void fli_condition(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
                    double most);
@@ -101,7 +102,8 @@ void fli_requirement(fli_conditions *c, const char *name, const char *sentence, 
 void fli_assumption(fli_conditions *c, const char *name, const char *sentence);
 /* The requirement of every theorem here that knows a regulariser at all; nothing where there is none. */
 void fli_require_convex_g(fli_conditions *c, const fli_facts *f);
-/* For `warn`: a sentence if a proximal step of this length is too long for the regulariser; `remedy` sets the length. */
+/* For `warn`: a sentence if a proximal step of this length is too long for the regulariser; `remedy` sets the
+ * length. */
 void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli_text *out);
 
 /* How an asynchronous server goes forward. */
@@ -116,8 +118,9 @@ typedef struct {
     void (*check)(const void *params, const fli_facts *f, fli_conditions *out);
     /* A setting that would satisfy it, for the worst constants over all clients, in words. */
     void (*advise)(const void *params, const fli_facts *worst, fli_text *out);
-    /* What a person should know before a run, as a sentence about one client, or nothing. Neither smoothness nor weight are known by
-     * then; lr and steps are those of the first round. Asked for one client after the other until there is a sentence. */
+    /* What a person should know before a run, as a sentence about one client, or nothing. Neither smoothness nor weight
+     * are known by then; lr and steps are those of the first round. Asked for one client after the other until there is
+     * a sentence. */
     void (*warn)(const void *params, const fli_facts *f, fli_text *out);
 } fli_theory;
 
@@ -125,11 +128,12 @@ typedef struct {
 typedef struct {
     /* Whether everyone takes a turn before the first round (warm_up is set in turn and server); NULL: no. */
     int (*warms_up)(const void *params);
-    /* Whether a round ends with an exchange; NULL: always. `coin` is uniform in [0, 1), a function of seed and round. Without an
-     * exchange nothing is uploaded, absorb and advance are not called, and the next round's broadcast is unchanged. */
+    /* Whether a round ends with an exchange; NULL: always. `coin` is uniform in [0, 1), a function of seed and round.
+     * Without an exchange nothing is uploaded, absorb and advance are not called, and the next round's broadcast is
+     * unchanged. */
     int (*exchanges)(const void *params, double coin);
-    /* How many exchanges with the same cohort make up a round: turns, absorb, advance, one after the other; NULL: one. `coin` as above, of
-     * the same round. */
+    /* How many exchanges with the same cohort make up a round: turns, absorb, advance, one after the other; NULL: one.
+     * `coin` as above, of the same round. */
     size_t (*phases)(const void *params, double coin);
     /* Which of the method's stages such a phase is, from 0: tables of parts name them. NULL: there is only one. */
     size_t (*stage)(const void *params, size_t phase, size_t phases);
@@ -149,10 +153,9 @@ typedef struct {
 
 /* Methods whose clients have models of their own. */
 typedef struct {
-    size_t
-        model; /* 1 + the index of the client vector that is the client's own model; 0: the global model stands for it */
-    /* Non-NULL: a client predicts with a mixture of its own model and the global one; returns its own model's share. `scalars` are the
-     * client's, NULL before its first turn. */
+    size_t model; /* 1 + the index of the client vector that is the client's own model; 0: the global model is */
+    /* Non-NULL: a client predicts with a mixture of its own model and the global one; returns its own model's share.
+     * `scalars` are the client's, NULL before its first turn. */
     double (*mix)(const void *params, size_t client, const double *scalars);
     const char *remedy; /* what to try when it is these models that grow without bound; NULL: as below */
 } fli_personal;
@@ -164,10 +167,11 @@ typedef struct fli_algo {
     unsigned traits;
     const fli_key *keys;
     size_t params_size;
-    /* Refuses parameters that no single row can refuse; NULL: nothing to refuse. Lists have the right lengths already. */
+    /* Refuses parameters that no single row can refuse; NULL: nothing to refuse. Lists have the right lengths
+     * already. */
     fl_status (*validate)(fl_ctx *ctx, const void *params, size_t clients);
-    /* What to try when the numbers grow without bound, as in "try %s": the keys that set this method's step; NULL: local.lr does, and
-     * server_lr where there is one. */
+    /* What to try when the numbers grow without bound, as in "try %s": the keys that set this method's step; NULL:
+     * local.lr does, and server_lr where there is one. */
     const char *remedy;
 
     /* What it has. Names, NULL-terminated; NULL: none. */
@@ -184,15 +188,18 @@ typedef struct fli_algo {
     const fli_solver *(*solver)(const void *params, size_t stage);
     /* On the server, once before anything else: fills its scalars and further vectors. NULL: nothing to do. */
     void (*start)(const fli_server *s);
-    /* On a worker thread. Fills the problem, whose lr and steps come filled. Vectors it points to must stay until answer. */
+    /* On a worker thread. Fills the problem, whose lr and steps come filled. Vectors it points to must stay until
+     * answer. */
     void (*pose)(const fli_turn *t, fli_problem *p);
     /* On the same thread, after the solver. */
     void (*answer)(const fli_turn *t, const fli_answer *a);
-    /* On the server, for each client of the cohort in order. Entry by entry: it is called for slices of the vectors, on several
-     * threads, while others of the cohort still work. So it looks neither at an entry's place nor at sums over entries, and it changes
-     * nothing but sums and what no message down has; asynchronous methods, whose clients have copies, may change anything. */
+    /* On the server, for each client of the cohort in order. Entry by entry: it is called for slices of the vectors, on
+     * several threads, while others of the cohort still work. So it looks neither at an entry's place nor at sums over
+     * entries, and it changes nothing but sums and what no message down has; asynchronous methods, whose clients have
+     * copies, may change anything. */
     void (*absorb)(const fli_server *s, const fli_upload *t);
-    /* On the server, after the last absorb. Entry by entry as well, unless FLI_ALGO_WHOLE_ADVANCE says otherwise; a prox may be taken. */
+    /* On the server, after the last absorb. Entry by entry as well, unless FLI_ALGO_WHOLE_ADVANCE says otherwise; a
+     * prox may be taken. */
     void (*advance)(const fli_server *s);
 
     /* What some methods add. */
@@ -206,7 +213,8 @@ extern const fli_algo *const fli_algo_list[]; /* NULL-terminated */
 
 #define FLI_LOCAL_REMEDY "a smaller local.lr"
 const char *fli_algo_remedy(const fli_algo *a); /* never NULL */
-/* How local problems are solved on this model: all solvers that any stage uses, each once, and which of them a stage uses. */
+/* How local problems are solved on this model: all solvers that any stage uses, each once, and which of them a stage
+ * uses. */
 typedef struct {
     const fli_solver *at[FLI_STAGES];
     size_t count;

@@ -1,13 +1,13 @@
-/* APFL and APSFL: personalised federated averaging. The global model is FedAvg's; each client trains a model of its own beside it and
- * predicts with a mixture of the two.
+/* APFL and APSFL: personalised federated averaging. The global model is FedAvg's; each client trains a model of its own
+ * beside it and predicts with a mixture of the two.
  *
- *   client   x_i = Q_i steps of SGD on f_i from x;  own_i: as many on f_i of mix h(own) + (1 - mix) h(z), from own_i, kept
- *            up: x_i - x
+ *   client   x_i = Q_i steps of SGD on f_i from x;  up: x_i - x
+ *            own_i: as many on f_i of mix h(own) + (1 - mix) h(z), from own_i, kept
  *   server   x <- x + server_lr sum_S (w_i / sum_S w) (x_i - x)
  *
- * APFL uses labelled samples alone; APSFL adds the unlabelled terms, with the pseudo labels that `semi` asks for. As in [CPSL], the mixture
- * is one of outputs, and with the global model; the original (Deng, Kamani, Mahdavi: Adaptive personalized federated learning, 2020)
- * mixes parameters. */
+ * APFL uses labelled samples alone; APSFL adds the unlabelled terms, with the pseudo labels that `semi` asks for. As in
+ * [CPSL], the mixture is one of outputs, and with the global model; the original (Deng, Kamani, Mahdavi: Adaptive
+ * personalized federated learning, 2020) mixes parameters. */
 #include "algo/family_average.h"
 #include "algo/list.h"
 #include "algo/family_personal.h"

@@ -1,18 +1,19 @@
-/* asyncFedDR: FedDR without rounds. Whenever a client comes back the server applies FedDR's update of that single client, which
- * worked from xbar of d server steps ago, and hands it the newest xbar.
+/* asyncFedDR: FedDR without rounds. Whenever a client comes back the server applies FedDR's update of that single
+ * client, which worked from xbar of d server steps ago, and hands it the newest xbar.
  *
  *   client   y_i <- y_i + alpha (xbar^{k-d} - x_i);  x_i ~ prox_{eta f_i}(y_i);  up: the change of xh_i = 2 x_i - y_i
  *   server   xt <- xt + (1/n) (change of xh_i);  xbar = prox_{eta g}(xt)
  *   start    y_i = x_i = xh_i = xt = x0
  *
- *   theory   Lemma B.2, for convex g, exact local solutions, delays of at most tau, and every client coming back again and again: with
- *            c = max(0, (2 tau^2 - n)/n^2),  alpha < 2/(2 + c)  and  2 - (2 + c) alpha > (2 + (1 + c) alpha) (L eta)^2 + alpha L eta.
- *            The paper needs alpha < 1 where FedDR itself allows alpha < 2. It loses a factor of 2 after (61), which convex f_i do not
- *            need, since then ||a - b||^2 <= ||a||^2 + ||b||^2 there; for others c is twice that. Solved for eta it has 4 c in the
- *            place of 12 c. What descends is (62) with the factor tau/(n eta) of (53).
+ *   theory   Lemma B.2, for convex g, exact local solutions, delays of at most tau, and every client coming back again
+ *            and again: with c = max(0, (2 tau^2 - n)/n^2),  alpha < 2/(2 + c)  and
+ *            2 - (2 + c) alpha > (2 + (1 + c) alpha) (L eta)^2 + alpha L eta.
+ *            The paper needs alpha < 1 where FedDR itself allows alpha < 2. It loses a factor of 2 after (61), which
+ *            convex f_i do not need, since then ||a - b||^2 <= ||a||^2 + ||b||^2 there; for others c is twice that.
+ *            Solved for eta it has 4 c in the place of 12 c. What descends is (62) with the factor tau/(n eta) of (53).
  *
- * Tran-Dinh, Pham, Phan, Nguyen: FedDR - randomized Douglas-Rachford splitting algorithms for nonconvex federated composite
- * optimization, NeurIPS 2021, Algorithm 2. */
+ * Tran-Dinh, Pham, Phan, Nguyen: FedDR - randomized Douglas-Rachford splitting algorithms for nonconvex federated
+ * composite optimization, NeurIPS 2021, Algorithm 2. */
 #include "algo/list.h"
 #include "algo/family_dr.h"
 

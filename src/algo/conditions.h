@@ -26,7 +26,8 @@ struct fli_conditions {
     size_t count;
 };
 
-/* How many times too large the left side is; at most 1 when the condition holds, infinite when a side is not a number. */
+/* How many times too large the left side is; at most 1 when the condition holds, infinite when a side is not a
+ * number. */
 double fli_condition_excess(double have, double most);
 
 #endif

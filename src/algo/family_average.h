@@ -1,6 +1,6 @@
-/* What the FedAvg relatives share: upload the change x_i - x, average, step, and, for composite problems f + g, a proximal step
- * of g as long as the clients' steps together. Their parameter structs begin with
- * fli_average_params and their tables with FLI_AVERAGE_KEYS. */
+/* What the FedAvg relatives share: upload the change x_i - x, average, step, and, for composite problems f + g, a
+ * proximal step of g as long as the clients' steps together. Their parameter structs begin with fli_average_params and
+ * their tables with FLI_AVERAGE_KEYS. */
 #ifndef FLI_ALGO_FAMILY_AVERAGE_H
 #define FLI_ALGO_FAMILY_AVERAGE_H
 
@@ -27,7 +27,8 @@ extern const fli_part fli_average_down[], fli_average_up[];
 void fli_average_answer(const fli_turn *t, const fli_answer *a);
 /* absorb for methods without proximal steps. */
 void fli_average_sum(const fli_server *s, const fli_upload *t);
-/* absorb for a client that went `reach` along its gradients: how long the proximal step of a composite problem must be. */
+/* absorb for a client that went `reach` along its gradients: how long the proximal step of a composite problem must
+ * be. */
 void fli_average_add(const fli_server *s, const fli_upload *t, double reach);
 void fli_average_absorb(const fli_server *s, const fli_upload *t);
 void fli_average_advance(const fli_server *s);

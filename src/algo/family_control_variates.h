@@ -1,8 +1,12 @@
-/* What FedCPSL and FedSHVR share: control variates that are averages of a round's gradients, and averaging of normalised changes.
+/* What FedCPSL and FedSHVR share: control variates that are averages of a round's gradients, and averaging of
+ * normalised changes.
  *
  *   client   SGD on f_i(z) + <c - c_i, z> from x                                              shift = c - c_i
- *            c_i <- c_i - (c + (x_i - x)/(lr Qt_i)),  Qt_i the gradients' total weight in the change: Q_i, or more with momentum
- *   server   x <- x + server_lr (N/m) sum_S w_i (x_i - x)/Qt_i;   c <- c - sum_S w_i (c + (x_i - x)/(lr Qt_i)), with the old c */
+ *            c_i <- c_i - (c + (x_i - x)/(lr Qt_i))
+ *   server   x <- x + server_lr (N/m) sum_S w_i (x_i - x)/Qt_i
+ *            c <- c - sum_S w_i (c + (x_i - x)/(lr Qt_i)), with the old c
+ *
+ * Qt_i is the gradients' total weight in the change: Q_i, or more with momentum. */
 #ifndef FLI_ALGO_FAMILY_CONTROL_VARIATES_H
 #define FLI_ALGO_FAMILY_CONTROL_VARIATES_H
 

@@ -13,7 +13,8 @@ const fli_part fli_dr_down[] = {{"xbar", FLI_WHOLE, X, FLI_FORGET, FLI_IN_ROUNDS
 const fli_part fli_dr_up[] = {{"the change of 2 x_i - y_i", FLI_WHOLE, DXH, FLI_CHANGE}, {NULL}};
 const char *const fli_dr_sums[] = {"sum of the changes", NULL};
 
-/* Of the local problem's strong convexity: rho - L_-. The weight decay of the model, not known here, would add to it. */
+/* Of the local problem's strong convexity: rho - L_-. The weight decay of the model, not known here, would add to
+ * it. */
 static double modulus(const fli_dr_params *p) { return 1 / p->eta - p->weak_convexity; }
 
 fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients)

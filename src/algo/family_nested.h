@@ -1,5 +1,5 @@
-/* What FedNest, LFedNest and FBO-AggITD share: they go down to the lower level for several exchanges of a round and come back up.
- * One vector of whatever a phase is about goes up, and its average over the cohort is taken. */
+/* What FedNest, LFedNest and FBO-AggITD share: they go down to the lower level for several exchanges of a round and
+ * come back up. One vector of whatever a phase is about goes up, and its average over the cohort is taken. */
 #ifndef FLI_ALGO_FAMILY_NESTED_H
 #define FLI_ALGO_FAMILY_NESTED_H
 

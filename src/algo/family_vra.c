@@ -92,9 +92,9 @@ void fli_vra_warn(double gamma, const fli_facts *f, fli_text *out)
             f->client, gamma, f->lr, gamma * f->lr);
 }
 
-/* With gamma lr = 1/(2 (a + d) Q) for the largest Q: gamma lr Qt = 1 - (1 - gamma lr)^Q does not depend on gamma any more, (18)
- * asks for gamma >= sqrt(6) L/(2 (a + d)), and (17), hardest for the smallest Q, is explicit in gamma. 5% on top, since L is
- * measured and the numbers are rounded. */
+/* With gamma lr = 1/(2 (a + d) Q) for the largest Q: gamma lr Qt = 1 - (1 - gamma lr)^Q does not depend on gamma any
+ * more, (18) asks for gamma >= sqrt(6) L/(2 (a + d)), and (17), hardest for the smallest Q, is explicit in gamma. 5% on
+ * top, since L is measured and the numbers are rounded. */
 void fli_vra_advise(double a, double d, const fli_facts *w, fli_text *out)
 {
     double q = (double)w->steps, l = w->smoothness, product = 1 / (2 * (a + d) * q);

@@ -1,16 +1,16 @@
-/* FBO-AggITD: aggregated iterative differentiation. T gradient steps on the averaged lower level, then the derivative of where they lead by
- * going through them backwards.
+/* FBO-AggITD: aggregated iterative differentiation. T gradient steps on the averaged lower level, then the derivative
+ * of where they lead by going through them backwards.
  *
  *   forward  t = 0..T-1: y_{t+1} = y_t - lr_in sum p_i grad_y g_i(x, y_t)                              T exchanges
  *   turn     z = grad_y F(x, y_T), h = grad_x F(x, y_T), averaged                                     1 exchange
  *   back     t = T-1..0: h <- h - lr_in sum p_i g_xy(x, y_t) z;  z <- z - lr_in sum p_i g_yy(x, y_t) z T exchanges
  *   server   x <- x - lr_out h
  *
- * Averages are over the cohort, with p_i/sum_S p. Clients remember the y_t that they were sent on the way forward. They take no local
- * steps, so `local.steps` and `local.uneven` do not matter.
+ * Averages are over the cohort, with p_i/sum_S p. Clients remember the y_t that they were sent on the way forward. They
+ * take no local steps, so `local.steps` and `local.uneven` do not matter.
  *
- * Xiao, Ji: Communication-efficient federated hypergradient computation via aggregated iterative differentiation, ICML 2023. Named, but
- * not written out, in the SimFBO paper; this is the plain reverse-mode form. */
+ * Xiao, Ji: Communication-efficient federated hypergradient computation via aggregated iterative differentiation, ICML
+ * 2023. Named, but not written out, in the SimFBO paper; this is the plain reverse-mode form. */
 #include "algo/list.h"
 #include "algo/family_nested.h"
 

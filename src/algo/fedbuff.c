@@ -6,7 +6,8 @@
  *
  * The paper's power is 1/2. A client that comes back while the buffer fills is given the same model again.
  *
- * Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba: Federated learning with buffered asynchronous aggregation, AISTATS 2022. */
+ * Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba: Federated learning with buffered asynchronous aggregation,
+ * AISTATS 2022. */
 #include "algo/list.h"
 
 #include <math.h>

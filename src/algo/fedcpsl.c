@@ -1,14 +1,17 @@
-/* FedCPSL: a personalised model per client, few labels, uneven clients. The global model learns from labelled and unlabelled samples
- * with variance reduction and momentum; beside it each client trains a model of its own, and predicts with a mixture of the two.
+/* FedCPSL: a personalised model per client, few labels, uneven clients. The global model learns from labelled and
+ * unlabelled samples with variance reduction and momentum; beside it each client trains a model of its own, and
+ * predicts with a mixture of the two.
  *
- *   client   nu_i, pseudo labels at x                                                        by the solver, if `semi` says so
- *            x_i = Q_i momentum steps on f_i(z, nu_i) + <c - c_i, z> from x                  shift = c - c_i
- *            own_i: as many on F_i(own, z, nu_i), f_i of mix h(own) + (1 - mix) h(z)         own_start = own_i, kept; own_lr
- *            c_i and the upload (x_i - x, Qt_i): control.h; one vector, although there are control variates
- *   server   control.h
+ *   client   nu_i, pseudo labels at x, by the solver, if `semi` says so
+ *            x_i = Q_i momentum steps on f_i(z, nu_i) + <c - c_i, z> from x                 shift = c - c_i
+ *            own_i: as many on F_i(own, z, nu_i), f_i of mix h(own) + (1 - mix) h(z)        own_start = own_i, kept
+ *            c_i and the upload (x_i - x, Qt_i): as in family_control_variates.h; one vector, although there are
+ *            control variates
+ *   server   as in family_control_variates.h
  *
- *   own_i starts at the start model. The paper's theta is x, theta_lc own_i, eta lr, eta_c own_lr (lr_local), eta_g server_lr, gamma the
- *   local momentum, beta_i mix_i. `mix: auto` is not in the paper, whose Remark 5 leaves the choice open: see local/sgd_personal.c.
+ * own_i starts at the start model, and its step size is own_lr. The paper's theta is x, theta_lc own_i, eta lr, eta_c
+ * own_lr (lr_local), eta_g server_lr, gamma the local momentum, beta_i mix_i. `mix: auto` is not in the paper, whose
+ * Remark 5 leaves the choice open: see local/sgd_personal.c.
  *
  * Wang, Xu, Yuan, Quek: Towards fast personalized semi-supervised federated learning in edge networks. */
 #include "algo/family_control_variates.h"

@@ -5,23 +5,25 @@
  *            rho = 1/eta, anchor = y_i, start = x_i (warm);  up: the change of xh_i = 2 x_i - y_i
  *   server   xt <- xt + (1/n) sum_S (change of xh_i);  xbar = prox_{eta g}(xt)
  *
- *   start    y_i = x0. lazy: x_i = xh_i = xt = x0, no extra round. exact: x_i = prox(y_i) on every client before round 1, xt the
- *            mean of the xh_i, xbar = x0. Either way xt is the mean of all xh_i at all times.
+ *   start    y_i = x0. lazy: x_i = xh_i = xt = x0, no extra round. exact: x_i = prox(y_i) on every client before round
+ *            1, xt the mean of the xh_i, xbar = x0. Either way xt is the mean of all xh_i at all times.
  *
- *   theory   with exact local solutions, any cohorts with p_i > 0 and convex g: eta < (2 - alpha)/(2 L). That is (33) for gamma_4 = 0,
- *            whose 2 - alpha (L eta + 1) - 2 L^2 eta^2 > 0 factors into (2 - alpha - 2 L eta)(1 + L eta) > 0; the bound on alpha that
- *            is printed beside it excludes the alpha = 1 of Corollary 3.1, and alpha < 2 follows from eta > 0 anyway.
+ *   theory   with exact local solutions, any cohorts with p_i > 0 and convex g: eta < (2 - alpha)/(2 L). That is (33)
+ *            for gamma_4 = 0, whose 2 - alpha (L eta + 1) - 2 L^2 eta^2 > 0 factors into (2 - alpha - 2 L eta)(1 + L
+ *            eta) > 0; the bound on alpha that is printed beside it excludes the alpha = 1 of Corollary 3.1, and alpha
+ *            < 2 follows from eta > 0 anyway.
  *
- *            Inexact solutions: Theorem 3.1 covers them while their squared errors are summable (Lemma A.6 then takes some small
- *            gamma_4 > 0). An error stays until the client's next turn, 1/p_i rounds on average, so that sum over the rounds of
- *            accuracy^2/(k+1)^(2 accuracy_power) decides. Theorem A.1 covers errors within sqrt(theta_i) ||x_i+ - x_i||, theta_i = theta p_i,
- *            for alpha = 1: (42) asks for 1 - u - 2 u^2 - 4 gamma_4 (1 + u^2) - 8 C theta > 0 with u = L eta and, since gamma_4 < 1/4,
- *            C = 2 (1 + u)^2/gamma_4. The best gamma_4 is 2 (1 + u) sqrt(theta/(1 + u^2)); with r = 16 sqrt(theta) there remains
- *            1 - 2 u > r sqrt(1 + u^2), that is u < (2 - r sqrt(5 - r^2))/(4 - r^2), for r < 1. It starts from exact proxes; another start
+ *            Inexact solutions: Theorem 3.1 covers them while their squared errors are summable (Lemma A.6 then takes
+ *            some small gamma_4 > 0). An error stays until the client's next turn, 1/p_i rounds on average, so that sum
+ *            over the rounds of accuracy^2/(k+1)^(2 accuracy_power) decides. Theorem A.1 covers errors within
+ *            sqrt(theta_i) ||x_i+ - x_i||, theta_i = theta p_i, for alpha = 1: (42) asks for 1 - u - 2 u^2 - 4 gamma_4
+ *            (1 + u^2) - 8 C theta > 0 with u = L eta and, since gamma_4 < 1/4, C = 2 (1 + u)^2/gamma_4. The best
+ *            gamma_4 is 2 (1 + u) sqrt(theta/(1 + u^2)); with r = 16 sqrt(theta) there remains 1 - 2 u > r sqrt(1 +
+ *            u^2), that is u < (2 - r sqrt(5 - r^2))/(4 - r^2), for r < 1. It starts from exact proxes; another start
  *            adds its squared errors, a constant, to F(x0) - F* in (43).
  *
- * Tran-Dinh, Pham, Phan, Nguyen: FedDR - randomized Douglas-Rachford splitting algorithms for nonconvex federated composite
- * optimization, NeurIPS 2021. The paper's text writes the server step once with xbar where it means xt. */
+ * Tran-Dinh, Pham, Phan, Nguyen: FedDR - randomized Douglas-Rachford splitting algorithms for nonconvex federated
+ * composite optimization, NeurIPS 2021. The paper's text writes the server step once with xbar where it means xt. */
 #include "algo/list.h"
 #include "algo/family_dr.h"
 

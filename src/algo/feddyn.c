@@ -1,11 +1,12 @@
 /* FedDyn: dynamic regularisation. Each client's objective is bent so that its stationary points are the federation's.
  *
- *   client   x_i = Q_i steps of SGD on f_i(z) - <h_i, z> + alpha/2 ||z - x||^2 from x     rho = alpha, anchor = x, shift = -h_i
+ *   client   x_i = Q_i steps of SGD on f_i(z) - <h_i, z> + alpha/2 ||z - x||^2 from x
+ *            that is rho = alpha, anchor = x, shift = -h_i
  *            h_i <- h_i - alpha (x_i - x);  up: x_i - x
  *   server   h <- h - (alpha/N) sum_S (x_i - x);  x <- mean_S x_i - h/alpha                    (uniform weights)
  *
- * Acar, Zhao, Matas Navarro, Mattina, Whatmough, Saligrama: Federated learning based on dynamic regularization, ICLR 2021.
- * The client keeps -h_i, which is the shift itself. */
+ * Acar, Zhao, Matas Navarro, Mattina, Whatmough, Saligrama: Federated learning based on dynamic regularization, ICLR
+ * 2021. The client keeps -h_i, which is the shift itself. */
 #include "algo/list.h"
 
 enum { X, H };      /* server */

@@ -1,4 +1,5 @@
-/* FedGiA: gradient descent and inexact ADMM, for f = (1/N) sum f_i. All clients take a turn in every round, from one gradient each:
+/* FedGiA: gradient descent and inexact ADMM, for f = (1/N) sum f_i. All clients take a turn in every round, from one
+ * gradient each:
  *
  *   client   g_i = grad f_i(x)/N
  *   in C     k0 times:  x_i = x - (H_i/N + sigma I)^-1 (g_i + pi_i),  pi_i <- pi_i + sigma (x_i - x)
@@ -6,20 +7,23 @@
  *   up       z_i = x_i + pi_i/sigma
  *   server   x = (1/N) sum_i z_i
  *
- * C is the cohort that `participation` chooses. With everything times N this is the linearised solver's problem (local/linearised.c):
- * start = x, rho = N sigma, shift = N pi_i, which is what a client keeps, steps = k0, or 0 for the limit. The k0 steps need no further gradient, and
- * cost next to nothing beside it.
+ * C is the cohort that `participation` chooses. With everything times N this is the linearised solver's problem
+ * (local/linearised.c): start = x, rho = N sigma, shift = N pi_i, which is what a client keeps, steps = k0, or 0 for
+ * the limit. The k0 steps need no further gradient, and cost next to nothing beside it.
  *
- *   H_i      gram: A_i'A_i/d_i for least squares, A_i'A_i/(4 d_i) for logistic regression, plus the weight decay; diagonal: r_i I, with r_i the
- *            largest eigenvalue of that matrix or, for other models, of the Hessian at the start model
- *   sigma    given, or t r/N with r = max r_i, for which everyone is asked for its r_i before the first round. t: the paper's Table II
+ *   H_i      gram: A_i'A_i/d_i for least squares, A_i'A_i/(4 d_i) for logistic regression, plus the weight decay;
+ *            diagonal: r_i I, with r_i the largest eigenvalue of that matrix or, for other models, of the Hessian at
+ *            the start model
+ *   sigma    given, or t r/N with r = max r_i, for which everyone is asked for its r_i before the first round. t: the
+ *            paper's Table II
  *   start    pi_i = 0, z_i = x_i = x0
  *
- *   theory   Lemma B.3: with H_i at least the curvature of f_i and sigma > 6 r/N the augmented Lagrangian
- *            sum_i [f_i(x_i)/N + <x_i - x, pi_i> + sigma/2 ||x_i - x||^2] never increases, whatever C is. Table II's t are far below 6.
+ *   theory   Lemma B.3: with H_i at least the curvature of f_i and sigma > 6 r/N the augmented Lagrangian sum_i
+ *            [f_i(x_i)/N + <x_i - x, pi_i> + sigma/2 ||x_i - x||^2] never increases, whatever C is. Table II's t are
+ *            far below 6.
  *
- * Zhou, Li: Efficient and convergent federated learning, 2022. Its (29) counts an upload and a broadcast as two communication rounds, its
- * figures count one, as we do. */
+ * Zhou, Li: Efficient and convergent federated learning, 2022. Its (29) counts an upload and a broadcast as two
+ * communication rounds, its figures count one, as we do. */
 #include "algo/list.h"
 
 #include <math.h>

@@ -1,16 +1,18 @@
 /* FedNest: bilevel optimisation by nested loops, each variance reduced; many exchanges with the same cohort per round.
  *
- *   inner    T times: the clients' grad_y g_i(x, y) are averaged to G; then tau steps z <- z - lr_in (grad g_i(z) - grad g_i(y) + G) from y,
- *            whose ends are averaged to y                                                              2T exchanges
- *   between  p = grad_y F, averaged; N times p <- p - H p/ell with averaged products H p;  v = (1/ell) times the sum of all these p
- *            (`sum`), or (N+1)/ell times the last after a random number N' of 0..N of them (`random`, unbiased for the
- *            sum, as in the paper)                                                                     1 + N (or N') exchanges
- *   outer    h = grad_x F - g_xy v, averaged; then tau steps z <- z - lr_out (grad_x f_i(z, y) - grad_x f_i(x, y) + h) from x, whose ends are
- *            averaged to x                                                                             2 exchanges
+ *   inner    T times: the clients' grad_y g_i(x, y) are averaged to G; then tau steps
+ *            z <- z - lr_in (grad g_i(z) - grad g_i(y) + G) from y, whose ends are averaged to y   2T exchanges
+ *   between  p = grad_y F, averaged; N times p <- p - H p/ell with averaged products H p
+ *            v = (1/ell) times the sum of all these p (`sum`), or (N+1)/ell times the last after a random number N' of
+ *            0..N of them (`random`, unbiased for the sum, as in the paper)   1 + N (or N') exchanges
+ *   outer    h = grad_x F - g_xy v, averaged; then tau steps
+ *            z <- z - lr_out (grad_x f_i(z, y) - grad_x f_i(x, y) + h) from x, averaged to x       2 exchanges
  *
- * Averages are over the cohort, with p_i/sum_S p. A client is sent (x, y) in the first exchange, and after that what is new.
+ * Averages are over the cohort, with p_i/sum_S p. A client is sent (x, y) in the first exchange, and after that what is
+ * new.
  *
- * Tarzanagh, Li, Thrampoulidis, Oymak: FedNest: federated bilevel, minimax, and compositional optimization, ICML 2022. */
+ * Tarzanagh, Li, Thrampoulidis, Oymak: FedNest: federated bilevel, minimax, and compositional optimization, ICML
+ * 2022. */
 #include "algo/list.h"
 #include "algo/family_nested.h"
 

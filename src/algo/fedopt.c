@@ -1,4 +1,5 @@
-/* FedAdam, FedYogi, FedAdagrad: FedAvg whose server takes the average change for a gradient, and steps by an adaptive method.
+/* FedAdam, FedYogi, FedAdagrad: FedAvg whose server takes the average change for a gradient, and steps by an adaptive
+ * method.
  *
  *   client   x_i = Q_i steps of SGD on f_i from x                              up: x_i - x
  *   server   D = sum_S (w_i / sum_S w) (x_i - x);  m <- beta1 m + (1 - beta1) D
@@ -8,7 +9,8 @@
  *            x <- x + server_lr m / (sqrt(v) + tau)              each entry by itself
  *   start    m = 0, v = tau^2; no bias correction
  *
- * Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan: Adaptive federated optimization, ICLR 2021, Algorithm 2. */
+ * Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan: Adaptive federated optimization, ICLR 2021, Algorithm
+ * 2. */
 #include "algo/family_average.h"
 #include "algo/list.h"
 

@@ -3,12 +3,13 @@
  *   client   x_i = Q_i steps of SGD on f_i(z) + <lam_i, z> + 1/(2 eta) ||z - x0_i||^2 from the previous x_i
  *            rho = 1/eta, anchor = x0_i, shift = lam_i, start = x_i
  *            lam_i <- lam_i + (x_i - x0_i)/eta;  x0_i <- x_i + eta lam_i
- *   coin     with probability 1 - skip (the paper's p is `skip`) the clients upload x0_i, the server averages and broadcasts,
- *            x0_i <- x; otherwise they keep their own x0_i and nothing is sent
+ *   coin     with probability 1 - skip (the paper's p is `skip`) the clients upload x0_i, the server averages and
+ *            broadcasts, x0_i <- x; otherwise they keep their own x0_i and nothing is sent
  *
  * On different data a larger `skip` buys less communication with a less exact fixed point.
  *
- * Zhang, Hong, Dhople, Yin, Liu: FedPD: a federated learning framework with adaptivity to non-IID data, IEEE TSP 2021. */
+ * Zhang, Hong, Dhople, Yin, Liu: FedPD: a federated learning framework with adaptivity to non-IID data, IEEE TSP
+ * 2021. */
 #include "algo/list.h"
 
 enum { X };                /* server */

@@ -1,11 +1,13 @@
-/* FedSHVR and FedSHVRP: semi-supervised learning with variance reduction and normalised averaging, without personal models. What FedCPSL
- * is without momentum and own models, except that the control variate is uploaded too: two vectors.
+/* FedSHVR and FedSHVRP: semi-supervised learning with variance reduction and normalised averaging, without personal
+ * models. What FedCPSL is without momentum and own models, except that the control variate is uploaded too: two
+ * vectors.
  *
- *   client   nu_i, pseudo labels at x; x_i = Q_i steps on f_i(z, nu_i) + <c - c_i, z> from x; up: x_i - x, c_i+ - c_i, Qt_i
- *   server   as in control.h
+ *   client   nu_i, pseudo labels at x; x_i = Q_i steps on f_i(z, nu_i) + <c - c_i, z> from x
+ *            up: x_i - x, c_i+ - c_i, Qt_i
+ *   server   as in family_control_variates.h
  *
- * FedSHVR needs everyone in every round (Wang, Xu, Chang, Quek, Sun: FedSHVR); FedSHVRP is its adaptation to a sample of the clients, as
- * [CPSL] compares with it. */
+ * FedSHVR needs everyone in every round (Wang, Xu, Chang, Quek, Sun: FedSHVR); FedSHVRP is its adaptation to a sample
+ * of the clients, as [CPSL] compares with it. */
 #include "algo/family_control_variates.h"
 #include "algo/list.h"
 

@@ -1,7 +1,8 @@
-/* FedVRA: ADMM loosened by two step sizes per client, so that it adapts to how different the clients are. It contains FedAvg,
- * FedProx, FedNova, FedDyn and ADMM, and sends one vector, not two.
+/* FedVRA: ADMM loosened by two step sizes per client, so that it adapts to how different the clients are. It contains
+ * FedAvg, FedProx, FedNova, FedDyn and ADMM, and sends one vector, not two.
  *
- *   client   x_i = Q_i steps of SGD on f_i(z) - <lam_i, z> + gamma_i/2 ||z - x||^2 from x    rho = gamma_i, anchor = x, shift = -lam_i
+ *   client   x_i = Q_i steps of SGD on f_i(z) - <lam_i, z> + gamma_i/2 ||z - x||^2 from x
+ *            that is rho = gamma_i, anchor = x, shift = -lam_i
  *            lam_i <- lam_i + a_i gamma_i (x - x_i);  up: gamma_i (x_i - x) and the scalar a_i
  *   server   lam <- lam + sum_S w_i a_i gamma_i (x - x_i);  beta = 1 / sum_{all i} w_i gamma_i
  *            x <- x + beta sum_S w_i d_i gamma_i (x_i - x) - beta lam                                (the new lam)
@@ -10,17 +11,20 @@
  *   auto ([VRA] Remark 1): d_i = 1/p_i; a_i the largest value with (a_i + d_i) lr gamma_i Qt_i <= 1, at least 0, where
  *   Qt_i = sum_{t<Q_i} (1 - gamma_i lr)^t.
  *
- * Presets (section III): fedavg a = 0, gamma = 0, d = N/m; fedprox a = 0, d = N/m; admm a = d = 1; fednova a = 0, gamma = 0,
- * d_i = Qeff/(Q_i sum_S w) with Qeff = sum_S w_i Q_i / sum_S w; feddyn a = 1, d = N/m; scaffold a_i = 1/(gamma_i lr Q_i), d = 1. A preset
- * sets what it names and leaves the rest. How close they come:
- *   fedavg, fedprox  equal to those methods with `aggregation: unbiased`; fednova and admm equal to fednova and fedadmm.
- *   feddyn           equal to feddyn with alpha = gamma, if weights are uniform. (The paper calls it an approximation because it has in
- *                    mind a FedDyn that solves local problems exactly.)
- *   scaffold         not SCAFFOLD. (24): lam_i is the mean gradient of a turn up to a multiple of gamma, as SCAFFOLD's c_i. (23): with the
- *                    server's x = y - lam/gamma the local problem is SCAFFOLD's at y plus gamma/2 ||z - y||^2. But local steps start at x,
- *                    not at y, and x runs away from y as gamma goes to 0: the problems have a limit, the runs do not.
+ * Presets (section III): fedavg a = 0, gamma = 0, d = N/m; fedprox a = 0, d = N/m; admm a = d = 1; fednova a = 0,
+ * gamma = 0, d_i = Qeff/(Q_i sum_S w) with Qeff = sum_S w_i Q_i / sum_S w; feddyn a = 1, d = N/m; scaffold
+ * a_i = 1/(gamma_i lr Q_i), d = 1. A preset sets what it names and leaves the rest. How close they come:
+ *   fedavg, fedprox  equal to those methods with `aggregation: unbiased`; fednova and admm equal to fednova and
+ *                    fedadmm.
+ *   feddyn           equal to feddyn with alpha = gamma, if weights are uniform. (The paper calls it an approximation
+ *                    because it has in mind a FedDyn that solves local problems exactly.)
+ *   scaffold         not SCAFFOLD. (24): lam_i is the mean gradient of a turn up to a multiple of gamma, as SCAFFOLD's
+ *                    c_i. (23): with the server's x = y - lam/gamma the local problem is SCAFFOLD's at y plus gamma/2
+ *                    ||z - y||^2. But local steps start at x, not at y, and x runs away from y as gamma goes to 0: the
+ *                    problems have a limit, the runs do not.
  *
- * Wang, Xu, Wang, Chang, Quek, Sun: Beyond ADMM: a unified client-variance-reduced adaptive federated learning framework, 2023. */
+ * Wang, Xu, Wang, Chang, Quek, Sun: Beyond ADMM: a unified client-variance-reduced adaptive federated learning
+ * framework, 2023. */
 #include "algo/list.h"
 #include "algo/family_vra.h"
 
@@ -210,10 +214,10 @@ static void advise(const void *params_, const fli_facts *worst, fli_text *out)
     fli_vra_advise(a, d, worst, out);
 }
 
-/* FedVRA-U ([VRA] Algorithm 3): f_i(x, y_i) with a block y_i that stays with the client, x in a convex set X. The local solver finds y_i
- * first; what is left for the server is to project x onto X, which is the proximal step of X's indicator. With other regularisers g the
- * server's problem min_x g(x) + 1/(2 beta) ||x - ...||^2 asks for a step of length beta; in the limit gamma = 0 there is no such problem, and
- * g can only be an indicator. */
+/* FedVRA-U ([VRA] Algorithm 3): f_i(x, y_i) with a block y_i that stays with the client, x in a convex set X. The local
+ * solver finds y_i first; what is left for the server is to project x onto X, which is the proximal step of X's
+ * indicator. With other regularisers g the server's problem min_x g(x) + 1/(2 beta) ||x - ...||^2 asks for a step of
+ * length beta; in the limit gamma = 0 there is no such problem, and g can only be an indicator. */
 static void advance_u(const fli_server *s)
 {
     double beta = fli_vra_beta(s);

@@ -1,13 +1,14 @@
 /* LFedNest: the light version of FedNest. Clients trust their own derivatives, and only y and x are averaged.
  *
  *   inner    T times: tau steps y <- y - lr_in grad_y g_i, whose ends are averaged                     T exchanges
- *   outer    tau steps x <- x - lr_out (grad_x f_i - g_xy v_i), v_i = (1/ell) sum_{n=0..N} (I - H_i/ell)^n grad_y f_i at the client's own x;
- *            the ends are averaged                                                                     1 exchange
+ *   outer    tau steps x <- x - lr_out (grad_x f_i - g_xy v_i), whose ends are averaged                1 exchange
+ *            v_i = (1/ell) sum_{n=0..N} (I - H_i/ell)^n grad_y f_i at the client's own x
  *
- * With clients that differ it does not find the federation's hypergradient: the inverse of an average is not the average of
- * the inverses.
+ * With clients that differ it does not find the federation's hypergradient: the inverse of an average is not the
+ * average of the inverses.
  *
- * Tarzanagh, Li, Thrampoulidis, Oymak: FedNest: federated bilevel, minimax, and compositional optimization, ICML 2022. */
+ * Tarzanagh, Li, Thrampoulidis, Oymak: FedNest: federated bilevel, minimax, and compositional optimization, ICML
+ * 2022. */
 #include "algo/list.h"
 #include "algo/family_nested.h"
 

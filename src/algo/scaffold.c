@@ -1,12 +1,14 @@
-/* SCAFFOLD: control variates estimate how a client's gradient differs from the federation's, and correct every local step.
+/* SCAFFOLD: control variates estimate how a client's gradient differs from the federation's, and correct every local
+ * step.
  *
  *   client   x_i = Q_i steps of SGD on f_i(z) + <c - c_i, z> from x                  shift = c - c_i
  *            c_i+ = c_i - c + (x - x_i)/(Q_i lr)   (option II)
  *            up: x_i - x and c_i+ - c_i: two vectors, twice FedAvg's upload
  *   server   x <- x + server_lr sum_S (w_i / sum_S w) (x_i - x);  c <- c + sum_S w_i (c_i+ - c_i)
  *
- * Karimireddy, Kale, Mohri, Reddi, Stich, Suresh: SCAFFOLD: stochastic controlled averaging for federated learning, ICML 2020.
- * With local momentum Q_i is the gradients' total weight in the displacement, so that c_i stays an average of gradients. */
+ * Karimireddy, Kale, Mohri, Reddi, Stich, Suresh: SCAFFOLD: stochastic controlled averaging for federated learning,
+ * ICML 2020. With local momentum Q_i is the gradients' total weight in the displacement, so that c_i stays an average
+ * of gradients. */
 #include "algo/list.h"
 
 enum { X, C };       /* server and broadcast */

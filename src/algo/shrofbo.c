@@ -1,12 +1,13 @@
-/* ShroFBO: SimFBO for clients that do unequal work. What a client uploads is divided by the total weight of its steps, and the server
- * multiplies by the average one, so that nobody counts for more because it took more steps.
+/* ShroFBO: SimFBO for clients that do unequal work. What a client uploads is divided by the total weight of its steps,
+ * and the server multiplies by the average one, so that nobody counts for more because it took more steps.
  *
  *   client   as SimFBO;  up: q_y/||a_i||_1, q_v/||a_i||_1, q_x/||a_i||_1, and the number ||a_i||_1 = sum_k a_k
  *   server   rho = sum_S pt_i ||a_i||_1;  as SimFBO with rho times the step sizes
  *
  *   theory   converges to the solution of the problem with the true p_i
  *
- * Yang, Xiao, Ji: SimFBO: towards simple, flexible and communication-efficient federated bilevel learning, NeurIPS 2023. */
+ * Yang, Xiao, Ji: SimFBO: towards simple, flexible and communication-efficient federated bilevel learning, NeurIPS
+ * 2023. */
 #include "algo/family_simfbo.h"
 #include "algo/list.h"
 

@@ -1,18 +1,19 @@
-/* SimFBO: bilevel optimisation in a single loop. Lower level, linear system and upper level move together, and a round is one
- * exchange.
+/* SimFBO: bilevel optimisation in a single loop. Lower level, linear system and upper level move together, and a round
+ * is one exchange.
  *
  *   problem  min_x sum p_i f_i(x, y*(x)),  y*(x) = argmin_y sum p_i g_i(x, y);  v stands for (d2 g/dydy)^-1 grad_y f
  *   client   Q_i steps from (x, y, v), all directions at the values before the step:
- *            y <- y - lr_y a_k grad_y g_i;  v <- v - lr_v a_k (g_yy v - grad_y f_i);  x <- x - lr_x a_k (grad_x f_i - g_xy v)
- *            up: q_y, q_v, q_x, the sums of a_k times the direction
+ *            y <- y - lr_y a_k grad_y g_i;  v <- v - lr_v a_k (g_yy v - grad_y f_i)
+ *            x <- x - lr_x a_k (grad_x f_i - g_xy v);  up: q_y, q_v, q_x, the sums of a_k times the direction
  *   server   pt_i = (N/m) p_i:  y <- y - server_lr_y sum pt_i q_y;  x <- x - server_lr_x sum pt_i q_x;
  *            v <- P_r(v - server_lr_v sum pt_i q_v),  P_r(v) = min(1, r/||v||) v,  r = L_f/mu_g
  *
- *   theory   with unequal ||a_i||_1 the fixed point is that of the problem with p_i replaced by weights proportional to p_i ||a_i||_1
- *            (section B of the paper): ShroFBO repairs that
+ *   theory   with unequal ||a_i||_1 the fixed point is that of the problem with p_i replaced by weights proportional to
+ *            p_i ||a_i||_1 (section B of the paper): ShroFBO repairs that
  *
- * Yang, Xiao, Ji: SimFBO: towards simple, flexible and communication-efficient federated bilevel learning, NeurIPS 2023. A step uses one
- * mini-batch of training samples, for grad_y g and both products, and one of validation samples; the paper draws three. */
+ * Yang, Xiao, Ji: SimFBO: towards simple, flexible and communication-efficient federated bilevel learning, NeurIPS
+ * 2023. A step uses one mini-batch of training samples, for grad_y g and both products, and one of validation samples;
+ * the paper draws three. */
 #include "algo/family_simfbo.h"
 #include "algo/list.h"
 

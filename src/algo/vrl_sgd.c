@@ -1,4 +1,5 @@
-/* VRL-SGD: variance-reduced local SGD. Everyone takes part; each client learns how far its gradient is from the average.
+/* VRL-SGD: variance-reduced local SGD. Everyone takes part; each client learns how far its gradient is from the
+ * average.
  *
  *   client   x_i = Q_i steps of SGD on f_i(z) - <D_i, z> from x                      shift = -D_i;  up: x_i - x
  *   server   x+ = sum w_i x_i
@@ -6,10 +7,12 @@
  *
  * Liang, Shen, Liu, Pan, Chen, Cheng: Variance reduced local SGD with lower communication complexity, 2019.
  *
- * Its fixed point is the optimum only if all clients take the same number of steps: with unequal Q_i use FedNova or SCAFFOLD.
+ * Its fixed point is the optimum only if all clients take the same number of steps: with unequal Q_i use FedNova or
+ * SCAFFOLD.
  *
- * The last line needs x+, which a client sees when its next turn begins. Between turns it keeps M_i + s x_i with M_i = -D_i and
- * s = 1/(Q_i lr), and the scalar s; with the broadcast x+ at hand, M_i <- (M_i + s x_i) - s x+. On the first turn both are 0. */
+ * The last line needs x+, which a client sees when its next turn begins. Between turns it keeps M_i + s x_i with M_i =
+ * -D_i and s = 1/(Q_i lr), and the scalar s; with the broadcast x+ at hand, M_i <- (M_i + s x_i) - s x+. On the first
+ * turn both are 0. */
 #include "algo/list.h"
 #include "algo/family_average.h"
 

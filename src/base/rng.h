@@ -13,7 +13,7 @@
 typedef enum {
     FLI_RNG_DATA = 1,  /* generators: (item, client) */
     FLI_RNG_PARTITION, /* partitioners: (attempt, 0) */
-    FLI_RNG_SPLIT, /* a client's samples: test (0, client), validation (1, client), to choose a mixture by (2, client) */
+    FLI_RNG_SPLIT, /* of a client's samples: test (0, client), validation (1, client), choosing a mixture (2, client) */
     FLI_RNG_INIT,  /* start model */
     FLI_RNG_COHORT, /* who takes part: (round, 0); who goes to work next: (turn, 1) */
     FLI_RNG_STEPS,  /* heterogeneous local updates: (round, client) */

@@ -10,7 +10,8 @@ struct fl_config {
     fli_node *root; /* a map */
 };
 
-/* Lays a tree (a map) over what is there, as a file would be. Choosing another kind keeps the keys all kinds of the section share. */
+/* Lays a tree (a map) over what is there, as a file would be. Choosing another kind keeps the keys all kinds of the
+ * section share. */
 fl_status fli_config_merge(fl_config *c, const fli_node *over);
 
 #endif

@@ -26,8 +26,8 @@ static fl_status diverged(fl_run *run, double loss, double start)
                     run->plan.settings.stop.diverged);
 }
 
-/* A loss that climbs far above its start is said once, and ends the run where stop.diverged says so. A loss of 0 at the start gives no
- * measure: then only numbers that are not finite end it. */
+/* A loss that climbs far above its start is said once, and ends the run where stop.diverged says so. A loss of 0 at the
+ * start gives no measure: then only numbers that are not finite end it. */
 fl_status fli_run_check_loss(fl_run *run)
 {
     double most = run->plan.settings.stop.diverged, loss = watched_loss(run, &run->now);

@@ -1,5 +1,5 @@
-/* Where a result goes: written under another name, renamed when complete, so that whoever finds a folder finds all of it; and locked
- * while a run works for it, so that two runs never mix. */
+/* Where a result goes: written under another name, renamed when complete, so that whoever finds a folder finds all of
+ * it; and locked while a run works for it, so that two runs never mix. */
 #include "run/folder.h"
 
 #include "base/file.h"
@@ -29,8 +29,8 @@ static int is_ours(const char *name)
            fli_result_is_ours(name);
 }
 
-/* Counts what is in a folder; with `ours`, anything that is not part of a result is refused. Only a folder that holds nothing but a
- * result is ever removed: a slip in `output` must not cost anybody a home directory. */
+/* Counts what is in a folder; with `ours`, anything that is not part of a result is refused. Only a folder that holds
+ * nothing but a result is ever removed: a slip in `output` must not cost anybody a home directory. */
 static fl_status look_into(fl_run *run, const char *path, int ours, size_t *entries)
 {
     fl_status s = FL_OK;

@@ -18,8 +18,8 @@ int fli_result_is_ours(const char *name);
 /* Reads a result's manifest and holds the folder to it: FL_OK if all is there, and is what was written. */
 fl_status fli_result_check(fl_ctx *ctx, const char *folder, fli_manifest *m);
 
-/* A run that was to be saved and cannot have a result (it diverged, the disk is full) leaves its metrics in OUTPUT.unfinished.csv, and the error says so.
- * Returns `why`. The next run with that output removes the file. */
+/* A run that was to be saved and cannot have a result (it diverged, the disk is full) leaves its metrics in
+ * OUTPUT.unfinished.csv, and the error says so. Returns `why`. The next run with that output removes the file. */
 fl_status fli_result_keep_metrics(fl_run *run, fl_status why);
 void fli_result_forget_unfinished(fl_run *run);
 

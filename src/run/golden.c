@@ -87,7 +87,8 @@ static void flatten(json_t *params, const char *key)
     json_object_del(params, key);
 }
 
-/* The method's own parameters: without what belongs to other sections, and with the exact solver where there is no step size. */
+/* The method's own parameters: without what belongs to other sections, and with the exact solver where there is no step
+ * size. */
 static json_t *method_settings(const fli_golden *g)
 {
     static const char *const elsewhere[] = {"lr", "regularizer", "momentum", "y_update", "y_lr", "y_steps"};
@@ -107,7 +108,8 @@ static json_t *regularizer_settings(const fli_golden *g, const char *kind)
     return given ? json_incref(given) : !strcmp(kind, "factorization") ? json_string("nonnegative") : NULL;
 }
 
-/* Everything that settings have a word for. The samples are given, so the kind of data is never used; one has to be named. */
+/* Everything that settings have a word for. The samples are given, so the kind of data is never used; one has to be
+ * named. */
 static json_t *settings_of(const fli_golden *g, const char *kind, const char *executor)
 {
     int two = !strcmp(kind, "quadratic_bilevel"), semi = objective(g, "alpha_p") != NULL;

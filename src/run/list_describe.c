@@ -50,7 +50,8 @@ static void add_parts(fli_text *t, const char *label, const fli_part *parts)
     fli_text_add(t, "\n");
 }
 
-/* Of bilevel methods: how often they meet the cohort with their default parameters is not known here, what they need is. */
+/* Of bilevel methods: how often they meet the cohort with their default parameters is not known here, what they need
+ * is. */
 static void add_levels(fli_text *t, const fli_algo *a)
 {
     fli_text_add(t, "problem: two levels (`bilevel`)\n");

@@ -1,5 +1,6 @@
-/* What a folder holds, file by file with size and SHA-256, in `manifest.json`; of a result also which data it was made from. A folder
- * whose manifest is missing, or says something else than the files do, is not whole: it is never taken for a result. */
+/* What a folder holds, file by file with size and SHA-256, in `manifest.json`; of a result also which data it was made
+ * from. A folder whose manifest is missing, or says something else than the files do, is not whole: it is never taken
+ * for a result. */
 #ifndef FLI_RUN_MANIFEST_H
 #define FLI_RUN_MANIFEST_H
 
@@ -36,7 +37,8 @@ fl_status fli_manifest_write(const fli_manifest *m, const char *folder);
 /* Reads one, over an empty manifest; `path` is for messages. Nothing in it is trusted: names are plain file names. */
 fl_status fli_manifest_parse(fli_manifest *m, const char *path, const char *text, size_t n);
 fl_status fli_manifest_read(fli_manifest *m, const char *folder);
-/* FL_EMISMATCH, naming the file, unless every file it lists is there and is what it says; FL_EIO if one cannot be read. */
+/* FL_EMISMATCH, naming the file, unless every file it lists is there and is what it says; FL_EIO if one cannot be
+ * read. */
 fl_status fli_manifest_check(const fli_manifest *m, const char *folder);
 int fli_manifest_lists(const fli_manifest *m, const char *name);
 /* *known: folder/name is one of the versions listed. FL_ENOMEM is the only failure. */

@@ -1,8 +1,10 @@
-/* The Hungarian method by shortest augmenting paths, O(n^3). Rows join one at a time. With prices u of rows and v of columns such that cost - u - v
- * >= 0, and 0 where matched, a shortest path (Dijkstra) from the new row to a free column says how to rematch those on the way; the prices are
- * then moved so that this remains true. Row and column numbers are shifted by one: column 0 holds the row that is looking.
+/* The Hungarian method by shortest augmenting paths, O(n^3). Rows join one at a time. With prices u of rows and v of
+ * columns such that cost - u - v >= 0, and 0 where matched, a shortest path (Dijkstra) from the new row to a free
+ * column says how to rematch those on the way; the prices are then moved so that this remains true. Row and column
+ * numbers are shifted by one: column 0 holds the row that is looking.
  *
- * Jonker, Volgenant: A shortest augmenting path algorithm for dense and sparse linear assignment problems, Computing 38, 1987. */
+ * Jonker, Volgenant: A shortest augmenting path algorithm for dense and sparse linear assignment problems, Computing
+ * 38, 1987. */
 #include "run/matching.h"
 
 #include <math.h>

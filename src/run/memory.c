@@ -1,5 +1,5 @@
-/* What a run takes, against what there is: known before it begins, so that a slip in a data file or a setting ends in a sentence and not in
- * a machine that swaps, or a BLAS library that asks for its buffers for ever. */
+/* What a run takes, against what there is: known before it begins, so that a slip in a data file or a setting ends in a
+ * sentence and not in a machine that swaps, or a BLAS library that asks for its buffers for ever. */
 #include "run/measure.h"
 #include "run/plan.h"
 
@@ -47,7 +47,8 @@ static fl_status check_total(fli_plan *p, const fli_footprint *f)
                     memory.bytes / 0x1p30, p->model->space.n, p->fed->dim, p->fed->classes);
 }
 
-/* What BLAS and the C library have reserved for a number of threads they keep: a later run of the process needs only more. */
+/* What BLAS and the C library have reserved for a number of threads they keep: a later run of the process needs only
+ * more. */
 static fl_status check_room(const fli_plan *p, const fli_footprint *f)
 {
     static atomic_size_t had;

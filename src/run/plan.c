@@ -74,8 +74,8 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
     return s ? s : fli_digest_fed(p->ctx, p->fed, &p->samples);
 }
 
-/* Logs what the method has to say about the first client it has something to say about. Every schedule begins with its largest
- * step size. */
+/* Logs what the method has to say about the first client it has something to say about. Every schedule begins with its
+ * largest step size. */
 static fl_status warn_of_theory(const fli_plan *p)
 {
     const fli_settings *s = &p->settings;
@@ -202,7 +202,8 @@ static fl_status resolve(fli_plan *p, const fli_node *root)
     return fli_problems_fini(&problems);
 }
 
-/* Where client state goes that memory has no room for: $TMPDIR, else beside the result. /tmp often is memory itself, so it comes last. */
+/* Where client state goes that memory has no room for: $TMPDIR, else beside the result. /tmp often is memory itself, so
+ * it comes last. */
 static char *spill_folder(fli_plan *p)
 {
     const char *folder = getenv("TMPDIR"), *output = p->settings.top.output, *slash = strrchr(output, '/');

@@ -1,6 +1,6 @@
-/* A plan: a configuration validated and frozen. Everything that settings and data decide is decided here, once: descriptors and the
- * solvers, weights, participation, devices, the pace of asynchronous methods, how turns are asked for, what the executor is made
- * from. Nothing in it changes while it runs. */
+/* A plan: a configuration validated and frozen. Everything that settings and data decide is decided here, once:
+ * descriptors and the solvers, weights, participation, devices, the pace of asynchronous methods, how turns are asked
+ * for, what the executor is made from. Nothing in it changes while it runs. */
 #ifndef FLI_RUN_PLAN_H
 #define FLI_RUN_PLAN_H
 
@@ -33,11 +33,11 @@ typedef struct {
     double memory;      /* bytes that a run takes at least; known when it is known that there is room */
 } fli_plan;
 
-/* Binds the settings and loads the data: what `fedloom data` needs. `like`, unless NULL, is a plan whose data are used instead: it
- * must have the same data and partition settings and seed, and outlive this one. */
+/* Binds the settings and loads the data: what `fedloom data` needs. `like`, unless NULL, is a plan whose data are used
+ * instead: it must have the same data and partition settings and seed, and outlive this one. */
 fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p);
-/* The digest of everything that settings name files for: of the samples, whose own digest comes in, and of traces. Without a trace it is that
- * digest, and a trace that is a pipe does not count. FL_EIO if one cannot be read. */
+/* The digest of everything that settings name files for: of the samples, whose own digest comes in, and of traces.
+ * Without a trace it is that digest, and a trace that is a pipe does not count. FL_EIO if one cannot be read. */
 fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *samples, fli_digest *out);
 /* The rest: model, method, participation, all that was resolved. All problems are reported at
  * once; then it is logged what a person should know before a run. `cfg` is where the settings came from. */

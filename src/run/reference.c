@@ -1,5 +1,5 @@
-/* fl_reference: every kind, every thing, every key, from the tables that the parser reads. docs/reference.md and the manual page
- * are printed by it, so they cannot say anything else than the program does. */
+/* fl_reference: every kind, every thing, every key, from the tables that the parser reads. docs/reference.md and the
+ * manual page are printed by it, so they cannot say anything else than the program does. */
 #include "run/reference.h"
 
 #include "run/registry.h"

@@ -1,4 +1,5 @@
-/* What the reference says beside keys and things: what exactly is done to features, and the files that are read and written. */
+/* What the reference says beside keys and things: what exactly is done to features, and the files that are read and
+ * written. */
 #include "run/reference.h"
 
 typedef struct {

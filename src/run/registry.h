@@ -1,5 +1,5 @@
-/* The things a configuration chooses from by `kind:`, seen alike: one line per section that has kinds. The configuration, the
- * listing and the reference all walk this table. */
+/* The things a configuration chooses from by `kind:`, seen alike: one line per section that has kinds. The
+ * configuration, the listing and the reference all walk this table. */
 #ifndef FLI_RUN_REGISTRY_H
 #define FLI_RUN_REGISTRY_H
 

@@ -1,6 +1,7 @@
-/* Rounds: pick the cohort -> broadcast -> execute -> absorb -> advance, on a virtual clock. A round lasts as long as its slowest
- * client; with a deadline, or when the server waits only for the fastest, who is late is dropped. A dropped client has received
- * the model, but neither its work nor its state counts: it is as if it had not been invited. */
+/* Rounds: pick the cohort -> broadcast -> execute -> absorb -> advance, on a virtual clock. A round lasts as long as
+ * its slowest client; with a deadline, or when the server waits only for the fastest, late clients are dropped. A
+ * dropped client has received the model, but neither its work nor its state counts: it is as if it had not been
+ * invited. */
 #include "run/advance.h"
 
 #include "base/clock.h"
@@ -65,8 +66,8 @@ static double time_everybody(const fl_run *run, const fli_round *r, size_t phase
     return longest;
 }
 
-/* How long each client of the round takes; returns how long the round does, every phase of which waits for the slowest, bystander or not.
- * Not known without a clock. */
+/* How long each client of the round takes; returns how long the round does, every phase of which waits for the slowest,
+ * bystander or not. Not known without a clock. */
 static double time_turns(fl_run *run, const fli_round *r)
 {
     double whole = 0;

@@ -1,4 +1,5 @@
-/* Models on disk, in the safetensors format: a JSON header with names, types and shapes, then the raw little-endian numbers. */
+/* Models on disk, in the safetensors format: a JSON header with names, types and shapes, then the raw little-endian
+ * numbers. */
 #ifndef FLI_RUN_SAFETENSORS_H
 #define FLI_RUN_SAFETENSORS_H
 

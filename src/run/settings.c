@@ -157,7 +157,8 @@ static const fli_key bilevel_keys[] = {
     FLI_KEY_END,
 };
 
-/* One row per section, in the order in which they are written. Sections with kinds name their choice and its default. */
+/* One row per section, in the order in which they are written. Sections with kinds name their choice and its
+ * default. */
 typedef struct {
     const char *name, *title;
     const fli_key *keys;

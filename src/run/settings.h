@@ -80,16 +80,17 @@ typedef struct {
     fli_choice source, partitioner, objective, regularizer, sampler, devices, algorithm, levels, executor;
 } fli_settings;
 
-/* Reads the tree through the tables, and holds it to the rules between keys (rules.h). All problems are reported at once. Memory from the
- * arena. */
+/* Reads the tree through the tables, and holds it to the rules between keys (rules.h). All problems are reported at
+ * once. Memory from the arena. */
 fl_status fli_settings_bind(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *out);
-/* One key, such as "local.lr" or "model.kind": its value as YAML, and its default. Of keys that there are not: nothing, NULL. */
+/* One key, such as "local.lr" or "model.kind": its value as YAML, and its default. Of keys that there are not: nothing,
+ * NULL. */
 void fli_settings_print_key(fli_text *t, const fli_settings *s, const char *key);
 const char *fli_settings_default(const fli_settings *s, const char *key);
 /* The whole configuration as YAML, every key with its value: what is written beside a result. */
 void fli_settings_print(fli_text *t, const fli_settings *s);
-/* The same, but for what changes no bit of the metrics and the model: name, place, threads, memory, checkpoints. Two runs with equal
- * texts and equal data have equal results. */
+/* The same, but for what changes no bit of the metrics and the model: name, place, threads, memory, checkpoints. Two
+ * runs with equal texts and equal data have equal results. */
 void fli_settings_print_essence(fli_text *t, const fli_settings *s);
 /* Help on the keys of every section, the kinds' own keys left out. */
 void fli_settings_help(fli_text *t);

@@ -7,8 +7,8 @@
 #include <jansson.h>
 #include <string.h>
 
-/* Whether the settings of a result are the wanted ones. They are read as a configuration, so that a key that did not exist when the
- * result was made has its default. A result may have more than is wanted (the model), not less. */
+/* Whether the settings of a result are the wanted ones. They are read as a configuration, so that a key that did not
+ * exist when the result was made has its default. A result may have more than is wanted (the model), not less. */
 static fl_status compare_settings(fl_ctx *ctx, const char *folder, const fli_settings *wanted, fli_standing *out)
 {
     fli_settings had;

@@ -1,5 +1,5 @@
-/* What stands where a result is to go, and whether it is the result that is wanted: whole, finished, with these settings, from these
- * data. By determinism such a result need not be made again. */
+/* What stands where a result is to go, and whether it is the result that is wanted: whole, finished, with these
+ * settings, from these data. By determinism such a result need not be made again. */
 #ifndef FLI_RUN_STANDING_H
 #define FLI_RUN_STANDING_H
 

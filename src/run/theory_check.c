@@ -1,7 +1,8 @@
-/* `fedloom check`: which step-size conditions of the method's theorem hold for this federation, by how much each fails, what has to be
- * assumed, and a setting that would satisfy them. The smoothness constants L_i are measured: the largest eigenvalue of each client's Hessian at the start
- * model, by power iteration. For least squares that is L_i itself; for logistic and softmax regression, which start at zero, where
- * their curvature is largest or nearly so, it is close; for networks it is an estimate at one point. Pseudo labels have no part in it. */
+/* `fedloom check`: which step-size conditions of the method's theorem hold for this federation, by how much each fails,
+ * what has to be assumed, and a setting that would satisfy them. The smoothness constants L_i are measured: the largest
+ * eigenvalue of each client's Hessian at the start model, by power iteration. For least squares that is L_i itself; for
+ * logistic and softmax regression, which start at zero, where their curvature is largest or nearly so, it is close; for
+ * networks it is an estimate at one point. Pseudo labels have no part in it. */
 #include "algo/conditions.h"
 #include "local/smoothness.h"
 #include "model/latent.h"

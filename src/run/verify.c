@@ -1,7 +1,7 @@
-/* Golden cases: trajectories computed by an independent float64 implementation. A case names an objective, the clients' data, a
- * method with its parameters, and for every round who takes part and how many full-batch steps each takes; the global model
- * after every round must agree. It is planned like any other run (golden.h) and works on the same executors; given are the
- * clients' weights, the start, and in each ask who, how many steps and how likely. */
+/* Golden cases: trajectories computed by an independent float64 implementation. A case names an objective, the clients'
+ * data, a method with its parameters, and for every round who takes part and how many full-batch steps each takes; the
+ * global model after every round must agree. It is planned like any other run (golden.h) and works on the same
+ * executors; given are the clients' weights, the start, and in each ask who, how many steps and how likely. */
 #include "run/verify.h"
 
 #include "run/golden.h"

@@ -62,7 +62,8 @@ static int tab_indent(const char *text, size_t n, size_t line)
     return p < end && *p == '\t';
 }
 
-/* What libyaml found wrong. Its reader (encoding) knows a byte offset, the scanner and the parser know a line and column. */
+/* What libyaml found wrong. Its reader (encoding) knows a byte offset, the scanner and the parser know a line and
+ * column. */
 static fl_status syntax_error(reader *r, const char *text, size_t n)
 {
     const yaml_parser_t *p = &r->parser;

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #if defined __x86_64__
-/* OpenBLAS looks at a processor's model when it is loaded. For a model that is newer than itself it takes its oldest kernels, at a
- * fifth of the speed, whatever instructions there are. It is then told to look again, at a model that it knows. These two are not in its
- * header; builds for a single model do not have them. */
+/* OpenBLAS looks at a processor's model when it is loaded. For a model that is newer than itself it takes its oldest
+ * kernels, at a fifth of the speed, whatever instructions there are. It is then told to look again, at a model that it
+ * knows. These two are not in its header; builds for a single model do not have them. */
 void gotoblas_dynamic_init(void) __attribute__((weak));
 void gotoblas_dynamic_quit(void) __attribute__((weak));
 

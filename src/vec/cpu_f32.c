@@ -2,9 +2,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* e^x for x <= 0 without a call, so that loops over it become vectors; within two units of the last place, 0 below the smallest
- * normal number, NaN for NaN. With k = x/ln 2 rounded (adding 1.5 2^23 rounds, and leaves k in the last bits), r = x - k ln 2:
- * e^x = 2^k e^r, and e^r = 1 + r + r^2 p(r) with the polynomial of Cephes' expf. */
+/* e^x for x <= 0 without a call, so that loops over it become vectors; within two units of the last place, 0 below the
+ * smallest normal number, NaN for NaN. With k = x/ln 2 rounded (adding 1.5 2^23 rounds, and leaves k in the last bits),
+ * r = x - k ln 2: e^x = 2^k e^r, and e^r = 1 + r + r^2 p(r) with the polynomial of Cephes' expf. */
 static inline float exp_below_0(float x)
 {
     const float rounder = 12582912.0f;

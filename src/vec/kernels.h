@@ -21,8 +21,8 @@ const fli_kernels *fli_kernels_now(void);
 /* FL_ECONFIG if FEDLOOM_KERNELS named no level or one that cannot run here, FL_ESYSTEM if none can. */
 fl_status fli_kernels_check(fl_ctx *ctx);
 
-/* What a value of FEDLOOM_KERNELS means here, or the sentence that says what is wrong with it. Words may be short: v3 for
- * x86-64-v3. */
+/* What a value of FEDLOOM_KERNELS means here, or the sentence that says what is wrong with it. Words may be short: v3
+ * for x86-64-v3. */
 fl_status fli_kernels_find(fl_ctx *ctx, const char *word, const fli_kernels **out);
 
 #endif

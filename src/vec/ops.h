@@ -1,8 +1,9 @@
-/* The arithmetic of one backend, as a table. Everything that touches the reals of a model goes through it, so the same engine
- * runs in f32 and f64, and a further device is one more table.
+/* The arithmetic of one backend, as a table. Everything that touches the reals of a model goes through it, so the same
+ * engine runs in f32 and f64, and a further device is one more table.
  *
- * Vectors and matrices are plain memory (`void *`) of `size`-byte reals; matrices are row-major. Scalars are double. Results
- * do not depend on the thread that computes them. Unless a comment says otherwise, outputs must not overlap inputs. */
+ * Vectors and matrices are plain memory (`void *`) of `size`-byte reals; matrices are row-major. Scalars are double.
+ * Results do not depend on the thread that computes them. Unless a comment says otherwise, outputs must not overlap
+ * inputs. */
 #ifndef FLI_VEC_OPS_H
 #define FLI_VEC_OPS_H
 
@@ -22,8 +23,8 @@ typedef struct {
     void *buffer;       /* m; NULL: no momentum */
 } fli_sgd_step;
 
-/* Chosen rows of a sparse matrix, used where they lie: row r has the values value[k] times scale[col[k]], in the columns col[k],
- * for row[idx[r]] <= k < row[idx[r] + 1]. */
+/* Chosen rows of a sparse matrix, used where they lie: row r has the values value[k] times scale[col[k]], in the
+ * columns col[k], for row[idx[r]] <= k < row[idx[r] + 1]. */
 typedef struct {
     const size_t *row;
     const uint32_t *col;
@@ -52,7 +53,8 @@ typedef struct fli_ops {
     void (*from_f64)(size_t n, const double *x, void *y);
     void (*to_f64)(size_t n, const void *x, double *y);
     void (*sgd)(size_t n, const fli_sgd_step *step, void *z);
-    /* For every i: fn is given the i-th reals of at most FLI_MAP_MOST vectors, and what it makes of them is written back. */
+    /* For every i: fn is given the i-th reals of at most FLI_MAP_MOST vectors, and what it makes of them is written
+     * back. */
     void (*map)(size_t n, size_t vectors, void *const *x, fli_map_fn *fn, const void *arg);
 
     /* ---- dense algebra ---- */
@@ -74,19 +76,20 @@ typedef struct fli_ops {
     void (*add_bias_relu)(size_t rows, size_t cols, const void *bias, void *z); /* z = max(0, z + bias) */
     void (*relu_mask)(size_t n, const void *h, void *d);                        /* d = 0 where h <= 0 */
     void (*col_sum)(size_t rows, size_t cols, const void *z, void *out);        /* out = column sums */
-    /* A fully connected layer and n samples: X n x in, W out x in with the bias b (out) right behind it, Z and D n x out. */
+    /* A fully connected layer and n samples: X n x in, W out x in with the bias b (out) right behind it, Z and D n x
+     * out. */
     /* Z = X W' + 1 b', with relu max(0, .) of it */
     void (*layer)(size_t n, size_t in, size_t out, const void *x, const void *w, int relu, void *z);
     /* E = D W where h > 0, else 0; H and E n x in */
     void (*layer_back)(size_t n, size_t in, size_t out, const void *d, const void *w, const void *h, void *e);
     /* g = (D'X, D'1), laid out as W and b */
     void (*layer_grad)(size_t n, size_t in, size_t out, const void *d, const void *x, void *g);
-    /* the same gradient and the step of `sgd` with it (step->grad is not looked at) on w = (W, b); g: room for it, of which
-     * nothing can be expected */
+    /* the same gradient and the step of `sgd` with it (step->grad is not looked at) on w = (W, b); g: room for it, of
+     * which nothing can be expected */
     void (*layer_step)(size_t n, size_t in, size_t out, const void *d, const void *x, const fli_sgd_step *step, void *g,
                        void *w);
-    /* z: logits (rows x classes) in, (softmax - onehot) * scale out. Returns the summed cross-entropy; *correct is the number
-     * of rows whose largest logit is the label's (the first one on ties). */
+    /* z: logits (rows x classes) in, (softmax - onehot) * scale out. Returns the summed cross-entropy; *correct is the
+     * number of rows whose largest logit is the label's (the first one on ties). */
     double (*softmax_xent)(size_t rows, size_t classes, const int32_t *label, double scale, void *z, size_t *correct);
     /* the same z alone */
     void (*softmax_error)(size_t rows, size_t classes, const int32_t *label, double scale, void *z);
@@ -115,16 +118,17 @@ extern const fli_ops *const fli_ops_list[]; /* NULL-terminated */
 
 const fli_ops *fli_ops_find(const char *name); /* NULL if there is none */
 
-/* Lets OpenBLAS choose kernels again if it did not know the processor. Before main, while there is one thread: kernels.c
- * does. */
+/* Lets OpenBLAS choose kernels again if it did not know the processor. Before main, while there is one thread:
+ * kernels.c does. */
 void fli_blas_look_again(void);
-/* Sets BLAS up, once per process: one thread per call. Whoever computes calls it first (fli_model_new does). FL_ENOMEM if
- * the limit on address space leaves it no room. */
+/* Sets BLAS up, once per process: one thread per call. Whoever computes calls it first (fli_model_new does). FL_ENOMEM
+ * if the limit on address space leaves it no room. */
 fl_status fli_blas_prepare(fl_ctx *ctx);
-/* Address space that it maps for every thread that calls it at the same time. Where it cannot have that it asks again, for ever: so it must
- * not be called then. */
+/* Address space that it maps for every thread that calls it at the same time. Where it cannot have that it asks again,
+ * for ever: so it must not be called then. */
 #define FLI_BLAS_BUFFER 0x1p27
-/* Whether BLAS may be called from several threads at once. A serial build of OpenBLAS may not: it returns wrong numbers. */
+/* Whether BLAS may be called from several threads at once. A serial build of OpenBLAS may not: it returns wrong
+ * numbers. */
 int fli_blas_thread_safe(void);
 
 #endif

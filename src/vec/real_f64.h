@@ -1,5 +1,5 @@
-/* Double precision, for the files that are included once per precision: the type of a real, its size in bytes for the preprocessor,
- * the signed integer of that size, and the names of the kernels in tile.h. */
+/* Double precision, for the files that are included once per precision: the type of a real, its size in bytes for the
+ * preprocessor, the signed integer of that size, and the names of the kernels in tile.h. */
 #include "vec/level.h"
 
 #define REAL       double

@@ -35,8 +35,8 @@ enum {
         192 << 10 /* bytes of A that an inner product passes over for a few rows of B: they stay in the second cache */
 };
 
-/* C = A B on one tile: `rows` x `vecs` vectors, k long. A has its own steps from row to row and from column to column, a panel of B rows of PANEL
- * reals, C rows of ldc. */
+/* C = A B on one tile: `rows` x `vecs` vectors, k long. A has its own steps from row to row and from column to column,
+ * a panel of B rows of PANEL reals, C rows of ldc. */
 void OUTER_TILE(size_t rows, size_t vecs, size_t k, const REAL *a, size_t row_step, size_t col_step, const REAL *panel,
                 REAL *c, size_t ldc);
 /* An SGD step with the product as its gradient, on a whole matrix: z <- z - lr (A B + wd z + times shift). */
@@ -46,11 +46,12 @@ typedef struct {
     size_t ld;
     REAL lr, wd, times;
 } STEP;
-/* The same on one full tile, OUTER_ROWS x PANEL, with the step on z's elements from `at` on; what belongs to the tile from `next` on is
- * fetched meanwhile, a row at a time: all at once, it would keep the other loads waiting. */
+/* The same on one full tile, OUTER_ROWS x PANEL, with the step on z's elements from `at` on; what belongs to the tile
+ * from `next` on is fetched meanwhile, a row at a time: all at once, it would keep the other loads waiting. */
 void STEP_TILE(size_t k, const REAL *a, size_t row_step, size_t col_step, const REAL *panel, const STEP *s, size_t at,
                size_t next);
-/* C = A B' on one tile: `rows` x INNER_COLS; A has rows of k >= LANES, b points at as many rows of B as there are columns. */
+/* C = A B' on one tile: `rows` x INNER_COLS; A has rows of k >= LANES, b points at as many rows of B as there are
+ * columns. */
 void INNER_TILE(size_t rows, size_t k, const REAL *a, const REAL *const *b, REAL *c, size_t ldc);
 
 #endif

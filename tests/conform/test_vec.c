@@ -1,5 +1,5 @@
-/* Every vector backend against plain loops in (long) double, at every level that this processor can run. A new one is tested by
- * being listed. */
+/* Every vector backend against plain loops in (long) double, at every level that this processor can run. A new one is
+ * tested by being listed. */
 #include "check.h"
 
 #include "base/rng.h"
@@ -779,7 +779,8 @@ static void names(void **state)
     assert_null(fli_ops_find(""));
 }
 
-/* The level in use is one of those listed, its tables are the ones that everybody sees, and words for it are understood. */
+/* The level in use is one of those listed, its tables are the ones that everybody sees, and words for it are
+ * understood. */
 static void levels(void **state)
 {
     (void)state;
