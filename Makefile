@@ -55,7 +55,10 @@ format:
 	clang-format -i $$(git ls-files '*.c' '*.h' '*.inc')
 
 format-check:
-	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h' '*.inc') && echo "format: ok"
+	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h' '*.inc')
+	@awk 'length > 120 { print FILENAME ":" FNR ": longer than 120 columns"; bad = 1 } END { exit bad }' \
+	    $$(git ls-files '*.c' '*.h' '*.inc')
+	@echo "format: ok"
 
 check:
 	@tools/check-layers.sh

@@ -19,6 +19,10 @@ echo "MLPs at 60%, the CNN at 45% of the SGEMM peak)"
 "$here/table.sh" "$build"
 
 echo
+echo "What threads gain: rounds of 100 clients, beside SGEMMs of the same shapes (aim: 85% of what SGEMM gains)"
+"$here/scaling.sh" "$build" "$(nproc)" 1 | tail -n +2
+
+echo
 echo "Measuring after every round, as a share of the run (aim: under 10%; the test set alone is 13% of the operations of metrics-mnist)"
 for what in metrics-mnist metrics-synthetic; do
     for _ in 1 2 3; do "$fed" "$here/$what.yaml"; done | sort -n | head -1 |
