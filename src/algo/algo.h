@@ -12,19 +12,24 @@
 #include "bilevel/bilevel.h"
 #include "vec/space.h"
 
-enum {                         /* traits */
-       FLI_ALGO_EVERYONE = 1,  /* all clients must take part in every round */
-       FLI_ALGO_UNIFORM = 2,   /* weighs clients equally: w_i = 1/N */
-       FLI_ALGO_PLAIN_SGD = 4, /* reads gradients out of displacements */
-       FLI_ALGO_COMPOSITE = 8, /* minimises f + g: takes a proximal step of the regulariser on the server */
-       FLI_ALGO_BYSTANDERS =
-           16, /* clients outside the cohort take a turn as well, in every round; see FLI_ASK_BYSTANDER */
-       FLI_ALGO_LABELLED = 32, /* trains on labelled samples alone, whatever there is beside them */
-       FLI_ALGO_BLOCKS =
-           64, /* made for objectives with a second block y_i (latent.h); without one it works, but is another method */
-       FLI_ALGO_BILEVEL = 128, /* for problems of two levels, and only for them: see bilevel/bilevel.h */
-       FLI_ALGO_WHOLE_ADVANCE =
-           256 /* `advance` looks at more than one entry at a time: inner products, blocks, their number */
+/* Traits. */
+enum {
+    FLI_ALGO_EVERYONE = 1,  /* all clients must take part in every round */
+    FLI_ALGO_UNIFORM = 2,   /* weighs clients equally: w_i = 1/N */
+    FLI_ALGO_EQUAL_LR = 4,  /* wants the same step size at all clients */
+    FLI_ALGO_PLAIN_SGD = 8, /* reads gradients out of displacements */
+    /* minimises f + g: takes a proximal step of the regulariser on the server */
+    FLI_ALGO_COMPOSITE = 16,
+    /* clients outside the cohort take a turn as well, in every round; see FLI_ASK_BYSTANDER */
+    FLI_ALGO_BYSTANDERS = 32,
+    /* trains on labelled samples alone, whatever there is beside them */
+    FLI_ALGO_LABELLED = 64,
+    /* made for objectives with a second block y_i (latent.h); without one it works, but is another method */
+    FLI_ALGO_BLOCKS = 128,
+    /* for two-level problems, and only for them: see bilevel/bilevel.h */
+    FLI_ALGO_BILEVEL = 256,
+    /* `advance` looks at more than one entry at a time: inner products, blocks, their number */
+    FLI_ALGO_WHOLE_ADVANCE = 512,
 };
 
 /* A client's turn, from the algorithm's point of view: what it was asked, what it was sent, what it keeps. */

@@ -66,6 +66,14 @@ static void advance(const fli_server *s)
     fli_lin(s->space, (1 - beta) / s->cohort_weight, s->sum[G], beta, s->vec[M], s->vec[M]);
 }
 
+static void warn(const void *params_, const fli_facts *f, fli_text *out)
+{
+    (void)params_;
+    if (f->momentum > 0)
+        fli_text_add(out,
+                     "local.momentum comes on top of the momentum that mime-lite puts into every step; set it to 0");
+}
+
 const fli_algo fli_algo_mime_lite = {
     .name = "mime-lite",
     .title = "momentum of the server in every local step; two vectors up",
@@ -77,6 +85,7 @@ const fli_algo fli_algo_mime_lite = {
     .up = up,
     .sums = sums,
     .work = 1,
+    .theory.warn = warn,
     .solver = solver,
     .pose = pose,
     .answer = answer,

@@ -75,7 +75,7 @@ static void check(const void *params_, const fli_facts *f, fli_conditions *out)
     fli_condition(out, "Theorem 3.6", "L_i lr <= 1", f, f->smoothness * f->lr, 1);
     fli_requirement(out, "convexity", "f_i convex", f, f->convex);
     fli_assumption(out, "linear rate", "every f_i is strongly convex, as weight decay makes a convex one");
-    fli_assumption(out, "step sizes", "lr is the same at all clients (local.lr_factors) and in all rounds");
+    fli_assumption(out, "step sizes", "lr is the same in all rounds");
     fli_assumption(out, "gradients", "local steps are over all samples (local.batch 0): the errors of others remain");
 }
 
@@ -89,7 +89,7 @@ const fli_algo fli_algo_scaffnew = {
     .name = "scaffnew",
     .title = "control variates, and a random number of local steps between exchanges with everyone",
     .citation = "Mishchenko et al., ICML 2022",
-    .traits = FLI_ALGO_EVERYONE | FLI_ALGO_UNIFORM | FLI_ALGO_PLAIN_SGD,
+    .traits = FLI_ALGO_EVERYONE | FLI_ALGO_UNIFORM | FLI_ALGO_EQUAL_LR | FLI_ALGO_PLAIN_SGD,
     .keys = keys,
     .params_size = sizeof(params),
     .server = fli_average_server,

@@ -72,11 +72,10 @@ static fl_status slices_new(fli_coordinator *c)
     size_t size = c->spec.slice ? c->spec.slice : most > 1 ? (n / most + 63) / 64 * 64 /* on cache lines */ : n;
     size_t count = size < n ? n / size + (n % size != 0) : 1;
     if (!(c->slices = fli_alloc(c->ctx, count, sizeof *c->slices))) return FL_ENOMEM;
-    for (; c->count < count; c->count++) {
-        fl_status s = slice_new(c, size, c->count);
-        if (s) return s;
-    }
-    return FL_OK;
+    fl_status s = FL_OK;
+    while (!s && c->count < count)
+        s = slice_new(c, size, c->count++); /* counted even if it is half made, to be freed */
+    return s;
 }
 
 static void slices_free(fli_coordinator *c)

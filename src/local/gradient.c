@@ -45,6 +45,8 @@ static void solve_sgd(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_
     fli_worker_each(ctx, instance, tasks, n, sgd_task);
 }
 
+/* Without `augments`: a correction by this gradient would be off by what augmentation changes of it. Beside SGD the
+ * method has it for a direction only. */
 const fli_solver fli_solver_gradient = {
     .name = "gradient", .answers = ANSWERS, .full_gradient = 1, .solve = solve_gradient, FLI_WORKER_INSTANCE};
 

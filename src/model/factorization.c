@@ -9,9 +9,9 @@
  * relative to their mean, where a common offset of all samples costs neither digits nor step size. The Hessian in W has
  * eigenvalues of at most 1, whatever the data are: h has length at most 1.
  *
- * The second block is improved by projected steps from what it was ([VRA] Algorithm 3), or solved exactly (hull.c).
- * Whoever knows no second block sees F_i(W) = min over H_i of f_i(W, H_i), whose gradient is that of f_i at the
- * minimiser; `hvp` is that of f_i at the same H_i, so it bounds the curvature of F_i from above.
+ * The second block is improved by projected steps from what it was ([VRA] Algorithm 3), or solved exactly
+ * (simplex_lsq.c). Whoever knows no second block sees F_i(W) = min over H_i of f_i(W, H_i), whose gradient is that of
+ * f_i at the minimiser; `hvp` is that of f_i at the same H_i, so it bounds the curvature of F_i from above.
  *
  * Start: columns are samples, the first at random, each next one with probability in proportion to its squared distance
  * from those already chosen (k-means++), out of a bounded number of samples of a bounded number of clients. In a real
@@ -61,7 +61,7 @@ typedef struct {
     void *narrow;    /* k x k: W'W */
     double *gram;    /* the same, as doubles */
     double *row;     /* 2 k: one sample's c and h */
-    double *work;    /* for hull.c; 2 k for a projection */
+    double *work;    /* for simplex_lsq.c; 2 k for a projection */
 } room;
 
 static void *take(const fli_model *m, void *base, size_t reals, size_t *used)

@@ -1,4 +1,4 @@
-/* fl_list: what a configuration can choose from, for a person. The kinds come from kinds.c, the fixed sections from
+/* fl_list: what a configuration can choose from, for a person. The kinds come from registry.c, the fixed sections from
  * settings.c; nothing here knows any of them by name. */
 #include "base/text.h"
 #include "base/number.h"

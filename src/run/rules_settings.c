@@ -121,6 +121,14 @@ static int momentum_of_levels(const fli_known *k)
     return has_trait(k, FLI_ALGO_BILEVEL) && k->settings->local.momentum > 0;
 }
 
+static int steps_differ(const fli_known *k)
+{
+    const fli_reals *r = &k->settings->local.lr_factors;
+    int differ = 0;
+    for (size_t i = 1; i < r->n; i++) differ |= r->v[i] != r->v[0];
+    return has_trait(k, FLI_ALGO_EQUAL_LR) && differ;
+}
+
 static int cohort_changes(const fli_known *k)
 {
     return has_trait(k, FLI_ALGO_BILEVEL) && algo(k)->rounds.phases && drops(k);
@@ -151,6 +159,9 @@ static int saved_in_real_time(const fli_known *k) { return k->settings->top.chec
 const fli_rule fli_settings_rules[] = {
     {"local.range local.uneven", bad_range, "local.range must be two numbers, the smaller one first, e.g. [1, 5]",
      "local: {uneven: range, range: [5, 1]}", NULL},
+    {"local.lr_factors algorithm.kind", steps_differ,
+     "algorithm {algorithm.kind} wants the same step size at all clients, so local.lr_factors must be equal",
+     "algorithm: scaffnew\nlocal: {lr_factors: [1, 1, 2, 1]}", NULL},
     {"local.speeds local.uneven", no_speeds, "local.speeds is empty", "local: {uneven: speeds, speeds: []}", NULL},
     {"data.normalize data.mean data.std", bad_scales,
      "data.normalize is {data.normalize}, so data.mean and data.std must have one value each, or one per channel; they "

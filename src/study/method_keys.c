@@ -50,15 +50,21 @@ static fl_status give(fl_config *cfg, const fli_node *key)
     return fli_config_merge(cfg, root);
 }
 
+static int same_place(const fli_node *a, const fli_node *b)
+{
+    return a->line == b->line && a->column == b->column && a->origin && b->origin && !strcmp(a->origin, b->origin);
+}
+
 fl_status fli_method_keys_apply(const fli_node *common, fl_config *cfg)
 {
     const fli_node *section = fli_node_find(common, "algorithm");
     fl_status s = FL_OK;
     for (const fli_node *n = first_key(common); n && !s; n = shared_key(section, n->next)) {
         fli_node *own = fli_node_find(cfg->root, "algorithm");
-        int has = has_key(cfg, n->key), there = own && fli_node_find(own, n->key);
+        const fli_node *there = own ? fli_node_find(own, n->key) : NULL;
+        int has = has_key(cfg, n->key);
         if (has && !there) s = give(cfg, n);
-        if (!has && there) take_away(own, n->key);
+        if (!has && there && same_place(there, n)) take_away(own, n->key); /* its own mistakes are errors */
     }
     return s;
 }
@@ -74,11 +80,6 @@ static void note(const fli_experiment *x, const fli_trial *t, fli_text *labels, 
     if (t->seed != x->first_seed || t->method == *last) return;
     *last = t->method;
     fli_text_addf(labels, "%s%s", labels->n ? ", " : "", x->methods[t->method].label);
-}
-
-static int same_place(const fli_node *a, const fli_node *b)
-{
-    return a->line == b->line && a->column == b->column && a->origin && b->origin && !strcmp(a->origin, b->origin);
 }
 
 static void look(const fli_experiment *x, const fli_node *key, outcome *o)

@@ -1,4 +1,5 @@
-/* The BLAS library as a whole. Its number of threads is the only global state fedloom touches. */
+/* The BLAS library as a whole. Its number of threads and its choice of kernels are the global state that fedloom
+ * touches. */
 #include "vec/ops.h"
 
 #include "base/limits.h"

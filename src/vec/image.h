@@ -15,9 +15,6 @@ typedef struct {
     size_t out_height, out_width;
 } fli_window;
 
-/* Where a pool's maxima lie is kept in bytes: 16 x 16 places in a window. */
-enum { FLI_POOL_MAX = 16 };
-
 static inline void fli_window_init(fli_window *w, size_t channels, size_t height, size_t width, size_t kernel,
                                    size_t stride, size_t pad)
 {

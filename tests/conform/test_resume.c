@@ -212,6 +212,10 @@ static void other_settings(void **state)
         "algorithm={kind: fedcpsl, mix: "
         "auto};data.unlabelled=0.5;semi.labels=projected;metrics.local=true;local.momentum="
         "0.8",
+        /* several slices of the server's vectors */
+        "algorithm={kind: fedbuff, buffer: 3};rounds=12;participation={kind: uniform, count: 5};"
+        "model={kind: mlp, hidden: [3000]}",
+        "algorithm=fednova;participation={kind: uniform, count: 5};model={kind: mlp, hidden: [3000]}",
         "algorithm=scaffold;data={kind: synthetic, on_demand: true, clients: 9, features: 5, classes: "
         "3};partition={};metrics.targets=[]",
     };

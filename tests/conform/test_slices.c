@@ -62,6 +62,30 @@ static void with_a_regulariser(void **state)
             assert_true(same_bits(*state, *a, "model={kind: mlp, hidden: [9]};regularizer={kind: l2_ball, radius: 1}"));
 }
 
+/* Clients that fail in the middle of a cohort: the first in the cohort is named, whoever was first in time. */
+static void a_failing_client(void **state)
+{
+    fixture *f = *state;
+    char said[2][400];
+    for (size_t k = 0; k < 2; k++) {
+        char set[300];
+        snprintf(
+            set, sizeof set,
+            "participation=everyone;model={kind: mlp, hidden: [9]};threads=%d;local={lr: 0.1, batch: 5, lr_factors: "
+            "[1,1,1,1,1,1,1,1,1,1,1,1e30,1,1,1e30,1,1,1,1,1,1,1,1,1,1e30,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}",
+            k ? 8 : 1);
+        fl_run *run = run_new(f, base, set);
+        fli_exec_spec spec = *fli_exec_spec_of(run->exec);
+        spec.slice = k ? 3 : SIZE_MAX;
+        run_anew(f, run, &spec);
+        assert_int_equal(fl_run_go(run, NULL, NULL), FL_EDIVERGED);
+        snprintf(said[k], sizeof said[k], "%s", fl_ctx_error(f->ctx));
+        assert_non_null(strstr(said[k], "round 1, client 11:"));
+        fl_run_free(run);
+    }
+    assert_string_equal(said[0], said[1]);
+}
+
 /* ---- methods that break the rule are found ---------------------------------------------------------------- */
 
 static const fli_algo *honest(void)
@@ -101,6 +125,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(every_algorithm),
         FIXTURE_TEST(with_a_regulariser),
+        FIXTURE_TEST(a_failing_client),
         FIXTURE_TEST(inner_products_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

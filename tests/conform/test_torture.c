@@ -174,6 +174,8 @@ static void every_algorithm(void **state)
         whole w = {file, set, 0};
         assert_true(torture_until(f, whole_run, &w, (*a)->async.pace ? 20 : 1) > 30);
     }
+    whole slices = {file, "algorithm=scaffold;model={kind: mlp, hidden: [5000]}", 0}; /* of the server's vectors */
+    assert_true(torture(f, whole_run, &slices) > 30);
 }
 
 /* Labels taken away and guessed, own models, and mixtures that the clients choose. */
