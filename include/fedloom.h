@@ -110,7 +110,7 @@ typedef struct {
     double value[FL_METRICS_MAX]; /* in the order of fl_metric_at */
 } fl_row;
 
-/* A metric of a row by its name; NaN also if there is no metric of that name. */
+/* A metric of a row by its name; NaN also if there is no metric of that name, or no row. */
 double fl_row_get(const fl_row *row, const char *name);
 /* Rounds finished when the row was measured; 0 is the start. */
 size_t fl_row_round(const fl_row *row);

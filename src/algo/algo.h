@@ -95,6 +95,8 @@ typedef struct {
     double lr, probability, weight;
     size_t steps; /* Q_i */
     double momentum;
+    int full_batch;     /* a local step is over all of the client's samples */
+    int constant_lr;    /* in all rounds */
     size_t least_steps; /* for `advise`: steps is the most that anyone may take in a round, this the fewest */
 } fli_facts;
 

@@ -91,7 +91,8 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
     fli_requirement(out, "convexity", "f_i convex", f, f->convex);
     fli_assumption(out, "linear rate", "every f_i is strongly convex, as weight decay makes a convex one");
     fli_assumption(out, "step sizes", "lr Q_i is the same at all clients, by local.lr_factors where Q_i differ");
-    fli_assumption(out, "gradients", "local steps are over all samples (local.batch 0): the errors of others remain");
+    fli_requirement(out, "gradients", "local steps are over all samples (local.batch 0): the errors of others remain",
+                    f, f->full_batch);
 }
 
 static void advise(const void *params, const fli_facts *worst, fli_text *out)

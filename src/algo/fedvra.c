@@ -232,7 +232,8 @@ static void warn_u(const void *params_, const fli_facts *f, fli_text *out)
     double most = 0;
     for (size_t i = 0; i < p->gamma.n; i++) most = fmax(most, gamma_at(p, i));
     warn(params_, f, out);
-    if (!*fli_text_get(out)) fli_warn_long_prox(f, most > 0 ? 1 / most : 1, "1/algorithm.gamma", out);
+    if (!*fli_text_get(out))
+        fli_warn_long_prox(f, most > 0 ? 1 / most : 1, "1/algorithm.gamma (by a larger gamma)", out);
 }
 
 #define PARTS                                                                                                          \

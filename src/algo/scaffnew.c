@@ -75,8 +75,9 @@ static void check(const void *params_, const fli_facts *f, fli_conditions *out)
     fli_condition(out, "Theorem 3.6", "L_i lr <= 1", f, f->smoothness * f->lr, 1);
     fli_requirement(out, "convexity", "f_i convex", f, f->convex);
     fli_assumption(out, "linear rate", "every f_i is strongly convex, as weight decay makes a convex one");
-    fli_assumption(out, "step sizes", "lr is the same in all rounds");
-    fli_assumption(out, "gradients", "local steps are over all samples (local.batch 0): the errors of others remain");
+    fli_requirement(out, "step sizes", "lr is the same in all rounds", f, f->constant_lr);
+    fli_requirement(out, "gradients", "local steps are over all samples (local.batch 0): the errors of others remain",
+                    f, f->full_batch);
 }
 
 static void advise(const void *params_, const fli_facts *worst, fli_text *out)

@@ -80,8 +80,8 @@ static void say_without(const request *req)
     char key[64], without[512];
     for (size_t i = 0; req->algorithms && i < req->sets.n; i++)
         if (method_key(req->sets.v[i], key, sizeof key) && with_key(req, key, without, sizeof without) && *without)
-            say("--set %s holds for the methods that have algorithm.%s; these have not: %s", req->sets.v[i], key,
-                without);
+            say("warning: --set %s holds for the methods that have algorithm.%s; these have not: %s", req->sets.v[i],
+                key, without);
 }
 
 /* The assignments that are for a method. */

@@ -43,7 +43,8 @@ fl_status fli_model_new_for(fl_ctx *ctx, const fli_model_desc *desc, const void 
     fl_status status = check_data(ctx, desc, features, classes);
     if (!status) status = check_shape(ctx, desc, shape);
     if (status) goto done;
-    if ((status = fli_kernels_check(ctx)) || (status = fli_blas_prepare(ctx))) goto done;
+    if (fli_kernels_check(ctx)) status = FL_ESYSTEM; /* not the configuration's fault, so without a place in it */
+    if (status || (status = fli_blas_prepare(ctx))) goto done;
     status = FL_ENOMEM;
     m = fli_alloc(ctx, 1, sizeof *m);
     if (!m) goto done;

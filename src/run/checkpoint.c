@@ -131,7 +131,7 @@ static fl_status load_progress(fl_run *run, fli_loader *in)
 static void load_kernels(fl_run *run, fli_loader *in)
 {
     char before[sizeof run->kernels];
-    const char *now = fli_kernels_now()->name;
+    const char *now = fli_kernels_all();
     fli_load_bytes(in, before, sizeof before);
     before[sizeof before - 1] = 0;
     if (fli_loader_status(in) || !strcmp(before, now)) return;
@@ -142,7 +142,7 @@ static void load_kernels(fl_run *run, fli_loader *in)
     if (strstr(before, now))
         memcpy(run->kernels, before, sizeof before);
     else
-        fli_snprintf(run->kernels, sizeof run->kernels, "%s, %s", before, now);
+        fli_snprintf(run->kernels, sizeof run->kernels, "%s; %s", before, now);
 }
 
 static fl_status load(fl_run *run, const char *path)

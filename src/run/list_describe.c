@@ -52,12 +52,9 @@ static void add_parts(fli_text *t, const char *label, const fli_part *parts)
 
 /* Of bilevel methods: how often they meet the cohort with their default parameters is not known here, what they need
  * is. */
-static void add_levels(fli_text *t, const fli_algo *a)
+static void add_levels(fli_text *t)
 {
     fli_text_add(t, "problem: two levels (`bilevel`)\n");
-    fli_text_add(t, a->rounds.phases
-                        ? "exchanges: several per round, with the same cohort; see the column communications\n"
-                        : "exchanges: one per round\n");
     fli_text_add(t, "sent: of every vector only the blocks that are needed\n");
 }
 
@@ -85,7 +82,9 @@ void fli_describe_algo(fli_text *t, const void *desc)
     if (a->personal.mix)
         fli_text_add(
             t, "own models: a client predicts with a mixture of its own and the global model (`metrics.local`)\n");
-    if (a->traits & FLI_ALGO_BILEVEL) add_levels(t, a);
+    if (a->traits & FLI_ALGO_BILEVEL) add_levels(t);
+    if (a->rounds.phases)
+        fli_text_add(t, "exchanges: several per round, with the same cohort; see the column communications\n");
     add_vectors(t, "kept by a client", a->client, a->client_scalars);
     add_vectors(t, "kept by the server", a->server, 0);
     if (a->rounds.stage) {

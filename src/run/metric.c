@@ -17,7 +17,7 @@ const fl_metric *fl_metric_at(size_t k)
 
 const fl_metric *fl_metric_find(const char *name)
 {
-    for (size_t i = 0; fli_metrics[i]; i++)
+    for (size_t i = 0; name && fli_metrics[i]; i++)
         if (!strcmp(fli_metrics[i]->is.name, name)) return &fli_metrics[i]->is;
     return NULL;
 }
@@ -75,7 +75,7 @@ const fli_metric *fli_metric_goal(const fli_metrics_settings *what)
 double fl_row_value(const fl_row *row, const fl_metric *metric)
 {
     size_t k = fl_metric_place(metric);
-    return fli_metrics[k] ? row->value[k] : NAN;
+    return row && fli_metrics[k] ? row->value[k] : NAN;
 }
 
 double fl_row_get(const fl_row *row, const char *name) { return fl_row_value(row, fl_metric_find(name)); }

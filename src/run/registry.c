@@ -138,7 +138,7 @@ int fl_kind_has_key(const char *section, const char *name, const char *key)
 {
     const fli_kind *kind = fli_kind_find(section);
     fli_item item;
-    return kind && fli_item_find(kind, name, &item) && fli_item_has_key(&item, key);
+    return kind && name && key && fli_item_find(kind, name, &item) && fli_item_has_key(&item, key);
 }
 
 const char *fli_item_name(const void *kind, size_t i)

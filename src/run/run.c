@@ -36,7 +36,7 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out)
     if (!run) return FL_ENOMEM;
     run->ctx = cfg->ctx;
     run->checkpoint_round = SIZE_MAX;
-    fli_snprintf(run->kernels, sizeof run->kernels, "%s", fli_kernels_now()->name);
+    fli_snprintf(run->kernels, sizeof run->kernels, "%s", fli_kernels_all());
     fl_status s = fli_plan_make(cfg, data, &run->plan);
     if (!s) s = start(run);
     if (s)

@@ -43,7 +43,7 @@ struct fl_run {
     int checkpoints_ready;   /* it is there, and ours */
     size_t checkpoint;       /* number of the newest that is known to be whole; 0: none */
     size_t checkpoint_round; /* and the round it was made after; SIZE_MAX: none */
-    char kernels[64];        /* the levels (vec/kernels.h) it was computed on: one, unless it was resumed on another */
+    char kernels[256];       /* what it was computed with (fli_kernels_all): several if it was resumed elsewhere */
 };
 
 /* After a measurement: FL_EDIVERGED where stop.diverged says so (divergence.c). */

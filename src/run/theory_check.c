@@ -92,6 +92,8 @@ static fl_status check_client(fl_ctx *ctx, checker *c, size_t client)
         .samples = p->fed->samples,
         .parameters = p->model->space.n,
         .momentum = p->settings.local.momentum,
+        .full_batch = fli_batch_size(&p->asking.sgd, v.n_train) >= v.n_train,
+        .constant_lr = fli_schedule_lr(&p->settings.local, 1) == fli_schedule_lr(&p->settings.local, 0),
         .lr = p->settings.local.lr * fli_reals_at(&p->settings.local.lr_factors, client),
         .probability = fli_participation_probability(p->participation, client),
         .weight =

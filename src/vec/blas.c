@@ -31,7 +31,8 @@ void fli_blas_look_again(void)
 {
     static const char variable[] = "OPENBLAS_CORETYPE";
     const char *core = similar_core();
-    if (!core || !gotoblas_dynamic_init || !gotoblas_dynamic_quit || getenv(variable)) return;
+    const char *wish = getenv(variable);
+    if (!core || !gotoblas_dynamic_init || !gotoblas_dynamic_quit || (wish && *wish)) return;
     if (strcmp(openblas_get_corename(), "Prescott") || setenv(variable, core, 1)) return;
     gotoblas_dynamic_quit();
     gotoblas_dynamic_init();
@@ -40,6 +41,8 @@ void fli_blas_look_again(void)
 #else
 void fli_blas_look_again(void) {}
 #endif
+
+const char *fli_blas_core(void) { return openblas_get_corename(); }
 
 static void one_thread_per_call(void) { openblas_set_num_threads(1); }
 

@@ -52,7 +52,10 @@ fli_ops fli_ops_f32, fli_ops_f64;
 static const fli_kernels *now;
 static char wish[32]; /* what FEDLOOM_KERNELS was when the program was loaded; "": nothing */
 
+static char all[96];
+
 const fli_kernels *fli_kernels_now(void) { return now; }
+const char *fli_kernels_all(void) { return all; }
 
 static const fli_kernels *highest(void)
 {
@@ -86,6 +89,7 @@ __attribute__((constructor)) static void choose(void)
     fli_ops_f32 = *now->f32;
     fli_ops_f64 = *now->f64;
     fli_blas_look_again();
+    fli_snprintf(all, sizeof all, "%s, OpenBLAS for %s", now->name, fli_blas_core());
 }
 
 static fl_status unknown(fl_ctx *ctx, const char *word)

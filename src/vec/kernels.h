@@ -15,8 +15,10 @@ typedef struct {
 
 extern const fli_kernels fli_kernels_list[]; /* lowest first; the name after the last is NULL */
 
-/* The level in use. */
+/* The level in use, */
 const fli_kernels *fli_kernels_now(void);
+/* and for a reader all that the last digits of a result depend on: "x86-64-v4, OpenBLAS for SkylakeX". */
+const char *fli_kernels_all(void);
 
 /* FL_ECONFIG if FEDLOOM_KERNELS named no level or one that cannot run here, FL_ESYSTEM if none can. */
 fl_status fli_kernels_check(fl_ctx *ctx);

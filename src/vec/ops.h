@@ -121,6 +121,7 @@ const fli_ops *fli_ops_find(const char *name); /* NULL if there is none */
 /* Lets OpenBLAS choose kernels again if it did not know the processor. kernels.c calls it before main, while nobody
  * uses BLAS yet nor reads the environment beside it. */
 void fli_blas_look_again(void);
+const char *fli_blas_core(void); /* the kind of processor that its kernels are for */
 /* Sets BLAS up, once per process: one thread per call. Whoever computes calls it first (fli_model_new does). FL_ENOMEM
  * if the limit on address space leaves it no room. */
 fl_status fli_blas_prepare(fl_ctx *ctx);

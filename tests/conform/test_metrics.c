@@ -123,6 +123,7 @@ static void rows_by_name(void **state)
         assert_true(fl_row_value(&row, fl_metric_at(k)) == 1 + (double)k);
     }
     assert_true(isnan(fl_row_get(&row, "no_such_metric")) && isnan(fl_row_value(&row, NULL)));
+    assert_true(isnan(fl_row_get(NULL, "train_loss")) && isnan(fl_row_get(&row, NULL)) && fl_row_round(NULL) == 0);
     static const struct {
         double value;
         size_t round;

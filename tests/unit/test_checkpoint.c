@@ -202,11 +202,11 @@ static void other_kernels(void **state)
 {
     fixture *f = *state;
     fl_run *run = NULL;
-    char note[512] = "", want[128];
+    char note[512] = "", want[320];
     size_t n;
     fl_config *cfg = config_of(f, "fedavg");
     assert_ok(f->ctx, fl_run_new(cfg, &run));
-    snprintf(want, sizeof want, "\"kernels\": \"an abacus, %s\"", run->kernels);
+    snprintf(want, sizeof want, "\"kernels\": \"an abacus; %s\"", run->kernels);
     snprintf(run->kernels, sizeof run->kernels, "an abacus");
     assert_ok(f->ctx, fl_run_checkpoint(run));
     fl_run_free(run);
