@@ -353,7 +353,6 @@ static fl_status resolve(fli_experiment *x, fli_trial *t)
     fli_text_init(&key, x->ctx);
     fl_status s = fl_config_print(t->cfg, fli_collect, &all);
     if (!s) s = fli_settings_bind(x->ctx, &scratch, t->cfg->root, &settings);
-    if (s && s != FL_ENOMEM) fli_fail_also(x->ctx, s, "(this is the method labelled %s)", x->methods[t->method].label);
     if (!s) s = fli_text_ok(&all);
     if (!s) {
         const char *from = strstr(fli_text_get(&all), "\ndata:\n"), *to = strstr(fli_text_get(&all), "\nmodel:\n");
@@ -421,21 +420,60 @@ static fl_status check_folders(fli_experiment *x, size_t per_seed)
     return FL_OK;
 }
 
+static int has_line(const char *text, const char *line, size_t n)
+{
+    while (*text && (strncmp(text, line, n) || (text[n] && text[n] != '\n'))) {
+        text += strcspn(text, "\n");
+        text += *text == '\n';
+    }
+    return *text != 0;
+}
+
+/* Takes over what is wrong with a trial, line by line. What several have in common is said once. */
+static void note_mistakes(const fli_experiment *x, const fli_trial *t, fli_text *said)
+{
+    size_t before = said->n;
+    for (const char *line = fl_ctx_error(x->ctx); *line;) {
+        size_t n = strcspn(line, "\n");
+        if (!has_line(fli_text_get(said), line, n)) {
+            fli_text_add(said, said->n ? "\n" : "");
+            fli_text_addn(said, line, n);
+        }
+        line += n + (line[n] == '\n');
+    }
+    if (said->n > before) fli_text_addf(said, "\n(this is the method labelled %s)", x->methods[t->method].label);
+    fli_clear(x->ctx);
+}
+
+/* The trials of one seed, from x->trials[at] on. All mistakes in their configurations are reported at once. */
+static fl_status make_seed(fli_experiment *x, const fli_node *common, uint64_t seed, size_t at)
+{
+    fl_status s = FL_OK;
+    fli_text said;
+    fli_text_init(&said, x->ctx);
+    for (size_t i = 0; i < x->method_count; i++)
+        for (size_t j = 0; j < x->methods[i].settings && !s; j++, at++) {
+            x->trials[at] = (fli_trial){.method = i, .setting = j, .seed = seed};
+            s = make_trial(x, common, &x->trials[at]);
+            if (s != FL_ECONFIG) continue;
+            note_mistakes(x, &x->trials[at], &said);
+            s = fli_text_ok(&said);
+        }
+    if (!s && said.n) s = fli_fail(x->ctx, FL_ECONFIG, "%s", fli_text_get(&said));
+    fli_text_fini(&said);
+    return s;
+}
+
 static fl_status make_trials(fli_experiment *x, const fli_node *common)
 {
-    size_t per_seed = 0, at = 0;
+    size_t per_seed = 0;
     fl_status s = FL_OK;
     for (size_t i = 0; i < x->method_count; i++) per_seed += x->methods[i].settings;
     if (x->seeds > MOST_TRIALS / per_seed)
         return fli_fail(x->ctx, FL_ECONFIG, "%zu settings over %zu seeds are too many runs", per_seed, x->seeds);
     x->count = per_seed * x->seeds;
     if (!(x->trials = fli_arena_alloc(&x->arena, x->count, sizeof *x->trials))) return FL_ENOMEM;
-    for (size_t k = 0; k < x->seeds; k++)
-        for (size_t i = 0; i < x->method_count; i++)
-            for (size_t j = 0; j < x->methods[i].settings && !s; j++, at++) {
-                x->trials[at] = (fli_trial){.method = i, .setting = j, .seed = x->first_seed + k};
-                s = make_trial(x, common, &x->trials[at]);
-            }
+    for (size_t k = 0; k < x->seeds && !s; k++) s = make_seed(x, common, x->first_seed + k, k * per_seed);
     if (!s && x->methods[0].node) s = fli_method_keys_check(x, common);
     return s ? s : check_folders(x, per_seed);
 }

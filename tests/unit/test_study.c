@@ -227,6 +227,26 @@ static void labels_stay_text(void **state)
                  FL_ECONFIG, "a label may not hold control characters");
 }
 
+/* Every broken method is reported, and what they have in common once. */
+static void all_mistakes(void **state)
+{
+    fixture *f = *state;
+    fl_study *s;
+    assert_int_equal(study_try(f,
+                               PROBLEM "stop: {diverged: -3}\nmethods:\n- {label: a, algorithm: {kind: fedavg, x: 1}}\n"
+                                       "- {label: b, algorithm: fedprox}\n- {label: c, algorithm: magic}\n",
+                               "out", (fl_study_options){0}, &s),
+                     FL_ECONFIG);
+    const char *said = fl_ctx_error(f->ctx), *common = strstr(said, "stop.diverged is -3");
+    assert_non_null(common);
+    assert_null(strstr(common + 1, "stop.diverged is -3"));
+    assert_non_null(strstr(said, "algorithm.x is not a key\n"));
+    assert_non_null(strstr(said, "\n(this is the method labelled a)\n"));
+    assert_null(strstr(said, "labelled b"));
+    assert_non_null(strstr(said, "algorithm.kind is magic, which is not known"));
+    assert_non_null(strstr(said, "\n(this is the method labelled c)"));
+}
+
 /* What is written goes into the folder, whatever links are there. */
 static void links_are_not_followed(void **state)
 {
@@ -943,6 +963,7 @@ int main(void)
         FIXTURE_TEST(clock_and_own_models),
         FIXTURE_TEST(files),
         FIXTURE_TEST(labels_stay_text),
+        FIXTURE_TEST(all_mistakes),
         FIXTURE_TEST(links_are_not_followed),
         FIXTURE_TEST(many_methods),
         FIXTURE_TEST(the_best_setting),
