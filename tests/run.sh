@@ -8,7 +8,10 @@ which=${2:-all}
 root=$(cd "$(dirname "$0")/.." && pwd)
 case $build in /*) ;; *) build=$root/$build ;; esac
 emulator=$(cat "$build/emulator" 2>/dev/null || :)
-[ -z "$emulator" ] || export FEDLOOM_EMULATED=1
+if [ -n "$emulator" ]; then
+    emulator="$(command -v "${emulator%% *}") ${emulator#* }" # some tests have an empty PATH
+    export FEDLOOM_EMULATED=1
+fi
 log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT
 passed=0
