@@ -17,20 +17,9 @@
 void gotoblas_dynamic_init(void) __attribute__((weak));
 void gotoblas_dynamic_quit(void) __attribute__((weak));
 
-static const char *similar_core(void)
-{
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return NULL;
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
-               ? "SkylakeX"
-               : "Haswell";
-}
-
-void fli_blas_look_again(void)
+void fli_blas_look_again(const char *core)
 {
     static const char variable[] = "OPENBLAS_CORETYPE";
-    const char *core = similar_core();
     const char *wish = getenv(variable);
     if (!core || !gotoblas_dynamic_init || !gotoblas_dynamic_quit || (wish && *wish)) return;
     if (strcmp(openblas_get_corename(), "Prescott") || setenv(variable, core, 1)) return;
@@ -39,7 +28,7 @@ void fli_blas_look_again(void)
     unsetenv(variable);
 }
 #else
-void fli_blas_look_again(void) {}
+void fli_blas_look_again(const char *core) { (void)core; }
 #endif
 
 const char *fli_blas_core(void) { return openblas_get_corename(); }

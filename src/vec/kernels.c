@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if FLI_LEVELS_X86
-extern const fli_ops fli_ops_f32_v2, fli_ops_f32_v3, fli_ops_f32_v4, fli_ops_f64_v2, fli_ops_f64_v3, fli_ops_f64_v4;
-
+#if defined __x86_64__
 /* Each asks for what its files are compiled with, see cmake/levels.cmake. */
 static int has_v2(void)
 {
@@ -29,6 +27,17 @@ static int has_v4(void)
 
 static void look_at_processor(void) { __builtin_cpu_init(); }
 
+/* A processor with the same instructions that OpenBLAS has known for long. */
+static const char *similar_core(void) { return has_v4() ? "SkylakeX" : has_v3() ? "Haswell" : NULL; }
+#else
+static void look_at_processor(void) {}
+
+static const char *similar_core(void) { return NULL; }
+#endif
+
+#if FLI_LEVELS_X86
+extern const fli_ops fli_ops_f32_v2, fli_ops_f32_v3, fli_ops_f32_v4, fli_ops_f64_v2, fli_ops_f64_v3, fli_ops_f64_v4;
+
 const fli_kernels fli_kernels_list[] = {
     {"x86-64-v2", &fli_ops_f32_v2, &fli_ops_f64_v2, has_v2},
     {"x86-64-v3", &fli_ops_f32_v3, &fli_ops_f64_v3, has_v3},
@@ -40,8 +49,6 @@ extern const fli_ops fli_ops_f32_own, fli_ops_f64_own;
 
 static int yes(void) { return 1; }
 
-static void look_at_processor(void) {}
-
 const fli_kernels fli_kernels_list[] = {
     {FLI_LEVEL_NAME, &fli_ops_f32_own, &fli_ops_f64_own, yes},
     {NULL, NULL, NULL, NULL},
@@ -51,8 +58,7 @@ const fli_kernels fli_kernels_list[] = {
 fli_ops fli_ops_f32, fli_ops_f64;
 static const fli_kernels *now;
 static char wish[32]; /* what FEDLOOM_KERNELS was when the program was loaded; "": nothing */
-
-static char all[96];
+static char all[96];  /* what fli_kernels_all says */
 
 const fli_kernels *fli_kernels_now(void) { return now; }
 const char *fli_kernels_all(void) { return all; }
@@ -88,7 +94,7 @@ __attribute__((constructor)) static void choose(void)
     now = asked && asked->runs_here() ? asked : best ? best : fli_kernels_list;
     fli_ops_f32 = *now->f32;
     fli_ops_f64 = *now->f64;
-    fli_blas_look_again();
+    fli_blas_look_again(similar_core());
     fli_snprintf(all, sizeof all, "%s, OpenBLAS for %s", now->name, fli_blas_core());
 }
 

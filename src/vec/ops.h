@@ -118,9 +118,9 @@ extern const fli_ops *const fli_ops_list[]; /* NULL-terminated */
 
 const fli_ops *fli_ops_find(const char *name); /* NULL if there is none */
 
-/* Lets OpenBLAS choose kernels again if it did not know the processor. kernels.c calls it before main, while nobody
- * uses BLAS yet nor reads the environment beside it. */
-void fli_blas_look_again(void);
+/* Lets OpenBLAS choose the kernels of `core` if it did not know the processor; NULL: none would do. kernels.c calls it
+ * before main, while nobody uses BLAS yet nor reads the environment beside it. */
+void fli_blas_look_again(const char *core);
 const char *fli_blas_core(void); /* the kind of processor that its kernels are for */
 /* Sets BLAS up, once per process: one thread per call. Whoever computes calls it first (fli_model_new does). FL_ENOMEM
  * if the limit on address space leaves it no room. */
