@@ -206,11 +206,16 @@ static void bind_list(binder *b, const fli_key *row, const fli_node *n, void *fi
 {
     size_t count = 0, i = 0;
     const fli_node *item = n->type == FLI_NODE_LIST ? n->first : n;
-    if (row->choices && scalar(n) && !strcmp(n->text, row->choices)) {
-        *(fli_reals *)field = (fli_reals){0, NULL};
+    int word;
+    if (row->choices && scalar(n) && parse_choice(n->text, row->choices, &word)) {
+        *(fli_reals *)field = (fli_reals){0, NULL, word};
         return;
     }
     for (const fli_node *c = item; c; c = c == n ? NULL : c->next) count++;
+    if (!count && row->choices) { /* only a word may stand for nothing */
+        wrong_value(b, row, n, "empty");
+        return;
+    }
     void *values = fli_arena_alloc(b->arena, count, 8);
     if (!values) {
         b->status = FL_ENOMEM;
@@ -225,7 +230,7 @@ static void bind_list(binder *b, const fli_key *row, const fli_node *n, void *fi
             wrong_value(b, row, c, scalar(c) ? c->text : "nested");
             return;
         }
-    *(fli_reals *)field = (fli_reals){count, values}; /* fli_ints has the same layout, checked below */
+    *(fli_reals *)field = (fli_reals){count, values, 0}; /* fli_ints has the same layout, checked below */
 }
 
 _Static_assert(sizeof(fli_reals) == sizeof(fli_ints) && offsetof(fli_reals, v) == offsetof(fli_ints, v) &&
@@ -449,7 +454,8 @@ void fli_key_print_value(fli_text *t, const fli_key *row, const void *bound)
     }
     const fli_reals *list = field;
     if (row->choices && !list->n) {
-        fli_text_add(t, row->choices);
+        fli_choice_word(row->choices, list->word, word, sizeof word);
+        fli_text_add(t, word);
         return;
     }
     fli_text_add(t, "[");
@@ -501,7 +507,9 @@ void fli_key_print_type(fli_text *t, const fli_key *row)
     else
         print_bounds(t, row);
     if (row->per_client) fli_text_add(t, ": one, or one per client");
-    if (row->choices && row->type == FLI_REALS) fli_text_addf(t, "; or %s", row->choices);
+    if (row->choices && row->type == FLI_REALS)
+        for (int i = 0; fli_choice_word(row->choices, i, word, sizeof word); i++)
+            fli_text_addf(t, "%s or %s", i ? "" : ";", word);
 }
 
 void fli_keys_print_help(fli_text *t, const fli_key *rows, int indent)

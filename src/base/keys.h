@@ -27,11 +27,13 @@ typedef enum {
 typedef struct {
     size_t n;
     int64_t *v;
+    int word; /* as below */
 } fli_ints;
 
 typedef struct {
     size_t n;
     double *v;
+    int word; /* an empty list: which of the key's words stands for it */
 } fli_reals;
 
 typedef struct {
@@ -40,7 +42,7 @@ typedef struct {
     size_t offset;       /* of the field in the struct that is bound */
     const char *def;     /* as a user would write it; NULL: must be given */
     double min, max;     /* numbers, also in lists: inclusive. Both 0: no bounds */
-    const char *choices; /* "one|two|three"; lists: a word that stands for an empty list, such as "auto" */
+    const char *choices; /* "one|two|three"; lists: words, one of which may stand for the list, as "auto" */
     const char *help;    /* one sentence, lower case, no full stop */
     int per_client;      /* a list of reals with one value, or one per client */
 } fli_key;
