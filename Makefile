@@ -23,7 +23,7 @@ build: deps
 	@cmake --build $(BUILD) -j $(JOBS)
 
 run: build
-	$(BUILD)/fedloom run examples/fashion-mnist.yaml --algorithms fedavg,fedprox,fednova,scaffold,feddyn --force
+	$(BUILD)/fedloom compare examples/fashion-methods.yaml
 
 test: build
 	@tests/run.sh $(BUILD)

@@ -32,6 +32,13 @@ enum {
     FLI_ALGO_WHOLE_ADVANCE = 512,
 };
 
+/* What lies ahead of the federation, as far as the plan can tell: means over all clients in the first round, weighed by
+ * w_i. 0: not known. */
+typedef struct {
+    double travel;      /* lr_i Q_i: how far a unit gradient takes a client in its turn */
+    double probability; /* p_i */
+} fli_outlook;
+
 /* A client's turn, from the algorithm's point of view: what it was asked, what it was sent, what it keeps. */
 typedef struct {
     const fli_space *space;
@@ -65,6 +72,7 @@ typedef struct {
     size_t clients, cohort;
     double cohort_weight; /* sum of w_i over the cohort */
     double momentum;      /* of the clients' local steps */
+    fli_outlook outlook;
     size_t phase, phases, stage;
     int warm_up;      /* this is the advance after the warm-up turns */
     void *const *vec; /* server vectors; vec[0] is the global model x */
@@ -93,6 +101,7 @@ typedef struct {
     size_t parameters;
     double smoothness; /* L_i; with two levels that of g_i in y */
     double lr, probability, weight;
+    fli_outlook outlook;
     size_t steps; /* Q_i */
     double momentum;
     int full_batch;     /* a local step is over all of the client's samples */

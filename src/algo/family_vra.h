@@ -10,11 +10,9 @@ typedef struct {
 } fli_vra;
 
 extern const char *const fli_vra_server[], *const fli_vra_client[], *const fli_vra_sums[];
-extern const fli_part fli_vra_down[], fli_vra_up[];
+extern const fli_part fli_vra_up[];
 
-#define FLI_VRA_PARTS                                                                                                  \
-    .server = fli_vra_server, .down = fli_vra_down, .client = fli_vra_client, .up = fli_vra_up, .sums = fli_vra_sums,  \
-    .server_scalars = 1
+#define FLI_VRA_PARTS .server = fli_vra_server, .client = fli_vra_client, .up = fli_vra_up, .sums = fli_vra_sums
 
 void fli_vra_pose(const fli_turn *t, const fli_vra *c, fli_problem *p);
 void fli_vra_answer(const fli_turn *t, const fli_vra *c, const fli_answer *a);
@@ -22,7 +20,8 @@ void fli_vra_absorb(const fli_server *s, const fli_vra *c, const fli_upload *t);
 void fli_vra_advance(const fli_server *s);
 /* beta = 1 / sum w_i gamma_i over all clients, given their gamma; NULL: the limit gamma = 0. */
 void fli_vra_start(const fli_server *s, const fli_reals *gamma);
-double fli_vra_beta(const fli_server *s); /* 0: the limit */
+/* The server's first scalar is beta; 0: the limit. */
+double fli_vra_beta(const fli_server *s);
 
 /* Qt = sum_{t<Q} (1 - gamma lr)^t */
 double fli_vra_steps(double gamma, double lr, size_t steps);

@@ -8,6 +8,19 @@
  *            x <- x + beta sum_S w_i d_i gamma_i (x_i - x) - beta lam                                (the new lam)
  *
  *   gamma = 0 is the limit beta gamma_i = 1, lam = 0; the change x_i - x is sent as it is.
+ *
+ *   balanced: two numbers say what the three step sizes do. A local turn moves x_i by about lr Qt_i times the gradient
+ *   of the posed problem, so
+ *     s = p_i (a_i + d_i)             is the server's step along the mean displacement (FedAvg and FedDyn: 1),
+ *     theta_i = a_i gamma_i lr Qt_i   is the share of the way that a dual goes to its gradient in a turn.
+ *   Fixing both, theta = 1/2 (half way: neither stale nor all noise) and a_i = d_i in the mean, leaves no choice:
+ *     a_i = s/(2 p_i), at most 1/(gamma lr Qt_i), so that theta_i <= 1 for clients with many steps;
+ *     gamma = p/(s T) for all clients, with the means p of p_i and T of lr_i Q_i in the first round, weighed by w_i;
+ *     d_i = s/(p_i W) - a_i, with W = sum_S w_i/p_i: 1 in the mean, and dividing by it takes out the noise of cohorts
+ *           that weigh more or less than their share.
+ *   s = 1/T, but at least 1 and at most 2: clients that hardly move in a turn are followed further. 2 is what the
+ *   paper's own settings amount to. The server tells the clients beta = 1/gamma and s.
+ *
  *   auto ([VRA] Remark 1): d_i = 1/p_i; a_i the largest value with (a_i + d_i) lr gamma_i Qt_i <= 1, at least 0, where
  *   Qt_i = sum_{t<Q_i} (1 - gamma_i lr)^t.
  *
@@ -34,6 +47,10 @@ typedef struct {
     int preset; /* of `presets` */
     fli_reals gamma, a, d, a_rounds, d_rounds;
 } params;
+
+enum { BETA, STEP };     /* the server's scalars, sent down: 1/gamma where that is balanced, and s */
+enum { STEPS, W };       /* scalar sums, see absorb */
+enum { BALANCED, AUTO }; /* words of a and d; of gamma the first */
 
 /* What a preset puts in the place of the keys a and d; GIVEN: nothing, the key counts. */
 typedef enum { A_GIVEN, A_ZERO, A_ONE, A_MEAN_GRADIENT /* 1/(gamma_i lr Q_i) */ } a_rule;
@@ -62,21 +79,40 @@ static const preset presets[] = {
 static const preset *preset_of(const params *p) { return &presets[p->preset]; }
 
 static const fli_key keys[] = {
-    FLI_KEY_PER_CLIENT(params, gamma, "0.1", 0, FLI_NO_MAX, NULL,
-                       "proximal parameter gamma_i; 0 for all: no dual part"),
-    FLI_KEY_PER_CLIENT(params, a, "auto", 0, FLI_NO_MAX, "auto", "dual step size a_i: how fast the correction follows"),
-    FLI_KEY_PER_CLIENT(params, d, "auto", 0, FLI_NO_MAX, "auto", "aggregation step size d_i; auto: 1/p_i"),
+    FLI_KEY_PER_CLIENT(params, gamma, "balanced", 0, FLI_NO_MAX, "balanced",
+                       "proximal parameter gamma_i; 0 for all: no dual part; balanced: p/(s T), see the notes"),
+    FLI_KEY_PER_CLIENT(params, a, "balanced", 0, FLI_NO_MAX, "balanced|auto",
+                       "dual step size a_i: how fast the correction follows; balanced: s/(2 p_i); auto: Remark 1"),
+    FLI_KEY_PER_CLIENT(params, d, "balanced", 0, FLI_NO_MAX, "balanced|auto",
+                       "aggregation step size d_i; balanced: s/p_i - a_i, for a cohort of the usual weight; auto: "
+                       "1/p_i"),
     FLI_KEY_REALS(params, a_rounds, "1", 0, FLI_NO_MAX, "factors of a given a in rounds 1, 2, ...; the last one stays"),
-    FLI_KEY_REALS(params, d_rounds, "1", 0, FLI_NO_MAX, "factors of d in rounds 1, 2, ...; the last one stays"),
+    FLI_KEY_REALS(params, d_rounds, "1", 0, FLI_NO_MAX,
+                  "factors of d, unless balanced, in rounds 1, 2, ...; the last one stays"),
     FLI_KEY_CHOICE(params, preset, "none", "none|fedavg|fedprox|fednova|admm|feddyn|scaffold",
                    "settings that make it another method: FedAvg or FedProx with unbiased aggregation, FedNova, ADMM, "
                    "FedDyn if weights are uniform; scaffold comes close to SCAFFOLD's local problem only"),
     FLI_KEY_END,
 };
 
-static double gamma_at(const params *p, size_t client)
+/* What the rule `balanced` makes of a federation. */
+typedef struct {
+    double gamma, step;
+} balance;
+
+static balance balance_of(const fli_outlook *o)
 {
-    return preset_of(p)->no_gamma ? 0 : fli_reals_at(&p->gamma, client);
+    double travel = o->travel > 0 ? o->travel : 1, p = o->probability > 0 ? o->probability : 1;
+    double step = fmin(2, fmax(1, 1 / travel));
+    return (balance){p / (step * travel), step};
+}
+
+static int balances_d(const params *p) { return preset_of(p)->d == D_GIVEN && !p->d.n && p->d.word == BALANCED; }
+
+static double gamma_at(const params *p, const balance *b, size_t client)
+{
+    if (preset_of(p)->no_gamma) return 0;
+    return p->gamma.n ? fli_reals_at(&p->gamma, client) : b->gamma;
 }
 
 static double by_round(const fli_reals *factors, size_t round)
@@ -84,32 +120,61 @@ static double by_round(const fli_reals *factors, size_t round)
     return factors->v[round < factors->n ? round : factors->n - 1];
 }
 
-static double d_at(const params *p, size_t client, double probability)
+/* One client in one round. */
+typedef struct {
+    size_t client, round, steps;
+    double lr, probability; /* of the cohort as it came, for presets that want that */
+} moment;
+
+/* A balanced d is a_i + d_i here: what is left of it is known when the cohort is, see advance. */
+static double d_at(const params *p, const balance *b, const moment *m)
 {
+    double factor = by_round(&p->d_rounds, m->round);
     switch (preset_of(p)->d) {
-    case D_GIVEN: return p->d.n ? fli_reals_at(&p->d, client) : 1 / probability;
-    case D_COHORT: return 1 / probability;
-    default: return 1; /* normalised: see absorb and advance */
+    case D_GIVEN:
+        if (balances_d(p)) return b->step / m->probability;
+        return factor * (p->d.n ? fli_reals_at(&p->d, m->client) : 1 / m->probability);
+    case D_COHORT: return factor / m->probability;
+    default: return factor; /* normalised: see absorb and advance */
     }
 }
 
-/* The rule of `auto` bounds a_i itself, so the factors by round are for given values only. */
-static double a_at(const params *p, size_t client, double gamma, double d, double lr, size_t steps, size_t round)
+/* The rules bound a_i themselves, so the factors by round are for given values only. */
+static double a_at(const params *p, const balance *b, const moment *m, double gamma, double d)
 {
     a_rule rule = preset_of(p)->a;
     if (rule == A_ONE) return 1;
     if (rule == A_ZERO || gamma == 0) return 0;
-    if (rule == A_MEAN_GRADIENT) return 1 / (gamma * lr * (double)steps);
-    if (p->a.n) return fli_reals_at(&p->a, client) * by_round(&p->a_rounds, round);
-    return fmax(0, 1 / (lr * gamma * fli_vra_steps(gamma, lr, steps)) - d);
+    if (rule == A_MEAN_GRADIENT) return 1 / (gamma * m->lr * (double)m->steps);
+    if (p->a.n) return fli_reals_at(&p->a, m->client) * by_round(&p->a_rounds, m->round);
+    double most = 1 / (m->lr * gamma * fli_vra_steps(gamma, m->lr, m->steps));
+    return p->a.word == AUTO ? fmax(0, most - d) : fmin(b->step / (2 * m->probability), most);
 }
 
-static fli_vra at_turn(const params *p, size_t clients, const fli_ask *ask)
+static fli_vra at(const params *p, const balance *b, const moment *m)
+{
+    double gamma = gamma_at(p, b, m->client), d = d_at(p, b, m);
+    return (fli_vra){gamma, a_at(p, b, m, gamma, d), d};
+}
+
+/* `scalars` are the server's. */
+static fli_vra at_turn(const params *p, size_t clients, const double *scalars, const fli_ask *ask)
 {
     int by_cohort = preset_of(p)->d == D_COHORT;
-    double probability = by_cohort ? (double)ask->cohort / (double)clients : ask->probability;
-    double gamma = gamma_at(p, ask->client), d = d_at(p, ask->client, probability) * by_round(&p->d_rounds, ask->round);
-    return (fli_vra){gamma, a_at(p, ask->client, gamma, d, ask->lr, ask->steps, ask->round), d};
+    balance b = {1 / scalars[BETA], scalars[STEP]};
+    moment m = {ask->client, ask->round, ask->steps, ask->lr,
+                by_cohort ? (double)ask->cohort / (double)clients : ask->probability};
+    return at(p, &b, &m);
+}
+
+/* The same as a theorem sees it, where cohorts have the usual weight. */
+static fli_vra in_theory(const params *p, const fli_facts *f, size_t round)
+{
+    balance b = balance_of(&f->outlook);
+    moment m = {f->client, round, f->steps, f->lr, f->probability};
+    fli_vra c = at(p, &b, &m);
+    if (balances_d(p)) c.d -= c.a;
+    return c;
 }
 
 /* gamma = 0 is a limit that all clients take together; and FedDyn has one alpha. */
@@ -137,49 +202,56 @@ static fl_status validate(fl_ctx *ctx, const void *params_, size_t clients)
     return FL_OK;
 }
 
+static const fli_part down[] = {{"x", FLI_WHOLE, 0}, {"beta, s", FLI_NUMBER, BETA, FLI_FORGET, 0, 2}, {NULL}};
+
 static void start(const fli_server *s)
 {
     const params *p = s->params;
-    fli_vra_start(s, preset_of(p)->no_gamma ? NULL : &p->gamma);
+    balance b = balance_of(&s->outlook);
+    fli_reals same = {1, &b.gamma, 0};
+    fli_vra_start(s, preset_of(p)->no_gamma ? NULL : p->gamma.n ? &p->gamma : &same);
+    s->scalars[STEP] = s->scalars[BETA] > 0 ? b.step : 1;
 }
 
 static void pose(const fli_turn *t, fli_problem *p)
 {
-    fli_vra c = at_turn(t->params, t->clients, t->ask);
+    fli_vra c = at_turn(t->params, t->clients, t->down_scalars, t->ask);
     fli_vra_pose(t, &c, p);
 }
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {
-    fli_vra c = at_turn(t->params, t->clients, t->ask);
+    fli_vra c = at_turn(t->params, t->clients, t->down_scalars, t->ask);
     fli_vra_answer(t, &c, a);
 }
 
-/* For fednova Qeff is known only after the last upload: here 1/Q_i, in advance the rest. */
+/* For fednova Qeff, and for a balanced d the cohort's weight W, are known only after the last upload: here 1/Q_i and
+ * a_i + d_i as if W = 1, in advance the rest. */
 static void absorb(const fli_server *s, const fli_upload *t)
 {
-    fli_vra c = at_turn(s->params, s->clients, t->ask);
+    fli_vra c = at_turn(s->params, s->clients, s->scalars, t->ask);
     if (preset_of(s->params)->d == D_NORMALISED) c.d /= (double)t->ask->steps;
     fli_vra_absorb(s, &c, t);
-    s->scalar_sum[0] += t->ask->weight * (double)t->ask->steps;
+    s->scalar_sum[STEPS] += t->ask->weight * (double)t->ask->steps;
+    s->scalar_sum[W] += t->ask->weight / t->ask->probability;
 }
 
 static void advance(const fli_server *s)
 {
     double w = s->cohort_weight;
-    if (preset_of(s->params)->d == D_NORMALISED) fli_scale(s->space, s->scalar_sum[0] / (w * w), s->sum[0]);
+    if (preset_of(s->params)->d == D_NORMALISED) fli_scale(s->space, s->scalar_sum[STEPS] / (w * w), s->sum[0]);
+    if (balances_d(s->params)) /* d_i = (a_i + d_i)/W - a_i; both sums are of gamma_i (x_i - x) */
+        fli_lin(s->space, 1 / s->scalar_sum[W], s->sum[0], -1, s->sum[1], s->sum[0]);
     fli_vra_advance(s);
 }
 
 static void check(const void *params_, const fli_facts *f, fli_conditions *out)
 {
     const params *p = params_;
-    double gamma = gamma_at(p, f->client), d = d_at(p, f->client, f->probability);
     size_t rounds = p->a_rounds.n > p->d_rounds.n ? p->a_rounds.n : p->d_rounds.n;
     fli_require_convex_g(out, f);
     for (size_t r = 0; r < rounds; r++) { /* the factors differ only that long */
-        fli_vra c = {gamma, 0, d * by_round(&p->d_rounds, r)};
-        c.a = a_at(p, f->client, gamma, c.d, f->lr, f->steps, r);
+        fli_vra c = in_theory(p, f, r);
         fli_vra_check(&c, f, out);
     }
 }
@@ -187,26 +259,28 @@ static void check(const void *params_, const fli_facts *f, fli_conditions *out)
 static void warn(const void *params_, const fli_facts *f, fli_text *out)
 {
     const params *p = params_;
-    double gamma = gamma_at(p, f->client), d = d_at(p, f->client, f->probability) * by_round(&p->d_rounds, 0);
-    int automatic = preset_of(p)->a == A_GIVEN && !p->a.n && gamma > 0 && f->probability > 0; /* 0: never takes part */
-    fli_vra_warn(gamma, f, out);
+    fli_vra c = in_theory(p, f, 0);
+    int automatic = preset_of(p)->a == A_GIVEN && !p->a.n && p->a.word == AUTO && c.gamma > 0 &&
+                    f->probability > 0; /* 0: never takes part */
+    fli_vra_warn(c.gamma, f, out);
     if (!*fli_text_get(out) && preset_of(p)->a == A_MEAN_GRADIENT)
         fli_text_add(out, "algorithm.preset scaffold is not SCAFFOLD: for small algorithm.gamma its local "
                           "problems come close, but its runs grow without bound; for SCAFFOLD itself set "
                           "algorithm.kind to scaffold");
-    if (*fli_text_get(out) || !automatic || a_at(p, f->client, gamma, d, f->lr, f->steps, 0) > 0) return;
+    if (*fli_text_get(out) || !automatic || c.a > 0) return;
     fli_text_addf(
         out,
         "client %u: algorithm.a is auto and becomes 0, because d_i lr_i gamma_i Qt_i = %.3g leaves nothing of "
         "the 1 it may share: without the dual part this is FedProx; make algorithm.gamma or algorithm.d "
         "smaller, or give algorithm.a",
-        f->client, d * f->lr * gamma * fli_vra_steps(gamma, f->lr, f->steps));
+        f->client, c.d * f->lr * c.gamma * fli_vra_steps(c.gamma, f->lr, f->steps));
 }
 
 static void advise(const void *params_, const fli_facts *worst, fli_text *out)
 {
     const params *p = params_;
-    double d = d_at(p, worst->client, worst->probability), a = d;
+    fli_vra c = in_theory(p, worst, 0);
+    double d = balances_d(p) ? (c.a + c.d) / 2 : c.d, a = d;
     a_rule rule = preset_of(p)->a;
     if (rule == A_GIVEN && p->a.n && fli_reals_at(&p->a, worst->client) > 0) a = fli_reals_at(&p->a, worst->client);
     if (rule == A_ONE) a = 1;
@@ -229,8 +303,9 @@ static void advance_u(const fli_server *s)
 static void warn_u(const void *params_, const fli_facts *f, fli_text *out)
 {
     const params *p = params_;
-    double most = 0;
-    for (size_t i = 0; i < p->gamma.n; i++) most = fmax(most, gamma_at(p, i));
+    balance b = balance_of(&f->outlook);
+    double most = gamma_at(p, &b, 0);
+    for (size_t i = 1; i < p->gamma.n; i++) most = fmax(most, gamma_at(p, &b, i));
     warn(params_, f, out);
     if (!*fli_text_get(out))
         fli_warn_long_prox(f, most > 0 ? 1 / most : 1, "1/algorithm.gamma (by a larger gamma)", out);
@@ -238,9 +313,9 @@ static void warn_u(const void *params_, const fli_facts *f, fli_text *out)
 
 #define PARTS                                                                                                          \
     .citation = "Wang et al., Beyond ADMM, 2023", .keys = keys, .params_size = sizeof(params), FLI_VRA_PARTS,          \
-    .scalar_sums = 1, .remedy = "a smaller algorithm.a or local.lr, or a larger algorithm.gamma",                      \
-    .validate = validate, .theory.check = check, .theory.advise = advise, .start = start, .pose = pose,                \
-    .answer = answer, .absorb = absorb
+    .down = down, .server_scalars = 2, .scalar_sums = 2,                                                               \
+    .remedy = "a smaller algorithm.a or local.lr, or a larger algorithm.gamma", .validate = validate,                  \
+    .theory.check = check, .theory.advise = advise, .start = start, .pose = pose, .answer = answer, .absorb = absorb
 
 const fli_algo fli_algo_fedvra = {
     .name = "fedvra",

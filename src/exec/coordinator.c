@@ -202,6 +202,7 @@ static void view_step(fli_coordinator *c, const fli_step *step)
         .cohort = step->cohort,
         .cohort_weight = step->cohort_weight,
         .momentum = c->spec.momentum,
+        .outlook = c->spec.outlook,
         .phase = step->phase,
         .phases = c->step.phases,
         .stage = a->rounds.stage ? a->rounds.stage(c->spec.params, step->phase, c->step.phases) : 0,

@@ -26,6 +26,7 @@ typedef struct {
     const void *regularizer_params;
     uint64_t seed;
     fli_sgd_spec sgd;
+    fli_outlook outlook;
     size_t threads;               /* 0: one per processor */
     size_t memory;                /* bytes of client state to hold, see store.h; 0: no limit */
     const char *folder;           /* for what is beyond that */

@@ -74,6 +74,22 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
     return s ? s : fli_digest_fed(p->ctx, p->fed, &p->samples);
 }
 
+/* Means over all clients of what the first round asks for. */
+static fl_status look_ahead(const fli_plan *p, fli_outlook *out)
+{
+    *out = (fli_outlook){0};
+    for (size_t i = 0; i < p->fed->clients; i++) {
+        fli_card card;
+        fl_status s = fli_card_make(p->ctx, p->fed, (uint32_t)i, 0, &card);
+        if (s) return s;
+        fli_ask first = fli_ask_for(&p->asking, &card, 0, 0, (uint32_t)i);
+        double w = p->uniform ? 1 / (double)p->fed->clients : (double)card.samples / (double)p->fed->samples;
+        out->travel += w * first.lr * (double)first.steps;
+        out->probability += w * first.probability;
+    }
+    return FL_OK;
+}
+
 /* Logs what the method has to say about the first client it has something to say about. Every schedule begins with its
  * largest step size. */
 static fl_status warn_of_theory(const fli_plan *p)
@@ -87,6 +103,7 @@ static fl_status warn_of_theory(const fli_plan *p)
                    .samples = p->fed->samples,
                    .parameters = p->model->space.n,
                    .momentum = s->local.momentum,
+                   .outlook = p->exec.outlook,
                    .smoothness = NAN,
                    .weight = NAN};
     if (!p->algo->theory.warn) return FL_OK;
@@ -262,7 +279,7 @@ static fl_status plan_exec(fli_plan *p)
         .settings = essence(p),
         .builder = &fli_member_builder,
     };
-    return p->exec.folder && p->exec.settings ? FL_OK : FL_ENOMEM;
+    return p->exec.folder && p->exec.settings ? look_ahead(p, &p->exec.outlook) : FL_ENOMEM;
 }
 
 fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)

@@ -79,6 +79,24 @@ static const fact of_tensors[] = {
     {NULL, NULL},
 };
 
+static const fact of_balanced[] = {
+    {"why",
+     "a local turn moves a client by about lr Q times the gradient of its posed problem, so two numbers say what "
+     "gamma, a and d do: s = p_i (a_i + d_i), the server's step along the mean displacement (1 in FedAvg and "
+     "FedDyn), and theta = a_i gamma lr Q, the share of the way that a client's dual goes to its gradient in one "
+     "turn. The rule fixes both: s between 1 and 2, theta = 1/2"},
+    {"T, p",
+     "means over all clients, weighed by w_i, of lr_i Q_i in the first round and of the probability p_i to take "
+     "part; the server computes them before the first round"},
+    {"s", "1/T, but at least 1 and at most 2: clients that hardly move in a turn are followed further"},
+    {"gamma", "p/(s T) for all clients, so that theta = 1/2 at a client with average steps"},
+    {"a", "s/(2 p_i), but at most 1/(gamma lr Qt_i), where theta would be 1; Qt_i is the sum of (1 - gamma lr)^t over "
+          "the Q_i steps"},
+    {"d", "s/(p_i W) - a_i, where W is the sum of w_i/p_i over the cohort, 1 in the mean: cohorts that weigh more or "
+          "less than their share do not add noise"},
+    {NULL, NULL},
+};
+
 static const note notes[] = {
     {"normalize",
      "What each choice of `data.normalize` does to a feature. Means, norms and magnitudes are of the training samples "
@@ -101,11 +119,16 @@ static const note notes[] = {
      "version; "
      "the tensors are, by model:",
      NULL, of_tensors},
+    {"balanced step sizes",
+     "What `balanced` means for `gamma`, `a` and `d` of fedvra and fedvra-u, their default. Each may also be given "
+     "alone: the others still follow their rule. `auto` is another rule, Remark 1 of the paper: d_i = 1/p_i, and the "
+     "largest a_i with (a_i + d_i) lr gamma Qt_i at most 1.",
+     NULL, of_balanced},
 };
 
 void fli_reference_notes(fli_text *t, const fli_reference_style *style)
 {
-    style->heading(t, 1, "data and files");
+    style->heading(t, 1, "notes");
     style->paragraph(t, "What keys cannot say.");
     for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) {
         style->heading(t, 2, notes[i].title);

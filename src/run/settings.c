@@ -36,7 +36,7 @@ static const fli_key data_keys[] = {
         fli_data_settings, normalize, "auto", FLI_NORMALIZE_WORDS,
         "auto: bytes to [0, 1]; unit: by the largest magnitude; standard: mean 0, deviation 1; columns: "
         "each feature by its Euclidean norm; given: mean, std. Not for sparse data: standard, given. Details: "
-        "part `data and files` of the reference"),
+        "part `notes` of the reference"),
     FLI_KEY_REALS(fli_data_settings, mean, "[]", -FLI_NO_MAX, FLI_NO_MAX,
                   "for normalize: given; one value, or one per channel"),
     FLI_KEY_REALS(fli_data_settings, std, "[]", FLI_ABOVE_0, FLI_NO_MAX,

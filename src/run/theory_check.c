@@ -34,6 +34,7 @@ static fl_status checker_init(fl_ctx *ctx, fli_plan *p, checker *c)
                    .worst = {.clients = p->fed->clients,
                              .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
                              .probability = 1,
+                             .outlook = p->exec.outlook,
                              .least_steps = SIZE_MAX}};
     fl_status s = fli_model_batch(ctx, p->model, SAMPLES, &c->batch);
     if (s) return s;
@@ -96,6 +97,7 @@ static fl_status check_client(fl_ctx *ctx, checker *c, size_t client)
         .constant_lr = fli_schedule_lr(&p->settings.local, 1) == fli_schedule_lr(&p->settings.local, 0),
         .lr = p->settings.local.lr * fli_reals_at(&p->settings.local.lr_factors, client),
         .probability = fli_participation_probability(p->participation, client),
+        .outlook = p->exec.outlook,
         .weight =
             p->uniform ? 1 / (double)p->fed->clients : (double)fli_fed_size(p->fed, client) / (double)p->fed->samples,
     };

@@ -4,6 +4,7 @@
 #include "fixture.h"
 
 #include "algo/family_vra.h"
+#include "run/run.h"
 
 enum { DIM = 3, N = 6, MOST = 8 /* steps */ };
 static const size_t sizes[N] = {8, 12, 20, 9, 15, 30};
@@ -92,6 +93,17 @@ static void start_watched(engine *e, fixture *f, const char *name, const char *p
     memset(seen_state, 0, sizeof seen_state);
     memset(seen_a, 0, sizeof seen_a);
     start_method(e, f, &spy, params, 0, p);
+}
+
+/* FedVRA with nothing but its name, in a federation with this outlook. */
+static void start_with_outlook(engine *e, fixture *f, fli_outlook outlook, quadratics *p)
+{
+    start_watched(e, f, "fedvra", "", p);
+    fli_exec_spec spec = *fli_exec_spec_of(e->exec);
+    spec.outlook = outlook;
+    fli_exec_free(e->exec);
+    assert_ok(f->ctx, fli_exec_new(f->ctx, &spec, &e->exec));
+    assert_ok(f->ctx, fli_model_start(f->ctx, e->model, 7, fli_exec_server(e->exec)[0]));
 }
 
 /* What a round is asked, for every client of the federation. */
@@ -221,7 +233,7 @@ static void contains_fedavg(void **state)
 {
     equal(*state, "fedavg", "aggregation=unbiased", "preset=fedavg", 0, 1e-13);
     equal(*state, "fedavg", "aggregation=unbiased", "gamma=0;a=0;d=2", 3, 1e-13);
-    equal(*state, "fedavg", "aggregation=unbiased", "gamma=0", 2, 1e-13); /* d = 1/p_i */
+    equal(*state, "fedavg", "aggregation=unbiased", "gamma=0;d=auto", 2, 1e-13); /* d = 1/p_i */
     equal(*state, "fedavg", "", "gamma=0;d=1", 6, 1e-13);
 }
 
@@ -229,7 +241,7 @@ static void contains_fedprox(void **state)
 {
     equal(*state, "fedprox", "mu=0.7;aggregation=unbiased", "preset=fedprox;gamma=0.7", 0, 1e-13);
     equal(*state, "fedprox", "mu=0.7;aggregation=unbiased", "gamma=0.7;a=0;d=2", 3, 1e-13);
-    equal(*state, "fedprox", "mu=0.7;aggregation=unbiased", "gamma=[0.7,0.7,0.7,0.7,0.7,0.7];a=0", 2, 1e-13);
+    equal(*state, "fedprox", "mu=0.7;aggregation=unbiased", "gamma=[0.7,0.7,0.7,0.7,0.7,0.7];a=0;d=auto", 2, 1e-13);
 }
 
 static void contains_fednova(void **state)
@@ -398,6 +410,7 @@ static void posed_problem_tends_to_scaffolds(void **state)
         t.params = bound(f->ctx, &e.arena, algo_named("fedvra")->keys, algo_named("fedvra")->params_size, params);
         for (size_t j = 0; j < DIM; j++) x[j] = y[j] - c[j] / gamma;
         t.down = (const void *const[]){x};
+        t.down_scalars = (const double[]){1 / gamma, 1};
         t.state = (void *const[]){minus_lam_i};
         algo_named("fedvra")->pose(&t, &vra);
         for (size_t s = 0; s < 5; s++) {
@@ -496,7 +509,7 @@ static void automatic(void **state)
     uint32_t cohort[N];
     plain s = {0};
     size_t zero = 0, positive = 0;
-    start_watched(&e, f, "fedvra", "gamma=[1,2,30,1.5,0.7,25]", &p);
+    start_watched(&e, f, "fedvra", "gamma=[1,2,30,1.5,0.7,25];a=auto;d=auto", &p);
     fli_rng_init(&rng, 5, FLI_RNG_TEST, 0, 0);
     for (size_t r = 0; r < 60; r++) {
         size_t m = draw(&rng, &ask, cohort);
@@ -525,7 +538,7 @@ static void automatic(void **state)
     engine_fini(&e);
 
     /* one of the two given: the other one follows it */
-    start_watched(&e, f, "fedvra", "gamma=2;d=1.5", &p);
+    start_watched(&e, f, "fedvra", "gamma=2;a=auto;d=1.5", &p);
     size_t m = draw(&rng, &ask, cohort);
     round_of(&e, cohort, m, &ask);
     for (size_t c = 0; c < m; c++) {
@@ -533,6 +546,49 @@ static void automatic(void **state)
         assert_near((seen_a[i] + 1.5) * ask.lr[i] * 2 * weighted_steps(2, ask.lr[i], ask.q[i]), 1, 1e-12);
     }
     engine_fini(&e);
+}
+
+/* The rule `balanced`, with step sizes that differ: s and gamma from the outlook, a_i bounded, d_i from the cohort. */
+static void balanced(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        double travel, probability, step, gamma;
+    } outlooks[] = {{0, 0, 1, 1}, {3, 0.5, 1, 0.5 / 3}, {0.8, 0.25, 1.25, 0.25}, {0.1, 0.2, 2, 1}};
+    for (size_t o = 0; o < sizeof outlooks / sizeof *outlooks; o++) {
+        knobs k;
+        quadratics p;
+        engine e;
+        fli_rng rng;
+        demand ask;
+        uint32_t cohort[N];
+        plain s = {0};
+        size_t bounded = 0, turns = 0;
+        start_with_outlook(&e, f, (fli_outlook){outlooks[o].travel, outlooks[o].probability}, &p);
+        fli_rng_init(&rng, 6, FLI_RNG_TEST, 0, 0);
+        for (size_t r = 0; r < 40; r++) {
+            size_t m = draw(&rng, &ask, cohort);
+            double weight = 0;
+            for (size_t c = 0; c < m; c++) weight += p.w[cohort[c]] / ask.probability[cohort[c]];
+            for (size_t i = 0; i < N; i++) {
+                double step = outlooks[o].step / ask.probability[i], gamma = k.gamma[i] = outlooks[o].gamma;
+                double most = 1 / (ask.lr[i] * gamma * weighted_steps(gamma, ask.lr[i], ask.q[i]));
+                k.a[i] = fmin(step / 2, most);
+                k.d[i] = step / weight - k.a[i];
+            }
+            plain_round(&p, &k, &ask, cohort, m, &s, NULL);
+            round_of(&e, cohort, m, &ask);
+            assert_vector(server(&e, 0), s.x, 1e-10);
+            for (size_t c = 0; c < m; c++) {
+                size_t i = cohort[c];
+                assert_near(seen_a[i], k.a[i], 1e-12 * fmax(1, k.a[i]));
+                bounded += k.a[i] < outlooks[o].step / ask.probability[i] / 2;
+                turns++;
+            }
+        }
+        assert_true(bounded < turns);
+        engine_fini(&e);
+    }
 }
 
 static void factors_by_round(void **state)
@@ -700,6 +756,25 @@ static void one_vector_and_a_number(void **state)
     assert_true(uploaded(*state, "algorithm=scaffold") == 2 * avg);
 }
 
+/* What the plan sees ahead: five clients of 18 samples, 5 steps of 0.1 each, three of them in a round; and what the
+ * server makes of that. */
+static void outlook_of_a_plan(void **state)
+{
+    fixture *f = *state;
+    fl_run *r;
+    assert_ok(f->ctx, planned(f, "local.epochs=1", &r));
+    assert_near(r->plan.exec.outlook.travel, 0.5, 1e-12);
+    assert_near(r->plan.exec.outlook.probability, 0.6, 1e-12);
+    assert_ok(f->ctx, fl_run_go(r, NULL, NULL));
+    const double *sent = fli_coordinator_broadcast(fli_exec_coordinator(r->exec))->num;
+    assert_near(sent[0], 2 * 0.5 / 0.6, 1e-12); /* 1/gamma = s T/p */
+    assert_near(sent[1], 2, 1e-12);             /* s = 1/T */
+    fl_run_free(r);
+    assert_ok(f->ctx, planned(f, "local.epochs=1|local.lr_factors=[1, 2, 3, 4, 5]|local.lr=1", &r));
+    assert_near(r->plan.exec.outlook.travel, 15, 1e-12);
+    fl_run_free(r);
+}
+
 static void wrong_input(void **state)
 {
     fixture *f = *state;
@@ -710,12 +785,14 @@ static void wrong_input(void **state)
         {"algorithm.gamma=[1, 1, -2, 1, 1]", "algorithm.gamma is -2, but must be"},
         {"algorithm.gamma=[1, 0, 2, 0, 1]", "algorithm.gamma is 0 for 2 clients and positive for 3"},
         {"algorithm.gamma=[1, 2]", "algorithm.gamma has 2 values, but there are 5 clients"},
-        {"algorithm.gamma=[]", "algorithm.gamma has 0 values, but there are 5 clients"},
+        {"algorithm.gamma=[]", "algorithm.gamma is empty, but must be"},
+        {"algorithm.a=[]", "algorithm.a is empty, but must be"},
         {"algorithm.gamma=auto", "algorithm.gamma is auto, but must be"},
         {"algorithm.a=[1, 2, 3]", "algorithm.a has 3 values, but there are 5 clients"},
         {"algorithm.d=[1, 2, 3, 4, 5, 6]", "algorithm.d has 6 values, but there are 5 clients"},
         {"algorithm.a=[1, auto, 2, 3, 4]", "algorithm.a is auto, but must be"},
-        {"algorithm.a=aut", "algorithm.a is aut, but must be a list of numbers >= 0: one, or one per client; or auto"},
+        {"algorithm.a=aut", "algorithm.a is aut, but must be a list of numbers >= 0: one, or one per client; or "
+                            "balanced or auto"},
         {"algorithm.a_rounds=[]", "need at least one value"},
         {"algorithm.d_rounds=[]", "need at least one value"},
         {"local.lr_factors=[1, 2, 3, 4]", "local.lr_factors has 4 values, but there are 5 clients"},
@@ -757,8 +834,10 @@ static void doubts_are_said(void **state)
         const char *set, *says; /* NULL: nothing */
     } cases[] = {
         {"algorithm.gamma=10|algorithm.a=1", NULL}, /* exactly 1 */
-        {"algorithm.gamma=10", "client 0: algorithm.a is auto and becomes 0, because d_i lr_i gamma_i Qt_i = "},
-        {"algorithm.gamma=10|algorithm.d=0.5", NULL},
+        {"algorithm.gamma=10", NULL},               /* balanced: never 0 */
+        {"algorithm.gamma=10|algorithm.a=auto|algorithm.d=auto",
+         "client 0: algorithm.a is auto and becomes 0, because d_i lr_i gamma_i Qt_i = "},
+        {"algorithm.gamma=10|algorithm.a=auto|algorithm.d=0.5", NULL},
         {"algorithm.gamma=10|algorithm.preset=admm", NULL},
         {"algorithm.gamma=10.5", "fedvra, client 0: gamma_i lr_i = 10.5 x 0.1 = 1.05, but Lemma 1 asks for at most 1"},
         {"algorithm.gamma=[1, 1, 1, 20, 30]", "client 3: gamma_i lr_i = 20 x 0.1 = 2,"},
@@ -813,6 +892,8 @@ int main(void)
         FIXTURE_TEST(posed_problem_tends_to_scaffolds),
         FIXTURE_TEST(identities),
         FIXTURE_TEST(automatic),
+        FIXTURE_TEST(balanced),
+        FIXTURE_TEST(outlook_of_a_plan),
         FIXTURE_TEST(factors_by_round),
         FIXTURE_TEST(theorem_1),
         FIXTURE_TEST(one_vector_and_a_number),

@@ -992,12 +992,12 @@ static void lists_are_printed_and_read_again(void **state)
     static const struct {
         const char *set, *lines[4];
     } cases[] = {
-        {"algorithm=fedavg|algorithm=fedvra", {"gamma: [0.1]", "a: auto", "d: auto", "lr_factors: [1]"}},
+        {"algorithm=fedavg|algorithm=fedvra", {"gamma: balanced", "a: balanced", "d: balanced", "lr_factors: [1]"}},
         {"algorithm={kind: fedvra, gamma: [0.1, 0.2, 0.30000000000000004, 1e-7], a: auto, d: 3}|local.lr_factors=[1, "
          "2, 3, 0.5]",
          {"gamma: [0.1, 0.2, 0.30000000000000004, 1e-07]", "a: auto", "d: [3]", "lr_factors: [1, 2, 3, 0.5]"}},
-        {"algorithm={kind: fedvra, a: [], a_rounds: [1, 0.5], d_rounds: 2, preset: admm}",
-         {"a: auto", "a_rounds: [1, 0.5]", "d_rounds: [2]", "preset: admm"}},
+        {"algorithm={kind: fedvra, a: balanced, a_rounds: [1, 0.5], d_rounds: 2, preset: admm}",
+         {"a: balanced", "a_rounds: [1, 0.5]", "d_rounds: [2]", "preset: admm"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         collected one = {0}, two = {0};
