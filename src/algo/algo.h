@@ -6,6 +6,7 @@
 #ifndef FLI_ALGO_ALGO_H
 #define FLI_ALGO_ALGO_H
 
+#include "algo/facts.h"
 #include "algo/message.h"
 #include "base/keys.h"
 #include "local/local.h"
@@ -31,13 +32,6 @@ enum {
     /* `advance` looks at more than one entry at a time: inner products, blocks, their number */
     FLI_ALGO_WHOLE_ADVANCE = 512,
 };
-
-/* What lies ahead of the federation, as far as the plan can tell: means over all clients in the first round, weighed by
- * w_i. 0: not known. */
-typedef struct {
-    double travel;      /* lr_i Q_i: how far a unit gradient takes a client in its turn */
-    double probability; /* p_i */
-} fli_outlook;
 
 /* A client's turn, from the algorithm's point of view: what it was asked, what it was sent, what it keeps. */
 typedef struct {
@@ -89,26 +83,6 @@ typedef struct {
     const fli_bilevel *bilevel; /* NULL: a single level */
 } fli_server;
 
-/* What a method's theory asks for, seen at one client: see `check`. */
-typedef struct {
-    size_t clients;
-    uint32_t client;
-    int convex;       /* f_i is, for sure */
-    int composite;    /* there is a regulariser g; */
-    double g_modulus; /* g + g_modulus/2 ||x||^2 is convex; 0: so is g itself */
-    unsigned model_traits;
-    size_t samples; /* of all clients */
-    size_t parameters;
-    double smoothness; /* L_i; with two levels that of g_i in y */
-    double lr, probability, weight;
-    fli_outlook outlook;
-    size_t steps; /* Q_i */
-    double momentum;
-    int full_batch;     /* a local step is over all of the client's samples */
-    int constant_lr;    /* in all rounds */
-    size_t least_steps; /* for `advise`: steps is the most that anyone may take in a round, this the fewest */
-} fli_facts;
-
 /* Receives conditions `have <= most`, requirements that hold or do not, and assumptions, which nobody can verify here;
  * see conditions.h. */
 typedef struct fli_conditions fli_conditions;
@@ -121,12 +95,6 @@ void fli_require_convex_g(fli_conditions *c, const fli_facts *f);
 /* For `warn`: a sentence if a proximal step of this length is too long for the regulariser; `remedy` sets the
  * length. */
 void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli_text *out);
-
-/* How an asynchronous server goes forward. */
-typedef struct {
-    size_t buffer; /* uploads per server step: absorb for each, then advance once */
-    size_t tau;    /* no upload is older than this many server steps; 0: no bound */
-} fli_pace;
 
 /* What theory says of a method, and what it makes of that. All optional. */
 typedef struct {

@@ -27,6 +27,7 @@ typedef struct fli_bilevel_desc {
     const char *name, *title, *citation;
     const fli_key *keys;
     size_t params_size;
+    int convex; /* g without its l2 term is, in y; 0: where the model's loss is */
     /* Says which parameters belong to which level; may change the model first (put hyper-parameters in front). Refuses
      * models that it is not for. NULL: the kind stands for a single level. */
     fl_status (*setup)(fl_ctx *ctx, fli_model *m, const void *params, fli_range *upper, fli_range *lower);

@@ -38,6 +38,7 @@ const fli_bilevel_desc fli_bilevel_representation = {
     .name = "hyper_representation",
     .title = "the body of a network above, its last layer below",
     .citation = "Franceschi et al., ICML 2018",
+    .convex = 1, /* the networks here end in softmax regression */
     .setup = setup,
     .upper = loss,
     .lower = loss,

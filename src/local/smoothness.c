@@ -7,6 +7,7 @@
 #include "local/smoothness.h"
 
 #include "bilevel/bilevel.h"
+#include "local/lanczos.h"
 
 #include <math.h>
 
@@ -72,5 +73,49 @@ done:
     fli_free(scratch);
     fli_free(hv);
     fli_free(v);
+    return status;
+}
+
+/* l - H on the block that the Hessian is of. */
+typedef struct {
+    const fli_model *m;
+    const void *x;
+    const fli_batch *b;
+    double l;
+    void *v, *hv, *scratch;
+    size_t at, n; /* the block */
+} shifted;
+
+static void shifted_product(void *arg, const double *v, double *out)
+{
+    const shifted *p = arg;
+    const fli_ops *ops = p->m->space.ops;
+    ops->from_f64(p->n, v, fli_at(ops, p->v, p->at));
+    product(p->m, p->x, p->b, p->v, p->hv, p->scratch);
+    ops->to_f64(p->n, fli_cat(ops, p->hv, p->at), out);
+    for (size_t i = 0; i < p->n; i++) out[i] = p->l * v[i] - out[i];
+}
+
+fl_status fli_convexity(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, uint64_t seed, double l,
+                        double *mu)
+{
+    const fli_space *s = &m->space;
+    size_t at = m->bilevel ? m->bilevel->upper : 0;
+    shifted p = {.m = m, .x = x, .b = b, .l = l, .at = at, .n = s->n - at};
+    fl_status status = FL_ENOMEM;
+    double largest = 0;
+    fli_rng rng;
+    p.v = fli_alloc(ctx, s->n, s->ops->size);
+    p.hv = fli_alloc(ctx, s->n, s->ops->size);
+    p.scratch = fli_alloc(ctx, fli_model_scratch(m, b->n), 1);
+    if (p.v && p.hv && p.scratch) {
+        fli_zero(s, p.v);
+        fli_rng_init(&rng, seed, FLI_RNG_PROBE, 1, 0);
+        status = fli_lanczos(ctx, p.n, shifted_product, &p, 1e-6, &rng, &largest);
+    }
+    *mu = l - largest;
+    fli_free(p.scratch);
+    fli_free(p.hv);
+    fli_free(p.v);
     return status;
 }

@@ -173,6 +173,18 @@ static void improve(const fli_model *m, const void *x, const fli_batch *b, size_
     memberships(m, b->n, lr, p->membership_steps, &q, y);
 }
 
+/* The gradient in h has a factor 1/d_i, which the steps above have in their size. */
+static fli_latent_steps membership_rule(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *at)
+{
+    const params *p = m->params;
+    room q;
+    carve(m, b->n, at, &q);
+    project(m, x, b, &q);
+    double top = curvature(rank_of(m), q.gram), n = (double)all;
+    double lr = p->membership_lr > 0 ? p->membership_lr : top > 0 ? n / top : 0;
+    return (fli_latent_steps){(size_t)p->membership_steps, p->membership_steps ? lr : NAN, top / n};
+}
+
 /* ---- the columns --------------------------------------------------------------------------------------- */
 
 /* Loss and gradient in W on the batch, with memberships y. */
@@ -352,8 +364,13 @@ static size_t no_more(const fli_model *m, size_t n)
     return 0;
 }
 
-static const fli_latent latent = {
-    .every = 1, .kept = 1, .size = rank_of, .scratch = no_more, .improve = improve, .grad = latent_grad};
+static const fli_latent latent = {.every = 1,
+                                  .kept = 1,
+                                  .size = rank_of,
+                                  .scratch = no_more,
+                                  .improve = improve,
+                                  .grad = latent_grad,
+                                  .steps = membership_rule};
 
 static fl_status setup(fl_ctx *ctx, fli_model *m)
 {

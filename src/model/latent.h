@@ -8,6 +8,13 @@
 
 #include "model/model.h"
 
+/* How `improve` improves. */
+typedef struct {
+    size_t steps;      /* projected gradient steps on f_i in each turn; 0: the best y, by a formula or exactly */
+    double lr;         /* their size; NAN without steps */
+    double smoothness; /* L of f_i in y, at the y that a client starts from */
+} fli_latent_steps;
+
 struct fli_latent {
     int every; /* all samples have a y, and none a label that counts */
     int kept;  /* y_i is improved from what it was; otherwise it is a function of x, and nobody needs to remember it */
@@ -20,6 +27,8 @@ struct fli_latent {
     /* g = gradient in x of f_i on this batch: a mean over each of the two parts, without weight decay. Returns f_i. */
     double (*grad)(const fli_model *m, const void *x, const fli_batch *b, size_t plain, const void *y, void *g,
                    void *scratch);
+    /* How y is improved at x by a client with `all` such samples, some of which are in the batch. */
+    fli_latent_steps (*steps)(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *scratch);
 };
 
 /* Scratch in a batch of n behind the model's own. */

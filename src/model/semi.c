@@ -129,10 +129,15 @@ static void closed_form(const fli_semi *s, size_t classes, const row *r)
 
 /* (10) with the projection that keeps nu on the simplex. The step that is chosen here is one over the curvature at the
  * centre, C alpha_r/|U|; without entropy terms there is none, and alpha_p stands in. */
+static double step_size(const fli_semi *s, size_t classes, double all)
+{
+    double curved = s->alpha_r > 0 ? s->alpha_r : s->alpha_p;
+    return s->label_lr > 0 ? s->label_lr : curved > 0 ? all / ((double)classes * curved) : 0;
+}
+
 static void projected_steps(const fli_semi *s, size_t classes, double all, const row *r)
 {
-    double c = 1 + log((double)classes), curved = s->alpha_r > 0 ? s->alpha_r : s->alpha_p;
-    double lr = s->label_lr > 0 ? s->label_lr : curved > 0 ? all / ((double)classes * curved) : 0;
+    double c = 1 + log((double)classes), lr = step_size(s, classes, all);
     for (int64_t step = 0; step < s->label_steps; step++) {
         for (size_t k = 0; k < classes; k++)
             r->nu[k] -= lr / all * (s->alpha_r * (log(fmax(r->nu[k], 1e-12)) + c) - s->alpha_p * r->z[k]);
@@ -161,10 +166,26 @@ static void semi_improve(const fli_model *m, const void *x, const fli_batch *b, 
     }
 }
 
+/* The curvature of the entropy term, alpha_r/(nu |U|), at the centre of the simplex. */
+static fli_latent_steps semi_steps(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *scratch)
+{
+    const fli_semi *s = m->latent_params;
+    int steps = s->labels == FLI_SEMI_PROJECTED;
+    (void)x;
+    (void)b;
+    (void)scratch;
+    return (fli_latent_steps){steps ? (size_t)s->label_steps : 0, steps ? step_size(s, m->classes, (double)all) : NAN,
+                              (double)m->classes * s->alpha_r / (double)all};
+}
+
 static const fli_latent closed = {
-    .size = semi_size, .scratch = semi_scratch, .improve = semi_improve, .grad = semi_grad};
-static const fli_latent projected = {
-    .kept = 1, .size = semi_size, .scratch = semi_scratch, .improve = semi_improve, .grad = semi_grad};
+    .size = semi_size, .scratch = semi_scratch, .improve = semi_improve, .grad = semi_grad, .steps = semi_steps};
+static const fli_latent projected = {.kept = 1,
+                                     .size = semi_size,
+                                     .scratch = semi_scratch,
+                                     .improve = semi_improve,
+                                     .grad = semi_grad,
+                                     .steps = semi_steps};
 
 fl_status fli_model_use_semi(fl_ctx *ctx, fli_model *m, const fli_semi *s)
 {

@@ -92,6 +92,23 @@ static void test_least_squares(void **state)
     close_linear(&t);
 }
 
+/* The smallest eigenvalue: sigma_min^2/d plus the weight decay, also where it is far below the largest. */
+static void test_convexity(void **state)
+{
+    (void)state;
+    for (double wd = 0; wd <= 0.25; wd += 0.25) {
+        linear t;
+        double l, mu, top = 5, least = top * pow(0.8, COLS - 1), want = least * least / ROWS + wd;
+        open_linear(&t, "least_squares", &fli_ops_f64, top, wd);
+        assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, 7, 1000, 1e-14, &l));
+        assert_ok(t.ctx, fli_convexity(t.ctx, t.m, t.x, &t.b, 7, l, &mu));
+        assert_near(mu, want, 1e-6 * l);
+        assert_ok(t.ctx, fli_convexity(t.ctx, t.m, t.x, &t.b, 7, 0.99 * l, &mu)); /* L itself is an estimate */
+        assert_near(mu, want, 1e-6 * l);
+        close_linear(&t);
+    }
+}
+
 static void test_single_precision(void **state)
 {
     (void)state;
@@ -210,9 +227,9 @@ static void test_indefinite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_least_squares),  cmocka_unit_test(test_single_precision),
-        cmocka_unit_test(test_logistic_bound), cmocka_unit_test(test_degenerate),
-        cmocka_unit_test(test_indefinite),
+        cmocka_unit_test(test_least_squares),    cmocka_unit_test(test_convexity),
+        cmocka_unit_test(test_single_precision), cmocka_unit_test(test_logistic_bound),
+        cmocka_unit_test(test_degenerate),       cmocka_unit_test(test_indefinite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,66 @@
+/* What is known of a federation when a method's theorem is held against it, seen at one client. What was not measured
+ * is NAN. `check` has all of it; `warn`, which is asked before a run, has neither what is measured nor `all`. */
+#ifndef FLI_ALGO_FACTS_H
+#define FLI_ALGO_FACTS_H
+
+#include "model/latent.h"
+
+/* How an asynchronous server goes forward. */
+typedef struct {
+    size_t buffer; /* uploads per server step: absorb for each, then advance once */
+    size_t tau;    /* no upload is older than this many server steps; 0: no bound */
+} fli_pace;
+
+/* What lies ahead of the federation, as far as the plan can tell: means over all clients in the first round, weighed by
+ * w_i. 0: not known. */
+typedef struct {
+    double travel;      /* lr_i Q_i: how far a unit gradient takes a client in its turn */
+    double probability; /* p_i */
+} fli_outlook;
+
+/* Over all clients that were measured. */
+typedef struct {
+    double smoothness, least_smoothness; /* the largest L_i, the smallest */
+    double convexity, most_convexity;    /* the smallest mu_i, the largest */
+    size_t steps, least_steps;           /* the most and the fewest that anyone may take in a round */
+    double probability, most_probability;
+    double reach, least_reach; /* the largest and the smallest lr_i Q_i */
+    double least_weight, weight;
+    const double *weights; /* w_i of all clients, measured or not */
+} fli_facts_all;
+
+typedef struct {
+    size_t clients;
+    uint32_t client;
+    int convex;       /* f_i is, for sure */
+    int composite;    /* there is a regulariser g; */
+    double g_modulus; /* g + g_modulus/2 ||x||^2 is convex; 0: so is g itself */
+    unsigned model_traits;
+    size_t samples; /* of all clients */
+    size_t parameters;
+    double smoothness; /* L_i; with two levels that of g_i in y */
+    double lr, probability, weight;
+    fli_outlook outlook;
+    size_t steps; /* Q_i */
+    double momentum;
+    int full_batch;     /* a local step is over all of the client's samples */
+    int constant_lr;    /* in all rounds */
+    size_t least_steps; /* for `fix`: steps is the most that anyone may take in a round, this the fewest */
+
+    /* mu_i: the smallest eigenvalue of the same Hessian, measured from above; never below what is certain. Only where
+     * f_i is convex for sure, or with two levels. */
+    double convexity;
+    double
+        sure_convexity; /* what weight decay (two levels: bilevel.l2) makes certain for a convex loss; NAN: nothing */
+    double upper_gradient;  /* two levels: ||grad_y f_i|| at the start, for L_f */
+    int second_block;       /* f_i(x, y_i) has a block y_i of the client's own: pseudo labels, memberships; then */
+    fli_latent_steps block; /* how it is improved */
+    size_t batch;           /* labelled samples in a local step */
+    size_t rounds;
+    size_t cohort;      /* m: the most clients of a round; of asynchronous methods, those at work at the same time */
+    int uniform_cohort; /* m of N without replacement, all equally likely, in every round; or everyone */
+    fli_pace pace;      /* of asynchronous methods; of others the buffer is 0 */
+    const fli_facts_all *all;
+} fli_facts;
+
+#endif

@@ -1,0 +1,232 @@
+/* The facts that theorems ask for. The smoothness constants L_i are the largest eigenvalues of the clients' Hessians at
+ * the start model, by power iteration. For least squares that is L_i itself; for logistic and softmax regression, which
+ * start at zero, where their curvature is largest or nearly so, it is close; for networks it is an estimate at one
+ * point. Pseudo labels have no part in it. The moduli of strong convexity mu_i are the smallest eigenvalues. */
+#include "run/theory_facts.h"
+
+#include "local/smoothness.h"
+#include "model/latent.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    CLIENTS = 100,    /* at most this many are measured, evenly spaced */
+    ITERATIONS = 100, /* of power iteration */
+};
+
+typedef struct {
+    const fli_plan *plan;
+    fli_batch batch;
+    void *x, *scratch, *gradient;
+} meter;
+
+static fl_status meter_init(fl_ctx *ctx, const fli_plan *p, meter *m)
+{
+    const fli_space *space = &p->model->space;
+    *m = (meter){.plan = p};
+    fl_status s = fli_model_batch(ctx, p->model, FLI_MEASURED_SAMPLES, &m->batch);
+    if (s) return s;
+    m->x = fli_alloc(ctx, space->n, space->ops->size);
+    m->gradient = fli_alloc(ctx, space->n, space->ops->size);
+    m->scratch = fli_alloc(ctx, fli_model_scratch(p->model, FLI_MEASURED_SAMPLES), 1);
+    if (!m->x || !m->gradient || !m->scratch) return FL_ENOMEM;
+    return fli_model_start_from(ctx, p->model, p->fed, (uint64_t)p->settings.top.seed, m->x);
+}
+
+static void meter_fini(meter *m)
+{
+    fli_batch_fini(&m->batch);
+    fli_free(m->x);
+    fli_free(m->gradient);
+    fli_free(m->scratch);
+}
+
+/* ---- one client ------------------------------------------------------------------------------------------ */
+
+/* The most and fewest steps a client may take in a round. */
+static void steps_of(const fli_plan *p, const fli_view *v, fli_facts *f)
+{
+    const fli_local_work *e = &p->settings.local.work;
+    fli_sgd_spec sgd = fli_settings_sgd(&p->settings);
+    size_t per_epoch = fli_objective_steps(p->model, &sgd, v->n_train, v->n_unlabelled),
+           unit = e->steps ? 1 : per_epoch;
+    if (p->algo->rounds.steps) {
+        f->steps = p->algo->rounds.steps(p->settings.algorithm.params, nextafter(1, 0));
+        f->least_steps = p->algo->rounds.steps(p->settings.algorithm.params, 0);
+        return;
+    }
+    f->steps = f->least_steps = fli_local_steps(e, (uint64_t)p->settings.top.seed, 0, f->client, per_epoch);
+    if (e->uneven != FLI_UNEVEN_RANGE) return;
+    f->steps = (size_t)e->range.v[1] * unit;
+    f->least_steps = (size_t)e->range.v[0] * unit;
+}
+
+/* What settings say, without measuring. */
+static fli_facts stated(const fli_plan *p, const double *weights, const fli_view *v, size_t client)
+{
+    const fli_settings *s = &p->settings;
+    const char *who = p->participation->desc->name;
+    fli_facts f = {
+        .clients = p->fed->clients,
+        .client = (uint32_t)client,
+        .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
+        .composite = p->regularizer != NULL,
+        .g_modulus = fli_regularizer_weak_convexity(p->regularizer, s->regularizer.params),
+        .model_traits = p->model->desc->traits,
+        .samples = p->fed->samples,
+        .parameters = p->model->space.n,
+        .momentum = s->local.momentum,
+        .batch = fli_batch_size(&p->asking.sgd, v->n_train),
+        .constant_lr = fli_schedule_lr(&s->local, 1) == fli_schedule_lr(&s->local, 0),
+        .lr = s->local.lr * fli_reals_at(&s->local.lr_factors, client),
+        .probability = fli_participation_probability(p->participation, client),
+        .outlook = p->exec.outlook,
+        .weight = weights[client],
+        .convexity = NAN,
+        .sure_convexity = NAN,
+        .upper_gradient = NAN,
+        .second_block = p->model->latent != NULL,
+        .rounds = (size_t)s->top.rounds,
+        .cohort = p->algo->async.pace ? p->at_work : p->participation->largest,
+        .uniform_cohort = p->participation->desc->everyone || !strcmp(who, "uniform"),
+        .pace = p->pace,
+    };
+    f.full_batch = f.batch >= v->n_train;
+    steps_of(p, v, &f);
+    return f;
+}
+
+/* What is added to a convex loss. */
+static double certain_convexity(const fli_model *m)
+{
+    if (m->bilevel) return m->bilevel->desc->convex || m->desc->traits & FLI_MODEL_CONVEX ? m->bilevel->common.l2 : NAN;
+    return m->desc->traits & FLI_MODEL_CONVEX ? m->weight_decay : NAN;
+}
+
+static fl_status measure_convexity(fl_ctx *ctx, meter *m, fli_facts *f)
+{
+    const fli_model *model = m->plan->model;
+    f->sure_convexity = certain_convexity(model);
+    if ((!f->convex && !model->bilevel) || !m->plan->algo->theory.check) return FL_OK;
+    fl_status s =
+        fli_convexity(ctx, model, m->x, &m->batch, (uint64_t)m->plan->settings.top.seed, f->smoothness, &f->convexity);
+    if (f->sure_convexity > f->convexity) f->convexity = f->sure_convexity; /* but for rounding */
+    return s;
+}
+
+static void measure_upper(meter *m, fli_facts *f)
+{
+    const fli_model *model = m->plan->model;
+    const fli_ops *ops = model->space.ops;
+    if (!model->bilevel) return;
+    size_t at = model->bilevel->upper;
+    fli_space lower = fli_lower_space(&model->space, at);
+    fli_bilevel_upper(model, m->x, &m->batch, m->gradient, m->scratch);
+    void *y = fli_at(ops, m->gradient, at);
+    f->upper_gradient = sqrt(fli_dot(&lower, y, y));
+}
+
+/* The batch is filled with samples that have a y. */
+static void measure_block(meter *m, const fli_view *v, fli_facts *f)
+{
+    const fli_model *model = m->plan->model;
+    if (!model->latent) return;
+    size_t n = model->latent->every ? v->n_train : v->n_unlabelled;
+    f->second_block = n > 0;
+    if (!n) return;
+    fli_batch_gather(&m->batch, v->ds, model->latent->every ? v->train : v->unlabelled,
+                     n < FLI_MEASURED_SAMPLES ? n : FLI_MEASURED_SAMPLES);
+    f->block = model->latent->steps(model, m->x, &m->batch, n, m->scratch);
+}
+
+static fl_status measure_client(fl_ctx *ctx, meter *m, const double *weights, size_t client, fli_facts *f)
+{
+    const fli_plan *p = m->plan;
+    fli_view v;
+    fl_status s = fli_view_open(ctx, p->fed, client, &v);
+    if (s) return s;
+    *f = stated(p, weights, &v, client);
+    fli_batch_gather(&m->batch, v.ds, v.train, v.n_train < FLI_MEASURED_SAMPLES ? v.n_train : FLI_MEASURED_SAMPLES);
+    s = fli_smoothness(ctx, p->model, m->x, &m->batch, (uint64_t)p->settings.top.seed, ITERATIONS, 1e-4,
+                       &f->smoothness);
+    if (!s) s = measure_convexity(ctx, m, f);
+    if (!s) measure_upper(m, f);
+    if (!s) measure_block(m, &v, f);
+    fli_view_close(&v);
+    return s;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------------------- */
+
+static void add_to_all(fli_facts_all *a, const fli_facts *f)
+{
+    a->smoothness = fmax(a->smoothness, f->smoothness);
+    a->least_smoothness = fmin(a->least_smoothness, f->smoothness);
+    if (isnan(f->convexity) || !(a->convexity < f->convexity)) a->convexity = f->convexity;
+    a->most_convexity = fmax(a->most_convexity, f->convexity);
+    if (f->steps > a->steps) a->steps = f->steps;
+    if (f->least_steps < a->least_steps) a->least_steps = f->least_steps;
+    a->probability = fmin(a->probability, f->probability);
+    a->most_probability = fmax(a->most_probability, f->probability);
+    a->reach = fmax(a->reach, f->lr * (double)f->steps);
+    a->least_reach = fmin(a->least_reach, f->lr * (double)f->least_steps);
+    a->weight = fmax(a->weight, f->weight);
+    a->least_weight = fmin(a->least_weight, f->weight);
+}
+
+static void gather_all(fli_measured *m)
+{
+    fli_facts_all *a = &m->all;
+    const double *weights = a->weights;
+    *a = (fli_facts_all){.least_smoothness = INFINITY,
+                         .convexity = INFINITY,
+                         .least_steps = SIZE_MAX,
+                         .probability = 1,
+                         .least_reach = INFINITY,
+                         .least_weight = INFINITY,
+                         .weights = weights};
+    m->worst = m->client[0];
+    for (size_t i = 0; i < m->measured; i++) {
+        fli_facts *f = &m->client[i];
+        f->all = a;
+        add_to_all(a, f);
+        if (f->smoothness > m->worst.smoothness) m->worst = *f;
+    }
+    m->worst.all = a;
+    m->worst.steps = a->steps;
+    m->worst.least_steps = a->least_steps;
+    m->worst.probability = a->probability;
+    m->worst.convexity = a->convexity;
+}
+
+static double *weights_of(fl_ctx *ctx, const fli_plan *p)
+{
+    size_t n = p->fed->clients;
+    double *w = fli_alloc(ctx, n, sizeof *w);
+    for (size_t i = 0; w && i < n; i++)
+        w[i] = p->uniform ? 1 / (double)n : (double)fli_fed_size(p->fed, i) / (double)p->fed->samples;
+    return w;
+}
+
+fl_status fli_measure_facts(fl_ctx *ctx, const fli_plan *p, fli_measured *out)
+{
+    size_t n = p->fed->clients < CLIENTS ? p->fed->clients : CLIENTS;
+    meter m;
+    *out = (fli_measured){.plan = p, .client = fli_alloc(ctx, n, sizeof *out->client)};
+    out->all.weights = weights_of(ctx, p);
+    if (!out->client || !out->all.weights) return FL_ENOMEM;
+    fl_status s = meter_init(ctx, p, &m);
+    for (; out->measured < n && !s; out->measured++)
+        s = measure_client(ctx, &m, out->all.weights, out->measured * p->fed->clients / n, &out->client[out->measured]);
+    meter_fini(&m);
+    if (!s) gather_all(out);
+    return s;
+}
+
+void fli_measured_free(fli_measured *m)
+{
+    fli_free(m->client);
+    fli_free((void *)m->all.weights);
+    *m = (fli_measured){0};
+}
