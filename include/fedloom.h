@@ -332,6 +332,11 @@ fl_status fl_data_describe(fl_config *cfg, size_t clients, const char *partition
 /* Measures the clients' smoothness and says which step-size conditions of the method's theorem hold, by how much each
  * fails, what is assumed without being measured, and a setting that would satisfy them. */
 fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg);
+/* Changes settings until the conditions hold that settings can satisfy. `file` receives the whole configuration, with a
+ * comment at every key that was changed; it is read and checked again. `report` receives what was changed and how that
+ * check came out, and *left how many conditions fail all the same. */
+fl_status fl_check_fix(fl_config *cfg, fl_text_fn *report, void *report_arg, fl_text_fn *file, void *file_arg,
+                       size_t *left);
 
 /* Runs one golden case (a JSON file with an exact trajectory) and compares. FL_OK: agrees within the tolerance.
  * `error` receives the largest relative error (NaN when the case could not run at all). */

@@ -7,6 +7,7 @@
 #define FLI_ALGO_ALGO_H
 
 #include "algo/facts.h"
+#include "algo/fixes.h"
 #include "algo/message.h"
 #include "base/keys.h"
 #include "local/local.h"
@@ -92,6 +93,8 @@ void fli_requirement(fli_conditions *c, const char *name, const char *sentence, 
 void fli_assumption(fli_conditions *c, const char *name, const char *sentence);
 /* The requirement of every theorem here that knows a regulariser at all; nothing where there is none. */
 void fli_require_convex_g(fli_conditions *c, const fli_facts *f);
+/* What a linear rate needs: certain where weight decay is added to a convex f_i, otherwise assumed. */
+void fli_ask_strong_convexity(fli_conditions *c, const fli_facts *f);
 /* For `warn`: a sentence if a proximal step of this length is too long for the regulariser; `remedy` sets the
  * length. */
 void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli_text *out);
@@ -100,8 +103,9 @@ void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli
 typedef struct {
     /* What the theorem asks for at one client, by the calls above. */
     void (*check)(const void *params, const fli_facts *f, fli_conditions *out);
-    /* A setting that would satisfy it, for the worst constants over all clients, in words. */
-    void (*advise)(const void *params, const fli_facts *worst, fli_text *out);
+    /* Settings that would satisfy it, for the worst constants over all clients: rows of fixes.h. A condition that no row
+     * names is one that no setting satisfies. Asked again with what comes of it, a few times. */
+    void (*fix)(const void *params, const fli_facts *worst, fli_fixes *out);
     /* What a person should know before a run, as a sentence about one client, or nothing. Neither smoothness nor weight
      * are known by then; lr and steps are those of the first round. Asked for one client after the other until there is
      * a sentence. */

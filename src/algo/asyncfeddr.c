@@ -58,13 +58,15 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
                   most_eta(p->alpha, c) / f->smoothness);
 }
 
-static void advise(const void *params, const fli_facts *worst, fli_text *out)
+static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
 {
+    static const char conditions[] = "Assumption 4.1|(63)";
     const fli_dr_params *p = params;
     double tau = p->tau ? (double)p->tau : fmax(1, (double)worst->clients - 1), c = delay_term(tau, worst);
     double alpha = 1 / (2 + c); /* half of what is allowed */
-    fli_text_addf(out, "algorithm.tau = %.0f, algorithm.alpha = %.4g, algorithm.eta = %.4g", tau, alpha,
-                  0.99 * most_eta(alpha, c) / worst->smoothness);
+    fli_fix_least(out, conditions, "algorithm.tau", tau, NULL);
+    fli_fix_most(out, conditions, "algorithm.alpha", alpha, NULL);
+    fli_fix_most(out, conditions, "algorithm.eta", 0.99 * most_eta(alpha, c) / worst->smoothness, NULL);
 }
 
 const fli_algo fli_algo_asyncfeddr = {
@@ -76,6 +78,6 @@ const fli_algo fli_algo_asyncfeddr = {
     FLI_DR_PARTS,
     .async.pace = pace,
     .theory.check = check,
-    .theory.advise = advise,
+    .theory.fix = fix,
     .theory.warn = fli_dr_warn,
 };

@@ -63,6 +63,14 @@ void fli_require_convex_g(fli_conditions *c, const fli_facts *f)
     fli_requirement(c, "convex g", "the regulariser is convex; the theorem covers no other", f, f->g_modulus == 0);
 }
 
+void fli_ask_strong_convexity(fli_conditions *c, const fli_facts *f)
+{
+    if (f->sure_convexity > 0)
+        fli_requirement(c, "linear rate", "every f_i is strongly convex: weight decay makes it so", f, 1);
+    else
+        fli_assumption(c, "linear rate", "every f_i is strongly convex, as weight decay makes a convex one");
+}
+
 void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli_text *out)
 {
     if (!(step * f->g_modulus >= 1)) return;

@@ -60,3 +60,10 @@ void fli_control_check(double server_lr, const fli_facts *f, fli_conditions *out
                   p / (32 * rate * l) / sqrt(1 + 2 / p));
     fli_assumption(out, "pseudo labels", "they come by projected steps (10), of a size of at most 1/(4 L)");
 }
+
+/* All of (34) are bounds on lr. */
+void fli_control_fix(const void *params, const fli_facts *worst, fli_fixes *out)
+{
+    (void)params;
+    fli_fix_shrink(out, "(34)", "local.lr", worst->base_lr, "Theorem 1");
+}

@@ -37,5 +37,6 @@ void fli_control_absorb(const fli_server *s, const fli_upload *t);
 void fli_control_advance(const fli_server *s, double server_lr);
 /* Theorem 1's conditions (34) of [CPSL] on the step size, at one client. */
 void fli_control_check(double server_lr, const fli_facts *f, fli_conditions *out);
+void fli_control_fix(const void *params, const fli_facts *worst, fli_fixes *out);
 
 #endif

@@ -35,3 +35,9 @@ void fli_nested_check(const void *params, const fli_facts *f, fli_conditions *ou
     fli_assumption(out, "Assumption A", "no g_i becomes more curved in y than L_i, measured at the start model");
     fli_assumption(out, "step sizes", "lr_in and lr_out are small enough for constants that nobody can measure here");
 }
+
+void fli_nested_fix(const void *params, const fli_facts *worst, fli_fixes *out)
+{
+    (void)worst;
+    fli_fix_grow(out, "Neumann series", "algorithm.ell", ((const fli_fednest_params *)params)->ell, NULL);
+}

@@ -47,6 +47,7 @@ void fli_nested_blocks(const fli_server *s, fli_space *upper, fli_space *lower);
 void *fli_nested_lower(const fli_server *s, void *vector);
 /* The sum stands for an inverse only if ell is at least the smoothness of g in y. */
 void fli_nested_check(const void *params, const fli_facts *f, fli_conditions *out);
+void fli_nested_fix(const void *params, const fli_facts *worst, fli_fixes *out);
 /* Steps that a client takes on a level. */
 size_t fli_nested_steps(const fli_fednest_params *p, size_t asked);
 

@@ -62,6 +62,12 @@ void fli_simfbo_check(const void *params, const fli_facts *f, fli_conditions *ou
     fli_assumption(out, "Theorem 1", "the step sizes are small enough for constants that nobody can measure here");
 }
 
+void fli_simfbo_fix(const void *params, const fli_facts *worst, fli_fixes *out)
+{
+    (void)worst;
+    fli_fix_shrink(out, "Lemma 2", "algorithm.lr_v", ((const fli_simfbo_params *)params)->lr_v, NULL);
+}
+
 void fli_simfbo_pose(const fli_turn *t, fli_problem *p)
 {
     const fli_simfbo_params *a = t->params;

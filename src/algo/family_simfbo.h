@@ -20,6 +20,7 @@ enum { FLI_FBO_RHO, FLI_FBO_SCALAR_SUMS }; /* sum pt_i ||a_i||_1 */
 
 fl_status fli_simfbo_validate(fl_ctx *ctx, const void *params, size_t clients);
 void fli_simfbo_check(const void *params, const fli_facts *f, fli_conditions *out);
+void fli_simfbo_fix(const void *params, const fli_facts *worst, fli_fixes *out);
 void fli_simfbo_pose(const fli_turn *t, fli_problem *p);
 /* q times `scale`, and the estimate of L_f. */
 void fli_simfbo_upload(const fli_turn *t, const fli_answer *a, double scale);
@@ -43,8 +44,8 @@ size_t fli_simfbo_stage(const void *params, size_t phase, size_t phases);
     .params_size = sizeof(fli_simfbo_params), .server = fli_simfbo_server, .down = fli_simfbo_down,                    \
     .server_scalars = FLI_FBO_SCALARS, .rounds.stage = fli_simfbo_stage, .rounds.counts_as = fli_simfbo_counts_as,     \
     .sums = fli_simfbo_sums, .remedy = "smaller algorithm.lr_x, lr_y, lr_v or server_lr_x, server_lr_y, server_lr_v",  \
-    .validate = fli_simfbo_validate, .theory.check = fli_simfbo_check, .solver = fli_simfbo_solver,                    \
-    .pose = fli_simfbo_pose
+    .validate = fli_simfbo_validate, .theory.check = fli_simfbo_check, .theory.fix = fli_simfbo_fix,                   \
+    .solver = fli_simfbo_solver, .pose = fli_simfbo_pose
 
 const fli_solver *fli_simfbo_solver(const void *params, size_t stage);
 size_t fli_simfbo_counts_as(const void *params, size_t stage, size_t steps);

@@ -79,6 +79,9 @@ void fli_vra_check(const fli_vra *c, const fli_facts *f, fli_conditions *out)
     fli_condition(out, "(18) first", "lr <= 1/(sqrt(6) Qt_i L_i)", f, f->lr, 1 / (sqrt(6) * qt * l));
     fli_condition(out, "(18) third", "lr <= 1/((a_i + d_i) gamma_i Qt_i)", f, f->lr,
                   1 / ((c->a + c->d) * c->gamma * qt));
+    fli_requirement(out, "plain SGD", "local steps have no momentum, so that Lemma 1 describes them", f,
+                    f->momentum == 0);
+    fli_requirement(out, "step sizes", "lr is the same in all rounds: (17) fails as it falls", f, f->constant_lr);
 }
 
 void fli_vra_warn(double gamma, const fli_facts *f, fli_text *out)
@@ -94,10 +97,13 @@ void fli_vra_warn(double gamma, const fli_facts *f, fli_text *out)
 /* With gamma lr = 1/(2 (a + d) Q) for the largest Q: gamma lr Qt = 1 - (1 - gamma lr)^Q does not depend on gamma any
  * more, (18) asks for gamma >= sqrt(6) L/(2 (a + d)), and (17), hardest for the smallest Q, is explicit in gamma. 5% on
  * top, since L is measured and the numbers are rounded. */
-void fli_vra_advise(double a, double d, const fli_facts *w, fli_text *out)
+void fli_vra_fix(double a, double d, const fli_facts *w, fli_fixes *out)
 {
     double q = (double)w->steps, l = w->smoothness, product = 1 / (2 * (a + d) * q);
     double s = 1 - pow(1 - product, (double)w->least_steps);
     double gamma = 1.05 * fmax(sqrt(6) * l / (2 * (a + d)), l / 2 + 13 * l / (2 * w->probability * a * s));
-    fli_text_addf(out, "with a = %g and d = %g: algorithm.gamma = %.4g, local.lr = %.4g", a, d, gamma, product / gamma);
+    fli_fix_least(out, FLI_VRA_CONDITIONS, "algorithm.gamma", gamma, NULL);
+    fli_fix_most(out, FLI_VRA_CONDITIONS, "local.lr", product / gamma, NULL);
+    fli_fix_plain_steps(out, "plain SGD");
+    fli_fix_constant_lr(out, "step sizes");
 }

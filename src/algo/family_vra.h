@@ -29,7 +29,9 @@ double fli_vra_steps(double gamma, double lr, size_t steps);
 void fli_vra_check(const fli_vra *c, const fli_facts *f, fli_conditions *out);
 /* Says so when gamma_i lr > 1, where Lemma 1 ends. */
 void fli_vra_warn(double gamma, const fli_facts *f, fli_text *out);
+/* The conditions' names, for `fix`. */
+#define FLI_VRA_CONDITIONS "Lemma 1|(17)|(18)"
 /* gamma and lr that satisfy them for a given a and d (the construction of the paper's appendix B, below (42)). */
-void fli_vra_advise(double a, double d, const fli_facts *worst, fli_text *out);
+void fli_vra_fix(double a, double d, const fli_facts *worst, fli_fixes *out);
 
 #endif

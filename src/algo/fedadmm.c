@@ -52,10 +52,10 @@ static void check(const void *p, const fli_facts *f, fli_conditions *out)
 
 static void warn(const void *p, const fli_facts *f, fli_text *out) { fli_vra_warn(at(p, f->client).gamma, f, out); }
 
-static void advise(const void *p, const fli_facts *worst, fli_text *out)
+static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
 {
     (void)p;
-    fli_vra_advise(1, 1, worst, out);
+    fli_vra_fix(1, 1, worst, out);
 }
 
 const fli_algo fli_algo_fedadmm = {
@@ -70,7 +70,7 @@ const fli_algo fli_algo_fedadmm = {
     .server_scalars = 1,
     .down = down,
     .theory.check = check,
-    .theory.advise = advise,
+    .theory.fix = fix,
     .theory.warn = warn,
     .start = start,
     .pose = pose,

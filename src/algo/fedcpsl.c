@@ -70,6 +70,7 @@ const fli_algo fli_algo_fedcpsl = {
     .personal.remedy = "a smaller algorithm.lr_local",
     .solver = fli_personal_solver,
     .theory.check = check,
+    .theory.fix = fli_control_fix,
     .pose = pose,
     .answer = answer,
     .absorb = fli_control_absorb,

@@ -69,18 +69,21 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
     fli_dr_assume(p, f, out);
 }
 
-static void advise(const void *params, const fli_facts *worst, fli_text *out)
+static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
 {
+    static const char relative_[] = "Theorem A.1|(42)", absolute[] = "(33)";
     const fli_dr_params *p = params;
     if (relative_errors(p)) {
         double relative = fmin(p->relative, sqrt(worst->probability) / 64);
-        fli_text_addf(out, "algorithm.alpha = 1, algorithm.relative = %.4g, algorithm.eta = %.4g (Theorem A.1)",
-                      relative, 0.9 * largest_u(relative, worst->probability) / worst->smoothness);
+        fli_fix_word(out, relative_, "algorithm.alpha", "1", NULL);
+        fli_fix_most(out, relative_, "algorithm.relative", relative, NULL);
+        fli_fix_most(out, relative_, "algorithm.eta", 0.9 * largest_u(relative, worst->probability) / worst->smoothness,
+                     "Theorem A.1");
         return;
     }
-    fli_text_addf(out, "algorithm.alpha = 1, algorithm.eta = %.4g (Corollary 3.1: 1/(3 L))",
-                  1 / (3 * worst->smoothness));
-    if (p->solver == FLI_DR_ACCURATE && !(p->accuracy_power > 0.5)) fli_text_add(out, ", algorithm.accuracy_power = 1");
+    fli_fix_word(out, absolute, "algorithm.alpha", "1", NULL);
+    fli_fix_most(out, absolute, "algorithm.eta", 1 / (3 * worst->smoothness), "Corollary 3.1: 1/(3 L)");
+    fli_fix_word(out, "Theorem 3.1", "algorithm.accuracy_power", "1", NULL);
 }
 
 const fli_algo fli_algo_feddr = {
@@ -91,6 +94,6 @@ const fli_algo fli_algo_feddr = {
     .keys = keys,
     FLI_DR_PARTS,
     .theory.check = check,
-    .theory.advise = advise,
+    .theory.fix = fix,
     .theory.warn = fli_dr_warn,
 };

@@ -141,13 +141,13 @@ static void check(const void *p, const fli_facts *f, fli_conditions *out)
         fli_assumption(out, "(21)", "no f_i is curved more than r_i, measured at the start model");
 }
 
-static void advise(const void *p, const fli_facts *worst, fli_text *out)
+static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
 {
     if (((const params *)p)->sigma > 0)
-        fli_text_addf(out, "algorithm.sigma = %.4g (Lemma B.3, 10%% above 6 r/N)",
-                      6.6 * worst->smoothness / (double)worst->clients);
+        fli_fix_least(out, "Lemma B.3", "algorithm.sigma", 6.6 * worst->smoothness / (double)worst->clients,
+                      "Lemma B.3, 10% above 6 r/N");
     else
-        fli_text_add(out, "algorithm.t = 6.1 (Lemma B.3)");
+        fli_fix_word(out, "Lemma B.3", "algorithm.t", "6.1", "Lemma B.3");
 }
 
 const fli_algo fli_algo_fedgia = {
@@ -165,7 +165,7 @@ const fli_algo fli_algo_fedgia = {
     .sums = sums,
     .validate = validate,
     .theory.check = check,
-    .theory.advise = advise,
+    .theory.fix = fix,
     .remedy = "a larger algorithm.t, or algorithm.sigma",
     .solver = solver,
     .rounds.warms_up = warms_up,

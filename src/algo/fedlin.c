@@ -9,8 +9,8 @@
  * At the optimum of everyone g = 0, so that nobody moves, whatever Q_i and lr are. The paper's sparsified gradients are
  * left out.
  *
- *   theory    Theorem 1: everyone takes part, full gradients, f_i strongly convex: lr Q_i = 1/(6 L) at every client
- *             gives a linear rate. At one client L_i stands for L.
+ *   theory    everyone takes part, full gradients, f_i strongly convex: lr Q_i = 1/(6 L) at every client gives a
+ *             linear rate. At one client L_i stands for L.
  *
  * Mitra, Jaafar, Pappas, Hassani: Linear convergence in federated learning: tackling client heterogeneity and sparse
  * gradients, NeurIPS 2021. */
@@ -86,19 +86,25 @@ static void advance(const fli_server *s)
 static void check(const void *params, const fli_facts *f, fli_conditions *out)
 {
     (void)params;
-    fli_condition(out, "Theorem 1", "6 L_i lr Q_i <= 1", f, 6 * f->smoothness * f->lr * (double)f->steps, 1);
+    fli_condition(out, "bound on lr", "6 L_i lr Q_i <= 1", f, 6 * f->smoothness * f->lr * (double)f->steps, 1);
     fli_requirement(out, "participation", "everyone takes part in every round", f, f->probability >= 1);
     fli_requirement(out, "convexity", "f_i convex", f, f->convex);
-    fli_assumption(out, "linear rate", "every f_i is strongly convex, as weight decay makes a convex one");
-    fli_assumption(out, "step sizes", "lr Q_i is the same at all clients, by local.lr_factors where Q_i differ");
+    fli_ask_strong_convexity(out, f);
+    fli_requirement(out, "step sizes", "lr Q_i is the same at all clients, by local.lr_factors where Q_i differ", f,
+                    f->all->reach <= f->all->least_reach * (1 + 1e-9));
     fli_requirement(out, "gradients", "local steps are over all samples (local.batch 0): the errors of others remain",
                     f, f->full_batch);
 }
 
-static void advise(const void *params, const fli_facts *worst, fli_text *out)
+static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
 {
     (void)params;
-    fli_text_addf(out, "local.lr = %.4g (Theorem 1)", 1 / (6 * worst->smoothness * (double)worst->steps));
+    fli_fix_most(out, "bound on lr", "local.lr", 1 / (6 * worst->smoothness * (double)worst->steps), "1/(6 L Q)");
+    fli_fix_everyone(out, "participation");
+    fli_fix_word(out, "step sizes", "local.uneven", "fixed", NULL);
+    fli_fix_word(out, "step sizes", "local.lr_factors", "1", NULL);
+    fli_fix_most(out, "step sizes", "local.steps", (double)worst->least_steps, "the fewest that anyone takes now");
+    fli_fix_full_batch(out, "gradients");
 }
 
 const fli_algo fli_algo_fedlin = {
@@ -112,7 +118,7 @@ const fli_algo fli_algo_fedlin = {
     .sums = sums,
     .work = 1,
     .theory.check = check,
-    .theory.advise = advise,
+    .theory.fix = fix,
     .rounds.phases = phases,
     .rounds.stage = stage,
     .solver = solver,

@@ -33,8 +33,8 @@ static void advance(const fli_server *s) { fli_control_advance(s, ((const params
 #define PARTS                                                                                                          \
     .citation = "as compared with in Wang et al., Towards fast personalized semi-supervised federated learning",       \
     .keys = keys, .params_size = sizeof(params), FLI_CONTROL_PARTS, .client = client, .down = fli_control_down,        \
-    .up = up, .theory.check = check, .pose = fli_control_pose, .answer = answer, .absorb = fli_control_absorb,         \
-    .advance = advance
+    .up = up, .theory.check = check, .theory.fix = fli_control_fix, .pose = fli_control_pose, .answer = answer,        \
+    .absorb = fli_control_absorb, .advance = advance
 
 const fli_algo fli_algo_fedshvr = {
     .name = "fedshvr",

@@ -21,7 +21,7 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
 {
     const fli_dr_params *p = params;
     fli_requirement(out, "convexity", "f_i convex; any eta > 0 will do", f, f->convex);
-    fli_assumption(out, "linear rate", "every f_i is strongly convex, as weight decay makes a convex one");
+    fli_ask_strong_convexity(out, f);
     if (p->solver != FLI_DR_EXACT)
         fli_assumption(out, "prox",
                        "local solutions are as accurate as the result should be: their errors remain in it");

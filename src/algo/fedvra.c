@@ -276,7 +276,8 @@ static void warn(const void *params_, const fli_facts *f, fli_text *out)
         f->client, c.d * f->lr * c.gamma * fli_vra_steps(c.gamma, f->lr, f->steps));
 }
 
-static void advise(const void *params_, const fli_facts *worst, fli_text *out)
+/* A preset that sets a or d keeps it, unless no gamma would do; factors by round would multiply what is set here. */
+static void fix(const void *params_, const fli_facts *worst, fli_fixes *out)
 {
     const params *p = params_;
     fli_vra c = in_theory(p, worst, 0);
@@ -284,8 +285,17 @@ static void advise(const void *params_, const fli_facts *worst, fli_text *out)
     a_rule rule = preset_of(p)->a;
     if (rule == A_GIVEN && p->a.n && fli_reals_at(&p->a, worst->client) > 0) a = fli_reals_at(&p->a, worst->client);
     if (rule == A_ONE) a = 1;
-    if (rule == A_ZERO || rule == A_MEAN_GRADIENT) fli_text_add(out, "without a preset, ");
-    fli_vra_advise(a, d, worst, out);
+    if (rule == A_ZERO || rule == A_MEAN_GRADIENT)
+        fli_fix_word(out, FLI_VRA_CONDITIONS, "algorithm.preset", "none", NULL);
+    if (rule != A_ONE) {
+        fli_fix_most(out, FLI_VRA_CONDITIONS, "algorithm.a", a, NULL);
+        fli_fix_most(out, FLI_VRA_CONDITIONS, "algorithm.d", d, NULL);
+    }
+    if (p->a_rounds.n > 1 || p->a_rounds.v[0] != 1)
+        fli_fix_word(out, FLI_VRA_CONDITIONS, "algorithm.a_rounds", "1", NULL);
+    if (p->d_rounds.n > 1 || p->d_rounds.v[0] != 1)
+        fli_fix_word(out, FLI_VRA_CONDITIONS, "algorithm.d_rounds", "1", NULL);
+    fli_vra_fix(a, d, worst, out);
 }
 
 /* FedVRA-U ([VRA] Algorithm 3): f_i(x, y_i) with a block y_i that stays with the client, x in a convex set X. The local
@@ -315,7 +325,7 @@ static void warn_u(const void *params_, const fli_facts *f, fli_text *out)
     .citation = "Wang et al., Beyond ADMM, 2023", .keys = keys, .params_size = sizeof(params), FLI_VRA_PARTS,          \
     .down = down, .server_scalars = 2, .scalar_sums = 2,                                                               \
     .remedy = "a smaller algorithm.a or local.lr, or a larger algorithm.gamma", .validate = validate,                  \
-    .theory.check = check, .theory.advise = advise, .start = start, .pose = pose, .answer = answer, .absorb = absorb
+    .theory.check = check, .theory.fix = fix, .start = start, .pose = pose, .answer = answer, .absorb = absorb
 
 const fli_algo fli_algo_fedvra = {
     .name = "fedvra",

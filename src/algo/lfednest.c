@@ -84,6 +84,7 @@ const fli_algo fli_algo_lfednest = {
     .up = up,
     .sums = fli_nested_sums,
     .theory.check = fli_nested_check,
+    .theory.fix = fli_nested_fix,
     .remedy = "smaller algorithm.lr_in and algorithm.lr_out, or a larger algorithm.ell",
     .solver = fli_nested_solver,
     .rounds.phases = phases,

@@ -13,7 +13,7 @@
  * turn both are 0. With local momentum lr stands for what a gradient moves the model by in the end, lr/(1 - momentum)
  * but for the last steps.
  *
- *   theory   Theorem 3.6: full gradients, f_i mu-strongly convex and L-smooth, lr <= 1/L: an expected linear rate of
+ *   theory   full gradients, f_i mu-strongly convex and L-smooth, lr <= 1/L: an expected linear rate of
  *            1 - min(lr mu, p^2) per step. p = sqrt(mu/L) costs no rate and saves the most exchanges.
  *
  * Mishchenko, Malinovsky, Stich, Richtarik: ProxSkip: yes! Local gradient steps provably lead to communication
@@ -72,18 +72,20 @@ static void advance(const fli_server *s)
 static void check(const void *params_, const fli_facts *f, fli_conditions *out)
 {
     (void)params_;
-    fli_condition(out, "Theorem 3.6", "L_i lr <= 1", f, f->smoothness * f->lr, 1);
+    fli_condition(out, "bound on lr", "L_i lr <= 1", f, f->smoothness * f->lr, 1);
     fli_requirement(out, "convexity", "f_i convex", f, f->convex);
-    fli_assumption(out, "linear rate", "every f_i is strongly convex, as weight decay makes a convex one");
+    fli_ask_strong_convexity(out, f);
     fli_requirement(out, "step sizes", "lr is the same in all rounds", f, f->constant_lr);
     fli_requirement(out, "gradients", "local steps are over all samples (local.batch 0): the errors of others remain",
                     f, f->full_batch);
 }
 
-static void advise(const void *params_, const fli_facts *worst, fli_text *out)
+static void fix(const void *params_, const fli_facts *worst, fli_fixes *out)
 {
     (void)params_;
-    fli_text_addf(out, "local.lr = %.4g (Theorem 3.6)", 1 / worst->smoothness);
+    fli_fix_most(out, "bound on lr", "local.lr", 1 / worst->smoothness, "1/L");
+    fli_fix_constant_lr(out, "step sizes");
+    fli_fix_full_batch(out, "gradients");
 }
 
 const fli_algo fli_algo_scaffnew = {
@@ -100,7 +102,7 @@ const fli_algo fli_algo_scaffnew = {
     .up = fli_average_up,
     .sums = fli_average_sums,
     .theory.check = check,
-    .theory.advise = advise,
+    .theory.fix = fix,
     .rounds.steps = steps,
     .pose = pose,
     .answer = answer,

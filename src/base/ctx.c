@@ -15,6 +15,7 @@ struct fl_ctx {
     char error[ERROR_MAX];
     fl_log_fn *log;
     void *log_arg;
+    int quiet;             /* nothing is logged */
     atomic_size_t fail_in; /* 0: off */
 };
 
@@ -96,7 +97,7 @@ void fli_log(fl_ctx *ctx, fl_log_level level, const char *fmt, ...)
 {
     char line[LINE_MAX_LEN];
     va_list ap;
-    if (!ctx->log) return;
+    if (!ctx->log || ctx->quiet) return;
     va_start(ap, fmt);
     fli_vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
@@ -104,6 +105,8 @@ void fli_log(fl_ctx *ctx, fl_log_level level, const char *fmt, ...)
     ctx->log(ctx->log_arg, level, line);
     pthread_mutex_unlock(&ctx->lock);
 }
+
+void fli_log_quiet(fl_ctx *ctx, int quiet) { ctx->quiet = quiet; }
 
 void fli_ctx_fail_alloc(fl_ctx *ctx, size_t k) { atomic_store(&ctx->fail_in, k); }
 

@@ -17,6 +17,8 @@ fl_status fli_fail_alsov(fl_ctx *ctx, fl_status status, const char *fmt, va_list
 void fli_clear(fl_ctx *ctx);
 
 void fli_log(fl_ctx *ctx, fl_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Logs nothing from now on, or everything again: for what has been said already. */
+void fli_log_quiet(fl_ctx *ctx, int quiet);
 
 /* Zeroed memory for count * size bytes, aligned to 64; NULL with the error set when there is none (or the product
  * overflows). Never returns NULL for 0 bytes. Release with fli_free. */

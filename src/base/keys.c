@@ -417,7 +417,7 @@ static int reads_as_null(const char *s)
 }
 
 /* Plain where YAML reads it back as the same string, else quoted. */
-static void print_string(fli_text *t, const char *s)
+void fli_print_string(fli_text *t, const char *s)
 {
     if (has_escape(s)) {
         print_escaped(t, s);
@@ -444,7 +444,7 @@ void fli_key_print_value(fli_text *t, const fli_key *row, const void *bound)
     case FLI_INT: fli_text_addf(t, "%lld", (long long)*(const int64_t *)field); return;
     case FLI_REAL: print_real(t, *(const double *)field); return;
     case FLI_SIZE: print_size(t, *(const int64_t *)field); return;
-    case FLI_STRING: print_string(t, *(char *const *)field); return;
+    case FLI_STRING: fli_print_string(t, *(char *const *)field); return;
     case FLI_CHOICE:
         fli_choice_word(row->choices, *(const int *)field, word, sizeof word);
         fli_text_add(t, word);

@@ -1,37 +1,112 @@
-/* fedloom check: does the method's theory apply to this federation? */
+/* fedloom check: does the method's theory apply to this federation? And, with --fix, settings for which it does. */
 #include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    words files, sets;
+    const char *output;
+    int fix;
+} request;
+
+/* The configuration in memory: a file is only touched once there is one. */
+static void collect(void *arg, const char *text)
+{
+    char **all = arg;
+    if (!(*all = strdup(text))) say("out of memory");
+}
+
+static int write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    int failed = !f || fputs(text, f) == EOF;
+    if (f && fclose(f)) failed = 1;
+    if (failed) {
+        say("%s: cannot be written", path);
+        return CLI_FAILED;
+    }
+    say_path("wrote ", path);
+    return CLI_OK;
+}
+
+/* Without a file of its own the configuration is what goes to stdout, and the report is said beside it. */
+static void report_beside(void *unused, const char *text)
+{
+    (void)unused;
+    fputs(text, stderr);
+}
+
+static int fix(fl_ctx *ctx, fl_config *cfg, const request *req)
+{
+    char *text = NULL;
+    size_t left = 0;
+    fl_status s = fl_check_fix(cfg, req->output ? say_out : report_beside, NULL, collect, &text, &left);
+    int code = settings_exit(s);
+    if (s) say_error(ctx);
+    if (!code && !text) code = CLI_FAILED;
+    if (!code && req->output)
+        code = write_file(req->output, text);
+    else if (!code)
+        say_out(NULL, text);
+    free(text);
+    return code ? code : left ? CLI_FAILED : CLI_OK;
+}
+
+static int check(fl_ctx *ctx, fl_config *cfg, const request *req)
+{
+    fl_ctx_on_log(ctx, say_log, NULL);
+    if (req->fix) return fix(ctx, cfg, req);
+    fl_status s = fl_check(cfg, say_out, NULL);
+    if (s) say_error(ctx);
+    return settings_exit(s);
+}
 
 static int run(int argc, char **argv)
 {
-    words files = {0}, sets = {0};
-    const option options[] = {{"--set", OPT_WORDS, &sets}, {0}};
+    request req = {0};
+    const option options[] = {{"--set", OPT_WORDS, &req.sets},
+                              {"--fix", OPT_FLAG, &req.fix},
+                              {"-o", OPT_TEXT, &req.output},
+                              {"--output", OPT_TEXT, &req.output},
+                              {0}};
     fl_config *cfg = NULL;
     fl_ctx *ctx = fl_ctx_new();
-    int code = ctx ? args_parse("check", options, argc, argv, &files) : CLI_FAILED;
-    if (!code && files.n != 1) code = say_usage("check", "give one FILE");
-    if (!code) code = settings_open(ctx, files.v[0], &sets, &cfg);
-    if (!code) {
-        fl_ctx_on_log(ctx, say_log, NULL);
-        fl_status s = fl_check(cfg, say_out, NULL);
-        if (s) say_error(ctx);
-        code = settings_exit(s);
-    }
+    int code = ctx ? args_parse("check", options, argc, argv, &req.files) : CLI_FAILED;
+    if (!code && req.files.n != 1) code = say_usage("check", "give one FILE");
+    if (!code && req.output && !req.fix) code = say_usage("check", "-o is for what --fix writes");
+    if (!code) code = settings_open(ctx, req.files.v[0], &req.sets, &cfg);
+    if (!code) code = check(ctx, cfg, &req);
     fl_config_free(cfg);
-    args_free(&files);
-    args_free(&sets);
+    args_free(&req.files);
+    args_free(&req.sets);
     fl_ctx_free(ctx);
     return code;
 }
 
-static const char help[] = "usage: fedloom check FILE [--set KEY=VALUE ...]\n"
+static const char help[] = "usage: fedloom check FILE [--fix [-o OUT]] [--set KEY=VALUE ...]\n"
                            "\n"
                            "Measures the clients' smoothness constants L_i at the start model and says\n"
                            "which step-size conditions of the method's convergence theorem hold, by how\n"
                            "much each fails, what it assumes that cannot be measured, and a setting that\n"
                            "would satisfy all conditions.\n"
                            "\n"
+                           "options:\n"
+                           "  --fix             writes a complete configuration that satisfies the conditions,\n"
+                           "                    with a comment at every key that was changed: what it was, and\n"
+                           "                    which condition asked for another value. It is checked again.\n"
+                           "                    Conditions that no setting satisfies are named.\n"
+                           "  -o OUT            where --fix writes it; otherwise it goes to stdout, and what is\n"
+                           "                    said of it to stderr\n"
+                           "  --set KEY=VALUE   overrides a key, as in `fedloom run`; may be repeated\n"
+                           "\n"
                            "examples:\n"
                            "  fedloom check federation.yaml\n"
-                           "  fedloom check federation.yaml --set algorithm=fedvra --set local.lr=0.01\n";
+                           "  fedloom check federation.yaml --set algorithm=fedvra --set local.lr=0.01\n"
+                           "  fedloom check federation.yaml --fix -o by-theory.yaml\n"
+                           "\n"
+                           "exit codes: 0 the check was made, and with --fix: all conditions hold now; 1 it\n"
+                           "failed, or conditions are left that no setting satisfies; 2 the configuration is\n"
+                           "not valid\n";
 
 const command cmd_check = {"check", "which conditions of the method's theorem hold here", help, run};

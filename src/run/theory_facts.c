@@ -79,6 +79,7 @@ static fli_facts stated(const fli_plan *p, const double *weights, const fli_view
         .momentum = s->local.momentum,
         .batch = fli_batch_size(&p->asking.sgd, v->n_train),
         .constant_lr = fli_schedule_lr(&s->local, 1) == fli_schedule_lr(&s->local, 0),
+        .base_lr = s->local.lr,
         .lr = s->local.lr * fli_reals_at(&s->local.lr_factors, client),
         .probability = fli_participation_probability(p->participation, client),
         .outlook = p->exec.outlook,

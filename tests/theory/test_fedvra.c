@@ -643,19 +643,19 @@ static int theorem_holds(double l, double p, double a, double d, double gamma, d
            lr <= 1 / ((a + d) * gamma * qt);
 }
 
-/* gamma and lr as advised, read from the text. `least` and `most` steps. */
-static void advised(fixture *f, const quadratics *p, double probability, double a, double d, size_t least, size_t most,
+/* gamma and lr as advised. `least` and `most` steps. */
+static void advised(const quadratics *p, double probability, double a, double d, size_t least, size_t most,
                     double *gamma, double *lr)
 {
     fli_facts w = {.clients = N, .probability = probability, .steps = most, .least_steps = least};
-    fli_text text;
+    fli_fixes rows = {0};
     for (size_t i = 0; i < N; i++) w.smoothness = fmax(w.smoothness, smoothness(p, i));
-    fli_text_init(&text, f->ctx);
-    fli_vra_advise(a, d, &w, &text);
-    const char *at = strstr(fli_text_get(&text), "algorithm.gamma = ");
-    assert_non_null(at);
-    assert_int_equal(sscanf(at, "algorithm.gamma = %lf, local.lr = %lf", gamma, lr), 2);
-    fli_text_fini(&text);
+    fli_vra_fix(a, d, &w, &rows);
+    assert_true(rows.count >= 2);
+    assert_string_equal(rows.at[0].key, "algorithm.gamma");
+    assert_string_equal(rows.at[1].key, "local.lr");
+    *gamma = strtod(rows.at[0].value, NULL);
+    *lr = strtod(rows.at[1].value, NULL);
 }
 
 /* Runs over random efforts from `least` to `most`; returns the largest ||grad f||^2 of the last 50 rounds. */
@@ -696,7 +696,7 @@ static void converges(fixture *f, int way, const char *method, const char *param
     if (!(stalled > 1e-4)) fail_msg("FedAvg reached ||grad f||^2 = %g", stalled);
     engine_fini(&e);
 
-    advised(f, &p, probability, a, d, least, most, &gamma, &lr);
+    advised(&p, probability, a, d, least, most, &gamma, &lr);
     for (size_t i = 0; i < N; i++)
         for (size_t q = least; q <= most; q++)
             assert_true(

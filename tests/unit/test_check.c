@@ -1,6 +1,6 @@
 /* `fl_check` on problems whose smoothness is known, and what it stands on: the bookkeeping of conditions, the
  * probability of taking part, lists with one value per client. */
-#include "fixture.h"
+#include "theory_problem.h"
 
 #include "algo/conditions.h"
 #include "exec/participation.h"
@@ -98,67 +98,6 @@ static void requirements_and_assumptions(void **state)
 }
 
 /* ---- fl_check ------------------------------------------------------------------------------------------ */
-
-enum { N = 4 };
-
-/* Client i has one sample sqrt(3 h_ij) e_j for each of three features, so its Hessian is diag(h_i1, h_i2, h_i3) and L_i
- * the largest. */
-static const double hessian[N][3] = {{4, 1, 0.25}, {0.5, 2, 0.1}, {1, 0.2, 9}, {1.5, 6, 0.5}};
-static const double l[N] = {4, 2, 9, 6};
-
-static void write_data(fixture *f)
-{
-    char text[2048];
-    size_t n = 0;
-    for (size_t i = 0; i < N; i++)
-        for (size_t j = 0; j < 3; j++) {
-            double v = sqrt(3 * hessian[i][j]);
-            n += (size_t)snprintf(text + n, sizeof text - n, "%zu,%.17g,%.17g,%.17g,%zu\n", i, j == 0 ? v : 0,
-                                  j == 1 ? v : 0, j == 2 ? v : 0, i + j);
-        }
-    fixture_write(f, "data.csv", text);
-}
-
-static fl_config *problem(fixture *f, const char *assignments)
-{
-    char text[1024], *save = NULL;
-    write_data(f);
-    snprintf(text, sizeof text,
-             "precision: f64\nthreads: 1\nmodel: least_squares\npartition: natural\nparticipation: everyone\n"
-             "data: {kind: csv, train: %s, group_column: 0, task: regression, storage: f64}\nlocal: {batch: 0, steps: "
-             "3, lr: 0.01}\n"
-             "algorithm: {kind: fedvra, gamma: 2, a: 3, d: 2}\n",
-             fixture_path(f, "data.csv"));
-    fl_config *cfg = fixture_config(f, text);
-    snprintf(text, sizeof text, "%s", assignments);
-    for (char *a = strtok_r(text, "|", &save); a; a = strtok_r(NULL, "|", &save))
-        assert_ok(f->ctx, fl_config_set(cfg, a));
-    return cfg;
-}
-
-/* No a and d given. */
-#define AUTO "algorithm.a=auto|algorithm.d=auto"
-
-/* The text of a check with assignments on top of the problem, separated by '|'; to be freed. */
-static char *checked(fixture *f, const char *assignments)
-{
-    collected c = {0};
-    fl_config *cfg = problem(f, assignments);
-    assert_ok(f->ctx, fl_check(cfg, collect_text, &c));
-    fl_config_free(cfg);
-    assert_non_null(c.s);
-    return c.s;
-}
-
-static void assert_says(const char *text, const char *what)
-{
-    if (!strstr(text, what)) fail_msg("the text lacks \"%s\":\n%s", what, text);
-}
-
-static void assert_silent(const char *text, const char *what)
-{
-    if (strstr(text, what)) fail_msg("the text has \"%s\":\n%s", what, text);
-}
 
 /* One condition as printed. */
 typedef struct {
@@ -353,47 +292,43 @@ static void automatic_step_sizes_hold(void **state)
     }
 }
 
-/* Applies what a check advises and checks again. */
-static void advice_works(fixture *f, const char *settings, const char *then)
+/* Takes what a check advises and checks again. */
+static void advice_works(fixture *f, const char *settings)
 {
-    double a, d, gamma, lr;
-    char set[700], *text = checked(f, settings);
+    size_t left;
+    char *report, *text = checked(f, settings);
     assert_says(text, "the theorem does not apply");
-    const char *line = strstr(text, "a setting that satisfies all of them: ");
-    assert_non_null(line);
-    const char *with = strstr(line, "with a = ");
-    assert_non_null(with);
-    assert_int_equal(
-        sscanf(with, "with a = %lf and d = %lf: algorithm.gamma = %lf, local.lr = %lf", &a, &d, &gamma, &lr), 4);
-    int admm = strstr(text, "method      fedadmm") != NULL;
-    snprintf(set, sizeof set,
-             admm ? "%s|%s|algorithm.gamma=%.10g|local.lr=%.10g"
-                  : "%s|%s|algorithm.gamma=%.10g|local.lr=%.10g|algorithm.a=%.10g|algorithm.d=%.10g",
-             settings, then, gamma, lr, a, d);
+    assert_says(text, "a setting that satisfies all of them: ");
     free(text);
-    text = checked(f, set);
-    if (!strstr(text, "the theorem applies")) fail_msg("%s:\n%s", set, text);
+    char *file = fixed(f, settings, &report, &left);
+    text = checked_file(f, file);
+    if (left || !strstr(text, "the theorem applies")) fail_msg("%s: %zu left\n%s\n%s", settings, left, report, text);
+    assert_says(report, "checked again: all conditions hold");
+    assert_says(report, "changed  local.lr = ");
+    assert_says(file, "  # was 0.01, asked for by ");
     assert_silent(text, "a setting that satisfies");
     free(text);
+    free(file);
+    free(report);
 }
 
 static void advice_holds(void **state)
 {
     fixture *f = *state;
-    advice_works(f, "", "");
-    advice_works(f, "local.steps=1", "");
-    advice_works(f, AUTO, "");
-    advice_works(f, "algorithm=fedadmm", "");
-    advice_works(f, "algorithm={kind: fedvra, preset: admm, a: 9}", "");
-    advice_works(f, "algorithm={kind: fedvra, preset: fedavg}", "algorithm.preset=none");
-    advice_works(f, "algorithm={kind: fedvra, preset: fednova}", "algorithm.preset=none");
-    advice_works(f, "algorithm={kind: fedvra, preset: scaffold}", "algorithm.preset=none");
-    advice_works(f, "algorithm={kind: fedvra, preset: feddyn, a: 9}|participation={kind: uniform, count: 2}", "");
-    advice_works(f, AUTO "|participation={kind: bernoulli, probability: [0.5, 1, 0.25, 0.8]}", "");
-    advice_works(f, AUTO "|participation={kind: uniform, count: 1}|local.uneven=range|local.range=[1, 30]", "");
-    advice_works(f, "algorithm={kind: fedvra, a: [1, 2, 3, 4], d: [9, 1, 1, 1], gamma: [1, 2, 3, 4]}", "");
-    advice_works(f, "local.uneven=speeds|local.speeds=[0.1, 1]|local.steps=20", "");
-    advice_works(f, "local.lr_factors=[1, 5, 0.1, 1]", "local.lr_factors=1");
+    advice_works(f, "");
+    advice_works(f, "local.steps=1");
+    advice_works(f, AUTO);
+    advice_works(f, "algorithm=fedadmm");
+    advice_works(f, "algorithm={kind: fedvra, preset: admm, a: 9}");
+    advice_works(f, "algorithm={kind: fedvra, preset: fedavg}");
+    advice_works(f, "algorithm={kind: fedvra, preset: fednova}");
+    advice_works(f, "algorithm={kind: fedvra, preset: scaffold}");
+    advice_works(f, "algorithm={kind: fedvra, preset: feddyn, a: 9}|participation={kind: uniform, count: 2}");
+    advice_works(f, AUTO "|participation={kind: bernoulli, probability: [0.5, 1, 0.25, 0.8]}");
+    advice_works(f, AUTO "|participation={kind: uniform, count: 1}|local.uneven=range|local.range=[1, 30]");
+    advice_works(f, "algorithm={kind: fedvra, a: [1, 2, 3, 4], d: [9, 1, 1, 1], gamma: [1, 2, 3, 4]}");
+    advice_works(f, "local.uneven=speeds|local.speeds=[0.1, 1]|local.steps=20");
+    advice_works(f, "local.lr_factors=[1, 5, 0.1, 1]");
 }
 
 /* FedDR: eta < (2 - alpha)/(2 L_i), written out as the paper has it. */
@@ -653,39 +588,48 @@ static void fedsplit_check(void **state)
     free(text);
 }
 
-/* FedLin, Theorem 1: 6 L_i lr Q_i <= 1, everyone taking part; and advice that is taken. L is 9, at client 2. */
+/* FedLin: 6 L_i lr Q_i <= 1, everyone taking part; and advice that is taken. L is 9, at client 2. */
 static void fedlin_check(void **state)
 {
     fixture *f = *state;
     char *text = checked(f, "algorithm=fedlin|local.lr=0.006");
-    printed p = read_condition(text, "Theorem 1");
+    printed p = read_condition(text, "bound on lr");
     assert_true(p.holds && p.client == 2);
     assert_near(p.have, 6 * 9 * 0.006 * 3, 2e-3);
     assert_says(text, "local work  one gradient over all samples of a client, then 3 steps of size 0.006;");
     assert_says(text, "the theorem applies, if what is assumed is true\n");
     free(text);
     text = checked(f, "algorithm=fedlin|local.lr=0.007");
-    assert_true(!read_condition(text, "Theorem 1").holds);
-    assert_says(text, "a setting that satisfies all of them: local.lr = 0.006173 (Theorem 1)");
+    assert_true(!read_condition(text, "bound on lr").holds);
+    assert_says(text, "a setting that satisfies all of them: local.lr = 0.006172 (1/(6 L Q))");
     free(text);
-    text = checked(f, "algorithm=fedlin|local.lr=0.006|participation={kind: uniform, count: 3}");
+    text = checked(f, "algorithm=fedlin|local.lr=0.006|participation={kind: uniform, count: 3}|model.weight_decay=0.1");
     assert_says(text, "FAILS    participation ");
+    assert_says(text, "holds    step sizes     lr Q_i is the same at all clients");
+    assert_says(text, "holds    linear rate "); /* weight decay makes it certain */
+    assert_says(text, "a setting that satisfies all of them: participation.kind = everyone\n");
+    free(text);
+    text = checked(f, "algorithm=fedlin|local.lr=0.001|local.uneven=range|local.range=[2, 10]");
+    assert_says(text, "FAILS    step sizes     lr Q_i is the same at all clients");
+    free(text);
+    text = checked(f, "algorithm=fedlin|local.lr=0.001|local.lr_factors=[1, 1, 1, 2]");
+    assert_says(text, "FAILS    step sizes     lr Q_i is the same at all clients");
     free(text);
 }
 
-/* Scaffnew, Theorem 3.6: L_i lr <= 1. Rounds have 1 to very many steps. */
+/* Scaffnew: L_i lr <= 1. Rounds have 1 to very many steps. */
 static void scaffnew_check(void **state)
 {
     fixture *f = *state;
     char *text = checked(f, "algorithm={kind: scaffnew, p: 0.4}|local.lr=0.11");
-    printed p = read_condition(text, "Theorem 3.6");
+    printed p = read_condition(text, "bound on lr");
     assert_true(p.holds && p.client == 2);
     assert_near(p.have, 9 * 0.11, 2e-3);
     assert_says(text, "local work  1 to 72 steps of size 0.11;");
     free(text);
     text = checked(f, "algorithm=scaffnew|local.lr=0.12");
-    assert_true(!read_condition(text, "Theorem 3.6").holds);
-    assert_says(text, "local.lr = 0.1111 (Theorem 3.6)");
+    assert_true(!read_condition(text, "bound on lr").holds);
+    assert_says(text, "local.lr = 0.1111 (1/L)");
     free(text);
 }
 

@@ -1,0 +1,132 @@
+/* The text of `fedloom check`: which step-size conditions of the method's theorem hold for this federation, by how much
+ * each fails, what has to be assumed, and settings that would satisfy them. */
+#include "model/latent.h"
+#include "run/theory_check.h"
+
+#include <math.h>
+
+/* The solver of the stage in which steps are taken, or of the first. */
+static const fli_solver *working_solver(const fli_plan *p)
+{
+    const fli_solvers *all = &p->solvers;
+    size_t i = 0;
+    while (i < all->count && !all->at[i]->counts_steps) i++;
+    return all->at[i < all->count ? i : 0];
+}
+
+static int gradients_over_all(const fli_plan *p)
+{
+    const fli_solvers *all = &p->solvers;
+    int any = 0;
+    for (size_t i = 0; i < all->count; i++) any |= all->at[i]->full_gradient;
+    return any;
+}
+
+/* What a turn is: steps as `local` asks for them, unless the method's solver has its own. */
+static void print_work(fli_text *t, const fli_check *c)
+{
+    const fli_plan *p = &c->plan;
+    const fli_solver *solver = working_solver(p);
+    fli_text_add(t, "local work  ");
+    if (gradients_over_all(p)) fli_text_add(t, "one gradient over all samples of a client, then ");
+    if (solver->full_gradient && !solver->counts_steps)
+        fli_text_add(t, "the method's own steps");
+    else if (!solver->counts_steps && !p->model->bilevel)
+        fli_text_addf(t, "as many steps as the solver `%s` needs", solver->name);
+    else {
+        if (c->facts.worst.least_steps != c->facts.worst.steps) fli_text_addf(t, "%zu to ", c->facts.worst.least_steps);
+        fli_text_addf(t, "%zu steps", c->facts.worst.steps);
+        if (!p->model->bilevel) fli_text_addf(t, " of size %g", p->settings.local.lr); /* else the method has its own */
+    }
+    fli_text_addf(t, "; %s with probability %.4g at least\n\n",
+                  p->algo->traits & FLI_ALGO_BYSTANDERS ? "a client is in the cohort" : "takes part",
+                  c->facts.worst.probability);
+}
+
+static void print_head(fli_text *t, const fli_check *c)
+{
+    const fli_plan *p = &c->plan;
+    fli_text_addf(t, "method      %s, %s\n", p->algo->name, p->algo->citation);
+    fli_text_addf(t, "smoothness  L_i from %.4g to %.4g (%zu of %zu clients measured, at the start model",
+                  c->facts.all.least_smoothness, c->facts.worst.smoothness, c->facts.measured, p->fed->clients);
+    if (p->model->bilevel) fli_text_add(t, ", of the lower level in y");
+    if (p->model->latent && !p->model->latent->every) fli_text_add(t, ", on labelled samples alone");
+    if (p->fed->largest > FLI_MEASURED_SAMPLES) fli_text_addf(t, ", on at most %d samples each", FLI_MEASURED_SAMPLES);
+    fli_text_add(t, p->model->desc->traits & FLI_MODEL_CONVEX ? ")\n" : "; the model is not convex: an estimate)\n");
+    if (!isnan(c->facts.all.convexity))
+        fli_text_addf(t, "convexity   mu_i from %.4g to %.4g, of the same Hessians\n", c->facts.all.convexity,
+                      c->facts.all.most_convexity);
+    print_work(t, c);
+}
+
+static void print_condition(fli_text *t, const fli_check *c, const fli_condition_seen *s)
+{
+    int assumed = s->kind == FLI_CONDITION_ASSUMED, bound = s->kind == FLI_CONDITION_BOUND;
+    fli_text_addf(t, "%-9s%-14s %s\n", assumed ? "assumed" : s->failing ? "FAILS" : "holds", s->name, s->formula);
+    if (bound) fli_text_addf(t, "         tightest at client %u: %.4g <= %.4g", s->client, s->have, s->most);
+    if (bound && s->failing)
+        fli_text_addf(t, ", too large by a factor of %.3g;", fli_condition_excess(s->have, s->most));
+    if (s->failing)
+        fli_text_addf(t, "%s fails at %zu of %zu clients", bound ? "" : "        ", s->failing, c->facts.measured);
+    if (bound || s->failing) fli_text_add(t, "\n");
+}
+
+/* Those that no row is for, in a list. */
+static void print_unfixed(fli_text *t, const fli_check *c)
+{
+    const char *before = "no setting satisfies: ";
+    for (size_t i = 0; i < c->found.count; i++) {
+        const fli_condition_seen *s = &c->found.seen[i];
+        if (!s->failing || fli_check_has_fix(c, s)) continue;
+        fli_text_addf(t, "%s%s", before, s->name);
+        before = ", ";
+    }
+    if (*before == ',') fli_text_add(t, "\n");
+}
+
+static void advise(fli_text *t, const fli_check *c)
+{
+    const fli_plan *p = &c->plan;
+    size_t fixed = 0;
+    for (size_t i = 0; i < c->found.count; i++)
+        fixed += c->found.seen[i].failing && fli_check_has_fix(c, &c->found.seen[i]);
+    if (!(c->facts.worst.probability > 0)) {
+        fli_text_add(t, "no setting satisfies them while a client never takes part\n");
+        return;
+    }
+    if (fli_regularizer_weak_convexity(p->regularizer, p->settings.regularizer.params) > 0) {
+        fli_text_addf(t, "no setting of the method satisfies them with regularizer %s, which is not convex\n",
+                      p->regularizer->name);
+        return;
+    }
+    if (fixed)
+        fli_text_addf(t, "a setting that satisfies %s: ", fixed == fli_check_failing(c) ? "all of them" : "the others");
+    for (size_t i = 0; i < c->fixes.count; i++) {
+        const fli_fix *f = &c->fixes.at[i];
+        fli_text_addf(t, "%s%s = %s", i ? ", " : "", f->key, f->value);
+        if (f->why) fli_text_addf(t, " (%s)", f->why);
+    }
+    if (fixed) fli_text_add(t, "\n");
+    print_unfixed(t, c);
+}
+
+void fli_check_print(fli_text *t, const fli_check *c)
+{
+    size_t failing = fli_check_failing(c), assumed = 0;
+    print_head(t, c);
+    if (!c->found.count) {
+        fli_text_add(t, "no step-size conditions are known here for this method\n");
+        return;
+    }
+    for (size_t i = 0; i < c->found.count; i++) {
+        print_condition(t, c, &c->found.seen[i]);
+        assumed += c->found.seen[i].kind == FLI_CONDITION_ASSUMED;
+    }
+    if (failing)
+        fli_text_add(
+            t, "\nthe theorem does not apply; theorems are cautious, and the method may work well all the same\n");
+    else
+        fli_text_addf(t, "\nall conditions hold at the clients that were measured: the theorem applies%s\n",
+                      assumed ? ", if what is assumed is true" : "");
+    if (failing) advise(t, c);
+}

@@ -1,0 +1,177 @@
+/* `fl_check_fix`: settings changed until the theorem applies, for every method that has one. */
+#include "theory_problem.h"
+
+#include "algo/conditions.h"
+
+/* Settings that no theorem likes, where a method has the key. */
+static const char *bad_settings(const fli_algo *a)
+{
+    static char set[600];
+    static const struct {
+        const char *key, *value;
+    } bad[] = {{"eta", "50"},  {"alpha", "1.95"}, {"tau", "0"},     {"gamma", "0.001"}, {"lr_y", "90"},
+               {"lr_v", "90"}, {"lr_x", "90"},    {"ell", "0.001"}, {"lr_local", "90"}, {"accuracy_power", "0.1"}};
+    const char *problem_of = a->traits & FLI_ALGO_BILEVEL ? "bilevel={kind: regularization, validation: 0.4}|"
+                             : a->traits & FLI_ALGO_BLOCKS
+                                 ? "model=softmax|data={kind: blobs, samples: 120, unlabelled: 0.5}|partition={kind: "
+                                   "iid, clients: 4}|semi={labels: projected, label_lr: 1000}|"
+                                 : "";
+    size_t n = (size_t)snprintf(
+        set, sizeof set,
+        "local.lr=90|local.batch=1|local.schedule=sqrt|local.uneven=range|local.range=[2, 5]|system=lognormal|%s%s",
+        problem_of, a->traits & FLI_ALGO_EVERYONE ? "" : "participation={kind: uniform, count: 2}|");
+    n += (size_t)snprintf(set + n, sizeof set - n, "algorithm={kind: %s", a->name);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (fl_kind_has_key("algorithm", a->name, bad[i].key))
+            n += (size_t)snprintf(set + n, sizeof set - n, ", %s: %s", bad[i].key, bad[i].value);
+    snprintf(set + n, sizeof set - n, "}");
+    return set;
+}
+
+/* Every method of the five papers has a theorem, and settings that satisfy it. */
+static void theorems_of_the_papers(void **state)
+{
+    static const char *const names[] = {"fedvra", "fedvra-u", "fedadmm", "feddr",  "asyncfeddr",
+                                        "fedgia", "fedcpsl",  "simfbo",  "shrofbo"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const fli_algo *const *a = fli_algo_list;
+        while (*a && strcmp((*a)->name, names[i])) a++;
+        assert_non_null(*a);
+        if (!(*a)->theory.check || !(*a)->theory.fix)
+            fail_msg("%s has no conditions, or no settings for them", names[i]);
+    }
+}
+
+/* From settings that fail, on a convex problem, all conditions of every method can be made to hold; and what the file
+ * says is what is checked. */
+static void fixes_satisfy_every_method(void **state)
+{
+    fixture *f = *state;
+    size_t seen = 0;
+    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+        if (!(*a)->theory.check || !(*a)->theory.fix) continue;
+        const char *set = bad_settings(*a);
+        char *before = checked(f, set), *report;
+        size_t left;
+        assert_says(before, "FAILS ");
+        char *file = fixed(f, set, &report, &left), *after = checked_file(f, file);
+        if (left || strstr(after, "FAILS ")) fail_msg("%s: %zu left\n%s\n%s\n%s", set, left, before, report, after);
+        assert_says(report, "changed  ");
+        assert_says(after, "the theorem applies");
+        seen++;
+        free(before);
+        free(file);
+        free(report);
+        free(after);
+    }
+    assert_true(seen >= 13);
+}
+
+/* What no setting satisfies is named and counted, and the rest is fixed. */
+static void fixes_name_what_is_left(void **state)
+{
+    fixture *f = *state;
+    static const char set[] = "algorithm={kind: scaffnew, p: 0.5}|model={kind: mlp, hidden: [3]}|local.lr=80|"
+                              "data={kind: blobs, samples: 60}|partition={kind: iid, clients: 3}|weights=uniform";
+    char *report, *text = checked(f, set);
+    size_t left;
+    assert_says(text, "a setting that satisfies the others: local.lr = ");
+    assert_says(text, "no setting satisfies: convexity\n");
+    free(text);
+    char *file = fixed(f, set, &report, &left);
+    assert_int_equal(left, 1);
+    assert_says(report, "changed  local.lr = ");
+    assert_says(report, "left     convexity: f_i convex; no setting for this one\n");
+    assert_says(report, "conditions fail: the theorem does not apply\n");
+    free(report);
+    free(file);
+    file = fixed(f, "algorithm=fedavg", &report, &left); /* no theorem, nothing to do */
+    assert_int_equal(left, 0);
+    assert_silent(file, "  # was");
+    assert_says(report, "no step-size conditions are known here for this method\n");
+    free(report);
+    free(file);
+}
+
+/* Numbers are rounded to the safe side, and names stand for those that go on. */
+static void fix_rows(void **state)
+{
+    fli_conditions c = {.count = 0};
+    fli_fixes x = {.found = &c};
+    fli_facts f = {.client = 0};
+    (void)state;
+    fli_condition(&c, "(1) first", "a formula", &f, 3, 2);
+    fli_condition(&c, "(1) second", "a formula", &f, 8, 2);
+    fli_condition(&c, "(12)", "a formula", &f, 90, 2);
+    fli_fix_most(&x, "a", "k", 1 / 3.0, NULL);
+    fli_fix_least(&x, "a", "k", 1 / 3.0, NULL);
+    fli_fix_most(&x, "a", "k", 6.1, NULL);
+    fli_fix_most(&x, "a", "k", INFINITY, NULL);
+    fli_fix_most(&x, "a", "k", 0, NULL);
+    fli_fix_shrink(&x, "(0)|(1)", "k", 2, NULL);
+    fli_fix_grow(&x, "(1)", "k", 2, NULL);
+    static const char *const values[] = {"0.3333", "0.3334", "6.1", "0.5", "8"};
+    assert_int_equal(x.count, 5);
+    for (size_t i = 0; i < 5; i++) assert_string_equal(x.at[i].value, values[i]);
+    const fli_fix row = {.conditions = "Lemma 1|(1)|(18)"};
+    assert_true(fli_fix_is_for(&row, "(18)") && fli_fix_is_for(&row, "(18) third") && fli_fix_is_for(&row, "Lemma 1"));
+    assert_false(fli_fix_is_for(&row, "(17)") || fli_fix_is_for(&row, "Lemma 12") || fli_fix_is_for(&row, "(1"));
+}
+
+static void memory_may_run_out(void **state)
+{
+    fixture *f = *state;
+    size_t k = 1;
+    for (int done = 0; !done; k += 1 + k / 16) {
+        collected file = {0}, said = {0};
+        size_t left;
+        fl_config *cfg = problem(f, "algorithm.gamma=200");
+        fli_ctx_fail_alloc(f->ctx, k);
+        fl_status s = fl_check_fix(cfg, collect_text, &said, collect_text, &file, &left);
+        fli_ctx_fail_alloc(f->ctx, 0);
+        done = s == FL_OK;
+        if (!done) {
+            assert_int_equal(s, FL_ENOMEM);
+            assert_null(file.s);
+        }
+        free(file.s);
+        free(said.s);
+        fl_config_free(cfg);
+        fli_clear(f->ctx);
+    }
+    assert_true(k > 100);
+}
+
+static void count_lines(void *arg, fl_log_level level, const char *line)
+{
+    (void)level;
+    (void)line;
+    ++*(size_t *)arg;
+}
+
+/* What a person should know is said once, however often it is looked at. */
+static void warnings_come_once(void **state)
+{
+    fixture *f = *state;
+    size_t lines = 0, left;
+    char *report;
+    fl_ctx_on_log(f->ctx, count_lines, &lines);
+    free(fixed(f, "algorithm={kind: fedvra, preset: scaffold}", &report, &left));
+    fl_ctx_on_log(f->ctx, NULL, NULL);
+    free(report);
+    assert_int_equal(lines, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(fix_rows),
+        FIXTURE_TEST(theorems_of_the_papers),
+        FIXTURE_TEST(fixes_satisfy_every_method),
+        FIXTURE_TEST(fixes_name_what_is_left),
+        FIXTURE_TEST(memory_may_run_out),
+        FIXTURE_TEST(warnings_come_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
