@@ -93,6 +93,8 @@ fl_status fl_config_set(fl_config *cfg, const char *assignment);
 /* What was given so far for a key ("name", "local.lr"), as text; "" if nothing was, or a list or a section. Valid until
  * the configuration changes. */
 const char *fl_config_get(const fl_config *cfg, const char *key);
+/* Whether a key was given that only comparisons know (`methods`, `grid`, `seeds`, ...). */
+int fl_config_is_experiment(const fl_config *cfg);
 /* Whether a kind has a key of its own: fl_kind_has_key("algorithm", "fedprox", "mu"). */
 int fl_kind_has_key(const char *section, const char *kind, const char *key);
 /* Checks the whole configuration without loading data, and prints it resolved: every key with its value. */
@@ -337,6 +339,12 @@ fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg);
  * check came out, and *left how many conditions fail all the same. */
 fl_status fl_check_fix(fl_config *cfg, fl_text_fn *report, void *report_arg, fl_text_fn *file, void *file_arg,
                        size_t *left);
+
+/* The same for an experiment: every method and setting at the first seed. `file` NULL: checks alone, and *left is what
+ * fails. Otherwise what a method has to change becomes its own, settings of grids stay as they are, and `file` receives
+ * the experiment. `options` may be NULL; it is for `data` and `quick`. */
+fl_status fl_study_check(fl_config *cfg, const fl_study_options *options, fl_text_fn *report, void *report_arg,
+                         fl_text_fn *file, void *file_arg, size_t *left);
 
 /* Runs one golden case (a JSON file with an exact trajectory) and compares. FL_OK: agrees within the tolerance.
  * `error` receives the largest relative error (NaN when the case could not run at all). */

@@ -9,7 +9,7 @@ enum { N = 4 };
 /* Client i has one sample sqrt(3 h_ij) e_j for each of three features, so its Hessian is diag(h_i1, h_i2, h_i3) and L_i
  * the largest. */
 static const double hessian[N][3] = {{4, 1, 0.25}, {0.5, 2, 0.1}, {1, 0.2, 9}, {1.5, 6, 0.5}};
-__attribute__((unused)) static const double l[N] = {4, 2, 9, 6};
+UNUSED static const double l[N] = {4, 2, 9, 6};
 
 static void write_data(fixture *f)
 {
@@ -60,7 +60,7 @@ static void assert_says(const char *text, const char *what)
     if (!strstr(text, what)) fail_msg("the text lacks \"%s\":\n%s", what, text);
 }
 
-__attribute__((unused)) static void assert_silent(const char *text, const char *what)
+UNUSED static void assert_silent(const char *text, const char *what)
 {
     if (strstr(text, what)) fail_msg("the text has \"%s\":\n%s", what, text);
 }

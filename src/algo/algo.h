@@ -103,8 +103,8 @@ void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli
 typedef struct {
     /* What the theorem asks for at one client, by the calls above. */
     void (*check)(const void *params, const fli_facts *f, fli_conditions *out);
-    /* Settings that would satisfy it, for the worst constants over all clients: rows of fixes.h. A condition that no row
-     * names is one that no setting satisfies. Asked again with what comes of it, a few times. */
+    /* Settings that would satisfy it, for the worst constants over all clients: rows of fixes.h. A condition that no
+     * row names is one that no setting satisfies. Asked again with what comes of it, a few times. */
     void (*fix)(const void *params, const fli_facts *worst, fli_fixes *out);
     /* What a person should know before a run, as a sentence about one client, or nothing. Neither smoothness nor weight
      * are known by then; lr and steps are those of the first round. Asked for one client after the other until there is

@@ -6,7 +6,7 @@
 
 typedef struct {
     words files, sets;
-    const char *output;
+    const char *output, *data;
     int fix;
 } request;
 
@@ -34,14 +34,25 @@ static int write_file(const char *path, const char *text)
 static void report_beside(void *unused, const char *text)
 {
     (void)unused;
-    fputs(text, stderr);
+    for (size_t n; *text; text += n + (text[n] == '\n')) {
+        n = strcspn(text, "\n");
+        if (n) say("%.*s", (int)n, text);
+    }
 }
 
-static int fix(fl_ctx *ctx, fl_config *cfg, const request *req)
+static fl_status fix(fl_config *cfg, const request *req, char **text, size_t *left)
+{
+    fl_study_options options = {.data = req->data};
+    fl_text_fn *report = req->output ? say_out : report_beside;
+    if (fl_config_is_experiment(cfg)) return fl_study_check(cfg, &options, report, NULL, collect, text, left);
+    return fl_check_fix(cfg, report, NULL, collect, text, left);
+}
+
+static int write_fixed(fl_ctx *ctx, fl_config *cfg, const request *req)
 {
     char *text = NULL;
     size_t left = 0;
-    fl_status s = fl_check_fix(cfg, req->output ? say_out : report_beside, NULL, collect, &text, &left);
+    fl_status s = fix(cfg, req, &text, &left);
     int code = settings_exit(s);
     if (s) say_error(ctx);
     if (!code && !text) code = CLI_FAILED;
@@ -55,9 +66,12 @@ static int fix(fl_ctx *ctx, fl_config *cfg, const request *req)
 
 static int check(fl_ctx *ctx, fl_config *cfg, const request *req)
 {
+    fl_study_options options = {.data = req->data};
+    size_t failing;
     fl_ctx_on_log(ctx, say_log, NULL);
-    if (req->fix) return fix(ctx, cfg, req);
-    fl_status s = fl_check(cfg, say_out, NULL);
+    if (req->fix) return write_fixed(ctx, cfg, req);
+    fl_status s = fl_config_is_experiment(cfg) ? fl_study_check(cfg, &options, say_out, NULL, NULL, NULL, &failing)
+                                               : fl_check(cfg, say_out, NULL);
     if (s) say_error(ctx);
     return settings_exit(s);
 }
@@ -65,11 +79,9 @@ static int check(fl_ctx *ctx, fl_config *cfg, const request *req)
 static int run(int argc, char **argv)
 {
     request req = {0};
-    const option options[] = {{"--set", OPT_WORDS, &req.sets},
-                              {"--fix", OPT_FLAG, &req.fix},
-                              {"-o", OPT_TEXT, &req.output},
-                              {"--output", OPT_TEXT, &req.output},
-                              {0}};
+    const option options[] = {{"--set", OPT_WORDS, &req.sets}, {"--fix", OPT_FLAG, &req.fix},
+                              {"-o", OPT_TEXT, &req.output},   {"--output", OPT_TEXT, &req.output},
+                              {"--data", OPT_TEXT, &req.data}, {0}};
     fl_config *cfg = NULL;
     fl_ctx *ctx = fl_ctx_new();
     int code = ctx ? args_parse("check", options, argc, argv, &req.files) : CLI_FAILED;
@@ -84,20 +96,24 @@ static int run(int argc, char **argv)
     return code;
 }
 
-static const char help[] = "usage: fedloom check FILE [--fix [-o OUT]] [--set KEY=VALUE ...]\n"
+static const char help[] = "usage: fedloom check FILE [--fix [-o OUT]] [--data DIR] [--set KEY=VALUE ...]\n"
                            "\n"
                            "Measures the clients' smoothness constants L_i at the start model and says\n"
                            "which step-size conditions of the method's convergence theorem hold, by how\n"
                            "much each fails, what it assumes that cannot be measured, and a setting that\n"
-                           "would satisfy all conditions.\n"
+                           "would satisfy all conditions. Of an experiment it checks every method.\n"
                            "\n"
                            "options:\n"
-                           "  --fix             writes a complete configuration that satisfies the conditions,\n"
-                           "                    with a comment at every key that was changed: what it was, and\n"
-                           "                    which condition asked for another value. It is checked again.\n"
-                           "                    Conditions that no setting satisfies are named.\n"
-                           "  -o OUT            where --fix writes it; otherwise it goes to stdout, and what is\n"
-                           "                    said of it to stderr\n"
+                           "  --fix             writes a complete configuration that satisfies the\n"
+                           "                    conditions, with a comment at every key that was changed:\n"
+                           "                    what it was, and which condition asked for another value.\n"
+                           "                    It is checked again. Conditions that no setting satisfies\n"
+                           "                    are named. Of an experiment it writes the experiment, where\n"
+                           "                    what a method has to change is among its own keys.\n"
+                           "  -o OUT            where --fix writes it; otherwise it goes to stdout, and what\n"
+                           "                    is said of it to stderr\n"
+                           "  --data DIR        what ${data} stands for in an experiment; otherwise the\n"
+                           "                    environment's FEDLOOM_DATA\n"
                            "  --set KEY=VALUE   overrides a key, as in `fedloom run`; may be repeated\n"
                            "\n"
                            "examples:\n"
@@ -106,7 +122,7 @@ static const char help[] = "usage: fedloom check FILE [--fix [-o OUT]] [--set KE
                            "  fedloom check federation.yaml --fix -o by-theory.yaml\n"
                            "\n"
                            "exit codes: 0 the check was made, and with --fix: all conditions hold now; 1 it\n"
-                           "failed, or conditions are left that no setting satisfies; 2 the configuration is\n"
-                           "not valid\n";
+                           "failed, or conditions are left that no setting satisfies; 2 the configuration\n"
+                           "is not valid\n";
 
 const command cmd_check = {"check", "which conditions of the method's theorem hold here", help, run};

@@ -112,7 +112,8 @@ static fl_status measure_convexity(fl_ctx *ctx, meter *m, fli_facts *f)
     if ((!f->convex && !model->bilevel) || !m->plan->algo->theory.check) return FL_OK;
     fl_status s =
         fli_convexity(ctx, model, m->x, &m->batch, (uint64_t)m->plan->settings.top.seed, f->smoothness, &f->convexity);
-    if (f->sure_convexity > f->convexity) f->convexity = f->sure_convexity; /* but for rounding */
+    if (fabs(f->convexity) < 1e-6 * f->smoothness) f->convexity = 0; /* it cannot be told from that */
+    if (f->sure_convexity > f->convexity) f->convexity = f->sure_convexity;
     return s;
 }
 

@@ -150,7 +150,9 @@ void fli_changes_print(fli_text *t, const fli_changes *c, const fli_check *again
     for (size_t i = 0; i < again->found.count; i++) {
         const fli_condition_seen *s = &again->found.seen[i];
         assumed += s->kind == FLI_CONDITION_ASSUMED;
-        if (s->failing) fli_text_addf(t, "left     %s: %s; no setting for this one\n", s->name, s->formula);
+        if (s->failing)
+            fli_text_addf(t, "left     %s: %s%s\n", s->name, s->formula,
+                          fli_check_has_fix(again, s) ? "" : "; no setting for this one");
     }
     if (!again->found.count)
         fli_text_add(t, "no step-size conditions are known here for this method\n");

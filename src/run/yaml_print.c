@@ -25,6 +25,8 @@ static void print_flow(const printer *p, const fli_node *n)
     }
     fli_text_add(p->t, n->type == FLI_NODE_MAP ? "{" : "[");
     for (const fli_node *c = n->first; c; c = c->next) {
+        if (c->key) fli_print_string(p->t, c->key);
+        if (c->key) fli_text_add(p->t, ": ");
         print_flow(p, c);
         if (c->next) fli_text_add(p->t, ", ");
     }

@@ -433,6 +433,23 @@ methods:
   - {label: Fed Prox, algorithm: {kind: fedprox, mu: 0.1}}
 END
 expect 2 'two.yaml:8:1: seeds belongs to an experiment, not to a single run; use `fedloom compare`' run two.yaml
+# Settings that a theorem asks for.
+expect 2 '-o is for what --fix writes' check good.yaml -o fixed.yaml
+fedloom check good.yaml --set algorithm=feddr --fix -o fixed.yaml
+check 'check --fix: exit code 0' exits 0
+check 'check --fix: what was changed' has out 'changed  algorithm.eta = '
+check 'check --fix: where it is' has out 'wrote fixed.yaml'
+check 'check --fix: why, in the file' has fixed.yaml ', asked for by (33); Corollary 3.1: 1/(3 L)'
+expect 0 'the theorem applies' check fixed.yaml
+check 'check --fix: what is written can run' "$program" run fixed.yaml --output from-fixed --quiet
+fedloom check good.yaml --set algorithm=feddr --fix
+check 'check --fix: the same on stdout' same out fixed.yaml
+check 'check --fix: what is said of it, on stderr' has err 'fedloom: changed  algorithm.eta = '
+expect 1 'no setting for this one' check good.yaml --set 'algorithm=feddr' --set 'regularizer={kind: mcp}' --fix
+expect 1 'cannot be written' check good.yaml --fix -o no/such/folder.yaml
+expect 0 'Fed Prox' check two.yaml
+fedloom check two.yaml --fix
+check 'check --fix of an experiment' has out '  - label: Fed Prox'
 expect 0 'method    seeds  test accuracy %' compare two.yaml
 check 'compare: a row per method' has out 'Fed Prox      2'
 check 'compare: rounds to a target' has out 'rounds to 0.9999'
@@ -566,7 +583,7 @@ check 'compare, killed: nothing is left' [ -z "$(find killed -name '*.partial*')
 expect 0 'smoothness  L_i from' check good.yaml --set algorithm=fedvra
 check 'check: a condition that holds' has out 'holds    Lemma 1'
 check 'check: one that fails, and where' has out 'FAILS    (17)'
-check 'check: advice' has out 'a setting that satisfies all of them: with a = '
+check 'check: advice' has out 'a setting that satisfies all of them: algorithm.a = '
 check 'check: nothing on stderr' silent err
 expect 0 'no step-size conditions are known' check good.yaml
 expect 2 'algorithm.gamma has 2 values, but there are 10 clients' check good.yaml --set algorithm=fedvra --set 'algorithm.gamma=[1, 2]'

@@ -119,6 +119,72 @@ static void fix_rows(void **state)
     assert_false(fli_fix_is_for(&row, "(17)") || fli_fix_is_for(&row, "Lemma 12") || fli_fix_is_for(&row, "(1"));
 }
 
+/* ---- experiments --------------------------------------------------------------------------------------- */
+
+static const char experiment[] =
+    "name: e\ndescription: \"two: words, and a 'quote'\"\nseeds: 2\nrounds: 3\ndata: {kind: blobs, samples: 200}\n"
+    "partition: {kind: iid, clients: 5}\nmodel: softmax\nparticipation: {kind: uniform, count: 2}\n"
+    "local: {steps: 3, lr: 0.5}\nmethods:\n"
+    "  - {label: FedAvg, algorithm: fedavg}\n"
+    "  - {label: FedDR, algorithm: {kind: feddr, eta: 100}}\n"
+    "  - {label: FedLin, algorithm: fedlin, local: {lr_factors: [1, 2, 1, 1, 1]}}\n";
+
+/* The text of a check, or of a fix if `file` is not NULL. */
+static char *studied(fixture *f, const char *text, char **file, size_t *left)
+{
+    collected said = {0}, written = {0};
+    fl_config *cfg = fixture_config_named(f, "e.yaml", text);
+    assert_true(fl_config_is_experiment(cfg));
+    assert_ok(f->ctx, fl_study_check(cfg, NULL, collect_text, &said, file ? collect_text : NULL, &written, left));
+    fl_config_free(cfg);
+    if (file) *file = written.s;
+    assert_non_null(said.s);
+    return said.s;
+}
+
+/* Methods are fixed by keys of their own; what they share stays. */
+static void experiments_are_fixed_by_method(void **state)
+{
+    fixture *f = *state;
+    char *file;
+    size_t left;
+    char *said = studied(f, experiment, NULL, &left);
+    assert_int_equal(left, 4); /* (33); FedLin's bound, participation and step sizes */
+    assert_says(said, "FedAvg\nmethod      fedavg");
+    assert_says(said, "\nFedDR\nmethod      feddr");
+    free(said);
+    said = studied(f, experiment, &file, &left);
+    assert_int_equal(left, 0);
+    assert_says(said, "\nFedDR\nchanged  algorithm.alpha = 1, was 1.95: asked for by (33)\n");
+    assert_says(file, "\nlocal:\n  steps: 3\n  lr: 0.5\n");
+    assert_says(file, "    participation: everyone  # was uniform, asked for by participation\n");
+    assert_says(file, "      alpha: 1  # was 1.95, asked for by (33)\n");
+    free(said);
+    said = studied(f, file, NULL, &left);
+    assert_int_equal(left, 0);
+    assert_silent(said, "FAILS ");
+    free(said);
+    free(file);
+}
+
+/* A grid asks for its values: they stay, and what fails is counted. */
+static void grids_stay(void **state)
+{
+    fixture *f = *state;
+    char text[1000], *file;
+    size_t left;
+    snprintf(text, sizeof text, "%s%s", experiment,
+             "  - {label: G, algorithm: {kind: feddr, alpha: 1}, grid: {algorithm.eta: [0.001, 10, 20]}}\n");
+    char *said = studied(f, text, &file, &left);
+    assert_int_equal(left, 2);
+    assert_says(said, "\nG (eta=0.001)\nchecked again: all conditions hold");
+    assert_says(said, "\nG (eta=10)\nleft     (33): eta < (2 - alpha)/(2 L_i), p_i > 0\n");
+    assert_says(said, "the settings of a grid are left as they are\n");
+    assert_says(file, "algorithm.eta: [0.001, 10, 20]\n");
+    free(said);
+    free(file);
+}
+
 static void memory_may_run_out(void **state)
 {
     fixture *f = *state;
@@ -170,6 +236,8 @@ int main(void)
         FIXTURE_TEST(theorems_of_the_papers),
         FIXTURE_TEST(fixes_satisfy_every_method),
         FIXTURE_TEST(fixes_name_what_is_left),
+        FIXTURE_TEST(experiments_are_fixed_by_method),
+        FIXTURE_TEST(grids_stay),
         FIXTURE_TEST(memory_may_run_out),
         FIXTURE_TEST(warnings_come_once),
     };
