@@ -37,17 +37,29 @@ size_t fli_algo_stage(const fli_algo *a, const void *params, const fli_ask *ask)
 }
 
 size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fli_ask *ask,
-                     size_t per_epoch)
+                     const fli_epochs *e)
 {
     size_t stage = fli_algo_stage(a, params, ask), steps = (size_t)ask->steps;
-    if (a->rounds.counts_as) return a->rounds.counts_as(params, stage, steps);
-    return fli_solver_cost(all->at[all->of[stage]], steps, per_epoch);
+    if (a->rounds.counts_as) return a->rounds.counts_as(params, stage, steps, e);
+    return fli_solver_cost(all->at[all->of[stage]], steps, e->all);
 }
 
 unsigned fli_algo_moment(const fli_algo *a, const void *params, const fli_ask *ask)
 {
     unsigned first = ask->flags & FLI_ASK_FIRST ? FLI_AT_FIRST : 0;
     return first | (ask->flags & FLI_ASK_WARM_UP ? FLI_IN_WARM_UP : FLI_IN(fli_algo_stage(a, params, ask)));
+}
+
+int fli_algo_redraws(const fli_algo *a, const void *params, size_t phase, size_t phases)
+{
+    return !phase || (a->rounds.redraws && a->rounds.redraws(params, phase, phases));
+}
+
+size_t fli_algo_cohort_end(const fli_algo *a, const void *params, size_t phase, size_t phases)
+{
+    do phase++;
+    while (phase < phases && !fli_algo_redraws(a, params, phase, phases));
+    return phase;
 }
 
 int fli_algo_shows_start(const fli_algo *a)

@@ -120,17 +120,21 @@ typedef struct {
      * Without an exchange nothing is uploaded, absorb and advance are not called, and the next round's broadcast is
      * unchanged. */
     int (*exchanges)(const void *params, double coin);
-    /* How many exchanges with the same cohort make up a round: turns, absorb, advance, one after the other; NULL: one.
-     * `coin` as above, of the same round. */
+    /* How many exchanges make up a round: turns, absorb, advance, one after the other, with the same cohort unless
+     * `redraws` says otherwise; NULL: one. `coin` as above, of the same round. */
     size_t (*phases)(const void *params, double coin);
+    /* Whether a phase begins with a cohort of its own, which has nothing of the round yet; phase 0 always does. NULL:
+     * no other does. A way of participation that follows a plan, such as a trace, names the same clients again. */
+    int (*redraws)(const void *params, size_t phase, size_t phases);
     /* Which of the method's stages such a phase is, from 0: tables of parts name them. NULL: there is only one. */
     size_t (*stage)(const void *params, size_t phase, size_t phases);
     /* How many local steps everyone takes in a round, at least 1; NULL: what `local` says of each client. `coin` as
      * above; the larger, the more steps. */
     size_t (*steps)(const void *params, double coin);
-    /* What the work of a stage counts as, in gradients of mini-batches, for a client that is asked for `steps`: for
-     * its length in simulated time. NULL: what the stage's solver says (fli_solver_cost). */
-    size_t (*counts_as)(const void *params, size_t stage, size_t steps);
+    /* What the work of a stage counts as, in gradients of mini-batches, for a client that is asked for `steps` and has
+     * samples for such epochs: for its length in simulated time. NULL: what the stage's solver says
+     * (fli_solver_cost). */
+    size_t (*counts_as)(const void *params, size_t stage, size_t steps, const fli_epochs *e);
 } fli_rounds;
 
 /* Asynchronous methods. */
@@ -147,6 +151,11 @@ typedef struct {
     double (*mix)(const void *params, size_t client, const double *scalars);
     const char *remedy; /* what to try when it is these models that grow without bound; NULL: as below */
 } fli_personal;
+
+/* Methods for two levels. */
+typedef struct {
+    size_t v; /* 1 + the index of the server vector whose lower block stands for v*(x); 0: there is none */
+} fli_two_levels;
 
 typedef struct fli_algo {
     const char *name;
@@ -195,6 +204,7 @@ typedef struct fli_algo {
     fli_rounds rounds;
     fli_asynchrony async;
     fli_personal personal;
+    fli_two_levels levels;
 } fli_algo;
 
 extern const fli_algo *const fli_algo_list[]; /* NULL-terminated */
@@ -212,9 +222,13 @@ fli_solvers fli_algo_solvers(const fli_algo *a, const void *params, const fli_mo
 /* Of an ask, and the moment that says which parts are sent with it (message.h). */
 size_t fli_algo_stage(const fli_algo *a, const void *params, const fli_ask *ask);
 unsigned fli_algo_moment(const fli_algo *a, const void *params, const fli_ask *ask);
-/* What the turn of an ask costs, in gradients of mini-batches, where an epoch has this many of them. */
+/* Whether a phase of a round begins with a new cohort, and where the exchanges with the cohort of a phase end: the
+ * phase after the last of them. */
+int fli_algo_redraws(const fli_algo *a, const void *params, size_t phase, size_t phases);
+size_t fli_algo_cohort_end(const fli_algo *a, const void *params, size_t phase, size_t phases);
+/* What the turn of an ask costs, in gradients of mini-batches, where epochs have this many of them. */
 size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fli_ask *ask,
-                     size_t per_epoch);
+                     const fli_epochs *e);
 /* Whether clients are shown the start model. */
 int fli_algo_shows_start(const fli_algo *a);
 size_t fli_names_count(const char *const *names); /* NULL counts as empty */

@@ -26,7 +26,30 @@ void fli_nested_blocks(const fli_server *s, fli_space *upper, fli_space *lower)
 
 void *fli_nested_lower(const fli_server *s, void *vector) { return fli_at(s->space->ops, vector, s->bilevel->upper); }
 
-size_t fli_nested_steps(const fli_fednest_params *p, size_t asked) { return p->tau ? (size_t)p->tau : asked; }
+static size_t steps_of(int64_t own, int64_t tau, size_t asked) { return own ? (size_t)own : tau ? (size_t)tau : asked; }
+
+size_t fli_nested_inner(const fli_fednest_params *p, size_t asked, fli_levels *l)
+{
+    l->epochs = (size_t)p->inner_epochs;
+    return steps_of(p->inner_steps, p->tau, asked);
+}
+
+size_t fli_nested_outer(const fli_fednest_params *p, size_t asked, fli_levels *l)
+{
+    l->epochs = (size_t)p->outer_epochs;
+    return steps_of(p->outer_steps, p->tau, asked);
+}
+
+fl_status fli_nested_validate(fl_ctx *ctx, const void *params, size_t clients)
+{
+    const fli_fednest_params *p = params;
+    (void)clients;
+    if (p->inner_steps && p->inner_epochs)
+        return fli_fail(ctx, FL_ECONFIG, "algorithm.inner_steps and algorithm.inner_epochs exclude each other");
+    if (p->outer_steps && p->outer_epochs)
+        return fli_fail(ctx, FL_ECONFIG, "algorithm.outer_steps and algorithm.outer_epochs exclude each other");
+    return FL_OK;
+}
 
 void fli_nested_check(const void *params, const fli_facts *f, fli_conditions *out)
 {

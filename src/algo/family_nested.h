@@ -21,14 +21,31 @@ typedef struct {
 typedef struct {
     fli_nested_params nest;
     int64_t tau, neumann;
+    int64_t inner_steps, inner_epochs, outer_steps, outer_epochs;
     double ell;
+    int anchor;   /* FLI_NEST_BATCH, FLI_NEST_FULL */
+    int cohort;   /* FLI_NEST_ROUND, ... */
     int estimate; /* FLI_NEST_SUM, FLI_NEST_RANDOM */
 } fli_fednest_params;
 enum { FLI_NEST_SUM, FLI_NEST_RANDOM };
+enum { FLI_NEST_BATCH, FLI_NEST_FULL };
+enum { FLI_NEST_ROUND, FLI_NEST_LEVEL, FLI_NEST_EACH };
 
 #define FLI_FEDNEST_KEYS                                                                                               \
     FLI_NEST_KEYS,                                                                                                     \
         FLI_KEY_INT(fli_fednest_params, tau, "0", 0, 1000000, "local steps on either level; 0: as `local` says"),      \
+        FLI_KEY_INT(fli_fednest_params, inner_steps, "0", 0, 1000000, "local steps on the lower level; 0: tau"),       \
+        FLI_KEY_INT(fli_fednest_params, inner_epochs, "0", 0, 1000000,                                                 \
+                    "instead of inner_steps: passes over the client's samples of the lower level; 0: steps"),          \
+        FLI_KEY_INT(fli_fednest_params, outer_steps, "0", 0, 1000000, "local steps on the upper level; 0: tau"),       \
+        FLI_KEY_INT(fli_fednest_params, outer_epochs, "0", 0, 1000000,                                                 \
+                    "instead of outer_steps: passes over the client's samples of the upper level; 0: steps"),          \
+        FLI_KEY_CHOICE(fli_fednest_params, anchor, "batch", "batch|full",                                              \
+                       "what all derivatives but those of the inner steps are taken over: a mini-batch, or all of "    \
+                       "the client's samples of that level"),                                                          \
+        FLI_KEY_CHOICE(fli_fednest_params, cohort, "round", "round|level|each",                                        \
+                       "who is met in a round: the same clients throughout; others for the upper level; or others "    \
+                       "for every inner round as well"),                                                               \
         FLI_KEY_INT(fli_fednest_params, neumann, "5", 0, 10000,                                                        \
                     "last power N in the sum that stands for the inverse Hessian"),                                    \
         FLI_KEY_REAL(fli_fednest_params, ell, "100", FLI_ABOVE_0, FLI_NO_MAX,                                          \
@@ -48,7 +65,10 @@ void *fli_nested_lower(const fli_server *s, void *vector);
 /* The sum stands for an inverse only if ell is at least the smoothness of g in y. */
 void fli_nested_check(const void *params, const fli_facts *f, fli_conditions *out);
 void fli_nested_fix(const void *params, const fli_facts *worst, fli_fixes *out);
-/* Steps that a client takes on a level. */
-size_t fli_nested_steps(const fli_fednest_params *p, size_t asked);
+/* What a client is to do on a level: `work` in so many steps or epochs; returns the steps, where `local` asks for so
+ * many. */
+size_t fli_nested_inner(const fli_fednest_params *p, size_t asked, fli_levels *l);
+size_t fli_nested_outer(const fli_fednest_params *p, size_t asked, fli_levels *l);
+fl_status fli_nested_validate(fl_ctx *ctx, const void *params, size_t clients);
 
 #endif

@@ -34,11 +34,11 @@ const fli_solver *fli_simfbo_solver(const void *params, size_t stage)
     return &fli_solver_bilevel;
 }
 
-size_t fli_simfbo_counts_as(const void *params, size_t stage, size_t steps)
+size_t fli_simfbo_counts_as(const void *params, size_t stage, size_t steps, const fli_epochs *e)
 {
     (void)stage;
     (void)params;
-    return fli_levels_cost(&(fli_levels){.work = FLI_WORK_TOGETHER}, steps);
+    return fli_levels_cost(&(fli_levels){.work = FLI_WORK_TOGETHER}, steps, e);
 }
 
 fl_status fli_simfbo_validate(fl_ctx *ctx, const void *params, size_t clients)

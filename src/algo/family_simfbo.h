@@ -12,6 +12,7 @@ typedef struct {
 } fli_simfbo_params;
 
 extern const fli_key fli_simfbo_keys[];
+enum { FLI_FBO_V = 2 }; /* 1 + where v is among the server's vectors */
 extern const char *const fli_simfbo_server[], *const fli_simfbo_sums[];
 extern const fli_part fli_simfbo_down[];
 enum { FLI_FBO_L_F, FLI_FBO_SCALARS };   /* up, and on the server: the largest ||grad_y f_i|| seen, for radius: auto */
@@ -42,12 +43,13 @@ size_t fli_simfbo_stage(const void *params, size_t phase, size_t phases);
 #define FLI_FBO_PARTS                                                                                                  \
     .traits = FLI_ALGO_BILEVEL | FLI_ALGO_WHOLE_ADVANCE, .keys = fli_simfbo_keys,                                      \
     .params_size = sizeof(fli_simfbo_params), .server = fli_simfbo_server, .down = fli_simfbo_down,                    \
-    .server_scalars = FLI_FBO_SCALARS, .rounds.stage = fli_simfbo_stage, .rounds.counts_as = fli_simfbo_counts_as,     \
-    .sums = fli_simfbo_sums, .remedy = "smaller algorithm.lr_x, lr_y, lr_v or server_lr_x, server_lr_y, server_lr_v",  \
+    .server_scalars = FLI_FBO_SCALARS, .levels.v = FLI_FBO_V, .rounds.stage = fli_simfbo_stage,                        \
+    .rounds.counts_as = fli_simfbo_counts_as, .sums = fli_simfbo_sums,                                                 \
+    .remedy = "smaller algorithm.lr_x, lr_y, lr_v or server_lr_x, server_lr_y, server_lr_v",                           \
     .validate = fli_simfbo_validate, .theory.check = fli_simfbo_check, .theory.fix = fli_simfbo_fix,                   \
     .solver = fli_simfbo_solver, .pose = fli_simfbo_pose
 
 const fli_solver *fli_simfbo_solver(const void *params, size_t stage);
-size_t fli_simfbo_counts_as(const void *params, size_t stage, size_t steps);
+size_t fli_simfbo_counts_as(const void *params, size_t stage, size_t steps, const fli_epochs *e);
 
 #endif

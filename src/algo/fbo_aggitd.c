@@ -50,8 +50,9 @@ static size_t stage(const void *params, size_t phase, size_t count)
     return phase == rounds ? TURN : BACK;
 }
 
-static size_t counts_as(const void *params, size_t now, size_t steps)
+static size_t counts_as(const void *params, size_t now, size_t steps, const fli_epochs *e)
 {
+    (void)e;
     (void)params;
     (void)now;
     (void)steps;

@@ -1,6 +1,6 @@
-/* FedNest: bilevel optimisation by nested loops, each variance reduced; many exchanges with the same cohort per round.
+/* FedNest: bilevel optimisation by nested loops, each variance reduced; many exchanges per round.
  *
- *   inner    T times: the clients' grad_y g_i(x, y) are averaged to G; then tau steps
+ *   inner    T times: the clients' grad_y g_i(x, y) are averaged to G; then tau steps, or so many epochs,
  *            z <- z - lr_in (grad g_i(z) - grad g_i(y) + G) from y, whose ends are averaged to y   2T exchanges
  *   between  p = grad_y F, averaged; N times p <- p - H p/ell with averaged products H p
  *            v = (1/ell) times the sum of all these p (`sum`), or (N+1)/ell times the last after a random number N' of
@@ -8,8 +8,13 @@
  *   outer    h = grad_x F - g_xy v, averaged; then tau steps
  *            z <- z - lr_out (grad_x f_i(z, y) - grad_x f_i(x, y) + h) from x, averaged to x       2 exchanges
  *
- * Averages are over the cohort, with p_i/sum_S p. A client is sent (x, y) in the first exchange, and after that what is
- * new.
+ * Averages are over the cohort, with p_i/sum_S p. A client is sent (x, y) in its first exchange, and after that what is
+ * new. Steps on the two levels may differ in number.
+ *
+ * The authors' program differs from the paper in what these keys say: it takes five epochs inside and one step outside,
+ * all derivatives but those of the inner steps over all samples (`anchor: full`), and draws a cohort for every inner
+ * round and another for the rest (`cohort: each`); its 1/ell is lr_out. It averages products and sums in a way of its
+ * own, which is not followed here.
  *
  * Tarzanagh, Li, Thrampoulidis, Oymak: FedNest: federated bilevel, minimax, and compositional optimization, ICML
  * 2022. */
@@ -36,11 +41,12 @@ enum {
     SYSTEM_START,
     SYSTEM_PRODUCT,
     HYPERGRADIENT,
-    OUTER_STEPS
+    OUTER_STEPS,
+    SYSTEM_FRESH /* SYSTEM_START with clients who have nothing of this round */
 };
 
 static const fli_part down[] = {
-    {"(x, y)", FLI_WHOLE, Z, FLI_KEEP, FLI_IN(FIRST_GRADIENT)},
+    {"(x, y)", FLI_WHOLE, Z, FLI_KEEP, FLI_IN(FIRST_GRADIENT) | FLI_IN(SYSTEM_FRESH)},
     {"y", FLI_LOWER, Z, FLI_KEEP, FLI_IN(INNER_GRADIENT) | FLI_IN(SYSTEM_START)},
     {"G or p", FLI_LOWER, D, FLI_FORGET, FLI_IN(INNER_STEPS) | FLI_IN(SYSTEM_PRODUCT)},
     {"v", FLI_LOWER, V, FLI_FORGET, FLI_IN(HYPERGRADIENT)},
@@ -49,7 +55,7 @@ static const fli_part down[] = {
 };
 static const fli_part up[] = {
     {"grad_y g_i or grad_y f_i", FLI_LOWER, U, FLI_VALUE,
-     FLI_IN(FIRST_GRADIENT) | FLI_IN(INNER_GRADIENT) | FLI_IN(SYSTEM_START)},
+     FLI_IN(FIRST_GRADIENT) | FLI_IN(INNER_GRADIENT) | FLI_IN(SYSTEM_START) | FLI_IN(SYSTEM_FRESH)},
     {"y_i", FLI_LOWER, U, FLI_VALUE, FLI_IN(INNER_STEPS)},
     {"H_i p", FLI_LOWER, U, FLI_CHANGE, FLI_IN(SYSTEM_PRODUCT)},
     {"h_i or x_i", FLI_UPPER, U, FLI_VALUE, FLI_IN(HYPERGRADIENT) | FLI_IN(OUTER_STEPS)},
@@ -58,12 +64,19 @@ static const fli_part up[] = {
 
 static size_t stage(const void *params, size_t at, size_t phases)
 {
-    size_t inner = 2 * (size_t)((const fli_fednest_params *)params)->nest.inner_rounds;
-    if (!at) return FIRST_GRADIENT;
-    if (at < inner) return at % 2 ? INNER_STEPS : INNER_GRADIENT;
-    if (at == inner) return SYSTEM_START;
+    const fli_fednest_params *p = params;
+    size_t inner = 2 * (size_t)p->nest.inner_rounds;
+    if (at < inner && at % 2) return INNER_STEPS;
+    if (at < inner) return !at || p->cohort == FLI_NEST_EACH ? FIRST_GRADIENT : INNER_GRADIENT;
+    if (at == inner) return p->cohort == FLI_NEST_ROUND ? SYSTEM_START : SYSTEM_FRESH;
     if (at + 1 == phases) return OUTER_STEPS;
     return at + 2 == phases ? HYPERGRADIENT : SYSTEM_PRODUCT;
+}
+
+static int redraws(const void *params, size_t at, size_t phases)
+{
+    size_t now = stage(params, at, phases);
+    return now == FIRST_GRADIENT || now == SYSTEM_FRESH;
 }
 
 static size_t phases(const void *params, double coin)
@@ -74,34 +87,37 @@ static size_t phases(const void *params, double coin)
     return 2 * (size_t)p->nest.inner_rounds + products + 3;
 }
 
-static size_t counts_as(const void *params, size_t now, size_t steps)
+/* What a stage does, with (h, p) and v as the client was sent them; returns the steps, where `local` asks for so many.
+ */
+static size_t work_of(const fli_fednest_params *a, size_t now, size_t asked, const void *d, const void *v,
+                      fli_levels *l)
 {
-    /* variance-reduced steps have a gradient at either point; the hypergradient has a product */
-    if (now == INNER_STEPS || now == OUTER_STEPS) return 2 * fli_nested_steps(params, steps);
-    return now == HYPERGRADIENT ? 2 : 1;
+    static const fli_bilevel_kind kinds[] = {
+        [FIRST_GRADIENT] = FLI_WORK_LOWER_GRADIENT, [INNER_GRADIENT] = FLI_WORK_LOWER_GRADIENT,
+        [INNER_STEPS] = FLI_WORK_LOWER_STEPS,       [SYSTEM_START] = FLI_WORK_UPPER_GRADIENT,
+        [SYSTEM_FRESH] = FLI_WORK_UPPER_GRADIENT,   [SYSTEM_PRODUCT] = FLI_WORK_PRODUCT,
+        [HYPERGRADIENT] = FLI_WORK_HYPERGRADIENT,   [OUTER_STEPS] = FLI_WORK_UPPER_STEPS,
+    };
+    *l = (fli_levels){.work = kinds[now], .full = a->anchor == FLI_NEST_FULL && now != INNER_STEPS};
+    l->v = now == SYSTEM_PRODUCT ? d : v;
+    l->shift = d;
+    if (now == INNER_STEPS) return fli_nested_inner(a, asked, l);
+    return now == OUTER_STEPS ? fli_nested_outer(a, asked, l) : asked;
+}
+
+static size_t counts_as(const void *params, size_t now, size_t steps, const fli_epochs *e)
+{
+    fli_levels l;
+    steps = work_of(params, now, steps, params, NULL, &l); /* any shift: steps are variance reduced */
+    return fli_levels_cost(&l, steps, e);
 }
 
 static void pose(const fli_turn *t, fli_problem *p)
 {
     const fli_fednest_params *a = t->params;
-    fli_levels *l = &p->levels;
     p->start = t->down[Z];
-    p->steps = fli_nested_steps(a, t->ask->steps);
-    switch (t->stage) {
-    case FIRST_GRADIENT:
-    case INNER_GRADIENT: *l = (fli_levels){.work = FLI_WORK_LOWER_GRADIENT}; return;
-    case INNER_STEPS:
-        p->lr = a->nest.lr_in;
-        *l = (fli_levels){.work = FLI_WORK_LOWER_STEPS, .shift = t->down[D]};
-        return;
-    case SYSTEM_START: *l = (fli_levels){.work = FLI_WORK_UPPER_GRADIENT}; return;
-    case SYSTEM_PRODUCT: *l = (fli_levels){.work = FLI_WORK_PRODUCT, .v = t->down[D]}; return;
-    case HYPERGRADIENT: *l = (fli_levels){.work = FLI_WORK_HYPERGRADIENT, .v = t->down[V]}; return;
-    case OUTER_STEPS:
-        p->lr = a->nest.lr_out;
-        *l = (fli_levels){.work = FLI_WORK_UPPER_STEPS, .shift = t->down[D]};
-        return;
-    }
+    p->steps = work_of(a, t->stage, t->ask->steps, t->down[D], t->down[V], &p->levels);
+    p->lr = t->stage == INNER_STEPS ? a->nest.lr_in : a->nest.lr_out;
 }
 
 /* p has its last value: v = the sum, or what stands for it, over ell. */
@@ -127,6 +143,7 @@ static void advance(const fli_server *s)
     case INNER_GRADIENT: fli_copy(&lower, mean, p); break;
     case INNER_STEPS: fli_copy(&lower, mean, fli_nested_lower(s, s->vec[Z])); break;
     case SYSTEM_START:
+    case SYSTEM_FRESH:
         fli_zero(&upper, s->vec[D]);
         fli_copy(&lower, mean, p);
         fli_copy(&lower, p, v);
@@ -152,12 +169,15 @@ const fli_algo fli_algo_fednest = {
     .down = down,
     .up = up,
     .sums = fli_nested_sums,
+    .validate = fli_nested_validate,
     .theory.check = fli_nested_check,
     .theory.fix = fli_nested_fix,
     .remedy = "smaller algorithm.lr_in and algorithm.lr_out, or a larger algorithm.ell",
     .solver = fli_nested_solver,
     .rounds.phases = phases,
     .rounds.stage = stage,
+    .rounds.redraws = redraws,
+    .levels.v = 1 + V,
     .rounds.counts_as = counts_as,
     .pose = pose,
     .answer = fli_nested_answer,

@@ -1,8 +1,11 @@
 /* LFedNest: the light version of FedNest. Clients trust their own derivatives, and only y and x are averaged.
  *
- *   inner    T times: tau steps y <- y - lr_in grad_y g_i, whose ends are averaged                     T exchanges
+ *   inner    T times: tau steps, or so many epochs, y <- y - lr_in grad_y g_i, whose ends are averaged                     T exchanges
  *   outer    tau steps x <- x - lr_out (grad_x f_i - g_xy v_i), whose ends are averaged                1 exchange
  *            v_i = (1/ell) sum_{n=0..N} (I - H_i/ell)^n grad_y f_i at the client's own x
+ *
+ * Steps on the two levels may differ in number, and the clients of the outer exchange from those of the inner ones. The
+ * authors' program takes five epochs inside, and outside one step with derivatives over all samples (`anchor: full`).
  *
  * With clients that differ it does not find the federation's hypergradient: the inverse of an average is not the
  * average of the inverses.
@@ -19,14 +22,14 @@ static const fli_key keys[] = {FLI_FEDNEST_KEYS, FLI_KEY_END};
 
 static const char *const server[] = {"(x, y)", NULL};
 
-enum { FIRST, INNER, OUTER }; /* stages */
+enum { FIRST, INNER, OUTER, OUTER_FRESH }; /* stages; fresh: with clients who have nothing of this round */
 
 /* x stays with the client, and y as it was last sent. */
-static const fli_part down[] = {{"(x, y)", FLI_WHOLE, Z, FLI_KEEP, FLI_IN(FIRST)},
+static const fli_part down[] = {{"(x, y)", FLI_WHOLE, Z, FLI_KEEP, FLI_IN(FIRST) | FLI_IN(OUTER_FRESH)},
                                 {"y", FLI_LOWER, Z, FLI_KEEP, FLI_IN(INNER) | FLI_IN(OUTER)},
                                 {NULL}};
 static const fli_part up[] = {{"y_i", FLI_LOWER, U, FLI_VALUE, FLI_IN(FIRST) | FLI_IN(INNER)},
-                              {"x_i", FLI_UPPER, U, FLI_VALUE, FLI_IN(OUTER)},
+                              {"x_i", FLI_UPPER, U, FLI_VALUE, FLI_IN(OUTER) | FLI_IN(OUTER_FRESH)},
                               {NULL}};
 
 static size_t phases(const void *params, double coin)
@@ -37,36 +40,49 @@ static size_t phases(const void *params, double coin)
 
 static size_t stage(const void *params, size_t phase, size_t count)
 {
-    (void)params;
-    return phase + 1 == count ? OUTER : phase ? INNER : FIRST;
+    const fli_fednest_params *p = params;
+    if (phase + 1 == count) return p->cohort == FLI_NEST_ROUND ? OUTER : OUTER_FRESH;
+    return !phase || p->cohort == FLI_NEST_EACH ? FIRST : INNER;
 }
 
-static size_t counts_as(const void *params, size_t now, size_t steps)
+static int redraws(const void *params, size_t phase, size_t count)
 {
-    const fli_fednest_params *p = params;
-    size_t tau = fli_nested_steps(p, steps);
-    return now == OUTER ? tau * ((size_t)p->neumann + 2) : tau;
+    size_t now = stage(params, phase, count);
+    return now == FIRST || now == OUTER_FRESH;
+}
+
+static int is_outer(size_t now) { return now == OUTER || now == OUTER_FRESH; }
+
+/* Returns the steps, where `local` asks for so many. */
+static size_t work_of(const fli_fednest_params *a, size_t now, size_t asked, fli_levels *l)
+{
+    *l = (fli_levels){.work = FLI_WORK_LOWER_STEPS};
+    if (!is_outer(now)) return fli_nested_inner(a, asked, l);
+    *l = (fli_levels){
+        .work = FLI_WORK_OWN_STEPS, .neumann = (size_t)a->neumann, .ell = a->ell, .full = a->anchor == FLI_NEST_FULL};
+    return fli_nested_outer(a, asked, l);
+}
+
+static size_t counts_as(const void *params, size_t now, size_t steps, const fli_epochs *e)
+{
+    fli_levels l;
+    steps = work_of(params, now, steps, &l);
+    return fli_levels_cost(&l, steps, e);
 }
 
 static void pose(const fli_turn *t, fli_problem *p)
 {
     const fli_fednest_params *a = t->params;
     p->start = t->down[Z];
-    p->steps = fli_nested_steps(a, t->ask->steps);
-    if (t->stage != OUTER) {
-        p->lr = a->nest.lr_in;
-        p->levels = (fli_levels){.work = FLI_WORK_LOWER_STEPS};
-    } else {
-        p->lr = a->nest.lr_out;
-        p->levels = (fli_levels){.work = FLI_WORK_OWN_STEPS, .neumann = (size_t)a->neumann, .ell = a->ell};
-    }
+    p->steps = work_of(a, t->stage, t->ask->steps, &p->levels);
+    p->lr = is_outer(t->stage) ? a->nest.lr_out : a->nest.lr_in;
 }
 
 static void advance(const fli_server *s)
 {
     fli_space upper, lower;
     fli_nested_blocks(s, &upper, &lower);
-    if (s->stage != OUTER)
+    if (!is_outer(s->stage))
         fli_copy(&lower, fli_nested_lower(s, s->sum[U]), fli_nested_lower(s, s->vec[Z]));
     else
         fli_copy(&upper, s->sum[U], s->vec[Z]);
@@ -83,12 +99,14 @@ const fli_algo fli_algo_lfednest = {
     .down = down,
     .up = up,
     .sums = fli_nested_sums,
+    .validate = fli_nested_validate,
     .theory.check = fli_nested_check,
     .theory.fix = fli_nested_fix,
     .remedy = "smaller algorithm.lr_in and algorithm.lr_out, or a larger algorithm.ell",
     .solver = fli_nested_solver,
     .rounds.phases = phases,
     .rounds.stage = stage,
+    .rounds.redraws = redraws,
     .rounds.counts_as = counts_as,
     .pose = pose,
     .answer = fli_nested_answer,

@@ -18,7 +18,8 @@ typedef enum {
     FLI_RNG_COHORT, /* who takes part: (round, 0); who goes to work next: (turn, 1) */
     FLI_RNG_STEPS,  /* heterogeneous local updates: (round, client) */
     FLI_RNG_BATCH,  /* mini-batches: (round, client), of asynchronous methods (turn, client) */
-    FLI_RNG_ALGO,   /* an algorithm's own coins: (round, 0); seeds of a round's further phases: (phase, 1) */
+    FLI_RNG_ALGO,   /* an algorithm's own coins: (round, 0); seeds of a round's further phases: (phase, 1),
+                       and of their cohorts: (phase, 2) */
     FLI_RNG_PROBE,  /* power iteration and the like */
     FLI_RNG_TEST,   /* tests */
     FLI_RNG_SYSTEM, /* speeds of devices and links: (turn, client) */

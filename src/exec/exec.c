@@ -270,13 +270,15 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
 {
     fli_step step = {.round = r->round,
                      .cohort = r->count,
+                     .phase = r->from,
                      .phases = r->phases ? r->phases : 1,
                      .warm_up = (r->flags & FLI_ASK_WARM_UP) != 0};
+    size_t until = r->until ? r->until : step.phases;
     for (size_t i = 0; i < r->count; i++) step.cohort_weight += fli_coordinator_weight(e->server, r->asks[i].client);
     e->spent = (fli_spent){0};
     size_t turns = note_places(e, r);
     fl_status s = rooms_for(e, turns);
-    for (; s == FL_OK && step.phase < step.phases; step.phase++) s = run_phase(e, r, &step, turns);
+    for (; s == FL_OK && step.phase < until; step.phase++) s = run_phase(e, r, &step, turns);
     return s;
 }
 

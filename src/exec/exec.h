@@ -53,13 +53,15 @@ typedef struct {
     const fli_ask
         *asks; /* of the cohort, distinct clients: client, stream, steps, lr and probability; the rest is filled in */
     size_t count;
-    size_t phases; /* exchanges with this cohort; 0 counts as 1 */
+    size_t phases; /* exchanges of the round; 0 counts as 1 */
+    /* those with this cohort, where others have theirs: from, and up to but without; 0: to the end */
+    size_t from, until;
 } fli_round;
 
 /* Whether the method wants everyone to take a turn before the first round: a round of all clients with
  * FLI_ASK_WARM_UP. */
 int fli_exec_warms_up(const fli_exec *e);
-/* Runs one round: the turns of its cohort, or of all clients for a method with FLI_ALGO_BYSTANDERS. A client whose
+/* Runs one round, or those of its phases that belong to this cohort: the turns of its cohort, or of all clients for a method with FLI_ALGO_BYSTANDERS. A client whose
  * model leaves the finite range ends it with FL_EDIVERGED. */
 fl_status fli_exec_round(fli_exec *e, const fli_round *r);
 /* What a round asks in a phase of a client with this ask of its own. */

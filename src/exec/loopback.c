@@ -198,9 +198,12 @@ static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
     return s;
 }
 
-/* The round is over for this client. */
-static void forget(loopback *l, uint32_t client)
+/* Forgets what a client keeps of the round if this was the last exchange with its cohort. */
+static void forget_cohort(loopback *l, const fli_ask *ask)
 {
+    uint32_t client = ask->client;
+    size_t end = fli_algo_cohort_end(l->spec.algo, l->spec.params, ask->phase, ask->phases);
+    if (ask->kind != FLI_ASK_TURN || ask->phase + 1 < end) return;
     fli_recall_free(l->recalls[client]);
     l->recalls[client] = NULL;
 }
@@ -219,7 +222,7 @@ static fl_status collect(loopback *l, delivery *d, fli_exchange *x)
     unmap_region(d);
     for (size_t i = 0; i < fli_parts_vectors(d->parts.up); i++) memset(x->up.vec[i], 0xff, fli_bytes(&m->space));
     memset(x->up.num, 0xff, fli_parts_numbers(d->parts.up) * sizeof *x->up.num);
-    if (x->ask.phase + 1 == x->ask.phases) forget(l, x->ask.client);
+    forget_cohort(l, &x->ask);
     if (!wire) s = FL_ENOMEM;
     if (!s && bytes) s = fli_wire_read(l->ctx, d->parts.up, d->parts.moment, m, wire, bytes, &x->up, NULL);
     fli_free(wire);

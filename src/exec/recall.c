@@ -84,7 +84,8 @@ static fl_status keep_history(fli_recall *r, const fli_part *p, size_t phase)
     return FL_OK;
 }
 
-/* A round begins. What is left of the last one must not be taken for this one's: it is made NaN. */
+/* A cohort is met for the first time in a round. What is left of what was sent to the last one must not be taken for
+ * this one's: it is made NaN. */
 static void forget(fli_recall *r)
 {
     for (size_t v = 0; v < r->vectors; v++) memset(r->kept.vec[v], 0xff, fli_bytes(&r->space));
@@ -96,7 +97,7 @@ fl_status fli_recall_take(fli_recall *r, const fli_ask *ask, const fli_message *
 {
     unsigned moment = fli_algo_moment(r->algo, r->params, ask);
     if (r->serial && r->serial == down->serial) return FL_OK;
-    if (!ask->phase) forget(r);
+    if (fli_algo_redraws(r->algo, r->params, ask->phase, ask->phases)) forget(r);
     for (const fli_part *p = r->algo->down; p->name; p++) {
         if (!keeps(p) || !fli_part_sent(p, moment)) continue;
         keep(r, p, down);

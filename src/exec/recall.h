@@ -1,5 +1,5 @@
 /* What a client keeps of a round's broadcasts: parts marked FLI_KEEP, so that later phases need not send them again.
- * It is forgotten when the next round begins. Clients that are sent the same may share one. */
+ * It is forgotten when the next cohort is met. Clients that are sent the same may share one. */
 #ifndef FLI_EXEC_RECALL_H
 #define FLI_EXEC_RECALL_H
 

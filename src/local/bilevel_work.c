@@ -25,14 +25,15 @@ size_t fli_validation_count(double share, size_t n)
 static void split(fli_bilevel_work *w, const fli_task *t)
 {
     const fli_view *v = w->view;
+    const fli_sgd_spec all = {.batch = 0}, *spec = t->problem.levels.full ? &all : &w->worker->spec;
     uint32_t *order = w->worker->order;
     size_t n = v->n_train, held = fli_validation_count(w->model->bilevel->common.validation, n);
     fli_rng rng;
     memcpy(order, v->train, n * sizeof *order);
     fli_rng_init(&rng, t->seed, FLI_RNG_SPLIT, 1, t->client);
     if (held) fli_rng_shuffle(&rng, n, order);
-    w->validation = fli_pass_over(&w->worker->spec, order, held ? held : n);
-    w->train = fli_pass_over(&w->worker->spec, order + held, n - held);
+    w->validation = fli_pass_over(spec, order, held ? held : n);
+    w->train = fli_pass_over(spec, order + held, n - held);
 }
 
 /* One derivative over a batch that was gathered. */
@@ -83,17 +84,34 @@ void fli_work_hv(fli_bilevel_work *w, const void *z, const void *v, void *out)
     over(w, &w->train, fli_bilevel_product, z, v, out);
 }
 
-size_t fli_levels_cost(const fli_levels *l, size_t steps)
+fli_epochs fli_epochs_of(const fli_model *m, const fli_sgd_spec *spec, size_t labelled, size_t unlabelled)
 {
+    fli_epochs e = {.all = fli_objective_steps(m, spec, labelled, unlabelled)};
+    size_t held = m->bilevel ? fli_validation_count(m->bilevel->common.validation, labelled) : 0;
+    e.upper = fli_epoch_steps(spec, held ? held : labelled);
+    e.lower = fli_epoch_steps(spec, labelled - held);
+    return e;
+}
+
+/* Steps on one level, of which epochs have as many as its samples need. */
+static size_t steps_of(const fli_levels *l, size_t steps, const fli_epochs *e)
+{
+    if (!l->epochs) return steps;
+    return l->epochs * (l->work == FLI_WORK_LOWER_STEPS ? e->lower : e->upper);
+}
+
+size_t fli_levels_cost(const fli_levels *l, size_t steps, const fli_epochs *e)
+{
+    size_t f = l->full ? e->upper : 1, g = l->full ? e->lower : 1, n = steps_of(l, steps, e);
     switch (l->work) {
     case FLI_WORK_LOWER_GRADIENT:
-    case FLI_WORK_UPPER_GRADIENT:
-    case FLI_WORK_PRODUCT: return 1;
-    case FLI_WORK_HYPERGRADIENT: return 2;
-    case FLI_WORK_TOGETHER: return 3 * steps; /* of g, of f, a product */
-    case FLI_WORK_LOWER_STEPS: return (l->shift ? 2 : 1) * steps;
-    case FLI_WORK_UPPER_STEPS: return 2 * steps;
-    case FLI_WORK_OWN_STEPS: return (l->neumann + 2) * steps;
+    case FLI_WORK_PRODUCT: return g;
+    case FLI_WORK_UPPER_GRADIENT: return f;
+    case FLI_WORK_HYPERGRADIENT: return f + g;
+    case FLI_WORK_TOGETHER: return (f + 2 * g) * n; /* of f, of g, a product */
+    case FLI_WORK_LOWER_STEPS: return (l->shift ? 2 : 1) * g * n;
+    case FLI_WORK_UPPER_STEPS: return 2 * f * n;
+    case FLI_WORK_OWN_STEPS: return (f + (l->neumann + 1) * g) * n;
     }
     return steps;
 }
@@ -123,7 +141,9 @@ static fl_status solve_task(fl_ctx *ctx, fli_worker *worker, fli_task *t)
     (void)ctx;
     w.upper = fli_upper_space(&m->space, m->bilevel->upper);
     w.lower = fli_lower_space(&m->space, m->bilevel->upper);
-    t->answer = (fli_answer){.z = t->z, .steps = fli_levels_cost(&t->problem.levels, t->problem.steps)};
+    fli_epochs e = fli_epochs_of(m, &worker->spec, t->view->n_train, 0);
+    t->answer = (fli_answer){.z = t->z, .steps = fli_levels_cost(&t->problem.levels, t->problem.steps, &e)};
+    t->problem.steps = steps_of(&t->problem.levels, t->problem.steps, &e);
     split(&w, t);
     kinds[t->problem.levels.work](&w);
     return FL_OK;

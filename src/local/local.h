@@ -54,6 +54,9 @@ typedef struct {
     double coef_decay;     /* and times coef_decay^k */
     size_t neumann;        /* the last power in the sum that stands for the inverse Hessian, */
     double ell;            /* whose terms are (I - H/ell)^n/ell */
+    /* > 0: instead of the problem's steps, this many passes over the samples of the level that is stepped */
+    size_t epochs;
+    int full; /* derivatives are over all samples of a level instead of mini-batches */
 } fli_levels;
 
 /* Vectors are borrowed: usually the broadcast model, or the client's own state. Linearised solvers read start, rho,
@@ -231,8 +234,15 @@ double fli_sgd_weight(double momentum, size_t steps);
 double fli_coef(const fli_reals *coef, double decay, size_t k);
 double fli_coef_sum(const fli_reals *coef, double decay, size_t steps);
 
+/* Mini-batches in a pass over a client's samples: over all that its objective uses, and with two levels over those of
+ * either. */
+typedef struct {
+    size_t all, upper, lower;
+} fli_epochs;
+fli_epochs fli_epochs_of(const fli_model *m, const fli_sgd_spec *spec, size_t labelled, size_t unlabelled);
+
 /* What a turn of such work costs, in gradients of mini-batches; a product with a Hessian counts as one. */
-size_t fli_levels_cost(const fli_levels *l, size_t steps);
+size_t fli_levels_cost(const fli_levels *l, size_t steps, const fli_epochs *e);
 
 /* How many of a client's n training samples are for validation. */
 size_t fli_validation_count(double share, size_t n);

@@ -9,17 +9,17 @@ double fli_asking_coin(const fli_asking *a, size_t round)
     return fli_rng_uniform(&rng);
 }
 
-/* Steps in an epoch of a client that said this when it joined. */
-static size_t epoch_of(const fli_asking *a, const fli_card *card)
+/* Steps in the epochs of a client that said this when it joined. */
+static fli_epochs epochs_of(const fli_asking *a, const fli_card *card)
 {
     size_t unlabelled = (size_t)card->unlabelled;
-    return fli_objective_steps(a->model, &a->sgd, (size_t)card->samples - unlabelled, unlabelled);
+    return fli_epochs_of(a->model, &a->sgd, (size_t)card->samples - unlabelled, unlabelled);
 }
 
 static size_t steps_of(const fli_asking *a, const fli_card *card, size_t round, size_t turn, uint32_t client)
 {
     if (a->algo->rounds.steps) return a->algo->rounds.steps(a->params, fli_asking_coin(a, round));
-    return fli_local_steps(&a->local->work, a->seed, turn, client, epoch_of(a, card));
+    return fli_local_steps(&a->local->work, a->seed, turn, client, epochs_of(a, card).all);
 }
 
 fli_ask fli_ask_for(const fli_asking *a, const fli_card *card, size_t round, size_t turn, uint32_t client)
@@ -36,7 +36,8 @@ fli_ask fli_ask_for(const fli_asking *a, const fli_card *card, size_t round, siz
 
 double fli_ask_seconds(const fli_asking *a, const fli_card *card, const fli_ask *ask)
 {
-    size_t cost = fli_algo_cost(a->algo, a->params, a->solvers, ask, epoch_of(a, card));
+    fli_epochs e = epochs_of(a, card);
+    size_t cost = fli_algo_cost(a->algo, a->params, a->solvers, ask, &e);
     fli_wire w;
     fli_wire_of(a->model, a->classes, a->algo, a->params, ask, &w);
     return fli_system_turn(a->system, (size_t)ask->stream, ask->client, cost, (double)fli_wire_down(&w, a->model, ask),

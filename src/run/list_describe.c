@@ -84,7 +84,8 @@ void fli_describe_algo(fli_text *t, const void *desc)
             t, "own models: a client predicts with a mixture of its own and the global model (`metrics.local`)\n");
     if (a->traits & FLI_ALGO_BILEVEL) add_levels(t);
     if (a->rounds.phases)
-        fli_text_add(t, "exchanges: several per round, with the same cohort; see the column communications\n");
+        fli_text_addf(t, "exchanges: several per round, with the same cohort%s; see the column communications\n",
+                      a->rounds.redraws ? " unless `cohort` says otherwise" : "");
     add_vectors(t, "kept by a client", a->client, a->client_scalars);
     add_vectors(t, "kept by the server", a->server, 0);
     if (a->rounds.stage) {

@@ -48,11 +48,13 @@ static fli_ask ask_client(const fl_run *run, uint32_t client)
     return fli_ask_for(&run->plan.asking, &card, run->round, run->round, client);
 }
 
-/* A round that asks the m clients in run->cohort. */
-static fli_round ask(fl_run *run, size_t m, size_t phases, uint32_t flags)
+/* Asks the m clients in run->cohort, in the phases of a round that are theirs. */
+static void ask(fl_run *run, size_t m, fli_round *r)
 {
     for (size_t i = 0; i < m; i++) run->asks[i] = ask_client(run, run->cohort[i]);
-    return (fli_round){.round = run->round, .flags = flags, .asks = run->asks, .count = m, .phases = phases};
+    r->round = run->round;
+    r->asks = run->asks;
+    r->count = m;
 }
 
 /* Where bystanders take a turn as well, the longest turn of everybody: it goes by what they would be asked. */
@@ -73,7 +75,7 @@ static double time_turns(fl_run *run, const fli_round *r)
     double whole = 0;
     if (!run->plan.system) return NAN;
     for (size_t i = 0; i < r->count; i++) run->durations[i] = 0;
-    for (size_t phase = 0; phase < r->phases; phase++) {
+    for (size_t phase = r->from; phase < r->until; phase++) {
         double longest = time_everybody(run, r, phase);
         for (size_t i = 0; i < r->count; i++) {
             fli_ask at = fli_round_ask(run->exec, r, &r->asks[i], phase);
@@ -107,7 +109,7 @@ static double cut_after(fl_run *run, const fli_round *r, size_t wanted, size_t *
 static double sent_to(const fl_run *run, const fli_round *r, const fli_ask *own)
 {
     double sum = 0;
-    for (size_t phase = 0; phase < r->phases; phase++) {
+    for (size_t phase = r->from; phase < r->until; phase++) {
         fli_ask at = fli_round_ask(run->exec, r, own, phase);
         sum += (double)fli_exec_bytes_down(run->exec, &at);
     }
@@ -140,7 +142,7 @@ static double drop_late(fl_run *run, fli_round *r, double *lost)
 static void count(fl_run *run, const fli_round *r, double simulated, double seconds)
 {
     fli_spent spent = fli_exec_spent(run->exec);
-    if (r->flags & FLI_ASK_REPLY) run->counts.communications += (double)r->phases;
+    if (r->flags & FLI_ASK_REPLY) run->counts.communications += (double)(r->until - r->from);
     run->counts.bytes_down += spent.down;
     run->counts.bytes_up += spent.up;
     run->counts.local_steps += spent.steps;
@@ -154,7 +156,8 @@ fl_status fli_rounds_warm_up(fl_run *run)
     double begin = fli_clock_now();
     size_t n = run->plan.fed->clients;
     for (size_t i = 0; i < n; i++) run->cohort[i] = (uint32_t)i;
-    fli_round r = ask(run, n, 1, FLI_ASK_CHANGED | FLI_ASK_REPLY | FLI_ASK_WARM_UP);
+    fli_round r = {.flags = FLI_ASK_CHANGED | FLI_ASK_REPLY | FLI_ASK_WARM_UP, .phases = 1, .until = 1};
+    ask(run, n, &r);
     double simulated = time_turns(run, &r);
     fl_status s = fli_exec_round(run->exec, &r);
     if (!s) count(run, &r, simulated, fli_clock_now() - begin);
@@ -171,21 +174,47 @@ static void note_empty(fl_run *run, size_t invited, size_t came)
                 invited ? "nobody answers in time" : "nobody takes part");
 }
 
-fl_status fli_rounds_next(fl_run *run)
+/* What the cohort that is met from this phase on is drawn by. */
+static uint64_t seed_of(const fl_run *run, size_t phase)
 {
-    double begin = fli_clock_now();
     uint64_t seed = (uint64_t)run->plan.settings.top.seed;
-    size_t invited = fli_participation_pick(run->plan.participation, seed, run->round, run->cohort);
-    size_t meetings = exchanges(run);
-    uint32_t flags = (run->news ? FLI_ASK_CHANGED : 0) | (meetings ? FLI_ASK_REPLY : 0);
-    fli_round r = ask(run, invited, meetings ? meetings : 1, flags);
-    double lost, simulated = drop_late(run, &r, &lost);
-    fl_status s = fli_exec_round(run->exec, &r);
+    fli_rng rng;
+    if (!phase) return seed;
+    fli_rng_init(&rng, seed, FLI_RNG_ALGO, (uint32_t)phase, 2);
+    return fli_rng_u64(&rng);
+}
+
+/* The exchanges of a round that one cohort has, from r->from on; all of them, for most methods. *invited += how many were
+ * asked. */
+static fl_status meet(fl_run *run, fli_round *r, size_t *invited)
+{
+    double begin = fli_clock_now(), lost;
+    const fli_plan *p = &run->plan;
+    size_t m = fli_participation_pick(p->participation, seed_of(run, r->from), run->round, run->cohort);
+    r->until = fli_algo_cohort_end(p->algo, p->settings.algorithm.params, r->from, r->phases);
+    ask(run, m, r);
+    double simulated = drop_late(run, r, &lost);
+    fl_status s = fli_exec_round(run->exec, r);
     if (s) return s;
     run->counts.bytes_down += lost;
-    count(run, &r, simulated, fli_clock_now() - begin);
+    count(run, r, simulated, fli_clock_now() - begin);
+    *invited += m;
+    return FL_OK;
+}
+
+fl_status fli_rounds_next(fl_run *run)
+{
+    size_t meetings = exchanges(run), invited = 0, came = 0;
+    fl_status s = FL_OK;
+    fli_round r = {.flags = (run->news ? FLI_ASK_CHANGED : 0) | (meetings ? FLI_ASK_REPLY : 0),
+                   .phases = meetings ? meetings : 1};
+    for (; !s && r.from < r.phases; r.from = r.until) {
+        s = meet(run, &r, &invited);
+        came += r.count;
+    }
+    if (s) return s;
     run->news = meetings > 0;
-    note_empty(run, invited, r.count);
+    note_empty(run, invited, came);
     run->round++;
     return FL_OK;
 }

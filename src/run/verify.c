@@ -39,9 +39,8 @@ static int read_model(const verifier *v, const json_t *x, const json_t *y, doubl
 /* The lower block of v, where the method has a v: its second vector. */
 static double *lower_v(const verifier *v)
 {
-    const char *const *names = v->plan.algo->server;
-    if (fli_names_count(names) < 2 || strcmp(names[1], "v")) return NULL;
-    return (double *)fli_exec_server(v->exec)[1] + upper(v);
+    size_t which = v->plan.algo->levels.v;
+    return which ? (double *)fli_exec_server(v->exec)[which - 1] + upper(v) : NULL;
 }
 
 static fl_status set_start(verifier *v)

@@ -399,12 +399,19 @@ static const struct {
     {"{kind: fednest, inner_rounds: 1, neumann: 0}", 5, 2, 3, 0, 2, 4, 1 + 14 + 1 + 2 + 14, 32},
     {"{kind: lfednest, inner_rounds: 3, neumann: 2, tau: 2}", 4, 1, 3, 0, 1, 4, 3 * 2 + 2 * 4, 14},
     {"{kind: fbo-aggitd, inner_rounds: 4}", 9, 5, 9, 0, 1, 9, 9, 9},
+    /* two mini-batches of training samples, one of validation samples; a cohort of its own is sent (x, y) */
+    {"{kind: fednest, neumann: 2, inner_epochs: 3, outer_steps: 2, anchor: full, cohort: level}", 7, 2, 5, 0, 3, 6,
+     2 + 2 * 6 + 1 + 2 * 2 + 3 + 4, 26},
+    {"{kind: fednest, inner_rounds: 2, neumann: 0, tau: 1, cohort: each}", 7, 2, 5, 0, 4, 6, 2 * (1 + 2) + 1 + 2 + 2,
+     11},
+    {"{kind: lfednest, inner_rounds: 2, neumann: 1, inner_steps: 3, outer_epochs: 2, anchor: full, cohort: each}", 3, 1,
+     2, 0, 3, 3, 2 * 3 + 2 * (1 + 2 * 2), 16},
 };
 
 static void communications(void **state)
 {
     for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
-        char text[128];
+        char text[160];
         const fl_row *rows;
         snprintf(text, sizeof text, "algorithm=%s", sent[i].algorithm);
         fl_run *run = run_of(*state, text);
@@ -446,6 +453,90 @@ static void random_communications(void **state)
     for (size_t i = 0; i < 6; i++) assert_in_range(seen[i], 4, 40); /* 20 expected */
     fl_run_free(run);
     fl_config_free(cfg);
+}
+
+/* ---- inner and outer work apart ----------------------------------------------------------------------------- */
+
+/* The model at the end of a run, of `base` with an algorithm and other settings; NULL: none. */
+static void model_of(fixture *f, const char *algorithm, const char *more, double model[4 + 15])
+{
+    fl_run *run = NULL;
+    char text[256];
+    fl_config *cfg = fixture_config(f, base);
+    snprintf(text, sizeof text, "algorithm=%s", algorithm);
+    assert_ok(f->ctx, fl_config_set(cfg, text));
+    if (more) assert_ok(f->ctx, fl_config_set(cfg, more));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    assert_int_equal(fl_run_model(run, model, 4 + 15), 4 + 15);
+    fl_run_free(run);
+    fl_config_free(cfg);
+}
+
+static double apart(fixture *f, const char *one, const char *other, const char *more)
+{
+    double a[4 + 15], b[4 + 15];
+    model_of(f, one, more, a);
+    model_of(f, other, more, b);
+    return distance(4 + 15, a, b);
+}
+
+/* An epoch of the lower level has two mini-batches here, of the upper level one. */
+static void inner_and_outer_work(void **state)
+{
+    static const char *const methods[] = {"fednest, ell: 10, lr_in: 0.3", "lfednest, ell: 10, lr_in: 0.3"};
+    for (size_t i = 0; i < 2; i++) {
+        char tau[128], steps[128], epochs[128], outer[128];
+        snprintf(tau, sizeof tau, "{kind: %s, tau: 4}", methods[i]);
+        snprintf(steps, sizeof steps, "{kind: %s, inner_steps: 4, outer_steps: 4}", methods[i]);
+        snprintf(epochs, sizeof epochs, "{kind: %s, inner_epochs: 2, outer_epochs: 4}", methods[i]);
+        snprintf(outer, sizeof outer, "{kind: %s, tau: 4, outer_steps: 1}", methods[i]);
+        assert_true(apart(*state, tau, steps, NULL) == 0);
+        assert_true(apart(*state, tau, epochs, NULL) == 0);
+        assert_true(apart(*state, tau, outer, NULL) > 1e-6);
+    }
+}
+
+/* With everyone in every round a new cohort is the old one; with some, the other level sees others. */
+static void cohorts_of_a_round(void **state)
+{
+    static const char *const methods[] = {"fednest, inner_rounds: 2, tau: 3, ell: 10, lr_in: 0.3",
+                                          "lfednest, inner_rounds: 2, tau: 3, ell: 10, lr_in: 0.3"};
+    static const char *const ways[] = {"round", "level", "each"};
+    for (size_t i = 0; i < 2; i++)
+        for (size_t w = 1; w < 3; w++) {
+            char one[160], other[160], before[160];
+            snprintf(one, sizeof one, "{kind: %s}", methods[i]);
+            snprintf(other, sizeof other, "{kind: %s, cohort: %s}", methods[i], ways[w]);
+            snprintf(before, sizeof before, "{kind: %s, cohort: %s}", methods[i], ways[w - 1]);
+            assert_true(apart(*state, one, other, "participation=everyone") == 0);
+            assert_true(apart(*state, other, other, NULL) == 0);
+            assert_true(apart(*state, before, other, NULL) > 1e-6);
+        }
+}
+
+/* One variance-reduced step goes along the averaged gradient: with that over all samples the size of mini-batches does
+ * not matter. */
+static void anchors_over_all_samples(void **state)
+{
+    fixture *f = *state;
+    enum { N = 3, EACH = 5 };
+    static const char *const params[] = {"tau=1;neumann=3;ell=4;anchor=full", "tau=1;neumann=3;ell=4"};
+    quadratic q[N * EACH];
+    fli_rng r;
+    double x[2][2][UP + LOW];
+    fli_rng_init(&r, 6, FLI_RNG_TEST, 0, 0);
+    for (size_t i = 0; i < N * EACH; i++) q[i] = quadratic_random(&r);
+    for (size_t i = 0; i < 4; i++) {
+        engine e;
+        levels_init(&e, f->ctx, quadratic_fed(f->ctx, N, EACH, q), 0, "fednest", params[i / 2], i % 2, 1);
+        for (size_t k = 0; k < 3; k++) levels_round(&e, e.everyone, N, 2 + 3 + 3);
+        memcpy(x[i / 2][i % 2], fli_exec_server(e.exec)[0], sizeof x[0][0]);
+        engine_fini(&e);
+    }
+    assert_near(distance(UP + LOW, x[0][0], x[0][1]), 0, 1e-14);
+    assert_near(distance(UP + LOW, x[0][0], x[1][0]), 0, 1e-14);
+    assert_true(distance(UP + LOW, x[1][0], x[1][1]) > 1e-4);
 }
 
 /* Both kinds learn, with every method. */
@@ -512,6 +603,10 @@ static void refusals(void **state)
         {"algorithm={kind: simfbo, coef: [1, 0]}", "algorithm.coef"},
         {"algorithm={kind: simfbo, coef_decay: 1.5}", "algorithm.coef_decay"},
         {"algorithm=fednest;system.deadline=3", "several times in a round"},
+        {"algorithm={kind: fednest, inner_steps: 2, inner_epochs: 1}", "exclude each other"},
+        {"algorithm={kind: lfednest, outer_steps: 2, outer_epochs: 1}", "exclude each other"},
+        {"algorithm={kind: fednest, anchor: all}", "algorithm.anchor"},
+        {"algorithm={kind: lfednest, cohort: both}", "algorithm.cohort"},
         {"algorithm=simfbo;bilevel.validation=0.95", "bilevel.validation"},
         {"algorithm=simfbo;partition.clients=90", "single training sample"},
         {"algorithm=simfbo;data.unlabelled=0.9", "single training sample with a label"},
@@ -567,6 +662,9 @@ int main(void)
         FIXTURE_TEST(random_terms),
         FIXTURE_TEST(communications),
         FIXTURE_TEST(random_communications),
+        FIXTURE_TEST(inner_and_outer_work),
+        FIXTURE_TEST(cohorts_of_a_round),
+        FIXTURE_TEST(anchors_over_all_samples),
         FIXTURE_TEST(learns),
         FIXTURE_TEST(refusals),
         FIXTURE_TEST(warns_without_l2),
