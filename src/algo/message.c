@@ -28,7 +28,7 @@ void fli_ask_read(const unsigned char *in, fli_ask *a)
 const char *fli_ask_wrong(const fli_ask *a, size_t clients)
 {
     if (a->client >= clients) return "there is no such client";
-    if (a->kind > FLI_ASK_OWN_MODEL) return "its kind does not exist";
+    if (a->kind > FLI_ASK_LEVELS) return "its kind does not exist";
     if (a->kind == FLI_ASK_TURN && a->phase >= a->phases) return "its phase is not below their number";
     return NULL;
 }

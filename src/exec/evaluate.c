@@ -148,12 +148,33 @@ static fl_status with_own(visit *c, fli_exchange *x)
     return FL_OK;
 }
 
+static fl_status levels(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *x)
+{
+    uint32_t flags = x->ask.flags;
+    fli_derivative d = {.work = flags & FLI_LEVELS_PRODUCT ? FLI_WORK_PRODUCT
+                                : flags & FLI_LEVELS_UPPER ? FLI_WORK_UPPER_GRADIENT
+                                                           : FLI_WORK_LOWER_GRADIENT,
+                        .z = x->down->vec[0],
+                        .v = flags & FLI_LEVELS_PRODUCT ? x->down->vec[1] : NULL,
+                        .seed = side->seed,
+                        .client = x->ask.client};
+    fli_view view;
+    if (!side->model->bilevel)
+        return fli_fail(side->ctx, FL_EFORMAT, "client %u: it is asked for two levels, but there is one", d.client);
+    fl_status s = fli_view_open(side->ctx, side->fed, d.client, &view);
+    if (s) return s;
+    s = fli_derivative_over(side->ctx, eval, &view, &d, x->up.vec[0]);
+    fli_view_close(&view);
+    return s;
+}
+
 /* The client's own model is its vector, if the method has one and the client has had a turn; before that the start
  * model, where clients are shown it; else the global one. */
 fl_status fli_evaluate(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *x)
 {
     const fli_algo *a = side->algo;
     uint32_t client = x->ask.client;
+    if (x->ask.kind == FLI_ASK_LEVELS) return levels(side, eval, x);
     int wants = x->ask.kind == FLI_ASK_OWN_MODEL || x->ask.flags & FLI_FIGURES_OWN;
     void *const *kept = NULL;
     visit c = {.side = side, .eval = eval, .ask = &x->ask, .x = x->down->vec[0], .num = x->up.num};

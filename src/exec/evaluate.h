@@ -14,9 +14,10 @@ typedef struct {
     const fli_algo *algo;
     const void *params;
     fli_store *store;
+    uint64_t seed;
 } fli_evaluate_side;
 
-/* Answers an ask for figures, or for an own model. */
+/* Answers an ask that is no turn. */
 fl_status fli_evaluate(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *x);
 
 #endif

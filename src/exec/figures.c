@@ -4,10 +4,23 @@
 
 #include <math.h>
 
+static void levels_parts(const fli_ask *ask, fli_part *down, fli_part *up)
+{
+    *down++ = (fli_part){"(x, y)", FLI_WHOLE, 0};
+    if (ask->flags & FLI_LEVELS_PRODUCT) *down++ = (fli_part){"v", FLI_LOWER, 1};
+    *down = (fli_part){NULL};
+    *up++ = (fli_part){"derivative", ask->flags & FLI_LEVELS_LOWER ? FLI_LOWER : FLI_WHOLE, 0, FLI_VALUE};
+    *up = (fli_part){NULL};
+}
+
 void fli_figures_parts(const fli_ask *ask, size_t cells, fli_part down[FLI_FIGURES_PARTS],
                        fli_part up[FLI_FIGURES_PARTS])
 {
     int model = ask->kind == FLI_ASK_OWN_MODEL;
+    if (ask->kind == FLI_ASK_LEVELS) {
+        levels_parts(ask, down, up);
+        return;
+    }
     *down++ = (fli_part){"x", FLI_WHOLE, 0};
     if (model || ask->flags & FLI_FIGURES_OWN) *down++ = (fli_part)FLI_START_PART;
     *down = (fli_part){NULL};

@@ -16,6 +16,13 @@ enum {                                                 /* flags of such an ask *
        FLI_FIGURES_CLUSTERS = 64 << FLI_ASK_FLAG_BITS, /* which classes are in which clusters */
 };
 
+/* Which derivative FLI_ASK_LEVELS asks for: (x, y) goes down, for a product v as well, and one vector comes up. */
+enum {
+    FLI_LEVELS_LOWER = 1 << FLI_ASK_FLAG_BITS,  /* grad_y g_i, in the lower block */
+    FLI_LEVELS_UPPER = 2 << FLI_ASK_FLAG_BITS,  /* grad f_i */
+    FLI_LEVELS_PRODUCT = 4 << FLI_ASK_FLAG_BITS /* (g_xy v, g_yy v) */
+};
+
 /* Numbers up. */
 enum {
     FLI_FIGURE_HAS, /* bits FLI_HAS_..., of what follows */
@@ -36,7 +43,7 @@ enum {
 };
 enum { FLI_HAS_TRAIN = 1, FLI_HAS_TEST = 2, FLI_HAS_OWN = 4, FLI_HAS_PSEUDO = 8 };
 
-/* The parts of the messages of such an ask, or of one for an own model. */
+/* The parts of the messages of all asks but turns. */
 enum { FLI_FIGURES_PARTS = 4 };
 void fli_figures_parts(const fli_ask *ask, size_t cells, fli_part down[FLI_FIGURES_PARTS],
                        fli_part up[FLI_FIGURES_PARTS]);

@@ -20,18 +20,23 @@ size_t fli_validation_count(double share, size_t n)
     return wanted < (double)n ? (size_t)wanted : n - 1;
 }
 
+size_t fli_levels_split(const fli_model *m, const fli_view *v, uint64_t seed, uint32_t client, uint32_t *order)
+{
+    size_t n = v->n_train, held = fli_validation_count(m->bilevel->common.validation, n);
+    fli_rng rng;
+    memcpy(order, v->train, n * sizeof *order);
+    fli_rng_init(&rng, seed, FLI_RNG_SPLIT, 1, client);
+    if (held) fli_rng_shuffle(&rng, n, order);
+    return held;
+}
+
 /* Without validation samples of their own both levels see all of the client's, in passes of one order: each shuffles
  * it anew. */
 static void split(fli_bilevel_work *w, const fli_task *t)
 {
-    const fli_view *v = w->view;
     const fli_sgd_spec all = {.batch = 0}, *spec = t->problem.levels.full ? &all : &w->worker->spec;
     uint32_t *order = w->worker->order;
-    size_t n = v->n_train, held = fli_validation_count(w->model->bilevel->common.validation, n);
-    fli_rng rng;
-    memcpy(order, v->train, n * sizeof *order);
-    fli_rng_init(&rng, t->seed, FLI_RNG_SPLIT, 1, t->client);
-    if (held) fli_rng_shuffle(&rng, n, order);
+    size_t n = w->view->n_train, held = fli_levels_split(w->model, w->view, t->seed, t->client, order);
     w->validation = fli_pass_over(spec, order, held ? held : n);
     w->train = fli_pass_over(spec, order + held, n - held);
 }

@@ -38,6 +38,10 @@ void fli_work_f(fli_bilevel_work *w, const void *z, void *d);
 void fli_work_g(fli_bilevel_work *w, const void *z, void *d);
 void fli_work_hv(fli_bilevel_work *w, const void *z, const void *v, void *out);
 
+/* The client's samples in a random order that is always the same for it; the first of them, as many as are returned,
+ * are for validation. 0: all are for both levels. */
+size_t fli_levels_split(const fli_model *m, const fli_view *v, uint64_t seed, uint32_t client, uint32_t *order);
+
 /* The kinds of work, one function each. */
 typedef void fli_bilevel_fn(fli_bilevel_work *w);
 fli_bilevel_fn fli_work_together, fli_work_lower_gradient, fli_work_upper_gradient, fli_work_product,

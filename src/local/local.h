@@ -247,4 +247,14 @@ size_t fli_levels_cost(const fli_levels *l, size_t steps, const fli_epochs *e);
 /* How many of a client's n training samples are for validation. */
 size_t fli_validation_count(double share, size_t n);
 
+/* A derivative of a bilevel problem over all of a client's samples of that level, outside of its turns. */
+typedef struct {
+    fli_bilevel_kind work; /* FLI_WORK_LOWER_GRADIENT, _UPPER_GRADIENT or _PRODUCT */
+    const void *z, *v;     /* (x, y); of a product the direction, in the lower block */
+    uint64_t seed;         /* as in fli_task */
+    uint32_t client;
+} fli_derivative;
+/* Of grad_y g the upper block is zero. */
+fl_status fli_derivative_over(fl_ctx *ctx, fli_eval *e, const fli_view *view, const fli_derivative *d, void *out);
+
 #endif

@@ -1,5 +1,7 @@
 #include "run/measure.h"
 
+#include "run/hypergradient.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +83,8 @@ double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *wha
 {
     size_t measured = clients < (size_t)what->max_clients ? clients : (size_t)what->max_clients;
     size_t vectors = LANES + (measured < GRADIENTS ? measured : GRADIENTS);
-    return what->gradient ? (double)vectors * (double)fli_bytes(&model->space) : 0;
+    double levels = what->hypergradient && model->bilevel ? fli_hypergradient_bytes(model, clients) : 0;
+    return levels + (what->gradient ? (double)vectors * (double)fli_bytes(&model->space) : 0);
 }
 
 fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
@@ -269,6 +272,15 @@ static fli_moment gather(fli_measure *m)
     return moment;
 }
 
+/* Of a two-level problem, where that is wanted. */
+static fl_status measure_levels(fli_measure *m, fli_counts *counts, fli_level_figures *out)
+{
+    size_t v = fli_exec_spec_of(m->exec)->algo->levels.v;
+    *out = (fli_level_figures){NAN, NAN, NAN};
+    if (!m->what->hypergradient || !m->model->bilevel) return FL_OK;
+    return fli_hypergradient(m->ctx, m->exec, m->x, v ? fli_exec_server(m->exec)[v - 1] : NULL, counts, out);
+}
+
 fl_status fli_measure_take(fli_measure *m, const void *x, fli_counts *counts, fl_row *row)
 {
     for (size_t i = 0; i < LANES; i++) {
@@ -280,6 +292,7 @@ fl_status fli_measure_take(fli_measure *m, const void *x, fli_counts *counts, fl
     if (s) return s;
     if (m->what->test && m->test) fli_pool_run(fli_exec_crew(m->exec)->pool, LANES, test_lane, m);
     fli_moment moment = gather(m);
+    if ((s = measure_levels(m, counts, &moment.levels))) return s;
     m->taken = 1;
     fli_row_count(row, counts);
     return fli_row_measure(row, m->what, &moment);

@@ -41,6 +41,12 @@ typedef struct {
     size_t n;
 } fli_sorted;
 
+/* Of a two-level problem, see hypergradient.h. */
+typedef struct {
+    double hypergradient;                   /* ||grad Phi(x)|| */
+    double lower_distance, system_distance; /* ||y - y*(x)||, ||v - v*(x)|| */
+} fli_level_figures;
+
 /* All that a measurement brought in. */
 typedef struct {
     fl_ctx *ctx;
@@ -49,6 +55,7 @@ typedef struct {
     const fli_client_figures *clients; /* those that were asked */
     size_t count;
     double test_loss, test_hits, test_n;   /* the server's test set: sums over samples; n is 0 if there is none */
+    fli_level_figures levels;              /* of a two-level problem; NaN: not measured */
     const void *gradient;                  /* sum of w_i grad f_i(x), weight decay included; NULL: not measured */
     fli_sorted accuracies, own_accuracies; /* of those clients that have one */
     const double *table;                   /* samples by cluster and class, over all clients */

@@ -36,6 +36,9 @@ const fli_metric *const fli_metrics[] = {
     &fli_metric_evaluation_bytes_up,
     &fli_metric_evaluation_bytes_down,
     &fli_metric_local_std,
+    &fli_metric_hypergradient,
+    &fli_metric_lower_distance,
+    &fli_metric_system_distance,
     NULL,
 };
 /* clang-format on */

@@ -37,5 +37,8 @@ extern const fli_metric fli_metric_communications;
 extern const fli_metric fli_metric_evaluation_bytes_up;
 extern const fli_metric fli_metric_evaluation_bytes_down;
 extern const fli_metric fli_metric_local_std;
+extern const fli_metric fli_metric_hypergradient;
+extern const fli_metric fli_metric_lower_distance;
+extern const fli_metric fli_metric_system_distance;
 
 #endif

@@ -66,6 +66,8 @@ static int gradient_of_labelled(const fli_known *k)
     return stops_by_gradient(k) && k->settings->semi.labels != FLI_SEMI_NONE && !has_trait(k, FLI_ALGO_LABELLED);
 }
 
+static int hypergradient_of_one(const fli_known *k) { return k->settings->metrics.hypergradient && no_levels(k); }
+
 static int own_models_at_work(const fli_known *k) { return !in_rounds(k) && k->settings->metrics.local; }
 
 /* ---- what a method asks for ------------------------------------------------------------------------------ */
@@ -228,6 +230,8 @@ const fli_rule fli_settings_rules[] = {
     {"local.momentum algorithm.kind", momentum_of_levels,
      "algorithm {algorithm.kind} takes plain steps, so local.momentum must be 0",
      "algorithm: simfbo\nbilevel: regularization\nlocal: {momentum: 0.5}", NULL},
+    {"metrics.hypergradient bilevel.kind", hypergradient_of_one,
+     "metrics.hypergradient is about two levels, but bilevel.kind is none", "metrics: {hypergradient: true}", NULL},
     {"stop.gradient2 algorithm.kind", gradient_of_levels,
      "stop.gradient2 looks at the gradient of the training loss, which does not vanish at the solution of a bilevel "
      "problem",

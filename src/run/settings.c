@@ -123,6 +123,10 @@ static const fli_key metrics_keys[] = {
                  "loss and accuracy on the test set, or the clients' own test parts"),
     FLI_KEY_BOOL(fli_metrics_settings, train, "true", "global training loss f(x) and accuracy"),
     FLI_KEY_BOOL(fli_metrics_settings, gradient, "false", "||grad f(x)||^2"),
+    FLI_KEY_BOOL(
+        fli_metrics_settings, hypergradient, "false",
+        "of bilevel problems: ||grad Phi(x)||, and how far y and v are from y*(x) and v*(x); the lower level is "
+        "solved for it over all clients and samples, which takes hundreds of passes"),
     FLI_KEY_BOOL(fli_metrics_settings, clients, "true", "quantiles of the accuracy of x on each client's own samples"),
     FLI_KEY_BOOL(fli_metrics_settings, local, "false",
                  "loss and accuracy of each client's own model on its own samples, beside the global model's"),

@@ -48,7 +48,7 @@ typedef struct {
 
 typedef struct {
     int64_t every, max_clients;
-    int test, train, gradient, clients, local;
+    int test, train, gradient, clients, local, hypergradient;
     int goal; /* FLI_GOAL_ */
     fli_reals targets;
 } fli_metrics_settings;

@@ -154,6 +154,8 @@ static void other_settings(void **state)
                      "5};algorithm={kind: lfednest, inner_rounds: 2, outer_epochs: 2, anchor: full, cohort: level}");
     threads_agree(f, "model={kind: mlp, hidden: [5]};bilevel=hyper_representation;participation={kind: uniform, count: "
                      "5};algorithm={kind: fbo-aggitd, inner_rounds: 4}");
+    threads_agree(f, "model={kind: mlp, hidden: [5]};bilevel=hyper_representation;metrics.hypergradient=true;rounds=3;"
+                     "participation={kind: uniform, count: 5};algorithm=simfbo");
     threads_agree(f, "model={kind: factorization, rank: 4};regularizer=nonnegative;algorithm=fedvra-u;local.lr=0.01");
     threads_agree(f, "model=softmax;participation={kind: uniform, count: 3};algorithm=fedgia;rounds=6");
     threads_agree(f, "data={kind: digits, samples: 240, test_samples: 40, augment: cifar};model={kind: cnn, layers: "

@@ -355,7 +355,7 @@ static void damaged_terms(void **state)
 /* ---- what is counted ------------------------------------------------------------------------------------- */
 
 /* The threads executor with a scale: bytes of all messages, by kind and way. */
-static double weighed[3][2];
+static double weighed[1 + FLI_ASK_LEVELS][2];
 static fli_exec_spec scales;
 
 static void weigh(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)

@@ -158,6 +158,12 @@ static const struct {
     {BLOBS ", normalize: given, mean: -9, std: 1}\nmodel: {kind: factorization, rank: 3}\n" REST ALL
            "algorithm: fedvra-u\nregularizer: nonnegative\n",
      NULL}, /* no classifier: it has no accuracies */
+    {BLOBS "}\nmodel: softmax\n" REST "metrics: {gradient: true, hypergradient: true}\nalgorithm: simfbo\n"
+           "bilevel: regularization\n",
+     " regularizer simulated_seconds staleness staleness_max"},
+    {BLOBS "}\nmodel: softmax\n" REST "metrics: {gradient: true, hypergradient: true}\nalgorithm: lfednest\n"
+           "bilevel: regularization\n",
+     " regularizer simulated_seconds staleness staleness_max system_distance"},
 };
 enum { RUNS = sizeof runs / sizeof *runs };
 
