@@ -22,6 +22,7 @@ typedef struct {
 typedef struct {
     double smoothness, least_smoothness; /* the largest L_i, the smallest */
     double convexity, most_convexity;    /* the smallest mu_i, the largest */
+    double upper_smoothness;             /* two levels: the largest of f_i in (x, y) */
     size_t steps, least_steps;           /* the most and the fewest that anyone may take in a round */
     double probability, most_probability;
     double reach, least_reach; /* the largest and the smallest lr_i Q_i */
@@ -53,7 +54,8 @@ typedef struct {
     double convexity;
     double
         sure_convexity; /* what weight decay (two levels: bilevel.l2) makes certain for a convex loss; NAN: nothing */
-    double upper_gradient;  /* two levels: ||grad_y f_i|| at the start, for L_f */
+    double upper_gradient;   /* two levels: ||grad_y f_i|| at the start, for L_f */
+    double upper_smoothness; /* two levels: L of f_i in (x, y) */
     int second_block;       /* f_i(x, y_i) has a block y_i of the client's own: pseudo labels, memberships; then */
     fli_latent_steps block; /* how it is improved */
     size_t batch;           /* labelled samples in a local step */

@@ -16,6 +16,11 @@ const fli_key fli_simfbo_keys[] = {
     FLI_KEY_REAL(fli_simfbo_params, server_lr_x, "0.05", FLI_ABOVE_0, FLI_NO_MAX, "step size of the server for x"),
     FLI_KEY_REALS(fli_simfbo_params, coef, "1", FLI_ABOVE_0, FLI_NO_MAX,
                   "coefficients a_k of the local steps k = 0, 1, ...; the last one holds for all later steps"),
+    FLI_KEY_INT(
+        fli_simfbo_params, coef_steps, "0", 0, 1000000,
+        "0: coef is every client's; above: coef has so many numbers for each client, one client after the other"),
+    FLI_KEY_REALS(fli_simfbo_params, coef_rounds, "1", FLI_ABOVE_0, FLI_NO_MAX,
+                  "multiplies all coefficients of a round, by rounds; the last one holds for all later rounds"),
     FLI_KEY_REAL(fli_simfbo_params, coef_decay, "1", FLI_ABOVE_0, 1, "multiplies a_k by coef_decay^k"),
     {"radius", FLI_REALS, offsetof(fli_simfbo_params, radius), "auto", FLI_ABOVE_0, FLI_NO_MAX, "auto",
      "the server keeps ||v|| within it; auto: L_f/mu_g, with the largest ||grad_y f_i|| seen so far for L_f and "
@@ -44,28 +49,83 @@ size_t fli_simfbo_counts_as(const void *params, size_t stage, size_t steps, cons
 fl_status fli_simfbo_validate(fl_ctx *ctx, const void *params, size_t clients)
 {
     const fli_simfbo_params *a = params;
-    (void)clients;
+    size_t each = (size_t)a->coef_steps;
     if (!a->coef.n) return fli_fail(ctx, FL_ECONFIG, "algorithm.coef is empty");
+    if (!a->coef_rounds.n) return fli_fail(ctx, FL_ECONFIG, "algorithm.coef_rounds is empty");
+    if (each && a->coef.n != each * clients)
+        return fli_fail(ctx, FL_ECONFIG,
+                        "algorithm.coef has %zu numbers, but with algorithm.coef_steps = %zu and %zu clients it needs "
+                        "%zu",
+                        a->coef.n, each, clients, each * clients);
     if (a->radius.n <= 1) return FL_OK;
     return fli_fail(ctx, FL_ECONFIG, "algorithm.radius is one number or auto, not a list of %zu", a->radius.n);
+}
+
+/* a_i^(t,k) of a client in a round, by k. */
+static fli_coefs coefs_of(const fli_simfbo_params *a, size_t client, size_t round)
+{
+    size_t n = a->coef_steps ? (size_t)a->coef_steps : a->coef.n, last = a->coef_rounds.n - 1;
+    return (fli_coefs){.v = a->coef.v + (a->coef_steps ? client * n : 0),
+                       .n = n,
+                       .decay = a->coef_decay,
+                       .scale = a->coef_rounds.v[round < last ? round : last]};
+}
+
+/* The client's coefficients in the round in which they are largest. */
+static fli_coefs largest_coefs(const fli_simfbo_params *a, size_t client)
+{
+    size_t most = 0;
+    for (size_t t = 1; t < a->coef_rounds.n; t++)
+        if (a->coef_rounds.v[t] > a->coef_rounds.v[most]) most = t;
+    return coefs_of(a, client, most);
+}
+
+/* What (39) asks of step sizes, as far as its constants are known. c_a tau alpha_max there is the least bound on all
+ * ||a_i||_1, c_y gamma_x is server_lr_y and c_v gamma_x server_lr_v; rho is at most the largest ||a_i||_1. */
+static void check_39(const fli_simfbo_params *a, const fli_facts *f, double length, fli_conditions *out)
+{
+    double l1 = fmax(f->all->upper_smoothness, f->all->smoothness), participants = f->probability * (double)f->clients;
+    double share = f->weight * (double)f->clients / participants; /* beta_max/P */
+    double mu = isnan(f->sure_convexity) ? f->all->convexity : f->sure_convexity; /* mu_g */
+    double local = length * l1 * l1, ratio = mu / l1;
+    fli_condition(out, "(39) lr_x", "lr_x^2 ||a_i||_1 L_1^2 <= 1/2", f, a->lr_x * a->lr_x * local, 0.5);
+    fli_condition(out, "(39) lr_y", "lr_y^2 ||a_i||_1 L_1^2 <= min(1/4, (mu_g/L_1)^2/96)", f, a->lr_y * a->lr_y * local,
+                  fmin(0.25, ratio * ratio / 96));
+    fli_condition(out, "(39) gamma_v", "rho server_lr_v <= min(4, mu_g/(12 L_1^2))", f, length * a->server_lr_v,
+                  fmin(4, mu / (12 * l1 * l1)));
+    fli_condition(out, "(39) gamma_y", "rho server_lr_y <= min(4, mu_g/(36 L_1^2 (2 beta_max/P + 3)))", f,
+                  length * a->server_lr_y, fmin(4, mu / (36 * l1 * l1 * (2 * share + 3))));
 }
 
 /* Lemma 2 lets ||v|| shrink with every local step: no factor 1 - lr a_k times an eigenvalue of g_yy may be negative. */
 void fli_simfbo_check(const void *params, const fli_facts *f, fli_conditions *out)
 {
     const fli_simfbo_params *a = params;
+    fli_coefs c = largest_coefs(a, f->client);
     double most = 0;
-    for (size_t k = 0; k < f->steps && k < 1000; k++) most = fmax(most, fli_coef(&a->coef, a->coef_decay, k));
+    for (size_t k = 0; k < f->steps && k < 1000; k++) most = fmax(most, fli_coef(&c, k));
     fli_condition(out, "Lemma 2", "lr_v a_k L_i <= 1", f, a->lr_v * most * f->smoothness, 1);
+    check_39(a, f, fli_coef_sum(&c, f->steps), out);
     fli_assumption(out, "Assumption 1",
                    "g_i is strongly convex in y, which bilevel.l2 makes sure of for convex losses");
-    fli_assumption(out, "Theorem 1", "the step sizes are small enough for constants that nobody can measure here");
+    fli_assumption(out, "L_1",
+                   "no second derivative of f_i, or of g_i, is larger than those measured at the start model");
+    fli_assumption(
+        out, "(39) the rest",
+        "server_lr_x is small enough for L_2, L_3 and beta_gh, how fast second derivatives change and how much "
+        "clients differ, which nobody can measure here");
+    fli_assumption(out, "(38)", "step sizes shrink with the number of rounds as it says");
 }
 
 void fli_simfbo_fix(const void *params, const fli_facts *worst, fli_fixes *out)
 {
+    const fli_simfbo_params *a = params;
     (void)worst;
-    fli_fix_shrink(out, "Lemma 2", "algorithm.lr_v", ((const fli_simfbo_params *)params)->lr_v, NULL);
+    fli_fix_shrink(out, "Lemma 2", "algorithm.lr_v", a->lr_v, NULL);
+    fli_fix_shrink(out, "(39) lr_x", "algorithm.lr_x", a->lr_x, NULL);
+    fli_fix_shrink(out, "(39) lr_y", "algorithm.lr_y", a->lr_y, NULL);
+    fli_fix_shrink(out, "(39) gamma_v", "algorithm.server_lr_v", a->server_lr_v, NULL);
+    fli_fix_shrink(out, "(39) gamma_y", "algorithm.server_lr_y", a->server_lr_y, NULL);
 }
 
 void fli_simfbo_pose(const fli_turn *t, fli_problem *p)
@@ -77,8 +137,7 @@ void fli_simfbo_pose(const fli_turn *t, fli_problem *p)
                              .v = t->down[V],
                              .lr_y = a->lr_y,
                              .lr_v = a->lr_v,
-                             .coef = &a->coef,
-                             .coef_decay = a->coef_decay};
+                             .coefs = coefs_of(a, t->ask->client, (size_t)t->ask->round)};
 }
 
 void fli_simfbo_upload(const fli_turn *t, const fli_answer *a, double scale)

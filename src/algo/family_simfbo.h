@@ -6,7 +6,8 @@
 
 typedef struct {
     double lr_y, lr_v, lr_x, server_lr_y, server_lr_v, server_lr_x;
-    fli_reals coef;
+    fli_reals coef, coef_rounds;
+    int64_t coef_steps;
     double coef_decay;
     fli_reals radius; /* empty: auto */
 } fli_simfbo_params;

@@ -5,6 +5,7 @@
  *   client   Q_i steps from (x, y, v), all directions at the values before the step:
  *            y <- y - lr_y a_k grad_y g_i;  v <- v - lr_v a_k (g_yy v - grad_y f_i)
  *            x <- x - lr_x a_k (grad_x f_i - g_xy v);  up: q_y, q_v, q_x, the sums of a_k times the direction
+ *            a_k = a_i^(t,k): coef_rounds[t] coef[k] coef_decay^k, with a coef for each client if coef_steps says so
  *   server   pt_i = (N/m) p_i:  y <- y - server_lr_y sum pt_i q_y;  x <- x - server_lr_x sum pt_i q_x;
  *            v <- P_r(v - server_lr_v sum pt_i q_v),  P_r(v) = min(1, r/||v||) v,  r = L_f/mu_g
  *

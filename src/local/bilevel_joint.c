@@ -9,15 +9,15 @@
 
 #include <math.h>
 
-double fli_coef(const fli_reals *coef, double decay, size_t k)
+double fli_coef(const fli_coefs *c, size_t k)
 {
-    return coef->v[k < coef->n ? k : coef->n - 1] * pow(decay, (double)k);
+    return c->v[k < c->n ? k : c->n - 1] * pow(c->decay, (double)k) * c->scale;
 }
 
-double fli_coef_sum(const fli_reals *coef, double decay, size_t steps)
+double fli_coef_sum(const fli_coefs *c, size_t steps)
 {
     double sum = 0;
-    for (size_t k = 0; k < steps; k++) sum += fli_coef(coef, decay, k);
+    for (size_t k = 0; k < steps; k++) sum += fli_coef(c, k);
     return sum;
 }
 
@@ -53,7 +53,7 @@ void fli_work_together(fli_bilevel_work *w)
     fli_zero(all, qv);
     w->out->levels.norm = NAN;
     for (size_t k = 0; k < p->steps; k++) {
-        double a = fli_coef(l->coef, l->coef_decay, k);
+        double a = fli_coef(&l->coefs, k);
         direction d = directions(w, z, v);
         fli_axpy(all, a, d.z, q);
         fli_axpy(&w->lower, a, fli_low(w, d.v), fli_low(w, qv));
@@ -62,5 +62,5 @@ void fli_work_together(fli_bilevel_work *w)
         fli_axpy(&w->upper, -p->lr * a, d.z, z);
     }
     w->out->levels.v = qv;
-    w->out->weight = fli_coef_sum(l->coef, l->coef_decay, p->steps);
+    w->out->weight = fli_coef_sum(&l->coefs, p->steps);
 }

@@ -43,17 +43,24 @@ typedef enum {
     FLI_WORK_OWN_STEPS,
 } fli_bilevel_kind;
 
+/* The coefficients of local steps k = 0, 1, ...: a_k = scale v[k] decay^k, where the last of v holds for all later
+ * steps. */
+typedef struct {
+    const double *v;
+    size_t n;
+    double decay, scale;
+} fli_coefs;
+
 /* For the bilevel solver: start is (x, y), and shift, anchor and rho mean nothing. */
 typedef struct {
     fli_bilevel_kind work;
     const void *v; /* a direction, in the lower block */
     /* the federation's direction, in the block that is stepped; NULL: the client's own is followed */
     const void *shift;
-    double lr_y, lr_v;     /* beside the problem's lr, which is that of x or of the only block that is stepped */
-    const fli_reals *coef; /* a_k of step k; the last one holds for all later steps, */
-    double coef_decay;     /* and times coef_decay^k */
-    size_t neumann;        /* the last power in the sum that stands for the inverse Hessian, */
-    double ell;            /* whose terms are (I - H/ell)^n/ell */
+    double lr_y, lr_v; /* beside the problem's lr, which is that of x or of the only block that is stepped */
+    fli_coefs coefs;   /* of the steps */
+    size_t neumann;    /* the last power in the sum that stands for the inverse Hessian, */
+    double ell;        /* whose terms are (I - H/ell)^n/ell */
     /* > 0: instead of the problem's steps, this many passes over the samples of the level that is stepped */
     size_t epochs;
     int full; /* derivatives are over all samples of a level instead of mini-batches */
@@ -231,8 +238,8 @@ void *fli_task_vector(const fli_task *t, size_t i);
 double fli_sgd_weight(double momentum, size_t steps);
 
 /* a_k, and their sum over this many steps, ||a||_1. */
-double fli_coef(const fli_reals *coef, double decay, size_t k);
-double fli_coef_sum(const fli_reals *coef, double decay, size_t steps);
+double fli_coef(const fli_coefs *c, size_t k);
+double fli_coef_sum(const fli_coefs *c, size_t steps);
 
 /* Mini-batches in a pass over a client's samples: over all that its objective uses, and with two levels over those of
  * either. */

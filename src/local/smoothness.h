@@ -14,4 +14,9 @@ fl_status fli_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const f
 fl_status fli_convexity(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, uint64_t seed, double l,
                         double *mu);
 
+/* The same of the upper objective of a problem of two levels, by all parameters: products are differences of gradients.
+ */
+fl_status fli_upper_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, uint64_t seed,
+                               size_t iterations, double tolerance, double *l);
+
 #endif

@@ -87,6 +87,7 @@ static fli_facts stated(const fli_plan *p, const double *weights, const fli_view
         .convexity = NAN,
         .sure_convexity = NAN,
         .upper_gradient = NAN,
+        .upper_smoothness = NAN,
         .second_block = p->model->latent != NULL,
         .rounds = (size_t)s->top.rounds,
         .cohort = p->algo->async.pace ? p->at_work : p->participation->largest,
@@ -117,16 +118,18 @@ static fl_status measure_convexity(fl_ctx *ctx, meter *m, fli_facts *f)
     return s;
 }
 
-static void measure_upper(meter *m, fli_facts *f)
+static fl_status measure_upper(fl_ctx *ctx, meter *m, fli_facts *f)
 {
     const fli_model *model = m->plan->model;
     const fli_ops *ops = model->space.ops;
-    if (!model->bilevel) return;
+    if (!model->bilevel || !m->plan->algo->theory.check) return FL_OK;
     size_t at = model->bilevel->upper;
     fli_space lower = fli_lower_space(&model->space, at);
     fli_bilevel_upper(model, m->x, &m->batch, m->gradient, m->scratch);
     void *y = fli_at(ops, m->gradient, at);
     f->upper_gradient = sqrt(fli_dot(&lower, y, y));
+    return fli_upper_smoothness(ctx, model, m->x, &m->batch, (uint64_t)m->plan->settings.top.seed, ITERATIONS, 1e-4,
+                                &f->upper_smoothness);
 }
 
 /* The batch is filled with samples that have a y. */
@@ -153,7 +156,7 @@ static fl_status measure_client(fl_ctx *ctx, meter *m, const double *weights, si
     s = fli_smoothness(ctx, p->model, m->x, &m->batch, (uint64_t)p->settings.top.seed, ITERATIONS, 1e-4,
                        &f->smoothness);
     if (!s) s = measure_convexity(ctx, m, f);
-    if (!s) measure_upper(m, f);
+    if (!s) s = measure_upper(ctx, m, f);
     if (!s) measure_block(m, &v, f);
     fli_view_close(&v);
     return s;
@@ -167,6 +170,7 @@ static void add_to_all(fli_facts_all *a, const fli_facts *f)
     a->least_smoothness = fmin(a->least_smoothness, f->smoothness);
     if (isnan(f->convexity) || !(a->convexity < f->convexity)) a->convexity = f->convexity;
     a->most_convexity = fmax(a->most_convexity, f->convexity);
+    a->upper_smoothness = fmax(a->upper_smoothness, f->upper_smoothness);
     if (f->steps > a->steps) a->steps = f->steps;
     if (f->least_steps < a->least_steps) a->least_steps = f->least_steps;
     a->probability = fmin(a->probability, f->probability);

@@ -56,6 +56,10 @@ static void print_head(fli_text *t, const fli_check *c)
     if (!isnan(c->facts.all.convexity))
         fli_text_addf(t, "convexity   mu_i from %.4g to %.4g, of the same Hessians\n", c->facts.all.convexity,
                       c->facts.all.most_convexity);
+    if (c->facts.all.upper_smoothness > 0)
+        fli_text_addf(
+            t, "levels      L_1 of at least %.4g (of f_i in x and y, and of g_i in y), mu_g = %.4g (bilevel.l2)\n",
+            fmax(c->facts.all.upper_smoothness, c->facts.all.smoothness), p->model->bilevel->common.l2);
     print_work(t, c);
 }
 

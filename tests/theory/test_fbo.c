@@ -23,12 +23,12 @@ static void solution_with(const quadratic *q, const double *w, double *x)
 /* Local steps so small that nobody drifts: only what uploads weigh is left. */
 #define STILL "lr_y=1e-9;lr_v=1e-9;lr_x=1e-9;radius=100;"
 
-static void run_uneven(fixture *f, const quadratic *q, const char *algo, const char *params, double *x)
+static void run_uneven(fixture *f, const quadratic *q, const char *algo, const char *params, const size_t *steps,
+                       double *x)
 {
-    static const size_t steps[CLIENTS] = {1, 2, 4, 7, 10};
     engine e;
     levels_init(&e, f->ctx, quadratic_fed(f->ctx, CLIENTS, 1, q), 0, algo, params, 0, 1);
-    memcpy(e.steps, steps, sizeof steps);
+    memcpy(e.steps, steps, CLIENTS * sizeof *steps);
     for (size_t r = 0; r < 6000; r++) levels_round(&e, e.everyone, CLIENTS, 1);
     memcpy(x, fli_exec_server(e.exec)[0], UP * sizeof *x);
     engine_fini(&e);
@@ -36,12 +36,14 @@ static void run_uneven(fixture *f, const quadratic *q, const char *algo, const c
 
 static void unequal_work(void **state)
 {
-    /* sum_k a_k for a_k = 1, and for a_k = 0.5^k */
-    static const double lengths[2][CLIENTS] = {{1, 2, 4, 7, 10}, {1, 1.5, 1.875, 1.984375, 1.998046875}};
-    static const char *const coef[2] = {"", ";coef_decay=0.5"};
+    /* sum_k a_k for a_k = 1, for a_k = 0.5^k, and for two steps with a_k of each client's own */
+    static const double lengths[3][CLIENTS] = {
+        {1, 2, 4, 7, 10}, {1, 1.5, 1.875, 1.984375, 1.998046875}, {2, 3, 4, 5, 11}};
+    static const char *const coef[3] = {"", ";coef_decay=0.5", ";coef_steps=2;coef=[1, 1, 2, 1, 2, 2, 1, 4, 10, 1]"};
+    static const size_t steps[3][CLIENTS] = {{1, 2, 4, 7, 10}, {1, 2, 4, 7, 10}, {2, 2, 2, 2, 2}};
     quadratic q[CLIENTS];
     draw(CLIENTS, 3, q);
-    for (size_t k = 0; k < 2; k++) {
+    for (size_t k = 0; k < 3; k++) {
         double w[CLIENTS], p[CLIENTS], total = 0, wrong[UP], right[UP], x[UP];
         char text[200];
         for (size_t i = 0; i < CLIENTS; i++) total += lengths[k][i];
@@ -50,9 +52,9 @@ static void unequal_work(void **state)
         solution_with(q, p, right);
         assert_true(distance(UP, wrong, right) > 0.02);
         snprintf(text, sizeof text, STILL "server_lr_y=0.04;server_lr_v=0.04;server_lr_x=0.01%s", coef[k]);
-        run_uneven(*state, q, "simfbo", text, x);
+        run_uneven(*state, q, "simfbo", text, steps[k], x);
         assert_near(distance(UP, x, wrong), 0, 1e-6);
-        run_uneven(*state, q, "shrofbo", text, x);
+        run_uneven(*state, q, "shrofbo", text, steps[k], x);
         assert_near(distance(UP, x, right), 0, 1e-6);
     }
 }

@@ -165,13 +165,25 @@ static void derivatives(void **state)
     }
 }
 
+static double largest_eigenvalue(size_t n, double hessian[MOST][MOST])
+{
+    double v[MOST], hv[MOST], norm = 0;
+    random_point(n, 2, v);
+    for (size_t it = 0; it < 5000; it++) {
+        for (size_t j = 0; j < n; j++) hv[j] = dot(n, hessian[j], v);
+        norm = sqrt(dot(n, hv, hv));
+        for (size_t j = 0; j < n; j++) v[j] = hv[j] / norm;
+    }
+    return norm;
+}
+
 /* The largest eigenvalue of g_yy: against power iteration on a matrix that is made of differences of gradients. */
 static void curvature(void **state)
 {
     const double h = 1e-6;
     for (size_t i = 0; i < KINDS; i++) {
         problem k;
-        double z[MOST], left[MOST], right[MOST], hessian[MOST][MOST], v[MOST], hv[MOST], norm = 0, l;
+        double z[MOST], left[MOST], right[MOST], hessian[MOST][MOST], l;
         problem_init(&k, ((fixture *)*state)->ctx, all[i].model, all[i].kind, 0.3);
         random_point(k.p + k.q, 1, z);
         for (size_t j = 0; j < k.q; j++) {
@@ -183,14 +195,33 @@ static void curvature(void **state)
             z[k.p + j] = at;
             for (size_t c = 0; c < k.q; c++) hessian[j][c] = (right[k.p + c] - left[k.p + c]) / (2 * h);
         }
-        random_point(k.q, 2, v);
-        for (size_t it = 0; it < 5000; it++) {
-            for (size_t j = 0; j < k.q; j++) hv[j] = dot(k.q, hessian[j], v);
-            norm = sqrt(dot(k.q, hv, hv));
-            for (size_t j = 0; j < k.q; j++) v[j] = hv[j] / norm;
-        }
         assert_ok(k.ctx, fli_smoothness(k.ctx, k.m, z, &k.train, 3, 5000, 1e-14, &l));
-        assert_near(l, norm, 1e-6);
+        assert_near(l, largest_eigenvalue(k.q, hessian), 1e-6);
+        problem_fini(&k);
+    }
+}
+
+/* The same of f by all parameters. */
+static void curvature_above(void **state)
+{
+    const double h = 1e-5;
+    for (size_t i = 0; i < KINDS; i++) {
+        problem k;
+        double z[MOST], left[MOST], right[MOST], hessian[MOST][MOST], l;
+        problem_init(&k, ((fixture *)*state)->ctx, all[i].model, all[i].kind, 0.3);
+        size_t n = k.p + k.q;
+        random_point(n, 1, z);
+        for (size_t j = 0; j < n; j++) {
+            double at = z[j];
+            z[j] = at + h;
+            f_of(&k, z, right);
+            z[j] = at - h;
+            f_of(&k, z, left);
+            z[j] = at;
+            for (size_t c = 0; c < n; c++) hessian[j][c] = (right[c] - left[c]) / (2 * h);
+        }
+        assert_ok(k.ctx, fli_upper_smoothness(k.ctx, k.m, z, &k.validation, 3, 5000, 1e-14, &l));
+        assert_near(l, largest_eigenvalue(n, hessian), 1e-5);
         problem_fini(&k);
     }
 }
@@ -452,13 +483,15 @@ static void coefficients(void **state)
 {
     (void)state;
     double values[] = {1, 0.5, 0.25};
-    fli_reals list = {3, values}, one = {1, values};
-    assert_near(fli_coef(&list, 1, 1), 0.5, 0);
-    assert_near(fli_coef(&list, 1, 9), 0.25, 0);
-    assert_near(fli_coef(&one, 0.5, 3), 0.125, 0);
-    assert_near(fli_coef_sum(&list, 1, 5), 2.25, 0);
-    assert_near(fli_coef_sum(&one, 1, 5), 5, 0);
-    assert_near(fli_coef_sum(&one, 0.5, 4), 1.875, 0);
+    fli_coefs list = {values, 3, 1, 1}, one = {values, 1, 1, 1}, half = {values, 1, 0.5, 1}, scaled = {values, 3, 1, 4};
+    assert_near(fli_coef(&list, 1), 0.5, 0);
+    assert_near(fli_coef(&list, 9), 0.25, 0);
+    assert_near(fli_coef(&half, 3), 0.125, 0);
+    assert_near(fli_coef(&scaled, 1), 2, 0);
+    assert_near(fli_coef_sum(&list, 5), 2.25, 0);
+    assert_near(fli_coef_sum(&scaled, 5), 9, 0);
+    assert_near(fli_coef_sum(&one, 5), 5, 0);
+    assert_near(fli_coef_sum(&half, 4), 1.875, 0);
 }
 
 int main(void)
@@ -471,6 +504,7 @@ int main(void)
         FIXTURE_TEST(hypergradient_of_runs),
         FIXTURE_TEST(unsolved_lower_level),
         FIXTURE_TEST(curvature),
+        FIXTURE_TEST(curvature_above),
         FIXTURE_TEST(split),
         FIXTURE_TEST(coefficients),
         FIXTURE_TEST(validation_counts),

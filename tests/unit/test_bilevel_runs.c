@@ -206,6 +206,27 @@ static void anchors_over_all_samples(void **state)
     assert_true(distance(UP + LOW, x[1][0], x[1][1]) > 1e-4);
 }
 
+/* Coefficients by client and by round, against the same said in other ways: base has 9 clients and 4 rounds. */
+static void coefficients_by_client_and_round(void **state)
+{
+    static const char *const methods[] = {"simfbo", "shrofbo"};
+    for (size_t i = 0; i < 2; i++) {
+        char plain[160], clients[160], rounds[160], late[160], uneven[160];
+        snprintf(plain, sizeof plain, "{kind: %s, coef: 0.5}", methods[i]);
+        snprintf(clients, sizeof clients, "{kind: %s, coef_steps: 1, coef: [%s]}", methods[i],
+                 ".5, .5, .5, .5, .5, .5, .5, .5, .5");
+        snprintf(uneven, sizeof uneven, "{kind: %s, coef_steps: 1, coef: [%s]}", methods[i],
+                 ".5, .6, .5, .6, .5, .6, .5, .6, .5");
+        snprintf(rounds, sizeof rounds, "{kind: %s, coef_rounds: [0.5, 0.5]}", methods[i]);
+        snprintf(late, sizeof late, "{kind: %s, coef_rounds: [0.5, 0.5, 0.5, 1]}", methods[i]);
+        assert_true(apart(*state, plain, clients, NULL) == 0);
+        assert_true(apart(*state, plain, rounds, NULL) == 0);
+        assert_true(apart(*state, plain, uneven, NULL) > 1e-6);
+        assert_true(apart(*state, plain, late, NULL) > 1e-6);
+        assert_true(apart(*state, plain, late, "rounds=3") == 0);
+    }
+}
+
 /* Both kinds learn, with every method. */
 static void learns(void **state)
 {
@@ -269,6 +290,9 @@ static void refusals(void **state)
         {"algorithm={kind: simfbo, coef: []}", "algorithm.coef is empty"},
         {"algorithm={kind: simfbo, coef: [1, 0]}", "algorithm.coef"},
         {"algorithm={kind: simfbo, coef_decay: 1.5}", "algorithm.coef_decay"},
+        {"algorithm={kind: simfbo, coef_rounds: []}", "algorithm.coef_rounds is empty"},
+        {"algorithm={kind: simfbo, coef_rounds: [1, 0]}", "algorithm.coef_rounds"},
+        {"algorithm={kind: shrofbo, coef: [1, 2, 3], coef_steps: 2}", "9 clients it needs 18"},
         {"algorithm=fedavg;bilevel=none;metrics.hypergradient=true", "two levels"},
         {"algorithm=fednest;system.deadline=3", "several times in a round"},
         {"algorithm={kind: fednest, inner_steps: 2, inner_epochs: 1}", "exclude each other"},
@@ -326,6 +350,7 @@ int main(void)
         FIXTURE_TEST(inner_and_outer_work),
         FIXTURE_TEST(cohorts_of_a_round),
         FIXTURE_TEST(anchors_over_all_samples),
+        FIXTURE_TEST(coefficients_by_client_and_round),
         FIXTURE_TEST(learns),
         FIXTURE_TEST(refusals),
         FIXTURE_TEST(warns_without_l2),

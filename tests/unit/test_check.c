@@ -125,6 +125,40 @@ static printed read_condition(const char *text, const char *name)
     return p;
 }
 
+/* (39) of SimFBO on a problem of two levels: f_i and g_i are curved by the Hessians above, g_i by 0.01 and 0.5 more. */
+static void two_levels(void **state)
+{
+#define LEVELS "bilevel={kind: regularization, start: 0.01, validation: 0, l2: 0.5}|"
+    const double l1 = 9 + 0.01 + 0.5, mu = 0.5;
+    char *t = checked(*state, LEVELS "algorithm={kind: simfbo, lr_x: 0.1, lr_y: 0.2, lr_v: 0.3, server_lr_y: 0.4, "
+                                     "server_lr_v: 0.5, coef_steps: 3, coef: [1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1], "
+                                     "coef_rounds: [1, 2, 1]}");
+    /* client 1 has the largest coefficients: 1, 2, 1, doubled in the second round */
+    printed x = read_condition(t, "(39) lr_x"), y = read_condition(t, "(39) lr_y"),
+            v = read_condition(t, "(39) gamma_v"), w = read_condition(t, "(39) gamma_y");
+    assert_true(!x.holds && !y.holds && !v.holds && !w.holds);
+    assert_true(x.client == 1 && y.client == 1 && v.client == 1 && w.client == 1);
+    assert_true(x.failing == 4 && x.most == 0.5);
+    assert_near(x.have / (0.1 * 0.1 * 8 * l1 * l1), 1, 1e-3);
+    assert_near(y.have / (0.2 * 0.2 * 8 * l1 * l1), 1, 1e-3);
+    assert_near(y.most / (mu * mu / (96 * l1 * l1)), 1, 1e-3);
+    assert_true(v.have == 4 && w.have == 3.2);
+    assert_near(v.most / (mu / (12 * l1 * l1)), 1, 1e-3);
+    assert_near(w.most / (mu / (36 * l1 * l1 * (2.0 / 4 + 3))), 1, 1e-3);
+    assert_says(t, "mu_g = 0.5 (bilevel.l2)");
+    free(t);
+    t = checked(*state, LEVELS "algorithm={kind: shrofbo, lr_x: 1e-3, lr_y: 1e-4, lr_v: 1e-3, server_lr_y: 1e-5, "
+                               "server_lr_v: 1e-4, server_lr_x: 1e-5}");
+    assert_says(t, "the theorem applies, if what is assumed is true");
+    assert_says(t, "assumed  (39) the rest");
+    free(t);
+    t = checked(*state, LEVELS "algorithm={kind: fednest, ell: 3}");
+    assert_says(t, "FAILS    Neumann series");
+    assert_silent(t, "(39)");
+    free(t);
+#undef LEVELS
+}
+
 /* What a federation is asked, written down once more. */
 typedef struct {
     double gamma[N], a[N], d[N], lr[N], p[N];
@@ -986,6 +1020,7 @@ int main(void)
         FIXTURE_TEST(what_cannot_be_said),
         FIXTURE_TEST(wrong_settings_are_refused),
         FIXTURE_TEST(memory_may_run_out),
+        FIXTURE_TEST(two_levels),
         FIXTURE_TEST(probabilities),
         FIXTURE_TEST(weighted_probabilities),
         FIXTURE_TEST(per_client_lists),

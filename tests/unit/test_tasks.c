@@ -67,11 +67,9 @@ static void random_vector(const clients *c, uint32_t stream, double scale, void 
 
 static fli_levels levels_of(fli_bilevel_kind work, const vectors *v)
 {
-    static double a[] = {1, 0.5};
-    static fli_reals coef = {2, a};
+    static const double a[] = {1, 0.5};
     fli_levels l = {.work = work, .v = v->other, .shift = v->shift, .lr_y = 0.1, .lr_v = 0.05};
-    l.coef = &coef;
-    l.coef_decay = 0.9;
+    l.coefs = (fli_coefs){a, 2, 0.9, 1};
     l.neumann = 3;
     l.ell = 4;
     return l;
