@@ -189,6 +189,8 @@ static void every_algorithm(void **state)
 static void other_settings(void **state)
 {
     static const char *const settings[] = {
+        "bilevel=hyper_representation;participation={kind: uniform, count: 7};metrics.hypergradient=true;rounds=8;"
+        "algorithm={kind: fednest, inner_rounds: 2, cohort: each, anchor: full}",
         LINEAR "algorithm={kind: feddr, eta: 0.1, init: exact, solver: exact};regularizer={kind: l1, "
                "weight: 0.05}",
         LINEAR "algorithm={kind: fedgia, variant: gram, k0: 9}",
