@@ -25,6 +25,7 @@ extern const fli_partitioner fli_partitioner_mixture;
 extern const fli_partitioner fli_partitioner_shards;
 extern const fli_partitioner fli_partitioner_labels;
 extern const fli_partitioner fli_partitioner_quantity;
+extern const fli_partitioner fli_partitioner_cuts;
 extern const fli_partitioner fli_partitioner_natural;
 extern const fli_partitioner fli_partitioner_file;
 

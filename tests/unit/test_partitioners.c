@@ -258,6 +258,66 @@ static void test_quantity(void **state)
     fli_dataset_free(ds);
 }
 
+/* Mean of d/(N d_i): 1 for equal parts. */
+static double unevenness(const fli_partition *p)
+{
+    double sum = 0;
+    for (size_t i = 0; i < p->clients; i++) sum += 1 / (double)size_of(p, i);
+    return sum * (double)p->start[p->clients] / (double)(p->clients * p->clients);
+}
+
+static void test_cuts(void **state)
+{
+    (void)state;
+    fli_dataset *ds = labelled(8992, 10);
+    double uneven = 0;
+    size_t least = 8992;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        fli_partition p = make(&fli_partitioner_cuts, PARAMS(cuts, NULL), ds, seed, 64);
+        for (size_t i = 0; i < 64; i++) {
+            assert_true((double)size_of(&p, i) > 0.1 * 8992 / 64);
+            least = size_of(&p, i) < least ? size_of(&p, i) : least;
+        }
+        assert_int_equal(p.start[64], 8992);
+        assert_true(skew(&p, ds) < 0.2); /* contents alike */
+        uneven += unevenness(&p) / 40;
+        fli_partition_fini(&p);
+    }
+    assert_int_equal(least, 15); /* the bound is reached: 0.1 * 8992/64 = 14.05 */
+    assert_near(uneven, 2.0, 0.15);
+    fli_dataset_free(ds);
+}
+
+/* All cuts that are allowed are equally likely: 7 samples, three clients with at least one each have 15 of them. */
+static void test_cuts_are_equally_likely(void **state)
+{
+    (void)state;
+    fli_dataset *ds = labelled(7, 2);
+    size_t count[8][8] = {{0}}, kinds = 0;
+    for (uint64_t seed = 0; seed < 3000; seed++) {
+        fli_partition p = make(&fli_partitioner_cuts, PARAMS(cuts, "least", "0", NULL), ds, seed, 3);
+        count[size_of(&p, 0)][size_of(&p, 1)]++;
+        fli_partition_fini(&p);
+    }
+    for (size_t a = 1; a <= 5; a++)
+        for (size_t b = 1; a + b <= 6; b++, kinds++) assert_in_range(count[a][b], 140, 260); /* 200 expected */
+    assert_int_equal(kinds, 15);
+    fli_dataset_free(ds);
+}
+
+static void test_cuts_out_of_reach(void **state)
+{
+    (void)state;
+    fli_dataset *ds = labelled(9, 2);
+    fli_partition part;
+    fl_status s = fli_partition_make(ctx, &fli_partitioner_cuts, PARAMS(cuts, "least", "0.9", NULL), ds, 1, 6, &part);
+    assert_fails(ctx, s, FL_ECONFIG, "partition cuts: 6 clients cannot all have more than 0.9 of the mean of 1.5");
+    part = make(&fli_partitioner_cuts, PARAMS(cuts, "least", "0.9", NULL), ds, 1, 3);
+    for (size_t i = 0; i < 3; i++) assert_int_equal(size_of(&part, i), 3); /* no choice is left */
+    fli_partition_fini(&part);
+    fli_dataset_free(ds);
+}
+
 static void test_natural(void **state)
 {
     (void)state;
@@ -417,6 +477,9 @@ int main(void)
         cmocka_unit_test(test_shards),
         cmocka_unit_test(test_labels),
         cmocka_unit_test(test_quantity),
+        cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_cuts_are_equally_likely),
+        cmocka_unit_test(test_cuts_out_of_reach),
         cmocka_unit_test(test_natural),
         cmocka_unit_test(test_file),
         cmocka_unit_test(test_file_written_is_read),
