@@ -270,6 +270,34 @@ static void test_linreg_shuffles_over_clients(void **state)
                  "min_size 200 is larger than max_size 150");
 }
 
+/* Rows of variance 25/3 are uniform, others with an entry beyond 5.5 Student's; of the 300 entries of a Student row one
+ * at least is with probability 0.56. */
+static void test_linreg_in_blocks(void **state)
+{
+    (void)state;
+    double uniform = 0, beyond = 0;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        fli_dataset *ds, *test;
+        load(&fli_source_linreg, PARAMS(linreg, "features", "300", "mix", "blocks", NULL), seed, &ds, &test);
+        size_t wide = 0, far = 0;
+        for (size_t i = 0; i < ds->n; i++) {
+            double largest = 0, row2 = 0;
+            for (size_t j = 0; j < 300; j++) {
+                double v = ((double *)ds->x)[i * 300 + j];
+                row2 += v * v;
+                largest = fmax(largest, fabs(v));
+            }
+            wide += row2 / 300 > 5;
+            far += largest > 5.5;
+        }
+        uniform += (double)wide / (double)ds->n / 12;
+        beyond += (double)far / (double)ds->n / 12;
+        fli_dataset_free(ds);
+    }
+    assert_near(uniform, 0.31, 0.015);
+    assert_near(beyond / 0.56, 0.28, 0.03);
+}
+
 /* ---- classifying by the nearest centroid ------------------------------------------------------------------- */
 
 static double centroid_accuracy(const fli_dataset *train, const fli_dataset *test)
@@ -385,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_synthetic_too_large_to_keep),
         cmocka_unit_test(test_linreg),
         cmocka_unit_test(test_linreg_shuffles_over_clients),
+        cmocka_unit_test(test_linreg_in_blocks),
         cmocka_unit_test(test_blobs),
         cmocka_unit_test(test_digits),
         cmocka_unit_test(test_digits_plain),
