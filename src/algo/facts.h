@@ -56,9 +56,9 @@ typedef struct {
         sure_convexity; /* what weight decay (two levels: bilevel.l2) makes certain for a convex loss; NAN: nothing */
     double upper_gradient;   /* two levels: ||grad_y f_i|| at the start, for L_f */
     double upper_smoothness; /* two levels: L of f_i in (x, y) */
-    int second_block;       /* f_i(x, y_i) has a block y_i of the client's own: pseudo labels, memberships; then */
-    fli_latent_steps block; /* how it is improved */
-    size_t batch;           /* labelled samples in a local step */
+    int second_block;        /* f_i(x, y_i) has a block y_i of the client's own: pseudo labels, memberships; then */
+    fli_latent_steps block;  /* how it is improved */
+    size_t batch;            /* labelled samples in a local step */
     size_t rounds;
     size_t cohort;      /* m: the most clients of a round; of asynchronous methods, those at work at the same time */
     int uniform_cohort; /* m of N without replacement, all equally likely, in every round; or everyone */

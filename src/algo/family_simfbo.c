@@ -85,7 +85,7 @@ static fli_coefs largest_coefs(const fli_simfbo_params *a, size_t client)
 static void check_39(const fli_simfbo_params *a, const fli_facts *f, double length, fli_conditions *out)
 {
     double l1 = fmax(f->all->upper_smoothness, f->all->smoothness), participants = f->probability * (double)f->clients;
-    double share = f->weight * (double)f->clients / participants; /* beta_max/P */
+    double share = f->weight * (double)f->clients / participants;                 /* beta_max/P */
     double mu = isnan(f->sure_convexity) ? f->all->convexity : f->sure_convexity; /* mu_g */
     double local = length * l1 * l1, ratio = mu / l1;
     fli_condition(out, "(39) lr_x", "lr_x^2 ||a_i||_1 L_1^2 <= 1/2", f, a->lr_x * a->lr_x * local, 0.5);

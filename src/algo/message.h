@@ -27,10 +27,10 @@ enum {
 #define FLI_ASK_FLAG_BITS 8
 
 typedef struct {
-    uint64_t round;  /* server steps when it was made */
-    uint64_t stream; /* names its mini-batches: a client never has the same twice */
-    uint64_t steps;  /* Q_i */
-    double lr;
+    uint64_t round;     /* server steps when it was made */
+    uint64_t stream;    /* names its mini-batches: a client never has the same twice */
+    uint64_t steps;     /* Q_i */
+    double lr;          /* of a step; by a schedule that counts steps, their mean */
     double weight;      /* w_i */
     double probability; /* p_i: how likely the client takes part in a round */
     uint32_t client;

@@ -21,7 +21,7 @@ typedef struct {
 static double decay(const visit *c, const void *x)
 {
     const fli_model *m = c->side->model;
-    return m->weight_decay != 0 ? 0.5 * m->weight_decay * fli_dot(&m->space, x, x) : 0;
+    return m->weight_decay != 0 ? 0.5 * fli_model_decay(m, c->view.n_train) * fli_dot(&m->space, x, x) : 0;
 }
 
 static void put(visit *c, size_t loss_at, double loss, size_t hits)

@@ -40,6 +40,7 @@ typedef struct {
     void *s[PAIRS], *y[PAIRS]; /* oldest first */
     double sy[PAIRS];
     size_t pairs, steps;
+    double wd;
     double value, norm; /* phi(z), ||grad phi(z)|| */
     double noise;       /* rounding error of values, roughly */
 } search;
@@ -48,7 +49,7 @@ typedef struct {
 static double eval(search *q, const void *x, void *g)
 {
     const fli_problem *p = q->p;
-    double wd = q->w->model->weight_decay, epsilon = q->space->ops->size == sizeof(float) ? FLT_EPSILON : DBL_EPSILON;
+    double wd = q->wd, epsilon = q->space->ops->size == sizeof(float) ? FLT_EPSILON : DBL_EPSILON;
     double loss = fli_eval_loss(q->w->eval, q->v->ds, q->v->train, q->v->n_train, x, g, NULL), linear = 0, square = 0;
     q->steps++;
     if (wd > 0) {
@@ -95,7 +96,7 @@ static int spent(const search *q) { return q->p->stop.most_steps && q->steps >= 
 static double direction(search *q)
 {
     const fli_space *s = q->space;
-    double a[PAIRS], flat = q->w->model->weight_decay + (q->p->anchor ? q->p->rho : 0);
+    double a[PAIRS], flat = q->wd + (q->p->anchor ? q->p->rho : 0);
     fli_copy(s, q->g, q->d);
     for (size_t i = q->pairs; i-- > 0;) {
         a[i] = fli_dot(s, q->s[i], q->d) / q->sy[i];
@@ -196,6 +197,7 @@ static int iterate(search *q)
 static void search_init(search *q, fli_worker *w, const fli_task *t)
 {
     *q = (search){.w = w, .space = &w->model->space, .v = t->view, .p = &t->problem, .z = t->z, .g = w->grad};
+    q->wd = fli_model_decay(w->model, t->view->n_train);
     q->trial = fli_worker_vector(w, TRIAL);
     q->trial_g = fli_worker_vector(w, TRIAL_GRADIENT);
     q->d = fli_worker_vector(w, DIRECTION);

@@ -77,7 +77,7 @@ fl_status fli_exact_solve(fl_ctx *ctx, fli_worker *w, fli_task *t, size_t limit)
 {
     double rho = t->problem.anchor ? t->problem.rho : 0;
     if (!fli_gram_fits(t->view->n_train, w->model->features, limit))
-        return fli_cg_solve(ctx, w, t, w->model->weight_decay + rho);
+        return fli_cg_solve(ctx, w, t, fli_model_decay(w->model, t->view->n_train) + rho);
     return factored_solve(ctx, w, t, rho);
 }
 

@@ -10,7 +10,7 @@ size_t fli_start_gradient(fli_worker *w, const fli_task *t, void *g)
     const fli_view *v = t->view;
     const void *x = t->problem.start;
     fli_eval_loss(w->eval, v->ds, v->train, v->n_train, x, g, NULL);
-    if (w->model->weight_decay > 0) fli_axpy(&w->model->space, w->model->weight_decay, x, g);
+    if (w->model->weight_decay > 0) fli_axpy(&w->model->space, fli_model_decay(w->model, v->n_train), x, g);
     return fli_epoch_steps(&w->spec, v->n_train);
 }
 

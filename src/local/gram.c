@@ -109,8 +109,12 @@ fl_status fli_gram_new(fl_ctx *ctx, const fli_model *m, const fli_view *v, fli_g
     fl_status s = FL_ENOMEM;
     fli_gram *g = fli_alloc(ctx, 1, sizeof *g);
     if (!g) return FL_ENOMEM;
-    *g = (fli_gram){
-        .n = n, .k = k, .order = order, .scale = m->desc->curvature / (double)n, .l2 = m->weight_decay, .rho = -1};
+    *g = (fli_gram){.n = n,
+                    .k = k,
+                    .order = order,
+                    .scale = m->desc->curvature / (double)n,
+                    .l2 = fli_model_decay(m, n),
+                    .rho = -1};
     g->m = fli_alloc(ctx, order * order, sizeof *g->m);
     g->diagonal = fli_alloc(ctx, 5 * order, sizeof *g->diagonal);
     if (g->m && g->diagonal) s = n < k ? form_samples(ctx, v, g) : form_features(ctx, v, g);

@@ -182,7 +182,7 @@ static void hessian_product(void *arg, const double *x, double *out)
         m->desc->hvp(m, h->at, &w->eval->batch, direction, w->eval->part, w->eval->scratch);
         fli_pieces_add(&p, w->grad);
     }
-    if (m->weight_decay > 0) fli_axpy(&m->space, m->weight_decay, direction, w->grad);
+    if (m->weight_decay > 0) fli_axpy(&m->space, fli_model_decay(m, v->n_train), direction, w->grad);
     m->space.ops->to_f64(m->space.n, w->grad, out);
 }
 

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "base/snapshot.h"
 #include "data/fed.h"
+#include "local/schedule.h"
 #include "model/model.h"
 
 /* For solvers that work to an accuracy; the others ignore it. 0: not required. With several, all must be met. For
@@ -86,8 +87,8 @@ typedef struct {
 /* Vectors that a solver does not answer are NULL. */
 typedef struct {
     const void *z; /* the solution; in the task, as all vectors here: valid until that is posed anew */
-    /* Sum over the steps of the weight a gradient has in (start - z)/lr: Q_i for plain SGD, and with momentum gam
-     * Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2. Methods that turn a displacement back into a gradient divide by lr times
+    /* Sum over the steps of the weight a gradient has in (start - z)/lr: Q_i for plain SGD, whatever its schedule, and
+     * with momentum gam Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2 for steps of one size. Methods that turn a displacement back into a gradient divide by lr times
      * this. */
     double weight;
     /* spent: gradients of mini-batches; one over all samples counts as an epoch, a solution by a factor as 1 */
@@ -108,12 +109,14 @@ typedef struct {
     } levels;
 } fli_answer;
 
-/* How mini-batches are drawn: the part of the local solver that is the same for everybody. */
+/* How mini-batches are drawn and steps taken: the part of the local solver that is the same for everybody. */
 typedef struct {
     size_t batch;    /* samples per step; 0: all of the client's */
     double momentum; /* 0: plain SGD */
     double fraction; /* > 0: this share of the client's samples per step, instead of batch */
     size_t latent;   /* samples with a y per step beside the labelled ones (latent.h); 0: by the same rule */
+    fli_schedule
+        schedule; /* by_step: the steps of a problem shrink, and average to its lr; else lr is what they have */
 } fli_sgd_spec;
 
 /* Memory in which a model is evaluated on samples: one per thread. */
@@ -151,6 +154,7 @@ typedef struct {
     const fli_view *view;
     fli_rng rng;     /* of mini-batches */
     void **cache;    /* the client's own, NULL at first and kept between its turns: a factorisation, say */
+    uint64_t taken;  /* steps before this turn, as a schedule by steps counts them */
     uint64_t seed;   /* names what lasts from turn to turn, such as which samples are for validation, */
     uint32_t client; /* together with the client */
     /* set by the solver */

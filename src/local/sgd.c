@@ -6,14 +6,15 @@
 #include <math.h>
 
 /* shift + rho (z - anchor) = (shift - rho anchor) + rho z: a vector less to read in every step, for one to write in
- * the first. */
-static void merge_terms(fli_worker *w, const fli_problem *p, fli_sgd_step *step)
+ * the first. Returns what that adds to the weight decay. */
+static double merge_terms(fli_worker *w, const fli_problem *p, fli_sgd_step *step)
 {
-    if (!p->shift || !p->anchor || p->steps < 3) return;
+    if (!p->shift || !p->anchor || p->steps < 3) return 0;
     fli_lin(&w->model->space, 1, p->shift, -p->rho, p->anchor, w->linear);
     step->shift = w->linear;
     step->anchor = NULL;
     step->wd += p->rho;
+    return p->rho;
 }
 
 double fli_sgd_weight(double momentum, size_t steps)
@@ -22,19 +23,42 @@ double fli_sgd_weight(double momentum, size_t steps)
     return g > 0 ? q / (1 - g) - g * (1 - pow(g, q)) / ((1 - g) * (1 - g)) : q;
 }
 
-fli_sgd_step fli_sgd_begin(fli_worker *w, const fli_problem *p)
+fli_sgd_course fli_sgd_begin(fli_worker *w, const fli_task *t)
 {
+    const fli_problem *p = &t->problem;
+    const fli_schedule *schedule = &w->spec.schedule;
     if (w->buffer) fli_zero(&w->model->space, w->buffer);
-    fli_sgd_step step = {.lr = p->lr,
-                         .wd = w->model->weight_decay,
-                         .rho = p->rho,
-                         .momentum = w->spec.momentum,
-                         .grad = w->grad,
-                         .shift = p->shift,
-                         .anchor = p->anchor,
-                         .buffer = w->buffer};
-    merge_terms(w, p, &step);
-    return step;
+    fli_sgd_course c = {.step = {.lr = p->lr,
+                                 .wd = fli_model_decay(w->model, t->view->n_train),
+                                 .rho = p->rho,
+                                 .momentum = w->spec.momentum,
+                                 .grad = w->grad,
+                                 .shift = p->shift,
+                                 .anchor = p->anchor,
+                                 .buffer = w->buffer}};
+    c.flat = merge_terms(w, p, &c.step);
+    c.mean = schedule->by_step ? fli_schedule_mean(schedule, t->taken, p->steps) : 1;
+    return c;
+}
+
+void fli_sgd_next(const fli_worker *w, const fli_task *t, size_t batch, fli_sgd_course *c)
+{
+    const fli_schedule *schedule = &w->spec.schedule;
+    c->k++;
+    if (w->model->decay_by == FLI_DECAY_BY_BATCH)
+        c->step.wd = fli_model_step_decay(w->model, t->view->n_train, batch) + c->flat;
+    if (!schedule->by_step) return;
+    double share = fli_schedule_lr(schedule, 1, (double)(t->taken + c->k)) / c->mean;
+    c->step.lr = t->problem.lr * share;
+    c->momentum = w->spec.momentum * c->momentum + 1;
+    c->weight += share * c->momentum;
+}
+
+double fli_sgd_course_weight(const fli_worker *w, const fli_task *t, const fli_sgd_course *c)
+{
+    /* steps of a schedule average to lr, so that without momentum there is nothing to add up */
+    int add_up = w->spec.schedule.by_step && w->spec.momentum > 0;
+    return add_up ? c->weight : fli_sgd_weight(w->spec.momentum, t->problem.steps);
 }
 
 /* On the mini-batch under way. */
@@ -53,14 +77,15 @@ void fli_sgd_train(fli_worker *w, fli_task *t, const void *y)
 {
     const fli_problem *p = &t->problem;
     fli_minibatch b;
-    fli_sgd_step step = fli_sgd_begin(w, p);
+    fli_sgd_course course = fli_sgd_begin(w, t);
     fli_minibatch_init(w, t->view, t->view->train, t->view->n_train, y, &t->rng, &b);
     fli_copy(&w->model->space, p->start, t->z);
     for (size_t k = 0; k < p->steps; k++) {
         fli_minibatch_next(&b);
-        take_step(w, &b, &step, t->z);
+        fli_sgd_next(w, t, b.plain.count, &course);
+        take_step(w, &b, &course.step, t->z);
     }
-    t->answer = (fli_answer){.z = t->z, .weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps};
+    t->answer = (fli_answer){.z = t->z, .weight = fli_sgd_course_weight(w, t, &course), .steps = p->steps};
 }
 
 static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)

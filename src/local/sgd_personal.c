@@ -119,9 +119,11 @@ static void train(fli_worker *w, fli_task *t, const training *on, const void *y)
     const fli_problem *p = &t->problem;
     void *own = fli_task_vector(t, OWN), *own_grad = fli_worker_vector(w, OWN_GRAD);
     fli_point at = {t->z, own, on->mix, w->grad, own_grad, fli_worker_vector(w, OWN_PART)};
-    fli_sgd_step step = fli_sgd_begin(w, p);
-    fli_sgd_step own_step = {
-        .lr = p->pair.lr, .wd = w->model->weight_decay, .momentum = step.momentum, .grad = own_grad};
+    fli_sgd_course course = fli_sgd_begin(w, t);
+    fli_sgd_step own_step = {.lr = p->pair.lr,
+                             .wd = fli_model_decay(w->model, t->view->n_train),
+                             .momentum = course.step.momentum,
+                             .grad = own_grad};
     fli_minibatch b;
     if (w->buffer) {
         own_step.buffer = fli_worker_vector(w, OWN_BUFFER);
@@ -133,11 +135,14 @@ static void train(fli_worker *w, fli_task *t, const training *on, const void *y)
     for (size_t k = 0; k < p->steps; k++) {
         fli_minibatch_next(&b);
         fli_minibatch_grad(&b, &at);
-        s->ops->sgd(s->n, &step, t->z);
+        fli_sgd_next(w, t, b.plain.count, &course);
+        own_step.wd = fli_model_step_decay(w->model, t->view->n_train, b.plain.count);
+        own_step.lr = p->pair.lr * (course.step.lr / p->lr);
+        s->ops->sgd(s->n, &course.step, t->z);
         s->ops->sgd(s->n, &own_step, own);
     }
     t->answer = (fli_answer){
-        .z = t->z, .weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps, .pair = {own, on->mix}};
+        .z = t->z, .weight = fli_sgd_course_weight(w, t, &course), .steps = p->steps, .pair = {own, on->mix}};
 }
 
 static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)

@@ -29,6 +29,7 @@ struct hessian {
     void (*product)(const hessian *h, const void *v, void *hv);
     void *point, *gradient; /* spare vectors of products by differences */
     int lower;              /* of the lower block alone */
+    double decay;           /* weight decay of a single level */
 };
 
 /* v = a random unit vector */
@@ -51,8 +52,10 @@ static void product(const hessian *h, const void *v, void *hv)
 {
     if (h->m->bilevel)
         fli_bilevel_product(h->m, h->x, h->b, v, hv, h->scratch);
-    else
-        fli_model_hvp(h->m, h->x, h->b, v, hv, h->scratch);
+    else {
+        h->m->desc->hvp(h->m, h->x, h->b, v, hv, h->scratch);
+        if (h->decay > 0) fli_axpy(&h->m->space, h->decay, v, hv);
+    }
     zero_upper(h->m, hv);
 }
 
@@ -108,10 +111,10 @@ static fl_status largest(fl_ctx *ctx, hessian *h, uint64_t seed, size_t iteratio
     return status;
 }
 
-fl_status fli_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, uint64_t seed,
-                         size_t iterations, double tolerance, double *l)
+fl_status fli_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, size_t samples,
+                         uint64_t seed, size_t iterations, double tolerance, double *l)
 {
-    hessian h = {.m = m, .x = x, .b = b, .product = product, .lower = 1};
+    hessian h = {.m = m, .x = x, .b = b, .product = product, .lower = 1, .decay = fli_model_decay(m, samples)};
     return largest(ctx, &h, seed, iterations, tolerance, l);
 }
 
@@ -140,12 +143,12 @@ static void shifted_product(void *arg, const double *v, double *out)
     for (size_t i = 0; i < p->n; i++) out[i] = p->l * v[i] - out[i];
 }
 
-fl_status fli_convexity(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, uint64_t seed, double l,
-                        double *mu)
+fl_status fli_convexity(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, size_t samples,
+                        uint64_t seed, double l, double *mu)
 {
     const fli_space *s = &m->space;
     size_t at = m->bilevel ? m->bilevel->upper : 0;
-    shifted p = {.h = {.m = m, .x = x, .b = b}, .l = l, .at = at, .n = s->n - at};
+    shifted p = {.h = {.m = m, .x = x, .b = b, .decay = fli_model_decay(m, samples)}, .l = l, .at = at, .n = s->n - at};
     fl_status status = FL_ENOMEM;
     double largest = 0;
     fli_rng rng;

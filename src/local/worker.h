@@ -34,8 +34,22 @@ void fli_worker_each(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t
  * costs, as in fli_answer.steps. */
 size_t fli_start_gradient(fli_worker *w, const fli_task *t, void *g);
 
-/* The step that SGD on this problem repeats, with the worker's gradient and buffer; zeroes the buffer. */
-fli_sgd_step fli_sgd_begin(fli_worker *w, const fli_problem *p);
+/* The steps of SGD on a problem. */
+typedef struct {
+    fli_sgd_step step; /* the one under way */
+    double flat;       /* what step.wd has beside weight decay */
+    double mean;       /* schedule by steps: what it averages to over this turn */
+    size_t k;          /* steps so far */
+    double momentum;   /* the sum of the weights in the buffer, */
+    double weight;     /* and of those in (start - z)/lr */
+} fli_sgd_course;
+
+/* Before the first step of a task, with the worker's gradient and buffer; zeroes the buffer. */
+fli_sgd_course fli_sgd_begin(fli_worker *w, const fli_task *t);
+/* To the next step, on a mini-batch of this many samples. */
+void fli_sgd_next(const fli_worker *w, const fli_task *t, size_t batch, fli_sgd_course *c);
+/* fli_answer.weight after the last step. */
+double fli_sgd_course_weight(const fli_worker *w, const fli_task *t, const fli_sgd_course *c);
 /* SGD on the task's problem, and its answer. y: the second block, as fli_latents_improve gives it; NULL: none. */
 void fli_sgd_train(fli_worker *w, fli_task *t, const void *y);
 

@@ -113,9 +113,19 @@ size_t fli_model_scratch(const fli_model *m, size_t n)
     return (own + (latent > pair ? latent : pair)) * m->space.ops->size;
 }
 
+double fli_model_decay(const fli_model *m, size_t samples)
+{
+    return m->decay_by == FLI_DECAY_AS_IT_IS ? m->weight_decay : m->weight_decay / (double)samples;
+}
+
+double fli_model_step_decay(const fli_model *m, size_t samples, size_t batch)
+{
+    return fli_model_decay(m, m->decay_by == FLI_DECAY_BY_BATCH ? batch : samples);
+}
+
 double fli_model_eval(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch)
 {
-    double wd = m->weight_decay, loss = m->desc->grad(m, x, b, g, correct, scratch);
+    double wd = fli_model_decay(m, b->n), loss = m->desc->grad(m, x, b, g, correct, scratch);
     if (wd == 0) return loss;
     if (g) fli_axpy(&m->space, wd, x, g);
     return loss + wd / 2 * fli_dot(&m->space, x, x);
@@ -124,5 +134,5 @@ double fli_model_eval(const fli_model *m, const void *x, const fli_batch *b, voi
 void fli_model_hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch)
 {
     m->desc->hvp(m, x, b, v, out, scratch);
-    if (m->weight_decay != 0) fli_axpy(&m->space, m->weight_decay, v, out);
+    if (m->weight_decay != 0) fli_axpy(&m->space, fli_model_decay(m, b->n), v, out);
 }

@@ -1,5 +1,5 @@
-/* Objectives: f_i(x) = mean over client i's samples of loss(x; sample) + wd/2 ||x||^2. One model per file, one line in
- * list.c.
+/* Objectives: f_i(x) = mean over client i's samples of loss(x; sample) + wd/2 ||x||^2, or wd/(2 n_i) ||x||^2 with its n_i
+ * samples. One model per file, one line in list.c.
  *
  * A model computes on a gathered batch and keeps no state: parameters, gradients and scratch are the caller's, so
  * threads share a model without locks. Weight decay is not the model's business: fli_model_eval and the local solvers
@@ -28,6 +28,11 @@ enum {
     FLI_MODEL_UNSUPERVISED = 128, /* takes any data and reads neither labels nor targets; has `clusters` */
     FLI_MODEL_IMAGES = 256        /* its samples are images: fli_model_new_for */
 };
+
+/* What weight decay is divided by. FLI_DECAY_BY_BATCH: the objective is that of FLI_DECAY_BY_SAMPLES, but a step on a
+ * mini-batch takes that for all that the client has. */
+enum { FLI_DECAY_AS_IT_IS, FLI_DECAY_BY_SAMPLES, FLI_DECAY_BY_BATCH };
+#define FLI_DECAY_WORDS "nothing|samples|batch"
 
 /* A block of the parameter vector, for saving. */
 typedef struct {
@@ -78,9 +83,10 @@ struct fli_model {
     fli_arena arena;
     fli_space space; /* where parameters live */
     size_t features, classes;
-    size_t shape[3]; /* channels, height, width of a sample; {1, 1, features} when not an image */
-    size_t piece;    /* samples that it likes to compute at once, at most; 0: any number */
-    double weight_decay;
+    size_t shape[3];           /* channels, height, width of a sample; {1, 1, features} when not an image */
+    size_t piece;              /* samples that it likes to compute at once, at most; 0: any number */
+    double weight_decay;       /* read it by fli_model_decay, */
+    int decay_by;              /* FLI_DECAY_ */
     int sparse;                /* its batches are: fli_model_expect */
     const fli_tensor *tensors; /* cover the vector without gaps */
     size_t tensor_count;
@@ -116,9 +122,14 @@ fl_status fli_model_start_from(fl_ctx *ctx, const fli_model *m, const fli_fed *f
 /* Bytes of scratch for a batch of n. */
 size_t fli_model_scratch(const fli_model *m, size_t n);
 
-/* Batch loss, and gradient g (may be NULL), with weight decay. */
+/* wd of the objective of a client with this many training samples, */
+double fli_model_decay(const fli_model *m, size_t samples);
+/* and of a step of that client on a mini-batch of so many of them. */
+double fli_model_step_decay(const fli_model *m, size_t samples, size_t batch);
+
+/* Batch loss, and gradient g (may be NULL), with the weight decay of a client that has no other samples. */
 double fli_model_eval(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch);
-/* Hessian-vector product with weight decay. */
+/* Hessian-vector product with that weight decay. */
 void fli_model_hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch);
 
 #endif

@@ -24,12 +24,13 @@ static size_t steps_of(const fli_asking *a, const fli_card *card, size_t round, 
 
 fli_ask fli_ask_for(const fli_asking *a, const fli_card *card, size_t round, size_t turn, uint32_t client)
 {
+    size_t steps = steps_of(a, card, round, turn, client);
     return (fli_ask){
         .round = round,
         .stream = turn,
         .client = client,
-        .steps = steps_of(a, card, round, turn, client),
-        .lr = fli_schedule_lr(a->local, round) * fli_reals_at(&a->local->lr_factors, client),
+        .steps = steps,
+        .lr = fli_settings_lr(a->local, round, steps) * fli_reals_at(&a->local->lr_factors, client),
         .probability = fli_participation_probability(a->participation, client),
     };
 }

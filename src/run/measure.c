@@ -267,7 +267,7 @@ static fli_moment gather(fli_measure *m)
         .clusters = m->cells ? m->cells / m->classes : 0,
         .classes = m->classes,
     };
-    if (t.gradient) fli_axpy(&m->model->space, fli_train_weight(&moment) * m->model->weight_decay, m->x, t.gradient);
+    if (t.gradient) fli_axpy(&m->model->space, fli_train_decay(&moment), m->x, t.gradient);
     moment.gradient = t.gradient;
     return moment;
 }

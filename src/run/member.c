@@ -13,6 +13,7 @@ fl_status fli_objective_new(fl_ctx *ctx, const fli_settings *s, const size_t sha
     fl_status status = fli_model_new_for(ctx, s->objective.item.desc, s->objective.params, ops, shape, classes,
                                          s->model.weight_decay, out);
     if (!status) fli_model_expect(*out, sparse);
+    if (!status) (*out)->decay_by = s->model.weight_decay_by;
     if (!status && !(a->traits & FLI_ALGO_LABELLED)) status = fli_model_use_semi(ctx, *out, &s->semi);
     if (!status && strcmp(levels->name, "none"))
         status = fli_bilevel_give(ctx, *out, levels, s->levels.params, &s->bilevel);

@@ -72,6 +72,7 @@ double fli_moment_sum(const fli_moment *m, fli_term *term, size_t figure);
 /* Of x (own 0) or of the clients' own models: mean loss, and share of hits. Training samples are weighted as f is;
  * over test samples every sample counts once, and x is judged by the server's test set where there is one. */
 double fli_train_weight(const fli_moment *m); /* of the clients whose training samples x was measured on */
+double fli_train_decay(const fli_moment *m);  /* the sum of w_i times weight decay over those */
 double fli_train_loss(const fli_moment *m, int own);
 double fli_train_accuracy(const fli_moment *m, int own);
 double fli_test_loss(const fli_moment *m, int own);

@@ -25,6 +25,10 @@ static int has(const fli_client_figures *f, size_t figure)
 
 /* fli_term: those of clients that have the figure. */
 static double weight(const fli_client_figures *f, size_t figure) { return has(f, figure) ? f->weight : 0; }
+static double weight_per_sample(const fli_client_figures *f, size_t figure)
+{
+    return has(f, figure) ? f->weight / f->num[FLI_FIGURE_TRAIN_N] : 0;
+}
 static double weighted(const fli_client_figures *f, size_t figure)
 {
     return has(f, figure) ? f->weight * f->num[figure] : 0;
@@ -46,6 +50,12 @@ static double by_samples(const fli_client_figures *f, size_t figure)
 static int classifies(const fli_moment *m) { return m->model->desc->traits & FLI_MODEL_CLASSIFIER; }
 
 double fli_train_weight(const fli_moment *m) { return fli_moment_sum(m, weight, FLI_FIGURE_TRAIN_LOSS); }
+
+double fli_train_decay(const fli_moment *m)
+{
+    int whole = m->model->decay_by == FLI_DECAY_AS_IT_IS;
+    return fli_moment_sum(m, whole ? weight : weight_per_sample, FLI_FIGURE_TRAIN_LOSS) * m->model->weight_decay;
+}
 
 double fli_train_loss(const fli_moment *m, int own)
 {

@@ -69,6 +69,13 @@ static int leaves_block_out(const fli_known *k)
 static int leaves_labels_out(const fli_known *k) { return leaves_block_out(k) && !k->model->latent->every; }
 static int leaves_members_out(const fli_known *k) { return leaves_block_out(k) && k->model->latent->every; }
 
+static int counts_no_steps(const fli_known *k)
+{
+    int counts = !k->model;
+    for (size_t i = 0; k->model && i < k->solvers->count; i++) counts |= k->solvers->at[i]->counts_steps;
+    return k->settings->local.schedule_by == FLI_BY_STEP && !counts;
+}
+
 /* ---- the rest ---------------------------------------------------------------------------------------------- */
 
 static fl_status regularizer_fits(const fli_known *k)
@@ -121,6 +128,9 @@ static fl_status bound_on_age(const fli_known *k)
 }
 
 const fli_rule fli_data_rules[] = {
+    {"local.schedule_by algorithm.kind", counts_no_steps,
+     "algorithm {algorithm.kind} takes no steps of the size local.lr, so local.schedule_by must be round",
+     "algorithm: fedgia\nlocal: {schedule_by: step}", NULL},
     {"bilevel.validation bilevel.kind", NULL, "the samples of each client, for two levels",
      "algorithm: simfbo\nbilevel: regularization\npartition: {clients: 60}", samples_for_levels},
     {"metrics.targets stop.target model.kind", goals_without_labels,

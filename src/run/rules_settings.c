@@ -90,6 +90,13 @@ static int weighs_equally(const fli_known *k)
     return has_trait(k, FLI_ALGO_UNIFORM) && k->settings->top.weights == FLI_WEIGHTS_SAMPLES;
 }
 
+/* ---- schedules that count steps: their sizes differ within a round ---------------------------------------- */
+
+static int by_step(const fli_known *k) { return k->settings->local.schedule_by == FLI_BY_STEP; }
+static int one_size_a_round(const fli_known *k) { return by_step(k) && has_trait(k, FLI_ALGO_PLAIN_SGD); }
+static int prox_by_step(const fli_known *k) { return by_step(k) && !no_regularizer(k); }
+static int counts_nothing(const fli_known *k) { return by_step(k) && !in_rounds(k); }
+
 /* ---- data ------------------------------------------------------------------------------------------------ */
 
 static int nothing_unlabelled(const fli_known *k)
@@ -164,6 +171,18 @@ const fli_rule fli_settings_rules[] = {
     {"local.lr_factors algorithm.kind", steps_differ,
      "algorithm {algorithm.kind} wants the same step size at all clients, so local.lr_factors must be equal",
      "algorithm: scaffnew\nlocal: {lr_factors: [1, 1, 2, 1]}", NULL},
+    {"local.schedule_by algorithm.kind", one_size_a_round,
+     "algorithm {algorithm.kind} reads gradients out of displacements and wants one step size in a round, so "
+     "local.schedule_by must be round",
+     "algorithm: scaffold\nlocal: {schedule_by: step}", NULL},
+    {"local.schedule_by regularizer.kind", prox_by_step,
+     "the server's proximal step goes by one step size in a round, so local.schedule_by must be round with "
+     "regularizer.kind {regularizer.kind}",
+     "regularizer: {kind: l1, weight: 0.1}\nlocal: {schedule_by: step}", NULL},
+    {"local.schedule_by algorithm.kind", counts_nothing,
+     "local.schedule_by counts the steps of rounds, but algorithm {algorithm.kind} has none; it must be round, which "
+     "then counts server steps",
+     "algorithm: fedasync\nsystem: constant\nlocal: {schedule_by: step}", NULL},
     {"local.speeds local.uneven", no_speeds, "local.speeds is empty", "local: {uneven: speeds, speeds: []}", NULL},
     {"data.normalize data.mean data.std", bad_scales,
      "data.normalize is {data.normalize}, so data.mean and data.std must have one value each, or one per channel; they "

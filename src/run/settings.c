@@ -1,6 +1,5 @@
 #include "run/rules.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- the tables ---------------------------------------------------------------------------------------- */
@@ -60,6 +59,11 @@ static const fli_key partition_keys[] = {
 
 static const fli_key model_keys[] = {
     FLI_KEY_REAL(fli_model_settings, weight_decay, "0", 0, FLI_NO_MAX, "adds wd/2 ||x||^2 to every client's objective"),
+    FLI_KEY_CHOICE(fli_model_settings, weight_decay_by, "nothing", FLI_DECAY_WORDS,
+                   "what weight_decay is divided by: nothing; the client's training samples, for wd/(2 n_i) ||x||^2; "
+                   "batch: the same "
+                   "objective, but a step on a mini-batch divides by the samples in that, so that it is pulled to 0 "
+                   "more strongly"),
     FLI_KEY_END,
 };
 
@@ -89,9 +93,14 @@ static const fli_key local_keys[] = {
     FLI_KEY_REAL(fli_local_settings, batch_fraction, "0", 0, 1, "share of the client's samples per step; 0: use batch"),
     FLI_KEY_REAL(fli_local_settings, lr, "0.05", FLI_ABOVE_0, FLI_NO_MAX, "local step size"),
     FLI_KEY_PER_CLIENT(fli_local_settings, lr_factors, "1", FLI_ABOVE_0, FLI_NO_MAX, NULL, "multiply lr"),
-    FLI_KEY_CHOICE(fli_local_settings, schedule, "constant", "constant|sqrt|log2|exponential",
+    FLI_KEY_CHOICE(fli_local_settings, schedule, "constant", FLI_SCHEDULE_WORDS,
                    "step size in round k = 1, 2, ...: lr; lr/sqrt(k); lr/log2(k+1); lr decay^(k-1)"),
-    FLI_KEY_REAL(fli_local_settings, decay, "0.998", FLI_ABOVE_0, 1, "factor per round of the exponential schedule"),
+    FLI_KEY_CHOICE(
+        fli_local_settings, schedule_by, "round", "round|step",
+        "what k counts: rounds; or local steps, where a client asked for Q steps a round has taken Q in every "
+        "round before, at work or not"),
+    FLI_KEY_REAL(fli_local_settings, decay, "0.998", FLI_ABOVE_0, 1,
+                 "factor per round (or step) of the exponential schedule"),
     FLI_KEY_REAL(fli_local_settings, momentum, "0", 0, 0.9999, "momentum of the local steps, from zero in every round"),
     {"uneven", FLI_CHOICE, offsetof(fli_local_settings, work.uneven), "fixed", 0, 0, FLI_UNEVEN_WORDS,
      "how local work differs: not at all; drawn from range per client and round; by lasting speed classes"},
@@ -435,19 +444,20 @@ void fli_settings_help(fli_text *t)
     }
 }
 
-fli_sgd_spec fli_settings_sgd(const fli_settings *s)
+static fli_schedule schedule_of(const fli_local_settings *l)
 {
-    return (fli_sgd_spec){(size_t)s->local.batch, s->local.momentum, s->local.batch_fraction, (size_t)s->semi.batch};
+    return (fli_schedule){l->schedule, l->decay, l->schedule_by == FLI_BY_STEP};
 }
 
-double fli_schedule_lr(const fli_local_settings *l, size_t round)
+fli_sgd_spec fli_settings_sgd(const fli_settings *s)
 {
-    enum { CONSTANT, SQRT, LOG2, EXPONENTIAL };
-    double k = (double)round + 1;
-    switch (l->schedule) {
-    case SQRT: return l->lr / sqrt(k);
-    case LOG2: return l->lr / log2(k + 1);
-    case EXPONENTIAL: return l->lr * pow(l->decay, k - 1);
-    default: return l->lr;
-    }
+    return (fli_sgd_spec){(size_t)s->local.batch, s->local.momentum, s->local.batch_fraction, (size_t)s->semi.batch,
+                          schedule_of(&s->local)};
+}
+
+double fli_settings_lr(const fli_local_settings *l, size_t rounds, size_t steps)
+{
+    fli_schedule s = schedule_of(l);
+    if (s.by_step) return l->lr * fli_schedule_mean(&s, (uint64_t)rounds * steps, steps);
+    return fli_schedule_lr(&s, l->lr, (double)rounds + 1);
 }

@@ -19,6 +19,9 @@ typedef struct {
     int64_t memory, checkpoint_every;
 } fli_top_settings;
 
+/* What step-size schedules count. */
+enum { FLI_BY_ROUND, FLI_BY_STEP };
+
 enum { FLI_CLOCK_VIRTUAL, FLI_CLOCK_REAL };
 
 enum { FLI_WEIGHTS_AUTO, FLI_WEIGHTS_SAMPLES, FLI_WEIGHTS_UNIFORM };
@@ -36,6 +39,7 @@ typedef struct {
 
 typedef struct {
     double weight_decay;
+    int weight_decay_by; /* FLI_DECAY_ */
 } fli_model_settings;
 
 typedef struct {
@@ -43,7 +47,7 @@ typedef struct {
     int64_t batch;
     double batch_fraction, lr, decay, momentum;
     fli_reals lr_factors;
-    int schedule;
+    int schedule, schedule_by; /* FLI_SCHEDULE_WORDS; FLI_BY_ */
 } fli_local_settings;
 
 typedef struct {
@@ -111,7 +115,8 @@ int fli_is_experiment_key(const char *key);
 
 /* How mini-batches are drawn. */
 fli_sgd_spec fli_settings_sgd(const fli_settings *s);
-/* This round's step size, before a client's own factor. */
-double fli_schedule_lr(const fli_local_settings *l, size_t round);
+/* The step size of a turn after this many rounds, before a client's own factor; where steps are counted, the mean of
+ * this many. */
+double fli_settings_lr(const fli_local_settings *l, size_t rounds, size_t steps);
 
 #endif

@@ -78,7 +78,7 @@ static fli_facts stated(const fli_plan *p, const double *weights, const fli_view
         .parameters = p->model->space.n,
         .momentum = s->local.momentum,
         .batch = fli_batch_size(&p->asking.sgd, v->n_train),
-        .constant_lr = fli_schedule_lr(&s->local, 1) == fli_schedule_lr(&s->local, 0),
+        .constant_lr = fli_settings_lr(&s->local, 1, 1) == fli_settings_lr(&s->local, 0, 1),
         .base_lr = s->local.lr,
         .lr = s->local.lr * fli_reals_at(&s->local.lr_factors, client),
         .probability = fli_participation_probability(p->participation, client),
@@ -100,19 +100,19 @@ static fli_facts stated(const fli_plan *p, const double *weights, const fli_view
 }
 
 /* What is added to a convex loss. */
-static double certain_convexity(const fli_model *m)
+static double certain_convexity(const fli_model *m, size_t samples)
 {
     if (m->bilevel) return m->bilevel->desc->convex || m->desc->traits & FLI_MODEL_CONVEX ? m->bilevel->common.l2 : NAN;
-    return m->desc->traits & FLI_MODEL_CONVEX ? m->weight_decay : NAN;
+    return m->desc->traits & FLI_MODEL_CONVEX ? fli_model_decay(m, samples) : NAN;
 }
 
-static fl_status measure_convexity(fl_ctx *ctx, meter *m, fli_facts *f)
+static fl_status measure_convexity(fl_ctx *ctx, meter *m, const fli_view *v, fli_facts *f)
 {
     const fli_model *model = m->plan->model;
-    f->sure_convexity = certain_convexity(model);
+    f->sure_convexity = certain_convexity(model, v->n_train);
     if ((!f->convex && !model->bilevel) || !m->plan->algo->theory.check) return FL_OK;
-    fl_status s =
-        fli_convexity(ctx, model, m->x, &m->batch, (uint64_t)m->plan->settings.top.seed, f->smoothness, &f->convexity);
+    fl_status s = fli_convexity(ctx, model, m->x, &m->batch, v->n_train, (uint64_t)m->plan->settings.top.seed,
+                                f->smoothness, &f->convexity);
     if (fabs(f->convexity) < 1e-6 * f->smoothness) f->convexity = 0; /* it cannot be told from that */
     if (f->sure_convexity > f->convexity) f->convexity = f->sure_convexity;
     return s;
@@ -153,9 +153,9 @@ static fl_status measure_client(fl_ctx *ctx, meter *m, const double *weights, si
     if (s) return s;
     *f = stated(p, weights, &v, client);
     fli_batch_gather(&m->batch, v.ds, v.train, v.n_train < FLI_MEASURED_SAMPLES ? v.n_train : FLI_MEASURED_SAMPLES);
-    s = fli_smoothness(ctx, p->model, m->x, &m->batch, (uint64_t)p->settings.top.seed, ITERATIONS, 1e-4,
+    s = fli_smoothness(ctx, p->model, m->x, &m->batch, v.n_train, (uint64_t)p->settings.top.seed, ITERATIONS, 1e-4,
                        &f->smoothness);
-    if (!s) s = measure_convexity(ctx, m, f);
+    if (!s) s = measure_convexity(ctx, m, &v, f);
     if (!s) s = measure_upper(ctx, m, f);
     if (!s) measure_block(m, &v, f);
     fli_view_close(&v);

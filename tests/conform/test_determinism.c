@@ -145,6 +145,8 @@ static void other_settings(void **state)
         f, "model=softmax;participation={kind: weighted, count: 4};local.uneven=speeds;local.schedule=exponential");
     threads_agree(
         f, "model=softmax;participation={kind: cyclic, count: 5};local.batch=0;local.steps=3;algorithm=scaffold");
+    threads_agree(f, "model={kind: softmax, weight_decay: 0.5, weight_decay_by: batch};partition={kind: cuts, clients: "
+                     "12};local.schedule=log2;local.schedule_by=step;local.uneven=range;local.momentum=0.5");
     threads_agree(f, "model=softmax;participation=everyone;local.batch=1000;algorithm={kind: fedpd, skip: 0.5}");
     threads_agree(f, "model={kind: mlp, hidden: [5]};bilevel=hyper_representation;participation={kind: uniform, count: "
                      "5};algorithm={kind: fednest, inner_rounds: 3, neumann: 4, estimate: random}");

@@ -205,6 +205,8 @@ static void other_settings(void **state)
         "algorithm=scaffold;system.wait_for=0.5;system.deadline=0.02;local.momentum=0.9",
         "algorithm=feddyn;participation={kind: weighted, count: "
         "4};local.uneven=speeds;local.schedule=exponential",
+        "algorithm=feddyn;participation={kind: weighted, count: 4};local.uneven=range;local.schedule=log2;"
+        "local.schedule_by=step;model.weight_decay=0.5;model.weight_decay_by=samples",
         "algorithm=fedvra;participation={kind: cyclic, count: 5};metrics.local=true;metrics.every=1",
         "algorithm={kind: fedbuff, buffer: 3, tau: 4};rounds=30;participation={kind: uniform, count: "
         "5};metrics.every=7",

@@ -433,7 +433,7 @@ static void curvature_by_products(void **state)
     client_take(&c, f->ctx, random_fed(f->ctx, 1, &n, 8, 3, 2), "softmax", &fli_ops_f64, 0.1);
     assert_ok(f->ctx, fli_batch_init(f->ctx, &fli_ops_f64, 8, n, &batch));
     fli_batch_gather(&batch, c.view.ds, c.view.train, n);
-    assert_ok(f->ctx, fli_smoothness(f->ctx, c.model, zero, &batch, 1, 5000, 1e-15, &want));
+    assert_ok(f->ctx, fli_smoothness(f->ctx, c.model, zero, &batch, batch.n, 1, 5000, 1e-15, &want));
     assert_near(curvature_of(&c, f->ctx, DIAGONAL), want, 1e-6 * want);
     fli_batch_fini(&batch);
     client_fini(&c);

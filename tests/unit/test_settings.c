@@ -14,15 +14,15 @@ static void schedules(void **state)
     for (size_t r = 0; r < 50; r++) {
         double k = (double)r + 1; /* rounds count from 1 in the formulas */
         l.schedule = 0;
-        assert_true(fli_schedule_lr(&l, r) == 0.5);
+        assert_true(fli_settings_lr(&l, r, 3) == 0.5);
         l.schedule = 1;
-        assert_near(fli_schedule_lr(&l, r), 0.5 / sqrt(k), 1e-16);
+        assert_near(fli_settings_lr(&l, r, 3), 0.5 / sqrt(k), 1e-16);
         l.schedule = 2;
-        assert_near(fli_schedule_lr(&l, r), 0.5 * log(2) / log(k + 1), 1e-15);
+        assert_near(fli_settings_lr(&l, r, 3), 0.5 * log(2) / log(k + 1), 1e-15);
         l.schedule = 3;
         double power = 0.5;
         for (size_t i = 0; i < r; i++) power *= 0.9;
-        assert_near(fli_schedule_lr(&l, r), power, 1e-15);
+        assert_near(fli_settings_lr(&l, r, 3), power, 1e-15);
     }
 }
 
@@ -42,7 +42,7 @@ static void schedule_words(void **state)
         fl_config *cfg = fixture_config(f, text);
         fli_arena_init(&arena, f->ctx);
         assert_ok(f->ctx, fli_settings_bind(f->ctx, &arena, cfg->root, &s));
-        assert_near(fli_schedule_lr(&s.local, 2), cases[i].third, 1e-15);
+        assert_near(fli_settings_lr(&s.local, 2, 3), cases[i].third, 1e-15);
         fli_arena_fini(&arena);
         fl_config_free(cfg);
     }

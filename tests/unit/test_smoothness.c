@@ -73,20 +73,20 @@ static void test_least_squares(void **state)
     linear t;
     double l, top = 5, wd = 0.25, want = top * top / ROWS + wd;
     open_linear(&t, "least_squares", &fli_ops_f64, top, wd);
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, 7, 1000, 1e-14, &l));
+    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 1000, 1e-14, &l));
     assert_near(l, want, 1e-10 * want);
 
     /* a few iterations: below the truth, and better the more there are */
     double few, more;
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, 7, 1, 0, &few));
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, 7, 4, 0, &more));
+    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 1, 0, &few));
+    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 4, 0, &more));
     assert_true(few > 0 && few < more && more < want);
 
     /* the tolerance ends it: the same number twice, another one for another seed */
     double once, again, other;
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, 7, 1000, 1e-3, &once));
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, 7, 1000, 1e-3, &again));
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, 8, 1000, 1e-3, &other));
+    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 1000, 1e-3, &once));
+    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 1000, 1e-3, &again));
+    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 8, 1000, 1e-3, &other));
     assert_true(once == again && once != other);
     assert_near(once, want, 0.01 * want);
     close_linear(&t);
@@ -100,10 +100,10 @@ static void test_convexity(void **state)
         linear t;
         double l, mu, top = 5, least = top * pow(0.8, COLS - 1), want = least * least / ROWS + wd;
         open_linear(&t, "least_squares", &fli_ops_f64, top, wd);
-        assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, 7, 1000, 1e-14, &l));
-        assert_ok(t.ctx, fli_convexity(t.ctx, t.m, t.x, &t.b, 7, l, &mu));
+        assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 1000, 1e-14, &l));
+        assert_ok(t.ctx, fli_convexity(t.ctx, t.m, t.x, &t.b, t.b.n, 7, l, &mu));
         assert_near(mu, want, 1e-6 * l);
-        assert_ok(t.ctx, fli_convexity(t.ctx, t.m, t.x, &t.b, 7, 0.99 * l, &mu)); /* L itself is an estimate */
+        assert_ok(t.ctx, fli_convexity(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 0.99 * l, &mu)); /* L itself is an estimate */
         assert_near(mu, want, 1e-6 * l);
         close_linear(&t);
     }
@@ -115,7 +115,7 @@ static void test_single_precision(void **state)
     linear t;
     double l, want = 25.0 / ROWS;
     open_linear(&t, "least_squares", &fli_ops_f32, 5, 0);
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.narrow_x, &t.b, 7, 200, 1e-7, &l));
+    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.narrow_x, &t.b, t.b.n, 7, 200, 1e-7, &l));
     assert_near(l, want, 1e-5 * want);
     close_linear(&t);
 }
@@ -128,12 +128,12 @@ static void test_logistic_bound(void **state)
     double l, top = 6, bound = top * top / (4 * ROWS);
     fli_rng r;
     open_linear(&t, "logistic", &fli_ops_f64, top, 0);
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, 2, 1000, 1e-14, &l));
+    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 2, 1000, 1e-14, &l));
     assert_near(l, bound, 1e-10 * bound);
     fli_rng_init(&r, 4, FLI_RNG_TEST, 0, 0);
     for (int k = 0; k < 20; k++) {
         for (size_t j = 0; j < COLS; j++) t.x[j] = 3 * fli_rng_normal(&r);
-        assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, 2, 1000, 1e-12, &l));
+        assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 2, 1000, 1e-12, &l));
         assert_true(l > 0 && l < bound);
     }
     close_linear(&t);
@@ -145,10 +145,10 @@ static void test_degenerate(void **state)
     linear t;
     double l = -1;
     open_linear(&t, "least_squares", &fli_ops_f64, 0, 0); /* A = 0 */
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, 7, 10, 0, &l));
+    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 10, 0, &l));
     assert_true(l == 0);
     t.a[5] = INFINITY;
-    assert_fails(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, 7, 10, 0, &l), FL_EDIVERGED, "not finite");
+    assert_fails(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 10, 0, &l), FL_EDIVERGED, "not finite");
     close_linear(&t);
 }
 
@@ -212,7 +212,7 @@ static void test_indefinite(void **state)
     jacobi(n, h, &low, &high);
     assert_true(low < -1e-3 && high > 1e-3);
     double want = fmax(-low, high);
-    assert_ok(ctx, fli_smoothness(ctx, m, x, &b, 3, 5000, 1e-15, &l));
+    assert_ok(ctx, fli_smoothness(ctx, m, x, &b, b.n, 3, 5000, 1e-15, &l));
     assert_near(l, want, 1e-8 * want);
     fli_free(scratch);
     fli_free(h);
