@@ -79,8 +79,6 @@ typedef struct {
     const void *prox_arg;
     double (*weight)(const void *arg, size_t client); /* w_i of any client */
     const void *weight_arg;
-    unsigned model_traits;
-    size_t samples;             /* of all clients */
     const fli_bilevel *bilevel; /* NULL: a single level */
 } fli_server;
 

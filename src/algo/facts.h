@@ -21,6 +21,7 @@ typedef struct {
 /* Over all clients that were measured. */
 typedef struct {
     double smoothness, least_smoothness; /* the largest L_i, the smallest */
+    double mean_smoothness;
     double convexity, most_convexity;    /* the smallest mu_i, the largest */
     double upper_smoothness;             /* two levels: the largest of f_i in (x, y) */
     size_t steps, least_steps;           /* the most and the fewest that anyone may take in a round */

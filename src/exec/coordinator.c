@@ -215,8 +215,6 @@ static void view_step(fli_coordinator *c, const fli_step *step)
         .prox_arg = c,
         .weight = weight_of,
         .weight_arg = c,
-        .model_traits = c->spec.model->desc->traits,
-        .samples = c->spec.samples,
         .bilevel = c->spec.model->bilevel,
     };
 }

@@ -100,8 +100,6 @@ static fl_status warn_of_theory(const fli_plan *p)
                    .composite = p->regularizer != NULL,
                    .g_modulus = fli_regularizer_weak_convexity(p->regularizer, s->regularizer.params),
                    .model_traits = p->model->desc->traits,
-                   .samples = p->fed->samples,
-                   .parameters = p->model->space.n,
                    .momentum = s->local.momentum,
                    .outlook = p->exec.outlook,
                    .smoothness = NAN,

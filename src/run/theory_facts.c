@@ -197,6 +197,7 @@ static void gather_all(fli_measured *m)
         fli_facts *f = &m->client[i];
         f->all = a;
         add_to_all(a, f);
+        a->mean_smoothness += f->smoothness / (double)m->measured;
         if (f->smoothness > m->worst.smoothness) m->worst = *f;
     }
     m->worst.all = a;
