@@ -27,6 +27,7 @@ typedef struct {
     double lr;
     double mix; /* share of the own model in the mixture of the two; NaN: the solver chooses, by held-out samples */
 } fli_pair_extra;
+#define FLI_FIRST_MIX 0.75 /* what the solver begins with, while the two models are still the same: [CPSL]'s */
 
 /* What is done in a turn on a bilevel problem, and its z. Vectors are whole, and what is said of a block leaves the
  * other one alone. */
@@ -115,9 +116,14 @@ typedef struct {
     double momentum; /* 0: plain SGD */
     double fraction; /* > 0: this share of the client's samples per step, instead of batch */
     size_t latent;   /* samples with a y per step beside the labelled ones (latent.h); 0: by the same rule */
+    int epoch;       /* FLI_EPOCH_..., where there are such samples */
     fli_schedule
         schedule; /* by_step: the steps of a problem shrink, and average to its lr; else lr is what they have */
 } fli_sgd_spec;
+
+/* What an epoch passes over: all samples, until both kinds have come up; or one kind. */
+#define FLI_EPOCH_WORDS "all|labelled|unlabelled"
+enum { FLI_EPOCH_ALL, FLI_EPOCH_LABELLED, FLI_EPOCH_UNLABELLED };
 
 /* Memory in which a model is evaluated on samples: one per thread. */
 typedef struct {
@@ -141,7 +147,8 @@ double fli_eval_pair(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, si
 size_t fli_batch_size(const fli_sgd_spec *spec, size_t n);
 /* Steps in one epoch over n samples: ceil(n / batch size), 1 for full batches. */
 size_t fli_epoch_steps(const fli_sgd_spec *spec, size_t n);
-/* Steps of an epoch on a model's objective: until all of the client's samples that it uses have come up. */
+/* Steps of an epoch on a model's objective: until all of the client's samples that it uses have come up, or those of
+ * the kind that `epoch` names. */
 size_t fli_objective_steps(const fli_model *m, const fli_sgd_spec *spec, size_t labelled, size_t unlabelled);
 
 /* From one of several vectors to the next: each starts on a cache line. */

@@ -31,10 +31,10 @@ size_t fli_epoch_steps(const fli_sgd_spec *spec, size_t n)
 size_t fli_objective_steps(const fli_model *m, const fli_sgd_spec *spec, size_t labelled, size_t unlabelled)
 {
     size_t plain = fli_epoch_steps(spec, labelled);
-    if (!m->latent || m->latent->every || !unlabelled) return plain;
+    if (!m->latent || m->latent->every || !unlabelled || spec->epoch == FLI_EPOCH_LABELLED) return plain;
     fli_sgd_spec latent = latent_spec(spec);
     size_t rest = fli_epoch_steps(&latent, unlabelled);
-    return rest > plain ? rest : plain;
+    return rest > plain || spec->epoch == FLI_EPOCH_UNLABELLED ? rest : plain;
 }
 
 /* ---- passes -------------------------------------------------------------------------------------------- */

@@ -87,6 +87,10 @@ static const fli_key semi_keys[] = {
 static const fli_key local_keys[] = {
     {"epochs", FLI_INT, offsetof(fli_local_settings, work.epochs), "1", 1, 1e6, NULL,
      "passes over a client's samples per round"},
+    FLI_KEY_CHOICE(fli_local_settings, epoch, "all", FLI_EPOCH_WORDS,
+                   "what a pass goes over where unlabelled samples have pseudo labels (semi): all samples, until the "
+                   "kind that takes longer is through; the labelled ones; the unlabelled ones. Either way a step uses "
+                   "samples of both kinds"),
     {"steps", FLI_INT, offsetof(fli_local_settings, work.steps), "0", 0, 1e9, NULL,
      "steps per round instead of epochs; 0: use epochs"},
     FLI_KEY_INT(fli_local_settings, batch, "50", 0, 1e9, "samples per step; 0: all of the client's"),
@@ -451,8 +455,12 @@ static fli_schedule schedule_of(const fli_local_settings *l)
 
 fli_sgd_spec fli_settings_sgd(const fli_settings *s)
 {
-    return (fli_sgd_spec){(size_t)s->local.batch, s->local.momentum, s->local.batch_fraction, (size_t)s->semi.batch,
-                          schedule_of(&s->local)};
+    return (fli_sgd_spec){.batch = (size_t)s->local.batch,
+                          .momentum = s->local.momentum,
+                          .fraction = s->local.batch_fraction,
+                          .latent = (size_t)s->semi.batch,
+                          .epoch = s->local.epoch,
+                          .schedule = schedule_of(&s->local)};
 }
 
 double fli_settings_lr(const fli_local_settings *l, size_t rounds, size_t steps)

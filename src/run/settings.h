@@ -47,7 +47,7 @@ typedef struct {
     int64_t batch;
     double batch_fraction, lr, decay, momentum;
     fli_reals lr_factors;
-    int schedule, schedule_by; /* FLI_SCHEDULE_WORDS; FLI_BY_ */
+    int epoch, schedule, schedule_by; /* FLI_SCHEDULE_WORDS; FLI_BY_ */
 } fli_local_settings;
 
 typedef struct {

@@ -140,6 +140,11 @@ static void steps_of_an_epoch(void **state)
         {{.batch = 0, .latent = 50}, 100, 251, 6},
         {{.fraction = 0.1}, 100, 250, 10},
         {{.batch = 1}, 1, 1, 1},
+        {{.batch = 10, .epoch = FLI_EPOCH_LABELLED}, 95, 250, 10},
+        {{.batch = 10, .epoch = FLI_EPOCH_LABELLED}, 95, 0, 10},
+        {{.batch = 10, .epoch = FLI_EPOCH_UNLABELLED}, 95, 250, 25},
+        {{.batch = 10, .epoch = FLI_EPOCH_UNLABELLED}, 95, 31, 4}, /* fewer than the labelled ones take */
+        {{.batch = 10, .epoch = FLI_EPOCH_UNLABELLED}, 95, 0, 10},
     };
     client semi, plain;
     client_init(&semi, *state, "softmax", FLI_SEMI_CLOSED_FORM, 3, 2, (fli_sgd_spec){0});

@@ -121,12 +121,12 @@ static void four_conflicts_at_once(void **state)
 static void conflicts_beside_mistakes(void **state)
 {
     static const char *const parts[] = {
-        "1:16: local.epoch is not a key; did you mean local.epochs?",
+        "1:16: local.epoches is not a key; did you mean local.epochs?",
         "2:11: metrics.every is -1, but must be",
         "4:19: stop.diverged is 0.5, but must be above 1",
     };
     check_lines(*state,
-                "local: {lr: 1, epoch: 3, uneven: speeds, speeds: []}\nmetrics: {every: -1}\n"
+                "local: {lr: 1, epoches: 3, uneven: speeds, speeds: []}\nmetrics: {every: -1}\n"
                 "regularizer: none\nstop: {target: 0, diverged: 0.5, gradient2: 1}\n",
                 parts, 3);
     /* a section's name that is not known may have been meant to be any */
