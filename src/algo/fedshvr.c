@@ -1,13 +1,18 @@
 /* FedSHVR and FedSHVRP: semi-supervised learning with variance reduction and normalised averaging, without personal
- * models. What FedCPSL is without momentum and own models, except that the control variate is uploaded too: two
- * vectors.
+ * models.
+ *
+ * Derived, not copied: [CPSL] compares with FedSHVR and names its source (Wang, Wang, Sun, Chang: Federated
+ * semi-supervised learning with class distribution mismatch, 2021), but does not write it down. Here it is what [CPSL]
+ * says of it: FedCPSL's objective f_i and pseudo labels, SCAFFOLD's client variance reduction, everyone in every round,
+ * the global model for all. So it is FedCPSL without momentum and own models, except that the control variate is
+ * uploaded too, as in SCAFFOLD: two vectors. The source may differ from this.
  *
  *   client   nu_i, pseudo labels at x; x_i = Q_i steps on f_i(z, nu_i) + <c - c_i, z> from x
  *            up: x_i - x, c_i+ - c_i, Qt_i
  *   server   as in family_control_variates.h
  *
- * FedSHVR needs everyone in every round (Wang, Xu, Chang, Quek, Sun: FedSHVR); FedSHVRP is its adaptation to a sample
- * of the clients, as [CPSL] compares with it. */
+ * FedSHVR needs everyone in every round; FedSHVRP is its adaptation to a sample of the clients, as [CPSL] compares with
+ * it. */
 #include "algo/family_control_variates.h"
 #include "algo/list.h"
 
@@ -31,7 +36,9 @@ static void check(const void *p, const fli_facts *f, fli_conditions *out)
 static void advance(const fli_server *s) { fli_control_advance(s, ((const params *)s->params)->server_lr); }
 
 #define PARTS                                                                                                          \
-    .citation = "as compared with in Wang et al., Towards fast personalized semi-supervised federated learning",       \
+    .citation = "derived from what Wang et al., Towards fast personalized semi-supervised federated learning in edge " \
+                "networks, say of the method of Z. Wang, X. Wang, Sun, Chang, Federated semi-supervised learning "     \
+                "with class distribution mismatch, 2021",                                                              \
     .keys = keys, .params_size = sizeof(params), FLI_CONTROL_PARTS, .client = client, .down = fli_control_down,        \
     .up = up, .theory.check = check, .theory.fix = fli_control_fix, .pose = fli_control_pose, .answer = answer,        \
     .absorb = fli_control_absorb, .advance = advance
