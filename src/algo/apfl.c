@@ -5,7 +5,7 @@
  *            own_i: as many on f_i of mix h(own) + (1 - mix) h(z), from own_i, kept
  *   server   x <- x + server_lr sum_S (w_i / sum_S w) (x_i - x)
  *
- * APFL uses labelled samples alone; APSFL adds the unlabelled terms, with the pseudo labels that `semi` asks for. As in
+ * Both step sizes are lr, unless lr_local says otherwise. APFL uses labelled samples alone; APSFL adds the unlabelled terms, with the pseudo labels that `semi` asks for. As in
  * [CPSL], the mixture is one of outputs, and with the global model; the original (Deng, Kamani, Mahdavi: Adaptive
  * personalized federated learning, 2020) mixes parameters. */
 #include "algo/family_average.h"
@@ -21,7 +21,7 @@ typedef struct {
     fli_personal_params own;
 } params;
 
-static const fli_key keys[] = {FLI_OWN_KEYS(params, own), FLI_AVERAGE_KEYS, FLI_KEY_END};
+static const fli_key keys[] = {FLI_OWN_KEYS(params, own, "local.lr"), FLI_AVERAGE_KEYS, FLI_KEY_END};
 
 static const char *const client[] = {"own_i", NULL};
 static const fli_part down[] = {{"x", FLI_WHOLE, X}, FLI_START_PART, {NULL}};
@@ -30,7 +30,7 @@ static void pose(const fli_turn *t, fli_problem *p)
 {
     const params *a = t->params;
     p->start = t->down[X];
-    fli_personal_pose(&a->own, t, OWN, p);
+    fli_personal_pose(&a->own, t, OWN, 1, p);
 }
 
 static void answer(const fli_turn *t, const fli_answer *a)
@@ -39,12 +39,16 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_personal_answer(t, a, OWN, MIX);
 }
 
+static double mix(const void *p, size_t i, const double *scalars)
+{
+    return fli_personal_mix(&((const params *)p)->own, i, scalars);
+}
+
 #define PARTS                                                                                                          \
     .keys = keys, .params_size = sizeof(params), .server = fli_average_server, .down = down, .up = fli_average_up,     \
     .sums = fli_average_sums, .scalar_sums = 1, .client = client, .client_scalars = 1, .personal.model = 1 + OWN,      \
-    .personal.mix = fli_personal_mix, .personal.remedy = "a smaller algorithm.lr_local",                               \
-    .solver = fli_personal_solver, .pose = pose, .answer = answer, .absorb = fli_average_absorb,                       \
-    .advance = fli_average_advance
+    .personal.mix = mix, .personal.remedy = "a smaller algorithm.lr_local", .solver = fli_personal_solver,             \
+    .pose = pose, .answer = answer, .absorb = fli_average_absorb, .advance = fli_average_advance
 
 const fli_algo fli_algo_apfl = {
     .name = "apfl",

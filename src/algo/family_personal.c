@@ -2,11 +2,11 @@
 
 #include <math.h>
 
-void fli_personal_pose(const fli_personal_params *p, const fli_turn *t, size_t own, fli_problem *out)
+void fli_personal_pose(const fli_personal_params *p, const fli_turn *t, size_t own, double times, fli_problem *out)
 {
     if (t->first) fli_copy(t->space, t->initial, t->state[own]);
     out->pair.start = t->state[own];
-    out->pair.lr = p->lr_local > 0 ? p->lr_local : 2 * t->ask->lr;
+    out->pair.lr = p->lr_local > 0 ? p->lr_local : times * t->ask->lr;
     out->pair.mix = p->mix.n ? fli_reals_at(&p->mix, t->ask->client) : NAN;
 }
 
@@ -16,12 +16,10 @@ void fli_personal_answer(const fli_turn *t, const fli_answer *a, size_t own, siz
     t->scalars[mix] = a->pair.mix;
 }
 
-/* Who has not had a turn yet has nothing of its own to say. */
-double fli_personal_mix(const void *params, size_t client, const double *scalars)
+double fli_personal_mix(const fli_personal_params *p, size_t client, const double *scalars)
 {
-    (void)params;
-    (void)client;
-    return scalars ? scalars[0] : 0;
+    if (scalars) return scalars[0];
+    return p->mix.n ? fli_reals_at(&p->mix, client) : FLI_FIRST_MIX;
 }
 
 const fli_solver *fli_personal_solver(const void *params, size_t stage)

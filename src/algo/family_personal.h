@@ -6,11 +6,11 @@
 
 typedef struct {
     fli_reals mix;   /* one for all, or one per client; none: chosen by the solver */
-    double lr_local; /* 0: twice the step size of the global model */
+    double lr_local; /* 0: as the method has it, from the step size of the global model */
 } fli_personal_params;
 
-/* Their rows in a table; field `f` of struct `s` is a fli_personal_params. */
-#define FLI_OWN_KEYS(s, f)                                                                                             \
+/* Their rows in a table; field `f` of struct `s` is a fli_personal_params. `usual` says which lr_local 0 stands for. */
+#define FLI_OWN_KEYS(s, f, usual)                                                                                      \
     {"mix",                                                                                                            \
      FLI_REALS,                                                                                                        \
      offsetof(s, f.mix),                                                                                               \
@@ -23,14 +23,17 @@ typedef struct {
      1},                                                                                                               \
     {                                                                                                                  \
         "lr_local", FLI_REAL, offsetof(s, f.lr_local), "0", 0, FLI_NO_MAX, NULL,                                       \
-            "step size of the clients' own models; 0: twice local.lr, with its schedule"                               \
+            "step size of the clients' own models; 0: " usual ", with its schedule"                                    \
     }
 
-/* `own` is the place of the own model among the client's vectors, `mix` that of its share among its scalars. */
-void fli_personal_pose(const fli_personal_params *p, const fli_turn *t, size_t own, fli_problem *out);
+/* `own` is the place of the own model among the client's vectors, `mix` that of its share among its scalars; `times`
+ * local.lr is the step size where lr_local is 0. */
+void fli_personal_pose(const fli_personal_params *p, const fli_turn *t, size_t own, double times, fli_problem *out);
 void fli_personal_answer(const fli_turn *t, const fli_answer *a, size_t own, size_t mix);
-/* own_mix and solver of the descriptor. The share is the first of the client's scalars. */
-double fli_personal_mix(const void *params, size_t client, const double *scalars);
+/* For `mix` of the descriptor: the first of the client's scalars and, before its first turn, what it would begin
+ * with. */
+double fli_personal_mix(const fli_personal_params *p, size_t client, const double *scalars);
+/* The descriptor's solver. */
 const fli_solver *fli_personal_solver(const void *params, size_t stage);
 
 #endif

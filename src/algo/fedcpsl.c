@@ -9,8 +9,8 @@
  *            control variates
  *   server   as in family_control_variates.h
  *
- * own_i starts at the start model, and its step size is own_lr. The paper's theta is x, theta_lc own_i, eta lr, eta_c
- * own_lr (lr_local), eta_g server_lr, gamma the local momentum, beta_i mix_i. `mix: auto` is not in the paper, whose
+ * own_i starts at the start model. The paper's theta is x, theta_lc own_i, eta lr, eta_c lr_local (eta_lc in its
+ * experiments, where it is 2 eta), eta_g server_lr, gamma the local momentum, beta_i mix_i. `mix: auto` is not in the paper, whose
  * Remark 5 leaves the choice open: see local/sgd_personal.c.
  *
  * Wang, Xu, Yuan, Quek: Towards fast personalized semi-supervised federated learning in edge networks. */
@@ -19,14 +19,15 @@
 #include "algo/family_personal.h"
 
 enum { OWN = FLI_CONTROL_CLIENT };
-enum { MIX }; /* client scalar */
+enum { MIX };        /* client scalar */
+enum { OWN_LR = 2 }; /* times lr, unless lr_local says otherwise */
 
 typedef struct {
     fli_personal_params own;
     double server_lr;
 } params;
 
-static const fli_key keys[] = {FLI_OWN_KEYS(params, own), FLI_CONTROL_SERVER_LR(params), FLI_KEY_END};
+static const fli_key keys[] = {FLI_OWN_KEYS(params, own, "twice local.lr"), FLI_CONTROL_SERVER_LR(params), FLI_KEY_END};
 
 static const char *const client[] = {"c_i", "own_i", NULL};
 static const fli_part down[] = {
@@ -37,13 +38,18 @@ static void pose(const fli_turn *t, fli_problem *p)
 {
     const params *a = t->params;
     fli_control_pose(t, p);
-    fli_personal_pose(&a->own, t, OWN, p);
+    fli_personal_pose(&a->own, t, OWN, OWN_LR, p);
 }
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {
     fli_control_answer(t, a, NULL);
     fli_personal_answer(t, a, OWN, MIX);
+}
+
+static double mix(const void *p, size_t i, const double *scalars)
+{
+    return fli_personal_mix(&((const params *)p)->own, i, scalars);
 }
 
 static void check(const void *p, const fli_facts *f, fli_conditions *out)
@@ -63,7 +69,7 @@ const fli_algo fli_algo_fedcpsl = {
     FLI_CONTROL_PARTS,
     .client = client,
     .personal.model = 1 + OWN,
-    .personal.mix = fli_personal_mix,
+    .personal.mix = mix,
     .client_scalars = 1,
     .down = down,
     .up = up,

@@ -19,7 +19,6 @@
 enum { HELD_OUT = 5 }; /* one labelled sample in this many */
 #define LEAST_MIX 0.1
 #define MOST_MIX  0.9
-#define FIRST_MIX 0.75 /* the paper's, while the two models are still the same */
 
 enum { OWN_GRAD, OWN_PART, OWN_BUFFER, VECTORS }; /* of the instance */
 enum { OWN, ANSWERS };                            /* of the task */
@@ -84,7 +83,7 @@ static fl_status choose_mix(fl_ctx *ctx, fli_worker *w, const fli_view *v, const
 {
     const uint32_t *idx = w->order + v->n_train - n;
     int differ = 0;
-    *mix = FIRST_MIX;
+    *mix = FLI_FIRST_MIX;
     if (!n) return FL_OK;
     double *ab = fli_alloc(ctx, 2 * n, sizeof *ab);
     if (!ab) return FL_ENOMEM;
