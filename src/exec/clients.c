@@ -95,6 +95,16 @@ static fl_status state_new(fli_clients *c)
     return fli_store_new(c->ctx, &spec, &c->store);
 }
 
+/* Per client: where a solver keeps the second block. Clients of asynchronous methods are at work when others are
+ * looked at, so nobody looks there. */
+static void *const *second_block(const fli_clients *c)
+{
+    if (c->spec.algo->async.pace) return NULL;
+    for (size_t k = 0; k < c->solvers.count; k++)
+        if (c->solvers.at[k]->second_block) return c->caches[k];
+    return NULL;
+}
+
 fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t workspaces, fli_eval *evals,
                           fli_clients **out)
 {
@@ -112,7 +122,8 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
         fli_clients_free(c);
         return s;
     }
-    c->evaluates = (fli_evaluate_side){ctx, spec->model, spec->fed, spec->algo, spec->params, c->store, spec->seed};
+    c->evaluates = (fli_evaluate_side){
+        ctx, spec->model, spec->fed, spec->algo, spec->params, c->store, spec->seed, second_block(c)};
     *out = c;
     return FL_OK;
 }

@@ -4,6 +4,7 @@
 #include "model/latent.h"
 #include "model/semi.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A client being looked at. */
@@ -37,11 +38,27 @@ static void on_test(visit *c, const void *x, size_t at)
     put(c, at, loss, hits);
 }
 
-static void on_train(visit *c, const void *x, void *g, size_t at)
+static fli_objective_at standpoint(const visit *c, const void *x, const void *own)
 {
-    size_t hits = 0;
-    double loss = fli_eval_loss(c->eval, c->view.ds, c->view.train, c->view.n_train, x, g, &hits);
-    put(c, at, loss + decay(c, x), hits);
+    return (fli_objective_at){x, own, c->mix, c->side->kept ? &c->side->kept[c->ask->client] : NULL};
+}
+
+/* The objective at x or, with an own model beside it, of the mixture, which is trained through that model. */
+static fli_objective on_train(visit *c, const void *x, const void *own, void *g, size_t at)
+{
+    fli_objective_at where = standpoint(c, x, own);
+    fli_objective o = fli_eval_objective(c->eval, &c->view, &where, g);
+    put(c, at, o.value + decay(c, own ? own : x), o.correct);
+    return o;
+}
+
+/* NaN where the client's second block is hidden from us. */
+static double labels_move(visit *c)
+{
+    fli_objective_at where = standpoint(c, c->x, NULL);
+    const fli_latent *latent = c->side->model->latent;
+    if (!latent || !latent->kept) return 0;
+    return where.kept ? fli_eval_second_block(c->eval, &c->view, &where) : NAN;
 }
 
 static void global_model(visit *c)
@@ -51,30 +68,32 @@ static void global_model(visit *c)
     int test = c->view.n_test && (f & (FLI_FIGURES_TEST | FLI_FIGURES_EITHER) || same);
     int train = f & (FLI_FIGURES_TRAIN | FLI_FIGURES_GRADIENT) || (f & FLI_FIGURES_EITHER && !c->view.n_test) || same;
     if (test) on_test(c, c->x, FLI_FIGURE_TEST_LOSS);
-    if (train) on_train(c, c->x, c->gradient, FLI_FIGURE_TRAIN_LOSS);
+    if (train) c->num[FLI_FIGURE_LABELLED_LOSS] = on_train(c, c->x, NULL, c->gradient, FLI_FIGURE_TRAIN_LOSS).labelled;
+    if (c->gradient) c->num[FLI_FIGURE_LABELS_MOVE] = labels_move(c);
     c->num[FLI_FIGURE_HAS] += (test ? FLI_HAS_TEST : 0) + (train ? FLI_HAS_TRAIN : 0);
 }
 
-/* The mixture of the own and the global model on some samples. */
-static void mixed(visit *c, const uint32_t *idx, size_t n, double more, size_t at)
+/* The mixture of the own and the global model on the test part. */
+static void mixed_on_test(visit *c)
 {
     size_t hits = 0;
-    double loss = fli_eval_pair(c->eval, c->view.ds, idx, n, c->x, c->own, c->mix, &hits);
-    put(c, at, loss + more, hits);
+    double loss = fli_eval_pair(c->eval, c->view.ds, c->view.test, c->view.n_test, c->x, c->own, c->mix, &hits);
+    put(c, FLI_FIGURE_OWN_TEST_LOSS, loss, hits);
 }
 
-/* A client whose own model is the global one has been looked at already. */
+/* A client whose own model is the global one has been looked at already. Where a method mixes models, the second block
+ * belongs to x, also with nothing of x in the mixture; else it belongs to the own model. */
 static void own_model(visit *c)
 {
-    size_t n = c->view.n_test;
+    int mixes = c->side->algo->personal.mix != NULL;
     if (c->own == c->x) {
         memcpy(c->num + FLI_FIGURE_OWN_TRAIN_LOSS, c->num + FLI_FIGURE_TRAIN_LOSS, 4 * sizeof *c->num);
-    } else if (c->mix < 1) {
-        mixed(c, c->view.train, c->view.n_train, decay(c, c->own), FLI_FIGURE_OWN_TRAIN_LOSS);
-        if (n) mixed(c, c->view.test, n, 0, FLI_FIGURE_OWN_TEST_LOSS);
     } else {
-        on_train(c, c->own, NULL, FLI_FIGURE_OWN_TRAIN_LOSS);
-        if (n) on_test(c, c->own, FLI_FIGURE_OWN_TEST_LOSS);
+        (void)on_train(c, mixes ? c->x : c->own, mixes ? c->own : NULL, NULL, FLI_FIGURE_OWN_TRAIN_LOSS);
+        if (c->view.n_test && c->mix < 1)
+            mixed_on_test(c);
+        else if (c->view.n_test)
+            on_test(c, c->own, FLI_FIGURE_OWN_TEST_LOSS);
     }
     c->num[FLI_FIGURE_OWN_MIX] = c->mix;
     c->num[FLI_FIGURE_HAS] += FLI_HAS_OWN;

@@ -15,6 +15,7 @@ typedef struct {
     const void *params;
     fli_store *store;
     uint64_t seed;
+    void *const *kept; /* per client: where a solver keeps the second block; NULL: nobody may look */
 } fli_evaluate_side;
 
 /* Answers an ask that is no turn. */

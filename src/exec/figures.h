@@ -28,18 +28,20 @@ enum {
     FLI_FIGURE_HAS, /* bits FLI_HAS_..., of what follows */
     FLI_FIGURE_TRAIN_N,
     FLI_FIGURE_TEST_N,
-    FLI_FIGURE_TRAIN_LOSS, /* mean, weight decay included */
+    FLI_FIGURE_TRAIN_LOSS, /* f_i at the client's second block, weight decay included */
     FLI_FIGURE_TRAIN_HITS,
     FLI_FIGURE_TEST_LOSS, /* mean */
     FLI_FIGURE_TEST_HITS,
-    FLI_FIGURE_OWN_TRAIN_LOSS,
+    FLI_FIGURE_OWN_TRAIN_LOSS, /* F_i of a mixture, f_i of an own model alone; likewise */
     FLI_FIGURE_OWN_TRAIN_HITS,
     FLI_FIGURE_OWN_TEST_LOSS,
     FLI_FIGURE_OWN_TEST_HITS,
     FLI_FIGURE_OWN_MIX, /* share of the own model in what the client predicts with */
     FLI_FIGURE_PSEUDO_N,
     FLI_FIGURE_PSEUDO_HITS,
-    FLI_FIGURES, /* the clusters' table, clusters x classes, lies behind them */
+    FLI_FIGURE_LABELLED_LOSS, /* with TRAIN: the part of f_i over labelled samples, without weight decay */
+    FLI_FIGURE_LABELS_MOVE,   /* with GRADIENT: ||y+ - y||^2, how far the second block would move at x */
+    FLI_FIGURES,              /* the clusters' table, clusters x classes, lies behind them */
 };
 enum { FLI_HAS_TRAIN = 1, FLI_HAS_TEST = 2, FLI_HAS_OWN = 4, FLI_HAS_PSEUDO = 8 };
 

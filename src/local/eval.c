@@ -1,9 +1,17 @@
 /* Models on any number of samples, in bounded memory. */
 #include "local/pieces.h"
 
+#include "model/latent.h"
 #include "model/semi.h"
 
 static size_t piece_of(const fli_model *m) { return m->piece && m->piece < FLI_PIECE_MOST ? m->piece : FLI_PIECE_MOST; }
+
+/* Of the second block, for looks at it. */
+static size_t rows_bytes(const fli_model *m)
+{
+    if (!m->latent || m->latent->every) return 0;
+    return 2 * piece_of(m) * m->latent->size(m) * m->space.ops->size;
+}
 
 fl_status fli_eval_init(fl_ctx *ctx, const fli_model *m, fli_eval *out)
 {
@@ -12,7 +20,8 @@ fl_status fli_eval_init(fl_ctx *ctx, const fli_model *m, fli_eval *out)
     if (s) return s;
     out->scratch = fli_alloc(ctx, fli_model_scratch(m, piece_of(m)), 1);
     out->part = fli_alloc(ctx, m->space.n, m->space.ops->size);
-    if (out->scratch && out->part) return FL_OK;
+    if (rows_bytes(m)) out->rows = fli_alloc(ctx, rows_bytes(m), 1);
+    if (out->scratch && out->part && (out->rows || !rows_bytes(m))) return FL_OK;
     fli_eval_fini(out);
     return FL_ENOMEM;
 }
@@ -22,6 +31,7 @@ void fli_eval_fini(fli_eval *e)
     fli_batch_fini(&e->batch);
     fli_free(e->scratch);
     fli_free(e->part);
+    fli_free(e->rows);
     *e = (fli_eval){0};
 }
 
@@ -29,7 +39,7 @@ double fli_eval_bytes(const fli_model *m)
 {
     size_t piece = piece_of(m);
     double batch = m->sparse ? 0 : (double)piece * (double)m->features * (double)m->space.ops->size;
-    return (double)fli_bytes(&m->space) + (double)fli_model_scratch(m, piece) + batch;
+    return (double)fli_bytes(&m->space) + (double)fli_model_scratch(m, piece) + (double)rows_bytes(m) + batch;
 }
 
 double fli_eval_loss(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, void *g,
@@ -58,7 +68,7 @@ double fli_eval_pair(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, si
     *correct = 0;
     while (fli_pieces_next(&p)) {
         size_t hits = 0;
-        loss += fli_pieces_share(&p) * fli_pair_loss(e->model, x, own, mix, &e->batch, &hits, e->scratch);
+        loss += fli_pieces_share(&p) * fli_pair_loss(e->model, x, own, mix, &e->batch, p.n, NULL, &hits, e->scratch);
         *correct += hits;
     }
     return loss;

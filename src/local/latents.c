@@ -51,6 +51,18 @@ static fl_status kept_y(fl_ctx *ctx, const fli_model *m, size_t n, void **cache,
     return FL_OK;
 }
 
+int fli_latents_now(const fli_model *m, size_t all, size_t at, size_t n, void *const *kept, void *rows)
+{
+    const fli_ops *ops = m->space.ops;
+    size_t size = m->latent->size(m);
+    const void *cache = m->latent->kept && kept ? *kept : NULL;
+    if (cache && *(const size_t *)cache == all * size * ops->size)
+        memcpy(rows, fli_cat(ops, (const char *)cache + HEAD, at * size), n * size * ops->size);
+    else
+        ops->fill(n * size, 1 / (double)size, rows);
+    return m->latent->kept && kept;
+}
+
 fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const void *x, void **cache, void **y)
 {
     const fli_model *m = w->model;

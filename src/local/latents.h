@@ -16,6 +16,11 @@ fli_latents fli_latents_of(const fli_model *m, const fli_view *v);
  * own in `*cache`, which is made when it is NULL. `*y` is NULL where no sample has a y. */
 fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const void *x, void **cache, void **y);
 
+/* Rows at .. at + n - 1 of the `all` rows of y, for a look between turns: what the client keeps in *kept, at first the
+ * centre of the simplex. Returns 0 where that is only what improving begins with, because y is not kept or nobody may
+ * look (kept is NULL). */
+int fli_latents_now(const fli_model *m, size_t all, size_t at, size_t n, void *const *kept, void *rows);
+
 /* What a solver's descriptor says of its cache: a y that is kept is state. */
 #define FLI_LATENTS_KEPT .forget = fli_free, .save = fli_latents_save, .load = fli_latents_load
 void fli_latents_save(const void *cache, fli_saver *out);

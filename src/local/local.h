@@ -131,6 +131,7 @@ typedef struct {
     fli_batch batch; /* as many samples as are computed at a time */
     void *scratch;   /* the model's, for such a batch */
     void *part;      /* a vector: the gradient of a piece; free between evaluations */
+    void *rows;      /* of the second block, twice those of a piece; NULL: there is none beside labels */
 } fli_eval;
 
 fl_status fli_eval_init(fl_ctx *ctx, const fli_model *m, fli_eval *out);
@@ -142,6 +143,28 @@ double fli_eval_loss(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, si
 /* Mean loss of the mixture of two models (model/semi.h). */
 double fli_eval_pair(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, const void *own,
                      double mix, size_t *correct);
+
+/* What a client's objective is looked at with. */
+typedef struct {
+    const void *x;
+    const void *own; /* NULL: f_i(x, y_i); else F_i, of the mixture of the outputs of own and x */
+    double mix;      /* own's share in that */
+    /* what the client's solver keeps, where y_i is if it is kept; NULL: not to be looked at, and y_i is as in a first
+     * turn that starts at x */
+    void *const *kept;
+} fli_objective_at;
+
+typedef struct {
+    double value;    /* without weight decay */
+    double labelled; /* the part of it over labelled samples: their mean loss */
+    size_t correct;  /* of them */
+} fli_objective;
+
+/* A client's objective over all of its samples, with its second block (model/latent.h) as it is now: what is kept or,
+ * where nothing is, what belongs to x. Unless g is NULL: its gradient in x; there is no own model then. */
+fli_objective fli_eval_objective(fli_eval *e, const fli_view *v, const fli_objective_at *at, void *g);
+/* ||y+ - y||^2 for the y+ that a turn which starts at x would begin with; 0 where y is a function of x. */
+double fli_eval_second_block(fli_eval *e, const fli_view *v, const fli_objective_at *at);
 
 /* Samples per step of a client with n: at most n. */
 size_t fli_batch_size(const fli_sgd_spec *spec, size_t n);

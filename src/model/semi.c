@@ -289,27 +289,45 @@ void fli_pair_grad(const fli_model *m, const void *x, const void *own, double mi
     m->desc->pullback(m, own, b, own_g, scratch);
 }
 
-double fli_pair_loss(const fli_model *m, const void *x, const void *own, double mix, const fli_batch *b,
-                     size_t *correct, void *scratch)
+static size_t likeliest_of(size_t classes, const double *log_q)
+{
+    size_t best = 0;
+    for (size_t k = 1; k < classes; k++)
+        if (log_q[k] > log_q[best]) best = k;
+    return best;
+}
+
+/* The unlabelled terms of F_i on one row: r holds log q in z. */
+static double mixed_value(const fli_model *m, const void *nu, const row *r)
+{
+    const fli_semi *s = m->latent_params;
+    for (size_t k = 0; k < m->classes; k++) r->p[k] = exp(r->z[k]);
+    m->space.ops->to_f64(m->classes, nu, r->nu);
+    return unlabelled_row(s, m->classes, 1, r) + s->alpha_r * label_entropy(m->classes, r->nu);
+}
+
+double fli_pair_loss(const fli_model *m, const void *x, const void *own, double mix, const fli_batch *b, size_t plain,
+                     const void *y, size_t *correct, void *scratch)
 {
     const fli_ops *ops = m->space.ops;
-    size_t classes = m->classes, hits = 0;
-    double loss = 0;
+    size_t classes = m->classes, rest = b->n - plain, hits = 0;
+    double loss = 0, unlabelled = 0;
     row r = pair_rows(m, b->n, scratch);
     void *z = m->desc->logits(m, x, b, scratch), *h = probabilities(m, b->n, z, scratch);
     z = m->desc->logits(m, own, b, scratch);
     for (size_t i = 0; i < b->n; i++) {
-        size_t best = 0;
         ops->to_f64(classes, fli_cat(ops, z, i * classes), r.z);
         ops->to_f64(classes, fli_cat(ops, h, i * classes), r.nu);
         mixture(mix, classes, &r);
-        for (size_t k = 1; k < classes; k++)
-            if (r.z[k] > r.z[best]) best = k;
-        loss -= r.z[b->label[i]];
-        hits += best == (size_t)b->label[i];
+        if (i < plain) {
+            loss -= r.z[b->label[i]];
+            hits += likeliest_of(classes, r.z) == (size_t)b->label[i];
+        } else {
+            unlabelled += mixed_value(m, fli_cat(ops, y, (i - plain) * classes), &r);
+        }
     }
     *correct = hits;
-    return loss / (double)b->n;
+    return (plain ? loss / (double)plain : 0) + (rest ? unlabelled / (double)rest : 0);
 }
 
 size_t fli_likeliest(const fli_model *m, const void *z, double *probability)

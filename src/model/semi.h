@@ -31,9 +31,9 @@ fl_status fli_model_use_semi(fl_ctx *ctx, fli_model *m, const fli_semi *semi);
 void fli_pair_grad(const fli_model *m, const void *x, const void *own, double mix, const fli_batch *b, size_t plain,
                    const void *y, void *g, void *own_g, void *scratch);
 
-/* Mean cross-entropy of the mixture on a batch with labels, and how many it gets right. */
-double fli_pair_loss(const fli_model *m, const void *x, const void *own, double mix, const fli_batch *b,
-                     size_t *correct, void *scratch);
+/* F_i of the mixture on one batch, and how many of its plain rows it gets right. */
+double fli_pair_loss(const fli_model *m, const void *x, const void *own, double mix, const fli_batch *b, size_t plain,
+                     const void *y, size_t *correct, void *scratch);
 /* The likeliest class of one row of logits, and its probability. */
 size_t fli_likeliest(const fli_model *m, const void *z, double *probability);
 /* Reals of scratch that the two above need for a batch of n, behind the model's own; fli_model_scratch counts them. */

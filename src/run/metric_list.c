@@ -39,6 +39,8 @@ const fli_metric *const fli_metrics[] = {
     &fli_metric_hypergradient,
     &fli_metric_lower_distance,
     &fli_metric_system_distance,
+    &fli_metric_labelled_loss,
+    &fli_metric_labels_move,
     NULL,
 };
 /* clang-format on */

@@ -30,7 +30,7 @@ extern const fli_metric fli_metric_local_q10;
 extern const fli_metric fli_metric_local_q50;
 extern const fli_metric fli_metric_local_q90;
 extern const fli_metric fli_metric_local_worst;
-extern const fli_metric fli_metric_pseudo_accuracy;
+extern const fli_metric fli_metric_pseudo_accuracy, fli_metric_labelled_loss, fli_metric_labels_move;
 extern const fli_metric fli_metric_cluster_accuracy;
 extern const fli_metric fli_metric_cluster_nmi;
 extern const fli_metric fli_metric_communications;

@@ -30,7 +30,10 @@ static double regularizer(fli_moment *m)
 const fli_metric fli_metric_train_loss = {
     .is = {.name = "train_loss",
            .title = "training loss",
-           .help = "f(x), weight decay included, over labelled training samples",
+           .help =
+               "f(x), weight decay included; with `semi` f(x, nu), pseudo labels and entropies included, at the pseudo "
+               "labels that clients have: those of their last turn where they keep them (projected), else those "
+               "that x gives",
            .better = FL_BETTER_LOW,
            .scale = FL_SCALE_LOG,
            .shown = {[FL_VIEW_EVENTS] = {"train/loss"},
@@ -94,7 +97,7 @@ const fli_metric fli_metric_test_accuracy = {
 const fli_metric fli_metric_gradient2 = {
     .is = {.name = "gradient2",
            .title = "squared gradient norm",
-           .help = "||grad f(x)||^2",
+           .help = "||grad f(x)||^2, of the f of train_loss",
            .better = FL_BETTER_LOW,
            .scale = FL_SCALE_LOG,
            .digits = 3,

@@ -22,15 +22,17 @@ static double worst_tenth(fli_moment *m)
 }
 
 const fli_metric fli_metric_local_train_loss = {
-    .is = {.name = "local_train_loss",
-           .title = "training loss of the clients' own models",
-           .help =
-               "of each client's own model on its own training samples (`metrics.local`); x where clients have none",
-           .better = FL_BETTER_LOW,
-           .scale = FL_SCALE_LOG,
-           .shown = {[FL_VIEW_EVENTS] = {"local/train_loss"},
-                     [FL_VIEW_CHART] = {"local-train-loss", 8},
-                     [FL_VIEW_NOTE] = {"the clients' own models: train loss", 1}}},
+    .is =
+        {.name = "local_train_loss",
+         .title = "training loss of the clients' own models",
+         .help =
+             "of each client's own model on its own training samples (`metrics.local`), where a client mixes its model "
+             "with x of the mixture; with `semi` as train_loss; x where clients have no models of their own",
+         .better = FL_BETTER_LOW,
+         .scale = FL_SCALE_LOG,
+         .shown = {[FL_VIEW_EVENTS] = {"local/train_loss"},
+                   [FL_VIEW_CHART] = {"local-train-loss", 8},
+                   [FL_VIEW_NOTE] = {"the clients' own models: train loss", 1}}},
     .measure = train_loss,
     .wanted = wants_own,
     .asks = FLI_FIGURES_OWN,

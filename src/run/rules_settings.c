@@ -61,9 +61,9 @@ static int gradient_unmeasured(const fli_known *k) { return stops_by_gradient(k)
 static int gradient_of_a_part(const fli_known *k) { return stops_by_gradient(k) && !no_regularizer(k); }
 static int gradient_of_levels(const fli_known *k) { return stops_by_gradient(k) && has_trait(k, FLI_ALGO_BILEVEL); }
 
-static int gradient_of_labelled(const fli_known *k)
+static int gradient_of_one_block(const fli_known *k)
 {
-    return stops_by_gradient(k) && k->settings->semi.labels != FLI_SEMI_NONE && !has_trait(k, FLI_ALGO_LABELLED);
+    return stops_by_gradient(k) && k->settings->semi.labels == FLI_SEMI_PROJECTED && !has_trait(k, FLI_ALGO_LABELLED);
 }
 
 static int hypergradient_of_one(const fli_known *k) { return k->settings->metrics.hypergradient && no_levels(k); }
@@ -223,9 +223,9 @@ const fli_rule fli_settings_rules[] = {
      "stop.gradient2 looks at f alone, whose gradient does not vanish where f + g is least; it cannot be used with "
      "regularizer.kind {regularizer.kind}",
      "algorithm: feddr\nregularizer: {kind: l1, weight: 0.1}\nstop: {gradient2: 1}\nmetrics: {gradient: true}", NULL},
-    {"stop.gradient2 semi.labels algorithm.kind", gradient_of_labelled,
-     "stop.gradient2 looks at the loss on labelled samples alone, whose gradient does not vanish where that of "
-     "algorithm {algorithm.kind} with semi.labels does",
+    {"stop.gradient2 semi.labels algorithm.kind", gradient_of_one_block,
+     "stop.gradient2 looks at the gradient in x alone, but with semi.labels {semi.labels} the pseudo labels of "
+     "algorithm {algorithm.kind} may still be on their way; closed_form has none",
      "data: {unlabelled: 0.5}\nsemi: {labels: projected}\nstop: {gradient2: 1}\nmetrics: {gradient: true}", NULL},
     {"weights algorithm.kind", weighs_equally,
      "algorithm {algorithm.kind} weighs clients equally, but weights is {weights}",

@@ -71,7 +71,10 @@ static void columns_stay_in_place(void **state)
                                         "cluster_nmi",
                                         "communications",
                                         "evaluation_bytes_up",
-                                        "evaluation_bytes_down"};
+                                        "evaluation_bytes_down",
+                                        "local_std",
+                                        "labelled_loss",
+                                        "labels_move"};
     (void)state;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) assert_string_equal(fl_metric_at(k)->name, names[k]);
 }
@@ -154,6 +157,8 @@ static const struct {
     {BLOBS "}\nmodel: softmax\n" REST "algorithm: fedbuff\nsystem: {kind: lognormal}\nmetrics: {gradient: true}\n",
      " regularizer"},
     {BLOBS ", unlabelled: 0.5}\nmodel: softmax\nsemi: {labels: closed_form}\n" REST ALL "algorithm: fedcpsl\n",
+     " regularizer simulated_seconds staleness staleness_max"},
+    {BLOBS ", unlabelled: 0.5}\nmodel: softmax\nsemi: {labels: projected}\n" REST ALL "algorithm: fedcpsl\n",
      " regularizer simulated_seconds staleness staleness_max"},
     {BLOBS ", normalize: given, mean: -9, std: 1}\nmodel: {kind: factorization, rank: 3}\n" REST ALL
            "algorithm: fedvra-u\nregularizer: nonnegative\n",

@@ -346,8 +346,8 @@ static void impossible_labels(void **state)
             "data.unlabelled is 0.5, but a regression has no labels");
     refused(f, SMALL, "data={kind: synthetic, on_demand: true, unlabelled: 0.5};partition={}",
             "clients made on demand are made with all their labels: data.unlabelled must be 0");
-    refused(f, SMALL, SEMI "metrics.gradient=true;stop.gradient2=1e-3",
-            "stop.gradient2 looks at the loss on labelled samples alone");
+    refused(f, SMALL, "data.unlabelled=0.5;semi.labels=projected;metrics.gradient=true;stop.gradient2=1e-3",
+            "stop.gradient2 looks at the gradient in x alone, but with semi.labels projected");
     static const char *const others[] = {"{kind: feddr, solver: accurate, relative: 0.1, accuracy: 1}", "fedgia"};
     for (size_t k = 0; k < 2; k++) {
         char text[256];

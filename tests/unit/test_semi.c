@@ -216,7 +216,7 @@ static void pair_losses(void **state)
         bench_init(&t, *state, models[m], &fli_ops_f64, (fli_semi){.labels = FLI_SEMI_NONE}, MOST, 0, 1.5);
         for (size_t k = 0; k < 4; k++) {
             size_t hits = 0, want = 0;
-            double loss = fli_pair_loss(t.m, t.x, t.own, mixes[k], &t.b, &hits, t.scratch);
+            double loss = fli_pair_loss(t.m, t.x, t.own, mixes[k], &t.b, t.b.n, NULL, &hits, t.scratch);
             assert_near(loss, objective(&t, t.x, t.own, mixes[k]), 1e-13);
             for (size_t i = 0; i < MOST; i++) {
                 double a[C], b[C];
@@ -255,7 +255,7 @@ static void extreme_logits(void **state)
             fli_pair_grad(t.m, x, own, mixes[j], &t.b, 4, nu, g, own_g, t.scratch);
             assert_true(ops->finite(n, g) && ops->finite(n, own_g));
             t.b.n = 4;
-            assert_true(isfinite(fli_pair_loss(t.m, x, own, mixes[j], &t.b, &hits, t.scratch)));
+            assert_true(isfinite(fli_pair_loss(t.m, x, own, mixes[j], &t.b, t.b.n, NULL, &hits, t.scratch)));
             t.b.n = 9;
             /* pseudo labels by either way stay on the simplex */
             fli_batch rest = t.b;
