@@ -48,6 +48,21 @@ void fli_control_advance(const fli_server *s, double server_lr)
     fli_lin(s->space, 1 - s->scalar_sum[SUM_W], s->vec[C], -1, s->sum[SUM_G], s->vec[C]);
 }
 
+/* Theorem 1 is about one step (10). L bounds the Hessian in model and labels together, so it is at least what either
+ * has alone. */
+static void check_labels(const fli_facts *f, fli_conditions *out)
+{
+    if (!f->second_block) return;
+    if (!f->block.steps) {
+        fli_assumption(out, "pseudo labels",
+                       "the best ones (7a) do as well as the steps (10) that the theorem is about; Remark 4 says so");
+        return;
+    }
+    fli_condition(out, "eta_v", "semi.label_lr <= 1/(4 L), with L of the labels at their start where that is larger", f,
+                  f->block.lr, 1 / (4 * fmax(f->smoothness, f->block.smoothness)));
+    fli_requirement(out, "(10)", "pseudo labels take one step per turn: semi.label_steps is 1", f, f->block.steps == 1);
+}
+
 void fli_control_check(double server_lr, const fli_facts *f, fli_conditions *out)
 {
     double qt = fli_sgd_weight(f->momentum, f->steps), l = f->smoothness, p = f->probability; /* m/N */
@@ -58,12 +73,14 @@ void fli_control_check(double server_lr, const fli_facts *f, fli_conditions *out
                   3 * rate / (100 * p * l * qt * qt));
     fli_condition(out, "(34) fourth", "lr <= m/(32 server_lr N L) (1 + 2N/m)^(-1/2)", f, f->lr,
                   p / (32 * rate * l) / sqrt(1 + 2 / p));
-    fli_assumption(out, "pseudo labels", "they come by projected steps (10), of a size of at most 1/(4 L)");
+    check_labels(f, out);
 }
 
 /* All of (34) are bounds on lr. */
 void fli_control_fix(const void *params, const fli_facts *worst, fli_fixes *out)
 {
     (void)params;
-    fli_fix_shrink(out, "(34)", "local.lr", worst->base_lr, "Theorem 1");
+    fli_fix_shrink(out, "(34)|(36)", "local.lr", worst->base_lr, NULL);
+    fli_fix_shrink(out, "eta_v", "semi.label_lr", worst->block.lr, NULL);
+    fli_fix_word(out, "(10)", "semi.label_steps", "1", NULL);
 }

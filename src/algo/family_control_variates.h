@@ -35,7 +35,7 @@ void fli_control_pose(const fli_turn *t, fli_problem *p);
 void fli_control_answer(const fli_turn *t, const fli_answer *a, void *dc);
 void fli_control_absorb(const fli_server *s, const fli_upload *t);
 void fli_control_advance(const fli_server *s, double server_lr);
-/* Theorem 1's conditions (34) of [CPSL] on the step size, at one client. */
+/* Theorem 1's conditions of [CPSL] on the step sizes of the model, (34), and of the pseudo labels, at one client. */
 void fli_control_check(double server_lr, const fli_facts *f, fli_conditions *out);
 void fli_control_fix(const void *params, const fli_facts *worst, fli_fixes *out);
 

@@ -52,9 +52,41 @@ static double mix(const void *p, size_t i, const double *scalars)
     return fli_personal_mix(&((const params *)p)->own, i, scalars);
 }
 
+/* Theorem 2 in addition: (36) has one condition more than (34), and (37) and (38) are about the own models. Of
+ * D_0 = sum w_i (1 - mix_i) (5 L/4 + mix_i L~ L_h Gamma) only the first part is known, which is taken at this client.
+ * L_F <= L holds at the start model, where L is measured and the two models are one: the loss is convex in the outputs,
+ * so the curvature of the mixture is at most the mixture of the curvatures. With it the second bound of (37) is the
+ * third. */
+static void check_own(const params *a, const fli_facts *f, fli_conditions *out)
+{
+    double l = f->smoothness, p = f->probability, mix = fli_personal_mix(&a->own, f->client, NULL);
+    double rate = a->server_lr > 0 ? a->server_lr : (double)f->steps, known = 1.25 * (1 - mix) * l;
+    double lr = a->own.lr_local > 0 ? a->own.lr_local : OWN_LR * f->lr;
+    fli_condition(out, "(36) second", "lr <= m/(48 server_lr N D_0), where D_0 is at least 5 (1 - mix) L/4", f, f->lr,
+                  p / (48 * rate * known));
+    fli_condition(out, "(37) first", "lr_local <= 1/(2 Qt L_F)", f, lr,
+                  1 / (2 * fli_sgd_weight(f->momentum, f->steps) * l));
+    fli_condition(out, "(37) third", "lr_local <= lr N/(m Qt), with the smallest Qt", f, lr,
+                  f->lr / (p * fli_sgd_weight(f->momentum, f->least_steps)));
+    fli_condition(out, "(38)", "D_0 <= 11 L/8 + 11 m/(2 N), where D_0 is at least 5 (1 - mix) L/4", f, known,
+                  11 * l / 8 + 5.5 * p);
+    fli_assumption(out, "L_F", "F_i is no less smooth than f_i: L_F <= L");
+    if (mix > 0 && mix < 1)
+        fli_assumption(out, "D_0", "(36) and (38) hold with the rest of D_0, mix (1 - mix) L~ L_h Gamma, as well");
+}
+
 static void check(const void *p, const fli_facts *f, fli_conditions *out)
 {
-    fli_control_check(((const params *)p)->server_lr, f, out);
+    const params *a = p;
+    fli_control_check(a->server_lr, f, out);
+    check_own(a, f, out);
+}
+
+static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
+{
+    double own = ((const params *)p)->own.lr_local;
+    fli_control_fix(p, worst, out);
+    fli_fix_shrink(out, "(37)", "algorithm.lr_local", own > 0 ? own : OWN_LR * worst->base_lr, NULL);
 }
 
 static void advance(const fli_server *s) { fli_control_advance(s, ((const params *)s->params)->server_lr); }
@@ -76,7 +108,7 @@ const fli_algo fli_algo_fedcpsl = {
     .personal.remedy = "a smaller algorithm.lr_local",
     .solver = fli_personal_solver,
     .theory.check = check,
-    .theory.fix = fli_control_fix,
+    .theory.fix = fix,
     .pose = pose,
     .answer = answer,
     .absorb = fli_control_absorb,

@@ -303,11 +303,8 @@ static void usual_step_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(closed_form_labels, fixture_up, fixture_down),
-        cmocka_unit_test_setup_teardown(kept_labels, fixture_up, fixture_down),
-        cmocka_unit_test_setup_teardown(labelled_samples_alone, fixture_up, fixture_down),
-        cmocka_unit_test_setup_teardown(asynchronous_clients, fixture_up, fixture_down),
-        cmocka_unit_test_setup_teardown(usual_step_sizes, fixture_up, fixture_down),
+        FIXTURE_TEST(closed_form_labels),   FIXTURE_TEST(kept_labels),      FIXTURE_TEST(labelled_samples_alone),
+        FIXTURE_TEST(asynchronous_clients), FIXTURE_TEST(usual_step_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
