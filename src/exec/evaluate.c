@@ -65,8 +65,10 @@ static void global_model(visit *c)
 {
     uint32_t f = c->ask->flags;
     int same = f & FLI_FIGURES_OWN && c->own == c->x; /* then it is the own model's figures as well */
+    int own_train = same && f & FLI_FIGURES_OWN_TRAIN;
     int test = c->view.n_test && (f & (FLI_FIGURES_TEST | FLI_FIGURES_EITHER) || same);
-    int train = f & (FLI_FIGURES_TRAIN | FLI_FIGURES_GRADIENT) || (f & FLI_FIGURES_EITHER && !c->view.n_test) || same;
+    int train =
+        f & (FLI_FIGURES_TRAIN | FLI_FIGURES_GRADIENT) || (f & FLI_FIGURES_EITHER && !c->view.n_test) || own_train;
     if (test) on_test(c, c->x, FLI_FIGURE_TEST_LOSS);
     if (train) c->num[FLI_FIGURE_LABELLED_LOSS] = on_train(c, c->x, NULL, c->gradient, FLI_FIGURE_TRAIN_LOSS).labelled;
     if (c->gradient) c->num[FLI_FIGURE_LABELS_MOVE] = labels_move(c);
@@ -89,7 +91,8 @@ static void own_model(visit *c)
     if (c->own == c->x) {
         memcpy(c->num + FLI_FIGURE_OWN_TRAIN_LOSS, c->num + FLI_FIGURE_TRAIN_LOSS, 4 * sizeof *c->num);
     } else {
-        (void)on_train(c, mixes ? c->x : c->own, mixes ? c->own : NULL, NULL, FLI_FIGURE_OWN_TRAIN_LOSS);
+        if (c->ask->flags & FLI_FIGURES_OWN_TRAIN)
+            (void)on_train(c, mixes ? c->x : c->own, mixes ? c->own : NULL, NULL, FLI_FIGURE_OWN_TRAIN_LOSS);
         if (c->view.n_test && c->mix < 1)
             mixed_on_test(c);
         else if (c->view.n_test)

@@ -6,14 +6,15 @@
 
 #include "exec/exchange.h"
 
-enum {                                                 /* flags of such an ask */
-       FLI_FIGURES_TRAIN = 1 << FLI_ASK_FLAG_BITS,     /* loss and hits on the training samples */
-       FLI_FIGURES_TEST = 2 << FLI_ASK_FLAG_BITS,      /* on the client's own test part, if it has one */
-       FLI_FIGURES_EITHER = 4 << FLI_ASK_FLAG_BITS,    /* on the training samples where there is no test part */
-       FLI_FIGURES_GRADIENT = 8 << FLI_ASK_FLAG_BITS,  /* of the training loss, without weight decay; implies TRAIN */
-       FLI_FIGURES_OWN = 16 << FLI_ASK_FLAG_BITS,      /* the same of the client's own model */
-       FLI_FIGURES_PSEUDO = 32 << FLI_ASK_FLAG_BITS,   /* pseudo labels that are right */
-       FLI_FIGURES_CLUSTERS = 64 << FLI_ASK_FLAG_BITS, /* which classes are in which clusters */
+enum {                                                   /* flags of such an ask */
+       FLI_FIGURES_TRAIN = 1 << FLI_ASK_FLAG_BITS,       /* loss and hits on the training samples */
+       FLI_FIGURES_TEST = 2 << FLI_ASK_FLAG_BITS,        /* on the client's own test part, if it has one */
+       FLI_FIGURES_EITHER = 4 << FLI_ASK_FLAG_BITS,      /* on the training samples where there is no test part */
+       FLI_FIGURES_GRADIENT = 8 << FLI_ASK_FLAG_BITS,    /* of the training loss, without weight decay; implies TRAIN */
+       FLI_FIGURES_OWN = 16 << FLI_ASK_FLAG_BITS,        /* the client's own model on its own test part */
+       FLI_FIGURES_PSEUDO = 32 << FLI_ASK_FLAG_BITS,     /* pseudo labels that are right */
+       FLI_FIGURES_CLUSTERS = 64 << FLI_ASK_FLAG_BITS,   /* which classes are in which clusters */
+       FLI_FIGURES_OWN_TRAIN = 128 << FLI_ASK_FLAG_BITS, /* with OWN: that model on the training samples as well */
 };
 
 /* Which derivative FLI_ASK_LEVELS asks for: (x, y) goes down, for a product v as well, and one vector comes up. */

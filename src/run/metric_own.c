@@ -5,6 +5,12 @@
 
 static int wants_own(const fli_metrics_settings *what, const fli_model *model) { return (void)model, what->local; }
 
+/* With few labels the objective takes a pass over many more samples. */
+static int wants_own_train(const fli_metrics_settings *what, const fli_model *model)
+{
+    return what->local && (what->train || !model->latent_params);
+}
+
 static double train_loss(fli_moment *m) { return fli_train_loss(m, 1); }
 static double train_accuracy(fli_moment *m) { return fli_train_accuracy(m, 1); }
 static double test_loss(fli_moment *m) { return fli_test_loss(m, 1); }
@@ -27,15 +33,16 @@ const fli_metric fli_metric_local_train_loss = {
          .title = "training loss of the clients' own models",
          .help =
              "of each client's own model on its own training samples (`metrics.local`), where a client mixes its model "
-             "with x of the mixture; with `semi` as train_loss; x where clients have no models of their own",
+             "with x of the mixture; with `semi` as train_loss, and only beside it (`metrics.train`); x where clients "
+             "have no models of their own",
          .better = FL_BETTER_LOW,
          .scale = FL_SCALE_LOG,
          .shown = {[FL_VIEW_EVENTS] = {"local/train_loss"},
                    [FL_VIEW_CHART] = {"local-train-loss", 8},
                    [FL_VIEW_NOTE] = {"the clients' own models: train loss", 1}}},
     .measure = train_loss,
-    .wanted = wants_own,
-    .asks = FLI_FIGURES_OWN,
+    .wanted = wants_own_train,
+    .asks = FLI_FIGURES_OWN | FLI_FIGURES_OWN_TRAIN,
 };
 
 const fli_metric fli_metric_local_train_accuracy = {
@@ -48,8 +55,8 @@ const fli_metric fli_metric_local_train_accuracy = {
                      [FL_VIEW_CHART] = {"local-train-accuracy", 9},
                      [FL_VIEW_NOTE] = {"the clients' own models: train acc.", 1}}},
     .measure = train_accuracy,
-    .wanted = wants_own,
-    .asks = FLI_FIGURES_OWN,
+    .wanted = wants_own_train,
+    .asks = FLI_FIGURES_OWN | FLI_FIGURES_OWN_TRAIN,
 };
 
 const fli_metric fli_metric_local_test_loss = {

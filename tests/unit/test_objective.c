@@ -118,10 +118,9 @@ static void add_gradient(const fli_view *v, const double *x, double (*nu)[C], do
 
 /* ---- runs ------------------------------------------------------------------------------------------------ */
 
-static fl_run *small_run(fixture *f, const char *more)
+static fl_config *small_config(fixture *f, const char *more)
 {
     char yaml[1500];
-    fl_run *run = NULL;
     fixture_write(f, "trace", trace);
     snprintf(yaml, sizeof yaml,
              "data: {kind: blobs, classes: %d, features: %d, samples: 160, test_samples: 20, test_fraction: 0.2, "
@@ -129,7 +128,13 @@ static fl_run *small_run(fixture *f, const char *more)
              "partition: {kind: dirichlet, clients: %d, alpha: 5}\nparticipation: {kind: trace, path: %s/trace}\n"
              "local: {batch: 5, steps: 6, lr: 0.2}\nmetrics: {local: true, gradient: true}\n%s",
              C, DIM, ROUNDS, decay, CLIENTS, f->folder, more);
-    fl_config *cfg = fixture_config(f, yaml);
+    return fixture_config(f, yaml);
+}
+
+static fl_run *small_run(fixture *f, const char *more)
+{
+    fl_run *run = NULL;
+    fl_config *cfg = small_config(f, more);
     assert_ok(f->ctx, fl_run_new(cfg, &run));
     fl_config_free(cfg);
     return run;
@@ -226,6 +231,26 @@ static void kept_labels(void **state)
     objective_of_a_run(*state, "{kind: fedcpsl, mix: 0.6}", 1, 1);
 }
 
+/* A pass over all samples is more than a pass over the test parts: who wants no train loss does not pay for it. */
+static void only_beside_train_loss(void **state)
+{
+    fixture *f = *state;
+    for (int semi = 0; semi < 2; semi++) {
+        char more[200];
+        snprintf(more, sizeof more, "algorithm: fedcpsl\nsemi: {labels: %s}\n", semi ? "closed_form" : "none");
+        fl_config *cfg = small_config(f, more);
+        fl_run *run = NULL;
+        assert_ok(f->ctx, fl_config_set(cfg, "metrics.train=false"));
+        assert_ok(f->ctx, fl_run_new(cfg, &run));
+        fl_config_free(cfg);
+        assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+        assert_int_equal(isfinite(fl_row_get(fl_run_row(run), "local_train_loss")) != 0, !semi);
+        assert_true(isfinite(fl_row_get(fl_run_row(run), "local_test_accuracy")));
+        assert_true(isnan(fl_row_get(fl_run_row(run), "labelled_loss")));
+        fl_run_free(run);
+    }
+}
+
 /* Without pseudo labels the objective is over labelled samples alone, and there is no part of it to show. */
 static void labelled_samples_alone(void **state)
 {
@@ -303,8 +328,8 @@ static void usual_step_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(closed_form_labels),   FIXTURE_TEST(kept_labels),      FIXTURE_TEST(labelled_samples_alone),
-        FIXTURE_TEST(asynchronous_clients), FIXTURE_TEST(usual_step_sizes),
+        FIXTURE_TEST(closed_form_labels),     FIXTURE_TEST(kept_labels),          FIXTURE_TEST(only_beside_train_loss),
+        FIXTURE_TEST(labelled_samples_alone), FIXTURE_TEST(asynchronous_clients), FIXTURE_TEST(usual_step_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
