@@ -114,10 +114,10 @@ typedef struct {
 typedef struct {
     /* Whether everyone takes a turn before the first round (warm_up is set in turn and server); NULL: no. */
     int (*warms_up)(const void *params);
-    /* Whether a round ends with an exchange; NULL: always. `coin` is uniform in [0, 1), a function of seed and round.
-     * Without an exchange nothing is uploaded, absorb and advance are not called, and the next round's broadcast is
-     * unchanged. */
-    int (*exchanges)(const void *params, double coin);
+    /* Whether a round, the first is 0, ends with an exchange; NULL: always. `coin` is uniform in [0, 1), a function of
+     * seed and round. Without an exchange nothing is uploaded, absorb and advance are not called, and the next round's
+     * broadcast is unchanged. */
+    int (*exchanges)(const void *params, size_t round, double coin);
     /* How many exchanges make up a round: turns, absorb, advance, one after the other, with the same cohort unless
      * `redraws` says otherwise; NULL: one. `coin` as above, of the same round. */
     size_t (*phases)(const void *params, double coin);

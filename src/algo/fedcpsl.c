@@ -13,6 +13,10 @@
  * experiments, where it is 2 eta), eta_g server_lr, gamma the local momentum, beta_i mix_i. `mix: auto` is not in the paper, whose
  * Remark 5 leaves the choice open: see local/sgd_personal.c.
  *
+ * Theorem 2 leaves an error because x and nu_i move while own_i is trained. Remark 3 ends it by rounds for own_i alone,
+ * once the others have settled: after `freeze_after` rounds x is no longer trained, so that nothing needs to be sent up,
+ * and nu_i stays where x puts it (by projected steps, where they lead).
+ *
  * Wang, Xu, Yuan, Quek: Towards fast personalized semi-supervised federated learning in edge networks. */
 #include "algo/family_control_variates.h"
 #include "algo/list.h"
@@ -25,25 +29,35 @@ enum { OWN_LR = 2 }; /* times lr, unless lr_local says otherwise */
 typedef struct {
     fli_personal_params own;
     double server_lr;
+    int64_t freeze_after;
 } params;
 
-static const fli_key keys[] = {FLI_OWN_KEYS(params, own, "twice local.lr"), FLI_CONTROL_SERVER_LR(params), FLI_KEY_END};
+static const fli_key keys[] = {FLI_OWN_KEYS(params, own, "twice local.lr"), FLI_CONTROL_SERVER_LR(params),
+                               FLI_KEY_INT(params, freeze_after, "0", 0, 1e9,
+                                           "rounds after which the global model stays as it is and clients train their "
+                                           "own models alone, so that nothing is sent up; 0: never"),
+                               FLI_KEY_END};
 
 static const char *const client[] = {"c_i", "own_i", NULL};
 static const fli_part down[] = {
     {"x", FLI_WHOLE, FLI_CONTROL_X}, {"c", FLI_WHOLE, FLI_CONTROL_C}, FLI_START_PART, {NULL}};
 static const fli_part up[] = {FLI_CONTROL_UPLOADS, {NULL}};
 
+static int frozen(const params *a, uint64_t round) { return a->freeze_after && round >= (uint64_t)a->freeze_after; }
+
+static int exchanges(const void *p, size_t round, double coin) { return (void)coin, !frozen(p, round); }
+
 static void pose(const fli_turn *t, fli_problem *p)
 {
     const params *a = t->params;
     fli_control_pose(t, p);
     fli_personal_pose(&a->own, t, OWN, OWN_LR, p);
+    if (frozen(a, t->ask->round)) p->lr = 0; /* z stays at x */
 }
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {
-    fli_control_answer(t, a, NULL);
+    if (!frozen(t->params, t->ask->round)) fli_control_answer(t, a, NULL);
     fli_personal_answer(t, a, OWN, MIX);
 }
 
@@ -109,6 +123,7 @@ const fli_algo fli_algo_fedcpsl = {
     .solver = fli_personal_solver,
     .theory.check = check,
     .theory.fix = fix,
+    .rounds.exchanges = exchanges,
     .pose = pose,
     .answer = answer,
     .absorb = fli_control_absorb,

@@ -32,7 +32,10 @@ static const fli_part down[] = {{"x", FLI_WHOLE, X}, {NULL}};
 static const fli_part up[] = {{"x0_i", FLI_WHOLE, UP_X0, FLI_VALUE}, {NULL}};
 static const char *const sums[] = {"sum w_i x0_i", NULL};
 
-static int exchanges(const void *p, double coin) { return coin >= ((const params *)p)->skip; }
+static int exchanges(const void *p, size_t round, double coin)
+{
+    return (void)round, coin >= ((const params *)p)->skip;
+}
 
 static void pose(const fli_turn *t, fli_problem *p)
 {

@@ -97,7 +97,8 @@ void fli_describe_algo(fli_text *t, const void *desc)
     add_sent(t, "down, per client and round", a->down, FLI_IN(0), 0);
     add_sent(t, "down, in a client's first turn", a->down, FLI_AT_FIRST, FLI_IN(0));
     if (a->rounds.warms_up) add_sent(t, "up, per client, before the first round", a->up, FLI_IN_WARM_UP, FLI_IN(0));
-    if (a->rounds.exchanges) fli_text_add(t, "exchange: at random; in a round without one nothing is sent\n");
+    if (a->rounds.exchanges)
+        fli_text_add(t, "exchange: its keys may leave it out of rounds; nothing is sent up then\n");
 }
 
 void fli_describe_model(fli_text *t, const void *desc)

@@ -38,8 +38,14 @@ static size_t exchanges(const fl_run *run)
     const fli_algo *a = run->plan.algo;
     const void *params = run->plan.settings.algorithm.params;
     double coin = fli_asking_coin(&run->plan.asking, run->round);
-    if (a->rounds.exchanges && !a->rounds.exchanges(params, coin)) return 0;
+    if (a->rounds.exchanges && !a->rounds.exchanges(params, run->round, coin)) return 0;
     return a->rounds.phases ? a->rounds.phases(params, coin) : 1;
+}
+
+/* Whether all rounds have the same clients, who then know what has not changed. */
+static int same_cohort(const fl_run *run)
+{
+    return ((const fli_participation_desc *)run->plan.settings.sampler.item.desc)->everyone;
 }
 
 static fli_ask ask_client(const fl_run *run, uint32_t client)
@@ -213,7 +219,7 @@ fl_status fli_rounds_next(fl_run *run)
         came += r.count;
     }
     if (s) return s;
-    run->news = meetings > 0;
+    run->news = meetings > 0 || !same_cohort(run);
     note_empty(run, invited, came);
     run->round++;
     return FL_OK;
