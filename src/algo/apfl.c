@@ -5,9 +5,10 @@
  *            own_i: as many on f_i of mix h(own) + (1 - mix) h(z), from own_i, kept
  *   server   x <- x + server_lr sum_S (w_i / sum_S w) (x_i - x)
  *
- * Both step sizes are lr, unless lr_local says otherwise. APFL uses labelled samples alone; APSFL adds the unlabelled terms, with the pseudo labels that `semi` asks for. As in
- * [CPSL], the mixture is one of outputs, and with the global model; the original (Deng, Kamani, Mahdavi: Adaptive
- * personalized federated learning, 2020) mixes parameters. */
+ * Both step sizes are lr, unless lr_local says otherwise. APFL uses labelled samples alone; APSFL adds the
+ * unlabelled terms, with the pseudo labels that `semi` asks for. As in [CPSL], the mixture is one of outputs, and
+ * with the global model; the original (Deng, Kamani, Mahdavi: Adaptive personalized federated learning, 2020) mixes
+ * parameters. */
 #include "algo/family_average.h"
 #include "algo/list.h"
 #include "algo/family_personal.h"

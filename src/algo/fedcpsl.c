@@ -10,12 +10,12 @@
  *   server   as in family_control_variates.h
  *
  * own_i starts at the start model. The paper's theta is x, theta_lc own_i, eta lr, eta_c lr_local (eta_lc in its
- * experiments, where it is 2 eta), eta_g server_lr, gamma the local momentum, beta_i mix_i. `mix: auto` is not in the paper, whose
- * Remark 5 leaves the choice open: see local/sgd_personal.c.
+ * experiments, where it is 2 eta), eta_g server_lr, gamma the local momentum, beta_i mix_i. `mix: auto` is not in the
+ * paper, whose Remark 5 leaves the choice open: see local/sgd_personal.c.
  *
- * Theorem 2 leaves an error because x and nu_i move while own_i is trained. Remark 3 ends it by rounds for own_i alone,
- * once the others have settled: after `freeze_after` rounds x is no longer trained, so that nothing needs to be sent up,
- * and nu_i stays where x puts it (by projected steps, where they lead).
+ * Theorem 2 leaves an error because x and nu_i move while own_i is trained. Remark 3 ends it by rounds for own_i
+ * alone, once the others have settled: after `freeze_after` rounds x is no longer trained, so that nothing needs to be
+ * sent up, and nu_i stays where x puts it (by projected steps, where they lead).
  *
  * Wang, Xu, Yuan, Quek: Towards fast personalized semi-supervised federated learning in edge networks. */
 #include "algo/family_control_variates.h"

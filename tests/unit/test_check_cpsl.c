@@ -1,5 +1,5 @@
-/* What [CPSL]'s theorems ask for: Theorem 1 of all methods with its control variates, Theorem 2 of FedCPSL, which has own
- * models, and one over four times the smoothness of pseudo labels' steps. */
+/* What [CPSL]'s theorems ask for: Theorem 1 of all methods with its control variates, Theorem 2 of FedCPSL, which has
+ * own models, and one over four times the smoothness of pseudo labels' steps. */
 #include "fixture.h"
 
 #include "algo/conditions.h"

@@ -1,5 +1,5 @@
-/* What "train loss" says with few labels: the objective that is minimised, recomputed from the raw numbers: f_i with its
- * pseudo labels for the global model, F_i for mixtures, also of clients that have not had a turn yet. And how own
+/* What "train loss" says with few labels: the objective that is minimised, recomputed from the raw numbers: f_i with
+ * its pseudo labels for the global model, F_i for mixtures, also of clients that have not had a turn yet. And how own
  * models are trained unless a file says otherwise. */
 #include "fixture.h"
 
