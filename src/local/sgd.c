@@ -37,6 +37,7 @@ fli_sgd_course fli_sgd_begin(fli_worker *w, const fli_task *t)
                                  .anchor = p->anchor,
                                  .buffer = w->buffer}};
     c.flat = merge_terms(w, p, &c.step);
+    c.share = 1;
     c.mean = schedule->by_step ? fli_schedule_mean(schedule, t->taken, p->steps) : 1;
     return c;
 }
@@ -48,10 +49,10 @@ void fli_sgd_next(const fli_worker *w, const fli_task *t, size_t batch, fli_sgd_
     if (w->model->decay_by == FLI_DECAY_BY_BATCH)
         c->step.wd = fli_model_step_decay(w->model, t->view->n_train, batch) + c->flat;
     if (!schedule->by_step) return;
-    double share = fli_schedule_lr(schedule, 1, (double)(t->taken + c->k)) / c->mean;
-    c->step.lr = t->problem.lr * share;
+    c->share = fli_schedule_lr(schedule, 1, (double)(t->taken + c->k)) / c->mean;
+    c->step.lr = t->problem.lr * c->share;
     c->momentum = w->spec.momentum * c->momentum + 1;
-    c->weight += share * c->momentum;
+    c->weight += c->share * c->momentum;
 }
 
 double fli_sgd_course_weight(const fli_worker *w, const fli_task *t, const fli_sgd_course *c)

@@ -136,7 +136,7 @@ static void train(fli_worker *w, fli_task *t, const training *on, const void *y)
         fli_minibatch_grad(&b, &at);
         fli_sgd_next(w, t, b.plain.count, &course);
         own_step.wd = fli_model_step_decay(w->model, t->view->n_train, b.plain.count);
-        own_step.lr = p->pair.lr * (course.step.lr / p->lr);
+        own_step.lr = p->pair.lr * course.share;
         s->ops->sgd(s->n, &course.step, t->z);
         s->ops->sgd(s->n, &own_step, own);
     }

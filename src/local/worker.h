@@ -39,6 +39,7 @@ typedef struct {
     fli_sgd_step step; /* the one under way */
     double flat;       /* what step.wd has beside weight decay */
     double mean;       /* schedule by steps: what it averages to over this turn */
+    double share;      /* the step's size over that */
     size_t k;          /* steps so far */
     double momentum;   /* the sum of the weights in the buffer, */
     double weight;     /* and of those in (start - z)/lr */
