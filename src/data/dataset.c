@@ -2,6 +2,7 @@
 #include "data/dataset.h"
 
 #include "base/limits.h"
+#include "data/images.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -86,7 +87,31 @@ fl_status fli_dataset_densify(fl_ctx *ctx, fli_dataset *ds)
     return FL_OK;
 }
 
-size_t fli_dataset_stored(const fli_dataset *ds) { return fli_dataset_sparse(ds) ? ds->row[ds->n] : ds->n * ds->dim; }
+fl_status fli_dataset_crop(fl_ctx *ctx, size_t size, fli_dataset *ds)
+{
+    if (fli_dataset_sparse(ds) || ds->shape[1] < 2 || ds->shape[2] < 2)
+        return fli_fail(ctx, FL_ECONFIG, "data.crop is for images, but the data has samples of %zu features in a row",
+                        ds->dim);
+    if (size > ds->shape[1] || size > ds->shape[2])
+        return fli_fail(ctx, FL_ECONFIG, "data.crop is %zu, but the images have only %zu x %zu pixels", size,
+                        ds->shape[1], ds->shape[2]);
+    for (int k = 0; k < 2; k++) {
+        ds->frame[k] = ds->shape[1 + k];
+        ds->shape[1 + k] = size;
+    }
+    ds->dim = ds->shape[0] * size * size;
+    return FL_OK;
+}
+
+size_t fli_dataset_length(const fli_dataset *ds)
+{
+    return ds->frame[0] ? ds->shape[0] * ds->frame[0] * ds->frame[1] : ds->dim;
+}
+
+size_t fli_dataset_stored(const fli_dataset *ds)
+{
+    return fli_dataset_sparse(ds) ? ds->row[ds->n] : ds->n * fli_dataset_length(ds);
+}
 
 size_t fli_dataset_bytes(const fli_dataset *ds)
 {
@@ -234,6 +259,7 @@ static fl_status check_f32_values(fl_ctx *ctx, const fli_dataset *ds, const char
 {
     size_t n = fli_dataset_stored(ds), k = 0, sample = 0;
     if (ds->kind == FLI_X_U8 || (!ds->scale && (ds->kind == FLI_X_F32 || ds->kind == FLI_X_CSR))) return FL_OK;
+    if (ds->each) return FL_OK; /* no image is further from its mean than sqrt(dim) deviations */
     if (bound(ds) <= (double)FLT_MAX) return FL_OK;
     while (k < n && fabs(normalised(ds, k)) <= (double)FLT_MAX) k++;
     if (k == n) return FL_OK;
@@ -261,6 +287,11 @@ void fli_dataset_row(const fli_dataset *ds, size_t i, double *out)
         memset(out, 0, ds->dim * sizeof *out);
         for (size_t k = ds->row[i]; k < ds->row[i + 1]; k++)
             out[ds->col[k]] = stored_value(ds, k) * sparse_scale(ds, ds->col[k]);
+        return;
+    }
+    if (fli_images_need_look(ds)) {
+        const uint32_t sample = (uint32_t)i;
+        fli_images_gather(&fli_ops_f64, ds, &sample, 1, out);
         return;
     }
     for (size_t j = 0; j < ds->dim; j++) {
@@ -348,6 +379,10 @@ static void gather_targets(fli_batch *b, const fli_dataset *ds, const uint32_t *
 static void gather_dense(fli_batch *b, const fli_dataset *ds, const uint32_t *idx)
 {
     const fli_ops *ops = b->ops;
+    if (fli_images_need_look(ds)) {
+        fli_images_gather(ops, ds, idx, b->n, b->x);
+        return;
+    }
     switch (ds->kind) {
     case FLI_X_U8: ops->gather_u8(b->n, ds->dim, ds->x, idx, ds->segments, ds->scale, ds->shift, b->x); break;
     case FLI_X_F32: ops->gather_f32(b->n, ds->dim, ds->x, idx, ds->segments, ds->scale, ds->shift, b->x); break;
@@ -357,16 +392,21 @@ static void gather_dense(fli_batch *b, const fli_dataset *ds, const uint32_t *id
     }
 }
 
-void fli_batch_gather(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, size_t n)
+void fli_batch_gather_answers(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, size_t n)
 {
     b->n = n;
+    if (ds->label)
+        for (size_t i = 0; i < n; i++) b->label[i] = ds->label[idx[i]];
+    if (ds->target) gather_targets(b, ds, idx);
+}
+
+void fli_batch_gather(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, size_t n)
+{
+    fli_batch_gather_answers(b, ds, idx, n);
     if (b->idx)
         point_at_rows(b, ds, idx);
     else
         gather_dense(b, ds, idx);
-    if (ds->label)
-        for (size_t i = 0; i < n; i++) b->label[i] = ds->label[idx[i]];
-    if (ds->target) gather_targets(b, ds, idx);
 }
 
 /* One output is a matrix-vector product, for which BLAS has the faster routine. */

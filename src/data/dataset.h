@@ -12,9 +12,9 @@ typedef enum { FLI_X_U8, FLI_X_F32, FLI_X_F64, FLI_X_CSR, FLI_X_CSR64 } fli_xkin
 size_t fli_xkind_size(fli_xkind kind); /* bytes of a value */
 
 typedef struct {
-    size_t n, dim; /* samples, features */
+    size_t n, dim; /* samples, features that a model sees */
     fli_xkind kind;
-    void *x;        /* n x dim of the kind's type; sparse: the values that are stored, floats or doubles, row by row */
+    void *x;        /* n rows of the kind's type; sparse: the values that are stored, floats or doubles, row by row */
     size_t *row;    /* sparse: n + 1 starts */
     uint32_t *col;  /* sparse: feature of each value, ascending within a row */
     int32_t *label; /* class of each sample, 0 .. classes-1; NULL for regression */
@@ -23,18 +23,21 @@ typedef struct {
     char **class_name;     /* labels as a file writes them, one per class, one allocation; NULL: 0, 1, ... */
     int32_t *group;        /* who the sample belongs to by nature (writer, user, generated client); NULL: nobody */
     size_t groups;         /* group ids are 0 .. groups-1 */
-    size_t shape[3];       /* channels, height, width; {1, 1, dim} when not an image */
-    size_t segments;       /* normalisation: value * scale + shift, one pair per run of dim/segments features. */
+    size_t shape[3];       /* channels, height, width that a model sees; {1, 1, dim} when not an image */
+    size_t frame[2];       /* height and width of the stored images, of which a model sees a part; 0: all of it */
+    size_t segments;       /* normalisation: value * scale + shift, one pair per run of length/segments features. */
     double *scale, *shift; /* NULL: as they are. Sparse: one scale per feature, and no shift but 0 */
+    int each;              /* instead of these: every image by its own mean and deviation, of what is seen of it */
     int augment;           /* fli_augment: what training makes of a sample each time that it looks */
     char *origin;          /* where the samples are from, for messages; NULL: nothing to say */
 } fli_dataset;
 
 typedef enum {
     FLI_AUGMENT_NONE,
-    FLI_AUGMENT_CIFAR /* images: a random crop after padding by 4 black pixels, and every other time a mirror image */
+    FLI_AUGMENT_CIFAR, /* images: a random crop after padding by 4 black pixels, and every other time a mirror image */
+    FLI_AUGMENT_CROP   /* cropped images: another part of the frame, and every other time a mirror image */
 } fli_augment;
-#define FLI_AUGMENT_WORDS "none|cifar"
+#define FLI_AUGMENT_WORDS "none|cifar|crop"
 
 /* An empty one with room for n samples: x zeroed, label or target (classes 0) allocated. Not for sparse kinds. */
 fl_status fli_dataset_new(fl_ctx *ctx, fli_xkind kind, size_t n, size_t dim, size_t classes, fli_dataset **out);
@@ -47,6 +50,9 @@ fl_status fli_dataset_check(fl_ctx *ctx, const fli_dataset *ds, const char *name
 /* Normalised values and targets that f32 cannot hold are FL_EFORMAT: for federations whose models compute in f32. */
 fl_status fli_dataset_check_f32(fl_ctx *ctx, const fli_dataset *ds, const char *name);
 
+/* Makes a model see a part of every image, size x size pixels: evaluation the middle. For normalised images, once. */
+fl_status fli_dataset_crop(fl_ctx *ctx, size_t size, fli_dataset *ds);
+
 /* Sample i as doubles, normalised; for generators' tests, statistics and look-ups, not for training. */
 void fli_dataset_row(const fli_dataset *ds, size_t i, double *out);
 
@@ -54,7 +60,8 @@ void fli_dataset_row(const fli_dataset *ds, size_t i, double *out);
 fl_status fli_dataset_densify(fl_ctx *ctx, fli_dataset *ds);
 
 static inline int fli_dataset_sparse(const fli_dataset *ds) { return ds->kind == FLI_X_CSR || ds->kind == FLI_X_CSR64; }
-size_t fli_dataset_stored(const fli_dataset *ds); /* feature values: n dim, or the non-zeros of a sparse set */
+size_t fli_dataset_length(const fli_dataset *ds); /* values of a stored row; dense sets */
+size_t fli_dataset_stored(const fli_dataset *ds); /* feature values of all rows, or the non-zeros of a sparse set */
 size_t fli_dataset_bytes(const fli_dataset *ds);  /* of memory */
 
 /* A mini-batch: dense, gathered into contiguous reals; or sparse, which is a list of rows in the set it was gathered
@@ -77,8 +84,11 @@ void fli_batch_fini(fli_batch *b);
  * sets. */
 void fli_batch_gather(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, size_t n);
 
-/* What ds->augment says, done to the batch that was just gathered. The changes depend on the sample, on the epoch, and
- * on the seed, round and client of `turn`, not on the batch that the sample is in. */
+/* The same without features: labels and targets. */
+void fli_batch_gather_answers(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, size_t n);
+
+/* The features of samples idx[0 .. b->n-1], changed as ds->augment says; it must say something. The changes depend on
+ * the sample, on the epoch, and on the seed, round and client of `turn`, not on the batch that the sample is in. */
 void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, const fli_rng *turn, uint32_t epoch);
 
 /* The two products that linear models, and the first layers of others, consist of; X (n x dim) are the samples of the

@@ -13,7 +13,8 @@ static void add_values(fli_hash *h, const fli_dataset *ds, size_t i)
 {
     size_t size = fli_xkind_size(ds->kind);
     if (!fli_dataset_sparse(ds)) {
-        fli_hash_bytes(h, (const char *)ds->x + i * ds->dim * size, ds->dim * size);
+        size_t length = fli_dataset_length(ds);
+        fli_hash_bytes(h, (const char *)ds->x + i * length * size, length * size);
         return;
     }
     size_t from = ds->row[i], n = ds->row[i + 1] - from;
@@ -47,6 +48,8 @@ static void add_kind(fli_hash *h, const fli_dataset *ds)
     fli_hash_count(h, ds->dim);
     fli_hash_count(h, ds->classes);
     for (int k = 0; k < 3; k++) fli_hash_count(h, ds->shape[k]);
+    for (int k = 0; k < 2 && ds->frame[k]; k++) fli_hash_count(h, ds->frame[k]);
+    if (ds->each) fli_hash_count(h, UINT64_MAX);
 }
 
 fl_status fli_digest_client(fl_ctx *ctx, const fli_fed *fed, size_t client, fli_digest *out)

@@ -170,6 +170,13 @@ static fl_status set_augment(fl_ctx *ctx, int augment, fli_dataset *train)
     return FL_OK;
 }
 
+static fl_status crop(fl_ctx *ctx, size_t size, fli_dataset *train, fli_dataset *test)
+{
+    if (!size) return FL_OK;
+    fl_status s = fli_dataset_crop(ctx, size, train);
+    return s || !test ? s : fli_dataset_crop(ctx, size, test);
+}
+
 static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out)
 {
     fli_dataset *train = NULL, *test = NULL;
@@ -180,6 +187,7 @@ static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out
     if (!s) s = fli_normalize_sets(ctx, spec->normalize, &spec->mean, &spec->std, train, test);
     if (!s) s = check_precision(ctx, spec->wide, train, test);
     if (!s) s = set_augment(ctx, spec->augment, train);
+    if (!s) s = crop(ctx, spec->crop, train, test);
     if (!s)
         s = fli_partition_make(ctx, spec->partitioner, spec->partitioner_params, train, spec->seed, spec->clients,
                                &part);
@@ -213,6 +221,8 @@ static fl_status check_on_demand(fl_ctx *ctx, const fli_fed_spec *spec)
                         "clients made on demand are made with all their labels: data.unlabelled must be 0");
     if (spec->augment != FLI_AUGMENT_NONE)
         return fli_fail(ctx, FL_ECONFIG, "data.augment is for images that are stored, not for clients made on demand");
+    if (spec->crop)
+        return fli_fail(ctx, FL_ECONFIG, "data.crop is for images that are stored, not for clients made on demand");
     if (spec->normalize != FLI_NORM_AUTO && spec->normalize != FLI_NORM_NONE)
         return fli_fail(ctx, FL_ECONFIG,
                         "clients made on demand have no samples to take statistics from: normalize must be "

@@ -43,6 +43,7 @@ typedef struct {
     fli_reals mean, std;  /* for FLI_NORM_GIVEN: one value, or one per channel, of pixels in [0, 1] or raw features */
     int on_demand;
     int wide;    /* models compute in f64 */
+    size_t crop; /* height and width that models see of images; 0: all */
     int augment; /* fli_augment, of the training samples; only images that are stored */
 } fli_fed_spec;
 
@@ -52,9 +53,10 @@ typedef enum {
     FLI_NORM_UNIT,     /* bytes to [0, 1]; other features by the largest magnitude of each */
     FLI_NORM_STANDARD, /* mean 0, deviation 1: per channel for images, per feature otherwise; not for sparse data */
     FLI_NORM_COLUMNS,  /* each feature divided by its Euclidean norm over all training samples */
-    FLI_NORM_GIVEN     /* (pixel/255 - mean) / std for bytes, (value - mean) / std otherwise */
+    FLI_NORM_GIVEN,    /* (pixel/255 - mean) / std for bytes, (value - mean) / std otherwise */
+    FLI_NORM_IMAGE     /* each image by its own mean and deviation, of all channels together, after cropping */
 } fli_normalize;
-#define FLI_NORMALIZE_WORDS "auto|none|unit|standard|columns|given"
+#define FLI_NORMALIZE_WORDS "auto|none|unit|standard|columns|given|image"
 
 fl_status fli_fed_new(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out);
 /* From parts at hand (golden cases, tests); takes the data sets and the partition, also on failure. test may be

@@ -151,10 +151,22 @@ static fl_status given(fl_ctx *ctx, const fli_reals *mean, const fli_reals *std,
     return s;
 }
 
+/* ---- image --------------------------------------------------------------------------------------------- */
+
+static fl_status image(fl_ctx *ctx, fli_dataset *ds)
+{
+    if (fli_dataset_sparse(ds) || !is_image(ds))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "normalize image is for images, but the data has samples of %zu features in a row", ds->dim);
+    ds->each = 1;
+    return FL_OK;
+}
+
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
 static fl_status copy(fl_ctx *ctx, const fli_dataset *from, fli_dataset *to)
 {
+    if (to) to->each = from->each;
     if (!from->scale || !to) return FL_OK;
     fl_status s = allocate(ctx, to, from->segments);
     if (s) return s;
@@ -188,6 +200,7 @@ fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fli_reals *mean, const 
     case FLI_NORM_STANDARD: s = standard(ctx, train); break;
     case FLI_NORM_COLUMNS: s = divide_by(ctx, norm, train); break;
     case FLI_NORM_GIVEN: s = given(ctx, mean, std, train); break;
+    case FLI_NORM_IMAGE: s = image(ctx, train); break;
     }
     return s ? s : copy(ctx, train, test);
 }

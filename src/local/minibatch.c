@@ -78,7 +78,7 @@ void fli_minibatch_next(fli_minibatch *b)
 
 /* ---- gathering ----------------------------------------------------------------------------------------- */
 
-/* Samples idx[0 .. n-1], which are in the worker's batch from row `first` on. */
+/* Samples idx[0 .. n-1] into the worker's batch from row `first` on. */
 static void augment(fli_minibatch *b, const uint32_t *idx, size_t first, size_t n, uint32_t epoch)
 {
     fli_batch part = b->w->eval->batch;
@@ -103,8 +103,11 @@ static void gather(fli_minibatch *b, const uint32_t *plain, size_t np, const uin
         }
         idx = w->index;
     }
-    fli_batch_gather(&w->eval->batch, b->ds, idx, np + nr);
-    if (!b->ds->augment) return;
+    if (!b->ds->augment) {
+        fli_batch_gather(&w->eval->batch, b->ds, idx, np + nr);
+        return;
+    }
+    fli_batch_gather_answers(&w->eval->batch, b->ds, idx, np + nr);
     augment(b, idx, 0, np, b->plain.epoch);
     augment(b, idx + np, np, nr, b->rest.epoch);
 }

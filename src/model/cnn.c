@@ -3,6 +3,7 @@
  *
  * Networks that papers name, as layers:
  *     McMahan et al. 2017, MNIST        conv 32x5 same, pool 2, conv 64x5 same, pool 2, fc 512
+ *     the same, CIFAR-10 (24 x 24)      conv 64x5 same, pool 2, conv 64x5 same, pool 2, fc 384, fc 192
  *     Acar et al. (FedDyn), CIFAR-10    conv 64x5, pool 2, conv 64x5, pool 2, fc 384, fc 192
  *     LeCun et al. (LeNet-5, 7 layers)  conv 6x5, pool 2, conv 16x5, pool 2, fc 120, fc 84 */
 #include "model/convnet.h"

@@ -24,6 +24,7 @@ static void about(fli_text *t, const fli_plan *p)
     else
         fli_text_add(t, ", regression");
     if (ds && ds->shape[1] > 1) fli_text_addf(t, ", images %zux%zux%zu", ds->shape[0], ds->shape[1], ds->shape[2]);
+    if (ds && ds->frame[0]) fli_text_addf(t, " of %zux%zu", ds->frame[0], ds->frame[1]);
     fli_text_addf(t, "; %s", ds ? stored[ds->kind] : "made on demand");
     if (ds && fli_dataset_sparse(ds))
         fli_text_addf(t, ", %.3g %% non-zero",

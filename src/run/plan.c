@@ -25,6 +25,7 @@ static fli_fed_spec fed_spec(const fli_settings *s)
         .std = s->data.std,
         .on_demand = s->data.on_demand,
         .wide = s->top.precision != 0,
+        .crop = (size_t)s->data.crop,
         .augment = s->data.augment,
     };
 }

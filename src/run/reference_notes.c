@@ -23,6 +23,9 @@ static const fact of_normalize[] = {
     {"columns", "each feature is divided by its Euclidean norm over all training samples; zeros stay zeros"},
     {"given", "(value - `mean`) / `std`, where bytes are divided by 255 first; one value for all, or one per channel "
               "of images and per feature otherwise; refused for sparse data"},
+    {"image", "(value - mean) / max(deviation, 1/sqrt(n)) with the mean and deviation of each image alone, over all n "
+              "values of its channels that a model sees: after cropping (`data.crop`) and augmentation; refused for "
+              "samples that are not images"},
     {NULL, NULL},
 };
 

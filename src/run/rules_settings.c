@@ -35,6 +35,16 @@ static int bad_scales(const fli_known *k)
     return d->normalize == FLI_NORM_GIVEN && (!d->mean.n || d->mean.n != d->std.n);
 }
 
+static int crop_missing(const fli_known *k)
+{
+    return k->settings->data.augment == FLI_AUGMENT_CROP && !k->settings->data.crop;
+}
+
+static int cropped_twice(const fli_known *k)
+{
+    return k->settings->data.augment == FLI_AUGMENT_CIFAR && k->settings->data.crop;
+}
+
 static int bad_multiple(const fli_known *k)
 {
     return k->settings->stop.diverged > 0 && k->settings->stop.diverged <= 1;
@@ -188,6 +198,13 @@ const fli_rule fli_settings_rules[] = {
      "data.normalize is {data.normalize}, so data.mean and data.std must have one value each, or one per channel; they "
      "are {data.mean} and {data.std}",
      "data: {normalize: given, mean: [0.5, 0.5], std: 1}", NULL},
+    {"data.crop data.augment", crop_missing,
+     "data.augment is {data.augment}, so data.crop must say how many pixels high and wide the parts are",
+     "data: {kind: digits, augment: crop}", NULL},
+    {"data.augment data.crop", cropped_twice,
+     "data.augment {data.augment} moves whole images, but data.crop takes parts of {data.crop} x {data.crop} pixels; "
+     "set augment to crop",
+     "data: {kind: digits, augment: cifar, crop: 20}", NULL},
     {"semi.labels data.unlabelled", nothing_unlabelled,
      "semi.labels is set, but every sample has a label; set data.unlabelled, for instance to 0.9",
      "semi: {labels: projected}", NULL},

@@ -34,8 +34,8 @@ static const fli_key data_keys[] = {
     FLI_KEY_CHOICE(
         fli_data_settings, normalize, "auto", FLI_NORMALIZE_WORDS,
         "auto: bytes to [0, 1]; unit: by the largest magnitude; standard: mean 0, deviation 1; columns: "
-        "each feature by its Euclidean norm; given: mean, std. Not for sparse data: standard, given. Details: "
-        "part `notes` of the reference"),
+        "each feature by its Euclidean norm; given: mean, std; image: every image by its own mean and deviation, after "
+        "cropping. Not for sparse data: standard, given, image. Details: part `notes` of the reference"),
     FLI_KEY_REALS(fli_data_settings, mean, "[]", -FLI_NO_MAX, FLI_NO_MAX,
                   "for normalize: given; one value, or one per channel"),
     FLI_KEY_REALS(fli_data_settings, std, "[]", FLI_ABOVE_0, FLI_NO_MAX,
@@ -47,7 +47,10 @@ static const fli_key data_keys[] = {
     FLI_KEY_CHOICE(
         fli_data_settings, augment, "none", FLI_AUGMENT_WORDS,
         "cifar: training sees a new random crop of an image each time, padded by 4 black pixels, and mirrored half of "
-        "the time"),
+        "the time; crop: the same without padding, a random part of the size that `crop` says"),
+    FLI_KEY_INT(fli_data_settings, crop, "0", 0, 65536,
+                "height and width of the part of each image that models see: the middle, and with augment: crop a "
+                "random part while training; 0: the whole image"),
     FLI_KEY_END,
 };
 

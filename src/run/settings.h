@@ -30,6 +30,7 @@ typedef struct {
     int normalize, on_demand;
     fli_reals mean, std;
     double test_fraction, unlabelled;
+    int64_t crop;
     int augment;
 } fli_data_settings;
 

@@ -162,6 +162,8 @@ static void other_settings(void **state)
     threads_agree(f, "model=softmax;participation={kind: uniform, count: 3};algorithm=fedgia;rounds=6");
     threads_agree(f, "data={kind: digits, samples: 240, test_samples: 40, augment: cifar};model={kind: cnn, layers: "
                      "\"conv 5x5 stride 2, pool 2, conv 6x3 same, fc 8\"};algorithm=scaffold;metrics.gradient=false");
+    threads_agree(f, "data={kind: digits, samples: 240, test_samples: 40, crop: 17, augment: crop, normalize: image};"
+                     "model={kind: cnn, layers: \"conv 6x5 same, pool 2, fc 8\"};algorithm=scaffold");
     threads_agree(f, "data={kind: synthetic, on_demand: true};partition={};model=softmax;algorithm=scaffold;rounds=2");
     /* exact local solutions: 20 features and 10 to 30 samples, so that either factor is among them */
     threads_agree(f, "data={kind: linreg, clients: 100, features: 20, min_size: 10, max_size: 30};partition={};"

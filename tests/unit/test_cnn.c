@@ -280,96 +280,6 @@ static void test_saved_shapes(void **state)
     fli_arena_fini(&a);
 }
 
-/* ---- changes to images ------------------------------------------------------------------------------------- */
-
-enum { SIDE = 9, PIXELS = 2 * SIDE * SIDE };
-
-static fli_dataset *pictures(fixture *f, size_t n)
-{
-    fli_dataset *ds = NULL;
-    assert_ok(f->ctx, fli_dataset_new(f->ctx, FLI_X_U8, n, PIXELS, 2, &ds));
-    for (size_t i = 0; i < n * PIXELS; i++) ((uint8_t *)ds->x)[i] = (uint8_t)(1 + (i * 37 + i / PIXELS * 101) % 251);
-    ds->shape[0] = 2;
-    ds->shape[1] = ds->shape[2] = SIDE;
-    ds->segments = 2;
-    ds->scale = fli_alloc(f->ctx, 2, sizeof(double));
-    ds->shift = fli_alloc(f->ctx, 2, sizeof(double));
-    ds->scale[0] = 0.5, ds->scale[1] = 0.25, ds->shift[0] = -3, ds->shift[1] = -5;
-    ds->augment = FLI_AUGMENT_CIFAR;
-    return ds;
-}
-
-/* Which of the 81 x 2 crops this is, as down * 18 + right * 2 + mirrored; -1 if none. */
-static int crop_of(const fli_dataset *ds, size_t sample, const double *got)
-{
-    const uint8_t *x = (const uint8_t *)ds->x + sample * PIXELS;
-    for (int k = 0; k < 162; k++) {
-        int down = k / 18 - 4, right = k / 2 % 9 - 4, same = 1;
-        for (int i = 0; same && i < PIXELS; i++) {
-            int c = i / (SIDE * SIDE), row = i / SIDE % SIDE - down, column = i % SIDE - right;
-            int inside = row >= 0 && row < SIDE && column >= 0 && column < SIDE;
-            int from = (c * SIDE + row) * SIDE + (k & 1 ? SIDE - 1 - column : column);
-            same = got[i] == (inside ? x[from] : 0) * ds->scale[c] + ds->shift[c]; /* a black pixel, then normalised */
-        }
-        if (same) return k;
-    }
-    return -1;
-}
-
-static void test_augment(void **state)
-{
-    enum { N = 40, EPOCHS = 60 };
-    fixture *f = *state;
-    fli_dataset *ds = pictures(f, N);
-    fli_batch b;
-    fli_rng turn, other;
-    uint32_t idx[N];
-    int seen[162] = {0}, kinds = 0, mirrored = 0, first[N], changed = 0;
-    double row[PIXELS];
-    fli_rng_init(&turn, 5, FLI_RNG_BATCH, 3, 7);
-    assert_ok(f->ctx, fli_batch_init(f->ctx, &fli_ops_f64, PIXELS, N, &b));
-    for (uint32_t i = 0; i < N; i++) idx[i] = i;
-    for (uint32_t e = 0; e < EPOCHS; e++) {
-        fli_batch_gather(&b, ds, idx, N);
-        fli_batch_augment(&b, ds, idx, &turn, e);
-        for (size_t i = 0; i < N; i++) {
-            int k = crop_of(ds, i, (double *)b.x + i * PIXELS);
-            assert_true(k >= 0);
-            if (!e) first[i] = k;
-            changed += k != first[i];
-            kinds += !seen[k]++;
-            mirrored += k & 1;
-        }
-    }
-    /* 2,400 draws of 162 kinds: each is expected 14.8 times */
-    assert_int_equal(kinds, 162);
-    for (int k = 0; k < 162; k++) assert_true(seen[k] < 40);
-    assert_true(abs(mirrored - N * EPOCHS / 2) < 150);
-    assert_true(changed > N * (EPOCHS - 1) * 9 / 10);
-
-    /* In another batch, after the stream has moved on: the same change. With another round or client: another one. */
-    uint32_t some[3] = {17, 4, 30};
-    for (int i = 0; i < 11; i++) fli_rng_u32(&turn);
-    fli_batch_gather(&b, ds, some, 3);
-    fli_batch_augment(&b, ds, some, &turn, 0);
-    for (size_t i = 0; i < 3; i++) assert_int_equal(crop_of(ds, some[i], (double *)b.x + i * PIXELS), first[some[i]]);
-    for (uint32_t k = 0; k < 3; k++) {
-        int equal = 0;
-        fli_rng_init(&other, k == 2 ? 6 : 5, FLI_RNG_BATCH, k == 0 ? 4 : 3, k == 1 ? 8 : 7);
-        fli_batch_gather(&b, ds, idx, N);
-        fli_batch_augment(&b, ds, idx, &other, 0);
-        for (size_t i = 0; i < N; i++) equal += crop_of(ds, i, (double *)b.x + i * PIXELS) == first[i];
-        assert_true(equal < 5);
-    }
-    ds->augment = FLI_AUGMENT_NONE;
-    fli_batch_gather(&b, ds, idx, N);
-    fli_batch_augment(&b, ds, idx, &turn, 0);
-    fli_dataset_row(ds, 3, row);
-    assert_memory_equal(row, (double *)b.x + 3 * PIXELS, sizeof row);
-    fli_batch_fini(&b);
-    fli_dataset_free(ds);
-}
-
 /* ---- whole runs -------------------------------------------------------------------------------------------- */
 
 static double final_loss(fixture *f, const char *setting, double *start)
@@ -429,8 +339,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_line),         FIXTURE_TEST(test_bad_lines), FIXTURE_TEST(test_misfits),
         FIXTURE_TEST(test_sizes),        FIXTURE_TEST(test_function),  FIXTURE_TEST(test_head_directions),
-        FIXTURE_TEST(test_saved_shapes), FIXTURE_TEST(test_augment),   FIXTURE_TEST(test_runs),
-        FIXTURE_TEST(test_refused_runs),
+        FIXTURE_TEST(test_saved_shapes), FIXTURE_TEST(test_runs),      FIXTURE_TEST(test_refused_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

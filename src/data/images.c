@@ -1,0 +1,184 @@
+/* Nothing is allocated: an image is brought into its row of the batch by the backend's own gathering, line by line
+ * where it is cropped, and its mean and deviation are sums over what is stored. */
+#include "data/images.h"
+#include "vec/space.h"
+
+#include <math.h>
+
+/* What of a stored image is seen: a crop from (top, left), mirrored if so, then moved by (down, right) within its
+ * frame. What comes in from outside is a stored 0. A look either crops or moves. */
+typedef struct {
+    size_t top, left;
+    int mirror, down, right;
+} look;
+
+/* ---- which part ------------------------------------------------------------------------------------------ */
+
+static look middle(const fli_dataset *ds)
+{
+    if (!ds->frame[0]) return (look){0};
+    return (look){.top = (ds->frame[0] - ds->shape[1]) / 2, .left = (ds->frame[1] - ds->shape[2]) / 2};
+}
+
+enum { PAD = 4 };
+
+/* 0 .. n-1, from one 32-bit number. */
+static int below(fli_rng *r, size_t n) { return (int)((uint64_t)fli_rng_u32(r) * (uint32_t)n >> 32); }
+
+/* A crop of a padded image is the image moved within its frame. */
+static look random_look(const fli_dataset *ds, fli_rng *r)
+{
+    look l = {0};
+    if (ds->augment == FLI_AUGMENT_CIFAR) {
+        l.down = below(r, 2 * PAD + 1) - PAD;
+        l.right = below(r, 2 * PAD + 1) - PAD;
+    } else {
+        l.top = (size_t)below(r, ds->frame[0] - ds->shape[1] + 1);
+        l.left = (size_t)below(r, ds->frame[1] - ds->shape[2] + 1);
+    }
+    l.mirror = below(r, 2);
+    return l;
+}
+
+/* ---- an image's own scale -------------------------------------------------------------------------------- */
+
+/* Lines and columns of the stored image that are seen. */
+typedef struct {
+    size_t top, bottom, left, right, width, plane;
+} part;
+
+static size_t cut(size_t length, int by) { return by < 0 && (size_t)-by < length ? (size_t)-by : by < 0 ? length : 0; }
+
+static part seen_part(const fli_dataset *ds, const look *l)
+{
+    size_t height = ds->shape[1], width = ds->shape[2];
+    int right = l->mirror ? -l->right : l->right; /* in terms of the image before it was mirrored */
+    return (part){.top = l->top + cut(height, l->down),
+                  .bottom = l->top + height - cut(height, -l->down),
+                  .left = l->left + cut(width, right),
+                  .right = l->left + width - cut(width, -right),
+                  .width = ds->frame[0] ? ds->frame[1] : width,
+                  .plane = ds->frame[0] ? ds->frame[0] * ds->frame[1] : height * width};
+}
+
+/* out += sum of (v - mean)^2, or of v itself if `plain`, over n values from x + at. */
+static double sum_reals(const fli_dataset *ds, size_t at, size_t n, double mean, int plain)
+{
+    double sum = 0;
+    for (size_t i = at; i < at + n; i++) {
+        double v = ds->kind == FLI_X_F32 ? (double)((const float *)ds->x)[i] : ((const double *)ds->x)[i];
+        sum += plain ? v : (v - mean) * (v - mean);
+    }
+    return sum;
+}
+
+/* Of the values that are seen, n in all with the zeros from outside. Two passes: no cancellation. */
+static void moments_of_reals(const fli_dataset *ds, size_t first, const part *p, double n, double *mean, double *var)
+{
+    double inside = (double)ds->shape[0] * (double)(p->bottom - p->top) * (double)(p->right - p->left);
+    for (int pass = 0; pass < 2; pass++) {
+        double sum = 0;
+        for (size_t c = 0; c < ds->shape[0]; c++)
+            for (size_t y = p->top; y < p->bottom; y++)
+                sum += sum_reals(ds, first + c * p->plane + y * p->width + p->left, p->right - p->left, *mean, !pass);
+        if (pass)
+            *var = (sum + (n - inside) * *mean * *mean) / n;
+        else
+            *mean = sum / n;
+    }
+}
+
+/* Exact up to the last division: sums of bytes are whole numbers. */
+static void moments_of_bytes(const fli_dataset *ds, size_t first, const part *p, double n, double *mean, double *var)
+{
+    uint64_t sum = 0, squares = 0;
+    for (size_t c = 0; c < ds->shape[0]; c++)
+        for (size_t y = p->top; y < p->bottom; y++) {
+            const uint8_t *x = (const uint8_t *)ds->x + first + c * p->plane + y * p->width;
+            for (size_t i = p->left; i < p->right; i++) {
+                sum += x[i];
+                squares += (uint32_t)x[i] * x[i];
+            }
+        }
+    *mean = (double)sum / n;
+    *var = ((double)squares * n - (double)sum * (double)sum) / (n * n);
+}
+
+/* Mean 0 and deviation 1 of what is seen; the deviation counts as 1/sqrt(n) at least, as in TensorFlow. */
+static void own_scale(const fli_dataset *ds, size_t first, const look *l, double *scale, double *shift)
+{
+    part p = seen_part(ds, l);
+    double n = (double)ds->dim, mean = 0, var = 0;
+    if (ds->kind == FLI_X_U8)
+        moments_of_bytes(ds, first, &p, n, &mean, &var);
+    else
+        moments_of_reals(ds, first, &p, n, &mean, &var);
+    *scale = 1 / fmax(sqrt(var), 1 / sqrt(n));
+    *shift = -mean * *scale;
+}
+
+/* ---- one image ------------------------------------------------------------------------------------------- */
+
+/* n values from place `at` of the set; one scale for all of them, or one for each. */
+static void bring(const fli_ops *ops, const fli_dataset *ds, size_t at, size_t n, size_t segments, const double *scale,
+                  const double *shift, void *out)
+{
+    const uint32_t here = 0;
+    if (ds->kind == FLI_X_U8)
+        ops->gather_u8(1, n, (const uint8_t *)ds->x + at, &here, segments, scale, shift, out);
+    else if (ds->kind == FLI_X_F32)
+        ops->gather_f32(1, n, (const float *)ds->x + at, &here, segments, scale, shift, out);
+    else
+        ops->gather_f64(1, n, (const double *)ds->x + at, &here, segments, scale, shift, out);
+}
+
+/* Feature runs are whole planes, or single features: a line has one scale, or one per pixel. */
+static void bring_crop(const fli_ops *ops, const fli_dataset *ds, size_t first, const look *l, size_t run,
+                       const double *scale, const double *shift, void *out)
+{
+    size_t height = ds->shape[1], width = ds->shape[2], plane = ds->frame[0] * ds->frame[1];
+    for (size_t c = 0; c < ds->shape[0]; c++)
+        for (size_t y = 0; y < height; y++) {
+            size_t place = c * plane + (l->top + y) * ds->frame[1] + l->left;
+            bring(ops, ds, first + place, width, run == 1 ? width : 1, scale ? scale + place / run : NULL,
+                  shift ? shift + place / run : NULL, fli_at(ops, out, (c * height + y) * width));
+        }
+}
+
+static void bring_image(const fli_ops *ops, const fli_dataset *ds, size_t sample, const look *l, void *out)
+{
+    size_t length = fli_dataset_length(ds), first = sample * length, segments = ds->each ? 1 : ds->segments;
+    size_t run = ds->each || !ds->scale ? length : length / segments;
+    double own[2];
+    const double *scale = ds->scale, *shift = ds->shift;
+    if (ds->each) {
+        own_scale(ds, first, l, &own[0], &own[1]);
+        scale = &own[0];
+        shift = &own[1];
+    }
+    if (ds->frame[0])
+        bring_crop(ops, ds, first, l, run, scale, shift, out);
+    else
+        bring(ops, ds, first, length, segments, scale, shift, out);
+    if (l->mirror || l->down || l->right)
+        ops->image->shift(ds->shape[0], ds->shape[1], ds->shape[2], l->mirror, l->down, l->right, scale ? shift : NULL,
+                          run, out);
+}
+
+/* ---- batches --------------------------------------------------------------------------------------------- */
+
+void fli_images_gather(const fli_ops *ops, const fli_dataset *ds, const uint32_t *idx, size_t n, void *out)
+{
+    const look l = middle(ds);
+    for (size_t i = 0; i < n; i++) bring_image(ops, ds, idx[i], &l, fli_at(ops, out, i * ds->dim));
+}
+
+void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, const fli_rng *turn, uint32_t epoch)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        fli_rng r;
+        fli_rng_item(turn, FLI_RNG_AUGMENT, epoch, idx[i], &r);
+        const look l = random_look(ds, &r);
+        bring_image(b->ops, ds, idx[i], &l, fli_at(b->ops, b->x, i * b->dim));
+    }
+}

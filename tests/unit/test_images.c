@@ -1,0 +1,324 @@
+/* What a model sees of stored images: crops, moves, mirror images, each image by its own scale. */
+#include "fixture.h"
+
+#include "data/images.h"
+#include "data/normalize.h"
+
+/* ---- padded crops ------------------------------------------------------------------------------------------ */
+
+enum { SIDE = 9, PIXELS = 2 * SIDE * SIDE };
+
+static fli_dataset *pictures(fixture *f, size_t n)
+{
+    fli_dataset *ds = NULL;
+    assert_ok(f->ctx, fli_dataset_new(f->ctx, FLI_X_U8, n, PIXELS, 2, &ds));
+    for (size_t i = 0; i < n * PIXELS; i++) ((uint8_t *)ds->x)[i] = (uint8_t)(1 + (i * 37 + i / PIXELS * 101) % 251);
+    ds->shape[0] = 2;
+    ds->shape[1] = ds->shape[2] = SIDE;
+    ds->segments = 2;
+    ds->scale = fli_alloc(f->ctx, 2, sizeof(double));
+    ds->shift = fli_alloc(f->ctx, 2, sizeof(double));
+    ds->scale[0] = 0.5, ds->scale[1] = 0.25, ds->shift[0] = -3, ds->shift[1] = -5;
+    ds->augment = FLI_AUGMENT_CIFAR;
+    return ds;
+}
+
+/* Which of the 81 x 2 crops this is, as down * 18 + right * 2 + mirrored; -1 if none. */
+static int crop_of(const fli_dataset *ds, size_t sample, const double *got)
+{
+    const uint8_t *x = (const uint8_t *)ds->x + sample * PIXELS;
+    for (int k = 0; k < 162; k++) {
+        int down = k / 18 - 4, right = k / 2 % 9 - 4, same = 1;
+        for (int i = 0; same && i < PIXELS; i++) {
+            int c = i / (SIDE * SIDE), row = i / SIDE % SIDE - down, column = i % SIDE - right;
+            int inside = row >= 0 && row < SIDE && column >= 0 && column < SIDE;
+            int from = (c * SIDE + row) * SIDE + (k & 1 ? SIDE - 1 - column : column);
+            same = got[i] == (inside ? x[from] : 0) * ds->scale[c] + ds->shift[c]; /* a black pixel, then normalised */
+        }
+        if (same) return k;
+    }
+    return -1;
+}
+
+/* Padded crops. */
+static void moved(void **state)
+{
+    enum { N = 40, EPOCHS = 60 };
+    fixture *f = *state;
+    fli_dataset *ds = pictures(f, N);
+    fli_batch b;
+    fli_rng turn, other;
+    uint32_t idx[N];
+    int seen[162] = {0}, kinds = 0, mirrored = 0, first[N], changed = 0;
+    double row[PIXELS];
+    fli_rng_init(&turn, 5, FLI_RNG_BATCH, 3, 7);
+    assert_ok(f->ctx, fli_batch_init(f->ctx, &fli_ops_f64, PIXELS, N, &b));
+    for (uint32_t i = 0; i < N; i++) idx[i] = i;
+    for (uint32_t e = 0; e < EPOCHS; e++) {
+        b.n = N;
+        fli_batch_augment(&b, ds, idx, &turn, e);
+        for (size_t i = 0; i < N; i++) {
+            int k = crop_of(ds, i, (double *)b.x + i * PIXELS);
+            assert_true(k >= 0);
+            if (!e) first[i] = k;
+            changed += k != first[i];
+            kinds += !seen[k]++;
+            mirrored += k & 1;
+        }
+    }
+    /* 2,400 draws of 162 kinds: each is expected 14.8 times */
+    assert_int_equal(kinds, 162);
+    for (int k = 0; k < 162; k++) assert_true(seen[k] < 40);
+    assert_true(abs(mirrored - N * EPOCHS / 2) < 150);
+    assert_true(changed > N * (EPOCHS - 1) * 9 / 10);
+
+    /* In another batch, after the stream has moved on: the same change. With another round or client: another one. */
+    uint32_t some[3] = {17, 4, 30};
+    for (int i = 0; i < 11; i++) fli_rng_u32(&turn);
+    b.n = 3;
+    fli_batch_augment(&b, ds, some, &turn, 0);
+    for (size_t i = 0; i < 3; i++) assert_int_equal(crop_of(ds, some[i], (double *)b.x + i * PIXELS), first[some[i]]);
+    for (uint32_t k = 0; k < 3; k++) {
+        int equal = 0;
+        fli_rng_init(&other, k == 2 ? 6 : 5, FLI_RNG_BATCH, k == 0 ? 4 : 3, k == 1 ? 8 : 7);
+        b.n = N;
+        fli_batch_augment(&b, ds, idx, &other, 0);
+        for (size_t i = 0; i < N; i++) equal += crop_of(ds, i, (double *)b.x + i * PIXELS) == first[i];
+        assert_true(equal < 5);
+    }
+    fli_batch_gather(&b, ds, idx, N); /* evaluation sees no changes */
+    fli_dataset_row(ds, 3, row);
+    assert_memory_equal(row, (double *)b.x + 3 * PIXELS, sizeof row);
+    fli_batch_fini(&b);
+    fli_dataset_free(ds);
+}
+
+/* ---- crops ------------------------------------------------------------------------------------------------- */
+
+enum { CROP = 6, CROPPED = 2 * CROP * CROP, PLACES = SIDE - CROP + 1, WAYS = 2 * PLACES * PLACES };
+
+/* Which of the 4 x 4 x 2 crops this is, as top * 8 + left * 2 + mirrored; -1 if none. */
+static int part_of(const fli_dataset *ds, size_t sample, const double *got)
+{
+    const uint8_t *x = (const uint8_t *)ds->x + sample * PIXELS;
+    for (int k = 0; k < WAYS; k++) {
+        int top = k / (2 * PLACES), left = k / 2 % PLACES, same = 1;
+        for (int i = 0; same && i < CROPPED; i++) {
+            int c = i / (CROP * CROP), row = i / CROP % CROP + top, column = i % CROP;
+            int from = (c * SIDE + row) * SIDE + left + (k & 1 ? CROP - 1 - column : column);
+            same = got[i] == x[from] * ds->scale[c] + ds->shift[c];
+        }
+        if (same) return k;
+    }
+    return -1;
+}
+
+static void cropped(void **state)
+{
+    enum { N = 40, EPOCHS = 30, MIDDLE = (SIDE - CROP) / 2 * (2 * PLACES + 2) };
+    fixture *f = *state;
+    fli_dataset *ds = pictures(f, N);
+    fli_batch b;
+    fli_rng turn;
+    uint32_t idx[N];
+    int seen[WAYS] = {0};
+    double row[CROPPED];
+    assert_ok(f->ctx, fli_dataset_crop(f->ctx, CROP, ds));
+    assert_ok(f->ctx, fli_dataset_check(f->ctx, ds, "cropped"));
+    ds->augment = FLI_AUGMENT_CROP;
+    assert_true(ds->dim == CROPPED && ds->shape[1] == CROP && fli_dataset_length(ds) == PIXELS);
+    assert_int_equal(fli_dataset_stored(ds), N * PIXELS);
+    fli_rng_init(&turn, 5, FLI_RNG_BATCH, 3, 7);
+    assert_ok(f->ctx, fli_batch_init(f->ctx, &fli_ops_f64, CROPPED, N, &b));
+    for (uint32_t i = 0; i < N; i++) idx[i] = i;
+    for (uint32_t e = 0; e < EPOCHS; e++) {
+        b.n = N;
+        fli_batch_augment(&b, ds, idx, &turn, e);
+        for (size_t i = 0; i < N; i++) {
+            int k = part_of(ds, i, (double *)b.x + i * CROPPED);
+            assert_true(k >= 0);
+            seen[k]++;
+        }
+    }
+    for (int k = 0; k < WAYS; k++) assert_true(seen[k] > 10 && seen[k] < 80); /* 37.5 are expected */
+
+    fli_batch_gather(&b, ds, idx, N);
+    for (size_t i = 0; i < N; i++) {
+        fli_dataset_row(ds, i, row);
+        assert_int_equal(part_of(ds, i, row), MIDDLE);
+        assert_memory_equal(row, (double *)b.x + i * CROPPED, sizeof row);
+        assert_int_equal(b.label[i], ds->label[i]);
+    }
+    fli_batch_fini(&b);
+    fli_dataset_free(ds);
+}
+
+/* One scale per pixel, as `unit` has for images that are not bytes. */
+static void crops_of_scaled_pixels(void **state)
+{
+    fixture *f = *state;
+    fli_dataset *ds = NULL;
+    double whole[18], part[8];
+    assert_ok(f->ctx, fli_dataset_new(f->ctx, FLI_X_F32, 3, 18, 2, &ds));
+    for (size_t i = 0; i < 54; i++) ((float *)ds->x)[i] = (float)((i * 7) % 13) - 5;
+    memcpy(ds->shape, (size_t[]){2, 3, 3}, sizeof ds->shape);
+    assert_ok(f->ctx, fli_normalize_sets(f->ctx, FLI_NORM_UNIT, NULL, NULL, ds, NULL));
+    fli_dataset_row(ds, 1, whole);
+    assert_ok(f->ctx, fli_dataset_crop(f->ctx, 2, ds));
+    fli_dataset_row(ds, 1, part);
+    for (int c = 0; c < 2; c++)
+        for (int i = 0; i < 4; i++) assert_true(part[c * 4 + i] == whole[c * 9 + i / 2 * 3 + i % 2]);
+    fli_dataset_free(ds);
+}
+
+/* ---- every image by itself ----------------------------------------------------------------------------------- */
+
+/* What is seen has mean 0 and deviation 1, and is a multiple of the pixels of that part, plus a constant. */
+static void standardised(const double *raw, const double *got, size_t n, double accuracy)
+{
+    double mean = 0, var = 0;
+    for (size_t i = 0; i < n; i++) mean += raw[i] / (double)n;
+    for (size_t i = 0; i < n; i++) var += (raw[i] - mean) * (raw[i] - mean) / (double)n;
+    for (size_t i = 0; i < n; i++)
+        assert_near(got[i], (raw[i] - mean) / fmax(sqrt(var), 1 / sqrt((double)n)), accuracy);
+}
+
+/* By the same random looks at the raw pixels: a set that is the same but for its scale draws the same. */
+static void each_of(fixture *f, int augment, fli_xkind kind, const fli_ops *ops, double accuracy)
+{
+    enum { N = 5 };
+    fli_dataset *raw = pictures(f, N), *ds = pictures(f, N);
+    fli_batch a, b;
+    fli_rng turn;
+    uint32_t idx[N] = {3, 0, 4, 1, 2};
+    raw->scale[0] = raw->scale[1] = 1, raw->shift[0] = raw->shift[1] = 0;
+    if (kind != FLI_X_U8) {
+        double *x = fli_alloc(f->ctx, N * PIXELS, sizeof *x);
+        for (size_t i = 0; i < N * PIXELS; i++)
+            if (kind == FLI_X_F64)
+                x[i] = ((uint8_t *)ds->x)[i];
+            else
+                ((float *)x)[i] = ((uint8_t *)ds->x)[i];
+        fli_free(ds->x);
+        ds->x = x;
+        ds->kind = kind;
+    }
+    fli_free(ds->scale);
+    fli_free(ds->shift);
+    ds->scale = ds->shift = NULL;
+    assert_ok(f->ctx, fli_normalize_sets(f->ctx, FLI_NORM_IMAGE, NULL, NULL, ds, NULL));
+    if (augment == FLI_AUGMENT_CROP) {
+        assert_ok(f->ctx, fli_dataset_crop(f->ctx, CROP, ds));
+        assert_ok(f->ctx, fli_dataset_crop(f->ctx, CROP, raw));
+    }
+    ds->augment = raw->augment = augment;
+    fli_rng_init(&turn, 1, FLI_RNG_BATCH, 2, 3);
+    assert_ok(f->ctx, fli_batch_init(f->ctx, &fli_ops_f64, ds->dim, N, &a));
+    assert_ok(f->ctx, fli_batch_init(f->ctx, ops, ds->dim, N, &b));
+    for (uint32_t e = 0; e < 20; e++) {
+        double got[PIXELS];
+        a.n = b.n = N;
+        if (e && augment) {
+            fli_batch_augment(&a, raw, idx, &turn, e);
+            fli_batch_augment(&b, ds, idx, &turn, e);
+        } else {
+            fli_batch_gather(&a, raw, idx, N);
+            fli_batch_gather(&b, ds, idx, N);
+        }
+        for (size_t i = 0; i < N; i++) {
+            ops->to_f64(ds->dim, (char *)b.x + i * ds->dim * ops->size, got);
+            standardised((double *)a.x + i * ds->dim, got, ds->dim, accuracy);
+        }
+    }
+    fli_batch_fini(&a);
+    fli_batch_fini(&b);
+    fli_dataset_free(raw);
+    fli_dataset_free(ds);
+}
+
+static void each(void **state)
+{
+    static const fli_xkind kinds[] = {FLI_X_U8, FLI_X_F32, FLI_X_F64};
+    for (int augment = FLI_AUGMENT_NONE; augment <= FLI_AUGMENT_CROP; augment++)
+        for (size_t k = 0; k < 3; k++) {
+            each_of(*state, augment, kinds[k], &fli_ops_f64, 1e-12);
+            each_of(*state, augment, kinds[k], &fli_ops_f32, 2e-6);
+        }
+}
+
+/* An image of one colour has no deviation to divide by. */
+static void one_colour(void **state)
+{
+    fixture *f = *state;
+    fli_dataset *ds = NULL;
+    double row[9];
+    assert_ok(f->ctx, fli_dataset_new(f->ctx, FLI_X_U8, 1, 9, 2, &ds));
+    memset(ds->x, 77, 9);
+    ds->shape[1] = ds->shape[2] = 3;
+    assert_ok(f->ctx, fli_normalize_sets(f->ctx, FLI_NORM_IMAGE, NULL, NULL, ds, NULL));
+    fli_dataset_row(ds, 0, row);
+    for (int i = 0; i < 9; i++) assert_near(row[i], 0, 1e-12);
+    fli_dataset_free(ds);
+}
+
+/* ---- whole runs -------------------------------------------------------------------------------------------- */
+
+#define RUN                                                                                                            \
+    "rounds: 6\ndata: {kind: digits, samples: 300, test_samples: 60, crop: 20, normalize: image}\n"                    \
+    "partition: {kind: iid, clients: 5}\nlocal: {batch: 12, lr: 0.2, epochs: 3}\n"                                     \
+    "model: {kind: cnn, layers: \"conv 6x5 same, pool 2, fc 20\"}\n"
+
+static double final_loss(fixture *f, const char *setting, double *start)
+{
+    const fl_row *rows;
+    fl_run *run = NULL;
+    fl_config *cfg = fixture_config(f, RUN);
+    assert_ok(f->ctx, fl_config_set(cfg, setting));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    size_t n = fl_run_rows(run, &rows);
+    double last = fl_row_get(&rows[n - 1], "train_loss");
+    *start = fl_row_get(&rows[0], "train_loss");
+    fl_run_free(run);
+    fl_config_free(cfg);
+    return last;
+}
+
+/* Evaluation sees the middle, whatever training sees: the losses at the start are the same. */
+static void runs(void **state)
+{
+    double start, random_start;
+    double plain = final_loss(*state, "data.augment=none", &start);
+    double random = final_loss(*state, "data.augment=crop", &random_start);
+    assert_true(plain < 0.7 * start);
+    assert_true(start == random_start && random != plain && random < start);
+}
+
+static void refuse(fixture *f, const char *yaml, const char *text)
+{
+    fl_run *run = NULL;
+    fl_config *cfg = fixture_config(f, yaml);
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, text);
+    fl_config_free(cfg);
+}
+
+static void refused(void **state)
+{
+    refuse(*state, "data: {kind: digits, crop: 29}\npartition: {kind: iid, clients: 4}\nmodel: softmax\n",
+           "data.crop is 29, but the images have only 28 x 28 pixels");
+    refuse(*state, "data: {kind: blobs, crop: 2}\npartition: {kind: iid, clients: 4}\nmodel: softmax\n",
+           "data.crop is for images");
+    refuse(*state, "data: {kind: blobs, normalize: image}\npartition: {kind: iid, clients: 4}\nmodel: softmax\n",
+           "normalize image is for images");
+    refuse(*state, "data: {kind: synthetic, on_demand: true, crop: 2}\nmodel: softmax\n", "images that are stored");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(moved),   FIXTURE_TEST(cropped),    FIXTURE_TEST(crops_of_scaled_pixels),
+        FIXTURE_TEST(each),    FIXTURE_TEST(one_colour), FIXTURE_TEST(runs),
+        FIXTURE_TEST(refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
