@@ -1,5 +1,6 @@
 #include "algo/family_vra.h"
 
+
 #include <math.h>
 
 enum { X, LAM };      /* server */
@@ -70,6 +71,15 @@ double fli_vra_steps(double gamma, double lr, size_t steps)
     return r == 1 ? (double)steps : (1 - pow(r, (double)steps)) / (1 - r);
 }
 
+/* Of either theorem. */
+static void require_plain_steps(const fli_facts *f, fli_conditions *out)
+{
+    fli_requirement(out, "plain SGD", "local steps have no momentum, so that Lemma 1 describes them", f,
+                    f->momentum == 0);
+    fli_requirement(out, "step sizes", "lr is the same in all rounds: the bound on gamma_i fails as it falls", f,
+                    f->constant_lr);
+}
+
 void fli_vra_check(const fli_vra *c, const fli_facts *f, fli_conditions *out)
 {
     double qt = fli_vra_steps(c->gamma, f->lr, f->steps), l = f->smoothness;
@@ -79,9 +89,46 @@ void fli_vra_check(const fli_vra *c, const fli_facts *f, fli_conditions *out)
     fli_condition(out, "(18) first", "lr <= 1/(sqrt(6) Qt_i L_i)", f, f->lr, 1 / (sqrt(6) * qt * l));
     fli_condition(out, "(18) third", "lr <= 1/((a_i + d_i) gamma_i Qt_i)", f, f->lr,
                   1 / ((c->a + c->d) * c->gamma * qt));
-    fli_requirement(out, "plain SGD", "local steps have no momentum, so that Lemma 1 describes them", f,
-                    f->momentum == 0);
-    fli_requirement(out, "step sizes", "lr is the same in all rounds: (17) fails as it falls", f, f->constant_lr);
+    require_plain_steps(f, out);
+}
+
+/* The left side of (29), for Q_y steps in y; follow = a_i gamma_i lr Qt_i. */
+static double curvature_met(double l, double beta, size_t steps, double follow)
+{
+    return l + 4 * beta * (double)steps * l * l * (1 + 400 / (follow * follow));
+}
+
+/* L_i is of f_i in x and y together. Known of it are the curvatures in x and, where y starts, in y. */
+static double curvature(const fli_facts *f)
+{
+    return f->second_block ? fmax(f->smoothness, f->block.smoothness) : f->smoothness;
+}
+
+/* What the theorem asks of steps in y. */
+static void check_second_block(double beta, double follow, const fli_facts *f, fli_conditions *out)
+{
+    if (!f->second_block) return;
+    if (f->block.steps)
+        fli_condition(out, "(29)", "L_i + 4 beta Q_y L_i^2 (1 + 400/(a_i gamma_i lr Qt_i)^2) <= 1/lr_y", f,
+                      curvature_met(curvature(f), beta, f->block.steps, follow), 1 / f->block.lr);
+    else
+        fli_assumption(out, "(29)", "y_i in closed form, where the theorem takes gradient steps, does no harm");
+    fli_assumption(out, "L_i", "the curvature of f_i between x and y, and away from the start, is no larger");
+}
+
+void fli_vra_check_blocks(const fli_vra *c, double beta, const fli_facts *f, fli_conditions *out)
+{
+    double qt = fli_vra_steps(c->gamma, f->lr, f->steps), l = curvature(f);
+    double follow = c->a * c->gamma * f->lr * qt, p = f->probability;
+    fli_requirement(out, "p_i", "0 < p_i < 1", f, p > 0 && p < 1);
+    fli_condition(out, "(27)", "L_i/2 + 9 L_i/(p_i a_i gamma_i lr Qt_i sqrt(1 - p_i)) <= gamma_i", f,
+                  l / 2 + 9 * l / (p * follow * sqrt(1 - p)), c->gamma);
+    fli_condition(out, "(28) first", "lr <= 1/(sqrt(6) Qt_i L_i)", f, f->lr, 1 / (sqrt(6) * qt * l));
+    fli_condition(out, "(28) second", "gamma_i lr <= 1", f, c->gamma * f->lr, 1);
+    fli_condition(out, "(28) third", "lr <= 1/((a_i + d_i) gamma_i Qt_i)", f, f->lr,
+                  1 / ((c->a + c->d) * c->gamma * qt));
+    require_plain_steps(f, out);
+    check_second_block(beta, follow, f, out);
 }
 
 void fli_vra_warn(double gamma, const fli_facts *f, fli_text *out)
@@ -97,13 +144,19 @@ void fli_vra_warn(double gamma, const fli_facts *f, fli_text *out)
 /* With gamma lr = 1/(2 (a + d) Q) for the largest Q: gamma lr Qt = 1 - (1 - gamma lr)^Q does not depend on gamma any
  * more, (18) asks for gamma >= sqrt(6) L/(2 (a + d)), and (17), hardest for the smallest Q, is explicit in gamma. 5% on
  * top, since L is measured and the numbers are rounded. */
-void fli_vra_fix(double a, double d, const fli_facts *w, fli_fixes *out)
+void fli_vra_fix(int blocks, double a, double d, const fli_facts *w, fli_fixes *out)
 {
-    double q = (double)w->steps, l = w->smoothness, product = 1 / (2 * (a + d) * q);
+    double q = (double)w->steps, l = curvature(w), product = 1 / (2 * (a + d) * q), p = w->probability;
     double s = 1 - pow(1 - product, (double)w->least_steps);
-    double gamma = 1.05 * fmax(sqrt(6) * l / (2 * (a + d)), l / 2 + 13 * l / (2 * w->probability * a * s));
+    double share = blocks ? 9 / sqrt(1 - fmin(p, 0.99)) : 6.5; /* p = 1 is mended by itself */
+    double gamma = 1.05 * fmax(sqrt(6) * l / (2 * (a + d)), l / 2 + share * l / (p * a * s));
     fli_fix_least(out, FLI_VRA_CONDITIONS, "algorithm.gamma", gamma, NULL);
     fli_fix_most(out, FLI_VRA_CONDITIONS, "local.lr", product / gamma, NULL);
     fli_fix_plain_steps(out, "plain SGD");
     fli_fix_constant_lr(out, "step sizes");
+    if (!blocks) return;
+    fli_fix_word(out, "p_i", "participation.kind", "uniform", NULL);
+    fli_fix_most(out, "p_i", "participation.count", (double)w->clients - 1, NULL);
+    fli_fix_shrink(out, "(29)", w->model_traits & FLI_MODEL_UNSUPERVISED ? "model.membership_lr" : "semi.label_lr",
+                   w->block.lr, NULL);
 }

@@ -27,11 +27,14 @@ double fli_vra_beta(const fli_server *s);
 double fli_vra_steps(double gamma, double lr, size_t steps);
 /* Theorem 1's conditions (17) and (18) at one client, and Lemma 1's. */
 void fli_vra_check(const fli_vra *c, const fli_facts *f, fli_conditions *out);
+/* Theorem 2's (27) to (29) in their place, for a block y_i beside x; beta is 1 / sum w_i gamma_i, or more. */
+void fli_vra_check_blocks(const fli_vra *c, double beta, const fli_facts *f, fli_conditions *out);
 /* Says so when gamma_i lr > 1, where Lemma 1 ends. */
 void fli_vra_warn(double gamma, const fli_facts *f, fli_text *out);
 /* The conditions' names, for `fix`. */
-#define FLI_VRA_CONDITIONS "Lemma 1|(17)|(18)"
-/* gamma and lr that satisfy them for a given a and d (the construction of the paper's appendix B, below (42)). */
-void fli_vra_fix(double a, double d, const fli_facts *worst, fli_fixes *out);
+#define FLI_VRA_CONDITIONS "Lemma 1|(17)|(18)|(27)|(28)"
+/* gamma and lr that satisfy them for a given a and d (the construction of the paper's appendix B, below (42)), of
+ * Theorem 1 or, with `blocks`, of Theorem 2; and its other conditions. */
+void fli_vra_fix(int blocks, double a, double d, const fli_facts *worst, fli_fixes *out);
 
 #endif

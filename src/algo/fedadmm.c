@@ -55,7 +55,7 @@ static void warn(const void *p, const fli_facts *f, fli_text *out) { fli_vra_war
 static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
 {
     (void)p;
-    fli_vra_fix(1, 1, worst, out);
+    fli_vra_fix(0, 1, 1, worst, out);
 }
 
 const fli_algo fli_algo_fedadmm = {

@@ -245,16 +245,30 @@ static void advance(const fli_server *s)
     fli_vra_advance(s);
 }
 
-static void check(const void *params_, const fli_facts *f, fli_conditions *out)
+/* 1 / sum w_j gamma_j; `gamma` is what all have, where it is not a list. */
+static double beta_of(const params *p, const fli_facts *f, double gamma)
 {
-    const params *p = params_;
+    double sum = 0;
+    if (p->gamma.n <= 1) return 1 / gamma;
+    for (size_t i = 0; i < f->clients; i++) sum += f->all->weights[i] * p->gamma.v[i];
+    return 1 / sum;
+}
+
+static void check_by(int blocks, const params *p, const fli_facts *f, fli_conditions *out)
+{
     size_t rounds = p->a_rounds.n > p->d_rounds.n ? p->a_rounds.n : p->d_rounds.n;
     fli_require_convex_g(out, f);
     for (size_t r = 0; r < rounds; r++) { /* the factors differ only that long */
         fli_vra c = in_theory(p, f, r);
-        fli_vra_check(&c, f, out);
+        if (blocks)
+            fli_vra_check_blocks(&c, beta_of(p, f, c.gamma), f, out);
+        else
+            fli_vra_check(&c, f, out);
     }
 }
+
+static void check(const void *params_, const fli_facts *f, fli_conditions *out) { check_by(0, params_, f, out); }
+static void check_u(const void *params_, const fli_facts *f, fli_conditions *out) { check_by(1, params_, f, out); }
 
 static void warn(const void *params_, const fli_facts *f, fli_text *out)
 {
@@ -277,9 +291,8 @@ static void warn(const void *params_, const fli_facts *f, fli_text *out)
 }
 
 /* A preset that sets a or d keeps it, unless no gamma would do; factors by round would multiply what is set here. */
-static void fix(const void *params_, const fli_facts *worst, fli_fixes *out)
+static void fix_by(int blocks, const params *p, const fli_facts *worst, fli_fixes *out)
 {
-    const params *p = params_;
     fli_vra c = in_theory(p, worst, 0);
     double d = balances_d(p) ? (c.a + c.d) / 2 : c.d, a = d;
     a_rule rule = preset_of(p)->a;
@@ -295,8 +308,11 @@ static void fix(const void *params_, const fli_facts *worst, fli_fixes *out)
         fli_fix_word(out, FLI_VRA_CONDITIONS, "algorithm.a_rounds", "1", NULL);
     if (p->d_rounds.n > 1 || p->d_rounds.v[0] != 1)
         fli_fix_word(out, FLI_VRA_CONDITIONS, "algorithm.d_rounds", "1", NULL);
-    fli_vra_fix(a, d, worst, out);
+    fli_vra_fix(blocks, a, d, worst, out);
 }
+
+static void fix(const void *params_, const fli_facts *w, fli_fixes *out) { fix_by(0, params_, w, out); }
+static void fix_u(const void *params_, const fli_facts *w, fli_fixes *out) { fix_by(1, params_, w, out); }
 
 /* FedVRA-U ([VRA] Algorithm 3): f_i(x, y_i) with a block y_i that stays with the client, x in a convex set X. The local
  * solver finds y_i first; what is left for the server is to project x onto X, which is the proximal step of X's
@@ -324,14 +340,16 @@ static void warn_u(const void *params_, const fli_facts *f, fli_text *out)
 #define PARTS                                                                                                          \
     .citation = "Wang et al., Beyond ADMM, 2023", .keys = keys, .params_size = sizeof(params), FLI_VRA_PARTS,          \
     .down = down, .server_scalars = 2, .scalar_sums = 2,                                                               \
-    .remedy = "a smaller algorithm.a or local.lr, or a larger algorithm.gamma", .validate = validate,                  \
-    .theory.check = check, .theory.fix = fix, .start = start, .pose = pose, .answer = answer, .absorb = absorb
+    .remedy = "a smaller algorithm.a or local.lr, or a larger algorithm.gamma", .validate = validate, .start = start,  \
+    .pose = pose, .answer = answer, .absorb = absorb
 
 const fli_algo fli_algo_fedvra = {
     .name = "fedvra",
     .title = "adaptive client-variance reduction; contains FedAvg, FedProx, FedNova, FedDyn and ADMM",
     .traits = FLI_ALGO_PLAIN_SGD,
     PARTS,
+    .theory.check = check,
+    .theory.fix = fix,
     .theory.warn = warn,
     .advance = advance,
 };
@@ -341,6 +359,8 @@ const fli_algo fli_algo_fedvra_u = {
     .title = "FedVRA for problems with a second block on the clients: pseudo labels, clusters",
     .traits = FLI_ALGO_PLAIN_SGD | FLI_ALGO_COMPOSITE | FLI_ALGO_BLOCKS,
     PARTS,
+    .theory.check = check_u,
+    .theory.fix = fix_u,
     .theory.warn = warn_u,
     .advance = advance_u,
 };

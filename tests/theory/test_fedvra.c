@@ -650,7 +650,7 @@ static void advised(const quadratics *p, double probability, double a, double d,
     fli_facts w = {.clients = N, .probability = probability, .steps = most, .least_steps = least};
     fli_fixes rows = {0};
     for (size_t i = 0; i < N; i++) w.smoothness = fmax(w.smoothness, smoothness(p, i));
-    fli_vra_fix(a, d, &w, &rows);
+    fli_vra_fix(0, a, d, &w, &rows);
     assert_true(rows.count >= 2);
     assert_string_equal(rows.at[0].key, "algorithm.gamma");
     assert_string_equal(rows.at[1].key, "local.lr");

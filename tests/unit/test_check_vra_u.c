@@ -1,0 +1,150 @@
+/* `check` of FedVRA-U: Theorem 2's conditions (27) to (29), written out again here, on what the check measured. */
+#include "fixture.h"
+
+#define BASE                                                                                                           \
+    "data: {kind: blobs, classes: 3, features: 4, samples: 240, test_samples: 0, unlabelled: 0.5}\n"                   \
+    "partition: {kind: iid, clients: 4}\nmodel: softmax\nweights: uniform\n"                                           \
+    "semi: {labels: projected, label_lr: 0.5, label_steps: 3, alpha_p: 0.1, alpha_r: 0.3}\n"                           \
+    "participation: {kind: uniform, count: 2}\nlocal: {steps: 4, batch: 10, lr: 0.02}\n"                               \
+    "algorithm: {kind: fedvra-u, gamma: 3, a: 2, d: 1.5}\n"
+
+static void add(void *arg, const char *text)
+{
+    char **all = arg;
+    size_t n = *all ? strlen(*all) : 0;
+    *all = realloc(*all, n + strlen(text) + 1);
+    strcpy(*all + n, text);
+}
+
+/* What the check prints; settings are separated by |. */
+static char *checked(fixture *f, const char *settings)
+{
+    char list[600], *text = NULL, *save = NULL;
+    fl_config *cfg = fixture_config(f, BASE);
+    snprintf(list, sizeof list, "%s", settings);
+    for (char *one = strtok_r(list, "|", &save); one; one = strtok_r(NULL, "|", &save))
+        assert_ok(f->ctx, fl_config_set(cfg, one));
+    assert_ok(f->ctx, fl_check(cfg, add, &text));
+    fl_config_free(cfg);
+    return text;
+}
+
+/* The two sides of a condition where it is tightest; returns whether it holds. */
+static int sides(const char *text, const char *name, double *have, double *most)
+{
+    char key[40];
+    snprintf(key, sizeof key, " %s", name);
+    const char *at = strstr(text, key);
+    if (!at) fail_msg("no %s in:\n%s", name, text);
+    const char *line = at;
+    while (line > text && line[-1] != '\n') line--;
+    at = strstr(at, "tightest at client");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "tightest at client %*u: %lf <= %lf", have, most), 2);
+    return !strncmp(line, "holds", 5);
+}
+
+static double smoothness(const char *text)
+{
+    double low, high;
+    assert_int_equal(sscanf(strstr(text, "L_i from"), "L_i from %lf to %lf", &low, &high), 2);
+    return high;
+}
+
+static void conditions_are_the_papers(void **state)
+{
+    char *text = checked(*state, "");
+    double l = smoothness(text), p = 0.5, gamma = 3, a = 2, d = 1.5, lr = 0.02, qt = 0, have, most;
+    for (int t = 0; t < 4; t++) qt += pow(1 - gamma * lr, t);
+    assert_true(l > 3 * 0.3 / 30); /* larger than the curvature in the labels */
+    assert_null(strstr(text, "(17)"));
+    sides(text, "(27)", &have, &most);
+    assert_near(have, l / 2 + 9 * l / (p * a * gamma * lr * qt * sqrt(1 - p)), 2e-3 * have);
+    assert_near(most, gamma, 1e-9);
+    sides(text, "(28) first", &have, &most);
+    assert_near(most, 1 / (sqrt(6) * qt * l), 2e-3 * most);
+    sides(text, "(28) second", &have, &most);
+    assert_near(have, 0.06, 1e-9);
+    assert_true(sides(text, "(28) third", &have, &most));
+    assert_near(most, 1 / ((a + d) * gamma * qt), 1e-3 * most);
+    assert_false(sides(text, "(29)", &have, &most));
+    assert_near(have, l + 4 / gamma * 3 * l * l * (1 + 400 / pow(a * gamma * lr * qt, 2)), 5e-3 * have);
+    assert_near(most, 2, 1e-9);
+    free(text);
+}
+
+/* Where labels bend more than the loss, that is L_i. */
+static void labels_count(void **state)
+{
+    char *text = checked(*state, "semi.alpha_r=500");
+    double have, most;
+    sides(text, "(28) first", &have, &most);
+    double qt = 0, l = 3 * 500 / 30.0;
+    for (int t = 0; t < 4; t++) qt += pow(1 - 0.06, t);
+    assert_near(most, 1 / (sqrt(6) * qt * l), 1e-3 * most);
+    free(text);
+}
+
+/* (27) needs p_i < 1. */
+static void everyone_is_too_many(void **state)
+{
+    char *text = checked(*state, "participation=everyone");
+    assert_non_null(strstr(text, "FAILS    p_i            0 < p_i < 1"));
+    assert_non_null(strstr(text, "participation.kind = uniform, participation.count = 3"));
+    free(text);
+}
+
+/* What cannot be computed is assumed; without a second block nothing is said of it. */
+static void assumptions(void **state)
+{
+    char *text = checked(*state, "semi.labels=closed_form");
+    assert_non_null(strstr(text, "assumed  (29)"));
+    free(text);
+    text = checked(*state, "semi.labels=none");
+    assert_null(strstr(text, "(29)"));
+    assert_non_null(strstr(text, "(27)"));
+    free(text);
+    text = checked(*state, "semi.labels=none|data.unlabelled=0|model={kind: factorization, rank: 2}|regularizer="
+                           "nonnegative");
+    assert_non_null(strstr(text, "(29)           L_i + 4 beta")); /* memberships take steps */
+    free(text);
+}
+
+/* The configuration that --fix writes satisfies the theorem. */
+static void fixes_hold(void **state)
+{
+    fixture *f = *state;
+    static const char *const cases[] = {"semi.label_lr=0.4",
+                                        "semi.labels=closed_form",
+                                        "participation.count=1|local.steps=9",
+                                        "semi.alpha_r=500",
+                                        "participation=everyone",
+                                        "local.momentum=0.5",
+                                        "semi.labels=none|data.unlabelled=0|model={kind: factorization, rank: 2}|"
+                                        "regularizer=nonnegative"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char list[600], *report = NULL, *file = NULL, *save = NULL;
+        size_t left;
+        fl_config *cfg = fixture_config(f, BASE);
+        snprintf(list, sizeof list, "%s", cases[i]);
+        for (char *one = strtok_r(list, "|", &save); one; one = strtok_r(NULL, "|", &save))
+            assert_ok(f->ctx, fl_config_set(cfg, one));
+        assert_ok(f->ctx, fl_check_fix(cfg, add, &report, add, &file, &left));
+        if (left) fail_msg("%s: %zu left\n%s", cases[i], left, report);
+        fl_config_free(cfg);
+        free(report);
+        free(file);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(conditions_are_the_papers),
+        FIXTURE_TEST(labels_count),
+        FIXTURE_TEST(everyone_is_too_many),
+        FIXTURE_TEST(assumptions),
+        FIXTURE_TEST(fixes_hold),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
