@@ -42,6 +42,7 @@ typedef struct {
     size_t parameters;
     double smoothness; /* L_i; with two levels that of g_i in y */
     double lr, probability, weight;
+    double most_likely; /* p_i in the round where it is largest; probability is where it is smallest */
     double base_lr; /* local.lr: lr without the client's factor */
     fli_outlook outlook;
     size_t steps; /* Q_i */

@@ -1,6 +1,7 @@
 #include "exec/participation.h"
 
 #include "data/stream.h"
+#include "exec/chances.h"
 
 #include <errno.h>
 #include <math.h>
@@ -116,44 +117,108 @@ static size_t weighted_pick(const fli_participation *p, size_t round, fli_rng *r
     return p->largest;
 }
 
-static double weighted_probability(const fli_participation *p, size_t client)
+static double weighted_probability(const fli_participation *p, size_t round, size_t client)
 {
+    (void)round;
     return -expm1(-(double)fli_fed_size(p->fed, client) * ((const race *)p->priv)->finish);
 }
 
 /* ---- independent coins --------------------------------------------------------------------------------- */
 
+/* Probabilities are the way's own; the coins are the same. */
+static size_t toss(const fli_participation *p, size_t round, fli_rng *rng, uint32_t *out)
+{
+    size_t m = 0;
+    for (size_t i = 0; i < p->fed->clients; i++)
+        if (fli_rng_uniform(rng) < p->desc->probability(p, round, i)) out[m++] = (uint32_t)i;
+    return m;
+}
+
 typedef struct {
-    fli_reals probability;
+    fli_reals probability, factors;
 } bernoulli_params;
 
 static const fli_key bernoulli_keys[] = {
     FLI_KEY_REALS(bernoulli_params, probability, "0.1", FLI_ABOVE_0, 1,
                   "probability of taking part: one for all clients, or a list with one per client"),
+    FLI_KEY_REALS(bernoulli_params, factors, "1", FLI_ABOVE_0, FLI_NO_MAX,
+                  "multiply it in rounds 1, 2, ...; behind the last one they start over"),
     FLI_KEY_END,
 };
+
+static void range_of(const fli_reals *v, double *least, double *most)
+{
+    *least = *most = v->v[0];
+    for (size_t i = 1; i < v->n; i++) {
+        *least = fmin(*least, v->v[i]);
+        *most = fmax(*most, v->v[i]);
+    }
+}
 
 static fl_status bernoulli_setup(fl_ctx *ctx, fli_participation *p)
 {
     const bernoulli_params *a = p->params;
-    if (a->probability.n == 1 || a->probability.n == p->fed->clients) return FL_OK;
-    return fli_fail(ctx, FL_ECONFIG, "participation.probability has %zu values, but there are %zu clients",
-                    a->probability.n, p->fed->clients);
+    double least, most, factor;
+    if (a->probability.n != 1 && a->probability.n != p->fed->clients)
+        return fli_fail(ctx, FL_ECONFIG, "participation.probability has %zu values, but there are %zu clients",
+                        a->probability.n, p->fed->clients);
+    if (!a->factors.n) return fli_fail(ctx, FL_ECONFIG, "participation.factors is empty");
+    range_of(&a->probability, &least, &most);
+    range_of(&a->factors, &least, &factor);
+    if (most * factor <= 1) return FL_OK;
+    return fli_fail(ctx, FL_ECONFIG,
+                    "participation.probability goes up to %g and participation.factors to %g, but a probability of %g "
+                    "is too large",
+                    most, factor, most * factor);
 }
 
-static size_t bernoulli_pick(const fli_participation *p, size_t round, fli_rng *rng, uint32_t *out)
+static double bernoulli_probability(const fli_participation *p, size_t round, size_t client)
 {
-    (void)round;
-    const fli_reals *prob = &((const bernoulli_params *)p->params)->probability;
-    size_t m = 0;
-    for (size_t i = 0; i < p->fed->clients; i++)
-        if (fli_rng_uniform(rng) < prob->v[prob->n == 1 ? 0 : i]) out[m++] = (uint32_t)i;
-    return m;
+    const bernoulli_params *a = p->params;
+    return fli_reals_at(&a->probability, client) * a->factors.v[round % a->factors.n];
 }
 
-static double bernoulli_probability(const fli_participation *p, size_t client)
+static void bernoulli_range(const fli_participation *p, size_t client, double *least, double *most)
 {
-    return fli_reals_at(&((const bernoulli_params *)p->params)->probability, client);
+    const bernoulli_params *a = p->params;
+    double one = fli_reals_at(&a->probability, client);
+    range_of(&a->factors, least, most);
+    *least *= one;
+    *most *= one;
+}
+
+/* ---- coins by a schedule ------------------------------------------------------------------------------- */
+
+typedef struct {
+    char *path;
+} schedule_params;
+
+static const fli_key schedule_keys[] = {
+    FLI_KEY_STRING(schedule_params, path, NULL,
+                   "CSV file with the columns round (from 1), client (from 0, or * for all) and p: the probability "
+                   "from that round on, until a later line; rounds do not decrease, and 0 < p <= 1"),
+    FLI_KEY_END,
+};
+
+static fl_status schedule_setup(fl_ctx *ctx, fli_participation *p)
+{
+    fli_chances *c;
+    fl_status s = fli_chances_read(ctx, ((const schedule_params *)p->params)->path, p->fed->clients, &c);
+    p->priv = c;
+    return s;
+}
+
+static void schedule_fini(fli_participation *p) { fli_chances_free(p->priv); }
+static const char *schedule_file(const void *params) { return ((const schedule_params *)params)->path; }
+
+static double schedule_probability(const fli_participation *p, size_t round, size_t client)
+{
+    return fli_chances_at(p->priv, round, client);
+}
+
+static void schedule_range(const fli_participation *p, size_t client, double *least, double *most)
+{
+    fli_chances_range(p->priv, client, least, most);
 }
 
 /* ---- everyone ------------------------------------------------------------------------------------------ */
@@ -262,8 +327,9 @@ static size_t trace_pick(const fli_participation *p, size_t round, fli_rng *rng,
     return l->n;
 }
 
-static double trace_probability(const fli_participation *p, size_t client)
+static double trace_probability(const fli_participation *p, size_t round, size_t client)
 {
+    (void)round;
     const trace *t = p->priv;
     return (double)t->seen[client] / (double)t->rounds;
 }
@@ -271,21 +337,58 @@ static double trace_probability(const fli_participation *p, size_t client)
 /* ---- the table ----------------------------------------------------------------------------------------- */
 
 static const fli_participation_desc ways[] = {
-    {"uniform", "a fixed number of clients, every subset equally likely", NULL, size_keys, sizeof(size_params), 0, 1,
-     size_setup, uniform_pick, NULL},
-    {"bernoulli", "every client tosses its own coin", NULL, bernoulli_keys, sizeof(bernoulli_params), 0, 0,
-     bernoulli_setup, bernoulli_pick, bernoulli_probability},
-    {"weighted", "a fixed number of clients, drawn by the number of their samples", "Efraimidis and Spirakis, 2006",
-     size_keys, sizeof(size_params), 0, 0, weighted_setup, weighted_pick, weighted_probability},
-    {"cyclic", "a fixed number of clients, one group after the other", NULL, size_keys, sizeof(size_params), 0, 0,
-     size_setup, cyclic_pick},
-    {"everyone", "all clients in every round", NULL, NULL, 0, 1, 1, NULL, everyone_pick, NULL},
-    {"trace", "who was available, from a file", NULL, trace_keys, sizeof(trace_params), 0, 0, trace_setup, trace_pick,
-     trace_probability, trace_file},
+    {.name = "uniform",
+     .title = "a fixed number of clients, every subset equally likely",
+     .keys = size_keys,
+     .params_size = sizeof(size_params),
+     .at_work = 1,
+     .setup = size_setup,
+     .pick = uniform_pick},
+    {.name = "bernoulli",
+     .title = "every client tosses its own coin",
+     .keys = bernoulli_keys,
+     .params_size = sizeof(bernoulli_params),
+     .setup = bernoulli_setup,
+     .pick = toss,
+     .probability = bernoulli_probability,
+     .range = bernoulli_range},
+    {.name = "schedule",
+     .title = "every client tosses its own coin, whose probability changes over the rounds, from a file",
+     .keys = schedule_keys,
+     .params_size = sizeof(schedule_params),
+     .setup = schedule_setup,
+     .pick = toss,
+     .probability = schedule_probability,
+     .range = schedule_range,
+     .file = schedule_file,
+     .fini = schedule_fini},
+    {.name = "weighted",
+     .title = "a fixed number of clients, drawn by the number of their samples",
+     .citation = "Efraimidis and Spirakis, 2006",
+     .keys = size_keys,
+     .params_size = sizeof(size_params),
+     .setup = weighted_setup,
+     .pick = weighted_pick,
+     .probability = weighted_probability},
+    {.name = "cyclic",
+     .title = "a fixed number of clients, one group after the other",
+     .keys = size_keys,
+     .params_size = sizeof(size_params),
+     .setup = size_setup,
+     .pick = cyclic_pick},
+    {.name = "everyone", .title = "all clients in every round", .everyone = 1, .at_work = 1, .pick = everyone_pick},
+    {.name = "trace",
+     .title = "who was available, from a file",
+     .keys = trace_keys,
+     .params_size = sizeof(trace_params),
+     .setup = trace_setup,
+     .pick = trace_pick,
+     .probability = trace_probability,
+     .file = trace_file},
 };
 
 const fli_participation_desc *const fli_participation_list[] = {&ways[0], &ways[1], &ways[2], &ways[3],
-                                                                &ways[4], &ways[5], NULL};
+                                                                &ways[4], &ways[5], &ways[6], NULL};
 
 fl_status fli_participation_new(fl_ctx *ctx, const fli_participation_desc *desc, const void *params, const fli_fed *fed,
                                 fli_participation **out)
@@ -305,6 +408,7 @@ fl_status fli_participation_new(fl_ctx *ctx, const fli_participation_desc *desc,
 void fli_participation_free(fli_participation *p)
 {
     if (!p) return;
+    if (p->desc->fini) p->desc->fini(p);
     fli_arena_fini(&p->arena);
     fli_free(p);
 }
@@ -316,8 +420,16 @@ size_t fli_participation_pick(const fli_participation *p, uint64_t seed, size_t 
     return p->desc->pick(p, round, &rng, out);
 }
 
-double fli_participation_probability(const fli_participation *p, size_t client)
+double fli_participation_probability(const fli_participation *p, size_t round, size_t client)
 {
-    if (p->desc->probability) return p->desc->probability(p, client);
+    if (p->desc->probability) return p->desc->probability(p, round, client);
     return (double)p->largest / (double)p->fed->clients;
+}
+
+void fli_participation_range(const fli_participation *p, size_t client, double *least, double *most)
+{
+    if (p->desc->range)
+        p->desc->range(p, client, least, most);
+    else
+        *least = *most = fli_participation_probability(p, 0, client);
 }

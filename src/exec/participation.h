@@ -20,10 +20,13 @@ typedef struct fli_participation_desc {
     /* The cohort of a round, ascending and distinct, into out (room for p->largest); returns m. A function of (seed,
      * round). */
     size_t (*pick)(const fli_participation *p, size_t round, fli_rng *rng, uint32_t *out);
-    /* How likely a client takes part in a round. NULL: m/N. */
-    double (*probability)(const fli_participation *p, size_t client);
+    /* How likely a client takes part in a round, counted from 0. NULL: m/N. */
+    double (*probability)(const fli_participation *p, size_t round, size_t client);
+    /* The smallest and the largest of that over all rounds. NULL: it does not change. */
+    void (*range)(const fli_participation *p, size_t client, double *least, double *most);
     /* The file that it reads: its contents count as data. NULL: none. */
     const char *(*file)(const void *params);
+    void (*fini)(fli_participation *p); /* frees what setup made outside the arena; NULL: nothing */
 } fli_participation_desc;
 
 struct fli_participation {
@@ -43,8 +46,10 @@ void fli_participation_free(fli_participation *p);
 /* The cohort of a round; `out` has room for p->largest clients. */
 size_t fli_participation_pick(const fli_participation *p, uint64_t seed, size_t round, uint32_t *out);
 
-/* p_i: exact for all ways but `weighted`, where it is the chance that the client's clock has rung when on average m
+/* p_i^r: exact for all ways but `weighted`, where it is the chance that the client's clock has rung when on average m
  * have, and `trace`, where it is how often the client appears. */
-double fli_participation_probability(const fli_participation *p, size_t client);
+double fli_participation_probability(const fli_participation *p, size_t round, size_t client);
+/* Over all rounds. */
+void fli_participation_range(const fli_participation *p, size_t client, double *least, double *most);
 
 #endif

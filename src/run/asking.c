@@ -31,7 +31,7 @@ fli_ask fli_ask_for(const fli_asking *a, const fli_card *card, size_t round, siz
         .client = client,
         .steps = steps,
         .lr = fli_settings_lr(a->local, round, steps) * fli_reals_at(&a->local->lr_factors, client),
-        .probability = fli_participation_probability(a->participation, client),
+        .probability = fli_participation_probability(a->participation, round, client),
     };
 }
 

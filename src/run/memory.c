@@ -9,14 +9,18 @@
 
 #include <stdatomic.h>
 
-/* Clients per round, as far as that is known before: the mean, where it is drawn. */
+/* Clients per round, as far as that is known before: the mean, where it is drawn, when it is largest. */
 static size_t usual_cohort(const fli_plan *p)
 {
     enum { LOOKED_AT = 1000 };
     size_t clients = p->fed->clients, step = clients / LOOKED_AT + 1, n = 0;
     double sum = 0;
     if (p->algo->traits & FLI_ALGO_BYSTANDERS) return clients;
-    for (size_t i = 0; i < clients; i += step, n++) sum += fli_participation_probability(p->participation, i);
+    for (size_t i = 0; i < clients; i += step, n++) {
+        double least, most;
+        fli_participation_range(p->participation, i, &least, &most);
+        sum += most;
+    }
     size_t mean = (size_t)(sum / (double)n * (double)clients);
     return mean < 1 ? 1 : mean < p->participation->largest ? mean : p->participation->largest;
 }

@@ -66,6 +66,15 @@ static const fact of_partition[] = {
     {NULL, NULL},
 };
 
+static const fact of_schedule[] = {
+    {"round", "counted from 1; rounds do not decrease from line to line"},
+    {"client", "counted from 0, or * for everyone"},
+    {"p", "above 0 and up to 1; counts from that round on, until a later line for the client or for everyone"},
+    {"first round", "every client has a p in round 1"},
+    {"methods", "get the p of the round in which they use it, as in [VRA]: `d: auto` of fedvra is 1 over it"},
+    {NULL, NULL},
+};
+
 static const fact of_tensors[] = {
     {"least_squares, logistic", "weight (features)"},
     {"softmax", "weight (classes x features), bias (classes)"},
@@ -117,6 +126,11 @@ static const note notes[] = {
      NULL, of_labels},
     {"partition file", "What `partition: {kind: file, path: FILE}` reads: a JSON object.",
      "{\"clients\": [[0, 5, 7], [1, 2]]}\n{\"ann\": [0, 5, 7], \"bob\": [1, 2]}\n", of_partition},
+    {"schedule of probabilities",
+     "What `participation: {kind: schedule, path: FILE}` reads: lines of text, with or without the names of the "
+     "columns "
+     "in the first.",
+     "round,client,p\n1,*,0.1\n50,3,0.5\n100,*,0.2\n", of_schedule},
     {"model.safetensors",
      "The model in a result folder, as any reader of safetensors opens it. The metadata name the model and the "
      "version; "

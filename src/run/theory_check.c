@@ -3,14 +3,17 @@
 
 #include <string.h>
 
-/* Each condition is monotone in the number of steps, but not all in the same direction: both ends are asked. */
+/* Conditions are monotone in the number of steps and in p_i, but not all in the same direction: both ends are asked. */
 static void ask(fli_check *c, const fli_facts *f)
 {
     const fli_plan *p = &c->plan;
-    fli_facts least = *f;
-    least.steps = f->least_steps;
-    p->algo->theory.check(p->settings.algorithm.params, f, &c->found);
-    if (f->least_steps != f->steps) p->algo->theory.check(p->settings.algorithm.params, &least, &c->found);
+    for (int k = 0; k < 4; k++) {
+        fli_facts at = *f;
+        if (k & 1) at.steps = f->least_steps;
+        if (k & 2) at.probability = f->most_likely;
+        if ((k & 1 && at.steps == f->steps) || (k & 2 && at.probability == f->probability)) continue;
+        p->algo->theory.check(p->settings.algorithm.params, &at, &c->found);
+    }
 }
 
 static void ask_all(fli_check *c)

@@ -81,7 +81,6 @@ static fli_facts stated(const fli_plan *p, const double *weights, const fli_view
         .constant_lr = fli_settings_lr(&s->local, 1, 1) == fli_settings_lr(&s->local, 0, 1),
         .base_lr = s->local.lr,
         .lr = s->local.lr * fli_reals_at(&s->local.lr_factors, client),
-        .probability = fli_participation_probability(p->participation, client),
         .outlook = p->exec.outlook,
         .weight = weights[client],
         .convexity = NAN,
@@ -94,6 +93,7 @@ static fli_facts stated(const fli_plan *p, const double *weights, const fli_view
         .uniform_cohort = p->participation->desc->everyone || !strcmp(who, "uniform"),
         .pace = p->pace,
     };
+    fli_participation_range(p->participation, client, &f.probability, &f.most_likely);
     f.full_batch = f.batch >= v->n_train;
     steps_of(p, v, &f);
     return f;
@@ -174,7 +174,7 @@ static void add_to_all(fli_facts_all *a, const fli_facts *f)
     if (f->steps > a->steps) a->steps = f->steps;
     if (f->least_steps < a->least_steps) a->least_steps = f->least_steps;
     a->probability = fmin(a->probability, f->probability);
-    a->most_probability = fmax(a->most_probability, f->probability);
+    a->most_probability = fmax(a->most_probability, f->most_likely);
     a->reach = fmax(a->reach, f->lr * (double)f->steps);
     a->least_reach = fmin(a->least_reach, f->lr * (double)f->least_steps);
     a->weight = fmax(a->weight, f->weight);

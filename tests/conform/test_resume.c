@@ -208,6 +208,8 @@ static void other_settings(void **state)
         "algorithm=feddyn;participation={kind: weighted, count: 4};local.uneven=range;local.schedule=log2;"
         "local.schedule_by=step;model.weight_decay=0.5;model.weight_decay_by=samples",
         "algorithm=fedvra;participation={kind: cyclic, count: 5};metrics.local=true;metrics.every=1",
+        "algorithm={kind: fedvra, d: auto, a: 1, gamma: 0.1};participation={kind: bernoulli, probability: 0.3, "
+        "factors: [1, 2, 0.5]}",
         "algorithm={kind: fedbuff, buffer: 3, tau: 4};rounds=30;participation={kind: uniform, count: "
         "5};metrics.every=7",
         "algorithm={kind: fedasync, staleness: hinge, tau: "

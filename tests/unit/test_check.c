@@ -869,7 +869,7 @@ static void likely(fixture *f, const char *name, const char *params, size_t clie
     way_init(&w, f, name, params, clients, NULL);
     frequencies(&w, ROUNDS, share);
     for (size_t i = 0; i < clients; i++) {
-        double p = fli_participation_probability(w.p, i);
+        double p = fli_participation_probability(w.p, 0, i);
         assert_near(p, want[i], 1e-15);
         assert_near(share[i], p, 5 * sqrt(p * (1 - p) / ROUNDS) + 1e-9);
     }
@@ -906,7 +906,7 @@ static void weighted_probabilities(void **state)
         double sum = 0;
         frequencies(&w, ROUNDS, share);
         for (size_t i = 0; i < CLIENTS; i++) {
-            double p = fli_participation_probability(w.p, i), noise = 5 * sqrt(share[i] / ROUNDS);
+            double p = fli_participation_probability(w.p, 0, i), noise = 5 * sqrt(share[i] / ROUNDS);
             sum += p;
             assert_near(p, share[i], noise + 0.03 * share[i]);
         }

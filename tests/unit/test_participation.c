@@ -81,13 +81,15 @@ static double slack(double p, size_t rounds) { return 5 * sqrt(p * (1 - p) / (do
 static void every_way_is_a_function_of_seed_and_round(void **state)
 {
     fixture *f = *state;
-    char trace[300];
+    char trace[300], schedule[300];
     snprintf(trace, sizeof trace, "path=%s", fixture_write(f, "trace.txt", "0 1 2\n5\n"));
+    snprintf(schedule, sizeof schedule, "path=%s", fixture_write(f, "schedule.csv", "1,*,0.3\n9,4,0.7\n20,*,1\n"));
     for (const fli_participation_desc *const *d = fli_participation_list; *d; d++) {
         way w;
         uint32_t kept[20];
         assert_true((*d)->title && (*d)->title[0] && (*d)->pick);
-        way_init(&w, f, (*d)->name, strcmp((*d)->name, "trace") ? "" : trace, 20, NULL);
+        const char *params = !strcmp((*d)->name, "trace") ? trace : !strcmp((*d)->name, "schedule") ? schedule : "";
+        way_init(&w, f, (*d)->name, params, 20, NULL);
         for (size_t r = 0; r < 50; r++) {
             size_t m = pick(&w, 3, r);
             if ((*d)->everyone) assert_int_equal(m, 20);
@@ -250,6 +252,152 @@ static void bernoulli_wrong_length(void **state)
     way_fini(&w);
 }
 
+/* Coins that change: probability times factor, one factor after the other. */
+static void bernoulli_with_factors(void **state)
+{
+    fixture *f = *state;
+    enum { ROUNDS = 6000 };
+    static const double factor[] = {1, 0.5, 2};
+    way w;
+    double least, most, count[2][3] = {{0}};
+    way_init(&w, f, "bernoulli", "probability=[0.2, 0.4];factors=[1, 0.5, 2]", 2, NULL);
+    for (size_t r = 0; r < 3 * ROUNDS; r++)
+        for (size_t i = 0, n = pick(&w, 1, r); i < n; i++) count[w.cohort[i]][r % 3] += 1.0 / ROUNDS;
+    for (size_t i = 0; i < 2; i++)
+        for (size_t k = 0; k < 3; k++) {
+            double p = (i ? 0.4 : 0.2) * factor[k];
+            assert_near(fli_participation_probability(w.p, k + 30, i), p, 1e-12);
+            assert_near(count[i][k], p, slack(p, ROUNDS));
+        }
+    fli_participation_range(w.p, 1, &least, &most);
+    assert_true(least == 0.2 && most == 0.8);
+    way_fini(&w);
+    assert_fails(f->ctx, way_try(&w, f, "bernoulli", "probability=[0.2, 0.6];factors=[1, 2]", 2, NULL), FL_ECONFIG,
+                 "a probability of 1.2 is too large");
+    way_fini(&w);
+    assert_fails(f->ctx, way_try(&w, f, "bernoulli", "factors=[]", 2, NULL), FL_ECONFIG, "factors is empty");
+    way_fini(&w);
+}
+
+/* ---- schedules ----------------------------------------------------------------------------------------- */
+
+static void schedule_is_followed(void **state)
+{
+    fixture *f = *state;
+    static const double want[][3] = {/* rounds 1 to 6 */
+                                     {0.1, 0.5, 0.1}, {0.1, 0.5, 0.1}, {0.1, 0.25, 0.1},
+                                     {0.4, 0.4, 0.9}, {0.4, 0.4, 0.9}, {0.4, 1, 0.9}};
+    way w;
+    char params[600];
+    double least, most;
+    size_t seen = 0;
+    snprintf(params, sizeof params, "path=%s",
+             fixture_write(f, "s.csv",
+                           "round,client,p\r\n1,*,0.1\n1, 1 ,0.5\n\n3,1,0.25\n4,2,0.7\n4,*,0.4\n4,2,9e-1\n6,1,1"));
+    way_init(&w, f, "schedule", params, 3, NULL);
+    for (size_t r = 0; r < 6; r++)
+        for (size_t i = 0; i < 3; i++) assert_true(fli_participation_probability(w.p, r, i) == want[r][i]);
+    assert_true(fli_participation_probability(w.p, 1000000, 2) == 0.9); /* the last line holds for good */
+    fli_participation_range(w.p, 1, &least, &most);
+    assert_true(least == 0.25 && most == 1);
+    fli_participation_range(w.p, 0, &least, &most);
+    assert_true(least == 0.1 && most == 0.4);
+    enum { SEEDS = 8000 };
+    for (uint64_t seed = 0; seed < SEEDS; seed++)
+        for (size_t i = 0, n = pick(&w, seed, 2); i < n; i++) seen += w.cohort[i] == 1;
+    assert_near((double)seen / SEEDS, 0.25, slack(0.25, SEEDS));
+    for (uint64_t seed = 0; seed < 50; seed++) { /* a probability of 1 is certain */
+        size_t n = pick(&w, seed, 7), came = 0;
+        for (size_t i = 0; i < n; i++) came += w.cohort[i] == 1;
+        assert_int_equal(came, 1);
+    }
+    way_fini(&w);
+}
+
+static void bad_schedules(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "s.csv: the schedule is empty"},
+        {"round,client,p\n", "s.csv: the schedule is empty"},
+        {"1,*,0.5\n1,3,0.5\n", "s.csv:2: \"3\" is not a client from 0 to 2"},
+        {"1,*,0.5\n1,-1,0.5\n", "s.csv:2: \"-1\" is not a client"},
+        {"0,*,0.5\n", "s.csv:1: \"0\" is not a round from 1"},
+        {"1.5,*,0.5\n", "s.csv:1: \"1.5\" is not a round"},
+        {"1,*,0\n", "s.csv:1: \"0\" is not a probability above 0 and up to 1"},
+        {"1,*,1.01\n", "is not a probability"},
+        {"1,*,nan\n", "is not a probability"},
+        {"1,*,0.5x\n", "is not a probability"},
+        {"1,*,\n", "is not a probability"},
+        {"1,*\n", "s.csv:1: has 2 columns, but must have round, client and p"},
+        {"5,*,0.5\n4,*,0.5\n", "s.csv:2: round 4 comes after round 5"},
+        {"1,0,0.5\n1,2,0.5\n2,1,0.5\n", "s.csv: client 1 has no probability in round 1"},
+        {"1,*,0.5\nround,client,p\n", "s.csv:2: \"round\" is not a round"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        way w;
+        char params[600];
+        snprintf(params, sizeof params, "path=%s", fixture_write(f, "s.csv", cases[i].text));
+        assert_fails(f->ctx, way_try(&w, f, "schedule", params, 3, NULL), FL_EFORMAT, cases[i].message);
+        way_fini(&w);
+    }
+}
+
+/* The model after some rounds of FedVRA. */
+static void fedvra_model(fixture *f, const char *participation, const char *more, double *x, size_t n)
+{
+    fl_run *run = NULL;
+    char line[600];
+    fl_config *cfg = fixture_config(f, "rounds: 5\nprecision: f64\n"
+                                       "data: {kind: blobs, classes: 2, features: 3, samples: 80, test_samples: 0}\n"
+                                       "partition: {kind: iid, clients: 4}\nmodel: softmax\n"
+                                       "algorithm: {kind: fedvra, gamma: 0.1, a: 1}\n");
+    snprintf(line, sizeof line, "participation=%s", participation);
+    assert_ok(f->ctx, fl_config_set(cfg, line));
+    for (const char *at = more; *at; at += strlen(at) + 1) assert_ok(f->ctx, fl_config_set(cfg, at));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    assert_int_equal(fl_run_parameters(run), n);
+    fl_run_model(run, x, n);
+    fl_run_free(run);
+    fl_config_free(cfg);
+}
+
+/* FedVRA's d_i = 1/p_i^r, on both sides of a wire, with the probabilities of two clients changing: the same as if it
+ * were given round by round. */
+static void probabilities_reach_methods(void **state)
+{
+    fixture *f = *state;
+    enum { PARAMETERS = 8 };
+    char schedule[600];
+    double by_p[PARAMETERS], given[PARAMETERS], sent[PARAMETERS], constant[PARAMETERS];
+    snprintf(schedule, sizeof schedule, "{kind: schedule, path: %s}",
+             fixture_write(f, "s.csv", "1,*,0.5\n3,*,1\n4,*,0.25\n"));
+    fedvra_model(f, schedule, "algorithm.d=auto\0", by_p, PARAMETERS);
+    fedvra_model(f, schedule, "algorithm.d=1\0algorithm.d_rounds=[2, 2, 1, 4]\0", given, PARAMETERS);
+    fedvra_model(f, schedule, "algorithm.d=auto\0executor=loopback\0", sent, PARAMETERS);
+    fedvra_model(f, schedule, "algorithm.d=2\0", constant, PARAMETERS);
+    assert_memory_equal(by_p, given, sizeof given);
+    assert_memory_equal(by_p, sent, sizeof sent);
+    assert_memory_not_equal(by_p, constant, sizeof constant);
+    fedvra_model(f, "{kind: bernoulli, probability: 0.25, factors: [2, 2, 4, 1, 1]}", "algorithm.d=auto\0", sent,
+                 PARAMETERS);
+    assert_memory_equal(by_p, sent, sizeof sent); /* the same coins */
+}
+
+/* A schedule is no way for methods that need everyone. */
+static void schedules_leave_some_out(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = NULL;
+    fl_config *cfg = fixture_config(f, "data: blobs\npartition: {kind: iid, clients: 4}\nmodel: softmax\n"
+                                       "algorithm: fedpd\nparticipation: {kind: schedule, path: nowhere}\n");
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "needs every client in every round");
+    fl_config_free(cfg);
+}
+
 /* ---- traces -------------------------------------------------------------------------------------------- */
 
 static void trace_is_followed(void **state)
@@ -373,6 +521,11 @@ int main(void)
         FIXTURE_TEST(cyclic),
         FIXTURE_TEST(bernoulli),
         FIXTURE_TEST(bernoulli_wrong_length),
+        FIXTURE_TEST(bernoulli_with_factors),
+        FIXTURE_TEST(schedule_is_followed),
+        FIXTURE_TEST(bad_schedules),
+        FIXTURE_TEST(probabilities_reach_methods),
+        FIXTURE_TEST(schedules_leave_some_out),
         FIXTURE_TEST(trace_is_followed),
         FIXTURE_TEST(bad_traces),
         cmocka_unit_test(fixed_effort),
