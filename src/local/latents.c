@@ -1,5 +1,6 @@
 #include "local/latents.h"
 
+#include "local/minibatch.h"
 #include "local/pieces.h"
 #include "model/latent.h"
 
@@ -63,15 +64,54 @@ int fli_latents_now(const fli_model *m, size_t all, size_t at, size_t n, void *c
     return m->latent->kept && kept;
 }
 
-fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const void *x, void **cache, void **y)
+/* Rows now[0 .. count-1] of y by one step, in pieces that the worker holds. */
+static void step_rows(fli_worker *w, const fli_view *v, const fli_latents *l, const void *x, const fli_sample_pass *now,
+                      void *y)
+{
+    const fli_model *m = w->model;
+    const fli_ops *ops = m->space.ops;
+    size_t bytes = m->latent->size(m) * ops->size;
+    fli_pieces p = fli_pieces_of(w->eval, v->ds, now->now, now->count);
+    while (fli_pieces_advance(&p)) {
+        const uint32_t *row = now->now + p.at;
+        for (size_t i = 0; i < p.n; i++) {
+            w->index[i] = l->samples[row[i]];
+            memcpy((char *)w->rows + i * bytes, (const char *)y + row[i] * bytes, bytes);
+        }
+        fli_batch_gather(&w->eval->batch, v->ds, w->index, p.n);
+        m->latent->step(m, x, &w->eval->batch, now->count, w->rows, w->eval->scratch);
+        for (size_t i = 0; i < p.n; i++) memcpy((char *)y + row[i] * bytes, (const char *)w->rows + i * bytes, bytes);
+    }
+}
+
+/* Mini-batch after mini-batch, in passes over the rows of y as SGD makes them over samples. */
+static void stochastic_steps(fli_worker *w, const fli_view *v, const fli_latents *l, const void *x, size_t batch,
+                             size_t steps, fli_rng *rng, void *y)
+{
+    const fli_sgd_spec spec = {.batch = batch};
+    fli_sample_pass pass = fli_pass_over(&spec, w->latent_order, l->n);
+    for (size_t i = 0; i < l->n; i++) w->latent_order[i] = (uint32_t)i;
+    for (size_t i = 0; i < steps; i++) {
+        fli_pass_next(&pass, rng);
+        step_rows(w, v, l, x, &pass, y);
+    }
+}
+
+fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const void *x, fli_rng *rng, void **cache,
+                              void **y)
 {
     const fli_model *m = w->model;
     fli_latents l = fli_latents_of(m, v);
+    size_t steps = 0, batch = m->latent && m->latent->batch ? m->latent->batch(m, &steps) : 0;
     *y = NULL;
     if (!l.n) return FL_OK;
     *y = w->y;
     fl_status s = m->latent->kept ? kept_y(ctx, m, l.n, cache, y) : FL_OK;
     if (s) return s;
+    if (batch && batch < l.n) {
+        stochastic_steps(w, v, &l, x, batch, steps, rng, *y);
+        return FL_OK;
+    }
     fli_pieces p = fli_pieces_of(w->eval, v->ds, l.samples, l.n);
     while (fli_pieces_next(&p)) {
         void *rows = fli_at(m->space.ops, *y, p.at * m->latent->size(m));

@@ -12,9 +12,11 @@ typedef struct {
 } fli_latents;
 fli_latents fli_latents_of(const fli_model *m, const fli_view *v);
 
-/* Brings y_i up to date at x, by the samples as they are, without augmentation. `*y` is the worker's, or the client's
- * own in `*cache`, which is made when it is NULL. `*y` is NULL where no sample has a y. */
-fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const void *x, void **cache, void **y);
+/* Brings y_i up to date at x, by the samples as they are, without augmentation. Where the objective takes stochastic
+ * steps in y, rng draws their mini-batches. `*y` is the worker's, or the client's own in `*cache`, which is made when
+ * it is NULL. `*y` is NULL where no sample has a y. */
+fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const void *x, fli_rng *rng, void **cache,
+                              void **y);
 
 /* Rows at .. at + n - 1 of the `all` rows of y, for a look between turns: what the client keeps in *kept, at first the
  * centre of the simplex. Returns 0 where that is only what improving begins with, because y is not kept or nobody may

@@ -148,7 +148,7 @@ static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
 {
     void *y;
     training on;
-    fl_status s = fli_latents_improve(ctx, w, t->view, t->problem.start, t->cache, &y);
+    fl_status s = fli_latents_improve(ctx, w, t->view, t->problem.start, &t->rng, t->cache, &y);
     if (!s) s = prepare(ctx, w, t, &on);
     if (!s) train(w, t, &on, y);
     return s;

@@ -6,7 +6,7 @@
 static fl_status solve_task(fl_ctx *ctx, fli_worker *w, fli_task *t)
 {
     void *y;
-    fl_status s = fli_latents_improve(ctx, w, t->view, t->problem.start, t->cache, &y);
+    fl_status s = fli_latents_improve(ctx, w, t->view, t->problem.start, &t->rng, t->cache, &y);
     if (!s) fli_sgd_train(w, t, y);
     return s;
 }

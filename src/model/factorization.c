@@ -32,7 +32,7 @@ enum { START_CLIENTS = 200, START_SAMPLES = 4000 }; /* at most this many are loo
 typedef enum { INIT_SAMPLES, INIT_RANDOM } init_rule;
 
 typedef struct {
-    int64_t rank, membership_steps;
+    int64_t rank, membership_steps, membership_batch;
     double membership_lr;
     int init; /* init_rule */
 } params;
@@ -42,7 +42,8 @@ static const fli_key keys[] = {
     FLI_KEY_INT(params, membership_steps, "10", 0, 1e6,
                 "projected steps on a client's memberships in each of its turns; 0: the best memberships, exactly"),
     FLI_KEY_REAL(params, membership_lr, "0", 0, FLI_NO_MAX,
-                 "their step size, divided by the client's number of samples; 0: as large as is safe"),
+                 "their step size, divided by the number of samples in a step; 0: as large as is safe"),
+    FLI_KEY_INT(params, membership_batch, "0", 0, 1e9, "samples per step, drawn anew for each; 0: all of the client's"),
     FLI_KEY_CHOICE(params, init, "samples", "samples|random",
                    "start columns: samples of some clients, far from each other (k-means++), or uniform in [0, 1)"),
     FLI_KEY_END,
@@ -162,7 +163,8 @@ static void memberships(const fli_model *m, size_t n, double lr, int64_t steps, 
     }
 }
 
-static void improve(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *y, void *at)
+static void improve_by(const fli_model *m, const void *x, const fli_batch *b, size_t all, int64_t steps, void *y,
+                       void *at)
 {
     const params *p = m->params;
     room q;
@@ -170,7 +172,25 @@ static void improve(const fli_model *m, const void *x, const fli_batch *b, size_
     project(m, x, b, &q);
     double top = curvature(rank_of(m), q.gram);
     double lr = p->membership_lr > 0 ? p->membership_lr / (double)all : top > 0 ? 1 / top : 0;
-    memberships(m, b->n, lr, p->membership_steps, &q, y);
+    memberships(m, b->n, lr, steps, &q, y);
+}
+
+static void improve(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *y, void *at)
+{
+    improve_by(m, x, b, all, ((const params *)m->params)->membership_steps, y, at);
+}
+
+static void improve_once(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *y, void *at)
+{
+    improve_by(m, x, b, all, 1, y, at);
+}
+
+/* What is found exactly takes no steps. */
+static size_t drawn(const fli_model *m, size_t *steps)
+{
+    const params *p = m->params;
+    *steps = (size_t)p->membership_steps;
+    return *steps ? (size_t)p->membership_batch : 0;
 }
 
 /* The gradient in h has a factor 1/d_i, which the steps above have in their size. */
@@ -369,8 +389,10 @@ static const fli_latent latent = {.every = 1,
                                   .size = rank_of,
                                   .scratch = no_more,
                                   .improve = improve,
+                                  .batch = drawn,
+                                  .step = improve_once,
                                   .grad = latent_grad,
-                                  .steps = membership_rule};
+                                  .rule = membership_rule};
 
 static fl_status setup(fl_ctx *ctx, fli_model *m)
 {

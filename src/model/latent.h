@@ -24,11 +24,16 @@ struct fli_latent {
     /* y (n x size) of the batch's samples, brought up to date at x; f_i is a mean over `all` such samples. Where y is
      * improved, it comes in as it was; at first every row is the centre of the simplex. */
     void (*improve)(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *y, void *scratch);
+    /* Stochastic steps in y instead: how many a turn, each over a mini-batch of this many of the samples that have one;
+     * 0: by improve, over all of them. NULL: always 0. */
+    size_t (*batch)(const fli_model *m, size_t *steps);
+    /* One such step for these samples of a mini-batch of `all`. */
+    void (*step)(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *y, void *scratch);
     /* g = gradient in x of f_i on this batch: a mean over each of the two parts, without weight decay. Returns f_i. */
     double (*grad)(const fli_model *m, const void *x, const fli_batch *b, size_t plain, const void *y, void *g,
                    void *scratch);
     /* How y is improved at x by a client with `all` such samples, some of which are in the batch. */
-    fli_latent_steps (*steps)(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *scratch);
+    fli_latent_steps (*rule)(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *scratch);
 };
 
 /* Scratch in a batch of n behind the model's own. */

@@ -135,17 +135,19 @@ static double step_size(const fli_semi *s, size_t classes, double all)
     return s->label_lr > 0 ? s->label_lr : curved > 0 ? all / ((double)classes * curved) : 0;
 }
 
-static void projected_steps(const fli_semi *s, size_t classes, double all, const row *r)
+static void projected_steps(const fli_semi *s, size_t classes, double all, int64_t steps, const row *r)
 {
     double c = 1 + log((double)classes), lr = step_size(s, classes, all);
-    for (int64_t step = 0; step < s->label_steps; step++) {
+    for (int64_t step = 0; step < steps; step++) {
         for (size_t k = 0; k < classes; k++)
             r->nu[k] -= lr / all * (s->alpha_r * (log(fmax(r->nu[k], 1e-12)) + c) - s->alpha_p * r->z[k]);
         fli_simplex_nearest(classes, r->nu, r->work);
     }
 }
 
-static void semi_improve(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *y, void *scratch)
+/* The rows of samples that are some of `all` in a step. */
+static void improve_rows(const fli_model *m, const void *x, const fli_batch *b, size_t all, int64_t steps, void *y,
+                         void *scratch)
 {
     const fli_ops *ops = m->space.ops;
     const fli_semi *s = m->latent_params;
@@ -158,7 +160,7 @@ static void semi_improve(const fli_model *m, const void *x, const fli_batch *b, 
         log_softmax(classes, r.z, r.p);
         if (s->labels == FLI_SEMI_PROJECTED) {
             ops->to_f64(classes, nu, r.nu);
-            projected_steps(s, classes, (double)all, &r);
+            projected_steps(s, classes, (double)all, steps, &r);
         } else {
             closed_form(s, classes, &r);
         }
@@ -166,26 +168,46 @@ static void semi_improve(const fli_model *m, const void *x, const fli_batch *b, 
     }
 }
 
+static void semi_improve(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *y, void *scratch)
+{
+    improve_rows(m, x, b, all, ((const fli_semi *)m->latent_params)->label_steps, y, scratch);
+}
+
+static void semi_step(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *y, void *scratch)
+{
+    improve_rows(m, x, b, all, 1, y, scratch);
+}
+
+static size_t semi_batch(const fli_model *m, size_t *steps)
+{
+    const fli_semi *s = m->latent_params;
+    *steps = (size_t)s->label_steps;
+    return (size_t)s->label_batch;
+}
+
 /* The curvature of the entropy term, alpha_r/(nu |U|), at the centre of the simplex. */
-static fli_latent_steps semi_steps(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *scratch)
+static fli_latent_steps semi_rule(const fli_model *m, const void *x, const fli_batch *b, size_t all, void *scratch)
 {
     const fli_semi *s = m->latent_params;
     int steps = s->labels == FLI_SEMI_PROJECTED;
     (void)x;
     (void)b;
     (void)scratch;
-    return (fli_latent_steps){steps ? (size_t)s->label_steps : 0, steps ? step_size(s, m->classes, (double)all) : NAN,
+    size_t drawn = s->label_batch && (size_t)s->label_batch < all ? (size_t)s->label_batch : all;
+    return (fli_latent_steps){steps ? (size_t)s->label_steps : 0, steps ? step_size(s, m->classes, (double)drawn) : NAN,
                               (double)m->classes * s->alpha_r / (double)all};
 }
 
 static const fli_latent closed = {
-    .size = semi_size, .scratch = semi_scratch, .improve = semi_improve, .grad = semi_grad, .steps = semi_steps};
+    .size = semi_size, .scratch = semi_scratch, .improve = semi_improve, .grad = semi_grad, .rule = semi_rule};
 static const fli_latent projected = {.kept = 1,
                                      .size = semi_size,
                                      .scratch = semi_scratch,
                                      .improve = semi_improve,
+                                     .batch = semi_batch,
+                                     .step = semi_step,
                                      .grad = semi_grad,
-                                     .steps = semi_steps};
+                                     .rule = semi_rule};
 
 fl_status fli_model_use_semi(fl_ctx *ctx, fli_model *m, const fli_semi *s)
 {

@@ -18,7 +18,8 @@ typedef struct {
     double alpha_r;      /* weight of the entropy terms */
     double confidence;   /* closed form: samples whose largest probability is below get no label */
     double label_lr;     /* projected: step size, 0: chosen, */
-    int64_t label_steps; /* and steps per turn */
+    int64_t label_steps; /* steps per turn, */
+    int64_t label_batch; /* and samples per step, drawn anew for each; 0: all */
     int64_t batch;       /* unlabelled samples per step; 0: by the same rule as labelled ones */
 } fli_semi;
 

@@ -80,9 +80,12 @@ static const fli_key semi_keys[] = {
     FLI_KEY_REAL(fli_semi, confidence, "0", 0, 1,
                  "for closed_form: samples whose likeliest class is less probable than this get no pseudo label"),
     FLI_KEY_REAL(fli_semi, label_lr, "0", 0, FLI_NO_MAX,
-                 "for projected: step size; 0: the client's unlabelled samples / (classes alpha_r), with alpha_p where "
+                 "for projected: step size; 0: unlabelled samples in a step / (classes alpha_r), with alpha_p where "
                  "alpha_r is 0"),
     FLI_KEY_INT(fli_semi, label_steps, "1", 1, 1e6, "for projected: steps per turn"),
+    FLI_KEY_INT(
+        fli_semi, label_batch, "0", 0, 1e9,
+        "for projected: unlabelled samples per step in the labels, drawn anew for each; 0: all of the client's"),
     FLI_KEY_INT(fli_semi, batch, "0", 0, 1e9, "unlabelled samples per step; 0: as local.batch says"),
     FLI_KEY_END,
 };

@@ -142,7 +142,7 @@ static void measure_block(meter *m, const fli_view *v, fli_facts *f)
     if (!n) return;
     fli_batch_gather(&m->batch, v->ds, model->latent->every ? v->train : v->unlabelled,
                      n < FLI_MEASURED_SAMPLES ? n : FLI_MEASURED_SAMPLES);
-    f->block = model->latent->steps(model, m->x, &m->batch, n, m->scratch);
+    f->block = model->latent->rule(model, m->x, &m->batch, n, m->scratch);
 }
 
 static fl_status measure_client(fl_ctx *ctx, meter *m, const double *weights, size_t client, fli_facts *f)

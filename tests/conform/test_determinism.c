@@ -160,6 +160,10 @@ static void other_settings(void **state)
                      "participation={kind: uniform, count: 5};algorithm=simfbo");
     threads_agree(f, "model=softmax;participation={kind: bernoulli, probability: 0.3, factors: [1, 2, 0.5]};"
                      "algorithm={kind: fedvra, gamma: 0.1, a: auto, d: auto}");
+    threads_agree(f, "model=softmax;data.unlabelled=0.7;semi={labels: projected, label_steps: 3, label_batch: 2};"
+                     "algorithm=fedvra-u");
+    threads_agree(f, "model={kind: factorization, rank: 4, membership_batch: 3};regularizer=nonnegative;"
+                     "algorithm=fedvra-u;local.lr=0.01");
     threads_agree(f, "model={kind: factorization, rank: 4};regularizer=nonnegative;algorithm=fedvra-u;local.lr=0.01");
     threads_agree(f, "model=softmax;participation={kind: uniform, count: 3};algorithm=fedgia;rounds=6");
     threads_agree(f, "data={kind: digits, samples: 240, test_samples: 40, augment: cifar};model={kind: cnn, layers: "

@@ -215,6 +215,7 @@ static void other_settings(void **state)
         "algorithm={kind: fedasync, staleness: hinge, tau: "
         "11};rounds=40;participation=everyone;metrics.every=3",
         "algorithm=fedvra-u;data.unlabelled=0.5;semi.labels=projected;semi.label_steps=3",
+        "algorithm=fedvra-u;data.unlabelled=0.5;semi.labels=projected;semi.label_steps=3;semi.label_batch=2",
         "algorithm={kind: fedcpsl, mix: "
         "auto};data.unlabelled=0.5;semi.labels=projected;metrics.local=true;local.momentum="
         "0.8",

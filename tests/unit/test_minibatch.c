@@ -240,11 +240,11 @@ static void augmented_of(fixture *f, size_t labelled, size_t unlabelled, fli_sgd
     void *cache = NULL, *y, *again;
     double g[64], own_g[64], want[64], own_want[64], *before = malloc(unlabelled * C * sizeof *before);
     client_init(&c, f, "softmax", FLI_SEMI_CLOSED_FORM, labelled, unlabelled, spec);
-    assert_ok(f->ctx, fli_latents_improve(f->ctx, c.w, &c.v, c.x, &cache, &y));
+    assert_ok(f->ctx, fli_latents_improve(f->ctx, c.w, &c.v, c.x, &c.rng, &cache, &y));
     memcpy(before, y, unlabelled * C * sizeof *before);
     memcpy(c.fed->train->shape, (size_t[]){1, 2, 3}, sizeof c.fed->train->shape);
     c.fed->train->augment = FLI_AUGMENT_CIFAR;
-    assert_ok(f->ctx, fli_latents_improve(f->ctx, c.w, &c.v, c.x, &cache, &again));
+    assert_ok(f->ctx, fli_latents_improve(f->ctx, c.w, &c.v, c.x, &c.rng, &cache, &again));
     assert_memory_equal(again, before, unlabelled * C * sizeof *before);
     free(before);
     fli_minibatch_init(c.w, &c.v, c.v.train, c.v.n_train, c.y, &c.rng, &d);
@@ -285,7 +285,7 @@ static void labels_of(fixture *f, int labels, size_t unlabelled)
     assert_ok(c.ctx, fli_model_batch(c.ctx, c.m, 1, &b));
     for (size_t i = 0; i < unlabelled * C; i++) want[i] = 1.0 / C;
     for (size_t turn = 0; turn < 3; turn++) {
-        assert_ok(c.ctx, fli_latents_improve(c.ctx, c.w, &c.v, c.x, &cache, &y));
+        assert_ok(c.ctx, fli_latents_improve(c.ctx, c.w, &c.v, c.x, &c.rng, &cache, &y));
         for (size_t i = 0; i < unlabelled; i++) {
             fli_batch_gather(&b, c.v.ds, c.v.unlabelled + i, 1);
             c.m->latent->improve(c.m, c.x, &b, unlabelled, want + i * C, scratch);
@@ -312,6 +312,53 @@ static void labels(void **state)
     }
 }
 
+/* Stochastic steps: mini-batches of 4 of 20 rows, drawn in passes, so that after 7 of them 8 rows have moved twice and
+ * the others once, each as a step by itself would move it; with mini-batches longer than a worker holds, too. */
+static void drawn_labels_of(fixture *f, size_t unlabelled, size_t batch, size_t steps)
+{
+    client c;
+    void *cache = NULL, *y = NULL;
+    size_t twice = 0, once = 0;
+    fli_batch b;
+    client_init(&c, f, "softmax", FLI_SEMI_PROJECTED, 2, unlabelled, (fli_sgd_spec){0});
+    fli_semi semi = *(const fli_semi *)c.m->latent_params;
+    semi.label_batch = (int64_t)batch;
+    semi.label_steps = (int64_t)steps;
+    semi.label_lr = 0.1 * (double)batch / (C * semi.alpha_r); /* short of the simplex's border */
+    ((fli_model *)c.m)->latent_params = &semi;
+    void *scratch = fli_alloc(c.ctx, fli_model_scratch(c.m, 1), 1);
+    assert_ok(c.ctx, fli_model_batch(c.ctx, c.m, 1, &b));
+    assert_ok(c.ctx, fli_latents_improve(c.ctx, c.w, &c.v, c.x, &c.rng, &cache, &y));
+    for (size_t i = 0; i < unlabelled; i++) {
+        double want[3][C];
+        for (size_t k = 0; k < C; k++) want[0][k] = 1.0 / C;
+        fli_batch_gather(&b, c.v.ds, c.v.unlabelled + i, 1);
+        for (size_t t = 1; t < 3; t++) {
+            memcpy(want[t], want[t - 1], sizeof want[t]);
+            c.m->latent->step(c.m, c.x, &b, batch, want[t], scratch);
+            assert_true(fabs(want[t][0] - want[t - 1][0]) > 1e-12);
+        }
+        const double *row = (double *)y + i * C;
+        once += fabs(row[0] - want[1][0]) < 1e-14 && fabs(row[1] - want[1][1]) < 1e-14;
+        twice += fabs(row[0] - want[2][0]) < 1e-14 && fabs(row[1] - want[2][1]) < 1e-14;
+    }
+    assert_int_equal(once + twice, steps * batch < unlabelled ? steps * batch : unlabelled);
+    assert_int_equal(twice, steps * batch > unlabelled ? steps * batch - unlabelled : 0);
+    fli_free(cache);
+    fli_free(scratch);
+    fli_batch_fini(&b);
+    client_fini(&c);
+}
+
+static void drawn_labels(void **state)
+{
+    drawn_labels_of(*state, 20, 4, 3);
+    drawn_labels_of(*state, 20, 4, 5);
+    drawn_labels_of(*state, 20, 4, 7);
+    drawn_labels_of(*state, 1200, 600, 1);
+    drawn_labels_of(*state, 1200, 600, 3);
+}
+
 static void no_labels_to_find(void **state)
 {
     for (int how = FLI_SEMI_NONE; how <= FLI_SEMI_PROJECTED; how++) {
@@ -319,7 +366,7 @@ static void no_labels_to_find(void **state)
         void *cache = NULL, *y = &cache;
         client_init(&c, *state, "softmax", how, 4, how == FLI_SEMI_NONE ? 3 : 0, (fli_sgd_spec){0});
         assert_int_equal(fli_latents_of(c.m, &c.v).n, 0);
-        assert_ok(c.ctx, fli_latents_improve(c.ctx, c.w, &c.v, c.x, &cache, &y));
+        assert_ok(c.ctx, fli_latents_improve(c.ctx, c.w, &c.v, c.x, &c.rng, &cache, &y));
         assert_null(y);
         assert_null(cache);
         client_fini(&c);
@@ -329,8 +376,8 @@ static void no_labels_to_find(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(passes), FIXTURE_TEST(steps_of_an_epoch), FIXTURE_TEST(gradients), FIXTURE_TEST(augmented),
-        FIXTURE_TEST(labels), FIXTURE_TEST(no_labels_to_find),
+        FIXTURE_TEST(passes), FIXTURE_TEST(steps_of_an_epoch), FIXTURE_TEST(gradients),         FIXTURE_TEST(augmented),
+        FIXTURE_TEST(labels), FIXTURE_TEST(drawn_labels),      FIXTURE_TEST(no_labels_to_find),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
