@@ -99,6 +99,8 @@ void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli
 
 /* What theory says of a method, and what it makes of that. All optional. */
 typedef struct {
+    /* The eta of the gradient mapping G_eta in which its theorems are stated; NULL: there is none. */
+    double (*mapping_eta)(const void *params);
     /* What the theorem asks for at one client, by the calls above. */
     void (*check)(const void *params, const fli_facts *f, fli_conditions *out);
     /* Settings that would satisfy it, for the worst constants over all clients: rows of fixes.h. A condition that no

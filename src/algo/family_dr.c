@@ -56,6 +56,8 @@ void fli_dr_warn(const void *params, const fli_facts *f, fli_text *out)
     fli_warn_long_prox(f, ((const fli_dr_params *)params)->eta, "algorithm.eta", out);
 }
 
+double fli_dr_mapping_eta(const void *params) { return ((const fli_dr_params *)params)->eta; }
+
 int fli_dr_warms_up(const void *params) { return ((const fli_dr_params *)params)->init; }
 
 void fli_dr_start(const fli_server *s)

@@ -45,6 +45,7 @@ extern const fli_part fli_dr_down[], fli_dr_up[];
 fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients);
 const fli_solver *fli_dr_solver(const void *params, size_t stage);
 int fli_dr_warms_up(const void *params);
+double fli_dr_mapping_eta(const void *params); /* (4) */
 /* What has to be assumed of the local solver whatever the theorem says of its errors. */
 void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *out);
 /* Of the server's proximal step, which is eta long. */
@@ -59,7 +60,8 @@ void fli_dr_advance(const fli_server *s);
     .params_size = sizeof(fli_dr_params), .server = fli_dr_server, .down = fli_dr_down, .client = fli_dr_client,       \
     .personal.model = 2 /* x_i */, .up = fli_dr_up, .sums = fli_dr_sums,                                               \
     .remedy = "a smaller algorithm.eta, or local.lr with solver sgd", .validate = fli_dr_validate,                     \
-    .solver = fli_dr_solver, .rounds.warms_up = fli_dr_warms_up, .start = fli_dr_start, .pose = fli_dr_pose,           \
-    .answer = fli_dr_answer, .absorb = fli_dr_absorb, .advance = fli_dr_advance
+    .solver = fli_dr_solver, .rounds.warms_up = fli_dr_warms_up, .theory.mapping_eta = fli_dr_mapping_eta,             \
+    .start = fli_dr_start, .pose = fli_dr_pose, .answer = fli_dr_answer, .absorb = fli_dr_absorb,                      \
+    .advance = fli_dr_advance
 
 #endif

@@ -50,11 +50,13 @@ static uint32_t asked_for(const fli_measure *m)
     return flags == FLI_FIGURES_TEST && m->test ? 0 : flags;
 }
 
-static size_t block(const fli_metrics_settings *what) { return what->gradient ? GRADIENTS : BLOCK; }
+static int gradients(const fli_metrics_settings *what) { return what->gradient || what->gradient_mapping; }
+
+static size_t block(const fli_metrics_settings *what) { return gradients(what) ? GRADIENTS : BLOCK; }
 
 static fl_status rooms_new(fli_measure *m)
 {
-    size_t numbers = FLI_FIGURES + m->cells, vectors = m->what->gradient ? 1 : 0;
+    size_t numbers = FLI_FIGURES + m->cells, vectors = gradients(m->what) ? 1 : 0;
     for (; m->rooms < block(m->what) && m->rooms < m->count; m->rooms++) {
         if (fli_message_init(m->ctx, &m->model->space, vectors, numbers, &m->exchanges[m->rooms].up)) return FL_ENOMEM;
         m->list[m->rooms] = &m->exchanges[m->rooms];
@@ -74,7 +76,7 @@ static fl_status buffers_new(fli_measure *m)
     m->table = fli_alloc(m->ctx, m->cells, sizeof *m->table);
     if (!m->figures || !m->accuracies || !m->own || !m->all || !m->table) return FL_ENOMEM;
     for (size_t i = 0; i < tested; i++) m->all[i] = (uint32_t)i;
-    for (size_t l = 0; m->what->gradient && l < LANES; l++)
+    for (size_t l = 0; gradients(m->what) && l < LANES; l++)
         if (!(m->lanes[l].gradient = fli_alloc(m->ctx, n, size))) return FL_ENOMEM;
     return rooms_new(m);
 }
@@ -84,7 +86,8 @@ double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *wha
     size_t measured = clients < (size_t)what->max_clients ? clients : (size_t)what->max_clients;
     size_t vectors = LANES + (measured < GRADIENTS ? measured : GRADIENTS);
     double levels = what->hypergradient && model->bilevel ? fli_hypergradient_bytes(model, clients) : 0;
-    return levels + (what->gradient ? (double)vectors * (double)fli_bytes(&model->space) : 0);
+    double mapping = what->gradient_mapping ? 3 * (double)model->space.n * sizeof(double) : 0;
+    return levels + mapping + (gradients(what) ? (double)vectors * (double)fli_bytes(&model->space) : 0);
 }
 
 fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
@@ -256,6 +259,7 @@ static fli_moment gather(fli_measure *m)
         .ctx = m->ctx,
         .exec = m->exec,
         .model = m->model,
+        .what = m->what,
         .clients = m->figures,
         .count = m->count,
         .test_loss = t.test_loss,

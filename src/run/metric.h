@@ -52,6 +52,7 @@ typedef struct {
     fl_ctx *ctx;
     fli_exec *exec;
     const fli_model *model;
+    const fli_metrics_settings *what;
     const fli_client_figures *clients; /* those that were asked */
     size_t count;
     double test_loss, test_hits, test_n;   /* the server's test set: sums over samples; n is 0 if there is none */

@@ -36,11 +36,12 @@ const fli_metric *const fli_metrics[] = {
     &fli_metric_evaluation_bytes_up,
     &fli_metric_evaluation_bytes_down,
     &fli_metric_local_std,
+    &fli_metric_labelled_loss,
+    &fli_metric_labels_move,
     &fli_metric_hypergradient,
     &fli_metric_lower_distance,
     &fli_metric_system_distance,
-    &fli_metric_labelled_loss,
-    &fli_metric_labels_move,
+    &fli_metric_gradient_mapping,
     NULL,
 };
 /* clang-format on */

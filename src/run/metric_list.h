@@ -40,5 +40,6 @@ extern const fli_metric fli_metric_local_std;
 extern const fli_metric fli_metric_hypergradient;
 extern const fli_metric fli_metric_lower_distance;
 extern const fli_metric fli_metric_system_distance;
+extern const fli_metric fli_metric_gradient_mapping;
 
 #endif

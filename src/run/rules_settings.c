@@ -66,6 +66,17 @@ static int goal_untested(const fli_known *k)
     return k->settings->metrics.goal == FLI_GOAL_LOCAL && k->settings->data.test_fraction == 0;
 }
 
+static int stops_by_mapping(const fli_known *k) { return k->settings->stop.gradient_mapping > 0; }
+static int mapping_unmeasured(const fli_known *k)
+{
+    return stops_by_mapping(k) && !k->settings->metrics.gradient_mapping;
+}
+static int mapping_of_levels(const fli_known *k) { return stops_by_mapping(k) && has_trait(k, FLI_ALGO_BILEVEL); }
+static int mapping_of_labelled(const fli_known *k)
+{
+    return stops_by_mapping(k) && k->settings->semi.labels != FLI_SEMI_NONE && !has_trait(k, FLI_ALGO_LABELLED);
+}
+
 static int stops_by_gradient(const fli_known *k) { return k->settings->stop.gradient2 > 0; }
 static int gradient_unmeasured(const fli_known *k) { return stops_by_gradient(k) && !k->settings->metrics.gradient; }
 static int gradient_of_a_part(const fli_known *k) { return stops_by_gradient(k) && !no_regularizer(k); }
@@ -221,6 +232,8 @@ const fli_rule fli_settings_rules[] = {
      "stop: {target: 0.5}\nmetrics: {test: false}", NULL},
     {"stop.gradient2 metrics.gradient", gradient_unmeasured, "stop.gradient2 needs metrics.gradient to be true",
      "stop: {gradient2: 1e-6}", NULL},
+    {"stop.gradient_mapping metrics.gradient_mapping", mapping_unmeasured,
+     "stop.gradient_mapping needs metrics.gradient_mapping to be true", "stop: {gradient_mapping: 1e-6}", NULL},
     {"stop.diverged", bad_multiple,
      "stop.diverged is {stop.diverged}, but must be above 1, or 0: it is a multiple of the loss at the start",
      "stop: {diverged: 0.5}", NULL},
@@ -238,12 +251,18 @@ const fli_rule fli_settings_rules[] = {
      "algorithm: scaffold\nregularizer: {kind: l1, weight: 0.1}", NULL},
     {"stop.gradient2 regularizer.kind", gradient_of_a_part,
      "stop.gradient2 looks at f alone, whose gradient does not vanish where f + g is least; it cannot be used with "
-     "regularizer.kind {regularizer.kind}",
+     "regularizer.kind {regularizer.kind}, but stop.gradient_mapping can",
      "algorithm: feddr\nregularizer: {kind: l1, weight: 0.1}\nstop: {gradient2: 1}\nmetrics: {gradient: true}", NULL},
     {"stop.gradient2 semi.labels algorithm.kind", gradient_of_one_block,
      "stop.gradient2 looks at the gradient in x alone, but with semi.labels {semi.labels} the pseudo labels of "
      "algorithm {algorithm.kind} may still be on their way; closed_form has none",
      "data: {unlabelled: 0.5}\nsemi: {labels: projected}\nstop: {gradient2: 1}\nmetrics: {gradient: true}", NULL},
+    {"stop.gradient_mapping semi.labels algorithm.kind", mapping_of_labelled,
+     "stop.gradient_mapping looks at the loss on labelled samples alone, whose gradient does not vanish where that of "
+     "algorithm {algorithm.kind} with semi.labels does",
+     "data: {unlabelled: 0.5}\nsemi: {labels: projected}\nstop: {gradient_mapping: 1}\n"
+     "metrics: {gradient_mapping: true}",
+     NULL},
     {"weights algorithm.kind", weighs_equally,
      "algorithm {algorithm.kind} weighs clients equally, but weights is {weights}",
      "algorithm: feddyn\nweights: samples", NULL},
@@ -272,6 +291,11 @@ const fli_rule fli_settings_rules[] = {
      "stop.gradient2 looks at the gradient of the training loss, which does not vanish at the solution of a bilevel "
      "problem",
      "algorithm: simfbo\nbilevel: regularization\nstop: {gradient2: 1}\nmetrics: {gradient: true}", NULL},
+    {"stop.gradient_mapping algorithm.kind", mapping_of_levels,
+     "stop.gradient_mapping looks at the gradient of the training loss, which does not vanish at the solution of a "
+     "bilevel problem",
+     "algorithm: simfbo\nbilevel: regularization\nstop: {gradient_mapping: 1}\nmetrics: {gradient_mapping: true}",
+     NULL},
     {"system.deadline system.wait_for algorithm.kind", cohort_changes,
      "algorithm {algorithm.kind} meets the same cohort several times in a round, so system.deadline must be 0 and "
      "system.wait_for 1",

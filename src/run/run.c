@@ -128,6 +128,9 @@ static fl_stop stop_measured(const fl_run *run)
     double gradient2 = fli_row_get(&run->now, &fli_metric_gradient2);
     if (stop->gradient2 > 0 && fli_metric_reaches(&fli_metric_gradient2, gradient2, stop->gradient2))
         return FL_STOP_GRADIENT;
+    double mapping = fli_row_get(&run->now, &fli_metric_gradient_mapping);
+    if (stop->gradient_mapping > 0 && fli_metric_reaches(&fli_metric_gradient_mapping, mapping, stop->gradient_mapping))
+        return FL_STOP_GRADIENT;
     return FL_STOP_NONE;
 }
 

@@ -146,6 +146,12 @@ static const fli_key metrics_keys[] = {
         fli_metrics_settings, hypergradient, "false",
         "of bilevel problems: ||grad Phi(x)||, and how far y and v are from y*(x) and v*(x); the lower level is "
         "solved for it over all clients and samples, which takes hundreds of passes"),
+    FLI_KEY_BOOL(fli_metrics_settings, gradient_mapping, "false",
+                 "||G_eta(x)|| = ||x - prox_{eta g}(x - eta grad f(x))||/eta, which is 0 where f + g is stationary; "
+                 "||grad f(x)|| if there is no regulariser"),
+    FLI_KEY_REAL(fli_metrics_settings, mapping_eta, "0", 0, FLI_NO_MAX,
+                 "the eta of G_eta; 0: the method's own, or 1 where it has none. Set it where methods are compared: "
+                 "||G_eta|| is larger for a smaller eta"),
     FLI_KEY_BOOL(fli_metrics_settings, clients, "true", "quantiles of the accuracy of x on each client's own samples"),
     FLI_KEY_BOOL(fli_metrics_settings, local, "false",
                  "loss and accuracy of each client's own model on its own samples, beside the global model's"),
@@ -162,6 +168,8 @@ static const fli_key metrics_keys[] = {
 static const fli_key stop_keys[] = {
     FLI_KEY_REAL(fli_stop_settings, target, "0", 0, 1, "stop at this test accuracy; 0: do not"),
     FLI_KEY_REAL(fli_stop_settings, gradient2, "0", 0, FLI_NO_MAX, "stop when ||grad f||^2 is at most this; 0: do not"),
+    FLI_KEY_REAL(fli_stop_settings, gradient_mapping, "0", 0, FLI_NO_MAX,
+                 "stop when ||G_eta(x)|| is at most this, also with a regulariser; 0: do not"),
     FLI_KEY_REAL(fli_stop_settings, seconds, "0", 0, FLI_NO_MAX, "stop after this many seconds of rounds; 0: do not"),
     FLI_KEY_REAL(fli_stop_settings, simulated, "0", 0, FLI_NO_MAX, "stop after this many simulated seconds; 0: do not"),
     FLI_KEY_REAL(

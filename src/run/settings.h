@@ -53,8 +53,9 @@ typedef struct {
 
 typedef struct {
     int64_t every, max_clients;
-    int test, train, gradient, clients, local, hypergradient;
-    int goal; /* FLI_GOAL_ */
+    int test, train, gradient, gradient_mapping, clients, local, hypergradient;
+    double mapping_eta; /* 0: the method's own */
+    int goal;           /* FLI_GOAL_ */
     fli_reals targets;
 } fli_metrics_settings;
 
@@ -62,7 +63,7 @@ typedef struct {
 enum { FLI_GOAL_GLOBAL, FLI_GOAL_LOCAL };
 
 typedef struct {
-    double target, gradient2, seconds, simulated, diverged;
+    double target, gradient2, gradient_mapping, seconds, simulated, diverged;
 } fli_stop_settings;
 
 /* The choice of one section that has kinds. */

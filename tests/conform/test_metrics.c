@@ -74,7 +74,11 @@ static void columns_stay_in_place(void **state)
                                         "evaluation_bytes_down",
                                         "local_std",
                                         "labelled_loss",
-                                        "labels_move"};
+                                        "labels_move",
+                                        "hypergradient",
+                                        "lower_distance",
+                                        "system_distance",
+                                        "gradient_mapping"};
     (void)state;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) assert_string_equal(fl_metric_at(k)->name, names[k]);
 }
@@ -143,7 +147,7 @@ static void rows_by_name(void **state)
 #define REST                                                                                                           \
     "partition: {kind: iid, clients: 6}\nparticipation: {kind: uniform, count: 3}\nlocal: {batch: 5, lr: 0.1}\n"       \
     "rounds: 4\n"
-#define ALL "metrics: {gradient: true, local: true}\n"
+#define ALL "metrics: {gradient: true, gradient_mapping: true, local: true}\n"
 
 /* Between them, every metric applies. */
 static const struct {
