@@ -7,6 +7,7 @@
 
 #include "data/fed.h"
 #include "exec/exec.h"
+#include "exec/figures.h"
 #include "model/semi.h"
 
 #include <ftw.h>
@@ -246,7 +247,8 @@ UNUSED static void engine_init_semi(engine *e, fl_ctx *ctx, fli_fed *fed, const 
                           .uniform = uniform || algo->traits & FLI_ALGO_UNIFORM,
                           .seed = 7,
                           .sgd = sgd,
-                          .threads = threads};
+                          .threads = threads,
+                          .watch = algo->theory.potential.name != NULL};
     assert_ok(ctx, fli_exec_new(ctx, &spec, &e->exec));
     assert_ok(ctx, fli_model_start(ctx, e->model, 7, fli_exec_server(e->exec)[0]));
     e->everyone = fli_alloc(ctx, fed->clients, sizeof *e->everyone);
@@ -308,6 +310,33 @@ UNUSED static void engine_rounds(engine *e, size_t rounds, size_t steps, double 
 {
     for (size_t i = 0; i < e->fed->clients && steps; i++) e->steps[i] = steps;
     for (size_t r = 0; r < rounds; r++) engine_round(e, e->everyone, e->fed->clients, lr);
+}
+
+/* The method's potential, if everyone takes part with this step size. */
+UNUSED static double engine_potential(engine *e, double lr)
+{
+    double sum[FLI_POTENTIAL_TERMS] = {0}, num[FLI_FIGURES_CLUSTERS_AT];
+    fli_coordinator *server = fli_exec_coordinator(e->exec);
+    void *x = fli_exec_server(e->exec)[0];
+    fli_coordinator_start(server);
+    const fli_message *now = fli_coordinator_broadcast(server);
+    fli_message down = {.vec = &x, .num = now->num, .start = now->start};
+    for (uint32_t i = 0; i < e->fed->clients; i++) {
+        fli_exchange one = {.ask = {.kind = FLI_ASK_FIGURES,
+                                    .client = i,
+                                    .round = e->round,
+                                    .steps = e->steps[i],
+                                    .lr = lr,
+                                    .probability = 1,
+                                    .flags = FLI_FIGURES_POTENTIAL | FLI_ASK_CHANGED | FLI_ASK_REPLY},
+                            .down = &down,
+                            .up = {.num = num}};
+        fli_coordinator_address(server, &one.ask);
+        fli_exec_run(e->exec, &(fli_exchange *){&one}, 1);
+        assert_ok(e->ctx, one.status);
+        for (size_t k = 0; k < FLI_POTENTIAL_TERMS; k++) sum[k] += one.ask.weight * num[FLI_FIGURES_POTENTIAL_AT + k];
+    }
+    return fli_coordinator_potential(server, sum);
 }
 
 /* The server's vector v as doubles; to be freed. */

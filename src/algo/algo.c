@@ -18,6 +18,16 @@ size_t fli_names_count(const char *const *names)
     return n;
 }
 
+size_t fli_algo_client_vectors(const fli_algo *a, int watched)
+{
+    return fli_names_count(a->client) + (watched ? a->theory.potential.vectors : 0);
+}
+
+size_t fli_algo_client_scalars(const fli_algo *a, int watched)
+{
+    return a->client_scalars + (watched ? a->theory.potential.scalars : 0);
+}
+
 fli_solvers fli_algo_solvers(const fli_algo *a, const void *params, const fli_model *m)
 {
     fli_solvers all = {.count = 0};

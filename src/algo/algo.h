@@ -48,6 +48,7 @@ typedef struct {
     const void *const *history; /* FLI_KEEP_EACH: that vector as it was in phase 0, 1, ... of the round */
     void *const *state;         /* the client's own vectors, */
     double *scalars;            /* and scalars, kept between its turns */
+    int watched;                /* both have at their ends what fli_potential keeps */
     void *const *work;          /* scratch vectors, contents undefined at pose, kept until answer */
     void *const *up;            /* to be written by answer */
     double *up_scalars;
@@ -97,10 +98,31 @@ void fli_ask_strong_convexity(fli_conditions *c, const fli_facts *f);
  * length. */
 void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli_text *out);
 
+/* A potential: what a method's theorem shows to fall from round to round. It is made of what every client contributes,
+ * weighted by w_i, and of what the server adds. Measured between rounds and on request alone; measuring changes
+ * nothing. A turn here is one that is not taken: its ask has lr, steps and probability of the client's next turn, it is
+ * sent the model x and the numbers that the method sends down, and `state` is NULL if the client keeps nothing yet. */
+enum { FLI_POTENTIAL_TERMS = 2 };
+typedef struct {
+    const char *name; /* as in "the potential is %s"; NULL: the method has none */
+    /* Vectors and scalars that clients keep for it at the ends of their own, in runs that measure it. */
+    size_t vectors, scalars;
+    /* Where f_i and its gradient, weight decay included, are wanted. On a worker thread, as is the next. */
+    const void *(*point)(const fli_turn *t);
+    /* What the client contributes, given f_i and its gradient there, which may be overwritten. */
+    void (*client)(const fli_turn *t, double f, void *gradient, double out[FLI_POTENTIAL_TERMS]);
+    /* The potential, given the weighted sums of that and g(x). */
+    double (*server)(const fli_server *s, const double *sum, double g);
+    /* What has to hold at one client for it never to rise, surely and not only in expectation; by the calls above. */
+    void (*falls)(const void *params, const fli_facts *f, fli_conditions *out);
+    size_t after; /* which is promised after this many rounds */
+} fli_potential;
+
 /* What theory says of a method, and what it makes of that. All optional. */
 typedef struct {
     /* The eta of the gradient mapping G_eta in which its theorems are stated; NULL: there is none. */
     double (*mapping_eta)(const void *params);
+    fli_potential potential;
     /* What the theorem asks for at one client, by the calls above. */
     void (*check)(const void *params, const fli_facts *f, fli_conditions *out);
     /* Settings that would satisfy it, for the worst constants over all clients: rows of fixes.h. A condition that no
@@ -232,5 +254,8 @@ size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *a
 /* Whether clients are shown the start model. */
 int fli_algo_shows_start(const fli_algo *a);
 size_t fli_names_count(const char *const *names); /* NULL counts as empty */
+/* What a client keeps, in runs that measure the potential (`watched`) and in others. */
+size_t fli_algo_client_vectors(const fli_algo *a, int watched);
+size_t fli_algo_client_scalars(const fli_algo *a, int watched);
 
 #endif

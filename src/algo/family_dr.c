@@ -58,6 +58,21 @@ void fli_dr_warn(const void *params, const fli_facts *f, fli_text *out)
 
 double fli_dr_mapping_eta(const void *params) { return ((const fli_dr_params *)params)->eta; }
 
+/* x_i, which is x0 before the first turn */
+const void *fli_dr_point(const fli_turn *t) { return t->state ? t->state[X_I] : t->initial ? t->initial : t->down[X]; }
+
+/* f_i(x_i) + <grad f_i(x_i), xbar - x_i> + ||xbar - x_i||^2/(2 eta) */
+void fli_dr_contribute(const fli_turn *t, double f, void *gradient, double *out)
+{
+    const void *x = fli_dr_point(t), *bar = t->down[X];
+    double slope = fli_dot(t->space, gradient, bar) - fli_dot(t->space, gradient, x);
+    fli_sub(t->space, bar, x, gradient);
+    out[0] = f + slope + fli_dot(t->space, gradient, gradient) / (2 * ((const fli_dr_params *)t->params)->eta);
+    out[1] = 0;
+}
+
+double fli_dr_potential(const fli_server *s, const double *sum, double g) { return (void)s, sum[0] + g; }
+
 int fli_dr_warms_up(const void *params) { return ((const fli_dr_params *)params)->init; }
 
 void fli_dr_start(const fli_server *s)

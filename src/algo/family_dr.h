@@ -46,6 +46,10 @@ fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients);
 const fli_solver *fli_dr_solver(const void *params, size_t stage);
 int fli_dr_warms_up(const void *params);
 double fli_dr_mapping_eta(const void *params); /* (4) */
+/* The Lyapunov function (25), of clients that are not in the middle of a turn. */
+const void *fli_dr_point(const fli_turn *t);
+void fli_dr_contribute(const fli_turn *t, double f, void *gradient, double *out);
+double fli_dr_potential(const fli_server *s, const double *sum, double g);
 /* What has to be assumed of the local solver whatever the theorem says of its errors. */
 void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *out);
 /* Of the server's proximal step, which is eta long. */

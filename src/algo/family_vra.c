@@ -65,6 +65,30 @@ void fli_vra_advance(const fli_server *s)
     fli_axpy(s->space, -beta, s->vec[LAM], s->vec[X]);
 }
 
+const void *fli_vra_point(const fli_turn *t) { return t->down[X]; }
+
+void fli_vra_contribute(const fli_turn *t, const fli_vra *c, double f, void *gradient, double *out)
+{
+    const fli_ask *ask = t->ask;
+    double moves = c->a * c->gamma * ask->lr * fli_vra_steps(c->gamma, ask->lr, (size_t)ask->steps);
+    if (t->state) fli_axpy(t->space, 1, t->state[MINUS_LAM_I], gradient);
+    out[0] = f;
+    out[1] = 4 * fli_dot(t->space, gradient, gradient) / (ask->probability * moves);
+}
+
+double fli_vra_potential(const fli_server *s, const double *sum, double g)
+{
+    return sum[0] + s->scalars[BETA] * sum[1] + g;
+}
+
+void fli_vra_falls(const fli_vra *c, const fli_facts *f, fli_conditions *out)
+{
+    fli_vra_check(c, f, out);
+    fli_requirement(out, "p_i", "everyone takes part in every round", f, f->probability == 1);
+    fli_requirement(out, "sigma", "plain steps over all samples, the same in every round", f,
+                    f->full_batch && f->constant_lr && f->momentum == 0 && f->least_steps == f->steps);
+}
+
 double fli_vra_steps(double gamma, double lr, size_t steps)
 {
     double r = 1 - gamma * lr;

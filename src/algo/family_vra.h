@@ -14,6 +14,8 @@ extern const fli_part fli_vra_up[];
 
 #define FLI_VRA_PARTS .server = fli_vra_server, .client = fli_vra_client, .up = fli_vra_up, .sums = fli_vra_sums
 
+#define FLI_VRA_POTENTIAL "P^r of (45)"
+
 void fli_vra_pose(const fli_turn *t, const fli_vra *c, fli_problem *p);
 void fli_vra_answer(const fli_turn *t, const fli_vra *c, const fli_answer *a);
 void fli_vra_absorb(const fli_server *s, const fli_vra *c, const fli_upload *t);
@@ -22,6 +24,13 @@ void fli_vra_advance(const fli_server *s);
 void fli_vra_start(const fli_server *s, const fli_reals *gamma);
 /* The server's first scalar is beta; 0: the limit. */
 double fli_vra_beta(const fli_server *s);
+/* The potential P^r of (45) without its expectations: f(x) + 4 beta sum w_i ||grad f_i(x) - lam_i||^2/(p_i C_i) with
+ * C_i = a_i gamma_i lr Qt_i. Not a number where a dual does not move. */
+const void *fli_vra_point(const fli_turn *t);
+void fli_vra_contribute(const fli_turn *t, const fli_vra *c, double f, void *gradient, double *out);
+double fli_vra_potential(const fli_server *s, const double *sum, double g);
+/* What makes P^r fall surely: (17), (18), everyone in every round, and gradients over all samples. */
+void fli_vra_falls(const fli_vra *c, const fli_facts *f, fli_conditions *out);
 
 /* Qt = sum_{t<Q} (1 - gamma lr)^t */
 double fli_vra_steps(double gamma, double lr, size_t steps);

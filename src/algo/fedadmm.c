@@ -50,6 +50,18 @@ static void check(const void *p, const fli_facts *f, fli_conditions *out)
     fli_vra_check(&c, f, out);
 }
 
+static void contribute(const fli_turn *t, double f, void *gradient, double *out)
+{
+    fli_vra c = at(t->params, t->ask->client);
+    fli_vra_contribute(t, &c, f, gradient, out);
+}
+
+static void falls(const void *p, const fli_facts *f, fli_conditions *out)
+{
+    fli_vra c = at(p, f->client);
+    fli_vra_falls(&c, f, out);
+}
+
 static void warn(const void *p, const fli_facts *f, fli_text *out) { fli_vra_warn(at(p, f->client).gamma, f, out); }
 
 static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
@@ -72,6 +84,11 @@ const fli_algo fli_algo_fedadmm = {
     .theory.check = check,
     .theory.fix = fix,
     .theory.warn = warn,
+    .theory.potential = {.name = FLI_VRA_POTENTIAL,
+                         .point = fli_vra_point,
+                         .client = contribute,
+                         .server = fli_vra_potential,
+                         .falls = falls},
     .start = start,
     .pose = pose,
     .answer = answer,

@@ -22,6 +22,9 @@
  *            u^2), that is u < (2 - r sqrt(5 - r^2))/(4 - r^2), for r < 1. It starts from exact proxes; another start
  *            adds its squared errors, a constant, to F(x0) - F* in (43).
  *
+ *   potential (25): V_eta = g(xbar) + (1/n) sum [f_i(x_i) + <grad f_i(x_i), xbar - x_i> + ||xbar - x_i||^2/(2 eta)].
+ *            Lemma A.5: it never rises, whatever the cohorts are, if proxes are exact from the start on and (33) holds.
+ *
  * Tran-Dinh, Pham, Phan, Nguyen: FedDR - randomized Douglas-Rachford splitting algorithms for nonconvex federated
  * composite optimization, NeurIPS 2021. The paper's text writes the server step once with xbar where it means xt. */
 #include "algo/list.h"
@@ -69,6 +72,16 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
     fli_dr_assume(p, f, out);
 }
 
+/* Lemma A.5 with exact proxes from the beginning: for every cohort, also one that somebody chooses. */
+static void falls(const void *params, const fli_facts *f, fli_conditions *out)
+{
+    const fli_dr_params *p = params;
+    fli_require_convex_g(out, f);
+    fli_requirement(out, "(18)", "solver is exact", f, p->solver == FLI_DR_EXACT);
+    fli_requirement(out, "(21)", "init is exact", f, p->init);
+    fli_condition(out, "(33)", "eta < (2 - alpha)/(2 L_i)", f, p->eta, (2 - p->alpha) / (2 * f->smoothness));
+}
+
 static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
 {
     static const char relative_[] = "Theorem A.1|(42)", absolute[] = "(33)";
@@ -96,4 +109,9 @@ const fli_algo fli_algo_feddr = {
     .theory.check = check,
     .theory.fix = fix,
     .theory.warn = fli_dr_warn,
+    .theory.potential = {.name = "the Lyapunov function V_eta of (25)",
+                         .point = fli_dr_point,
+                         .client = fli_dr_contribute,
+                         .server = fli_dr_potential,
+                         .falls = falls},
 };

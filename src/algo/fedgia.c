@@ -32,12 +32,13 @@
 
 #include <math.h>
 
-enum { X };        /* server */
-enum { SIGMA, R }; /* its scalars */
-enum { PI };       /* client: N pi_i */
-enum { Z };        /* up, sum */
-enum { R_SUM };    /* scalar sum, before the first round */
-enum { R_I };      /* up, before the first round */
+enum { X };            /* server */
+enum { SIGMA, R };     /* its scalars */
+enum { PI, X_I };      /* client: N pi_i; x_i, only for the potential, */
+enum { SLOPE, APART }; /* and with it <x_i - x, N pi_i> and N sigma/2 ||x_i - x||^2, both as the last turn left them */
+enum { Z };            /* up, sum */
+enum { R_SUM };          /* scalar sum, before the first round */
+enum { R_I };          /* up, before the first round */
 enum { GRAM, DIAGONAL };
 
 typedef struct {
@@ -97,12 +98,25 @@ static void pose(const fli_turn *t, fli_problem *p)
     p->steps = !(t->ask->flags & FLI_ASK_BYSTANDER) ? (size_t)a->k0 : 0;
 }
 
+/* The Lagrangian that Lemma B.3 is about has the x that the round began with: when the next one is known it is too late
+ * to add these up. */
+static void watch(const fli_turn *t, const fli_answer *a)
+{
+    double *kept = t->scalars + fli_algo_fedgia.client_scalars;
+    fli_sub(t->space, a->z, t->down[X], t->state[X_I]);
+    kept[SLOPE] = fli_dot(t->space, t->state[X_I], a->linearised.multiplier);
+    kept[APART] = (double)t->clients * t->down_scalars[SIGMA] / 2 * fli_dot(t->space, t->state[X_I], t->state[X_I]);
+    fli_copy(t->space, a->z, t->state[X_I]);
+}
+
 static void answer(const fli_turn *t, const fli_answer *a)
 {
     if ((t->ask->flags & FLI_ASK_WARM_UP)) {
         t->up_scalars[R_I] = a->linearised.curvature;
+        if (t->watched) fli_copy(t->space, t->down[X], t->state[X_I]);
         return;
     }
+    if (t->watched) watch(t, a);
     /* z_i = x_i + pi_i/sigma */
     fli_copy(t->space, a->linearised.multiplier, t->state[PI]);
     fli_lin(t->space, 1, a->z, 1 / ((double)t->clients * t->down_scalars[SIGMA]), a->linearised.multiplier, t->up[Z]);
@@ -148,6 +162,25 @@ static void check(const void *p, const fli_facts *f, fli_conditions *out)
         fli_assumption(out, "(21)", "no f_i is curved more than r_i, measured at the start model");
 }
 
+static const void *point(const fli_turn *t) { return t->state ? t->state[X_I] : t->down[X]; }
+
+static void contribute(const fli_turn *t, double f, void *gradient, double *out)
+{
+    const double *kept = t->state ? t->scalars + fli_algo_fedgia.client_scalars : (const double[]){0, 0};
+    (void)gradient;
+    out[0] = f + kept[SLOPE] + kept[APART];
+    out[1] = 0;
+}
+
+static double lagrangian(const fli_server *s, const double *sum, double g) { return (void)s, sum[0] + g; }
+
+static void falls(const void *p, const fli_facts *f, fli_conditions *out)
+{
+    check(p, f, out);
+    fli_requirement(out, "(21)", "the model is linear, so that r_i bounds its curvature", f,
+                    (f->model_traits & FLI_MODEL_GLM) != 0);
+}
+
 static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
 {
     if (((const params *)p)->sigma > 0)
@@ -174,6 +207,14 @@ const fli_algo fli_algo_fedgia = {
     .validate = validate,
     .theory.check = check,
     .theory.fix = fix,
+    .theory.potential = {.name = "the augmented Lagrangian (8)",
+                         .vectors = 1,
+                         .scalars = 2,
+                         .point = point,
+                         .client = contribute,
+                         .server = lagrangian,
+                         .falls = falls,
+                         .after = 1}, /* (34) is false of pi_i = 0, where it starts */
     .remedy = "a larger algorithm.t, or algorithm.sigma",
     .solver = solver,
     .rounds.warms_up = warms_up,

@@ -269,6 +269,19 @@ static void check_by(int blocks, const params *p, const fli_facts *f, fli_condit
 
 static void check(const void *params_, const fli_facts *f, fli_conditions *out) { check_by(0, params_, f, out); }
 static void check_u(const void *params_, const fli_facts *f, fli_conditions *out) { check_by(1, params_, f, out); }
+static void contribute(const fli_turn *t, double f, void *gradient, double *out)
+{
+    fli_vra c = at_turn(t->params, t->clients, t->down_scalars, t->ask);
+    fli_vra_contribute(t, &c, f, gradient, out);
+}
+
+static void falls(const void *params_, const fli_facts *f, fli_conditions *out)
+{
+    const params *p = params_;
+    fli_vra c = in_theory(p, f, 0);
+    fli_vra_falls(&c, f, out);
+    fli_requirement(out, "a, d", "the same in all rounds", f, p->a_rounds.n == 1 && p->d_rounds.n == 1);
+}
 
 static void warn(const void *params_, const fli_facts *f, fli_text *out)
 {
@@ -351,6 +364,11 @@ const fli_algo fli_algo_fedvra = {
     .theory.check = check,
     .theory.fix = fix,
     .theory.warn = warn,
+    .theory.potential = {.name = FLI_VRA_POTENTIAL,
+                         .point = fli_vra_point,
+                         .client = contribute,
+                         .server = fli_vra_potential,
+                         .falls = falls},
     .advance = advance,
 };
 

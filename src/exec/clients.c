@@ -82,8 +82,8 @@ static fl_status state_new(fli_clients *c)
     fli_store_spec spec = {
         .space = c->space,
         .clients = c->spec.clients,
-        .vectors = fli_names_count(c->spec.algo->client),
-        .scalars = c->spec.algo->client_scalars,
+        .vectors = fli_algo_client_vectors(c->spec.algo, c->spec.watch),
+        .scalars = fli_algo_client_scalars(c->spec.algo, c->spec.watch),
         .budget = c->spec.memory,
         .folder = c->spec.folder,
         .left = left_memory,
@@ -123,7 +123,7 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
         return s;
     }
     c->evaluates = (fli_evaluate_side){
-        ctx, spec->model, spec->fed, spec->algo, spec->params, c->store, spec->seed, second_block(c)};
+        ctx, spec->model, spec->fed, spec->algo, spec->params, c->store, spec->seed, second_block(c), spec->watch};
     *out = c;
     return FL_OK;
 }
@@ -191,6 +191,7 @@ static fli_turn turn_of(const fli_clients *c, turn_slot *t)
         .history = down->history,
         .state = t->kept.vectors,
         .scalars = t->kept.scalars,
+        .watched = c->spec.watch,
         .work = t->work.vec,
         .up = t->exchange->up.vec,
         .up_scalars = t->exchange->up.num,

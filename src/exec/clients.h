@@ -26,6 +26,7 @@ typedef struct {
     size_t memory;      /* bytes of client state to hold, see store.h; 0: no limit */
     const char *folder; /* for what is beyond that */
     size_t together;    /* tasks that a workspace poses and solves together, at most FLI_TOGETHER; 0 counts as 1 */
+    int watch;          /* the method's potential will be asked for: see fli_turn.watched */
     int poison;         /* scratch vectors are filled with NaN before every turn */
 } fli_clients_spec;
 

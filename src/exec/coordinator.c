@@ -190,12 +190,11 @@ static void set_slices(fli_coordinator *c)
     }
 }
 
-static void view_step(fli_coordinator *c, const fli_step *step)
+static fli_server view_of(fli_coordinator *c, const fli_step *step)
 {
     const fli_algo *a = c->spec.algo;
-    c->step = *step;
-    if (!c->step.phases) c->step.phases = 1;
-    c->view = (fli_server){
+    size_t phases = step->phases ? step->phases : 1;
+    return (fli_server){
         .space = &c->space,
         .params = c->spec.params,
         .clients = c->spec.clients,
@@ -204,8 +203,8 @@ static void view_step(fli_coordinator *c, const fli_step *step)
         .momentum = c->spec.momentum,
         .outlook = c->spec.outlook,
         .phase = step->phase,
-        .phases = c->step.phases,
-        .stage = a->rounds.stage ? a->rounds.stage(c->spec.params, step->phase, c->step.phases) : 0,
+        .phases = phases,
+        .stage = a->rounds.stage ? a->rounds.stage(c->spec.params, step->phase, phases) : 0,
         .warm_up = step->warm_up,
         .vec = c->own.vec,
         .sum = c->sums.vec,
@@ -217,6 +216,19 @@ static void view_step(fli_coordinator *c, const fli_step *step)
         .weight_arg = c,
         .bilevel = c->spec.model->bilevel,
     };
+}
+
+static void view_step(fli_coordinator *c, const fli_step *step)
+{
+    c->step = *step;
+    if (!c->step.phases) c->step.phases = 1;
+    c->view = view_of(c, step);
+}
+
+double fli_coordinator_potential(fli_coordinator *c, const double *sum)
+{
+    fli_server now = view_of(c, &(fli_step){0});
+    return c->spec.algo->theory.potential.server(&now, sum, fli_coordinator_regularizer(c));
 }
 
 void fli_coordinator_resume(fli_coordinator *c, const fli_step *step)
@@ -235,6 +247,12 @@ static void start(fli_coordinator *c)
         c->own.start = c->start;
     }
     if (c->spec.algo->start) c->spec.algo->start(&c->view);
+}
+
+void fli_coordinator_start(fli_coordinator *c)
+{
+    if (!c->started) view_step(c, &(fli_step){0});
+    start(c);
 }
 
 void fli_coordinator_begin(fli_coordinator *c, const fli_step *step)

@@ -37,6 +37,12 @@ void *const *fli_coordinator_vectors(const fli_coordinator *c);
 double fli_coordinator_weight(const fli_coordinator *c, size_t client); /* w_i */
 double fli_coordinator_regularizer(fli_coordinator *c);                 /* g(x); 0 if there is none */
 
+/* What would happen before anybody's first turn happens now, unless it has: numbers that are sent down have their first
+ * values. */
+void fli_coordinator_start(fli_coordinator *c);
+/* The method's potential, given the weighted sums of what clients contribute. */
+double fli_coordinator_potential(fli_coordinator *c, const double *sum);
+
 /* What the server would send now. Its vectors are the server's own: it changes when the server does, and so does its
  * serial. */
 const fli_message *fli_coordinator_broadcast(const fli_coordinator *c);

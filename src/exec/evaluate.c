@@ -15,6 +15,8 @@ typedef struct {
     const fli_ask *ask;
     const void *x, *own; /* own is x itself where the client has no model of its own */
     double mix;
+    void *const *kept;     /* the client's vectors, */
+    const double *scalars; /* and scalars; NULL: it has none, or nobody wants them */
     double *num;
     void *gradient; /* NULL: not wanted */
 } visit;
@@ -134,13 +136,39 @@ static void clusters(visit *c)
     uint32_t found[FLI_PIECE_MOST];
     fli_eval *e = c->eval;
     size_t classes = c->side->fed->classes;
-    double *count = c->num + FLI_FIGURES;
+    double *count = c->num + FLI_FIGURES_CLUSTERS_AT;
     memset(count, 0, fli_figures_cells(m, classes) * sizeof *count);
     fli_pieces p = fli_pieces_of(e, c->view.ds, c->view.train, c->view.n_train);
     while (fli_pieces_next(&p)) {
         m->desc->clusters(m, c->x, &e->batch, found, e->scratch);
         for (size_t i = 0; i < p.n; i++) count[found[i] * classes + (size_t)truth(c, p.samples[p.at + i])] += 1;
     }
+}
+
+/* The method says where it wants f_i and the gradient, and what it makes of them. */
+static fl_status potential(visit *c, const fli_message *sent, const void *start)
+{
+    const fli_evaluate_side *s = c->side;
+    const fli_space *space = &s->model->space;
+    const fli_potential *p = &s->algo->theory.potential;
+    fli_turn t = {.space = space,
+                  .params = s->params,
+                  .ask = c->ask,
+                  .clients = s->fed->clients,
+                  .initial = start,
+                  .down = (const void *const *)sent->vec,
+                  .down_scalars = sent->num,
+                  .state = c->kept,
+                  .scalars = (double *)c->scalars, /* to be read */
+                  .watched = s->watch};
+    void *gradient = fli_alloc(s->ctx, space->n, space->ops->size);
+    if (!gradient) return FL_ENOMEM;
+    const void *at = p->point(&t);
+    double f = fli_eval_loss(c->eval, c->view.ds, c->view.train, c->view.n_train, at, gradient, NULL) + decay(c, at);
+    fli_axpy(space, s->model->weight_decay, at, gradient);
+    p->client(&t, f, gradient, c->num + FLI_FIGURES_POTENTIAL_AT);
+    fli_free(gradient);
+    return FL_OK;
 }
 
 static void look(visit *c)
@@ -155,7 +183,7 @@ static void look(visit *c)
     if (c->ask->flags & FLI_FIGURES_CLUSTERS && fli_figures_cells(s->model, s->fed->classes)) clusters(c);
 }
 
-static fl_status with_own(visit *c, fli_exchange *x)
+static fl_status with_state(visit *c, fli_exchange *x, const void *start)
 {
     const fli_evaluate_side *s = c->side;
     if (x->ask.kind == FLI_ASK_OWN_MODEL) {
@@ -166,8 +194,9 @@ static fl_status with_own(visit *c, fli_exchange *x)
     fl_status status = fli_view_open(s->ctx, s->fed, x->ask.client, &c->view);
     if (status) return status;
     look(c);
+    if (c->ask->flags & FLI_FIGURES_POTENTIAL && s->algo->theory.potential.name) status = potential(c, x->down, start);
     fli_view_close(&c->view);
-    return FL_OK;
+    return status;
 }
 
 static fl_status levels(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *x)
@@ -198,16 +227,17 @@ fl_status fli_evaluate(const fli_evaluate_side *side, fli_eval *eval, fli_exchan
     uint32_t client = x->ask.client;
     if (x->ask.kind == FLI_ASK_LEVELS) return levels(side, eval, x);
     int wants = x->ask.kind == FLI_ASK_OWN_MODEL || x->ask.flags & FLI_FIGURES_OWN;
-    void *const *kept = NULL;
+    int looks = (wants && a->personal.model) || x->ask.flags & FLI_FIGURES_POTENTIAL;
     visit c = {.side = side, .eval = eval, .ask = &x->ask, .x = x->down->vec[0], .num = x->up.num};
     c.gradient = x->ask.flags & FLI_FIGURES_GRADIENT ? x->up.vec[0] : NULL;
-    fl_status s = wants && a->personal.model ? fli_store_peek(side->store, client, &kept) : FL_OK;
+    fl_status s = looks ? fli_store_peek(side->store, client, &c.kept) : FL_OK;
     if (s) return s;
+    c.scalars = c.kept ? fli_store_scalars(side->store, client) : NULL;
     const void *start = x->ask.flags & FLI_ASK_FIRST ? x->down->start : NULL;
-    c.own = kept ? kept[a->personal.model - 1] : a->personal.model && start ? start : c.x;
+    c.own = !a->personal.model ? c.x : c.kept ? c.kept[a->personal.model - 1] : start ? start : c.x;
     c.mix =
         a->personal.mix && wants ? a->personal.mix(side->params, client, fli_store_scalars(side->store, client)) : 1;
-    s = with_own(&c, x);
-    if (kept) fli_store_release(side->store, client);
+    s = with_state(&c, x, start);
+    if (c.kept) fli_store_release(side->store, client);
     return s;
 }

@@ -50,6 +50,7 @@ static fl_status clients_new(fli_exec *e)
         .sgd = s->sgd,
         .memory = s->memory,
         .folder = s->folder,
+        .watch = s->watch,
     };
     return e->executor->open(e->ctx, &spec, &e->crew, &e->clients);
 }

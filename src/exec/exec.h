@@ -32,6 +32,7 @@ typedef struct {
     const char *folder;           /* for what is beyond that */
     size_t slice;                 /* see coordinator.h */
     const fli_executor *executor; /* NULL: threads */
+    int watch;                    /* see fli_clients_spec */
     const char *settings; /* for clients that are elsewhere, and how they read them: see join.h; NULL: not known */
     const fli_builder *builder;
 } fli_exec_spec;

@@ -13,7 +13,7 @@ static void levels_parts(const fli_ask *ask, fli_part *down, fli_part *up)
     *up = (fli_part){NULL};
 }
 
-void fli_figures_parts(const fli_ask *ask, size_t cells, fli_part down[FLI_FIGURES_PARTS],
+void fli_figures_parts(const fli_ask *ask, size_t numbers, size_t cells, fli_part down[FLI_FIGURES_PARTS],
                        fli_part up[FLI_FIGURES_PARTS])
 {
     int model = ask->kind == FLI_ASK_OWN_MODEL;
@@ -22,13 +22,17 @@ void fli_figures_parts(const fli_ask *ask, size_t cells, fli_part down[FLI_FIGUR
         return;
     }
     *down++ = (fli_part){"x", FLI_WHOLE, 0};
-    if (model || ask->flags & FLI_FIGURES_OWN) *down++ = (fli_part)FLI_START_PART;
+    if (model || ask->flags & (FLI_FIGURES_OWN | FLI_FIGURES_POTENTIAL)) *down++ = (fli_part)FLI_START_PART;
+    if (!model && ask->flags & FLI_FIGURES_POTENTIAL && numbers)
+        *down++ = (fli_part){"numbers", FLI_NUMBER, 0, FLI_FORGET, 0, numbers};
     *down = (fli_part){NULL};
     *up++ = (fli_part){"figures", FLI_NUMBER, 0, FLI_VALUE, 0, model ? 1 : FLI_FIGURES};
     if (model) *up++ = (fli_part){"own model", FLI_WHOLE, 0, FLI_VALUE};
     if (!model && ask->flags & FLI_FIGURES_GRADIENT) *up++ = (fli_part){"gradient", FLI_WHOLE, 0, FLI_VALUE};
+    if (!model && ask->flags & FLI_FIGURES_POTENTIAL)
+        *up++ = (fli_part){"potential", FLI_NUMBER, FLI_FIGURES_POTENTIAL_AT, FLI_VALUE, 0, FLI_POTENTIAL_TERMS};
     if (!model && ask->flags & FLI_FIGURES_CLUSTERS && cells)
-        *up++ = (fli_part){"clusters", FLI_NUMBER, FLI_FIGURES, FLI_VALUE, 0, cells};
+        *up++ = (fli_part){"clusters", FLI_NUMBER, FLI_FIGURES_CLUSTERS_AT, FLI_VALUE, 0, cells};
     *up = (fli_part){NULL};
 }
 

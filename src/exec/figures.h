@@ -15,6 +15,7 @@ enum {                                                   /* flags of such an ask
        FLI_FIGURES_PSEUDO = 32 << FLI_ASK_FLAG_BITS,     /* pseudo labels that are right */
        FLI_FIGURES_CLUSTERS = 64 << FLI_ASK_FLAG_BITS,   /* which classes are in which clusters */
        FLI_FIGURES_OWN_TRAIN = 128 << FLI_ASK_FLAG_BITS, /* with OWN: that model on the training samples as well */
+       FLI_FIGURES_POTENTIAL = 256 << FLI_ASK_FLAG_BITS, /* what the client contributes to the method's potential */
 };
 
 /* Which derivative FLI_ASK_LEVELS asks for: (x, y) goes down, for a product v as well, and one vector comes up. */
@@ -42,13 +43,15 @@ enum {
     FLI_FIGURE_PSEUDO_HITS,
     FLI_FIGURE_LABELLED_LOSS, /* with TRAIN: the part of f_i over labelled samples, without weight decay */
     FLI_FIGURE_LABELS_MOVE,   /* with GRADIENT: ||y+ - y||^2, how far the second block would move at x */
-    FLI_FIGURES,              /* the clusters' table, clusters x classes, lies behind them */
+    FLI_FIGURES, /* in every answer; the others where they are asked for: */
+    FLI_FIGURES_POTENTIAL_AT = FLI_FIGURES,
+    FLI_FIGURES_CLUSTERS_AT = FLI_FIGURES_POTENTIAL_AT + FLI_POTENTIAL_TERMS, /* a table, clusters x classes */
 };
 enum { FLI_HAS_TRAIN = 1, FLI_HAS_TEST = 2, FLI_HAS_OWN = 4, FLI_HAS_PSEUDO = 8 };
 
-/* The parts of the messages of all asks but turns. */
-enum { FLI_FIGURES_PARTS = 4 };
-void fli_figures_parts(const fli_ask *ask, size_t cells, fli_part down[FLI_FIGURES_PARTS],
+/* The parts of the messages of all asks but turns; `numbers`: that the method sends down. */
+enum { FLI_FIGURES_PARTS = 5 };
+void fli_figures_parts(const fli_ask *ask, size_t numbers, size_t cells, fli_part down[FLI_FIGURES_PARTS],
                        fli_part up[FLI_FIGURES_PARTS]);
 /* Cells of the clusters' table; 0: the model has no clusters, or the data no classes. */
 size_t fli_figures_cells(const fli_model *m, size_t classes);

@@ -31,7 +31,7 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
         .server = (double)server * vector + (spec->regularizer ? 2 * (double)spec->model->space.n * sizeof(double) : 0),
         .workers = threads * (fli_eval_bytes(spec->model) + solving_bytes(spec) + (double)a->work * vector),
         .turns = at_work * (double)(fli_parts_vectors(a->up) + (async ? fli_parts_vectors(a->down) : 0)) * vector,
-        .state = (double)cohort * (double)fli_names_count(a->client) * vector,
+        .state = (double)cohort * (double)fli_algo_client_vectors(a, spec->watch) * vector,
     };
     if (spec->memory) f.state = fmin(f.state, (double)spec->memory);
     f.total = f.server + f.workers + f.turns + f.state;

@@ -77,7 +77,7 @@ void fli_wire_of(const fli_model *m, size_t classes, const fli_algo *a, const vo
     out->down = a->down;
     out->up = a->up;
     if (ask->kind == FLI_ASK_TURN) return;
-    fli_figures_parts(ask, fli_figures_cells(m, classes), out->room[0], out->room[1]);
+    fli_figures_parts(ask, fli_parts_numbers(a->down), fli_figures_cells(m, classes), out->room[0], out->room[1]);
     out->down = out->room[0];
     out->up = out->room[1];
 }

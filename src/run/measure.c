@@ -20,6 +20,7 @@ struct fli_measure {
     fli_exec *exec;
     const fli_model *model;
     const fli_metrics_settings *what;
+    const fli_asking *asking;
     const fli_dataset *test;     /* the server's; NULL: none */
     size_t clients, classes;     /* of the federation */
     uint32_t flags;              /* what clients are asked for */
@@ -47,6 +48,7 @@ static uint32_t asked_for(const fli_measure *m)
     for (size_t k = 0; fli_metrics[k]; k++)
         if (!fli_metrics[k]->wanted || fli_metrics[k]->wanted(m->what, m->model)) flags |= fli_metrics[k]->asks;
     if (!m->cells) flags &= ~(uint32_t)FLI_FIGURES_CLUSTERS;
+    if (!m->asking->algo->theory.potential.name) flags &= ~(uint32_t)FLI_FIGURES_POTENTIAL;
     return flags == FLI_FIGURES_TEST && m->test ? 0 : flags;
 }
 
@@ -56,7 +58,7 @@ static size_t block(const fli_metrics_settings *what) { return gradients(what) ?
 
 static fl_status rooms_new(fli_measure *m)
 {
-    size_t numbers = FLI_FIGURES + m->cells, vectors = gradients(m->what) ? 1 : 0;
+    size_t numbers = FLI_FIGURES_CLUSTERS_AT + m->cells, vectors = gradients(m->what) ? 1 : 0;
     for (; m->rooms < block(m->what) && m->rooms < m->count; m->rooms++) {
         if (fli_message_init(m->ctx, &m->model->space, vectors, numbers, &m->exchanges[m->rooms].up)) return FL_ENOMEM;
         m->list[m->rooms] = &m->exchanges[m->rooms];
@@ -91,7 +93,7 @@ double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *wha
 }
 
 fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
-                          const fli_metrics_settings *what, fli_measure **out)
+                          const fli_metrics_settings *what, const fli_asking *asking, fli_measure **out)
 {
     fli_measure *m = fli_alloc(ctx, 1, sizeof *m);
     if (!m) return FL_ENOMEM;
@@ -99,6 +101,7 @@ fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, c
     m->exec = exec;
     m->model = model;
     m->what = what;
+    m->asking = asking;
     m->test = fed->test;
     m->clients = fed->clients;
     m->classes = fed->classes;
@@ -159,22 +162,36 @@ static void absorb(fli_measure *m, size_t at, const fli_exchange *x)
     while (at >= fli_lane_begin(place + 1, m->count)) place++;
     *f = (fli_client_figures){.client = x->ask.client, .weight = x->ask.weight};
     memcpy(f->num, x->up.num, sizeof f->num);
+    if (m->flags & FLI_FIGURES_POTENTIAL)
+        memcpy(f->potential, x->up.num + FLI_FIGURES_POTENTIAL_AT, sizeof f->potential);
     describe(m, f);
     void *gradient = m->lanes[place].gradient;
     if (gradient && (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_TRAIN)
         fli_axpy(&m->model->space, x->ask.weight, x->up.vec[0], gradient);
-    for (size_t i = 0; m->flags & FLI_FIGURES_CLUSTERS && i < m->cells; i++) m->table[i] += x->up.num[FLI_FIGURES + i];
+    for (size_t i = 0; m->flags & FLI_FIGURES_CLUSTERS && i < m->cells; i++)
+        m->table[i] += x->up.num[FLI_FIGURES_CLUSTERS_AT + i];
+}
+
+/* What a client is asked. A potential depends on the turn that would come next. */
+static fli_ask ask_of(const fli_measure *m, uint32_t client, const fli_counts *counts)
+{
+    fli_ask ask = {.client = client};
+    if (m->flags & FLI_FIGURES_POTENTIAL) {
+        fli_card card = fli_exec_card(m->exec, client);
+        ask = fli_ask_for(m->asking, &card, (size_t)counts->round, (size_t)counts->round, client);
+    }
+    ask.kind = FLI_ASK_FIGURES;
+    ask.flags = m->flags | FLI_ASK_CHANGED | FLI_ASK_REPLY;
+    fli_coordinator_address(fli_exec_coordinator(m->exec), &ask);
+    return ask;
 }
 
 static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first, size_t count, fli_counts *counts)
 {
     for (size_t i = 0; i < count; i++) {
         fli_exchange *x = m->list[i];
-        x->ask = (fli_ask){.kind = FLI_ASK_FIGURES,
-                           .client = client_at(m, first + i),
-                           .flags = m->flags | FLI_ASK_CHANGED | FLI_ASK_REPLY};
+        x->ask = ask_of(m, client_at(m, first + i), counts);
         x->down = down;
-        fli_coordinator_address(fli_exec_coordinator(m->exec), &x->ask);
         counts->evaluation_down += (double)fli_exec_bytes_down(m->exec, &x->ask);
         counts->evaluation_up += (double)fli_exec_bytes_up(m->exec, &x->ask);
     }
@@ -195,7 +212,10 @@ static fl_status ask_clients(fli_measure *m, fli_counts *counts)
 {
     fl_status s = FL_OK;
     void *x = (void *)m->x; /* the vectors of a message down are only read */
-    fli_message down = {.vec = &x, .start = fli_coordinator_broadcast(fli_exec_coordinator(m->exec))->start};
+    fli_coordinator *server = fli_exec_coordinator(m->exec);
+    if (m->flags & FLI_FIGURES_POTENTIAL) fli_coordinator_start(server);
+    const fli_message *now = fli_coordinator_broadcast(server);
+    fli_message down = {.vec = &x, .num = now->num, .start = now->start};
     memset(m->table, 0, m->cells * sizeof *m->table);
     for (size_t at = 0; !s && at < m->count; at += m->rooms)
         s = ask_block(m, &down, at, m->count - at < m->rooms ? m->count - at : m->rooms, counts);

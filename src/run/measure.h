@@ -4,12 +4,13 @@
 #ifndef FLI_RUN_MEASURE_H
 #define FLI_RUN_MEASURE_H
 
+#include "run/asking.h"
 #include "run/metric.h"
 
 typedef struct fli_measure fli_measure;
 
 fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
-                          const fli_metrics_settings *what, fli_measure **out);
+                          const fli_metrics_settings *what, const fli_asking *asking, fli_measure **out);
 void fli_measure_free(fli_measure *m);
 /* What it takes at least, in bytes. */
 double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what, size_t clients);

@@ -76,6 +76,7 @@ static fl_status member_make(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *
     out->sgd = fli_settings_sgd(&m->settings);
     out->seed = t->seed;
     out->clients = (size_t)t->clients;
+    out->watch = m->settings.metrics.potential && out->algo->theory.potential.name;
     *own = m;
     return FL_OK;
 }

@@ -21,6 +21,7 @@ typedef struct {
     double evaluation_up, evaluation_down; /* bytes of what clients are asked to measure */
     /* in server updates since the client received what it started from */
     double staleness, staleness_max; /* of the uploads absorbed since the last row; NaN: none */
+    double potential_rise;           /* the largest so far that theory rules out; NaN: it rules out none */
 } fli_counts;
 
 /* One client's figures (exec/figures.h), and what clients.csv says of them. */
@@ -29,8 +30,9 @@ typedef struct {
     size_t samples;
     double weight;           /* w_i */
     double num[FLI_FIGURES]; /* as they came up */
-    double loss;             /* on its training samples, weight decay included */
-    double accuracy;         /* on its own test part, or its training samples if it has none; NaN for regression */
+    double potential[FLI_POTENTIAL_TERMS];
+    double loss;         /* on its training samples, weight decay included */
+    double accuracy;     /* on its own test part, or its training samples if it has none; NaN for regression */
     double own_accuracy; /* on its own test part, of its own model or its mixture of that and x; NaN: not measured */
     double own_mix;      /* the own model's share in that mixture */
 } fli_client_figures;

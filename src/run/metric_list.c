@@ -42,6 +42,8 @@ const fli_metric *const fli_metrics[] = {
     &fli_metric_lower_distance,
     &fli_metric_system_distance,
     &fli_metric_gradient_mapping,
+    &fli_metric_potential,
+    &fli_metric_potential_rise,
     NULL,
 };
 /* clang-format on */

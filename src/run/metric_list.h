@@ -41,5 +41,7 @@ extern const fli_metric fli_metric_hypergradient;
 extern const fli_metric fli_metric_lower_distance;
 extern const fli_metric fli_metric_system_distance;
 extern const fli_metric fli_metric_gradient_mapping;
+extern const fli_metric fli_metric_potential;
+extern const fli_metric fli_metric_potential_rise;
 
 #endif

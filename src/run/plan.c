@@ -214,6 +214,7 @@ static fl_status resolve(fli_plan *p, const fli_node *root)
     known.solvers = &p->solvers;
     known.pace = p->pace;
     known.at_work = p->at_work;
+    known.compared = p->borrowed;
     fli_problems_look(&problems, fli_data_rules);
     return fli_problems_fini(&problems);
 }
@@ -275,6 +276,7 @@ static fl_status plan_exec(fli_plan *p)
         .memory = (size_t)s->top.memory,
         .folder = spill_folder(p),
         .executor = s->executor.item.desc,
+        .watch = s->metrics.potential && p->algo->theory.potential.name,
         .settings = essence(p),
         .builder = &fli_member_builder,
     };

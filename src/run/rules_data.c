@@ -102,6 +102,11 @@ static fl_status samples_for_levels(const fli_known *k)
     return FL_OK;
 }
 
+static int no_potential(const fli_known *k)
+{
+    return k->settings->metrics.potential && !algo(k)->theory.potential.name && !k->compared;
+}
+
 static fl_status local_lists(const fli_known *k)
 {
     return fli_keys_check_clients(k->ctx, "local", fli_settings_common("local"), &k->settings->local, k->fed->clients);
@@ -161,6 +166,9 @@ const fli_rule fli_data_rules[] = {
     {"model.kind algorithm.kind", leaves_members_out,
      "algorithm {algorithm.kind} solves its local problems by the {solver} solver, which knows nothing of memberships",
      "model: factorization\nalgorithm: fedgia", NULL},
+    {"metrics.potential algorithm.kind", no_potential,
+     "no potential of algorithm {algorithm.kind} is known here, so metrics.potential must be false",
+     "metrics: {potential: true}", NULL},
     {"local.lr_factors", NULL, "lists of `local` with one value per client", "local: {lr_factors: [1, 2]}",
      local_lists},
     {"algorithm.kind", NULL, "lists of `algorithm` with one value per client",

@@ -88,6 +88,11 @@ static int gradient_of_one_block(const fli_known *k)
 }
 
 static int hypergradient_of_one(const fli_known *k) { return k->settings->metrics.hypergradient && no_levels(k); }
+static int potential_of_labelled(const fli_known *k)
+{
+    return k->settings->metrics.potential && algo(k)->theory.potential.name &&
+           k->settings->semi.labels != FLI_SEMI_NONE && !has_trait(k, FLI_ALGO_LABELLED);
+}
 
 static int own_models_at_work(const fli_known *k) { return !in_rounds(k) && k->settings->metrics.local; }
 
@@ -263,6 +268,10 @@ const fli_rule fli_settings_rules[] = {
      "data: {unlabelled: 0.5}\nsemi: {labels: projected}\nstop: {gradient_mapping: 1}\n"
      "metrics: {gradient_mapping: true}",
      NULL},
+    {"metrics.potential semi.labels algorithm.kind", potential_of_labelled,
+     "metrics.potential is about the loss on labelled samples alone, which is not what algorithm {algorithm.kind} "
+     "minimises with semi.labels",
+     "algorithm: fedvra\ndata: {unlabelled: 0.5}\nsemi: {labels: projected}\nmetrics: {potential: true}", NULL},
     {"weights algorithm.kind", weighs_equally,
      "algorithm {algorithm.kind} weighs clients equally, but weights is {weights}",
      "algorithm: feddyn\nweights: samples", NULL},

@@ -17,12 +17,14 @@ static fl_status start(fl_run *run)
     const fli_plan *p = &run->plan;
     size_t targets = p->settings.metrics.targets.n;
     fl_status status = fli_exec_new(run->ctx, &p->exec, &run->exec);
-    if (!status) status = fli_measure_new(run->ctx, run->exec, p->model, p->fed, &p->settings.metrics, &run->measure);
+    if (!status)
+        status =
+            fli_measure_new(run->ctx, run->exec, p->model, p->fed, &p->settings.metrics, &p->asking, &run->measure);
     if (status) return status;
     run->target_round = fli_alloc(run->ctx, targets, sizeof *run->target_round);
     if (!run->target_round) return FL_ENOMEM;
     for (size_t i = 0; i < targets; i++) run->target_round[i] = SIZE_MAX;
-    run->counts.staleness = run->counts.staleness_max = NAN;
+    run->counts.staleness = run->counts.staleness_max = run->counts.potential_rise = NAN;
     if ((status = p->pace.buffer ? fli_arrivals_prepare(run) : fli_rounds_prepare(run))) return status;
     return fli_model_start_from(run->ctx, p->model, p->fed, p->exec.seed, fli_exec_server(run->exec)[0]);
 }
@@ -100,6 +102,7 @@ static fl_status measure(fl_run *run)
         if ((s = fli_grow(run->ctx, (void **)&run->rows, run->row_count, more, sizeof *run->rows))) return s;
         run->row_capacity = more;
     }
+    fli_potential_note(run, kept ? &run->rows[kept - 1] : NULL);
     run->row_count = kept;
     run->rows[run->row_count++] = run->now;
     run->arrived = run->ages = run->oldest = 0;
@@ -169,6 +172,7 @@ static fl_status go(fl_run *run, fl_observer_fn *observer, void *arg)
         if (s) return s;
     }
     run->warm = 1;
+    if ((ready = fli_potential_begin(run))) return ready;
     while (run->stopped == FL_STOP_NONE) {
         int asked = run->asked;
         fl_stop stop = stop_now(run, asked);
@@ -186,6 +190,7 @@ static fl_status go(fl_run *run, fl_observer_fn *observer, void *arg)
         if (stop == FL_STOP_NONE && !asked && (s = next(run))) return s;
     }
     report_missed(run);
+    fli_potential_report(run);
     report_state(run);
     /* asked to stop by the observer: this round's row is taken, and will be taken again */
     return run->stopped == FL_STOP_ASKED && run->round % every == 0 ? fli_checkpoint_due(run, 1) : FL_OK;

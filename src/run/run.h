@@ -51,6 +51,12 @@ fl_status fli_run_check_loss(fl_run *run);
 /* After the error of a run that diverged: adds what the data have to do with it, if anything. Returns FL_EDIVERGED. */
 fl_status fli_run_explain(fl_run *run);
 
+/* The method's potential, where it is measured (potential.c): what theory promises of it, before the first measurement;
+ * what a new row says, after the row before it, if any; a warning at the end, if there is need of one. */
+fl_status fli_potential_begin(fl_run *run);
+void fli_potential_note(fl_run *run, const fl_row *before);
+void fli_potential_report(const fl_run *run);
+
 /* fl_run_new on the data of another plan (see fli_plan_data); `data` NULL loads them. */
 fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out);
 

@@ -152,6 +152,10 @@ static const fli_key metrics_keys[] = {
     FLI_KEY_REAL(fli_metrics_settings, mapping_eta, "0", 0, FLI_NO_MAX,
                  "the eta of G_eta; 0: the method's own, or 1 where it has none. Set it where methods are compared: "
                  "||G_eta|| is larger for a smaller eta"),
+    FLI_KEY_BOOL(
+        fli_metrics_settings, potential, "false",
+        "the function that the method's theorem shows to fall, for methods that have one here; it is said where "
+        "it rises although theory promises that it never does"),
     FLI_KEY_BOOL(fli_metrics_settings, clients, "true", "quantiles of the accuracy of x on each client's own samples"),
     FLI_KEY_BOOL(fli_metrics_settings, local, "false",
                  "loss and accuracy of each client's own model on its own samples, beside the global model's"),

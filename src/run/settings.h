@@ -53,7 +53,7 @@ typedef struct {
 
 typedef struct {
     int64_t every, max_clients;
-    int test, train, gradient, gradient_mapping, clients, local, hypergradient;
+    int test, train, gradient, gradient_mapping, potential, clients, local, hypergradient;
     double mapping_eta; /* 0: the method's own */
     int goal;           /* FLI_GOAL_ */
     fli_reals targets;

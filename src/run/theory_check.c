@@ -3,24 +3,40 @@
 
 #include <string.h>
 
+typedef void checks(const void *params, const fli_facts *f, fli_conditions *out);
+
 /* Conditions are monotone in the number of steps and in p_i, but not all in the same direction: both ends are asked. */
-static void ask(fli_check *c, const fli_facts *f)
+static void ask(const fli_plan *p, checks *check, const fli_facts *f, fli_conditions *out)
 {
-    const fli_plan *p = &c->plan;
     for (int k = 0; k < 4; k++) {
         fli_facts at = *f;
         if (k & 1) at.steps = f->least_steps;
         if (k & 2) at.probability = f->most_likely;
         if ((k & 1 && at.steps == f->steps) || (k & 2 && at.probability == f->probability)) continue;
-        p->algo->theory.check(p->settings.algorithm.params, &at, &c->found);
+        check(p->settings.algorithm.params, &at, out);
     }
+}
+
+fl_status fli_theory_falls(const fli_plan *p, int *falls)
+{
+    checks *check = p->algo->theory.potential.falls;
+    fli_conditions found = {.count = 0};
+    fli_measured facts;
+    *falls = 0;
+    if (!check) return FL_OK;
+    fl_status s = fli_measure_facts(p->ctx, p, &facts);
+    for (size_t i = 0; !s && i < facts.measured; i++) ask(p, check, &facts.client[i], &found);
+    *falls = !s;
+    for (size_t i = 0; i < found.count; i++) *falls &= !found.seen[i].failing;
+    fli_measured_free(&facts);
+    return s;
 }
 
 static void ask_all(fli_check *c)
 {
     const fli_system_common *system = &c->plan.settings.system;
     if (!c->plan.algo->theory.check) return;
-    for (size_t i = 0; i < c->facts.measured; i++) ask(c, &c->facts.client[i]);
+    for (size_t i = 0; i < c->facts.measured; i++) ask(&c->plan, c->plan.algo->theory.check, &c->facts.client[i], &c->found);
     if (system->deadline > 0 || system->wait_for < 1)
         fli_assumption(&c->found, "p_i",
                        "nobody is late every time; p_i is the chance to be invited, not to be in time");

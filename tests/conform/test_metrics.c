@@ -78,7 +78,9 @@ static void columns_stay_in_place(void **state)
                                         "hypergradient",
                                         "lower_distance",
                                         "system_distance",
-                                        "gradient_mapping"};
+                                        "gradient_mapping",
+                                        "potential",
+                                        "potential_rise"};
     (void)state;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) assert_string_equal(fl_metric_at(k)->name, names[k]);
 }
@@ -155,24 +157,27 @@ static const struct {
     const char *missing; /* what is wanted, but does not apply there, in the order of the list; NULL: no matter */
 } runs[] = {
     {BLOBS "}\nmodel: softmax\n" REST ALL "algorithm: apfl\nsystem: {kind: lognormal}\n",
-     " regularizer staleness staleness_max"},
+     " regularizer staleness staleness_max potential_rise"},
     {BLOBS "}\nmodel: softmax\n" REST ALL "algorithm: feddr\nregularizer: {kind: l1, weight: 0.01}\n",
-     " simulated_seconds staleness staleness_max"},
+     " simulated_seconds staleness staleness_max potential_rise"},
     {BLOBS "}\nmodel: softmax\n" REST "algorithm: fedbuff\nsystem: {kind: lognormal}\nmetrics: {gradient: true}\n",
-     " regularizer"},
+     " regularizer potential_rise"},
     {BLOBS ", unlabelled: 0.5}\nmodel: softmax\nsemi: {labels: closed_form}\n" REST ALL "algorithm: fedcpsl\n",
-     " regularizer simulated_seconds staleness staleness_max"},
+     " regularizer simulated_seconds staleness staleness_max potential_rise"},
     {BLOBS ", unlabelled: 0.5}\nmodel: softmax\nsemi: {labels: projected}\n" REST ALL "algorithm: fedcpsl\n",
-     " regularizer simulated_seconds staleness staleness_max"},
+     " regularizer simulated_seconds staleness staleness_max potential_rise"},
     {BLOBS ", normalize: given, mean: -9, std: 1}\nmodel: {kind: factorization, rank: 3}\n" REST ALL
            "algorithm: fedvra-u\nregularizer: nonnegative\n",
      NULL}, /* no classifier: it has no accuracies */
     {BLOBS "}\nmodel: softmax\n" REST "metrics: {gradient: true, hypergradient: true}\nalgorithm: simfbo\n"
            "bilevel: regularization\n",
-     " regularizer simulated_seconds staleness staleness_max"},
+     " regularizer simulated_seconds staleness staleness_max potential_rise"},
     {BLOBS "}\nmodel: softmax\n" REST "metrics: {gradient: true, hypergradient: true}\nalgorithm: lfednest\n"
            "bilevel: regularization\n",
-     " regularizer simulated_seconds staleness staleness_max system_distance"},
+     " regularizer simulated_seconds staleness staleness_max system_distance potential_rise"},
+    {"data: {kind: linreg, clients: 4, features: 3}\nmodel: least_squares\nrounds: 4\nmetrics: {potential: true}\n"
+     "algorithm: {kind: feddr, eta: 0.01, alpha: 1, solver: exact, init: exact}\n",
+     NULL},
 };
 enum { RUNS = sizeof runs / sizeof *runs };
 

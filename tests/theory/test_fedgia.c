@@ -247,6 +247,9 @@ static void same_way(void **state)
                         if (!(off < 1e-10 * (1 + norm(x))))
                             fail_msg("%s, logistic %d, sigma %g: off by %g after round %zu", params, logistic, sigma,
                                      off, r);
+                        double l = engine_potential(&e, 0.1); /* (8) */
+                        if (!(fabs(l - m.value) < 1e-10 * (1 + fabs(m.value))))
+                            fail_msg("%s: the Lagrangian is %.15g, and not %.15g", params, l, m.value);
                     }
                     engine_fini(&e);
                 }

@@ -716,6 +716,43 @@ static void theorem_1(void **state)
     converges(*state, BERNOULLI, "fedadmm", "", 0.4, 1, 1, 3, 6, 30000);
 }
 
+/* P^r of (45) without its expectations and up to a constant, with p_i = 1; -lam_i is what clients keep. */
+static double potential(const quadratics *p, const knobs *k, const size_t *steps, double lr, const double *x)
+{
+    double sum = 0, g[DIM];
+    for (size_t i = 0; i < N; i++) {
+        double f = 0, apart = 0, c = k->a[i] * k->gamma[i] * lr * weighted_steps(k->gamma[i], lr, steps[i]);
+        gradient(p, i, x, g);
+        for (size_t j = 0; j < DIM; j++) {
+            f += (g[j] - p->q[i][j]) * x[j] / 2;
+            apart += (g[j] + seen_state[i][j]) * (g[j] + seen_state[i][j]);
+        }
+        sum += p->w[i] * (f + 4 * beta_of(p, k) * apart / c);
+    }
+    return sum;
+}
+
+static void potential_is_the_papers(void **state)
+{
+    static const uint32_t cohorts[] = {0, 2, 5, 1, 4, 3};
+    const knobs k = {{2, 3, 4, 2, 5, 6}, {1, 0.5, 0.7, 1, 1, 2}, {1, 1, 1, 1, 1, 1}};
+    const double lr = 0.02;
+    quadratics p;
+    engine e;
+    start_watched(&e, *state, "fedvra", "gamma=[2, 3, 4, 2, 5, 6];a=[1, 0.5, 0.7, 1, 1, 2];d=1", &p);
+    for (size_t i = 0; i < N; i++) e.steps[i] = 1 + i;
+    double had = engine_potential(&e, lr), wanted = potential(&p, &k, e.steps, lr, server(&e, 0));
+    for (size_t r = 0; r < 8; r++) {
+        engine_round(&e, cohorts + r % 3, 3, lr);
+        double has = engine_potential(&e, lr), wants = potential(&p, &k, e.steps, lr, server(&e, 0));
+        if (!(fabs(has - had - (wants - wanted)) < 1e-11 * (1 + fabs(wanted)) && fabs(has - had) > 1e-6))
+            fail_msg("it went from %.15g to %.15g, and not by %.15g", had, has, wants - wanted);
+        had = has;
+        wanted = wants;
+    }
+    engine_fini(&e);
+}
+
 /* ---- bytes, wrong input, the warning --------------------------------------------------------------------- */
 
 static const char base[] = "seed: 5\nrounds: 4\nthreads: 1\nprecision: f64\nmodel: softmax\nalgorithm: fedvra\n"
@@ -896,6 +933,7 @@ int main(void)
         FIXTURE_TEST(outlook_of_a_plan),
         FIXTURE_TEST(factors_by_round),
         FIXTURE_TEST(theorem_1),
+        FIXTURE_TEST(potential_is_the_papers),
         FIXTURE_TEST(one_vector_and_a_number),
         FIXTURE_TEST(wrong_input),
         FIXTURE_TEST(doubts_are_said),
