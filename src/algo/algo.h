@@ -100,8 +100,9 @@ void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli
 
 /* A potential: what a method's theorem shows to fall from round to round. It is made of what every client contributes,
  * weighted by w_i, and of what the server adds. Measured between rounds and on request alone; measuring changes
- * nothing. A turn here is one that is not taken: its ask has lr, steps and probability of the client's next turn, it is
- * sent the model x and the numbers that the method sends down, and `state` is NULL if the client keeps nothing yet. */
+ * nothing. A turn here is one that is not taken: its ask has lr, steps and probability of the client's next turn, it
+ * is sent the model x and the numbers that the method sends down, and `state` is NULL if the client keeps nothing
+ * yet. */
 enum { FLI_POTENTIAL_TERMS = 2 };
 typedef struct {
     const char *name; /* as in "the potential is %s"; NULL: the method has none */
@@ -178,6 +179,14 @@ typedef struct {
 typedef struct {
     size_t v; /* 1 + the index of the server vector whose lower block stands for v*(x); 0: there is none */
 } fli_two_levels;
+/* Parameters that are `auto` until a run is planned, because they follow from the federation. The plan settles them in
+ * a copy that everybody then works with, clients elsewhere too. */
+enum { FLI_SETTLES_BY_WORK = 1, FLI_SETTLES_BY_SMOOTHNESS };
+typedef struct {
+    unsigned (*unsettled)(const void *params); /* by what; 0: nothing is left to settle */
+    /* Knows whether f_i are convex, momentum and outlook, and the largest L_i of those measured if it goes by that. */
+    void (*settle)(void *params, const fli_facts *f);
+} fli_settling;
 
 typedef struct fli_algo {
     const char *name;
@@ -189,6 +198,7 @@ typedef struct fli_algo {
     /* Refuses parameters that no single row can refuse; NULL: nothing to refuse. Lists have the right lengths
      * already. */
     fl_status (*validate)(fl_ctx *ctx, const void *params, size_t clients);
+    fli_settling settling; /* NULLs: nothing is ever left open */
     /* What to try when the numbers grow without bound, as in "try %s": the keys that set this method's step; NULL:
      * local.lr does, and server_lr where there is one. */
     const char *remedy;

@@ -3,13 +3,15 @@
  *
  *   client   y_i <- y_i + alpha (xbar^{k-d} - x_i);  x_i ~ prox_{eta f_i}(y_i);  up: the change of xh_i = 2 x_i - y_i
  *   server   xt <- xt + (1/n) (change of xh_i);  xbar = prox_{eta g}(xt)
- *   start    y_i = x_i = xh_i = xt = x0
+ *   start    as FedDR's: lazy, y_i = x_i = xh_i = xt = x0; exact, x_i = prox(y_i) on every client before the first step
  *
  *   theory   Lemma B.2, for convex g, exact local solutions, delays of at most tau, and every client coming back again
- *            and again: with c = max(0, (2 tau^2 - n)/n^2),  alpha < 2/(2 + c)  and
- *            2 - (2 + c) alpha > (2 + (1 + c) alpha) (L eta)^2 + alpha L eta.
+ *            and again. It rests on (21), y_i = x_i + eta grad f_i(x_i) of everyone at all times, and so on an exact
+ *            start: it has no room for errors as FedDR's theorem has. With c = max(0, (2 tau^2 - n)/n^2):
+ *            alpha < 2/(2 + c)  and  2 - (2 + c) alpha > (2 + (1 + c) alpha) (L eta)^2 + alpha L eta.
  *            The paper needs alpha < 1 where FedDR itself allows alpha < 2. It loses a factor of 2 after (61), which
  *            convex f_i do not need, since then ||a - b||^2 <= ||a||^2 + ||b||^2 there; for others c is twice that.
+ *            (61) also takes xbar^0 = x0 for the prox of the first xt: where c > 0 the first step may climb.
  *            Solved for eta it has 4 c in the place of 12 c. What descends is (62) with the factor tau/(n eta) of (53).
  *
  * Tran-Dinh, Pham, Phan, Nguyen: FedDR - randomized Douglas-Rachford splitting algorithms for nonconvex federated
@@ -20,7 +22,7 @@
 #include <math.h>
 
 static const fli_key keys[] = {
-    FLI_DR_LOCAL_KEYS,
+    FLI_DR_KEYS,
     FLI_KEY_REAL(fli_dr_params, alpha, "1", FLI_ABOVE_0, 2, "relaxation; theory wants it below 1"),
     FLI_KEY_INT(fli_dr_params, tau, "0", 0, 1e9, "bound on the age of an upload, in server steps; 0: none"),
     FLI_KEY_END,
@@ -47,15 +49,19 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
     const fli_dr_params *p = params;
     fli_require_convex_g(out, f);
     fli_requirement(out, "Assumption 4.1", "algorithm.tau is set: the delay has a bound", f, p->tau > 0);
+    fli_requirement(out, "(51)", "every client comes back again and again, p_i > 0", f, f->probability > 0);
+    fli_requirement(out, "(21)", "algorithm.init is exact: y_i = x_i + eta grad f_i(x_i) from the start", f, p->init);
     if (p->solver != FLI_DR_EXACT) fli_assumption(out, "Lemma B.2", "local problems are solved exactly");
+    if (!(f->model_traits & FLI_MODEL_GLM))
+        fli_assumption(out, "Assumption 2.2", "no f_i is curved more than L_i, measured at the start model");
     if (!p->tau) return;
     double c = delay_term((double)p->tau, f);
     fli_condition(out, "(63) alpha",
                   f->convex ? "alpha < 2/(2 + c), c = max(0, (2 tau^2 - n)/n^2)"
                             : "alpha < 2/(2 + c), c = 2 max(0, (2 tau^2 - n)/n^2)",
                   f, p->alpha, 2 / (2 + c));
-    fli_condition(out, "(63) eta", "(2 + (1 + c) alpha) (L_i eta)^2 + alpha L_i eta < 2 - (2 + c) alpha", f, p->eta,
-                  most_eta(p->alpha, c) / f->smoothness);
+    fli_condition(out, "(63) eta", "(2 + (1 + c) alpha) (L_i eta)^2 + alpha L_i eta < 2 - (2 + c) alpha", f,
+                  fli_dr_eta(p), most_eta(p->alpha, c) / f->smoothness);
 }
 
 static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
@@ -64,6 +70,7 @@ static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
     const fli_dr_params *p = params;
     double tau = p->tau ? (double)p->tau : fmax(1, (double)worst->clients - 1), c = delay_term(tau, worst);
     double alpha = 1 / (2 + c); /* half of what is allowed */
+    fli_fix_word(out, "(21)", "algorithm.init", "exact", NULL);
     fli_fix_least(out, conditions, "algorithm.tau", tau, NULL);
     fli_fix_most(out, conditions, "algorithm.alpha", alpha, NULL);
     fli_fix_most(out, conditions, "algorithm.eta", 0.99 * most_eta(alpha, c) / worst->smoothness, NULL);

@@ -13,14 +13,34 @@ const fli_part fli_dr_down[] = {{"xbar", FLI_WHOLE, X, FLI_FORGET, FLI_IN_ROUNDS
 const fli_part fli_dr_up[] = {{"the change of 2 x_i - y_i", FLI_WHOLE, DXH, FLI_CHANGE}, {NULL}};
 const char *const fli_dr_sums[] = {"sum of the changes", NULL};
 
+double fli_dr_eta(const fli_dr_params *p) { return p->eta.n ? p->eta.v[0] : 1; }
+
+unsigned fli_dr_unsettled(const void *params)
+{
+    const fli_dr_params *p = params;
+    return p->eta.n ? 0 : p->solver == FLI_DR_SGD ? FLI_SETTLES_BY_WORK : FLI_SETTLES_BY_SMOOTHNESS;
+}
+
+void fli_dr_settle(void *params, const fli_facts *f)
+{
+    fli_dr_params *p = params;
+    p->settled = p->solver == FLI_DR_SGD ? f->outlook.travel / (1 - f->momentum) : (f->convex ? 10 : 1) / f->smoothness;
+    /* strongly convex by half of rho, where somebody says how far from convex f_i is */
+    if (p->weak_convexity > 0) p->settled = fmin(p->settled, 1 / (2 * p->weak_convexity));
+    if (!(p->settled > 0 && isfinite(p->settled))) p->settled = 1; /* samples of zeros: any will do */
+    p->eta = (fli_reals){1, &p->settled};
+}
+
 /* Of the local problem's strong convexity: rho - L_-. The weight decay of the model, not known here, would add to
  * it. */
-static double modulus(const fli_dr_params *p) { return 1 / p->eta - p->weak_convexity; }
+static double modulus(const fli_dr_params *p) { return 1 / fli_dr_eta(p) - p->weak_convexity; }
 
 fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients)
 {
     const fli_dr_params *p = params;
     (void)clients;
+    if (p->eta.n > 1)
+        return fli_fail(ctx, FL_ECONFIG, "algorithm.eta is one number or auto, not a list of %zu", p->eta.n);
     if (p->solver != FLI_DR_ACCURATE && (p->accuracy > 0 || p->relative > 0))
         return fli_fail(ctx, FL_ECONFIG,
                         "algorithm.accuracy and algorithm.relative are for algorithm.solver = accurate, which is not "
@@ -29,11 +49,11 @@ fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients)
     if (!(p->accuracy > 0 || p->relative > 0))
         return fli_fail(ctx, FL_ECONFIG,
                         "algorithm.solver is accurate, which needs algorithm.accuracy or algorithm.relative > 0");
-    if (!(modulus(p) > 0))
+    if (p->eta.n && !(modulus(p) > 0))
         return fli_fail(ctx, FL_ECONFIG,
                         "algorithm.eta = %g is too large for algorithm.weak_convexity = %g: the local problem is "
                         "strongly convex only below %g",
-                        p->eta, p->weak_convexity, 1 / p->weak_convexity);
+                        fli_dr_eta(p), p->weak_convexity, 1 / p->weak_convexity);
     return FL_OK;
 }
 
@@ -53,10 +73,10 @@ void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *o
 
 void fli_dr_warn(const void *params, const fli_facts *f, fli_text *out)
 {
-    fli_warn_long_prox(f, ((const fli_dr_params *)params)->eta, "algorithm.eta", out);
+    fli_warn_long_prox(f, fli_dr_eta(params), "algorithm.eta", out);
 }
 
-double fli_dr_mapping_eta(const void *params) { return ((const fli_dr_params *)params)->eta; }
+double fli_dr_mapping_eta(const void *params) { return fli_dr_eta(params); }
 
 /* x_i, which is x0 before the first turn */
 const void *fli_dr_point(const fli_turn *t) { return t->state ? t->state[X_I] : t->initial ? t->initial : t->down[X]; }
@@ -67,7 +87,7 @@ void fli_dr_contribute(const fli_turn *t, double f, void *gradient, double *out)
     const void *x = fli_dr_point(t), *bar = t->down[X];
     double slope = fli_dot(t->space, gradient, bar) - fli_dot(t->space, gradient, x);
     fli_sub(t->space, bar, x, gradient);
-    out[0] = f + slope + fli_dot(t->space, gradient, gradient) / (2 * ((const fli_dr_params *)t->params)->eta);
+    out[0] = f + slope + fli_dot(t->space, gradient, gradient) / (2 * fli_dr_eta(t->params));
     out[1] = 0;
 }
 
@@ -95,7 +115,7 @@ void fli_dr_pose(const fli_turn *t, fli_problem *p)
     }
     p->start = t->state[X_I];
     p->anchor = t->state[Y_I];
-    p->rho = 1 / a->eta;
+    p->rho = 1 / fli_dr_eta(a);
     if (a->solver != FLI_DR_ACCURATE) return;
     p->stop.accuracy = a->accuracy / pow((double)t->ask->round + 1, a->accuracy_power);
     if (a->accuracy > 0) p->stop.accuracy = fmax(p->stop.accuracy, DBL_MIN); /* 0 would mean: not asked for */
@@ -117,11 +137,10 @@ void fli_dr_absorb(const fli_server *s, const fli_upload *t) { fli_axpy(s->space
 
 void fli_dr_advance(const fli_server *s)
 {
-    const fli_dr_params *a = s->params;
     /* xt += (1/n) sum_S (xh_i+ - xh_i) */
     fli_axpy(s->space, 1 / (double)s->clients, s->sum[DXH], s->vec[XT]);
     if (s->warm_up) return; /* xbar^0 = x0 */
     /* xbar = prox_{eta g}(xt) */
     fli_copy(s->space, s->vec[XT], s->vec[X]);
-    s->prox(s->prox_arg, a->eta, s->vec[X]);
+    s->prox(s->prox_arg, fli_dr_eta(s->params), s->vec[X]);
 }

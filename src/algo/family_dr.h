@@ -5,7 +5,9 @@
 #include "algo/algo.h"
 
 typedef struct {
-    double eta, alpha;
+    fli_reals eta;  /* one, or none: auto */
+    double settled; /* what eta leads to when that was settled */
+    double alpha;
     int init;   /* 0 lazy, 1 exact */
     int solver; /* fli_dr_solver_word */
     double accuracy, accuracy_power, relative, weak_convexity;
@@ -15,10 +17,16 @@ typedef struct {
 
 typedef enum { FLI_DR_SGD, FLI_DR_EXACT, FLI_DR_ACCURATE } fli_dr_solver_word;
 
-/* Of the local problem. */
-#define FLI_DR_LOCAL_KEYS                                                                                              \
-    FLI_KEY_REAL(fli_dr_params, eta, "1", FLI_ABOVE_0, FLI_NO_MAX,                                                     \
-                 "the local problem's proximal parameter: rho = 1/eta"),                                               \
+#define FLI_DR_KEYS                                                                                                    \
+    {"eta",                                                                                                            \
+     FLI_REALS,                                                                                                        \
+     offsetof(fli_dr_params, eta),                                                                                     \
+     "auto",                                                                                                           \
+     FLI_ABOVE_0,                                                                                                      \
+     FLI_NO_MAX,                                                                                                       \
+     "auto",                                                                                                           \
+     "the local problem's proximal parameter: rho = 1/eta; auto: with solver sgd local.lr times the clients' mean "    \
+     "number of local steps, with the others 10/L for convex models and 1/L for the rest; see the notes"},             \
         FLI_KEY_CHOICE(fli_dr_params, solver, "sgd", "sgd|exact|accurate",                                             \
                        "of the local problem: SGD as in `local`; the exact minimiser (least squares); or L-BFGS to "   \
                        "an accuracy, with gradients over all samples whatever `local` says of batches and steps"),     \
@@ -32,16 +40,20 @@ typedef enum { FLI_DR_SGD, FLI_DR_EXACT, FLI_DR_ACCURATE } fli_dr_solver_word;
         FLI_KEY_REAL(fli_dr_params, weak_convexity, "0", 0, FLI_NO_MAX,                                                \
                      "accurate: L_-, how negative the curvature of a client's objective can be; 0: convex"),           \
         FLI_KEY_INT(fli_dr_params, most_steps, "1000", 1, FLI_NO_MAX,                                                  \
-                    "accurate: most gradients per local problem, whether accurate by then or not")
-
-#define FLI_DR_KEYS                                                                                                    \
-    FLI_DR_LOCAL_KEYS,                                                                                                 \
+                    "accurate: most gradients per local problem, whether accurate by then or not"),                    \
         FLI_KEY_CHOICE(fli_dr_params, init, "lazy", "lazy|exact",                                                      \
                        "lazy: clients begin at the start model; exact: everyone computes its prox before round 1")
 
 extern const char *const fli_dr_server[], *const fli_dr_client[], *const fli_dr_sums[];
 extern const fli_part fli_dr_down[], fli_dr_up[];
 
+double fli_dr_eta(const fli_dr_params *p); /* 1 where nobody has settled it */
+/* `auto`: a rule of thumb, not a theorem's. With exact proxes and quadratics of equal curvature h an error shrinks per
+ * round by alpha (1 - 1/(1 + eta h)) of it in what clients agree about, and by alpha/(1 + eta h) in what they do not: eta
+ * L should be large for the first and not too large for the second, and 10 is. SGD that goes no farther than lr Q in a
+ * turn loses the first and keeps the second when eta exceeds that. See fli_settling. */
+unsigned fli_dr_unsettled(const void *params);
+void fli_dr_settle(void *params, const fli_facts *f);
 fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients);
 const fli_solver *fli_dr_solver(const void *params, size_t stage);
 int fli_dr_warms_up(const void *params);
@@ -61,8 +73,8 @@ void fli_dr_absorb(const fli_server *s, const fli_upload *t);
 void fli_dr_advance(const fli_server *s);
 
 #define FLI_DR_PARTS                                                                                                   \
-    .params_size = sizeof(fli_dr_params), .server = fli_dr_server, .down = fli_dr_down, .client = fli_dr_client,       \
-    .personal.model = 2 /* x_i */, .up = fli_dr_up, .sums = fli_dr_sums,                                               \
+    .params_size = sizeof(fli_dr_params), .settling = {fli_dr_unsettled, fli_dr_settle}, .server = fli_dr_server,      \
+    .down = fli_dr_down, .client = fli_dr_client, .personal.model = 2 /* x_i */, .up = fli_dr_up, .sums = fli_dr_sums, \
     .remedy = "a smaller algorithm.eta, or local.lr with solver sgd", .validate = fli_dr_validate,                     \
     .solver = fli_dr_solver, .rounds.warms_up = fli_dr_warms_up, .theory.mapping_eta = fli_dr_mapping_eta,             \
     .start = fli_dr_start, .pose = fli_dr_pose, .answer = fli_dr_answer, .absorb = fli_dr_absorb,                      \

@@ -8,6 +8,8 @@
  *   start    y_i = x0. lazy: x_i = xh_i = xt = x0, no extra round. exact: x_i = prox(y_i) on every client before round
  *            1, xt the mean of the xh_i, xbar = x0. Either way xt is the mean of all xh_i at all times.
  *
+ *   eta      auto is a rule of thumb (family_dr.h), far above what theory allows.
+ *
  *   theory   with exact local solutions, any cohorts with p_i > 0 and convex g: eta < (2 - alpha)/(2 L). That is (33)
  *            for gamma_4 = 0, whose 2 - alpha (L eta + 1) - 2 L^2 eta^2 > 0 factors into (2 - alpha - 2 L eta)(1 + L
  *            eta) > 0; the bound on alpha that is printed beside it excludes the alpha = 1 of Corollary 3.1, and alpha
@@ -58,10 +60,10 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
     fli_require_convex_g(out, f);
     if (relative_errors(p)) {
         fli_requirement(out, "Theorem A.1", "alpha = 1, for relative errors", f, p->alpha == 1);
-        fli_condition(out, "(42)", "eta < etabar(L_i, relative^2/p_i), for the best gamma_4", f, p->eta,
+        fli_condition(out, "(42)", "eta < etabar(L_i, relative^2/p_i), for the best gamma_4", f, fli_dr_eta(p),
                       p_i > 0 ? largest_u(p->relative, p_i) / l : 0);
     } else {
-        fli_condition(out, "(33)", "eta < (2 - alpha)/(2 L_i), p_i > 0", f, p->eta,
+        fli_condition(out, "(33)", "eta < (2 - alpha)/(2 L_i), p_i > 0", f, fli_dr_eta(p),
                       p_i > 0 ? (2 - p->alpha) / (2 * l) : 0);
         if (p->solver == FLI_DR_ACCURATE)
             fli_requirement(out, "Theorem 3.1", "accuracy_power > 0.5: the squared errors are summable", f,
@@ -79,7 +81,7 @@ static void falls(const void *params, const fli_facts *f, fli_conditions *out)
     fli_require_convex_g(out, f);
     fli_requirement(out, "(18)", "solver is exact", f, p->solver == FLI_DR_EXACT);
     fli_requirement(out, "(21)", "init is exact", f, p->init);
-    fli_condition(out, "(33)", "eta < (2 - alpha)/(2 L_i)", f, p->eta, (2 - p->alpha) / (2 * f->smoothness));
+    fli_condition(out, "(33)", "eta < (2 - alpha)/(2 L_i)", f, fli_dr_eta(p), (2 - p->alpha) / (2 * f->smoothness));
 }
 
 static void fix(const void *params, const fli_facts *worst, fli_fixes *out)

@@ -423,6 +423,7 @@ fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked)
     return a->status = a->spec.real ? run_real(a, steps, asked) : run_virtual(a, steps, asked);
 }
 
+void fli_async_begin_at(fli_async *a, double seconds) { a->clock = seconds; }
 void fli_async_limit(fli_async *a, double end) { a->end = end; }
 size_t fli_async_steps(const fli_async *a) { return a->version; }
 double fli_async_clock(const fli_async *a) { return a->clock; }

@@ -40,6 +40,8 @@ typedef struct {
 fl_status fli_pace_check(fl_ctx *ctx, const fli_pace *pace, size_t at_work);
 fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out);
 void fli_async_free(fli_async *a);
+/* Before anything runs, on the virtual clock: it begins at this many seconds. */
+void fli_async_begin_at(fli_async *a, double seconds);
 /* Continues until this many server steps are done in all, or *asked. After a failure it only fails again. */
 fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked);
 /* On the real clock: the runs that follow end when fli_clock_now() is `end`, at the latest. */

@@ -72,8 +72,9 @@ fl_status fli_arrivals_next(fl_run *run)
     fl_status status = fli_async_run(run->async, until, s->top.checkpoint_every ? &never : &run->asked);
     if (status) return status;
     count(run, fli_clock_now() - begin);
-    run->counts.cohort = fli_async_steps(run->async) > run->round ? run->plan.pace.buffer : 0;
+    size_t before = run->round;
     run->round = fli_async_steps(run->async);
-    run->counts.communications = (double)run->round;
+    run->counts.cohort = run->round > before ? (double)run->plan.pace.buffer : 0;
+    run->counts.communications += (double)(run->round - before);
     return FL_OK;
 }

@@ -1,6 +1,7 @@
 #include "run/plan.h"
 #include "run/member.h"
 #include "run/rules.h"
+#include "run/theory_check.h"
 
 #include "base/file.h"
 
@@ -62,6 +63,7 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
     fl_status s = fli_settings_bind(p->ctx, &p->arena, cfg->root, &p->settings);
     if (s) return s;
     p->algo = p->settings.algorithm.item.desc;
+    p->params = p->settings.algorithm.params;
     p->uniform = p->settings.top.weights == FLI_WEIGHTS_UNIFORM || p->algo->traits & FLI_ALGO_UNIFORM;
     if (like) {
         p->fed = like->fed;
@@ -116,7 +118,7 @@ static fl_status warn_of_theory(const fli_plan *p)
         f.lr = first.lr;
         f.steps = first.steps;
         f.probability = first.probability;
-        p->algo->theory.warn(s->algorithm.params, &f, &text);
+        p->algo->theory.warn(p->params, &f, &text);
     }
     fl_status status = fli_text_ok(&text);
     if (!status && *fli_text_get(&text)) fli_log(p->ctx, FL_LOG_WARNING, "%s, %s", p->algo->name, fli_text_get(&text));
@@ -231,11 +233,14 @@ static char *spill_folder(fli_plan *p)
     return fli_arena_strdup(&p->arena, fli_path_kind("/var/tmp") == 1 ? "/var/tmp" : "/tmp");
 }
 
+/* What clients are told. */
 static char *essence(fli_plan *p)
 {
     fli_text text;
+    fli_settings told = p->settings;
+    told.algorithm.params = (void *)p->params; /* to be read */
     fli_text_init(&text, p->ctx);
-    fli_settings_print_essence(&text, &p->settings);
+    fli_settings_print_essence(&text, &told);
     char *out = fli_text_ok(&text) ? NULL : fli_arena_strdup(&p->arena, fli_text_get(&text));
     fli_text_fini(&text);
     return out;
@@ -247,7 +252,7 @@ static void plan_asking(fli_plan *p)
     p->asking = (fli_asking){
         .local = &s->local,
         .algo = p->algo,
-        .params = s->algorithm.params,
+        .params = p->params,
         .model = p->model,
         .solvers = &p->solvers,
         .participation = p->participation,
@@ -258,14 +263,61 @@ static void plan_asking(fli_plan *p)
     };
 }
 
-static fl_status plan_exec(fli_plan *p)
+/* What the method's parameters left open. */
+static fl_status settle(fli_plan *p, const fli_outlook *ahead)
+{
+    const fli_algo *a = p->algo;
+    unsigned how = a->settling.unsettled ? a->settling.unsettled(p->params) : 0;
+    fli_facts f = {.clients = p->fed->clients,
+                   .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
+                   .momentum = p->settings.local.momentum,
+                   .outlook = *ahead,
+                   .smoothness = NAN};
+    if (!how) return FL_OK;
+    void *settled = fli_arena_alloc(&p->arena, 1, a->params_size);
+    if (!settled) return FL_ENOMEM;
+    memcpy(settled, p->params, a->params_size);
+    fl_status s = how == FLI_SETTLES_BY_SMOOTHNESS ? fli_theory_smoothness(p, &f.smoothness) : FL_OK;
+    a->settling.settle(settled, &f);
+    p->params = p->asking.params = settled;
+    return s;
+}
+
+void fli_plan_print_settled(const fli_plan *p, fli_text *t)
+{
+    fli_text before, after;
+    size_t count = 0;
+    if (p->params == p->settings.algorithm.params) return;
+    for (const fli_key *key = p->algo->keys; key && key->name; key++) {
+        fli_text_init(&before, p->ctx);
+        fli_text_init(&after, p->ctx);
+        fli_key_print_value(&before, key, p->settings.algorithm.params);
+        fli_key_print_value(&after, key, p->params);
+        if (strcmp(fli_text_get(&before), fli_text_get(&after)))
+            fli_text_addf(t, "%s%s = %s", count++ ? ", " : "", key->name, fli_text_get(&after));
+        fli_text_fini(&before);
+        fli_text_fini(&after);
+    }
+}
+
+/* A comparison has many runs, and says it in their results alone. */
+static void say_settled(const fli_plan *p)
+{
+    fli_text text;
+    fli_text_init(&text, p->ctx);
+    fli_plan_print_settled(p, &text);
+    if (text.n && !p->borrowed) fli_log(p->ctx, FL_LOG_INFO, "%s: %s", p->algo->name, fli_text_get(&text));
+    fli_text_fini(&text);
+}
+
+static fl_status plan_exec(fli_plan *p, const fli_outlook *ahead)
 {
     const fli_settings *s = &p->settings;
     p->exec = (fli_exec_spec){
         .model = p->model,
         .fed = p->fed,
         .algo = p->algo,
-        .params = s->algorithm.params,
+        .params = p->params,
         .solvers = p->solvers,
         .uniform = p->uniform,
         .regularizer = p->regularizer,
@@ -279,8 +331,9 @@ static fl_status plan_exec(fli_plan *p)
         .watch = s->metrics.potential && p->algo->theory.potential.name,
         .settings = essence(p),
         .builder = &fli_member_builder,
+        .outlook = *ahead,
     };
-    return p->exec.folder && p->exec.settings ? look_ahead(p, &p->exec.outlook) : FL_ENOMEM;
+    return p->exec.folder && p->exec.settings ? FL_OK : FL_ENOMEM;
 }
 
 fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
@@ -292,7 +345,11 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
     if (status) return status;
     p->regularizer = strcmp(g->name, "none") ? g : NULL;
     plan_asking(p);
-    status = plan_exec(p);
+    fli_outlook ahead;
+    status = look_ahead(p, &ahead);
+    if (!status) status = settle(p, &ahead);
+    if (!status) say_settled(p);
+    if (!status) status = plan_exec(p, &ahead);
     return status ? status : warn(p);
 }
 

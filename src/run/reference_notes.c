@@ -109,6 +109,24 @@ static const fact of_balanced[] = {
     {NULL, NULL},
 };
 
+static const fact of_eta[] = {
+    {"why",
+     "with exact proxes and quadratics of curvature h a round takes alpha eta h/(1 + eta h) off an error that clients "
+     "share, and alpha/(1 + eta h) off what they disagree about. eta should be large for flat directions and not too "
+     "large for steep ones; 1/sqrt(mu L) is best, but nobody knows mu"},
+    {"solver exact, accurate",
+     "10/L: disagreement shrinks by at least alpha/11 per round, and the rest at a tenth of the best rate or better "
+     "while L/mu is below 10000. L is the largest smoothness of a client, measured as `fedloom check` does. 1/L for "
+     "models that are not convex, below which a local problem has one minimiser"},
+    {"solver sgd",
+     "lr Q, with the mean over clients of their local steps Q in the first round: SGD cannot follow a proximal term "
+     "beyond that, so that a larger eta only slows agreement down, and a smaller one wastes steps. Below lr/2 the "
+     "steps "
+     "would not even be stable"},
+    {"theory", "allows less, eta < (2 - alpha)/(2 L): `fedloom check` advises a setting that satisfies it"},
+    {NULL, NULL},
+};
+
 static const note notes[] = {
     {"normalize",
      "What each choice of `data.normalize` does to a feature. Means, norms and magnitudes are of the training samples "
@@ -141,6 +159,11 @@ static const note notes[] = {
      "alone: the others still follow their rule. `auto` is another rule, Remark 1 of the paper: d_i = 1/p_i, and the "
      "largest a_i with (a_i + d_i) lr gamma Qt_i at most 1.",
      NULL, of_balanced},
+    {"eta of Douglas-Rachford methods",
+     "What `eta: auto` means for feddr, asyncfeddr and fedsplit, their default. The number it leads to is logged when "
+     "a "
+     "run begins and stands in `result.json` as `settled`.",
+     NULL, of_eta},
 };
 
 void fli_reference_notes(fli_text *t, const fli_reference_style *style)

@@ -36,7 +36,7 @@ static int bystanders(const fl_run *run) { return (run->plan.algo->traits & FLI_
 static size_t exchanges(const fl_run *run)
 {
     const fli_algo *a = run->plan.algo;
-    const void *params = run->plan.settings.algorithm.params;
+    const void *params = run->plan.params;
     double coin = fli_asking_coin(&run->plan.asking, run->round);
     if (a->rounds.exchanges && !a->rounds.exchanges(params, run->round, coin)) return 0;
     return a->rounds.phases ? a->rounds.phases(params, coin) : 1;
@@ -167,6 +167,7 @@ fl_status fli_rounds_warm_up(fl_run *run)
     double simulated = time_turns(run, &r);
     fl_status s = fli_exec_round(run->exec, &r);
     if (!s) count(run, &r, simulated, fli_clock_now() - begin);
+    if (!s && run->async && !isnan(simulated)) fli_async_begin_at(run->async, simulated);
     return s;
 }
 
@@ -197,7 +198,7 @@ static fl_status meet(fl_run *run, fli_round *r, size_t *invited)
     double begin = fli_clock_now(), lost;
     const fli_plan *p = &run->plan;
     size_t m = fli_participation_pick(p->participation, seed_of(run, r->from), run->round, run->cohort);
-    r->until = fli_algo_cohort_end(p->algo, p->settings.algorithm.params, r->from, r->phases);
+    r->until = fli_algo_cohort_end(p->algo, p->params, r->from, r->phases);
     ask(run, m, r);
     double simulated = drop_late(run, r, &lost);
     fl_status s = fli_exec_round(run->exec, r);

@@ -25,7 +25,10 @@ static fl_status start(fl_run *run)
     if (!run->target_round) return FL_ENOMEM;
     for (size_t i = 0; i < targets; i++) run->target_round[i] = SIZE_MAX;
     run->counts.staleness = run->counts.staleness_max = run->counts.potential_rise = NAN;
-    if ((status = p->pace.buffer ? fli_arrivals_prepare(run) : fli_rounds_prepare(run))) return status;
+    /* Arrivals, too, may begin with turns of everyone. */
+    if (!p->pace.buffer || fli_exec_warms_up(run->exec)) status = fli_rounds_prepare(run);
+    if (!status && p->pace.buffer) status = fli_arrivals_prepare(run);
+    if (status) return status;
     return fli_model_start_from(run->ctx, p->model, p->fed, p->exec.seed, fli_exec_server(run->exec)[0]);
 }
 

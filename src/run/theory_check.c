@@ -13,8 +13,17 @@ static void ask(const fli_plan *p, checks *check, const fli_facts *f, fli_condit
         if (k & 1) at.steps = f->least_steps;
         if (k & 2) at.probability = f->most_likely;
         if ((k & 1 && at.steps == f->steps) || (k & 2 && at.probability == f->probability)) continue;
-        check(p->settings.algorithm.params, &at, out);
+        check(p->params, &at, out);
     }
+}
+
+fl_status fli_theory_smoothness(const fli_plan *p, double *largest)
+{
+    fli_measured facts;
+    fl_status s = fli_measure_facts(p->ctx, p, &facts);
+    *largest = facts.all.smoothness;
+    fli_measured_free(&facts);
+    return s;
 }
 
 fl_status fli_theory_falls(const fli_plan *p, int *falls)
@@ -68,7 +77,7 @@ static void find_fixes(fli_check *c)
     fli_fixes all = {.found = &c->found};
     c->fixes = (fli_fixes){.found = &c->found};
     if (!p->algo->theory.fix || !fli_check_failing(c) || !(c->facts.worst.probability > 0)) return;
-    p->algo->theory.fix(p->settings.algorithm.params, &c->facts.worst, &all);
+    p->algo->theory.fix(p->params, &c->facts.worst, &all);
     for (size_t i = 0; i < all.count; i++)
         if (is_asked_for(c, &all.at[i])) c->fixes.at[c->fixes.count++] = all.at[i];
     equal_factors(p, &c->fixes);

@@ -23,6 +23,8 @@ int fli_check_has_fix(const fli_check *c, const fli_condition_seen *s);
 /* What `fedloom check` prints (theory_print.c). */
 void fli_check_print(fli_text *t, const fli_check *c);
 
+/* The largest L_i of the clients that are measured. The plan has its model and says how turns are asked for. */
+fl_status fli_theory_smoothness(const fli_plan *p, double *largest);
 /* Whether theory promises that the method's potential never rises: all that it asks for holds at the clients that are
  * measured. */
 fl_status fli_theory_falls(const fli_plan *p, int *falls);

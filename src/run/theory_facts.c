@@ -52,8 +52,8 @@ static void steps_of(const fli_plan *p, const fli_view *v, fli_facts *f)
     size_t per_epoch = fli_objective_steps(p->model, &sgd, v->n_train, v->n_unlabelled),
            unit = e->steps ? 1 : per_epoch;
     if (p->algo->rounds.steps) {
-        f->steps = p->algo->rounds.steps(p->settings.algorithm.params, nextafter(1, 0));
-        f->least_steps = p->algo->rounds.steps(p->settings.algorithm.params, 0);
+        f->steps = p->algo->rounds.steps(p->params, nextafter(1, 0));
+        f->least_steps = p->algo->rounds.steps(p->params, 0);
         return;
     }
     f->steps = f->least_steps = fli_local_steps(e, (uint64_t)p->settings.top.seed, 0, f->client, per_epoch);

@@ -108,7 +108,7 @@ static fl_status read_round(verifier *v, const json_t *round, fli_round *r)
             return bad(v, "a round names an impossible client or number of steps");
     r->asks = v->asks;
     r->count = m;
-    r->phases = a->rounds.phases ? a->rounds.phases(v->plan.settings.algorithm.params, 0) : 1;
+    r->phases = a->rounds.phases ? a->rounds.phases(v->plan.params, 0) : 1;
     r->flags = (r->flags & FLI_ASK_CHANGED) | (!talk || json_is_true(talk) ? FLI_ASK_REPLY : 0);
     return FL_OK;
 }

