@@ -49,9 +49,9 @@ extern const fli_part fli_dr_down[], fli_dr_up[];
 
 double fli_dr_eta(const fli_dr_params *p); /* 1 where nobody has settled it */
 /* `auto`: a rule of thumb, not a theorem's. With exact proxes and quadratics of equal curvature h an error shrinks per
- * round by alpha (1 - 1/(1 + eta h)) of it in what clients agree about, and by alpha/(1 + eta h) in what they do not: eta
- * L should be large for the first and not too large for the second, and 10 is. SGD that goes no farther than lr Q in a
- * turn loses the first and keeps the second when eta exceeds that. See fli_settling. */
+ * round by alpha (1 - 1/(1 + eta h)) of it in what clients agree about, and by alpha/(1 + eta h) in what they do not:
+ * eta L should be large for the first and not too large for the second, and 10 is. SGD goes no farther than lr Q in a
+ * turn: beyond that a larger eta brings nothing for the first and costs the second. See fli_settling. */
 unsigned fli_dr_unsettled(const void *params);
 void fli_dr_settle(void *params, const fli_facts *f);
 fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients);

@@ -3,8 +3,8 @@
  *   G_eta(x) = (x - prox_{eta g}(x - eta grad f(x)))/eta,
  *
  * which is 0 exactly where x is stationary, for any eta (of a g that is not convex, for short ones). Without g it is
- * the gradient. ||G_eta(x)|| falls in eta and eta ||G_eta(x)|| rises, so that values for different eta cannot be compared;
- * the default is the eta in which the method's own theorem is stated. */
+ * the gradient. ||G_eta(x)|| falls in eta and eta ||G_eta(x)|| rises, so that values for different eta cannot be
+ * compared; the default is the eta in which the method's own theorem is stated. */
 #include "run/metric_list.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 #include "study/method_keys.h"
+#include "base/file.h"
 #include "base/number.h"
 
 #include "data/stream.h"
@@ -59,6 +60,18 @@ static const char *text_of(const fli_node *map, const char *key, const char *oth
     return n && n->type == FLI_NODE_SCALAR && n->text ? n->text : otherwise;
 }
 
+/* Looks for what `needs` names: a file, plain or packed, or with a slash at the end a folder. FL_EIO: not there. */
+static fl_status look_for(fl_ctx *ctx, const char *data, const char *name)
+{
+    size_t n = strlen(name);
+    int folder = n && name[n - 1] == '/';
+    char *path = folder ? fli_strf(ctx, "%s/%s", data, name) : NULL;
+    fl_status s = !folder ? fli_find_file(ctx, data, name, &path) : !path ? FL_ENOMEM : FL_OK;
+    if (!s && folder && fli_path_kind(path) != 1) s = FL_EIO;
+    fli_free(path);
+    return s;
+}
+
 /* A missing data set is named with all its files and where they come from, before anything starts. */
 static fl_status check_needs(fl_ctx *ctx, const fli_node *needs, const char *data)
 {
@@ -72,9 +85,7 @@ static fl_status check_needs(fl_ctx *ctx, const fli_node *needs, const char *dat
         if (f->type != FLI_NODE_SCALAR) return wrong(ctx, f, "needs.files must be a list of names");
     fli_text_init(&missing, ctx);
     for (const fli_node *f = files ? files->first : NULL; f && !s; f = f->next) {
-        char *path = NULL;
-        s = data ? fli_find_file(ctx, data, f->text, &path) : FL_EIO;
-        fli_free(path);
+        s = data ? look_for(ctx, data, f->text) : FL_EIO;
         if (s != FL_EIO) continue;
         fli_clear(ctx);
         s = FL_OK;
