@@ -11,6 +11,12 @@ const char *fli_algo_remedy(const fli_algo *a)
     return FLI_LOCAL_REMEDY;
 }
 
+const fli_tune_range *fli_algo_tune(const fli_algo *a)
+{
+    static const fli_tune_range step[] = {FLI_TUNE_LR, {NULL}};
+    return a->tune ? a->tune : step;
+}
+
 size_t fli_names_count(const char *const *names)
 {
     size_t n = 0;

@@ -187,6 +187,17 @@ typedef struct {
     /* Knows whether f_i are convex, momentum and outlook, and the largest L_i of those measured if it goes by that. */
     void (*settle)(void *params, const fli_facts *f);
 } fli_settling;
+/* What `fedloom tune` tries: a key as --set takes it, and the ends of its range. */
+typedef struct {
+    const char *key; /* NULL ends a list */
+    double from, to;
+    int log; /* spread evenly over powers of ten, not over values */
+} fli_tune_range;
+
+#define FLI_TUNE_LR                                                                                                    \
+    {                                                                                                                  \
+        "local.lr", 0.001, 1, 1                                                                                        \
+    }
 
 typedef struct fli_algo {
     const char *name;
@@ -202,6 +213,8 @@ typedef struct fli_algo {
     /* What to try when the numbers grow without bound, as in "try %s": the keys that set this method's step; NULL:
      * local.lr does, and server_lr where there is one. */
     const char *remedy;
+    /* What is tuned where a file does not say otherwise: the two or three keys that matter most; NULL: local.lr. */
+    const fli_tune_range *tune;
 
     /* What it has. Names, NULL-terminated; NULL: none. */
     const char *const *server; /* the first is the model x, the others start at zero */
@@ -242,7 +255,8 @@ typedef struct fli_algo {
 extern const fli_algo *const fli_algo_list[]; /* NULL-terminated */
 
 #define FLI_LOCAL_REMEDY "a smaller local.lr"
-const char *fli_algo_remedy(const fli_algo *a); /* never NULL */
+const char *fli_algo_remedy(const fli_algo *a);         /* never NULL */
+const fli_tune_range *fli_algo_tune(const fli_algo *a); /* likewise */
 /* How local problems are solved on this model: all solvers that any stage uses, each once, and which of them a stage
  * uses. */
 typedef struct {

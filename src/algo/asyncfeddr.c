@@ -76,11 +76,15 @@ static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
     fli_fix_most(out, conditions, "algorithm.eta", 0.99 * most_eta(alpha, c) / worst->smoothness, NULL);
 }
 
+static const fli_tune_range tune[] = {
+    FLI_TUNE_LR, {"algorithm.eta", 0.1, 1000, 1}, {"algorithm.alpha", 0.5, 1, 0}, {NULL}};
+
 const fli_algo fli_algo_asyncfeddr = {
     .name = "asyncfeddr",
     .title = "FedDR without rounds: a server that never waits",
     .citation = "Tran-Dinh et al., NeurIPS 2021",
     .traits = FLI_ALGO_UNIFORM | FLI_ALGO_COMPOSITE,
+    .tune = tune,
     .keys = keys,
     FLI_DR_PARTS,
     .async.pace = pace,

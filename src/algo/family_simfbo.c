@@ -28,6 +28,14 @@ const fli_key fli_simfbo_keys[] = {
     FLI_KEY_END,
 };
 
+/* Those of the server: with a single local step the clients' own change nothing. */
+const fli_tune_range fli_simfbo_tune[] = {
+    {"algorithm.server_lr_y", 0.01, 1, 1},
+    {"algorithm.server_lr_v", 0.01, 1, 1},
+    {"algorithm.server_lr_x", 0.01, 1, 1},
+    {NULL},
+};
+
 const char *const fli_simfbo_server[] = {"(x, y)", "v", NULL};
 const fli_part fli_simfbo_down[] = {{"(x, y)", FLI_WHOLE, Z}, {"v", FLI_LOWER, V}, {NULL}};
 const char *const fli_simfbo_sums[] = {"sum pt_i (q_x, q_y)", "sum pt_i q_v", NULL};

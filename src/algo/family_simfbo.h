@@ -14,6 +14,7 @@ typedef struct {
 
 extern const fli_key fli_simfbo_keys[];
 enum { FLI_FBO_V = 2 }; /* 1 + where v is among the server's vectors */
+extern const fli_tune_range fli_simfbo_tune[];
 extern const char *const fli_simfbo_server[], *const fli_simfbo_sums[];
 extern const fli_part fli_simfbo_down[];
 enum { FLI_FBO_L_F, FLI_FBO_SCALARS };   /* up, and on the server: the largest ||grad_y f_i|| seen, for radius: auto */
@@ -47,7 +48,7 @@ size_t fli_simfbo_stage(const void *params, size_t phase, size_t phases);
     .server_scalars = FLI_FBO_SCALARS, .levels.v = FLI_FBO_V, .rounds.stage = fli_simfbo_stage,                        \
     .rounds.counts_as = fli_simfbo_counts_as, .sums = fli_simfbo_sums,                                                 \
     .remedy = "smaller algorithm.lr_x, lr_y, lr_v or server_lr_x, server_lr_y, server_lr_v",                           \
-    .validate = fli_simfbo_validate, .theory.check = fli_simfbo_check, .theory.fix = fli_simfbo_fix,                   \
+    .tune = fli_simfbo_tune, .validate = fli_simfbo_validate, .theory.check = fli_simfbo_check, .theory.fix = fli_simfbo_fix,                   \
     .solver = fli_simfbo_solver, .pose = fli_simfbo_pose
 
 const fli_solver *fli_simfbo_solver(const void *params, size_t stage);

@@ -92,11 +92,14 @@ static void advance(const fli_server *s)
     }
 }
 
+static const fli_tune_range tune[] = {{"algorithm.lr_in", 0.001, 1, 1}, {"algorithm.lr_out", 0.001, 1, 1}, {NULL}};
+
 const fli_algo fli_algo_fbo_aggitd = {
     .name = "fbo-aggitd",
     .title = "bilevel by differentiating through averaged lower-level steps",
     .citation = "Xiao and Ji, ICML 2023",
     .traits = FLI_ALGO_BILEVEL | FLI_ALGO_WHOLE_ADVANCE,
+    .tune = tune,
     .keys = keys,
     .params_size = sizeof(fli_nested_params),
     .server = server,

@@ -70,12 +70,15 @@ static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
     fli_vra_fix(0, 1, 1, worst, out);
 }
 
+static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.gamma", 0.001, 10, 1}, {NULL}};
+
 const fli_algo fli_algo_fedadmm = {
     .name = "fedadmm",
     .title = "federated ADMM: FedVRA with both step sizes 1",
     .citation = "Wang et al., Beyond ADMM, 2023, Algorithm 2",
     .traits = FLI_ALGO_PLAIN_SGD,
     .remedy = "a smaller local.lr or algorithm.gamma",
+    .tune = tune,
     .keys = keys,
     .params_size = sizeof(params),
     FLI_VRA_PARTS,

@@ -63,12 +63,15 @@ static void absorb(const fli_server *s, const fli_upload *t)
 
 static void advance(const fli_server *s) { (void)s; }
 
+static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.alpha", 0.1, 1, 0}, {NULL}};
+
 const fli_algo fli_algo_fedasync = {
     .name = "fedasync",
     .title = "asynchronous: uploads are mixed in one by one, weighted by age",
     .citation = "Xie, Koyejo and Gupta, OPT 2020",
     .traits = FLI_ALGO_UNIFORM,
     .remedy = "a smaller local.lr or algorithm.rho",
+    .tune = tune,
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,

@@ -57,11 +57,14 @@ static void advance(const fli_server *s)
     fli_axpy(s->space, p->server_lr / (double)p->buffer, s->sum[DX], s->vec[X]);
 }
 
+static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.server_lr", 0.1, 10, 1}, {NULL}};
+
 const fli_algo fli_algo_fedbuff = {
     .name = "fedbuff",
     .title = "asynchronous: a server step for every K uploads",
     .citation = "Nguyen et al., AISTATS 2022",
     .traits = FLI_ALGO_UNIFORM,
+    .tune = tune,
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,

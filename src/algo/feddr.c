@@ -101,11 +101,15 @@ static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
     fli_fix_word(out, "Theorem 3.1", "algorithm.accuracy_power", "1", NULL);
 }
 
+static const fli_tune_range tune[] = {
+    FLI_TUNE_LR, {"algorithm.eta", 0.1, 1000, 1}, {"algorithm.alpha", 0.5, 1.99, 0}, {NULL}};
+
 const fli_algo fli_algo_feddr = {
     .name = "feddr",
     .title = "Douglas-Rachford splitting for composite problems, with sampling",
     .citation = "Tran-Dinh et al., NeurIPS 2021",
     .traits = FLI_ALGO_UNIFORM | FLI_ALGO_COMPOSITE,
+    .tune = tune,
     .keys = keys,
     FLI_DR_PARTS,
     .theory.check = check,

@@ -57,12 +57,15 @@ static void advance(const fli_server *s)
     fli_axpy(s->space, -1 / a->alpha, s->vec[H], s->vec[X]);
 }
 
+static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.alpha", 0.001, 1, 1}, {NULL}};
+
 const fli_algo fli_algo_feddyn = {
     .name = "feddyn",
     .title = "dynamic regularisation: the clients' optima are made to agree",
     .citation = "Acar et al., ICLR 2021",
     .traits = FLI_ALGO_UNIFORM,
     .remedy = "a smaller local.lr or algorithm.alpha",
+    .tune = tune,
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,

@@ -190,11 +190,14 @@ static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
         fli_fix_word(out, "Theorem IV.1", "algorithm.t", "6.1", "Theorem IV.1");
 }
 
+static const fli_tune_range tune[] = {{"algorithm.t", 0.01, 10, 1}, {NULL}};
+
 const fli_algo fli_algo_fedgia = {
     .name = "fedgia",
     .title = "gradient descent and inexact ADMM: one gradient per client and round",
     .citation = "Zhou and Li, 2022",
     .traits = FLI_ALGO_UNIFORM | FLI_ALGO_BYSTANDERS | FLI_ALGO_WHOLE_ADVANCE,
+    .tune = tune,
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,

@@ -158,11 +158,14 @@ static void advance(const fli_server *s)
     if (s->phase + 3 == s->phases) finish_system(s, &lower);
 }
 
+static const fli_tune_range tune[] = {{"algorithm.lr_in", 0.001, 1, 1}, {"algorithm.lr_out", 0.001, 1, 1}, {NULL}};
+
 const fli_algo fli_algo_fednest = {
     .name = "fednest",
     .title = "bilevel by nested, variance-reduced loops; several exchanges per round",
     .citation = "Tarzanagh et al., ICML 2022",
     .traits = FLI_ALGO_BILEVEL | FLI_ALGO_WHOLE_ADVANCE,
+    .tune = tune,
     .keys = keys,
     .params_size = sizeof(fli_fednest_params),
     .server = server,

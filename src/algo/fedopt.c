@@ -86,8 +86,11 @@ static void advance_adam(const fli_server *s) { advance(s, adam); }
 static void advance_yogi(const fli_server *s) { advance(s, yogi); }
 static void advance_adagrad(const fli_server *s) { advance(s, adagrad); }
 
+static const fli_tune_range tune[] = {
+    FLI_TUNE_LR, {"algorithm.server_lr", 0.001, 1, 1}, {"algorithm.tau", 0.0001, 0.1, 1}, {NULL}};
+
 #define PARTS                                                                                                          \
-    .citation = "Reddi et al., ICLR 2021", .remedy = "a smaller algorithm.server_lr or local.lr",                      \
+    .citation = "Reddi et al., ICLR 2021", .remedy = "a smaller algorithm.server_lr or local.lr", .tune = tune,        \
     .params_size = sizeof(params), .server = server, .down = fli_average_down, .up = fli_average_up,                   \
     .sums = fli_average_sums, .start = start, .pose = pose, .answer = fli_average_answer, .absorb = fli_average_sum
 

@@ -71,12 +71,15 @@ static void advance(const fli_server *s)
     fli_copy(s->space, s->sum[UP_X0], s->vec[X]);
 }
 
+static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.eta", 0.1, 1000, 1}, {NULL}};
+
 const fli_algo fli_algo_fedpd = {
     .name = "fedpd",
     .title = "primal-dual with everyone at work and random communication",
     .citation = "Zhang et al., IEEE TSP 2021",
     .traits = FLI_ALGO_EVERYONE | FLI_ALGO_UNIFORM,
     .remedy = "a smaller local.lr, or a larger algorithm.eta",
+    .tune = tune,
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,

@@ -47,12 +47,15 @@ static void warn(const void *params_, const fli_facts *f, fli_text *out)
     fli_average_warn_reach(params_, f, reach(params_, f->lr, f->momentum, f->steps), out);
 }
 
+static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.mu", 0.001, 1, 1}, {NULL}};
+
 const fli_algo fli_algo_fedprox = {
     .name = "fedprox",
     .title = "FedAvg with a proximal term that holds clients near the global model",
     .citation = "Li et al., MLSys 2020",
     .traits = FLI_ALGO_COMPOSITE,
     .remedy = "a smaller local.lr or algorithm.mu",
+    .tune = tune,
     .keys = keys,
     .params_size = sizeof(params),
     FLI_AVERAGE_PARTS,

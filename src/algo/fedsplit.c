@@ -36,11 +36,14 @@ static void warn(const void *params, const fli_facts *f, fli_text *out)
                           "not need that");
 }
 
+static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.eta", 0.1, 1000, 1}, {NULL}};
+
 const fli_algo fli_algo_fedsplit = {
     .name = "fedsplit",
     .title = "Peaceman-Rachford splitting with everyone taking part",
     .citation = "Pathak and Wainwright, NeurIPS 2020",
     .traits = FLI_ALGO_EVERYONE | FLI_ALGO_UNIFORM,
+    .tune = tune,
     .keys = keys,
     FLI_DR_PARTS,
     .theory.check = check,

@@ -88,11 +88,14 @@ static void advance(const fli_server *s)
         fli_copy(&upper, s->sum[U], s->vec[Z]);
 }
 
+static const fli_tune_range tune[] = {{"algorithm.lr_in", 0.001, 1, 1}, {"algorithm.lr_out", 0.001, 1, 1}, {NULL}};
+
 const fli_algo fli_algo_lfednest = {
     .name = "lfednest",
     .title = "FedNest with the clients' own hypergradients: two exchanges per round",
     .citation = "Tarzanagh et al., ICML 2022",
     .traits = FLI_ALGO_BILEVEL | FLI_ALGO_WHOLE_ADVANCE,
+    .tune = tune,
     .keys = keys,
     .params_size = sizeof(fli_fednest_params),
     .server = server,

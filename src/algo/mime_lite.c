@@ -74,10 +74,13 @@ static void warn(const void *params_, const fli_facts *f, fli_text *out)
                      "local.momentum comes on top of the momentum that mime-lite puts into every step; set it to 0");
 }
 
+static const fli_tune_range tune[] = {FLI_TUNE_LR, {"algorithm.beta", 0.5, 0.99, 0}, {NULL}};
+
 const fli_algo fli_algo_mime_lite = {
     .name = "mime-lite",
     .title = "momentum of the server in every local step; two vectors up",
     .citation = "Karimireddy et al., NeurIPS 2021",
+    .tune = tune,
     .keys = keys,
     .params_size = sizeof(params),
     .server = server,

@@ -58,6 +58,16 @@ static void add_levels(fli_text *t)
     fli_text_add(t, "sent: of every vector only the blocks that are needed\n");
 }
 
+static void add_tuned(fli_text *t, const fli_algo *a)
+{
+    const fli_tune_range *first = fli_algo_tune(a);
+    fli_text_add(t, "tuned by default:");
+    for (const fli_tune_range *r = first; r->key; r++)
+        fli_text_addf(t, "%s %s from %g to %g%s", r == first ? "" : ",", r->key, r->from, r->to,
+                      r->log ? " (log)" : "");
+    fli_text_add(t, "\n");
+}
+
 void fli_describe_algo(fli_text *t, const void *desc)
 {
     const fli_algo *a = desc;
@@ -86,6 +96,7 @@ void fli_describe_algo(fli_text *t, const void *desc)
     if (a->rounds.phases)
         fli_text_addf(t, "exchanges: several per round, with the same cohort%s; see the column communications\n",
                       a->rounds.redraws ? " unless `cohort` says otherwise" : "");
+    add_tuned(t, a);
     add_vectors(t, "kept by a client", a->client, a->client_scalars);
     add_vectors(t, "kept by the server", a->server, 0);
     if (a->rounds.stage) {

@@ -48,6 +48,32 @@ static void check_remedy(const fli_algo *a, const char *remedy)
     assert_true(!remedy || strstr(remedy, section) || strstr(remedy, "local.lr"));
 }
 
+static const fli_key *key_of(const fli_key *rows, const char *name)
+{
+    while (rows && rows->name && strcmp(rows->name, name)) rows++;
+    return rows && rows->name ? rows : NULL;
+}
+
+/* Every range is of a key that the method or `local` has, and within what that key may be. */
+static void check_tune(const fli_algo *a)
+{
+    static const char own[] = "algorithm.", local[] = "local.";
+    size_t count = 0;
+    for (const fli_tune_range *r = fli_algo_tune(a); r->key; r++, count++) {
+        int is_own = !strncmp(r->key, own, strlen(own)), is_local = !strncmp(r->key, local, strlen(local));
+        const fli_key *k = is_own     ? key_of(a->keys, r->key + strlen(own))
+                           : is_local ? key_of(fli_settings_common("local"), r->key + strlen(local))
+                                      : NULL;
+        if (!k) fail_msg("%s is tuned by %s, which it does not have", a->name, r->key);
+        assert_true(k->type == FLI_REAL || k->type == FLI_INT || k->type == FLI_REALS);
+        assert_true(r->from < r->to && (!r->log || r->from > 0));
+        if (k->min < k->max) assert_true(r->from >= k->min && r->to <= k->max);
+        for (const fli_tune_range *other = fli_algo_tune(a); other < r; other++)
+            assert_string_not_equal(r->key, other->key);
+    }
+    assert_true(count >= 1 && count <= 3);
+}
+
 /* A method's messages: of vectors and scalars that there are, down and up each marked as what they are. */
 static void check_parts(const fli_algo *a)
 {
@@ -87,6 +113,7 @@ static void descriptors(void **state)
         check_keys(f, a);
         check_remedy(a, fli_algo_remedy(a));
         check_remedy(a, a->personal.remedy);
+        check_tune(a);
     }
     assert_true(count >= 8);
     assert_int_equal(fli_names_count(NULL), 0);
