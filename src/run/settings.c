@@ -297,7 +297,8 @@ static int is_section(const char *name)
 
 int fli_is_experiment_key(const char *key)
 {
-    static const char *const keys[] = {"methods", "grid", "quick", "needs", "paper", "seeds", "description"};
+    static const char *const keys[] = {"methods", "grid",  "points", "tune",       "quick",
+                                       "needs",   "paper", "seeds",  "description"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(keys[i], key)) return 1;
     return 0;

@@ -1,5 +1,6 @@
 #include "study/method_keys.h"
 #include "base/file.h"
+#include "study/variants.h"
 #include "base/number.h"
 
 #include "data/stream.h"
@@ -10,8 +11,7 @@
 
 enum {
     MOST_TRIALS = 100000,
-    NAME_LENGTH = 200, /* of a folder; file systems stop at 255 bytes */
-    MOST_PARTS = 8     /* of a dotted key */
+    NAME_LENGTH = 200 /* of a folder; file systems stop at 255 bytes */
 };
 
 typedef struct {
@@ -104,37 +104,6 @@ static fl_status check_needs(fl_ctx *ctx, const fli_node *needs, const char *dat
 
 /* ---- methods and grids --------------------------------------------------------------------------------- */
 
-/* What the experiment sets for every run: neither a method nor a grid may. */
-static int is_shared_key(const char *key)
-{
-    return !strcmp(key, "seed") || !strcmp(key, "name") || !strcmp(key, "output") || fli_is_experiment_key(key);
-}
-
-static fl_status check_grid(fl_ctx *ctx, const fli_node *grid)
-{
-    if (!grid) return FL_OK;
-    if (grid->type != FLI_NODE_MAP) return wrong(ctx, grid, "grid must be a map from keys to lists of values");
-    for (const fli_node *k = grid->first; k; k = k->next) {
-        size_t dots = 0;
-        for (const char *c = k->key; *c; c++) {
-            if (*c == '.' && (c == k->key || !c[1] || c[1] == '.')) return wrong(ctx, k, "a part of this key is empty");
-            dots += *c == '.';
-        }
-        if (dots >= MOST_PARTS) return wrong(ctx, k, "this key has too many parts");
-        if (is_shared_key(k->key)) return wrong(ctx, k, "all runs share this; it cannot be in a grid");
-        if (k->type != FLI_NODE_LIST || !k->first)
-            return wrong(ctx, k, "a grid needs a list of values, e.g. {local.lr: [0.01, 0.1]}");
-    }
-    return FL_OK;
-}
-
-static fl_status add_grid(fli_experiment *x, fli_method *m, const fli_node *grid)
-{
-    if (!grid) return FL_OK;
-    if (!m->grid && !(m->grid = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL))) return FL_ENOMEM;
-    return fli_yaml_merge(x->ctx, &x->arena, m->grid, grid);
-}
-
 static size_t list_length(const fli_node *list)
 {
     size_t n = 0;
@@ -188,16 +157,23 @@ static int has_control(const char *s)
     return 0;
 }
 
-static fl_status read_method(fli_experiment *x, const fli_node *node, const fli_node *common_grid, fli_method *m)
+/* What a method says to the experiment, not to its runs. */
+static int is_own_key(const char *key)
 {
-    fl_status s;
-    const fli_node *own_grid = fli_node_find(node, "grid");
+    static const char *const keys[] = {"label", "grid", "points", "tune"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(keys[i], key)) return 1;
+    return 0;
+}
+
+static fl_status read_method(fli_experiment *x, const fli_node *node, const fli_node *root, fli_method *m)
+{
     if (node->type != FLI_NODE_MAP)
         return wrong(x->ctx, node, "a method must be a map, e.g. {label: FedAvg, algorithm: fedavg}");
     if (!(m->over = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL))) return FL_ENOMEM;
     for (const fli_node *n = node->first; n; n = n->next) {
-        if (!strcmp(n->key, "label") || !strcmp(n->key, "grid")) continue;
-        if (is_shared_key(n->key)) return wrong(x->ctx, n, "methods share this; it cannot be a method's own");
+        if (is_own_key(n->key)) continue;
+        if (fli_is_shared_key(n->key)) return wrong(x->ctx, n, "methods share this; it cannot be a method's own");
         fli_node *copy = fli_arena_alloc(&x->arena, 1, sizeof *copy);
         if (!copy) return FL_ENOMEM;
         *copy = *n;
@@ -210,14 +186,8 @@ static fl_status read_method(fli_experiment *x, const fli_node *node, const fli_
     if (!m->label || !*m->label) return wrong(x->ctx, node, "a method needs a label or an algorithm");
     if (has_control(m->label)) return wrong(x->ctx, node, "a label may not hold control characters");
     if (!(m->folder = slug(&x->arena, m->label))) return FL_ENOMEM;
-    if ((s = check_grid(x->ctx, own_grid)) || (s = add_grid(x, m, common_grid)) || (s = add_grid(x, m, own_grid)))
-        return s;
-    m->settings = 1;
-    for (const fli_node *k = m->grid ? m->grid->first : NULL; k; k = k->next) {
-        m->settings *= list_length(k);
-        if (m->settings > MOST_TRIALS) return wrong(x->ctx, k, "the grid has too many combinations");
-    }
-    return FL_OK;
+    m->tune = fli_node_find(node, "tune");
+    return fli_variants_read(x, root, node, m);
 }
 
 /* Of equal folders the first method's comes first, so that the message is about one that came later. */
@@ -245,9 +215,8 @@ static fl_status check_labels(fli_experiment *x)
 
 static fl_status read_methods(fli_experiment *x, const fli_node *root)
 {
-    const fli_node *list = fli_node_find(root, "methods"), *grid = fli_node_find(root, "grid");
-    fl_status s = check_grid(x->ctx, grid);
-    if (s) return s;
+    const fli_node *list = fli_node_find(root, "methods");
+    fl_status s;
     if (list && (list->type != FLI_NODE_LIST || !list->first))
         return wrong(x->ctx, list, "methods must be a list with at least one method");
     x->method_count = list ? list_length(list) : 1;
@@ -260,87 +229,17 @@ static fl_status read_methods(fli_experiment *x, const fli_node *root)
         if (copy) *copy = *algorithm;
         if (!copy && !(copy = fli_node_new(&x->arena, FLI_NODE_SCALAR, "algorithm", "fedavg"))) return FL_ENOMEM;
         fli_node_put(only, copy);
-        return read_method(x, only, grid, x->methods);
+        return read_method(x, only, root, x->methods);
     }
     size_t i = 0;
     for (const fli_node *n = list->first; n; n = n->next, i++) {
-        if ((s = read_method(x, n, grid, &x->methods[i]))) return s;
+        if ((s = read_method(x, n, root, &x->methods[i]))) return s;
         x->methods[i].node = n;
     }
     return check_labels(x);
 }
 
 /* ---- trials -------------------------------------------------------------------------------------------- */
-
-static void add_value(fli_text *t, const fli_node *v)
-{
-    int map = v->type == FLI_NODE_MAP;
-    if (v->type == FLI_NODE_SCALAR) {
-        for (const char *c = v->text; *c; c++) fli_text_addn(t, (unsigned char)*c < ' ' || *c == 0x7F ? " " : c, 1);
-        return;
-    }
-    fli_text_add(t, map ? "{" : "[");
-    for (const fli_node *c = v->first; c; c = c->next) {
-        if (map) fli_text_addf(t, "%s: ", c->key);
-        add_value(t, c);
-        if (c->next) fli_text_add(t, ", ");
-    }
-    fli_text_add(t, map ? "}" : "]");
-}
-
-/* The last part of a grid's key, if that says which one is meant; else all of it. */
-static const char *short_key(const fli_node *grid, const char *key)
-{
-    const char *dot = strrchr(key, '.'), *last = dot ? dot + 1 : key;
-    size_t twins = 0;
-    for (const fli_node *k = grid->first; k; k = k->next) {
-        const char *d = strrchr(k->key, '.');
-        twins += !strcmp(d ? d + 1 : k->key, last);
-    }
-    return twins > 1 ? key : last;
-}
-
-/* {a: {b: value}} for the key "a.b": what a file would say, with the place where the grid says it. */
-static fli_node *nest(fli_arena *a, const fli_node *key, const fli_node *value)
-{
-    fli_node *root = fli_node_new(a, FLI_NODE_MAP, NULL, NULL), *map = root;
-    char *part = fli_arena_strdup(a, key->key);
-    if (!root || !part) return NULL;
-    for (char *next; part; part = next) {
-        fli_node *n = fli_arena_alloc(a, 1, sizeof *n);
-        if (!n) return NULL;
-        if ((next = strchr(part, '.'))) *next++ = 0;
-        *n = *value;
-        if (next) n->type = FLI_NODE_MAP, n->first = NULL, n->text = NULL;
-        n->key = part;
-        fli_node_put(map, n);
-        map = n;
-    }
-    return root;
-}
-
-/* Applies combination `setting` of a method's grid, and says it in a few words. */
-static fl_status apply_setting(fli_experiment *x, const fli_method *m, fli_trial *t)
-{
-    size_t left = t->setting;
-    fl_status s = FL_OK;
-    fli_text words;
-    fli_text_init(&words, x->ctx);
-    for (const fli_node *k = m->grid ? m->grid->first : NULL; k && !s; k = k->next) {
-        size_t n = list_length(k), pick = left % n;
-        const fli_node *v = k->first;
-        left /= n;
-        while (pick--) v = v->next;
-        fli_node *over = nest(&x->arena, k, v);
-        s = over ? fli_config_merge(t->cfg, over) : FL_ENOMEM;
-        fli_text_addf(&words, "%s%s=", words.n ? ", " : "", short_key(m->grid, k->key));
-        add_value(&words, v);
-    }
-    if (!s) s = fli_text_ok(&words);
-    if (!s && !(t->setting_text = fli_arena_strdup(&x->arena, fli_text_get(&words)))) s = FL_ENOMEM;
-    fli_text_fini(&words);
-    return s;
-}
 
 /* A text value under a key of the tree, whatever characters it has. */
 static fl_status put_text(fl_config *cfg, const char *key, const char *text)
@@ -400,7 +299,7 @@ static fl_status make_trial(fli_experiment *x, const fli_node *common, fli_trial
     fli_snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->seed);
     if (!(t->cfg = fl_config_new(x->ctx))) return FL_ENOMEM;
     if ((s = fli_config_merge(t->cfg, common)) || (s = fli_config_merge(t->cfg, m->over)) ||
-        (s = apply_setting(x, m, t)) || (m->node && (s = fli_method_keys_apply(common, t->cfg))) ||
+        (s = fli_variants_apply(x, m, t)) || (m->node && (s = fli_method_keys_apply(common, t->cfg))) ||
         (s = make_folder_name(x, m, t)) || (s = put_text(t->cfg, "name", m->label)) ||
         (s = put_text(t->cfg, "seed", seed)) || (s = put_text(t->cfg, "output", t->folder)))
         return s;
@@ -422,11 +321,12 @@ static fl_status check_folders(fli_experiment *x, size_t per_seed)
     for (size_t i = 0; i < per_seed; i++) sorted[i] = &x->trials[i];
     qsort(sorted, per_seed, sizeof *sorted, by_folder);
     for (size_t i = 1; i < per_seed; i++) {
-        const fli_node *grid = x->methods[sorted[i]->method].grid;
+        const fli_method *m = &x->methods[sorted[i]->method];
         if (strcmp(sorted[i - 1]->folder, sorted[i]->folder)) continue;
-        return fli_fail_also(x->ctx, FL_ECONFIG, "%stwo combinations of the grid are the same or too alike: %s and %s",
-                             fli_node_where(grid ? grid->first : NULL, where, sizeof where),
-                             sorted[i - 1]->setting_text, sorted[i]->setting_text);
+        return fli_fail_also(x->ctx, FL_ECONFIG, "%stwo %s are the same or too alike: %s and %s",
+                             fli_node_where(m->grid ? m->grid->first : m->points, where, sizeof where),
+                             m->grid ? "combinations of the grid" : "points", sorted[i - 1]->setting_text,
+                             sorted[i]->setting_text);
     }
     return FL_OK;
 }
@@ -517,6 +417,7 @@ static fl_status read_own(fli_experiment *x, const fli_node *root, const fli_nod
     x->first_seed = (uint64_t)settings.seed;
     x->seeds = o->seeds ? o->seeds : (size_t)settings.seeds;
     x->paper = fli_node_find(root, "paper");
+    x->tune = fli_node_find(root, "tune");
     for (const char *const *key = (const char *const[]){"name", "output", NULL}; *key; key++) {
         const fli_node *n = fli_node_find(common, *key);
         if (n && n->type != FLI_NODE_SCALAR) return wrong(x->ctx, n, "this must be a text");

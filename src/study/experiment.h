@@ -8,6 +8,8 @@
  *       - {label: FedAvg, algorithm: fedavg}
  *       - {label: FedProx, algorithm: {kind: fedprox, mu: 0.1}}
  *     grid: {local.lr: [0.01, 0.1]}    # every combination, for every method; a method may have a grid of its own
+ *     points: [{local.lr: 0.1, model.weight_decay: 0}, {}]      # just these, instead of a grid; likewise
+ *     tune: {local.lr: {from: 0.001, to: 1, log: true}}         # what `fedloom tune` tries; likewise
  *     quick: {rounds: 50, seeds: 1}    # laid over everything by --quick
  *     needs: {what: MNIST, files: [...], published: ...}   # looked for under ${data}
  *     paper: {...}                     # see paper.c */
@@ -21,7 +23,9 @@ typedef struct {
     const fli_node *node;       /* where the file has it; NULL: it is the configuration's own */
     fli_node *over;             /* a map: what it changes */
     fli_node *grid;             /* a map key -> list of values; NULL: none */
-    size_t settings;            /* combinations of the grid, at least 1 */
+    const fli_node *points;     /* a list of maps key -> value; NULL: none; see variants.h */
+    size_t settings;            /* combinations of the grid, or points; at least 1 */
+    const fli_node *tune;       /* its own ranges for tuning; NULL: none */
 } fli_method;
 
 /* One run of the experiment. */
@@ -46,7 +50,7 @@ typedef struct {
     uint64_t first_seed;
     fli_trial *trials; /* seed by seed, within a seed method by method */
     size_t count;
-    const fli_node *paper; /* NULL: none */
+    const fli_node *paper, *tune; /* NULL: none */
 } fli_experiment;
 
 /* Checks everything that can be checked without loading data: every run's configuration is bound. `cfg` is only

@@ -445,6 +445,26 @@ static void grids(void **state)
 }
 
 /* No label leaves the folder of the comparison, collides or is too long for a file system. */
+/* Settings one by one instead of every combination. */
+static void points(void **state)
+{
+    fixture *f = *state;
+    fl_study *s = study_new(f,
+                            PROBLEM "points: [{local.lr: 0.3}, {}]\n"
+                                    "methods:\n- {label: a}\n- {label: b, algorithm: fedprox, "
+                                    "points: [{local.lr: 0.2, algorithm.mu: 3}]}\n",
+                            "out", (fl_study_options){0});
+    assert_int_equal(s->x.count, 2 + 1);
+    assert_string_equal(s->x.trials[0].setting_text, "lr=0.3");
+    assert_non_null(strstr(s->x.trials[0].config, "lr: 0.3\n"));
+    assert_string_equal(s->x.trials[1].setting_text, "");
+    assert_non_null(strstr(s->x.trials[1].config, "lr: 0.1\n"));
+    assert_string_equal(s->x.trials[1].folder + strlen(s->x.output), "/runs/a/seed-1");
+    assert_string_equal(s->x.trials[2].setting_text, "lr=0.2, mu=3");
+    assert_non_null(strstr(s->x.trials[2].config, "mu: 3\n"));
+    fl_study_free(s);
+}
+
 static void folders(void **state)
 {
     fixture *f = *state;
@@ -658,6 +678,11 @@ static void wrong_experiments(void **state)
         {"methods: [{label: a, output: x}]\n", "methods share this"},
         {"methods: [{label: a, name: x}]\n", "methods share this"},
         {"methods: [{label: a, algorithm: fedpd}]\n", "needs every client in every round"},
+        {"points: 3\n", "e.yaml:1:1: points must be a list of settings"},
+        {"points: [3]\n", "e.yaml:1:10: a point must be a map"},
+        {"points: [{seed: 3}]\n", "e.yaml:1:11: all runs share this; it cannot be in a point"},
+        {"points: [{local.lr: 1}, {local.lr: 1}]\n", "e.yaml:1:1: two points are the same or too alike"},
+        {"points: [{local.lr: 1}]\ngrid: {local.lr: [1]}\n", "e.yaml:1:1: a method has a grid or points, not both"},
         {"grid: 3\n", "e.yaml:1:1: grid must be a map"},
         {"grid: {local.lr: 3}\n", "e.yaml:1:8: a grid needs a list of values"},
         {"grid: {local.lr: []}\n", "a grid needs a list of values"},
@@ -972,6 +997,7 @@ int main(void)
         FIXTURE_TEST(one_method_or_none),
         FIXTURE_TEST(methods_override),
         FIXTURE_TEST(grids),
+        FIXTURE_TEST(points),
         FIXTURE_TEST(folders),
         FIXTURE_TEST(regression),
         FIXTURE_TEST(data_on_demand),
