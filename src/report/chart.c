@@ -3,7 +3,7 @@
  * A stand-alone chart carries its colours and its legend; a chart for the page carries classes (coloured by
  * page.css) and, in data- attributes, the geometry that page.js needs to find values under the pointer; its legend
  * is the page's. */
-#include "report/axis.h"
+#include "report/frame.h"
 #include "report/series_style.h"
 #include "report/markup.h"
 
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WIDTH = 480, HEIGHT = 300, FONT = 11, LEGEND_ROW = 16, KEY = 26 };
+enum { WIDTH = 480, HEIGHT = 300, LEGEND_ROW = 16, KEY = 26 };
 
 typedef struct {
     fli_point *points;
@@ -19,24 +19,19 @@ typedef struct {
 } line;
 
 typedef struct {
-    fli_text *t;
+    fli_frame f;
     const fli_report *r;
     const fl_metric *x, *y;
-    int for_page;
     line *lines; /* one per series */
     int empty;   /* no series has a point */
-    fli_axis ax, ay;
-    double left, right, top, bottom, height;
+    double height;
 } chart;
-
-static double place_x(const chart *c, double v) { return c->left + (c->right - c->left) * fli_axis_place(&c->ax, v); }
-static double place_y(const chart *c, double v) { return c->bottom - (c->bottom - c->top) * fli_axis_place(&c->ay, v); }
 
 /* ---- points and ranges --------------------------------------------------------------------------------- */
 
 static fl_status load(chart *c)
 {
-    fl_ctx *ctx = c->t->ctx;
+    fl_ctx *ctx = c->f.t->ctx;
     c->empty = 1;
     c->lines = fli_alloc(ctx, c->r->count, sizeof *c->lines);
     if (!c->lines) return FL_ENOMEM;
@@ -78,71 +73,20 @@ static void set_axes(chart *c)
     int log = mean[0] > 0 && !c->empty &&
               (c->y->scale == FL_SCALE_LOG || (c->y->scale == FL_SCALE_WIDE && mean[1] / mean[0] > 1e3));
     if (log && all[0] < mean[0] / 2) all[0] = mean[0] / 2;
-    fli_axis_init(&c->ax, c->x, x[0], x[1], 0, 0, 6);
-    fli_axis_init(&c->ay, c->y, all[0], all[1], log, 1, 6);
-}
-
-/* ---- text ---------------------------------------------------------------------------------------------- */
-
-/* A label with its exponent raised and its minus signs in the right length. */
-static void add_label(fli_text *t, const char *s)
-{
-    int raised = 0;
-    for (; *s; s++) {
-        if (*s == '^' && !raised) {
-            fli_text_add(t, "<tspan dy=\"-4\" font-size=\"8\">");
-            raised = 1;
-        } else if (*s == '-') {
-            fli_text_add(t, "\xe2\x88\x92");
-        } else {
-            fli_text_addn(t, s, 1);
-        }
-    }
-    if (raised) fli_text_add(t, "</tspan>");
-}
-
-static void add_title(fli_text *t, const fl_metric *q, const fli_axis *a)
-{
-    fli_markup_text(t, q->title);
-    if (!a->unit[0]) return;
-    fli_text_add(t, strncmp(a->unit, "10^", 3) ? " (" : " (in ");
-    add_label(t, a->unit);
-    fli_text_add(t, strchr(a->unit, '^') ? "<tspan dy=\"4\">)</tspan>" : ")");
-}
-
-/* Width of at most `most` characters in a sans-serif font: a guess by kind of letter is enough to leave room. */
-static double text_width(const char *s, size_t most)
-{
-    double width = 0;
-    for (size_t n = 0; *s && n < most; s++) {
-        if (((unsigned char)*s & 0xc0) == 0x80) continue; /* within a character */
-        n++;
-        width += strchr("ijlft.,:;|!'()[] ", *s) ? 0.32
-                 : strchr("mwMW@%", *s)          ? 0.85
-                 : *s >= 'A' && *s <= 'Z'        ? 0.7
-                                                 : 0.56;
-    }
-    return width * FONT;
-}
-
-/* Room for the longest label of the y axis. */
-static double label_width(const fli_axis *a)
-{
-    double widest = 0;
-    for (size_t i = 0; i < a->count; i++) widest = fmax(widest, text_width(a->ticks[i].label, SIZE_MAX));
-    return widest;
+    fli_axis_init(&c->f.ax, c->x, x[0], x[1], 0, 0, 6);
+    fli_axis_init(&c->f.ay, c->y, all[0], all[1], log, 1, 6);
 }
 
 /* ---- legend of a stand-alone chart --------------------------------------------------------------------- */
 
 enum { LABEL_MAX = 64 }; /* characters shown of a label: what fits one row */
 
-static double entry_width(const fli_series *s) { return KEY + 6 + text_width(s->label, LABEL_MAX) + 14; }
+static double entry_width(const fli_series *s) { return KEY + 6 + fli_frame_width(s->label, LABEL_MAX) + 14; }
 
 /* Entries stand in columns if at least three fit side by side, else one after the other; 0: no columns. */
 static double column_width(const chart *c)
 {
-    double widest = 1, all = 0, room = c->right + 14 - c->left;
+    double widest = 1, all = 0, room = c->f.right + 14 - c->f.left;
     for (size_t k = 0; k < c->r->count; k++) {
         double width = entry_width(&c->r->series[k]);
         widest = fmax(widest, width);
@@ -154,21 +98,21 @@ static double column_width(const chart *c)
 /* Lays the entries out in rows; draws them if `draw`. Returns the number of rows. */
 static size_t legend(const chart *c, int draw)
 {
-    double x = c->left, column = column_width(c);
+    double x = c->f.left, column = column_width(c);
     size_t rows = 0;
     for (size_t k = 0; k < c->r->count; k++) {
         const fli_series *s = &c->r->series[k];
         double width = column > 0 ? column : entry_width(s);
-        if (rows == 0 || x + width > c->right + 14.5) {
+        if (rows == 0 || x + width > c->f.right + 14.5) {
             rows++;
-            x = c->left;
+            x = c->f.left;
         }
         if (draw) {
             double y = 2 + (double)rows * LEGEND_ROW - LEGEND_ROW / 2.0;
-            fli_style_key(c->t, k, x, y, 0);
-            fli_text_addf(c->t, "<text x=\"%.1f\" y=\"%.1f\">", x + KEY + 6, y + 4);
-            fli_markup_clip(c->t, s->label, LABEL_MAX);
-            fli_text_add(c->t, "</text>\n");
+            fli_style_key(c->f.t, k, x, y, 0);
+            fli_text_addf(c->f.t, "<text x=\"%.1f\" y=\"%.1f\">", x + KEY + 6, y + 4);
+            fli_markup_clip(c->f.t, s->label, LABEL_MAX);
+            fli_text_add(c->f.t, "</text>\n");
         }
         x += width;
     }
@@ -177,24 +121,24 @@ static size_t legend(const chart *c, int draw)
 
 static void lay_out(chart *c)
 {
-    c->left = 30 + label_width(&c->ay);
-    if (c->for_page && c->left < 54) c->left = 54; /* charts one below the other line up */
-    c->right = WIDTH - 16;
-    c->top = 10;
-    if (!c->for_page) c->top += (double)legend(c, 0) * LEGEND_ROW;
-    c->height = HEIGHT - 10 + c->top;
-    c->bottom = c->height - 40;
+    c->f.left = 30 + fli_frame_label_width(&c->f.ay);
+    if (c->f.for_page && c->f.left < 54) c->f.left = 54; /* charts one below the other line up */
+    c->f.right = WIDTH - 16;
+    c->f.top = 10;
+    if (!c->f.for_page) c->f.top += (double)legend(c, 0) * LEGEND_ROW;
+    c->height = HEIGHT - 10 + c->f.top;
+    c->f.bottom = c->height - 40;
 }
 
 /* ---- frame --------------------------------------------------------------------------------------------- */
 
 static void open_page_svg(const chart *c)
 {
-    fli_text *t = c->t;
+    fli_text *t = c->f.t;
     fli_text_addf(t, "<svg viewBox=\"0 0 %d %.0f\" role=\"img\" data-box=\"%.1f %.1f %.1f %.1f\"", WIDTH, c->height,
-                  c->left, c->top, c->right, c->bottom);
+                  c->f.left, c->f.top, c->f.right, c->f.bottom);
     fli_text_addf(t, " data-range=\"%.17g %.17g %.17g %.17g\" data-log=\"%d\" data-divisor=\"%g\" data-unit=\"%s\"",
-                  c->ax.lo, c->ax.hi, c->ay.lo, c->ay.hi, c->ay.log, c->ax.divisor, c->ax.unit);
+                  c->f.ax.lo, c->f.ax.hi, c->f.ay.lo, c->f.ay.hi, c->f.ay.log, c->f.ax.divisor, c->f.ax.unit);
     fli_text_add(t, " aria-label=\"");
     fli_markup_text(t, c->y->title);
     fli_text_add(t, " against ");
@@ -204,12 +148,12 @@ static void open_page_svg(const chart *c)
 
 static void open_svg(const chart *c)
 {
-    fli_text *t = c->t;
+    fli_text *t = c->f.t;
     fli_text_add(t, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     fli_text_addf(t,
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\" "
                   "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"%d\" fill=\"#222\">\n<title>",
-                  WIDTH, c->height, WIDTH, c->height, FONT);
+                  WIDTH, c->height, WIDTH, c->height, FLI_FONT);
     if (c->r->title[0]) {
         fli_markup_text(t, c->r->title);
         fli_text_add(t, ": ");
@@ -218,65 +162,22 @@ static void open_svg(const chart *c)
     fli_text_addf(t, "</title>\n<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n", WIDTH, c->height);
 }
 
-/* The path of all grid lines or tick marks of one kind; `x`: of the x axis. */
-static void tick_path(const chart *c, int x, int major, double out, double in)
-{
-    const fli_axis *a = x ? &c->ax : &c->ay;
-    for (size_t i = 0; i < a->count; i++) {
-        if ((a->ticks[i].label[0] != 0) != major) continue;
-        if (x)
-            fli_text_addf(c->t, "M%.1f %.1fV%.1f", place_x(c, a->ticks[i].value), c->bottom + out, c->bottom - in);
-        else
-            fli_text_addf(c->t, "M%.1f %.1fH%.1f", c->left - out, place_y(c, a->ticks[i].value), c->left + in);
-    }
-}
-
-static void draw_grid(const chart *c)
-{
-    fli_text *t = c->t;
-    fli_text_add(t, c->for_page ? "<path class=\"grid\" d=\"" : "<path stroke=\"#e0e0e0\" stroke-width=\"0.6\" d=\"");
-    tick_path(c, 1, 1, 0, c->bottom - c->top);
-    tick_path(c, 0, 1, 0, c->right - c->left);
-    fli_text_add(t, "\"/>\n");
-}
-
-static void draw_axes(const chart *c)
-{
-    fli_text *t = c->t;
-    fli_text_add(t, c->for_page ? "<path class=\"axis\" d=\""
-                                : "<path fill=\"none\" stroke=\"#444\" stroke-width=\"0.8\" d=\"");
-    fli_text_addf(t, "M%.1f %.1fV%.1fH%.1f", c->left, c->top, c->bottom, c->right);
-    for (int x = 0; x < 2; x++) {
-        tick_path(c, x, 1, 4, 0);
-        tick_path(c, x, 0, 2, 0);
-    }
-    fli_text_add(t, "\"/>\n");
-}
-
 static void draw_texts(const chart *c)
 {
-    fli_text *t = c->t;
-    double middle = (c->top + c->bottom) / 2;
+    fli_text *t = c->f.t;
+    double middle = (c->f.top + c->f.bottom) / 2;
     fli_text_add(t, "<g text-anchor=\"middle\">\n");
-    for (size_t i = 0; i < c->ax.count; i++) {
-        fli_text_addf(t, "<text x=\"%.1f\" y=\"%.1f\">", place_x(c, c->ax.ticks[i].value), c->bottom + 16);
-        add_label(t, c->ax.ticks[i].label);
-        fli_text_add(t, "</text>");
-    }
-    fli_text_addf(t, "\n<text class=\"title\" x=\"%.1f\" y=\"%.1f\">", (c->left + c->right) / 2, c->height - 7);
-    add_title(t, c->x, &c->ax);
+    fli_frame_x_labels(&c->f);
+    fli_text_addf(t, "\n<text class=\"title\" x=\"%.1f\" y=\"%.1f\">", (c->f.left + c->f.right) / 2, c->height - 7);
+    fli_frame_title(t, c->x->title, &c->f.ax);
     fli_text_addf(t, "</text>\n<text class=\"title\" transform=\"translate(12 %.1f) rotate(-90)\">", middle);
-    add_title(t, c->y, &c->ay);
+    fli_frame_title(t, c->y->title, &c->f.ay);
     fli_text_add(t, "</text>\n");
     if (c->empty)
-        fli_text_addf(t, "<text x=\"%.1f\" y=\"%.1f\">nothing measured yet</text>\n", (c->left + c->right) / 2, middle);
+        fli_text_addf(t, "<text x=\"%.1f\" y=\"%.1f\">nothing measured yet</text>\n", (c->f.left + c->f.right) / 2,
+                      middle);
     fli_text_add(t, "</g>\n<g text-anchor=\"end\">");
-    for (size_t i = 0; i < c->ay.count; i++) {
-        if (!c->ay.ticks[i].label[0]) continue;
-        fli_text_addf(t, "<text x=\"%.1f\" y=\"%.1f\">", c->left - 7, place_y(c, c->ay.ticks[i].value) + 3.8);
-        add_label(t, c->ay.ticks[i].label);
-        fli_text_add(t, "</text>");
-    }
+    fli_frame_y_labels(&c->f);
     fli_text_add(t, "</g>\n");
 }
 
@@ -284,16 +185,16 @@ static void draw_texts(const chart *c)
 
 static void add_xy(const chart *c, double x, double v)
 {
-    fli_markup_number(c->t, x);
-    fli_text_add(c->t, " ");
-    fli_markup_number(c->t, place_y(c, v));
+    fli_markup_number(c->f.t, x);
+    fli_text_add(c->f.t, " ");
+    fli_markup_number(c->f.t, fli_frame_y(&c->f, v));
 }
 
 /* Points that share a column of the picture, as wide as a line: a long run has many. */
 static size_t column_end(const chart *c, const line *l, size_t i)
 {
-    double column = floor(place_x(c, l->points[i].x));
-    while (i < l->count && floor(place_x(c, l->points[i].x)) == column) i++;
+    double column = floor(fli_frame_x(&c->f, l->points[i].x));
+    while (i < l->count && floor(fli_frame_x(&c->f, l->points[i].x)) == column) i++;
     return i;
 }
 
@@ -301,7 +202,7 @@ static size_t column_end(const chart *c, const line *l, size_t i)
 static void draw_line(const chart *c, size_t k)
 {
     const line *l = &c->lines[k];
-    fli_style_line(c->t, k, c->for_page);
+    fli_style_line(c->f.t, k, c->f.for_page);
     for (size_t i = 0, end; i < l->count; i = end) {
         size_t least = i, greatest = i;
         end = column_end(c, l, i);
@@ -311,11 +212,11 @@ static void draw_line(const chart *c, size_t k)
         }
         for (size_t j = i; j < end; j++) {
             if (j != i && j != least && j != greatest && j != end - 1) continue;
-            fli_text_add(c->t, j == 0 ? "M" : "L");
-            add_xy(c, place_x(c, l->points[j].x), l->points[j].mean);
+            fli_text_add(c->f.t, j == 0 ? "M" : "L");
+            add_xy(c, fli_frame_x(&c->f, l->points[j].x), l->points[j].mean);
         }
     }
-    fli_text_add(c->t, "\"/>");
+    fli_text_add(c->f.t, "\"/>");
 }
 
 static void draw_band(const chart *c, size_t k)
@@ -324,60 +225,60 @@ static void draw_band(const chart *c, size_t k)
     size_t begin = 0, wide = 0;
     for (size_t i = 0; i < l->count; i++) wide += l->points[i].high > l->points[i].low;
     if (wide == 0 || l->count < 2) return;
-    fli_style_band(c->t, k, c->for_page);
+    fli_style_band(c->f.t, k, c->f.for_page);
     for (size_t i = 0, end; i < l->count; i = end) {
         double high = l->points[i].high;
         end = column_end(c, l, i);
         for (size_t j = i; j < end; j++) high = fmax(high, l->points[j].high);
-        fli_text_add(c->t, i == 0 ? "M" : "L");
-        add_xy(c, place_x(c, l->points[i].x), high);
+        fli_text_add(c->f.t, i == 0 ? "M" : "L");
+        add_xy(c, fli_frame_x(&c->f, l->points[i].x), high);
     }
     for (size_t end = l->count; end > 0; end = begin) {
-        double low = l->points[end - 1].low, column = floor(place_x(c, l->points[end - 1].x));
-        for (begin = end; begin > 0 && floor(place_x(c, l->points[begin - 1].x)) == column; begin--)
+        double low = l->points[end - 1].low, column = floor(fli_frame_x(&c->f, l->points[end - 1].x));
+        for (begin = end; begin > 0 && floor(fli_frame_x(&c->f, l->points[begin - 1].x)) == column; begin--)
             low = fmin(low, l->points[begin - 1].low);
-        fli_text_add(c->t, "L");
-        add_xy(c, place_x(c, l->points[begin].x), low);
+        fli_text_add(c->f.t, "L");
+        add_xy(c, fli_frame_x(&c->f, l->points[begin].x), low);
     }
-    fli_text_add(c->t, "z\"/>");
+    fli_text_add(c->f.t, "z\"/>");
 }
 
 /* Few points are all marked; of many a handful, at other places for each series so that the marks do not meet. */
 static void draw_marks(const chart *c, size_t k)
 {
     const line *l = &c->lines[k];
-    double spacing = l->count <= 12 ? 0 : (c->right - c->left) / 6;
-    double next = c->left + spacing * (0.15 + 0.8 * fmod((double)k * 0.381966, 1));
+    double spacing = l->count <= 12 ? 0 : (c->f.right - c->f.left) / 6;
+    double next = c->f.left + spacing * (0.15 + 0.8 * fmod((double)k * 0.381966, 1));
     int some = 0;
-    fli_style_marks(c->t, k, c->for_page);
+    fli_style_marks(c->f.t, k, c->f.for_page);
     for (size_t i = 0; i < l->count; i++) {
-        double x = place_x(c, l->points[i].x);
+        double x = fli_frame_x(&c->f, l->points[i].x);
         if (x < next && (some || i + 1 < l->count)) continue;
-        fli_style_marker(c->t, k, x, place_y(c, l->points[i].mean));
+        fli_style_marker(c->f.t, k, x, fli_frame_y(&c->f, l->points[i].mean));
         while (spacing > 0 && next <= x) next += spacing;
         some = 1;
     }
-    fli_text_add(c->t, "\"/>");
+    fli_text_add(c->f.t, "\"/>");
 }
 
 static void draw_series(const chart *c)
 {
     for (size_t k = 0; k < c->r->count; k++) {
         if (c->lines[k].count == 0) continue;
-        if (c->for_page)
-            fli_text_addf(c->t, "<g class=\"series c%zu\" data-series=\"%zu\">", fli_style_colour(k), k);
+        if (c->f.for_page)
+            fli_text_addf(c->f.t, "<g class=\"series c%zu\" data-series=\"%zu\">", fli_style_colour(k), k);
         else
-            fli_text_add(c->t, "<g>");
+            fli_text_add(c->f.t, "<g>");
         draw_band(c, k);
         draw_line(c, k);
         draw_marks(c, k);
-        fli_text_add(c->t, "</g>\n");
+        fli_text_add(c->f.t, "</g>\n");
     }
 }
 
 fl_status fli_chart_svg(fli_text *t, const fli_report *r, const fl_metric *x, const fl_metric *y, int for_page)
 {
-    chart c = {.t = t, .r = r, .x = x, .y = y, .for_page = for_page};
+    chart c = {.f = {.t = t, .for_page = for_page}, .r = r, .x = x, .y = y};
     fl_status status = load(&c);
     if (status) goto done;
     set_axes(&c);
@@ -386,9 +287,9 @@ fl_status fli_chart_svg(fli_text *t, const fli_report *r, const fl_metric *x, co
         open_page_svg(&c);
     else
         open_svg(&c);
-    draw_grid(&c);
+    fli_frame_grid(&c.f);
     draw_series(&c);
-    draw_axes(&c);
+    fli_frame_axes(&c.f);
     draw_texts(&c);
     if (!for_page) legend(&c, 1);
     fli_text_add(t, "</svg>\n");
