@@ -274,6 +274,7 @@ typedef struct {
     const char *label, *setting; /* the run that just moved; NULL before the first */
     uint64_t seed;
     size_t round, rounds;       /* of that run */
+    int ended;                  /* it has just ended */
     const fl_row *row;          /* its newest metrics; NULL: none yet */
     const char *error;          /* it failed, and why; NULL: it did not */
     size_t done, failed, total; /* runs */
@@ -313,6 +314,35 @@ fl_status fl_study_write(fl_study *study);
 fl_status fl_study_plot(fl_study *study, const char *x, const char *y, fl_text_fn *out, void *arg);
 /* The names of the quantities that were measured, for y (axis 1) or x (axis 0): number k, NULL past the last. */
 const char *fl_study_quantity(const fl_study *study, int axis, size_t k);
+
+/* ---- tuning: the best settings of every method, within the same budget -------------------------------------- */
+
+typedef struct fl_tune fl_tune;
+
+typedef struct {
+    fl_study_options study; /* `seeds` are tuning seeds; `output` NULL: `tune` below a comparison's; no `tensorboard` */
+    size_t budget;          /* full-length runs with one seed, per method; 0: as the file says, else 20 */
+} fl_tune_options;
+
+/* Reads an experiment and its ranges (`tune: {local.lr: {from: 0.001, to: 1, log: true}}`, else each method's own), and
+ * checks every setting that would be tried. Settings are found by successive halving over seeds that no comparison of
+ * the same file reports. `options` may be NULL. */
+fl_status fl_tune_new(fl_config *cfg, const fl_tune_options *options, fl_tune **out);
+void fl_tune_free(fl_tune *tune);
+/* Runs what is not there yet, rung by rung; what was run earlier in the same folder counts, and the choice is the same.
+ * A setting that diverges is the worst. Any other failure of a run ends it. FL_OK also after fl_tune_stop. */
+fl_status fl_tune_go(fl_tune *tune, fl_study_fn *observer, void *arg);
+/* For the observer: ends after the rounds under way. fl_tune_go may be called again to go on. */
+void fl_tune_stop(fl_tune *tune);
+
+const char *fl_tune_output(const fl_tune *tune);
+int fl_tune_done(const fl_tune *tune); /* whether every rung has been run; what follows needs that */
+/* Writes tried.csv, tried.svg, the winners as best.yaml, and one METHOD.yaml each, into the output folder. */
+fl_status fl_tune_write(fl_tune *tune);
+/* Per method: what was tried, and how the winner compares with the file's own setting. */
+fl_status fl_tune_table(fl_tune *tune, fl_text_fn *out, void *arg);
+/* The experiment with every method at its best setting, for fl_study_new. It does not depend on the tuning. */
+fl_status fl_tune_winners(fl_tune *tune, fl_config **out);
 
 /* ---- looking into things ------------------------------------------------------------------------------- */
 

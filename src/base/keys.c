@@ -416,7 +416,6 @@ static int reads_as_null(const char *s)
     return !*s || !strcmp(s, "~") || !strcmp(s, "null") || !strcmp(s, "Null") || !strcmp(s, "NULL");
 }
 
-/* Plain where YAML reads it back as the same string, else quoted. */
 void fli_print_string(fli_text *t, const char *s)
 {
     if (has_escape(s)) {

@@ -139,7 +139,7 @@ fl_status fli_keys_check_clients(fl_ctx *ctx, const char *section, const fli_key
 /* The words of a choices string: writes word i to buf; 0 past the last. */
 int fli_choice_word(const char *choices, int i, char *buf, size_t size);
 
-/* A text written as a YAML scalar, in quotes where it needs them. */
+/* A string as YAML: plain where that is read back as the same string, also within braces, else quoted. */
 void fli_print_string(fli_text *t, const char *s);
 /* The bound value of a row, written as YAML. */
 void fli_key_print_value(fli_text *t, const fli_key *row, const void *bound);

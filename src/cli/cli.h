@@ -18,8 +18,8 @@ typedef struct {
     int (*run)(int argc, char **argv); /* without the command's name; returns an exit code */
 } command;
 
-extern const command cmd_run, cmd_resume, cmd_compare, cmd_reproduce, cmd_plot, cmd_check, cmd_config, cmd_data,
-    cmd_list, cmd_verify;
+extern const command cmd_run, cmd_resume, cmd_compare, cmd_tune, cmd_reproduce, cmd_plot, cmd_check, cmd_config,
+    cmd_data, cmd_list, cmd_verify;
 
 /* The overview of `fedloom help`: what stands before and after the commands, and the commands themselves, NULL past the
  * last. */
@@ -134,11 +134,32 @@ typedef struct {
     int watch;
     uint16_t port; /* of --watch; 0: any */
     int quiet;
-    int paper; /* ours beside the paper's at the end */
+    int paper;     /* ours beside the paper's at the end */
+    size_t budget; /* of tuning every method first; 0: as the file has them */
 } study_request;
+
+/* Who follows a comparison or a tuning on stderr, and stops it when a signal has come. */
+typedef struct {
+    void (*stop)(void *what);
+    void *what;
+    int quiet, live;
+    int unwritten; /* the events of a run that is done could not be written */
+    double painted;
+} watcher;
+
+watcher watcher_new(void (*stop)(void *what), void *what, int quiet);
+void watcher_observe(void *w, const fl_study_progress *p); /* fl_study_fn */
+void watcher_end(const watcher *w);
 
 /* Runs the experiment in a file and prints its table. Says what is wrong; returns an exit code. */
 int study_run(fl_ctx *ctx, const char *file, const study_request *req);
+
+/* ---- tuning (tuning.c) --------------------------------------------------------------------------------------- */
+
+/* Tunes what the configuration says, and prints and writes what came out. `winners` may be NULL. */
+int tuning_run(fl_ctx *ctx, fl_config *cfg, const fl_tune_options *options, int quiet, fl_config **winners);
+/* For a comparison: tunes below its folder, and puts the winners in the place of the configuration. */
+int tune_first(fl_ctx *ctx, fl_config **cfg, const study_request *req);
 
 /* ---- tables (table.c) and the closing one of `fedloom run` (summary.c) ------------------------------------- */
 

@@ -33,6 +33,7 @@ static int run(int argc, char **argv)
     const char *output = NULL;
     const option options[] = {
         {"--seeds", OPT_COUNT, &req.options.seeds},
+        {"--tune", OPT_COUNT, &req.budget},
         {"--jobs", OPT_COUNT, &req.options.jobs},
         {"--set", OPT_WORDS, &req.sets},
         {"--data", OPT_TEXT, &req.options.data},
@@ -57,7 +58,8 @@ static int run(int argc, char **argv)
     return code;
 }
 
-static const char help[] = "usage: fedloom compare FILE... [--seeds N] [--jobs N] [--set KEY=VALUE ...]\n"
+static const char help[] = "usage: fedloom compare FILE... [--seeds N] [--tune BUDGET] [--jobs N]\n"
+                           "                       [--set KEY=VALUE ...]\n"
                            "                       [--output DIR] [--watch [--port N]] [--tensorboard DIR]\n"
                            "                       [--data DIR] [--quick] [--force] [--quiet]\n"
                            "\n"
@@ -90,6 +92,9 @@ static const char help[] = "usage: fedloom compare FILE... [--seeds N] [--jobs N
                            "\n"
                            "options:\n"
                            "  --seeds N            how many seeds, instead of the file's number\n"
+                           "  --tune BUDGET        tunes every method first, with BUDGET runs each, as\n"
+                           "                       `fedloom tune` does, into the folder tune of the output;\n"
+                           "                       then compares the winners\n"
                            "  --jobs N             N runs at a time (default: one per processor)\n"
                            "  --set KEY=VALUE      overrides a common key; may be repeated. algorithm.KEY\n"
                            "                       applies to the methods that have such a key\n"
@@ -106,6 +111,7 @@ static const char help[] = "usage: fedloom compare FILE... [--seeds N] [--jobs N
                            "examples:\n"
                            "  fedloom compare examples/compare.yaml\n"
                            "  fedloom compare examples/compare.yaml --seeds 5 --watch\n"
+                           "  fedloom compare examples/compare.yaml --tune 20\n"
                            "  fedloom compare examples/compare.yaml --set local.lr=0.02 --output results/b\n"
                            "\n"
                            "exit codes: 0 success, 1 a run failed, 2 wrong usage or configuration, 130\n"

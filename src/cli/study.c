@@ -6,14 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct {
-    fl_study *study;
-    int quiet, live;
-    size_t settled; /* runs done or failed that were reported */
-    int unwritten;  /* the events of a run that is done could not be written */
-    double painted;
-} watcher;
-
 /* "FedProx (mu=0.1), seed 3" */
 static void name_run(const fl_study_progress *p, char *out, size_t size)
 {
@@ -64,19 +56,29 @@ static void report_run(watcher *w, const fl_study_progress *p)
     fprintf(stderr, "%s%s\n", w->live && !w->quiet ? "\r\033[K" : "", say_clean(line));
 }
 
-static void observe(void *arg, const fl_study_progress *p)
+void watcher_observe(void *arg, const fl_study_progress *p)
 {
     watcher *w = arg;
-    if (interrupt_seen()) fl_study_stop(w->study);
-    int ended = p->done + p->failed > w->settled;
-    if (ended) w->settled = p->done + p->failed;
-    w->unwritten |= ended && p->error && p->row; /* one that failed has no metrics */
+    if (interrupt_seen()) w->stop(w->what);
+    w->unwritten |= p->ended && p->error && p->row; /* one that failed has no metrics */
     if (!p->label || (w->quiet && !p->error)) return;
-    if (ended)
+    if (p->ended)
         report_run(w, p);
     else if (!w->quiet && w->live && (p->seconds - w->painted > 0.1 || w->painted == 0))
         paint(w, p);
 }
+
+watcher watcher_new(void (*stop)(void *what), void *what, int quiet)
+{
+    return (watcher){.stop = stop, .what = what, .quiet = quiet, .live = isatty(STDERR_FILENO)};
+}
+
+void watcher_end(const watcher *w)
+{
+    if (!w->quiet && w->live) fputs("\r\033[K", stderr);
+}
+
+static void stop_study(void *study) { fl_study_stop(study); }
 
 static fl_status start_watching(fl_study *study, const study_request *req)
 {
@@ -89,11 +91,11 @@ static fl_status start_watching(fl_study *study, const study_request *req)
 static int carry_out(fl_ctx *ctx, fl_study *study, const study_request *req)
 {
     size_t done, total = fl_study_runs(study, &done);
-    watcher w = {.study = study, .quiet = req->quiet, .live = isatty(STDERR_FILENO), .settled = done};
+    watcher w = watcher_new(stop_study, study, req->quiet);
     if (!req->quiet && done) say("%zu of %zu runs are already in %s", done, total, fl_study_output(study));
     fl_status s = req->watch ? start_watching(study, req) : FL_OK;
-    if (!s) s = fl_study_go(study, observe, &w);
-    if (!req->quiet && w.live) fputs("\r\033[K", stderr);
+    if (!s) s = fl_study_go(study, watcher_observe, &w);
+    watcher_end(&w);
     if (!s) s = fl_study_write(study);
     if (!s && !req->quiet) s = fl_study_table(study, say_out, NULL);
     if (!s && !req->quiet && req->paper) {
@@ -139,6 +141,11 @@ int study_run(fl_ctx *ctx, const char *file, const study_request *req)
     if (!code) code = settings_open(ctx, file, &req->sets, &cfg);
     if (code) return code;
     if (!req->quiet) warn_of_methods(&req->sets);
+    if (req->budget) code = tune_first(ctx, &cfg, req);
+    if (code) {
+        fl_config_free(cfg);
+        return code;
+    }
     fl_status s = fl_study_new(cfg, &req->options, &study);
     if (s) {
         say_error(ctx);

@@ -406,6 +406,12 @@ const char *fli_settings_default(const fli_settings *s, const char *key)
     return !find_key(s, key, &p) ? NULL : p.row ? p.row->def : p.fallback;
 }
 
+const fli_key *fli_settings_key(const fli_settings *s, const char *key)
+{
+    place p;
+    return find_key(s, key, &p) ? p.row : NULL;
+}
+
 void fli_settings_print_key(fli_text *t, const fli_settings *s, const char *key)
 {
     place p;

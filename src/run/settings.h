@@ -93,6 +93,8 @@ fl_status fli_settings_bind(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli
  * NULL. */
 void fli_settings_print_key(fli_text *t, const fli_settings *s, const char *key);
 const char *fli_settings_default(const fli_settings *s, const char *key);
+/* Its row; NULL also for `kind`. */
+const fli_key *fli_settings_key(const fli_settings *s, const char *key);
 /* The whole configuration as YAML, every key with its value: what is written beside a result. */
 void fli_settings_print(fli_text *t, const fli_settings *s);
 /* The same, but for what changes no bit of the metrics and the model: name, place, threads, memory, checkpoints. Two

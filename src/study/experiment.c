@@ -433,6 +433,14 @@ static fl_status read_own(fli_experiment *x, const fli_node *root, const fli_nod
     return x->output ? FL_OK : FL_ENOMEM;
 }
 
+fl_status fli_experiment_hurry(fli_arena *a, fli_node *root)
+{
+    const fli_node *quick = fli_node_find(root, "quick");
+    if (!quick) return FL_OK;
+    if (quick->type != FLI_NODE_MAP) return wrong(a->ctx, quick, "quick must be a map of keys and values");
+    return fli_yaml_merge(a->ctx, a, root, quick);
+}
+
 fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_experiment *x)
 {
     const char *data = o->data ? o->data : getenv("FEDLOOM_DATA");
@@ -447,11 +455,7 @@ fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_exp
     own = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL);
     if (!root || !common || !own) return FL_ENOMEM;
     if ((s = fli_yaml_merge(x->ctx, &x->arena, root, cfg->root))) return s;
-    const fli_node *quick = fli_node_find(root, "quick");
-    if (o->quick && quick) {
-        if (quick->type != FLI_NODE_MAP) return wrong(x->ctx, quick, "quick must be a map of keys and values");
-        if ((s = fli_yaml_merge(x->ctx, &x->arena, root, quick))) return s;
-    }
+    if (o->quick && (s = fli_experiment_hurry(&x->arena, root))) return s;
     if ((s = check_needs(x->ctx, fli_node_find(root, "needs"), data)) || (s = fill_in(&x->arena, root, data)) ||
         (s = split(x, root, common, own)) || (s = read_own(x, root, common, own, o)) || (s = read_methods(x, root)))
         return s;

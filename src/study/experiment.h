@@ -57,6 +57,8 @@ typedef struct {
  * read. */
 fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_experiment *x);
 void fli_experiment_fini(fli_experiment *x);
+/* Lays the tree's `quick` part over the rest, if there is one. */
+fl_status fli_experiment_hurry(fli_arena *a, fli_node *root);
 
 /* fl_text_fn that appends to a fli_text. */
 void fli_collect(void *arg, const char *text);

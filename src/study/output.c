@@ -103,27 +103,25 @@ static fl_status make_page(fl_study *s, fli_arena *a, fli_text *t)
     return status ? status : fli_page_html(t, &report);
 }
 
-const fli_study_file fli_study_files[] = {{"results.csv", make_csv},
-                                          {"results.md", make_markdown},
-                                          {"results.json", make_json},
-                                          {"report.html", make_page},
-                                          {NULL, NULL}};
+const char *const fli_study_files[] = {"results.csv", "results.md", "results.json", "report.html", NULL};
 enum { FILES = sizeof fli_study_files / sizeof *fli_study_files - 1 };
+static fl_status (*const makers[FILES])(fl_study *s, fli_arena *a, fli_text *t) = {make_csv, make_markdown, make_json,
+                                                                                   make_page};
 
 fl_status fl_study_write(fl_study *s)
 {
     fli_text texts[FILES];
     fli_clear(s->ctx);
-    fl_status status = fli_claim_lock(s);
+    fl_status status = fli_claim_take(&s->claim);
     for (size_t i = 0; i < FILES; i++) {
         fli_arena a;
         fli_arena_init(&a, s->ctx);
         fli_text_init(&texts[i], s->ctx);
-        if (!status) status = fli_study_files[i].make(s, &a, &texts[i]);
+        if (!status) status = makers[i](s, &a, &texts[i]);
         if (!status) status = fli_text_ok(&texts[i]);
         fli_arena_fini(&a);
     }
-    if (!status) status = fli_claim_write(s, fli_study_files, texts);
+    if (!status) status = fli_claim_write(&s->claim, fli_study_files, texts);
     for (size_t i = 0; i < FILES; i++) fli_text_fini(&texts[i]);
     return status;
 }

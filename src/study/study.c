@@ -47,6 +47,7 @@ fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study
         status = FL_ENOMEM;
         goto failed;
     }
+    s->claim = (fli_claim){s->ctx, s->x.output, NULL};
     if ((status = read_goal(s))) goto failed;
     s->outcomes = fli_alloc(s->ctx, s->x.count, sizeof *s->outcomes);
     if (!s->outcomes || share_data(s)) {
@@ -76,7 +77,7 @@ void fl_study_free(fl_study *s)
 {
     if (!s) return;
     fli_live_free(s->live);
-    fli_lock_leave(s->lock_file);
+    fli_claim_leave(&s->claim);
     for (size_t i = 0; s->outcomes && i < s->x.count; i++) {
         fli_free(s->outcomes[i].rows);
         fli_free(s->outcomes[i].error);

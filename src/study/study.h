@@ -6,6 +6,7 @@
 #include "run/metric_list.h"
 #include "run/run.h"
 #include "run/standing.h"
+#include "study/claim.h"
 #include "study/experiment.h"
 
 #include <pthread.h>
@@ -19,7 +20,8 @@ typedef struct {
     fl_row *rows;
     size_t count, capacity;
     size_t round;          /* finished rounds, also between measurements */
-    char *error;           /* of a failed one */
+    char *error;           /* of a failed one; */
+    fl_status status;      /* likewise */
     size_t data;           /* its place in `shared` */
     fli_standing standing; /* what was in its folder when it was looked at */
     int checked;           /* a trial that was taken over: its data are known to be the present ones */
@@ -52,7 +54,7 @@ struct fl_study {
     size_t shared_count;
     fli_histogram histogram;
     const fli_metric *goal; /* what targets are about; as in the first trial */
-    fli_lock *lock_file;    /* of the output folder; NULL: not taken */
+    fli_claim claim;        /* of the output folder */
     fli_live *live;         /* NULL: nobody watches */
     double published;
     pthread_mutex_t lock; /* guards outcomes, histogram, the observer and the live page while running */
@@ -78,21 +80,8 @@ fl_status fli_reuse_find(fl_study *s, size_t trial);
 /* Before anything is run: which results count, also by their data, and whether those that would be replaced may be. */
 fl_status fli_reuse_settle(fl_study *s);
 
-/* ---- the folder (claim.c) ------------------------------------------------------------------------------------ */
-
-/* A file that a comparison leaves for a reader. */
-typedef struct {
-    const char *name; /* NULL ends a list */
-    fl_status (*make)(fl_study *s, fli_arena *a, fli_text *t);
-} fli_study_file;
-extern const fli_study_file fli_study_files[];
-
-/* Nobody else writes there from now on. Makes the folder. */
-fl_status fli_claim_lock(fl_study *s);
-/* Refuses to overwrite what no comparison has written. */
-fl_status fli_claim_check(fl_study *s, const fli_study_file *files);
-/* Writes all the files, one text each. */
-fl_status fli_claim_write(fl_study *s, const fli_study_file *files, const fli_text *texts);
+/* The files that a comparison leaves for a reader (output.c); ends with NULL. */
+extern const char *const fli_study_files[];
 
 /* ---- statistics over seeds (summary.c) ---------------------------------------------------------------------- */
 
@@ -111,6 +100,13 @@ typedef struct {
 
 /* Trials lie seed by seed: from one of a method and setting to that of the next seed. */
 static inline size_t fli_study_stride(const fl_study *s) { return s->x.count / s->x.seeds; }
+/* Values one by one, from zeros; those that are not finite do not count. Mean and deviation are there after finish. */
+void fli_stat_take(fli_stat *st, double v);
+void fli_stat_finish(fli_stat *st);
+/* In the digits and the multiple that suit the metric, with the deviation if there is one. */
+void fli_stat_words(fli_text *t, const fl_metric *m, const fli_stat *st);
+/* A text as a field of a CSV file, quotes included. */
+void fli_csv_text(fli_text *t, const char *s);
 /* "95.64 ± 0.12": the mean, and the deviation if there are several values; nothing if there is none. */
 void fli_stat_text(fli_text *t, const fli_stat *st, double factor, int digits);
 /* One row per method and setting, in order; memory from the arena. */

@@ -6,26 +6,26 @@
 
 /* ---- statistics ---------------------------------------------------------------------------------------- */
 
-static void take(fli_stat *st, double v)
+void fli_stat_take(fli_stat *st, double v)
 {
     if (!isfinite(v)) return;
-    double delta = v - st->mean; /* Welford: std holds the sum of squares until finish() */
+    double delta = v - st->mean; /* Welford: std holds the sum of squares until fli_stat_finish */
     st->mean += delta / (double)++st->n;
     st->std += delta * (v - st->mean);
 }
 
-static void finish(fli_stat *st) { st->std = st->n > 1 ? sqrt(st->std / (double)(st->n - 1)) : 0; }
+void fli_stat_finish(fli_stat *st) { st->std = st->n > 1 ? sqrt(st->std / (double)(st->n - 1)) : 0; }
 
 /* What tables and files give: megabytes instead of bytes. */
 static void take_row(fli_stat *stats, const fl_row *row)
 {
     for (size_t k = 0; fli_metrics[k]; k++)
-        take(&stats[k], fli_metrics[k]->is.unit == FL_UNIT_BYTES ? row->value[k] / 1e6 : row->value[k]);
+        fli_stat_take(&stats[k], fli_metrics[k]->is.unit == FL_UNIT_BYTES ? row->value[k] / 1e6 : row->value[k]);
 }
 
 static void finish_all(fli_stat *stats)
 {
-    for (size_t k = 0; fli_metrics[k]; k++) finish(&stats[k]);
+    for (size_t k = 0; fli_metrics[k]; k++) fli_stat_finish(&stats[k]);
 }
 
 const fli_stat *fli_summary_stat(const fli_summary *row, const fl_metric *metric)
@@ -139,7 +139,7 @@ static void add_plain(fli_text *t, const fli_stat *st)
     if (st->n > 1) fli_text_addf(t, " ± %.2g", st->std);
 }
 
-static void add_stat(fli_text *t, const fl_metric *m, const fli_stat *st)
+void fli_stat_words(fli_text *t, const fl_metric *m, const fli_stat *st)
 {
     if (m->unit == FL_UNIT_NONE)
         add_plain(t, st);
@@ -240,7 +240,7 @@ static void body(fli_text *t, const layout *l, const column *c, const fli_summar
     case METHOD: fli_text_addf(t, "%s%s", x->methods[row->method].label, l->settings && row->best ? " *" : ""); break;
     case SETTING: fli_text_add(t, x->trials[row->first].setting_text); break;
     case SEEDS: fli_text_addf(t, row->failed ? "%zu, %zu failed" : "%zu", row->seeds, row->failed); break;
-    case AT_END: add_stat(t, c->metric, fli_summary_stat(row, c->metric)); break;
+    case AT_END: fli_stat_words(t, c->metric, fli_summary_stat(row, c->metric)); break;
     case TO_TARGET: fli_target_text(t, l->study, row, c->target, c->metric); break;
     }
 }
@@ -332,7 +332,7 @@ void fli_grid_markdown(fli_text *t, const fli_grid *g)
 
 /* Quoted; a spreadsheet takes what begins like this for a formula, quotes or not, unless an apostrophe stands before
  * it. */
-static void csv_text(fli_text *t, const char *s)
+void fli_csv_text(fli_text *t, const char *s)
 {
     fli_text_add(t, *s && strchr("=+-@\t\r", *s) ? "\"'" : "\"");
     for (; *s; s++) fli_text_addf(t, *s == '"' ? "\"%c" : "%c", *s);
@@ -368,9 +368,9 @@ static void csv_head(fli_text *t, const fli_reals *targets)
 static void csv_row(fli_text *t, const fl_study *s, const fli_summary *row, const fli_reals *targets)
 {
     const fl_metric *m;
-    csv_text(t, s->x.methods[row->method].label);
+    fli_csv_text(t, s->x.methods[row->method].label);
     fli_text_add(t, ",");
-    csv_text(t, s->x.trials[row->first].setting_text);
+    fli_csv_text(t, s->x.trials[row->first].setting_text);
     fli_text_addf(t, ",%d,%zu,%zu", row->best, row->seeds, row->failed);
     for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_STUDY_FILES, k)); k++) csv_stat(t, fli_summary_stat(row, m));
     for (size_t k = 0; k < targets->n; k++) {

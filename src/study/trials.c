@@ -87,7 +87,7 @@ static void release_shared(fli_shared *d)
 }
 
 /* Under the lock: tells the observer, and now and then the live page. */
-static void tell(fl_study *s, size_t trial)
+static void tell(fl_study *s, size_t trial, int ended)
 {
     const fli_trial *t = &s->x.trials[trial];
     const fli_outcome *o = &s->outcomes[trial];
@@ -98,6 +98,7 @@ static void tell(fl_study *s, size_t trial)
         .seed = t->seed,
         .round = o->round,
         .rounds = t->rounds,
+        .ended = ended,
         .row = o->count ? &o->rows[o->count - 1] : NULL,
         .error = o->error,
         .total = s->x.count,
@@ -144,7 +145,7 @@ static void observe(void *arg, const fl_run *run, const fl_row *row, int measure
     s->rounds_done += fl_row_round(row) - o->round;
     o->round = fl_row_round(row);
     if (measured && !j->status && (j->status = keep_row(s, o, row))) fl_run_stop(j->run);
-    tell(s, j->trial);
+    tell(s, j->trial, 0);
     pthread_mutex_unlock(&s->lock);
     if (s->asked) fl_run_stop(j->run); /* perhaps by the observer just now */
 }
@@ -235,6 +236,7 @@ static void settle(job *j, fl_ctx *ctx, fl_status status)
     o->count = 0; /* metrics of an unfinished run are nobody's result */
     o->round = 0;
     o->state = status ? FLI_TRIAL_FAILED : FLI_TRIAL_OPEN;
+    o->status = status;
     if (status) o->error = fli_strdup(s->ctx, ctx && *fl_ctx_error(ctx) ? fl_ctx_error(ctx) : fl_status_text(status));
 }
 
@@ -263,7 +265,7 @@ static void trial_item(void *arg, size_t item, size_t worker)
         settle(&j, ctx, status);
         if (o->state == FLI_TRIAL_DONE && s->options.tensorboard && write_events(s, ctx, item))
             o->error = fli_strdup(s->ctx, fl_ctx_error(ctx));
-        tell(s, item);
+        tell(s, item, o->state == FLI_TRIAL_DONE || o->state == FLI_TRIAL_FAILED);
         pthread_mutex_unlock(&s->lock);
         fl_run_free(j.run);
         fl_ctx_free(ctx);
@@ -315,8 +317,8 @@ fl_status fl_study_go(fl_study *s, fl_study_fn *observer, void *arg)
     s->observer = observer;
     s->arg = arg;
     s->begun = fli_clock_now();
-    fl_status status = fli_claim_lock(s);
-    if (!status) status = fli_claim_check(s, fli_study_files);
+    fl_status status = fli_claim_take(&s->claim);
+    if (!status) status = fli_claim_check(&s->claim, fli_study_files);
     if (!status) status = fli_reuse_settle(s);
     for (size_t i = 0; i < s->x.count && !status && s->options.tensorboard; i++) /* those taken over have curves, too */
         if (s->outcomes[i].state == FLI_TRIAL_DONE) status = write_events(s, s->ctx, i);
@@ -324,7 +326,7 @@ fl_status fl_study_go(fl_study *s, fl_study_fn *observer, void *arg)
     if (status) return status;
     if (s->live && s->x.count) {
         pthread_mutex_lock(&s->lock);
-        tell(s, 0);
+        tell(s, 0, 0);
         pthread_mutex_unlock(&s->lock);
     }
     fli_pool_run(pool, s->x.count, trial_item, s);

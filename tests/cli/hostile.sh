@@ -157,10 +157,10 @@ check "and is made again" [ "$(wc -l <pair/runs/fedavg/seed-1/metrics.jsonl)" = 
 
 # ---- somebody's files ---------------------------------------------------------------------------------------------
 mkdir mine && echo 'my own' >mine/results.csv
-expect 1 'mine/results.csv: was not written by a comparison' compare both.yaml --output mine --force
+expect 1 'mine/results.csv: was not written by fedloom' compare both.yaml --output mine --force
 check "a file of somebody's own stays" has mine/results.csv 'my own'
 mkdir web && echo '{"name": "my page"}' >web/manifest.json
-expect 1 'web/manifest.json: was not written by a comparison' compare both.yaml --output web
+expect 1 'web/manifest.json: was not written by fedloom' compare both.yaml --output web
 check "so does a manifest of another kind" has web/manifest.json 'my page'
 
 # ---- divergence ---------------------------------------------------------------------------------------------------

@@ -190,8 +190,7 @@ static void finished_by_another(void **state)
     witness w = {.s = study_new(f, PROBLEM TWO, "out", (fl_study_options){.jobs = 1}), .stop_at = 3};
     assert_ok(f->ctx, fl_study_go(w.s, watch, &w));
     assert_int_equal(done_of(w.s), 0);
-    fli_lock_leave(w.s->lock_file);
-    w.s->lock_file = NULL;
+    fli_claim_leave(&w.s->claim);
     fl_study_free(study_done(f, PROBLEM TWO, "out", (fl_study_options){0}));
     assert_ok(f->ctx, fl_study_go(w.s, NULL, NULL));
     assert_int_equal(done_of(w.s), 2);
@@ -209,7 +208,7 @@ static void files_of_others(void **state)
         snprintf(path, sizeof path, "out/%s", names[i]);
         fixture_write(f, path, "mine\n");
         fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){.force = 1});
-        assert_fails(f->ctx, fl_study_go(s, NULL, NULL), FL_EIO, "was not written by a comparison");
+        assert_fails(f->ctx, fl_study_go(s, NULL, NULL), FL_EIO, "was not written by fedloom");
         assert_fails(f->ctx, fl_study_write(s), FL_EIO, names[i]);
         assert_int_equal(entries(fixture_path(f, "out")), 1); /* and nothing was run */
         fl_study_free(s);
@@ -223,7 +222,7 @@ static void files_of_others(void **state)
     fixture_write(f, "out/results.csv", "edited by hand\n");
     fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0});
     assert_fails(f->ctx, fl_study_write(s), FL_EIO,
-                 "results.csv: was not written by a comparison, or was changed since");
+                 "results.csv: was not written by fedloom, or was changed since");
     fl_study_free(s);
 }
 

@@ -258,7 +258,7 @@ static void links_are_not_followed(void **state)
     assert_int_equal(symlink(victim, fixture_path(f, "out/results.csv.tmp")), 0);
     assert_int_equal(symlink(victim, fixture_path(f, "out/manifest.json.tmp")), 0);
     assert_int_equal(symlink(victim, fixture_path(f, "out/results.md")), 0);
-    assert_fails(f->ctx, fl_study_write(s), FL_EIO, "results.md: was not written by a comparison");
+    assert_fails(f->ctx, fl_study_write(s), FL_EIO, "results.md: was not written by fedloom");
     unlink(fixture_path(f, "out/results.md"));
     assert_ok(f->ctx, fl_study_write(s));
     char *text = read_whole(victim, NULL), *csv = read_whole(fixture_path(f, "out/results.csv"), NULL);
@@ -650,7 +650,7 @@ static void places_that_cannot_be_written(void **state)
     mkdir(fixture_path(f, "taken"), 0777);
     mkdir(fixture_path(f, "taken/results.csv"), 0777);
     s = study_new(f, PROBLEM TWO, "taken", (fl_study_options){0});
-    assert_fails(f->ctx, fl_study_write(s), FL_EIO, "taken/results.csv: was not written by a comparison");
+    assert_fails(f->ctx, fl_study_write(s), FL_EIO, "taken/results.csv: was not written by fedloom");
     assert_int_equal(entries(fixture_path(f, "taken")), 1);
     fl_study_free(s);
 }

@@ -1,0 +1,52 @@
+/* Carrying out a tuning: progress on stderr, the table on stdout, files in the output folder. */
+#include "cli.h"
+
+#include <stdio.h>
+
+static void stop_tune(void *tune) { fl_tune_stop(tune); }
+
+/* Of a tuning that has run to its end. */
+static fl_status finish(fl_tune *tune, int quiet, fl_config **winners)
+{
+    fl_status s = fl_tune_write(tune);
+    if (!s && !quiet) s = fl_tune_table(tune, say_out, NULL);
+    if (!s && !quiet)
+        say("%s has what was tried (tried.csv, tried.svg) and the winners (best.yaml, and a file for each)",
+            fl_tune_output(tune));
+    return s || !winners ? s : fl_tune_winners(tune, winners);
+}
+
+int tuning_run(fl_ctx *ctx, fl_config *cfg, const fl_tune_options *options, int quiet, fl_config **winners)
+{
+    fl_tune *tune = NULL;
+    int done = 0;
+    fl_status s = fl_tune_new(cfg, options, &tune);
+    if (!s) {
+        watcher w = watcher_new(stop_tune, tune, quiet);
+        s = fl_tune_go(tune, watcher_observe, &w);
+        watcher_end(&w);
+        done = !s && fl_tune_done(tune);
+    }
+    if (done) s = finish(tune, quiet, winners);
+    if (s) say_error(ctx);
+    if (!s && !done && !quiet) say("stopped; the same command continues in %s", fl_tune_output(tune));
+    fl_tune_free(tune);
+    return s ? settings_exit(s) : done ? CLI_OK : CLI_INTERRUPTED;
+}
+
+int tune_first(fl_ctx *ctx, fl_config **cfg, const study_request *req)
+{
+    char folder[4096];
+    fl_config *winners = NULL;
+    fl_tune_options o = {.study = req->options, .budget = req->budget};
+    o.study.seeds = 0; /* the file's tuning seeds: those of the comparison are others */
+    if (req->options.output) {
+        snprintf(folder, sizeof folder, "%s/tune", req->options.output);
+        o.study.output = folder;
+    }
+    int code = tuning_run(ctx, *cfg, &o, req->quiet, &winners);
+    if (code) return code;
+    fl_config_free(*cfg);
+    *cfg = winners;
+    return CLI_OK;
+}

@@ -1,0 +1,125 @@
+/* Tuning: which settings of a method are the best ones for a problem, by successive halving over seeds.
+ *
+ * Every method has a box of ranges and the same number of candidates in it: the file's own setting, and points that
+ * fill the box evenly. All candidates run with one seed. The best third goes on to three seeds, a third of those to
+ * nine, and so on up to the tuning seeds; the file's own setting goes on beside them, so that the winner can be held
+ * against it on every seed. Runs of an earlier rung are not made again. The number of candidates
+ * is the largest one whose runs fit the budget, which counts full-length runs with one seed.
+ *
+ * A rung is a comparison (study.h) with one point per candidate, so parallel runs, resuming and the rest are as there:
+ * a tuning that was killed finds its finished runs and goes the same way again. Tuning seeds are far from the seeds
+ * that a comparison reports: nothing is chosen by what is reported later. */
+#ifndef FLI_STUDY_TUNE_H
+#define FLI_STUDY_TUNE_H
+
+#include "study/study.h"
+
+enum {
+    FLI_TUNE_RUNGS = 12,           /* more than 3^11 seeds there are not */
+    FLI_TUNE_SEED_OFFSET = 1000000 /* from the file's seed to the first tuning seed; more seeds no comparison has */
+};
+
+/* One key of the box. */
+typedef struct {
+    const char *key;
+    const fli_node *at;     /* where the file says so; NULL: the method's own range */
+    const fli_node *values; /* a list to choose from; NULL: from .. to */
+    size_t count;           /* of values */
+    double from, to;
+    int log, whole;
+} fli_span;
+
+/* Where a value lies in its range: 0 at `from`, 1 at `to`. */
+double fli_span_place(const fli_span *r, double v);
+
+/* What a candidate's runs have shown. */
+typedef struct {
+    size_t seeds, failed, reached; /* runs, those that diverged, those that reached the target */
+    fli_stat value, cost, loss;    /* of the goal at the end; to the target; training loss at the end */
+} fli_score;
+
+typedef struct {
+    fli_node *point; /* a map key -> value; empty: the file's own setting */
+    size_t rung;     /* the last one that it was in, from 0 */
+    size_t standing; /* among those of its method, from 1 */
+    int stays;       /* in the next rung */
+    fli_score score;
+} fli_candidate;
+
+/* One method. */
+typedef struct {
+    const fli_method *method;
+    const fli_settings *settings; /* as the file has it */
+    fli_span *ranges;
+    size_t range_count;
+    fli_candidate *candidates; /* the first is the file's own setting */
+    size_t count;
+    size_t *field; /* the candidates that are still in, in ascending order */
+    size_t field_count;
+    size_t runs; /* spent */
+} fli_contest;
+
+/* What makes a setting better: a metric at the end, or what it costs to reach a target. */
+typedef struct {
+    const fli_metric *value; /* NULL: not decided yet */
+    const fli_metric *cost;  /* NULL: there is no target */
+    double target;
+} fli_goal;
+
+struct fl_tune {
+    fl_ctx *ctx;
+    fli_arena arena;
+    fl_config *cfg;   /* the file, `quick` applied */
+    fli_experiment x; /* the same with one seed: labels, and every method as the file has it */
+    fl_study_options options;
+    const char *output; /* folder; runs are in `trials` below it */
+    size_t budget, seeds;
+    uint64_t first_seed;
+    fli_goal goal;
+    fli_contest *contests; /* one per method */
+    size_t seeds_at[FLI_TUNE_RUNGS], field_at[FLI_TUNE_RUNGS], rungs;
+    size_t rung;     /* the one under way; `rungs`: done */
+    fl_study *study; /* of that rung; NULL: not begun */
+    int asked;       /* to stop */
+    fli_claim claim;
+};
+
+/* ---- tune_ranges.c ------------------------------------------------------------------------------------------ */
+
+/* Fills the contests' ranges: the methods' own, under those of the file, under those of a method in the file. */
+fl_status fli_tune_ranges(fl_tune *t);
+
+/* ---- tune_points.c ------------------------------------------------------------------------------------------ */
+
+/* Makes `count` candidates, or as many as there are different ones. */
+fl_status fli_tune_candidates(fl_tune *t, fli_contest *c, size_t count);
+
+/* ---- tune_goal.c -------------------------------------------------------------------------------------------- */
+
+/* Reads "train_loss", "communications to 0.9" or "rounds to 0.1 of test_loss". */
+fl_status fli_goal_read(fl_tune *t, const fli_node *node);
+/* Where the file does not say: rounds to its highest target; else what runs have, test accuracy before training loss.
+ * After the first rung. */
+fl_status fli_goal_settle(fl_tune *t);
+void fli_goal_words(fli_text *text, const fli_goal *g);
+/* The score of the method's setting `at` (its place among the field) in the rung that has just been run. */
+void fli_goal_score(const fl_tune *t, size_t method, size_t at, fli_score *out);
+/* Whether a is better than b. */
+int fli_goal_beats(const fli_goal *g, const fli_score *a, const fli_score *b);
+
+/* ---- tune_output.c ------------------------------------------------------------------------------------------ */
+
+const fli_candidate *fli_contest_winner(const fli_contest *c);
+/* What a candidate has for a key, as text. */
+void fli_candidate_value(const fli_contest *c, const fli_candidate *k, const char *key, fli_text *out);
+/* The names of the files that a tuning leaves, NULL at the end; memory from the arena. */
+const char *const *fli_tune_files(fl_tune *t, fli_arena *a);
+/* Where a winner is so near the end of a range that a wider one may be better. */
+void fli_tune_warn(fl_tune *t);
+
+/* ---- tune_picture.c ----------------------------------------------------------------------------------------- */
+
+/* What was tried: the goal against each key, a panel per method and key. */
+fl_status fli_tune_picture(fl_tune *t, fli_arena *a, fli_text *out);
+
+#endif

@@ -1,0 +1,392 @@
+/* What a tuning leaves: a table, what was tried, the winners as files to run. */
+#include "study/tune.h"
+
+#include "base/number.h"
+#include "run/yaml.h"
+#include "run/yaml_print.h"
+#include "study/variants.h"
+
+#include <math.h>
+#include <string.h>
+
+const fli_candidate *fli_contest_winner(const fli_contest *c)
+{
+    size_t i = 0;
+    while (i + 1 < c->count && c->candidates[i].standing != 1) i++;
+    return &c->candidates[i];
+}
+
+void fli_candidate_value(const fli_contest *c, const fli_candidate *k, const char *key, fli_text *out)
+{
+    fli_text text;
+    const fli_node *own = fli_node_find(k->point, key);
+    fli_text_init(&text, out->ctx);
+    if (own)
+        fli_value_words(&text, own);
+    else
+        fli_settings_print_key(&text, c->settings, key);
+    const char *s = fli_text_get(&text);
+    int one = text.n > 2 && s[0] == '[' && !strchr(s, ','); /* a list of one number is that number */
+    fli_text_addn(out, one ? s + 1 : s, one ? text.n - 2 : text.n);
+    out->failed |= text.failed;
+    fli_text_fini(&text);
+}
+
+/* ---- words ---------------------------------------------------------------------------------------------- */
+
+/* "local.lr=0.1, algorithm.mu=1" */
+static void add_setting(fli_text *t, const fli_contest *c, const fli_candidate *k)
+{
+    for (size_t j = 0; j < c->range_count; j++) {
+        fli_text_addf(t, "%s%s=", j ? ", " : "", c->ranges[j].key);
+        fli_candidate_value(c, k, c->ranges[j].key, t);
+    }
+}
+
+static void add_box(fli_text *t, const fli_contest *c)
+{
+    for (size_t j = 0; j < c->range_count; j++) {
+        const fli_span *r = &c->ranges[j];
+        fli_text_addf(t, "%s%s ", j ? ", " : "", r->key);
+        if (r->values)
+            fli_value_words(t, r->values);
+        else
+            fli_text_addf(t, "%g to %g%s", r->from, r->to, r->log ? " (log)" : "");
+    }
+}
+
+/* "93.10 ± 0.20", or "120 (2/3)" rounds to a target, or "never, 88.20" */
+static void add_score(fli_text *t, const fli_goal *g, const fli_score *k)
+{
+    if (k->failed == k->seeds) {
+        fli_text_add(t, "diverged");
+        return;
+    }
+    if (g->cost && k->reached) {
+        fli_stat_words(t, &g->cost->is, &k->cost);
+        if (k->reached < k->seeds) fli_text_addf(t, " (%zu/%zu)", k->reached, k->seeds);
+        return;
+    }
+    if (g->cost) fli_text_add(t, "never, ");
+    fli_stat_words(t, &g->value->is, &k->value);
+}
+
+/* How settings were found, for a reader of the results. */
+static void add_story(fli_text *t, const fl_tune *u)
+{
+    unsigned long long first = u->first_seed;
+    fli_text_addf(t,
+                  "Settings were tuned with a budget of %zu runs for every method: up to %zu settings each, by "
+                  "successive halving over the seeds %llu to %llu, chosen by ",
+                  u->budget, u->field_at[0], first, first + u->seeds - 1);
+    fli_goal_words(t, &u->goal);
+    fli_text_add(t, ". Ranges: ");
+    for (size_t i = 0; i < u->x.method_count; i++) {
+        fli_text_addf(t, "%s%s: ", i ? "; " : "", u->contests[i].method->label);
+        add_box(t, &u->contests[i]);
+    }
+    fli_text_add(t, ".");
+}
+
+/* ---- edges ---------------------------------------------------------------------------------------------- */
+
+void fli_tune_warn(fl_tune *t)
+{
+    static const double near = 0.1; /* of the range */
+    for (size_t i = 0; i < t->x.method_count; i++) {
+        const fli_contest *c = &t->contests[i];
+        for (size_t j = 0; j < c->range_count; j++) {
+            const fli_span *r = &c->ranges[j];
+            fli_text text;
+            char *end;
+            fli_text_init(&text, t->ctx);
+            fli_candidate_value(c, fli_contest_winner(c), r->key, &text);
+            double v = fli_strtod(fli_text_get(&text), &end),
+                   at = r->values || *end || !text.n ? NAN : fli_span_place(r, v);
+            if (at < near || at > 1 - near)
+                fli_log(
+                    t->ctx, FL_LOG_WARNING,
+                    "%s: the best %s is %s, at the %s end of its range (%g to %g); a wider one may hold a better value",
+                    c->method->label, r->key, fli_text_get(&text), at < near ? "lower" : "upper", r->from, r->to);
+            fli_text_fini(&text);
+        }
+    }
+}
+
+/* ---- tried.csv ------------------------------------------------------------------------------------------ */
+
+/* The keys of all boxes, each once. */
+static fl_status all_keys(fl_tune *t, fli_arena *a, const char ***out, size_t *count)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < t->x.method_count; i++) most += t->contests[i].range_count;
+    *out = fli_arena_alloc(a, most, sizeof **out);
+    *count = 0;
+    if (!*out) return FL_ENOMEM;
+    for (size_t i = 0; i < t->x.method_count; i++)
+        for (size_t j = 0; j < t->contests[i].range_count; j++) {
+            size_t k = 0;
+            while (k < *count && strcmp((*out)[k], t->contests[i].ranges[j].key)) k++;
+            if (k == *count) (*out)[(*count)++] = t->contests[i].ranges[j].key;
+        }
+    return FL_OK;
+}
+
+static void add_figure(fli_text *t, const fli_stat *st)
+{
+    if (st->n)
+        fli_text_addf(t, ",%.10g,%.10g", st->mean, st->std);
+    else
+        fli_text_add(t, ",,");
+}
+
+static void csv_head(fli_text *text, const fl_tune *t, const char *const *keys, size_t count)
+{
+    const char *value = t->goal.value->is.name;
+    fli_text_add(text, "method,candidate,standing,rung,seeds,diverged");
+    if (t->goal.cost) {
+        fli_text_addf(text, ",reached,%s_to_%g,%s_to_%g_std", t->goal.cost->is.name, t->goal.target,
+                      t->goal.cost->is.name, t->goal.target);
+    }
+    fli_text_addf(text, ",%s,%s_std", value, value);
+    for (size_t k = 0; k < count; k++) fli_text_addf(text, ",%s", keys[k]);
+    fli_text_add(text, "\n");
+}
+
+static void csv_row(fli_text *text, const fl_tune *t, const fli_contest *c, size_t i, const char *const *keys,
+                    size_t count)
+{
+    const fli_candidate *k = &c->candidates[i];
+    fli_csv_text(text, c->method->label);
+    fli_text_addf(text, ",%zu,%zu,%zu,%zu,%zu", i, k->standing, k->rung + 1, k->score.seeds, k->score.failed);
+    if (t->goal.cost) {
+        fli_text_addf(text, ",%zu", k->score.reached);
+        add_figure(text, &k->score.cost);
+    }
+    add_figure(text, &k->score.value);
+    for (size_t j = 0; j < count; j++) {
+        size_t r = 0;
+        while (r < c->range_count && strcmp(c->ranges[r].key, keys[j])) r++;
+        fli_text value;
+        fli_text_init(&value, t->ctx);
+        if (r < c->range_count) fli_candidate_value(c, k, keys[j], &value);
+        fli_text_add(text, ",");
+        if (value.n) fli_csv_text(text, fli_text_get(&value));
+        fli_text_fini(&value);
+    }
+    fli_text_add(text, "\n");
+}
+
+static fl_status make_csv(fl_tune *t, fli_arena *a, fli_text *text)
+{
+    const char **keys;
+    size_t count;
+    fl_status s = all_keys(t, a, &keys, &count);
+    if (s) return s;
+    csv_head(text, t, keys, count);
+    for (size_t i = 0; i < t->x.method_count; i++) {
+        const fli_contest *c = &t->contests[i];
+        for (size_t place = 1; place <= c->count; place++)
+            for (size_t k = 0; k < c->count; k++)
+                if (c->candidates[k].standing == place) csv_row(text, t, c, k, keys, count);
+    }
+    return FL_OK;
+}
+
+/* ---- the winners ---------------------------------------------------------------------------------------- */
+
+static fl_status put(fl_config *cfg, const char *key, const char *text)
+{
+    fli_node *n = fli_node_new(&cfg->arena, FLI_NODE_SCALAR, key, text);
+    if (n) fli_node_put(cfg->root, n);
+    return n ? FL_OK : FL_ENOMEM;
+}
+
+static void take_away(fli_node *map, const char *key)
+{
+    for (fli_node **at = &map->first; *at; at = &(*at)->next)
+        if (!strcmp((*at)->key, key)) {
+            *at = (*at)->next;
+            return;
+        }
+}
+
+/* Lays a point over a map of settings. */
+static fl_status lay_over(fl_ctx *ctx, fli_arena *a, fli_node *map, const fli_node *point)
+{
+    fl_status s = FL_OK;
+    for (const fli_node *k = point->first; k && !s; k = k->next) {
+        fli_node *over = fli_nest(a, k->key, k);
+        s = over ? fli_yaml_merge(ctx, a, map, over) : FL_ENOMEM;
+    }
+    return s;
+}
+
+static fl_status put_description(fl_tune *t, fl_config *cfg)
+{
+    fli_text text;
+    fli_text_init(&text, t->ctx);
+    fli_text_addf(&text, "%s%s", t->x.description, *t->x.description ? " " : "");
+    add_story(&text, t);
+    fl_status s = fli_text_ok(&text);
+    if (!s) s = put(cfg, "description", fli_text_get(&text));
+    fli_text_fini(&text);
+    return s;
+}
+
+fl_status fl_tune_winners(fl_tune *t, fl_config **out)
+{
+    fli_clear(t->ctx);
+    if (!fl_tune_done(t)) return fli_fail(t->ctx, FL_ECONFIG, "the tuning is not finished");
+    fl_config *cfg = fl_config_copy(t->cfg);
+    if (!cfg) return FL_ENOMEM;
+    fli_node *methods = fli_node_find(cfg->root, "methods"), *at = methods ? methods->first : cfg->root;
+    fl_status s = FL_OK;
+    take_away(cfg->root, "tune");
+    for (size_t i = 0; i < t->x.method_count && !s; i++, at = at->next) {
+        take_away(at, "tune");
+        s = lay_over(t->ctx, &cfg->arena, at, fli_contest_winner(&t->contests[i])->point);
+    }
+    if (!s) s = put_description(t, cfg);
+    if (!s) s = put(cfg, "output", t->x.output);
+    if (s)
+        fl_config_free(cfg);
+    else
+        *out = cfg;
+    return s;
+}
+
+/* best.yaml: an experiment under a name of its own. */
+static fl_status make_best(fl_tune *t, fli_arena *a, fli_text *text)
+{
+    fl_config *cfg = NULL;
+    (void)a;
+    fl_status s = fl_tune_winners(t, &cfg);
+    if (s) return s;
+    char *name = fli_strf(t->ctx, "%s-tuned", t->x.name);
+    take_away(cfg->root, "output");
+    s = name ? put(cfg, "name", name) : FL_ENOMEM;
+    if (!s) fli_yaml_print(text, cfg->root, NULL, 0);
+    fli_free(name);
+    fl_config_free(cfg);
+    return s;
+}
+
+/* A method's file: the whole configuration, as it would stand beside a result. */
+static fl_status make_method(fl_tune *t, size_t i, fli_text *text)
+{
+    const fli_contest *c = &t->contests[i];
+    const fli_candidate *best = fli_contest_winner(c);
+    fl_config *cfg = fl_config_copy(t->x.trials[i].cfg);
+    if (!cfg) return FL_ENOMEM;
+    fli_text_add(text, "# tuned: ");
+    add_setting(text, c, best);
+    fli_text_add(text, "\n# ");
+    fli_goal_words(text, &t->goal);
+    fli_text_add(text, ": ");
+    add_score(text, &t->goal, &best->score);
+    fli_text_addf(text, " over the seeds %llu to %llu\n", (unsigned long long)t->first_seed,
+                  (unsigned long long)(t->first_seed + best->score.seeds - 1));
+    fl_status s = lay_over(t->ctx, &cfg->arena, cfg->root, best->point);
+    if (!s) s = put(cfg, "output", "");
+    if (!s) s = fl_config_print(cfg, fli_collect, text);
+    fl_config_free(cfg);
+    return s;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------ */
+
+static fl_status (*const makers[])(fl_tune *t, fli_arena *a, fli_text *text) = {make_csv, fli_tune_picture, make_best};
+static const char *const made[] = {"tried.csv", "tried.svg", "best.yaml"};
+enum { MADE = sizeof made / sizeof *made };
+
+const char *const *fli_tune_files(fl_tune *t, fli_arena *a)
+{
+    const char **names = fli_arena_alloc(a, MADE + t->x.method_count + 1, sizeof *names);
+    if (!names) return NULL;
+    memcpy(names, made, sizeof made);
+    for (size_t i = 0; i < t->x.method_count; i++) {
+        const char *folder = t->x.methods[i].folder;
+        char *name = fli_strf(t->ctx, "%s%s.yaml", strcmp(folder, "best") ? "" : "method-", folder);
+        names[MADE + i] = name ? fli_arena_strdup(a, name) : NULL;
+        fli_free(name);
+        if (!names[MADE + i]) return NULL;
+    }
+    return names;
+}
+
+fl_status fl_tune_write(fl_tune *t)
+{
+    fli_arena a;
+    fli_clear(t->ctx);
+    if (!fl_tune_done(t)) return fli_fail(t->ctx, FL_ECONFIG, "the tuning is not finished");
+    size_t count = MADE + t->x.method_count;
+    fli_arena_init(&a, t->ctx);
+    const char *const *names = fli_tune_files(t, &a);
+    fli_text *texts = names ? fli_arena_alloc(&a, count, sizeof *texts) : NULL;
+    fl_status s = texts ? fli_claim_take(&t->claim) : FL_ENOMEM;
+    for (size_t i = 0; texts && i < count; i++) {
+        fli_text_init(&texts[i], t->ctx);
+        if (!s) s = i < MADE ? makers[i](t, &a, &texts[i]) : make_method(t, i - MADE, &texts[i]);
+        if (!s) s = fli_text_ok(&texts[i]);
+    }
+    if (!s) s = fli_claim_write(&t->claim, names, texts);
+    for (size_t i = 0; texts && i < count; i++) fli_text_fini(&texts[i]);
+    fli_arena_fini(&a);
+    return s;
+}
+
+/* A cell of the table below. */
+static void add_cell(fli_text *text, const fl_tune *t, const fli_contest *c, size_t column)
+{
+    const fli_candidate *best = fli_contest_winner(c);
+    switch (column) {
+    case 0: fli_text_add(text, c->method->label); break;
+    case 1: fli_text_addf(text, "%zu", c->count); break;
+    case 2: fli_text_addf(text, "%zu", c->runs); break;
+    case 3: add_score(text, &t->goal, &c->candidates[0].score); break;
+    case 4: add_score(text, &t->goal, &best->score); break;
+    default: add_setting(text, c, best); break;
+    }
+}
+
+static void add_head(fli_text *text, const fl_tune *t, size_t column)
+{
+    static const char *const heads[] = {"method", "tried", "runs", "", "", "best setting"};
+    const fl_metric *m = &t->goal.value->is;
+    fli_text_add(text, heads[column]);
+    if (column != 3 && column != 4) return;
+    fli_goal_words(text, &t->goal);
+    if (m->unit == FL_UNIT_SHARE && !t->goal.cost) fli_text_add(text, " %");
+    fli_text_add(text, column == 3 ? ", as it was" : ", tuned");
+}
+
+fl_status fl_tune_table(fl_tune *t, fl_text_fn *out, void *arg)
+{
+    enum { COLUMNS = 6 };
+    fli_arena a;
+    fli_text text;
+    fl_status s = FL_OK;
+    fli_clear(t->ctx);
+    if (!fl_tune_done(t)) return fli_fail(t->ctx, FL_ECONFIG, "the tuning is not finished");
+    fli_arena_init(&a, t->ctx);
+    size_t cells = COLUMNS * (t->x.method_count + 1);
+    const char **cell = fli_arena_alloc(&a, cells, sizeof *cell);
+    for (size_t i = 0; cell && i < cells && !s; i++) {
+        fli_text_init(&text, t->ctx);
+        if (i < COLUMNS)
+            add_head(&text, t, i);
+        else
+            add_cell(&text, t, &t->contests[i / COLUMNS - 1], i % COLUMNS);
+        if (!(cell[i] = fli_arena_strdup(&a, fli_text_get(&text)))) s = FL_ENOMEM;
+        fli_text_fini(&text);
+    }
+    fli_text_init(&text, t->ctx);
+    if (!cell) s = FL_ENOMEM;
+    if (!s) fli_grid_text(&text, &(fli_grid){cell, t->x.method_count + 1, COLUMNS, NULL});
+    if (!s) s = fli_text_ok(&text);
+    if (!s) out(arg, fli_text_get(&text));
+    fli_text_fini(&text);
+    fli_arena_fini(&a);
+    return s;
+}
