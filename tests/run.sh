@@ -84,6 +84,7 @@ threaded)
     for t in $(cd "$build/tests" && ls | grep '^test_[a-z0-9_]*$'); do count "$t" "$(path "tests/$t")"; done
     golden
     count "command line" "$root/tests/cli/run.sh" "$(path fedloom)"
+    count "tuning" "$root/tests/cli/tune.sh" "$(path fedloom)"
     count "hostile surroundings" "$root/tests/cli/hostile.sh" "$(path fedloom)"
     count "report page" "$root/tests/page/run.sh" "$(path tests/make_page)"
     for f in "$build"/tests/fuzz_*_replay; do count "$(basename "$f")" "$(path "tests/$(basename "$f")")"; done

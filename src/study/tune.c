@@ -102,6 +102,13 @@ static fl_status make_rung(fl_tune *t)
     return s;
 }
 
+static int any_done(const fl_tune *t, size_t method)
+{
+    for (size_t i = 0; i < t->study->x.count; i++)
+        if (t->study->x.trials[i].method == method && t->study->outcomes[i].state == FLI_TRIAL_DONE) return 1;
+    return 0;
+}
+
 /* Divergence is a result; anything else that stops a run would spoil the choice. */
 static fl_status check_failures(fl_tune *t)
 {
@@ -112,6 +119,10 @@ static fl_status check_failures(fl_tune *t)
             return fli_fail(t->ctx, o->status, "%s, seed %llu: %s", k->folder, (unsigned long long)k->seed,
                             o->error ? o->error : fl_status_text(o->status));
     }
+    for (size_t i = 0; i < t->x.method_count; i++)
+        if (!any_done(t, i))
+            return fli_fail(t->ctx, FL_EDIVERGED, "every setting of %s diverged; try lower ranges (%s)",
+                            t->contests[i].method->label, t->contests[i].ranges[0].key);
     return FL_OK;
 }
 
@@ -161,7 +172,7 @@ static void number(fli_contest *c, const size_t *order)
 static fl_status judge(fl_tune *t, size_t method)
 {
     fli_contest *c = &t->contests[method];
-    size_t more = t->seeds_at[t->rung] - (t->rung ? t->seeds_at[t->rung - 1] : 0), fine = 0;
+    size_t more = t->seeds_at[t->rung] - (t->rung ? t->seeds_at[t->rung - 1] : 0);
     size_t *order = fli_alloc(t->ctx, c->field_count, sizeof *order);
     if (!order) return FL_ENOMEM;
     for (size_t i = 0; i < c->field_count; i++) {
@@ -169,16 +180,13 @@ static fl_status judge(fl_tune *t, size_t method)
         fli_goal_score(t, method, i, &k->score);
         k->rung = t->rung;
         k->stays = t->rung + 1 == t->rungs;
-        fine += k->score.failed < k->score.seeds;
     }
     c->runs += c->field_count * more;
     rank(t, c, order);
     if (t->rung + 1 < t->rungs) choose(c, order, t->field_at[t->rung + 1]);
     number(c, order);
     fli_free(order);
-    return fine ? FL_OK
-                : fli_fail(t->ctx, FL_EDIVERGED, "every setting of %s diverged; try lower ranges (%s)",
-                           c->method->label, c->ranges[0].key);
+    return FL_OK;
 }
 
 /* Runs the present rung. *whole: all of it was run. */

@@ -45,6 +45,25 @@ expect() {
     fi
 }
 
+# Runs the program in the foreground and sends it one signal as soon as FILE is there, however long that takes:
+# signal_at SIGNAL FILE ARGS. What does not end within a minute of its signal is killed.
+signal_at() {
+    local signal=$1 file=$2 i
+    shift 2
+    rm -f pid
+    (
+        until [ -s pid ] && [ -e "$file" ]; do sleep 0.01; done
+        kill -"$signal" "$(cat pid)"
+        for i in {1..600}; do sleep 0.1; done
+        kill -KILL "$(cat pid)"
+    ) 2>/dev/null &
+    # whoever calls may ignore these signals, and the program would go on ignoring them
+    sh -c 'echo $$ >pid; exec env --default-signal=INT --default-signal=TERM --default-signal=HUP "$@"' sh "$program" "$@" >out 2>err </dev/null
+    code=$?
+    kill $! 2>/dev/null
+    wait $! 2>/dev/null
+}
+
 # The last line of a script.
 count() {
     echo "$passed passed, $failed failed"

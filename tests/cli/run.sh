@@ -28,7 +28,7 @@ expect 2 'FEDLOOM_KERNELS is v0, but this program has kernels for ' --version
 expect 2 'FEDLOOM_KERNELS is v0, but this program has kernels for ' list
 expect 0 'usage: fedloom COMMAND' help
 unset FEDLOOM_KERNELS
-for c in run resume compare reproduce plot check config data list verify; do
+for c in run resume compare tune reproduce plot check config data list verify; do
     fedloom --help
     check "the overview names $c" has out "  $c "
     expect 0 "usage: fedloom $c" help "$c"
@@ -147,7 +147,7 @@ check 'the reference has the settings' has out '| `rounds` | a whole number'
 expect 0 '.SS algorithm: fedprox' list --man 5
 check 'fedloom-config(5) ends whole' [ "$(tail -n 1 out)" = '.BR fedloom (1)' ]
 expect 0 '.TH FEDLOOM 1' list --man 1
-for c in run resume compare reproduce plot check config data list verify; do check "fedloom(1) describes $c" has out ".SS $c"; done
+for c in run resume compare tune reproduce plot check config data list verify; do check "fedloom(1) describes $c" has out ".SS $c"; done
 check 'fedloom(1) has the options' has out '\-\-set KEY=VALUE'
 expect 2 '--man is 3, but must be 1 or 5' list --man 3
 expect 2 '--man needs a value' list --man
@@ -336,24 +336,6 @@ check "1, 2, 4 and 8 threads give the same model ($differ of 24 runs differ)" [ 
 
 # ---- Ctrl-C -------------------------------------------------------------------------------------------------
 
-# Runs the program in the foreground and sends it one signal as soon as FILE is there, however long that takes:
-# signal_at SIGNAL FILE ARGS. What does not end within a minute of its signal is killed.
-signal_at() {
-    local signal=$1 file=$2 i
-    shift 2
-    rm -f pid
-    (
-        until [ -s pid ] && [ -e "$file" ]; do sleep 0.01; done
-        kill -"$signal" "$(cat pid)"
-        for i in {1..600}; do sleep 0.1; done
-        kill -KILL "$(cat pid)"
-    ) 2>/dev/null &
-    # whoever calls may ignore these signals, and the program would go on ignoring them
-    sh -c 'echo $$ >pid; exec env --default-signal=INT --default-signal=TERM --default-signal=HUP "$@"' sh "$program" "$@" >out 2>err </dev/null
-    code=$?
-    kill $! 2>/dev/null
-    wait $! 2>/dev/null
-}
 for signal in INT TERM HUP; do
     signal_at $signal "stop$signal/fedavg.partial" run good.yaml --algorithms fedavg,scaffold \
         --set rounds=1000000000 --set metrics.every=1000 --output "stop$signal"
@@ -416,7 +398,7 @@ check 'resume: the checkpoints are gone' [ ! -e ck.checkpoint ]
 
 # ---- compare, reproduce, plot -------------------------------------------------------------------------------
 
-for c in compare reproduce plot; do
+for c in compare tune reproduce plot; do
     expect 0 "usage: fedloom $c" help "$c"
     check "help $c has examples" has out 'examples:'
     expect 2 '--nonsense: unknown option' "$c" --nonsense
