@@ -39,10 +39,11 @@ typedef struct {
 } fli_score;
 
 typedef struct {
-    fli_node *point; /* a map key -> value; empty: the file's own setting */
-    size_t rung;     /* the last one that it was in, from 0 */
-    size_t standing; /* among those of its method, from 1 */
-    int stays;       /* in the next rung */
+    fli_node *point;    /* a map key -> value; empty: the file's own setting */
+    const char *values; /* of the keys in its box, one per line: equal for equal settings */
+    size_t rung;        /* the last one that it was in, from 0 */
+    size_t standing;    /* among those of its method, from 1 */
+    int stays;          /* in the next rung */
     fli_score score;
 } fli_candidate;
 

@@ -172,6 +172,7 @@ static void csv_row(fli_text *text, const fl_tune *t, const fli_contest *c, size
         if (r < c->range_count) fli_candidate_value(c, k, keys[j], &value);
         fli_text_add(text, ",");
         if (value.n) fli_csv_text(text, fli_text_get(&value));
+        text->failed |= value.failed;
         fli_text_fini(&value);
     }
     fli_text_add(text, "\n");
@@ -287,7 +288,8 @@ static fl_status make_method(fl_tune *t, size_t i, fli_text *text)
     add_score(text, &t->goal, &best->score);
     fli_text_addf(text, " over the seeds %llu to %llu\n", (unsigned long long)t->first_seed,
                   (unsigned long long)(t->first_seed + best->score.seeds - 1));
-    fl_status s = lay_over(t->ctx, &cfg->arena, cfg->root, best->point);
+    fl_status s = fli_text_ok(text);
+    if (!s) s = lay_over(t->ctx, &cfg->arena, cfg->root, best->point);
     if (!s) s = put(cfg, "output", "");
     if (!s) s = fl_config_print(cfg, fli_collect, text);
     fl_config_free(cfg);
@@ -378,7 +380,8 @@ fl_status fl_tune_table(fl_tune *t, fl_text_fn *out, void *arg)
             add_head(&text, t, i);
         else
             add_cell(&text, t, &t->contests[i / COLUMNS - 1], i % COLUMNS);
-        if (!(cell[i] = fli_arena_strdup(&a, fli_text_get(&text)))) s = FL_ENOMEM;
+        s = fli_text_ok(&text);
+        if (!s && !(cell[i] = fli_arena_strdup(&a, fli_text_get(&text)))) s = FL_ENOMEM;
         fli_text_fini(&text);
     }
     fli_text_init(&text, t->ctx);

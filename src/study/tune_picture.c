@@ -8,30 +8,26 @@
 #include <math.h>
 #include <string.h>
 
-/* Which of a range's values a candidate has; NaN: none of them. */
-static double choice_of(const fli_span *r, const char *text, fl_ctx *ctx)
+/* Which of the panel's words a text is; NaN: none of them. */
+static double choice_of(const fli_panel *p, const char *text)
 {
-    double at = NAN, k = 0;
-    for (const fli_node *v = r->values->first; v; v = v->next, k++) {
-        fli_text words;
-        fli_text_init(&words, ctx);
-        fli_value_words(&words, v);
-        if (isnan(at) && !strcmp(fli_text_get(&words), text)) at = k;
-        fli_text_fini(&words);
-    }
-    return at;
+    for (size_t k = 0; k < p->word_count; k++)
+        if (!strcmp(p->words[k], text)) return (double)k;
+    return NAN;
 }
 
-static double x_of(const fl_tune *t, const fli_contest *c, const fli_candidate *k, const fli_span *r)
+static fl_status x_of(fl_tune *t, const fli_contest *c, const fli_candidate *k, const fli_panel *p, double *out)
 {
     char *end;
     fli_text text;
     fli_text_init(&text, t->ctx);
-    fli_candidate_value(c, k, r->key, &text);
-    double x = r->values ? choice_of(r, fli_text_get(&text), t->ctx) : fli_strtod(fli_text_get(&text), &end);
-    if (!r->values && (*end || !text.n || (r->log && !(x > 0)))) x = NAN;
+    fli_candidate_value(c, k, p->x_title, &text);
+    *out = fli_strtod(fli_text_get(&text), &end);
+    if (*end || !text.n || (p->log && !(*out > 0))) *out = NAN;
+    if (p->words) *out = choice_of(p, fli_text_get(&text));
+    fl_status s = fli_text_ok(&text);
     fli_text_fini(&text);
-    return x;
+    return s;
 }
 
 static double y_of(const fl_tune *t, const fli_candidate *k)
@@ -48,9 +44,10 @@ static fl_status words_of(fl_tune *t, fli_arena *a, const fli_span *r, fli_panel
         fli_text text;
         fli_text_init(&text, t->ctx);
         fli_value_words(&text, v);
-        words[out->word_count++] = fli_arena_strdup(a, fli_text_get(&text));
+        const char *word = text.failed ? NULL : fli_arena_strdup(a, fli_text_get(&text));
         fli_text_fini(&text);
-        if (!words[out->word_count - 1]) return FL_ENOMEM;
+        if (!word) return FL_ENOMEM;
+        words[out->word_count++] = word;
     }
     out->words = words;
     return FL_OK;
@@ -61,14 +58,16 @@ static fl_status make_panel(fl_tune *t, fli_arena *a, const fli_contest *c, cons
     fli_spot *dots = fli_arena_alloc(a, c->count, sizeof *dots);
     if (!dots) return FL_ENOMEM;
     *out = (fli_panel){.title = c->method->label, .x_title = r->key, .from = r->from, .to = r->to, .log = r->log};
-    for (size_t i = 0; i < c->count; i++) {
+    fl_status s = r->values ? words_of(t, a, r, out) : FL_OK;
+    for (size_t i = 0; i < c->count && !s; i++) {
         const fli_candidate *k = &c->candidates[i];
-        fli_spot_mark mark = k->standing == 1 ? FLI_SPOT_WINNER : i ? FLI_SPOT_PLAIN : FLI_SPOT_OWN;
-        dots[i] = (fli_spot){x_of(t, c, k, r), y_of(t, k), k->rung, mark};
+        dots[i] = (fli_spot){.y = y_of(t, k), .rung = k->rung};
+        dots[i].mark = k->standing == 1 ? FLI_SPOT_WINNER : i ? FLI_SPOT_PLAIN : FLI_SPOT_OWN;
+        s = x_of(t, c, k, out, &dots[i].x);
     }
     out->dots = dots;
     out->count = c->count;
-    return r->values ? words_of(t, a, r, out) : FL_OK;
+    return s;
 }
 
 fl_status fli_tune_picture(fl_tune *t, fli_arena *a, fli_text *out)

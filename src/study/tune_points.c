@@ -73,29 +73,35 @@ static fli_node *point_at(fl_tune *t, const fli_contest *c, size_t k)
     return point;
 }
 
-/* Whether two candidates have the same values. Numbers are compared as such: the file may write 0.10. */
-static int are_same(const fli_contest *c, const fli_candidate *a, const fli_candidate *b, fl_ctx *ctx)
+/* A candidate's values as one text, the same for the same values. Numbers count as such: the file may write 0.10. */
+static fl_status describe(fl_tune *t, const fli_contest *c, const fli_candidate *k, const char **out)
 {
-    int same = 1;
-    for (size_t j = 0; j < c->range_count && same; j++) {
-        fli_text x, y;
-        char *end_x, *end_y;
-        fli_text_init(&x, ctx);
-        fli_text_init(&y, ctx);
-        fli_candidate_value(c, a, c->ranges[j].key, &x);
-        fli_candidate_value(c, b, c->ranges[j].key, &y);
-        double u = fli_strtod(fli_text_get(&x), &end_x), v = fli_strtod(fli_text_get(&y), &end_y);
-        same = x.n && y.n && !*end_x && !*end_y ? u == v : !strcmp(fli_text_get(&x), fli_text_get(&y));
-        fli_text_fini(&x);
-        fli_text_fini(&y);
+    fl_status s = FL_OK;
+    fli_text all;
+    fli_text_init(&all, t->ctx);
+    for (size_t j = 0; j < c->range_count && !s; j++) {
+        char *end;
+        fli_text value;
+        fli_text_init(&value, t->ctx);
+        fli_candidate_value(c, k, c->ranges[j].key, &value);
+        double v = fli_strtod(fli_text_get(&value), &end);
+        if (value.n && !*end)
+            fli_text_addf(&all, "%.17g\n", v);
+        else
+            fli_text_addf(&all, "%s\n", fli_text_get(&value));
+        s = fli_text_ok(&value);
+        fli_text_fini(&value);
     }
-    return same;
+    if (!s) s = fli_text_ok(&all);
+    if (!s && !(*out = fli_arena_strdup(&t->arena, fli_text_get(&all)))) s = FL_ENOMEM;
+    fli_text_fini(&all);
+    return s;
 }
 
-static int is_new(const fli_contest *c, const fli_candidate *k, fl_ctx *ctx)
+static int is_new(const fli_contest *c, const char *values)
 {
     for (size_t i = 0; i < c->count; i++)
-        if (are_same(c, &c->candidates[i], k, ctx)) return 0;
+        if (!strcmp(c->candidates[i].values, values)) return 0;
     return 1;
 }
 
@@ -105,12 +111,14 @@ fl_status fli_tune_candidates(fl_tune *t, fli_contest *c, size_t count)
     c->field = fli_arena_alloc(&t->arena, count, sizeof *c->field);
     if (!c->candidates || !c->field) return FL_ENOMEM;
     if (!(c->candidates[0].point = fli_node_new(&t->arena, FLI_NODE_MAP, NULL, NULL))) return FL_ENOMEM;
+    fl_status s = describe(t, c, &c->candidates[0], &c->candidates[0].values);
     c->count = 1;
-    for (size_t k = 0; c->count < count && k < TRIES * count; k++) {
+    for (size_t k = 0; c->count < count && k < TRIES * count && !s; k++) {
         fli_candidate next = {.point = point_at(t, c, k)};
-        if (!next.point) return FL_ENOMEM;
-        if (is_new(c, &next, t->ctx)) c->candidates[c->count++] = next;
+        s = next.point ? describe(t, c, &next, &next.values) : FL_ENOMEM;
+        if (!s && is_new(c, next.values)) c->candidates[c->count++] = next;
     }
+    if (s) return s;
     if (c->count < count)
         fli_log(t->ctx, FL_LOG_INFO, "%s has only %zu different settings", c->method->label, c->count);
     for (size_t i = 0; i < c->count; i++) c->field[i] = i;
