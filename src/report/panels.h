@@ -8,8 +8,8 @@
 typedef enum { FLI_SPOT_PLAIN, FLI_SPOT_OWN, FLI_SPOT_WINNER } fli_spot_mark;
 
 typedef struct {
-    double x, y;       /* y NaN: it never got there; x NaN: the setting is no number, the dot is a level line */
-    size_t rung;       /* the later, the stronger the dot */
+    double x, y;        /* y NaN: it never got there; x NaN: the setting is no number, the dot is a level line */
+    size_t rung;        /* the later, the stronger the dot */
     fli_spot_mark mark; /* the setting as it was, the best one, or any other */
 } fli_spot;
 

@@ -221,8 +221,7 @@ static void files_of_others(void **state)
     fl_study_free(study_done(f, PROBLEM TWO, "out", (fl_study_options){0})); /* its own it renews */
     fixture_write(f, "out/results.csv", "edited by hand\n");
     fl_study *s = study_new(f, PROBLEM TWO, "out", (fl_study_options){0});
-    assert_fails(f->ctx, fl_study_write(s), FL_EIO,
-                 "results.csv: was not written by fedloom, or was changed since");
+    assert_fails(f->ctx, fl_study_write(s), FL_EIO, "results.csv: was not written by fedloom, or was changed since");
     fl_study_free(s);
 }
 
