@@ -51,6 +51,8 @@ void say_path(const char *before, const char *path);
 void say_out(void *unused, const char *text);
 /* fl_log_fn: notes and warnings as lines on stderr. */
 void say_log(void *unused, fl_log_level level, const char *line);
+/* The same without the notes, for --quiet. */
+void say_warning(void *unused, fl_log_level level, const char *line);
 
 /* ---- arguments (args.c) ---------------------------------------------------------------------------------- */
 

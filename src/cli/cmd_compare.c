@@ -10,7 +10,7 @@ static int run_files(const words *files, study_request *req, const char *output)
         say("out of memory");
         return CLI_FAILED;
     }
-    fl_ctx_on_log(ctx, say_log, NULL);
+    fl_ctx_on_log(ctx, req->quiet ? say_warning : say_log, NULL);
     interrupt_install(req->quiet);
     for (size_t i = 0; i < files->n && !interrupt_seen(); i++) {
         if (output && files->n > 1) { /* each its own folder below */

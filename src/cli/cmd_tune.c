@@ -24,12 +24,6 @@ static fl_status choose_methods(fl_config *cfg, const char *names)
     return fl_config_set(cfg, text);
 }
 
-/* fl_log_fn: with --quiet notes are not printed. */
-static void log_warnings(void *unused, fl_log_level level, const char *line)
-{
-    if (level != FL_LOG_INFO) say_log(unused, level, line);
-}
-
 static int tune(const char *file, const request *req)
 {
     fl_config *cfg = NULL;
@@ -38,7 +32,7 @@ static int tune(const char *file, const request *req)
         say("out of memory");
         return CLI_FAILED;
     }
-    fl_ctx_on_log(ctx, req->quiet ? log_warnings : say_log, NULL);
+    fl_ctx_on_log(ctx, req->quiet ? say_warning : say_log, NULL);
     interrupt_install(req->quiet);
     int code = settings_open(ctx, file, &req->sets, &cfg);
     if (!code && req->algorithms && choose_methods(cfg, req->algorithms)) {

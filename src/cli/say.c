@@ -106,3 +106,8 @@ void say_log(void *unused, fl_log_level level, const char *line)
     (void)unused;
     say("%s: %s", level == FL_LOG_WARNING ? "warning" : "note", line);
 }
+
+void say_warning(void *unused, fl_log_level level, const char *line)
+{
+    if (level != FL_LOG_INFO) say_log(unused, level, line);
+}

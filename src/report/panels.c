@@ -19,14 +19,12 @@ static void include(double range[2], double v)
     if (v > range[1]) range[1] = v;
 }
 
-/* One tick per choice. */
+/* One tick per choice; its word comes from a file and is written by word_labels. */
 static void word_axis(fli_axis *a, const fli_panel *p)
 {
     *a = (fli_axis){.lo = -0.5, .hi = (double)p->word_count - 0.5, .divisor = 1};
     for (size_t i = 0; i < p->word_count && a->count < FLI_TICKS_MAX; i++) {
-        fli_tick *k = &a->ticks[a->count++];
-        k->value = (double)i;
-        fli_snprintf(k->label, sizeof k->label, "%.*s", WORD_MAX, p->words[i]);
+        a->ticks[a->count++] = (fli_tick){.value = (double)i, .label = " "};
     }
 }
 
@@ -120,6 +118,15 @@ static void draw_dots(const fli_frame *f, const fli_panel *p, size_t rungs)
     fli_text_add(f->t, "\n");
 }
 
+static void word_labels(const fli_frame *f, const fli_panel *p)
+{
+    for (size_t i = 0; i < f->ax.count; i++) {
+        fli_text_addf(f->t, "<text x=\"%.1f\" y=\"%.1f\">", fli_frame_x(f, f->ax.ticks[i].value), f->bottom + 16);
+        fli_markup_clip(f->t, p->words[i], WORD_MAX);
+        fli_text_add(f->t, "</text>");
+    }
+}
+
 /* ---- panels -------------------------------------------------------------------------------------------- */
 
 static void draw_panel(fli_frame *f, const fli_panels *all, const fli_panel *p, int first)
@@ -130,7 +137,10 @@ static void draw_panel(fli_frame *f, const fli_panels *all, const fli_panel *p, 
     draw_dots(f, p, all->rungs);
     fli_frame_axes(f);
     fli_text_add(t, "<g text-anchor=\"middle\">");
-    fli_frame_x_labels(f);
+    if (p->words)
+        word_labels(f, p);
+    else
+        fli_frame_x_labels(f);
     fli_text_addf(t, "\n<text x=\"%.1f\" y=\"%.1f\">", (f->left + f->right) / 2, f->bottom + 32);
     fli_frame_title(t, p->x_title, &f->ax);
     fli_text_addf(t, "</text>\n<text x=\"%.1f\" y=\"%.1f\" font-weight=\"bold\">", (f->left + f->right) / 2,
@@ -153,8 +163,9 @@ static void draw_row(fli_text *t, const fli_panels *p, size_t row)
     const fli_panel *panels = p->panels + row * p->columns;
     fli_frame f = {.t = t, .top = LEGEND + (double)row * HEIGHT + 24};
     f.bottom = f.top + HEIGHT - 70;
-    y_axis(&f.ay, p->y, panels, p->columns);
-    for (size_t k = 0; k < p->columns; k++) {
+    size_t left = p->count - row * p->columns, columns = left < p->columns ? left : p->columns;
+    y_axis(&f.ay, p->y, panels, columns);
+    for (size_t k = 0; k < columns; k++) {
         if (!panels[k].x_title) continue;
         f.left = (double)k * WIDTH + 64;
         f.right = (double)(k + 1) * WIDTH - 12;

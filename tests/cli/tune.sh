@@ -185,6 +185,8 @@ cut -d, -f 1-13 tuned/results.csv >tuned.csv
 check 'compare --tune: as with best.yaml' same tuned.csv <(cut -d, -f 1-13 best/results.csv)
 expect 0 'Fed Prox      2' compare two.yaml --tune 12 --output tuned
 check 'compare --tune again: nothing is run' lacks err 'test acc.'
+fedloom compare two.yaml --tune 12 --output hushed --quiet
+check 'compare --tune --quiet: no notes, no table' silent <(cat out && grep -v warning err)
 expect 0 'Fed Prox' compare two.yaml --tune 12
 check 'compare --tune: below the default folder' [ -s results/small/tune/best.yaml -a -s results/small/report.html ]
 

@@ -5,6 +5,7 @@
 #include "report/series_style.h"
 #include "report/markup.h"
 #include "report/page.h"
+#include "report/panels.h"
 #include "report/report.h"
 
 #include <float.h>
@@ -554,6 +555,34 @@ static void thins_long_runs(void **state)
 
 static const char evil[] = "</script><b>\"'&\x01\xff\xc3(\xed\xa0\x80]]>";
 
+/* Panels of dots: any values, any words. */
+static void draws_panels(void **state)
+{
+    static const char *const words[] = {"<b>&\"", "\xff\x01", "a word that is far too long to be shown"};
+    const fli_spot dots[] = {{0.1, 0.5, 0, FLI_SPOT_OWN},
+                             {NAN, 0.7, 1, FLI_SPOT_OWN},
+                             {1, NAN, 0, FLI_SPOT_PLAIN},
+                             {-INFINITY, INFINITY, 1, FLI_SPOT_PLAIN},
+                             {DBL_MAX, -DBL_MAX, 1, FLI_SPOT_WINNER},
+                             {0, 1e-300, 0, FLI_SPOT_PLAIN}};
+    const fli_panel panels[] = {
+        {.title = "<A&>", .x_title = "x", .from = 0.01, .to = 1, .log = 1, .dots = dots, .count = 6},
+        {.title = "", .x_title = "y", .from = -1, .to = 1, .dots = dots, .count = 6},
+        {.title = "w", .x_title = "w", .words = words, .word_count = 3, .dots = dots, .count = 6},
+        {.title = "nothing"},
+        {.title = "none", .x_title = "none", .from = 0, .to = 1},
+    };
+    const size_t seeds[] = {1, 3};
+    fli_text t;
+    fli_text_init(&t, *state);
+    const fli_panels all = {"<t>", y_named("train-loss"), "&", 2, panels, 5, seeds, 2};
+    assert_int_equal(fli_panels_svg(&t, &all), FL_OK);
+    assert_well_formed(fli_text_get(&t));
+    assert_null(strstr(fli_text_get(&t), "\"nan"));
+    assert_null(strstr(fli_text_get(&t), "inf\""));
+    fli_text_fini(&t);
+}
+
 static void escapes(void **state)
 {
     fli_text t;
@@ -713,6 +742,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(draws_nothing_and_much, setup, teardown),
         cmocka_unit_test_setup_teardown(looks_differ, setup, teardown),
         cmocka_unit_test_setup_teardown(thins_long_runs, setup, teardown),
+        cmocka_unit_test_setup_teardown(draws_panels, setup, teardown),
         cmocka_unit_test_setup_teardown(escapes, setup, teardown),
         cmocka_unit_test_setup_teardown(charts_escape, setup, teardown),
         cmocka_unit_test_setup_teardown(page_escapes, setup, teardown),
