@@ -68,7 +68,6 @@ typedef struct {
     size_t clients, cohort;
     double cohort_weight; /* sum of w_i over the cohort */
     double momentum;      /* of the clients' local steps */
-    fli_outlook outlook;
     size_t phase, phases, stage;
     int warm_up;      /* this is the advance after the warm-up turns */
     void *const *vec; /* server vectors; vec[0] is the global model x */

@@ -22,9 +22,9 @@ typedef struct {
 typedef struct {
     double smoothness, least_smoothness; /* the largest L_i, the smallest */
     double mean_smoothness;
-    double convexity, most_convexity;    /* the smallest mu_i, the largest */
-    double upper_smoothness;             /* two levels: the largest of f_i in (x, y) */
-    size_t steps, least_steps;           /* the most and the fewest that anyone may take in a round */
+    double convexity, most_convexity; /* the smallest mu_i, the largest */
+    double upper_smoothness;          /* two levels: the largest of f_i in (x, y) */
+    size_t steps, least_steps;        /* the most and the fewest that anyone may take in a round */
     double probability, most_probability;
     double reach, least_reach; /* the largest and the smallest lr_i Q_i */
     double least_weight, weight;
@@ -43,7 +43,7 @@ typedef struct {
     double smoothness; /* L_i; with two levels that of g_i in y */
     double lr, probability, weight;
     double most_likely; /* p_i in the round where it is largest; probability is where it is smallest */
-    double base_lr; /* local.lr: lr without the client's factor */
+    double base_lr;     /* local.lr: lr without the client's factor */
     fli_outlook outlook;
     size_t steps; /* Q_i */
     double momentum;

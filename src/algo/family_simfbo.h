@@ -47,8 +47,8 @@ size_t fli_simfbo_stage(const void *params, size_t phase, size_t phases);
     .params_size = sizeof(fli_simfbo_params), .server = fli_simfbo_server, .down = fli_simfbo_down,                    \
     .server_scalars = FLI_FBO_SCALARS, .levels.v = FLI_FBO_V, .rounds.stage = fli_simfbo_stage,                        \
     .rounds.counts_as = fli_simfbo_counts_as, .sums = fli_simfbo_sums,                                                 \
-    .remedy = "smaller algorithm.lr_x, lr_y, lr_v or server_lr_x, server_lr_y, server_lr_v",                           \
-    .tune = fli_simfbo_tune, .validate = fli_simfbo_validate, .theory.check = fli_simfbo_check, .theory.fix = fli_simfbo_fix,                   \
+    .remedy = "smaller algorithm.lr_x, lr_y, lr_v or server_lr_x, server_lr_y, server_lr_v", .tune = fli_simfbo_tune,  \
+    .validate = fli_simfbo_validate, .theory.check = fli_simfbo_check, .theory.fix = fli_simfbo_fix,                   \
     .solver = fli_simfbo_solver, .pose = fli_simfbo_pose
 
 const fli_solver *fli_simfbo_solver(const void *params, size_t stage);

@@ -1,6 +1,5 @@
 #include "algo/family_vra.h"
 
-
 #include <math.h>
 
 enum { X, LAM };      /* server */
@@ -12,6 +11,7 @@ enum { BETA }; /* server scalar; 0 stands for the limit gamma = 0 */
 
 const char *const fli_vra_server[] = {"x", "lam", NULL};
 const char *const fli_vra_client[] = {"-lam_i", NULL};
+const fli_part fli_vra_down[] = {{"x", FLI_WHOLE, X}, {NULL}};
 const fli_part fli_vra_up[] = {
     {"gamma_i (x_i - x)", FLI_WHOLE, U, FLI_CHANGE}, {"a_i", FLI_NUMBER, A_I, FLI_VALUE}, {NULL}};
 const char *const fli_vra_sums[] = {"sum w_i d_i gamma_i (x_i - x)", "sum w_i a_i gamma_i (x_i - x)", NULL};

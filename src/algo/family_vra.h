@@ -10,9 +10,11 @@ typedef struct {
 } fli_vra;
 
 extern const char *const fli_vra_server[], *const fli_vra_client[], *const fli_vra_sums[];
-extern const fli_part fli_vra_up[];
+extern const fli_part fli_vra_down[], fli_vra_up[];
 
-#define FLI_VRA_PARTS .server = fli_vra_server, .client = fli_vra_client, .up = fli_vra_up, .sums = fli_vra_sums
+#define FLI_VRA_PARTS                                                                                                  \
+    .server = fli_vra_server, .down = fli_vra_down, .client = fli_vra_client, .up = fli_vra_up, .sums = fli_vra_sums,  \
+    .server_scalars = 1
 
 #define FLI_VRA_POTENTIAL "P^r of (45)"
 
@@ -22,8 +24,7 @@ void fli_vra_absorb(const fli_server *s, const fli_vra *c, const fli_upload *t);
 void fli_vra_advance(const fli_server *s);
 /* beta = 1 / sum w_i gamma_i over all clients, given their gamma; NULL: the limit gamma = 0. */
 void fli_vra_start(const fli_server *s, const fli_reals *gamma);
-/* The server's first scalar is beta; 0: the limit. */
-double fli_vra_beta(const fli_server *s);
+double fli_vra_beta(const fli_server *s); /* 0: the limit */
 /* The potential P^r of (45) without its expectations: f(x) + 4 beta sum w_i ||grad f_i(x) - lam_i||^2/(p_i C_i) with
  * C_i = a_i gamma_i lr Qt_i. Not a number where a dual does not move. */
 const void *fli_vra_point(const fli_turn *t);

@@ -36,8 +36,6 @@ static void answer(const fli_turn *t, const fli_answer *a)
     fli_vra_answer(t, &c, a);
 }
 
-static const fli_part down[] = {{"x", FLI_WHOLE, 0}, {NULL}};
-
 static void absorb(const fli_server *s, const fli_upload *t)
 {
     fli_vra c = at(s->params, t->ask->client);
@@ -82,8 +80,6 @@ const fli_algo fli_algo_fedadmm = {
     .keys = keys,
     .params_size = sizeof(params),
     FLI_VRA_PARTS,
-    .server_scalars = 1,
-    .down = down,
     .theory.check = check,
     .theory.fix = fix,
     .theory.warn = warn,

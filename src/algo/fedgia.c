@@ -16,10 +16,10 @@
  *            the start model
  *   sigma    given, or t r/N with r = max r_i, for which everyone is asked for its r_i before the first round
  *   t        given, or auto: mean r_i / r, that is sigma = (mean r_i)/N. Clients outside C, and those in it for large
- *            k0, make gradient steps of length 1/(N sigma) out of a round, which converge if f = (1/N) sum f_i is curved
- *            less than 2 N sigma. f is curved by at most mean r_i: auto is the longest step of that kind which needs no
- *            luck. The paper's Table II (0.15; max(0.1, 8 ln(d)/n)) counts on an f that is flatter by far than the
- *            steepest f_i. Where clients are alike it diverges: there anything below 1/2 does.
+ *            k0, make gradient steps of length 1/(N sigma) out of a round, which converge if f = (1/N) sum f_i is
+ *            curved less than 2 N sigma. f is curved by at most mean r_i: auto is the longest step of that kind which
+ *            needs no luck. The paper's Table II (0.15; max(0.1, 8 ln(d)/n)) counts on an f that is flatter by far
+ *            than the steepest f_i. Where clients are alike it diverges: there anything below 1/2 does.
  *   start    pi_i = 0, z_i = x_i = x0
  *
  *   theory   Theorems IV.1 to IV.3: with H_i at least the curvature of f_i and sigma > 6 r/N the augmented Lagrangian
@@ -37,7 +37,7 @@ enum { SIGMA, R };     /* its scalars */
 enum { PI, X_I };      /* client: N pi_i; x_i, only for the potential, */
 enum { SLOPE, APART }; /* and with it <x_i - x, N pi_i> and N sigma/2 ||x_i - x||^2, both as the last turn left them */
 enum { Z };            /* up, sum */
-enum { R_SUM };          /* scalar sum, before the first round */
+enum { R_SUM };        /* scalar sum, before the first round */
 enum { R_I };          /* up, before the first round */
 enum { GRAM, DIAGONAL };
 

@@ -18,8 +18,8 @@
  *     gamma = p/(s T) for all clients, with the means p of p_i and T of lr_i Q_i in the first round, weighed by w_i;
  *     d_i = s/(p_i W) - a_i, with W = sum_S w_i/p_i: 1 in the mean, and dividing by it takes out the noise of cohorts
  *           that weigh more or less than their share.
- *   s = 1/T, but at least 1 and at most 2: clients that hardly move in a turn are followed further. 2 is what the
- *   paper's own settings amount to. The server tells the clients beta = 1/gamma and s.
+ *   s = 2/T, but at least 1 and at most 2: clients that hardly move in a turn are followed further. 2 is what the
+ *   paper's own settings amount to; beyond that runs were unstable.
  *
  *   auto ([VRA] Remark 1): d_i = 1/p_i; a_i the largest value with (a_i + d_i) lr gamma_i Qt_i <= 1, at least 0, where
  *   Qt_i = sum_{t<Q_i} (1 - gamma_i lr)^t.
@@ -45,10 +45,10 @@
 
 typedef struct {
     int preset; /* of `presets` */
-    fli_reals gamma, a, d, a_rounds, d_rounds;
+    fli_reals gamma, a, d, step, a_rounds, d_rounds;
+    double balanced_gamma, balanced_step; /* where the plan settles them */
 } params;
 
-enum { BETA, STEP };     /* the server's scalars, sent down: 1/gamma where that is balanced, and s */
 enum { STEPS, W };       /* scalar sums, see absorb */
 enum { BALANCED, AUTO }; /* words of a and d; of gamma the first */
 
@@ -86,6 +86,9 @@ static const fli_key keys[] = {
     FLI_KEY_PER_CLIENT(params, d, "balanced", 0, FLI_NO_MAX, "balanced|auto",
                        "aggregation step size d_i; balanced: s/p_i - a_i, for a cohort of the usual weight; auto: "
                        "1/p_i"),
+    {"step", FLI_REALS, offsetof(params, step), "balanced", FLI_ABOVE_0, FLI_NO_MAX, "balanced",
+     "the server's step s along the mean displacement, for balanced gamma, a and d; balanced: 2/T, from 1 to 2, see "
+     "the notes"},
     FLI_KEY_REALS(params, a_rounds, "1", 0, FLI_NO_MAX, "factors of a given a in rounds 1, 2, ...; the last one stays"),
     FLI_KEY_REALS(params, d_rounds, "1", 0, FLI_NO_MAX,
                   "factors of d, unless balanced, in rounds 1, 2, ...; the last one stays"),
@@ -95,24 +98,36 @@ static const fli_key keys[] = {
     FLI_KEY_END,
 };
 
-/* What the rule `balanced` makes of a federation. */
-typedef struct {
-    double gamma, step;
-} balance;
+/* ---- the rule `balanced` ------------------------------------------------------------------------------------- */
 
-static balance balance_of(const fli_outlook *o)
+/* Until it is settled all of it is 1. */
+static double step_of(const params *p) { return p->step.n ? p->step.v[0] : 1; }
+
+static unsigned unsettled(const void *params_)
 {
-    double travel = o->travel > 0 ? o->travel : 1, p = o->probability > 0 ? o->probability : 1;
-    double step = fmin(2, fmax(1, 1 / travel));
-    return (balance){p / (step * travel), step};
+    const params *p = params_;
+    int asked = !p->gamma.n || (!p->a.n && p->a.word == BALANCED) || (!p->d.n && p->d.word == BALANCED);
+    return asked && preset_of(p)->a == A_GIVEN && (!p->gamma.n || !p->step.n) ? FLI_SETTLES_BY_WORK : 0;
+}
+
+static void settle(void *params_, const fli_facts *f)
+{
+    params *p = params_;
+    double travel = f->outlook.travel > 0 ? f->outlook.travel : 1;
+    double likely = f->outlook.probability > 0 ? f->outlook.probability : 1;
+    int dual = !p->gamma.n || p->gamma.v[0] > 0;
+    p->balanced_step = p->step.n ? p->step.v[0] : dual ? fmin(2, fmax(1, 2 / travel)) : 1;
+    p->balanced_gamma = likely / (p->balanced_step * travel);
+    p->step = (fli_reals){1, &p->balanced_step, 0};
+    if (!p->gamma.n) p->gamma = (fli_reals){1, &p->balanced_gamma, 0};
 }
 
 static int balances_d(const params *p) { return preset_of(p)->d == D_GIVEN && !p->d.n && p->d.word == BALANCED; }
 
-static double gamma_at(const params *p, const balance *b, size_t client)
+static double gamma_at(const params *p, size_t client)
 {
     if (preset_of(p)->no_gamma) return 0;
-    return p->gamma.n ? fli_reals_at(&p->gamma, client) : b->gamma;
+    return p->gamma.n ? fli_reals_at(&p->gamma, client) : 1;
 }
 
 static double by_round(const fli_reals *factors, size_t round)
@@ -127,12 +142,12 @@ typedef struct {
 } moment;
 
 /* A balanced d is a_i + d_i here: what is left of it is known when the cohort is, see advance. */
-static double d_at(const params *p, const balance *b, const moment *m)
+static double d_at(const params *p, const moment *m)
 {
     double factor = by_round(&p->d_rounds, m->round);
     switch (preset_of(p)->d) {
     case D_GIVEN:
-        if (balances_d(p)) return b->step / m->probability;
+        if (balances_d(p)) return step_of(p) / m->probability;
         return factor * (p->d.n ? fli_reals_at(&p->d, m->client) : 1 / m->probability);
     case D_COHORT: return factor / m->probability;
     default: return factor; /* normalised: see absorb and advance */
@@ -140,7 +155,7 @@ static double d_at(const params *p, const balance *b, const moment *m)
 }
 
 /* The rules bound a_i themselves, so the factors by round are for given values only. */
-static double a_at(const params *p, const balance *b, const moment *m, double gamma, double d)
+static double a_at(const params *p, const moment *m, double gamma, double d)
 {
     a_rule rule = preset_of(p)->a;
     if (rule == A_ONE) return 1;
@@ -148,31 +163,28 @@ static double a_at(const params *p, const balance *b, const moment *m, double ga
     if (rule == A_MEAN_GRADIENT) return 1 / (gamma * m->lr * (double)m->steps);
     if (p->a.n) return fli_reals_at(&p->a, m->client) * by_round(&p->a_rounds, m->round);
     double most = 1 / (m->lr * gamma * fli_vra_steps(gamma, m->lr, m->steps));
-    return p->a.word == AUTO ? fmax(0, most - d) : fmin(b->step / (2 * m->probability), most);
+    return p->a.word == AUTO ? fmax(0, most - d) : fmin(step_of(p) / (2 * m->probability), most);
 }
 
-static fli_vra at(const params *p, const balance *b, const moment *m)
+static fli_vra at(const params *p, const moment *m)
 {
-    double gamma = gamma_at(p, b, m->client), d = d_at(p, b, m);
-    return (fli_vra){gamma, a_at(p, b, m, gamma, d), d};
+    double gamma = gamma_at(p, m->client), d = d_at(p, m);
+    return (fli_vra){gamma, a_at(p, m, gamma, d), d};
 }
 
-/* `scalars` are the server's. */
-static fli_vra at_turn(const params *p, size_t clients, const double *scalars, const fli_ask *ask)
+static fli_vra at_turn(const params *p, size_t clients, const fli_ask *ask)
 {
     int by_cohort = preset_of(p)->d == D_COHORT;
-    balance b = {1 / scalars[BETA], scalars[STEP]};
     moment m = {ask->client, ask->round, ask->steps, ask->lr,
                 by_cohort ? (double)ask->cohort / (double)clients : ask->probability};
-    return at(p, &b, &m);
+    return at(p, &m);
 }
 
 /* The same as a theorem sees it, where cohorts have the usual weight. */
 static fli_vra in_theory(const params *p, const fli_facts *f, size_t round)
 {
-    balance b = balance_of(&f->outlook);
     moment m = {f->client, round, f->steps, f->lr, f->probability};
-    fli_vra c = at(p, &b, &m);
+    fli_vra c = at(p, &m);
     if (balances_d(p)) c.d -= c.a;
     return c;
 }
@@ -197,31 +209,29 @@ static fl_status validate(fl_ctx *ctx, const void *params_, size_t clients)
     if (as->a == A_ONE && as->d == D_COHORT && others)
         return fli_fail(ctx, FL_ECONFIG, "algorithm.preset is %s, which has one algorithm.gamma for all clients",
                         as->name);
+    if (p->step.n > 1)
+        return fli_fail(ctx, FL_ECONFIG, "algorithm.step is one number or balanced, not a list of %zu", p->step.n);
     if (!p->a_rounds.n || !p->d_rounds.n)
         return fli_fail(ctx, FL_ECONFIG, "algorithm.a_rounds and algorithm.d_rounds need at least one value");
     return FL_OK;
 }
 
-static const fli_part down[] = {{"x", FLI_WHOLE, 0}, {"beta, s", FLI_NUMBER, BETA, FLI_FORGET, 0, 2}, {NULL}};
-
 static void start(const fli_server *s)
 {
     const params *p = s->params;
-    balance b = balance_of(&s->outlook);
-    fli_reals same = {1, &b.gamma, 0};
-    fli_vra_start(s, preset_of(p)->no_gamma ? NULL : p->gamma.n ? &p->gamma : &same);
-    s->scalars[STEP] = s->scalars[BETA] > 0 ? b.step : 1;
+    double one = 1;
+    fli_vra_start(s, preset_of(p)->no_gamma ? NULL : p->gamma.n ? &p->gamma : &(fli_reals){1, &one, 0});
 }
 
 static void pose(const fli_turn *t, fli_problem *p)
 {
-    fli_vra c = at_turn(t->params, t->clients, t->down_scalars, t->ask);
+    fli_vra c = at_turn(t->params, t->clients, t->ask);
     fli_vra_pose(t, &c, p);
 }
 
 static void answer(const fli_turn *t, const fli_answer *a)
 {
-    fli_vra c = at_turn(t->params, t->clients, t->down_scalars, t->ask);
+    fli_vra c = at_turn(t->params, t->clients, t->ask);
     fli_vra_answer(t, &c, a);
 }
 
@@ -229,7 +239,7 @@ static void answer(const fli_turn *t, const fli_answer *a)
  * a_i + d_i as if W = 1, in advance the rest. */
 static void absorb(const fli_server *s, const fli_upload *t)
 {
-    fli_vra c = at_turn(s->params, s->clients, s->scalars, t->ask);
+    fli_vra c = at_turn(s->params, s->clients, t->ask);
     if (preset_of(s->params)->d == D_NORMALISED) c.d /= (double)t->ask->steps;
     fli_vra_absorb(s, &c, t);
     s->scalar_sum[STEPS] += t->ask->weight * (double)t->ask->steps;
@@ -271,7 +281,7 @@ static void check(const void *params_, const fli_facts *f, fli_conditions *out) 
 static void check_u(const void *params_, const fli_facts *f, fli_conditions *out) { check_by(1, params_, f, out); }
 static void contribute(const fli_turn *t, double f, void *gradient, double *out)
 {
-    fli_vra c = at_turn(t->params, t->clients, t->down_scalars, t->ask);
+    fli_vra c = at_turn(t->params, t->clients, t->ask);
     fli_vra_contribute(t, &c, f, gradient, out);
 }
 
@@ -342,9 +352,8 @@ static void advance_u(const fli_server *s)
 static void warn_u(const void *params_, const fli_facts *f, fli_text *out)
 {
     const params *p = params_;
-    balance b = balance_of(&f->outlook);
-    double most = gamma_at(p, &b, 0);
-    for (size_t i = 1; i < p->gamma.n; i++) most = fmax(most, gamma_at(p, &b, i));
+    double most = gamma_at(p, 0);
+    for (size_t i = 1; i < p->gamma.n; i++) most = fmax(most, gamma_at(p, i));
     warn(params_, f, out);
     if (!*fli_text_get(out))
         fli_warn_long_prox(f, most > 0 ? 1 / most : 1, "1/algorithm.gamma (by a larger gamma)", out);
@@ -352,7 +361,7 @@ static void warn_u(const void *params_, const fli_facts *f, fli_text *out)
 
 #define PARTS                                                                                                          \
     .citation = "Wang et al., Beyond ADMM, 2023", .keys = keys, .params_size = sizeof(params), FLI_VRA_PARTS,          \
-    .down = down, .server_scalars = 2, .scalar_sums = 2,                                                               \
+    .settling = {unsettled, settle}, .scalar_sums = 2,                                                                 \
     .remedy = "a smaller algorithm.a or local.lr, or a larger algorithm.gamma", .validate = validate, .start = start,  \
     .pose = pose, .answer = answer, .absorb = absorb
 

@@ -1,6 +1,6 @@
 /* LFedNest: the light version of FedNest. Clients trust their own derivatives, and only y and x are averaged.
  *
- *   inner    T times: tau steps, or so many epochs, y <- y - lr_in grad_y g_i, whose ends are averaged                     T exchanges
+ *   inner    T times: tau steps, or so many epochs, y <- y - lr_in grad_y g_i, whose ends are averaged   T exchanges
  *   outer    tau steps x <- x - lr_out (grad_x f_i - g_xy v_i), whose ends are averaged                1 exchange
  *            v_i = (1/ell) sum_{n=0..N} (I - H_i/ell)^n grad_y f_i at the client's own x
  *

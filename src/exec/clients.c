@@ -122,8 +122,8 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
         fli_clients_free(c);
         return s;
     }
-    c->evaluates = (fli_evaluate_side){
-        ctx, spec->model, spec->fed, spec->algo, spec->params, c->store, spec->seed, second_block(c), spec->watch};
+    c->evaluates = (fli_evaluate_side){ctx,      spec->model, spec->fed,       spec->algo, spec->params,
+                                       c->store, spec->seed,  second_block(c), spec->watch};
     *out = c;
     return FL_OK;
 }

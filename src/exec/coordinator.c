@@ -201,7 +201,6 @@ static fli_server view_of(fli_coordinator *c, const fli_step *step)
         .cohort = step->cohort,
         .cohort_weight = step->cohort_weight,
         .momentum = c->spec.momentum,
-        .outlook = c->spec.outlook,
         .phase = step->phase,
         .phases = phases,
         .stage = a->rounds.stage ? a->rounds.stage(c->spec.params, step->phase, phases) : 0,

@@ -22,8 +22,7 @@ typedef struct {
     const double *weights;                          /* w_i given; NULL: by the rule above */
     size_t (*size)(const void *arg, size_t client); /* n_i */
     const void *arg;
-    double momentum; /* of the clients' local steps */
-    fli_outlook outlook;
+    double momentum;                    /* of the clients' local steps */
     const fli_regularizer *regularizer; /* NULL: none */
     const void *regularizer_params;
     size_t slice; /* entries of a slice; 0: what is fast */

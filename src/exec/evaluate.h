@@ -16,7 +16,7 @@ typedef struct {
     fli_store *store;
     uint64_t seed;
     void *const *kept; /* per client: where a solver keeps the second block; NULL: nobody may look */
-    int watch; /* see fli_clients_spec */
+    int watch;         /* see fli_clients_spec */
 } fli_evaluate_side;
 
 /* Answers an ask that is no turn. */

@@ -70,7 +70,6 @@ static fl_status server_new(fli_exec *e)
         .size = size_of,
         .arg = e,
         .momentum = s->sgd.momentum,
-        .outlook = s->outlook,
         .regularizer = s->regularizer,
         .regularizer_params = s->regularizer_params,
         .slice = s->slice,

@@ -26,7 +26,6 @@ typedef struct {
     const void *regularizer_params;
     uint64_t seed;
     fli_sgd_spec sgd;
-    fli_outlook outlook;
     size_t threads;               /* 0: one per processor */
     size_t memory;                /* bytes of client state to hold, see store.h; 0: no limit */
     const char *folder;           /* for what is beyond that */
@@ -62,8 +61,8 @@ typedef struct {
 /* Whether the method wants everyone to take a turn before the first round: a round of all clients with
  * FLI_ASK_WARM_UP. */
 int fli_exec_warms_up(const fli_exec *e);
-/* Runs one round, or those of its phases that belong to this cohort: the turns of its cohort, or of all clients for a method with FLI_ALGO_BYSTANDERS. A client whose
- * model leaves the finite range ends it with FL_EDIVERGED. */
+/* Runs one round, or those of its phases that belong to this cohort: the turns of its cohort, or of all clients for
+ * a method with FLI_ALGO_BYSTANDERS. A client whose model leaves the finite range ends it with FL_EDIVERGED. */
 fl_status fli_exec_round(fli_exec *e, const fli_round *r);
 /* What a round asks in a phase of a client with this ask of its own. */
 fli_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fli_ask *own, size_t phase);

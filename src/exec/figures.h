@@ -43,7 +43,7 @@ enum {
     FLI_FIGURE_PSEUDO_HITS,
     FLI_FIGURE_LABELLED_LOSS, /* with TRAIN: the part of f_i over labelled samples, without weight decay */
     FLI_FIGURE_LABELS_MOVE,   /* with GRADIENT: ||y+ - y||^2, how far the second block would move at x */
-    FLI_FIGURES, /* in every answer; the others where they are asked for: */
+    FLI_FIGURES,              /* in every answer; the others where they are asked for: */
     FLI_FIGURES_POTENTIAL_AT = FLI_FIGURES,
     FLI_FIGURES_CLUSTERS_AT = FLI_FIGURES_POTENTIAL_AT + FLI_POTENTIAL_TERMS, /* a table, clusters x classes */
 };

@@ -1,5 +1,5 @@
-/* Derivatives of a bilevel problem over all of a client's samples: what metrics are made of. The samples of either level
- * are those of the client's turns. */
+/* Derivatives of a bilevel problem over all of a client's samples: what metrics are made of. The samples of either
+ * level are those of the client's turns. */
 #include "local/bilevel_work.h"
 
 #include "local/pieces.h"

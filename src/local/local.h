@@ -88,9 +88,9 @@ typedef struct {
 /* Vectors that a solver does not answer are NULL. */
 typedef struct {
     const void *z; /* the solution; in the task, as all vectors here: valid until that is posed anew */
-    /* Sum over the steps of the weight a gradient has in (start - z)/lr: Q_i for plain SGD, whatever its schedule, and
-     * with momentum gam Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2 for steps of one size. Methods that turn a displacement back into a gradient divide by lr times
-     * this. */
+    /* Sum over the steps of the weight a gradient has in (start - z)/lr: Q_i for plain SGD, whatever its schedule,
+     * and with momentum gam Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2 for steps of one size. Methods that turn a
+     * displacement back into a gradient divide by lr times this. */
     double weight;
     /* spent: gradients of mini-batches; one over all samples counts as an epoch, a solution by a factor as 1 */
     size_t steps;

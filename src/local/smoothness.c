@@ -1,10 +1,10 @@
 /* The largest |eigenvalue| of a batch Hessian, by power iteration on exact Hessian-vector products.
  *
- * With ||v|| = 1, ||Hv|| never exceeds the largest |eigenvalue| and never decreases from v to Hv/||Hv||, also when H is
- * indefinite; so the estimate approaches from below.
+ * With ||v|| = 1, ||Hv|| never exceeds the largest |eigenvalue| and never decreases from v to Hv/||Hv||, also when H
+ * is indefinite; so the estimate approaches from below.
  *
- * Of a problem of two levels it is the Hessian of g by y, where v and Hv are zero in the upper block, or that of f, whose
- * products are differences of gradients. */
+ * Of a problem of two levels it is the Hessian of g by y, where v and Hv are zero in the upper block, or that of f,
+ * whose products are differences of gradients. */
 #include "local/smoothness.h"
 
 #include "bilevel/bilevel.h"

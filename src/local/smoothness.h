@@ -4,8 +4,9 @@
 #include "model/model.h"
 
 /* The largest |eigenvalue| of the batch Hessian at x by power iteration, with the weight decay of a client that has
- * this many training samples in all, to a relative change of `tolerance` or `iterations`, whichever comes first: for a quadratic or a GLM at its worst point, the smoothness
- * constant. Of a problem of two levels: of the lower objective by its own block. */
+ * this many training samples in all, to a relative change of `tolerance` or `iterations`, whichever comes first: for
+ * a quadratic or a GLM at its worst point, the smoothness constant. Of a problem of two levels: of the lower
+ * objective by its own block. */
 fl_status fli_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, size_t samples,
                          uint64_t seed, size_t iterations, double tolerance, double *l);
 /* Its smallest eigenvalue, given the largest |eigenvalue| l: the modulus of strong convexity where the Hessian is

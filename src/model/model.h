@@ -1,9 +1,9 @@
-/* Objectives: f_i(x) = mean over client i's samples of loss(x; sample) + wd/2 ||x||^2, or wd/(2 n_i) ||x||^2 with its n_i
- * samples. One model per file, one line in list.c.
+/* Objectives: f_i(x) = mean over client i's samples of loss(x; sample) + wd/2 ||x||^2, or wd/(2 n_i) ||x||^2 with
+ * its n_i samples. One model per file, one line in list.c.
  *
  * A model computes on a gathered batch and keeps no state: parameters, gradients and scratch are the caller's, so
- * threads share a model without locks. Weight decay is not the model's business: fli_model_eval and the local solvers
- * add it. */
+ * threads share a model without locks. Weight decay is not the model's business: fli_model_eval and the local
+ * solvers add it. */
 #ifndef FLI_MODEL_MODEL_H
 #define FLI_MODEL_MODEL_H
 

@@ -5,8 +5,8 @@
  *     grad Phi(x) = grad_x F(x, y*) - G_xy v*
  *
  * Every derivative is a sum over the clients, who are asked for it one after the other (FLI_ASK_LEVELS). Both solutions
- * are found to a gradient or residual of 1e-10 in f64 and of 1e-5 in f32, relative to what it was at the start but to no
- * less than 1; the error in y* and v* is at most that over the modulus of strong convexity. */
+ * are found to a gradient or residual of 1e-10 in f64 and of 1e-5 in f32, relative to what it was at the start but to
+ * no less than 1; the error in y* and v* is at most that over the modulus of strong convexity. */
 #ifndef FLI_RUN_HYPERGRADIENT_H
 #define FLI_RUN_HYPERGRADIENT_H
 

@@ -104,7 +104,6 @@ static fl_status warn_of_theory(const fli_plan *p)
                    .g_modulus = fli_regularizer_weak_convexity(p->regularizer, s->regularizer.params),
                    .model_traits = p->model->desc->traits,
                    .momentum = s->local.momentum,
-                   .outlook = p->exec.outlook,
                    .smoothness = NAN,
                    .weight = NAN};
     if (!p->algo->theory.warn) return FL_OK;
@@ -264,53 +263,57 @@ static void plan_asking(fli_plan *p)
 }
 
 /* What the method's parameters left open. */
-static fl_status settle(fli_plan *p, const fli_outlook *ahead)
+static fl_status settle(fli_plan *p)
 {
     const fli_algo *a = p->algo;
     unsigned how = a->settling.unsettled ? a->settling.unsettled(p->params) : 0;
     fli_facts f = {.clients = p->fed->clients,
                    .convex = (p->model->desc->traits & FLI_MODEL_CONVEX) != 0,
                    .momentum = p->settings.local.momentum,
-                   .outlook = *ahead,
                    .smoothness = NAN};
     if (!how) return FL_OK;
     void *settled = fli_arena_alloc(&p->arena, 1, a->params_size);
     if (!settled) return FL_ENOMEM;
     memcpy(settled, p->params, a->params_size);
-    fl_status s = how == FLI_SETTLES_BY_SMOOTHNESS ? fli_theory_smoothness(p, &f.smoothness) : FL_OK;
+    fl_status s = look_ahead(p, &f.outlook);
+    if (!s && how == FLI_SETTLES_BY_SMOOTHNESS) s = fli_theory_smoothness(p, &f.smoothness);
     a->settling.settle(settled, &f);
     p->params = p->asking.params = settled;
     return s;
 }
 
-void fli_plan_print_settled(const fli_plan *p, fli_text *t)
+/* A value that was settled, as in "eta = 0.4". */
+static fl_status print_settled(const fli_plan *p, const fli_key *key, fli_text *t)
 {
     fli_text before, after;
-    size_t count = 0;
-    if (p->params == p->settings.algorithm.params) return;
-    for (const fli_key *key = p->algo->keys; key && key->name; key++) {
-        fli_text_init(&before, p->ctx);
-        fli_text_init(&after, p->ctx);
-        fli_key_print_value(&before, key, p->settings.algorithm.params);
-        fli_key_print_value(&after, key, p->params);
-        if (strcmp(fli_text_get(&before), fli_text_get(&after)))
-            fli_text_addf(t, "%s%s = %s", count++ ? ", " : "", key->name, fli_text_get(&after));
-        fli_text_fini(&before);
-        fli_text_fini(&after);
-    }
+    fli_text_init(&before, p->ctx);
+    fli_text_init(&after, p->ctx);
+    fli_key_print_value(&before, key, p->settings.algorithm.params);
+    fli_key_print_value(&after, key, p->params);
+    fl_status s = fli_text_ok(&before) ? fli_text_ok(&before) : fli_text_ok(&after);
+    if (!s && strcmp(fli_text_get(&before), fli_text_get(&after)))
+        fli_text_addf(t, "%s%s = %s", t->n ? ", " : "", key->name, fli_text_get(&after));
+    fli_text_fini(&before);
+    fli_text_fini(&after);
+    return s;
 }
 
-/* A comparison has many runs, and says it in their results alone. */
-static void say_settled(const fli_plan *p)
+/* Puts it into words. A comparison has many runs, and says it in their results alone. */
+static fl_status say_settled(fli_plan *p)
 {
     fli_text text;
+    fl_status s = FL_OK;
+    if (p->params == p->settings.algorithm.params) return FL_OK;
     fli_text_init(&text, p->ctx);
-    fli_plan_print_settled(p, &text);
-    if (text.n && !p->borrowed) fli_log(p->ctx, FL_LOG_INFO, "%s: %s", p->algo->name, fli_text_get(&text));
+    for (const fli_key *key = p->algo->keys; !s && key->name; key++) s = print_settled(p, key, &text);
+    if (!s) s = fli_text_ok(&text);
+    if (!s && !(p->settled = fli_arena_strdup(&p->arena, fli_text_get(&text)))) s = FL_ENOMEM;
+    if (!s && !p->borrowed) fli_log(p->ctx, FL_LOG_INFO, "%s: %s", p->algo->name, p->settled);
     fli_text_fini(&text);
+    return s;
 }
 
-static fl_status plan_exec(fli_plan *p, const fli_outlook *ahead)
+static fl_status plan_exec(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
     p->exec = (fli_exec_spec){
@@ -331,7 +334,6 @@ static fl_status plan_exec(fli_plan *p, const fli_outlook *ahead)
         .watch = s->metrics.potential && p->algo->theory.potential.name,
         .settings = essence(p),
         .builder = &fli_member_builder,
-        .outlook = *ahead,
     };
     return p->exec.folder && p->exec.settings ? FL_OK : FL_ENOMEM;
 }
@@ -345,11 +347,9 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
     if (status) return status;
     p->regularizer = strcmp(g->name, "none") ? g : NULL;
     plan_asking(p);
-    fli_outlook ahead;
-    status = look_ahead(p, &ahead);
-    if (!status) status = settle(p, &ahead);
-    if (!status) say_settled(p);
-    if (!status) status = plan_exec(p, &ahead);
+    status = settle(p);
+    if (!status) status = say_settled(p);
+    if (!status) status = plan_exec(p);
     return status ? status : warn(p);
 }
 

@@ -14,7 +14,8 @@ typedef struct {
     fli_arena arena; /* settings, parameters and texts */
     fli_settings settings;
     const fli_algo *algo;
-    const void *params; /* the method's: those in the settings, or a copy in which everything is settled */
+    const void *params;  /* the method's: those in the settings, or a copy in which everything is settled */
+    const char *settled; /* what was, as in "eta = 0.4"; NULL: nothing was left open */
     fli_fed *fed;
     fli_digest samples; /* of fed */
     size_t runs;        /* that work on these data at the same time; 0 counts as 1 */
@@ -47,8 +48,6 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg);
 fl_status fli_plan_check_memory(fli_plan *p);
 /* A plan that is ready to be run: all of the above. */
 fl_status fli_plan_make(fl_config *cfg, const fli_plan *like, fli_plan *p);
-/* The method's parameters that the plan has settled, as in "eta = 0.4"; nothing if it left none open. */
-void fli_plan_print_settled(const fli_plan *p, fli_text *t);
 void fli_plan_fini(fli_plan *p);
 
 #endif

@@ -99,8 +99,8 @@ static const fact of_balanced[] = {
      "turn. The rule fixes both: s between 1 and 2, theta = 1/2"},
     {"T, p",
      "means over all clients, weighed by w_i, of lr_i Q_i in the first round and of the probability p_i to take "
-     "part; the server computes them before the first round"},
-    {"s", "1/T, but at least 1 and at most 2: clients that hardly move in a turn are followed further"},
+     "part; they are known before the first round"},
+    {"s", "2/T, but at least 1 and at most 2: clients that hardly move in a turn are followed further"},
     {"gamma", "p/(s T) for all clients, so that theta = 1/2 at a client with average steps"},
     {"a", "s/(2 p_i), but at most 1/(gamma lr Qt_i), where theta would be 1; Qt_i is the sum of (1 - gamma lr)^t over "
           "the Q_i steps"},

@@ -78,14 +78,10 @@ static void result_json(fli_text *t, const fl_run *run)
     fli_text_json(t, fl_run_name(run));
     fli_text_addf(t, ",\n  \"algorithm\": \"%s\",\n  \"stopped_by\": \"%s\",\n", fl_run_algorithm(run),
                   why[run->stopped]);
-    if (run->plan.params != run->plan.settings.algorithm.params) {
-        fli_text settled;
-        fli_text_init(&settled, run->ctx);
-        fli_plan_print_settled(&run->plan, &settled);
+    if (run->plan.settled) {
         fli_text_add(t, "  \"settled\": ");
-        fli_text_json(t, fli_text_get(&settled));
+        fli_text_json(t, run->plan.settled);
         fli_text_add(t, ",\n");
-        fli_text_fini(&settled);
     }
     fli_text_addf(t, "  \"clients\": %zu,\n  \"parameters\": %zu,\n  \"rounds\": %zu,\n", fl_run_clients(run),
                   fl_run_parameters(run), run->round);

@@ -191,8 +191,8 @@ static uint64_t seed_of(const fl_run *run, size_t phase)
     return fli_rng_u64(&rng);
 }
 
-/* The exchanges of a round that one cohort has, from r->from on; all of them, for most methods. *invited += how many were
- * asked. */
+/* The exchanges of a round that one cohort has, from r->from on; all of them, for most methods. *invited += how many
+ * were asked. */
 static fl_status meet(fl_run *run, fli_round *r, size_t *invited)
 {
     double begin = fli_clock_now(), lost;

@@ -81,7 +81,6 @@ static fli_facts stated(const fli_plan *p, const double *weights, const fli_view
         .constant_lr = fli_settings_lr(&s->local, 1, 1) == fli_settings_lr(&s->local, 0, 1),
         .base_lr = s->local.lr,
         .lr = s->local.lr * fli_reals_at(&s->local.lr_factors, client),
-        .outlook = p->exec.outlook,
         .weight = weights[client],
         .convexity = NAN,
         .sure_convexity = NAN,
