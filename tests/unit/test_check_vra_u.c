@@ -120,8 +120,8 @@ static void fixes_hold(void **state)
                                         "semi.alpha_r=500",
                                         "participation=everyone",
                                         "local.momentum=0.5",
-                                        "semi.labels=none|data.unlabelled=0|model={kind: factorization, rank: 2}|"
-                                        "regularizer=nonnegative"};
+                                        ("semi.labels=none|data.unlabelled=0|model={kind: factorization, rank: 2}|"
+                                         "regularizer=nonnegative")};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char list[600], *report = NULL, *file = NULL, *save = NULL;
         size_t left;
