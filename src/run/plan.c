@@ -298,8 +298,8 @@ static fl_status print_settled(const fli_plan *p, const fli_key *key, fli_text *
     return s;
 }
 
-/* Puts it into words. A comparison has many runs, and says it in their results alone. */
-static fl_status say_settled(fli_plan *p)
+/* Puts it into words. */
+static fl_status name_settled(fli_plan *p)
 {
     fli_text text;
     fl_status s = FL_OK;
@@ -308,7 +308,6 @@ static fl_status say_settled(fli_plan *p)
     for (const fli_key *key = p->algo->keys; !s && key->name; key++) s = print_settled(p, key, &text);
     if (!s) s = fli_text_ok(&text);
     if (!s && !(p->settled = fli_arena_strdup(&p->arena, fli_text_get(&text)))) s = FL_ENOMEM;
-    if (!s && !p->borrowed) fli_log(p->ctx, FL_LOG_INFO, "%s: %s", p->algo->name, p->settled);
     fli_text_fini(&text);
     return s;
 }
@@ -348,7 +347,7 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
     p->regularizer = strcmp(g->name, "none") ? g : NULL;
     plan_asking(p);
     status = settle(p);
-    if (!status) status = say_settled(p);
+    if (!status) status = name_settled(p);
     if (!status) status = plan_exec(p);
     return status ? status : warn(p);
 }

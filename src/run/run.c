@@ -44,6 +44,8 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out)
     fli_snprintf(run->kernels, sizeof run->kernels, "%s", fli_kernels_all());
     fl_status s = fli_plan_make(cfg, data, &run->plan);
     if (!s) s = start(run);
+    if (!s && run->plan.settled && !data) /* a comparison has many runs, and says it in their results alone */
+        fli_log(run->ctx, FL_LOG_INFO, "%s: %s", run->plan.algo->name, run->plan.settled);
     if (s)
         fl_run_free(run);
     else

@@ -60,6 +60,7 @@ static void print_head(fli_text *t, const fli_check *c)
         fli_text_addf(
             t, "levels      L_1 of at least %.4g (of f_i in x and y, and of g_i in y), mu_g = %.4g (bilevel.l2)\n",
             fmax(c->facts.all.upper_smoothness, c->facts.all.smoothness), p->model->bilevel->common.l2);
+    if (p->settled) fli_text_addf(t, "settled     %s\n", p->settled);
     print_work(t, c);
 }
 
