@@ -25,10 +25,9 @@ typedef struct {
     double convexity, most_convexity; /* the smallest mu_i, the largest */
     double upper_smoothness;          /* two levels: the largest of f_i in (x, y) */
     size_t steps, least_steps;        /* the most and the fewest that anyone may take in a round */
-    double probability, most_probability;
+    double probability;
     double reach, least_reach; /* the largest and the smallest lr_i Q_i */
-    double least_weight, weight;
-    const double *weights; /* w_i of all clients, measured or not */
+    const double *weights;     /* w_i of all clients, measured or not */
 } fli_facts_all;
 
 typedef struct {
@@ -38,8 +37,6 @@ typedef struct {
     int composite;    /* there is a regulariser g; */
     double g_modulus; /* g + g_modulus/2 ||x||^2 is convex; 0: so is g itself */
     unsigned model_traits;
-    size_t samples; /* of all clients */
-    size_t parameters;
     double smoothness; /* L_i; with two levels that of g_i in y */
     double lr, probability, weight;
     double most_likely; /* p_i in the round where it is largest; probability is where it is smallest */
@@ -56,15 +53,9 @@ typedef struct {
     double convexity;
     double
         sure_convexity; /* what weight decay (two levels: bilevel.l2) makes certain for a convex loss; NAN: nothing */
-    double upper_gradient;   /* two levels: ||grad_y f_i|| at the start, for L_f */
     double upper_smoothness; /* two levels: L of f_i in (x, y) */
     int second_block;        /* f_i(x, y_i) has a block y_i of the client's own: pseudo labels, memberships; then */
     fli_latent_steps block;  /* how it is improved */
-    size_t batch;            /* labelled samples in a local step */
-    size_t rounds;
-    size_t cohort;      /* m: the most clients of a round; of asynchronous methods, those at work at the same time */
-    int uniform_cohort; /* m of N without replacement, all equally likely, in every round; or everyone */
-    fli_pace pace;      /* of asynchronous methods; of others the buffer is 0 */
     const fli_facts_all *all;
 } fli_facts;
 

@@ -84,8 +84,8 @@ static const fli_key keys[] = {
     FLI_KEY_PER_CLIENT(params, a, "balanced", 0, FLI_NO_MAX, "balanced|auto",
                        "dual step size a_i: how fast the correction follows; balanced: s/(2 p_i); auto: Remark 1"),
     FLI_KEY_PER_CLIENT(params, d, "balanced", 0, FLI_NO_MAX, "balanced|auto",
-                       "aggregation step size d_i; balanced: s/p_i - a_i, for a cohort of the usual weight; auto: "
-                       "1/p_i"),
+                       "aggregation step size d_i; balanced: s/p_i - a_i for a cohort of the usual weight, and 1/p_i "
+                       "where a is not balanced; auto: 1/p_i"),
     {"step", FLI_REALS, offsetof(params, step), "balanced", FLI_ABOVE_0, FLI_NO_MAX, "balanced",
      "the server's step s along the mean displacement, for balanced gamma, a and d; balanced: 2/T, from 1 to 2, see "
      "the notes"},
@@ -100,14 +100,22 @@ static const fli_key keys[] = {
 
 /* ---- the rule `balanced` ------------------------------------------------------------------------------------- */
 
+static int balances_a(const params *p) { return preset_of(p)->a == A_GIVEN && !p->a.n && p->a.word == BALANCED; }
+
+/* Beside an a that goes by another rule there is nothing to balance: d_i = 1/p_i then. */
+static int balances_d(const params *p)
+{
+    return preset_of(p)->d == D_GIVEN && !p->d.n && p->d.word == BALANCED && balances_a(p);
+}
+
 /* Until it is settled all of it is 1. */
 static double step_of(const params *p) { return p->step.n ? p->step.v[0] : 1; }
 
 static unsigned unsettled(const void *params_)
 {
     const params *p = params_;
-    int asked = !p->gamma.n || (!p->a.n && p->a.word == BALANCED) || (!p->d.n && p->d.word == BALANCED);
-    return asked && preset_of(p)->a == A_GIVEN && (!p->gamma.n || !p->step.n) ? FLI_SETTLES_BY_WORK : 0;
+    int gamma = !p->gamma.n && !preset_of(p)->no_gamma;
+    return gamma || (!p->step.n && balances_a(p)) ? FLI_SETTLES_BY_WORK : 0;
 }
 
 static void settle(void *params_, const fli_facts *f)
@@ -118,11 +126,9 @@ static void settle(void *params_, const fli_facts *f)
     int dual = !p->gamma.n || p->gamma.v[0] > 0;
     p->balanced_step = p->step.n ? p->step.v[0] : dual ? fmin(2, fmax(1, 2 / travel)) : 1;
     p->balanced_gamma = likely / (p->balanced_step * travel);
-    p->step = (fli_reals){1, &p->balanced_step, 0};
+    if (balances_a(p)) p->step = (fli_reals){1, &p->balanced_step, 0};
     if (!p->gamma.n) p->gamma = (fli_reals){1, &p->balanced_gamma, 0};
 }
-
-static int balances_d(const params *p) { return preset_of(p)->d == D_GIVEN && !p->d.n && p->d.word == BALANCED; }
 
 static double gamma_at(const params *p, size_t client)
 {

@@ -165,7 +165,7 @@ static fl_status potential(visit *c, const fli_message *sent, const void *start)
     if (!gradient) return FL_ENOMEM;
     const void *at = p->point(&t);
     double f = fli_eval_loss(c->eval, c->view.ds, c->view.train, c->view.n_train, at, gradient, NULL) + decay(c, at);
-    fli_axpy(space, s->model->weight_decay, at, gradient);
+    fli_axpy(space, fli_model_decay(s->model, c->view.n_train), at, gradient);
     p->client(&t, f, gradient, c->num + FLI_FIGURES_POTENTIAL_AT);
     fli_free(gradient);
     return FL_OK;

@@ -112,6 +112,8 @@ static void gather(fli_minibatch *b, const uint32_t *plain, size_t np, const uin
     augment(b, idx + np, np, nr, b->rest.epoch);
 }
 
+size_t fli_minibatch_samples(const fli_minibatch *b) { return b->plain.n ? b->plain.count : b->rest.count; }
+
 int fli_minibatch_gather(fli_minibatch *b)
 {
     if (b->plain.count + b->rest.count > b->w->eval->batch.capacity) return 0;

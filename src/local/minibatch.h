@@ -37,6 +37,8 @@ typedef struct {
 void fli_minibatch_init(fli_worker *w, const fli_view *v, const uint32_t *labelled, size_t n, const void *y,
                         fli_rng *rng, fli_minibatch *b);
 void fli_minibatch_next(fli_minibatch *b);
+/* Samples of the one under way: the labelled ones, or where all samples have a y, those. */
+size_t fli_minibatch_samples(const fli_minibatch *b);
 
 /* Brings the whole mini-batch under way into the worker's batch; 0: it is too long for that. */
 int fli_minibatch_gather(fli_minibatch *b);

@@ -49,7 +49,8 @@ void fli_sgd_next(const fli_worker *w, const fli_task *t, size_t batch, fli_sgd_
     if (w->model->decay_by == FLI_DECAY_BY_BATCH)
         c->step.wd = fli_model_step_decay(w->model, t->view->n_train, batch) + c->flat;
     if (!schedule->by_step) return;
-    c->share = fli_schedule_lr(schedule, 1, (double)(t->taken + c->k)) / c->mean;
+    /* a schedule may fall to 0 */
+    c->share = c->mean > 0 ? fli_schedule_lr(schedule, 1, (double)(t->taken + c->k)) / c->mean : 1;
     c->step.lr = t->problem.lr * c->share;
     c->momentum = w->spec.momentum * c->momentum + 1;
     c->weight += c->share * c->momentum;
@@ -83,7 +84,7 @@ void fli_sgd_train(fli_worker *w, fli_task *t, const void *y)
     fli_copy(&w->model->space, p->start, t->z);
     for (size_t k = 0; k < p->steps; k++) {
         fli_minibatch_next(&b);
-        fli_sgd_next(w, t, b.plain.count, &course);
+        fli_sgd_next(w, t, fli_minibatch_samples(&b), &course);
         take_step(w, &b, &course.step, t->z);
     }
     t->answer = (fli_answer){.z = t->z, .weight = fli_sgd_course_weight(w, t, &course), .steps = p->steps};

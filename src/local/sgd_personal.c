@@ -134,8 +134,8 @@ static void train(fli_worker *w, fli_task *t, const training *on, const void *y)
     for (size_t k = 0; k < p->steps; k++) {
         fli_minibatch_next(&b);
         fli_minibatch_grad(&b, &at);
-        fli_sgd_next(w, t, b.plain.count, &course);
-        own_step.wd = fli_model_step_decay(w->model, t->view->n_train, b.plain.count);
+        fli_sgd_next(w, t, fli_minibatch_samples(&b), &course);
+        own_step.wd = fli_model_step_decay(w->model, t->view->n_train, fli_minibatch_samples(&b));
         own_step.lr = p->pair.lr * course.share;
         s->ops->sgd(s->n, &course.step, t->z);
         s->ops->sgd(s->n, &own_step, own);

@@ -8,6 +8,7 @@ struct fl_config {
     fl_ctx *ctx;
     fli_arena arena;
     fli_node *root; /* a map */
+    int compared;   /* one of several runs of an experiment: what only some methods have may be asked of all */
 };
 
 /* Lays a tree (a map) over what is there, as a file would be. Choosing another kind keeps the keys all kinds of the

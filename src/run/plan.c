@@ -197,10 +197,10 @@ static void resolve_pace(fli_plan *p)
 }
 
 /* All that may fail for what the configuration says: everything is tried, so that everything is said. */
-static fl_status resolve(fli_plan *p, const fli_node *root)
+static fl_status resolve(fli_plan *p, const fl_config *cfg)
 {
     const fli_settings *s = &p->settings;
-    fli_known known = {.ctx = p->ctx, .root = root, .settings = s, .fed = p->fed};
+    fli_known known = {.ctx = p->ctx, .root = cfg->root, .settings = s, .fed = p->fed};
     fli_problems problems;
     fli_problems_init(&problems, &known);
     fli_problems_note(&problems, make_model(p), "model.kind");
@@ -215,7 +215,7 @@ static fl_status resolve(fli_plan *p, const fli_node *root)
     known.solvers = &p->solvers;
     known.pace = p->pace;
     known.at_work = p->at_work;
-    known.compared = p->borrowed;
+    known.compared = cfg->compared;
     fli_problems_look(&problems, fli_data_rules);
     return fli_problems_fini(&problems);
 }
@@ -341,7 +341,7 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
 {
     const fli_settings *s = &p->settings;
     const fli_regularizer *g = s->regularizer.item.desc;
-    fl_status status = resolve(p, cfg->root);
+    fl_status status = resolve(p, cfg);
     if (!status) status = fli_plan_digest(p->ctx, s, &p->samples, &p->data);
     if (status) return status;
     p->regularizer = strcmp(g->name, "none") ? g : NULL;

@@ -119,7 +119,8 @@ static const fact of_eta[] = {
      "while L/mu is below 10000. L is the largest smoothness of a client, measured as `fedloom check` does. 1/L for "
      "models that are not convex, below which a local problem has one minimiser"},
     {"solver sgd",
-     "lr Q, with the mean over clients of their local steps Q in the first round: SGD cannot follow a proximal term "
+     "lr Q/(1 - momentum), with the mean over clients of their local steps Q in the first round: SGD cannot follow a "
+     "proximal term "
      "beyond that, so that a larger eta only slows agreement down, and a smaller one wastes steps. Below lr/2 the "
      "steps "
      "would not even be stable"},

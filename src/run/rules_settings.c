@@ -72,9 +72,9 @@ static int mapping_unmeasured(const fli_known *k)
     return stops_by_mapping(k) && !k->settings->metrics.gradient_mapping;
 }
 static int mapping_of_levels(const fli_known *k) { return stops_by_mapping(k) && has_trait(k, FLI_ALGO_BILEVEL); }
-static int mapping_of_labelled(const fli_known *k)
+static int mapping_of_one_block(const fli_known *k)
 {
-    return stops_by_mapping(k) && k->settings->semi.labels != FLI_SEMI_NONE && !has_trait(k, FLI_ALGO_LABELLED);
+    return stops_by_mapping(k) && k->settings->semi.labels == FLI_SEMI_PROJECTED && !has_trait(k, FLI_ALGO_LABELLED);
 }
 
 static int stops_by_gradient(const fli_known *k) { return k->settings->stop.gradient2 > 0; }
@@ -262,9 +262,9 @@ const fli_rule fli_settings_rules[] = {
      "stop.gradient2 looks at the gradient in x alone, but with semi.labels {semi.labels} the pseudo labels of "
      "algorithm {algorithm.kind} may still be on their way; closed_form has none",
      "data: {unlabelled: 0.5}\nsemi: {labels: projected}\nstop: {gradient2: 1}\nmetrics: {gradient: true}", NULL},
-    {"stop.gradient_mapping semi.labels algorithm.kind", mapping_of_labelled,
-     "stop.gradient_mapping looks at the loss on labelled samples alone, whose gradient does not vanish where that of "
-     "algorithm {algorithm.kind} with semi.labels does",
+    {"stop.gradient_mapping semi.labels algorithm.kind", mapping_of_one_block,
+     "stop.gradient_mapping looks at the gradient in x alone, but with semi.labels {semi.labels} the pseudo labels of "
+     "algorithm {algorithm.kind} may still be on their way; closed_form has none",
      "data: {unlabelled: 0.5}\nsemi: {labels: projected}\nstop: {gradient_mapping: 1}\n"
      "metrics: {gradient_mapping: true}",
      NULL},

@@ -18,7 +18,7 @@ enum {
 typedef struct {
     const fli_plan *plan;
     fli_batch batch;
-    void *x, *scratch, *gradient;
+    void *x, *scratch;
 } meter;
 
 static fl_status meter_init(fl_ctx *ctx, const fli_plan *p, meter *m)
@@ -28,9 +28,8 @@ static fl_status meter_init(fl_ctx *ctx, const fli_plan *p, meter *m)
     fl_status s = fli_model_batch(ctx, p->model, FLI_MEASURED_SAMPLES, &m->batch);
     if (s) return s;
     m->x = fli_alloc(ctx, space->n, space->ops->size);
-    m->gradient = fli_alloc(ctx, space->n, space->ops->size);
     m->scratch = fli_alloc(ctx, fli_model_scratch(p->model, FLI_MEASURED_SAMPLES), 1);
-    if (!m->x || !m->gradient || !m->scratch) return FL_ENOMEM;
+    if (!m->x || !m->scratch) return FL_ENOMEM;
     return fli_model_start_from(ctx, p->model, p->fed, (uint64_t)p->settings.top.seed, m->x);
 }
 
@@ -38,7 +37,6 @@ static void meter_fini(meter *m)
 {
     fli_batch_fini(&m->batch);
     fli_free(m->x);
-    fli_free(m->gradient);
     fli_free(m->scratch);
 }
 
@@ -66,7 +64,6 @@ static void steps_of(const fli_plan *p, const fli_view *v, fli_facts *f)
 static fli_facts stated(const fli_plan *p, const double *weights, const fli_view *v, size_t client)
 {
     const fli_settings *s = &p->settings;
-    const char *who = p->participation->desc->name;
     fli_facts f = {
         .clients = p->fed->clients,
         .client = (uint32_t)client,
@@ -74,26 +71,18 @@ static fli_facts stated(const fli_plan *p, const double *weights, const fli_view
         .composite = p->regularizer != NULL,
         .g_modulus = fli_regularizer_weak_convexity(p->regularizer, s->regularizer.params),
         .model_traits = p->model->desc->traits,
-        .samples = p->fed->samples,
-        .parameters = p->model->space.n,
         .momentum = s->local.momentum,
-        .batch = fli_batch_size(&p->asking.sgd, v->n_train),
         .constant_lr = fli_settings_lr(&s->local, 1, 1) == fli_settings_lr(&s->local, 0, 1),
         .base_lr = s->local.lr,
         .lr = s->local.lr * fli_reals_at(&s->local.lr_factors, client),
         .weight = weights[client],
         .convexity = NAN,
         .sure_convexity = NAN,
-        .upper_gradient = NAN,
         .upper_smoothness = NAN,
         .second_block = p->model->latent != NULL,
-        .rounds = (size_t)s->top.rounds,
-        .cohort = p->algo->async.pace ? p->at_work : p->participation->largest,
-        .uniform_cohort = p->participation->desc->everyone || !strcmp(who, "uniform"),
-        .pace = p->pace,
     };
     fli_participation_range(p->participation, client, &f.probability, &f.most_likely);
-    f.full_batch = f.batch >= v->n_train;
+    f.full_batch = fli_batch_size(&p->asking.sgd, v->n_train) >= v->n_train && !v->ds->augment;
     steps_of(p, v, &f);
     return f;
 }
@@ -120,13 +109,7 @@ static fl_status measure_convexity(fl_ctx *ctx, meter *m, const fli_view *v, fli
 static fl_status measure_upper(fl_ctx *ctx, meter *m, fli_facts *f)
 {
     const fli_model *model = m->plan->model;
-    const fli_ops *ops = model->space.ops;
     if (!model->bilevel || !m->plan->algo->theory.check) return FL_OK;
-    size_t at = model->bilevel->upper;
-    fli_space lower = fli_lower_space(&model->space, at);
-    fli_bilevel_upper(model, m->x, &m->batch, m->gradient, m->scratch);
-    void *y = fli_at(ops, m->gradient, at);
-    f->upper_gradient = sqrt(fli_dot(&lower, y, y));
     return fli_upper_smoothness(ctx, model, m->x, &m->batch, (uint64_t)m->plan->settings.top.seed, ITERATIONS, 1e-4,
                                 &f->upper_smoothness);
 }
@@ -173,11 +156,18 @@ static void add_to_all(fli_facts_all *a, const fli_facts *f)
     if (f->steps > a->steps) a->steps = f->steps;
     if (f->least_steps < a->least_steps) a->least_steps = f->least_steps;
     a->probability = fmin(a->probability, f->probability);
-    a->most_probability = fmax(a->most_probability, f->most_likely);
     a->reach = fmax(a->reach, f->lr * (double)f->steps);
     a->least_reach = fmin(a->least_reach, f->lr * (double)f->least_steps);
-    a->weight = fmax(a->weight, f->weight);
-    a->least_weight = fmin(a->least_weight, f->weight);
+}
+
+/* The worst second block; the client with the largest L_i may have none. */
+static void add_block(fli_facts *worst, const fli_facts *f)
+{
+    if (!f->second_block) return;
+    if (!worst->second_block) worst->block = f->block;
+    worst->second_block = 1;
+    worst->block.lr = fmax(worst->block.lr, f->block.lr);
+    worst->block.smoothness = fmax(worst->block.smoothness, f->block.smoothness);
 }
 
 static void gather_all(fli_measured *m)
@@ -189,7 +179,6 @@ static void gather_all(fli_measured *m)
                          .least_steps = SIZE_MAX,
                          .probability = 1,
                          .least_reach = INFINITY,
-                         .least_weight = INFINITY,
                          .weights = weights};
     m->worst = m->client[0];
     for (size_t i = 0; i < m->measured; i++) {
@@ -199,6 +188,7 @@ static void gather_all(fli_measured *m)
         a->mean_smoothness += f->smoothness / (double)m->measured;
         if (f->smoothness > m->worst.smoothness) m->worst = *f;
     }
+    for (size_t i = 0; i < m->measured; i++) add_block(&m->worst, &m->client[i]);
     m->worst.all = a;
     m->worst.steps = a->steps;
     m->worst.least_steps = a->least_steps;

@@ -36,7 +36,7 @@ static int read_model(const verifier *v, const json_t *x, const json_t *y, doubl
     return fli_golden_numbers(x, p, out) && (p == n || fli_golden_numbers(y, n - p, out + p));
 }
 
-/* The lower block of v, where the method has a v: its second vector. */
+/* The lower block of v, where the method has a v. */
 static double *lower_v(const verifier *v)
 {
     size_t which = v->plan.algo->levels.v;

@@ -298,6 +298,7 @@ static fl_status make_trial(fli_experiment *x, const fli_node *common, fli_trial
     fl_status s;
     fli_snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->seed);
     if (!(t->cfg = fl_config_new(x->ctx))) return FL_ENOMEM;
+    t->cfg->compared = 1;
     if ((s = fli_config_merge(t->cfg, common)) || (s = fli_config_merge(t->cfg, m->over)) ||
         (s = fli_variants_apply(x, m, t)) || (m->node && (s = fli_method_keys_apply(common, t->cfg))) ||
         (s = make_folder_name(x, m, t)) || (s = put_text(t->cfg, "name", m->label)) ||

@@ -25,7 +25,9 @@ static const fli_metric *find_metric(const char *name, size_t n)
 static const fli_metric *find_cost(const char *name, size_t n)
 {
     const fli_metric *m = n == 6 && !strncmp(name, "rounds", 6) ? &fli_metric_round : find_metric(name, n);
-    return m && m->count && m->is.better == FL_BETTER_LOW && m != &fli_metric_seconds ? m : NULL;
+    return m && m->count && m->is.better == FL_BETTER_LOW && m != &fli_metric_seconds && m != &fli_metric_potential_rise
+               ? m
+               : NULL;
 }
 
 /* `text` behind " to ": a number, and " of METRIC" if it is not about accuracy. */

@@ -52,6 +52,28 @@ static void falls_where_promised(void **state)
     }
 }
 
+/* Weight decay over a client's samples is weight decay, where all clients have as many. */
+static void decay_by_samples(void **state)
+{
+    fixture *f = *state;
+    static const char *const methods[] = {"algorithm={kind: feddr, eta: 0.03, solver: exact, init: exact}",
+                                          "algorithm={kind: fedvra, gamma: 1, a: 1, d: 1}", "algorithm=fedgia"};
+    for (size_t k = 0; k < sizeof methods / sizeof *methods; k++) {
+        double last[2];
+        for (int by = 0; by < 2; by++) {
+            char set[400];
+            snprintf(set, sizeof set,
+                     "%s;data={kind: linreg, clients: 6, features: 4, min_size: 50, max_size: 50};rounds=5;"
+                     "model.weight_decay=%s;model.weight_decay_by=%s",
+                     methods[k], by ? "20" : "0.4", by ? "samples" : "nothing");
+            fl_run *run = run_done(f, LINREG, set);
+            last[by] = fl_row_get(fl_run_row(run), "potential");
+            fl_run_free(run);
+        }
+        assert_near(last[0], last[1], 1e-9 * fabs(last[0]));
+    }
+}
+
 /* No conditions: the promise that the settings do not keep. */
 static void anything(const void *params, const fli_facts *f, fli_conditions *out)
 {
@@ -168,8 +190,8 @@ static void refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(falls_where_promised), FIXTURE_TEST(rises_are_said),
-                                       FIXTURE_TEST(leaves_no_trace), FIXTURE_TEST(where_they_start),
-                                       FIXTURE_TEST(refused)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(falls_where_promised), FIXTURE_TEST(decay_by_samples),
+                                       FIXTURE_TEST(rises_are_said),       FIXTURE_TEST(leaves_no_trace),
+                                       FIXTURE_TEST(where_they_start),     FIXTURE_TEST(refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

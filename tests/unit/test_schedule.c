@@ -114,6 +114,22 @@ static void weights_add_up(void **state)
     fli_fed_free(fed);
 }
 
+/* A schedule that has fallen to 0 takes steps of 0; and weight decay by mini-batch where all samples have a y. */
+static void nothing_is_divided_by_nothing(void **state)
+{
+    static const char *const sets[] = {
+        "local.schedule=exponential;local.decay=1e-200;rounds=3",
+        ("data={kind: blobs, classes: 3, features: 4, samples: 60, normalize: given, mean: -9, std: 1};"
+         "partition={kind: iid, clients: 4};model={kind: factorization, rank: 3, weight_decay_by: batch};"
+         "algorithm=fedvra-u;local={batch: 4, lr: 0.01};regularizer=nonnegative"),
+    };
+    for (size_t k = 0; k < sizeof sets / sizeof *sets; k++) {
+        fl_run *run = run_done(*state, base, sets[k]);
+        assert_true(isfinite(fl_row_get(fl_run_row(run), "train_loss")));
+        fl_run_free(run);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +137,7 @@ int main(void)
         FIXTURE_TEST(steps_are_counted),
         FIXTURE_TEST(one_step),
         FIXTURE_TEST(weights_add_up),
+        FIXTURE_TEST(nothing_is_divided_by_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
