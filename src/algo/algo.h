@@ -16,7 +16,9 @@
 
 /* Traits. */
 enum {
-    FLI_ALGO_EVERYONE = 1,  /* all clients must take part in every round */
+    /* all clients must take part in every round; they keep what they need of the model where a round ends without an
+     * exchange, and are not sent it again */
+    FLI_ALGO_EVERYONE = 1,
     FLI_ALGO_UNIFORM = 2,   /* weighs clients equally: w_i = 1/N */
     FLI_ALGO_EQUAL_LR = 4,  /* wants the same step size at all clients */
     FLI_ALGO_PLAIN_SGD = 8, /* reads gradients out of displacements */

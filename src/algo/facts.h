@@ -56,6 +56,7 @@ typedef struct {
     double upper_smoothness; /* two levels: L of f_i in (x, y) */
     int second_block;        /* f_i(x, y_i) has a block y_i of the client's own: pseudo labels, memberships; then */
     fli_latent_steps block;  /* how it is improved */
+    int uniform_cohort;      /* as many clients in every round, all equally likely, without replacement; or everyone */
     const fli_facts_all *all;
 } fli_facts;
 

@@ -73,6 +73,8 @@ void fli_control_check(double server_lr, const fli_facts *f, fli_conditions *out
                   3 * rate / (100 * p * l * qt * qt));
     fli_condition(out, "(34) fourth", "lr <= m/(32 server_lr N L) (1 + 2N/m)^(-1/2)", f, f->lr,
                   p / (32 * rate * l) / sqrt(1 + 2 / p));
+    fli_requirement(out, "sampling", "m of N clients uniformly, without replacement, or everyone", f,
+                    f->uniform_cohort);
     check_labels(f, out);
 }
 
@@ -83,4 +85,5 @@ void fli_control_fix(const void *params, const fli_facts *worst, fli_fixes *out)
     fli_fix_shrink(out, "(34)|(36)", "local.lr", worst->base_lr, NULL);
     fli_fix_shrink(out, "eta_v", "semi.label_lr", worst->block.lr, NULL);
     fli_fix_word(out, "(10)", "semi.label_steps", "1", NULL);
+    fli_fix_word(out, "sampling", "participation.kind", "uniform", NULL);
 }

@@ -93,6 +93,7 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
     fli_requirement(out, "step sizes", "lr Q_i is the same at all clients, by local.lr_factors where Q_i differ", f,
                     f->all->reach <= f->all->least_reach * (1 + 1e-9));
     fli_requirement(out, "schedule", "lr is the same in all rounds", f, f->constant_lr);
+    fli_requirement(out, "plain SGD", "local steps have no momentum", f, f->momentum == 0);
     fli_requirement(out, "gradients", "local steps are over all samples (local.batch 0): the errors of others remain",
                     f, f->full_batch);
 }
@@ -106,6 +107,7 @@ static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
     fli_fix_word(out, "step sizes", "local.lr_factors", "1", NULL);
     fli_fix_most(out, "step sizes", "local.steps", (double)worst->least_steps, "the fewest that anyone takes now");
     fli_fix_constant_lr(out, "schedule");
+    fli_fix_plain_steps(out, "plain SGD");
     fli_fix_full_batch(out, "gradients");
 }
 

@@ -76,6 +76,7 @@ static void check(const void *params_, const fli_facts *f, fli_conditions *out)
     fli_requirement(out, "convexity", "f_i convex", f, f->convex);
     fli_ask_strong_convexity(out, f);
     fli_requirement(out, "step sizes", "lr is the same in all rounds", f, f->constant_lr);
+    fli_requirement(out, "plain SGD", "local steps have no momentum", f, f->momentum == 0);
     fli_requirement(out, "gradients", "local steps are over all samples (local.batch 0): the errors of others remain",
                     f, f->full_batch);
 }
@@ -85,6 +86,7 @@ static void fix(const void *params_, const fli_facts *worst, fli_fixes *out)
     (void)params_;
     fli_fix_most(out, "bound on lr", "local.lr", 1 / worst->smoothness, "1/L");
     fli_fix_constant_lr(out, "step sizes");
+    fli_fix_plain_steps(out, "plain SGD");
     fli_fix_full_batch(out, "gradients");
 }
 

@@ -45,6 +45,8 @@ void say_error(const fl_ctx *ctx);
 int say_usage(const char *command_name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Replaces control characters and what is no UTF-8, so that no text from a file moves the cursor. Returns s. */
 char *say_clean(char *s);
+/* Several sentences on one line, cleaned; changes them. */
+void say_joined(FILE *to, char *lines);
 /* A line on stdout with a file's name. */
 void say_path(const char *before, const char *path);
 /* fl_text_fn: to stdout, cleaned except for line breaks and tabs. */

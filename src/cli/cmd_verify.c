@@ -36,9 +36,8 @@ static void check(tally *t, const char *path)
         t->passed++;
     } else {
         snprintf(reason, sizeof reason, "%s", fl_ctx_error(t->ctx));
-        for (char *c = reason; *c; c++)
-            if (*c == '\n') *c = ';';
-        printf("FAIL %-*s  %s\n", t->pad, name, say_clean(reason));
+        printf("FAIL %-*s  ", t->pad, name);
+        say_joined(stdout, reason);
         t->failed++;
     }
     fflush(stdout);

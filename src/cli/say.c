@@ -46,6 +46,15 @@ char *say_clean(char *s)
     return s;
 }
 
+void say_joined(FILE *to, char *lines)
+{
+    for (char *end; (end = strchr(lines, '\n')); lines = end + 1) {
+        *end = 0;
+        fprintf(to, "%s; ", say_clean(lines));
+    }
+    fprintf(to, "%s\n", say_clean(lines));
+}
+
 static void say_line(const char *prefix, const char *fmt, va_list ap)
 {
     char line[2048];

@@ -52,8 +52,8 @@ static void report_run(watcher *w, const fl_study_progress *p)
     else
         snprintf(line, sizeof line, "[%zu/%zu] %s%s  %.1f s", p->done + p->failed, p->total, run, row,
                  p->row ? fl_row_get(p->row, "seconds") : 0.0);
-    for (char *end; (end = strchr(line, '\n'));) *end = ';'; /* several sentences */
-    fprintf(stderr, "%s%s\n", w->live && !w->quiet ? "\r\033[K" : "", say_clean(line));
+    fputs(w->live && !w->quiet ? "\r\033[K" : "", stderr);
+    say_joined(stderr, line);
 }
 
 void watcher_observe(void *arg, const fl_study_progress *p)

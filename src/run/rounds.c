@@ -42,12 +42,6 @@ static size_t exchanges(const fl_run *run)
     return a->rounds.phases ? a->rounds.phases(params, coin) : 1;
 }
 
-/* Whether all rounds have the same clients, who then know what has not changed. */
-static int same_cohort(const fl_run *run)
-{
-    return ((const fli_participation_desc *)run->plan.settings.sampler.item.desc)->everyone;
-}
-
 static fli_ask ask_client(const fl_run *run, uint32_t client)
 {
     fli_card card = fli_exec_card(run->exec, client);
@@ -220,7 +214,8 @@ fl_status fli_rounds_next(fl_run *run)
         came += r.count;
     }
     if (s) return s;
-    run->news = meetings > 0 || !same_cohort(run);
+    /* methods that need everyone keep what they have of the model: nothing is sent again that has not changed */
+    run->news = meetings > 0 || !(run->plan.algo->traits & FLI_ALGO_EVERYONE);
     note_empty(run, invited, came);
     run->round++;
     return FL_OK;

@@ -80,6 +80,7 @@ static fli_facts stated(const fli_plan *p, const double *weights, const fli_view
         .sure_convexity = NAN,
         .upper_smoothness = NAN,
         .second_block = p->model->latent != NULL,
+        .uniform_cohort = p->participation->desc->everyone || !strcmp(p->participation->desc->name, "uniform"),
     };
     fli_participation_range(p->participation, client, &f.probability, &f.most_likely);
     f.full_batch = fli_batch_size(&p->asking.sgd, v->n_train) >= v->n_train && !v->ds->augment;

@@ -88,14 +88,18 @@ static fl_status fix_trial(job *j, const fli_trial *t, fl_config *fixed)
     return s;
 }
 
-/* One setting of a method cannot be fixed for another: those of grids stay as they are. */
+/* What a grid or a list of points sets stands above a method's own keys: such methods stay as they are. */
+static int is_free(const fli_experiment *x, const fli_trial *t)
+{
+    return !*t->setting_text && x->methods[t->method].settings == 1;
+}
+
 static fl_status fix_all(job *j, fl_config *fixed)
 {
     fl_status s = FL_OK;
     for (size_t i = 0; i < j->experiment.count && !s; i++) {
         const fli_trial *t = &j->experiment.trials[i];
-        if (of_first_seed(&j->experiment, t) && j->experiment.methods[t->method].settings == 1)
-            s = fix_trial(j, t, fixed);
+        if (of_first_seed(&j->experiment, t) && is_free(&j->experiment, t)) s = fix_trial(j, t, fixed);
     }
     return s;
 }
@@ -126,8 +130,8 @@ static fl_status report_trial(job *j, const fli_experiment *x, const fli_trial *
     if (!s) {
         say_which(j, x, t);
         fli_changes_print(&j->said, &j->changes[t->method], &again);
-        if (x->methods[t->method].settings > 1 && fli_check_failing(&again))
-            fli_text_add(&j->said, "the settings of a grid are left as they are\n");
+        if (!is_free(x, t) && fli_check_failing(&again))
+            fli_text_add(&j->said, "methods with a grid or points are left as they are\n");
         j->left += fli_check_failing(&again);
     }
     fli_check_fini(&again);

@@ -158,6 +158,8 @@ static void other_settings(void **state)
                      "5};algorithm={kind: fbo-aggitd, inner_rounds: 4}");
     threads_agree(f, "model={kind: mlp, hidden: [5]};bilevel=hyper_representation;metrics.hypergradient=true;rounds=3;"
                      "participation={kind: uniform, count: 5};algorithm=simfbo");
+    threads_agree(f,
+                  "model=softmax;participation=everyone;metrics.local=true;algorithm={kind: fedcpsl, freeze_after: 2}");
     threads_agree(f, "model=softmax;participation={kind: bernoulli, probability: 0.3, factors: [1, 2, 0.5]};"
                      "algorithm={kind: fedvra, gamma: 0.1, a: auto, d: auto}");
     threads_agree(f, "model=softmax;data.unlabelled=0.7;semi={labels: projected, label_steps: 3, label_batch: 2};"

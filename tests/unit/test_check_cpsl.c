@@ -32,6 +32,7 @@ static const fli_facts facts = {.clients = 8,
                                 .steps = 10,
                                 .least_steps = 3,
                                 .momentum = 0.5,
+                                .uniform_cohort = 1,
                                 .second_block = 1,
                                 .block = {.steps = 1, .lr = 0.1, .smoothness = 0.5}};
 
@@ -60,7 +61,7 @@ static void first_theorem(void **state)
     assert_bound(&c, "(34) third", 0.01, 3 * 7 * 4 / (100 * 2 * qt * qt));
     assert_bound(&c, "(34) fourth", 0.01, 0.25 / (32 * 7 * 2) / sqrt(1 + 2 * 4));
     assert_bound(&c, "eta_v", 0.1, 1.0 / 8);
-    assert_int_equal(c.count, 6);
+    assert_int_equal(c.count, 7);
 }
 
 static void second_theorem(void **state)
@@ -79,6 +80,16 @@ static void second_theorem(void **state)
     assert_null(find(&c, FLI_CONDITION_ASSUMED, "pseudo labels"));
 }
 
+static void sampling(void **state)
+{
+    fli_facts f = facts;
+    fli_conditions c = conditions_of(*state, &fli_algo_fedshvrp, "", &f);
+    assert_int_equal(find(&c, FLI_CONDITION_REQUIRED, "sampling")->failing, 0);
+    f.uniform_cohort = 0;
+    c = conditions_of(*state, &fli_algo_fedshvrp, "", &f);
+    assert_int_equal(find(&c, FLI_CONDITION_REQUIRED, "sampling")->failing, 1);
+}
+
 static void pseudo_labels(void **state)
 {
     fli_facts f = facts;
@@ -94,7 +105,7 @@ static void pseudo_labels(void **state)
     assert_non_null(find(&c, FLI_CONDITION_ASSUMED, "pseudo labels"));
     f.second_block = 0;
     c = conditions_of(*state, &fli_algo_fedshvrp, "", &f);
-    assert_int_equal(c.count, 4);
+    assert_int_equal(c.count, 5);
 }
 
 /* What `fedloom check` knows of a client's labels: 40 of its 80 samples have none, and there are 3 classes. */
@@ -128,10 +139,8 @@ static void labels_are_looked_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(first_theorem),
-        FIXTURE_TEST(second_theorem),
-        FIXTURE_TEST(pseudo_labels),
-        FIXTURE_TEST(labels_are_looked_up),
+        FIXTURE_TEST(first_theorem), FIXTURE_TEST(second_theorem),       FIXTURE_TEST(sampling),
+        FIXTURE_TEST(pseudo_labels), FIXTURE_TEST(labels_are_looked_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

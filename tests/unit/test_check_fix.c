@@ -179,7 +179,7 @@ static void grids_stay(void **state)
     assert_int_equal(left, 2);
     assert_says(said, "\nG (eta=0.001)\nchecked again: all conditions hold");
     assert_says(said, "\nG (eta=10)\nleft     (33): eta < (2 - alpha)/(2 L_i), p_i > 0\n");
-    assert_says(said, "the settings of a grid are left as they are\n");
+    assert_says(said, "methods with a grid or points are left as they are\n");
     assert_says(file, "algorithm.eta: [0.001, 10, 20]\n");
     free(said);
     free(file);
