@@ -18,7 +18,7 @@
 /* The YAML with assignments on top, separated by ';'. */
 static inline fl_config *config_of(fixture *f, const char *yaml, const char *assignments)
 {
-    char text[1024], *save = NULL;
+    char text[2048], *save = NULL;
     fl_config *cfg = fixture_config(f, yaml);
     snprintf(text, sizeof text, "%s", assignments);
     for (char *a = strtok_r(text, ";", &save); a; a = strtok_r(NULL, ";", &save))
