@@ -322,6 +322,8 @@ typedef struct fl_tune fl_tune;
 typedef struct {
     fl_study_options study; /* `seeds` are tuning seeds; `output` NULL: `tune` below a comparison's; no `tensorboard` */
     size_t budget;          /* full-length runs with one seed, per method; 0: as the file says, else 20 */
+    int compare_next; /* a comparison of the winners follows: `output` is its folder, the tuning's is `tune` there;
+                             * both are locked, and runs there that other settings have left are refused at once */
 } fl_tune_options;
 
 /* Reads an experiment and its ranges (`tune: {local.lr: {from: 0.001, to: 1, log: true}}`, else each method's own), and
@@ -330,18 +332,21 @@ typedef struct {
 fl_status fl_tune_new(fl_config *cfg, const fl_tune_options *options, fl_tune **out);
 void fl_tune_free(fl_tune *tune);
 /* Runs what is not there yet, rung by rung; what was run earlier in the same folder counts, and the choice is the same.
- * A setting that diverges is the worst. Any other failure of a run ends it. FL_OK also after fl_tune_stop. */
+ * A setting that diverges is the worst. Any other failure of a run ends it, and so does it if all of them diverge.
+ * FL_OK also after fl_tune_stop. */
 fl_status fl_tune_go(fl_tune *tune, fl_study_fn *observer, void *arg);
 /* For the observer: ends after the rounds under way. fl_tune_go may be called again to go on. */
 void fl_tune_stop(fl_tune *tune);
 
 const char *fl_tune_output(const fl_tune *tune);
 int fl_tune_done(const fl_tune *tune); /* whether every rung has been run; what follows needs that */
+/* FL_EDIVERGED, naming them, if there are methods that diverged with every setting: these have no winner. */
+fl_status fl_tune_verdict(fl_tune *tune);
 /* Writes tried.csv, tried.svg, the winners as best.yaml, and one METHOD.yaml each, into the output folder. */
 fl_status fl_tune_write(fl_tune *tune);
 /* Per method: what was tried, and how the winner compares with the file's own setting. */
 fl_status fl_tune_table(fl_tune *tune, fl_text_fn *out, void *arg);
-/* The experiment with every method at its best setting, for fl_study_new. It does not depend on the tuning. */
+/* The experiment with every method that has a winner at its best setting, for fl_study_new. It does not depend on the tuning. */
 fl_status fl_tune_winners(fl_tune *tune, fl_config **out);
 
 /* ---- looking into things ------------------------------------------------------------------------------- */

@@ -1,8 +1,6 @@
 /* Carrying out a tuning: progress on stderr, the table on stdout, files in the output folder. */
 #include "cli.h"
 
-#include <stdio.h>
-
 static void stop_tune(void *tune) { fl_tune_stop(tune); }
 
 /* Of a tuning that has run to its end. */
@@ -10,7 +8,8 @@ static fl_status finish(fl_tune *tune, int quiet, fl_config **winners)
 {
     fl_status s = fl_tune_write(tune);
     if (!s && !quiet) s = fl_tune_table(tune, say_out, NULL);
-    if (!s && !quiet)
+    if (!s) s = fl_tune_verdict(tune);
+    if ((!s || s == FL_EDIVERGED) && !quiet)
         say("%s has what was tried (tried.csv, tried.svg) and the winners (best.yaml, and a file for each)",
             fl_tune_output(tune));
     return s || !winners ? s : fl_tune_winners(tune, winners);
@@ -36,14 +35,9 @@ int tuning_run(fl_ctx *ctx, fl_config *cfg, const fl_tune_options *options, int 
 
 int tune_first(fl_ctx *ctx, fl_config **cfg, const study_request *req)
 {
-    char folder[4096];
     fl_config *winners = NULL;
-    fl_tune_options o = {.study = req->options, .budget = req->budget};
+    fl_tune_options o = {.study = req->options, .budget = req->budget, .compare_next = 1};
     o.study.seeds = 0; /* the file's tuning seeds: those of the comparison are others */
-    if (req->options.output) {
-        snprintf(folder, sizeof folder, "%s/tune", req->options.output);
-        o.study.output = folder;
-    }
     int code = tuning_run(ctx, *cfg, &o, req->quiet, &winners);
     if (code) return code;
     fl_config_free(*cfg);

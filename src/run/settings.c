@@ -324,9 +324,9 @@ static fl_status bind_top(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_s
             }
         if (known) continue;
         if (fli_is_experiment_key(n->key)) {
-            status = fli_fail_also(ctx, FL_ECONFIG,
-                                   "%s%s belongs to an experiment, not to a single run; use `fedloom compare`",
-                                   fli_node_where(n, where, sizeof where), n->key);
+            status = fli_fail_also(
+                ctx, FL_ECONFIG, "%s%s belongs to an experiment, not to a single run; use `fedloom compare`%s",
+                fli_node_where(n, where, sizeof where), n->key, strcmp(n->key, "tune") ? "" : " or `fedloom tune`");
             continue;
         }
         const char *near = fli_nearest(n->key, top_name, NULL);

@@ -3,6 +3,10 @@
 #include "base/file.h"
 #include "run/manifest.h"
 
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
 fl_status fli_claim_take(fli_claim *c)
 {
     fl_status status = c->lock ? FL_OK : fli_lock_take(c->ctx, c->folder, &c->lock);
@@ -49,10 +53,18 @@ static fl_status check_file(const fli_claim *c, const fli_manifest *m, const cha
     return status;
 }
 
+static fl_status check_kind(const fli_claim *c, const fli_manifest *m, const char *sign)
+{
+    if (!m->count || fli_manifest_lists(m, sign)) return FL_OK;
+    return fli_fail(c->ctx, FL_EIO, "%s: has results of another kind (%s); choose another output", c->folder,
+                    m->file[0].name);
+}
+
 fl_status fli_claim_check(const fli_claim *c, const char *const *names)
 {
     fli_manifest m;
     fl_status status = read_manifest(c, &m);
+    if (!status) status = check_kind(c, &m, names[0]);
     for (; *names && !status; names++) status = check_file(c, &m, *names);
     fli_manifest_fini(&m);
     return status;
@@ -83,6 +95,25 @@ static fl_status replace_files(const fli_claim *c, const char *const *names, con
     return status;
 }
 
+/* Removes what the old manifest lists and the new one does not, unless it was changed since. */
+static fl_status remove_stale(const fli_claim *c, const fli_manifest *old, const fli_manifest *new)
+{
+    fl_status status = FL_OK;
+    for (size_t i = 0; i < old->count && !status; i++) {
+        int ours = 0;
+        const char *name = old->file[i].name;
+        if (fli_manifest_lists(new, name)) continue;
+        char *path = fli_strf(c->ctx, "%s/%s", c->folder, name);
+        status = path ? fli_manifest_knows(old, c->folder, name, &ours) : FL_ENOMEM;
+        if (!status && ours && unlink(path))
+            status = fli_fail(c->ctx, FL_EIO, "%s: cannot be removed: %s", path, strerror(errno));
+        else if (!status && ours)
+            fli_log(c->ctx, FL_LOG_INFO, "%s: is not among the results any more, and was removed", path);
+        fli_free(path);
+    }
+    return status;
+}
+
 /* First a manifest that knows the old files and the new ones, so that whenever the program is killed what is there is
  * known as ours. */
 fl_status fli_claim_write(const fli_claim *c, const char *const *names, const fli_text *texts)
@@ -96,6 +127,7 @@ fl_status fli_claim_write(const fli_claim *c, const char *const *names, const fl
     if (!status) status = add_files(&new, names, texts);
     if (!status) status = fli_manifest_write(&both, c->folder);
     if (!status) status = replace_files(c, names, texts);
+    if (!status) status = remove_stale(c, &both, &new);
     if (!status) status = fli_manifest_write(&new, c->folder);
     fli_manifest_fini(&both);
     fli_manifest_fini(&new);

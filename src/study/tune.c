@@ -1,6 +1,7 @@
 /* Tuning from rung to rung: how many candidates and seeds each has, running it, who goes on. */
 #include "study/tune.h"
 
+#include "base/file.h"
 #include "base/number.h"
 #include "run/yaml.h"
 #include "study/variants.h"
@@ -109,7 +110,8 @@ static int any_done(const fl_tune *t, size_t method)
     return 0;
 }
 
-/* Divergence is a result; anything else that stops a run would spoil the choice. */
+/* Divergence is a result, and a method that always diverges has no winner; anything else that stops a run would spoil
+ * the choice. */
 static fl_status check_failures(fl_tune *t)
 {
     for (size_t i = 0; i < t->study->x.count; i++) {
@@ -119,11 +121,20 @@ static fl_status check_failures(fl_tune *t)
             return fli_fail(t->ctx, o->status, "%s, seed %llu: %s", k->folder, (unsigned long long)k->seed,
                             o->error ? o->error : fl_status_text(o->status));
     }
+    size_t lost = 0;
+    for (size_t i = 0; i < t->x.method_count; i++) lost += t->contests[i].lost = !any_done(t, i);
+    return lost == t->x.method_count ? fl_tune_verdict(t) : FL_OK;
+}
+
+fl_status fl_tune_verdict(fl_tune *t)
+{
+    fl_status s = FL_OK;
+    fli_clear(t->ctx);
     for (size_t i = 0; i < t->x.method_count; i++)
-        if (!any_done(t, i))
-            return fli_fail(t->ctx, FL_EDIVERGED, "every setting of %s diverged; try lower ranges (%s)",
-                            t->contests[i].method->label, t->contests[i].ranges[0].key);
-    return FL_OK;
+        if (t->contests[i].lost)
+            s = fli_fail_also(t->ctx, FL_EDIVERGED, "every setting of %s diverged; try lower ranges (%s)",
+                              t->contests[i].method->label, t->contests[i].ranges[0].key);
+    return s;
 }
 
 /* ---- who goes on ---------------------------------------------------------------------------------------- */
@@ -210,6 +221,34 @@ static fl_status run_rung(fl_tune *t, fl_study_fn *observer, void *arg, int *who
     return s;
 }
 
+/* Runs that a comparison has left, of winners that this tuning may not find again, would be in the way at the end of
+ * it: that is said before the budget is spent. */
+static fl_status check_above(fl_tune *t)
+{
+    int same = 1;
+    fl_status s = fli_claim_check(&t->above, fli_study_files);
+    for (size_t i = 0; i < t->x.count && !t->options.force && same && !s; i++) {
+        const char *folder = t->x.trials[i].folder;
+        if (!fli_path_kind(folder)) continue;
+        s = fli_tune_was_same(t, &same);
+        if (!s && !same)
+            s = fli_fail(t->ctx, FL_EIO,
+                         "%s: is a run whose settings this tuning has not found; choose another output, or ask to "
+                         "replace such runs (--force)",
+                         folder);
+    }
+    return s;
+}
+
+/* Nobody else writes where this tuning will, and it overwrites nothing that is somebody's own. */
+static fl_status claim_folders(fl_tune *t, const char *const *names)
+{
+    fl_status s = FL_OK;
+    if (t->compare_next && !(s = fli_claim_take(&t->above))) s = check_above(t);
+    if (!s) s = fli_claim_take(&t->claim);
+    return s ? s : fli_claim_check(&t->claim, names);
+}
+
 fl_status fl_tune_go(fl_tune *t, fl_study_fn *observer, void *arg)
 {
     int whole = 1;
@@ -218,8 +257,7 @@ fl_status fl_tune_go(fl_tune *t, fl_study_fn *observer, void *arg)
     t->asked = 0;
     fli_arena_init(&a, t->ctx);
     const char *const *names = fli_tune_files(t, &a);
-    fl_status s = names ? fli_claim_take(&t->claim) : FL_ENOMEM;
-    if (!s) s = fli_claim_check(&t->claim, names);
+    fl_status s = names ? claim_folders(t, names) : FL_ENOMEM;
     while (!s && t->rung < t->rungs && whole) {
         s = run_rung(t, observer, arg, &whole);
         if (!s && whole) t->rung++;
@@ -270,11 +308,12 @@ static fl_status read_own(fl_tune *t, const fl_tune_options *o)
         return fli_fail(t->ctx, FL_ECONFIG, "%zu tuning seeds are too many; at most 1000 are possible", t->seeds);
     uint64_t most = (uint64_t)1 << 53, far = FLI_TUNE_SEED_OFFSET;
     t->first_seed = t->x.first_seed + 2 * far < most ? t->x.first_seed + far : t->x.first_seed - far;
-    int named = o->study.output && *o->study.output;
+    int named = o->study.output && *o->study.output && !o->compare_next;
     char *path = fli_strf(t->ctx, "%s%s", t->x.output, named ? "" : "/tune");
     t->output = path ? fli_arena_strdup(&t->arena, path) : NULL;
     fli_free(path);
     t->claim = (fli_claim){t->ctx, t->output, NULL};
+    t->above = (fli_claim){t->ctx, t->x.output, NULL};
     return t->output ? FL_OK : FL_ENOMEM;
 }
 
@@ -320,6 +359,7 @@ fl_status fl_tune_new(fl_config *cfg, const fl_tune_options *options, fl_tune **
     t->ctx = cfg->ctx;
     t->options = options->study;
     t->options.tensorboard = NULL;
+    t->compare_next = options->compare_next;
     fli_arena_init(&t->arena, t->ctx);
     fl_status s = copy_file(t, cfg);
     if (!s) s = prepare(t, options);
@@ -335,6 +375,7 @@ void fl_tune_free(fl_tune *t)
     if (!t) return;
     fl_study_free(t->study);
     fli_claim_leave(&t->claim);
+    fli_claim_leave(&t->above);
     fli_experiment_fini(&t->x);
     fl_config_free(t->cfg);
     fli_arena_fini(&t->arena);

@@ -58,6 +58,7 @@ typedef struct {
     size_t *field; /* the candidates that are still in, in ascending order */
     size_t field_count;
     size_t runs; /* spent */
+    int lost;    /* every setting has diverged: there is no winner */
 } fli_contest;
 
 /* What makes a setting better: a metric at the end, or what it costs to reach a target. */
@@ -83,6 +84,8 @@ struct fl_tune {
     fl_study *study; /* of that rung; NULL: not begun */
     int asked;       /* to stop */
     fli_claim claim;
+    fli_claim above; /* of the comparison's folder, if one follows */
+    int compare_next;
 };
 
 /* ---- tune_ranges.c ------------------------------------------------------------------------------------------ */
@@ -113,8 +116,11 @@ int fli_goal_beats(const fli_goal *g, const fli_score *a, const fli_score *b);
 const fli_candidate *fli_contest_winner(const fli_contest *c);
 /* What a candidate has for a key, as text. */
 void fli_candidate_value(const fli_contest *c, const fli_candidate *k, const char *key, fli_text *out);
-/* The names of the files that a tuning leaves, NULL at the end; memory from the arena. */
+/* The names of the files that a tuning leaves, NULL at the end: three, and one for each method that is not lost. Memory
+ * from the arena. */
 const char *const *fli_tune_files(fl_tune *t, fli_arena *a);
+/* *same: the winners that are in the output folder were found with this budget and these seeds. */
+fl_status fli_tune_was_same(fl_tune *t, int *same);
 /* Where a winner is so near the end of a range that a wider one may be better. */
 void fli_tune_warn(fl_tune *t);
 

@@ -45,6 +45,19 @@ static fl_status read_target(fl_tune *t, const fli_node *node, const char *text,
     return FL_OK;
 }
 
+/* A goal that no run can have, or none can miss, chooses nothing: that is said before anything is run. */
+static fl_status check_possible(fl_tune *t, const fli_node *node)
+{
+    const fli_goal *g = &t->goal;
+    int clock = g->value == &fli_metric_simulated_seconds || g->cost == &fli_metric_simulated_seconds;
+    for (size_t i = 0; i < t->x.method_count && clock; i++)
+        if (!strcmp(t->contests[i].settings->devices.item.name, "none"))
+            return wrong(t, node, "simulated seconds need a `system`, which these runs have not", node->text);
+    if (g->cost && g->value->is.unit == FL_UNIT_SHARE && !(g->target >= 0 && g->target <= 1))
+        return wrong(t, node, "the target is a share, so it must be from 0 to 1", node->text);
+    return FL_OK;
+}
+
 fl_status fli_goal_read(fl_tune *t, const fli_node *node)
 {
     fli_goal g = {.target = NAN};
@@ -64,7 +77,7 @@ fl_status fli_goal_read(fl_tune *t, const fli_node *node)
     if (!g.value || g.value->is.better == FL_BETTER_NEITHER || g.value == &fli_metric_seconds)
         return wrong(t, node, "that is not a metric to choose by; docs/reference.md lists the metrics", node->text);
     t->goal = g;
-    return FL_OK;
+    return check_possible(t, node);
 }
 
 /* ---- where it does not ---------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* What a tuning leaves: a table, what was tried, the winners as files to run. */
 #include "study/tune.h"
 
+#include "base/file.h"
 #include "base/number.h"
 #include "run/yaml.h"
 #include "run/yaml_print.h"
@@ -71,14 +72,19 @@ static void add_score(fli_text *t, const fli_goal *g, const fli_score *k)
     fli_stat_words(t, &g->value->is, &k->value);
 }
 
-/* How settings were found, for a reader of the results. */
-static void add_story(fli_text *t, const fl_tune *u)
+static void add_effort(fli_text *t, const fl_tune *u)
 {
     unsigned long long first = u->first_seed;
     fli_text_addf(t,
                   "Settings were tuned with a budget of %zu runs for every method: up to %zu settings each, by "
                   "successive halving over the seeds %llu to %llu, chosen by ",
                   u->budget, u->field_at[0], first, first + u->seeds - 1);
+}
+
+/* How settings were found, for a reader of the results. */
+static void add_story(fli_text *t, const fl_tune *u)
+{
+    add_effort(t, u);
     fli_goal_words(t, &u->goal);
     fli_text_add(t, ". Ranges: ");
     for (size_t i = 0; i < u->x.method_count; i++) {
@@ -90,27 +96,39 @@ static void add_story(fli_text *t, const fl_tune *u)
 
 /* ---- edges ---------------------------------------------------------------------------------------------- */
 
-void fli_tune_warn(fl_tune *t)
+/* The end of a range that a value is near to; NULL: none. The file's own value may lie outside, which is no end, and a
+ * range that ends where the key does cannot be wider there. */
+static const char *end_near(const fli_contest *c, const fli_span *r, double v)
 {
     static const double near = 0.1; /* of the range */
-    for (size_t i = 0; i < t->x.method_count; i++) {
-        const fli_contest *c = &t->contests[i];
-        for (size_t j = 0; j < c->range_count; j++) {
-            const fli_span *r = &c->ranges[j];
-            fli_text text;
-            char *end;
-            fli_text_init(&text, t->ctx);
-            fli_candidate_value(c, fli_contest_winner(c), r->key, &text);
-            double v = fli_strtod(fli_text_get(&text), &end),
-                   at = r->values || *end || !text.n ? NAN : fli_span_place(r, v);
-            if (at < near || at > 1 - near)
-                fli_log(
-                    t->ctx, FL_LOG_WARNING,
-                    "%s: the best %s is %s, at the %s end of its range (%g to %g); a wider one may hold a better value",
-                    c->method->label, r->key, fli_text_get(&text), at < near ? "lower" : "upper", r->from, r->to);
-            fli_text_fini(&text);
-        }
-    }
+    const fli_key *row = fli_settings_key(c->settings, r->key);
+    int bounded = row && row->min < row->max;
+    if (!(v >= r->from && v <= r->to)) return NULL;
+    double at = fli_span_place(r, v);
+    if (at < near && !(bounded && r->from <= row->min)) return "lower";
+    return at > 1 - near && !(bounded && r->to >= row->max) ? "upper" : NULL;
+}
+
+static void warn_of_end(fl_tune *t, const fli_contest *c, const fli_span *r)
+{
+    fli_text text;
+    char *rest;
+    fli_text_init(&text, t->ctx);
+    fli_candidate_value(c, fli_contest_winner(c), r->key, &text);
+    double v = fli_strtod(fli_text_get(&text), &rest);
+    const char *end = r->values || *rest || !text.n ? NULL : end_near(c, r, v);
+    if (end)
+        fli_log(t->ctx, FL_LOG_WARNING,
+                "%s: the best %s is %s, at the %s end of its range (%g to %g); a wider one may hold a better value",
+                c->method->label, r->key, fli_text_get(&text), end, r->from, r->to);
+    fli_text_fini(&text);
+}
+
+void fli_tune_warn(fl_tune *t)
+{
+    for (size_t i = 0; i < t->x.method_count; i++)
+        for (size_t j = 0; j < t->contests[i].range_count && !t->contests[i].lost; j++)
+            warn_of_end(t, &t->contests[i], &t->contests[i].ranges[j]);
 }
 
 /* ---- tried.csv ------------------------------------------------------------------------------------------ */
@@ -235,19 +253,31 @@ static fl_status put_description(fl_tune *t, fl_config *cfg)
     return s;
 }
 
+/* Leaves each method at its best setting, and those without one out. */
+static fl_status put_winners(fl_tune *t, fl_config *cfg)
+{
+    fl_status s = FL_OK;
+    fli_node *methods = fli_node_find(cfg->root, "methods"), **at = methods ? &methods->first : &cfg->root;
+    for (size_t i = 0; i < t->x.method_count && !s; i++) {
+        if (t->contests[i].lost) { /* there are others, so this is a list */
+            *at = (*at)->next;
+            continue;
+        }
+        take_away(*at, "tune");
+        s = lay_over(t->ctx, &cfg->arena, *at, fli_contest_winner(&t->contests[i])->point);
+        at = &(*at)->next;
+    }
+    return s;
+}
+
 fl_status fl_tune_winners(fl_tune *t, fl_config **out)
 {
     fli_clear(t->ctx);
     if (!fl_tune_done(t)) return fli_fail(t->ctx, FL_ECONFIG, "the tuning is not finished");
     fl_config *cfg = fl_config_copy(t->cfg);
     if (!cfg) return FL_ENOMEM;
-    fli_node *methods = fli_node_find(cfg->root, "methods"), *at = methods ? methods->first : cfg->root;
-    fl_status s = FL_OK;
     take_away(cfg->root, "tune");
-    for (size_t i = 0; i < t->x.method_count && !s; i++, at = at->next) {
-        take_away(at, "tune");
-        s = lay_over(t->ctx, &cfg->arena, at, fli_contest_winner(&t->contests[i])->point);
-    }
+    fl_status s = put_winners(t, cfg);
     if (!s) s = put_description(t, cfg);
     if (!s) s = put(cfg, "output", t->x.output);
     if (s)
@@ -307,14 +337,49 @@ const char *const *fli_tune_files(fl_tune *t, fli_arena *a)
     const char **names = fli_arena_alloc(a, MADE + t->x.method_count + 1, sizeof *names);
     if (!names) return NULL;
     memcpy(names, made, sizeof made);
-    for (size_t i = 0; i < t->x.method_count; i++) {
+    for (size_t i = 0, n = MADE; i < t->x.method_count; i++) {
         const char *folder = t->x.methods[i].folder;
+        if (t->contests[i].lost) continue;
         char *name = fli_strf(t->ctx, "%s%s.yaml", strcmp(folder, "best") ? "" : "method-", folder);
-        names[MADE + i] = name ? fli_arena_strdup(a, name) : NULL;
+        names[n] = name ? fli_arena_strdup(a, name) : NULL;
         fli_free(name);
-        if (!names[MADE + i]) return NULL;
+        if (!names[n++]) return NULL;
     }
     return names;
+}
+
+fl_status fli_tune_was_same(fl_tune *t, int *same)
+{
+    enum { MOST_BYTES = 1 << 24 };
+    size_t n;
+    char *found = NULL, *path = fli_strf(t->ctx, "%s/best.yaml", t->output);
+    fli_text effort;
+    fli_text_init(&effort, t->ctx);
+    add_effort(&effort, t);
+    fl_status s = path ? fli_text_ok(&effort) : FL_ENOMEM;
+    *same = 0;
+    if (!s && fli_path_kind(path)) s = fli_file_read(t->ctx, path, MOST_BYTES, &found, &n);
+    if (!s && found) *same = strstr(found, fli_text_get(&effort)) != NULL;
+    fli_text_fini(&effort);
+    fli_free(found);
+    fli_free(path);
+    return s;
+}
+
+/* The text of every file, in the order of their names. */
+static fl_status make_texts(fl_tune *t, fli_arena *a, fli_text *texts)
+{
+    fl_status s = FL_OK;
+    for (size_t i = 0; i < MADE && !s; i++) {
+        s = makers[i](t, a, texts);
+        if (!s) s = fli_text_ok(texts++);
+    }
+    for (size_t i = 0; i < t->x.method_count && !s; i++) {
+        if (t->contests[i].lost) continue;
+        s = make_method(t, i, texts);
+        if (!s) s = fli_text_ok(texts++);
+    }
+    return s;
 }
 
 fl_status fl_tune_write(fl_tune *t)
@@ -327,11 +392,8 @@ fl_status fl_tune_write(fl_tune *t)
     const char *const *names = fli_tune_files(t, &a);
     fli_text *texts = names ? fli_arena_alloc(&a, count, sizeof *texts) : NULL;
     fl_status s = texts ? fli_claim_take(&t->claim) : FL_ENOMEM;
-    for (size_t i = 0; texts && i < count; i++) {
-        fli_text_init(&texts[i], t->ctx);
-        if (!s) s = i < MADE ? makers[i](t, &a, &texts[i]) : make_method(t, i - MADE, &texts[i]);
-        if (!s) s = fli_text_ok(&texts[i]);
-    }
+    for (size_t i = 0; texts && i < count; i++) fli_text_init(&texts[i], t->ctx);
+    if (!s) s = make_texts(t, &a, texts);
     if (!s) s = fli_claim_write(&t->claim, names, texts);
     for (size_t i = 0; texts && i < count; i++) fli_text_fini(&texts[i]);
     fli_arena_fini(&a);
@@ -348,7 +410,7 @@ static void add_cell(fli_text *text, const fl_tune *t, const fli_contest *c, siz
     case 2: fli_text_addf(text, "%zu", c->runs); break;
     case 3: add_score(text, &t->goal, &c->candidates[0].score); break;
     case 4: add_score(text, &t->goal, &best->score); break;
-    default: add_setting(text, c, best); break;
+    default: c->lost ? fli_text_add(text, "none") : add_setting(text, c, best); break;
     }
 }
 

@@ -20,15 +20,6 @@ metrics_of() { sed 's/"seconds": [^,]*, //' "$1/metrics.jsonl"; }
 equal_results() {
     cmp -s "$1/model.safetensors" "$2/model.safetensors" && [ "$(metrics_of "$1")" = "$(metrics_of "$2")" ]
 }
-# wait_for PATTERN: until there is such a file, for at most a minute.
-wait_for() {
-    for _ in $(seq 600); do
-        compgen -G "$1" >/dev/null && return 0
-        sleep 0.1
-    done
-    return 1
-}
-
 # ---- two processes and one output --------------------------------------------------------------------------------
 for seed in 1 2; do fedloom run small.yaml --set seed=$seed --output only-$seed --quiet; done
 mixed=0 refused=0

@@ -45,6 +45,15 @@ expect() {
     fi
 }
 
+# wait_for PATTERN: until there is such a file, for at most a minute.
+wait_for() {
+    for _ in $(seq 600); do
+        compgen -G "$1" >/dev/null && return 0
+        sleep 0.1
+    done
+    return 1
+}
+
 # Runs the program in the foreground and sends it one signal as soon as FILE is there, however long that takes:
 # signal_at SIGNAL FILE ARGS. What does not end within a minute of its signal is killed.
 signal_at() {

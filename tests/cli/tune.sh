@@ -29,7 +29,7 @@ expect 2 'one FILE at a time' tune two.yaml two.yaml
 expect 2 '--budget is 0' tune two.yaml --budget 0
 expect 2 '--algorithms is fedavg,,fedprox, which is not a list of names' tune two.yaml --algorithms fedavg,,fedprox
 expect 2 'algorithm.kind is fedvag, which is not known; did you mean fedavg?' tune base.yaml --algorithms fedvag
-expect 2 'two.yaml:12:1: tune belongs to an experiment, not to a single run' run two.yaml --set methods= --set seeds=
+expect 2 'two.yaml:12:1: tune belongs to an experiment, not to a single run; use `fedloom compare` or `fedloom tune`' run two.yaml --set methods= --set seeds=
 
 # wrong TEXT EXPECTED: laid over base.yaml; nothing is written.
 wrong() {
@@ -71,6 +71,10 @@ wrong 'tune: {goal: seconds to 3}\n' 'before `to` stands what is counted'
 wrong 'tune: {goal: rounds to fast}\n' 'after `to` stands a number'
 wrong 'tune: {goal: rounds to 1 of beauty}\n' 'that is not a metric to choose by'
 wrong 'tune: {goal: [1]}\n' 'it must be a metric'
+wrong 'tune: {goal: simulated_seconds}\n' 'simulated seconds need a `system`'
+wrong 'tune: {goal: simulated_seconds to 0.5}\n' 'simulated seconds need a `system`'
+wrong 'tune: {goal: rounds to 90}\n' 'tune.goal is rounds to 90; the target is a share, so it must be from 0 to 1'
+wrong 'tune: {goal: rounds to -0.1 of train_accuracy}\n' 'it must be from 0 to 1'
 wrong 'grid: {local.lr: [1, 2]}\n' 'wrong.yaml:9:8: a grid or points cannot be tuned'
 wrong 'points: [{local.lr: 1}]\n' 'a grid or points cannot be tuned'
 
@@ -165,12 +169,51 @@ expect 0 'fedprox' tune base.yaml --algorithms fedavg,fedprox --budget 6 --set t
 check 'a key of some methods: said' has err 'tune.algorithm.mu holds for the methods that have it; these have not: fedavg'
 expect 0 'tuned' tune base.yaml --budget 6 --set tune.local.lr='{from: 0.0010001, to: 0.0010002}' --output edge
 check 'the end of a range: said' has err 'a wider one may hold a better value'
+expect 0 'local.lr=1' tune base.yaml --budget 6 --set local.lr=1 --set tune.local.lr='{from: 1e-9, to: 1e-8}' \
+    --set tune.goal=train_loss --output outside
+check 'the own setting outside a range: it is at no end' lacks err 'a wider one'
+expect 0 'local.momentum=0' tune base.yaml --budget 6 --set tune.local.lr=fixed --set local.lr=1 --set local.momentum=0 \
+    --set tune.local.momentum='{from: 0, to: 0.9}' --set tune.goal=train_loss --output bound
+check 'a range that ends where its key does: it cannot be wider' lacks err 'a wider one'
 expect 0 'diverged' tune base.yaml --budget 8 --set local.lr=1e30 --set tune.local.lr='{from: 0.01, to: 1, log: true}' --output wild
 check 'what diverges is last' [ "$(grep -cE '^"fedavg",0,4,1,1,1,' wild/tried.csv)" -eq 1 ]
 fedloom tune base.yaml --budget 6 --set local.lr=1e30 --set tune.local.lr='{from: 1e29, to: 1e30}' --output lost
 check 'all diverge: exit code 1' exits 1
 check 'all diverge: said' has err 'fedloom: every setting of fedavg diverged; try lower ranges (local.lr)'
 check 'all diverge: no winner' [ ! -e lost/best.yaml ]
+cat base.yaml - >some.yaml <<'END'
+methods:
+  - {label: Wild, algorithm: fedavg, local: {lr: 1e30}, tune: {local.lr: {from: 1e29, to: 1e30}}}
+  - {label: Tame, algorithm: fedavg}
+  - {label: Mad, algorithm: fedavg, local: {lr: 1e30}, tune: {local.lr: {from: 1e29, to: 1e30}}}
+END
+fedloom tune some.yaml --budget 6 --output some
+check 'some diverge: exit code 1' exits 1
+for method in Wild Mad; do check "some diverge: $method is named" has err "fedloom: every setting of $method diverged"; done
+check 'some diverge: the picture has numbers only' lacks some/tried.svg nan
+check 'some diverge: the table has them' grep -qE '^Wild .*diverged +none' out
+check 'some diverge: the others have winners' [ -s some/tried.svg -a -s some/tame.yaml -a ! -e some/wild.yaml -a ! -e some/mad.yaml ]
+check 'some diverge: what was tried is there' [ "$(cut -d, -f 1 some/tried.csv | sort -u | wc -l)" -eq 4 ]
+expect 0 'Tame' compare some/best.yaml --output some-best
+check 'some diverge: the others can be compared' lacks out 'Wild'
+
+# ---- a folder that is used again --------------------------------------------------------------------------------
+
+for method in fedprox fedavg fedprox; do
+    expect 0 "$method" tune base.yaml --algorithms $method --budget 6 --output again
+    check "again with $method: no other winner" [ "$(cd again && echo *.yaml)" = "best.yaml $method.yaml" ]
+done
+echo '# mine' >>again/fedprox.yaml
+expect 0 'fedavg' tune base.yaml --algorithms fedavg --budget 6 --output again
+check 'again: a changed winner stays' has again/fedprox.yaml '# mine'
+expect 1 'again/fedprox.yaml: was not written by fedloom, or was changed since' \
+    tune base.yaml --algorithms fedprox --budget 6 --output again
+expect 0 'fedavg' compare base.yaml --output kinds
+expect 1 'kinds: has results of another kind (results.csv); choose another output' tune base.yaml --budget 6 --output kinds
+check 'tune in the folder of a comparison: nothing is written' [ ! -e kinds/trials ]
+expect 0 'fedavg' compare base.yaml --output kinds
+expect 1 'loss: has results of another kind (tried.csv); choose another output' compare base.yaml --output loss
+check 'compare in the folder of a tuning: nothing is written' [ ! -e loss/runs ]
 
 # ---- compare --tune ---------------------------------------------------------------------------------------------
 
@@ -185,6 +228,15 @@ cut -d, -f 1-13 tuned/results.csv >tuned.csv
 check 'compare --tune: as with best.yaml' same tuned.csv <(cut -d, -f 1-13 best/results.csv)
 expect 0 'Fed Prox      2' compare two.yaml --tune 12 --output tuned
 check 'compare --tune again: nothing is run' lacks err 'test acc.'
+expect 1 'is a run whose settings this tuning has not found' compare two.yaml --tune 15 --output tuned
+check 'compare --tune, another budget: refused at once' lacks err 'rung 1'
+expect 0 'Fed Prox      2' compare two.yaml --tune 15 --output tuned --force
+expect 1 'kinds/runs/fedavg/seed-1: is a run whose settings this tuning has not found' compare base.yaml --tune 6 --output kinds
+"$program" compare two.yaml --tune 12 --set rounds=1000000000 --set metrics.every=1000 --output locked >/dev/null 2>&1 </dev/null &
+pid=$!
+check 'compare --tune locks both folders' wait_for locked/tune/trials/runs
+expect 1 "locked: process $pid is writing there" compare two.yaml --output locked
+{ kill -9 $pid && wait $pid; } 2>/dev/null
 fedloom compare two.yaml --tune 12 --output hushed --quiet
 check 'compare --tune --quiet: no notes, no table' silent <(cat out && grep -v warning err)
 expect 0 'Fed Prox' compare two.yaml --tune 12
