@@ -346,7 +346,8 @@ fl_status fl_tune_verdict(fl_tune *tune);
 fl_status fl_tune_write(fl_tune *tune);
 /* Per method: what was tried, and how the winner compares with the file's own setting. */
 fl_status fl_tune_table(fl_tune *tune, fl_text_fn *out, void *arg);
-/* The experiment with every method that has a winner at its best setting, for fl_study_new. It does not depend on the tuning. */
+/* The experiment with every method that has a winner at its best setting, for fl_study_new. It does not depend on
+ * the tuning. */
 fl_status fl_tune_winners(fl_tune *tune, fl_config **out);
 
 /* ---- looking into things ------------------------------------------------------------------------------- */
