@@ -39,7 +39,7 @@ const fli_metric fli_metric_potential = {
     .is = {.name = "potential",
            .title = "the method's potential",
            .help = "the function that the method's theorem shows to fall (`metrics.potential`)",
-           .better = FL_BETTER_LOW,
+           .better = FL_BETTER_NEITHER, /* methods, and other parameters, have other potentials */
            .scale = FL_SCALE_WIDE,
            .shown = {[FL_VIEW_EVENTS] = {"theory/potential"},
                      [FL_VIEW_CHART] = {"potential"},
