@@ -69,6 +69,27 @@ UNUSED static int in_child(int (*work)(fixture *f), fixture *f)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* The training loss before and after a run. */
+static inline double final_loss(fixture *f, const char *yaml, const char *assignments, double *start)
+{
+    const fl_row *rows;
+    fl_run *run = run_done(f, yaml, assignments);
+    size_t n = fl_run_rows(run, &rows);
+    double last = fl_row_get(&rows[n - 1], "train_loss");
+    *start = fl_row_get(&rows[0], "train_loss");
+    fl_run_free(run);
+    return last;
+}
+
+/* A configuration that no run can be made of. */
+static inline void refuse(fixture *f, const char *yaml, const char *text)
+{
+    fl_run *run = NULL;
+    fl_config *cfg = fixture_config(f, yaml);
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, text);
+    fl_config_free(cfg);
+}
+
 /* Names in a folder; -1 if there is none. */
 static inline int entries(const char *path)
 {

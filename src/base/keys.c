@@ -26,6 +26,13 @@ void fli_node_append(fli_node *parent, fli_node *child)
     *at = child;
 }
 
+size_t fli_node_count(const fli_node *parent)
+{
+    size_t n = 0;
+    for (const fli_node *c = parent->first; c; c = c->next) n++;
+    return n;
+}
+
 fli_node *fli_node_find(const fli_node *map, const char *key)
 {
     if (!map || map->type != FLI_NODE_MAP) return NULL;

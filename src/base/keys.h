@@ -112,6 +112,7 @@ typedef struct fli_node {
 
 fli_node *fli_node_new(fli_arena *a, fli_node_type type, const char *key, const char *text);
 void fli_node_append(fli_node *parent, fli_node *child);
+size_t fli_node_count(const fli_node *parent);                 /* children of a list or map */
 fli_node *fli_node_find(const fli_node *map, const char *key); /* NULL if absent, or map is NULL or no map */
 /* Replaces the child with that key, or appends. */
 void fli_node_put(fli_node *map, fli_node *child);

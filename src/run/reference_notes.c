@@ -105,7 +105,7 @@ static const fact of_balanced[] = {
     {"a", "s/(2 p_i), but at most 1/(gamma lr Qt_i), where theta would be 1; Qt_i is the sum of (1 - gamma lr)^t over "
           "the Q_i steps"},
     {"d", "s/(p_i W) - a_i, where W is the sum of w_i/p_i over the cohort, 1 in the mean: cohorts that weigh more or "
-          "less than their share do not add noise"},
+          "less than their share do not add noise. Beside an a that is given or auto: 1/p_i"},
     {NULL, NULL},
 };
 

@@ -104,13 +104,6 @@ static fl_status check_needs(fl_ctx *ctx, const fli_node *needs, const char *dat
 
 /* ---- methods and grids --------------------------------------------------------------------------------- */
 
-static size_t list_length(const fli_node *list)
-{
-    size_t n = 0;
-    for (const fli_node *c = list->first; c; c = c->next) n++;
-    return n;
-}
-
 /* FNV-1a: names that are too long differ by it. */
 static unsigned long long digest(const char *s)
 {
@@ -219,7 +212,7 @@ static fl_status read_methods(fli_experiment *x, const fli_node *root)
     fl_status s;
     if (list && (list->type != FLI_NODE_LIST || !list->first))
         return wrong(x->ctx, list, "methods must be a list with at least one method");
-    x->method_count = list ? list_length(list) : 1;
+    x->method_count = list ? fli_node_count(list) : 1;
     x->methods = fli_arena_alloc(&x->arena, x->method_count, sizeof *x->methods);
     if (!x->methods) return FL_ENOMEM;
     if (!list) { /* the configuration's own method, for a grid or several seeds */

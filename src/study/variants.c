@@ -20,13 +20,6 @@ static fl_status wrong(fl_ctx *ctx, const fli_node *at, const char *what)
     return fli_fail_also(ctx, FL_ECONFIG, "%s%s", fli_node_where(at, where, sizeof where), what);
 }
 
-static size_t list_length(const fli_node *list)
-{
-    size_t n = 0;
-    for (const fli_node *c = list->first; c; c = c->next) n++;
-    return n;
-}
-
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
 static fl_status check_key(fl_ctx *ctx, const fli_node *k, const char *shared)
@@ -77,9 +70,9 @@ static fl_status add_grid(fli_experiment *x, fli_method *m, const fli_node *grid
 
 static fl_status count_settings(fli_experiment *x, fli_method *m)
 {
-    m->settings = m->points ? list_length(m->points) : 1;
+    m->settings = m->points ? fli_node_count(m->points) : 1;
     for (const fli_node *k = m->grid ? m->grid->first : NULL; k; k = k->next) {
-        m->settings *= list_length(k);
+        m->settings *= fli_node_count(k);
         if (m->settings > MOST_SETTINGS) return wrong(x->ctx, k, "the grid has too many combinations");
     }
     return m->settings > MOST_SETTINGS ? wrong(x->ctx, m->points, "these are too many points") : FL_OK;
@@ -159,7 +152,7 @@ static const fli_node *keys_of(const fli_method *m, size_t setting)
 static const fli_node *value_of(const fli_method *m, const fli_node *key, size_t *left)
 {
     if (m->points) return key;
-    size_t n = list_length(key), pick = *left % n;
+    size_t n = fli_node_count(key), pick = *left % n;
     const fli_node *v = key->first;
     *left /= n;
     while (pick--) v = v->next;

@@ -1,7 +1,7 @@
 /* The convolutional network as a whole: the line that describes it, its function against one written out plainly,
  * products with directions within the last layer, and the changes to images while it is trained. Derivatives are in
  * tests/conform/test_models.c. */
-#include "fixture.h"
+#include "runs.h"
 
 #include "model/layers.h"
 #include "run/safetensors.h"
@@ -282,41 +282,20 @@ static void test_saved_shapes(void **state)
 
 /* ---- whole runs -------------------------------------------------------------------------------------------- */
 
-static double final_loss(fixture *f, const char *setting, double *start)
-{
-    const fl_row *rows;
-    fl_run *run = NULL;
-    fl_config *cfg = fixture_config(f, "rounds: 6\ndata: {kind: digits, samples: 300, test_samples: 60}\n"
-                                       "partition: {kind: iid, clients: 5}\nlocal: {batch: 12, lr: 0.2, epochs: 3}\n"
-                                       "model: {kind: cnn, layers: \"conv 6x5, pool 3, fc 20\"}\n");
-    assert_ok(f->ctx, fl_config_set(cfg, setting));
-    assert_ok(f->ctx, fl_run_new(cfg, &run));
-    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
-    size_t n = fl_run_rows(run, &rows);
-    double last = fl_row_get(&rows[n - 1], "train_loss");
-    *start = fl_row_get(&rows[0], "train_loss");
-    fl_run_free(run);
-    fl_config_free(cfg);
-    return last;
-}
+#define LEARNS                                                                                                         \
+    "rounds: 6\ndata: {kind: digits, samples: 300, test_samples: 60}\n"                                                \
+    "partition: {kind: iid, clients: 5}\nlocal: {batch: 12, lr: 0.2, epochs: 3}\n"                                     \
+    "model: {kind: cnn, layers: \"conv 6x5, pool 3, fc 20\"}\n"
 
 /* It learns, with and without changes, and evaluation does not see them: the losses at the start are the same. */
 static void test_runs(void **state)
 {
     fixture *f = *state;
     double start, augmented_start;
-    double plain = final_loss(f, "data.augment=none", &start);
-    double augmented = final_loss(f, "data.augment=cifar", &augmented_start);
+    double plain = final_loss(f, LEARNS, "data.augment=none", &start);
+    double augmented = final_loss(f, LEARNS, "data.augment=cifar", &augmented_start);
     assert_true(plain < 0.7 * start);
     assert_true(start == augmented_start && augmented != plain && augmented < start);
-}
-
-static void refuse(fixture *f, const char *yaml, const char *text)
-{
-    fl_run *run = NULL;
-    fl_config *cfg = fixture_config(f, yaml);
-    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, text);
-    fl_config_free(cfg);
 }
 
 static void test_refused_runs(void **state)

@@ -1,5 +1,5 @@
 /* What a model sees of stored images: crops, moves, mirror images, each image by its own scale. */
-#include "fixture.h"
+#include "runs.h"
 
 #include "data/images.h"
 #include "data/normalize.h"
@@ -268,38 +268,14 @@ static void one_colour(void **state)
     "partition: {kind: iid, clients: 5}\nlocal: {batch: 12, lr: 0.2, epochs: 3}\n"                                     \
     "model: {kind: cnn, layers: \"conv 6x5 same, pool 2, fc 20\"}\n"
 
-static double final_loss(fixture *f, const char *setting, double *start)
-{
-    const fl_row *rows;
-    fl_run *run = NULL;
-    fl_config *cfg = fixture_config(f, RUN);
-    assert_ok(f->ctx, fl_config_set(cfg, setting));
-    assert_ok(f->ctx, fl_run_new(cfg, &run));
-    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
-    size_t n = fl_run_rows(run, &rows);
-    double last = fl_row_get(&rows[n - 1], "train_loss");
-    *start = fl_row_get(&rows[0], "train_loss");
-    fl_run_free(run);
-    fl_config_free(cfg);
-    return last;
-}
-
 /* Evaluation sees the middle, whatever training sees: the losses at the start are the same. */
 static void runs(void **state)
 {
     double start, random_start;
-    double plain = final_loss(*state, "data.augment=none", &start);
-    double random = final_loss(*state, "data.augment=crop", &random_start);
+    double plain = final_loss(*state, RUN, "data.augment=none", &start);
+    double random = final_loss(*state, RUN, "data.augment=crop", &random_start);
     assert_true(plain < 0.7 * start);
     assert_true(start == random_start && random != plain && random < start);
-}
-
-static void refuse(fixture *f, const char *yaml, const char *text)
-{
-    fl_run *run = NULL;
-    fl_config *cfg = fixture_config(f, yaml);
-    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, text);
-    fl_config_free(cfg);
 }
 
 static void refused(void **state)
