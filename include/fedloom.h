@@ -42,7 +42,8 @@ extern "C" {
     X(FL_EMISMATCH, "a result differs from the expected one")                                                          \
     X(FL_ESYSTEM, "the operating system refused something")                                                            \
     X(FL_EBUSY, "another process is at work there")                                                                    \
-    X(FL_EDONE, "there is nothing left to do")
+    X(FL_EDONE, "there is nothing left to do")                                                                         \
+    X(FL_ECALLBACK, "a function of the user's failed")
 
 typedef enum {
 #define FL_STATUS_NAME(name, text) name,
@@ -88,6 +89,8 @@ void fl_config_free(fl_config *cfg);
 fl_config *fl_config_copy(const fl_config *cfg);
 /* Reads a YAML file over what is there. Every problem is reported, with line and column. */
 fl_status fl_config_load(fl_config *cfg, const char *path);
+/* The same for a file's text. `name` stands for the file in messages; NULL: "the text". */
+fl_status fl_config_text(fl_config *cfg, const char *text, const char *name);
 /* "key=value" or "section.key=value"; the value is YAML: "local.lr=0.1", "model.hidden=[200, 100]". */
 fl_status fl_config_set(fl_config *cfg, const char *assignment);
 /* What was given so far for a key ("name", "local.lr"), as text; "" if nothing was, or a list or a section. Valid until
@@ -99,6 +102,45 @@ int fl_config_is_experiment(const fl_config *cfg);
 int fl_kind_has_key(const char *section, const char *kind, const char *key);
 /* Checks the whole configuration without loading data, and prints it resolved: every key with its value. */
 fl_status fl_config_print(fl_config *cfg, fl_text_fn *out, void *arg);
+
+/* ---- data in memory ------------------------------------------------------------------------------------- */
+
+/* Structs that a caller fills begin with their size, so that they can grow: set it, and leave out what you do not need.
+ *
+ *     fl_samples train = {.size = sizeof train, .n = 600, .dim = 20, .f64 = x, .label = y, .classes = 3}; */
+
+/* Samples as they lie in memory, row by row. Exactly one of u8, f32, f64 is given, or none: then samples are known by
+ * their numbers alone, which is enough for an objective of one's own. With `row` and `col` they are sparse: `f32` or
+ * `f64` has the values that are not 0, those of sample i from row[i] to row[i + 1], col[k] is the feature of value k,
+ * ascending in each row. Exactly one of label and target is given, unless samples are known by their numbers alone. */
+typedef struct {
+    size_t size; /* sizeof(fl_samples) */
+    size_t n, dim;
+    const uint8_t *u8;
+    const float *f32;
+    const double *f64;
+    const size_t *row; /* n + 1 */
+    const uint32_t *col;
+    const int32_t *label; /* 0 .. classes - 1 */
+    const double *target;
+    size_t classes;  /* 0: regression */
+    size_t shape[3]; /* channels, height, width of images; zeros: no images */
+} fl_samples;
+
+/* Who holds what, at most one of: client i holds samples start[i] .. start[i + 1] - 1; or sample k belongs to client
+ * owner[k], UINT32_MAX: to nobody. Neither: as `partition` says. */
+typedef struct {
+    size_t size; /* sizeof(fl_holding) */
+    size_t clients;
+    const size_t *start;   /* clients + 1 */
+    const uint32_t *owner; /* n */
+    const double *weight;  /* w_i up to a factor; NULL: as `weights` says */
+} fl_holding;
+
+/* Takes the place of a `data` section: `data.kind` is then `memory`, and other keys of that section hold as for a file
+ * (normalize, test_fraction, unlabelled, ...). Nothing is copied: the arrays must stay as they are until the last run
+ * made from this configuration is freed. `test` and `who` may be NULL. */
+fl_status fl_config_data(fl_config *cfg, const fl_samples *train, const fl_samples *test, const fl_holding *who);
 
 /* ---- a run ------------------------------------------------------------------------------------------- */
 
@@ -139,6 +181,10 @@ typedef void fl_observer_fn(void *arg, const fl_run *run, const fl_row *row, int
  * number is no longer finite; the metrics of a run that was prepared for saving are then in a file that the error
  * names. */
 fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg);
+/* One round, or server step of an asynchronous method, and what belongs to it: measuring, checkpoints, stop rules. The
+ * first call measures the start as fl_run_go does. *more: whether there is another; 0 once a stop rule holds. A run may
+ * be stepped for a while and then go. */
+fl_status fl_run_step(fl_run *run, int *more);
 /* Ends the run after the round under way. Safe in a signal handler. */
 void fl_run_stop(fl_run *run);
 
@@ -185,6 +231,61 @@ size_t fl_run_rows(const fl_run *run, const fl_row **rows); /* all of them */
 int fl_run_target(const fl_run *run, size_t k, double *accuracy, size_t *round);
 /* Copies the global model, converted to double; returns its length. `out` may be NULL. */
 size_t fl_run_model(const fl_run *run, double *out, size_t capacity);
+/* Another start model, of n = fl_run_parameters reals. Before the first round. */
+fl_status fl_run_start(fl_run *run, const double *x, size_t n);
+
+/* A vector where it lies: to be read between rounds, and gone with the next one. */
+typedef struct {
+    const char *name; /* as the method calls it: "x", "c", "c_i" */
+    const void *data; /* floats or doubles; NULL: there is none */
+    size_t n;
+    size_t real; /* bytes of each: 4 or 8 */
+} fl_vector;
+
+/* The server's vector k, 0 is the model; 0 past the last. */
+int fl_run_vector(const fl_run *run, size_t k, fl_vector *out);
+/* What a client keeps between its turns: vector k, 0 past the last. `data` is NULL before the client's first turn. It
+ * is valid until the next call for this run. */
+int fl_run_client_vector(fl_run *run, size_t client, size_t k, fl_vector *out);
+/* The scalars that a client keeps; returns how many. 0 before its first turn. */
+size_t fl_run_client_scalars(fl_run *run, size_t client, double *out, size_t capacity);
+
+/* A block of the model vector: a tensor of `dims` dimensions, row-major, from real `offset` on. */
+typedef struct {
+    const char *name;
+    size_t offset, dims;
+    size_t shape[4];
+} fl_tensor;
+/* Tensor k of the model; 0 past the last. */
+int fl_run_tensor(const fl_run *run, size_t k, fl_tensor *out);
+
+/* ---- trained models at work -------------------------------------------------------------------------------- */
+
+typedef struct fl_model fl_model;
+
+/* Reads a model.safetensors that a run has written. No configuration is needed: all is in the file. */
+fl_status fl_model_load(fl_ctx *ctx, const char *path, fl_model **out);
+void fl_model_free(fl_model *m);
+
+/* Strings and arrays are the model's. */
+typedef struct {
+    const char *kind; /* "mlp" */
+    size_t parameters;
+    size_t shape[3], dim;          /* of a sample: channels, height, width; their product */
+    size_t classes;                /* 0: regression */
+    const char *const *class_name; /* NULL: 0, 1, ... */
+    size_t outputs;                /* numbers per sample: classes, or 1 for a regression */
+    size_t real;                   /* bytes of a parameter: 4 or 8 */
+} fl_model_info;
+const fl_model_info *fl_model_about(const fl_model *m);
+int fl_model_tensor(const fl_model *m, size_t k, fl_tensor *out, const void **data); /* 0 past the last */
+const char *fl_model_metadata(const fl_model *m, const char *key);                   /* NULL: not in the file */
+
+/* Outputs for n samples, row by row, into n * outputs doubles: class probabilities, or the value of a regression.
+ * Samples are as they were in the data (bytes of pixels, raw features); normalisation is the model's business. Exactly
+ * one of u8, f32 and f64 is given, dense or sparse; labels and targets are not looked at. Any number of threads may
+ * call it with one model at the same time, each with a context of its own. */
+fl_status fl_model_predict(fl_ctx *ctx, const fl_model *m, const fl_samples *samples, double *out);
 
 /* ---- the metrics there are ------------------------------------------------------------------------------ */
 

@@ -1,0 +1,84 @@
+/* The two halves of a federation, for whoever carries messages between them: a network, another framework, a test.
+ *
+ * A server gives out asks and takes answers; a client turns an ask into an answer. Both are bytes, and nothing else
+ * passes between the two:
+ *
+ *     client: fl_client_new, fl_client_card  ->  server: fl_server_join
+ *     server: fl_server_begin, fl_server_terms  ->  client: fl_client_accept
+ *     server: fl_server_next  ->  client: fl_client_work  ->  server: fl_server_answer      until FL_EDONE
+ *
+ * What comes out is what a simulation of the same federation gives, bit by bit. The bytes are safe to read from
+ * anybody: what cannot be is refused. */
+#ifndef FEDLOOM_HALVES_H
+#define FEDLOOM_HALVES_H
+
+#include "fedloom.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* To be given back by fl_bytes_free. */
+typedef struct {
+    unsigned char *data;
+    size_t n;
+} fl_bytes;
+void fl_bytes_free(fl_bytes *b);
+
+/* ---- the clients' half ------------------------------------------------------------------------------------ */
+
+typedef struct fl_client fl_client;
+
+/* Its samples are what the configuration's `data` section, or fl_config_data, gives: all of them, whatever it says of
+ * partitions. Of the rest only `memory` is looked at: everything else comes with the terms. */
+fl_status fl_client_new(fl_config *cfg, fl_client **out);
+void fl_client_free(fl_client *c);
+/* What the server must know of it: how many samples it has, and, if wanted, their digest. */
+fl_status fl_client_card(fl_client *c, int digest, fl_bytes *out);
+/* Makes model and method from the terms. Its samples have to suit them. Again with the same terms: nothing happens. */
+fl_status fl_client_accept(fl_client *c, const void *terms, size_t n);
+/* An answer to an ask. A turn that fails gives an answer too, which says so. FL_EFORMAT: that is no ask, or not to this
+ * client. */
+fl_status fl_client_work(fl_client *c, const void *ask, size_t n, fl_bytes *out);
+/* All that the client keeps between asks, and its return, into one that has accepted the same terms and not worked: for
+ * those whose clients do not stay in memory. Equal states are equal bytes. */
+fl_status fl_client_state(fl_client *c, fl_bytes *out);
+fl_status fl_client_restore(fl_client *c, const void *state, size_t n);
+
+/* ---- the server's half ------------------------------------------------------------------------------------ */
+
+typedef struct fl_server fl_server;
+
+/* A configuration without samples: `data: {kind: joined, shape: [1, 28, 28], classes: 10}` says what clients' samples
+ * look like, `partition.clients` how many clients there are. A test set may come by fl_config_data, with no training
+ * samples. Everything else is as for a run. */
+fl_status fl_server_new(fl_config *cfg, fl_server **out);
+/* Ends a run under way. */
+void fl_server_free(fl_server *s);
+/* Client number `client` is there. The same card again: nothing happens. */
+fl_status fl_server_join(fl_server *s, uint32_t client, const void *card, size_t n);
+size_t fl_server_missing(const fl_server *s); /* how many have not joined */
+/* Everybody is there: makes the plan and starts the run, on a thread of its own. */
+fl_status fl_server_begin(fl_server *s);
+fl_status fl_server_terms(fl_server *s, uint32_t client, fl_bytes *out);
+
+/* Called by the run's thread after every round, as fl_run_go calls it. Before fl_server_begin. */
+void fl_server_observe(fl_server *s, fl_observer_fn *fn, void *arg);
+
+/* The next ask, and to whom. Waits for one at most this long; out->n is 0 if there was none. Several may be out at the
+ * same time, one per client at most. FL_EDONE: the run is over. Anything else: it failed. */
+fl_status fl_server_next(fl_server *s, double seconds, uint32_t *client, fl_bytes *out);
+/* An answer. One that does not belong to an ask that is out is refused with FL_EMISMATCH, one that cannot be with
+ * FL_EFORMAT; neither changes anything. */
+fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n);
+/* A client will not answer its ask: the run ends with this sentence. */
+fl_status fl_server_lost(fl_server *s, uint32_t client, const char *why);
+void fl_server_stop(fl_server *s); /* after the round under way, as fl_run_stop; from any thread */
+
+/* The run, once fl_server_next has said FL_EDONE: for its rows and model, and to be saved. NULL before. */
+fl_run *fl_server_run(fl_server *s);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,96 @@
+#include "base/own.h"
+
+#include "base/number.h"
+
+#include <string.h>
+
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+enum { LONGEST = 48 };
+
+struct fli_own_item {
+    char name[LONGEST + 1];
+    void *item;
+    fli_own_item *older; /* of the same name */
+    fli_own_item *next;
+};
+
+fl_status fli_own_check_name(fl_ctx *ctx, const char *what, const char *name)
+{
+    if (!name || !*name) return fli_fail(ctx, FL_ECONFIG, "%s needs a name", what);
+    size_t n = strspn(name, LETTERS "0123456789_-");
+    if (name[n] || n > LONGEST || !strspn(name, LETTERS))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "%s is called '%.60s', but a name has letters, digits, _ and -, a letter first, and at most %d "
+                        "of them",
+                        what, name, LONGEST);
+    return FL_OK;
+}
+
+static fli_own_item **place_of(fli_own_list *list, const char *name)
+{
+    fli_own_item **p = &list->first;
+    while (*p && strcmp((*p)->name, name)) p = &(*p)->next;
+    return p;
+}
+
+fl_status fli_own_add(fl_ctx *ctx, fli_own_list *list, const char *name, void *item)
+{
+    fl_status s = fli_own_check_name(ctx, "what is registered", name);
+    fli_own_item *new = s ? NULL : fli_alloc(ctx, 1, sizeof *new);
+    if (!new) {
+        list->free(item);
+        return s ? s : FL_ENOMEM;
+    }
+    memcpy(new->name, name, strlen(name) + 1);
+    new->item = item;
+    pthread_mutex_lock(&list->lock);
+    fli_own_item **p = place_of(list, name);
+    if (*p) {
+        new->older = *p;
+        new->next = (*p)->next;
+        new->older->next = NULL;
+    }
+    *p = new;
+    pthread_mutex_unlock(&list->lock);
+    return FL_OK;
+}
+
+int fli_own_forget(fli_own_list *list, const char *name)
+{
+    pthread_mutex_lock(&list->lock);
+    fli_own_item **p = place_of(list, name), *gone = *p;
+    if (gone) *p = gone->next;
+    pthread_mutex_unlock(&list->lock);
+    for (fli_own_item *i = gone; i;) {
+        fli_own_item *older = i->older;
+        list->free(i->item);
+        fli_free(i);
+        i = older;
+    }
+    return gone != NULL;
+}
+
+const void *fli_own_at(fli_own_list *list, size_t k)
+{
+    pthread_mutex_lock(&list->lock);
+    const fli_own_item *i = list->first;
+    while (i && k--) i = i->next;
+    const void *item = i ? i->item : NULL;
+    pthread_mutex_unlock(&list->lock);
+    return item;
+}
+
+const void *fli_own_find(fli_own_list *list, const char *name)
+{
+    pthread_mutex_lock(&list->lock);
+    const fli_own_item *i = *place_of(list, name);
+    const void *item = i ? i->item : NULL;
+    pthread_mutex_unlock(&list->lock);
+    return item;
+}
+
+void fl_failed(fl_failure *f, const char *sentence)
+{
+    if (!f->text[0])
+        fli_snprintf(f->text, sizeof f->text, "%s", sentence && *sentence ? sentence : "no reason was given");
+}

@@ -1,0 +1,43 @@
+/* What users register while the process runs, beside the lists of what comes with fedloom: one list per kind of thing,
+ * for the whole process. Safe from any thread. */
+#ifndef FLI_BASE_OWN_H
+#define FLI_BASE_OWN_H
+
+#include "base/ctx.h"
+
+#include "fedloom_extend.h"
+
+#include <pthread.h>
+
+typedef struct fli_own_item fli_own_item;
+
+typedef struct {
+    pthread_mutex_t lock;
+    fli_own_item *first;      /* in the order of their names' first registration */
+    void (*free)(void *item); /* of an item that was forgotten */
+} fli_own_list;
+
+#define FLI_OWN_LIST(free)                                                                                             \
+    {                                                                                                                  \
+        PTHREAD_MUTEX_INITIALIZER, NULL, free                                                                          \
+    }
+
+/* Takes the item, also on failure, when it is freed. The newest of a name is what `at` and `find` give; older ones stay
+ * alive for the runs that have them. */
+fl_status fli_own_add(fl_ctx *ctx, fli_own_list *list, const char *name, void *item);
+/* Frees all items of that name. 0: there was none. */
+int fli_own_forget(fli_own_list *list, const char *name);
+/* Number k, and by name; NULL: there is none. */
+const void *fli_own_at(fli_own_list *list, size_t k);
+const void *fli_own_find(fli_own_list *list, const char *name);
+
+/* A name that a configuration can have without quotes: letters, digits, _ and -, a letter first, at most 48. */
+fl_status fli_own_check_name(fl_ctx *ctx, const char *what, const char *name);
+
+/* The message of a user's function that failed. The first one stays. Zeroed: nobody has failed. */
+struct fl_failure {
+    char text[512];
+};
+static inline int fli_has_failed(const fl_failure *f) { return f->text[0] != 0; }
+
+#endif
