@@ -4,9 +4,11 @@
 #   make test     all tests
 #   make bench    speed and memory, as ratios within one run
 #   make docs     renew the reference and the manual pages
+#   make install  the program, both libraries, headers, examples and manual pages, into PREFIX
 BUILD ?= build
 JOBS  ?= $(shell nproc)
 CMAKE_FLAGS ?=
+PREFIX ?= /usr/local
 
 MAKEFLAGS += --no-print-directory
 
@@ -68,7 +70,7 @@ docs: build
 	@tools/check-docs.sh --write $(BUILD)
 
 install: build
-	cmake --install $(BUILD)
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
 
 clean:
 	rm -rf build build-asan build-tsan build-clang build-aarch64 build-aarch64-sysroot

@@ -1,13 +1,31 @@
-/* fedloom inside a C program: read a federation, change the method, run it, look at the result.
+/* fedloom inside a C program: describe a federation, run it, look at the result while it runs and at the end.
  *
- *     cc examples/embed.c -Iinclude build/libfedloom.a \
- *        $(pkg-config --libs yaml-0.1 jansson zlib liblzma libmicrohttpd nettle) \
- *        -L/usr/lib/$(cc -print-multiarch)/openblas-pthread \
- *        -Wl,-rpath,/usr/lib/$(cc -print-multiarch)/openblas-pthread \
- *        -lopenblas -ldnnl -lm -pthread -o embed        (without -ldnnl where fedloom was built without oneDNN)
- *     ./embed examples/digits.yaml */
+ *     cc embed.c $(pkg-config --cflags --libs fedloom) -o embed
+ *     ./embed                     the federation below
+ *     ./embed federation.yaml     another one */
 #include <fedloom.h>
 #include <stdio.h>
+
+/* Drawn digits: no files are needed. */
+static const char *const federation[] = {
+    "name=digits",
+    "data={kind: digits, samples: 6000, test_samples: 1000}",
+    "partition={kind: shards, clients: 50, shards_per_client: 2}",
+    "participation={kind: uniform, count: 10}",
+    "model={kind: mlp, hidden: [64]}",
+    "local={epochs: 2, batch: 20, lr: 0.1}",
+    "algorithm=scaffold",
+    "rounds=30",
+    "metrics.every=5",
+};
+
+static fl_status describe(fl_config *cfg, const char *path)
+{
+    fl_status s = FL_OK;
+    if (path) return fl_config_load(cfg, path);
+    for (size_t i = 0; !s && i < sizeof federation / sizeof *federation; i++) s = fl_config_set(cfg, federation[i]);
+    return s;
+}
 
 static void show(void *arg, const fl_run *run, const fl_row *row, int measured)
 {
@@ -24,8 +42,8 @@ int main(int argc, char **argv)
     fl_run *run = NULL;
     int rc = 1;
     if (!cfg) goto done;
-    if (fl_config_load(cfg, argc > 1 ? argv[1] : "examples/digits.yaml") || fl_config_set(cfg, "algorithm=scaffold") ||
-        fl_config_set(cfg, "output=") || fl_run_new(cfg, &run) || fl_run_go(run, show, NULL)) {
+    if (describe(cfg, argc > 1 ? argv[1] : NULL) || fl_config_set(cfg, "output=") || fl_run_new(cfg, &run) ||
+        fl_run_go(run, show, NULL)) {
         fprintf(stderr, "%s\n", fl_ctx_error(ctx));
         goto done;
     }

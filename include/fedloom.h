@@ -28,6 +28,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) /* these are what the shared library exports */
 
 #define FL_VERSION "0.2.0"
 
@@ -487,6 +488,7 @@ fl_status fl_study_check(fl_config *cfg, const fl_study_options *options, fl_tex
  * `error` receives the largest relative error (NaN when the case could not run at all). */
 fl_status fl_verify(fl_ctx *ctx, const char *path, double tolerance, double *error);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -18,6 +18,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* For the message of a function that fails; the first call counts. The text is copied, and cut where it is too long. */
 typedef struct fl_failure fl_failure;
@@ -306,6 +307,7 @@ fl_status fl_method_register(fl_ctx *ctx, const fl_method *m);
  * mine, mu: 0.1}"; NULL: the method's defaults. */
 fl_status fl_conform(fl_ctx *ctx, const char *method, const char *settings, fl_text_fn *out, void *arg);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -17,6 +17,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* To be given back by fl_bytes_free. */
 typedef struct {
@@ -78,6 +79,7 @@ void fl_server_stop(fl_server *s); /* after the round under way, as fl_run_stop;
 /* The run, once fl_server_next has said FL_EDONE: for its rows and model, and to be saved. NULL before. */
 fl_run *fl_server_run(fl_server *s);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

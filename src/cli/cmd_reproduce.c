@@ -6,13 +6,24 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where the experiments are: the environment's word, this folder, or where `make install` put them (the build says
- * where). */
+/* Where `make install` put the experiments: the build says where that is, seen from the program. */
+static const char *installed(void)
+{
+    static char path[2048];
+    const size_t room = sizeof path - sizeof FEDLOOM_EXPERIMENTS;
+    ssize_t n = readlink("/proc/self/exe", path, room);
+    if (n < 0 || (size_t)n == room) return FEDLOOM_EXPERIMENTS;
+    path[n] = 0;
+    strcpy(strrchr(path, '/') + 1, FEDLOOM_EXPERIMENTS);
+    return path;
+}
+
+/* Where the experiments are: the environment's word, this folder, or where they were installed. */
 static const char *folder(void)
 {
     const char *set = getenv("FEDLOOM_EXPERIMENTS");
     if (set) return set;
-    return access("experiments", R_OK) == 0 ? "experiments" : FEDLOOM_EXPERIMENTS;
+    return access("experiments", R_OK) == 0 ? "experiments" : installed();
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }

@@ -1,0 +1,46 @@
+# What `make install` puts where. All of it can be moved as a whole afterwards: places are given relative to each other.
+include(CMakePackageConfigHelpers)
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/fedloom)
+set(share ${CMAKE_INSTALL_DATADIR}/fedloom)
+
+# The program looks for its experiments from where it is.
+if(TARGET fedloom_program)
+  file(RELATIVE_PATH to_experiments ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_DATADIR}/fedloom/experiments)
+  target_compile_definitions(fedloom_program PRIVATE FEDLOOM_EXPERIMENTS="${to_experiments}")
+  install(TARGETS fedloom_program RUNTIME)
+  install(DIRECTORY experiments DESTINATION ${share})
+endif()
+install(DIRECTORY include/ TYPE INCLUDE FILES_MATCHING PATTERN *.h)
+install(DIRECTORY examples DESTINATION ${share} FILES_MATCHING PATTERN *.c PATTERN *.yaml)
+install(FILES docs/fedloom.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES docs/fedloom-config.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
+
+# For CMake: find_package(fedloom), then fedloom::fedloom or fedloom::static. Two files, because only the static library needs to
+# know the libraries behind it.
+install(TARGETS fedloom EXPORT fedloom-shared)
+install(TARGETS fedloom_static EXPORT fedloom-static)
+install(EXPORT fedloom-shared NAMESPACE fedloom:: DESTINATION ${package})
+install(EXPORT fedloom-static NAMESPACE fedloom:: DESTINATION ${package})
+configure_package_config_file(cmake/fedloom-config.cmake.in ${PROJECT_BINARY_DIR}/fedloom-config.cmake
+                              INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/fedloom-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/fedloom-config.cmake ${PROJECT_BINARY_DIR}/fedloom-config-version.cmake
+        DESTINATION ${package})
+
+# For pkg-config. The libraries behind fedloom are named one by one: Requires.private would ask for their pkg-config files even where
+# the shared library is used.
+file(RELATIVE_PATH to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" to_prefix "${to_prefix}")
+set(linked ${FEDLOOM_DEPS_LDFLAGS} -Wl,-rpath,${OPENBLAS_DIR})
+foreach(library ${FEDLOOM_LINKED})
+  get_filename_component(dir ${library} DIRECTORY)
+  get_filename_component(name ${library} NAME_WE)
+  string(REGEX REPLACE ^lib "" name ${name})
+  if(dir)
+    list(APPEND linked -L${dir})
+  endif()
+  list(APPEND linked -l${name})
+endforeach()
+list(JOIN linked " " linked)
+configure_file(cmake/fedloom.pc.in ${PROJECT_BINARY_DIR}/fedloom.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/fedloom.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
