@@ -12,7 +12,7 @@ PREFIX ?= /usr/local
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps build run test bench asan tsan clang kernels aarch64 format format-check check docs install clean
+.PHONY: all deps build run test bench asan tsan clang kernels aarch64 format format-check check docs symbols install clean
 
 all: build
 
@@ -68,6 +68,10 @@ check:
 # What the program prints about itself; tools/check-docs.sh holds the files to it.
 docs: build
 	@tools/check-docs.sh --write $(BUILD)
+
+# What the shared library exports; tools/check-symbols.sh holds it to the public headers.
+symbols: build
+	@tools/check-symbols.sh --write $(BUILD)
 
 install: build
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"

@@ -86,6 +86,7 @@ threaded)
     count "command line" "$root/tests/cli/run.sh" "$(path fedloom)"
     count "tuning" "$root/tests/cli/tune.sh" "$(path fedloom)"
     count "hostile surroundings" "$root/tests/cli/hostile.sh" "$(path fedloom)"
+    count "installation" "$root/tests/install/run.sh" "$build"
     count "report page" "$root/tests/page/run.sh" "$(path tests/make_page)"
     for f in "$build"/tests/fuzz_*_replay; do count "$(basename "$f")" "$(path "tests/$(basename "$f")")"; done
     ;;

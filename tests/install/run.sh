@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# An installation as others meet it: installs a build folder, moves the outcome somewhere else, and builds and runs every example
+# that came with it, by pkg-config and by CMake, with the shared and with the static library. Usage: run.sh BUILD
+set -u
+build=$(realpath "${1:?usage: $0 BUILD}")
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$(dirname "$here")")
+if [ -s "$build/emulator" ]; then echo "skipped: a build for another processor"; exit 77; fi
+
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+cc=$(cached CMAKE_C_COMPILER)
+sanitize=$(cached FEDLOOM_SANITIZE)
+flags="-Wall -Wextra -Werror${sanitize:+ -fsanitize=$sanitize}"
+
+. "$root/tests/cli/lib.sh" "$build/fedloom"
+prefix=$work/moved/here
+program=$prefix/bin/fedloom
+libdir=$prefix/$(cached CMAKE_INSTALL_LIBDIR)
+export PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir
+unset FEDLOOM_EXPERIMENTS
+
+# succeeds COMMAND...: leaves $code, out, err.
+succeeds() {
+    "$@" >out 2>err </dev/null
+    code=$?
+    exits 0
+}
+
+check 'installs' succeeds cmake --install "$build" --prefix "$work/first"
+mkdir moved
+mv first moved/here
+mkdir empty bin
+
+# ---- the files ----------------------------------------------------------------------------------------------
+
+run_path() { readelf -d "$1" | sed -n 's/.*R.*PATH.*\[\(.*\)\]/\1/p'; }
+for f in "$program" "$libdir/libfedloom.so"; do
+    run_path "$f" >out
+    check "${f##*/}: no run path into the build" lacks out "$build"
+    check "${f##*/}: a run path to OpenBLAS" has out "$(dirname "$(cached OPENBLAS_LIBRARY)")"
+done
+mentions() { grep -rIlF -e "$1" "$prefix" >out; }
+for place in "$build" "$root" "$work/first"; do check "no file mentions $place" eval '! mentions "$place"'; done
+
+readelf -d "$libdir/libfedloom.so" >out
+check 'libfedloom.so has its name' has out "Library soname: [libfedloom.so.0]"
+nm -D --defined-only "$libdir/libfedloom.so" | grep -v ' T fl_' >out
+check 'libfedloom.so exports functions of its own alone' silent out
+check 'the manual pages are there' eval '[ -s "$prefix/share/man/man1/fedloom.1" ] && [ -s "$prefix/share/man/man5/fedloom-config.5" ]'
+
+for header in "$prefix"/include/*.h; do
+    name=${header##*/}
+    check "$name is C11 by itself" succeeds "$cc" -std=c11 -pedantic $flags -fsyntax-only -x c "$header"
+    if command -v c++ >/dev/null; then
+        check "$name is C++ by itself" succeeds c++ -std=c++11 -pedantic -Wall -Wextra -Werror -fsyntax-only -x c++ "$header"
+    fi
+done
+
+# ---- the program --------------------------------------------------------------------------------------------
+
+cd empty
+expect 0 'federated methods' list
+expect 0 "fedloom $(pkg-config --modversion fedloom)" --version
+expect 0 'vra-table3-iid' reproduce
+cd ..
+
+# ---- the examples -------------------------------------------------------------------------------------------
+
+static() { pkg-config --static --cflags --libs fedloom | sed 's/-lfedloom/-l:libfedloom.a/'; }
+for source in "$prefix"/share/fedloom/examples/*.c; do
+    name=$(basename "$source" .c)
+    check "$name by pkg-config" succeeds "$cc" $flags "$source" $(pkg-config --cflags --libs fedloom) -o "bin/$name-shared"
+    check "$name by pkg-config --static" succeeds "$cc" $flags "$source" $(static) -o "bin/$name-static"
+done
+check 'CMake finds fedloom' succeeds cmake -S "$here" -B project -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
+    -DWANTED="$(pkg-config --modversion fedloom)" -DEXAMPLES="$prefix/share/fedloom/examples" -DCMAKE_C_FLAGS="$flags" \
+    -DCMAKE_RUNTIME_OUTPUT_DIRECTORY="$work/bin"
+check 'and builds with it' succeeds cmake --build project -j "$(nproc)"
+
+# try PROGRAM: runs it in a folder of its own and leaves its exit code and output there.
+try() {
+    mkdir -p "tried/$1"
+    cd "tried/$1" || exit
+    timeout 120 "$work/bin/$1" >out 2>err </dev/null
+    echo $? >code
+}
+export -f try
+export work
+ls bin | xargs -P "$(nproc)" -I {} bash -c 'try {}'
+check 'there are examples' [ -d tried ]
+for d in tried/*; do
+    cp "$d/out" "$d/err" .
+    code=$(cat "$d/code")
+    check "${d##*/} runs" exits 0
+    check "${d##*/} has something to say" [ -s out ]
+    case $d in
+    *-shared) check "${d##*/} has the shared library" eval 'ldd "bin/${d##*/}" | grep -qF "$libdir/libfedloom.so.0"' ;;
+    *-static) check "${d##*/} has the static library" eval '! ldd "bin/${d##*/}" | grep -q libfedloom' ;;
+    esac
+done
+
+# ---- as a plugin --------------------------------------------------------------------------------------------
+
+check 'load.c compiles' succeeds "$cc" -D_GNU_SOURCE $flags -I"$prefix/include" "$here/load.c" -pthread -ldl -o load
+check 'a thread loads, uses and unloads it' succeeds ./load "$libdir/libfedloom.so"
+
+count
