@@ -19,7 +19,6 @@
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_version.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -59,11 +58,12 @@ typedef struct {
 
 /* ---- one thread ----------------------------------------------------------------------------------------- */
 
-/* Of the OpenMP runtime that oneDNN was linked with, whichever that is; NULL: it has none. */
+/* Of the OpenMP runtime that oneDNN was linked with, whichever that is; NULL: it has none. Looked up while oneDNN is
+ * being linked: other libraries bring runtimes of their own, and one loaded later could be found first. */
 static void (*set_threads)(int);
 static int (*max_threads)(void);
 
-static void find_runtime(void)
+__attribute__((constructor)) static void find_runtime(void)
 {
     *(void **)&set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
     *(void **)&max_threads = dlsym(RTLD_DEFAULT, "omp_get_max_threads");
@@ -72,8 +72,6 @@ static void find_runtime(void)
 /* The setting belongs to the calling thread. */
 static void one_thread(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, find_runtime);
     if (set_threads && max_threads && max_threads() != 1) set_threads(1);
 }
 

@@ -3,8 +3,11 @@
 #include "vec/ops.h"
 
 #include "base/limits.h"
+#include "base/number.h"
 
 #include <cblas.h>
+#include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -31,15 +34,61 @@ void fli_blas_look_again(const char *core)
 void fli_blas_look_again(const char *core) { (void)core; }
 #endif
 
-const char *fli_blas_core(void) { return openblas_get_corename(); }
+/* The library that a function of the process is in. */
+static int library_of(void (*function)(void), char path[PATH_MAX])
+{
+    Dl_info info;
+    return dladdr(*(void **)&function, &info) && info.dli_fname && realpath(info.dli_fname, path);
+}
 
-static void one_thread_per_call(void) { openblas_set_num_threads(1); }
+/* The file whose BLAS functions stand in the place of OpenBLAS' own; NULL: none does. The first BLAS that a process was
+ * linked with, or has loaded for all to see, is everybody's. A library beside OpenBLAS does not count: distributions
+ * have a libblas.so there with OpenBLAS behind it. */
+static const char *intruder(char path[PATH_MAX])
+{
+    char own[PATH_MAX];
+    if (!library_of((void (*)(void))openblas_set_num_threads, own)) return NULL;
+    if (!library_of((void (*)(void))cblas_dgemm, path)) return NULL;
+    char *own_file = strrchr(own, '/'), *file = strrchr(path, '/');
+    if (!own_file || !file) return NULL;
+    return own_file - own == file - path && !strncmp(own, path, (size_t)(file - path)) ? NULL : file + 1;
+}
+
+void fli_blas_name(char *out, size_t room)
+{
+    char path[PATH_MAX];
+    const char *file = intruder(path);
+    if (file)
+        fli_snprintf(out, room, "BLAS of %s", file);
+    else
+        fli_snprintf(out, room, "OpenBLAS for %s", openblas_get_corename());
+}
+
+/* Whatever else uses OpenBLAS in this process may have given it threads, so every run looks again. Where one is what it
+ * has, it is left alone: others may be calling it. */
+static void one_thread_per_call(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (openblas_get_num_threads() != 1) openblas_set_num_threads(1);
+    pthread_mutex_unlock(&lock);
+}
+
+static void warn_of_intruder(fl_ctx *ctx)
+{
+    char path[PATH_MAX];
+    if (intruder(path))
+        fli_log(ctx, FL_LOG_WARNING,
+                "matrices are multiplied by %s, which came before OpenBLAS in this process: last digits differ, and "
+                "nothing is known of its threads",
+                path);
+}
 
 fl_status fli_blas_prepare(fl_ctx *ctx)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     static atomic_int had_room; /* once is enough: BLAS keeps what it has mapped */
-    pthread_once(&once, one_thread_per_call);
+    one_thread_per_call();
+    warn_of_intruder(ctx);
     if (had_room) return FL_OK;
     fli_limit room = fli_limit_room();
     had_room = room.bytes >= FLI_BLAS_BUFFER;

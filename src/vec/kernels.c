@@ -95,7 +95,9 @@ __attribute__((constructor)) static void choose(void)
     fli_ops_f32 = *now->f32;
     fli_ops_f64 = *now->f64;
     fli_blas_look_again(similar_core());
-    fli_snprintf(all, sizeof all, "%s, OpenBLAS for %s", now->name, fli_blas_core());
+    char blas[64];
+    fli_blas_name(blas, sizeof blas);
+    fli_snprintf(all, sizeof all, "%s, %s", now->name, blas);
 }
 
 static fl_status unknown(fl_ctx *ctx, const char *word)

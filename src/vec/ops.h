@@ -121,9 +121,11 @@ const fli_ops *fli_ops_find(const char *name); /* NULL if there is none */
 /* Lets OpenBLAS choose the kernels of `core` if it did not know the processor; NULL: none would do. kernels.c calls it
  * before main, while nobody uses BLAS yet nor reads the environment beside it. */
 void fli_blas_look_again(const char *core);
-const char *fli_blas_core(void); /* the kind of processor that its kernels are for */
-/* Sets BLAS up, once per process: one thread per call. Whoever computes calls it first (fli_model_new does). FL_ENOMEM
- * if the limit on address space leaves it no room. */
+/* All that its last digits depend on: "OpenBLAS for SkylakeX", or "BLAS of libblas.so.3" where another library's
+ * functions stand in its place. */
+void fli_blas_name(char *out, size_t room);
+/* Sets BLAS up: one thread per call. Whoever computes calls it first (fli_model_new does). FL_ENOMEM if the limit on
+ * address space leaves it no room. */
 fl_status fli_blas_prepare(fl_ctx *ctx);
 /* Address space that it maps for every thread that calls it at the same time. Where it cannot have that it asks again,
  * for ever: so it must not be called then. */

@@ -839,6 +839,20 @@ static void blas_kernels(void **state)
 #endif
 }
 
+/* Others in the process may give BLAS threads; the next run takes them away. */
+static void blas_threads(void **state)
+{
+    (void)state;
+    fl_ctx *ctx = fl_ctx_new();
+    for (int i = 0; i < 2; i++) {
+        openblas_set_num_threads(2);
+        assert_int_equal(openblas_get_num_threads(), 2);
+        assert_int_equal(fli_blas_prepare(ctx), FL_OK);
+        assert_int_equal(openblas_get_num_threads(), 1);
+    }
+    fl_ctx_free(ctx);
+}
+
 int main(void)
 {
     list_tables();
@@ -847,6 +861,7 @@ int main(void)
         cmocka_unit_test(levels),
         cmocka_unit_test(choice),
         cmocka_unit_test(blas_kernels),
+        cmocka_unit_test(blas_threads),
         cmocka_unit_test(vectors),
         cmocka_unit_test(maps),
         cmocka_unit_test(finiteness),

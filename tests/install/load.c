@@ -1,5 +1,7 @@
-/* The shared library as a plugin: loaded by a thread, with no symbol visible to others, used, and unloaded. Three times,
- * so that what one life leaves behind meets the next. Usage: load PATH-OF-LIBFEDLOOM.SO [LIBRARY TO LOAD FIRST, VISIBLY]... */
+/* The shared library as a plugin: loaded by a thread, with no symbol visible to others, used, and unloaded. Three
+ * times, so that what one life leaves behind meets the next.
+ *
+ *     load PATH-OF-LIBFEDLOOM.SO [LIBRARY]...          the further libraries are loaded before, for all to see */
 #include <dlfcn.h>
 #include <fedloom.h>
 #include <pthread.h>

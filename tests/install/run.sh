@@ -104,4 +104,14 @@ done
 check 'load.c compiles' succeeds "$cc" -D_GNU_SOURCE $flags -I"$prefix/include" "$here/load.c" -pthread -ldl -o load
 check 'a thread loads, uses and unloads it' succeeds ./load "$libdir/libfedloom.so"
 
+# Another BLAS, of which runs in single precision need nothing.
+if [ -z "$sanitize" ]; then
+    echo 'void cblas_dgemm(void); void cblas_dgemm(void) {}' >blas.c
+    check 'another BLAS compiles' succeeds "$cc" -shared -fPIC blas.c -o libother.so
+    check 'another BLAS comes first' succeeds env LD_PRELOAD="$work/libother.so" "$program" run \
+        "$prefix/share/fedloom/examples/digits.yaml" --set rounds=1 --output other
+    check 'which is said' has err "matrices are multiplied by $work/libother.so"
+    check 'and written down' has other/manifest.json 'BLAS of libother.so'
+fi
+
 count
