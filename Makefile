@@ -75,6 +75,7 @@ symbols: build
 
 install: build
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
+	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || : # so that programs find the library, where that is for us to do
 
 clean:
 	rm -rf build build-asan build-tsan build-clang build-aarch64 build-aarch64-sysroot
