@@ -129,18 +129,22 @@ typedef struct {
 } fl_samples;
 
 /* Who holds what, at most one of: client i holds samples start[i] .. start[i + 1] - 1; or sample k belongs to client
- * owner[k], UINT32_MAX: to nobody. Neither: as `partition` says. */
+ * owner[k], UINT32_MAX: to nobody. Neither: as `partition` says, which otherwise has nothing to say. No client is
+ * empty. */
 typedef struct {
     size_t size; /* sizeof(fl_holding) */
     size_t clients;
     const size_t *start;   /* clients + 1 */
     const uint32_t *owner; /* n */
-    const double *weight;  /* w_i up to a factor; NULL: as `weights` says */
+    const double *weight;  /* clients: w_i > 0 up to a factor; NULL: as `weights` says */
 } fl_holding;
 
 /* Takes the place of a `data` section: `data.kind` is then `memory`, and other keys of that section hold as for a file
- * (normalize, test_fraction, unlabelled, ...). Nothing is copied: the arrays must stay as they are until the last run
- * made from this configuration is freed. `test` and `who` may be NULL. */
+ * (normalize, test_fraction, unlabelled, ...); another kind that is chosen later counts instead. Nothing is copied but
+ * the structs, and labels where some are taken away: the arrays must stay as they are until the last run made from this
+ * configuration is freed. `test` and `who` may be NULL. What the samples are is looked at when a run is made: then
+ * FL_EFORMAT names the first that is not as it should be. A run goes on from a checkpoint when the same data are given
+ * again, after fl_config_resume. */
 fl_status fl_config_data(fl_config *cfg, const fl_samples *train, const fl_samples *test, const fl_holding *who);
 
 /* ---- a run ------------------------------------------------------------------------------------------- */

@@ -52,17 +52,30 @@ fl_status fli_dataset_new(fl_ctx *ctx, fli_xkind kind, size_t n, size_t dim, siz
 void fli_dataset_free(fli_dataset *ds)
 {
     if (!ds) return;
-    fli_free(ds->x);
-    fli_free(ds->row);
-    fli_free(ds->col);
-    fli_free(ds->label);
-    fli_free(ds->target);
+    if (!(ds->borrows & FLI_BORROWS_SAMPLES)) {
+        fli_free(ds->x);
+        fli_free(ds->row);
+        fli_free(ds->col);
+        fli_free(ds->target);
+    }
+    if (!(ds->borrows & FLI_BORROWS_LABELS)) fli_free(ds->label);
     fli_free(ds->group);
     fli_free(ds->scale);
     fli_free(ds->shift);
     fli_free(ds->origin);
     fli_free(ds->class_name);
     fli_free(ds);
+}
+
+fl_status fli_dataset_own_labels(fl_ctx *ctx, fli_dataset *ds)
+{
+    if (!ds->label || !(ds->borrows & FLI_BORROWS_LABELS)) return FL_OK;
+    int32_t *own = fli_alloc(ctx, ds->n, sizeof *own);
+    if (!own) return FL_ENOMEM;
+    memcpy(own, ds->label, ds->n * sizeof *own);
+    ds->label = own;
+    ds->borrows &= ~(unsigned)FLI_BORROWS_LABELS;
+    return FL_OK;
 }
 
 fl_status fli_dataset_densify(fl_ctx *ctx, fli_dataset *ds)
@@ -141,7 +154,7 @@ static double sparse_scale(const fli_dataset *ds, size_t feature) { return ds->s
 
 static fl_status check_sizes(fl_ctx *ctx, const fli_dataset *ds, const char *name)
 {
-    if (!ds->n || !ds->dim)
+    if (!ds->n || !ds->dim != !ds->x)
         return fli_fail(ctx, FL_EFORMAT, "%s: has %zu samples of %zu features", name, ds->n, ds->dim);
     if (ds->n >= UINT32_MAX) return fli_fail(ctx, FL_EFORMAT, "%s: has %zu samples, too many to index", name, ds->n);
     if (ds->shape[0] * ds->shape[1] * ds->shape[2] != ds->dim)
@@ -157,7 +170,7 @@ static fl_status check_sizes(fl_ctx *ctx, const fli_dataset *ds, const char *nam
         if (ds->shift[k] != 0)
             return fli_fail(ctx, FL_EFORMAT, "%s: sparse features can be scaled, but not shifted by %g", name,
                             ds->shift[k]);
-    if (!ds->label == !ds->target || !ds->label != !ds->classes)
+    if ((ds->dim ? !ds->label == !ds->target : ds->label && ds->target) || !ds->label != !ds->classes)
         return fli_fail(ctx, FL_EFORMAT, "%s: must have either labels and classes or targets", name);
     return FL_OK;
 }
@@ -379,6 +392,7 @@ static void gather_targets(fli_batch *b, const fli_dataset *ds, const uint32_t *
 static void gather_dense(fli_batch *b, const fli_dataset *ds, const uint32_t *idx)
 {
     const fli_ops *ops = b->ops;
+    if (!ds->dim) return; /* samples without features */
     if (fli_images_need_look(ds)) {
         fli_images_gather(ops, ds, idx, b->n, b->x);
         return;

@@ -7,19 +7,27 @@
 #include "base/rng.h"
 #include "vec/ops.h"
 
+/* What a data set leads to but does not own: it is neither changed nor freed. */
+enum {
+    FLI_BORROWS_SAMPLES = 1, /* x, row, col and target */
+    FLI_BORROWS_LABELS = 2
+};
+
 typedef enum { FLI_X_U8, FLI_X_F32, FLI_X_F64, FLI_X_CSR, FLI_X_CSR64 } fli_xkind;
 
 size_t fli_xkind_size(fli_xkind kind); /* bytes of a value */
 
 typedef struct {
-    size_t n, dim; /* samples, features that a model sees */
+    size_t n, dim; /* samples; features that a model sees, 0: samples are known by their numbers alone */
     fli_xkind kind;
-    void *x;        /* n rows of the kind's type; sparse: the values that are stored, floats or doubles, row by row */
+    void *
+        x; /* n rows of the kind's type, NULL without features; sparse: the values that are stored, floats or doubles, row by row */
     size_t *row;    /* sparse: n + 1 starts */
     uint32_t *col;  /* sparse: feature of each value, ascending within a row */
     int32_t *label; /* class of each sample, 0 .. classes-1; NULL for regression */
-    double *target; /* regression; NULL for classification. Exactly one of label and target is there */
-    size_t classes; /* 0 for regression */
+    double *target; /* regression; NULL for classification. Exactly one of label and target is there, unless dim is 0 */
+    unsigned borrows;      /* FLI_BORROWS_ */
+    size_t classes;        /* 0 for regression */
     char **class_name;     /* labels as a file writes them, one per class, one allocation; NULL: 0, 1, ... */
     int32_t *group;        /* who the sample belongs to by nature (writer, user, generated client); NULL: nobody */
     size_t groups;         /* group ids are 0 .. groups-1 */
@@ -55,6 +63,9 @@ fl_status fli_dataset_crop(fl_ctx *ctx, size_t size, fli_dataset *ds);
 
 /* Sample i as doubles, normalised; for generators' tests, statistics and look-ups, not for training. */
 void fli_dataset_row(const fli_dataset *ds, size_t i, double *out);
+
+/* Gives the set labels of its own, where they are borrowed, so that they can be changed. */
+fl_status fli_dataset_own_labels(fl_ctx *ctx, fli_dataset *ds);
 
 /* Turns a sparse set into a dense one of the same precision, in place. It must be as loaded: checked, without scale. */
 fl_status fli_dataset_densify(fl_ctx *ctx, fli_dataset *ds);

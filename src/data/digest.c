@@ -12,6 +12,10 @@ static void add_real(fli_hash *h, double v)
 static void add_values(fli_hash *h, const fli_dataset *ds, size_t i)
 {
     size_t size = fli_xkind_size(ds->kind);
+    if (!ds->dim) { /* its number is all that is known of it */
+        fli_hash_count(h, i);
+        return;
+    }
     if (!fli_dataset_sparse(ds)) {
         size_t length = fli_dataset_length(ds);
         fli_hash_bytes(h, (const char *)ds->x + i * length * size, length * size);
@@ -28,7 +32,7 @@ static void add_sample(fli_hash *h, const fli_dataset *ds, size_t i)
     add_values(h, ds, i);
     if (ds->label)
         fli_hash_count(h, (uint64_t)(int64_t)ds->label[i]);
-    else
+    else if (ds->target)
         add_real(h, ds->target[i]);
 }
 
@@ -93,6 +97,7 @@ fl_status fli_digest_fed(fl_ctx *ctx, const fli_fed *fed, fli_digest *out)
         if (!(s = fli_digest_client(ctx, fed, i, &part))) fli_hash_bytes(&h, part.byte, sizeof part.byte);
     }
     if (!s && fed->train) add_scaling(&h, fed->train);
+    for (size_t i = 0; i < fed->clients && fed->weight && !s; i++) add_real(&h, fed->weight[i]);
     if (!s && fed->test) {
         add_kind(&h, fed->test);
         for (size_t i = 0; i < fed->test->n; i++) add_sample(&h, fed->test, i);

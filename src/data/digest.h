@@ -1,4 +1,5 @@
-/* What a federation's data are, in 32 bytes: values, labels, who holds what, and what they are scaled by. Two
+/* What a federation's data are, in 32 bytes: values, labels, who holds what, what they are scaled by, and weights that
+ * come with them. Two
  * federations with the same digest give the same results under the same settings.
  *
  * Each client's part is a digest of its own samples alone, in its own order, so that it can be made where the samples

@@ -32,6 +32,8 @@ static size_t split(double fraction, uint64_t seed, size_t client, size_t n, uin
 static fl_status hide_labels(fl_ctx *ctx, fli_fed *fed)
 {
     fli_dataset *ds = fed->train;
+    fl_status s = fli_dataset_own_labels(ctx, ds);
+    if (s) return s;
     fed->truth = fli_alloc(ctx, ds->n, sizeof *fed->truth);
     if (!fed->truth) return FL_ENOMEM;
     for (size_t i = 0; i < ds->n; i++) fed->truth[i] = -1;
@@ -101,7 +103,7 @@ static fl_status check_sets(fl_ctx *ctx, const fli_dataset *train, const fli_dat
                         test->dim);
     if (fli_dataset_sparse(test) != fli_dataset_sparse(train))
         return fli_fail(ctx, FL_EFORMAT, "the training and test samples must both be sparse or both dense");
-    if (!test->label != !train->label)
+    if (!test->label != !train->label || !test->target != !train->target)
         return fli_fail(ctx, FL_EFORMAT, "the training and test samples must both have classes or both have numbers");
     return fli_dataset_check(ctx, test, name_of(test, "test data"));
 }
@@ -177,11 +179,36 @@ static fl_status crop(fl_ctx *ctx, size_t size, fli_dataset *train, fli_dataset 
     return s || !test ? s : fli_dataset_crop(ctx, size, test);
 }
 
+/* Weights that come with the samples, brought to a sum of 1. */
+static fl_status weigh(fl_ctx *ctx, const fl_holding *who, fli_fed *fed)
+{
+    double sum = 0;
+    if (who->clients != fed->clients)
+        return fli_fail(ctx, FL_ECONFIG, "fl_holding: weight has %zu values, but there are %zu clients", who->clients,
+                        fed->clients);
+    for (size_t i = 0; i < fed->clients; i++) {
+        if (!(who->weight[i] > 0) || !isfinite(who->weight[i]))
+            return fli_fail(ctx, FL_ECONFIG,
+                            "fl_holding: the weight of client %zu is %g, but must be above 0 and finite", i,
+                            who->weight[i]);
+        sum += who->weight[i];
+    }
+    fed->weight = fli_alloc(ctx, fed->clients, sizeof *fed->weight);
+    if (!fed->weight) return FL_ENOMEM;
+    for (size_t i = 0; i < fed->clients; i++) {
+        fed->weight[i] = who->weight[i] / sum;
+        if (!isfinite(sum) || !(fed->weight[i] > 0))
+            return fli_fail(ctx, FL_ECONFIG, "fl_holding: the weight of client %zu is too far from those of the others",
+                            i);
+    }
+    return FL_OK;
+}
+
 static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out)
 {
     fli_dataset *train = NULL, *test = NULL;
     fli_partition part = {0, NULL, NULL};
-    fli_request ask = {.params = spec->source_params, .seed = spec->seed, .wide = spec->wide};
+    fli_request ask = {.params = spec->source_params, .seed = spec->seed, .wide = spec->wide, .memory = spec->memory};
     fl_status s = spec->source->load(ctx, &ask, &train, &test);
     if (!s) s = check_sets(ctx, train, test); /* partitioners trust labels and groups */
     if (!s) s = fli_normalize_sets(ctx, spec->normalize, &spec->mean, &spec->std, train, test);
@@ -191,9 +218,16 @@ static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out
     if (!s)
         s = fli_partition_make(ctx, spec->partitioner, spec->partitioner_params, train, spec->seed, spec->clients,
                                &part);
-    if (!s) return assemble(ctx, train, test, &part, spec->test_fraction, spec->unlabelled, spec->seed, out);
-    fli_dataset_free(train);
-    fli_dataset_free(test);
+    if (s) {
+        fli_dataset_free(train);
+        fli_dataset_free(test);
+        return s;
+    }
+    s = assemble(ctx, train, test, &part, spec->test_fraction, spec->unlabelled, spec->seed, out);
+    if (!s && spec->memory && spec->memory->who.weight) s = weigh(ctx, &spec->memory->who, *out);
+    if (!s) return FL_OK;
+    fli_fed_free(*out);
+    *out = NULL;
     return s;
 }
 
@@ -298,6 +332,7 @@ void fli_fed_free(fli_fed *fed)
     fli_free(fed->test_count);
     fli_free(fed->unlabelled_count);
     fli_free(fed->truth);
+    fli_free(fed->weight);
     fli_free(fed);
 }
 

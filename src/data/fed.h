@@ -8,6 +8,7 @@
 #define FLI_DATA_FED_H
 
 #include "data/dataset.h"
+#include "data/memory.h"
 #include "data/partition.h"
 #include "data/source.h"
 
@@ -22,6 +23,7 @@ typedef struct {
     int32_t *truth;
     size_t clients, samples; /* samples: training samples over all clients */
     size_t dim, classes;
+    double *weight; /* w_i as they came with the data, adding up to 1; NULL: as the run says */
     size_t largest; /* training samples of the largest client */
     /* on demand: */
     const fli_source *source;
@@ -33,6 +35,8 @@ typedef struct {
 typedef struct {
     const fli_source *source;
     const void *source_params; /* borrowed, must outlive the federation */
+    const fli_memory
+        *memory; /* what a program has handed over; its arrays must outlive the federation; NULL: nothing */
     const fli_partitioner *partitioner;
     const void *partitioner_params;
     size_t clients;

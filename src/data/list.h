@@ -13,6 +13,8 @@ extern const fli_source fli_source_csv;
 extern const fli_source fli_source_npy;
 extern const fli_source fli_source_npz;
 extern const fli_source fli_source_leaf;
+/* programs */
+extern const fli_source fli_source_memory;
 /* generators */
 extern const fli_source fli_source_synthetic;
 extern const fli_source fli_source_linreg;

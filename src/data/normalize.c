@@ -191,6 +191,8 @@ fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fli_reals *mean, const 
 {
     fl_status s = test ? check_alike(ctx, train, test) : FL_OK;
     if (s) return s;
+    if (!train->dim && how != FLI_NORM_AUTO && how != FLI_NORM_NONE)
+        return fli_fail(ctx, FL_ECONFIG, "data.normalize must be auto or none: the samples have no features");
     switch ((fli_normalize)how) {
     case FLI_NORM_AUTO:
         if (train->kind == FLI_X_U8) s = bytes_to_unit(ctx, train);

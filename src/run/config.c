@@ -41,6 +41,7 @@ fl_config *fl_config_copy(const fl_config *from)
     const char *was = NULL, *now = NULL;
     fl_config *c = fl_config_new(from->ctx);
     if (!c) return NULL;
+    c->memory = from->memory;
     if (!fli_yaml_merge(c->ctx, &c->arena, c->root, from->root) && !own_origins(&c->arena, c->root, &was, &now))
         return c;
     fl_config_free(c);
@@ -93,6 +94,15 @@ fl_status fl_config_load(fl_config *c, const char *path)
     return s ? s : fli_config_merge(c, root);
 }
 
+fl_status fl_config_text(fl_config *c, const char *text, const char *name)
+{
+    fli_node *root = NULL;
+    fli_clear(c->ctx);
+    if (!text) return fli_fail(c->ctx, FL_ECONFIG, "fl_config_text: there is no text");
+    fl_status s = fli_yaml_parse(c->ctx, &c->arena, name ? name : "the text", text, strlen(text), &root);
+    return s ? s : fli_config_merge(c, root);
+}
+
 fl_status fl_config_set(fl_config *c, const char *assignment)
 {
     char name[64] = "";
@@ -104,6 +114,16 @@ fl_status fl_config_set(fl_config *c, const char *assignment)
     if (old) before = *old; /* setting may change the node in place */
     fl_status s = fli_yaml_set(c->ctx, &c->arena, assignment, c->root);
     return s || !old ? s : keep_common(c, &before, name);
+}
+
+fl_status fl_config_data(fl_config *c, const fl_samples *train, const fl_samples *test, const fl_holding *who)
+{
+    fli_memory memory;
+    fli_clear(c->ctx);
+    fl_status s = fli_memory_take(c->ctx, train, test, who, &memory);
+    if (!s) s = fl_config_set(c, "data.kind=memory");
+    if (!s) c->memory = memory;
+    return s;
 }
 
 const char *fl_config_get(const fl_config *c, const char *key)

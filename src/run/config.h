@@ -2,13 +2,15 @@
 #ifndef FLI_RUN_CONFIG_H
 #define FLI_RUN_CONFIG_H
 
+#include "data/memory.h"
 #include "run/settings.h"
 
 struct fl_config {
     fl_ctx *ctx;
     fli_arena arena;
-    fli_node *root; /* a map */
-    int compared;   /* one of several runs of an experiment: what only some methods have may be asked of all */
+    fli_node *root;    /* a map */
+    fli_memory memory; /* for data.kind memory; train.size 0: nothing was handed over */
+    int compared;      /* one of several runs of an experiment: what only some methods have may be asked of all */
 };
 
 /* Lays a tree (a map) over what is there, as a file would be. Choosing another kind keeps the keys all kinds of the

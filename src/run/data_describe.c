@@ -17,15 +17,18 @@ static void about(fli_text *t, const fli_plan *p)
     const fli_fed *f = p->fed;
     const fli_dataset *ds = f->train;
     static const char *const stored[] = {"bytes", "f32", "f64", "sparse f32", "sparse f64"};
-    fli_text_addf(t, "data       %s: %zu training samples, %zu features", p->settings.source.item.name, f->samples,
-                  f->dim);
+    fli_text_addf(t, "data       %s: %zu training samples, ", p->settings.source.item.name, f->samples);
+    if (f->dim)
+        fli_text_addf(t, "%zu features", f->dim);
+    else
+        fli_text_add(t, "known by their numbers alone");
     if (f->classes)
         fli_text_addf(t, ", %zu classes", f->classes);
-    else
+    else if (!ds || ds->target)
         fli_text_add(t, ", regression");
     if (ds && ds->shape[1] > 1) fli_text_addf(t, ", images %zux%zux%zu", ds->shape[0], ds->shape[1], ds->shape[2]);
     if (ds && ds->frame[0]) fli_text_addf(t, " of %zux%zu", ds->frame[0], ds->frame[1]);
-    fli_text_addf(t, "; %s", ds ? stored[ds->kind] : "made on demand");
+    if (f->dim) fli_text_addf(t, "; %s", ds ? stored[ds->kind] : "made on demand");
     if (ds && fli_dataset_sparse(ds))
         fli_text_addf(t, ", %.3g %% non-zero",
                       100 * (double)fli_dataset_stored(ds) / ((double)ds->n * (double)ds->dim));

@@ -2,6 +2,7 @@
 #include "run/member.h"
 #include "run/rules.h"
 #include "run/theory_check.h"
+#include "run/yaml.h"
 
 #include "base/file.h"
 
@@ -10,13 +11,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static fli_fed_spec fed_spec(const fli_settings *s)
+static fli_fed_spec fed_spec(const fli_settings *s, const fli_memory *m)
 {
+    int held = m && fli_memory_holds(m);
     return (fli_fed_spec){
         .source = s->source.item.desc,
         .source_params = s->source.params,
-        .partitioner = s->partitioner.item.desc,
-        .partitioner_params = s->partitioner.params,
+        .memory = m,
+        .partitioner = held ? &fli_partitioner_holding : s->partitioner.item.desc,
+        .partitioner_params = held ? &m->who : s->partitioner.params,
         .clients = (size_t)s->partition.clients,
         .seed = (uint64_t)s->top.seed,
         .test_fraction = s->data.test_fraction,
@@ -55,12 +58,60 @@ fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *
     return FL_OK;
 }
 
+/* A mistake in what the configuration says of data in memory, at the key that says it. */
+static fl_status contradicts(const fl_config *cfg, const char *key, const char *sentence)
+{
+    char where[512];
+    const fli_node *at = fli_yaml_get(cfg->root, key);
+    return fli_fail(cfg->ctx, FL_ECONFIG, "%s%s", fli_node_where(at, where, sizeof where), sentence);
+}
+
+/* What the program says of its data holds; settings may repeat it, but say nothing else. */
+static fl_status check_holding(const fl_config *cfg, const fli_settings *s, const fl_holding *who)
+{
+    const char *least = fl_config_get(cfg, "partition.min_size");
+    if (who->weight && s->top.weights != FLI_WEIGHTS_AUTO)
+        return contradicts(cfg, "weights", "the data come with the clients' weights, so `weights` must be auto");
+    if (!who->start && !who->owner) return FL_OK;
+    if (strcmp(s->partitioner.item.name, "natural") || (*least && strcmp(least, "1")))
+        return contradicts(cfg, "partition",
+                           "it is known who holds which samples: partition.kind can only be natural, with its default "
+                           "min_size");
+    if (s->partition.clients && (size_t)s->partition.clients != who->clients)
+        return contradicts(cfg, "partition.clients",
+                           "it is known who holds which samples: leave partition.clients out, or set it to that many");
+    return FL_OK;
+}
+
+/* Of methods that weigh clients equally. */
+static fl_status check_equal_weights(const fli_plan *p)
+{
+    const fli_fed *f = p->fed;
+    if (!f->weight || !(p->algo->traits & FLI_ALGO_UNIFORM)) return FL_OK;
+    for (size_t i = 1; i < f->clients; i++)
+        if (f->weight[i] != f->weight[0])
+            return fli_fail(p->ctx, FL_ECONFIG,
+                            "algorithm %s weighs all clients equally, but the data come with other weights",
+                            p->algo->name);
+    return FL_OK;
+}
+
+double fli_plan_weight(const fli_plan *p, size_t client)
+{
+    if (p->fed->weight) return p->fed->weight[client];
+    if (p->uniform) return 1 / (double)p->fed->clients;
+    return (double)fli_fed_size(p->fed, client) / (double)p->fed->samples;
+}
+
 fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
 {
     memset(p, 0, sizeof *p);
     p->ctx = cfg->ctx;
     fli_arena_init(&p->arena, cfg->ctx);
     fl_status s = fli_settings_bind(p->ctx, &p->arena, cfg->root, &p->settings);
+    const fli_memory *m =
+        cfg->memory.train.size && !strcmp(p->settings.source.item.name, "memory") ? &cfg->memory : NULL;
+    if (!s && m) s = check_holding(cfg, &p->settings, &m->who);
     if (s) return s;
     p->algo = p->settings.algorithm.item.desc;
     p->params = p->settings.algorithm.params;
@@ -72,7 +123,7 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
         p->runs = like->runs;
         return FL_OK;
     }
-    fli_fed_spec spec = fed_spec(&p->settings);
+    fli_fed_spec spec = fed_spec(&p->settings, m);
     s = fli_fed_new(p->ctx, &spec, &p->fed);
     return s ? s : fli_digest_fed(p->ctx, p->fed, &p->samples);
 }
@@ -86,7 +137,7 @@ static fl_status look_ahead(const fli_plan *p, fli_outlook *out)
         fl_status s = fli_card_make(p->ctx, p->fed, (uint32_t)i, 0, &card);
         if (s) return s;
         fli_ask first = fli_ask_for(&p->asking, &card, 0, 0, (uint32_t)i);
-        double w = p->uniform ? 1 / (double)p->fed->clients : (double)card.samples / (double)p->fed->samples;
+        double w = fli_plan_weight(p, i);
         out->travel += w * first.lr * (double)first.steps;
         out->probability += w * first.probability;
     }
@@ -322,6 +373,7 @@ static fl_status plan_exec(fli_plan *p)
         .params = p->params,
         .solvers = p->solvers,
         .uniform = p->uniform,
+        .weights = p->fed->weight,
         .regularizer = p->regularizer,
         .regularizer_params = s->regularizer.params,
         .seed = (uint64_t)s->top.seed,
@@ -346,6 +398,7 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
     if (status) return status;
     p->regularizer = strcmp(g->name, "none") ? g : NULL;
     plan_asking(p);
+    if ((status = check_equal_weights(p))) return status;
     status = settle(p);
     if (!status) status = name_settled(p);
     if (!status) status = plan_exec(p);

@@ -27,7 +27,7 @@ typedef struct {
     const fli_regularizer *regularizer; /* NULL: none */
     fli_participation *participation;
     fli_system *system; /* NULL: nobody knows how long turns last */
-    int uniform;        /* client weights are 1/N */
+    int uniform;        /* client weights are 1/N, unless they came with the data */
     fli_pace pace;      /* of asynchronous methods; of others the buffer is 0 */
     size_t at_work;     /* clients of asynchronous methods that are at work at the same time */
     fli_asking asking;
@@ -38,6 +38,7 @@ typedef struct {
 /* Binds the settings and loads the data: what `fedloom data` needs. `like`, unless NULL, is a plan whose data are used
  * instead: it must have the same data and partition settings and seed, and outlive this one. */
 fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p);
+double fli_plan_weight(const fli_plan *p, size_t client); /* w_i */
 /* The digest of everything that settings name files for: of the samples, whose own digest comes in, and of traces.
  * Without a trace it is that digest, and a trace that is a pipe does not count. FL_EIO if one cannot be read. */
 fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *samples, fli_digest *out);

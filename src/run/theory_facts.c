@@ -201,8 +201,7 @@ static double *weights_of(fl_ctx *ctx, const fli_plan *p)
 {
     size_t n = p->fed->clients;
     double *w = fli_alloc(ctx, n, sizeof *w);
-    for (size_t i = 0; w && i < n; i++)
-        w[i] = p->uniform ? 1 / (double)n : (double)fli_fed_size(p->fed, i) / (double)p->fed->samples;
+    for (size_t i = 0; w && i < n; i++) w[i] = fli_plan_weight(p, i);
     return w;
 }
 

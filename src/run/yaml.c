@@ -227,6 +227,8 @@ fl_status fli_yaml_parse(fl_ctx *ctx, fli_arena *a, const char *origin, const ch
 {
     fli_node *node = NULL;
     char where[512];
+    if (n > FILE_MAX)
+        return fli_fail(ctx, FL_ECONFIG, "%s: larger than %d bytes, too large for a configuration", origin, FILE_MAX);
     const char *name = fli_arena_strdup(a, origin);
     if (!name) return FL_ENOMEM;
     fl_status s = read_text(ctx, a, name, 1, text, n, &node);
@@ -261,8 +263,6 @@ fl_status fli_yaml_load(fl_ctx *ctx, fli_arena *a, const char *path, fli_node **
     n = fread(text, 1, FILE_MAX + 1, f);
     if (ferror(f))
         s = fli_fail(ctx, FL_EIO, "%s: cannot be read: %s", path, strerror(errno));
-    else if (n > FILE_MAX)
-        s = fli_fail(ctx, FL_ECONFIG, "%s: larger than %d bytes, too large for a configuration", path, FILE_MAX);
     else
         s = fli_yaml_parse(ctx, a, path, text, n, root);
 done:

@@ -292,6 +292,7 @@ static fl_status make_trial(fli_experiment *x, const fli_node *common, fli_trial
     fli_snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->seed);
     if (!(t->cfg = fl_config_new(x->ctx))) return FL_ENOMEM;
     t->cfg->compared = 1;
+    t->cfg->memory = x->memory;
     if ((s = fli_config_merge(t->cfg, common)) || (s = fli_config_merge(t->cfg, m->over)) ||
         (s = fli_variants_apply(x, m, t)) || (m->node && (s = fli_method_keys_apply(common, t->cfg))) ||
         (s = make_folder_name(x, m, t)) || (s = put_text(t->cfg, "name", m->label)) ||
@@ -443,6 +444,7 @@ fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_exp
     fl_status s;
     memset(x, 0, sizeof *x);
     x->ctx = cfg->ctx;
+    x->memory = cfg->memory;
     fli_arena_init(&x->arena, cfg->ctx);
     root = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL);
     common = fli_node_new(&x->arena, FLI_NODE_MAP, NULL, NULL);

@@ -51,6 +51,7 @@ typedef struct {
     fli_trial *trials; /* seed by seed, within a seed method by method */
     size_t count;
     const fli_node *paper, *tune; /* NULL: none */
+    fli_memory memory;            /* of the configuration */
 } fli_experiment;
 
 /* Checks everything that can be checked without loading data: every run's configuration is bound. `cfg` is only

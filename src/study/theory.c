@@ -147,6 +147,7 @@ static fl_status check_written(job *j, const fli_text *written)
     if (!cfg) return FL_ENOMEM;
     fl_status s = fli_yaml_parse(j->ctx, &cfg->arena, "the fixed experiment", fli_text_get(written), written->n, &root);
     if (!s) s = fli_config_merge(cfg, root);
+    cfg->memory = j->experiment.memory;
     if (!s) s = fli_experiment_init(cfg, j->options, &x);
     for (size_t i = 0; i < x.count && !s; i++)
         if (of_first_seed(&x, &x.trials[i])) s = report_trial(j, &x, &x.trials[i]);

@@ -47,6 +47,7 @@ static fl_status copy_config(fl_ctx *ctx, const fl_config *from, fl_config **out
 {
     fl_config *c = fl_config_new(ctx);
     if (!c) return FL_ENOMEM;
+    c->memory = from->memory;
     fl_status status = fli_config_merge(c, from->root);
     if (status)
         fl_config_free(c);
