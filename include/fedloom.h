@@ -186,9 +186,10 @@ typedef void fl_observer_fn(void *arg, const fl_run *run, const fl_row *row, int
  * number is no longer finite; the metrics of a run that was prepared for saving are then in a file that the error
  * names. */
 fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg);
-/* One round, or server step of an asynchronous method, and what belongs to it: measuring, checkpoints, stop rules. The
- * first call measures the start as fl_run_go does. *more: whether there is another; 0 once a stop rule holds. A run may
- * be stepped for a while and then go. */
+/* One round, or server step of an asynchronous method (with `clock: real` those until the next measurement), and what
+ * belongs to it: measuring, checkpoints, stop rules. The first call measures the start as fl_run_go does. *more:
+ * whether there is another; 0 once a stop rule holds. A run may be stepped for a while and then go; both give the same
+ * bits. What has failed cannot go on. `more` may be NULL. */
 fl_status fl_run_step(fl_run *run, int *more);
 /* Ends the run after the round under way. Safe in a signal handler. */
 void fl_run_stop(fl_run *run);
@@ -236,10 +237,11 @@ size_t fl_run_rows(const fl_run *run, const fl_row **rows); /* all of them */
 int fl_run_target(const fl_run *run, size_t k, double *accuracy, size_t *round);
 /* Copies the global model, converted to double; returns its length. `out` may be NULL. */
 size_t fl_run_model(const fl_run *run, double *out, size_t capacity);
-/* Another start model, of n = fl_run_parameters reals. Before the first round. */
+/* Another start model, of n = fl_run_parameters reals. Before the first fl_run_go or fl_run_step. */
 fl_status fl_run_start(fl_run *run, const double *x, size_t n);
 
-/* A vector where it lies: to be read between rounds, and gone with the next one. */
+/* A vector where it lies: to be read between rounds, and gone with the next one. This struct and fl_tensor are written
+ * into your memory: they will not grow. */
 typedef struct {
     const char *name; /* as the method calls it: "x", "c", "c_i" */
     const void *data; /* floats or doubles; NULL: there is none */
@@ -250,9 +252,11 @@ typedef struct {
 /* The server's vector k, 0 is the model; 0 past the last. */
 int fl_run_vector(const fl_run *run, size_t k, fl_vector *out);
 /* What a client keeps between its turns: vector k, 0 past the last. `data` is NULL before the client's first turn. It
- * is valid until the next call for this run. */
+ * is a copy, valid until the next call for this run. Of an asynchronous method it may be of a turn whose upload is still
+ * on its way. -1: there is no such client, or what it keeps cannot be had; the context says why. */
 int fl_run_client_vector(fl_run *run, size_t client, size_t k, fl_vector *out);
-/* The scalars that a client keeps; returns how many. 0 before its first turn. */
+/* The scalars that a client keeps, at most `capacity` of them; returns how many there are. 0 before its first turn.
+ * SIZE_MAX where fl_run_client_vector gives -1. */
 size_t fl_run_client_scalars(fl_run *run, size_t client, double *out, size_t capacity);
 
 /* A block of the model vector: a tensor of `dims` dimensions, row-major, from real `offset` on. */

@@ -294,6 +294,18 @@ size_t fli_clients_state(const fli_clients *c, size_t *spilled)
     return fli_store_bytes(c->store);
 }
 
+fl_status fli_clients_peek(fli_clients *c, uint32_t client, size_t k, void *vector, double *scalars, int *there)
+{
+    void *const *kept;
+    fl_status s = fli_store_peek(c->store, client, &kept);
+    *there = !s && kept;
+    if (!*there) return s;
+    if (vector) fli_copy(&c->space, kept[k], vector);
+    if (scalars) memcpy(scalars, fli_store_scalars(c->store, client), c->spec.algo->client_scalars * sizeof *scalars);
+    fli_store_release(c->store, client);
+    return FL_OK;
+}
+
 /* ---- checkpoints ----------------------------------------------------------------------------------------- */
 
 static void save_caches(const fli_clients *c, size_t which, fli_saver *out)

@@ -292,6 +292,17 @@ fli_spent fli_exec_spent(const fli_exec *e) { return e->spent; }
 
 size_t fli_exec_state(const fli_exec *e, size_t *spilled) { return e->executor->state(e->clients, spilled); }
 
+fl_status fli_exec_peek(fli_exec *e, size_t client, size_t k, void *vector, double *scalars, int *there)
+{
+    *there = 0;
+    if (client >= e->spec.fed->clients)
+        return fli_fail(e->ctx, FL_ECONFIG, "there is no client %zu, the federation has %zu", client,
+                        e->spec.fed->clients);
+    if (!e->executor->peek)
+        return fli_fail(e->ctx, FL_ECONFIG, "executor %s: what clients keep is not known here", e->executor->name);
+    return e->executor->peek(e->clients, (uint32_t)client, k, vector, scalars, there);
+}
+
 void fli_exec_save(fli_exec *e, fli_saver *out)
 {
     fli_coordinator_save(e->server, out);

@@ -33,6 +33,9 @@ typedef struct fli_executor {
      * executor. Loading is for one that has not run. */
     void (*save)(void *executor, fli_saver *out);
     fl_status (*load)(void *executor, fli_loader *in);
+    /* Between rounds: copies vector k, and the scalars, of what a client keeps to where they are wanted, unless that is
+     * NULL. *there: it has had a turn. NULL: what clients keep is not known here. */
+    fl_status (*peek)(void *executor, uint32_t client, size_t k, void *vector, double *scalars, int *there);
     void (*close)(void *executor);
 } fli_executor;
 

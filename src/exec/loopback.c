@@ -268,6 +268,11 @@ static size_t state(const void *executor, size_t *spilled)
 static void save(void *executor, fli_saver *out) { fli_clients_save(((loopback *)executor)->clients, out); }
 static fl_status load(void *executor, fli_loader *in) { return fli_clients_load(((loopback *)executor)->clients, in); }
 
+static fl_status peek(void *executor, uint32_t client, size_t k, void *vector, double *scalars, int *there)
+{
+    return fli_clients_peek(((loopback *)executor)->clients, client, k, vector, scalars, there);
+}
+
 const fli_executor fli_executor_loopback = {
     .name = "loopback",
     .title = "every message as bytes and back, on one thread: slow, to prove that nothing else is needed",
@@ -278,5 +283,6 @@ const fli_executor fli_executor_loopback = {
     .state = state,
     .save = save,
     .load = load,
+    .peek = peek,
     .close = close_loopback,
 };

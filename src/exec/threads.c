@@ -133,6 +133,11 @@ static size_t state(const void *executor, size_t *spilled)
 static void save(void *executor, fli_saver *out) { fli_clients_save(((threads *)executor)->clients, out); }
 static fl_status load(void *executor, fli_loader *in) { return fli_clients_load(((threads *)executor)->clients, in); }
 
+static fl_status peek(void *executor, uint32_t client, size_t k, void *vector, double *scalars, int *there)
+{
+    return fli_clients_peek(((threads *)executor)->clients, client, k, vector, scalars, there);
+}
+
 const fli_executor fli_executor_threads = {
     .name = "threads",
     .title = "clients in this process, as many at a time as there are threads",
@@ -143,5 +148,6 @@ const fli_executor fli_executor_threads = {
     .state = state,
     .save = save,
     .load = load,
+    .peek = peek,
     .close = close_threads,
 };

@@ -1,4 +1,5 @@
-/* The heart: go forward (a round, or an upload) -> metrics row -> observers -> stop test. */
+/* The heart: go forward (a round, or an upload) -> metrics row -> observers -> stop test. What others may see of a run
+ * is in inside.c. */
 #include "run/checkpoint.h"
 #include "run/folder.h"
 #include "run/advance.h"
@@ -61,6 +62,7 @@ void fl_run_free(fl_run *run)
     fli_async_free(run->async);
     fli_exec_free(run->exec);
     fli_plan_fini(&run->plan);
+    fli_free(run->seen);
     fli_free(run->cohort);
     fli_free(run->asks);
     fli_free(run->durations);
@@ -142,8 +144,6 @@ static fl_stop stop_measured(const fl_run *run)
     return FL_STOP_NONE;
 }
 
-static fl_status next(fl_run *run) { return run->async ? fli_arrivals_next(run) : fli_rounds_next(run); }
-
 /* Client state that did not fit, for those who choose `memory`. */
 static void report_state(const fl_run *run)
 {
@@ -167,33 +167,33 @@ static void report_missed(const fl_run *run)
                 missed, uploads);
 }
 
-static fl_status go(fl_run *run, fl_observer_fn *observer, void *arg)
+/* ---- going forward ------------------------------------------------------------------------------------- */
+
+/* After a round: whether the run ends here, a checkpoint, a row of metrics, the observer. *asked: somebody wants no
+ * further round. */
+static fl_status look_once(fl_run *run, fl_observer_fn *observer, void *arg, int *asked)
 {
     size_t every = (size_t)run->plan.settings.metrics.every;
-    fl_status ready = run->plan.settings.top.checkpoint_every ? fli_checkpoint_prepare(run, 0) : FL_OK;
-    if (ready) return ready;
-    if (!run->warm && fli_exec_warms_up(run->exec)) {
-        fl_status s = fli_rounds_warm_up(run);
-        if (s) return s;
-    }
-    run->warm = 1;
-    if ((ready = fli_potential_begin(run))) return ready;
-    while (run->stopped == FL_STOP_NONE) {
-        int asked = run->asked;
-        fl_stop stop = stop_now(run, asked);
-        int due = stop != FL_STOP_NONE || run->round % every == 0;
-        fl_status s = fli_checkpoint_due(run, asked); /* before a row that only the stop asks for */
-        if (!s && due) s = measure(run);
-        if (s) return s;
-        if (due && stop_measured(run) != FL_STOP_NONE) stop = stop_measured(run);
-        run->counts.round = (double)run->round;
-        fli_row_count(&run->now, &run->counts);
-        run->stopped = stop;
-        if (observer) observer(arg, run, &run->now, due);
-        asked = run->asked; /* by the observer, or while measuring: no further round begins */
-        if (stop == FL_STOP_NONE && asked && due) run->stopped = FL_STOP_ASKED;
-        if (stop == FL_STOP_NONE && !asked && (s = next(run))) return s;
-    }
+    int before = run->asked;
+    fl_stop stop = stop_now(run, before);
+    int due = stop != FL_STOP_NONE || run->round % every == 0;
+    fl_status s = fli_checkpoint_due(run, before); /* before a row that only the stop asks for */
+    if (!s && due) s = measure(run);
+    if (s) return s;
+    if (due && stop_measured(run) != FL_STOP_NONE) stop = stop_measured(run);
+    run->counts.round = (double)run->round;
+    fli_row_count(&run->now, &run->counts);
+    run->stopped = stop;
+    if (observer) observer(arg, run, &run->now, due);
+    *asked = run->asked; /* by the observer, or while measuring */
+    if (stop == FL_STOP_NONE && *asked && due) run->stopped = FL_STOP_ASKED;
+    return FL_OK;
+}
+
+/* The end of a run, once. */
+static fl_status finish(fl_run *run)
+{
+    size_t every = (size_t)run->plan.settings.metrics.every;
     report_missed(run);
     fli_potential_report(run);
     report_state(run);
@@ -201,47 +201,51 @@ static fl_status go(fl_run *run, fl_observer_fn *observer, void *arg)
     return run->stopped == FL_STOP_ASKED && run->round % every == 0 ? fli_checkpoint_due(run, 1) : FL_OK;
 }
 
-fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg)
+/* A stop that is asked for where no row was due is looked at again, with a row. */
+static fl_status look(fl_run *run, fl_observer_fn *observer, void *arg)
+{
+    int asked = 0;
+    fl_status s = look_once(run, observer, arg, &asked);
+    if (!s && run->stopped == FL_STOP_NONE && asked) s = look_once(run, observer, arg, &asked);
+    return s || run->stopped == FL_STOP_NONE ? s : finish(run);
+}
+
+/* What comes before the first round, and after a checkpoint. */
+static fl_status begin(fl_run *run, fl_observer_fn *observer, void *arg)
+{
+    fl_status s = run->plan.settings.top.checkpoint_every ? fli_checkpoint_prepare(run, 0) : FL_OK;
+    if (s || run->begun) return s;
+    run->begun = 1;
+    if (!run->warm && fli_exec_warms_up(run->exec)) s = fli_rounds_warm_up(run);
+    run->warm = !s;
+    if (!s) s = fli_potential_begin(run);
+    return s ? s : look(run, observer, arg);
+}
+
+/* A round, unless somebody wants no further one. */
+static fl_status advance(fl_run *run, fl_observer_fn *observer, void *arg)
+{
+    fl_status s = run->asked ? FL_OK : run->async ? fli_arrivals_next(run) : fli_rounds_next(run);
+    return s ? s : look(run, observer, arg);
+}
+
+/* At most so many rounds. What fails within leaves a run that cannot go on. */
+static fl_status go(fl_run *run, size_t most, fl_observer_fn *observer, void *arg)
 {
     fli_clear(run->ctx);
-    fl_status s = go(run, observer, arg);
+    if (run->failed)
+        return fli_fail(run->ctx, run->failed, "the run has failed in round %zu, and cannot go on", run->round + 1);
+    fl_status s = begin(run, observer, arg);
+    while (!s && most-- && run->stopped == FL_STOP_NONE) s = advance(run, observer, arg);
+    if (run->begun) run->failed = s;
     return s == FL_EDIVERGED ? fli_result_keep_metrics(run, fli_run_explain(run)) : s;
 }
 
-/* ---- looking at a run ---------------------------------------------------------------------------------- */
+fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg) { return go(run, SIZE_MAX, observer, arg); }
 
-const char *fl_run_name(const fl_run *run) { return run->plan.settings.top.name; }
-const char *fl_run_output(const fl_run *run) { return run->plan.settings.top.output; }
-const char *fl_run_algorithm(const fl_run *run) { return run->plan.algo->name; }
-size_t fl_run_rounds(const fl_run *run) { return (size_t)run->plan.settings.top.rounds; }
-size_t fl_run_round(const fl_run *run) { return run->round; }
-int fl_run_checkpointed(const fl_run *run) { return run->checkpoint && run->checkpoint_round == run->round; }
-size_t fl_run_clients(const fl_run *run) { return run->plan.fed->clients; }
-double fl_run_memory(const fl_run *run) { return run->plan.memory; }
-size_t fl_run_parameters(const fl_run *run) { return run->plan.model->space.n; }
-fl_stop fl_run_stopped_by(const fl_run *run) { return run->stopped; }
-
-const fl_row *fl_run_row(const fl_run *run) { return run->row_count ? &run->rows[run->row_count - 1] : NULL; }
-
-size_t fl_run_rows(const fl_run *run, const fl_row **rows)
+fl_status fl_run_step(fl_run *run, int *more)
 {
-    *rows = run->rows;
-    return run->row_count;
-}
-
-int fl_run_target(const fl_run *run, size_t k, double *accuracy, size_t *round)
-{
-    const fli_reals *targets = &run->plan.settings.metrics.targets;
-    if (k >= targets->n) return 0;
-    *accuracy = targets->v[k];
-    *round = run->target_round[k];
-    return 1;
-}
-
-size_t fl_run_model(const fl_run *run, double *out, size_t capacity)
-{
-    const fli_space *s = &run->plan.model->space;
-    size_t n = s->n < capacity ? s->n : capacity;
-    if (out) s->ops->to_f64(n, fli_exec_server(run->exec)[0], out);
-    return s->n;
+    fl_status s = go(run, 1, NULL, NULL);
+    if (more) *more = !s && run->stopped == FL_STOP_NONE;
+    return s;
 }

@@ -21,8 +21,11 @@ struct fl_run {
     double *durations; /* simulated, and as many again to sort them */
     size_t empty;      /* rounds in which nobody took part, or all were late */
     int climbing;      /* it was said that the loss is far above its start */
+    int begun;         /* it has gone forward, or tried to */
+    fl_status failed;  /* how that failed; FL_OK: it did not */
     int warm;          /* the turns before the first round are done, where there are any */
     int news;          /* the next round's broadcast is new to the clients */
+    void *seen;        /* a client's vector, for those who look (inside.c); NULL: nobody has */
     /* asynchronous methods */
     fli_async *async;             /* NULL: the run goes in rounds */
     double arrived, ages, oldest; /* uploads since the last row, the sum and the largest of their ages */
