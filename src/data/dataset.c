@@ -409,6 +409,8 @@ static void gather_dense(fli_batch *b, const fli_dataset *ds, const uint32_t *id
 void fli_batch_gather_answers(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, size_t n)
 {
     b->n = n;
+    b->from = ds;
+    b->sample = idx;
     if (ds->label)
         for (size_t i = 0; i < n; i++) b->label[i] = ds->label[idx[i]];
     if (ds->target) gather_targets(b, ds, idx);

@@ -38,6 +38,7 @@ typedef struct {
     int each;              /* instead of these: every image by its own mean and deviation, of what is seen of it */
     int augment;           /* fli_augment: what training makes of a sample each time that it looks */
     char *origin;          /* where the samples are from, for messages; NULL: nothing to say */
+    int test;              /* it is a federation's separate test set */
 } fli_dataset;
 
 typedef enum {
@@ -85,6 +86,9 @@ typedef struct {
     uint32_t *idx;  /* their numbers; NULL in a dense batch */
     int32_t *label; /* n; meaningless for regression */
     void *target;   /* n reals; meaningless for classification */
+    /* what was gathered: the caller's list, good as long as that stays as it is */
+    const fli_dataset *from;
+    const uint32_t *sample;
 } fli_batch;
 
 fl_status fli_batch_init(fl_ctx *ctx, const fli_ops *ops, size_t dim, size_t capacity, fli_batch *b);

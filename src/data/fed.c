@@ -144,6 +144,7 @@ static fl_status assemble(fl_ctx *ctx, fli_dataset *train, fli_dataset *test, fl
     }
     fed->train = train;
     fed->test = test;
+    if (test) test->test = 1;
     fed->part = *part;
     memset(part, 0, sizeof *part);
     fed->seed = seed;

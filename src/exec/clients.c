@@ -3,6 +3,7 @@
 #include "exec/evaluate.h"
 #include "exec/store.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define WARM_UP UINT32_MAX /* stands for the round, in random streams */
@@ -226,7 +227,10 @@ static void pose(fli_clients *c, turn_slot *t, fli_exchange *x, void **caches)
 static fl_status check(const fli_clients *c, turn_slot *t)
 {
     const fli_answer *a = &t->task.answer;
-    if (t->task.status) return t->task.status;
+    const fli_ask *ask = &t->exchange->ask;
+    fl_status s =
+        fli_model_status(c->ctx, c->spec.model, " at client %" PRIu32 ", round %" PRIu64, ask->client, ask->round + 1);
+    if (s || t->task.status) return s ? s : t->task.status;
     t->exchange->own_diverged = a->pair.own && !fli_finite(&c->space, a->pair.own);
     int finite = fli_finite(&c->space, a->z) && (!a->levels.v || fli_finite(&c->space, a->levels.v)) &&
                  (!a->gradient || fli_finite(&c->space, a->gradient));
@@ -258,6 +262,12 @@ static void take_turns(fli_clients *c, fli_exchange *const *list, size_t n, work
     for (size_t i = 0; i < posed; i++) answer(c, &w->slots[i]);
 }
 
+static fl_status measure(const fli_clients *c, fli_exchange *x, fli_eval *eval)
+{
+    fl_status s = fli_evaluate(&c->evaluates, eval, x);
+    return s ? s : fli_model_status(c->ctx, c->spec.model, " when client %" PRIu32 " was measured", x->ask.client);
+}
+
 static int same_solver(const fli_clients *c, const fli_exchange *a, const fli_exchange *b)
 {
     return b->ask.kind == FLI_ASK_TURN && solver_of(c, &a->ask) == solver_of(c, &b->ask);
@@ -269,7 +279,7 @@ void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_
     size_t turns = 0;
     for (size_t at = 0; at < n; at += turns) {
         if (list[at]->ask.kind != FLI_ASK_TURN) {
-            list[at]->status = fli_evaluate(&c->evaluates, w->eval, list[at]);
+            list[at]->status = measure(c, list[at], w->eval);
             turns = 1;
             continue;
         }

@@ -263,6 +263,7 @@ const fli_solver fli_solver_gram = {.name = "gram",
                                     FLI_WORKER_INSTANCE};
 
 const fli_solver fli_solver_diagonal = {.name = "diagonal",
+                                        .hessian = 1,
                                         .answers = ANSWERS,
                                         .full_gradient = 1,
                                         .solve = solve_diagonal,

@@ -209,6 +209,7 @@ typedef struct fli_solver {
     const char *name;
     unsigned model_traits; /* what it asks of the model, */
     const char *models;    /* and in words: those that have them */
+    int hessian;           /* it computes products with the model's Hessian */
     size_t vectors;        /* model vectors that an instance has as scratch, beside those that all have */
     size_t answers;        /* those that a task has beside z, for its answer to point to */
     int second_block;      /* knows objectives with a block y_i (model/latent.h); others would leave it out silently */

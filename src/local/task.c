@@ -1,6 +1,8 @@
 /* The memory of a task, and which solver is for which model. */
 #include "local/local.h"
 
+#include "base/number.h"
+
 fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fli_model *m, fli_task *out)
 {
     const fli_space *s = &m->space;
@@ -47,6 +49,9 @@ const fli_solver *fli_solver_roomiest(const fli_solver *const *list, size_t n)
 
 fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model *m)
 {
+    char who[64];
+    fli_snprintf(who, sizeof who, "the %s solver", solver->name);
+    if (solver->hessian && fli_model_needs_hvp(ctx, m, who)) return FL_ECONFIG;
     if ((m->desc->traits & solver->model_traits) == solver->model_traits) return FL_OK;
     return fli_fail(ctx, FL_ECONFIG, "the %s solver is for %s; model %s needs another", solver->name, solver->models,
                     m->desc->name);

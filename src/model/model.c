@@ -1,9 +1,14 @@
 /* What all models share: making one, its start values, and the weight decay that the models themselves leave out. */
 #include "model/semi.h"
+
+#include "base/number.h"
 #include "vec/kernels.h"
+
+#include <stdarg.h>
 
 static fl_status check_data(fl_ctx *ctx, const fli_model_desc *desc, size_t features, size_t classes)
 {
+    if (desc->traits & FLI_MODEL_OWN) return FL_OK;
     if (!features) return fli_fail(ctx, FL_ECONFIG, "model %s needs features, but the data has none", desc->name);
     if (desc->traits & FLI_MODEL_UNSUPERVISED) return FL_OK;
     if (!(desc->traits & FLI_MODEL_CLASSIFIER)) {
@@ -98,7 +103,32 @@ fl_status fli_model_start_from(fl_ctx *ctx, const fli_model *m, const fli_fed *f
         m->desc->init(m, &r, wide);
     m->space.ops->from_f64(m->space.n, wide, x);
     fli_free(wide);
-    return status;
+    return status ? status : fli_model_status(ctx, m, " at the start model");
+}
+
+size_t fli_tensor_shape(const fli_tensor *t, size_t shape[4])
+{
+    const size_t filters[4] = {t->rows, t->kernel ? t->cols / t->kernel / t->kernel : t->cols, t->kernel, t->kernel};
+    memcpy(shape, t->dims ? t->shape : filters, sizeof filters);
+    return t->dims ? t->dims : t->kernel ? 4 : t->cols ? 2 : 1;
+}
+
+fl_status fli_model_status(fl_ctx *ctx, const fli_model *m, const char *where, ...)
+{
+    char place[128];
+    va_list ap;
+    if (!m->desc->status) return FL_OK;
+    va_start(ap, where);
+    fli_vsnprintf(place, sizeof place, where, ap);
+    va_end(ap);
+    return m->desc->status(ctx, m, place);
+}
+
+fl_status fli_model_needs_hvp(fl_ctx *ctx, const fli_model *m, const char *who)
+{
+    if (m->desc->hvp) return FL_OK;
+    return fli_fail(ctx, FL_ECONFIG, "%s needs products with the Hessian, but model %s has none (fl_objective.product)",
+                    who, m->desc->name);
 }
 
 fl_status fli_model_start(fl_ctx *ctx, const fli_model *m, uint64_t seed, void *x)

@@ -26,7 +26,8 @@ enum {
     FLI_MODEL_SOFTMAX = 64,  /* gives class probabilities, in the halves `logits` and `pullback` */
     FLI_MODEL_GLM = 32, /* one weight per feature, and the Hessian is at most its value at x = 0, `curvature` A'A/n */
     FLI_MODEL_UNSUPERVISED = 128, /* takes any data and reads neither labels nor targets; has `clusters` */
-    FLI_MODEL_IMAGES = 256        /* its samples are images: fli_model_new_for */
+    FLI_MODEL_IMAGES = 256,       /* its samples are images: fli_model_new_for */
+    FLI_MODEL_OWN = 512           /* a user's (own.h): takes any data, also samples without features */
 };
 
 /* What weight decay is divided by. FLI_DECAY_BY_BATCH: the objective is that of FLI_DECAY_BY_SAMPLES, but a step on a
@@ -36,9 +37,10 @@ enum { FLI_DECAY_AS_IT_IS, FLI_DECAY_BY_SAMPLES, FLI_DECAY_BY_BATCH };
 
 /* A block of the parameter vector, for saving. */
 typedef struct {
-    char name[32];
+    char name[128];
     size_t offset, rows, cols; /* cols 0: a vector of `rows` */
     size_t kernel;             /* > 0: each row has filters of kernel x kernel, one per input channel */
+    size_t dims, shape[4];     /* dims > 0: its shape, which these say otherwise; read it by fli_tensor_shape */
 } fli_tensor;
 
 typedef struct fli_model_desc {
@@ -64,7 +66,7 @@ typedef struct fli_model_desc {
      * the model has no such halves. */
     void *(*logits)(const fli_model *m, const void *x, const fli_batch *b, void *scratch);
     void (*pullback)(const fli_model *m, const void *x, const fli_batch *b, void *g, void *scratch);
-    /* out = (Hessian of the mean loss at x) v, exact (R-operator). */
+    /* out = (Hessian of the mean loss at x) v, exact (R-operator). NULL: nobody knows. */
     void (*hvp)(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch);
     /* Start values out of the clients' samples, which a real federation must send for it. NULL: `init` will do. */
     fl_status (*start_from)(fl_ctx *ctx, const fli_model *m, const fli_fed *fed, fli_rng *r, double *x);
@@ -75,6 +77,11 @@ typedef struct fli_model_desc {
     /* What grad and then the backend's sgd would do to z, in one go (step->grad is not looked at). g: room for a
      * gradient. NULL: there is no shorter way than those two. */
     void (*step)(const fli_model *m, const fli_batch *b, const fli_sgd_step *step, void *g, void *z, void *scratch);
+    /* Metrics of its own, and their values at x, in this order; both NULL: none. */
+    const char *const *metrics;
+    void (*measure)(const fli_model *m, const void *x, double *out);
+    /* Models that can fail at work: see fli_model_status. NULL: it cannot. */
+    fl_status (*status)(fl_ctx *ctx, const fli_model *m, const char *where);
 } fli_model_desc;
 
 struct fli_model {
@@ -108,6 +115,17 @@ fl_status fli_model_new(fl_ctx *ctx, const fli_model_desc *desc, const void *par
 fl_status fli_model_new_for(fl_ctx *ctx, const fli_model_desc *desc, const void *params, const fli_ops *ops,
                             const size_t shape[3], size_t classes, double weight_decay, fli_model **out);
 void fli_model_free(fli_model *m);
+
+/* Its dimensions, at most 4; returns how many there are. */
+size_t fli_tensor_shape(const fli_tensor *t, size_t shape[4]);
+
+/* FL_OK, unless a function of the user's that the model is made of has failed: from then on the model computes nothing,
+ * and its numbers are NaN. To be asked by the thread that computed, before anybody wonders about its numbers: that
+ * thread says what failed, and where, as in " at client 3". Others then say the same. */
+fl_status fli_model_status(fl_ctx *ctx, const fli_model *m, const char *where, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Refuses a model whose Hessian nobody knows. `who` needs it, as in "`fedloom check`". */
+fl_status fli_model_needs_hvp(fl_ctx *ctx, const fli_model *m, const char *who);
 
 /* How the samples will be stored: sparse ones give sparse batches to a model that can use them. Called once, before
  * any batch is made; without it, batches are dense. */

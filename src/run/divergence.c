@@ -34,7 +34,8 @@ fl_status fli_run_check_loss(fl_run *run)
     double start = watched_loss(run, &run->rows[0]);
     if (run->plan.regularizer && run->row_count > 1) /* where it begins a constraint may not hold yet */
         start = fmax(start, watched_loss(run, &run->rows[1]));
-    if (isinf(loss) || (isnan(loss) && run->row_count > 1 && !isnan(start))) return diverged(run, loss, start);
+    int measured = run->plan.settings.metrics.train || (run->row_count > 1 && !isnan(start));
+    if (isinf(loss) || (isnan(loss) && measured)) return diverged(run, loss, start);
     if (!(start > 0)) return FL_OK;
     if (most > 0 && loss > most * start) return diverged(run, loss, start);
     if (!(loss > FAR * start)) return FL_OK;

@@ -116,7 +116,8 @@ void fli_describe_model(fli_text *t, const void *desc)
 {
     const fli_model_desc *m = desc;
     fli_text_addf(t, "for: %s\n",
-                  m->traits & FLI_MODEL_BINARY         ? "classification, exactly two classes"
+                  m->traits & FLI_MODEL_OWN            ? "the data that it was written for"
+                  : m->traits & FLI_MODEL_BINARY       ? "classification, exactly two classes"
                   : m->traits & FLI_MODEL_CLASSIFIER   ? "classification"
                   : m->traits & FLI_MODEL_UNSUPERVISED ? "clustering; any data, labels are not read"
                                                        : "regression");

@@ -233,6 +233,7 @@ static void test_lane(void *arg, size_t item, size_t worker)
     if (from == to) return;
     fli_eval *eval = &fli_exec_crew(m->exec)->evals[worker];
     double loss = fli_eval_loss(eval, m->test, m->all + from, to - from, m->x, NULL, &hits);
+    (void)fli_model_status(m->ctx, m->model, " on the test set"); /* this thread knows; it is asked for again below */
     l->test_n = (double)(to - from);
     l->test_loss = l->test_n * loss;
     l->test_hits = (double)hits;
@@ -315,6 +316,7 @@ fl_status fli_measure_take(fli_measure *m, const void *x, fli_counts *counts, fl
     fl_status s = ask_clients(m, counts);
     if (s) return s;
     if (m->what->test && m->test) fli_pool_run(fli_exec_crew(m->exec)->pool, LANES, test_lane, m);
+    if ((s = fli_model_status(m->ctx, m->model, " on the test set"))) return s;
     fli_moment moment = gather(m);
     if ((s = measure_levels(m, counts, &moment.levels))) return s;
     m->taken = 1;

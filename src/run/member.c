@@ -14,6 +14,10 @@ fl_status fli_objective_new(fl_ctx *ctx, const fli_settings *s, const size_t sha
                                          s->model.weight_decay, out);
     if (!status) fli_model_expect(*out, sparse);
     if (!status) (*out)->decay_by = s->model.weight_decay_by;
+    if (!status && (*out)->desc->traits & FLI_MODEL_OWN && strcmp(levels->name, "none"))
+        return fli_fail(ctx, FL_ECONFIG,
+                        "bilevel.kind is %s, but two levels are made of models that come with fedloom, and %s does not",
+                        levels->name, (*out)->desc->name);
     if (!status && !(a->traits & FLI_ALGO_LABELLED)) status = fli_model_use_semi(ctx, *out, &s->semi);
     if (!status && strcmp(levels->name, "none"))
         status = fli_bilevel_give(ctx, *out, levels, s->levels.params, &s->bilevel);

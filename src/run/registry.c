@@ -7,7 +7,7 @@
 #include "exec/participation.h"
 #include "exec/system.h"
 #include "bilevel/bilevel.h"
-#include "model/model.h"
+#include "model/own.h"
 #include "regularizer/regularizer.h"
 #include "run/list_describe.h"
 
@@ -31,13 +31,17 @@ static int partitioner_item(size_t i, fli_item *out)
 
 static fli_item model_of(const fli_model_desc *d)
 {
-    return (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, fli_describe_model};
+    int own = (d->traits & FLI_MODEL_OWN) != 0;
+    return (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, fli_describe_model, own};
 }
 
 static int model_item(size_t i, fli_item *out)
 {
-    if (fli_model_list[i]) *out = model_of(fli_model_list[i]);
-    return fli_model_list[i] != NULL;
+    size_t n = 0;
+    while (fli_model_list[n]) n++;
+    const fli_model_desc *d = i < n ? fli_model_list[i] : fli_own_model_at(i - n);
+    if (d) *out = model_of(d);
+    return d != NULL;
 }
 
 static int regularizer_item(size_t i, fli_item *out)

@@ -14,6 +14,7 @@ typedef struct {
     const void *desc; /* the descriptor itself, of the section's type */
     /* What its descriptor says beyond that, for a person: lines "label: text". NULL: nothing. */
     void (*more)(fli_text *t, const void *desc);
+    int own; /* a user registered it (fedloom_extend.h); such things come last */
 } fli_item;
 
 typedef struct {

@@ -3,6 +3,7 @@
 
 #include "exec/async.h"
 #include "model/latent.h"
+#include "model/own.h"
 
 #include <string.h>
 
@@ -74,6 +75,30 @@ static int counts_no_steps(const fli_known *k)
     int counts = !k->model;
     for (size_t i = 0; k->model && i < k->solvers->count; i++) counts |= k->solvers->at[i]->counts_steps;
     return k->settings->local.schedule_by == FLI_BY_STEP && !counts;
+}
+
+/* ---- objectives of users ----------------------------------------------------------------------------------- */
+
+/* Those that are asked for whole clients know these by the number of their only sample. */
+static fl_status one_sample_each(const fli_known *k)
+{
+    if (!k->model || !fli_model_by_client(k->model)) return FL_OK;
+    if (k->fed->test)
+        return fli_fail(k->ctx, FL_ECONFIG, "model %s is asked for whole clients, so there can be no test set",
+                        k->model->desc->name);
+    for (size_t i = 0; i < k->fed->clients; i++) {
+        fli_view v;
+        fl_status s = fli_view_open(k->ctx, k->fed, i, &v);
+        if (s) return s;
+        int fits = v.n_train == 1 && !v.n_test && !v.n_unlabelled && v.train[0] == i;
+        fli_view_close(&v);
+        if (!fits)
+            return fli_fail(k->ctx, FL_ECONFIG,
+                            "model %s is asked for whole clients, so client %zu must have one sample, number %zu, and "
+                            "no other",
+                            k->model->desc->name, i, i);
+    }
+    return FL_OK;
 }
 
 /* ---- the rest ---------------------------------------------------------------------------------------------- */
@@ -151,6 +176,8 @@ const fli_rule fli_data_rules[] = {
      "data: {test_samples: 0}\nmetrics: {targets: [0.5]}", NULL},
     {"algorithm.solver algorithm.kind model.kind", NULL, "the models that the method's local solver knows",
      "algorithm: {kind: feddr, solver: exact}", solver_fits},
+    {"model.kind data.kind", NULL, "samples of an objective that is asked for whole clients", "model: whole",
+     one_sample_each},
     {"regularizer.kind", NULL, "the regulariser's own parameters",
      "algorithm: feddr\nregularizer: {kind: box, low: 2, high: 1}", regularizer_fits},
     {"data.augment algorithm.kind", cannot_augment,

@@ -14,12 +14,9 @@ static void header(fli_text *t, const fli_model *m)
                   m->desc->name);
     for (size_t i = 0; i < m->tensor_count; i++) {
         const fli_tensor *b = &m->tensors[i];
-        size_t n = b->rows * (b->cols ? b->cols : 1);
-        fli_text_addf(t, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[%zu", b->name, size == 4 ? "F32" : "F64", b->rows);
-        if (b->kernel)
-            fli_text_addf(t, ",%zu,%zu,%zu", b->cols / b->kernel / b->kernel, b->kernel, b->kernel);
-        else if (b->cols)
-            fli_text_addf(t, ",%zu", b->cols);
+        size_t n = 1, shape[4], dims = fli_tensor_shape(b, shape);
+        fli_text_addf(t, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", b->name, size == 4 ? "F32" : "F64");
+        for (size_t k = 0; k < dims; n *= shape[k++]) fli_text_addf(t, "%s%zu", k ? "," : "", shape[k]);
         fli_text_addf(t, "],\"data_offsets\":[%zu,%zu]}", b->offset * size, (b->offset + n) * size);
     }
     fli_text_add(t, "}");

@@ -32,7 +32,7 @@ fl_status fli_theory_falls(const fli_plan *p, int *falls)
     fli_conditions found = {.count = 0};
     fli_measured facts;
     *falls = 0;
-    if (!check) return FL_OK;
+    if (!check || !p->model->desc->hvp) return FL_OK;
     fl_status s = fli_measure_facts(p->ctx, p, &facts);
     for (size_t i = 0; !s && i < facts.measured; i++) ask(p, check, &facts.client[i], &found);
     *falls = !s;

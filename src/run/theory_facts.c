@@ -142,7 +142,7 @@ static fl_status measure_client(fl_ctx *ctx, meter *m, const double *weights, si
     if (!s) s = measure_upper(ctx, m, f);
     if (!s) measure_block(m, &v, f);
     fli_view_close(&v);
-    return s;
+    return s ? s : fli_model_status(ctx, p->model, " at client %zu", client);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------------------- */
@@ -209,8 +209,10 @@ fl_status fli_measure_facts(fl_ctx *ctx, const fli_plan *p, fli_measured *out)
 {
     size_t n = p->fed->clients < CLIENTS ? p->fed->clients : CLIENTS;
     meter m;
+    fl_status hessian = fli_model_needs_hvp(ctx, p->model, "the smoothness of the objective");
     *out = (fli_measured){.plan = p, .client = fli_alloc(ctx, n, sizeof *out->client)};
     out->all.weights = weights_of(ctx, p);
+    if (hessian) return hessian;
     if (!out->client || !out->all.weights) return FL_ENOMEM;
     fl_status s = meter_init(ctx, p, &m);
     for (; out->measured < n && !s; out->measured++)

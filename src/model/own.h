@@ -1,0 +1,20 @@
+/* Objectives of users (fl_objective) as models: one descriptor each, in a list of the whole process beside list.c. */
+#ifndef FLI_MODEL_OWN_H
+#define FLI_MODEL_OWN_H
+
+#include "model/model.h"
+
+#include "fedloom_extend.h"
+
+enum { FLI_OWN_METRICS = 8 }; /* that an objective may have */
+
+/* Refuses what is not whole, else adds a copy to the list. The name, and those of metrics, are the caller's to check. */
+fl_status fli_own_objective_add(fl_ctx *ctx, const fl_objective *o);
+/* Number k, in the order of first registration; NULL past the last. */
+const fli_model_desc *fli_own_model_at(size_t k);
+int fli_own_model_forget(const char *name); /* 0: there is none */
+
+/* Whether the model is an objective that is asked for whole clients, whose only sample has the client's number. */
+int fli_model_by_client(const fli_model *m);
+
+#endif
