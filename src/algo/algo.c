@@ -34,11 +34,28 @@ size_t fli_algo_client_scalars(const fli_algo *a, int watched)
     return a->client_scalars + (watched ? a->theory.potential.scalars : 0);
 }
 
-fli_solvers fli_algo_solvers(const fli_algo *a, const void *params, const fli_model *m)
+static const fli_solver *wanted(const fli_algo *a, const void *params, size_t stage)
+{
+    return a->solver ? a->solver(params, stage) : &fli_solver_sgd;
+}
+
+int fli_algo_takes_solver(const fli_algo *a, const void *params)
+{
+    int steps = 0;
+    for (size_t stage = 0; stage < FLI_STAGES; stage++) {
+        const fli_solver *s = wanted(a, params, stage);
+        if (s != &fli_solver_sgd && s != &fli_solver_gradient) return 0;
+        steps |= s == &fli_solver_sgd;
+    }
+    return steps;
+}
+
+fli_solvers fli_algo_solvers(const fli_algo *a, const void *params, const fli_model *m, const fli_solver *own)
 {
     fli_solvers all = {.count = 0};
     for (size_t stage = 0; stage < FLI_STAGES; stage++) {
-        const fli_solver *s = fli_solver_on(m, a->solver ? a->solver(params, stage) : &fli_solver_sgd);
+        const fli_solver *s = wanted(a, params, stage);
+        s = own && s == &fli_solver_sgd ? own : fli_solver_on(m, s);
         size_t i = 0;
         while (i < all.count && all.at[i] != s) i++;
         if (i == all.count) all.at[all.count++] = s;

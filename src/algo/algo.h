@@ -259,13 +259,15 @@ extern const fli_algo *const fli_algo_list[]; /* NULL-terminated */
 const char *fli_algo_remedy(const fli_algo *a);         /* never NULL */
 const fli_tune_range *fli_algo_tune(const fli_algo *a); /* likewise */
 /* How local problems are solved on this model: all solvers that any stage uses, each once, and which of them a stage
- * uses. */
+ * uses. `own` takes the place of SGD; NULL: nobody does. */
 typedef struct {
     const fli_solver *at[FLI_STAGES];
     size_t count;
     unsigned char of[FLI_STAGES];
 } fli_solvers;
-fli_solvers fli_algo_solvers(const fli_algo *a, const void *params, const fli_model *m);
+fli_solvers fli_algo_solvers(const fli_algo *a, const void *params, const fli_model *m, const fli_solver *own);
+/* Whether the method poses problems for SGD, and no others: then a solver of the user's may take its place. */
+int fli_algo_takes_solver(const fli_algo *a, const void *params);
 /* Of an ask, and the moment that says which parts are sent with it (message.h). */
 size_t fli_algo_stage(const fli_algo *a, const void *params, const fli_ask *ask);
 unsigned fli_algo_moment(const fli_algo *a, const void *params, const fli_ask *ask);

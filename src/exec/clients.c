@@ -219,6 +219,7 @@ static void pose(fli_clients *c, turn_slot *t, fli_exchange *x, void **caches)
     t->task.rng = batches(c, &x->ask);
     t->task.cache = caches ? &caches[client] : NULL;
     t->task.taken = x->ask.round * x->ask.steps;
+    t->task.round = x->ask.round;
     t->task.seed = c->spec.seed;
     t->task.client = client;
     c->spec.algo->pose(&t->turn, &t->task.problem);

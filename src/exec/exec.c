@@ -102,7 +102,7 @@ fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
     if (!e) return FL_ENOMEM;
     e->ctx = ctx;
     e->spec = *spec;
-    if (!spec->solvers.count) e->spec.solvers = fli_algo_solvers(spec->algo, spec->params, spec->model);
+    if (!spec->solvers.count) e->spec.solvers = fli_algo_solvers(spec->algo, spec->params, spec->model, NULL);
     e->executor = spec->executor ? spec->executor : &fli_executor_threads;
     if ((s = fli_crew_init(ctx, spec->model, spec->threads, &e->crew)) || (s = clients_new(e)) || (s = server_new(e)) ||
         (s = block_new(e))) {

@@ -185,6 +185,7 @@ typedef struct {
     fli_rng rng;     /* of mini-batches */
     void **cache;    /* the client's own, NULL at first and kept between its turns: a factorisation, say */
     uint64_t taken;  /* steps before this turn, as a schedule by steps counts them */
+    uint64_t round;  /* server steps so far */
     uint64_t seed;   /* names what lasts from turn to turn, such as which samples are for validation, */
     uint32_t client; /* together with the client */
     /* set by the solver */

@@ -127,48 +127,48 @@ int fli_minibatch_gather(fli_minibatch *b)
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
 /* Over the worker's batch, whose first `plain` samples are labelled. */
-static void batch_grad(fli_minibatch *b, const fli_point *p, size_t plain, void *g, void *own_g)
+static double batch_grad(fli_minibatch *b, const fli_point *p, size_t plain, void *g, void *own_g)
 {
     fli_worker *w = b->w;
     const fli_model *m = w->model;
-    if (p->own)
+    if (p->own) {
         fli_pair_grad(m, p->x, p->own, p->mix, &w->eval->batch, plain, w->rows, g, own_g, w->eval->scratch);
-    else if (m->latent)
-        m->latent->grad(m, p->x, &w->eval->batch, plain, w->rows, g, w->eval->scratch);
-    else
-        m->desc->grad(m, p->x, &w->eval->batch, g, NULL, w->eval->scratch);
+        return NAN;
+    }
+    if (m->latent) return m->latent->grad(m, p->x, &w->eval->batch, plain, w->rows, g, w->eval->scratch);
+    return m->desc->grad(m, p->x, &w->eval->batch, g, NULL, w->eval->scratch);
 }
 
 /* A piece of one kind, weighted by its share of that kind's mean. */
-static void add_piece(fli_minibatch *b, const fli_point *p, size_t plain, const fli_pieces *piece)
+static double add_piece(fli_minibatch *b, const fli_point *p, size_t plain, const fli_pieces *piece)
 {
-    batch_grad(b, p, plain, b->w->eval->part, p->own_part);
+    double loss = batch_grad(b, p, plain, b->w->eval->part, p->own_part);
     fli_pieces_add(piece, p->g);
     if (p->own) fli_axpy(&b->w->model->space, fli_pieces_share(piece), p->own_part, p->own_g);
+    return fli_pieces_share(piece) * loss;
 }
 
 /* More samples than a worker holds at a time: one kind after the other, in pieces. */
-static void grad_in_pieces(fli_minibatch *b, const fli_point *p)
+static double grad_in_pieces(fli_minibatch *b, const fli_point *p)
 {
     const fli_space *s = &b->w->model->space;
+    double loss = 0;
     fli_pieces plain = fli_pieces_of(b->w->eval, b->ds, b->plain.now, b->plain.count);
     fli_pieces rest = fli_pieces_of(b->w->eval, b->ds, b->rest.now, b->rest.count);
     fli_zero(s, p->g);
     if (p->own) fli_zero(s, p->own_g);
     while (fli_pieces_advance(&plain)) {
         gather(b, plain.samples + plain.at, plain.n, NULL, 0);
-        add_piece(b, p, plain.n, &plain);
+        loss += add_piece(b, p, plain.n, &plain);
     }
     while (fli_pieces_advance(&rest)) {
         gather(b, NULL, 0, rest.samples + rest.at, rest.n);
-        add_piece(b, p, 0, &rest);
+        loss += add_piece(b, p, 0, &rest);
     }
+    return loss;
 }
 
-void fli_minibatch_grad(fli_minibatch *b, const fli_point *p)
+double fli_minibatch_grad(fli_minibatch *b, const fli_point *p)
 {
-    if (fli_minibatch_gather(b))
-        batch_grad(b, p, b->plain.count, p->g, p->own_g);
-    else
-        grad_in_pieces(b, p);
+    return fli_minibatch_gather(b) ? batch_grad(b, p, b->plain.count, p->g, p->own_g) : grad_in_pieces(b, p);
 }

@@ -50,7 +50,8 @@ typedef struct {
     void *g, *own_g;
     void *own_part; /* a spare vector beside own_g */
 } fli_point;
-/* Gradients over the mini-batch under way, however long it is, without weight decay. */
-void fli_minibatch_grad(fli_minibatch *b, const fli_point *p);
+/* Gradients over the mini-batch under way, however long it is, without weight decay. Returns the loss; NaN: of two
+ * models nobody wants it. */
+double fli_minibatch_grad(fli_minibatch *b, const fli_point *p);
 
 #endif

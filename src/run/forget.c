@@ -1,5 +1,6 @@
 /* fl_forget: what was registered goes, by the section that it is chosen in. */
 #include "base/ctx.h"
+#include "local/own_solver.h"
 #include "model/own.h"
 
 #include <string.h>
@@ -9,6 +10,7 @@ static const struct {
     int (*forget)(const char *name);
 } lists[] = {
     {"model", fli_own_model_forget},
+    {"solver", fli_own_solver_forget},
 };
 
 fl_status fl_forget(fl_ctx *ctx, const char *section, const char *name)

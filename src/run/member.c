@@ -76,7 +76,7 @@ static fl_status member_make(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *
     out->model = m->model;
     out->algo = m->settings.algorithm.item.desc;
     out->params = m->settings.algorithm.params;
-    out->solvers = fli_algo_solvers(out->algo, out->params, m->model);
+    out->solvers = fli_algo_solvers(out->algo, out->params, m->model, fli_settings_solver(&m->settings));
     out->sgd = fli_settings_sgd(&m->settings);
     out->seed = t->seed;
     out->clients = (size_t)t->clients;

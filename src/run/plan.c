@@ -226,7 +226,7 @@ static fl_status make_model(fli_plan *p)
     fl_status status = fli_objective_new(p->ctx, s, train ? train->shape : row, p->fed->classes,
                                          train && fli_dataset_sparse(train), &p->model);
     if (status) return status;
-    p->solvers = fli_algo_solvers(p->algo, s->algorithm.params, p->model);
+    p->solvers = fli_algo_solvers(p->algo, s->algorithm.params, p->model, fli_settings_solver(s));
     return FL_OK;
 }
 

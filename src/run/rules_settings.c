@@ -2,6 +2,7 @@
 #include "run/rules.h"
 
 #include "exec/executor.h"
+#include "local/own_solver.h"
 
 #include <string.h>
 
@@ -116,6 +117,34 @@ static int weighs_equally(const fli_known *k)
     return has_trait(k, FLI_ALGO_UNIFORM) && k->settings->top.weights == FLI_WEIGHTS_SAMPLES;
 }
 
+/* ---- a local solver of the user's ------------------------------------------------------------------------- */
+
+static int own_solver(const fli_known *k) { return strcmp(k->settings->local.solver, FLI_SOLVER_SGD) != 0; }
+
+/* fli_name_fn */
+static const char *solver_name(const void *arg, size_t i)
+{
+    (void)arg;
+    const fli_solver *s = i ? fli_own_solver_at(i - 1) : &fli_solver_sgd;
+    return s ? s->name : NULL;
+}
+
+static fl_status solver_known(const fli_known *k)
+{
+    const char *name = k->settings->local.solver;
+    if (!own_solver(k) || fli_own_solver(name)) return FL_OK;
+    const char *near = fli_nearest(name, solver_name, NULL);
+    return fli_fail(k->ctx, FL_ECONFIG, "local.solver is %s, which nobody has registered (fl_solver_register)%s%s%s",
+                    name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+static int solver_unwanted(const fli_known *k)
+{
+    return own_solver(k) && !fli_algo_takes_solver(algo(k), k->settings->algorithm.params);
+}
+
+static int solver_by_step(const fli_known *k) { return own_solver(k) && k->settings->local.schedule_by == FLI_BY_STEP; }
+
 /* ---- schedules that count steps: their sizes differ within a round ---------------------------------------- */
 
 static int by_step(const fli_known *k) { return k->settings->local.schedule_by == FLI_BY_STEP; }
@@ -192,6 +221,14 @@ static int saved_nowhere(const fli_known *k) { return k->settings->top.checkpoin
 static int saved_in_real_time(const fli_known *k) { return k->settings->top.checkpoint_every && real_clock(k); }
 
 const fli_rule fli_settings_rules[] = {
+    {"local.solver", NULL, "solvers that users have registered", "local: {solver: nobodys}", solver_known},
+    {"local.solver algorithm.kind", solver_unwanted,
+     "algorithm {algorithm.kind} does not solve its local problems by SGD, so no other solver can take its place; "
+     "local.solver must be sgd",
+     "algorithm: fedgia\nlocal: {solver: idle}", NULL},
+    {"local.solver local.schedule_by", solver_by_step,
+     "local.solver is {local.solver}, which is told one step size in a round, so local.schedule_by must be round",
+     "local: {solver: idle, schedule_by: step}", NULL},
     {"local.range local.uneven", bad_range, "local.range must be two numbers, the smaller one first, e.g. [1, 5]",
      "local: {uneven: range, range: [5, 1]}", NULL},
     {"local.lr_factors algorithm.kind", steps_differ,

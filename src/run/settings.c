@@ -1,5 +1,7 @@
 #include "run/rules.h"
 
+#include "local/own_solver.h"
+
 #include <string.h>
 
 /* ---- the tables ---------------------------------------------------------------------------------------- */
@@ -118,6 +120,8 @@ static const fli_key local_keys[] = {
      "for uneven: range; fewest and most epochs (or steps)"},
     {"speeds", FLI_REALS, offsetof(fli_local_settings, work.speeds), "[1, 0.5, 0.2]", FLI_ABOVE_0, 1, NULL,
      "for uneven: speeds; each client keeps one of these, and its work is multiplied by it"},
+    FLI_KEY_STRING(fli_local_settings, solver, FLI_SOLVER_SGD,
+                   "what takes local steps: sgd, or a solver that the program has registered (fl_solver_register)"),
     FLI_KEY_END,
 };
 
@@ -486,6 +490,11 @@ fli_sgd_spec fli_settings_sgd(const fli_settings *s)
                           .latent = (size_t)s->semi.batch,
                           .epoch = s->local.epoch,
                           .schedule = schedule_of(&s->local)};
+}
+
+const fli_solver *fli_settings_solver(const fli_settings *s)
+{
+    return strcmp(s->local.solver, FLI_SOLVER_SGD) ? fli_own_solver(s->local.solver) : NULL;
 }
 
 double fli_settings_lr(const fli_local_settings *l, size_t rounds, size_t steps)

@@ -43,12 +43,15 @@ typedef struct {
     int weight_decay_by; /* FLI_DECAY_ */
 } fli_model_settings;
 
+#define FLI_SOLVER_SGD "sgd"
+
 typedef struct {
     fli_local_work work;
     int64_t batch;
     double batch_fraction, lr, decay, momentum;
     fli_reals lr_factors;
     int epoch, schedule, schedule_by; /* FLI_SCHEDULE_WORDS; FLI_BY_ */
+    char *solver;                     /* FLI_SOLVER_SGD: fedloom's own */
 } fli_local_settings;
 
 typedef struct {
@@ -119,6 +122,8 @@ int fli_is_experiment_key(const char *key);
 
 /* How mini-batches are drawn. */
 fli_sgd_spec fli_settings_sgd(const fli_settings *s);
+/* What takes the place of SGD (local.solver); NULL: nothing does. */
+const fli_solver *fli_settings_solver(const fli_settings *s);
 /* The step size of a turn after this many rounds, before a client's own factor; where steps are counted, the mean of
  * this many. */
 double fli_settings_lr(const fli_local_settings *l, size_t rounds, size_t steps);

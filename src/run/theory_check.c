@@ -47,6 +47,8 @@ static void ask_all(fli_check *c)
     if (!c->plan.algo->theory.check) return;
     for (size_t i = 0; i < c->facts.measured; i++)
         ask(&c->plan, c->plan.algo->theory.check, &c->facts.client[i], &c->found);
+    if (fli_settings_solver(&c->plan.settings))
+        fli_assumption(&c->found, "solver", "the local solver does at least what steps of SGD would do");
     if (system->deadline > 0 || system->wait_for < 1)
         fli_assumption(&c->found, "p_i",
                        "nobody is late every time; p_i is the chance to be invited, not to be in time");

@@ -63,11 +63,19 @@ static int nothing(void *arg, uint32_t client, size_t real, const void *x, void 
     return 0;
 }
 
+static int stay(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_solution *out, fl_failure *f)
+{
+    (void)arg, (void)l, (void)p, (void)z, (void)out, (void)f;
+    return 0;
+}
+
 /* What examples speak of and does not come with fedloom. */
 static void register_own(fl_ctx *ctx)
 {
     fl_objective whole = {.size = sizeof whole, .name = "whole", .parameters = 1, .client = nothing};
+    fl_solver idle = {.size = sizeof idle, .name = "idle", .solve = stay};
     assert_ok(ctx, fl_objective_register(ctx, &whole));
+    assert_ok(ctx, fl_solver_register(ctx, &idle));
 }
 
 static void every_example_breaks_its_rule(void **state)
@@ -78,6 +86,7 @@ static void every_example_breaks_its_rule(void **state)
     assert_true(check_examples(f, fli_settings_rules) >= 34);
     assert_true(check_examples(f, fli_data_rules) >= 14);
     assert_ok(f->ctx, fl_forget(f->ctx, "model", "whole"));
+    assert_ok(f->ctx, fl_forget(f->ctx, "solver", "idle"));
 }
 
 /* Sections and keys of rules are those there are: a misspelt one would be asked for in vain. */

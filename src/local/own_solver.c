@@ -1,0 +1,192 @@
+/* A solver of a user's: the problem goes out as it is posed, and the functions that it may call compute the client's
+ * objective as fedloom's own solvers do, on the same mini-batches. */
+#include "local/own_solver.h"
+
+#include "base/own.h"
+#include "local/minibatch.h"
+
+#include <inttypes.h>
+
+typedef struct {
+    fli_solver desc;      /* first: what an instance is opened with leads here */
+    fl_solver is;         /* its texts are in the arena */
+    pthread_mutex_t turn; /* FL_SERIAL */
+    fli_arena arena;
+} own_solver;
+
+typedef struct {
+    fli_worker *worker;
+    const own_solver *solver;
+} instance;
+
+/* fl_local.engine: of one task. */
+typedef struct {
+    fl_ctx *ctx;
+    fli_worker *worker;
+    fli_task *task;
+    fli_minibatch batch;
+} engine;
+
+/* ---- what a solver may call --------------------------------------------------------------------------------- */
+
+/* Adds weight decay, and tells whether the objective has failed. */
+static int finish(const engine *e, double decay, const void *x, void *g, double value, double *loss)
+{
+    const fli_model *m = e->worker->model;
+    if (decay != 0) {
+        value += decay / 2 * fli_dot(&m->space, x, x);
+        if (g) fli_axpy(&m->space, decay, x, g);
+    }
+    if (loss) *loss = value;
+    return fli_model_status(e->ctx, m, " at client %" PRIu32 ", round %" PRIu64, e->task->client, e->task->round + 1);
+}
+
+int fl_local_loss(const fl_local *l, const void *x, void *g, double *loss)
+{
+    const engine *e = l->engine;
+    const fli_view *v = e->task->view;
+    double value = fli_eval_loss(e->worker->eval, v->ds, v->train, v->n_train, x, g, NULL);
+    return finish(e, fli_model_decay(e->worker->model, v->n_train), x, g, value, loss);
+}
+
+int fl_local_batch(const fl_local *l, const void *x, void *g, double *loss)
+{
+    engine *e = l->engine;
+    fli_worker *w = e->worker;
+    fli_minibatch_next(&e->batch);
+    e->batch.gathered = 0; /* fl_local_loss may have gathered something else since */
+    double value = fli_minibatch_grad(&e->batch, &(fli_point){.x = x, .g = g ? g : w->grad});
+    double decay = fli_model_step_decay(w->model, e->task->view->n_train, fli_minibatch_samples(&e->batch));
+    return finish(e, decay, x, g, value, loss);
+}
+
+/* ---- solving ------------------------------------------------------------------------------------------------ */
+
+static fl_local local_of(engine *e)
+{
+    const fli_worker *w = e->worker;
+    const fli_task *t = e->task;
+    const fli_space *s = &w->model->space;
+    size_t n = t->view->n_train;
+    fli_rng seed = t->rng; /* mini-batches are drawn from the original */
+    return (fl_local){.space = {.n = s->n, .real = s->ops->size, .ops = s->ops},
+                      .client = t->client,
+                      .round = t->round,
+                      .seed = fli_rng_u64(&seed),
+                      .samples = n,
+                      .batch = fli_batch_size(&w->spec, n),
+                      .momentum = w->spec.momentum,
+                      .decay = fli_model_decay(w->model, n),
+                      .engine = e};
+}
+
+static int call(const own_solver *o, const fl_local *l, const fl_problem *p, void *z, fl_solution *out, fl_failure *f)
+{
+    pthread_mutex_t *turn = (pthread_mutex_t *)&o->turn;
+    int serial = o->is.traits & FL_SERIAL;
+    if (serial) pthread_mutex_lock(turn);
+    int failed = o->is.solve(o->is.arg, l, p, z, out, f);
+    if (serial) pthread_mutex_unlock(turn);
+    return failed;
+}
+
+static fl_status solve_task(fl_ctx *ctx, const instance *in, fli_task *t)
+{
+    fli_worker *w = in->worker;
+    const fli_problem *p = &t->problem;
+    engine e = {.ctx = ctx, .worker = w, .task = t};
+    fl_local l = local_of(&e);
+    fl_problem posed = {p->start, p->anchor, p->rho, p->shift, p->lr, p->steps};
+    fl_solution out = {.weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps};
+    fl_failure f = {{0}};
+    fli_minibatch_init(w, t->view, t->view->train, t->view->n_train, NULL, &t->rng, &e.batch);
+    fli_copy(&w->model->space, p->start, t->z);
+    int failed = call(in->solver, &l, &posed, t->z, &out, &f);
+    fl_status s = fli_model_status(ctx, w->model, " at client %" PRIu32 ", round %" PRIu64, t->client, t->round + 1);
+    t->answer = (fli_answer){.z = t->z, .weight = out.weight, .steps = out.steps, .missed = out.missed != 0};
+    if (s || !failed) return s;
+    if (!fli_has_failed(&f)) fl_failed(&f, NULL);
+    return fli_fail(ctx, FL_ECALLBACK, "solver %s failed at client %" PRIu32 ", round %" PRIu64 ": %s",
+                    in->solver->is.name, t->client, t->round + 1, f.text);
+}
+
+static void solve(fl_ctx *ctx, void *opened, fli_task *const *tasks, size_t n)
+{
+    for (size_t i = 0; i < n; i++) tasks[i]->status = solve_task(ctx, opened, tasks[i]);
+}
+
+static void close_own(void *opened)
+{
+    instance *in = opened;
+    if (!in) return;
+    fli_worker_close(in->worker);
+    fli_free(in);
+}
+
+static fl_status open_own(fl_ctx *ctx, const fli_solver *solver, const fli_open *how, void **opened)
+{
+    void *worker = NULL;
+    instance *in = fli_alloc(ctx, 1, sizeof *in);
+    fl_status s = in ? fli_worker_open(ctx, solver, how, &worker) : FL_ENOMEM;
+    if (s) {
+        fli_free(in);
+        return s;
+    }
+    *in = (instance){worker, (const own_solver *)solver};
+    *opened = in;
+    return FL_OK;
+}
+
+/* ---- registering ------------------------------------------------------------------------------------------ */
+
+static void own_free(void *item)
+{
+    own_solver *o = item;
+    if (!o) return;
+    pthread_mutex_destroy(&o->turn);
+    fli_arena_fini(&o->arena);
+    fli_free(o);
+}
+
+static fli_own_list solvers = FLI_OWN_LIST(own_free);
+
+static fl_status check(fl_ctx *ctx, const fl_solver *s)
+{
+    if (s->traits & ~(unsigned)FL_SERIAL)
+        return fli_fail(ctx, FL_ECONFIG, "solver %s has traits 0x%x, of which only FL_SERIAL is known", s->name,
+                        s->traits);
+    return s->solve ? FL_OK : fli_fail(ctx, FL_ECONFIG, "solver %s needs the function solve", s->name);
+}
+
+fl_status fli_own_solver_add(fl_ctx *ctx, const fl_solver *given)
+{
+    fl_status s = check(ctx, given);
+    own_solver *o = s ? NULL : fli_alloc(ctx, 1, sizeof *o);
+    if (!o) return s ? s : FL_ENOMEM;
+    o->is = *given;
+    if (pthread_mutex_init(&o->turn, NULL)) {
+        fli_free(o);
+        return fli_fail(ctx, FL_ESYSTEM, "no lock for solver %s", given->name);
+    }
+    fli_arena_init(&o->arena, ctx);
+    o->is.name = fli_arena_strdup(&o->arena, given->name);
+    o->is.title = fli_arena_strdup(&o->arena, given->title ? given->title : "a solver of one's own");
+    if (!o->is.name || !o->is.title) {
+        own_free(o);
+        return FL_ENOMEM;
+    }
+    o->desc = (fli_solver){.name = o->is.name,
+                           .augments = 1,
+                           .counts_steps = 1,
+                           .open = open_own,
+                           .solve = solve,
+                           .close = close_own,
+                           .bytes = fli_worker_bytes};
+    return fli_own_add(ctx, &solvers, o->is.name, o);
+}
+
+static const fli_solver *desc_of(const own_solver *o) { return o ? &o->desc : NULL; }
+
+const fli_solver *fli_own_solver(const char *name) { return desc_of(fli_own_find(&solvers, name)); }
+const fli_solver *fli_own_solver_at(size_t k) { return desc_of(fli_own_at(&solvers, k)); }
+int fli_own_solver_forget(const char *name) { return fli_own_forget(&solvers, name); }
