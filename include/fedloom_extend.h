@@ -206,7 +206,7 @@ typedef struct {
     size_t clients;          /* N */
     int first;               /* the client's first turn: its vectors and scalars are zero */
     const void *initial;     /* the start model, in turns in which it is sent */
-    const void *const *down; /* what it has of the server's vectors, numbered as there, */
+    const void *const *down; /* what it has of the server's vectors, numbered as there; NaN if it is never sent, */
     const double *down_scalars;
     void *const *state; /* its own vectors, kept between its turns, */
     double *scalars;
@@ -250,7 +250,7 @@ typedef struct {
     fl_failure *failure;
 } fl_coordinator;
 
-/* x <- prox_{eta g}(x) for the regulariser of the configuration; nothing if there is none. */
+/* x <- prox_{eta g}(x) for the regulariser of the configuration; nothing if there is none. In start and advance. */
 void fl_prox(const fl_coordinator *s, double eta, void *x);
 double fl_weight(const fl_coordinator *s, size_t client); /* w_i */
 
@@ -283,7 +283,8 @@ typedef struct {
     size_t work;
     const fl_part *down, *up;
     /* How local problems are solved; NULL or "sgd", "gradient" (the gradient at the start alone), "sgd_gradient"
-     * (before the steps), "exact", or a solver of one's own. */
+     * (before the steps), "exact", or a solver of one's own, registered before. A method with phases may name one for
+     * each: "gradient|sgd". */
     const char *solver;
     const char *own_model; /* which client vector is the client's own model; NULL: none is */
     int warms_up;          /* everyone takes a turn before the first round */

@@ -97,7 +97,9 @@ size_t fli_algo_cohort_end(const fli_algo *a, const void *params, size_t phase, 
 
 int fli_algo_shows_start(const fli_algo *a)
 {
-    for (const fli_part *p = a->down; p && p->name; p++)
-        if (p->what == FLI_START) return 1;
+    const fli_part *const tables[] = {a->down, a->up};
+    for (size_t i = 0; i < 2; i++)
+        for (const fli_part *p = tables[i]; p && p->name; p++)
+            if (p->what == FLI_START || p->when & FLI_AT_FIRST) return 1;
     return 0;
 }

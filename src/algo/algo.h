@@ -10,6 +10,7 @@
 #include "algo/fixes.h"
 #include "algo/message.h"
 #include "base/keys.h"
+#include "base/own.h"
 #include "local/local.h"
 #include "bilevel/bilevel.h"
 #include "vec/space.h"
@@ -34,6 +35,10 @@ enum {
     FLI_ALGO_BILEVEL = 256,
     /* `advance` looks at more than one entry at a time: inner products, blocks, their number */
     FLI_ALGO_WHOLE_ADVANCE = 512,
+    /* so does `absorb`: the vectors are never cut into slices */
+    FLI_ALGO_WHOLE_ABSORB = 1024,
+    /* touches vectors otherwise than by the operations of their space */
+    FLI_ALGO_TOUCHES = 2048,
 };
 
 /* A client's turn, from the algorithm's point of view: what it was asked, what it was sent, what it keeps. */
@@ -54,6 +59,7 @@ typedef struct {
     void *const *work;          /* scratch vectors, contents undefined at pose, kept until answer */
     void *const *up;            /* to be written by answer */
     double *up_scalars;
+    fl_failure *failure; /* for methods that can fail */
 } fli_turn;
 
 /* What came up, for absorb. */
@@ -82,6 +88,7 @@ typedef struct {
     double (*weight)(const void *arg, size_t client); /* w_i of any client */
     const void *weight_arg;
     const fli_bilevel *bilevel; /* NULL: a single level */
+    fl_failure *failure;        /* for methods that can fail */
 } fli_server;
 
 /* Receives conditions `have <= most`, requirements that hold or do not, and assumptions, which nobody can verify here;
@@ -210,6 +217,9 @@ typedef struct fli_algo {
     /* Refuses parameters that no single row can refuse; NULL: nothing to refuse. Lists have the right lengths
      * already. */
     fl_status (*validate)(fl_ctx *ctx, const void *params, size_t clients);
+    /* Called on parameters that have just been bound, or could not be, before anybody else looks at them; NULL: nothing
+     * to do. */
+    void (*bound)(const struct fli_algo *a, void *params);
     fli_settling settling; /* NULLs: nothing is ever left open */
     /* What to try when the numbers grow without bound, as in "try %s": the keys that set this method's step; NULL:
      * local.lr does, and server_lr where there is one. */
@@ -278,7 +288,7 @@ size_t fli_algo_cohort_end(const fli_algo *a, const void *params, size_t phase, 
 /* What the turn of an ask costs, in gradients of mini-batches, where epochs have this many of them. */
 size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fli_ask *ask,
                      const fli_epochs *e);
-/* Whether clients are shown the start model. */
+/* Whether a client's first turn differs from others: it is shown the start model, or sends or is sent something else. */
 int fli_algo_shows_start(const fli_algo *a);
 size_t fli_names_count(const char *const *names); /* NULL counts as empty */
 /* What a client keeps, in runs that measure the potential (`watched`) and in others. */

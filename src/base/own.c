@@ -89,6 +89,30 @@ const void *fli_own_find(fli_own_list *list, const char *name)
     return item;
 }
 
+static pthread_mutex_t serial;
+static pthread_once_t serial_ready = PTHREAD_ONCE_INIT;
+
+static void make_serial(void)
+{
+    pthread_mutexattr_t again;
+    pthread_mutexattr_init(&again);
+    pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&serial, &again);
+    pthread_mutexattr_destroy(&again);
+}
+
+void fli_own_enter(unsigned traits)
+{
+    if (!(traits & FL_SERIAL)) return;
+    pthread_once(&serial_ready, make_serial);
+    pthread_mutex_lock(&serial);
+}
+
+void fli_own_leave(unsigned traits)
+{
+    if (traits & FL_SERIAL) pthread_mutex_unlock(&serial);
+}
+
 void fl_failed(fl_failure *f, const char *sentence)
 {
     if (!f->text[0])

@@ -40,4 +40,9 @@ struct fl_failure {
 };
 static inline int fli_has_failed(const fl_failure *f) { return f->text[0] != 0; }
 
+/* Around every call of a user's function: with FL_SERIAL among its traits one at a time, over the whole process. A
+ * function may lead to another of the user's: the same thread may enter again. */
+void fli_own_enter(unsigned traits);
+void fli_own_leave(unsigned traits);
+
 #endif

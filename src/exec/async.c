@@ -137,6 +137,7 @@ static fl_status arrive(fli_async *a, flight *f)
     if (staleness > a->count.staleness_max) a->count.staleness_max = staleness;
     a->count.up += (double)fli_exec_bytes_up(a->spec.exec, &f->x.ask);
     fli_coordinator_absorb(server, &f->x, staleness);
+    if ((s = fli_coordinator_status(server))) return s;
     *(f->before ? &f->before->after : &a->oldest) = f->after;
     *(f->after ? &f->after->before : &a->newest) = f->before;
     flip_busy(a, f->x.ask.client);
@@ -234,7 +235,8 @@ static fl_status work_all(fli_async *a)
     fli_exec_run(a->spec.exec, a->todo, n);
     /* A client that diverges is named when its turn to be absorbed comes; nothing else is known better later. */
     for (size_t i = 0; i < n; i++)
-        if (a->todo[i]->status && a->todo[i]->status != FL_EDIVERGED) return a->todo[i]->status;
+        if (a->todo[i]->status && a->todo[i]->status != FL_EDIVERGED)
+            return fli_coordinator_failed(fli_exec_coordinator(a->spec.exec), a->todo[i]);
     return FL_OK;
 }
 
@@ -420,6 +422,7 @@ fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked)
 {
     if (a->status) return fli_fail(a->ctx, a->status, "the run has failed already");
     if (!a->sent) set_out(a);
+    if ((a->status = fli_coordinator_status(fli_exec_coordinator(a->spec.exec)))) return a->status;
     return a->status = a->spec.real ? run_real(a, steps, asked) : run_virtual(a, steps, asked);
 }
 

@@ -16,6 +16,7 @@ typedef struct {
     fli_kept kept;
     fli_message work; /* the algorithm's scratch vectors */
     fli_exchange *exchange;
+    fl_failure failure;
 } turn_slot;
 
 /* What a thread works with. */
@@ -35,6 +36,7 @@ struct fli_clients {
     workspace *spaces;
     size_t count;
     fli_evaluate_side evaluates;
+    fli_fault own_fault, *fault;
 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -114,6 +116,7 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
     if (!c) return FL_ENOMEM;
     c->ctx = ctx;
     c->spec = *spec;
+    c->fault = spec->fault ? spec->fault : &c->own_fault;
     if (!c->spec.together) c->spec.together = 1;
     if (c->spec.together > FLI_TOGETHER) c->spec.together = FLI_TOGETHER;
     c->space = spec->model->space;
@@ -196,7 +199,34 @@ static fli_turn turn_of(const fli_clients *c, turn_slot *t)
         .work = t->work.vec,
         .up = t->exchange->up.vec,
         .up_scalars = t->exchange->up.num,
+        .failure = &t->failure,
     };
+}
+
+/* After a call of the method's. */
+static fl_status called(fli_clients *c, turn_slot *t, const char *call)
+{
+    fli_exchange *x = t->exchange;
+    if (!fli_has_failed(&t->failure)) return FL_OK;
+    fli_fault_note(c->fault, c->spec.algo, call, &x->ask, (size_t)x->ask.round, &t->failure);
+    x->why = t->failure;
+    return FL_ECALLBACK;
+}
+
+/* Before it: nothing more is called once one has failed. */
+static fl_status may_call(const fli_clients *c, turn_slot *t)
+{
+    t->failure.text[0] = 0;
+    if (!fli_fault_there(c->fault)) return FL_OK;
+    t->exchange->why = c->fault->first;
+    return FL_ECALLBACK;
+}
+
+/* The client's part is over, or will not be. */
+static void end_turn(fli_clients *c, turn_slot *t)
+{
+    fli_view_close(&t->view);
+    if (t->kept.scalars) fli_store_release(c->store, t->exchange->ask.client);
 }
 
 static void pose(fli_clients *c, turn_slot *t, fli_exchange *x, void **caches)
@@ -204,6 +234,7 @@ static void pose(fli_clients *c, turn_slot *t, fli_exchange *x, void **caches)
     uint32_t client = x->ask.client;
     t->exchange = x;
     x->own_diverged = 0;
+    if ((x->status = may_call(c, t))) return;
     if ((x->status = fli_store_get(c->store, client, &t->kept))) return;
     if ((x->status = fli_view_open(c->ctx, c->spec.fed, client, &t->view))) {
         if (t->kept.scalars) fli_store_release(c->store, client);
@@ -223,6 +254,7 @@ static void pose(fli_clients *c, turn_slot *t, fli_exchange *x, void **caches)
     t->task.seed = c->spec.seed;
     t->task.client = client;
     c->spec.algo->pose(&t->turn, &t->task.problem);
+    if ((x->status = called(c, t, "pose"))) end_turn(c, t);
 }
 
 static fl_status check(const fli_clients *c, turn_slot *t)
@@ -241,13 +273,13 @@ static fl_status check(const fli_clients *c, turn_slot *t)
 static void answer(fli_clients *c, turn_slot *t)
 {
     fli_exchange *x = t->exchange;
-    if (!(x->status = check(c, t))) {
+    if (!(x->status = check(c, t)) && !(x->status = may_call(c, t))) {
         c->spec.algo->answer(&t->turn, &t->task.answer);
+        x->status = called(c, t, "answer");
         x->spent = t->task.answer.steps;
         x->missed = t->task.answer.missed;
     }
-    fli_view_close(&t->view);
-    if (t->kept.scalars) fli_store_release(c->store, x->ask.client);
+    end_turn(c, t);
 }
 
 /* At most as many as there are tasks, all for one solver. */

@@ -5,6 +5,7 @@
 
 #include "data/fed.h"
 #include "exec/exchange.h"
+#include "exec/fault.h"
 
 typedef struct fli_clients fli_clients;
 typedef struct fli_builder fli_builder; /* join.h */
@@ -27,6 +28,7 @@ typedef struct {
     const char *folder; /* for what is beyond that */
     size_t together;    /* tasks that a workspace poses and solves together, at most FLI_TOGETHER; 0 counts as 1 */
     int watch;          /* the method's potential will be asked for: see fli_turn.watched */
+    fli_fault *fault;   /* that of the server, where it is in this process; NULL: the clients' own */
     int poison;         /* scratch vectors are filled with NaN before every turn */
 } fli_clients_spec;
 

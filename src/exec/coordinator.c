@@ -15,6 +15,7 @@ typedef struct {
     double *scalars, *scalar_sum;
     fli_server view;
     int finite; /* after going forward: the model is, here */
+    fl_failure failure;
 } slice;
 
 struct fli_coordinator {
@@ -32,6 +33,8 @@ struct fli_coordinator {
     slice *slices;
     size_t count;
     size_t uploads, missed;
+    fl_failure failure; /* of calls for whole vectors */
+    fli_fault own_fault, *fault;
 };
 
 static double weight_of(const void *coordinator, size_t client) { return fli_coordinator_weight(coordinator, client); }
@@ -70,6 +73,7 @@ static fl_status slices_new(fli_coordinator *c)
 {
     size_t n = c->space.n, most = n / SLICE < MOST_SLICES ? n / SLICE : MOST_SLICES;
     size_t size = c->spec.slice ? c->spec.slice : most > 1 ? (n / most + 63) / 64 * 64 /* on cache lines */ : n;
+    if (c->spec.algo->traits & FLI_ALGO_WHOLE_ABSORB) size = n;
     size_t count = size < n ? n / size + (n % size != 0) : 1;
     if (!(c->slices = fli_alloc(c->ctx, count, sizeof *c->slices))) return FL_ENOMEM;
     fl_status s = FL_OK;
@@ -96,6 +100,7 @@ fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli
     c->ctx = ctx;
     c->spec = *spec;
     c->space = spec->model->space;
+    c->fault = spec->fault ? spec->fault : &c->own_fault;
     if ((s = fli_message_init(ctx, &c->space, fli_names_count(a->server), a->server_scalars, &c->own)) ||
         (s = fli_message_init(ctx, &c->space, fli_names_count(a->sums), a->scalar_sums, &c->sums)) ||
         (s = slices_new(c)) || (s = extras_new(c))) {
@@ -184,6 +189,7 @@ static void set_slices(fli_coordinator *c)
         s->view.sum = s->sum;
         s->view.scalars = s->scalars;
         s->view.scalar_sum = s->scalar_sum;
+        s->view.failure = &s->failure;
         if (!i) continue;
         memcpy(s->scalars, c->own.num, a->server_scalars * sizeof *s->scalars);
         memcpy(s->scalar_sum, c->sums.num, a->scalar_sums * sizeof *s->scalar_sum);
@@ -214,6 +220,7 @@ static fli_server view_of(fli_coordinator *c, const fli_step *step)
         .weight = weight_of,
         .weight_arg = c,
         .bilevel = c->spec.model->bilevel,
+        .failure = &c->failure,
     };
 }
 
@@ -236,6 +243,17 @@ void fli_coordinator_resume(fli_coordinator *c, const fli_step *step)
     set_slices(c);
 }
 
+/* After a call of the method's for whole vectors or a slice; `ask` NULL: not on behalf of a client. */
+static void called(fli_coordinator *c, const char *call, const fli_ask *ask, fl_failure *failure)
+{
+    if (fli_has_failed(failure)) fli_fault_note(c->fault, c->spec.algo, call, ask, c->step.round, failure);
+}
+
+fl_status fli_coordinator_status(const fli_coordinator *c)
+{
+    return fli_fault_there(c->fault) ? fli_fail(c->ctx, FL_ECALLBACK, "%s", c->fault->first.text) : FL_OK;
+}
+
 /* Once, before the first turn of anybody. */
 static void start(fli_coordinator *c)
 {
@@ -245,7 +263,9 @@ static void start(fli_coordinator *c)
         fli_copy(&c->space, c->own.vec[0], c->start);
         c->own.start = c->start;
     }
-    if (c->spec.algo->start) c->spec.algo->start(&c->view);
+    if (!c->spec.algo->start) return;
+    c->spec.algo->start(&c->view);
+    called(c, "start", NULL, &c->failure);
 }
 
 void fli_coordinator_start(fli_coordinator *c)
@@ -270,10 +290,12 @@ size_t fli_coordinator_slices(const fli_coordinator *c) { return c->count; }
 void fli_coordinator_absorb_slice(fli_coordinator *c, size_t number, const fli_exchange *x, size_t staleness)
 {
     const fli_algo *a = c->spec.algo;
-    const slice *s = &c->slices[number];
+    slice *s = &c->slices[number];
+    if (fli_fault_there(c->fault)) return;
     for (size_t i = 0; i < fli_parts_vectors(a->up); i++) s->up[i] = fli_at(c->space.ops, x->up.vec[i], s->from);
     fli_upload up = {&x->ask, s->up, x->up.num, staleness};
     a->absorb(&s->view, &up);
+    called(c, "absorb", &x->ask, &s->failure);
 }
 
 void fli_coordinator_count(fli_coordinator *c, const fli_exchange *x)
@@ -294,7 +316,9 @@ static void advance_slice(void *coordinator, size_t number, size_t worker)
     fli_coordinator *c = coordinator;
     slice *s = &c->slices[number];
     (void)worker;
+    if (fli_fault_there(c->fault)) return;
     c->spec.algo->advance(&s->view);
+    called(c, "advance", NULL, &s->failure);
     s->finite = fli_finite(&s->space, s->vec[0]);
 }
 
@@ -307,8 +331,11 @@ static int whole(const fli_coordinator *c)
 fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool)
 {
     int finite = 1;
+    fl_status s = fli_coordinator_status(c);
+    if (s) return s;
     if (whole(c)) {
         c->spec.algo->advance(&c->view);
+        called(c, "advance", NULL, &c->failure);
         finite = fli_finite(&c->space, c->own.vec[0]);
     } else {
         if (pool) fli_pool_run(pool, c->count, advance_slice, c);
@@ -317,13 +344,14 @@ fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool)
             finite = finite && c->slices[i].finite;
         }
     }
-    if (finite) return FL_OK;
+    if ((s = fli_coordinator_status(c)) || finite) return s;
     return fli_fail(c->ctx, FL_EDIVERGED, "round %zu: the global model is no longer finite; %s diverges, try %s",
                     c->step.round + 1, c->spec.algo->name, fli_algo_remedy(c->spec.algo));
 }
 
 fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x)
 {
+    if (x->status == FL_ECALLBACK) return fli_fail(c->ctx, x->status, "%s", x->why.text);
     if (x->status != FL_EDIVERGED) return x->status;
     const fli_algo *a = c->spec.algo;
     const char *whose = x->own_diverged ? "own" : "local";

@@ -6,6 +6,7 @@
 
 #include "base/pool.h"
 #include "exec/exchange.h"
+#include "exec/fault.h"
 #include "regularizer/regularizer.h"
 
 typedef struct fli_coordinator fli_coordinator;
@@ -25,7 +26,8 @@ typedef struct {
     double momentum;                    /* of the clients' local steps */
     const fli_regularizer *regularizer; /* NULL: none */
     const void *regularizer_params;
-    size_t slice; /* entries of a slice; 0: what is fast */
+    size_t slice;     /* entries of a slice; 0: what is fast */
+    fli_fault *fault; /* that of the clients, where they are in this process; NULL: the server's own */
 } fli_coordinator_spec;
 
 fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli_coordinator **out);
@@ -76,6 +78,9 @@ void fli_coordinator_absorb_slice(fli_coordinator *c, size_t slice, const fli_ex
 /* All slices have absorbed this upload, or will have before the server goes forward. */
 void fli_coordinator_count(fli_coordinator *c, const fli_exchange *x);
 
+/* FL_ECALLBACK, with the sentence, once a function of a user's method has failed in starting, beginning or absorbing:
+ * nothing more of it is called. FL_OK for all others. */
+fl_status fli_coordinator_status(const fli_coordinator *c);
 /* The status of an exchange that failed, with a sentence for a person. */
 fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x);
 

@@ -23,6 +23,7 @@ typedef struct {
     int missed;       /* it did not reach the required accuracy */
     int own_diverged; /* of a turn that failed: it was the client's own model that left the finite range */
     fl_status status;
+    fl_failure why; /* FL_ECALLBACK: the sentence */
 } fli_exchange;
 
 /* A zeroed message with this many vectors, in one piece from vec[0] on, and numbers. */

@@ -20,6 +20,7 @@ struct fli_exec {
     size_t rooms;       /* those that have memory */
     fli_intake *intake; /* where their uploads go */
     fli_spent spent;    /* by the last round */
+    fli_fault fault;    /* on either side */
 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -51,6 +52,7 @@ static fl_status clients_new(fli_exec *e)
         .memory = s->memory,
         .folder = s->folder,
         .watch = s->watch,
+        .fault = &e->fault,
     };
     return e->executor->open(e->ctx, &spec, &e->crew, &e->clients);
 }
@@ -73,6 +75,7 @@ static fl_status server_new(fli_exec *e)
         .regularizer = s->regularizer,
         .regularizer_params = s->regularizer_params,
         .slice = s->slice,
+        .fault = &e->fault,
     };
     if (s->algo->traits & FLI_ALGO_BYSTANDERS && !(e->places = fli_alloc(e->ctx, s->fed->clients, sizeof *e->places)))
         return FL_ENOMEM;
@@ -235,6 +238,8 @@ static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t
     for (size_t i = 0; i < count; i++)
         if (e->exchanges[i].status) return fli_coordinator_failed(e->server, &e->exchanges[i]);
     if (reply) fli_intake_close(e->intake, e->crew.pool);
+    fl_status s = fli_coordinator_status(e->server);
+    if (s) return s;
     for (size_t i = 0; i < count; i++) {
         const fli_exchange *x = &e->exchanges[i];
         e->spent.steps += (double)x->spent;
@@ -257,8 +262,8 @@ static size_t note_places(fli_exec *e, const fli_round *r)
 /* One exchange with the cohort. */
 static fl_status run_phase(fli_exec *e, const fli_round *r, const fli_step *step, size_t turns)
 {
-    fl_status s = FL_OK;
     fli_coordinator_begin(e->server, step);
+    fl_status s = fli_coordinator_status(e->server);
     for (size_t at = 0; s == FL_OK && at < turns; at += e->block)
         s = run_block(e, r, step->phase, at, turns - at < e->block ? turns - at : e->block);
     /* nobody came: the model stays */

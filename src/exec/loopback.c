@@ -215,6 +215,7 @@ static fl_status collect(loopback *l, delivery *d, fli_exchange *x)
     unsigned char outcome[FLI_OUTCOME_BYTES];
     fli_outcome_write(&d->own, outcome);
     fl_status s = fli_outcome_read(outcome, x);
+    x->why = d->own.why;
     if (s) fli_fail(l->ctx, s, "client %u: its report of its turn is impossible", x->ask.client);
     size_t bytes = s || x->status ? 0 : fli_wire_up(&d->parts, m, &d->own.ask);
     unsigned char *wire = fli_alloc(l->ctx, bytes, 1);

@@ -86,6 +86,7 @@ void fli_describe_algo(fli_text *t, const void *desc)
     if (a->traits & FLI_ALGO_COMPOSITE) fli_text_add(t, "composite problems: yes, with any `regularizer`\n");
     if (a->traits & FLI_ALGO_PLAIN_SGD)
         fli_text_add(t, "local steps: defined for plain SGD, since it reads gradients out of displacements\n");
+    if (a->traits & FLI_ALGO_TOUCHES) fli_text_add(t, "arithmetic: touches its vectors itself: stays on the CPU\n");
     if (a->traits & FLI_ALGO_BLOCKS)
         fli_text_add(t, "objective: made for one with a second block on the clients, such as pseudo labels (`semi`)\n");
     if (a->traits & FLI_ALGO_LABELLED) fli_text_add(t, "objective: labelled samples alone, whatever `semi` says\n");

@@ -1,6 +1,6 @@
 #include "run/registry.h"
 
-#include "algo/algo.h"
+#include "algo/own.h"
 #include "data/partition.h"
 #include "data/source.h"
 #include "exec/executor.h"
@@ -32,7 +32,7 @@ static int partitioner_item(size_t i, fli_item *out)
 static fli_item model_of(const fli_model_desc *d)
 {
     int own = (d->traits & FLI_MODEL_OWN) != 0;
-    return (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, fli_describe_model, own};
+    return (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, fli_describe_model, NULL, own};
 }
 
 static int model_item(size_t i, fli_item *out)
@@ -66,10 +66,20 @@ static int system_item(size_t i, fli_item *out)
     return d != NULL;
 }
 
+/* fli_item.bound */
+static void algo_bound(const void *desc, void *params)
+{
+    const fli_algo *a = desc;
+    if (a->bound) a->bound(a, params);
+}
+
 static int algo_item(size_t i, fli_item *out)
 {
-    const fli_algo *d = fli_algo_list[i];
-    if (d) *out = (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, fli_describe_algo};
+    int own;
+    const fli_algo *d = fli_algo_at(i, &own);
+    if (d)
+        *out = (fli_item){d->name,        d->title, d->citation,       NULL,       d->keys,
+                          d->params_size, d,        fli_describe_algo, algo_bound, own};
     return d != NULL;
 }
 

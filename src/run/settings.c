@@ -281,7 +281,9 @@ static fl_status bind_section(fl_ctx *ctx, fli_arena *a, const section *sec, con
     if (status) return status;
     fli_table tables[] = {{c->item.keys, c->params}, {sec->keys, own}};
     const fli_node *map = node && node->type == FLI_NODE_MAP ? node : NULL;
-    return fli_bind(ctx, a, sec->name, map, "kind", tables, 2);
+    status = fli_bind(ctx, a, sec->name, map, "kind", tables, 2);
+    if (c->item.bound) c->item.bound(c->item.desc, c->params);
+    return status;
 }
 
 /* Top-level keys and section names, for suggestions. */

@@ -1,0 +1,263 @@
+/* Methods of the user's. Each is a descriptor like any other, whose functions here call the user's: what these see is
+ * made for every call, on the stack, from what a method of fedloom's own would see. The method itself is found by the
+ * parameters, which begin with it. */
+#include "algo/own_method.h"
+
+#include "base/sized.h"
+
+#include <string.h>
+
+static fli_own_list methods = FLI_OWN_LIST(fli_own_free);
+
+static const fli_own_method *self_of(const void *params) { return ((const fli_own_params *)params)->self; }
+static fl_space space_of(const fli_space *s) { return (fl_space){s->n, s->ops->size, s->ops}; }
+
+/* ---- a client's turn ------------------------------------------------------------------------------------- */
+
+static fl_ask ask_of(const fli_ask *a)
+{
+    return (fl_ask){
+        .round = a->round,
+        .steps = a->steps,
+        .lr = a->lr,
+        .weight = a->weight,
+        .probability = a->probability,
+        .client = a->client,
+        .cohort = a->cohort,
+        .phase = a->phase,
+        .phases = a->phases,
+        .warm_up = (a->flags & FLI_ASK_WARM_UP) != 0,
+        .bystander = (a->flags & FLI_ASK_BYSTANDER) != 0,
+    };
+}
+
+/* What a client has of the server, numbered as there. What it is never sent is NaN. */
+typedef struct {
+    const void *vec[FLI_OWN_VECTORS];
+    double num[FLI_OWN_SCALARS];
+} received;
+
+static void receive(const fli_own_method *o, const fli_turn *t, received *r)
+{
+    void *nothing = o->hides ? t->work[o->does.work] : NULL;
+    for (size_t i = 0; i < o->server; i++) r->vec[i] = o->sent[i] ? t->down[i] : nothing;
+    memset(r->num, 0xff, o->algo.server_scalars * sizeof *r->num);
+    for (size_t i = 0; i < o->algo.server_scalars; i++)
+        if (o->sent_scalars[i]) r->num[i] = t->down_scalars[i];
+}
+
+static fl_turn turn_of(const fli_own_method *o, const fli_turn *t, received *r)
+{
+    receive(o, t, r);
+    return (fl_turn){
+        .space = space_of(t->space),
+        .arg = o->does.arg,
+        .params = ((const fli_own_params *)t->params)->value,
+        .ask = ask_of(t->ask),
+        .clients = t->clients,
+        .first = t->first,
+        .initial = t->initial,
+        .down = r->vec,
+        .down_scalars = r->num,
+        .state = t->state,
+        .scalars = t->scalars,
+        .work = t->work,
+        .up = t->up,
+        .up_scalars = t->up_scalars,
+        .failure = t->failure,
+    };
+}
+
+static void pose(const fli_turn *t, fli_problem *p)
+{
+    const fli_own_method *o = self_of(t->params);
+    received r;
+    if (o->hides) memset(t->work[o->does.work], 0xff, fli_bytes(t->space));
+    fl_turn turn = turn_of(o, t, &r);
+    fl_problem posed = {.lr = p->lr, .steps = p->steps};
+    fli_own_enter(o->does.traits);
+    if (o->does.pose(&turn, &posed))
+        fl_failed(t->failure, NULL);
+    else if (!posed.start)
+        fl_failed(t->failure, "the problem has no `start`");
+    fli_own_leave(o->does.traits);
+    p->start = posed.start;
+    p->anchor = posed.anchor;
+    p->rho = posed.anchor ? posed.rho : 0;
+    p->shift = posed.shift;
+    p->lr = posed.lr;
+    p->steps = posed.steps;
+}
+
+static void answer(const fli_turn *t, const fli_answer *a)
+{
+    const fli_own_method *o = self_of(t->params);
+    received r;
+    fl_turn turn = turn_of(o, t, &r);
+    fl_answer got = {a->z, a->gradient, a->weight, a->steps, a->missed};
+    fli_own_enter(o->does.traits);
+    if (o->does.answer(&turn, &got)) fl_failed(t->failure, NULL);
+    fli_own_leave(o->does.traits);
+}
+
+/* ---- the server ------------------------------------------------------------------------------------------ */
+
+/* fl_coordinator.engine */
+typedef struct {
+    const fli_server *server;
+    int whole; /* a prox may be taken */
+} engine;
+
+static fl_coordinator coordinator_of(const fli_server *s, const engine *e)
+{
+    return (fl_coordinator){
+        .space = space_of(s->space),
+        .arg = self_of(s->params)->does.arg,
+        .params = ((const fli_own_params *)s->params)->value,
+        .clients = s->clients,
+        .cohort = s->cohort,
+        .cohort_weight = s->cohort_weight,
+        .momentum = s->momentum,
+        .phase = s->phase,
+        .phases = s->phases,
+        .warm_up = s->warm_up,
+        .vec = s->vec,
+        .sum = s->sum,
+        .scalars = s->scalars,
+        .scalar_sum = s->scalar_sum,
+        .engine = e,
+        .failure = s->failure,
+    };
+}
+
+static void step(const fli_server *s, int (*call)(const fl_coordinator *s))
+{
+    unsigned traits = self_of(s->params)->does.traits;
+    engine e = {s, 1};
+    fl_coordinator c = coordinator_of(s, &e);
+    fli_own_enter(traits);
+    if (call(&c)) fl_failed(s->failure, NULL);
+    fli_own_leave(traits);
+}
+
+static void start(const fli_server *s) { step(s, self_of(s->params)->does.start); }
+static void advance(const fli_server *s) { step(s, self_of(s->params)->does.advance); }
+
+static void absorb(const fli_server *s, const fli_upload *u)
+{
+    const fli_own_method *o = self_of(s->params);
+    engine e = {s, 0};
+    fl_coordinator c = coordinator_of(s, &e);
+    fl_upload up = {ask_of(u->ask), (const void *const *)u->up, u->up_scalars, u->staleness};
+    fli_own_enter(o->does.traits);
+    if (o->does.absorb(&c, &up)) fl_failed(s->failure, NULL);
+    fli_own_leave(o->does.traits);
+}
+
+void fl_prox(const fl_coordinator *s, double eta, void *x)
+{
+    const engine *e = s->engine;
+    if (e->whole)
+        e->server->prox(e->server->prox_arg, eta, x);
+    else
+        fl_failed(s->failure, "fl_prox is for `start` and `advance`: `absorb` may have a slice of the vectors only");
+}
+
+double fl_weight(const fl_coordinator *s, size_t client)
+{
+    const engine *e = s->engine;
+    return client < s->clients ? e->server->weight(e->server->weight_arg, client) : 0;
+}
+
+/* ---- its rounds ------------------------------------------------------------------------------------------ */
+
+static const fli_solver *solver(const void *params, size_t stage)
+{
+    const fli_solver *found = fli_own_solver_named(self_of(params)->solver[stage]);
+    return found ? found : &fli_solver_sgd; /* a solver that was forgotten: see validate */
+}
+
+static fl_status validate(fl_ctx *ctx, const void *params, size_t clients)
+{
+    const fli_own_method *o = self_of(params);
+    (void)clients;
+    for (size_t i = 0; i < o->does.phases; i++)
+        if (!fli_own_solver_named(o->solver[i]))
+            return fli_fail(ctx, FL_ECONFIG, "method '%s' needs the solver '%s', which is no longer there",
+                            o->algo.name, o->solver[i]);
+    return FL_OK;
+}
+
+static int warms_up(const void *params)
+{
+    (void)params;
+    return 1;
+}
+
+static size_t phases(const void *params, double coin)
+{
+    (void)coin;
+    return self_of(params)->does.phases;
+}
+
+static size_t stage(const void *params, size_t phase, size_t count)
+{
+    (void)params;
+    (void)count;
+    return phase;
+}
+
+static fli_pace pace(const void *params) { return (fli_pace){self_of(params)->does.buffer, 0}; }
+
+/* What a descriptor has beside its tables. */
+static void give_calls(const fl_method *m, fli_algo *a)
+{
+    a->validate = validate;
+    a->solver = solver;
+    a->start = m->start ? start : NULL;
+    a->pose = pose;
+    a->answer = answer;
+    a->absorb = absorb;
+    a->advance = advance;
+    if (m->warms_up) a->rounds.warms_up = warms_up;
+    if (m->phases > 1) a->rounds.phases = phases;
+    if (m->phases > 1) a->rounds.stage = stage;
+    if (m->buffer) a->async.pace = pace;
+}
+
+/* ---- the list -------------------------------------------------------------------------------------------- */
+
+const fli_algo *fli_algo_at(size_t i, int *own)
+{
+    size_t k = 0;
+    while (k < i && fli_algo_list[k]) k++;
+    *own = fli_algo_list[k] == NULL;
+    return *own ? fli_own_at(&methods, i - k) : fli_algo_list[i];
+}
+
+const fli_algo *fli_algo_named(const char *name)
+{
+    for (const fli_algo *const *a = fli_algo_list; *a; a++)
+        if (!strcmp((*a)->name, name)) return *a;
+    return fli_own_find(&methods, name);
+}
+
+int fli_own_method_forget(const char *name) { return fli_own_forget(&methods, name); }
+
+fl_status fl_method_register(fl_ctx *ctx, const fl_method *given)
+{
+    fl_method m;
+    fli_own_method *own = NULL;
+    fli_clear(ctx);
+    if (!given) return fli_fail(ctx, FL_ECONFIG, "there is no method to register");
+    fl_status s = fli_take_sized(ctx, "fl_method", given, given->size, &m, sizeof m);
+    if (!s) s = fli_own_check_name(ctx, "a method", m.name);
+    for (const fli_algo *const *a = fli_algo_list; !s && *a; a++)
+        if (!strcmp((*a)->name, m.name))
+            s = fli_fail(ctx, FL_ECONFIG, "there is a method '%s' in fedloom already: another name is needed", m.name);
+    if (!s) s = fli_own_check(ctx, &m);
+    if (!s) s = fli_own_copy(ctx, &m, &own);
+    if (s) return s;
+    give_calls(&m, &own->algo);
+    return fli_own_add(ctx, &methods, m.name, own);
+}

@@ -1,0 +1,52 @@
+/* What a registered method is made of: between the files that check it (own_check.c), copy it (own_copy.c) and call it
+ * (own.c). */
+#ifndef FLI_ALGO_OWN_METHOD_H
+#define FLI_ALGO_OWN_METHOD_H
+
+#include "algo/own.h"
+
+enum { FLI_OWN_VECTORS = 64, FLI_OWN_SCALARS = 256 }; /* at most this many of a kind */
+
+/* What the user gave beside tables. */
+typedef struct {
+    void *arg;
+    unsigned traits;
+    size_t work, phases, buffer;
+    int (*start)(const fl_coordinator *s);
+    int (*pose)(const fl_turn *t, fl_problem *p);
+    int (*answer)(const fl_turn *t, const fl_answer *a);
+    int (*absorb)(const fl_coordinator *s, const fl_upload *u);
+    int (*advance)(const fl_coordinator *s);
+} fli_own_calls;
+
+typedef struct {
+    fli_algo algo;   /* first: whoever has this has the method */
+    fli_arena arena; /* in which all of it lies, this struct too */
+    fli_own_calls does;
+    size_t server;                                                      /* its vectors, */
+    unsigned char sent[FLI_OWN_VECTORS], sent_scalars[FLI_OWN_SCALARS]; /* and what clients ever get of the server's */
+    int hides;                      /* there are server vectors that they never get */
+    const char *solver[FLI_STAGES]; /* of every phase */
+} fli_own_method;
+
+/* Bound parameters begin with this. Behind the values lies what the rows of the table fill. */
+typedef struct {
+    const fli_own_method *self;
+    double value[];
+} fli_own_params;
+
+/* Refuses a method that cannot be, in a sentence. Its name is known to be free. */
+fl_status fli_own_check(fl_ctx *ctx, const fl_method *m);
+/* A copy, its descriptor filled but for what it does; to be freed by fli_own_free. */
+fl_status fli_own_copy(fl_ctx *ctx, const fl_method *m, fli_own_method **out);
+void fli_own_free(void *own);
+
+/* Its rows for those parameters. */
+fl_status fli_own_keys(fli_arena *a, const fl_key *keys, fli_key **out);
+size_t fli_own_keys_count(const fl_key *keys); /* NULL counts as empty */
+/* The solver of that name; NULL: there is none. */
+const fli_solver *fli_own_solver_named(const char *name);
+/* The name for phase i by a list such as "gradient|sgd", or by a single name for all; 0: there is none. */
+int fli_own_solver_name(const char *list, size_t i, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,529 @@
+/* Methods of the user's: those of fedloom written again by the public header have the same bits, mistakes in tables are
+ * refused, and functions that fail end a run in a sentence. */
+#include "runs.h"
+#include "own_methods.h"
+#include "row.h"
+
+static const char base[] = "rounds: 5\nseed: 3\n"
+                           "data: {kind: blobs, classes: 4, features: 6, samples: 400, test_samples: 50}\n"
+                           "partition: {kind: iid, clients: 14}\nsystem: {kind: lognormal, jitter: 0.3}\n"
+                           "participation: {kind: uniform, count: 10}\nmodel: {kind: mlp, hidden: [9]}\n"
+                           "local: {batch: 5, lr: 0.1, uneven: range, range: [1, 3]}\nmetrics: {gradient: true}\n";
+
+static void add(fixture *f, const fl_method *m) { assert_ok(f->ctx, fl_method_register(f->ctx, m)); }
+static void drop(fixture *f, const char *name) { assert_ok(f->ctx, fl_forget(f->ctx, "algorithm", name)); }
+
+/* The model and the metrics at the end. */
+typedef struct {
+    double *model;
+    size_t n, rows;
+    fl_row *row;
+} outcome;
+
+static outcome outcome_of(fixture *f, const char *assignments)
+{
+    const fl_row *rows;
+    fl_run *run = run_done(f, base, assignments);
+    outcome o = {.n = fl_run_parameters(run), .rows = fl_run_rows(run, &rows)};
+    o.model = malloc(o.n * sizeof *o.model);
+    o.row = malloc(o.rows * sizeof *o.row);
+    fl_run_model(run, o.model, o.n);
+    memcpy(o.row, rows, o.rows * sizeof *rows);
+    for (size_t i = 0; i < o.rows; i++) *metric(&o.row[i], "seconds") = 0;
+    fl_run_free(run);
+    return o;
+}
+
+static void outcome_free(outcome *o)
+{
+    free(o->model);
+    free(o->row);
+}
+
+/* Both with the same settings on top, by all executors and in both precisions. */
+static void same_bits(fixture *f, const char *ours, const char *theirs, const char *more)
+{
+    static const char *const ways[] = {"threads=1", "threads=3", "executor=loopback", "threads=2;precision=f64",
+                                       "executor=loopback;precision=f64"};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char text[512];
+        snprintf(text, sizeof text, "algorithm=%s;%s;%s", ours, ways[i], more);
+        outcome a = outcome_of(f, text);
+        snprintf(text, sizeof text, "algorithm=%s;%s;%s", theirs, ways[i], more);
+        outcome b = outcome_of(f, text);
+        assert_int_equal(a.n, b.n);
+        assert_int_equal(a.rows, b.rows);
+        if (memcmp(a.model, b.model, a.n * sizeof *a.model) || memcmp(a.row, b.row, a.rows * sizeof *a.row))
+            fail_msg("%s and %s differ: %s;%s", ours, theirs, ways[i], more);
+        outcome_free(&a);
+        outcome_free(&b);
+    }
+}
+
+static void the_same_as_built_in(void **state)
+{
+    fixture *f = *state;
+    const fl_method *const all[] = {&own_scaffold, &own_fedprox, &own_feddyn, &own_fedlin, &own_fedasync};
+    for (size_t i = 0; i < 5; i++) add(f, all[i]);
+    same_bits(f, "own_scaffold", "scaffold", "seed=1");
+    same_bits(f, "{kind: own_scaffold, server_lr: 0.5}", "{kind: scaffold, server_lr: 0.5}", "local.momentum=0.9");
+    same_bits(f, "own_fedprox", "fedprox", "seed=1");
+    same_bits(f, "{kind: own_fedprox, mu: 0.3, aggregation: unbiased}",
+              "{kind: fedprox, mu: 0.3, aggregation: unbiased}", "regularizer={kind: l1, weight: 0.01}");
+    same_bits(f, "own_feddyn", "feddyn", "seed=1");
+    same_bits(f, "own_fedlin", "fedlin", "seed=1");
+    same_bits(f, "own_fedasync", "fedasync", "rounds=40");
+    same_bits(f, "{kind: own_fedasync, alpha: 0.9}", "{kind: fedasync, alpha: 0.9}",
+              "rounds=40;participation=everyone;system={kind: lognormal, sigma: 1};system.step_seconds=1");
+    for (size_t i = 0; i < 5; i++) drop(f, all[i]->name);
+}
+
+/* ---- what the lists say ------------------------------------------------------------------------------------ */
+
+static void take_text(void *arg, const char *text) { snprintf(arg, 8192, "%s", text); }
+
+static void listed(void **state)
+{
+    fixture *f = *state;
+    static char text[8192], all[200000];
+    fl_method m = own_scaffold;
+    m.traits |= FL_METHOD_TOUCHES;
+    add(f, &m);
+    assert_ok(f->ctx, fl_list(f->ctx, "algorithms", NULL, take_text, text));
+    assert_non_null(strstr(text, "own_scaffold     SCAFFOLD again"));
+    assert_ok(f->ctx, fl_list(f->ctx, "algorithm", "own_scaffold", take_text, text));
+    assert_non_null(strstr(text, "touches its vectors itself: stays on the CPU"));
+    assert_non_null(strstr(text, "kept by a client: c_i"));
+    assert_non_null(strstr(text, "step size of the server"));
+    assert_non_null(strstr(text, "up, per client and round: x_i - x, c_i+ - c_i"));
+    assert_ok(f->ctx, fl_reference(f->ctx, FL_REFERENCE_MARKDOWN, take_text, all));
+    assert_null(strstr(all, "own_scaffold"));
+    refuse(f, "algorithm: own_scafold\ndata: {kind: blobs}\nmodel: softmax\n", "did you mean own_scaffold?");
+    refuse(f, "algorithm: {kind: own_scaffold, server_rl: 2}\ndata: {kind: blobs}\nmodel: softmax\n", "did you mean");
+    refuse(f, "algorithm: {kind: own_scaffold, server_lr: 0}\ndata: {kind: blobs}\nmodel: softmax\n", "server_lr");
+    drop(f, "own_scaffold");
+    refuse(f, "algorithm: own_scaffold\ndata: {kind: blobs}\nmodel: softmax\n", "not known");
+    assert_fails(f->ctx, fl_forget(f->ctx, "algorithm", "own_scaffold"), FL_ECONFIG, "nothing was registered");
+    assert_fails(f->ctx, fl_forget(f->ctx, "algorithm", "fedavg"), FL_ECONFIG, "nothing was registered");
+    assert_fails(f->ctx, fl_forget(f->ctx, "data", "blobs"), FL_ECONFIG, "nothing can be registered");
+}
+
+/* What is registered is copied: the caller's tables may go, and its context too. A name may be given again. */
+static void copied(void **state)
+{
+    fixture *f = *state;
+    fl_ctx *other = fl_ctx_new();
+    char name[] = "mine", key[] = "server_lr", vector[] = "c", part[] = "x";
+    const char *server[] = {"x", vector, NULL};
+    fl_key keys[] = {{key, FL_KEY_REAL, "1", 1e-9, 1e9, NULL, "step"}, {NULL}};
+    fl_part down[] = {{part, FL_PART_VECTOR, 0}, {"c", FL_PART_VECTOR, 1}, {NULL}};
+    fl_method m = own_scaffold;
+    m.name = name;
+    m.server = server;
+    m.keys = keys;
+    m.down = down;
+    assert_ok(other, fl_method_register(other, &m));
+    fl_run *before = run_new(f, base, "algorithm=mine");
+    name[0] = key[0] = vector[0] = part[0] = '?';
+    down[1].at = 700;
+    server[0] = NULL;
+    fl_ctx_free(other);
+    same_bits(f, "{kind: mine, server_lr: 0.7}", "{kind: scaffold, server_lr: 0.7}", "seed=1");
+    m = own_fedprox;
+    m.name = "mine";
+    add(f, &m);
+    same_bits(f, "{kind: mine, mu: 0.7}", "{kind: fedprox, mu: 0.7}", "seed=1");
+    assert_ok(f->ctx, fl_run_go(before, NULL, NULL)); /* it has the older one */
+    fl_run_free(before);
+    drop(f, "mine");
+}
+
+/* ---- mistakes ---------------------------------------------------------------------------------------------- */
+
+static void wrong(fixture *f, const fl_method *m, const char *text)
+{
+    assert_fails(f->ctx, fl_method_register(f->ctx, m), FL_ECONFIG, text);
+}
+
+static void mistakes(void **state)
+{
+    fixture *f = *state;
+#define WRONG(text, ...)                                                                                               \
+    do {                                                                                                               \
+        fl_method m = own_scaffold;                                                                                    \
+        __VA_ARGS__;                                                                                                   \
+        wrong(f, &m, text);                                                                                            \
+    } while (0)
+#define PARTS(...) ((const fl_part[]){__VA_ARGS__, {NULL}})
+#define KEYS(...)  ((const fl_key[]){__VA_ARGS__, {NULL}})
+#define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
+    WRONG("size", m.size = 0);
+    WRONG("needs a name", m.name = NULL);
+    WRONG("a letter first", m.name = "3x");
+    WRONG("in fedloom already", m.name = "fedavg");
+    WRONG("has no function `pose`", m.pose = NULL);
+    WRONG("has no function `answer`", m.answer = NULL);
+    WRONG("has no function `absorb`", m.absorb = NULL);
+    WRONG("has no function `advance`", m.advance = NULL);
+    WRONG("traits have 0x10000", m.traits = 0x10000);
+    WRONG("25 phases", m.phases = 25);
+    WRONG("asynchronous", m.phases = 2, m.buffer = 1);
+    WRONG("wait for everyone", m.traits = FL_METHOD_EVERYONE, m.buffer = 1);
+    WRONG("no server vectors", m.server = NULL);
+    WRONG("two server vectors called 'x'", m.server = NAMES("x", "x"));
+    WRONG("vector 1 has no name", m.client = NAMES("a", ""));
+    WRONG("client_scalars is 100000", m.client_scalars = 100000);
+    WRONG("work is 65", m.work = 65);
+    WRONG("own_model is 'y'", m.own_model = "y");
+    WRONG("sends nothing down", m.down = NULL);
+    WRONG("sends nothing up", m.up = PARTS({NULL}));
+    WRONG("part 'c' is server vector 2, but there are only 2", m.down = PARTS({"x", 0, 0}, {"c", 0, 2}));
+    WRONG("the model x, is never sent", m.down = PARTS({"c", 0, 1}));
+    WRONG("beyond the server's scalars", m.down = PARTS({"x", 0, 0}, {"r", FL_PART_NUMBER, 0}));
+    WRONG("beyond the server's scalars", m.server_scalars = 3,
+          m.down = PARTS({"x", 0, 0}, {"r", FL_PART_NUMBER, 1, 0, 0, 3}));
+    WRONG("FL_PART_FORGET or FL_PART_KEEP", m.down = PARTS({"x", 0, 0, FL_PART_VALUE}));
+    WRONG("FL_AT_FIRST", m.down = PARTS({"x", 0, 0}, {"x0", FL_PART_START}));
+    WRONG("cannot be kept", m.server_scalars = 1, m.down = PARTS({"x", 0, 0}, {"r", FL_PART_NUMBER, 0, FL_PART_KEEP}));
+    WRONG("asynchronous methods have none", m.buffer = 1, m.down = PARTS({"x", 0, 0, FL_PART_KEEP}));
+    WRONG("a phase that there is not", m.down = PARTS({"x", 0, 0, 0, FL_IN_PHASE(1)}));
+    WRONG("does not warm up", m.down = PARTS({"x", 0, 0, 0, FL_IN_WARM_UP}));
+    WRONG("which means nothing", m.down = PARTS({"x", 0, 0, 0, 0x40000000u}));
+    WRONG("FL_PART_VALUE or FL_PART_CHANGE", m.up = PARTS({"u", 0, 0}));
+    WRONG("only sent down", m.up = PARTS({"u", FL_PART_START, 0, FL_PART_VALUE}));
+    WRONG("beyond what an upload may have", m.up = PARTS({"u", 0, 64, FL_PART_VALUE}));
+    WRONG("no part is vector 1 of the upload", m.up = PARTS({"u", 0, 0, FL_PART_VALUE}, {"v", 0, 2, FL_PART_VALUE}));
+    WRONG("no part is scalar 0 of the upload",
+          m.up = PARTS({"u", 0, 0, FL_PART_VALUE}, {"v", FL_PART_NUMBER, 1, FL_PART_VALUE, 0, 2}));
+    WRONG("no solver 'lbfgs'", m.solver = "lbfgs");
+    WRONG("names none for phase 2", m.phases = 3, m.solver = "sgd|sgd");
+    WRONG("more than there are phases", m.solver = "sgd|sgd");
+    WRONG("its default cannot be", m.keys = KEYS({"mu", FL_KEY_REAL, "much", 0, 0, NULL, "h"}));
+    WRONG("its default cannot be", m.keys = KEYS({"mu", FL_KEY_INT, "7", 0, 6, NULL, "h"}));
+    WRONG("its default cannot be", m.keys = KEYS({"mu", FL_KEY_CHOICE, "c", 0, 0, "a|b", "h"}));
+    WRONG("needs its words", m.keys = KEYS({"mu", FL_KEY_CHOICE, "c", 0, 0, NULL, "h"}));
+    WRONG("only a choice has words", m.keys = KEYS({"mu", FL_KEY_INT, "1", 0, 0, "a", "h"}));
+    WRONG("above its largest", m.keys = KEYS({"mu", FL_KEY_INT, "1", 2, 1, NULL, "h"}));
+    WRONG("two parameters called 'mu'", m.keys = KEYS({"mu", FL_KEY_INT, "1"}, {"mu", FL_KEY_INT, "1"}));
+    WRONG("cannot be called 'kind'", m.keys = KEYS({"kind", FL_KEY_INT, "1"}));
+    WRONG("a parameter is called 'a b'", m.keys = KEYS({"a b", FL_KEY_INT, "1"}));
+    assert_fails(f->ctx, fl_method_register(f->ctx, NULL), FL_ECONFIG, "no method");
+    refuse(f, "algorithm: own_scaffold\ndata: {kind: blobs}\nmodel: softmax\n", "not known");
+}
+
+/* ---- functions that fail ----------------------------------------------------------------------------------- */
+
+/* Fails in one call, and counts calls after that. */
+typedef struct {
+    const char *where;
+    unsigned client;
+    uint64_t round;
+    int silent, any;
+    _Atomic int failed, later;
+} saboteur;
+
+static int sabotage(saboteur *s, const char *where, const fl_ask *ask, fl_failure *f)
+{
+    s->later += s->failed;
+    if (strcmp(s->where, where) || (ask && (ask->client != s->client || (!s->any && ask->round != s->round)))) return 0;
+    s->failed = 1;
+    if (!s->silent) fl_failed(f, "the disk is on fire");
+    fl_failed(f, "a later sentence");
+    return 7;
+}
+
+static int bad_start(const fl_coordinator *s) { return sabotage(s->arg, "start", NULL, s->failure); }
+static int bad_pose(const fl_turn *t, fl_problem *p)
+{
+    scaffold_pose(t, p);
+    return sabotage(t->arg, "pose", &t->ask, t->failure);
+}
+static int bad_answer(const fl_turn *t, const fl_answer *a)
+{
+    scaffold_answer(t, a);
+    return sabotage(t->arg, "answer", &t->ask, t->failure);
+}
+static int bad_absorb(const fl_coordinator *s, const fl_upload *u)
+{
+    scaffold_absorb(s, u);
+    return sabotage(s->arg, "absorb", &u->ask, s->failure);
+}
+static int bad_advance(const fl_coordinator *s)
+{
+    scaffold_advance(s);
+    return sabotage(s->arg, "advance", NULL, s->failure);
+}
+
+/* Without an answer's `start`. */
+static int no_start(const fl_turn *t, fl_problem *p)
+{
+    (void)t;
+    (void)p;
+    return 0;
+}
+
+static int prox_in_absorb(const fl_coordinator *s, const fl_upload *u)
+{
+    (void)u;
+    fl_prox(s, 1, s->vec[0]);
+    return 0;
+}
+
+static void fails(fixture *f, const fl_method *m, const char *assignments, const char *sentence)
+{
+    char text[512];
+    saboteur *s = m->arg;
+    add(f, m);
+    snprintf(text, sizeof text, "algorithm=%s;participation=everyone;%s", m->name, assignments);
+    fl_run *run = run_new(f, base, text);
+    assert_fails(f->ctx, fl_run_go(run, NULL, NULL), FL_ECALLBACK, sentence);
+    assert_int_not_equal(fl_run_go(run, NULL, NULL), FL_OK); /* nor does it go on */
+    if (s && !strstr(assignments, "threads=4")) assert_int_equal(s->later, 0);
+    fl_run_free(run);
+    drop(f, m->name);
+}
+
+static void failures(void **state)
+{
+    fixture *f = *state;
+    static const char *const ways[] = {"threads=1", "threads=4", "executor=loopback"};
+    static const char *const calls[] = {"start", "pose", "answer", "absorb", "advance"};
+    static const char *const said[] = {
+        "method bad failed in start, round 1: the disk is on fire",
+        "method bad failed in pose, client 3, round 3: the disk is on fire",
+        "method bad failed in answer, client 3, round 3: the disk is on fire",
+        "method bad failed in absorb, client 3, round 3: the disk is on fire",
+        "method bad failed in advance, round 1: the disk is on fire",
+    };
+    fl_method m = own_scaffold;
+    m.name = "bad";
+    m.start = bad_start;
+    m.pose = bad_pose;
+    m.answer = bad_answer;
+    m.absorb = bad_absorb;
+    m.advance = bad_advance;
+    for (size_t c = 0; c < 5; c++)
+        for (size_t w = 0; w < 3; w++) {
+            saboteur s = {.where = calls[c], .client = 3, .round = 2};
+            m.arg = &s;
+            fails(f, &m, ways[w], said[c]);
+        }
+    saboteur s = {.where = "pose", .silent = 1};
+    m.arg = &s;
+    fails(f, &m, "threads=1", "method bad failed in pose, client 0, round 1: a later sentence");
+    m = own_scaffold;
+    m.pose = no_start;
+    fails(f, &m, "threads=1", "method own_scaffold failed in pose, client 0, round 1: the problem has no `start`");
+    m = own_fedprox;
+    m.absorb = prox_in_absorb;
+    fails(f, &m, "threads=1", "failed in absorb, client 0, round 1: fl_prox is for");
+}
+
+/* The same of asynchronous methods, on both clocks. */
+static int async_bad_pose(const fl_turn *t, fl_problem *p)
+{
+    fedasync_pose(t, p);
+    return sabotage(t->arg, "pose", &t->ask, t->failure);
+}
+static int async_bad_absorb(const fl_coordinator *s, const fl_upload *u)
+{
+    fedasync_absorb(s, u);
+    return sabotage(s->arg, "absorb", NULL, s->failure);
+}
+static int async_bad_start(const fl_coordinator *s) { return sabotage(s->arg, "start", NULL, s->failure); }
+
+static void asynchronous_failures(void **state)
+{
+    fixture *f = *state;
+    static const char *const ways[] = {"threads=1;rounds=900", "clock=real;threads=4;rounds=900",
+                                       "executor=loopback;rounds=900"};
+    static const char *const calls[] = {"start", "pose", "absorb"};
+    fl_method m = own_fedasync;
+    m.name = "bad";
+    m.start = async_bad_start;
+    m.pose = async_bad_pose;
+    m.absorb = async_bad_absorb;
+    for (size_t c = 0; c < 3; c++)
+        for (size_t w = 0; w < 3; w++) {
+            char sentence[64];
+            saboteur s = {.where = calls[c], .client = 3, .any = 1};
+            m.arg = &s;
+            snprintf(sentence, sizeof sentence, "method bad failed in %s", calls[c]);
+            fails(f, &m, ways[w], sentence);
+        }
+}
+
+/* ---- traits ------------------------------------------------------------------------------------------------ */
+
+static _Atomic int inside, most_inside;
+static int counted_pose(const fl_turn *t, fl_problem *p)
+{
+    int now = ++inside;
+    if (now > most_inside) most_inside = now;
+    scaffold_pose(t, p);
+    inside--;
+    return 0;
+}
+static int counted_answer(const fl_turn *t, const fl_answer *a)
+{
+    int now = ++inside;
+    if (now > most_inside) most_inside = now;
+    scaffold_answer(t, a);
+    inside--;
+    return 0;
+}
+
+static void one_call_at_a_time(void **state)
+{
+    fixture *f = *state;
+    fl_method m = own_scaffold;
+    m.traits |= FL_SERIAL;
+    m.pose = counted_pose;
+    m.answer = counted_answer;
+    add(f, &m);
+    same_bits(f, "own_scaffold", "scaffold", "threads=6;participation=everyone");
+    assert_int_equal(most_inside, 1);
+    drop(f, "own_scaffold");
+}
+
+/* The mean of the upload is taken off: no entry is on its own. */
+static int centred_absorb(const fl_coordinator *s, const fl_upload *u)
+{
+    double norm = fl_vec_dot(&s->space, u->up[0], u->up[0]);
+    fl_vec_axpy(&s->space, u->ask.weight / (1 + norm), u->up[0], s->sum[0]);
+    return 0;
+}
+
+static void whole_vectors(void **state)
+{
+    fixture *f = *state;
+    double x[2][200];
+    fl_method m = own_feddyn;
+    m.absorb = centred_absorb;
+    m.traits |= FL_METHOD_WHOLE;
+    add(f, &m);
+    for (size_t k = 0; k < 2; k++) {
+        fl_run *run = run_new(f, base, "algorithm=own_feddyn;threads=3");
+        fli_exec_spec spec = *fli_exec_spec_of(run->exec);
+        spec.slice = k ? 5 : SIZE_MAX;
+        run_anew(f, run, &spec);
+        assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+        fl_run_model(run, x[k], 200);
+        assert_true(fl_run_parameters(run) > 50);
+        assert_memory_equal(x[0], x[k], 50 * sizeof(double));
+        fl_run_free(run);
+    }
+    drop(f, "own_feddyn");
+}
+
+/* ---- an own model, a warm-up, the start model, numbers ---------------------------------------------------- */
+
+/* Everybody says before the first round how many steps it was asked for; the mean comes down with the start model. */
+typedef struct {
+    double asked;
+    int first;
+} seen;
+
+static int personal_pose(const fl_turn *t, fl_problem *p)
+{
+    if (t->first) fl_vec_copy(&t->space, t->initial, t->state[0]);
+    if (!t->ask.warm_up && !(t->down_scalars[0] >= 1)) {
+        fl_failed(t->failure, "the mean did not come down");
+        return 1;
+    }
+    if (!isnan(t->down_scalars[1])) {
+        fl_failed(t->failure, "a number came down that is not sent");
+        return 1;
+    }
+    p->start = t->ask.warm_up ? t->down[0] : t->state[0];
+    p->anchor = t->down[0];
+    p->rho = 0.1;
+    return 0;
+}
+
+static int personal_answer(const fl_turn *t, const fl_answer *a)
+{
+    if (!t->ask.warm_up) {
+        fl_vec_copy(&t->space, a->z, t->state[0]);
+        t->scalars[0] += 1;
+    }
+    difference_answer(t, a);
+    t->up_scalars[0] = (double)t->ask.steps;
+    return 0;
+}
+
+static int personal_absorb(const fl_coordinator *s, const fl_upload *u)
+{
+    if (u->ask.warm_up)
+        s->scalar_sum[0] += u->up_scalars[0] * fl_weight(s, u->ask.client);
+    else
+        fl_vec_axpy(&s->space, u->ask.weight, u->up[0], s->sum[0]);
+    return 0;
+}
+
+static int personal_advance(const fl_coordinator *s)
+{
+    if (s->warm_up)
+        s->scalars[0] = s->scalar_sum[0];
+    else
+        fl_vec_axpy(&s->space, 1 / s->cohort_weight, s->sum[0], s->vec[0]);
+    return 0;
+}
+
+static const fl_method personal = {
+    .size = sizeof(fl_method),
+    .name = "personal",
+    .server = NAMES("x"),
+    .client = NAMES("x_i"),
+    .sums = NAMES("dx"),
+    .server_scalars = 2,
+    .client_scalars = 1,
+    .scalar_sums = 1,
+    .down = (const fl_part[]){{"x", FL_PART_VECTOR, 0},
+                              {"x0", FL_PART_START, 0, FL_PART_FORGET, FL_AT_FIRST},
+                              {"mean", FL_PART_NUMBER, 0, FL_PART_FORGET, FL_IN_PHASE(0)},
+                              {NULL}},
+    .up = (const fl_part[]){{"x_i - x", FL_PART_VECTOR, 0, FL_PART_CHANGE, FL_IN_PHASE(0)},
+                            {"Q_i", FL_PART_NUMBER, 0, FL_PART_VALUE, FL_IN_WARM_UP},
+                            {NULL}},
+    .own_model = "x_i",
+    .warms_up = 1,
+    .pose = personal_pose,
+    .answer = personal_answer,
+    .absorb = personal_absorb,
+    .advance = personal_advance,
+};
+
+static void further_tables(void **state)
+{
+    fixture *f = *state;
+    add(f, &personal);
+    same_bits(f, "personal", "personal", "metrics.local=true"); /* threads and loopback, see below */
+    outcome a = outcome_of(f, "algorithm=personal;metrics.local=true;threads=2");
+    outcome b = outcome_of(f, "algorithm=personal;metrics.local=true;executor=loopback");
+    assert_memory_equal(a.model, b.model, a.n * sizeof *a.model);
+    assert_memory_equal(a.row, b.row, a.rows * sizeof *a.row);
+    /* the warm-up sent 14 models and start models down and 14 numbers up; then 10 models and numbers down, models up */
+    double n = (double)a.n;
+    assert_near(fl_row_get(&a.row[5], "bytes_up"), 14 * 8 + 5 * 10 * 4 * n, 0.5);
+    assert_near(fl_row_get(&a.row[5], "bytes_down"), 14 * 8 * n + 5 * 10 * (4 * n + 8), 0.5);
+    outcome_free(&a);
+    outcome_free(&b);
+    drop(f, "personal");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(the_same_as_built_in),
+        FIXTURE_TEST(listed),
+        FIXTURE_TEST(copied),
+        FIXTURE_TEST(mistakes),
+        FIXTURE_TEST(failures),
+        FIXTURE_TEST(asynchronous_failures),
+        FIXTURE_TEST(one_call_at_a_time),
+        FIXTURE_TEST(whole_vectors),
+        FIXTURE_TEST(further_tables),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
