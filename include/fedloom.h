@@ -272,7 +272,12 @@ int fl_run_tensor(const fl_run *run, size_t k, fl_tensor *out);
 
 typedef struct fl_model fl_model;
 
-/* Reads a model.safetensors that a run has written. No configuration is needed: all is in the file. */
+/* Reads a model.safetensors that a run has written. No configuration is needed: all is in the file. The model does not
+ * need the context afterwards. It is the global model, also of methods that make one per client; of two levels it has
+ * the parameters of both. FL_EFORMAT for anything else.
+ *
+ * The first run or model of a process sets OpenBLAS to one thread per call, for the whole process. A program that
+ * wants more of it elsewhere may say so to OpenBLAS afterwards. */
 fl_status fl_model_load(fl_ctx *ctx, const char *path, fl_model **out);
 void fl_model_free(fl_model *m);
 
@@ -283,17 +288,18 @@ typedef struct {
     size_t shape[3], dim;          /* of a sample: channels, height, width; their product */
     size_t classes;                /* 0: regression */
     const char *const *class_name; /* NULL: 0, 1, ... */
-    size_t outputs;                /* numbers per sample: classes, or 1 for a regression */
+    size_t outputs;                /* numbers per sample: classes, clusters, or 1 for a regression; 0: no predictions */
     size_t real;                   /* bytes of a parameter: 4 or 8 */
 } fl_model_info;
 const fl_model_info *fl_model_about(const fl_model *m);
 int fl_model_tensor(const fl_model *m, size_t k, fl_tensor *out, const void **data); /* 0 past the last */
 const char *fl_model_metadata(const fl_model *m, const char *key);                   /* NULL: not in the file */
 
-/* Outputs for n samples, row by row, into n * outputs doubles: class probabilities, or the value of a regression.
- * Samples are as they were in the data (bytes of pixels, raw features); normalisation is the model's business. Exactly
- * one of u8, f32 and f64 is given, dense or sparse; labels and targets are not looked at. Any number of threads may
- * call it with one model at the same time, each with a context of its own. */
+/* Outputs for n samples, row by row, into n * outputs doubles: class probabilities, the value of a regression, or shares
+ * in clusters, which add up to 1. Samples are as they were in the data (bytes of pixels, raw features); normalisation
+ * and cropping are the model's business. Exactly one of u8, f32 and f64 is given, dense or sparse; labels and targets
+ * are not looked at. Any number of threads may call it with one model at the same time, each with a context of its own.
+ * An objective of one's own says nothing of predictions: FL_ECONFIG. */
 fl_status fl_model_predict(fl_ctx *ctx, const fl_model *m, const fl_samples *samples, double *out);
 
 /* ---- the metrics there are ------------------------------------------------------------------------------ */

@@ -62,4 +62,5 @@ const fli_model_desc fli_model_cnn = {
     .pullback = fli_convnet_pullback,
     .hvp = fli_convnet_hvp,
     .fini = fli_convnet_fini,
+    .layers = fli_convnet_layers,
 };

@@ -268,6 +268,14 @@ static void clusters(const fli_model *m, const void *x, const fli_batch *b, uint
     }
 }
 
+/* The memberships themselves: shares that add up to 1. */
+static void predict(const fli_model *m, const void *x, const fli_batch *b, double *out, void *at)
+{
+    room q;
+    best(m, x, b, at, &q);
+    m->space.ops->to_f64(b->n * rank_of(m), q.h, out);
+}
+
 /* ---- the start ----------------------------------------------------------------------------------------- */
 
 static void init(const fli_model *m, fli_rng *r, double *x)
@@ -421,4 +429,5 @@ const fli_model_desc fli_model_factorization = {
     .grad = grad,
     .clusters = clusters,
     .hvp = hvp,
+    .predict = predict,
 };

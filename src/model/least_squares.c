@@ -33,6 +33,14 @@ static void hvp(const fli_model *m, const void *x, const fli_batch *b, const voi
     fli_batch_tmul(b, 1, 1.0 / (double)b->n, scratch_, out);
 }
 
+static void predict(const fli_model *m, const void *x, const fli_batch *b, double *out, void *scratch_)
+{
+    fli_batch_mul(b, 1, x, scratch_);
+    m->space.ops->to_f64(b->n, scratch_, out);
+}
+
+static void layers(const fli_model *m, fli_text *t) { fli_linear_layers(m, "none", t); }
+
 const fli_model_desc fli_model_least_squares = {
     .name = "least_squares",
     .title = "linear least squares, no intercept",
@@ -42,4 +50,6 @@ const fli_model_desc fli_model_least_squares = {
     .scratch = scratch,
     .grad = grad,
     .hvp = hvp,
+    .predict = predict,
+    .layers = layers,
 };

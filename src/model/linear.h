@@ -6,5 +6,7 @@
 
 /* fli_model_desc.setup: a vector "weight" of `features` reals. */
 fl_status fli_linear_setup(fl_ctx *ctx, fli_model *m);
+/* For fli_model_desc.layers: the one there is, and what is behind it. */
+void fli_linear_layers(const fli_model *m, const char *activation, fli_text *t);
 
 #endif

@@ -55,6 +55,22 @@ static void hvp(const fli_model *m, const void *x, const fli_batch *b, const voi
     fli_batch_tmul(b, 1, 1, u, out);
 }
 
+/* The probabilities 1 - s and s, neither of them by cancellation. */
+static void predict(const fli_model *m, const void *x, const fli_batch *b, double *out, void *scratch_)
+{
+    const fli_ops *ops = m->space.ops;
+    fli_batch_mul(b, 1, x, scratch_);
+    for (size_t i = 0; i < b->n; i++) {
+        double z;
+        ops->to_f64(1, fli_cat(ops, scratch_, i), &z);
+        double e = exp(-fabs(z)), likely = 1 / (1 + e), other = e / (1 + e);
+        out[2 * i] = z > 0 ? other : likely;
+        out[2 * i + 1] = z > 0 ? likely : other;
+    }
+}
+
+static void layers(const fli_model *m, fli_text *t) { fli_linear_layers(m, "sigmoid", t); }
+
 const fli_model_desc fli_model_logistic = {
     .name = "logistic",
     .title = "logistic regression for two classes, no intercept",
@@ -64,4 +80,6 @@ const fli_model_desc fli_model_logistic = {
     .scratch = scratch,
     .grad = grad,
     .hvp = hvp,
+    .predict = predict,
+    .layers = layers,
 };

@@ -15,4 +15,5 @@ const fli_model_desc fli_model_softmax = {
     .pullback = fli_dense_pullback,
     .hvp = fli_dense_hvp,
     .step = fli_dense_step,
+    .layers = fli_dense_layers,
 };

@@ -107,15 +107,7 @@ int fl_run_tensor(const fl_run *run, size_t k, fl_tensor *out)
     const fli_model *m = run->plan.model;
     if (k >= m->tensor_count) return 0;
     const fli_tensor *t = &m->tensors[k];
-    *out = (fl_tensor){.name = t->name, .offset = t->offset, .dims = 1, .shape = {t->rows}};
-    if (t->cols) {
-        out->dims = 2;
-        out->shape[1] = t->cols;
-    }
-    if (t->kernel) {
-        out->dims = 4;
-        out->shape[1] = t->cols / t->kernel / t->kernel;
-        out->shape[2] = out->shape[3] = t->kernel;
-    }
+    *out = (fl_tensor){.name = t->name, .offset = t->offset};
+    out->dims = fli_tensor_shape(t, out->shape);
     return 1;
 }

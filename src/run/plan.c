@@ -1,5 +1,6 @@
 #include "run/plan.h"
 #include "run/member.h"
+#include "run/model_file.h"
 #include "run/rules.h"
 #include "run/theory_check.h"
 #include "run/yaml.h"
@@ -39,9 +40,10 @@ fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *
     const fli_participation_desc *who = s->sampler.item.desc;
     const fli_system_desc *devices = s->devices.item.desc;
     const char *const files[] = {who->file ? who->file(s->sampler.params) : NULL,
-                                 devices->file ? devices->file(s->devices.params) : NULL};
+                                 devices->file ? devices->file(s->devices.params) : NULL,
+                                 *s->model.start ? s->model.start : NULL};
     *out = *samples;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         fli_digest part;
         fli_hash h;
         uint64_t bytes;
@@ -283,11 +285,13 @@ static char *spill_folder(fli_plan *p)
     return fli_arena_strdup(&p->arena, fli_path_kind("/var/tmp") == 1 ? "/var/tmp" : "/tmp");
 }
 
-/* What clients are told. */
+/* What clients are told. The start model comes to them in messages. */
 static char *essence(fli_plan *p)
 {
+    static char nothing[] = "";
     fli_text text;
     fli_settings told = p->settings;
+    told.model.start = nothing;
     told.algorithm.params = (void *)p->params; /* to be read */
     fli_text_init(&text, p->ctx);
     fli_settings_print_essence(&text, &told);
@@ -363,6 +367,14 @@ static fl_status name_settled(fli_plan *p)
     return s;
 }
 
+static fl_status read_start(fli_plan *p)
+{
+    const char *path = p->settings.model.start;
+    if (!*path) return FL_OK;
+    if (!(p->start = fli_arena_alloc(&p->arena, p->model->space.n, p->model->space.ops->size))) return FL_ENOMEM;
+    return fli_model_file_start(p->ctx, path, p->model, p->start);
+}
+
 static fl_status plan_exec(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
@@ -394,6 +406,7 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
     const fli_settings *s = &p->settings;
     const fli_regularizer *g = s->regularizer.item.desc;
     fl_status status = resolve(p, cfg);
+    if (!status) status = read_start(p);
     if (!status) status = fli_plan_digest(p->ctx, s, &p->samples, &p->data);
     if (status) return status;
     p->regularizer = strcmp(g->name, "none") ? g : NULL;

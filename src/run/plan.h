@@ -21,8 +21,9 @@ typedef struct {
     size_t runs;        /* that work on these data at the same time; 0 counts as 1 */
     int borrowed;       /* the data belong to another plan */
     /* known when the plan is finished */
-    fli_digest data; /* of all that is read: the samples, and traces */
+    fli_digest data; /* of all that is read: the samples, traces, a start model */
     fli_model *model;
+    void *start;                        /* what model.start has; NULL: the start values are the model's own */
     fli_solvers solvers;                /* of local problems on this model; nobody else resolves them */
     const fli_regularizer *regularizer; /* NULL: none */
     fli_participation *participation;
@@ -39,8 +40,8 @@ typedef struct {
  * instead: it must have the same data and partition settings and seed, and outlive this one. */
 fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p);
 double fli_plan_weight(const fli_plan *p, size_t client); /* w_i */
-/* The digest of everything that settings name files for: of the samples, whose own digest comes in, and of traces.
- * Without a trace it is that digest, and a trace that is a pipe does not count. FL_EIO if one cannot be read. */
+/* The digest of everything that settings name files for: of the samples, whose own digest comes in, of traces and of a
+ * start model. Without these it is that digest, and a trace that is a pipe does not count. FL_EIO if one cannot be read. */
 fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *samples, fli_digest *out);
 /* The rest: model, method, participation, all that was resolved. All problems are reported at
  * once; then it is logged what a person should know before a run. `cfg` is where the settings came from. */

@@ -4,7 +4,7 @@
 #include "data/stream.h"
 #include "run/checkpoint.h"
 #include "run/folder.h"
-#include "run/model_file.h"
+#include "run/model_save.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -173,7 +173,7 @@ static fl_status write_model(fl_run *run)
 {
     char *path = fli_strf(run->ctx, "%s/%s", run->partial, model_name);
     if (!path) return FL_ENOMEM;
-    fl_status s = fli_model_file_write(run->ctx, path, run->plan.model, fli_exec_server(run->exec)[0]);
+    fl_status s = fli_model_save(run, path);
     fli_free(path);
     return s;
 }

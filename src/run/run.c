@@ -30,7 +30,9 @@ static fl_status start(fl_run *run)
     if (!p->pace.buffer || fli_exec_warms_up(run->exec)) status = fli_rounds_prepare(run);
     if (!status && p->pace.buffer) status = fli_arrivals_prepare(run);
     if (status) return status;
-    return fli_model_start_from(run->ctx, p->model, p->fed, p->exec.seed, fli_exec_server(run->exec)[0]);
+    void *x = fli_exec_server(run->exec)[0];
+    if (p->start) fli_copy(&p->model->space, p->start, x);
+    return p->start ? FL_OK : fli_model_start_from(run->ctx, p->model, p->fed, p->exec.seed, x);
 }
 
 fl_status fl_run_new(fl_config *cfg, fl_run **out) { return fli_run_new(cfg, NULL, out); }

@@ -69,6 +69,9 @@ static const fli_key model_keys[] = {
                    "batch: the same "
                    "objective, but a step on a mini-batch divides by the samples in that, so that it is pulled to 0 "
                    "more strongly"),
+    FLI_KEY_STRING(fli_model_settings, start, "",
+                   "safetensors file with the start model, such as model.safetensors of a result: tensors of the same "
+                   "names and shapes, f32 or f64; empty: start values of the model's own"),
     FLI_KEY_END,
 };
 
@@ -286,6 +289,15 @@ static fl_status bind_section(fl_ctx *ctx, fli_arena *a, const section *sec, con
     return status;
 }
 
+fl_status fli_settings_bind_kind(fl_ctx *ctx, fli_arena *a, const char *of, const char *kind, const fli_node *map,
+                                 fli_choice *out)
+{
+    if (!fli_item_find(fli_kind_find(of), kind, &out->item))
+        return fli_fail(ctx, FL_ECONFIG, "%s.kind is %s, which is not known", of, kind);
+    if (!(out->params = fli_arena_alloc(a, 1, out->item.params_size + 1))) return FL_ENOMEM;
+    return fli_bind(ctx, a, of, map, NULL, &(fli_table){out->item.keys, out->params}, 1);
+}
+
 /* Top-level keys and section names, for suggestions. */
 static const char *top_name(const void *arg, size_t i)
 {
@@ -453,6 +465,8 @@ void fli_settings_print(fli_text *t, const fli_settings *s)
         print_keys(t, sec->keys, (const char *)s + sec->offset, "  ");
     }
 }
+
+void fli_settings_print_kind(fli_text *t, const fli_choice *c) { print_keys(t, c->item.keys, c->params, ""); }
 
 void fli_settings_print_essence(fli_text *t, const fli_settings *s)
 {

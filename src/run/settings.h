@@ -41,6 +41,7 @@ typedef struct {
 typedef struct {
     double weight_decay;
     int weight_decay_by; /* FLI_DECAY_ */
+    char *start;         /* a file; empty: the model's own start values */
 } fli_model_settings;
 
 #define FLI_SOLVER_SGD "sgd"
@@ -103,6 +104,10 @@ void fli_settings_print(fli_text *t, const fli_settings *s);
 /* The same, but for what changes no bit of the metrics and the model: name, place, threads, memory, checkpoints. Two
  * runs with equal texts and equal data have equal results. */
 void fli_settings_print_essence(fli_text *t, const fli_settings *s);
+/* What a choice was made from, as YAML: the keys of that kind, one per line; and such a map back into a choice. */
+void fli_settings_print_kind(fli_text *t, const fli_choice *c);
+fl_status fli_settings_bind_kind(fl_ctx *ctx, fli_arena *a, const char *of, const char *kind, const fli_node *map,
+                                 fli_choice *out);
 /* Help on the keys of every section, the kinds' own keys left out. */
 void fli_settings_help(fli_text *t);
 /* A section as the reference shows it; section 0 is the top level, with an empty name. */

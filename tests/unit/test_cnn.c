@@ -266,7 +266,7 @@ static void test_saved_shapes(void **state)
     assert_ok(f->ctx, make(f, &a, "conv 4x3, fc 6", &fli_ops_f32, shape, 3, &m));
     float *x = fli_alloc(f->ctx, m->space.n, sizeof *x);
     const char *path = fixture_path(f, "m.safetensors");
-    assert_ok(f->ctx, fli_model_file_write(f->ctx, path, m, x));
+    assert_ok(f->ctx, fli_model_file_write(f->ctx, path, m, x, &(fli_tensor_list){0}));
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
     assert_true(!fseek(file, 8, SEEK_SET) && fread(head, 1, sizeof head - 1, file) > 100);

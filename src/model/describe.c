@@ -1,0 +1,82 @@
+/* The layers of models as JSON, for those who make the same network elsewhere:
+ *
+ *     [{"name": "conv1", "kind": "conv", "in": 1, "out": 32, "window": 5, "stride": 1, "pad": 2, "activation": "relu"},
+ *      {"kind": "max_pool", "window": 2}, {"kind": "flatten"},
+ *      {"name": "fc1", "kind": "linear", "in": 6272, "out": 10, "activation": "softmax"}]
+ *
+ * A layer with parameters has the tensors NAME.weight and NAME.bias; without a name they are `weight` and `bias`. */
+#include "model/convnet.h"
+#include "model/dense.h"
+#include "model/linear.h"
+
+#include <string.h>
+
+/* What a tensor is called before its ".weight". */
+static void begin(fli_text *t, const fli_tensor *weight, const char *kind)
+{
+    const char *dot = strrchr(weight->name, '.');
+    fli_text_add(t, t->n ? ", {" : "[{");
+    if (dot) fli_text_addf(t, "\"name\": \"%.*s\", ", (int)(dot - weight->name), weight->name);
+    fli_text_addf(t, "\"kind\": \"%s\"", kind);
+}
+
+static void add_linear(fli_text *t, const fli_tensor *weight, size_t in, size_t out, const char *activation)
+{
+    begin(t, weight, "linear");
+    fli_text_addf(t, ", \"in\": %zu, \"out\": %zu, \"activation\": \"%s\"}", in, out, activation);
+}
+
+static void add_plain(fli_text *t, const char *kind, size_t window)
+{
+    fli_text_addf(t, "%s{\"kind\": \"%s\"", t->n ? ", " : "[", kind);
+    if (window) fli_text_addf(t, ", \"window\": %zu", window);
+    fli_text_add(t, "}");
+}
+
+static const char *behind(int relu) { return relu ? "relu" : "softmax"; }
+
+void fli_linear_layers(const fli_model *m, const char *activation, fli_text *t)
+{
+    fli_text_addf(t, "[{\"kind\": \"linear\", \"in\": %zu, \"out\": 1, \"bias\": false, \"activation\": \"%s\"}]",
+                  m->features, activation);
+}
+
+void fli_dense_layers(const fli_model *m, fli_text *t)
+{
+    const fli_dense *d = m->priv;
+    for (size_t l = 0; l < d->depth; l++)
+        add_linear(t, &m->tensors[2 * l], d->layer[l].in, d->layer[l].out, behind(l + 1 < d->depth));
+    fli_text_add(t, "]");
+}
+
+static void add_conv(fli_text *t, const fli_tensor *weight, const fli_stage *a)
+{
+    const fli_window *w = &a->conv.in;
+    begin(t, weight, "conv");
+    fli_text_addf(t, ", \"in\": %zu, \"out\": %zu, \"window\": %zu, \"stride\": %zu, \"pad\": %zu", w->channels,
+                  a->outs, w->kernel, w->stride, w->pad);
+    fli_text_addf(t, ", \"activation\": \"%s\"}", behind(a->relu));
+    if (a->pool.kernel) add_plain(t, "max_pool", a->pool.kernel);
+}
+
+void fli_convnet_layers(const fli_model *m, fli_text *t)
+{
+    const fli_convnet *net = m->priv;
+    const fli_tensor *weight = m->tensors;
+    int flat = 0;
+    for (size_t l = 0; l < net->depth; l++) {
+        const fli_stage *a = &net->stage[l];
+        switch (a->kind) {
+        case FLI_STAGE_TURN: break;
+        case FLI_STAGE_MAX: add_plain(t, "max_pool", a->pool.kernel); break;
+        case FLI_STAGE_MEAN: add_plain(t, "mean_pool", a->pool.kernel); break;
+        case FLI_STAGE_CONV: add_conv(t, weight, a); break;
+        case FLI_STAGE_FC:
+            if (!flat++) add_plain(t, "flatten", 0);
+            add_linear(t, weight, a->in, a->out, behind(a->relu));
+            break;
+        }
+        if (a->outs) weight += 2;
+    }
+    fli_text_add(t, "]");
+}
