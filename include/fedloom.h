@@ -108,7 +108,11 @@ fl_status fl_config_print(fl_config *cfg, fl_text_fn *out, void *arg);
 
 /* Structs that a caller fills begin with their size, so that they can grow: set it, and leave out what you do not need.
  *
- *     fl_samples train = {.size = sizeof train, .n = 600, .dim = 20, .f64 = x, .label = y, .classes = 3}; */
+ *     fl_samples train = {.size = sizeof train, .n = 600, .dim = 20, .f64 = x, .label = y, .classes = 3};
+ *
+ * A program may so be older than the library, or newer as long as it asks for nothing that the library does not know.
+ * Structs of the library's, to which it hands out pointers (fl_metric, fl_study_progress, fl_model_info), may grow at
+ * their end; those that it writes into memory of the caller's (fl_vector, fl_tensor) will not. */
 
 /* Samples as they lie in memory, row by row. Exactly one of u8, f32, f64 is given, or none: then samples are known by
  * their numbers alone, which is enough for an objective of one's own. With `row` and `col` they are sparse: `f32` or
@@ -153,7 +157,8 @@ fl_status fl_config_data(fl_config *cfg, const fl_samples *train, const fl_sampl
  *
  *     double loss = fl_row_get(row, "train_loss");
  *
- * Names are the columns of metrics.csv; docs/reference.md says what each of them means. */
+ * Names are the columns of metrics.csv; docs/reference.md says what each of them means. New metrics come after those
+ * that there are, and never more than FL_METRICS_MAX: a row keeps its size. */
 enum { FL_METRICS_MAX = 64 };
 typedef struct {
     double value[FL_METRICS_MAX]; /* in the order of fl_metric_at */
@@ -376,6 +381,7 @@ int fl_metric_beats(const fl_metric *metric, double a, double b);
 typedef struct fl_study fl_study;
 
 typedef struct {
+    size_t size;             /* sizeof(fl_study_options) */
     size_t seeds;            /* 0: as the file says */
     size_t jobs;             /* runs at the same time; 0: one per processor */
     int quick;               /* apply the file's `quick` part */
@@ -436,8 +442,10 @@ const char *fl_study_quantity(const fl_study *study, int axis, size_t k);
 typedef struct fl_tune fl_tune;
 
 typedef struct {
-    fl_study_options study; /* `seeds` are tuning seeds; `output` NULL: `tune` below a comparison's; no `tensorboard` */
-    size_t budget;          /* full-length runs with one seed, per method; 0: as the file says, else 20 */
+    size_t size;   /* sizeof(fl_tune_options) */
+    size_t budget; /* full-length runs with one seed, per method; 0: as the file says, else 20 */
+    /* `seeds` are tuning seeds; `output` NULL: `tune` below a comparison's; no `tensorboard`. NULL: nothing is said */
+    const fl_study_options *study;
     int compare_next; /* a comparison of the winners follows: `output` is its folder, the tuning's is `tune` there;
                              * both are locked, and runs there that other settings have left are refused at once */
 } fl_tune_options;

@@ -39,6 +39,7 @@ UNUSED static fl_status study_try(fixture *f, const char *yaml, const char *name
     char folder[200];
     fl_config *cfg = config_of(f, yaml);
     snprintf(folder, sizeof folder, "%s/%s", f->folder, name);
+    o.size = sizeof o;
     if (!o.output) o.output = folder;
     fl_status s = fl_study_new(cfg, &o, out);
     fl_config_free(cfg); /* a study does not need its configuration */

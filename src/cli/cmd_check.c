@@ -42,7 +42,7 @@ static void report_beside(void *unused, const char *text)
 
 static fl_status fix(fl_config *cfg, const request *req, char **text, size_t *left)
 {
-    fl_study_options options = {.data = req->data};
+    fl_study_options options = {.size = sizeof options, .data = req->data};
     fl_text_fn *report = req->output ? say_out : report_beside;
     if (fl_config_is_experiment(cfg)) return fl_study_check(cfg, &options, report, NULL, collect, text, left);
     return fl_check_fix(cfg, report, NULL, collect, text, left);
@@ -66,7 +66,7 @@ static int write_fixed(fl_ctx *ctx, fl_config *cfg, const request *req)
 
 static int check(fl_ctx *ctx, fl_config *cfg, const request *req)
 {
-    fl_study_options options = {.data = req->data};
+    fl_study_options options = {.size = sizeof options, .data = req->data};
     size_t failing;
     fl_ctx_on_log(ctx, say_log, NULL);
     if (req->fix) return write_fixed(ctx, cfg, req);

@@ -27,7 +27,7 @@ static int run_files(const words *files, study_request *req, const char *output)
 
 static int run(int argc, char **argv)
 {
-    study_request req = {0};
+    study_request req = {.options.size = sizeof req.options};
     words files = {0};
     size_t port = 0;
     const char *output = NULL;

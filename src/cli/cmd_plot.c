@@ -90,7 +90,7 @@ static int plot(request *req)
     fl_ctx *ctx = fl_ctx_new();
     fl_config *cfg = NULL;
     fl_study *study = NULL;
-    fl_study_options options = {.data = req->data, .quick = req->quick};
+    fl_study_options options = {.size = sizeof options, .data = req->data, .quick = req->quick};
     size_t done;
     if (!ctx) return CLI_FAILED;
     int code = settings_open(ctx, req->files.v[0], &req->sets, &cfg);

@@ -99,7 +99,7 @@ static int reproduce(const char *name, study_request *req)
 
 static int run(int argc, char **argv)
 {
-    study_request req = {0};
+    study_request req = {.options.size = sizeof req.options};
     words names = {0};
     const option options[] = {
         {"--quick", OPT_FLAG, &req.options.quick},

@@ -5,6 +5,7 @@
 
 typedef struct {
     fl_tune_options options;
+    fl_study_options study;
     words sets;
     const char *algorithms;
     int quiet;
@@ -53,9 +54,9 @@ static int has_empty_name(const char *list)
 
 static int run(int argc, char **argv)
 {
-    request req = {0};
+    request req = {.options = {.size = sizeof req.options, .study = &req.study}, .study.size = sizeof req.study};
     words files = {0};
-    fl_study_options *study = &req.options.study;
+    fl_study_options *study = &req.study;
     const option options[] = {
         {"--budget", OPT_COUNT, &req.options.budget},
         {"--seeds", OPT_COUNT, &study->seeds},

@@ -36,8 +36,9 @@ int tuning_run(fl_ctx *ctx, fl_config *cfg, const fl_tune_options *options, int 
 int tune_first(fl_ctx *ctx, fl_config **cfg, const study_request *req)
 {
     fl_config *winners = NULL;
-    fl_tune_options o = {.study = req->options, .budget = req->budget, .compare_next = 1};
-    o.study.seeds = 0; /* the file's tuning seeds: those of the comparison are others */
+    fl_study_options study = req->options;
+    fl_tune_options o = {.size = sizeof o, .study = &study, .budget = req->budget, .compare_next = 1};
+    study.seeds = 0; /* the file's tuning seeds: those of the comparison are others */
     int code = tuning_run(ctx, *cfg, &o, req->quiet, &winners);
     if (code) return code;
     fl_config_free(*cfg);

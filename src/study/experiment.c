@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "study/variants.h"
 #include "base/number.h"
+#include "base/sized.h"
 
 #include "data/stream.h"
 #include "run/yaml.h"
@@ -426,6 +427,13 @@ static fl_status read_own(fli_experiment *x, const fli_node *root, const fli_nod
     } else
         x->output = fli_arena_strdup(&x->arena, x->output);
     return x->output ? FL_OK : FL_ENOMEM;
+}
+
+fl_status fli_study_options_take(fl_ctx *ctx, const fl_study_options *given, fl_study_options *out)
+{
+    if (given) return fli_take_sized(ctx, "fl_study_options", given, given->size, out, sizeof *out);
+    *out = (fl_study_options){.size = sizeof *out};
+    return FL_OK;
 }
 
 fl_status fli_experiment_hurry(fli_arena *a, fli_node *root)

@@ -58,6 +58,8 @@ typedef struct {
  * read. */
 fl_status fli_experiment_init(fl_config *cfg, const fl_study_options *o, fli_experiment *x);
 void fli_experiment_fini(fli_experiment *x);
+/* What a caller says, of this version or another; zeros if it is NULL. */
+fl_status fli_study_options_take(fl_ctx *ctx, const fl_study_options *given, fl_study_options *out);
 /* Lays the tree's `quick` part over the rest, if there is one. */
 fl_status fli_experiment_hurry(fli_arena *a, fli_node *root);
 

@@ -32,18 +32,18 @@ static fl_status read_goal(fl_study *s)
 
 fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study **out)
 {
-    static const fl_study_options none;
-    fl_status status;
+    fl_study_options o;
     fli_clear(cfg->ctx);
-    if (!options) options = &none;
+    fl_status status = fli_study_options_take(cfg->ctx, options, &o);
+    if (status) return status;
     fl_study *s = fli_alloc(cfg->ctx, 1, sizeof *s);
     if (!s) return FL_ENOMEM;
     s->ctx = cfg->ctx;
-    s->options = (fl_study_options){.jobs = options->jobs, .force = options->force};
+    s->options = (fl_study_options){.jobs = o.jobs, .force = o.force};
     atomic_init(&s->asked, 0);
     pthread_mutex_init(&s->lock, NULL);
-    if ((status = fli_experiment_init(cfg, options, &s->x))) goto failed;
-    if (options->tensorboard && !(s->options.tensorboard = fli_arena_strdup(&s->x.arena, options->tensorboard))) {
+    if ((status = fli_experiment_init(cfg, &o, &s->x))) goto failed;
+    if (o.tensorboard && !(s->options.tensorboard = fli_arena_strdup(&s->x.arena, o.tensorboard))) {
         status = FL_ENOMEM;
         goto failed;
     }

@@ -8,7 +8,7 @@
 
 typedef struct {
     fl_ctx *ctx;
-    const fl_study_options *options;
+    fl_study_options options;
     fli_experiment experiment;
     fli_check base; /* of the first trial, whose data the others may share */
     const char *data_key;
@@ -16,8 +16,6 @@ typedef struct {
     fli_text said;
     size_t left;
 } job;
-
-static const fl_study_options no_options;
 
 /* The trial's check; data are loaded once where trials agree about them. */
 static fl_status check_trial(job *j, const fli_trial *t, fli_check *c)
@@ -148,7 +146,7 @@ static fl_status check_written(job *j, const fli_text *written)
     fl_status s = fli_yaml_parse(j->ctx, &cfg->arena, "the fixed experiment", fli_text_get(written), written->n, &root);
     if (!s) s = fli_config_merge(cfg, root);
     cfg->memory = j->experiment.memory;
-    if (!s) s = fli_experiment_init(cfg, j->options, &x);
+    if (!s) s = fli_experiment_init(cfg, &j->options, &x);
     for (size_t i = 0; i < x.count && !s; i++)
         if (of_first_seed(&x, &x.trials[i])) s = report_trial(j, &x, &x.trials[i]);
     if (x.ctx) fli_experiment_fini(&x);
@@ -173,9 +171,10 @@ static fl_status fix(job *j, fl_config *cfg, fli_text *written)
 
 static fl_status job_init(fl_config *cfg, const fl_study_options *options, job *j)
 {
-    *j = (job){.ctx = cfg->ctx, .options = options ? options : &no_options};
+    *j = (job){.ctx = cfg->ctx};
     fli_text_init(&j->said, cfg->ctx);
-    fl_status s = fli_experiment_init(cfg, j->options, &j->experiment);
+    fl_status s = fli_study_options_take(cfg->ctx, options, &j->options);
+    if (!s) s = fli_experiment_init(cfg, &j->options, &j->experiment);
     if (s) return s;
     j->changes = fli_alloc(cfg->ctx, j->experiment.method_count, sizeof *j->changes);
     if (!j->changes) return FL_ENOMEM;

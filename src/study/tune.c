@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/number.h"
+#include "base/sized.h"
 #include "run/yaml.h"
 #include "study/variants.h"
 
@@ -302,13 +303,13 @@ static fl_status read_own(fl_tune *t, const fl_tune_options *o)
     }
     fl_status s = map ? fli_bind(t->ctx, &t->arena, "tune", map, NULL, &(fli_table){own_table, &own}, 1) : FL_ENOMEM;
     if (s) return s;
-    t->seeds = o->study.seeds ? o->study.seeds : (size_t)own.seeds;
+    t->seeds = t->options.seeds ? t->options.seeds : (size_t)own.seeds;
     t->budget = o->budget ? o->budget : (size_t)own.budget;
     if (t->seeds > 1000)
         return fli_fail(t->ctx, FL_ECONFIG, "%zu tuning seeds are too many; at most 1000 are possible", t->seeds);
     uint64_t most = (uint64_t)1 << 53, far = FLI_TUNE_SEED_OFFSET;
     t->first_seed = t->x.first_seed + 2 * far < most ? t->x.first_seed + far : t->x.first_seed - far;
-    int named = o->study.output && *o->study.output && !o->compare_next;
+    int named = t->options.output && *t->options.output && !o->compare_next;
     char *path = fli_strf(t->ctx, "%s%s", t->x.output, named ? "" : "/tune");
     t->output = path ? fli_arena_strdup(&t->arena, path) : NULL;
     fli_free(path);
@@ -351,18 +352,22 @@ static fl_status prepare(fl_tune *t, const fl_tune_options *o)
 
 fl_status fl_tune_new(fl_config *cfg, const fl_tune_options *options, fl_tune **out)
 {
-    static const fl_tune_options none;
+    fl_tune_options o = {.size = sizeof o};
+    fl_study_options study;
     fli_clear(cfg->ctx);
-    if (!options) options = &none;
+    fl_status s = options ? fli_take_sized(cfg->ctx, "fl_tune_options", options, options->size, &o, sizeof o) : FL_OK;
+    if (!s) s = fli_study_options_take(cfg->ctx, o.study, &study);
+    if (s) return s;
     fl_tune *t = fli_alloc(cfg->ctx, 1, sizeof *t);
     if (!t) return FL_ENOMEM;
     t->ctx = cfg->ctx;
-    t->options = options->study;
+    t->options = study;
+    t->options.size = sizeof t->options;
     t->options.tensorboard = NULL;
-    t->compare_next = options->compare_next;
+    t->compare_next = o.compare_next;
     fli_arena_init(&t->arena, t->ctx);
-    fl_status s = copy_file(t, cfg);
-    if (!s) s = prepare(t, options);
+    s = copy_file(t, cfg);
+    if (!s) s = prepare(t, &o);
     if (s)
         fl_tune_free(t);
     else

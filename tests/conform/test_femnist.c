@@ -12,7 +12,7 @@ static fl_study *reproduce(fixture *f, const char *name, const char *const *sets
     snprintf(output, sizeof output, "%s/%s", f->folder, name);
     assert_ok(f->ctx, fl_config_load(cfg, path));
     for (; sets && *sets; sets++) assert_ok(f->ctx, fl_config_set(cfg, *sets));
-    fl_study_options o = {.output = output, .data = f->folder, .quick = 1, .jobs = 1};
+    fl_study_options o = {.size = sizeof o, .output = output, .data = f->folder, .quick = 1, .jobs = 1};
     if (fl_study_new(cfg, &o, &s) != expected) fail_msg("%s", fl_ctx_error(f->ctx));
     fl_config_free(cfg);
     return s;

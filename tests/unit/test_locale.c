@@ -173,7 +173,7 @@ static void comparisons(void **state)
         size_t done;
         fl_config *cfg = fixture_config(f, YAML "seeds: 2\nmethods: [{algorithm: fedavg}]\n");
         assert_non_null(setlocale(LC_ALL, k ? "comma" : "C"));
-        assert_ok(f->ctx, fl_study_new(cfg, &(fl_study_options){.output = out}, &s));
+        assert_ok(f->ctx, fl_study_new(cfg, &(fl_study_options){.size = sizeof(fl_study_options), .output = out}, &s));
         assert_int_equal(fl_study_runs(s, &done), 2);
         assert_int_equal(done, k ? 2 : 0);
         assert_ok(f->ctx, fl_study_go(s, NULL, NULL));

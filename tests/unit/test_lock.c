@@ -169,7 +169,7 @@ static void two_comparisons(void **state)
     char out[200], busy[100];
     snprintf(out, sizeof out, "%s/out", f->folder);
     snprintf(busy, sizeof busy, "out: process %ld is writing there", (long)getpid());
-    fl_study_options o = {.output = out};
+    fl_study_options o = {.size = sizeof o, .output = out};
     assert_ok(f->ctx, fl_study_new(cfg, &o, &first));
     assert_ok(f->ctx, fl_study_new(cfg, &o, &second));
     assert_ok(f->ctx, fl_study_go(first, NULL, NULL));

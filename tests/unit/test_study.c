@@ -747,7 +747,7 @@ static void keys_of_some_methods(void **state)
                 "algorithm: fedprox}, {label: C, algorithm: {kind: fedprox, mu: 0.5}}]\n";
     heard h = {""};
     fl_study *s = NULL;
-    fl_study_options o = {.output = f->folder};
+    fl_study_options o = {.size = sizeof o, .output = f->folder};
     fl_config *cfg = config_of(f, yaml);
     fl_ctx_on_log(f->ctx, listen, &h);
     assert_ok(f->ctx, fl_config_set(cfg, "algorithm.mu=0.25"));
@@ -796,10 +796,10 @@ static void wrong_quick(void **state)
     assert_int_equal(s->x.count, 6);
     fl_study_free(s);
     fl_config *cfg = fixture_config(f, PROBLEM "name: A Name\n");
-    assert_ok(f->ctx, fl_study_new(cfg, &(fl_study_options){.quick = 1}, &s));
+    assert_ok(f->ctx, fl_study_new(cfg, &(fl_study_options){.size = sizeof(fl_study_options), .quick = 1}, &s));
     assert_string_equal(fl_study_output(s), "results/a-name-quick"); /* not among the real results */
     fl_study_free(s);
-    assert_ok(f->ctx, fl_study_new(cfg, &(fl_study_options){0}, &s));
+    assert_ok(f->ctx, fl_study_new(cfg, NULL, &s));
     assert_string_equal(fl_study_output(s), "results/a-name");
     fl_study_free(s);
     fl_config_free(cfg);
@@ -916,7 +916,7 @@ static void event_files(void **state)
     mkdir(fixture_path(f, "runs"), 0777); /* an output folder whose own path has a runs/ in it */
     fl_study_free(study_done(f, PROBLEM "methods: [{label: FedAvg}]\n", "runs/out", (fl_study_options){0}));
     snprintf(folder, sizeof folder, "%s/board", f->folder);
-    fl_study_options o = {.tensorboard = folder};
+    fl_study_options o = {.size = sizeof o, .tensorboard = folder};
     fl_study *s = study_new(f, PROBLEM TWO, "runs/out", o);
     memset(folder, 'x', strlen(folder)); /* the caller's text was copied */
     assert_int_equal(done_of(s), 1);
@@ -949,7 +949,9 @@ static fl_status everything(fixture *f)
     fl_config *cfg = fl_config_new(f->ctx);
     fl_status status = cfg ? fl_config_load(cfg, fixture_path(f, "problem.yaml")) : FL_ENOMEM;
     if (!status) status = fl_config_load(cfg, fixture_path(f, "e.yaml"));
-    if (!status) status = fl_study_new(cfg, &(fl_study_options){.output = folder, .tensorboard = folder}, &s);
+    if (!status)
+        status = fl_study_new(
+            cfg, &(fl_study_options){.size = sizeof(fl_study_options), .output = folder, .tensorboard = folder}, &s);
     if (!status) status = fl_study_table(s, collect_text, &c);
     if (!status) status = fl_study_paper(s, collect_text, &c);
     if (!status) status = fl_study_plot(s, "rounds", "test-accuracy", collect_text, &c);
@@ -979,6 +981,26 @@ static void out_of_memory(void **state)
             fail_msg("allocation %zu: status %d (%s)", k, (int)status, fl_ctx_error(f->ctx));
     }
     assert_ok(f->ctx, everything(f));
+}
+
+/* Options whose size was not set might be anything. */
+static void wants_sized_options(void **state)
+{
+    fixture *f = *state;
+    fl_config *cfg = config_of(f, PROBLEM TWO);
+    fl_study_options o = {.output = f->folder};
+    fl_tune_options tuning = {.size = sizeof tuning, .study = &o};
+    fl_study *s = NULL;
+    fl_tune *t = NULL;
+    size_t left;
+    assert_fails(f->ctx, fl_study_new(cfg, &o, &s), FL_ECONFIG, "fl_study_options.size is 0");
+    assert_fails(f->ctx, fl_study_check(cfg, &o, collect_text, NULL, NULL, NULL, &left), FL_ECONFIG,
+                 "fl_study_options.size is 0");
+    assert_fails(f->ctx, fl_tune_new(cfg, &tuning, &t), FL_ECONFIG, "fl_study_options.size is 0");
+    o.size = sizeof o;
+    tuning.size = 0;
+    assert_fails(f->ctx, fl_tune_new(cfg, &tuning, &t), FL_ECONFIG, "fl_tune_options.size is 0");
+    fl_config_free(cfg);
 }
 
 int main(void)
@@ -1016,6 +1038,7 @@ int main(void)
         FIXTURE_TEST(event_files),
         FIXTURE_TEST(watched),
         FIXTURE_TEST(out_of_memory),
+        FIXTURE_TEST(wants_sized_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,19 +7,20 @@
 
 #define BOX "tune: {local.lr: {from: 0.01, to: 1, log: true}}\n"
 
-static fl_status tune_try(fixture *f, fl_config *cfg, const char *name, fl_tune_options o, fl_tune **out)
+static fl_status tune_try(fixture *f, fl_config *cfg, const char *name, size_t budget, size_t seeds, fl_tune **out)
 {
     char folder[200];
     snprintf(folder, sizeof folder, "%s/%s", f->folder, name);
-    o.study.output = folder;
-    return fl_tune_new(cfg, &o, out);
+    fl_study_options study = {.size = sizeof study, .seeds = seeds, .output = folder};
+    return fl_tune_new(cfg, &(fl_tune_options){.size = sizeof(fl_tune_options), .budget = budget, .study = &study},
+                       out);
 }
 
 static fl_tune *tune_new_in(fixture *f, const char *name, const char *yaml, size_t budget, size_t seeds)
 {
     fl_tune *t = NULL;
     fl_config *cfg = config_of(f, yaml);
-    assert_ok(f->ctx, tune_try(f, cfg, name, (fl_tune_options){.budget = budget, .study.seeds = seeds}, &t));
+    assert_ok(f->ctx, tune_try(f, cfg, name, budget, seeds, &t));
     fl_config_free(cfg); /* a tuning does not need its configuration */
     return t;
 }
@@ -51,7 +52,7 @@ static void budgets(void **state)
     }
     fl_tune *t = NULL;
     fl_config *cfg = config_of(f, PROBLEM BOX);
-    assert_fails(f->ctx, tune_try(f, cfg, "out", (fl_tune_options){.budget = 17, .study.seeds = 9}, &t), FL_ECONFIG,
+    assert_fails(f->ctx, tune_try(f, cfg, "out", 17, 9, &t), FL_ECONFIG,
                  "a budget of 17 runs per method is too small: two settings over 9 seeds take 18");
     fl_config_free(cfg);
 }
@@ -248,7 +249,7 @@ static fl_status everything(fixture *f, fl_config *file)
     fl_tune *t = NULL;
     fl_config *cfg = NULL;
     collected c = {0};
-    fl_status s = tune_try(f, file, "out", (fl_tune_options){.budget = 6}, &t);
+    fl_status s = tune_try(f, file, "out", 6, 0, &t);
     if (!s) s = fl_tune_go(t, NULL, NULL);
     if (!s) s = fl_tune_write(t);
     if (!s) s = fl_tune_table(t, collect_text, &c);
