@@ -448,6 +448,38 @@ static void copies_lead_to_the_same_data(void **state)
     free(p);
 }
 
+/* Every allocation on the way fails once: a status each time, and nothing is left behind or changed. */
+static void out_of_memory(void **state)
+{
+    fixture *f = *state;
+    problem *p = problem_new(), *before = problem_new();
+    const double weight[CLIENTS] = {1, 2, 3};
+    fl_samples train = dense_of(p, 'u', 0, 0, N), test = dense_of(p, 'u', 0, N, TEST);
+    fl_holding who = {.size = sizeof who, .clients = CLIENTS, .owner = p->owner, .weight = weight};
+    fl_status s = FL_ENOMEM;
+    for (size_t k = 1; s; k++) {
+        fl_run *run = NULL;
+        fl_vector v;
+        fl_config *cfg = fl_config_new(f->ctx);
+        assert_ok(f->ctx, fl_config_set(cfg, "threads=1"));
+        fli_ctx_fail_alloc(f->ctx, k);
+        s = fl_config_text(cfg, "model: softmax\nalgorithm: scaffold\ndata: {unlabelled: 0.2}\nrounds: 1\n", NULL);
+        if (!s) s = fl_config_data(cfg, &train, &test, &who);
+        if (!s) s = fl_run_new(cfg, &run);
+        if (!s) s = fl_run_step(run, NULL);
+        if (!s && fl_run_client_vector(run, 1, 0, &v) < 0) s = FL_ENOMEM;
+        if (!s && fl_run_client_scalars(run, 1, NULL, 0)) s = FL_ENOMEM;
+        fli_ctx_fail_alloc(f->ctx, 0);
+        if (s && s != FL_ENOMEM) fail_msg("allocation %zu: %s", k, fl_ctx_error(f->ctx));
+        fl_run_free(run);
+        fl_config_free(cfg);
+        fli_clear(f->ctx);
+    }
+    assert_memory_equal(p, before, sizeof *p);
+    free(before);
+    free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -463,6 +495,7 @@ int main(void)
         FIXTURE_TEST(goes_on_from_checkpoints),
         FIXTURE_TEST(compares),
         FIXTURE_TEST(copies_lead_to_the_same_data),
+        FIXTURE_TEST(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
