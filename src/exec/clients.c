@@ -234,6 +234,7 @@ static void pose(fli_clients *c, turn_slot *t, fli_exchange *x, void **caches)
     uint32_t client = x->ask.client;
     t->exchange = x;
     x->own_diverged = 0;
+    x->why.text[0] = 0;
     if ((x->status = may_call(c, t))) return;
     if ((x->status = fli_store_get(c->store, client, &t->kept))) return;
     if ((x->status = fli_view_open(c->ctx, c->spec.fed, client, &t->view))) {

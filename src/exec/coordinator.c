@@ -351,7 +351,7 @@ fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool)
 
 fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x)
 {
-    if (x->status == FL_ECALLBACK) return fli_fail(c->ctx, x->status, "%s", x->why.text);
+    if (x->status == FL_ECALLBACK && fli_has_failed(&x->why)) return fli_fail(c->ctx, x->status, "%s", x->why.text);
     if (x->status != FL_EDIVERGED) return x->status;
     const fli_algo *a = c->spec.algo;
     const char *whose = x->own_diverged ? "own" : "local";

@@ -10,6 +10,7 @@ struct fl_config {
     fli_arena arena;
     fli_node *root;    /* a map */
     fli_memory memory; /* for data.kind memory; train.size 0: nothing was handed over */
+    size_t slice;      /* entries that the server takes at a time, for tests of methods; 0: what is fast */
     int compared;      /* one of several runs of an experiment: what only some methods have may be asked of all */
 };
 

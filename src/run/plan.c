@@ -415,6 +415,7 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
     status = settle(p);
     if (!status) status = name_settled(p);
     if (!status) status = plan_exec(p);
+    p->exec.slice = cfg->slice;
     return status ? status : warn(p);
 }
 

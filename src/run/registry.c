@@ -32,7 +32,7 @@ static int partitioner_item(size_t i, fli_item *out)
 static fli_item model_of(const fli_model_desc *d)
 {
     int own = (d->traits & FLI_MODEL_OWN) != 0;
-    return (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, fli_describe_model, NULL, own};
+    return (fli_item){d->name, d->title, d->citation, NULL, d->keys, d->params_size, d, fli_describe_model, own};
 }
 
 static int model_item(size_t i, fli_item *out)
@@ -78,8 +78,8 @@ static int algo_item(size_t i, fli_item *out)
     int own;
     const fli_algo *d = fli_algo_at(i, &own);
     if (d)
-        *out = (fli_item){d->name,        d->title, d->citation,       NULL,       d->keys,
-                          d->params_size, d,        fli_describe_algo, algo_bound, own};
+        *out = (fli_item){d->name,        d->title, d->citation,       NULL, d->keys,
+                          d->params_size, d,        fli_describe_algo, own,  algo_bound};
     return d != NULL;
 }
 

@@ -14,9 +14,9 @@ typedef struct {
     const void *desc; /* the descriptor itself, of the section's type */
     /* What its descriptor says beyond that, for a person: lines "label: text". NULL: nothing. */
     void (*more)(fli_text *t, const void *desc);
+    int own; /* a user registered it (fedloom_extend.h); such things come last */
     /* Called on its parameters once they have been bound, or could not be; NULL: nothing to do. */
     void (*bound)(const void *desc, void *params);
-    int own; /* it was registered by the program, and does not come with fedloom */
 } fli_item;
 
 typedef struct {

@@ -1,0 +1,54 @@
+#include "run/conform_problem.h"
+
+#include "run/yaml.h"
+
+#include <string.h>
+
+/* Twelve clients that take different numbers of steps. Nine of them are more than the server waits for before it begins
+ * to absorb (exec/intake.c), so that what is absorbed too early is seen by those after them. */
+#define COMMON                                                                                                         \
+    "rounds: 4\nseed: 3\nthreads: 1\nsystem: {kind: lognormal, jitter: 0.3}\n"                                         \
+    "local: {batch: 5, lr: 0.05, uneven: range, range: [1, 3]}\nmetrics: {gradient: true}\n"
+#define CLASSES                                                                                                        \
+    "data: {kind: blobs, classes: 4, features: 6, samples: 240, test_samples: 50}\n"                                   \
+    "partition: {kind: iid, clients: 12}\nmodel: {kind: mlp, hidden: [9]}\n"
+#define LINEAR                                                                                                         \
+    "data: {kind: linreg, clients: 12, features: 20, min_size: 10, max_size: 30}\n"                                    \
+    "model: {kind: least_squares, weight_decay: 0.01}\n"
+#define SOME     "participation: {kind: uniform, count: 10}\n"
+#define EVERYONE "participation: everyone\n"
+#define LEVELS   "bilevel: hyper_representation\n"
+
+const fli_conform_problem fli_conform_problems[] = {
+    {"a small network, 10 of 12 clients", COMMON CLASSES SOME},
+    {"a small network, everyone", COMMON CLASSES EVERYONE},
+    {"two levels, 10 of 12 clients", COMMON CLASSES SOME LEVELS},
+    {"two levels, everyone", COMMON CLASSES EVERYONE LEVELS},
+    {"linear regression, 10 of 12 clients", COMMON LINEAR SOME},
+    {"linear regression, everyone", COMMON LINEAR EVERYONE},
+    {NULL, NULL},
+};
+
+static fl_status lay(fl_config *c, const char *origin, const char *yaml)
+{
+    fli_node *root = NULL;
+    fl_status s = fli_yaml_parse(c->ctx, &c->arena, origin, yaml, strlen(yaml), &root);
+    return s ? s : fli_config_merge(c, root);
+}
+
+fl_status fli_conform_config(fl_ctx *ctx, const fli_conform_problem *p, const char *method, const char *settings,
+                             fl_config **out)
+{
+    fl_config *c = fl_config_new(ctx);
+    char *choice = fli_strf(ctx, "algorithm=%s", method);
+    fl_status s = c && choice ? FL_OK : FL_ENOMEM;
+    if (!s) s = lay(c, "the problem", p->yaml);
+    if (!s) s = fl_config_set(c, choice);
+    if (!s && settings) s = lay(c, "settings", settings);
+    fli_free(choice);
+    if (s)
+        fl_config_free(c);
+    else
+        *out = c;
+    return s;
+}
