@@ -512,6 +512,42 @@ static void further_tables(void **state)
     drop(f, "personal");
 }
 
+/* ---- comparisons, tuning, checks -------------------------------------------------------------------------- */
+
+static void in_experiments(void **state)
+{
+    fixture *f = *state;
+    static char text[8192];
+    fl_study *study = NULL;
+    fl_tune *tune = NULL;
+    char yaml[1024];
+    size_t done, left;
+    add(f, &own_scaffold);
+    snprintf(yaml, sizeof yaml,
+             "%sseeds: 2\nmethods:\n- {label: theirs, algorithm: scaffold}\n- {label: ours, algorithm: own_scaffold}\n"
+             "- {label: slow, algorithm: {kind: own_scaffold, server_lr: 0.5}}\n",
+             base);
+    fl_config *cfg = fixture_config(f, yaml);
+    fl_study_options options = {.size = sizeof options, .output = fixture_path(f, "study"), .jobs = 2};
+    assert_ok(f->ctx, fl_study_new(cfg, &options, &study));
+    assert_ok(f->ctx, fl_study_go(study, NULL, NULL));
+    assert_int_equal(fl_study_runs(study, &done), 6);
+    assert_int_equal(done, 6);
+    assert_ok(f->ctx, fl_study_table(study, take_text, text));
+    assert_ok(f->ctx, fl_study_write(study));
+    fl_study_free(study);
+    options = (fl_study_options){.size = sizeof options, .output = fixture_path(f, "tune"), .seeds = 1};
+    fl_tune_options tuning = {.size = sizeof tuning, .study = &options, .budget = 3};
+    assert_ok(f->ctx, fl_tune_new(cfg, &tuning, &tune));
+    assert_ok(f->ctx, fl_tune_go(tune, NULL, NULL));
+    assert_ok(f->ctx, fl_tune_table(tune, take_text, text));
+    assert_non_null(strstr(text, "ours"));
+    fl_tune_free(tune);
+    assert_ok(f->ctx, fl_study_check(cfg, NULL, take_text, text, NULL, NULL, &left));
+    fl_config_free(cfg);
+    drop(f, "own_scaffold");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -523,7 +559,7 @@ int main(void)
         FIXTURE_TEST(asynchronous_failures),
         FIXTURE_TEST(one_call_at_a_time),
         FIXTURE_TEST(whole_vectors),
-        FIXTURE_TEST(further_tables),
+        FIXTURE_TEST(further_tables),       FIXTURE_TEST(in_experiments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
