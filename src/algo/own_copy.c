@@ -2,6 +2,8 @@
  * descriptor. */
 #include "algo/own_method.h"
 
+#include "local/own_solver.h"
+
 #include <string.h>
 
 _Static_assert((unsigned)FL_IN_WARM_UP == FLI_IN_WARM_UP && (unsigned)FL_AT_FIRST == FLI_AT_FIRST,
@@ -31,7 +33,7 @@ const fli_solver *fli_own_solver_named(const char *name)
                  {"exact", &fli_solver_exact}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].name, name)) return known[i].solver;
-    return NULL;
+    return fli_own_solver(name);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------------------- */

@@ -512,6 +512,46 @@ static void further_tables(void **state)
     drop(f, "personal");
 }
 
+/* ---- a solver of one's own --------------------------------------------------------------------------------- */
+
+/* One step of gradient descent over all samples, whatever it is asked for. */
+static int one_step(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_solution *out, fl_failure *f)
+{
+    double loss;
+    (void)f;
+    if (fl_local_loss(l, p->start, arg, &loss)) return 1;
+    fl_vec_axpy(&l->space, -p->lr, arg, z);
+    out->weight = 1;
+    out->steps = 1;
+    return 0;
+}
+
+/* FedAvg by that solver is FedAvg with one step over all samples. */
+static void own_solver(void **state)
+{
+    fixture *f = *state;
+    static double gradient[4096];
+    fl_run *run = NULL;
+    fl_solver s = {.size = sizeof s, .name = "descend", .arg = gradient, .traits = FL_SERIAL, .solve = one_step};
+    fl_method m = own_fedprox;
+    m.name = "descent";
+    m.solver = "descend";
+    wrong(f, &m, "there is no solver 'descend'");
+    assert_ok(f->ctx, fl_solver_register(f->ctx, &s));
+    add(f, &m);
+    outcome a = outcome_of(f, "algorithm={kind: descent, mu: 0};threads=3;precision=f64");
+    outcome b = outcome_of(f, "algorithm=fedavg;local={batch: 0, lr: 0.1, steps: 1};precision=f64");
+    for (size_t i = 0; i < a.n; i++) assert_near(a.model[i], b.model[i], 1e-12);
+    outcome_free(&a);
+    outcome_free(&b);
+    assert_ok(f->ctx, fl_conform(f->ctx, "descent", NULL, NULL, NULL));
+    assert_ok(f->ctx, fl_forget(f->ctx, "solver", "descend"));
+    fl_config *cfg = config_of(f, base, "algorithm=descent");
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "needs the solver 'descend', which is no longer there");
+    fl_config_free(cfg);
+    drop(f, "descent");
+}
+
 /* ---- comparisons, tuning, checks -------------------------------------------------------------------------- */
 
 static void in_experiments(void **state)
@@ -559,7 +599,9 @@ int main(void)
         FIXTURE_TEST(asynchronous_failures),
         FIXTURE_TEST(one_call_at_a_time),
         FIXTURE_TEST(whole_vectors),
-        FIXTURE_TEST(further_tables),       FIXTURE_TEST(in_experiments),
+        FIXTURE_TEST(further_tables),
+        FIXTURE_TEST(in_experiments),
+        FIXTURE_TEST(own_solver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
