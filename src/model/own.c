@@ -278,7 +278,7 @@ static fl_status take_texts(objective *o)
     return o->is.name && o->is.title ? FL_OK : FL_ENOMEM;
 }
 
-static fl_status check(fl_ctx *ctx, const fl_objective *o)
+fl_status fli_own_objective_check(fl_ctx *ctx, const fl_objective *o)
 {
     const unsigned known = FL_SERIAL | FL_OBJECTIVE_CONVEX | FL_OBJECTIVE_CLASSIFIER;
     size_t metrics = 0;
@@ -328,9 +328,9 @@ static fli_model_desc describe(const objective *o)
 
 fl_status fli_own_objective_add(fl_ctx *ctx, const fl_objective *given)
 {
-    fl_status s = check(ctx, given);
-    objective *o = s ? NULL : fli_alloc(ctx, 1, sizeof *o);
-    if (!o) return s ? s : FL_ENOMEM;
+    fl_status s;
+    objective *o = fli_alloc(ctx, 1, sizeof *o);
+    if (!o) return FL_ENOMEM;
     o->is = *given;
     fli_arena_init(&o->arena, ctx);
     if (pthread_mutex_init(&o->turn, NULL)) {

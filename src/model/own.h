@@ -8,7 +8,9 @@
 
 enum { FLI_OWN_METRICS = 8 }; /* that an objective may have */
 
-/* Refuses what is not whole, else adds a copy to the list. The name, and those of metrics, are the caller's to check. */
+/* Refuses what is not whole. Names are the caller's to check, but for those of tensors. */
+fl_status fli_own_objective_check(fl_ctx *ctx, const fl_objective *o);
+/* Adds a copy of one that was checked to the list. */
 fl_status fli_own_objective_add(fl_ctx *ctx, const fl_objective *o);
 /* Number k, in the order of first registration; NULL past the last. */
 const fli_model_desc *fli_own_model_at(size_t k);

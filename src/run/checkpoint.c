@@ -33,22 +33,32 @@ static fl_status print_settings(const fl_run *run, fli_text *text)
 }
 
 /* The metrics of a row, in their order: rows are of no use to a build that has others. */
-static fl_status print_metrics(fli_text *text)
+static fl_status print_metrics(const fl_run *run, fli_text *text)
 {
-    for (size_t k = 0; fli_metrics[k]; k++) fli_text_addf(text, "%s%s", k ? "," : "", fli_metrics[k]->is.name);
+    fli_columns c = fli_columns_of(run->plan.model);
+    for (size_t k = 0; k < c.n; k++) fli_text_addf(text, "%s%s", k ? "," : "", fli_metric_at(c.at[k])->is.name);
     return fli_text_ok(text);
 }
 
-static size_t row_size(void)
+static void save_row(const fl_row *row, const fli_columns *c, fli_saver *out)
 {
-    size_t n = 0;
-    while (fli_metrics[n]) n++;
-    return n * sizeof(double);
+    double value[FL_METRICS_MAX];
+    for (size_t k = 0; k < c->n; k++) value[k] = row->value[c->at[k]];
+    fli_save_bytes(out, value, c->n * sizeof *value);
+}
+
+static void load_row(fl_row *row, const fli_columns *c, fli_loader *in)
+{
+    double value[FL_METRICS_MAX];
+    fli_load_bytes(in, value, c->n * sizeof *value);
+    fli_row_clear_own(row);
+    for (size_t k = 0; k < c->n; k++) row->value[c->at[k]] = value[k];
 }
 
 static void save_progress(const fl_run *run, fli_saver *out)
 {
     size_t targets = run->plan.settings.metrics.targets.n;
+    fli_columns c = fli_columns_of(run->plan.model);
     fli_save_part(out, "progress");
     fli_save_count(out, run->round);
     fli_save_count(out, run->empty);
@@ -59,9 +69,9 @@ static void save_progress(const fl_run *run, fli_saver *out)
     fli_save_real(out, run->oldest);
     for (size_t i = 0; i < targets; i++) fli_save_count(out, run->target_round[i]);
     fli_save_bytes(out, &run->counts, sizeof run->counts);
-    fli_save_bytes(out, run->now.value, row_size());
+    save_row(&run->now, &c, out);
     fli_save_count(out, run->row_count);
-    for (size_t i = 0; i < run->row_count; i++) fli_save_bytes(out, run->rows[i].value, row_size());
+    for (size_t i = 0; i < run->row_count; i++) save_row(&run->rows[i], &c, out);
 }
 
 static fl_status save(fl_run *run, const char *path)
@@ -72,7 +82,7 @@ static fl_status save(fl_run *run, const char *path)
     fli_text_init(&settings, run->ctx);
     fli_text_init(&metrics, run->ctx);
     fl_status s = print_settings(run, &settings);
-    if (!s) s = print_metrics(&metrics);
+    if (!s) s = print_metrics(run, &metrics);
     if (!s) s = fli_saver_open(run->ctx, path, &out);
     if (s) goto done;
     sizes_of(run, sizes);
@@ -96,6 +106,7 @@ static fl_status load_rows(fl_run *run, fli_loader *in)
 {
     enum { PIECE = 1024 };
     fl_status s = fli_loader_status(in);
+    fli_columns c = fli_columns_of(run->plan.model);
     size_t count = (size_t)fli_load_count(in, run->round + 1);
     while (!s && run->row_count < count) {
         size_t more = count - run->row_count < PIECE ? count - run->row_count : PIECE;
@@ -104,7 +115,7 @@ static fl_status load_rows(fl_run *run, fli_loader *in)
             if ((s = fli_grow(run->ctx, (void **)&run->rows, run->row_count, room, sizeof *run->rows))) return s;
             run->row_capacity = room;
         }
-        for (size_t i = 0; i < more; i++) fli_load_bytes(in, run->rows[run->row_count++].value, row_size());
+        for (size_t i = 0; i < more; i++) load_row(&run->rows[run->row_count++], &c, in);
         s = fli_loader_status(in);
     }
     return s;
@@ -113,6 +124,7 @@ static fl_status load_rows(fl_run *run, fli_loader *in)
 static fl_status load_progress(fl_run *run, fli_loader *in)
 {
     size_t targets = run->plan.settings.metrics.targets.n;
+    fli_columns c = fli_columns_of(run->plan.model);
     fli_load_part(in, "progress");
     run->round = (size_t)fli_load_count(in, (uint64_t)run->plan.settings.top.rounds);
     run->empty = (size_t)fli_load_count(in, run->round);
@@ -123,7 +135,7 @@ static fl_status load_progress(fl_run *run, fli_loader *in)
     run->oldest = fli_load_real(in);
     for (size_t i = 0; i < targets; i++) run->target_round[i] = (size_t)fli_load_count(in, SIZE_MAX);
     fli_load_bytes(in, &run->counts, sizeof run->counts);
-    fli_load_bytes(in, run->now.value, row_size());
+    load_row(&run->now, &c, in);
     return load_rows(run, in);
 }
 
@@ -154,7 +166,7 @@ static fl_status load(fl_run *run, const char *path)
     fli_text_init(&settings, run->ctx);
     fli_text_init(&metrics, run->ctx);
     fl_status s = print_settings(run, &settings);
-    if (!s) s = print_metrics(&metrics);
+    if (!s) s = print_metrics(run, &metrics);
     if (!s) s = fli_loader_open(run->ctx, path, &in);
     if (s) goto done;
     sizes_of(run, sizes);

@@ -281,6 +281,7 @@ static fli_moment gather(fli_measure *m)
         .exec = m->exec,
         .model = m->model,
         .what = m->what,
+        .x = m->x,
         .clients = m->figures,
         .count = m->count,
         .test_loss = t.test_loss,

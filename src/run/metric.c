@@ -10,22 +10,21 @@
 
 const fl_metric *fl_metric_at(size_t k)
 {
-    for (size_t i = 0; fli_metrics[i]; i++)
-        if (i == k) return &fli_metrics[i]->is;
-    return NULL;
+    const fli_metric *m = fli_metric_at(k);
+    return m ? &m->is : NULL;
 }
 
 const fl_metric *fl_metric_find(const char *name)
 {
-    for (size_t i = 0; name && fli_metrics[i]; i++)
-        if (!strcmp(fli_metrics[i]->is.name, name)) return &fli_metrics[i]->is;
-    return NULL;
+    const fl_metric *m = NULL;
+    for (size_t k = 0; name && (m = fl_metric_at(k)) && strcmp(m->name, name);) k++;
+    return m;
 }
 
 size_t fl_metric_place(const fl_metric *metric)
 {
     size_t k = 0;
-    while (fli_metrics[k] && &fli_metrics[k]->is != metric) k++;
+    for (const fl_metric *m; (m = fl_metric_at(k)) && m != metric;) k++;
     return k;
 }
 
@@ -37,18 +36,19 @@ static int order_in(const fl_metric *m, fl_view view)
 /* Whether list entry a comes before b in a view. */
 static int before(size_t a, size_t b, fl_view view)
 {
-    int first = order_in(&fli_metrics[a]->is, view), second = order_in(&fli_metrics[b]->is, view);
+    int first = order_in(fl_metric_at(a), view), second = order_in(fl_metric_at(b), view);
     return first < second || (first == second && a < b);
 }
 
 const fl_metric *fl_metric_shown(fl_view view, size_t k)
 {
+    const fl_metric *m, *other;
     if ((unsigned)view >= FL_VIEWS) return NULL;
-    for (size_t i = 0; fli_metrics[i]; i++) {
+    for (size_t i = 0; (m = fl_metric_at(i)); i++) {
         size_t earlier = 0;
-        if (!fli_metrics[i]->is.shown[view].label) continue;
-        for (size_t j = 0; fli_metrics[j]; j++) earlier += fli_metrics[j]->is.shown[view].label && before(j, i, view);
-        if (earlier == k) return &fli_metrics[i]->is;
+        if (!m->shown[view].label) continue;
+        for (size_t j = 0; (other = fl_metric_at(j)); j++) earlier += other->shown[view].label && before(j, i, view);
+        if (earlier == k) return m;
     }
     return NULL;
 }
@@ -74,8 +74,8 @@ const fli_metric *fli_metric_goal(const fli_metrics_settings *what)
 
 double fl_row_value(const fl_row *row, const fl_metric *metric)
 {
-    size_t k = fl_metric_place(metric);
-    return row && fli_metrics[k] ? row->value[k] : NAN;
+    size_t k = row && metric ? fl_metric_place(metric) : FL_METRICS_MAX;
+    return k < FL_METRICS_MAX && fl_metric_at(k) ? row->value[k] : NAN;
 }
 
 double fl_row_get(const fl_row *row, const char *name) { return fl_row_value(row, fl_metric_find(name)); }
@@ -103,5 +103,5 @@ fl_status fli_row_measure(fl_row *row, const fli_metrics_settings *what, fli_mom
         int wanted = !metric->wanted || metric->wanted(what, m->model);
         row->value[k] = wanted ? metric->measure(m) : NAN;
     }
-    return m->status;
+    return m->status ? m->status : fli_row_measure_own(row, m);
 }

@@ -55,6 +55,7 @@ typedef struct {
     fli_exec *exec;
     const fli_model *model;
     const fli_metrics_settings *what;
+    const void *x;                     /* the model vector under measurement */
     const fli_client_figures *clients; /* those that were asked */
     size_t count;
     double test_loss, test_hits, test_n;   /* the server's test set: sums over samples; n is 0 if there is none */
@@ -93,13 +94,28 @@ typedef struct {
     uint32_t asks; /* what its clients are then asked for: FLI_FIGURES_... */
 } fli_metric;
 
-extern const fli_metric *const fli_metrics[]; /* NULL past the last (metric_list.c) */
+extern const fli_metric *const fli_metrics[]; /* that come with fedloom; NULL past the last (metric_list.c) */
+size_t fli_metrics_count(void);               /* of these */
+
+/* Those that come with fedloom, then those of objectives that users registered; NULL past the last (metric_user.c). */
+const fli_metric *fli_metric_at(size_t k);
+/* Makes room for metrics of these names in every row; those that are there already stay. `names` may be NULL. */
+fl_status fli_metrics_add(fl_ctx *ctx, const char *const *names);
+
+/* The metrics that a run with this model has, by their places: all that come with fedloom, and the model's own. */
+typedef struct {
+    size_t at[FL_METRICS_MAX], n;
+} fli_columns;
+fli_columns fli_columns_of(const fli_model *m);
 
 double fli_row_get(const fl_row *row, const fli_metric *metric);
 /* Renews what is counted, and leaves what is measured as it was. */
 void fli_row_count(fl_row *row, const fli_counts *c);
 /* Renews what is measured; what is not wanted becomes NaN. */
 fl_status fli_row_measure(fl_row *row, const fli_metrics_settings *what, fli_moment *m);
+/* Of the model's own metrics; those of others become NaN. */
+fl_status fli_row_measure_own(fl_row *row, fli_moment *m);
+void fli_row_clear_own(fl_row *row); /* they are not known */
 /* Whether a value is as good as the one that was wished for. */
 int fli_metric_reaches(const fli_metric *metric, double v, double wished);
 /* What targets are about. */

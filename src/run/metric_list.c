@@ -47,4 +47,5 @@ const fli_metric *const fli_metrics[] = {
     NULL,
 };
 /* clang-format on */
+size_t fli_metrics_count(void) { return sizeof fli_metrics / sizeof *fli_metrics - 1; }
 _Static_assert(sizeof fli_metrics / sizeof *fli_metrics - 1 <= FL_METRICS_MAX, "a row has no room for all metrics");

@@ -124,7 +124,8 @@ static void add_columns(const page *p)
     p->style->paragraph(p->t, "What a line of `metrics.csv` and `metrics.jsonl` says; empty or null where it was not "
                               "measured or does not exist.");
     p->style->facts_begin(p->t);
-    for (const fl_metric *m; (m = fl_metric_at(k)); k++) p->style->fact(p->t, m->name, m->help);
+    for (const fl_metric *m; k < fli_metrics_count() && (m = fl_metric_at(k)); k++)
+        p->style->fact(p->t, m->name, m->help);
 }
 
 fl_status fl_reference(fl_ctx *ctx, fl_reference_format format, fl_text_fn *out, void *arg)

@@ -3,6 +3,7 @@
 #include "base/sized.h"
 #include "local/own_solver.h"
 #include "model/own.h"
+#include "run/metric.h"
 #include "run/registry.h"
 
 #include <string.h>
@@ -21,6 +22,8 @@ fl_status fl_objective_register(fl_ctx *ctx, const fl_objective *given)
     fl_status s = fli_take_sized(ctx, "fl_objective", given, given->size, &o, sizeof o);
     if (!s) s = fli_own_check_name(ctx, "an objective", o.name);
     if (!s) s = refuse_taken(ctx, "model", o.name);
+    if (!s) s = fli_own_objective_check(ctx, &o);
+    if (!s) s = fli_metrics_add(ctx, o.metrics);
     return s ? s : fli_own_objective_add(ctx, &o);
 }
 

@@ -21,30 +21,32 @@ static void add_number(fli_text *t, double v, const char *missing)
         fli_text_add(t, missing);
 }
 
-static void add_object(fli_text *t, const fl_row *row)
+static void add_object(fli_text *t, const fl_row *row, const fli_columns *c)
 {
-    for (size_t k = 0; fli_metrics[k]; k++) {
-        fli_text_addf(t, "%s\"%s\": ", k ? ", " : "{", fli_metrics[k]->is.name);
-        add_number(t, row->value[k], "null");
+    for (size_t k = 0; k < c->n; k++) {
+        fli_text_addf(t, "%s\"%s\": ", k ? ", " : "{", fli_metric_at(c->at[k])->is.name);
+        add_number(t, row->value[c->at[k]], "null");
     }
     fli_text_add(t, "}");
 }
 
 static void metrics_csv(fli_text *t, const fl_run *run)
 {
-    for (size_t k = 0; fli_metrics[k]; k++) fli_text_addf(t, "%s%s", k ? "," : "", fli_metrics[k]->is.name);
+    fli_columns c = fli_columns_of(run->plan.model);
+    for (size_t k = 0; k < c.n; k++) fli_text_addf(t, "%s%s", k ? "," : "", fli_metric_at(c.at[k])->is.name);
     for (size_t i = 0; i < run->row_count; i++)
-        for (size_t k = 0; fli_metrics[k]; k++) {
+        for (size_t k = 0; k < c.n; k++) {
             fli_text_add(t, k ? "," : "\n");
-            add_number(t, run->rows[i].value[k], "");
+            add_number(t, run->rows[i].value[c.at[k]], "");
         }
     fli_text_add(t, "\n");
 }
 
 static void metrics_jsonl(fli_text *t, const fl_run *run)
 {
+    fli_columns c = fli_columns_of(run->plan.model);
     for (size_t i = 0; i < run->row_count; i++) {
-        add_object(t, &run->rows[i]);
+        add_object(t, &run->rows[i], &c);
         fli_text_add(t, "\n");
     }
 }
@@ -74,6 +76,7 @@ static void result_json(fli_text *t, const fl_run *run)
     static const char *const why[] = {"not finished", "rounds", "target", "gradient", "time", "asked"};
     double accuracy;
     size_t round;
+    fli_columns c = fli_columns_of(run->plan.model);
     fli_text_addf(t, "{\n  \"fedloom\": \"%s\",\n  \"name\": ", FL_VERSION);
     fli_text_json(t, fl_run_name(run));
     fli_text_addf(t, ",\n  \"algorithm\": \"%s\",\n  \"stopped_by\": \"%s\",\n", fl_run_algorithm(run),
@@ -95,7 +98,7 @@ static void result_json(fli_text *t, const fl_run *run)
     }
     fli_text_add(t, "],\n  \"final\": ");
     if (run->row_count)
-        add_object(t, fl_run_row(run));
+        add_object(t, fl_run_row(run), &c);
     else
         fli_text_add(t, "null");
     fli_text_add(t, "\n}\n");
@@ -108,8 +111,10 @@ static fl_status read_row(fl_ctx *ctx, const char *path, size_t line, const char
     json_t *json = json_loads(text, 0, &e);
     fli_locale_leave(before);
     if (!json) return fli_fail(ctx, FL_EFORMAT, "%s:%zu:%d: %s", path, line, e.column, e.text);
-    for (size_t k = 0; fli_metrics[k]; k++) {
-        const json_t *v = json_object_get(json, fli_metrics[k]->is.name);
+    const fli_metric *m;
+    fli_row_clear_own(row);
+    for (size_t k = 0; (m = fli_metric_at(k)); k++) {
+        const json_t *v = json_object_get(json, m->is.name);
         row->value[k] = json_is_number(v) ? json_number_value(v) : NAN;
     }
     json_decref(json);

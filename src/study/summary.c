@@ -19,13 +19,14 @@ void fli_stat_finish(fli_stat *st) { st->std = st->n > 1 ? sqrt(st->std / (doubl
 /* What tables and files give: megabytes instead of bytes. */
 static void take_row(fli_stat *stats, const fl_row *row)
 {
-    for (size_t k = 0; fli_metrics[k]; k++)
-        fli_stat_take(&stats[k], fli_metrics[k]->is.unit == FL_UNIT_BYTES ? row->value[k] / 1e6 : row->value[k]);
+    const fli_metric *m;
+    for (size_t k = 0; (m = fli_metric_at(k)); k++)
+        fli_stat_take(&stats[k], m->is.unit == FL_UNIT_BYTES ? row->value[k] / 1e6 : row->value[k]);
 }
 
 static void finish_all(fli_stat *stats)
 {
-    for (size_t k = 0; fli_metrics[k]; k++) fli_stat_finish(&stats[k]);
+    for (size_t k = 0; k < FL_METRICS_MAX; k++) fli_stat_finish(&stats[k]);
 }
 
 const fli_stat *fli_summary_stat(const fli_summary *row, const fl_metric *metric)

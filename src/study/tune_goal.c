@@ -16,8 +16,9 @@ static fl_status wrong(fl_tune *t, const fli_node *at, const char *what, const c
 
 static const fli_metric *find_metric(const char *name, size_t n)
 {
-    for (size_t k = 0; fli_metrics[k]; k++)
-        if (strlen(fli_metrics[k]->is.name) == n && !strncmp(fli_metrics[k]->is.name, name, n)) return fli_metrics[k];
+    const fli_metric *m;
+    for (size_t k = 0; (m = fli_metric_at(k)); k++)
+        if (strlen(m->is.name) == n && !strncmp(m->is.name, name, n)) return m;
     return NULL;
 }
 
