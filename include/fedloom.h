@@ -300,11 +300,11 @@ const fl_model_info *fl_model_about(const fl_model *m);
 int fl_model_tensor(const fl_model *m, size_t k, fl_tensor *out, const void **data); /* 0 past the last */
 const char *fl_model_metadata(const fl_model *m, const char *key);                   /* NULL: not in the file */
 
-/* Outputs for n samples, row by row, into n * outputs doubles: class probabilities, the value of a regression, or shares
- * in clusters, which add up to 1. Samples are as they were in the data (bytes of pixels, raw features); normalisation
- * and cropping are the model's business. Exactly one of u8, f32 and f64 is given, dense or sparse; labels and targets
- * are not looked at. Any number of threads may call it with one model at the same time, each with a context of its own.
- * An objective of one's own says nothing of predictions: FL_ECONFIG. */
+/* Outputs for n samples, row by row, into n * outputs doubles: class probabilities, the value of a regression, or
+ * shares in clusters, which add up to 1. Samples are as they were in the data (bytes of pixels, raw features);
+ * normalisation and cropping are the model's business. Exactly one of u8, f32 and f64 is given, dense or sparse; labels
+ * and targets are not looked at. Any number of threads may call it with one model at the same time, each with a context
+ * of its own. An objective of one's own says nothing of predictions: FL_ECONFIG. */
 fl_status fl_model_predict(fl_ctx *ctx, const fl_model *m, const fl_samples *samples, double *out);
 
 /* ---- the metrics there are ------------------------------------------------------------------------------ */

@@ -88,6 +88,7 @@ threaded)
     count "hostile surroundings" "$root/tests/cli/hostile.sh" "$(path fedloom)"
     count "installation" "$root/tests/install/run.sh" "$build"
     count "report page" "$root/tests/page/run.sh" "$(path tests/make_page)"
+    count "models in PyTorch" "$root/tests/torch/run.sh" "$(path tests/make_models)" "$(path fedloom)"
     for f in "$build"/tests/fuzz_*_replay; do count "$(basename "$f")" "$(path "tests/$(basename "$f")")"; done
     ;;
 esac

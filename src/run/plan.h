@@ -41,7 +41,8 @@ typedef struct {
 fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p);
 double fli_plan_weight(const fli_plan *p, size_t client); /* w_i */
 /* The digest of everything that settings name files for: of the samples, whose own digest comes in, of traces and of a
- * start model. Without these it is that digest, and a trace that is a pipe does not count. FL_EIO if one cannot be read. */
+ * start model. Without these it is that digest, and a trace that is a pipe does not count. FL_EIO if one cannot be
+ * read. */
 fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *samples, fli_digest *out);
 /* The rest: model, method, participation, all that was resolved. All problems are reported at
  * once; then it is logged what a person should know before a run. `cfg` is where the settings came from. */
