@@ -17,7 +17,10 @@ struct fl_ctx {
     void *log_arg;
     int quiet;             /* nothing is logged */
     atomic_size_t fail_in; /* 0: off */
+    fl_ctx *instead;       /* see fli_ctx_follow; NULL: itself */
 };
+
+static fl_ctx *followed(fl_ctx *ctx) { return ctx->instead ? ctx->instead : ctx; }
 
 const char *fl_status_text(fl_status status)
 {
@@ -48,7 +51,7 @@ void fl_ctx_free(fl_ctx *ctx)
     free(ctx);
 }
 
-const char *fl_ctx_error(const fl_ctx *ctx) { return ctx->error; }
+const char *fl_ctx_error(const fl_ctx *ctx) { return (ctx->instead ? ctx->instead : ctx)->error; }
 
 void fl_ctx_on_log(fl_ctx *ctx, fl_log_fn *fn, void *arg)
 {
@@ -59,6 +62,7 @@ void fl_ctx_on_log(fl_ctx *ctx, fl_log_fn *fn, void *arg)
 fl_status fli_fail(fl_ctx *ctx, fl_status status, const char *fmt, ...)
 {
     va_list ap;
+    ctx = followed(ctx);
     va_start(ap, fmt);
     pthread_mutex_lock(&ctx->lock);
     if (!ctx->error[0]) fli_vsnprintf(ctx->error, ERROR_MAX, fmt, ap);
@@ -69,6 +73,7 @@ fl_status fli_fail(fl_ctx *ctx, fl_status status, const char *fmt, ...)
 
 fl_status fli_fail_alsov(fl_ctx *ctx, fl_status status, const char *fmt, va_list ap)
 {
+    ctx = followed(ctx);
     pthread_mutex_lock(&ctx->lock);
     size_t used = strlen(ctx->error);
     if (used && used + 1 < ERROR_MAX) ctx->error[used++] = '\n';
@@ -88,6 +93,7 @@ fl_status fli_fail_also(fl_ctx *ctx, fl_status status, const char *fmt, ...)
 
 void fli_clear(fl_ctx *ctx)
 {
+    ctx = followed(ctx);
     pthread_mutex_lock(&ctx->lock);
     ctx->error[0] = 0;
     pthread_mutex_unlock(&ctx->lock);
@@ -97,6 +103,7 @@ void fli_log(fl_ctx *ctx, fl_log_level level, const char *fmt, ...)
 {
     char line[LINE_MAX_LEN];
     va_list ap;
+    ctx = followed(ctx);
     if (!ctx->log || ctx->quiet) return;
     va_start(ap, fmt);
     fli_vsnprintf(line, sizeof line, fmt, ap);
@@ -107,6 +114,8 @@ void fli_log(fl_ctx *ctx, fl_log_level level, const char *fmt, ...)
 }
 
 void fli_log_quiet(fl_ctx *ctx, int quiet) { ctx->quiet = quiet; }
+
+void fli_ctx_follow(fl_ctx *ctx, fl_ctx *other) { ctx->instead = other; }
 
 void fli_ctx_fail_alloc(fl_ctx *ctx, size_t k) { atomic_store(&ctx->fail_in, k); }
 

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -35,6 +36,8 @@ struct fli_saver {
     fl_ctx *ctx;
     char *path, *temporary;
     FILE *f;
+    char *memory; /* where there is no file; the C library's */
+    size_t bytes; /* of it */
     fl_status status;
     uint64_t number;
     size_t used;
@@ -46,6 +49,7 @@ static void saver_free(fli_saver *s)
 {
     if (s->f) fclose(s->f);
     if (s->temporary) unlink(s->temporary);
+    free(s->memory);
     fli_free(s->path);
     fli_free(s->temporary);
     fli_free(s);
@@ -89,6 +93,34 @@ fl_status fli_saver_open(fl_ctx *ctx, const char *path, fli_saver **out)
     put(s, magic, sizeof magic);
     *out = s;
     return FL_OK;
+}
+
+fl_status fli_saver_open_memory(fl_ctx *ctx, fli_saver **out)
+{
+    fli_saver *s = fli_alloc(ctx, 1, sizeof *s);
+    if (!s) return FL_ENOMEM;
+    s->ctx = ctx;
+    fli_crc_tables_init(&s->tables);
+    if (!(s->path = fli_strdup(ctx, "memory")) || !(s->f = open_memstream(&s->memory, &s->bytes))) {
+        saver_free(s);
+        return fli_fail(ctx, FL_ENOMEM, "out of memory");
+    }
+    put(s, magic, sizeof magic);
+    *out = s;
+    return FL_OK;
+}
+
+fl_status fli_saver_take(fli_saver *s, unsigned char **bytes, size_t *n)
+{
+    if (s->used) put_frame(s);
+    put_frame(s);
+    errno = 0;
+    if (!s->status && fflush(s->f)) cannot_write(s);
+    *bytes = s->status ? NULL : fli_alloc(s->ctx, s->bytes, 1);
+    fl_status status = s->status ? s->status : *bytes ? FL_OK : FL_ENOMEM;
+    if (*bytes) memcpy(*bytes, s->memory, *n = s->bytes);
+    saver_free(s);
+    return status;
 }
 
 void fli_save_bytes(fli_saver *s, const void *p, size_t n)
@@ -202,7 +234,8 @@ static void get_frame(fli_loader *l)
     if (l->last && fgetc(l->f) != EOF) fli_loader_refuse(l, "is damaged: something follows its end");
 }
 
-fl_status fli_loader_open(fl_ctx *ctx, const char *path, fli_loader **out)
+/* `bytes` NULL: of the file. */
+static fl_status loader_open(fl_ctx *ctx, const char *path, const void *bytes, size_t n, fli_loader **out)
 {
     char begin[sizeof magic];
     fli_loader *l = fli_alloc(ctx, 1, sizeof *l);
@@ -211,7 +244,7 @@ fl_status fli_loader_open(fl_ctx *ctx, const char *path, fli_loader **out)
     fli_crc_tables_init(&l->tables);
     if (!(l->path = fli_strdup(ctx, path)))
         l->status = FL_ENOMEM;
-    else if (!(l->f = fli_file_open(path, O_RDONLY)))
+    else if (!(l->f = bytes ? fmemopen((void *)bytes, n, "r") : fli_file_open(path, O_RDONLY)))
         l->status = fli_fail(ctx, FL_EIO, "%s: cannot be read: %s", path, strerror(errno));
     get(l, begin, sizeof begin);
     if (!l->status && memcmp(begin, magic, sizeof magic)) fli_loader_refuse(l, "is not a checkpoint of this format");
@@ -221,6 +254,17 @@ fl_status fli_loader_open(fl_ctx *ctx, const char *path, fli_loader **out)
     else
         *out = l;
     return s;
+}
+
+fl_status fli_loader_open(fl_ctx *ctx, const char *path, fli_loader **out)
+{
+    return loader_open(ctx, path, NULL, 0, out);
+}
+
+fl_status fli_loader_open_memory(fl_ctx *ctx, const char *name, const void *bytes, size_t n, fli_loader **out)
+{
+    if (!n) return fli_fail(ctx, FL_EFORMAT, "%s: is damaged: it ends too early", name);
+    return loader_open(ctx, name, bytes, n, out);
 }
 
 void fli_loader_close(fli_loader *l)

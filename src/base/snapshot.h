@@ -14,6 +14,9 @@ typedef struct fli_saver fli_saver;
 
 /* Begins a file that is to have that path; until fli_saver_close it is called `path`.tmp. */
 fl_status fli_saver_open(fl_ctx *ctx, const char *path, fli_saver **out);
+/* The same in memory: fli_saver_take, instead of fli_saver_close, hands it out, to be given back by fli_free. */
+fl_status fli_saver_open_memory(fl_ctx *ctx, fli_saver **out);
+fl_status fli_saver_take(fli_saver *s, unsigned char **bytes, size_t *n);
 void fli_save_bytes(fli_saver *s, const void *p, size_t n);
 void fli_save_count(fli_saver *s, uint64_t v);
 void fli_save_real(fli_saver *s, double v);
@@ -31,6 +34,8 @@ typedef struct fli_loader fli_loader;
 fl_status fli_snapshot_check(fl_ctx *ctx, const char *path);
 
 fl_status fli_loader_open(fl_ctx *ctx, const char *path, fli_loader **out);
+/* Of bytes in memory, which must stay; `name` stands for the file in messages. */
+fl_status fli_loader_open_memory(fl_ctx *ctx, const char *name, const void *bytes, size_t n, fli_loader **out);
 void fli_loader_close(fli_loader *l);
 /* After a failure everything reads as zero. */
 void fli_load_bytes(fli_loader *l, void *p, size_t n);
