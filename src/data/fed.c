@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* This share of n samples, but never all of them. The small number undoes rounding: 0.29 * 100 is 28.999... */
-static size_t share_of(double fraction, size_t n)
+/* The small number undoes rounding: 0.29 * 100 is 28.999... */
+size_t fli_fed_share(double fraction, size_t n)
 {
     size_t k = (size_t)floor(fraction * (double)n + 1e-9);
     return k < n ? k : n - 1;
@@ -24,7 +24,7 @@ static size_t split(double fraction, uint64_t seed, size_t client, size_t n, uin
     if (!(fraction > 0)) return 0;
     fli_rng_init(&r, seed, FLI_RNG_SPLIT, 0, (uint32_t)client);
     fli_rng_shuffle(&r, n, index);
-    return share_of(fraction, n);
+    return fli_fed_share(fraction, n);
 }
 
 /* ---- labels taken away ----------------------------------------------------------------------------------- */
@@ -37,7 +37,7 @@ static fl_status hide_labels(fl_ctx *ctx, fli_fed *fed)
     fed->truth = fli_alloc(ctx, ds->n, sizeof *fed->truth);
     if (!fed->truth) return FL_ENOMEM;
     for (size_t i = 0; i < ds->n; i++) fed->truth[i] = -1;
-    for (size_t i = 0; i < fed->clients; i++) {
+    for (size_t i = 0; i < fli_fed_here(fed); i++) {
         const uint32_t *end = fed->part.index + fed->part.start[i + 1] - fed->test_count[i];
         for (size_t k = 1; k <= fed->unlabelled_count[i]; k++) {
             uint32_t sample = *(end - k);
@@ -56,13 +56,13 @@ static fl_status draw_unlabelled(fl_ctx *ctx, fli_fed *fed, double fraction)
     if (!(fraction > 0)) return FL_OK;
     if (!fed->train->label)
         return fli_fail(ctx, FL_ECONFIG, "data.unlabelled is %g, but a regression has no labels", fraction);
-    fed->unlabelled_count = fli_alloc(ctx, fed->clients, sizeof *fed->unlabelled_count);
+    fed->unlabelled_count = fli_alloc(ctx, fli_fed_here(fed), sizeof *fed->unlabelled_count);
     if (!fed->unlabelled_count) return FL_ENOMEM;
-    for (size_t i = 0; i < fed->clients; i++) {
-        size_t n = fli_fed_size(fed, i);
-        fli_rng_init(&r, fed->seed, FLI_RNG_LABELS, 0, (uint32_t)i);
+    for (size_t i = 0; i < fli_fed_here(fed); i++) {
+        size_t n = fli_fed_size(fed, fed->first + i);
+        fli_rng_init(&r, fed->seed, FLI_RNG_LABELS, 0, (uint32_t)(fed->first + i));
         fli_rng_shuffle(&r, n, fed->part.index + fed->part.start[i]);
-        fed->unlabelled_count[i] = (uint32_t)share_of(fraction, n);
+        fed->unlabelled_count[i] = (uint32_t)fli_fed_share(fraction, n);
     }
     return hide_labels(ctx, fed);
 }
@@ -118,16 +118,22 @@ static fl_status check_precision(fl_ctx *ctx, int wide, const fli_dataset *train
 
 static fl_status split_all(fl_ctx *ctx, fli_fed *fed)
 {
-    fed->test_count = fli_alloc(ctx, fed->clients, sizeof *fed->test_count);
+    fed->test_count = fli_alloc(ctx, fli_fed_here(fed), sizeof *fed->test_count);
     if (!fed->test_count) return FL_ENOMEM;
-    for (size_t i = 0; i < fed->clients; i++) {
+    for (size_t i = 0; i < fli_fed_here(fed); i++) {
         size_t n = fed->part.start[i + 1] - fed->part.start[i];
-        size_t k = split(fed->test_fraction, fed->seed, i, n, fed->part.index + fed->part.start[i]);
+        size_t k = split(fed->test_fraction, fed->seed, fed->first + i, n, fed->part.index + fed->part.start[i]);
         fed->test_count[i] = (uint32_t)k;
         fed->samples += n - k;
         if (n - k > fed->largest) fed->largest = n - k;
     }
     return FL_OK;
+}
+
+fl_status fli_fed_split(fl_ctx *ctx, double unlabelled, fli_fed *fed)
+{
+    fl_status s = split_all(ctx, fed);
+    return s ? s : draw_unlabelled(ctx, fed, unlabelled);
 }
 
 /* Takes all the parts, also on failure. */
@@ -154,8 +160,7 @@ static fl_status assemble(fl_ctx *ctx, fli_dataset *train, fli_dataset *test, fl
     fed->clients = fed->part.clients;
     fed->dim = train->dim;
     fed->classes = test && test->classes > train->classes ? test->classes : train->classes;
-    s = split_all(ctx, fed);
-    if (!s) s = draw_unlabelled(ctx, fed, unlabelled);
+    s = fli_fed_split(ctx, unlabelled, fed);
     if (s) goto done;
     *out = fed;
     fed = NULL;
@@ -205,6 +210,14 @@ static fl_status weigh(fl_ctx *ctx, const fl_holding *who, fli_fed *fed)
     return FL_OK;
 }
 
+fl_status fli_fed_prepare(fl_ctx *ctx, const fli_fed_spec *spec, fli_dataset *train, fli_dataset *test)
+{
+    fl_status s = fli_normalize_sets(ctx, spec->normalize, &spec->mean, &spec->std, train, test);
+    if (!s) s = check_precision(ctx, spec->wide, train, test);
+    if (!s) s = set_augment(ctx, spec->augment, train);
+    return s ? s : crop(ctx, spec->crop, train, test);
+}
+
 static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out)
 {
     fli_dataset *train = NULL, *test = NULL;
@@ -212,10 +225,7 @@ static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out
     fli_request ask = {.params = spec->source_params, .seed = spec->seed, .wide = spec->wide, .memory = spec->memory};
     fl_status s = spec->source->load(ctx, &ask, &train, &test);
     if (!s) s = check_sets(ctx, train, test); /* partitioners trust labels and groups */
-    if (!s) s = fli_normalize_sets(ctx, spec->normalize, &spec->mean, &spec->std, train, test);
-    if (!s) s = check_precision(ctx, spec->wide, train, test);
-    if (!s) s = set_augment(ctx, spec->augment, train);
-    if (!s) s = crop(ctx, spec->crop, train, test);
+    if (!s) s = fli_fed_prepare(ctx, spec, train, test);
     if (!s)
         s = fli_partition_make(ctx, spec->partitioner, spec->partitioner_params, train, spec->seed, spec->clients,
                                &part);
@@ -339,14 +349,20 @@ void fli_fed_free(fli_fed *fed)
 
 size_t fli_fed_size(const fli_fed *fed, size_t client)
 {
-    if (fed->train) return fed->part.start[client + 1] - fed->part.start[client] - fed->test_count[client];
+    const size_t *start = fed->train ? fed->part.start + fli_fed_place(fed, client) : NULL;
+    if (start) return start[1] - start[0] - fli_fed_tests(fed, client);
     size_t n = fed->source->client_size(fed->params, fed->seed, (uint32_t)client);
-    return n - share_of(fed->test_fraction, n);
+    return n - fli_fed_share(fed->test_fraction, n);
 }
 
 size_t fli_fed_unlabelled(const fli_fed *fed, size_t client)
 {
-    return fed->unlabelled_count ? fed->unlabelled_count[client] : 0;
+    return fed->unlabelled_count ? fed->unlabelled_count[fli_fed_place(fed, client)] : 0;
+}
+
+size_t fli_fed_tests(const fli_fed *fed, size_t client)
+{
+    return fed->test_count ? fed->test_count[fli_fed_place(fed, client)] : 0;
 }
 
 int32_t fli_fed_truth(const fli_fed *fed, uint32_t sample)
@@ -390,9 +406,12 @@ fl_status fli_view_open(fl_ctx *ctx, const fli_fed *fed, size_t client, fli_view
     if (client >= fed->clients)
         return fli_fail(ctx, FL_ECONFIG, "there is no client %zu, the federation has %zu", client, fed->clients);
     if (!fed->train) return view_make(ctx, fed, client, v);
-    const size_t *start = fed->part.start + client;
+    if (!fed->part.index || client < fed->first || fli_fed_place(fed, client) >= fli_fed_here(fed))
+        return fli_fail(ctx, FL_ECONFIG, "the samples of client %zu are not here, and something here needs them",
+                        client);
+    const size_t *start = fed->part.start + fli_fed_place(fed, client);
     view_set(v, fed->train, fed->part.index + start[0], start[1] - start[0], fli_fed_unlabelled(fed, client),
-             fed->test_count[client]);
+             fli_fed_tests(fed, client));
     return FL_OK;
 }
 

@@ -3,7 +3,10 @@
  *
  * Stored federations keep all samples in one data set and give every client a list of indices. On-demand federations
  * keep nothing: a client's samples are made when its turn comes and forgotten afterwards. Both look the same through a
- * view. */
+ * view.
+ *
+ * Where clients are elsewhere (joined.h), the server has a federation of sizes alone, and a client one in which it is
+ * the only one whose samples are here. */
 #ifndef FLI_DATA_FED_H
 #define FLI_DATA_FED_H
 
@@ -21,6 +24,7 @@ typedef struct {
     uint32_t *unlabelled_count;
     /* their labels, one per stored sample, -1 where it is still in place; for evaluation, see below */
     int32_t *truth;
+    size_t first, here;      /* only these clients' samples are here, the lists above have them alone; here 0: all */
     size_t clients, samples; /* samples: training samples over all clients */
     size_t dim, classes;
     double *weight; /* w_i as they came with the data, adding up to 1; NULL: as the run says */
@@ -63,6 +67,15 @@ typedef enum {
 #define FLI_NORMALIZE_WORDS "auto|none|unit|standard|columns|given|image"
 
 fl_status fli_fed_new(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out);
+
+/* Steps of it. What becomes of data sets, once checked, before they are split; test may be NULL. */
+fl_status fli_fed_prepare(fl_ctx *ctx, const fli_fed_spec *spec, fli_dataset *train, fli_dataset *test);
+/* Every client's test part and unlabelled samples, of a federation that has all but these: seed, test_fraction, train
+ * and part are set. */
+fl_status fli_fed_split(fl_ctx *ctx, double unlabelled, fli_fed *fed);
+/* This share of n samples, but never all of them. */
+size_t fli_fed_share(double fraction, size_t n);
+
 /* From parts at hand (golden cases, tests); takes the data sets and the partition, also on failure. test may be
  * NULL. */
 fl_status fli_fed_take(fl_ctx *ctx, fli_dataset *train, fli_dataset *test, fli_partition *part, fli_fed **out);
@@ -70,6 +83,10 @@ void fli_fed_free(fli_fed *fed);
 
 size_t fli_fed_size(const fli_fed *fed, size_t client);       /* training samples of a client, labelled or not */
 size_t fli_fed_unlabelled(const fli_fed *fed, size_t client); /* those without a label among them */
+size_t fli_fed_tests(const fli_fed *fed, size_t client);      /* its own test part; on demand: not known, 0 */
+/* A client's place in lists of those that are here; those of others must not be asked for. */
+static inline size_t fli_fed_place(const fli_fed *fed, size_t client) { return client - fed->first; }
+static inline size_t fli_fed_here(const fli_fed *fed) { return fed->here ? fed->here : fed->clients; }
 
 /* The class of a stored sample, whether its label was taken away or not. Views do not lead here: local solvers are
  * given a view, so whatever they do they cannot see it. */

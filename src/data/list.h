@@ -15,6 +15,7 @@ extern const fli_source fli_source_npz;
 extern const fli_source fli_source_leaf;
 /* programs */
 extern const fli_source fli_source_memory;
+extern const fli_source fli_source_joined;
 /* generators */
 extern const fli_source fli_source_synthetic;
 extern const fli_source fli_source_linreg;

@@ -114,6 +114,13 @@ fl_status fli_memory_take(fl_ctx *ctx, const fl_samples *train, const fl_samples
                           fli_memory *out)
 {
     fli_memory m = {0};
+    if (train && test && !train->n) { /* for a server, whose clients have their samples */
+        fl_status alone = fli_take_sized(ctx, "fl_samples", train, train->size, &m.train, sizeof m.train);
+        if (!alone) alone = take_samples(ctx, "test samples", test, &m.test);
+        if (!alone && who) alone = fli_fail(ctx, FL_ECONFIG, "fl_holding: there are no training samples to hold");
+        if (!alone) *out = m;
+        return alone;
+    }
     if (!train) return fli_fail(ctx, FL_ECONFIG, "fl_config_data: there are no training samples");
     fl_status s = take_samples(ctx, "training samples", train, &m.train);
     if (!s && test) s = take_samples(ctx, "test samples", test, &m.test);
