@@ -31,7 +31,7 @@ struct fli_clients {
     fli_clients_spec spec;
     fli_space space;
     fli_solvers solvers;       /* of the method's stages, each once, */
-    void **caches[FLI_STAGES]; /* and what each keeps, per client; NULL: nothing */
+    void **caches[FLI_STAGES]; /* and what each keeps, per client that is here; NULL: nothing */
     fli_store *store;
     workspace *spaces;
     size_t count;
@@ -75,8 +75,9 @@ static void left_memory(void *clients, size_t client)
     fli_clients *c = clients;
     for (size_t k = 0; k < c->solvers.count; k++) {
         if (!c->caches[k] || c->solvers.at[k]->save) continue;
-        c->solvers.at[k]->forget(c->caches[k][client]);
-        c->caches[k][client] = NULL;
+        void **cache = &c->caches[k][fli_fed_place(c->spec.fed, client)];
+        c->solvers.at[k]->forget(*cache);
+        *cache = NULL;
     }
 }
 
@@ -93,7 +94,8 @@ static fl_status state_new(fli_clients *c)
         .arg = c,
     };
     for (size_t k = 0; k < c->solvers.count; k++)
-        if (c->solvers.at[k]->forget && !(c->caches[k] = fli_alloc(c->ctx, c->spec.clients, sizeof **c->caches)))
+        if (c->solvers.at[k]->forget &&
+            !(c->caches[k] = fli_alloc(c->ctx, fli_fed_here(c->spec.fed), sizeof **c->caches)))
             return FL_ENOMEM;
     return fli_store_new(c->ctx, &spec, &c->store);
 }
@@ -149,7 +151,8 @@ void fli_clients_free(fli_clients *c)
     for (size_t i = 0; c->spaces && i < c->count; i++) workspace_free(c, &c->spaces[i]);
     fli_free(c->spaces);
     for (size_t k = 0; k < c->solvers.count; k++) {
-        for (size_t i = 0; c->caches[k] && i < c->spec.clients; i++) c->solvers.at[k]->forget(c->caches[k][i]);
+        for (size_t i = 0; c->caches[k] && i < fli_fed_here(c->spec.fed); i++)
+            c->solvers.at[k]->forget(c->caches[k][i]);
         fli_free(c->caches[k]);
     }
     fli_store_free(c->store);
@@ -249,7 +252,7 @@ static void pose(fli_clients *c, turn_slot *t, fli_exchange *x, void **caches)
     t->task.problem.steps = (size_t)x->ask.steps;
     t->task.view = &t->view;
     t->task.rng = batches(c, &x->ask);
-    t->task.cache = caches ? &caches[client] : NULL;
+    t->task.cache = caches ? &caches[fli_fed_place(c->spec.fed, client)] : NULL;
     t->task.taken = x->ask.round * x->ask.steps;
     t->task.round = x->ask.round;
     t->task.seed = c->spec.seed;
@@ -356,13 +359,13 @@ static void save_caches(const fli_clients *c, size_t which, fli_saver *out)
 {
     const fli_solver *solver = c->solvers.at[which];
     void *const *caches = c->caches[which];
-    size_t count = 0, clients = caches && solver->save ? c->spec.clients : 0;
+    size_t count = 0, clients = caches && solver->save ? fli_fed_here(c->spec.fed) : 0;
     for (size_t i = 0; i < clients; i++) count += caches[i] != NULL;
     fli_save_part(out, "solver");
     fli_save_count(out, count);
     for (size_t i = 0; i < clients; i++) {
         if (!caches[i]) continue;
-        fli_save_count(out, i);
+        fli_save_count(out, c->spec.fed->first + i);
         solver->save(caches[i], out);
     }
 }
@@ -371,14 +374,14 @@ static fl_status load_caches(fli_clients *c, size_t which, fli_loader *in)
 {
     const fli_solver *solver = c->solvers.at[which];
     void **caches = c->caches[which];
-    size_t clients = c->spec.clients;
+    size_t first = c->spec.fed->first, clients = fli_fed_here(c->spec.fed);
     fl_status s = FL_OK;
     fli_load_part(in, "solver");
     for (uint64_t left = fli_load_count(in, caches && solver->load ? clients : 0); left && !s; left--) {
-        size_t client = (size_t)fli_load_count(in, clients - 1);
-        if (!(s = fli_loader_status(in)) && caches[client])
-            s = fli_loader_refuse(in, "does not fit this run: a client is in it twice");
-        if (!s) s = solver->load(c->ctx, in, &caches[client]);
+        size_t client = (size_t)fli_load_count(in, first + clients - 1);
+        if (!(s = fli_loader_status(in)) && (client < first || caches[client - first]))
+            s = fli_loader_refuse(in, "does not fit this run: a client is in it twice, or not here");
+        if (!s) s = solver->load(c->ctx, in, &caches[client - first]);
     }
     return s ? s : fli_loader_status(in);
 }

@@ -9,6 +9,7 @@
 
 typedef struct fli_clients fli_clients;
 typedef struct fli_builder fli_builder; /* join.h */
+struct fli_mailbox;                     /* mailbox.h */
 
 enum { FLI_TOGETHER = 64 };
 
@@ -18,10 +19,11 @@ typedef struct {
     const fli_fed *fed; /* the samples of those that live here */
     const fli_algo *algo;
     const void *params;
-    fli_solvers solvers;        /* of local problems */
-    const char *settings;       /* all that model and method are made from, as text; NULL: not known */
-    const fli_builder *builder; /* how clients elsewhere make them from it; NULL: not known */
-    size_t clients;             /* N */
+    fli_solvers solvers;         /* of local problems */
+    const char *settings;        /* all that model and method are made from, as text; NULL: not known */
+    const fli_builder *builder;  /* how clients elsewhere make them from it; NULL: not known */
+    struct fli_mailbox *mailbox; /* of clients that are elsewhere; NULL: they are here */
+    size_t clients;              /* N */
     uint64_t seed;
     fli_sgd_spec sgd;
     size_t memory;      /* bytes of client state to hold, see store.h; 0: no limit */

@@ -42,7 +42,8 @@ static void on_test(visit *c, const void *x, size_t at)
 
 static fli_objective_at standpoint(const visit *c, const void *x, const void *own)
 {
-    return (fli_objective_at){x, own, c->mix, c->side->kept ? &c->side->kept[c->ask->client] : NULL};
+    void *const *kept = c->side->kept;
+    return (fli_objective_at){x, own, c->mix, kept ? &kept[fli_fed_place(c->side->fed, c->ask->client)] : NULL};
 }
 
 /* The objective at x or, with an own model beside it, of the mixture, which is trained through that model. */

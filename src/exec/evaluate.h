@@ -15,7 +15,7 @@ typedef struct {
     const void *params;
     fli_store *store;
     uint64_t seed;
-    void *const *kept; /* per client: where a solver keeps the second block; NULL: nobody may look */
+    void *const *kept; /* per client that is here: where a solver keeps the second block; NULL: nobody may look */
     int watch;         /* see fli_clients_spec */
 } fli_evaluate_side;
 

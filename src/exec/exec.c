@@ -46,6 +46,7 @@ static fl_status clients_new(fli_exec *e)
         .solvers = s->solvers,
         .settings = s->settings,
         .builder = s->builder,
+        .mailbox = s->mailbox,
         .clients = s->fed->clients,
         .seed = s->seed,
         .sgd = s->sgd,

@@ -9,10 +9,14 @@
 
 fl_status fli_card_make(fl_ctx *ctx, const fli_fed *fed, uint32_t client, int digest, fli_card *out)
 {
+    const fli_dataset *ds = fed->train;
     *out = (fli_card){.samples = fli_fed_size(fed, client),
                       .unlabelled = fli_fed_unlabelled(fed, client),
-                      .test_samples = fed->test_count ? fed->test_count[client] : 0,
-                      .digested = digest != 0};
+                      .test_samples = fli_fed_tests(fed, client),
+                      .digested = digest != 0,
+                      .classes = fed->classes,
+                      .kind = ds ? (uint64_t)ds->kind : 0};
+    for (size_t k = 0; ds && k < 3; k++) out->shape[k] = ds->shape[k];
     return digest ? fli_digest_client(ctx, fed, client, &out->digest) : FL_OK;
 }
 
@@ -23,6 +27,10 @@ void fli_card_write(const fli_card *c, unsigned char *out)
     out = fli_put_u64(out, c->test_samples, 8);
     out = fli_put_u64(out, c->digested != 0, 8);
     memcpy(out, c->digest.byte, sizeof c->digest.byte);
+    out += sizeof c->digest.byte;
+    for (size_t k = 0; k < 3; k++) out = fli_put_u64(out, c->shape[k], 8);
+    out = fli_put_u64(out, c->classes, 8);
+    fli_put_u64(out, c->kind, 8);
 }
 
 fl_status fli_card_read(fl_ctx *ctx, const unsigned char *in, fli_card *c)
@@ -33,7 +41,13 @@ fl_status fli_card_read(fl_ctx *ctx, const unsigned char *in, fli_card *c)
     in = fli_get_u64(in, &c->test_samples, 8);
     in = fli_get_u64(in, &digested, 8);
     memcpy(c->digest.byte, in, sizeof c->digest.byte);
+    in += sizeof c->digest.byte;
+    for (size_t k = 0; k < 3; k++) in = fli_get_u64(in, &c->shape[k], 8);
+    in = fli_get_u64(in, &c->classes, 8);
+    fli_get_u64(in, &c->kind, 8);
     c->digested = digested == 1;
+    if (c->kind > FLI_X_CSR64)
+        return fli_fail(ctx, FL_EFORMAT, "a client that joins has samples of a kind that does not exist");
     if (digested > 1 || c->unlabelled > c->samples || c->samples > UINT32_MAX || c->test_samples > UINT32_MAX)
         return fli_fail(ctx, FL_EFORMAT,
                         "a client that joins says that it has %llu samples, %llu of them without a label and %llu for "

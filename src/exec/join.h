@@ -13,9 +13,12 @@ typedef struct {
     uint64_t test_samples; /* its own test part */
     int digested;          /* the digest was requested: it takes a pass over the samples */
     fli_digest digest;
+    /* how its samples are stored; zeros where they are made on demand */
+    uint64_t shape[3], classes;
+    uint64_t kind; /* fli_xkind */
 } fli_card;
 
-enum { FLI_CARD_BYTES = 4 * 8 + sizeof(fli_digest) };
+enum { FLI_CARD_BYTES = 4 * 8 + sizeof(fli_digest) + 5 * 8 };
 fl_status fli_card_make(fl_ctx *ctx, const fli_fed *fed, uint32_t client, int digest, fli_card *out);
 void fli_card_write(const fli_card *c, unsigned char *out);
 /* FL_EFORMAT for a client that cannot be. */

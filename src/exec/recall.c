@@ -112,6 +112,30 @@ fl_status fli_recall_take(fli_recall *r, const fli_ask *ask, const fli_message *
 
 const fli_message *fli_recall_view(const fli_recall *r) { return &r->view; }
 
+void fli_recall_save(const fli_recall *r, fli_saver *out)
+{
+    fli_save_part(out, "recall");
+    fli_save_vectors(&r->space, r->kept.vec, r->vectors, out);
+    fli_save_count(out, r->phases);
+    for (size_t i = 0; i < r->phases; i++) fli_save_vectors(&r->space, &r->history[i], r->history[i] != NULL, out);
+}
+
+fl_status fli_recall_load(fli_recall *r, fli_loader *in)
+{
+    enum { MOST_PHASES = 1 << 20 };
+    fli_load_part(in, "recall");
+    fli_load_vectors(&r->space, r->kept.vec, r->vectors, in);
+    r->phases = (size_t)fli_load_count(in, MOST_PHASES);
+    if (fli_loader_status(in)) return fli_loader_status(in);
+    if (!(r->history = fli_alloc(r->ctx, r->phases, sizeof *r->history))) return r->phases = 0, FL_ENOMEM;
+    for (size_t i = 0; i < r->phases && !fli_loader_status(in); i++) {
+        if (!fli_load_count(in, 1)) continue;
+        if (!(r->history[i] = fli_alloc(r->ctx, 1, fli_bytes(&r->space)))) return FL_ENOMEM;
+        fli_load_bytes(in, r->history[i], fli_bytes(&r->space));
+    }
+    return fli_loader_status(in);
+}
+
 size_t fli_recall_vectors(const fli_algo *a, const void *params, size_t phases)
 {
     size_t vectors = keeps_any(a) ? fli_parts_vectors(a->down) : 0;

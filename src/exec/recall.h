@@ -14,6 +14,9 @@ void fli_recall_free(fli_recall *r);
 fl_status fli_recall_take(fli_recall *r, const fli_ask *ask, const fli_message *down);
 /* The message as the client has it now, with what it keeps in place of what was not sent. */
 const fli_message *fli_recall_view(const fli_recall *r);
+/* All that is kept. Loading is for one that has taken nothing. */
+void fli_recall_save(const fli_recall *r, fli_saver *out);
+fl_status fli_recall_load(fli_recall *r, fli_loader *in);
 /* What keeping takes at most, in model vectors, in rounds of this many phases. */
 size_t fli_recall_vectors(const fli_algo *a, const void *params, size_t phases);
 
