@@ -8,7 +8,11 @@
  *     server: fl_server_next  ->  client: fl_client_work  ->  server: fl_server_answer      until FL_EDONE
  *
  * What comes out is what a simulation of the same federation gives, bit by bit. The bytes are safe to read from
- * anybody: what cannot be is refused. */
+ * anybody: what cannot be is refused.
+ *
+ * A client and its context belong to one thread at a time, as everything that is made from a context. A server is for
+ * any number of threads: all its functions but fl_server_new, _observe and _free may be called from any of them at any
+ * time. */
 #ifndef FEDLOOM_HALVES_H
 #define FEDLOOM_HALVES_H
 
@@ -30,8 +34,9 @@ void fl_bytes_free(fl_bytes *b);
 
 typedef struct fl_client fl_client;
 
-/* Its samples are what the configuration's `data` section, or fl_config_data, gives: all of them, whatever it says of
- * partitions. Of the rest only `memory` is looked at: everything else comes with the terms. */
+/* Its samples are what the configuration's `data` section, or fl_config_data, gives: all training samples, whatever it
+ * says of partitions, and as they are: test parts and scaling are in the terms. Of the rest only `memory` is looked at,
+ * and `precision`: where it is not that of the terms, files are read once more. */
 fl_status fl_client_new(fl_config *cfg, fl_client **out);
 void fl_client_free(fl_client *c);
 /* What the server must know of it: how many samples it has, and, if wanted, their digest. */
@@ -54,8 +59,10 @@ typedef struct fl_server fl_server;
  * look like, `partition.clients` how many clients there are. A test set may come by fl_config_data, with no training
  * samples. Everything else is as for a run. */
 fl_status fl_server_new(fl_config *cfg, fl_server **out);
-/* Ends a run under way. */
+/* Ends a run under way, and waits until every other thread has left the server's functions. */
 void fl_server_free(fl_server *s);
+/* What was wrong with the last call of this thread that failed: fl_ctx_error has the last of all threads. */
+const char *fl_server_error(const fl_server *s);
 /* Client number `client` is there. The same card again: nothing happens. */
 fl_status fl_server_join(fl_server *s, uint32_t client, const void *card, size_t n);
 size_t fl_server_missing(const fl_server *s); /* how many have not joined */
@@ -72,11 +79,13 @@ fl_status fl_server_next(fl_server *s, double seconds, uint32_t *client, fl_byte
 /* An answer. One that does not belong to an ask that is out is refused with FL_EMISMATCH, one that cannot be with
  * FL_EFORMAT; neither changes anything. */
 fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n);
-/* A client will not answer its ask: the run ends with this sentence. */
+/* A client will not answer the ask that is out or comes next: the run ends with FL_EIO and this sentence. FL_EMISMATCH:
+ * nobody waits for that client just now. */
 fl_status fl_server_lost(fl_server *s, uint32_t client, const char *why);
 void fl_server_stop(fl_server *s); /* after the round under way, as fl_run_stop; from any thread */
 
-/* The run, once fl_server_next has said FL_EDONE: for its rows and model, and to be saved. NULL before. */
+/* The run, once fl_server_next has said that it is over, well or not: for its rows and model, and to be saved. It goes
+ * with the server. NULL before. */
 fl_run *fl_server_run(fl_server *s);
 
 #pragma GCC visibility pop

@@ -121,7 +121,7 @@ fl_status fl_config_data(fl_config *c, const fl_samples *train, const fl_samples
     fli_memory memory;
     fli_clear(c->ctx);
     fl_status s = fli_memory_take(c->ctx, train, test, who, &memory);
-    if (!s) s = fl_config_set(c, "data.kind=memory");
+    if (!s && memory.train.n) s = fl_config_set(c, "data.kind=memory"); /* else a test set, of a server */
     if (!s) c->memory = memory;
     return s;
 }

@@ -86,3 +86,5 @@ static fl_status member_make(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *
 }
 
 const fli_builder fli_member_builder = {member_make, member_free};
+
+const fli_settings *fli_member_settings(const void *own) { return &((const member *)own)->settings; }

@@ -12,5 +12,7 @@ fl_status fli_objective_new(fl_ctx *ctx, const fli_settings *s, const size_t sha
                             fli_model **out);
 
 extern const fli_builder fli_member_builder;
+/* The settings that came with the terms, of what the builder made. */
+const fli_settings *fli_member_settings(const void *own);
 
 #endif

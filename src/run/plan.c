@@ -5,35 +5,14 @@
 #include "run/theory_check.h"
 #include "run/yaml.h"
 
+#include "exec/mailbox.h"
+
 #include "base/file.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-static fli_fed_spec fed_spec(const fli_settings *s, const fli_memory *m)
-{
-    int held = m && fli_memory_holds(m);
-    return (fli_fed_spec){
-        .source = s->source.item.desc,
-        .source_params = s->source.params,
-        .memory = m,
-        .partitioner = held ? &fli_partitioner_holding : s->partitioner.item.desc,
-        .partitioner_params = held ? &m->who : s->partitioner.params,
-        .clients = (size_t)s->partition.clients,
-        .seed = (uint64_t)s->top.seed,
-        .test_fraction = s->data.test_fraction,
-        .unlabelled = s->data.unlabelled,
-        .normalize = s->data.normalize,
-        .mean = s->data.mean,
-        .std = s->data.std,
-        .on_demand = s->data.on_demand,
-        .wide = s->top.precision != 0,
-        .crop = (size_t)s->data.crop,
-        .augment = s->data.augment,
-    };
-}
 
 fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *samples, fli_digest *out)
 {
@@ -121,11 +100,12 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
     if (like) {
         p->fed = like->fed;
         p->samples = like->samples;
+        p->mailbox = like->mailbox;
         p->borrowed = 1;
         p->runs = like->runs;
         return FL_OK;
     }
-    fli_fed_spec spec = fed_spec(&p->settings, m);
+    fli_fed_spec spec = fli_settings_fed(&p->settings, m);
     s = fli_fed_new(p->ctx, &spec, &p->fed);
     return s ? s : fli_digest_fed(p->ctx, p->fed, &p->samples);
 }
@@ -331,6 +311,12 @@ static fl_status settle(fli_plan *p)
     if (!settled) return FL_ENOMEM;
     memcpy(settled, p->params, a->params_size);
     fl_status s = look_ahead(p, &f.outlook);
+    if (!s && how == FLI_SETTLES_BY_SMOOTHNESS && p->mailbox)
+        s = fli_fail(
+            p->ctx, FL_ECONFIG,
+            "algorithm %s has a parameter that is auto and follows from the samples, which are at the clients; "
+            "give it a value",
+            a->name);
     if (!s && how == FLI_SETTLES_BY_SMOOTHNESS) s = fli_theory_smoothness(p, &f.smoothness);
     a->settling.settle(settled, &f);
     p->params = p->asking.params = settled;
@@ -393,7 +379,8 @@ static fl_status plan_exec(fli_plan *p)
         .threads = (size_t)s->top.threads,
         .memory = (size_t)s->top.memory,
         .folder = spill_folder(p),
-        .executor = s->executor.item.desc,
+        .executor = p->mailbox ? &fli_executor_mailbox : s->executor.item.desc,
+        .mailbox = p->mailbox,
         .watch = s->metrics.potential && p->algo->theory.potential.name,
         .settings = essence(p),
         .builder = &fli_member_builder,

@@ -17,9 +17,10 @@ typedef struct {
     const void *params;  /* the method's: those in the settings, or a copy in which everything is settled */
     const char *settled; /* what was, as in "eta = 0.4"; NULL: nothing was left open */
     fli_fed *fed;
-    fli_digest samples; /* of fed */
-    size_t runs;        /* that work on these data at the same time; 0 counts as 1 */
-    int borrowed;       /* the data belong to another plan */
+    fli_digest samples;          /* of fed */
+    size_t runs;                 /* that work on these data at the same time; 0 counts as 1 */
+    int borrowed;                /* the data belong to another plan */
+    struct fli_mailbox *mailbox; /* the clients are elsewhere, and so are their samples; NULL: they are here */
     /* known when the plan is finished */
     fli_digest data; /* of all that is read: the samples, traces, a start model */
     fli_model *model;

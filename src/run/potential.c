@@ -68,6 +68,7 @@ const fli_metric fli_metric_potential_rise = {
 fl_status fli_potential_begin(fl_run *run)
 {
     int falls = 0, all = (size_t)run->plan.settings.metrics.max_clients >= run->plan.fed->clients;
+    if (run->plan.mailbox) return FL_OK; /* constants are measured on samples, and those are elsewhere */
     if (!run->plan.exec.watch || !all || !isnan(run->counts.potential_rise)) return FL_OK;
     fl_status s = fli_theory_falls(&run->plan, &falls);
     if (!s && falls) run->counts.potential_rise = 0;

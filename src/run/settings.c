@@ -383,6 +383,40 @@ fl_status fli_settings_bind(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli
     return s ? s : status;
 }
 
+fl_status fli_settings_bind_member(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *out)
+{
+    uint32_t unbound;
+    memset(out, 0, sizeof *out);
+    fl_status top = bind_top(ctx, a, root, out, &unbound), status = FL_OK;
+    for (size_t i = 0; i < SECTIONS && !status; i++)
+        if (!strcmp(sections[i].name, "data"))
+            status = bind_section(ctx, a, &sections[i], fli_node_find(root, sections[i].name), out);
+    return top ? top : status;
+}
+
+fli_fed_spec fli_settings_fed(const fli_settings *s, const fli_memory *m)
+{
+    int held = m && fli_memory_holds(m);
+    return (fli_fed_spec){
+        .source = s->source.item.desc,
+        .source_params = s->source.params,
+        .memory = m,
+        .partitioner = held ? &fli_partitioner_holding : s->partitioner.item.desc,
+        .partitioner_params = held ? &m->who : s->partitioner.params,
+        .clients = (size_t)s->partition.clients,
+        .seed = (uint64_t)s->top.seed,
+        .test_fraction = s->data.test_fraction,
+        .unlabelled = s->data.unlabelled,
+        .normalize = s->data.normalize,
+        .mean = s->data.mean,
+        .std = s->data.std,
+        .on_demand = s->data.on_demand,
+        .wide = s->top.precision != 0,
+        .crop = (size_t)s->data.crop,
+        .augment = s->data.augment,
+    };
+}
+
 /* ---- one key ------------------------------------------------------------------------------------------- */
 
 /* A row of the tables and the struct it was bound to. Of `kind` there is no row: the choice itself. */

@@ -1,0 +1,393 @@
+/* The server's half of a federation in public: fl_server. An ordinary run, on a thread of its own, whose executor puts
+ * exchanges into a mailbox; whoever calls fl_server_next carries them to the clients.
+ *
+ * The run has a context of its own, because what fails here and what fails there must not mix; when the run is over,
+ * that context follows the user's, so that fl_run_save speaks to whoever calls it. */
+#include "run/run.h"
+
+#include "base/number.h"
+#include "data/joined.h"
+#include "exec/mailbox.h"
+
+#include <pthread.h>
+#include <string.h>
+
+typedef enum { JOINING, RUNNING, OVER } progress;
+
+struct fl_server {
+    fl_ctx *ctx;     /* the user's: sentences of calls that fail */
+    fl_ctx *run_ctx; /* the run's */
+    fl_config *cfg;
+    fli_arena arena;
+    fli_settings settings;
+    fli_look all;
+    fli_look *looks; /* of the clients; no samples: has not joined */
+    fli_card *cards;
+    size_t clients, missing;
+    fli_plan data; /* what the run's plan borrows: fed, their digest, the mailbox */
+    fl_run *run;
+    pthread_t thread;
+    fl_observer_fn *observer;
+    void *observer_arg;
+    pthread_mutex_t lock; /* guards all below, and what joining changes */
+    pthread_cond_t left;  /* a caller has left */
+    progress progress;
+    fl_status status; /* of the run, once it is over, */
+    char why[4096];   /* and its sentences if it failed */
+    int asked;        /* to stop, before there was a run */
+    size_t inside;    /* callers, who must leave before all this may go */
+};
+
+/* ---- callers --------------------------------------------------------------------------------------------- */
+
+/* What went wrong in a thread's own call, so that threads do not read each other's sentences. */
+static _Thread_local char last_error[1024];
+
+const char *fl_server_error(const fl_server *s)
+{
+    (void)s;
+    return last_error;
+}
+
+/* Each call works with a context of its own, whose sentence becomes the user's when it fails: calls of several threads
+ * leave whole sentences. */
+static fl_ctx *enter(fl_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->inside++;
+    pthread_mutex_unlock(&s->lock);
+    return fl_ctx_new();
+}
+
+static fl_status leave(fl_server *s, fl_ctx *own, fl_status status)
+{
+    const char *why = own ? fl_ctx_error(own) : "out of memory";
+    if (status && status != FL_EDONE) {
+        fli_snprintf(last_error, sizeof last_error, "%s", why);
+        fli_clear(s->ctx);
+        fli_fail(s->ctx, status, "%s", why);
+    }
+    fl_ctx_free(own);
+    pthread_mutex_lock(&s->lock);
+    s->inside--;
+    pthread_cond_broadcast(&s->left);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------ */
+
+static fl_status check_settings(fl_server *s)
+{
+    fli_fed_spec spec = fli_settings_fed(&s->settings, NULL);
+    const fli_executor *executor = s->settings.executor.item.desc;
+    if (!fli_is_joined(&spec))
+        return fli_fail(s->ctx, FL_ECONFIG,
+                        "data.kind is %s, but the samples of a server are at its clients: it must be joined",
+                        spec.source->name);
+    if (executor != &fli_executor_threads)
+        return fli_fail(s->ctx, FL_ECONFIG, "executor is %s, but the clients of a server are elsewhere",
+                        executor->name);
+    if (s->settings.top.checkpoint_every)
+        return fli_fail(s->ctx, FL_ECONFIG,
+                        "checkpoint_every must be 0: what clients keep is at the clients, so a server has no "
+                        "checkpoints yet");
+    fl_status status = fli_joined_look(s->ctx, &spec, &s->all);
+    s->clients = s->missing = spec.clients;
+    return status;
+}
+
+/* fl_log_fn */
+static void forward(void *server, fl_log_level level, const char *line)
+{
+    fli_log(((fl_server *)server)->ctx, level, "%s", line);
+}
+
+static fl_status make_parts(fl_server *s, fl_config *cfg)
+{
+    fl_status status = fli_settings_bind(s->ctx, &s->arena, cfg->root, &s->settings);
+    if (!status) status = check_settings(s);
+    if (status) return status;
+    s->looks = fli_alloc(s->ctx, s->clients, sizeof *s->looks);
+    s->cards = fli_alloc(s->ctx, s->clients, sizeof *s->cards);
+    if (!s->looks || !s->cards || !(s->cfg = fl_config_copy(cfg))) return FL_ENOMEM;
+    if (!(s->run_ctx = fl_ctx_new())) return fli_fail(s->ctx, FL_ENOMEM, "out of memory");
+    s->cfg->ctx = s->run_ctx;
+    fl_ctx_on_log(s->run_ctx, forward, s);
+    return FL_OK;
+}
+
+static void free_parts(fl_server *s)
+{
+    fl_run_free(s->run);
+    fli_mailbox_free(s->data.mailbox);
+    fli_fed_free(s->data.fed);
+    fl_config_free(s->cfg);
+    fl_ctx_free(s->run_ctx);
+    fli_free(s->looks);
+    fli_free(s->cards);
+    fli_arena_fini(&s->arena);
+    pthread_cond_destroy(&s->left);
+    pthread_mutex_destroy(&s->lock);
+    fli_free(s);
+}
+
+fl_status fl_server_new(fl_config *cfg, fl_server **out)
+{
+    fli_clear(cfg->ctx);
+    fl_server *s = fli_alloc(cfg->ctx, 1, sizeof *s);
+    if (!s) return FL_ENOMEM;
+    s->ctx = cfg->ctx;
+    fli_arena_init(&s->arena, s->ctx);
+    if (pthread_mutex_init(&s->lock, NULL)) {
+        fli_free(s);
+        return fli_fail(cfg->ctx, FL_ESYSTEM, "a lock cannot be created");
+    }
+    if (pthread_cond_init(&s->left, NULL)) {
+        pthread_mutex_destroy(&s->lock);
+        fli_free(s);
+        return fli_fail(cfg->ctx, FL_ESYSTEM, "a lock cannot be created");
+    }
+    fl_status status = make_parts(s, cfg);
+    if (status)
+        free_parts(s);
+    else
+        *out = s;
+    return status;
+}
+
+void fl_server_free(fl_server *s)
+{
+    if (!s) return;
+    if (s->data.mailbox) fli_mailbox_close(s->data.mailbox);
+    pthread_mutex_lock(&s->lock);
+    while (s->inside) pthread_cond_wait(&s->left, &s->lock);
+    int running = s->progress != JOINING;
+    pthread_mutex_unlock(&s->lock);
+    if (running) pthread_join(s->thread, NULL);
+    free_parts(s);
+}
+
+/* ---- joining --------------------------------------------------------------------------------------------- */
+
+static fl_status no_client(fl_ctx *ctx, const fl_server *s, uint32_t client)
+{
+    return fli_fail(ctx, FL_EMISMATCH, "there is no client %u: partition.clients is %zu", client, s->clients);
+}
+
+static fl_status read_card(fl_ctx *ctx, const void *bytes, size_t n, fli_card *card, fli_look *look)
+{
+    fli_packet p;
+    fl_status s = fli_packet_read(ctx, FLI_PACKET_CARD, bytes, n, &p);
+    if (!s && (p.head_bytes != FLI_CARD_BYTES || p.body_bytes))
+        s = fli_fail(ctx, FL_EFORMAT, "this is no card of a client: it has another length");
+    if (!s) s = fli_card_read(ctx, p.head, card);
+    if (s) return s;
+    *look =
+        (fli_look){.samples = (size_t)card->samples, .classes = (size_t)card->classes, .kind = (fli_xkind)card->kind};
+    for (size_t k = 0; k < 3; k++) look->shape[k] = (size_t)card->shape[k];
+    return FL_OK;
+}
+
+static const fli_look *first_of(const fl_server *s)
+{
+    for (size_t i = 0; i < s->clients; i++)
+        if (s->looks[i].samples) return &s->looks[i];
+    return NULL;
+}
+
+static int same_card(const fli_card *a, const fli_card *b)
+{
+    unsigned char x[FLI_CARD_BYTES], y[FLI_CARD_BYTES];
+    fli_card_write(a, x);
+    fli_card_write(b, y);
+    return !memcmp(x, y, sizeof x);
+}
+
+/* Behind the lock. */
+static fl_status admit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_card *card, const fli_look *look)
+{
+    fli_look *place = &s->looks[client];
+    if (place->samples && same_card(&s->cards[client], card)) return FL_OK;
+    if (place->samples) return fli_fail(ctx, FL_EMISMATCH, "client %u has joined already, with another card", client);
+    const char *wrong = fli_joined_wrong(&s->all, first_of(s), look);
+    if (wrong) return fli_fail(ctx, FL_EMISMATCH, "client %u cannot join: %s", client, wrong);
+    *place = *look;
+    s->cards[client] = *card;
+    s->missing--;
+    return FL_OK;
+}
+
+fl_status fl_server_join(fl_server *s, uint32_t client, const void *card, size_t n)
+{
+    fli_card read;
+    fli_look look;
+    fl_ctx *own = enter(s);
+    fl_status status = !own ? FL_ENOMEM : client >= s->clients ? no_client(own, s, client) : FL_OK;
+    if (!status) status = read_card(own, card, n, &read, &look);
+    if (!status) {
+        pthread_mutex_lock(&s->lock);
+        status = admit(s, own, client, &read, &look);
+        pthread_mutex_unlock(&s->lock);
+    }
+    return leave(s, own, status);
+}
+
+size_t fl_server_missing(const fl_server *s)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&s->lock;
+    pthread_mutex_lock(lock);
+    size_t missing = s->missing;
+    pthread_mutex_unlock(lock);
+    return missing;
+}
+
+/* ---- the run --------------------------------------------------------------------------------------------- */
+
+static void *go(void *server)
+{
+    fl_server *s = server;
+    fl_status status = fl_run_go(s->run, s->observer, s->observer_arg);
+    pthread_mutex_lock(&s->lock);
+    s->status = status;
+    fli_snprintf(s->why, sizeof s->why, "%s", fl_ctx_error(s->run_ctx));
+    s->progress = OVER;
+    pthread_mutex_unlock(&s->lock);
+    fli_mailbox_close(s->data.mailbox);
+    return NULL;
+}
+
+/* Who takes part, as far as the cards say; without digests two federations of equal sizes have the same. */
+static fli_digest digest_cards(const fl_server *s)
+{
+    fli_hash h;
+    fli_hash_init(&h);
+    fli_hash_count(&h, s->clients);
+    for (size_t i = 0; i < s->clients; i++) {
+        unsigned char bytes[FLI_CARD_BYTES];
+        fli_card_write(&s->cards[i], bytes);
+        fli_hash_bytes(&h, bytes, sizeof bytes);
+    }
+    return fli_hash_end(&h);
+}
+
+static fl_status make_run(fl_server *s)
+{
+    fli_fed_spec spec = fli_settings_fed(&s->settings, NULL);
+    s->data.samples = digest_cards(s);
+    fli_dataset *test = NULL;
+    fl_status status = s->cfg->memory.test.size ? fli_memory_borrow(s->run_ctx, &s->cfg->memory.test, &test) : FL_OK;
+    if (!status) status = fli_fed_joined(s->run_ctx, &spec, s->looks, test, &s->data.fed);
+    if (!status) status = fli_mailbox_new(s->run_ctx, &s->data.samples, &s->data.mailbox);
+    if (!status) status = fli_run_new(s->cfg, &s->data, &s->run);
+    if (status) {
+        fli_mailbox_free(s->data.mailbox);
+        fli_fed_free(s->data.fed);
+        s->data.mailbox = NULL;
+        s->data.fed = NULL;
+    }
+    return status;
+}
+
+/* Behind the lock: whoever calls something else meanwhile waits. */
+static fl_status begin(fl_server *s, fl_ctx *ctx)
+{
+    if (s->progress != JOINING) return fli_fail(ctx, FL_ECONFIG, "the run has begun already");
+    if (s->missing) return fli_fail(ctx, FL_ECONFIG, "%zu of %zu clients have not joined yet", s->missing, s->clients);
+    fli_clear(s->run_ctx);
+    fl_status status = make_run(s);
+    if (status) return fli_fail(ctx, status, "%s", fl_ctx_error(s->run_ctx));
+    if (s->asked) fl_run_stop(s->run);
+    s->progress = RUNNING;
+    if (!pthread_create(&s->thread, NULL, go, s)) return FL_OK;
+    s->progress = JOINING;
+    return fli_fail(ctx, FL_ESYSTEM, "a thread cannot be created");
+}
+
+fl_status fl_server_begin(fl_server *s)
+{
+    fl_ctx *own = enter(s);
+    pthread_mutex_lock(&s->lock);
+    fl_status status = own ? begin(s, own) : FL_ENOMEM;
+    pthread_mutex_unlock(&s->lock);
+    return leave(s, own, status);
+}
+
+void fl_server_observe(fl_server *s, fl_observer_fn *fn, void *arg)
+{
+    s->observer = fn;
+    s->observer_arg = arg;
+}
+
+void fl_server_stop(fl_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->asked = 1;
+    if (s->run) fl_run_stop(s->run);
+    pthread_mutex_unlock(&s->lock);
+}
+
+fl_run *fl_server_run(fl_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    int over = s->progress == OVER;
+    if (over) fli_ctx_follow(s->run_ctx, s->ctx);
+    pthread_mutex_unlock(&s->lock);
+    return over ? s->run : NULL;
+}
+
+/* ---- messages -------------------------------------------------------------------------------------------- */
+
+/* Whether there is a run to exchange messages with, of a client that there is. */
+static fl_status begun(fl_server *s, fl_ctx *ctx, uint32_t client)
+{
+    if (!ctx) return FL_ENOMEM;
+    if (client >= s->clients) return no_client(ctx, s, client);
+    pthread_mutex_lock(&s->lock);
+    int joining = s->progress == JOINING;
+    pthread_mutex_unlock(&s->lock);
+    return joining ? fli_fail(ctx, FL_ECONFIG, "the run has not begun (fl_server_begin)") : FL_OK;
+}
+
+fl_status fl_server_terms(fl_server *s, uint32_t client, fl_bytes *out)
+{
+    fl_ctx *own = enter(s);
+    *out = (fl_bytes){NULL, 0};
+    fl_status status = begun(s, own, client);
+    return leave(s, own, status ? status : fli_mailbox_terms(s->data.mailbox, own, client, out));
+}
+
+/* How the run ended, once it has. */
+static fl_status ending(fl_server *s, fl_ctx *ctx)
+{
+    pthread_mutex_lock(&s->lock);
+    fl_status status = s->progress == OVER ? s->status : FL_OK;
+    pthread_mutex_unlock(&s->lock);
+    return status ? fli_fail(ctx, status, "%s", s->why) : FL_EDONE;
+}
+
+fl_status fl_server_next(fl_server *s, double seconds, uint32_t *client, fl_bytes *out)
+{
+    fl_ctx *own = enter(s);
+    *out = (fl_bytes){NULL, 0};
+    fl_status status = begun(s, own, 0);
+    if (!status) {
+        status = fli_mailbox_next(s->data.mailbox, own, seconds, client, out);
+        if (status == FL_EDONE) status = ending(s, own);
+    }
+    return leave(s, own, status);
+}
+
+fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n)
+{
+    fl_ctx *own = enter(s);
+    fl_status status = begun(s, own, client);
+    return leave(s, own, status ? status : fli_mailbox_answer(s->data.mailbox, own, client, answer, n));
+}
+
+fl_status fl_server_lost(fl_server *s, uint32_t client, const char *why)
+{
+    fl_ctx *own = enter(s);
+    fl_status status = begun(s, own, client);
+    return leave(s, own, status ? status : fli_mailbox_lost(s->data.mailbox, own, client, why));
+}

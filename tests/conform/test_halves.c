@@ -1,0 +1,330 @@
+/* The two halves of a federation, with nothing between them but bytes, give the bits of a simulation: every method, every
+ * row of metrics, whatever the order of answers, with any number of threads, and with clients that are made anew from
+ * their state before every ask. */
+#include "row.h"
+#include "fixture.h"
+
+#include "algo/algo.h"
+#include "fedloom_halves.h"
+#include "run/client.h"
+#include "run/run.h"
+
+#include <pthread.h>
+
+enum { MOST = 12 };
+
+typedef enum { IN_ORDER, BACKWARDS, ANEW, THREADS, WAYS } way;
+
+typedef struct {
+    double *model;
+    size_t parameters;
+    fl_row *rows;
+    size_t count;
+} outcome;
+
+static const char base[] =
+    "rounds: 4\nthreads: 2\n"
+    "data: {kind: blobs, classes: 4, features: 6, samples: 240, test_samples: 50, test_fraction: 0.2}\n"
+    "partition: {kind: iid, clients: 6}\nsystem: {kind: lognormal, jitter: 0.3}\n"
+    "local: {batch: 5, lr: 0.1, uneven: range, range: [1, 3]}\n"
+    "metrics: {gradient: true}\n";
+
+static fl_config *configure(fixture *f, const char *assignments)
+{
+    char text[1024], *save = NULL;
+    fl_config *cfg = fixture_config(f, base);
+    snprintf(text, sizeof text, "%s", assignments);
+    for (char *a = strtok_r(text, ";", &save); a; a = strtok_r(NULL, ";", &save))
+        assert_ok(f->ctx, fl_config_set(cfg, a));
+    return cfg;
+}
+
+static outcome outcome_of(fl_run *run)
+{
+    outcome o = {0};
+    const fl_row *rows;
+    o.parameters = fl_run_parameters(run);
+    o.model = malloc(o.parameters * sizeof *o.model);
+    fl_run_model(run, o.model, o.parameters);
+    o.count = fl_run_rows(run, &rows);
+    o.rows = malloc(o.count * sizeof *rows);
+    memcpy(o.rows, rows, o.count * sizeof *rows);
+    for (size_t i = 0; i < o.count; i++) *metric(&o.rows[i], "seconds") = 0; /* the one thing that may differ */
+    return o;
+}
+
+static void outcome_free(outcome *o)
+{
+    free(o->model);
+    free(o->rows);
+}
+
+static int same(const outcome *a, const outcome *b)
+{
+    return a->parameters == b->parameters && a->count == b->count &&
+           !memcmp(a->model, b->model, a->parameters * sizeof *a->model) &&
+           !memcmp(a->rows, b->rows, a->count * sizeof *a->rows);
+}
+
+/* ---- what clients have ------------------------------------------------------------------------------------ */
+
+/* The samples of a client in the simulation, in ascending order and with all their labels, as a set of their own. */
+static fli_dataset *samples_of(fixture *f, const fli_fed *fed, size_t client)
+{
+    const fli_dataset *all = fed->train;
+    size_t from = fed->part.start[client], n = fed->part.start[client + 1] - from;
+    size_t size = fli_xkind_size(all->kind), length = fli_dataset_length(all);
+    unsigned char *mine = calloc(all->n, 1);
+    fli_dataset *ds;
+    for (size_t k = 0; k < n; k++) mine[fed->part.index[from + k]] = 1;
+    assert_ok(f->ctx, fli_dataset_new(f->ctx, all->kind, n, length, all->classes, &ds));
+    for (size_t i = 0, k = 0; i < all->n; i++) {
+        if (!mine[i]) continue;
+        memcpy((char *)ds->x + k * length * size, (const char *)all->x + i * length * size, length * size);
+        if (ds->label) ds->label[k] = fli_fed_truth(fed, (uint32_t)i);
+        if (ds->target) ds->target[k] = all->target[i];
+        k++;
+    }
+    memcpy(ds->shape, all->shape, sizeof ds->shape);
+    for (int k = 0; k < 2 && all->frame[k]; k++) ds->shape[1 + k] = all->frame[k];
+    free(mine);
+    return ds;
+}
+
+/* ---- a federation in halves -------------------------------------------------------------------------------- */
+
+typedef struct {
+    fixture *f;
+    fl_run *like; /* the simulation */
+    fl_server *server;
+    size_t clients;
+    fl_ctx *ctx[MOST]; /* each client has its own, as it may be on any thread */
+    fl_client *client[MOST];
+    pthread_mutex_t lock[MOST];
+    way way;
+} halves;
+
+static fl_client *join(halves *h, uint32_t i)
+{
+    fl_client *c;
+    fli_dataset *ds = samples_of(h->f, h->like->plan.fed, i);
+    assert_ok(h->ctx[i], fli_client_with(h->ctx[i], ds, h->like->plan.settings.top.precision != 0, &c));
+    return c;
+}
+
+static void accept(halves *h, uint32_t i)
+{
+    fl_bytes terms;
+    assert_ok(h->f->ctx, fl_server_terms(h->server, i, &terms));
+    assert_ok(h->ctx[i], fl_client_accept(h->client[i], terms.data, terms.n));
+    assert_ok(h->ctx[i], fl_client_accept(h->client[i], terms.data, terms.n));
+    fl_bytes_free(&terms);
+}
+
+/* The same settings for clients that are elsewhere. */
+static fl_config *joined(halves *h, const char *assignments)
+{
+    char data[512];
+    const fli_settings *s = &h->like->plan.settings;
+    const fli_dataset *ds = h->like->plan.fed->train, *test = h->like->plan.fed->test;
+    size_t rows = ds->frame[0] ? ds->frame[0] : ds->shape[1], cols = ds->frame[1] ? ds->frame[1] : ds->shape[2];
+    fl_config *cfg = configure(h->f, assignments);
+    static const char *const normalize[] = {"auto", "none", "unit", "standard", "columns", "given", "image"};
+    static const char *const augment[] = {"none", "cifar", "crop"};
+    snprintf(data, sizeof data,
+             "data={kind: joined, shape: [%zu, %zu, %zu], classes: %zu, test_fraction: %.17g, unlabelled: %.17g, "
+             "normalize: %s, crop: %d, augment: %s}",
+             ds->shape[0], rows, cols, h->like->plan.fed->classes, s->data.test_fraction, s->data.unlabelled,
+             normalize[s->data.normalize], (int)s->data.crop, augment[s->data.augment]);
+    assert_ok(h->f->ctx, fl_config_set(cfg, data));
+    snprintf(data, sizeof data, "partition={clients: %zu}", h->clients);
+    assert_ok(h->f->ctx, fl_config_set(cfg, data));
+    if (!test) return cfg;
+    fl_samples none = {.size = sizeof none},
+               some = {.size = sizeof some, .n = test->n, .dim = fli_dataset_length(test)};
+    some.label = test->label;
+    some.target = test->target;
+    some.classes = test->classes;
+    if (test->kind == FLI_X_U8) some.u8 = test->x;
+    if (test->kind == FLI_X_F32) some.f32 = test->x;
+    if (test->kind == FLI_X_F64) some.f64 = test->x;
+    if (rows > 1) some.shape[0] = ds->shape[0], some.shape[1] = rows, some.shape[2] = cols;
+    assert_ok(h->f->ctx, fl_config_data(cfg, &none, &some, NULL));
+    return cfg;
+}
+
+static void open_halves(halves *h, const char *assignments)
+{
+    fl_config *cfg = joined(h, assignments);
+    fl_bytes card;
+    assert_ok(h->f->ctx, fl_server_new(cfg, &h->server));
+    fl_config_free(cfg);
+    for (uint32_t i = 0; i < h->clients; i++) {
+        assert_non_null(h->ctx[i] = fl_ctx_new());
+        pthread_mutex_init(&h->lock[i], NULL);
+        h->client[i] = join(h, i);
+        assert_ok(h->ctx[i], fl_client_card(h->client[i], i % 2, &card));
+        assert_ok(h->f->ctx, fl_server_join(h->server, i, card.data, card.n));
+        fl_bytes_free(&card);
+    }
+    assert_ok(h->f->ctx, fl_server_begin(h->server));
+    for (uint32_t i = 0; i < h->clients; i++) accept(h, i);
+}
+
+static void close_halves(halves *h)
+{
+    fl_server_free(h->server);
+    for (size_t i = 0; i < h->clients; i++) {
+        fl_client_free(h->client[i]);
+        fl_ctx_free(h->ctx[i]);
+        pthread_mutex_destroy(&h->lock[i]);
+    }
+}
+
+/* Another client takes the place of this one. */
+static void replace(halves *h, uint32_t i)
+{
+    fl_bytes state, again;
+    assert_ok(h->ctx[i], fl_client_state(h->client[i], &state));
+    fl_client_free(h->client[i]);
+    h->client[i] = join(h, i);
+    accept(h, i);
+    assert_ok(h->ctx[i], fl_client_restore(h->client[i], state.data, state.n));
+    assert_ok(h->ctx[i], fl_client_state(h->client[i], &again));
+    assert_int_equal(state.n, again.n);
+    assert_memory_equal(state.data, again.data, state.n);
+    fl_bytes_free(&state);
+    fl_bytes_free(&again);
+}
+
+static void work(halves *h, uint32_t i, fl_bytes *ask, fl_bytes *answer)
+{
+    if (h->way == ANEW) replace(h, i);
+    pthread_mutex_lock(&h->lock[i]);
+    assert_ok(h->ctx[i], fl_client_work(h->client[i], ask->data, ask->n, answer));
+    pthread_mutex_unlock(&h->lock[i]);
+    fl_bytes_free(ask);
+}
+
+static void hand_in(halves *h, uint32_t i, fl_bytes *answer)
+{
+    assert_int_equal(fl_server_answer(h->server, i, answer->data, answer->n), FL_OK);
+    fl_bytes_free(answer);
+}
+
+/* All asks that are there, then their answers from the last to the first. */
+static void backwards(halves *h)
+{
+    for (fl_status s = FL_OK; !s;) {
+        uint32_t who[MOST];
+        fl_bytes ask[MOST], answer;
+        size_t n = 0;
+        while (n < MOST && !(s = fl_server_next(h->server, n ? 0.002 : 10, &who[n], &ask[n])) && ask[n].n) n++;
+        if (s) assert_int_equal(s, FL_EDONE);
+        while (n--) {
+            work(h, who[n], &ask[n], &answer);
+            hand_in(h, who[n], &answer);
+        }
+    }
+}
+
+static void *carry(void *arg)
+{
+    halves *h = arg;
+    uint32_t who;
+    fl_bytes ask, answer;
+    fl_status s;
+    while (!(s = fl_server_next(h->server, 10, &who, &ask))) {
+        if (!ask.n) continue;
+        work(h, who, &ask, &answer);
+        hand_in(h, who, &answer);
+    }
+    assert_int_equal(s, FL_EDONE);
+    return NULL;
+}
+
+static void run_halves(halves *h)
+{
+    pthread_t thread[3];
+    if (h->way == BACKWARDS) {
+        backwards(h);
+    } else if (h->way == THREADS) {
+        for (size_t i = 0; i < 3; i++) assert_int_equal(pthread_create(&thread[i], NULL, carry, h), 0);
+        for (size_t i = 0; i < 3; i++) pthread_join(thread[i], NULL);
+    } else {
+        carry(h);
+    }
+}
+
+static void agree(fixture *f, const char *assignments)
+{
+    static const char *const names[] = {"in order", "backwards", "with clients made anew", "by threads"};
+    fl_config *cfg = configure(f, assignments);
+    halves h = {.f = f};
+    assert_ok(f->ctx, fl_run_new(cfg, &h.like));
+    fl_config_free(cfg);
+    h.clients = fl_run_clients(h.like);
+    assert_true(h.clients <= MOST);
+    for (h.way = IN_ORDER; h.way < WAYS; h.way++) {
+        open_halves(&h, assignments);
+        if (!h.way) assert_ok(f->ctx, fl_run_go(h.like, NULL, NULL));
+        outcome want = outcome_of(h.like);
+        run_halves(&h);
+        assert_non_null(fl_server_run(h.server));
+        outcome got = outcome_of(fl_server_run(h.server));
+        if (!same(&want, &got)) fail_msg("%s: halves %s give other bits", assignments, names[h.way]);
+        outcome_free(&want);
+        outcome_free(&got);
+        close_halves(&h);
+    }
+    fl_run_free(h.like);
+}
+
+static void every_algorithm(void **state)
+{
+    fixture *f = *state;
+    for (const fli_algo *const *a = fli_algo_list; *a; a++)
+        for (int k = 0; k < 2; k++) {
+            char text[512];
+            const char *model = k ? "{kind: mlp, hidden: [5], weight_decay: 0.01}" : "softmax";
+            snprintf(text, sizeof text, "algorithm=%s;participation=%s;model=%s;precision=%s%s", (*a)->name,
+                     (*a)->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 4}", model,
+                     k ? "f64" : "f32", levels_for(*a, model));
+            agree(f, text);
+        }
+}
+
+/* Phases, pseudo labels, clients' own models, images, regression, sizes that decide who takes part, arrivals. */
+static void other_settings(void **state)
+{
+    fixture *f = *state;
+    agree(f, "model=softmax;participation={kind: weighted, count: 3};local.momentum=0.9;local.schedule=sqrt");
+    agree(f, "model=softmax;participation=everyone;algorithm={kind: fedpd, skip: 0.5}");
+    agree(f, "model={kind: mlp, hidden: [5]};bilevel=hyper_representation;participation={kind: uniform, count: "
+             "3};algorithm={kind: fednest, inner_rounds: 3, neumann: 4, estimate: random}");
+    agree(f, "model={kind: mlp, hidden: [5]};bilevel=hyper_representation;participation={kind: uniform, count: "
+             "3};algorithm={kind: lfednest, inner_rounds: 2, outer_epochs: 2, anchor: full, cohort: level}");
+    agree(f, "model={kind: mlp, hidden: [5]};bilevel=hyper_representation;metrics.hypergradient=true;rounds=2;"
+             "participation={kind: uniform, count: 3};algorithm=simfbo");
+    agree(f, "model=softmax;participation=everyone;metrics.local=true;algorithm={kind: fedcpsl, freeze_after: 2};"
+             "data.unlabelled=0.6;semi={labels: closed_form, alpha_p: 0.5, alpha_r: 0.4}");
+    agree(f, "model=softmax;data.unlabelled=0.7;semi={labels: projected, label_steps: 3, label_batch: 2};"
+             "algorithm=fedvra-u;metrics.every=2");
+    agree(f, "model={kind: mlp, hidden: [6]};algorithm={kind: feddr, eta: 0.5, alpha: 1, solver: accurate, "
+             "relative: 0.1, accuracy: 1, most_steps: 30};rounds=3");
+    agree(f, "data={kind: digits, samples: 120, test_samples: 20, crop: 17, normalize: image};"
+             "model={kind: cnn, layers: \"conv 6x5 same, pool 2, fc 8\"};algorithm=scaffold;rounds=2");
+    agree(f, "data={kind: linreg, clients: 8, features: 20, min_size: 10, max_size: 30};partition={};"
+             "model={kind: least_squares, weight_decay: 0.01};regularizer={kind: l1, weight: 0.05};"
+             "algorithm={kind: feddr, eta: 0.1, init: exact, solver: exact}");
+    agree(f, "algorithm={kind: fedbuff, buffer: 3, tau: 4};model=softmax;participation=everyone;rounds=20;"
+             "system={kind: lognormal, sigma: 1, jitter: 0.5, step_seconds: 1}");
+    agree(f, "algorithm={kind: asyncfeddr, eta: 0.5, alpha: 0.8};model=softmax;participation={kind: uniform, count: "
+             "3};rounds=20;precision=f64;metrics.every=7");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(every_algorithm), FIXTURE_TEST(other_settings)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
