@@ -1,0 +1,532 @@
+/* The server's half under bad manners: messages that are late, damaged or somebody else's, clients that are lost, and ends
+ * at any moment, also with many threads inside. */
+#include "fixture.h"
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "fedloom_halves.h"
+#include "run/client.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+enum { N = 3, DIM = 4, SAMPLES = 10 };
+
+#define SERVER                                                                                                         \
+    "rounds: 3\nthreads: 1\nmodel: softmax\nprecision: f64\nparticipation: everyone\nlocal: {batch: 3, lr: 0.1}\n"     \
+    "data: {kind: joined, shape: [4], classes: 2}\npartition: {clients: 3}\n"
+
+typedef struct {
+    fixture *f;
+    fl_server *server;
+    fl_client *client[N];
+    fl_bytes card[N];
+} world;
+
+static fl_client *client_new(fl_ctx *ctx, uint32_t i, size_t dim, size_t classes)
+{
+    fl_client *c;
+    fli_dataset *ds;
+    assert_ok(ctx, fli_dataset_new(ctx, FLI_X_F64, SAMPLES + i, dim, classes, &ds));
+    for (size_t k = 0; k < ds->n * dim; k++) ((double *)ds->x)[k] = (double)((k * 7 + i) % 11) / 5 - 1;
+    for (size_t k = 0; classes && k < ds->n; k++) ds->label[k] = (int32_t)((k + i) % classes);
+    assert_ok(ctx, fli_client_with(ctx, ds, 1, &c));
+    return c;
+}
+
+static void world_new(fixture *f, const char *assignment, world *w)
+{
+    fl_config *cfg = fixture_config(f, SERVER);
+    *w = (world){.f = f};
+    if (assignment) assert_ok(f->ctx, fl_config_set(cfg, assignment));
+    assert_ok(f->ctx, fl_server_new(cfg, &w->server));
+    fl_config_free(cfg);
+    for (uint32_t i = 0; i < N; i++) {
+        w->client[i] = client_new(f->ctx, i, DIM, 2);
+        assert_ok(f->ctx, fl_client_card(w->client[i], 0, &w->card[i]));
+    }
+}
+
+static void join_all(world *w)
+{
+    for (uint32_t i = 0; i < N; i++)
+        assert_ok(w->f->ctx, fl_server_join(w->server, i, w->card[i].data, w->card[i].n));
+}
+
+static void begin(world *w)
+{
+    join_all(w);
+    assert_ok(w->f->ctx, fl_server_begin(w->server));
+    for (uint32_t i = 0; i < N; i++) {
+        fl_bytes terms;
+        assert_ok(w->f->ctx, fl_server_terms(w->server, i, &terms));
+        assert_ok(w->f->ctx, fl_client_accept(w->client[i], terms.data, terms.n));
+        fl_bytes_free(&terms);
+    }
+}
+
+static void world_free(world *w)
+{
+    fl_server_free(w->server);
+    for (size_t i = 0; i < N; i++) {
+        fl_client_free(w->client[i]);
+        fl_bytes_free(&w->card[i]);
+    }
+}
+
+/* The next ask, answered but not handed in. */
+static uint32_t take(world *w, fl_bytes *ask, fl_bytes *answer)
+{
+    uint32_t who;
+    assert_ok(w->f->ctx, fl_server_next(w->server, 10, &who, ask));
+    assert_true(ask->n > 0 && who < N);
+    assert_ok(w->f->ctx, fl_client_work(w->client[who], ask->data, ask->n, answer));
+    return who;
+}
+
+static fl_status finish(world *w)
+{
+    uint32_t who;
+    fl_bytes ask, answer;
+    fl_status s;
+    while (!(s = fl_server_next(w->server, 10, &who, &ask))) {
+        assert_ok(w->f->ctx, fl_client_work(w->client[who], ask.data, ask.n, &answer));
+        assert_ok(w->f->ctx, fl_server_answer(w->server, who, answer.data, answer.n));
+        fl_bytes_free(&ask);
+        fl_bytes_free(&answer);
+    }
+    return s;
+}
+
+/* A copy with a change at one place, and the checksum of the whole put right. */
+static unsigned char *forged(const fl_bytes *b, size_t at, uint64_t value, size_t bytes)
+{
+    unsigned char *copy = memcpy(malloc(b->n), b->data, b->n), *all = malloc(b->n - 4);
+    fli_put_u64(copy + at, value, bytes);
+    memcpy(all, copy, 12);
+    memcpy(all + 12, copy + 16, b->n - 16);
+    fli_put_u64(copy + 12, fli_crc32c(all, b->n - 4), 4);
+    free(all);
+    return copy;
+}
+
+/* ---- settings --------------------------------------------------------------------------------------------- */
+
+static void refuse(fixture *f, const char *assignment, const char *sentence)
+{
+    fl_server *s = NULL;
+    fl_config *cfg = fixture_config(f, SERVER);
+    assert_ok(f->ctx, fl_config_set(cfg, assignment));
+    assert_fails(f->ctx, fl_server_new(cfg, &s), FL_ECONFIG, sentence);
+    fl_config_free(cfg);
+}
+
+static void settings(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = NULL;
+    refuse(f, "data={kind: blobs}", "it must be joined");
+    refuse(f, "data.normalize=standard", "the server has none");
+    refuse(f, "data.shape=[1, 2]", "data.shape has 2 numbers");
+    refuse(f, "partition.clients=0", "partition.clients must say");
+    refuse(f, "executor=loopback", "executor is loopback");
+    refuse(f, "local.lr=-1", "local.lr");
+    fl_config *cfg = fixture_config(f, SERVER);
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "fl_server_new");
+    fl_config_free(cfg);
+    fl_server *s = NULL;
+    cfg = fixture_config(f, SERVER "output: x\ncheckpoint_every: 2\n");
+    assert_fails(f->ctx, fl_server_new(cfg, &s), FL_ECONFIG, "checkpoint_every must be 0");
+    fl_config_free(cfg);
+}
+
+/* What needs samples at the server is said when it begins, and then it may not. */
+static void needs_samples(void **state)
+{
+    static const char *const cases[][2] = {
+        {"algorithm={kind: feddr, solver: accurate, accuracy: 1, relative: 0.1}", "at the clients"},
+        {"model={kind: factorization, rank: 2}", "are not here"},
+        {"data.class_names=a", "data.class_names has 1 names"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        world w;
+        world_new(*state, cases[i][0], &w);
+        join_all(&w);
+        fl_status s = fl_server_begin(w.server);
+        if (!s || !strstr(fl_ctx_error(w.f->ctx), cases[i][1]))
+            fail_msg("%s: %d, %s", cases[i][0], (int)s, fl_ctx_error(w.f->ctx));
+        world_free(&w);
+    }
+}
+
+/* ---- joining ----------------------------------------------------------------------------------------------- */
+
+static void joining(void **state)
+{
+    world w;
+    uint32_t who;
+    fl_bytes out;
+    world_new(*state, NULL, &w);
+    fl_ctx *ctx = w.f->ctx;
+    assert_int_equal(fl_server_missing(w.server), N);
+    assert_fails(ctx, fl_server_begin(w.server), FL_ECONFIG, "3 of 3 clients");
+    assert_fails(ctx, fl_server_next(w.server, 0, &who, &out), FL_ECONFIG, "has not begun");
+    assert_fails(ctx, fl_server_terms(w.server, 0, &out), FL_ECONFIG, "has not begun");
+    assert_fails(ctx, fl_server_answer(w.server, 0, "", 0), FL_ECONFIG, "has not begun");
+    assert_fails(ctx, fl_server_lost(w.server, 0, "x"), FL_ECONFIG, "has not begun");
+    assert_null(fl_server_run(w.server));
+    assert_fails(ctx, fl_server_join(w.server, N, w.card[0].data, w.card[0].n), FL_EMISMATCH, "no client 3");
+    assert_fails(ctx, fl_server_join(w.server, 0, w.card[0].data, w.card[0].n - 1), FL_EFORMAT, "cut short");
+    assert_fails(ctx, fl_server_join(w.server, 0, NULL, 0), FL_EFORMAT, "cut short");
+    assert_non_null(strstr(fl_server_error(w.server), "no card of a client"));
+    assert_ok(ctx, fl_server_join(w.server, 0, w.card[0].data, w.card[0].n));
+    assert_ok(ctx, fl_server_join(w.server, 0, w.card[0].data, w.card[0].n));
+    assert_int_equal(fl_server_missing(w.server), N - 1);
+    assert_fails(ctx, fl_server_join(w.server, 0, w.card[1].data, w.card[1].n), FL_EMISMATCH, "another card");
+    fl_client *wide = client_new(ctx, 1, DIM + 1, 2), *numbers = client_new(ctx, 1, DIM, 0);
+    assert_ok(ctx, fl_client_card(wide, 1, &out));
+    assert_fails(ctx, fl_server_join(w.server, 1, out.data, out.n), FL_EMISMATCH, "another shape");
+    fl_bytes_free(&out);
+    assert_ok(ctx, fl_client_card(numbers, 1, &out));
+    assert_fails(ctx, fl_server_join(w.server, 1, out.data, out.n), FL_EMISMATCH, "no labels");
+    fl_bytes_free(&out);
+    fl_client_free(wide);
+    fl_client_free(numbers);
+    begin(&w);
+    assert_fails(ctx, fl_server_begin(w.server), FL_ECONFIG, "begun already");
+    assert_int_equal(finish(&w), FL_EDONE);
+    assert_int_equal(fl_run_round(fl_server_run(w.server)), 3);
+    assert_int_equal(finish(&w), FL_EDONE);
+    world_free(&w);
+}
+
+/* A client with more classes than the federation, and terms for somebody else's samples. */
+static void accepting(void **state)
+{
+    world w, other;
+    fl_bytes terms, ask, answer;
+    world_new(*state, NULL, &w);
+    world_new(*state, "seed=2", &other);
+    fl_ctx *ctx = w.f->ctx;
+    begin(&other);
+    assert_ok(ctx, fl_server_terms(other.server, 0, &terms));
+    fl_client *odd = client_new(ctx, 0, DIM, 3), *wide = client_new(ctx, 0, DIM + 1, 2);
+    assert_fails(ctx, fl_client_work(odd, "", 0, &answer), FL_ECONFIG, "not accepted");
+    assert_fails(ctx, fl_client_accept(odd, terms.data, terms.n), FL_EMISMATCH, "'2', which the federation");
+    assert_fails(ctx, fl_client_accept(wide, terms.data, terms.n), FL_EMISMATCH, "another shape");
+    assert_fails(ctx, fl_client_accept(wide, terms.data, terms.n - 1), FL_EFORMAT, "cut short");
+    fl_client_free(odd);
+    fl_client_free(wide);
+    begin(&w);
+    assert_fails(ctx, fl_client_accept(w.client[0], terms.data, terms.n), FL_EMISMATCH, "other terms");
+    uint32_t who = take(&w, &ask, &answer);
+    assert_fails(ctx, fl_client_work(other.client[who], ask.data, ask.n, &answer), FL_EFORMAT, "of another run");
+    assert_fails(ctx, fl_client_work(w.client[(who + 1) % N], ask.data, ask.n, &answer), FL_EFORMAT, "another client");
+    fl_bytes_free(&terms);
+    fl_bytes_free(&ask);
+    world_free(&w);
+    world_free(&other);
+}
+
+/* Labels as files write them. */
+static void class_names(void **state)
+{
+    fixture *f = *state;
+    world w;
+    fl_bytes terms;
+    fl_client *c[2];
+    static const char *const files[] = {"0,1,2,3,cat\n1,1,0,2,dog\n2,0,1,1,cat\n", "0,1,2,3,cat\n1,1,0,2,cow\n"};
+    world_new(f, "data.class_names=dog, cat", &w);
+    begin(&w);
+    assert_ok(f->ctx, fl_server_terms(w.server, 0, &terms));
+    for (int i = 0; i < 2; i++) {
+        char text[600];
+        snprintf(text, sizeof text, "data: {kind: csv, train: %s, header: false, label: 4}\n",
+                 fixture_write(f, i ? "b.csv" : "a.csv", files[i]));
+        fl_config *cfg = fixture_config(f, text);
+        assert_ok(f->ctx, fl_client_new(cfg, &c[i]));
+        fl_config_free(cfg);
+    }
+    assert_ok(f->ctx, fl_client_accept(c[0], terms.data, terms.n));
+    assert_fails(f->ctx, fl_client_accept(c[1], terms.data, terms.n), FL_EMISMATCH, "'cow'");
+    fl_client_free(c[0]);
+    fl_client_free(c[1]);
+    fl_bytes_free(&terms);
+    world_free(&w);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------------------- */
+
+static void answers(void **state)
+{
+    world w;
+    fl_bytes ask, answer, late;
+    world_new(*state, NULL, &w);
+    fl_ctx *ctx = w.f->ctx;
+    begin(&w);
+    uint32_t who = take(&w, &ask, &answer);
+    fl_bytes_free(&ask);
+    uint32_t next = take(&w, &ask, &late);
+    assert_int_not_equal(who, next);
+    for (size_t n = 0; n < answer.n; n += n < 100 ? 1 : 37)
+        assert_int_equal(fl_server_answer(w.server, who, answer.data, n), FL_EFORMAT);
+    for (size_t at = 0; at < answer.n; at++) {
+        answer.data[at] ^= 4;
+        assert_int_equal(fl_server_answer(w.server, who, answer.data, answer.n), FL_EFORMAT);
+        answer.data[at] ^= 4;
+    }
+    assert_fails(ctx, fl_server_answer(w.server, next, answer.data, answer.n), FL_EMISMATCH, "of client");
+    assert_fails(ctx, fl_server_answer(w.server, who, ask.data, ask.n), FL_EFORMAT, "another kind");
+    unsigned char *number = forged(&answer, 16, 999, 8), *run = forged(&answer, 40, 1, 8);
+    unsigned char *status = forged(&answer, 72 + 16, 77, 4), *silent = forged(&answer, 72 + 16, FL_EIO, 4);
+    assert_fails(ctx, fl_server_answer(w.server, who, number, answer.n), FL_EMISMATCH, "nobody waits");
+    assert_fails(ctx, fl_server_answer(w.server, who, run, answer.n), FL_EMISMATCH, "another run");
+    assert_fails(ctx, fl_server_answer(w.server, who, status, answer.n), FL_EFORMAT, "is impossible");
+    assert_fails(ctx, fl_server_answer(w.server, who, silent, answer.n), FL_EFORMAT, "nobody asked for");
+    assert_ok(ctx, fl_server_answer(w.server, who, answer.data, answer.n));
+    assert_fails(ctx, fl_server_answer(w.server, who, answer.data, answer.n), FL_EMISMATCH, "nobody waits");
+    assert_fails(ctx, fl_server_lost(w.server, who, "x"), FL_EMISMATCH, "is awaited");
+    assert_ok(ctx, fl_server_answer(w.server, next, late.data, late.n));
+    assert_int_equal(finish(&w), FL_EDONE);
+    assert_fails(ctx, fl_server_answer(w.server, next, late.data, late.n), FL_EMISMATCH, "nobody waits");
+    free(number);
+    free(run);
+    free(status);
+    free(silent);
+    fl_bytes_free(&ask);
+    fl_bytes_free(&answer);
+    fl_bytes_free(&late);
+    world_free(&w);
+}
+
+/* A turn that fails ends the run with the client's own words, made printable. */
+static void failed_turn(void **state)
+{
+    world w;
+    uint32_t who;
+    fl_bytes ask, answer;
+    world_new(*state, NULL, &w);
+    begin(&w);
+    who = take(&w, &ask, &answer);
+    const char why[] = "no\x1b[2J power\n";
+    size_t n = 72 + 20 + sizeof why - 1;
+    fl_bytes bad = {memcpy(malloc(n), answer.data, 72 + 20), n};
+    fli_put_u64(bad.data + 28, 20 + sizeof why - 1, 4);
+    fli_put_u64(bad.data + 32, 0, 8);
+    memcpy(bad.data + 92, why, sizeof why - 1);
+    unsigned char *bytes = forged(&bad, 72 + 16, FL_ESYSTEM, 4);
+    assert_ok(w.f->ctx, fl_server_answer(w.server, who, bytes, n));
+    assert_fails(w.f->ctx, finish(&w), FL_ESYSTEM, "no?[2J power");
+    free(bad.data);
+    free(bytes);
+    fl_bytes_free(&ask);
+    fl_bytes_free(&answer);
+    world_free(&w);
+}
+
+/* ---- states ------------------------------------------------------------------------------------------------ */
+
+static void states(void **state)
+{
+    world w;
+    fl_bytes ask, answer, kept;
+    world_new(*state, "algorithm=scaffold", &w);
+    fl_ctx *ctx = w.f->ctx;
+    assert_fails(ctx, fl_client_state(w.client[0], &kept), FL_ECONFIG, "not accepted");
+    begin(&w);
+    uint32_t who;
+    do { /* past the measurement at the start, which leaves no trace */
+        who = take(&w, &ask, &answer);
+        assert_ok(ctx, fl_server_answer(w.server, who, answer.data, answer.n));
+        fl_bytes_free(&ask);
+        fl_bytes_free(&answer);
+        assert_ok(ctx, fl_client_state(w.client[who], &kept));
+        if (kept.n < 300) fl_bytes_free(&kept);
+    } while (!kept.n);
+    assert_fails(ctx, fl_client_restore(w.client[who], kept.data, kept.n), FL_ECONFIG, "worked already");
+    uint32_t other = (who + 1) % N;
+    assert_fails(ctx, fl_client_restore(w.client[other], kept.data, kept.n), FL_EMISMATCH, "another client");
+    fl_bytes_free(&kept);
+    assert_ok(ctx, fl_client_state(w.client[other], &kept));
+    for (size_t n = 0; n < kept.n; n++)
+        assert_int_equal(fl_client_restore(w.client[other], kept.data, n), FL_EFORMAT);
+    assert_ok(ctx, fl_client_restore(w.client[other], kept.data, kept.n));
+    fl_bytes_free(&kept);
+    assert_int_equal(finish(&w), FL_EDONE);
+    world_free(&w);
+}
+
+/* ---- ends --------------------------------------------------------------------------------------------------- */
+
+static void lost(void **state)
+{
+    world w;
+    uint32_t who, other;
+    fl_bytes ask, answer;
+    world_new(*state, NULL, &w);
+    begin(&w);
+    who = take(&w, &ask, &answer);
+    fl_bytes_free(&ask);
+    assert_ok(w.f->ctx, fl_server_lost(w.server, who, "its line went dead"));
+    while (!fl_server_next(w.server, 10, &other, &ask)) fl_bytes_free(&ask);
+    assert_fails(w.f->ctx, fl_server_next(w.server, 0, &other, &ask), FL_EIO, "its line went dead");
+    assert_fails(w.f->ctx, fl_server_answer(w.server, who, answer.data, answer.n), FL_EMISMATCH, "nobody waits");
+    assert_non_null(fl_server_run(w.server));
+    fl_bytes_free(&answer);
+    world_free(&w);
+}
+
+static void stopped(void **state)
+{
+    for (int early = 0; early < 2; early++) {
+        world w;
+        world_new(*state, "rounds=100000", &w);
+        if (early) fl_server_stop(w.server);
+        begin(&w);
+        fl_server_stop(w.server);
+        assert_int_equal(finish(&w), FL_EDONE);
+        assert_int_equal(fl_run_stopped_by(fl_server_run(w.server)), FL_STOP_ASKED);
+        world_free(&w);
+    }
+}
+
+/* Freed before anybody joined, before it begins, before the first ask is taken, and with asks out. */
+static void freed_at_any_moment(void **state)
+{
+    for (int moment = 0; moment < 6; moment++) {
+        world w;
+        fl_bytes ask, answer;
+        world_new(*state, NULL, &w);
+        if (moment == 1) join_all(&w);
+        if (moment >= 2) begin(&w);
+        for (int i = 3; i <= moment; i++) {
+            uint32_t who = take(&w, &ask, &answer);
+            if (i == 4) assert_ok(w.f->ctx, fl_server_answer(w.server, who, answer.data, answer.n));
+            fl_bytes_free(&ask);
+            fl_bytes_free(&answer);
+        }
+        world_free(&w);
+    }
+    fl_server_free(NULL);
+    fl_client_free(NULL);
+    fl_bytes_free(NULL);
+}
+
+/* Threads that take asks and never answer, answer rubbish, and wait; the server goes while they are inside. */
+typedef struct {
+    fl_server *server;
+    atomic_int inside;
+    atomic_int gone;
+} crowd;
+
+static void *mill_about(void *arg)
+{
+    crowd *c = arg;
+    uint32_t who = 0;
+    fl_bytes ask;
+    atomic_fetch_add(&c->inside, 1);
+    for (int i = 0; !atomic_load(&c->gone); i++) {
+        if (!fl_server_next(c->server, 0.001, &who, &ask)) {
+            if (i % 2 && ask.n) assert_int_not_equal(fl_server_answer(c->server, who, ask.data, ask.n), FL_OK);
+            assert_int_not_equal(fl_server_answer(c->server, who % N, "x", 1), FL_OK);
+            fl_bytes_free(&ask);
+        } else {
+            break;
+        }
+        if (fl_server_missing(c->server)) break;
+        if (i == 5) fl_server_stop(c->server);
+    }
+    return NULL;
+}
+
+static void crowded(void **state)
+{
+    enum { THREADS = 4 };
+    for (int round = 0; round < 4; round++) {
+        world w;
+        pthread_t thread[THREADS];
+        world_new(*state, round % 2 ? "algorithm=scaffold" : NULL, &w);
+        begin(&w);
+        crowd c = {.server = w.server};
+        for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&thread[i], NULL, mill_about, &c), 0);
+        while (atomic_load(&c.inside) < THREADS) usleep(100);
+        usleep(2000 * (unsigned)round);
+        if (round > 1)
+            for (uint32_t i = 0; i < N; i++) (void)fl_server_lost(w.server, i, "lost");
+        atomic_store(&c.gone, 1); /* no thread begins another call; those that are inside leave */
+        for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
+        world_free(&w);
+    }
+}
+
+/* A thread waits in fl_server_next for long; the server's end lets it go. */
+static void *wait_long(void *arg)
+{
+    crowd *c = arg;
+    uint32_t who;
+    fl_bytes ask;
+    atomic_store(&c->inside, 1);
+    fl_status s = fl_server_next(c->server, 1000, &who, &ask);
+    fl_bytes_free(&ask);
+    return (void *)(uintptr_t)s;
+}
+
+static void waiters_leave(void **state)
+{
+    world w;
+    pthread_t thread;
+    uint32_t who;
+    fl_bytes ask[N];
+    void *status;
+    world_new(*state, NULL, &w);
+    begin(&w);
+    for (size_t i = 0; i < N; i++) assert_ok(w.f->ctx, fl_server_next(w.server, 10, &who, &ask[i]));
+    crowd c = {.server = w.server};
+    assert_int_equal(pthread_create(&thread, NULL, wait_long, &c), 0);
+    while (!atomic_load(&c.inside)) usleep(100);
+    usleep(20000); /* it is inside by now, or sees that it is over */
+    assert_ok(w.f->ctx, fl_server_lost(w.server, who, "gone"));
+    pthread_join(thread, &status);
+    assert_int_equal((uintptr_t)status, FL_EIO);
+    for (size_t i = 0; i < N; i++) fl_bytes_free(&ask[i]);
+    world_free(&w);
+}
+
+/* On the real clock every client at work is a thread that waits here. */
+static void real_clock(void **state)
+{
+    for (int early = 0; early < 2; early++) {
+        world w;
+        fl_bytes ask, answer;
+        world_new(*state, NULL, &w);
+        fl_server_free(w.server);
+        fl_config *cfg = fixture_config(*state, SERVER "clock: real\nalgorithm: fedasync\n");
+        assert_ok(w.f->ctx, fl_config_set(cfg, "threads=3"));
+        assert_ok(w.f->ctx, fl_config_set(cfg, "rounds=20"));
+        assert_ok(w.f->ctx, fl_server_new(cfg, &w.server));
+        fl_config_free(cfg);
+        begin(&w);
+        for (int i = 0; early && i < 5; i++) {
+            uint32_t who = take(&w, &ask, &answer);
+            assert_ok(w.f->ctx, fl_server_answer(w.server, who, answer.data, answer.n));
+            fl_bytes_free(&ask);
+            fl_bytes_free(&answer);
+        }
+        if (!early) assert_int_equal(finish(&w), FL_EDONE);
+        if (!early) assert_int_equal(fl_run_round(fl_server_run(w.server)), 20);
+        world_free(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(settings),   FIXTURE_TEST(needs_samples), FIXTURE_TEST(joining),
+        FIXTURE_TEST(accepting),  FIXTURE_TEST(class_names),   FIXTURE_TEST(answers),
+        FIXTURE_TEST(failed_turn), FIXTURE_TEST(states),       FIXTURE_TEST(lost),
+        FIXTURE_TEST(stopped),    FIXTURE_TEST(freed_at_any_moment), FIXTURE_TEST(crowded),
+        FIXTURE_TEST(waiters_leave), FIXTURE_TEST(real_clock),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
