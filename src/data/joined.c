@@ -16,8 +16,8 @@ typedef struct {
 } joined_params;
 
 static const fli_key keys[] = {
-    {"shape", FLI_INTS, offsetof(joined_params, shape), NULL, 1, 1e9, NULL,
-     "of the clients' samples: the number of features, or channels, height and width of images"},
+    {"shape", FLI_INTS, offsetof(joined_params, shape), "[]", 1, 1e9, NULL,
+     "of the clients' samples, to be given: the number of features, or channels, height and width of images"},
     FLI_KEY_INT(joined_params, classes, "0", 0, 1e6, "labels are 0 to classes - 1; 0: numbers instead of labels"),
     FLI_KEY_STRING(joined_params, class_names, "",
                    "labels as the clients' files write them, in the order of the classes, separated by commas; empty: "

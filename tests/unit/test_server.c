@@ -50,8 +50,7 @@ static void world_new(fixture *f, const char *assignment, world *w)
 
 static void join_all(world *w)
 {
-    for (uint32_t i = 0; i < N; i++)
-        assert_ok(w->f->ctx, fl_server_join(w->server, i, w->card[i].data, w->card[i].n));
+    for (uint32_t i = 0; i < N; i++) assert_ok(w->f->ctx, fl_server_join(w->server, i, w->card[i].data, w->card[i].n));
 }
 
 static void begin(world *w)
@@ -349,8 +348,7 @@ static void states(void **state)
     assert_fails(ctx, fl_client_restore(w.client[other], kept.data, kept.n), FL_EMISMATCH, "another client");
     fl_bytes_free(&kept);
     assert_ok(ctx, fl_client_state(w.client[other], &kept));
-    for (size_t n = 0; n < kept.n; n++)
-        assert_int_equal(fl_client_restore(w.client[other], kept.data, n), FL_EFORMAT);
+    for (size_t n = 0; n < kept.n; n++) assert_int_equal(fl_client_restore(w.client[other], kept.data, n), FL_EFORMAT);
     assert_ok(ctx, fl_client_restore(w.client[other], kept.data, kept.n));
     fl_bytes_free(&kept);
     assert_int_equal(finish(&w), FL_EDONE);
@@ -522,11 +520,20 @@ static void real_clock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(settings),   FIXTURE_TEST(needs_samples), FIXTURE_TEST(joining),
-        FIXTURE_TEST(accepting),  FIXTURE_TEST(class_names),   FIXTURE_TEST(answers),
-        FIXTURE_TEST(failed_turn), FIXTURE_TEST(states),       FIXTURE_TEST(lost),
-        FIXTURE_TEST(stopped),    FIXTURE_TEST(freed_at_any_moment), FIXTURE_TEST(crowded),
-        FIXTURE_TEST(waiters_leave), FIXTURE_TEST(real_clock),
+        FIXTURE_TEST(settings),
+        FIXTURE_TEST(needs_samples),
+        FIXTURE_TEST(joining),
+        FIXTURE_TEST(accepting),
+        FIXTURE_TEST(class_names),
+        FIXTURE_TEST(answers),
+        FIXTURE_TEST(failed_turn),
+        FIXTURE_TEST(states),
+        FIXTURE_TEST(lost),
+        FIXTURE_TEST(stopped),
+        FIXTURE_TEST(freed_at_any_moment),
+        FIXTURE_TEST(crowded),
+        FIXTURE_TEST(waiters_leave),
+        FIXTURE_TEST(real_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
