@@ -1,0 +1,66 @@
+"""Writes the C source of the module fedloom._fedloom from fedloom's public headers.
+
+    bindings.py OUT.c HEADER...
+
+The headers are the only source: preprocessor lines and comments are taken away, the list of statuses is unfolded, and
+the rest is what cffi reads. The functions of ours that C calls are declared below; Python's type check at the place
+where one is put into a struct holds them to the headers.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import cffi
+
+# Functions in Python that C calls. cffi takes the interpreter's lock around them, whatever thread they come from.
+CALLBACKS = """
+extern "Python" {
+    void py_log(void *arg, fl_log_level level, const char *line);
+    void py_text(void *arg, const char *text);
+    void py_round(void *arg, const fl_run *run, const fl_row *row, int measured);
+    void py_study(void *arg, const fl_study_progress *progress);
+
+    int py_batch(void *arg, const fl_batch *b, const void *x, void *g, double *loss, size_t *correct, fl_failure *f);
+    int py_client(void *arg, uint32_t client, size_t real, const void *x, void *g, double *loss, fl_failure *f);
+    int py_product(void *arg, const fl_batch *b, const void *x, const void *v, void *out, fl_failure *f);
+    int py_start(void *arg, uint64_t seed, double *x, fl_failure *f);
+    int py_measure(void *arg, size_t real, const void *x, double *out, fl_failure *f);
+
+    int py_solve(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_solution *out, fl_failure *f);
+
+    int py_method_start(const fl_coordinator *s);
+    int py_pose(const fl_turn *t, fl_problem *p);
+    int py_answer(const fl_turn *t, const fl_answer *a);
+    int py_absorb(const fl_coordinator *s, const fl_upload *u);
+    int py_advance(const fl_coordinator *s);
+}
+"""
+
+
+def declarations(text: str) -> str:
+    """What cffi can read of a header."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S).replace("\\\n", " ")
+    statuses = re.search(r"#define FL_STATUS_LIST\(X\)(.*)", text)
+    text = re.sub(r'#ifdef __cplusplus\n.*?#endif', "", text, flags=re.S)
+    constants = re.findall(r"^#define (FL_\w+) +(0x\w+|\d+)", text, flags=re.M)
+    if statuses:
+        names = re.findall(r"X\((\w+),", statuses.group(1))
+        text = re.sub(r"^\s*FL_STATUS_LIST\(\w+\)\s*$", ", ".join(names), text, flags=re.M)
+    text = re.sub(r"^\s*#.*$", "", text, flags=re.M)
+    version = "static char *const FL_VERSION;\n" if statuses else ""
+    return version + "".join(f"#define {name} ...\n" for name, _ in constants) + text
+
+
+def main(out: str, headers: "list[str]") -> None:
+    builder = cffi.FFI()
+    for header in headers:
+        builder.cdef(declarations(Path(header).read_text()))
+    builder.cdef(CALLBACKS)
+    includes = "".join(f'#include "{Path(header).name}"\n' for header in headers)
+    builder.set_source("fedloom._fedloom", includes, py_limited_api=True)
+    builder.emit_c_code(out)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

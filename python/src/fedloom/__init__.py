@@ -1,0 +1,30 @@
+"""fedloom: federated optimisation.
+
+    import fedloom
+
+    result = fedloom.run(rounds=30, data="digits", partition={"kind": "dirichlet", "clients": 50, "alpha": 0.3},
+                         model={"kind": "mlp", "hidden": [64]}, algorithm="scaffold")
+    result.metrics                # a DataFrame, or a dict of arrays without pandas
+    result.model                  # named arrays, where they lie
+
+A configuration is what `fedloom run` takes: a dict, a YAML file, or its text, with keyword arguments laid over it.
+`fedloom.list()` says what there is to choose from.
+"""
+
+from ._core import (
+    Busy,
+    ConfigError,
+    Diverged,
+    Error,
+    FedloomWarning,
+    FileError,
+    OutOfMemory,
+    kernels,
+    version,
+)
+from .config import show as show_config
+from .data import Data
+from .listing import listing as list
+from .run import Run, resume, run
+
+__version__ = version()

@@ -1,0 +1,280 @@
+"""The bridge to the library: loading it, statuses as exceptions, the lives of C objects, arrays, waiting.
+
+Nothing here knows what a federation is. Every other module goes through this one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import warnings
+from typing import Any, Callable, Iterable, TypeVar
+
+import numpy as np
+
+# Until all that the headers declare is there: functions are looked up when they are called.
+_flags = sys.getdlopenflags()
+sys.setdlopenflags(os.RTLD_LAZY)
+from ._fedloom import ffi, lib  # noqa: E402
+
+sys.setdlopenflags(_flags)
+
+log = logging.getLogger("fedloom")
+T = TypeVar("T")
+
+# ---- what goes wrong ---------------------------------------------------------------------------------------------
+
+
+class Error(Exception):
+    """Something failed; the text says what, in a sentence. `status` is the library's name for it."""
+
+    status = "FL_ESYSTEM"
+
+
+class ConfigError(Error, ValueError):
+    """Settings or arrays that cannot be."""
+
+    status = "FL_ECONFIG"
+
+
+class FileError(Error, OSError):
+    """A file that could not be read or written, or is not what it should be."""
+
+    status = "FL_EIO"
+
+
+class Diverged(Error, ArithmeticError):
+    """The run diverged."""
+
+    status = "FL_EDIVERGED"
+
+
+class OutOfMemory(Error, MemoryError):
+    """There is not enough memory for it."""
+
+    status = "FL_ENOMEM"
+
+
+class Busy(Error):
+    """Another process is at work there."""
+
+    status = "FL_EBUSY"
+
+
+class FedloomWarning(UserWarning):
+    """What a person should know although it is no error."""
+
+
+_classes = {
+    lib.FL_ENOMEM: OutOfMemory,
+    lib.FL_ECONFIG: ConfigError,
+    lib.FL_EIO: FileError,
+    lib.FL_EFORMAT: FileError,
+    lib.FL_EDIVERGED: Diverged,
+    lib.FL_EBUSY: Busy,
+}
+
+# Exceptions of callbacks on their way through C, by the sentence that the library was given. A callback does not know
+# which run called it, but the sentence comes back with the run that failed.
+_raised: dict[str, BaseException] = {}
+_RAISED_MOST = 64
+
+
+def note_raised(error: BaseException) -> bytes:
+    """Keeps an exception until its sentence comes back; returns the sentence."""
+    sentence = f"{type(error).__name__}: {error}".replace("\n", " ").strip()
+    text = sentence.encode("utf-8", "replace")[:400]
+    while len(_raised) >= _RAISED_MOST:
+        _raised.pop(next(iter(_raised)))
+    _raised[text.decode("utf-8", "ignore")] = error
+    return text
+
+
+def raised_in(sentences: str) -> BaseException | None:
+    """The exception behind a sentence of the library, if a callback of ours raised it."""
+    for text in [t for t in _raised if t in sentences]:
+        return _raised.pop(text)
+    return None
+
+
+def failing(failure: Any, error: BaseException) -> int:
+    """What a callback returns when it could not: never anything printed, the exception goes on later."""
+    lib.fl_failed(failure, note_raised(error))
+    return 1
+
+
+def no_print(exception: Any, value: Any, traceback: Any) -> int:
+    """Last resort for callbacks: what they do not catch themselves is still not printed."""
+    note_raised(value)
+    return 1
+
+
+def string(text: Any) -> str:
+    return "" if text == ffi.NULL else ffi.string(text).decode("utf-8", "replace")
+
+
+def status_name(status: int) -> str:
+    return ffi.string(ffi.cast("fl_status", status))
+
+
+# ---- objects of the library ---------------------------------------------------------------------------------------
+
+
+def own(pointer: Any, free: Callable[[Any], Any], *keep: Any) -> Any:
+    """A C object that is freed when Python has no more use for it, and `keep` not before."""
+
+    def release(p: Any, keep: tuple = keep) -> None:
+        free(p)
+
+    return ffi.gc(pointer, release)
+
+
+class Context:
+    """An fl_ctx: what it logs goes to the logger "fedloom" and, warnings, to `warnings`."""
+
+    def __init__(self) -> None:
+        self._warnings: list[str] = []
+        self._handle = ffi.new_handle(self._warnings)
+        ptr = lib.fl_ctx_new()
+        if ptr == ffi.NULL:
+            raise OutOfMemory("out of memory")
+        self.ptr = own(ptr, lib.fl_ctx_free, self._handle, self._warnings)
+        lib.fl_ctx_on_log(self.ptr, lib.py_log, self._handle)
+
+    def check(self, status: int, clean: Callable[[str], str] | None = None) -> None:
+        """Returns if all is well, else raises what the status stands for."""
+        self.warn()
+        if status == lib.FL_OK:
+            return
+        text = string(lib.fl_ctx_error(self.ptr)) or string(lib.fl_status_text(status))
+        error = raised_in(text)
+        if error is not None:
+            raise error
+        made = _classes.get(status, Error)(clean(text) if clean else text)
+        made.status = status_name(status)
+        raise made
+
+    def warn(self) -> None:
+        """Hands over the warnings that came in, on the caller's thread, where a filter may turn them into errors."""
+        while self._warnings:
+            warnings.warn(self._warnings.pop(0), FedloomWarning, stacklevel=4)
+
+    def text(self, call: Callable[[Any, Any], int], clean: Callable[[str], str] | None = None) -> str:
+        """What a function of the library says piece by piece: call(fn, arg)."""
+        pieces: list[str] = []
+        handle = ffi.new_handle(pieces)
+        self.check(call(lib.py_text, handle), clean)
+        return "".join(pieces)
+
+
+@ffi.def_extern(name="py_log", onerror=no_print)
+def _py_log(arg: Any, level: int, line: Any) -> None:
+    if level == lib.FL_LOG_WARNING:
+        ffi.from_handle(arg).append(string(line))
+    else:
+        log.info("%s", string(line))
+
+
+@ffi.def_extern(name="py_text", onerror=no_print)
+def _py_text(arg: Any, text: Any) -> None:
+    ffi.from_handle(arg).append(string(text))
+
+
+# ---- arrays ----------------------------------------------------------------------------------------------------------
+
+REALS = {4: np.dtype(np.float32), 8: np.dtype(np.float64)}
+
+
+def pointer(ctype: str, array: np.ndarray) -> Any:
+    """The array where it lies; it lives as long as the pointer."""
+    return ffi.from_buffer(ctype + "[]", array)
+
+
+def view(data: Any, n: int, real: int, keep: Any, writable: bool = False) -> np.ndarray:
+    """n reals of the library as an array, without a copy. The array keeps `keep` alive."""
+    held = ffi.gc(ffi.cast("char *", data), lambda p, keep=keep: None)
+    array = np.frombuffer(ffi.buffer(held, n * real), REALS[real])
+    array.flags.writeable = writable
+    return array
+
+
+def borrow(data: Any, n: int, real: int) -> np.ndarray:
+    """The same for the time of a callback, at the least cost."""
+    return np.frombuffer(ffi.buffer(ffi.cast("char *", data), n * real), REALS[real])
+
+
+def tensors(vector: np.ndarray, tensor_at: Callable[[int, Any], int]) -> dict[str, np.ndarray]:
+    """A model vector as named tensors, which are views of it."""
+    t = ffi.new("fl_tensor *")
+    out: dict[str, np.ndarray] = {}
+    while tensor_at(len(out), t):
+        shape = [t.shape[i] for i in range(t.dims)]
+        n = int(np.prod(shape, dtype=np.int64))
+        out[string(t.name)] = vector[t.offset : t.offset + n].reshape(shape)
+    return out
+
+
+# ---- waiting ---------------------------------------------------------------------------------------------------------
+
+
+def wait_for(call: Callable[[], T], stop: Callable[[], Any], tick: Callable[[], Any] | None = None) -> T:
+    """Returns call(), which works without Python's lock and may take long.
+
+    On the main thread the call goes to a thread of its own, and this one stays awake for signals: with Ctrl-C it asks
+    for the end (`stop`), waits for the round under way and raises KeyboardInterrupt. `tick` is called now and then.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    done = threading.Event()
+    box: dict[str, Any] = {}
+
+    def work() -> None:
+        try:
+            box["value"] = call()
+        except BaseException as e:  # handed to the thread that waits
+            box["error"] = e
+        finally:
+            done.set()
+
+    worker = threading.Thread(target=work, name="fedloom")
+    worker.start()
+    interrupted: BaseException | None = None
+    while not done.is_set():
+        try:
+            done.wait(0.1)
+            if tick and not interrupted:
+                tick()
+        except BaseException as e:  # KeyboardInterrupt, or what a signal handler or a tick raises
+            stop()
+            interrupted = interrupted or e
+    worker.join()
+    if interrupted is not None:
+        raise interrupted
+    if "error" in box:
+        raise box["error"]
+    return box["value"]
+
+
+def listed(call: Callable[[int], Any]) -> Iterable[Any]:
+    """What call(0), call(1), ... give until NULL."""
+    k = 0
+    while (item := call(k)) != ffi.NULL:
+        yield item
+        k += 1
+
+
+# ---- which library it is -----------------------------------------------------------------------------------------------
+
+
+def version() -> str:
+    return ffi.string(lib.FL_VERSION).decode()
+
+
+def kernels() -> str:
+    """The kind of processor that the kernels in use are made for, such as "x86-64-v3". FEDLOOM_KERNELS chooses."""
+    ctx = Context()
+    name = ffi.new("const char **")
+    ctx.check(lib.fl_kernels(ctx.ptr, name))
+    return string(name[0])

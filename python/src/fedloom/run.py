@@ -1,0 +1,298 @@
+"""A run: from settings to metrics, model and what clients keep, in one call or round by round."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Iterator
+
+import numpy as np
+
+from . import _core, display
+from ._core import ConfigError, ffi, lib, own, string
+from .config import Config, Settings
+from .measured import metrics, row_dict, table
+
+_STOPPED = {
+    lib.FL_STOP_NONE: "",
+    lib.FL_STOP_ROUNDS: "rounds",
+    lib.FL_STOP_TARGET: "target",
+    lib.FL_STOP_GRADIENT: "gradient",
+    lib.FL_STOP_TIME: "time",
+    lib.FL_STOP_ASKED: "asked",
+}
+
+
+class Run:
+    """A federation at work. fedloom.run() returns one that has finished; this one can be taken round by round:
+
+        with fedloom.Run("first.yaml", rounds=50) as run:
+            for row in run:
+                print(row["round"], row.get("test_accuracy"))
+
+    At the end of the `with` block the result is saved, if the configuration names an `output`.
+    """
+
+    def __init__(
+        self, config: Settings = None, *, progress: display.Wanted = None, force: bool = False, **settings: Any
+    ) -> None:
+        self._open(Config(config, settings), lib.fl_run_new, progress, force)
+
+    def _open(self, cfg: Config, new: Callable[[Any, Any], int], progress: display.Wanted, force: bool) -> None:
+        out = ffi.new("fl_run **")
+        cfg.check(new(cfg.ptr, out))
+        self._ctx = cfg.ctx
+        self._data = cfg.data
+        self._run = own(out[0], lib.fl_run_free, cfg.keep)
+        self._progress = progress
+        self._force = force
+        self._prepared = self._saved = False
+        self._tables: dict[str, Any] = {}
+
+    # ---- going
+
+    def _prepare(self) -> None:
+        if self.output and not self._prepared:
+            self._ctx.check(lib.fl_run_prepare_save(self._run, self._force))
+            self._prepared = True
+        self._tables.clear()
+
+    def step(self) -> bool:
+        """One round. Returns whether there is another."""
+        self._prepare()
+        more = ffi.new("int *")
+        self._ctx.check(lib.fl_run_step(self._run, more))
+        return bool(more[0])
+
+    def __iter__(self) -> Iterator[dict[str, float]]:
+        """Goes on to the end, a round at a time: the number of each, and its metrics where they were measured."""
+        more = not self.stopped_by
+        while more:
+            more = self.step()
+            row = self.row
+            yield row if row.get("round") == self.round else {"round": self.round}
+
+    def go(self) -> Run:
+        """Goes on to the end. Ctrl-C ends it after the round under way, and what was done so far can be read."""
+        self._prepare()
+        run = self._run
+        with display.progress(self._progress, self.name, self.planned) as shown:
+            status = _core.wait_for(
+                lambda: lib.fl_run_go(run, lib.py_round, shown.handle),
+                lambda: (lib.fl_run_stop(run), shown.stopping()),
+                shown.paint,
+            )
+        self._ctx.check(status)
+        return self
+
+    def stop(self) -> None:
+        """Ends the run after the round under way; from any thread."""
+        lib.fl_run_stop(self._run)
+
+    def save(self) -> str:
+        """Writes the result folder that `output` names: all of it, or nothing. Returns the folder."""
+        if not self.output:
+            raise ConfigError("output is not set: it names the folder for the result")
+        self._prepare()
+        self._ctx.check(lib.fl_run_save(self._run))
+        self._saved = True
+        return self.output
+
+    def checkpoint(self) -> None:
+        """Writes a checkpoint now; fedloom.resume(output) continues from there."""
+        self._ctx.check(lib.fl_run_checkpoint(self._run))
+
+    def start_at(self, x: Any) -> None:
+        """Another start model, before the first round: all parameters as one vector, or named arrays as in `model`."""
+        if isinstance(x, dict):
+            x = self._flat(x)
+        x = np.ascontiguousarray(x, dtype=np.float64).reshape(-1)
+        self._ctx.check(lib.fl_run_start(self._run, _core.pointer("double", x), len(x)))
+
+    def _flat(self, named: dict[str, Any]) -> np.ndarray:
+        own_model = self.model
+        if named.keys() != own_model.keys():
+            raise ConfigError(f"the model has the arrays {', '.join(own_model)}, and not {', '.join(named)}")
+        for name, v in own_model.items():
+            if np.shape(named[name]) != v.shape:
+                raise ConfigError(f"{name} has the shape {np.shape(named[name])}, but must have {v.shape}")
+        return np.concatenate([np.asarray(named[name], dtype=np.float64).reshape(-1) for name in own_model])
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if kind is None and self.output and not self._saved and self.round:
+            self.save()
+
+    # ---- what it is
+
+    @property
+    def name(self) -> str:
+        return string(lib.fl_run_name(self._run))
+
+    @property
+    def output(self) -> str:
+        """The result folder; "": none."""
+        return string(lib.fl_run_output(self._run))
+
+    @property
+    def algorithm(self) -> str:
+        return string(lib.fl_run_algorithm(self._run))
+
+    @property
+    def round(self) -> int:
+        """Rounds finished."""
+        return lib.fl_run_round(self._run)
+
+    rounds = round
+
+    @property
+    def planned(self) -> int:
+        """Rounds planned."""
+        return lib.fl_run_rounds(self._run)
+
+    @property
+    def clients(self) -> int:
+        return lib.fl_run_clients(self._run)
+
+    @property
+    def parameters(self) -> int:
+        """The length of the model vector."""
+        return lib.fl_run_parameters(self._run)
+
+    @property
+    def stopped_by(self) -> str:
+        """Why it ended: "rounds", "target", "gradient", "time", "asked"; "" if it has not."""
+        return _STOPPED[lib.fl_run_stopped_by(self._run)]
+
+    # ---- what came of it
+
+    def _rows(self) -> np.ndarray:
+        rows = ffi.new("const fl_row **")
+        n = lib.fl_run_rows(self._run, rows)
+        if not n:
+            return np.empty((0, lib.FL_METRICS_MAX))
+        return np.frombuffer(ffi.buffer(rows[0], n * ffi.sizeof("fl_row"))).reshape(n, lib.FL_METRICS_MAX)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Metrics as arrays, a number for every measurement; only those that were measured."""
+        if "columns" not in self._tables:
+            self._tables["columns"] = table(self._rows())
+        return self._tables["columns"]
+
+    @property
+    def metrics(self) -> Any:
+        """All measurements, one per line: a pandas.DataFrame, or a dict of arrays where there is no pandas."""
+        if "frame" not in self._tables:
+            self._tables["frame"] = display.frame(self.columns())
+        return self._tables["frame"]
+
+    @property
+    def row(self) -> dict[str, float]:
+        """The newest measurement."""
+        row = lib.fl_run_row(self._run)
+        return {} if row == ffi.NULL else row_dict(np.frombuffer(ffi.buffer(row.value)))
+
+    def __getattr__(self, name: str) -> float:
+        """A metric of the newest measurement: result.test_accuracy."""
+        if not name.startswith("_") and name in metrics():
+            row = lib.fl_run_row(self._run)
+            return float("nan") if row == ffi.NULL else lib.fl_row_get(row, name.encode())
+        raise AttributeError(f"a run has no {name!r}, and there is no metric of that name")
+
+    @property
+    def accuracy(self) -> float:
+        """The newest test accuracy."""
+        return self.test_accuracy
+
+    @property
+    def loss(self) -> float:
+        """The newest training loss."""
+        return self.train_loss
+
+    @property
+    def targets(self) -> dict[float, int | None]:
+        """Per target accuracy the first measured round that reached it; None: none has."""
+        accuracy, round_ = ffi.new("double *"), ffi.new("size_t *")
+        out: dict[float, int | None] = {}
+        k = 0
+        while lib.fl_run_target(self._run, k, accuracy, round_):
+            out[accuracy[0]] = None if round_[0] == 2 ** (8 * ffi.sizeof("size_t")) - 1 else round_[0]
+            k += 1
+        return out
+
+    @property
+    def vectors(self) -> dict[str, np.ndarray]:
+        """The server's vectors by name, where they lie; the first is the model. The next round changes them."""
+        out: dict[str, np.ndarray] = {}
+        v = ffi.new("fl_vector *")
+        while lib.fl_run_vector(self._run, len(out), v):
+            out[string(v.name)] = _core.view(v.data, v.n, v.real, self._run)
+        return out
+
+    @property
+    def model(self) -> dict[str, np.ndarray]:
+        """The model as named arrays, where they lie: the next round changes them."""
+        x = next(iter(self.vectors.values()))
+        return _core.tensors(x, lambda k, out: lib.fl_run_tensor(self._run, k, out))
+
+    def client(self, i: int) -> dict[str, Any]:
+        """Copies of what client i keeps between its turns, by name; its scalars as "scalars". {}: nothing yet."""
+        if not 0 <= i < self.clients:
+            raise ConfigError(f"there is no client {i}: there are {self.clients}, from 0 on")
+        out: dict[str, Any] = {}
+        v = ffi.new("fl_vector *")
+        k = 0
+        while lib.fl_run_client_vector(self._run, i, k, v):
+            k += 1
+            if v.data != ffi.NULL:
+                out[string(v.name)] = _core.borrow(v.data, v.n, v.real).copy()
+        n = lib.fl_run_client_scalars(self._run, i, ffi.NULL, 0)
+        if n:
+            scalars = np.empty(n)
+            lib.fl_run_client_scalars(self._run, i, _core.pointer("double", scalars), n)
+            out["scalars"] = scalars
+        return out
+
+    # ---- how it looks
+
+    @property
+    def report(self) -> str:
+        """A page about the run, as HTML."""
+        return display.page(self.name, display.run_html(self))
+
+    def __repr__(self) -> str:
+        return display.run_text(self)
+
+    def _repr_html_(self) -> str:
+        return display.run_html(self)
+
+
+def run(
+    config: Settings = None, *, progress: display.Wanted = None, force: bool = False, **settings: Any
+) -> Run:
+    """Runs a federation to its end.
+
+    config    a dict, a YAML file or its text; further keywords are laid over it: rounds=10, local={"lr": 0.1}, and
+              "local.lr" in a dict. `data` may be a fedloom.Data, or a tuple (x, y).
+    progress  how it goes: True, False, or None for a line where somebody sees it.
+    force     an existing result folder may be replaced.
+
+    Where the configuration names an `output`, the result is saved there.
+    """
+    with Run(config, progress=progress, force=force, **settings) as made:
+        made.go()
+    return made
+
+
+def resume(folder: str | os.PathLike, *, progress: display.Wanted = None, **settings: Any) -> Run:
+    """Continues a run with checkpoints to the bits it would have ended with."""
+    cfg = Config()
+    cfg.check(lib.fl_config_resume(cfg.ptr, os.fsencode(folder)))
+    cfg._lay(settings)
+    made = Run.__new__(Run)
+    made._open(cfg, lib.fl_run_resume, progress, True)
+    made._prepared = True  # the place is its own already
+    with made:
+        made.go()
+    return made
