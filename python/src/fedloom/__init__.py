@@ -25,6 +25,9 @@ from ._core import (
 from .config import show as show_config
 from .data import Data
 from .listing import listing as list
+from .model import Model, load
+from .plot import plot
 from .run import Run, resume, run
+from .study import Check, Comparison, Condition, Tuning, check, compare, describe, experiments, reproduce, tune
 
 __version__ = version()

@@ -67,6 +67,9 @@ class FedloomWarning(UserWarning):
     """What a person should know although it is no error."""
 
 
+for _class in (Error, ConfigError, FileError, Diverged, OutOfMemory, Busy, FedloomWarning):
+    _class.__module__ = "fedloom"  # where people find them
+
 _classes = {
     lib.FL_ENOMEM: OutOfMemory,
     lib.FL_ECONFIG: ConfigError,
