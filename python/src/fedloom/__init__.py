@@ -25,7 +25,9 @@ from ._core import (
 from .config import show as show_config
 from .data import Data
 from .listing import listing as list
+from .method import Answer, Method, Part, Server, Turn, Upload, conform
 from .model import Model, load
+from .own import Batch, Local, Objective, Problem, Solver, objective
 from .plot import plot
 from .run import Run, resume, run
 from .study import Check, Comparison, Condition, Tuning, check, compare, describe, experiments, reproduce, tune

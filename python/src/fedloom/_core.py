@@ -134,6 +134,37 @@ def own(pointer: Any, free: Callable[[Any], Any], *keep: Any) -> Any:
     return ffi.gc(pointer, release)
 
 
+class Users:
+    """Runs, comparisons and tunings that are alive, and what is to be done when there are none."""
+
+    def __init__(self) -> None:
+        self._alive = 0
+        self._lock = threading.RLock()
+        self._later: list[Callable[[], None]] = []
+
+    def own(self, pointer: Any, free: Callable[[Any], Any], *keep: Any) -> Any:
+        """As own(), for what may be using things that were registered."""
+        with self._lock:
+            self._alive += 1
+        return own(pointer, lambda p: (free(p), self._one_less()), keep)
+
+    def _one_less(self) -> None:
+        with self._lock:
+            self._alive -= 1
+        self.when_idle()
+
+    def when_idle(self, call: Callable[[], None] | None = None) -> None:
+        """Calls it once nothing is alive that could mind: now or later."""
+        with self._lock:
+            if call:
+                self._later.append(call)
+            while not self._alive and self._later:
+                self._later.pop()()
+
+
+users = Users()
+
+
 class Context:
     """An fl_ctx: what it logs goes to the logger "fedloom" and, warnings, to `warnings`."""
 
@@ -204,8 +235,15 @@ def view(data: Any, n: int, real: int, keep: Any, writable: bool = False) -> np.
 
 
 def borrow(data: Any, n: int, real: int) -> np.ndarray:
-    """The same for the time of a callback, at the least cost."""
-    return np.frombuffer(ffi.buffer(ffi.cast("char *", data), n * real), REALS[real])
+    """The same for the time of a callback, at the least cost: whoever keeps the array longer must copy it."""
+    return np.frombuffer(ffi.buffer(data, n * real), REALS[real])
+
+
+def borrow_const(data: Any, n: int, real: int) -> np.ndarray:
+    """The same, only to be read."""
+    array = np.frombuffer(ffi.buffer(data, n * real), REALS[real])
+    array.flags.writeable = False
+    return array
 
 
 def tensors(vector: np.ndarray, tensor_at: Callable[[int, Any], int]) -> dict[str, np.ndarray]:

@@ -15,6 +15,7 @@ import numpy as np
 from . import _core
 from ._core import ConfigError, Context, ffi, lib, own
 from .data import Data
+from .own import live_owner
 
 Settings = Union[None, Mapping, str, os.PathLike]
 
@@ -77,6 +78,13 @@ class Config:
         elif config is not None:
             self._read(config)
         self._lay(settings or {})
+
+    def keep_named(self) -> Config:
+        """Things of one's own that are chosen by name must live as long as the run, too."""
+        for section, keys in (("algorithm", ("algorithm", "algorithm.kind")), ("model", ("model", "model.kind")),
+                              ("solver", ("local.solver",))):  # fmt: skip
+            self.keep += [live_owner(section, self.get(key)) for key in keys]
+        return self
 
     def check(self, status: int) -> None:
         self.ctx.check(status, without_place)

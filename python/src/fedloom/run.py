@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator
 import numpy as np
 
 from . import _core, display
-from ._core import ConfigError, ffi, lib, own, string
+from ._core import ConfigError, ffi, lib, string
 from .config import Config, Settings
 from .measured import metrics, row_dict, table
 
@@ -39,10 +39,10 @@ class Run:
 
     def _open(self, cfg: Config, new: Callable[[Any, Any], int], progress: display.Wanted, force: bool) -> None:
         out = ffi.new("fl_run **")
-        cfg.check(new(cfg.ptr, out))
+        cfg.keep_named().check(new(cfg.ptr, out))
         self._ctx = cfg.ctx
         self._data = cfg.data
-        self._run = own(out[0], lib.fl_run_free, cfg.keep)
+        self._run = _core.users.own(out[0], lib.fl_run_free, cfg.keep)
         self._progress = progress
         self._force = force
         self._prepared = self._saved = False
@@ -243,7 +243,9 @@ class Run:
         out: dict[str, Any] = {}
         v = ffi.new("fl_vector *")
         k = 0
-        while lib.fl_run_client_vector(self._run, i, k, v):
+        while found := lib.fl_run_client_vector(self._run, i, k, v):
+            if found < 0:
+                self._ctx.check(lib.FL_ESYSTEM)
             k += 1
             if v.data != ffi.NULL:
                 out[string(v.name)] = _core.borrow(v.data, v.n, v.real).copy()

@@ -14,7 +14,7 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 from . import _core, display
-from ._core import ConfigError, Error, FedloomWarning, FileError, ffi, lib, own, string
+from ._core import ConfigError, Error, FedloomWarning, FileError, ffi, lib, string
 from .config import Config, Settings
 
 
@@ -36,7 +36,7 @@ class Comparison:
         self._ctx = cfg.ctx
         self._cfg = cfg
         cfg.check(lib.fl_study_new(cfg.ptr, options, out))
-        self._study = own(out[0], lib.fl_study_free, cfg.keep, cfg.ptr, keep)
+        self._study = _core.users.own(out[0], lib.fl_study_free, cfg.keep, cfg.ptr, keep)
         self.failed: list[tuple[str, str]] = []
         self._kept: dict[str, Any] = {}
 
@@ -150,6 +150,7 @@ def _curve(folder: Path, run: Path) -> Curve:
 def _options(struct: str, given: Mapping[str, Any]) -> tuple[Any, list]:
     """Options of a comparison, and the texts that they point to."""
     options = ffi.new(struct)
+    options.size = ffi.sizeof(options[0])
     keep: list = []
     for key, value in given.items():
         if isinstance(value, (str, os.PathLike)):
@@ -340,12 +341,11 @@ def tune(
     if methods is not None:
         settings["methods"] = [_method(m) for m in methods]
     cfg = Config(config, settings)
-    options, keep = _options("fl_tune_options *", {"budget": budget})
     study, more = _options("fl_study_options *", {"seeds": seeds, "jobs": jobs, "output": output, "data": data_dir})
-    options.study = study[0]
+    options, keep = _options("fl_tune_options *", {"budget": budget, "study": study})
     out = ffi.new("fl_tune **")
     cfg.check(lib.fl_tune_new(cfg.ptr, options, out))
-    made = own(out[0], lib.fl_tune_free, cfg.keep, cfg.ptr, keep, more)
+    made = _core.users.own(out[0], lib.fl_tune_free, cfg.keep, cfg.ptr, keep, more)
     with display.progress(progress, "", 0) as shown:
         status = _core.wait_for(
             lambda: lib.fl_tune_go(made, lib.py_study, shown.handle),

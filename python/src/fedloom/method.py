@@ -1,0 +1,518 @@
+"""A federated method of one's own: four functions on NumPy arrays, and a few names that say what it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Mapping, Sequence, Union
+
+import numpy as np
+
+from . import _core
+from ._core import ConfigError, Context, borrow, borrow_const, failing, ffi, lib, no_print
+from .own import NULL, Entry, fill, first_line, register, text, texts
+
+_WORK = {"start": 0, "anchor": 1, "shift": 2}  # scratch for what pose computes
+
+
+@dataclass(frozen=True)
+class Part:
+    """How a vector or number is sent, where that is not simply always.
+
+    use      down: "forget" (gone when the turn is over) or "keep" (until the round is over);
+             up: "change" (is added to what the server has) or "value" (takes its place)
+    phases   in which it is sent; (): in all
+    warm_up  in turns before the first round
+    first    with a client's first turn
+    """
+
+    use: str = ""
+    phases: Sequence[int] = ()
+    warm_up: bool = False
+    first: bool = False
+
+    def when(self) -> int:
+        bits = sum(1 << k for k in self.phases)
+        return bits | (lib.FL_IN_WARM_UP if self.warm_up else 0) | (lib.FL_AT_FIRST if self.first else 0)
+
+
+Parts = Union[Sequence[str], Mapping[str, Union[str, Part]]]
+
+
+def _parts(given: Parts) -> dict[str, Part]:
+    """Names, or names with how they are sent."""
+    if isinstance(given, str):
+        raise ConfigError(f"names are a tuple: ({given!r},)")
+    if not isinstance(given, Mapping):
+        return {name: Part() for name in given}
+    return {name: part if isinstance(part, Part) else Part(part) for name, part in given.items()}
+
+
+# ---- what its functions see -----------------------------------------------------------------------------------------
+
+
+class Names:
+    """Vectors and numbers of the library by name. Vectors are arrays where they lie; setting one copies into it."""
+
+    __slots__ = ("_n", "_real", "_table", "_vectors", "_numbers", "_what")
+
+    def __init__(self, what: str, table: Mapping[str, tuple], n: int, real: int, vectors: Any, numbers: Any) -> None:
+        put = object.__setattr__
+        put(self, "_what", what)
+        put(self, "_table", table)
+        put(self, "_n", n)
+        put(self, "_real", real)
+        put(self, "_vectors", vectors)
+        put(self, "_numbers", numbers)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            where, k, writable = self._table[name]
+        except KeyError:
+            raise AttributeError(f"{self._what} has no {name!r}, but {', '.join(self._table)}") from None
+        if where[-1] == "#":
+            return self._numbers[where][k]
+        return (borrow if writable else borrow_const)(self._vectors[where][k], self._n, self._real)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        where, k, writable = self._table.get(name, ("", 0, False))
+        if not writable:
+            raise AttributeError(f"{self._what} has no {name!r} that could be set")
+        if where[-1] == "#":
+            self._numbers[where][k] = value
+            return
+        array = borrow(self._vectors[where][k], self._n, self._real)
+        # `x += y` has changed the array already, and sets it to itself
+        if not (isinstance(value, np.ndarray) and value.base is not None and np.may_share_memory(value, array)
+                and value.__array_interface__["data"] == array.__array_interface__["data"]):
+            fill(f"{self._what}.{name}", array, value)
+
+    def __dir__(self) -> list[str]:
+        return list(self._table) + [name for name in dir(type(self)) if not name.startswith("_")]
+
+
+class Turn(Names):
+    """A client's turn: what it was sent and keeps, by name; `up` is what it will send."""
+
+    __slots__ = ("_t", "up")
+
+    def __init__(self, tables: Tables, t: Any) -> None:
+        n, real = t.space.n, t.space.real
+        super().__init__("turn", tables.turn, n, real, {"down": t.down, "state": t.state},
+                         {"down#": t.down_scalars, "state#": t.scalars})  # fmt: skip
+        object.__setattr__(self, "_t", t)
+        object.__setattr__(self, "up", Names("turn.up", tables.up, n, real, {"up": t.up}, {"up#": t.up_scalars}))
+
+    round = property(lambda self: self._t.ask.round, doc="server steps so far")
+    steps = property(lambda self: self._t.ask.steps)
+    lr = property(lambda self: self._t.ask.lr)
+    weight = property(lambda self: self._t.ask.weight, doc="w_i")
+    probability = property(lambda self: self._t.ask.probability, doc="how likely it takes part in a round")
+    number = property(lambda self: self._t.ask.client, doc="which client it is")
+    cohort = property(lambda self: self._t.ask.cohort, doc="how many take part")
+    clients = property(lambda self: self._t.clients, doc="how many there are")
+    phase = property(lambda self: self._t.ask.phase)
+    warm_up = property(lambda self: bool(self._t.ask.warm_up))
+    first = property(lambda self: bool(self._t.first), doc="its first turn: what it keeps is zero")
+
+    @property
+    def initial(self) -> np.ndarray | None:
+        """The start model, in turns in which it is sent (`sends_start`)."""
+        return None if self._t.initial == NULL else borrow_const(self._t.initial, self._n, self._real)
+
+
+class Answer:
+    """What a solver answered. (start - z)/(lr * weight) is a mean gradient."""
+
+    __slots__ = ("_a", "_n", "_real")
+
+    def __init__(self, a: Any, n: int, real: int) -> None:
+        self._a, self._n, self._real = a, n, real
+
+    weight = property(lambda self: self._a.weight)
+    steps = property(lambda self: self._a.steps, doc="spent")
+    missed = property(lambda self: bool(self._a.missed))
+
+    @property
+    def z(self) -> np.ndarray:
+        """The solution."""
+        return borrow_const(self._a.z, self._n, self._real)
+
+    @property
+    def gradient(self) -> np.ndarray | None:
+        """Of f_i at the start over all samples, of solvers that compute it."""
+        return None if self._a.gradient == NULL else borrow_const(self._a.gradient, self._n, self._real)
+
+
+class Upload(Names):
+    """What came up, by name."""
+
+    __slots__ = ("_u",)
+
+    def __init__(self, tables: Tables, u: Any, n: int, real: int) -> None:
+        super().__init__("upload", tables.upload, n, real, {"up": u.up}, {"up#": u.up_scalars})
+        object.__setattr__(self, "_u", u)
+
+    weight = property(lambda self: self._u.ask.weight, doc="w_i")
+    number = property(lambda self: self._u.ask.client, doc="which client it is of")
+    lr = property(lambda self: self._u.ask.lr)
+    steps = property(lambda self: self._u.ask.steps)
+    probability = property(lambda self: self._u.ask.probability)
+    staleness = property(lambda self: self._u.staleness, doc="server steps since the client was given its model")
+
+
+class Server(Names):
+    """The server's side: its vectors and numbers by name; `sum` is zero before the first upload of a round."""
+
+    __slots__ = ("_s", "sum")
+
+    def __init__(self, tables: Tables, s: Any) -> None:
+        n, real = s.space.n, s.space.real
+        super().__init__("server", tables.server, n, real, {"vec": s.vec}, {"vec#": s.scalars})
+        object.__setattr__(self, "_s", s)
+        object.__setattr__(self, "sum", Names("server.sum", tables.sum, n, real, {"sum": s.sum}, {"sum#": s.scalar_sum}))
+
+    clients = property(lambda self: self._s.clients)
+    cohort = property(lambda self: self._s.cohort)
+    cohort_weight = property(lambda self: self._s.cohort_weight, doc="sum of w_i over the cohort")
+    momentum = property(lambda self: self._s.momentum, doc="of the clients' local steps")
+    phase = property(lambda self: self._s.phase)
+    warm_up = property(lambda self: bool(self._s.warm_up))
+
+    def prox(self, eta: float, x: np.ndarray) -> None:
+        """x <- prox of eta times the configuration's regulariser, in place; nothing if there is none."""
+        lib.fl_prox(self._s, eta, ffi.from_buffer(x, require_writable=True))
+
+    def weight_of(self, client: int) -> float:
+        return lib.fl_weight(self._s, client)
+
+
+class Tables:
+    """Where names lead: to a group of vectors or numbers, a place in it, and whether it may be written."""
+
+    def __init__(self, cls: type[Method]) -> None:
+        down, up = _parts(cls.down or cls.server), _parts(cls.up)
+        down_numbers, up_numbers = _parts(cls.down_numbers or cls.server_numbers), _parts(cls.up_numbers)
+        for name in list(down) + list(down_numbers):
+            if name not in tuple(cls.server) + tuple(cls.server_numbers):
+                raise ConfigError(f"{cls.__name__} sends {name!r} down, but the server has no such thing")
+        self.down, self.down_numbers, self.up_parts, self.up_number_parts = down, down_numbers, up, up_numbers
+        self.sums = tuple(up if cls.sums is None else cls.sums)
+        self.sum_numbers = tuple(up_numbers if cls.sum_numbers is None else cls.sum_numbers)
+        self.turn = self._table(cls, [("down", [s if s in down else "" for s in cls.server], False),
+                                      ("down#", [s if s in down_numbers else "" for s in cls.server_numbers], False),
+                                      ("state", cls.client, True), ("state#", cls.client_numbers, True)])  # fmt: skip
+        self.up = self._table(cls, [("up", up, True), ("up#", up_numbers, True)])
+        self.upload = self._table(cls, [("up", up, False), ("up#", up_numbers, False)])
+        self.server = self._table(cls, [("vec", cls.server, True), ("vec#", cls.server_numbers, True)])
+        self.sum = self._table(cls, [("sum", self.sums, True), ("sum#", self.sum_numbers, True)])
+
+    @staticmethod
+    def _table(cls: type, groups: list) -> dict[str, tuple]:
+        table: dict[str, tuple] = {}
+        for where, names, writable in groups:
+            for k, name in enumerate(names):
+                if name in table or name in dir(Turn):
+                    raise ConfigError(f"{cls.__name__} uses the name {name!r} twice, or it has a meaning already")
+                if name:
+                    table[name] = (where, k, writable)
+        return table
+
+
+# ---- the method ------------------------------------------------------------------------------------------------------
+
+
+class _Either:
+    """A method of the class and of its instances: which of them it is called on matters."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return lambda: self.function(owner if instance is None else instance)
+
+
+class Method:
+    """A federated method of one's own: algorithm=THE_CLASS, or THE_CLASS(mu=0.5), in a configuration.
+
+        class FedProx(fedloom.Method):
+            up = ("dx",)
+            params = {"mu": 0.1}
+
+            def pose(self, turn):
+                return dict(start=turn.x, anchor=turn.x, rho=self.mu)
+
+            def answer(self, turn, answer):
+                turn.up.dx = answer.z - turn.x
+
+            def advance(self, server):
+                server.x += server.sum.dx / server.cohort_weight
+
+    What it has are tuples of names. `server`: vectors, of which the first is the model; `client`: vectors that each
+    client keeps; `up`: vectors that clients send, a dict where some are values and not changes ({"c_i": "value"});
+    `down`: what of the server's is sent, else all of it; `sums`: what `absorb` adds up, else as `up`. The same with
+    numbers: server_numbers, client_numbers, ... All start at zero. `params` are keys of the configuration with their
+    defaults, (default, least, most) or a tuple of words; its functions find them as attributes of self.
+
+    Arrays are views of the engine's and last as long as the call. Instances keep nothing between calls: what a method
+    remembers is in its vectors and numbers, where checkpoints and messages find it.
+    """
+
+    name: str = ""
+    title: str = ""
+    citation: str = ""
+    server: Sequence[str] = ("x",)
+    client: Sequence[str] = ()
+    down: Parts = ()
+    up: Parts = ()
+    sums: Sequence[str] | None = None
+    server_numbers: Sequence[str] = ()
+    client_numbers: Sequence[str] = ()
+    down_numbers: Parts = ()
+    up_numbers: Parts = ()
+    sum_numbers: Sequence[str] | None = None
+    params: Mapping[str, Any] = {}
+    solver: str = ""  #: "sgd", "gradient", "sgd_gradient", "exact", or one of one's own
+    own_model: str = ""  #: which client vector is the client's own model
+    sends_start: bool = False  #: the start model goes down with a client's first turn: turn.initial
+    warms_up: bool = False  #: everyone takes a turn before the first round
+    phases: int = 1  #: exchanges of a round with the same cohort
+    buffer: int = 0  #: > 0: asynchronous, a server step after this many uploads
+    everyone: bool = False  #: all clients must take part in every round
+    uniform: bool = False  #: weighs clients equally
+    equal_lr: bool = False  #: wants the same step size at all clients
+    plain_sgd: bool = False  #: reads gradients out of displacements
+    composite: bool = False  #: minimises f + g, by server.prox
+    elementwise: bool = False  #: absorb treats every entry alike: it may be called for slices, on several threads
+    _section = "algorithm"
+    _tables: Tables
+
+    # ---- what it does
+
+    def start(self, server: Server) -> None:
+        """Once, before anything else."""
+
+    def pose(self, turn: Turn) -> Mapping[str, Any]:
+        """The problem that a client is to solve: start, and if wanted anchor with rho, shift, lr, steps."""
+        return {"start": getattr(turn, self.server[0])}
+
+    def answer(self, turn: Turn, answer: Answer) -> None:
+        """Fills turn.up, and changes what the client keeps."""
+        raise NotImplementedError
+
+    def absorb(self, server: Server, upload: Upload) -> None:
+        """Adds an upload to server.sum: as it stands here, everything times the client's weight w_i."""
+        w = upload.weight
+        for name in self._tables.sum:
+            if name in self._tables.upload:
+                setattr(server.sum, name, getattr(server.sum, name) + w * getattr(upload, name))
+
+    def advance(self, server: Server) -> None:
+        """The server's step, when all uploads of the round are in."""
+        raise NotImplementedError
+
+    # ---- its life
+
+    def __init__(self, **params: Any) -> None:
+        for key in params:
+            if key not in self.params:
+                raise ConfigError(f"{self.name} has no parameter {key!r}, but {', '.join(self.params) or 'none'}")
+        self._given = params
+        for key, default in self.params.items():
+            setattr(self, key, params.get(key, default[0] if isinstance(default, tuple) else default))
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        cls.name = cls.__dict__.get("name") or cls.__name__
+        cls._tables = Tables(cls)
+        entry = Entry(cls._section, cls.name, cls)
+        keep: list = []
+        m = _struct(cls, entry, keep)
+        register(entry, lambda ctx: lib.fl_method_register(ctx, m))
+        cls._instances: dict[bytes, Method] = {}
+
+    @_Either
+    def _fedloom_setting(it: Any) -> Any:
+        return it.name if isinstance(it, type) else {"kind": it.name, **it._given}
+
+    @classmethod
+    def _with(cls, params: Any) -> Method:
+        """The instance that has the parameters of a run."""
+        key = bytes(ffi.buffer(params, 8 * len(cls.params))) if cls.params else b""
+        found = cls._instances.get(key)
+        if found is None:
+            found = cls._instances[key] = cls(**{k: _value(d, params[i]) for i, (k, d) in enumerate(cls.params.items())})
+        return found
+
+
+def _value(default: Any, number: float) -> Any:
+    """A parameter as the method knows it."""
+    if isinstance(default, tuple):
+        if isinstance(default[0], str):
+            return default[int(number)]
+        default = default[0]
+    return type(default)(number)
+
+
+def _keys(cls: type[Method], keep: list) -> Any:
+    keys = ffi.new("fl_key[]", len(cls.params) + 1)
+    for k, (name, default) in zip(keys, cls.params.items()):
+        bounds = default if isinstance(default, tuple) else (default,)
+        k.name, k.help = text(name, keep), text("a parameter of the method", keep)
+        if isinstance(bounds[0], str):
+            k.type, k.choices = lib.FL_KEY_CHOICE, text("|".join(bounds), keep)
+        else:
+            kinds = {bool: lib.FL_KEY_BOOL, int: lib.FL_KEY_INT, float: lib.FL_KEY_REAL}
+            if type(bounds[0]) not in kinds or len(bounds) not in (1, 3):
+                raise ConfigError(f"{cls.__name__}: the parameter {name} is {default!r}, but must be a default, "
+                                  "(default, least, most) or a tuple of words")
+            k.type = kinds[type(bounds[0])]
+            k.min, k.max = bounds[1:] if len(bounds) == 3 else (0, 0)
+        word = str(bounds[0]).lower() if isinstance(bounds[0], bool) else str(bounds[0])
+        setattr(k, "def", text(word, keep))
+    keep.append(keys)
+    return keys
+
+
+def _part_table(rows: list, uses: Mapping[str, int], keep: list) -> Any:
+    table = ffi.new("fl_part[]", len(rows) + 1)
+    for p, (name, what, at, part) in zip(table, rows):
+        if part.use not in uses:
+            raise ConfigError(f"the part {name} has the use {part.use!r}, but must have one of {', '.join(uses)}")
+        p.name, p.what, p.at, p.use, p.when = text(name, keep), what, at, uses[part.use], part.when()
+    keep.append(table)
+    return table
+
+
+def _struct(cls: type[Method], entry: Entry, keep: list) -> Any:
+    tables = cls._tables
+    down = [(name, lib.FL_PART_VECTOR, list(cls.server).index(name), part) for name, part in tables.down.items()]
+    down += [(name, lib.FL_PART_NUMBER, list(cls.server_numbers).index(name), part)
+             for name, part in tables.down_numbers.items()]  # fmt: skip
+    if cls.sends_start:
+        down.append(("start", lib.FL_PART_START, 0, Part(first=True)))
+    up = [(name, lib.FL_PART_VECTOR, k, part) for k, (name, part) in enumerate(tables.up_parts.items())]
+    up += [(name, lib.FL_PART_NUMBER, k, part) for k, (name, part) in enumerate(tables.up_number_parts.items())]
+    down_uses = {"": lib.FL_PART_FORGET, "forget": lib.FL_PART_FORGET, "keep": lib.FL_PART_KEEP}
+    up_uses = {"": lib.FL_PART_CHANGE, "change": lib.FL_PART_CHANGE, "value": lib.FL_PART_VALUE}
+    m = ffi.new("fl_method *", {
+        "size": ffi.sizeof("fl_method"), "arg": entry.handle, "traits": _traits(cls),
+        "server_scalars": len(cls.server_numbers), "client_scalars": len(cls.client_numbers),
+        "scalar_sums": len(tables.sum_numbers), "work": len(_WORK), "warms_up": cls.warms_up, "phases": cls.phases,
+        "buffer": cls.buffer, "pose": lib.py_pose, "answer": lib.py_answer, "absorb": lib.py_absorb,
+        "advance": lib.py_advance,
+    })  # fmt: skip
+    m.name, m.title, m.citation = (text(v, keep) for v in (cls.name, cls.title or first_line(cls), cls.citation))
+    m.server, m.client, m.sums = (texts(v, keep) for v in (cls.server, cls.client, tables.sums))
+    m.keys = _keys(cls, keep) if cls.params else NULL
+    m.down, m.up = _part_table(down, down_uses, keep), _part_table(up, up_uses, keep)
+    m.solver = text(cls.solver, keep) if cls.solver else NULL
+    m.own_model = text(cls.own_model, keep) if cls.own_model else NULL
+    m.start = lib.py_method_start if cls.start is not Method.start else NULL
+    return m
+
+
+def _traits(cls: type[Method]) -> int:
+    named = {"everyone": lib.FL_METHOD_EVERYONE, "uniform": lib.FL_METHOD_UNIFORM, "equal_lr": lib.FL_METHOD_EQUAL_LR,
+             "plain_sgd": lib.FL_METHOD_PLAIN_SGD, "composite": lib.FL_METHOD_COMPOSITE}  # fmt: skip
+    whole = 0 if cls.elementwise else lib.FL_METHOD_WHOLE
+    return lib.FL_METHOD_TOUCHES | whole | sum(bit for name, bit in named.items() if getattr(cls, name))
+
+
+# ---- calls from C ------------------------------------------------------------------------------------------------------
+
+
+def _self(it: Any) -> Method:
+    return ffi.from_handle(it.arg).owner()._with(it.params)
+
+
+def _place(t: Any, name: str, value: Any, n: int, real: int) -> Any:
+    """Where a vector of the problem lies: as it is if it is the engine's, else in scratch that lasts for the turn."""
+    if value is None:
+        return NULL
+    value = np.asarray(value)
+    if type(value.base) is ffi.buffer and value.shape == (n,) and value.dtype.itemsize == real:
+        return ffi.from_buffer(value)
+    scratch = t.work[_WORK[name]]
+    fill(f"{name} of the problem", borrow(scratch, n, real), value)
+    return scratch
+
+
+@ffi.def_extern(name="py_pose", error=1, onerror=no_print)
+def _py_pose(t: Any, p: Any) -> int:
+    try:
+        it = _self(t)
+        turn = Turn(it._tables, t)
+        posed = it.pose(turn)
+        if not isinstance(posed, Mapping):
+            raise ConfigError(f"pose of {it.name} must return a dict with start, and returned {type(posed).__name__}")
+        for key, value in posed.items():
+            if key in _WORK:
+                setattr(p, key, _place(t, key, value, turn._n, turn._real))
+            elif key in ("rho", "lr", "steps"):
+                setattr(p, key, value)
+            else:
+                raise ConfigError(f"pose of {it.name} returned {key!r}, but a problem has start, anchor, rho, shift, "
+                                  "lr and steps")
+        return 0
+    except BaseException as e:
+        return failing(t.failure, e)
+
+
+@ffi.def_extern(name="py_answer", error=1, onerror=no_print)
+def _py_answer(t: Any, a: Any) -> int:
+    try:
+        it = _self(t)
+        turn = Turn(it._tables, t)
+        it.answer(turn, Answer(a, turn._n, turn._real))
+        return 0
+    except BaseException as e:
+        return failing(t.failure, e)
+
+
+@ffi.def_extern(name="py_absorb", error=1, onerror=no_print)
+def _py_absorb(s: Any, u: Any) -> int:
+    try:
+        it = _self(s)
+        server = Server(it._tables, s)
+        it.absorb(server, Upload(it._tables, u, server._n, server._real))
+        return 0
+    except BaseException as e:
+        return failing(s.failure, e)
+
+
+@ffi.def_extern(name="py_advance", error=1, onerror=no_print)
+def _py_advance(s: Any) -> int:
+    try:
+        it = _self(s)
+        it.advance(Server(it._tables, s))
+        return 0
+    except BaseException as e:
+        return failing(s.failure, e)
+
+
+@ffi.def_extern(name="py_method_start", error=1, onerror=no_print)
+def _py_method_start(s: Any) -> int:
+    try:
+        it = _self(s)
+        it.start(Server(it._tables, s))
+        return 0
+    except BaseException as e:
+        return failing(s.failure, e)
+
+
+def conform(method: Any, **settings: Any) -> str:
+    """Holds a method to what the engine promises of every method: the same bits on any number of threads, through
+    messages that are bytes and after a checkpoint; nothing read that was not sent. Returns a line per check, and
+    raises fedloom.Error if one of them fails."""
+    from .config import yaml
+
+    name = method if isinstance(method, str) else method.name
+    setting = None if isinstance(method, str) else method._fedloom_setting()
+    given = {**({"algorithm": setting} if isinstance(setting, Mapping) else {}), **settings}
+    body = "\n".join(f"{k}: {yaml(v)}" for k, v in given.items()).encode() if given else NULL
+    ctx = Context()
+    lines: list[str] = []
+    handle = ffi.new_handle(lines)
+    status = _core.wait_for(lambda: lib.fl_conform(ctx.ptr, name.encode(), body, lib.py_text, handle), lambda: None)
+    ctx.check(status)
+    return "".join(lines)
