@@ -8,9 +8,8 @@
 #include <inttypes.h>
 
 typedef struct {
-    fli_solver desc;      /* first: what an instance is opened with leads here */
-    fl_solver is;         /* its texts are in the arena */
-    pthread_mutex_t turn; /* FL_SERIAL */
+    fli_solver desc; /* first: what an instance is opened with leads here */
+    fl_solver is;    /* its texts are in the arena */
     fli_arena arena;
 } own_solver;
 
@@ -80,13 +79,11 @@ static fl_local local_of(engine *e)
                       .engine = e};
 }
 
-static int call(const own_solver *o, const fl_local *l, const fl_problem *p, void *z, fl_solution *out, fl_failure *f)
+static int call(const fl_solver *s, const fl_local *l, const fl_problem *p, void *z, fl_solution *out, fl_failure *f)
 {
-    pthread_mutex_t *turn = (pthread_mutex_t *)&o->turn;
-    int serial = o->is.traits & FL_SERIAL;
-    if (serial) pthread_mutex_lock(turn);
-    int failed = o->is.solve(o->is.arg, l, p, z, out, f);
-    if (serial) pthread_mutex_unlock(turn);
+    fli_own_enter(s->traits);
+    int failed = s->solve(s->arg, l, p, z, out, f);
+    fli_own_leave(s->traits);
     return failed;
 }
 
@@ -101,7 +98,7 @@ static fl_status solve_task(fl_ctx *ctx, const instance *in, fli_task *t)
     fl_failure f = {{0}};
     fli_minibatch_init(w, t->view, t->view->train, t->view->n_train, NULL, &t->rng, &e.batch);
     fli_copy(&w->model->space, p->start, t->z);
-    int failed = call(in->solver, &l, &posed, t->z, &out, &f);
+    int failed = call(&in->solver->is, &l, &posed, t->z, &out, &f);
     fl_status s = fli_model_status(ctx, w->model, " at client %" PRIu32 ", round %" PRIu64, t->client, t->round + 1);
     t->answer = (fli_answer){.z = t->z, .weight = out.weight, .steps = out.steps, .missed = out.missed != 0};
     if (s || !failed) return s;
@@ -143,7 +140,6 @@ static void own_free(void *item)
 {
     own_solver *o = item;
     if (!o) return;
-    pthread_mutex_destroy(&o->turn);
     fli_arena_fini(&o->arena);
     fli_free(o);
 }
@@ -164,10 +160,6 @@ fl_status fli_own_solver_add(fl_ctx *ctx, const fl_solver *given)
     own_solver *o = s ? NULL : fli_alloc(ctx, 1, sizeof *o);
     if (!o) return s ? s : FL_ENOMEM;
     o->is = *given;
-    if (pthread_mutex_init(&o->turn, NULL)) {
-        fli_free(o);
-        return fli_fail(ctx, FL_ESYSTEM, "no lock for solver %s", given->name);
-    }
     fli_arena_init(&o->arena, ctx);
     o->is.name = fli_arena_strdup(&o->arena, given->name);
     o->is.title = fli_arena_strdup(&o->arena, given->title ? given->title : "a solver of one's own");

@@ -16,7 +16,6 @@ typedef struct {
     fl_objective is;     /* what it points to is in the arena */
     fli_tensor *tensors;
     size_t tensor_count;
-    pthread_mutex_t turn; /* FL_SERIAL */
     fli_arena arena;
 } objective;
 
@@ -62,16 +61,6 @@ static fl_status status(fl_ctx *ctx, const fli_model *m, const char *where)
     if (*t->sentence) fli_fail(ctx, FL_ECALLBACK, "%s", t->sentence);
     pthread_mutex_unlock(&t->lock);
     return FL_ECALLBACK;
-}
-
-static void enter(const objective *o)
-{
-    if (o->is.traits & FL_SERIAL) pthread_mutex_lock((pthread_mutex_t *)&o->turn);
-}
-
-static void leave(const objective *o)
-{
-    if (o->is.traits & FL_SERIAL) pthread_mutex_unlock((pthread_mutex_t *)&o->turn);
 }
 
 static fl_batch batch_of(const fli_batch *b)
@@ -122,11 +111,11 @@ static double grad(const fli_model *m, const void *x, const fli_batch *b, void *
     double loss = NAN;
     size_t hits = 0;
     fl_failure f = {{0}};
-    enter(o);
+    fli_own_enter(o->is.traits);
     if (!has_failed(m) &&
         (o->is.client ? over_clients(m, x, b, g, &loss, scratch, &f) : over_batch(m, x, b, g, &loss, &hits, &f)))
         note_failure(m, &f);
-    leave(o);
+    fli_own_leave(o->is.traits);
     int failed = has_failed(m);
     if (failed && g) fli_zero(&m->space, g);
     if (correct) *correct = failed || !(o->is.traits & FL_OBJECTIVE_CLASSIFIER) ? 0 : hits;
@@ -139,9 +128,9 @@ static void hvp(const fli_model *m, const void *x, const fli_batch *b, const voi
     fl_failure f = {{0}};
     fl_batch batch = batch_of(b);
     (void)scratch;
-    enter(o);
+    fli_own_enter(o->is.traits);
     if (!has_failed(m) && o->is.product(o->is.arg, &batch, x, v, out, &f)) note_failure(m, &f);
-    leave(o);
+    fli_own_leave(o->is.traits);
     if (has_failed(m)) fli_zero(&m->space, out);
 }
 
@@ -150,9 +139,9 @@ static void init(const fli_model *m, fli_rng *r, double *x)
     const objective *o = own(m);
     fl_failure f = {{0}};
     uint64_t seed = fli_rng_u64(r);
-    enter(o);
+    fli_own_enter(o->is.traits);
     if (!has_failed(m) && o->is.start(o->is.arg, seed, x, &f)) note_failure(m, &f);
-    leave(o);
+    fli_own_leave(o->is.traits);
 }
 
 static void measure(const fli_model *m, const void *x, double *out)
@@ -160,9 +149,9 @@ static void measure(const fli_model *m, const void *x, double *out)
     const objective *o = own(m);
     fl_failure f = {{0}};
     for (size_t i = 0; o->is.metrics[i]; i++) out[i] = NAN;
-    enter(o);
+    fli_own_enter(o->is.traits);
     if (!has_failed(m) && o->is.measure(o->is.arg, m->space.ops->size, x, out, &f)) note_failure(m, &f);
-    leave(o);
+    fli_own_leave(o->is.traits);
 }
 
 static size_t scratch(const fli_model *m, size_t n) { return own(m)->is.client && n > 1 ? m->space.n : 0; }
@@ -191,7 +180,6 @@ static void objective_free(void *item)
 {
     objective *o = item;
     if (!o) return;
-    pthread_mutex_destroy(&o->turn);
     fli_arena_fini(&o->arena);
     fli_free(o);
 }
@@ -328,16 +316,11 @@ static fli_model_desc describe(const objective *o)
 
 fl_status fli_own_objective_add(fl_ctx *ctx, const fl_objective *given)
 {
-    fl_status s;
     objective *o = fli_alloc(ctx, 1, sizeof *o);
     if (!o) return FL_ENOMEM;
     o->is = *given;
     fli_arena_init(&o->arena, ctx);
-    if (pthread_mutex_init(&o->turn, NULL)) {
-        fli_free(o);
-        return fli_fail(ctx, FL_ESYSTEM, "no lock for objective %s", given->name);
-    }
-    s = take_texts(o);
+    fl_status s = take_texts(o);
     if (!s) s = take_tensors(ctx, o);
     if (s) {
         objective_free(o);

@@ -151,7 +151,7 @@ static void fails(fixture *f, const char *set, fl_status expected, const char *t
     fl_status s = fl_run_new(cfg, &run);
     if (!s) s = fl_run_go(run, NULL, NULL);
     assert_fails(f->ctx, s, expected, text);
-    if (run) assert_fails(f->ctx, fl_run_go(run, NULL, NULL), expected, text); /* and stays so */
+    if (run) assert_fails(f->ctx, fl_run_go(run, NULL, NULL), expected, "the run has failed"); /* and stays so */
     fl_run_free(run);
     fl_config_free(cfg);
 }
@@ -349,7 +349,8 @@ static void compared(void **state)
         config_of(f, SMALL, OWN ";rounds=2;methods=[{label: a, algorithm: fedavg}, {label: b, algorithm: scaffold}]");
     char folder[300];
     snprintf(folder, sizeof folder, "%s/study", f->folder);
-    assert_ok(f->ctx, fl_study_new(cfg, &(fl_study_options){.output = folder}, &study));
+    assert_ok(f->ctx,
+              fl_study_new(cfg, &(fl_study_options){.size = sizeof(fl_study_options), .output = folder}, &study));
     assert_ok(f->ctx, fl_study_go(study, NULL, NULL));
     assert_ok(f->ctx, fl_study_table(study, keep_text, text));
     assert_non_null(strstr(text, "weight_sum"));
@@ -357,7 +358,8 @@ static void compared(void **state)
     assert_ok(f->ctx, fl_study_write(study));
     fl_study_free(study);
     /* finished runs are taken over, with those columns */
-    assert_ok(f->ctx, fl_study_new(cfg, &(fl_study_options){.output = folder}, &study));
+    assert_ok(f->ctx,
+              fl_study_new(cfg, &(fl_study_options){.size = sizeof(fl_study_options), .output = folder}, &study));
     assert_ok(f->ctx, fl_study_table(study, keep_text, text));
     assert_non_null(strstr(text, "weight_sum"));
     fl_study_free(study);
