@@ -8,6 +8,7 @@
 #include "exec/mailbox.h"
 
 #include "base/file.h"
+#include "base/number.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -297,6 +298,15 @@ static void plan_asking(fli_plan *p)
     };
 }
 
+/* L, by which a parameter is settled. */
+static fl_status measure_smoothness(const fli_plan *p, double *largest)
+{
+    char who[128];
+    fli_snprintf(who, sizeof who, "a parameter of algorithm %s that is auto", p->algo->name);
+    fl_status s = fli_model_needs_hvp(p->ctx, p->model, who);
+    return s ? s : fli_theory_smoothness(p, largest);
+}
+
 /* What the method's parameters left open. */
 static fl_status settle(fli_plan *p)
 {
@@ -317,7 +327,7 @@ static fl_status settle(fli_plan *p)
             "algorithm %s has a parameter that is auto and follows from the samples, which are at the clients; "
             "give it a value",
             a->name);
-    if (!s && how == FLI_SETTLES_BY_SMOOTHNESS) s = fli_theory_smoothness(p, &f.smoothness);
+    if (!s && how == FLI_SETTLES_BY_SMOOTHNESS) s = measure_smoothness(p, &f.smoothness);
     a->settling.settle(settled, &f);
     p->params = p->asking.params = settled;
     return s;

@@ -19,6 +19,7 @@ fl_status fl_objective_register(fl_ctx *ctx, const fl_objective *given)
 {
     fl_objective o;
     fli_clear(ctx);
+    if (!given) return fli_fail(ctx, FL_ECONFIG, "there is no objective to register");
     fl_status s = fli_take_sized(ctx, "fl_objective", given, given->size, &o, sizeof o);
     if (!s) s = fli_own_check_name(ctx, "an objective", o.name);
     if (!s) s = refuse_taken(ctx, "model", o.name);
@@ -43,6 +44,7 @@ fl_status fl_solver_register(fl_ctx *ctx, const fl_solver *given)
 {
     fl_solver s;
     fli_clear(ctx);
+    if (!given) return fli_fail(ctx, FL_ECONFIG, "there is no solver to register");
     fl_status status = fli_take_sized(ctx, "fl_solver", given, given->size, &s, sizeof s);
     if (!status) status = fli_own_check_name(ctx, "a solver", s.name);
     if (!status) status = refuse_solver(ctx, s.name);

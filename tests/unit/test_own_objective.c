@@ -371,7 +371,7 @@ static void names_of_metrics(void **state)
 {
     fixture *f = *state;
     own_arg arg = {0};
-    static char many[4][8][8];
+    static char many[4][8][32];
     static const char *const bad[][3] = {{"train_loss"}, {"gradient"}, {"two words"}, {"a", "a"}};
     static const char *const why[] = {"metric train_loss comes with", "metric gradient comes with",
                                       "a metric is called", "metric a is named twice"};
@@ -457,6 +457,57 @@ static void gradients_by_client(void **state)
         fli_dataset_free(ds);
         fli_model_free(m);
     }
+    assert_ok(f->ctx, fl_forget(f->ctx, "model", "numbers"));
+}
+
+/* Samples without features, `each` of them per client. */
+static fl_config *numbered(fixture *f, fl_samples *samples, fl_holding *who, size_t each, const char *set)
+{
+    static size_t start[HOLDERS + 1];
+    *samples = (fl_samples){.size = sizeof *samples, .n = HOLDERS * each};
+    *who = (fl_holding){.size = sizeof *who, .clients = HOLDERS, .start = start};
+    for (size_t i = 0; i <= HOLDERS; i++) start[i] = i * each;
+    fl_config *cfg = config_of(f, "rounds: 40\nprecision: f64\nlocal: {lr: 0.1}\nmetrics: {gradient: true}\n", set);
+    assert_ok(f->ctx, fl_config_data(cfg, samples, NULL, who));
+    return cfg;
+}
+
+static void whole_clients(void **state)
+{
+    fixture *f = *state;
+    fl_objective o = {.size = sizeof o, .name = "numbers", .parameters = 1, .client = near_own_number};
+    static const char *const ways[] = {
+        "algorithm=scaffold", "algorithm=fedavg;local.steps=3;executor=loopback",
+        "algorithm={kind: feddr, solver: accurate, accuracy: 1e-6, relative: 0.1, eta: 1};"
+        "participation=everyone"};
+    fl_samples samples;
+    fl_holding who;
+    fl_run *run = NULL;
+    assert_ok(f->ctx, fl_objective_register(f->ctx, &o));
+    for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
+        char set[300];
+        double x;
+        snprintf(set, sizeof set, "model=numbers;participation=everyone;%s", ways[k]);
+        fl_config *cfg = numbered(f, &samples, &who, 1, set);
+        assert_ok(f->ctx, fl_run_new(cfg, &run));
+        assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+        fl_run_model(run, &x, 1);
+        assert_near(x, 2, 0.05);
+        assert_near(fl_row_get(fl_run_row(run), "train_loss"), 1, 0.01);
+        assert_near(fl_row_get(fl_run_row(run), "gradient2"), (x - 2) * (x - 2), 1e-9);
+        fl_run_free(run);
+        fl_config_free(cfg);
+    }
+    fl_config *cfg =
+        numbered(f, &samples, &who, 1, "model=numbers;algorithm={kind: feddr, solver: accurate, relative: 0.1}");
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG,
+                 "a parameter of algorithm feddr that is auto needs products");
+    fl_config_free(cfg);
+    cfg = numbered(f, &samples, &who, 2, "model=numbers");
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "client 0 must have one sample, number 0");
+    assert_ok(f->ctx, fl_config_set(cfg, "model=softmax"));
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "");
+    fl_config_free(cfg);
     assert_ok(f->ctx, fl_forget(f->ctx, "model", "numbers"));
 }
 
@@ -546,6 +597,7 @@ int main(void)
         FIXTURE_TEST(not_finite),
         FIXTURE_TEST(one_at_a_time),
         FIXTURE_TEST(gradients_by_client),
+        FIXTURE_TEST(whole_clients),
         FIXTURE_TEST(refused),
         FIXTURE_TEST(again_and_gone),
         FIXTURE_TEST(own_columns),

@@ -136,6 +136,49 @@ static void with_an_own_objective(void **state)
     walker_forget(f);
 }
 
+/* Half the way to where the client's own data would be best, which only the solver knows. */
+static int half_way(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_solution *out, fl_failure *f)
+{
+    double at = own_get(p->start, l->space.real, 0);
+    (void)arg, (void)f;
+    out->steps = 1;
+    own_put(z, l->space.real, 0, at + 0.5 * (l->client - at));
+    return 0;
+}
+
+static int no_loss(void *arg, const fl_batch *b, const void *x, void *g, double *loss, size_t *correct, fl_failure *f)
+{
+    (void)arg, (void)b, (void)x, (void)g, (void)loss, (void)correct;
+    return fl_failed(f, "nobody knows"), 1;
+}
+
+/* A solver that needs no gradients, where nothing that needs them is measured. */
+static void without_gradients(void **state)
+{
+    fixture *f = *state;
+    static const size_t start[] = {0, 3, 4, 9};
+    fl_samples samples = {.size = sizeof samples, .n = 9};
+    fl_holding who = {.size = sizeof who, .clients = 3, .start = start};
+    fl_objective o = {.size = sizeof o, .name = "unknown", .parameters = 1, .batch = no_loss};
+    fl_solver s = {.size = sizeof s, .name = "half", .solve = half_way};
+    double x = NAN;
+    fl_run *run = NULL;
+    assert_ok(f->ctx, fl_objective_register(f->ctx, &o));
+    assert_ok(f->ctx, fl_solver_register(f->ctx, &s));
+    fl_config *cfg = config_of(f, "rounds: 30\nweights: uniform\nparticipation: everyone\nmodel: unknown\n",
+                               "local.solver=half;metrics={train: false, test: false, clients: false}");
+    assert_ok(f->ctx, fl_config_data(cfg, &samples, NULL, &who));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    fl_run_model(run, &x, 1);
+    assert_near(x, 1, 1e-6); /* the mean of the clients' numbers */
+    assert_true(fl_row_get(fl_run_row(run), "local_steps") == 90);
+    fl_run_free(run);
+    fl_config_free(cfg);
+    assert_ok(f->ctx, fl_forget(f->ctx, "model", "unknown"));
+    assert_ok(f->ctx, fl_forget(f->ctx, "solver", "half"));
+}
+
 /* ---- failing ------------------------------------------------------------------------------------------------ */
 
 static void fails(fixture *f, const char *set, fl_status expected, const char *text)
@@ -225,8 +268,9 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(plain_sgd), FIXTURE_TEST(whole_gradients), FIXTURE_TEST(with_an_own_objective),
-        FIXTURE_TEST(failures),  FIXTURE_TEST(missed),          FIXTURE_TEST(refused),
+        FIXTURE_TEST(plain_sgd),         FIXTURE_TEST(whole_gradients), FIXTURE_TEST(with_an_own_objective),
+        FIXTURE_TEST(without_gradients), FIXTURE_TEST(failures),        FIXTURE_TEST(missed),
+        FIXTURE_TEST(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
