@@ -28,7 +28,7 @@ expect 2 'FEDLOOM_KERNELS is v0, but this program has kernels for ' --version
 expect 2 'FEDLOOM_KERNELS is v0, but this program has kernels for ' list
 expect 0 'usage: fedloom COMMAND' help
 unset FEDLOOM_KERNELS
-for c in run resume compare tune reproduce plot check config data list verify; do
+for c in run resume compare tune reproduce plot check config data list show verify; do
     fedloom --help
     check "the overview names $c" has out "  $c "
     expect 0 "usage: fedloom $c" help "$c"
@@ -46,7 +46,7 @@ expect 2 'rnu: unknown command; did you mean run?' rnu
 expect 2 'rnu: unknown command' help rnu
 expect 2 'comp: unknown command; did you mean compare?' comp
 expect 2 'weave: unknown command; the commands are: run, resume, compare, ' weave
-for c in run config data verify; do expect 2 'which FILE?' "$c"; done
+for c in run config data show verify; do expect 2 'which FILE?' "$c"; done
 expect 2 'give one FILE' config good.yaml good.yaml
 
 # ---- options ------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ check 'the reference has the settings' has out '| `rounds` | a whole number'
 expect 0 '.SS algorithm: fedprox' list --man 5
 check 'fedloom-config(5) ends whole' [ "$(tail -n 1 out)" = '.BR fedloom (1)' ]
 expect 0 '.TH FEDLOOM 1' list --man 1
-for c in run resume compare tune reproduce plot check config data list verify; do check "fedloom(1) describes $c" has out ".SS $c"; done
+for c in run resume compare tune reproduce plot check config data list show verify; do check "fedloom(1) describes $c" has out ".SS $c"; done
 check 'fedloom(1) has the options' has out '\-\-set KEY=VALUE'
 expect 2 '--man is 3, but must be 1 or 5' list --man 3
 expect 2 '--man needs a value' list --man
@@ -267,6 +267,16 @@ check 'an odd folder name' [ -s "$odd/result.json" ]
 fedloom run many/fedavg/config.yaml --output again
 check 'the configuration beside a result runs again: exit code 0' exits 0
 check 'and gives the same model' same many/fedavg/model.safetensors again/model.safetensors
+
+# ---- models -------------------------------------------------------------------------------------------------
+
+expect 0 'softmax, 210 parameters' show again/model.safetensors
+check 'show: how it was trained' has out '  algorithm   fedavg'
+check 'show: its tensors' has out '  weight  10 x 20'
+expect 1 'again/config.yaml: does not begin as a safetensors file does' show again/config.yaml
+expect 1 'nothing: cannot be read' show nothing
+expect 0 'fedavg' run good.yaml --set model.start=again/model.safetensors --set rounds=0 --output started
+check 'model.start: begins where the other ended' [ "$(tail -n 1 started/metrics.csv | cut -d, -f3-6)" = "$(tail -n 1 again/metrics.csv | cut -d, -f3-6)" ]
 expect 1 'no longer finite' run good.yaml --set local.lr=1e30 --set model=least_squares --set data=linreg --set 'metrics.targets=[]' --output never --quiet
 check 'a run that diverged leaves no result' [ ! -e never ]
 fedloom run good.yaml --algorithms fedavg,fedprox --set local.lr=1e300 --set precision=f32
