@@ -1,7 +1,7 @@
 /* Trains a small network on generated digits, saves it, loads it again without any configuration, and asks it from two
  * threads what some drawn digits are.
  *     cc predict.c $(pkg-config --cflags --libs fedloom) -lm -pthread && ./a.out */
-#define _GNU_SOURCE
+#define _XOPEN_SOURCE 700 /* mkdtemp, nftw */
 #include <fedloom.h>
 
 #include <ftw.h>

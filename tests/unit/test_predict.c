@@ -500,6 +500,8 @@ static void odd_samples(void **state)
     REFUSED(FL_EFORMAT, "sample 1: the output is not finite");
     x[5] = 1;
     assert_fails(f->ctx, fl_model_predict(f->ctx, t.model, &s, NULL), FL_ECONFIG, "room");
+    assert_fails(f->ctx, fl_model_predict(f->ctx, t.model, NULL, out), FL_ECONFIG, "a model and samples");
+    assert_fails(f->ctx, fl_model_predict(f->ctx, NULL, &s, out), FL_ECONFIG, "a model and samples");
     assert_ok(f->ctx, fl_model_predict(f->ctx, t.model, &s, out));
     trained_free(&t);
     fl_model_free(NULL);
