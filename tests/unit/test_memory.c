@@ -432,6 +432,44 @@ static void compares(void **state)
     free(p);
 }
 
+/* Tuning, and checking a theorem's conditions, copy configurations and print them. */
+static void tunes_and_checks(void **state)
+{
+    fixture *f = *state;
+    problem *p = problem_new();
+    fl_tune *t = NULL;
+    fl_study *s = NULL;
+    fl_config *winners = NULL;
+    char out[200];
+    size_t done, left = 99;
+    collected text = {0}, file = {0};
+    snprintf(out, sizeof out, "%s/study", f->folder);
+    fl_study_options o = {.size = sizeof o, .output = out, .seeds = 1, .jobs = 1};
+    fl_tune_options tuning = {.size = sizeof tuning, .budget = 2, .study = &o};
+    fl_config *cfg = memory_config(f, p, RUN "model: softmax\ntune: {local.lr: {values: [0.01, 0.1]}}\n" TWO);
+    assert_ok(f->ctx, fl_tune_new(cfg, &tuning, &t));
+    assert_ok(f->ctx, fl_tune_go(t, NULL, NULL));
+    assert_ok(f->ctx, fl_tune_winners(t, &winners));
+    fl_tune_free(t);
+    fl_config_free(cfg);
+    snprintf(out, sizeof out, "%s/winners", f->folder);
+    assert_ok(f->ctx, fl_study_new(winners, &o, &s));
+    assert_ok(f->ctx, fl_study_go(s, NULL, NULL));
+    assert_true(fl_study_runs(s, &done) == 2 && done == 2);
+    fl_study_free(s);
+    assert_ok(f->ctx, fl_study_check(winners, NULL, collect_text, &text, collect_text, &file, &left));
+    assert_non_null(strstr(file.s, "memory"));
+    fl_config_free(winners);
+    cfg = memory_config(f, p, RUN "model: softmax\nalgorithm: scaffold\n");
+    file.n = 0;
+    assert_ok(f->ctx, fl_check_fix(cfg, collect_text, &text, collect_text, &file, &left));
+    assert_non_null(strstr(file.s, "kind: memory"));
+    free(file.s);
+    free(text.s);
+    fl_config_free(cfg);
+    free(p);
+}
+
 static void copies_lead_to_the_same_data(void **state)
 {
     fixture *f = *state;
@@ -494,6 +532,7 @@ int main(void)
         FIXTURE_TEST(numbers_alone),
         FIXTURE_TEST(goes_on_from_checkpoints),
         FIXTURE_TEST(compares),
+        FIXTURE_TEST(tunes_and_checks),
         FIXTURE_TEST(copies_lead_to_the_same_data),
         FIXTURE_TEST(out_of_memory),
     };
