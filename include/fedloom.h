@@ -242,7 +242,8 @@ size_t fl_run_rows(const fl_run *run, const fl_row **rows); /* all of them */
 int fl_run_target(const fl_run *run, size_t k, double *accuracy, size_t *round);
 /* Copies the global model, converted to double; returns its length. `out` may be NULL. */
 size_t fl_run_model(const fl_run *run, double *out, size_t capacity);
-/* Another start model, of n = fl_run_parameters reals. Before the first fl_run_go or fl_run_step. */
+/* Another start model, of n = fl_run_parameters reals. Before the first fl_run_go or fl_run_step. It is not among the
+ * settings: whoever repeats the run gives it again. Checkpoints know it. */
 fl_status fl_run_start(fl_run *run, const double *x, size_t n);
 
 /* A vector where it lies: to be read between rounds, and gone with the next one. This struct and fl_tensor are written
@@ -257,8 +258,8 @@ typedef struct {
 /* The server's vector k, 0 is the model; 0 past the last. */
 int fl_run_vector(const fl_run *run, size_t k, fl_vector *out);
 /* What a client keeps between its turns: vector k, 0 past the last. `data` is NULL before the client's first turn. It
- * is a copy, valid until the next call for this run. Of an asynchronous method it may be of a turn whose upload is still
- * on its way. -1: there is no such client, or what it keeps cannot be had; the context says why. */
+ * is a copy, valid until the next call for this run. Of an asynchronous method it may be of a turn whose upload is
+ * still on its way. -1: there is no such client, or what it keeps cannot be had; the context says why. */
 int fl_run_client_vector(fl_run *run, size_t client, size_t k, fl_vector *out);
 /* The scalars that a client keeps, at most `capacity` of them; returns how many there are. 0 before its first turn.
  * SIZE_MAX where fl_run_client_vector gives -1. */

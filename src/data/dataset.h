@@ -17,17 +17,18 @@ typedef enum { FLI_X_U8, FLI_X_F32, FLI_X_F64, FLI_X_CSR, FLI_X_CSR64 } fli_xkin
 
 size_t fli_xkind_size(fli_xkind kind); /* bytes of a value */
 
+/* Samples may have no features at all (dim 0, x NULL): then they are known by their numbers alone, and may have neither
+ * labels nor targets. */
 typedef struct {
-    size_t n, dim; /* samples; features that a model sees, 0: samples are known by their numbers alone */
+    size_t n, dim; /* samples, features that a model sees */
     fli_xkind kind;
-    void *
-        x; /* n rows of the kind's type, NULL without features; sparse: the values that are stored, floats or doubles, row by row */
-    size_t *row;    /* sparse: n + 1 starts */
-    uint32_t *col;  /* sparse: feature of each value, ascending within a row */
-    int32_t *label; /* class of each sample, 0 .. classes-1; NULL for regression */
-    double *target; /* regression; NULL for classification. Exactly one of label and target is there, unless dim is 0 */
-    unsigned borrows;      /* FLI_BORROWS_ */
-    size_t classes;        /* 0 for regression */
+    void *x;          /* n rows of the kind's type; sparse: the values that are stored, floats or doubles, row by row */
+    size_t *row;      /* sparse: n + 1 starts */
+    uint32_t *col;    /* sparse: feature of each value, ascending within a row */
+    int32_t *label;   /* class of each sample, 0 .. classes-1; NULL for regression */
+    double *target;   /* regression; NULL for classification. Exactly one of label and target is there */
+    size_t classes;   /* 0 for regression */
+    unsigned borrows; /* FLI_BORROWS_ */
     char **class_name;     /* labels as a file writes them, one per class, one allocation; NULL: 0, 1, ... */
     int32_t *group;        /* who the sample belongs to by nature (writer, user, generated client); NULL: nobody */
     size_t groups;         /* group ids are 0 .. groups-1 */

@@ -15,7 +15,8 @@ static const fli_key top_keys[] = {
     FLI_KEY_INT(fli_top_settings, threads, "0", 0, 1024,
                 "threads; 0: one per processor; results depend on it only with clock: real"),
     FLI_KEY_CHOICE(fli_top_settings, weights, "auto", "auto|samples|uniform",
-                   "client weights w_i: n_i/n, or 1/N; auto: what the method needs, else samples"),
+                   "client weights w_i: n_i/n, or 1/N; auto: those that come with data in memory, else what the "
+                   "method needs, else samples"),
     FLI_KEY_CHOICE(
         fli_top_settings, clock, "virtual", "virtual|real",
         "virtual: simulated seconds, reproducible; real: asynchronous methods run concurrently, one client per "

@@ -215,6 +215,34 @@ static void starts_elsewhere(void **state)
     }
 }
 
+/* Checkpoints know where a run has started, although its settings do not. */
+static void resumes_from_elsewhere(void **state)
+{
+    fixture *f = *state;
+    char set[300];
+    double x[256];
+    fl_run *whole = run_new(f, base, "algorithm=feddr"), *run, *again = NULL;
+    size_t n = fl_run_model(whole, x, 256);
+    for (size_t i = 0; i < n; i++) x[i] = (double)((int)(i % 7) - 3) / 8;
+    snprintf(set, sizeof set, "algorithm=feddr;checkpoint_every=2;output=%s/out", f->folder);
+    run = run_new(f, base, set);
+    assert_ok(f->ctx, fl_run_start(whole, x, n));
+    assert_ok(f->ctx, fl_run_start(run, x, n));
+    assert_ok(f->ctx, fl_run_go(whole, NULL, NULL));
+    assert_ok(f->ctx, fl_run_step(run, NULL));
+    assert_ok(f->ctx, fl_run_step(run, NULL));
+    fl_run_free(run);
+    fl_config *cfg = fl_config_new(f->ctx);
+    assert_ok(f->ctx, fl_config_resume(cfg, fixture_path(f, "out")));
+    assert_ok(f->ctx, fl_run_resume(cfg, &again));
+    assert_fails(f->ctx, fl_run_start(again, x, n), FL_ECONFIG, "has begun");
+    assert_ok(f->ctx, fl_run_go(again, NULL, NULL));
+    assert_same("resumed from elsewhere", whole, again);
+    fl_run_free(again);
+    fl_run_free(whole);
+    fl_config_free(cfg);
+}
+
 static void refuses_start_models(void **state)
 {
     fixture *f = *state;
@@ -235,7 +263,7 @@ static void refuses_start_models(void **state)
     free(x);
 }
 
-/* ---- what can be seen --------------------------------------------------------------------------------------------- */
+/* ---- what can be seen ------------------------------------------------------------------------------------ */
 
 /* SCAFFOLD keeps c = sum w_i c_i. However the clients' state is kept, it can be seen. */
 static void control_variates(void **state)
@@ -333,6 +361,7 @@ int main(void)
         FIXTURE_TEST(does_not_go_on_after_a_failure),
         FIXTURE_TEST(the_same_start),
         FIXTURE_TEST(starts_elsewhere),
+        FIXTURE_TEST(resumes_from_elsewhere),
         FIXTURE_TEST(refuses_start_models),
         FIXTURE_TEST(control_variates),
         FIXTURE_TEST(scalars_of_clients),
