@@ -54,16 +54,18 @@ void fl_vec_map(const fl_space *s, size_t k, void *const *x, void (*fn)(const vo
 
 /* ---- an objective of one's own --------------------------------------------------------------------------------- */
 
-/* Some samples of one client, or of the test set. */
+/* Some samples of one client, or of the test set: at most 256, many are computed in pieces. */
 typedef struct {
-    size_t n;               /* at least 1 */
-    size_t dim;             /* 0: samples are known by their numbers alone */
-    size_t real;            /* bytes of a real here and in x, g, v: 4 or 8 */
-    const uint32_t *sample; /* their numbers in the data, from 0; test samples have numbers of their own */
-    int test;               /* they are of the separate test set */
-    const void *x;          /* n x dim reals, normalised */
-    const int32_t *label;   /* NULL: none */
-    const void *target;     /* n reals; NULL: none */
+    size_t n;    /* at least 1 */
+    size_t dim;  /* 0: samples are known by their numbers alone */
+    size_t real; /* bytes of a real here and in x, g, v: 4 or 8 */
+    /* their numbers in the data, from 0; test samples have numbers of their own, and with data.on_demand each client's
+     * samples have */
+    const uint32_t *sample;
+    int test;             /* they are of the separate test set */
+    const void *x;        /* n x dim reals, normalised */
+    const int32_t *label; /* NULL: none */
+    const void *target;   /* n reals; NULL: none */
 } fl_batch;
 
 enum {
@@ -79,18 +81,19 @@ typedef struct {
     size_t parameters;
     const fl_tensor *tensors; /* cover the parameters without gaps, for saving; NULL: one vector "x" */
     size_t tensor_count;
-    /* Mean loss over the batch at x and, unless g is NULL, its gradient. Weight decay is the engine's business. Either
-     * this, */
+    /* Mean loss over the batch at x and, unless g is NULL, its gradient, all of it. *correct comes in as 0. Weight decay
+     * is the engine's business. Either this, */
     int (*batch)(void *arg, const fl_batch *b, const void *x, void *g, double *loss, size_t *correct, fl_failure *f);
     /* or this: f_i and its gradient on all that client i has, where each client's only "sample" has the number i (an
-     * fl_holding of one sample each). `real` as in a batch. */
+     * fl_holding of one sample each, and no test set). `real` as in a batch. */
     int (*client)(void *arg, uint32_t client, size_t real, const void *x, void *g, double *loss, fl_failure *f);
     /* All below are optional. */
     /* out = (Hessian of the mean loss over the batch at x) v: for methods that need curvature. */
     int (*product)(void *arg, const fl_batch *b, const void *x, const void *v, void *out, fl_failure *f);
-    /* The start model; x comes in zeroed. */
+    /* The start model; x comes in zeroed. `seed` follows from the configuration's. */
     int (*start)(void *arg, uint64_t seed, double *x, fl_failure *f);
-    /* Numbers of one's own, one per name, whenever metrics are taken: columns of metrics.csv. At most 8. */
+    /* Numbers of one's own, one per name, whenever metrics are taken: columns of metrics.csv, after all others. At most
+     * 8, and as many names in a process as FL_METRICS_MAX leaves room for. */
     const char *const *metrics; /* NULL-terminated */
     int (*measure)(void *arg, size_t real, const void *x, double *out, fl_failure *f);
 } fl_objective;
@@ -124,8 +127,8 @@ typedef struct {
 
 /* f_i with weight decay and, unless g is NULL, its gradient at x: over all of the client's samples, */
 int fl_local_loss(const fl_local *l, const void *x, void *g, double *loss);
-/* and over the mini-batch that fedloom's own SGD would take next: every call goes one further. Nonzero: it failed, and
- * the failure is known already. */
+/* and over the mini-batch that fedloom's own SGD would take next: every call goes one further. `loss` may be NULL.
+ * Nonzero: the objective failed, and the failure is known already. */
 int fl_local_batch(const fl_local *l, const void *x, void *g, double *loss);
 
 typedef struct {

@@ -556,6 +556,27 @@ static void refused(void **state)
     refuse_set(f, OWN, "model.kind is own_softmax, which is not known");
 }
 
+/* Out of memory at any moment: said, and nothing is left behind. */
+static void no_memory(void **state)
+{
+    fixture *f = *state;
+    own_arg arg = {0};
+    fl_objective o = own_softmax(&arg);
+    fl_status s = FL_ENOMEM;
+    size_t k = 1;
+    o.metrics = columns;
+    o.measure = own_measure;
+    for (; s; k++) {
+        fli_ctx_fail_alloc(f->ctx, k);
+        s = fl_objective_register(f->ctx, &o);
+        if (s) assert_int_equal(s, FL_ENOMEM);
+    }
+    fli_ctx_fail_alloc(f->ctx, 0);
+    assert_true(k > 4);
+    own_forget(f);
+    refuse_set(f, OWN, "which is not known");
+}
+
 static void shows(void *arg, const char *text) { *(int *)arg += strstr(text, "own_softmax") != NULL; }
 
 /* A name may be given again: runs made before go on with what they have. */
@@ -599,6 +620,7 @@ int main(void)
         FIXTURE_TEST(gradients_by_client),
         FIXTURE_TEST(whole_clients),
         FIXTURE_TEST(refused),
+        FIXTURE_TEST(no_memory),
         FIXTURE_TEST(again_and_gone),
         FIXTURE_TEST(own_columns),
         FIXTURE_TEST(columns_go_on),
