@@ -146,19 +146,33 @@ static fl_status hold_all(conform *c, const way *ways)
     return s;
 }
 
-/* Where a method may lose clients: those who are dropped leave no trace. */
-static fl_status check_dropped(conform *c)
+/* What only some methods can do is held against a run of its own. */
+static fl_status hold_if_possible(conform *c, const char *setting, const way *w)
 {
-    static const way plain = {"", {"system.wait_for=0.7"}, .single = 1};
-    static const way bytes = {
-        "late clients are dropped: messages as bytes", {"system.wait_for=0.7", "executor=loopback"}, .single = 1};
+    way plain = {"", {setting}, .single = w->single};
     fli_trace want;
     fl_status s = run(c, &plain, &want);
     if (s == FL_ECONFIG) return FL_OK; /* not for this method */
     if (s) return s;
-    if (!want.status) s = hold(c, &want, &bytes);
+    if (!want.status) s = hold(c, &want, w);
     fli_trace_fini(&want);
     return s;
+}
+
+/* Late clients are dropped and leave no trace. */
+static fl_status check_dropped(conform *c)
+{
+    static const char late[] = "system.wait_for=0.7";
+    static const way bytes = {"late clients are dropped: messages as bytes", {late, "executor=loopback"}, .single = 1};
+    return hold_if_possible(c, late, &bytes);
+}
+
+/* A prox looks at all entries at once. */
+static fl_status check_composite(conform *c)
+{
+    static const char ball[] = "regularizer={kind: l2_ball, radius: 1}";
+    static const way slices = {"with a regulariser: slices of 7 entries", {ball}, .slice = SLICE};
+    return hold_if_possible(c, ball, &slices);
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------------------- */
@@ -286,6 +300,7 @@ static fl_status check_all(conform *c)
     if (s || c->failed) return s;
     if (!s) s = hold_all(c, on_one);
     if (!s) s = check_dropped(c);
+    if (!s) s = check_composite(c);
     if (!s) s = check_bytes(c);
     if (s || c->failed) return s;
     return hold_all(c, on_many);

@@ -26,6 +26,8 @@ static void every_algorithm(void **state)
         if (fl_conform(f->ctx, (*a)->name, NULL, take, &r)) fail_msg("%s\n%s", fl_ctx_error(f->ctx), r.text);
         assert_null(strstr(r.text, "FAIL"));
         assert_non_null(strstr(r.text, "ok    5 threads\n"));
+        int composite = ((*a)->traits & FLI_ALGO_COMPOSITE) != 0;
+        assert_int_equal(strstr(r.text, "ok    with a regulariser: slices of 7 entries\n") != NULL, composite);
         if (!strcmp((*a)->name, "scaffold")) {
             assert_non_null(strstr(r.text, "ok    late clients are dropped: messages as bytes\n"));
             assert_non_null(strstr(r.text, "ok    everyone takes part: the bytes of its tables\n"));
