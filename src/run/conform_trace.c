@@ -29,7 +29,8 @@ static fl_status go(fl_run *run, size_t stop, fli_trace *t)
 {
     recorder r = {t, run, stop};
     t->status = fl_run_go(run, record, &r);
-    if (!t->status || t->error) return FL_OK;
+    if (!t->status) return FL_OK;
+    if (t->status != FL_EDIVERGED && t->status != FL_ECALLBACK) return t->status; /* nothing that a method does */
     t->error = fli_strdup(run->ctx, fl_ctx_error(run->ctx));
     return t->error ? FL_OK : FL_ENOMEM;
 }

@@ -9,12 +9,13 @@ typedef struct {
     size_t n, rounds; /* parameters; rounds that there is room for, beside the start */
     double *x;        /* rounds + 1 models */
     fl_row *rows;
-    fl_status status; /* of the run */
+    fl_status status; /* of the run: FL_OK, FL_EDIVERGED or FL_ECALLBACK */
     char *error;      /* its sentence, if that is not FL_OK */
 } fli_trace;
 
-/* Runs the configuration to its end; how it ended is in the trace. Anything but FL_OK: it could not begin. `stop` > 0:
- * only that many rounds, and a checkpoint if there is an `output` to leave one at. */
+/* Runs the configuration to its end; a failure that may be the method's is in the trace. Anything but FL_OK: it could
+ * not begin, or something else went wrong. `stop` > 0: only that many rounds, and a checkpoint if there is an `output`
+ * to leave one at. */
 fl_status fli_trace_run(fl_config *cfg, size_t stop, fli_trace *out);
 /* Goes on from the checkpoint of that output. */
 fl_status fli_trace_resume(fl_ctx *ctx, const char *output, fli_trace *t);

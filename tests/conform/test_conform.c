@@ -61,6 +61,27 @@ static void of_ones_own(void **state)
     }
 }
 
+/* Every allocation of a registration fails in turn, and some of a whole examination: one sentence, nothing is left. */
+static void out_of_memory(void **state)
+{
+    fixture *f = *state;
+    fl_status s = FL_ENOMEM;
+    for (size_t k = 1; s; k++) {
+        fli_ctx_fail_alloc(f->ctx, k);
+        s = fl_method_register(f->ctx, &own_scaffold);
+        fli_ctx_fail_alloc(f->ctx, 0);
+        assert_true(s == FL_OK || s == FL_ENOMEM);
+    }
+    for (size_t k = 1; k < 3000; k += 59) {
+        fli_ctx_fail_alloc(f->ctx, k);
+        s = fl_conform(f->ctx, "own_scaffold", NULL, NULL, NULL);
+        fli_ctx_fail_alloc(f->ctx, 0);
+        if (s && s != FL_ENOMEM) fail_msg("allocation %zu: %s", k, fl_ctx_error(f->ctx));
+    }
+    assert_ok(f->ctx, fl_conform(f->ctx, "own_scaffold", NULL, NULL, NULL));
+    assert_ok(f->ctx, fl_forget(f->ctx, "algorithm", "own_scaffold"));
+}
+
 /* ---- methods that break a rule ----------------------------------------------------------------------------- */
 
 /* It is found, and the line that says so has this in it. */
@@ -243,6 +264,7 @@ int main(void)
         FIXTURE_TEST(every_algorithm),
         FIXTURE_TEST(settings),
         FIXTURE_TEST(of_ones_own),
+        FIXTURE_TEST(out_of_memory),
         FIXTURE_TEST(reads_what_was_not_sent),
         FIXTURE_TEST(reads_what_is_never_sent),
         FIXTURE_TEST(keeps_something_in_scratch),
