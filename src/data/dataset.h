@@ -37,9 +37,10 @@ typedef struct {
     size_t segments;       /* normalisation: value * scale + shift, one pair per run of length/segments features. */
     double *scale, *shift; /* NULL: as they are. Sparse: one scale per feature, and no shift but 0 */
     int each;              /* instead of these: every image by its own mean and deviation, of what is seen of it */
-    int augment;           /* fli_augment: what training makes of a sample each time that it looks */
-    char *origin;          /* where the samples are from, for messages; NULL: nothing to say */
-    int test;              /* it is a federation's separate test set */
+    uint32_t from; /* the number of the first sample, where it is a part of some larger set: for random changes */
+    int augment;   /* fli_augment: what training makes of a sample each time that it looks */
+    char *origin;  /* where the samples are from, for messages; NULL: nothing to say */
+    int test;      /* it is a federation's separate test set */
 } fli_dataset;
 
 typedef enum {

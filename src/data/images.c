@@ -177,7 +177,7 @@ void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx,
 {
     for (size_t i = 0; i < b->n; i++) {
         fli_rng r;
-        fli_rng_item(turn, FLI_RNG_AUGMENT, epoch, idx[i], &r);
+        fli_rng_item(turn, FLI_RNG_AUGMENT, epoch, ds->from + idx[i], &r);
         const look l = random_look(ds, &r);
         bring_image(b->ops, ds, idx[i], &l, fli_at(b->ops, b->x, i * b->dim));
     }

@@ -16,8 +16,9 @@ typedef struct {
 } joined_params;
 
 static const fli_key keys[] = {
-    {"shape", FLI_INTS, offsetof(joined_params, shape), "[]", 1, 1e9, NULL,
-     "of the clients' samples, to be given: the number of features, or channels, height and width of images"},
+    {"shape", FLI_INTS, offsetof(joined_params, shape), "[]", 0, 1e9, NULL,
+     "of the clients' samples, to be given: the number of features, or channels, height and width of images; 0: "
+     "samples are known by their numbers alone"},
     FLI_KEY_INT(joined_params, classes, "0", 0, 1e6, "labels are 0 to classes - 1; 0: numbers instead of labels"),
     FLI_KEY_STRING(joined_params, class_names, "",
                    "labels as the clients' files write them, in the order of the classes, separated by commas; empty: "
@@ -248,6 +249,7 @@ static fl_status fit(fl_ctx *ctx, const fli_common *all, fli_dataset *ds)
     fl_status s = ds->label ? map_labels(ctx, all, ds) : FL_OK;
     memcpy(ds->shape, all->shape, sizeof ds->shape);
     ds->classes = all->classes;
+    ds->from = all->before;
     fli_free(ds->class_name);
     ds->class_name = NULL;
     return s;

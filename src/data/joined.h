@@ -30,6 +30,7 @@ fl_status fli_fed_joined(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look *
 typedef struct {
     size_t shape[3], classes;
     char *const *class_name;
+    uint32_t before; /* samples of the clients with lower numbers: theirs have the lower numbers too */
 } fli_common;
 fl_status fli_fed_member(fl_ctx *ctx, const fli_fed_spec *spec, const fli_common *all, uint32_t client,
                          fli_dataset *own, fli_fed **out);

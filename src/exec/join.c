@@ -70,6 +70,7 @@ void fli_terms_make(const fli_clients_spec *spec, uint32_t client, fli_terms *ou
         .classes = m->classes,
         .parameters = m->space.n,
         .upper = fli_model_upper(m),
+        .before = ds && !spec->fed->part.index ? spec->fed->part.start[client] : 0,
         .client = client,
         .precision = (uint32_t)m->space.ops->size,
         .sparse = ds && fli_dataset_sparse(ds),
@@ -84,7 +85,7 @@ void fli_terms_make(const fli_clients_spec *spec, uint32_t client, fli_terms *ou
     out->shift = ds->shift;
 }
 
-enum { WHOLES = 8, SHORTS = 5, FIXED = WHOLES * 8 + SHORTS * 4 };
+enum { WHOLES = 9, SHORTS = 5, FIXED = WHOLES * 8 + SHORTS * 4 };
 
 /* Texts end with a zero. First the numbers, then scales and shifts, then names of classes, then the rest. */
 size_t fli_terms_bytes(const fli_terms *t)
@@ -103,8 +104,8 @@ static unsigned char *put_text(unsigned char *out, const char *text)
 
 void fli_terms_write(const fli_terms *t, unsigned char *out)
 {
-    const uint64_t wholes[WHOLES] = {t->seed,     t->clients, t->shape[0],   t->shape[1],
-                                     t->shape[2], t->classes, t->parameters, t->upper};
+    const uint64_t wholes[WHOLES] = {t->seed,    t->clients,    t->shape[0], t->shape[1], t->shape[2],
+                                     t->classes, t->parameters, t->upper,    t->before};
     const uint32_t shorts[SHORTS] = {t->client, t->precision, t->sparse, t->scales, t->class_name != NULL};
     for (size_t i = 0; i < WHOLES; i++) out = fli_put_u64(out, wholes[i], 8);
     for (size_t i = 0; i < SHORTS; i++) out = fli_put_u64(out, shorts[i], 4);
@@ -148,8 +149,8 @@ static char *take_text(reader *r, char **room)
 
 static void read_numbers(const unsigned char *in, fli_terms *t, int *named)
 {
-    uint64_t *wholes[WHOLES] = {&t->seed,     &t->clients, &t->shape[0],   &t->shape[1],
-                                &t->shape[2], &t->classes, &t->parameters, &t->upper},
+    uint64_t *wholes[WHOLES] = {&t->seed,    &t->clients,    &t->shape[0], &t->shape[1], &t->shape[2],
+                                &t->classes, &t->parameters, &t->upper,    &t->before},
              v;
     uint32_t names, *shorts[SHORTS] = {&t->client, &t->precision, &t->sparse, &t->scales, &names};
     for (size_t i = 0; i < WHOLES; i++) in = fli_get_u64(in, wholes[i], 8);

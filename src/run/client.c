@@ -162,7 +162,7 @@ static fl_status take_samples(fl_client *c, const fli_terms *t, const fli_settin
     fl_status s = fli_joined_look(c->ctx, &spec, &all);
     if (!s) s = load(c, spec.wide);
     if (s) return s;
-    fli_common common = {.classes = all.classes, .class_name = t->class_name};
+    fli_common common = {.classes = all.classes, .class_name = t->class_name, .before = (uint32_t)t->before};
     memcpy(common.shape, all.shape, sizeof common.shape);
     fli_dataset *samples = c->samples;
     c->samples = NULL;

@@ -280,6 +280,50 @@ static void agree(fixture *f, const char *assignments)
     fl_run_free(h.like);
 }
 
+/* Random changes are drawn by the numbers that samples have, so clients with lower numbers must have the lower ones. */
+static void augmented(void **state)
+{
+    fixture *f = *state;
+    char path[300];
+    snprintf(path, sizeof path, "%s",
+             fixture_write(f, "who.json", "{\"clients\": [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9, 10, 11], [12, 13, 14]]}"));
+    char text[600];
+    snprintf(text, sizeof text,
+             "data={kind: digits, samples: 15, test_samples: 20, augment: cifar};partition={kind: file, path: %s};"
+             "model={kind: cnn, layers: \"conv 4x5 stride 2, fc 5\"};participation=everyone;rounds=2",
+             path);
+    agree(f, text);
+}
+
+/* A run that diverges says the same. */
+static void divergence(void **state)
+{
+    fixture *f = *state;
+    static const char settings[] =
+        "model={kind: softmax, weight_decay: 1};local.lr=1e30;participation=everyone;stop.diverged=0;"
+        "metrics.train=false;metrics.gradient=false;metrics.test=false";
+    char want[512];
+    fl_config *cfg = configure(f, settings);
+    halves h = {.f = f};
+    assert_ok(f->ctx, fl_run_new(cfg, &h.like));
+    fl_config_free(cfg);
+    h.clients = fl_run_clients(h.like);
+    open_halves(&h, settings);
+    assert_int_equal(fl_run_go(h.like, NULL, NULL), FL_EDIVERGED);
+    snprintf(want, sizeof want, "%s", fl_ctx_error(f->ctx));
+    uint32_t who;
+    fl_bytes ask, answer;
+    fl_status s;
+    while (!(s = fl_server_next(h.server, 10, &who, &ask))) {
+        work(&h, who, &ask, &answer);
+        hand_in(&h, who, &answer);
+    }
+    assert_int_equal(s, FL_EDIVERGED);
+    assert_string_equal(fl_ctx_error(f->ctx), want);
+    close_halves(&h);
+    fl_run_free(h.like);
+}
+
 static void every_algorithm(void **state)
 {
     fixture *f = *state;
@@ -325,6 +369,7 @@ static void other_settings(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(every_algorithm), FIXTURE_TEST(other_settings)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(every_algorithm), FIXTURE_TEST(other_settings),
+                                       FIXTURE_TEST(augmented), FIXTURE_TEST(divergence)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -389,6 +389,22 @@ static void stopped(void **state)
     }
 }
 
+/* The result of such a run is saved as any other. */
+static void saved(void **state)
+{
+    fixture *f = *state;
+    world w;
+    char text[400];
+    snprintf(text, sizeof text, "output=%s/result", f->folder);
+    world_new(f, text, &w);
+    begin(&w);
+    assert_int_equal(finish(&w), FL_EDONE);
+    fl_run *run = fl_server_run(w.server);
+    assert_ok(f->ctx, fl_run_save(run));
+    assert_fails(f->ctx, fl_run_prepare_save(run, 0), FL_EIO, "result");
+    world_free(&w);
+}
+
 /* Freed before anybody joined, before it begins, before the first ask is taken, and with asks out. */
 static void freed_at_any_moment(void **state)
 {
@@ -534,6 +550,7 @@ int main(void)
         FIXTURE_TEST(crowded),
         FIXTURE_TEST(waiters_leave),
         FIXTURE_TEST(real_clock),
+        FIXTURE_TEST(saved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
