@@ -220,6 +220,7 @@ static void accepting(void **state)
     begin(&w);
     assert_fails(ctx, fl_client_accept(w.client[0], terms.data, terms.n), FL_EMISMATCH, "other terms");
     uint32_t who = take(&w, &ask, &answer);
+    fl_bytes_free(&answer);
     assert_fails(ctx, fl_client_work(other.client[who], ask.data, ask.n, &answer), FL_EFORMAT, "of another run");
     assert_fails(ctx, fl_client_work(w.client[(who + 1) % N], ask.data, ask.n, &answer), FL_EFORMAT, "another client");
     fl_bytes_free(&terms);
