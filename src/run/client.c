@@ -32,6 +32,7 @@ struct fl_client {
     fli_clients *clients;
     fli_recall *recall;    /* NULL: it keeps nothing of a round just now */
     uint64_t turns;        /* that it took */
+    uint64_t last;         /* the number of the last of them: asks for turns have ascending numbers */
     uint64_t round, phase; /* of the exchange that is to come next, where it keeps something of the round */
 };
 
@@ -214,14 +215,16 @@ fl_status fl_client_accept(fl_client *c, const void *terms, size_t n)
 /* ---- working --------------------------------------------------------------------------------------------- */
 
 /* Why a turn cannot come now, as the end of a sentence; NULL: it can. A method relies on what its server does: that
- * phases come in order, and the start model with the first of all turns. */
-static const char *untimely(const fl_client *c, const fli_ask *ask)
+ * turns and their phases come in order, each once, and the start model with the first of them. */
+static const char *untimely(const fl_client *c, const fli_errand *e)
 {
     const fli_algo *a = c->spec.algo;
+    const fli_ask *ask = &e->x.ask;
     if (ask->kind != FLI_ASK_TURN) {
         int potential = (ask->flags & FLI_FIGURES_POTENTIAL) && ask->kind == FLI_ASK_FIGURES;
         return potential && !c->spec.watch ? "nobody said that its potential would be measured" : NULL;
     }
+    if (e->number <= c->last) return "it has taken that turn, or a later one";
     if (fli_algo_shows_start(a) && !c->turns && !(ask->flags & FLI_ASK_FIRST)) return "it lacks the start model";
     if (ask->flags & FLI_ASK_FIRST && !(ask->flags & FLI_ASK_CHANGED)) return "it lacks the start model";
     if (fli_algo_redraws(a, c->spec.params, ask->phase, ask->phases)) return NULL;
@@ -242,10 +245,12 @@ static fl_status recall(fl_client *c, fli_errand *e)
 }
 
 /* Forgets what is kept of the round if this was the last exchange with the cohort. */
-static void go_on(fl_client *c, const fli_ask *ask)
+static void go_on(fl_client *c, const fli_errand *e)
 {
+    const fli_ask *ask = &e->x.ask;
     if (ask->kind != FLI_ASK_TURN) return;
     c->turns++;
+    c->last = e->number;
     c->round = ask->round;
     c->phase = (uint64_t)ask->phase + 1;
     if (c->phase < fli_algo_cohort_end(c->spec.algo, c->spec.params, ask->phase, ask->phases)) return;
@@ -261,12 +266,12 @@ fl_status fl_client_work(fl_client *c, const void *ask, size_t n, fl_bytes *out)
     fli_clear(c->ctx);
     if (!c->terms) return fli_fail(c->ctx, FL_ECONFIG, "this client has not accepted any terms");
     fl_status s = fli_errand_read(c->ctx, &c->protocol, c->number, ask, n, &e);
-    const char *wrong = s ? NULL : untimely(c, &e.x.ask);
+    const char *wrong = s ? NULL : untimely(c, &e);
     if (wrong) s = fli_fail(c->ctx, FL_EFORMAT, "client %u is asked for something impossible: %s", c->number, wrong);
     if (!s) {
         fli_exchange *x = &e.x;
         if (!(x->status = recall(c, &e))) fli_clients_work(c->clients, &x, 1, 0);
-        go_on(c, &x->ask);
+        go_on(c, &e);
         s = fli_answer_pack(c->ctx, &c->protocol, &e, fl_ctx_error(c->ctx), out);
         if (!s) fli_clear(c->ctx); /* a turn that failed is said in the answer */
     }
@@ -287,6 +292,7 @@ fl_status fl_client_state(fl_client *c, fl_bytes *out)
     fl_status s = fli_saver_open_memory(c->ctx, &saver);
     if (s) return s;
     fli_save_count(saver, c->turns);
+    fli_save_count(saver, c->last);
     fli_save_count(saver, c->round);
     fli_save_count(saver, c->phase);
     fli_save_count(saver, c->recall != NULL);
@@ -304,12 +310,13 @@ fl_status fl_client_state(fl_client *c, fl_bytes *out)
 typedef struct {
     fli_clients *clients;
     fli_recall *recall;
-    uint64_t turns, round, phase;
+    uint64_t turns, last, round, phase;
 } restored;
 
 static fl_status read_state(fl_client *c, fli_loader *in, restored *r)
 {
     r->turns = fli_load_count(in, UINT64_MAX);
+    r->last = fli_load_count(in, UINT64_MAX);
     r->round = fli_load_count(in, UINT64_MAX);
     r->phase = fli_load_count(in, UINT32_MAX);
     fl_status s = FL_OK;
@@ -347,6 +354,7 @@ fl_status fl_client_restore(fl_client *c, const void *state, size_t n)
     c->clients = r.clients;
     c->recall = r.recall;
     c->turns = r.turns;
+    c->last = r.last;
     c->round = r.round;
     c->phase = r.phase;
     return FL_OK;

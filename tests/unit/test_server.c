@@ -339,12 +339,13 @@ static void states(void **state)
     do { /* past the measurement at the start, which leaves no trace */
         who = take(&w, &ask, &answer);
         assert_ok(ctx, fl_server_answer(w.server, who, answer.data, answer.n));
-        fl_bytes_free(&ask);
         fl_bytes_free(&answer);
         assert_ok(ctx, fl_client_state(w.client[who], &kept));
-        if (kept.n < 300) fl_bytes_free(&kept);
+        if (kept.n < 300) fl_bytes_free(&kept), fl_bytes_free(&ask);
     } while (!kept.n);
     assert_fails(ctx, fl_client_restore(w.client[who], kept.data, kept.n), FL_ECONFIG, "worked already");
+    assert_fails(ctx, fl_client_work(w.client[who], ask.data, ask.n, &answer), FL_EFORMAT, "has taken that turn");
+    fl_bytes_free(&ask);
     uint32_t other = (who + 1) % N;
     assert_fails(ctx, fl_client_restore(w.client[other], kept.data, kept.n), FL_EMISMATCH, "another client");
     fl_bytes_free(&kept);
