@@ -81,8 +81,8 @@ typedef struct {
     size_t parameters;
     const fl_tensor *tensors; /* cover the parameters without gaps, for saving; NULL: one vector "x" */
     size_t tensor_count;
-    /* Mean loss over the batch at x and, unless g is NULL, its gradient, all of it. *correct comes in as 0. Weight decay
-     * is the engine's business. Either this, */
+    /* Mean loss over the batch at x and, unless g is NULL, its gradient, all of it. *correct comes in as 0. Weight
+     * decay is the engine's business. Either this, */
     int (*batch)(void *arg, const fl_batch *b, const void *x, void *g, double *loss, size_t *correct, fl_failure *f);
     /* or this: f_i and its gradient on all that client i has, where each client's only "sample" has the number i (an
      * fl_holding of one sample each, and no test set). `real` as in a batch. */

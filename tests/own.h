@@ -9,6 +9,8 @@
 
 #include <stdatomic.h>
 
+#define OWN "model=own_softmax"
+
 enum { OWN_CLASSES = 3, OWN_FEATURES = 4, OWN_PARAMETERS = OWN_CLASSES * (OWN_FEATURES + 1) };
 
 /* arg of all functions. */
@@ -154,6 +156,26 @@ UNUSED static double own_distance(const fl_run *a, const fl_run *b)
     assert_int_equal(fl_run_model(b, y, OWN_PARAMETERS), OWN_PARAMETERS);
     for (size_t k = 0; k < OWN_PARAMETERS; k++) most = fmax(most, fabs(x[k] - y[k]));
     return most;
+}
+
+/* fl_observer_fn: stops its run, which is arg too. */
+UNUSED static void own_stop_after_three(void *arg, const fl_run *run, const fl_row *row, int measured)
+{
+    (void)row, (void)measured;
+    if (fl_run_round(run) == 3) fl_run_stop(arg);
+}
+
+/* A run that cannot be made, or ends with an error, and stays so. */
+UNUSED static void own_fails(fixture *f, const char *set, fl_status expected, const char *text)
+{
+    fl_run *run = NULL;
+    fl_config *cfg = config_of(f, SMALL, set);
+    fl_status s = fl_run_new(cfg, &run);
+    if (!s) s = fl_run_go(run, NULL, NULL);
+    assert_fails(f->ctx, s, expected, text);
+    if (run) assert_fails(f->ctx, fl_run_go(run, NULL, NULL), expected, "the run has failed");
+    fl_run_free(run);
+    fl_config_free(cfg);
 }
 
 #endif

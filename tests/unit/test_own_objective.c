@@ -4,7 +4,6 @@
 
 #include "run/registry.h"
 
-#define OWN        "model=own_softmax"
 #define UNMEASURED ";metrics={train: false, test: false, clients: false}"
 #define EXACT      SMALL "precision: f64\nmetrics: {gradient: true}\n"
 
@@ -74,12 +73,6 @@ static void single_precision(void **state)
     own_forget(f);
 }
 
-static void stop_after_three(void *arg, const fl_run *run, const fl_row *row, int measured)
-{
-    (void)row, (void)measured;
-    if (fl_run_round(run) == 3) fl_run_stop(arg);
-}
-
 /* Stopped in the middle and continued, in a process that has other things registered by then. */
 static void after_a_checkpoint(void **state)
 {
@@ -90,7 +83,7 @@ static void after_a_checkpoint(void **state)
     own_register(f, &arg);
     snprintf(set, sizeof set, OWN ";algorithm=scaffold;checkpoint_every=2;output=%s/own", f->folder);
     fl_run *first = run_new(f, EXACT, set);
-    assert_ok(f->ctx, fl_run_go(first, stop_after_three, first));
+    assert_ok(f->ctx, fl_run_go(first, own_stop_after_three, first));
     assert_int_equal(fl_run_round(first), 3);
     fl_run_free(first);
     fl_config *cfg = fl_config_new(f->ctx);
@@ -144,42 +137,30 @@ static void curvature(void **state)
 
 /* ---- failing ---------------------------------------------------------------------------------------------- */
 
-static void fails(fixture *f, const char *set, fl_status expected, const char *text)
-{
-    fl_run *run = NULL;
-    fl_config *cfg = config_of(f, SMALL, set);
-    fl_status s = fl_run_new(cfg, &run);
-    if (!s) s = fl_run_go(run, NULL, NULL);
-    assert_fails(f->ctx, s, expected, text);
-    if (run) assert_fails(f->ctx, fl_run_go(run, NULL, NULL), expected, "the run has failed"); /* and stays so */
-    fl_run_free(run);
-    fl_config_free(cfg);
-}
-
 static void failures(void **state)
 {
     fixture *f = *state;
     own_arg arg = {.fail_batch = 1};
     own_register(f, &arg);
-    fails(f, OWN, FL_ECALLBACK, "objective own_softmax failed when client");
-    fails(f, OWN ";executor=loopback", FL_ECALLBACK, "was measured: no more paper");
-    fails(f, OWN UNMEASURED ";threads=1", FL_ECALLBACK, "objective own_softmax failed at client ");
-    fails(f, OWN UNMEASURED ";executor=loopback", FL_ECALLBACK, ", round 1: no more paper");
-    fails(f,
-          OWN UNMEASURED ";algorithm={kind: fedasync, tau: 100};system=constant;"
-                         "participation=everyone",
-          FL_ECALLBACK, "no more paper");
-    fails(f, OWN UNMEASURED ";algorithm={kind: feddr, solver: accurate, accuracy: 1e-9, relative: 1e-9}", FL_ECALLBACK,
-          ", round 1: no more paper");
+    own_fails(f, OWN, FL_ECALLBACK, "objective own_softmax failed when client");
+    own_fails(f, OWN ";executor=loopback", FL_ECALLBACK, "was measured: no more paper");
+    own_fails(f, OWN UNMEASURED ";threads=1", FL_ECALLBACK, "objective own_softmax failed at client ");
+    own_fails(f, OWN UNMEASURED ";executor=loopback", FL_ECALLBACK, ", round 1: no more paper");
+    own_fails(f,
+              OWN UNMEASURED ";algorithm={kind: fedasync, tau: 100};system=constant;"
+                             "participation=everyone",
+              FL_ECALLBACK, "no more paper");
+    own_fails(f, OWN UNMEASURED ";algorithm={kind: feddr, solver: accurate, accuracy: 1e-9, relative: 1e-9}",
+              FL_ECALLBACK, ", round 1: no more paper");
     arg = (own_arg){.fail_batch = 200};
-    fails(f, OWN, FL_ECALLBACK, "no more paper"); /* somewhere in the middle */
+    own_fails(f, OWN, FL_ECALLBACK, "no more paper"); /* somewhere in the middle */
     arg = (own_arg){.fail_test = 1};
-    fails(f, OWN ";metrics={train: false, clients: false}", FL_ECALLBACK,
-          "objective own_softmax failed on the test set: no more paper");
+    own_fails(f, OWN ";metrics={train: false, clients: false}", FL_ECALLBACK,
+              "objective own_softmax failed on the test set: no more paper");
     arg = (own_arg){.hits = 1000};
-    fails(f, OWN, FL_ECALLBACK, "it has 1000 hits among");
+    own_fails(f, OWN, FL_ECALLBACK, "it has 1000 hits among");
     arg = (own_arg){.fail_product = 1};
-    fails(f, OWN ";algorithm={kind: fedgia, variant: diagonal}", FL_ECALLBACK, "no curvature today");
+    own_fails(f, OWN ";algorithm={kind: fedgia, variant: diagonal}", FL_ECALLBACK, "no curvature today");
     own_forget(f);
 }
 
@@ -189,7 +170,7 @@ static void no_more_calls(void **state)
     fixture *f = *state;
     own_arg arg = {.fail_batch = 3};
     own_register(f, &arg);
-    fails(f, OWN ";threads=1", FL_ECALLBACK, "no more paper");
+    own_fails(f, OWN ";threads=1", FL_ECALLBACK, "no more paper");
     assert_int_equal(atomic_load(&arg.calls), 3);
     own_forget(f);
 }
@@ -207,7 +188,7 @@ static void starts(void **state)
     for (size_t k = 0; k < OWN_PARAMETERS; k++) assert_true(x[k] == 0.25);
     fl_run_free(run);
     arg.fail_start = 1;
-    fails(f, OWN, FL_ECALLBACK, "objective own_softmax failed at the start model: no reason was given");
+    own_fails(f, OWN, FL_ECALLBACK, "objective own_softmax failed at the start model: no reason was given");
     own_forget(f);
 }
 
@@ -216,9 +197,9 @@ static void not_finite(void **state)
     fixture *f = *state;
     own_arg arg = {.nan_loss = 1};
     own_register(f, &arg);
-    fails(f, OWN, FL_EDIVERGED, "round 0: the training loss is no longer finite");
+    own_fails(f, OWN, FL_EDIVERGED, "round 0: the training loss is no longer finite");
     arg = (own_arg){.nan_gradient = 1};
-    fails(f, OWN, FL_EDIVERGED, "the local model is no longer finite");
+    own_fails(f, OWN, FL_EDIVERGED, "the local model is no longer finite");
     own_forget(f);
 }
 
@@ -231,167 +212,6 @@ static void one_at_a_time(void **state)
     assert_ok(f->ctx, fl_objective_register(f->ctx, &o));
     fl_run_free(run_done(f, SMALL, OWN ";threads=4"));
     assert_int_equal(atomic_load(&arg.most), 1);
-    own_forget(f);
-}
-
-/* ---- metrics of one's own --------------------------------------------------------------------------------- */
-
-static const char *const columns[] = {"weight_sum", "last_bias", NULL}, *const others[] = {"other", "last_bias", NULL};
-
-static void register_measuring(fixture *f, own_arg *arg, const char *name, const char *const *metrics)
-{
-    fl_objective o = own_softmax(arg);
-    o.name = name;
-    o.metrics = metrics;
-    o.measure = own_measure;
-    assert_ok(f->ctx, fl_objective_register(f->ctx, &o));
-}
-
-/* The text of a result file of a finished run with these settings. */
-static char *result_file(fixture *f, const char *set, const char *folder, const char *file)
-{
-    char all[600], path[200];
-    snprintf(all, sizeof all, "%s;output=%s/%s", set, f->folder, folder);
-    fl_run *run = run_done(f, SMALL, all);
-    assert_ok(f->ctx, fl_run_save(run));
-    fl_run_free(run);
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    return read_whole(fixture_path(f, path), NULL);
-}
-
-static int count_lines(const char *text, const char *word)
-{
-    int n = 0;
-    for (const char *at = text; (at = strstr(at, word)); at++) n++;
-    return n;
-}
-
-static void own_columns(void **state)
-{
-    fixture *f = *state;
-    own_arg arg = {.start = 0.5};
-    const fl_row *rows;
-    char *before = result_file(f, "name=x", "before", "metrics.csv");
-    register_measuring(f, &arg, "second", others); /* whatever else is registered */
-    register_measuring(f, &arg, "own_softmax", columns);
-    char *after = result_file(f, "name=x", "after", "metrics.csv");
-    assert_int_equal(strcspn(before, "\n"), strcspn(after, "\n")); /* other runs' files stay as they were */
-    assert_memory_equal(before, after, strcspn(before, "\n"));
-    free(before);
-    free(after);
-    char *csv = result_file(f, OWN, "csv", "metrics.csv"), *jsonl = result_file(f, OWN, "jsonl", "metrics.jsonl");
-    csv[strcspn(csv, "\n")] = 0;
-    assert_non_null(strstr(csv, ",potential_rise,weight_sum,last_bias"));
-    assert_null(strstr(csv, "other"));
-    assert_int_equal(count_lines(jsonl, "\"weight_sum\": "), 7);
-    assert_int_equal(count_lines(jsonl, "\"other\": "), 0);
-    free(csv);
-    free(jsonl);
-    fl_run *run = run_done(f, SMALL, OWN);
-    double x[OWN_PARAMETERS], sum = 0;
-    size_t n = fl_run_rows(run, &rows);
-    fl_run_model(run, x, OWN_PARAMETERS);
-    for (size_t k = 0; k < OWN_PARAMETERS; k++) sum += fabs(x[k]);
-    assert_near(fl_row_get(&rows[n - 1], "weight_sum"), sum, 1e-6);
-    assert_true(fl_row_get(&rows[n - 1], "last_bias") == x[OWN_PARAMETERS - 1]);
-    assert_true(fl_row_get(&rows[0], "weight_sum") == 0);
-    assert_true(isnan(fl_row_get(&rows[n - 1], "other")));
-    fl_run_free(run);
-    arg.fail_measure = 1;
-    fails(f, OWN, FL_ECALLBACK, "objective own_softmax failed when its metrics were taken, round 0: no ruler");
-    own_forget(f);
-    assert_ok(f->ctx, fl_forget(f->ctx, "model", "second"));
-}
-
-static void columns_go_on(void **state)
-{
-    fixture *f = *state;
-    own_arg arg = {0};
-    char set[400];
-    fl_run *second = NULL;
-    const fl_row *a, *b;
-    register_measuring(f, &arg, "own_softmax", columns);
-    snprintf(set, sizeof set, OWN ";checkpoint_every=2;output=%s/columns", f->folder);
-    fl_run *first = run_new(f, SMALL, set);
-    assert_ok(f->ctx, fl_run_go(first, stop_after_three, first));
-    assert_int_equal(fl_run_round(first), 3);
-    fl_run_free(first);
-    register_measuring(f, &arg, "third", (const char *const[]){"yet_another", NULL});
-    fl_config *cfg = fl_config_new(f->ctx);
-    assert_ok(f->ctx, fl_config_resume(cfg, fixture_path(f, "columns")));
-    assert_ok(f->ctx, fl_run_resume(cfg, &second));
-    assert_ok(f->ctx, fl_run_go(second, NULL, NULL));
-    fl_run *whole = run_done(f, SMALL, OWN);
-    size_t n = fl_run_rows(whole, &a);
-    assert_int_equal(fl_run_rows(second, &b), n);
-    for (size_t i = 0; i < n; i++) {
-        assert_true(fl_row_get(&a[i], "weight_sum") == fl_row_get(&b[i], "weight_sum"));
-        assert_true(isnan(fl_row_get(&b[i], "yet_another")));
-    }
-    fl_run_free(second);
-    fl_run_free(whole);
-    fl_config_free(cfg);
-    own_forget(f);
-    assert_ok(f->ctx, fl_forget(f->ctx, "model", "third"));
-}
-
-static void keep_text(void *arg, const char *text) { snprintf(arg, 20000, "%s", text); }
-
-/* Two methods on an own objective: tables and charts have its metrics. */
-static void compared(void **state)
-{
-    fixture *f = *state;
-    own_arg arg = {0};
-    static char text[20000];
-    fl_study *study = NULL;
-    register_measuring(f, &arg, "own_softmax", columns);
-    fl_config *cfg =
-        config_of(f, SMALL, OWN ";rounds=2;methods=[{label: a, algorithm: fedavg}, {label: b, algorithm: scaffold}]");
-    char folder[300];
-    snprintf(folder, sizeof folder, "%s/study", f->folder);
-    assert_ok(f->ctx,
-              fl_study_new(cfg, &(fl_study_options){.size = sizeof(fl_study_options), .output = folder}, &study));
-    assert_ok(f->ctx, fl_study_go(study, NULL, NULL));
-    assert_ok(f->ctx, fl_study_table(study, keep_text, text));
-    assert_non_null(strstr(text, "weight_sum"));
-    assert_ok(f->ctx, fl_study_plot(study, "rounds", "weight_sum", keep_text, text));
-    assert_ok(f->ctx, fl_study_write(study));
-    fl_study_free(study);
-    /* finished runs are taken over, with those columns */
-    assert_ok(f->ctx,
-              fl_study_new(cfg, &(fl_study_options){.size = sizeof(fl_study_options), .output = folder}, &study));
-    assert_ok(f->ctx, fl_study_table(study, keep_text, text));
-    assert_non_null(strstr(text, "weight_sum"));
-    fl_study_free(study);
-    fl_config_free(cfg);
-    own_forget(f);
-}
-
-static void names_of_metrics(void **state)
-{
-    fixture *f = *state;
-    own_arg arg = {0};
-    static char many[4][8][32];
-    static const char *const bad[][3] = {{"train_loss"}, {"gradient"}, {"two words"}, {"a", "a"}};
-    static const char *const why[] = {"metric train_loss comes with", "metric gradient comes with",
-                                      "a metric is called", "metric a is named twice"};
-    fl_objective o = own_softmax(&arg);
-    o.measure = own_measure;
-    for (size_t k = 0; k < 4; k++) {
-        o.metrics = bad[k];
-        assert_fails(f->ctx, fl_objective_register(f->ctx, &o), FL_ECONFIG, why[k]);
-    }
-    fl_status s = FL_OK;
-    for (int k = 0; k < 4 && !s; k++) {
-        const char *names[9] = {NULL};
-        for (int i = 0; i < 8; i++) {
-            snprintf(many[k][i], sizeof many[k][i], "m%d_%d", k, i);
-            names[i] = many[k][i];
-        }
-        o.metrics = names;
-        s = fl_objective_register(f->ctx, &o);
-    }
-    assert_fails(f->ctx, s, FL_ECONFIG, "a process has room for");
     own_forget(f);
 }
 
@@ -478,8 +298,7 @@ static void whole_clients(void **state)
     fl_objective o = {.size = sizeof o, .name = "numbers", .parameters = 1, .client = near_own_number};
     static const char *const ways[] = {
         "algorithm=scaffold", "algorithm=fedavg;local.steps=3;executor=loopback",
-        "algorithm={kind: feddr, solver: accurate, accuracy: 1e-6, relative: 0.1, eta: 1};"
-        "participation=everyone"};
+        "algorithm={kind: feddr, solver: accurate, accuracy: 1e-6, relative: 0.1, eta: 1}"};
     fl_samples samples;
     fl_holding who;
     fl_run *run = NULL;
@@ -564,7 +383,7 @@ static void no_memory(void **state)
     fl_objective o = own_softmax(&arg);
     fl_status s = FL_ENOMEM;
     size_t k = 1;
-    o.metrics = columns;
+    o.metrics = (const char *const[]){"weight_sum", NULL};
     o.measure = own_measure;
     for (; s; k++) {
         fli_ctx_fail_alloc(f->ctx, k);
@@ -622,10 +441,6 @@ int main(void)
         FIXTURE_TEST(refused),
         FIXTURE_TEST(no_memory),
         FIXTURE_TEST(again_and_gone),
-        FIXTURE_TEST(own_columns),
-        FIXTURE_TEST(columns_go_on),
-        FIXTURE_TEST(compared),
-        FIXTURE_TEST(names_of_metrics), /* the last: it fills the list */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
