@@ -125,13 +125,25 @@ def status_name(status: int) -> str:
 # ---- objects of the library ---------------------------------------------------------------------------------------
 
 
+# What C objects need, by their addresses, and how they are freed. It is kept here and not by the objects, because the
+# garbage collector takes cycles apart in any order: a run must not lose its context before it is freed.
+_needs: dict[int, tuple] = {}
+
+
+def address(pointer: Any) -> int:
+    return int(ffi.cast("uintptr_t", pointer))
+
+
 def own(pointer: Any, free: Callable[[Any], Any], *keep: Any) -> Any:
     """A C object that is freed when Python has no more use for it, and `keep` not before."""
+    _needs[address(pointer)] = (free, keep)
+    return ffi.gc(pointer, _release)
 
-    def release(p: Any, keep: tuple = keep) -> None:
-        free(p)
 
-    return ffi.gc(pointer, release)
+def _release(pointer: Any) -> None:
+    free, keep = _needs.pop(address(pointer))  # first: the address may be another's as soon as it is free
+    free(pointer)
+    del keep
 
 
 class Users:
@@ -226,12 +238,19 @@ def pointer(ctype: str, array: np.ndarray) -> Any:
     return ffi.from_buffer(ctype + "[]", array)
 
 
-def view(data: Any, n: int, real: int, keep: Any, writable: bool = False) -> np.ndarray:
-    """n reals of the library as an array, without a copy. The array keeps `keep` alive."""
-    held = ffi.gc(ffi.cast("char *", data), lambda p, keep=keep: None)
-    array = np.frombuffer(ffi.buffer(held, n * real), REALS[real])
-    array.flags.writeable = writable
-    return array
+class _Lent:
+    """Memory of the library's, for NumPy; the array keeps this, and this keeps its owner."""
+
+    def __init__(self, data: Any, n: int, real: int, owner: Any) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (address(data), True), "shape": (n,), "typestr": REALS[real].str, "version": 3
+        }  # fmt: skip
+
+
+def view(data: Any, n: int, real: int, owner: Any) -> np.ndarray:
+    """n reals of the library as an array, without a copy and only to be read. The array keeps `owner` alive."""
+    return np.asarray(_Lent(data, n, real, owner))
 
 
 def borrow(data: Any, n: int, real: int) -> np.ndarray:

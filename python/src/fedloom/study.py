@@ -32,13 +32,17 @@ class Comparison:
     """A comparison, as fedloom.compare() returns it. Its runs, table and page are in the folder `output`."""
 
     def __init__(self, cfg: Config, options: Any, keep: list) -> None:
-        out = ffi.new("fl_study **")
-        self._ctx = cfg.ctx
-        self._cfg = cfg
-        cfg.check(lib.fl_study_new(cfg.ptr, options, out))
-        self._study = _core.users.own(out[0], lib.fl_study_free, cfg.keep, cfg.ptr, keep)
+        self._ctx, self._cfg = cfg.ctx, cfg
+        self._asked = (options, keep)
+        self._study = self._new()
         self.failed: list[tuple[str, str]] = []
         self._kept: dict[str, Any] = {}
+
+    def _new(self) -> Any:
+        out = ffi.new("fl_study **")
+        options, keep = self._asked
+        self._cfg.check(lib.fl_study_new(self._cfg.ptr, options, out))
+        return _core.users.own(out[0], lib.fl_study_free, self._cfg.keep, self._cfg.ptr, keep)
 
     def _go(self, wanted: display.Wanted) -> None:
         study = self._study
@@ -52,6 +56,8 @@ class Comparison:
         self._cfg.check(status)
         self._say_failures()
         self._cfg.check(lib.fl_study_write(study))
+        # One that has run keeps its folder locked. One that has not finds everything there, and lets others in.
+        self._study = self._new()
 
     def _say_failures(self) -> None:
         if self.failed and not self.runs[0]:

@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+from conftest import same
+
+import fedloom
+from fedloom import Data
+
+COMMON = {"model": "softmax", "rounds": 3, "local": {"lr": 0.5}, "participation": "everyone"}
+
+
+def pointer(a):
+    return a.__array_interface__["data"][0]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_no_copies(samples, dtype):
+    x, y = samples
+    x, y = np.abs(10 * x).astype(dtype), y.astype(np.int32)
+    d = Data(x, y)
+    assert pointer(d.train["x"]) == pointer(x) and pointer(d.train["label"]) == pointer(y)
+    assert d.conversions == []
+
+
+def test_conversions_are_said(samples):
+    x, y = samples
+    assert "float16 to float32" in Data(x.astype(np.float16), y).conversions[0]
+    assert "not contiguous" in Data(np.asfortranarray(x), y).conversions[0]
+    assert "int64 to float64" in Data((10 * x).astype(np.int64), y).conversions[0]
+    with pytest.raises(fedloom.ConfigError, match="copy=False"):
+        Data(x[:, ::2], y, copy=False)
+
+
+def test_layouts_do_not_matter(samples):
+    x, y = samples
+    a = fedloom.run(COMMON, data=Data(x, y, sizes=[30] * 10))
+    assert same(a, fedloom.run(COMMON, data=Data(np.asfortranarray(x), y.astype(np.uint8), sizes=[30] * 10)))
+    owner = np.repeat(np.arange(10), 30)
+    assert same(a, fedloom.run(COMMON, data=Data(x, y, clients=owner)))
+    names = np.array(["abcdefghij"[i] for i in owner])
+    assert same(a, fedloom.run(COMMON, data=Data(x, y, clients=names)))
+    parts = [range(30 * i, 30 * i + 30) for i in range(10)]
+    assert same(a, fedloom.run(COMMON, data=Data(x, y, clients=parts)))
+    assert same(a, fedloom.run(COMMON, data=Data(np.split(x, 10), np.split(y, 10))))
+    b = fedloom.run(COMMON, data=Data(x.astype(np.float32), y, sizes=[30] * 10))
+    assert np.allclose(a.vectors["x"], b.vectors["x"], atol=1e-5)
+
+
+def test_partitions_of_arrays(samples):
+    a = fedloom.run(COMMON, data=samples, partition={"kind": "iid", "clients": 5})
+    assert a.clients == 5 and a.train_loss < 1
+
+
+def test_sparse(samples):
+    sparse = pytest.importorskip("scipy.sparse")
+    x, y = samples
+    x = np.where(np.abs(x) < 0.5, 0, x)
+    a = fedloom.run(COMMON, data=Data(x, y, sizes=[30] * 10))
+    for kind in (sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix):
+        s = fedloom.run(COMMON, data=Data(kind(x), y, sizes=[30] * 10))
+        assert np.allclose(a.vectors["x"], s.vectors["x"], atol=1e-5)
+    m = sparse.csr_matrix(x)
+    assert pointer(Data(m, y).train["x"]) == pointer(m.data)
+
+
+def test_classes_by_name(samples):
+    x, y = samples
+    d = Data(x, np.array(["red", "green", "blue"])[y])
+    assert list(d.class_names) == ["blue", "green", "red"] and d.classes == 3
+    assert (d.class_names[d.train["label"]] == np.array(["red", "green", "blue"])[y]).all()
+    assert list(Data(x, np.where(y > 0, 1, -1)).class_names) == [-1, 1]
+
+
+def test_test_set(samples):
+    x, y = samples
+    a = fedloom.run(COMMON, data=Data(x[:200], y[:200], sizes=[20] * 10, test=(x[200:], y[200:])))
+    assert 0 < a.test_accuracy <= 1
+
+
+def test_images():
+    x = np.random.default_rng(0).integers(0, 255, (60, 8, 8), dtype=np.uint8)
+    a = fedloom.run(COMMON, data=Data(x, np.arange(60) % 3, sizes=[20] * 3), model={"kind": "cnn", "layers": "conv 2x3"})
+    assert a.parameters > 0
+
+
+X, Y = np.zeros((6, 2)), np.array([0, 1, 0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    "make, sentence",
+    [
+        (lambda: Data(X, Y[:5]), "there are 6 samples"),
+        (lambda: Data(np.zeros(6), Y), r"the shape \(6,\)"),
+        (lambda: Data(np.zeros((0, 2)), []), "no samples"),
+        (lambda: Data(X.astype(complex), Y), "complex"),
+        (lambda: Data(np.array([["a", "b"]] * 6), Y), "features are numbers"),
+        (lambda: Data(np.zeros((6, 8, 8, 3)), Y), "channels come first"),
+        (lambda: Data(X, Y, classes=1), "a label is 1"),
+        (lambda: Data(X, Y, target=Y), "both y and target"),
+        (lambda: Data(X, Y, sizes=[3, 2]), "with the sum 6"),
+        (lambda: Data(X, Y, clients=[0, 1]), "clients has the shape"),
+        (lambda: Data(X, Y, clients=[-2] * 6), "the number -2"),
+        (lambda: Data(X, Y, clients=[[0, 1], [1, 2]]), "given already"),
+        (lambda: Data(X, Y, clients=[[0, 1], [7]]), "do not exist"),
+        (lambda: Data(X, Y, clients=[[0, 1], []]), "client 1 has no samples"),
+        (lambda: Data(X, Y, weights=[1]), "weights belong to clients"),
+        (lambda: Data(X, Y, sizes=[3, 3], weights=[1]), "there are 2 clients"),
+        (lambda: Data(X, Y, shape=(3, 3)), "no images"),
+        (lambda: fedloom.run(COMMON, data=Data(X, Y, sizes=[6, 0])), "client 1"),
+        (lambda: fedloom.run(COMMON, data=Data(np.full((6, 2), np.nan), Y, sizes=[3, 3])), "finite|nan"),
+    ],
+)
+def test_bad_data(make, sentence):
+    with pytest.raises(fedloom.Error, match=sentence):
+        make()

@@ -1,0 +1,310 @@
+import gc
+
+import numpy as np
+import pytest
+from conftest import same
+
+import fedloom
+from fedloom import own
+
+
+@fedloom.objective(parameters=6, convex=True)
+def squares(x, batch):
+    r = batch.x @ x - batch.y
+    return 0.5 * r @ r / batch.n, batch.x.T @ r / batch.n
+
+
+class Averaging(fedloom.Method):
+    """Federated averaging."""
+
+    up = ("dx",)
+
+    def answer(self, turn, answer):
+        turn.up.dx = answer.z - turn.x
+
+    def advance(self, server):
+        server.x += server.sum.dx / server.cohort_weight
+
+
+class Variates(fedloom.Method):
+    """Control variates."""
+
+    server, client, up = ("x", "c"), ("c_i",), ("dx", "dc")
+    plain_sgd = True
+    params = {"step": (1.0, 0.0, 2.0)}
+
+    def pose(self, turn):
+        return dict(start=turn.x, shift=turn.c - turn.c_i)
+
+    def answer(self, turn, answer):
+        new = turn.c_i - turn.c + (turn.x - answer.z) / (answer.weight * turn.lr)
+        turn.up.dx, turn.up.dc = answer.z - turn.x, new - turn.c_i
+        turn.c_i = new
+
+    def absorb(self, server, upload):
+        server.sum.dx += upload.dx / server.cohort
+        server.sum.dc += upload.dc / server.clients
+
+    def advance(self, server):
+        server.x += self.step * server.sum.dx
+        server.c += server.sum.dc
+
+
+class Descent(fedloom.Solver):
+    """Plain steps."""
+
+    def solve(self, local, problem):
+        z = problem.start.copy()
+        for _ in range(problem.steps):
+            _, g = local.batch(z)
+            z -= problem.lr * problem.gradient(z, g)
+        return z
+
+
+def close(a, b):
+    return np.allclose(a.vectors["x"], b.vectors["x"], rtol=1e-9, atol=1e-12)
+
+
+# ---- objectives
+
+
+def test_objective(regression):
+    a = fedloom.run(regression, model=squares)
+    assert a.train_loss < 0.1 * a.columns()["train_loss"][0]
+    assert same(a, fedloom.run(regression, model="squares", threads=1))
+    b = fedloom.run(regression, model="least_squares")
+    assert close(a, b) and b.train_loss == pytest.approx(a.train_loss, rel=1e-6)
+
+
+def test_objective_with_all_it_may_have(samples):
+    x, y = samples
+
+    @fedloom.objective(tensors={"w": (6, 3), "b": (3,)}, classifier=True)
+    def mine(p, batch):
+        w = mine.unpack(p)
+        s = batch.x @ w["w"] + w["b"]
+        s = np.exp(s - s.max(axis=1, keepdims=True))
+        s /= s.sum(axis=1, keepdims=True)
+        rows = np.arange(batch.n)
+        loss = -np.log(s[rows, batch.y]).mean()
+        correct = int((s.argmax(axis=1) == batch.y).sum())
+        s[rows, batch.y] -= 1
+        return loss, np.concatenate([(batch.x.T @ s).ravel(), s.sum(axis=0)]) / batch.n, correct
+
+    @mine.start
+    def begin(rng):
+        return 0.01 * rng.normal(size=21)
+
+    @mine.metrics("size_of_w")
+    def size(p):
+        return np.abs(p).max()
+
+    r = fedloom.run(data=fedloom.Data(x, y, sizes=[30] * 10, test=(x, y)), model=mine, rounds=5, local={"lr": 0.5})
+    assert r.model["w"].shape == (6, 3) and r.test_accuracy > 0.6
+    assert r.columns()["size_of_w"][-1] == pytest.approx(np.abs(r.vectors["x"]).max(), rel=1e-6)
+
+
+def test_objective_by_client():
+    centres = np.arange(12.0).reshape(4, 3)
+
+    @fedloom.objective(parameters=3, by_client=True, convex=True)
+    def nearest(x, client):
+        d = x - centres[client]
+        return 0.5 * d @ d, d
+
+    data = fedloom.Data(None, n=4, sizes=[1] * 4)
+    r = fedloom.run(data=data, model=nearest, rounds=60, local={"lr": 0.2}, participation="everyone",
+                    precision="f64")  # fmt: skip
+    assert np.allclose(r.vectors["x"], centres.mean(axis=0), atol=1e-3)
+
+
+class Oops(Exception):
+    pass
+
+
+def test_objectives_that_fail(regression, capfd):
+    @fedloom.objective(parameters=6)
+    def failing(x, batch):
+        raise Oops("too hot")
+
+    with pytest.raises(Oops, match="too hot") as e:
+        fedloom.run(regression, model=failing)
+    assert "failing" in str(e.traceback[-1])
+    cases = {
+        "must return": lambda x, b: 3.0,
+        r"the shape \(2,\)": lambda x, b: (1.0, np.zeros(2)),
+        "read-only": lambda x, b: x.fill(1),
+    }
+    for sentence, function in cases.items():
+        bad = fedloom.objective(function, parameters=6, name="bad")
+        with pytest.raises(Exception, match=sentence):
+            fedloom.run(regression, model=bad)
+    assert capfd.readouterr().err == ""
+    with pytest.raises(fedloom.ConfigError, match="number of its parameters"):
+        fedloom.objective(lambda x, b: 1)
+
+
+# ---- solvers
+
+
+def test_solver(regression):
+    a = fedloom.run(regression, model=squares)
+    b = fedloom.run(regression, model=squares, **{"local.solver": Descent})
+    assert close(a, b)
+    assert close(fedloom.run(regression, model=squares, algorithm="feddyn"),
+                 fedloom.run(regression, model=squares, algorithm="feddyn", local={**regression["local"],
+                                                                                     "solver": Descent}))  # fmt: skip
+
+
+def test_solvers_that_fail(regression, capfd):
+    class Failing(fedloom.Solver):
+        def solve(self, local, problem):
+            raise Oops(f"client {local.client}")
+
+    with pytest.raises(Oops):
+        fedloom.run(regression, model=squares, **{"local.solver": Failing})
+
+    class Short(fedloom.Solver):
+        def solve(self, local, problem):
+            return np.zeros(2)
+
+    with pytest.raises(fedloom.ConfigError, match=r"the shape \(2,\)"):
+        fedloom.run(regression, model=squares, **{"local.solver": Short})
+
+    @fedloom.objective(parameters=6)
+    def broken(x, batch):
+        raise Oops("inside")
+
+    with pytest.raises(Oops, match="inside"):
+        fedloom.run(regression, model=broken, **{"local.solver": Descent}, metrics={"every": 100})
+    assert capfd.readouterr().err == ""
+
+
+# ---- methods
+
+
+def test_methods_do_what_fedloom_does(regression):
+    base = {**regression, "model": squares}
+    assert close(fedloom.run(base, algorithm="fedavg"), fedloom.run(base, algorithm=Averaging))
+    assert close(fedloom.run(base, algorithm="scaffold"), fedloom.run(base, algorithm=Variates))
+    halved = fedloom.run(base, algorithm=Variates(step=0.5))
+    assert not close(halved, fedloom.run(base, algorithm=Variates))
+    assert same(halved, fedloom.run(base, algorithm={"kind": "Variates", "step": 0.5}, threads=1))
+
+
+@pytest.mark.parametrize("method", [Averaging, Variates])
+def test_conform(method):
+    assert fedloom.conform(method)
+
+
+def test_methods_compared(regression, tmp_path):
+    c = fedloom.compare(regression, model=squares, methods=["fedavg", Averaging, Variates(step=0.5)],
+                        output=tmp_path / "c")  # fmt: skip
+    assert c.runs == (3, 3)
+    assert c.columns()["train_loss_mean"][0] == pytest.approx(c.columns()["train_loss_mean"][1])
+
+
+def test_numbers_and_values(regression):
+    class Counting(fedloom.Method):
+        up = {"z": "value"}
+        up_numbers = ("one",)
+        server_numbers = ("uploads",)
+        client_numbers = ("turns",)
+        uniform = True
+
+        def answer(self, turn, answer):
+            turn.up.z = answer.z
+            turn.up.one = 1.0
+            turn.turns += 1
+
+        def absorb(self, server, upload):
+            server.sum.z += upload.z
+            server.sum.one += upload.one
+
+        def advance(self, server):
+            server.uploads += server.sum.one
+            server.x = server.sum.z / server.sum.one
+
+    a = fedloom.run(regression, model=squares, algorithm=Counting)
+    assert list(a.client(2)["scalars"]) == [10.0]
+
+
+def test_methods_that_cannot_be(regression, capfd):
+    with pytest.raises(fedloom.ConfigError, match="in fedloom already"):
+        type("Taken", (fedloom.Method,), {"name": "fedavg", "up": ("dx",)})
+    with pytest.raises(fedloom.ConfigError, match="sends nothing up"):
+        type("Silent", (fedloom.Method,), {})
+    with pytest.raises(fedloom.ConfigError, match="'round' twice, or it has a meaning"):
+        type("Odd", (fedloom.Method,), {"up": ("dx",), "client": ("round",)})
+    with pytest.raises(fedloom.ConfigError, match="no parameter 'nu'"):
+        Variates(nu=3)
+    with pytest.raises(fedloom.ConfigError, match="step"):
+        fedloom.run(regression, model=squares, algorithm=Variates(step=5.0))
+
+    class Wrong(Averaging):
+        def answer(self, turn, answer):
+            turn.up.dx = np.zeros(3)
+
+    with pytest.raises(fedloom.ConfigError, match=r"turn.up.dx has the shape \(3,\)"):
+        fedloom.run(regression, model=squares, algorithm=Wrong)
+
+    class Unknown(Averaging):
+        def advance(self, server):
+            server.nothing += 1
+
+    with pytest.raises(AttributeError, match="server has no 'nothing'"):
+        fedloom.run(regression, model=squares, algorithm=Unknown)
+
+    class Writes(Averaging):
+        def pose(self, turn):
+            turn.x[0] = 1
+
+    with pytest.raises(ValueError, match="read-only"):
+        fedloom.run(regression, model=squares, algorithm=Writes)
+
+    class Unposed(Averaging):
+        def pose(self, turn):
+            return None
+
+    with pytest.raises(fedloom.ConfigError, match="must return a dict"):
+        fedloom.run(regression, model=squares, algorithm=Unposed)
+    assert capfd.readouterr().err == ""
+
+
+# ---- lives
+
+
+def test_defining_again_replaces(regression):
+    def define(factor):
+        @fedloom.objective(parameters=6, name="again")
+        def again(x, batch):
+            return factor * 0.5 * x @ x + factor, factor * x
+
+        return again
+
+    first = define(1.0)
+    a = fedloom.run(regression, model=first, rounds=1)
+    second = define(2.0)
+    b = fedloom.run(regression, model="again", rounds=1)
+    assert a.columns()["train_loss"][0] == 1.0 and b.columns()["train_loss"][0] == 2.0
+    del first
+    gc.collect()
+    assert fedloom.run(regression, model="again", rounds=1).columns()["train_loss"][0] == 2.0
+    del second, a, b
+    gc.collect()
+    with pytest.raises(fedloom.ConfigError, match="again"):
+        fedloom.run(regression, model="again", rounds=1)
+
+
+def test_what_is_gone_is_forgotten(regression):
+    class Shortlived(Averaging):
+        pass
+
+    r = fedloom.run(regression, model=squares, algorithm="Shortlived", rounds=1)
+    del Shortlived
+    gc.collect()
+    assert r.round == 1 and r.algorithm == "Shortlived"
+    del r
+    gc.collect()
+    assert ("algorithm", "Shortlived") not in own._entries
+    assert "Shortlived" not in fedloom.list("algorithms")

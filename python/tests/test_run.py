@@ -1,0 +1,204 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from conftest import same
+
+import fedloom
+
+
+def test_settings_come_in_any_form(digits, tmp_path):
+    text = textwrap.dedent("""
+        rounds: 4
+        data: {kind: digits, samples: 600, test_samples: 100}
+        partition: {kind: dirichlet, clients: 10, alpha: 0.5}
+        model: softmax
+        participation: {kind: uniform, count: 4}
+        local: {epochs: 1, batch: 20, lr: 0.5}
+        metrics: {every: 2}
+    """)
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    a = fedloom.run(digits)
+    assert same(a, fedloom.run(path, local={"lr": 0.1}))
+    assert same(a, fedloom.run(str(path), **{"local.lr": 0.1}))
+    assert same(a, fedloom.run(text, local={"lr": np.float64(0.1)}))
+    assert same(a, fedloom.run(**digits))
+    assert not same(a, fedloom.run(path))
+
+
+def test_metrics(digits):
+    a = fedloom.run(digits)
+    assert list(a.columns()["round"]) == [0, 2, 4]
+    assert a.columns()["round"].dtype == np.int64
+    assert "local_worst" not in a.columns()
+    assert a.accuracy == a.test_accuracy == a.columns()["test_accuracy"][-1] == a.row["test_accuracy"]
+    assert a.rounds == a.round == a.planned == 4
+    assert a.stopped_by == "rounds"
+    pandas = pytest.importorskip("pandas")
+    assert isinstance(a.metrics, pandas.DataFrame) and len(a.metrics) == 3
+    with pytest.raises(AttributeError, match="no metric"):
+        a.no_such_thing
+
+
+def test_dict_without_pandas(digits, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    a = fedloom.run(digits)
+    assert isinstance(a.metrics, dict) and a.metrics["train_loss"].shape == (3,)
+
+
+def test_targets(digits):
+    a = fedloom.run(digits, metrics={"every": 1, "targets": [0.01, 0.999]})
+    assert a.targets[0.01] is not None and a.targets[0.999] is None
+
+
+def test_steps_end_where_a_run_ends(digits):
+    rows = []
+    with fedloom.Run(digits, algorithm="scaffold") as b:
+        for row in b:
+            rows.append(row)
+    assert [row["round"] for row in rows] == [1, 2, 3, 4]
+    assert "train_loss" in rows[1] and "train_loss" not in rows[0]
+    assert list(b) == []
+    assert same(b, fedloom.run(digits, algorithm="scaffold"))
+
+
+def test_model_is_a_view_that_keeps_the_run(digits):
+    a = fedloom.run(digits)
+    x = a.vectors["x"]
+    assert sum(v.size for v in a.model.values()) == x.size == a.parameters
+    assert all(np.shares_memory(v, x) for v in a.model.values())
+    assert not x.flags.writeable
+    before = x.copy()
+    del a
+    assert np.array_equal(x, before)
+
+
+def test_what_clients_keep(digits):
+    a = fedloom.run(digits, algorithm="scaffold", participation="everyone")
+    assert list(a.vectors) == ["x", "c"]
+    assert a.client(3)["c_i"].shape == (a.parameters,) and a.client(3)["c_i"].any()
+    assert fedloom.Run(digits, algorithm="scaffold").client(3) == {}
+    with pytest.raises(fedloom.ConfigError, match="no client 10"):
+        a.client(10)
+
+
+def test_another_start(digits):
+    a = fedloom.run(digits)
+    b = fedloom.Run(digits)
+    b.start_at(a.model)
+    assert same(a, b)
+    with pytest.raises(fedloom.Error):
+        b.start_at(np.zeros(3))
+    with pytest.raises(fedloom.ConfigError, match="the arrays"):
+        b.start_at({"w": np.zeros(3)})
+
+
+def test_saving_and_predicting(digits, tmp_path):
+    out = tmp_path / "result"
+    a = fedloom.run(digits, output=out)
+    assert (out / "metrics.csv").exists()
+    with pytest.raises(fedloom.FileError, match="exists already"):
+        fedloom.run(digits, output=out)
+    fedloom.run(digits, output=out, force=True)
+    m = fedloom.load(out)
+    assert m.kind == "softmax" and m.classes == 10 and m.parameters == a.parameters
+    assert all(np.array_equal(m.tensors[k], a.model[k]) for k in a.model)
+    p = m.predict(np.zeros((5, 28, 28), np.uint8))
+    assert p.shape == (5, 10) and np.allclose(p.sum(axis=1), 1)
+    with pytest.raises(fedloom.ConfigError, match="3 features"):
+        m.predict(np.zeros((5, 3)))
+
+
+def test_checkpoints(digits, tmp_path):
+    whole = fedloom.run(digits, algorithm="scaffold")
+    b = fedloom.Run(digits, algorithm="scaffold", output=tmp_path / "r", checkpoint_every=1)
+    b.step()
+    b.step()
+    del b
+    assert same(whole, fedloom.resume(tmp_path / "r"))
+
+
+@pytest.mark.parametrize(
+    "settings, sentence",
+    [
+        ({"local": {"lr": -1}}, "local.lr is -1, but must be"),
+        ({"algorithm": {"kind": "fedprox", "nu": 1}}, "did you mean algorithm.mu"),
+        ({"local.lr": float("nan")}, "finite"),
+        ({"rounds": object()}, "must be a number"),
+        ({"model": "nonsense"}, "nonsense"),
+    ],
+)
+def test_bad_settings(digits, settings, sentence):
+    with pytest.raises(fedloom.ConfigError, match=sentence) as e:
+        fedloom.run({**digits, **settings} if "." not in next(iter(settings)) else digits, **settings)
+    assert "settings:" not in str(e.value)
+
+
+def test_files_that_are_not_there():
+    with pytest.raises(fedloom.FileError, match="none.yaml"):
+        fedloom.run("none.yaml")
+    with pytest.raises(OSError):
+        fedloom.load("none.safetensors")
+
+
+def test_divergence(regression):
+    with pytest.raises(fedloom.Diverged):
+        fedloom.run(regression, model="least_squares", local={"lr": 1e6}, rounds=200)
+
+
+def test_warnings_and_lists():
+    assert "scaffold" in fedloom.list("algorithms") and "algorithms" in fedloom.list()
+    assert "mu" in str(fedloom.list("algorithm", "fedprox"))
+    with pytest.raises(fedloom.ConfigError):
+        fedloom.list("nonsense")
+    assert fedloom.kernels() and fedloom.__version__
+
+
+def test_showing(digits, capsys):
+    a = fedloom.run(digits, progress=False)
+    assert "scaffold" not in repr(a) and "fedavg" in repr(a)
+    html = a._repr_html_()
+    assert "<svg" in html and "<table" in html
+    assert "<html" in a.report
+    fedloom.run(digits, progress=True)
+    assert "lr: 0.1" in fedloom.show_config(digits)
+
+
+def test_threads_may_run_at_the_same_time(digits):
+    import threading
+
+    out = []
+    threads = [threading.Thread(target=lambda: out.append(fedloom.run(digits))) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(out) == 3 and same(out[0], out[1]) and same(out[0], out[2])
+
+
+def test_ctrl_c(tmp_path):
+    """An interrupt ends a run after the round under way, as KeyboardInterrupt, and nothing is printed."""
+    script = tmp_path / "long.py"
+    script.write_text(textwrap.dedent("""
+        import fedloom
+        run = fedloom.Run(rounds=100000000, data="digits", model="softmax", partition={"kind": "iid", "clients": 5})
+        print("ready", flush=True)
+        try:
+            run.go()
+        except KeyboardInterrupt:
+            print("stopped", run.stopped_by, run.round < run.planned)
+    """))
+    p = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                         env={**os.environ})  # fmt: skip
+    assert p.stdout.readline() == "ready\n"
+    import time
+
+    time.sleep(0.3)
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=30)
+    assert out == "stopped asked True\n" and not err
