@@ -280,10 +280,9 @@ fl_status fl_tune_winners(fl_tune *t, fl_config **out)
     fl_status s = put_winners(t, cfg);
     if (!s) s = put_description(t, cfg);
     if (!s) s = put(cfg, "output", t->x.output);
-    if (s)
-        fl_config_free(cfg);
-    else
-        *out = cfg;
+    /* what was laid over still says where it came from in the tuning's memory; a copy has its own */
+    if (!s && !(*out = fl_config_copy(cfg))) s = FL_ENOMEM;
+    fl_config_free(cfg);
     return s;
 }
 
