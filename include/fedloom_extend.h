@@ -278,7 +278,8 @@ typedef struct {
     unsigned traits;
     const fl_key *keys; /* NULL: no parameters */
 
-    /* What it has. Names, NULL-terminated; NULL: none. The engine allocates, zeroes, ships, counts and checkpoints. */
+    /* What it has. Names, NULL-terminated; NULL: none. The engine allocates, zeroes, ships, counts and checkpoints. At
+     * most 64 vectors and 256 scalars of a kind. */
     const char *const *server; /* the first is the model x, the others start at zero */
     const char *const *client;
     const char *const *sums;

@@ -78,6 +78,44 @@ static void the_same_as_built_in(void **state)
     for (size_t i = 0; i < 5; i++) drop(f, all[i]->name);
 }
 
+/* ---- vectors ----------------------------------------------------------------------------------------------- */
+
+static void swap_and_add(const void *arg, double *v)
+{
+    double x = v[0];
+    v[0] = v[1];
+    v[1] = x + *(const double *)arg;
+}
+
+static void vectors(void **state)
+{
+    (void)state;
+    for (size_t k = 0; fli_ops_list[k]; k++) {
+        const fli_ops *ops = fli_ops_list[k];
+        fl_space s = {3, ops->size, ops};
+        double x[3] = {1, 2, 3}, y[3] = {4, 5, 6}, got[3], ten = 10;
+        char a[24], b[24], c[24];
+        ops->from_f64(3, x, a);
+        ops->from_f64(3, y, b);
+        assert_true(fl_vec_dot(&s, a, b) == 32);
+        fl_vec_copy(&s, a, c);
+        fl_vec_axpy(&s, 2, b, c);
+        fl_vec_scale(&s, 0.5, c);
+        ops->to_f64(3, c, got);
+        assert_true(got[0] == 4.5 && got[1] == 6 && got[2] == 7.5);
+        fl_vec_lin(&s, 2, a, -1, b, c);
+        ops->to_f64(3, c, got);
+        assert_true(got[0] == -2 && got[1] == -1 && got[2] == 0);
+        fl_vec_map(&s, 2, (void *const[]){a, b}, swap_and_add, &ten);
+        ops->to_f64(3, a, got);
+        assert_true(got[0] == 4 && got[2] == 6);
+        ops->to_f64(3, b, got);
+        assert_true(got[0] == 11 && got[2] == 13);
+        fl_vec_zero(&s, a);
+        assert_true(fl_vec_dot(&s, a, b) == 0);
+    }
+}
+
 /* ---- what the lists say ------------------------------------------------------------------------------------ */
 
 static void take_text(void *arg, const char *text) { snprintf(arg, 8192, "%s", text); }
@@ -602,6 +640,7 @@ int main(void)
         FIXTURE_TEST(further_tables),
         FIXTURE_TEST(in_experiments),
         FIXTURE_TEST(own_solver),
+        FIXTURE_TEST(vectors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
