@@ -181,6 +181,7 @@ fl_status fli_fed_joined(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look *
         all.kind = clients[0].kind;
         s = empty_set(ctx, spec, &all, &fed->train);
     }
+    if (test) test->test = 1;
     if (!s && test) s = fli_dataset_check(ctx, test, "test data");
     if (!s) s = fli_fed_prepare(ctx, spec, fed->train, test);
     if (!s) s = note_sizes(ctx, spec, clients, fed);

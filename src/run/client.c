@@ -47,6 +47,7 @@ static fl_status load(fl_client *c, int wide)
                        .wide = wide,
                        .memory = c->memory.train.size ? &c->memory : NULL};
     if (c->samples && (c->wide == wide || !source)) return FL_OK;
+    if (!source) return fli_fail(c->ctx, FL_ECONFIG, "the samples of this client are gone");
     fli_dataset_free(c->samples);
     c->samples = NULL;
     fl_status s = source->load(c->ctx, &ask, &c->samples, &test);

@@ -1,8 +1,9 @@
 /* The two halves of a federation, with nothing between them but bytes, give the bits of a simulation: every method, every
  * row of metrics, whatever the order of answers, with any number of threads, and with clients that are made anew from
  * their state before every ask. */
+#include "own.h"
+#include "own_methods.h"
 #include "row.h"
-#include "fixture.h"
 
 #include "algo/algo.h"
 #include "fedloom_halves.h"
@@ -367,9 +368,87 @@ static void other_settings(void **state)
              "3};rounds=20;precision=f64;metrics.every=7");
 }
 
+/* Methods and objectives of the user's own, which both halves have registered. */
+static void own_things(void **state)
+{
+    static const fl_method *const methods[] = {&own_scaffold, &own_feddyn, &own_fedlin};
+    static own_arg arg;
+    fixture *f = *state;
+    own_register(f, &arg);
+    for (size_t i = 0; i < 3; i++) {
+        char text[300];
+        assert_ok(f->ctx, fl_method_register(f->ctx, methods[i]));
+        snprintf(
+            text, sizeof text,
+            "algorithm=%s;model=own_softmax;data={kind: blobs, classes: 3, features: 4, samples: 90, test_samples: "
+            "20};participation=everyone",
+            methods[i]->name);
+        agree(f, text);
+        assert_ok(f->ctx, fl_forget(f->ctx, "algorithm", methods[i]->name));
+    }
+    own_forget(f);
+}
+
+/* An objective that fails at a client ends the run in its words. */
+static void own_failure(void **state)
+{
+    static own_arg arg;
+    fixture *f = *state;
+    static const char settings[] =
+        "model=own_softmax;data={kind: blobs, classes: 3, features: 4, samples: 90};participation=everyone";
+    own_register(f, &arg);
+    fl_config *cfg = configure(f, settings);
+    halves h = {.f = f};
+    assert_ok(f->ctx, fl_run_new(cfg, &h.like));
+    fl_config_free(cfg);
+    h.clients = fl_run_clients(h.like);
+    open_halves(&h, settings);
+    arg.fail_batch = atomic_load(&arg.calls) + 30;
+    uint32_t who;
+    fl_bytes ask, answer;
+    fl_status s;
+    while (!(s = fl_server_next(h.server, 10, &who, &ask))) {
+        work(&h, who, &ask, &answer);
+        hand_in(&h, who, &answer);
+    }
+    assert_int_equal(s, FL_ECALLBACK);
+    assert_non_null(strstr(fl_ctx_error(f->ctx), "no more paper"));
+    close_halves(&h);
+    fl_run_free(h.like);
+    own_forget(f);
+}
+
+/* Who does not know a method cannot take part. */
+static void unknown_method(void **state)
+{
+    fixture *f = *state;
+    fl_bytes terms;
+    static const char settings[] = "model=softmax;algorithm=own_scaffold;participation=everyone";
+    assert_ok(f->ctx, fl_method_register(f->ctx, &own_scaffold));
+    fl_config *cfg = configure(f, settings);
+    halves h = {.f = f};
+    assert_ok(f->ctx, fl_run_new(cfg, &h.like));
+    fl_config_free(cfg);
+    h.clients = fl_run_clients(h.like);
+    open_halves(&h, settings);
+    assert_ok(f->ctx, fl_server_terms(h.server, 0, &terms));
+    close_halves(&h);
+    fl_run_free(h.like);
+    assert_ok(f->ctx, fl_forget(f->ctx, "algorithm", "own_scaffold"));
+    fl_client *c;
+    fli_dataset *ds;
+    assert_ok(f->ctx, fli_dataset_new(f->ctx, FLI_X_F64, 5, 6, 4, &ds));
+    assert_ok(f->ctx, fli_client_with(f->ctx, ds, 0, &c));
+    assert_fails(f->ctx, fl_client_accept(c, terms.data, terms.n), FL_ECONFIG, "own_scaffold, which is not known");
+    fl_client_free(c);
+    fl_bytes_free(&terms);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {FIXTURE_TEST(every_algorithm), FIXTURE_TEST(other_settings),
-                                       FIXTURE_TEST(augmented), FIXTURE_TEST(divergence)};
+                                       FIXTURE_TEST(augmented),       FIXTURE_TEST(divergence),
+                                       FIXTURE_TEST(own_things),      FIXTURE_TEST(own_failure),
+                                       FIXTURE_TEST(unknown_method)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -357,6 +357,51 @@ static void states(void **state)
     world_free(&w);
 }
 
+/* Every allocation of a client fails once: it says so, or its answer does, and the next attempt succeeds. */
+static fl_status attempt(fl_ctx *ctx, int what, fl_config *cfg, fl_client **c, const fl_bytes *in, fl_bytes *out)
+{
+    (void)ctx;
+    switch (what) {
+    case 0: return fl_client_new(cfg, c);
+    case 1: return fl_client_card(*c, 1, out);
+    case 2: return fl_client_accept(*c, in->data, in->n);
+    case 3: return fl_client_state(*c, out);
+    default: return fl_client_restore(*c, in->data, in->n);
+    }
+}
+
+static void without_memory(void **state)
+{
+    fixture *f = *state;
+    world w;
+    fl_client *c = NULL;
+    fl_bytes terms, out = {0};
+    world_new(f, "algorithm=scaffold", &w);
+    begin(&w);
+    assert_ok(f->ctx, fl_server_terms(w.server, 0, &terms));
+    fl_config *cfg = fixture_config(f, "data: {kind: blobs, classes: 2, features: 4, samples: 20, test_samples: 0}\n");
+    for (int what = 0; what < 5; what++) {
+        fl_bytes in = what == 2 ? terms : out, made = {0};
+        size_t k = 0;
+        for (fl_status s = FL_ENOMEM; s; assert_true(k < 2000)) {
+            fli_ctx_fail_alloc(f->ctx, ++k);
+            s = attempt(f->ctx, what, cfg, &c, &in, &made);
+            fli_ctx_fail_alloc(f->ctx, 0);
+            if (s) assert_int_equal(s, FL_ENOMEM);
+            if (s) assert_null(made.data);
+            fli_clear(f->ctx);
+        }
+        assert_true(k > 1);
+        if (what != 2) fl_bytes_free(&out);
+        out = what == 2 ? out : made;
+    }
+    fl_bytes_free(&out);
+    fl_bytes_free(&terms);
+    fl_client_free(c);
+    fl_config_free(cfg);
+    world_free(&w);
+}
+
 /* ---- ends --------------------------------------------------------------------------------------------------- */
 
 static void lost(void **state)
@@ -553,6 +598,7 @@ int main(void)
         FIXTURE_TEST(waiters_leave),
         FIXTURE_TEST(real_clock),
         FIXTURE_TEST(saved),
+        FIXTURE_TEST(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
