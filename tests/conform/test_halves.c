@@ -69,6 +69,27 @@ static int same(const outcome *a, const outcome *b)
 
 /* ---- what clients have ------------------------------------------------------------------------------------ */
 
+/* Rows `mine` of a sparse set. */
+static fli_dataset *sparse_of(fixture *f, const fli_dataset *all, const unsigned char *mine, size_t n)
+{
+    size_t size = fli_xkind_size(all->kind), used = 0, k = 0;
+    fli_dataset *ds = fli_alloc(f->ctx, 1, sizeof *ds);
+    *ds = (fli_dataset){.n = n, .dim = all->dim, .kind = all->kind, .classes = all->classes, .shape = {1, 1, all->dim}};
+    ds->row = fli_alloc(f->ctx, n + 1, sizeof *ds->row);
+    ds->col = fli_alloc(f->ctx, all->row[all->n], sizeof *ds->col);
+    ds->x = fli_alloc(f->ctx, all->row[all->n], size);
+    ds->label = fli_alloc(f->ctx, n, sizeof *ds->label);
+    for (size_t i = 0; i < all->n; i++) {
+        size_t from = all->row[i], count = all->row[i + 1] - from;
+        if (!mine[i]) continue;
+        memcpy(ds->col + used, all->col + from, count * sizeof *ds->col);
+        memcpy((char *)ds->x + used * size, (const char *)all->x + from * size, count * size);
+        ds->label[k] = all->label[i];
+        ds->row[++k] = used += count;
+    }
+    return ds;
+}
+
 /* The samples of a client in the simulation, in ascending order and with all their labels, as a set of their own. */
 static fli_dataset *samples_of(fixture *f, const fli_fed *fed, size_t client)
 {
@@ -78,6 +99,11 @@ static fli_dataset *samples_of(fixture *f, const fli_fed *fed, size_t client)
     unsigned char *mine = calloc(all->n, 1);
     fli_dataset *ds;
     for (size_t k = 0; k < n; k++) mine[fed->part.index[from + k]] = 1;
+    if (fli_dataset_sparse(all)) {
+        ds = sparse_of(f, all, mine, n);
+        free(mine);
+        return ds;
+    }
     assert_ok(f->ctx, fli_dataset_new(f->ctx, all->kind, n, length, all->classes, &ds));
     for (size_t i = 0, k = 0; i < all->n; i++) {
         if (!mine[i]) continue;
@@ -296,6 +322,28 @@ static void augmented(void **state)
     agree(f, text);
 }
 
+static void sparse_data(void **state)
+{
+    fixture *f = *state;
+    char file[6000], *p = file, text[700];
+    fli_rng r;
+    fli_rng_init(&r, 5, FLI_RNG_TEST, 0, 0);
+    for (int i = 0; i < 60; i++) {
+        p += sprintf(p, "%d", i % 3 ? 1 : 0);
+        for (int j = 1; j <= 12; j++)
+            if (fli_rng_uniform(&r) < 0.3 || j == 12) p += sprintf(p, " %d:%.4f", j, fli_rng_normal(&r));
+        p += sprintf(p, "\n");
+    }
+    snprintf(
+        text, sizeof text,
+        "data={kind: libsvm, train: %s, test_fraction: 0.25};model=logistic;algorithm=scaffold;participation={kind: "
+        "uniform, count: 4}",
+        fixture_write(f, "s.libsvm", file));
+    agree(f, text);
+    strcat(text, ";precision=f64");
+    agree(f, text);
+}
+
 /* A run that diverges says the same. */
 static void divergence(void **state)
 {
@@ -447,8 +495,8 @@ static void unknown_method(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {FIXTURE_TEST(every_algorithm), FIXTURE_TEST(other_settings),
-                                       FIXTURE_TEST(augmented),       FIXTURE_TEST(divergence),
-                                       FIXTURE_TEST(own_things),      FIXTURE_TEST(own_failure),
-                                       FIXTURE_TEST(unknown_method)};
+                                       FIXTURE_TEST(augmented),       FIXTURE_TEST(sparse_data),
+                                       FIXTURE_TEST(divergence),      FIXTURE_TEST(own_things),
+                                       FIXTURE_TEST(own_failure),     FIXTURE_TEST(unknown_method)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
