@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "fedloom_extend.h"
 #include "fedloom_halves.h"
 #include "run/client.h"
 
@@ -402,6 +403,52 @@ static void without_memory(void **state)
     world_free(&w);
 }
 
+/* Samples that are known by their numbers alone, each client's from 0 on: mean (x - number)^2/2. */
+static int by_number(void *arg, const fl_batch *b, const void *x, void *g, double *loss, size_t *correct, fl_failure *f)
+{
+    double sum = 0;
+    (void)arg;
+    (void)correct;
+    (void)f;
+    assert_true(b->dim == 0 && b->real == 8);
+    *loss = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        double d = *(const double *)x - b->sample[i];
+        sum += d / (double)b->n;
+        *loss += d * d / 2 / (double)b->n;
+    }
+    if (g) *(double *)g = sum;
+    return 0;
+}
+
+static void numbers_alone(void **state)
+{
+    fixture *f = *state;
+    fl_objective o = {.size = sizeof o, .name = "numbers", .title = "numbers", .parameters = 1, .batch = by_number};
+    assert_ok(f->ctx, fl_objective_register(f->ctx, &o));
+    fl_config *cfg = fixture_config(
+        f, "rounds: 60\nthreads: 1\nmodel: numbers\nprecision: f64\nparticipation: everyone\nweights: uniform\n"
+           "local: {batch: 0, lr: 0.2}\ndata: {kind: joined, shape: [0]}\npartition: {clients: 3}\n");
+    world w = {.f = f};
+    assert_ok(f->ctx, fl_server_new(cfg, &w.server));
+    fl_config_free(cfg);
+    for (uint32_t i = 0; i < N; i++) {
+        fl_samples mine = {.size = sizeof mine, .n = 3 + 2 * (size_t)i};
+        assert_non_null(cfg = fl_config_new(f->ctx));
+        assert_ok(f->ctx, fl_config_data(cfg, &mine, NULL, NULL));
+        assert_ok(f->ctx, fl_client_new(cfg, &w.client[i]));
+        fl_config_free(cfg);
+        assert_ok(f->ctx, fl_client_card(w.client[i], 1, &w.card[i]));
+    }
+    begin(&w);
+    assert_int_equal(finish(&w), FL_EDONE);
+    double x;
+    assert_int_equal(fl_run_model(fl_server_run(w.server), &x, 1), 1);
+    assert_near(x, 2, 1e-4); /* the mean of the clients' means 1, 2 and 3 */
+    world_free(&w);
+    assert_ok(f->ctx, fl_forget(f->ctx, "model", "numbers"));
+}
+
 /* ---- ends --------------------------------------------------------------------------------------------------- */
 
 static void lost(void **state)
@@ -599,6 +646,7 @@ int main(void)
         FIXTURE_TEST(real_clock),
         FIXTURE_TEST(saved),
         FIXTURE_TEST(without_memory),
+        FIXTURE_TEST(numbers_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
