@@ -1,5 +1,6 @@
-/* The two halves of a federation in one program: a server, three clients with samples in arrays, and a loop that carries
- * their messages by hand, as a network would. Prints what every kind of message takes, and the accuracy per round.
+/* The two halves of a federation in one program: a server, three clients with samples in arrays, and a loop that
+ * carries their messages by hand, as a network would. Prints what every kind of message takes, and the accuracy per
+ * round.
  *
  *     cc two_halves.c $(pkg-config --cflags --libs fedloom) -o two_halves */
 #include <fedloom_halves.h>

@@ -46,8 +46,8 @@ fl_status fl_client_accept(fl_client *c, const void *terms, size_t n);
 /* An answer to an ask. A turn that fails gives an answer too, which says so. FL_EFORMAT: that is no ask, or not to this
  * client, or one for a turn that it has taken: whoever carries messages keeps an answer until it has arrived. */
 fl_status fl_client_work(fl_client *c, const void *ask, size_t n, fl_bytes *out);
-/* All that the client keeps between asks (measuring changes nothing of it), and its return, into one that has accepted the same terms and not worked: for
- * those whose clients do not stay in memory. Equal states are equal bytes. */
+/* All that the client keeps between asks (measuring changes nothing of it), and its return, into one that has accepted
+ * the same terms and not worked: for those whose clients do not stay in memory. Equal states are equal bytes. */
 fl_status fl_client_state(fl_client *c, fl_bytes *out);
 fl_status fl_client_restore(fl_client *c, const void *state, size_t n);
 

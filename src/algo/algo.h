@@ -288,7 +288,7 @@ size_t fli_algo_cohort_end(const fli_algo *a, const void *params, size_t phase, 
 /* What the turn of an ask costs, in gradients of mini-batches, where epochs have this many of them. */
 size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fli_ask *ask,
                      const fli_epochs *e);
-/* Whether a client's first turn differs from others: it is shown the start model, or sends or is sent something else. */
+/* Whether a client's first turn differs from others: it is shown the start model, or something else goes either way. */
 int fli_algo_shows_start(const fli_algo *a);
 size_t fli_names_count(const char *const *names); /* NULL counts as empty */
 /* What a client keeps, in runs that measure the potential (`watched`) and in others. */

@@ -3,9 +3,9 @@
  *     "flpacket" | version u16 | kind u16 | checksum u32 | number u64 | client u32 | bytes of the head u32 |
  *     bytes of the body u64 | which run, 32 bytes | head | body
  *
- * little-endian. The checksum (CRC-32C) is of all bytes but its own. The head is plain numbers, such as an ask; the body
- * of asks and answers holds vectors and numbers in the safetensors format, by the names of the method's tables, so that
- * any language can read it. What is read is checked to the last byte before anything is made of it. */
+ * little-endian. The checksum (CRC-32C) is of all bytes but its own. The head is plain numbers, such as an ask; the
+ * body of asks and answers holds vectors and numbers in the safetensors format, by the names of the method's tables, so
+ * that any language can read it. What is read is checked to the last byte before anything is made of it. */
 #ifndef FLI_EXEC_PACKET_H
 #define FLI_EXEC_PACKET_H
 

@@ -1,5 +1,5 @@
-/* The clients' half of a federation in public: fl_client. Its samples, the method and the model of the terms, and what it
- * keeps between asks; fli_clients with a single client does the work. */
+/* The clients' half of a federation in public: fl_client. Its samples, the method and the model of the terms, and what
+ * it keeps between asks; fli_clients with a single client does the work. */
 #include "run/client.h"
 
 #include "run/config.h"

@@ -1,6 +1,6 @@
-/* The two halves of a federation, with nothing between them but bytes, give the bits of a simulation: every method, every
- * row of metrics, whatever the order of answers, with any number of threads, and with clients that are made anew from
- * their state before every ask. */
+/* The two halves of a federation, with nothing between them but bytes, give the bits of a simulation: every method,
+ * every row of metrics, whatever the order of answers, with any number of threads, and with clients that are made anew
+ * from their state before every ask. */
 #include "own.h"
 #include "own_methods.h"
 #include "row.h"

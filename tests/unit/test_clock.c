@@ -406,7 +406,7 @@ static void failed_runs_stay_failed(void **state)
         fl_config_free(cfg);
         assert_fails(f->ctx, fl_run_go(run, NULL, NULL), FL_EDIVERGED, "no longer finite");
         for (int again = 0; again < 3; again++)
-            assert_fails(f->ctx, fl_run_go(run, NULL, NULL), FL_EDIVERGED, "failed already");
+            assert_fails(f->ctx, fl_run_go(run, NULL, NULL), FL_EDIVERGED, "the run has failed");
         fl_run_free(run);
     }
 }

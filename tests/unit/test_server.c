@@ -1,5 +1,5 @@
-/* The server's half under bad manners: messages that are late, damaged or somebody else's, clients that are lost, and ends
- * at any moment, also with many threads inside. */
+/* The server's half under bad manners: messages that are late, damaged or somebody else's, clients that are lost, and
+ * ends at any moment, also with many threads inside. */
 #include "fixture.h"
 
 #include "base/bytes.h"
