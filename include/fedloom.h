@@ -205,6 +205,10 @@ void fl_run_stop(fl_run *run);
 fl_status fl_run_prepare_save(fl_run *run, int replace);
 /* Writes the result folder named by `output`: all of it, or nothing. */
 fl_status fl_run_save(fl_run *run);
+/* Another result folder than the configuration's `output`. Not for runs that write checkpoints: these are beside it. */
+fl_status fl_run_set_output(fl_run *run, const char *folder);
+/* Writes the model alone, as the model.safetensors of a result, to a file. */
+fl_status fl_run_save_model(fl_run *run, const char *path);
 
 /* Checkpoints. With `checkpoint_every` fl_run_go writes them as it goes, and one more when it is asked to stop, into
  * the folder OUTPUT.checkpoint; fl_run_save removes them when the run is finished. A run continued from one ends with

@@ -107,6 +107,20 @@ fl_status fl_run_prepare_save(fl_run *run, int replace)
     return s;
 }
 
+fl_status fl_run_set_output(fl_run *run, const char *folder)
+{
+    fli_clear(run->ctx);
+    if (run->plan.settings.top.checkpoint_every)
+        return fli_fail(run->ctx, FL_ECONFIG, "output stays %s, because the run's checkpoints are beside it",
+                        fl_run_output(run));
+    char *copy = fli_arena_strdup(&run->plan.arena, folder ? folder : "");
+    if (!copy) return FL_ENOMEM;
+    fli_folder_discard(run);
+    fli_folder_unlock(run);
+    run->plan.settings.top.output = copy;
+    return FL_OK;
+}
+
 void fli_folder_discard(fl_run *run)
 {
     if (!run->partial) return;

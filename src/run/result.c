@@ -268,6 +268,12 @@ static fl_status write_files(fl_run *run)
     return s ? s : write_manifest(run);
 }
 
+fl_status fl_run_save_model(fl_run *run, const char *path)
+{
+    fli_clear(run->ctx);
+    return fli_model_save(run, path);
+}
+
 fl_status fl_run_save(fl_run *run)
 {
     fli_clear(run->ctx);

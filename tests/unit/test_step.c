@@ -131,6 +131,33 @@ static void checkpoints_as_it_steps(void **state)
     fl_config_free(cfg);
 }
 
+/* A result may go elsewhere than the configuration said, and more than once. */
+static void saves_elsewhere(void **state)
+{
+    fixture *f = *state;
+    char set[300];
+    fl_model *model = NULL;
+    fl_run *run = run_done(f, base, "algorithm=scaffold");
+    for (int i = 0; i < 2; i++) {
+        char *place = strdup(fixture_path(f, i ? "one" : "two"));
+        assert_ok(f->ctx, fl_run_set_output(run, place));
+        assert_string_equal(fl_run_output(run), place);
+        assert_ok(f->ctx, fl_run_save(run));
+        assert_int_equal(fl_run_save(run), FL_EIO);
+        free(place);
+    }
+    assert_ok(f->ctx, fl_run_save_model(run, fixture_path(f, "alone.safetensors")));
+    assert_ok(f->ctx, fl_model_load(f->ctx, fixture_path(f, "alone.safetensors"), &model));
+    assert_int_equal(fl_model_about(model)->parameters, fl_run_parameters(run));
+    assert_int_equal(fl_run_save_model(run, fixture_path(f, "no/such/folder")), FL_EIO);
+    fl_model_free(model);
+    fl_run_free(run);
+    snprintf(set, sizeof set, "checkpoint_every=2;output=%s/out", f->folder);
+    run = run_new(f, base, set);
+    assert_int_equal(fl_run_set_output(run, fixture_path(f, "other")), FL_ECONFIG);
+    fl_run_free(run);
+}
+
 static void stops_between_steps(void **state)
 {
     fixture *f = *state;
@@ -357,6 +384,7 @@ int main(void)
         FIXTURE_TEST(every_method_in_steps),
         FIXTURE_TEST(steps_and_then_goes),
         FIXTURE_TEST(checkpoints_as_it_steps),
+        FIXTURE_TEST(saves_elsewhere),
         FIXTURE_TEST(stops_between_steps),
         FIXTURE_TEST(does_not_go_on_after_a_failure),
         FIXTURE_TEST(the_same_start),
