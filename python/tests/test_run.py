@@ -114,6 +114,27 @@ def test_saving_and_predicting(digits, tmp_path):
         m.predict(np.zeros((5, 3)))
 
 
+def test_saving_later(digits, tmp_path):
+    a = fedloom.run(digits)
+    with pytest.raises(fedloom.ConfigError, match="no folder"):
+        a.save()
+    assert a.save(tmp_path / "one") == str(tmp_path / "one")
+    a.save(tmp_path / "two")
+    with pytest.raises(fedloom.FileError, match="exists already"):
+        a.save(tmp_path / "one")
+    a.save(tmp_path / "one", force=True)
+    assert sorted(os.listdir(tmp_path)) == ["one", "two"]
+    x = np.zeros((5, 28, 28), np.uint8)
+    assert np.array_equal(a.predict(x), fedloom.load(tmp_path / "two").predict(x))
+
+
+def test_classes_have_their_names(samples):
+    x, y = samples
+    names = np.array(["red", "green", "blue"])[y]
+    a = fedloom.run(data=fedloom.Data(x, names, sizes=[30] * 10), model="softmax", rounds=20, local={"lr": 0.5})
+    assert (a.classify(x) == names).mean() > 0.8
+
+
 def test_checkpoints(digits, tmp_path):
     whole = fedloom.run(digits, algorithm="scaffold")
     b = fedloom.Run(digits, algorithm="scaffold", output=tmp_path / "r", checkpoint_every=1)

@@ -6,20 +6,13 @@ Nothing here knows what a federation is. Every other module goes through this on
 from __future__ import annotations
 
 import logging
-import os
-import sys
 import threading
 import warnings
 from typing import Any, Callable, Iterable, TypeVar
 
 import numpy as np
 
-# Until all that the headers declare is there: functions are looked up when they are called.
-_flags = sys.getdlopenflags()
-sys.setdlopenflags(os.RTLD_LAZY)
-from ._fedloom import ffi, lib  # noqa: E402
-
-sys.setdlopenflags(_flags)
+from ._fedloom import ffi, lib
 
 log = logging.getLogger("fedloom")
 T = TypeVar("T")

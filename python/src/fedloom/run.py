@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from typing import Any, Callable, Iterator
 
 import numpy as np
@@ -11,6 +12,7 @@ from . import _core, display
 from ._core import ConfigError, ffi, lib, string
 from .config import Config, Settings
 from .measured import metrics, row_dict, table
+from .model import Model
 
 _STOPPED = {
     lib.FL_STOP_NONE: "",
@@ -88,13 +90,20 @@ class Run:
         """Ends the run after the round under way; from any thread."""
         lib.fl_run_stop(self._run)
 
-    def save(self) -> str:
-        """Writes the result folder that `output` names: all of it, or nothing. Returns the folder."""
+    def save(self, folder: str | os.PathLike | None = None, force: bool = False) -> str:
+        """Writes the result folder: all of it, or nothing. Returns its name.
+
+        None: the one that `output` names. `force` allows to replace an earlier result.
+        """
+        if folder is not None:
+            self._ctx.check(lib.fl_run_set_output(self._run, os.fsencode(os.path.expanduser(folder))))
+            self._prepared = False
         if not self.output:
-            raise ConfigError("output is not set: it names the folder for the result")
+            raise ConfigError("there is no folder to save to: give one here, or as `output`")
+        self._force = self._force or force
         self._prepare()
         self._ctx.check(lib.fl_run_save(self._run))
-        self._saved = True
+        self._prepared, self._saved = False, True
         return self.output
 
     def checkpoint(self) -> None:
@@ -255,6 +264,23 @@ class Run:
             lib.fl_run_client_scalars(self._run, i, _core.pointer("double", scalars), n)
             out["scalars"] = scalars
         return out
+
+    def as_model(self) -> Model:
+        """The model as fedloom.load would give it: it stays as it is now, and predicts."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.safetensors")
+            self._ctx.check(lib.fl_run_save_model(self._run, path.encode()))
+            return Model(path)
+
+    def predict(self, x: Any) -> np.ndarray:
+        """Class probabilities (n x classes) or the values of a regression (n), for samples as they are in the data."""
+        return self.as_model().predict(x)
+
+    def classify(self, x: Any) -> np.ndarray:
+        """The likeliest class of each sample: its number, or what the data called it."""
+        likeliest = self.as_model().classify(x)
+        names = self._data.class_names if self._data is not None else None
+        return likeliest if names is None else names[likeliest]
 
     # ---- how it looks
 
