@@ -72,32 +72,38 @@ _classes = {
     lib.FL_EBUSY: Busy,
 }
 
-# Exceptions of callbacks on their way through C, by the sentence that the library was given. A callback does not know
-# which run called it, but the sentence comes back with the run that failed.
-_raised: dict[str, BaseException] = {}
+# Exceptions of callbacks on their way through C: by the sentence that the library was given, with whose they are. A
+# callback does not know which run called it, but the sentence comes back with the run that failed.
+_raised: dict[str, tuple[Any, BaseException]] = {}
 _RAISED_MOST = 64
 
 
-def note_raised(error: BaseException) -> bytes:
+def note_raised(error: BaseException, whose: Any = None) -> bytes:
     """Keeps an exception until its sentence comes back; returns the sentence."""
     sentence = f"{type(error).__name__}: {error}".replace("\n", " ").strip()
     text = sentence.encode("utf-8", "replace")[:400]
     while len(_raised) >= _RAISED_MOST:
         _raised.pop(next(iter(_raised)))
-    _raised[text.decode("utf-8", "ignore")] = error
+    _raised[text.decode("utf-8", "ignore")] = (whose, error)
     return text
 
 
 def raised_in(sentences: str) -> BaseException | None:
-    """The exception behind a sentence of the library, if a callback of ours raised it."""
+    """The exception behind a sentence of the library, if a callback of ours raised it.
+
+    Others of the same thing, from other threads, go too: they hold on to what was running.
+    """
     for text in [t for t in _raised if t in sentences]:
-        return _raised.pop(text)
+        whose, error = _raised.pop(text)
+        for other in [t for t, (owner, _) in list(_raised.items()) if owner == whose]:
+            _raised.pop(other, None)
+        return error
     return None
 
 
-def failing(failure: Any, error: BaseException) -> int:
+def failing(failure: Any, error: BaseException, whose: Any) -> int:
     """What a callback returns when it could not: never anything printed, the exception goes on later."""
-    lib.fl_failed(failure, note_raised(error))
+    lib.fl_failed(failure, note_raised(error, whose))
     return 1
 
 

@@ -51,73 +51,97 @@ def _parts(given: Parts) -> dict[str, Part]:
 
 
 class Names:
-    """Vectors and numbers of the library by name. Vectors are arrays where they lie; setting one copies into it."""
+    """Vectors and numbers of the library by name. Vectors are arrays where they lie; setting one copies into it.
 
-    __slots__ = ("_n", "_real", "_table", "_vectors", "_numbers", "_what")
+    The table leads from a name to a field of the C struct, a place there, whether it is a number, and whether it may be
+    written. Attributes are read late, because a call of a user's function costs a few microseconds in all.
+    """
 
-    def __init__(self, what: str, table: Mapping[str, tuple], n: int, real: int, vectors: Any, numbers: Any) -> None:
-        put = object.__setattr__
-        put(self, "_what", what)
-        put(self, "_table", table)
-        put(self, "_n", n)
-        put(self, "_real", real)
-        put(self, "_vectors", vectors)
-        put(self, "_numbers", numbers)
+    __slots__ = ("_c", "_table", "_n", "_real")
+    _what = ""
+
+    def __init__(self, c: Any, table: Mapping[str, tuple], n: int, real: int) -> None:
+        _put(self, "_c", c)
+        _put(self, "_table", table)
+        _put(self, "_n", n)
+        _put(self, "_real", real)
 
     def __getattr__(self, name: str) -> Any:
         try:
-            where, k, writable = self._table[name]
+            field, k, number, writable = self._table[name]
         except KeyError:
             raise AttributeError(f"{self._what} has no {name!r}, but {', '.join(self._table)}") from None
-        if where[-1] == "#":
-            return self._numbers[where][k]
-        return (borrow if writable else borrow_const)(self._vectors[where][k], self._n, self._real)
+        at = getattr(self._c, field)[k]
+        if number:
+            return at
+        return borrow(at, self._n, self._real) if writable else borrow_const(at, self._n, self._real)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        where, k, writable = self._table.get(name, ("", 0, False))
+        field, k, number, writable = self._table.get(name, ("", 0, False, False))
         if not writable:
             raise AttributeError(f"{self._what} has no {name!r} that could be set")
-        if where[-1] == "#":
-            self._numbers[where][k] = value
+        if number:
+            getattr(self._c, field)[k] = value
             return
-        array = borrow(self._vectors[where][k], self._n, self._real)
+        at = getattr(self._c, field)[k]
         # `x += y` has changed the array already, and sets it to itself
-        if not (isinstance(value, np.ndarray) and value.base is not None and np.may_share_memory(value, array)
-                and value.__array_interface__["data"] == array.__array_interface__["data"]):
-            fill(f"{self._what}.{name}", array, value)
+        if not (type(value) is np.ndarray and value.shape == (self._n,) and type(value.base) is _buffer
+                and ffi.from_buffer(value) == at):  # fmt: skip
+            fill(f"{self._what}.{name}", borrow(at, self._n, self._real), value)
 
     def __dir__(self) -> list[str]:
         return list(self._table) + [name for name in dir(type(self)) if not name.startswith("_")]
 
 
+_put = object.__setattr__
+_buffer = type(ffi.buffer(ffi.new("char[1]")))
+
+
+class TurnUp(Names):
+    """What a client will send, by name."""
+
+    __slots__ = ()
+    _what = "turn.up"
+
+
+class ServerSum(Names):
+    """What was added up of the uploads, by name."""
+
+    __slots__ = ()
+    _what = "server.sum"
+
+
 class Turn(Names):
     """A client's turn: what it was sent and keeps, by name; `up` is what it will send."""
 
-    __slots__ = ("_t", "up")
+    __slots__ = ("_tables",)
+    _what = "turn"
 
     def __init__(self, tables: Tables, t: Any) -> None:
-        n, real = t.space.n, t.space.real
-        super().__init__("turn", tables.turn, n, real, {"down": t.down, "state": t.state},
-                         {"down#": t.down_scalars, "state#": t.scalars})  # fmt: skip
-        object.__setattr__(self, "_t", t)
-        object.__setattr__(self, "up", Names("turn.up", tables.up, n, real, {"up": t.up}, {"up#": t.up_scalars}))
+        space = t.space
+        super().__init__(t, tables.turn, space.n, space.real)
+        _put(self, "_tables", tables)
 
-    round = property(lambda self: self._t.ask.round, doc="server steps so far")
-    steps = property(lambda self: self._t.ask.steps)
-    lr = property(lambda self: self._t.ask.lr)
-    weight = property(lambda self: self._t.ask.weight, doc="w_i")
-    probability = property(lambda self: self._t.ask.probability, doc="how likely it takes part in a round")
-    number = property(lambda self: self._t.ask.client, doc="which client it is")
-    cohort = property(lambda self: self._t.ask.cohort, doc="how many take part")
-    clients = property(lambda self: self._t.clients, doc="how many there are")
-    phase = property(lambda self: self._t.ask.phase)
-    warm_up = property(lambda self: bool(self._t.ask.warm_up))
-    first = property(lambda self: bool(self._t.first), doc="its first turn: what it keeps is zero")
+    @property
+    def up(self) -> TurnUp:
+        return TurnUp(self._c, self._tables.up, self._n, self._real)
+
+    round = property(lambda self: self._c.ask.round, doc="server steps so far")
+    steps = property(lambda self: self._c.ask.steps)
+    lr = property(lambda self: self._c.ask.lr)
+    weight = property(lambda self: self._c.ask.weight, doc="w_i")
+    probability = property(lambda self: self._c.ask.probability, doc="how likely it takes part in a round")
+    number = property(lambda self: self._c.ask.client, doc="which client it is")
+    cohort = property(lambda self: self._c.ask.cohort, doc="how many take part")
+    clients = property(lambda self: self._c.clients, doc="how many there are")
+    phase = property(lambda self: self._c.ask.phase)
+    warm_up = property(lambda self: bool(self._c.ask.warm_up))
+    first = property(lambda self: bool(self._c.first), doc="its first turn: what it keeps is zero")
 
     @property
     def initial(self) -> np.ndarray | None:
         """The start model, in turns in which it is sent (`sends_start`)."""
-        return None if self._t.initial == NULL else borrow_const(self._t.initial, self._n, self._real)
+        return None if self._c.initial == NULL else borrow_const(self._c.initial, self._n, self._real)
 
 
 class Answer:
@@ -146,44 +170,45 @@ class Answer:
 class Upload(Names):
     """What came up, by name."""
 
-    __slots__ = ("_u",)
+    __slots__ = ()
+    _what = "upload"
 
-    def __init__(self, tables: Tables, u: Any, n: int, real: int) -> None:
-        super().__init__("upload", tables.upload, n, real, {"up": u.up}, {"up#": u.up_scalars})
-        object.__setattr__(self, "_u", u)
-
-    weight = property(lambda self: self._u.ask.weight, doc="w_i")
-    number = property(lambda self: self._u.ask.client, doc="which client it is of")
-    lr = property(lambda self: self._u.ask.lr)
-    steps = property(lambda self: self._u.ask.steps)
-    probability = property(lambda self: self._u.ask.probability)
-    staleness = property(lambda self: self._u.staleness, doc="server steps since the client was given its model")
+    weight = property(lambda self: self._c.ask.weight, doc="w_i")
+    number = property(lambda self: self._c.ask.client, doc="which client it is of")
+    lr = property(lambda self: self._c.ask.lr)
+    steps = property(lambda self: self._c.ask.steps)
+    probability = property(lambda self: self._c.ask.probability)
+    staleness = property(lambda self: self._c.staleness, doc="server steps since the client was given its model")
 
 
 class Server(Names):
     """The server's side: its vectors and numbers by name; `sum` is zero before the first upload of a round."""
 
-    __slots__ = ("_s", "sum")
+    __slots__ = ("_tables",)
+    _what = "server"
 
     def __init__(self, tables: Tables, s: Any) -> None:
-        n, real = s.space.n, s.space.real
-        super().__init__("server", tables.server, n, real, {"vec": s.vec}, {"vec#": s.scalars})
-        object.__setattr__(self, "_s", s)
-        object.__setattr__(self, "sum", Names("server.sum", tables.sum, n, real, {"sum": s.sum}, {"sum#": s.scalar_sum}))
+        space = s.space
+        super().__init__(s, tables.server, space.n, space.real)
+        _put(self, "_tables", tables)
 
-    clients = property(lambda self: self._s.clients)
-    cohort = property(lambda self: self._s.cohort)
-    cohort_weight = property(lambda self: self._s.cohort_weight, doc="sum of w_i over the cohort")
-    momentum = property(lambda self: self._s.momentum, doc="of the clients' local steps")
-    phase = property(lambda self: self._s.phase)
-    warm_up = property(lambda self: bool(self._s.warm_up))
+    @property
+    def sum(self) -> ServerSum:
+        return ServerSum(self._c, self._tables.sum, self._n, self._real)
+
+    clients = property(lambda self: self._c.clients)
+    cohort = property(lambda self: self._c.cohort)
+    cohort_weight = property(lambda self: self._c.cohort_weight, doc="sum of w_i over the cohort")
+    momentum = property(lambda self: self._c.momentum, doc="of the clients' local steps")
+    phase = property(lambda self: self._c.phase)
+    warm_up = property(lambda self: bool(self._c.warm_up))
 
     def prox(self, eta: float, x: np.ndarray) -> None:
         """x <- prox of eta times the configuration's regulariser, in place; nothing if there is none."""
-        lib.fl_prox(self._s, eta, ffi.from_buffer(x, require_writable=True))
+        lib.fl_prox(self._c, eta, ffi.from_buffer(x, require_writable=True))
 
     def weight_of(self, client: int) -> float:
-        return lib.fl_weight(self._s, client)
+        return lib.fl_weight(self._c, client)
 
 
 class Tables:
@@ -198,23 +223,26 @@ class Tables:
         self.down, self.down_numbers, self.up_parts, self.up_number_parts = down, down_numbers, up, up_numbers
         self.sums = tuple(up if cls.sums is None else cls.sums)
         self.sum_numbers = tuple(up_numbers if cls.sum_numbers is None else cls.sum_numbers)
-        self.turn = self._table(cls, [("down", [s if s in down else "" for s in cls.server], False),
-                                      ("down#", [s if s in down_numbers else "" for s in cls.server_numbers], False),
-                                      ("state", cls.client, True), ("state#", cls.client_numbers, True)])  # fmt: skip
-        self.up = self._table(cls, [("up", up, True), ("up#", up_numbers, True)])
-        self.upload = self._table(cls, [("up", up, False), ("up#", up_numbers, False)])
-        self.server = self._table(cls, [("vec", cls.server, True), ("vec#", cls.server_numbers, True)])
-        self.sum = self._table(cls, [("sum", self.sums, True), ("sum#", self.sum_numbers, True)])
+        sent = [name if name in down else "" for name in cls.server]
+        sent_numbers = [name if name in down_numbers else "" for name in cls.server_numbers]
+        self.turn = self._table(cls, ("down", sent, "down_scalars", sent_numbers, False),
+                                ("state", cls.client, "scalars", cls.client_numbers, True))  # fmt: skip
+        self.up = self._table(cls, ("up", up, "up_scalars", up_numbers, True))
+        self.upload = self._table(cls, ("up", up, "up_scalars", up_numbers, False))
+        self.server = self._table(cls, ("vec", cls.server, "scalars", cls.server_numbers, True))
+        self.sum = self._table(cls, ("sum", self.sums, "scalar_sum", self.sum_numbers, True))
 
     @staticmethod
-    def _table(cls: type, groups: list) -> dict[str, tuple]:
+    def _table(cls: type, *groups: tuple) -> dict[str, tuple]:
         table: dict[str, tuple] = {}
-        for where, names, writable in groups:
-            for k, name in enumerate(names):
-                if name in table or name in dir(Turn):
+        for vectors, names, scalars, numbers, writable in groups:
+            found = [(name, (vectors, k, False, writable)) for k, name in enumerate(names)]
+            found += [(name, (scalars, k, True, writable)) for k, name in enumerate(numbers)]
+            for name, where in found:
+                if name in table or name in dir(Turn) + dir(Server):
                     raise ConfigError(f"{cls.__name__} uses the name {name!r} twice, or it has a meaning already")
                 if name:
-                    table[name] = (where, k, writable)
+                    table[name] = where
         return table
 
 
@@ -430,7 +458,7 @@ def _place(t: Any, name: str, value: Any, n: int, real: int) -> Any:
     if value is None:
         return NULL
     value = np.asarray(value)
-    if type(value.base) is ffi.buffer and value.shape == (n,) and value.dtype.itemsize == real:
+    if type(value.base) is _buffer and value.shape == (n,) and value.dtype.itemsize == real:
         return ffi.from_buffer(value)
     scratch = t.work[_WORK[name]]
     fill(f"{name} of the problem", borrow(scratch, n, real), value)
@@ -455,7 +483,7 @@ def _py_pose(t: Any, p: Any) -> int:
                                   "lr and steps")
         return 0
     except BaseException as e:
-        return failing(t.failure, e)
+        return failing(t.failure, e, t.arg)
 
 
 @ffi.def_extern(name="py_answer", error=1, onerror=no_print)
@@ -466,7 +494,7 @@ def _py_answer(t: Any, a: Any) -> int:
         it.answer(turn, Answer(a, turn._n, turn._real))
         return 0
     except BaseException as e:
-        return failing(t.failure, e)
+        return failing(t.failure, e, t.arg)
 
 
 @ffi.def_extern(name="py_absorb", error=1, onerror=no_print)
@@ -474,10 +502,10 @@ def _py_absorb(s: Any, u: Any) -> int:
     try:
         it = _self(s)
         server = Server(it._tables, s)
-        it.absorb(server, Upload(it._tables, u, server._n, server._real))
+        it.absorb(server, Upload(u, it._tables.upload, server._n, server._real))
         return 0
     except BaseException as e:
-        return failing(s.failure, e)
+        return failing(s.failure, e, s.arg)
 
 
 @ffi.def_extern(name="py_advance", error=1, onerror=no_print)
@@ -487,7 +515,7 @@ def _py_advance(s: Any) -> int:
         it.advance(Server(it._tables, s))
         return 0
     except BaseException as e:
-        return failing(s.failure, e)
+        return failing(s.failure, e, s.arg)
 
 
 @ffi.def_extern(name="py_method_start", error=1, onerror=no_print)
@@ -497,7 +525,7 @@ def _py_method_start(s: Any) -> int:
         it.start(Server(it._tables, s))
         return 0
     except BaseException as e:
-        return failing(s.failure, e)
+        return failing(s.failure, e, s.arg)
 
 
 def conform(method: Any, **settings: Any) -> str:

@@ -277,7 +277,7 @@ def _py_batch(arg: Any, b: Any, x: Any, g: Any, loss: Any, correct: Any, failure
             correct[0] = int(out[2])
         return 0
     except BaseException as e:
-        return failing(failure, e)
+        return failing(failure, e, arg)
 
 
 @ffi.def_extern(name="py_client", error=1, onerror=no_print)
@@ -287,7 +287,7 @@ def _py_client(arg: Any, client: int, real: int, x: Any, g: Any, loss: Any, fail
         _loss_and_gradient(o, o._function(borrow_const(x, o.parameters, real), client), g, real, loss)
         return 0
     except BaseException as e:
-        return failing(failure, e)
+        return failing(failure, e, arg)
 
 
 @ffi.def_extern(name="py_product", error=1, onerror=no_print)
@@ -299,7 +299,7 @@ def _py_product(arg: Any, b: Any, x: Any, v: Any, out: Any, failure: Any) -> int
         fill(f"the product of {o.name}", borrow(out, n, real), value)
         return 0
     except BaseException as e:
-        return failing(failure, e)
+        return failing(failure, e, arg)
 
 
 @ffi.def_extern(name="py_start", error=1, onerror=no_print)
@@ -309,7 +309,7 @@ def _py_start(arg: Any, seed: int, x: Any, failure: Any) -> int:
         fill(f"the start of {o.name}", borrow(x, o.parameters, 8), o._start(np.random.default_rng(seed)))
         return 0
     except BaseException as e:
-        return failing(failure, e)
+        return failing(failure, e, arg)
 
 
 @ffi.def_extern(name="py_measure", error=1, onerror=no_print)
@@ -320,7 +320,7 @@ def _py_measure(arg: Any, real: int, x: Any, out: Any, failure: Any) -> int:
         fill(f"what {o.name} measures", borrow(out, len(o._metrics), 8), values)
         return 0
     except BaseException as e:
-        return failing(failure, e)
+        return failing(failure, e, arg)
 
 
 # ---- a local solver ----------------------------------------------------------------------------------------------------
@@ -449,4 +449,4 @@ def _py_solve(arg: Any, l: Any, p: Any, z: Any, solution: Any, failure: Any) -> 
     except Known:
         return 1
     except BaseException as e:
-        return failing(failure, e)
+        return failing(failure, e, arg)
