@@ -19,6 +19,7 @@ extern "Python" {
     void py_log(void *arg, fl_log_level level, const char *line);
     void py_text(void *arg, const char *text);
     void py_round(void *arg, const fl_run *run, const fl_row *row, int measured);
+    void py_observe(void *arg, const fl_run *run, const fl_row *row, int measured);
     void py_study(void *arg, const fl_study_progress *progress);
 
     int py_batch(void *arg, const fl_batch *b, const void *x, void *g, double *loss, size_t *correct, fl_failure *f);

@@ -42,9 +42,12 @@ class Run:
     def _open(self, cfg: Config, new: Callable[[Any, Any], int], progress: display.Wanted, force: bool) -> None:
         out = ffi.new("fl_run **")
         cfg.keep_named().check(new(cfg.ptr, out))
+        self._hold(cfg, _core.users.own(out[0], lib.fl_run_free, cfg.keep), progress, force)
+
+    def _hold(self, cfg: Config, run: Any, progress: display.Wanted = None, force: bool = False) -> None:
         self._ctx = cfg.ctx
         self._data = cfg.data
-        self._run = _core.users.own(out[0], lib.fl_run_free, cfg.keep)
+        self._run = run
         self._progress = progress
         self._force = force
         self._prepared = self._saved = False

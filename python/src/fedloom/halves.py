@@ -1,0 +1,215 @@
+"""The two halves of a federation, for whoever carries messages between them.
+
+    client = Client((x, y))             server = Server(config)
+    card = client.card()         ->     server.join(0, card); ...; server.begin()
+    client.accept(terms)         <-     terms = server.terms(0)
+    answer = client.work(ask)   <->     for i, ask in server: ...; server.answer(i, answer)
+
+Nothing but bytes passes between the two, and what comes out is what :func:`fedloom.run` gives, bit by bit.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import _core
+from ._core import Error, ffi, lib
+from .config import Config, Settings
+from .data import Data
+from .run import Run
+
+__all__ = ["Client", "Server"]
+
+
+def _taken(out: Any) -> bytes:
+    """The library's bytes as Python's."""
+    made = bytes(ffi.buffer(out.data, out.n)) if out.n else b""
+    lib.fl_bytes_free(out)
+    return made
+
+
+class Client:
+    """One client: turns asks into answers.
+
+    `data`: its samples, a :class:`fedloom.Data`, arrays (x, y), or a configuration whose data section has them. All of
+    them are this client's. `uses`: objectives, solvers and methods of one's own that the terms may name; they are kept
+    as long as the client. Everything else comes with the terms.
+    """
+
+    def __init__(self, data: Data | tuple | Settings = None, *, uses: Any = None, **settings: Any) -> None:
+        if isinstance(data, (Data, tuple)):
+            self._cfg = Config(None, {"data": data, **settings})
+        else:
+            self._cfg = Config(data, settings)
+        out = ffi.new("fl_client **")
+        self._check(lib.fl_client_new(self._cfg.ptr, out))
+        self._ptr = _core.users.own(out[0], lib.fl_client_free, self._cfg, uses)
+
+    def _check(self, status: int) -> None:
+        self._cfg.check(status)
+
+    def card(self, digest: bool = False) -> bytes:
+        """What the server must know of it. `digest`: of the samples, too, which takes a pass over them."""
+        out = ffi.new("fl_bytes *")
+        self._check(lib.fl_client_card(self._ptr, digest, out))
+        return _taken(out)
+
+    def accept(self, terms: bytes) -> None:
+        """Makes model and method from the server's terms."""
+        self._check(lib.fl_client_accept(self._ptr, terms, len(terms)))
+
+    def work(self, ask: bytes) -> bytes:
+        """An answer to an ask. If the turn fails, the answer says so, and the server's run ends with that."""
+        out = ffi.new("fl_bytes *")
+        self._check(lib.fl_client_work(self._ptr, ask, len(ask), out))
+        return _taken(out)
+
+    def state(self) -> bytes:
+        """All that the client keeps between asks."""
+        out = ffi.new("fl_bytes *")
+        self._check(lib.fl_client_state(self._ptr, out))
+        return _taken(out)
+
+    def restore(self, state: bytes) -> None:
+        """Takes back a state, after :meth:`accept` of the same terms and before any work."""
+        self._check(lib.fl_client_restore(self._ptr, state, len(state)))
+
+
+class _Observer:
+    """What a server's run calls after every round."""
+
+    def __init__(self, cfg: Config, fn: Callable[[Run, bool], Any]) -> None:
+        self.cfg, self.fn = cfg, fn
+        self.error: BaseException | None = None
+        # C must not keep it alive: what `fn` and `error` lead to may be the server itself.
+        self.handle = ffi.new_handle(weakref.ref(self))
+
+
+@ffi.def_extern(name="py_observe", onerror=_core.no_print)
+def _py_observe(arg: Any, run: Any, row: Any, measured: int) -> None:
+    observer = ffi.from_handle(arg)()
+    if observer is None or observer.error is not None:
+        return
+    try:
+        observer.fn(_borrowed(observer.cfg, ffi.cast("fl_run *", run)), bool(measured))
+    except BaseException as error:  # raised again by Server.next
+        observer.error = error
+        lib.fl_run_stop(ffi.cast("fl_run *", run))
+
+
+def _borrowed(cfg: Config, run: Any) -> Run:
+    """A run that belongs to a server."""
+    made = Run.__new__(Run)
+    made._hold(cfg, run)
+    return made
+
+
+class Server:
+    """The server: gives out asks and takes answers, which may come in any order and from any place.
+
+    The configuration is as for :func:`fedloom.run`, but has no samples: ``data: {kind: joined, shape: [20],
+    classes: 3}`` says what the clients' samples look like, ``partition: {clients: 4}`` how many clients there are.
+    `test`: samples that the server tests the model on, a :class:`fedloom.Data` or (x, y).
+
+    `on_round(run, measured)` is called after every round, and once before the first, on a thread of the library's; the
+    run is for the time of the call. What it raises ends the run and is raised by :meth:`next`. All functions but
+    :meth:`close` may be called from any thread at any time.
+    """
+
+    def __init__(
+        self,
+        config: Settings = None,
+        *,
+        test: Data | tuple | None = None,
+        on_round: Callable[[Run, bool], Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        self._cfg = Config(config, settings)
+        if test is not None:
+            self._hand_over(test)
+        out = ffi.new("fl_server **")
+        self._cfg.keep_named().check(lib.fl_server_new(self._cfg.ptr, out))
+        self._observer = _Observer(self._cfg, on_round) if on_round else None
+        handle = self._observer.handle if self._observer else None
+        self._ptr = _core.users.own(out[0], lib.fl_server_free, self._cfg, handle)
+        if handle:
+            lib.fl_server_observe(self._ptr, lib.py_observe, handle)
+        self.done = False  # whether next() has found the run to be over
+        self._run: Run | None = None
+
+    def _hand_over(self, test: Data | tuple) -> None:
+        samples, _, _, arrays = (test if isinstance(test, Data) else Data(*test))._structs()
+        self._cfg.keep.append(arrays)
+        none = ffi.new("fl_samples *", {"size": ffi.sizeof("fl_samples")})
+        self._cfg.check(lib.fl_config_data(self._cfg.ptr, none, samples, ffi.NULL))
+
+    def _check(self, status: int) -> None:
+        """As always, but with the sentence of this thread's call: there may be others."""
+        self._cfg.ctx.check(status, lambda text: _core.string(lib.fl_server_error(self._ptr)) or text)
+
+    @property
+    def missing(self) -> int:
+        """How many clients have not joined."""
+        return lib.fl_server_missing(self._ptr)
+
+    def join(self, client: int, card: bytes) -> None:
+        """Client number `client` is there."""
+        self._check(lib.fl_server_join(self._ptr, client, card, len(card)))
+
+    def begin(self) -> None:
+        """Everybody is there: starts the run."""
+        self._check(lib.fl_server_begin(self._ptr))
+
+    def terms(self, client: int) -> bytes:
+        """What a client must know, after :meth:`begin`."""
+        out = ffi.new("fl_bytes *")
+        self._check(lib.fl_server_terms(self._ptr, client, out))
+        return _taken(out)
+
+    def next(self, timeout: float = 1.0) -> tuple[int, bytes] | None:
+        """The next ask and to whom; None if there was none for `timeout` seconds, or the run is over (`done`)."""
+        client, out = ffi.new("uint32_t *"), ffi.new("fl_bytes *")
+        status = lib.fl_server_next(self._ptr, timeout, client, out)
+        if status not in (lib.FL_OK, lib.FL_EDONE):
+            self._check(status)
+        if self._observer and self._observer.error is not None:
+            raise self._observer.error
+        self.done = status == lib.FL_EDONE
+        return (client[0], _taken(out)) if out.n else None
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        """Asks and to whom, until the run is over. Whoever takes them has to see to it that they are answered."""
+        while not self.done:
+            ask = self.next()
+            if ask:
+                yield ask
+
+    def answer(self, client: int, answer: bytes) -> None:
+        """A client's answer. One that belongs to no ask, or cannot be, is refused and changes nothing."""
+        self._check(lib.fl_server_answer(self._ptr, client, answer, len(answer)))
+
+    def lost(self, client: int, why: str) -> None:
+        """A client will not answer: the run ends, and :meth:`next` raises an error with this sentence."""
+        self._check(lib.fl_server_lost(self._ptr, client, why.encode()))
+
+    def stop(self) -> None:
+        """Ends the run after the round under way."""
+        lib.fl_server_stop(self._ptr)
+
+    @property
+    def run(self) -> Run:
+        """The finished run, with its metrics and model."""
+        if self._run is None:
+            run = lib.fl_server_run(self._ptr)
+            if run == ffi.NULL:
+                raise Error("the run is not over yet")
+            self._run = _borrowed(self._cfg, _core.own(run, lambda p: None, self._ptr))
+        return self._run
+
+    def close(self) -> None:
+        """Ends a run under way and gives everything back, the finished run as well."""
+        pointer, self._ptr = self._ptr, None
+        if pointer is not None:
+            ffi.release(pointer)

@@ -1,0 +1,193 @@
+"""A federation in two halves, with bytes between them, against the same federation in one piece."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import fedloom
+import fedloom.halves
+
+CLIENTS, FEATURES, CLASSES = 4, 5, 3
+CONFIG = {
+    "model": "softmax",
+    "precision": "f64",
+    "rounds": 6,
+    "algorithm": "scaffold",
+    "local": {"steps": 3, "batch": 4, "lr": 0.3},
+    "participation": {"kind": "uniform", "count": 3},
+}
+JOINED = {"data": {"kind": "joined", "shape": [FEATURES], "classes": CLASSES}, "partition": {"clients": CLIENTS}}
+
+
+def samples(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, CLASSES, 10 + seed).astype(np.int32)
+    return np.eye(CLASSES, FEATURES)[y] + rng.normal(size=(len(y), FEATURES)), y
+
+
+def new_client(i: int, **more) -> fedloom.halves.Client:
+    return fedloom.halves.Client(fedloom.Data(*samples(i), classes=CLASSES), **more)
+
+
+def joined(clients: list[fedloom.halves.Client], **settings) -> fedloom.halves.Server:
+    """A server that has begun, and clients that have accepted its terms."""
+    server = fedloom.halves.Server({**CONFIG, **JOINED}, **settings)
+    assert server.missing == CLIENTS
+    for i, client in enumerate(clients):
+        server.join(i, client.card())
+    assert server.missing == 0
+    server.begin()
+    for i, client in enumerate(clients):
+        client.accept(server.terms(i))
+    return server
+
+
+def in_one_piece(**settings) -> fedloom.Run:
+    x, y = zip(*(samples(i) for i in range(CLIENTS)))
+    data = fedloom.Data(np.concatenate(x), np.concatenate(y), sizes=[len(v) for v in y], classes=CLASSES)
+    return fedloom.run(CONFIG, data=data, progress=False, **settings)
+
+
+def same(a: fedloom.Run, b: fedloom.Run) -> None:
+    assert a.model.keys() == b.model.keys()
+    for name in a.model:
+        np.testing.assert_array_equal(a.model[name], b.model[name])
+    for name, column in a.columns().items():
+        if "seconds" not in name and "memory" not in name:
+            np.testing.assert_array_equal(column, b.columns()[name], err_msg=name)
+
+
+def test_same_bits():
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients)
+    for i, ask in server:
+        server.answer(i, clients[i].work(ask))
+    same(server.run, in_one_piece())
+
+
+def test_clients_that_are_made_anew_for_every_turn():
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients)
+    kept: dict[int, bytes] = {}
+    for i, ask in server:
+        client = new_client(i)
+        client.accept(server.terms(i))
+        if i in kept:
+            client.restore(kept[i])
+        server.answer(i, client.work(ask))
+        kept[i] = client.state()
+    same(server.run, in_one_piece())
+
+
+def test_answers_from_several_threads():
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients)
+    with ThreadPoolExecutor() as pool:
+        out = []
+        while not server.done:
+            ask = server.next(0.01)
+            if ask:
+                out.append((ask[0], pool.submit(clients[ask[0]].work, ask[1])))
+            elif out:
+                i, answer = out.pop()  # the last first: the order must not matter
+                server.answer(i, answer.result())
+    same(server.run, in_one_piece())
+
+
+def test_every_round_is_seen():
+    seen = []
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients, on_round=lambda run, fresh: seen.append((run.round, fresh, run.model.copy())))
+    for i, ask in server:
+        server.answer(i, clients[i].work(ask))
+    assert [(k, fresh) for k, fresh, _ in seen] == [(k, True) for k in range(7)]
+
+
+def test_what_on_round_raises_comes_out():
+    def on_round(run, fresh):
+        if run.round == 2:
+            raise KeyError("mine")
+
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients, on_round=on_round)
+    with pytest.raises(KeyError, match="mine"):
+        for i, ask in server:
+            server.answer(i, clients[i].work(ask))
+
+
+def test_a_lost_client_ends_the_run():
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients)
+    i, _ = server.next(10)
+    server.lost(i, f"client {i} has gone for a walk")
+    with pytest.raises(fedloom.Error, match="gone for a walk"):
+        for k, ask in server:
+            server.answer(k, clients[k].work(ask))
+
+
+def test_an_objective_that_raises_in_a_client():
+    @fedloom.objective(parameters=FEATURES)
+    def moody(x, batch):
+        if batch.n == len(samples(2)[1]):
+            raise ArithmeticError("client 2 is in a bad mood")
+        return 0.5 * x @ x, x
+
+    clients = [new_client(i, uses=moody) for i in range(CLIENTS)]
+    server = joined(clients, model=moody, algorithm="fedavg")
+    with pytest.raises(ArithmeticError, match="bad mood"):
+        for i, ask in server:
+            server.answer(i, clients[i].work(ask))
+
+
+def test_bytes_that_are_none_of_ours_are_refused():
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients)
+    i, ask = server.next(10)
+    for bad in (b"", b"x", ask[:-1], ask + b"x"):
+        with pytest.raises(fedloom.Error):
+            clients[i].work(bad)
+    answer = clients[i].work(ask)
+    for bad in (b"", answer[:-1], ask):
+        with pytest.raises(fedloom.Error):
+            server.answer(i, bad)
+    server.answer(i, answer)
+    with pytest.raises(fedloom.Error):
+        server.answer(i, answer)  # there is no ask that it would belong to
+    for i, ask in server:
+        server.answer(i, clients[i].work(ask))
+    same(server.run, in_one_piece())
+
+
+def test_a_client_with_other_samples_is_refused():
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients)
+    other = fedloom.halves.Client((np.zeros((4, FEATURES + 1)), np.array([0, 1, 2, 0])))
+    with pytest.raises(fedloom.Error):
+        other.accept(server.terms(0))
+
+
+def test_no_run_before_its_end():
+    server = joined([new_client(i) for i in range(CLIENTS)])
+    with pytest.raises(fedloom.Error, match="not over"):
+        _ = server.run
+
+
+def test_the_server_tests_the_model():
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients, test=samples(99))
+    for i, ask in server:
+        server.answer(i, clients[i].work(ask))
+    assert 0 < server.run.test_accuracy <= 1
+
+
+def test_a_server_may_be_left_at_any_time():
+    server = joined([new_client(i) for i in range(CLIENTS)])
+    server.next(10)
+    server.close()
+    server.close()
+    with pytest.raises(TypeError):
+        server.next(0)
+    joined([new_client(i) for i in range(CLIENTS)])
