@@ -122,7 +122,7 @@ typedef struct {
     size_t batch;   /* samples of a mini-batch, as `local` says; at most n_i */
     double momentum;
     double decay; /* weight decay, part of f_i */
-    void *engine; /* for the two functions below */
+    void *engine; /* for the functions below */
 } fl_local;
 
 /* f_i with weight decay and, unless g is NULL, its gradient at x: over all of the client's samples, */
@@ -130,6 +130,10 @@ int fl_local_loss(const fl_local *l, const void *x, void *g, double *loss);
 /* and over the mini-batch that fedloom's own SGD would take next: every call goes one further. `loss` may be NULL.
  * Nonzero: the objective failed, and the failure is known already. */
 int fl_local_batch(const fl_local *l, const void *x, void *g, double *loss);
+/* The samples of that mini-batch by their numbers in the data, for a solver that computes gradients itself: as many as
+ * it returns, valid until the next call; unless NULL, *decay receives the weight decay of this step. A call goes one
+ * further, like that above. */
+size_t fl_local_next(const fl_local *l, const uint32_t **sample, double *decay);
 
 typedef struct {
     double weight; /* sum over the steps of the weight of a gradient in (start - z)/lr; comes in as that of SGD */

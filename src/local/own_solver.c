@@ -48,14 +48,24 @@ int fl_local_loss(const fl_local *l, const void *x, void *g, double *loss)
     return finish(e, fli_model_decay(e->worker->model, v->n_train), x, g, value, loss);
 }
 
+size_t fl_local_next(const fl_local *l, const uint32_t **sample, double *decay)
+{
+    engine *e = l->engine;
+    fli_minibatch_next(&e->batch);
+    size_t n = fli_minibatch_samples(&e->batch);
+    if (decay) *decay = fli_model_step_decay(e->worker->model, e->task->view->n_train, n);
+    *sample = e->batch.plain.now;
+    return n;
+}
+
 int fl_local_batch(const fl_local *l, const void *x, void *g, double *loss)
 {
     engine *e = l->engine;
-    fli_worker *w = e->worker;
-    fli_minibatch_next(&e->batch);
+    const uint32_t *sample;
+    double decay;
+    fl_local_next(l, &sample, &decay);
     e->batch.gathered = 0; /* fl_local_loss may have gathered something else since */
-    double value = fli_minibatch_grad(&e->batch, &(fli_point){.x = x, .g = g ? g : w->grad});
-    double decay = fli_model_step_decay(w->model, e->task->view->n_train, fli_minibatch_samples(&e->batch));
+    double value = fli_minibatch_grad(&e->batch, &(fli_point){.x = x, .g = g ? g : e->worker->grad});
     return finish(e, decay, x, g, value, loss);
 }
 

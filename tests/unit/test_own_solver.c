@@ -179,6 +179,49 @@ static void without_gradients(void **state)
     assert_ok(f->ctx, fl_forget(f->ctx, "solver", "half"));
 }
 
+static const size_t held[] = {0, 3, 4, 9}; /* clients of the test below, and their samples */
+
+/* Two passes over the client's samples by their numbers: each comes once in a pass, in mini-batches of 2. */
+static int passes(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_solution *out, fl_failure *f)
+{
+    size_t from = held[l->client], to = held[l->client + 1];
+    (void)arg, (void)p, (void)z, (void)out;
+    for (int pass = 0; pass < 2; pass++) {
+        unsigned seen = 0, all = (1u << to) - (1u << from);
+        for (size_t taken = 0; taken < to - from;) {
+            const uint32_t *sample;
+            double decay = NAN;
+            size_t left = to - from - taken, n = fl_local_next(l, &sample, pass ? &decay : NULL);
+            if (n != (left < 2 ? left : 2) || (pass && decay != 0.5)) return fl_failed(f, "another mini-batch"), 1;
+            for (size_t i = 0; i < n; i++) seen ^= 1u << sample[i];
+            taken += n;
+        }
+        if (seen != all) return fl_failed(f, "not the client's samples"), 1;
+    }
+    return 0;
+}
+
+static void by_number(void **state)
+{
+    fixture *f = *state;
+    fl_samples samples = {.size = sizeof samples, .n = 9};
+    fl_holding who = {.size = sizeof who, .clients = 3, .start = held};
+    fl_objective o = {.size = sizeof o, .name = "unknown", .parameters = 1, .batch = no_loss};
+    fl_solver s = {.size = sizeof s, .name = "passes", .solve = passes};
+    fl_run *run = NULL;
+    assert_ok(f->ctx, fl_objective_register(f->ctx, &o));
+    assert_ok(f->ctx, fl_solver_register(f->ctx, &s));
+    fl_config *cfg = config_of(f, "rounds: 3\nparticipation: everyone\nmodel: {kind: unknown, weight_decay: 0.5}\n",
+                               "local={solver: passes, batch: 2};metrics={train: false, test: false, clients: false}");
+    assert_ok(f->ctx, fl_config_data(cfg, &samples, NULL, &who));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    fl_run_free(run);
+    fl_config_free(cfg);
+    assert_ok(f->ctx, fl_forget(f->ctx, "model", "unknown"));
+    assert_ok(f->ctx, fl_forget(f->ctx, "solver", "passes"));
+}
+
 /* ---- failing ------------------------------------------------------------------------------------------------ */
 
 static void fails(fixture *f, const char *set, fl_status expected, const char *text)
@@ -268,8 +311,13 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(plain_sgd),         FIXTURE_TEST(whole_gradients), FIXTURE_TEST(with_an_own_objective),
-        FIXTURE_TEST(without_gradients), FIXTURE_TEST(failures),        FIXTURE_TEST(missed),
+        FIXTURE_TEST(plain_sgd),
+        FIXTURE_TEST(whole_gradients),
+        FIXTURE_TEST(with_an_own_objective),
+        FIXTURE_TEST(without_gradients),
+        FIXTURE_TEST(by_number),
+        FIXTURE_TEST(failures),
+        FIXTURE_TEST(missed),
         FIXTURE_TEST(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
