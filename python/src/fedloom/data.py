@@ -26,7 +26,7 @@ class Data:
     target   targets, whatever their type.
     clients  who holds what: for each sample the number or name of its client (-1: nobody), or a list with an array of
              sample numbers per client. sizes: client i holds the next sizes[i] samples. Neither: as `partition` says.
-    test     (x, y) of a separate test set.
+    test     (x, y) of a separate test set; where samples are known by their numbers, how many it has.
     classes  how many there are; else as many as the labels show.
     weights  of the clients, up to a factor.
     copy     False: raise where a conversion would be needed. `conversions` says what was converted.
@@ -57,7 +57,10 @@ class Data:
         if isinstance(x, (list, tuple)) and len(x) and _is_array(x[0]) and np.ndim(x[0]) >= 1:
             x, y, target, sizes = self._joined(x, y, target, clients, sizes)
         self.train = self._samples("x", x, y, target, shape, n)
-        self.test = None if test is None else self._samples("test x", test[0], test[1], None, shape, None)
+        if isinstance(test, (int, np.integer)):
+            self.test: dict | None = self._samples("test x", None, None, None, shape, int(test))
+        else:
+            self.test = None if test is None else self._samples("test x", test[0], test[1], None, shape, None)
         self._name_classes(classes)
         self._holding = self._held(clients, sizes, weights)
 

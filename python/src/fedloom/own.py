@@ -382,6 +382,13 @@ class Local:
         """The same over the mini-batch that fedloom's own SGD would take next: every call goes one further."""
         return self._at(lib.fl_local_batch, x, out)
 
+    def next(self) -> tuple[np.ndarray, float]:
+        """The samples of that mini-batch by their numbers, for a solver that computes gradients itself, and the weight
+        decay of this step: every call goes one further. The numbers last until the next one."""
+        sample, decay = ffi.new("uint32_t **"), ffi.new("double *")
+        n = lib.fl_local_next(self._l, sample, decay)
+        return np.frombuffer(ffi.buffer(sample[0], 4 * n), np.uint32), decay[0]
+
     def spent(self, steps: int | None = None, weight: float | None = None, missed: bool = False) -> None:
         """What a solver that does otherwise than SGD says: gradients of mini-batches; the sum over the steps of the
         weight of a gradient in (start - z)/lr; that it is not accurate enough."""
