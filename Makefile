@@ -3,6 +3,7 @@
 #   make run      a real federation on Fashion-MNIST, several methods, a table
 #   make test     all tests
 #   make bench    speed and memory, as ratios within one run
+#   make python   the Python package: built, installed into build-python and tested
 #   make docs     renew the reference and the manual pages
 #   make install  the program, both libraries, headers, examples and manual pages, into PREFIX
 BUILD ?= build
@@ -12,7 +13,7 @@ PREFIX ?= /usr/local
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps build run test bench asan tsan clang kernels aarch64 format format-check check docs symbols install clean
+.PHONY: all deps build run test bench python asan tsan clang kernels aarch64 format format-check check docs symbols install clean
 
 all: build
 
@@ -32,6 +33,11 @@ test: build
 
 bench: build
 	@bench/run.sh $(BUILD)
+
+# Needs what tools/install-deps.sh --python installs, and PyPI for three small packages.
+python: build
+	@tools/install-deps.sh --python
+	@python/test.sh $(BUILD)
 
 # The suites of .ci/run, one by one. ASan and TSan need their own builds.
 asan: deps
@@ -78,4 +84,4 @@ install: build
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || : # so that programs find the library, where that is for us to do
 
 clean:
-	rm -rf build build-asan build-tsan build-clang build-aarch64 build-aarch64-sysroot
+	rm -rf build build-python build-asan build-tsan build-clang build-aarch64 build-aarch64-sysroot

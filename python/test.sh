@@ -13,7 +13,7 @@ if [ ! -x "$WORK/venv/bin/pytest" ]; then
     "$WORK/venv/bin/pip" install -q "scikit-build-core>=0.10" "cffi>=1.16" pytest
 fi
 cmake --install "$BUILD" --prefix "$WORK/fedloom" >/dev/null
-"$WORK/venv/bin/pip" install -q --no-build-isolation --no-deps --force-reinstall python \
+"$WORK/venv/bin/pip" install -q --no-build-isolation --no-deps --force-reinstall ./python \
     --config-settings=cmake.define.FEDLOOM_PREBUILT="$WORK/fedloom"
 cd python
 exec "$WORK/venv/bin/python" -m pytest -q -p no:cacheprovider tests
