@@ -157,7 +157,12 @@ class Users:
         """As own(), for what may be using things that were registered."""
         with self._lock:
             self._alive += 1
-        return own(pointer, lambda p: (free(p), self._one_less()), keep)
+
+        def free_one(p: Any) -> None:
+            free(p)
+            self._one_less()
+
+        return own(pointer, free_one, keep)
 
     def _one_less(self) -> None:
         with self._lock:
@@ -229,7 +234,7 @@ def _py_text(arg: Any, text: Any) -> None:
 
 # ---- arrays ----------------------------------------------------------------------------------------------------------
 
-REALS = {4: np.dtype(np.float32), 8: np.dtype(np.float64)}
+REALS: dict[int, Any] = {4: np.dtype(np.float32), 8: np.dtype(np.float64)}
 
 
 def pointer(ctype: str, array: np.ndarray) -> Any:

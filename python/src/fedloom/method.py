@@ -313,6 +313,7 @@ class Method:
     elementwise: bool = False  #: absorb treats every entry alike: it may be called for slices, on several threads
     _section = "algorithm"
     _tables: Tables
+    _instances: dict[bytes, Method]  # by the parameters of runs
 
     # ---- what it does
 
@@ -356,11 +357,11 @@ class Method:
         keep: list = []
         m = _struct(cls, entry, keep)
         register(entry, lambda ctx: lib.fl_method_register(ctx, m))
-        cls._instances: dict[bytes, Method] = {}
+        cls._instances = {}
 
     @_Either
     def _fedloom_setting(it: Any) -> Any:
-        return it.name if isinstance(it, type) else {"kind": it.name, **it._given}
+        return {"kind": it.name, **it._given} if isinstance(it, Method) else it.name
 
     @classmethod
     def _with(cls, params: Any) -> Method:

@@ -80,12 +80,13 @@ class Run:
         """Goes on to the end. Ctrl-C ends it after the round under way, and what was done so far can be read."""
         self._prepare()
         run = self._run
+
+        def stop() -> None:
+            lib.fl_run_stop(run)
+            shown.stopping()
+
         with display.progress(self._progress, self.name, self.planned) as shown:
-            status = _core.wait_for(
-                lambda: lib.fl_run_go(run, lib.py_round, shown.handle),
-                lambda: (lib.fl_run_stop(run), shown.stopping()),
-                shown.paint,
-            )
+            status = _core.wait_for(lambda: lib.fl_run_go(run, lib.py_round, shown.handle), stop, shown.paint)
         self._ctx.check(status)
         return self
 

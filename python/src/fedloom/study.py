@@ -46,12 +46,13 @@ class Comparison:
 
     def _go(self, wanted: display.Wanted) -> None:
         study = self._study
+
+        def stop() -> None:
+            lib.fl_study_stop(study)
+            shown.stopping()
+
         with display.progress(wanted, "", 0) as shown:
-            status = _core.wait_for(
-                lambda: lib.fl_study_go(study, lib.py_study, shown.handle),
-                lambda: (lib.fl_study_stop(study), shown.stopping()),
-                shown.paint,
-            )
+            status = _core.wait_for(lambda: lib.fl_study_go(study, lib.py_study, shown.handle), stop, shown.paint)
         self.failed = shown.ended
         self._cfg.check(status)
         self._say_failures()
@@ -352,12 +353,13 @@ def tune(
     out = ffi.new("fl_tune **")
     cfg.check(lib.fl_tune_new(cfg.ptr, options, out))
     made = _core.users.own(out[0], lib.fl_tune_free, cfg.keep, cfg.ptr, keep, more)
+
+    def stop() -> None:
+        lib.fl_tune_stop(made)
+        shown.stopping()
+
     with display.progress(progress, "", 0) as shown:
-        status = _core.wait_for(
-            lambda: lib.fl_tune_go(made, lib.py_study, shown.handle),
-            lambda: (lib.fl_tune_stop(made), shown.stopping()),
-            shown.paint,
-        )
+        status = _core.wait_for(lambda: lib.fl_tune_go(made, lib.py_study, shown.handle), stop, shown.paint)
     cfg.check(status)
     if not lib.fl_tune_done(made):
         raise ConfigError("the tuning was stopped before it was done; the same call goes on")
