@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -28,8 +29,8 @@ def samples(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.eye(CLASSES, FEATURES)[y] + rng.normal(size=(len(y), FEATURES)), y
 
 
-def new_client(i: int, **more) -> fedloom.halves.Client:
-    return fedloom.halves.Client(fedloom.Data(*samples(i), classes=CLASSES), **more)
+def new_client(i: int) -> fedloom.halves.Client:
+    return fedloom.halves.Client(fedloom.Data(*samples(i), classes=CLASSES))
 
 
 def joined(clients: list[fedloom.halves.Client], **settings) -> fedloom.halves.Server:
@@ -135,11 +136,26 @@ def test_an_objective_that_raises_in_a_client():
             raise ArithmeticError("client 2 is in a bad mood")
         return 0.5 * x @ x, x
 
-    clients = [new_client(i, uses=moody) for i in range(CLIENTS)]
+    clients = [new_client(i) for i in range(CLIENTS)]
     server = joined(clients, model=moody, algorithm="fedavg")
     with pytest.raises(ArithmeticError, match="bad mood"):
         for i, ask in server:
             server.answer(i, clients[i].work(ask))
+
+
+def test_objectives_of_one_name():
+    def plain():
+        return fedloom.objective(lambda x, batch: (0.5 * x @ x, x), parameters=FEATURES, name="plain")
+
+    first = plain()
+    clients = [new_client(i) for i in range(CLIENTS)]
+    second = plain()  # this is what the clients will find under the name,
+    server = joined(clients, model=first, algorithm="fedavg")
+    del second  # and what they keep
+    gc.collect()
+    for i, ask in server:
+        server.answer(i, clients[i].work(ask))
+    assert server.run.round == 6
 
 
 def test_bytes_that_are_none_of_ours_are_refused():

@@ -107,11 +107,8 @@ class _Mod:
             content = self._turn(about["federation"], about["turn"], message.content, context)
         return Message(content, reply_to=message)
 
-    def _client(self, context: Context) -> Client:
-        return Client(self._data(context), uses=self._uses() if self._uses else None)
-
     def _card(self, federation: str, context: Context) -> RecordDict:
-        client = self._client(context)
+        client = Client(self._data(context))
         # This takes the place of what an earlier federation of the same Flower run has left.
         self._keep_all(federation, 0, client, context, b"")
         number = int(context.node_config.get("partition-id", -1))
@@ -127,8 +124,10 @@ class _Mod:
         terms = _packet(content, "terms") or _packet(context.state, "terms")
         client = _cache.take((context.run_id, context.node_id, federation), turn)
         if client is None or turn == 0:
-            client = client or self._client(context)
+            client = client or Client(self._data(context))
+            own = self._uses() if self._uses else None  # just before accept: a name leads to what had it last
             client.accept(terms)
+            del own  # the client keeps it
             if turn > 0:
                 client.restore(_packet(context.state, "state"))
         answer = client.work(_packet(content, "ask"))

@@ -18,6 +18,7 @@ from . import _core
 from ._core import Error, ffi, lib
 from .config import Config, Settings
 from .data import Data
+from .own import live_owners
 from .run import Run
 
 __all__ = ["Client", "Server"]
@@ -34,18 +35,17 @@ class Client:
     """One client: turns asks into answers.
 
     `data`: its samples, a :class:`fedloom.Data`, arrays (x, y), or a configuration whose data section has them. All of
-    them are this client's. `uses`: objectives, solvers and methods of one's own that the terms may name; they are kept
-    as long as the client. Everything else comes with the terms.
+    them are this client's. Everything else comes with the server's terms.
     """
 
-    def __init__(self, data: Data | tuple | Settings = None, *, uses: Any = None, **settings: Any) -> None:
+    def __init__(self, data: Data | tuple | Settings = None, **settings: Any) -> None:
         if isinstance(data, (Data, tuple)):
             self._cfg = Config(None, {"data": data, **settings})
         else:
             self._cfg = Config(data, settings)
         out = ffi.new("fl_client **")
         self._check(lib.fl_client_new(self._cfg.ptr, out))
-        self._ptr = _core.users.own(out[0], lib.fl_client_free, self._cfg, uses)
+        self._ptr = _core.users.own(out[0], lib.fl_client_free, self._cfg)
 
     def _check(self, status: int) -> None:
         self._cfg.check(status)
@@ -57,7 +57,9 @@ class Client:
         return _taken(out)
 
     def accept(self, terms: bytes) -> None:
-        """Makes model and method from the server's terms."""
+        """Makes model and method from the server's terms. What of one's own they name must exist, and is kept from now
+        on."""
+        self._cfg.keep += live_owners()
         self._check(lib.fl_client_accept(self._ptr, terms, len(terms)))
 
     def work(self, ask: bytes) -> bytes:

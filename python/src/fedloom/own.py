@@ -68,6 +68,11 @@ def live_owner(section: str, name: str) -> Any:
     return entries[-1].find() if entries else None
 
 
+def live_owners() -> list:
+    """Everything that a name leads to now, for those who do not know which names they will meet."""
+    return [entries[-1].find() for entries in list(_entries.values())]
+
+
 def texts(names: Sequence[str], keep: list) -> Any:
     """A NULL-terminated array of C strings."""
     items = [ffi.new("char[]", name.encode()) for name in names]
