@@ -127,20 +127,21 @@ def objective():
     return torch_mlp
 
 
-def federation(o: argparse.Namespace) -> dict:
-    return {"model": objective(), "algorithm": "fedavg", "rounds": o.rounds + 1,
-            "participation": {"kind": "everyone"},
+def settings(o: argparse.Namespace) -> dict:
+    return {"algorithm": "fedavg", "rounds": o.rounds + 1, "participation": {"kind": "everyone"},
             "local": {"steps": o.steps, "batch": o.batch, "lr": LR},
             "metrics": {"every": o.rounds + 1, "train": False, "clients": False, "test": False}}
 
 
 def fedloom_itself(o: argparse.Namespace) -> list[float]:
     """fedloom's own engine, in one process."""
-    import fedloom
+    import torch
 
-    x, y = zip(*(samples(o, client) for client in range(o.clients)))
-    run = fedloom.Run(federation(o), data=fedloom.Data(list(x), list(y), classes=CLASSES))
-    return [time.perf_counter() for _ in run]
+    import fedloom.torch
+
+    clients = [(torch.from_numpy(x), torch.from_numpy(y).long()) for x, y in (samples(o, i) for i in range(o.clients))]
+    federation = fedloom.torch.Federation(module(), torch.nn.CrossEntropyLoss(), clients)
+    return [time.perf_counter() for _ in federation.prepare(**settings(o))]
 
 
 def fedloom_flower(o: argparse.Namespace) -> list[float]:
@@ -154,7 +155,7 @@ def fedloom_flower(o: argparse.Namespace) -> list[float]:
     @server.main()
     def main(grid, context):
         data = {"kind": "joined", "shape": [FEATURES], "classes": CLASSES}
-        strategy = fedloom.flower.Strategy(federation(o), data=data, partition={"clients": o.clients})
+        strategy = fedloom.flower.Strategy(settings(o), model=objective(), data=data, partition={"clients": o.clients})
         strategy.start(grid, evaluate_fn=lambda k, arrays: ticks.append(time.perf_counter()))
 
     def data(context):
