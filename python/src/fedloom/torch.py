@@ -38,7 +38,7 @@ from .data import Data
 from .display import Wanted
 from .own import Batch, Local, Objective, Problem, Solver
 from .run import Run
-from .torch_data import Clients
+from .torch_data import Clients, fingerprint
 from .torch_module import Flat, Pool, Statistics, precision, put_statistics, statistics_of, trained, vector
 
 __all__ = ["Federation", "Result", "add_terms_", "put", "take", "terms"]
@@ -106,6 +106,20 @@ def add_terms_(problem: Problem, parameters: Iterable[torch.Tensor]) -> None:
                 p.grad.add_(p - anchor, alpha=problem.rho)
 
 
+# ---- threads ---------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _threads_kept() -> Iterator[None]:
+    """A thread of the user's has as many threads of PyTorch afterwards as it had before."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        if torch.get_num_threads() != before:
+            torch.set_num_threads(before)
+
+
 # ---- the objective ---------------------------------------------------------------------------------------------------
 
 
@@ -130,9 +144,8 @@ def _looks(value: Any) -> str:
 class _Work:
     """What C calls for: loss, gradient and whole turns, at any number of threads."""
 
-    def __init__(self, name: str, module: nn.Module, loss: Callable, clients: Clients, frozen: bool,
-                 torch_threads: int) -> None:  # fmt: skip
-        self.name, self.loss, self.clients = name, loss, clients
+    def __init__(self, module: nn.Module, loss: Callable, clients: Clients, frozen: bool, torch_threads: int) -> None:
+        self.name, self.loss, self.clients = type(module).__name__, loss, clients
         try:
             self.module = copy.deepcopy(module)
         except Exception as e:
@@ -153,8 +166,7 @@ class _Work:
         """A copy of the module to work with, as many threads in PyTorch as were asked for, and one sentence for
         whatever goes wrong. PyTorch has one source of random numbers for all threads, so those who draw from it take
         turns."""
-        before = torch.get_num_threads()
-        if before != self._threads:
+        if torch.get_num_threads() != self._threads:  # of this thread
             torch.set_num_threads(self._threads)
         try:
             with self.pool.one() as flat, self._seeded(seed):
@@ -164,9 +176,6 @@ class _Work:
         except Exception as e:
             text = " ".join(f"{type(e).__name__}: {e}".split())
             raise Error(f"{self.name} failed at {where}: {text[:160]}") from e
-        finally:
-            if before != self._threads:
-                torch.set_num_threads(before)
 
     def _seeded(self, seed: int | None) -> Any:
         return self._seeding(seed) if self.random and seed is not None else contextlib.nullcontext()
@@ -257,6 +266,7 @@ class _Work:
 
     # ---- before the first run
 
+    @_threads_kept()
     def probe(self) -> None:
         """A few samples of the first client, to find out early what is wrong, and what the module is like."""
         inputs = target = None
@@ -292,6 +302,15 @@ class Result(Run):
         super().__init__(settings, progress=progress, force=force)
         self._federation = federation
 
+    @_threads_kept()
+    def step(self) -> bool:
+        return super().step()
+
+    @_threads_kept()
+    def go(self) -> Result:
+        super().go()
+        return self
+
     @property
     def module(self) -> nn.Module:
         """A module with the parameters as they are now."""
@@ -317,7 +336,9 @@ class Federation:
     metrics   {"name": f(module)}: numbers of one's own, columns of `metrics`.
     weights   of the clients, up to a factor; else by their samples.
     collate   makes a batch of a list of samples; else torch's default.
-    name      in configurations and result folders; else that of the module's class.
+    convex    the loss is convex in the parameters, which some methods need.
+    name      in configurations and result folders; else the name of the module's class and a checksum of parameters
+              and samples, so that a comparison takes over finished runs of the same federation alone.
     torch_threads    of PyTorch, within a turn. `threads` of a run are how many turns are under way at a time.
     """
 
@@ -334,6 +355,7 @@ class Federation:
         metrics: Mapping[str, Callable[[nn.Module], float]] | None = None,
         weights: Any = None,
         collate: Callable | None = None,
+        convex: bool = False,
         name: str | None = None,
         torch_threads: int = 1,
     ) -> None:
@@ -344,21 +366,23 @@ class Federation:
         if buffers not in BUFFERS:
             raise ConfigError(f"buffers is {buffers!r}, but must be one of {', '.join(BUFFERS)}")
         parameters = trained(module)
-        self.name = name or _free_name(module)
         self.clients = Clients(datasets, test, collate, _device(device))
-        self._work = _Work(self.name, module, loss, self.clients, buffers == "frozen", torch_threads)
+        self.name = name or _name(module, self.clients, buffers)
+        self._work = _Work(module, loss, self.clients, buffers == "frozen", torch_threads)
         self._precision = precision(parameters)
         self._work.probe()
         if correct is not None:
             self._work.correct = correct or None
-        self._objective = self._register(parameters, dict(metrics or {}))
+        self._objective = self._objective_of(parameters, dict(metrics or {}), convex)
         self._solver = _turns(self.name, self._work)
         self._data = self._numbers(weights)
 
-    def _register(self, parameters: Mapping[str, nn.Parameter], metrics: Mapping[str, Callable]) -> Objective:
+    def _objective_of(self, parameters: Mapping[str, nn.Parameter], metrics: Mapping[str, Callable],
+                      convex: bool) -> Objective:  # fmt: skip
         work = self._work
         shapes = {_tensor_name(name, k): _at_most_four(p.shape) for k, (name, p) in enumerate(parameters.items())}
         traits = lib.FL_OBJECTIVE_CLASSIFIER if work.correct else 0
+        traits |= lib.FL_OBJECTIVE_CONVEX if convex else 0
         made = Objective(work.batch, self.name, len(work.start), shapes, False, traits)
         made.product(work.product)
         made.start(lambda rng: work.start)
@@ -383,11 +407,18 @@ class Federation:
             raise ConfigError("the model is the module: `model` can only have settings, such as {'weight_decay': 0.001}")
         if made.setdefault("precision", self._precision) != self._precision:
             raise ConfigError(f"precision is {made['precision']}, but the module's parameters are {self._precision}")
+        self._answer_to_name()
         made["model"] = {"kind": self._objective, **model}
         made["data"] = self._data
         if self.clients.device.type != "cpu":
             made.setdefault("threads", 1)
         return made
+
+    def _answer_to_name(self) -> None:
+        """Another federation of the same name may have been made since, as notebooks do."""
+        if own.live_owner("model", self.name) is not self._objective:
+            self._objective._register()
+            self._solver = _turns(self.name, self._work)
 
     def prepare(self, algorithm: Any = "fedavg", *, progress: Wanted = None, force: bool = False,
                 **settings: Any) -> Result:  # fmt: skip
@@ -429,6 +460,7 @@ class Federation:
 
     # ---- what comes out
 
+    @_threads_kept()
     def trained(self, model: Mapping[str, np.ndarray]) -> nn.Module:
         """A module with these parameters, by name: of a run (`model`), or of a file (fedloom.load(...))."""
         x = np.concatenate([np.asarray(v).reshape(-1) for v in model.values()])
@@ -466,13 +498,10 @@ def _device(given: Any) -> torch.device:
     return device
 
 
-def _free_name(module: nn.Module) -> str:
-    """torch_Net, or torch_Net_2 while another is alive."""
-    base = "torch_" + re.sub(r"\W", "", type(module).__name__, flags=re.A)[:40]
-    k = 1
-    while own.live_owner("model", name := base if k == 1 else f"{base}_{k}") is not None:
-        k += 1
-    return name
+def _name(module: nn.Module, clients: Clients, buffers: str) -> str:
+    crc = zlib.crc32(f"{module} {buffers}".encode())
+    crc = clients.fingerprint(fingerprint(module.state_dict().values(), crc))
+    return f"torch_{re.sub('[^A-Za-z0-9]', '', type(module).__name__)[:24]}-{crc:08x}"
 
 
 def _tensor_name(name: str, k: int) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+import zlib
+from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 
 from ._core import ConfigError
 
+_END = 16384  # numbers of a tensor that a fingerprint looks at, from either end
 _SHARE = 0.5  # of a device's free memory that samples may take
 
 
@@ -22,6 +24,16 @@ def move(value: Any, device: torch.device) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(move(v, device) for v in value)
     return value
+
+
+def fingerprint(tensors: Iterable[torch.Tensor], crc: int = 0) -> int:
+    """A checksum of tensors: their shapes and both ends."""
+    for t in tensors:
+        crc = zlib.crc32(f"{t.dtype} {tuple(t.shape)}".encode(), crc)
+        flat = t.detach().reshape(-1)
+        for end in (flat[:_END], flat[-_END:]):
+            crc = zlib.crc32(end.contiguous().cpu().numpy().tobytes(), crc)
+    return crc
 
 
 class Pairs:
@@ -62,7 +74,7 @@ def _pair(what: str, x: Any, y: Any, rows: torch.Tensor | None = None) -> Pairs:
     if not x.dim() or not y.dim() or len(x) != len(y):
         raise ConfigError(f"{what} has inputs of the shape {tuple(x.shape)} and targets of the shape {tuple(y.shape)}, "
                           "but needs a target for every input")  # fmt: skip
-    return Pairs(x.detach(), y.detach(), rows)
+    return Pairs(*(v.detach() if v.requires_grad else v for v in (x, y)), rows)
 
 
 def _is_pair(given: Any) -> bool:
@@ -132,6 +144,14 @@ class Clients:
     @property
     def sizes(self) -> np.ndarray:
         return np.diff(self.start)
+
+    def fingerprint(self, crc: int) -> int:
+        """A number that other samples will hardly have: of tensors their shapes and both ends, of data sets the sizes."""
+        for s in [*self.train, self.test]:
+            crc = zlib.crc32(repr(None if s is None else len(s)).encode(), crc)
+            if isinstance(s, Pairs):
+                crc = fingerprint([s.x, s.y] + ([] if s.rows is None else [s.rows]), crc)
+        return crc
 
     def owner(self, numbers: np.ndarray) -> int:
         """Whose they are: samples of one batch are of one client."""

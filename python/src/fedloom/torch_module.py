@@ -84,7 +84,8 @@ class Flat:
         return tensor if host is tensor else tensor.copy_(host)
 
     def get(self, tensor: torch.Tensor) -> np.ndarray:
-        return (tensor if self._host is None else self._host.copy_(tensor)).numpy()
+        """A copy: it is read when this module may be somebody else's already."""
+        return (tensor if self._host is None else self._host.copy_(tensor)).numpy().copy()
 
     def views(self, tensor: torch.Tensor) -> list[torch.Tensor]:
         """A vector as tensors of the parameters' shapes."""
