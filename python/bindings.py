@@ -43,7 +43,7 @@ def declarations(text: str) -> str:
     """What cffi can read of a header."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S).replace("\\\n", " ")
     statuses = re.search(r"#define FL_STATUS_LIST\(X\)(.*)", text)
-    text = re.sub(r'#ifdef __cplusplus\n.*?#endif', "", text, flags=re.S)
+    text = re.sub(r"#ifdef __cplusplus\n.*?#endif", "", text, flags=re.S)
     constants = re.findall(r"^#define (FL_\w+) +(0x\w+|\d+)", text, flags=re.M)
     if statuses:
         names = re.findall(r"X\((\w+),", statuses.group(1))

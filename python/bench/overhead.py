@@ -47,7 +47,10 @@ def whole_runs(program: str | None, data: str) -> list[tuple[str, str]]:
         f.write(text)
     inside = best(lambda: fedloom.run(text))
     outside = best(lambda: subprocess.run([sys.executable, "-c", script], check=True, stderr=subprocess.DEVNULL))
-    rows = [("front page's run, fedloom.run", f"{inside:.2f} s"), ("the same, with the start of Python", f"{outside:.2f} s")]
+    rows = [
+        ("front page's run, fedloom.run", f"{inside:.2f} s"),
+        ("the same, with the start of Python", f"{outside:.2f} s"),
+    ]
     if program:
         c = best(lambda: subprocess.run([program, "run", path, "--quiet"], check=True, stdout=subprocess.DEVNULL))
         rows.append(("the same, by the program", f"{c:.2f} s"))
@@ -94,9 +97,16 @@ def per_call() -> list[tuple[str, str]]:
     common = {"data": data, "participation": "everyone", "metrics": {"every": 10**6}, "threads": 1}
     cases = [
         ("call of an objective", {"model": nothing, "local": {"batch": 1, "epochs": 1}, "rounds": 5}),
-        ("turn of a solver", {"model": "least_squares", "local": {"solver": Stay, "steps": 1, "batch": 1}, "rounds": 2000}),
-        ("turn of a method", {"model": "least_squares", "algorithm": Keep, "rounds": 2000, "local": {"steps": 1, "batch": 1}}),
+        (
+            "turn of a solver",
+            {"model": "least_squares", "local": {"solver": Stay, "steps": 1, "batch": 1}, "rounds": 2000},
+        ),
+        (
+            "turn of a method",
+            {"model": "least_squares", "algorithm": Keep, "rounds": 2000, "local": {"steps": 1, "batch": 1}},
+        ),
     ]
+
     def once(settings) -> float:
         run = fedloom.Run(common, **settings)
         begun = time.process_time()
@@ -108,7 +118,12 @@ def per_call() -> list[tuple[str, str]]:
         calls[0] = 0
         taken = min(once(settings) for _ in range(3))
         turns = calls[0] / 3
-        engine = {**settings, "model": "least_squares", "algorithm": "fedavg", "local": {**settings["local"], "solver": "sgd"}}
+        engine = {
+            **settings,
+            "model": "least_squares",
+            "algorithm": "fedavg",
+            "local": {**settings["local"], "solver": "sgd"},
+        }
         if name == "turn of a method":  # less what the engine itself does in such a turn
             taken -= min(once(engine) for _ in range(3))
         rows.append((name, f"{1e6 * taken / turns:.2f} us"))

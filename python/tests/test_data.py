@@ -78,7 +78,9 @@ def test_test_set(samples):
 
 def test_images():
     x = np.random.default_rng(0).integers(0, 255, (60, 8, 8), dtype=np.uint8)
-    a = fedloom.run(COMMON, data=Data(x, np.arange(60) % 3, sizes=[20] * 3), model={"kind": "cnn", "layers": "conv 2x3"})
+    a = fedloom.run(
+        COMMON, data=Data(x, np.arange(60) % 3, sizes=[20] * 3), model={"kind": "cnn", "layers": "conv 2x3"}
+    )
     assert a.parameters > 0
 
 

@@ -65,7 +65,7 @@ def close(a, b):
     return np.allclose(a.vectors["x"], b.vectors["x"], rtol=1e-9, atol=1e-12)
 
 
-# ---- objectives
+# ---- objectives --------------------------------------------------------------------------------------------------
 
 
 def test_objective(regression):
@@ -144,7 +144,7 @@ def test_objectives_that_fail(regression, capfd):
         fedloom.objective(lambda x, b: 1)
 
 
-# ---- solvers
+# ---- solvers -----------------------------------------------------------------------------------------------------
 
 
 def test_solver(regression):
@@ -180,7 +180,7 @@ def test_solvers_that_fail(regression, capfd):
     assert capfd.readouterr().err == ""
 
 
-# ---- methods
+# ---- methods -----------------------------------------------------------------------------------------------------
 
 
 def test_methods_do_what_fedloom_does(regression):
@@ -271,7 +271,7 @@ def test_methods_that_cannot_be(regression, capfd):
     assert capfd.readouterr().err == ""
 
 
-# ---- lives
+# ---- lives -------------------------------------------------------------------------------------------------------
 
 
 def test_defining_again_replaces(regression):

@@ -205,7 +205,8 @@ def test_threads_may_run_at_the_same_time(digits):
 def test_ctrl_c(tmp_path):
     """An interrupt ends a run after the round under way, as KeyboardInterrupt, and nothing is printed."""
     script = tmp_path / "long.py"
-    script.write_text(textwrap.dedent("""
+    script.write_text(
+        textwrap.dedent("""
         import fedloom
         run = fedloom.Run(rounds=100000000, data="digits", model="softmax", partition={"kind": "iid", "clients": 5})
         print("ready", flush=True)
@@ -213,7 +214,8 @@ def test_ctrl_c(tmp_path):
             run.go()
         except KeyboardInterrupt:
             print("stopped", run.stopped_by, run.round < run.planned)
-    """))
+    """)
+    )
     p = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                          env={**os.environ})  # fmt: skip
     assert p.stdout.readline() == "ready\n"

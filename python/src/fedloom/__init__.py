@@ -33,3 +33,10 @@ from .run import Run, resume, run
 from .study import Check, Comparison, Condition, Tuning, check, compare, describe, experiments, reproduce, tune
 
 __version__ = version()
+
+__all__ = [
+    "Answer", "Batch", "Busy", "Check", "Comparison", "Condition", "ConfigError", "Data", "Diverged", "Error",
+    "FedloomWarning", "FileError", "Local", "Method", "Model", "Objective", "OutOfMemory", "Part", "Problem", "Run",
+    "Server", "Solver", "Tuning", "Turn", "Upload", "check", "compare", "conform", "describe", "experiments", "kernels",
+    "list", "load", "objective", "plot", "reproduce", "resume", "run", "show_config", "tune",
+]  # fmt: skip

@@ -17,7 +17,7 @@ from ._fedloom import ffi, lib
 log = logging.getLogger("fedloom")
 T = TypeVar("T")
 
-# ---- what goes wrong ---------------------------------------------------------------------------------------------
+# ---- what goes wrong --------------------------------------------------------------------------------------------
 
 
 class Error(Exception):
@@ -121,7 +121,7 @@ def status_name(status: int) -> str:
     return ffi.string(ffi.cast("fl_status", status))
 
 
-# ---- objects of the library ---------------------------------------------------------------------------------------
+# ---- objects of the library -------------------------------------------------------------------------------------
 
 
 # What C objects need, by their addresses, and how they are freed. It is kept here and not by the objects, because the
@@ -232,7 +232,7 @@ def _py_text(arg: Any, text: Any) -> None:
     ffi.from_handle(arg).append(string(text))
 
 
-# ---- arrays ----------------------------------------------------------------------------------------------------------
+# ---- arrays -----------------------------------------------------------------------------------------------------
 
 REALS: dict[int, Any] = {4: np.dtype(np.float32), 8: np.dtype(np.float64)}
 
@@ -280,7 +280,7 @@ def tensors(vector: np.ndarray, tensor_at: Callable[[int, Any], int]) -> dict[st
     return out
 
 
-# ---- waiting ---------------------------------------------------------------------------------------------------------
+# ---- waiting ----------------------------------------------------------------------------------------------------
 
 
 def wait_for(call: Callable[[], T], stop: Callable[[], Any], tick: Callable[[], Any] | None = None) -> T:
@@ -303,16 +303,19 @@ def wait_for(call: Callable[[], T], stop: Callable[[], Any], tick: Callable[[], 
             done.set()
 
     worker = threading.Thread(target=work, name="fedloom")
-    worker.start()
     interrupted: BaseException | None = None
     while not done.is_set():
         try:
+            if worker.ident is None:
+                worker.start()
             done.wait(0.1)
             if tick and not interrupted:
                 tick()
         except BaseException as e:  # KeyboardInterrupt, or what a signal handler or a tick raises
             stop()
             interrupted = interrupted or e
+            if worker.ident is None:
+                raise
     worker.join()
     if interrupted is not None:
         raise interrupted
@@ -329,7 +332,7 @@ def listed(call: Callable[[int], Any]) -> Iterable[Any]:
         k += 1
 
 
-# ---- which library it is -----------------------------------------------------------------------------------------------
+# ---- which library it is ----------------------------------------------------------------------------------------
 
 
 def version() -> str:

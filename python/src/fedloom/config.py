@@ -98,7 +98,9 @@ class Config:
 
     def _read(self, config: Any) -> None:
         if not isinstance(config, (str, os.PathLike)):
-            raise ConfigError(f"a configuration is a {type(config).__name__}, but must be a dict, a file or a YAML text")
+            raise ConfigError(
+                f"a configuration is a {type(config).__name__}, but must be a dict, a file or a YAML text"
+            )
         if isinstance(config, str) and ("\n" in config or ": " in config):
             self.ctx.check(lib.fl_config_text(self.ptr, config.encode(), b"the text"))
         else:

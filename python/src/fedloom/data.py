@@ -188,8 +188,9 @@ class Data:
 
     def _plain_labels(self, s: dict) -> np.ndarray:
         if int(s["y"].max()) >= self.classes:
-            raise ConfigError(f"a label is {int(s['y'].max())}, but there are {self.classes} classes: 0 to "
-                              f"{self.classes - 1}")
+            raise ConfigError(
+                f"a label is {int(s['y'].max())}, but there are {self.classes} classes: 0 to {self.classes - 1}"
+            )
         return s["y"] if s["y"].dtype == np.int32 else s["y"].astype(np.int32)
 
     # ---- who holds what
@@ -211,7 +212,9 @@ class Data:
         if weights is not None:
             held["weight"] = np.ascontiguousarray(weights, dtype=np.float64)
             if held["weight"].shape != (held["clients"],):
-                raise ConfigError(f"weights has the shape {held['weight'].shape}, but there are {held['clients']} clients")
+                raise ConfigError(
+                    f"weights has the shape {held['weight'].shape}, but there are {held['clients']} clients"
+                )
         return held
 
     # ---- for the library

@@ -16,7 +16,7 @@ from ._core import ffi, lib, no_print, string
 
 Wanted = Union[None, bool]
 
-# ---- tables --------------------------------------------------------------------------------------------------------
+# ---- tables -----------------------------------------------------------------------------------------------------
 
 
 def frame(columns: Mapping[str, Any]) -> Any:
@@ -59,18 +59,20 @@ def sparkline(values: Sequence[float], title: str, width: int = 180, height: int
 def page(title: str, body: str) -> str:
     return (
         f"<!doctype html><html><head><meta charset='utf-8'><title>{html.escape(title)}</title><style>"
-        "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:.2em .8em;text-align:right}"
+        "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse}"
+        "td,th{padding:.2em .8em;text-align:right}"
         f"</style></head><body>{body}</body></html>"
     )
 
 
-# ---- runs ----------------------------------------------------------------------------------------------------------
+# ---- runs -------------------------------------------------------------------------------------------------------
 
 
 def _headline(run: Any) -> str:
     what = f"{run.algorithm}, {run.clients} clients, {run.parameters} parameters"
     state = {"": "not finished", "rounds": "all rounds done", "asked": "stopped"}.get(
-        run.stopped_by, f"ended by {run.stopped_by}")
+        run.stopped_by, f"ended by {run.stopped_by}"
+    )
     return f"{what}: {run.round} of {run.planned} rounds, {state}"
 
 
@@ -85,15 +87,18 @@ def run_html(run: Any) -> str:
     curves = [
         f"<figure style='display:inline-block;margin:.5em'>{sparkline(columns[name], title)}"
         f"<figcaption>{html.escape(title)}</figcaption></figure>"
-        for name, title in (("test_accuracy", "test accuracy"), ("train_loss", "train loss"),
-                            ("gradient_norm", "gradient norm"))
+        for name, title in (
+            ("test_accuracy", "test accuracy"),
+            ("train_loss", "train loss"),
+            ("gradient_norm", "gradient norm"),
+        )
         if name in columns and len(columns[name]) > 1
     ]
     head = f"<p><b>{html.escape(run.name)}</b>: {html.escape(_headline(run))}</p>"
     return head + html_table([p[0] for p in pairs], [[p[1] for p in pairs]]) + "".join(curves)
 
 
-# ---- progress ------------------------------------------------------------------------------------------------------
+# ---- progress ---------------------------------------------------------------------------------------------------
 
 
 def in_notebook() -> bool:

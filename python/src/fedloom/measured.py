@@ -19,8 +19,9 @@ def metrics() -> dict[str, Any]:
 @functools.lru_cache(maxsize=None)
 def shown(view: int) -> tuple:
     """The metrics of a view, in its order: (label, order, metric)."""
-    return tuple((string(m.shown[view].label), m.shown[view].order, m) for m in
-                 listed(lambda k: lib.fl_metric_shown(view, k)))
+    return tuple(
+        (string(m.shown[view].label), m.shown[view].order, m) for m in listed(lambda k: lib.fl_metric_shown(view, k))
+    )
 
 
 def table(rows: np.ndarray) -> dict[str, np.ndarray]:

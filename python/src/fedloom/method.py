@@ -47,7 +47,7 @@ def _parts(given: Parts) -> dict[str, Part]:
     return {name: part if isinstance(part, Part) else Part(part) for name, part in given.items()}
 
 
-# ---- what its functions see -----------------------------------------------------------------------------------------
+# ---- what its functions see -------------------------------------------------------------------------------------
 
 
 class Names:
@@ -246,7 +246,7 @@ class Tables:
         return table
 
 
-# ---- the method ------------------------------------------------------------------------------------------------------
+# ---- the method -------------------------------------------------------------------------------------------------
 
 
 class _Either:
@@ -369,7 +369,9 @@ class Method:
         key = bytes(ffi.buffer(params, 8 * len(cls.params))) if cls.params else b""
         found = cls._instances.get(key)
         if found is None:
-            found = cls._instances[key] = cls(**{k: _value(d, params[i]) for i, (k, d) in enumerate(cls.params.items())})
+            found = cls._instances[key] = cls(
+                **{k: _value(d, params[i]) for i, (k, d) in enumerate(cls.params.items())}
+            )
         return found
 
 
@@ -392,8 +394,10 @@ def _keys(cls: type[Method], keep: list) -> Any:
         else:
             kinds = {bool: lib.FL_KEY_BOOL, int: lib.FL_KEY_INT, float: lib.FL_KEY_REAL}
             if type(bounds[0]) not in kinds or len(bounds) not in (1, 3):
-                raise ConfigError(f"{cls.__name__}: the parameter {name} is {default!r}, but must be a default, "
-                                  "(default, least, most) or a tuple of words")
+                raise ConfigError(
+                    f"{cls.__name__}: the parameter {name} is {default!r}, but must be a default, "
+                    "(default, least, most) or a tuple of words"
+                )
             k.type = kinds[type(bounds[0])]
             k.min, k.max = bounds[1:] if len(bounds) == 3 else (0, 0)
         word = str(bounds[0]).lower() if isinstance(bounds[0], bool) else str(bounds[0])
@@ -447,7 +451,7 @@ def _traits(cls: type[Method]) -> int:
     return lib.FL_METHOD_TOUCHES | whole | sum(bit for name, bit in named.items() if getattr(cls, name))
 
 
-# ---- calls from C ------------------------------------------------------------------------------------------------------
+# ---- calls from C -----------------------------------------------------------------------------------------------
 
 
 def _self(it: Any) -> Method:
@@ -480,8 +484,9 @@ def _py_pose(t: Any, p: Any) -> int:
             elif key in ("rho", "lr", "steps"):
                 setattr(p, key, value)
             else:
-                raise ConfigError(f"pose of {it.name} returned {key!r}, but a problem has start, anchor, rho, shift, "
-                                  "lr and steps")
+                raise ConfigError(
+                    f"pose of {it.name} returned {key!r}, but a problem has start, anchor, rho, shift, lr and steps"
+                )
         return 0
     except BaseException as e:
         return failing(t.failure, e, t.arg)

@@ -13,11 +13,11 @@ from typing import Any, Callable, Mapping, Sequence
 import numpy as np
 
 from . import _core
-from ._core import ConfigError, Context, borrow, borrow_const, failing, ffi, lib, no_print, pointer, users
+from ._core import ConfigError, Context, borrow, borrow_const, failing, ffi, lib, no_print, users
 
 NULL = ffi.NULL
 
-# ---- what is registered ------------------------------------------------------------------------------------------------
+# ---- what is registered -----------------------------------------------------------------------------------------
 
 
 class Entry:
@@ -94,7 +94,7 @@ def fill(what: str, out: np.ndarray, value: Any) -> None:
     np.copyto(out, value, casting="same_kind")
 
 
-# ---- an objective ----------------------------------------------------------------------------------------------------
+# ---- an objective -----------------------------------------------------------------------------------------------
 
 
 class Batch:
@@ -264,7 +264,9 @@ def _loss_and_gradient(o: Objective, out: Any, g: Any, real: int, loss: Any) -> 
     try:
         value, gradient = out[0], out[1]
     except (TypeError, IndexError, KeyError):
-        raise ConfigError(f"objective {o.name} must return (loss, gradient), and returned {type(out).__name__}") from None
+        raise ConfigError(
+            f"objective {o.name} must return (loss, gradient), and returned {type(out).__name__}"
+        ) from None
     loss[0] = value
     if g != NULL:
         fill(f"the gradient of {o.name}", borrow(g, o.parameters, real), gradient)
@@ -328,7 +330,7 @@ def _py_measure(arg: Any, real: int, x: Any, out: Any, failure: Any) -> int:
         return failing(failure, e, arg)
 
 
-# ---- a local solver ----------------------------------------------------------------------------------------------------
+# ---- a local solver ---------------------------------------------------------------------------------------------
 
 
 class Problem:

@@ -300,9 +300,7 @@ class Run:
         return display.run_html(self)
 
 
-def run(
-    config: Settings = None, *, progress: display.Wanted = None, force: bool = False, **settings: Any
-) -> Run:
+def run(config: Settings = None, *, progress: display.Wanted = None, force: bool = False, **settings: Any) -> Run:
     """Runs a federation to its end.
 
     config    a dict, a YAML file or its text; further keywords are laid over it: rounds=10, local={"lr": 0.1}, and
