@@ -145,6 +145,15 @@ def _release(pointer: Any) -> None:
     del keep
 
 
+def make(check: Callable[[int], None], new: Callable[[Any], int], ctype: str, free: Callable[[Any], Any]) -> Any:
+    """What new(cell) puts into a cell such as "fl_run **", still to be owned. It is freed if Ctrl-C comes meanwhile."""
+    cell = ffi.gc(ffi.new(ctype), lambda c: free(c[0]))
+    check(new(cell))
+    made = cell[0]
+    cell[0] = ffi.NULL
+    return made
+
+
 class Users:
     """Runs, comparisons and tunings that are alive, and what is to be done when there are none."""
 

@@ -17,9 +17,8 @@ class Model:
 
     def __init__(self, path: str | os.PathLike) -> None:
         ctx = Context()
-        out = ffi.new("fl_model **")
-        ctx.check(lib.fl_model_load(ctx.ptr, os.fsencode(path), out))
-        self._model = own(out[0], lib.fl_model_free, ctx.ptr)
+        new = lambda out: lib.fl_model_load(ctx.ptr, os.fsencode(path), out)  # noqa: E731
+        self._model = own(_core.make(ctx.check, new, "fl_model **", lib.fl_model_free), lib.fl_model_free, ctx.ptr)
         self._about = lib.fl_model_about(self._model)
 
     @property

@@ -40,9 +40,9 @@ class Run:
         self._open(Config(config, settings), lib.fl_run_new, progress, force)
 
     def _open(self, cfg: Config, new: Callable[[Any, Any], int], progress: display.Wanted, force: bool) -> None:
-        out = ffi.new("fl_run **")
-        cfg.keep_named().check(new(cfg.ptr, out))
-        self._hold(cfg, _core.users.own(out[0], lib.fl_run_free, cfg.keep), progress, force)
+        cfg.keep_named()
+        made = _core.make(cfg.check, lambda out: new(cfg.ptr, out), "fl_run **", lib.fl_run_free)
+        self._hold(cfg, _core.users.own(made, lib.fl_run_free, cfg.keep), progress, force)
 
     def _hold(self, cfg: Config, run: Any, progress: display.Wanted = None, force: bool = False) -> None:
         self._ctx = cfg.ctx

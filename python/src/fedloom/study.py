@@ -39,10 +39,10 @@ class Comparison:
         self._kept: dict[str, Any] = {}
 
     def _new(self) -> Any:
-        out = ffi.new("fl_study **")
-        options, keep = self._asked
-        self._cfg.check(lib.fl_study_new(self._cfg.ptr, options, out))
-        return _core.users.own(out[0], lib.fl_study_free, self._cfg.keep, self._cfg.ptr, keep)
+        cfg, (options, keep) = self._cfg, self._asked
+        new = lambda out: lib.fl_study_new(cfg.ptr, options, out)  # noqa: E731
+        made = _core.make(cfg.check, new, "fl_study **", lib.fl_study_free)
+        return _core.users.own(made, lib.fl_study_free, cfg.keep, cfg.ptr, keep)
 
     def _go(self, wanted: display.Wanted) -> None:
         study = self._study
@@ -350,9 +350,9 @@ def tune(
     cfg = Config(config, settings)
     study, more = _options("fl_study_options *", {"seeds": seeds, "jobs": jobs, "output": output, "data": data_dir})
     options, keep = _options("fl_tune_options *", {"budget": budget, "study": study})
-    out = ffi.new("fl_tune **")
-    cfg.check(lib.fl_tune_new(cfg.ptr, options, out))
-    made = _core.users.own(out[0], lib.fl_tune_free, cfg.keep, cfg.ptr, keep, more)
+    new = lambda out: lib.fl_tune_new(cfg.ptr, options, out)  # noqa: E731
+    made = _core.make(cfg.check, new, "fl_tune **", lib.fl_tune_free)
+    made = _core.users.own(made, lib.fl_tune_free, cfg.keep, cfg.ptr, keep, more)
 
     def stop() -> None:
         lib.fl_tune_stop(made)
