@@ -172,7 +172,13 @@ def test_divergence(regression):
         fedloom.run(regression, model="least_squares", local={"lr": 1e6}, rounds=200)
 
 
-def test_warnings_and_lists():
+def test_warnings(digits):
+    with pytest.warns(fedloom.FedloomWarning, match="momentum") as seen:
+        fedloom.run(digits, algorithm="scaffold", **{"local.momentum": 0.9})
+    assert seen[0].filename == __file__
+
+
+def test_lists():
     assert "scaffold" in fedloom.list("algorithms") and "algorithms" in fedloom.list()
     assert "mu" in str(fedloom.list("algorithm", "fedprox"))
     with pytest.raises(fedloom.ConfigError):

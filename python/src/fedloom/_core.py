@@ -6,6 +6,7 @@ Nothing here knows what a federation is. Every other module goes through this on
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import warnings
 from typing import Any, Callable, Iterable, TypeVar
@@ -113,6 +114,14 @@ def no_print(exception: Any, value: Any, traceback: Any) -> int:
     return 1
 
 
+def warn(sentence: str) -> None:
+    """Warns of something at the place outside this package that led to it."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] == "fedloom":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(sentence, FedloomWarning, stacklevel=level)
+
+
 def string(text: Any) -> str:
     return "" if text == ffi.NULL else ffi.string(text).decode("utf-8", "replace")
 
@@ -218,7 +227,7 @@ class Context:
     def warn(self) -> None:
         """Hands over the warnings that came in, on the caller's thread, where a filter may turn them into errors."""
         while self._warnings:
-            warnings.warn(self._warnings.pop(0), FedloomWarning, stacklevel=4)
+            warn(self._warnings.pop(0))
 
     def text(self, call: Callable[[Any, Any], int], clean: Callable[[str], str] | None = None) -> str:
         """What a function of the library says piece by piece: call(fn, arg)."""

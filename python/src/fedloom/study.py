@@ -6,7 +6,6 @@ import csv
 import json
 import os
 import re
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 from . import _core, display
-from ._core import ConfigError, Error, FedloomWarning, FileError, ffi, lib, string
+from ._core import ConfigError, Error, FileError, ffi, lib, string
 from .config import Config, Settings
 
 
@@ -65,7 +64,7 @@ class Comparison:
             name, sentence = self.failed[0]
             raise _core.raised_in(sentence) or Error(f"all runs failed; {name}: {sentence}")
         for name, sentence in self.failed:
-            warnings.warn(f"{name} failed: {sentence}", FedloomWarning, stacklevel=4)
+            _core.warn(f"{name} failed: {sentence}")
 
     @property
     def output(self) -> str:
