@@ -128,8 +128,9 @@ typedef struct {
     const uint32_t *col;
     const int32_t *label; /* 0 .. classes - 1 */
     const double *target;
-    size_t classes;  /* 0: regression */
-    size_t shape[3]; /* channels, height, width of images; zeros: no images */
+    size_t classes;                /* 0: regression */
+    size_t shape[3];               /* channels, height, width of images; zeros: no images */
+    const char *const *class_name; /* one per class, all different; NULL: they are called 0, 1, ... */
 } fl_samples;
 
 /* Who holds what, at most one of: client i holds samples start[i] .. start[i + 1] - 1; or sample k belongs to client

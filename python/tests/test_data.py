@@ -70,6 +70,15 @@ def test_classes_by_name(samples):
     assert list(Data(x, np.where(y > 0, 1, -1)).class_names) == [-1, 1]
 
 
+def test_models_know_class_names(samples, tmp_path):
+    x, y = samples
+    colours = np.array(["red", "green", "blue"])[y]
+    run = fedloom.run(COMMON, data=Data(x, colours, sizes=[len(x) // 2] * 2))
+    model = fedloom.load(run.save(tmp_path / "out"))
+    assert model.class_names == ["blue", "green", "red"]
+    assert (model.classify(x) == run.classify(x)).all() and set(model.classify(x)) <= set(colours)
+
+
 def test_test_set(samples):
     x, y = samples
     a = fedloom.run(COMMON, data=Data(x[:200], y[:200], sizes=[20] * 10, test=(x[200:], y[200:])))

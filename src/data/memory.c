@@ -6,6 +6,7 @@
 #include "data/load.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- what a program says --------------------------------------------------------------------------------- */
@@ -62,6 +63,30 @@ static fl_status check_answers(fl_ctx *ctx, const char *what, const fl_samples *
     return FL_OK;
 }
 
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* Bounded, because they end up in messages, tables and model files. */
+static fl_status check_names(fl_ctx *ctx, const char *what, const fl_samples *s)
+{
+    enum { LONGEST = 255 };
+    if (!s->class_name) return FL_OK;
+    if (!s->classes) return fli_fail(ctx, FL_ECONFIG, "%s: class_name is given, but there are no classes", what);
+    const char **sorted = fli_alloc(ctx, s->classes, sizeof *sorted);
+    fl_status status = sorted ? FL_OK : FL_ENOMEM;
+    for (size_t i = 0; !status && i < s->classes; i++) {
+        sorted[i] = s->class_name[i];
+        if (!sorted[i] || !*sorted[i] || strnlen(sorted[i], LONGEST + 1) > LONGEST)
+            status =
+                fli_fail(ctx, FL_ECONFIG, "%s: class_name[%zu] must have between 1 and %d bytes", what, i, LONGEST);
+    }
+    if (!status) qsort(sorted, s->classes, sizeof *sorted, by_name);
+    for (size_t i = 1; !status && i < s->classes; i++)
+        if (!strcmp(sorted[i - 1], sorted[i]))
+            status = fli_fail(ctx, FL_ECONFIG, "%s: two classes are called '%s'", what, sorted[i]);
+    fli_free(sorted);
+    return status;
+}
+
 static fl_status check_shape(fl_ctx *ctx, const char *what, const fl_samples *s)
 {
     size_t c = s->shape[0], h = s->shape[1], w = s->shape[2];
@@ -88,6 +113,7 @@ static fl_status take_samples(fl_ctx *ctx, const char *what, const fl_samples *g
     };
     s = check_features(ctx, what, out);
     if (!s) s = check_answers(ctx, what, out);
+    if (!s) s = check_names(ctx, what, out);
     if (!s) s = check_shape(ctx, what, out);
     return s ? s : check_alignment(ctx, what, arrays, sizeof arrays / sizeof *arrays);
 }
@@ -142,6 +168,22 @@ static fli_xkind kind_of(const fl_samples *s)
     return s->u8 ? FLI_X_U8 : s->f64 ? FLI_X_F64 : FLI_X_F32;
 }
 
+/* Names are few, and a data set owns its own. */
+static fl_status copy_names(fl_ctx *ctx, const fl_samples *s, fli_dataset *ds)
+{
+    size_t bytes = 0;
+    if (!s->class_name) return FL_OK;
+    for (size_t i = 0; i < s->classes; i++) bytes += strlen(s->class_name[i]) + 1;
+    if (!(ds->class_name = fli_alloc(ctx, s->classes * sizeof *ds->class_name + bytes, 1))) return FL_ENOMEM;
+    char *at = (char *)(ds->class_name + s->classes);
+    for (size_t i = 0; i < s->classes; i++) {
+        size_t n = strlen(s->class_name[i]) + 1;
+        ds->class_name[i] = memcpy(at, s->class_name[i], n);
+        at += n;
+    }
+    return FL_OK;
+}
+
 fl_status fli_memory_borrow(fl_ctx *ctx, const fl_samples *s, fli_dataset **out)
 {
     fli_dataset *ds = fli_alloc(ctx, 1, sizeof *ds);
@@ -158,8 +200,12 @@ fl_status fli_memory_borrow(fl_ctx *ctx, const fl_samples *s, fli_dataset **out)
                         .classes = s->classes,
                         .shape = {1, 1, s->dim}};
     if (s->shape[0]) memcpy(ds->shape, s->shape, sizeof ds->shape);
-    *out = ds;
-    return FL_OK;
+    fl_status status = copy_names(ctx, s, ds);
+    if (status)
+        fli_dataset_free(ds);
+    else
+        *out = ds;
+    return status;
 }
 
 static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)

@@ -65,6 +65,13 @@ static void huge_shape(problem *p, fl_samples *s)
 static void odd_f64(problem *p, fl_samples *s) { s->f64 = (const double *)((uintptr_t)p->f64 + 4); }
 static void odd_f32(problem *p, fl_samples *s) { s->f64 = NULL, s->f32 = (const float *)((uintptr_t)p->f32 + 2); }
 static void odd_label(problem *p, fl_samples *s) { s->label = (const int32_t *)((uintptr_t)p->label + 1); }
+static const char *const same_names[] = {"low", "high", "low"}, *const empty_name[] = {"low", "", "high"};
+static void twice_a_name(problem *p, fl_samples *s) { (void)p, s->class_name = same_names; }
+static void no_name(problem *p, fl_samples *s) { (void)p, s->class_name = empty_name; }
+static void names_of_nothing(problem *p, fl_samples *s)
+{
+    s->label = NULL, s->classes = 0, s->target = p->target, s->class_name = same_names;
+}
 
 static void refuses_structs(void **state)
 {
@@ -94,6 +101,9 @@ static void refuses_structs(void **state)
         {odd_f64, "f64 is at an address that is no multiple of 8"},
         {odd_f32, "f32 is at an address that is no multiple of 4"},
         {odd_label, "label is at an address that is no multiple of 4"},
+        {twice_a_name, "two classes are called 'low'"},
+        {no_name, "class_name[1] must have between 1 and 255 bytes"},
+        {names_of_nothing, "class_name is given, but there are no classes"},
     };
     fixture *f = *state;
     problem *p = problem_new();

@@ -224,6 +224,11 @@ class Data:
         keep: list = []
         train = _samples_struct(self.train, self.classes, keep)
         test = ffi.NULL if self.test is None else _samples_struct(self.test, self.classes, keep)
+        if self.class_names is not None:
+            names = [ffi.new("char[]", str(name).encode()) for name in self.class_names]
+            keep += names
+            keep.append(ffi.new("char *[]", names))
+            train.class_name = keep[-1]
         who = ffi.NULL
         if self._holding:
             h = self._holding

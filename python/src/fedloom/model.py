@@ -70,7 +70,11 @@ class Model:
         return out if self.classes else out[:, 0]
 
     def classify(self, x: Any) -> np.ndarray:
-        """The likeliest class of each sample, by number."""
+        """The likeliest class of each sample: its number, or what the data called it, as text."""
+        likeliest = self._likeliest(x)
+        return likeliest if self._about.class_name == ffi.NULL else np.array(self.class_names)[likeliest]
+
+    def _likeliest(self, x: Any) -> np.ndarray:
         if not self.classes:
             raise ConfigError("this model is a regression: it has values, and no classes")
         return self.predict(x).argmax(axis=1)

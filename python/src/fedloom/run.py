@@ -282,7 +282,7 @@ class Run:
 
     def classify(self, x: Any) -> np.ndarray:
         """The likeliest class of each sample: its number, or what the data called it."""
-        likeliest = self.as_model().classify(x)
+        likeliest = self.as_model()._likeliest(x)
         names = self._data.class_names if self._data is not None else None
         return likeliest if names is None else names[likeliest]
 
