@@ -209,9 +209,9 @@ def memory(root: int) -> int:
     return total
 
 
-def measure(name: str, arguments: list[str]) -> dict:
+def measure(script: str, name: str, arguments: list[str]) -> dict:
     """Runs one engine in a process of its own."""
-    process = subprocess.Popen([sys.executable, __file__, "--one", name, *arguments], stdout=subprocess.PIPE,
+    process = subprocess.Popen([sys.executable, script, "--one", name, *arguments], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
     most = 0
 
@@ -230,30 +230,33 @@ def measure(name: str, arguments: list[str]) -> dict:
     return {"memory": most, **json.loads(out.splitlines()[-1])}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def compare(script: str, engines: dict, about: str) -> dict:
+    """Runs the engines one after the other and prints a table. `script` calls this, and is what processes start."""
+    parser = argparse.ArgumentParser(description=about.split("\n")[0])
     for key, default in {"clients": 20, "samples": 600, "batch": 50, "steps": 12, "rounds": 10}.items():
         parser.add_argument(f"--{key}", type=int, default=default)
-    parser.add_argument("--one", choices=ENGINES, help=argparse.SUPPRESS)
+    parser.add_argument("--one", choices=engines, help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     o = parser.parse_args()
     if o.one:
         begin = time.perf_counter()
-        ticks = ENGINES[o.one](o)
+        ticks = engines[o.one](o)
         rounds = sorted(b - a for a, b in zip(ticks, ticks[1:]))
         total = time.perf_counter() - begin
         print(json.dumps({"median": rounds[len(rounds) // 2], "fastest": rounds[0], "total": total}))
-        return
+        return {}
     print(f"{o.clients} clients of {o.samples} samples, {o.steps} steps of {o.batch}, {o.rounds} rounds, "
           f"{len(os.sched_getaffinity(0))} cores")
     print(f"{'':20} {'fastest round':>14} {'median round':>14} {'all with start':>15} {'most memory':>13}")
+    figures = {}
     with TemporaryDirectory() as folder:
         write_samples(folder, o)
-        for name in ENGINES:
-            got = measure(name, [*sys.argv[1:], "--folder", folder])
+        for name in engines:
+            got = figures[name] = measure(script, name, [*sys.argv[1:], "--folder", folder])
             print(f"{name:20} {1000 * got['fastest']:11.1f} ms {1000 * got['median']:11.1f} ms {got['total']:13.1f} s "
                   f"{got['memory'] / 2**20:9.0f} MiB", flush=True)
+    return figures and {"clients": o.clients, **figures}
 
 
 if __name__ == "__main__":
-    main()
+    compare(__file__, ENGINES, __doc__)

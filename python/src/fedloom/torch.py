@@ -270,7 +270,7 @@ class _Work:
     def probe(self) -> None:
         """A few samples of the first client, to find out early what is wrong, and what the module is like."""
         inputs = target = None
-        state = [torch.get_rng_state()] + ([torch.cuda.get_rng_state()] if self.clients.device.type == "cuda" else [])
+        state = self._random_state()
         try:
             with self._at("its first samples") as flat:
                 flat.put(flat.x, self.start)
@@ -285,11 +285,16 @@ class _Work:
             raise
         except Error as e:
             raise ConfigError(f"{e} (input: {_looks(inputs)}, target: {_looks(target)})") from e.__cause__
-        after = [torch.get_rng_state()] + ([torch.cuda.get_rng_state()] if len(state) > 1 else [])
+        after = self._random_state()
         self.random = any(not torch.equal(a, b) for a, b in zip(state, after))
         torch.set_rng_state(state[0])
         if len(state) > 1:
-            torch.cuda.set_rng_state(state[1])
+            torch.cuda.set_rng_state(state[1], self.clients.device)
+
+    def _random_state(self) -> list[torch.Tensor]:
+        """Of PyTorch's generators that a module may draw from."""
+        device = self.clients.device
+        return [torch.get_rng_state()] + ([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])
 
 
 # ---- a federation ------------------------------------------------------------------------------------------------------
