@@ -2,8 +2,8 @@
 
     python bench/torch_gpu.py [--device cuda] [--rounds 5]
 
-Needs PyTorch with CUDA and this package, and no data. It fails if the GPU's results are not the CPU's, up to rounding. "cpu"
-as device tries the script itself.
+Needs PyTorch with CUDA and this package, and no data. It fails if the GPU's results are not the CPU's, up to rounding.
+"cpu" as device tries the script itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def modules() -> dict[str, tuple]:
     """Module, shape of a sample, batch."""
     torch.manual_seed(0)
     return {
-        "mlp 784-200-10": (nn.Sequential(nn.Flatten(), nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 10)), (1, 28, 28), 50),
+        "mlp 784-200-10": (nn.Sequential(nn.Flatten(), nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 10)),
+                           (1, 28, 28), 50),
         "conv net, batch norm": (nn.Sequential(block(3, 32), block(32, 64), block(64, 128), nn.Flatten(),
                                                nn.Linear(2048, 10)), (3, 32, 32), 64),
         "mlp, 13 million": (nn.Sequential(nn.Flatten(), nn.Linear(3072, 3072), nn.ReLU(), nn.Linear(3072, 1024),
@@ -63,7 +64,8 @@ def agree(device: str) -> None:
                 fed = fedloom.torch.Federation(net, nn.CrossEntropyLoss(), parts[:3], test=parts[3], device=where)
                 run = fed.run(method, rounds=3, participation="everyone", progress=False,
                               local={"lr": 0.05, "batch": 10, "epochs": 1, **local})
-                found.append(np.concatenate([v.reshape(-1) for v in run.model.values()] + [[run.test_loss, run.train_loss]]))
+                losses = [run.test_loss, run.train_loss]
+                found.append(np.concatenate([v.reshape(-1) for v in run.model.values()] + [losses]))
             gap = np.abs(found[0] - found[1]).max()
             print(f"{method:10} {str(local):20} CPU and {device} differ by {gap:.1e}")
             if not gap < 1e-8:

@@ -2,7 +2,8 @@
 
     python bench/torch_round.py [--clients 20] [--samples 600] [--batch 50] [--steps 12] [--rounds 10]
 
-FedAvg, the same module, clients, steps and batch size everywhere; every engine in a process of its own (bench/flower.py).
+FedAvg, the same module, clients, steps and batch size everywhere. Every engine runs in a process of its own, as in
+bench/flower.py.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ def arrays(features=5, classes=3, n=CLIENTS * EACH + 40, dtype=np.float64):
 
 
 def clients(x, y, count=CLIENTS):
-    return [(torch.tensor(x[i * EACH : (i + 1) * EACH]), torch.tensor(y[i * EACH : (i + 1) * EACH])) for i in range(count)]
+    x, y = torch.tensor(x), torch.tensor(y)
+    return [(x[i : i + EACH], y[i : i + EACH]) for i in range(0, count * EACH, EACH)]
 
 
 def of(module, dtype=np.float64, **more):
@@ -163,7 +164,7 @@ def batch_of(numbers, test=False, gradient=True):
     return b
 
 
-# ---- loops of one's own ------------------------------------------------------------------------------------------------
+# ---- loops of one's own ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["loss", "gradient"])
@@ -258,7 +259,8 @@ def test_shared_frozen_and_odd_parameters():
 
 
 def conv_net():
-    return seeded(lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)))
+    layers = lambda: [nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)]  # noqa: E731
+    return seeded(lambda: nn.Sequential(*layers()))
 
 
 def images(count=4):
@@ -390,7 +392,7 @@ def test_compare(tmp_path):
     assert curve.columns["test_loss"][-1] == pytest.approx(fed.run("fedavg", **SMALL).test_loss, rel=1e-12)
 
 
-# ---- what goes wrong ---------------------------------------------------------------------------------------------------
+# ---- what goes wrong -------------------------------------------------------------------------------------------------
 
 
 def refused(text, make):
@@ -437,7 +439,8 @@ def test_samples_that_cannot_be():
     refused(r"input: float64 \(8, 4\)", lambda: ft.Federation(mlp(), loss, [(x[:, :4], y)]))
     refused("the loss is a float64 .8,., but must be one number",
             lambda: ft.Federation(mlp(), nn.CrossEntropyLoss(reduction="none"), [(x, y)]))  # fmt: skip
-    refused("does not depend on the parameters", lambda: ft.Federation(mlp(), lambda out, t: t.double().sum(), [(x, y)]))
+    idle = lambda output, target: target.double().sum()  # noqa: E731
+    refused("does not depend on the parameters", lambda: ft.Federation(mlp(), idle, [(x, y)]))
 
 
 @pytest.mark.parametrize("solver", ["turns", "sgd"])

@@ -146,7 +146,7 @@ class Clients:
         return np.diff(self.start)
 
     def fingerprint(self, crc: int) -> int:
-        """A number that other samples will hardly have: of tensors their shapes and both ends, of data sets the sizes."""
+        """A checksum that tells federations apart: of tensors as above, of data sets the sizes."""
         for s in [*self.train, self.test]:
             crc = zlib.crc32(repr(None if s is None else len(s)).encode(), crc)
             if isinstance(s, Pairs):

@@ -70,7 +70,7 @@ class Flat:
             p.grad = self.g[at : at + p.numel()].view(p.shape)
             at += p.numel()
         self.norms = statistics_of(self.module)
-        self._frozen = frozen
+        self.frozen = frozen
         self._buffers = [(m, k, b.clone()) for m in self.module.modules() for k, b in m._buffers.items()
                          if b is not None]  # fmt: skip
         pinned = device.type == "cuda"
@@ -97,9 +97,9 @@ class Flat:
     def training(self) -> None:
         """As clients train: their batches' statistics, or those of the buffers where these are frozen."""
         self._reset()
-        if not self.module.training or self._frozen:
+        if not self.module.training or self.frozen:
             self.module.train()
-        if self._frozen:
+        if self.frozen:
             for m in self.norms:
                 m.eval()
 
@@ -147,7 +147,7 @@ class Statistics:
 
     def of(self, x: np.ndarray, flat: Flat) -> list | None:
         """At x; None: the module has none. `flat` is there to be used."""
-        if not flat.norms or flat._frozen:
+        if not flat.norms or flat.frozen:
             return None
         with self._lock:
             for k, (known, found) in enumerate(self._known):
