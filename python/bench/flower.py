@@ -230,8 +230,9 @@ def measure(script: str, name: str, arguments: list[str]) -> dict:
     return {"memory": most, **json.loads(out.splitlines()[-1])}
 
 
-def compare(script: str, engines: dict, about: str) -> dict:
-    """Runs the engines one after the other and prints a table. `script` calls this, and is what processes start."""
+def compare(script: str, engines: dict, about: str) -> argparse.Namespace | None:
+    """Runs the engines one after the other, prints a table and returns the options. `script` calls this, and is what
+    processes start: there it runs one of them, and returns None."""
     parser = argparse.ArgumentParser(description=about.split("\n")[0])
     for key, default in {"clients": 20, "samples": 600, "batch": 50, "steps": 12, "rounds": 10}.items():
         parser.add_argument(f"--{key}", type=int, default=default)
@@ -244,18 +245,17 @@ def compare(script: str, engines: dict, about: str) -> dict:
         rounds = sorted(b - a for a, b in zip(ticks, ticks[1:]))
         total = time.perf_counter() - begin
         print(json.dumps({"median": rounds[len(rounds) // 2], "fastest": rounds[0], "total": total}))
-        return {}
+        return None
     print(f"{o.clients} clients of {o.samples} samples, {o.steps} steps of {o.batch}, {o.rounds} rounds, "
           f"{len(os.sched_getaffinity(0))} cores")
     print(f"{'':20} {'fastest round':>14} {'median round':>14} {'all with start':>15} {'most memory':>13}")
-    figures = {}
     with TemporaryDirectory() as folder:
         write_samples(folder, o)
         for name in engines:
-            got = figures[name] = measure(script, name, [*sys.argv[1:], "--folder", folder])
+            got = measure(script, name, [*sys.argv[1:], "--folder", folder])
             print(f"{name:20} {1000 * got['fastest']:11.1f} ms {1000 * got['median']:11.1f} ms {got['total']:13.1f} s "
                   f"{got['memory'] / 2**20:9.0f} MiB", flush=True)
-    return figures and {"clients": o.clients, **figures}
+    return o
 
 
 if __name__ == "__main__":

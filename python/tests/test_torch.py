@@ -14,6 +14,7 @@ from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset  # noqa: E402
 
 import fedloom.torch as ft  # noqa: E402
+import fedloom.torch_module  # noqa: E402
 
 CLIENTS, EACH = 6, 20
 
@@ -140,6 +141,21 @@ def test_threads_make_no_difference():
         torch.set_num_threads(before)
     assert gap(one, four) == 0
     assert gap(one, steps) == 0
+
+
+def test_vectors_by_way_of_the_host(monkeypatch):
+    """As on other devices, where vectors are staged in memory of the host."""
+    expected = of(mlp()).run("feddyn", **SMALL)
+    init = fedloom.torch_module.Flat.__init__
+
+    def staged(self, *args):
+        init(self, *args)
+        self._host = torch.empty_like(self.x)
+
+    monkeypatch.setattr(fedloom.torch_module.Flat, "__init__", staged)
+    fed = of(mlp())
+    assert gap(fed.run("feddyn", **SMALL), expected) == 0
+    assert gap(fed.run("feddyn", **small(local={**SMALL["local"], "solver": "sgd"})), expected) < 1e-12
 
 
 def test_the_gradient_is_that_of_differences():
