@@ -308,7 +308,9 @@ static fl_status run_real(fli_async *a, size_t steps, const atomic_int *asked)
     a->until = steps;
     a->asked = asked;
     fli_pool_run(fli_exec_crew(a->spec.exec)->pool, a->spec.at_work, real_client, a);
-    return a->status;
+    /* who ended it may only have seen that a function of the user's failed elsewhere */
+    fl_status s = fli_coordinator_status(fli_exec_coordinator(a->spec.exec));
+    return s ? s : a->status;
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------- */

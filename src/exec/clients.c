@@ -211,8 +211,9 @@ static fl_status called(fli_clients *c, turn_slot *t, const char *call)
 {
     fli_exchange *x = t->exchange;
     if (!fli_has_failed(&t->failure)) return FL_OK;
-    fli_fault_note(c->fault, c->spec.algo, call, &x->ask, (size_t)x->ask.round, &t->failure);
     x->why = t->failure;
+    fli_fault_word(&x->why, c->spec.algo, call, &x->ask, (size_t)x->ask.round);
+    fli_fault_note(c->fault, &x->why);
     return FL_ECALLBACK;
 }
 
@@ -261,13 +262,23 @@ static void pose(fli_clients *c, turn_slot *t, fli_exchange *x, void **caches)
     if ((x->status = called(c, t, "pose"))) end_turn(c, t);
 }
 
-static fl_status check(const fli_clients *c, turn_slot *t)
+/* Whether objective or solver have failed. */
+static fl_status solved(fli_clients *c, turn_slot *t)
+{
+    fli_exchange *x = t->exchange;
+    fl_status s = fli_model_why(c->spec.model, &x->why, " at client %" PRIu32 ", round %" PRIu64, x->ask.client,
+                                x->ask.round + 1);
+    if (s || !(s = t->task.status)) return s;
+    if (s == FL_ECALLBACK) x->why = t->task.why;
+    return s;
+}
+
+static fl_status check(fli_clients *c, turn_slot *t)
 {
     const fli_answer *a = &t->task.answer;
-    const fli_ask *ask = &t->exchange->ask;
-    fl_status s =
-        fli_model_status(c->ctx, c->spec.model, " at client %" PRIu32 ", round %" PRIu64, ask->client, ask->round + 1);
-    if (s || t->task.status) return s ? s : t->task.status;
+    fl_status s = solved(c, t);
+    if (s == FL_ECALLBACK) fli_fault_note(c->fault, &t->exchange->why);
+    if (s) return s;
     t->exchange->own_diverged = a->pair.own && !fli_finite(&c->space, a->pair.own);
     int finite = fli_finite(&c->space, a->z) && (!a->levels.v || fli_finite(&c->space, a->levels.v)) &&
                  (!a->gradient || fli_finite(&c->space, a->gradient));
@@ -299,10 +310,14 @@ static void take_turns(fli_clients *c, fli_exchange *const *list, size_t n, work
     for (size_t i = 0; i < posed; i++) answer(c, &w->slots[i]);
 }
 
-static fl_status measure(const fli_clients *c, fli_exchange *x, fli_eval *eval)
+static fl_status measure(fli_clients *c, fli_exchange *x, fli_eval *eval)
 {
+    x->why.text[0] = 0;
     fl_status s = fli_evaluate(&c->evaluates, eval, x);
-    return s ? s : fli_model_status(c->ctx, c->spec.model, " when client %" PRIu32 " was measured", x->ask.client);
+    if (s || !(s = fli_model_why(c->spec.model, &x->why, " when client %" PRIu32 " was measured", x->ask.client)))
+        return s;
+    fli_fault_note(c->fault, &x->why);
+    return s;
 }
 
 static int same_solver(const fli_clients *c, const fli_exchange *a, const fli_exchange *b)

@@ -246,7 +246,9 @@ void fli_coordinator_resume(fli_coordinator *c, const fli_step *step)
 /* After a call of the method's for whole vectors or a slice; `ask` NULL: not on behalf of a client. */
 static void called(fli_coordinator *c, const char *call, const fli_ask *ask, fl_failure *failure)
 {
-    if (fli_has_failed(failure)) fli_fault_note(c->fault, c->spec.algo, call, ask, c->step.round, failure);
+    if (!fli_has_failed(failure)) return;
+    fli_fault_word(failure, c->spec.algo, call, ask, c->step.round);
+    fli_fault_note(c->fault, failure);
 }
 
 fl_status fli_coordinator_status(const fli_coordinator *c)
@@ -351,8 +353,9 @@ fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool)
 
 fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x)
 {
-    if (x->status == FL_ECALLBACK && fli_has_failed(&x->why)) return fli_fail(c->ctx, x->status, "%s", x->why.text);
-    if (x->status != FL_EDIVERGED) return x->status;
+    if (x->status == FL_ECALLBACK && fli_fault_there(c->fault)) return fli_coordinator_status(c);
+    if (x->status != FL_EDIVERGED)
+        return fli_has_failed(&x->why) ? fli_fail(c->ctx, x->status, "%s", x->why.text) : x->status;
     const fli_algo *a = c->spec.algo;
     const char *whose = x->own_diverged ? "own" : "local";
     const char *remedy = x->own_diverged && a->personal.remedy ? a->personal.remedy

@@ -23,7 +23,9 @@ typedef struct {
     int missed;       /* it did not reach the required accuracy */
     int own_diverged; /* of a turn that failed: it was the client's own model that left the finite range */
     fl_status status;
-    fl_failure why; /* FL_ECALLBACK: the sentence */
+    /* the sentence where it failed and the client has one of its own; what went wrong in this process may be in the
+     * context instead, and what a function of the user's said is also in the fault that both sides share */
+    fl_failure why;
 } fli_exchange;
 
 /* A zeroed message with this many vectors, in one piece from vec[0] on, and numbers. */

@@ -174,7 +174,7 @@ fl_status fli_exec_own_model(fli_exec *e, uint32_t client, void *out, double *mi
     fli_coordinator_address(e->server, &x.ask);
     fli_exec_run(e, &(fli_exchange *){&x}, 1);
     if (mix) *mix = share;
-    return x.status;
+    return x.status ? fli_coordinator_failed(e->server, &x) : FL_OK;
 }
 
 /* ---- a round --------------------------------------------------------------------------------------------- */

@@ -15,9 +15,11 @@ typedef struct {
 
 static inline int fli_fault_there(const fli_fault *f) { return atomic_load_explicit(&f->there, memory_order_acquire); }
 
-/* Makes "method NAME failed in pose, client 3, round 5: WHY" of a failure's text; `ask` NULL: no client's. The first
- * sentence stays in the fault. */
-void fli_fault_note(fli_fault *f, const fli_algo *a, const char *call, const fli_ask *ask, size_t round,
-                    fl_failure *why);
+/* The first sentence stays in the fault. An empty one changes nothing: it is of somebody who has only seen that another
+ * has failed. */
+void fli_fault_note(fli_fault *f, const fl_failure *why);
+
+/* Makes "method NAME failed in pose, client 3, round 5: WHY" of a failure's text; `ask` NULL: no client's. */
+void fli_fault_word(fl_failure *why, const fli_algo *a, const char *call, const fli_ask *ask, size_t round);
 
 #endif

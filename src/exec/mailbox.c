@@ -1,6 +1,7 @@
 #include "exec/mailbox.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,7 +13,8 @@ typedef struct {
     const fli_filled *filled; /* NULL: nobody wants to know */
     size_t left;              /* that are not answered */
     size_t held;              /* that a carrier reads or writes: until it has finished they must stay */
-    fl_status failed;         /* there is no use in waiting for the rest */
+    fl_status failed;         /* there is no use in waiting for the rest, */
+    fl_failure why;           /* and the reason */
 } batch;
 
 typedef enum { WAITING, WRITING, OUT, READING, ANSWERED } progress;
@@ -211,19 +213,26 @@ static fl_status claim(fli_mailbox *b, fl_ctx *ctx, uint32_t client, uint64_t nu
     return fli_fail(ctx, FL_EMISMATCH, "client %u: nobody waits for this answer, or not any more", client);
 }
 
+/* Ends the wait for a batch; the first reason stays. */
+static void give_up(fli_mailbox *b, batch *g, fl_status status, uint32_t client, const char *why)
+{
+    if (g->failed) return;
+    g->failed = status;
+    fli_snprintf(g->why.text, sizeof g->why.text, "client %u: %s", client, why);
+    if (status == FL_ECALLBACK) fli_fault_note(b->spec.fault, &g->why); /* nor is anything of the user's called here */
+}
+
 /* A model that is no longer finite is for the server's side to word, and to name the first of those in the cohort;
  * anything else ends the run now. */
-static void note_failure(fli_mailbox *b, letter *l, const char *why)
+static void note_failure(fli_mailbox *b, const letter *l)
 {
     fl_status s = l->x->status;
-    if (!s || s == FL_EDIVERGED) return;
-    l->batch->failed = s;
-    fli_fail(b->ctx, s, "client %u: %s", l->x->ask.client, *why ? why : fl_status_text(s));
+    const char *why = l->x->why.text;
+    if (s && s != FL_EDIVERGED) give_up(b, l->batch, s, l->x->ask.client, *why ? why : fl_status_text(s));
 }
 
 fl_status fli_mailbox_answer(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const void *answer, size_t n)
 {
-    char why[FLI_WHY_BYTES];
     fli_packet p;
     letter *l;
     fl_status s = fli_packet_read(ctx, FLI_PACKET_ANSWER, answer, n, &p);
@@ -233,11 +242,11 @@ fl_status fli_mailbox_answer(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const
     if (p.client != client)
         return fli_fail(ctx, FL_EMISMATCH, "client %u: this answer is of client %u", client, p.client);
     if ((s = claim(b, ctx, client, p.number, &l))) return s;
-    s = fli_answer_read(ctx, &b->protocol, &p, l->x, why);
+    s = fli_answer_read(ctx, &b->protocol, &p, l->x);
     const fli_filled *filled = l->batch->filled;
     if (!s && filled && !l->x->status) filled->tell(filled->arg, l->place);
     pthread_mutex_lock(&b->lock);
-    if (!s) note_failure(b, l, why);
+    if (!s) note_failure(b, l);
     let_go(b, l, s ? OUT : ANSWERED);
     pthread_mutex_unlock(&b->lock);
     return s;
@@ -249,8 +258,7 @@ fl_status fli_mailbox_lost(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const c
     pthread_mutex_lock(&b->lock);
     letter *l = b->closed ? NULL : find_client(b, client);
     if (l && l->progress != READING && l->progress != ANSWERED && !l->batch->failed) {
-        fli_fail(b->ctx, FL_EIO, "client %u: %s", client, why && *why ? why : "it was lost");
-        l->batch->failed = FL_EIO;
+        give_up(b, l->batch, FL_EIO, client, why && *why ? why : "it was lost");
         pthread_cond_broadcast(&b->moved);
     } else {
         s = fli_fail(ctx, FL_EMISMATCH, "client %u: no answer of it is awaited", client);
@@ -311,13 +319,14 @@ static void unpost(fli_mailbox *b, const batch *g)
 
 /* What is not answered fails for the reason that there is; with it all that failed otherwise, so that there is one
  * reason. */
-static void fail_rest(fli_mailbox *b, const batch *g, letter *letters, size_t n)
+static void fail_rest(const batch *g, letter *letters, size_t n)
 {
-    fl_status why = g->failed ? g->failed : g->left ? FL_EDONE : FL_OK;
-    if (!why) return;
-    if (!g->failed) fli_fail(b->ctx, why, "the run was ended while clients were at work");
+    fl_status s = g->failed ? g->failed : g->left ? FL_EDONE : FL_OK;
+    fl_failure why = g->why;
+    if (!s) return;
+    if (!g->failed) fl_failed(&why, "the run was ended while clients were at work");
     for (size_t i = 0; i < n; i++)
-        if (letters[i].progress != ANSWERED || letters[i].x->status) letters[i].x->status = why;
+        if (letters[i].progress != ANSWERED || letters[i].x->status) letters[i].x->status = s, letters[i].x->why = why;
 }
 
 static void run(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)
@@ -331,7 +340,7 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_f
     post(b, &g, list, letters, n);
     while ((g.left && !g.failed && !b->closed) || g.held) pthread_cond_wait(&b->moved, &b->lock);
     unpost(b, &g);
-    fail_rest(b, &g, letters, n);
+    fail_rest(&g, letters, n);
     pthread_mutex_unlock(&b->lock);
     fli_free(letters);
 }

@@ -268,16 +268,15 @@ void fli_errand_fini(fli_errand *e)
 
 /* ---- answers --------------------------------------------------------------------------------------------- */
 
-fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_errand *e, const char *why, fl_bytes *out)
+fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_errand *e, fl_bytes *out)
 {
-    unsigned char head[FLI_OUTCOME_BYTES + FLI_WHY_BYTES];
-    size_t text = e->x.status ? strlen(why) : 0, n = 0;
+    unsigned char head[FLI_OUTCOME_BYTES + sizeof e->x.why.text];
+    size_t text = e->x.status ? strlen(e->x.why.text) : 0, n = 0;
     void *body = NULL;
     fl_status s = FL_OK;
     *out = (fl_bytes){NULL, 0};
-    if (text >= FLI_WHY_BYTES) text = FLI_WHY_BYTES - 1;
     fli_outcome_write(&e->x, head);
-    memcpy(head + FLI_OUTCOME_BYTES, why, text);
+    memcpy(head + FLI_OUTCOME_BYTES, e->x.why.text, text);
     if (!e->x.status && e->x.ask.flags & FLI_ASK_REPLY)
         s = pack_parts(ctx, e->parts.up, e->parts.moment, p->model, &e->x.up, &body, &n);
     if (!s) {
@@ -296,13 +295,12 @@ static void make_printable(const unsigned char *text, size_t n, char *out)
     out[n] = 0;
 }
 
-fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_exchange *x,
-                          char why[FLI_WHY_BYTES])
+fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_exchange *x)
 {
     fli_exchange came = {0};
     fli_wire w;
     size_t text = packet->head_bytes - FLI_OUTCOME_BYTES;
-    if (packet->head_bytes < FLI_OUTCOME_BYTES || text >= FLI_WHY_BYTES || fli_outcome_read(packet->head, &came) ||
+    if (packet->head_bytes < FLI_OUTCOME_BYTES || text >= sizeof x->why.text || fli_outcome_read(packet->head, &came) ||
         (!came.status && text))
         return fli_fail(ctx, FL_EFORMAT, "client %u: its report of its turn is impossible", packet->client);
     int reply = !came.status && x->ask.flags & FLI_ASK_REPLY;
@@ -314,7 +312,7 @@ fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *
         fl_status s = read_parts(ctx, "the answer", w.up, w.moment, p->model, packet, &x->up, NULL);
         if (s) return s;
     }
-    make_printable(packet->head + FLI_OUTCOME_BYTES, text, why);
+    make_printable(packet->head + FLI_OUTCOME_BYTES, text, x->why.text);
     x->spent = came.spent;
     x->missed = came.missed;
     x->own_diverged = came.own_diverged;

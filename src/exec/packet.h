@@ -62,12 +62,9 @@ typedef struct {
 fl_status fli_errand_read(fl_ctx *ctx, const fli_protocol *p, uint32_t client, const void *in, size_t n, fli_errand *e);
 void fli_errand_fini(fli_errand *e);
 
-/* `why` is for a person; it is cut where it is long. */
-fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_errand *e, const char *why, fl_bytes *out);
-/* An answer's body and outcome into the exchange that it belongs to, all of it or nothing. `why` receives a printable
- * sentence, "" if nothing went wrong. */
-enum { FLI_WHY_BYTES = 1024 };
-fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_exchange *x,
-                          char why[FLI_WHY_BYTES]);
+fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_errand *e, fl_bytes *out);
+/* An answer's body and outcome into the exchange that it belongs to, all of it or nothing. What it says of a failure is
+ * made printable. */
+fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *packet, fli_exchange *x);
 
 #endif

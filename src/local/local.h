@@ -190,6 +190,7 @@ typedef struct {
     uint32_t client; /* together with the client */
     /* set by the solver */
     fl_status status;
+    fl_failure why;    /* FL_ECALLBACK: the sentence, where this task has one */
     fli_answer answer; /* where status is FL_OK */
     /* the task's own */
     void *z, *kept; /* the solution, and `answers` further vectors: fli_task_vector */

@@ -5,6 +5,8 @@
 #include "base/own.h"
 #include "local/minibatch.h"
 
+#include "base/number.h"
+
 #include <inttypes.h>
 
 typedef struct {
@@ -20,7 +22,6 @@ typedef struct {
 
 /* fl_local.engine: of one task. */
 typedef struct {
-    fl_ctx *ctx;
     fli_worker *worker;
     fli_task *task;
     fli_minibatch batch;
@@ -37,7 +38,7 @@ static int finish(const engine *e, double decay, const void *x, void *g, double 
         if (g) fli_axpy(&m->space, decay, x, g);
     }
     if (loss) *loss = value;
-    return fli_model_status(e->ctx, m, " at client %" PRIu32 ", round %" PRIu64, e->task->client, e->task->round + 1);
+    return fli_model_failed(m);
 }
 
 int fl_local_loss(const fl_local *l, const void *x, void *g, double *loss)
@@ -97,11 +98,12 @@ static int call(const fl_solver *s, const fl_local *l, const fl_problem *p, void
     return failed;
 }
 
-static fl_status solve_task(fl_ctx *ctx, const instance *in, fli_task *t)
+/* An objective that has failed is known by its model: whoever asked for the task finds it there. */
+static fl_status solve_task(const instance *in, fli_task *t)
 {
     fli_worker *w = in->worker;
     const fli_problem *p = &t->problem;
-    engine e = {.ctx = ctx, .worker = w, .task = t};
+    engine e = {.worker = w, .task = t};
     fl_local l = local_of(&e);
     fl_problem posed = {p->start, p->anchor, p->rho, p->shift, p->lr, p->steps};
     fl_solution out = {.weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps};
@@ -109,17 +111,24 @@ static fl_status solve_task(fl_ctx *ctx, const instance *in, fli_task *t)
     fli_minibatch_init(w, t->view, t->view->train, t->view->n_train, NULL, &t->rng, &e.batch);
     fli_copy(&w->model->space, p->start, t->z);
     int failed = call(&in->solver->is, &l, &posed, t->z, &out, &f);
-    fl_status s = fli_model_status(ctx, w->model, " at client %" PRIu32 ", round %" PRIu64, t->client, t->round + 1);
     t->answer = (fli_answer){.z = t->z, .weight = out.weight, .steps = out.steps, .missed = out.missed != 0};
-    if (s || !failed) return s;
+    if (!failed) return FL_OK;
     if (!fli_has_failed(&f)) fl_failed(&f, NULL);
-    return fli_fail(ctx, FL_ECALLBACK, "solver %s failed at client %" PRIu32 ", round %" PRIu64 ": %s",
-                    in->solver->is.name, t->client, t->round + 1, f.text);
+    fli_snprintf(t->why.text, sizeof t->why.text, "solver %s failed at client %" PRIu32 ", round %" PRIu64 ": %s",
+                 in->solver->is.name, t->client, t->round + 1, f.text);
+    return FL_ECALLBACK;
 }
 
+/* Once it has failed it is not called any more. */
 static void solve(fl_ctx *ctx, void *opened, fli_task *const *tasks, size_t n)
 {
-    for (size_t i = 0; i < n; i++) tasks[i]->status = solve_task(ctx, opened, tasks[i]);
+    fl_status s = FL_OK;
+    (void)ctx;
+    for (size_t i = 0; i < n; i++) {
+        tasks[i]->why.text[0] = 0;
+        if (!s) s = solve_task(opened, tasks[i]);
+        tasks[i]->status = s;
+    }
 }
 
 static void close_own(void *opened)

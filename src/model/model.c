@@ -113,15 +113,32 @@ size_t fli_tensor_shape(const fli_tensor *t, size_t shape[4])
     return t->dims ? t->dims : t->kernel ? 4 : t->cols ? 2 : 1;
 }
 
-fl_status fli_model_status(fl_ctx *ctx, const fli_model *m, const char *where, ...)
+static fl_status ask_why(const fli_model *m, fl_failure *why, const char *where, va_list ap)
 {
     char place[128];
-    va_list ap;
-    if (!m->desc->status) return FL_OK;
-    va_start(ap, where);
+    if (!fli_model_failed(m)) return FL_OK;
     fli_vsnprintf(place, sizeof place, where, ap);
+    m->desc->failed(m, place, why);
+    return FL_ECALLBACK;
+}
+
+fl_status fli_model_why(const fli_model *m, fl_failure *why, const char *where, ...)
+{
+    va_list ap;
+    va_start(ap, where);
+    fl_status s = ask_why(m, why, where, ap);
     va_end(ap);
-    return m->desc->status(ctx, m, place);
+    return s;
+}
+
+fl_status fli_model_status(fl_ctx *ctx, const fli_model *m, const char *where, ...)
+{
+    fl_failure why = {{0}};
+    va_list ap;
+    va_start(ap, where);
+    fl_status s = ask_why(m, &why, where, ap);
+    va_end(ap);
+    return fli_has_failed(&why) ? fli_fail(ctx, s, "%s", why.text) : s;
 }
 
 fl_status fli_model_needs_hvp(fl_ctx *ctx, const fli_model *m, const char *who)

@@ -8,6 +8,7 @@
 #define FLI_MODEL_MODEL_H
 
 #include "base/keys.h"
+#include "base/own.h"
 #include "base/rng.h"
 #include "data/fed.h"
 #include "vec/space.h"
@@ -80,8 +81,9 @@ typedef struct fli_model_desc {
     /* Metrics of its own, and their values at x, in this order; both NULL: none. */
     const char *const *metrics;
     void (*measure)(const fli_model *m, const void *x, double *out);
-    /* Models that can fail at work: see fli_model_status. NULL: it cannot. */
-    fl_status (*status)(fl_ctx *ctx, const fli_model *m, const char *where);
+    /* Models that can fail at work: whether it has. `why` unless NULL receives the sentence, see fli_model_why. NULL: it
+     * cannot. */
+    int (*failed)(const fli_model *m, const char *where, fl_failure *why);
     /* See fli_model_predict. NULL: the probabilities that belong to `logits`; without those, too, it cannot. */
     void (*predict)(const fli_model *m, const void *x, const fli_batch *b, double *out, void *scratch);
     /* Its layers, as a JSON list of objects (describe.c). NULL: there is nothing to say. */
@@ -123,9 +125,15 @@ void fli_model_free(fli_model *m);
 /* Its dimensions, at most 4; returns how many there are. */
 size_t fli_tensor_shape(const fli_tensor *t, size_t shape[4]);
 
-/* FL_OK, unless a function of the user's that the model is made of has failed: from then on the model computes nothing,
- * and its numbers are NaN. To be asked by the thread that computed, before anybody wonders about its numbers: that
- * thread says what failed, and where, as in " at client 3". Others then say the same. */
+/* Whether a function of the user's that the model is made of has failed: from then on the model computes nothing, and
+ * its numbers are NaN. */
+static inline int fli_model_failed(const fli_model *m) { return m->desc->failed && m->desc->failed(m, "", NULL); }
+/* FL_ECALLBACK, with the sentence, if it has. To be asked by the thread that computed, before anybody wonders about its
+ * numbers: that thread says what failed, and where, as in " at client 3". Others then say the same, or nothing before
+ * that. */
+fl_status fli_model_why(const fli_model *m, fl_failure *why, const char *where, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same with the sentence in a context. */
 fl_status fli_model_status(fl_ctx *ctx, const fli_model *m, const char *where, ...)
     __attribute__((format(printf, 3, 4)));
 /* Refuses a model whose Hessian nobody knows. `who` needs it, as in "`fedloom check`". */

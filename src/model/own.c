@@ -25,7 +25,7 @@ typedef struct {
     pthread_mutex_t lock;
     pthread_t thread; /* on which it failed: it knows where */
     fl_failure why;
-    char sentence[768]; /* once that thread has said it */
+    fl_failure sentence; /* once that thread has said it */
 } trouble;
 
 static const objective *own(const fli_model *m) { return (const objective *)m->desc; }
@@ -51,16 +51,17 @@ static void note_failure(const fli_model *m, fl_failure *f)
     pthread_mutex_unlock(&t->lock);
 }
 
-static fl_status status(fl_ctx *ctx, const fli_model *m, const char *where)
+static int failed(const fli_model *m, const char *where, fl_failure *why)
 {
     trouble *t = trouble_of(m);
-    if (!has_failed(m)) return FL_OK;
+    if (!has_failed(m) || !why) return has_failed(m);
     pthread_mutex_lock(&t->lock);
-    if (!*t->sentence && pthread_equal(t->thread, pthread_self()))
-        fli_snprintf(t->sentence, sizeof t->sentence, "objective %s failed%s: %s", m->desc->name, where, t->why.text);
-    if (*t->sentence) fli_fail(ctx, FL_ECALLBACK, "%s", t->sentence);
+    if (!fli_has_failed(&t->sentence) && pthread_equal(t->thread, pthread_self()))
+        fli_snprintf(t->sentence.text, sizeof t->sentence.text, "objective %s failed%s: %s", m->desc->name, where,
+                     t->why.text);
+    *why = t->sentence;
     pthread_mutex_unlock(&t->lock);
-    return FL_ECALLBACK;
+    return 1;
 }
 
 static fl_batch batch_of(const fli_batch *b)
@@ -311,7 +312,7 @@ static fli_model_desc describe(const objective *o)
                             .fini = fini,
                             .metrics = is->metrics,
                             .measure = is->metrics ? measure : NULL,
-                            .status = status};
+                            .failed = failed};
 }
 
 fl_status fli_own_objective_add(fl_ctx *ctx, const fl_objective *given)

@@ -273,7 +273,8 @@ fl_status fl_client_work(fl_client *c, const void *ask, size_t n, fl_bytes *out)
         fli_exchange *x = &e.x;
         if (!(x->status = recall(c, &e))) fli_clients_work(c->clients, &x, 1, 0);
         go_on(c, &e);
-        s = fli_answer_pack(c->ctx, &c->protocol, &e, fl_ctx_error(c->ctx), out);
+        if (x->status && !fli_has_failed(&x->why) && *fl_ctx_error(c->ctx)) fl_failed(&x->why, fl_ctx_error(c->ctx));
+        s = fli_answer_pack(c->ctx, &c->protocol, &e, out);
         if (!s) fli_clear(c->ctx); /* a turn that failed is said in the answer */
     }
     fli_errand_fini(&e);

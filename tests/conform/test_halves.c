@@ -437,7 +437,46 @@ static void own_things(void **state)
     own_forget(f);
 }
 
-/* An objective that fails at a client ends the run in its words. */
+/* Something of the user's fails at a client, once everybody has begun. */
+static void fails_at_client(fixture *f, const char *settings, own_arg *arg, const char *sentence)
+{
+    fl_config *cfg = configure(f, settings);
+    halves h = {.f = f};
+    assert_ok(f->ctx, fl_run_new(cfg, &h.like));
+    fl_config_free(cfg);
+    h.clients = fl_run_clients(h.like);
+    open_halves(&h, settings);
+    if (arg) arg->fail_batch = atomic_load(&arg->calls) + 30;
+    uint32_t who;
+    fl_bytes ask, answer;
+    char start[32];
+    fl_status s;
+    while (!(s = fl_server_next(h.server, 10, &who, &ask))) {
+        work(&h, who, &ask, &answer);
+        hand_in(&h, who, &answer);
+    }
+    snprintf(start, sizeof start, "client %u: ", (unsigned)who);
+    assert_int_equal(s, FL_ECALLBACK);
+    if (strncmp(fl_ctx_error(f->ctx), start, strlen(start)) || !strstr(fl_ctx_error(f->ctx), sentence))
+        fail_msg("'%s' does not begin with '%s' and have '%s'", fl_ctx_error(f->ctx), start, sentence);
+    close_halves(&h);
+    fl_run_free(h.like);
+}
+
+static int lame_pose(const fl_turn *t, fl_problem *p)
+{
+    if (t->ask.client == 3 && t->ask.round == 1) return fl_failed(t->failure, "one leg is missing"), 1;
+    return own_scaffold.pose(t, p);
+}
+
+static int lame_solve(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_solution *out, fl_failure *f)
+{
+    (void)arg, (void)p, (void)z, (void)out;
+    if (l->client == 3 && l->round == 1) return fl_failed(f, "one arm is missing"), 1;
+    return 0;
+}
+
+/* An objective, a method or a solver that fails at a client ends the server's run in its words. */
 static void own_failure(void **state)
 {
     static own_arg arg;
@@ -445,25 +484,24 @@ static void own_failure(void **state)
     static const char settings[] =
         "model=own_softmax;data={kind: blobs, classes: 3, features: 4, samples: 90};participation=everyone";
     own_register(f, &arg);
-    fl_config *cfg = configure(f, settings);
-    halves h = {.f = f};
-    assert_ok(f->ctx, fl_run_new(cfg, &h.like));
-    fl_config_free(cfg);
-    h.clients = fl_run_clients(h.like);
-    open_halves(&h, settings);
-    arg.fail_batch = atomic_load(&arg.calls) + 30;
-    uint32_t who;
-    fl_bytes ask, answer;
-    fl_status s;
-    while (!(s = fl_server_next(h.server, 10, &who, &ask))) {
-        work(&h, who, &ask, &answer);
-        hand_in(&h, who, &answer);
-    }
-    assert_int_equal(s, FL_ECALLBACK);
-    assert_non_null(strstr(fl_ctx_error(f->ctx), "no more paper"));
-    close_halves(&h);
-    fl_run_free(h.like);
+    fails_at_client(f, settings, &arg, "objective own_softmax failed at client ");
+    arg.fail_batch = 0;
+    fails_at_client(f, settings, &arg, ": no more paper");
     own_forget(f);
+
+    fl_method lame = own_scaffold;
+    lame.name = "lame";
+    lame.pose = lame_pose;
+    assert_ok(f->ctx, fl_method_register(f->ctx, &lame));
+    fails_at_client(f, "algorithm=lame;model=softmax;participation=everyone", NULL,
+                    "client 3: method lame failed in pose, client 3, round 2: one leg is missing");
+    assert_ok(f->ctx, fl_forget(f->ctx, "algorithm", "lame"));
+
+    fl_solver solver = {.size = sizeof solver, .name = "lame", .solve = lame_solve};
+    assert_ok(f->ctx, fl_solver_register(f->ctx, &solver));
+    fails_at_client(f, "local.solver=lame;model=softmax;participation=everyone", NULL,
+                    "client 3: solver lame failed at client 3, round 2: one arm is missing");
+    assert_ok(f->ctx, fl_forget(f->ctx, "solver", "lame"));
 }
 
 /* Who does not know a method cannot take part. */
