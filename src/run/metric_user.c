@@ -50,12 +50,14 @@ static void add(const char *name)
     slot *s = &slots[at];
     fli_snprintf(s->name, sizeof s->name, "%s", name);
     fli_snprintf(s->event, sizeof s->event, "own/%s", name);
-    s->metric.is =
-        (fl_metric){.name = s->name,
-                    .title = s->name,
-                    .help = "a metric of an objective that was registered",
-                    .scale = FL_SCALE_WIDE,
-                    .shown = {[FL_VIEW_EVENTS] = {s->event}, [FL_VIEW_CHART] = {s->name}, [FL_VIEW_STUDY] = {s->name}}};
+    s->metric.is = (fl_metric){.name = s->name,
+                               .title = s->name,
+                               .help = "a metric of an objective that was registered",
+                               .scale = FL_SCALE_WIDE,
+                               .shown = {[FL_VIEW_EVENTS] = {s->event},
+                                         [FL_VIEW_CHART] = {s->name},
+                                         [FL_VIEW_STUDY] = {s->name},
+                                         [FL_VIEW_STUDY_FILES] = {s->name}}};
     atomic_store(&used, at + 1);
 }
 

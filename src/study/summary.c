@@ -348,12 +348,34 @@ static void csv_stat(fli_text *t, const fli_stat *st)
         fli_text_add(t, ",,");
 }
 
-static void csv_head(fli_text *t, const fli_reals *targets)
+/* The metrics of both files: all that are shown there, but of users' own those that some run has measured. */
+typedef struct {
+    const fl_metric *at[FL_METRICS_MAX];
+    size_t n;
+} file_columns;
+
+static int in_files(const fl_metric *m, const fli_summary *rows, size_t count)
+{
+    int measured = fl_metric_place(m) < fli_metrics_count();
+    for (size_t i = 0; !measured && i < count; i++) measured = fli_summary_stat(&rows[i], m)->n > 0;
+    return measured;
+}
+
+static file_columns columns_of(const fli_summary *rows, size_t count)
+{
+    file_columns c = {.n = 0};
+    const fl_metric *m;
+    for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_STUDY_FILES, k)); k++)
+        if (in_files(m, rows, count)) c.at[c.n++] = m;
+    return c;
+}
+
+static void csv_head(fli_text *t, const file_columns *columns, const fli_reals *targets)
 {
     const fl_metric *m;
     fli_text_add(t, "method,setting,best,seeds,failed");
-    for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_STUDY_FILES, k)); k++) {
-        const char *name = m->shown[FL_VIEW_STUDY_FILES].label;
+    for (size_t k = 0; k < columns->n; k++) {
+        const char *name = columns->at[k]->shown[FL_VIEW_STUDY_FILES].label;
         fli_text_addf(t, ",%s_mean,%s_std", name, name);
     }
     for (size_t k = 0; k < targets->n; k++) {
@@ -366,14 +388,15 @@ static void csv_head(fli_text *t, const fli_reals *targets)
     fli_text_add(t, "\n");
 }
 
-static void csv_row(fli_text *t, const fl_study *s, const fli_summary *row, const fli_reals *targets)
+static void csv_row(fli_text *t, const fl_study *s, const fli_summary *row, const file_columns *columns,
+                    const fli_reals *targets)
 {
     const fl_metric *m;
     fli_csv_text(t, s->x.methods[row->method].label);
     fli_text_add(t, ",");
     fli_csv_text(t, s->x.trials[row->first].setting_text);
     fli_text_addf(t, ",%d,%zu,%zu", row->best, row->seeds, row->failed);
-    for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_STUDY_FILES, k)); k++) csv_stat(t, fli_summary_stat(row, m));
+    for (size_t k = 0; k < columns->n; k++) csv_stat(t, fli_summary_stat(row, columns->at[k]));
     for (size_t k = 0; k < targets->n; k++) {
         fli_stat to[FL_METRICS_MAX];
         fli_text_addf(t, ",%zu", fli_study_to_target(s, row, targets->v[k], to));
@@ -391,8 +414,9 @@ void fli_study_csv(fli_text *t, fl_study *s, fli_arena *a)
         t->failed = 1;
         return;
     }
-    csv_head(t, targets);
-    for (size_t i = 0; i < count; i++) csv_row(t, s, &rows[i], targets);
+    file_columns columns = columns_of(rows, count);
+    csv_head(t, &columns, targets);
+    for (size_t i = 0; i < count; i++) csv_row(t, s, &rows[i], &columns, targets);
 }
 
 static void json_stat(fli_text *t, const fli_stat *st)
@@ -403,7 +427,8 @@ static void json_stat(fli_text *t, const fli_stat *st)
         fli_text_add(t, "null");
 }
 
-static void json_row(fli_text *t, const fl_study *s, const fli_summary *row, const fli_reals *targets)
+static void json_row(fli_text *t, const fl_study *s, const fli_summary *row, const file_columns *columns,
+                     const fli_reals *targets)
 {
     const fl_metric *m;
     fli_text_add(t, "    {\"method\": ");
@@ -412,9 +437,9 @@ static void json_row(fli_text *t, const fl_study *s, const fli_summary *row, con
     fli_text_json(t, s->x.trials[row->first].setting_text);
     fli_text_addf(t, ", \"best\": %s, \"seeds\": %zu, \"failed\": %zu", row->best ? "true" : "false", row->seeds,
                   row->failed);
-    for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_STUDY_FILES, k)); k++) {
-        fli_text_addf(t, ",\n     \"%s\": ", m->shown[FL_VIEW_STUDY_FILES].label);
-        json_stat(t, fli_summary_stat(row, m));
+    for (size_t k = 0; k < columns->n; k++) {
+        fli_text_addf(t, ",\n     \"%s\": ", columns->at[k]->shown[FL_VIEW_STUDY_FILES].label);
+        json_stat(t, fli_summary_stat(row, columns->at[k]));
     }
     fli_text_add(t, ",\n     \"targets\": [");
     for (size_t k = 0; k < targets->n; k++) {
@@ -442,8 +467,9 @@ void fli_study_json(fli_text *t, fl_study *s, fli_arena *a)
     fli_text_addf(t, "{\n  \"fedloom\": \"%s\",\n  \"name\": ", FL_VERSION);
     fli_text_json(t, s->x.name);
     fli_text_add(t, ",\n  \"rows\": [\n");
+    file_columns columns = columns_of(rows, count);
     for (size_t i = 0; i < count; i++) {
-        json_row(t, s, &rows[i], targets);
+        json_row(t, s, &rows[i], &columns, targets);
         fli_text_add(t, i + 1 < count ? ",\n" : "\n");
     }
     fli_text_add(t, "  ]\n}\n");

@@ -102,7 +102,17 @@ static void columns_go_on(void **state)
 
 static void keep_text(void *arg, const char *text) { snprintf(arg, 20000, "%s", text); }
 
-/* Two methods on an own objective: tables and charts have its metrics. */
+static void read_text(const char *folder, const char *name, char text[20000])
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, 19999, file)] = 0;
+    fclose(file);
+}
+
+/* Two methods on an own objective: tables, charts and files have its metrics. */
 static void compared(void **state)
 {
     fixture *f = *state;
@@ -121,6 +131,11 @@ static void compared(void **state)
     assert_non_null(strstr(text, "weight_sum"));
     assert_ok(f->ctx, fl_study_plot(study, "rounds", "weight_sum", keep_text, text));
     assert_ok(f->ctx, fl_study_write(study));
+    read_text(folder, "results.csv", text);
+    assert_non_null(strstr(text, ",weight_sum_mean,weight_sum_std"));
+    assert_null(strstr(text, "yet_another")); /* of another objective, though of the same process */
+    read_text(folder, "results.json", text);
+    assert_non_null(strstr(text, "\"weight_sum\": {\"mean\": "));
     fl_study_free(study);
     /* finished runs are taken over, with those columns */
     assert_ok(f->ctx,
