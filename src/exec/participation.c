@@ -67,15 +67,21 @@ static int by_client(const void *a, const void *b)
 }
 
 typedef struct {
-    double finish; /* when the m-th clock has rung, on average: sum_i (1 - exp(-n_i t)) = m */
+    double finish; /* when the m-th clock has rung, on average: sum_i (1 - exp(-r_i t)) = m */
     racer racers[];
 } race;
+
+/* How often a client is drawn, up to a factor: by its weight where the data come with weights, else by its samples. */
+static double rate(const fli_fed *fed, size_t client)
+{
+    return fed->weight ? fed->weight[client] : (double)fli_fed_size(fed, client);
+}
 
 /* Expected clocks that have rung by time t. */
 static double rung(const fli_fed *fed, double t)
 {
     double sum = 0;
-    for (size_t i = 0; i < fed->clients; i++) sum -= expm1(-(double)fli_fed_size(fed, i) * t);
+    for (size_t i = 0; i < fed->clients; i++) sum -= expm1(-rate(fed, i) * t);
     return sum;
 }
 
@@ -101,15 +107,15 @@ static fl_status weighted_setup(fl_ctx *ctx, fli_participation *p)
     return FL_OK;
 }
 
-/* Drawing one after the other with probability n_i among those left is the same as a race of exponential clocks of rate
- * n_i (Efraimidis and Spirakis 2006): the m fastest take part. */
+/* Drawing one after the other with probability r_i among those left is the same as a race of exponential clocks of rate
+ * r_i (Efraimidis and Spirakis 2006): the m fastest take part. */
 static size_t weighted_pick(const fli_participation *p, size_t round, fli_rng *rng, uint32_t *out)
 {
     (void)round;
     racer *r = ((race *)p->priv)->racers;
     for (size_t i = 0; i < p->fed->clients; i++) {
         r[i].client = (uint32_t)i;
-        r[i].key = -log(1 - fli_rng_uniform(rng)) / (double)fli_fed_size(p->fed, i);
+        r[i].key = -log(1 - fli_rng_uniform(rng)) / rate(p->fed, i);
     }
     qsort(r, p->fed->clients, sizeof *r, by_key);
     for (size_t i = 0; i < p->largest; i++) out[i] = r[i].client;
@@ -120,7 +126,7 @@ static size_t weighted_pick(const fli_participation *p, size_t round, fli_rng *r
 static double weighted_probability(const fli_participation *p, size_t round, size_t client)
 {
     (void)round;
-    return -expm1(-(double)fli_fed_size(p->fed, client) * ((const race *)p->priv)->finish);
+    return -expm1(-rate(p->fed, client) * ((const race *)p->priv)->finish);
 }
 
 /* ---- independent coins --------------------------------------------------------------------------------- */
@@ -363,7 +369,7 @@ static const fli_participation_desc ways[] = {
      .file = schedule_file,
      .fini = schedule_fini},
     {.name = "weighted",
-     .title = "a fixed number of clients, drawn by the number of their samples",
+     .title = "a fixed number of clients, drawn by the number of their samples, or by weights that come with the data",
      .citation = "Efraimidis and Spirakis, 2006",
      .keys = size_keys,
      .params_size = sizeof(size_params),

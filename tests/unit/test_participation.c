@@ -187,6 +187,15 @@ static void weighted(void **state)
         assert_near(share[i], want, slack(want, ROUNDS));
     }
     way_fini(&w);
+
+    /* by the weights that came with the data, whatever the sizes */
+    static const double weight[] = {0.4, 0.3, 0.15, 0.1, 0.05};
+    way_init(&w, f, "weighted", "count=1", 5, sizes);
+    assert_non_null(w.fed->weight = fli_alloc(f->ctx, 5, sizeof *weight));
+    memcpy(w.fed->weight, weight, sizeof weight);
+    frequencies(&w, ROUNDS, share, &m);
+    for (size_t i = 0; i < 5; i++) assert_near(share[i], weight[i], slack(weight[i], ROUNDS));
+    way_fini(&w);
 }
 
 static void cyclic(void **state)
