@@ -24,6 +24,8 @@ const fl_metric *fl_metric_find(const char *name)
 size_t fl_metric_place(const fl_metric *metric)
 {
     size_t k = 0;
+    while (fli_metrics[k] && &fli_metrics[k]->is != metric) k++; /* rows are read often, and mostly these */
+    if (fli_metrics[k]) return k;
     for (const fl_metric *m; (m = fl_metric_at(k)) && m != metric;) k++;
     return k;
 }

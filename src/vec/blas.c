@@ -41,23 +41,33 @@ static int library_of(void (*function)(void), char path[PATH_MAX])
     return dladdr(*(void **)&function, &info) && info.dli_fname && realpath(info.dli_fname, path);
 }
 
-/* The file whose BLAS functions stand in the place of OpenBLAS' own; NULL: none does. The first BLAS that a process was
- * linked with, or has loaded for all to see, is everybody's. A library beside OpenBLAS does not count: distributions
- * have a libblas.so there with OpenBLAS behind it. */
-static const char *intruder(char path[PATH_MAX])
+/* The file whose BLAS functions stand in the place of OpenBLAS' own; empty: none does. Names are bound when the program
+ * is loaded, and looking takes long. */
+static char intruder[PATH_MAX];
+
+/* The first BLAS that a process was linked with, or has loaded for all to see, is everybody's. A library beside OpenBLAS
+ * does not count: distributions have a libblas.so there with OpenBLAS behind it. */
+static void find_intruder(void)
 {
-    char own[PATH_MAX];
-    if (!library_of((void (*)(void))openblas_set_num_threads, own)) return NULL;
-    if (!library_of((void (*)(void))cblas_dgemm, path)) return NULL;
-    char *own_file = strrchr(own, '/'), *file = strrchr(path, '/');
-    if (!own_file || !file) return NULL;
-    return own_file - own == file - path && !strncmp(own, path, (size_t)(file - path)) ? NULL : file + 1;
+    char own[PATH_MAX], path[PATH_MAX];
+    if (!library_of((void (*)(void))openblas_set_num_threads, own)) return;
+    if (!library_of((void (*)(void))cblas_dgemm, path)) return;
+    const char *own_file = strrchr(own, '/'), *file = strrchr(path, '/');
+    if (!own_file || !file) return;
+    if (own_file - own != file - path || strncmp(own, path, (size_t)(file - path)))
+        memcpy(intruder, path, strlen(path) + 1);
+}
+
+static const char *look_for_intruder(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_intruder);
+    return *intruder ? intruder : NULL;
 }
 
 void fli_blas_name(char *out, size_t room)
 {
-    char path[PATH_MAX];
-    const char *file = intruder(path);
+    const char *path = look_for_intruder(), *file = path ? strrchr(path, '/') + 1 : NULL;
     if (file)
         fli_snprintf(out, room, "BLAS of %s", file);
     else
@@ -76,8 +86,8 @@ static void one_thread_per_call(void)
 
 static void warn_of_intruder(fl_ctx *ctx)
 {
-    char path[PATH_MAX];
-    if (intruder(path))
+    const char *path = look_for_intruder();
+    if (path)
         fli_log(ctx, FL_LOG_WARNING,
                 "matrices are multiplied by %s, which came before OpenBLAS in this process: last digits differ, and "
                 "nothing is known of its threads",
