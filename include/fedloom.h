@@ -110,6 +110,7 @@ fl_status fl_config_print(fl_config *cfg, fl_text_fn *out, void *arg);
  *
  *     fl_samples train = {.size = sizeof train, .n = 600, .dim = 20, .f64 = x, .label = y, .classes = 3};
  *
+ * or, as in C++, set all to zero first and then what is needed.
  * A program may so be older than the library, or newer as long as it asks for nothing that the library does not know.
  * Structs of the library's, to which it hands out pointers (fl_metric, fl_study_progress, fl_model_info), may grow at
  * their end; those that it writes into memory of the caller's (fl_vector, fl_tensor) will not. */

@@ -9,7 +9,12 @@
  *
  * Functions here are called from several threads at the same time, unless FL_SERIAL is among the traits. They return 0,
  * or anything else to end the run: fl_failed then says why, in a sentence, and the run returns FL_ECALLBACK with it. A
- * C++ exception must not leave them. Numbers that are not finite end a run as a divergence does. */
+ * C++ exception must not leave them. Numbers that are not finite end a run as a divergence does. They must not free, go
+ * on with or forget what they are called by.
+ *
+ * What is registered begins with its size (fedloom.h says why). Structs that functions are handed are the library's and
+ * may grow at their end, but for fl_space and fl_ask, which lie in others; those and the rows of tables (fl_key,
+ * fl_part, fl_tensor) will not. */
 #ifndef FEDLOOM_EXTEND_H
 #define FEDLOOM_EXTEND_H
 
@@ -24,7 +29,24 @@ extern "C" {
 typedef struct fl_failure fl_failure;
 void fl_failed(fl_failure *f, const char *sentence);
 
-enum { FL_SERIAL = 1 }; /* trait: one call at a time, over all runs of the process */
+/* Traits. */
+enum {
+    FL_SERIAL = 1, /* of anything: one call at a time, over all runs of the process */
+
+    FL_OBJECTIVE_CONVEX = 2,
+    FL_OBJECTIVE_CLASSIFIER = 4, /* `correct` is filled: hits among the batch */
+
+    FL_METHOD_EVERYONE = 2,   /* all clients must take part in every round */
+    FL_METHOD_UNIFORM = 4,    /* weighs clients equally */
+    FL_METHOD_EQUAL_LR = 8,   /* wants the same step size at all clients */
+    FL_METHOD_PLAIN_SGD = 16, /* reads gradients out of displacements */
+    FL_METHOD_COMPOSITE = 32, /* minimises f + g, by fl_prox on the server */
+    /* absorb and advance look at more than one entry at a time, or at an entry's place: they are called for whole
+     * vectors, on one thread. Without it absorb is called for slices, on several. */
+    FL_METHOD_WHOLE = 64,
+    /* touches vectors otherwise than by the operations below: it stays on the CPU */
+    FL_METHOD_TOUCHES = 128
+};
 
 /* What is registered under a name is kept until the process ends, or until it is forgotten; the struct and what it
  * points to are copied, `arg` and functions are not. The name of something that comes with fedloom is refused. A name
@@ -67,11 +89,6 @@ typedef struct {
     const int32_t *label; /* NULL: none */
     const void *target;   /* n reals; NULL: none */
 } fl_batch;
-
-enum {
-    FL_OBJECTIVE_CONVEX = 2,
-    FL_OBJECTIVE_CLASSIFIER = 4 /* `correct` is filled: hits among the batch */
-};
 
 typedef struct {
     size_t size; /* sizeof(fl_objective) */
@@ -260,20 +277,6 @@ typedef struct {
 /* x <- prox_{eta g}(x) for the regulariser of the configuration; nothing if there is none. In start and advance. */
 void fl_prox(const fl_coordinator *s, double eta, void *x);
 double fl_weight(const fl_coordinator *s, size_t client); /* w_i */
-
-/* Traits of methods. */
-enum {
-    FL_METHOD_EVERYONE = 2,   /* all clients must take part in every round */
-    FL_METHOD_UNIFORM = 4,    /* weighs clients equally */
-    FL_METHOD_EQUAL_LR = 8,   /* wants the same step size at all clients */
-    FL_METHOD_PLAIN_SGD = 16, /* reads gradients out of displacements */
-    FL_METHOD_COMPOSITE = 32, /* minimises f + g, by fl_prox on the server */
-    /* absorb and advance look at more than one entry at a time, or at an entry's place: they are called for whole
-     * vectors, on one thread. Without it absorb is called for slices, on several. */
-    FL_METHOD_WHOLE = 64,
-    /* touches vectors otherwise than by the operations above: it stays on the CPU */
-    FL_METHOD_TOUCHES = 128,
-};
 
 typedef struct {
     size_t size; /* sizeof(fl_method) */

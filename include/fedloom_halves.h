@@ -59,7 +59,7 @@ typedef struct fl_server fl_server;
  * look like, `partition.clients` how many clients there are. A test set may come by fl_config_data, with no training
  * samples. Everything else is as for a run. */
 fl_status fl_server_new(fl_config *cfg, fl_server **out);
-/* Ends a run under way, and waits until every other thread has left the server's functions. */
+/* Ends a run under way, and waits until every other thread has left the server's functions. Not from the observer. */
 void fl_server_free(fl_server *s);
 /* What was wrong with the last call of this thread that failed: fl_ctx_error has the last of all threads. */
 const char *fl_server_error(const fl_server *s);
@@ -70,7 +70,8 @@ size_t fl_server_missing(const fl_server *s); /* how many have not joined */
 fl_status fl_server_begin(fl_server *s);
 fl_status fl_server_terms(fl_server *s, uint32_t client, fl_bytes *out);
 
-/* Called by the run's thread after every round, as fl_run_go calls it. Before fl_server_begin. */
+/* Called by the run's thread after every round, as fl_run_go calls it, and so is what fl_ctx_on_log was given. It may
+ * call fl_server_stop; the run waits for it. To be set before fl_server_begin. */
 void fl_server_observe(fl_server *s, fl_observer_fn *fn, void *arg);
 
 /* The next ask, and to whom. Waits for one at most this long; out->n is 0 if there was none. Several may be out at the
