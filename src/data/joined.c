@@ -229,7 +229,7 @@ static fl_status map_labels(fl_ctx *ctx, const fli_common *all, fli_dataset *ds)
         int32_t is = ds->label[i], becomes = to ? to[is] : (size_t)is < all->classes ? is : -1;
         fli_snprintf(number, sizeof number, "%d", (int)is);
         if (becomes < 0) s = unknown_class(ctx, to ? ds->class_name[is] : number);
-        if (becomes != is) ds->label[i] = becomes; /* they may be borrowed */
+        if (!s && becomes != is) ds->label[i] = becomes; /* those that are borrowed have no names, and stay */
     }
     fli_free(to);
     return s;

@@ -117,11 +117,19 @@ static fl_status make_parts(fl_server *s, fl_config *cfg)
     return FL_OK;
 }
 
-static void free_parts(fl_server *s)
+static void unmake_run(fl_server *s)
 {
     fl_run_free(s->run);
     fli_mailbox_free(s->data.mailbox);
     fli_fed_free(s->data.fed);
+    s->run = NULL;
+    s->data.mailbox = NULL;
+    s->data.fed = NULL;
+}
+
+static void free_parts(fl_server *s)
+{
+    unmake_run(s);
     fl_config_free(s->cfg);
     fl_ctx_free(s->run_ctx);
     fli_free(s->looks);
@@ -280,12 +288,7 @@ static fl_status make_run(fl_server *s)
     if (!status) status = fli_fed_joined(s->run_ctx, &spec, s->looks, test, &s->data.fed);
     if (!status) status = fli_mailbox_new(s->run_ctx, &s->data.samples, &s->data.mailbox);
     if (!status) status = fli_run_new(s->cfg, &s->data, &s->run);
-    if (status) {
-        fli_mailbox_free(s->data.mailbox);
-        fli_fed_free(s->data.fed);
-        s->data.mailbox = NULL;
-        s->data.fed = NULL;
-    }
+    if (status) unmake_run(s);
     return status;
 }
 
@@ -301,6 +304,7 @@ static fl_status begin(fl_server *s, fl_ctx *ctx)
     s->progress = RUNNING;
     if (!pthread_create(&s->thread, NULL, go, s)) return FL_OK;
     s->progress = JOINING;
+    unmake_run(s);
     return fli_fail(ctx, FL_ESYSTEM, "a thread cannot be created");
 }
 
