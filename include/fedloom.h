@@ -101,6 +101,9 @@ const char *fl_config_get(const fl_config *cfg, const char *key);
 int fl_config_is_experiment(const fl_config *cfg);
 /* Whether a kind has a key of its own: fl_kind_has_key("algorithm", "fedprox", "mu"). */
 int fl_kind_has_key(const char *section, const char *kind, const char *key);
+/* The names that a section chooses from ("algorithm", "model", "data", ...), and "solver" for local.solver; those that
+ * were registered come last: number k, NULL past the last. Valid until it is forgotten. */
+const char *fl_kind_at(const char *section, size_t k);
 /* Checks the whole configuration without loading data, and prints it resolved: every key with its value. */
 fl_status fl_config_print(fl_config *cfg, fl_text_fn *out, void *arg);
 

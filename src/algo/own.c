@@ -3,8 +3,6 @@
  * parameters, which begin with it. */
 #include "algo/own_method.h"
 
-#include "base/sized.h"
-
 #include <string.h>
 
 static fli_own_list methods = FLI_OWN_LIST(fli_own_free);
@@ -235,29 +233,14 @@ const fli_algo *fli_algo_at(size_t i, int *own)
     return *own ? fli_own_at(&methods, i - k) : fli_algo_list[i];
 }
 
-const fli_algo *fli_algo_named(const char *name)
-{
-    for (const fli_algo *const *a = fli_algo_list; *a; a++)
-        if (!strcmp((*a)->name, name)) return *a;
-    return fli_own_find(&methods, name);
-}
-
 int fli_own_method_forget(const char *name) { return fli_own_forget(&methods, name); }
 
-fl_status fl_method_register(fl_ctx *ctx, const fl_method *given)
+fl_status fli_own_method_add(fl_ctx *ctx, const fl_method *m)
 {
-    fl_method m;
     fli_own_method *own = NULL;
-    fli_clear(ctx);
-    if (!given) return fli_fail(ctx, FL_ECONFIG, "there is no method to register");
-    fl_status s = fli_take_sized(ctx, "fl_method", given, given->size, &m, sizeof m);
-    if (!s) s = fli_own_check_name(ctx, "a method", m.name);
-    for (const fli_algo *const *a = fli_algo_list; !s && *a; a++)
-        if (!strcmp((*a)->name, m.name))
-            s = fli_fail(ctx, FL_ECONFIG, "there is a method '%s' in fedloom already: another name is needed", m.name);
-    if (!s) s = fli_own_check(ctx, &m);
-    if (!s) s = fli_own_copy(ctx, &m, &own);
+    fl_status s = fli_own_check(ctx, m);
+    if (!s) s = fli_own_copy(ctx, m, &own);
     if (s) return s;
-    give_calls(&m, &own->algo);
-    return fli_own_add(ctx, &methods, m.name, own);
+    give_calls(m, &own->algo);
+    return fli_own_add(ctx, &methods, m->name, own);
 }

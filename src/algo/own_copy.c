@@ -9,7 +9,8 @@
 _Static_assert((unsigned)FL_IN_WARM_UP == FLI_IN_WARM_UP && (unsigned)FL_AT_FIRST == FLI_AT_FIRST,
                "when parts are sent is the same here and in the public header");
 
-size_t fli_own_keys_count(const fl_key *keys)
+/* NULL counts as empty. */
+static size_t count_keys(const fl_key *keys)
 {
     size_t n = 0;
     while (keys && keys[n].name) n++;
@@ -81,7 +82,7 @@ fl_status fli_own_keys(fli_arena *a, const fl_key *keys, fli_key **out)
 {
     static const fli_key_type type[] = {FLI_REAL, FLI_INT, FLI_BOOL, FLI_CHOICE};
     fl_status s = FL_OK;
-    size_t n = fli_own_keys_count(keys);
+    size_t n = count_keys(keys);
     if (!(*out = fli_arena_alloc(a, n + 1, sizeof **out))) return FL_ENOMEM;
     for (size_t i = 0; !s && i < n; i++)
         (*out)[i] = (fli_key){.name = copy_text(a, keys[i].name, &s),
@@ -156,7 +157,7 @@ static fl_status fill(const fl_method *m, fli_own_method *o)
         .title = copy_text(a, m->title ? m->title : "a method of the program's own", &s),
         .citation = copy_text(a, m->citation ? m->citation : "registered by the program", &s),
         .traits = traits_of(m->traits),
-        .params_size = place_of(fli_own_keys_count(m->keys), fli_own_keys_count(m->keys)),
+        .params_size = place_of(count_keys(m->keys), count_keys(m->keys)),
         .bound = bound,
         .server = copy_names(a, m->server, &s),
         .client = copy_names(a, m->client, &s),

@@ -43,9 +43,6 @@ void fli_own_free(void *own);
 
 /* Its rows for those parameters. */
 fl_status fli_own_keys(fli_arena *a, const fl_key *keys, fli_key **out);
-size_t fli_own_keys_count(const fl_key *keys); /* NULL counts as empty */
-/* The solver of that name; NULL: there is none. */
-const fli_solver *fli_own_solver_named(const char *name);
 /* The name for phase i by a list such as "gradient|sgd", or by a single name for all; 0: there is none. */
 int fli_own_solver_name(const char *list, size_t i, char *buf, size_t size);
 

@@ -209,6 +209,7 @@ typedef struct {
  * other, nor those before. */
 typedef struct fli_solver {
     const char *name;
+    const char *title;     /* for lists; NULL: methods alone choose it */
     unsigned model_traits; /* what it asks of the model, */
     const char *models;    /* and in words: those that have them */
     int hessian;           /* it computes products with the model's Hessian */
@@ -252,6 +253,8 @@ extern const fli_solver fli_solver_gram, fli_solver_diagonal;
 
 /* Bilevel problems: does what the problem's `levels.work` says. */
 extern const fli_solver fli_solver_bilevel;
+
+extern const fli_solver *const fli_solver_list[]; /* all of these; NULL-terminated */
 
 /* The solver that does what was requested for this model. */
 const fli_solver *fli_solver_on(const fli_model *m, const fli_solver *wanted);

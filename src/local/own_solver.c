@@ -187,6 +187,7 @@ fl_status fli_own_solver_add(fl_ctx *ctx, const fl_solver *given)
         return FL_ENOMEM;
     }
     o->desc = (fli_solver){.name = o->is.name,
+                           .title = o->is.title,
                            .augments = 1,
                            .counts_steps = 1,
                            .open = open_own,

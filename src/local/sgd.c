@@ -102,5 +102,10 @@ static void solve(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t n)
     fli_worker_each(ctx, instance, tasks, n, solve_task);
 }
 
-const fli_solver fli_solver_sgd = {
-    .name = "sgd", .augments = 1, .counts_steps = 1, .latent = &fli_solver_blocks, .solve = solve, FLI_WORKER_INSTANCE};
+const fli_solver fli_solver_sgd = {.name = "sgd",
+                                   .title = "stochastic gradient steps on mini-batches",
+                                   .augments = 1,
+                                   .counts_steps = 1,
+                                   .latent = &fli_solver_blocks,
+                                   .solve = solve,
+                                   FLI_WORKER_INSTANCE};

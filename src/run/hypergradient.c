@@ -65,8 +65,7 @@ static void ask_block(solver *s, const fli_message *down, uint32_t what, size_t 
     }
     fli_exec_run(s->exec, s->list, count);
     for (size_t i = 0; !s->status && i < count; i++)
-        if (s->exchanges[i].status)
-            s->status = fli_coordinator_failed(fli_exec_coordinator(s->exec), &s->exchanges[i]);
+        if (s->exchanges[i].status) s->status = fli_coordinator_failed(fli_exec_coordinator(s->exec), &s->exchanges[i]);
     for (size_t i = 0; !s->status && i < count; i++) {
         const fli_exchange *x = &s->exchanges[i];
         if (what == FLI_LEVELS_LOWER) /* no more than that came up */

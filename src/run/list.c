@@ -34,6 +34,10 @@ static void add_items(fli_text *t, const fli_kind *kind)
 void fli_list_example(fli_text *t, const fli_kind *kind, const fli_item *item)
 {
     int needed = 0;
+    if (kind->within) {
+        fli_text_addf(t, "  %s: {%s: %s}\n", kind->within, kind->section, item->name);
+        return;
+    }
     for (const fli_key *k = item->keys; k && k->name; k++) needed += !k->def;
     fli_text_addf(t, needed ? "  %s: {kind: %s" : "  %s: %s", kind->section, item->name);
     for (const fli_key *k = item->keys; k && k->name; k++)

@@ -197,8 +197,7 @@ static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first
     }
     fli_exec_run(m->exec, m->list, count);
     for (size_t i = 0; i < count; i++)
-        if (m->exchanges[i].status)
-            return fli_coordinator_failed(fli_exec_coordinator(m->exec), &m->exchanges[i]);
+        if (m->exchanges[i].status) return fli_coordinator_failed(fli_exec_coordinator(m->exec), &m->exchanges[i]);
     for (size_t i = 0; i < count; i++) {
         const char *wrong = fli_figures_wrong(m->exchanges[i].up.num);
         if (wrong)

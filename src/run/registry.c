@@ -7,6 +7,7 @@
 #include "exec/participation.h"
 #include "exec/system.h"
 #include "bilevel/bilevel.h"
+#include "local/own_solver.h"
 #include "model/own.h"
 #include "regularizer/regularizer.h"
 #include "run/list_describe.h"
@@ -101,17 +102,32 @@ static int executor_item(size_t i, fli_item *out)
     return d != NULL;
 }
 
+/* Those that a configuration may choose, then those of users. */
+static int solver_item(size_t i, fli_item *out)
+{
+    size_t n = 0;
+    for (const fli_solver *const *s = fli_solver_list; *s; s++) {
+        if (!(*s)->title || n++ < i) continue;
+        *out = (fli_item){(*s)->name, (*s)->title, NULL, NULL, NULL, 0, *s, NULL};
+        return 1;
+    }
+    const fli_solver *d = fli_own_solver_at(i - n);
+    if (d) *out = (fli_item){.name = d->name, .title = d->title, .desc = d, .own = 1};
+    return d != NULL;
+}
+
 const fli_kind fli_kinds[] = {
-    {"algorithm", "algorithms", "federated methods", algo_item},
-    {"model", "models", "what is trained", model_item},
-    {"regularizer", "regularizers", "what is added to the objective, for composite problems", regularizer_item},
-    {"data", "data", "where samples come from: loaders and generators", source_item},
-    {"partition", "partitions", "who holds which samples", partitioner_item},
-    {"participation", "participations", "who takes part in a round", participation_item},
-    {"system", "systems", "how fast the clients' devices and links are", system_item},
-    {"bilevel", "bilevels", "two-level problems", bilevel_item},
-    {"executor", "executors", "where the clients are", executor_item},
-    {NULL, NULL, NULL, NULL},
+    {"algorithm", "algorithms", "federated methods", NULL, algo_item},
+    {"model", "models", "what is trained", NULL, model_item},
+    {"regularizer", "regularizers", "what is added to the objective, for composite problems", NULL, regularizer_item},
+    {"data", "data", "where samples come from: loaders and generators", NULL, source_item},
+    {"partition", "partitions", "who holds which samples", NULL, partitioner_item},
+    {"participation", "participations", "who takes part in a round", NULL, participation_item},
+    {"system", "systems", "how fast the clients' devices and links are", NULL, system_item},
+    {"bilevel", "bilevels", "two-level problems", NULL, bilevel_item},
+    {"solver", "solvers", "what takes local steps", "local", solver_item},
+    {"executor", "executors", "where the clients are", NULL, executor_item},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 const fli_kind *fli_kind_find(const char *section)
@@ -159,4 +175,10 @@ const char *fli_item_name(const void *kind, size_t i)
 {
     fli_item item;
     return ((const fli_kind *)kind)->item(i, &item) ? item.name : NULL;
+}
+
+const char *fl_kind_at(const char *section, size_t k)
+{
+    const fli_kind *kind = section ? fli_kind_find(section) : NULL;
+    return kind ? fli_item_name(kind, k) : NULL;
 }

@@ -20,8 +20,9 @@ typedef struct {
 } fli_item;
 
 typedef struct {
-    const char *section; /* also the singular name in `fedloom list` */
+    const char *section; /* or key; also the singular name in `fedloom list` */
     const char *plural, *title;
+    const char *within;                   /* it is a key of this section; NULL: a section of its own */
     int (*item)(size_t i, fli_item *out); /* 0 past the last */
 } fli_kind;
 

@@ -121,19 +121,11 @@ static int weighs_equally(const fli_known *k)
 
 static int own_solver(const fli_known *k) { return strcmp(k->settings->local.solver, FLI_SOLVER_SGD) != 0; }
 
-/* fli_name_fn */
-static const char *solver_name(const void *arg, size_t i)
-{
-    (void)arg;
-    const fli_solver *s = i ? fli_own_solver_at(i - 1) : &fli_solver_sgd;
-    return s ? s->name : NULL;
-}
-
 static fl_status solver_known(const fli_known *k)
 {
     const char *name = k->settings->local.solver;
     if (!own_solver(k) || fli_own_solver(name)) return FL_OK;
-    const char *near = fli_nearest(name, solver_name, NULL);
+    const char *near = fli_nearest(name, fli_item_name, fli_kind_find("solver"));
     return fli_fail(k->ctx, FL_ECONFIG, "local.solver is %s, which nobody has registered (fl_solver_register)%s%s%s",
                     name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }

@@ -198,7 +198,7 @@ static void mistakes(void **state)
     WRONG("size", m.size = 0);
     WRONG("needs a name", m.name = NULL);
     WRONG("a letter first", m.name = "3x");
-    WRONG("in fedloom already", m.name = "fedavg");
+    WRONG("algorithm fedavg comes with fedloom", m.name = "fedavg");
     WRONG("has no function `pose`", m.pose = NULL);
     WRONG("has no function `answer`", m.answer = NULL);
     WRONG("has no function `absorb`", m.absorb = NULL);

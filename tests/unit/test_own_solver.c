@@ -239,7 +239,13 @@ static void failures(void **state)
     walker_register(f, &arg, 0);
     own_register(f, &objective);
     fails(f, WALKER, FL_ECALLBACK, "solver walker failed at client ");
+    /* nobody is asked after that */
+    arg.calls = 0;
+    fails(f, WALKER ";threads=1", FL_ECALLBACK, ", round 1: out of breath");
+    assert_int_equal(arg.calls, 1);
+    arg.calls = 0;
     fails(f, WALKER ";executor=loopback", FL_ECALLBACK, ", round 1: out of breath");
+    assert_int_equal(arg.calls, 1);
     /* the objective's failure comes first, whatever the solver makes of it */
     fails(f, WALKER ";model=own_softmax;metrics={train: false, test: false, clients: false}", FL_ECALLBACK,
           "objective own_softmax failed at client ");
@@ -277,6 +283,26 @@ static void refuse_set(fixture *f, const char *set, const char *text)
     fl_config *cfg = config_of(f, SMALL, set);
     assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, text);
     fl_config_free(cfg);
+}
+
+static void keep_text(void *arg, const char *text) { snprintf(arg, 2000, "%s", text); }
+
+static void listed(void **state)
+{
+    fixture *f = *state;
+    walker_arg arg = {0};
+    char text[2000];
+    assert_string_equal(fl_kind_at("solver", 0), "sgd");
+    assert_null(fl_kind_at("solver", 1));
+    assert_null(fl_kind_at("solutions", 0));
+    walker_register(f, &arg, 0);
+    assert_string_equal(fl_kind_at("solvers", 1), "walker");
+    assert_null(fl_kind_at("solver", 2));
+    assert_ok(f->ctx, fl_list(f->ctx, "solvers", NULL, keep_text, text));
+    assert_non_null(strstr(text, "walker           a solver of one's own"));
+    assert_ok(f->ctx, fl_list(f->ctx, "solver", "walker", keep_text, text));
+    assert_non_null(strstr(text, "  local: {solver: walker}"));
+    walker_forget(f);
 }
 
 static void refused(void **state)
@@ -318,6 +344,7 @@ int main(void)
         FIXTURE_TEST(by_number),
         FIXTURE_TEST(failures),
         FIXTURE_TEST(missed),
+        FIXTURE_TEST(listed),
         FIXTURE_TEST(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
