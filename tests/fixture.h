@@ -103,6 +103,13 @@ UNUSED static void collect_text(void *arg, const char *text)
     c->n += more;
 }
 
+/* The same, in the place of what was there before. */
+UNUSED static void keep_text(void *arg, const char *text)
+{
+    ((collected *)arg)->n = 0;
+    collect_text(arg, text);
+}
+
 /* A configuration from YAML text, read from a file called `name`. */
 UNUSED static fl_config *fixture_config_named(fixture *f, const char *name, const char *yaml)
 {

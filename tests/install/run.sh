@@ -56,6 +56,23 @@ for header in "$prefix"/include/*.h; do
     fi
 done
 
+# Traits of different kinds go together, and structs are made without designated initialisers.
+if command -v c++ >/dev/null; then
+    cat >use.cpp <<EOF
+#include <fedloom_extend.h>
+fl_status use(fl_ctx *ctx)
+{
+    fl_method m = {};
+    fl_objective o = {};
+    m.size = sizeof m, o.size = sizeof o;
+    m.traits = FL_SERIAL | FL_METHOD_EVERYONE;
+    o.traits = FL_SERIAL | FL_OBJECTIVE_CONVEX;
+    return fl_method_register(ctx, &m) ? FL_ECONFIG : fl_objective_register(ctx, &o);
+}
+EOF
+    check 'the headers in C++20' succeeds c++ -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I"$prefix/include" use.cpp
+fi
+
 # ---- the program --------------------------------------------------------------------------------------------
 
 cd empty

@@ -118,27 +118,26 @@ static void vectors(void **state)
 
 /* ---- what the lists say ------------------------------------------------------------------------------------ */
 
-static void take_text(void *arg, const char *text) { snprintf(arg, 8192, "%s", text); }
-
 static void listed(void **state)
 {
     fixture *f = *state;
-    static char text[8192], all[200000];
+    collected text = {0};
     fl_method m = own_scaffold;
     m.traits |= FL_METHOD_TOUCHES;
     add(f, &m);
-    assert_ok(f->ctx, fl_list(f->ctx, "algorithms", NULL, take_text, text));
-    assert_non_null(strstr(text, "own_scaffold     SCAFFOLD again"));
-    assert_ok(f->ctx, fl_list(f->ctx, "algorithm", "own_scaffold", take_text, text));
-    assert_non_null(strstr(text, "touches its vectors itself: stays on the CPU"));
-    assert_non_null(strstr(text, "kept by a client: c_i"));
-    assert_non_null(strstr(text, "step size of the server"));
-    assert_non_null(strstr(text, "up, per client and round: x_i - x, c_i+ - c_i"));
-    assert_ok(f->ctx, fl_reference(f->ctx, FL_REFERENCE_MARKDOWN, take_text, all));
-    assert_null(strstr(all, "own_scaffold"));
+    assert_ok(f->ctx, fl_list(f->ctx, "algorithms", NULL, keep_text, &text));
+    assert_non_null(strstr(text.s, "own_scaffold     SCAFFOLD again"));
+    assert_ok(f->ctx, fl_list(f->ctx, "algorithm", "own_scaffold", keep_text, &text));
+    assert_non_null(strstr(text.s, "touches its vectors itself: stays on the CPU"));
+    assert_non_null(strstr(text.s, "kept by a client: c_i"));
+    assert_non_null(strstr(text.s, "step size of the server"));
+    assert_non_null(strstr(text.s, "up, per client and round: x_i - x, c_i+ - c_i"));
+    assert_ok(f->ctx, fl_reference(f->ctx, FL_REFERENCE_MARKDOWN, keep_text, &text));
+    assert_null(strstr(text.s, "own_scaffold"));
     refuse(f, "algorithm: own_scafold\ndata: {kind: blobs}\nmodel: softmax\n", "did you mean own_scaffold?");
     refuse(f, "algorithm: {kind: own_scaffold, server_rl: 2}\ndata: {kind: blobs}\nmodel: softmax\n", "did you mean");
     refuse(f, "algorithm: {kind: own_scaffold, server_lr: 0}\ndata: {kind: blobs}\nmodel: softmax\n", "server_lr");
+    free(text.s);
     drop(f, "own_scaffold");
     refuse(f, "algorithm: own_scaffold\ndata: {kind: blobs}\nmodel: softmax\n", "not known");
     assert_fails(f->ctx, fl_forget(f->ctx, "algorithm", "own_scaffold"), FL_ECONFIG, "was registered");
@@ -595,7 +594,7 @@ static void own_solver(void **state)
 static void in_experiments(void **state)
 {
     fixture *f = *state;
-    static char text[8192];
+    collected text = {0};
     fl_study *study = NULL;
     fl_tune *tune = NULL;
     char yaml[1024];
@@ -611,18 +610,19 @@ static void in_experiments(void **state)
     assert_ok(f->ctx, fl_study_go(study, NULL, NULL));
     assert_int_equal(fl_study_runs(study, &done), 6);
     assert_int_equal(done, 6);
-    assert_ok(f->ctx, fl_study_table(study, take_text, text));
+    assert_ok(f->ctx, fl_study_table(study, keep_text, &text));
     assert_ok(f->ctx, fl_study_write(study));
     fl_study_free(study);
     options = (fl_study_options){.size = sizeof options, .output = fixture_path(f, "tune"), .seeds = 1};
     fl_tune_options tuning = {.size = sizeof tuning, .study = &options, .budget = 3};
     assert_ok(f->ctx, fl_tune_new(cfg, &tuning, &tune));
     assert_ok(f->ctx, fl_tune_go(tune, NULL, NULL));
-    assert_ok(f->ctx, fl_tune_table(tune, take_text, text));
-    assert_non_null(strstr(text, "ours"));
+    assert_ok(f->ctx, fl_tune_table(tune, keep_text, &text));
+    assert_non_null(strstr(text.s, "ours"));
     fl_tune_free(tune);
-    assert_ok(f->ctx, fl_study_check(cfg, NULL, take_text, text, NULL, NULL, &left));
+    assert_ok(f->ctx, fl_study_check(cfg, NULL, keep_text, &text, NULL, NULL, &left));
     fl_config_free(cfg);
+    free(text.s);
     drop(f, "own_scaffold");
 }
 

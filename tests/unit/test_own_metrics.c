@@ -100,16 +100,13 @@ static void columns_go_on(void **state)
     assert_ok(f->ctx, fl_forget(f->ctx, "model", "third"));
 }
 
-static void keep_text(void *arg, const char *text) { snprintf(arg, 20000, "%s", text); }
-
-static void read_text(const char *folder, const char *name, char text[20000])
+static char *file_of(const char *folder, const char *name)
 {
     char path[400];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    text[fread(text, 1, 19999, file)] = 0;
-    fclose(file);
+    char *text = read_whole(path, NULL);
+    assert_non_null(text);
+    return text;
 }
 
 /* Two methods on an own objective: tables, charts and files have its metrics. */
@@ -117,7 +114,7 @@ static void compared(void **state)
 {
     fixture *f = *state;
     own_arg arg = {0};
-    static char text[20000];
+    collected text = {0};
     fl_study *study = NULL;
     register_measuring(f, &arg, "own_softmax", columns);
     fl_config *cfg =
@@ -127,23 +124,25 @@ static void compared(void **state)
     assert_ok(f->ctx,
               fl_study_new(cfg, &(fl_study_options){.size = sizeof(fl_study_options), .output = folder}, &study));
     assert_ok(f->ctx, fl_study_go(study, NULL, NULL));
-    assert_ok(f->ctx, fl_study_table(study, keep_text, text));
-    assert_non_null(strstr(text, "weight_sum"));
-    assert_ok(f->ctx, fl_study_plot(study, "rounds", "weight_sum", keep_text, text));
+    assert_ok(f->ctx, fl_study_table(study, keep_text, &text));
+    assert_non_null(strstr(text.s, "weight_sum"));
+    assert_ok(f->ctx, fl_study_plot(study, "rounds", "weight_sum", keep_text, &text));
     assert_ok(f->ctx, fl_study_write(study));
-    read_text(folder, "results.csv", text);
-    assert_non_null(strstr(text, ",weight_sum_mean,weight_sum_std"));
-    assert_null(strstr(text, "yet_another")); /* of another objective, though of the same process */
-    read_text(folder, "results.json", text);
-    assert_non_null(strstr(text, "\"weight_sum\": {\"mean\": "));
+    char *csv = file_of(folder, "results.csv"), *json = file_of(folder, "results.json");
+    assert_non_null(strstr(csv, ",weight_sum_mean,weight_sum_std"));
+    assert_null(strstr(csv, "yet_another")); /* of another objective, though of the same process */
+    assert_non_null(strstr(json, "\"weight_sum\": {\"mean\": "));
+    free(csv);
+    free(json);
     fl_study_free(study);
     /* finished runs are taken over, with those columns */
     assert_ok(f->ctx,
               fl_study_new(cfg, &(fl_study_options){.size = sizeof(fl_study_options), .output = folder}, &study));
-    assert_ok(f->ctx, fl_study_table(study, keep_text, text));
-    assert_non_null(strstr(text, "weight_sum"));
+    assert_ok(f->ctx, fl_study_table(study, keep_text, &text));
+    assert_non_null(strstr(text.s, "weight_sum"));
     fl_study_free(study);
     fl_config_free(cfg);
+    free(text.s);
     own_forget(f);
 }
 

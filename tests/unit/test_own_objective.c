@@ -103,36 +103,37 @@ static void after_a_checkpoint(void **state)
 }
 
 /* Products with the Hessian, through everything that asks for them: the smoothness constants of `check`. */
-static void collect(void *arg, const char *text) { snprintf(arg, 20000, "%s", text); }
-
 static void curvature(void **state)
 {
     fixture *f = *state;
     own_arg arg = {0};
-    static char ours[20000], theirs[20000];
+    collected ours = {0}, theirs = {0};
     own_register(f, &arg);
     fl_config *cfg = config_of(f, EXACT, "algorithm=fedvra");
-    assert_ok(f->ctx, fl_check(cfg, collect, theirs));
+    assert_ok(f->ctx, fl_check(cfg, keep_text, &theirs));
     assert_ok(f->ctx, fl_config_set(cfg, OWN));
-    assert_ok(f->ctx, fl_check(cfg, collect, ours));
-    const char *a = strstr(ours, "L_i"), *b = strstr(theirs, "L_i");
+    assert_ok(f->ctx, fl_check(cfg, keep_text, &ours));
+    const char *a = strstr(ours.s, "L_i"), *b = strstr(theirs.s, "L_i");
     assert_non_null(a);
     assert_non_null(b);
     assert_memory_equal(a, b, 60);
     arg.fail_product = 1;
-    assert_fails(f->ctx, fl_check(cfg, collect, ours), FL_ECALLBACK,
+    assert_fails(f->ctx, fl_check(cfg, keep_text, &ours), FL_ECALLBACK,
                  "objective own_softmax failed at client 0: no curvature today");
     fl_config_free(cfg);
     fl_objective plain = own_softmax(&arg);
     plain.product = NULL;
     assert_ok(f->ctx, fl_objective_register(f->ctx, &plain));
     cfg = config_of(f, EXACT, OWN);
-    assert_fails(f->ctx, fl_check(cfg, collect, ours), FL_ECONFIG, "model own_softmax has none (fl_objective.product)");
+    assert_fails(f->ctx, fl_check(cfg, keep_text, &ours), FL_ECONFIG,
+                 "model own_softmax has none (fl_objective.product)");
     fl_config_free(cfg);
     refuse_set(f, OWN ";algorithm={kind: fedgia, variant: diagonal}", "the diagonal solver needs products");
     refuse_set(f, OWN ";algorithm={kind: feddr, solver: exact}", "the exact solver is for");
     refuse_set(f, OWN ";algorithm=simfbo;bilevel=regularization", "two levels are made of");
     own_forget(f);
+    free(ours.s);
+    free(theirs.s);
 }
 
 /* ---- failing ---------------------------------------------------------------------------------------------- */

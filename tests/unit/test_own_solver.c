@@ -285,23 +285,22 @@ static void refuse_set(fixture *f, const char *set, const char *text)
     fl_config_free(cfg);
 }
 
-static void keep_text(void *arg, const char *text) { snprintf(arg, 2000, "%s", text); }
-
 static void listed(void **state)
 {
     fixture *f = *state;
     walker_arg arg = {0};
-    char text[2000];
+    collected text = {0};
     assert_string_equal(fl_kind_at("solver", 0), "sgd");
     assert_null(fl_kind_at("solver", 1));
     assert_null(fl_kind_at("solutions", 0));
     walker_register(f, &arg, 0);
     assert_string_equal(fl_kind_at("solvers", 1), "walker");
     assert_null(fl_kind_at("solver", 2));
-    assert_ok(f->ctx, fl_list(f->ctx, "solvers", NULL, keep_text, text));
-    assert_non_null(strstr(text, "walker           a solver of one's own"));
-    assert_ok(f->ctx, fl_list(f->ctx, "solver", "walker", keep_text, text));
-    assert_non_null(strstr(text, "  local: {solver: walker}"));
+    assert_ok(f->ctx, fl_list(f->ctx, "solvers", NULL, keep_text, &text));
+    assert_non_null(strstr(text.s, "walker           a solver of one's own"));
+    assert_ok(f->ctx, fl_list(f->ctx, "solver", "walker", keep_text, &text));
+    assert_non_null(strstr(text.s, "  local: {solver: walker}"));
+    free(text.s);
     walker_forget(f);
 }
 

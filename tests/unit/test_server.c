@@ -230,6 +230,30 @@ static void accepting(void **state)
     world_free(&other);
 }
 
+/* What a program has handed over is not touched, also where it is refused. */
+static void borrowed_labels(void **state)
+{
+    fixture *f = *state;
+    world w;
+    fl_bytes terms;
+    fl_client *c;
+    double x[3 * DIM] = {0};
+    int32_t label[] = {1, 2, 0};
+    fl_samples samples = {.size = sizeof samples, .n = 3, .dim = DIM, .f64 = x, .label = label, .classes = 3};
+    fl_config *cfg = fl_config_new(f->ctx);
+    world_new(f, NULL, &w);
+    begin(&w);
+    assert_ok(f->ctx, fl_server_terms(w.server, 0, &terms));
+    assert_ok(f->ctx, fl_config_data(cfg, &samples, NULL, NULL));
+    assert_ok(f->ctx, fl_client_new(cfg, &c));
+    assert_fails(f->ctx, fl_client_accept(c, terms.data, terms.n), FL_EMISMATCH, "'2', which the federation");
+    assert_true(label[0] == 1 && label[1] == 2 && label[2] == 0);
+    fl_client_free(c);
+    fl_config_free(cfg);
+    fl_bytes_free(&terms);
+    world_free(&w);
+}
+
 /* Labels as files write them. */
 static void class_names(void **state)
 {
@@ -630,23 +654,12 @@ static void real_clock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(settings),
-        FIXTURE_TEST(needs_samples),
-        FIXTURE_TEST(joining),
-        FIXTURE_TEST(accepting),
-        FIXTURE_TEST(class_names),
-        FIXTURE_TEST(answers),
-        FIXTURE_TEST(failed_turn),
-        FIXTURE_TEST(states),
-        FIXTURE_TEST(lost),
-        FIXTURE_TEST(stopped),
-        FIXTURE_TEST(freed_at_any_moment),
-        FIXTURE_TEST(crowded),
-        FIXTURE_TEST(waiters_leave),
-        FIXTURE_TEST(real_clock),
-        FIXTURE_TEST(saved),
-        FIXTURE_TEST(without_memory),
-        FIXTURE_TEST(numbers_alone),
+        FIXTURE_TEST(settings),  FIXTURE_TEST(needs_samples),   FIXTURE_TEST(joining),
+        FIXTURE_TEST(accepting), FIXTURE_TEST(borrowed_labels), FIXTURE_TEST(class_names),
+        FIXTURE_TEST(answers),   FIXTURE_TEST(failed_turn),     FIXTURE_TEST(states),
+        FIXTURE_TEST(lost),      FIXTURE_TEST(stopped),         FIXTURE_TEST(freed_at_any_moment),
+        FIXTURE_TEST(crowded),   FIXTURE_TEST(waiters_leave),   FIXTURE_TEST(real_clock),
+        FIXTURE_TEST(saved),     FIXTURE_TEST(without_memory),  FIXTURE_TEST(numbers_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
