@@ -151,9 +151,9 @@ typedef struct {
 /* Takes the place of a `data` section: `data.kind` is then `memory`, and other keys of that section hold as for a file
  * (normalize, test_fraction, unlabelled, ...); another kind that is chosen later counts instead. Nothing is copied but
  * the structs, and labels where some are taken away: the arrays must stay as they are until the last run made from this
- * configuration is freed. `test` and `who` may be NULL. What the samples are is looked at when a run is made: then
- * FL_EFORMAT names the first that is not as it should be. A run goes on from a checkpoint when the same data are given
- * again, after fl_config_resume. */
+ * configuration is freed. `test` and `who` may be NULL; `train` with n = 0 is for a test set alone (fl_server_new).
+ * What the samples are is looked at when a run is made: then FL_EFORMAT names the first that is not as it should be. A
+ * run goes on from a checkpoint when the same data are given again, after fl_config_resume. */
 fl_status fl_config_data(fl_config *cfg, const fl_samples *train, const fl_samples *test, const fl_holding *who);
 
 /* ---- a run ------------------------------------------------------------------------------------------- */

@@ -41,8 +41,9 @@ enum {
     FL_METHOD_EQUAL_LR = 8,   /* wants the same step size at all clients */
     FL_METHOD_PLAIN_SGD = 16, /* reads gradients out of displacements */
     FL_METHOD_COMPOSITE = 32, /* minimises f + g, by fl_prox on the server */
-    /* absorb and advance look at more than one entry at a time, or at an entry's place: they are called for whole
-     * vectors, on one thread. Without it absorb is called for slices, on several. */
+    /* absorb and advance look at more than one entry at a time, or at an entry's place: they are called once, for whole
+     * vectors. Without it they are called for every slice of the vectors, on several threads, and must do the same to
+     * scalars each time. */
     FL_METHOD_WHOLE = 64,
     /* touches vectors otherwise than by the operations below: it stays on the CPU */
     FL_METHOD_TOUCHES = 128
