@@ -87,6 +87,7 @@ threaded)
     count "tuning" "$root/tests/cli/tune.sh" "$(path fedloom)"
     count "hostile surroundings" "$root/tests/cli/hostile.sh" "$(path fedloom)"
     count "installation" "$root/tests/install/run.sh" "$build"
+    count "code in the documentation" "$root/tests/docs/run.sh" "$build"
     count "report page" "$root/tests/page/run.sh" "$(path tests/make_page)"
     count "models in PyTorch" "$root/tests/torch/run.sh" "$(path tests/make_models)" "$(path fedloom)"
     for f in "$build"/tests/fuzz_*_replay; do count "$(basename "$f")" "$(path "tests/$(basename "$f")")"; done
