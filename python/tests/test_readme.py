@@ -1,4 +1,4 @@
-"""The code of README.md, of this folder and of the front page, as it stands there: block after block, with what they need."""
+"""The code of README.md, of this folder and of the front page, as it stands there: block after block."""
 
 import importlib.util
 import re
