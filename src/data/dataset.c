@@ -197,6 +197,9 @@ static fl_status check_rows(fl_ctx *ctx, const fli_dataset *ds, const char *name
     for (size_t i = 0; i < ds->n; i++) {
         if (ds->row[i + 1] < ds->row[i])
             return fli_fail(ctx, FL_EFORMAT, "%s: sparse row %zu ends before it starts", name, i);
+        if (ds->row[i + 1] - ds->row[i] > ds->dim) /* before col is read that far */
+            return fli_fail(ctx, FL_EFORMAT, "%s: sparse row %zu has %zu values, of only %zu features", name, i,
+                            ds->row[i + 1] - ds->row[i], ds->dim);
         for (size_t k = ds->row[i]; k < ds->row[i + 1]; k++)
             if (ds->col[k] >= ds->dim || (k > ds->row[i] && ds->col[k] <= ds->col[k - 1]))
                 return fli_fail(ctx, FL_EFORMAT, "%s: sample %zu: feature %" PRIu32 " is out of order or not below %zu",

@@ -90,6 +90,7 @@ fl_status fl_config_load(fl_config *c, const char *path)
 {
     fli_node *root = NULL;
     fli_clear(c->ctx);
+    if (!path) return fli_fail(c->ctx, FL_ECONFIG, "fl_config_load: there is no path");
     fl_status s = fli_yaml_load(c->ctx, &c->arena, path, &root);
     return s ? s : fli_config_merge(c, root);
 }
@@ -106,9 +107,10 @@ fl_status fl_config_text(fl_config *c, const char *text, const char *name)
 fl_status fl_config_set(fl_config *c, const char *assignment)
 {
     char name[64] = "";
+    fli_clear(c->ctx);
+    if (!assignment) return fli_fail(c->ctx, FL_ECONFIG, "fl_config_set: there is no assignment");
     const char *from = assignment + strspn(assignment, " \t");
     size_t n = strcspn(from, ".= \t");
-    fli_clear(c->ctx);
     if (n < sizeof name) memcpy(name, from, n);
     fli_node *old = fli_node_find(c->root, name), before = {0};
     if (old) before = *old; /* setting may change the node in place */

@@ -91,9 +91,10 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
     p->ctx = cfg->ctx;
     fli_arena_init(&p->arena, cfg->ctx);
     fl_status s = fli_settings_bind(p->ctx, &p->arena, cfg->root, &p->settings);
+    if (s) return s;
     const fli_memory *m =
         cfg->memory.train.size && !strcmp(p->settings.source.item.name, "memory") ? &cfg->memory : NULL;
-    if (!s && m) s = check_holding(cfg, &p->settings, &m->who);
+    if (m) s = check_holding(cfg, &p->settings, &m->who);
     if (s) return s;
     p->algo = p->settings.algorithm.item.desc;
     p->params = p->settings.algorithm.params;

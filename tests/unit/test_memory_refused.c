@@ -185,11 +185,11 @@ static void refuses_samples(void **state)
     fixture *f = *state;
     problem *p = problem_new();
     fl_samples dense = dense_of(p, 'd', 0, 0, N), sparse = sparse_of(p, 0, 0), numbers = dense_of(p, 'd', 1, 0, N);
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 10; i++) {
         problem *bad = malloc(sizeof *bad);
         *bad = *p;
         dense = dense_of(bad, 'd', 0, 0, N), sparse = sparse_of(bad, 0, 0), numbers = dense_of(bad, 'd', 1, 0, N);
-        const fl_samples *s = i < 3 ? &dense : i < 8 ? &sparse : &numbers;
+        const fl_samples *s = i < 3 ? &dense : i == 8 ? &numbers : &sparse;
         static const char *const complaint[] = {"sample 9 has label 3, not in 0 .. 2",
                                                 "sample 9 has label -1",
                                                 "sample 11, feature 2 is not finite",
@@ -198,7 +198,8 @@ static void refuses_samples(void **state)
                                                 "sparse row 5 ends before it starts",
                                                 "rows do not start at 0",
                                                 "is not finite",
-                                                "sample 8 has target inf"};
+                                                "sample 8 has target inf",
+                                                "values, of only 6 features"};
         if (i < 2) bad->label[9] = i ? -1 : 3;
         if (i == 2) bad->f64[11 * DIM + 2] = NAN;
         if (i == 3) bad->col[bad->row[4] - 1] = 6;
@@ -207,6 +208,7 @@ static void refuses_samples(void **state)
         if (i == 6) bad->row[0] = 1;
         if (i == 7) bad->few32[30] = INFINITY;
         if (i == 8) bad->target[8] = INFINITY;
+        if (i == 9) bad->row[N] = SIZE_MAX; /* nothing is read there */
         fl_config *cfg = fl_config_new(f->ctx);
         fl_run *run = NULL;
         assert_ok(f->ctx, fl_config_text(cfg, "partition: {kind: iid, clients: 2}\n", NULL));
@@ -216,6 +218,24 @@ static void refuses_samples(void **state)
         fl_config_free(cfg);
         free(bad);
     }
+    free(p);
+}
+
+/* A test set alone is for a server: a run still needs to be told where its samples are. */
+static void refuses_no_samples(void **state)
+{
+    fixture *f = *state;
+    problem *p = problem_new();
+    fl_samples none_at_all = {.size = sizeof none_at_all}, test = dense_of(p, 'd', 0, N, TEST);
+    fl_config *cfg = fl_config_new(f->ctx);
+    fl_run *run = NULL;
+    assert_ok(f->ctx, fl_config_text(cfg, "model: softmax\n", NULL));
+    assert_ok(f->ctx, fl_config_data(cfg, &none_at_all, &test, NULL));
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "data.kind is missing");
+    assert_null(run);
+    assert_fails(f->ctx, fl_config_set(cfg, NULL), FL_ECONFIG, "no assignment");
+    assert_fails(f->ctx, fl_config_load(cfg, NULL), FL_ECONFIG, "no path");
+    fl_config_free(cfg);
     free(p);
 }
 
@@ -269,6 +289,7 @@ int main(void)
         FIXTURE_TEST(refuses_structs),
         FIXTURE_TEST(refuses_holdings),
         FIXTURE_TEST(refuses_samples),
+        FIXTURE_TEST(refuses_no_samples),
         FIXTURE_TEST(refuses_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
