@@ -325,6 +325,33 @@ static void answers(void **state)
     world_free(&w);
 }
 
+/* Figures that cannot be are refused before they count: the right ones may still come. */
+static void impossible_figures(void **state)
+{
+    world w;
+    fl_bytes ask, answer;
+    world_new(*state, NULL, &w);
+    fl_ctx *ctx = w.f->ctx;
+    begin(&w);
+    uint32_t who = take(&w, &ask, &answer); /* the start model is measured first */
+    uint64_t head, names;                   /* bytes of them */
+    fli_get_u64(answer.data + 28, &head, 4);
+    fli_get_u64(answer.data + 72 + head, &names, 8);
+    for (size_t i = 0; i < 3; i++) {
+        static const double odd[] = {-1, 0.5, NAN};
+        uint64_t bits;
+        memcpy(&bits, &odd[i], sizeof bits);
+        unsigned char *bad = forged(&answer, (size_t)(72 + head + 8 + names), bits, 8);
+        assert_fails(ctx, fl_server_answer(w.server, who, bad, answer.n), FL_EFORMAT, "its figures are impossible");
+        free(bad);
+    }
+    assert_ok(ctx, fl_server_answer(w.server, who, answer.data, answer.n));
+    assert_int_equal(finish(&w), FL_EDONE);
+    fl_bytes_free(&ask);
+    fl_bytes_free(&answer);
+    world_free(&w);
+}
+
 /* A turn that fails ends the run with the client's own words, made printable. */
 static void failed_turn(void **state)
 {
@@ -654,12 +681,25 @@ static void real_clock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(settings),  FIXTURE_TEST(needs_samples),   FIXTURE_TEST(joining),
-        FIXTURE_TEST(accepting), FIXTURE_TEST(borrowed_labels), FIXTURE_TEST(class_names),
-        FIXTURE_TEST(answers),   FIXTURE_TEST(failed_turn),     FIXTURE_TEST(states),
-        FIXTURE_TEST(lost),      FIXTURE_TEST(stopped),         FIXTURE_TEST(freed_at_any_moment),
-        FIXTURE_TEST(crowded),   FIXTURE_TEST(waiters_leave),   FIXTURE_TEST(real_clock),
-        FIXTURE_TEST(saved),     FIXTURE_TEST(without_memory),  FIXTURE_TEST(numbers_alone),
+        FIXTURE_TEST(settings),
+        FIXTURE_TEST(needs_samples),
+        FIXTURE_TEST(joining),
+        FIXTURE_TEST(accepting),
+        FIXTURE_TEST(borrowed_labels),
+        FIXTURE_TEST(class_names),
+        FIXTURE_TEST(answers),
+        FIXTURE_TEST(impossible_figures),
+        FIXTURE_TEST(failed_turn),
+        FIXTURE_TEST(states),
+        FIXTURE_TEST(lost),
+        FIXTURE_TEST(stopped),
+        FIXTURE_TEST(freed_at_any_moment),
+        FIXTURE_TEST(crowded),
+        FIXTURE_TEST(waiters_leave),
+        FIXTURE_TEST(real_clock),
+        FIXTURE_TEST(saved),
+        FIXTURE_TEST(without_memory),
+        FIXTURE_TEST(numbers_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
