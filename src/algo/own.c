@@ -233,6 +233,8 @@ const fli_algo *fli_algo_at(size_t i, int *own)
     return *own ? fli_own_at(&methods, i - k) : fli_algo_list[i];
 }
 
+const fli_algo *fli_own_method_named(const char *name) { return fli_own_find(&methods, name); }
+
 int fli_own_method_forget(const char *name) { return fli_own_forget(&methods, name); }
 
 fl_status fli_own_method_add(fl_ctx *ctx, const fl_method *m)

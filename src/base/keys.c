@@ -337,7 +337,9 @@ fl_status fli_bind(fl_ctx *ctx, fli_arena *a, const char *section, const fli_nod
         for (const fli_key *row = tables[t].rows; row && row->name; row++) {
             if (fli_node_find(map, row->name)) continue;
             if (!row->def) {
-                complain(&b, map, "%s%s%s is missing (%s)", section, *section ? "." : "", row->name, row->help);
+                const char *help = row->help && *row->help ? row->help : NULL; /* users need not say */
+                complain(&b, map, "%s%s%s is missing%s%s%s", section, *section ? "." : "", row->name, help ? " (" : "",
+                         help ? help : "", help ? ")" : "");
                 continue;
             }
             fli_node *n = default_node(&b, row);

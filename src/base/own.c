@@ -59,14 +59,12 @@ int fli_own_forget(fli_own_list *list, const char *name)
 {
     pthread_mutex_lock(&list->lock);
     fli_own_item **p = place_of(list, name), *gone = *p;
-    if (gone) *p = gone->next;
-    pthread_mutex_unlock(&list->lock);
-    for (fli_own_item *i = gone; i;) {
-        fli_own_item *older = i->older;
-        list->free(i->item);
-        fli_free(i);
-        i = older;
+    if (gone) {
+        *p = gone->next;
+        gone->next = list->gone;
+        list->gone = gone;
     }
+    pthread_mutex_unlock(&list->lock);
     return gone != NULL;
 }
 

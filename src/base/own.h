@@ -14,20 +14,22 @@ typedef struct fli_own_item fli_own_item;
 typedef struct {
     pthread_mutex_t lock;
     fli_own_item *first;      /* in the order of their names' first registration */
-    void (*free)(void *item); /* of an item that was forgotten */
+    fli_own_item *gone;       /* those forgotten: other threads may just be looking through the list */
+    void (*free)(void *item); /* of an item that could not be added */
 } fli_own_list;
 
 #define FLI_OWN_LIST(free)                                                                                             \
     {                                                                                                                  \
-        PTHREAD_MUTEX_INITIALIZER, NULL, free                                                                          \
+        PTHREAD_MUTEX_INITIALIZER, NULL, NULL, free                                                                    \
     }
 
 /* Takes the item, also on failure, when it is freed. The newest of a name is what `at` and `find` give; older ones stay
  * alive for the runs that have them. */
 fl_status fli_own_add(fl_ctx *ctx, fli_own_list *list, const char *name, void *item);
-/* Frees all items of that name. 0: there was none. */
+/* Takes out all items of that name; nobody finds them from then on. 0: there was none. */
 int fli_own_forget(fli_own_list *list, const char *name);
-/* Number k, and by name; NULL: there is none. */
+/* Number k, and by name; NULL: there is none. Numbers change when another thread forgets something, so that only a
+ * name is sure to be found. */
 const void *fli_own_at(fli_own_list *list, size_t k);
 const void *fli_own_find(fli_own_list *list, const char *name);
 

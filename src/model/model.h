@@ -81,8 +81,8 @@ typedef struct fli_model_desc {
     /* Metrics of its own, and their values at x, in this order; both NULL: none. */
     const char *const *metrics;
     void (*measure)(const fli_model *m, const void *x, double *out);
-    /* Models that can fail at work: whether it has. `why` unless NULL receives the sentence, see fli_model_why. NULL: it
-     * cannot. */
+    /* Models that can fail at work: whether it has. `why` unless NULL receives the sentence, see fli_model_why. NULL:
+     * it cannot. */
     int (*failed)(const fli_model *m, const char *where, fl_failure *why);
     /* See fli_model_predict. NULL: the probabilities that belong to `logits`; without those, too, it cannot. */
     void (*predict)(const fli_model *m, const void *x, const fli_batch *b, double *out, void *scratch);

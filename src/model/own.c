@@ -338,4 +338,10 @@ const fli_model_desc *fli_own_model_at(size_t k)
     return o ? &o->desc : NULL;
 }
 
+const fli_model_desc *fli_own_model_named(const char *name)
+{
+    const objective *o = fli_own_find(&objectives, name);
+    return o ? &o->desc : NULL;
+}
+
 int fli_own_model_forget(const char *name) { return fli_own_forget(&objectives, name); }

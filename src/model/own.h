@@ -14,6 +14,7 @@ fl_status fli_own_objective_check(fl_ctx *ctx, const fl_objective *o);
 fl_status fli_own_objective_add(fl_ctx *ctx, const fl_objective *o);
 /* Number k, in the order of first registration; NULL past the last. */
 const fli_model_desc *fli_own_model_at(size_t k);
+const fli_model_desc *fli_own_model_named(const char *name);
 int fli_own_model_forget(const char *name); /* 0: there is none */
 
 /* Whether the model is an objective that is asked for whole clients, whose only sample has the client's number. */

@@ -80,7 +80,8 @@ static const struct {
 fl_status fl_forget(fl_ctx *ctx, const char *section, const char *name)
 {
     fli_clear(ctx);
-    for (size_t i = 0; section && name && i < sizeof lists / sizeof *lists; i++) {
+    if (!name) return fli_fail(ctx, FL_ECONFIG, "fl_forget: there is no name");
+    for (size_t i = 0; section && i < sizeof lists / sizeof *lists; i++) {
         if (strcmp(lists[i].section, section)) continue;
         if (lists[i].forget(name)) return FL_OK;
         return fli_fail(ctx, FL_ECONFIG, "no %s called %s was registered", section, name);

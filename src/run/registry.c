@@ -45,6 +45,13 @@ static int model_item(size_t i, fli_item *out)
     return d != NULL;
 }
 
+static int own_model(const char *name, fli_item *out)
+{
+    const fli_model_desc *d = fli_own_model_named(name);
+    if (d) *out = model_of(d);
+    return d != NULL;
+}
+
 static int regularizer_item(size_t i, fli_item *out)
 {
     const fli_regularizer *d = fli_regularizer_list[i];
@@ -74,15 +81,22 @@ static void algo_bound(const void *desc, void *params)
     if (a->bound) a->bound(a, params);
 }
 
-static int algo_item(size_t i, fli_item *out)
+static int give_algo(const fli_algo *d, int own, fli_item *out)
 {
-    int own;
-    const fli_algo *d = fli_algo_at(i, &own);
     if (d)
         *out = (fli_item){d->name,        d->title, d->citation,       NULL, d->keys,
                           d->params_size, d,        fli_describe_algo, own,  algo_bound};
     return d != NULL;
 }
+
+static int algo_item(size_t i, fli_item *out)
+{
+    int own;
+    const fli_algo *d = fli_algo_at(i, &own);
+    return give_algo(d, own, out);
+}
+
+static int own_algo(const char *name, fli_item *out) { return give_algo(fli_own_method_named(name), 1, out); }
 
 static fli_item bilevel_of(const fli_bilevel_desc *d)
 {
@@ -102,6 +116,12 @@ static int executor_item(size_t i, fli_item *out)
     return d != NULL;
 }
 
+static int give_solver(const fli_solver *own, fli_item *out)
+{
+    if (own) *out = (fli_item){.name = own->name, .title = own->title, .desc = own, .own = 1};
+    return own != NULL;
+}
+
 /* Those that a configuration may choose, then those of users. */
 static int solver_item(size_t i, fli_item *out)
 {
@@ -111,23 +131,23 @@ static int solver_item(size_t i, fli_item *out)
         *out = (fli_item){(*s)->name, (*s)->title, NULL, NULL, NULL, 0, *s, NULL};
         return 1;
     }
-    const fli_solver *d = fli_own_solver_at(i - n);
-    if (d) *out = (fli_item){.name = d->name, .title = d->title, .desc = d, .own = 1};
-    return d != NULL;
+    return give_solver(fli_own_solver_at(i - n), out);
 }
 
+static int own_solver(const char *name, fli_item *out) { return give_solver(fli_own_solver(name), out); }
+
 const fli_kind fli_kinds[] = {
-    {"algorithm", "algorithms", "federated methods", NULL, algo_item},
-    {"model", "models", "what is trained", NULL, model_item},
+    {"algorithm", "algorithms", "federated methods", NULL, algo_item, own_algo},
+    {"model", "models", "what is trained", NULL, model_item, own_model},
     {"regularizer", "regularizers", "what is added to the objective, for composite problems", NULL, regularizer_item},
     {"data", "data", "where samples come from: loaders and generators", NULL, source_item},
     {"partition", "partitions", "who holds which samples", NULL, partitioner_item},
     {"participation", "participations", "who takes part in a round", NULL, participation_item},
     {"system", "systems", "how fast the clients' devices and links are", NULL, system_item},
     {"bilevel", "bilevels", "two-level problems", NULL, bilevel_item},
-    {"solver", "solvers", "what takes local steps", "local", solver_item},
+    {"solver", "solvers", "what takes local steps", "local", solver_item, own_solver},
     {"executor", "executors", "where the clients are", NULL, executor_item},
-    {NULL, NULL, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL, NULL},
 };
 
 const fli_kind *fli_kind_find(const char *section)
@@ -152,9 +172,9 @@ static int find_unlisted(const fli_kind *kind, const char *name, fli_item *out)
 
 int fli_item_find(const fli_kind *kind, const char *name, fli_item *out)
 {
-    for (size_t i = 0; kind->item(i, out); i++)
+    for (size_t i = 0; kind->item(i, out) && !out->own; i++)
         if (!strcmp(out->name, name)) return 1;
-    return find_unlisted(kind, name, out);
+    return (kind->own && kind->own(name, out)) || find_unlisted(kind, name, out);
 }
 
 int fli_item_has_key(const fli_item *item, const char *key)

@@ -22,8 +22,9 @@ typedef struct {
 typedef struct {
     const char *section; /* or key; also the singular name in `fedloom list` */
     const char *plural, *title;
-    const char *within;                   /* it is a key of this section; NULL: a section of its own */
-    int (*item)(size_t i, fli_item *out); /* 0 past the last */
+    const char *within;                          /* it is a key of this section; NULL: a section of its own */
+    int (*item)(size_t i, fli_item *out);        /* 0 past the last */
+    int (*own)(const char *name, fli_item *out); /* one that a user registered; NULL: nobody can */
 } fli_kind;
 
 extern const fli_kind fli_kinds[]; /* ends with section NULL */

@@ -45,8 +45,8 @@ static int library_of(void (*function)(void), char path[PATH_MAX])
  * is loaded, and looking takes long. */
 static char intruder[PATH_MAX];
 
-/* The first BLAS that a process was linked with, or has loaded for all to see, is everybody's. A library beside OpenBLAS
- * does not count: distributions have a libblas.so there with OpenBLAS behind it. */
+/* The first BLAS that a process was linked with, or has loaded for all to see, is everybody's. A library beside
+ * OpenBLAS does not count: distributions have a libblas.so there with OpenBLAS behind it. */
 static void find_intruder(void)
 {
     char own[PATH_MAX], path[PATH_MAX];

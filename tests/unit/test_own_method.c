@@ -4,6 +4,9 @@
 #include "own_methods.h"
 #include "row.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 static const char base[] = "rounds: 5\nseed: 3\n"
                            "data: {kind: blobs, classes: 4, features: 6, samples: 400, test_samples: 50}\n"
                            "partition: {kind: iid, clients: 14}\nsystem: {kind: lognormal, jitter: 0.3}\n"
@@ -143,6 +146,63 @@ static void listed(void **state)
     assert_fails(f->ctx, fl_forget(f->ctx, "algorithm", "own_scaffold"), FL_ECONFIG, "was registered");
     assert_fails(f->ctx, fl_forget(f->ctx, "algorithm", "fedavg"), FL_ECONFIG, "was registered");
     assert_fails(f->ctx, fl_forget(f->ctx, "data", "blobs"), FL_ECONFIG, "no section that things are registered in");
+    assert_fails(f->ctx, fl_forget(f->ctx, "algorithm", NULL), FL_ECONFIG, "there is no name");
+}
+
+/* A parameter without a default and without a word of help. */
+static void without_help(void **state)
+{
+    static const fl_key key[] = {{.name = "mu", .type = FL_KEY_REAL}, {.name = NULL}};
+    fixture *f = *state;
+    fl_method m = own_fedprox;
+    m.keys = key;
+    add(f, &m);
+    fl_config *cfg = fixture_config(f, "algorithm: own_fedprox\ndata: {kind: blobs}\nmodel: softmax\n");
+    fl_run *run = NULL;
+    assert_int_equal(fl_run_new(cfg, &run), FL_ECONFIG);
+    assert_string_equal(fl_ctx_error(f->ctx), "algorithm.mu is missing");
+    fl_config_free(cfg);
+    drop(f, "own_fedprox");
+}
+
+/* ---- lists that change under those who look --------------------------------------------------------------- */
+
+/* Registers and forgets names that come before and after the one that others look for. */
+static void *come_and_go(void *arg)
+{
+    fl_ctx *ctx = fl_ctx_new();
+    const atomic_int *over = arg;
+    while (!atomic_load(over)) {
+        fl_method m = own_fedprox;
+        m.name = "passing";
+        if (fl_method_register(ctx, &m) || fl_forget(ctx, "algorithm", "passing")) break;
+        m.name = "early";
+        if (fl_forget(ctx, "algorithm", "early") || fl_method_register(ctx, &m)) break;
+    }
+    fl_ctx_free(ctx);
+    return NULL;
+}
+
+static void always_found(void **state)
+{
+    fixture *f = *state;
+    fl_method early = own_fedprox;
+    atomic_int over = 0;
+    pthread_t other;
+    size_t missed = 0;
+    collected text = {0};
+    early.name = "early";
+    add(f, &early);
+    add(f, &own_scaffold);
+    assert_int_equal(pthread_create(&other, NULL, come_and_go, &over), 0);
+    for (int i = 0; i < 20000; i++) missed += !fl_kind_has_key("algorithm", "own_scaffold", "server_lr");
+    for (int i = 0; i < 20; i++) assert_ok(f->ctx, fl_list(f->ctx, "algorithms", NULL, keep_text, &text));
+    free(text.s);
+    atomic_store(&over, 1);
+    pthread_join(other, NULL);
+    assert_int_equal(missed, 0);
+    drop(f, "own_scaffold");
+    drop(f, "early");
 }
 
 /* What is registered is copied: the caller's tables may go, and its context too. A name may be given again. */
@@ -631,6 +691,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(the_same_as_built_in),
         FIXTURE_TEST(listed),
+        FIXTURE_TEST(always_found),
+        FIXTURE_TEST(without_help),
         FIXTURE_TEST(copied),
         FIXTURE_TEST(mistakes),
         FIXTURE_TEST(failures),
