@@ -36,6 +36,15 @@ static fl_status lay(fl_config *c, const char *origin, const char *yaml)
     return s ? s : fli_config_merge(c, root);
 }
 
+/* Settings may have the method's parameters, but not choose another one. */
+static fl_status same_method(fl_ctx *ctx, const fl_config *c, const char *method)
+{
+    const char *kind = fl_config_get(c, "algorithm.kind");
+    if (!*kind) kind = fl_config_get(c, "algorithm");
+    if (!*kind || !strcmp(kind, method)) return FL_OK; /* what is none is refused with all else */
+    return fli_fail(ctx, FL_ECONFIG, "method %s is to be tried out, but the settings choose %s", method, kind);
+}
+
 fl_status fli_conform_config(fl_ctx *ctx, const fli_conform_problem *p, const char *method, const char *settings,
                              fl_config **out)
 {
@@ -45,6 +54,7 @@ fl_status fli_conform_config(fl_ctx *ctx, const fli_conform_problem *p, const ch
     if (!s) s = lay(c, "the problem", p->yaml);
     if (!s) s = fl_config_set(c, choice);
     if (!s && settings) s = lay(c, "settings", settings);
+    if (!s && settings) s = same_method(ctx, c, method);
     fli_free(choice);
     if (s)
         fl_config_free(c);

@@ -46,6 +46,7 @@ static void settings(void **state)
                  "did you mean softmax");
     assert_fails(f->ctx, fl_conform(f->ctx, "fedavk", NULL, take, &r), FL_ECONFIG, "did you mean fedavg");
     assert_fails(f->ctx, fl_conform(f->ctx, "fedavg", "{", take, &r), FL_ECONFIG, "settings:2:1");
+    assert_fails(f->ctx, fl_conform(f->ctx, "fedprox", "algorithm: fedavg", take, &r), FL_ECONFIG, "choose fedavg");
     assert_fails(f->ctx, fl_conform(f->ctx, NULL, NULL, take, &r), FL_ECONFIG, "no method");
 }
 
