@@ -7,10 +7,10 @@ BUILD=${1:-build}
 WORK=$PWD/build-python
 PYTHON=${PYTHON:-/usr/bin/python3}
 
-if [ ! -x "$WORK/venv/bin/pytest" ]; then
+if [ ! -x "$WORK/venv/bin/jupyter-execute" ]; then
     # Debian's NumPy and PyTorch, and what is compiled against that NumPy.
     $PYTHON -m venv --system-site-packages "$WORK/venv"
-    "$WORK/venv/bin/pip" install -q "scikit-build-core>=0.10" "cffi>=1.16" pytest
+    "$WORK/venv/bin/pip" install -q "scikit-build-core>=0.10" "cffi>=1.16" pytest nbclient ipykernel
 fi
 cmake --install "$BUILD" --prefix "$WORK/fedloom" >/dev/null
 "$WORK/venv/bin/pip" install -q --no-build-isolation --no-deps --force-reinstall ./python \
