@@ -42,7 +42,7 @@ static fl_status check_features(fl_ctx *ctx, const char *what, const fl_samples 
                         "numbers alone have dim 0",
                         what, s->dim);
     if (given && !s->dim) return fli_fail(ctx, FL_ECONFIG, "%s: dim is 0, but there are features", what);
-    if (given && s->dim > SIZE_MAX / sizeof(double) / s->n)
+    if (given && s->n && s->dim > SIZE_MAX / sizeof(double) / s->n)
         return fli_fail(ctx, FL_ECONFIG, "%s: %zu samples of %zu features are more than any memory holds", what, s->n,
                         s->dim);
     if (sparse && (!s->row || !s->col))
@@ -50,6 +50,16 @@ static fl_status check_features(fl_ctx *ctx, const char *what, const fl_samples 
     if (sparse && !s->f32 && !s->f64)
         return fli_fail(ctx, FL_ECONFIG, "%s: sparse samples need their values in f32 or f64", what);
     return FL_OK;
+}
+
+fl_status fli_samples_check(fl_ctx *ctx, const char *what, const fl_samples *s)
+{
+    const array arrays[] = {{"f32", s->f32, _Alignof(float)},
+                            {"f64", s->f64, _Alignof(double)},
+                            {"row", s->row, _Alignof(size_t)},
+                            {"col", s->col, _Alignof(uint32_t)}};
+    fl_status status = check_features(ctx, what, s);
+    return status ? status : check_alignment(ctx, what, arrays, sizeof arrays / sizeof *arrays);
 }
 
 static fl_status check_answers(fl_ctx *ctx, const char *what, const fl_samples *s)
@@ -106,12 +116,8 @@ static fl_status take_samples(fl_ctx *ctx, const char *what, const fl_samples *g
     if (!out->n || out->n >= UINT32_MAX)
         return fli_fail(ctx, FL_ECONFIG, "%s: n is %zu, but must be at least 1 and below %" PRIu32, what, out->n,
                         UINT32_MAX);
-    const array arrays[] = {
-        {"f32", out->f32, _Alignof(float)},     {"f64", out->f64, _Alignof(double)},
-        {"row", out->row, _Alignof(size_t)},    {"col", out->col, _Alignof(uint32_t)},
-        {"label", out->label, sizeof(int32_t)}, {"target", out->target, _Alignof(double)},
-    };
-    s = check_features(ctx, what, out);
+    const array arrays[] = {{"label", out->label, _Alignof(int32_t)}, {"target", out->target, _Alignof(double)}};
+    s = fli_samples_check(ctx, what, out);
     if (!s) s = check_answers(ctx, what, out);
     if (!s) s = check_names(ctx, what, out);
     if (!s) s = check_shape(ctx, what, out);

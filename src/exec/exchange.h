@@ -28,6 +28,8 @@ typedef struct {
     fl_failure why;
 } fli_exchange;
 
+enum { FLI_MOST_PHASES = 1 << 20 }; /* of a round, in what comes from elsewhere */
+
 /* A zeroed message with this many vectors, in one piece from vec[0] on, and numbers. */
 fl_status fli_message_init(fl_ctx *ctx, const fli_space *s, size_t vectors, size_t numbers, fli_message *m);
 void fli_message_fini(fli_message *m);

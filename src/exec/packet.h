@@ -35,8 +35,6 @@ fl_status fli_packet_write(fl_ctx *ctx, const fli_packet *p, fl_bytes *out);
 /* Head and body lie in `in`. FL_EFORMAT for what is no packet of that kind, is cut short, too long or damaged. */
 fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, size_t n, fli_packet *out);
 
-enum { FLI_MOST_PHASES = 1 << 20 }; /* of a round that anybody is asked for */
-
 /* ---- asks and answers ---------------------------------------------------------------------------------- */
 
 /* What both sides know: how a message of theirs is made. */

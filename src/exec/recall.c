@@ -122,10 +122,9 @@ void fli_recall_save(const fli_recall *r, fli_saver *out)
 
 fl_status fli_recall_load(fli_recall *r, fli_loader *in)
 {
-    enum { MOST_PHASES = 1 << 20 };
     fli_load_part(in, "recall");
     fli_load_vectors(&r->space, r->kept.vec, r->vectors, in);
-    r->phases = (size_t)fli_load_count(in, MOST_PHASES);
+    r->phases = (size_t)fli_load_count(in, FLI_MOST_PHASES);
     if (fli_loader_status(in)) return fli_loader_status(in);
     if (!(r->history = fli_alloc(r->ctx, r->phases, sizeof *r->history))) return r->phases = 0, FL_ENOMEM;
     for (size_t i = 0; i < r->phases && !fli_loader_status(in); i++) {

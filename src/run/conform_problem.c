@@ -1,9 +1,5 @@
 #include "run/conform_problem.h"
 
-#include "run/yaml.h"
-
-#include <string.h>
-
 /* Twelve clients that take different numbers of steps. Nine of them are more than the server waits for before it begins
  * to absorb (exec/intake.c), so that what is absorbed too early is seen by those after them. */
 #define COMMON                                                                                                         \
@@ -29,13 +25,6 @@ const fli_conform_problem fli_conform_problems[] = {
     {NULL, NULL},
 };
 
-static fl_status lay(fl_config *c, const char *origin, const char *yaml)
-{
-    fli_node *root = NULL;
-    fl_status s = fli_yaml_parse(c->ctx, &c->arena, origin, yaml, strlen(yaml), &root);
-    return s ? s : fli_config_merge(c, root);
-}
-
 /* Settings may have the method's parameters, but not choose another one. */
 static fl_status same_method(fl_ctx *ctx, const fl_config *c, const char *method)
 {
@@ -51,9 +40,9 @@ fl_status fli_conform_config(fl_ctx *ctx, const fli_conform_problem *p, const ch
     fl_config *c = fl_config_new(ctx);
     char *choice = fli_strf(ctx, "algorithm=%s", method);
     fl_status s = c && choice ? FL_OK : FL_ENOMEM;
-    if (!s) s = lay(c, "the problem", p->yaml);
+    if (!s) s = fl_config_text(c, p->yaml, "the problem");
     if (!s) s = fl_config_set(c, choice);
-    if (!s && settings) s = lay(c, "settings", settings);
+    if (!s && settings) s = fl_config_text(c, settings, "settings");
     if (!s && settings) s = same_method(ctx, c, method);
     fli_free(choice);
     if (s)

@@ -2,6 +2,7 @@
 #include "run/trained.h"
 
 #include "base/sized.h"
+#include "data/memory.h"
 
 #include <math.h>
 #include <string.h>
@@ -38,17 +39,12 @@ static fl_status check_shape(const call *c)
 
 static fl_status check(const call *c, const double *out)
 {
-    const fl_samples *s = c->s;
-    int given = (s->u8 != NULL) + (s->f32 != NULL) + (s->f64 != NULL);
     if (!c->m->info.outputs)
         return fli_fail(c->ctx, FL_ECONFIG, "nobody knows here how to predict with a model of kind %s",
                         c->m->info.kind);
-    if (given != 1)
-        return fli_fail(c->ctx, FL_ECONFIG, "exactly one of u8, f32 and f64 must be given, not %d of them", given);
-    if (!s->row != !s->col || (s->row && s->u8))
-        return fli_fail(c->ctx, FL_ECONFIG, "sparse samples have row, col, and values that are f32 or f64");
     if (!out) return fli_fail(c->ctx, FL_ECONFIG, "there must be room for the outputs");
-    return check_shape(c);
+    fl_status s = fli_samples_check(c->ctx, "the samples", c->s);
+    return s ? s : check_shape(c);
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------------- */

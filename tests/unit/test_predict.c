@@ -480,11 +480,13 @@ static void odd_samples(void **state)
     s.shape[0] = s.shape[1] = s.shape[2] = 2;
     REFUSED(FL_ECONFIG, "are 2 x 2 x 2, but the model is for 1 x 1 x 4");
     s.f32 = narrow;
-    REFUSED(FL_ECONFIG, "exactly one of u8, f32 and f64");
+    REFUSED(FL_ECONFIG, "only one of u8, f32 and f64");
     s.f64 = NULL;
-    REFUSED(FL_ECONFIG, "exactly one of u8, f32 and f64");
+    REFUSED(FL_ECONFIG, "need one of u8, f32 and f64");
+    s.f64 = (const double *)((uintptr_t)x + 1);
+    REFUSED(FL_ECONFIG, "f64 is at an address that is no multiple of 8");
     s.row = row;
-    REFUSED(FL_ECONFIG, "sparse samples have row, col");
+    REFUSED(FL_ECONFIG, "sparse samples need both row and col");
     s.row = row;
     s.col = far;
     REFUSED(FL_EFORMAT, "sample 1: feature 4 is out of order or not below 4");
