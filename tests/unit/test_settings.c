@@ -149,7 +149,8 @@ static void round_trip_of_every_kind(void **state)
             if (!strcmp(k->section, "bilevel") && strcmp(item.name, "none"))
                 assert_ok(f->ctx, fl_config_set(cfg, "algorithm=simfbo"));
             assert_ok(f->ctx, fl_config_set(cfg, "partition.clients=2"));
-            snprintf(text, sizeof text, "%s.kind=%s", k->section, item.name);
+            snprintf(text, sizeof text, "%s.%s=%s", k->within ? k->within : k->section, k->within ? k->section : "kind",
+                     item.name);
             assert_ok(f->ctx, fl_config_set(cfg, text));
             for (const fli_key *key = item.keys; key && key->name; key++)
                 if (!key->def) {
@@ -159,7 +160,7 @@ static void round_trip_of_every_kind(void **state)
                 }
             check_round_trip(f, cfg);
             char *shown = resolved(f, cfg);
-            snprintf(text, sizeof text, "%s:\n  kind: %s\n", k->section, item.name);
+            snprintf(text, sizeof text, k->within ? "  %s: %s\n" : "%s:\n  kind: %s\n", k->section, item.name);
             assert_non_null(strstr(shown, text));
             free(shown);
             fl_config_free(cfg);
