@@ -323,21 +323,6 @@ const char *fli_safetensors_note(const fli_safetensors *f, const char *key)
     return json_string_value(json_object_get(json_object_get(f->header, notes_key), key));
 }
 
-int fli_safetensors_note_at(const fli_safetensors *f, size_t k, fli_tensor_note *out)
-{
-    json_t *notes = json_object_get(f->header, notes_key);
-    void *at = json_object_iter(notes);
-    while (at && k--) at = json_object_iter_next(notes, at);
-    if (!at) return 0;
-    *out = (fli_tensor_note){json_object_iter_key(at), json_string_value(json_object_iter_value(at))};
-    return 1;
-}
-
-int fli_safetensors_aligned(const fli_tensor_entry *t)
-{
-    return (uintptr_t)t->data % fli_safetensors_size(t->dtype) == 0;
-}
-
 int fli_safetensors_f64(const fli_tensor_entry *t, double *out)
 {
     size_t n = fli_safetensors_count(t);

@@ -18,7 +18,7 @@ typedef struct {
     const char *dtype; /* as the format calls it: F32, F64, U8, I32, I64, U32, U64, ... */
     size_t dims;       /* 0: a single number */
     size_t shape[FLI_SAFETENSORS_DIMS];
-    const void *data; /* in what was read it may lie at any address: copy it, or ask fli_safetensors_aligned */
+    const void *data; /* in what was read it may lie at any address: copy it */
     size_t bytes;     /* what was read has it; writers need not say */
 } fli_tensor_entry;
 
@@ -62,10 +62,6 @@ void fli_safetensors_fini(fli_safetensors *f);
 /* By name; NULL: there is none. */
 const fli_tensor_entry *fli_safetensors_find(const fli_safetensors *f, const char *name);
 const char *fli_safetensors_note(const fli_safetensors *f, const char *key);
-/* Note k in the order of the file; 0 past the last. */
-int fli_safetensors_note_at(const fli_safetensors *f, size_t k, fli_tensor_note *out);
-/* Whether the data may be read where they are. */
-int fli_safetensors_aligned(const fli_tensor_entry *t);
 /* The numbers of an F32 or F64 tensor, converted. 0: it has another type. */
 int fli_safetensors_f64(const fli_tensor_entry *t, double *out);
 int fli_safetensors_f32(const fli_tensor_entry *t, float *out);

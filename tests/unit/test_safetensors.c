@@ -56,7 +56,6 @@ static const fli_tensor_list list = {notes, 3, entries, 5};
 static void check_read(fl_ctx *ctx, const void *bytes, size_t n)
 {
     fli_safetensors st;
-    fli_tensor_note note;
     double wide[6];
     float narrow[2];
     assert_ok(ctx, fli_safetensors_read(ctx, "input", bytes, n, &st));
@@ -69,7 +68,7 @@ static void check_read(fl_ctx *ctx, const void *bytes, size_t n)
         for (size_t k = 0; k < got->dims; k++) assert_int_equal(got->shape[k], want->shape[k]);
         assert_int_equal(got->bytes, fli_safetensors_count(want) * fli_safetensors_size(want->dtype));
         if (got->bytes) assert_memory_equal(got->data, want->data, got->bytes);
-        assert_true(fli_safetensors_aligned(got));
+        assert_int_equal((uintptr_t)got->data % fli_safetensors_size(got->dtype), 0);
     }
     assert_int_equal(fli_safetensors_f64(fli_safetensors_find(&st, "a.weight"), wide), 1);
     for (size_t i = 0; i < 6; i++) assert_true(wide[i] == (double)a[i]);
@@ -81,8 +80,6 @@ static void check_read(fl_ctx *ctx, const void *bytes, size_t n)
     assert_string_equal(fli_safetensors_note(&st, "odd"), notes[1].value);
     assert_string_equal(fli_safetensors_note(&st, "bytes"), "x?");
     assert_null(fli_safetensors_note(&st, "absent"));
-    assert_int_equal(fli_safetensors_note_at(&st, 2, &note), 1);
-    assert_int_equal(fli_safetensors_note_at(&st, 3, &note), 0);
     fli_safetensors_fini(&st);
 }
 
