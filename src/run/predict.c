@@ -96,6 +96,9 @@ static fl_status look_at_rows(const call *c, size_t at, size_t n)
     for (size_t i = at; i < at + n; i++) {
         if (s->row[i + 1] < s->row[i])
             return fli_fail(c->ctx, FL_EFORMAT, "sample %zu: its values end before they begin", i);
+        if (s->row[i + 1] - s->row[i] > s->dim) /* before they are read that far */
+            return fli_fail(c->ctx, FL_EFORMAT, "sample %zu has %zu values, of only %zu features", i,
+                            s->row[i + 1] - s->row[i], s->dim);
         for (size_t k = s->row[i]; k < s->row[i + 1]; k++) {
             if (s->col[k] >= s->dim || (k > s->row[i] && s->col[k] <= s->col[k - 1]))
                 return fli_fail(c->ctx, FL_EFORMAT, "sample %zu: feature %u is out of order or not below %zu", i,

@@ -292,6 +292,7 @@ fl_status fl_model_load(fl_ctx *ctx, const char *path, fl_model **out)
     size_t n = 0;
     *out = NULL;
     fli_clear(ctx);
+    if (!path) return fli_fail(ctx, FL_ECONFIG, "fl_model_load: there is no path");
     fl_status s = fli_model_file_bytes(ctx, path, &bytes, &n);
     if (!s) s = fli_trained_read(ctx, path, bytes, n, out);
     fli_free(bytes);

@@ -461,7 +461,7 @@ static void odd_samples(void **state)
     char all[128];
     double x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, out[6];
     float narrow[8] = {0};
-    const size_t row[3] = {0, 1, 2}, back[3] = {0, 2, 1};
+    const size_t row[3] = {0, 1, 2}, back[3] = {0, 2, 1}, endless[3] = {0, 1, SIZE_MAX};
     const uint32_t col[2] = {0, 3}, far[2] = {0, 4}, twice[2] = {1, 1};
     const size_t both[3] = {0, 2, 2};
     snprintf(all, sizeof all, "output=%s/out", f->folder);
@@ -496,6 +496,9 @@ static void odd_samples(void **state)
     s.row = back;
     s.col = col;
     REFUSED(FL_EFORMAT, "sample 1: its values end before they begin");
+    s.row = endless;
+    s.col = col;
+    REFUSED(FL_EFORMAT, "values, of only 4 features");
     x[5] = NAN;
     REFUSED(FL_EFORMAT, "sample 1, feature 1 is not finite");
     x[5] = 1e300;
@@ -546,6 +549,7 @@ static void odd_files(void **state)
     assert_fails(f->ctx, fl_model_load(f->ctx, fixture_path(f, "absent"), &m), FL_EIO, "absent: cannot be read");
     assert_null(m);
     assert_fails(f->ctx, fl_model_load(f->ctx, f->folder, &m), FL_EIO, "not a plain file");
+    assert_fails(f->ctx, fl_model_load(f->ctx, NULL, &m), FL_ECONFIG, "there is no path");
     assert_fails(f->ctx, fl_model_load(f->ctx, fixture_write(f, "odd", "{}"), &m), FL_EFORMAT, "odd: does not begin");
     trained_free(&t);
 }
