@@ -31,7 +31,9 @@ void fl_failed(fl_failure *f, const char *sentence);
 
 /* Traits. */
 enum {
-    FL_SERIAL = 1, /* of anything: one call at a time, over all runs of the process */
+    /* Of anything: one call at a time, over all runs of the process. Such a function must not wait for another thread
+     * that may call one: a run of several threads inside it would hang. */
+    FL_SERIAL = 1,
 
     FL_OBJECTIVE_CONVEX = 2,
     FL_OBJECTIVE_CLASSIFIER = 4, /* `correct` is filled: hits among the batch */

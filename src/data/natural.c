@@ -29,7 +29,8 @@ static fl_status assign(fl_ctx *ctx, const void *params, const fli_dataset *ds, 
     if (!ds->group)
         return fli_fail(ctx, FL_ECONFIG,
                         "partition natural: the data do not say who owns the samples; name a file of owners with "
-                        "data.groups, use data that have them (leaf, synthetic, linreg), or another partition");
+                        "data.groups, use data that have them (leaf, synthetic, linreg; a program gives an "
+                        "fl_holding), or another partition");
     uint32_t *size = fli_alloc(ctx, ds->groups, sizeof *size);
     if (!size) return FL_ENOMEM;
     for (size_t s = 0; s < ds->n; s++) size[ds->group[s]]++;

@@ -16,6 +16,9 @@ static fl_status diverged(fl_run *run, double loss, double start)
 {
     const fli_algo *a = run->plan.algo;
     const char *which = run->plan.settings.metrics.train ? "training" : "test";
+    if (!isfinite(loss) && !run->round)
+        return fli_fail(run->ctx, FL_EDIVERGED,
+                        "round 0: the %s loss of the start model is not finite, before anything was trained", which);
     if (!isfinite(loss))
         return fli_fail(run->ctx, FL_EDIVERGED, "round %zu: the %s loss is no longer finite; %s diverges, try %s",
                         run->round, which, a->name, fli_algo_remedy(a));

@@ -231,7 +231,7 @@ static void without_a_holding(void **state)
     assert_true(run->plan.fed->train->x == (void *)p->f32 && run->plan.fed->train->label == p->label); /* as they lie */
     fl_run_free(run);
     assert_ok(f->ctx, fl_config_set(cfg, "partition=natural"));
-    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "do not say who owns");
+    assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "a program gives an fl_holding");
     fl_config_free(cfg);
     free(p);
 }

@@ -198,7 +198,7 @@ static void not_finite(void **state)
     fixture *f = *state;
     own_arg arg = {.nan_loss = 1};
     own_register(f, &arg);
-    own_fails(f, OWN, FL_EDIVERGED, "round 0: the training loss is no longer finite");
+    own_fails(f, OWN, FL_EDIVERGED, "round 0: the training loss of the start model is not finite");
     arg = (own_arg){.nan_gradient = 1};
     own_fails(f, OWN, FL_EDIVERGED, "the local model is no longer finite");
     own_forget(f);
