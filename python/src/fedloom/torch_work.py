@@ -19,6 +19,9 @@ from .torch_data import Clients
 from .torch_module import Flat, Pool, Statistics, trained, vector
 
 
+_drawing = threading.Lock()  # PyTorch has one source of random numbers for all threads
+
+
 @contextlib.contextmanager
 def threads_kept() -> Iterator[None]:
     """A thread of the user's has as many threads of PyTorch afterwards as it had before."""
@@ -64,19 +67,17 @@ class Work:
         self.correct: Callable | None = None
         self.random = False
         self._threads = torch_threads
-        self._drawing = threading.Lock()
 
     # ---- around everything
 
     @contextlib.contextmanager
     def at(self, where: str, seed: int | None = None) -> Iterator[Flat]:
         """A copy of the module to work with, as many threads in PyTorch as were asked for, and one sentence for
-        whatever goes wrong. PyTorch has one source of random numbers for all threads, so those who draw from it take
-        turns."""
+        whatever goes wrong. Modules that draw random numbers do so from the seed, one at a time."""
         if torch.get_num_threads() != self._threads:  # of this thread
             torch.set_num_threads(self._threads)
         try:
-            with self.pool.one() as flat, self._seeded(seed):
+            with self.pool.one() as flat, self._seeded(seed), torch.enable_grad():
                 yield flat
         except (own.Known, Error):
             raise
@@ -90,7 +91,7 @@ class Work:
     @contextlib.contextmanager
     def _seeding(self, seed: int) -> Iterator[None]:
         device = self.clients.device
-        with self._drawing, torch.random.fork_rng([device] if device.type == "cuda" else []):
+        with _drawing, torch.random.fork_rng([device] if device.type == "cuda" else []):
             torch.manual_seed(seed & (2**63 - 1))
             yield
 
