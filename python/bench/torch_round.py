@@ -9,6 +9,7 @@ bench/flower.py.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import importlib.util
 import itertools
 import os
@@ -16,7 +17,21 @@ import time
 from tempfile import TemporaryDirectory
 from typing import Iterator
 
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")  # for all, as fedloom has it
+import fedloom  # noqa: F401
+
+
+def same_blas() -> None:
+    """One thread each, and the kernels that fedloom makes OpenBLAS take, for all engines alike."""
+    os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    try:
+        core = ctypes.CDLL("libopenblas.so.0").openblas_get_corename
+        core.restype = ctypes.c_char_p
+        os.environ["OPENBLAS_CORETYPE"] = core().decode()
+    except (OSError, AttributeError):  # PyTorch from PyPI has a BLAS of its own
+        pass
+
+
+same_blas()
 
 import flower  # noqa: E402
 
