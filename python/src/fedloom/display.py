@@ -34,10 +34,6 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table><thead><tr>{''.join(cell('th', h) for h in head)}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def preformatted(text: str) -> str:
-    return f"<pre>{html.escape(text)}</pre>"
-
-
 def sparkline(values: Sequence[float], title: str, width: int = 180, height: int = 40) -> str:
     """A curve without axes, as SVG."""
     v = np.asarray(values, dtype=float)
@@ -120,7 +116,7 @@ class _Line:
         if in_notebook():
             from IPython.display import HTML, display
 
-            made = HTML(preformatted(text))
+            made = HTML(f"<pre style='font-family:monospace'>{html.escape(text)}</pre>" if text else "")
             if self.display is None:
                 self.display = display(made, display_id=True)
             else:
@@ -131,10 +127,8 @@ class _Line:
         sys.stderr.flush()
 
     def clear(self) -> None:
-        if not self.used or in_notebook():
-            return
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
+        if self.used:
+            self.write("")
 
 
 def _left(seconds: float) -> str:

@@ -31,8 +31,3 @@ class Listing(tuple):
 
     def __repr__(self) -> str:
         return self.text
-
-    def _repr_html_(self) -> str:
-        from .display import preformatted
-
-        return preformatted(self.text)

@@ -51,6 +51,20 @@ def _bands(curves: list[Curve], x: str, y: str) -> dict[str, tuple[np.ndarray, n
     return out
 
 
+def _megabytes(metric: str) -> bool:
+    return measured.metrics()[metric].unit == lib.FL_UNIT_BYTES
+
+
+def _in_units(bands: dict, x: str, y: str) -> dict:
+    """The same in the units of the axes."""
+    to_x, to_y = (1e-6 if _megabytes(metric) else 1.0 for metric in (x, y))
+    return {label: (to_x * xs, to_y * mean, to_y * dev) for label, (xs, mean, dev) in bands.items()}
+
+
+def _title(metric: str) -> str:
+    return string(measured.metrics()[metric].title) + (" (MB)" if _megabytes(metric) else "")
+
+
 def _first_measured(curves: list[Curve]) -> str:
     for _, _, metric in measured.shown(lib.FL_VIEW_CHART):
         if any(string(metric.name) in c.columns for c in curves):
@@ -62,7 +76,7 @@ def plot(what: Drawn, y: str | None = None, x: str = "round", ax: Any = None, **
     """Draws the curves of a run, of several runs (a list, or a dict with labels) or of a comparison.
 
     y    a metric such as "test_accuracy"; None: the most telling one that was measured.
-    x    "round", "bytes_up", "seconds", "simulated_seconds" or any other metric.
+    x    "round", "bytes_up", "seconds", "simulated_seconds" or any other metric. Bytes are drawn as megabytes.
     ax   matplotlib axes to draw on; None: new ones. They come back.
 
     Of a comparison each line is the mean over seeds, and the band one standard deviation. `style` goes to ax.plot.
@@ -74,7 +88,7 @@ def plot(what: Drawn, y: str | None = None, x: str = "round", ax: Any = None, **
     curves = _curves(what)
     y = _metric(y, lib.FL_VIEW_CHART) if y else _first_measured(curves)
     x = _metric(x, lib.FL_VIEW_AXIS)
-    bands = _bands(curves, x, y)
+    bands = _in_units(_bands(curves, x, y), x, y)
     if not bands:
         raise ConfigError(f"no run has measured both {x} and {y}")
     ax = pyplot.subplots()[1] if ax is None else ax
@@ -87,12 +101,23 @@ def plot(what: Drawn, y: str | None = None, x: str = "round", ax: Any = None, **
 
 
 def _dress(ax: Any, x: str, y: str, bands: dict) -> None:
-    known = measured.metrics()
-    ax.set_xlabel(string(known[x].title))
-    ax.set_ylabel(string(known[y].title))
+    ax.set_xlabel(_title(x))
+    ax.set_ylabel(_title(y))
     values = np.concatenate([mean for _, mean, _ in bands.values()])
-    wide = known[y].scale == lib.FL_SCALE_WIDE and len(values) and values.max() > 1e4 * max(values.min(), 1e-300)
-    if len(values) and values.min() > 0 and (known[y].scale == lib.FL_SCALE_LOG or wide):
+    scale = measured.metrics()[y].scale
+    wide = scale == lib.FL_SCALE_WIDE and len(values) and values.max() > 1e4 * max(values.min(), 1e-300)
+    if len(values) and values.min() > 0 and (scale == lib.FL_SCALE_LOG or wide):
         ax.set_yscale("log")
+        if values.max() < 100 * values.min():
+            _few_decades(ax.yaxis)
     if len(bands) > 1:
         ax.legend()
+
+
+def _few_decades(axis: Any) -> None:
+    """Powers of ten alone would be too few labels."""
+    from matplotlib import ticker
+
+    axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(ticker.NullFormatter())

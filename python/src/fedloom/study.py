@@ -108,10 +108,14 @@ class Comparison:
         return display.frame(self.columns())
 
     def curves(self) -> list[Curve]:
-        """The metrics of every finished run."""
+        """The metrics of every finished run, methods in the order of the table."""
         if "curves" not in self._kept:
             folder = Path(self.output) / "runs"
-            self._kept["curves"] = [_curve(folder, p.parent) for p in sorted(folder.glob("**/seed-*/result.json"))]
+            found = [_curve(folder, p.parent) for p in sorted(folder.glob("**/seed-*/result.json"))]
+            order = list(self.columns()["method"])
+            self._kept["curves"] = sorted(
+                found, key=lambda c: order.index(c.method) if c.method in order else len(order)
+            )
         return self._kept["curves"]
 
     def quantities(self, axis: str = "y") -> list[str]:
@@ -280,9 +284,6 @@ class Check:
     def __repr__(self) -> str:
         return self.text
 
-    def _repr_html_(self) -> str:
-        return display.preformatted(self.text)
-
 
 def check(config: Settings = None, *, fix: bool = False, data_dir: str | os.PathLike | None = None,
           **settings: Any) -> Check:  # fmt: skip
@@ -323,9 +324,6 @@ class Tuning:
 
     def __repr__(self) -> str:
         return self.text
-
-    def _repr_html_(self) -> str:
-        return display.preformatted(self.text)
 
 
 def tune(
