@@ -8,9 +8,11 @@ WORK=$PWD/build-python
 PYTHON=${PYTHON:-/usr/bin/python3}
 
 if [ ! -x "$WORK/venv/bin/jupyter-execute" ]; then
-    # Debian's NumPy and PyTorch, and what is compiled against that NumPy.
+    # Debian's NumPy, PyTorch and matplotlib, and what is compiled against that NumPy. A newer matplotlib-inline wants a newer
+    # matplotlib.
     $PYTHON -m venv --system-site-packages "$WORK/venv"
-    "$WORK/venv/bin/pip" install -q "scikit-build-core>=0.10" "cffi>=1.16" pytest nbclient ipykernel
+    "$WORK/venv/bin/pip" install -q "scikit-build-core>=0.10" "cffi>=1.16" \
+        pytest nbclient ipykernel "matplotlib-inline<0.2"
 fi
 cmake --install "$BUILD" --prefix "$WORK/fedloom" >/dev/null
 "$WORK/venv/bin/pip" install -q --no-build-isolation --no-deps --force-reinstall ./python \
