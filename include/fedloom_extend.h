@@ -8,9 +8,9 @@
  *     fl_method_register(ctx, &mine);      algorithm: mine
  *
  * Functions here are called from several threads at the same time, unless FL_SERIAL is among the traits. They return 0,
- * or anything else to end the run: fl_failed then says why, in a sentence, and the run returns FL_ECALLBACK with it. A
- * C++ exception must not leave them. Numbers that are not finite end a run as a divergence does. They must not free, go
- * on with or forget what they are called by.
+ * or anything else to end the run: fl_failed then says why, in a sentence, and the run returns FL_ECALLBACK with it.
+ * Having called fl_failed is enough. A C++ exception must not leave them. Numbers that are not finite end a run as a
+ * divergence does. They must not free, go on with or forget what they are called by.
  *
  * What is registered begins with its size (fedloom.h says why). Structs that functions are handed are the library's and
  * may grow at their end, but for fl_space and fl_ask, which lie in others; those and the rows of tables (fl_key,

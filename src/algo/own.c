@@ -3,6 +3,9 @@
  * parameters, which begin with it. */
 #include "algo/own_method.h"
 
+#include "base/number.h"
+
+#include <math.h>
 #include <string.h>
 
 static fli_own_list methods = FLI_OWN_LIST(fli_own_free);
@@ -66,6 +69,15 @@ static fl_turn turn_of(const fli_own_method *o, const fli_turn *t, received *r)
     };
 }
 
+static void check_posed(const fl_problem *p, fl_failure *f)
+{
+    char text[160];
+    if (!p->start) fl_failed(f, "the problem has no `start`");
+    if (isfinite(p->lr) && isfinite(p->rho)) return;
+    fli_snprintf(text, sizeof text, "the problem has lr %g and rho %g, but both are numbers", p->lr, p->rho);
+    fl_failed(f, text);
+}
+
 static void pose(const fli_turn *t, fli_problem *p)
 {
     const fli_own_method *o = self_of(t->params);
@@ -76,8 +88,8 @@ static void pose(const fli_turn *t, fli_problem *p)
     fli_own_enter(o->does.traits);
     if (o->does.pose(&turn, &posed))
         fl_failed(t->failure, NULL);
-    else if (!posed.start)
-        fl_failed(t->failure, "the problem has no `start`");
+    else
+        check_posed(&posed, t->failure);
     fli_own_leave(o->does.traits);
     p->start = posed.start;
     p->anchor = posed.anchor;

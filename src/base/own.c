@@ -113,6 +113,8 @@ void fli_own_leave(unsigned traits)
 
 void fl_failed(fl_failure *f, const char *sentence)
 {
-    if (!f->text[0])
-        fli_snprintf(f->text, sizeof f->text, "%s", sentence && *sentence ? sentence : "no reason was given");
+    if (f->text[0]) return;
+    fli_snprintf(f->text, sizeof f->text, "%s", sentence && *sentence ? sentence : "no reason was given");
+    for (char *c = f->text; *c; c++)
+        if ((unsigned char)*c < ' ') *c = ' '; /* one sentence is one line */
 }

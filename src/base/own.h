@@ -41,6 +41,8 @@ struct fl_failure {
     char text[512];
 };
 static inline int fli_has_failed(const fl_failure *f) { return f->text[0] != 0; }
+/* Whether a function of the user's that returned this has failed: it may say so either way. */
+static inline int fli_failed_by(int returned, const fl_failure *f) { return returned || fli_has_failed(f); }
 
 /* Around every call of a user's function: with FL_SERIAL among its traits one at a time, over the whole process. A
  * function may lead to another of the user's: the same thread may enter again. */

@@ -8,6 +8,7 @@
 #include "base/number.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 typedef struct {
     fli_solver desc; /* first: what an instance is opened with leads here */
@@ -90,12 +91,22 @@ static fl_local local_of(engine *e)
                       .engine = e};
 }
 
+/* Methods divide by the weight, unless nothing was to be done. */
+static int believable(const fl_problem *p, const fl_solution *s, fl_failure *f)
+{
+    char text[160];
+    if (isfinite(s->weight) && (s->weight > 0 || !p->steps)) return 1;
+    fli_snprintf(text, sizeof text, "its solution has the weight %g, but a weight is positive", s->weight);
+    fl_failed(f, text);
+    return 0;
+}
+
 static int call(const fl_solver *s, const fl_local *l, const fl_problem *p, void *z, fl_solution *out, fl_failure *f)
 {
     fli_own_enter(s->traits);
-    int failed = s->solve(s->arg, l, p, z, out, f);
+    int failed = fli_failed_by(s->solve(s->arg, l, p, z, out, f), f);
     fli_own_leave(s->traits);
-    return failed;
+    return failed || !believable(p, out, f);
 }
 
 /* An objective that has failed is known by its model: whoever asked for the task finds it there. */

@@ -113,9 +113,11 @@ static double grad(const fli_model *m, const void *x, const fli_batch *b, void *
     size_t hits = 0;
     fl_failure f = {{0}};
     fli_own_enter(o->is.traits);
-    if (!has_failed(m) &&
-        (o->is.client ? over_clients(m, x, b, g, &loss, scratch, &f) : over_batch(m, x, b, g, &loss, &hits, &f)))
-        note_failure(m, &f);
+    if (!has_failed(m)) {
+        int said = o->is.client ? over_clients(m, x, b, g, &loss, scratch, &f)
+                                : over_batch(m, x, b, g, &loss, &hits, &f);
+        if (fli_failed_by(said, &f)) note_failure(m, &f);
+    }
     fli_own_leave(o->is.traits);
     int failed = has_failed(m);
     if (failed && g) fli_zero(&m->space, g);
@@ -130,7 +132,7 @@ static void hvp(const fli_model *m, const void *x, const fli_batch *b, const voi
     fl_batch batch = batch_of(b);
     (void)scratch;
     fli_own_enter(o->is.traits);
-    if (!has_failed(m) && o->is.product(o->is.arg, &batch, x, v, out, &f)) note_failure(m, &f);
+    if (!has_failed(m) && fli_failed_by(o->is.product(o->is.arg, &batch, x, v, out, &f), &f)) note_failure(m, &f);
     fli_own_leave(o->is.traits);
     if (has_failed(m)) fli_zero(&m->space, out);
 }
@@ -141,7 +143,7 @@ static void init(const fli_model *m, fli_rng *r, double *x)
     fl_failure f = {{0}};
     uint64_t seed = fli_rng_u64(r);
     fli_own_enter(o->is.traits);
-    if (!has_failed(m) && o->is.start(o->is.arg, seed, x, &f)) note_failure(m, &f);
+    if (!has_failed(m) && fli_failed_by(o->is.start(o->is.arg, seed, x, &f), &f)) note_failure(m, &f);
     fli_own_leave(o->is.traits);
 }
 
@@ -151,7 +153,8 @@ static void measure(const fli_model *m, const void *x, double *out)
     fl_failure f = {{0}};
     for (size_t i = 0; o->is.metrics[i]; i++) out[i] = NAN;
     fli_own_enter(o->is.traits);
-    if (!has_failed(m) && o->is.measure(o->is.arg, m->space.ops->size, x, out, &f)) note_failure(m, &f);
+    if (!has_failed(m) && fli_failed_by(o->is.measure(o->is.arg, m->space.ops->size, x, out, &f), &f))
+        note_failure(m, &f);
     fli_own_leave(o->is.traits);
 }
 

@@ -359,6 +359,13 @@ static int no_start(const fl_turn *t, fl_problem *p)
     return 0;
 }
 
+static int no_number(const fl_turn *t, fl_problem *p)
+{
+    p->start = t->down[0];
+    p->lr = NAN;
+    return 0;
+}
+
 static int prox_in_absorb(const fl_coordinator *s, const fl_upload *u)
 {
     (void)u;
@@ -411,6 +418,8 @@ static void failures(void **state)
     m = own_scaffold;
     m.pose = no_start;
     fails(f, &m, "threads=1", "method own_scaffold failed in pose, client 0, round 1: the problem has no `start`");
+    m.pose = no_number;
+    fails(f, &m, "threads=1", "round 1: the problem has lr nan and rho 0, but both are numbers");
     m = own_fedprox;
     m.absorb = prox_in_absorb;
     fails(f, &m, "threads=1", "failed in absorb, client 0, round 1: fl_prox is for");

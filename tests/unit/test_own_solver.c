@@ -9,7 +9,8 @@
 
 /* What a solver does beside walking, and what it saw. */
 typedef struct {
-    int fail, missed, whole; /* whole: gradients over all samples */
+    int fail, missed, whole; /* fail 2: only says so; whole: gradients over all samples */
+    double weight;           /* 0: as it comes */
     atomic_int calls, running, most;
     atomic_size_t rounds; /* the last one it was asked in */
 } walker_arg;
@@ -37,7 +38,8 @@ static int walk(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_s
     free(g);
     out->missed = a->missed;
     atomic_fetch_sub(&a->running, 1);
-    if (a->fail) return fl_failed(f, "out of breath"), 1;
+    if (a->weight != 0) out->weight = a->weight;
+    if (a->fail) return fl_failed(f, "out of\nbreath"), a->fail == 1;
     return failed;
 }
 
@@ -246,6 +248,14 @@ static void failures(void **state)
     arg.calls = 0;
     fails(f, WALKER ";executor=loopback", FL_ECALLBACK, ", round 1: out of breath");
     assert_int_equal(arg.calls, 1);
+    /* saying so is enough */
+    arg.fail = 2;
+    fails(f, WALKER ";threads=1", FL_ECALLBACK, ", round 1: out of breath");
+    arg = (walker_arg){.weight = -1};
+    fails(f, WALKER, FL_ECALLBACK, "its solution has the weight -1, but a weight is positive");
+    arg.weight = NAN;
+    fails(f, WALKER, FL_ECALLBACK, "its solution has the weight nan");
+    arg = (walker_arg){.fail = 1};
     /* the objective's failure comes first, whatever the solver makes of it */
     fails(f, WALKER ";model=own_softmax;metrics={train: false, test: false, clients: false}", FL_ECALLBACK,
           "objective own_softmax failed at client ");
