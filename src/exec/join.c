@@ -63,6 +63,8 @@ void fli_terms_make(const fli_clients_spec *spec, uint32_t client, fli_terms *ou
 {
     const fli_model *m = spec->model;
     const fli_dataset *ds = spec->fed->train; /* NULL: samples are made on demand, as they are */
+    int elsewhere = ds && !spec->fed->part.index;
+    const size_t *start = spec->fed->part.start;
     *out = (fli_terms){
         .seed = spec->seed,
         .clients = spec->clients,
@@ -70,7 +72,8 @@ void fli_terms_make(const fli_clients_spec *spec, uint32_t client, fli_terms *ou
         .classes = m->classes,
         .parameters = m->space.n,
         .upper = fli_model_upper(m),
-        .before = ds && !spec->fed->part.index ? spec->fed->part.start[client] : 0,
+        .before = elsewhere ? start[client] : 0,
+        .samples = elsewhere ? start[client + 1] - start[client] : 0,
         .client = client,
         .precision = (uint32_t)m->space.ops->size,
         .sparse = ds && fli_dataset_sparse(ds),
@@ -85,7 +88,7 @@ void fli_terms_make(const fli_clients_spec *spec, uint32_t client, fli_terms *ou
     out->shift = ds->shift;
 }
 
-enum { WHOLES = 9, SHORTS = 5, FIXED = WHOLES * 8 + SHORTS * 4 };
+enum { WHOLES = 10, SHORTS = 5, FIXED = WHOLES * 8 + SHORTS * 4 };
 
 /* Texts end with a zero. First the numbers, then scales and shifts, then names of classes, then the rest. */
 size_t fli_terms_bytes(const fli_terms *t)
@@ -105,7 +108,7 @@ static unsigned char *put_text(unsigned char *out, const char *text)
 void fli_terms_write(const fli_terms *t, unsigned char *out)
 {
     const uint64_t wholes[WHOLES] = {t->seed,    t->clients,    t->shape[0], t->shape[1], t->shape[2],
-                                     t->classes, t->parameters, t->upper,    t->before};
+                                     t->classes, t->parameters, t->upper,    t->before,   t->samples};
     const uint32_t shorts[SHORTS] = {t->client, t->precision, t->sparse, t->scales, t->class_name != NULL};
     for (size_t i = 0; i < WHOLES; i++) out = fli_put_u64(out, wholes[i], 8);
     for (size_t i = 0; i < SHORTS; i++) out = fli_put_u64(out, shorts[i], 4);
@@ -150,7 +153,7 @@ static char *take_text(reader *r, char **room)
 static void read_numbers(const unsigned char *in, fli_terms *t, int *named)
 {
     uint64_t *wholes[WHOLES] = {&t->seed,    &t->clients,    &t->shape[0], &t->shape[1], &t->shape[2],
-                                &t->classes, &t->parameters, &t->upper,    &t->before},
+                                &t->classes, &t->parameters, &t->upper,    &t->before,   &t->samples},
              v;
     uint32_t names, *shorts[SHORTS] = {&t->client, &t->precision, &t->sparse, &t->scales, &names};
     for (size_t i = 0; i < WHOLES; i++) in = fli_get_u64(in, wholes[i], 8);

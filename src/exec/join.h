@@ -31,6 +31,7 @@ typedef struct {
     uint64_t shape[3], classes;  /* of samples: channels, height, width; classes 0: regression */
     uint64_t parameters, upper;  /* of the model; upper: those of the upper level, or all */
     uint64_t before;             /* where samples are at clients: how many those with lower numbers have */
+    uint64_t samples;            /* likewise: how many it said it has, so that it cannot come back with others */
     uint32_t client;             /* its number */
     uint32_t precision;          /* bytes of a real: 4 or 8 */
     uint32_t sparse;             /* samples are stored as the few features that are not 0 */

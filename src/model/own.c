@@ -114,8 +114,8 @@ static double grad(const fli_model *m, const void *x, const fli_batch *b, void *
     fl_failure f = {{0}};
     fli_own_enter(o->is.traits);
     if (!has_failed(m)) {
-        int said = o->is.client ? over_clients(m, x, b, g, &loss, scratch, &f)
-                                : over_batch(m, x, b, g, &loss, &hits, &f);
+        int said =
+            o->is.client ? over_clients(m, x, b, g, &loss, scratch, &f) : over_batch(m, x, b, g, &loss, &hits, &f);
         if (fli_failed_by(said, &f)) note_failure(m, &f);
     }
     fli_own_leave(o->is.traits);

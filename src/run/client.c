@@ -167,8 +167,12 @@ static fl_status take_samples(fl_client *c, const fli_terms *t, const fli_settin
     fli_common common = {.classes = all.classes, .class_name = t->class_name, .before = (uint32_t)t->before};
     memcpy(common.shape, all.shape, sizeof common.shape);
     fli_dataset *samples = c->samples;
+    size_t n = samples->n;
     c->samples = NULL;
     if ((s = fli_fed_member(c->ctx, &spec, &common, t->client, samples, &c->fed))) return s;
+    if (n != t->samples)
+        return fli_fail(c->ctx, FL_EMISMATCH, "client %u has %zu samples, but joined with %llu", t->client, n,
+                        (unsigned long long)t->samples);
     if (spec.clients == t->clients && all.classes == t->classes && c->fed->dim == c->spec.model->features) return FL_OK;
     return fli_fail(c->ctx, FL_EFORMAT, "the terms contradict their settings");
 }

@@ -254,29 +254,32 @@ static void borrowed_labels(void **state)
     world_free(&w);
 }
 
-/* Labels as files write them. */
+/* Labels as files write them; and samples that are not those of the card. */
+#define FEW "0,1,2,3,cat\n1,1,0,2,dog\n2,0,1,1,cat\n"
 static void class_names(void **state)
 {
     fixture *f = *state;
     world w;
     fl_bytes terms;
-    fl_client *c[2];
-    static const char *const files[] = {"0,1,2,3,cat\n1,1,0,2,dog\n2,0,1,1,cat\n", "0,1,2,3,cat\n1,1,0,2,cow\n"};
+    fl_client *c[3];
+    static const char *const names[] = {"a.csv", "b.csv", "c.csv"};
+    static const char *const files[] = {FEW FEW FEW "2,0,1,1,cat\n", "0,1,2,3,cat\n1,1,0,2,cow\n", FEW};
     world_new(f, "data.class_names=dog, cat", &w);
     begin(&w);
     assert_ok(f->ctx, fl_server_terms(w.server, 0, &terms));
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         char text[600];
         snprintf(text, sizeof text, "data: {kind: csv, train: %s, header: false, label: 4}\n",
-                 fixture_write(f, i ? "b.csv" : "a.csv", files[i]));
+                 fixture_write(f, names[i], files[i]));
         fl_config *cfg = fixture_config(f, text);
         assert_ok(f->ctx, fl_client_new(cfg, &c[i]));
         fl_config_free(cfg);
     }
     assert_ok(f->ctx, fl_client_accept(c[0], terms.data, terms.n));
     assert_fails(f->ctx, fl_client_accept(c[1], terms.data, terms.n), FL_EMISMATCH, "'cow'");
-    fl_client_free(c[0]);
-    fl_client_free(c[1]);
+    assert_fails(f->ctx, fl_client_accept(c[2], terms.data, terms.n), FL_EMISMATCH,
+                 "client 0 has 3 samples, but joined with 10");
+    for (int i = 0; i < 3; i++) fl_client_free(c[i]);
     fl_bytes_free(&terms);
     world_free(&w);
 }
@@ -431,7 +434,7 @@ static void without_memory(void **state)
     world_new(f, "algorithm=scaffold", &w);
     begin(&w);
     assert_ok(f->ctx, fl_server_terms(w.server, 0, &terms));
-    fl_config *cfg = fixture_config(f, "data: {kind: blobs, classes: 2, features: 4, samples: 20, test_samples: 0}\n");
+    fl_config *cfg = fixture_config(f, "data: {kind: blobs, classes: 2, features: 4, samples: 10, test_samples: 0}\n");
     for (int what = 0; what < 5; what++) {
         fl_bytes in = what == 2 ? terms : out, made = {0};
         size_t k = 0;
