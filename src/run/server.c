@@ -85,6 +85,10 @@ static fl_status check_settings(fl_server *s)
         return fli_fail(s->ctx, FL_ECONFIG,
                         "data.kind is %s, but the samples of a server are at its clients: it must be joined",
                         spec.source->name);
+    if (strcmp(s->settings.partitioner.item.name, "natural"))
+        return fli_fail(s->ctx, FL_ECONFIG,
+                        "partition.kind is %s, but the clients of a server have their samples already: leave it out",
+                        s->settings.partitioner.item.name);
     if (executor != &fli_executor_threads)
         return fli_fail(s->ctx, FL_ECONFIG, "executor is %s, but the clients of a server are elsewhere",
                         executor->name);

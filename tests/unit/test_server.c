@@ -131,6 +131,7 @@ static void settings(void **state)
     refuse(f, "data.shape=[1, 2]", "data.shape has 2 numbers");
     refuse(f, "partition.clients=0", "partition.clients must say");
     refuse(f, "executor=loopback", "executor is loopback");
+    refuse(f, "partition={kind: dirichlet, clients: 3, alpha: 0.1}", "partition.kind is dirichlet");
     refuse(f, "local.lr=-1", "local.lr");
     fl_config *cfg = fixture_config(f, SERVER);
     assert_fails(f->ctx, fl_run_new(cfg, &run), FL_ECONFIG, "fl_server_new");
