@@ -5,7 +5,8 @@ import pytest
 from conftest import same
 
 import fedloom
-from fedloom import own
+import fedloom.halves
+from fedloom import _core, own
 
 
 @fedloom.objective(parameters=6, convex=True)
@@ -308,3 +309,23 @@ def test_what_is_gone_is_forgotten(regression):
     gc.collect()
     assert ("algorithm", "Shortlived") not in own._entries
     assert "Shortlived" not in fedloom.list("algorithms")
+
+
+def test_what_leads_to_its_own_run_goes_with_it(regression, tmp_path):
+    def work():
+        made = []
+
+        @fedloom.objective(parameters=6)
+        def circular(x, batch):
+            return float(len(made)), np.zeros(6)
+
+        made.append(fedloom.run(regression, model=circular, rounds=1))
+        made.append(fedloom.compare(regression, model="circular", methods=["fedavg"], rounds=1, output=tmp_path / "c"))
+        data = {"kind": "joined", "shape": [6], "classes": 0}
+        made.append(fedloom.halves.Server(data=data, model=circular, partition={"clients": 2}))
+
+    gc.collect()
+    before = _core.users._alive
+    work()
+    gc.collect()
+    assert _core.users._alive == before and ("model", "circular") not in own._entries

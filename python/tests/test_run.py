@@ -231,3 +231,21 @@ def test_ctrl_c(tmp_path):
     p.send_signal(signal.SIGINT)
     out, err = p.communicate(timeout=30)
     assert out == "stopped asked True\n" and not err
+
+
+def test_nothing_is_said_at_exit(tmp_path):
+    script = tmp_path / "s.py"
+    script.write_text(
+        textwrap.dedent("""
+        import ctypes
+        import fedloom
+        from fedloom import _core
+        small = dict(rounds=2, data="digits", model="softmax", partition={"kind": "iid", "clients": 5})
+        run = fedloom.Run(small)
+        run.step()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(_core))  # a module that stays loses its names one by one
+        _core.kept = [run, run.model, fedloom.run(small)]
+    """)
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

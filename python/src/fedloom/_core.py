@@ -5,6 +5,7 @@ Nothing here knows what a federation is. Every other module goes through this on
 
 from __future__ import annotations
 
+import atexit
 import logging
 import sys
 import threading
@@ -135,7 +136,13 @@ def status_name(status: int) -> str:
 
 # What C objects need, by their addresses, and how they are freed. It is kept here and not by the objects, because the
 # garbage collector takes cycles apart in any order: a run must not lose its context before it is freed.
+# Nothing in it may lead back to the objects: nobody would ever find that they are not needed any more.
 _needs: dict[int, tuple] = {}
+
+# Empty as soon as the interpreter ends. From then on nothing is freed: modules are taken apart in any order, callbacks
+# may be gone already, and the system takes memory and locks back anyway.
+_running: list[bool] = [True]
+atexit.register(_running.clear)
 
 
 def address(pointer: Any) -> int:
@@ -148,7 +155,9 @@ def own(pointer: Any, free: Callable[[Any], Any], *keep: Any) -> Any:
     return ffi.gc(pointer, _release)
 
 
-def _release(pointer: Any) -> None:
+def _release(pointer: Any, running: list[bool] = _running) -> None:  # a default outlives the module's names
+    if not running:
+        return
     free, keep = _needs.pop(address(pointer))  # first: the address may be another's as soon as it is free
     free(pointer)
     del keep

@@ -61,7 +61,12 @@ def without_place(text: str) -> str:
 
 
 class Config:
-    """An fl_config, and what must stay alive for it."""
+    """An fl_config, and what must stay alive for it.
+
+    `keep` is what C has pointers to. `things` are objectives, solvers and methods of one's own, which whoever works with
+    the configuration holds, but no C object: what a user's function can see may be the run itself, and the garbage
+    collector must be able to see that, too.
+    """
 
     def __init__(self, config: Settings = None, settings: Mapping | None = None) -> None:
         self.ctx = Context()
@@ -69,6 +74,7 @@ class Config:
         if ptr == ffi.NULL:
             raise _core.OutOfMemory("out of memory")
         self.keep: list = [self.ctx.ptr]
+        self.things: list = []
         self.data: Data | None = None
         self.ptr = own(ptr, lib.fl_config_free, self.keep)
         if isinstance(config, Config):
@@ -83,7 +89,7 @@ class Config:
         """Things of one's own that are chosen by name must live as long as the run, too."""
         for section, keys in (("algorithm", ("algorithm", "algorithm.kind")), ("model", ("model", "model.kind")),
                               ("solver", ("local.solver",))):  # fmt: skip
-            self.keep += [live_owner(section, self.get(key)) for key in keys]
+            self.things += [live_owner(section, self.get(key)) for key in keys]
         return self
 
     def check(self, status: int) -> None:
@@ -115,7 +121,7 @@ class Config:
                 self.data = value if isinstance(value, Data) else Data(*value)
             else:
                 (dotted if "." in str(key) else plain)[key] = value
-        self.keep += things_in(list(settings.values()))
+        self.things += things_in(list(settings.values()))
         if plain:
             text = "\n".join(f"{json.dumps(str(k))}: {yaml(v)}" for k, v in plain.items())
             self.check(lib.fl_config_text(self.ptr, text.encode(), _ORIGIN.encode()))

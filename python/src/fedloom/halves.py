@@ -45,7 +45,7 @@ class Client:
             self._cfg = Config(data, settings)
         out = ffi.new("fl_client **")
         self._check(lib.fl_client_new(self._cfg.ptr, out))
-        self._ptr = _core.users.own(out[0], lib.fl_client_free, self._cfg)
+        self._ptr = _core.users.own(out[0], lib.fl_client_free, self._cfg.keep, self._cfg.ptr)
 
     def _check(self, status: int) -> None:
         self._cfg.check(status)
@@ -59,7 +59,7 @@ class Client:
     def accept(self, terms: bytes) -> None:
         """Makes model and method from the server's terms. What of one's own they name must exist, and is kept from now
         on."""
-        self._cfg.keep += live_owners()
+        self._cfg.things += live_owners()
         self._check(lib.fl_client_accept(self._ptr, terms, len(terms)))
 
     def work(self, ask: bytes) -> bytes:
@@ -135,7 +135,7 @@ class Server:
         self._cfg.keep_named().check(lib.fl_server_new(self._cfg.ptr, out))
         self._observer = _Observer(self._cfg, on_round) if on_round else None
         handle = self._observer.handle if self._observer else None
-        self._ptr = _core.users.own(out[0], lib.fl_server_free, self._cfg, handle)
+        self._ptr = _core.users.own(out[0], lib.fl_server_free, self._cfg.keep, self._cfg.ptr, handle)
         if handle:
             lib.fl_server_observe(self._ptr, lib.py_observe, handle)
         self.done = False  # whether next() has found the run to be over

@@ -46,7 +46,7 @@ class Run:
 
     def _hold(self, cfg: Config, run: Any, progress: display.Wanted = None, force: bool = False) -> None:
         self._ctx = cfg.ctx
-        self._data = cfg.data
+        self._data, self._things = cfg.data, cfg.things
         self._run = run
         self._progress = progress
         self._force = force
