@@ -231,7 +231,7 @@ def test_numbers_and_values(regression):
 
 
 def test_methods_that_cannot_be(regression, capfd):
-    with pytest.raises(fedloom.ConfigError, match="in fedloom already"):
+    with pytest.raises(fedloom.ConfigError, match="fedavg comes with fedloom"):
         type("Taken", (fedloom.Method,), {"name": "fedavg", "up": ("dx",)})
     with pytest.raises(fedloom.ConfigError, match="sends nothing up"):
         type("Silent", (fedloom.Method,), {})
