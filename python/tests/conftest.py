@@ -6,6 +6,19 @@ import pytest
 import fedloom
 
 
+def pytest_addoption(parser):
+    parser.addoption("--no-skips", action="store_true", help="fail if a test was skipped, whatever it lacks")
+
+
+def pytest_sessionfinish(session):
+    if session.config.getoption("--no-skips"):
+        skipped = session.config.pluginmanager.get_plugin("terminalreporter").stats.get("skipped", [])
+        for report in skipped:
+            print(f"\nnot to be skipped: {report.nodeid}: {report.longrepr[-1]}", end="")
+        if skipped and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @pytest.fixture
 def digits():
     return {
