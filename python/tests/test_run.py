@@ -191,7 +191,7 @@ def test_showing(digits, capsys):
     assert "scaffold" not in repr(a) and "fedavg" in repr(a)
     html = a._repr_html_()
     assert "<svg" in html and "<table" in html
-    assert "<html" in a.report
+    assert "<html" in a.html
     fedloom.run(digits, progress=True)
     assert "lr: 0.1" in fedloom.show_config(digits)
 

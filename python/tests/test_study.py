@@ -14,11 +14,15 @@ def comparison(digits, tmp_path):
 def test_compare(comparison, digits):
     assert comparison.runs == (4, 4) and not comparison.failed
     assert list(comparison.columns()["method"]) == ["scaffold", "fedavg"]
-    assert os.path.exists(comparison.report)
+    assert os.path.exists(comparison.report) and "<html" in comparison.html
     assert "scaffold" in comparison.text and "test accuracy" in repr(comparison)
     assert [(c.method, c.seed) for c in comparison.curves()] == [
         ("scaffold", 1), ("scaffold", 2), ("fedavg", 1), ("fedavg", 2)
     ]  # fmt: skip
+    best = comparison.model("fedavg", seed=2)
+    assert np.array_equal(best.tensors["weight"], fedloom.run(digits, seed=2).model["weight"])
+    with pytest.raises(fedloom.ConfigError, match="no run of fedavg .* scaffold seed 1"):
+        comparison.model("fedavg", seed=3)
     html = comparison._repr_html_()
     assert "<table" in html and "<svg" in html and "<?xml" not in html
     again = fedloom.compare(digits, methods=["scaffold", "fedavg"], seeds=2, output=comparison.output)
@@ -56,7 +60,19 @@ def test_check(digits):
     c = fedloom.check(digits, algorithm="fedvra")
     assert any(k.holds is False for k in c.conditions) and not c.holds
     assert "L_i" in c.text and repr(c) == c.text
-    assert "algorithm:" in fedloom.check(digits, algorithm="fedvra", fix=True).fixed
+
+
+def test_check_and_fix(digits, samples):
+    x, y = samples
+    mine = {"data": fedloom.Data(x, y, sizes=[30] * 10), "model": "softmax", "rounds": 2}
+    for settings in (digits, mine):
+        c = fedloom.check(settings, algorithm="fedvra", fix=True)
+        assert "algorithm:" in c.fixed and "changed " in c.text
+        assert c.conditions and c.holds
+    assert fedloom.check(c.fixed, data=mine["data"]).conditions == c.conditions
+    several = [{"label": m, "algorithm": m} for m in ("fedvra", "fedavg")]
+    c = fedloom.check(digits, methods=several, fix=True)
+    assert "methods:" in c.fixed and c.conditions
 
 
 def test_describe(digits):

@@ -187,11 +187,11 @@ def batch_of(numbers, test=False, gradient=True):
 @pytest.mark.parametrize("method", ["scaffold", "fedprox", "fedvra"])
 def test_terms_in_a_loop_of_ones_own(method, way):
     fed = of(mlp())
-    net, loss = mlp(), nn.CrossEntropyLoss()
+    loss = nn.CrossEntropyLoss()
 
     class Loop(fedloom.Solver):
         def solve(self, local, problem):
-            ft.put(problem.start, net.parameters())
+            net = fed.module(problem.start)
             optimizer = torch.optim.SGD(net.parameters(), problem.lr)
             for _ in range(problem.steps):
                 optimizer.zero_grad()

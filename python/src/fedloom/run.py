@@ -289,8 +289,8 @@ class Run:
     # ---- how it looks
 
     @property
-    def report(self) -> str:
-        """A page about the run, as HTML."""
+    def html(self) -> str:
+        """A page about the run, for a browser: its text."""
         return display.page(self.name, display.run_html(self))
 
     def __repr__(self) -> str:

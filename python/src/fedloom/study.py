@@ -15,6 +15,7 @@ import numpy as np
 from . import _core, display
 from ._core import ConfigError, Error, FileError, ffi, lib, string
 from .config import Config, Settings
+from .model import Model, load
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Curve:
     setting: str
     seed: int
     columns: dict[str, np.ndarray]
+    folder: Path | None = None  # None: it is in memory
 
 
 class Comparison:
@@ -73,8 +75,13 @@ class Comparison:
 
     @property
     def report(self) -> str:
-        """The page with curves and tables, for a browser."""
+        """The page with curves and tables, for a browser: the name of its file."""
         return str(Path(self.output) / "report.html")
+
+    @property
+    def html(self) -> str:
+        """The same page: its text."""
+        return Path(self.report).read_text()
 
     @property
     def runs(self) -> tuple[int, int]:
@@ -118,6 +125,15 @@ class Comparison:
             )
         return self._kept["curves"]
 
+    def model(self, method: str, setting: str = "", seed: int | None = None) -> Model:
+        """What one of the runs has trained; None: with the first seed."""
+        curves = self.curves()
+        for c in curves:
+            if c.folder and c.method == method and c.setting == setting and seed in (None, c.seed):
+                return load(c.folder)
+        there = ", ".join(f"{c.method} {c.setting} seed {c.seed}".replace("  ", " ") for c in curves)
+        raise ConfigError(f"there is no run of {method} {setting} with seed {seed}; there are: {there}")
+
     def quantities(self, axis: str = "y") -> list[str]:
         """What was measured and can be drawn, on the axis "y" or "x"."""
         number = {"x": 0, "y": 1}[axis]
@@ -154,7 +170,7 @@ def _curve(folder: Path, run: Path) -> Curve:
     columns = {name: _array([row[k] for row in rows]) for k, name in enumerate(head) if any(row[k] for row in rows)}
     parts = run.relative_to(folder).parts
     name = json.loads((run / "result.json").read_text())["name"]
-    return Curve(name, "/".join(parts[1:-1]), int(parts[-1][len("seed-") :]), columns)
+    return Curve(name, "/".join(parts[1:-1]), int(parts[-1][len("seed-") :]), columns, run)
 
 
 def _options(struct: str, given: Mapping[str, Any]) -> tuple[Any, list]:
@@ -289,22 +305,30 @@ def check(config: Settings = None, *, fix: bool = False, data_dir: str | os.Path
           **settings: Any) -> Check:  # fmt: skip
     """Measures the clients' smoothness and says which step-size conditions of the method's theorem hold.
 
-    With fix=True, `fixed` of what comes back is the configuration as YAML, changed until the conditions hold that
-    settings can satisfy.
+    With fix=True, settings are changed until the conditions hold that settings can satisfy. `fixed` of what comes back
+    is that configuration as YAML; `conditions` and `holds` are its own.
     """
     cfg = Config(config, settings)
-    left = ffi.new("size_t *")
+    if not fix:
+        return Check(_said_of(cfg, data_dir, None), None)
     pieces: list[str] = []
-    file = ffi.new_handle(pieces)
-    file_fn = lib.py_text if fix else ffi.NULL
+    changes = _said_of(cfg, data_dir, pieces)
+    fixed = "".join(pieces)
+    again = Config(fixed, {} if cfg.data is None else {"data": cfg.data})
+    return Check(f"{changes}\n{_said_of(again, data_dir, None)}", fixed)
+
+
+def _said_of(cfg: Config, data_dir: str | os.PathLike | None, fixed: list[str] | None) -> str:
+    """What theory says of settings. `fixed`, if it is to be done, receives the changed ones."""
+    left = ffi.new("size_t *")
+    file = ffi.NULL if fixed is None else ffi.new_handle(fixed)
+    file_fn = ffi.NULL if fixed is None else lib.py_text
     if lib.fl_config_is_experiment(cfg.ptr):
         options, keep = _options("fl_study_options *", {"data": data_dir})
-        text = cfg.text(lambda fn, arg: lib.fl_study_check(cfg.ptr, options, fn, arg, file_fn, file, left))
-    elif fix:
-        text = cfg.text(lambda fn, arg: lib.fl_check_fix(cfg.ptr, fn, arg, file_fn, file, left))
-    else:
-        text = cfg.text(lambda fn, arg: lib.fl_check(cfg.ptr, fn, arg))
-    return Check(text, "".join(pieces) if fix else None)
+        return cfg.text(lambda fn, arg: lib.fl_study_check(cfg.ptr, options, fn, arg, file_fn, file, left))
+    if fixed is None:
+        return cfg.text(lambda fn, arg: lib.fl_check(cfg.ptr, fn, arg))
+    return cfg.text(lambda fn, arg: lib.fl_check_fix(cfg.ptr, fn, arg, file_fn, file, left))
 
 
 def describe(config: Settings = None, *, clients: int = 20, **settings: Any) -> str:

@@ -11,6 +11,7 @@ For those who keep their own training loop, in a fedloom.Solver:
 
     terms(problem, parameters)           <shift, z> + rho/2 ||z - anchor||^2, to be added to a loss
     add_terms_(problem, parameters)      the same, added to the gradients
+    fed.module(problem.start), fed.batch(local)                 a module, and the next mini-batch
     put(vector, parameters), take(parameters)                   from a vector, and back
 """
 
@@ -228,6 +229,13 @@ class Federation:
             if statistics is not None:
                 put_statistics(statistics_of(made), statistics)
         return made
+
+    def module(self, x: Any) -> nn.Module:
+        """A copy of the module with the parameters x (one vector: problem.start), ready to be trained by a loop of
+        one's own. What becomes of its buffers is not fedloom's business."""
+        made = copy.deepcopy(self._work.module).to(self.clients.device)
+        put(x, trained(made).values())
+        return made.train()
 
     def batch(self, local: Local) -> tuple[Any, Any]:
         """(input, target) of the mini-batch that fedloom's own SGD would take next, for loops of one's own."""
