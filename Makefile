@@ -34,7 +34,7 @@ test: build
 bench: build
 	@bench/run.sh $(BUILD)
 
-# Needs what tools/install-deps.sh --python installs, and PyPI for three small packages.
+# Needs what tools/install-deps.sh --python installs, and PyPI: python/test.sh has the list.
 python: build
 	@tools/install-deps.sh --python
 	@python/test.sh $(BUILD)
