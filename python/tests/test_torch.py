@@ -486,6 +486,11 @@ def test_settings_that_do_not_fit():
     refused("algorithm", lambda: fed.run("fedavgg"))
 
 
+def test_whether_there_are_accuracies():
+    for correct, measured in ((None, True), (True, True), (False, False)):
+        assert ("test_accuracy" in of(mlp(), correct=correct).run("fedavg", **SMALL).columns()) is measured
+
+
 def test_nothing_stays():
     fed = of(conv_like())
     fed.run("fedavg", **SMALL)

@@ -63,8 +63,8 @@ def without_place(text: str) -> str:
 class Config:
     """An fl_config, and what must stay alive for it.
 
-    `keep` is what C has pointers to. `things` are objectives, solvers and methods of one's own, which whoever works with
-    the configuration holds, but no C object: what a user's function can see may be the run itself, and the garbage
+    `keep` is what C has pointers to. `things` are objectives, solvers and methods of one's own, which whoever works
+    with the configuration holds, but no C object: what a user's function can see may be the run itself, and the garbage
     collector must be able to see that, too.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from ._core import ConfigError, ffi, lib, string
 from .config import Config, Settings
 from .measured import metrics, row_dict, table
 from .model import Model
+
+Self = TypeVar("Self", bound="Run")
 
 _STOPPED = {
     lib.FL_STOP_NONE: "",
@@ -130,7 +132,7 @@ class Run:
                 raise ConfigError(f"{name} has the shape {np.shape(named[name])}, but must have {v.shape}")
         return np.concatenate([np.asarray(named[name], dtype=np.float64).reshape(-1) for name in own_model])
 
-    def __enter__(self) -> Run:
+    def __enter__(self: Self) -> Self:
         return self
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:

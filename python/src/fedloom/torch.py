@@ -128,8 +128,10 @@ class Federation:
         self._work = Work(module, loss, self.clients, buffers == "frozen", torch_threads)
         self._precision = precision(parameters)
         self._work.probe()
-        if correct is not None:
-            self._work.correct = correct or None
+        if correct is False:
+            self._work.correct = None
+        elif correct is not None and correct is not True:
+            self._work.correct = correct
         self._objective = self._objective_of(parameters, dict(metrics or {}), convex)
         self._solver = _turns(self.name, self._work)
         self._data = self._numbers(weights)

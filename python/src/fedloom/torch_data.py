@@ -74,7 +74,8 @@ def _pair(what: str, x: Any, y: Any, rows: torch.Tensor | None = None) -> Pairs:
     if not x.dim() or not y.dim() or len(x) != len(y):
         raise ConfigError(f"{what} has inputs of the shape {tuple(x.shape)} and targets of the shape {tuple(y.shape)}, "
                           "but needs a target for every input")  # fmt: skip
-    return Pairs(*(v.detach() if v.requires_grad else v for v in (x, y)), rows)
+    x, y = (v.detach() if v.requires_grad else v for v in (x, y))
+    return Pairs(x, y, rows)
 
 
 def _is_pair(given: Any) -> bool:
@@ -161,6 +162,7 @@ class Clients:
         """(input, target) of samples by their numbers."""
         index = numbers.astype(np.int64)
         if test:
+            assert self.test is not None
             return self.test.batch(index, self.device)
         client = self.owner(index)
         return self.train[client].batch(index - self.start[client], self.device)

@@ -51,8 +51,8 @@ def vector(parameters: Any) -> np.ndarray:
         return torch.cat([p.detach().reshape(-1) for p in parameters]).cpu().numpy()
 
 
-def statistics_of(module: nn.Module) -> list[_NormBase]:
-    """Layers with running statistics."""
+def statistics_of(module: nn.Module) -> list[Any]:
+    """Layers with running statistics (PyTorch's types do not know that these have them)."""
     return [m for m in module.modules() if isinstance(m, _NormBase) and m.running_mean is not None]
 
 
@@ -112,10 +112,11 @@ class Flat:
     def _reset(self) -> None:
         """What an earlier use did to buffers has no effect on a later one."""
         for m, k, saved in self._buffers:
-            if m._buffers[k] is None or m._buffers[k].shape != saved.shape:
+            now = m._buffers[k]
+            if now is None or now.shape != saved.shape:
                 m._buffers[k] = saved.clone()
             else:
-                m._buffers[k].copy_(saved)
+                now.copy_(saved)
 
     # ---- computing
 
@@ -125,7 +126,7 @@ class Flat:
         return self.module(**inputs) if isinstance(inputs, dict) else self.module(inputs)
 
 
-def put_statistics(norms: list[_NormBase], statistics: list) -> None:
+def put_statistics(norms: list[Any], statistics: list) -> None:
     for m, (mean, var) in zip(norms, statistics):
         m.running_mean.copy_(mean)
         m.running_var.copy_(var)
@@ -185,7 +186,8 @@ class Pool:
     """Copies of the module, as many as are at work at the same time."""
 
     def __init__(self, make: Callable[[], Flat]) -> None:
-        self._make, self._free = make, []
+        self._make = make
+        self._free: list[Flat] = []
 
     @contextlib.contextmanager
     def one(self) -> Iterator[Flat]:

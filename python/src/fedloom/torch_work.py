@@ -18,7 +18,6 @@ from .own import Batch, Local, Problem
 from .torch_data import Clients
 from .torch_module import Flat, Pool, Statistics, trained, vector
 
-
 _drawing = threading.Lock()  # PyTorch has one source of random numbers for all threads
 
 
@@ -108,7 +107,7 @@ class Work:
     # ---- the functions of an objective
 
     def batch(self, x: np.ndarray, b: Batch) -> tuple:
-        seed = zlib.crc32(x[:256].tobytes(), zlib.crc32(b.sample)) if b.gradient else None
+        seed = zlib.crc32(x[:256].tobytes(), zlib.crc32(b.sample.tobytes())) if b.gradient else None
         with self.at(self._where(b), seed) as flat, torch.set_grad_enabled(b.gradient):
             statistics = None if b.gradient else self.statistics.of(x, flat)
             flat.put(flat.x, x)
@@ -122,7 +121,7 @@ class Work:
             return value.item(), flat.get(flat.g) if b.gradient else None, hits
 
     def product(self, x: np.ndarray, b: Batch, v: np.ndarray) -> np.ndarray:
-        with self.at(self._where(b), zlib.crc32(b.sample)) as flat:
+        with self.at(self._where(b), zlib.crc32(b.sample.tobytes())) as flat:
             flat.put(flat.x, x)
             flat.training()
             _, value = self._value(flat, *self.clients.batch(b.sample, b.test))
@@ -164,12 +163,12 @@ class Work:
     @staticmethod
     def _linear(flat: Flat, problem: Problem) -> tuple[torch.Tensor | None, float]:
         """shift + rho (z - anchor) = (shift - rho anchor) + rho z: the vector, and rho."""
-        rho = problem.rho if problem.anchor is not None else 0.0
+        anchor, rho = problem.anchor, problem.rho if problem.anchor is not None else 0.0
         if problem.shift is None and not rho:
             return None, 0.0
         linear = flat.spare.zero_() if problem.shift is None else flat.put(flat.spare, problem.shift)
-        if rho:
-            linear.add_(flat.put(flat.g, problem.anchor), alpha=-rho)
+        if anchor is not None and rho:
+            linear.add_(flat.put(flat.g, anchor), alpha=-rho)
         return linear, rho
 
     # ---- before the first run
