@@ -1,16 +1,8 @@
 /* Same seed, same bits: for every algorithm that is listed, whatever the number of threads and whichever the executor.
  * `loopback` gives clients nothing but bytes, so what agrees with it can be sent. */
-#include "row.h"
-#include "fixture.h"
+#include "outcome.h"
 
 #include "algo/algo.h"
-
-typedef struct {
-    double *model;
-    size_t parameters;
-    fl_row *rows;
-    size_t count;
-} outcome;
 
 static const char base[] =
     "rounds: 4\n"
@@ -22,8 +14,6 @@ static const char base[] =
 /* Runs the base configuration with assignments on top, separated by ';'. */
 static outcome run_of(fixture *f, const char *assignments)
 {
-    outcome o = {0};
-    const fl_row *rows;
     fl_run *run = NULL;
     char text[512], *save = NULL;
     fl_config *cfg = fixture_config(f, base);
@@ -32,29 +22,10 @@ static outcome run_of(fixture *f, const char *assignments)
         assert_ok(f->ctx, fl_config_set(cfg, a));
     assert_ok(f->ctx, fl_run_new(cfg, &run));
     assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
-    o.parameters = fl_run_parameters(run);
-    o.model = malloc(o.parameters * sizeof *o.model);
-    assert_int_equal(fl_run_model(run, o.model, o.parameters), o.parameters);
-    o.count = fl_run_rows(run, &rows);
-    o.rows = malloc(o.count * sizeof *rows);
-    memcpy(o.rows, rows, o.count * sizeof *rows);
-    for (size_t i = 0; i < o.count; i++) *metric(&o.rows[i], "seconds") = 0; /* the one thing that may differ */
+    outcome o = outcome_of(run);
     fl_run_free(run);
     fl_config_free(cfg);
     return o;
-}
-
-static void outcome_free(outcome *o)
-{
-    free(o->model);
-    free(o->rows);
-}
-
-static int same(const outcome *a, const outcome *b)
-{
-    return a->parameters == b->parameters && a->count == b->count &&
-           !memcmp(a->model, b->model, a->parameters * sizeof *a->model) &&
-           !memcmp(a->rows, b->rows, a->count * sizeof *a->rows);
 }
 
 static void settings(char *out, size_t size, const fli_algo *a, const char *model, const char *precision, int seed,

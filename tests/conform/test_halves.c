@@ -3,7 +3,7 @@
  * from their state before every ask. */
 #include "own.h"
 #include "own_methods.h"
-#include "row.h"
+#include "outcome.h"
 
 #include "algo/algo.h"
 #include "fedloom_halves.h"
@@ -15,13 +15,6 @@
 enum { MOST = 12 };
 
 typedef enum { IN_ORDER, BACKWARDS, ANEW, THREADS, WAYS } way;
-
-typedef struct {
-    double *model;
-    size_t parameters;
-    fl_row *rows;
-    size_t count;
-} outcome;
 
 static const char base[] =
     "rounds: 4\nthreads: 2\n"
@@ -38,33 +31,6 @@ static fl_config *configure(fixture *f, const char *assignments)
     for (char *a = strtok_r(text, ";", &save); a; a = strtok_r(NULL, ";", &save))
         assert_ok(f->ctx, fl_config_set(cfg, a));
     return cfg;
-}
-
-static outcome outcome_of(fl_run *run)
-{
-    outcome o = {0};
-    const fl_row *rows;
-    o.parameters = fl_run_parameters(run);
-    o.model = malloc(o.parameters * sizeof *o.model);
-    fl_run_model(run, o.model, o.parameters);
-    o.count = fl_run_rows(run, &rows);
-    o.rows = malloc(o.count * sizeof *rows);
-    memcpy(o.rows, rows, o.count * sizeof *rows);
-    for (size_t i = 0; i < o.count; i++) *metric(&o.rows[i], "seconds") = 0; /* the one thing that may differ */
-    return o;
-}
-
-static void outcome_free(outcome *o)
-{
-    free(o->model);
-    free(o->rows);
-}
-
-static int same(const outcome *a, const outcome *b)
-{
-    return a->parameters == b->parameters && a->count == b->count &&
-           !memcmp(a->model, b->model, a->parameters * sizeof *a->model) &&
-           !memcmp(a->rows, b->rows, a->count * sizeof *a->rows);
 }
 
 /* ---- what clients have ------------------------------------------------------------------------------------ */

@@ -41,6 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifdef FUZZ_REPLAY
+#include "mutate.h"
 
 enum { LONGEST = 4096 };
 #define DIGEST "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -54,25 +55,7 @@ static const char *const tokens[] = {
     "-1",       "1e999",    "\\u0000", "../",     ".",    "\"..\"", "[[[", "9223372036854775808",
     "\"name\"", "\"data\"", "\xff",    "\\ud800", "true", "0.5"};
 
-static size_t mutate(fli_rng *r, uint8_t *buf, size_t n)
-{
-    size_t at = (size_t)fli_rng_below(r, n + 1), cut = (size_t)fli_rng_below(r, 9);
-    const char *token = tokens[fli_rng_below(r, sizeof tokens / sizeof *tokens)];
-    size_t more = strlen(token);
-    if (cut > n - at) cut = n - at;
-    switch (fli_rng_below(r, 4)) {
-    case 0:
-        if (at < n) buf[at] = (uint8_t)fli_rng_u32(r);
-        return n;
-    case 1: memmove(buf + at, buf + at + cut, n - at - cut); return n - cut;
-    case 2: return at; /* cut off */
-    default:
-        if (n + more > LONGEST) return n;
-        memmove(buf + at + more, buf + at, n - at);
-        memcpy(buf + at, token, more);
-        return n + more;
-    }
-}
+static const dialect json = {tokens, sizeof tokens / sizeof *tokens, LONGEST, 0};
 
 int main(int argc, char **argv)
 {
@@ -83,7 +66,7 @@ int main(int argc, char **argv)
         uint8_t buf[LONGEST];
         size_t n = sizeof seed - 1;
         memcpy(buf, seed, n);
-        for (uint64_t k = fli_rng_below(&r, 6); k; k--) n = mutate(&r, buf, n);
+        for (uint64_t k = fli_rng_below(&r, 6); k; k--) n = mutate(&json, &r, buf, n);
         LLVMFuzzerTestOneInput(buf, n);
     }
     printf("fuzz_manifest: %ld inputs, no failure\n", times);

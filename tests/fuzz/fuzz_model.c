@@ -70,6 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifdef FUZZ_REPLAY
+#include "mutate.h"
 
 enum { LONGEST = 3000, DATA = 4 * (2 * 4 + 2 + 3 * 2 + 3) };
 
@@ -102,27 +103,7 @@ static const char *const tokens[] = {"{",  "}",     "[", "]",  ",",      "\"",  
                                      "99", "65536", "1", "\\", "\\\"",   "[[[", "F64",   "\xff", "1000000", "]]",
                                      "2",  ", 3",   " ", "kK", "hidden", "fc",  "pool ", "same", "conv ",   "logistic"};
 
-static size_t mutate(fli_rng *r, uint8_t *buf, size_t n)
-{
-    size_t at = (size_t)fli_rng_below(r, n + 1), cut = (size_t)fli_rng_below(r, 9);
-    const char *token = tokens[fli_rng_below(r, sizeof tokens / sizeof *tokens)];
-    size_t more = strlen(token);
-    if (cut > n - at) cut = n - at;
-    switch (fli_rng_below(r, 4)) {
-    case 0:
-        if (at < n) buf[at] = (uint8_t)fli_rng_u32(r);
-        return n;
-    case 1: memmove(buf + at, buf + at + cut, n - at - cut); return n - cut;
-    case 2:
-        if (at < n) buf[at] = (uint8_t)('0' + fli_rng_below(r, 10));
-        return n;
-    default:
-        if (n + more > LONGEST) return n;
-        memmove(buf + at + more, buf + at, n - at);
-        memcpy(buf + at, token, more);
-        return n + more;
-    }
-}
+static const dialect json = {tokens, sizeof tokens / sizeof *tokens, LONGEST, 1};
 
 int main(int argc, char **argv)
 {
@@ -134,7 +115,7 @@ int main(int argc, char **argv)
         const char *seed = seeds[fli_rng_below(&r, sizeof seeds / sizeof *seeds)];
         size_t n = strlen(seed);
         memcpy(buf + 8, seed, n);
-        for (uint64_t k = fli_rng_below(&r, 4); k; k--) n = mutate(&r, buf + 8, n);
+        for (uint64_t k = fli_rng_below(&r, 4); k; k--) n = mutate(&json, &r, buf + 8, n);
         uint64_t length = n;
         memcpy(buf, &length, 8);
         for (size_t k = 0; k < DATA; k++) buf[8 + n + k] = (uint8_t)(fli_rng_u32(&r) & 63);

@@ -63,6 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifdef FUZZ_REPLAY
+#include "mutate.h"
 
 enum { LONGEST = 4000 };
 
@@ -78,25 +79,7 @@ static const char *const tokens[] = {
     "0",  "8",     "\\u0000", "1", "\"shape\"", "\"dtype\"", "[[[",    "\"F64\"", "\xff", "9223372036854775807",
     "24", "[0,0]", "\\ud800", " ", "[24,32]",   "true",      "\"U8\"", "0.5"};
 
-static size_t mutate(fli_rng *r, uint8_t *buf, size_t n)
-{
-    size_t at = (size_t)fli_rng_below(r, n + 1), cut = (size_t)fli_rng_below(r, 9);
-    const char *token = tokens[fli_rng_below(r, sizeof tokens / sizeof *tokens)];
-    size_t more = strlen(token);
-    if (cut > n - at) cut = n - at;
-    switch (fli_rng_below(r, 4)) {
-    case 0:
-        if (at < n) buf[at] = (uint8_t)fli_rng_u32(r);
-        return n;
-    case 1: memmove(buf + at, buf + at + cut, n - at - cut); return n - cut;
-    case 2: return at; /* cut off */
-    default:
-        if (n + more > LONGEST) return n;
-        memmove(buf + at + more, buf + at, n - at);
-        memcpy(buf + at, token, more);
-        return n + more;
-    }
-}
+static const dialect json = {tokens, sizeof tokens / sizeof *tokens, LONGEST, 0};
 
 int main(int argc, char **argv)
 {
@@ -108,7 +91,7 @@ int main(int argc, char **argv)
         size_t header = sizeof seed - 1, data = DATA;
         memset(buf, 1, sizeof buf);
         memcpy(buf + 8, seed, header);
-        for (uint64_t k = fli_rng_below(&r, 6); k; k--) header = mutate(&r, buf + 8, header);
+        for (uint64_t k = fli_rng_below(&r, 6); k; k--) header = mutate(&json, &r, buf + 8, header);
         uint64_t length = fli_rng_below(&r, 16) ? header : fli_rng_u32(&r) >> fli_rng_below(&r, 32);
         memcpy(buf, &length, 8);
         if (fli_rng_below(&r, 16) == 0) data = (size_t)fli_rng_below(&r, DATA + 9);
