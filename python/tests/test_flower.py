@@ -141,7 +141,11 @@ def simulation() -> dict:
         got["alone"] = pytest.raises(fedloom.Error, carried, grid, {"partition": {"clients": 5}}, timeout=0.5).value
 
     resources = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": 2}}
-    run_simulation(server, client_app(), CLIENTS, backend_config=resources)
+    try:
+        run_simulation(server, client_app(), CLIENTS, backend_config=resources)
+    except Exception:  # on a busy machine ray's own processes have been seen to abort; what is ours fails again
+        got.clear()
+        run_simulation(server, client_app(), CLIENTS, backend_config=resources)
     return got
 
 
