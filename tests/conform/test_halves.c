@@ -146,6 +146,17 @@ static fl_config *joined(halves *h, const char *assignments)
     return cfg;
 }
 
+/* The same federation in one place, and as many clients as it has. */
+static void like_simulated(fixture *f, const char *assignments, halves *h)
+{
+    fl_config *cfg = configure(f, assignments);
+    *h = (halves){.f = f};
+    assert_ok(f->ctx, fl_run_new(cfg, &h->like));
+    fl_config_free(cfg);
+    h->clients = fl_run_clients(h->like);
+    assert_true(h->clients <= MOST);
+}
+
 static void open_halves(halves *h, const char *assignments)
 {
     fl_config *cfg = joined(h, assignments);
@@ -252,12 +263,8 @@ static void run_halves(halves *h)
 static void agree(fixture *f, const char *assignments)
 {
     static const char *const names[] = {"in order", "backwards", "with clients made anew", "by threads"};
-    fl_config *cfg = configure(f, assignments);
-    halves h = {.f = f};
-    assert_ok(f->ctx, fl_run_new(cfg, &h.like));
-    fl_config_free(cfg);
-    h.clients = fl_run_clients(h.like);
-    assert_true(h.clients <= MOST);
+    halves h;
+    like_simulated(f, assignments, &h);
     for (h.way = IN_ORDER; h.way < WAYS; h.way++) {
         open_halves(&h, assignments);
         if (!h.way) assert_ok(f->ctx, fl_run_go(h.like, NULL, NULL));
@@ -318,11 +325,8 @@ static void divergence(void **state)
         "model={kind: softmax, weight_decay: 1};local.lr=1e30;participation=everyone;stop.diverged=0;"
         "metrics.train=false;metrics.gradient=false;metrics.test=false";
     char want[512];
-    fl_config *cfg = configure(f, settings);
-    halves h = {.f = f};
-    assert_ok(f->ctx, fl_run_new(cfg, &h.like));
-    fl_config_free(cfg);
-    h.clients = fl_run_clients(h.like);
+    halves h;
+    like_simulated(f, settings, &h);
     open_halves(&h, settings);
     assert_int_equal(fl_run_go(h.like, NULL, NULL), FL_EDIVERGED);
     snprintf(want, sizeof want, "%s", fl_ctx_error(f->ctx));
@@ -406,11 +410,8 @@ static void own_things(void **state)
 /* Something of the user's fails at a client, once everybody has begun. */
 static void fails_at_client(fixture *f, const char *settings, own_arg *arg, const char *sentence)
 {
-    fl_config *cfg = configure(f, settings);
-    halves h = {.f = f};
-    assert_ok(f->ctx, fl_run_new(cfg, &h.like));
-    fl_config_free(cfg);
-    h.clients = fl_run_clients(h.like);
+    halves h;
+    like_simulated(f, settings, &h);
     open_halves(&h, settings);
     if (arg) arg->fail_batch = atomic_load(&arg->calls) + 30;
     uint32_t who;
@@ -477,11 +478,8 @@ static void unknown_method(void **state)
     fl_bytes terms;
     static const char settings[] = "model=softmax;algorithm=own_scaffold;participation=everyone";
     assert_ok(f->ctx, fl_method_register(f->ctx, &own_scaffold));
-    fl_config *cfg = configure(f, settings);
-    halves h = {.f = f};
-    assert_ok(f->ctx, fl_run_new(cfg, &h.like));
-    fl_config_free(cfg);
-    h.clients = fl_run_clients(h.like);
+    halves h;
+    like_simulated(f, settings, &h);
     open_halves(&h, settings);
     assert_ok(f->ctx, fl_server_terms(h.server, 0, &terms));
     close_halves(&h);

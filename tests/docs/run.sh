@@ -4,16 +4,8 @@
 #   ```c          the blocks of a section that begins with ## are one file; one with a main is a program
 #   ```c inside   statements; around.c has what is around them
 set -u
-build=$(realpath "${1:?usage: $0 BUILD}")
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(dirname "$(dirname "$here")")
-if [ -s "$build/emulator" ]; then echo "skipped: a build for another processor"; exit 77; fi
-
-cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
-cc=$(cached CMAKE_C_COMPILER)
-sanitize=$(cached FEDLOOM_SANITIZE)
+. "$(dirname "$0")/../built.sh" "${1:?usage: $0 BUILD}"
 flags="-Wall -Wextra -Werror -I$root/include${sanitize:+ -fsanitize=$sanitize}"
-. "$root/tests/cli/lib.sh" "$build/fedloom"
 
 # blocks DOCUMENT NAME: NAME-SECTION.c and NAME-LINE.inside
 blocks() {

@@ -2,17 +2,8 @@
 # An installation as others meet it: installs a build folder, moves the outcome somewhere else, and builds and runs every example
 # that came with it, by pkg-config and by CMake, with the shared and with the static library. Usage: run.sh BUILD
 set -u
-build=$(realpath "${1:?usage: $0 BUILD}")
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(dirname "$(dirname "$here")")
-if [ -s "$build/emulator" ]; then echo "skipped: a build for another processor"; exit 77; fi
-
-cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
-cc=$(cached CMAKE_C_COMPILER)
-sanitize=$(cached FEDLOOM_SANITIZE)
+. "$(dirname "$0")/../built.sh" "${1:?usage: $0 BUILD}"
 flags="-Wall -Wextra -Werror${sanitize:+ -fsanitize=$sanitize}"
-
-. "$root/tests/cli/lib.sh" "$build/fedloom"
 prefix=$work/moved/here
 program=$prefix/bin/fedloom
 libdir=$prefix/$(cached CMAKE_INSTALL_LIBDIR)
