@@ -2,7 +2,7 @@
 # A folder of src may include only what stands above it in this list. src/cli sees the public header alone.
 set -eu
 cd "$(dirname "$0")/.."
-order="base vec regularizer data model bilevel local algo exec run report study"
+order="base vec regularizer data model bilevel local device cuda algo exec run report study"
 bad=0
 complain() { echo "layers: $1"; bad=1; }
 

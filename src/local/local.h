@@ -125,13 +125,47 @@ typedef struct {
 #define FLI_EPOCH_WORDS "all|labelled|unlabelled"
 enum { FLI_EPOCH_ALL, FLI_EPOCH_LABELLED, FLI_EPOCH_UNLABELLED };
 
+/* What a client's objective is looked at with; below. */
+typedef struct fli_objective_at fli_objective_at;
+typedef struct fli_objective fli_objective;
+
+/* A look at a model on some samples that will follow: fli_elsewhere.foresee. */
+typedef struct {
+    const fli_dataset *ds;
+    const uint32_t *idx;
+    size_t n;
+    const void *x, *own; /* own NULL: x alone */
+    double mix;
+} fli_glance;
+
+/* Evaluation elsewhere than on this processor: device/. Vectors are there; all else is as in the functions of the same
+ * names, which come here where an evaluation has one of these. */
+typedef struct fli_elsewhere {
+    void *arg;
+    fli_place *place;
+    double (*loss)(void *arg, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, void *g,
+                   size_t *correct);
+    double (*pair)(void *arg, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, const void *own,
+                   double mix, size_t *correct);
+    fli_objective (*objective)(void *arg, const fli_view *v, const fli_objective_at *at, void *g);
+    double (*second_block)(void *arg, const fli_view *v, const fli_objective_at *at);
+    /* logits of samples, classes doubles each */
+    void (*logits)(void *arg, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, double *out);
+    /* These looks will come next, without gradients: they may be taken together now. n 0: the vectors change, nothing
+     * that was foreseen is to be believed any more. */
+    void (*foresee)(void *arg, const fli_glance *list, size_t n);
+    /* Whether something has failed there. */
+    fl_status (*status)(void *arg, fl_ctx *ctx);
+} fli_elsewhere;
+
 /* Memory in which a model is evaluated on samples: one per thread. */
 typedef struct {
     const fli_model *model;
-    fli_batch batch; /* as many samples as are computed at a time */
-    void *scratch;   /* the model's, for such a batch */
-    void *part;      /* a vector: the gradient of a piece; free between evaluations */
-    void *rows;      /* of the second block, twice those of a piece; NULL: there is none beside labels */
+    const fli_elsewhere *elsewhere; /* NULL: here; fli_eval_init sets none */
+    fli_batch batch;                /* as many samples as are computed at a time */
+    void *scratch;                  /* the model's, for such a batch */
+    void *part;                     /* a vector: the gradient of a piece; free between evaluations */
+    void *rows;                     /* of the second block, twice those of a piece; NULL: there is none beside labels */
 } fli_eval;
 
 fl_status fli_eval_init(fl_ctx *ctx, const fli_model *m, fli_eval *out);
@@ -145,20 +179,20 @@ double fli_eval_pair(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, si
                      double mix, size_t *correct);
 
 /* What a client's objective is looked at with. */
-typedef struct {
+struct fli_objective_at {
     const void *x;
     const void *own; /* NULL: f_i(x, y_i); else F_i, of the mixture of the outputs of own and x */
     double mix;      /* own's share in that */
     /* what the client's solver keeps, where y_i is if it is kept; NULL: not to be looked at, and y_i is as in a first
      * turn that starts at x */
     void *const *kept;
-} fli_objective_at;
+};
 
-typedef struct {
+struct fli_objective {
     double value;    /* without weight decay */
     double labelled; /* the part of it over labelled samples: their mean loss */
     size_t correct;  /* of them */
-} fli_objective;
+};
 
 /* A client's objective over all of its samples, with its second block (model/latent.h) as it is now: what is kept or,
  * where nothing is, what belongs to x. Unless g is NULL: its gradient in x; there is no own model then. */

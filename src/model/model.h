@@ -11,6 +11,7 @@
 #include "base/own.h"
 #include "base/rng.h"
 #include "data/fed.h"
+#include "model/network.h"
 #include "vec/space.h"
 
 typedef struct fli_model fli_model;
@@ -86,6 +87,8 @@ typedef struct fli_model_desc {
     int (*failed)(const fli_model *m, const char *where, fl_failure *why);
     /* See fli_model_predict. NULL: the probabilities that belong to `logits`; without those, too, it cannot. */
     void (*predict)(const fli_model *m, const void *x, const fli_batch *b, double *out, void *scratch);
+    /* What it computes, for devices (network.h); returns 0 where it has no words for that. NULL: never. */
+    int (*network)(const fli_model *m, struct fli_network *out);
     /* Its layers, as a JSON list of objects (describe.c). NULL: there is nothing to say. */
     void (*layers)(const fli_model *m, fli_text *t);
 } fli_model_desc;

@@ -1,43 +1,121 @@
-/* A vector space: a backend and a length. Algorithms speak in these calls; each stands under its line of maths. */
+/* A vector space: a backend, a length, and where its vectors live. Algorithms speak in these calls; each stands under
+ * its line of maths. */
 #ifndef FLI_VEC_SPACE_H
 #define FLI_VEC_SPACE_H
 
 #include "vec/ops.h"
+#include "vec/place.h"
 
 #include <string.h>
 
 typedef struct {
     const fli_ops *ops;
     size_t n;
+    fli_place *place; /* NULL: plain memory */
 } fli_space;
 
 static inline size_t fli_bytes(const fli_space *s) { return s->n * s->ops->size; }
 
 /* y = x */
-static inline void fli_copy(const fli_space *s, const void *x, void *y) { memcpy(y, x, fli_bytes(s)); }
+static inline void fli_copy(const fli_space *s, const void *x, void *y)
+{
+    if (s->place)
+        s->place->does->copy(s->place, s->ops, s->n, x, y);
+    else
+        memcpy(y, x, fli_bytes(s));
+}
+/* y = a */
+static inline void fli_fill(const fli_space *s, double a, void *y)
+{
+    if (s->place)
+        s->place->does->fill(s->place, s->ops, s->n, a, y);
+    else
+        s->ops->fill(s->n, a, y);
+}
 /* y = 0 */
-static inline void fli_zero(const fli_space *s, void *y) { memset(y, 0, fli_bytes(s)); }
+static inline void fli_zero(const fli_space *s, void *y)
+{
+    if (s->place)
+        fli_fill(s, 0, y);
+    else
+        memset(y, 0, fli_bytes(s));
+}
 /* y += a x */
-static inline void fli_axpy(const fli_space *s, double a, const void *x, void *y) { s->ops->axpy(s->n, a, x, y); }
+static inline void fli_axpy(const fli_space *s, double a, const void *x, void *y)
+{
+    if (s->place)
+        s->place->does->axpy(s->place, s->ops, s->n, a, x, y);
+    else
+        s->ops->axpy(s->n, a, x, y);
+}
 /* out = a x + b y */
 static inline void fli_lin(const fli_space *s, double a, const void *x, double b, const void *y, void *out)
 {
-    s->ops->lin(s->n, a, x, b, y, out);
+    if (s->place)
+        s->place->does->lin(s->place, s->ops, s->n, a, x, b, y, out);
+    else
+        s->ops->lin(s->n, a, x, b, y, out);
 }
 /* out = x - y */
 static inline void fli_sub(const fli_space *s, const void *x, const void *y, void *out)
 {
-    s->ops->lin(s->n, 1, x, -1, y, out);
+    fli_lin(s, 1, x, -1, y, out);
 }
 /* y *= a */
-static inline void fli_scale(const fli_space *s, double a, void *y) { s->ops->scale(s->n, a, y); }
-static inline double fli_dot(const fli_space *s, const void *x, const void *y) { return s->ops->dot(s->n, x, y); }
-static inline int fli_finite(const fli_space *s, const void *x) { return s->ops->finite(s->n, x); }
+static inline void fli_scale(const fli_space *s, double a, void *y)
+{
+    if (s->place)
+        s->place->does->scale(s->place, s->ops, s->n, a, y);
+    else
+        s->ops->scale(s->n, a, y);
+}
+static inline double fli_dot(const fli_space *s, const void *x, const void *y)
+{
+    return s->place ? s->place->does->dot(s->place, s->ops, s->n, x, y) : s->ops->dot(s->n, x, y);
+}
+static inline int fli_finite(const fli_space *s, const void *x)
+{
+    unsigned char finite = 0;
+    if (!s->place) return s->ops->finite(s->n, x);
+    s->place->does->finite(s->place, s->ops, s->n, 1, &x, &finite);
+    return finite;
+}
 
 /* (x_1[i], x_2[i], ...) <- fn(x_1[i], x_2[i], ...) for every i */
 static inline void fli_map(const fli_space *s, size_t vectors, void *const *x, fli_map_fn *fn, const void *arg)
 {
-    s->ops->map(s->n, vectors, x, fn, arg);
+    if (s->place)
+        s->place->does->map(s->place, s->ops, s->n, vectors, x, fn, arg);
+    else
+        s->ops->map(s->n, vectors, x, fn, arg);
+}
+
+/* Memory for vectors of the space, zeroed; in one piece, `bytes` long. */
+static inline void *fli_vector_alloc(fl_ctx *ctx, const fli_space *s, size_t bytes)
+{
+    return s->place ? s->place->does->alloc(s->place, ctx, bytes) : fli_alloc(ctx, bytes, 1);
+}
+static inline void fli_vector_free(const fli_space *s, void *v)
+{
+    if (s->place)
+        s->place->does->release(s->place, v);
+    else
+        fli_free(v);
+}
+/* A vector out of the space into plain memory, and back; `bytes` of it. */
+static inline void fli_vector_read(const fli_space *s, size_t bytes, const void *v, void *here)
+{
+    if (s->place)
+        s->place->does->read(s->place, bytes, v, here);
+    else
+        memcpy(here, v, bytes);
+}
+static inline void fli_vector_write(const fli_space *s, size_t bytes, const void *here, void *v)
+{
+    if (s->place)
+        s->place->does->write(s->place, bytes, here, v);
+    else
+        memcpy(v, here, bytes);
 }
 
 /* Real number i of an array, for walking through matrices. */

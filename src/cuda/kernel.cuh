@@ -1,0 +1,46 @@
+/* What kernels are written with. Where nvcc compiles them this is CUDA itself. Elsewhere (tests/cuda/emulate.h) a C++
+ * compiler does, and a block's threads take turns on one processor: slow, but the same code, so that what it computes
+ * can be tested where there is no GPU. Kernels therefore use what is named here and in emulate.h, and nothing else:
+ * threadIdx, blockIdx, blockDim, gridDim, __syncthreads, __syncwarp, __shfl_*_sync, the calls below and those of
+ * mma.cuh. */
+#ifndef FLI_CUDA_KERNEL_CUH
+#define FLI_CUDA_KERNEL_CUH
+
+#include "cuda/runtime.h"
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+
+/* kernel<<<grid, block, bytes, stream>>>(...); more than 48 KiB of dynamic shared memory are allowed first. */
+#define FLI_LAUNCH(stream, kernel, grid, block, bytes, ...)                                                            \
+    do {                                                                                                               \
+        if ((bytes) > 48 * 1024)                                                                                       \
+            cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes));   \
+        (kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__);                                                 \
+    } while (0)
+/* The block's dynamic shared memory, on a line of 16 bytes. */
+#define FLI_DYNAMIC(name) extern __shared__ __align__(16) unsigned char name[]
+
+/* 16 bytes (both addresses on a line of 16) or 4 from global to shared memory while the thread goes on. Where `there`
+ * is 0, zeros are written and nothing is read. */
+static __device__ __forceinline__ void fli_async16(void *to, const void *from, int there)
+{
+    unsigned int s = (unsigned int)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(s), "l"(from), "r"(there ? 16 : 0));
+}
+static __device__ __forceinline__ void fli_async4(void *to, const void *from, int there)
+{
+    unsigned int s = (unsigned int)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(s), "l"(from), "r"(there ? 4 : 0));
+}
+static __device__ __forceinline__ void fli_async_commit() { asm volatile("cp.async.commit_group;\n" ::); }
+/* All but the last N groups that this thread has committed are there. */
+template <int N> static __device__ __forceinline__ void fli_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;\n" ::"n"(N));
+}
+#else
+#include "emulate.h"
+#endif
+
+#endif

@@ -1,0 +1,179 @@
+/* The kernels, as the host's code (plain C) calls them: each function puts one or a few launches on a stream and
+ * returns. All of them work for many lanes at once: a lane is a client with its own weights and its own samples.
+ *
+ * Every sum has a fixed order and nothing is added atomically, so that results are the same from run to run. */
+#ifndef FLI_CUDA_KERNELS_H
+#define FLI_CUDA_KERNELS_H
+
+#include "cuda/runtime.h"
+#include "model/network.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Reals in memory are floats for the first two, doubles for the last. TF32: products of FC and CONV layers are rounded
+ * to tf32. F32: they are as exact as single precision. All else is computed in the type of the memory, or better. */
+typedef enum { FLI_CUDA_F32, FLI_CUDA_TF32, FLI_CUDA_F64 } fli_cuda_type;
+
+/* A lane, in device memory; it stays as it is during a turn. All addresses are the device's.
+ *
+ * A mini-batch has plain rows, labelled samples, then rest rows, samples with a y. Of step k the plain rows are
+ * order[k * stride ...]: sample numbers; the rest rows rest[k * rest_stride ...]: numbers of rows of y, whose samples
+ * are rest_sample[row]. A stride of 0: always the same ones. How many there are: fli_cuda_rows. */
+typedef struct {
+    void *z;                    /* parameters: read, and by steps written */
+    const void *shift, *anchor; /* NULL: none */
+    void *buffer;               /* momentum; NULL: none */
+    void *gradient;             /* non-NULL: no step is taken, the gradient is put or added there */
+    const double *rates;        /* lr and wd of step k at [2 k] and [2 k + 1]; NULL: the two below */
+    double lr, wd, rho, momentum;
+    const uint32_t *order, *rest, *rest_sample;
+    const void *y;
+    uint32_t n, size, stride;
+    uint32_t rest_n, rest_size, rest_stride;
+    uint32_t steps;
+    uint32_t key[2], round, client; /* of the turn's random stream: for augmentation */
+    double mix;                     /* pairs: the share of the own model */
+} fli_cuda_lane;
+
+/* Mini-batch `step` of the first `lanes` lanes; of its rows, plain and rest ones in one list, those from `first` on, at
+ * most `most`. Matrices of rows have room for `room` rows per lane: row r of lane l is row l * room + r. */
+typedef struct {
+    const fli_cuda_lane *lane;
+    uint32_t lanes, step, first, most, room;
+    uint32_t augment; /* samples are changed as the data set says; 0: as they are */
+} fli_cuda_batch;
+
+/* Samples of a pass with n samples in batches of `size` that come up in step k. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline uint32_t
+    fli_cuda_drawn(uint32_t n, uint32_t size, uint32_t k)
+{
+    if (!n) return 0;
+    uint32_t per_epoch = (n + size - 1) / size, at = k % per_epoch * size;
+    return size < n - at ? size : n - at;
+}
+/* Which epoch it is. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline uint32_t
+    fli_cuda_epoch(uint32_t n, uint32_t size, uint32_t k)
+{
+    return n ? k / ((n + size - 1) / size) : 0;
+}
+
+/* ---- tape.cu, reduce.cu ---- */
+struct fli_cuda_tape; /* tape.h of device/, packed: engine.c */
+
+/* ---- order.cu: the mini-batches of whole turns ---- */
+/* Draws them for every lane as local/minibatch.c does, bit for bit: plain and rest share the lane's random stream. */
+typedef struct {
+    const uint32_t *samples; /* plain.n, */
+    uint32_t n, size;
+    uint32_t *order; /* steps * size of them, to be written; where all fit into one batch: a copy of samples */
+    uint32_t rest_n, rest_size;
+    uint32_t *rest; /* likewise, of the numbers 0 .. rest_n - 1 */
+    uint32_t *work; /* n + rest_n, to shuffle in */
+    uint32_t steps;
+    uint32_t key[2], ctr[4], out[4], left; /* fli_rng, where it stands */
+} fli_cuda_drawing;
+void fli_cuda_draw(fli_stream s, const fli_cuda_drawing *lanes, uint32_t count);
+
+/* ---- gather.cu: samples into matrices ---- */
+/* A data set on the device; see data/dataset.h, whose words these are. kind: 0 u8, 1 f32, 2 f64 (fli_xkind). */
+typedef struct {
+    const void *x;
+    const int32_t *label;
+    uint64_t n, dim, length; /* samples, features that models see, values of a stored row */
+    uint32_t kind, segments, each, augment;
+    uint32_t shape[3], frame[2];
+    uint32_t from;
+    const double *scale, *shift; /* NULL: as they are */
+} fli_cuda_data;
+/* x: room x dim per lane; channels_last: of images, row, column, channel. */
+void fli_cuda_gather(fli_stream s, fli_cuda_type type, const fli_cuda_data *data, const fli_cuda_batch *b,
+                     int channels_last, void *x);
+
+/* ---- dense.cu, conv.cu, pool.cu: layers ---- */
+/* Matrices of rows have one row per sample: fli_net_in or fli_net_out reals. `in`, `out`, `error` (at the layer's
+ * output) and `below` (at its input) have b->room rows per lane. Of images inside a network rows are channels last.
+ * `h` is the layer's input as it went through ReLU in the layer before, or NULL: `below` is 0 where it is not
+ * positive. */
+void fli_cuda_fc_forward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                         const void *in, void *out);
+void fli_cuda_fc_backward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                          const void *error, const void *h, void *below);
+/* The gradient of weights and bias, and the step with it on lane.z; or with lane.gradient: put there, or with `add`
+ * added. */
+void fli_cuda_fc_step(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                      const void *error, const void *in, int add);
+
+/* A convolution, the max pool behind it if there is one (NULL: none), bias and ReLU: out is the pooled image. which:
+ * places of maxima, one byte per value of out. work: fli_cuda_conv_work bytes for all lanes together. chw: the rows of
+ * out, and of `error` in the other direction, are channels first, because a layer of units follows. */
+size_t fli_cuda_conv_work(fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool, uint32_t lanes,
+                          uint32_t room);
+void fli_cuda_conv_forward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool,
+                           const fli_cuda_batch *b, const void *in, int chw, unsigned char *which, void *out,
+                           void *work);
+/* error: at the output, masked by ReLU already where out is 0. First this, with the weights before the step, */
+void fli_cuda_conv_backward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool,
+                            const fli_cuda_batch *b, const void *error, int chw, const unsigned char *which,
+                            const void *h, void *below, void *work);
+/* then this. */
+void fli_cuda_conv_step(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool,
+                        const fli_cuda_batch *b, const void *error, int chw, const unsigned char *which, const void *in,
+                        int add, void *work);
+/* Pools that stand alone. chw as above; which NULL: a mean pool. */
+void fli_cuda_pool_forward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                           const void *in, int chw, unsigned char *which, void *out);
+void fli_cuda_pool_backward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                            const void *error, int chw, const unsigned char *which, const void *h, void *below);
+/* d = 0 where h is not positive: rows x width per lane, for errors that no call above has masked. */
+void fli_cuda_mask(fli_stream s, fli_cuda_type type, const fli_cuda_batch *b, uint32_t width, const void *h, void *d);
+/* z by the gradient in lane.gradient, as fli_ops.sgd does: for mini-batches that are computed in several pieces. */
+void fli_cuda_sgd(fli_stream s, fli_cuda_type type, const fli_cuda_batch *b, uint64_t parameters);
+
+/* ---- rows.cu: losses ---- */
+/* What stands between logits and error. Rows of z (room x classes per lane; LOGISTIC: room x 1) become errors, each
+ * divided by the number of plain or of rest rows of the whole mini-batch. */
+typedef struct {
+    fli_net_loss loss;
+    uint32_t classes;
+    const int32_t *label;    /* of the data set */
+    double alpha_p, alpha_r; /* of rest rows: model/semi.h */
+} fli_cuda_loss;
+void fli_cuda_rows_error(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b, void *z);
+/* The same, and probabilities of the rows into p (room x classes) before that: for pairs. */
+void fli_cuda_rows_pair_global(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+                               void *z, void *p);
+/* z of the own model becomes its error in the mixture with p. */
+void fli_cuda_rows_pair_own(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+                            const void *p, void *z);
+/* Loss and hits of every row, added to sum[2 lane] and [2 lane + 1] in the order of the rows; p NULL: of one model, else
+ * of the mixture of z, the own model, with p. */
+void fli_cuda_rows_look(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+                        const void *p, const void *z, double *sum);
+/* Probabilities, or as they are, as doubles: out is room x classes per lane. */
+void fli_cuda_rows_outputs(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+                           int logits, const void *z, double *out);
+
+/* ---- small.cu: whole turns in one kernel, a block per lane, the weights in shared memory ---- */
+/* Whether there is one for this network, softmax loss or logistic, FC layers alone, plain rows alone. batch: the
+ * largest. */
+int fli_cuda_small_fits(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch);
+/* All steps of all lanes: lane.z is start and result. */
+void fli_cuda_small_turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
+                          const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch, int augment);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

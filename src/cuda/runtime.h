@@ -1,0 +1,34 @@
+/* The little of CUDA's runtime that the host's code needs, in plain C. runtime.c has it from CUDA; tests/cuda has the
+ * same functions without a GPU, so that all of this folder runs, slowly, on any processor (tests/cuda/emulate.h). */
+#ifndef FLI_CUDA_RUNTIME_H
+#define FLI_CUDA_RUNTIME_H
+
+#include <stddef.h>
+
+typedef struct CUstream_st *fli_stream;
+
+/* All return 0, or a number that fli_cuda_error explains. A kernel's failure comes up at whatever is called later. */
+int fli_cuda_count(int *devices);
+int fli_cuda_use(int device); /* for the calling thread */
+int fli_cuda_describe(int device, char *name, size_t room, double *memory, int *major, int *minor, int *processors,
+                      int *driver);
+int fli_cuda_free_memory(double *bytes);
+const char *fli_cuda_error(int code);
+
+int fli_cuda_stream_new(fli_stream *out);
+void fli_cuda_stream_free(fli_stream s);
+int fli_cuda_wait(fli_stream s); /* until all that the stream was given is done */
+int fli_cuda_last(void);         /* the error of the last launches, and forgets it */
+/* What s is given from now on waits for what `other` has been given so far. */
+int fli_cuda_after(fli_stream s, fli_stream other);
+
+int fli_cuda_alloc(size_t bytes, void **out);
+void fli_cuda_release(void *p);
+int fli_cuda_pinned(size_t bytes, void **out); /* host memory from which copies need not wait */
+void fli_cuda_unpin(void *p);
+int fli_cuda_upload(fli_stream s, void *there, const void *here, size_t bytes);
+int fli_cuda_download(fli_stream s, void *here, const void *there, size_t bytes);
+int fli_cuda_move(fli_stream s, void *to, const void *from, size_t bytes);
+int fli_cuda_zero(fli_stream s, void *there, size_t bytes);
+
+#endif

@@ -1,0 +1,41 @@
+/* Runs on a device: `device: cuda`. Vectors live there (a fli_place that records what is asked of it), local problems
+ * of many clients are solved there at once (solvers that stand in for those of the CPU), and models are evaluated there
+ * (fli_elsewhere, local.h). Algorithms do not notice. */
+#ifndef FLI_DEVICE_DEVICE_H
+#define FLI_DEVICE_DEVICE_H
+
+#include "device/engine.h"
+#include "local/local.h"
+
+typedef struct fli_device fli_device;
+
+typedef struct {
+    const fli_backend *backend;
+    size_t which; /* of its devices */
+    int tf32;
+    const fli_model *model; /* all borrowed */
+    const fli_fed *fed;
+    fli_sgd_spec sgd;
+    double memory; /* bytes there that the caller's own vectors will take, for the sentence if it does not fit */
+} fli_device_spec;
+
+/* "cuda", "cuda:1", "twin": the backend and the number. FL_ECONFIG, with what there is, for anything else. "cpu" is not
+ * asked for here. */
+fl_status fli_device_find(fl_ctx *ctx, const char *name, const fli_backend **backend, size_t *which);
+
+/* Opens it, uploads the data. Refuses models, data and memory that do not fit, before anything runs. */
+fl_status fli_device_new(fl_ctx *ctx, const fli_device_spec *spec, fli_device **out);
+void fli_device_free(fli_device *d);
+
+fli_place *fli_device_place(fli_device *d);
+
+/* The solver there that does what `solver` does on the CPU; NULL: there is none. */
+const fli_solver *fli_device_solver(const fli_solver *solver);
+/* Evaluations there. */
+const fli_elsewhere *fli_device_elsewhere(fli_device *d);
+/* How many clients' turns it takes at a time. */
+size_t fli_device_lanes(const fli_device *d);
+/* What --version and manifests say, such as "NVIDIA H200, driver 13.0". */
+const char *fli_device_name(const fli_device *d);
+
+#endif
