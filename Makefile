@@ -60,12 +60,12 @@ aarch64:
 	@cmake --preset aarch64 >/dev/null && cmake --build --preset aarch64 -j $(JOBS) && tests/run.sh build-aarch64
 
 format:
-	clang-format -i $$(git ls-files '*.c' '*.h' '*.inc')
+	clang-format -i $$(git ls-files '*.c' '*.h' '*.inc' '*.cu' '*.cuh' '*.cpp')
 
 format-check:
-	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h' '*.inc')
+	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h' '*.inc' '*.cu' '*.cuh' '*.cpp')
 	@awk 'length > 120 { print FILENAME ":" FNR ": longer than 120 columns"; bad = 1 } END { exit bad }' \
-	    $$(git ls-files '*.c' '*.h' '*.inc')
+	    $$(git ls-files '*.c' '*.h' '*.inc' '*.cu' '*.cuh' '*.cpp')
 	@echo "format: ok"
 
 check:

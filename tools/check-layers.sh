@@ -9,7 +9,7 @@ complain() { echo "layers: $1"; bad=1; }
 allowed=""
 for layer in $order; do
     allowed="$allowed $layer"
-    for file in src/"$layer"/*.c src/"$layer"/*.h src/"$layer"/*.inc; do
+    for file in src/"$layer"/*.c src/"$layer"/*.h src/"$layer"/*.inc src/"$layer"/*.cu src/"$layer"/*.cuh; do
         [ -e "$file" ] || continue
         for used in $(sed -n 's|^#include "\([a-z_]*\)/.*|\1|p' "$file" | sort -u); do
             case " $allowed " in

@@ -5,6 +5,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct CUstream_st *fli_stream;
 
 /* All return 0, or a number that fli_cuda_error explains. A kernel's failure comes up at whatever is called later. */
@@ -30,5 +34,9 @@ int fli_cuda_upload(fli_stream s, void *there, const void *here, size_t bytes);
 int fli_cuda_download(fli_stream s, void *here, const void *there, size_t bytes);
 int fli_cuda_move(fli_stream s, void *to, const void *from, size_t bytes);
 int fli_cuda_zero(fli_stream s, void *there, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

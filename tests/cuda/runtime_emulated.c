@@ -1,0 +1,103 @@
+/* runtime.h without a GPU: everything is done at once, in plain memory. */
+#include "cuda/runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OK = 0, BAD_VALUE = 1, NO_MEMORY = 2, NO_DEVICE = 100 };
+static const double memory = 64.0 * 1024 * 1024 * 1024;
+
+int fli_cuda_count(int *devices)
+{
+    *devices = 1;
+    return OK;
+}
+int fli_cuda_use(int device) { return device ? NO_DEVICE : OK; }
+int fli_cuda_describe(int device, char *name, size_t room, double *bytes, int *major, int *minor, int *processors,
+                      int *driver)
+{
+    if (device) return NO_DEVICE;
+    snprintf(name, room, "emulated");
+    *bytes = memory;
+    *major = 9;
+    *minor = 0;
+    *processors = 2;
+    *driver = 13000;
+    return OK;
+}
+int fli_cuda_free_memory(double *bytes)
+{
+    *bytes = memory;
+    return OK;
+}
+const char *fli_cuda_error(int code)
+{
+    switch (code) {
+    case OK: return "no error";
+    case BAD_VALUE: return "invalid argument";
+    case NO_MEMORY: return "out of memory";
+    case NO_DEVICE: return "no such device";
+    default: return "unknown error";
+    }
+}
+
+/* A stream is something to have and to give back. */
+int fli_cuda_stream_new(fli_stream *out)
+{
+    *out = malloc(1);
+    return *out ? OK : NO_MEMORY;
+}
+void fli_cuda_stream_free(fli_stream s) { free(s); }
+int fli_cuda_wait(fli_stream s)
+{
+    (void)s;
+    return OK;
+}
+int fli_cuda_last(void) { return OK; }
+int fli_cuda_after(fli_stream s, fli_stream other)
+{
+    (void)s;
+    (void)other;
+    return OK;
+}
+
+/* Not zero, so that nobody counts on zeros. */
+int fli_cuda_alloc(size_t bytes, void **out)
+{
+    if ((double)bytes > memory) return NO_MEMORY;
+    *out = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (!*out) return NO_MEMORY;
+    memset(*out, 0xff, bytes);
+    return OK;
+}
+void fli_cuda_release(void *p) { free(p); }
+int fli_cuda_pinned(size_t bytes, void **out) { return fli_cuda_alloc(bytes, out); }
+void fli_cuda_unpin(void *p) { free(p); }
+
+static int copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes) memcpy(to, from, bytes);
+    return OK;
+}
+int fli_cuda_upload(fli_stream s, void *there, const void *here, size_t bytes)
+{
+    (void)s;
+    return copy(there, here, bytes);
+}
+int fli_cuda_download(fli_stream s, void *here, const void *there, size_t bytes)
+{
+    (void)s;
+    return copy(here, there, bytes);
+}
+int fli_cuda_move(fli_stream s, void *to, const void *from, size_t bytes)
+{
+    (void)s;
+    return copy(to, from, bytes);
+}
+int fli_cuda_zero(fli_stream s, void *there, size_t bytes)
+{
+    (void)s;
+    if (bytes) memset(there, 0, bytes);
+    return OK;
+}
