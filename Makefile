@@ -2,6 +2,7 @@
 #   make          build build/fedloom (installing what is missing)
 #   make run      a real federation on Fashion-MNIST, several methods, a table
 #   make test     all tests
+#   make test-gpu the tests of kernels, on a GPU
 #   make bench    speed and memory, as ratios within one run
 #   make python   the Python package: built, installed into build-python and tested
 #   make docs     renew the reference and the manual pages
@@ -13,7 +14,7 @@ PREFIX ?= /usr/local
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps build run test bench python asan tsan clang kernels aarch64 format format-check check docs symbols install clean
+.PHONY: all deps build run test test-gpu bench python asan tsan clang kernels aarch64 format format-check check docs symbols install clean
 
 all: build
 
@@ -30,6 +31,9 @@ run: build
 
 test: build
 	@tests/run.sh $(BUILD)
+
+test-gpu: build
+	@tests/run-gpu.sh $(BUILD)
 
 bench: build
 	@bench/run.sh $(BUILD)

@@ -81,7 +81,7 @@ threaded)
     done
     ;;
 *)
-    for t in $(cd "$build/tests" && ls | grep '^test_[a-z0-9_]*$'); do count "$t" "$(path "tests/$t")"; done
+    for t in $(cd "$build/tests" && ls | grep -E '^(test|cuda)_[a-z0-9_]*$'); do count "$t" "$(path "tests/$t")"; done
     golden
     count "command line" "$root/tests/cli/run.sh" "$(path fedloom)"
     count "tuning" "$root/tests/cli/tune.sh" "$(path fedloom)"
