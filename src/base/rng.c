@@ -1,29 +1,10 @@
 #include "base/rng.h"
 
+#include "base/philox.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { ROUNDS = 10 };
-
-static void philox(const uint32_t key_in[2], const uint32_t ctr[4], uint32_t out[4])
-{
-    uint32_t k0 = key_in[0], k1 = key_in[1];
-    uint32_t c0 = ctr[0], c1 = ctr[1], c2 = ctr[2], c3 = ctr[3];
-    for (int i = 0; i < ROUNDS; i++) {
-        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)p1;
-        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)p0;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
-}
 
 void fli_rng_init(fli_rng *r, uint64_t seed, fli_rng_purpose purpose, uint32_t round, uint32_t client)
 {
@@ -38,14 +19,13 @@ void fli_rng_init(fli_rng *r, uint64_t seed, fli_rng_purpose purpose, uint32_t r
 void fli_rng_item(const fli_rng *like, fli_rng_purpose purpose, uint32_t epoch, uint32_t item, fli_rng *r)
 {
     fli_rng_init(r, like->key[0] | (uint64_t)like->key[1] << 32, purpose, like->ctr[2], like->ctr[3]);
-    r->ctr[0] = item;
-    r->ctr[1] |= epoch << 8;
+    fli_philox_item(purpose, like->ctr[2], like->ctr[3], epoch, item, r->ctr);
 }
 
 uint32_t fli_rng_u32(fli_rng *r)
 {
     if (!r->left) {
-        philox(r->key, r->ctr, r->out);
+        fli_philox(r->key, r->ctr, r->out);
         r->ctr[0]++;
         r->left = 4;
     }
@@ -64,9 +44,9 @@ double fli_rng_range(fli_rng *r, double lo, double hi) { return lo + (hi - lo) *
 
 uint64_t fli_rng_below(fli_rng *r, uint64_t n)
 {
-    for (;;) { /* below 2^64 mod n is rejected: what is left keeps every remainder equally likely */
+    for (;;) {
         uint64_t v = fli_rng_u64(r);
-        if (v >= n || v >= -n % n) return v % n; /* the first spares a division nearly always */
+        if (fli_philox_fair(v, n)) return v % n;
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/ctx.h"
 #include "base/rng.h"
+#include "data/sight.h"
 #include "vec/ops.h"
 
 /* What a data set leads to but does not own: it is neither changed nor freed. */
@@ -42,13 +43,6 @@ typedef struct {
     char *origin;  /* where the samples are from, for messages; NULL: nothing to say */
     int test;      /* it is a federation's separate test set */
 } fli_dataset;
-
-typedef enum {
-    FLI_AUGMENT_NONE,
-    FLI_AUGMENT_CIFAR, /* images: a random crop after padding by 4 black pixels, and every other time a mirror image */
-    FLI_AUGMENT_CROP   /* cropped images: another part of the frame, and every other time a mirror image */
-} fli_augment;
-#define FLI_AUGMENT_WORDS "none|cifar|crop"
 
 /* An empty one with room for n samples: x zeroed, label or target (classes 0) allocated. Not for sparse kinds. */
 fl_status fli_dataset_new(fl_ctx *ctx, fli_xkind kind, size_t n, size_t dim, size_t classes, fli_dataset **out);

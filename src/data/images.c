@@ -5,58 +5,28 @@
 
 #include <math.h>
 
-/* What of a stored image is seen: a crop from (top, left), mirrored if so, then moved by (down, right) within its
- * frame. What comes in from outside is a stored 0. A look either crops or moves. */
-typedef struct {
-    size_t top, left;
-    int mirror, down, right;
-} look;
-
-/* ---- which part ------------------------------------------------------------------------------------------ */
-
-static look middle(const fli_dataset *ds)
+static fli_sight_sizes sizes(const fli_dataset *ds)
 {
-    if (!ds->frame[0]) return (look){0};
-    return (look){.top = (ds->frame[0] - ds->shape[1]) / 2, .left = (ds->frame[1] - ds->shape[2]) / 2};
-}
-
-enum { PAD = 4 };
-
-/* 0 .. n-1, from one 32-bit number. */
-static int below(fli_rng *r, size_t n) { return (int)((uint64_t)fli_rng_u32(r) * (uint32_t)n >> 32); }
-
-/* A crop of a padded image is the image moved within its frame. */
-static look random_look(const fli_dataset *ds, fli_rng *r)
-{
-    look l = {0};
-    if (ds->augment == FLI_AUGMENT_CIFAR) {
-        l.down = below(r, 2 * PAD + 1) - PAD;
-        l.right = below(r, 2 * PAD + 1) - PAD;
-    } else {
-        l.top = (size_t)below(r, ds->frame[0] - ds->shape[1] + 1);
-        l.left = (size_t)below(r, ds->frame[1] - ds->shape[2] + 1);
-    }
-    l.mirror = below(r, 2);
-    return l;
+    return (fli_sight_sizes){(uint32_t)ds->shape[1], (uint32_t)ds->shape[2], (uint32_t)ds->frame[0],
+                             (uint32_t)ds->frame[1]};
 }
 
 /* ---- an image's own scale -------------------------------------------------------------------------------- */
 
-/* Lines and columns of the stored image that are seen. */
+/* What is seen of it, and how it is stored. */
 typedef struct {
     size_t top, bottom, left, right, width, plane;
 } part;
 
-static size_t cut(size_t length, int by) { return by < 0 && (size_t)-by < length ? (size_t)-by : by < 0 ? length : 0; }
-
-static part seen_part(const fli_dataset *ds, const look *l)
+static part seen_part(const fli_dataset *ds, const fli_sight *l)
 {
     size_t height = ds->shape[1], width = ds->shape[2];
-    int right = l->mirror ? -l->right : l->right; /* in terms of the image before it was mirrored */
-    return (part){.top = l->top + cut(height, l->down),
-                  .bottom = l->top + height - cut(height, -l->down),
-                  .left = l->left + cut(width, right),
-                  .right = l->left + width - cut(width, -right),
+    const fli_sight_sizes z = sizes(ds);
+    const fli_sight_part p = fli_sight_seen(&z, l);
+    return (part){.top = p.top,
+                  .bottom = p.bottom,
+                  .left = p.left,
+                  .right = p.right,
                   .width = ds->frame[0] ? ds->frame[1] : width,
                   .plane = ds->frame[0] ? ds->frame[0] * ds->frame[1] : height * width};
 }
@@ -105,7 +75,7 @@ static void moments_of_bytes(const fli_dataset *ds, size_t first, const part *p,
 }
 
 /* Mean 0 and deviation 1 of what is seen; the deviation counts as 1/sqrt(n) at least, as in TensorFlow. */
-static void own_scale(const fli_dataset *ds, size_t first, const look *l, double *scale, double *shift)
+static void own_scale(const fli_dataset *ds, size_t first, const fli_sight *l, double *scale, double *shift)
 {
     part p = seen_part(ds, l);
     double n = (double)ds->dim, mean = 0, var = 0;
@@ -133,7 +103,7 @@ static void bring(const fli_ops *ops, const fli_dataset *ds, size_t at, size_t n
 }
 
 /* Feature runs are whole planes, or single features: a line has one scale, or one per pixel. */
-static void bring_crop(const fli_ops *ops, const fli_dataset *ds, size_t first, const look *l, size_t run,
+static void bring_crop(const fli_ops *ops, const fli_dataset *ds, size_t first, const fli_sight *l, size_t run,
                        const double *scale, const double *shift, void *out)
 {
     size_t height = ds->shape[1], width = ds->shape[2], plane = ds->frame[0] * ds->frame[1];
@@ -145,7 +115,7 @@ static void bring_crop(const fli_ops *ops, const fli_dataset *ds, size_t first, 
         }
 }
 
-static void bring_image(const fli_ops *ops, const fli_dataset *ds, size_t sample, const look *l, void *out)
+static void bring_image(const fli_ops *ops, const fli_dataset *ds, size_t sample, const fli_sight *l, void *out)
 {
     size_t length = fli_dataset_length(ds), first = sample * length, segments = ds->each ? 1 : ds->segments;
     size_t run = ds->each || !ds->scale ? length : length / segments;
@@ -169,16 +139,20 @@ static void bring_image(const fli_ops *ops, const fli_dataset *ds, size_t sample
 
 void fli_images_gather(const fli_ops *ops, const fli_dataset *ds, const uint32_t *idx, size_t n, void *out)
 {
-    const look l = middle(ds);
+    const fli_sight_sizes z = sizes(ds);
+    const fli_sight l = fli_sight_middle(&z);
     for (size_t i = 0; i < n; i++) bring_image(ops, ds, idx[i], &l, fli_at(ops, out, i * ds->dim));
 }
 
 void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, const fli_rng *turn, uint32_t epoch)
 {
+    const fli_sight_sizes z = sizes(ds);
     for (size_t i = 0; i < b->n; i++) {
         fli_rng r;
         fli_rng_item(turn, FLI_RNG_AUGMENT, epoch, ds->from + idx[i], &r);
-        const look l = random_look(ds, &r);
+        uint32_t bits[3];
+        for (int k = 0; k < 3; k++) bits[k] = fli_rng_u32(&r);
+        const fli_sight l = fli_sight_random(ds->augment, &z, bits);
         bring_image(b->ops, ds, idx[i], &l, fli_at(b->ops, b->x, i * b->dim));
     }
 }
