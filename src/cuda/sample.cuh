@@ -14,16 +14,11 @@
 
 /* ---- arithmetic, a rounding after each operation --------------------------------------------------------- */
 
-#ifdef __CUDACC__
 static __device__ __forceinline__ float fli_mul_add(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
 static __device__ __forceinline__ double fli_mul_add(double a, double b, double c)
 {
     return __dadd_rn(__dmul_rn(a, b), c);
 }
-#else
-static inline float fli_mul_add(float a, float b, float c) { return a * b + c; }
-static inline double fli_mul_add(double a, double b, double c) { return a * b + c; }
-#endif
 
 /* ---- which sample a row is ------------------------------------------------------------------------------- */
 
