@@ -68,6 +68,18 @@ __host__ __device__
     return n ? k / ((n + size - 1) / size) : 0;
 }
 
+/* Rows that a piece of a mini-batch has of this lane; there may be none. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline uint32_t
+    fli_cuda_rows(const fli_cuda_lane *l, const fli_cuda_batch *b)
+{
+    uint32_t all = fli_cuda_drawn(l->n, l->size, b->step) + fli_cuda_drawn(l->rest_n, l->rest_size, b->step);
+    uint32_t left = all > b->first ? all - b->first : 0;
+    return left < b->most ? left : b->most;
+}
+
 /* ---- tape.cu, reduce.cu ---- */
 struct fli_cuda_tape; /* tape.h of device/, packed: engine.c */
 

@@ -1,0 +1,13 @@
+/* What the host's code of this folder knows of an open device and of data on it, beyond the backend's slots. */
+#ifndef FLI_CUDA_OPEN_H
+#define FLI_CUDA_OPEN_H
+
+#include "cuda/kernels.h"
+#include "device/engine.h"
+
+/* The stream on which all happens, for the calling thread, which uses the device from now on: engine.c. */
+fli_stream fli_cuda_engine_stream(fli_engine *e);
+/* What kernels are given of a data set: data.c. */
+const fli_cuda_data *fli_cuda_engine_data(const fli_engine_data *d);
+
+#endif
