@@ -66,15 +66,21 @@ static __device__ __forceinline__ uint32_t fli_data_run(const fli_cuda_data &d)
     return d.scale ? (uint32_t)(d.length / d.segments) : (uint32_t)d.length;
 }
 
-/* Feature j of a sample, of a simple set. run: fli_data_run. */
+/* Feature j, whose stored value is v. run: fli_data_run. */
+template <class REAL, class STORED>
+static __device__ __forceinline__ REAL fli_feature(const fli_cuda_data &d, uint32_t run, STORED v, uint32_t j)
+{
+    if (!d.scale) return (REAL)v;
+    uint32_t s = j / run;
+    return fli_scaled<REAL, STORED>(v, d.scale[s], d.shift[s], run == 1);
+}
+
+/* Feature j of a sample, of a simple set. */
 template <class REAL, class STORED>
 static __device__ __forceinline__ REAL fli_stored_value(const fli_cuda_data &d, uint32_t run, uint32_t sample,
                                                         uint32_t j)
 {
-    STORED v = ((const STORED *)d.x)[(size_t)sample * d.length + j];
-    if (!d.scale) return (REAL)v;
-    uint32_t s = j / run;
-    return fli_scaled<REAL, STORED>(v, d.scale[s], d.shift[s], run == 1);
+    return fli_feature<REAL, STORED>(d, run, ((const STORED *)d.x)[(size_t)sample * d.length + j], j);
 }
 
 /* ---- images ---------------------------------------------------------------------------------------------- */
