@@ -1,0 +1,25 @@
+/* How the products of layers of units are cut up into blocks of threads, for those who want to compare: dense.cu
+ * chooses, fli_cuda_fc_forward and the like (kernels.h) ask it. */
+#ifndef FLI_CUDA_DENSE_H
+#define FLI_CUDA_DENSE_H
+
+#include "cuda/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Forward: units per block. Results depend on it in their last bits. */
+typedef enum { FLI_FC_16, FLI_FC_32, FLI_FC_64, FLI_FC_112, FLI_FC_CUTS } fli_fc_cut;
+void fli_cuda_fc_forward_cut(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                             const void *in, void *out, fli_fc_cut cut);
+/* Step: warps per block. Results do not depend on it. */
+typedef enum { FLI_FC_WARPS_4, FLI_FC_WARPS_7, FLI_FC_WARPS_13, FLI_FC_STRIDES } fli_fc_warps;
+void fli_cuda_fc_step_warps(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                            const void *error, const void *in, int add, fli_fc_warps warps);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

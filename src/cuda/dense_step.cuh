@@ -1,0 +1,217 @@
+/* The gradient of a layer of units on tensor cores and the step with it, at once: the gradient of a weight lives in
+ * registers alone, and a weight is read once and written once.
+ *
+ *     G[u][c] = sum over rows r of E[r][u] X[r][c]
+ *
+ * A warp has 16 units, and as fragments all their errors in up to 8 KT rows; a block of WARPS of them goes along the
+ * inputs, 32 at a time, with X and the weights read asynchronously, STAGES pieces ahead. More rows come in turns.
+ *
+ * A piece of 32 inputs c is four tiles of 8: number 4 g + j is g of tile j, which makes a thread read four neighbours
+ * at once, and its part of G two times four neighbours: 8 t ... 8 t + 7 of units g and g + 8. */
+#ifndef FLI_CUDA_DENSE_STEP_CUH
+#define FLI_CUDA_DENSE_STEP_CUH
+
+#include "cuda/dense_product.cuh"
+#include "cuda/update.cuh"
+
+template <int KT_, int WARPS_> struct fc_stride {
+    enum {
+        KT = KT_,
+        WARPS = WARPS_,
+        THREADS = 32 * WARPS,
+        ROWS = 8 * KT,
+        TU = 16 * WARPS,
+        TC = 32,
+        STAGES = 3,
+        E_STRIDE = (TU + 31) / 32 * 32 + 8, /* strides that make no bank meet twice */
+        X_STRIDE = TC + 8,
+        W_STRIDE = TC + 4,
+        E = ROWS * E_STRIDE, /* floats */
+        X = ROWS * X_STRIDE,
+        W = TU * W_STRIDE,
+        ONE = X + W
+    };
+    /* Rows that come in turns have room for their errors in every stage. */
+    static size_t bytes(uint32_t turns) { return 4 * ((size_t)STAGES * ONE + (turns > 1 ? STAGES : 1) * E); }
+};
+
+/* The work: pieces of 32 inputs of all blocks of units of all lanes, one list. A block takes a part of it. */
+struct fc_work {
+    uint32_t pieces, unit_blocks, turns; /* of rows */
+};
+
+/* A run of pieces of one lane's block of units. */
+struct fc_run {
+    fc_matrix error, in, w;
+    uint32_t unit, piece, turns, count; /* the first unit, the first piece; count: pieces times turns */
+    float *stages, *errors;
+};
+
+/* ROWS x WIDTH of a matrix to rows that are STRIDE apart. */
+template <int VEC, int ROWS, int WIDTH, int STRIDE, int THREADS>
+static __device__ __forceinline__ void fc_fetch_rows(float *to, const fc_matrix &a, uint32_t row, uint32_t col)
+{
+    constexpr uint32_t V = VEC ? 4 : 1, PER_ROW = WIDTH / V;
+#pragma unroll 2
+    for (uint32_t i = threadIdx.x; i < ROWS * PER_ROW; i += THREADS) {
+        uint32_t r = i / PER_ROW, c = i % PER_ROW * V;
+        int there = row + r < a.rows && col + c < a.width;
+        const float *from = there ? a.at + (size_t)(row + r) * a.width + col + c : a.at;
+        if (VEC)
+            fli_async16(to + r * STRIDE + c, from, there);
+        else
+            fli_async4(to + r * STRIDE + c, from, there);
+    }
+}
+
+/* Number i of the run's pieces and turns, on its way. VEC, EVEC: rows of inputs and weights, of errors, are on lines of
+ * 16 bytes. */
+template <int VEC, int EVEC, class S> static __device__ __forceinline__ void fc_ahead(const fc_run &r, uint32_t i)
+{
+    if (i < r.count) {
+        float *stage = r.stages + i % S::STAGES * S::ONE;
+        uint32_t turn = i % r.turns, col = (r.piece + i / r.turns) * S::TC, row = turn * S::ROWS;
+        if (r.turns > 1 || !i)
+            fc_fetch_rows<EVEC, S::ROWS, S::TU, S::E_STRIDE, S::THREADS>(
+                r.errors + (r.turns > 1 ? i % S::STAGES * S::E : 0), r.error, row, r.unit);
+        fc_fetch_rows<VEC, S::ROWS, S::TC, S::X_STRIDE, S::THREADS>(stage, r.in, row, col);
+        if (turn == r.turns - 1)
+            fc_fetch_rows<VEC, S::TU, S::TC, S::W_STRIDE, S::THREADS>(stage + S::X, r.w, r.unit, col);
+    }
+    fli_async_commit();
+}
+
+/* A warp's errors as fragments. */
+template <int SPLIT, class S>
+static __device__ __forceinline__ void fc_errors(const float *errors, fli_frag_a<SPLIT> *a)
+{
+    const uint32_t warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const float *from = errors + 16 * warp + g;
+#pragma unroll
+    for (int k = 0; k < S::KT; k++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) a[k].set(e, from[(8 * k + t + e / 2 * 4) * S::E_STRIDE + e % 2 * 8]);
+}
+
+/* sum += the piece's products. */
+template <int SPLIT, class S>
+static __device__ __forceinline__ void fc_gradient(const float *x, const fli_frag_a<SPLIT> *a, float (*sum)[4])
+{
+    const uint32_t g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+    for (int k = 0; k < S::KT; k++) {
+        const float4 p = *(const float4 *)(x + (8 * k + t) * S::X_STRIDE + 4 * g);
+        const float4 q = *(const float4 *)(x + (8 * k + t + 4) * S::X_STRIDE + 4 * g);
+        const float upper[4] = {p.x, p.y, p.z, p.w}, lower[4] = {q.x, q.y, q.z, q.w};
+        fli_frag_b<SPLIT> b[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            b[j].set(0, upper[j]);
+            b[j].set(1, lower[j]);
+        }
+#pragma unroll
+        for (int j = 0; j < 4; j++) fli_mma_add<SPLIT>(sum[j], a[k], b[j]);
+    }
+}
+
+/* The step on a thread's 16 weights of a piece. */
+template <int VEC, class S>
+static __device__ __forceinline__ void fc_weights(const fc_run &r, const fli_update<float> &u, size_t weight,
+                                                  uint32_t col, const float *w, const float (*sum)[4])
+{
+    const uint32_t warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+#pragma unroll
+        for (int q = 0; q < 2; q++) {
+            uint32_t unit = 16 * warp + 8 * half + g, c = 8 * t + 4 * q;
+            if (r.unit + unit >= r.w.rows || col + c >= r.w.width) continue;
+            float now[4], grad[4];
+            fli_load<4>(w + unit * S::W_STRIDE + c, now);
+#pragma unroll
+            for (int j = 0; j < 4; j++) grad[j] = sum[j][2 * half + q];
+            size_t at = weight + (size_t)(r.unit + unit) * r.w.width + col + c;
+            if (VEC)
+                u.template apply<4>(at, grad, now);
+            else
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    if (col + c + j < r.w.width) u.template apply<1>(at + j, grad + j, now + j);
+        }
+}
+
+/* Sums of errors, a thread per unit: the bias. All turns of the first piece pass here. */
+template <class S>
+static __device__ __forceinline__ void fc_bias(const fc_run &r, const fli_update<float> &u, size_t bias, uint32_t turn,
+                                               const float *errors, float *sum)
+{
+    if (threadIdx.x >= S::TU || r.unit + threadIdx.x >= r.w.rows) return;
+    float v = turn ? *sum : 0;
+    for (uint32_t i = 0; i < S::ROWS; i++) v += errors[i * S::E_STRIDE + threadIdx.x];
+    *sum = v;
+    if (turn < r.turns - 1) return;
+    float now = u.z[bias + r.unit + threadIdx.x];
+    u.template apply<1>(bias + r.unit + threadIdx.x, &v, &now);
+}
+
+template <int SPLIT, int VEC, int EVEC, class S>
+static __device__ __forceinline__ void fc_run_pieces(const fc_run &r, const fli_update<float> &u, const fc_layer &l)
+{
+    fli_frag_a<SPLIT> a[S::KT];
+    float sum[4][4], bias = 0;
+    const int busy = r.unit + 16 * (threadIdx.x / 32) < r.w.rows;
+    for (uint32_t i = 0; i < S::STAGES - 1; i++) fc_ahead<VEC, EVEC, S>(r, i);
+    for (uint32_t i = 0; i < r.count; i++) {
+        fli_async_wait<S::STAGES - 2>();
+        __syncthreads();
+        fc_ahead<VEC, EVEC, S>(r, i + S::STAGES - 1);
+        const uint32_t turn = i % r.turns, piece = r.piece + i / r.turns;
+        const float *errors = r.errors + (r.turns > 1 ? i % S::STAGES * S::E : 0);
+        const float *stage = r.stages + i % S::STAGES * S::ONE;
+        if (r.turns > 1 || !i) fc_errors<SPLIT, S>(errors, a);
+        if (!turn)
+#pragma unroll
+            for (int j = 0; j < 16; j++) sum[j / 4][j % 4] = 0;
+        if (busy) {
+            fc_gradient<SPLIT, S>(stage, a, sum);
+            if (turn == r.turns - 1) fc_weights<VEC, S>(r, u, l.weight, piece * S::TC, stage + S::X, sum);
+        }
+        if (!piece && l.biased) fc_bias<S>(r, u, l.bias, turn, errors, &bias);
+    }
+    fli_async_wait<0>();
+    __syncthreads();
+}
+
+/* error: rows of units; in: rows of inputs. */
+template <int SPLIT, int VEC, int EVEC, class S>
+__global__ void __launch_bounds__(S::THREADS, S::WARPS > 7   ? 1
+                                              : S::WARPS > 4 ? 2
+                                                             : 3)
+    fc_step(fli_cuda_batch b, fc_layer l, fc_work work, const float *error, const float *in, int add)
+{
+    FLI_DYNAMIC(bytes);
+    const uint64_t all = (uint64_t)b.lanes * work.unit_blocks * work.pieces;
+    uint64_t at = all * blockIdx.x / gridDim.x, end = all * (blockIdx.x + 1) / gridDim.x;
+    while (at < end) {
+        const uint32_t piece = at % work.pieces, block = at / work.pieces % work.unit_blocks;
+        const uint32_t lane = at / work.pieces / work.unit_blocks;
+        const uint32_t few = work.pieces - piece < end - at ? work.pieces - piece : (uint32_t)(end - at);
+        const uint32_t count = fli_cuda_rows(&b.lane[lane], &b);
+        const size_t first = (size_t)lane * b.room;
+        fli_update<float> u;
+        u.init(&b.lane[lane], b.step, add);
+        const fc_run r = {{error + first * l.units, count, l.units},
+                          {in + first * l.inputs, count, l.inputs},
+                          {u.z + l.weight, l.units, l.inputs},
+                          block * S::TU,
+                          piece,
+                          work.turns,
+                          few * work.turns,
+                          (float *)bytes,
+                          (float *)bytes + S::STAGES * S::ONE};
+        fc_run_pieces<SPLIT, VEC, EVEC, S>(r, u, l);
+        at += few;
+    }
+}
+
+#endif

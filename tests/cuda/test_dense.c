@@ -1,0 +1,350 @@
+/* Layers of units against plain loops in double precision. */
+#include "cuda/dense.h"
+#include "device_memory.h"
+#include "order.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A case: what is computed, and for how many. Lane l has rows - l rows, but at least one. */
+typedef struct {
+    fli_cuda_type type;
+    uint32_t lanes, idle; /* idle: lanes behind those that work */
+    uint32_t rows, inputs, units, offset;
+    int relu, unbiased;
+    int shift, anchor, momentum, rates;
+    int gradient, add;
+} shape;
+
+typedef struct {
+    shape c;
+    size_t parameters, room;
+    fli_net_layer layer;
+    double *z[8], *shift[8], *anchor[8], *buffer[8], *gradient[8]; /* as they begin */
+    double *in, *error, *h;
+    void *at[8][5];
+    void *in_at, *error_at, *h_at, *out_at;
+    fli_cuda_lane lane[8];
+    fli_cuda_lane *lanes_at;
+    fli_cuda_batch batch;
+} bench;
+
+static const double rates[] = {0.3, 0.02, 0.05, 0.004};
+enum { STEP = 1 };
+
+static uint64_t seed;
+static double any(void)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (double)(seed >> 33) / 4294967296.0 - 0.25;
+}
+static size_t width(const shape *c) { return c->type == FLI_CUDA_F64 ? sizeof(double) : sizeof(float); }
+
+/* Reals of the case's type there, and the same here. */
+static void *reals(const shape *c, size_t n, double *x)
+{
+    float *f = malloc(n * sizeof *f);
+    if (width(c) == sizeof(double))
+        memcpy(f = realloc(f, n * sizeof *x), x, n * sizeof *x);
+    else
+        for (size_t i = 0; i < n; i++) x[i] = f[i] = (float)x[i];
+    void *p = there(n * width(c), f);
+    free(f);
+    return p;
+}
+static double *some(size_t n)
+{
+    double *x = malloc(n * sizeof *x);
+    for (size_t i = 0; i < n; i++) x[i] = any();
+    return x;
+}
+static double *read_back(const shape *c, size_t n, const void *at)
+{
+    double *x = malloc(n * sizeof *x);
+    here(n * width(c), at, x);
+    if (width(c) == sizeof(float))
+        for (size_t i = n; i-- > 0;) {
+            float f;
+            memcpy(&f, (const char *)x + i * sizeof f, sizeof f);
+            x[i] = f;
+        }
+    return x;
+}
+
+static uint32_t rows_of(const shape *c, uint32_t lane) { return c->rows > lane ? c->rows - lane : 1; }
+
+/* Rows that nobody may look at are NaN. */
+static double *rows(const bench *b, size_t wide)
+{
+    const shape *c = &b->c;
+    double *x = some((c->lanes + c->idle) * b->room * wide);
+    for (uint32_t l = 0; l < c->lanes + c->idle; l++)
+        for (size_t i = rows_of(c, l) * wide; i < b->room * wide; i++) x[l * b->room * wide + i] = NAN;
+    return x;
+}
+
+static void set_lane(bench *b, uint32_t l)
+{
+    const shape *c = &b->c;
+    const int want[5] = {1, c->shift, c->anchor, c->momentum, c->gradient};
+    double **mine[5] = {&b->z[l], &b->shift[l], &b->anchor[l], &b->buffer[l], &b->gradient[l]};
+    for (int v = 0; v < 5; v++) {
+        *mine[v] = some(b->parameters);
+        b->at[l][v] = want[v] ? reals(c, b->parameters, *mine[v]) : NULL;
+    }
+    b->lane[l] = (fli_cuda_lane){.z = b->at[l][0],
+                                 .shift = b->at[l][1],
+                                 .anchor = b->at[l][2],
+                                 .buffer = b->at[l][3],
+                                 .gradient = b->at[l][4],
+                                 .lr = 0.1,
+                                 .wd = 0.03,
+                                 .rho = 0.7,
+                                 .momentum = 0.9,
+                                 .n = rows_of(c, l),
+                                 .size = rows_of(c, l),
+                                 .steps = 2};
+    if (c->rates) b->lane[l].rates = there(sizeof rates, rates);
+}
+
+static void set(bench *b, shape c)
+{
+    memset(b, 0, sizeof *b);
+    b->c = c;
+    seed = c.rows + 1000 * c.units + 77 * c.inputs;
+    b->room = (c.rows + 7) / 8 * 8;
+    b->layer = (fli_net_layer){.kind = FLI_NET_FC,
+                               .relu = c.relu,
+                               .in = {c.inputs, 1, 1},
+                               .out = {c.units, 1, 1},
+                               .weight = c.offset,
+                               .bias = c.offset + (size_t)c.inputs * c.units,
+                               .biased = !c.unbiased};
+    b->parameters = b->layer.bias + c.units + 3;
+    uint32_t all = c.lanes + c.idle;
+    for (uint32_t l = 0; l < all; l++) set_lane(b, l);
+    b->in = rows(b, c.inputs);
+    b->error = rows(b, c.units);
+    b->h = rows(b, c.inputs);
+    b->in_at = reals(&c, all * b->room * c.inputs, b->in);
+    b->error_at = reals(&c, all * b->room * c.units, b->error);
+    b->h_at = reals(&c, all * b->room * c.inputs, b->h);
+    b->out_at = there(all * b->room * (c.inputs + c.units) * width(&c), NULL);
+    b->lanes_at = there(all * sizeof *b->lane, b->lane);
+    b->batch = (fli_cuda_batch){
+        .lane = b->lanes_at, .lanes = c.lanes, .step = STEP, .most = c.rows, .room = (uint32_t)b->room};
+}
+static void unset(bench *b)
+{
+    for (uint32_t l = 0; l < b->c.lanes + b->c.idle; l++) {
+        double *mine[5] = {b->z[l], b->shift[l], b->anchor[l], b->buffer[l], b->gradient[l]};
+        for (int v = 0; v < 5; v++) {
+            free(mine[v]);
+            fli_cuda_release(b->at[l][v]);
+        }
+        if (b->c.rates) fli_cuda_release((void *)b->lane[l].rates);
+    }
+    free(b->in);
+    free(b->error);
+    free(b->h);
+    void *rest[] = {b->in_at, b->error_at, b->h_at, b->out_at, b->lanes_at};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) fli_cuda_release(rest[i]);
+}
+
+/* Against the sum of |products|, as sums may cancel. */
+static double tolerance(fli_cuda_type t) { return t == FLI_CUDA_F32 ? 1e-6 : t == FLI_CUDA_TF32 ? 1e-3 : 1e-14; }
+static void same(const shape *c, double got, double want, double size, const char *what)
+{
+    if (fabs(got - want) <= tolerance(c->type) * size) return;
+    fail_msg("%s: %.17g instead of %.17g (type %d, %u lanes, %u rows, %u -> %u)", what, got, want, c->type, c->lanes,
+             c->rows, c->inputs, c->units);
+}
+
+/* sum of a[i * da] b[i * db], and of their sizes */
+static double product(size_t n, const double *a, size_t da, const double *b, size_t db, double *size)
+{
+    double sum = 0;
+    *size = 0;
+    for (size_t i = 0; i < n; i++) {
+        double v = a[i * da] * b[i * db];
+        sum += v;
+        *size += fabs(v);
+    }
+    return sum;
+}
+
+static void check_forward(bench *b, fli_fc_cut cut)
+{
+    const shape *c = &b->c;
+    fli_cuda_fc_forward_cut(stream(), c->type, &b->layer, &b->batch, b->in_at, b->out_at, cut);
+    double *out = read_back(c, c->lanes * b->room * c->units, b->out_at), size;
+    for (uint32_t l = 0; l < c->lanes; l++)
+        for (uint32_t r = 0; r < rows_of(c, l); r++)
+            for (uint32_t u = 0; u < c->units; u++) {
+                const double *x = b->in + (l * b->room + r) * c->inputs;
+                double v = product(c->inputs, x, 1, b->z[l] + b->layer.weight + (size_t)u * c->inputs, 1, &size);
+                if (!c->unbiased) v += b->z[l][b->layer.bias + u];
+                if (c->relu && v < 0) v = 0;
+                same(c, out[(l * b->room + r) * c->units + u], v, size + 1, "forward");
+            }
+    free(out);
+}
+
+static void check_backward(bench *b, int masked)
+{
+    const shape *c = &b->c;
+    fli_cuda_fc_backward(stream(), c->type, &b->layer, &b->batch, b->error_at, masked ? b->h_at : NULL, b->out_at);
+    double *out = read_back(c, c->lanes * b->room * c->inputs, b->out_at), size;
+    for (uint32_t l = 0; l < c->lanes; l++)
+        for (uint32_t r = 0; r < rows_of(c, l); r++)
+            for (uint32_t i = 0; i < c->inputs; i++) {
+                size_t at = (l * b->room + r) * c->inputs + i;
+                double v = product(c->units, b->error + (l * b->room + r) * c->units, 1, b->z[l] + b->layer.weight + i,
+                                   c->inputs, &size);
+                if (masked && b->h[at] <= 0) v = 0;
+                same(c, out[at], v, size + 0.1, "backward");
+            }
+    free(out);
+}
+
+/* Entry i, its gradient g: what becomes of z, the buffer or the gradient. */
+static void check_entry(const bench *b, uint32_t l, double *const now[5], size_t i, double g, double size)
+{
+    const shape *c = &b->c;
+    double lr = c->rates ? rates[2 * STEP] : 0.1, wd = c->rates ? rates[2 * STEP + 1] : 0.03;
+    if (c->gradient) {
+        same(c, now[4][i], g + (c->add ? b->gradient[l][i] : 0), size + 1, "gradient");
+        assert_true(now[0][i] == b->z[l][i]);
+        return;
+    }
+    double d = g + wd * b->z[l][i];
+    if (c->shift) d += b->shift[l][i];
+    if (c->anchor) d += 0.7 * (b->z[l][i] - b->anchor[l][i]);
+    if (c->momentum) {
+        d += 0.9 * b->buffer[l][i];
+        same(c, now[3][i], d, size + 1, "momentum");
+    }
+    same(c, now[0][i], b->z[l][i] - lr * d, size + 1, "step");
+}
+
+static void check_lane_step(const bench *b, uint32_t l)
+{
+    const shape *c = &b->c;
+    double *now[5] = {0}, size;
+    for (int v = 0; v < 5; v++)
+        if (b->at[l][v]) now[v] = read_back(c, b->parameters, b->at[l][v]);
+    const double *e = b->error + l * b->room * c->units, *x = b->in + l * b->room * c->inputs, one = 1;
+    size_t first = b->layer.weight, count = (size_t)c->inputs * c->units;
+    uint32_t r = l < c->lanes ? rows_of(c, l) : 0;
+    for (size_t i = 0; i < b->parameters; i++) {
+        int weight = i >= first && i < first + count;
+        int bias = !c->unbiased && i >= b->layer.bias && i < b->layer.bias + c->units;
+        if (!r || (!weight && !bias)) {
+            assert_true(now[0][i] == b->z[l][i]);
+            continue;
+        }
+        size_t u = weight ? (i - first) / c->inputs : i - b->layer.bias;
+        double g = weight ? product(r, e + u, c->units, x + (i - first) % c->inputs, c->inputs, &size)
+                          : product(r, e + u, c->units, &one, 0, &size);
+        check_entry(b, l, now, i, g, size);
+    }
+    for (int v = 0; v < 5; v++) free(now[v]);
+}
+static void check_step(bench *b, fli_fc_warps warps)
+{
+    fli_cuda_fc_step_warps(stream(), b->c.type, &b->layer, &b->batch, b->error_at, b->in_at, b->c.add, warps);
+    for (uint32_t l = 0; l < b->c.lanes + b->c.idle; l++) check_lane_step(b, l);
+}
+
+static void check(shape c, fli_fc_cut cut, fli_fc_warps warps)
+{
+    bench b;
+    set(&b, c);
+    check_forward(&b, cut);
+    check_backward(&b, 0);
+    check_backward(&b, 1);
+    check_step(&b, warps);
+    unset(&b);
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    const shape c[] = {
+        {.lanes = 1, .rows = 1, .inputs = 1, .units = 1},
+        {.lanes = 2, .rows = 3, .inputs = 7, .units = 10, .offset = 1, .relu = 1},
+        {.lanes = 3, .idle = 1, .rows = 10, .inputs = 33, .units = 7, .relu = 1, .unbiased = 1},
+        {.lanes = 2, .rows = 20, .inputs = 36, .units = 33, .offset = 4},
+        {.lanes = 2, .rows = 50, .inputs = 100, .units = 20, .offset = 8, .relu = 1},
+        {.lanes = 1, .rows = 64, .inputs = 40, .units = 72},
+        {.lanes = 1, .rows = 70, .inputs = 33, .units = 10},
+        {.lanes = 1, .rows = 120, .inputs = 68, .units = 36},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++)
+        for (int type = FLI_CUDA_F32; type <= FLI_CUDA_F64; type++) {
+            shape s = c[i];
+            s.type = (fli_cuda_type)type;
+            check(s, (fli_fc_cut)(i % FLI_FC_CUTS), (fli_fc_warps)(i % FLI_FC_STRIDES));
+        }
+}
+
+/* The sizes that matter, every way to cut them. */
+static void test_cuts(void **state)
+{
+    (void)state;
+    for (int cut = 0; cut < FLI_FC_CUTS; cut++)
+        check((shape){.type = FLI_CUDA_F32, .lanes = 1, .rows = 50, .inputs = 784, .units = 200, .relu = 1},
+              (fli_fc_cut)cut, (fli_fc_warps)(cut % FLI_FC_STRIDES));
+}
+
+static void test_terms(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 32; i++)
+        for (int type = FLI_CUDA_F32; type <= FLI_CUDA_F64; type++) {
+            if (type == FLI_CUDA_TF32 && i % 8) continue;
+            shape c = {.type = (fli_cuda_type)type,
+                       .lanes = 2,
+                       .idle = 1,
+                       .rows = 5,
+                       .inputs = 12u + i % 2,
+                       .units = 8u + i % 3,
+                       .offset = 4,
+                       .shift = i & 1,
+                       .anchor = i >> 1 & 1,
+                       .momentum = i >> 2 & 1,
+                       .rates = i >> 3 & 1,
+                       .gradient = i >> 4,
+                       .add = i & 1};
+            bench b;
+            set(&b, c);
+            check_step(&b, FLI_FC_WARPS_4);
+            unset(&b);
+        }
+}
+
+/* No thread reads what another is about to write. */
+static void test_orders(void **state)
+{
+    (void)state;
+    for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) {
+        fli_emulated_order(o);
+        check((shape){.type = FLI_CUDA_F32, .lanes = 2, .rows = 18, .inputs = 200, .units = 44}, FLI_FC_32,
+              FLI_FC_WARPS_4);
+        check((shape){.type = FLI_CUDA_F64, .lanes = 2, .rows = 18, .inputs = 40, .units = 44}, FLI_FC_32,
+              FLI_FC_WARPS_4);
+    }
+    fli_emulated_order(FLI_ORDER_FORWARD);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_terms),
+        cmocka_unit_test(test_orders),
+    };
+    return cmocka_run_group_tests(tests, stream_begin, stream_end);
+}
