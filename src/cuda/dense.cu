@@ -19,10 +19,6 @@ static uint32_t processors(void)
     return (uint32_t)count;
 }
 
-static fc_layer layer_of(const fli_net_layer *l)
-{
-    return fc_layer{(uint32_t)fli_net_out(l), (uint32_t)fli_net_in(l), l->weight, l->bias, l->biased, l->relu};
-}
 static uint32_t rows_of(const fli_cuda_batch *b) { return least(b->most, b->room); }
 
 /* Vectors and matrices start on lines of 256 bytes, so their rows are on lines of 16 if: */
@@ -91,7 +87,7 @@ template <int WHAT> static void plain(const fc_call &c, const void *error, int a
 extern "C" void fli_cuda_fc_forward_cut(fli_stream s, fli_cuda_type type, const fli_net_layer *l,
                                         const fli_cuda_batch *b, const void *in, void *out, fli_fc_cut cut)
 {
-    const fc_call c = {s, *b, layer_of(l), (const float *)in, NULL, (float *)out};
+    const fc_call c = {s, *b, fc_layer_of(l), (const float *)in, NULL, (float *)out};
     if (type == FLI_CUDA_F64) return plain<FC_FORWARD>(c, NULL, 0);
     if (type == FLI_CUDA_F32) return forward<1>(c, cut);
     forward<0>(c, cut);
@@ -112,7 +108,7 @@ extern "C" void fli_cuda_fc_forward(fli_stream s, fli_cuda_type type, const fli_
 extern "C" void fli_cuda_fc_backward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                                      const void *error, const void *h, void *below)
 {
-    const fc_call c = {s, *b, layer_of(l), (const float *)error, (const float *)h, (float *)below};
+    const fc_call c = {s, *b, fc_layer_of(l), (const float *)error, (const float *)h, (float *)below};
     if (type == FLI_CUDA_F64) {
         fc_call d = c;
         d.in = NULL;
@@ -166,7 +162,7 @@ extern "C" void fli_cuda_fc_step_warps(fli_stream s, fli_cuda_type type, const f
                                        const fli_cuda_batch *b, const void *error, const void *in, int add,
                                        fli_fc_warps warps)
 {
-    const fc_call c = {s, *b, layer_of(l), (const float *)in, NULL, NULL};
+    const fc_call c = {s, *b, fc_layer_of(l), (const float *)in, NULL, NULL};
     if (type == FLI_CUDA_F64) return plain<FC_STEP>(c, error, add);
     if (type == FLI_CUDA_F32) return step<1>(c, (const float *)error, add, warps);
     step<0>(c, (const float *)error, add, warps);

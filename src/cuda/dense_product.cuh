@@ -23,6 +23,10 @@ struct fc_layer {
     size_t weight, bias;
     int biased, relu;
 };
+static inline fc_layer fc_layer_of(const fli_net_layer *l)
+{
+    return fc_layer{(uint32_t)fli_net_out(l), (uint32_t)fli_net_in(l), l->weight, l->bias, l->biased, l->relu};
+}
 
 /* How a product is cut up: see above. */
 template <int MT_, int NT_, int WM_, int WK_> struct fc_cut {

@@ -112,6 +112,16 @@ typedef struct {
 void fli_cuda_gather(fli_stream s, fli_cuda_type type, const fli_cuda_data *data, const fli_cuda_batch *b,
                      int channels_last, void *x);
 
+/* ---- losses ---- */
+/* What stands between logits and error. Rows of z (room x classes per lane; LOGISTIC: room x 1) become errors, each
+ * divided by the number of plain or of rest rows of the whole mini-batch. */
+typedef struct {
+    fli_net_loss loss;
+    uint32_t classes;
+    const int32_t *label;    /* of the data set */
+    double alpha_p, alpha_r; /* of rest rows: model/semi.h */
+} fli_cuda_loss;
+
 /* ---- dense.cu, conv.cu, pool.cu: layers ---- */
 /* Matrices of rows have one row per sample: fli_net_in or fli_net_out reals. `in`, `out`, `error` (at the layer's
  * output) and `below` (at its input) have b->room rows per lane. Of images inside a network rows are channels last.
@@ -125,6 +135,13 @@ void fli_cuda_fc_backward(fli_stream s, fli_cuda_type type, const fli_net_layer 
  * added. */
 void fli_cuda_fc_step(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                       const void *error, const void *in, int add);
+
+/* tail.cu: the last layer and softmax at once, for labelled rows alone (no lane has rest rows): outputs, errors, the error
+ * below (NULL: there is nothing below; masked: 0 where `in` is not positive), and the layer's step. fits: whether it is
+ * made for this layer and pieces of this many rows. */
+int fli_cuda_fc_tail_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_loss *loss, uint32_t rows);
+void fli_cuda_fc_tail(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_loss *loss,
+                      const fli_cuda_batch *b, const void *in, int masked, void *below, int add);
 
 /* A convolution, the max pool behind it if there is one (NULL: none), bias and ReLU: out is the pooled image. which:
  * places of maxima, one byte per value of out. work: fli_cuda_conv_work bytes for all lanes together. chw: the rows of
@@ -153,14 +170,6 @@ void fli_cuda_mask(fli_stream s, fli_cuda_type type, const fli_cuda_batch *b, ui
 void fli_cuda_sgd(fli_stream s, fli_cuda_type type, const fli_cuda_batch *b, uint64_t parameters);
 
 /* ---- rows.cu: losses ---- */
-/* What stands between logits and error. Rows of z (room x classes per lane; LOGISTIC: room x 1) become errors, each
- * divided by the number of plain or of rest rows of the whole mini-batch. */
-typedef struct {
-    fli_net_loss loss;
-    uint32_t classes;
-    const int32_t *label;    /* of the data set */
-    double alpha_p, alpha_r; /* of rest rows: model/semi.h */
-} fli_cuda_loss;
 void fli_cuda_rows_error(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b, void *z);
 /* The same, and probabilities of the rows into p (room x classes) before that: for pairs. */
 void fli_cuda_rows_pair_global(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,

@@ -268,6 +268,84 @@ static void check(shape c, fli_fc_cut cut, fli_fc_warps warps)
     unset(&b);
 }
 
+/* ---- the tail ---- */
+
+/* Sample i has label (7 i) % units; row r of lane l is sample 3 r + l of step 1. */
+static void check_tail(shape c, int masked)
+{
+    bench b;
+    set(&b, c);
+    int32_t label[1000];
+    uint32_t order[2 * 70];
+    for (int i = 0; i < 1000; i++) label[i] = 7 * i % (int32_t)c.units;
+    for (uint32_t l = 0; l < c.lanes; l++) {
+        for (uint32_t r = 0; r < 2 * 70; r++) order[r] = r < 70 ? 999 : 3 * (r - 70) + l;
+        b.lane[l].order = there(sizeof order, order);
+        b.lane[l].stride = 70;
+    }
+    fli_cuda_loss loss = {.loss = FLI_NET_SOFTMAX, .classes = c.units, .label = there(sizeof label, label)};
+    assert_true(fli_cuda_fc_tail_fits(c.type, &b.layer, &loss, c.rows));
+    fli_cuda_upload(stream(), b.lanes_at, b.lane, c.lanes * sizeof *b.lane);
+    fli_cuda_fc_tail(stream(), c.type, &b.layer, &loss, &b.batch, b.in_at, masked, b.out_at, c.add);
+    double *out = read_back(&c, c.lanes * b.room * c.inputs, b.out_at), size;
+    for (uint32_t l = 0; l < c.lanes; l++) {
+        for (uint32_t r = 0; r < rows_of(&c, l); r++) {
+            double *e = b.error + (l * b.room + r) * c.units, sum = 0;
+            const double *x = b.in + (l * b.room + r) * c.inputs, *w = b.z[l] + b.layer.weight;
+            for (uint32_t u = 0; u < c.units; u++) {
+                e[u] = product(c.inputs, x, 1, w + (size_t)u * c.inputs, 1, &size);
+                if (!c.unbiased) e[u] += b.z[l][b.layer.bias + u];
+                sum += e[u] = exp(e[u]);
+            }
+            for (uint32_t u = 0; u < c.units; u++)
+                e[u] = (e[u] / sum - (u == (uint32_t)label[3 * r + l])) / rows_of(&c, l);
+            for (uint32_t i = 0; i < c.inputs; i++) {
+                double v = product(c.units, e, 1, w + i, c.inputs, &size);
+                if (masked && x[i] <= 0) v = 0;
+                same(&c, out[(l * b.room + r) * c.inputs + i], v, 1, "error below");
+            }
+        }
+        check_lane_step(&b, l);
+        fli_cuda_release((void *)b.lane[l].order);
+    }
+    free(out);
+    fli_cuda_release((void *)loss.label);
+    unset(&b);
+}
+
+static void test_tail(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 24; i++) {
+        shape c = {.type = (fli_cuda_type)(i % 3),
+                   .lanes = 2,
+                   .rows = i % 2 ? 50 : 67 - (uint32_t)i,
+                   .inputs = i % 4 ? 40u + (uint32_t)i : 120,
+                   .units = i % 8 ? 2u + (uint32_t)i : 64,
+                   .offset = i % 3,
+                   .unbiased = i % 5 == 4,
+                   .shift = i & 1,
+                   .anchor = i >> 1 & 1,
+                   .momentum = i >> 2 & 1,
+                   .rates = i >> 3 & 1,
+                   .gradient = i >> 4,
+                   .add = i & 1};
+        check_tail(c, i % 2);
+    }
+}
+static void test_tail_fits(void **state)
+{
+    (void)state;
+    fli_net_layer l = {.kind = FLI_NET_FC, .in = {200, 1, 1}, .out = {10, 1, 1}};
+    fli_cuda_loss loss = {.loss = FLI_NET_SOFTMAX, .classes = 10};
+    assert_true(fli_cuda_fc_tail_fits(FLI_CUDA_F32, &l, &loss, 50));
+    assert_false(fli_cuda_fc_tail_fits(FLI_CUDA_F32, &l, &loss, 1000));
+    l.out[0] = 65, loss.classes = 65;
+    assert_false(fli_cuda_fc_tail_fits(FLI_CUDA_F32, &l, &loss, 50));
+    l.out[0] = 1, loss = (fli_cuda_loss){.loss = FLI_NET_LOGISTIC, .classes = 2};
+    assert_false(fli_cuda_fc_tail_fits(FLI_CUDA_F32, &l, &loss, 50));
+}
+
 static void test_shapes(void **state)
 {
     (void)state;
@@ -334,6 +412,7 @@ static void test_orders(void **state)
               FLI_FC_WARPS_4);
         check((shape){.type = FLI_CUDA_F64, .lanes = 2, .rows = 18, .inputs = 40, .units = 44}, FLI_FC_32,
               FLI_FC_WARPS_4);
+        check_tail((shape){.type = FLI_CUDA_F32, .lanes = 2, .rows = 50, .inputs = 200, .units = 10}, 1);
     }
     fli_emulated_order(FLI_ORDER_FORWARD);
 }
@@ -341,10 +420,8 @@ static void test_orders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_terms),
-        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_cuts), cmocka_unit_test(test_terms),
+        cmocka_unit_test(test_orders), cmocka_unit_test(test_tail), cmocka_unit_test(test_tail_fits),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }
