@@ -18,6 +18,14 @@
             cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes));   \
         (kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__);                                                 \
     } while (0)
+/* The most dynamic shared memory that a block can have on the device in use. */
+static inline size_t fli_shared_limit()
+{
+    int device = 0, bytes = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    return bytes > 0 ? (size_t)bytes : 0;
+}
 /* The block's dynamic shared memory, on a line of 16 bytes. */
 #define FLI_DYNAMIC(name) extern __shared__ __align__(16) unsigned char name[]
 

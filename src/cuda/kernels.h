@@ -186,12 +186,13 @@ void fli_cuda_rows_outputs(fli_stream s, fli_cuda_type type, const fli_cuda_loss
                            int logits, const void *z, double *out);
 
 /* ---- small.cu: whole turns in one kernel, a block per lane, the weights in shared memory ---- */
-/* Whether there is one for this network, softmax loss or logistic, FC layers alone, plain rows alone. batch: the
- * largest. */
+/* Whether there is one for this network, FC layers alone, on these samples, neither cropped nor augmented nor scaled
+ * one by one, in batches of at most so many: all must fit into a block's shared memory. */
 int fli_cuda_small_fits(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch);
-/* All steps of all lanes: lane.z is start and result. */
+/* All steps of all lanes, which have plain rows alone: lane.z is start and result, so is lane.buffer. lane.gradient is
+ * not looked at. Products are made in the type of the memory. */
 void fli_cuda_small_turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
-                          const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch, int augment);
+                          const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch);
 
 #ifdef __cplusplus
 }
