@@ -12,8 +12,7 @@
  * An activation has one number more than the layer has inputs, a 1, and the weights of a unit one more, its bias. Rows
  * are padded with zeros to whole fours, and to an odd number of them: threads that read from neighbouring rows then
  * meet in no bank. Zeros stay zeros by themselves: their gradient is 0. */
-#include "cuda/kernels.h"
-#include "cuda/sample.cuh"
+#include "cuda/small_plan.h"
 
 namespace
 {
@@ -22,142 +21,38 @@ namespace
 #define FLI_SMALL_THREADS 512
 #endif
 
-enum { TILE = 4, WARP = 32, ROW_THREADS = 8 };
-#define NOWHERE 0xffffffffu
+enum { TILE = SMALL_TILE, WARP = SMALL_WARP, ROW_THREADS = 8, THREADS = FLI_SMALL_THREADS, THREADS_F64 = 256 };
+#define NOWHERE SMALL_NOWHERE
 
-template <class T> struct block_of {
-    enum { threads = sizeof(T) == 4 ? FLI_SMALL_THREADS : 256 };
-};
+static __device__ __forceinline__ uint32_t fours(uint32_t n) { return small_fours(n); }
 
-/* ---- the plan: what lies where in shared memory ---------------------------------------------------------- */
-
-typedef struct {
-    uint32_t in, out;
-    uint32_t stride, error_stride; /* of the rows of weights and inputs, and of errors; in reals, like these: */
-    uint32_t weight, input, error; /* where they start; errors are those at the output, and the last are logits first */
-    uint32_t z_weight, z_bias;     /* in the lane's vectors; NOWHERE: no bias */
-    uint32_t masked;               /* the inputs come from ReLU */
-    uint32_t relu;                 /* behind it */
-    uint32_t one;                  /* what stands behind the outputs: the 1 of a next layer with a bias */
-} layer_plan;
-
-typedef struct {
-    uint32_t depth, batch, logistic;
-    uint32_t term, momentum;   /* in reals: of the size and the order of the weights; NOWHERE: in global memory */
-    uint32_t weights;          /* reals of all layers */
-    uint32_t ids, labels, raw; /* in bytes; raw NOWHERE: samples do not come in advance */
-    uint32_t row_bytes, piece; /* of a stored sample; of a copy */
-    uint32_t bytes;
-    layer_plan layer[FLI_NET_LAYERS_MAX];
-} small_plan;
-
-__host__ __device__ inline uint32_t fours(uint32_t n) { return (n + TILE - 1) / TILE; }
-uint32_t odd_stride(uint32_t n) { return TILE * (fours(n) | 1); }
-
-size_t stored_bytes(const fli_cuda_data *d) { return d->kind == 0 ? 1 : d->kind == 1 ? 4 : 8; }
-
-void plan_layer(const fli_network *net, size_t k, layer_plan *p)
+/* n / d by small_per(d). */
+static __device__ __forceinline__ uint32_t quotient(uint32_t n, uint32_t per_d)
 {
-    const fli_net_layer *l = &net->layer[k];
-    p->in = (uint32_t)fli_net_in(l);
-    p->out = (uint32_t)fli_net_out(l);
-    p->stride = odd_stride(p->in + 1);
-    p->error_stride = odd_stride(p->out);
-    p->z_weight = (uint32_t)l->weight;
-    p->z_bias = l->biased ? (uint32_t)l->bias : NOWHERE;
-    p->relu = l->relu != 0;
-    p->masked = k && net->layer[k - 1].relu;
-    p->one = k + 1 < net->depth && net->layer[k + 1].biased;
-}
-
-/* Weights first, then what depends on the batch. Backward passes read weights in whole fours of units. */
-uint32_t plan_matrices(const fli_network *net, uint32_t batch, small_plan *p)
-{
-    uint32_t at = 0;
-    for (uint32_t k = 0; k < p->depth; k++) {
-        layer_plan *l = &p->layer[k];
-        plan_layer(net, k, l);
-        l->weight = at;
-        at += (k ? TILE * fours(l->out) : l->out) * l->stride;
-    }
-    p->weights = at;
-    for (uint32_t k = 0; k < p->depth; k++) {
-        layer_plan *l = &p->layer[k];
-        l->input = at;
-        l->error = at + batch * l->stride;
-        at = l->error + batch * l->error_stride;
-    }
-    return at;
-}
-
-/* What may lie elsewhere takes what room is left, in the order of its use. */
-void plan_rest(uint32_t real, const fli_cuda_data *data, size_t limit, small_plan *p)
-{
-    size_t row = data->length * stored_bytes(data), vector = (size_t)p->weights * real, raw = row * p->batch;
-    p->row_bytes = (uint32_t)row;
-    p->piece = row % 16 == 0 ? 16 : 4;
-    p->raw = p->term = p->momentum = NOWHERE;
-    if (row % 4 == 0 && p->bytes + raw <= limit) {
-        p->raw = p->bytes;
-        p->bytes += (uint32_t)((raw + 15) / 16 * 16);
-    }
-    if (p->bytes + vector <= limit) {
-        p->term = p->bytes / real;
-        p->bytes += (uint32_t)vector;
-    }
-    if (p->bytes + vector <= limit) {
-        p->momentum = p->bytes / real;
-        p->bytes += (uint32_t)vector;
-    }
-}
-
-/* Whether there is a plan. */
-int plan_small(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch, small_plan *p)
-{
-    uint32_t real = type == FLI_CUDA_F64 ? 8 : 4;
-    size_t limit = fli_shared_limit(), least = net->parameters + (size_t)batch * net->features;
-    if (!batch || net->depth < 1 || least * real > limit || !fli_data_simple(data, 1)) return 0;
-    for (size_t k = 0; k < net->depth; k++)
-        if (net->layer[k].kind != FLI_NET_FC || (size_t)batch * fli_net_out(&net->layer[k]) * real > limit) return 0;
-    p->depth = (uint32_t)net->depth;
-    p->batch = batch;
-    p->logistic = net->loss == FLI_NET_LOGISTIC;
-    p->ids = plan_matrices(net, batch, p) * real;
-    p->labels = p->ids + 2 * batch * 4;
-    p->bytes = (p->labels + 2 * batch * 4 + 15) / 16 * 16;
-    if (p->bytes > limit) return 0;
-    plan_rest(real, data, limit, p);
-    return 1;
+    return per_d ? __umulhi(n, per_d) : n;
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------------------- */
 
 template <class T> struct __align__(16) quad { T v[TILE]; };
 
-/* A thread's part in a product: one tile, or a part of its sum. */
+/* A thread's part in a product: one tile, or every `parts`th term of its sum. */
 typedef struct {
     uint32_t tile, part, parts, lane;
-    int real; /* 0: there are no tiles left, it goes along with the others of its warp */
+    uint32_t away; /* lanes between the threads of a tile */
+    int real;      /* 0: there are no tiles left, it goes along with the others of its warp */
 } share;
 
-/* Into how many parts the sums of so many tiles are divided, each of `terms` terms. */
-static __device__ __forceinline__ uint32_t parts_for(uint32_t tiles, uint32_t terms)
-{
-    uint32_t parts = 1;
-    while (parts < WARP && 2 * parts * tiles <= blockDim.x && 2 * parts <= terms) parts *= 2;
-    return parts;
-}
-
 /* All tiles of a product, each by `each(share)`. Warps take them in turn. */
-template <class Each> static __device__ __forceinline__ void for_tiles(uint32_t tiles, uint32_t terms, Each each)
+template <class Each> static __device__ __forceinline__ void for_tiles(uint32_t tiles, uint32_t log, Each each)
 {
     share s;
-    s.parts = parts_for(tiles, terms);
     s.lane = threadIdx.x % WARP;
-    uint32_t group = WARP / s.parts;
-    s.part = s.lane / group;
-    for (uint32_t first = threadIdx.x / WARP * group; first < tiles; first += blockDim.x / WARP * group) {
-        uint32_t tile = first + s.lane % group;
+    s.parts = 1u << log;
+    s.away = WARP >> log;
+    s.part = s.lane >> (SMALL_WARP_LOG - log);
+    for (uint32_t first = (threadIdx.x / WARP) * s.away; first < tiles; first += (blockDim.x / WARP) * s.away) {
+        uint32_t tile = first + (s.lane & (s.away - 1));
         s.real = tile < tiles;
         s.tile = s.real ? tile : tiles - 1;
         each(s);
@@ -180,25 +75,28 @@ static __device__ __forceinline__ void halve(const quad<T> *a, uint32_t lane, ui
 template <class T, class Emit>
 static __device__ __forceinline__ void collect(const quad<T> *a, const share &s, Emit emit)
 {
-    uint32_t away = WARP / s.parts;
     if (s.parts == 1) {
-        for (uint32_t i = 0; i < TILE; i++)
-            if (s.real) emit(i, a[i]);
+        if (!s.real) return;
+        emit(0, a[0]); /* not in a loop, which might not be unrolled: registers have no addresses */
+        emit(1, a[1]);
+        emit(2, a[2]);
+        emit(3, a[3]);
         return;
     }
     quad<T> half[2], one[1];
-    uint32_t row = s.lane & away ? 2 : 0;
-    halve<T, 4>(a, s.lane, away, half);
+    uint32_t row = s.lane & s.away ? 2 : 0;
+    halve<T, 4>(a, s.lane, s.away, half);
     if (s.parts == 2) {
-        for (uint32_t i = 0; i < 2; i++)
-            if (s.real) emit(row + i, half[i]);
+        if (!s.real) return;
+        emit(row, half[0]);
+        emit(row + 1, half[1]);
         return;
     }
-    row += s.lane & 2 * away ? 1 : 0;
-    halve<T, 2>(half, s.lane, 2 * away, one);
-    for (uint32_t with = 4 * away; with < WARP; with *= 2)
+    row += s.lane & 2 * s.away ? 1 : 0;
+    halve<T, 2>(half, s.lane, 2 * s.away, one);
+    for (uint32_t with = 4 * s.away; with < WARP; with *= 2)
         for (int j = 0; j < TILE; j++) one[0].v[j] += __shfl_xor_sync(0xffffffffu, one[0].v[j], (int)with);
-    if (s.real && s.lane < 4 * away) emit(row, one[0]);
+    if (s.real && s.lane < 4 * s.away) emit(row, one[0]);
 }
 
 template <class T> static __device__ __forceinline__ const quad<T> &quad_at(const T *p) { return *(const quad<T> *)p; }
@@ -209,21 +107,26 @@ template <class T> static __device__ __forceinline__ void clear(quad<T> *a)
         for (int j = 0; j < TILE; j++) a[i].v[j] = 0;
 }
 
+/* The rows of a mini-batch. */
+typedef struct {
+    uint32_t n, down, per_down; /* fours of them, and small_per of that */
+} rows_here;
+
 /* ---- the three products ---------------------------------------------------------------------------------- */
 
 /* The outputs of a layer for n rows: to the inputs of the next, or to the errors of the last. */
 template <class T>
-static __device__ __forceinline__ void forward(const layer_plan &l, const T *in, const T *w, uint32_t n, T *out,
-                                               uint32_t stride)
+static __device__ __forceinline__ void forward(const small_layer &l, const T *in, const T *w, const rows_here &r,
+                                               T *out, uint32_t stride)
 {
-    uint32_t down = fours(n), terms = fours(l.in + 1);
-    for_tiles(down * fours(l.out), terms, [&](const share &s) {
-        uint32_t top = s.tile % down, unit = s.tile / down * TILE;
+    uint32_t terms = fours(l.in + 1);
+    for_tiles(r.down * fours(l.out), l.forward, [&](const share &s) {
+        uint32_t right = quotient(s.tile, r.per_down), top = s.tile - right * r.down, unit = right * TILE;
         const T *a[TILE], *b[TILE];
         quad<T> sum[TILE];
         clear(sum);
         for (uint32_t i = 0; i < TILE; i++) {
-            a[i] = in + min(top + i * down, n - 1) * l.stride;
+            a[i] = in + min(top + i * r.down, r.n - 1) * l.stride;
             b[i] = w + min(unit + i, l.out - 1) * l.stride;
         }
         for (uint32_t q = s.part; q < terms; q += s.parts) {
@@ -236,8 +139,8 @@ static __device__ __forceinline__ void forward(const layer_plan &l, const T *in,
             }
         }
         collect(sum, s, [&](uint32_t i, quad<T> v) {
-            uint32_t row = top + i * down;
-            if (row >= n) return;
+            uint32_t row = top + i * r.down;
+            if (row >= r.n) return;
             for (uint32_t j = 0; j < TILE; j++) {
                 if (l.relu && !(v.v[j] > 0)) v.v[j] = 0;
                 if (unit + j >= l.out) v.v[j] = unit + j == l.out ? (T)l.one : 0;
@@ -249,16 +152,16 @@ static __device__ __forceinline__ void forward(const layer_plan &l, const T *in,
 
 /* The errors at the inputs of a layer. */
 template <class T>
-static __device__ __forceinline__ void backward(const layer_plan &l, const T *error, const T *w, const T *in,
-                                                uint32_t n, T *below, uint32_t stride)
+static __device__ __forceinline__ void backward(const small_layer &l, const T *error, const T *w, const T *in,
+                                                const rows_here &r, T *below, uint32_t stride)
 {
-    uint32_t down = fours(n), across = fours(l.in), terms = fours(l.out);
-    for_tiles(down * across, terms, [&](const share &s) {
-        uint32_t top = s.tile / across, left = s.tile % across * TILE;
+    uint32_t across = fours(l.in), terms = fours(l.out);
+    for_tiles(r.down * across, l.backward, [&](const share &s) {
+        uint32_t top = quotient(s.tile, l.per_below), left = (s.tile - top * across) * TILE;
         const T *d[TILE];
         quad<T> sum[TILE];
         clear(sum);
-        for (uint32_t i = 0; i < TILE; i++) d[i] = error + min(top + i * down, n - 1) * l.error_stride;
+        for (uint32_t i = 0; i < TILE; i++) d[i] = error + min(top + i * r.down, r.n - 1) * l.error_stride;
         for (uint32_t q = s.part; q < terms; q += s.parts) {
             quad<T> y[TILE];
             for (uint32_t c = 0; c < TILE; c++) y[c] = quad_at(w + (q * TILE + c) * l.stride + left);
@@ -269,8 +172,8 @@ static __device__ __forceinline__ void backward(const layer_plan &l, const T *er
             }
         }
         collect(sum, s, [&](uint32_t i, quad<T> v) {
-            uint32_t row = top + i * down;
-            if (row >= n) return;
+            uint32_t row = top + i * r.down;
+            if (row >= r.n) return;
             const quad<T> h = quad_at(in + row * l.stride + left);
             for (uint32_t j = 0; j < TILE; j++)
                 if (left + j >= l.in || (l.masked && !(h.v[j] > 0))) v.v[j] = 0;
@@ -281,12 +184,12 @@ static __device__ __forceinline__ void backward(const layer_plan &l, const T *er
 
 /* The gradient of four units in four inputs at a time, by update(unit, input, it). */
 template <class T, class Update>
-static __device__ __forceinline__ void gradient(const layer_plan &l, const T *error, const T *in, uint32_t n,
+static __device__ __forceinline__ void gradient(const small_layer &l, const T *error, const T *in, uint32_t n,
                                                 Update update)
 {
     uint32_t across = fours(l.in + 1);
-    for_tiles(across * fours(l.out), n, [&](const share &s) {
-        uint32_t unit = s.tile / across * TILE, left = s.tile % across * TILE;
+    for_tiles(across * fours(l.out), l.step, [&](const share &s) {
+        uint32_t up = quotient(s.tile, l.per_in), unit = up * TILE, left = (s.tile - up * across) * TILE;
         quad<T> sum[TILE];
         clear(sum);
         for (uint32_t r = s.part; r < n; r += s.parts) {
@@ -303,7 +206,7 @@ static __device__ __forceinline__ void gradient(const layer_plan &l, const T *er
 /* ---- the step -------------------------------------------------------------------------------------------- */
 
 /* Where number `i` of a unit's weights is in the lane's vectors: an input's weight, the bias, or NOWHERE. */
-static __device__ __forceinline__ uint32_t place_of(const layer_plan &l, uint32_t unit, uint32_t i)
+static __device__ __forceinline__ uint32_t place_of(const small_layer &l, uint32_t unit, uint32_t i)
 {
     if (i < l.in) return l.z_weight + unit * l.in + i;
     return i == l.in && l.z_bias != NOWHERE ? l.z_bias + unit : NOWHERE;
@@ -322,7 +225,7 @@ template <class T> static __device__ __forceinline__ T term_of(const fli_cuda_la
 
 /* z = z - lr m, m = momentum m + g + decay z + term, for four weights of a unit. */
 template <class T>
-static __device__ __forceinline__ void step_quad(const small_plan &p, const layer_plan &l, const fli_cuda_lane &lane,
+static __device__ __forceinline__ void step_quad(const small_plan &p, const small_layer &l, const fli_cuda_lane &lane,
                                                  const step_rates<T> &by, T *memory, uint32_t unit, uint32_t left,
                                                  quad<T> d)
 {
@@ -359,7 +262,7 @@ static __device__ __forceinline__ double exp_of(double a) { return exp(a); }
 
 /* Logits become errors of the mean cross-entropy, a row by eight threads of a warp. */
 template <class T>
-static __device__ __forceinline__ void softmax_errors(const layer_plan &l, const int32_t *label, uint32_t n, T *z)
+static __device__ __forceinline__ void softmax_errors(const small_layer &l, const int32_t *label, uint32_t n, T *z)
 {
     uint32_t own = threadIdx.x % ROW_THREADS, per_turn = blockDim.x / ROW_THREADS;
     T share_of_mean = (T)1 / (T)n;
@@ -380,7 +283,7 @@ static __device__ __forceinline__ void softmax_errors(const layer_plan &l, const
 }
 
 template <class T>
-static __device__ __forceinline__ void logistic_errors(const layer_plan &l, const int32_t *label, uint32_t n, T *z)
+static __device__ __forceinline__ void logistic_errors(const small_layer &l, const int32_t *label, uint32_t n, T *z)
 {
     for (uint32_t r = threadIdx.x; r < n; r += blockDim.x) {
         T logit = z[r * l.error_stride], e = exp_of(logit > 0 ? -logit : logit);
@@ -391,64 +294,96 @@ static __device__ __forceinline__ void logistic_errors(const layer_plan &l, cons
 
 /* ---- samples --------------------------------------------------------------------------------------------- */
 
-/* The numbers of a step's samples on their way to shared memory. */
+/* How many rows the next mini-batch has. at: where in the epoch the one before it has ended. */
+static __device__ __forceinline__ uint32_t next_rows(const fli_cuda_lane &lane, uint32_t *at)
+{
+    uint32_t from = *at < lane.n ? *at : 0, n = min(lane.size, lane.n - from);
+    *at = from + n;
+    return n;
+}
+
+/* The numbers of a step's n samples on their way to shared memory. */
 static __device__ __forceinline__ void fetch_ids(const small_plan &p, const fli_cuda_lane &lane, uint32_t step,
-                                                 unsigned char *memory)
+                                                 uint32_t n, unsigned char *memory)
 {
     if (step >= lane.steps) return;
-    uint32_t n = fli_rows_plain(&lane, step), *ids = (uint32_t *)(memory + p.ids) + step % 2 * p.batch;
+    uint32_t *ids = (uint32_t *)(memory + p.ids) + step % 2 * p.batch;
     const uint32_t *from = lane.order + (size_t)step * lane.stride;
     for (uint32_t r = threadIdx.x; r < n; r += blockDim.x) fli_async4(ids + r, from + r, 1);
 }
 
 /* The samples themselves, as they are stored, and their labels. */
-static __device__ __forceinline__ void fetch_rows(const small_plan &p, const fli_cuda_data &data,
-                                                  const fli_cuda_lane &lane, uint32_t step, unsigned char *memory)
+static __device__ __forceinline__ void fetch_rows(const small_plan &p, const fli_cuda_data &data, uint32_t step,
+                                                  uint32_t n, unsigned char *memory)
 {
-    if (step >= lane.steps) return;
-    uint32_t n = fli_rows_plain(&lane, step);
     const uint32_t *ids = (const uint32_t *)(memory + p.ids) + step % 2 * p.batch;
     int32_t *labels = (int32_t *)(memory + p.labels) + step % 2 * p.batch;
     for (uint32_t r = threadIdx.x; r < n; r += blockDim.x) fli_async4(labels + r, data.label + ids[r], 1);
     if (p.raw == NOWHERE) return;
-    uint32_t pieces = p.row_bytes / p.piece;
-    for (uint32_t i = threadIdx.x; i < n * pieces; i += blockDim.x) {
-        uint32_t r = i / pieces, at = (i - r * pieces) * p.piece;
-        const unsigned char *from = (const unsigned char *)data.x + (size_t)ids[r] * p.row_bytes + at;
-        unsigned char *to = memory + p.raw + r * p.row_bytes + at;
+    for (uint32_t r = threadIdx.x >> p.fetch; r < n; r += blockDim.x >> p.fetch) {
+        const unsigned char *from = (const unsigned char *)data.x + (size_t)ids[r] * p.row_bytes;
+        unsigned char *to = memory + p.raw + r * p.row_bytes;
+        uint32_t at = (threadIdx.x & ((1u << p.fetch) - 1)) * p.piece, by = p.piece << p.fetch;
         if (p.piece == 16)
-            fli_async16(to, from, 1);
+            for (; at < p.row_bytes; at += by) fli_async16(to + at, from + at, 1);
         else
-            fli_async4(to, from, 1);
+            for (; at < p.row_bytes; at += by) fli_async4(to + at, from + at, 1);
     }
 }
 
-/* Stored values become the inputs of the first layer, four at a time. */
-template <class T, class STORED>
-static __device__ __forceinline__ void take_rows(const small_plan &p, const fli_cuda_data &data, uint32_t n,
-                                                 const uint32_t *ids, unsigned char *memory)
+/* Four stored values, of which `count` are there. */
+template <class STORED>
+static __device__ __forceinline__ void load_stored(const STORED *from, uint32_t count, STORED v[TILE])
 {
-    const layer_plan &l = p.layer[0];
-    T *x = (T *)memory + l.input, one = l.z_bias != NOWHERE ? 1 : 0;
-    uint32_t across = fours(l.in), run = fli_data_run(data), uniform = run >= l.in;
+    for (uint32_t j = 0; j < TILE; j++) v[j] = j < count ? from[j] : (STORED)0;
+}
+static __device__ __forceinline__ void load_stored(const uint8_t *from, uint32_t count, uint8_t v[TILE])
+{
+    uint32_t word = 0;
+    if (count >= TILE && (size_t)from % 4 == 0)
+        word = *(const uint32_t *)from;
+    else
+        for (uint32_t j = 0; j < TILE && j < count; j++) word |= (uint32_t)from[j] << (8 * j);
+    for (uint32_t j = 0; j < TILE; j++) v[j] = (uint8_t)(word >> (8 * j));
+}
+
+/* Four features of a sample, normalised; behind the last stands the 1 of a layer with a bias. */
+template <class T, class STORED>
+static __device__ __forceinline__ quad<T> take_quad(const small_layer &l, const fli_cuda_data &data, const STORED *row,
+                                                    uint32_t left, uint32_t run)
+{
+    STORED v[TILE];
+    quad<T> q;
+    load_stored(row + left, l.in - left, v);
     double scale = data.scale ? data.scale[0] : 1, shift = data.scale ? data.shift[0] : 0;
-    for (uint32_t i = threadIdx.x; i < n * across; i += blockDim.x) {
-        uint32_t r = i / across, left = (i - r * across) * TILE;
-        const STORED *row =
-            (const STORED *)(p.raw != NOWHERE ? memory + p.raw + r * p.row_bytes
-                                              : (const unsigned char *)data.x + (size_t)ids[r] * p.row_bytes);
-        quad<T> v;
-        for (uint32_t j = 0; j < TILE; j++) {
-            uint32_t at = left + j, s = uniform ? 0 : at / run;
-            if (at >= l.in)
-                v.v[j] = at == l.in ? one : 0;
-            else if (!data.scale)
-                v.v[j] = (T)row[at];
-            else
-                v.v[j] = fli_scaled<T, STORED>(row[at], uniform ? scale : data.scale[s],
-                                               uniform ? shift : data.shift[s], run == 1);
-        }
-        *(quad<T> *)(x + r * l.stride + left) = v;
+    for (uint32_t j = 0; j < TILE; j++) {
+        uint32_t at = left + j;
+        if (at >= l.in)
+            q.v[j] = at == l.in && l.z_bias != NOWHERE ? 1 : 0;
+        else if (!data.scale)
+            q.v[j] = (T)v[j];
+        else if (run >= l.in)
+            q.v[j] = fli_scaled<T, STORED>(v[j], scale, shift, run == 1);
+        else
+            q.v[j] = fli_scaled<T, STORED>(v[j], data.scale[at / run], data.shift[at / run], run == 1);
+    }
+    return q;
+}
+
+/* Stored values become the inputs of the first layer. */
+template <class T, class STORED>
+static __device__ __forceinline__ void take_rows(const small_plan &p, const fli_cuda_data &data, uint32_t step,
+                                                 uint32_t n, unsigned char *memory)
+{
+    const small_layer &l = p.layer[0];
+    const uint32_t *ids = (const uint32_t *)(memory + p.ids) + step % 2 * p.batch;
+    uint32_t run = fli_data_run(data), own = threadIdx.x & ((1u << p.take) - 1);
+    for (uint32_t r = threadIdx.x >> p.take; r < n; r += blockDim.x >> p.take) {
+        const unsigned char *row = p.raw != NOWHERE ? memory + p.raw + r * p.row_bytes
+                                                    : (const unsigned char *)data.x + (size_t)ids[r] * p.row_bytes;
+        T *x = (T *)memory + l.input + r * l.stride;
+        for (uint32_t left = own * TILE; left < l.in; left += TILE << p.take)
+            *(quad<T> *)(x + left) = take_quad<T, STORED>(l, data, (const STORED *)row, left, run);
     }
 }
 
@@ -458,8 +393,8 @@ static __device__ __forceinline__ void take_rows(const small_plan &p, const fli_
 template <class What> static __device__ __forceinline__ void for_weights(const small_plan &p, What what)
 {
     for (uint32_t k = 0; k < p.depth; k++) {
-        const layer_plan &l = p.layer[k];
-        uint32_t units = k ? TILE * fours(l.out) : l.out;
+        const small_layer &l = p.layer[k];
+        uint32_t units = small_units(&p, k);
         for (uint32_t i = threadIdx.x; i < units * l.stride; i += blockDim.x) {
             uint32_t unit = i / l.stride, input = i - unit * l.stride;
             what(l.weight + i, unit < l.out ? place_of(l, unit, input) : NOWHERE);
@@ -478,7 +413,7 @@ static __device__ __forceinline__ void begin_turn(const small_plan &p, const fli
         if (p.momentum != NOWHERE) memory[p.momentum + at] = there && lane.buffer ? ((T *)lane.buffer)[from] : 0;
     });
     for (uint32_t k = 0; k < p.depth; k++) {
-        const layer_plan &l = p.layer[k];
+        const small_layer &l = p.layer[k];
         for (uint32_t i = threadIdx.x; i < p.batch * l.stride; i += blockDim.x)
             memory[l.input + i] = i % l.stride == l.in && l.z_bias != NOWHERE ? 1 : 0;
     }
@@ -498,22 +433,24 @@ static __device__ __forceinline__ void end_turn(const small_plan &p, const fli_c
 template <class T>
 static __device__ __forceinline__ void errors_of(const small_plan &p, const int32_t *label, uint32_t n, T *memory)
 {
+    const rows_here rows = {n, fours(n), small_per(fours(n))};
     for (uint32_t k = 0; k < p.depth; k++) {
-        const layer_plan &l = p.layer[k];
+        const small_layer &l = p.layer[k];
         int last = k + 1 == p.depth;
-        forward(l, memory + l.input, memory + l.weight, n, memory + (last ? l.error : p.layer[k + 1].input),
+        forward(l, memory + l.input, memory + l.weight, rows, memory + (last ? l.error : p.layer[k + 1].input),
                 last ? l.error_stride : p.layer[k + 1].stride);
         __syncthreads();
     }
-    const layer_plan &top = p.layer[p.depth - 1];
+    const small_layer &top = p.layer[p.depth - 1];
     if (p.logistic)
         logistic_errors(top, label, n, memory + top.error);
     else
         softmax_errors(top, label, n, memory + top.error);
     __syncthreads();
     for (uint32_t k = p.depth - 1; k > 0; k--) {
-        const layer_plan &l = p.layer[k], &under = p.layer[k - 1];
-        backward(l, memory + l.error, memory + l.weight, memory + l.input, n, memory + under.error, under.error_stride);
+        const small_layer &l = p.layer[k], &under = p.layer[k - 1];
+        backward(l, memory + l.error, memory + l.weight, memory + l.input, rows, memory + under.error,
+                 under.error_stride);
         __syncthreads();
     }
 }
@@ -528,7 +465,7 @@ static __device__ __forceinline__ void step_all(const small_plan &p, const fli_c
     by.decay = (T)(lane.rates ? lane.rates[2 * step + 1] : lane.wd) + by.rho;
     by.momentum = (T)lane.momentum;
     for (uint32_t k = 0; k < p.depth; k++) {
-        const layer_plan &l = p.layer[k];
+        const small_layer &l = p.layer[k];
         gradient(l, memory + l.error, memory + l.input, n, [&](uint32_t unit, uint32_t left, const quad<T> &g) {
             step_quad(p, l, lane, by, memory, unit, left, g);
         });
@@ -536,31 +473,34 @@ static __device__ __forceinline__ void step_all(const small_plan &p, const fli_c
 }
 
 template <class T, class STORED>
-__global__ void __launch_bounds__(block_of<T>::threads, 1)
+__global__ void __launch_bounds__(sizeof(T) == 8 ? THREADS_F64 : THREADS, 1)
     turns(const small_plan p, const fli_cuda_data data, const fli_cuda_lane *lanes)
 {
     FLI_DYNAMIC(memory);
-    const fli_cuda_lane &lane = lanes[blockIdx.x];
-    if (!lane.n) return;
+    const fli_cuda_lane lane = lanes[blockIdx.x];
+    if (!lane.n || !lane.steps) return;
+    uint32_t at = 0, n = next_rows(lane, &at), next = next_rows(lane, &at);
     begin_turn(p, lane, (T *)memory);
-    fetch_ids(p, lane, 0, memory);
-    fetch_ids(p, lane, 1, memory);
+    fetch_ids(p, lane, 0, n, memory);
+    fetch_ids(p, lane, 1, next, memory);
     fli_async_commit();
     fli_async_wait<0>();
     __syncthreads();
-    fetch_rows(p, data, lane, 0, memory);
+    fetch_rows(p, data, 0, n, memory);
     fli_async_commit();
     for (uint32_t step = 0; step < lane.steps; step++) {
-        uint32_t n = fli_rows_plain(&lane, step), turn = step % 2 * p.batch;
+        uint32_t after = next_rows(lane, &at);
         fli_async_wait<0>();
         __syncthreads();
-        take_rows<T, STORED>(p, data, n, (const uint32_t *)(memory + p.ids) + turn, memory);
+        take_rows<T, STORED>(p, data, step, n, memory);
         __syncthreads();
-        fetch_rows(p, data, lane, step + 1, memory);
-        fetch_ids(p, lane, step + 2, memory);
+        if (step + 1 < lane.steps) fetch_rows(p, data, step + 1, next, memory);
+        fetch_ids(p, lane, step + 2, after, memory);
         fli_async_commit();
-        errors_of(p, (const int32_t *)(memory + p.labels) + turn, n, (T *)memory);
+        errors_of(p, (const int32_t *)(memory + p.labels) + step % 2 * p.batch, n, (T *)memory);
         step_all(p, lane, step, n, (T *)memory);
+        n = next;
+        next = after;
     }
     __syncthreads();
     end_turn(p, lane, (const T *)memory);
@@ -570,7 +510,7 @@ template <class T, class STORED>
 void launch(fli_stream s, const small_plan &p, const fli_cuda_data *data, const fli_cuda_lane *lane, uint32_t lanes)
 {
     auto kernel = turns<T, STORED>;
-    FLI_LAUNCH(s, kernel, lanes, block_of<T>::threads, p.bytes, p, *data, lane);
+    FLI_LAUNCH(s, kernel, lanes, sizeof(T) == 8 ? THREADS_F64 : THREADS, p.bytes, p, *data, lane);
 }
 
 template <class T>
@@ -587,17 +527,24 @@ void launch_stored(fli_stream s, const small_plan &p, const fli_cuda_data *data,
 
 } // namespace
 
+static int plan_for(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch,
+                    small_plan *p)
+{
+    int wide = type == FLI_CUDA_F64;
+    return small_plan_make(wide ? THREADS_F64 : THREADS, wide ? sizeof(double) : sizeof(float), net, data, batch, p);
+}
+
 int fli_cuda_small_fits(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch)
 {
     small_plan p;
-    return plan_small(type, net, data, batch, &p);
+    return plan_for(type, net, data, batch, &p);
 }
 
 void fli_cuda_small_turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
                           const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch)
 {
     small_plan p;
-    if (!lanes || !plan_small(type, net, data, batch, &p)) return;
+    if (!lanes || !plan_for(type, net, data, batch, &p)) return;
     if (type == FLI_CUDA_F64)
         launch_stored<double>(s, p, data, lane, lanes);
     else
