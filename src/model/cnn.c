@@ -62,5 +62,6 @@ const fli_model_desc fli_model_cnn = {
     .pullback = fli_convnet_pullback,
     .hvp = fli_convnet_hvp,
     .fini = fli_convnet_fini,
+    .network = fli_convnet_network,
     .layers = fli_convnet_layers,
 };

@@ -86,6 +86,7 @@ size_t fli_convnet_scratch(const fli_model *m, size_t n);
 double fli_convnet_grad(const fli_model *m, const void *x, const fli_batch *b, void *g, size_t *correct, void *scratch);
 void *fli_convnet_logits(const fli_model *m, const void *x, const fli_batch *b, void *scratch);
 void fli_convnet_pullback(const fli_model *m, const void *x, const fli_batch *b, void *g, void *scratch);
+int fli_convnet_network(const fli_model *m, fli_network *out);
 void fli_convnet_layers(const fli_model *m, fli_text *t);
 void fli_convnet_hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch);
 

@@ -28,6 +28,7 @@ double fli_dense_grad(const fli_model *m, const void *x, const fli_batch *b, voi
 void *fli_dense_logits(const fli_model *m, const void *x, const fli_batch *b, void *scratch);
 void fli_dense_pullback(const fli_model *m, const void *x, const fli_batch *b, void *g, void *scratch);
 void fli_dense_step(const fli_model *m, const fli_batch *b, const fli_sgd_step *step, void *g, void *z, void *scratch);
+int fli_dense_network(const fli_model *m, fli_network *out);
 void fli_dense_layers(const fli_model *m, fli_text *t);
 void fli_dense_hvp(const fli_model *m, const void *x, const fli_batch *b, const void *v, void *out, void *scratch);
 

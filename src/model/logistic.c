@@ -69,6 +69,14 @@ static void predict(const fli_model *m, const void *x, const fli_batch *b, doubl
     }
 }
 
+static int network(const fli_model *m, fli_network *out)
+{
+    *out = (fli_network){.loss = FLI_NET_LOGISTIC, .parameters = m->space.n, .features = m->features, .classes = 2};
+    out->depth = 1;
+    out->layer[0] = (fli_net_layer){.kind = FLI_NET_FC, .in = {m->features, 1, 1}, .out = {1, 1, 1}};
+    return 1;
+}
+
 static void layers(const fli_model *m, fli_text *t) { fli_linear_layers(m, "sigmoid", t); }
 
 const fli_model_desc fli_model_logistic = {
@@ -81,5 +89,6 @@ const fli_model_desc fli_model_logistic = {
     .grad = grad,
     .hvp = hvp,
     .predict = predict,
+    .network = network,
     .layers = layers,
 };

@@ -44,5 +44,6 @@ const fli_model_desc fli_model_mlp = {
     .pullback = fli_dense_pullback,
     .hvp = fli_dense_hvp,
     .step = fli_dense_step,
+    .network = fli_dense_network,
     .layers = fli_dense_layers,
 };
