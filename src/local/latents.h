@@ -1,5 +1,5 @@
 /* A client's second block y_i (model/latent.h): pseudo labels of its unlabelled samples, or memberships in clusters.
- * Private to this folder. */
+ * Private to this folder and to device/. */
 #ifndef FLI_LOCAL_LATENTS_H
 #define FLI_LOCAL_LATENTS_H
 

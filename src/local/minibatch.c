@@ -172,3 +172,15 @@ double fli_minibatch_grad(fli_minibatch *b, const fli_point *p)
 {
     return fli_minibatch_gather(b) ? batch_grad(b, p, b->plain.count, p->g, p->own_g) : grad_in_pieces(b, p);
 }
+
+void fli_minibatch_step(fli_minibatch *b, const fli_sgd_step *step, void *z)
+{
+    fli_worker *w = b->w;
+    const fli_model *m = w->model;
+    if (m->desc->step && !m->latent && fli_minibatch_gather(b)) {
+        m->desc->step(m, &w->eval->batch, step, w->grad, z, w->eval->scratch);
+        return;
+    }
+    fli_minibatch_grad(b, &(fli_point){.x = z, .g = w->grad});
+    m->space.ops->sgd(m->space.n, step, z);
+}

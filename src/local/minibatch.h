@@ -1,6 +1,7 @@
 /* Mini-batches of a client's samples. A pass goes through some of them, one mini-batch after the other, in a fresh
  * random order. A mini-batch of an objective has labelled samples and, with a second block (model/latent.h), samples
- * that have a y: each kind has passes and a batch size of its own. Private to this folder. */
+ * that have a y: each kind has passes and a batch size of its own. Private to this folder and
+ * to device/. */
 #ifndef FLI_LOCAL_MINIBATCH_H
 #define FLI_LOCAL_MINIBATCH_H
 
@@ -53,5 +54,7 @@ typedef struct {
 /* Gradients over the mini-batch under way, however long it is, without weight decay. Returns the loss; NaN: of two
  * models nobody wants it. */
 double fli_minibatch_grad(fli_minibatch *b, const fli_point *p);
+/* A step of one model on it; step->grad is the worker's. */
+void fli_minibatch_step(fli_minibatch *b, const fli_sgd_step *step, void *z);
 
 #endif

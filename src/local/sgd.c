@@ -63,18 +63,6 @@ double fli_sgd_course_weight(const fli_worker *w, const fli_task *t, const fli_s
     return add_up ? c->weight : fli_sgd_weight(w->spec.momentum, t->problem.steps);
 }
 
-/* On the mini-batch under way. */
-static void take_step(fli_worker *w, fli_minibatch *b, const fli_sgd_step *step, void *z)
-{
-    const fli_model *m = w->model;
-    if (m->desc->step && !m->latent && fli_minibatch_gather(b)) {
-        m->desc->step(m, &w->eval->batch, step, w->grad, z, w->eval->scratch);
-        return;
-    }
-    fli_minibatch_grad(b, &(fli_point){.x = z, .g = w->grad});
-    m->space.ops->sgd(m->space.n, step, z);
-}
-
 void fli_sgd_train(fli_worker *w, fli_task *t, const void *y)
 {
     const fli_problem *p = &t->problem;
@@ -85,7 +73,7 @@ void fli_sgd_train(fli_worker *w, fli_task *t, const void *y)
     for (size_t k = 0; k < p->steps; k++) {
         fli_minibatch_next(&b);
         fli_sgd_next(w, t, fli_minibatch_samples(&b), &course);
-        take_step(w, &b, &course.step, t->z);
+        fli_minibatch_step(&b, &course.step, t->z);
     }
     t->answer = (fli_answer){.z = t->z, .weight = fli_sgd_course_weight(w, t, &course), .steps = p->steps};
 }

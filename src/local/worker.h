@@ -1,5 +1,5 @@
 /* The instance of solvers that run on a CPU: what a thread needs to solve one task after another, allocated once,
- * nothing in the inner loop. Private to this folder, its tests and benchmarks. */
+ * nothing in the inner loop. Private to this folder, to device/, to tests and benchmarks. */
 #ifndef FLI_LOCAL_WORKER_H
 #define FLI_LOCAL_WORKER_H
 
