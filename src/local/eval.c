@@ -4,21 +4,19 @@
 #include "model/latent.h"
 #include "model/semi.h"
 
-static size_t piece_of(const fli_model *m) { return m->piece && m->piece < FLI_PIECE_MOST ? m->piece : FLI_PIECE_MOST; }
-
 /* Of the second block, for looks at it. */
 static size_t rows_bytes(const fli_model *m)
 {
     if (!m->latent || m->latent->every) return 0;
-    return 2 * piece_of(m) * m->latent->size(m) * m->space.ops->size;
+    return 2 * fli_piece_of(m) * m->latent->size(m) * m->space.ops->size;
 }
 
 fl_status fli_eval_init(fl_ctx *ctx, const fli_model *m, fli_eval *out)
 {
     *out = (fli_eval){.model = m};
-    fl_status s = fli_model_batch(ctx, m, piece_of(m), &out->batch);
+    fl_status s = fli_model_batch(ctx, m, fli_piece_of(m), &out->batch);
     if (s) return s;
-    out->scratch = fli_alloc(ctx, fli_model_scratch(m, piece_of(m)), 1);
+    out->scratch = fli_alloc(ctx, fli_model_scratch(m, fli_piece_of(m)), 1);
     out->part = fli_alloc(ctx, m->space.n, m->space.ops->size);
     if (rows_bytes(m)) out->rows = fli_alloc(ctx, rows_bytes(m), 1);
     if (out->scratch && out->part && (out->rows || !rows_bytes(m))) return FL_OK;
@@ -37,7 +35,7 @@ void fli_eval_fini(fli_eval *e)
 
 double fli_eval_bytes(const fli_model *m)
 {
-    size_t piece = piece_of(m);
+    size_t piece = fli_piece_of(m);
     double batch = m->sparse ? 0 : (double)piece * (double)m->features * (double)m->space.ops->size;
     return (double)fli_bytes(&m->space) + (double)fli_model_scratch(m, piece) + (double)rows_bytes(m) + batch;
 }

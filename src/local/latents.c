@@ -37,8 +37,7 @@ fl_status fli_latents_load(fl_ctx *ctx, fli_loader *in, void **cache)
     return fli_loader_status(in);
 }
 
-/* The client's own y, at first the centre of the simplex in every row. */
-static fl_status kept_y(fl_ctx *ctx, const fli_model *m, size_t n, void **cache, void **y)
+fl_status fli_latents_kept(fl_ctx *ctx, const fli_model *m, size_t n, void **cache, void **y)
 {
     size_t size = m->latent->size(m), bytes = n * size * m->space.ops->size;
     if (*cache && *(const size_t *)*cache != bytes)
@@ -106,7 +105,7 @@ fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, con
     *y = NULL;
     if (!l.n) return FL_OK;
     *y = w->y;
-    fl_status s = m->latent->kept ? kept_y(ctx, m, l.n, cache, y) : FL_OK;
+    fl_status s = m->latent->kept ? fli_latents_kept(ctx, m, l.n, cache, y) : FL_OK;
     if (s) return s;
     if (batch && batch < l.n) {
         stochastic_steps(w, v, &l, x, batch, steps, rng, *y);

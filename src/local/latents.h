@@ -18,6 +18,9 @@ fli_latents fli_latents_of(const fli_model *m, const fli_view *v);
 fl_status fli_latents_improve(fl_ctx *ctx, fli_worker *w, const fli_view *v, const void *x, fli_rng *rng, void **cache,
                               void **y);
 
+/* The client's own y, n rows: at first the centre of the simplex in every one. */
+fl_status fli_latents_kept(fl_ctx *ctx, const fli_model *m, size_t n, void **cache, void **y);
+
 /* Rows at .. at + n - 1 of the `all` rows of y, for a look between turns: what the client keeps in *kept, at first the
  * centre of the simplex. Returns 0 where that is only what improving begins with, because y is not kept or nobody may
  * look (kept is NULL). */

@@ -16,8 +16,7 @@ size_t fli_batch_size(const fli_sgd_spec *spec, size_t n)
     return size && size < n ? size : n;
 }
 
-/* How samples with a y are drawn. */
-static fli_sgd_spec latent_spec(const fli_sgd_spec *spec)
+fli_sgd_spec fli_latent_spec(const fli_sgd_spec *spec)
 {
     return spec->latent ? (fli_sgd_spec){.batch = spec->latent} : *spec;
 }
@@ -32,7 +31,7 @@ size_t fli_objective_steps(const fli_model *m, const fli_sgd_spec *spec, size_t 
 {
     size_t plain = fli_epoch_steps(spec, labelled);
     if (!m->latent || m->latent->every || !unlabelled || spec->epoch == FLI_EPOCH_LABELLED) return plain;
-    fli_sgd_spec latent = latent_spec(spec);
+    fli_sgd_spec latent = fli_latent_spec(spec);
     size_t rest = fli_epoch_steps(&latent, unlabelled);
     return rest > plain || spec->epoch == FLI_EPOCH_UNLABELLED ? rest : plain;
 }
@@ -44,16 +43,22 @@ fli_sample_pass fli_pass_over(const fli_sgd_spec *spec, uint32_t *order, size_t 
     return (fli_sample_pass){.order = order, .n = n, .size = fli_batch_size(spec, n)};
 }
 
-void fli_pass_next(fli_sample_pass *p, fli_rng *rng)
+int fli_pass_advance(fli_sample_pass *p)
 {
     if (p->at && p->at == p->n) {
         p->at = 0;
         p->epoch++;
     }
-    if (p->at == 0 && p->size < p->n) fli_rng_shuffle(rng, p->n, p->order);
+    int begins = p->at == 0;
     p->now = p->order + p->at;
     p->count = p->size < p->n - p->at ? p->size : p->n - p->at;
     p->at += p->count;
+    return begins;
+}
+
+void fli_pass_next(fli_sample_pass *p, fli_rng *rng)
+{
+    if (fli_pass_advance(p) && p->size < p->n) fli_rng_shuffle(rng, p->n, p->order);
 }
 
 void fli_minibatch_init(fli_worker *w, const fli_view *v, const uint32_t *labelled, size_t n, const void *y,
@@ -61,7 +66,7 @@ void fli_minibatch_init(fli_worker *w, const fli_view *v, const uint32_t *labell
 {
     const fli_model *m = w->model;
     fli_latents l = fli_latents_of(m, v);
-    fli_sgd_spec latent = latent_spec(&w->spec);
+    fli_sgd_spec latent = fli_latent_spec(&w->spec);
     if (m->latent && m->latent->every) n = 0;
     *b = (fli_minibatch){.w = w, .ds = v->ds, .latent = l.samples, .y = y, .rng = rng};
     b->plain = fli_pass_over(&w->spec, w->order, n);

@@ -20,6 +20,10 @@ typedef struct {
 fli_sample_pass fli_pass_over(const fli_sgd_spec *spec, uint32_t *order, size_t n);
 /* The next mini-batch. */
 void fli_pass_next(fli_sample_pass *p, fli_rng *rng);
+/* The same without a new order, for those who only count; returns whether a pass begins. */
+int fli_pass_advance(fli_sample_pass *p);
+/* How samples with a y are drawn. */
+fli_sgd_spec fli_latent_spec(const fli_sgd_spec *spec);
 
 /* Images are augmented anew in every pass. */
 typedef struct {

@@ -12,6 +12,10 @@
 /* No piece is longer, and a model may ask for fewer: memory stays bounded, matrix products are at full speed long
  * before, and what a piece leaves behind for the next layer is still in the cache. */
 enum { FLI_PIECE_MOST = 256 };
+static inline size_t fli_piece_of(const fli_model *m)
+{
+    return m->piece && m->piece < FLI_PIECE_MOST ? m->piece : FLI_PIECE_MOST;
+}
 
 typedef struct {
     fli_eval *eval;

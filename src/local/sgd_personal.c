@@ -23,15 +23,14 @@ enum { HELD_OUT = 5 }; /* one labelled sample in this many */
 enum { OWN_GRAD, OWN_PART, OWN_BUFFER, VECTORS }; /* of the instance */
 enum { OWN, ANSWERS };                            /* of the task */
 
-/* The client's labelled samples into the worker's order, held-out ones last; returns how many there are to train on.
- * Who is held out is the same in every turn, and random, for a client's list may be sorted by class. */
-static size_t hold_out(fli_worker *w, const fli_task *t)
+/* Who is held out is the same in every turn, and random, for a client's list may be sorted by class. */
+size_t fli_pair_hold_out(const fli_task *t, uint32_t *order)
 {
     const fli_view *v = t->view;
     fli_rng r;
-    memcpy(w->order, v->train, v->n_train * sizeof *w->order);
+    memcpy(order, v->train, v->n_train * sizeof *order);
     fli_rng_init(&r, t->seed, FLI_RNG_SPLIT, 2, t->client);
-    fli_rng_shuffle(&r, v->n_train, w->order);
+    fli_rng_shuffle(&r, v->n_train, order);
     return v->n_train - v->n_train / HELD_OUT;
 }
 
@@ -61,6 +60,13 @@ static double likeliest(size_t n, const double *ab)
     return low;
 }
 
+double fli_pair_mix(size_t n, const double *ab)
+{
+    int differ = 0;
+    for (size_t i = 0; i < n; i++) differ |= ab[2 * i] != ab[2 * i + 1];
+    return differ ? likeliest(n, ab) : FLI_FIRST_MIX;
+}
+
 /* Probabilities of the right class under model x for samples idx[0 .. n-1]: into ab[which], ab[which + 2], ... */
 static void right_class(fli_worker *w, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x,
                         size_t which, double *ab)
@@ -82,15 +88,13 @@ static void right_class(fli_worker *w, const fli_dataset *ds, const uint32_t *id
 static fl_status choose_mix(fl_ctx *ctx, fli_worker *w, const fli_view *v, const fli_problem *p, size_t n, double *mix)
 {
     const uint32_t *idx = w->order + v->n_train - n;
-    int differ = 0;
     *mix = FLI_FIRST_MIX;
     if (!n) return FL_OK;
     double *ab = fli_alloc(ctx, 2 * n, sizeof *ab);
     if (!ab) return FL_ENOMEM;
     right_class(w, v->ds, idx, n, p->pair.start, 0, ab);
     right_class(w, v->ds, idx, n, p->start, 1, ab);
-    for (size_t i = 0; i < n; i++) differ |= ab[2 * i] != ab[2 * i + 1];
-    if (differ) *mix = likeliest(n, ab);
+    *mix = fli_pair_mix(n, ab);
     fli_free(ab);
     return FL_OK;
 }
@@ -108,7 +112,7 @@ static fl_status prepare(fl_ctx *ctx, fli_worker *w, const fli_task *t, training
     *out = (training){v->train, v->n_train, t->problem.pair.mix};
     if (!isnan(out->mix)) return FL_OK;
     out->samples = w->order;
-    out->n = hold_out(w, t);
+    out->n = fli_pair_hold_out(t, w->order);
     return choose_mix(ctx, w, v, &t->problem, v->n_train - out->n, &out->mix);
 }
 

@@ -34,6 +34,13 @@ void fli_worker_each(fl_ctx *ctx, void *instance, fli_task *const *tasks, size_t
  * costs, as in fli_answer.steps. */
 size_t fli_start_gradient(fli_worker *w, const fli_task *t, void *g);
 
+/* For pairs whose mix is chosen (sgd_personal.c): the client's labelled samples into `order`, held-out ones last;
+ * returns how many there are to train on. */
+size_t fli_pair_hold_out(const fli_task *t, uint32_t *order);
+/* The mix under which n held-out samples are most likely. ab: the probabilities of their right classes under the own
+ * model and the other one, interleaved. */
+double fli_pair_mix(size_t n, const double *ab);
+
 /* The steps of SGD on a problem. */
 typedef struct {
     fli_sgd_step step; /* the one under way */

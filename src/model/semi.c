@@ -145,26 +145,41 @@ static void projected_steps(const fli_semi *s, size_t classes, double all, int64
     }
 }
 
+/* One row nu by its logits in r->z. */
+static void improve_row(const fli_model *m, size_t all, int64_t steps, const row *r, void *nu)
+{
+    const fli_ops *ops = m->space.ops;
+    const fli_semi *s = m->latent_params;
+    log_softmax(m->classes, r->z, r->p);
+    if (s->labels == FLI_SEMI_PROJECTED) {
+        ops->to_f64(m->classes, nu, r->nu);
+        projected_steps(s, m->classes, (double)all, steps, r);
+    } else {
+        closed_form(s, m->classes, r);
+    }
+    ops->from_f64(m->classes, r->nu, nu);
+}
+
+void fli_semi_improve(const fli_model *m, size_t n, const double *logits, size_t all, int64_t steps, void *y,
+                      double *work)
+{
+    row r = rows_at(m, work);
+    for (size_t i = 0; i < n; i++) {
+        memcpy(r.z, logits + i * m->classes, m->classes * sizeof *r.z);
+        improve_row(m, all, steps, &r, fli_at(m->space.ops, y, i * m->classes));
+    }
+}
+
 /* The rows of samples that are some of `all` in a step. */
 static void improve_rows(const fli_model *m, const void *x, const fli_batch *b, size_t all, int64_t steps, void *y,
                          void *scratch)
 {
     const fli_ops *ops = m->space.ops;
-    const fli_semi *s = m->latent_params;
-    size_t classes = m->classes;
     void *z = m->desc->logits(m, x, b, scratch);
     row r = rows_at(m, fli_latent_extra(m, b->n, scratch));
     for (size_t i = 0; i < b->n; i++) {
-        void *nu = fli_at(ops, y, i * classes);
-        ops->to_f64(classes, fli_cat(ops, z, i * classes), r.z);
-        log_softmax(classes, r.z, r.p);
-        if (s->labels == FLI_SEMI_PROJECTED) {
-            ops->to_f64(classes, nu, r.nu);
-            projected_steps(s, classes, (double)all, steps, &r);
-        } else {
-            closed_form(s, classes, &r);
-        }
-        ops->from_f64(classes, r.nu, nu);
+        ops->to_f64(m->classes, fli_cat(ops, z, i * m->classes), r.z);
+        improve_row(m, all, steps, &r, fli_at(ops, y, i * m->classes));
     }
 }
 

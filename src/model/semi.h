@@ -26,6 +26,11 @@ typedef struct {
 /* Makes the model's objective semi-supervised; `semi` must outlive it. Does nothing for FLI_SEMI_NONE. */
 fl_status fli_model_use_semi(fl_ctx *ctx, fli_model *m, const fli_semi *semi);
 
+/* The second block by logits that are known already (n x classes): rows of y, of n among `all` samples, brought up to
+ * date in place as fli_latent.improve does, or with one of `steps` as fli_latent.step. work: 4 classes of doubles. */
+void fli_semi_improve(const fli_model *m, size_t n, const double *logits, size_t all, int64_t steps, void *y,
+                      double *work);
+
 /* The two gradients of a personalised pair on one batch ([CPSL] (6b), (6c)): g of f_i at x, and own_g of f_i with h
  * replaced by the mixture mix h(own) + (1 - mix) h(x), by `own`. Rows as in latent.h; y NULL if all are plain. Scratch
  * as for the model. */
