@@ -27,7 +27,7 @@ static inline fl_status solving_init(fl_ctx *ctx, const fli_solver *solver, cons
     fli_open how = {.model = m, .sgd = *sgd, .largest = largest, .eval = &out->eval};
     fl_status s = fli_eval_init(ctx, m, &out->eval);
     if (!s) s = solver->open(ctx, solver, &how, &out->instance);
-    if (!s) s = fli_task_init(ctx, solver, m, &out->task);
+    if (!s) s = fli_task_init(ctx, solver, &m->space, &out->task);
     if (s) solving_fini(out);
     return s;
 }

@@ -27,14 +27,10 @@ fl_status fli_device_find(fl_ctx *ctx, const char *name, const fli_backend **bac
 fl_status fli_device_new(fl_ctx *ctx, const fli_device_spec *spec, fli_device **out);
 void fli_device_free(fli_device *d);
 
-fli_place *fli_device_place(fli_device *d);
-
-/* The solver there that does what `solver` does on the CPU; NULL: there is none. */
+/* All that a federation must know of it. */
+fli_site fli_device_site(fli_device *d);
+/* fli_site.solver of any device: the solver there that does what `solver` does on the CPU; NULL: there is none. */
 const fli_solver *fli_device_solver(const fli_solver *solver);
-/* Evaluations there. */
-const fli_elsewhere *fli_device_elsewhere(fli_device *d);
-/* How many clients' turns it takes at a time. */
-size_t fli_device_lanes(const fli_device *d);
 /* What --version and manifests say, such as "NVIDIA H200, driver 13.0". */
 const char *fli_device_name(const fli_device *d);
 

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "exec/latest_model.h"
+#include "exec/piece.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -200,13 +201,13 @@ static void copy_rest(fli_async *a, copy *c)
 /* The server's present model, for one more client. There is always a spare one: see `copies`. */
 static copy *copy_now(fli_async *a)
 {
-    void *const *server = fli_exec_server(a->spec.exec);
+    void *const *server = fli_coordinator_vectors(fli_exec_coordinator(a->spec.exec));
     if (!a->current || a->current->version != a->version) {
         if (a->current) copy_drop(a, a->current);
         copy *c = a->spare;
         a->spare = c->next;
         *c = (copy){.users = 1, .version = a->version, .model = c->model};
-        memcpy(c->model.vec[0], server[0], a->bytes);
+        for (size_t v = 0; v < a->vectors; v++) fli_copy(&a->space, server[v], c->model.vec[v]);
         copy_rest(a, c);
         a->current = c;
     }
@@ -367,7 +368,7 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
     a->ctx = ctx;
     a->spec = *spec;
     a->end = INFINITY;
-    a->space = fli_exec_spec_of(spec->exec)->model->space;
+    a->space = *fli_exec_space(spec->exec);
     a->algo = fli_exec_spec_of(spec->exec)->algo;
     a->vectors = fli_parts_vectors(a->algo->down);
     a->numbers = fli_parts_numbers(a->algo->down);
@@ -425,7 +426,9 @@ fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked)
     if (a->status) return fli_fail(a->ctx, a->status, "the run has failed already");
     if (!a->sent) set_out(a);
     if ((a->status = fli_coordinator_status(fli_exec_coordinator(a->spec.exec)))) return a->status;
-    return a->status = a->spec.real ? run_real(a, steps, asked) : run_virtual(a, steps, asked);
+    a->status = a->spec.real ? run_real(a, steps, asked) : run_virtual(a, steps, asked);
+    fl_status site = fli_exec_status(a->spec.exec); /* numbers of one that failed may be anything */
+    return site ? a->status = site : a->status;
 }
 
 void fli_async_begin_at(fli_async *a, double seconds) { a->clock = seconds; }
@@ -469,7 +472,7 @@ void fli_async_save(const fli_async *a, fli_saver *out)
         fli_save_count(out, a->copies[i].users != 0);
         if (!a->copies[i].users) continue;
         fli_save_count(out, a->copies[i].version);
-        fli_save_bytes(out, a->copies[i].model.vec[0], a->bytes);
+        fli_save_piece(&a->space, a->copies[i].model.vec[0], a->bytes, out);
         fli_save_reals(a->copies[i].model.num, a->numbers, out);
     }
 }
@@ -512,7 +515,7 @@ static void load_copies(fli_async *a, fli_loader *in)
             continue;
         }
         c->version = (size_t)fli_load_count(in, a->version);
-        fli_load_bytes(in, c->model.vec[0], a->bytes);
+        fli_load_piece(&a->space, c->model.vec[0], a->bytes, in);
         fli_load_reals(c->model.num, a->numbers, in);
         c->model.start = fli_coordinator_broadcast(fli_exec_coordinator(a->spec.exec))->start;
     }

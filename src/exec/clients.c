@@ -4,13 +4,18 @@
 #include "exec/store.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #define WARM_UP UINT32_MAX /* stands for the round, in random streams */
 
+/* Vectors of an answer, at most. */
+enum { ANSWERED = 4 };
+
 /* A turn under way, from pose to answer. */
 typedef struct {
     fli_task task;
+    int finite, own_finite; /* its answer; the own model in that */
     fli_turn turn;
     fli_view view;
     fli_kept kept;
@@ -23,7 +28,12 @@ typedef struct {
 typedef struct {
     fli_eval *eval;
     void *instances[FLI_STAGES]; /* of the solvers */
-    turn_slot *slots;
+    turn_slot *slots;            /* as many as tasks are solved together; */
+    size_t ready;                /* those that have memory */
+    turn_slot **turns;           /* those under way, */
+    fli_task **tasks;            /* and their tasks */
+    const void **answered;       /* all vectors of their answers, */
+    unsigned char *finite;       /* and whether they are finite */
 } workspace;
 
 struct fli_clients {
@@ -41,17 +51,30 @@ struct fli_clients {
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
-static fl_status slots_new(fli_clients *c, workspace *w)
+/* Memory for this many turns. */
+static fl_status make_ready(fli_clients *c, workspace *w, size_t n)
 {
     const fli_solver *roomiest = fli_solver_roomiest(c->solvers.at, c->solvers.count);
-    fl_status s = FL_OK;
-    w->slots = fli_alloc(c->ctx, c->spec.together, sizeof *w->slots);
-    if (!w->slots) return FL_ENOMEM;
-    for (size_t i = 0; !s && i < c->spec.together; i++) {
-        s = fli_task_init(c->ctx, roomiest, c->spec.model, &w->slots[i].task);
-        if (!s) s = fli_message_init(c->ctx, &c->space, c->spec.algo->work, 0, &w->slots[i].work);
+    for (; w->ready < n; w->ready++) {
+        turn_slot *t = &w->slots[w->ready];
+        fl_status s = fli_task_init(c->ctx, roomiest, &c->space, &t->task);
+        if (!s && (s = fli_message_init(c->ctx, &c->space, c->spec.algo->work, 0, &t->work))) fli_task_fini(&t->task);
+        if (s) return s;
     }
-    return s;
+    return FL_OK;
+}
+
+/* A site takes more together than most cohorts have: there, turns have memory when they are first taken. */
+static fl_status slots_new(fli_clients *c, workspace *w)
+{
+    size_t n = c->spec.together;
+    w->slots = fli_alloc(c->ctx, n, sizeof *w->slots);
+    w->turns = fli_alloc(c->ctx, n, sizeof *w->turns);
+    w->tasks = fli_alloc(c->ctx, n, sizeof *w->tasks);
+    w->answered = fli_alloc(c->ctx, n, ANSWERED * sizeof *w->answered);
+    w->finite = fli_alloc(c->ctx, n, ANSWERED);
+    if (!w->slots || !w->turns || !w->tasks || !w->answered || !w->finite) return FL_ENOMEM;
+    return make_ready(c, w, c->spec.site ? 0 : n);
 }
 
 static fl_status workspaces_new(fli_clients *c, fli_eval *evals)
@@ -110,6 +133,19 @@ static void *const *second_block(const fli_clients *c)
     return NULL;
 }
 
+/* At a site its own solvers take the place of those that the method asks for. */
+static fl_status solvers_there(fli_clients *c)
+{
+    for (size_t k = 0; c->spec.site && k < c->solvers.count; k++) {
+        const fli_solver *there = c->spec.site->solver(c->solvers.at[k]);
+        if (!there)
+            return fli_fail(c->ctx, FL_ECONFIG, "algorithm %s: there is no %s solver where the run is computed",
+                            c->spec.algo->name, c->solvers.at[k]->name);
+        c->solvers.at[k] = there;
+    }
+    return FL_OK;
+}
+
 fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t workspaces, fli_eval *evals,
                           fli_clients **out)
 {
@@ -119,28 +155,41 @@ fl_status fli_clients_new(fl_ctx *ctx, const fli_clients_spec *spec, size_t work
     c->ctx = ctx;
     c->spec = *spec;
     c->fault = spec->fault ? spec->fault : &c->own_fault;
+    if (spec->site) c->spec.together = spec->site->lanes;
     if (!c->spec.together) c->spec.together = 1;
-    if (c->spec.together > FLI_TOGETHER) c->spec.together = FLI_TOGETHER;
     c->space = spec->model->space;
+    c->space.place = spec->site ? spec->site->place : NULL;
     c->solvers = spec->solvers;
     c->count = workspaces;
-    if ((s = workspaces_new(c, evals)) || (s = state_new(c))) {
+    if ((s = solvers_there(c)) || (s = workspaces_new(c, evals)) || (s = state_new(c))) {
         fli_clients_free(c);
         return s;
     }
-    c->evaluates = (fli_evaluate_side){ctx,      spec->model, spec->fed,       spec->algo, spec->params,
-                                       c->store, spec->seed,  second_block(c), spec->watch};
+    c->evaluates = (fli_evaluate_side){.ctx = ctx,
+                                       .model = spec->model,
+                                       .space = c->space,
+                                       .fed = spec->fed,
+                                       .algo = spec->algo,
+                                       .params = spec->params,
+                                       .store = c->store,
+                                       .seed = spec->seed,
+                                       .kept = second_block(c),
+                                       .watch = spec->watch};
     *out = c;
     return FL_OK;
 }
 
 static void workspace_free(const fli_clients *c, workspace *w)
 {
-    for (size_t i = 0; w->slots && i < c->spec.together; i++) {
+    for (size_t i = 0; i < w->ready; i++) {
         fli_task_fini(&w->slots[i].task);
         fli_message_fini(&w->slots[i].work);
     }
     fli_free(w->slots);
+    fli_free(w->turns);
+    fli_free(w->tasks);
+    fli_free(w->answered);
+    fli_free(w->finite);
     for (size_t k = 0; k < c->solvers.count; k++)
         if (w->instances[k] && c->solvers.at[k]->close) c->solvers.at[k]->close(w->instances[k]);
 }
@@ -233,20 +282,25 @@ static void end_turn(fli_clients *c, turn_slot *t)
     if (t->kept.scalars) fli_store_release(c->store, t->exchange->ask.client);
 }
 
-static void pose(fli_clients *c, turn_slot *t, fli_exchange *x, void **caches)
+/* What the client keeps and its samples come to hand. */
+static fl_status begin_turn(fli_clients *c, turn_slot *t, fli_exchange *x)
 {
     uint32_t client = x->ask.client;
     t->exchange = x;
     x->own_diverged = 0;
     x->why.text[0] = 0;
-    if ((x->status = may_call(c, t))) return;
-    if ((x->status = fli_store_get(c->store, client, &t->kept))) return;
-    if ((x->status = fli_view_open(c->ctx, c->spec.fed, client, &t->view))) {
-        if (t->kept.scalars) fli_store_release(c->store, client);
-        return;
-    }
-    for (size_t i = 0; c->spec.poison && i < c->spec.algo->work; i++)
-        memset(t->work.vec[i], 0xff, fli_bytes(&c->space));
+    fl_status s = may_call(c, t);
+    if (s || (s = fli_store_get(c->store, client, &t->kept))) return s;
+    s = fli_view_open(c->ctx, c->spec.fed, client, &t->view);
+    if (s && t->kept.scalars) fli_store_release(c->store, client);
+    return s;
+}
+
+static void pose(fli_clients *c, turn_slot *t, void **caches)
+{
+    fli_exchange *x = t->exchange;
+    uint32_t client = x->ask.client;
+    for (size_t i = 0; c->spec.poison && i < c->spec.algo->work; i++) fli_fill(&c->space, NAN, t->work.vec[i]);
     t->turn = turn_of(c, t);
     memset(&t->task.problem, 0, sizeof t->task.problem); /* all members of its union */
     t->task.problem.lr = x->ask.lr;
@@ -273,16 +327,41 @@ static fl_status solved(fli_clients *c, turn_slot *t)
     return s;
 }
 
-static fl_status check(fli_clients *c, turn_slot *t)
+/* The own model comes last. */
+static size_t vectors_of(const turn_slot *t, const void **out)
 {
     const fli_answer *a = &t->task.answer;
+    const void *all[ANSWERED] = {a->z, a->levels.v, a->gradient, a->pair.own};
+    size_t n = 0;
+    for (size_t k = 0; !t->task.status && k < ANSWERED; k++)
+        if (all[k]) out[n++] = all[k];
+    return n;
+}
+
+/* Looks at all answers at once. */
+static void find_finite(const fli_clients *c, workspace *w, size_t turns)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < turns; i++) count += vectors_of(w->turns[i], w->answered + count);
+    if (count) fli_finite_all(&c->space, count, w->answered, w->finite);
+    const unsigned char *finite = w->finite;
+    for (size_t i = 0; i < turns; i++) {
+        turn_slot *t = w->turns[i];
+        size_t n = vectors_of(t, w->answered);
+        t->finite = 1;
+        for (size_t k = 0; k < n; k++) t->finite = t->finite && finite[k];
+        t->own_finite = !n || !t->task.answer.pair.own || finite[n - 1];
+        finite += n;
+    }
+}
+
+static fl_status check(fli_clients *c, turn_slot *t)
+{
     fl_status s = solved(c, t);
     if (s == FL_ECALLBACK) fli_fault_note(c->fault, &t->exchange->why);
     if (s) return s;
-    t->exchange->own_diverged = a->pair.own && !fli_finite(&c->space, a->pair.own);
-    int finite = fli_finite(&c->space, a->z) && (!a->levels.v || fli_finite(&c->space, a->levels.v)) &&
-                 (!a->gradient || fli_finite(&c->space, a->gradient));
-    return finite && !t->exchange->own_diverged ? FL_OK : FL_EDIVERGED;
+    t->exchange->own_diverged = !t->own_finite;
+    return t->finite ? FL_OK : FL_EDIVERGED;
 }
 
 static void answer(fli_clients *c, turn_slot *t)
@@ -294,30 +373,68 @@ static void answer(fli_clients *c, turn_slot *t)
         x->spent = t->task.answer.steps;
         x->missed = t->task.answer.missed;
     }
-    end_turn(c, t);
+}
+
+/* Where vectors live elsewhere, what follows is turn i's alone, or after the last of them everybody's. */
+static void lane(const fli_clients *c, size_t i)
+{
+    fli_place *place = c->space.place;
+    if (place) place->does->lane(place, i);
+}
+
+static void join(const fli_clients *c)
+{
+    fli_place *place = c->space.place;
+    if (place) place->does->join(place);
+}
+
+/* Begins and poses these turns; returns how many there are to be solved. */
+static size_t pose_all(fli_clients *c, fli_exchange *const *list, size_t n, workspace *w, void **caches)
+{
+    size_t begun = 0, posed = 0;
+    fl_status room = make_ready(c, w, n);
+    for (size_t i = 0; i < n; i++) {
+        list[i]->status = room ? room : begin_turn(c, &w->slots[begun], list[i]);
+        if (!list[i]->status) begun++;
+    }
+    for (size_t i = 0; i < begun; i++) {
+        turn_slot *t = &w->slots[i];
+        lane(c, i);
+        pose(c, t, caches);
+        if (t->exchange->status) continue;
+        w->tasks[posed] = &t->task;
+        w->turns[posed++] = t;
+    }
+    join(c);
+    return posed;
 }
 
 /* At most as many as there are tasks, all for one solver. */
 static void take_turns(fli_clients *c, fli_exchange *const *list, size_t n, workspace *w)
 {
-    fli_task *tasks[FLI_TOGETHER] = {0};
-    size_t posed = 0, which = solver_of(c, &list[0]->ask);
-    for (size_t i = 0; i < n; i++) {
-        pose(c, &w->slots[posed], list[i], c->caches[which]);
-        if (!list[i]->status) tasks[posed] = &w->slots[posed].task, posed++;
+    size_t which = solver_of(c, &list[0]->ask);
+    size_t posed = pose_all(c, list, n, w, c->caches[which]);
+    if (!posed) return;
+    c->solvers.at[which]->solve(c->ctx, w->instances[which], w->tasks, posed);
+    find_finite(c, w, posed);
+    for (size_t i = 0; i < posed; i++) {
+        lane(c, i);
+        answer(c, w->turns[i]);
     }
-    c->solvers.at[which]->solve(c->ctx, w->instances[which], tasks, posed);
-    for (size_t i = 0; i < posed; i++) answer(c, &w->slots[i]);
+    join(c);
+    for (size_t i = 0; i < posed; i++) end_turn(c, w->turns[i]);
 }
 
-static fl_status measure(fli_clients *c, fli_exchange *x, fli_eval *eval)
+static void measure(fli_clients *c, fli_exchange *const *list, size_t n, fli_eval *eval)
 {
-    x->why.text[0] = 0;
-    fl_status s = fli_evaluate(&c->evaluates, eval, x);
-    if (s || !(s = fli_model_why(c->spec.model, &x->why, " when client %" PRIu32 " was measured", x->ask.client)))
-        return s;
-    fli_fault_note(c->fault, &x->why);
-    return s;
+    fli_evaluate(&c->evaluates, eval, list, n);
+    for (size_t i = 0; i < n; i++) {
+        fli_exchange *x = list[i];
+        x->why.text[0] = 0;
+        if (x->status) continue;
+        x->status = fli_model_why(c->spec.model, &x->why, " when client %" PRIu32 " was measured", x->ask.client);
+        if (x->status) fli_fault_note(c->fault, &x->why);
+    }
 }
 
 static int same_solver(const fli_clients *c, const fli_exchange *a, const fli_exchange *b)
@@ -331,8 +448,8 @@ void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_
     size_t turns = 0;
     for (size_t at = 0; at < n; at += turns) {
         if (list[at]->ask.kind != FLI_ASK_TURN) {
-            list[at]->status = measure(c, list[at], w->eval);
-            turns = 1;
+            for (turns = 1; c->spec.site && at + turns < n && list[at + turns]->ask.kind != FLI_ASK_TURN;) turns++;
+            measure(c, list + at, turns, w->eval);
             continue;
         }
         for (turns = 1; at + turns < n && turns < c->spec.together && same_solver(c, list[at], list[at + turns]);)
@@ -362,7 +479,7 @@ fl_status fli_clients_peek(fli_clients *c, uint32_t client, size_t k, void *vect
     fl_status s = fli_store_peek(c->store, client, &kept);
     *there = !s && kept;
     if (!*there) return s;
-    if (vector) fli_copy(&c->space, kept[k], vector);
+    if (vector) fli_vector_read(&c->space, fli_bytes(&c->space), kept[k], vector);
     if (scalars) memcpy(scalars, fli_store_scalars(c->store, client), c->spec.algo->client_scalars * sizeof *scalars);
     fli_store_release(c->store, client);
     return FL_OK;

@@ -11,8 +11,6 @@ typedef struct fli_clients fli_clients;
 typedef struct fli_builder fli_builder; /* join.h */
 struct fli_mailbox;                     /* mailbox.h */
 
-enum { FLI_TOGETHER = 64 };
-
 /* What a client must know before its first turn. All borrowed; must outlive the clients. */
 typedef struct {
     const fli_model *model;
@@ -26,12 +24,13 @@ typedef struct {
     size_t clients;              /* N */
     uint64_t seed;
     fli_sgd_spec sgd;
-    size_t memory;      /* bytes of client state to hold, see store.h; 0: no limit */
-    const char *folder; /* for what is beyond that */
-    size_t together;    /* tasks that a workspace poses and solves together, at most FLI_TOGETHER; 0 counts as 1 */
-    int watch;          /* the method's potential will be asked for: see fli_turn.watched */
-    fli_fault *fault;   /* that of the server, where it is in this process; NULL: the clients' own */
-    int poison;         /* scratch vectors are filled with NaN before every turn */
+    size_t memory;        /* bytes of client state to hold, see store.h; 0: no limit */
+    const char *folder;   /* for what is beyond that */
+    const fli_site *site; /* where turns are computed, as many together as it likes; NULL: here */
+    size_t together;      /* tasks that a workspace poses and solves together; 0 counts as 1 */
+    int watch;            /* the method's potential will be asked for: see fli_turn.watched */
+    fli_fault *fault;     /* that of the server, where it is in this process; NULL: the clients' own */
+    int poison;           /* scratch vectors are filled with NaN before every turn */
 } fli_clients_spec;
 
 /* With this many workspaces, each on its own evals[i], which are borrowed. */
@@ -48,7 +47,7 @@ double fli_clients_effort(const fli_clients *c, const fli_ask *ask);
 
 /* Bytes of client state in memory, and of what is in a file because it is beyond `memory`. */
 size_t fli_clients_state(const fli_clients *c, size_t *spilled);
-/* Between turns: copies of vector k and of the scalars that a client keeps, unless NULL. *there: it has had a turn. */
+/* Between turns: copies in plain memory of vector k and of the scalars that a client keeps, unless NULL. *there: it has had a turn. */
 fl_status fli_clients_peek(fli_clients *c, uint32_t client, size_t k, void *vector, double *scalars, int *there);
 /* Between turns: all that changes. Loading is for clients that have not worked. */
 void fli_clients_save(fli_clients *c, fli_saver *out);

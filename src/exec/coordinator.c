@@ -26,7 +26,8 @@ struct fli_coordinator {
     fli_message sums;     /* of the step under way */
     void *start;          /* the start model, for methods whose clients are shown it */
     unsigned char *shown; /* of methods that show it: a bit per client that has been */
-    double *doubles;      /* 2 n, for the regulariser */
+    double *doubles;      /* 2 n, for the regulariser, */
+    void *plain;          /* and a vector in plain memory, where the server's are not */
     int started;
     fli_step step;
     fli_server view; /* the same for the method */
@@ -43,12 +44,13 @@ static fl_status extras_new(fli_coordinator *c)
 {
     size_t n = c->space.n;
     if (fli_algo_shows_start(c->spec.algo)) {
-        c->start = fli_alloc(c->ctx, n, c->space.ops->size);
+        c->start = fli_vector_alloc(c->ctx, &c->space, fli_bytes(&c->space));
         c->shown = fli_alloc(c->ctx, c->spec.clients / 8 + 1, 1);
         if (!c->start || !c->shown) return FL_ENOMEM;
     }
     if (c->spec.regularizer && !(c->doubles = fli_alloc(c->ctx, 2 * n, sizeof *c->doubles))) return FL_ENOMEM;
-    return FL_OK;
+    int apart = c->spec.regularizer && c->space.place;
+    return apart && !(c->plain = fli_alloc(c->ctx, n, c->space.ops->size)) ? FL_ENOMEM : FL_OK;
 }
 
 static fl_status slice_new(fli_coordinator *c, size_t size, size_t number)
@@ -57,7 +59,8 @@ static fl_status slice_new(fli_coordinator *c, size_t size, size_t number)
     slice *s = &c->slices[number];
     size_t vectors = fli_names_count(a->server), sums = fli_names_count(a->sums), from = number * size;
     s->from = from;
-    s->space = (fli_space){c->space.ops, c->space.n - from < size ? c->space.n - from : size};
+    s->space = c->space;
+    s->space.n = c->space.n - from < size ? c->space.n - from : size;
     s->vec = fli_alloc(c->ctx, vectors + sums + fli_parts_vectors(a->up) + 1, sizeof *s->vec);
     s->scalars = number ? fli_alloc(c->ctx, a->server_scalars + a->scalar_sums + 1, sizeof *s->scalars) : c->own.num;
     if (!s->vec || !s->scalars) return FL_ENOMEM;
@@ -73,7 +76,7 @@ static fl_status slices_new(fli_coordinator *c)
 {
     size_t n = c->space.n, most = n / SLICE < MOST_SLICES ? n / SLICE : MOST_SLICES;
     size_t size = c->spec.slice ? c->spec.slice : most > 1 ? (n / most + 63) / 64 * 64 /* on cache lines */ : n;
-    if (c->spec.algo->traits & FLI_ALGO_WHOLE_ABSORB) size = n;
+    if (c->spec.algo->traits & FLI_ALGO_WHOLE_ABSORB || c->space.place) size = n;
     size_t count = size < n ? n / size + (n % size != 0) : 1;
     if (!(c->slices = fli_alloc(c->ctx, count, sizeof *c->slices))) return FL_ENOMEM;
     fl_status s = FL_OK;
@@ -100,6 +103,7 @@ fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli
     c->ctx = ctx;
     c->spec = *spec;
     c->space = spec->model->space;
+    c->space.place = spec->place;
     c->fault = spec->fault ? spec->fault : &c->own_fault;
     if ((s = fli_message_init(ctx, &c->space, fli_names_count(a->server), a->server_scalars, &c->own)) ||
         (s = fli_message_init(ctx, &c->space, fli_names_count(a->sums), a->scalar_sums, &c->sums)) ||
@@ -117,9 +121,10 @@ void fli_coordinator_free(fli_coordinator *c)
     slices_free(c);
     fli_message_fini(&c->own);
     fli_message_fini(&c->sums);
-    fli_free(c->start);
+    fli_vector_free(&c->space, c->start);
     fli_free(c->shown);
     fli_free(c->doubles);
+    fli_free(c->plain);
     fli_free(c);
 }
 
@@ -157,21 +162,34 @@ void fli_coordinator_note(fli_coordinator *c, const fli_ask *ask)
 
 /* ---- the regulariser ------------------------------------------------------------------------------------- */
 
+/* Into c->doubles, and back. */
+static void to_doubles(const fli_coordinator *c, const void *x)
+{
+    if (c->plain) fli_vector_read(&c->space, fli_bytes(&c->space), x, c->plain);
+    c->space.ops->to_f64(c->space.n, c->plain ? c->plain : x, c->doubles);
+}
+
+static void from_doubles(const fli_coordinator *c, void *x)
+{
+    c->space.ops->from_f64(c->space.n, c->doubles, c->plain ? c->plain : x);
+    if (c->plain) fli_vector_write(&c->space, fli_bytes(&c->space), c->plain, x);
+}
+
 /* fli_server.prox */
 static void prox(const void *coordinator, double eta, void *x)
 {
     const fli_coordinator *c = coordinator;
     const fli_regularizer *g = c->spec.regularizer;
     if (!g) return;
-    c->space.ops->to_f64(c->space.n, x, c->doubles);
+    to_doubles(c, x);
     g->prox(c->spec.regularizer_params, eta, c->space.n, c->doubles, c->doubles + c->space.n);
-    c->space.ops->from_f64(c->space.n, c->doubles, x);
+    from_doubles(c, x);
 }
 
 double fli_coordinator_regularizer(fli_coordinator *c)
 {
     if (!c->spec.regularizer) return 0;
-    c->space.ops->to_f64(c->space.n, c->own.vec[0], c->doubles);
+    to_doubles(c, c->own.vec[0]);
     return c->spec.regularizer->value(c->spec.regularizer_params, c->space.n, c->doubles);
 }
 

@@ -14,6 +14,7 @@ typedef struct fli_coordinator fli_coordinator;
 /* All borrowed; must outlive the coordinator. */
 typedef struct {
     const fli_model *model;
+    fli_place *place; /* of the server's vectors; NULL: plain memory */
     const fli_algo *algo;
     const void *params;
     fli_solvers solvers;                            /* of the clients' local problems */
@@ -26,7 +27,7 @@ typedef struct {
     double momentum;                    /* of the clients' local steps */
     const fli_regularizer *regularizer; /* NULL: none */
     const void *regularizer_params;
-    size_t slice;     /* entries of a slice; 0: what is fast */
+    size_t slice;     /* entries of a slice; 0: what is fast; with a place there is only one */
     fli_fault *fault; /* that of the clients, where they are in this process; NULL: the server's own */
 } fli_coordinator_spec;
 

@@ -12,8 +12,8 @@ typedef struct {
     size_t threads;
 } fli_crew;
 
-/* threads 0: one per processor. */
-fl_status fli_crew_init(fl_ctx *ctx, const fli_model *m, size_t threads, fli_crew *crew);
+/* threads 0: one per processor. site NULL: here; else there is one thread, which evaluates there. */
+fl_status fli_crew_init(fl_ctx *ctx, const fli_model *m, const fli_site *site, size_t threads, fli_crew *crew);
 void fli_crew_fini(fli_crew *crew);
 
 #endif

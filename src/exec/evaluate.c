@@ -7,12 +7,22 @@
 #include <math.h>
 #include <string.h>
 
+/* The square of a model that many clients are asked about, as it was last computed. */
+typedef struct {
+    const void *of;
+    double value;
+} square;
+
 /* A client being looked at. */
 typedef struct {
     const fli_evaluate_side *side;
     fli_eval *eval;
+    square *square; /* shared with the others that are asked now */
+    fli_exchange *exchange;
     fli_view view;
+    int viewed; /* it is open */
     const fli_ask *ask;
+    const void *start;   /* the start model, where it was sent */
     const void *x, *own; /* own is x itself where the client has no model of its own */
     double mix;
     void *const *kept;     /* the client's vectors, */
@@ -24,7 +34,9 @@ typedef struct {
 static double decay(const visit *c, const void *x)
 {
     const fli_model *m = c->side->model;
-    return m->weight_decay != 0 ? 0.5 * fli_model_decay(m, c->view.n_train) * fli_dot(&m->space, x, x) : 0;
+    if (m->weight_decay == 0) return 0;
+    if (c->square->of != x) *c->square = (square){x, fli_dot(&c->side->space, x, x)};
+    return 0.5 * fli_model_decay(m, c->view.n_train) * c->square->value;
 }
 
 static void put(visit *c, size_t loss_at, double loss, size_t hits)
@@ -64,18 +76,33 @@ static double labels_move(visit *c)
     return where.kept ? fli_eval_second_block(c->eval, &c->view, &where) : NAN;
 }
 
-static void global_model(visit *c)
+/* Which samples which models are looked at on. */
+typedef struct {
+    int test, train, own_test, own_train;
+} wanted;
+
+static wanted wants(const visit *c)
 {
     uint32_t f = c->ask->flags;
-    int same = f & FLI_FIGURES_OWN && c->own == c->x; /* then it is the own model's figures as well */
-    int own_train = same && f & FLI_FIGURES_OWN_TRAIN;
-    int test = c->view.n_test && (f & (FLI_FIGURES_TEST | FLI_FIGURES_EITHER) || same);
-    int train =
-        f & (FLI_FIGURES_TRAIN | FLI_FIGURES_GRADIENT) || (f & FLI_FIGURES_EITHER && !c->view.n_test) || own_train;
-    if (test) on_test(c, c->x, FLI_FIGURE_TEST_LOSS);
-    if (train) c->num[FLI_FIGURE_LABELLED_LOSS] = on_train(c, c->x, NULL, c->gradient, FLI_FIGURE_TRAIN_LOSS).labelled;
+    int own = (f & FLI_FIGURES_OWN) != 0, same = own && c->own == c->x; /* then its figures are the own model's */
+    int own_train = own && f & FLI_FIGURES_OWN_TRAIN;
+    return (wanted){
+        .test = c->view.n_test && (f & (FLI_FIGURES_TEST | FLI_FIGURES_EITHER) || same),
+        .train = f & (FLI_FIGURES_TRAIN | FLI_FIGURES_GRADIENT) || (f & FLI_FIGURES_EITHER && !c->view.n_test) ||
+                 (same && own_train),
+        .own_test = own && !same && c->view.n_test,
+        .own_train = own_train && !same,
+    };
+}
+
+static void global_model(visit *c)
+{
+    wanted w = wants(c);
+    if (w.test) on_test(c, c->x, FLI_FIGURE_TEST_LOSS);
+    if (w.train)
+        c->num[FLI_FIGURE_LABELLED_LOSS] = on_train(c, c->x, NULL, c->gradient, FLI_FIGURE_TRAIN_LOSS).labelled;
     if (c->gradient) c->num[FLI_FIGURE_LABELS_MOVE] = labels_move(c);
-    c->num[FLI_FIGURE_HAS] += (test ? FLI_HAS_TEST : 0) + (train ? FLI_HAS_TRAIN : 0);
+    c->num[FLI_FIGURE_HAS] += (w.test ? FLI_HAS_TEST : 0) + (w.train ? FLI_HAS_TRAIN : 0);
 }
 
 /* The mixture of the own and the global model on the test part. */
@@ -91,39 +118,62 @@ static void mixed_on_test(visit *c)
 static void own_model(visit *c)
 {
     int mixes = c->side->algo->personal.mix != NULL;
-    if (c->own == c->x) {
-        memcpy(c->num + FLI_FIGURE_OWN_TRAIN_LOSS, c->num + FLI_FIGURE_TRAIN_LOSS, 4 * sizeof *c->num);
-    } else {
-        if (c->ask->flags & FLI_FIGURES_OWN_TRAIN)
-            (void)on_train(c, mixes ? c->x : c->own, mixes ? c->own : NULL, NULL, FLI_FIGURE_OWN_TRAIN_LOSS);
-        if (c->view.n_test && c->mix < 1)
-            mixed_on_test(c);
-        else if (c->view.n_test)
-            on_test(c, c->own, FLI_FIGURE_OWN_TEST_LOSS);
-    }
+    wanted w = wants(c);
+    if (c->own == c->x) memcpy(c->num + FLI_FIGURE_OWN_TRAIN_LOSS, c->num + FLI_FIGURE_TRAIN_LOSS, 4 * sizeof *c->num);
+    if (w.own_train) (void)on_train(c, mixes ? c->x : c->own, mixes ? c->own : NULL, NULL, FLI_FIGURE_OWN_TRAIN_LOSS);
+    if (w.own_test && c->mix < 1)
+        mixed_on_test(c);
+    else if (w.own_test)
+        on_test(c, c->own, FLI_FIGURE_OWN_TEST_LOSS);
     c->num[FLI_FIGURE_OWN_MIX] = c->mix;
     c->num[FLI_FIGURE_HAS] += FLI_HAS_OWN;
 }
 
+/* A sample with these logits gets a pseudo label, or is too uncertain for one. */
+static void pseudo_label(visit *c, const void *logits, uint32_t sample)
+{
+    const fli_model *m = c->side->model;
+    const fli_semi *semi = m->latent_params;
+    double least = semi->labels == FLI_SEMI_CLOSED_FORM ? semi->confidence : 0, p;
+    size_t best = fli_likeliest(m, logits, &p);
+    if (p < least) return;
+    c->num[FLI_FIGURE_PSEUDO_N]++;
+    c->num[FLI_FIGURE_PSEUDO_HITS] += (int32_t)best == fli_fed_truth(c->side->fed, sample);
+}
+
+/* The model is elsewhere: logits come from there. */
+static fl_status pseudo_labels_there(visit *c)
+{
+    const fli_model *m = c->side->model;
+    const fli_elsewhere *there = c->eval->elsewhere;
+    size_t n = c->view.n_unlabelled;
+    double *logits = fli_alloc(c->side->ctx, n, m->classes * sizeof *logits);
+    void *row = fli_alloc(c->side->ctx, m->classes, m->space.ops->size);
+    fl_status s = logits && row ? FL_OK : FL_ENOMEM;
+    if (!s && n) there->logits(there->arg, c->view.ds, c->view.unlabelled, n, c->x, logits);
+    for (size_t i = 0; !s && i < n; i++) {
+        m->space.ops->from_f64(m->classes, logits + i * m->classes, row);
+        pseudo_label(c, row, c->view.unlabelled[i]);
+    }
+    fli_free(logits);
+    fli_free(row);
+    return s;
+}
+
 /* How many of the labels that x gives to the client's unlabelled samples are right. */
-static void pseudo_labels(visit *c)
+static fl_status pseudo_labels(visit *c)
 {
     const fli_model *m = c->side->model;
     fli_eval *e = c->eval;
-    const fli_semi *semi = m->latent_params;
-    double least = semi->labels == FLI_SEMI_CLOSED_FORM ? semi->confidence : 0, p;
+    c->num[FLI_FIGURE_HAS] += FLI_HAS_PSEUDO;
+    if (e->elsewhere) return pseudo_labels_there(c);
     fli_pieces piece = fli_pieces_of(e, c->view.ds, c->view.unlabelled, c->view.n_unlabelled);
     while (fli_pieces_next(&piece)) {
         const uint32_t *samples = piece.samples + piece.at;
         void *z = m->desc->logits(m, c->x, &e->batch, e->scratch);
-        for (size_t i = 0; i < piece.n; i++) {
-            size_t best = fli_likeliest(m, fli_at(m->space.ops, z, i * m->classes), &p);
-            if (p < least) continue;
-            c->num[FLI_FIGURE_PSEUDO_N]++;
-            c->num[FLI_FIGURE_PSEUDO_HITS] += (int32_t)best == fli_fed_truth(c->side->fed, samples[i]);
-        }
+        for (size_t i = 0; i < piece.n; i++) pseudo_label(c, fli_at(m->space.ops, z, i * m->classes), samples[i]);
     }
-    c->num[FLI_FIGURE_HAS] += FLI_HAS_PSEUDO;
+    return FL_OK;
 }
 
 static int32_t truth(const visit *c, uint32_t sample)
@@ -147,57 +197,52 @@ static void clusters(visit *c)
 }
 
 /* The method says where it wants f_i and the gradient, and what it makes of them. */
-static fl_status potential(visit *c, const fli_message *sent, const void *start)
+static fl_status potential(visit *c)
 {
     const fli_evaluate_side *s = c->side;
-    const fli_space *space = &s->model->space;
+    const fli_space *space = &s->space;
+    const fli_message *sent = c->exchange->down;
     const fli_potential *p = &s->algo->theory.potential;
     fli_turn t = {.space = space,
                   .params = s->params,
                   .ask = c->ask,
                   .clients = s->fed->clients,
-                  .initial = start,
+                  .initial = c->start,
                   .down = (const void *const *)sent->vec,
                   .down_scalars = sent->num,
                   .state = c->kept,
                   .scalars = (double *)c->scalars, /* to be read */
                   .watched = s->watch};
-    void *gradient = fli_alloc(s->ctx, space->n, space->ops->size);
+    void *gradient = fli_vector_alloc(s->ctx, space, fli_bytes(space));
     if (!gradient) return FL_ENOMEM;
     const void *at = p->point(&t);
     double f = fli_eval_loss(c->eval, c->view.ds, c->view.train, c->view.n_train, at, gradient, NULL) + decay(c, at);
     fli_axpy(space, fli_model_decay(s->model, c->view.n_train), at, gradient);
     p->client(&t, f, gradient, c->num + FLI_FIGURES_POTENTIAL_AT);
-    fli_free(gradient);
+    fli_vector_free(space, gradient);
     return FL_OK;
 }
 
-static void look(visit *c)
+static fl_status look(visit *c)
 {
+    fl_status status = FL_OK;
     const fli_evaluate_side *s = c->side;
     memset(c->num, 0, FLI_FIGURES * sizeof *c->num);
     c->num[FLI_FIGURE_TRAIN_N] = (double)c->view.n_train;
     c->num[FLI_FIGURE_TEST_N] = (double)c->view.n_test;
     global_model(c);
-    if (c->ask->flags & FLI_FIGURES_PSEUDO && s->model->latent_params && s->fed->truth) pseudo_labels(c);
+    if (c->ask->flags & FLI_FIGURES_PSEUDO && s->model->latent_params && s->fed->truth) status = pseudo_labels(c);
     if (c->ask->flags & FLI_FIGURES_OWN) own_model(c);
     if (c->ask->flags & FLI_FIGURES_CLUSTERS && fli_figures_cells(s->model, s->fed->classes)) clusters(c);
+    if (!status && c->ask->flags & FLI_FIGURES_POTENTIAL && s->algo->theory.potential.name) status = potential(c);
+    return status;
 }
 
-static fl_status with_state(visit *c, fli_exchange *x, const void *start)
+static fl_status own_model_up(const visit *c)
 {
-    const fli_evaluate_side *s = c->side;
-    if (x->ask.kind == FLI_ASK_OWN_MODEL) {
-        fli_copy(&s->model->space, c->own, x->up.vec[0]);
-        x->up.num[0] = c->mix;
-        return FL_OK;
-    }
-    fl_status status = fli_view_open(s->ctx, s->fed, x->ask.client, &c->view);
-    if (status) return status;
-    look(c);
-    if (c->ask->flags & FLI_FIGURES_POTENTIAL && s->algo->theory.potential.name) status = potential(c, x->down, start);
-    fli_view_close(&c->view);
-    return status;
+    fli_copy(&c->side->space, c->own, c->exchange->up.vec[0]);
+    c->exchange->up.num[0] = c->mix;
+    return FL_OK;
 }
 
 static fl_status levels(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *x)
@@ -222,23 +267,92 @@ static fl_status levels(const fli_evaluate_side *side, fli_eval *eval, fli_excha
 
 /* The client's own model is its vector, if the method has one and the client has had a turn; before that the start
  * model, where clients are shown it; else the global one. */
-fl_status fli_evaluate(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *x)
+static fl_status begin(visit *c)
 {
+    const fli_evaluate_side *side = c->side;
     const fli_algo *a = side->algo;
+    const fli_exchange *x = c->exchange;
     uint32_t client = x->ask.client;
-    if (x->ask.kind == FLI_ASK_LEVELS) return levels(side, eval, x);
-    int wants = x->ask.kind == FLI_ASK_OWN_MODEL || x->ask.flags & FLI_FIGURES_OWN;
-    int looks = (wants && a->personal.model) || x->ask.flags & FLI_FIGURES_POTENTIAL;
-    visit c = {.side = side, .eval = eval, .ask = &x->ask, .x = x->down->vec[0], .num = x->up.num};
-    c.gradient = x->ask.flags & FLI_FIGURES_GRADIENT ? x->up.vec[0] : NULL;
-    fl_status s = looks ? fli_store_peek(side->store, client, &c.kept) : FL_OK;
+    int wants_own = x->ask.kind == FLI_ASK_OWN_MODEL || x->ask.flags & FLI_FIGURES_OWN;
+    int looks = (wants_own && a->personal.model) || x->ask.flags & FLI_FIGURES_POTENTIAL;
+    fl_status s = looks ? fli_store_peek(side->store, client, &c->kept) : FL_OK;
     if (s) return s;
-    c.scalars = c.kept ? fli_store_scalars(side->store, client) : NULL;
-    const void *start = x->ask.flags & FLI_ASK_FIRST ? x->down->start : NULL;
-    c.own = !a->personal.model ? c.x : c.kept ? c.kept[a->personal.model - 1] : start ? start : c.x;
-    c.mix =
-        a->personal.mix && wants ? a->personal.mix(side->params, client, fli_store_scalars(side->store, client)) : 1;
-    s = with_state(&c, x, start);
-    if (c.kept) fli_store_release(side->store, client);
+    c->scalars = c->kept ? fli_store_scalars(side->store, client) : NULL;
+    c->start = x->ask.flags & FLI_ASK_FIRST ? x->down->start : NULL;
+    c->own = !a->personal.model ? c->x : c->kept ? c->kept[a->personal.model - 1] : c->start ? c->start : c->x;
+    c->mix = a->personal.mix && wants_own
+                 ? a->personal.mix(side->params, client, fli_store_scalars(side->store, client))
+                 : 1;
+    if (x->ask.kind == FLI_ASK_OWN_MODEL) return FL_OK;
+    s = fli_view_open(side->ctx, side->fed, client, &c->view);
+    c->viewed = !s;
     return s;
+}
+
+static void end(visit *c)
+{
+    if (c->viewed) fli_view_close(&c->view);
+    if (c->kept) fli_store_release(c->side->store, c->ask->client);
+}
+
+/* ---- what will be looked at, said before where that helps ------------------------------------------------------ */
+
+enum { GLANCES = 4 };
+
+static size_t glances_of(const visit *c, fli_glance *out)
+{
+    const fli_view *v = &c->view;
+    wanted w = wants(c);
+    size_t n = 0;
+    int both = c->mix < 1;
+    fli_glance own = {v->ds, NULL, 0, both ? c->x : c->own, both ? c->own : NULL, c->mix};
+    if (w.test) out[n++] = (fli_glance){v->ds, v->test, v->n_test, c->x, NULL, 1};
+    if (w.train && !c->gradient) out[n++] = (fli_glance){v->ds, v->train, v->n_train, c->x, NULL, 1};
+    if (w.own_test) out[n] = own, out[n].idx = v->test, out[n++].n = v->n_test;
+    if (w.own_train) out[n] = own, out[n].idx = v->train, out[n++].n = v->n_train;
+    return n;
+}
+
+static fl_status foresee(const fli_elsewhere *there, fl_ctx *ctx, const visit *all, size_t n)
+{
+    size_t count = 0;
+    fli_glance *list = fli_alloc(ctx, n, GLANCES * sizeof *list);
+    if (!list) return FL_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        if (all[i].viewed) count += glances_of(&all[i], list + count);
+    if (count) there->foresee(there->arg, list, count);
+    fli_free(list);
+    return FL_OK;
+}
+
+static void evaluate(const fli_evaluate_side *side, fli_eval *eval, visit *all, fli_exchange *const *list, size_t n)
+{
+    const fli_elsewhere *there = eval->elsewhere;
+    square last = {0};
+    for (size_t i = 0; i < n; i++) {
+        fli_exchange *x = list[i];
+        all[i] = (visit){.side = side, .eval = eval, .square = &last, .exchange = x, .ask = &x->ask, .num = x->up.num};
+        all[i].x = x->down->vec[0];
+        all[i].gradient = x->ask.flags & FLI_FIGURES_GRADIENT ? x->up.vec[0] : NULL;
+        x->status = x->ask.kind == FLI_ASK_LEVELS ? FL_OK : begin(&all[i]);
+    }
+    fl_status s = there ? foresee(there, side->ctx, all, n) : FL_OK;
+    for (size_t i = 0; i < n; i++) {
+        fli_exchange *x = list[i];
+        if (!x->status) x->status = s;
+        if (!x->status)
+            x->status = x->ask.kind == FLI_ASK_LEVELS      ? levels(side, eval, x)
+                        : x->ask.kind == FLI_ASK_OWN_MODEL ? own_model_up(&all[i])
+                                                           : look(&all[i]);
+    }
+    if (there) there->foresee(there->arg, NULL, 0);
+    for (size_t i = 0; i < n; i++) end(&all[i]);
+}
+
+void fli_evaluate(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *const *list, size_t n)
+{
+    visit one, *all = n == 1 ? &one : fli_alloc(side->ctx, n, sizeof *all);
+    for (size_t i = 0; !all && i < n; i++) list[i]->status = FL_ENOMEM;
+    if (all) evaluate(side, eval, all, list, n);
+    if (all != &one) fli_free(all);
 }

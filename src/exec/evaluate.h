@@ -10,6 +10,7 @@
 typedef struct {
     fl_ctx *ctx;
     const fli_model *model;
+    fli_space space; /* of vectors in messages and state */
     const fli_fed *fed;
     const fli_algo *algo;
     const void *params;
@@ -19,7 +20,7 @@ typedef struct {
     int watch;         /* see fli_clients_spec */
 } fli_evaluate_side;
 
-/* Answers an ask that is no turn. */
-fl_status fli_evaluate(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *x);
+/* Answers asks that are no turns; each has its status then. */
+void fli_evaluate(const fli_evaluate_side *side, fli_eval *eval, fli_exchange *const *list, size_t n);
 
 #endif

@@ -1,13 +1,15 @@
 #include "exec/exchange.h"
 
 #include "base/bytes.h"
+#include "exec/piece.h"
 
 fl_status fli_message_init(fl_ctx *ctx, const fli_space *s, size_t vectors, size_t numbers, fli_message *m)
 {
     size_t stride = fli_vector_stride(s);
     *m = (fli_message){.vec = fli_alloc(ctx, vectors + 1, sizeof *m->vec),
-                       .num = fli_alloc(ctx, numbers + 1, sizeof *m->num)};
-    if (m->vec && m->num && (!vectors || (m->vec[0] = fli_alloc(ctx, vectors, stride)))) {
+                       .num = fli_alloc(ctx, numbers + 1, sizeof *m->num),
+                       .place = s->place};
+    if (m->vec && m->num && (!vectors || (m->vec[0] = fli_vector_alloc(ctx, s, vectors * stride)))) {
         for (size_t i = 1; i < vectors; i++) m->vec[i] = (char *)m->vec[0] + i * stride;
         return FL_OK;
     }
@@ -17,7 +19,7 @@ fl_status fli_message_init(fl_ctx *ctx, const fli_space *s, size_t vectors, size
 
 void fli_message_fini(fli_message *m)
 {
-    if (m->vec) fli_free(m->vec[0]);
+    if (m->vec) fli_vector_free(&(fli_space){.place = m->place}, m->vec[0]);
     fli_free(m->vec);
     fli_free(m->num);
     *m = (fli_message){0};
@@ -57,13 +59,13 @@ fl_status fli_outcome_read(const unsigned char *in, fli_exchange *x)
 void fli_save_vectors(const fli_space *s, void *const *vectors, size_t count, fli_saver *out)
 {
     fli_save_count(out, count);
-    for (size_t i = 0; i < count; i++) fli_save_bytes(out, vectors[i], fli_bytes(s));
+    for (size_t i = 0; i < count; i++) fli_save_piece(s, vectors[i], fli_bytes(s), out);
 }
 
 void fli_load_vectors(const fli_space *s, void *const *vectors, size_t count, fli_loader *in)
 {
     fli_load_equal(in, count, "does not fit this run: the method has another number of vectors");
-    for (size_t i = 0; i < count; i++) fli_load_bytes(in, vectors[i], fli_bytes(s));
+    for (size_t i = 0; i < count; i++) fli_load_piece(s, vectors[i], fli_bytes(s), in);
 }
 
 void fli_save_reals(const double *v, size_t count, fli_saver *out)

@@ -12,6 +12,7 @@ typedef struct {
     const void *start;          /* down: the start model; NULL where nobody is shown it */
     const void *const *history; /* down, for a client: see fli_turn.history */
     uint64_t serial;            /* down: two messages of one serial are the same; 0: nothing is said of it */
+    fli_place *place;           /* of the vectors, where fli_message_init has made them */
 } fli_message;
 
 typedef struct {

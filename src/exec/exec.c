@@ -9,6 +9,8 @@
 struct fli_exec {
     fl_ctx *ctx;
     fli_exec_spec spec;
+    fli_space space;
+    void **mirror; /* of the server's vectors, in plain memory, where they are not; NULL: they are */
     fli_crew crew;
     fli_coordinator *server;
     const fli_executor *executor;
@@ -52,6 +54,7 @@ static fl_status clients_new(fli_exec *e)
         .sgd = s->sgd,
         .memory = s->memory,
         .folder = s->folder,
+        .site = s->site,
         .watch = s->watch,
         .fault = &e->fault,
     };
@@ -63,6 +66,7 @@ static fl_status server_new(fli_exec *e)
     const fli_exec_spec *s = &e->spec;
     fli_coordinator_spec spec = {
         .model = s->model,
+        .place = e->space.place,
         .algo = s->algo,
         .params = s->params,
         .solvers = s->solvers,
@@ -84,19 +88,30 @@ static fl_status server_new(fli_exec *e)
 }
 
 /* A thread should have several turns in a block, so that it waits little for the others at its end. */
-size_t fli_exec_block(size_t threads)
+size_t fli_exec_block(const fli_site *site, size_t threads)
 {
     enum { LEAST = 64, EACH = 8 };
+    if (site) return site->lanes;
     return fli_pool_count(threads) * EACH > LEAST ? fli_pool_count(threads) * EACH : LEAST;
 }
 
 static fl_status block_new(fli_exec *e)
 {
-    e->block = fli_exec_block(e->spec.threads);
+    e->block = fli_exec_block(e->spec.site, e->spec.threads);
     e->exchanges = fli_alloc(e->ctx, e->block, sizeof *e->exchanges);
     e->list = fli_alloc(e->ctx, e->block, sizeof *e->list);
     if (!e->exchanges || !e->list) return FL_ENOMEM;
     return fli_intake_new(e->ctx, e->server, e->block, &e->intake);
+}
+
+static fl_status mirror_new(fli_exec *e)
+{
+    size_t vectors = fli_names_count(e->spec.algo->server), stride = fli_vector_stride(&e->space);
+    if (!e->space.place) return FL_OK;
+    e->mirror = fli_alloc(e->ctx, vectors, sizeof *e->mirror);
+    if (!e->mirror || !(e->mirror[0] = fli_alloc(e->ctx, vectors, stride))) return FL_ENOMEM;
+    for (size_t i = 1; i < vectors; i++) e->mirror[i] = (char *)e->mirror[0] + i * stride;
+    return FL_OK;
 }
 
 fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
@@ -108,8 +123,10 @@ fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
     e->spec = *spec;
     if (!spec->solvers.count) e->spec.solvers = fli_algo_solvers(spec->algo, spec->params, spec->model, NULL);
     e->executor = spec->executor ? spec->executor : &fli_executor_threads;
-    if ((s = fli_crew_init(ctx, spec->model, spec->threads, &e->crew)) || (s = clients_new(e)) || (s = server_new(e)) ||
-        (s = block_new(e))) {
+    e->space = spec->model->space;
+    e->space.place = spec->site ? spec->site->place : NULL;
+    if ((s = fli_crew_init(ctx, spec->model, spec->site, spec->threads, &e->crew)) || (s = clients_new(e)) ||
+        (s = server_new(e)) || (s = block_new(e)) || (s = mirror_new(e))) {
         fli_exec_free(e);
         return s;
     }
@@ -128,19 +145,47 @@ void fli_exec_free(fli_exec *e)
     if (e->clients) e->executor->close(e->clients);
     fli_crew_fini(&e->crew);
     fli_free(e->places);
+    if (e->mirror) fli_free(e->mirror[0]);
+    fli_free(e->mirror);
     fli_free(e);
 }
 
 const fli_exec_spec *fli_exec_spec_of(const fli_exec *e) { return &e->spec; }
 fli_coordinator *fli_exec_coordinator(fli_exec *e) { return e->server; }
 fli_crew *fli_exec_crew(fli_exec *e) { return &e->crew; }
-void *const *fli_exec_server(fli_exec *e) { return fli_coordinator_vectors(e->server); }
+const fli_space *fli_exec_space(const fli_exec *e) { return &e->space; }
+
+/* The mirror lies as the vectors do: in one piece. */
+static size_t mirror_bytes(const fli_exec *e)
+{
+    return fli_names_count(e->spec.algo->server) * fli_vector_stride(&e->space);
+}
+
+void *const *fli_exec_server(fli_exec *e)
+{
+    void *const *vec = fli_coordinator_vectors(e->server);
+    if (!e->mirror) return vec;
+    fli_vector_read(&e->space, mirror_bytes(e), vec[0], e->mirror[0]);
+    return e->mirror;
+}
+
+void fli_exec_server_changed(fli_exec *e)
+{
+    if (!e->mirror) return;
+    fli_vector_write(&e->space, mirror_bytes(e), e->mirror[0], fli_coordinator_vectors(e->server)[0]);
+}
+
+fl_status fli_exec_status(const fli_exec *e)
+{
+    fli_place *place = e->space.place;
+    return place ? place->does->status(place, e->ctx) : FL_OK;
+}
 
 /* ---- exchanges ------------------------------------------------------------------------------------------- */
 
 fl_status fli_exec_upload_new(fli_exec *e, fli_message *up)
 {
-    return fli_upload_init(e->ctx, &e->spec.model->space, e->spec.algo, up);
+    return fli_upload_init(e->ctx, &e->space, e->spec.algo, up);
 }
 
 void fli_exec_run(fli_exec *e, fli_exchange *const *list, size_t n) { e->executor->run(e->clients, list, n, NULL); }
@@ -168,13 +213,20 @@ size_t fli_exec_bytes_up(const fli_exec *e, const fli_ask *ask)
 fl_status fli_exec_own_model(fli_exec *e, uint32_t client, void *out, double *mix)
 {
     double share = NAN;
+    size_t bytes = fli_bytes(&e->space);
+    void *there = e->space.place ? fli_vector_alloc(e->ctx, &e->space, bytes) : out;
+    if (!there) return FL_ENOMEM;
     fli_exchange x = {.ask = {.kind = FLI_ASK_OWN_MODEL, .client = client, .flags = FLI_ASK_CHANGED | FLI_ASK_REPLY},
                       .down = fli_coordinator_broadcast(e->server),
-                      .up = {.vec = &out, .num = &share}};
+                      .up = {.vec = &there, .num = &share}};
     fli_coordinator_address(e->server, &x.ask);
     fli_exec_run(e, &(fli_exchange *){&x}, 1);
     if (mix) *mix = share;
-    return x.status ? fli_coordinator_failed(e->server, &x) : FL_OK;
+    if (there != out) {
+        fli_vector_read(&e->space, bytes, there, out);
+        fli_vector_free(&e->space, there);
+    }
+    return x.status ? fli_coordinator_failed(e->server, &x) : fli_exec_status(e);
 }
 
 /* ---- a round --------------------------------------------------------------------------------------------- */
@@ -285,7 +337,8 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
     size_t turns = note_places(e, r);
     fl_status s = rooms_for(e, turns);
     for (; s == FL_OK && step.phase < until; step.phase++) s = run_phase(e, r, &step, turns);
-    return s;
+    fl_status site = fli_exec_status(e); /* first of all: numbers of one that failed may be anything */
+    return site ? site : s;
 }
 
 int fli_exec_warms_up(const fli_exec *e)
@@ -313,6 +366,8 @@ void fli_exec_save(fli_exec *e, fli_saver *out)
 {
     fli_coordinator_save(e->server, out);
     e->executor->save(e->clients, out);
+    fl_status s = fli_exec_status(e);
+    if (s) fli_saver_fail(out, s);
 }
 
 fl_status fli_exec_load(fli_exec *e, fli_loader *in)

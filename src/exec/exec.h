@@ -10,8 +10,8 @@
 typedef struct fli_exec fli_exec;
 
 /* Uploads wait for their turn to be absorbed. A cohort is run in blocks of this many clients, so that memory is bounded
- * when everybody takes part in a large federation. */
-size_t fli_exec_block(size_t threads);
+ * when everybody takes part in a large federation. At a site: as many as it takes at a time. */
+size_t fli_exec_block(const fli_site *site, size_t threads);
 
 /* All borrowed; must outlive the federation. */
 typedef struct {
@@ -32,6 +32,7 @@ typedef struct {
     size_t slice;                 /* see coordinator.h */
     const fli_executor *executor; /* NULL: threads */
     int watch;                    /* see fli_clients_spec */
+    const fli_site *site; /* where all this is computed; NULL: here. Else executor is threads, of which there is one */
     const char *settings; /* for clients that are elsewhere, and how they read them: see join.h; NULL: not known */
     const fli_builder *builder;
     struct fli_mailbox *mailbox; /* where the executor finds clients that are elsewhere; NULL: it is not one of those */
@@ -45,8 +46,14 @@ fli_card fli_exec_card(const fli_exec *e, uint32_t client);
 const fli_exec_spec *fli_exec_spec_of(const fli_exec *e); /* what it was made for */
 fli_coordinator *fli_exec_coordinator(fli_exec *e);
 fli_crew *fli_exec_crew(fli_exec *e);
-/* The server's vectors; [0] is the model x. The caller sets the start model. */
+/* The space of all vectors in messages and state. */
+const fli_space *fli_exec_space(const fli_exec *e);
+/* The server's vectors in plain memory; [0] is the model x. At a site they are copies as of now. The caller sets the
+ * start model, and says so. */
 void *const *fli_exec_server(fli_exec *e);
+void fli_exec_server_changed(fli_exec *e);
+/* Whether the site has failed, which may have been a while ago: asked after every round, measurement and checkpoint. */
+fl_status fli_exec_status(const fli_exec *e);
 
 typedef struct {
     size_t round;
@@ -77,8 +84,8 @@ void fli_exec_one(fli_exec *e, fli_exchange *x, size_t worker);
 size_t fli_exec_bytes_down(const fli_exec *e, const fli_ask *ask);
 size_t fli_exec_bytes_up(const fli_exec *e, const fli_ask *ask);
 
-/* A copy of the client's own model, or of what stands for it, and unless NULL its share in what the client predicts
- * with. */
+/* A copy in plain memory of the client's own model, or of what stands for it, and unless NULL its share in what the
+ * client predicts with. */
 fl_status fli_exec_own_model(fli_exec *e, uint32_t client, void *out, double *mix);
 
 /* What the last round sent and took. */
@@ -89,7 +96,7 @@ typedef struct {
 fli_spent fli_exec_spent(const fli_exec *e);
 /* Bytes of client state in memory, and of what is in a file because it is beyond `memory`. */
 size_t fli_exec_state(const fli_exec *e, size_t *spilled);
-/* Between rounds: copies of vector k and of the scalars that a client keeps, unless NULL. *there: it has had a turn. */
+/* Between rounds: copies in plain memory of vector k and of the scalars that a client keeps, unless NULL. *there: it has had a turn. */
 fl_status fli_exec_peek(fli_exec *e, size_t client, size_t k, void *vector, double *scalars, int *there);
 
 /* Between rounds: all that changes. Loading is for one that has not run. */

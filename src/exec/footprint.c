@@ -21,7 +21,7 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
 {
     const fli_algo *a = spec->algo;
     double vector = (double)fli_bytes(&spec->model->space), threads = (double)fli_pool_count(spec->threads);
-    size_t block = fli_exec_block(spec->threads);
+    size_t block = fli_exec_block(spec->site, spec->threads);
     double at_work = (double)(async || cohort < block ? cohort : block);
     int apart = spec->executor && spec->executor->apart;
     size_t phases = a->rounds.phases ? a->rounds.phases(spec->params, 0) : 1;

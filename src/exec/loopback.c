@@ -163,7 +163,7 @@ static fl_status add_recalled(loopback *l, delivery *d)
     d->own.down = &d->inbox;
     if (d->own.ask.kind != FLI_ASK_TURN) return FL_OK;
     if (!l->recalls[client]) {
-        fl_status s = fli_recall_new(l->ctx, l->spec.model, l->spec.algo, l->spec.params, &l->recalls[client]);
+        fl_status s = fli_recall_new(l->ctx, l->spec.model, NULL, l->spec.algo, l->spec.params, &l->recalls[client]);
         if (s || !l->recalls[client]) return s; /* nothing is kept */
     }
     d->own.down = fli_recall_view(l->recalls[client]);

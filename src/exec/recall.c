@@ -1,6 +1,8 @@
 #include "exec/recall.h"
 
-#include <string.h>
+#include "exec/piece.h"
+
+#include <math.h>
 
 struct fli_recall {
     fl_ctx *ctx;
@@ -34,13 +36,15 @@ static int keeps_any(const fli_algo *a)
     return 0;
 }
 
-fl_status fli_recall_new(fl_ctx *ctx, const fli_model *model, const fli_algo *a, const void *params, fli_recall **out)
+fl_status fli_recall_new(fl_ctx *ctx, const fli_model *model, fli_place *place, const fli_algo *a, const void *params,
+                         fli_recall **out)
 {
     *out = NULL;
     if (!keeps_any(a)) return FL_OK;
     fli_recall *r = fli_alloc(ctx, 1, sizeof *r);
     if (!r) return FL_ENOMEM;
     *r = (fli_recall){.ctx = ctx, .algo = a, .params = params, .space = model->space};
+    r->space.place = place;
     r->upper = fli_model_upper(model);
     r->vectors = fli_parts_vectors(a->down);
     fl_status s = fli_message_init(ctx, &r->space, r->vectors, 0, &r->kept);
@@ -56,7 +60,7 @@ fl_status fli_recall_new(fl_ctx *ctx, const fli_model *model, const fli_algo *a,
 void fli_recall_free(fli_recall *r)
 {
     if (!r) return;
-    for (size_t i = 0; i < r->phases; i++) fli_free(r->history[i]);
+    for (size_t i = 0; i < r->phases; i++) fli_vector_free(&r->space, r->history[i]);
     fli_free(r->history);
     fli_message_fini(&r->kept);
     fli_free(r->table);
@@ -66,9 +70,11 @@ void fli_recall_free(fli_recall *r)
 /* Writes a part into what is kept. */
 static void keep(fli_recall *r, const fli_part *p, const fli_message *down)
 {
-    size_t first, count = fli_part_range(p, r->space.n, r->upper, &first);
     const fli_ops *ops = r->space.ops;
-    memcpy(fli_at(ops, r->kept.vec[p->at], first), fli_cat(ops, down->vec[p->at], first), count * ops->size);
+    fli_space range = r->space;
+    size_t first;
+    range.n = fli_part_range(p, r->space.n, r->upper, &first);
+    fli_copy(&range, fli_cat(ops, down->vec[p->at], first), fli_at(ops, r->kept.vec[p->at], first));
 }
 
 /* What the vector is now, for later phases that ask what it was in this one. */
@@ -79,7 +85,8 @@ static fl_status keep_history(fli_recall *r, const fli_part *p, size_t phase)
         if (s) return s;
         r->phases = phase + 1;
     }
-    if (!r->history[phase] && !(r->history[phase] = fli_alloc(r->ctx, 1, fli_bytes(&r->space)))) return FL_ENOMEM;
+    if (!r->history[phase] && !(r->history[phase] = fli_vector_alloc(r->ctx, &r->space, fli_bytes(&r->space))))
+        return FL_ENOMEM;
     fli_copy(&r->space, r->kept.vec[p->at], r->history[phase]);
     return FL_OK;
 }
@@ -88,9 +95,9 @@ static fl_status keep_history(fli_recall *r, const fli_part *p, size_t phase)
  * this one's: it is made NaN. */
 static void forget(fli_recall *r)
 {
-    for (size_t v = 0; v < r->vectors; v++) memset(r->kept.vec[v], 0xff, fli_bytes(&r->space));
+    for (size_t v = 0; v < r->vectors; v++) fli_fill(&r->space, NAN, r->kept.vec[v]);
     for (size_t i = 0; i < r->phases; i++)
-        if (r->history[i]) memset(r->history[i], 0xff, fli_bytes(&r->space));
+        if (r->history[i]) fli_fill(&r->space, NAN, r->history[i]);
 }
 
 fl_status fli_recall_take(fli_recall *r, const fli_ask *ask, const fli_message *down)
@@ -105,7 +112,11 @@ fl_status fli_recall_take(fli_recall *r, const fli_ask *ask, const fli_message *
         if (s) return s;
     }
     for (size_t v = 0; v < r->vectors; v++) r->table[v] = keeps_vector(r->algo, v) ? r->kept.vec[v] : down->vec[v];
-    r->view = (fli_message){r->table, down->num, down->start, (const void *const *)r->history, down->serial};
+    r->view = (fli_message){.vec = r->table,
+                            .num = down->num,
+                            .start = down->start,
+                            .history = (const void *const *)r->history,
+                            .serial = down->serial};
     r->serial = down->serial;
     return FL_OK;
 }
@@ -129,8 +140,8 @@ fl_status fli_recall_load(fli_recall *r, fli_loader *in)
     if (!(r->history = fli_alloc(r->ctx, r->phases, sizeof *r->history))) return r->phases = 0, FL_ENOMEM;
     for (size_t i = 0; i < r->phases && !fli_loader_status(in); i++) {
         if (!fli_load_count(in, 1)) continue;
-        if (!(r->history[i] = fli_alloc(r->ctx, 1, fli_bytes(&r->space)))) return FL_ENOMEM;
-        fli_load_bytes(in, r->history[i], fli_bytes(&r->space));
+        if (!(r->history[i] = fli_vector_alloc(r->ctx, &r->space, fli_bytes(&r->space)))) return FL_ENOMEM;
+        fli_load_piece(&r->space, r->history[i], fli_bytes(&r->space), in);
     }
     return fli_loader_status(in);
 }

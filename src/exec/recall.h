@@ -7,8 +7,10 @@
 
 typedef struct fli_recall fli_recall;
 
-/* *out is NULL for methods whose clients keep nothing. */
-fl_status fli_recall_new(fl_ctx *ctx, const fli_model *model, const fli_algo *a, const void *params, fli_recall **out);
+/* What is kept has its place with the messages' vectors; NULL: plain memory. *out is NULL for methods whose clients keep
+ * nothing. */
+fl_status fli_recall_new(fl_ctx *ctx, const fli_model *model, fli_place *place, const fli_algo *a, const void *params,
+                         fli_recall **out);
 void fli_recall_free(fli_recall *r);
 /* Takes what a message brings with that ask. The same message again changes nothing. */
 fl_status fli_recall_take(fli_recall *r, const fli_ask *ask, const fli_message *down);

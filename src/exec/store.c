@@ -1,12 +1,14 @@
 #include "exec/store.h"
 
+#include "exec/piece.h"
 #include "exec/spill.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* One allocation per client in memory: the table of its vectors, its scalars, then the vectors themselves. */
+/* One allocation per client in memory: the table of its vectors, its scalars, then the vectors themselves, in one
+ * piece. Where the space has a place that piece is there. */
 typedef struct entry {
     struct entry *before, *after; /* of those nobody uses, longest unused first */
     size_t client;
@@ -20,7 +22,7 @@ typedef struct entry {
 /* A client that was claimed at least once. The others, perhaps a hundred million, have nothing here. */
 typedef struct {
     uint32_t key;   /* 1 + the client; 0: a free slot */
-    uint32_t place; /* 1 + its place in the file; 0: it has none */
+    uint32_t place; /* 1 + its place in the file, or on the shelf; 0: it has none */
     entry *entry;   /* NULL: not in memory */
 } slot;
 
@@ -28,7 +30,8 @@ typedef struct {
 struct fli_store {
     fl_ctx *ctx;
     fli_store_spec spec;
-    size_t head, payload; /* bytes of an entry: its tables, and what is saved */
+    /* bytes of an entry: its tables, and what is saved: scalars and vectors */
+    size_t head, payload, numbers, vectors;
     atomic_size_t held;   /* entries in memory */
     pthread_mutex_t lock; /* held for bookkeeping, never while the disk is waited for */
     pthread_cond_t moved;
@@ -39,7 +42,9 @@ struct fli_store {
     /* with a budget */
     size_t most; /* entries that it allows */
     size_t placed;
-    fli_spill *spill; /* NULL before the first one goes there */
+    fli_spill *spill; /* NULL before the first one goes there, */
+    void **shelf;     /* or in place of the file plain memory, for `placed` */
+    size_t shelves;
     entry *oldest, *newest;
 };
 
@@ -67,7 +72,9 @@ fl_status fli_store_new(fl_ctx *ctx, const fli_store_spec *spec, fli_store **out
     s->ctx = ctx;
     s->spec = *spec;
     s->head = round_up(sizeof(entry) + spec->vectors * sizeof(void *));
-    s->payload = round_up(spec->scalars * sizeof(double)) + spec->vectors * stride(s);
+    s->numbers = round_up(spec->scalars * sizeof(double));
+    s->vectors = spec->vectors * stride(s);
+    s->payload = s->numbers + s->vectors;
     atomic_init(&s->held, 0);
     s->most = s->payload ? spec->budget / (s->head + s->payload) : 0;
     fl_status status = lock_new(s);
@@ -78,10 +85,18 @@ fl_status fli_store_new(fl_ctx *ctx, const fli_store_spec *spec, fli_store **out
     return status;
 }
 
+static void entry_free(const fli_store *s, entry *e)
+{
+    if (e && s->spec.space.place && s->vectors) fli_vector_free(&s->spec.space, e->vectors[0]);
+    fli_free(e);
+}
+
 void fli_store_free(fli_store *s)
 {
     if (!s) return;
-    for (size_t i = 0; i < s->room; i++) fli_free(s->slots[i].entry);
+    for (size_t i = 0; i < s->room; i++) entry_free(s, s->slots[i].entry);
+    for (size_t i = 0; i < s->shelves; i++) fli_free(s->shelf[i]);
+    fli_free(s->shelf);
     if (s->lockable) {
         pthread_mutex_destroy(&s->lock);
         pthread_cond_destroy(&s->moved);
@@ -149,18 +164,40 @@ static size_t place_of(const fli_store *s, size_t client)
 
 /* ---- entries --------------------------------------------------------------------------------------------- */
 
-static void *payload_of(const fli_store *s, entry *e) { return (char *)e + s->head; }
-
 static entry *entry_new(fli_store *s, size_t client)
 {
-    size_t scalars = round_up(s->spec.scalars * sizeof(double));
-    entry *e = fli_alloc(s->ctx, s->head + s->payload, 1);
+    fli_place *place = s->spec.space.place;
+    entry *e = fli_alloc(s->ctx, s->head + (place ? s->numbers : s->payload), 1);
     if (!e) return NULL;
     e->client = client;
-    e->scalars = payload_of(s, e);
-    for (size_t v = 0; v < s->spec.vectors; v++) e->vectors[v] = (char *)e->scalars + scalars + v * stride(s);
+    e->scalars = (void *)((char *)e + s->head);
+    char *piece = (char *)e->scalars + s->numbers;
+    if (place && s->vectors && !(piece = fli_vector_alloc(s->ctx, &s->spec.space, s->vectors))) {
+        fli_free(e);
+        return NULL;
+    }
+    for (size_t v = 0; v < s->spec.vectors; v++) e->vectors[v] = piece + v * stride(s);
     atomic_fetch_add(&s->held, 1);
     return e;
+}
+
+/* What a client keeps as one piece of plain memory, and back. */
+static void read_payload(const fli_store *s, const entry *e, void *here)
+{
+    memcpy(here, e->scalars, s->numbers);
+    if (s->vectors) fli_vector_read(&s->spec.space, s->vectors, e->vectors[0], (char *)here + s->numbers);
+}
+
+static void write_payload(const fli_store *s, entry *e, const void *here)
+{
+    memcpy(e->scalars, here, s->numbers);
+    if (s->vectors) fli_vector_write(&s->spec.space, s->vectors, (const char *)here + s->numbers, e->vectors[0]);
+}
+
+static void clear_payload(const fli_store *s, entry *e)
+{
+    memset(e->scalars, 0, s->numbers);
+    for (size_t v = 0; v < s->spec.vectors; v++) fli_zero(&s->spec.space, e->vectors[v]);
 }
 
 /* ---- under a budget, behind the lock --------------------------------------------------------------------- */
@@ -179,21 +216,59 @@ static void out_of_order(fli_store *s, entry *e)
     *(e->after ? &e->after->before : &s->newest) = e->before;
 }
 
+static fl_status shelf_new(fli_store *s)
+{
+    if (s->placed == s->shelves) {
+        size_t more = s->shelves ? 2 * s->shelves : 64;
+        if (fli_grow(s->ctx, (void **)&s->shelf, s->shelves, more, sizeof *s->shelf)) return FL_ENOMEM;
+        s->shelves = more;
+    }
+    return (s->shelf[s->placed] = fli_alloc(s->ctx, s->payload, 1)) ? FL_OK : FL_ENOMEM;
+}
+
+/* Where a client goes to; numbers from 1. */
+static fl_status place_for(fli_store *s, size_t client, size_t *out)
+{
+    fl_status status = FL_OK;
+    if ((*out = place_of(s, client))) return FL_OK;
+    if (s->spec.space.place)
+        status = shelf_new(s);
+    else if (!s->spill)
+        status = fli_spill_new(s->ctx, s->spec.folder ? s->spec.folder : "/tmp", s->payload, &s->spill);
+    if (!status) *out = ++s->placed;
+    return status;
+}
+
+/* Without a place an entry's scalars and vectors are one piece. */
+static fl_status put_away(fli_store *s, const entry *e, size_t place)
+{
+    if (!s->spec.space.place) return fli_spill_write(s->spill, place - 1, e->scalars);
+    read_payload(s, e, s->shelf[place - 1]);
+    return FL_OK;
+}
+
+static fl_status fetch(fli_store *s, entry *e, size_t place)
+{
+    if (!s->spec.space.place) return fli_spill_read(s->spill, place - 1, e->scalars);
+    write_payload(s, e, s->shelf[place - 1]);
+    return FL_OK;
+}
+
 /* Outside the lock: e's contents go to a place, and those of another client come. *written: the first part is done. */
 static fl_status exchange(fli_store *s, entry *e, size_t out, size_t in, int *written)
 {
-    fl_status status = out ? fli_spill_write(s->spill, out - 1, payload_of(s, e)) : FL_OK;
+    fl_status status = out ? put_away(s, e, out) : FL_OK;
     *written = !status;
     if (status) return status;
-    if (in) return fli_spill_read(s->spill, in - 1, payload_of(s, e));
-    memset(payload_of(s, e), 0, s->payload);
+    if (in) return fetch(s, e, in);
+    clear_payload(s, e);
     return FL_OK;
 }
 
 static void discard(fli_store *s, entry *e)
 {
     atomic_fetch_sub(&s->held, 1);
-    fli_free(e);
+    entry_free(s, e);
 }
 
 /* An entry for a client that is not in memory: a new one as long as the budget allows it, else that of the client that
@@ -204,13 +279,10 @@ static fl_status bring(fli_store *s, size_t client, entry **out)
     if (!claim(s, client)) return FL_ENOMEM;
     entry *e = fresh ? entry_new(s, client) : s->oldest;
     if (!e) return FL_ENOMEM;
-    fl_status status = FL_OK;
-    if (!fresh && !s->spill)
-        status = fli_spill_new(s->ctx, s->spec.folder ? s->spec.folder : "/tmp", s->payload, &s->spill);
+    size_t was = e->client, from = place_of(s, client), to = 0;
+    fl_status status = fresh || !e->changed ? FL_OK : place_for(s, was, &to);
     if (status) return status;
     if (!fresh) out_of_order(s, e);
-    size_t was = e->client, from = place_of(s, client);
-    size_t to = fresh || !e->changed ? 0 : place_of(s, was) ? place_of(s, was) : ++s->placed;
     e->moving = 1;
     find(s, client)->entry = e;
     pthread_mutex_unlock(&s->lock);
@@ -345,20 +417,32 @@ static slot *sorted(const fli_store *s, size_t *count)
     return all;
 }
 
-/* Those in the file are read past everybody else: saving changes nothing, not even the order. */
+/* What a client keeps, wherever it is. */
+static fl_status look_at(const fli_store *s, const slot *t, void *out)
+{
+    if (t->entry)
+        read_payload(s, t->entry, out);
+    else if (s->spec.space.place)
+        memcpy(out, s->shelf[t->place - 1], s->payload);
+    else
+        return fli_spill_read(s->spill, t->place - 1, out);
+    return FL_OK;
+}
+
+/* Those who are not in memory are read past everybody else: saving changes nothing, not even the order. */
 void fli_store_save(fli_store *s, fli_saver *out)
 {
     size_t count;
     fl_status status = FL_OK;
     slot *all = sorted(s, &count);
-    void *buffer = s->spill ? fli_alloc(s->ctx, 1, s->payload) : NULL;
-    if (!all || (s->spill && !buffer)) status = FL_ENOMEM;
+    void *buffer = fli_alloc(s->ctx, 1, s->payload);
+    if (!all || !buffer) status = FL_ENOMEM;
     fli_save_part(out, "clients");
     fli_save_count(out, count);
     for (size_t i = 0; i < count && !status; i++) {
-        if (!all[i].entry) status = fli_spill_read(s->spill, all[i].place - 1, buffer);
+        status = look_at(s, &all[i], buffer);
         fli_save_count(out, all[i].key - 1);
-        if (!status) fli_save_bytes(out, all[i].entry ? payload_of(s, all[i].entry) : buffer, s->payload);
+        if (!status) fli_save_bytes(out, buffer, s->payload);
     }
     fli_free(buffer);
     fli_free(all);
@@ -383,7 +467,8 @@ fl_status fli_store_load(fli_store *s, fli_loader *in)
             status = fli_loader_refuse(in, "does not fit this run: a client is in it twice");
         if (!status) status = fli_store_get(s, client, &kept);
         if (status) return status;
-        fli_load_bytes(in, payload_of(s, entry_of(s, client)), s->payload);
+        fli_load_bytes(in, kept.scalars, s->numbers);
+        if (s->vectors) fli_load_piece(&s->spec.space, kept.vectors[0], s->vectors, in);
         fli_store_release(s, client);
     }
     return fli_loader_status(in);

@@ -4,7 +4,10 @@
  *
  * With a budget no more than that is held in memory, whoever has had a turn: those who were not seen for the longest
  * time go to a file (spill.h) and come back when they are wanted. Clients in use stay, so that as many are held as are
- * in use at the same time even where the budget is smaller. Nobody sees a difference but the clock. */
+ * in use at the same time even where the budget is smaller. Nobody sees a difference but the clock.
+ *
+ * Vectors live where the space has its place. If that is a device, its memory is what the budget bounds, and plain
+ * memory takes the place of the file. */
 #ifndef FLI_EXEC_STORE_H
 #define FLI_EXEC_STORE_H
 
@@ -22,8 +25,9 @@ typedef struct {
 typedef struct {
     fli_space space;
     size_t clients, vectors, scalars;
-    size_t budget;      /* bytes; 0: no limit */
-    const char *folder; /* for what is beyond it; borrowed, looked at when the first client goes there */
+    size_t budget; /* bytes; 0: no limit */
+    const char
+        *folder; /* for what is beyond it, unless there is a place; borrowed, looked at when somebody goes there */
     /* With a budget: a client's state leaves memory, and what others keep for it may go as well. NULL: nobody does. */
     void (*left)(void *arg, size_t client);
     void *arg;
@@ -41,8 +45,8 @@ void fli_store_release(fli_store *s, size_t client);
 /* Scalars of a client between peek (or get) and release; NULL if peek found nothing. */
 const double *fli_store_scalars(fli_store *s, size_t client);
 
-size_t fli_store_bytes(const fli_store *s);   /* held in memory now */
-size_t fli_store_spilled(const fli_store *s); /* in the file */
+size_t fli_store_bytes(const fli_store *s);   /* held in memory now, or on the device */
+size_t fli_store_spilled(const fli_store *s); /* in the file, or in plain memory */
 
 /* Between turns: all clients that were ever touched. Loading is for a store nobody has used. */
 void fli_store_save(fli_store *s, fli_saver *out);

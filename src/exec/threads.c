@@ -17,7 +17,8 @@ typedef struct {
     fli_crew *crew;
     const fli_fed *fed;
     fli_clients *clients;
-    fli_recall *recall; /* all clients of a cohort are sent the same, so they share it; NULL: they keep nothing */
+    const fli_site *site; /* NULL: here */
+    fli_recall *recall;   /* all clients of a cohort are sent the same, so they share it; NULL: they keep nothing */
     item *items;
     size_t room;
     const fli_filled *filled; /* who is told, in the run under way */
@@ -38,7 +39,9 @@ static fl_status open_threads(fl_ctx *ctx, const fli_clients_spec *spec, fli_cre
     threads *t = fli_alloc(ctx, 1, sizeof *t);
     if (!t) return FL_ENOMEM;
     *t = (threads){.ctx = ctx, .crew = crew, .fed = spec->fed};
-    fl_status s = fli_recall_new(ctx, spec->model, spec->algo, spec->params, &t->recall);
+    t->site = spec->site;
+    fl_status s =
+        fli_recall_new(ctx, spec->model, spec->site ? spec->site->place : NULL, spec->algo, spec->params, &t->recall);
     if (!s) s = fli_clients_new(ctx, spec, crew->threads, crew->evals, &t->clients);
     if (s)
         close_threads(t);
@@ -92,6 +95,13 @@ static fl_status recall(threads *t, fli_exchange *const *list, size_t n)
     return s;
 }
 
+/* Many turns at once are a site's own business. */
+static void work_there(threads *t, fli_exchange *const *list, size_t n)
+{
+    fli_clients_work(t->clients, list, n, 0);
+    for (size_t i = 0; t->filled && i < n; i++) t->filled->tell(t->filled->arg, i);
+}
+
 static void work_on(threads *t, fli_exchange *const *list, size_t n)
 {
     int sorted = 1;
@@ -112,7 +122,10 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_f
     const fli_message *sent = list[0]->down;
     fl_status s = make_room(t, n);
     if (!s && keeps) s = recall(t, list, n);
-    if (!s) work_on(t, list, n);
+    if (!s && t->site)
+        work_there(t, list, n);
+    else if (!s)
+        work_on(t, list, n);
     for (size_t i = 0; i < n; i++) {
         if (s) list[i]->status = s;
         if (keeps) list[i]->down = sent;

@@ -44,6 +44,7 @@ double fli_eval_loss(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, si
                      size_t *correct)
 {
     const fli_model *m = e->model;
+    if (e->elsewhere) return e->elsewhere->loss(e->elsewhere->arg, ds, idx, n, x, g, correct);
     fli_pieces p = fli_pieces_of(e, ds, idx, n);
     double loss = 0;
     size_t hits = 0;
@@ -61,6 +62,7 @@ double fli_eval_loss(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, si
 double fli_eval_pair(fli_eval *e, const fli_dataset *ds, const uint32_t *idx, size_t n, const void *x, const void *own,
                      double mix, size_t *correct)
 {
+    if (e->elsewhere) return e->elsewhere->pair(e->elsewhere->arg, ds, idx, n, x, own, mix, correct);
     fli_pieces p = fli_pieces_of(e, ds, idx, n);
     double loss = 0;
     *correct = 0;

@@ -229,6 +229,7 @@ typedef struct {
     /* the task's own */
     void *z, *kept; /* the solution, and `answers` further vectors: fli_task_vector */
     size_t stride;  /* bytes from one of those to the next */
+    fli_place *place;
 } fli_task;
 
 /* What a solver works for. */
@@ -299,10 +300,20 @@ fl_status fli_solver_fits(fl_ctx *ctx, const fli_solver *solver, const fli_model
  * Solvers that work to an accuracy cost what they are asked for: nobody knows before. */
 size_t fli_solver_cost(const fli_solver *solver, size_t steps, size_t per_epoch);
 
+/* Where a federation computes, if not in plain memory and on this processor. One thread at a time. */
+typedef struct {
+    fli_place *place; /* of vectors */
+    const fli_elsewhere *elsewhere;
+    /* The solver there that does what this one does; NULL: there is none. Its instances know where they are from the
+     * evaluation that is lent to them. */
+    const fli_solver *(*solver)(const fli_solver *solver);
+    size_t lanes; /* tasks that it is best given at a time */
+} fli_site;
+
 /* Of several solvers that whose tasks can be given to all of them. */
 const fli_solver *fli_solver_roomiest(const fli_solver *const *list, size_t n);
-/* A task that this solver can be given, on this model. */
-fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fli_model *m, fli_task *out);
+/* A task that this solver can be given, with vectors of the space. */
+fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fli_space *s, fli_task *out);
 void fli_task_fini(fli_task *t);
 double fli_task_bytes(const fli_solver *solver, const fli_model *m); /* what fli_task_init takes */
 /* Vector i < answers. */

@@ -40,6 +40,7 @@ static double over_latents(fli_eval *e, const fli_view *v, const fli_objective_a
 fli_objective fli_eval_objective(fli_eval *e, const fli_view *v, const fli_objective_at *at, void *g)
 {
     fli_objective o = {0};
+    if (e->elsewhere) return e->elsewhere->objective(e->elsewhere->arg, v, at, g);
     if (mixes(at))
         o.labelled = fli_eval_pair(e, v->ds, v->train, v->n_train, at->x, at->own, at->mix, &o.correct);
     else
@@ -55,6 +56,7 @@ double fli_eval_second_block(fli_eval *e, const fli_view *v, const fli_objective
     const fli_ops *ops = m->space.ops;
     double sum = 0;
     if (!has_rows(m)) return 0;
+    if (e->elsewhere) return e->elsewhere->second_block(e->elsewhere->arg, v, at);
     fli_pieces p = fli_pieces_of(e, v->ds, v->unlabelled, v->n_unlabelled);
     while (fli_pieces_next(&p)) {
         size_t reals = p.n * m->latent->size(m);

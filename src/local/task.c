@@ -3,12 +3,11 @@
 
 #include "base/number.h"
 
-fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fli_model *m, fli_task *out)
+fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fli_space *s, fli_task *out)
 {
-    const fli_space *s = &m->space;
-    *out = (fli_task){.stride = fli_vector_stride(s)};
-    out->z = fli_alloc(ctx, s->n, s->ops->size);
-    if (solver->answers) out->kept = fli_alloc(ctx, solver->answers, out->stride);
+    *out = (fli_task){.stride = fli_vector_stride(s), .place = s->place};
+    out->z = fli_vector_alloc(ctx, s, fli_bytes(s));
+    if (solver->answers) out->kept = fli_vector_alloc(ctx, s, solver->answers * out->stride);
     if (out->z && (out->kept || !solver->answers)) return FL_OK;
     fli_task_fini(out);
     return FL_ENOMEM;
@@ -16,8 +15,9 @@ fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fli_model *
 
 void fli_task_fini(fli_task *t)
 {
-    fli_free(t->z);
-    fli_free(t->kept);
+    const fli_space there = {.place = t->place};
+    fli_vector_free(&there, t->z);
+    fli_vector_free(&there, t->kept);
     *t = (fli_task){0};
 }
 

@@ -241,7 +241,7 @@ static fl_status recall(fl_client *c, fli_errand *e)
 {
     if (e->x.ask.kind != FLI_ASK_TURN) return FL_OK;
     if (!c->recall) {
-        fl_status s = fli_recall_new(c->ctx, c->spec.model, c->spec.algo, c->spec.params, &c->recall);
+        fl_status s = fli_recall_new(c->ctx, c->spec.model, NULL, c->spec.algo, c->spec.params, &c->recall);
         if (s || !c->recall) return s; /* nothing is kept */
     }
     fl_status s = fli_recall_take(c->recall, &e->x.ask, &e->inbox);
@@ -327,7 +327,7 @@ static fl_status read_state(fl_client *c, fli_loader *in, restored *r)
     r->phase = fli_load_count(in, UINT32_MAX);
     fl_status s = FL_OK;
     if (fli_load_count(in, 1)) {
-        s = fli_recall_new(c->ctx, c->spec.model, c->spec.algo, c->spec.params, &r->recall);
+        s = fli_recall_new(c->ctx, c->spec.model, NULL, c->spec.algo, c->spec.params, &r->recall);
         if (!s && !r->recall) s = fli_loader_refuse(in, "says that this client keeps something, which it does not");
         if (!s) s = fli_recall_load(r->recall, in);
     }

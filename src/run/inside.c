@@ -60,6 +60,7 @@ fl_status fl_run_start(fl_run *run, const double *x, size_t n)
             return fli_fail(run->ctx, FL_ECONFIG, "fl_run_start: parameter %zu is %g, which precision %s does not hold",
                             i, x[i], space->ops->size == sizeof(float) ? "f32" : "f64");
     space->ops->from_f64(n, x, model);
+    fli_exec_server_changed(run->exec);
     return FL_OK;
 }
 

@@ -19,6 +19,7 @@ struct fli_measure {
     fl_ctx *ctx;
     fli_exec *exec;
     const fli_model *model;
+    const fli_space *space; /* of x, gradients and messages */
     const fli_metrics_settings *what;
     const fli_asking *asking;
     const fli_dataset *test;     /* the server's; NULL: none */
@@ -60,7 +61,7 @@ static fl_status rooms_new(fli_measure *m)
 {
     size_t numbers = FLI_FIGURES_CLUSTERS_AT + m->cells, vectors = gradients(m->what) ? 1 : 0;
     for (; m->rooms < block(m->what) && m->rooms < m->count; m->rooms++) {
-        if (fli_message_init(m->ctx, &m->model->space, vectors, numbers, &m->exchanges[m->rooms].up)) return FL_ENOMEM;
+        if (fli_message_init(m->ctx, m->space, vectors, numbers, &m->exchanges[m->rooms].up)) return FL_ENOMEM;
         m->list[m->rooms] = &m->exchanges[m->rooms];
     }
     return FL_OK;
@@ -68,7 +69,7 @@ static fl_status rooms_new(fli_measure *m)
 
 static fl_status buffers_new(fli_measure *m)
 {
-    size_t n = m->model->space.n, size = m->model->space.ops->size, tested = m->test ? m->test->n : 0;
+    size_t tested = m->test ? m->test->n : 0;
     m->count = m->flags ? m->clients : 0;
     if (m->count > (size_t)m->what->max_clients) m->count = (size_t)m->what->max_clients;
     m->figures = fli_alloc(m->ctx, m->count, sizeof *m->figures);
@@ -79,7 +80,7 @@ static fl_status buffers_new(fli_measure *m)
     if (!m->figures || !m->accuracies || !m->own || !m->all || !m->table) return FL_ENOMEM;
     for (size_t i = 0; i < tested; i++) m->all[i] = (uint32_t)i;
     for (size_t l = 0; gradients(m->what) && l < LANES; l++)
-        if (!(m->lanes[l].gradient = fli_alloc(m->ctx, n, size))) return FL_ENOMEM;
+        if (!(m->lanes[l].gradient = fli_vector_alloc(m->ctx, m->space, fli_bytes(m->space)))) return FL_ENOMEM;
     return rooms_new(m);
 }
 
@@ -100,6 +101,7 @@ fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, c
     m->ctx = ctx;
     m->exec = exec;
     m->model = model;
+    m->space = fli_exec_space(exec);
     m->what = what;
     m->asking = asking;
     m->test = fed->test;
@@ -118,7 +120,7 @@ fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, c
 void fli_measure_free(fli_measure *m)
 {
     if (!m) return;
-    for (size_t l = 0; l < LANES; l++) fli_free(m->lanes[l].gradient);
+    for (size_t l = 0; l < LANES; l++) fli_vector_free(m->space, m->lanes[l].gradient);
     for (size_t i = 0; i < m->rooms; i++) fli_message_fini(&m->exchanges[i].up);
     fli_free(m->figures);
     fli_free(m->accuracies);
@@ -167,7 +169,7 @@ static void absorb(fli_measure *m, size_t at, const fli_exchange *x)
     describe(m, f);
     void *gradient = m->lanes[place].gradient;
     if (gradient && (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_TRAIN)
-        fli_axpy(&m->model->space, x->ask.weight, x->up.vec[0], gradient);
+        fli_axpy(m->space, x->ask.weight, x->up.vec[0], gradient);
     for (size_t i = 0; m->flags & FLI_FIGURES_CLUSTERS && i < m->cells; i++)
         m->table[i] += x->up.num[FLI_FIGURES_CLUSTERS_AT + i];
 }
@@ -224,6 +226,18 @@ static fl_status ask_clients(fli_measure *m, fli_counts *counts)
 
 /* ---- the server's test set ------------------------------------------------------------------------------- */
 
+/* What the lanes will look at, said before where that helps. */
+static void foresee(const fli_measure *m, const fli_elsewhere *there)
+{
+    fli_glance list[LANES];
+    size_t n = 0;
+    for (size_t i = 0; i < LANES; i++) {
+        size_t from = fli_lane_begin(i, m->test->n), to = fli_lane_begin(i + 1, m->test->n);
+        if (from < to) list[n++] = (fli_glance){m->test, m->all + from, to - from, m->x, NULL, 1};
+    }
+    if (n) there->foresee(there->arg, list, n);
+}
+
 /* fli_pool_fn: a lane measures its share. */
 static void test_lane(void *arg, size_t item, size_t worker)
 {
@@ -237,6 +251,17 @@ static void test_lane(void *arg, size_t item, size_t worker)
     l->test_n = (double)(to - from);
     l->test_loss = l->test_n * loss;
     l->test_hits = (double)hits;
+}
+
+static fl_status measure_test(fli_measure *m)
+{
+    fli_crew *crew = fli_exec_crew(m->exec);
+    const fli_elsewhere *there = crew->evals[0].elsewhere;
+    if (!m->what->test || !m->test) return FL_OK;
+    if (there) foresee(m, there);
+    fli_pool_run(crew->pool, LANES, test_lane, m);
+    if (there) there->foresee(there->arg, NULL, 0);
+    return fli_model_status(m->ctx, m->model, " on the test set");
 }
 
 /* ---- a row ----------------------------------------------------------------------------------------------- */
@@ -268,7 +293,7 @@ static lane total(fli_measure *m)
         t.test_loss += l->test_loss;
         t.test_hits += l->test_hits;
         t.test_n += l->test_n;
-        if (t.gradient) fli_axpy(&m->model->space, 1, l->gradient, t.gradient);
+        if (t.gradient) fli_axpy(m->space, 1, l->gradient, t.gradient);
     }
     return t;
 }
@@ -280,6 +305,7 @@ static fli_moment gather(fli_measure *m)
         .ctx = m->ctx,
         .exec = m->exec,
         .model = m->model,
+        .space = m->space,
         .what = m->what,
         .x = m->x,
         .clients = m->figures,
@@ -293,7 +319,7 @@ static fli_moment gather(fli_measure *m)
         .clusters = m->cells ? m->cells / m->classes : 0,
         .classes = m->classes,
     };
-    if (t.gradient) fli_axpy(&m->model->space, fli_train_decay(&moment), m->x, t.gradient);
+    if (t.gradient) fli_axpy(m->space, fli_train_decay(&moment), m->x, t.gradient);
     moment.gradient = t.gradient;
     return moment;
 }
@@ -311,15 +337,14 @@ fl_status fli_measure_take(fli_measure *m, const void *x, fli_counts *counts, fl
 {
     for (size_t i = 0; i < LANES; i++) {
         m->lanes[i] = (lane){.gradient = m->lanes[i].gradient};
-        if (m->lanes[i].gradient) fli_zero(&m->model->space, m->lanes[i].gradient);
+        if (m->lanes[i].gradient) fli_zero(m->space, m->lanes[i].gradient);
     }
     m->x = x;
     fl_status s = ask_clients(m, counts);
     if (s) return s;
-    if (m->what->test && m->test) fli_pool_run(fli_exec_crew(m->exec)->pool, LANES, test_lane, m);
-    if ((s = fli_model_status(m->ctx, m->model, " on the test set"))) return s;
+    if ((s = measure_test(m))) return s;
     fli_moment moment = gather(m);
-    if ((s = measure_levels(m, counts, &moment.levels))) return s;
+    if ((s = fli_exec_status(m->exec)) || (s = measure_levels(m, counts, &moment.levels))) return s;
     m->taken = 1;
     fli_row_count(row, counts);
     return fli_row_measure(row, m->what, &moment);

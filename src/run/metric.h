@@ -54,6 +54,7 @@ typedef struct {
     fl_ctx *ctx;
     fli_exec *exec;
     const fli_model *model;
+    const fli_space *space; /* of x and the gradient */
     const fli_metrics_settings *what;
     const void *x;                     /* the model vector under measurement */
     const fli_client_figures *clients; /* those that were asked */

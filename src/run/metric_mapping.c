@@ -25,9 +25,10 @@ static double eta_of(const fli_moment *m)
 static double mapping_at(const fli_moment *m, double eta, double *step, double *work)
 {
     const fli_exec_spec *spec = fli_exec_spec_of(m->exec);
-    const fli_space *s = &m->model->space;
+    const fli_space *s = m->space;
     double *x = work, weight = fli_train_weight(m), sum = 0;
-    s->ops->to_f64(s->n, m->gradient, step);
+    fli_vector_read(s, fli_bytes(s), m->gradient, work);
+    s->ops->to_f64(s->n, work, step);
     s->ops->to_f64(s->n, fli_exec_server(m->exec)[0], x);
     for (size_t i = 0; i < s->n; i++) step[i] = x[i] - eta * (step[i] / weight);
     spec->regularizer->prox(spec->regularizer_params, eta, s->n, step, work + s->n);
@@ -37,7 +38,7 @@ static double mapping_at(const fli_moment *m, double eta, double *step, double *
 
 static double mapping(fli_moment *m)
 {
-    const fli_space *s = &m->model->space;
+    const fli_space *s = m->space;
     if (!fli_exec_spec_of(m->exec)->regularizer)
         return sqrt(fli_dot(s, m->gradient, m->gradient)) / fli_train_weight(m);
     double *room = fli_alloc(m->ctx, s->n, 3 * sizeof *room);

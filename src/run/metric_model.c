@@ -18,7 +18,7 @@ static double test_accuracy(fli_moment *m) { return fli_test_accuracy(m, 0); }
 static double gradient2(fli_moment *m)
 {
     double weight = fli_train_weight(m);
-    return fli_dot(&m->model->space, m->gradient, m->gradient) / (weight * weight);
+    return fli_dot(m->space, m->gradient, m->gradient) / (weight * weight);
 }
 
 static double regularizer(fli_moment *m)

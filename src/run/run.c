@@ -31,8 +31,12 @@ static fl_status start(fl_run *run)
     if (!status && p->pace.buffer) status = fli_arrivals_prepare(run);
     if (status) return status;
     void *x = fli_exec_server(run->exec)[0];
-    if (p->start) fli_copy(&p->model->space, p->start, x);
-    return p->start ? FL_OK : fli_model_start_from(run->ctx, p->model, p->fed, p->exec.seed, x);
+    if (p->start)
+        fli_copy(&p->model->space, p->start, x);
+    else
+        status = fli_model_start_from(run->ctx, p->model, p->fed, p->exec.seed, x);
+    fli_exec_server_changed(run->exec);
+    return status;
 }
 
 fl_status fl_run_new(fl_config *cfg, fl_run **out) { return fli_run_new(cfg, NULL, out); }
@@ -103,8 +107,9 @@ static fl_status measure(fl_run *run)
 {
     const fli_reals *targets = &run->plan.settings.metrics.targets;
     size_t kept = rows_before(run);
+    const void *x = fli_coordinator_vectors(fli_exec_coordinator(run->exec))[0];
     run->counts.round = (double)run->round;
-    fl_status s = fli_measure_take(run->measure, fli_exec_server(run->exec)[0], &run->counts, &run->now);
+    fl_status s = fli_measure_take(run->measure, x, &run->counts, &run->now);
     if (s) return s;
     if (run->row_count == run->row_capacity) {
         size_t more = run->row_capacity ? 2 * run->row_capacity : 64;

@@ -81,6 +81,15 @@ static inline int fli_finite(const fli_space *s, const void *x)
     return finite;
 }
 
+/* out[k] is 0 where x[k] has a NaN or an infinity */
+static inline void fli_finite_all(const fli_space *s, size_t count, const void *const *x, unsigned char *out)
+{
+    if (s->place)
+        s->place->does->finite(s->place, s->ops, s->n, count, x, out);
+    else
+        for (size_t k = 0; k < count; k++) out[k] = s->ops->finite(s->n, x[k]) != 0;
+}
+
 /* (x_1[i], x_2[i], ...) <- fn(x_1[i], x_2[i], ...) for every i */
 static inline void fli_map(const fli_space *s, size_t vectors, void *const *x, fli_map_fn *fn, const void *arg)
 {

@@ -213,7 +213,7 @@ static void compare(clients *c)
     for (size_t i = 0; i < TASKS; i++) {
         want[i] = alone(c, i);
         for (size_t j = 0; j < i; j++) assert_memory_not_equal(want[i].z, want[j].z, sizeof want[i].z);
-        assert_ok(c->ctx, fli_task_init(c->ctx, solver, c->model, &task[i]));
+        assert_ok(c->ctx, fli_task_init(c->ctx, solver, &c->model->space, &task[i]));
         pose(c, i, &cache[i], &task[i]);
         all[i] = reversed[TASKS - 1 - i] = &task[i];
     }
@@ -267,7 +267,7 @@ static void failures_are_the_tasks_own(void **state)
     assert_ok(f->ctx, solving_init(f->ctx, &fli_solver_exact, model, &(fli_sgd_spec){0}, fed->largest, &s));
     for (size_t i = 0; i < N; i++) {
         assert_ok(f->ctx, fli_view_open(f->ctx, fed, i, &view[i]));
-        assert_ok(f->ctx, fli_task_init(f->ctx, s.solver, model, &task[i]));
+        assert_ok(f->ctx, fli_task_init(f->ctx, s.solver, &model->space, &task[i]));
         task[i].problem = (fli_problem){.start = zero, .anchor = i == 1 ? NULL : zero, .rho = 1};
         task[i].view = &view[i];
         task[i].cache = &cache[i];
