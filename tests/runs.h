@@ -57,6 +57,7 @@ UNUSED static void run_anew(fixture *f, fl_run *run, const fli_exec_spec *spec)
     if (run->plan.algo->async.pace) assert_ok(f->ctx, fli_arrivals_prepare(run));
     assert_ok(f->ctx, fli_model_start(f->ctx, run->plan.model, (uint64_t)run->plan.settings.top.seed,
                                       fli_exec_server(run->exec)[0]));
+    fli_exec_server_changed(run->exec);
 }
 
 /* What a child process that does this exits with; -1 if a signal ended it. */

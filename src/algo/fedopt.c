@@ -40,7 +40,7 @@ static const char *const server[] = {"x", "m", "v", NULL};
 static void start(const fli_server *s)
 {
     double tau = ((const params *)s->params)->tau;
-    s->space->ops->fill(s->space->n, tau * tau, s->vec[V]);
+    fli_fill(s->space, tau * tau, s->vec[V]);
 }
 
 static void pose(const fli_turn *t, fli_problem *p) { p->start = t->down[X]; }

@@ -11,7 +11,7 @@
 static fli_own_list methods = FLI_OWN_LIST(fli_own_free);
 
 static const fli_own_method *self_of(const void *params) { return ((const fli_own_params *)params)->self; }
-static fl_space space_of(const fli_space *s) { return (fl_space){s->n, s->ops->size, s->ops}; }
+static fl_space space_of(const fli_space *s) { return (fl_space){s->n, s->ops->size, s}; }
 
 /* ---- a client's turn ------------------------------------------------------------------------------------- */
 

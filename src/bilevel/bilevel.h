@@ -65,8 +65,14 @@ void fli_bilevel_product(const fli_model *m, const void *z, const fli_batch *b, 
                          void *scratch);
 
 /* The blocks as spaces, and where the lower one starts. */
-static inline fli_space fli_upper_space(const fli_space *s, size_t upper) { return (fli_space){s->ops, upper}; }
-static inline fli_space fli_lower_space(const fli_space *s, size_t upper) { return (fli_space){s->ops, s->n - upper}; }
+static inline fli_space fli_upper_space(const fli_space *s, size_t upper)
+{
+    return (fli_space){s->ops, upper, s->place};
+}
+static inline fli_space fli_lower_space(const fli_space *s, size_t upper)
+{
+    return (fli_space){s->ops, s->n - upper, s->place};
+}
 
 /* Parameters in the upper block: all of them where there is a single level. */
 static inline size_t fli_model_upper(const fli_model *m) { return m->bilevel ? m->bilevel->upper : m->space.n; }

@@ -80,7 +80,7 @@ static fl_local local_of(engine *e)
     const fli_space *s = &w->model->space;
     size_t n = t->view->n_train;
     fli_rng seed = t->rng; /* mini-batches are drawn from the original */
-    return (fl_local){.space = {.n = s->n, .real = s->ops->size, .ops = s->ops},
+    return (fl_local){.space = {.n = s->n, .real = s->ops->size, .ops = s},
                       .client = t->client,
                       .round = t->round,
                       .seed = fli_rng_u64(&seed),

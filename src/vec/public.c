@@ -3,7 +3,13 @@
 
 #include "fedloom_extend.h"
 
-static fli_space ours(const fl_space *s) { return (fli_space){s->ops, s->n}; }
+/* `ops` is the engine's own space, which the callee may have made shorter. */
+static fli_space ours(const fl_space *s)
+{
+    fli_space own = *(const fli_space *)s->ops;
+    own.n = s->n;
+    return own;
+}
 
 void fl_vec_copy(const fl_space *s, const void *x, void *y)
 {
