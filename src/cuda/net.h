@@ -1,0 +1,100 @@
+/* A model on the device: the layers of its network, one kernel after the other, for a block of lanes at once. net.c
+ * knows the network, pass.c takes mini-batches through it, train.c has turns, look.c evaluation. */
+#ifndef FLI_CUDA_NET_H
+#define FLI_CUDA_NET_H
+
+#include "cuda/parcel.h"
+
+/* Slots of the backend. */
+fl_status fli_cuda_net_new(fli_engine *e, fl_ctx *ctx, const fli_model *m, int tf32, fli_engine_net **out);
+void fli_cuda_net_free(fli_engine_net *n);
+double fli_cuda_net_bytes(const fli_engine_net *n, size_t lanes, size_t batch, int momentum);
+fl_status fli_cuda_train(fl_ctx *ctx, fli_engine_net *n, const fli_engine_turns *turns);
+fl_status fli_cuda_look(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data, fli_engine_look *look,
+                        size_t count);
+fl_status fli_cuda_outputs(fl_ctx *ctx, fli_engine_net *n, const fli_engine_data *data, fli_engine_outputs *o,
+                           size_t count);
+
+/* ---- private to the files named above ---- */
+
+/* A layer, or a convolution with the max pool behind it. */
+typedef struct {
+    const fli_net_layer *layer, *pool; /* pool NULL: there is none */
+    size_t in, out;                    /* reals per row */
+    int chw;                           /* images behind it are channels first, because units follow */
+    int masked;                        /* what comes in went through ReLU: the error below is 0 where it is not
+                                          positive */
+} fli_cuda_stage;
+
+struct fli_engine_net {
+    fli_engine *engine;
+    const fli_model *model;
+    fli_cuda_type type;
+    size_t real; /* bytes of one */
+    fli_network network;
+    size_t depth, first; /* stages; the first one with parameters */
+    fli_cuda_stage stage[FLI_NET_LAYERS_MAX];
+    uint32_t piece; /* rows of a lane that are computed at a time, at most */
+    fli_depot work; /* of the block under way */
+    fli_depot sums; /* of a whole look */
+    /* memory here for tables of a block, which grows */
+    fli_cuda_lane *lane, *own;
+    fli_cuda_drawing *drawing;
+    size_t lanes_room;
+    fli_tape_op *op;
+    uint32_t *begin;
+    size_t ops_room, begin_room;
+};
+
+/* Where a block's mini-batches pass through. Matrices have lanes * room rows. */
+typedef struct {
+    uint32_t lanes, room;
+    void *x;
+    void *h[FLI_NET_LAYERS_MAX]; /* behind each stage; the last one is logits, then their errors */
+    unsigned char *which[FLI_NET_LAYERS_MAX];
+    void *error[2]; /* that at the input of stage l is in error[l & 1] */
+    void *p;        /* probabilities of the global model of pairs */
+    void *work;
+} fli_cuda_sweep;
+
+enum { FLI_SWEEP_BACK = 1, FLI_SWEEP_PAIR = 2 }; /* errors are wanted; and p */
+void fli_cuda_sweep_pack(const fli_engine_net *n, size_t lanes, uint32_t room, int flags, fli_parcel *p,
+                         fli_cuda_sweep *out);
+/* Rows that lanes have room for, so that `rows` of them fit. */
+uint32_t fli_cuda_room(size_t rows);
+
+/* A sweep under way. */
+typedef struct {
+    const fli_engine_net *net;
+    const fli_cuda_data *data;
+    const fli_cuda_sweep *sweep;
+    fli_stream stream;
+    fli_cuda_batch batch;
+    fli_cuda_loss loss;
+} fli_cuda_pass;
+
+/* Samples of the piece; then its logits, which are returned; then from their errors the steps, or gradients, which with
+ * `add` are added to what is there. */
+void fli_cuda_pass_gather(const fli_cuda_pass *p);
+void *fli_cuda_pass_forward(const fli_cuda_pass *p);
+void fli_cuda_pass_backward(const fli_cuda_pass *p, int add);
+
+fli_cuda_loss fli_cuda_loss_of(const fli_engine_net *n, const fli_cuda_data *data, const fli_semi *semi);
+/* Room for tables of so many lanes. */
+fl_status fli_cuda_net_tables(fl_ctx *ctx, fli_engine_net *n, size_t lanes);
+/* A vector's bytes there. */
+static inline size_t fli_cuda_vector(const fli_engine_net *n) { return n->network.parameters * n->real; }
+
+/* Copies and zeros, lane by lane, all of them by one tape: at most FLI_BEGIN_OPS per lane. */
+enum { FLI_BEGIN_OPS = 4 };
+typedef struct {
+    fli_engine_net *net;
+    fli_tape tape;
+} fli_cuda_begin;
+fli_cuda_begin fli_cuda_begin_new(fli_engine_net *n);
+void fli_cuda_begin_lane(fli_cuda_begin *b);
+void fli_cuda_begin_copy(fli_cuda_begin *b, const void *from, void *to);
+void fli_cuda_begin_zero(fli_cuda_begin *b, void *to); /* NULL: nothing to do */
+void fli_cuda_begin_play(fli_cuda_begin *b);
+
+#endif

@@ -1,0 +1,248 @@
+/* Turns of many clients: all lanes of a block take a step together, and those that are done drop out at the end of the
+ * list. Nothing here waits for the device. */
+#include "cuda/net.h"
+
+#include <math.h>
+
+enum { MOST_LANES = 32768 }; /* of a block: kernels number them in a dimension of the grid that ends at 65535 */
+
+/* A block of lanes: turns->lane[first ...]. */
+typedef struct {
+    fli_engine_net *net;
+    const fli_engine_turns *turns;
+    const fli_engine_lane *lane;
+    uint32_t rows, room; /* of a lane that are computed at a time; what there is room for */
+    int pair;
+    int split; /* some mini-batch is longer than a piece: gradients are added up, then there is a step */
+    int small; /* whole turns in one kernel */
+    /* there: */
+    const fli_cuda_lane *lanes_there, *own_there;
+    const fli_cuda_drawing *drawing_there;
+    fli_cuda_sweep sweep;
+} block;
+
+/* ---- what lanes need there ----------------------------------------------------------------------------- */
+
+static size_t batch_of(const fli_engine_pass *p) { return p->size < p->n ? p->size : p->n; }
+
+/* Numbers of samples that are drawn for a pass in all steps: where all fit into one batch it is always the same. */
+static size_t drawn(const fli_engine_pass *p, uint32_t steps)
+{
+    return p->size < p->n ? (size_t)steps * p->size : p->n;
+}
+static uint32_t stride_of(const fli_engine_pass *p) { return p->size < p->n ? p->size : 0; }
+
+static fli_cuda_drawing pack_drawing(const fli_engine_lane *l, const uint32_t *samples, fli_parcel *p)
+{
+    fli_cuda_drawing d = {.samples = samples,
+                          .n = l->plain.n,
+                          .size = l->plain.size,
+                          .rest_n = l->rest.n,
+                          .rest_size = l->rest.size,
+                          .steps = l->steps,
+                          .key = {l->rng.key[0], l->rng.key[1]},
+                          .left = l->rng.left};
+    memcpy(d.ctr, l->rng.ctr, sizeof d.ctr);
+    memcpy(d.out, l->rng.out, sizeof d.out);
+    d.order = fli_parcel_room(p, drawn(&l->plain, l->steps) * sizeof *d.order);
+    d.rest = fli_parcel_room(p, drawn(&l->rest, l->steps) * sizeof *d.rest);
+    d.work = fli_parcel_room(p, ((size_t)l->plain.n + l->rest.n) * sizeof *d.work);
+    return d;
+}
+
+static const double *pack_rates(const double *rates, uint32_t steps, fli_parcel *p)
+{
+    return rates ? fli_parcel_put(p, rates, 2 * (size_t)steps * sizeof *rates) : NULL;
+}
+
+/* What the steps on a model write beside it. */
+static void pack_vectors(const block *b, fli_cuda_lane *lane, fli_parcel *p)
+{
+    size_t bytes = fli_cuda_vector(b->net);
+    if (b->turns->momentum > 0) lane->buffer = fli_parcel_room(p, bytes);
+    if (b->split) lane->gradient = fli_parcel_room(p, bytes);
+}
+
+static fli_cuda_lane pack_lane(const block *b, const fli_engine_lane *l, const fli_cuda_drawing *d, fli_parcel *p)
+{
+    fli_cuda_lane lane = {.z = l->z,
+                          .shift = l->shift,
+                          .anchor = l->anchor,
+                          .rates = pack_rates(l->rates, l->steps, p),
+                          .lr = l->lr,
+                          .wd = l->wd,
+                          .rho = l->rho,
+                          .momentum = b->turns->momentum,
+                          .order = d->order,
+                          .rest = d->rest,
+                          .n = l->plain.n,
+                          .size = l->plain.size,
+                          .stride = stride_of(&l->plain),
+                          .rest_n = l->rest.n,
+                          .rest_size = l->rest.size,
+                          .rest_stride = stride_of(&l->rest),
+                          .steps = l->steps,
+                          .key = {l->rng.key[0], l->rng.key[1]},
+                          .round = l->rng.ctr[2],
+                          .client = l->rng.ctr[3],
+                          .mix = l->mix};
+    lane.rest_sample = fli_parcel_put(p, l->rest.samples, l->rest.n * sizeof *l->rest.samples);
+    lane.y = fli_parcel_put(p, l->y, l->rest.n * b->net->network.classes * b->net->real);
+    pack_vectors(b, &lane, p);
+    return lane;
+}
+
+/* The own model of a pair: the same mini-batches, other parameters and rates. */
+static fli_cuda_lane pack_own(const block *b, const fli_engine_lane *l, const fli_cuda_lane *like, fli_parcel *p)
+{
+    fli_cuda_lane lane = *like;
+    lane.z = l->own_z;
+    lane.shift = lane.anchor = NULL;
+    lane.buffer = lane.gradient = NULL;
+    lane.rates = pack_rates(l->own_rates, l->steps, p);
+    lane.lr = l->own_lr;
+    lane.wd = l->own_wd;
+    lane.rho = 0;
+    pack_vectors(b, &lane, p);
+    return lane;
+}
+
+static void pack(void *arg, size_t lanes, fli_parcel *p)
+{
+    block *b = arg;
+    fli_engine_net *n = b->net;
+    for (size_t i = 0; i < lanes; i++) {
+        const fli_engine_lane *l = &b->lane[i];
+        const uint32_t *samples = fli_parcel_put(p, l->plain.samples, l->plain.n * sizeof *l->plain.samples);
+        n->drawing[i] = pack_drawing(l, samples, p);
+        n->lane[i] = pack_lane(b, l, &n->drawing[i], p);
+        if (b->pair) n->own[i] = pack_own(b, l, &n->lane[i], p);
+    }
+    b->drawing_there = fli_parcel_put(p, n->drawing, lanes * sizeof *n->drawing);
+    b->lanes_there = fli_parcel_put(p, n->lane, lanes * sizeof *n->lane);
+    if (b->pair) b->own_there = fli_parcel_put(p, n->own, lanes * sizeof *n->own);
+    int flags = FLI_SWEEP_BACK | (b->pair ? FLI_SWEEP_PAIR : 0);
+    if (!b->small) fli_cuda_sweep_pack(n, lanes, b->room, flags, p, &b->sweep);
+}
+
+/* ---- steps --------------------------------------------------------------------------------------------- */
+
+/* Models as they are before the first step. */
+static void begin(const block *b, size_t lanes)
+{
+    fli_engine_net *n = b->net;
+    fli_cuda_begin t = fli_cuda_begin_new(n);
+    for (size_t i = 0; i < lanes; i++) {
+        fli_cuda_begin_lane(&t);
+        fli_cuda_begin_copy(&t, b->lane[i].start, n->lane[i].z);
+        fli_cuda_begin_zero(&t, n->lane[i].buffer);
+        if (!b->pair) continue;
+        fli_cuda_begin_copy(&t, b->lane[i].own_start, n->own[i].z);
+        fli_cuda_begin_zero(&t, n->own[i].buffer);
+    }
+    fli_cuda_begin_play(&t);
+}
+
+/* Errors and steps of one piece. */
+static void train_piece(const block *b, fli_cuda_pass *p)
+{
+    int add = p->batch.first > 0;
+    fli_cuda_type type = b->net->type;
+    p->batch.lane = b->lanes_there;
+    fli_cuda_pass_gather(p);
+    void *z = fli_cuda_pass_forward(p);
+    if (b->pair)
+        fli_cuda_rows_pair_global(p->stream, type, &p->loss, &p->batch, z, b->sweep.p);
+    else
+        fli_cuda_rows_error(p->stream, type, &p->loss, &p->batch, z);
+    fli_cuda_pass_backward(p, add);
+    if (!b->pair) return;
+    p->batch.lane = b->own_there;
+    z = fli_cuda_pass_forward(p);
+    fli_cuda_rows_pair_own(p->stream, type, &p->loss, &p->batch, b->sweep.p, z);
+    fli_cuda_pass_backward(p, add);
+}
+
+/* Rows of the longest mini-batch of this step. */
+static uint32_t longest(const block *b, uint32_t lanes, uint32_t k)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < lanes; i++) {
+        const fli_engine_pass *plain = &b->lane[i].plain, *rest = &b->lane[i].rest;
+        uint32_t rows = fli_cuda_drawn(plain->n, plain->size, k) + fli_cuda_drawn(rest->n, rest->size, k);
+        if (rows > most) most = rows;
+    }
+    return most;
+}
+
+static void train_step(const block *b, fli_cuda_pass *p)
+{
+    uint32_t rows = b->split ? longest(b, p->batch.lanes, p->batch.step) : b->rows;
+    for (p->batch.first = 0; p->batch.first < rows; p->batch.first += b->rows) train_piece(b, p);
+    if (!b->split) return;
+    p->batch.lane = b->lanes_there;
+    fli_cuda_sgd(p->stream, b->net->type, &p->batch, b->net->network.parameters);
+    p->batch.lane = b->own_there;
+    if (b->pair) fli_cuda_sgd(p->stream, b->net->type, &p->batch, b->net->network.parameters);
+}
+
+static void train_lanes(const block *b, size_t lanes, const fli_cuda_data *data, fli_stream stream)
+{
+    fli_cuda_pass p = {.net = b->net,
+                       .data = data,
+                       .sweep = &b->sweep,
+                       .stream = stream,
+                       .batch = {.most = b->rows, .room = b->room, .augment = data->augment},
+                       .loss = fli_cuda_loss_of(b->net, data, b->turns->semi)};
+    p.batch.lanes = (uint32_t)lanes;
+    for (uint32_t k = 0;; k++) {
+        while (p.batch.lanes && b->lane[p.batch.lanes - 1].steps <= k) p.batch.lanes--;
+        if (!p.batch.lanes) return;
+        p.batch.step = k;
+        train_step(b, &p);
+    }
+}
+
+/* ---- blocks -------------------------------------------------------------------------------------------- */
+
+/* What the lanes of a call have in common. `batch`: the largest mini-batch. */
+static block block_of(fli_engine_net *n, const fli_engine_turns *turns, const fli_cuda_data *data, size_t *batch)
+{
+    block b = {.net = n, .turns = turns, .pair = turns->lane[0].own_z != NULL};
+    int plain = !b.pair;
+    for (size_t i = 0; i < turns->lanes; i++) {
+        const fli_engine_lane *l = &turns->lane[i];
+        size_t rows = batch_of(&l->plain) + batch_of(&l->rest);
+        if (rows > *batch) *batch = rows;
+        plain &= !l->rest.n;
+    }
+    b.split = *batch > n->piece;
+    b.small = plain && fli_cuda_small_fits(n->type, &n->network, data, (uint32_t)*batch);
+    if (b.small) b.split = 0;
+    b.rows = b.split ? n->piece : (uint32_t)*batch;
+    b.room = fli_cuda_room(b.rows);
+    return b;
+}
+
+fl_status fli_cuda_train(fl_ctx *ctx, fli_engine_net *n, const fli_engine_turns *turns)
+{
+    const fli_cuda_data *data = fli_cuda_engine_data(turns->data);
+    fli_stream stream = fli_cuda_engine_stream(n->engine);
+    size_t batch = 0;
+    if (!turns->lanes) return FL_OK;
+    block b = block_of(n, turns, data, &batch);
+    for (size_t first = 0, lanes; first < turns->lanes; first += lanes) {
+        lanes = turns->lanes - first < MOST_LANES ? turns->lanes - first : MOST_LANES;
+        b.lane = turns->lane + first;
+        fl_status s = fli_cuda_net_tables(ctx, n, lanes);
+        if (!s) s = fli_depot_send(ctx, n->engine, &n->work, pack, &b, INFINITY, &lanes);
+        if (s) return s;
+        fli_cuda_draw(stream, b.drawing_there, (uint32_t)lanes);
+        begin(&b, lanes);
+        if (b.small)
+            fli_cuda_small_turns(stream, n->type, &n->network, data, b.lanes_there, (uint32_t)lanes, (uint32_t)batch);
+        else
+            train_lanes(&b, lanes, data, stream);
+    }
+    return n->engine->does->status(n->engine, ctx);
+}
