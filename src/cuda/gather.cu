@@ -22,25 +22,33 @@ __device__ size_t place_of_row(const fli_cuda_batch &b, const fli_cuda_data &d, 
     return ((size_t)blockIdx.x * b.room + row) * d.dim;
 }
 
+enum { IN_FLIGHT = 4 };
+
 template <class REAL, class STORED, int V>
 __global__ void __launch_bounds__(THREADS) gather_simple(fli_cuda_data d, fli_cuda_batch b, REAL *x)
 {
     const fli_cuda_lane *lane;
     uint32_t row;
     if (!find_row(b, &lane, &row)) return;
-    uint32_t sample = fli_row_sample(lane, b.step, b.first + row), run = fli_data_run(d);
-    const pack<STORED, V> *__restrict__ from =
-        (const pack<STORED, V> *)((const STORED *)d.x + (size_t)sample * d.length);
-    pack<REAL, V> *__restrict__ to = (pack<REAL, V> *)(x + place_of_row(b, d, row));
+    const uint32_t sample = fli_row_sample(lane, b.step, b.first + row), run = fli_data_run(d), packs = d.dim / V;
+    const pack<STORED, V> *from = (const pack<STORED, V> *)((const STORED *)d.x + (size_t)sample * d.length);
+    pack<REAL, V> *to = (pack<REAL, V> *)(x + place_of_row(b, d, row));
     const int one = d.scale && d.segments == 1 && run > 1; /* one scale for all */
     const REAL scale = one ? (REAL)d.scale[0] : 1, shift = one ? (REAL)d.shift[0] : 0;
-#pragma unroll 4
-    for (uint32_t k = threadIdx.x % FLI_WARP; k < d.dim / V; k += FLI_WARP) {
-        const pack<STORED, V> in = from[k];
-        pack<REAL, V> out;
-        for (int i = 0; i < V; i++)
-            out.v[i] = one ? fli_mul_add((REAL)in.v[i], scale, shift) : fli_feature<REAL>(d, run, in.v[i], k * V + i);
-        to[k] = out;
+    for (uint32_t begin = 0, k; begin < packs; begin += IN_FLIGHT * FLI_WARP) {
+        const uint32_t first = begin + threadIdx.x % FLI_WARP;
+        pack<STORED, V> in[IN_FLIGHT];
+        for (int u = 0; u < IN_FLIGHT; u++)
+            if ((k = first + u * FLI_WARP) < packs) in[u] = from[k];
+        __syncwarp(); /* or else the compiler waits for one after the other */
+        for (int u = 0; u < IN_FLIGHT; u++) {
+            if ((k = first + u * FLI_WARP) >= packs) continue;
+            pack<REAL, V> out;
+            for (int i = 0; i < V; i++)
+                out.v[i] = one ? fli_mul_add((REAL)in[u].v[i], scale, shift)
+                               : fli_feature<REAL>(d, run, in[u].v[i], k * V + i);
+            to[k] = out;
+        }
     }
 }
 

@@ -187,7 +187,8 @@ static __device__ __forceinline__ void fli_moments(const STORED *x, const fli_ar
     }
 }
 
-/* Sample number `sample` as `sight` shows it. All threads of a warp call it together; lane: the thread's place there. */
+/* Sample number `sample` as `sight` shows it. All threads of a warp call it together; lane: the thread's place in
+ * it. */
 template <class STORED>
 static __device__ __forceinline__ fli_sample fli_sample_open(const fli_cuda_data &d, uint32_t sample, fli_sight sight,
                                                              unsigned lane)
