@@ -1,0 +1,488 @@
+/* Gradients of filters and of their bias, and the step with them.
+ *
+ * A product of filters x positions (the error at the output) by positions x (tap, channel). A block has the filters'
+ * tiles of 16 (MT of them), some tiles of eight columns, NT to a warp, and some images of a lane, which come a few rows
+ * at a time: a stage. The errors are spread to where the maxima were when they are stored in shared memory. The next
+ * stage is on its way while this one is used. Few columns: several warps share them and divide the positions.
+ *
+ * Every block writes its sums; a second kernel adds those of a lane in the order of the images and takes the step. */
+#include "cuda/conv.cuh"
+#include "cuda/mma.cuh"
+#include "cuda/update.cuh"
+
+enum { WARPS = 8, THREADS = 32 * WARPS, NT = 5, ITEMS = 2, CHANNELS = 64, KERNEL_MOST = 9, OUTER = 16, INNER = 8 };
+enum { BLOCKS = 640, PARTS_MOST = 10 };
+
+typedef struct {
+    int from, to;      /* channels of the image and of the error */
+    int height, width; /* of the image */
+    int bottom, right; /* the error's positions, before the pool, end there */
+    int kernel, pad, pooled;
+    int rows, steps; /* of a stage: rows of positions, eights of positions */
+    int wide;        /* channels in blocks of `channels`; else all taps of a kernel row in a line */
+    int channels, channel_blocks, row_tiles, tiles; /* tiles of columns: of a kernel row, of a block of channels */
+    int filters, filter_blocks;                     /* filters of a block: 16 or 64 */
+    int column_warps, groups;                       /* groups of tiles, a block each */
+    int error_stride, stride, pitch, line; /* floats in shared memory; line: positions of an image's row there */
+    int image_rows;                        /* rows of the image in a stage */
+    int parts;                             /* of a lane's images */
+} shape;
+
+/* Rows of a stage: the least work in all, then the largest stage; 0: none is small enough. */
+static int stage_rows(const shape *p)
+{
+    int best = 0, least = 0, unit = p->pooled ? 2 : 1, quads = p->filters / 4;
+    for (int r = unit; r <= p->bottom + unit - 1; r += unit) {
+        if (r * p->right * quads > ITEMS * THREADS * unit * unit) break;
+        int work = fli_conv_over(p->bottom, r) * fli_conv_over(r * p->right, 8);
+        if (!best || work <= least) best = r, least = work;
+    }
+    return best;
+}
+
+/* Floats from position to position, so that four positions lie in different banks. */
+static int apart(int floats) { return fli_conv_over(floats - 8, 16) * 16 + 8; }
+
+static void set_columns(shape *p)
+{
+    p->wide = p->from >= 8;
+    p->channels = p->wide ? (p->from < CHANNELS ? fli_conv_over(p->from, 8) * 8 : (int)CHANNELS) : p->from;
+    p->channel_blocks = fli_conv_over(p->from, p->channels);
+    p->row_tiles = p->wide ? p->kernel * p->channels / 8 : fli_conv_over(p->kernel * p->from, 8);
+    p->tiles = p->kernel * p->row_tiles;
+    p->column_warps = 1;
+    while (p->column_warps < WARPS && p->column_warps * NT < p->tiles) p->column_warps *= 2;
+    p->groups = fli_conv_over(p->tiles, p->column_warps * NT);
+}
+
+/* Kernel rows that a group of tiles reaches beyond its first one. */
+static int group_reach(const shape *p)
+{
+    int n = p->column_warps * NT, even = n % p->row_tiles == 0 || p->row_tiles % n == 0;
+    int reach = even ? (n - 1) / p->row_tiles : fli_conv_over(n - 1, p->row_tiles);
+    return reach < p->kernel - 1 ? reach : p->kernel - 1;
+}
+
+/* As many blocks as fill a large GPU a few times over. */
+static int parts_of(const shape *p, uint32_t lanes)
+{
+    int blocks = (int)lanes * p->groups * p->channel_blocks * p->filter_blocks;
+    int parts = blocks < BLOCKS ? fli_conv_over(BLOCKS, blocks) : 1;
+    return parts < PARTS_MOST ? parts : (int)PARTS_MOST;
+}
+
+static shape shape_of(const fli_net_layer *l, const fli_net_layer *pool, uint32_t lanes)
+{
+    shape p = {};
+    p.from = (int)l->in[0], p.to = (int)l->out[0];
+    p.height = (int)l->in[1], p.width = (int)l->in[2];
+    p.pooled = pool != 0;
+    p.bottom = pool ? 2 * (int)pool->out[1] : (int)l->out[1];
+    p.right = pool ? 2 * (int)pool->out[2] : (int)l->out[2];
+    p.kernel = (int)l->kernel, p.pad = (int)l->pad;
+    p.filters = p.to <= 16 ? 16 : 64;
+    p.filter_blocks = fli_conv_over(p.to, p.filters);
+    set_columns(&p);
+    p.rows = stage_rows(&p);
+    p.steps = fli_conv_over(p.rows * p.right, 8);
+    p.error_stride = apart(p.filters);
+    p.stride = p.wide ? apart(p.channels) : p.from;
+    p.line = p.right + p.kernel - 1;
+    p.pitch = p.line * p.stride + (p.wide ? 0 : 8);
+    p.image_rows = p.rows + group_reach(&p);
+    p.parts = parts_of(&p, lanes);
+    return p;
+}
+
+static size_t sums_of(const shape *p)
+{
+    return (size_t)p->filter_blocks * p->channel_blocks * p->tiles * 8 * p->filters;
+}
+/* Of a part: the sums, and those of the bias. */
+static size_t part_of(const shape *p) { return sums_of(p) + (size_t)p->filter_blocks * p->filters; }
+
+static int image_floats(const shape *p) { return fli_conv_over(p->image_rows * p->pitch, 4) * 4; }
+static int error_floats(const shape *p) { return p->steps * 8 * p->error_stride; }
+static size_t shared_bytes(const shape *p)
+{
+    size_t used = sizeof(float) * (2 * ((size_t)image_floats(p) + error_floats(p))) + sizeof(int) * 8 * p->steps;
+    size_t warps = sizeof(float) * p->column_warps * NT * 8 * p->filters, bias = sizeof(float) * 4 * THREADS;
+    size_t after = warps > bias ? warps : bias;
+    return used > after ? used : after;
+}
+
+/* ---- stages ---- */
+
+/* A place among the images of a part. */
+typedef struct {
+    int image, y;
+} place;
+
+static __device__ __forceinline__ place place_next(const shape &p, place at)
+{
+    at.y += p.rows;
+    if (at.y >= p.bottom) at.y = 0, at.image++;
+    return at;
+}
+
+/* The rows of the image, shifted by kernel row dy. source: of the lane. */
+static __device__ __forceinline__ void load_image(const shape &p, place at, int dy, int channel, const float *source,
+                                                  float *to)
+{
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, vectors = p.from % 4 == 0;
+    for (int row = warp; row < p.image_rows; row += WARPS) {
+        int y = at.y + row + dy - p.pad, there = y >= 0 && y < p.height;
+        const float *line = source + ((size_t)at.image * p.height + (there ? y : 0)) * p.width * p.from;
+        float *out = to + row * p.pitch;
+        if (!p.wide) {
+            int begin = p.pad * p.from, end = begin + p.width * p.from;
+            for (int i = lane; i < p.pitch; i += 32) {
+                int in = there && i >= begin && i < end;
+                fli_async4(out + i, line + (in ? i - begin : 0), in);
+            }
+            continue;
+        }
+        int each = vectors ? p.channels / 4 : p.channels, size = vectors ? 4 : 1;
+        for (int i = lane, x = i / each, c = i % each; x < p.line; c += 32) {
+            while (c >= each) c -= each, x++;
+            if (x >= p.line) break;
+            int from = channel + c * size, sx = x - p.pad, in = there && sx >= 0 && sx < p.width && from < p.from;
+            const float *read = line + (in ? sx * p.from + from : 0);
+            if (vectors)
+                fli_async16(out + x * p.stride + 4 * c, read, in);
+            else
+                fli_async4(out + x * p.stride + c, read, in);
+        }
+    }
+}
+
+/* Errors on their way: of ITEMS windows, or of positions where there is no pool, four filters each. */
+typedef struct {
+    float4 v[ITEMS];
+    uchar4 which[ITEMS];
+} items;
+
+/* Item i: which window of the stage, and whether it is there. */
+static __device__ __forceinline__ int item_window(const shape &p, const fli_conv_error &e, place at, int i, int *row,
+                                                  int *column)
+{
+    int quads = p.filters / 4, number = (threadIdx.x + i * THREADS) / quads, unit = p.pooled ? 2 : 1;
+    *row = number / e.width;
+    *column = number % e.width;
+    return *row < p.rows / unit ? (at.y / unit + *row < e.height ? 1 : -1) : 0;
+}
+
+static __device__ __forceinline__ void load_items(const shape &p, const fli_conv_error &e, place at, int filter,
+                                                  items *it)
+{
+    size_t size = (size_t)e.height * e.width * e.channels;
+    int c = filter + threadIdx.x % (p.filters / 4) * 4;
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        int row, column;
+        it->v[i] = make_float4(0, 0, 0, 0);
+        it->which[i].x = it->which[i].y = it->which[i].z = it->which[i].w = 0;
+        if (item_window(p, e, at, i, &row, &column) <= 0) continue;
+        int window = (at.y / (p.pooled ? 2 : 1) + row) * e.width + column;
+        it->v[i] = fli_conv_error_at(e, e.error + at.image * size, window, c);
+        if (p.pooled) it->which[i] = fli_conv_which_at(e, e.which + at.image * size, window, c);
+    }
+}
+
+static __device__ __forceinline__ void store_items(const shape &p, const fli_conv_error &e, const items &it, float *to)
+{
+    to += threadIdx.x % (p.filters / 4) * 4;
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        int row, column;
+        place begin = {0, 0};
+        if (!item_window(p, e, begin, i, &row, &column)) continue;
+        if (!p.pooled) {
+            *(float4 *)(to + (row * p.right + column) * p.error_stride) = it.v[i];
+            continue;
+        }
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            *(float4 *)(to + ((2 * row + k / 2) * p.right + 2 * column + k % 2) * p.error_stride) =
+                fli_conv_placed(it.v[i], it.which[i], k);
+    }
+}
+
+/* ---- the product ---- */
+
+template <int SPLIT, int MT> struct sums {
+    float now[MT][NT][4];
+    float all[SPLIT ? MT : 1][SPLIT ? NT : 1][4]; /* as in conv_product.cu */
+};
+
+template <int SPLIT, int MT> static __device__ __forceinline__ void sums_flush(sums<SPLIT, MT> &s)
+{
+#pragma unroll
+    for (int m = 0; m < (SPLIT ? MT : 0); m++)
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                s.all[SPLIT ? m : 0][SPLIT ? n : 0][i] += s.now[m][n][i];
+                s.now[m][n][i] = 0;
+            }
+}
+
+/* Filters of a thread's rows: with four tiles 4 g .. 4 g + 3 are its rows of two tiles, with one tile 2 g and 2 g + 1. */
+template <int SPLIT, int MT>
+static __device__ __forceinline__ void errors_at(const float *low, const float *high, fli_frag_a<SPLIT> a[MT])
+{
+    if (MT == 1) {
+        float2 l = *(const float2 *)low, h = *(const float2 *)high;
+        a[0].set(0, l.x), a[0].set(1, l.y), a[0].set(2, h.x), a[0].set(3, h.y);
+    }
+#pragma unroll
+    for (int m = 0; m + 1 < MT; m += 2) {
+        float4 l = *(const float4 *)(low + 16 * m), h = *(const float4 *)(high + 16 * m);
+        a[m].set(0, l.x), a[m].set(1, l.y), a[m].set(2, h.x), a[m].set(3, h.y);
+        a[m + 1].set(0, l.z), a[m + 1].set(1, l.w), a[m + 1].set(2, h.z), a[m + 1].set(3, h.w);
+    }
+}
+
+/* Eight positions. error: of this thread's position and filters; low, high: of its two positions in the image. */
+template <int SPLIT, int MT>
+static __device__ __forceinline__ void eight(const float *error, int error_stride, const float *low, const float *high,
+                                             const int tile[NT], sums<SPLIT, MT> &s)
+{
+    fli_frag_a<SPLIT> a[MT];
+    errors_at<SPLIT, MT>(error, error + 4 * error_stride, a);
+#pragma unroll
+    for (int n = 0; n < NT; n++) {
+        fli_frag_b<SPLIT> b;
+        b.set(0, low[tile[n]]);
+        b.set(1, high[tile[n]]);
+        if (SPLIT) {
+#pragma unroll
+            for (int m = 0; m < MT; m++) fli_mma(s.now[m][n], a[m].lo, b.hi);
+#pragma unroll
+            for (int m = 0; m < MT; m++) fli_mma(s.now[m][n], a[m].hi, b.lo);
+        }
+#pragma unroll
+        for (int m = 0; m < MT; m++) fli_mma(s.now[m][n], a[m].hi, b.hi);
+    }
+}
+
+/* ---- sums of a block ---- */
+
+/* Filters of column c of tile n that this thread has, from 4 g (or 2 g) on, +32 for the next pair of tiles. */
+template <int MT>
+static __device__ __forceinline__ void sums_put(const float s[MT][NT][4], int n, int c, float *to, int add)
+{
+#pragma unroll
+    for (int m = 0; m < MT; m += 2) {
+        float v[4] = {s[m][n][c], s[m][n][2 + c], s[m + 1 < MT ? m + 1 : 0][n][c], s[m + 1 < MT ? m + 1 : 0][n][2 + c]};
+#pragma unroll
+        for (int i = 0; i < (MT == 1 ? 2 : 4); i++) to[16 * m + i] = add ? to[16 * m + i] + v[i] : v[i];
+    }
+}
+
+/* Warps that share columns add up in their order, in shared memory; then all is written. */
+template <int MT>
+static __device__ __forceinline__ void sums_out(const shape &p, const float s[MT][NT][4], int first_tile, float *shared,
+                                                float *out)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = warp / p.column_warps;
+    const int own = warp % p.column_warps * NT, filter = lane / 4 * (MT == 1 ? 2 : 4);
+    for (int turn = 0; turn < WARPS / p.column_warps; turn++) {
+        __syncthreads();
+        if (turn != share) continue;
+#pragma unroll
+        for (int i = 0; i < 2 * NT; i++) {
+            int column = (own + i / 2) * 8 + 2 * (lane % 4) + i % 2;
+            sums_put<MT>(s, i / 2, i % 2, shared + column * 16 * MT + filter, turn > 0);
+        }
+    }
+    __syncthreads();
+    int tiles = min(p.column_warps * NT, p.tiles - first_tile);
+    for (int i = 4 * threadIdx.x; i < tiles * 8 * 16 * MT; i += 4 * THREADS)
+        *(float4 *)(out + (size_t)first_tile * 8 * 16 * MT + i) = *(const float4 *)(shared + i);
+}
+
+/* The bias: every thread's own sum of errors, those of the same filters added in the order of threads. */
+static __device__ __forceinline__ void bias_out(const shape &p, float4 own, float *shared, float *out)
+{
+    __syncthreads();
+    *(float4 *)(shared + 4 * threadIdx.x) = own;
+    __syncthreads();
+    if ((int)threadIdx.x >= p.filters) return;
+    float sum = 0;
+    for (int i = threadIdx.x; i < 4 * THREADS; i += p.filters) sum += shared[i];
+    out[threadIdx.x] = sum;
+}
+
+/* ---- the kernel: x: groups of columns, blocks of channels, of filters; y: parts, z: lanes ---- */
+
+template <int SPLIT, int MT>
+static __global__ void __launch_bounds__(THREADS, SPLIT ? 1 : 2)
+    gradient(shape p, fli_cuda_batch b, fli_conv_error e, const float *source, int image_room, int error_room,
+             size_t part_size, float *parts)
+{
+    FLI_DYNAMIC(shared);
+    float *image = (float *)shared, *error = image + 2 * image_room;
+    int *offset = (int *)(error + 2 * error_room);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, t = lane % 4, g = lane / 4;
+    const int rows = (int)fli_cuda_rows(b.lane + blockIdx.z, &b), each = fli_conv_over(rows, p.parts);
+    const int group = blockIdx.x % p.groups, channel_block = blockIdx.x / p.groups % p.channel_blocks;
+    const int filter_block = blockIdx.x / p.groups / p.channel_blocks;
+    const int first_tile = group * p.column_warps * NT, dy = first_tile / p.row_tiles;
+    place at = {(int)blockIdx.y * each, 0};
+    const int end = min(at.image + each, rows);
+
+    size_t before = (size_t)blockIdx.z * b.room;
+    source += before * p.height * p.width * p.from;
+    e.error += before * e.height * e.width * e.channels;
+    if (e.which) e.which += before * e.height * e.width * e.channels;
+
+    int tile[NT]; /* where the columns of a tile are read, from the place of the first tap on */
+#pragma unroll
+    for (int n = 0; n < NT; n++) {
+        int number = first_tile + warp % p.column_warps * NT + n, in = number % p.row_tiles, row = number / p.row_tiles;
+        int x = p.wide ? in / (p.channels / 8) * p.stride + in % (p.channels / 8) * 8 : in * 8;
+        tile[n] = number < p.tiles ? (row - dy) * p.pitch + x + g : g;
+    }
+    for (int i = threadIdx.x; i < 8 * p.steps; i += THREADS)
+        offset[i] = i < p.rows * p.right ? i / p.right * p.pitch + i % p.right * p.stride : 0;
+    for (int i = threadIdx.x; i < 2 * error_room; i += THREADS) error[i] = 0;
+    __syncthreads();
+
+    sums<SPLIT, MT> sum = {};
+    float4 bias = make_float4(0, 0, 0, 0);
+    items it;
+    if (at.image < end) {
+        load_image(p, at, dy, channel_block * p.channels, source, image);
+        load_items(p, e, at, filter_block * p.filters, &it);
+    }
+    for (int stage = 0; at.image < end; stage ^= 1) {
+#pragma unroll
+        for (int i = 0; i < ITEMS; i++)
+            bias.x += it.v[i].x, bias.y += it.v[i].y, bias.z += it.v[i].z, bias.w += it.v[i].w;
+        store_items(p, e, it, error + stage * error_room);
+        fli_async_commit();
+        fli_async_wait<0>();
+        __syncthreads();
+        at = place_next(p, at);
+        if (at.image < end) {
+            load_image(p, at, dy, channel_block * p.channels, source, image + (stage ^ 1) * image_room);
+            load_items(p, e, at, filter_block * p.filters, &it);
+        }
+        const float *x = image + stage * image_room;
+        const float *d = error + stage * error_room + t * p.error_stride + g * (MT == 1 ? 2 : 4);
+        for (int i = warp / p.column_warps; i < p.steps; i += WARPS / p.column_warps)
+            eight<SPLIT, MT>(d + 8 * i * p.error_stride, p.error_stride, x + offset[8 * i + t],
+                             x + offset[8 * i + t + 4], tile, sum);
+        sums_flush(sum);
+    }
+    float *part = parts + (blockIdx.z * (size_t)p.parts + blockIdx.y) * part_size;
+    size_t block = (size_t)filter_block * p.channel_blocks + channel_block;
+    float *out = part + block * p.tiles * 8 * p.filters;
+    if (SPLIT)
+        sums_out<MT>(p, (const float(*)[NT][4])sum.all, first_tile, (float *)shared, out);
+    else
+        sums_out<MT>(p, sum.now, first_tile, (float *)shared, out);
+    if (group == 0 && channel_block == 0)
+        bias_out(p, bias, (float *)shared, part + part_size + (filter_block - p.filter_blocks) * p.filters);
+}
+
+/* ---- the step: x: eights of channels, sixteens of filters, and one block for the bias; y: lanes ---- */
+
+/* The column of a tap of channel c. */
+static __device__ __forceinline__ int column_of(const shape &p, int c, int dy, int dx)
+{
+    return dy * p.row_tiles * 8 + (p.wide ? dx * p.channels + c % p.channels : dx * p.from + c);
+}
+
+static __device__ __forceinline__ float parts_sum(const shape &p, const float *parts, size_t part_size)
+{
+    float sum = 0;
+    for (int i = 0; i < p.parts; i++) sum += parts[i * part_size];
+    return sum;
+}
+
+static __device__ void step_filters(const shape &p, const fli_update<float> &u, const float *parts, size_t part_size,
+                                    size_t weight, float *shared)
+{
+    int inner = fli_conv_over(p.from, INNER), c0 = blockIdx.x % inner * INNER, o0 = blockIdx.x / inner * OUTER;
+    int taps = p.kernel * p.kernel, channels = min((int)INNER, p.from - c0), filters = min((int)OUTER, p.to - o0);
+    size_t block = (size_t)(o0 / p.filters) * p.channel_blocks + c0 / p.channels;
+    const float *from = parts + block * p.tiles * 8 * p.filters + o0 % p.filters;
+    for (int i = threadIdx.x; i < taps * channels * OUTER; i += blockDim.x) {
+        int o = i % OUTER, c = i / OUTER % channels, tap = i / OUTER / channels;
+        int column = column_of(p, c0 + c, tap / p.kernel, tap % p.kernel);
+        shared[(c * taps + tap) * (OUTER + 1) + o] = parts_sum(p, from + (size_t)column * p.filters + o, part_size);
+    }
+    __syncthreads();
+    int line = channels * taps;
+    for (int i = threadIdx.x; i < filters * line; i += blockDim.x) {
+        int o = i / line, at = i % line;
+        size_t number = weight + ((size_t)(o0 + o) * p.from + c0) * taps + at;
+        u.apply<1>(number, &shared[at * (OUTER + 1) + o], u.z + number);
+    }
+}
+
+static __global__ void __launch_bounds__(256) step(shape p, fli_cuda_batch b, const float *parts, size_t part_size,
+                                                   size_t weight, size_t bias, int biased, int add)
+{
+    FLI_DYNAMIC(shared);
+    const fli_cuda_lane *lane = b.lane + blockIdx.y;
+    if (!fli_conv_takes(lane, fli_cuda_rows(lane, &b), add)) return;
+    fli_update<float> u;
+    u.init(lane, b.step, add);
+    parts += blockIdx.y * p.parts * part_size;
+    if (blockIdx.x + 1 < gridDim.x) {
+        step_filters(p, u, parts, part_size, weight, (float *)shared);
+    } else if (biased) {
+        const float *from = parts + part_size - p.filter_blocks * p.filters;
+        for (int o = threadIdx.x; o < p.to; o += blockDim.x) {
+            float sum = parts_sum(p, from + o, part_size);
+            u.apply<1>(bias + o, &sum, u.z + bias + o);
+        }
+    }
+}
+
+/* ---- launches ---- */
+
+int fli_conv_gradient_fits(const fli_net_layer *l, const fli_net_layer *pool)
+{
+    if (l->stride != 1 || (pool && pool->kernel != 2) || l->kernel > KERNEL_MOST) return 0;
+    shape p = shape_of(l, pool, 1);
+    return p.rows && shared_bytes(&p) <= FLI_CONV_SHARED;
+}
+
+size_t fli_conv_gradient_work(const fli_net_layer *l, const fli_net_layer *pool, uint32_t lanes)
+{
+    shape p = shape_of(l, pool, lanes);
+    size_t most = 0; /* fewer lanes may have more parts in all */
+    for (uint32_t n = 1; n <= lanes; n++) {
+        size_t all = (size_t)n * parts_of(&p, n);
+        if (all > most) most = all;
+    }
+    return sizeof(float) * most * part_of(&p);
+}
+
+template <int SPLIT, int MT>
+static void launch(fli_stream s, const shape *p, const fli_cuda_batch *b, const fli_conv_error *e, const float *in,
+                   float *parts)
+{
+    dim3 grid(p->groups * p->channel_blocks * p->filter_blocks, p->parts, b->lanes);
+    FLI_LAUNCH(s, (gradient<SPLIT, MT>), grid, THREADS, shared_bytes(p), *p, *b, *e, in, image_floats(p),
+               error_floats(p), part_of(p), parts);
+}
+
+void fli_conv_gradient_step(fli_stream s, int split, const fli_net_layer *l, const fli_net_layer *pool,
+                            const fli_cuda_batch *b, const float *error, int chw, const unsigned char *which,
+                            const float *in, int add, float *work)
+{
+    shape p = shape_of(l, pool, b->lanes);
+    fli_conv_error e = fli_conv_error_of(l, pool, error, chw, which);
+    (p.filters == 64 ? (split ? launch<1, 4> : launch<0, 4>) : (split ? launch<1, 1> : launch<0, 1>))(s, &p, b, &e, in,
+                                                                                                      work);
+    size_t part = part_of(&p);
+    dim3 blocks(fli_conv_over(p.from, INNER) * fli_conv_over(p.to, OUTER) + 1, b->lanes);
+    size_t shared = sizeof(float) * p.kernel * p.kernel * INNER * (OUTER + 1);
+    FLI_LAUNCH(s, step, blocks, 256, shared, p, *b, work, part, l->weight, l->bias, l->biased, add);
+}
