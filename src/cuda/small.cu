@@ -34,7 +34,9 @@ static __device__ __forceinline__ uint32_t quotient(uint32_t n, uint32_t per_d)
 
 /* ---- tiles ----------------------------------------------------------------------------------------------- */
 
-template <class T> struct __align__(16) quad { T v[TILE]; };
+template <class T> struct quad {
+    T v[TILE];
+};
 
 /* A thread's part in a product: one tile, or every `parts`th term of its sum. */
 typedef struct {
@@ -99,7 +101,26 @@ static __device__ __forceinline__ void collect(const quad<T> *a, const share &s,
     if (s.real && s.lane < 4 * s.away) emit(row, one[0]);
 }
 
-template <class T> static __device__ __forceinline__ const quad<T> &quad_at(const T *p) { return *(const quad<T> *)p; }
+/* By the types that nvcc loads and stores in one piece. */
+static __device__ __forceinline__ quad<float> quad_at(const float *p)
+{
+    const float4 a = *(const float4 *)p;
+    return quad<float>{{a.x, a.y, a.z, a.w}};
+}
+static __device__ __forceinline__ quad<double> quad_at(const double *p)
+{
+    const double2 a = *(const double2 *)p, b = *(const double2 *)(p + 2);
+    return quad<double>{{a.x, a.y, b.x, b.y}};
+}
+static __device__ __forceinline__ void put_quad(float *p, const quad<float> &a)
+{
+    *(float4 *)p = make_float4(a.v[0], a.v[1], a.v[2], a.v[3]);
+}
+static __device__ __forceinline__ void put_quad(double *p, const quad<double> &a)
+{
+    *(double2 *)p = make_double2(a.v[0], a.v[1]);
+    *(double2 *)(p + 2) = make_double2(a.v[2], a.v[3]);
+}
 
 template <class T> static __device__ __forceinline__ void clear(quad<T> *a)
 {
@@ -120,6 +141,7 @@ static __device__ __forceinline__ void forward(const small_layer &l, const T *in
                                                T *out, uint32_t stride)
 {
     uint32_t terms = fours(l.in + 1);
+    const T one = l.one ? 1 : 0, least = l.relu ? (T)0 : -(T)INFINITY;
     for_tiles(r.down * fours(l.out), l.forward, [&](const share &s) {
         uint32_t right = quotient(s.tile, r.per_down), top = s.tile - right * r.down, unit = right * TILE;
         const T *a[TILE], *b[TILE];
@@ -142,10 +164,10 @@ static __device__ __forceinline__ void forward(const small_layer &l, const T *in
             uint32_t row = top + i * r.down;
             if (row >= r.n) return;
             for (uint32_t j = 0; j < TILE; j++) {
-                if (l.relu && !(v.v[j] > 0)) v.v[j] = 0;
-                if (unit + j >= l.out) v.v[j] = unit + j == l.out ? (T)l.one : 0;
+                T rest = unit + j == l.out ? one : (T)0;
+                v.v[j] = unit + j < l.out ? max(v.v[j], least) : rest;
             }
-            *(quad<T> *)(out + row * stride + unit) = v;
+            put_quad(out + row * stride + unit, v);
         });
     });
 }
@@ -156,6 +178,7 @@ static __device__ __forceinline__ void backward(const small_layer &l, const T *e
                                                 const rows_here &r, T *below, uint32_t stride)
 {
     uint32_t across = fours(l.in), terms = fours(l.out);
+    const T least = l.masked ? (T)0 : -(T)INFINITY;
     for_tiles(r.down * across, l.backward, [&](const share &s) {
         uint32_t top = quotient(s.tile, l.per_below), left = (s.tile - top * across) * TILE;
         const T *d[TILE];
@@ -175,9 +198,8 @@ static __device__ __forceinline__ void backward(const small_layer &l, const T *e
             uint32_t row = top + i * r.down;
             if (row >= r.n) return;
             const quad<T> h = quad_at(in + row * l.stride + left);
-            for (uint32_t j = 0; j < TILE; j++)
-                if (left + j >= l.in || (l.masked && !(h.v[j] > 0))) v.v[j] = 0;
-            *(quad<T> *)(below + row * stride + left) = v;
+            for (uint32_t j = 0; j < TILE; j++) v.v[j] = left + j < l.in && h.v[j] > least ? v.v[j] : (T)0;
+            put_quad(below + row * stride + left, v);
         });
     });
 }
@@ -242,9 +264,9 @@ static __device__ __forceinline__ void step_quad(const small_plan &p, const smal
         }
     }
     if (lane.buffer && p.momentum != NOWHERE) {
-        quad<T> *m = (quad<T> *)(memory + p.momentum + at);
-        for (int j = 0; j < TILE; j++) d.v[j] += by.momentum * m->v[j];
-        *m = d;
+        const quad<T> m = quad_at(memory + p.momentum + at);
+        for (int j = 0; j < TILE; j++) d.v[j] += by.momentum * m.v[j];
+        put_quad(memory + p.momentum + at, d);
     } else if (lane.buffer) {
         for (uint32_t j = 0; j < TILE; j++) {
             uint32_t to = place_of(l, unit, left + j);
@@ -252,7 +274,7 @@ static __device__ __forceinline__ void step_quad(const small_plan &p, const smal
         }
     }
     for (int j = 0; j < TILE; j++) z.v[j] -= by.lr * d.v[j];
-    *(quad<T> *)(memory + at) = z;
+    put_quad(memory + at, z);
 }
 
 /* ---- losses ---------------------------------------------------------------------------------------------- */
@@ -383,7 +405,7 @@ static __device__ __forceinline__ void take_rows(const small_plan &p, const fli_
                                                     : (const unsigned char *)data.x + (size_t)ids[r] * p.row_bytes;
         T *x = (T *)memory + l.input + r * l.stride;
         for (uint32_t left = own * TILE; left < l.in; left += TILE << p.take)
-            *(quad<T> *)(x + left) = take_quad<T, STORED>(l, data, (const STORED *)row, left, run);
+            put_quad(x + left, take_quad<T, STORED>(l, data, (const STORED *)row, left, run));
     }
 }
 
