@@ -6,6 +6,7 @@
 #define FLI_CUDA_KERNELS_H
 
 #include "cuda/runtime.h"
+#include "device/tape.h"
 #include "model/network.h"
 
 #include <stdint.h>
@@ -80,8 +81,28 @@ __host__ __device__
     return left < b->most ? left : b->most;
 }
 
-/* ---- tape.cu, reduce.cu ---- */
-struct fli_cuda_tape; /* tape.h of device/, packed: engine.c */
+/* ---- tape.cu ---- */
+/* A tape (device/tape.h) in device memory. */
+typedef struct {
+    size_t n;
+    const fli_tape_op *op;
+    const fli_tape_term *term;
+    const uint32_t *begin;
+    uint32_t lanes;
+    uint32_t longest_sum; /* terms */
+    int aligned;          /* all vectors are on lines of 16 bytes */
+} fli_cuda_tape;
+/* wide: doubles. */
+void fli_cuda_play(fli_stream s, int wide, const fli_cuda_tape *t);
+
+/* ---- reduce.cu ---- */
+enum { FLI_CUDA_DOT_MOST = 256, FLI_CUDA_FINITE_PARTS = 8 };
+/* out[0 .. fli_cuda_dot_parts(n) - 1]: to be added up. */
+unsigned fli_cuda_dot_parts(size_t n); /* at most FLI_CUDA_DOT_MOST */
+void fli_cuda_dot(fli_stream s, int wide, size_t n, const void *x, const void *y, double *out);
+/* Of at most 65535 vectors, whose addresses are there: each has FLI_CUDA_FINITE_PARTS bytes, and is finite if none of
+ * them is 0. */
+void fli_cuda_finite(fli_stream s, int wide, size_t n, unsigned count, const void *const *x, unsigned char *out);
 
 /* ---- order.cu: the mini-batches of whole turns ---- */
 /* Draws them for every lane as local/minibatch.c does, bit for bit: plain and rest share the lane's random stream. */

@@ -206,6 +206,7 @@ static inline int __float_as_int(float v) { return fli_emulated_bits<int>(v); }
 template <class T> static inline T __ldg(const T *p) { return *p; }
 template <class T> static inline T __ldcg(const T *p) { return *p; }
 template <class T> static inline T __ldcs(const T *p) { return *p; }
+template <class T> static inline void __stcg(T *p, T v) { *p = v; }
 template <class T> static inline void __stcs(T *p, T v) { *p = v; }
 
 #define FLI_EMULATED_LESSER(type)                                                                                      \
