@@ -1,4 +1,4 @@
-/* Whether something ends the program, and with which words. */
+/* What fails: whether something ends the program, and with which words. And an error that CUDA would report. */
 #ifndef FLI_TEST_FAILS_H
 #define FLI_TEST_FAILS_H
 
@@ -6,6 +6,8 @@
 
 #include <signal.h>
 #include <sys/wait.h>
+
+void fli_emulated_fail(int code); /* the next fli_cuda_last returns it: runtime_emulated.c */
 
 static inline int fails(void (*what)(void), const char *text)
 {

@@ -1,11 +1,11 @@
 /* runtime.h without a GPU: everything is done at once, in plain memory. */
 #include "cuda/runtime.h"
+#include "fails.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+enum { OK = 0, BAD_VALUE = 1, NO_MEMORY = 2, NO_DEVICE = 100, ILLEGAL_ADDRESS = 700 };
+static int last_error;
+void fli_emulated_fail(int code) { last_error = code; }
 
-enum { OK = 0, BAD_VALUE = 1, NO_MEMORY = 2, NO_DEVICE = 100 };
 static const double memory = 64.0 * 1024 * 1024 * 1024;
 
 int fli_cuda_count(int *devices)
@@ -38,6 +38,7 @@ const char *fli_cuda_error(int code)
     case BAD_VALUE: return "invalid argument";
     case NO_MEMORY: return "out of memory";
     case NO_DEVICE: return "no such device";
+    case ILLEGAL_ADDRESS: return "an illegal memory access was encountered";
     default: return "unknown error";
     }
 }
@@ -54,7 +55,12 @@ int fli_cuda_wait(fli_stream s)
     (void)s;
     return OK;
 }
-int fli_cuda_last(void) { return OK; }
+int fli_cuda_last(void)
+{
+    int code = last_error;
+    last_error = OK;
+    return code;
+}
 int fli_cuda_after(fli_stream s, fli_stream other)
 {
     (void)s;
