@@ -1,0 +1,414 @@
+/* Networks on the GPU beside the twin in plain C, which has the CPU's functions: turns, looks and outputs of every kind
+ * of network, with few rows at a time as well, so that mini-batches and looks come in pieces. */
+#include "fixture.h"
+
+#include "cuda/net.h"
+#include "device/engine.h"
+
+enum { SAMPLES = 60, LANES = 4, MOST_STEPS = 5 };
+
+typedef struct {
+    const char *model, *params;
+    size_t shape[3], classes;
+    int semi;
+} net_case;
+
+static const net_case cases[] = {
+    {"softmax", "", {1, 1, 7}, 3, 1},
+    {"logistic", "", {1, 1, 6}, 2, 0},
+    {"mlp", "hidden=[6]", {1, 1, 9}, 4, 1},
+    {"mlp", "hidden=[5,4]", {1, 1, 8}, 40, 0},
+    {"cnn", "layers=conv 3x3 same, pool 2, conv 4x3 pad 1, pool 2, fc 5", {2, 6, 6}, 3, 1},
+    {"cnn", "layers=conv 2x3 stride 2 pad 1, conv 3x2", {2, 5, 6}, 3, 0},
+    {"cnn", "layers=avgpool 2, conv 3x2, avgpool 2", {2, 7, 7}, 2, 0},
+    {"cnn", "layers=conv 3x2, pool 2, pool 2, fc 4", {1, 6, 6}, 3, 0},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* ---- a model and data on both ---------------------------------------------------------------------------- */
+
+typedef struct {
+    fli_engine *engine;
+    fli_engine_net *net;
+    fli_engine_data *data;
+} side;
+
+enum { TWIN, GPU, SIDES };
+
+typedef struct {
+    fl_ctx *ctx;
+    fli_arena arena;
+    fli_rng rng;
+    const fli_ops *ops;
+    fli_semi semi;
+    fli_model *m;
+    fli_dataset *ds;
+    side side[SIDES];
+} stage;
+
+static void make_data(stage *s, const net_case *c)
+{
+    size_t dim = c->shape[0] * c->shape[1] * c->shape[2];
+    fli_xkind kind = s->ops->size == 8 ? FLI_X_F64 : FLI_X_F32;
+    double v;
+    assert_ok(s->ctx, fli_dataset_new(s->ctx, kind, SAMPLES, dim, c->classes, &s->ds));
+    memcpy(s->ds->shape, c->shape, sizeof s->ds->shape);
+    for (size_t i = 0; i < SAMPLES; i++) {
+        s->ds->label[i] = (int32_t)fli_rng_below(&s->rng, c->classes);
+        for (size_t j = 0; j < dim; j++) {
+            v = fli_rng_normal(&s->rng);
+            s->ops->from_f64(1, &v, fli_at(s->ops, s->ds->x, i * dim + j));
+        }
+    }
+}
+
+static void stage_up(stage *s, fl_ctx *ctx, const net_case *c, const fli_ops *ops, uint32_t piece)
+{
+    static const fli_backend *const backends[SIDES] = {&fli_backend_twin, &fli_backend_cuda};
+    const fli_model_desc *d = model_named(c->model);
+    *s = (stage){.ctx = ctx, .ops = ops, .semi = {.labels = FLI_SEMI_CLOSED_FORM, .alpha_p = 0.7, .alpha_r = 0.3}};
+    fli_arena_init(&s->arena, ctx);
+    fli_rng_init(&s->rng, 1, FLI_RNG_TEST, 0, 0);
+    make_data(s, c);
+    const void *params = bound(ctx, &s->arena, d->keys, d->params_size, c->params);
+    assert_ok(ctx, fli_model_new_for(ctx, d, params, ops, c->shape, c->classes, 0, &s->m));
+    if (c->semi) assert_ok(ctx, fli_model_use_semi(ctx, s->m, &s->semi));
+    for (size_t i = 0; i < SIDES; i++) {
+        side *t = &s->side[i];
+        assert_ok(ctx, backends[i]->open(ctx, 0, &t->engine));
+        assert_ok(ctx, backends[i]->net_new(t->engine, ctx, s->m, 0, &t->net));
+        assert_ok(ctx, backends[i]->data_new(t->engine, ctx, s->ds, &t->data));
+    }
+    if (piece) s->side[GPU].net->piece = piece;
+}
+
+static void stage_down(stage *s)
+{
+    for (size_t i = 0; i < SIDES; i++) {
+        side *t = &s->side[i];
+        const fli_backend *does = t->engine->does;
+        does->data_free(t->data);
+        does->net_free(t->net);
+        does->close(t->engine);
+    }
+    fli_model_free(s->m);
+    fli_dataset_free(s->ds);
+    fli_arena_fini(&s->arena);
+}
+
+/* The same reals on both sides. */
+typedef struct {
+    void *at[SIDES];
+} vector;
+
+static void *random_reals(stage *s, size_t n, double scale)
+{
+    void *v = fli_alloc(s->ctx, n, s->ops->size);
+    for (size_t i = 0; i < n; i++) {
+        double a = scale * fli_rng_normal(&s->rng);
+        s->ops->from_f64(1, &a, fli_at(s->ops, v, i));
+    }
+    return v;
+}
+
+static vector random_vector(stage *s, double scale)
+{
+    size_t bytes = fli_bytes(&s->m->space);
+    void *plain = random_reals(s, s->m->space.n, scale);
+    vector v;
+    for (size_t i = 0; i < SIDES; i++) {
+        fli_engine *e = s->side[i].engine;
+        v.at[i] = e->does->alloc(e, s->ctx, bytes);
+        assert_non_null(v.at[i]);
+        e->does->write(e, bytes, plain, v.at[i]);
+    }
+    fli_free(plain);
+    return v;
+}
+
+static void release(stage *s, vector v)
+{
+    for (size_t i = 0; i < SIDES; i++) s->side[i].engine->does->release(s->side[i].engine, v.at[i]);
+}
+
+static double tolerance(const stage *s) { return s->ops->size == 8 ? 1e-12 : 1e-5; }
+
+/* ||difference|| <= tolerance ||v||; the vector must have changed from what `from` is, if that is given. */
+static void assert_same_vector(stage *s, vector v, const vector *from, const char *what)
+{
+    size_t n = s->m->space.n, bytes = fli_bytes(&s->m->space);
+    char *a[SIDES + 1];
+    double worst = 0, norm = 0, moved = 0;
+    for (size_t i = 0; i <= SIDES; i++) {
+        fli_engine *e = s->side[i % SIDES].engine;
+        a[i] = fli_alloc(s->ctx, bytes, 1);
+        if (i < SIDES || from) e->does->read(e, bytes, i < SIDES ? v.at[i] : from->at[TWIN], a[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        double d[SIDES + 1];
+        for (size_t k = 0; k <= SIDES; k++) s->ops->to_f64(1, fli_at(s->ops, a[k], i), &d[k]);
+        worst += (d[TWIN] - d[GPU]) * (d[TWIN] - d[GPU]);
+        norm += d[TWIN] * d[TWIN];
+        moved += (d[TWIN] - d[SIDES]) * (d[TWIN] - d[SIDES]);
+    }
+    for (size_t i = 0; i <= SIDES; i++) fli_free(a[i]);
+    if (!(sqrt(worst) <= tolerance(s) * sqrt(norm)))
+        fail_msg("%s of %s: off by %g of %g", what, s->m->desc->name, sqrt(worst), sqrt(norm));
+    if (from) assert_true(moved > 1e-8 * norm);
+}
+
+/* Rows of y: points of the simplex, and now and then no label. */
+static void *random_labels(stage *s, size_t rows)
+{
+    size_t classes = s->m->classes;
+    char *y = fli_alloc(s->ctx, rows * classes, s->ops->size);
+    double *row = fli_alloc(s->ctx, classes, sizeof *row);
+    for (size_t i = 0; i < rows; i++) {
+        if (i % 5 == 3)
+            memset(row, 0, classes * sizeof *row);
+        else
+            fli_rng_dirichlet(&s->rng, 1, classes, row);
+        s->ops->from_f64(classes, row, fli_at(s->ops, y, i * classes));
+    }
+    fli_free(row);
+    return y;
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------ */
+
+/* Lanes that differ in everything. */
+typedef struct {
+    uint32_t plain[LANES][SAMPLES], rest[LANES][SAMPLES];
+    double rates[2 * MOST_STEPS], own_rates[2 * MOST_STEPS];
+    void *y[LANES];
+    vector start[LANES], z[LANES], shift, anchor, own_start[LANES], own_z[LANES];
+} turns_of;
+
+static void draw_samples(stage *s, uint32_t *out)
+{
+    for (size_t i = 0; i < SAMPLES; i++) out[i] = (uint32_t)fli_rng_below(&s->rng, SAMPLES);
+}
+
+static void make_turns(stage *s, turns_of *t)
+{
+    t->shift = random_vector(s, 0.1);
+    t->anchor = random_vector(s, 0.5);
+    for (size_t i = 0; i < 2 * MOST_STEPS; i++) {
+        t->rates[i] = 0.1 * fli_rng_uniform(&s->rng);
+        t->own_rates[i] = 0.1 * fli_rng_uniform(&s->rng);
+    }
+    for (size_t i = 0; i < LANES; i++) {
+        draw_samples(s, t->plain[i]);
+        draw_samples(s, t->rest[i]);
+        t->y[i] = random_labels(s, SAMPLES);
+        t->start[i] = random_vector(s, 0.5);
+        t->z[i] = random_vector(s, 0.5);
+        t->own_start[i] = random_vector(s, 0.5);
+        t->own_z[i] = random_vector(s, 0.5);
+    }
+}
+
+static void free_turns(stage *s, turns_of *t)
+{
+    release(s, t->shift);
+    release(s, t->anchor);
+    for (size_t i = 0; i < LANES; i++) {
+        fli_free(t->y[i]);
+        release(s, t->start[i]);
+        release(s, t->z[i]);
+        release(s, t->own_start[i]);
+        release(s, t->own_z[i]);
+    }
+}
+
+enum { WITH_REST = 1, WITH_OWN = 2, WITH_MOMENTUM = 4 };
+
+static fli_engine_lane make_lane(const turns_of *t, size_t i, int side_, int kinds)
+{
+    static const uint32_t n[LANES] = {20, 13, 9, 6}, rest[LANES] = {11, 0, 7, 17}, steps[LANES] = {5, 4, 4, 2};
+    fli_engine_lane l = {.start = t->start[i].at[side_],
+                         .z = t->z[i].at[side_],
+                         .lr = 0.1,
+                         .wd = 0.01,
+                         .steps = steps[i],
+                         .plain = {t->plain[i], n[i], i == 2 ? 9 : 6}};
+    fli_rng_init(&l.rng, 5, FLI_RNG_BATCH, 3, (uint32_t)i);
+    if (i == 0) l.shift = t->shift.at[side_];
+    if (i < 2) {
+        l.anchor = t->anchor.at[side_];
+        l.rho = 0.4;
+    }
+    if (i == 1) {
+        l.rates = t->rates;
+        l.own_rates = t->own_rates;
+    }
+    if (kinds & WITH_REST) {
+        l.rest = (fli_engine_pass){t->rest[i], rest[i], 5};
+        l.y = t->y[i];
+        if (i == 3) l.plain.n = 0;
+    }
+    if (kinds & WITH_OWN) {
+        l.own_start = t->own_start[i].at[side_];
+        l.own_z = t->own_z[i].at[side_];
+        l.own_lr = 0.2;
+        l.own_wd = 0.02;
+        l.mix = 0.3 + 0.1 * (double)i;
+    }
+    return l;
+}
+
+static void check_turns(stage *s, int kinds)
+{
+    turns_of *t = calloc(1, sizeof *t);
+    make_turns(s, t);
+    for (size_t i = 0; i < SIDES; i++) {
+        fli_engine_lane lane[LANES];
+        side *d = &s->side[i];
+        for (size_t k = 0; k < LANES; k++) lane[k] = make_lane(t, k, (int)i, kinds);
+        fli_engine_turns turns = {.data = d->data,
+                                  .lane = lane,
+                                  .lanes = LANES,
+                                  .momentum = kinds & WITH_MOMENTUM ? 0.8 : 0,
+                                  .semi = kinds & WITH_REST ? &s->semi : NULL};
+        assert_ok(s->ctx, d->engine->does->train(s->ctx, d->net, &turns));
+    }
+    for (size_t k = 0; k < LANES; k++) {
+        assert_same_vector(s, t->z[k], &t->start[k], "z");
+        if (kinds & WITH_OWN) assert_same_vector(s, t->own_z[k], &t->own_start[k], "the own model");
+    }
+    free_turns(s, t);
+    free(t);
+}
+
+/* ---- looks ------------------------------------------------------------------------------------------------ */
+
+enum { LOOKS = 7, LONG = 700 };
+
+/* Labelled, with and without gradient, one that is long; with a y; mixtures. Kinds are not in an order. */
+static void make_looks(const stage *s, int i, const vector *x, const vector *g, const uint32_t *samples, const void *y,
+                       fli_engine_look *out)
+{
+    int semi = s->m->latent != NULL, pair = s->m->desc->logits != NULL;
+    const void *own = pair ? x[2].at[i] : NULL;
+    y = semi ? y : NULL;
+    out[0] = (fli_engine_look){.x = x[0].at[i], .samples = samples, .n = 40, .gradient = g[0].at[i]};
+    out[1] =
+        (fli_engine_look){.x = x[0].at[i], .samples = samples + 40, .n = 12, .y = y, .gradient = g[0].at[i], .add = 1};
+    out[2] = (fli_engine_look){.x = x[1].at[i], .samples = samples, .n = LONG};
+    out[3] = (fli_engine_look){.x = x[1].at[i], .own = own, .mix = 0.3, .samples = samples + 9, .n = 50};
+    out[4] = (fli_engine_look){.x = x[0].at[i], .own = own, .mix = 0.9, .samples = samples + 3, .n = 10, .y = y};
+    out[5] = (fli_engine_look){.x = x[2].at[i], .samples = samples, .n = 0, .gradient = g[1].at[i]};
+    out[6] = (fli_engine_look){.x = x[2].at[i], .samples = samples + 5, .n = 300, .y = y};
+}
+
+static void check_looks(stage *s)
+{
+    vector x[3], g[2];
+    uint32_t samples[LONG];
+    void *y = random_labels(s, 300);
+    fli_engine_look look[SIDES][LOOKS];
+    for (size_t i = 0; i < 3; i++) x[i] = random_vector(s, 0.7);
+    for (size_t i = 0; i < 2; i++) g[i] = random_vector(s, 0.7);
+    for (size_t i = 0; i < LONG; i++) samples[i] = (uint32_t)fli_rng_below(&s->rng, SAMPLES);
+    for (size_t i = 0; i < SIDES; i++) {
+        side *d = &s->side[i];
+        make_looks(s, (int)i, x, g, samples, y, look[i]);
+        assert_ok(s->ctx, d->engine->does->look(s->ctx, d->net, d->data, look[i], LOOKS));
+    }
+    for (size_t k = 0; k < LOOKS; k++) {
+        assert_near(look[GPU][k].loss, look[TWIN][k].loss, tolerance(s) * fmax(1, fabs(look[TWIN][k].loss)));
+        assert_int_equal(look[GPU][k].correct, look[TWIN][k].correct);
+    }
+    assert_true(look[TWIN][2].correct > 0);
+    for (size_t i = 0; i < 2; i++) assert_same_vector(s, g[i], NULL, "the gradient of a look");
+    for (size_t i = 0; i < 3; i++) release(s, x[i]);
+    for (size_t i = 0; i < 2; i++) release(s, g[i]);
+    fli_free(y);
+}
+
+static void check_outputs(stage *s)
+{
+    enum { FIRST = 270, SECOND = 11 };
+    size_t classes = s->m->classes, all = (FIRST + SECOND) * classes;
+    int logits = s->m->desc->logits != NULL;
+    vector x = random_vector(s, 0.7);
+    uint32_t samples[FIRST];
+    double *out[SIDES];
+    for (size_t i = 0; i < FIRST; i++) samples[i] = (uint32_t)fli_rng_below(&s->rng, SAMPLES);
+    for (size_t i = 0; i < SIDES; i++) {
+        side *d = &s->side[i];
+        out[i] = fli_alloc(s->ctx, all, sizeof **out);
+        fli_engine_outputs o[] = {
+            {.x = x.at[i], .samples = samples, .n = FIRST, .out = out[i]},
+            {.x = x.at[i], .samples = samples + 7, .n = SECOND, .logits = logits, .out = out[i] + FIRST * classes}};
+        assert_ok(s->ctx, d->engine->does->outputs(s->ctx, d->net, d->data, o, 2));
+    }
+    for (size_t i = 0; i < all; i++) assert_near(out[GPU][i], out[TWIN][i], tolerance(s) * fmax(1, fabs(out[TWIN][i])));
+    for (size_t i = 0; i < SIDES; i++) fli_free(out[i]);
+    release(s, x);
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------ */
+
+static void check_case(fl_ctx *ctx, const net_case *c, const fli_ops *ops, uint32_t piece)
+{
+    stage s;
+    stage_up(&s, ctx, c, ops, piece);
+    check_turns(&s, 0);
+    check_turns(&s, WITH_MOMENTUM);
+    if (c->semi) {
+        check_turns(&s, WITH_REST);
+        check_turns(&s, WITH_REST | WITH_OWN | WITH_MOMENTUM);
+    }
+    if (s.m->desc->logits) check_turns(&s, WITH_OWN);
+    check_looks(&s);
+    check_outputs(&s);
+    stage_down(&s);
+}
+
+static void f64_is_the_same(void **state)
+{
+    for (size_t i = 0; i < CASES; i++) check_case(((fixture *)*state)->ctx, &cases[i], &fli_ops_f64, 0);
+}
+
+static void f32_is_the_same(void **state)
+{
+    for (size_t i = 0; i < CASES; i++) check_case(((fixture *)*state)->ctx, &cases[i], &fli_ops_f32, 0);
+}
+
+/* Eight rows at a time: one kind ends, and the other begins, within a piece. */
+static void pieces_are_the_same(void **state)
+{
+    check_case(((fixture *)*state)->ctx, &cases[2], &fli_ops_f64, 8);
+    check_case(((fixture *)*state)->ctx, &cases[4], &fli_ops_f64, 8);
+}
+
+static void unknown_models_are_refused(void **state)
+{
+    fixture *f = *state;
+    fli_engine *e;
+    fli_engine_net *n;
+    fli_model *m;
+    fli_arena a;
+    const fli_model_desc *d = model_named("least_squares");
+    fli_arena_init(&a, f->ctx);
+    assert_ok(f->ctx,
+              fli_model_new(f->ctx, d, bound(f->ctx, &a, d->keys, d->params_size, ""), &fli_ops_f64, 4, 0, 0, &m));
+    assert_ok(f->ctx, fli_backend_cuda.open(f->ctx, 0, &e));
+    assert_fails(f->ctx, fli_backend_cuda.net_new(e, f->ctx, m, 0, &n), FL_ECONFIG, "least_squares does not run on a");
+    assert_null(n);
+    fli_backend_cuda.close(e);
+    fli_model_free(m);
+    fli_arena_fini(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(f64_is_the_same),
+        FIXTURE_TEST(f32_is_the_same),
+        FIXTURE_TEST(pieces_are_the_same),
+        FIXTURE_TEST(unknown_models_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
