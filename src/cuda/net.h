@@ -78,6 +78,8 @@ typedef struct {
 void fli_cuda_pass_gather(const fli_cuda_pass *p);
 void *fli_cuda_pass_forward(const fli_cuda_pass *p);
 void fli_cuda_pass_backward(const fli_cuda_pass *p, int add);
+/* All of that up and down, with the losses of labelled rows, where fli_cuda_fc_tail_fits the last layer. */
+void fli_cuda_pass_at_once(const fli_cuda_pass *p, int add);
 
 fli_cuda_loss fli_cuda_loss_of(const fli_engine_net *n, const fli_cuda_data *data, const fli_semi *semi);
 /* Room for tables of so many lanes. */

@@ -58,13 +58,28 @@ static void step(const fli_cuda_pass *p, size_t l, const void *error, int add)
                            w->work);
 }
 
-/* The error below is computed with the weights before the step. */
-void fli_cuda_pass_backward(const fli_cuda_pass *p, int add)
+/* Down from stage `top`, at whose output the error is. The error below is computed with the weights before the step. */
+static void down(const fli_cuda_pass *p, size_t top, const void *error, int add)
 {
-    const void *error = p->sweep->h[p->net->depth - 1];
-    for (size_t l = p->net->depth; l-- > p->net->first;) {
+    for (size_t l = top + 1; l-- > p->net->first;) {
         if (l > p->net->first) below(p, l, error);
         step(p, l, error, add);
         error = p->sweep->error[l & 1];
     }
+}
+
+void fli_cuda_pass_backward(const fli_cuda_pass *p, int add)
+{
+    size_t last = p->net->depth - 1;
+    down(p, last, p->sweep->h[last], add);
+}
+
+void fli_cuda_pass_at_once(const fli_cuda_pass *p, int add)
+{
+    size_t last = p->net->depth - 1;
+    const fli_cuda_stage *t = &p->net->stage[last];
+    void *error = last > p->net->first ? p->sweep->error[last & 1] : NULL;
+    for (size_t l = 0; l < last; l++) forward(p, l);
+    fli_cuda_fc_tail(p->stream, p->net->type, t->layer, &p->loss, &p->batch, input_of(p, last), t->masked, error, add);
+    if (last > p->net->first) down(p, last - 1, error, add);
 }

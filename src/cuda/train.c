@@ -15,6 +15,7 @@ typedef struct {
     int pair;
     int split; /* some mini-batch is longer than a piece: gradients are added up, then there is a step */
     int small; /* whole turns in one kernel */
+    int tail;  /* the last layer and the losses in one kernel */
     /* there: */
     const fli_cuda_lane *lanes_there, *own_there;
     const fli_cuda_drawing *drawing_there;
@@ -150,6 +151,10 @@ static void train_piece(const block *b, fli_cuda_pass *p)
     fli_cuda_type type = b->net->type;
     p->batch.lane = b->lanes_there;
     fli_cuda_pass_gather(p);
+    if (b->tail) {
+        fli_cuda_pass_at_once(p, add);
+        return;
+    }
     void *z = fli_cuda_pass_forward(p);
     if (b->pair)
         fli_cuda_rows_pair_global(p->stream, type, &p->loss, &p->batch, z, b->sweep.p);
@@ -221,6 +226,8 @@ static block block_of(fli_engine_net *n, const fli_engine_turns *turns, const fl
     if (b.small) b.split = 0;
     b.rows = b.split ? n->piece : (uint32_t)*batch;
     b.room = fli_cuda_room(b.rows);
+    fli_cuda_loss loss = fli_cuda_loss_of(n, data, turns->semi);
+    b.tail = plain && fli_cuda_fc_tail_fits(n->type, n->stage[n->depth - 1].layer, &loss, b.rows);
     return b;
 }
 
