@@ -254,6 +254,7 @@ static void take_step(work *k, size_t number)
     const fli_engine_lane *l = k->lane;
     const fli_space *s = &k->w->model->space;
     fli_minibatch_next(&k->batch);
+    k->batch.gathered = 0; /* other lanes have been there since */
     rate_of(l->rates, number, &k->step);
     rate_of(l->own_rates, number, &k->own_step);
     if (!k->own) {
