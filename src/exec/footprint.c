@@ -7,6 +7,28 @@
 /* What the C library reserves for a thread's stack and heap: address space, hardly memory. */
 #define THREAD_ROOM (0x1p23 + 0x1p27)
 
+static size_t server_vectors(const fli_exec_spec *spec, size_t cohort)
+{
+    const fli_algo *a = spec->algo;
+    int apart = spec->executor && spec->executor->apart;
+    size_t phases = a->rounds.phases ? a->rounds.phases(spec->params, 0) : 1;
+    return fli_names_count(a->server) + fli_names_count(a->sums) + (fli_algo_shows_start(a) ? 1 : 0) +
+           fli_recall_vectors(a, spec->params, phases) * (apart ? cohort : 1);
+}
+
+/* Of a client at work. */
+static size_t turn_vectors(const fli_algo *a, int async)
+{
+    return fli_parts_vectors(a->up) + (async ? fli_parts_vectors(a->down) : 0);
+}
+
+static double state_bytes(const fli_exec_spec *spec, size_t cohort)
+{
+    double all =
+        (double)(cohort * fli_algo_client_vectors(spec->algo, spec->watch)) * (double)fli_bytes(&spec->model->space);
+    return spec->memory ? fmin(all, (double)spec->memory) : all;
+}
+
 /* What a thread has to solve local problems with. */
 static double solving_bytes(const fli_exec_spec *spec)
 {
@@ -23,19 +45,26 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
     double vector = (double)fli_bytes(&spec->model->space), threads = (double)fli_pool_count(spec->threads);
     size_t block = fli_exec_block(spec->site, spec->threads);
     double at_work = (double)(async || cohort < block ? cohort : block);
-    int apart = spec->executor && spec->executor->apart;
-    size_t phases = a->rounds.phases ? a->rounds.phases(spec->params, 0) : 1;
-    size_t server = fli_names_count(a->server) + fli_names_count(a->sums) + (fli_algo_shows_start(a) ? 1 : 0) +
-                    fli_recall_vectors(a, spec->params, phases) * (apart ? cohort : 1);
     fli_footprint f = {
-        .server = (double)server * vector + (spec->regularizer ? 2 * (double)spec->model->space.n * sizeof(double) : 0),
+        .server = (double)server_vectors(spec, cohort) * vector +
+                  (spec->regularizer ? 2 * (double)spec->model->space.n * sizeof(double) : 0),
         .workers = threads * (fli_eval_bytes(spec->model) + solving_bytes(spec) + (double)a->work * vector),
-        .turns = at_work * (double)(fli_parts_vectors(a->up) + (async ? fli_parts_vectors(a->down) : 0)) * vector,
-        .state = (double)cohort * (double)fli_algo_client_vectors(a, spec->watch) * vector,
+        .turns = at_work * (double)turn_vectors(a, async) * vector,
+        .state = state_bytes(spec, cohort),
     };
-    if (spec->memory) f.state = fmin(f.state, (double)spec->memory);
     f.total = f.server + f.workers + f.turns + f.state;
     return f;
+}
+
+/* A site takes at most as many turns at a time as it has lanes, but nobody knows yet how many those are. */
+double fli_footprint_there(const fli_exec_spec *spec, size_t cohort, int async)
+{
+    const fli_algo *a = spec->algo;
+    const fli_solvers *all = &spec->solvers;
+    double vector = (double)fli_vector_stride(&spec->model->space);
+    double turn = fli_task_bytes(fli_solver_roomiest(all->at, all->count), spec->model) +
+                  (double)(a->work + turn_vectors(a, async)) * vector;
+    return (double)server_vectors(spec, cohort) * vector + (double)cohort * turn + state_bytes(spec, cohort);
 }
 
 double fli_footprint_address(size_t threads)

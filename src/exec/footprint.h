@@ -16,6 +16,8 @@ typedef struct {
 /* Of a spec that names its solver. `cohort`: clients per round, or at work. `async`: each of them has a model of its
  * own. */
 fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int async);
+/* At a site, where a spec has none yet: bytes of all vectors there. */
+double fli_footprint_there(const fli_exec_spec *spec, size_t cohort, int async);
 /* Address space that is reserved beside it, by BLAS and for the stacks and heaps of this many threads. */
 double fli_footprint_address(size_t threads);
 

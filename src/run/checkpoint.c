@@ -3,8 +3,8 @@
 #include "base/file.h"
 #include "base/number.h"
 #include "run/folder.h"
+#include "run/on_device.h"
 #include "run/standing.h"
-#include "vec/kernels.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -139,11 +139,11 @@ static fl_status load_progress(fl_run *run, fli_loader *in)
     return load_rows(run, in);
 }
 
-/* Another processor may go on with a run, but not to the same bits. */
+/* Another processor or device may go on with a run, but not to the same bits. */
 static void load_kernels(fl_run *run, fli_loader *in)
 {
-    char before[sizeof run->kernels];
-    const char *now = fli_kernels_all();
+    char before[sizeof run->kernels], now[FLI_COMPUTED_WITH];
+    fli_run_computed_with(run, now);
     fli_load_bytes(in, before, sizeof before);
     before[sizeof before - 1] = 0;
     if (fli_loader_status(in) || !strcmp(before, now)) return;

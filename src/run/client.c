@@ -75,7 +75,7 @@ fl_status fl_client_new(fl_config *cfg, fl_client **out)
     c->memory = cfg->memory;
     fli_arena_init(&c->arena, c->ctx);
     fl_status s = fli_settings_bind_member(c->ctx, &c->arena, cfg->root, &c->settings);
-    if (!s) s = load(c, c->settings.top.precision != 0);
+    if (!s) s = load(c, fli_settings_wide(&c->settings));
     if (s)
         fl_client_free(c);
     else

@@ -11,6 +11,9 @@
 /* The keys that do not depend on a choice, listed as if they were a kind. */
 static const char settings_name[] = "settings", settings_title[] = "the keys that do not depend on a choice";
 
+/* And what there is on this machine. */
+static const char devices_name[] = "devices", devices_title[] = "where a run can be computed, on this machine";
+
 static void add_kinds(fli_text *t)
 {
     fli_item item;
@@ -20,6 +23,7 @@ static void add_kinds(fli_text *t)
         fli_text_addf(t, "%-16s %s (%zu)\n", k->plural, k->title, n);
     }
     fli_text_addf(t, "%-16s %s\n", settings_name, settings_title);
+    fli_text_addf(t, "%-16s %s\n", devices_name, devices_title);
     fli_text_add(t, "\n`fedloom list KIND` lists one of these, `fedloom list KIND NAME` shows one thing in full.\n");
 }
 
@@ -77,7 +81,7 @@ static const char *kind_name(const void *arg, size_t i)
         if (i == n) return k->plural;
         if (i == n + 1) return k->section;
     }
-    return i == n ? settings_name : NULL;
+    return i == n ? settings_name : i == n + 1 ? devices_name : NULL;
 }
 
 static fl_status unknown(fl_ctx *ctx, const char *what, const char *name, const char *near, const char *hint)
@@ -125,6 +129,9 @@ fl_status fl_list(fl_ctx *ctx, const char *kind, const char *name, fl_text_fn *o
         add_kinds(&t);
     else if (!strcmp(kind, settings_name) || !strcmp(kind, "setting"))
         s = list_settings(ctx, &t, name);
+    else if (!strcmp(kind, devices_name) || !strcmp(kind, "device"))
+        s = name ? fli_fail(ctx, FL_ECONFIG, "`fedloom list devices` says all there is to say of %s", name)
+                 : fli_list_devices(ctx, &t);
     else
         s = list_kind(ctx, &t, kind, name);
     if (!s) s = fli_text_ok(&t);

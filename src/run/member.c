@@ -9,7 +9,7 @@ fl_status fli_objective_new(fl_ctx *ctx, const fli_settings *s, const size_t sha
 {
     const fli_algo *a = s->algorithm.item.desc;
     const fli_bilevel_desc *levels = s->levels.item.desc;
-    const fli_ops *ops = s->top.precision == 0 ? &fli_ops_f32 : &fli_ops_f64;
+    const fli_ops *ops = fli_settings_wide(s) ? &fli_ops_f64 : &fli_ops_f32;
     fl_status status = fli_model_new_for(ctx, s->objective.item.desc, s->objective.params, ops, shape, classes,
                                          s->model.weight_decay, out);
     if (!status) fli_model_expect(*out, sparse);

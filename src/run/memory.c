@@ -69,9 +69,22 @@ static fl_status check_room(const fli_plan *p, const fli_footprint *f)
     return FL_OK;
 }
 
+/* Vectors of a run on a device are there; the server's have a mirror here. */
+static fli_footprint leave(fli_plan *p, const fli_footprint *f, size_t cohort, int async)
+{
+    double measuring = fli_measure_bytes(p->model, &p->settings.metrics, p->fed->clients);
+    fli_footprint here = {.server = f->server, .workers = fli_eval_bytes(p->model)};
+    here.total = here.server + here.workers;
+    p->there = fli_footprint_there(&p->exec, cohort, async) + measuring;
+    return here;
+}
+
 fl_status fli_plan_check_memory(fli_plan *p)
 {
-    fli_footprint f = fli_footprint_of(&p->exec, usual_cohort(p), p->pace.buffer > 0);
+    size_t cohort = usual_cohort(p);
+    int async = p->pace.buffer > 0;
+    fli_footprint f = fli_footprint_of(&p->exec, cohort, async);
+    if (fli_settings_on_device(&p->settings)) f = leave(p, &f, cohort, async);
     fl_status s = check_total(p, &f);
     return s ? s : check_room(p, &f);
 }

@@ -35,6 +35,7 @@ typedef struct {
     fli_asking asking;
     fli_exec_spec exec; /* all that the executor is made from */
     double memory;      /* bytes that a run takes at least; known when it is known that there is room */
+    double there;       /* of a run on a device: bytes that its vectors take there at least */
 } fli_plan;
 
 /* Binds the settings and loads the data: what `fedloom data` needs. `like`, unless NULL, is a plan whose data are used

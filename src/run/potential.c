@@ -78,7 +78,9 @@ fl_status fli_potential_begin(fl_run *run)
 /* Sums over samples have about as many digits as that, of the largest terms there were. */
 static double rounding(const fl_run *run, double scale)
 {
-    return (run->plan.settings.top.precision ? 1e-11 : 2e-5) * scale;
+    static const double digits[] = {
+        [FLI_PRECISION_F32] = 2e-5, [FLI_PRECISION_F64] = 1e-11, [FLI_PRECISION_TF32] = 5e-3};
+    return digits[run->plan.settings.top.precision] * scale;
 }
 
 void fli_potential_note(fl_run *run, const fl_row *before)

@@ -1,9 +1,12 @@
 /* What settings must be for the data at hand. */
 #include "run/rules.h"
 
+#include "device/device.h"
 #include "exec/async.h"
 #include "model/latent.h"
 #include "model/own.h"
+
+#include "base/number.h"
 
 #include <string.h>
 
@@ -101,6 +104,44 @@ static fl_status one_sample_each(const fli_known *k)
     return FL_OK;
 }
 
+/* ---- devices ------------------------------------------------------------------------------------------------- */
+
+static int on_device(const fli_known *k) { return k->model && fli_settings_on_device(k->settings); }
+
+static fl_status device_here(const fli_known *k)
+{
+    const fli_backend *backend;
+    size_t which;
+    return on_device(k) ? fli_device_find(k->ctx, k->settings->top.device, &backend, &which) : FL_OK;
+}
+
+static fl_status model_there(const fli_known *k)
+{
+    fli_network net;
+    if (!on_device(k) || k->model->desc->traits & FLI_MODEL_OWN || k->model->bilevel) return FL_OK;
+    if (k->model->desc->network && k->model->desc->network(k->model, &net)) return FL_OK;
+    return fli_fail(k->ctx, FL_ECONFIG,
+                    "device is %s, where there are networks: softmax, logistic, mlp, cnn; model %s %s",
+                    k->settings->top.device, k->model->desc->name, "runs on the cpu alone");
+}
+
+/* The method's solver has nobody who does the same there. */
+static fl_status solvers_there(const fli_known *k)
+{
+    char known[256] = "";
+    const fli_solver *missing = NULL;
+    for (size_t i = 0; on_device(k) && i < k->solvers->count && !missing; i++)
+        if (!fli_device_solver(k->solvers->at[i])) missing = k->solvers->at[i];
+    if (!missing || k->model->bilevel || strcmp(k->settings->local.solver, FLI_SOLVER_SGD)) return FL_OK;
+    for (const fli_solver *const *s = fli_solver_list; *s; s++)
+        if (fli_device_solver(*s))
+            fli_snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", *known ? ", " : "", (*s)->name);
+    return fli_fail(k->ctx, FL_ECONFIG,
+                    "device is %s, but algorithm %s solves its local problems by the %s solver, which runs on the cpu "
+                    "alone; devices have %s",
+                    k->settings->top.device, algo(k)->name, missing->name, known);
+}
+
 /* ---- the rest ---------------------------------------------------------------------------------------------- */
 
 static fl_status regularizer_fits(const fli_known *k)
@@ -158,6 +199,13 @@ static fl_status bound_on_age(const fli_known *k)
 }
 
 const fli_rule fli_data_rules[] = {
+    {"device", NULL, "devices that are here", "device: cuda:99999", device_here},
+    {"device model.kind", NULL, "models that devices compute",
+     "device: twin\ndata: {kind: linreg, clients: 4, features: 3, test_fraction: 0.5}\npartition: natural\n"
+     "model: least_squares",
+     model_there},
+    {"device algorithm.kind algorithm.solver", NULL, "solvers that devices have", "device: twin\nalgorithm: fedgia",
+     solvers_there},
     {"local.schedule_by algorithm.kind", counts_no_steps,
      "algorithm {algorithm.kind} takes no steps of the size local.lr, so local.schedule_by must be round",
      "algorithm: fedgia\nlocal: {schedule_by: step}", NULL},

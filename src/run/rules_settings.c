@@ -1,6 +1,7 @@
 /* What settings must be together, as far as that is known without the data. */
 #include "run/rules.h"
 
+#include "device/device.h"
 #include "exec/executor.h"
 #include "local/own_solver.h"
 
@@ -212,7 +213,52 @@ static int real_and_simulated(const fli_known *k) { return real_clock(k) && k->s
 static int saved_nowhere(const fli_known *k) { return k->settings->top.checkpoint_every && !*k->settings->top.output; }
 static int saved_in_real_time(const fli_known *k) { return k->settings->top.checkpoint_every && real_clock(k); }
 
+/* ---- devices: what only the processors of this machine can compute ------------------------------------------ */
+
+static int on_device(const fli_known *k) { return fli_settings_on_device(k->settings); }
+
+/* Whether there are GPUs is looked at when a run is planned: what was computed with one can be read anywhere. */
+static fl_status device_known(const fli_known *k)
+{
+    const char *name = k->settings->top.device;
+    const fli_backend *backend;
+    size_t which;
+    return on_device(k) && strncmp(name, "cuda", 4) ? fli_device_find(k->ctx, name, &backend, &which) : FL_OK;
+}
+
+static int coarse_here(const fli_known *k) { return k->settings->top.precision == FLI_PRECISION_TF32 && !on_device(k); }
+static int carried_there(const fli_known *k) { return on_device(k) && !is(&k->settings->executor, "threads"); }
+static int real_there(const fli_known *k) { return on_device(k) && real_clock(k); }
+static int made_there(const fli_known *k) { return on_device(k) && k->settings->data.on_demand; }
+static int touches_there(const fli_known *k) { return on_device(k) && has_trait(k, FLI_ALGO_TOUCHES); }
+static int levels_there(const fli_known *k) { return on_device(k) && has_trait(k, FLI_ALGO_BILEVEL); }
+static int own_solver_there(const fli_known *k) { return on_device(k) && own_solver(k); }
+static int own_model_there(const fli_known *k) { return on_device(k) && k->settings->objective.item.own; }
+
 const fli_rule fli_settings_rules[] = {
+    {"device", NULL, "devices that there can be", "device: abacus", device_known},
+    {"precision device", coarse_here, "precision {precision} is for devices: device is {device}; set precision to f32",
+     "precision: tf32", NULL},
+    {"device executor.kind", carried_there,
+     "device is {device}, where all clients are together, so executor must be threads, not {executor.kind}",
+     "device: twin\nexecutor: loopback", NULL},
+    {"device clock", real_there, "device is {device}, but with clock {clock} clients are threads of the cpu; leave one",
+     "device: twin\nclock: real\nalgorithm: fedasync", NULL},
+    {"device data.on_demand", made_there,
+     "device is {device}, which must hold all samples, so data.on_demand must be false",
+     "device: twin\ndata: {on_demand: true}\npartition: natural", NULL},
+    {"device algorithm.kind", touches_there,
+     "algorithm {algorithm.kind} touches its vectors itself (FL_METHOD_TOUCHES), so device must be cpu, not {device}",
+     "device: twin\nalgorithm: toucher", NULL},
+    {"device algorithm.kind", levels_there,
+     "algorithm {algorithm.kind} works on two levels, which runs on the cpu alone; device must be cpu, not {device}",
+     "device: twin\nalgorithm: simfbo\nbilevel: regularization", NULL},
+    {"device local.solver", own_solver_there,
+     "local.solver {local.solver} comes with the program and runs on the cpu alone; device must be cpu, not {device}",
+     "device: twin\nlocal: {solver: idle}", NULL},
+    {"device model.kind", own_model_there,
+     "model {model.kind} comes with the program and runs on the cpu alone; device must be cpu, not {device}",
+     "device: twin\nmodel: whole", NULL},
     {"local.solver", NULL, "solvers that users have registered", "local: {solver: nobodys}", solver_known},
     {"local.solver algorithm.kind", solver_unwanted,
      "algorithm {algorithm.kind} does not solve its local problems by SGD, so no other solver can take its place; "

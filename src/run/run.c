@@ -4,9 +4,7 @@
 #include "run/folder.h"
 #include "run/advance.h"
 #include "run/metric_list.h"
-
-#include "base/number.h"
-#include "vec/kernels.h"
+#include "run/on_device.h"
 
 #include <math.h>
 
@@ -17,7 +15,10 @@ static fl_status start(fl_run *run)
 {
     const fli_plan *p = &run->plan;
     size_t targets = p->settings.metrics.targets.n;
-    fl_status status = fli_exec_new(run->ctx, &p->exec, &run->exec);
+    fli_exec_spec spec = p->exec;
+    fl_status status = fli_run_open_device(run, &spec);
+    fli_run_computed_with(run, run->kernels);
+    if (!status) status = fli_exec_new(run->ctx, &spec, &run->exec);
     if (!status)
         status =
             fli_measure_new(run->ctx, run->exec, p->model, p->fed, &p->settings.metrics, &p->asking, &run->measure);
@@ -48,7 +49,6 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out)
     if (!run) return FL_ENOMEM;
     run->ctx = cfg->ctx;
     run->checkpoint_round = SIZE_MAX;
-    fli_snprintf(run->kernels, sizeof run->kernels, "%s", fli_kernels_all());
     fl_status s = fli_plan_make(cfg, data, &run->plan);
     if (!s) s = start(run);
     if (!s && run->plan.settled && !data) /* a comparison has many runs, and says it in their results alone */
@@ -67,6 +67,7 @@ void fl_run_free(fl_run *run)
     fli_measure_free(run->measure);
     fli_async_free(run->async);
     fli_exec_free(run->exec);
+    fli_device_free(run->device);
     fli_plan_fini(&run->plan);
     fli_free(run->seen);
     fli_free(run->cohort);
@@ -155,7 +156,10 @@ static fl_stop stop_measured(const fl_run *run)
 static void report_state(const fl_run *run)
 {
     size_t spilled, held = fli_exec_state(run->exec, &spilled);
-    if (spilled)
+    if (spilled && run->device)
+        fli_log(run->ctx, FL_LOG_INFO, "client state: %.1f MiB on the device, %.1f MiB in plain memory",
+                (double)held / 0x1p20, (double)spilled / 0x1p20);
+    else if (spilled)
         fli_log(run->ctx, FL_LOG_INFO, "client state: %.1f MiB in memory, %.1f MiB in a temporary file in %s",
                 (double)held / 0x1p20, (double)spilled / 0x1p20, run->plan.exec.folder);
 }

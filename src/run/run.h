@@ -3,6 +3,7 @@
 #define FLI_RUN_RUN_H
 
 #include "base/lock.h"
+#include "device/device.h"
 #include "exec/async.h"
 #include "run/measure.h"
 #include "run/plan.h"
@@ -12,6 +13,8 @@
 struct fl_run {
     fl_ctx *ctx;
     fli_plan plan;
+    fli_device *device; /* NULL: the run is computed on this processor */
+    fli_site site;      /* there */
     fli_exec *exec;
     fli_measure *measure;
     size_t round; /* finished rounds; of asynchronous methods, server steps */
@@ -46,7 +49,7 @@ struct fl_run {
     int checkpoints_ready;   /* it is there, and ours */
     size_t checkpoint;       /* number of the newest that is known to be whole; 0: none */
     size_t checkpoint_round; /* and the round it was made after; SIZE_MAX: none */
-    char kernels[256];       /* what it was computed with (fli_kernels_all): several if it was resumed elsewhere */
+    char kernels[256];       /* what it was computed with (on_device.h): several if it was resumed elsewhere */
 };
 
 /* After a measurement: FL_EDIVERGED where stop.diverged says so (divergence.c). */

@@ -11,9 +11,15 @@ static const fli_key top_keys[] = {
     FLI_KEY_INT(fli_top_settings, seed, "1", 0, 9007199254740992.0, "seed of every random stream"),
     FLI_KEY_INT(fli_top_settings, rounds, "100", 0, 1e9,
                 "communication rounds; for asynchronous methods: server steps"),
-    FLI_KEY_CHOICE(fli_top_settings, precision, "f32", "f32|f64", "precision of models and gradients"),
+    FLI_KEY_STRING(
+        fli_top_settings, device, FLI_DEVICE_CPU,
+        "where the run is computed: cpu; cuda, or cuda:1 for the second of several GPUs; twin, which is what "
+        "a GPU does in plain C, for tests. `fedloom list devices` shows what there is"),
+    FLI_KEY_CHOICE(fli_top_settings, precision, "f32", "f32|f64|tf32",
+                   "precision of models and gradients; tf32: f32, but a device multiplies matrices with ten bits "
+                   "behind the point"),
     FLI_KEY_INT(fli_top_settings, threads, "0", 0, 1024,
-                "threads; 0: one per processor; results depend on it only with clock: real"),
+                "threads; 0: one per processor; results depend on it only with clock: real; a device needs one"),
     FLI_KEY_CHOICE(fli_top_settings, weights, "auto", "auto|samples|uniform",
                    "client weights w_i: n_i/n, or 1/N; auto: those that come with data in memory, else what the "
                    "method needs, else samples"),
@@ -27,7 +33,8 @@ static const fli_key top_keys[] = {
     FLI_KEY_SIZE(
         fli_top_settings, memory, "auto",
         "memory for what clients keep between turns; clients that have been away longest go to a temporary file "
-        "(in $TMPDIR, or beside output); auto: no limit, all stays in memory; results do not depend on it"),
+        "(in $TMPDIR, or beside output); auto: no limit, all stays in memory; results do not depend on it. On a "
+        "device: memory there, beyond which plain memory is used; auto: half of what is free there, if need be"),
     FLI_KEY_INT(fli_top_settings, checkpoint_every, "0", 0, 1e9,
                 "rounds between checkpoints, kept in OUTPUT.checkpoint until the run is finished; 0: none"),
     FLI_KEY_END,
@@ -412,7 +419,7 @@ fli_fed_spec fli_settings_fed(const fli_settings *s, const fli_memory *m)
         .mean = s->data.mean,
         .std = s->data.std,
         .on_demand = s->data.on_demand,
-        .wide = s->top.precision != 0,
+        .wide = fli_settings_wide(s),
         .crop = (size_t)s->data.crop,
         .augment = s->data.augment,
     };
@@ -505,10 +512,11 @@ void fli_settings_print_kind(fli_text *t, const fli_choice *c) { print_keys(t, c
 
 void fli_settings_print_essence(fli_text *t, const fli_settings *s)
 {
-    static char nothing[] = "";
+    static char nothing[] = "", cpu[] = FLI_DEVICE_CPU;
     fli_settings plain = *s;
     plain.top.threads = plain.top.memory = plain.top.checkpoint_every = 0;
     plain.top.name = plain.top.output = nothing;
+    plain.top.device = cpu;
     plain.top.output_model = 1;
     fli_item_find(fli_kind_find("executor"), "threads", &plain.executor.item);
     fli_settings_print(t, &plain);
@@ -532,6 +540,9 @@ static fli_schedule schedule_of(const fli_local_settings *l)
 {
     return (fli_schedule){l->schedule, l->decay, l->schedule_by == FLI_BY_STEP};
 }
+
+int fli_settings_wide(const fli_settings *s) { return s->top.precision == FLI_PRECISION_F64; }
+int fli_settings_on_device(const fli_settings *s) { return strcmp(s->top.device, FLI_DEVICE_CPU) != 0; }
 
 fli_sgd_spec fli_settings_sgd(const fli_settings *s)
 {

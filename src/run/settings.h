@@ -12,15 +12,20 @@
 #include "run/registry.h"
 
 typedef struct {
-    char *name, *output;
+    char *name, *output, *device;
     int output_model;
     int64_t seed, rounds, threads;
     int precision, weights, clock;
     int64_t memory, checkpoint_every;
 } fli_top_settings;
 
+/* Models are of single precision with tf32: products alone are coarser, on devices. */
+enum { FLI_PRECISION_F32, FLI_PRECISION_F64, FLI_PRECISION_TF32 };
+
 /* What step-size schedules count. */
 enum { FLI_BY_ROUND, FLI_BY_STEP };
+
+#define FLI_DEVICE_CPU "cpu"
 
 enum { FLI_CLOCK_VIRTUAL, FLI_CLOCK_REAL };
 
@@ -130,6 +135,10 @@ const fli_key *fli_settings_common(const char *section);
 /* Whether a top-level key belongs to experiments (`methods`, `grid`, ...), which a single run does not know. */
 int fli_is_experiment_key(const char *key);
 
+/* Models and gradients are of double precision. */
+int fli_settings_wide(const fli_settings *s);
+/* The run is computed elsewhere than on the processors of this machine. */
+int fli_settings_on_device(const fli_settings *s);
 /* How mini-batches are drawn. */
 fli_sgd_spec fli_settings_sgd(const fli_settings *s);
 /* What takes the place of SGD (local.solver); NULL: nothing does. */

@@ -255,9 +255,10 @@ static void a_solver_that_is_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(every_algorithm),   FIXTURE_TEST(other_settings),           FIXTURE_TEST(a_method_of_the_users),
-        FIXTURE_TEST(beyond_a_budget),   FIXTURE_TEST(checkpoints),              FIXTURE_TEST(seen_from_outside),
-        FIXTURE_TEST(a_device_that_fails), FIXTURE_TEST(a_solver_that_is_missing),
+        FIXTURE_TEST(every_algorithm),       FIXTURE_TEST(other_settings),
+        FIXTURE_TEST(a_method_of_the_users), FIXTURE_TEST(beyond_a_budget),
+        FIXTURE_TEST(checkpoints),           FIXTURE_TEST(seen_from_outside),
+        FIXTURE_TEST(a_device_that_fails),   FIXTURE_TEST(a_solver_that_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

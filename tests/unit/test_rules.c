@@ -1,5 +1,6 @@
 /* Rules between keys: each is broken by its own example and by nothing else, and all that are broken are reported. */
 #include "fixture.h"
+#include "own_methods.h"
 
 #include "fedloom_extend.h"
 #include "run/config.h"
@@ -74,8 +75,12 @@ static void register_own(fl_ctx *ctx)
 {
     fl_objective whole = {.size = sizeof whole, .name = "whole", .parameters = 1, .client = nothing};
     fl_solver idle = {.size = sizeof idle, .name = "idle", .solve = stay};
+    fl_method toucher = own_scaffold;
+    toucher.name = "toucher";
+    toucher.traits |= FL_METHOD_TOUCHES;
     assert_ok(ctx, fl_objective_register(ctx, &whole));
     assert_ok(ctx, fl_solver_register(ctx, &idle));
+    assert_ok(ctx, fl_method_register(ctx, &toucher));
 }
 
 static void every_example_breaks_its_rule(void **state)
@@ -83,10 +88,11 @@ static void every_example_breaks_its_rule(void **state)
     fixture *f = *state;
     register_own(f->ctx);
     assert_ok(f->ctx, planned(f, "name: base"));
-    assert_true(check_examples(f, fli_settings_rules) >= 34);
-    assert_true(check_examples(f, fli_data_rules) >= 14);
+    assert_true(check_examples(f, fli_settings_rules) >= 43);
+    assert_true(check_examples(f, fli_data_rules) >= 17);
     assert_ok(f->ctx, fl_forget(f->ctx, "model", "whole"));
     assert_ok(f->ctx, fl_forget(f->ctx, "solver", "idle"));
+    assert_ok(f->ctx, fl_forget(f->ctx, "algorithm", "toucher"));
 }
 
 /* Sections and keys of rules are those there are: a misspelt one would be asked for in vain. */
