@@ -247,7 +247,8 @@ static void finite_some(gpu *g, const fli_ops *ops, size_t n, size_t count, cons
     for (size_t i = 0; i < count; i++) out[i] = !memchr(g->answer + i * PARTS, 0, PARTS);
 }
 
-static void finite_all(fli_engine *e, const fli_ops *ops, size_t n, size_t count, const void *const *x, unsigned char *out)
+static void finite_all(fli_engine *e, const fli_ops *ops, size_t n, size_t count, const void *const *x,
+                       unsigned char *out)
 {
     enum { MOST = 32768 }; /* of one launch */
     for (size_t i = 0; i < count; i += MOST)
