@@ -55,33 +55,38 @@ struct fc_matrix {
     uint32_t rows, width;
 };
 
-/* Where k of a row lies in a tile with k along rows. */
-template <int BK> static __device__ __forceinline__ uint32_t along_k(uint32_t row, uint32_t k)
-{
-    return row * BK + ((k / 4 ^ (row & 1) << 2) << 2) + k % 4;
-}
-/* Where m lies in a tile whose rows are k. */
-template <int TM> static __device__ __forceinline__ uint32_t along_m(uint32_t k, uint32_t m)
-{
-    return k * TM + (m ^ (k / 4 & 3) << 3);
-}
+/* Where (row, column) of a tile lies in shared memory: k along rows, */
+template <int BK> struct along_k {
+    static __device__ __forceinline__ uint32_t at(uint32_t row, uint32_t k)
+    {
+        return row * BK + ((k / 4 ^ (row & 1) << 2) << 2) + k % 4;
+    }
+};
+/* m along rows, which are k, */
+template <int TM> struct along_m {
+    static __device__ __forceinline__ uint32_t at(uint32_t k, uint32_t m) { return k * TM + (m ^ (k / 4 & 3) << 3); }
+};
+/* rows that are STRIDE apart. */
+template <int STRIDE> struct apart {
+    static __device__ __forceinline__ uint32_t at(uint32_t row, uint32_t col) { return row * STRIDE + col; }
+};
 
-/* ROWS x WIDTH of a matrix, from (row, col) on, on their way; zeros where there is nothing. ALONG_K: as along_k, else
- * along_m. VEC: rows of the matrix are on lines of 16 bytes. */
-template <int ALONG_K, int VEC, int ROWS, int WIDTH, int THREADS>
+/* ROWS x WIDTH of a matrix, from (row, col) on, on their way to a tile; zeros where there is nothing. VEC: rows of the
+ * matrix are on lines of 16 bytes. */
+template <class TILE, int VEC, int ROWS, int WIDTH, int THREADS>
 static __device__ __forceinline__ void fc_fetch(float *to, const fc_matrix &a, uint32_t row, uint32_t col)
 {
-    constexpr uint32_t V = VEC ? 4 : 1, PER_ROW = WIDTH / V;
-#pragma unroll 4
-    for (uint32_t i = threadIdx.x; i < ROWS * PER_ROW; i += THREADS) {
-        uint32_t r = i / PER_ROW, c = i % PER_ROW * V;
-        float *place = to + (ALONG_K ? along_k<WIDTH>(r, c) : along_m<WIDTH>(r, c));
-        int there = row + r < a.rows && col + c < a.width;
-        const float *from = there ? a.at + (size_t)(row + r) * a.width + col + c : a.at;
+    constexpr uint32_t V = VEC ? 4 : 1, PER_ROW = WIDTH / V, DOWN = THREADS / PER_ROW;
+    static_assert(THREADS % PER_ROW == 0, "a thread stays in its column");
+    const uint32_t r0 = threadIdx.x / PER_ROW, c = threadIdx.x % PER_ROW * V;
+    const int inside = col + c < a.width;
+    const float *from = a.at + (size_t)(row + r0) * a.width + col + c;
+#pragma unroll(VEC ? 8 : 2)
+    for (uint32_t r = r0; r < ROWS; r += DOWN, from += (size_t)DOWN * a.width) {
         if (VEC)
-            fli_async16(place, from, there);
+            fli_async16(to + TILE::at(r, c), from, inside && row + r < a.rows);
         else
-            fli_async4(place, from, there);
+            fli_async4(to + TILE::at(r, c), from, inside && row + r < a.rows);
     }
 }
 
@@ -101,9 +106,9 @@ static __device__ __forceinline__ void fc_read_a(const float *tile, uint32_t m, 
             uint32_t row = m + 16 * i + 8 * half + g;
             if (BACK) {
 #pragma unroll
-                for (int j = 0; j < 4; j++) a.q[i][half][j] = tile[along_m<CUT::TM>(k + 4 * t + j, row)];
+                for (int j = 0; j < 4; j++) a.q[i][half][j] = tile[along_m<CUT::TM>::at(k + 4 * t + j, row)];
             } else {
-                const float4 v = *(const float4 *)(tile + along_k<CUT::BK>(row, k + 4 * t));
+                const float4 v = *(const float4 *)(tile + along_k<CUT::BK>::at(row, k + 4 * t));
                 a.q[i][half][0] = v.x, a.q[i][half][1] = v.y, a.q[i][half][2] = v.z, a.q[i][half][3] = v.w;
             }
         }
@@ -160,7 +165,7 @@ static __device__ __forceinline__ void fc_piece(const float *stage, float (*sum)
         float4 b[NT];
         fc_read_a<CUT, BACK>(stage, m, k, a);
 #pragma unroll
-        for (int n = 0; n < NT; n++) b[n] = *(const float4 *)(rows + along_k<CUT::BK>(8 * n + g, k + 4 * t));
+        for (int n = 0; n < NT; n++) b[n] = *(const float4 *)(rows + along_k<CUT::BK>::at(8 * n + g, k + 4 * t));
         fc_multiply<SPLIT, CUT::MT, FIRST>(a, b, sum);
         if (FIRST < NT) fc_multiply<SPLIT, CUT::MT, (FIRST < NT ? NT - FIRST : 1)>(a, b + FIRST, sum + FIRST);
     }
@@ -202,10 +207,11 @@ static __device__ __forceinline__ void fc_sums(const fc_matrix &w, const fc_matr
         float *stage = memory + piece % CUT::STAGES * CUT::STAGE;
         if (piece < pieces) {
             if (BACK)
-                fc_fetch<0, VEC, CUT::BK, CUT::TM, CUT::THREADS>(stage, w, piece * CUT::BK, m);
+                fc_fetch<along_m<CUT::TM>, VEC, CUT::BK, CUT::TM, CUT::THREADS>(stage, w, piece * CUT::BK, m);
             else
-                fc_fetch<1, VEC, CUT::TM, CUT::BK, CUT::THREADS>(stage, w, m, piece * CUT::BK);
-            fc_fetch<1, VEC, CUT::TN, CUT::BK, CUT::THREADS>(stage + CUT::TM * CUT::BK, rows, n, piece * CUT::BK);
+                fc_fetch<along_k<CUT::BK>, VEC, CUT::TM, CUT::BK, CUT::THREADS>(stage, w, m, piece * CUT::BK);
+            fc_fetch<along_k<CUT::BK>, VEC, CUT::TN, CUT::BK, CUT::THREADS>(stage + CUT::TM * CUT::BK, rows, n,
+                                                                            piece * CUT::BK);
         }
         fli_async_commit();
     };

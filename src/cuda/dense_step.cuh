@@ -47,23 +47,6 @@ struct fc_run {
     float *stages, *errors;
 };
 
-/* ROWS x WIDTH of a matrix to rows that are STRIDE apart. */
-template <int VEC, int ROWS, int WIDTH, int STRIDE, int THREADS>
-static __device__ __forceinline__ void fc_fetch_rows(float *to, const fc_matrix &a, uint32_t row, uint32_t col)
-{
-    constexpr uint32_t V = VEC ? 4 : 1, PER_ROW = WIDTH / V;
-#pragma unroll 2
-    for (uint32_t i = threadIdx.x; i < ROWS * PER_ROW; i += THREADS) {
-        uint32_t r = i / PER_ROW, c = i % PER_ROW * V;
-        int there = row + r < a.rows && col + c < a.width;
-        const float *from = there ? a.at + (size_t)(row + r) * a.width + col + c : a.at;
-        if (VEC)
-            fli_async16(to + r * STRIDE + c, from, there);
-        else
-            fli_async4(to + r * STRIDE + c, from, there);
-    }
-}
-
 /* Number i of the run's pieces and turns, on its way. VEC, EVEC: rows of inputs and weights, of errors, are on lines of
  * 16 bytes. */
 template <int VEC, int EVEC, class S> static __device__ __forceinline__ void fc_ahead(const fc_run &r, uint32_t i)
@@ -72,11 +55,11 @@ template <int VEC, int EVEC, class S> static __device__ __forceinline__ void fc_
         float *stage = r.stages + i % S::STAGES * S::ONE;
         uint32_t turn = i % r.turns, col = (r.piece + i / r.turns) * S::TC, row = turn * S::ROWS;
         if (r.turns > 1 || !i)
-            fc_fetch_rows<EVEC, S::ROWS, S::TU, S::E_STRIDE, S::THREADS>(
+            fc_fetch<apart<S::E_STRIDE>, EVEC, S::ROWS, S::TU, S::THREADS>(
                 r.errors + (r.turns > 1 ? i % S::STAGES * S::E : 0), r.error, row, r.unit);
-        fc_fetch_rows<VEC, S::ROWS, S::TC, S::X_STRIDE, S::THREADS>(stage, r.in, row, col);
+        fc_fetch<apart<S::X_STRIDE>, VEC, S::ROWS, S::TC, S::THREADS>(stage, r.in, row, col);
         if (turn == r.turns - 1)
-            fc_fetch_rows<VEC, S::TU, S::TC, S::W_STRIDE, S::THREADS>(stage + S::X, r.w, r.unit, col);
+            fc_fetch<apart<S::W_STRIDE>, VEC, S::TU, S::TC, S::THREADS>(stage + S::X, r.w, r.unit, col);
     }
     fli_async_commit();
 }
@@ -121,23 +104,27 @@ static __device__ __forceinline__ void fc_weights(const fc_run &r, const fli_upd
 {
     const uint32_t warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
-    for (int half = 0; half < 2; half++)
+    for (int half = 0; half < 2; half++) {
+        const uint32_t unit = 16 * warp + 8 * half + g, c = 8 * t;
+        const size_t first = weight + (size_t)(r.unit + unit) * r.w.width + col + c;
+        const int inside = r.unit + unit < r.w.rows;
+        float now[2][4], grad[2][4];
 #pragma unroll
         for (int q = 0; q < 2; q++) {
-            uint32_t unit = 16 * warp + 8 * half + g, c = 8 * t + 4 * q;
-            if (r.unit + unit >= r.w.rows || col + c >= r.w.width) continue;
-            float now[4], grad[4];
-            fli_load<4>(w + unit * S::W_STRIDE + c, now);
+            fli_load<4>(w + unit * S::W_STRIDE + c + 4 * q, now[q]);
 #pragma unroll
-            for (int j = 0; j < 4; j++) grad[j] = sum[j][2 * half + q];
-            size_t at = weight + (size_t)(r.unit + unit) * r.w.width + col + c;
-            if (VEC)
-                u.template apply<4>(at, grad, now);
-            else
-#pragma unroll
-                for (int j = 0; j < 4; j++)
-                    if (col + c + j < r.w.width) u.template apply<1>(at + j, grad + j, now + j);
+            for (int j = 0; j < 4; j++) grad[q][j] = sum[j][2 * half + q];
         }
+        if constexpr (VEC) {
+            const size_t at[2] = {first, first + 4};
+            const int there[2] = {inside && col + c < r.w.width, inside && col + c + 4 < r.w.width};
+            u.template groups<2, 4>(at, there, grad, now);
+        } else {
+            for (int j = 0; j < 8; j++)
+                if (inside && col + c + j < r.w.width)
+                    u.template apply<1>(first + j, &grad[j / 4][j % 4], &now[j / 4][j % 4]);
+        }
+    }
 }
 
 /* Sums of errors, a thread per unit: the bias. All turns of the first piece pass here. */

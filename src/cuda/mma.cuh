@@ -36,7 +36,7 @@ static __device__ __forceinline__ void fli_mma(float d[4], const uint32_t a[4], 
 static __device__ __forceinline__ void fli_split(float a, uint32_t *hi, uint32_t *lo)
 {
     *hi = fli_tf32(a);
-    *lo = fli_tf32(a - __uint_as_float(*hi));
+    *lo = __float_as_uint(a - __uint_as_float(*hi)); /* tensor cores do not look at the bits that tf32 lacks */
 }
 
 /* Fragments; SPLIT: single precision, else tf32. */

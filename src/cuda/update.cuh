@@ -42,32 +42,64 @@ template <typename T> struct fli_update {
         rho = (T)l->rho, momentum = (T)l->momentum, add = added;
     }
 
-    /* The V entries from `at` on have the gradient g and were `now` before; or the gradient itself is wanted. */
-    template <int V> __device__ __forceinline__ void apply(size_t at, const T *g, const T *now) const
+    /* Q groups of V entries, from at[q] on: they have the gradient g and were `now` before; or the gradient itself is
+     * wanted. Where there[q] is 0 nothing happens. All groups are read before any is written, so that a thread waits
+     * once. */
+    template <int Q, int V>
+    __device__ __forceinline__ void groups(const size_t *at, const int *there, T (*g)[V], const T (*now)[V]) const
     {
-        T d[V], v[V];
+        T v[Q][V];
         if (gradient) {
-            if (add) fli_load<V>(gradient + at, d);
-            for (int j = 0; j < V; j++) d[j] = add ? d[j] + g[j] : g[j];
-            fli_store<V>(gradient + at, d);
-            return;
+            if (add) {
+                read<Q, V>(gradient, at, there, v);
+                each<Q, V>([&](int q, int j) { g[q][j] += v[q][j]; });
+            }
+            return write<Q, V>(gradient, at, there, g);
         }
-        for (int j = 0; j < V; j++) d[j] = g[j] + wd * now[j];
+        each<Q, V>([&](int q, int j) { g[q][j] += wd * now[q][j]; });
         if (shift) {
-            fli_load<V>(shift + at, v);
-            for (int j = 0; j < V; j++) d[j] += v[j];
+            read<Q, V>(shift, at, there, v);
+            each<Q, V>([&](int q, int j) { g[q][j] += v[q][j]; });
         }
         if (anchor) {
-            fli_load<V>(anchor + at, v);
-            for (int j = 0; j < V; j++) d[j] += rho * (now[j] - v[j]);
+            read<Q, V>(anchor, at, there, v);
+            each<Q, V>([&](int q, int j) { g[q][j] += rho * (now[q][j] - v[q][j]); });
         }
         if (buffer) {
-            fli_load<V>(buffer + at, v);
-            for (int j = 0; j < V; j++) d[j] += momentum * v[j];
-            fli_store<V>(buffer + at, d);
+            read<Q, V>(buffer, at, there, v);
+            each<Q, V>([&](int q, int j) { g[q][j] += momentum * v[q][j]; });
+            write<Q, V>(buffer, at, there, g);
         }
-        for (int j = 0; j < V; j++) v[j] = now[j] - lr * d[j];
-        fli_store<V>(z + at, v);
+        each<Q, V>([&](int q, int j) { v[q][j] = now[q][j] - lr * g[q][j]; });
+        write<Q, V>(z, at, there, v);
+    }
+    /* V entries from `at` on. */
+    template <int V> __device__ __forceinline__ void apply(size_t at, const T *g, const T *now) const
+    {
+        const int there = 1;
+        T grad[1][V], was[1][V];
+        for (int j = 0; j < V; j++) grad[0][j] = g[j], was[0][j] = now[j];
+        groups<1, V>(&at, &there, grad, was);
+    }
+
+    template <int Q, int V, class F> static __device__ __forceinline__ void each(F f)
+    {
+#pragma unroll
+        for (int i = 0; i < Q * V; i++) f(i / V, i % V);
+    }
+    template <int Q, int V>
+    static __device__ __forceinline__ void read(const T *from, const size_t *at, const int *there, T (*v)[V])
+    {
+#pragma unroll
+        for (int q = 0; q < Q; q++)
+            if (there[q]) fli_load<V>(from + at[q], v[q]);
+    }
+    template <int Q, int V>
+    static __device__ __forceinline__ void write(T *to, const size_t *at, const int *there, const T (*v)[V])
+    {
+#pragma unroll
+        for (int q = 0; q < Q; q++)
+            if (there[q]) fli_store<V>(to + at[q], v[q]);
     }
 };
 
