@@ -47,9 +47,23 @@ struct fc_run {
     float *stages, *errors;
 };
 
+/* A piece's terms of the step, which are read when its products are done, on their way to the cache: a thread has half a
+ * row. */
+static __device__ __forceinline__ void fc_terms_ahead(const fc_run &r, const fli_update<float> &u, size_t weight,
+                                                      uint32_t col)
+{
+    const uint32_t unit = r.unit + threadIdx.x / 2, c = col + threadIdx.x % 2 * 16;
+    if (unit >= r.w.rows || c >= r.w.width) return;
+    const size_t at = weight + (size_t)unit * r.w.width + c;
+    if (u.shift) fli_prefetch(u.shift + at);
+    if (u.anchor) fli_prefetch(u.anchor + at);
+    if (u.buffer) fli_prefetch(u.buffer + at);
+}
+
 /* Number i of the run's pieces and turns, on its way. VEC, EVEC: rows of inputs and weights, of errors, are on lines of
  * 16 bytes. */
-template <int VEC, int EVEC, class S> static __device__ __forceinline__ void fc_ahead(const fc_run &r, uint32_t i)
+template <int VEC, int EVEC, class S>
+static __device__ __forceinline__ void fc_ahead(const fc_run &r, const fli_update<float> &u, size_t weight, uint32_t i)
 {
     if (i < r.count) {
         float *stage = r.stages + i % S::STAGES * S::ONE;
@@ -58,8 +72,10 @@ template <int VEC, int EVEC, class S> static __device__ __forceinline__ void fc_
             fc_fetch<apart<S::E_STRIDE>, EVEC, S::ROWS, S::TU, S::THREADS>(
                 r.errors + (r.turns > 1 ? i % S::STAGES * S::E : 0), r.error, row, r.unit);
         fc_fetch<apart<S::X_STRIDE>, VEC, S::ROWS, S::TC, S::THREADS>(stage, r.in, row, col);
-        if (turn == r.turns - 1)
+        if (turn == r.turns - 1) {
             fc_fetch<apart<S::W_STRIDE>, VEC, S::TU, S::TC, S::THREADS>(stage + S::X, r.w, r.unit, col);
+            fc_terms_ahead(r, u, weight, col);
+        }
     }
     fli_async_commit();
 }
@@ -147,11 +163,11 @@ static __device__ __forceinline__ void fc_run_pieces(const fc_run &r, const fli_
     fli_frag_a<SPLIT> a[S::KT];
     float sum[4][4], bias = 0;
     const int busy = r.unit + 16 * (threadIdx.x / 32) < r.w.rows;
-    for (uint32_t i = 0; i < S::STAGES - 1; i++) fc_ahead<VEC, EVEC, S>(r, i);
+    for (uint32_t i = 0; i < S::STAGES - 1; i++) fc_ahead<VEC, EVEC, S>(r, u, l.weight, i);
     for (uint32_t i = 0; i < r.count; i++) {
         fli_async_wait<S::STAGES - 2>();
         __syncthreads();
-        fc_ahead<VEC, EVEC, S>(r, i + S::STAGES - 1);
+        fc_ahead<VEC, EVEC, S>(r, u, l.weight, i + S::STAGES - 1);
         const uint32_t turn = i % r.turns, piece = r.piece + i / r.turns;
         const float *errors = r.errors + (r.turns > 1 ? i % S::STAGES * S::E : 0);
         const float *stage = r.stages + i % S::STAGES * S::ONE;

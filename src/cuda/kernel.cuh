@@ -47,6 +47,11 @@ template <int N> static __device__ __forceinline__ void fli_async_wait()
 {
     asm volatile("cp.async.wait_group %0;\n" ::"n"(N));
 }
+/* Asks for the line at p to be brought nearer, if it is not there already: it will be read soon. */
+static __device__ __forceinline__ void fli_prefetch(const void *p)
+{
+    asm volatile("prefetch.global.L2 [%0];\n" ::"l"(p));
+}
 #else
 #include "emulate.h"
 #endif
