@@ -9,7 +9,7 @@
 #include "cuda/kernel.cuh"
 #include "cuda/kernels.h"
 
-enum { FLI_CONV_SHARED = 220 * 1024 }; /* bytes that a block may use */
+enum { FLI_CONV_SHARED = 220 * 1024, FLI_CONV_KERNEL = 9 }; /* bytes that a block may use; the largest kernel */
 
 static inline __host__ __device__ int fli_conv_over(int a, int b) { return (a + b - 1) / b; }
 

@@ -10,8 +10,16 @@
 #include "cuda/mma.cuh"
 #include "cuda/update.cuh"
 
-enum { WARPS = 8, THREADS = 32 * WARPS, NT = 5, ITEMS = 2, CHANNELS = 64, KERNEL_MOST = 9, OUTER = 16, INNER = 8 };
-enum { BLOCKS = 640, PARTS_MOST = 10 };
+#ifndef FLI_CONV_TRIAL
+#define FLI_CONV_TRIAL 0
+#endif
+enum {
+    F32_BLOCKS = FLI_CONV_TRIAL == 2 ? 2 : 1,
+    F32_SHORT = FLI_CONV_TRIAL != 2,
+    TF32_BLOCKS = FLI_CONV_TRIAL == 1 ? 1 : 2
+};
+enum { WARPS = 8, THREADS = 32 * WARPS, NT = 5, ITEMS = 2, CHANNELS = 64, OUTER = 16, INNER = 8 };
+enum { BLOCKS_MOST = 1024, PARTS_MOST = 25, PROCESSORS = 132 };
 
 typedef struct {
     int from, to;      /* channels of the image and of the error */
@@ -63,15 +71,22 @@ static int group_reach(const shape *p)
     return reach < p->kernel - 1 ? reach : p->kernel - 1;
 }
 
-/* As many blocks as fill a large GPU a few times over. */
-static int parts_of(const shape *p, uint32_t lanes)
+static int lane_blocks(const shape *p) { return p->groups * p->channel_blocks * p->filter_blocks; }
+
+/* Parts of a lane's images, so that blocks fill a large GPU evenly; with many lanes one. `images`: of a lane. */
+static int parts_of(const shape *p, uint32_t lanes, int images, int slots)
 {
-    int blocks = (int)lanes * p->groups * p->channel_blocks * p->filter_blocks;
-    int parts = blocks < BLOCKS ? fli_conv_over(BLOCKS, blocks) : 1;
-    return parts < PARTS_MOST ? parts : (int)PARTS_MOST;
+    int blocks = (int)lanes * lane_blocks(p), best = 1;
+    double least = 0;
+    for (int parts = 1; parts <= PARTS_MOST && parts <= images; parts++) {
+        if (parts > 1 && blocks * parts > BLOCKS_MOST) break;
+        double time = fli_conv_over(blocks * parts, slots) * (fli_conv_over(images, parts) + 0.5);
+        if (parts == 1 || time < 0.97 * least) best = parts, least = time;
+    }
+    return best;
 }
 
-static shape shape_of(const fli_net_layer *l, const fli_net_layer *pool, uint32_t lanes)
+static shape shape_of(const fli_net_layer *l, const fli_net_layer *pool)
 {
     shape p = {};
     p.from = (int)l->in[0], p.to = (int)l->out[0];
@@ -90,7 +105,6 @@ static shape shape_of(const fli_net_layer *l, const fli_net_layer *pool, uint32_
     p.line = p.right + p.kernel - 1;
     p.pitch = p.line * p.stride + (p.wide ? 0 : 8);
     p.image_rows = p.rows + group_reach(&p);
-    p.parts = parts_of(&p, lanes);
     return p;
 }
 
@@ -212,18 +226,18 @@ static __device__ __forceinline__ void store_items(const shape &p, const fli_con
 
 template <int SPLIT, int MT> struct sums {
     float now[MT][NT][4];
-    float all[SPLIT ? MT : 1][SPLIT ? NT : 1][4]; /* as in conv_product.cu */
+    float all[SPLIT && F32_SHORT ? MT : 1][SPLIT && F32_SHORT ? NT : 1][4]; /* as in conv_product.cu */
 };
 
 template <int SPLIT, int MT> static __device__ __forceinline__ void sums_flush(sums<SPLIT, MT> &s)
 {
 #pragma unroll
-    for (int m = 0; m < (SPLIT ? MT : 0); m++)
+    for (int m = 0; m < (SPLIT && F32_SHORT ? MT : 0); m++)
 #pragma unroll
         for (int n = 0; n < NT; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                s.all[SPLIT ? m : 0][SPLIT ? n : 0][i] += s.now[m][n][i];
+                s.all[SPLIT && F32_SHORT ? m : 0][SPLIT && F32_SHORT ? n : 0][i] += s.now[m][n][i];
                 s.now[m][n][i] = 0;
             }
 }
@@ -318,7 +332,7 @@ static __device__ __forceinline__ void bias_out(const shape &p, float4 own, floa
 /* ---- the kernel: x: groups of columns, blocks of channels, of filters; y: parts, z: lanes ---- */
 
 template <int SPLIT, int MT>
-static __global__ void __launch_bounds__(THREADS, SPLIT ? 1 : 2)
+static __global__ void __launch_bounds__(THREADS, SPLIT ? F32_BLOCKS : TF32_BLOCKS)
     gradient(shape p, fli_cuda_batch b, fli_conv_error e, const float *source, int image_room, int error_room,
              size_t part_size, float *parts)
 {
@@ -380,7 +394,7 @@ static __global__ void __launch_bounds__(THREADS, SPLIT ? 1 : 2)
     float *part = parts + (blockIdx.z * (size_t)p.parts + blockIdx.y) * part_size;
     size_t block = (size_t)filter_block * p.channel_blocks + channel_block;
     float *out = part + block * p.tiles * 8 * p.filters;
-    if (SPLIT)
+    if (SPLIT && F32_SHORT)
         sums_out<MT>(p, (const float(*)[NT][4])sum.all, first_tile, (float *)shared, out);
     else
         sums_out<MT>(p, sum.now, first_tile, (float *)shared, out);
@@ -448,27 +462,23 @@ static __global__ void __launch_bounds__(256) step(shape p, fli_cuda_batch b, co
 
 int fli_conv_gradient_fits(const fli_net_layer *l, const fli_net_layer *pool)
 {
-    if (l->stride != 1 || (pool && pool->kernel != 2) || l->kernel > KERNEL_MOST) return 0;
-    shape p = shape_of(l, pool, 1);
+    if (l->stride != 1 || (pool && pool->kernel != 2) || l->kernel > FLI_CONV_KERNEL) return 0;
+    shape p = shape_of(l, pool);
     return p.rows && shared_bytes(&p) <= FLI_CONV_SHARED;
 }
 
 size_t fli_conv_gradient_work(const fli_net_layer *l, const fli_net_layer *pool, uint32_t lanes)
 {
-    shape p = shape_of(l, pool, lanes);
-    size_t most = 0; /* fewer lanes may have more parts in all */
-    for (uint32_t n = 1; n <= lanes; n++) {
-        size_t all = (size_t)n * parts_of(&p, n);
-        if (all > most) most = all;
-    }
-    return sizeof(float) * most * part_of(&p);
+    shape p = shape_of(l, pool);
+    size_t few = BLOCKS_MOST / lane_blocks(&p);
+    return sizeof(float) * (few > lanes ? few : lanes) * part_of(&p);
 }
 
 template <int SPLIT, int MT>
 static void launch(fli_stream s, const shape *p, const fli_cuda_batch *b, const fli_conv_error *e, const float *in,
                    float *parts)
 {
-    dim3 grid(p->groups * p->channel_blocks * p->filter_blocks, p->parts, b->lanes);
+    dim3 grid(lane_blocks(p), p->parts, b->lanes);
     FLI_LAUNCH(s, (gradient<SPLIT, MT>), grid, THREADS, shared_bytes(p), *p, *b, *e, in, image_floats(p),
                error_floats(p), part_of(p), parts);
 }
@@ -477,7 +487,8 @@ void fli_conv_gradient_step(fli_stream s, int split, const fli_net_layer *l, con
                             const fli_cuda_batch *b, const float *error, int chw, const unsigned char *which,
                             const float *in, int add, float *work)
 {
-    shape p = shape_of(l, pool, b->lanes);
+    shape p = shape_of(l, pool);
+    p.parts = parts_of(&p, b->lanes, fli_conv_most(b), PROCESSORS * (split ? F32_BLOCKS : TF32_BLOCKS));
     fli_conv_error e = fli_conv_error_of(l, pool, error, chw, which);
     (p.filters == 64 ? (split ? launch<1, 4> : launch<0, 4>) : (split ? launch<1, 1> : launch<0, 1>))(s, &p, b, &e, in,
                                                                                                       work);

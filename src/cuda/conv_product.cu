@@ -12,7 +12,17 @@
 #include "cuda/conv.cuh"
 #include "cuda/mma.cuh"
 
-enum { WARPS = 4, THREADS = 32 * WARPS, SLICE = 16, WIDE_STRIDE = 24 };
+#ifndef FLI_CONV_TRIAL
+#define FLI_CONV_TRIAL 0
+#endif
+/* groups, blocks per multiprocessor, and whether short sums are added up outside */
+enum {
+    F32_GROUPS = FLI_CONV_TRIAL == 2 ? 2 : 1,
+    F32_BLOCKS = FLI_CONV_TRIAL == 0 ? 3 : 2,
+    F32_SHORT = FLI_CONV_TRIAL != 2
+};
+enum { TF32_GROUPS = FLI_CONV_TRIAL == 1 ? 1 : 2, TF32_BLOCKS = FLI_CONV_TRIAL == 1 ? 4 : 2 };
+enum { WARPS = 4, THREADS = 32 * WARPS, SLICE = 16, WIDE_STRIDE = 24, AHEAD_MOST = 8 };
 
 typedef struct {
     int from, to;           /* channels of the source and of the target */
@@ -24,6 +34,7 @@ typedef struct {
     int slices, slice_step; /* of a kernel row; floats between them in shared memory */
     int stride, pitch;      /* floats from position to position and from row to row in shared memory */
     int line;               /* positions of a row there */
+    int ahead;              /* kernel rows whose filters come at once */
 } shape;
 
 /* What becomes of the sums. */
@@ -38,23 +49,9 @@ typedef struct {
 
 static shape shape_of(int from, int to, int height, int width, int bottom, int right, int kernel, int margin)
 {
-    shape p = {from,
-               to,
-               height,
-               width,
-               fli_conv_over(bottom, 2),
-               fli_conv_over(right, 2),
-               bottom,
-               right,
-               kernel,
-               margin,
-               0,
-               0,
-               0,
-               0,
-               0,
-               0,
-               0};
+    shape p = {};
+    p.from = from, p.to = to, p.height = height, p.width = width, p.kernel = kernel, p.margin = margin;
+    p.bottom = bottom, p.rows = fli_conv_over(bottom, 2), p.right = right, p.columns = fli_conv_over(right, 2);
     p.wide = from >= SLICE;
     p.line = 2 * p.columns + kernel - 1;
     p.chunks = p.wide ? fli_conv_over(from, SLICE) : 1;
@@ -62,6 +59,7 @@ static shape shape_of(int from, int to, int height, int width, int bottom, int r
     p.stride = p.wide ? WIDE_STRIDE : from;
     p.slice_step = p.wide ? p.stride : SLICE;
     p.pitch = p.line * p.stride + (p.wide ? 0 : SLICE - 1);
+    p.ahead = p.wide || kernel * p.slices > AHEAD_MOST ? 1 : kernel;
     return p;
 }
 
@@ -88,25 +86,34 @@ static size_t packed_of(const shape *p)
     return (size_t)blocks_of(p) * p->chunks * p->kernel * p->slices * SLICE * tiles_of(p) * 8;
 }
 
-/* packed: block, chunk, kernel row, slice, half of it, tile, thread of the warp, 2. */
+/* packed: block, chunk, kernel row, slice, half of it, tile, thread of the warp, 2. A block of threads has a tile of
+ * filters and a chunk of channels, whose weights it reads in their order. x: tiles, y: chunks, z: lanes. */
 template <int ROUND, int TURNED>
 static __global__ void pack(shape p, int tiles, const fli_cuda_lane *lane, size_t weight, size_t size, float *packed)
 {
-    size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= size) return;
-    int j = (int)(i & 1), at = (int)(i >> 1 & 31), q = (int)(i >> 6);
-    int tile = q % tiles, half = q / tiles % 2, slice = q / (2 * tiles) % p.slices;
-    int row = q / (2 * tiles * p.slices), dy = row % p.kernel, chunk = row / p.kernel % p.chunks;
-    int to = (row / (p.kernel * p.chunks) * tiles + tile) * 8 + at / 4, k = 4 * (at % 4) + 2 * half + j;
-    int dx = p.wide ? slice : (SLICE * slice + k) / p.from;
-    int from = p.wide ? SLICE * chunk + k : (SLICE * slice + k) % p.from;
-    float v = 0;
-    if (to < p.to && from < p.from && dx < p.kernel) {
-        size_t outer = TURNED ? from * p.to + to : to * p.from + from;
-        int y = TURNED ? p.kernel - 1 - dy : dy, x = TURNED ? p.kernel - 1 - dx : dx;
-        v = ((const float *)lane[blockIdx.y].z)[weight + (outer * p.kernel + y) * p.kernel + x];
+    FLI_DYNAMIC(shared);
+    float *w = (float *)shared; /* filter, channel, tap; turned: channel, filter, tap */
+    const int taps = p.kernel * p.kernel, first = blockIdx.x * 8, channel = blockIdx.y * SLICE;
+    const int filters = min(8, p.to - first), channels = min((int)SLICE, p.from - channel);
+    const int lines = TURNED ? channels : filters, line = (TURNED ? filters : channels) * taps;
+    const float *from = (const float *)lane[blockIdx.z].z + weight;
+    from += TURNED ? ((size_t)channel * p.to + first) * taps : ((size_t)first * p.from + channel) * taps;
+    for (int i = threadIdx.x; i < lines * line; i += blockDim.x)
+        w[i] = from[(size_t)(i / line) * (TURNED ? p.to : p.from) * taps + i % line];
+    __syncthreads();
+
+    int rows = p.kernel * p.slices * 2, block = blockIdx.x / tiles, tile = blockIdx.x % tiles;
+    float *to = packed + blockIdx.z * size + (size_t)(block * p.chunks + blockIdx.y) * rows * tiles * 64 + tile * 64;
+    for (int i = threadIdx.x; i < rows * 64; i += blockDim.x) {
+        int row = i / 64, at = i % 64, dy = row / (2 * p.slices), slice = row / 2 % p.slices;
+        int filter = at / 8, k = 4 * (at / 2 % 4) + 2 * (row % 2) + at % 2;
+        int dx = p.wide ? slice : (SLICE * slice + k) / p.from, c = p.wide ? k : (SLICE * slice + k) % p.from;
+        int tap = TURNED ? taps - 1 - (dy * p.kernel + dx) : dy * p.kernel + dx,
+            there = filter < filters && c < channels;
+        float v =
+            there && dx < p.kernel ? w[TURNED ? c * line + filter * taps + tap : filter * line + c * taps + tap] : 0;
+        to[(size_t)row * tiles * 64 + at] = ROUND ? __uint_as_float(fli_tf32(v)) : v;
     }
-    packed[blockIdx.y * size + i] = ROUND ? __uint_as_float(fli_tf32(v)) : v;
 }
 
 /* ---- the source ---- */
@@ -199,18 +206,18 @@ static __device__ __forceinline__ void load_errors(const shape &p, const stripe 
 template <int SPLIT, int GROUPS, int NT> struct sums {
     float now[2 * GROUPS][NT][4];
     /* Tensor cores cut off what their sums have no room for. Single precision therefore adds up short sums itself. */
-    float all[SPLIT ? 2 * GROUPS : 1][SPLIT ? NT : 1][4];
+    float all[SPLIT && F32_SHORT ? 2 * GROUPS : 1][SPLIT && F32_SHORT ? NT : 1][4];
 };
 
 template <int SPLIT, int GROUPS, int NT> static __device__ __forceinline__ void sums_flush(sums<SPLIT, GROUPS, NT> &s)
 {
 #pragma unroll
-    for (int m = 0; m < (SPLIT ? 2 * GROUPS : 0); m++)
+    for (int m = 0; m < (SPLIT && F32_SHORT ? 2 * GROUPS : 0); m++)
 #pragma unroll
         for (int n = 0; n < NT; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                s.all[SPLIT ? m : 0][SPLIT ? n : 0][i] += s.now[m][n][i];
+                s.all[SPLIT && F32_SHORT ? m : 0][SPLIT && F32_SHORT ? n : 0][i] += s.now[m][n][i];
                 s.now[m][n][i] = 0;
             }
 }
@@ -283,32 +290,65 @@ static __device__ __forceinline__ void one_slice(const shape &p, const float *co
 
 /* ---- what becomes of the sums ---- */
 
-/* The four positions of a window: of channel c of row `row` of the target. */
-template <int BACK>
-static __device__ __forceinline__ void window_out(const shape &p, const finish &f, const float v[4], float bias,
-                                                  size_t row, int y, int x, int c)
+/* Channels c and c + 1 of a target; the second need not be there. */
+static __device__ __forceinline__ void pair_out(const shape &p, float *to, int plane, int c, const float v[2])
 {
-    if (!BACK && f.pooled) {
-        int place = 0;
-        float most = v[0];
-#pragma unroll
-        for (int i = 1; i < 4; i++)
-            if (v[i] > most) most = v[i], place = i;
-        most += bias;
-        int window = y * p.columns + x;
-        f.which[row * f.target_size + (size_t)window * p.to + c] = (unsigned char)place;
-        f.target[row * f.target_size + (f.chw ? c * p.rows * p.columns + window : window * p.to + c)] =
-            f.relu && !(most > 0) ? 0 : most;
+    if (plane == 1 && p.to % 2 == 0) {
+        *(float2 *)to = make_float2(v[0], v[1]);
         return;
     }
+    to[0] = v[0];
+    if (c + 1 < p.to) to[plane] = v[1];
+}
+
+static __device__ __forceinline__ void which_out(const shape &p, unsigned char *to, int c, const int place[2])
+{
+    if (p.to % 2 == 0) {
+        *(unsigned short *)to = (unsigned short)(place[0] | place[1] << 8);
+        return;
+    }
+    to[0] = (unsigned char)place[0];
+    if (c + 1 < p.to) to[1] = (unsigned char)place[1];
+}
+
+/* A window of the target, pooled: channels c and c + 1, v: of each its four positions. row: its floats. */
+static __device__ __forceinline__ void pooled_out(const shape &p, const finish &f, const float v[2][4],
+                                                  const float bias[2], size_t row, int window, int c)
+{
+    int place[2], plane = f.chw ? p.rows * p.columns : 1;
+    float most[2];
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        place[j] = 0, most[j] = v[j][0];
+#pragma unroll
+        for (int i = 1; i < 4; i++)
+            if (v[j][i] > most[j]) most[j] = v[j][i], place[j] = i;
+        most[j] += bias[j];
+        if (f.relu && !(most[j] > 0)) most[j] = 0;
+    }
+    which_out(p, f.which + row + (size_t)window * p.to + c, c, place);
+    pair_out(p, f.target + row + (f.chw ? c * plane + window : window * p.to + c), plane, c, most);
+}
+
+/* The same where nothing is pooled: window y, x of positions. */
+template <int BACK>
+static __device__ __forceinline__ void four_out(const shape &p, const finish &f, const float v[2][4],
+                                                const float bias[2], size_t row, int y, int x, int c)
+{
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         int py = 2 * y + i / 2, px = 2 * x + i % 2, position = py * p.right + px;
         if (py >= p.bottom || px >= p.right) continue;
-        size_t at = row * f.target_size + (!BACK && f.chw ? c * p.bottom * p.right + position : position * p.to + c);
-        float sum = v[i] + bias;
-        int zero = BACK ? f.h && !(f.h[at] > 0) : f.relu && !(sum > 0);
-        f.target[at] = zero ? 0 : sum;
+        int plane = !BACK && f.chw ? p.bottom * p.right : 1;
+        size_t at = row + (!BACK && f.chw ? c * plane + position : position * p.to + c);
+        float sum[2];
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            int there = c + j < p.to;
+            sum[j] = v[j][i] + bias[j];
+            if (BACK ? f.h && !(there && f.h[at + j] > 0) : f.relu && !(sum[j] > 0)) sum[j] = 0;
+        }
+        pair_out(p, f.target + at, plane, c, sum);
     }
 }
 
@@ -322,14 +362,20 @@ static __device__ __forceinline__ void windows_out(const shape &p, const finish 
     for (int group = 0; group < GROUPS; group++) {
         int window = first + 8 * group + lane / 4;
         if (window > last) continue;
-        size_t row = (size_t)blockIdx.z * b.room + window / each;
-        int y = window % each / p.columns, x = window % each % p.columns;
+        size_t row = ((size_t)blockIdx.z * b.room + window / each) * f.target_size;
+        window %= each;
 #pragma unroll
-        for (int i = 0; i < 2 * NT; i++) {
-            int c = (blockIdx.y * NT + i / 2) * 8 + 2 * (lane % 4) + i % 2;
-            const float v[4] = {s[2 * group][i / 2][i % 2], s[2 * group][i / 2][2 + i % 2],
-                                s[2 * group + 1][i / 2][i % 2], s[2 * group + 1][i / 2][2 + i % 2]};
-            if (c < p.to) window_out<BACK>(p, f, v, bias ? bias[c] : 0, row, y, x, c);
+        for (int n = 0; n < NT; n++) {
+            int c = (blockIdx.y * NT + n) * 8 + 2 * (lane % 4);
+            if (c >= p.to) continue;
+            const float own[2] = {bias ? bias[c] : 0, bias && c + 1 < p.to ? bias[c + 1] : 0};
+            const float(*low)[4] = s[2 * group], (*high)[4] = s[2 * group + 1];
+            const float v[2][4] = {{low[n][0], low[n][2], high[n][0], high[n][2]},
+                                   {low[n][1], low[n][3], high[n][1], high[n][3]}};
+            if (!BACK && f.pooled)
+                pooled_out(p, f, v, own, row, window, c);
+            else
+                four_out<BACK>(p, f, v, own, row, window / p.columns, window % p.columns, c);
         }
     }
 }
@@ -343,13 +389,13 @@ static __device__ __forceinline__ void load_filters(const float *from, int float
 }
 
 template <int SPLIT, int GROUPS, int NT, int WIDE, int BACK>
-static __global__ void __launch_bounds__(THREADS, SPLIT ? 3 : 2)
+static __global__ void __launch_bounds__(THREADS, SPLIT ? F32_BLOCKS : TF32_BLOCKS)
     product(shape p, fli_cuda_batch b, const float *source, fli_conv_error e, const float *packed, size_t packed_size,
             int stripe_room, finish f)
 {
     FLI_DYNAMIC(shared);
     float *image = (float *)shared, *filters = image + stripe_room;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row_floats = p.slices * SLICE * NT * 8;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, stage_floats = p.ahead * p.slices * SLICE * NT * 8;
     const int windows = (int)fli_cuda_rows(b.lane + blockIdx.z, &b) * p.rows * p.columns;
     const int first = blockIdx.x * WARPS * GROUPS * 8, last = min(first + WARPS * GROUPS * 8, windows) - 1;
     if (first >= windows) return;
@@ -361,7 +407,7 @@ static __global__ void __launch_bounds__(THREADS, SPLIT ? 3 : 2)
     } else {
         source += before * p.height * p.width * p.from;
     }
-    packed += blockIdx.z * packed_size + (size_t)blockIdx.y * p.chunks * p.kernel * row_floats;
+    packed += blockIdx.z * packed_size + (size_t)blockIdx.y * p.chunks * p.kernel * p.slices * SLICE * NT * 8;
     stripe s = {stripe_row(p, first), 0};
     s.count = stripe_row(p, last) + p.kernel + 1 - s.first;
 
@@ -372,10 +418,10 @@ static __global__ void __launch_bounds__(THREADS, SPLIT ? 3 : 2)
         x[i] = image + (stripe_row(p, window) - s.first) * p.pitch + window % p.columns * 2 * p.stride + lane % 4 * 4;
     }
     sums<SPLIT, GROUPS, NT> sum = {};
-    load_filters(packed, row_floats, filters);
-    for (int r = 0, dy = 0, chunk = 0; r < p.chunks * p.kernel; r++) {
-        if (dy == 0) {
-            if (r) __syncthreads(); /* all are done with the chunk before */
+    load_filters(packed, stage_floats, filters);
+    for (int stage = 0, row = 0, chunk = 0; chunk < p.chunks; stage++) {
+        if (row == 0) {
+            if (chunk) __syncthreads(); /* all are done with the chunk before */
             if (BACK)
                 load_errors(p, s, chunk, e, image);
             else
@@ -384,16 +430,19 @@ static __global__ void __launch_bounds__(THREADS, SPLIT ? 3 : 2)
         }
         fli_async_wait<0>();
         __syncthreads();
-        if (r + 1 < p.chunks * p.kernel)
-            load_filters(packed + (size_t)(r + 1) * row_floats, row_floats, filters + (r + 1) % 2 * row_floats);
-        const float *w = filters + r % 2 * row_floats + 2 * lane;
-        for (int i = 0; i < p.slices; i++, w += SLICE * NT * 8)
-            one_slice<SPLIT, GROUPS, NT, WIDE>(p, x, dy * p.pitch + i * p.slice_step, w, sum);
+        const float *w = filters + stage % 2 * stage_floats + 2 * lane;
+        int y = row;
+        row += p.ahead;
+        if (row == p.kernel) row = 0, chunk++;
+        packed += stage_floats;
+        if (chunk < p.chunks) load_filters(packed, stage_floats, filters + (stage + 1) % 2 * stage_floats);
+        for (int end = y + p.ahead; y < end; y++)
+            for (int i = 0; i < p.slices; i++, w += SLICE * NT * 8)
+                one_slice<SPLIT, GROUPS, NT, WIDE>(p, x, y * p.pitch + i * p.slice_step, w, sum);
         sums_flush(sum);
-        if (++dy == p.kernel) dy = 0, chunk++;
     }
     int own = first + warp * GROUPS * 8;
-    if (SPLIT)
+    if (SPLIT && F32_SHORT)
         windows_out<GROUPS, NT, BACK>(p, f, b, (const float(*)[NT][4])sum.all, own, last);
     else
         windows_out<GROUPS, NT, BACK>(p, f, b, sum.now, own, last);
@@ -411,14 +460,16 @@ static int stripe_floats(const shape *p, int windows)
 
 static size_t shared_bytes(const shape *p, int windows)
 {
-    return sizeof(float) * (stripe_floats(p, windows) + 2 * (size_t)p->slices * SLICE * tiles_of(p) * 8);
+    int stages = p->chunks * p->kernel / p->ahead > 1 ? 2 : 1;
+    return sizeof(float) *
+           (stripe_floats(p, windows) + stages * (size_t)p->ahead * p->slices * SLICE * tiles_of(p) * 8);
 }
 
 template <int SPLIT, int NT, int WIDE, int BACK>
 static void launch(fli_stream s, const shape *p, const fli_cuda_batch *b, const float *source, const fli_conv_error *e,
                    const float *packed, const finish *f)
 {
-    enum { GROUPS = SPLIT ? 1 : 2, WINDOWS = 8 * WARPS * GROUPS };
+    enum { GROUPS = SPLIT ? (int)F32_GROUPS : (int)TF32_GROUPS, WINDOWS = 8 * WARPS * GROUPS };
     dim3 grid(fli_conv_over(fli_conv_most(b) * p->rows * p->columns, WINDOWS), blocks_of(p), b->lanes);
     FLI_LAUNCH(s, (product<SPLIT, GROUPS, NT, WIDE, BACK>), grid, THREADS, shared_bytes(p, WINDOWS), *p, *b, source, *e,
                packed, packed_of(p), stripe_floats(p, WINDOWS), *f);
@@ -428,9 +479,9 @@ template <int SPLIT, int BACK>
 static void convolve(fli_stream s, const shape *p, const fli_cuda_batch *b, size_t weight, const float *source,
                      const fli_conv_error *e, float *packed, const finish *f)
 {
-    size_t size = packed_of(p);
-    dim3 grid((unsigned)((size + 255) / 256), b->lanes);
-    FLI_LAUNCH(s, (pack<!SPLIT, BACK>), grid, 256, 0, *p, tiles_of(p), b->lane, weight, size, packed);
+    dim3 grid(blocks_of(p) * tiles_of(p), p->chunks, b->lanes);
+    size_t shared = sizeof(float) * 8 * SLICE * p->kernel * p->kernel;
+    FLI_LAUNCH(s, (pack<!SPLIT, BACK>), grid, 256, shared, *p, tiles_of(p), b->lane, weight, packed_of(p), packed);
     if (tiles_of(p) == 2)
         (p->wide ? launch<SPLIT, 2, 1, BACK> : launch<SPLIT, 2, 0, BACK>)(s, p, b, source, e, packed, f);
     else
@@ -441,7 +492,7 @@ static int fits(const shape *p) { return shared_bytes(p, 16 * WARPS) <= FLI_CONV
 
 int fli_conv_product_fits(const fli_net_layer *l, const fli_net_layer *pool)
 {
-    if (l->stride != 1 || (pool && pool->kernel != 2)) return 0;
+    if (l->stride != 1 || l->kernel > FLI_CONV_KERNEL || (pool && pool->kernel != 2)) return 0;
     shape forward = forward_shape(l, pool), backward = backward_shape(l);
     return fits(&forward) && fits(&backward);
 }
