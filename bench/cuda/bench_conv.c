@@ -1,7 +1,8 @@
 /* How fast convolutions of many lanes are on a GPU: the CIFAR network's two, at a mini-batch of 50, and how far their
  * results are from double precision. By hand:
  *
- *     nvcc -O3 -arch=sm_90 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_conv.c src/cuda/conv*.cu src/cuda/runtime.c src/base/number.c -o bench_conv
+ *     nvcc -O3 -arch=sm_90 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_conv.c src/cuda/conv*.cu \
+ *         src/cuda/runtime.c src/base/number.c -o bench_conv && ./bench_conv
  */
 #include "cuda/kernels.h"
 

@@ -13,12 +13,21 @@
 #ifndef FLI_CONV_TRIAL
 #define FLI_CONV_TRIAL 0
 #endif
-enum {
-    F32_BLOCKS = FLI_CONV_TRIAL == 2 ? 2 : 1,
-    F32_SHORT = FLI_CONV_TRIAL != 2,
-    TF32_BLOCKS = FLI_CONV_TRIAL == 1 ? 1 : 2
+enum { CHANNELS = 64, OUTER = 16, INNER = 8 };
+
+/* How a block is cut up: 40 tiles of columns, 512 items of errors. BLOCKS: of a multiprocessor. */
+template <int SPLIT> struct cut {
+    enum {
+        WARPS = FLI_CONV_TRIAL == 2 ? 4 : 8,
+        THREADS = 32 * WARPS,
+        NT = 40 / WARPS,
+        ITEMS = 512 / THREADS,
+        SHORT = SPLIT && FLI_CONV_TRIAL != 2,
+        BLOCKS = FLI_CONV_TRIAL == 2            ? 2
+                 : FLI_CONV_TRIAL == 1 || SPLIT ? 1
+                                                : 2
+    };
 };
-enum { WARPS = 8, THREADS = 32 * WARPS, NT = 5, ITEMS = 2, CHANNELS = 64, OUTER = 16, INNER = 8 };
 enum { BLOCKS_MOST = 1024, PARTS_MOST = 25, PROCESSORS = 132 };
 
 typedef struct {
@@ -30,7 +39,7 @@ typedef struct {
     int wide;        /* channels in blocks of `channels`; else all taps of a kernel row in a line */
     int channels, channel_blocks, row_tiles, tiles; /* tiles of columns: of a kernel row, of a block of channels */
     int filters, filter_blocks;                     /* filters of a block: 16 or 64 */
-    int column_warps, groups;                       /* groups of tiles, a block each */
+    int warp_tiles, warps, column_warps, groups;    /* groups of tiles, a block each */
     int error_stride, stride, pitch, line; /* floats in shared memory; line: positions of an image's row there */
     int image_rows;                        /* rows of the image in a stage */
     int parts;                             /* of a lane's images */
@@ -41,7 +50,7 @@ static int stage_rows(const shape *p)
 {
     int best = 0, least = 0, unit = p->pooled ? 2 : 1, quads = p->filters / 4;
     for (int r = unit; r <= p->bottom + unit - 1; r += unit) {
-        if (r * p->right * quads > ITEMS * THREADS * unit * unit) break;
+        if (r * p->right * quads > 512 * unit * unit) break;
         int work = fli_conv_over(p->bottom, r) * fli_conv_over(r * p->right, 8);
         if (!best || work <= least) best = r, least = work;
     }
@@ -59,14 +68,14 @@ static void set_columns(shape *p)
     p->row_tiles = p->wide ? p->kernel * p->channels / 8 : fli_conv_over(p->kernel * p->from, 8);
     p->tiles = p->kernel * p->row_tiles;
     p->column_warps = 1;
-    while (p->column_warps < WARPS && p->column_warps * NT < p->tiles) p->column_warps *= 2;
-    p->groups = fli_conv_over(p->tiles, p->column_warps * NT);
+    while (p->column_warps < p->warps && p->column_warps * p->warp_tiles < p->tiles) p->column_warps *= 2;
+    p->groups = fli_conv_over(p->tiles, p->column_warps * p->warp_tiles);
 }
 
 /* Kernel rows that a group of tiles reaches beyond its first one. */
 static int group_reach(const shape *p)
 {
-    int n = p->column_warps * NT, even = n % p->row_tiles == 0 || p->row_tiles % n == 0;
+    int n = p->column_warps * p->warp_tiles, even = n % p->row_tiles == 0 || p->row_tiles % n == 0;
     int reach = even ? (n - 1) / p->row_tiles : fli_conv_over(n - 1, p->row_tiles);
     return reach < p->kernel - 1 ? reach : p->kernel - 1;
 }
@@ -86,9 +95,10 @@ static int parts_of(const shape *p, uint32_t lanes, int images, int slots)
     return best;
 }
 
-static shape shape_of(const fli_net_layer *l, const fli_net_layer *pool)
+static shape shape_of(const fli_net_layer *l, const fli_net_layer *pool, int split)
 {
     shape p = {};
+    p.warps = split ? (int)cut<1>::WARPS : (int)cut<0>::WARPS, p.warp_tiles = 40 / p.warps;
     p.from = (int)l->in[0], p.to = (int)l->out[0];
     p.height = (int)l->in[1], p.width = (int)l->in[2];
     p.pooled = pool != 0;
@@ -120,7 +130,8 @@ static int error_floats(const shape *p) { return p->steps * 8 * p->error_stride;
 static size_t shared_bytes(const shape *p)
 {
     size_t used = sizeof(float) * (2 * ((size_t)image_floats(p) + error_floats(p))) + sizeof(int) * 8 * p->steps;
-    size_t warps = sizeof(float) * p->column_warps * NT * 8 * p->filters, bias = sizeof(float) * 4 * THREADS;
+    size_t warps = sizeof(float) * p->column_warps * p->warp_tiles * 8 * p->filters;
+    size_t bias = sizeof(float) * 4 * 32 * p->warps;
     size_t after = warps > bias ? warps : bias;
     return used > after ? used : after;
 }
@@ -144,7 +155,7 @@ static __device__ __forceinline__ void load_image(const shape &p, place at, int 
                                                   float *to)
 {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, vectors = p.from % 4 == 0;
-    for (int row = warp; row < p.image_rows; row += WARPS) {
+    for (int row = warp; row < p.image_rows; row += blockDim.x / 32) {
         int y = at.y + row + dy - p.pad, there = y >= 0 && y < p.height;
         const float *line = source + ((size_t)at.image * p.height + (there ? y : 0)) * p.width * p.from;
         float *out = to + row * p.pitch;
@@ -171,23 +182,24 @@ static __device__ __forceinline__ void load_image(const shape &p, place at, int 
 }
 
 /* Errors on their way: of ITEMS windows, or of positions where there is no pool, four filters each. */
-typedef struct {
+template <int ITEMS> struct items {
     float4 v[ITEMS];
     uchar4 which[ITEMS];
-} items;
+};
 
 /* Item i: which window of the stage, and whether it is there. */
 static __device__ __forceinline__ int item_window(const shape &p, const fli_conv_error &e, place at, int i, int *row,
                                                   int *column)
 {
-    int quads = p.filters / 4, number = (threadIdx.x + i * THREADS) / quads, unit = p.pooled ? 2 : 1;
+    int quads = p.filters / 4, number = (int)(threadIdx.x + i * blockDim.x) / quads, unit = p.pooled ? 2 : 1;
     *row = number / e.width;
     *column = number % e.width;
     return *row < p.rows / unit ? (at.y / unit + *row < e.height ? 1 : -1) : 0;
 }
 
+template <int ITEMS>
 static __device__ __forceinline__ void load_items(const shape &p, const fli_conv_error &e, place at, int filter,
-                                                  items *it)
+                                                  items<ITEMS> *it)
 {
     size_t size = (size_t)e.height * e.width * e.channels;
     int c = filter + threadIdx.x % (p.filters / 4) * 4;
@@ -201,9 +213,12 @@ static __device__ __forceinline__ void load_items(const shape &p, const fli_conv
         it->v[i] = fli_conv_error_at(e, e.error + at.image * size, window, c);
         if (p.pooled) it->which[i] = fli_conv_which_at(e, e.which + at.image * size, window, c);
     }
+    __syncwarp(); /* the compiler would read them later, when they are used */
 }
 
-static __device__ __forceinline__ void store_items(const shape &p, const fli_conv_error &e, const items &it, float *to)
+template <int ITEMS>
+static __device__ __forceinline__ void store_items(const shape &p, const fli_conv_error &e, const items<ITEMS> &it,
+                                                   float *to)
 {
     to += threadIdx.x % (p.filters / 4) * 4;
 #pragma unroll
@@ -224,25 +239,25 @@ static __device__ __forceinline__ void store_items(const shape &p, const fli_con
 
 /* ---- the product ---- */
 
-template <int SPLIT, int MT> struct sums {
+template <int MT, int NT, int SHORT> struct sums {
     float now[MT][NT][4];
-    float all[SPLIT && F32_SHORT ? MT : 1][SPLIT && F32_SHORT ? NT : 1][4]; /* as in conv_product.cu */
+    float all[SHORT ? MT : 1][SHORT ? NT : 1][4]; /* as in conv_product.cu */
 };
 
-template <int SPLIT, int MT> static __device__ __forceinline__ void sums_flush(sums<SPLIT, MT> &s)
+template <int MT, int NT, int SHORT> static __device__ __forceinline__ void sums_flush(sums<MT, NT, SHORT> &s)
 {
 #pragma unroll
-    for (int m = 0; m < (SPLIT && F32_SHORT ? MT : 0); m++)
+    for (int m = 0; m < (SHORT ? MT : 0); m++)
 #pragma unroll
         for (int n = 0; n < NT; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                s.all[SPLIT && F32_SHORT ? m : 0][SPLIT && F32_SHORT ? n : 0][i] += s.now[m][n][i];
+                s.all[SHORT ? m : 0][SHORT ? n : 0][i] += s.now[m][n][i];
                 s.now[m][n][i] = 0;
             }
 }
 
-/* Filters of a thread's rows: with four tiles 4 g .. 4 g + 3 are its rows of two tiles, with one tile 2 g and 2 g + 1. */
+/* Filters of a thread's rows: with four tiles 4 g .. 4 g + 3 are its rows of two tiles, with one 2 g and 2 g + 1. */
 template <int SPLIT, int MT>
 static __device__ __forceinline__ void errors_at(const float *low, const float *high, fli_frag_a<SPLIT> a[MT])
 {
@@ -259,9 +274,9 @@ static __device__ __forceinline__ void errors_at(const float *low, const float *
 }
 
 /* Eight positions. error: of this thread's position and filters; low, high: of its two positions in the image. */
-template <int SPLIT, int MT>
+template <int SPLIT, int MT, int NT, int SHORT>
 static __device__ __forceinline__ void eight(const float *error, int error_stride, const float *low, const float *high,
-                                             const int tile[NT], sums<SPLIT, MT> &s)
+                                             const int tile[NT], sums<MT, NT, SHORT> &s)
 {
     fli_frag_a<SPLIT> a[MT];
     errors_at<SPLIT, MT>(error, error + 4 * error_stride, a);
@@ -284,7 +299,7 @@ static __device__ __forceinline__ void eight(const float *error, int error_strid
 /* ---- sums of a block ---- */
 
 /* Filters of column c of tile n that this thread has, from 4 g (or 2 g) on, +32 for the next pair of tiles. */
-template <int MT>
+template <int MT, int NT>
 static __device__ __forceinline__ void sums_put(const float s[MT][NT][4], int n, int c, float *to, int add)
 {
 #pragma unroll
@@ -296,24 +311,24 @@ static __device__ __forceinline__ void sums_put(const float s[MT][NT][4], int n,
 }
 
 /* Warps that share columns add up in their order, in shared memory; then all is written. */
-template <int MT>
+template <int MT, int NT>
 static __device__ __forceinline__ void sums_out(const shape &p, const float s[MT][NT][4], int first_tile, float *shared,
                                                 float *out)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = warp / p.column_warps;
     const int own = warp % p.column_warps * NT, filter = lane / 4 * (MT == 1 ? 2 : 4);
-    for (int turn = 0; turn < WARPS / p.column_warps; turn++) {
+    for (int turn = 0; turn < p.warps / p.column_warps; turn++) {
         __syncthreads();
         if (turn != share) continue;
 #pragma unroll
         for (int i = 0; i < 2 * NT; i++) {
             int column = (own + i / 2) * 8 + 2 * (lane % 4) + i % 2;
-            sums_put<MT>(s, i / 2, i % 2, shared + column * 16 * MT + filter, turn > 0);
+            sums_put<MT, NT>(s, i / 2, i % 2, shared + column * 16 * MT + filter, turn > 0);
         }
     }
     __syncthreads();
     int tiles = min(p.column_warps * NT, p.tiles - first_tile);
-    for (int i = 4 * threadIdx.x; i < tiles * 8 * 16 * MT; i += 4 * THREADS)
+    for (int i = 4 * threadIdx.x; i < tiles * 8 * 16 * MT; i += 4 * blockDim.x)
         *(float4 *)(out + (size_t)first_tile * 8 * 16 * MT + i) = *(const float4 *)(shared + i);
 }
 
@@ -325,17 +340,18 @@ static __device__ __forceinline__ void bias_out(const shape &p, float4 own, floa
     __syncthreads();
     if ((int)threadIdx.x >= p.filters) return;
     float sum = 0;
-    for (int i = threadIdx.x; i < 4 * THREADS; i += p.filters) sum += shared[i];
+    for (int i = threadIdx.x; i < 4 * (int)blockDim.x; i += p.filters) sum += shared[i];
     out[threadIdx.x] = sum;
 }
 
 /* ---- the kernel: x: groups of columns, blocks of channels, of filters; y: parts, z: lanes ---- */
 
 template <int SPLIT, int MT>
-static __global__ void __launch_bounds__(THREADS, SPLIT ? F32_BLOCKS : TF32_BLOCKS)
+static __global__ void __launch_bounds__(cut<SPLIT>::THREADS, cut<SPLIT>::BLOCKS)
     gradient(shape p, fli_cuda_batch b, fli_conv_error e, const float *source, int image_room, int error_room,
              size_t part_size, float *parts)
 {
+    enum { THREADS = cut<SPLIT>::THREADS, WARPS = cut<SPLIT>::WARPS, NT = cut<SPLIT>::NT, SHORT = cut<SPLIT>::SHORT };
     FLI_DYNAMIC(shared);
     float *image = (float *)shared, *error = image + 2 * image_room;
     int *offset = (int *)(error + 2 * error_room);
@@ -364,16 +380,16 @@ static __global__ void __launch_bounds__(THREADS, SPLIT ? F32_BLOCKS : TF32_BLOC
     for (int i = threadIdx.x; i < 2 * error_room; i += THREADS) error[i] = 0;
     __syncthreads();
 
-    sums<SPLIT, MT> sum = {};
+    sums<MT, NT, SHORT> sum = {};
     float4 bias = make_float4(0, 0, 0, 0);
-    items it;
+    items<cut<SPLIT>::ITEMS> it;
     if (at.image < end) {
         load_image(p, at, dy, channel_block * p.channels, source, image);
         load_items(p, e, at, filter_block * p.filters, &it);
     }
     for (int stage = 0; at.image < end; stage ^= 1) {
 #pragma unroll
-        for (int i = 0; i < ITEMS; i++)
+        for (int i = 0; i < cut<SPLIT>::ITEMS; i++)
             bias.x += it.v[i].x, bias.y += it.v[i].y, bias.z += it.v[i].z, bias.w += it.v[i].w;
         store_items(p, e, it, error + stage * error_room);
         fli_async_commit();
@@ -387,17 +403,17 @@ static __global__ void __launch_bounds__(THREADS, SPLIT ? F32_BLOCKS : TF32_BLOC
         const float *x = image + stage * image_room;
         const float *d = error + stage * error_room + t * p.error_stride + g * (MT == 1 ? 2 : 4);
         for (int i = warp / p.column_warps; i < p.steps; i += WARPS / p.column_warps)
-            eight<SPLIT, MT>(d + 8 * i * p.error_stride, p.error_stride, x + offset[8 * i + t],
-                             x + offset[8 * i + t + 4], tile, sum);
+            eight<SPLIT, MT, NT, SHORT>(d + 8 * i * p.error_stride, p.error_stride, x + offset[8 * i + t],
+                                        x + offset[8 * i + t + 4], tile, sum);
         sums_flush(sum);
     }
     float *part = parts + (blockIdx.z * (size_t)p.parts + blockIdx.y) * part_size;
     size_t block = (size_t)filter_block * p.channel_blocks + channel_block;
     float *out = part + block * p.tiles * 8 * p.filters;
-    if (SPLIT && F32_SHORT)
-        sums_out<MT>(p, (const float(*)[NT][4])sum.all, first_tile, (float *)shared, out);
+    if (SHORT)
+        sums_out<MT, NT>(p, (const float(*)[NT][4])sum.all, first_tile, (float *)shared, out);
     else
-        sums_out<MT>(p, sum.now, first_tile, (float *)shared, out);
+        sums_out<MT, NT>(p, sum.now, first_tile, (float *)shared, out);
     if (group == 0 && channel_block == 0)
         bias_out(p, bias, (float *)shared, part + part_size + (filter_block - p.filter_blocks) * p.filters);
 }
@@ -463,13 +479,13 @@ static __global__ void __launch_bounds__(256) step(shape p, fli_cuda_batch b, co
 int fli_conv_gradient_fits(const fli_net_layer *l, const fli_net_layer *pool)
 {
     if (l->stride != 1 || (pool && pool->kernel != 2) || l->kernel > FLI_CONV_KERNEL) return 0;
-    shape p = shape_of(l, pool);
+    shape p = shape_of(l, pool, 0);
     return p.rows && shared_bytes(&p) <= FLI_CONV_SHARED;
 }
 
 size_t fli_conv_gradient_work(const fli_net_layer *l, const fli_net_layer *pool, uint32_t lanes)
 {
-    shape p = shape_of(l, pool);
+    shape p = shape_of(l, pool, 0);
     size_t few = BLOCKS_MOST / lane_blocks(&p);
     return sizeof(float) * (few > lanes ? few : lanes) * part_of(&p);
 }
@@ -479,7 +495,7 @@ static void launch(fli_stream s, const shape *p, const fli_cuda_batch *b, const 
                    float *parts)
 {
     dim3 grid(lane_blocks(p), p->parts, b->lanes);
-    FLI_LAUNCH(s, (gradient<SPLIT, MT>), grid, THREADS, shared_bytes(p), *p, *b, *e, in, image_floats(p),
+    FLI_LAUNCH(s, (gradient<SPLIT, MT>), grid, cut<SPLIT>::THREADS, shared_bytes(p), *p, *b, *e, in, image_floats(p),
                error_floats(p), part_of(p), parts);
 }
 
@@ -487,8 +503,9 @@ void fli_conv_gradient_step(fli_stream s, int split, const fli_net_layer *l, con
                             const fli_cuda_batch *b, const float *error, int chw, const unsigned char *which,
                             const float *in, int add, float *work)
 {
-    shape p = shape_of(l, pool);
-    p.parts = parts_of(&p, b->lanes, fli_conv_most(b), PROCESSORS * (split ? F32_BLOCKS : TF32_BLOCKS));
+    shape p = shape_of(l, pool, split);
+    p.parts =
+        parts_of(&p, b->lanes, fli_conv_most(b), PROCESSORS * (split ? (int)cut<1>::BLOCKS : (int)cut<0>::BLOCKS));
     fli_conv_error e = fli_conv_error_of(l, pool, error, chw, which);
     (p.filters == 64 ? (split ? launch<1, 4> : launch<0, 4>) : (split ? launch<1, 1> : launch<0, 1>))(s, &p, b, &e, in,
                                                                                                       work);

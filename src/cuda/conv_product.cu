@@ -168,37 +168,59 @@ static __device__ __forceinline__ void load_images(const shape &p, const stripe 
     }
 }
 
-static __device__ __forceinline__ float4 error_there(const fli_conv_error &e, int image, int y, int x, int c)
+/* Four channels of the error at a place of the stripe, before those that were no maxima are left out. */
+typedef struct {
+    float4 v;
+    uchar4 which;
+    int to, c, place; /* where it goes, from which of the chunk's channels on; place -1: nothing is left out */
+} item;
+
+static __device__ __forceinline__ item item_read(const shape &p, const stripe &s, int chunk, const fli_conv_error &e,
+                                                 int quads, int number)
 {
-    size_t size = (size_t)e.height * e.width * e.channels;
-    if (!e.which) return fli_conv_error_at(e, e.error + image * size, y * e.width + x, c);
-    if (y / 2 >= e.height || x / 2 >= e.width) return make_float4(0, 0, 0, 0);
-    int window = y / 2 * e.width + x / 2;
-    return fli_conv_placed(fli_conv_error_at(e, e.error + image * size, window, c),
-                           fli_conv_which_at(e, e.which + image * size, window, c), y % 2 * 2 + x % 2);
+    int y, at = number / quads, row = at / p.line, x = at % p.line, image = row_there(p, s, row, &y);
+    int c = number % quads * 4, from = SLICE * chunk + c, half = e.which != 0;
+    item it = {make_float4(0, 0, 0, 0), {0, 0, 0, 0}, row * p.pitch + x * p.stride + c, c, -1};
+    x -= p.margin;
+    if (row >= s.count || y < 0 || x < 0 || y >> half >= e.height || x >> half >= e.width) return it;
+    int window = (y >> half) * e.width + (x >> half);
+    size_t before = (size_t)image * e.height * e.width * e.channels;
+    it.v = fli_conv_error_at(e, e.error + before, window, from);
+    if (half) it.which = fli_conv_which_at(e, e.which + before, window, from), it.place = y % 2 * 2 + x % 2;
+    return it;
 }
 
-/* A chunk of the backward pass: pooled errors go where the maxima were. e: of the lane. */
+static __device__ __forceinline__ void item_write(const shape &p, const item &it, float *to)
+{
+    float4 v = it.place < 0 ? it.v : fli_conv_placed(it.v, it.which, it.place);
+    if (p.wide) {
+        *(float4 *)(to + it.to) = v;
+        return;
+    }
+    const float four[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        if (it.c + j < p.from) to[it.to + j] = four[j];
+}
+
+/* A chunk of the backward pass: pooled errors go where the maxima were. e: of the lane. Reads come in fours, so that
+ * they wait together. */
 static __device__ __forceinline__ void load_errors(const shape &p, const stripe &s, int chunk, const fli_conv_error &e,
                                                    float *to)
 {
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quads = p.wide ? SLICE / 4 : fli_conv_over(p.from, 4);
-    for (int row = warp; row < s.count; row += WARPS) {
-        int y, image = row_there(p, s, row, &y);
-        float *out = to + row * p.pitch;
-        for (int i = lane; i < quads * p.line; i += 32) {
-            int at = i / quads, x = at - p.margin, c = i % quads * 4;
-            float4 v = make_float4(0, 0, 0, 0);
-            if (y >= 0 && y < p.height && x >= 0 && x < p.width) v = error_there(e, image, y, x, SLICE * chunk + c);
-            if (p.wide) {
-                *(float4 *)(out + at * WIDE_STRIDE + c) = v;
-                continue;
-            }
-            const float four[4] = {v.x, v.y, v.z, v.w};
-            for (int j = 0; j < 4 && c + j < p.from; j++) out[at * p.stride + c + j] = four[j];
-        }
-        for (int i = p.line * p.stride + lane; i < p.pitch; i += 32) out[i] = 0; /* not wide: read, times 0 */
+    const int quads = p.wide ? SLICE / 4 : fli_conv_over(p.from, 4), all = quads * p.line * s.count;
+    for (int first = 0; first < all; first += 4 * THREADS) {
+        item it[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) it[i] = item_read(p, s, chunk, e, quads, first + i * THREADS + (int)threadIdx.x);
+        __syncwarp(); /* the compiler would read each when it is written */
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (first + i * THREADS + (int)threadIdx.x < all) item_write(p, it[i], to);
     }
+    if (p.wide) return;
+    for (int row = threadIdx.x / 32; row < s.count; row += WARPS) /* what is read behind a row is taken times 0 */
+        for (int i = p.line * p.stride + threadIdx.x % 32; i < p.pitch; i += 32) to[row * p.pitch + i] = 0;
 }
 
 /* ---- the product ---- */
