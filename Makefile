@@ -4,6 +4,7 @@
 #   make test     all tests
 #   make test-gpu the tests of kernels, on a GPU
 #   make bench    speed and memory, as ratios within one run
+#   make bench-gpu rounds on a GPU, beside JAX and PyTorch; MODELS="60-32-10 cnn": those alone
 #   make python   the Python package: built, installed into build-python and tested
 #   make docs     renew the reference and the manual pages
 #   make install  the program, both libraries, headers, examples and manual pages, into PREFIX
@@ -14,7 +15,7 @@ PREFIX ?= /usr/local
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps build run test test-gpu bench python asan tsan clang kernels aarch64 format format-check check docs symbols install clean
+.PHONY: all deps build run test test-gpu bench bench-gpu python asan tsan clang kernels aarch64 format format-check check docs symbols install clean
 
 all: build
 
@@ -37,6 +38,9 @@ test-gpu: build
 
 bench: build
 	@bench/run.sh $(BUILD)
+
+bench-gpu: build
+	@bench/gpu.sh $(BUILD) $(MODELS)
 
 # Needs what tools/install-deps.sh --python installs, and PyPI: python/test.sh has the list.
 python: build
