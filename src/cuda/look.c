@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { PART = 256, MOST_LANES = 32768 };
+enum { PART = 256 };
 #define BLOCK_BYTES (1024.0 * 1024 * 1024) /* that is worth taking: the device is full long before */
 
 /* What lanes of one block have in common. */
@@ -194,7 +194,7 @@ static fl_status do_parts(fl_ctx *ctx, block *b, const parts *p, size_t first, s
 {
     size_t piece = has_gradient(b->kind) ? b->net->piece : PART;
     for (size_t lanes; first < end; first += lanes) {
-        lanes = apart(p->part + first, smaller(end - first, MOST_LANES));
+        lanes = apart(p->part + first, smaller(end - first, b->net->block));
         b->part = p->part + first;
         b->sums = sums + 2 * first;
         b->longest = 0;

@@ -35,6 +35,7 @@ struct fli_engine_net {
     size_t depth, first; /* stages; the first one with parameters */
     fli_cuda_stage stage[FLI_NET_LAYERS_MAX];
     uint32_t piece; /* rows of a lane that are computed at a time, at most */
+    size_t block;   /* lanes at a time, at most */
     fli_depot work; /* of the block under way */
     fli_depot sums; /* of a whole look */
     /* memory here for tables of a block, which grows */

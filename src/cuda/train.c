@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-enum { MOST_LANES = 32768 }; /* of a block: kernels number them in a dimension of the grid that ends at 65535 */
-
 /* A block of lanes: turns->lane[first ...]. */
 typedef struct {
     fli_engine_net *net;
@@ -239,7 +237,7 @@ fl_status fli_cuda_train(fl_ctx *ctx, fli_engine_net *n, const fli_engine_turns 
     if (!turns->lanes) return FL_OK;
     block b = block_of(n, turns, data, &batch);
     for (size_t first = 0, lanes; first < turns->lanes; first += lanes) {
-        lanes = turns->lanes - first < MOST_LANES ? turns->lanes - first : MOST_LANES;
+        lanes = turns->lanes - first < n->block ? turns->lanes - first : n->block;
         b.lane = turns->lane + first;
         fl_status s = fli_cuda_net_tables(ctx, n, lanes);
         if (!s) s = fli_depot_send(ctx, n->engine, &n->work, pack, &b, INFINITY, &lanes);

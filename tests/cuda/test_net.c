@@ -1,5 +1,6 @@
 /* Networks on the GPU beside the twin in plain C, which has the CPU's functions: turns, looks and outputs of every kind
- * of network, with few rows at a time as well, so that mini-batches and looks come in pieces. */
+ * of network, with few rows and lanes at a time as well, so that mini-batches and looks come in pieces,
+ * and lanes in blocks. */
 #include "fixture.h"
 
 #include "cuda/net.h"
@@ -62,7 +63,7 @@ static void make_data(stage *s, const net_case *c)
     }
 }
 
-static void stage_up(stage *s, fl_ctx *ctx, const net_case *c, const fli_ops *ops, uint32_t piece)
+static void stage_up(stage *s, fl_ctx *ctx, const net_case *c, const fli_ops *ops, uint32_t piece, size_t block)
 {
     static const fli_backend *const backends[SIDES] = {&fli_backend_twin, &fli_backend_cuda};
     const fli_model_desc *d = model_named(c->model);
@@ -80,6 +81,7 @@ static void stage_up(stage *s, fl_ctx *ctx, const net_case *c, const fli_ops *op
         assert_ok(ctx, backends[i]->data_new(t->engine, ctx, s->ds, &t->data));
     }
     if (piece) s->side[GPU].net->piece = piece;
+    if (block) s->side[GPU].net->block = block;
 }
 
 static void stage_down(stage *s)
@@ -350,10 +352,10 @@ static void check_outputs(stage *s)
 
 /* ---- all of them ------------------------------------------------------------------------------------------ */
 
-static void check_case(fl_ctx *ctx, const net_case *c, const fli_ops *ops, uint32_t piece)
+static void check_case(fl_ctx *ctx, const net_case *c, const fli_ops *ops, uint32_t piece, size_t block)
 {
     stage s;
-    stage_up(&s, ctx, c, ops, piece);
+    stage_up(&s, ctx, c, ops, piece, block);
     check_turns(&s, 0);
     check_turns(&s, WITH_MOMENTUM);
     if (c->semi) {
@@ -368,19 +370,20 @@ static void check_case(fl_ctx *ctx, const net_case *c, const fli_ops *ops, uint3
 
 static void f64_is_the_same(void **state)
 {
-    for (size_t i = 0; i < CASES; i++) check_case(((fixture *)*state)->ctx, &cases[i], &fli_ops_f64, 0);
+    for (size_t i = 0; i < CASES; i++) check_case(((fixture *)*state)->ctx, &cases[i], &fli_ops_f64, 0, 0);
 }
 
 static void f32_is_the_same(void **state)
 {
-    for (size_t i = 0; i < CASES; i++) check_case(((fixture *)*state)->ctx, &cases[i], &fli_ops_f32, 0);
+    for (size_t i = 0; i < CASES; i++) check_case(((fixture *)*state)->ctx, &cases[i], &fli_ops_f32, 0, 0);
 }
 
-/* Eight rows at a time: one kind ends, and the other begins, within a piece. */
+/* Eight rows at a time: one kind ends, and the other begins, within a piece. Three lanes: some are done before others
+ * begin. */
 static void pieces_are_the_same(void **state)
 {
-    check_case(((fixture *)*state)->ctx, &cases[2], &fli_ops_f64, 8);
-    check_case(((fixture *)*state)->ctx, &cases[4], &fli_ops_f64, 8);
+    check_case(((fixture *)*state)->ctx, &cases[2], &fli_ops_f64, 8, 3);
+    check_case(((fixture *)*state)->ctx, &cases[4], &fli_ops_f64, 8, 3);
 }
 
 static void unknown_models_are_refused(void **state)
