@@ -1,19 +1,28 @@
 /* Recording operations on vectors.
  *
+ * A table says who last read and wrote an address on this tape. It answers two questions, however many operations lie
+ * between.
+ *
+ * Lanes are played side by side. An operation that reads what another lane has written on the same tape, or writes what
+ * another has read or written, has to wait: the tape is played first. What belongs to no lane, such as the server's
+ * part, is a lane of its own in this.
+ *
  * Sums over clients are most of what a server does: y += a_i x_i for a hundred i, often into two or three targets in
- * turn. An axpy therefore joins the operation that last wrote its target, if that was one of the same sum, and nothing
- * that came later has read the target or written what is to be added: then it may as well have been done there. Who
- * last read and wrote an address is in a table, so that this costs the same however many operations lie between. */
+ * turn. An axpy joins the operation that last wrote its target, if that was one of the same sum, and nothing that came
+ * later has read the target or written what is to be added: then it may as well have been done there. */
 #include "device/recorder.h"
 
 #include <string.h>
 
-enum { NOBODY = 0 }; /* instead of the number of an operation, which count from 1 */
+enum { NOBODY = 0 };  /* instead of the number of an operation, which count from 1 */
+enum { NO_LANE = 0 }; /* lane i of the caller's is i + 1 */
+#define SEVERAL UINT32_MAX
 
 typedef struct {
     const void *at;
-    uint32_t read, write; /* the last operation that did, of the tape that is being recorded */
-    uint32_t tape;        /* the number of that tape: entries of former ones are empty */
+    uint32_t tape;           /* the number of the tape that this is about: entries of former ones are empty */
+    uint32_t read, write;    /* the last operation that did; NOBODY */
+    uint32_t reader, writer; /* their lanes; SEVERAL have read it */
 } touch;
 
 struct fli_recorder {
@@ -21,24 +30,25 @@ struct fli_recorder {
     fl_ctx *ctx;
     fli_engine *engine;
     fl_status failed; /* no memory to record in */
-    fli_tape tape;
-    uint32_t *owner;      /* tape.terms_room: whose the terms are; they are brought into that order at the end */
-    fli_tape_term *drawn; /* the same room: terms in the order in which they came */
-    touch *touched;       /* open addressing; room is a power of two, at most half of it in use */
+    fli_tape tape;    /* as the engine gets it: operations by lanes, terms by operations */
+    /* as they came; there is as much room as on the tape: */
+    fli_tape_op *op;
+    uint32_t *op_lane;
+    fli_tape_term *term;
+    uint32_t *owner;    /* of a term: the operation */
+    uint32_t *lane_ops; /* tape.lanes_room: how many operations a lane has; then where its next one goes */
+    touch *touched;     /* open addressing; room is a power of two, at most half of it in use */
     size_t touched_room, touched_count;
-    uint32_t number;  /* of the tape */
-    size_t now, next; /* lanes: of the last operation, and of the next; NO_LANE outside of them */
-    char *plain;      /* for maps */
+    uint32_t number;    /* of the tape */
+    uint32_t lane, top; /* under way, and the largest on the tape */
+    char *plain;        /* for maps */
     size_t plain_room;
 };
 
-#define NO_LANE SIZE_MAX
-
 /* ---- room ----------------------------------------------------------------------------------------------- */
 
-static int grow(fli_recorder *r, void *p, size_t *room, size_t wanted, size_t size)
+static int grow(fli_recorder *r, void *array, size_t *room, size_t wanted, size_t size)
 {
-    void **array = p;
     size_t more = *room ? 2 * *room : 64;
     while (more < wanted) more *= 2;
     if (wanted <= *room) return 1;
@@ -50,13 +60,28 @@ static int grow(fli_recorder *r, void *p, size_t *room, size_t wanted, size_t si
     return 1;
 }
 
-static int room_for_terms(fli_recorder *r, size_t wanted)
+static int room_for_op(fli_recorder *r)
 {
-    size_t owners = r->tape.terms_room, drawn = r->tape.terms_room;
-    if (wanted <= r->tape.terms_room) return 1;
-    return grow(r, &r->owner, &owners, wanted, sizeof *r->owner) &&
-           grow(r, &r->drawn, &drawn, wanted, sizeof *r->drawn) &&
-           grow(r, &r->tape.term, &r->tape.terms_room, wanted, sizeof *r->tape.term);
+    size_t wanted = r->tape.count + 1, a = r->tape.room, b = a;
+    return wanted <= r->tape.room ||
+           (grow(r, &r->op, &a, wanted, sizeof *r->op) && grow(r, &r->op_lane, &b, wanted, sizeof *r->op_lane) &&
+            grow(r, &r->tape.op, &r->tape.room, wanted, sizeof *r->tape.op));
+}
+
+static int room_for_terms(fli_recorder *r)
+{
+    size_t wanted = r->tape.terms + 2, a = r->tape.terms_room, b = a;
+    return wanted <= r->tape.terms_room ||
+           (grow(r, &r->owner, &a, wanted, sizeof *r->owner) && grow(r, &r->term, &b, wanted, sizeof *r->term) &&
+            grow(r, &r->tape.term, &r->tape.terms_room, wanted, sizeof *r->tape.term));
+}
+
+static int room_for_lane(fli_recorder *r)
+{
+    size_t wanted = (size_t)r->lane + 2, a = r->tape.lanes_room;
+    return wanted <= r->tape.lanes_room ||
+           (grow(r, &r->lane_ops, &a, wanted, sizeof *r->lane_ops) &&
+            grow(r, &r->tape.begin, &r->tape.lanes_room, wanted, sizeof *r->tape.begin));
 }
 
 /* ---- who touched what ----------------------------------------------------------------------------------- */
@@ -86,22 +111,36 @@ static int rehash(fli_recorder *r)
     return 1;
 }
 
-/* The entry of an address, made where there is none; valid until the next call. There is always room for some more:
- * begin_op sees to that. */
+/* The entry of an address, made where there is none; NULL for NULL. Entries stay where they are until the next
+ * operation begins, which has room for its own. */
 static touch *touch_of(fli_recorder *r, const void *at)
 {
-    touch *t = look_up(r, at);
-    if (t->tape != r->number) {
+    touch *t = at ? look_up(r, at) : NULL;
+    if (t && t->tape != r->number) {
         *t = (touch){.at = at, .tape = r->number};
         r->touched_count++;
     }
     return t;
 }
 
-static void note_read(fli_recorder *r, const void *at, uint32_t op)
+static void note_read(fli_recorder *r, touch *t, uint32_t op)
 {
-    touch *t = touch_of(r, at);
+    if (!t) return;
+    t->reader = t->read == NOBODY || t->reader == r->lane ? r->lane : SEVERAL;
     if (t->read < op) t->read = op;
+}
+
+static void note_write(fli_recorder *r, touch *t, uint32_t op)
+{
+    t->write = op;
+    t->writer = r->lane;
+}
+
+/* Whether the lane under way may read or write it on this tape. */
+static int may_read(const fli_recorder *r, const touch *t) { return !t || t->write == NOBODY || t->writer == r->lane; }
+static int may_write(const fli_recorder *r, const touch *t)
+{
+    return may_read(r, t) && (t->read == NOBODY || t->reader == r->lane);
 }
 
 /* ---- the tape ------------------------------------------------------------------------------------------- */
@@ -112,22 +151,39 @@ static void sort_terms(fli_recorder *r)
     fli_tape *t = &r->tape;
     uint32_t at = 0;
     for (size_t i = 0; i < t->count; i++) {
-        if (t->op[i].kind != FLI_TAPE_SUM) continue;
-        t->op[i].first = at;
-        at += t->op[i].count;
-        t->op[i].count = 0;
+        if (r->op[i].kind != FLI_TAPE_SUM) continue;
+        r->op[i].first = at;
+        at += r->op[i].count;
+        r->op[i].count = 0;
     }
     for (size_t i = 0; i < t->terms; i++) {
-        fli_tape_op *o = &t->op[r->owner[i]];
-        t->term[o->first + o->count++] = r->drawn[i];
+        fli_tape_op *o = &r->op[r->owner[i]];
+        t->term[o->first + o->count++] = r->term[i];
     }
+}
+
+/* Operations next to those of the same lane, likewise. Lanes without any are left out. */
+static void sort_ops(fli_recorder *r)
+{
+    fli_tape *t = &r->tape;
+    uint32_t at = 0;
+    t->lanes = 0;
+    for (size_t i = 0; i <= r->top; i++) {
+        uint32_t count = r->lane_ops[i];
+        if (count) t->begin[t->lanes++] = at;
+        r->lane_ops[i] = at;
+        at += count;
+    }
+    t->begin[t->lanes] = at;
+    for (size_t i = 0; i < t->count; i++) t->op[r->lane_ops[r->op_lane[i]]++] = r->op[i];
 }
 
 static void erase(fli_recorder *r)
 {
-    r->tape.count = r->tape.terms = r->tape.lanes = 0;
+    r->tape.count = r->tape.terms = 0;
     r->touched_count = 0;
-    r->now = NO_LANE;
+    if (r->lane_ops) memset(r->lane_ops, 0, ((size_t)r->top + 1) * sizeof *r->lane_ops);
+    r->top = 0;
     if (++r->number) return;
     memset(r->touched, 0, r->touched_room * sizeof *r->touched); /* the numbers begin anew */
     r->number = 1;
@@ -135,78 +191,83 @@ static void erase(fli_recorder *r)
 
 void fli_recorder_play(fli_recorder *r)
 {
-    fli_tape *t = &r->tape;
-    if (!t->count) return;
+    if (!r->tape.count) return;
     sort_terms(r);
-    t->begin[t->lanes] = (uint32_t)t->count;
-    if (!r->failed) r->engine->does->play(r->engine, t);
+    sort_ops(r);
+    if (!r->failed) r->engine->does->play(r->engine, &r->tape);
     erase(r);
 }
 
-/* The tape ready for one more operation of this kind, in the lane it belongs to. 0: it cannot be recorded. */
-static int begin_op(fli_recorder *r, const fli_ops *ops, size_t n)
+/* What an operation touches. */
+typedef struct {
+    touch *x, *y, *out;
+} touches;
+
+/* The tape ready for an operation of this kind in the lane under way. 0: it cannot be recorded. */
+static int begin_op(fli_recorder *r, const fli_ops *ops, size_t n, const fli_tape_op *op, touches *t)
 {
-    fli_tape *t = &r->tape;
     if (r->failed || !n) return 0;
-    if (t->count && (t->ops != ops || t->n != n)) fli_recorder_play(r);
-    /* lanes do not see each other, but they see what was before them, and what comes behind sees them */
-    if (t->count && r->now != r->next && (r->now == NO_LANE || r->next == NO_LANE || r->next < r->now))
-        fli_recorder_play(r);
-    if (!grow(r, &t->op, &t->room, t->count + 1, sizeof *t->op)) return 0;
-    if (!grow(r, &t->begin, &t->lanes_room, t->lanes + 2, sizeof *t->begin)) return 0;
+    if (r->tape.count && (r->tape.ops != ops || r->tape.n != n)) fli_recorder_play(r);
+    if (!room_for_op(r) || !room_for_terms(r) || !room_for_lane(r)) return 0;
     if (2 * (r->touched_count + 3) > r->touched_room && !rehash(r)) return 0;
-    if (!t->count || r->now != r->next) t->begin[t->lanes++] = (uint32_t)t->count;
-    t->ops = ops;
-    t->n = n;
-    r->now = r->next;
+    for (int again = 0; again < 2; again++) {
+        *t = (touches){touch_of(r, op->x), touch_of(r, op->y), touch_of(r, op->out)};
+        if (may_read(r, t->x) && may_read(r, t->y) && may_write(r, t->out)) break;
+        fli_recorder_play(r);
+    }
+    r->tape.ops = ops;
+    r->tape.n = n;
     return 1;
 }
 
-/* Behind begin_op. */
-static void add_op(fli_recorder *r, const fli_tape_op *op)
+static void add_op(fli_recorder *r, const fli_tape_op *op, const touches *t)
 {
     uint32_t number = (uint32_t)r->tape.count + 1;
-    r->tape.op[r->tape.count++] = *op;
-    if (op->x) note_read(r, op->x, number);
-    if (op->y) note_read(r, op->y, number);
-    touch_of(r, op->out)->write = number;
+    r->op_lane[r->tape.count] = r->lane;
+    r->op[r->tape.count++] = *op;
+    r->lane_ops[r->lane]++;
+    if (r->top < r->lane) r->top = r->lane;
+    note_read(r, t->x, number);
+    note_read(r, t->y, number);
+    note_write(r, t->out, number);
 }
 
 static void record(fli_recorder *r, const fli_ops *ops, size_t n, const fli_tape_op *op)
 {
-    if (begin_op(r, ops, n)) add_op(r, op);
+    touches t;
+    if (begin_op(r, ops, n, op, &t)) add_op(r, op, &t);
 }
 
 /* ---- sums ----------------------------------------------------------------------------------------------- */
 
 static void add_term(fli_recorder *r, uint32_t number, double a, const void *x)
 {
-    r->drawn[r->tape.terms] = (fli_tape_term){a, x};
+    r->term[r->tape.terms] = (fli_tape_term){a, x};
     r->owner[r->tape.terms++] = number - 1;
-    r->tape.op[number - 1].count++;
+    r->op[number - 1].count++;
 }
 
-/* The operation that an axpy may join; NOBODY: none. */
-static uint32_t sum_to_join(fli_recorder *r, const void *x, const void *y)
+/* Whether an axpy may join the operation that last wrote its target. That is of the same lane, or the tape would have
+ * been played. */
+static int may_join(const fli_recorder *r, const touches *t)
 {
-    const touch *target = touch_of(r, y);
-    uint32_t number = target->write;
-    if (number == NOBODY || number <= r->tape.begin[r->tape.lanes - 1] || target->read > number) return NOBODY;
-    const fli_tape_op *op = &r->tape.op[number - 1];
-    if (op->kind != FLI_TAPE_AXPY && op->kind != FLI_TAPE_SUM) return NOBODY;
-    return touch_of(r, x)->write < number && x != y ? number : NOBODY;
+    uint32_t number = t->out->write;
+    if (number == NOBODY || t->out->read > number || t->x->write >= number) return 0;
+    const fli_tape_op *op = &r->op[number - 1];
+    return op->kind == FLI_TAPE_AXPY || op->kind == FLI_TAPE_SUM;
 }
 
-static void join_sum(fli_recorder *r, uint32_t number, double a, const void *x)
+static void join_sum(fli_recorder *r, const fli_tape_op *axpy, const touches *t)
 {
-    fli_tape_op *op = &r->tape.op[number - 1];
+    uint32_t number = t->out->write;
+    fli_tape_op *op = &r->op[number - 1];
     if (op->kind == FLI_TAPE_AXPY) {
         op->kind = FLI_TAPE_SUM;
         add_term(r, number, op->a, op->x);
         op->x = NULL;
     }
-    add_term(r, number, a, x);
-    note_read(r, x, number);
+    add_term(r, number, axpy->a, axpy->x);
+    note_read(r, t->x, number);
 }
 
 /* ---- fli_place_ops -------------------------------------------------------------------------------------- */
@@ -216,12 +277,13 @@ static fli_recorder *of(fli_place *p) { return (fli_recorder *)p; }
 static void axpy(fli_place *p, const fli_ops *ops, size_t n, double a, const void *x, void *y)
 {
     fli_recorder *r = of(p);
-    if (!begin_op(r, ops, n) || !room_for_terms(r, r->tape.terms + 2)) return;
-    uint32_t number = sum_to_join(r, x, y);
-    if (number)
-        join_sum(r, number, a, x);
+    const fli_tape_op op = {.kind = FLI_TAPE_AXPY, .a = a, .x = x, .out = y};
+    touches t;
+    if (!begin_op(r, ops, n, &op, &t)) return;
+    if (may_join(r, &t))
+        join_sum(r, &op, &t);
     else
-        add_op(r, &(fli_tape_op){.kind = FLI_TAPE_AXPY, .a = a, .x = x, .out = y});
+        add_op(r, &op, &t);
 }
 
 static void copy(fli_place *p, const fli_ops *ops, size_t n, const void *x, void *y)
@@ -304,8 +366,8 @@ static void finite(fli_place *p, const fli_ops *ops, size_t n, size_t count, con
     if (count) r->engine->does->finite(r->engine, ops, n, count, x, out);
 }
 
-static void lane(fli_place *p, size_t i) { of(p)->next = i; }
-static void join(fli_place *p) { of(p)->next = NO_LANE; }
+static void lane(fli_place *p, size_t i) { of(p)->lane = (uint32_t)i + 1; }
+static void join(fli_place *p) { of(p)->lane = NO_LANE; }
 
 static fl_status status(fli_place *p, fl_ctx *ctx)
 {
@@ -339,7 +401,7 @@ fl_status fli_recorder_new(fl_ctx *ctx, fli_engine *e, fli_recorder **out)
 {
     fli_recorder *r = fli_alloc(ctx, 1, sizeof *r);
     if (!r) return FL_ENOMEM;
-    *r = (fli_recorder){.place = {&place_ops}, .ctx = ctx, .engine = e, .next = NO_LANE, .touched_room = 64};
+    *r = (fli_recorder){.place = {&place_ops}, .ctx = ctx, .engine = e, .lane = NO_LANE, .touched_room = 64};
     if (!(r->touched = fli_alloc(ctx, r->touched_room, sizeof *r->touched))) {
         fli_recorder_free(r);
         return FL_ENOMEM;
@@ -356,8 +418,11 @@ void fli_recorder_free(fli_recorder *r)
     fli_free(r->tape.op);
     fli_free(r->tape.term);
     fli_free(r->tape.begin);
+    fli_free(r->op);
+    fli_free(r->op_lane);
+    fli_free(r->term);
     fli_free(r->owner);
-    fli_free(r->drawn);
+    fli_free(r->lane_ops);
     fli_free(r->touched);
     fli_free(r->plain);
     fli_free(r);

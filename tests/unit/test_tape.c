@@ -118,7 +118,7 @@ static void random_op(bench *b, fli_rng *r, size_t lane, size_t kinds)
     operate(&b->here, kind, a, b->w[from[0]], b->w[from[1]], b->w[out]);
 }
 
-/* The server's: any vector. */
+/* Any vector. */
 static void server_op(bench *b, fli_rng *r, size_t kinds)
 {
     size_t x = fli_rng_below(r, VECTORS), y = fli_rng_below(r, VECTORS), out = fli_rng_below(r, VECTORS);
@@ -169,7 +169,11 @@ static void programs(const fli_ops *ops)
         for (size_t pass = 0; pass <= fli_rng_below(&r, 2); pass++)
             for (size_t i = 0; i < LANES; i++) {
                 b.there.place->does->lane(b.there.place, i);
-                for (size_t k = fli_rng_below(&r, 9); k > 0; k--) random_op(&b, &r, i, kinds);
+                for (size_t k = fli_rng_below(&r, 9); k > 0; k--)
+                    if (round % 3) /* in every third round lanes do not keep to themselves */
+                        random_op(&b, &r, i, kinds);
+                    else
+                        server_op(&b, &r, kinds);
             }
         b.there.place->does->join(b.there.place);
         for (size_t k = fli_rng_below(&r, 40); k > 0; k--) server_op(&b, &r, kinds);
@@ -230,30 +234,45 @@ static void test_order_matters(void **state)
     bench_fini(&b);
 }
 
-/* Lanes go on one tape; going back to an earlier one, or on to the server's part, begins another. */
+static void both(bench *b, void (*fn)(const fli_space *, double, const void *, void *), size_t x, size_t y)
+{
+    fn(&b->there, 0.5, b->v[x], b->v[y]);
+    fn(&b->here, 0.5, b->w[x], b->w[y]);
+}
+
+static void add(const fli_space *s, double a, const void *x, void *y) { fli_axpy(s, a, x, y); }
+static void put(const fli_space *s, double a, const void *x, void *y) { fli_lin(s, a, x, a, x, y); }
+
+/* Lanes, and what belongs to none, go on one tape, until one has to see what another did. */
 static void test_lanes(void **state)
 {
     bench b;
     (void)state;
     bench_init(&b, &fli_ops_f32);
     fli_place *p = b.there.place;
-    for (size_t i = 0; i < LANES; i++) {
-        p->does->lane(p, i);
-        fli_scale(&b.there, 0.5, b.v[SHARED + i * OWN]);
-        fli_scale(&b.here, 0.5, b.w[SHARED + i * OWN]);
-    }
+    both(&b, put, 0, 1); /* the server's */
+    for (size_t pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < LANES; i++) {
+            p->does->lane(p, i);
+            both(&b, add, 2, SHARED + i * OWN + pass);
+        }
     p->does->join(p);
+    both(&b, put, 0, SHARED + 3);
     assert_int_equal(plays, 0);
-    fli_axpy(&b.there, 1, b.v[SHARED], b.v[0]);
-    fli_axpy(&b.here, 1, b.w[SHARED], b.w[0]);
+    both(&b, add, SHARED, 0); /* sees lane 0 */
     assert_int_equal(plays, 1);
-    assert_int_equal(played_lanes, LANES);
+    assert_int_equal(played_lanes, LANES + 1);
+    assert_int_equal(played_ops, 2 * LANES + 2);
     p->does->lane(p, 0);
-    fli_copy(&b.there, b.v[0], b.v[SHARED]);
-    fli_copy(&b.here, b.w[0], b.w[SHARED]);
+    both(&b, put, 0, SHARED); /* sees the server, and writes what it has read */
     assert_int_equal(plays, 2);
-    same(&b);
+    p->does->lane(p, 1);
+    both(&b, add, 2, SHARED + OWN);
+    p->does->lane(p, 2);
+    both(&b, add, 1, 2); /* writes what lane 1 has read */
     assert_int_equal(plays, 3);
+    same(&b);
+    assert_int_equal(plays, 4);
     bench_fini(&b);
 }
 
