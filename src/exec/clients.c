@@ -289,8 +289,8 @@ static fl_status begin_turn(fli_clients *c, turn_slot *t, fli_exchange *x)
     t->exchange = x;
     x->own_diverged = 0;
     x->why.text[0] = 0;
-    fl_status s = may_call(c, t);
-    if (s || (s = fli_store_get(c->store, client, &t->kept))) return s;
+    fl_status s = fli_store_get(c->store, client, &t->kept);
+    if (s) return s;
     s = fli_view_open(c->ctx, c->spec.fed, client, &t->view);
     if (s && t->kept.scalars) fli_store_release(c->store, client);
     return s;
@@ -312,8 +312,11 @@ static void pose(fli_clients *c, turn_slot *t, void **caches)
     t->task.round = x->ask.round;
     t->task.seed = c->spec.seed;
     t->task.client = client;
-    c->spec.algo->pose(&t->turn, &t->task.problem);
-    if ((x->status = called(c, t, "pose"))) end_turn(c, t);
+    if (!(x->status = may_call(c, t))) {
+        c->spec.algo->pose(&t->turn, &t->task.problem);
+        x->status = called(c, t, "pose");
+    }
+    if (x->status) end_turn(c, t);
 }
 
 /* Whether objective or solver have failed. */

@@ -139,6 +139,15 @@ static fl_status load_progress(fl_run *run, fli_loader *in)
     return load_rows(run, in);
 }
 
+/* Whether it is one of those, which are separated by semicolons. */
+static int lists(const char *those, const char *one)
+{
+    size_t n = strlen(one);
+    for (const char *at = those; at; at = strstr(at, "; ") ? strstr(at, "; ") + 2 : NULL)
+        if (!strncmp(at, one, n) && (!at[n] || !strncmp(at + n, "; ", 2))) return 1;
+    return 0;
+}
+
 /* Another processor or device may go on with a run, but not to the same bits. */
 static void load_kernels(fl_run *run, fli_loader *in)
 {
@@ -151,7 +160,7 @@ static void load_kernels(fl_run *run, fli_loader *in)
             "the run was begun with kernels for %s and goes on with those for %s: its last digits will not be those of "
             "a run that was never stopped",
             before, now);
-    if (strstr(before, now))
+    if (lists(before, now))
         memcpy(run->kernels, before, sizeof before);
     else
         fli_snprintf(run->kernels, sizeof run->kernels, "%s; %s", before, now);

@@ -25,9 +25,10 @@ fl_status fli_run_open_device(fl_run *run, fli_exec_spec *spec)
                          .memory = p->there};
     if (!fli_settings_on_device(&p->settings)) return FL_OK;
     if (p->mailbox)
-        return fli_fail(run->ctx, FL_ECONFIG,
-                        "device is %s, but the clients are in other processes, and all turns are theirs; it must be cpu",
-                        p->settings.top.device);
+        return fli_fail(
+            run->ctx, FL_ECONFIG,
+            "device is %s, but the clients are in other processes, and all turns are theirs; it must be cpu",
+            p->settings.top.device);
     fl_status s = fli_device_find(run->ctx, p->settings.top.device, &d.backend, &d.which);
     if (!s) s = fli_device_new(run->ctx, &d, &run->device);
     if (!s) s = budget(run, &d, spec);

@@ -251,7 +251,7 @@ const fli_rule fli_settings_rules[] = {
      "algorithm {algorithm.kind} touches its vectors itself (FL_METHOD_TOUCHES), so device must be cpu, not {device}",
      "device: twin\nalgorithm: toucher", NULL},
     {"device algorithm.kind", levels_there,
-     "algorithm {algorithm.kind} works on two levels, which runs on the cpu alone; device must be cpu, not {device}",
+     "algorithm {algorithm.kind} works on two levels, which run on the cpu alone; device must be cpu, not {device}",
      "device: twin\nalgorithm: simfbo\nbilevel: regularization", NULL},
     {"device local.solver", own_solver_there,
      "local.solver {local.solver} comes with the program and runs on the cpu alone; device must be cpu, not {device}",

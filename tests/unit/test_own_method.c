@@ -95,7 +95,8 @@ static void vectors(void **state)
     (void)state;
     for (size_t k = 0; fli_ops_list[k]; k++) {
         const fli_ops *ops = fli_ops_list[k];
-        fl_space s = {3, ops->size, ops};
+        const fli_space ours = {ops, 3, NULL};
+        fl_space s = {3, ops->size, &ours};
         double x[3] = {1, 2, 3}, y[3] = {4, 5, 6}, got[3], ten = 10;
         char a[24], b[24], c[24];
         ops->from_f64(3, x, a);

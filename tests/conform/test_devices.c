@@ -1,0 +1,153 @@
+/* Runs on a device: `twin` does in plain C what a GPU does, by the very functions of the CPU. So every method that is
+ * listed has the same bits on it as on the CPU, or is refused in words before anything runs. */
+#include "outcome.h"
+#include "runs.h"
+
+#include "algo/algo.h"
+
+static const char base[] =
+    "rounds: 4\nseed: 3\nthreads: 2\n"
+    "data: {kind: blobs, classes: 4, features: 6, samples: 240, test_samples: 50, test_fraction: 0.2}\n"
+    "partition: {kind: dirichlet, clients: 12, alpha: 1}\nsystem: {kind: lognormal, jitter: 0.3}\n"
+    "participation: {kind: uniform, count: 7}\nlocal: {batch: 5, lr: 0.1, uneven: range, range: [1, 3]}\n"
+    "metrics: {gradient: true, gradient_mapping: true}\n";
+
+static outcome run_of(fixture *f, const char *set, const char *device)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "%s;device=%s", set, device);
+    fl_run *run = run_done(f, base, text);
+    assert_true(!run->device == !strcmp(device, "cpu"));
+    outcome o = outcome_of(run);
+    fl_run_free(run);
+    return o;
+}
+
+static void agree(fixture *f, const char *set)
+{
+    outcome here = run_of(f, set, "cpu"), there = run_of(f, set, "twin");
+    assert_int_equal(here.count, 5);
+    if (!same(&here, &there)) fail_msg("%s: the twin gives other bits", set);
+    outcome_free(&here);
+    outcome_free(&there);
+}
+
+/* Whether a run can be made of it; else it must be said why. */
+static int runs(fixture *f, const char *set)
+{
+    fl_run *run = NULL;
+    char text[1024];
+    snprintf(text, sizeof text, "%s;device=twin", set);
+    fl_config *cfg = config_of(f, base, text);
+    fl_status s = fl_run_new(cfg, &run);
+    if (s) assert_fails(f->ctx, s, FL_ECONFIG, "the cpu alone");
+    fl_run_free(run);
+    fl_config_free(cfg);
+    return !s;
+}
+
+static void every_algorithm(void **state)
+{
+    static const char *const models[] = {"model={kind: mlp, hidden: [9]}",
+                                         "model={kind: softmax, weight_decay: 0.01};precision=f64"};
+    size_t agreed = 0, refused = 0;
+    for (const fli_algo *const *a = fli_algo_list; *a; a++)
+        for (size_t k = 0; k < 2; k++) {
+            char set[512];
+            if ((*a)->traits & FLI_ALGO_BILEVEL && k) continue; /* which has no weight decay */
+            snprintf(set, sizeof set, "algorithm=%s;%s%s%s", (*a)->name, models[k],
+                     (*a)->traits & FLI_ALGO_EVERYONE ? ";participation=everyone" : "",
+                     (*a)->traits & FLI_ALGO_BILEVEL ? ";bilevel=hyper_representation;metrics.gradient_mapping=false"
+                                                     : "");
+            int goes = runs(*state, set);
+            if (goes) agree(*state, set);
+            agreed += (size_t)goes;
+            refused += (size_t)!goes;
+        }
+    assert_true(agreed >= 50);
+    assert_int_equal(refused, 5 + 2); /* two levels, and FedGiA's quadratics */
+}
+
+/* Models, samples, solvers and metrics of all kinds. */
+static void other_settings(void **state)
+{
+    static const char *const sets[] = {
+        "model=logistic;data.classes=2",
+        "model=logistic;data.classes=2;precision=f64;algorithm=scaffold",
+        "data={kind: digits, samples: 200, test_samples: 40, crop: 20, augment: crop};local.batch=20;"
+        "model={kind: cnn, layers: 'conv 3x5, pool 4, conv 4x3 same, avgpool 2, fc 6'}",
+        "model={kind: mlp, hidden: [7, 5]};local.momentum=0.9;local.schedule=sqrt;local.schedule_by=step",
+        "model=softmax;local.batch=0;local.steps=3",
+        "model={kind: softmax, weight_decay: 0.5, weight_decay_by: batch};local.batch_fraction=0.3",
+        "model=softmax;metrics.local=true;algorithm={kind: fedcpsl, freeze_after: 2};participation=everyone",
+        "model=softmax;metrics.local=true;algorithm=apfl",
+        "model={kind: mlp, hidden: [5]};data.unlabelled=0.7;algorithm=fedvra-u;"
+        "semi={labels: projected, label_steps: 3, label_batch: 2}",
+        "model=softmax;data.unlabelled=0.7;algorithm=fedcpsl;metrics.local=true;"
+        "semi={labels: closed_form, confidence: 0.3}",
+        "model=softmax;metrics.potential=true;algorithm=fedvra",
+        "model=softmax;regularizer={kind: l1, weight: 0.01};algorithm=feddr",
+        "model=softmax;participation={kind: bernoulli, probability: 0.3};system.deadline=0.01",
+        "model=softmax;algorithm=scaffold;memory=1000",
+    };
+    for (size_t k = 0; k < sizeof sets / sizeof *sets; k++) agree(*state, sets[k]);
+}
+
+/* A run that stops on one goes on on the other, and says so beside its result. */
+static void resumed_elsewhere(void **state)
+{
+    fixture *f = *state;
+    static const char *const devices[] = {"cpu", "twin"};
+    double model[2][200];
+    for (int k = 0; k < 2; k++) {
+        char set[1200], path[600], text[4096];
+        fl_run *run;
+        snprintf(path, sizeof path, "%s/%s", f->folder, devices[k]);
+        snprintf(set, sizeof set, "model=softmax;algorithm=scaffold;checkpoint_every=2;rounds=4;device=%s;output=%s",
+                 devices[k], path);
+        run = run_new(f, base, set);
+        for (int r = 0; r < 2; r++) assert_ok(f->ctx, fl_run_step(run, NULL));
+        fl_run_free(run);
+        fl_config *cfg = fl_config_new(f->ctx);
+        assert_ok(f->ctx, fl_config_resume(cfg, path));
+        snprintf(set, sizeof set, "device=%s", devices[1 - k]);
+        assert_ok(f->ctx, fl_config_set(cfg, set));
+        assert_ok(f->ctx, fl_run_resume(cfg, &run));
+        fl_config_free(cfg);
+        assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+        assert_ok(f->ctx, fl_run_save(run));
+        assert_int_equal(fl_run_model(run, model[k], 200), 28);
+        fl_run_free(run);
+        snprintf(set, sizeof set, "%s/manifest.json", path);
+        FILE *in = fopen(set, "r");
+        text[fread(text, 1, sizeof text - 1, in)] = 0;
+        fclose(in);
+        assert_non_null(strstr(text, "on twin"));
+        assert_non_null(strstr(text, "; "));
+    }
+    assert_memory_equal(model[0], model[1], 28 * sizeof(double));
+}
+
+static void text_of(void *arg, const char *text) { snprintf(arg, 1000, "%s", text); }
+
+static void listed(void **state)
+{
+    fixture *f = *state;
+    char text[1000];
+    assert_ok(f->ctx, fl_list(f->ctx, "devices", NULL, text_of, text));
+    assert_non_null(strstr(text, "cpu "));
+    assert_non_null(strstr(text, "twin "));
+    assert_non_null(strstr(text, "cuda"));
+    assert_fails(f->ctx, fl_list(f->ctx, "device", "twin", text_of, text), FL_ECONFIG, "fedloom list devices");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(every_algorithm),
+        FIXTURE_TEST(other_settings),
+        FIXTURE_TEST(resumed_elsewhere),
+        FIXTURE_TEST(listed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
