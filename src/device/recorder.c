@@ -198,6 +198,14 @@ void fli_recorder_play(fli_recorder *r)
     erase(r);
 }
 
+void fli_recorder_settle(fli_recorder *r, size_t n, const void *const *v, size_t count)
+{
+    int touched = r->tape.count && r->tape.n != n;
+    for (size_t i = 0; r->tape.count && !touched && i < count; i++)
+        touched = v[i] && look_up(r, v[i])->tape == r->number;
+    if (touched) fli_recorder_play(r);
+}
+
 /* What an operation touches. */
 typedef struct {
     touch *x, *y, *out;
@@ -355,14 +363,14 @@ static void map(fli_place *p, const fli_ops *ops, size_t n, size_t vectors, void
 static double dot(fli_place *p, const fli_ops *ops, size_t n, const void *x, const void *y)
 {
     fli_recorder *r = of(p);
-    fli_recorder_play(r);
+    fli_recorder_settle(r, n, (const void *const[]){x, y}, 2);
     return n ? r->engine->does->dot(r->engine, ops, n, x, y) : 0;
 }
 
 static void finite(fli_place *p, const fli_ops *ops, size_t n, size_t count, const void *const *x, unsigned char *out)
 {
     fli_recorder *r = of(p);
-    fli_recorder_play(r);
+    fli_recorder_settle(r, n, x, count);
     if (count) r->engine->does->finite(r->engine, ops, n, count, x, out);
 }
 

@@ -15,5 +15,8 @@ void fli_recorder_free(fli_recorder *r);
 fli_place *fli_recorder_place(fli_recorder *r);
 /* Has the engine do what is recorded: before it is asked for anything that is not on a tape. */
 void fli_recorder_play(fli_recorder *r);
+/* The same, unless what is recorded has nothing to do with these vectors of n entries; NULLs are passed over. For what
+ * uses no others. */
+void fli_recorder_settle(fli_recorder *r, size_t n, const void *const *v, size_t count);
 
 #endif

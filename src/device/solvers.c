@@ -269,6 +269,21 @@ static int longer_first(const void *a, const void *b)
     return (u->t->client > v->t->client) - (u->t->client < v->t->client);
 }
 
+/* What is recorded of the lanes' vectors is done before they are used. */
+static fl_status settle(block *b, const fli_engine_lane *lane, size_t lanes)
+{
+    enum { EACH = 6 };
+    const void **v = fli_arena_alloc(&b->arena, EACH * lanes, sizeof *v);
+    if (!v) return FL_ENOMEM;
+    for (size_t i = 0; i < lanes; i++) {
+        const fli_engine_lane *l = &lane[i];
+        const void *all[EACH] = {l->start, l->z, l->shift, l->anchor, l->own_start, l->own_z};
+        memcpy(v + EACH * i, all, sizeof all);
+    }
+    fli_recorder_settle(b->in->d->recorder, fli_device_space(b->in->d)->n, v, EACH * lanes);
+    return FL_OK;
+}
+
 static fl_status train(block *b)
 {
     instance *in = b->in;
@@ -288,8 +303,7 @@ static fl_status train(block *b)
         if (lane[i].own_z) fli_copy(fli_device_space(d), lane[i].own_start, lane[i].own_z);
     }
     p->does->join(p);
-    fli_recorder_play(d->recorder);
-    if (s || !at_work) return s;
+    if (s || !at_work || (s = settle(b, lane, at_work))) return s;
     fli_engine_turns turns = {.data = fli_device_data(d, b->turns->t->view->ds),
                               .lane = lane,
                               .lanes = at_work,

@@ -1,5 +1,6 @@
-/* Whole runs on the plain twin of a device: every method whose local work is SGD has the bits of the CPU, on every
- * model that devices compute, in models, metrics and checkpoints. */
+/* Whole runs on the plain twin of a device have the bits of the CPU: every method whose local work is SGD on every
+ * model that devices compute, pseudo labels, images that are augmented, checkpoints. Settings are in
+ * test_devices.c. */
 #include "outcome.h"
 #include "runs.h"
 
@@ -14,46 +15,18 @@ static const char base[] =
     "local: {batch: 5, lr: 0.1, uneven: range, range: [1, 3]}\n"
     "metrics: {gradient: true}\n";
 
-/* ---- runs there ------------------------------------------------------------------------------------------ */
-
-typedef struct {
-    fl_run *run;
-    fli_device *d;
-    fli_site site;
-} there;
-
-static void there_init(fixture *f, const char *set, there *t)
-{
-    t->run = run_new(f, base, set);
-    fli_exec_spec spec = *fli_exec_spec_of(t->run->exec);
-    fli_device_spec device = {.model = spec.model, .fed = spec.fed, .sgd = spec.sgd};
-    assert_ok(f->ctx, fli_device_find(f->ctx, "twin", &device.backend, &device.which));
-    assert_ok(f->ctx, fli_device_new(f->ctx, &device, &t->d));
-    t->site = fli_device_site(t->d);
-    spec.site = &t->site;
-    run_anew(f, t->run, &spec);
-}
-
-/* The run's vectors are given back before the device. */
-static void there_fini(there *t)
-{
-    fl_run_free(t->run);
-    fli_device_free(t->d);
-}
-
 static void agree(fixture *f, const char *set)
 {
-    there t;
-    fl_run *run = run_done(f, base, set);
-    outcome here = outcome_of(run);
-    fl_run_free(run);
-    there_init(f, set, &t);
-    assert_ok(f->ctx, fl_run_go(t.run, NULL, NULL));
-    outcome other = outcome_of(t.run);
-    there_fini(&t);
-    if (!same(&here, &other)) fail_msg("%s: other bits on the twin", set);
-    outcome_free(&here);
-    outcome_free(&other);
+    char there[1024];
+    outcome o[2];
+    snprintf(there, sizeof there, "%s;device=twin", set);
+    for (int k = 0; k < 2; k++) {
+        fl_run *run = run_done(f, base, k ? there : set);
+        o[k] = outcome_of(run);
+        fl_run_free(run);
+    }
+    if (!same(&o[0], &o[1])) fail_msg("%s: other bits on the twin", set);
+    for (int k = 0; k < 2; k++) outcome_free(&o[k]);
 }
 
 /* ---- methods --------------------------------------------------------------------------------------------- */
@@ -121,6 +94,7 @@ static void pseudo_labels(void **state)
         }
 }
 
+/* Images that are changed in every epoch, also for pairs; what else test_devices.c leaves out. */
 static void other_settings(void **state)
 {
     static const char *const sets[] = {
@@ -130,14 +104,7 @@ static void other_settings(void **state)
         "model={kind: cnn, layers: \"conv 6x5 same, avgpool 2, fc 8\"};algorithm=scaffold",
         "data={kind: digits, samples: 240, test_samples: 40, augment: cifar};model=softmax;rounds=2;"
         "algorithm={kind: fedcpsl, mix: auto}",
-        "model={kind: softmax, weight_decay: 0.5, weight_decay_by: batch};partition={kind: cuts, clients: 12};"
-        "local.schedule=log2;local.schedule_by=step;local.momentum=0.5;algorithm=fedavg",
-        "model=softmax;local.batch=0;local.steps=4;algorithm=feddyn",
         "model=softmax;local.batch=1000;algorithm={kind: fedpd, skip: 0.5};participation=everyone",
-        "model=softmax;metrics.potential=true;algorithm=fedvra",
-        "model=softmax;regularizer={kind: l1, weight: 0.01};algorithm=feddr;metrics.gradient_mapping=true",
-        "model=softmax;participation={kind: bernoulli, probability: 0.3};memory=1000;algorithm=scaffold",
-        "model=softmax;metrics.local=true;algorithm={kind: fedcpsl, freeze_after: 2};participation=everyone",
         "model={kind: mlp, hidden: [5]};metrics.local=true;algorithm={kind: apfl, mix: auto}",
     };
     for (size_t k = 0; k < sizeof sets / sizeof *sets; k++) agree(*state, sets[k]);
@@ -161,18 +128,16 @@ static unsigned char *image_of(fixture *f, const fl_run *run, size_t *n)
 static void checkpoints_move(void **state)
 {
     static const char set[] = "model={kind: mlp, hidden: [5]};data.unlabelled=0.6;algorithm=fedcpsl;"
-                              "semi={labels: projected, label_steps: 2};participation=everyone";
+                              "semi={labels: projected, label_steps: 2};participation=everyone;device=";
     fixture *f = *state;
-    there t[2];
-    fl_run *run[3] = {run_new(f, base, set)};
+    fl_run *run[3];
     fli_loader *in;
     size_t n[3];
     unsigned char *bytes[3];
-    for (int k = 0; k < 2; k++) {
-        there_init(f, set, &t[k]);
-        run[k + 1] = t[k].run;
-    }
     for (int k = 0; k < 3; k++) {
+        char text[512];
+        snprintf(text, sizeof text, "%s%s", set, k ? "twin" : "cpu");
+        run[k] = run_new(f, base, text);
         for (int r = 0; k < 2 && r < 2; r++) assert_ok(f->ctx, fl_run_step(run[k], NULL));
         if (k == 2) { /* it reads what the CPU has written */
             assert_ok(f->ctx, fli_loader_open_memory(f->ctx, "image", bytes[0], n[0], &in));
@@ -184,9 +149,10 @@ static void checkpoints_move(void **state)
         assert_int_equal(n[0], n[k]);
         assert_memory_equal(bytes[0], bytes[k], n[0]);
     }
-    for (int k = 0; k < 3; k++) fli_free(bytes[k]);
-    fl_run_free(run[0]);
-    for (int k = 0; k < 2; k++) there_fini(&t[k]);
+    for (int k = 0; k < 3; k++) {
+        fli_free(bytes[k]);
+        fl_run_free(run[k]);
+    }
 }
 
 int main(void)

@@ -258,6 +258,10 @@ static void test_lanes(void **state)
         }
     p->does->join(p);
     both(&b, put, 0, SHARED + 3);
+    /* what is on the tape is none of their business */
+    size_t x = SHARED + 2, y = SHARED + OWN + 2;
+    assert_true(fli_dot(&b.there, b.v[x], b.v[y]) == fli_dot(&b.here, b.w[x], b.w[y]));
+    assert_true(fli_finite(&b.there, b.v[x]));
     assert_int_equal(plays, 0);
     both(&b, add, SHARED, 0); /* sees lane 0 */
     assert_int_equal(plays, 1);
