@@ -198,6 +198,24 @@ static void pseudo_labels(void **state)
     }
 }
 
+/* Vectors, solvers and evaluations elsewhere. */
+static void on_a_device(void **state)
+{
+    fixture *f = *state;
+    static const char *const sets[] = {
+        "algorithm=fedvra;device=twin", "algorithm=fedadam;device=twin", "algorithm=fedlin;device=twin",
+        "algorithm={kind: fedcpsl, mix: auto};data.unlabelled=0.5;semi.labels=closed_form;metrics.local=true;"
+        "device=twin",
+        "algorithm=fedvra-u;data.unlabelled=0.5;semi={labels: projected, label_batch: 1};device=twin"};
+    char text[1024], file[128];
+    snprintf(text, sizeof text, config, 1, "", "everyone");
+    snprintf(file, sizeof file, "%s", fixture_write(f, "config.yaml", text));
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        whole w = {file, sets[i], 0};
+        assert_true(torture(f, whole_run, &w) > 50);
+    }
+}
+
 /* Workers allocate as well (client state, data on demand): one fails, the others carry on to the end of the block. */
 static void several_threads(void **state)
 {
@@ -344,6 +362,7 @@ int main(void)
         FIXTURE_TEST(sparse_data),
         FIXTURE_TEST(every_algorithm),
         FIXTURE_TEST(pseudo_labels),
+        FIXTURE_TEST(on_a_device),
         FIXTURE_TEST(several_threads),
         FIXTURE_TEST(asynchronous),
         FIXTURE_TEST(devices),
