@@ -203,12 +203,11 @@ static void on_a_device(void **state)
 {
     fixture *f = *state;
     static const char *const sets[] = {
-        "algorithm=fedvra;device=twin", "algorithm=fedadam;device=twin", "algorithm=fedlin;device=twin",
-        "algorithm={kind: fedcpsl, mix: auto};data.unlabelled=0.5;semi.labels=closed_form;metrics.local=true;"
-        "device=twin",
-        "algorithm=fedvra-u;data.unlabelled=0.5;semi={labels: projected, label_batch: 1};device=twin"};
+        "algorithm=fedvra", "algorithm=fedadam", "algorithm=fedlin",
+        "algorithm={kind: fedcpsl, mix: auto};data.unlabelled=0.5;semi.labels=closed_form;metrics.local=true",
+        "algorithm=fedvra-u;data.unlabelled=0.5;semi={labels: projected, label_batch: 1}"};
     char text[1024], file[128];
-    snprintf(text, sizeof text, config, 1, "", "everyone");
+    snprintf(text, sizeof text, config, 1, "device: twin\n", "everyone");
     snprintf(file, sizeof file, "%s", fixture_write(f, "config.yaml", text));
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
         whole w = {file, sets[i], 0};

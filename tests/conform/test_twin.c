@@ -15,6 +15,8 @@ static const char base[] =
     "local: {batch: 5, lr: 0.1, uneven: range, range: [1, 3]}\n"
     "metrics: {gradient: true}\n";
 
+#define DIGITS "data={kind: digits, samples: 240, test_samples: 40"
+
 static void agree(fixture *f, const char *set)
 {
     char there[1024];
@@ -57,8 +59,8 @@ static void every_method(void **state)
     static const char *const ways[] = {
         "model={kind: softmax, weight_decay: 0.01}",
         "model={kind: mlp, hidden: [9, 5]};precision=f64;local.momentum=0.8",
-        "data={kind: digits, samples: 240, test_samples: 40};metrics.gradient=false;rounds=2;"
-        "model={kind: cnn, layers: \"conv 5x5 stride 2, pool 2, conv 6x3 same, fc 8\"}",
+        DIGITS
+        "};metrics.gradient=false;rounds=2;model={kind: cnn, layers: 'conv 5x5 stride 2, pool 2, conv 6x3 same, fc 8'}",
         "data.classes=2;model=logistic;local.schedule=sqrt",
     };
     char set[512];
@@ -98,12 +100,12 @@ static void pseudo_labels(void **state)
 static void other_settings(void **state)
 {
     static const char *const sets[] = {
-        "data={kind: digits, samples: 240, test_samples: 40, augment: cifar};metrics.gradient=false;rounds=2;"
-        "model={kind: cnn, layers: \"conv 5x5 stride 2, pool 2, fc 8\"};algorithm=scaffold;local.steps=9",
-        "data={kind: digits, samples: 240, test_samples: 40, crop: 17, augment: crop, normalize: image};rounds=2;"
-        "model={kind: cnn, layers: \"conv 6x5 same, avgpool 2, fc 8\"};algorithm=scaffold",
-        "data={kind: digits, samples: 240, test_samples: 40, augment: cifar};model=softmax;rounds=2;"
-        "algorithm={kind: fedcpsl, mix: auto}",
+        DIGITS ", augment: cifar};metrics.gradient=false;rounds=2;"
+               "model={kind: cnn, layers: \"conv 5x5 stride 2, pool 2, fc 8\"};algorithm=scaffold;local.steps=9",
+        DIGITS ", crop: 17, augment: crop, normalize: image};rounds=2;"
+               "model={kind: cnn, layers: \"conv 6x5 same, avgpool 2, fc 8\"};algorithm=scaffold",
+        DIGITS ", augment: cifar};model=softmax;rounds=2;"
+               "algorithm={kind: fedcpsl, mix: auto}",
         "model=softmax;local.batch=1000;algorithm={kind: fedpd, skip: 0.5};participation=everyone",
         "model={kind: mlp, hidden: [5]};metrics.local=true;algorithm={kind: apfl, mix: auto}",
     };
