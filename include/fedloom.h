@@ -54,6 +54,9 @@ typedef enum {
 
 /* What this build computes convolutions with: "oneDNN 2.6.3", or "OpenBLAS" if there was no oneDNN. */
 const char *fl_convolutions(void);
+/* Where this build can compute runs, as `device` names it: "cpu, cuda, twin", or "cpu, twin" if there was no CUDA
+ * toolkit. What there is on this machine: fl_list of "devices". */
+const char *fl_devices(void);
 
 /* A sentence for a status, never NULL. */
 const char *fl_status_text(fl_status status);

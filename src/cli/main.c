@@ -108,7 +108,9 @@ static int version(void)
 {
     const char *kernels;
     int code = check_kernels(&kernels);
-    if (!code) printf("fedloom %s, kernels for %s, convolutions by %s\n", FL_VERSION, kernels, fl_convolutions());
+    if (!code)
+        printf("fedloom %s, kernels for %s, convolutions by %s, devices %s\n", FL_VERSION, kernels, fl_convolutions(),
+               fl_devices());
     return code;
 }
 

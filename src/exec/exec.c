@@ -34,8 +34,12 @@ fli_card fli_exec_card(const fli_exec *e, uint32_t client)
     return card;
 }
 
-/* fli_coordinator_spec.size */
-static size_t size_of(const void *exec, size_t client) { return (size_t)fli_exec_card(exec, (uint32_t)client).samples; }
+/* fli_coordinator_spec.size. At a site, whose clients are all here, this is asked often enough to count. */
+static size_t size_of(const void *exec, size_t client)
+{
+    const fli_exec *e = exec;
+    return e->spec.site ? fli_fed_size(e->spec.fed, client) : (size_t)fli_exec_card(e, (uint32_t)client).samples;
+}
 
 static fl_status clients_new(fli_exec *e)
 {
@@ -177,8 +181,10 @@ void fli_exec_server_changed(fli_exec *e)
 
 fl_status fli_exec_status(const fli_exec *e)
 {
-    fli_place *place = e->space.place;
-    return place ? place->does->status(place, e->ctx) : FL_OK;
+    const fli_site *site = e->spec.site;
+    if (!site) return FL_OK;
+    fl_status s = site->place->does->status(site->place, e->ctx);
+    return s ? s : site->elsewhere->status(site->elsewhere->arg, e->ctx);
 }
 
 /* ---- exchanges ------------------------------------------------------------------------------------------- */

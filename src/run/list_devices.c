@@ -6,6 +6,15 @@
 
 #include <string.h>
 
+static int has_cuda(void)
+{
+    for (const fli_backend *const *b = fli_backend_list; *b; b++)
+        if (!strcmp((*b)->name, "cuda")) return 1;
+    return 0;
+}
+
+const char *fl_devices(void) { return has_cuda() ? "cpu, cuda, twin" : "cpu, twin"; }
+
 static void add(fli_text *t, const char *name, const fli_engine_info *i)
 {
     fli_text_addf(t, "%-16s %s", name, i->name);
@@ -32,13 +41,9 @@ static fl_status add_backend(fl_ctx *ctx, fli_text *t, const fli_backend *b)
 fl_status fli_list_devices(fl_ctx *ctx, fli_text *t)
 {
     fl_status s = FL_OK;
-    int cuda = 0;
     fli_text_addf(t, "%-16s the processors of this machine\n", "cpu");
-    for (const fli_backend *const *b = fli_backend_list; !s && *b; b++) {
-        cuda |= !strcmp((*b)->name, "cuda");
-        s = add_backend(ctx, t, *b);
-    }
-    if (!cuda) fli_text_addf(t, "%-16s none here: this fedloom was built without the CUDA toolkit\n", "cuda");
+    for (const fli_backend *const *b = fli_backend_list; !s && *b; b++) s = add_backend(ctx, t, *b);
+    if (!has_cuda()) fli_text_addf(t, "%-16s none here: this fedloom was built without the CUDA toolkit\n", "cuda");
     fli_text_add(t, "\n`device: NAME` in a configuration computes there.\n");
     return s;
 }
