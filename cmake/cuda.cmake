@@ -1,4 +1,4 @@
-# src/cuda, for GPUs: find_cuda() sets FEDLOOM_WITH_CUDA, and add_cuda(OUT LIBRARIES) puts the objects into OUT and what they need into
+# src/cuda, for GPUs: find_cuda() sets FEDLOOM_WITH_CUDA, and add_cuda(OUT LIBRARIES) puts the object into OUT and what it needs into
 # LIBRARIES. nvcc compiles each kernel for the processors named below, and leaves what later ones can compile for themselves. The runtime
 # is linked statically and finds the driver when it is first asked, so that programs start where there is neither.
 set(FEDLOOM_CUDA AUTO CACHE STRING "runs on GPUs: ON, OFF, or AUTO, where nvcc is found")
@@ -36,13 +36,19 @@ endfunction()
 
 function(add_cuda out libraries)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.c ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
-  find_library(CUDART_LIBRARY cudart_static PATHS ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES}
-               ${CMAKE_CUDA_HOST_IMPLICIT_LINK_DIRECTORIES} REQUIRED)
+  find_library(CUDART_LIBRARY cudart_static HINTS ${CMAKE_CUDA_HOST_IMPLICIT_LINK_DIRECTORIES}
+               ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES} REQUIRED)
   add_library(fedloom_cuda OBJECT ${sources})
   cuda_flags(fedloom_cuda)
   target_include_directories(fedloom_cuda PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_include_directories(fedloom_cuda SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
   target_link_libraries(fedloom_cuda PRIVATE fedloom_flags)
-  set(${out} $<TARGET_OBJECTS:fedloom_cuda> PARENT_SCOPE)
+  # One object of which CMake does not know that nvcc made it: else whoever uses the static library would have to link by nvcc's rules.
+  set(object ${PROJECT_BINARY_DIR}/fedloom_cuda${CMAKE_C_OUTPUT_EXTENSION})
+  add_custom_command(OUTPUT ${object} COMMAND ${CMAKE_LINKER} -r -o ${object} $<TARGET_OBJECTS:fedloom_cuda>
+                     DEPENDS $<TARGET_OBJECTS:fedloom_cuda> COMMAND_EXPAND_LISTS VERBATIM)
+  set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  add_custom_target(fedloom_cuda_object DEPENDS ${object}) # both libraries have it, and only one may make it
+  set(${out} ${object} PARENT_SCOPE)
   set(${libraries} ${CUDART_LIBRARY} rt stdc++ PARENT_SCOPE) # stdc++: launches have guarded statics
 endfunction()
