@@ -45,17 +45,6 @@ void fli_cuda_stream_free(fli_stream s)
 int fli_cuda_wait(fli_stream s) { return (int)cudaStreamSynchronize(s); }
 int fli_cuda_last(void) { return (int)cudaGetLastError(); }
 
-int fli_cuda_after(fli_stream s, fli_stream other)
-{
-    cudaEvent_t now;
-    cudaError_t code = cudaEventCreateWithFlags(&now, cudaEventDisableTiming);
-    if (code) return (int)code;
-    code = cudaEventRecord(now, other);
-    if (!code) code = cudaStreamWaitEvent(s, now, 0);
-    cudaEventDestroy(now); /* it goes once both streams are done with it */
-    return (int)code;
-}
-
 int fli_cuda_alloc(size_t bytes, void **out) { return (int)cudaMalloc(out, bytes); }
 void fli_cuda_release(void *p) { cudaFree(p); }
 int fli_cuda_pinned(size_t bytes, void **out) { return (int)cudaMallocHost(out, bytes); }

@@ -23,8 +23,6 @@ int fli_cuda_stream_new(fli_stream *out);
 void fli_cuda_stream_free(fli_stream s);
 int fli_cuda_wait(fli_stream s); /* until all that the stream was given is done */
 int fli_cuda_last(void);         /* the error of the last launches, and forgets it */
-/* What s is given from now on waits for what `other` has been given so far. */
-int fli_cuda_after(fli_stream s, fli_stream other);
 
 int fli_cuda_alloc(size_t bytes, void **out);
 void fli_cuda_release(void *p);

@@ -61,12 +61,6 @@ int fli_cuda_last(void)
     last_error = OK;
     return code;
 }
-int fli_cuda_after(fli_stream s, fli_stream other)
-{
-    (void)s;
-    (void)other;
-    return OK;
-}
 
 /* Not zero, so that nobody counts on zeros. */
 int fli_cuda_alloc(size_t bytes, void **out)
