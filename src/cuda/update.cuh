@@ -91,8 +91,10 @@ template <typename T> struct fli_update {
     static __device__ __forceinline__ void read(const T *from, const size_t *at, const int *there, T (*v)[V])
     {
 #pragma unroll
-        for (int q = 0; q < Q; q++)
+        for (int q = 0; q < Q; q++) {
+            for (int j = 0; j < V; j++) v[q][j] = 0;
             if (there[q]) fli_load<V>(from + at[q], v[q]);
+        }
     }
     template <int Q, int V>
     static __device__ __forceinline__ void write(T *to, const size_t *at, const int *there, const T (*v)[V])
