@@ -9,7 +9,9 @@
 #include "cuda/kernel.cuh"
 #include "cuda/kernels.h"
 
-enum { FLI_CONV_SHARED = 220 * 1024, FLI_CONV_KERNEL = 9 }; /* bytes that a block may use; the largest kernel */
+/* Bytes of shared memory that a block may use: what all GPUs of these days have, and two blocks of it fit into the large
+ * ones. And the largest kernel. */
+enum { FLI_CONV_SHARED = 99 * 1024, FLI_CONV_KERNEL = 9 };
 
 static inline __host__ __device__ int fli_conv_over(int a, int b) { return (a + b - 1) / b; }
 

@@ -45,18 +45,6 @@ typedef struct {
     int parts;                             /* of a lane's images */
 } shape;
 
-/* Rows of a stage: the least work in all, then the largest stage; 0: none is small enough. */
-static int stage_rows(const shape *p)
-{
-    int best = 0, least = 0, unit = p->pooled ? 2 : 1, quads = p->filters / 4;
-    for (int r = unit; r <= p->bottom + unit - 1; r += unit) {
-        if (r * p->right * quads > 512 * unit * unit) break;
-        int work = fli_conv_over(p->bottom, r) * fli_conv_over(r * p->right, 8);
-        if (!best || work <= least) best = r, least = work;
-    }
-    return best;
-}
-
 /* Floats from position to position, so that four positions lie in different banks. */
 static int apart(int floats) { return fli_conv_over(floats - 8, 16) * 16 + 8; }
 
@@ -95,6 +83,38 @@ static int parts_of(const shape *p, uint32_t lanes, int images, int slots)
     return best;
 }
 
+static int image_floats(const shape *p) { return fli_conv_over(p->image_rows * p->pitch, 4) * 4; }
+static int error_floats(const shape *p) { return p->steps * 8 * p->error_stride; }
+static size_t shared_bytes(const shape *p)
+{
+    size_t used = sizeof(float) * (2 * ((size_t)image_floats(p) + error_floats(p))) + sizeof(int) * 8 * p->steps;
+    size_t warps = sizeof(float) * p->column_warps * p->warp_tiles * 8 * p->filters;
+    size_t bias = sizeof(float) * 4 * 32 * p->warps;
+    size_t after = warps > bias ? warps : bias;
+    return used > after ? used : after;
+}
+
+static void set_stage(shape *p, int rows)
+{
+    p->rows = rows;
+    p->steps = fli_conv_over(rows * p->right, 8);
+    p->image_rows = rows + group_reach(p);
+}
+
+/* Rows of a stage: the least work in all, then the largest stage; 0: none is small enough. */
+static int stage_rows(const shape *of)
+{
+    shape p = *of;
+    int best = 0, least = 0, unit = p.pooled ? 2 : 1, quads = p.filters / 4;
+    for (int r = unit; r < p.bottom + unit; r += unit) {
+        set_stage(&p, r);
+        if (r * p.right * quads > 512 * unit * unit || shared_bytes(&p) > FLI_CONV_SHARED) break;
+        int work = fli_conv_over(p.bottom, r) * p.steps;
+        if (!best || work <= least) best = r, least = work;
+    }
+    return best;
+}
+
 static shape shape_of(const fli_net_layer *l, const fli_net_layer *pool, int split)
 {
     shape p = {};
@@ -108,13 +128,11 @@ static shape shape_of(const fli_net_layer *l, const fli_net_layer *pool, int spl
     p.filters = p.to <= 16 ? 16 : 64;
     p.filter_blocks = fli_conv_over(p.to, p.filters);
     set_columns(&p);
-    p.rows = stage_rows(&p);
-    p.steps = fli_conv_over(p.rows * p.right, 8);
     p.error_stride = apart(p.filters);
     p.stride = p.wide ? apart(p.channels) : p.from;
     p.line = p.right + p.kernel - 1;
     p.pitch = p.line * p.stride + (p.wide ? 0 : 8);
-    p.image_rows = p.rows + group_reach(&p);
+    set_stage(&p, stage_rows(&p));
     return p;
 }
 
@@ -124,17 +142,6 @@ static size_t sums_of(const shape *p)
 }
 /* Of a part: the sums, and those of the bias. */
 static size_t part_of(const shape *p) { return sums_of(p) + (size_t)p->filter_blocks * p->filters; }
-
-static int image_floats(const shape *p) { return fli_conv_over(p->image_rows * p->pitch, 4) * 4; }
-static int error_floats(const shape *p) { return p->steps * 8 * p->error_stride; }
-static size_t shared_bytes(const shape *p)
-{
-    size_t used = sizeof(float) * (2 * ((size_t)image_floats(p) + error_floats(p))) + sizeof(int) * 8 * p->steps;
-    size_t warps = sizeof(float) * p->column_warps * p->warp_tiles * 8 * p->filters;
-    size_t bias = sizeof(float) * 4 * 32 * p->warps;
-    size_t after = warps > bias ? warps : bias;
-    return used > after ? used : after;
-}
 
 /* ---- stages ---- */
 
@@ -480,7 +487,7 @@ int fli_conv_gradient_fits(const fli_net_layer *l, const fli_net_layer *pool)
 {
     if (l->stride != 1 || (pool && pool->kernel != 2) || l->kernel > FLI_CONV_KERNEL) return 0;
     shape p = shape_of(l, pool, 0);
-    return p.rows && shared_bytes(&p) <= FLI_CONV_SHARED;
+    return p.rows > 0;
 }
 
 size_t fli_conv_gradient_work(const fli_net_layer *l, const fli_net_layer *pool, uint32_t lanes)
