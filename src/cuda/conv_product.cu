@@ -413,13 +413,13 @@ static __device__ __forceinline__ void load_filters(const float *from, int float
 template <int SPLIT, int GROUPS, int NT, int WIDE, int BACK>
 static __global__ void __launch_bounds__(THREADS, SPLIT ? F32_BLOCKS : TF32_BLOCKS)
     product(shape p, fli_cuda_batch b, const float *source, fli_conv_error e, const float *packed, size_t packed_size,
-            int stripe_room, finish f)
+            int block_windows, int stripe_room, finish f)
 {
     FLI_DYNAMIC(shared);
     float *image = (float *)shared, *filters = image + stripe_room;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, stage_floats = p.ahead * p.slices * SLICE * NT * 8;
     const int windows = (int)fli_cuda_rows(b.lane + blockIdx.z, &b) * p.rows * p.columns;
-    const int first = blockIdx.x * WARPS * GROUPS * 8, last = min(first + WARPS * GROUPS * 8, windows) - 1;
+    const int first = blockIdx.x * block_windows, last = min(first + block_windows, windows) - 1;
     if (first >= windows) return;
 
     size_t before = (size_t)blockIdx.z * b.room;
@@ -487,14 +487,22 @@ static size_t shared_bytes(const shape *p, int windows)
            (stripe_floats(p, windows) + stages * (size_t)p->ahead * p->slices * SLICE * tiles_of(p) * 8);
 }
 
+/* Windows of a block: at most so many, fewer where images are small, since each needs its margin. */
+static int block_windows(const shape *p, int most)
+{
+    while (most > 8 && shared_bytes(p, most) > FLI_CONV_SHARED) most /= 2;
+    return most;
+}
+
 template <int SPLIT, int NT, int WIDE, int BACK>
 static void launch(fli_stream s, const shape *p, const fli_cuda_batch *b, const float *source, const fli_conv_error *e,
                    const float *packed, const finish *f)
 {
-    enum { GROUPS = SPLIT ? (int)F32_GROUPS : (int)TF32_GROUPS, WINDOWS = 8 * WARPS * GROUPS };
-    dim3 grid(fli_conv_over(fli_conv_most(b) * p->rows * p->columns, WINDOWS), blocks_of(p), b->lanes);
-    FLI_LAUNCH(s, (product<SPLIT, GROUPS, NT, WIDE, BACK>), grid, THREADS, shared_bytes(p, WINDOWS), *p, *b, source, *e,
-               packed, packed_of(p), stripe_floats(p, WINDOWS), *f);
+    enum { GROUPS = SPLIT ? (int)F32_GROUPS : (int)TF32_GROUPS };
+    int windows = block_windows(p, 8 * WARPS * GROUPS);
+    dim3 grid(fli_conv_over(fli_conv_most(b) * p->rows * p->columns, windows), blocks_of(p), b->lanes);
+    FLI_LAUNCH(s, (product<SPLIT, GROUPS, NT, WIDE, BACK>), grid, THREADS, shared_bytes(p, windows), *p, *b, source, *e,
+               packed, packed_of(p), windows, stripe_floats(p, windows), *f);
 }
 
 template <int SPLIT, int BACK>
@@ -510,7 +518,7 @@ static void convolve(fli_stream s, const shape *p, const fli_cuda_batch *b, size
         (p->wide ? launch<SPLIT, 8, 1, BACK> : launch<SPLIT, 8, 0, BACK>)(s, p, b, source, e, packed, f);
 }
 
-static int fits(const shape *p) { return shared_bytes(p, 16 * WARPS) <= FLI_CONV_SHARED; }
+static int fits(const shape *p) { return shared_bytes(p, 8) <= FLI_CONV_SHARED; }
 
 int fli_conv_product_fits(const fli_net_layer *l, const fli_net_layer *pool)
 {
