@@ -166,26 +166,44 @@ def one_row(name, precision, clients):
             print(f"gpu_jax: {name}, {precision}, {clients} clients: {each}", file=sys.stderr)
 
 
+def pfl_round(forward):
+    """A round of 50 of the users, as a function of the model, all samples, labels and a key."""
+    advance = round_of(forward, 10, False)
+
+    def whole(model, x, y, key):
+        who = jax.random.choice(key, len(x), (50,), replace=False)
+        return advance(model, x[who], y[who], key)
+
+    return jax.jit(whole)
+
+
+def pfl_hits(forward):
+    """How many of 10 parts of test images are recognised."""
+
+    def part(model, x, y):
+        return (forward(model, x.astype(jnp.float32) / 255).argmax(axis=1) == y).sum()
+
+    return jax.jit(lambda model, x, y: sum(part(model, x[k], y[k]) for k in range(10)))
+
+
 def pfl_total(precision):
     """1000 users x 50 images, 50 a round, batch 10, one epoch; 1500 rounds, every 10 of them evaluated on 10,000 images."""
     shape, layers = MODELS["pfl"]
-    model, forward = network(shape, layers, False)
     x, y = images(shape, 1000, 50)
-    test, label = images(shape, 10000, seed=7)
-    advance = round_of(forward, 10, False)
-    pick = jax.jit(lambda m, x, y, key: advance(m, *(lambda who: (x[who], y[who]))(
-        jax.random.choice(key, 1000, (50,), replace=False)), key))
-
-    @jax.jit
-    def hits(m, test, label):
-        return sum((forward(m, t.astype(jnp.float32) / 255).argmax(axis=1) == l).sum()
-                   for t, l in zip(test.reshape(10, 1000, *shape), label.reshape(10, 1000)))
-
+    test, label = images(shape, 10, 1000, seed=7)
+    ways = []
+    for products in (False, True):
+        model, forward = network(shape, layers, products)
+        advance, hits, begin = pfl_round(forward), pfl_hits(forward), time.perf_counter()
+        jax.block_until_ready((advance(model, x, y, jax.random.key(0)), hits(model, test, label)))
+        compiled, begin = time.perf_counter() - begin, time.perf_counter()
+        for k in range(10):
+            jax.block_until_ready(advance(model, x, y, jax.random.key(k)))
+        ways.append((time.perf_counter() - begin, compiled, advance, hits))
+    _, compiled, advance, hits = min(ways, key=lambda way: way[0])
     begin = time.perf_counter()
-    jax.block_until_ready((pick(model, x, y, jax.random.key(0)), hits(model, test, label)))
-    compiled, begin = time.perf_counter() - begin, time.perf_counter()
     for k in range(1500):
-        model = pick(model, x, y, jax.random.key(k))
+        model = advance(model, x, y, jax.random.key(k))
         if k % 10 == 9:
             hits(model, test, label).block_until_ready()
     jax.block_until_ready(model)
