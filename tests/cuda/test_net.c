@@ -12,6 +12,9 @@ typedef struct {
     const char *model, *params;
     size_t shape[3], classes;
     int semi;
+    /* images of bytes, each by its own scale, as training changes them; crop: from larger ones */
+    fli_augment augment;
+    size_t crop;
 } net_case;
 
 static const net_case cases[] = {
@@ -23,6 +26,8 @@ static const net_case cases[] = {
     {"cnn", "layers=conv 2x3 stride 2 pad 1, conv 3x2", {2, 5, 6}, 3, 0},
     {"cnn", "layers=avgpool 2, conv 3x2, avgpool 2", {2, 7, 7}, 2, 0},
     {"cnn", "layers=conv 3x2, pool 2, pool 2, fc 4", {1, 6, 6}, 3, 0},
+    {"softmax", "", {2, 5, 5}, 3, 1, FLI_AUGMENT_CIFAR, 0},
+    {"cnn", "layers=conv 3x3 same, pool 2", {2, 4, 4}, 3, 0, FLI_AUGMENT_CROP, 2},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -72,6 +77,19 @@ static void make_data(stage *s, const net_case *c)
     }
 }
 
+/* Stored images are larger by `crop` pixels. */
+static void make_images(stage *s, const net_case *c)
+{
+    size_t edge = c->shape[1] + c->crop, dim = c->shape[0] * edge * edge;
+    assert_ok(s->ctx, fli_dataset_new(s->ctx, FLI_X_U8, SAMPLES, dim, c->classes, &s->ds));
+    memcpy(s->ds->shape, (size_t[3]){c->shape[0], edge, edge}, sizeof s->ds->shape);
+    for (size_t i = 0; i < SAMPLES; i++) s->ds->label[i] = (int32_t)fli_rng_below(&s->rng, c->classes);
+    for (size_t i = 0; i < SAMPLES * dim; i++) ((uint8_t *)s->ds->x)[i] = (uint8_t)fli_rng_u32(&s->rng);
+    s->ds->each = 1;
+    if (c->crop) assert_ok(s->ctx, fli_dataset_crop(s->ctx, c->shape[1], s->ds));
+    s->ds->augment = c->augment;
+}
+
 static void stage_up(stage *s, fl_ctx *ctx, const net_case *c, const way *w)
 {
     static const fli_backend *const backends[SIDES] = {&fli_backend_twin, &fli_backend_cuda};
@@ -84,7 +102,7 @@ static void stage_up(stage *s, fl_ctx *ctx, const net_case *c, const way *w)
                  .semi = {.labels = FLI_SEMI_CLOSED_FORM, .alpha_p = 0.7, .alpha_r = 0.3}};
     fli_arena_init(&s->arena, ctx);
     fli_rng_init(&s->rng, 1, FLI_RNG_TEST, 0, 0);
-    make_data(s, c);
+    (c->augment ? make_images : make_data)(s, c);
     const void *params = bound(ctx, &s->arena, d->keys, d->params_size, c->params);
     assert_ok(ctx, fli_model_new_for(ctx, d, params, w->ops, c->shape, c->classes, 0, &s->m));
     if (c->semi) assert_ok(ctx, fli_model_use_semi(ctx, s->m, &s->semi));
