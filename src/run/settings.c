@@ -379,6 +379,7 @@ fl_status fli_settings_bind(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli
     fli_problems problems;
     memset(out, 0, sizeof *out);
     fl_status status = bind_top(ctx, a, root, out, &known.unbound);
+    if (status && status != FL_ECONFIG) return status;
     for (size_t i = 0; i < SECTIONS; i++) {
         fl_status s = bind_section(ctx, a, &sections[i], fli_node_find(root, sections[i].name), out);
         if (s) known.unbound |= (uint32_t)2 << i;
