@@ -131,9 +131,14 @@ static fl_status stopped_and_resumed(fixture *f, const void *arg)
 static void checkpoints(void **state)
 {
     fixture *f = *state;
-    static const char *const methods[] = {"algorithm=scaffold", "algorithm=fedbuff",
-                                          "algorithm=scaffold;executor=loopback", "algorithm=fedbuff;executor=loopback",
-                                          "algorithm=apfl;executor=loopback"};
+    static const char *const methods[] = {"algorithm=scaffold",
+                                          "algorithm=fedbuff",
+                                          "algorithm=scaffold;executor=loopback",
+                                          "algorithm=fedbuff;executor=loopback",
+                                          "algorithm=apfl;executor=loopback",
+                                          "algorithm=scaffold;device=twin",
+                                          "algorithm=fedbuff;device=twin",
+                                          "algorithm=apfl;device=twin"};
     char text[1024], output[160], file[128];
     snprintf(output, sizeof output, "memory: 1\ncheckpoint_every: 1\noutput: %s/out\n", f->folder);
     snprintf(text, sizeof text, config, 1, output, "{kind: uniform, count: 3}");
