@@ -45,33 +45,34 @@ template <int SPLIT, int BACK, int VEC, class CUT> static void launch_product(co
 }
 
 /* With tiles of n for the rows: 50 want 7 of them, more rows come in several blocks. */
-template <int SPLIT, int BACK, int VEC, int MT, int WM, int WK> static void product_rows(const fc_call &c)
+template <int SPLIT, int BACK, int MT, int WM, int WK, int STAGES> static void product_rows(const fc_call &c)
 {
     uint32_t rows = rows_of(&c.batch);
     if (rows <= 16)
-        launch_product<SPLIT, BACK, VEC, fc_cut<MT, 2, WM, WK>>(c);
+        launch_product<SPLIT, BACK, 1, fc_cut<MT, 2, WM, WK, STAGES>>(c);
     else if (rows <= 32 || (rows > 56 && rows <= 64))
-        launch_product<SPLIT, BACK, VEC, fc_cut<MT, 4, WM, WK>>(c);
+        launch_product<SPLIT, BACK, 1, fc_cut<MT, 4, WM, WK, STAGES>>(c);
     else
-        launch_product<SPLIT, BACK, VEC, fc_cut<MT, 7, WM, WK>>(c);
+        launch_product<SPLIT, BACK, 1, fc_cut<MT, 7, WM, WK, STAGES>>(c);
 }
 
 template <int SPLIT> static void forward(const fc_call &c, fli_fc_cut cut)
 {
-    if (!weights_aligned(c.layer)) return product_rows<SPLIT, 0, 0, 2, 1, 4>(c);
+    if (!weights_aligned(c.layer)) return launch_product<SPLIT, 0, 0, fc_cut<2, 7, 1, 4, 3>>(c);
     switch (cut) {
-    case FLI_FC_16: return product_rows<SPLIT, 0, 1, 1, 1, 8>(c);
-    case FLI_FC_32: return product_rows<SPLIT, 0, 1, 2, 1, 4>(c);
-    case FLI_FC_64: return product_rows<SPLIT, 0, 1, 2, 2, 4>(c);
-    default: return product_rows<SPLIT, 0, 1, 1, 7, 1>(c);
+    case FLI_FC_16: return product_rows<SPLIT, 0, 1, 1, 8, 3>(c);
+    case FLI_FC_32: return product_rows<SPLIT, 0, 2, 1, 4, 3>(c);
+    case FLI_FC_32_2: return launch_product<SPLIT, 0, 1, fc_cut<2, 7, 1, 4, 2>>(c);
+    case FLI_FC_64_2: return launch_product<SPLIT, 0, 1, fc_cut<2, 7, 2, 2, 3>>(c);
+    default: return launch_product<SPLIT, 0, 1, fc_cut<2, 7, 2, 4, 3>>(c);
     }
 }
 template <int SPLIT> static void backward(const fc_call &c)
 {
     if (weights_aligned(c.layer) && c.layer.units % 4 == 0)
-        product_rows<SPLIT, 1, 1, 2, 1, 4>(c);
+        product_rows<SPLIT, 1, 2, 1, 4, 3>(c);
     else
-        product_rows<SPLIT, 1, 0, 2, 1, 4>(c);
+        launch_product<SPLIT, 1, 0, fc_cut<2, 7, 1, 4, 3>>(c);
 }
 
 template <int WHAT> static void plain(const fc_call &c, const void *error, int add)
@@ -96,7 +97,6 @@ extern "C" void fli_cuda_fc_forward_cut(fli_stream s, fli_cuda_type type, const 
 /* Large blocks read the samples less often; small ones keep all processors busy where there are few lanes. */
 static fli_fc_cut best_cut(size_t units, uint32_t lanes)
 {
-    if (pieces(units, 64) * lanes >= 2 * processors()) return FLI_FC_64;
     return pieces(units, 32) * lanes >= processors() ? FLI_FC_32 : FLI_FC_16;
 }
 extern "C" void fli_cuda_fc_forward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
@@ -120,55 +120,48 @@ extern "C" void fli_cuda_fc_backward(fli_stream s, fli_cuda_type type, const fli
 
 /* ---- step ---------------------------------------------------------------------------------------------- */
 
-template <int SPLIT, int VEC, int EVEC, class S> static void launch_step(const fc_call &c, const float *error, int add)
+template <int SPLIT, int VEC, class S> static void launch_step(const fc_call &c, const float *error, int add)
 {
     fc_work work = {pieces(c.layer.inputs, S::TC), pieces(c.layer.units, S::TU), pieces(rows_of(&c.batch), S::ROWS)};
-    uint64_t all = (uint64_t)work.pieces * work.unit_blocks * c.batch.lanes;
-    uint32_t room = processors() * (S::WARPS > 7 ? 1 : S::WARPS > 4 ? 2 : 3);
-    auto kernel = fc_step<SPLIT, VEC, EVEC, S>;
-    FLI_LAUNCH(c.stream, kernel, dim3(all < room ? (uint32_t)all : room), dim3(S::THREADS), S::bytes(work.turns),
+    uint64_t all = (uint64_t)work.pieces * work.unit_blocks * c.batch.lanes, room = processors() * S::RESIDENT;
+    auto kernel = fc_step<SPLIT, VEC, S>;
+    FLI_LAUNCH(c.stream, kernel, dim3((uint32_t)(all < room ? all : room)), dim3(S::THREADS), S::bytes(work.turns),
                c.batch, c.layer, work, error, c.in, add);
 }
 
-template <int SPLIT, class S> static void step_aligned(const fc_call &c, const float *error, int add)
-{
-    if (!weights_aligned(c.layer))
-        launch_step<SPLIT, 0, 0, S>(c, error, add);
-    else if (c.layer.units % 4)
-        launch_step<SPLIT, 1, 0, S>(c, error, add);
-    else
-        launch_step<SPLIT, 1, 1, S>(c, error, add);
-}
-template <int SPLIT, int WARPS> static void step_rows(const fc_call &c, const float *error, int add)
+template <int SPLIT, int WU, int WC, int STAGES> static void step_rows(const fc_call &c, const float *error, int add)
 {
     uint32_t rows = rows_of(&c.batch);
     if (rows <= 16)
-        step_aligned<SPLIT, fc_stride<2, WARPS>>(c, error, add);
+        launch_step<SPLIT, 1, fc_stride<2, WU, WC, STAGES>>(c, error, add);
     else if (rows <= 32 || (rows > 56 && rows <= 64))
-        step_aligned<SPLIT, fc_stride<4, WARPS>>(c, error, add);
+        launch_step<SPLIT, 1, fc_stride<4, WU, WC, STAGES>>(c, error, add);
     else
-        step_aligned<SPLIT, fc_stride<7, WARPS>>(c, error, add);
+        launch_step<SPLIT, 1, fc_stride<7, WU, WC, STAGES>>(c, error, add);
 }
-template <int SPLIT> static void step(const fc_call &c, const float *error, int add, fli_fc_warps warps)
+template <int SPLIT> static void step(const fc_call &c, const float *error, int add, fli_fc_block block)
 {
-    switch (warps) {
-    case FLI_FC_WARPS_4: return step_rows<SPLIT, 4>(c, error, add);
-    case FLI_FC_WARPS_7: return step_rows<SPLIT, 7>(c, error, add);
-    default: return step_rows<SPLIT, 13>(c, error, add);
+    if (!weights_aligned(c.layer) || c.layer.units % 4)
+        return launch_step<SPLIT, 0, fc_stride<7, 4, 1, 3>>(c, error, add);
+    switch (block) {
+    case FLI_FC_4X1: return step_rows<SPLIT, 4, 1, 3>(c, error, add);
+    case FLI_FC_4X2: return launch_step<SPLIT, 1, fc_stride<7, 4, 2, 3>>(c, error, add);
+    case FLI_FC_2X2: return launch_step<SPLIT, 1, fc_stride<7, 2, 2, 2>>(c, error, add);
+    default: return launch_step<SPLIT, 1, fc_stride<7, 2, 4, 2>>(c, error, add);
     }
 }
 
-extern "C" void fli_cuda_fc_step_warps(fli_stream s, fli_cuda_type type, const fli_net_layer *l,
+extern "C" void fli_cuda_fc_step_block(fli_stream s, fli_cuda_type type, const fli_net_layer *l,
                                        const fli_cuda_batch *b, const void *error, const void *in, int add,
-                                       fli_fc_warps warps)
+                                       fli_fc_block block)
 {
     const fc_call c = {s, *b, fc_layer_of(l), (const float *)in, NULL, NULL};
     if (type == FLI_CUDA_F64) return plain<FC_STEP>(c, error, add);
-    if (type == FLI_CUDA_F32) return step<1>(c, (const float *)error, add, warps);
-    step<0>(c, (const float *)error, add, warps);
+    if (type == FLI_CUDA_F32) return step<1>(c, (const float *)error, add, block);
+    step<0>(c, (const float *)error, add, block);
 }
 extern "C" void fli_cuda_fc_step(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                                  const void *error, const void *in, int add)
 {
-    fli_cuda_fc_step_warps(s, type, l, b, error, in, add, fli_net_out(l) > 64 ? FLI_FC_WARPS_7 : FLI_FC_WARPS_4);
+    fli_cuda_fc_step_block(s, type, l, b, error, in, add, FLI_FC_4X1);
 }

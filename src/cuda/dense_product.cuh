@@ -29,7 +29,7 @@ static inline fc_layer fc_layer_of(const fli_net_layer *l)
 }
 
 /* How a product is cut up: see above. */
-template <int MT_, int NT_, int WM_, int WK_> struct fc_cut {
+template <int MT_, int NT_, int WM_, int WK_, int STAGES_> struct fc_cut {
     enum {
         MT = MT_,
         NT = NT_,
@@ -38,9 +38,9 @@ template <int MT_, int NT_, int WM_, int WK_> struct fc_cut {
         THREADS = 32 * WM * WK,
         TM = 16 * MT * WM,
         TN = 8 * NT,
-        BK = WK == 1 ? 32 : 16 * WK,
+        BK = 16 * WK,
         SUB = BK / (16 * WK),
-        STAGES = 3,
+        STAGES = STAGES_,
         STAGE = (TM + TN) * BK, /* floats */
         SUM = TM + 4,           /* the stride of sums: no bank twice */
         SUMS = WK * TN * SUM,   /* they lie where the operands were */

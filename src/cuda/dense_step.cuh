@@ -3,33 +3,38 @@
  *
  *     G[u][c] = sum over rows r of E[r][u] X[r][c]
  *
- * A warp has 16 units, and as fragments all their errors in up to 8 KT rows; a block of WARPS of them goes along the
- * inputs, 32 at a time, with X and the weights read asynchronously, STAGES pieces ahead. More rows come in turns.
+ * A warp has 16 units, and as fragments all their errors in up to 8 KT rows. A block is WU warps high and WC wide. It
+ * goes along the inputs, 32 WC at a time, with X and the weights read asynchronously, STAGES pieces ahead. More rows
+ * come in turns. Wide pieces are kind to memory, whose neighbouring lines are cheap together.
  *
- * A piece of 32 inputs c is four tiles of 8: number 4 g + j is g of tile j, which makes a thread read four neighbours
- * at once, and its part of G two times four neighbours: 8 t ... 8 t + 7 of units g and g + 8. */
+ * A warp's 32 inputs c are four tiles of 8: number n of tile j is input 4 (n / 2 + n % 2 * 4) + j. So a thread reads
+ * four neighbours at once, and its part of G is two times four neighbours, 4 t and 16 + 4 t, of units g and g + 8; four
+ * threads write 64 bytes without a gap. */
 #ifndef FLI_CUDA_DENSE_STEP_CUH
 #define FLI_CUDA_DENSE_STEP_CUH
 
 #include "cuda/dense_product.cuh"
 #include "cuda/update.cuh"
 
-template <int KT_, int WARPS_> struct fc_stride {
+template <int KT_, int WU_, int WC_, int STAGES_> struct fc_stride {
     enum {
         KT = KT_,
-        WARPS = WARPS_,
-        THREADS = 32 * WARPS,
+        WU = WU_,
+        WC = WC_,
+        STAGES = STAGES_,
+        THREADS = 32 * WU * WC,
         ROWS = 8 * KT,
-        TU = 16 * WARPS,
-        TC = 32,
-        STAGES = 3,
+        TU = 16 * WU,
+        TC = 32 * WC,
         E_STRIDE = (TU + 31) / 32 * 32 + 8, /* strides that make no bank meet twice */
-        X_STRIDE = TC + 8,
-        W_STRIDE = TC + 4,
+        X_STRIDE = TC + 4,
         E = ROWS * E_STRIDE, /* floats */
         X = ROWS * X_STRIDE,
-        W = TU * W_STRIDE,
-        ONE = X + W
+        W = TU * TC,
+        ONE = X + W,
+        BLOCKS = 227 * 256 / (STAGES * ONE + E + 256), /* that a processor has shared memory for, */
+        FEWER = (KT > 2 ? 16 : 20) / (WU * WC),        /* registers */
+        RESIDENT = BLOCKS < FEWER ? BLOCKS : FEWER
     };
     /* Rows that come in turns have room for their errors in every stage. */
     static size_t bytes(uint32_t turns) { return 4 * ((size_t)STAGES * ONE + (turns > 1 ? STAGES : 1) * E); }
@@ -47,12 +52,13 @@ struct fc_run {
     float *stages, *errors;
 };
 
-/* A piece's terms of the step, which are read when its products are done, on their way to the cache: a thread has half a
- * row. */
+/* A piece's terms of the step, which are read when its products are done, on their way to the cache: a thread has 16 of
+ * a row. */
+template <class S>
 static __device__ __forceinline__ void fc_terms_ahead(const fc_run &r, const fli_update<float> &u, size_t weight,
                                                       uint32_t col)
 {
-    const uint32_t unit = r.unit + threadIdx.x / 2, c = col + threadIdx.x % 2 * 16;
+    const uint32_t unit = r.unit + threadIdx.x / (2 * S::WC), c = col + threadIdx.x % (2 * S::WC) * 16;
     if (unit >= r.w.rows || c >= r.w.width) return;
     const size_t at = weight + (size_t)unit * r.w.width + c;
     if (u.shift) fli_prefetch(u.shift + at);
@@ -60,21 +66,20 @@ static __device__ __forceinline__ void fc_terms_ahead(const fc_run &r, const fli
     if (u.buffer) fli_prefetch(u.buffer + at);
 }
 
-/* Number i of the run's pieces and turns, on its way. VEC, EVEC: rows of inputs and weights, of errors, are on lines of
- * 16 bytes. */
-template <int VEC, int EVEC, class S>
+/* Number i of the run's pieces and turns, on its way. VEC: rows of inputs, weights and errors are on lines of 16 bytes. */
+template <int VEC, class S>
 static __device__ __forceinline__ void fc_ahead(const fc_run &r, const fli_update<float> &u, size_t weight, uint32_t i)
 {
     if (i < r.count) {
         float *stage = r.stages + i % S::STAGES * S::ONE;
         uint32_t turn = i % r.turns, col = (r.piece + i / r.turns) * S::TC, row = turn * S::ROWS;
         if (r.turns > 1 || !i)
-            fc_fetch<apart<S::E_STRIDE>, EVEC, S::ROWS, S::TU, S::THREADS>(
+            fc_fetch<apart<S::E_STRIDE>, VEC, S::ROWS, S::TU, S::THREADS>(
                 r.errors + (r.turns > 1 ? i % S::STAGES * S::E : 0), r.error, row, r.unit);
         fc_fetch<apart<S::X_STRIDE>, VEC, S::ROWS, S::TC, S::THREADS>(stage, r.in, row, col);
         if (turn == r.turns - 1) {
-            fc_fetch<apart<S::W_STRIDE>, VEC, S::TU, S::TC, S::THREADS>(stage + S::X, r.w, r.unit, col);
-            fc_terms_ahead(r, u, weight, col);
+            fc_fetch<along_k<S::TC>, VEC, S::TU, S::TC, S::THREADS>(stage + S::X, r.w, r.unit, col);
+            fc_terms_ahead<S>(r, u, weight, col);
         }
     }
     fli_async_commit();
@@ -84,8 +89,8 @@ static __device__ __forceinline__ void fc_ahead(const fc_run &r, const fli_updat
 template <int SPLIT, class S>
 static __device__ __forceinline__ void fc_errors(const float *errors, fli_frag_a<SPLIT> *a)
 {
-    const uint32_t warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    const float *from = errors + 16 * warp + g;
+    const uint32_t g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const float *from = errors + threadIdx.x / 32 / S::WC * 16 + g;
 #pragma unroll
     for (int k = 0; k < S::KT; k++)
 #pragma unroll
@@ -97,10 +102,11 @@ template <int SPLIT, class S>
 static __device__ __forceinline__ void fc_gradient(const float *x, const fli_frag_a<SPLIT> *a, float (*sum)[4])
 {
     const uint32_t g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const float *from = x + t * S::X_STRIDE + threadIdx.x / 32 % S::WC * 32 + 4 * (g / 2 + g % 2 * 4);
 #pragma unroll
     for (int k = 0; k < S::KT; k++) {
-        const float4 p = *(const float4 *)(x + (8 * k + t) * S::X_STRIDE + 4 * g);
-        const float4 q = *(const float4 *)(x + (8 * k + t + 4) * S::X_STRIDE + 4 * g);
+        const float4 p = *(const float4 *)(from + 8 * k * S::X_STRIDE);
+        const float4 q = *(const float4 *)(from + (8 * k + 4) * S::X_STRIDE);
         const float upper[4] = {p.x, p.y, p.z, p.w}, lower[4] = {q.x, q.y, q.z, q.w};
         fli_frag_b<SPLIT> b[4];
 #pragma unroll
@@ -119,26 +125,27 @@ static __device__ __forceinline__ void fc_weights(const fc_run &r, const fli_upd
                                                   uint32_t col, const float *w, const float (*sum)[4])
 {
     const uint32_t warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const uint32_t c = warp % S::WC * 32 + 4 * t;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        const uint32_t unit = 16 * warp + 8 * half + g, c = 8 * t;
+        const uint32_t unit = warp / S::WC * 16 + 8 * half + g;
         const size_t first = weight + (size_t)(r.unit + unit) * r.w.width + col + c;
         const int inside = r.unit + unit < r.w.rows;
         float now[2][4], grad[2][4];
 #pragma unroll
         for (int q = 0; q < 2; q++) {
-            fli_load<4>(w + unit * S::W_STRIDE + c + 4 * q, now[q]);
+            fli_load<4>(w + along_k<S::TC>::at(unit, c + 16 * q), now[q]);
 #pragma unroll
             for (int j = 0; j < 4; j++) grad[q][j] = sum[j][2 * half + q];
         }
         if constexpr (VEC) {
-            const size_t at[2] = {first, first + 4};
-            const int there[2] = {inside && col + c < r.w.width, inside && col + c + 4 < r.w.width};
+            const size_t at[2] = {first, first + 16};
+            const int there[2] = {inside && col + c < r.w.width, inside && col + c + 16 < r.w.width};
             u.template groups<2, 4>(at, there, grad, now);
         } else {
             for (int j = 0; j < 8; j++)
-                if (inside && col + c + j < r.w.width)
-                    u.template apply<1>(first + j, &grad[j / 4][j % 4], &now[j / 4][j % 4]);
+                if (inside && col + c + j / 4 * 16 + j % 4 < r.w.width)
+                    u.template apply<1>(first + j / 4 * 16 + j % 4, &grad[j / 4][j % 4], &now[j / 4][j % 4]);
         }
     }
 }
@@ -157,17 +164,18 @@ static __device__ __forceinline__ void fc_bias(const fc_run &r, const fli_update
     u.template apply<1>(bias + r.unit + threadIdx.x, &v, &now);
 }
 
-template <int SPLIT, int VEC, int EVEC, class S>
+template <int SPLIT, int VEC, class S>
 static __device__ __forceinline__ void fc_run_pieces(const fc_run &r, const fli_update<float> &u, const fc_layer &l)
 {
     fli_frag_a<SPLIT> a[S::KT];
     float sum[4][4], bias = 0;
-    const int busy = r.unit + 16 * (threadIdx.x / 32) < r.w.rows;
-    for (uint32_t i = 0; i < S::STAGES - 1; i++) fc_ahead<VEC, EVEC, S>(r, u, l.weight, i);
+    const uint32_t warp = threadIdx.x / 32;
+    const int busy = r.unit + warp / S::WC * 16 < r.w.rows;
+    for (uint32_t i = 0; i < S::STAGES - 1; i++) fc_ahead<VEC, S>(r, u, l.weight, i);
     for (uint32_t i = 0; i < r.count; i++) {
         fli_async_wait<S::STAGES - 2>();
         __syncthreads();
-        fc_ahead<VEC, EVEC, S>(r, u, l.weight, i + S::STAGES - 1);
+        fc_ahead<VEC, S>(r, u, l.weight, i + S::STAGES - 1);
         const uint32_t turn = i % r.turns, piece = r.piece + i / r.turns;
         const float *errors = r.errors + (r.turns > 1 ? i % S::STAGES * S::E : 0);
         const float *stage = r.stages + i % S::STAGES * S::ONE;
@@ -175,7 +183,7 @@ static __device__ __forceinline__ void fc_run_pieces(const fc_run &r, const fli_
         if (!turn)
 #pragma unroll
             for (int j = 0; j < 16; j++) sum[j / 4][j % 4] = 0;
-        if (busy) {
+        if (busy && piece * S::TC + warp % S::WC * 32 < r.w.width) {
             fc_gradient<SPLIT, S>(stage, a, sum);
             if (turn == r.turns - 1) fc_weights<VEC, S>(r, u, l.weight, piece * S::TC, stage + S::X, sum);
         }
@@ -185,11 +193,10 @@ static __device__ __forceinline__ void fc_run_pieces(const fc_run &r, const fli_
     __syncthreads();
 }
 
-/* error: rows of units; in: rows of inputs. */
-template <int SPLIT, int VEC, int EVEC, class S>
-__global__ void __launch_bounds__(S::THREADS, S::WARPS > 7   ? 1
-                                              : S::WARPS > 4 ? 2
-                                                             : 3)
+/* error: rows of units; in: rows of inputs. The last lanes come first: their weights were the last to be read, so some
+ * are still in the cache. */
+template <int SPLIT, int VEC, class S>
+__global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
     fc_step(fli_cuda_batch b, fc_layer l, fc_work work, const float *error, const float *in, int add)
 {
     FLI_DYNAMIC(bytes);
@@ -197,7 +204,7 @@ __global__ void __launch_bounds__(S::THREADS, S::WARPS > 7   ? 1
     uint64_t at = all * blockIdx.x / gridDim.x, end = all * (blockIdx.x + 1) / gridDim.x;
     while (at < end) {
         const uint32_t piece = at % work.pieces, block = at / work.pieces % work.unit_blocks;
-        const uint32_t lane = at / work.pieces / work.unit_blocks;
+        const uint32_t lane = b.lanes - 1 - (uint32_t)(at / work.pieces / work.unit_blocks);
         const uint32_t few = work.pieces - piece < end - at ? work.pieces - piece : (uint32_t)(end - at);
         const uint32_t count = fli_cuda_rows(&b.lane[lane], &b);
         const size_t first = (size_t)lane * b.room;
@@ -212,7 +219,7 @@ __global__ void __launch_bounds__(S::THREADS, S::WARPS > 7   ? 1
                           few * work.turns,
                           (float *)bytes,
                           (float *)bytes + S::STAGES * S::ONE};
-        fc_run_pieces<SPLIT, VEC, EVEC, S>(r, u, l);
+        fc_run_pieces<SPLIT, VEC, S>(r, u, l);
         at += few;
     }
 }
