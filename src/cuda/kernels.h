@@ -159,10 +159,10 @@ void fli_cuda_fc_step(fli_stream s, fli_cuda_type type, const fli_net_layer *l, 
 
 /* tail.cu: the last layer and softmax at once, for labelled rows alone (no lane has rest rows): outputs, errors, the error
  * below (NULL: there is nothing below; masked: 0 where `in` is not positive), and the layer's step. fits: whether it is
- * made for this layer and pieces of this many rows. */
+ * made for this type, never double precision, this layer and pieces of this many rows. */
 int fli_cuda_fc_tail_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_loss *loss, uint32_t rows);
-void fli_cuda_fc_tail(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_loss *loss,
-                      const fli_cuda_batch *b, const void *in, int masked, void *below, int add);
+void fli_cuda_fc_tail(fli_stream s, const fli_net_layer *l, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+                      const void *in, int masked, void *below, int add);
 
 /* A convolution, the max pool behind it if there is one (NULL: none), bias and ReLU: out is the pooled image. which:
  * places of maxima, one byte per value of out. work: fli_cuda_conv_work bytes for all lanes together. chw: the rows of

@@ -80,6 +80,6 @@ void fli_cuda_pass_at_once(const fli_cuda_pass *p, int add)
     const fli_cuda_stage *t = &p->net->stage[last];
     void *error = last > p->net->first ? p->sweep->error[last & 1] : NULL;
     for (size_t l = 0; l < last; l++) forward(p, l);
-    fli_cuda_fc_tail(p->stream, p->net->type, t->layer, &p->loss, &p->batch, input_of(p, last), t->masked, error, add);
+    fli_cuda_fc_tail(p->stream, t->layer, &p->loss, &p->batch, input_of(p, last), t->masked, error, add);
     if (last > p->net->first) down(p, last - 1, error, add);
 }

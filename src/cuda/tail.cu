@@ -1,6 +1,10 @@
 /* The end of a network in one kernel: the last layer's outputs, the softmax error of the rows, the error below it and
  * the layer's step. One block has one lane, and all that the layer works on in shared memory: as separate kernels these
- * are so small that starting them would take longer than computing them. */
+ * are so small that starting them would take longer than computing them.
+ *
+ * Its time is one of waiting, not of computing. So whatever is read from far is asked for at the beginning, and products
+ * are made on tensor cores, in single precision also for tf32: mma.cuh says which thread holds what, g and t are its
+ * words. */
 #include "cuda/dense_product.cuh"
 #include "cuda/update.cuh"
 
@@ -9,216 +13,232 @@
 namespace
 {
 
-enum { THREADS = 512, WARP = 32, WARPS = THREADS / WARP, CLASSES_MOST = 64, SHARES_MOST = 8, MEMORY_MOST = 200 * 1024 };
+enum {
+    THREADS = 512,
+    WARP = 32,
+    WARPS = THREADS / WARP,
+    PARTY = 8, /* threads that share a row in softmax */
+    CLASSES_MOST = 64,
+    SHARES_MOST = 4,
+    MEMORY_MOST = 200 * 1024
+};
 
-__device__ __forceinline__ float real_exp(float v) { return expf(v); }
-__device__ __forceinline__ double real_exp(double v) { return exp(v); }
-
-/* How it lies in shared memory: inputs rows x wide, weights classes x wide (both with zeros behind the inputs), sums
- * of shares of the inputs, errors rows x slots (with zeros behind the classes). */
+/* How it lies in shared memory: inputs `high` x wide, weights deep x wide, sums of `shares` of the inputs and errors,
+ * both high x slots, the bias, the labels. What is behind rows, inputs and classes is zero. */
 struct layout {
     uint32_t rows, inputs, classes;
-    uint32_t wide, slots, shares;
+    uint32_t high, wide, deep, slots, shares;
 };
+__host__ __device__ uint32_t up(uint32_t n, uint32_t to) { return (n + to - 1) / to * to; }
 layout layout_of(const fc_layer &l, uint32_t rows)
 {
-    layout y = {rows, l.inputs, l.units, 0, 0, 0};
-    y.wide = (l.inputs + 3) / 4 * 4;
-    if (y.wide / 4 % 2 == 0) y.wide += 4; /* so that eight rows meet no bank twice */
-    y.slots = (l.units + 3) / 4 * 4;
-    uint32_t tasks = (rows + WARP - 1) / WARP * (y.slots / 4);
-    y.shares = 1;
-    while (y.shares < SHARES_MOST && 2 * y.shares * tasks <= WARPS) y.shares *= 2;
+    layout y = {rows, l.inputs, l.units, up(rows, 16), up(l.inputs, 8) + 4, up(l.units, 8), up(l.units, 16) + 8, 1};
+    while (y.shares < SHARES_MOST && 2 * y.shares * (y.high / 16) <= WARPS) y.shares *= 2;
     return y;
 }
-size_t reals_of(const layout &y)
+size_t bytes_of(const layout &y)
 {
-    return (size_t)(y.rows + y.classes) * y.wide + (size_t)(y.shares + 1) * y.rows * y.slots;
+    return 4 * ((size_t)(y.high + y.deep) * y.wide + (size_t)(y.shares + 1) * y.high * y.slots + y.deep + y.high);
 }
 
-template <typename T> struct shared {
-    T *in, *weight, *part, *error;
+struct shared {
+    float *in, *weight, *part, *error, *bias;
+    uint32_t *label;
 };
-template <typename T> __device__ shared<T> shared_of(const layout &y, T *memory)
+__device__ __forceinline__ shared shared_of(const layout &y, float *memory)
 {
-    shared<T> s;
+    shared s;
     s.in = memory;
-    s.weight = s.in + (size_t)y.rows * y.wide;
-    s.error = s.weight + (size_t)y.classes * y.wide;
-    s.part = s.error + (size_t)y.rows * y.slots;
+    s.weight = s.in + y.high * y.wide;
+    s.error = s.weight + y.deep * y.wide;
+    s.part = s.error + y.high * y.slots;
+    s.bias = s.part + y.shares * y.high * y.slots;
+    s.label = (uint32_t *)(s.bias + y.deep);
     return s;
 }
 
 /* `rows` rows there are, `all` have room: the others become zeros. */
-template <typename T>
-__device__ void bring(T *to, const T *from, uint32_t rows, uint32_t all, uint32_t inputs, uint32_t wide)
+__device__ __forceinline__ void bring(float *to, const float *from, uint32_t rows, uint32_t all, const layout &y)
 {
-    if (sizeof(T) == 4 && inputs % 4 == 0 && (size_t)from % 16 == 0) {
-        for (uint32_t i = threadIdx.x; i < all * (wide / 4); i += THREADS) {
-            uint32_t r = i / (wide / 4), c = i % (wide / 4) * 4;
-            int there = r < rows && c < inputs;
-            fli_async16(to + (size_t)r * wide + c, there ? from + (size_t)r * inputs + c : from, there);
-        }
-    } else {
-        for (uint32_t i = threadIdx.x; i < all * wide; i += THREADS) {
-            uint32_t r = i / wide, c = i % wide;
-            to[i] = r < rows && c < inputs ? from[(size_t)r * inputs + c] : 0;
-        }
+    const uint32_t quads = y.wide / 4;
+    const int vec = y.inputs % 4 == 0 && (size_t)from % 16 == 0;
+    for (uint32_t i = threadIdx.x; i < all * quads; i += THREADS) {
+        uint32_t r = i / quads, c = i % quads * 4;
+        const float *at = from + (size_t)r * y.inputs + c;
+        if (vec)
+            fli_async16(to + r * y.wide + c, at, r < rows && c < y.inputs);
+        else
+            for (uint32_t j = 0; j < 4; j++) fli_async4(to + r * y.wide + c + j, at + j, r < rows && c + j < y.inputs);
     }
 }
 
-/* part[share][row][class]: a warp has 32 rows, four classes and a share of the inputs. */
-template <typename T> __device__ void outputs(const layout &y, const shared<T> &s)
+/* Labels of rows and the bias, which are not in a hurry. */
+__device__ __forceinline__ void bring_rest(const layout &y, const shared &s, const fli_cuda_batch &b,
+                                           const fli_cuda_lane *lane, const int32_t *labels, const float *bias,
+                                           uint32_t count)
 {
-    const uint32_t groups = (y.rows + WARP - 1) / WARP, fours = y.slots / 4, quads = (y.inputs + 3) / 4;
-    for (uint32_t task = threadIdx.x / WARP; task < groups * fours * y.shares; task += WARPS) {
-        uint32_t row = task % groups * WARP + threadIdx.x % WARP, c0 = task / groups % fours * 4;
-        uint32_t share = task / groups / fours, end = quads * (share + 1) / y.shares;
-        T sum[4] = {0, 0, 0, 0}, x[4], w[4];
-        if (row >= y.rows) continue;
-        for (uint32_t q = quads * share / y.shares; q < end; q++) {
-            fli_load<4>(s.in + (size_t)row * y.wide + 4 * q, x);
+    const uint32_t *order = lane->order + (size_t)b.step * lane->stride + b.first;
+    for (uint32_t r = threadIdx.x; r < count; r += THREADS) s.label[r] = (uint32_t)labels[order[r]];
+    const uint32_t c = THREADS - 1 - threadIdx.x;
+    if (c < y.deep) s.bias[c] = bias && c < y.classes ? bias[c] : 0;
+}
+
+/* part[share][row][class]: a warp has 16 rows and a share of the inputs. Sums of 8 inputs are made anew and then added,
+ * as tensor cores do not round what they add up to the nearest. */
+__device__ __forceinline__ void outputs(const layout &y, const shared &s)
+{
+    const uint32_t tiles = y.high / 16, eights = (y.inputs + 7) / 8, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
+    for (uint32_t task = threadIdx.x / WARP; task < tiles * y.shares; task += WARPS) {
+        const uint32_t row = task % tiles * 16 + g, share = task / tiles, end = eights * (share + 1) / y.shares;
+        for (uint32_t c0 = 0; c0 < y.deep; c0 += 16) {
+            const int two = c0 + 8 < y.deep;
+            float sum[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+#pragma unroll 2
+            for (uint32_t e = eights * share / y.shares; e < end; e++) {
+                const float *x = s.in + row * y.wide + 8 * e + t, *w = s.weight + (c0 + g) * y.wide + 8 * e + t;
+                fli_frag_a<1> a;
+                for (int i = 0; i < 4; i++) a.set(i, x[i % 2 * 8 * y.wide + i / 2 * 4]);
 #pragma unroll
-            for (int c = 0; c < 4; c++) {
-                uint32_t at = c0 + c < y.classes ? c0 + c : c0;
-                fli_load<4>(s.weight + (size_t)at * y.wide + 4 * q, w);
-                for (int j = 0; j < 4; j++) sum[c] += x[j] * w[j];
+                for (int n = 0; n < 2; n++) {
+                    if (n && !two) break;
+                    float fresh[4] = {0, 0, 0, 0};
+                    fli_frag_b<1> f;
+                    for (int i = 0; i < 2; i++) f.set(i, w[n * 8 * y.wide + 4 * i]);
+                    fli_mma_add<1>(fresh, a, f);
+                    for (int i = 0; i < 4; i++) sum[n][i] += fresh[i];
+                }
             }
+            float *to = s.part + (share * y.high + row) * y.slots + c0 + 2 * t;
+            for (int i = 0; i < 8; i++)
+                if (i < 4 || two) to[i % 4 / 2 * 8 * y.slots + i / 4 * 8 + i % 2] = sum[i / 4][i % 4];
         }
-        for (int c = 0; c < 4; c++) s.part[((size_t)share * y.rows + row) * y.slots + c0 + c] = sum[c];
     }
 }
 
-/* A warp per row; a thread has every 32nd class, so two at most. */
-template <typename T>
-__device__ void row_error(const layout &y, const shared<T> &s, const T *bias, uint32_t row, uint32_t label, T factor)
+/* The row's errors, by eight threads; a thread has every eighth class. Rows from `count` on have none, and some threads
+ * come along without a row. */
+__device__ __forceinline__ void row_error(const layout &y, const shared &s, uint32_t number, uint32_t count,
+                                          float factor)
 {
-    T z[2], top = (T)-INFINITY, sum = 0;
+    const uint32_t row = number < y.high ? number : 0, own = threadIdx.x % PARTY;
+    float z[CLASSES_MOST / PARTY], top = -INFINITY, sum = 0;
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
-        uint32_t c = threadIdx.x % WARP + i * WARP;
-        z[i] = (T)-INFINITY;
+    for (int i = 0; i < CLASSES_MOST / PARTY; i++) {
+        const uint32_t c = own + i * PARTY;
+        z[i] = -INFINITY;
         if (c >= y.classes) continue;
-        z[i] = 0;
-        for (uint32_t p = 0; p < y.shares; p++) z[i] += s.part[((size_t)p * y.rows + row) * y.slots + c];
-        if (bias) z[i] += bias[c];
+        z[i] = s.bias[c];
+        for (uint32_t p = 0; p < y.shares; p++) z[i] += s.part[(p * y.high + row) * y.slots + c];
         top = z[i] > top ? z[i] : top;
     }
-    for (int d = WARP / 2; d; d /= 2) {
-        T other = __shfl_xor_sync(0xffffffffu, top, d);
+    for (int d = PARTY / 2; d; d /= 2) {
+        const float other = __shfl_xor_sync(0xffffffffu, top, d);
         top = other > top ? other : top;
     }
 #pragma unroll
-    for (int i = 0; i < 2; i++) sum += z[i] = threadIdx.x % WARP + i * WARP < y.classes ? real_exp(z[i] - top) : (T)0;
-    for (int d = WARP / 2; d; d /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
-    T inverse = 1 / sum;
+    for (int i = 0; i < CLASSES_MOST / PARTY; i++)
+        if (own + i * PARTY < y.classes) sum += z[i] = expf(z[i] - top);
+    for (int d = PARTY / 2; d; d /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+    const float inverse = 1 / sum;
+    const int there = number < count;
+    const uint32_t label = there ? s.label[row] : 0;
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
-        uint32_t c = threadIdx.x % WARP + i * WARP;
-        if (c < y.slots)
-            s.error[(size_t)row * y.slots + c] = c < y.classes ? (z[i] * inverse - (T)(c == label)) * factor : 0;
+    for (int i = 0; i < CLASSES_MOST / PARTY; i++) {
+        const uint32_t c = own + i * PARTY;
+        if (number < y.high && c < up(y.classes, 16))
+            s.error[row * y.slots + c] = there && c < y.classes ? (z[i] * inverse - (float)(c == label)) * factor : 0;
     }
 }
 
-template <typename T>
-__device__ void errors(const layout &y, const shared<T> &s, const fli_cuda_batch &b, const fli_cuda_lane *lane,
-                       const int32_t *labels, const T *bias, uint32_t count)
+/* below = E W: a warp has 16 rows, and of the inputs every so many eight. */
+__device__ __forceinline__ void errors_below(const layout &y, const shared &s, uint32_t count, int masked, float *below)
 {
-    T factor = (T)(1 / (double)fli_cuda_drawn(lane->n, lane->size, b.step));
-    const uint32_t *order = lane->order + (size_t)b.step * lane->stride + b.first;
-    for (uint32_t row = threadIdx.x / WARP; row < y.rows; row += WARPS) {
-        if (row < count)
-            row_error(y, s, bias, row, (uint32_t)labels[order[row]], factor);
-        else
-            for (uint32_t c = threadIdx.x % WARP; c < y.slots; c += WARP) s.error[(size_t)row * y.slots + c] = 0;
-    }
-}
-
-/* A warp has 32 inputs and four rows. */
-template <typename T>
-__device__ void errors_below(const layout &y, const shared<T> &s, uint32_t count, int masked, T *below)
-{
-    const uint32_t groups = (y.inputs + WARP - 1) / WARP;
-    for (uint32_t task = threadIdx.x / WARP; task < groups * ((count + 3) / 4); task += WARPS) {
-        uint32_t k = task % groups * WARP + threadIdx.x % WARP, row = task / groups * 4;
-        T sum[4] = {0, 0, 0, 0};
-        if (k >= y.inputs) continue;
-        for (uint32_t c = 0; c < y.classes; c++) {
-            T w = s.weight[(size_t)c * y.wide + k];
-#pragma unroll
-            for (uint32_t j = 0; j < 4; j++)
-                if (row + j < y.rows) sum[j] += s.error[(size_t)(row + j) * y.slots + c] * w;
+    const uint32_t tiles = y.high / 16, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
+    for (uint32_t task = threadIdx.x / WARP; task < tiles * ((y.inputs + 7) / 8); task += WARPS) {
+        const uint32_t row = task % tiles * 16 + g, k0 = task / tiles * 8;
+        float sum[4] = {0, 0, 0, 0};
+        for (uint32_t c = 0; c < y.deep; c += 8) {
+            const float *e = s.error + row * y.slots + c + t, *w = s.weight + (c + t) * y.wide + k0 + g;
+            fli_frag_a<1> a;
+            fli_frag_b<1> b;
+            for (int i = 0; i < 4; i++) a.set(i, e[i % 2 * 8 * y.slots + i / 2 * 4]);
+            for (int i = 0; i < 2; i++) b.set(i, w[i * 4 * y.wide]);
+            fli_mma_add<1>(sum, a, b);
         }
-        for (uint32_t j = 0; j < 4 && row + j < count; j++)
-            below[(size_t)(row + j) * y.inputs + k] =
-                masked && !(s.in[(size_t)(row + j) * y.wide + k] > 0) ? 0 : sum[j];
+        for (uint32_t i = 0; i < 4; i++) {
+            const uint32_t r = row + i / 2 * 8, k = k0 + 2 * t + i % 2;
+            if (r < count && k < y.inputs)
+                below[(size_t)r * y.inputs + k] = masked && !(s.in[r * y.wide + k] > 0) ? 0 : sum[i];
+        }
     }
 }
 
-/* A warp has 32 inputs and four classes. */
-template <typename T> __device__ void step(const layout &y, const shared<T> &s, const fli_update<T> &u, size_t weight)
+/* The step with E' X: a warp has 16 classes and eight inputs. */
+__device__ __forceinline__ void step(const layout &y, const shared &s, const fli_update<float> &u, size_t weight)
 {
-    const uint32_t groups = (y.inputs + WARP - 1) / WARP;
-    for (uint32_t task = threadIdx.x / WARP; task < groups * (y.slots / 4); task += WARPS) {
-        uint32_t k = task % groups * WARP + threadIdx.x % WARP, c0 = task / groups * 4;
-        T sum[4] = {0, 0, 0, 0}, e[4];
-        if (k >= y.inputs) continue;
+    const uint32_t eights = (y.inputs + 7) / 8, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
+    /* from the last warp on: the first ones have had more of the errors below */
+    for (uint32_t task = WARPS - 1 - threadIdx.x / WARP; task < eights * ((y.classes + 15) / 16); task += WARPS) {
+        const uint32_t k0 = task % eights * 8, c0 = task / eights * 16;
+        float sum[4] = {0, 0, 0, 0};
 #pragma unroll 4
-        for (uint32_t r = 0; r < y.rows; r++) {
-            T x = s.in[(size_t)r * y.wide + k];
-            fli_load<4>(s.error + (size_t)r * y.slots + c0, e);
-            for (int j = 0; j < 4; j++) sum[j] += e[j] * x;
+        for (uint32_t r = 0; r < y.high; r += 8) {
+            const float *e = s.error + (r + t) * y.slots + c0 + g, *x = s.in + (r + t) * y.wide + k0 + g;
+            fli_frag_a<1> a;
+            fli_frag_b<1> b;
+            for (int i = 0; i < 4; i++) a.set(i, e[i / 2 * 4 * y.slots + i % 2 * 8]);
+            for (int i = 0; i < 2; i++) b.set(i, x[i * 4 * y.wide]);
+            fli_mma_add<1>(sum, a, b);
         }
-        for (uint32_t j = 0; j < 4 && c0 + j < y.classes; j++) {
-            T now = s.weight[(size_t)(c0 + j) * y.wide + k];
-            u.template apply<1>(weight + (size_t)(c0 + j) * y.inputs + k, &sum[j], &now);
+        size_t at[4];
+        int there[4];
+        float now[4][1], grad[4][1];
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++) {
+            const uint32_t c = c0 + g + i / 2 * 8, k = k0 + 2 * t + i % 2;
+            there[i] = c < y.classes && k < y.inputs;
+            at[i] = weight + (size_t)c * y.inputs + k;
+            now[i][0] = there[i] ? s.weight[c * y.wide + k] : 0;
+            grad[i][0] = sum[i];
         }
+        u.template groups<4, 1>(at, there, grad, now);
     }
 }
 
-template <typename T>
-__device__ void bias_step(const layout &y, const shared<T> &s, const fli_update<T> &u, size_t bias)
+__device__ __forceinline__ void bias_step(const layout &y, const shared &s, const fli_update<float> &u, size_t bias)
 {
-    uint32_t c = THREADS - 1 - threadIdx.x; /* the last warps have the least to do */
-    if (c >= y.classes) return;
-    T sum = 0, now = u.z[bias + c];
-    for (uint32_t r = 0; r < y.rows; r++) sum += s.error[(size_t)r * y.slots + c];
-    u.template apply<1>(bias + c, &sum, &now);
+    if (threadIdx.x >= y.classes) return;
+    float sum = 0;
+#pragma unroll 8
+    for (uint32_t r = 0; r < y.high; r++) sum += s.error[r * y.slots + threadIdx.x];
+    u.template apply<1>(bias + threadIdx.x, &sum, &s.bias[threadIdx.x]);
 }
 
-template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    tail(fli_cuda_batch b, fc_layer l, layout y, const int32_t *labels, const T *in, int masked, T *below, int add)
+__global__ void __launch_bounds__(THREADS) tail(fli_cuda_batch b, fc_layer l, layout y, const int32_t *labels,
+                                                const float *in, int masked, float *below, int add)
 {
     FLI_DYNAMIC(bytes);
     const fli_cuda_lane *lane = &b.lane[blockIdx.x];
     const uint32_t count = fli_cuda_rows(lane, &b);
     const size_t first = (size_t)blockIdx.x * b.room * y.inputs;
-    const shared<T> s = shared_of(y, (T *)bytes);
-    fli_update<T> u;
+    const shared s = shared_of(y, (float *)bytes);
+    fli_update<float> u;
     u.init(lane, b.step, add);
-    bring(s.in, in + first, count, y.rows, y.inputs, y.wide);
-    bring(s.weight, (const T *)u.z + l.weight, y.classes, y.classes, y.inputs, y.wide);
+    bring(s.in, in + first, count, y.high, y);
+    bring(s.weight, u.z + l.weight, y.classes, y.deep, y);
     fli_async_commit();
+    bring_rest(y, s, b, lane, labels, l.biased ? u.z + l.bias : NULL, count);
+    const float factor = (float)(1 / (double)fli_cuda_drawn(lane->n, lane->size, b.step));
     fli_async_wait<0>();
     __syncthreads();
     outputs(y, s);
     __syncthreads();
-    errors(y, s, b, lane, labels, l.biased ? (const T *)u.z + l.bias : (const T *)NULL, count);
+    for (uint32_t row = threadIdx.x / PARTY; row < up(y.high, THREADS / PARTY); row += THREADS / PARTY)
+        row_error(y, s, row, count, factor);
     __syncthreads();
     if (below) errors_below(y, s, count, masked, below + first);
     step(y, s, u, l.weight);
     if (l.biased) bias_step(y, s, u, l.bias);
-}
-
-template <typename T>
-void launch(fli_stream s, const fli_net_layer *l, const fli_cuda_loss *loss, const fli_cuda_batch *b, const void *in,
-            int masked, void *below, int add)
-{
-    const fc_layer of = fc_layer_of(l);
-    const layout y = layout_of(of, b->most < b->room ? b->most : b->room);
-    FLI_LAUNCH(s, tail<T>, dim3(b->lanes), dim3(THREADS), reals_of(y) * sizeof(T), *b, of, y, loss->label,
-               (const T *)in, masked, (T *)below, add);
 }
 
 } // namespace
@@ -226,18 +246,17 @@ void launch(fli_stream s, const fli_net_layer *l, const fli_cuda_loss *loss, con
 extern "C" int fli_cuda_fc_tail_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_loss *loss,
                                      uint32_t rows)
 {
-    size_t real = type == FLI_CUDA_F64 ? sizeof(double) : sizeof(float);
-    if (l->kind != FLI_NET_FC || l->relu || loss->loss != FLI_NET_SOFTMAX || !rows) return 0;
+    if (type == FLI_CUDA_F64 || l->kind != FLI_NET_FC || l->relu || loss->loss != FLI_NET_SOFTMAX || !rows) return 0;
     if (fli_net_out(l) > CLASSES_MOST || fli_net_out(l) != loss->classes) return 0;
-    if ((rows + fli_net_out(l)) * fli_net_in(l) * real > MEMORY_MOST) return 0;
-    return reals_of(layout_of(fc_layer_of(l), rows)) * real <= MEMORY_MOST;
+    if (((size_t)rows + fli_net_out(l)) * fli_net_in(l) * sizeof(float) > MEMORY_MOST) return 0;
+    return bytes_of(layout_of(fc_layer_of(l), rows)) <= MEMORY_MOST;
 }
 
-extern "C" void fli_cuda_fc_tail(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_loss *loss,
+extern "C" void fli_cuda_fc_tail(fli_stream s, const fli_net_layer *l, const fli_cuda_loss *loss,
                                  const fli_cuda_batch *b, const void *in, int masked, void *below, int add)
 {
-    if (type == FLI_CUDA_F64)
-        launch<double>(s, l, loss, b, in, masked, below, add);
-    else
-        launch<float>(s, l, loss, b, in, masked, below, add);
+    const fc_layer of = fc_layer_of(l);
+    const layout y = layout_of(of, b->most < b->room ? b->most : b->room);
+    FLI_LAUNCH(s, tail, dim3(b->lanes), dim3(THREADS), bytes_of(y), *b, of, y, loss->label, (const float *)in, masked,
+               (float *)below, add);
 }

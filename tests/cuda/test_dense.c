@@ -286,7 +286,7 @@ static void check_tail(shape c, int masked)
     fli_cuda_loss loss = {.loss = FLI_NET_SOFTMAX, .classes = c.units, .label = there(sizeof label, label)};
     assert_true(fli_cuda_fc_tail_fits(c.type, &b.layer, &loss, c.rows));
     fli_cuda_upload(stream(), b.lanes_at, b.lane, c.lanes * sizeof *b.lane);
-    fli_cuda_fc_tail(stream(), c.type, &b.layer, &loss, &b.batch, b.in_at, masked, b.out_at, c.add);
+    fli_cuda_fc_tail(stream(), &b.layer, &loss, &b.batch, b.in_at, masked, b.out_at, c.add);
     double *out = read_back(&c, c.lanes * b.room * c.inputs, b.out_at), size;
     for (uint32_t l = 0; l < c.lanes; l++) {
         for (uint32_t r = 0; r < rows_of(&c, l); r++) {
@@ -317,7 +317,7 @@ static void test_tail(void **state)
 {
     (void)state;
     for (int i = 0; i < 24; i++) {
-        shape c = {.type = (fli_cuda_type)(i % 3),
+        shape c = {.type = i % 3 == 1 ? FLI_CUDA_TF32 : FLI_CUDA_F32,
                    .lanes = 2,
                    .rows = i % 2 ? 50 : 67 - (uint32_t)i,
                    .inputs = i % 4 ? 40u + (uint32_t)i : 120,
@@ -340,6 +340,7 @@ static void test_tail_fits(void **state)
     fli_cuda_loss loss = {.loss = FLI_NET_SOFTMAX, .classes = 10};
     assert_true(fli_cuda_fc_tail_fits(FLI_CUDA_F32, &l, &loss, 50));
     assert_false(fli_cuda_fc_tail_fits(FLI_CUDA_F32, &l, &loss, 1000));
+    assert_false(fli_cuda_fc_tail_fits(FLI_CUDA_F64, &l, &loss, 50));
     l.out[0] = 65, loss.classes = 65;
     assert_false(fli_cuda_fc_tail_fits(FLI_CUDA_F32, &l, &loss, 50));
     l.out[0] = 1, loss = (fli_cuda_loss){.loss = FLI_NET_LOGISTIC, .classes = 2};
