@@ -41,7 +41,8 @@ template <int SPLIT, int BACK, int VEC, class CUT> static void launch_product(co
     dim3 grid(pieces(BACK ? c.layer.inputs : c.layer.units, CUT::TM), pieces(rows_of(&c.batch), CUT::TN),
               c.batch.lanes);
     auto kernel = fc_product<SPLIT, BACK, VEC, CUT>;
-    FLI_LAUNCH(c.stream, kernel, grid, dim3(CUT::THREADS), (size_t)CUT::BYTES, c.batch, c.layer, c.in, c.h, c.out);
+    FLI_LAUNCH_EARLY(c.stream, kernel, grid, dim3(CUT::THREADS), (size_t)CUT::BYTES, c.batch, c.layer, c.in, c.h,
+                     c.out);
 }
 
 /* With tiles of n for the rows: 50 want 7 of them, more rows come in several blocks. */
@@ -125,8 +126,8 @@ template <int SPLIT, int VEC, class S> static void launch_step(const fc_call &c,
     fc_work work = {pieces(c.layer.inputs, S::TC), pieces(c.layer.units, S::TU), pieces(rows_of(&c.batch), S::ROWS)};
     uint64_t all = (uint64_t)work.pieces * work.unit_blocks * c.batch.lanes, room = processors() * S::RESIDENT;
     auto kernel = fc_step<SPLIT, VEC, S>;
-    FLI_LAUNCH(c.stream, kernel, dim3((uint32_t)(all < room ? all : room)), dim3(S::THREADS), S::bytes(work.turns),
-               c.batch, c.layer, work, error, c.in, add);
+    FLI_LAUNCH_EARLY(c.stream, kernel, dim3((uint32_t)(all < room ? all : room)), dim3(S::THREADS),
+                     S::bytes(work.turns), c.batch, c.layer, work, error, c.in, add);
 }
 
 template <int SPLIT, int WU, int WC, int STAGES> static void step_rows(const fc_call &c, const float *error, int add)

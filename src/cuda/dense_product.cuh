@@ -236,8 +236,9 @@ __global__ void __launch_bounds__(CUT::THREADS)
     float *memory = (float *)bytes;
     const uint32_t lane = blockIdx.z, m0 = blockIdx.x * CUT::TM, n0 = blockIdx.y * CUT::TN;
     const uint32_t count = fli_cuda_rows(&b.lane[lane], &b), wide = BACK ? l.inputs : l.units;
-    if (n0 >= count) return;
     const float *z = (const float *)b.lane[lane].z;
+    fli_overlap();
+    if (n0 >= count) return;
     const size_t first = (size_t)lane * b.room;
     const fc_matrix w = {z + l.weight, l.units, l.inputs};
     const uint32_t k = BACK ? l.units : l.inputs;

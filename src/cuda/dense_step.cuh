@@ -200,6 +200,7 @@ __global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
     fc_step(fli_cuda_batch b, fc_layer l, fc_work work, const float *error, const float *in, int add)
 {
     FLI_DYNAMIC(bytes);
+    fli_overlap();
     const uint64_t all = (uint64_t)b.lanes * work.unit_blocks * work.pieces;
     uint64_t at = all * blockIdx.x / gridDim.x, end = all * (blockIdx.x + 1) / gridDim.x;
     while (at < end) {

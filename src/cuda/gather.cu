@@ -29,7 +29,9 @@ __global__ void __launch_bounds__(THREADS) gather_simple(fli_cuda_data d, fli_cu
 {
     const fli_cuda_lane *lane;
     uint32_t row;
-    if (!find_row(b, &lane, &row)) return;
+    const int there = find_row(b, &lane, &row);
+    fli_overlap();
+    if (!there) return;
     const uint32_t sample = fli_row_sample(lane, b.step, b.first + row), run = fli_data_run(d), packs = d.dim / V;
     const pack<STORED, V> *from = (const pack<STORED, V> *)((const STORED *)d.x + (size_t)sample * d.length);
     pack<REAL, V> *to = (pack<REAL, V> *)(x + place_of_row(b, d, row));
@@ -80,9 +82,9 @@ void gather(fli_stream s, const fli_cuda_data *d, const fli_cuda_batch *b, int c
     if (!fli_data_simple(d, (int)b->augment) || (channels_last && d->shape[0] > 1))
         FLI_LAUNCH(s, (gather_images<REAL, STORED>), grid, THREADS, 0, *d, *b, channels_last, x);
     else if (d->dim % 4 == 0)
-        FLI_LAUNCH(s, (gather_simple<REAL, STORED, 4>), grid, THREADS, 0, *d, *b, x);
+        FLI_LAUNCH_EARLY(s, (gather_simple<REAL, STORED, 4>), grid, dim3(THREADS), (size_t)0, *d, *b, x);
     else
-        FLI_LAUNCH(s, (gather_simple<REAL, STORED, 1>), grid, THREADS, 0, *d, *b, x);
+        FLI_LAUNCH_EARLY(s, (gather_simple<REAL, STORED, 1>), grid, dim3(THREADS), (size_t)0, *d, *b, x);
 }
 
 template <class REAL>

@@ -18,6 +18,40 @@
             cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes));   \
         (kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__);                                                 \
     } while (0)
+/* The same, but its blocks may begin while the kernel before it on the stream ends: its threads call fli_overlap() before
+ * they touch anything that an earlier kernel has written, or may still read. Where the GPU cannot do that, it waits. */
+#ifndef FLI_EARLY_MAJOR
+#define FLI_EARLY_MAJOR 9 /* of the compute capability from which on they can */
+#endif
+template <class... WANTED, class... GIVEN>
+static inline void fli_launch_early(cudaStream_t stream, void (*kernel)(WANTED...), dim3 grid, dim3 block, size_t bytes,
+                                    GIVEN... given)
+{
+    static int major = -1;
+    int device = 0;
+    if (major < 0 &&
+        (cudaGetDevice(&device) || cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device)))
+        major = 0;
+    if (bytes > 48 * 1024)
+        cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid, config.blockDim = block, config.dynamicSmemBytes = bytes, config.stream = stream;
+    config.attrs = &early, config.numAttrs = major >= FLI_EARLY_MAJOR;
+    cudaLaunchKernelEx(&config, kernel, WANTED(given)...);
+}
+#define FLI_LAUNCH_EARLY(...) fli_launch_early(__VA_ARGS__)
+/* Lets the next kernel begin if it was launched early, and waits until those before this one are done. All threads call
+ * it, once. */
+static __device__ __forceinline__ void fli_overlap()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\n" ::);
+    asm volatile("griddepcontrol.wait;\n" ::: "memory");
+#endif
+}
 /* The most dynamic shared memory that a block can have on the device in use. */
 static inline size_t fli_shared_limit()
 {

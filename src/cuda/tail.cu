@@ -224,6 +224,7 @@ __global__ void __launch_bounds__(THREADS) tail(fli_cuda_batch b, fc_layer l, la
     const shared s = shared_of(y, (float *)bytes);
     fli_update<float> u;
     u.init(lane, b.step, add);
+    fli_overlap();
     bring(s.in, in + first, count, y.high, y);
     bring(s.weight, u.z + l.weight, y.classes, y.deep, y);
     fli_async_commit();
@@ -257,6 +258,6 @@ extern "C" void fli_cuda_fc_tail(fli_stream s, const fli_net_layer *l, const fli
 {
     const fc_layer of = fc_layer_of(l);
     const layout y = layout_of(of, b->most < b->room ? b->most : b->room);
-    FLI_LAUNCH(s, tail, dim3(b->lanes), dim3(THREADS), bytes_of(y), *b, of, y, loss->label, (const float *)in, masked,
-               (float *)below, add);
+    FLI_LAUNCH_EARLY(s, tail, dim3(b->lanes), dim3(THREADS), bytes_of(y), *b, of, y, loss->label, (const float *)in,
+                     masked, (float *)below, add);
 }

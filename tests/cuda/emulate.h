@@ -72,6 +72,9 @@ static inline void fli_emulated_run(const char *kernel, dim3 grid, dim3 block, s
         fli_emulated_run(#kernel, (grid), (block), (bytes), [&] { (kernel)(__VA_ARGS__); });                           \
     } while (0)
 
+#define FLI_LAUNCH_EARLY FLI_LAUNCH
+static inline void fli_overlap() {}
+
 static inline size_t fli_shared_limit() { return 227 * 1024; } /* an H200's */
 unsigned char *fli_emulated_shared(void);
 #define FLI_DYNAMIC(name) unsigned char *const name = fli_emulated_shared()
