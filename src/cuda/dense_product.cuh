@@ -45,7 +45,10 @@ template <int MT_, int NT_, int WM_, int WK_, int STAGES_> struct fc_cut {
         SUM = TM + 4,           /* the stride of sums: no bank twice */
         SUMS = WK * TN * SUM,   /* they lie where the operands were */
         FLOATS = STAGES * STAGE > SUMS ? STAGES *STAGE : SUMS,
-        BYTES = 4 * FLOATS
+        BYTES = 4 * FLOATS,
+        BLOCKS = 227 * 1024 / (BYTES + 1024), /* that a processor has shared memory for, */
+        FEWER = 16 / (WM * WK),               /* registers */
+        RESIDENT = BLOCKS < FEWER ? BLOCKS : FEWER
     };
 };
 
@@ -229,7 +232,7 @@ static __device__ __forceinline__ void fc_sums(const fc_matrix &w, const fc_matr
 
 /* blockIdx: x cuts m, y the rows, z is the lane. `in`: rows of inputs, or of errors at the units. */
 template <int SPLIT, int BACK, int VEC, class CUT>
-__global__ void __launch_bounds__(CUT::THREADS)
+__global__ void __launch_bounds__(CUT::THREADS, CUT::RESIDENT)
     fc_product(fli_cuda_batch b, fc_layer l, const float *in, const float *h, float *out)
 {
     FLI_DYNAMIC(bytes);
