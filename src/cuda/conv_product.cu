@@ -1,28 +1,26 @@
 /* Images from images: the forward pass, and the error at the layer's input, which is the convolution of the error at
  * its output with filters turned by 180 degrees whose channels have changed sides.
  *
- * A product of positions x (channel, tap) by (channel, tap) x filters. Positions come in windows of 2 x 2: of two tiles
- * of 16 rows a thread holds in its accumulators the four positions of the same window, so that pooling needs no
- * exchange. Eight windows are a group, a warp has GROUPS of them and 8 NT filters.
+ * A product of filters x (channel, tap) by (channel, tap) x positions. Positions come in windows of 2 x 2: the upper
+ * halves of four windows are a tile of eight columns, their lower halves the next one, so that a thread holds the four
+ * positions of a window in its accumulators and pooling needs no exchange. A warp has QUADS times four windows and all
+ * 16 MT filters of its block.
  *
  * The image's channels come in chunks of 16 (WIDE), each with its margin in shared memory while all taps run over it; a
  * k-slice of 16 is a tap's channels. Images of few channels are one chunk, where the taps of a kernel row lie one
  * behind the other: a k-slice is any 16 of those. The filters are packed in the order in which threads hold them, and
- * come one kernel row at a time, the next while this one is used. */
+ * come one kernel row at a time, the next while this one is used. For tf32 all is rounded before it is in shared
+ * memory, as each value is read there once per tap. */
 #include "cuda/conv.cuh"
 #include "cuda/mma.cuh"
 
-#ifndef FLI_CONV_TRIAL
-#define FLI_CONV_TRIAL 0
-#endif
-/* groups, blocks per multiprocessor, and whether short sums are added up outside */
-enum {
-    F32_GROUPS = FLI_CONV_TRIAL == 2 ? 2 : 1,
-    F32_BLOCKS = FLI_CONV_TRIAL == 0 ? 3 : 2,
-    F32_SHORT = FLI_CONV_TRIAL != 2
+enum { WARPS = 4, THREADS = 32 * WARPS, SLICE = 16, TILE = 8 * SLICE, AHEAD_MOST = 8 };
+
+/* Quads of windows of a warp and blocks per multiprocessor. Images of few channels have so little to compute that many
+ * blocks must wait for memory at once. */
+template <int SPLIT, int WIDE> struct cut {
+    enum { QUADS = !SPLIT && WIDE ? 4 : 2, BLOCKS = SPLIT ? 3 : WIDE ? 2 : 4 };
 };
-enum { TF32_GROUPS = FLI_CONV_TRIAL == 1 ? 1 : 2, TF32_BLOCKS = FLI_CONV_TRIAL == 1 ? 4 : 2 };
-enum { WARPS = 4, THREADS = 32 * WARPS, SLICE = 16, WIDE_STRIDE = 24, AHEAD_MOST = 8 };
 
 typedef struct {
     int from, to;           /* channels of the source and of the target */
@@ -56,7 +54,7 @@ static shape shape_of(int from, int to, int height, int width, int bottom, int r
     p.line = 2 * p.columns + kernel - 1;
     p.chunks = p.wide ? fli_conv_over(from, SLICE) : 1;
     p.slices = p.wide ? kernel : fli_conv_over(kernel * from, SLICE);
-    p.stride = p.wide ? WIDE_STRIDE : from;
+    p.stride = p.wide ? SLICE : from;
     p.slice_step = p.wide ? p.stride : SLICE;
     p.pitch = p.line * p.stride + (p.wide ? 0 : SLICE - 1);
     p.ahead = p.wide || kernel * p.slices > AHEAD_MOST ? 1 : kernel;
@@ -78,23 +76,24 @@ static shape backward_shape(const fli_net_layer *l)
 
 /* ---- filters ---- */
 
-/* Tiles of eight filters that a block has. */
-static int tiles_of(const shape *p) { return p->to <= 16 ? 2 : 8; }
-static int blocks_of(const shape *p) { return fli_conv_over(p->to, 8 * tiles_of(p)); }
+/* Tiles of 16 filters that a block has. */
+static int tiles_of(const shape *p) { return p->to <= 16 ? 1 : 4; }
+static int blocks_of(const shape *p) { return fli_conv_over(p->to, 16 * tiles_of(p)); }
+static int slice_floats(const shape *p) { return 2 * TILE * tiles_of(p); }
 static size_t packed_of(const shape *p)
 {
-    return (size_t)blocks_of(p) * p->chunks * p->kernel * p->slices * SLICE * tiles_of(p) * 8;
+    return (size_t)blocks_of(p) * p->chunks * p->kernel * p->slices * slice_floats(p);
 }
 
-/* packed: block, chunk, kernel row, slice, half of it, tile, thread of the warp, 2. A block of threads has a tile of
+/* packed: block, chunk, kernel row, slice, half of it, tile, thread of the warp, 4. A block of threads has a tile of
  * filters and a chunk of channels, whose weights it reads in their order. x: tiles, y: chunks, z: lanes. */
 template <int ROUND, int TURNED>
 static __global__ void pack(shape p, int tiles, const fli_cuda_lane *lane, size_t weight, size_t size, float *packed)
 {
     FLI_DYNAMIC(shared);
     float *w = (float *)shared; /* filter, channel, tap; turned: channel, filter, tap */
-    const int taps = p.kernel * p.kernel, first = blockIdx.x * 8, channel = blockIdx.y * SLICE;
-    const int filters = min(8, p.to - first), channels = min((int)SLICE, p.from - channel);
+    const int taps = p.kernel * p.kernel, first = blockIdx.x * 16, channel = blockIdx.y * SLICE;
+    const int filters = min(16, p.to - first), channels = min((int)SLICE, p.from - channel);
     const int lines = TURNED ? channels : filters, line = (TURNED ? filters : channels) * taps;
     const float *from = (const float *)lane[blockIdx.z].z + weight;
     from += TURNED ? ((size_t)channel * p.to + first) * taps : ((size_t)first * p.from + channel) * taps;
@@ -103,16 +102,16 @@ static __global__ void pack(shape p, int tiles, const fli_cuda_lane *lane, size_
     __syncthreads();
 
     int rows = p.kernel * p.slices * 2, block = blockIdx.x / tiles, tile = blockIdx.x % tiles;
-    float *to = packed + blockIdx.z * size + (size_t)(block * p.chunks + blockIdx.y) * rows * tiles * 64 + tile * 64;
-    for (int i = threadIdx.x; i < rows * 64; i += blockDim.x) {
-        int row = i / 64, at = i % 64, dy = row / (2 * p.slices), slice = row / 2 % p.slices;
-        int filter = at / 8, k = 4 * (at / 2 % 4) + 2 * (row % 2) + at % 2;
+    float *to = packed + blockIdx.z * size + (size_t)((block * p.chunks + blockIdx.y) * rows * tiles + tile) * TILE;
+    for (int i = threadIdx.x; i < rows * TILE; i += blockDim.x) {
+        int row = i / TILE, at = i % TILE, dy = row / (2 * p.slices), slice = row / 2 % p.slices;
+        int filter = at / 16 + 8 * (at % 2), k = 4 * (at / 4 % 4) + 2 * (row % 2) + at / 2 % 2;
         int dx = p.wide ? slice : (SLICE * slice + k) / p.from, c = p.wide ? k : (SLICE * slice + k) % p.from;
         int tap = TURNED ? taps - 1 - (dy * p.kernel + dx) : dy * p.kernel + dx,
             there = filter < filters && c < channels;
         float v =
             there && dx < p.kernel ? w[TURNED ? c * line + filter * taps + tap : filter * line + c * taps + tap] : 0;
-        to[(size_t)row * tiles * 64 + at] = ROUND ? __uint_as_float(fli_tf32(v)) : v;
+        to[(size_t)row * tiles * TILE + at] = ROUND ? __uint_as_float(fli_tf32(v)) : v;
     }
 }
 
@@ -137,7 +136,30 @@ static __device__ __forceinline__ int row_there(const shape &p, const stripe &s,
     return v / each;
 }
 
-/* A chunk of the forward pass: plain copies. source: of the lane. */
+static __device__ __forceinline__ float to_tf32(float v) { return __uint_as_float(fli_tf32(v)); }
+static __device__ __forceinline__ float4 to_tf32(float4 v)
+{
+    return make_float4(to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w));
+}
+
+/* Values on their way into shared memory; ROUND: they are there, and are rounded. */
+template <int ROUND> static __device__ __forceinline__ void bring4(float *to, const float *from, int there)
+{
+    if (ROUND)
+        *(float4 *)to = to_tf32(*(const float4 *)to);
+    else
+        fli_async16(to, from, there);
+}
+template <int ROUND> static __device__ __forceinline__ void bring1(float *to, const float *from, int there)
+{
+    if (ROUND)
+        *to = to_tf32(*to);
+    else
+        fli_async4(to, from, there);
+}
+
+/* A chunk of the forward pass: plain copies. source: of the lane. ROUND: the thread rounds what it has copied. */
+template <int WIDE, int ROUND>
 static __device__ __forceinline__ void load_images(const shape &p, const stripe &s, int chunk, const float *source,
                                                    float *to)
 {
@@ -146,254 +168,240 @@ static __device__ __forceinline__ void load_images(const shape &p, const stripe 
         int y, image = row_there(p, s, row, &y), there = y >= 0 && y < p.height;
         const float *line = source + ((size_t)image * p.height + (there ? y : 0)) * p.width * p.from;
         float *out = to + row * p.pitch;
-        if (!p.wide) {
+        if (!WIDE) {
             int begin = p.margin * p.from, end = begin + p.width * p.from;
             for (int i = lane; i < p.pitch; i += 32) {
                 int in = there && i >= begin && i < end;
-                fli_async4(out + i, line + (in ? i - begin : 0), in);
+                bring1<ROUND>(out + i, line + (in ? i - begin : 0), in);
             }
         } else if (p.from % 4 == 0) {
             for (int i = lane; i < 4 * p.line; i += 32) {
                 int x = i / 4 - p.margin, c = SLICE * chunk + i % 4 * 4;
                 int in = there && x >= 0 && x < p.width && c < p.from;
-                fli_async16(out + i / 4 * WIDE_STRIDE + i % 4 * 4, line + (in ? x * p.from + c : 0), in);
+                bring4<ROUND>(out + 4 * i, line + (in ? x * p.from + c : 0), in);
             }
         } else {
             for (int i = lane; i < SLICE * p.line; i += 32) {
                 int x = i / SLICE - p.margin, c = SLICE * chunk + i % SLICE;
                 int in = there && x >= 0 && x < p.width && c < p.from;
-                fli_async4(out + i / SLICE * WIDE_STRIDE + i % SLICE, line + (in ? x * p.from + c : 0), in);
+                bring1<ROUND>(out + i, line + (in ? x * p.from + c : 0), in);
             }
         }
     }
 }
 
-/* Four channels of the error at a place of the stripe, before those that were no maxima are left out. */
+/* The row of errors, counted over all images of the lane, that row `v` of all images with margins needs; behind: the
+ * one behind it. */
+static __device__ __forceinline__ int error_row(const shape &p, const fli_conv_error &e, int v, int behind)
+{
+    int each = 2 * p.rows + p.kernel - 1, y = v % each - p.margin, row = e.which ? y / 2 : y;
+    return v / each * e.height + (y < 0 ? 0 : min(row + behind, e.height));
+}
+
+/* Four channels of an error, before those that were no maxima are left out. */
 typedef struct {
     float4 v;
     uchar4 which;
-    int to, c, place; /* where it goes, from which of the chunk's channels on; place -1: nothing is left out */
+    int begin, y, x, c; /* where its image begins in the stripe; its place there, or its window's upper left corner */
 } item;
 
+/* Item `number` of a chunk; rows of errors from `first` on. */
 static __device__ __forceinline__ item item_read(const shape &p, const stripe &s, int chunk, const fli_conv_error &e,
-                                                 int quads, int number)
+                                                 int first, int quads, int number)
 {
-    int y, at = number / quads, row = at / p.line, x = at % p.line, image = row_there(p, s, row, &y);
-    int c = number % quads * 4, from = SLICE * chunk + c, half = e.which != 0;
-    item it = {make_float4(0, 0, 0, 0), {0, 0, 0, 0}, row * p.pitch + x * p.stride + c, c, -1};
-    x -= p.margin;
-    if (row >= s.count || y < 0 || x < 0 || y >> half >= e.height || x >> half >= e.width) return it;
-    int window = (y >> half) * e.width + (x >> half);
+    int at = number / quads, row = first + at / e.width, x = at % e.width, image = row / e.height;
+    int c = number % quads * 4, from = SLICE * chunk + c, window = row % e.height * e.width + x, half = e.which != 0;
     size_t before = (size_t)image * e.height * e.width * e.channels;
-    it.v = fli_conv_error_at(e, e.error + before, window, from);
-    if (half) it.which = fli_conv_which_at(e, e.which + before, window, from), it.place = y % 2 * 2 + x % 2;
+    item it = {fli_conv_error_at(e, e.error + before, window, from), {0, 0, 0, 0}, 0, 0, 0, c};
+    if (half) it.which = fli_conv_which_at(e, e.which + before, window, from);
+    it.begin = image * (2 * p.rows + p.kernel - 1) - s.first;
+    it.y = (row % e.height << half) + p.margin;
+    it.x = (x << half) + p.margin;
     return it;
 }
 
-static __device__ __forceinline__ void item_write(const shape &p, const item &it, float *to)
+template <int WIDE, int ROUND>
+static __device__ __forceinline__ void item_write(const shape &p, const stripe &s, const item &it, int y, int x,
+                                                  float4 v, float *to)
 {
-    float4 v = it.place < 0 ? it.v : fli_conv_placed(it.v, it.which, it.place);
-    if (p.wide) {
-        *(float4 *)(to + it.to) = v;
+    int row = it.begin + y;
+    if (row < 0 || row >= s.count || y < 0 || y >= 2 * p.rows + p.kernel - 1 || x < 0 || x >= p.line) return;
+    to += row * p.pitch + x * p.stride + it.c;
+    if (ROUND) v = to_tf32(v);
+    if (WIDE) {
+        *(float4 *)to = v;
         return;
     }
     const float four[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
     for (int j = 0; j < 4; j++)
-        if (it.c + j < p.from) to[it.to + j] = four[j];
+        if (it.c + j < p.from) to[j] = four[j];
 }
 
-/* A chunk of the backward pass: pooled errors go where the maxima were. e: of the lane. Reads come in fours, so that
- * they wait together. */
+/* A chunk of the backward pass: pooled errors go where the maxima were; the margins are zeros already. e: of the lane.
+ * Reads come in fours, so that they wait together. */
+template <int WIDE, int ROUND>
 static __device__ __forceinline__ void load_errors(const shape &p, const stripe &s, int chunk, const fli_conv_error &e,
-                                                   float *to)
+                                                   int first_row, int rows, float *to)
 {
-    const int quads = p.wide ? SLICE / 4 : fli_conv_over(p.from, 4), all = quads * p.line * s.count;
-    for (int first = 0; first < all; first += 4 * THREADS) {
+    const int quads = WIDE ? SLICE / 4 : fli_conv_over(p.from, 4), all = rows * e.width * quads;
+    for (int first = threadIdx.x; first < all; first += 4 * THREADS) {
         item it[4];
 #pragma unroll
-        for (int i = 0; i < 4; i++) it[i] = item_read(p, s, chunk, e, quads, first + i * THREADS + (int)threadIdx.x);
-        __syncwarp(); /* the compiler would read each when it is written */
-#pragma unroll
         for (int i = 0; i < 4; i++)
-            if (first + i * THREADS + (int)threadIdx.x < all) item_write(p, it[i], to);
+            it[i] = item_read(p, s, chunk, e, first_row, quads, min(first + i * THREADS, all - 1));
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (first + i * THREADS >= all) break;
+            if (!e.which) {
+                item_write<WIDE, ROUND>(p, s, it[i], it[i].y, it[i].x, it[i].v, to);
+                continue;
+            }
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                item_write<WIDE, ROUND>(p, s, it[i], it[i].y + k / 2, it[i].x + k % 2,
+                                        fli_conv_placed(it[i].v, it[i].which, k), to);
+        }
     }
-    if (p.wide) return;
-    for (int row = threadIdx.x / 32; row < s.count; row += WARPS) /* what is read behind a row is taken times 0 */
-        for (int i = p.line * p.stride + threadIdx.x % 32; i < p.pitch; i += 32) to[row * p.pitch + i] = 0;
 }
 
 /* ---- the product ---- */
 
-template <int SPLIT, int GROUPS, int NT> struct sums {
-    float now[2 * GROUPS][NT][4];
+template <int SPLIT, int QUADS, int MT> struct sums {
+    float now[MT][2 * QUADS][4];
     /* Tensor cores cut off what their sums have no room for. Single precision therefore adds up short sums itself. */
-    float all[SPLIT && F32_SHORT ? 2 * GROUPS : 1][SPLIT && F32_SHORT ? NT : 1][4];
+    float all[SPLIT ? MT : 1][SPLIT ? 2 * QUADS : 1][4];
 };
 
-template <int SPLIT, int GROUPS, int NT> static __device__ __forceinline__ void sums_flush(sums<SPLIT, GROUPS, NT> &s)
+template <int SPLIT, int QUADS, int MT> static __device__ __forceinline__ void sums_flush(sums<SPLIT, QUADS, MT> &s)
 {
 #pragma unroll
-    for (int m = 0; m < (SPLIT && F32_SHORT ? 2 * GROUPS : 0); m++)
+    for (int m = 0; m < (SPLIT ? MT : 0); m++)
 #pragma unroll
-        for (int n = 0; n < NT; n++)
+        for (int n = 0; n < 2 * QUADS; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                s.all[SPLIT && F32_SHORT ? m : 0][SPLIT && F32_SHORT ? n : 0][i] += s.now[m][n][i];
+                s.all[SPLIT ? m : 0][SPLIT ? n : 0][i] += s.now[m][n][i];
                 s.now[m][n][i] = 0;
             }
 }
 
-template <int SPLIT, int NT> static __device__ __forceinline__ fli_frag_b<SPLIT> filter_at(const float *w, int n)
+/* Half a k-slice: 8 channels. v: of each tile of positions the thread's two channels; w: its filters. */
+template <int SPLIT, int QUADS, int MT>
+static __device__ __forceinline__ void half_slice(const float v[2 * QUADS][2], const float *w,
+                                                  sums<SPLIT, QUADS, MT> &s)
 {
-    float2 v = *(const float2 *)(w + 64 * n);
-    fli_frag_b<SPLIT> b;
-    if (SPLIT) {
-        b.set(0, v.x);
-        b.set(1, v.y);
-    } else { /* rounded when packed */
-        b.hi[0] = __float_as_uint(v.x);
-        b.hi[1] = __float_as_uint(v.y);
-    }
-    return b;
-}
-
-/* Half a k-slice: 8 channels. Two tiles of filters at once, so that products on the same sums are far apart. */
-template <int SPLIT, int GROUPS, int NT>
-static __device__ __forceinline__ void half_slice(const fli_frag_a<SPLIT> a[2 * GROUPS], const float *w,
-                                                  sums<SPLIT, GROUPS, NT> &s)
-{
+    fli_frag_b<SPLIT> b[2 * QUADS];
 #pragma unroll
-    for (int n = 0; n < NT; n += 2) {
-        fli_frag_b<SPLIT> b[2] = {filter_at<SPLIT, NT>(w, n), filter_at<SPLIT, NT>(w, n + 1)};
+    for (int i = 0; i < 4 * QUADS; i++) {
+        if (SPLIT)
+            b[i / 2].set(i % 2, v[i / 2][i % 2]);
+        else /* rounded already */
+            b[i / 2].hi[i % 2] = __float_as_uint(v[i / 2][i % 2]);
+    }
+#pragma unroll
+    for (int m = 0; m < MT; m++) {
+        float4 q = *(const float4 *)(w + TILE * m);
+        const float four[4] = {q.x, q.y, q.z, q.w};
+        fli_frag_a<SPLIT> a;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (SPLIT)
+                a.set(i, four[i]);
+            else
+                a.hi[i] = __float_as_uint(four[i]);
+        }
         if (SPLIT) {
 #pragma unroll
-            for (int i = 0; i < 4 * GROUPS; i++) fli_mma(s.now[i / 2][n + i % 2], a[i / 2].lo, b[i % 2].hi);
+            for (int n = 0; n < 2 * QUADS; n++) fli_mma(s.now[m][n], a.lo, b[n].hi);
 #pragma unroll
-            for (int i = 0; i < 4 * GROUPS; i++) fli_mma(s.now[i / 2][n + i % 2], a[i / 2].hi, b[i % 2].lo);
+            for (int n = 0; n < 2 * QUADS; n++) fli_mma(s.now[m][n], a.hi, b[n].lo);
         }
 #pragma unroll
-        for (int i = 0; i < 4 * GROUPS; i++) fli_mma(s.now[i / 2][n + i % 2], a[i / 2].hi, b[i % 2].hi);
+        for (int n = 0; n < 2 * QUADS; n++) fli_mma(s.now[m][n], a.hi, b[n].hi);
     }
 }
 
-template <int WIDE> static __device__ __forceinline__ void four_channels(const float *x, float v[4])
+/* A k-slice. x: of each quad of windows the thread's position in their upper halves; w: the slice's filters, of this
+ * thread. Of a slice it has the channels 4 t .. 4 t + 3, two for each half. */
+template <int SPLIT, int QUADS, int MT, int WIDE>
+static __device__ __forceinline__ void one_slice(const shape &p, const float *const x[QUADS], int shift, const float *w,
+                                                 sums<SPLIT, QUADS, MT> &s)
 {
-    if (WIDE) {
-        float4 q = *(const float4 *)x;
-        v[0] = q.x, v[1] = q.y, v[2] = q.z, v[3] = q.w;
-    } else {
-        v[0] = x[0], v[1] = x[1], v[2] = x[2], v[3] = x[3];
-    }
-}
-
-/* A k-slice. x: of a group of windows, the place of this thread's window; w: the slice's filters, of this thread. */
-template <int SPLIT, int GROUPS, int NT, int WIDE>
-static __device__ __forceinline__ void one_slice(const shape &p, const float *const x[GROUPS], int shift,
-                                                 const float *w, sums<SPLIT, GROUPS, NT> &s)
-{
-    const int stride = WIDE ? (int)WIDE_STRIDE : p.stride;
-    float v[2 * GROUPS][2][4];
+    float v[2][2 * QUADS][2];
 #pragma unroll
-    for (int i = 0; i < 2 * GROUPS; i++) {
-        four_channels<WIDE>(x[i / 2] + shift + i % 2 * p.pitch, v[i][0]);
-        four_channels<WIDE>(x[i / 2] + shift + i % 2 * p.pitch + stride, v[i][1]);
+    for (int i = 0; i < 2 * QUADS; i++) {
+        const float *from = x[i / 2] + shift + i % 2 * p.pitch;
+        if (WIDE) {
+            float4 q = *(const float4 *)from;
+            v[0][i][0] = q.x, v[0][i][1] = q.y, v[1][i][0] = q.z, v[1][i][1] = q.w;
+        } else {
+            v[0][i][0] = from[0], v[0][i][1] = from[1], v[1][i][0] = from[2], v[1][i][1] = from[3];
+        }
     }
 #pragma unroll
-    for (int half = 0; half < 2; half++) {
-        fli_frag_a<SPLIT> a[2 * GROUPS];
-#pragma unroll
-        for (int i = 0; i < 2 * GROUPS; i++)
-#pragma unroll
-            for (int j = 0; j < 4; j++) a[i].set(j, v[i][j % 2][2 * half + j / 2]);
-        half_slice<SPLIT, GROUPS, NT>(a, w + half * 64 * NT, s);
-    }
+    for (int half = 0; half < 2; half++) half_slice<SPLIT, QUADS, MT>(v[half], w + half * TILE * MT, s);
 }
 
 /* ---- what becomes of the sums ---- */
 
-/* Channels c and c + 1 of a target; the second need not be there. */
-static __device__ __forceinline__ void pair_out(const shape &p, float *to, int plane, int c, const float v[2])
+/* A window of the target, pooled: channel c, v: its four positions. row: its floats. */
+static __device__ __forceinline__ void pooled_out(const shape &p, const finish &f, const float v[4], float bias,
+                                                  size_t row, int window, int c)
 {
-    if (plane == 1 && p.to % 2 == 0) {
-        *(float2 *)to = make_float2(v[0], v[1]);
-        return;
-    }
-    to[0] = v[0];
-    if (c + 1 < p.to) to[plane] = v[1];
-}
-
-static __device__ __forceinline__ void which_out(const shape &p, unsigned char *to, int c, const int place[2])
-{
-    if (p.to % 2 == 0) {
-        *(unsigned short *)to = (unsigned short)(place[0] | place[1] << 8);
-        return;
-    }
-    to[0] = (unsigned char)place[0];
-    if (c + 1 < p.to) to[1] = (unsigned char)place[1];
-}
-
-/* A window of the target, pooled: channels c and c + 1, v: of each its four positions. row: its floats. */
-static __device__ __forceinline__ void pooled_out(const shape &p, const finish &f, const float v[2][4],
-                                                  const float bias[2], size_t row, int window, int c)
-{
-    int place[2], plane = f.chw ? p.rows * p.columns : 1;
-    float most[2];
+    int place = 0;
+    float most = v[0];
 #pragma unroll
-    for (int j = 0; j < 2; j++) {
-        place[j] = 0, most[j] = v[j][0];
-#pragma unroll
-        for (int i = 1; i < 4; i++)
-            if (v[j][i] > most[j]) most[j] = v[j][i], place[j] = i;
-        most[j] += bias[j];
-        if (f.relu && !(most[j] > 0)) most[j] = 0;
-    }
-    which_out(p, f.which + row + (size_t)window * p.to + c, c, place);
-    pair_out(p, f.target + row + (f.chw ? c * plane + window : window * p.to + c), plane, c, most);
+    for (int i = 1; i < 4; i++)
+        if (v[i] > most) most = v[i], place = i;
+    most += bias;
+    if (f.relu && !(most > 0)) most = 0;
+    f.which[row + (size_t)window * p.to + c] = (unsigned char)place;
+    f.target[row + (f.chw ? c * p.rows * p.columns + window : window * p.to + c)] = most;
 }
 
 /* The same where nothing is pooled: window y, x of positions. */
 template <int BACK>
-static __device__ __forceinline__ void four_out(const shape &p, const finish &f, const float v[2][4],
-                                                const float bias[2], size_t row, int y, int x, int c)
+static __device__ __forceinline__ void four_out(const shape &p, const finish &f, const float v[4], float bias,
+                                                size_t row, int y, int x, int c)
 {
+    size_t at[4];
+    int there[4];
+    float h[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         int py = 2 * y + i / 2, px = 2 * x + i % 2, position = py * p.right + px;
-        if (py >= p.bottom || px >= p.right) continue;
-        int plane = !BACK && f.chw ? p.bottom * p.right : 1;
-        size_t at = row + (!BACK && f.chw ? c * plane + position : position * p.to + c);
-        float sum[2];
+        there[i] = py < p.bottom && px < p.right;
+        at[i] = row + (!BACK && f.chw ? c * p.bottom * p.right + position : position * p.to + c);
+        h[i] = BACK && f.h && there[i] ? f.h[at[i]] : 1;
+    }
 #pragma unroll
-        for (int j = 0; j < 2; j++) {
-            int there = c + j < p.to;
-            sum[j] = v[j][i] + bias[j];
-            if (BACK ? f.h && !(there && f.h[at + j] > 0) : f.relu && !(sum[j] > 0)) sum[j] = 0;
-        }
-        pair_out(p, f.target + at, plane, c, sum);
+    for (int i = 0; i < 4; i++) {
+        float sum = v[i] + bias;
+        if (BACK ? !(h[i] > 0) : f.relu && !(sum > 0)) sum = 0;
+        if (there[i]) f.target[at[i]] = sum;
     }
 }
 
-template <int GROUPS, int NT, int BACK>
+/* first, last: windows of this warp and of the block. */
+template <int QUADS, int MT, int BACK>
 static __device__ __forceinline__ void windows_out(const shape &p, const finish &f, const fli_cuda_batch &b,
-                                                   const float s[2 * GROUPS][NT][4], int first, int last)
+                                                   const float s[MT][2 * QUADS][4], int first, int last)
 {
     int lane = threadIdx.x % 32, each = p.rows * p.columns;
     const float *bias = !BACK && f.biased ? (const float *)b.lane[blockIdx.z].z + f.bias : 0;
 #pragma unroll
-    for (int group = 0; group < GROUPS; group++) {
-        int window = first + 8 * group + lane / 4;
+    for (int quad = 0; quad < QUADS; quad++) {
+        int window = first + 4 * quad + lane % 4;
         if (window > last) continue;
         size_t row = ((size_t)blockIdx.z * b.room + window / each) * f.target_size;
         window %= each;
 #pragma unroll
-        for (int n = 0; n < NT; n++) {
-            int c = (blockIdx.y * NT + n) * 8 + 2 * (lane % 4);
+        for (int n = 0; n < 2 * MT; n++) {
+            int c = (blockIdx.y * MT * 2 + n) * 8 + lane / 4;
             if (c >= p.to) continue;
-            const float own[2] = {bias ? bias[c] : 0, bias && c + 1 < p.to ? bias[c + 1] : 0};
-            const float(*low)[4] = s[2 * group], (*high)[4] = s[2 * group + 1];
-            const float v[2][4] = {{low[n][0], low[n][2], high[n][0], high[n][2]},
-                                   {low[n][1], low[n][3], high[n][1], high[n][3]}};
+            const float *high = s[n / 2][2 * quad] + n % 2 * 2, *low = s[n / 2][2 * quad + 1] + n % 2 * 2;
+            const float v[4] = {high[0], high[1], low[0], low[1]}, own = bias ? bias[c] : 0;
             if (!BACK && f.pooled)
                 pooled_out(p, f, v, own, row, window, c);
             else
@@ -410,64 +418,73 @@ static __device__ __forceinline__ void load_filters(const float *from, int float
     fli_async_commit();
 }
 
-template <int SPLIT, int GROUPS, int NT, int WIDE, int BACK>
-static __global__ void __launch_bounds__(THREADS, SPLIT ? F32_BLOCKS : TF32_BLOCKS)
+template <int SPLIT, int MT, int WIDE, int BACK>
+static __global__ void __launch_bounds__(THREADS, (cut<SPLIT, WIDE>::BLOCKS))
     product(shape p, fli_cuda_batch b, const float *source, fli_conv_error e, const float *packed, size_t packed_size,
             int block_windows, int stripe_room, finish f)
 {
+    enum { QUADS = cut<SPLIT, WIDE>::QUADS, SLICE_FLOATS = 2 * TILE * MT };
     FLI_DYNAMIC(shared);
     float *image = (float *)shared, *filters = image + stripe_room;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, stage_floats = p.ahead * p.slices * SLICE * NT * 8;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, stage_floats = p.ahead * p.slices * SLICE_FLOATS;
     const int windows = (int)fli_cuda_rows(b.lane + blockIdx.z, &b) * p.rows * p.columns;
     const int first = blockIdx.x * block_windows, last = min(first + block_windows, windows) - 1;
     if (first >= windows) return;
 
+    packed += blockIdx.z * packed_size + (size_t)blockIdx.y * p.chunks * p.kernel * p.slices * SLICE_FLOATS;
+    load_filters(packed, stage_floats, filters);
+    stripe s = {stripe_row(p, first), 0};
+    s.count = stripe_row(p, last) + p.kernel + 1 - s.first;
     size_t before = (size_t)blockIdx.z * b.room;
+    int error_first = 0, error_rows = 0;
     if (BACK) {
         e.error += before * e.height * e.width * e.channels;
         if (e.which) e.which += before * e.height * e.width * e.channels;
+        error_first = error_row(p, e, s.first, 0);
+        error_rows = error_row(p, e, s.first + s.count - 1, 1) - error_first;
+        for (int i = 4 * threadIdx.x; i < stripe_room; i += 4 * THREADS)
+            *(float4 *)(image + i) = make_float4(0, 0, 0, 0);
+        __syncthreads();
     } else {
         source += before * p.height * p.width * p.from;
     }
-    packed += blockIdx.z * packed_size + (size_t)blockIdx.y * p.chunks * p.kernel * p.slices * SLICE * NT * 8;
-    stripe s = {stripe_row(p, first), 0};
-    s.count = stripe_row(p, last) + p.kernel + 1 - s.first;
 
-    const float *x[GROUPS];
+    const float *x[QUADS];
 #pragma unroll
-    for (int i = 0; i < GROUPS; i++) {
-        int window = min(first + (warp * GROUPS + i) * 8 + lane / 4, last);
-        x[i] = image + (stripe_row(p, window) - s.first) * p.pitch + window % p.columns * 2 * p.stride + lane % 4 * 4;
+    for (int i = 0; i < QUADS; i++) {
+        int window = min(first + (warp * QUADS + i) * 4 + lane / 8, last);
+        int column = 2 * (window % p.columns) + lane / 4 % 2;
+        x[i] = image + (stripe_row(p, window) - s.first) * p.pitch + column * p.stride + lane % 4 * 4;
     }
-    sums<SPLIT, GROUPS, NT> sum = {};
-    load_filters(packed, stage_floats, filters);
+    sums<SPLIT, QUADS, MT> sum = {};
     for (int stage = 0, row = 0, chunk = 0; chunk < p.chunks; stage++) {
         if (row == 0) {
             if (chunk) __syncthreads(); /* all are done with the chunk before */
             if (BACK)
-                load_errors(p, s, chunk, e, image);
+                load_errors<WIDE, !SPLIT>(p, s, chunk, e, error_first, error_rows, image);
             else
-                load_images(p, s, chunk, source, image);
+                load_images<WIDE, 0>(p, s, chunk, source, image);
             fli_async_commit();
         }
         fli_async_wait<0>();
+        if (row == 0 && !BACK && !SPLIT) load_images<WIDE, 1>(p, s, chunk, source, image);
         __syncthreads();
-        const float *w = filters + stage % 2 * stage_floats + 2 * lane;
+        const float *w = filters + stage % 2 * stage_floats + 4 * lane;
         int y = row;
         row += p.ahead;
         if (row == p.kernel) row = 0, chunk++;
         packed += stage_floats;
         if (chunk < p.chunks) load_filters(packed, stage_floats, filters + (stage + 1) % 2 * stage_floats);
         for (int end = y + p.ahead; y < end; y++)
-            for (int i = 0; i < p.slices; i++, w += SLICE * NT * 8)
-                one_slice<SPLIT, GROUPS, NT, WIDE>(p, x, y * p.pitch + i * p.slice_step, w, sum);
+            for (int i = 0; i < p.slices; i++, w += SLICE_FLOATS)
+                one_slice<SPLIT, QUADS, MT, WIDE>(p, x, y * p.pitch + i * p.slice_step, w, sum);
         sums_flush(sum);
     }
-    int own = first + warp * GROUPS * 8;
-    if (SPLIT && F32_SHORT)
-        windows_out<GROUPS, NT, BACK>(p, f, b, (const float(*)[NT][4])sum.all, own, last);
+    int own = first + warp * QUADS * 4;
+    if (SPLIT)
+        windows_out<QUADS, MT, BACK>(p, f, b, (const float(*)[2 * QUADS][4]) sum.all, own, last);
     else
-        windows_out<GROUPS, NT, BACK>(p, f, b, sum.now, own, last);
+        windows_out<QUADS, MT, BACK>(p, f, b, sum.now, own, last);
 }
 
 /* ---- launches ---- */
@@ -483,8 +500,7 @@ static int stripe_floats(const shape *p, int windows)
 static size_t shared_bytes(const shape *p, int windows)
 {
     int stages = p->chunks * p->kernel / p->ahead > 1 ? 2 : 1;
-    return sizeof(float) *
-           (stripe_floats(p, windows) + stages * (size_t)p->ahead * p->slices * SLICE * tiles_of(p) * 8);
+    return sizeof(float) * (stripe_floats(p, windows) + stages * (size_t)p->ahead * p->slices * slice_floats(p));
 }
 
 /* Windows of a block: at most so many, fewer where images are small, since each needs its margin. */
@@ -494,15 +510,14 @@ static int block_windows(const shape *p, int most)
     return most;
 }
 
-template <int SPLIT, int NT, int WIDE, int BACK>
+template <int SPLIT, int MT, int WIDE, int BACK>
 static void launch(fli_stream s, const shape *p, const fli_cuda_batch *b, const float *source, const fli_conv_error *e,
                    const float *packed, const finish *f)
 {
-    enum { GROUPS = SPLIT ? (int)F32_GROUPS : (int)TF32_GROUPS };
-    int windows = block_windows(p, 8 * WARPS * GROUPS);
+    int windows = block_windows(p, 4 * WARPS * cut<SPLIT, WIDE>::QUADS);
     dim3 grid(fli_conv_over(fli_conv_most(b) * p->rows * p->columns, windows), blocks_of(p), b->lanes);
-    FLI_LAUNCH(s, (product<SPLIT, GROUPS, NT, WIDE, BACK>), grid, THREADS, shared_bytes(p, windows), *p, *b, source, *e,
-               packed, packed_of(p), windows, stripe_floats(p, windows), *f);
+    FLI_LAUNCH(s, (product<SPLIT, MT, WIDE, BACK>), grid, THREADS, shared_bytes(p, windows), *p, *b, source, *e, packed,
+               packed_of(p), windows, stripe_floats(p, windows), *f);
 }
 
 template <int SPLIT, int BACK>
@@ -510,12 +525,12 @@ static void convolve(fli_stream s, const shape *p, const fli_cuda_batch *b, size
                      const fli_conv_error *e, float *packed, const finish *f)
 {
     dim3 grid(blocks_of(p) * tiles_of(p), p->chunks, b->lanes);
-    size_t shared = sizeof(float) * 8 * SLICE * p->kernel * p->kernel;
+    size_t shared = sizeof(float) * 16 * SLICE * p->kernel * p->kernel;
     FLI_LAUNCH(s, (pack<!SPLIT, BACK>), grid, 256, shared, *p, tiles_of(p), b->lane, weight, packed_of(p), packed);
-    if (tiles_of(p) == 2)
-        (p->wide ? launch<SPLIT, 2, 1, BACK> : launch<SPLIT, 2, 0, BACK>)(s, p, b, source, e, packed, f);
+    if (tiles_of(p) == 1)
+        (p->wide ? launch<SPLIT, 1, 1, BACK> : launch<SPLIT, 1, 0, BACK>)(s, p, b, source, e, packed, f);
     else
-        (p->wide ? launch<SPLIT, 8, 1, BACK> : launch<SPLIT, 8, 0, BACK>)(s, p, b, source, e, packed, f);
+        (p->wide ? launch<SPLIT, 4, 1, BACK> : launch<SPLIT, 4, 0, BACK>)(s, p, b, source, e, packed, f);
 }
 
 static int fits(const shape *p) { return shared_bytes(p, 8) <= FLI_CONV_SHARED; }

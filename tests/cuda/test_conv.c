@@ -33,6 +33,7 @@ static const conv_case cases[] = {
 /* All in doubles here; `type` there. */
 typedef struct {
     conv_case c;
+    int number; /* of the case */
     fli_cuda_type type;
     fli_net_layer l, p;
     const fli_net_layer *pool;
@@ -146,7 +147,7 @@ static void lanes_begin(bench *b, int gradient)
 
 static void bench_begin(bench *b, fli_cuda_type type, const conv_case *c, int gradient)
 {
-    *b = (bench){.c = *c, .type = type, .rows = {2, 5, 3}}; /* of step 1 */
+    *b = (bench){.c = *c, .number = (int)(c - cases), .type = type, .rows = {2, 5, 3}}; /* of step 1 */
     seed = 19;
     layers_begin(b);
     size_t parameters = LANES * b->parameters, rows = LANES * ROOM;
@@ -181,26 +182,46 @@ static void bench_end(bench *b)
     free(b->which);
 }
 
-/* Of sums of products between -1 and 1, `terms` of them. */
-static double tolerance(const bench *b, size_t terms)
+/* A sum and the sum of its terms' magnitudes, of which an error is a small part: products are rounded, and tensor cores
+ * cut off what their sums have no room for. */
+typedef struct {
+    double is, size;
+} sum;
+
+static void sum_add(sum *s, double v)
 {
-    double each = b->type == FLI_CUDA_F64 ? 1e-15 : b->type == FLI_CUDA_F32 ? 4e-7 : 1e-3;
-    return each * (2 + sqrt((double)terms));
+    s->is += v;
+    s->size += fabs(v);
 }
+
+static double tolerance(const bench *b, sum s)
+{
+    return (b->type == FLI_CUDA_F64 ? 1e-15 : b->type == FLI_CUDA_F32 ? 1e-6 : 1e-3) * (2 + s.size);
+}
+
+#define assert_sum(b, a, sum, expected, ...)                                                                           \
+    do {                                                                                                               \
+        double is_ = (a), should_ = (expected), most_ = tolerance(b, sum);                                             \
+        if (fabs(is_ - should_) <= most_) break;                                                                       \
+        print_error("case %d, type %d: ", (b)->number, (int)(b)->type);                                                \
+        print_error(__VA_ARGS__);                                                                                      \
+        fail_msg("%s = %.9g, expected %.9g +- %.2g", #a, is_, should_, most_);                                         \
+    } while (0)
 
 /* ---- the same in plain loops ---- */
 
-static double filtered(const bench *b, const double *z, const double *image, size_t o, size_t y, size_t x)
+static sum filtered(const bench *b, const double *z, const double *image, size_t o, size_t y, size_t x)
 {
     const conv_case *c = &b->c;
-    double sum = 0;
+    sum s = {0, 0};
     for (size_t k = 0; k < c->kernel * c->kernel; k++) {
         size_t sy = y * c->stride + k / c->kernel - c->pad, sx = x * c->stride + k % c->kernel - c->pad;
         if (sy >= c->height || sx >= c->width) continue;
         for (size_t i = 0; i < c->from; i++)
-            sum += image[(sy * c->width + sx) * c->from + i] * z[PLACE + (o * c->from + i) * c->kernel * c->kernel + k];
+            sum_add(&s, image[(sy * c->width + sx) * c->from + i] *
+                            z[PLACE + (o * c->from + i) * c->kernel * c->kernel + k]);
     }
-    return sum;
+    return s;
 }
 
 static size_t out_at(const bench *b, size_t window, size_t o)
@@ -213,18 +234,20 @@ static void check_output(const bench *b, const double *z, size_t row, size_t win
     const conv_case *c = &b->c;
     size_t pool = c->pool ? c->pool : 1, columns = (b->pool ? b->pool : &b->l)->out[2];
     size_t place = c->pool ? b->which[row * b->out_size + window * c->to + o] : 0;
-    double most = -INFINITY, there_most = 0, tol = tolerance(b, c->from * c->kernel * c->kernel);
+    sum most = {-INFINITY, 0}, there_most = {0, 0};
     for (size_t k = 0; k < pool * pool; k++) {
-        double v = filtered(b, z, b->in + row * b->in_size, o, window / columns * pool + k / pool,
-                            window % columns * pool + k % pool);
-        if (v > most) most = v;
+        sum v = filtered(b, z, b->in + row * b->in_size, o, window / columns * pool + k / pool,
+                         window % columns * pool + k % pool);
+        if (v.is > most.is) most = v;
         if (k == place) there_most = v;
     }
     assert_true(place < pool * pool);
-    assert_near(there_most, most, tol);
-    if (c->biased) most += z[b->l.bias + o];
-    if (c->relu && most < 0) most = 0;
-    assert_near(b->out[row * b->out_size + out_at(b, window, o)], most, tol);
+    assert_sum(b, there_most.is, there_most, most.is, "row %zu, window %zu, filter %zu, place %zu: ", row, window, o,
+               place);
+    if (c->biased) most.is += z[b->l.bias + o];
+    if (c->relu && most.is < 0) most.is = 0;
+    assert_sum(b, b->out[row * b->out_size + out_at(b, window, o)], most, most.is,
+               "row %zu, window %zu, filter %zu: ", row, window, o);
 }
 
 static void check_forward(const bench *b)
@@ -247,7 +270,7 @@ static double error_at(const bench *b, size_t row, size_t y, size_t x, size_t o)
 }
 
 /* Adds what row `row` gives to its lane's gradient and to the error below. */
-static void spread(const bench *b, const double *z, size_t row, double *gradient, double *below)
+static void spread(const bench *b, const double *z, size_t row, sum *gradient, sum *below)
 {
     const conv_case *c = &b->c;
     const double *image = b->in + row * b->in_size;
@@ -256,38 +279,38 @@ static void spread(const bench *b, const double *z, size_t row, double *gradient
             size_t y = at / b->l.out[2], x = at % b->l.out[2];
             double d = error_at(b, row, y, x, o);
             if (d == 0) continue;
-            gradient[b->l.bias + o] += d;
+            sum_add(&gradient[b->l.bias + o], d);
             for (size_t k = 0; k < c->kernel * c->kernel; k++) {
                 size_t sy = y * c->stride + k / c->kernel - c->pad, sx = x * c->stride + k % c->kernel - c->pad;
                 if (sy >= c->height || sx >= c->width) continue;
                 for (size_t i = 0; i < c->from; i++) {
                     size_t w = PLACE + (o * c->from + i) * c->kernel * c->kernel + k,
                            p = (sy * c->width + sx) * c->from;
-                    gradient[w] += d * image[p + i];
-                    below[p + i] += d * z[w];
+                    sum_add(&gradient[w], d * image[p + i]);
+                    sum_add(&below[p + i], d * z[w]);
                 }
             }
         }
 }
 
-static void check_lane(const bench *b, size_t lane, const double *gradient, const double *now, const double *buffer,
+static void check_lane(const bench *b, size_t lane, const sum *gradient, const double *now, const double *buffer,
                        int wanted, int add)
 {
     const fli_cuda_lane *l = &b->lane[lane];
-    size_t rows = b->rows[lane], end = b->l.bias + (b->c.biased ? b->c.to : 0);
-    double tol = tolerance(b, rows * b->l.out[1] * b->l.out[2]), lr = l->rates ? b->rates[2] : l->lr;
+    size_t end = b->l.bias + (b->c.biased ? b->c.to : 0);
+    double lr = l->rates ? b->rates[2] : l->lr;
     for (size_t i = 0; i < b->parameters; i++) {
         size_t at = lane * b->parameters + i;
         int ours = (i >= PLACE && i < PLACE + b->weights) || (i >= b->l.bias && i < end);
-        double d = gradient[i] + (l->rates ? b->rates[3] : l->wd) * b->z[at], m = b->buffer[at];
+        double d = gradient[i].is + (l->rates ? b->rates[3] : l->wd) * b->z[at], m = b->buffer[at];
         if (l->shift) d += b->shift[at];
         if (l->anchor) d += l->rho * (b->z[at] - b->anchor[at]);
         if (l->buffer) m = d = l->momentum * m + d;
-        if (wanted)
-            assert_near(now[i], ours ? gradient[i] + (add ? b->gradient[at] : 0) : b->gradient[at], tol);
-        else
-            assert_near(now[i], ours ? b->z[at] - lr * d : b->z[at], tol);
-        assert_near(buffer[i], ours && !wanted ? m : b->buffer[at], tol);
+        double z = ours && !wanted ? b->z[at] - lr * d : b->z[at];
+        if (wanted) z = b->gradient[at] * (!ours || add) + (ours ? gradient[i].is : 0);
+        assert_sum(b, now[i], gradient[i], z, "lane %zu, parameter %zu: ", lane, i);
+        assert_sum(b, buffer[i], gradient[i], ours && !wanted ? m : b->buffer[at], "lane %zu, parameter %zu: ", lane,
+                   i);
     }
 }
 
@@ -295,18 +318,19 @@ static void check_backward(const bench *b, int masked, int wanted, int add)
 {
     size_t parameters = b->parameters;
     double *now = malloc(LANES * parameters * sizeof *now), *buffer = malloc(LANES * parameters * sizeof *buffer);
-    double *gradient = malloc(parameters * sizeof *gradient), *below = malloc(b->in_size * sizeof *below);
+    sum *gradient = malloc(parameters * sizeof *gradient), *below = malloc(b->in_size * sizeof *below);
     get(b->type, LANES * parameters, wanted ? b->there_gradient : b->there_z, now);
     get(b->type, LANES * parameters, b->there_buffer, buffer);
     for (size_t lane = 0; lane < LANES; lane++) {
-        for (size_t i = 0; i < parameters; i++) gradient[i] = 0;
+        for (size_t i = 0; i < parameters; i++) gradient[i] = (sum){0, 0};
         for (size_t r = 0; r < b->rows[lane]; r++) {
             size_t row = lane * ROOM + r;
-            for (size_t i = 0; i < b->in_size; i++) below[i] = 0;
+            for (size_t i = 0; i < b->in_size; i++) below[i] = (sum){0, 0};
             spread(b, b->z + lane * parameters, row, gradient, below);
-            for (size_t i = 0; i < b->in_size; i++)
-                assert_near(b->below[row * b->in_size + i], masked && b->in[row * b->in_size + i] <= 0 ? 0 : below[i],
-                            tolerance(b, b->c.to * b->c.kernel * b->c.kernel));
+            for (size_t i = 0; i < b->in_size; i++) {
+                double d = masked && b->in[row * b->in_size + i] <= 0 ? 0 : below[i].is;
+                assert_sum(b, b->below[row * b->in_size + i], below[i], d, "row %zu, input %zu: ", row, i);
+            }
         }
         check_lane(b, lane, gradient, now + lane * parameters, buffer + lane * parameters, wanted, add);
     }
