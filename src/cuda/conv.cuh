@@ -8,6 +8,7 @@
 
 #include "cuda/kernel.cuh"
 #include "cuda/kernels.h"
+#include "cuda/mma.cuh"
 
 /* Bytes of shared memory that a block may use: what all GPUs of these days have, and two blocks of it fit into the large
  * ones. And the largest kernel. */
@@ -57,6 +58,13 @@ static __device__ __forceinline__ float4 fli_conv_placed(float4 v, uchar4 which,
 {
     return make_float4(which.x == place ? v.x : 0, which.y == place ? v.y : 0, which.z == place ? v.z : 0,
                        which.w == place ? v.w : 0);
+}
+
+/* Rounded to tf32. */
+static __device__ __forceinline__ float fli_conv_tf32(float v) { return __uint_as_float(fli_tf32(v)); }
+static __device__ __forceinline__ float4 fli_conv_tf32(float4 v)
+{
+    return make_float4(fli_conv_tf32(v.x), fli_conv_tf32(v.y), fli_conv_tf32(v.z), fli_conv_tf32(v.w));
 }
 
 /* A layer's step happens where the lane has rows; without rows a gradient that is put, not added, is 0. */

@@ -7,25 +7,21 @@
  *
  * Every block writes its sums; a second kernel adds those of a lane in the order of the images and takes the step. */
 #include "cuda/conv.cuh"
-#include "cuda/mma.cuh"
 #include "cuda/update.cuh"
 
-#ifndef FLI_CONV_TRIAL
-#define FLI_CONV_TRIAL 0
-#endif
-enum { CHANNELS = 64, OUTER = 16, INNER = 8 };
+enum { CHANNELS = 64, OUTER = 16, INNER = 8, SPOTS = 512 / 4 };
 
+#ifndef FLI_CONV_WARPS
+#define FLI_CONV_WARPS 4
+#endif
 /* How a block is cut up: 40 tiles of columns, 512 items of errors. BLOCKS: of a multiprocessor. */
 template <int SPLIT> struct cut {
     enum {
-        WARPS = FLI_CONV_TRIAL == 2 ? 4 : 8,
+        WARPS = SPLIT ? 8 : FLI_CONV_WARPS,
         THREADS = 32 * WARPS,
         NT = 40 / WARPS,
         ITEMS = 512 / THREADS,
-        SHORT = SPLIT && FLI_CONV_TRIAL != 2,
-        BLOCKS = FLI_CONV_TRIAL == 2            ? 2
-                 : FLI_CONV_TRIAL == 1 || SPLIT ? 1
-                                                : 2
+        BLOCKS = SPLIT ? 1 : 2
     };
 };
 enum { BLOCKS_MOST = 1024, PARTS_MOST = 25, PROCESSORS = 132 };
@@ -40,6 +36,7 @@ typedef struct {
     int channels, channel_blocks, row_tiles, tiles; /* tiles of columns: of a kernel row, of a block of channels */
     int filters, filter_blocks;                     /* filters of a block: 16 or 64 */
     int warp_tiles, warps, column_warps, groups;    /* groups of tiles, a block each */
+    int shares;                                     /* warps with the same columns: they divide the positions */
     int error_stride, stride, pitch, line; /* floats in shared memory; line: positions of an image's row there */
     int image_rows;                        /* rows of the image in a stage */
     int parts;                             /* of a lane's images */
@@ -58,6 +55,7 @@ static void set_columns(shape *p)
     p->column_warps = 1;
     while (p->column_warps < p->warps && p->column_warps * p->warp_tiles < p->tiles) p->column_warps *= 2;
     p->groups = fli_conv_over(p->tiles, p->column_warps * p->warp_tiles);
+    p->shares = p->warps / p->column_warps;
 }
 
 /* Kernel rows that a group of tiles reaches beyond its first one. */
@@ -87,7 +85,8 @@ static int image_floats(const shape *p) { return fli_conv_over(p->image_rows * p
 static int error_floats(const shape *p) { return p->steps * 8 * p->error_stride; }
 static size_t shared_bytes(const shape *p)
 {
-    size_t used = sizeof(float) * (2 * ((size_t)image_floats(p) + error_floats(p))) + sizeof(int) * 8 * p->steps;
+    size_t used =
+        sizeof(float) * (2 * ((size_t)image_floats(p) + error_floats(p))) + sizeof(int) * (8 * p->steps + SPOTS);
     size_t warps = sizeof(float) * p->column_warps * p->warp_tiles * 8 * p->filters;
     size_t bias = sizeof(float) * 4 * 32 * p->warps;
     size_t after = warps > bias ? warps : bias;
@@ -194,53 +193,57 @@ template <int ITEMS> struct items {
     uchar4 which[ITEMS];
 };
 
-/* Item i: which window of the stage, and whether it is there. */
-static __device__ __forceinline__ int item_window(const shape &p, const fli_conv_error &e, place at, int i, int *row,
-                                                  int *column)
+/* Windows (or positions) of a stage are numbered; the number of item i of this thread. */
+static __device__ __forceinline__ int item_number(const shape &p, int i)
 {
-    int quads = p.filters / 4, number = (int)(threadIdx.x + i * blockDim.x) / quads, unit = p.pooled ? 2 : 1;
-    *row = number / e.width;
-    *column = number % e.width;
-    return *row < p.rows / unit ? (at.y / unit + *row < e.height ? 1 : -1) : 0;
+    return (int)(threadIdx.x + i * blockDim.x) / (p.filters / 4);
+}
+static __device__ __forceinline__ int stage_windows(const shape &p, const fli_conv_error &e)
+{
+    return (p.pooled ? p.rows / 2 : p.rows) * e.width;
 }
 
+/* Those that the image does not have are zeros. */
 template <int ITEMS>
 static __device__ __forceinline__ void load_items(const shape &p, const fli_conv_error &e, place at, int filter,
                                                   items<ITEMS> *it)
 {
-    size_t size = (size_t)e.height * e.width * e.channels;
-    int c = filter + threadIdx.x % (p.filters / 4) * 4;
+    const size_t before = (size_t)at.image * e.height * e.width * e.channels;
+    const int c = filter + threadIdx.x % (p.filters / 4) * 4, first = (p.pooled ? at.y / 2 : at.y) * e.width;
+    const int end = min(first + stage_windows(p, e), e.height * e.width);
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
-        int row, column;
+        int window = first + item_number(p, i);
         it->v[i] = make_float4(0, 0, 0, 0);
         it->which[i].x = it->which[i].y = it->which[i].z = it->which[i].w = 0;
-        if (item_window(p, e, at, i, &row, &column) <= 0) continue;
-        int window = (at.y / (p.pooled ? 2 : 1) + row) * e.width + column;
-        it->v[i] = fli_conv_error_at(e, e.error + at.image * size, window, c);
-        if (p.pooled) it->which[i] = fli_conv_which_at(e, e.which + at.image * size, window, c);
+        if (window >= end) continue;
+        it->v[i] = fli_conv_error_at(e, e.error + before, window, c);
+        if (p.pooled) it->which[i] = fli_conv_which_at(e, e.which + before, window, c);
     }
     __syncwarp(); /* the compiler would read them later, when they are used */
 }
 
-template <int ITEMS>
+/* spot: of every window of a stage, where its first position is in shared memory. */
+template <int ROUND, int ITEMS>
 static __device__ __forceinline__ void store_items(const shape &p, const fli_conv_error &e, const items<ITEMS> &it,
-                                                   float *to)
+                                                   const int *spot, float *to)
 {
     to += threadIdx.x % (p.filters / 4) * 4;
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
-        int row, column;
-        place begin = {0, 0};
-        if (!item_window(p, e, begin, i, &row, &column)) continue;
+        int number = item_number(p, i);
+        if (number >= stage_windows(p, e)) continue;
+        float *at = to + spot[number];
+        float4 v = ROUND ? fli_conv_tf32(it.v[i]) : it.v[i];
         if (!p.pooled) {
-            *(float4 *)(to + (row * p.right + column) * p.error_stride) = it.v[i];
+            *(float4 *)at = v;
             continue;
         }
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-            *(float4 *)(to + ((2 * row + k / 2) * p.right + 2 * column + k % 2) * p.error_stride) =
-                fli_conv_placed(it.v[i], it.which[i], k);
+        float *below = at + p.right * p.error_stride;
+        *(float4 *)at = fli_conv_placed(v, it.which[i], 0);
+        *(float4 *)(at + p.error_stride) = fli_conv_placed(v, it.which[i], 1);
+        *(float4 *)below = fli_conv_placed(v, it.which[i], 2);
+        *(float4 *)(below + p.error_stride) = fli_conv_placed(v, it.which[i], 3);
     }
 }
 
@@ -264,34 +267,38 @@ template <int MT, int NT, int SHORT> static __device__ __forceinline__ void sums
             }
 }
 
-/* Filters of a thread's rows: with four tiles 4 g .. 4 g + 3 are its rows of two tiles, with one 2 g and 2 g + 1. */
+/* Of tile m a thread's rows are filters 16 m + 2 g and the next, so that tensor cores get what memory has. For tf32
+ * errors are rounded already. */
 template <int SPLIT, int MT>
 static __device__ __forceinline__ void errors_at(const float *low, const float *high, fli_frag_a<SPLIT> a[MT])
 {
-    if (MT == 1) {
-        float2 l = *(const float2 *)low, h = *(const float2 *)high;
-        a[0].set(0, l.x), a[0].set(1, l.y), a[0].set(2, h.x), a[0].set(3, h.y);
-    }
 #pragma unroll
-    for (int m = 0; m + 1 < MT; m += 2) {
-        float4 l = *(const float4 *)(low + 16 * m), h = *(const float4 *)(high + 16 * m);
-        a[m].set(0, l.x), a[m].set(1, l.y), a[m].set(2, h.x), a[m].set(3, h.y);
-        a[m + 1].set(0, l.z), a[m + 1].set(1, l.w), a[m + 1].set(2, h.z), a[m + 1].set(3, h.w);
+    for (int m = 0; m < MT; m++) {
+        float2 l = *(const float2 *)(low + 16 * m), h = *(const float2 *)(high + 16 * m);
+        const float four[4] = {l.x, l.y, h.x, h.y};
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (SPLIT)
+                a[m].set(i, four[i]);
+            else
+                a[m].hi[i] = __float_as_uint(four[i]);
+        }
     }
 }
 
-/* Eight positions. error: of this thread's position and filters; low, high: of its two positions in the image. */
-template <int SPLIT, int MT, int NT, int SHORT>
-static __device__ __forceinline__ void eight(const float *error, int error_stride, const float *low, const float *high,
-                                             const int tile[NT], sums<MT, NT, SHORT> &s)
+/* Eight positions. error: of this thread's position and filters; low, high: of its two positions in the image; tile:
+ * bytes from there. */
+template <int SPLIT, int MT, int NT>
+static __device__ __forceinline__ void eight(const float *error, int error_stride, const char *low, const char *high,
+                                             const int tile[NT], sums<MT, NT, SPLIT> &s)
 {
     fli_frag_a<SPLIT> a[MT];
     errors_at<SPLIT, MT>(error, error + 4 * error_stride, a);
 #pragma unroll
     for (int n = 0; n < NT; n++) {
         fli_frag_b<SPLIT> b;
-        b.set(0, low[tile[n]]);
-        b.set(1, high[tile[n]]);
+        b.set(0, *(const float *)(low + tile[n]));
+        b.set(1, *(const float *)(high + tile[n]));
         if (SPLIT) {
 #pragma unroll
             for (int m = 0; m < MT; m++) fli_mma(s.now[m][n], a[m].lo, b.hi);
@@ -305,15 +312,14 @@ static __device__ __forceinline__ void eight(const float *error, int error_strid
 
 /* ---- sums of a block ---- */
 
-/* Filters of column c of tile n that this thread has, from 4 g (or 2 g) on, +32 for the next pair of tiles. */
+/* Column c of tile n: the filters that this thread has, from 2 g on, +16 for the next tile. */
 template <int MT, int NT>
 static __device__ __forceinline__ void sums_put(const float s[MT][NT][4], int n, int c, float *to, int add)
 {
 #pragma unroll
-    for (int m = 0; m < MT; m += 2) {
-        float v[4] = {s[m][n][c], s[m][n][2 + c], s[m + 1 < MT ? m + 1 : 0][n][c], s[m + 1 < MT ? m + 1 : 0][n][2 + c]};
-#pragma unroll
-        for (int i = 0; i < (MT == 1 ? 2 : 4); i++) to[16 * m + i] = add ? to[16 * m + i] + v[i] : v[i];
+    for (int m = 0; m < MT; m++) {
+        float2 *at = (float2 *)(to + 16 * m), before = add ? *at : make_float2(0, 0);
+        *at = make_float2(before.x + s[m][n][c], before.y + s[m][n][2 + c]);
     }
 }
 
@@ -323,8 +329,8 @@ static __device__ __forceinline__ void sums_out(const shape &p, const float s[MT
                                                 float *out)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = warp / p.column_warps;
-    const int own = warp % p.column_warps * NT, filter = lane / 4 * (MT == 1 ? 2 : 4);
-    for (int turn = 0; turn < p.warps / p.column_warps; turn++) {
+    const int own = warp % p.column_warps * NT, filter = lane / 4 * 2;
+    for (int turn = 0; turn < p.shares; turn++) {
         __syncthreads();
         if (turn != share) continue;
 #pragma unroll
@@ -358,10 +364,10 @@ static __global__ void __launch_bounds__(cut<SPLIT>::THREADS, cut<SPLIT>::BLOCKS
     gradient(shape p, fli_cuda_batch b, fli_conv_error e, const float *source, int image_room, int error_room,
              size_t part_size, float *parts)
 {
-    enum { THREADS = cut<SPLIT>::THREADS, WARPS = cut<SPLIT>::WARPS, NT = cut<SPLIT>::NT, SHORT = cut<SPLIT>::SHORT };
+    enum { THREADS = cut<SPLIT>::THREADS, WARPS = cut<SPLIT>::WARPS, NT = cut<SPLIT>::NT };
     FLI_DYNAMIC(shared);
     float *image = (float *)shared, *error = image + 2 * image_room;
-    int *offset = (int *)(error + 2 * error_room);
+    int *offset = (int *)(error + 2 * error_room), *spot = offset + 8 * p.steps; /* bytes; floats */
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, t = lane % 4, g = lane / 4;
     const int rows = (int)fli_cuda_rows(b.lane + blockIdx.z, &b), each = fli_conv_over(rows, p.parts);
     const int group = blockIdx.x % p.groups, channel_block = blockIdx.x / p.groups % p.channel_blocks;
@@ -380,14 +386,17 @@ static __global__ void __launch_bounds__(cut<SPLIT>::THREADS, cut<SPLIT>::BLOCKS
     for (int n = 0; n < NT; n++) {
         int number = first_tile + warp % p.column_warps * NT + n, in = number % p.row_tiles, row = number / p.row_tiles;
         int x = p.wide ? in / (p.channels / 8) * p.stride + in % (p.channels / 8) * 8 : in * 8;
-        tile[n] = number < p.tiles ? (row - dy) * p.pitch + x + g : g;
+        tile[n] = (int)sizeof(float) * (number < p.tiles ? (row - dy) * p.pitch + x + g : g);
     }
     for (int i = threadIdx.x; i < 8 * p.steps; i += THREADS)
-        offset[i] = i < p.rows * p.right ? i / p.right * p.pitch + i % p.right * p.stride : 0;
+        offset[i] = i < p.rows * p.right ? (i / p.right * p.pitch + i % p.right * p.stride) * (int)sizeof(float) : 0;
+    const int unit = p.pooled ? 2 : 1;
+    for (int i = threadIdx.x; i < stage_windows(p, e); i += THREADS)
+        spot[i] = (i / e.width * p.right + i % e.width) * unit * p.error_stride;
     for (int i = threadIdx.x; i < 2 * error_room; i += THREADS) error[i] = 0;
     __syncthreads();
 
-    sums<MT, NT, SHORT> sum = {};
+    sums<MT, NT, SPLIT> sum = {};
     float4 bias = make_float4(0, 0, 0, 0);
     items<cut<SPLIT>::ITEMS> it;
     if (at.image < end) {
@@ -398,7 +407,7 @@ static __global__ void __launch_bounds__(cut<SPLIT>::THREADS, cut<SPLIT>::BLOCKS
 #pragma unroll
         for (int i = 0; i < cut<SPLIT>::ITEMS; i++)
             bias.x += it.v[i].x, bias.y += it.v[i].y, bias.z += it.v[i].z, bias.w += it.v[i].w;
-        store_items(p, e, it, error + stage * error_room);
+        store_items<!SPLIT>(p, e, it, spot, error + stage * error_room);
         fli_async_commit();
         fli_async_wait<0>();
         __syncthreads();
@@ -407,17 +416,17 @@ static __global__ void __launch_bounds__(cut<SPLIT>::THREADS, cut<SPLIT>::BLOCKS
             load_image(p, at, dy, channel_block * p.channels, source, image + (stage ^ 1) * image_room);
             load_items(p, e, at, filter_block * p.filters, &it);
         }
-        const float *x = image + stage * image_room;
-        const float *d = error + stage * error_room + t * p.error_stride + g * (MT == 1 ? 2 : 4);
-        for (int i = warp / p.column_warps; i < p.steps; i += WARPS / p.column_warps)
-            eight<SPLIT, MT, NT, SHORT>(d + 8 * i * p.error_stride, p.error_stride, x + offset[8 * i + t],
-                                        x + offset[8 * i + t + 4], tile, sum);
+        const char *x = (const char *)(image + stage * image_room);
+        const float *d = error + stage * error_room + t * p.error_stride + g * 2;
+        for (int i = warp / p.column_warps; i < p.steps; i += p.shares)
+            eight<SPLIT, MT, NT>(d + 8 * i * p.error_stride, p.error_stride, x + offset[8 * i + t],
+                                 x + offset[8 * i + t + 4], tile, sum);
         sums_flush(sum);
     }
     float *part = parts + (blockIdx.z * (size_t)p.parts + blockIdx.y) * part_size;
     size_t block = (size_t)filter_block * p.channel_blocks + channel_block;
     float *out = part + block * p.tiles * 8 * p.filters;
-    if (SHORT)
+    if (SPLIT)
         sums_out<MT, NT>(p, (const float(*)[NT][4])sum.all, first_tile, (float *)shared, out);
     else
         sums_out<MT, NT>(p, sum.now, first_tile, (float *)shared, out);

@@ -12,7 +12,6 @@
  * come one kernel row at a time, the next while this one is used. For tf32 all is rounded before it is in shared
  * memory, as each value is read there once per tap. */
 #include "cuda/conv.cuh"
-#include "cuda/mma.cuh"
 
 enum { WARPS = 4, THREADS = 32 * WARPS, SLICE = 16, TILE = 8 * SLICE, AHEAD_MOST = 8 };
 
@@ -111,7 +110,7 @@ static __global__ void pack(shape p, int tiles, const fli_cuda_lane *lane, size_
             there = filter < filters && c < channels;
         float v =
             there && dx < p.kernel ? w[TURNED ? c * line + filter * taps + tap : filter * line + c * taps + tap] : 0;
-        to[(size_t)row * tiles * TILE + at] = ROUND ? __uint_as_float(fli_tf32(v)) : v;
+        to[(size_t)row * tiles * TILE + at] = ROUND ? fli_conv_tf32(v) : v;
     }
 }
 
@@ -136,24 +135,18 @@ static __device__ __forceinline__ int row_there(const shape &p, const stripe &s,
     return v / each;
 }
 
-static __device__ __forceinline__ float to_tf32(float v) { return __uint_as_float(fli_tf32(v)); }
-static __device__ __forceinline__ float4 to_tf32(float4 v)
-{
-    return make_float4(to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w));
-}
-
 /* Values on their way into shared memory; ROUND: they are there, and are rounded. */
 template <int ROUND> static __device__ __forceinline__ void bring4(float *to, const float *from, int there)
 {
     if (ROUND)
-        *(float4 *)to = to_tf32(*(const float4 *)to);
+        *(float4 *)to = fli_conv_tf32(*(const float4 *)to);
     else
         fli_async16(to, from, there);
 }
 template <int ROUND> static __device__ __forceinline__ void bring1(float *to, const float *from, int there)
 {
     if (ROUND)
-        *to = to_tf32(*to);
+        *to = fli_conv_tf32(*to);
     else
         fli_async4(to, from, there);
 }
@@ -227,7 +220,7 @@ static __device__ __forceinline__ void item_write(const shape &p, const stripe &
     int row = it.begin + y;
     if (row < 0 || row >= s.count || y < 0 || y >= 2 * p.rows + p.kernel - 1 || x < 0 || x >= p.line) return;
     to += row * p.pitch + x * p.stride + it.c;
-    if (ROUND) v = to_tf32(v);
+    if (ROUND) v = fli_conv_tf32(v);
     if (WIDE) {
         *(float4 *)to = v;
         return;

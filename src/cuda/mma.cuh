@@ -20,7 +20,11 @@
 static __device__ __forceinline__ uint32_t fli_tf32(float a)
 {
     uint32_t r;
+#if __CUDA_ARCH__ >= 900
+    asm("cvt.rn.tf32.f32 %0, %1;\n" : "=r"(r) : "f"(a)); /* one instruction; the other is four */
+#else
     asm("cvt.rna.tf32.f32 %0, %1;\n" : "=r"(r) : "f"(a));
+#endif
     return r;
 }
 
