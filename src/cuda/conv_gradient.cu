@@ -12,7 +12,7 @@
 enum { CHANNELS = 64, OUTER = 16, INNER = 8, SPOTS = 512 / 4 };
 
 #ifndef FLI_CONV_WARPS
-#define FLI_CONV_WARPS 4
+#define FLI_CONV_WARPS 8
 #endif
 /* How a block is cut up: 40 tiles of columns, 512 items of errors. BLOCKS: of a multiprocessor. */
 template <int SPLIT> struct cut {

@@ -15,11 +15,12 @@
 
 enum { WARPS = 4, THREADS = 32 * WARPS, SLICE = 16, TILE = 8 * SLICE, AHEAD_MOST = 8 };
 
-/* Quads of windows of a warp and blocks per multiprocessor. Images of few channels have so little to compute that many
- * blocks must wait for memory at once. */
-template <int SPLIT, int WIDE> struct cut {
-    enum { QUADS = !SPLIT && WIDE ? 4 : 2, BLOCKS = SPLIT ? 3 : WIDE ? 2 : 4 };
+/* Blocks of a multiprocessor. QUADS is 4 where there is enough for all of them to do, which saves reads of filters, and
+ * else 2. Images of few channels have so little to compute that many blocks must wait for memory at once. */
+template <int SPLIT, int WIDE, int QUADS> struct cut {
+    enum { BLOCKS = QUADS == 4 ? 2 : SPLIT || WIDE ? 3 : 4 };
 };
+uint32_t fli_cuda_conv_many = 1056; /* has the linkage of kernels.h */
 
 typedef struct {
     int from, to;           /* channels of the source and of the target */
@@ -411,12 +412,12 @@ static __device__ __forceinline__ void load_filters(const float *from, int float
     fli_async_commit();
 }
 
-template <int SPLIT, int MT, int WIDE, int BACK>
-static __global__ void __launch_bounds__(THREADS, (cut<SPLIT, WIDE>::BLOCKS))
+template <int SPLIT, int MT, int WIDE, int BACK, int QUADS>
+static __global__ void __launch_bounds__(THREADS, (cut<SPLIT, WIDE, QUADS>::BLOCKS))
     product(shape p, fli_cuda_batch b, const float *source, fli_conv_error e, const float *packed, size_t packed_size,
             int block_windows, int stripe_room, finish f)
 {
-    enum { QUADS = cut<SPLIT, WIDE>::QUADS, SLICE_FLOATS = 2 * TILE * MT };
+    enum { SLICE_FLOATS = 2 * TILE * MT };
     FLI_DYNAMIC(shared);
     float *image = (float *)shared, *filters = image + stripe_room;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, stage_floats = p.ahead * p.slices * SLICE_FLOATS;
@@ -503,14 +504,28 @@ static int block_windows(const shape *p, int most)
     return most;
 }
 
+static dim3 grid_of(const shape *p, const fli_cuda_batch *b, int windows)
+{
+    return dim3(fli_conv_over(fli_conv_most(b) * p->rows * p->columns, windows), blocks_of(p), b->lanes);
+}
+
+template <int SPLIT, int MT, int WIDE, int BACK, int QUADS>
+static void launch_quads(fli_stream s, const shape *p, const fli_cuda_batch *b, const float *source,
+                         const fli_conv_error *e, const float *packed, const finish *f)
+{
+    int windows = block_windows(p, 4 * WARPS * QUADS);
+    FLI_LAUNCH(s, (product<SPLIT, MT, WIDE, BACK, QUADS>), grid_of(p, b, windows), THREADS, shared_bytes(p, windows),
+               *p, *b, source, *e, packed, packed_of(p), windows, stripe_floats(p, windows), *f);
+}
+
 template <int SPLIT, int MT, int WIDE, int BACK>
 static void launch(fli_stream s, const shape *p, const fli_cuda_batch *b, const float *source, const fli_conv_error *e,
                    const float *packed, const finish *f)
 {
-    int windows = block_windows(p, 4 * WARPS * cut<SPLIT, WIDE>::QUADS);
-    dim3 grid(fli_conv_over(fli_conv_most(b) * p->rows * p->columns, windows), blocks_of(p), b->lanes);
-    FLI_LAUNCH(s, (product<SPLIT, MT, WIDE, BACK>), grid, THREADS, shared_bytes(p, windows), *p, *b, source, *e, packed,
-               packed_of(p), windows, stripe_floats(p, windows), *f);
+    dim3 grid = grid_of(p, b, 16 * WARPS);
+    int many = !SPLIT && WIDE && grid.x * grid.y * grid.z >= fli_cuda_conv_many;
+    (many                     ? launch_quads < SPLIT, MT, WIDE, BACK,
+     !SPLIT && WIDE ? 4 : 2 > : launch_quads<SPLIT, MT, WIDE, BACK, 2>)(s, p, b, source, e, packed, f);
 }
 
 template <int SPLIT, int BACK>

@@ -372,6 +372,17 @@ static void test_tf32(void **state)
     run_cases(FLI_CUDA_TF32);
 }
 
+static void test_large_pieces(void **state)
+{
+    (void)state;
+    uint32_t before = fli_cuda_conv_many;
+    fli_cuda_conv_many = 0;
+    run_case(FLI_CUDA_TF32, &cases[0], 1, 0, 0);
+    run_case(FLI_CUDA_TF32, &cases[5], 0, 0, 0);
+    run_case(FLI_CUDA_TF32, &cases[7], 1, 0, 0);
+    fli_cuda_conv_many = before;
+}
+
 static void test_double(void **state)
 {
     (void)state;
@@ -411,11 +422,9 @@ static void test_others_left_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_single),
-        cmocka_unit_test(test_tf32),
-        cmocka_unit_test(test_double),
-        cmocka_unit_test(test_gradient_wanted),
-        cmocka_unit_test(test_others_left_alone),
+        cmocka_unit_test(test_single),          cmocka_unit_test(test_tf32),
+        cmocka_unit_test(test_large_pieces),    cmocka_unit_test(test_double),
+        cmocka_unit_test(test_gradient_wanted), cmocka_unit_test(test_others_left_alone),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }
