@@ -5,6 +5,7 @@ namespace
 {
 
 enum { THREADS = 256, ROWS = THREADS / FLI_WARP }; /* of a block */
+enum { PICTURES = 4, PICTURE_MOST = 4096 };        /* of a block; bytes of one */
 
 /* V neighbours in memory, read and written as one. */
 template <class T, int V> struct __align__(sizeof(T) * V) pack { T v[V]; };
@@ -13,7 +14,7 @@ template <class T, int V> struct __align__(sizeof(T) * V) pack { T v[V]; };
 __device__ int find_row(const fli_cuda_batch &b, const fli_cuda_lane **lane, uint32_t *row)
 {
     *lane = b.lane + blockIdx.x;
-    *row = blockIdx.y * ROWS + threadIdx.x / FLI_WARP;
+    *row = (blockIdx.y * blockDim.x + threadIdx.x) / FLI_WARP;
     return *row < fli_cuda_rows(*lane, &b);
 }
 
@@ -54,22 +55,116 @@ __global__ void __launch_bounds__(THREADS) gather_simple(fli_cuda_data d, fli_cu
     }
 }
 
+__device__ fli_sight sight_of(const fli_cuda_data &d, const fli_cuda_batch &b, const fli_cuda_lane *lane, uint32_t r,
+                              uint32_t sample)
+{
+    const fli_sight_sizes sizes = fli_data_sizes(d);
+    return b.augment && d.augment ? fli_sight_training(d, lane, sample, fli_row_epoch(lane, b.step, r))
+                                  : fli_sight_middle(&sizes);
+}
+
+/* All values of an open sample, by a warp. */
+template <class REAL, class STORED>
+__device__ void sample_out(const fli_cuda_data &d, const fli_sample &s, int channels_last, REAL *to)
+{
+    const uint32_t channels = d.shape[0], width = d.shape[2], plane = d.shape[1] * width;
+    for (uint32_t k = threadIdx.x % FLI_WARP; k < d.dim; k += FLI_WARP) {
+        uint32_t c = channels_last ? k % channels : k / plane, pixel = channels_last ? k / channels : k % plane;
+        to[k] = fli_sample_value<REAL, STORED>(d, s, c, pixel / width, pixel % width);
+    }
+}
+
 template <class REAL, class STORED>
 __global__ void __launch_bounds__(THREADS) gather_images(fli_cuda_data d, fli_cuda_batch b, int channels_last, REAL *x)
 {
     const fli_cuda_lane *lane;
     uint32_t row;
     if (!find_row(b, &lane, &row)) return;
-    const fli_sight_sizes sizes = fli_data_sizes(d);
-    const uint32_t r = b.first + row, sample = fli_row_sample(lane, b.step, r), own = threadIdx.x % FLI_WARP;
-    const uint32_t channels = d.shape[0], width = d.shape[2], plane = d.shape[1] * width;
-    const fli_sight sight = b.augment && d.augment ? fli_sight_training(d, lane, sample, fli_row_epoch(lane, b.step, r))
-                                                   : fli_sight_middle(&sizes);
-    const fli_sample s = fli_sample_open<STORED>(d, sample, sight, own);
+    const uint32_t r = b.first + row, sample = fli_row_sample(lane, b.step, r);
+    const fli_sample s = fli_sample_open<STORED>(d, sample, sight_of(d, b, lane, r, sample), threadIdx.x % FLI_WARP);
+    sample_out<REAL, STORED>(d, s, channels_last, x + place_of_row(b, d, row));
+}
+
+/* Pictures: bytes, each image scaled by itself. A warp reads the stored image at once, puts what is seen in order, where
+ * it adds up, and then writes it. */
+__host__ __device__ size_t picture_room(const fli_cuda_data &d) { return (d.length + d.dim + 15) / 16 * 16; }
+
+int pictures(const fli_cuda_data *d)
+{
+    return d->kind == 0 && d->each && (uintptr_t)d->x % 16 == 0 && d->length % 16 == 0 && d->length <= PICTURE_MOST &&
+           d->dim % 4 == 0;
+}
+
+__device__ void picture_read(const uint8_t *from, uint32_t length, uint8_t *to)
+{
+    enum { AT_ONCE = PICTURE_MOST / 16 / FLI_WARP };
+    const uint32_t own = threadIdx.x % FLI_WARP, packs = length / 16;
+    uint4 in[AT_ONCE];
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++)
+        if (own + u * FLI_WARP < packs) in[u] = ((const uint4 *)from)[own + u * FLI_WARP];
+    __syncwarp(); /* all of them are under way */
+#pragma unroll
+    for (int u = 0; u < AT_ONCE; u++)
+        if (own + u * FLI_WARP < packs) ((uint4 *)to)[own + u * FLI_WARP] = in[u];
+    __syncwarp();
+}
+
+/* What is seen, in the order of the target, and its sums; what comes in from outside is 0. */
+__device__ void picture_order(const fli_cuda_data &d, const fli_sight &l, int channels_last, const uint8_t *from,
+                              uint8_t *to, uint32_t *sum, uint32_t *squares)
+{
+    const uint32_t channels = d.shape[0], height = d.shape[1], width = d.shape[2];
+    const uint32_t line = d.frame[0] ? d.frame[1] : width, lines = d.frame[0] ? d.frame[0] : height;
+    const uint32_t step = channels_last ? channels : 1;
+    uint32_t s = 0, q = 0;
+    for (uint32_t x = threadIdx.x % FLI_WARP; x < width; x += FLI_WARP) {
+        int32_t col = (int32_t)x - l.right, across = col >= 0 && col < (int32_t)width;
+        const uint8_t *column = from + l.left + (across ? l.mirror ? (int32_t)width - 1 - col : col : 0);
+        for (uint32_t c = 0; c < channels; c++) {
+            uint8_t *out = to + (channels_last ? c : c * height * width) + x * step;
+#pragma unroll 4
+            for (uint32_t y = 0; y < height; y++) {
+                int32_t row = (int32_t)y - l.down, inside = across && row >= 0 && row < (int32_t)height;
+                uint32_t v = inside ? column[(c * lines + l.top + (uint32_t)row) * line] : 0;
+                out[y * width * step] = (uint8_t)v;
+                s += v;
+                q += v * v;
+            }
+        }
+    }
+    *sum = s;
+    *squares = q;
+    __syncwarp();
+}
+
+template <class REAL>
+__global__ void __launch_bounds__(PICTURES *FLI_WARP)
+    gather_pictures(fli_cuda_data d, fli_cuda_batch b, int channels_last, REAL *x)
+{
+    FLI_DYNAMIC(shared);
+    const fli_cuda_lane *lane;
+    uint32_t row, sum, squares;
+    if (!find_row(b, &lane, &row)) return;
+    uint8_t *stored = shared + threadIdx.x / FLI_WARP * picture_room(d), *seen = stored + d.length;
+    const uint32_t r = b.first + row, sample = fli_row_sample(lane, b.step, r);
+    fli_sample s = {(size_t)sample * d.length, sight_of(d, b, lane, r, sample), 0, 0};
+    picture_read((const uint8_t *)d.x + s.first, (uint32_t)d.length, stored);
+    picture_order(d, s.sight, channels_last, stored, seen, &sum, &squares);
+    double mean, var, n = (double)d.dim;
+    fli_byte_moments(fli_warp_sum(sum), fli_warp_sum(squares), n, &mean, &var);
+    fli_sample_scale(&s, n, mean, var);
     REAL *to = x + place_of_row(b, d, row);
-    for (uint32_t k = own; k < d.dim; k += FLI_WARP) {
-        uint32_t c = channels_last ? k % channels : k / plane, pixel = channels_last ? k / channels : k % plane;
-        to[k] = fli_sample_value<REAL, STORED>(d, s, c, pixel / width, pixel % width);
+    if (mean == 0) { /* all black: the sign of a zero tells what came in from outside */
+        sample_out<REAL, uint8_t>(d, s, channels_last, to);
+        return;
+    }
+    const int single = d.frame[0] && d.shape[2] == 1;
+    for (uint32_t k = threadIdx.x % FLI_WARP; k < d.dim / 4; k += FLI_WARP) {
+        const pack<uint8_t, 4> in = ((const pack<uint8_t, 4> *)seen)[k];
+        pack<REAL, 4> out;
+        for (int i = 0; i < 4; i++) out.v[i] = fli_scaled<REAL>(in.v[i], s.scale, s.shift, single);
+        ((pack<REAL, 4> *)to)[k] = out;
     }
 }
 
@@ -79,7 +174,10 @@ void gather(fli_stream s, const fli_cuda_data *d, const fli_cuda_batch *b, int c
     const uint32_t rows = b->most < b->room ? b->most : b->room;
     const dim3 grid(b->lanes, (rows + ROWS - 1) / ROWS);
     if (!rows || !b->lanes || !d->dim) return;
-    if (!fli_data_simple(d, (int)b->augment) || (channels_last && d->shape[0] > 1))
+    if (pictures(d) && sizeof(STORED) == 1)
+        FLI_LAUNCH(s, gather_pictures<REAL>, dim3(b->lanes, (rows + PICTURES - 1) / PICTURES), PICTURES * FLI_WARP,
+                   PICTURES * picture_room(*d), *d, *b, channels_last, x);
+    else if (!fli_data_simple(d, (int)b->augment) || (channels_last && d->shape[0] > 1))
         FLI_LAUNCH(s, (gather_images<REAL, STORED>), grid, THREADS, 0, *d, *b, channels_last, x);
     else if (d->dim % 4 == 0)
         FLI_LAUNCH_EARLY(s, (gather_simple<REAL, STORED, 4>), grid, dim3(THREADS), (size_t)0, *d, *b, x);

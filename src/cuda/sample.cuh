@@ -142,6 +142,14 @@ static __device__ __forceinline__ uint32_t fli_area_line(const fli_area &a, uint
     return k / height * a.plane + (a.part.top + k % height) * a.line + a.part.left;
 }
 
+static __device__ __forceinline__ void fli_byte_moments(unsigned long long sum, unsigned long long squares, double n,
+                                                        double *mean, double *var)
+{
+    double s = (double)sum;
+    *mean = s / n;
+    *var = fli_mul_add((double)squares, n, -fli_mul_add(s, s, 0.0)) / (n * n);
+}
+
 /* Of bytes they are whole numbers: any order will do. */
 static __device__ __forceinline__ void fli_moments(const uint8_t *x, const fli_area &a, double n, double, unsigned lane,
                                                    double *mean, double *var)
@@ -155,11 +163,7 @@ static __device__ __forceinline__ void fli_moments(const uint8_t *x, const fli_a
             squares += (uint32_t)line[i] * line[i];
         }
     }
-    sum = fli_warp_sum(sum);
-    squares = fli_warp_sum(squares);
-    double s = (double)sum;
-    *mean = s / n;
-    *var = fli_mul_add((double)squares, n, -fli_mul_add(s, s, 0.0)) / (n * n);
+    fli_byte_moments(fli_warp_sum(sum), fli_warp_sum(squares), n, mean, var);
 }
 
 /* Of reals: the lines in their order, and every line in its own. */
@@ -187,6 +191,13 @@ static __device__ __forceinline__ void fli_moments(const STORED *x, const fli_ar
     }
 }
 
+/* The scale of a sample with n values of this mean and variance. */
+static __device__ __forceinline__ void fli_sample_scale(fli_sample *s, double n, double mean, double var)
+{
+    s->scale = 1 / fmax(sqrt(var), 1 / sqrt(n));
+    s->shift = -mean * s->scale;
+}
+
 /* Sample number `sample` as `sight` shows it. All threads of a warp call it together; lane: the thread's place in
  * it. */
 template <class STORED>
@@ -199,8 +210,7 @@ static __device__ __forceinline__ fli_sample fli_sample_open(const fli_cuda_data
     double n = (double)d.dim, mean, var;
     double inside = (double)a.lines * (double)(a.part.right - a.part.left);
     fli_moments((const STORED *)d.x + s.first, a, n, inside, lane, &mean, &var);
-    s.scale = 1 / fmax(sqrt(var), 1 / sqrt(n));
-    s.shift = -mean * s.scale;
+    fli_sample_scale(&s, n, mean, var);
     return s;
 }
 

@@ -55,6 +55,7 @@ typedef struct {
     size_t segments;   /* 0: as they are */
     int each;
     fli_augment augment;
+    int black; /* one sample is */
 } recipe;
 
 static double value(size_t i) { return (double)((i * 37 + i / 75 * 101) % 251) / 3 - (double)(i % 5); }
@@ -88,6 +89,7 @@ static fli_dataset *data_of(fl_ctx *ctx, const recipe *r)
     size_t dim = CHANNELS * r->side * r->side;
     assert_ok(ctx, fli_dataset_new(ctx, r->kind, N, dim, 4, &ds));
     fill(ds, N * dim);
+    if (r->black) memset((char *)ds->x + 3 * dim * fli_xkind_size(r->kind), 0, dim * fli_xkind_size(r->kind));
     if (fli_dataset_sparse(ds)) sparse_rows(ctx, ds);
     for (size_t i = 0; i < N; i++) ds->label[i] = (int32_t)(i % 4);
     if (!fli_dataset_sparse(ds)) memcpy(ds->shape, (size_t[3]){CHANNELS, r->side, r->side}, sizeof ds->shape);
@@ -256,6 +258,10 @@ static void test_rows(void **state)
         {.side = 7, .crop = 4, .each = 1, .augment = FLI_AUGMENT_CROP},
         {.side = 7, .crop = 4, .segments = CHANNELS * 49, .augment = FLI_AUGMENT_CROP},
         {.side = 4, .crop = 1, .segments = CHANNELS, .augment = FLI_AUGMENT_CROP},
+        {.side = 4, .each = 1}, /* these are whole multiples of 16 bytes */
+        {.side = 4, .each = 1, .augment = FLI_AUGMENT_CIFAR, .black = 1},
+        {.side = 8, .crop = 6, .each = 1, .augment = FLI_AUGMENT_CROP},
+        {.side = 36, .crop = 34, .each = 1, .augment = FLI_AUGMENT_CROP},
     };
     fl_ctx *ctx = fl_ctx_new();
     crowd c;
