@@ -449,24 +449,48 @@ static __device__ __forceinline__ float parts_sum(const shape &p, const float *p
     return sum;
 }
 
+/* Four filters. */
+static __device__ __forceinline__ float4 parts_sum4(const shape &p, const float *parts, size_t part_size)
+{
+    float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll 4
+    for (int i = 0; i < p.parts; i++) {
+        float4 v = *(const float4 *)(parts + i * part_size);
+        sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+    }
+    return sum;
+}
+
 static __device__ void step_filters(const shape &p, const fli_update<float> &u, const float *parts, size_t part_size,
                                     size_t weight, float *shared)
 {
+    enum { QUADS = OUTER / 4, AT_ONCE = 4 };
     int inner = fli_conv_over(p.from, INNER), c0 = blockIdx.x % inner * INNER, o0 = blockIdx.x / inner * OUTER;
     int taps = p.kernel * p.kernel, channels = min((int)INNER, p.from - c0), filters = min((int)OUTER, p.to - o0);
     size_t block = (size_t)(o0 / p.filters) * p.channel_blocks + c0 / p.channels;
     const float *from = parts + block * p.tiles * 8 * p.filters + o0 % p.filters;
-    for (int i = threadIdx.x; i < taps * channels * OUTER; i += blockDim.x) {
-        int o = i % OUTER, c = i / OUTER % channels, tap = i / OUTER / channels;
+    for (int i = threadIdx.x; i < taps * channels * QUADS; i += blockDim.x) {
+        int o = i % QUADS * 4, c = i / QUADS % channels, tap = i / QUADS / channels;
         int column = column_of(p, c0 + c, tap / p.kernel, tap % p.kernel);
-        shared[(c * taps + tap) * (OUTER + 1) + o] = parts_sum(p, from + (size_t)column * p.filters + o, part_size);
+        float4 v = parts_sum4(p, from + (size_t)column * p.filters + o, part_size);
+        float *to = shared + (c * taps + tap) * (OUTER + 1) + o;
+        to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
     }
     __syncthreads();
     int line = channels * taps;
-    for (int i = threadIdx.x; i < filters * line; i += blockDim.x) {
-        int o = i / line, at = i % line;
-        size_t number = weight + ((size_t)(o0 + o) * p.from + c0) * taps + at;
-        u.apply<1>(number, &shared[at * (OUTER + 1) + o], u.z + number);
+    for (int first = threadIdx.x; first < filters * line; first += AT_ONCE * blockDim.x) {
+        size_t number[AT_ONCE];
+        int there[AT_ONCE];
+        float g[AT_ONCE][1], now[AT_ONCE][1];
+#pragma unroll
+        for (int q = 0; q < AT_ONCE; q++) {
+            int i = first + q * (int)blockDim.x, o = i / line, at = i % line;
+            there[q] = i < filters * line;
+            number[q] = weight + ((size_t)(o0 + o) * p.from + c0) * taps + at;
+            g[q][0] = there[q] ? shared[at * (OUTER + 1) + o] : 0;
+            now[q][0] = there[q] ? u.z[number[q]] : 0;
+        }
+        u.groups<AT_ONCE, 1>(number, there, g, now);
     }
 }
 
