@@ -6,7 +6,7 @@
 #include "cuda/kernels.h"
 #include "cuda/sample.cuh"
 
-enum { SMALL_TILE = 4, SMALL_WARP = 32, SMALL_WARP_LOG = 5 };
+enum { SMALL_QUAD = 4, SMALL_TILE = 16, SMALL_WARP = 32, SMALL_WARP_LOG = 5 };
 #define SMALL_NOWHERE 0xffffffffu
 
 typedef struct {
@@ -16,9 +16,8 @@ typedef struct {
     uint32_t z_weight, z_bias;     /* in the lane's vectors; SMALL_NOWHERE: no bias */
     uint32_t masked;               /* the inputs come from ReLU */
     uint32_t relu;                 /* behind it */
-    uint32_t one;                  /* what stands behind the outputs: the 1 of a next layer with a bias */
-    uint32_t forward, backward, step; /* the sum of a tile is divided into 2^this parts */
-    uint32_t per_below, per_in;       /* small_per of the fours of in, without and with the bias */
+    uint32_t per_out, per_below, per_in; /* small_per of the tiles of out, and of in without and with the bias */
+    uint32_t tiles;                      /* of its gradient */
 } small_layer;
 
 typedef struct {
@@ -32,20 +31,13 @@ typedef struct {
     small_layer layer[FLI_NET_LAYERS_MAX];
 } small_plan;
 
-static inline __host__ __device__ uint32_t small_fours(uint32_t n) { return (n + SMALL_TILE - 1) / SMALL_TILE; }
+static inline __host__ __device__ uint32_t small_fours(uint32_t n) { return (n + SMALL_QUAD - 1) / SMALL_QUAD; }
+static inline __host__ __device__ uint32_t small_tiles(uint32_t n) { return (n + SMALL_TILE - 1) / SMALL_TILE; }
 
 /* Quotients by products: 2^32 / d, rounded up; 0 stands for d = 1. n / d is right for n d < 2^32. */
 static inline __host__ __device__ uint32_t small_per(uint32_t d) { return 0xffffffffu / d + 1; }
 
-static inline uint32_t small_odd_stride(uint32_t n) { return SMALL_TILE * (small_fours(n) | 1); }
-
-/* Into 2^this parts a sum is divided, so that all threads have something to do. */
-static inline uint32_t small_parts(uint32_t threads, uint32_t tiles, uint32_t terms)
-{
-    uint32_t log = 0;
-    while (log < SMALL_WARP_LOG && (tiles << log) * 2 <= threads && 2u << log <= terms) log++;
-    return log;
-}
+static inline uint32_t small_odd_stride(uint32_t n) { return SMALL_QUAD * (small_fours(n) | 1); }
 
 /* 2^this threads of a warp take a row of so many pieces. */
 static inline uint32_t small_row_threads(uint32_t pieces)
@@ -53,17 +45,6 @@ static inline uint32_t small_row_threads(uint32_t pieces)
     uint32_t log = 0;
     while (log < SMALL_WARP_LOG && 1u << log < pieces) log++;
     return log;
-}
-
-static inline void small_plan_parts(uint32_t threads, uint32_t batch, small_layer *p)
-{
-    uint32_t down = small_fours(batch), below = small_fours(p->in), in = small_fours(p->in + 1);
-    uint32_t out = small_fours(p->out);
-    p->forward = small_parts(threads, down * out, in);
-    p->backward = small_parts(threads, down * below, out);
-    p->step = small_parts(threads, in * out, batch);
-    p->per_below = small_per(below);
-    p->per_in = small_per(in);
 }
 
 static inline void small_plan_layer(const fli_network *net, size_t k, small_layer *p)
@@ -77,25 +58,21 @@ static inline void small_plan_layer(const fli_network *net, size_t k, small_laye
     p->z_bias = l->biased ? (uint32_t)l->bias : SMALL_NOWHERE;
     p->relu = l->relu != 0;
     p->masked = k && net->layer[k - 1].relu;
-    p->one = k + 1 < net->depth && net->layer[k + 1].biased;
-}
-
-/* Units whose weights have room. Backward passes, which the first layer has none of, read them in whole fours. */
-static inline __host__ __device__ uint32_t small_units(const small_plan *p, uint32_t k)
-{
-    return k ? SMALL_TILE * small_fours(p->layer[k].out) : p->layer[k].out;
+    p->per_out = small_per(small_tiles(p->out));
+    p->per_below = small_per(small_tiles(p->in));
+    p->per_in = small_per(small_tiles(p->in + 1));
+    p->tiles = small_tiles(p->in + 1) * small_tiles(p->out);
 }
 
 /* Weights first, then what depends on the batch; returns their reals. */
-static inline uint32_t small_plan_matrices(const fli_network *net, uint32_t threads, small_plan *p)
+static inline uint32_t small_plan_matrices(const fli_network *net, small_plan *p)
 {
     uint32_t at = 0;
     for (uint32_t k = 0; k < p->depth; k++) {
         small_layer *l = &p->layer[k];
         small_plan_layer(net, k, l);
-        small_plan_parts(threads, p->batch, l);
         l->weight = at;
-        at += small_units(p, k) * l->stride;
+        at += l->out * l->stride;
     }
     p->weights = at;
     for (uint32_t k = 0; k < p->depth; k++) {
@@ -131,9 +108,9 @@ static inline void small_plan_rest(uint32_t real, const fli_cuda_data *data, siz
     }
 }
 
-/* Whether there is a plan, for blocks of so many threads and reals of so many bytes. */
-static inline int small_plan_make(uint32_t threads, uint32_t real, const fli_network *net, const fli_cuda_data *data,
-                                  uint32_t batch, small_plan *p)
+/* Whether there is a plan, for reals of so many bytes. */
+static inline int small_plan_make(uint32_t real, const fli_network *net, const fli_cuda_data *data, uint32_t batch,
+                                  small_plan *p)
 {
     size_t limit = fli_shared_limit(), least = net->parameters + (size_t)batch * net->features;
     if (!batch || net->depth < 1 || least * real > limit || !fli_data_simple(data, 1)) return 0;
@@ -142,7 +119,7 @@ static inline int small_plan_make(uint32_t threads, uint32_t real, const fli_net
     p->depth = (uint32_t)net->depth;
     p->batch = batch;
     p->logistic = net->loss == FLI_NET_LOGISTIC;
-    p->ids = small_plan_matrices(net, threads, p) * real;
+    p->ids = small_plan_matrices(net, p) * real;
     p->labels = p->ids + 2 * batch * 4;
     p->bytes = (p->labels + 2 * batch * 4 + 15) / 16 * 16;
     if (p->bytes > limit) return 0;

@@ -184,7 +184,7 @@ static void check_case(const small_case *c, fli_order order)
         plain_turn_run(t);
         double z = distance(p.lane[k].z, t->z, p.net.parameters, wide);
         double m = t->buffer ? distance(p.lane[k].buffer, t->buffer, p.net.parameters, wide) : 0;
-        if (!(z < (wide ? 1e-13 : 1e-6)) || !(m < (wide ? 1e-12 : 1e-5)))
+        if (!(z < (wide ? 1e-13 : 3e-6)) || !(m < (wide ? 1e-12 : 1e-5)))
             fail_msg("%s, lane %zu: %g and %g off", c->name, k, z, m);
     }
     free_problem(&p);
