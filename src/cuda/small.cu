@@ -23,7 +23,7 @@ namespace
 #endif
 
 enum { QUAD = SMALL_QUAD, TILE = SMALL_TILE, HALF = TILE / 2, WARP = SMALL_WARP };
-enum { ROW_THREADS = 8, THREADS = FLI_SMALL_THREADS, THREADS_F64 = 256 };
+enum { FEW_TERMS = 64, ROW_THREADS = 8, THREADS = FLI_SMALL_THREADS, THREADS_F64 = 256 };
 #define NOWHERE SMALL_NOWHERE
 
 /* n / d by small_per(d). */
@@ -35,8 +35,29 @@ static __device__ __forceinline__ uint32_t quotient(uint32_t n, uint32_t per_d)
 template <class T> struct quad {
     T v[QUAD];
 };
+template <class T> struct pair {
+    T v[2];
+};
 
-/* By the types that nvcc stores in one piece. */
+/* By the types that nvcc loads and stores in one piece. */
+static __device__ __forceinline__ pair<float> pair_at(const float *p)
+{
+    const float2 a = *(const float2 *)p;
+    return pair<float>{{a.x, a.y}};
+}
+static __device__ __forceinline__ pair<double> pair_at(const double *p)
+{
+    const double2 a = *(const double2 *)p;
+    return pair<double>{{a.x, a.y}};
+}
+static __device__ __forceinline__ void put_pair(float *p, const pair<float> &a)
+{
+    *(float2 *)p = make_float2(a.v[0], a.v[1]);
+}
+static __device__ __forceinline__ void put_pair(double *p, const pair<double> &a)
+{
+    *(double2 *)p = make_double2(a.v[0], a.v[1]);
+}
 static __device__ __forceinline__ void put_quad(float *p, const quad<float> &a)
 {
     *(float4 *)p = make_float4(a.v[0], a.v[1], a.v[2], a.v[3]);
@@ -74,14 +95,15 @@ static __device__ __forceinline__ const T *vector_of(const factor<T> &f, uint32_
     return f.p + min(first, f.count - 1) * f.by + slot * f.by_k;
 }
 
-/* In single precision as three products in tf32, each with its own sum. */
+/* In single precision as three products in tf32, each with its own sum. Tensor cores cut off what does not fit into a
+ * sum: of the large products no more than a few terms are added up there. */
 static __device__ __forceinline__ void multiply(const product<float> &x, uint32_t top, uint32_t left, part<float> *out)
 {
     const uint32_t g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
     /* Which terms a thread brings is free. Along rows t and t + 4, across them 2 t and 2 t + 1: no banks in common. */
     const uint32_t across = x.a.by_k > 1, slot = across ? 2 * t : t, gap = across ? 1 : 4;
     const float *a[2], *b[2];
-    float sum[3][2][4] = {};
+    float sum[3][2][4] = {}, total[2][4] = {};
     for (uint32_t i = 0; i < 2; i++) {
         a[i] = vector_of(x.a, top + g + HALF * i, slot);
         b[i] = vector_of(x.b, left + g + HALF * i, slot);
@@ -105,14 +127,24 @@ static __device__ __forceinline__ void multiply(const product<float> &x, uint32_
             fli_mma(sum[2][j], f.hi, h[j].hi);
         }
     };
+    auto fold = [&]() {
+#pragma unroll
+        for (int c = 0; c < 8; c++) {
+            total[c / 4][c % 4] += sum[2][c / 4][c % 4];
+            sum[2][c / 4][c % 4] = 0;
+        }
+    };
     uint32_t k = 8;
 #pragma unroll 2
-    for (; k <= x.terms; k += 8) add(1, 1);
+    for (; k <= x.terms; k += 8) {
+        add(1, 1);
+        if (k % FEW_TERMS == 0) fold();
+    }
     if (k - 8 < x.terms) add(k - 8 + slot < x.terms, k - 8 + slot + gap < x.terms);
+    fold();
 #pragma unroll
-    for (int j = 0; j < 2; j++)
-#pragma unroll
-        for (int c = 0; c < 4; c++) out->v[j][c] = sum[0][j][c] + sum[1][j][c] + sum[2][j][c];
+    for (int c = 0; c < 8; c++)
+        out->v[c / 4][c % 4] = total[c / 4][c % 4] + (sum[0][c / 4][c % 4] + sum[1][c / 4][c % 4]);
 }
 
 static __device__ __forceinline__ void multiply(const product<double> &x, uint32_t top, uint32_t left,
@@ -131,8 +163,8 @@ static __device__ __forceinline__ void multiply(const product<double> &x, uint32
         for (int c = 0; c < 8; c++) out->v[c / 4][c % 4] += a[c / 2 % 2][k * x.a.by_k] * b[c / 4][c % 2][k * x.b.by_k];
 }
 
-/* A tile of a product; emit(row, column, two numbers: its and the next column's) by the threads that have them. Both
- * are there only if the caller finds them to be. */
+/* A tile of a product; emit(row, column, its number and the next column's) by the threads that have them. Columns are
+ * even: the next one may be the first that is not there. */
 template <class T, class Emit>
 static __device__ __forceinline__ void make_tile(const product<T> &x, uint32_t top, uint32_t left, Emit emit)
 {
@@ -144,7 +176,8 @@ static __device__ __forceinline__ void make_tile(const product<T> &x, uint32_t t
 #pragma unroll
         for (uint32_t i = 0; i < 2; i++) {
             uint32_t row = top + g + HALF * i, column = left + HALF * j + 2 * t;
-            if (row < x.a.count && column < x.b.count) emit(row, column, mine.v[j] + 2 * i);
+            if (row < x.a.count && column < x.b.count)
+                emit(row, column, pair<T>{{mine.v[j][2 * i], mine.v[j][2 * i + 1]}});
         }
 }
 
@@ -179,12 +212,14 @@ static __device__ __forceinline__ void pass_rows(const small_layer &l, T *memory
     x.b.by = back ? 1 : l.stride;
     x.b.by_k = back ? l.stride : 1;
     x.terms = back ? l.out : l.in + 1;
-    make_tiles(x, back ? l.per_below : l.per_out, [&](uint32_t row, uint32_t column, const T *v) {
-        for (uint32_t c = 0; c < 2 && column + c < width; c++) {
-            T h = back ? in[row * l.stride + column + c] : v[c];
-            T else_ = back ? (T)0 : least;
-            out[row * stride + column + c] = h > least || h != h ? v[c] : else_;
-        }
+    make_tiles(x, back ? l.per_below : l.per_out, [&](uint32_t row, uint32_t column, pair<T> v) {
+        const pair<T> h = back ? pair_at(in + row * l.stride + column) : v;
+        T *to = out + row * stride + column;
+        for (int c = 0; c < 2; c++) v.v[c] = h.v[c] <= least ? (T)0 : v.v[c];
+        if (column + 1 < width)
+            put_pair(to, v);
+        else
+            to[0] = v.v[0]; /* behind the last output may stand a 1 */
     });
 }
 
@@ -208,25 +243,41 @@ template <class T> static __device__ __forceinline__ T term_of(const fli_cuda_la
     return lane.anchor ? shift - rho * ((const T *)lane.anchor)[at] : shift;
 }
 
-/* z = z - lr m, m = momentum m + g + decay z + term, for a weight. Beyond a layer without biases there is a column whose
- * weights and inputs are 0; they stay 0. */
+/* The same where they did not fit into shared memory: m of one weight. */
 template <class T>
-static __device__ __forceinline__ void step_one(const small_plan &p, const small_layer &l, const fli_cuda_lane &lane,
-                                                const step_rates<T> &by, T *memory, uint32_t unit, uint32_t input, T d)
+static __device__ __forceinline__ T step_far(const small_plan &p, const small_layer &l, const fli_cuda_lane &lane,
+                                             const step_rates<T> &by, uint32_t unit, uint32_t input, T d)
 {
-    uint32_t at = l.weight + unit * l.stride + input, far = NOWHERE;
-    T z = memory[at];
-    d += by.decay * z;
-    if (p.momentum == NOWHERE) far = place_of(l, unit, input);
-    if (p.term != NOWHERE)
-        d += memory[p.term + at];
-    else if (far != NOWHERE)
-        d += term_of(lane, far, by.rho);
-    if (lane.buffer && p.momentum != NOWHERE)
-        memory[p.momentum + at] = d += by.momentum * memory[p.momentum + at];
-    else if (lane.buffer && far != NOWHERE)
-        ((T *)lane.buffer)[far] = d += by.momentum * ((T *)lane.buffer)[far];
-    memory[at] = z - by.lr * d;
+    uint32_t at = place_of(l, unit, input);
+    if (at == NOWHERE) return d;
+    if (p.term == NOWHERE) d += term_of(lane, at, by.rho);
+    if (!lane.buffer) return d;
+    return ((T *)lane.buffer)[at] = by.momentum * ((T *)lane.buffer)[at] + d;
+}
+
+/* z = z - lr m, m = momentum m + g + decay z + term, for two weights of a unit. Behind the last weight of a row are
+ * numbers that nobody looks at. */
+template <class T>
+static __device__ __forceinline__ void step_pair(const small_plan &p, const small_layer &l, const fli_cuda_lane &lane,
+                                                 const step_rates<T> &by, T *memory, uint32_t unit, uint32_t input,
+                                                 pair<T> d)
+{
+    uint32_t at = l.weight + unit * l.stride + input;
+    pair<T> z = pair_at(memory + at);
+    for (int c = 0; c < 2; c++) d.v[c] += by.decay * z.v[c];
+    if (p.term != NOWHERE) {
+        const pair<T> term = pair_at(memory + p.term + at);
+        for (int c = 0; c < 2; c++) d.v[c] += term.v[c];
+    }
+    if (p.momentum == NOWHERE) {
+        for (int c = 0; c < 2; c++) d.v[c] = step_far(p, l, lane, by, unit, input + (uint32_t)c, d.v[c]);
+    } else if (lane.buffer) {
+        const pair<T> m = pair_at(memory + p.momentum + at);
+        for (int c = 0; c < 2; c++) d.v[c] += by.momentum * m.v[c];
+        put_pair(memory + p.momentum + at, d);
+    }
+    for (int c = 0; c < 2; c++) z.v[c] -= by.lr * d.v[c];
+    put_pair(memory + at, z);
 }
 
 /* ---- losses ---------------------------------------------------------------------------------------------- */
@@ -331,45 +382,58 @@ static __device__ __forceinline__ void load_stored(const uint8_t *from, uint32_t
     for (uint32_t j = 0; j < QUAD; j++) v[j] = (uint8_t)(word >> (8 * j));
 }
 
+/* How the features of a set become inputs, where it is the same for all of them. */
+template <class T> struct scaling {
+    int alike, scaled;
+    T scale, shift;
+};
+
+template <class T> static __device__ __forceinline__ scaling<T> scaling_of(const fli_cuda_data &data)
+{
+    uint32_t run = fli_data_run(data);
+    scaling<T> by = {!data.scale || (data.segments == 1 && run > 1), data.scale != nullptr, 1, 0};
+    if (by.alike && by.scaled) by.scale = (T)data.scale[0], by.shift = (T)data.shift[0];
+    return by;
+}
+
 /* Four features of a sample, normalised; behind the last stands the 1 of a layer with a bias. */
 template <class T, class STORED>
-static __device__ __forceinline__ quad<T> take_quad(const small_layer &l, const fli_cuda_data &data, const STORED *row,
-                                                    uint32_t left, uint32_t run)
+static __device__ __forceinline__ quad<T> take_quad(const small_layer &l, const scaling<T> &by, const STORED *row,
+                                                    uint32_t left)
 {
     STORED v[QUAD];
     quad<T> q;
     load_stored(row + left, l.in - left, v);
-    double scale = data.scale ? data.scale[0] : 1, shift = data.scale ? data.shift[0] : 0;
     for (uint32_t j = 0; j < QUAD; j++) {
-        uint32_t at = left + j;
-        if (at >= l.in)
-            q.v[j] = at == l.in && l.z_bias != NOWHERE ? 1 : 0;
-        else if (!data.scale)
-            q.v[j] = (T)v[j];
-        else if (run >= l.in)
-            q.v[j] = fli_scaled<T, STORED>(v[j], scale, shift, run == 1);
-        else
-            q.v[j] = fli_scaled<T, STORED>(v[j], data.scale[at / run], data.shift[at / run], run == 1);
+        T behind = left + j == l.in && l.z_bias != NOWHERE ? 1 : 0;
+        T value = by.scaled ? fli_mul_add((T)v[j], by.scale, by.shift) : (T)v[j];
+        q.v[j] = left + j < l.in ? value : behind;
     }
     return q;
 }
 
 /* Stored values become the inputs of the first layer. */
 template <class T, class STORED>
-static __device__ __forceinline__ void take_rows(const small_plan &p, const fli_cuda_data &data, uint32_t step,
-                                                 uint32_t n, unsigned char *memory)
+static __device__ __forceinline__ void take_rows(const small_plan &p, const fli_cuda_data &data, const scaling<T> &by,
+                                                 uint32_t step, uint32_t n, unsigned char *memory)
 {
     const small_layer &l = p.layer[0];
     const uint32_t *ids = (const uint32_t *)(memory + p.ids) + step % 2 * p.batch;
-    uint32_t run = fli_data_run(data), own = threadIdx.x & ((1u << p.take) - 1);
+    uint32_t own = threadIdx.x & ((1u << p.take) - 1);
 #pragma unroll 1
     for (uint32_t r = threadIdx.x >> p.take; r < n; r += blockDim.x >> p.take) {
-        const unsigned char *row = p.raw != NOWHERE ? memory + p.raw + r * p.row_bytes
-                                                    : (const unsigned char *)data.x + (size_t)ids[r] * p.row_bytes;
+        const STORED *row =
+            (const STORED *)(p.raw != NOWHERE ? memory + p.raw + r * p.row_bytes
+                                              : (const unsigned char *)data.x + (size_t)ids[r] * p.row_bytes);
         T *x = (T *)memory + l.input + r * l.stride;
+        if (by.alike)
 #pragma unroll 1
-        for (uint32_t left = own * QUAD; left < l.in; left += QUAD << p.take)
-            put_quad(x + left, take_quad<T, STORED>(l, data, (const STORED *)row, left, run));
+            for (uint32_t left = own * QUAD; left < l.in; left += QUAD << p.take)
+                put_quad(x + left, take_quad<T, STORED>(l, by, row, left));
+        else
+#pragma unroll 1
+            for (uint32_t j = own; j < l.in; j += 1u << p.take)
+                x[j] = fli_feature<T, STORED>(data, fli_data_run(data), row[j], j);
     }
 }
 
@@ -458,9 +522,8 @@ static __device__ __forceinline__ void step_all(const small_plan &p, const fli_c
         const small_layer &l = p.layer[k];
         uint32_t down = quotient(tile, l.per_in), across = small_tiles(l.in + 1);
         product<T> x = {{memory + l.error, l.out, 1, l.error_stride}, {memory + l.input, l.in + 1, 1, l.stride}, n};
-        make_tile(x, down * TILE, (tile - down * across) * TILE, [&](uint32_t unit, uint32_t input, const T *g) {
-            step_one(p, l, lane, by, memory, unit, input, g[0]);
-            if (input < l.in) step_one(p, l, lane, by, memory, unit, input + 1, g[1]);
+        make_tile(x, down * TILE, (tile - down * across) * TILE, [&](uint32_t unit, uint32_t input, const pair<T> &g) {
+            step_pair(p, l, lane, by, memory, unit, input, g);
         });
     }
 }
@@ -472,6 +535,7 @@ __global__ void __launch_bounds__(sizeof(T) == 8 ? THREADS_F64 : THREADS, 1)
     FLI_DYNAMIC(memory);
     const fli_cuda_lane lane = lanes[blockIdx.x];
     if (!lane.n || !lane.steps) return;
+    const scaling<T> by = scaling_of<T>(data);
     uint32_t at = 0, n = next_rows(lane, &at), next = next_rows(lane, &at);
     begin_turn(p, lane, (T *)memory);
     fetch_ids(p, lane, 0, n, memory);
@@ -486,7 +550,7 @@ __global__ void __launch_bounds__(sizeof(T) == 8 ? THREADS_F64 : THREADS, 1)
         uint32_t after = next_rows(lane, &at);
         fli_async_wait<0>();
         __syncthreads();
-        take_rows<T, STORED>(p, data, step, n, memory);
+        take_rows<T, STORED>(p, data, by, step, n, memory);
         __syncthreads();
         if (step + 1 < lane.steps) fetch_rows(p, data, step + 1, next, memory);
         fetch_ids(p, lane, step + 2, after, memory);
