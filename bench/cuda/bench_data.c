@@ -61,13 +61,14 @@ static void bench_draw(uint32_t lanes, uint32_t n, uint32_t epochs)
     fli_cuda_drawing *d = calloc(lanes, sizeof *d);
     uint32_t steps = epochs * ((n + BATCH - 1) / BATCH);
     uint32_t *samples = list_there(n);
-    uint32_t *order = there(NULL, (size_t)lanes * steps * BATCH * 4), *work = there(NULL, (size_t)lanes * n * 4);
+    uint32_t *order = there(NULL, (size_t)lanes * steps * BATCH * 4),
+             *work = there(NULL, (size_t)lanes * n * 4 * FLI_CUDA_DRAW_WORK);
     for (uint32_t l = 0; l < lanes; l++)
         d[l] = (fli_cuda_drawing){.samples = samples,
                                   .n = n,
                                   .size = BATCH,
                                   .order = order + (size_t)l * steps * BATCH,
-                                  .work = work + (size_t)l * n,
+                                  .work = work + (size_t)l * n * FLI_CUDA_DRAW_WORK,
                                   .steps = steps,
                                   .key = {1, 2},
                                   .ctr = {0, 7, 3, l}};

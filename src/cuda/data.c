@@ -10,6 +10,9 @@ struct fli_engine_data {
     fli_engine *engine;
     fli_cuda_data d;
     void *x, *label, *scale, *shift; /* there; NULL: none */
+    uint32_t *list;                  /* there: samples */
+    const uint32_t *list_here;
+    size_t listed;
 };
 
 const fli_cuda_data *fli_cuda_engine_data(const fli_engine_data *d) { return &d->d; }
@@ -25,7 +28,7 @@ static size_t scale_bytes(const fli_dataset *ds) { return ds->scale ? ds->segmen
 
 double fli_cuda_data_bytes(const fli_dataset *ds)
 {
-    double row = (double)row_bytes(ds) + (ds->label ? sizeof *ds->label : 0);
+    double row = (double)row_bytes(ds) + (ds->label ? sizeof *ds->label : 0) + sizeof(uint32_t); /* on a list */
     return row * (double)ds->n + 2 * (double)scale_bytes(ds);
 }
 
@@ -135,10 +138,27 @@ fl_status fli_cuda_data_new(fli_engine *e, fl_ctx *ctx, const fli_dataset *ds, f
     return FL_OK;
 }
 
+fl_status fli_cuda_data_list(fli_engine_data *d, fl_ctx *ctx, const uint32_t *samples, size_t n)
+{
+    d->engine->does->release(d->engine, d->list);
+    d->list = n ? upload(d, ctx, samples, n * sizeof *samples) : NULL;
+    d->list_here = samples;
+    d->listed = d->list ? n : 0;
+    return d->listed == n ? FL_OK : FL_ENOMEM;
+}
+
+const uint32_t *fli_cuda_engine_list(const fli_engine_data *d, const uint32_t *samples, size_t n)
+{
+    uintptr_t at = (uintptr_t)samples, from = (uintptr_t)d->list_here;
+    if (at < from || at - from > d->listed * sizeof *samples) return NULL;
+    size_t first = (at - from) / sizeof *samples;
+    return d->listed - first >= n && n ? d->list + first : NULL;
+}
+
 void fli_cuda_data_free(fli_engine_data *d)
 {
     if (!d) return;
-    void *const there[] = {d->x, d->label, d->scale, d->shift};
+    void *const there[] = {d->x, d->label, d->scale, d->shift, d->list};
     for (size_t k = 0; k < sizeof there / sizeof *there; k++) d->engine->does->release(d->engine, there[k]);
     fli_free(d);
 }

@@ -355,6 +355,7 @@ const fli_backend fli_backend_cuda = {
     .net_free = fli_cuda_net_free,
     .net_bytes = fli_cuda_net_bytes,
     .data_new = fli_cuda_data_new,
+    .data_list = fli_cuda_data_list,
     .data_free = fli_cuda_data_free,
     .data_bytes = fli_cuda_data_bytes,
     .train = fli_cuda_train,

@@ -1,8 +1,8 @@
 /* What kernels are written with. Where nvcc compiles them this is CUDA itself. Elsewhere (tests/cuda/emulate.h) a C++
  * compiler does, and a block's threads take turns on one processor: slow, but the same code, so that what it computes
  * can be tested where there is no GPU. Kernels therefore use what is named here and in emulate.h, and nothing else:
- * threadIdx, blockIdx, blockDim, gridDim, __syncthreads, __syncwarp, __shfl_*_sync, the calls below and those of
- * mma.cuh. */
+ * threadIdx, blockIdx, blockDim, gridDim, __syncthreads, __syncwarp, __shfl_*_sync, atomicExch, the calls below
+ * and those of mma.cuh. */
 #ifndef FLI_CUDA_KERNEL_CUH
 #define FLI_CUDA_KERNEL_CUH
 

@@ -26,6 +26,7 @@ typedef enum { FLI_CUDA_F32, FLI_CUDA_TF32, FLI_CUDA_F64 } fli_cuda_type;
  * are rest_sample[row]. A stride of 0: always the same ones. How many there are: fli_cuda_rows. */
 typedef struct {
     void *z;                    /* parameters: read, and by steps written */
+    const void *start;          /* for whole turns in one kernel: what z is at first; NULL: what it is */
     const void *shift, *anchor; /* NULL: none */
     void *buffer;               /* momentum; NULL: none */
     void *gradient;             /* non-NULL: no step is taken, the gradient is put or added there */
@@ -105,6 +106,7 @@ void fli_cuda_dot(fli_stream s, int wide, size_t n, const void *x, const void *y
 void fli_cuda_finite(fli_stream s, int wide, size_t n, unsigned count, const void *const *x, unsigned char *out);
 
 /* ---- order.cu: the mini-batches of whole turns ---- */
+enum { FLI_CUDA_DRAW_WORK = 5 };
 /* Draws them for every lane as local/minibatch.c does, bit for bit: plain and rest share the lane's random stream. */
 typedef struct {
     const uint32_t *samples; /* plain.n, */
@@ -112,7 +114,7 @@ typedef struct {
     uint32_t *order; /* steps * size of them, to be written; where all fit into one batch: a copy of samples */
     uint32_t rest_n, rest_size;
     uint32_t *rest; /* likewise, of the numbers 0 .. rest_n - 1 */
-    uint32_t *work; /* n + rest_n, to shuffle in */
+    uint32_t *work; /* FLI_CUDA_DRAW_WORK (n + rest_n), to shuffle in */
     uint32_t steps;
     uint32_t key[2], ctr[4], out[4], left; /* fli_rng, where it stands */
 } fli_cuda_drawing;
@@ -212,7 +214,7 @@ void fli_cuda_rows_outputs(fli_stream s, fli_cuda_type type, const fli_cuda_loss
 /* Whether there is one for this network, FC layers alone, on these samples, neither cropped nor augmented nor scaled
  * one by one, in batches of at most so many: all must fit into a block's shared memory. */
 int fli_cuda_small_fits(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch);
-/* All steps of all lanes, which have plain rows alone: lane.z is start and result, so is lane.buffer. lane.gradient is
+/* All steps of all lanes, which have plain rows alone: lane.z is the result, lane.buffer start and result. lane.gradient is
  * not looked at. Products are made in the type of the memory. */
 void fli_cuda_small_turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
                           const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch);

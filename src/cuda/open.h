@@ -9,5 +9,7 @@
 fli_stream fli_cuda_engine_stream(fli_engine *e);
 /* What kernels are given of a data set: data.c. */
 const fli_cuda_data *fli_cuda_engine_data(const fli_engine_data *d);
+/* Where samples are that are part of its list (fli_backend.data_list); NULL: they are not. */
+const uint32_t *fli_cuda_engine_list(const fli_engine_data *d, const uint32_t *samples, size_t n);
 
 #endif

@@ -457,9 +457,10 @@ template <class What> static __device__ __forceinline__ void for_weights(const s
 template <class T>
 static __device__ __forceinline__ void begin_turn(const small_plan &p, const fli_cuda_lane &lane, T *memory)
 {
+    const T *start = (const T *)(lane.start ? lane.start : lane.z);
     for_weights(p, [&](uint32_t at, uint32_t from) {
         int there = from != NOWHERE;
-        memory[at] = there ? ((const T *)lane.z)[from] : 0;
+        memory[at] = there ? start[from] : 0;
         if (p.term != NOWHERE) memory[p.term + at] = there ? term_of(lane, from, (T)lane.rho) : 0;
         if (p.momentum != NOWHERE) memory[p.momentum + at] = there && lane.buffer ? ((T *)lane.buffer)[from] : 0;
     });

@@ -45,7 +45,7 @@ static fli_cuda_drawing pack_drawing(const fli_engine_lane *l, const uint32_t *s
     memcpy(d.out, l->rng.out, sizeof d.out);
     d.order = fli_parcel_room(p, drawn(&l->plain, l->steps) * sizeof *d.order);
     d.rest = fli_parcel_room(p, drawn(&l->rest, l->steps) * sizeof *d.rest);
-    d.work = fli_parcel_room(p, ((size_t)l->plain.n + l->rest.n) * sizeof *d.work);
+    d.work = fli_parcel_room(p, FLI_CUDA_DRAW_WORK * ((size_t)l->plain.n + l->rest.n) * sizeof *d.work);
     return d;
 }
 
@@ -65,6 +65,7 @@ static void pack_vectors(const block *b, fli_cuda_lane *lane, fli_parcel *p)
 static fli_cuda_lane pack_lane(const block *b, const fli_engine_lane *l, const fli_cuda_drawing *d, fli_parcel *p)
 {
     fli_cuda_lane lane = {.z = l->z,
+                          .start = b->small ? l->start : NULL,
                           .shift = l->shift,
                           .anchor = l->anchor,
                           .rates = pack_rates(l->rates, l->steps, p),
@@ -112,7 +113,8 @@ static void pack(void *arg, size_t lanes, fli_parcel *p)
     fli_engine_net *n = b->net;
     for (size_t i = 0; i < lanes; i++) {
         const fli_engine_lane *l = &b->lane[i];
-        const uint32_t *samples = fli_parcel_put(p, l->plain.samples, l->plain.n * sizeof *l->plain.samples);
+        const uint32_t *samples = fli_cuda_engine_list(b->turns->data, l->plain.samples, l->plain.n);
+        if (!samples) samples = fli_parcel_put(p, l->plain.samples, l->plain.n * sizeof *l->plain.samples);
         n->drawing[i] = pack_drawing(l, samples, p);
         n->lane[i] = pack_lane(b, l, &n->drawing[i], p);
         if (b->pair) n->own[i] = pack_own(b, l, &n->lane[i], p);
@@ -133,7 +135,7 @@ static void begin(const block *b, size_t lanes)
     fli_cuda_begin t = fli_cuda_begin_new(n);
     for (size_t i = 0; i < lanes; i++) {
         fli_cuda_begin_lane(&t);
-        fli_cuda_begin_copy(&t, b->lane[i].start, n->lane[i].z);
+        if (!b->small) fli_cuda_begin_copy(&t, b->lane[i].start, n->lane[i].z);
         fli_cuda_begin_zero(&t, n->lane[i].buffer);
         if (!b->pair) continue;
         fli_cuda_begin_copy(&t, b->lane[i].own_start, n->own[i].z);

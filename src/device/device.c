@@ -110,6 +110,14 @@ static fl_status find_room(fl_ctx *ctx, const fli_device_spec *spec, double room
 
 /* ---- opening --------------------------------------------------------------------------------------------- */
 
+/* What clients hold is one list, part after part. */
+static fl_status list_clients(fl_ctx *ctx, const fli_fed *fed, fli_device *d)
+{
+    const fli_partition *part = &fed->part;
+    if (!part->index) return FL_OK;
+    return d->engine->does->data_list(d->train, ctx, part->index, part->start[fli_fed_here(fed)]);
+}
+
 static fl_status open_all(fl_ctx *ctx, const fli_device_spec *spec, fli_device *d)
 {
     const fli_backend *b = spec->backend;
@@ -122,6 +130,7 @@ static fl_status open_all(fl_ctx *ctx, const fli_device_spec *spec, fli_device *
     if ((s = b->net_new(d->engine, ctx, spec->model, spec->tf32, &d->net))) return s;
     if ((s = find_room(ctx, spec, info.free, d))) return s;
     s = b->data_new(d->engine, ctx, spec->fed->train, &d->train);
+    if (!s) s = list_clients(ctx, spec->fed, d);
     if (!s && spec->fed->test) s = b->data_new(d->engine, ctx, spec->fed->test, &d->test);
     return s;
 }

@@ -114,6 +114,9 @@ typedef struct fli_backend {
     double (*net_bytes)(const fli_engine_net *n, size_t lanes, size_t batch, int momentum);
     /* All of a data set. */
     fl_status (*data_new)(fli_engine *e, fl_ctx *ctx, const fli_dataset *ds, fli_engine_data **out);
+    /* A list of samples that stays as it is, and where it is, as long as the data set is there: samples of passes and
+     * looks that are part of it need not be brought again. */
+    fl_status (*data_list)(fli_engine_data *d, fl_ctx *ctx, const uint32_t *samples, size_t n);
     void (*data_free)(fli_engine_data *d);
     double (*data_bytes)(const fli_dataset *ds);
 

@@ -167,6 +167,16 @@ static fl_status data_new(fli_engine *e, fl_ctx *ctx, const fli_dataset *ds, fli
     return FL_OK;
 }
 
+/* Lists are read where they are. */
+static fl_status data_list(fli_engine_data *d, fl_ctx *ctx, const uint32_t *samples, size_t n)
+{
+    (void)d;
+    (void)ctx;
+    (void)samples;
+    (void)n;
+    return FL_OK;
+}
+
 static void data_free(fli_engine_data *d) { fli_free(d); }
 
 static double data_bytes(const fli_dataset *ds)
@@ -368,6 +378,7 @@ const fli_backend fli_backend_twin = {
     .net_free = net_free,
     .net_bytes = net_bytes,
     .data_new = data_new,
+    .data_list = data_list,
     .data_free = data_free,
     .data_bytes = data_bytes,
     .train = train,

@@ -251,6 +251,13 @@ static inline unsigned long long __umul64hi(unsigned long long a, unsigned long 
 }
 static inline int __popc(unsigned a) { return __builtin_popcount(a); }
 static inline int __clz(int a) { return a ? __builtin_clz((unsigned)a) : 32; }
+/* Threads take turns: nobody comes in between. */
+static inline unsigned atomicExch(unsigned *p, unsigned v)
+{
+    unsigned old = *p;
+    *p = v;
+    return old;
+}
 static inline int __ffs(int a) { return __builtin_ffs(a); }
 
 #endif

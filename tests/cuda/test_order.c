@@ -60,7 +60,7 @@ static fli_cuda_drawing drawing_of(const turn *t, const fli_rng *rng)
     d.samples = list_there(t->n, 1);
     d.order = list_there(most(t->steps * t->size, t->n), 0);
     d.rest = list_there(most(t->steps * t->rest_size, t->rest_n), 0);
-    d.work = list_there(t->n + t->rest_n, 0);
+    d.work = list_there(FLI_CUDA_DRAW_WORK * (t->n + t->rest_n), 0);
     return d;
 }
 
