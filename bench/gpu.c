@@ -5,7 +5,11 @@
  *     fedloom MODEL PRECISION CLIENTS METHOD MICROSECONDS SECONDS             per client-step; of set-up and first round
  *     total fedloom pfl PRECISION SECONDS SECONDS                             all rounds with evaluation; set-up
  *
- *     bench_gpu [DEVICE [MODEL ...]]       (cuda, and all of them)
+ *     bench_gpu [-w] [DEVICE [MODEL ...]]       (cuda, and all of them)
+ *
+ * -w adds, of every row, microseconds per round, how many of them the host waited for the GPU, and how often:
+ *
+ *     waits MODEL PRECISION CLIENTS METHOD ROUND WAITED TIMES
  *
  * FLOP: 2 per multiplication and addition; forward, gradient by weights and, but for the first layer, gradient by
  * inputs. BYTES that must move through memory: the samples once, of every parameter two reads (forward, step) and one
@@ -17,7 +21,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { BATCH = 50, EACH = 1000, CLASSES = 10, MOST_LAYERS = 8 };
+enum { BATCH = 50, EACH = 1000, CLASSES = 10, MOST_LAYERS = 8, MANY = 100 };
 
 static const double patience = 0.4; /* seconds of a block of rounds; the fastest of three counts */
 
@@ -92,6 +96,24 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* The linker has all of fedloom's calls of fli_cuda_wait come here (CMakeLists.txt). */
+static struct {
+    int wanted;
+    double seconds;
+    size_t times;
+} waits;
+
+int __real_fli_cuda_wait(void *stream);
+int __wrap_fli_cuda_wait(void *stream);
+int __wrap_fli_cuda_wait(void *stream)
+{
+    double begin = now();
+    int code = __real_fli_cuda_wait(stream);
+    waits.seconds += now() - begin;
+    waits.times++;
+    return code;
+}
+
 /* Work may be put off: whoever asks for the model waits for it. Returns when that was over. */
 static double finished(const fl_run *run)
 {
@@ -158,6 +180,13 @@ static fl_status one_row(fl_ctx *ctx, const char *device, const model_case *c, c
     if (!s)
         printf("fedloom %s %s %zu %s %.4f %.3f\n", c->name, precision, clients, method,
                round / (double)(clients * EACH / BATCH) * 1e6, first);
+    if (!s && waits.wanted) {
+        waits.seconds = 0;
+        waits.times = 0;
+        s = step(run, MANY);
+        printf("waits %s %s %zu %s %.1f %.1f %.2f\n", c->name, precision, clients, method, round * 1e6,
+               waits.seconds / MANY * 1e6, (double)waits.times / MANY);
+    }
     fl_run_free(run);
     return s;
 }
@@ -240,6 +269,9 @@ static int asked_for(int argc, char **argv, const char *name)
 int main(int argc, char **argv)
 {
     fl_ctx *ctx = fl_ctx_new();
+    waits.wanted = argc > 1 && !strcmp(argv[1], "-w");
+    argc -= waits.wanted;
+    argv += waits.wanted;
     const char *device = argc > 1 ? argv[1] : "cuda";
     int wrong = 0;
     if (!ctx) return 1;
