@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RING = 4 << 20, LINE = 256, ERROR_ROOM = 160, OLDEST = 8 };
+enum { RING = 4 << 20, LINE = 256, SHORT = 64 << 10, ERROR_ROOM = 160, OLDEST = 8 };
 enum { NO_MEMORY = 2, NO_DRIVER = 35, NO_DEVICE = 100 }; /* of CUDA's numbers */
 
 /* Memory here that CUDA reads by itself while we go on, and as much there. What is written to it is taken in order, so
@@ -29,7 +29,7 @@ typedef struct {
     fli_stream stream;
     fli_cuda_heap *heap;
     ring out;
-    char *answer, *answer_there; /* what comes back */
+    char *answer; /* what comes back: pinned memory, to which kernels write, too */
     size_t answer_room;
 } gpu;
 
@@ -58,6 +58,8 @@ static fl_status status(fli_engine *e, fl_ctx *ctx)
 }
 
 /* ---- both ways ---- */
+static size_t on_line(size_t bytes) { return (bytes + 15) / 16 * 16; }
+
 static void ring_fini(ring *r)
 {
     if (r->here) fli_cuda_unpin(r->here);
@@ -94,30 +96,31 @@ static int reserve(gpu *g, size_t bytes, char **here, char **there)
     return 1;
 }
 
-/* As many bytes come back as this, both here and there. */
+/* From the ring here to `to`, on a line of 16 bytes and with room for whole ones. */
+static int send(gpu *g, const char *doing, void *to, const char *here, size_t bytes)
+{
+    if (bytes > SHORT) return ok(g, doing, fli_cuda_upload(g->stream, to, here, bytes));
+    fli_cuda_bring(g->stream, to, here, on_line(bytes));
+    return launched(g, doing);
+}
+
+/* As many bytes come back as this. */
 static int need_answer(gpu *g, size_t bytes)
 {
-    void *here = NULL, *there = NULL;
+    void *here = NULL;
     if (bytes <= g->answer_room) return 1;
     if (!ok(g, "waiting", fli_cuda_wait(g->stream))) return 0;
     if (g->answer) fli_cuda_unpin(g->answer);
-    if (g->answer_there) fli_cuda_release(g->answer_there);
-    g->answer = g->answer_there = NULL;
+    g->answer = NULL;
     g->answer_room = 0;
     if (!ok(g, "memory for answers", fli_cuda_pinned(bytes, &here))) return 0;
     g->answer = here;
-    if (!ok(g, "memory for answers", fli_cuda_alloc(bytes, &there))) return 0;
-    g->answer_there = there;
     g->answer_room = bytes;
     return 1;
 }
 
-/* What is in answer_there, in `answer`. */
-static int fetch_answer(gpu *g, const char *doing, const void *there, size_t bytes)
-{
-    return launched(g, doing) && ok(g, doing, fli_cuda_download(g->stream, g->answer, there, bytes)) &&
-           ok(g, doing, fli_cuda_wait(g->stream));
-}
+/* What kernels write to `answer` is there. */
+static int answered(gpu *g, const char *doing) { return launched(g, doing) && ok(g, doing, fli_cuda_wait(g->stream)); }
 
 static void gpu_write(fli_engine *e, size_t bytes, const void *from, void *v)
 {
@@ -129,7 +132,10 @@ static void gpu_write(fli_engine *e, size_t bytes, const void *from, void *v)
         ok(g, "writing", fli_cuda_wait(g->stream));
     } else if (reserve(g, bytes, &here, &there)) {
         memcpy(here, from, bytes);
-        ok(g, "writing", fli_cuda_upload(g->stream, v, here, bytes));
+        if (((uintptr_t)v | bytes) % 16 == 0)
+            send(g, "writing", v, here, bytes);
+        else
+            ok(g, "writing", fli_cuda_upload(g->stream, v, here, bytes));
     }
 }
 
@@ -141,7 +147,8 @@ static void gpu_read(fli_engine *e, size_t bytes, const void *v, void *to)
     if (ready(g) && bytes > RING)
         done = launched(g, "reading") && ok(g, "reading", fli_cuda_download(g->stream, to, v, bytes)) &&
                ok(g, "reading", fli_cuda_wait(g->stream));
-    else if (!g->failed && need_answer(g, bytes) && (done = fetch_answer(g, "reading", v, bytes)))
+    else if (!g->failed && need_answer(g, bytes) &&
+             (done = ok(g, "reading", fli_cuda_download(g->stream, g->answer, v, bytes)) && answered(g, "reading")))
         memcpy(to, g->answer, bytes);
     if (!done) memset(to, 0xff, bytes); /* NaN */
 }
@@ -172,8 +179,6 @@ static void *take(fli_engine *e, fl_ctx *ctx, size_t bytes)
 static void give(fli_engine *e, void *v) { fli_cuda_heap_give(of(e)->heap, v); }
 
 /* ---- tapes ---- */
-static size_t on_line(size_t bytes) { return (bytes + 15) / 16 * 16; }
-
 static void *append(char **at, const void *from, size_t bytes)
 {
     void *to = *at;
@@ -213,7 +218,7 @@ static void play(fli_engine *e, const fli_tape *t)
     there_tape.op = (void *)(there + ((char *)append(&at, t->op, ops) - here));
     there_tape.term = (void *)(there + ((char *)append(&at, t->term, terms) - here));
     there_tape.begin = (void *)(there + ((char *)append(&at, t->begin, begin) - here));
-    if (!ok(g, "a tape", fli_cuda_upload(g->stream, there, here, bytes))) return;
+    if (!send(g, "a tape", there, here, bytes)) return;
     fli_cuda_play(g->stream, t->ops->size == sizeof(double), &there_tape);
     launched(g, "a tape");
 }
@@ -226,8 +231,8 @@ static double dot(fli_engine *e, const fli_ops *ops, size_t n, const void *x, co
     double sum = 0;
     if (!n) return 0;
     if (!ready(g) || !need_answer(g, parts * sizeof sum)) return (double)NAN;
-    fli_cuda_dot(g->stream, ops->size == sizeof(double), n, x, y, (double *)(void *)g->answer_there);
-    if (!fetch_answer(g, "a scalar product", g->answer_there, parts * sizeof sum)) return (double)NAN;
+    fli_cuda_dot(g->stream, ops->size == sizeof(double), n, x, y, (double *)(void *)g->answer);
+    if (!answered(g, "a scalar product")) return (double)NAN;
     for (unsigned i = 0; i < parts; i++) sum += ((double *)(void *)g->answer)[i];
     return sum;
 }
@@ -240,10 +245,9 @@ static void finite_some(gpu *g, const fli_ops *ops, size_t n, size_t count, cons
     memset(out, 0, count);
     if (!ready(g) || !need_answer(g, count * PARTS) || !reserve(g, bytes, &here, &there)) return;
     memcpy(here, x, bytes);
-    if (!ok(g, "looking for NaN", fli_cuda_upload(g->stream, there, here, bytes))) return;
-    fli_cuda_finite(g->stream, ops->size == sizeof(double), n, (unsigned)count, (const void *const *)(void *)there,
-                    (unsigned char *)g->answer_there);
-    if (!fetch_answer(g, "looking for NaN", g->answer_there, count * PARTS)) return;
+    fli_cuda_finite(g->stream, ops->size == sizeof(double), n, (unsigned)count, (const void *const *)(void *)here,
+                    (unsigned char *)g->answer);
+    if (!answered(g, "looking for NaN")) return;
     for (size_t i = 0; i < count; i++) out[i] = !memchr(g->answer + i * PARTS, 0, PARTS);
 }
 
@@ -304,7 +308,6 @@ static void gpu_close(fli_engine *e)
     fli_cuda_heap_free(g->heap);
     ring_fini(&g->out);
     if (g->answer) fli_cuda_unpin(g->answer);
-    if (g->answer_there) fli_cuda_release(g->answer_there);
     fli_cuda_stream_free(g->stream);
     fli_cuda_last();
     fli_free(g);

@@ -82,6 +82,10 @@ __host__ __device__
     return left < b->most ? left : b->most;
 }
 
+/* ---- bring.cu ---- */
+/* `here` is pinned memory; both are on lines of 16 bytes, of which there are less than 2^32. */
+void fli_cuda_bring(fli_stream s, void *there, const void *here, size_t bytes);
+
 /* ---- tape.cu ---- */
 /* A tape (device/tape.h) in device memory. */
 typedef struct {
@@ -98,10 +102,10 @@ void fli_cuda_play(fli_stream s, int wide, const fli_cuda_tape *t);
 
 /* ---- reduce.cu ---- */
 enum { FLI_CUDA_DOT_MOST = 256, FLI_CUDA_FINITE_PARTS = 8 };
-/* out[0 .. fli_cuda_dot_parts(n) - 1]: to be added up. */
+/* out[0 .. fli_cuda_dot_parts(n) - 1], in device or pinned memory: to be added up. */
 unsigned fli_cuda_dot_parts(size_t n); /* at most FLI_CUDA_DOT_MOST */
 void fli_cuda_dot(fli_stream s, int wide, size_t n, const void *x, const void *y, double *out);
-/* Of at most 65535 vectors, whose addresses are there: each has FLI_CUDA_FINITE_PARTS bytes, and is finite if none of
+/* Of at most 65535 vectors, whose addresses and answers are in device or pinned memory: each has FLI_CUDA_FINITE_PARTS bytes, and is finite if none of
  * them is 0. */
 void fli_cuda_finite(fli_stream s, int wide, size_t n, unsigned count, const void *const *x, unsigned char *out);
 
