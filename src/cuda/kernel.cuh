@@ -52,6 +52,36 @@ static __device__ __forceinline__ void fli_overlap()
     asm volatile("griddepcontrol.wait;\n" ::: "memory");
 #endif
 }
+/* The same with neighbouring blocks in clusters of `cluster`, which run at the same time and can read each other's
+ * shared memory. */
+template <class... P, class... A>
+static inline void fli_launch_cluster(fli_stream stream, void (*kernel)(P...), dim3 grid, dim3 block, size_t bytes,
+                                      unsigned cluster, A... args)
+{
+    cudaLaunchAttribute size = {};
+    cudaLaunchConfig_t how = {};
+    size.id = cudaLaunchAttributeClusterDimension;
+    size.val.clusterDim.x = cluster;
+    size.val.clusterDim.y = size.val.clusterDim.z = 1;
+    how.gridDim = grid;
+    how.blockDim = block;
+    how.dynamicSmemBytes = bytes;
+    how.stream = stream;
+    how.attrs = &size;
+    how.numAttrs = 1;
+    cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    cudaLaunchKernelEx(&how, kernel, args...);
+}
+#define FLI_LAUNCH_CLUSTER(stream, kernel, grid, block, bytes, cluster, ...)                                           \
+    fli_launch_cluster((stream), (kernel), (grid), (block), (bytes), (cluster), __VA_ARGS__)
+/* Blocks that a cluster can have on the device in use; 0: there are no clusters. */
+static inline unsigned fli_cluster_limit()
+{
+    int device = 0, there = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&there, cudaDevAttrClusterLaunch, device);
+    return there ? 8 : 0;
+}
 /* The most dynamic shared memory that a block can have on the device in use. */
 static inline size_t fli_shared_limit()
 {
@@ -85,6 +115,38 @@ template <int N> static __device__ __forceinline__ void fli_async_wait()
 static __device__ __forceinline__ void fli_prefetch(const void *p)
 {
     asm volatile("prefetch.global.L2 [%0];\n" ::"l"(p));
+}
+
+/* Whether the device that is compiled for has clusters. Where it has none, the calls below do nothing of use. */
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define FLI_CLUSTERS 1
+#else
+#define FLI_CLUSTERS 0
+#endif
+/* The block's place in its cluster. */
+static __device__ __forceinline__ unsigned fli_cluster_rank()
+{
+    unsigned rank = 0;
+#if FLI_CLUSTERS
+    asm volatile("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+#endif
+    return rank;
+}
+/* Until all threads of the cluster are here; what they have written before, all of them see behind it. */
+static __device__ __forceinline__ void fli_cluster_sync()
+{
+#if FLI_CLUSTERS
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::: "memory");
+#endif
+}
+/* Where what is at p, in the block's shared memory, is in that of block `rank` of the cluster. */
+template <class T> static __device__ __forceinline__ T *fli_cluster_at(T *p, unsigned rank)
+{
+    unsigned long long at = (unsigned long long)p;
+#if FLI_CLUSTERS
+    asm volatile("mapa.u64 %0, %1, %2;\n" : "=l"(at) : "l"((unsigned long long)p), "r"(rank));
+#endif
+    return (T *)at;
 }
 #else
 #include "emulate.h"

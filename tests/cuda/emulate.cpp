@@ -77,8 +77,9 @@ const size_t STACK = 512 * 1024;
 const size_t STACK = 128 * 1024;
 #endif
 const size_t PAGE = 64 * 1024, THREADS = 1024, SHARED = 227 * 1024, GUARD = 4096;
+const int CLUSTER = 8;
 
-enum { READY, BLOCK, WARP, ENDED };
+enum { READY, BLOCK, WARP, ENDED, ALL };
 
 struct copy {
     void *to;
@@ -90,7 +91,7 @@ struct fiber {
     context ctx;
     char *stack;
     uint3 thread;
-    int number, state, line;
+    int number, rank, state, line; /* in its block, its block in the cluster */
     const char *file;
     unsigned mask;
     fli_emulated_party *party;
@@ -100,11 +101,18 @@ struct fiber {
     int group;
 };
 
+/* A block of the cluster that runs. */
+struct block_state {
+    uint3 index;
+    int at_barrier, said, answer;
+};
+
 struct {
     const char *kernel;
     void (*body)(void *);
     void *arg;
-    int threads, at_barrier, said, answer;
+    int threads, blocks, all, at_all; /* of a block; blocks of a cluster; threads of all of them, and waiting for all */
+    block_state block[CLUSTER];
     std::vector<fiber> fibers;
     std::vector<int> turn;
     uint32_t random;
@@ -118,11 +126,14 @@ struct {
     bool order_known;
 } m;
 
-alignas(256) unsigned char shared[SHARED + GUARD];
+struct alignas(256) shared_memory {
+    unsigned char at[SHARED + GUARD];
+} shared[CLUSTER];
 
 const char *place_of(const fiber *f, char *text, size_t room)
 {
-    static const char *const what[] = {"can run", "waits for its block", "waits for its warp", "has ended"};
+    static const char *const what[] = {"can run", "waits for its block", "waits for its warp", "has ended",
+                                       "waits for its cluster"};
     if (f->state == ENDED)
         snprintf(text, room, "thread %d has ended", f->number);
     else
@@ -170,6 +181,7 @@ void resume(fiber *f)
 {
     m.now = f;
     threadIdx = f->thread;
+    blockIdx = m.block[f->rank].index;
 #ifdef WITH_ASAN
     __sanitizer_start_switch_fiber(&m.fake, f->stack, STACK);
 #endif
@@ -194,71 +206,82 @@ void need_fibers(size_t count)
 
 void turns_of_block()
 {
-    m.turn.resize((size_t)m.threads);
-    for (int i = 0; i < m.threads; i++) m.turn[(size_t)i] = m.order == FLI_ORDER_REVERSE ? m.threads - 1 - i : i;
+    m.turn.resize((size_t)m.all);
+    for (int i = 0; i < m.all; i++) m.turn[(size_t)i] = m.order == FLI_ORDER_REVERSE ? m.all - 1 - i : i;
 }
 void shuffle()
 {
-    for (int i = m.threads - 1; i > 0; i--) {
+    for (int i = m.all - 1; i > 0; i--) {
         m.random = m.random * 1664525u + 1013904223u;
         std::swap(m.turn[(size_t)i], m.turn[(size_t)((uint64_t)m.random * (unsigned)(i + 1) >> 32)]);
     }
 }
 
-void begin_block()
+void begin_fiber(fiber *f, int rank, int number)
 {
-    m.at_barrier = m.said = 0;
-    for (int i = 0; i < m.threads; i++) {
-        fiber *f = &m.fibers[(size_t)i];
-        unsigned x = (unsigned)i;
-        f->thread = uint3{x % blockDim.x, x / blockDim.x % blockDim.y, x / blockDim.x / blockDim.y};
-        f->number = i;
-        f->state = READY;
-        f->copies.clear();
-        f->group = 0;
-        context_init(&f->ctx, f->stack, STACK, fiber_main);
+    unsigned x = (unsigned)number;
+    f->thread = uint3{x % blockDim.x, x / blockDim.x % blockDim.y, x / blockDim.x / blockDim.y};
+    f->number = number;
+    f->rank = rank;
+    f->state = READY;
+    f->copies.clear();
+    f->group = 0;
+    context_init(&f->ctx, f->stack, STACK, fiber_main);
 #ifdef WITH_ASAN
-        __asan_unpoison_memory_region(f->stack, STACK);
-#endif
-    }
-    memset(shared, 0xff, m.bytes);
-#ifdef WITH_ASAN
-    __asan_poison_memory_region(shared + m.bytes, sizeof shared - m.bytes);
-#else
-    memset(shared + m.bytes, 0xa5, GUARD);
+    __asan_unpoison_memory_region(f->stack, STACK);
 #endif
 }
 
-void end_block()
+/* The first block's index is in blockIdx; those of a cluster are neighbours. */
+void begin_cluster()
 {
+    m.at_all = 0;
+    for (int i = 0; i < m.all; i++) begin_fiber(&m.fibers[(size_t)i], i / m.threads, i % m.threads);
+    for (int k = 0; k < m.blocks; k++) {
+        unsigned char *memory = shared[k].at;
+        m.block[k] = block_state{uint3{blockIdx.x + (unsigned)k, blockIdx.y, blockIdx.z}, 0, 0, 0};
+        memset(memory, 0xff, m.bytes);
 #ifdef WITH_ASAN
-    __asan_unpoison_memory_region(shared, sizeof shared);
+        __asan_poison_memory_region(memory + m.bytes, sizeof shared[k] - m.bytes);
 #else
-    for (size_t i = 0; i < GUARD; i++)
-        if (shared[m.bytes + i] != 0xa5) wrong("wrote behind its dynamic shared memory");
+        memset(memory + m.bytes, 0xa5, GUARD);
 #endif
+    }
+}
+
+void end_cluster()
+{
+    for (int k = 0; k < m.blocks; k++) {
+#ifdef WITH_ASAN
+        __asan_unpoison_memory_region(&shared[k], sizeof shared[k]);
+#else
+        for (size_t i = 0; i < GUARD; i++)
+            if (shared[k].at[m.bytes + i] != 0xa5) wrong("wrote behind its dynamic shared memory");
+#endif
+    }
+    blockIdx = m.block[0].index;
 }
 
 /* Nobody can run: some have ended or wait where others do not come. */
 [[noreturn]] void stuck()
 {
     const fiber *waits = NULL;
-    for (int i = 0; i < m.threads && !waits; i++)
+    for (int i = 0; i < m.all && !waits; i++)
         if (m.fibers[(size_t)i].state != ENDED) waits = &m.fibers[(size_t)i];
-    for (int i = 0; i < m.threads; i++) {
+    for (int i = 0; i < m.all; i++) {
         const fiber *f = &m.fibers[(size_t)i];
         if (f->state != waits->state || f->line != waits->line) differ("some threads do not come", waits, f);
     }
     differ("a lane of the mask does not come", waits, waits);
 }
 
-void run_block()
+void run_cluster()
 {
-    begin_block();
-    for (int ended = 0; ended < m.threads;) {
+    begin_cluster();
+    for (int ended = 0; ended < m.all;) {
         int ran = 0;
         if (m.order == FLI_ORDER_RANDOM) shuffle();
-        for (int i = 0; i < m.threads; i++) {
+        for (int i = 0; i < m.all; i++) {
             fiber *f = &m.fibers[(size_t)m.turn[(size_t)i]];
             if (f->state != READY) continue;
             resume(f);
@@ -267,7 +290,7 @@ void run_block()
         }
         if (!ran) stuck();
     }
-    end_block();
+    end_cluster();
 }
 
 void check_launch(dim3 grid, dim3 block, size_t bytes)
@@ -296,48 +319,78 @@ extern "C" void fli_emulated_order(fli_order order)
     m.order_known = true;
 }
 
-void fli_emulated_launch(const char *kernel, dim3 grid, dim3 block, size_t bytes, void (*body)(void *), void *arg)
+void fli_emulated_launch(const char *kernel, dim3 grid, dim3 block, size_t bytes, int cluster, void (*body)(void *),
+                         void *arg)
 {
     m.kernel = kernel;
     blockIdx = uint3{0, 0, 0};
     check_launch(grid, block, bytes);
+    if (cluster < 1 || cluster > CLUSTER || grid.x % (unsigned)cluster) wrong("clusters like that cannot be launched");
     find_order();
     m.body = body;
     m.arg = arg;
     m.bytes = bytes;
     m.threads = (int)(block.x * block.y * block.z);
+    m.blocks = cluster;
+    m.all = m.threads * m.blocks;
     m.random = 1;
     gridDim = grid;
     blockDim = block;
-    need_fibers((size_t)m.threads);
+    need_fibers((size_t)m.all);
     turns_of_block();
     for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
         for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
-            for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++) run_block();
+            for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x += (unsigned)cluster) run_cluster();
 }
 
-unsigned char *fli_emulated_shared(void) { return shared; }
+unsigned char *fli_emulated_shared(void) { return shared[m.now->rank].at; }
 
 /* ---- barriers ---- */
+/* Those from `first` to `last` are all here. */
+static void go_on(const fiber *f, int first, int last)
+{
+    for (int i = first; i < last; i++) {
+        fiber *o = &m.fibers[(size_t)i];
+        if (o->state != f->state || o->line != f->line || strcmp(o->file, f->file)) differ("barriers differ", f, o);
+    }
+    for (int i = first; i < last; i++) m.fibers[(size_t)i].state = READY;
+}
+
 int fli_emulated_barrier(int said, const char *file, int line)
 {
     fiber *f = m.now;
+    block_state *b = &m.block[f->rank];
     f->state = BLOCK;
     f->file = file;
     f->line = line;
-    m.said += said != 0;
-    if (++m.at_barrier < m.threads) {
+    b->said += said != 0;
+    if (++b->at_barrier < m.threads) {
         to_scheduler();
-        return m.answer;
+        return b->answer;
     }
-    for (int i = 0; i < m.threads; i++) {
-        fiber *o = &m.fibers[(size_t)i];
-        if (o->line != line || strcmp(o->file, file)) differ("barriers differ", f, o);
-        o->state = READY;
-    }
-    m.answer = m.said;
-    m.at_barrier = m.said = 0;
-    return m.answer;
+    go_on(f, f->rank * m.threads, (f->rank + 1) * m.threads);
+    b->answer = b->said;
+    b->at_barrier = b->said = 0;
+    return b->answer;
+}
+
+void fli_cluster_sync(const char *file, int line)
+{
+    fiber *f = m.now;
+    f->state = ALL;
+    f->file = file;
+    f->line = line;
+    if (++m.at_all < m.all) return to_scheduler();
+    go_on(f, 0, m.all);
+    m.at_all = 0;
+}
+
+unsigned fli_cluster_rank(void) { return (unsigned)m.now->rank; }
+
+void *fli_emulated_neighbour(void *p, unsigned rank)
+{
+    if (rank >= (unsigned)m.blocks) wrong("there is no such block in the cluster");
+    return shared[rank].at + ((unsigned char *)p - shared[m.now->rank].at);
 }
 
 int fli_emulated_lane(void) { return m.now->number % 32; }
@@ -345,8 +398,9 @@ int fli_emulated_lane(void) { return m.now->number % 32; }
 void fli_emulated_meet(unsigned mask, fli_emulated_party *all, void *mine, const char *file, int line)
 {
     fiber *f = m.now;
-    int first = f->number & ~31;
-    if (!(mask >> (f->number - first) & 1)) wrong("a lane is not in the mask that it gives");
+    int lane = f->number % 32, count = std::min(32, m.threads - (f->number - lane));
+    fiber *warp = f - lane;
+    if (!(mask >> lane & 1)) wrong("a lane is not in the mask that it gives");
     f->state = WARP;
     f->file = file;
     f->line = line;
@@ -354,18 +408,15 @@ void fli_emulated_meet(unsigned mask, fli_emulated_party *all, void *mine, const
     f->party = all;
     f->mine = mine;
     void *its[32] = {};
-    int last = std::min(first + 32, m.threads);
-    for (int i = first; i < last; i++) {
-        fiber *o = &m.fibers[(size_t)i];
-        if (!(mask >> (i - first) & 1)) continue;
-        if (o->state != WARP || o->mask != mask) return to_scheduler();
-        its[i - first] = o->mine;
+    for (int i = 0; i < count; i++) {
+        if (!(mask >> i & 1)) continue;
+        if (warp[i].state != WARP || warp[i].mask != mask) return to_scheduler();
+        its[i] = warp[i].mine;
     }
-    for (int i = first; i < last; i++) {
-        fiber *o = &m.fibers[(size_t)i];
-        if (!its[i - first]) continue;
-        if (o->line != line || strcmp(o->file, file)) differ("lanes of a warp differ", f, o);
-        o->state = READY;
+    for (int i = 0; i < count; i++) {
+        if (!its[i]) continue;
+        if (warp[i].line != line || strcmp(warp[i].file, file)) differ("lanes of a warp differ", f, &warp[i]);
+        warp[i].state = READY;
     }
     all(its);
 }

@@ -1,5 +1,6 @@
 /* CUDA for a C++ compiler: what kernels may use (src/cuda/kernel.cuh), on a processor. The threads of a block are
- * fibers that take turns on one host thread, and blocks run one after the other. It is slow, and made for finding
+ * fibers that take turns on one host thread, and blocks run one after the other, those of a cluster together (their
+ * static shared memory is one: such kernels have none). It is slow, and made for finding
  * mistakes:
  *
  * - a thread runs until it meets a barrier, then another does. The order of the threads can be changed (order.h), so
@@ -59,18 +60,21 @@ extern dim3 blockDim, gridDim;
 static constexpr int warpSize = 32;
 
 /* ---- launches ---- */
-void fli_emulated_launch(const char *kernel, dim3 grid, dim3 block, size_t bytes, void (*body)(void *), void *arg);
+void fli_emulated_launch(const char *kernel, dim3 grid, dim3 block, size_t bytes, int cluster, void (*body)(void *),
+                         void *arg);
 template <class Body>
-static inline void fli_emulated_run(const char *kernel, dim3 grid, dim3 block, size_t bytes, Body b)
+static inline void fli_emulated_run(const char *kernel, dim3 grid, dim3 block, size_t bytes, int cluster, Body b)
 {
     fli_emulated_launch(
-        kernel, grid, block, bytes, [](void *arg) { (*(Body *)arg)(); }, &b);
+        kernel, grid, block, bytes, cluster, [](void *arg) { (*(Body *)arg)(); }, &b);
 }
-#define FLI_LAUNCH(stream, kernel, grid, block, bytes, ...)                                                            \
+#define FLI_LAUNCH_CLUSTER(stream, kernel, grid, block, bytes, cluster, ...)                                           \
     do {                                                                                                               \
         (void)(stream);                                                                                                \
-        fli_emulated_run(#kernel, (grid), (block), (bytes), [&] { (kernel)(__VA_ARGS__); });                           \
+        fli_emulated_run(#kernel, (grid), (block), (bytes), (int)(cluster), [&] { (kernel)(__VA_ARGS__); });           \
     } while (0)
+#define FLI_LAUNCH(stream, kernel, grid, block, bytes, ...)                                                            \
+    FLI_LAUNCH_CLUSTER(stream, kernel, grid, block, bytes, 1, __VA_ARGS__)
 
 #define FLI_LAUNCH_EARLY FLI_LAUNCH
 static inline void fli_overlap() {}
@@ -97,6 +101,17 @@ static inline int __syncthreads_or(int p, const char *file = __builtin_FILE(), i
 static inline int __syncthreads_and(int p, const char *file = __builtin_FILE(), int line = __builtin_LINE())
 {
     return fli_emulated_barrier(!p, file, line) == 0;
+}
+
+/* ---- clusters ---- */
+static inline unsigned fli_cluster_limit() { return 8; }
+#define FLI_CLUSTERS 1
+unsigned fli_cluster_rank(void);
+void fli_cluster_sync(const char *file = __builtin_FILE(), int line = __builtin_LINE());
+void *fli_emulated_neighbour(void *p, unsigned rank);
+template <class T> static inline T *fli_cluster_at(T *p, unsigned rank)
+{
+    return (T *)fli_emulated_neighbour((void *)p, rank);
 }
 
 /* ---- warps ---- */
@@ -248,6 +263,14 @@ static inline unsigned long long __umul64hi(unsigned long long a, unsigned long 
 {
     __extension__ typedef unsigned __int128 wide;
     return (unsigned long long)((wide)a * b >> 64);
+}
+/* Byte i of the result is the one of b:a that the i-th four bits of `which` number. */
+static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
+{
+    uint64_t both = (uint64_t)b << 32 | a;
+    unsigned r = 0;
+    for (unsigned i = 0; i < 4; i++) r |= (unsigned)(both >> (which >> 4 * i & 7) * 8 & 255) << 8 * i;
+    return r;
 }
 static inline int __popc(unsigned a) { return __builtin_popcount(a); }
 static inline int __clz(int a) { return a ? __builtin_clz((unsigned)a) : 32; }
