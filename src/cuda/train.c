@@ -12,8 +12,10 @@ typedef struct {
     uint32_t rows, room; /* of a lane that are computed at a time; what there is room for */
     int pair;
     int split; /* some mini-batch is longer than a piece: gradients are added up, then there is a step */
-    int small; /* whole turns in one kernel */
-    int tail;  /* the last layer and the losses in one kernel */
+    /* whole turns in one kernel; NULL: there is none for them */
+    void (*whole)(fli_stream, fli_cuda_type, const fli_network *, const fli_cuda_data *, const fli_cuda_lane *,
+                  uint32_t lanes, uint32_t batch);
+    int tail; /* the last layer and the losses in one kernel */
     /* there: */
     const fli_cuda_lane *lanes_there, *own_there;
     const fli_cuda_drawing *drawing_there;
@@ -123,7 +125,7 @@ static void pack(void *arg, size_t lanes, fli_parcel *p)
     b->lanes_there = fli_parcel_put(p, n->lane, lanes * sizeof *n->lane);
     if (b->pair) b->own_there = fli_parcel_put(p, n->own, lanes * sizeof *n->own);
     int flags = FLI_SWEEP_BACK | (b->pair ? FLI_SWEEP_PAIR : 0);
-    if (!b->small) fli_cuda_sweep_pack(n, lanes, b->room, flags, p, &b->sweep);
+    if (!b->whole) fli_cuda_sweep_pack(n, lanes, b->room, flags, p, &b->sweep);
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
@@ -222,8 +224,11 @@ static block block_of(fli_engine_net *n, const fli_engine_turns *turns, const fl
         plain &= !l->rest.n;
     }
     b.split = *batch > n->piece;
-    b.small = plain && fli_cuda_small_fits(n->type, &n->network, data, (uint32_t)*batch);
-    if (b.small) b.split = 0;
+    if (plain && fli_cuda_small_fits(n->type, &n->network, data, (uint32_t)*batch))
+        b.whole = fli_cuda_small_turns;
+    else if (plain && fli_cuda_wide_fits(n->type, &n->network, data, (uint32_t)*batch))
+        b.whole = fli_cuda_wide_turns;
+    if (b.whole) b.split = 0;
     b.rows = b.split ? n->piece : (uint32_t)*batch;
     b.room = fli_cuda_room(b.rows);
     fli_cuda_loss loss = fli_cuda_loss_of(n, data, turns->semi);
@@ -246,8 +251,8 @@ fl_status fli_cuda_train(fl_ctx *ctx, fli_engine_net *n, const fli_engine_turns 
         if (s) return s;
         fli_cuda_draw(stream, b.drawing_there, (uint32_t)lanes);
         begin(&b, lanes);
-        if (b.small)
-            fli_cuda_small_turns(stream, n->type, &n->network, data, b.lanes_there, (uint32_t)lanes, (uint32_t)batch);
+        if (b.whole)
+            b.whole(stream, n->type, &n->network, data, b.lanes_there, (uint32_t)lanes, (uint32_t)batch);
         else
             train_lanes(&b, lanes, data, stream);
     }

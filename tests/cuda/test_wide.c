@@ -1,0 +1,90 @@
+/* Whole turns by clusters of blocks, held to plain C in double precision. */
+#include "turn_problem.h"
+
+/* With clusters of so many blocks, blocks of so many warps. */
+typedef struct {
+    turn_case turn;
+    uint32_t cluster, warps;
+} wide_case;
+
+static void check_case(const wide_case *w, fli_order order)
+{
+    const turn_case *c = &w->turn;
+    problem p;
+    make_problem(c, &p);
+    fli_cuda_lane *lane = keep(&p, there(sizeof p.lane, p.lane));
+    fli_emulated_order(order);
+    fli_cuda_wide_force(w->cluster, w->warps);
+    assert_true(fli_cuda_wide_fits(c->type, &p.net, &p.data, c->batch));
+    fli_cuda_wide_turns(stream(), c->type, &p.net, &p.data, lane, LANES, c->batch);
+    check_turns(&p, c->type == FLI_CUDA_TF32 ? 4e-3 : 1e-6);
+    fli_cuda_wide_force(0, 0);
+    free_problem(&p);
+}
+
+static const wide_case cases[] = {
+    {{"40-24-10", {40, 24, 10}, 2, 1, FLI_CUDA_F32, 0, 1, 12, 38, 0, 0, 0, 0}, 3, 8},
+    {{"all terms", {40, 24, 10}, 2, 1, FLI_CUDA_F32, 0, 1, 12, 38, 1, 1, 1, 1}, 4, 8},
+    {{"odd sizes", {52, 29, 5}, 2, 1, FLI_CUDA_F32, 0, 0, 9, 38, 1, 1, 0, 0}, 3, 16},
+    {{"tf32", {64, 30, 11}, 2, 1, FLI_CUDA_TF32, 0, 1, 17, 40, 0, 1, 1, 0}, 2, 8},
+    {{"no bias", {32, 60, 3}, 2, 0, FLI_CUDA_F32, 0, 1, 20, 40, 1, 0, 1, 0}, 2, 8},
+    {{"most units and classes", {148, 111, 32}, 2, 1, FLI_CUDA_F32, 0, 1, 40, 40, 0, 0, 0, 1}, 2, 16},
+    {{"five tiles", {20, 75, 10}, 2, 1, FLI_CUDA_TF32, 0, 1, 33, 40, 1, 1, 1, 1}, 2, 8},
+};
+
+static void test_turns(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_case(&cases[i], i % 2 ? FLI_ORDER_REVERSE : FLI_ORDER_FORWARD);
+}
+
+/* A missing barrier would show. */
+static void test_orders(void **state)
+{
+    (void)state;
+    for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) check_case(&cases[1], o);
+}
+
+static void test_nothing_to_do(void **state)
+{
+    (void)state;
+    problem p;
+    make_problem(&cases[1].turn, &p);
+    p.lane[0].steps = 0;
+    p.lane[1].n = 0;
+    fli_cuda_lane *lane = keep(&p, there(sizeof p.lane, p.lane));
+    fli_cuda_wide_turns(stream(), FLI_CUDA_F32, &p.net, &p.data, lane, 2, 12);
+    for (size_t k = 0; k < LANES; k++) assert_true(distance(p.lane[k].z, p.turn[k].z, p.net.parameters, 0) < 1e-7);
+    free_problem(&p);
+}
+
+static void test_fits(void **state)
+{
+    (void)state;
+    fli_cuda_data d = {.n = 1, .dim = 784, .length = 784};
+    fli_network net = plain_network((size_t[]){784, 200, 10}, 2, 1);
+    fli_network large = plain_network((size_t[]){784, 500, 10}, 2, 1);
+    fli_network deep = plain_network((size_t[]){784, 200, 200, 200, 10}, 4, 1);
+    assert_true(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50));
+    assert_true(fli_cuda_wide_fits(FLI_CUDA_TF32, &net, &d, 50));
+    assert_false(fli_cuda_wide_fits(FLI_CUDA_F64, &net, &d, 50));
+    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 65));
+    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &large, &d, 50));
+    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &deep, &d, 10));
+    d.kind = 1;
+    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50));
+    d.kind = 0, d.augment = 1;
+    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_nothing_to_do),
+        cmocka_unit_test(test_fits),
+    };
+    return cmocka_run_group_tests(tests, stream_begin, stream_end);
+}
