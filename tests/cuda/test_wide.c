@@ -29,6 +29,9 @@ static const wide_case cases[] = {
     {{"tf32", {64, 30, 11}, 2, 1, FLI_CUDA_TF32, 0, 1, 17, 40, 0, 1, 1, 0}, 2, 8},
     {{"no bias", {32, 60, 3}, 2, 0, FLI_CUDA_F32, 0, 1, 20, 40, 1, 0, 1, 0}, 2, 8},
     {{"most units and classes", {148, 111, 32}, 2, 1, FLI_CUDA_F32, 0, 1, 40, 40, 0, 0, 0, 1}, 2, 16},
+    {{"two hidden layers", {40, 20, 24, 10}, 3, 1, FLI_CUDA_F32, 0, 1, 12, 38, 1, 1, 1, 1}, 4, 8},
+    {{"two, odd sizes", {52, 60, 29, 5}, 3, 1, FLI_CUDA_F32, 0, 1, 40, 40, 0, 0, 0, 0}, 3, 8},
+    {{"two, 16 warps", {52, 60, 29, 5}, 3, 0, FLI_CUDA_TF32, 0, 0, 20, 40, 1, 1, 1, 0}, 2, 16},
     {{"five tiles", {20, 75, 10}, 2, 1, FLI_CUDA_TF32, 0, 1, 33, 40, 1, 1, 1, 1}, 2, 8},
 };
 
@@ -43,7 +46,10 @@ static void test_turns(void **state)
 static void test_orders(void **state)
 {
     (void)state;
-    for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) check_case(&cases[1], o);
+    for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) {
+        check_case(&cases[1], o);
+        check_case(&cases[6], o);
+    }
 }
 
 static void test_nothing_to_do(void **state)
@@ -65,12 +71,14 @@ static void test_fits(void **state)
     fli_cuda_data d = {.n = 1, .dim = 784, .length = 784};
     fli_network net = plain_network((size_t[]){784, 200, 10}, 2, 1);
     fli_network large = plain_network((size_t[]){784, 500, 10}, 2, 1);
+    fli_network two = plain_network((size_t[]){784, 200, 200, 10}, 3, 1);
     fli_network deep = plain_network((size_t[]){784, 200, 200, 200, 10}, 4, 1);
     assert_true(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50));
     assert_true(fli_cuda_wide_fits(FLI_CUDA_TF32, &net, &d, 50));
     assert_false(fli_cuda_wide_fits(FLI_CUDA_F64, &net, &d, 50));
     assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 65));
     assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &large, &d, 50));
+    assert_true(fli_cuda_wide_fits(FLI_CUDA_F32, &two, &d, 50));
     assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &deep, &d, 10));
     d.kind = 1;
     assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50));

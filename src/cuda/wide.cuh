@@ -1,0 +1,418 @@
+/* Products of a hidden layer by one block of a cluster, which has some of its units: see wide.cu.
+ *
+ *     forward    rows x units     over inputs: warps share the rows, and the inputs in WIDE_GROUPS groups
+ *     step       inputs x units   over rows: warps share the inputs, 16 at a time
+ *     below      rows x inputs    over the block's units: errors of the layer below, as far as these units make them
+ *
+ * Inputs are bytes, of stored samples, or floats. A byte is a number of tf32 as it is; so in single precision only
+ * weights and errors have a high and a low part, and a product is two of those of mma.cuh, not three. The scale of
+ * samples is applied to sums; what is added to each value comes in by the sum of a unit's weights.
+ *
+ * Weights: a row of inputs per unit, 16 floats more than a multiple of 32 long, so that neighbouring units are 16 banks
+ * apart; and of units 2, 3, 6, 7 ... fours of inputs change places with the next but one. Forward, threads read fours of
+ * inputs of eight units; in the others pairs of inputs of units t or t + 4: neither meets a bank twice. */
+#ifndef FLI_CUDA_WIDE_CUH
+#define FLI_CUDA_WIDE_CUH
+
+#include "cuda/mma.cuh"
+#include "cuda/wide_plan.h"
+
+namespace
+{
+
+enum { WARP = 32, GROUPS = WIDE_GROUPS, ROUND = WIDE_ROUND, DOWN = WIDE_ROWS / 16 };
+#define NOWHERE WIDE_NOWHERE
+
+/* What a block knows of a step. */
+typedef struct {
+    uint32_t n;                /* rows */
+    float scale, shift;        /* of samples */
+    const float *add, *anchor; /* the lane's vectors */
+    float *buffer;
+    float lr, decay, rho, momentum;
+} wide_step;
+
+/* The block's units of a layer. */
+typedef struct {
+    uint32_t first, count;
+} wide_units;
+
+static __device__ __forceinline__ wide_units units_of(const wide_layer &l)
+{
+    wide_units u;
+    u.first = fli_cluster_rank() * l.per;
+    u.count = min(l.per, l.units - u.first);
+    return u;
+}
+
+/* Weight number `at`, which is z and has the gradient g; m: its momentum, or NULL.
+ * d = g + decay z + add - rho anchor; m = momentum m + d; z = z - lr m. */
+static __device__ __forceinline__ float moved(const wide_step &a, uint32_t at, float *m, float z, float g)
+{
+    g += a.decay * z;
+    if (a.add) g += a.add[at];
+    if (a.anchor) g -= a.rho * a.anchor[at];
+    if (m) g = *m = a.momentum * *m + g;
+    return z - a.lr * g;
+}
+
+/* The place of four `four` of 16 inputs in a unit's row. */
+static __device__ __forceinline__ uint32_t four_at(uint32_t unit, uint32_t four) { return (four ^ (unit & 2)) * 4; }
+static __device__ __forceinline__ uint32_t weight_at(const wide_layer &l, uint32_t unit, uint32_t in)
+{
+    return l.w / 4 + unit * l.stride + (in & ~15u) + four_at(unit, in / 4 % 4) + in % 4;
+}
+
+/* ---- operands -------------------------------------------------------------------------------------------- */
+
+static __device__ __forceinline__ float of_byte(uint32_t word, uint32_t i)
+{
+    return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440u + i)) - 8388608.0f;
+}
+
+/* Inputs of a product. LOW: they have a low part. */
+template <int BYTES, int SPLIT> struct wide_rows {
+    enum { LOW = SPLIT && !BYTES, SIZE = BYTES ? 1 : 4 };
+    uint32_t hi[4], lo[LOW ? 4 : 1];
+
+    __device__ __forceinline__ void set(int i, float v)
+    {
+        if (LOW)
+            fli_split(v, &hi[i], &lo[LOW ? i : 0]);
+        else
+            hi[i] = BYTES ? __float_as_uint(v) : fli_tf32(v);
+    }
+    /* Two, or four, values that lie side by side. */
+    static __device__ __forceinline__ void two(const unsigned char *from, float v[2])
+    {
+        if (BYTES) {
+            const uint32_t word = *(const uint16_t *)from;
+            v[0] = of_byte(word, 0), v[1] = of_byte(word, 1);
+        } else {
+            const float2 q = *(const float2 *)from;
+            v[0] = q.x, v[1] = q.y;
+        }
+    }
+    static __device__ __forceinline__ void four(const unsigned char *from, float v[4])
+    {
+        if (BYTES) {
+            const uint32_t word = *(const uint32_t *)from;
+#pragma unroll
+            for (int i = 0; i < 4; i++) v[i] = of_byte(word, i);
+        } else {
+            const float4 q = *(const float4 *)from;
+            v[0] = q.x, v[1] = q.y, v[2] = q.z, v[3] = q.w;
+        }
+    }
+};
+
+/* sum[.] += a[.] b, of 16 k: x[0], x[1] are the k 0 and 1, 2 and 3 of each thread; b its four values of the other
+ * operand. In single precision the sum of 16 products is made anew and then added, as tensor cores do not round what
+ * they add up to the nearest. */
+template <int SPLIT, int COUNT, class Rows>
+static __device__ __forceinline__ void multiply(const Rows (*x)[COUNT], const float4 &y, float (*sum)[4])
+{
+    float fresh[COUNT][4];
+#pragma unroll
+    for (int m = 0; m < COUNT; m++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) fresh[m][e] = SPLIT ? 0.0f : sum[m][e];
+#pragma unroll
+    for (int p = 0; p < 2; p++) {
+        fli_frag_b<SPLIT> b;
+        b.set(0, p ? y.z : y.x);
+        b.set(1, p ? y.w : y.y);
+        if (Rows::LOW) {
+#pragma unroll
+            for (int m = 0; m < COUNT; m++) fli_mma(fresh[m], x[p][m].lo, b.hi);
+        }
+        if (SPLIT) {
+#pragma unroll
+            for (int m = 0; m < COUNT; m++) fli_mma(fresh[m], x[p][m].hi, b.lo);
+        }
+#pragma unroll
+        for (int m = 0; m < COUNT; m++) fli_mma(fresh[m], x[p][m].hi, b.hi);
+    }
+#pragma unroll
+    for (int m = 0; m < COUNT; m++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) sum[m][e] = SPLIT ? sum[m][e] + fresh[m][e] : fresh[m][e];
+}
+
+template <int COUNT> static __device__ __forceinline__ void clear(float (*sum)[4])
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) sum[i][e] = 0;
+}
+
+/* ---- forward --------------------------------------------------------------------------------------------- */
+
+/* A warp's part of the inputs of all units, for its MT times 16 rows. */
+template <int BYTES, int SPLIT, int NT, int MT>
+static __device__ __forceinline__ void forward(const wide_plan &p, const wide_layer &l, unsigned char *memory,
+                                               float (*sum)[MT][4])
+{
+    typedef wide_rows<BYTES, SPLIT> operand;
+    const uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, warp = threadIdx.x / WARP;
+    const uint32_t group = warp % GROUPS, top = warp / GROUPS * MT * 16, units = units_of(l).count;
+    const unsigned char *x = memory + l.rows + 4 * t * operand::SIZE;
+    const float *w = (const float *)(memory + l.w);
+    uint32_t row[MT][2], at[NT];
+    float whole[NT];
+#pragma unroll
+    for (int n = 0; n < NT; n++) {
+        uint32_t unit = min(8u * n + g, units - 1);
+        at[n] = unit * l.stride + four_at(unit, t);
+        whole[n] = 0;
+        clear<MT>(sum[n]);
+    }
+#pragma unroll
+    for (int i = 0; i < 2 * MT; i++) row[i / 2][i % 2] = min(top + 8 * i + g, p.batch - 1) * l.row_bytes;
+    for (uint32_t q = group; q < l.chunks; q += GROUPS) {
+        operand v[2][MT];
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                float got[4];
+                operand::four(x + row[m][half] + 16 * q * operand::SIZE, got);
+#pragma unroll
+                for (int i = 0; i < 4; i++) v[i / 2][m].set(i % 2 * 2 + half, got[i]);
+            }
+#pragma unroll
+        for (int n = 0; n < NT; n++) {
+            const float4 y = *(const float4 *)(w + at[n] + 16 * q);
+            if (BYTES) whole[n] += (y.x + y.y) + (y.z + y.w);
+            multiply<SPLIT, MT>(v, y, sum[n]);
+        }
+    }
+    if (!BYTES) return;
+    float *w_sum = (float *)(memory + p.w_sum) + group * NT * 8;
+#pragma unroll
+    for (int n = 0; n < NT; n++) {
+        whole[n] += __shfl_xor_sync(0xffffffffu, whole[n], 1);
+        whole[n] += __shfl_xor_sync(0xffffffffu, whole[n], 2);
+        if (!top && !t) w_sum[8 * n + g] = whole[n];
+    }
+}
+
+/* The activation of a unit whose products add up to `sum`. */
+template <int BYTES, int NT>
+static __device__ __forceinline__ float activation(const wide_plan &p, const wide_layer &l, const wide_step &a,
+                                                   const unsigned char *memory, uint32_t unit, float sum)
+{
+    const float least = l.relu ? 0.0f : -INFINITY, bias = ((const float *)(memory + l.b))[unit];
+    float z = BYTES ? a.scale * sum + bias : sum + bias;
+    if (BYTES && a.shift != 0) {
+        const float *w_sum = (const float *)(memory + p.w_sum) + unit;
+        float whole = 0;
+        for (int k = 0; k < GROUPS; k++) whole += w_sum[k * NT * 8];
+        z += a.shift * whole;
+    }
+    return z < least ? least : z; /* a NaN stays one */
+}
+
+/* Adds up what the groups have, some units at a time, and makes activations of it. */
+template <int BYTES, int NT, int MT, int THREADS>
+static __device__ __forceinline__ void activate(const wide_plan &p, const wide_layer &l, const wide_step &a,
+                                                unsigned char *memory, const float (*sum)[MT][4])
+{
+    constexpr int ROUNDS = (NT + ROUND - 1) / ROUND, WIDTH = 8 * ROUND, PAIRS = WIDE_ROWS * WIDTH / 2;
+    constexpr int OWN = (PAIRS + THREADS - 1) / THREADS;
+    const uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, warp = threadIdx.x / WARP;
+    const uint32_t group = warp % GROUPS, top = warp / GROUPS * MT * 16, units = units_of(l).count;
+    float *room = (float *)(memory + p.d), *h = (float *)(memory + l.h);
+    float2 done[ROUNDS][OWN];
+#pragma unroll
+    for (int r = 0; r < ROUNDS; r++) {
+#pragma unroll
+        for (int n = r * ROUND; n < NT && n < (r + 1) * ROUND; n++)
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                float *to = room + (group * WIDE_ROWS + top + 16 * m + g) * WIDTH + 8 * (n - r * ROUND) + 2 * t;
+                *(float2 *)to = make_float2(sum[n][m][0], sum[n][m][1]);
+                *(float2 *)(to + 8 * WIDTH) = make_float2(sum[n][m][2], sum[n][m][3]);
+            }
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < OWN; i++) {
+            const float *from = room + 2 * min(threadIdx.x + i * THREADS, PAIRS - 1u);
+            float2 s = make_float2(0, 0);
+#pragma unroll
+            for (int k = 0; k < GROUPS; k++) {
+                const float2 v = *(const float2 *)(from + k * WIDE_ROWS * WIDTH);
+                s.x += v.x;
+                s.y += v.y;
+            }
+            done[r][i] = s;
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int r = 0; r < ROUNDS; r++)
+#pragma unroll
+        for (int i = 0; i < OWN; i++) {
+            uint32_t pair = threadIdx.x + i * THREADS, row = pair / (WIDTH / 2);
+            uint32_t unit = r * WIDTH + (pair - row * (WIDTH / 2)) * 2;
+            float *to = h + row * l.h_stride + unit;
+            if (row < a.n && unit < units) to[0] = activation<BYTES, NT>(p, l, a, memory, unit, done[r][i].x);
+            if (row < a.n && unit + 1 < units) to[1] = activation<BYTES, NT>(p, l, a, memory, unit + 1, done[r][i].y);
+        }
+}
+
+/* ---- errors below ---------------------------------------------------------------------------------------- */
+
+/* Errors of units lie in the order in which `step` takes them: of 16 rows k and 8 units n thread (g, t) has rows t,
+ * t + 4, t + 8, t + 12 of unit g / 2 + 4 (g % 2). Where that of a row and a unit is: */
+template <int NT> static __device__ __forceinline__ uint32_t error_at(uint32_t row, uint32_t unit)
+{
+    uint32_t lane = (unit % 4 * 2 + unit / 4 % 2) * 4 + row % 4;
+    return ((row / 16 * NT + unit / 8) * WARP + lane) * 4 + row / 4 % 4;
+}
+
+/* 16 MT rows from `top` on of the errors at 16 inputs, as the block's units make them. Row g of tile m, or g + 8 with
+ * `half`, has inputs 4 t + i in sum[m][i % 2][2 half + i / 2]. */
+template <int SPLIT, int NT, int MT>
+static __device__ __forceinline__ void below(const wide_plan &p, const wide_layer &l, const unsigned char *memory,
+                                             uint32_t chunk, uint32_t top, float (*sum)[2][4])
+{
+    const uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, units = units_of(l).count;
+    const float *d = (const float *)(memory + p.d);
+    const float *w = (const float *)(memory + l.w) + 16 * chunk + g % 2 * 2;
+#pragma unroll
+    for (int m = 0; m < MT; m++) clear<2>(sum[m]);
+#pragma unroll
+    for (int n = 0; n < NT; n++) {
+        fli_frag_b<SPLIT> b[2];
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const uint32_t unit = 8 * n + t + 4 * half;
+            const float2 v = unit < units ? *(const float2 *)(w + unit * l.stride + four_at(unit, g / 2))
+                                          : make_float2(0, 0);
+            b[0].set(half, v.x);
+            b[1].set(half, v.y);
+        }
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            fli_frag_a<SPLIT> a;
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                a.set(i, d[error_at<NT>(top + 16 * m + g + i % 2 * 8, 8 * n + t + i / 2 * 4)]);
+#pragma unroll
+            for (int i = 0; i < 2; i++) fli_mma_add<SPLIT>(sum[m][i], a, b[i]);
+        }
+    }
+}
+
+/* ---- the step -------------------------------------------------------------------------------------------- */
+
+/* A vector's values at the weights of 16 inputs that a thread has, for each: use(n, element, value). */
+template <int NT, class Use>
+static __device__ __forceinline__ void for_pairs(const wide_layer &l, const wide_units &u, const float *v,
+                                                 uint32_t input, Use use)
+{
+    const uint32_t t = threadIdx.x % 4;
+    float2 got[NT][2];
+#pragma unroll
+    for (int n = 0; n < NT; n++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            uint32_t unit = 8 * n + t + 4 * e;
+            got[n][e] = make_float2(0, 0);
+            if (unit < u.count && input < l.inputs)
+                got[n][e] = *(const float2 *)(v + l.z_weight + (size_t)(u.first + unit) * l.inputs + input);
+        }
+#pragma unroll
+    for (int n = 0; n < NT; n++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            use(n, e, got[n][e].x);
+            use(n, 2 + e, got[n][e].y);
+        }
+}
+
+/* The weights of 16 inputs, by their gradient g. */
+template <int BYTES, int NT>
+static __device__ __forceinline__ void step_chunk(const wide_layer &l, const wide_step &a, unsigned char *memory,
+                                                  uint32_t chunk, float (*g)[4])
+{
+    const uint32_t lane = threadIdx.x % WARP, i = lane / 4, t = lane % 4, input = 16 * chunk + 2 * i;
+    const wide_units u = units_of(l);
+    const float *b_grad = (const float *)(memory + l.b_grad);
+    float *w = (float *)(memory + l.w) + 16 * chunk + four_at(t, i / 2) + i % 2 * 2;
+    if (a.add) for_pairs<NT>(l, u, a.add, input, [&](int n, int e, float v) { g[n][e] += v; });
+    if (a.anchor) for_pairs<NT>(l, u, a.anchor, input, [&](int n, int e, float v) { g[n][e] -= a.rho * v; });
+    if (a.buffer) for_pairs<NT>(l, u, a.buffer, input, [&](int n, int e, float v) { g[n][e] += a.momentum * v; });
+#pragma unroll
+    for (int n = 0; n < NT; n++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const uint32_t unit = 8 * n + t + 4 * e;
+            if (unit >= u.count || input >= l.inputs) continue;
+            float2 *at = (float2 *)(w + unit * l.stride), z = *at;
+            float2 d = make_float2(g[n][e] + a.decay * z.x, g[n][2 + e] + a.decay * z.y);
+            if (BYTES && a.shift != 0) {
+                d.x += a.shift * b_grad[unit];
+                d.y += a.shift * b_grad[unit];
+            }
+            if (a.buffer) *(float2 *)(a.buffer + l.z_weight + (size_t)(u.first + unit) * l.inputs + input) = d;
+            *at = make_float2(z.x - a.lr * d.x, z.y - a.lr * d.y);
+        }
+}
+
+/* The gradient of CHUNKS sixteens of inputs, `apart` from each other, and the step with it. */
+template <int BYTES, int SPLIT, int NT, int CHUNKS>
+static __device__ __forceinline__ void step_chunks(const wide_plan &p, const wide_layer &l, const wide_step &a,
+                                                   unsigned char *memory, uint32_t chunk, uint32_t apart)
+{
+    typedef wide_rows<BYTES, SPLIT> operand;
+    const uint32_t lane = threadIdx.x % WARP, i = lane / 4, t = lane % 4;
+    const unsigned char *x = memory + l.rows + (16 * chunk + 2 * i) * operand::SIZE;
+    const float4 *d = (const float4 *)(memory + p.d) + lane;
+    float sum[NT][CHUNKS][4], g[NT][4];
+#pragma unroll
+    for (int n = 0; n < NT; n++) clear<CHUNKS>(sum[n]);
+    for (uint32_t k = 0; 16 * k < a.n; k++) {
+        operand v[2][CHUNKS];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const unsigned char *row = x + min(16 * k + t + 4 * j, p.batch - 1) * l.row_bytes;
+#pragma unroll
+            for (int c = 0; c < CHUNKS; c++) {
+                float two[2];
+                operand::two(row + 16 * c * apart * operand::SIZE, two);
+                v[j / 2][c].set(j % 2 * 2, two[0]);
+                v[j / 2][c].set(j % 2 * 2 + 1, two[1]);
+            }
+        }
+#pragma unroll
+        for (int n = 0; n < NT; n++) {
+            const float4 y = d[(k * NT + n) * WARP];
+            multiply<SPLIT, CHUNKS>(v, y, sum[n]);
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) g[n][e] = BYTES ? sum[n][c][e] * a.scale : sum[n][c][e];
+        step_chunk<BYTES, NT>(l, a, memory, chunk + c * apart, g);
+    }
+}
+
+/* The biases, by the gradient in b_grad. */
+static __device__ __forceinline__ void step_bias(const wide_layer &l, const wide_step &a, unsigned char *memory)
+{
+    const wide_units u = units_of(l);
+    if (l.z_bias == NOWHERE || threadIdx.x >= u.count) return;
+    const uint32_t at = l.z_bias + u.first + threadIdx.x;
+    float *b = (float *)(memory + l.b) + threadIdx.x, g = ((const float *)(memory + l.b_grad))[threadIdx.x];
+    *b = moved(a, at, a.buffer ? a.buffer + at : NULL, *b, g);
+}
+
+} // namespace
+
+#endif
