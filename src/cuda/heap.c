@@ -2,8 +2,13 @@
  * are found one by one, and can be returned to CUDA when memory runs out. */
 #include "cuda/heap.h"
 
-enum { LINE = 256, NO_MEMORY = 2 };                  /* cudaErrorMemoryAllocation */
-enum { SLAB = 64 << 20, LARGE = 4 << 20, NONE = 0 }; /* numbers of pieces and sizes count from 1 */
+enum { LINE = 256, NO_MEMORY = 2 }; /* cudaErrorMemoryAllocation */
+enum {
+    LARGE = 4 << 20,
+    SLAB = 2 * LARGE,
+    SLAB_MOST = 64 << 20
+};                 /* the first slab; each is twice as long as the last */
+enum { NONE = 0 }; /* numbers of pieces and sizes count from 1 */
 
 typedef struct {
     char *at;
@@ -26,7 +31,7 @@ struct fli_cuda_heap {
     uint32_t *bucket; /* pieces by address; a power of two */
     size_t buckets;
     void **slab;
-    size_t slabs, slabs_room, left; /* left: bytes of the last one */
+    size_t slabs, slabs_room, slab_bytes, left; /* bytes of the last one, and what is left of it */
 };
 
 static piece *piece_of(fli_cuda_heap *h, uint32_t number) { return &h->pieces[number - 1]; }
@@ -107,13 +112,14 @@ static int find_memory(fli_cuda_heap *h, size_t bytes, void **out)
 static int cut(fli_cuda_heap *h, fl_ctx *ctx, size_t bytes, char **out)
 {
     if (h->left < bytes) {
+        size_t more = !h->slabs ? SLAB : h->slab_bytes < SLAB_MOST ? 2 * h->slab_bytes : SLAB_MOST;
         int code = grow(ctx, &h->slab, h->slabs, &h->slabs_room, sizeof *h->slab);
-        if (!code) code = find_memory(h, SLAB, &h->slab[h->slabs]);
+        if (!code) code = find_memory(h, more, &h->slab[h->slabs]);
         if (code) return code;
         h->slabs++;
-        h->left = SLAB;
+        h->slab_bytes = h->left = more;
     }
-    *out = (char *)h->slab[h->slabs - 1] + (SLAB - h->left);
+    *out = (char *)h->slab[h->slabs - 1] + (h->slab_bytes - h->left);
     h->left -= bytes;
     return 0;
 }
