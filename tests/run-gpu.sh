@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs the tests of kernels on the GPU: those that the emulator runs too, and whatever else is called gpu_*. Where there is no GPU
-# they are skipped, and counted. Usage: run-gpu.sh [BUILD]
+# they are skipped, and counted. What would take the emulator too long is done here, too. Usage: run-gpu.sh [BUILD]
 set -eu
+export FEDLOOM_TEST_ALL=1
 build=${1:-build}
 cd "$(dirname "$0")/.."
 log=$(mktemp)
