@@ -544,8 +544,8 @@ void fli_conv_gradient_step(fli_stream s, int split, const fli_net_layer *l, con
                             const float *in, int add, float *work)
 {
     shape p = shape_of(l, pool, split);
-    p.parts =
-        parts_of(&p, b->lanes, fli_conv_most(b), PROCESSORS * (split ? (int)cut<1>::BLOCKS : (int)cut<0>::BLOCKS));
+    p.parts = parts_of(&p, fli_cuda_crowd(b), fli_conv_most(b),
+                       PROCESSORS * (split ? (int)cut<1>::BLOCKS : (int)cut<0>::BLOCKS));
     fli_conv_error e = fli_conv_error_of(l, pool, error, chw, which);
     (p.filters == 64 ? (split ? launch<1, 4> : launch<0, 4>) : (split ? launch<1, 1> : launch<0, 1>))(s, &p, b, &e, in,
                                                                                                       work);

@@ -103,7 +103,7 @@ static fli_fc_cut best_cut(size_t units, uint32_t lanes)
 extern "C" void fli_cuda_fc_forward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                                     const void *in, void *out)
 {
-    fli_cuda_fc_forward_cut(s, type, l, b, in, out, best_cut(fli_net_out(l), b->lanes));
+    fli_cuda_fc_forward_cut(s, type, l, b, in, out, best_cut(fli_net_out(l), fli_cuda_crowd(b)));
 }
 
 extern "C" void fli_cuda_fc_backward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,

@@ -47,7 +47,13 @@ typedef struct {
     const fli_cuda_lane *lane;
     uint32_t lanes, step, first, most, room;
     uint32_t augment; /* samples are changed as the data set says; 0: as they are */
+    uint32_t crowd;   /* fli_cuda_crowd */
 } fli_cuda_batch;
+
+/* How many lanes there were at the beginning, before some were done, and before they were put into blocks that fit the
+ * memory. Whoever cuts sums to keep the device busy goes by this: else a lane's bits would depend on the memory that is
+ * free. 0: as many as there are. */
+static inline uint32_t fli_cuda_crowd(const fli_cuda_batch *b) { return b->crowd ? b->crowd : b->lanes; }
 
 /* Samples of a pass with n samples in batches of `size` that come up in step k. */
 #ifdef __CUDACC__

@@ -29,6 +29,7 @@ typedef struct {
     fli_stream stream;
     look_kind kind;
     const part *part;
+    size_t crowd;            /* parts of this kind */
     size_t longest;          /* part, */
     uint32_t most, room;     /* of which this many rows are computed at a time; what there is room for */
     const uint32_t *numbers; /* 0, 1, 2, ... */
@@ -115,7 +116,11 @@ static void look_block(const block *b, size_t lanes)
                        .data = b->data,
                        .sweep = &b->sweep,
                        .stream = b->stream,
-                       .batch = {.lane = b->lanes_there, .lanes = (uint32_t)lanes, .most = b->most, .room = b->room},
+                       .batch = {.lane = b->lanes_there,
+                                 .lanes = (uint32_t)lanes,
+                                 .most = b->most,
+                                 .room = b->room,
+                                 .crowd = (uint32_t)b->crowd},
                        .loss = fli_cuda_loss_of(b->net, b->data, m->latent ? m->latent_params : NULL)};
     if (b->kind == GRADIENT) begin(b, lanes);
     for (; p.batch.first < b->longest; p.batch.first += b->most) look_piece(b, &p);
@@ -193,6 +198,7 @@ static fl_status fetch(fl_ctx *ctx, const block *b, size_t lanes)
 static fl_status do_parts(fl_ctx *ctx, block *b, const parts *p, size_t first, size_t end, double *sums)
 {
     size_t piece = has_gradient(b->kind) ? b->net->piece : PART;
+    b->crowd = end - first;
     for (size_t lanes; first < end; first += lanes) {
         lanes = apart(p->part + first, smaller(end - first, b->net->block));
         b->part = p->part + first;

@@ -195,12 +195,13 @@ static void train_step(const block *b, fli_cuda_pass *p)
 
 static void train_lanes(const block *b, size_t lanes, const fli_cuda_data *data, fli_stream stream)
 {
-    fli_cuda_pass p = {.net = b->net,
-                       .data = data,
-                       .sweep = &b->sweep,
-                       .stream = stream,
-                       .batch = {.most = b->rows, .room = b->room, .augment = data->augment},
-                       .loss = fli_cuda_loss_of(b->net, data, b->turns->semi)};
+    fli_cuda_pass p = {
+        .net = b->net,
+        .data = data,
+        .sweep = &b->sweep,
+        .stream = stream,
+        .batch = {.most = b->rows, .room = b->room, .augment = data->augment, .crowd = (uint32_t)b->turns->lanes},
+        .loss = fli_cuda_loss_of(b->net, data, b->turns->semi)};
     p.batch.lanes = (uint32_t)lanes;
     for (uint32_t k = 0;; k++) {
         while (p.batch.lanes && b->lane[p.batch.lanes - 1].steps <= k) p.batch.lanes--;

@@ -423,6 +423,36 @@ static void pieces_are_the_same(void **state)
     check_case(((fixture *)*state)->ctx, &cases[4], (way){&fli_ops_f64, .piece = 8, .block = 3});
 }
 
+/* A lane's bits do not depend on how many others are in its block, which is a question of free memory. Pairs take the
+ * way through all layers. */
+static void blocks_have_the_same_bits(void **state)
+{
+    static const net_case wide = {"mlp", "hidden=[20]", {1, 1, 100}, 4, 0, 0, 0};
+    const net_case *const list[] = {&wide, &cases[4]};
+    for (size_t k = 0; k < 2; k++) {
+        stage s;
+        char z[2][LANES][20000];
+        turns_of *t = calloc(1, sizeof *t);
+        stage_up(&s, ((fixture *)*state)->ctx, list[k], &(way){&fli_ops_f32});
+        size_t bytes = fli_bytes(&s.m->space);
+        assert_true(bytes <= sizeof z[0][0]);
+        make_turns(&s, t);
+        for (size_t i = 0; i < 2; i++) {
+            fli_engine_lane lane[LANES];
+            fli_engine *e = s.side[GPU].engine;
+            s.side[GPU].net->block = i ? 1 : LANES;
+            for (size_t j = 0; j < LANES; j++) lane[j] = make_lane(t, j, GPU, WITH_OWN);
+            fli_engine_turns turns = {.data = s.side[GPU].data, .lane = lane, .lanes = LANES};
+            assert_ok(s.ctx, e->does->train(s.ctx, s.side[GPU].net, &turns));
+            for (size_t j = 0; j < LANES; j++) e->does->read(e, bytes, lane[j].z, z[i][j]);
+        }
+        for (size_t j = 0; j < LANES; j++) assert_memory_equal(z[0][j], z[1][j], bytes);
+        free_turns(&s, t);
+        free(t);
+        stage_down(&s);
+    }
+}
+
 static void unknown_models_are_refused(void **state)
 {
     fixture *f = *state;
@@ -449,6 +479,7 @@ int main(void)
         FIXTURE_TEST(f32_is_the_same),
         FIXTURE_TEST(tf32_is_close),
         FIXTURE_TEST(pieces_are_the_same),
+        FIXTURE_TEST(blocks_have_the_same_bits),
         FIXTURE_TEST(unknown_models_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
