@@ -47,7 +47,7 @@ enum {
      * vectors. Without it they are called for every slice of the vectors, on several threads, and must do the same to
      * scalars each time. */
     FL_METHOD_WHOLE = 64,
-    /* touches vectors otherwise than by the operations below: it stays on the CPU */
+    /* touches vectors otherwise than by the operations below, so they must be in plain memory: `device: cpu` alone */
     FL_METHOD_TOUCHES = 128
 };
 
@@ -62,7 +62,8 @@ fl_status fl_forget(fl_ctx *ctx, const char *section, const char *name);
 /* ---- vectors ------------------------------------------------------------------------------------------------ */
 
 /* A space of vectors: n reals of 4 or 8 bytes each (float or double). The operations below work in it; they are what a
- * method may use everywhere. */
+ * method may use everywhere. With them alone it also runs on a GPU (`device: cuda`), where addresses of vectors lead
+ * nowhere. */
 typedef struct {
     size_t n, real;
     const void *ops; /* the engine's */

@@ -37,7 +37,7 @@ enum {
     FLI_ALGO_WHOLE_ADVANCE = 512,
     /* so does `absorb`: the vectors are never cut into slices */
     FLI_ALGO_WHOLE_ABSORB = 1024,
-    /* touches vectors otherwise than by the operations of their space */
+    /* touches vectors otherwise than by the operations of their space, so it runs on no device */
     FLI_ALGO_TOUCHES = 2048,
 };
 

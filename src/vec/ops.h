@@ -1,5 +1,5 @@
 /* The arithmetic of one backend, as a table. Everything that touches the reals of a model goes through it, so the same
- * engine runs in f32 and f64, and a further device is one more table.
+ * engine runs in f32 and f64. Vectors that live on a device are none of its business: place.h.
  *
  * Vectors and matrices are plain memory (`void *`) of `size`-byte reals; matrices are row-major. Scalars are double.
  * Results do not depend on the thread that computes them. Unless a comment says otherwise, outputs must not overlap
