@@ -231,7 +231,7 @@ fl_status fl_run_checkpoint(fl_run *run);
  * accordingly. */
 fl_status fl_config_resume(fl_config *cfg, const char *folder);
 /* As fl_run_new, then loads the newest complete checkpoint of the configuration's `output`. Refuses one that was made
- * by another version, or with other settings or data; `threads`, `memory`, `name`, `checkpoint_every` and
+ * by another version, or with other settings or data; `threads`, `device`, `memory`, `name`, `checkpoint_every` and
  * `output_model` may differ. FL_EBUSY while another process works for that output; FL_EDONE if the run was finished
  * already; its left-over checkpoints are then removed. */
 fl_status fl_run_resume(fl_config *cfg, fl_run **out);
@@ -244,8 +244,9 @@ const char *fl_run_algorithm(const fl_run *run); /* the method's name */
 size_t fl_run_rounds(const fl_run *run);         /* rounds planned */
 size_t fl_run_clients(const fl_run *run);
 size_t fl_run_parameters(const fl_run *run); /* length of the model vector */
-/* Bytes that the run takes at least: data, model, threads, uploads, and the client state of one cohort. fl_run_new
- * refuses with FL_ENOMEM what the machine, a control group or ulimit -v has no room for. */
+/* Bytes that the run takes at least: data, model, threads, uploads, and the client state of one cohort; on a device
+ * what of it is in plain memory. fl_run_new refuses with FL_ENOMEM what the machine, a control group, ulimit -v or the
+ * device has no room for. */
 double fl_run_memory(const fl_run *run);
 fl_stop fl_run_stopped_by(const fl_run *run);
 const fl_row *fl_run_row(const fl_run *run);                /* the newest measured row; NULL before the first */
@@ -258,8 +259,8 @@ size_t fl_run_model(const fl_run *run, double *out, size_t capacity);
  * settings: whoever repeats the run gives it again. Checkpoints know it. */
 fl_status fl_run_start(fl_run *run, const double *x, size_t n);
 
-/* A vector where it lies: to be read between rounds, and gone with the next one. This struct and fl_tensor are written
- * into your memory: they will not grow. */
+/* A vector where it lies, or a copy of one that is on a device: to be read between rounds, and gone with the next one.
+ * This struct and fl_tensor are written into your memory: they will not grow. */
 typedef struct {
     const char *name; /* as the method calls it: "x", "c", "c_i" */
     const void *data; /* floats or doubles; NULL: there is none */
