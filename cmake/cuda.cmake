@@ -49,6 +49,7 @@ function(add_cuda out libraries)
                      DEPENDS $<TARGET_OBJECTS:fedloom_cuda> COMMAND_EXPAND_LISTS VERBATIM)
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   add_custom_target(fedloom_cuda_object DEPENDS ${object}) # both libraries have it, and only one may make it
+  add_dependencies(fedloom_cuda_object fedloom_cuda)       # make does not see that from the objects
   set(${out} ${object} PARENT_SCOPE)
   set(${libraries} ${CUDART_LIBRARY} rt stdc++ PARENT_SCOPE) # stdc++: launches have guarded statics
 endfunction()
