@@ -87,7 +87,7 @@ fl_status fli_depot_send(fl_ctx *ctx, fli_engine *e, fli_depot *d, fli_parcel_fn
     p = (fli_parcel){.there = d->there, .here = d->here, .all_sent = p.sent};
     pack(arg, *lanes, &p);
     if (p.sent) e->does->write(e, p.sent, d->here, d->there);
-    return FL_OK;
+    return e->does->status(e, ctx); /* kernels would follow addresses that never arrived */
 }
 
 void fli_depot_fini(fli_engine *e, fli_depot *d)

@@ -363,6 +363,7 @@ static fl_status check(fli_clients *c, turn_slot *t)
     fl_status s = solved(c, t);
     if (s == FL_ECALLBACK) fli_fault_note(c->fault, &t->exchange->why);
     if (s) return s;
+    if (!t->finite && (s = fli_space_status(&c->space, c->ctx))) return s;
     t->exchange->own_diverged = !t->own_finite;
     return t->finite ? FL_OK : FL_EDIVERGED;
 }

@@ -364,7 +364,7 @@ fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool)
             finite = finite && c->slices[i].finite;
         }
     }
-    if ((s = fli_coordinator_status(c)) || finite) return s;
+    if ((s = fli_coordinator_status(c)) || finite || (s = fli_space_status(&c->space, c->ctx))) return s;
     return fli_fail(c->ctx, FL_EDIVERGED, "round %zu: the global model is no longer finite; %s diverges, try %s",
                     c->step.round + 1, c->spec.algo->name, fli_algo_remedy(c->spec.algo));
 }

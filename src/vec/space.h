@@ -90,6 +90,12 @@ static inline void fli_finite_all(const fli_space *s, size_t count, const void *
         for (size_t k = 0; k < count; k++) out[k] = s->ops->finite(s->n, x[k]) != 0;
 }
 
+/* What has befallen the place, with a sentence: to be asked before NaN is taken for what an algorithm has done. */
+static inline fl_status fli_space_status(const fli_space *s, fl_ctx *ctx)
+{
+    return s->place ? s->place->does->status(s->place, ctx) : FL_OK;
+}
+
 /* (x_1[i], x_2[i], ...) <- fn(x_1[i], x_2[i], ...) for every i */
 static inline void fli_map(const fli_space *s, size_t vectors, void *const *x, fli_map_fn *fn, const void *arg)
 {

@@ -8,6 +8,9 @@
 #include <sys/wait.h>
 
 void fli_emulated_fail(int code); /* the next fli_cuda_last returns it: runtime_emulated.c */
+/* This call of runtime.h from now on, counted from 1, and all later ones fail with it; with 2, CUDA's word for no
+ * memory, only those that ask for memory count and fail. 0: no more. */
+void fli_emulated_fail_from(size_t call, int code);
 
 static inline int fails(void (*what)(void), const char *text)
 {

@@ -6,6 +6,25 @@ enum { OK = 0, BAD_VALUE = 1, NO_MEMORY = 2, NO_DEVICE = 100, ILLEGAL_ADDRESS = 
 static int last_error;
 void fli_emulated_fail(int code) { last_error = code; }
 
+/* From a call on all of them fail, as with CUDA; or all that ask for memory. */
+static size_t calls_left;
+static int failure;
+void fli_emulated_fail_from(size_t call, int code)
+{
+    calls_left = call;
+    failure = code;
+}
+/* What the next call returns; memory: it asks for some. */
+static int next(int memory_)
+{
+    if (!failure || (failure == NO_MEMORY && !memory_)) return OK;
+    if (calls_left > 1) {
+        calls_left--;
+        return OK;
+    }
+    return failure;
+}
+
 static const double memory = 64.0 * 1024 * 1024 * 1024;
 
 int fli_cuda_count(int *devices)
@@ -13,7 +32,7 @@ int fli_cuda_count(int *devices)
     *devices = 1;
     return OK;
 }
-int fli_cuda_use(int device) { return device ? NO_DEVICE : OK; }
+int fli_cuda_use(int device) { return device ? NO_DEVICE : next(0); }
 int fli_cuda_describe(int device, char *name, size_t room, double *bytes, int *major, int *minor, int *processors,
                       int *driver)
 {
@@ -29,7 +48,7 @@ int fli_cuda_describe(int device, char *name, size_t room, double *bytes, int *m
 int fli_cuda_free_memory(double *bytes)
 {
     *bytes = memory;
-    return OK;
+    return next(0);
 }
 const char *fli_cuda_error(int code)
 {
@@ -46,6 +65,7 @@ const char *fli_cuda_error(int code)
 /* A stream is something to have and to give back. */
 int fli_cuda_stream_new(fli_stream *out)
 {
+    if (next(0)) return failure;
     *out = malloc(1);
     return *out ? OK : NO_MEMORY;
 }
@@ -53,7 +73,7 @@ void fli_cuda_stream_free(fli_stream s) { free(s); }
 int fli_cuda_wait(fli_stream s)
 {
     (void)s;
-    return OK;
+    return next(0);
 }
 int fli_cuda_last(void)
 {
@@ -65,6 +85,7 @@ int fli_cuda_last(void)
 /* Not zero, so that nobody counts on zeros. */
 int fli_cuda_alloc(size_t bytes, void **out)
 {
+    if (next(1)) return failure;
     if ((double)bytes > memory) return NO_MEMORY;
     *out = aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (!*out) return NO_MEMORY;
@@ -77,6 +98,7 @@ void fli_cuda_unpin(void *p) { free(p); }
 
 static int copy(void *to, const void *from, size_t bytes)
 {
+    if (next(0)) return failure;
     if (bytes) memcpy(to, from, bytes);
     return OK;
 }
@@ -98,6 +120,7 @@ int fli_cuda_move(fli_stream s, void *to, const void *from, size_t bytes)
 int fli_cuda_zero(fli_stream s, void *there, size_t bytes)
 {
     (void)s;
+    if (next(0)) return failure;
     if (bytes) memset(there, 0, bytes);
     return OK;
 }
