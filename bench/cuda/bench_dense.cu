@@ -229,6 +229,26 @@ static void bench_step(problem *p, fli_cuda_type t, int cuts)
         line(p, t, name[w], timed(p->s, call), wrong, 2);
     }
 }
+static void bench_link(problem *p, fli_cuda_type t)
+{
+    static const char *const name[] = {"link 1x4", "link 2x2", "link 4x1", "link 5x1", "link 7x1", "link best"};
+    if (!fli_cuda_fc_link_fits(t, &p->l, p->rows)) return;
+    for (int how = 0; how <= FLI_FC_LINKS; how++) {
+        auto call = [&] {
+            if (how < FLI_FC_LINKS)
+                fli_cuda_fc_link_how(p->s, t, &p->l, &p->batch, &p->batch, p->error, p->in, p->in, p->out,
+                                     (fli_fc_link)how);
+            else
+                fli_cuda_fc_link(p->s, t, &p->l, &p->batch, &p->batch, p->error, p->in, p->in, p->out);
+        };
+        refill(p);
+        fli_cuda_fc_step(p->s, FLI_CUDA_F64, &p->l, &p->wide_batch, p->wide_error, p->wide_in, 0);
+        fli_cuda_fc_forward(p->s, FLI_CUDA_F64, &p->l, &p->wide_batch, p->wide_in, p->wide_out);
+        call();
+        double wrong = error_of(p, p->out, p->wide_out, p->rows * p->l.out[0], NULL);
+        line(p, t, name[how], timed(p->s, call), wrong, 2);
+    }
+}
 /* With one more vector to read, as methods that correct their clients' drift have it. */
 static void bench_shifted(problem *p, fli_cuda_type t)
 {
@@ -247,23 +267,27 @@ static void bench_tail(problem *p, fli_cuda_type t)
 }
 
 /* Steps of whole networks, layers one after the other, without gathering samples. */
-static void bench_network(cudaStream_t s, fli_cuda_type t, uint32_t lanes, int middle)
+static void bench_network(cudaStream_t s, fli_cuda_type t, uint32_t lanes, int middle, int linked)
 {
     problem a = problem_new(s, 784, 200, lanes, 50), m = problem_new(s, 200, 200, lanes, 50);
     problem z = problem_new(s, 200, 10, lanes, 50);
     fli_cuda_loss loss = {FLI_NET_SOFTMAX, 10, z.label, 0, 0};
     double us = timed(s, [&] {
-        fli_cuda_fc_forward(s, t, &a.l, &a.batch, a.in, middle ? m.in : z.in);
+        if (!linked) fli_cuda_fc_forward(s, t, &a.l, &a.batch, a.in, middle ? m.in : z.in);
         if (middle) fli_cuda_fc_forward(s, t, &m.l, &m.batch, m.in, z.in);
         fli_cuda_fc_tail(s, &z.l, &loss, &z.batch, z.in, 1, z.below, 0);
         if (middle) {
             fli_cuda_fc_backward(s, t, &m.l, &m.batch, z.below, m.in, m.below);
             fli_cuda_fc_step(s, t, &m.l, &m.batch, z.below, m.in, 0);
         }
-        fli_cuda_fc_step(s, t, &a.l, &a.batch, middle ? m.below : z.below, a.in, 0);
+        const float *error = middle ? m.below : z.below;
+        if (linked)
+            fli_cuda_fc_link(s, t, &a.l, &a.batch, &a.batch, error, a.in, a.in, middle ? m.in : z.in);
+        else
+            fli_cuda_fc_step(s, t, &a.l, &a.batch, error, a.in, 0);
     });
-    printf("%4u lanes  50 rows 784-200%s-10 %s all but gathering: %8.2f us %7.3f us/lane\n", lanes,
-           middle ? "-200" : "", type_name(t), us, us / lanes);
+    printf("%4u lanes  50 rows 784-200%s-10 %s all but gathering%s: %8.2f us %7.3f us/lane\n", lanes,
+           middle ? "-200" : "", type_name(t), linked ? ", linked" : "", us, us / lanes);
     problem_free(&a), problem_free(&m), problem_free(&z);
 }
 
@@ -275,6 +299,7 @@ static void bench_layer(cudaStream_t s, size_t in, size_t out, uint32_t lanes, u
         bench_backward(&p, (fli_cuda_type)t);
         bench_step(&p, (fli_cuda_type)t, cuts);
         bench_shifted(&p, (fli_cuda_type)t);
+        if (in == 784) bench_link(&p, (fli_cuda_type)t);
         if (out <= 64) bench_tail(&p, (fli_cuda_type)t);
     }
     problem_free(&p);
@@ -290,7 +315,7 @@ int main()
     bench_layer(s, 784, 200, 100, 10, 0);
     for (uint32_t lanes = 10; lanes <= 100; lanes *= 10)
         for (int t = FLI_CUDA_F32; t <= FLI_CUDA_TF32; t++)
-            for (int middle = 0; middle < 2; middle++) bench_network(s, (fli_cuda_type)t, lanes, middle);
+            for (int i = 0; i < 4; i++) bench_network(s, (fli_cuda_type)t, lanes, i % 2, i / 2);
     MUST(cudaDeviceSynchronize());
     return 0;
 }

@@ -1,6 +1,7 @@
 /* Layers of units, many lanes at once: which kernel, how many blocks. The kernels are in dense_product.cuh (forward,
  * backward), dense_step.cuh and, for double precision, dense_plain.cuh. */
 #include "cuda/dense.h"
+#include "cuda/dense_link.cuh"
 #include "cuda/dense_plain.cuh"
 #include "cuda/dense_product.cuh"
 #include "cuda/dense_step.cuh"
@@ -165,4 +166,61 @@ extern "C" void fli_cuda_fc_step(fli_stream s, fli_cuda_type type, const fli_net
                                  const void *error, const void *in, int add)
 {
     fli_cuda_fc_step_block(s, type, l, b, error, in, add, FLI_FC_4X1);
+}
+
+/* ---- from one mini-batch to the next ------------------------------------------------------------------- */
+
+enum { LINK_ROWS = 56 };
+
+template <int SPLIT, class S>
+static void launch_link(const fc_call &c, const fli_cuda_batch *next, const float *error, const float *x)
+{
+    auto kernel = fc_link<SPLIT, S>;
+    dim3 grid(pieces(c.layer.units, S::TU), c.batch.lanes);
+    FLI_LAUNCH_EARLY(c.stream, kernel, grid, dim3(S::THREADS), 4 * (size_t)S::FLOATS, c.batch, *next, c.layer, error,
+                     c.in, x, c.out);
+}
+template <int SPLIT, int WU, int WC, int STAGES>
+static void link_rows(const fc_call &c, const fli_cuda_batch *next, const float *error, const float *x)
+{
+    uint32_t rows = rows_of(&c.batch);
+    if (rows <= 16)
+        launch_link<SPLIT, fc_chain<2, WU, WC, STAGES>>(c, next, error, x);
+    else if (rows <= 32)
+        launch_link<SPLIT, fc_chain<4, WU, WC, STAGES>>(c, next, error, x);
+    else
+        launch_link<SPLIT, fc_chain<7, WU, WC, STAGES>>(c, next, error, x);
+}
+template <int SPLIT>
+static void link(const fc_call &c, const fli_cuda_batch *next, const float *error, const float *x, fli_fc_link how)
+{
+    switch (how) {
+    case FLI_FC_LINK_1X4: return link_rows<SPLIT, 1, 4, 2>(c, next, error, x);
+    case FLI_FC_LINK_4X1: return launch_link<SPLIT, fc_chain<7, 4, 1, 3>>(c, next, error, x);
+    case FLI_FC_LINK_5X1: return launch_link<SPLIT, fc_chain<7, 5, 1, 3>>(c, next, error, x);
+    case FLI_FC_LINK_2X2: return launch_link<SPLIT, fc_chain<7, 2, 2, 2>>(c, next, error, x);
+    default: return link_rows<SPLIT, 7, 1, 3>(c, next, error, x);
+    }
+}
+
+extern "C" int fli_cuda_fc_link_fits(fli_cuda_type type, const fli_net_layer *l, uint32_t rows)
+{
+    if (type == FLI_CUDA_F64 || l->kind != FLI_NET_FC || rows > LINK_ROWS) return 0;
+    return weights_aligned(fc_layer_of(l)) && fli_net_out(l) % 4 == 0;
+}
+extern "C" void fli_cuda_fc_link_how(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                                     const fli_cuda_batch *next, const void *error, const void *in, const void *x,
+                                     void *out, fli_fc_link how)
+{
+    const fc_call c = {s, *b, fc_layer_of(l), (const float *)in, NULL, (float *)out};
+    if (type == FLI_CUDA_F32) return link<1>(c, next, (const float *)error, (const float *)x, how);
+    link<0>(c, next, (const float *)error, (const float *)x, how);
+}
+extern "C" void fli_cuda_fc_link(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                                 const fli_cuda_batch *next, const void *error, const void *in, const void *x,
+                                 void *out)
+{
+    uint32_t few = pieces(fli_net_out(l), 16) * b->lanes;
+    fli_cuda_fc_link_how(s, type, l, b, next, error, in, x, out,
+                         few <= 4 * processors() ? FLI_FC_LINK_1X4 : FLI_FC_LINK_7X1);
 }

@@ -18,6 +18,19 @@ typedef enum { FLI_FC_4X1, FLI_FC_4X2, FLI_FC_2X2, FLI_FC_2X4, FLI_FC_BLOCKS } f
 void fli_cuda_fc_step_block(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                             const void *error, const void *in, int add, fli_fc_block block);
 
+/* Step and next outputs: warps of a block likewise. Outputs depend on it in their last bits. */
+typedef enum {
+    FLI_FC_LINK_1X4,
+    FLI_FC_LINK_2X2,
+    FLI_FC_LINK_4X1,
+    FLI_FC_LINK_5X1,
+    FLI_FC_LINK_7X1,
+    FLI_FC_LINKS
+} fli_fc_link;
+void fli_cuda_fc_link_how(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                          const fli_cuda_batch *next, const void *error, const void *in, const void *x, void *out,
+                          fli_fc_link how);
+
 #ifdef __cplusplus
 }
 #endif

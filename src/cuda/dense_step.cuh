@@ -85,21 +85,24 @@ static __device__ __forceinline__ void fc_ahead(const fc_run &r, const fli_updat
     fli_async_commit();
 }
 
-/* A warp's errors as fragments. */
-template <int SPLIT, class S>
-static __device__ __forceinline__ void fc_errors(const float *errors, fli_frag_a<SPLIT> *a)
+/* A warp's errors, as fragments want them: in single precision as they are, to be split when they are used, which saves
+ * registers; else rounded to tf32. */
+template <int SPLIT, class S> static __device__ __forceinline__ void fc_errors(const float *errors, float (*a)[4])
 {
     const uint32_t g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const float *from = errors + threadIdx.x / 32 / S::WC * 16 + g;
 #pragma unroll
     for (int k = 0; k < S::KT; k++)
 #pragma unroll
-        for (int e = 0; e < 4; e++) a[k].set(e, from[(8 * k + t + e / 2 * 4) * S::E_STRIDE + e % 2 * 8]);
+        for (int e = 0; e < 4; e++) {
+            const float v = from[(8 * k + t + e / 2 * 4) * S::E_STRIDE + e % 2 * 8];
+            a[k][e] = SPLIT ? v : __uint_as_float(fli_tf32(v));
+        }
 }
 
 /* sum += the piece's products. */
 template <int SPLIT, class S>
-static __device__ __forceinline__ void fc_gradient(const float *x, const fli_frag_a<SPLIT> *a, float (*sum)[4])
+static __device__ __forceinline__ void fc_gradient(const float *x, const float (*errors)[4], float (*sum)[4])
 {
     const uint32_t g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const float *from = x + t * S::X_STRIDE + threadIdx.x / 32 % S::WC * 32 + 4 * (g / 2 + g % 2 * 4);
@@ -108,14 +111,22 @@ static __device__ __forceinline__ void fc_gradient(const float *x, const fli_fra
         const float4 p = *(const float4 *)(from + 8 * k * S::X_STRIDE);
         const float4 q = *(const float4 *)(from + (8 * k + 4) * S::X_STRIDE);
         const float upper[4] = {p.x, p.y, p.z, p.w}, lower[4] = {q.x, q.y, q.z, q.w};
+        fli_frag_a<SPLIT> a;
         fli_frag_b<SPLIT> b[4];
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            if (SPLIT)
+                a.set(e, errors[k][e]);
+            else
+                a.hi[e] = __float_as_uint(errors[k][e]);
+        }
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             b[j].set(0, upper[j]);
             b[j].set(1, lower[j]);
         }
 #pragma unroll
-        for (int j = 0; j < 4; j++) fli_mma_add<SPLIT>(sum[j], a[k], b[j]);
+        for (int j = 0; j < 4; j++) fli_mma_add<SPLIT>(sum[j], a, b[j]);
     }
 }
 
@@ -167,8 +178,7 @@ static __device__ __forceinline__ void fc_bias(const fc_run &r, const fli_update
 template <int SPLIT, int VEC, class S>
 static __device__ __forceinline__ void fc_run_pieces(const fc_run &r, const fli_update<float> &u, const fc_layer &l)
 {
-    fli_frag_a<SPLIT> a[S::KT];
-    float sum[4][4], bias = 0;
+    float a[S::KT][4], sum[4][4], bias = 0;
     const uint32_t warp = threadIdx.x / 32;
     const int busy = r.unit + warp / S::WC * 16 < r.w.rows;
     for (uint32_t i = 0; i < S::STAGES - 1; i++) fc_ahead<VEC, S>(r, u, l.weight, i);

@@ -168,6 +168,12 @@ void fli_cuda_fc_backward(fli_stream s, fli_cuda_type type, const fli_net_layer 
  * added. */
 void fli_cuda_fc_step(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                       const void *error, const void *in, int add);
+/* fli_cuda_fc_step of the first layer and then, with the new weights, fli_cuda_fc_forward of the next mini-batch x, at
+ * once: `next` has the same lanes, or fewer. For lanes without `gradient`. fits: whether it is made for this type, this
+ * layer and mini-batches of this many rows. */
+int fli_cuda_fc_link_fits(fli_cuda_type type, const fli_net_layer *l, uint32_t rows);
+void fli_cuda_fc_link(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                      const fli_cuda_batch *next, const void *error, const void *in, const void *x, void *out);
 
 /* tail.cu: the last layer and softmax at once, for labelled rows alone (no lane has rest rows): outputs, errors, the error
  * below (NULL: there is nothing below; masked: 0 where `in` is not positive), and the layer's step. fits: whether it is

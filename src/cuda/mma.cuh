@@ -39,8 +39,10 @@ static __device__ __forceinline__ void fli_mma(float d[4], const uint32_t a[4], 
 
 static __device__ __forceinline__ void fli_split(float a, uint32_t *hi, uint32_t *lo)
 {
-    *hi = fli_tf32(a);
-    *lo = __float_as_uint(a - __uint_as_float(*hi)); /* tensor cores do not look at the bits that tf32 lacks */
+    /* To the nearest, by adding half a unit of the last bit. A NaN may be lost in hi, but stays in lo. Tensor cores do
+     * not look at the bits that tf32 lacks, so lo may have them. */
+    *hi = (__float_as_uint(a) + 0x1000u) & 0xffffe000u;
+    *lo = __float_as_uint(a - __uint_as_float(*hi));
 }
 
 /* Fragments; SPLIT: single precision, else tf32. */

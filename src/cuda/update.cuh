@@ -42,11 +42,11 @@ template <typename T> struct fli_update {
         rho = (T)l->rho, momentum = (T)l->momentum, add = added;
     }
 
-    /* Q groups of V entries, from at[q] on: they have the gradient g and were `now` before; or the gradient itself is
-     * wanted. Where there[q] is 0 nothing happens. All groups are read before any is written, so that a thread waits
-     * once. */
+    /* Q groups of V entries, from at[q] on: they have the gradient g, and `now` becomes what they are then; or the
+     * gradient itself is wanted. Where there[q] is 0 nothing is read or written. All groups are read before any is
+     * written, so that a thread waits once. */
     template <int Q, int V>
-    __device__ __forceinline__ void groups(const size_t *at, const int *there, T (*g)[V], const T (*now)[V]) const
+    __device__ __forceinline__ void groups(const size_t *at, const int *there, T (*g)[V], T (*now)[V]) const
     {
         T v[Q][V];
         if (gradient) {
@@ -70,8 +70,8 @@ template <typename T> struct fli_update {
             each<Q, V>([&](int q, int j) { g[q][j] += momentum * v[q][j]; });
             write<Q, V>(buffer, at, there, g);
         }
-        each<Q, V>([&](int q, int j) { v[q][j] = now[q][j] - lr * g[q][j]; });
-        write<Q, V>(z, at, there, v);
+        each<Q, V>([&](int q, int j) { now[q][j] -= lr * g[q][j]; });
+        write<Q, V>(z, at, there, now);
     }
     /* V entries from `at` on. */
     template <int V> __device__ __forceinline__ void apply(size_t at, const T *g, const T *now) const

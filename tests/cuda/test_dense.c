@@ -268,6 +268,73 @@ static void check(shape c, fli_fc_cut cut, fli_fc_block block)
     unset(&b);
 }
 
+/* ---- the step and the next outputs ---- */
+
+/* The next samples are h; lane l has one of them less than of the first, and the last lane has none. */
+static void check_link(shape c, fli_fc_link how)
+{
+    bench b;
+    double size;
+    set(&b, c);
+    for (uint32_t l = 0; l < c.lanes; l++) {
+        b.lane[l].n = 2 * rows_of(&c, l) - 1; /* all of a mini-batch, then one less */
+        b.lane[l].steps = 2;
+    }
+    fli_cuda_upload(stream(), b.lanes_at, b.lane, c.lanes * sizeof *b.lane);
+    fli_cuda_batch now = b.batch, next = b.batch;
+    now.step = 2, next.step = 3, next.lanes = c.lanes - 1;
+    assert_true(fli_cuda_fc_link_fits(c.type, &b.layer, c.rows));
+    fli_cuda_fc_link_how(stream(), c.type, &b.layer, &now, &next, b.error_at, b.in_at, b.h_at, b.out_at, how);
+    double *out = read_back(&c, c.lanes * b.room * c.units, b.out_at);
+    for (uint32_t l = 0; l < c.lanes; l++) {
+        double *z = read_back(&c, b.parameters, b.at[l][0]);
+        check_lane_step(&b, l);
+        for (uint32_t r = 0; r < b.room; r++)
+            for (uint32_t u = 0; u < c.units; u++) {
+                double got = out[(l * b.room + r) * c.units + u];
+                if (l == c.lanes - 1 || r >= rows_of(&c, l) - 1) {
+                    assert_true(isnan(got));
+                    continue;
+                }
+                const double *x = b.h + (l * b.room + r) * c.inputs, *w = z + b.layer.weight + (size_t)u * c.inputs;
+                double v = product(c.inputs, x, 1, w, 1, &size);
+                if (!c.unbiased) v += z[b.layer.bias + u];
+                same(&c, got, c.relu && v < 0 ? 0 : v, size + 1, "next outputs");
+            }
+        free(z);
+    }
+    free(out);
+    unset(&b);
+}
+
+static void test_link(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 24; i++) {
+        static const uint32_t lines[] = {50, 16, 20, 56, 9, 32};
+        shape c = {.type = i % 3 == 1 ? FLI_CUDA_TF32 : FLI_CUDA_F32,
+                   .lanes = 2,
+                   .rows = lines[i % 6],
+                   .inputs = 4 * (10 + 11 * (uint32_t)(i % 7)),
+                   .units = 4 * (1 + 3 * (uint32_t)(i % 11)),
+                   .offset = 4,
+                   .relu = i % 2,
+                   .unbiased = i % 5 == 4,
+                   .shift = i & 1,
+                   .anchor = i >> 1 & 1,
+                   .momentum = i >> 2 & 1,
+                   .rates = 0};
+        check_link(c, (fli_fc_link)(i % FLI_FC_LINKS));
+    }
+    for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) {
+        fli_emulated_order(o);
+        for (int how = 0; how < FLI_FC_LINKS; how++)
+            check_link((shape){.type = FLI_CUDA_F32, .lanes = 2, .rows = 50, .inputs = 200, .units = 120},
+                       (fli_fc_link)how);
+    }
+    fli_emulated_order(FLI_ORDER_FORWARD);
+}
+
 /* ---- the tail ---- */
 
 /* Sample i has label (7 i) % units; row r of lane l is sample 3 r + l of step 1. */
@@ -419,8 +486,9 @@ static void test_orders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_cuts), cmocka_unit_test(test_terms),
-        cmocka_unit_test(test_orders), cmocka_unit_test(test_tail), cmocka_unit_test(test_tail_fits),
+        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_cuts),   cmocka_unit_test(test_terms),
+        cmocka_unit_test(test_link),      cmocka_unit_test(test_orders), cmocka_unit_test(test_tail),
+        cmocka_unit_test(test_tail_fits),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }
