@@ -113,7 +113,8 @@ void fli_cuda_sweep_pack(const fli_engine_net *n, size_t lanes, uint32_t room, i
 {
     size_t rows = lanes * room, column = rows * n->real;
     *out = (fli_cuda_sweep){.lanes = (uint32_t)lanes, .room = room};
-    out->x = fli_parcel_room(p, column * n->network.features);
+    for (size_t i = 0; i < (flags & FLI_SWEEP_LINK ? 2 : 1); i++)
+        out->x[i] = fli_parcel_room(p, column * n->network.features);
     for (size_t l = 0; l < n->depth; l++) {
         const fli_cuda_stage *t = &n->stage[l];
         out->h[l] = fli_parcel_room(p, column * t->out);
@@ -130,6 +131,7 @@ double fli_cuda_net_bytes(const fli_engine_net *n, size_t lanes, size_t batch, i
     size_t rows = batch < n->piece ? batch : n->piece, vectors = (momentum != 0) + (batch > n->piece);
     uint32_t room = fli_cuda_room(rows);
     double reals = (double)n->network.features + (double)error_width(n, 0) + (double)error_width(n, 1), places = 0;
+    if (fli_cuda_fc_link_fits(n->type, n->stage[0].layer, (uint32_t)rows)) reals += (double)n->network.features;
     for (size_t l = 0; l < n->depth; l++) {
         reals += (double)n->stage[l].out;
         if (keeps_places(&n->stage[l])) places += (double)n->stage[l].out;

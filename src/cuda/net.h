@@ -50,7 +50,7 @@ struct fli_engine_net {
 /* Where a block's mini-batches pass through. Matrices have lanes * room rows. */
 typedef struct {
     uint32_t lanes, room;
-    void *x;
+    void *x[2]; /* samples; the second one only with FLI_SWEEP_LINK */
     void *h[FLI_NET_LAYERS_MAX]; /* behind each stage; the last one is logits, then their errors */
     unsigned char *which[FLI_NET_LAYERS_MAX];
     void *error[2]; /* that at the input of stage l is in error[l & 1] */
@@ -58,7 +58,7 @@ typedef struct {
     void *work;
 } fli_cuda_sweep;
 
-enum { FLI_SWEEP_BACK = 1, FLI_SWEEP_PAIR = 2 }; /* errors are wanted; and p */
+enum { FLI_SWEEP_BACK = 1, FLI_SWEEP_PAIR = 2, FLI_SWEEP_LINK = 4 }; /* errors are wanted; p; a second x */
 void fli_cuda_sweep_pack(const fli_engine_net *n, size_t lanes, uint32_t room, int flags, fli_parcel *p,
                          fli_cuda_sweep *out);
 /* Rows that lanes have room for, so that `rows` of them fit. */
@@ -72,6 +72,11 @@ typedef struct {
     fli_stream stream;
     fli_cuda_batch batch;
     fli_cuda_loss loss;
+    int side; /* the x that has the samples */
+    /* Where fli_cuda_fc_link_fits the first layer, and all rows are computed at a time: */
+    const fli_cuda_batch *next; /* the mini-batch behind this one, in the other x: with the step on the first layer its
+                                   outputs are computed; NULL: there is none */
+    int begun;                  /* this one was the `next` of a pass */
 } fli_cuda_pass;
 
 /* Samples of the piece; then its logits, which are returned; then from their errors the steps, or gradients, which with

@@ -1,12 +1,12 @@
 /* A mini-batch through the layers and back. */
 #include "cuda/net.h"
 
-static const void *input_of(const fli_cuda_pass *p, size_t l) { return l ? p->sweep->h[l - 1] : p->sweep->x; }
+static const void *input_of(const fli_cuda_pass *p, size_t l) { return l ? p->sweep->h[l - 1] : p->sweep->x[p->side]; }
 
 void fli_cuda_pass_gather(const fli_cuda_pass *p)
 {
     int image = p->net->stage[0].layer->kind != FLI_NET_FC;
-    fli_cuda_gather(p->stream, p->net->type, p->data, &p->batch, image, p->sweep->x);
+    fli_cuda_gather(p->stream, p->net->type, p->data, &p->batch, image, p->sweep->x[p->side]);
 }
 
 static void forward(const fli_cuda_pass *p, size_t l)
@@ -51,7 +51,9 @@ static void step(const fli_cuda_pass *p, size_t l, const void *error, int add)
     const fli_cuda_stage *t = &p->net->stage[l];
     const fli_cuda_sweep *w = p->sweep;
     const void *in = input_of(p, l);
-    if (t->layer->kind == FLI_NET_FC)
+    if (!l && p->next)
+        fli_cuda_fc_link(p->stream, p->net->type, t->layer, &p->batch, p->next, error, in, w->x[!p->side], w->h[0]);
+    else if (t->layer->kind == FLI_NET_FC)
         fli_cuda_fc_step(p->stream, p->net->type, t->layer, &p->batch, error, in, add);
     else if (t->layer->kind == FLI_NET_CONV)
         fli_cuda_conv_step(p->stream, p->net->type, t->layer, t->pool, &p->batch, error, t->chw, w->which[l], in, add,
@@ -79,7 +81,7 @@ void fli_cuda_pass_at_once(const fli_cuda_pass *p, int add)
     size_t last = p->net->depth - 1;
     const fli_cuda_stage *t = &p->net->stage[last];
     void *error = last > p->net->first ? p->sweep->error[last & 1] : NULL;
-    for (size_t l = 0; l < last; l++) forward(p, l);
+    for (size_t l = p->begun ? 1 : 0; l < last; l++) forward(p, l);
     fli_cuda_fc_tail(p->stream, t->layer, &p->loss, &p->batch, input_of(p, last), t->masked, error, add);
     if (last > p->net->first) down(p, last - 1, error, add);
 }

@@ -15,7 +15,8 @@ typedef struct {
     /* whole turns in one kernel; NULL: there is none for them */
     void (*whole)(fli_stream, fli_cuda_type, const fli_network *, const fli_cuda_data *, const fli_cuda_lane *,
                   uint32_t lanes, uint32_t batch);
-    int tail; /* the last layer and the losses in one kernel */
+    int tail; /* the last layer and the losses in one kernel, */
+    int link; /* and the first layer's step and its next outputs */
     /* there: */
     const fli_cuda_lane *lanes_there, *own_there;
     const fli_cuda_drawing *drawing_there;
@@ -124,7 +125,7 @@ static void pack(void *arg, size_t lanes, fli_parcel *p)
     b->drawing_there = fli_parcel_put(p, n->drawing, lanes * sizeof *n->drawing);
     b->lanes_there = fli_parcel_put(p, n->lane, lanes * sizeof *n->lane);
     if (b->pair) b->own_there = fli_parcel_put(p, n->own, lanes * sizeof *n->own);
-    int flags = FLI_SWEEP_BACK | (b->pair ? FLI_SWEEP_PAIR : 0);
+    int flags = FLI_SWEEP_BACK | (b->pair ? FLI_SWEEP_PAIR : 0) | (b->link ? FLI_SWEEP_LINK : 0);
     if (!b->whole) fli_cuda_sweep_pack(n, lanes, b->room, flags, p, &b->sweep);
 }
 
@@ -193,6 +194,33 @@ static void train_step(const block *b, fli_cuda_pass *p)
     if (b->pair) fli_cuda_sgd(p->stream, b->net->type, &p->batch, b->net->network.parameters);
 }
 
+/* Lanes that take step k, of the first `lanes`. */
+static uint32_t going(const block *b, uint32_t lanes, uint32_t k)
+{
+    while (lanes && b->lane[lanes - 1].steps <= k) lanes--;
+    return lanes;
+}
+
+/* The same for a chain of steps: the next mini-batch is there when a step ends, and the first layer passes from one to
+ * the other. */
+static void train_linked(const block *b, fli_cuda_pass *p)
+{
+    p->batch.lane = b->lanes_there;
+    if (!p->begun) fli_cuda_pass_gather(p);
+    fli_cuda_pass after = *p;
+    after.side = !p->side;
+    after.batch.step++;
+    after.batch.lanes = going(b, p->batch.lanes, after.batch.step);
+    if (after.batch.lanes) {
+        fli_cuda_pass_gather(&after);
+        p->next = &after.batch;
+    }
+    fli_cuda_pass_at_once(p, 0);
+    p->next = NULL;
+    p->side = after.side;
+    p->begun = 1;
+}
+
 static void train_lanes(const block *b, size_t lanes, const fli_cuda_data *data, fli_stream stream)
 {
     fli_cuda_pass p = {
@@ -203,11 +231,12 @@ static void train_lanes(const block *b, size_t lanes, const fli_cuda_data *data,
         .batch = {.most = b->rows, .room = b->room, .augment = data->augment, .crowd = (uint32_t)b->turns->lanes},
         .loss = fli_cuda_loss_of(b->net, data, b->turns->semi)};
     p.batch.lanes = (uint32_t)lanes;
-    for (uint32_t k = 0;; k++) {
-        while (p.batch.lanes && b->lane[p.batch.lanes - 1].steps <= k) p.batch.lanes--;
-        if (!p.batch.lanes) return;
+    for (uint32_t k = 0; (p.batch.lanes = going(b, p.batch.lanes, k)) > 0; k++) {
         p.batch.step = k;
-        train_step(b, &p);
+        if (b->link)
+            train_linked(b, &p);
+        else
+            train_step(b, &p);
     }
 }
 
@@ -234,6 +263,7 @@ static block block_of(fli_engine_net *n, const fli_engine_turns *turns, const fl
     b.room = fli_cuda_room(b.rows);
     fli_cuda_loss loss = fli_cuda_loss_of(n, data, turns->semi);
     b.tail = plain && fli_cuda_fc_tail_fits(n->type, n->stage[n->depth - 1].layer, &loss, b.rows);
+    b.link = b.tail && !b.split && n->depth > 1 && fli_cuda_fc_link_fits(n->type, n->stage[0].layer, b.rows);
     return b;
 }
 
