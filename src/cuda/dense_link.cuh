@@ -32,7 +32,9 @@ template <int KT_, int WU_, int WC_, int STAGES_> struct fc_chain {
         ALL = (STAGES - 1) * ONE + (ONE > E ? ONE : E),
         FLOATS = (ALL > SUMS ? ALL : SUMS) + TU, /* and the new bias */
         BLOCKS = 227 * 256 / (FLOATS + 256),
-        FEWER = 12 / (WU * WC) > 1 ? 12 / (WU * WC) : WU * WC > 8 ? 1 : 2,
+        FEWER = 12 / (WU * WC) > 1 ? 12 / (WU * WC)
+                : WU *WC > 8       ? 1
+                                   : 2,
         RESIDENT = BLOCKS < FEWER ? BLOCKS : FEWER
     };
 };
@@ -49,8 +51,7 @@ template <class S> static __device__ __forceinline__ void fc_link_ahead(const fc
         float *stage = memory + i % S::STAGES * S::ONE;
         fc_fetch<along_k<S::TC>, 1, S::TU, S::TC, S::THREADS>(stage + S::X + S::NEXT, r.w, r.unit, i * S::TC);
         fc_fetch<apart<S::X_STRIDE>, 1, S::ROWS, S::TC, S::THREADS>(stage, r.in, 0, i * S::TC);
-        if (r.next.rows)
-            fc_fetch<along_k<S::TC>, 1, S::ROWS, S::TC, S::THREADS>(stage + S::X, r.next, 0, i * S::TC);
+        if (r.next.rows) fc_fetch<along_k<S::TC>, 1, S::ROWS, S::TC, S::THREADS>(stage + S::X, r.next, 0, i * S::TC);
     }
     fli_async_commit();
 }

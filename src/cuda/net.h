@@ -50,7 +50,7 @@ struct fli_engine_net {
 /* Where a block's mini-batches pass through. Matrices have lanes * room rows. */
 typedef struct {
     uint32_t lanes, room;
-    void *x[2]; /* samples; the second one only with FLI_SWEEP_LINK */
+    void *x[2];                  /* samples; the second one only with FLI_SWEEP_LINK */
     void *h[FLI_NET_LAYERS_MAX]; /* behind each stage; the last one is logits, then their errors */
     unsigned char *which[FLI_NET_LAYERS_MAX];
     void *error[2]; /* that at the input of stage l is in error[l & 1] */

@@ -28,6 +28,7 @@ static const net_case cases[] = {
     {"cnn", "layers=conv 3x2, pool 2, pool 2, fc 4", {1, 6, 6}, 3, 0},
     {"softmax", "", {2, 5, 5}, 3, 1, FLI_AUGMENT_CIFAR, 0},
     {"cnn", "layers=conv 3x3 same, pool 2", {2, 4, 4}, 3, 0, FLI_AUGMENT_CROP, 2},
+    {"mlp", "hidden=[8,12]", {1, 6, 6}, 3, 0, FLI_AUGMENT_CIFAR, 0},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
