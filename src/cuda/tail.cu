@@ -2,9 +2,9 @@
  * the layer's step. One block has one lane, and all that the layer works on in shared memory: as separate kernels these
  * are so small that starting them would take longer than computing them.
  *
- * Its time is one of waiting, not of computing. So whatever is read from far is asked for at the beginning, and products
- * are made on tensor cores, in single precision also for tf32: mma.cuh says which thread holds what, g and t are its
- * words. */
+ * Its time is one of waiting, not of computing. So whatever is read from far is asked for at the beginning. Loops are
+ * not unrolled, because instructions that are met once come from far, too. Products are made on tensor cores, in single
+ * precision also for tf32: mma.cuh says which thread holds what, g and t are its words. */
 #include "cuda/dense_product.cuh"
 #include "cuda/update.cuh"
 
@@ -57,19 +57,56 @@ __device__ __forceinline__ shared shared_of(const layout &y, float *memory)
     return s;
 }
 
-/* `rows` rows there are, `all` have room: the others become zeros. */
+/* `rows` rows there are, `all` have room: the others become zeros. A warp has every 16th row. */
 __device__ __forceinline__ void bring(float *to, const float *from, uint32_t rows, uint32_t all, const layout &y)
 {
-    const uint32_t quads = y.wide / 4;
     const int vec = y.inputs % 4 == 0 && (size_t)from % 16 == 0;
-    for (uint32_t i = threadIdx.x; i < all * quads; i += THREADS) {
-        uint32_t r = i / quads, c = i % quads * 4;
-        const float *at = from + (size_t)r * y.inputs + c;
+#pragma unroll 1
+    for (uint32_t r = threadIdx.x / WARP; r < all; r += WARPS) {
+        float *row = to + r * y.wide;
+        const float *at = from + (size_t)r * y.inputs;
         if (vec)
-            fli_async16(to + r * y.wide + c, at, r < rows && c < y.inputs);
+#pragma unroll 1
+            for (uint32_t c = threadIdx.x % WARP * 4; c < y.wide; c += WARP * 4)
+                fli_async16(row + c, at + c, r < rows && c < y.inputs);
         else
-            for (uint32_t j = 0; j < 4; j++) fli_async4(to + r * y.wide + c + j, at + j, r < rows && c + j < y.inputs);
+#pragma unroll 1
+            for (uint32_t c = threadIdx.x % WARP; c < y.wide; c += WARP)
+                fli_async4(row + c, at + c, r < rows && c < y.inputs);
     }
+}
+
+/* D += A B with the three parts of single precision apart, so that none waits for another. */
+struct sums {
+    float part[3][4];
+    __device__ __forceinline__ void clear()
+    {
+#pragma unroll
+        for (int i = 0; i < 12; i++) part[i / 4][i % 4] = 0;
+    }
+    __device__ __forceinline__ void add(const fli_frag_a<1> &a, const fli_frag_b<1> &b)
+    {
+        fli_mma(part[0], a.lo, b.hi);
+        fli_mma(part[1], a.hi, b.lo);
+        fli_mma(part[2], a.hi, b.hi);
+    }
+    __device__ __forceinline__ float total(int i) const { return part[0][i] + part[1][i] + part[2][i]; }
+};
+
+/* Fragments from shared memory: entries are `across` apart along the rows of A or columns of B, `along` along k. */
+__device__ __forceinline__ fli_frag_a<1> frag_a(const float *at, uint32_t across, uint32_t along)
+{
+    fli_frag_a<1> a;
+#pragma unroll
+    for (int i = 0; i < 4; i++) a.set(i, at[i % 2 * 8 * across + i / 2 * 4 * along]);
+    return a;
+}
+__device__ __forceinline__ fli_frag_b<1> frag_b(const float *at, uint32_t along)
+{
+    fli_frag_b<1> b;
+#pragma unroll
+    for (int i = 0; i < 2; i++) b.set(i, at[i * 4 * along]);
+    return b;
 }
 
 /* Labels of rows and the bias, which are not in a hurry. */
@@ -78,39 +115,30 @@ __device__ __forceinline__ void bring_rest(const layout &y, const shared &s, con
                                            uint32_t count)
 {
     const uint32_t *order = lane->order + (size_t)b.step * lane->stride + b.first;
+#pragma unroll 1
     for (uint32_t r = threadIdx.x; r < count; r += THREADS) s.label[r] = (uint32_t)labels[order[r]];
     const uint32_t c = THREADS - 1 - threadIdx.x;
     if (c < y.deep) s.bias[c] = bias && c < y.classes ? bias[c] : 0;
 }
 
-/* part[share][row][class]: a warp has 16 rows and a share of the inputs. Sums of 8 inputs are made anew and then added,
- * as tensor cores do not round what they add up to the nearest. */
+/* part[share][row][class]: a warp has 16 rows and a share of the inputs. */
 __device__ __forceinline__ void outputs(const layout &y, const shared &s)
 {
     const uint32_t tiles = y.high / 16, eights = (y.inputs + 7) / 8, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
+#pragma unroll 1
     for (uint32_t task = threadIdx.x / WARP; task < tiles * y.shares; task += WARPS) {
         const uint32_t row = task % tiles * 16 + g, share = task / tiles, end = eights * (share + 1) / y.shares;
-        for (uint32_t c0 = 0; c0 < y.deep; c0 += 16) {
-            const int two = c0 + 8 < y.deep;
-            float sum[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+        float *to = s.part + (share * y.high + row) * y.slots + 2 * t;
+#pragma unroll 1
+        for (uint32_t c = 0; c < y.deep; c += 8, to += 8) {
+            sums d;
+            d.clear();
 #pragma unroll 2
-            for (uint32_t e = eights * share / y.shares; e < end; e++) {
-                const float *x = s.in + row * y.wide + 8 * e + t, *w = s.weight + (c0 + g) * y.wide + 8 * e + t;
-                fli_frag_a<1> a;
-                for (int i = 0; i < 4; i++) a.set(i, x[i % 2 * 8 * y.wide + i / 2 * 4]);
+            for (uint32_t e = eights * share / y.shares; e < end; e++)
+                d.add(frag_a(s.in + row * y.wide + 8 * e + t, y.wide, 1),
+                      frag_b(s.weight + (c + g) * y.wide + 8 * e + t, 1));
 #pragma unroll
-                for (int n = 0; n < 2; n++) {
-                    if (n && !two) break;
-                    float fresh[4] = {0, 0, 0, 0};
-                    fli_frag_b<1> f;
-                    for (int i = 0; i < 2; i++) f.set(i, w[n * 8 * y.wide + 4 * i]);
-                    fli_mma_add<1>(fresh, a, f);
-                    for (int i = 0; i < 4; i++) sum[n][i] += fresh[i];
-                }
-            }
-            float *to = s.part + (share * y.high + row) * y.slots + c0 + 2 * t;
-            for (int i = 0; i < 8; i++)
-                if (i < 4 || two) to[i % 4 / 2 * 8 * y.slots + i / 4 * 8 + i % 2] = sum[i / 4][i % 4];
+            for (int i = 0; i < 4; i++) to[i / 2 * 8 * y.slots + i % 2] = d.total(i);
         }
     }
 }
@@ -120,55 +148,48 @@ __device__ __forceinline__ void outputs(const layout &y, const shared &s)
 __device__ __forceinline__ void row_error(const layout &y, const shared &s, uint32_t number, uint32_t count,
                                           float factor)
 {
-    const uint32_t row = number < y.high ? number : 0, own = threadIdx.x % PARTY;
-    float z[CLASSES_MOST / PARTY], top = -INFINITY, sum = 0;
-#pragma unroll
-    for (int i = 0; i < CLASSES_MOST / PARTY; i++) {
-        const uint32_t c = own + i * PARTY;
-        z[i] = -INFINITY;
-        if (c >= y.classes) continue;
-        z[i] = s.bias[c];
-        for (uint32_t p = 0; p < y.shares; p++) z[i] += s.part[(p * y.high + row) * y.slots + c];
-        top = z[i] > top ? z[i] : top;
+    const uint32_t own = threadIdx.x % PARTY, classes = number < count ? y.classes : 0;
+    float *e = s.error + number * y.slots, top = -INFINITY, sum = 0;
+#pragma unroll 1
+    for (uint32_t c = own; c < classes; c += PARTY) {
+        float z = s.bias[c];
+#pragma unroll 1
+        for (uint32_t p = 0; p < y.shares; p++) z += s.part[(p * y.high + number) * y.slots + c];
+        e[c] = z;
+        top = z > top ? z : top;
     }
     for (int d = PARTY / 2; d; d /= 2) {
         const float other = __shfl_xor_sync(0xffffffffu, top, d);
         top = other > top ? other : top;
     }
-#pragma unroll
-    for (int i = 0; i < CLASSES_MOST / PARTY; i++)
-        if (own + i * PARTY < y.classes) sum += z[i] = expf(z[i] - top);
+#pragma unroll 1
+    for (uint32_t c = own; c < classes; c += PARTY) sum += e[c] = expf(e[c] - top);
     for (int d = PARTY / 2; d; d /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+    if (number >= y.high) return;
     const float inverse = 1 / sum;
-    const int there = number < count;
-    const uint32_t label = there ? s.label[row] : 0;
-#pragma unroll
-    for (int i = 0; i < CLASSES_MOST / PARTY; i++) {
-        const uint32_t c = own + i * PARTY;
-        if (number < y.high && c < up(y.classes, 16))
-            s.error[row * y.slots + c] = there && c < y.classes ? (z[i] * inverse - (float)(c == label)) * factor : 0;
-    }
+#pragma unroll 1
+    for (uint32_t c = own; c < up(y.classes, 16); c += PARTY)
+        e[c] = c < classes ? (e[c] * inverse - (float)(c == s.label[number])) * factor : 0;
 }
 
 /* below = E W: a warp has 16 rows, and of the inputs every so many eight. */
 __device__ __forceinline__ void errors_below(const layout &y, const shared &s, uint32_t count, int masked, float *below)
 {
     const uint32_t tiles = y.high / 16, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
+#pragma unroll 1
     for (uint32_t task = threadIdx.x / WARP; task < tiles * ((y.inputs + 7) / 8); task += WARPS) {
         const uint32_t row = task % tiles * 16 + g, k0 = task / tiles * 8;
-        float sum[4] = {0, 0, 0, 0};
-        for (uint32_t c = 0; c < y.deep; c += 8) {
-            const float *e = s.error + row * y.slots + c + t, *w = s.weight + (c + t) * y.wide + k0 + g;
-            fli_frag_a<1> a;
-            fli_frag_b<1> b;
-            for (int i = 0; i < 4; i++) a.set(i, e[i % 2 * 8 * y.slots + i / 2 * 4]);
-            for (int i = 0; i < 2; i++) b.set(i, w[i * 4 * y.wide]);
-            fli_mma_add<1>(sum, a, b);
-        }
+        sums d;
+        d.clear();
+#pragma unroll 2
+        for (uint32_t c = 0; c < y.deep; c += 8)
+            d.add(frag_a(s.error + row * y.slots + c + t, y.slots, 1),
+                  frag_b(s.weight + (c + t) * y.wide + k0 + g, y.wide));
+#pragma unroll
         for (uint32_t i = 0; i < 4; i++) {
             const uint32_t r = row + i / 2 * 8, k = k0 + 2 * t + i % 2;
             if (r < count && k < y.inputs)
-                below[(size_t)r * y.inputs + k] = masked && !(s.in[r * y.wide + k] > 0) ? 0 : sum[i];
+                below[(size_t)r * y.inputs + k] = masked && !(s.in[r * y.wide + k] > 0) ? 0 : d.total(i);
         }
     }
 }
@@ -178,18 +199,15 @@ __device__ __forceinline__ void step(const layout &y, const shared &s, const fli
 {
     const uint32_t eights = (y.inputs + 7) / 8, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
     /* from the last warp on: the first ones have had more of the errors below */
+#pragma unroll 1
     for (uint32_t task = WARPS - 1 - threadIdx.x / WARP; task < eights * ((y.classes + 15) / 16); task += WARPS) {
         const uint32_t k0 = task % eights * 8, c0 = task / eights * 16;
-        float sum[4] = {0, 0, 0, 0};
-#pragma unroll 4
-        for (uint32_t r = 0; r < y.high; r += 8) {
-            const float *e = s.error + (r + t) * y.slots + c0 + g, *x = s.in + (r + t) * y.wide + k0 + g;
-            fli_frag_a<1> a;
-            fli_frag_b<1> b;
-            for (int i = 0; i < 4; i++) a.set(i, e[i / 2 * 4 * y.slots + i % 2 * 8]);
-            for (int i = 0; i < 2; i++) b.set(i, x[i * 4 * y.wide]);
-            fli_mma_add<1>(sum, a, b);
-        }
+        sums d;
+        d.clear();
+#pragma unroll 2
+        for (uint32_t r = 0; r < y.high; r += 8)
+            d.add(frag_a(s.error + (r + t) * y.slots + c0 + g, 1, y.slots),
+                  frag_b(s.in + (r + t) * y.wide + k0 + g, y.wide));
         size_t at[4];
         int there[4];
         float now[4][1], grad[4][1];
@@ -199,7 +217,7 @@ __device__ __forceinline__ void step(const layout &y, const shared &s, const fli
             there[i] = c < y.classes && k < y.inputs;
             at[i] = weight + (size_t)c * y.inputs + k;
             now[i][0] = there[i] ? s.weight[c * y.wide + k] : 0;
-            grad[i][0] = sum[i];
+            grad[i][0] = d.total(i);
         }
         u.template groups<4, 1>(at, there, grad, now);
     }
@@ -209,7 +227,7 @@ __device__ __forceinline__ void bias_step(const layout &y, const shared &s, cons
 {
     if (threadIdx.x >= y.classes) return;
     float sum = 0;
-#pragma unroll 8
+#pragma unroll 4
     for (uint32_t r = 0; r < y.high; r++) sum += s.error[r * y.slots + threadIdx.x];
     u.template apply<1>(bias + threadIdx.x, &sum, &s.bias[threadIdx.x]);
 }
@@ -234,6 +252,7 @@ __global__ void __launch_bounds__(THREADS) tail(fli_cuda_batch b, fc_layer l, la
     __syncthreads();
     outputs(y, s);
     __syncthreads();
+#pragma unroll 1
     for (uint32_t row = threadIdx.x / PARTY; row < up(y.high, THREADS / PARTY); row += THREADS / PARTY)
         row_error(y, s, row, count, factor);
     __syncthreads();
