@@ -186,8 +186,7 @@ static void line(const problem *p, fli_cuda_type t, const char *what, double us,
 
 static void bench_forward(problem *p, fli_cuda_type t, int cuts)
 {
-    static const char *const name[] = {"forward 16", "forward 32",   "forward 32/2",
-                                       "forward 64", "forward 64/2", "forward best"};
+    static const char *const name[] = {"forward 16", "forward 32", "forward best"};
     refill(p);
     fli_cuda_fc_forward(p->s, FLI_CUDA_F64, &p->l, &p->wide_batch, p->wide_in, p->wide_out);
     for (int cut = cuts ? 0 : FLI_FC_CUTS; cut <= FLI_FC_CUTS; cut++) {
@@ -209,25 +208,17 @@ static void bench_backward(problem *p, fli_cuda_type t)
     line(p, t, "backward", us, error_of(p, p->below, p->wide_below, p->rows * p->l.in[0], NULL), 1);
 }
 /* The gradient's error is judged by a gradient, the step's time by steps. */
-static void bench_step(problem *p, fli_cuda_type t, int cuts)
+static void bench_step(problem *p, fli_cuda_type t)
 {
-    static const char *const name[] = {"step 4x1", "step 4x2", "step 2x2", "step 2x4", "step best"};
-    for (int w = cuts ? 0 : FLI_FC_BLOCKS; w <= FLI_FC_BLOCKS; w++) {
-        auto call = [&] {
-            if (w < FLI_FC_BLOCKS)
-                fli_cuda_fc_step_block(p->s, t, &p->l, &p->batch, p->error, p->in, 0, (fli_fc_block)w);
-            else
-                fli_cuda_fc_step(p->s, t, &p->l, &p->batch, p->error, p->in, 0);
-        };
-        refill(p);
-        float *before = memory<float>(p->parameters);
-        MUST(cudaMemcpy(before, p->z, p->parameters * 4, cudaMemcpyDeviceToDevice));
-        fli_cuda_fc_step(p->s, FLI_CUDA_F64, &p->l, &p->wide_batch, p->wide_error, p->wide_in, 0);
-        call();
-        double wrong = error_of(p, p->z, p->wide_z, p->l.in[0] * p->l.out[0] + p->l.out[0], before);
-        MUST(cudaFree(before));
-        line(p, t, name[w], timed(p->s, call), wrong, 2);
-    }
+    auto call = [&] { fli_cuda_fc_step(p->s, t, &p->l, &p->batch, p->error, p->in, 0); };
+    refill(p);
+    float *before = memory<float>(p->parameters);
+    MUST(cudaMemcpy(before, p->z, p->parameters * 4, cudaMemcpyDeviceToDevice));
+    fli_cuda_fc_step(p->s, FLI_CUDA_F64, &p->l, &p->wide_batch, p->wide_error, p->wide_in, 0);
+    call();
+    double wrong = error_of(p, p->z, p->wide_z, p->l.in[0] * p->l.out[0] + p->l.out[0], before);
+    MUST(cudaFree(before));
+    line(p, t, "step", timed(p->s, call), wrong, 2);
 }
 static void bench_link(problem *p, fli_cuda_type t)
 {
@@ -297,7 +288,7 @@ static void bench_layer(cudaStream_t s, size_t in, size_t out, uint32_t lanes, u
     for (int t = FLI_CUDA_F32; t <= FLI_CUDA_TF32; t++) {
         bench_forward(&p, (fli_cuda_type)t, cuts);
         bench_backward(&p, (fli_cuda_type)t);
-        bench_step(&p, (fli_cuda_type)t, cuts);
+        bench_step(&p, (fli_cuda_type)t);
         bench_shifted(&p, (fli_cuda_type)t);
         if (in == 784) bench_link(&p, (fli_cuda_type)t);
         if (out <= 64) bench_tail(&p, (fli_cuda_type)t);

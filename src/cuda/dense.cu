@@ -60,14 +60,12 @@ template <int SPLIT, int BACK, int MT, int WM, int WK, int STAGES> static void p
 
 template <int SPLIT> static void forward(const fc_call &c, fli_fc_cut cut)
 {
-    if (!weights_aligned(c.layer)) return launch_product<SPLIT, 0, 0, fc_cut<2, 7, 1, 4, 3>>(c);
-    switch (cut) {
-    case FLI_FC_16: return product_rows<SPLIT, 0, 1, 1, 8, 3>(c);
-    case FLI_FC_32: return product_rows<SPLIT, 0, 2, 1, 4, 3>(c);
-    case FLI_FC_32_2: return launch_product<SPLIT, 0, 1, fc_cut<2, 7, 1, 4, 2>>(c);
-    case FLI_FC_64_2: return launch_product<SPLIT, 0, 1, fc_cut<2, 7, 2, 2, 3>>(c);
-    default: return launch_product<SPLIT, 0, 1, fc_cut<2, 7, 2, 4, 3>>(c);
-    }
+    if (!weights_aligned(c.layer))
+        launch_product<SPLIT, 0, 0, fc_cut<2, 7, 1, 4, 3>>(c);
+    else if (cut == FLI_FC_16)
+        product_rows<SPLIT, 0, 1, 1, 8, 3>(c);
+    else
+        product_rows<SPLIT, 0, 2, 1, 4, 3>(c);
 }
 template <int SPLIT> static void backward(const fc_call &c)
 {
@@ -141,31 +139,22 @@ template <int SPLIT, int WU, int WC, int STAGES> static void step_rows(const fc_
     else
         launch_step<SPLIT, 1, fc_stride<7, WU, WC, STAGES>>(c, error, add);
 }
-template <int SPLIT> static void step(const fc_call &c, const float *error, int add, fli_fc_block block)
+/* With three products for one a processor is busier computing, and smaller blocks fill it better. */
+template <int SPLIT> static void step(const fc_call &c, const float *error, int add)
 {
     if (!weights_aligned(c.layer) || c.layer.units % 4)
-        return launch_step<SPLIT, 0, fc_stride<7, 4, 1, 3>>(c, error, add);
-    switch (block) {
-    case FLI_FC_4X1: return step_rows<SPLIT, 4, 1, 3>(c, error, add);
-    case FLI_FC_4X2: return launch_step<SPLIT, 1, fc_stride<7, 4, 2, 3>>(c, error, add);
-    case FLI_FC_2X2: return launch_step<SPLIT, 1, fc_stride<7, 2, 2, 2>>(c, error, add);
-    default: return launch_step<SPLIT, 1, fc_stride<7, 2, 4, 2>>(c, error, add);
-    }
+        launch_step<SPLIT, 0, fc_stride<7, 4, 1, 3>>(c, error, add);
+    else
+        step_rows<SPLIT, 4, SPLIT ? 1 : 2, 3>(c, error, add);
 }
 
-extern "C" void fli_cuda_fc_step_block(fli_stream s, fli_cuda_type type, const fli_net_layer *l,
-                                       const fli_cuda_batch *b, const void *error, const void *in, int add,
-                                       fli_fc_block block)
-{
-    const fc_call c = {s, *b, fc_layer_of(l), (const float *)in, NULL, NULL};
-    if (type == FLI_CUDA_F64) return plain<FC_STEP>(c, error, add);
-    if (type == FLI_CUDA_F32) return step<1>(c, (const float *)error, add, block);
-    step<0>(c, (const float *)error, add, block);
-}
 extern "C" void fli_cuda_fc_step(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                                  const void *error, const void *in, int add)
 {
-    fli_cuda_fc_step_block(s, type, l, b, error, in, add, FLI_FC_4X1);
+    const fc_call c = {s, *b, fc_layer_of(l), (const float *)in, NULL, NULL};
+    if (type == FLI_CUDA_F64) return plain<FC_STEP>(c, error, add);
+    if (type == FLI_CUDA_F32) return step<1>(c, (const float *)error, add);
+    step<0>(c, (const float *)error, add);
 }
 
 /* ---- from one mini-batch to the next ------------------------------------------------------------------- */

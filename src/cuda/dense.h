@@ -9,16 +9,11 @@
 extern "C" {
 #endif
 
-/* Forward: units per block; _2: more blocks at a time. Results depend on it in their last bits. */
-typedef enum { FLI_FC_16, FLI_FC_32, FLI_FC_32_2, FLI_FC_64, FLI_FC_64_2, FLI_FC_CUTS } fli_fc_cut;
+/* Forward: units per block. Results depend on it in their last bits. */
+typedef enum { FLI_FC_16, FLI_FC_32, FLI_FC_CUTS } fli_fc_cut;
 void fli_cuda_fc_forward_cut(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                              const void *in, void *out, fli_fc_cut cut);
-/* Step: warps of a block along units and inputs. Results do not depend on it. */
-typedef enum { FLI_FC_4X1, FLI_FC_4X2, FLI_FC_2X2, FLI_FC_2X4, FLI_FC_BLOCKS } fli_fc_block;
-void fli_cuda_fc_step_block(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
-                            const void *error, const void *in, int add, fli_fc_block block);
-
-/* Step and next outputs: warps of a block likewise. Outputs depend on it in their last bits. */
+/* Step and next outputs: warps of a block along units and inputs. Outputs depend on it in their last bits. */
 typedef enum {
     FLI_FC_LINK_1X4,
     FLI_FC_LINK_2X2,

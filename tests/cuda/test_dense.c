@@ -251,20 +251,20 @@ static void check_lane_step(const bench *b, uint32_t l)
     }
     for (int v = 0; v < 5; v++) free(now[v]);
 }
-static void check_step(bench *b, fli_fc_block block)
+static void check_step(bench *b)
 {
-    fli_cuda_fc_step_block(stream(), b->c.type, &b->layer, &b->batch, b->error_at, b->in_at, b->c.add, block);
+    fli_cuda_fc_step(stream(), b->c.type, &b->layer, &b->batch, b->error_at, b->in_at, b->c.add);
     for (uint32_t l = 0; l < b->c.lanes + b->c.idle; l++) check_lane_step(b, l);
 }
 
-static void check(shape c, fli_fc_cut cut, fli_fc_block block)
+static void check(shape c, fli_fc_cut cut)
 {
     bench b;
     set(&b, c);
     check_forward(&b, cut);
     check_backward(&b, 0);
     check_backward(&b, 1);
-    check_step(&b, block);
+    check_step(&b);
     unset(&b);
 }
 
@@ -431,7 +431,7 @@ static void test_shapes(void **state)
         for (int type = FLI_CUDA_F32; type <= FLI_CUDA_F64; type++) {
             shape s = c[i];
             s.type = (fli_cuda_type)type;
-            check(s, (fli_fc_cut)(i % FLI_FC_CUTS), (fli_fc_block)(i % FLI_FC_BLOCKS));
+            check(s, (fli_fc_cut)(i % FLI_FC_CUTS));
         }
 }
 
@@ -441,7 +441,7 @@ static void test_cuts(void **state)
     (void)state;
     for (int cut = 0; cut < FLI_FC_CUTS; cut++)
         check((shape){.type = FLI_CUDA_F32, .lanes = 1, .rows = 50, .inputs = 784, .units = 200, .relu = 1},
-              (fli_fc_cut)cut, (fli_fc_block)(cut % FLI_FC_BLOCKS));
+              (fli_fc_cut)cut);
 }
 
 static void test_terms(void **state)
@@ -465,7 +465,7 @@ static void test_terms(void **state)
                        .add = i & 1};
             bench b;
             set(&b, c);
-            check_step(&b, FLI_FC_4X1);
+            check_step(&b);
             unset(&b);
         }
 }
@@ -476,8 +476,8 @@ static void test_orders(void **state)
     (void)state;
     for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) {
         fli_emulated_order(o);
-        check((shape){.type = FLI_CUDA_F32, .lanes = 2, .rows = 18, .inputs = 200, .units = 44}, FLI_FC_32, FLI_FC_4X1);
-        check((shape){.type = FLI_CUDA_F64, .lanes = 2, .rows = 18, .inputs = 40, .units = 44}, FLI_FC_32, FLI_FC_4X1);
+        check((shape){.type = FLI_CUDA_F32, .lanes = 2, .rows = 18, .inputs = 200, .units = 44}, FLI_FC_32);
+        check((shape){.type = FLI_CUDA_F64, .lanes = 2, .rows = 18, .inputs = 40, .units = 44}, FLI_FC_32);
         check_tail((shape){.type = FLI_CUDA_F32, .lanes = 2, .rows = 50, .inputs = 200, .units = 10}, 1);
     }
     fli_emulated_order(FLI_ORDER_FORWARD);
