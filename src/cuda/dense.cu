@@ -209,7 +209,7 @@ extern "C" void fli_cuda_fc_link(fli_stream s, fli_cuda_type type, const fli_net
                                  const fli_cuda_batch *next, const void *error, const void *in, const void *x,
                                  void *out)
 {
-    uint32_t few = pieces(fli_net_out(l), 16) * b->lanes;
+    uint32_t few = pieces(fli_net_out(l), 16) * fli_cuda_crowd(b);
     fli_cuda_fc_link_how(s, type, l, b, next, error, in, x, out,
                          few <= 4 * processors() ? FLI_FC_LINK_1X4 : FLI_FC_LINK_7X1);
 }

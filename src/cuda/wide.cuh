@@ -289,8 +289,8 @@ static __device__ __forceinline__ void below(const wide_plan &p, const wide_laye
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             const uint32_t unit = 8 * n + t + 4 * half;
-            const float2 v = unit < units ? *(const float2 *)(w + unit * l.stride + four_at(unit, g / 2))
-                                          : make_float2(0, 0);
+            const float2 v =
+                unit < units ? *(const float2 *)(w + unit * l.stride + four_at(unit, g / 2)) : make_float2(0, 0);
             b[0].set(half, v.x);
             b[1].set(half, v.y);
         }
@@ -298,8 +298,7 @@ static __device__ __forceinline__ void below(const wide_plan &p, const wide_laye
         for (int m = 0; m < MT; m++) {
             fli_frag_a<SPLIT> a;
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-                a.set(i, d[error_at<NT>(top + 16 * m + g + i % 2 * 8, 8 * n + t + i / 2 * 4)]);
+            for (int i = 0; i < 4; i++) a.set(i, d[error_at<NT>(top + 16 * m + g + i % 2 * 8, 8 * n + t + i / 2 * 4)]);
 #pragma unroll
             for (int i = 0; i < 2; i++) fli_mma_add<SPLIT>(sum[m][i], a, b[i]);
         }
