@@ -87,15 +87,13 @@ static __device__ __forceinline__ void add_terms(const fli_tape_term *term, uint
     }
 }
 
-/* All but sums. `of` knows what the thread has at hand. */
-template <class REAL, int V, class OF>
-static __device__ __forceinline__ pack<REAL, V> value(const fli_tape_op &o, const OF &of)
+/* All but sums, of what is at hand: x and y are what the operation reads, in their order. */
+template <class REAL, int V>
+static __device__ __forceinline__ pack<REAL, V> value(const fli_tape_op &o, const pack<REAL, V> &x,
+                                                      const pack<REAL, V> &y)
 {
     const REAL a = (REAL)o.a, b = (REAL)o.b;
-    pack<REAL, V> out = {}, x = {}, y = {};
-    if (o.kind != FLI_TAPE_FILL && o.kind != FLI_TAPE_SCALE) x = of(o.x);
-    if (o.kind == FLI_TAPE_LIN) y = of(o.y);
-    if (o.kind == FLI_TAPE_AXPY || o.kind == FLI_TAPE_SCALE) y = of(o.out);
+    pack<REAL, V> out = {};
 #pragma unroll
     for (int e = 0; e < V; e++) switch (o.kind) {
         case FLI_TAPE_COPY: out.v[e] = x.v[e]; break;
@@ -107,38 +105,75 @@ static __device__ __forceinline__ pack<REAL, V> value(const fli_tape_op &o, cons
     return out;
 }
 
-template <class REAL, int V>
-static __device__ void go(const fli_tape_op *op, uint32_t count, const fli_tape_term *term, entries mine)
+/* What they are; NULL: nothing. */
+static __device__ __forceinline__ const void *first_of(const fli_tape_op &o)
+{
+    return o.kind == FLI_TAPE_COPY || o.kind == FLI_TAPE_AXPY || o.kind == FLI_TAPE_LIN ? o.x : nullptr;
+}
+static __device__ __forceinline__ const void *second_of(const fli_tape_op &o)
+{
+    return o.kind == FLI_TAPE_LIN ? o.y : o.kind == FLI_TAPE_AXPY || o.kind == FLI_TAPE_SCALE ? o.out : nullptr;
+}
+
+/* Entries by entries, the first of a thread's and each `stride` behind. The next operation is fetched early, and all
+ * loads of one are under way together. */
+template <class REAL, int V, int U>
+static __device__ void go(const fli_tape_op *op, uint32_t count, const fli_tape_term *term, const entries (&mine)[U])
 {
     const void *at = nullptr;
-    pack<REAL, V> hand = {};
-    auto of = [&](const void *x) { return x == at ? hand : load<REAL, V>(x, mine); };
+    pack<REAL, V> hand[U] = {};
+    auto get_all = [&](const void *p, pack<REAL, V>(&to)[U]) {
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            to[u] = hand[u];
+            if (p && p != at) to[u] = load<REAL, V>(p, mine[u]);
+        }
+    };
+    fli_tape_op o = op[0];
     for (uint32_t k = 0; k < count; k++) {
-        const fli_tape_op o = op[k];
+        pack<REAL, V> x[U], y[U];
+        const fli_tape_op next = op[k + 1 < count ? k + 1 : k];
         if (o.kind == FLI_TAPE_SUM) {
-            hand = of(o.out);
-            add_terms<REAL, V>(term + o.first, o.count, mine, hand);
+            get_all(o.out, hand);
+#pragma unroll
+            for (int u = 0; u < U; u++) add_terms<REAL, V>(term + o.first, o.count, mine[u], hand[u]);
         } else {
-            hand = value<REAL, V>(o, of);
+            get_all(first_of(o), x);
+            get_all(second_of(o), y);
+            __syncwarp();
+#pragma unroll
+            for (int u = 0; u < U; u++) hand[u] = value<REAL, V>(o, x[u], y[u]);
         }
         at = o.out;
-        store<REAL, V>(o.out, mine, hand);
+#pragma unroll
+        for (int u = 0; u < U; u++) store<REAL, V>(o.out, mine[u], hand[u]);
+        o = next;
     }
 }
 
 enum { THREADS = 64 };
 
-template <class REAL, int V>
+/* A block has U times as many packs as threads. */
+template <class REAL, int V, int U>
 static __global__ void __launch_bounds__(THREADS)
     tape_kernel(size_t n, const fli_tape_op *op, const fli_tape_term *term, const uint32_t *begin, uint32_t lanes)
 {
-    const size_t i = ((size_t)blockIdx.x * THREADS + threadIdx.x) * V, left = n % V;
+    const size_t first_pack = (size_t)blockIdx.x * THREADS * U + threadIdx.x, left = n % V;
+    entries mine[U];
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        size_t i = (first_pack + (size_t)u * THREADS) * V;
+        mine[u] = entries{i, i + V <= n};
+    }
     for (uint32_t lane = blockIdx.y; lane < lanes; lane += gridDim.y) {
         const fli_tape_op *first = op + begin[lane];
         uint32_t count = begin[lane + 1] - begin[lane];
-        go<REAL, V>(first, count, term, entries{i, i + V <= n});
-        if (left && blockIdx.x == 0 && threadIdx.x < 32)
-            go<REAL, 1>(first, count, term, entries{n - left + threadIdx.x, threadIdx.x < left});
+        if (!count) continue;
+        go<REAL, V, U>(first, count, term, mine);
+        if (left && blockIdx.x == 0 && threadIdx.x < 32) {
+            const entries rest[1] = {{n - left + threadIdx.x, threadIdx.x < left}};
+            go<REAL, 1, 1>(first, count, term, rest);
+        }
     }
 }
 
@@ -179,6 +214,11 @@ static __device__ REAL add_shared_terms(const fli_tape_term *term, uint32_t coun
     return y;
 }
 
+template <class REAL> static __device__ __forceinline__ pack<REAL, 1> load_or_zero(const void *x, entries at)
+{
+    return x ? load<REAL, 1>(x, at) : pack<REAL, 1>{};
+}
+
 template <class REAL>
 static __global__ void __launch_bounds__(32 * WARPS)
     long_sums_kernel(size_t n, const fli_tape_op *op, const fli_tape_term *term, const uint32_t *begin)
@@ -192,29 +232,31 @@ static __global__ void __launch_bounds__(32 * WARPS)
         if (o.kind == FLI_TAPE_SUM)
             v = {{add_shared_terms(term + o.first, o.count, read, load<REAL, 1>(o.out, mine).v[0], tile)}};
         else
-            v = value<REAL, 1>(o, [&](const void *x) { return load<REAL, 1>(x, mine); });
+            v = value<REAL, 1>(o, load_or_zero<REAL>(first_of(o), mine), load_or_zero<REAL>(second_of(o), mine));
         store<REAL, 1>(o.out, mine, v);
     }
 }
 
 /* ---- launches ---- */
-template <class REAL, int V> static void launch(fli_stream s, const fli_cuda_tape *t)
+template <class REAL, int V, int U> static void launch(fli_stream s, const fli_cuda_tape *t)
 {
-    size_t threads = t->n < V ? 1 : t->n / V;
-    dim3 grid((unsigned)((threads + THREADS - 1) / THREADS), min(t->lanes, (uint32_t)32768));
-    FLI_LAUNCH(s, (tape_kernel<REAL, V>), grid, THREADS, 0, t->n, t->op, t->term, t->begin, t->lanes);
+    size_t packs = t->n < V ? 1 : t->n / V, each = (size_t)THREADS * U;
+    dim3 grid((unsigned)((packs + each - 1) / each), min(t->lanes, (uint32_t)32768));
+    FLI_LAUNCH(s, (tape_kernel<REAL, V, U>), grid, THREADS, 0, t->n, t->op, t->term, t->begin, t->lanes);
 }
 
 template <class REAL> static void play(fli_stream s, const fli_cuda_tape *t)
 {
-    enum { V = 16 / sizeof(REAL), FEW = 16384, LONG = 2 * FLIGHT };
+    enum { V = 16 / sizeof(REAL), FEW = 16384, LONG = 2 * FLIGHT, MANY = 1024 };
     if (t->longest_sum > LONG && t->lanes * ((t->n + V - 1) / V) < FEW)
         FLI_LAUNCH(s, long_sums_kernel<REAL>, dim3((unsigned)((t->n + 31) / 32), t->lanes), 32 * WARPS, 0, t->n, t->op,
                    t->term, t->begin);
+    else if (t->aligned && t->longest_sum <= LONG && t->lanes > 1 && t->n / V >= MANY)
+        launch<REAL, V, 4>(s, t);
     else if (t->aligned)
-        launch<REAL, V>(s, t);
+        launch<REAL, V, 1>(s, t);
     else
-        launch<REAL, 1>(s, t);
+        launch<REAL, 1, 1>(s, t);
 }
 
 extern "C" void fli_cuda_play(fli_stream s, int wide, const fli_cuda_tape *t)

@@ -131,6 +131,13 @@ static void test_tapes(void **state)
     }
 }
 
+/* A thread has many entries. */
+static void test_long_vectors(void **state)
+{
+    (void)state;
+    for (size_t p = 0; fli_ops_list[p]; p++) check_tape(fli_ops_list[p], 4623, LANES_MOST, 10, 0);
+}
+
 /* Sums of many terms, of vectors that are short, and such that are not. */
 static void test_long_sums(void **state)
 {
@@ -149,6 +156,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tapes),
+        cmocka_unit_test(test_long_vectors),
         cmocka_unit_test(test_long_sums),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
