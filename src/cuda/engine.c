@@ -22,6 +22,12 @@ typedef struct {
     size_t room, at;
 } ring;
 
+/* Memory here for what comes back; kernels write to it, too. */
+typedef struct {
+    char *here;
+    size_t room;
+} pinned;
+
 typedef struct {
     fli_engine engine;
     int which, failed;
@@ -29,8 +35,9 @@ typedef struct {
     fli_stream stream;
     fli_cuda_heap *heap;
     ring out;
-    char *answer; /* what comes back: pinned memory, to which kernels write, too */
-    size_t answer_room;
+    pinned answer, flags;
+    unsigned char *finite; /* where to put what `flags` will say of so many vectors */
+    size_t asked;
 } gpu;
 
 static gpu *of(fli_engine *e) { return (gpu *)e; }
@@ -105,21 +112,19 @@ static int send(gpu *g, const char *doing, void *to, const char *here, size_t by
 }
 
 /* As many bytes come back as this. */
-static int need_answer(gpu *g, size_t bytes)
+static int need(gpu *g, pinned *p, size_t bytes)
 {
     void *here = NULL;
-    if (bytes <= g->answer_room) return 1;
+    if (bytes <= p->room) return 1;
     if (!ok(g, "waiting", fli_cuda_wait(g->stream))) return 0;
-    if (g->answer) fli_cuda_unpin(g->answer);
-    g->answer = NULL;
-    g->answer_room = 0;
+    if (p->here) fli_cuda_unpin(p->here);
+    *p = (pinned){0};
     if (!ok(g, "memory for answers", fli_cuda_pinned(bytes, &here))) return 0;
-    g->answer = here;
-    g->answer_room = bytes;
+    *p = (pinned){here, bytes};
     return 1;
 }
 
-/* What kernels write to `answer` is there. */
+/* What kernels write to pinned memory is there. */
 static int answered(gpu *g, const char *doing) { return launched(g, doing) && ok(g, doing, fli_cuda_wait(g->stream)); }
 
 static void gpu_write(fli_engine *e, size_t bytes, const void *from, void *v)
@@ -147,9 +152,10 @@ static void gpu_read(fli_engine *e, size_t bytes, const void *v, void *to)
     if (ready(g) && bytes > RING)
         done = launched(g, "reading") && ok(g, "reading", fli_cuda_download(g->stream, to, v, bytes)) &&
                ok(g, "reading", fli_cuda_wait(g->stream));
-    else if (!g->failed && need_answer(g, bytes) &&
-             (done = ok(g, "reading", fli_cuda_download(g->stream, g->answer, v, bytes)) && answered(g, "reading")))
-        memcpy(to, g->answer, bytes);
+    else if (!g->failed && need(g, &g->answer, bytes) &&
+             (done =
+                  ok(g, "reading", fli_cuda_download(g->stream, g->answer.here, v, bytes)) && answered(g, "reading")))
+        memcpy(to, g->answer.here, bytes);
     if (!done) memset(to, 0xff, bytes); /* NaN */
 }
 
@@ -230,33 +236,48 @@ static double dot(fli_engine *e, const fli_ops *ops, size_t n, const void *x, co
     unsigned parts = fli_cuda_dot_parts(n);
     double sum = 0;
     if (!n) return 0;
-    if (!ready(g) || !need_answer(g, parts * sizeof sum)) return (double)NAN;
-    fli_cuda_dot(g->stream, ops->size == sizeof(double), n, x, y, (double *)(void *)g->answer);
+    if (!ready(g) || !need(g, &g->answer, parts * sizeof sum)) return (double)NAN;
+    fli_cuda_dot(g->stream, ops->size == sizeof(double), n, x, y, (double *)(void *)g->answer.here);
     if (!answered(g, "a scalar product")) return (double)NAN;
-    for (unsigned i = 0; i < parts; i++) sum += ((double *)(void *)g->answer)[i];
+    for (unsigned i = 0; i < parts; i++) sum += ((double *)(void *)g->answer.here)[i];
     return sum;
 }
 
-static void finite_some(gpu *g, const fli_ops *ops, size_t n, size_t count, const void *const *x, unsigned char *out)
+/* What was asked for soon is out. */
+static void found(fli_engine *e)
 {
     enum { PARTS = FLI_CUDA_FINITE_PARTS };
+    gpu *g = of(e);
+    size_t count = g->asked;
+    g->asked = 0;
+    if (!count || !ready(g) || !answered(g, "looking for NaN")) return;
+    for (size_t i = 0; i < count; i++) g->finite[i] = !memchr(g->flags.here + i * PARTS, 0, PARTS);
+}
+
+static void finite_soon(fli_engine *e, const fli_ops *ops, size_t n, size_t count, const void *const *x,
+                        unsigned char *out)
+{
+    gpu *g = of(e);
     char *here, *there;
     size_t bytes = count * sizeof *x;
+    found(e);
     memset(out, 0, count);
-    if (!ready(g) || !need_answer(g, count * PARTS) || !reserve(g, bytes, &here, &there)) return;
+    if (!ready(g) || !need(g, &g->flags, count * FLI_CUDA_FINITE_PARTS) || !reserve(g, bytes, &here, &there)) return;
     memcpy(here, x, bytes);
     fli_cuda_finite(g->stream, ops->size == sizeof(double), n, (unsigned)count, (const void *const *)(void *)here,
-                    (unsigned char *)g->answer);
-    if (!answered(g, "looking for NaN")) return;
-    for (size_t i = 0; i < count; i++) out[i] = !memchr(g->answer + i * PARTS, 0, PARTS);
+                    (unsigned char *)g->flags.here);
+    g->finite = out;
+    g->asked = count;
 }
 
 static void finite_all(fli_engine *e, const fli_ops *ops, size_t n, size_t count, const void *const *x,
                        unsigned char *out)
 {
     enum { MOST = 32768 }; /* of one launch */
-    for (size_t i = 0; i < count; i += MOST)
-        finite_some(of(e), ops, n, count - i < MOST ? count - i : MOST, x + i, out + i);
+    for (size_t i = 0; i < count; i += MOST) {
+        finite_soon(e, ops, n, count - i < MOST ? count - i : MOST, x + i, out + i);
+        found(e);
+    }
 }
 
 /* ---- devices ---- */
@@ -307,7 +328,8 @@ static void gpu_close(fli_engine *e)
     if (g->stream) fli_cuda_wait(g->stream);
     fli_cuda_heap_free(g->heap);
     ring_fini(&g->out);
-    if (g->answer) fli_cuda_unpin(g->answer);
+    if (g->answer.here) fli_cuda_unpin(g->answer.here);
+    if (g->flags.here) fli_cuda_unpin(g->flags.here);
     fli_cuda_stream_free(g->stream);
     fli_cuda_last();
     fli_free(g);
@@ -322,7 +344,7 @@ static fl_status gpu_open(fl_ctx *ctx, size_t which, fli_engine **out)
     if (!g) return FL_ENOMEM;
     *g = (gpu){.engine = {&fli_backend_cuda}, .which = (int)which};
     if (ok(g, "a stream", fli_cuda_stream_new(&g->stream)) && ok(g, "memory for tapes", ring_init(&g->out, RING)))
-        need_answer(g, RING / 64);
+        need(g, &g->answer, RING / 64);
     if (!g->failed) g->heap = fli_cuda_heap_new(ctx, g->stream);
     if (g->heap) {
         *out = &g->engine;
@@ -353,6 +375,8 @@ const fli_backend fli_backend_cuda = {
     .play = play,
     .dot = dot,
     .finite = finite_all,
+    .finite_soon = finite_soon,
+    .found = found,
     .status = status,
     .net_new = fli_cuda_net_new,
     .net_free = fli_cuda_net_free,

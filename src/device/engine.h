@@ -105,6 +105,10 @@ typedef struct fli_backend {
     void (*play)(fli_engine *e, const fli_tape *t);
     double (*dot)(fli_engine *e, const fli_ops *ops, size_t n, const void *x, const void *y);
     void (*finite)(fli_engine *e, const fli_ops *ops, size_t n, size_t count, const void *const *x, unsigned char *out);
+    /* As in vec/place.h. */
+    void (*finite_soon)(fli_engine *e, const fli_ops *ops, size_t n, size_t count, const void *const *x,
+                        unsigned char *out);
+    void (*found)(fli_engine *e);
     fl_status (*status)(fli_engine *e, fl_ctx *ctx);
 
     /* Refuses, with a sentence, a model that it cannot compute. tf32: products may be rounded to ten bits. */

@@ -374,6 +374,24 @@ static void finite(fli_place *p, const fli_ops *ops, size_t n, size_t count, con
     if (count) r->engine->does->finite(r->engine, ops, n, count, x, out);
 }
 
+static void finite_soon(fli_place *p, const fli_ops *ops, size_t n, size_t count, const void *const *x,
+                        unsigned char *out)
+{
+    const fli_recorder *r = of(p);
+    if (!r->engine->does->finite_soon) {
+        finite(p, ops, n, count, x, out);
+        return;
+    }
+    fli_recorder_settle(of(p), n, x, count);
+    if (count) r->engine->does->finite_soon(r->engine, ops, n, count, x, out);
+}
+
+static void found(fli_place *p)
+{
+    fli_engine *e = of(p)->engine;
+    if (e->does->found) e->does->found(e);
+}
+
 static void lane(fli_place *p, size_t i) { of(p)->lane = (uint32_t)i + 1; }
 static void join(fli_place *p) { of(p)->lane = NO_LANE; }
 
@@ -398,6 +416,8 @@ static const fli_place_ops place_ops = {
     .map = map,
     .dot = dot,
     .finite = finite,
+    .finite_soon = finite_soon,
+    .found = found,
     .lane = lane,
     .join = join,
     .status = status,

@@ -33,7 +33,8 @@ typedef struct {
     turn_slot **turns;           /* those under way, */
     fli_task **tasks;            /* and their tasks */
     const void **answered;       /* all vectors of their answers, */
-    unsigned char *finite;       /* and whether they are finite */
+    unsigned char *finite;       /* and whether they are finite, */
+    size_t open;                 /* which is not known yet of so many turns */
 } workspace;
 
 struct fli_clients {
@@ -341,12 +342,10 @@ static size_t vectors_of(const turn_slot *t, const void **out)
     return n;
 }
 
-/* Looks at all answers at once. */
-static void find_finite(const fli_clients *c, workspace *w, size_t turns)
+/* What was asked of these turns' answers. */
+static void note_finite(const fli_clients *c, workspace *w, size_t turns)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < turns; i++) count += vectors_of(w->turns[i], w->answered + count);
-    if (count) fli_finite_all(&c->space, count, w->answered, w->finite);
+    fli_found(&c->space);
     const unsigned char *finite = w->finite;
     for (size_t i = 0; i < turns; i++) {
         turn_slot *t = w->turns[i];
@@ -358,14 +357,34 @@ static void find_finite(const fli_clients *c, workspace *w, size_t turns)
     }
 }
 
+/* Looks at all answers at once. At a site they are thought to be finite until fli_clients_settle. */
+static void find_finite(const fli_clients *c, workspace *w, size_t turns)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < turns; i++) count += vectors_of(w->turns[i], w->answered + count);
+    if (count) fli_finite_soon(&c->space, count, w->answered, w->finite);
+    if (!c->spec.site) {
+        note_finite(c, w, turns);
+        return;
+    }
+    for (size_t i = 0; i < turns; i++) w->turns[i]->finite = w->turns[i]->own_finite = 1;
+    w->open = turns;
+}
+
+/* A device that has failed is not taken for divergence. */
+static fl_status judge(const fli_clients *c, turn_slot *t)
+{
+    fl_status s = t->finite ? FL_OK : fli_space_status(&c->space, c->ctx);
+    if (s) return s;
+    t->exchange->own_diverged = !t->own_finite;
+    return t->finite ? FL_OK : FL_EDIVERGED;
+}
+
 static fl_status check(fli_clients *c, turn_slot *t)
 {
     fl_status s = solved(c, t);
     if (s == FL_ECALLBACK) fli_fault_note(c->fault, &t->exchange->why);
-    if (s) return s;
-    if (!t->finite && (s = fli_space_status(&c->space, c->ctx))) return s;
-    t->exchange->own_diverged = !t->own_finite;
-    return t->finite ? FL_OK : FL_EDIVERGED;
+    return s ? s : judge(c, t);
 }
 
 static void answer(fli_clients *c, turn_slot *t)
@@ -413,9 +432,22 @@ static size_t pose_all(fli_clients *c, fli_exchange *const *list, size_t n, work
     return posed;
 }
 
-/* At most as many as there are tasks, all for one solver. */
-static void take_turns(fli_clients *c, fli_exchange *const *list, size_t n, workspace *w)
+void fli_clients_settle(fli_clients *c, size_t place)
 {
+    workspace *w = &c->spaces[place];
+    if (w->open) note_finite(c, w, w->open);
+    for (size_t i = 0; i < w->open; i++) {
+        turn_slot *t = w->turns[i];
+        if (!t->exchange->status) t->exchange->status = judge(c, t);
+    }
+    w->open = 0;
+}
+
+/* At most as many as there are tasks, all for one solver. */
+static void take_turns(fli_clients *c, fli_exchange *const *list, size_t n, size_t place)
+{
+    workspace *w = &c->spaces[place];
+    fli_clients_settle(c, place);
     size_t which = solver_of(c, &list[0]->ask);
     size_t posed = pose_all(c, list, n, w, c->caches[which]);
     if (!posed) return;
@@ -458,7 +490,7 @@ void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_
         }
         for (turns = 1; at + turns < n && turns < c->spec.together && same_solver(c, list[at], list[at + turns]);)
             turns++;
-        take_turns(c, list + at, turns, w);
+        take_turns(c, list + at, turns, place);
     }
 }
 

@@ -42,6 +42,8 @@ void fli_clients_free(fli_clients *c);
  * there are tasks. x->down is what the client has: see recall.h. On any thread, `workspace` being used by nobody
  * else. */
 void fli_clients_work(fli_clients *c, fli_exchange *const *list, size_t n, size_t workspace);
+/* After it: at a site, whether answers are finite is known only now. x->status is FL_EDIVERGED where they are not. */
+void fli_clients_settle(fli_clients *c, size_t workspace);
 /* How long an ask takes, up to a factor: samples passed over. */
 double fli_clients_effort(const fli_clients *c, const fli_ask *ask);
 

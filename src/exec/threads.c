@@ -95,11 +95,12 @@ static fl_status recall(threads *t, fli_exchange *const *list, size_t n)
     return s;
 }
 
-/* Many turns at once are a site's own business. */
+/* Many turns at once are a site's own business. While it is at work on them, what the server does is written down. */
 static void work_there(threads *t, fli_exchange *const *list, size_t n)
 {
     fli_clients_work(t->clients, list, n, 0);
     for (size_t i = 0; t->filled && i < n; i++) t->filled->tell(t->filled->arg, i);
+    fli_clients_settle(t->clients, 0);
 }
 
 static void work_on(threads *t, fli_exchange *const *list, size_t n)
@@ -136,6 +137,7 @@ static void one(void *executor, fli_exchange *x, size_t worker)
 {
     threads *t = executor;
     fli_clients_work(t->clients, &x, 1, worker);
+    fli_clients_settle(t->clients, worker);
 }
 
 static size_t state(const void *executor, size_t *spilled)

@@ -34,6 +34,11 @@ typedef struct {
     double (*dot)(fli_place *p, const fli_ops *ops, size_t n, const void *x, const void *y);
     /* of `count` vectors at once: out[i] is 0 where x[i] has a NaN or an infinity */
     void (*finite)(fli_place *p, const fli_ops *ops, size_t n, size_t count, const void *const *x, unsigned char *out);
+    /* The same of the vectors as they are now; `out` is set when `found` is called, so that the caller can go on until
+     * then. One question at a time. Both NULL: there is no need to. */
+    void (*finite_soon)(fli_place *p, const fli_ops *ops, size_t n, size_t count, const void *const *x,
+                        unsigned char *out);
+    void (*found)(fli_place *p);
 
     /* ---- lanes: sequences of operations that have nothing to do with each other, such as clients' turns ---- */
     /* What follows belongs to lane i = 0, 1, ...: what one lane writes no other lane reads or writes. */

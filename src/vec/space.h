@@ -96,6 +96,20 @@ static inline fl_status fli_space_status(const fli_space *s, fl_ctx *ctx)
     return s->place ? s->place->does->status(s->place, ctx) : FL_OK;
 }
 
+/* The same, by the time fli_found is called. One question at a time. */
+static inline void fli_finite_soon(const fli_space *s, size_t count, const void *const *x, unsigned char *out)
+{
+    if (s->place && s->place->does->finite_soon)
+        s->place->does->finite_soon(s->place, s->ops, s->n, count, x, out);
+    else
+        fli_finite_all(s, count, x, out);
+}
+
+static inline void fli_found(const fli_space *s)
+{
+    if (s->place && s->place->does->found) s->place->does->found(s->place);
+}
+
 /* (x_1[i], x_2[i], ...) <- fn(x_1[i], x_2[i], ...) for every i */
 static inline void fli_map(const fli_space *s, size_t vectors, void *const *x, fli_map_fn *fn, const void *arg)
 {
