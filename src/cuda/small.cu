@@ -70,17 +70,16 @@ static __device__ __forceinline__ void put_quad(double *p, const quad<double> &a
 
 /* ---- products -------------------------------------------------------------------------------------------- */
 
-/* A factor: its entry k of vector i, of `count`, is p[i * by + k * by_k]. */
-template <class T> struct factor {
-    const T *p;
-    uint32_t count, by, by_k;
-};
+/* A factor: its entry k of vector i, of `count`, is number at + i * by + k * by_k of shared memory. */
+typedef struct {
+    uint32_t at, count, by, by_k;
+} factor;
 
 /* The scalar products of a's vectors with b's, each of `terms` terms. */
-template <class T> struct product {
-    factor<T> a, b;
+typedef struct {
+    factor a, b;
     uint32_t terms;
-};
+} product;
 
 /* What a thread has of a tile, as fli_mma deals it out: of row g + 8 i and column half j the columns 2 t and 2 t + 1, in
  * v[j][2 i] and the one behind it, with g = lane / 4 and t = lane % 4. */
@@ -88,37 +87,47 @@ template <class T> struct part {
     T v[2][4];
 };
 
-/* A thread's vector, of the tile's from `first` on; where there are none left, the last. */
-template <class T>
-static __device__ __forceinline__ const T *vector_of(const factor<T> &f, uint32_t first, uint32_t slot)
+/* A vector's entry k; where there are no such vectors, the last's. */
+static __device__ __forceinline__ uint32_t entry_of(const factor &f, uint32_t vector, uint32_t k)
 {
-    return f.p + min(first, f.count - 1) * f.by + slot * f.by_k;
+    return f.at + min(vector, f.count - 1) * f.by + k * f.by_k;
 }
 
 /* In single precision as three products in tf32, each with its own sum. Tensor cores cut off what does not fit into a
  * sum: of the large products no more than a few terms are added up there. */
-static __device__ __forceinline__ void multiply(const product<float> &x, uint32_t top, uint32_t left, part<float> *out)
+static __device__ __forceinline__ void multiply(const float *memory, const product &x, uint32_t top, uint32_t left,
+                                                part<float> *out)
 {
     const uint32_t g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
     /* Which terms a thread brings is free. Along rows t and t + 4, across them 2 t and 2 t + 1: no banks in common. */
     const uint32_t across = x.a.by_k > 1, slot = across ? 2 * t : t, gap = across ? 1 : 4;
-    const float *a[2], *b[2];
+    const uint32_t second_a = gap * x.a.by_k, second_b = gap * x.b.by_k;
+    uint32_t a[2], b[2];
     float sum[3][2][4] = {}, total[2][4] = {};
     for (uint32_t i = 0; i < 2; i++) {
-        a[i] = vector_of(x.a, top + g + HALF * i, slot);
-        b[i] = vector_of(x.b, left + g + HALF * i, slot);
+        a[i] = entry_of(x.a, top + g + HALF * i, slot);
+        b[i] = entry_of(x.b, left + g + HALF * i, slot);
     }
+    /* A term that is not there is 0; something is read all the same, which is faster than to ask. */
     auto add = [&](int first, int second) {
         fli_frag_a<1> f;
         fli_frag_b<1> h[2];
+        float v[8];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            f.set(i, first ? a[i][0] : 0);
-            f.set(i + 2, second ? a[i][gap * x.a.by_k] : 0);
-            h[i].set(0, first ? b[i][0] : 0);
-            h[i].set(1, second ? b[i][gap * x.b.by_k] : 0);
+            v[4 * i] = memory[first ? a[i] : 0];
+            v[4 * i + 1] = memory[second ? a[i] + second_a : 0];
+            v[4 * i + 2] = memory[first ? b[i] : 0];
+            v[4 * i + 3] = memory[second ? b[i] + second_b : 0];
             a[i] += 8 * x.a.by_k;
             b[i] += 8 * x.b.by_k;
+        }
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            f.set(i, first ? v[4 * i] : 0);
+            f.set(i + 2, second ? v[4 * i + 1] : 0);
+            h[i].set(0, first ? v[4 * i + 2] : 0);
+            h[i].set(1, second ? v[4 * i + 3] : 0);
         }
 #pragma unroll
         for (int j = 0; j < 2; j++) {
@@ -147,30 +156,32 @@ static __device__ __forceinline__ void multiply(const product<float> &x, uint32_
         out->v[c / 4][c % 4] = total[c / 4][c % 4] + (sum[0][c / 4][c % 4] + sum[1][c / 4][c % 4]);
 }
 
-static __device__ __forceinline__ void multiply(const product<double> &x, uint32_t top, uint32_t left,
+static __device__ __forceinline__ void multiply(const double *memory, const product &x, uint32_t top, uint32_t left,
                                                 part<double> *out)
 {
     const uint32_t g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
-    const double *a[2], *b[2][2];
+    uint32_t a[2], b[2][2];
     for (uint32_t i = 0; i < 2; i++) {
-        a[i] = vector_of(x.a, top + g + HALF * i, 0);
-        for (uint32_t c = 0; c < 2; c++) b[i][c] = vector_of(x.b, left + HALF * i + 2 * t + c, 0);
+        a[i] = entry_of(x.a, top + g + HALF * i, 0);
+        for (uint32_t c = 0; c < 2; c++) b[i][c] = entry_of(x.b, left + HALF * i + 2 * t + c, 0);
     }
     *out = part<double>{};
 #pragma unroll 2
     for (uint32_t k = 0; k < x.terms; k++)
 #pragma unroll
-        for (int c = 0; c < 8; c++) out->v[c / 4][c % 4] += a[c / 2 % 2][k * x.a.by_k] * b[c / 4][c % 2][k * x.b.by_k];
+        for (int c = 0; c < 8; c++)
+            out->v[c / 4][c % 4] += memory[a[c / 2 % 2] + k * x.a.by_k] * memory[b[c / 4][c % 2] + k * x.b.by_k];
 }
 
 /* A tile of a product; emit(row, column, its number and the next column's) by the threads that have them. Columns are
  * even: the next one may be the first that is not there. */
 template <class T, class Emit>
-static __device__ __forceinline__ void make_tile(const product<T> &x, uint32_t top, uint32_t left, Emit emit)
+static __device__ __forceinline__ void make_tile(const T *memory, const product &x, uint32_t top, uint32_t left,
+                                                 Emit emit)
 {
     const uint32_t g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
     part<T> mine;
-    multiply(x, top, left, &mine);
+    multiply(memory, x, top, left, &mine);
 #pragma unroll
     for (uint32_t j = 0; j < 2; j++)
 #pragma unroll
@@ -183,38 +194,30 @@ static __device__ __forceinline__ void make_tile(const product<T> &x, uint32_t t
 
 /* All tiles, by the warps in turn; per_across: small_per of the tiles of b's vectors. */
 template <class T, class Emit>
-static __device__ __forceinline__ void make_tiles(const product<T> &x, uint32_t per_across, Emit emit)
+static __device__ __forceinline__ void make_tiles(const T *memory, const product &x, uint32_t per_across, Emit emit)
 {
     uint32_t across = small_tiles(x.b.count), tiles = small_tiles(x.a.count) * across;
 #pragma unroll 1
     for (uint32_t tile = threadIdx.x / WARP; tile < tiles; tile += blockDim.x / WARP) {
         uint32_t down = quotient(tile, per_across);
-        make_tile(x, down * TILE, (tile - down * across) * TILE, emit);
+        make_tile(memory, x, down * TILE, (tile - down * across) * TILE, emit);
     }
 }
 
 /* Forward: the outputs of a layer for n rows, to the inputs of the next or the errors of the last. Backward: the errors
  * at the inputs of a layer, masked where these were no greater than `least`. */
 template <class T>
-static __device__ __forceinline__ void pass_rows(const small_layer &l, T *memory, uint32_t n, int back, T *out,
+static __device__ __forceinline__ void pass_rows(const small_layer &l, T *memory, uint32_t n, int back, uint32_t out,
                                                  uint32_t stride)
 {
-    const T *w = memory + l.weight, *in = memory + l.input, *error = memory + l.error;
     const uint32_t width = back ? l.in : l.out;
     const T least = (back ? l.masked : l.relu) ? (T)0 : -(T)INFINITY;
-    product<T> x;
-    x.a.p = back ? error : in;
-    x.a.count = n;
-    x.a.by = back ? l.error_stride : l.stride;
-    x.a.by_k = 1;
-    x.b.p = w;
-    x.b.count = width;
-    x.b.by = back ? 1 : l.stride;
-    x.b.by_k = back ? l.stride : 1;
-    x.terms = back ? l.out : l.in + 1;
-    make_tiles(x, back ? l.per_below : l.per_out, [&](uint32_t row, uint32_t column, pair<T> v) {
-        const pair<T> h = back ? pair_at(in + row * l.stride + column) : v;
-        T *to = out + row * stride + column;
+    const product x = {{back ? l.error : l.input, n, back ? l.error_stride : l.stride, 1},
+                       {l.weight, width, back ? 1 : l.stride, back ? l.stride : 1},
+                       back ? l.out : l.in + 1};
+    make_tiles(memory, x, back ? l.per_below : l.per_out, [&](uint32_t row, uint32_t column, pair<T> v) {
+        const pair<T> h = back ? pair_at(memory + l.input + row * l.stride + column) : v;
+        T *to = memory + out + row * stride + column;
         for (int c = 0; c < 2; c++) v.v[c] = h.v[c] <= least ? (T)0 : v.v[c];
         if (column + 1 < width)
             put_pair(to, v);
@@ -494,7 +497,7 @@ static __device__ __forceinline__ void errors_of(const small_plan &p, const int3
         uint32_t k = back ? 2 * last + 1 - i : i;
         const small_layer &l = p.layer[k], &to = p.layer[back ? k - 1 : k < last ? k + 1 : k];
         int inner = !back && k < last;
-        pass_rows(l, memory, n, back, memory + (inner ? to.input : to.error), inner ? to.stride : to.error_stride);
+        pass_rows(l, memory, n, back, inner ? to.input : to.error, inner ? to.stride : to.error_stride);
         __syncthreads();
         if (i != last) continue;
         if (p.logistic)
@@ -522,10 +525,11 @@ static __device__ __forceinline__ void step_all(const small_plan &p, const fli_c
         if (k == p.depth) return;
         const small_layer &l = p.layer[k];
         uint32_t down = quotient(tile, l.per_in), across = small_tiles(l.in + 1);
-        product<T> x = {{memory + l.error, l.out, 1, l.error_stride}, {memory + l.input, l.in + 1, 1, l.stride}, n};
-        make_tile(x, down * TILE, (tile - down * across) * TILE, [&](uint32_t unit, uint32_t input, const pair<T> &g) {
-            step_pair(p, l, lane, by, memory, unit, input, g);
-        });
+        const product x = {{l.error, l.out, 1, l.error_stride}, {l.input, l.in + 1, 1, l.stride}, n};
+        make_tile(memory, x, down * TILE, (tile - down * across) * TILE,
+                  [&](uint32_t unit, uint32_t input, const pair<T> &g) {
+                      step_pair(p, l, lane, by, memory, unit, input, g);
+                  });
     }
 }
 
