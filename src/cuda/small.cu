@@ -108,32 +108,20 @@ static __device__ __forceinline__ void multiply(const float *memory, const produ
         a[i] = entry_of(x.a, top + g + HALF * i, slot);
         b[i] = entry_of(x.b, left + g + HALF * i, slot);
     }
-    /* A term that is not there is 0; something is read all the same, which is faster than to ask. */
-    auto add = [&](int first, int second) {
-        fli_frag_a<1> f;
-        fli_frag_b<1> h[2];
-        float v[8];
+    /* Of the terms from k on. Where there are none, something is read all the same, and multiplied by 0. */
+    auto fetch = [&](uint32_t k, float v[8]) {
+        const int first = k + slot < x.terms, second = k + slot + gap < x.terms;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            v[4 * i] = memory[first ? a[i] : 0];
-            v[4 * i + 1] = memory[second ? a[i] + second_a : 0];
-            v[4 * i + 2] = memory[first ? b[i] : 0];
-            v[4 * i + 3] = memory[second ? b[i] + second_b : 0];
-            a[i] += 8 * x.a.by_k;
-            b[i] += 8 * x.b.by_k;
+            v[i] = memory[first ? a[i] + k * x.a.by_k : 0];
+            v[2 + i] = memory[second ? a[i] + k * x.a.by_k + second_a : 0];
+            v[4 + 2 * i] = memory[first ? b[i] + k * x.b.by_k : 0];
+            v[5 + 2 * i] = memory[second ? b[i] + k * x.b.by_k + second_b : 0];
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            f.set(i, first ? v[4 * i] : 0);
-            f.set(i + 2, second ? v[4 * i + 1] : 0);
-            h[i].set(0, first ? v[4 * i + 2] : 0);
-            h[i].set(1, second ? v[4 * i + 3] : 0);
-        }
-#pragma unroll
-        for (int j = 0; j < 2; j++) {
-            fli_mma(sum[0][j], f.lo, h[j].hi);
-            fli_mma(sum[1][j], f.hi, h[j].lo);
-            fli_mma(sum[2][j], f.hi, h[j].hi);
+            v[i] = first ? v[i] : 0;
+            v[2 + i] = second ? v[2 + i] : 0;
         }
     };
     auto fold = [&]() {
@@ -143,13 +131,28 @@ static __device__ __forceinline__ void multiply(const float *memory, const produ
             sum[2][c / 4][c % 4] = 0;
         }
     };
-    uint32_t k = 8;
-#pragma unroll 2
-    for (; k <= x.terms; k += 8) {
-        add(1, 1);
-        if (k % FEW_TERMS == 0) fold();
+    float now[8], next[8];
+    fetch(0, now);
+#pragma unroll 1
+    for (uint32_t k = 0; k < x.terms; k += 8) {
+        fli_frag_a<1> f;
+        fli_frag_b<1> h[2];
+        fetch(k + 8, next);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            f.set(i, now[i]);
+            h[i / 2].set(i % 2, now[4 + i]);
+        }
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            fli_mma(sum[0][j], f.lo, h[j].hi);
+            fli_mma(sum[1][j], f.hi, h[j].lo);
+            fli_mma(sum[2][j], f.hi, h[j].hi);
+        }
+        if (k % FEW_TERMS == FEW_TERMS - 8) fold();
+#pragma unroll
+        for (int i = 0; i < 8; i++) now[i] = next[i];
     }
-    if (k - 8 < x.terms) add(k - 8 + slot < x.terms, k - 8 + slot + gap < x.terms);
     fold();
 #pragma unroll
     for (int c = 0; c < 8; c++)
@@ -242,8 +245,8 @@ template <class T> struct step_rates {
 
 template <class T> static __device__ __forceinline__ T term_of(const fli_cuda_lane &lane, uint32_t at, T rho)
 {
-    T shift = lane.shift ? ((const T *)lane.shift)[at] : 0;
-    return lane.anchor ? shift - rho * ((const T *)lane.anchor)[at] : shift;
+    T shift = lane.shift ? __ldcg((const T *)lane.shift + at) : 0;
+    return lane.anchor ? shift - rho * __ldcg((const T *)lane.anchor + at) : shift;
 }
 
 /* The same where they did not fit into shared memory: m of one weight. */
@@ -448,7 +451,8 @@ template <class What> static __device__ __forceinline__ void for_weights(const s
 #pragma unroll 1
     for (uint32_t k = 0; k < p.depth; k++) {
         const small_layer &l = p.layer[k];
-#pragma unroll 1
+/* loads from global memory are under way together */
+#pragma unroll 4
         for (uint32_t i = threadIdx.x; i < l.out * l.stride; i += blockDim.x) {
             uint32_t unit = i / l.stride, input = i - unit * l.stride;
             what(l.weight + i, place_of(l, unit, input));
@@ -463,9 +467,10 @@ static __device__ __forceinline__ void begin_turn(const small_plan &p, const fli
     const T *start = (const T *)(lane.start ? lane.start : lane.z);
     for_weights(p, [&](uint32_t at, uint32_t from) {
         int there = from != NOWHERE;
-        memory[at] = there ? start[from] : 0;
+        memory[at] = there ? __ldcg(start + from) : 0;
         if (p.term != NOWHERE) memory[p.term + at] = there ? term_of(lane, from, (T)lane.rho) : 0;
-        if (p.momentum != NOWHERE) memory[p.momentum + at] = there && lane.buffer ? ((T *)lane.buffer)[from] : 0;
+        if (p.momentum != NOWHERE)
+            memory[p.momentum + at] = there && lane.buffer ? __ldcg((const T *)lane.buffer + from) : 0;
     });
 #pragma unroll 1
     for (uint32_t k = 0; k < p.depth; k++) {
