@@ -90,12 +90,6 @@ static inline void fli_finite_all(const fli_space *s, size_t count, const void *
         for (size_t k = 0; k < count; k++) out[k] = s->ops->finite(s->n, x[k]) != 0;
 }
 
-/* What has befallen the place, with a sentence: to be asked before NaN is taken for what an algorithm has done. */
-static inline fl_status fli_space_status(const fli_space *s, fl_ctx *ctx)
-{
-    return s->place ? s->place->does->status(s->place, ctx) : FL_OK;
-}
-
 /* The same, by the time fli_found is called. One question at a time. */
 static inline void fli_finite_soon(const fli_space *s, size_t count, const void *const *x, unsigned char *out)
 {
@@ -108,6 +102,12 @@ static inline void fli_finite_soon(const fli_space *s, size_t count, const void 
 static inline void fli_found(const fli_space *s)
 {
     if (s->place && s->place->does->found) s->place->does->found(s->place);
+}
+
+/* What has befallen the place, with a sentence: to be asked before NaN is taken for what an algorithm has done. */
+static inline fl_status fli_space_status(const fli_space *s, fl_ctx *ctx)
+{
+    return s->place ? s->place->does->status(s->place, ctx) : FL_OK;
 }
 
 /* (x_1[i], x_2[i], ...) <- fn(x_1[i], x_2[i], ...) for every i */
