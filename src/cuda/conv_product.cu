@@ -98,7 +98,9 @@ static __global__ void pack(shape p, int tiles, const fli_cuda_lane *lane, size_
     const float *from = (const float *)lane[blockIdx.z].z + weight;
     from += TURNED ? ((size_t)channel * p.to + first) * taps : ((size_t)first * p.from + channel) * taps;
     for (int i = threadIdx.x; i < lines * line; i += blockDim.x)
-        w[i] = from[(size_t)(i / line) * (TURNED ? p.to : p.from) * taps + i % line];
+        fli_async4(w + i, from + (size_t)(i / line) * (TURNED ? p.to : p.from) * taps + i % line, 1);
+    fli_async_commit(); /* a thread's reads wait together */
+    fli_async_wait<0>();
     __syncthreads();
 
     int rows = p.kernel * p.slices * 2, block = blockIdx.x / tiles, tile = blockIdx.x % tiles;
