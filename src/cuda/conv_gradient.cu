@@ -12,12 +12,14 @@
 enum { CHANNELS = 64, OUTER = 16, INNER = 8, SPOTS = 512 / 4 };
 
 #ifndef FLI_CONV_WARPS
-#define FLI_CONV_WARPS 8
+#define FLI_CONV_WARPS 4
 #endif
-/* How a block is cut up: 40 tiles of columns, 512 items of errors. BLOCKS: of a multiprocessor. */
-template <int SPLIT> struct cut {
+/* How a block is cut up: 40 tiles of columns, 512 items of errors. BLOCKS: of a multiprocessor. FIVE: a block has the
+ * 5 x 64 columns of a kernel row, and a warp all five taps of its channels, so that the compiler knows how far apart
+ * they are. It then has room for larger products of a warp. */
+template <int SPLIT, int FIVE> struct cut {
     enum {
-        WARPS = SPLIT ? 8 : FLI_CONV_WARPS,
+        WARPS = !SPLIT && FIVE ? FLI_CONV_WARPS : 8,
         THREADS = 32 * WARPS,
         NT = 40 / WARPS,
         ITEMS = 512 / THREADS,
@@ -36,6 +38,7 @@ typedef struct {
     int channels, channel_blocks, row_tiles, tiles; /* tiles of columns: of a kernel row, of a block of channels */
     int filters, filter_blocks;                     /* filters of a block: 16 or 64 */
     int warp_tiles, warps, column_warps, groups;    /* groups of tiles, a block each */
+    int five;                                       /* see above */
     int shares;                                     /* warps with the same columns: they divide the positions */
     int error_stride, stride, pitch, line; /* floats in shared memory; line: positions of an image's row there */
     int image_rows;                        /* rows of the image in a stage */
@@ -117,8 +120,9 @@ static int stage_rows(const shape *of)
 static shape shape_of(const fli_net_layer *l, const fli_net_layer *pool, int split)
 {
     shape p = {};
-    p.warps = split ? (int)cut<1>::WARPS : (int)cut<0>::WARPS, p.warp_tiles = 40 / p.warps;
     p.from = (int)l->in[0], p.to = (int)l->out[0];
+    p.five = p.from >= CHANNELS && p.to > 16 && l->kernel == 5;
+    p.warps = !split && p.five ? (int)cut<0, 1>::WARPS : (int)cut<0, 0>::WARPS, p.warp_tiles = 40 / p.warps;
     p.height = (int)l->in[1], p.width = (int)l->in[2];
     p.pooled = pool != 0;
     p.bottom = pool ? 2 * (int)pool->out[1] : (int)l->out[1];
@@ -286,9 +290,16 @@ static __device__ __forceinline__ void errors_at(const float *low, const float *
     }
 }
 
+/* Tile n of a warp, among those of its block. */
+template <int NT, int FIVE> static __device__ __forceinline__ int tile_of(int warp, int n)
+{
+    return FIVE ? n % 5 * (CHANNELS / 8) + warp * (NT / 5) + n / 5 : warp * NT + n;
+}
+enum { FIVE_STRIDE = CHANNELS + 8 };
+
 /* Eight positions. error: of this thread's position and filters; low, high: of its two positions in the image; tile:
  * bytes from there. */
-template <int SPLIT, int MT, int NT>
+template <int SPLIT, int MT, int NT, int FIVE>
 static __device__ __forceinline__ void eight(const float *error, int error_stride, const char *low, const char *high,
                                              const int tile[NT], sums<MT, NT, SPLIT> &s)
 {
@@ -296,9 +307,10 @@ static __device__ __forceinline__ void eight(const float *error, int error_strid
     errors_at<SPLIT, MT>(error, error + 4 * error_stride, a);
 #pragma unroll
     for (int n = 0; n < NT; n++) {
+        const int at = FIVE ? (n % 5 * FIVE_STRIDE + n / 5 * 8) * (int)sizeof(float) : tile[n];
         fli_frag_b<SPLIT> b;
-        b.set(0, *(const float *)(low + tile[n]));
-        b.set(1, *(const float *)(high + tile[n]));
+        b.set(0, *(const float *)(low + at));
+        b.set(1, *(const float *)(high + at));
         if (SPLIT) {
 #pragma unroll
             for (int m = 0; m < MT; m++) fli_mma(s.now[m][n], a[m].lo, b.hi);
@@ -324,18 +336,18 @@ static __device__ __forceinline__ void sums_put(const float s[MT][NT][4], int n,
 }
 
 /* Warps that share columns add up in their order, in shared memory; then all is written. */
-template <int MT, int NT>
+template <int MT, int NT, int FIVE>
 static __device__ __forceinline__ void sums_out(const shape &p, const float s[MT][NT][4], int first_tile, float *shared,
                                                 float *out)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = warp / p.column_warps;
-    const int own = warp % p.column_warps * NT, filter = lane / 4 * 2;
+    const int own = warp % p.column_warps, filter = lane / 4 * 2;
     for (int turn = 0; turn < p.shares; turn++) {
         __syncthreads();
         if (turn != share) continue;
 #pragma unroll
         for (int i = 0; i < 2 * NT; i++) {
-            int column = (own + i / 2) * 8 + 2 * (lane % 4) + i % 2;
+            int column = tile_of<NT, FIVE>(own, i / 2) * 8 + 2 * (lane % 4) + i % 2;
             sums_put<MT, NT>(s, i / 2, i % 2, shared + column * 16 * MT + filter, turn > 0);
         }
     }
@@ -359,12 +371,12 @@ static __device__ __forceinline__ void bias_out(const shape &p, float4 own, floa
 
 /* ---- the kernel: x: groups of columns, blocks of channels, of filters; y: parts, z: lanes ---- */
 
-template <int SPLIT, int MT>
-static __global__ void __launch_bounds__(cut<SPLIT>::THREADS, cut<SPLIT>::BLOCKS)
+template <int SPLIT, int MT, int FIVE>
+static __global__ void __launch_bounds__(cut<SPLIT, FIVE>::THREADS, cut<SPLIT, FIVE>::BLOCKS)
     gradient(shape p, fli_cuda_batch b, fli_conv_error e, const float *source, int image_room, int error_room,
              size_t part_size, float *parts)
 {
-    enum { THREADS = cut<SPLIT>::THREADS, WARPS = cut<SPLIT>::WARPS, NT = cut<SPLIT>::NT };
+    enum { THREADS = cut<SPLIT, FIVE>::THREADS, WARPS = cut<SPLIT, FIVE>::WARPS, NT = cut<SPLIT, FIVE>::NT };
     FLI_DYNAMIC(shared);
     float *image = (float *)shared, *error = image + 2 * image_room;
     int *offset = (int *)(error + 2 * error_room), *spot = offset + 8 * p.steps; /* bytes; floats */
@@ -384,7 +396,8 @@ static __global__ void __launch_bounds__(cut<SPLIT>::THREADS, cut<SPLIT>::BLOCKS
     int tile[NT]; /* where the columns of a tile are read, from the place of the first tap on */
 #pragma unroll
     for (int n = 0; n < NT; n++) {
-        int number = first_tile + warp % p.column_warps * NT + n, in = number % p.row_tiles, row = number / p.row_tiles;
+        int number = first_tile + tile_of<NT, FIVE>(warp % p.column_warps, n), in = number % p.row_tiles,
+            row = number / p.row_tiles;
         int x = p.wide ? in / (p.channels / 8) * p.stride + in % (p.channels / 8) * 8 : in * 8;
         tile[n] = (int)sizeof(float) * (number < p.tiles ? (row - dy) * p.pitch + x + g : g);
     }
@@ -398,14 +411,14 @@ static __global__ void __launch_bounds__(cut<SPLIT>::THREADS, cut<SPLIT>::BLOCKS
 
     sums<MT, NT, SPLIT> sum = {};
     float4 bias = make_float4(0, 0, 0, 0);
-    items<cut<SPLIT>::ITEMS> it;
+    items<cut<SPLIT, FIVE>::ITEMS> it;
     if (at.image < end) {
         load_image(p, at, dy, channel_block * p.channels, source, image);
         load_items(p, e, at, filter_block * p.filters, &it);
     }
     for (int stage = 0; at.image < end; stage ^= 1) {
 #pragma unroll
-        for (int i = 0; i < cut<SPLIT>::ITEMS; i++)
+        for (int i = 0; i < cut<SPLIT, FIVE>::ITEMS; i++)
             bias.x += it.v[i].x, bias.y += it.v[i].y, bias.z += it.v[i].z, bias.w += it.v[i].w;
         store_items<!SPLIT>(p, e, it, spot, error + stage * error_room);
         fli_async_commit();
@@ -416,20 +429,20 @@ static __global__ void __launch_bounds__(cut<SPLIT>::THREADS, cut<SPLIT>::BLOCKS
             load_image(p, at, dy, channel_block * p.channels, source, image + (stage ^ 1) * image_room);
             load_items(p, e, at, filter_block * p.filters, &it);
         }
-        const char *x = (const char *)(image + stage * image_room);
+        const char *x = (const char *)(image + stage * image_room + (FIVE ? warp * (NT / 5) * 8 + g : 0));
         const float *d = error + stage * error_room + t * p.error_stride + g * 2;
         for (int i = warp / p.column_warps; i < p.steps; i += p.shares)
-            eight<SPLIT, MT, NT>(d + 8 * i * p.error_stride, p.error_stride, x + offset[8 * i + t],
-                                 x + offset[8 * i + t + 4], tile, sum);
+            eight<SPLIT, MT, NT, FIVE>(d + 8 * i * p.error_stride, p.error_stride, x + offset[8 * i + t],
+                                       x + offset[8 * i + t + 4], tile, sum);
         sums_flush(sum);
     }
     float *part = parts + (blockIdx.z * (size_t)p.parts + blockIdx.y) * part_size;
     size_t block = (size_t)filter_block * p.channel_blocks + channel_block;
     float *out = part + block * p.tiles * 8 * p.filters;
     if (SPLIT)
-        sums_out<MT, NT>(p, (const float(*)[NT][4])sum.all, first_tile, (float *)shared, out);
+        sums_out<MT, NT, FIVE>(p, (const float(*)[NT][4])sum.all, first_tile, (float *)shared, out);
     else
-        sums_out<MT, NT>(p, sum.now, first_tile, (float *)shared, out);
+        sums_out<MT, NT, FIVE>(p, sum.now, first_tile, (float *)shared, out);
     if (group == 0 && channel_block == 0)
         bias_out(p, bias, (float *)shared, part + part_size + (filter_block - p.filter_blocks) * p.filters);
 }
@@ -530,13 +543,22 @@ size_t fli_conv_gradient_work(const fli_net_layer *l, const fli_net_layer *pool,
     return sizeof(float) * (few > lanes ? few : lanes) * part_of(&p);
 }
 
-template <int SPLIT, int MT>
+template <int SPLIT, int MT, int FIVE>
 static void launch(fli_stream s, const shape *p, const fli_cuda_batch *b, const fli_conv_error *e, const float *in,
                    float *parts)
 {
     dim3 grid(lane_blocks(p), p->parts, b->lanes);
-    FLI_LAUNCH(s, (gradient<SPLIT, MT>), grid, cut<SPLIT>::THREADS, shared_bytes(p), *p, *b, *e, in, image_floats(p),
+    FLI_LAUNCH(s, (gradient<SPLIT, MT, FIVE>), grid, 32 * p->warps, shared_bytes(p), *p, *b, *e, in, image_floats(p),
                error_floats(p), part_of(p), parts);
+}
+
+template <int SPLIT>
+static void launch_any(fli_stream s, const shape *p, const fli_cuda_batch *b, const fli_conv_error *e, const float *in,
+                       float *parts)
+{
+    (p->filters == 16 ? launch<SPLIT, 1, 0>
+     : p->five        ? launch<SPLIT, 4, 1>
+                      : launch<SPLIT, 4, 0>)(s, p, b, e, in, parts);
 }
 
 void fli_conv_gradient_step(fli_stream s, int split, const fli_net_layer *l, const fli_net_layer *pool,
@@ -545,10 +567,9 @@ void fli_conv_gradient_step(fli_stream s, int split, const fli_net_layer *l, con
 {
     shape p = shape_of(l, pool, split);
     p.parts = parts_of(&p, fli_cuda_crowd(b), fli_conv_most(b),
-                       PROCESSORS * (split ? (int)cut<1>::BLOCKS : (int)cut<0>::BLOCKS));
+                       PROCESSORS * (split ? (int)cut<1, 0>::BLOCKS : (int)cut<0, 0>::BLOCKS));
     fli_conv_error e = fli_conv_error_of(l, pool, error, chw, which);
-    (p.filters == 64 ? (split ? launch<1, 4> : launch<0, 4>) : (split ? launch<1, 1> : launch<0, 1>))(s, &p, b, &e, in,
-                                                                                                      work);
+    (split ? launch_any<1> : launch_any<0>)(s, &p, b, &e, in, work);
     size_t part = part_of(&p);
     dim3 blocks(fli_conv_over(p.from, INNER) * fli_conv_over(p.to, OUTER) + 1, b->lanes);
     size_t shared = sizeof(float) * p.kernel * p.kernel * INNER * (OUTER + 1);
