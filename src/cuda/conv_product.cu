@@ -341,42 +341,67 @@ static __device__ __forceinline__ void one_slice(const shape &p, const float *co
 
 /* ---- what becomes of the sums ---- */
 
-/* A window of the target, pooled: channel c, v: its four positions. row: its floats. */
-static __device__ __forceinline__ void pooled_out(const shape &p, const finish &f, const float v[4], float bias,
-                                                  size_t row, int window, int c)
+/* Memory is read before anything is written, as the compiler must wait for one before the other. A thread has the
+ * channels c, c + 8, ... of a window: 2 MT of them, as far as they are there. */
+
+/* Position i of the 2 x 2 of channel c + 8 n of a quad's window. */
+template <int QUADS, int MT>
+static __device__ __forceinline__ float sum_at(const float s[MT][2 * QUADS][4], int quad, int n, int i)
 {
-    int place = 0;
-    float most = v[0];
+    return s[n / 2][2 * quad + i / 2][n % 2 * 2 + i % 2];
+}
+
+/* A window of the target, pooled. row: where its image begins in the target. */
+template <int QUADS, int MT>
+static __device__ __forceinline__ void pooled_out(const shape &p, const finish &f, const float s[MT][2 * QUADS][4],
+                                                  int quad, const float bias[2 * MT], size_t row, int window, int c)
+{
+    const int plane = f.chw ? p.rows * p.columns : 1;
+    unsigned char *which = f.which + row + window * p.to + c;
+    float *target = f.target + row + (f.chw ? c * plane + window : window * p.to + c);
 #pragma unroll
-    for (int i = 1; i < 4; i++)
-        if (v[i] > most) most = v[i], place = i;
-    most += bias;
-    if (f.relu && !(most > 0)) most = 0;
-    f.which[row + (size_t)window * p.to + c] = (unsigned char)place;
-    f.target[row + (f.chw ? c * p.rows * p.columns + window : window * p.to + c)] = most;
+    for (int n = 0; n < 2 * MT; n++) {
+        int place = 0;
+        float most = sum_at<QUADS, MT>(s, quad, n, 0);
+#pragma unroll
+        for (int i = 1; i < 4; i++) {
+            float v = sum_at<QUADS, MT>(s, quad, n, i);
+            if (v > most) most = v, place = i;
+        }
+        most += bias[n];
+        if (f.relu && !(most > 0)) most = 0;
+        if (c + 8 * n >= p.to) continue;
+        which[8 * n] = (unsigned char)place;
+        target[8 * n * plane] = most;
+    }
 }
 
 /* The same where nothing is pooled: window y, x of positions. */
-template <int BACK>
-static __device__ __forceinline__ void four_out(const shape &p, const finish &f, const float v[4], float bias,
-                                                size_t row, int y, int x, int c)
+template <int QUADS, int MT, int BACK>
+static __device__ __forceinline__ void four_out(const shape &p, const finish &f, const float s[MT][2 * QUADS][4],
+                                                int quad, const float bias[2 * MT], size_t row, int y, int x, int c)
 {
-    size_t at[4];
-    int there[4];
-    float h[4];
+    const int plane = !BACK && f.chw ? p.bottom * p.right : 1, masked = BACK && f.h;
+    int at[4], there[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         int py = 2 * y + i / 2, px = 2 * x + i % 2, position = py * p.right + px;
         there[i] = py < p.bottom && px < p.right;
-        at[i] = row + (!BACK && f.chw ? c * p.bottom * p.right + position : position * p.to + c);
-        h[i] = BACK && f.h && there[i] ? f.h[at[i]] : 1;
+        at[i] = !BACK && f.chw ? c * plane + position : position * p.to + c;
     }
+    float h[2 * MT][4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        float sum = v[i] + bias;
-        if (BACK ? !(h[i] > 0) : f.relu && !(sum > 0)) sum = 0;
-        if (there[i]) f.target[at[i]] = sum;
-    }
+    for (int n = 0; n < 2 * MT; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) h[n][i] = masked && there[i] && c + 8 * n < p.to ? f.h[row + at[i] + 8 * n] : 1;
+#pragma unroll
+    for (int n = 0; n < 2 * MT; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            float sum = sum_at<QUADS, MT>(s, quad, n, i) + bias[n];
+            if (BACK ? !(h[n][i] > 0) : f.relu && !(sum > 0)) sum = 0;
+            if (there[i] && c + 8 * n < p.to) f.target[row + at[i] + 8 * n * plane] = sum;
+        }
 }
 
 /* first, last: windows of this warp and of the block. */
@@ -384,25 +409,21 @@ template <int QUADS, int MT, int BACK>
 static __device__ __forceinline__ void windows_out(const shape &p, const finish &f, const fli_cuda_batch &b,
                                                    const float s[MT][2 * QUADS][4], int first, int last)
 {
-    int lane = threadIdx.x % 32, each = p.rows * p.columns;
-    const float *bias = !BACK && f.biased ? (const float *)b.lane[blockIdx.z].z + f.bias : 0;
+    const int lane = threadIdx.x % 32, each = p.rows * p.columns, c = blockIdx.y * MT * 16 + lane / 4;
+    const float *from = (const float *)b.lane[blockIdx.z].z + f.bias;
+    float bias[2 * MT];
+#pragma unroll
+    for (int n = 0; n < 2 * MT; n++) bias[n] = !BACK && f.biased && c + 8 * n < p.to ? from[c + 8 * n] : 0;
 #pragma unroll
     for (int quad = 0; quad < QUADS; quad++) {
         int window = first + 4 * quad + lane % 4;
         if (window > last) continue;
         size_t row = ((size_t)blockIdx.z * b.room + window / each) * f.target_size;
         window %= each;
-#pragma unroll
-        for (int n = 0; n < 2 * MT; n++) {
-            int c = (blockIdx.y * MT * 2 + n) * 8 + lane / 4;
-            if (c >= p.to) continue;
-            const float *high = s[n / 2][2 * quad] + n % 2 * 2, *low = s[n / 2][2 * quad + 1] + n % 2 * 2;
-            const float v[4] = {high[0], high[1], low[0], low[1]}, own = bias ? bias[c] : 0;
-            if (!BACK && f.pooled)
-                pooled_out(p, f, v, own, row, window, c);
-            else
-                four_out<BACK>(p, f, v, own, row, window / p.columns, window % p.columns, c);
-        }
+        if (!BACK && f.pooled)
+            pooled_out<QUADS, MT>(p, f, s, quad, bias, row, window, c);
+        else
+            four_out<QUADS, MT, BACK>(p, f, s, quad, bias, row, window / p.columns, window % p.columns, c);
     }
 }
 
@@ -543,13 +564,11 @@ static void convolve(fli_stream s, const shape *p, const fli_cuda_batch *b, size
         (p->wide ? launch<SPLIT, 4, 1, BACK> : launch<SPLIT, 4, 0, BACK>)(s, p, b, source, e, packed, f);
 }
 
-static int fits(const shape *p) { return shared_bytes(p, 8) <= FLI_CONV_SHARED; }
-
 int fli_conv_product_fits(const fli_net_layer *l, const fli_net_layer *pool)
 {
     if (l->stride != 1 || l->kernel > FLI_CONV_KERNEL || (pool && pool->kernel != 2)) return 0;
     shape forward = forward_shape(l, pool), backward = backward_shape(l);
-    return fits(&forward) && fits(&backward);
+    return shared_bytes(&forward, 8) <= FLI_CONV_SHARED && shared_bytes(&backward, 8) <= FLI_CONV_SHARED;
 }
 
 size_t fli_conv_product_work(const fli_net_layer *l, uint32_t lanes)
