@@ -9,7 +9,7 @@
 #include "cuda/conv.cuh"
 #include "cuda/update.cuh"
 
-enum { CHANNELS = 64, OUTER = 16, INNER = 8, SPOTS = 512 / 4 };
+enum { CHANNELS = 64, OUTER = 16, INNER = 8, SPOTS = 512 / 4, FIVE_STRIDE = CHANNELS + 8 };
 
 #ifndef FLI_CONV_WARPS
 #define FLI_CONV_WARPS 4
@@ -121,7 +121,7 @@ static shape shape_of(const fli_net_layer *l, const fli_net_layer *pool, int spl
 {
     shape p = {};
     p.from = (int)l->in[0], p.to = (int)l->out[0];
-    p.five = p.from >= CHANNELS && p.to > 16 && l->kernel == 5;
+    p.five = p.from % CHANNELS == 0 && p.to > 16 && l->kernel == 5;
     p.warps = !split && p.five ? (int)cut<0, 1>::WARPS : (int)cut<0, 0>::WARPS, p.warp_tiles = 40 / p.warps;
     p.height = (int)l->in[1], p.width = (int)l->in[2];
     p.pooled = pool != 0;
@@ -191,6 +191,23 @@ static __device__ __forceinline__ void load_image(const shape &p, place at, int 
     }
 }
 
+/* The same where channels come in full blocks: a warp has half a row at a time. */
+static __device__ __forceinline__ void load_blocks(const shape &p, place at, int dy, int channel, const float *source,
+                                                   float *to)
+{
+    enum { EACH = CHANNELS / 4 };
+    const int half = fli_conv_over(p.line, 2);
+    for (int unit = threadIdx.x / 32; unit < 2 * p.image_rows; unit += blockDim.x / 32) {
+        int y = at.y + unit / 2 + dy - p.pad, there = y >= 0 && y < p.height, begin = unit % 2 * half;
+        const float *line = source + ((size_t)at.image * p.height + (there ? y : 0)) * p.width * p.from + channel;
+        float *out = to + unit / 2 * p.pitch;
+        for (int i = begin * EACH + threadIdx.x % 32; i < min(begin + half, p.line) * EACH; i += 32) {
+            int x = i / EACH - p.pad, in = there && x >= 0 && x < p.width;
+            fli_async16(out + i / EACH * FIVE_STRIDE + i % EACH * 4, line + (in ? x * p.from + i % EACH * 4 : 0), in);
+        }
+    }
+}
+
 /* Errors on their way: of ITEMS windows, or of positions where there is no pool, four filters each. */
 template <int ITEMS> struct items {
     float4 v[ITEMS];
@@ -198,9 +215,9 @@ template <int ITEMS> struct items {
 };
 
 /* Windows (or positions) of a stage are numbered; the number of item i of this thread. */
-static __device__ __forceinline__ int item_number(const shape &p, int i)
+template <int MT> static __device__ __forceinline__ int item_number(int i)
 {
-    return (int)(threadIdx.x + i * blockDim.x) / (p.filters / 4);
+    return (int)(threadIdx.x + i * blockDim.x) / (4 * MT);
 }
 static __device__ __forceinline__ int stage_windows(const shape &p, const fli_conv_error &e)
 {
@@ -208,16 +225,16 @@ static __device__ __forceinline__ int stage_windows(const shape &p, const fli_co
 }
 
 /* Those that the image does not have are zeros. */
-template <int ITEMS>
+template <int MT, int ITEMS>
 static __device__ __forceinline__ void load_items(const shape &p, const fli_conv_error &e, place at, int filter,
                                                   items<ITEMS> *it)
 {
     const size_t before = (size_t)at.image * e.height * e.width * e.channels;
-    const int c = filter + threadIdx.x % (p.filters / 4) * 4, first = (p.pooled ? at.y / 2 : at.y) * e.width;
+    const int c = filter + threadIdx.x % (4 * MT) * 4, first = (p.pooled ? at.y / 2 : at.y) * e.width;
     const int end = min(first + stage_windows(p, e), e.height * e.width);
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
-        int window = first + item_number(p, i);
+        int window = first + item_number<MT>(i);
         it->v[i] = make_float4(0, 0, 0, 0);
         it->which[i].x = it->which[i].y = it->which[i].z = it->which[i].w = 0;
         if (window >= end) continue;
@@ -228,26 +245,25 @@ static __device__ __forceinline__ void load_items(const shape &p, const fli_conv
 }
 
 /* spot: of every window of a stage, where its first position is in shared memory. */
-template <int ROUND, int ITEMS>
+template <int MT, int ROUND, int ITEMS>
 static __device__ __forceinline__ void store_items(const shape &p, const fli_conv_error &e, const items<ITEMS> &it,
                                                    const int *spot, float *to)
 {
-    to += threadIdx.x % (p.filters / 4) * 4;
+    to += threadIdx.x % (4 * MT) * 4;
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
-        int number = item_number(p, i);
+        int number = item_number<MT>(i);
         if (number >= stage_windows(p, e)) continue;
-        float *at = to + spot[number];
+        float *at = to + spot[number], *below = at + p.right * p.error_stride;
         float4 v = ROUND ? fli_conv_tf32(it.v[i]) : it.v[i];
         if (!p.pooled) {
-            *(float4 *)at = v;
+            fli_shared4(at, v);
             continue;
         }
-        float *below = at + p.right * p.error_stride;
-        *(float4 *)at = fli_conv_placed(v, it.which[i], 0);
-        *(float4 *)(at + p.error_stride) = fli_conv_placed(v, it.which[i], 1);
-        *(float4 *)below = fli_conv_placed(v, it.which[i], 2);
-        *(float4 *)(below + p.error_stride) = fli_conv_placed(v, it.which[i], 3);
+        fli_shared4(at, fli_conv_placed(v, it.which[i], 0));
+        fli_shared4(at + p.error_stride, fli_conv_placed(v, it.which[i], 1));
+        fli_shared4(below, fli_conv_placed(v, it.which[i], 2));
+        fli_shared4(below + p.error_stride, fli_conv_placed(v, it.which[i], 3));
     }
 }
 
@@ -295,8 +311,6 @@ template <int NT, int FIVE> static __device__ __forceinline__ int tile_of(int wa
 {
     return FIVE ? n % 5 * (CHANNELS / 8) + warp * (NT / 5) + n / 5 : warp * NT + n;
 }
-enum { FIVE_STRIDE = CHANNELS + 8 };
-
 /* Eight positions. error: of this thread's position and filters; low, high: of its two positions in the image; tile:
  * bytes from there. */
 template <int SPLIT, int MT, int NT, int FIVE>
@@ -413,21 +427,22 @@ static __global__ void __launch_bounds__(cut<SPLIT, FIVE>::THREADS, cut<SPLIT, F
     float4 bias = make_float4(0, 0, 0, 0);
     items<cut<SPLIT, FIVE>::ITEMS> it;
     if (at.image < end) {
-        load_image(p, at, dy, channel_block * p.channels, source, image);
-        load_items(p, e, at, filter_block * p.filters, &it);
+        (FIVE ? load_blocks : load_image)(p, at, dy, channel_block * p.channels, source, image);
+        load_items<MT>(p, e, at, filter_block * p.filters, &it);
     }
     for (int stage = 0; at.image < end; stage ^= 1) {
 #pragma unroll
         for (int i = 0; i < cut<SPLIT, FIVE>::ITEMS; i++)
             bias.x += it.v[i].x, bias.y += it.v[i].y, bias.z += it.v[i].z, bias.w += it.v[i].w;
-        store_items<!SPLIT>(p, e, it, spot, error + stage * error_room);
+        store_items<MT, !SPLIT>(p, e, it, spot, error + stage * error_room);
         fli_async_commit();
         fli_async_wait<0>();
         __syncthreads();
         at = place_next(p, at);
         if (at.image < end) {
-            load_image(p, at, dy, channel_block * p.channels, source, image + (stage ^ 1) * image_room);
-            load_items(p, e, at, filter_block * p.filters, &it);
+            (FIVE ? load_blocks : load_image)(p, at, dy, channel_block * p.channels, source,
+                                              image + (stage ^ 1) * image_room);
+            load_items<MT>(p, e, at, filter_block * p.filters, &it);
         }
         const char *x = (const char *)(image + stage * image_room + (FIVE ? warp * (NT / 5) * 8 + g : 0));
         const float *d = error + stage * error_room + t * p.error_stride + g * 2;

@@ -142,7 +142,7 @@ static __device__ __forceinline__ int row_there(const shape &p, const stripe &s,
 template <int ROUND> static __device__ __forceinline__ void bring4(float *to, const float *from, int there)
 {
     if (ROUND)
-        *(float4 *)to = fli_conv_tf32(*(const float4 *)to);
+        fli_shared4(to, fli_conv_tf32(*(const float4 *)to));
     else
         fli_async16(to, from, there);
 }
@@ -225,7 +225,7 @@ static __device__ __forceinline__ void item_write(const shape &p, const stripe &
     to += row * p.pitch + x * p.stride + it.c;
     if (ROUND) v = fli_conv_tf32(v);
     if (WIDE) {
-        *(float4 *)to = v;
+        fli_shared4(to, v);
         return;
     }
     const float four[4] = {v.x, v.y, v.z, v.w};

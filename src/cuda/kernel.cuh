@@ -111,6 +111,13 @@ template <int N> static __device__ __forceinline__ void fli_async_wait()
 {
     asm volatile("cp.async.wait_group %0;\n" ::"n"(N));
 }
+/* To shared memory, on a line of 16 bytes: a plain assignment may become four. */
+static __device__ __forceinline__ void fli_shared4(float *to, float4 v)
+{
+    unsigned int s = (unsigned int)__cvta_generic_to_shared(to);
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};\n" ::"r"(s), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+                 : "memory");
+}
 /* Asks for the line at p to be brought nearer, if it is not there already: it will be read soon. */
 static __device__ __forceinline__ void fli_prefetch(const void *p)
 {

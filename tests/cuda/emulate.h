@@ -198,6 +198,7 @@ static inline void fli_async16(void *to, const void *from, int there) { fli_emul
 static inline void fli_async4(void *to, const void *from, int there) { fli_emulated_copy(to, from, 4, there); }
 static inline void fli_async_commit() { fli_emulated_commit(); }
 template <int N> static inline void fli_async_wait() { fli_emulated_wait(N); }
+static inline void fli_shared4(float *to, float4 v) { *(float4 *)to = v; }
 static inline void fli_prefetch(const void *p) { (void)*(const volatile char *)p; } /* it must be there */
 
 /* ---- products: mma.cuh says who holds what ---- */
