@@ -161,6 +161,7 @@ static __device__ __forceinline__ place place_next(const shape &p, place at)
 }
 
 /* The rows of the image, shifted by kernel row dy. source: of the lane. */
+template <int NARROW>
 static __device__ __forceinline__ void load_image(const shape &p, place at, int dy, int channel, const float *source,
                                                   float *to)
 {
@@ -169,7 +170,7 @@ static __device__ __forceinline__ void load_image(const shape &p, place at, int 
         int y = at.y + row + dy - p.pad, there = y >= 0 && y < p.height;
         const float *line = source + ((size_t)at.image * p.height + (there ? y : 0)) * p.width * p.from;
         float *out = to + row * p.pitch;
-        if (!p.wide) {
+        if (NARROW) {
             int begin = p.pad * p.from, end = begin + p.width * p.from;
             for (int i = lane; i < p.pitch; i += 32) {
                 int in = there && i >= begin && i < end;
@@ -385,7 +386,7 @@ static __device__ __forceinline__ void bias_out(const shape &p, float4 own, floa
 
 /* ---- the kernel: x: groups of columns, blocks of channels, of filters; y: parts, z: lanes ---- */
 
-template <int SPLIT, int MT, int FIVE>
+template <int SPLIT, int MT, int FIVE, int NARROW>
 static __global__ void __launch_bounds__(cut<SPLIT, FIVE>::THREADS, cut<SPLIT, FIVE>::BLOCKS)
     gradient(shape p, fli_cuda_batch b, fli_conv_error e, const float *source, int image_room, int error_room,
              size_t part_size, float *parts)
@@ -412,7 +413,7 @@ static __global__ void __launch_bounds__(cut<SPLIT, FIVE>::THREADS, cut<SPLIT, F
     for (int n = 0; n < NT; n++) {
         int number = first_tile + tile_of<NT, FIVE>(warp % p.column_warps, n), in = number % p.row_tiles,
             row = number / p.row_tiles;
-        int x = p.wide ? in / (p.channels / 8) * p.stride + in % (p.channels / 8) * 8 : in * 8;
+        int x = NARROW ? in * 8 : in / (p.channels / 8) * p.stride + in % (p.channels / 8) * 8;
         tile[n] = (int)sizeof(float) * (number < p.tiles ? (row - dy) * p.pitch + x + g : g);
     }
     for (int i = threadIdx.x; i < 8 * p.steps; i += THREADS)
@@ -427,7 +428,7 @@ static __global__ void __launch_bounds__(cut<SPLIT, FIVE>::THREADS, cut<SPLIT, F
     float4 bias = make_float4(0, 0, 0, 0);
     items<cut<SPLIT, FIVE>::ITEMS> it;
     if (at.image < end) {
-        (FIVE ? load_blocks : load_image)(p, at, dy, channel_block * p.channels, source, image);
+        (FIVE ? load_blocks : load_image<NARROW>)(p, at, dy, channel_block * p.channels, source, image);
         load_items<MT>(p, e, at, filter_block * p.filters, &it);
     }
     for (int stage = 0; at.image < end; stage ^= 1) {
@@ -440,8 +441,8 @@ static __global__ void __launch_bounds__(cut<SPLIT, FIVE>::THREADS, cut<SPLIT, F
         __syncthreads();
         at = place_next(p, at);
         if (at.image < end) {
-            (FIVE ? load_blocks : load_image)(p, at, dy, channel_block * p.channels, source,
-                                              image + (stage ^ 1) * image_room);
+            (FIVE ? load_blocks : load_image<NARROW>)(p, at, dy, channel_block * p.channels, source,
+                                                      image + (stage ^ 1) * image_room);
             load_items<MT>(p, e, at, filter_block * p.filters, &it);
         }
         const char *x = (const char *)(image + stage * image_room + (FIVE ? warp * (NT / 5) * 8 + g : 0));
@@ -558,22 +559,25 @@ size_t fli_conv_gradient_work(const fli_net_layer *l, const fli_net_layer *pool,
     return sizeof(float) * (few > lanes ? few : lanes) * part_of(&p);
 }
 
-template <int SPLIT, int MT, int FIVE>
+template <int SPLIT, int MT, int FIVE, int NARROW>
 static void launch(fli_stream s, const shape *p, const fli_cuda_batch *b, const fli_conv_error *e, const float *in,
                    float *parts)
 {
     dim3 grid(lane_blocks(p), p->parts, b->lanes);
-    FLI_LAUNCH(s, (gradient<SPLIT, MT, FIVE>), grid, 32 * p->warps, shared_bytes(p), *p, *b, *e, in, image_floats(p),
-               error_floats(p), part_of(p), parts);
+    FLI_LAUNCH(s, (gradient<SPLIT, MT, FIVE, NARROW>), grid, 32 * p->warps, shared_bytes(p), *p, *b, *e, in,
+               image_floats(p), error_floats(p), part_of(p), parts);
 }
 
 template <int SPLIT>
 static void launch_any(fli_stream s, const shape *p, const fli_cuda_batch *b, const fli_conv_error *e, const float *in,
                        float *parts)
 {
-    (p->filters == 16 ? launch<SPLIT, 1, 0>
-     : p->five        ? launch<SPLIT, 4, 1>
-                      : launch<SPLIT, 4, 0>)(s, p, b, e, in, parts);
+    if (p->filters == 16)
+        (p->wide ? launch<SPLIT, 1, 0, 0> : launch<SPLIT, 1, 0, 1>)(s, p, b, e, in, parts);
+    else if (p->five)
+        launch<SPLIT, 4, 1, 0>(s, p, b, e, in, parts);
+    else
+        (p->wide ? launch<SPLIT, 4, 0, 0> : launch<SPLIT, 4, 0, 1>)(s, p, b, e, in, parts);
 }
 
 void fli_conv_gradient_step(fli_stream s, int split, const fli_net_layer *l, const fli_net_layer *pool,
