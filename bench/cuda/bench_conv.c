@@ -1,5 +1,5 @@
 /* How fast convolutions of many lanes are on a GPU: the CIFAR network's two, at a mini-batch of 50, and how far their
- * results are from double precision. By hand:
+ * results are from double precision. An argument is fli_cuda_conv_quads. By hand:
  *
  *     nvcc -O3 -arch=sm_90 -D_GNU_SOURCE -Isrc -Iinclude bench/cuda/bench_conv.c src/cuda/conv*.cu \
  *         src/cuda/runtime.c src/base/number.c -o bench_conv && ./bench_conv
@@ -245,8 +245,9 @@ static void errors(const layer *of, fli_cuda_type type)
     bench_end(&b), bench_end(&exact);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    fli_cuda_conv_quads = argc > 1 ? (uint32_t)atoi(argv[1]) : 0;
     must(fli_cuda_use(0));
     must(fli_cuda_stream_new(&stream));
     for (int type = FLI_CUDA_F32; type <= FLI_CUDA_TF32; type++)

@@ -198,8 +198,8 @@ void fli_cuda_conv_backward(fli_stream s, fli_cuda_type type, const fli_net_laye
 void fli_cuda_conv_step(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_net_layer *pool,
                         const fli_cuda_batch *b, const void *error, int chw, const unsigned char *which, const void *in,
                         int add, void *work);
-/* Blocks from which on convolutions take larger pieces, in tf32; a matter of speed alone. Tests change it. */
-extern uint32_t fli_cuda_conv_many;
+/* How large pieces of convolutions are in tf32: 2, 3, 4, or 0, whatever is fastest. Tests change it. */
+extern uint32_t fli_cuda_conv_quads;
 /* Pools that stand alone. chw as above; which NULL: a mean pool. */
 void fli_cuda_pool_forward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                            const void *in, int chw, unsigned char *which, void *out);

@@ -369,18 +369,20 @@ static void test_single(void **state)
 static void test_tf32(void **state)
 {
     (void)state;
+    fli_cuda_conv_quads = 2;
     run_cases(FLI_CUDA_TF32);
+    fli_cuda_conv_quads = 0;
 }
 
 static void test_large_pieces(void **state)
 {
     (void)state;
-    uint32_t before = fli_cuda_conv_many;
-    fli_cuda_conv_many = 0;
-    run_case(FLI_CUDA_TF32, &cases[0], 1, 0, 0);
-    run_case(FLI_CUDA_TF32, &cases[5], 0, 0, 0);
-    run_case(FLI_CUDA_TF32, &cases[7], 1, 0, 0);
-    fli_cuda_conv_many = before;
+    for (fli_cuda_conv_quads = 3; fli_cuda_conv_quads <= 4; fli_cuda_conv_quads++) {
+        run_case(FLI_CUDA_TF32, &cases[0], 1, 0, 0);
+        run_case(FLI_CUDA_TF32, &cases[5], 0, 0, 0);
+        run_case(FLI_CUDA_TF32, &cases[7], 1, 0, 0);
+    }
+    fli_cuda_conv_quads = 0;
 }
 
 static void test_double(void **state)
