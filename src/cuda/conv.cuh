@@ -1,5 +1,6 @@
 /* Between the parts of the convolutions: conv.cu chooses, conv_product.cu computes images from images (forward, and
- * backward to the layer's input; conv_finish.cuh is its end), conv_gradient.cu filters' gradients, conv_plain.cu all that these two leave out.
+ * backward to the layer's input; conv_finish.cuh is its end), conv_gradient.cu filters' gradients, conv_plain.cu all
+ * that these two leave out.
  *
  * The products run on tensor cores, without a matrix of patches: a block keeps a piece of the image, with its margin,
  * in shared memory, and the taps of the filters read it at shifted places. */
@@ -10,7 +11,7 @@
 #include "cuda/kernels.h"
 #include "cuda/mma.cuh"
 
-/* Bytes of shared memory that a block may use: what all GPUs of these days have, and two blocks of it fit into the large
+/* Bytes of shared memory that a block may use: what all GPUs of these days have, and two blocks of it fit into large
  * ones. And the largest kernel. */
 enum { FLI_CONV_SHARED = 99 * 1024, FLI_CONV_KERNEL = 9 };
 

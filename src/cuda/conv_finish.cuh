@@ -5,13 +5,14 @@
 
 #include "cuda/conv.cuh"
 
+/* The layer, in the one direction or the other. */
 typedef struct {
     int from, to;           /* channels of the source and of the target */
     int height, width;      /* of the source */
     int rows, columns;      /* of windows in the target */
     int bottom, right;      /* positions of the target end there */
     int kernel, margin;     /* margin: of zeros at the source's top and left; may be negative */
-    int wide, chunks;       /* see above */
+    int wide, chunks;       /* see conv_product.cu */
     int slices, slice_step; /* of a kernel row; floats between them in shared memory */
     int stride, pitch;      /* floats from position to position and from row to row in shared memory */
     int line;               /* positions of a row there */
