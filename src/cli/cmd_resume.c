@@ -3,17 +3,20 @@
 
 typedef struct {
     const char *folder;
-    size_t threads; /* 0: as configured */
+    size_t threads;     /* 0: as configured */
+    const char *device; /* NULL: as configured */
     int force, quiet;
 } request;
 
 static fl_status make(fl_ctx *ctx, const request *req, fl_run **out)
 {
-    char threads[40];
+    char threads[40], device[100];
     fl_config *cfg = fl_config_new(ctx);
     fl_status s = cfg ? fl_config_resume(cfg, req->folder) : FL_ENOMEM;
     snprintf(threads, sizeof threads, "threads=%zu", req->threads);
     if (!s && req->threads) s = fl_config_set(cfg, threads);
+    snprintf(device, sizeof device, "device=%s", req->device ? req->device : "");
+    if (!s && req->device) s = fl_config_set(cfg, device);
     if (!s) s = fl_run_resume(cfg, out);
     fl_config_free(cfg);
     return s;
@@ -43,6 +46,7 @@ static int run(int argc, char **argv)
     words plain = {0};
     const option options[] = {
         {"--threads", OPT_COUNT, &req.threads},
+        {"--device", OPT_TEXT, &req.device},
         {"--force", OPT_FLAG, &req.force},
         {"--quiet", OPT_FLAG, &req.quiet},
         {0},
@@ -66,14 +70,14 @@ static int run(int argc, char **argv)
     return code;
 }
 
-static const char help[] = "usage: fedloom resume DIR [--threads N] [--force] [--quiet]\n"
+static const char help[] = "usage: fedloom resume DIR [--threads N] [--device NAME] [--force] [--quiet]\n"
                            "\n"
                            "Continues a run that was stopped or killed, from its last complete checkpoint.\n"
                            "DIR is the run's output folder, or that of its checkpoints, DIR.checkpoint. The\n"
-                           "result has the same bits as if the run had never been stopped. A checkpoint is\n"
-                           "refused if it was made by another version of the program, if settings or data\n"
-                           "(values, labels, who holds what) have changed since, or while another process\n"
-                           "works with it.\n"
+                           "result has the same bits as if the run had never been stopped, unless it goes on\n"
+                           "on another device. A checkpoint is refused if it was made by another version of\n"
+                           "the program, if settings or data (values, labels, who holds what) have changed\n"
+                           "since, or while another process works with it.\n"
                            "\n"
                            "`fedloom run --checkpoint-every K` writes checkpoints, and so does the key\n"
                            "checkpoint_every of a configuration. The last two are kept, and removed when the\n"
@@ -81,6 +85,7 @@ static const char help[] = "usage: fedloom resume DIR [--threads N] [--force] [-
                            "\n"
                            "options:\n"
                            "  --threads N   uses N threads (default: as at the start)\n"
+                           "  --device NAME goes on there (`fedloom list devices`; default: as at the start)\n"
                            "  --force       replaces an earlier result in DIR\n"
                            "  --quiet       prints only errors\n"
                            "\n"

@@ -396,7 +396,7 @@ for i in 1 2 3; do # kill -9, at whatever it is doing
 done
 code=0 # it may have come to its end before it was killed
 if [ -s ck.checkpoint/config.yaml ]; then
-    fedloom resume ck.checkpoint --threads 3 --force
+    fedloom resume ck.checkpoint --threads 3 --device twin --force
 elif [ ! -e ck ]; then
     fedloom run good.yaml $long --checkpoint-every 10 --output ck --force
 else
