@@ -205,8 +205,6 @@ void fli_cuda_pool_forward(fli_stream s, fli_cuda_type type, const fli_net_layer
                            const void *in, int chw, unsigned char *which, void *out);
 void fli_cuda_pool_backward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                             const void *error, int chw, const unsigned char *which, const void *h, void *below);
-/* d = 0 where h is not positive: rows x width per lane, for errors that no call above has masked. */
-void fli_cuda_mask(fli_stream s, fli_cuda_type type, const fli_cuda_batch *b, uint32_t width, const void *h, void *d);
 /* z by the gradient in lane.gradient, as fli_ops.sgd does: for mini-batches that are computed in several pieces. */
 void fli_cuda_sgd(fli_stream s, fli_cuda_type type, const fli_cuda_batch *b, uint64_t parameters);
 

@@ -44,7 +44,6 @@ struct fli_engine_net {
     size_t lanes_room;
     fli_tape_op *op;
     uint32_t *begin;
-    size_t ops_room, begin_room;
 };
 
 /* Where a block's mini-batches pass through. Matrices have lanes * room rows. */

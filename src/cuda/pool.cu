@@ -1,4 +1,4 @@
-/* Pools that stand alone, masks of ReLU, and steps with gradients that were added up: whatever goes value by value. */
+/* Pools that stand alone, and steps with gradients that were added up: whatever goes value by value. */
 #include "cuda/update.cuh"
 
 namespace
@@ -105,16 +105,6 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-template <class REAL>
-__global__ void __launch_bounds__(THREADS) mask_rows(fli_cuda_batch b, uint32_t width, const REAL *h, REAL *d)
-{
-    EACH_ROW(b, at)
-    {
-        for (size_t k = at * width + threadIdx.x; k < (at + 1) * width; k += THREADS)
-            if (!(h[k] > 0)) d[k] = 0;
-    }
-}
-
 enum { AT_ONCE = 4 };
 
 template <class REAL> __global__ void __launch_bounds__(THREADS) sgd_lanes(fli_cuda_batch b, uint64_t n)
@@ -160,15 +150,6 @@ extern "C" void fli_cuda_pool_backward(fli_stream s, fli_cuda_type type, const f
     else
         FLI_LAUNCH(s, pool_backward<float>, grid_of(b), THREADS, 0, w, *b, (const float *)error, which,
                    (const float *)h, (float *)below);
-}
-
-extern "C" void fli_cuda_mask(fli_stream s, fli_cuda_type type, const fli_cuda_batch *b, uint32_t width, const void *h,
-                              void *d)
-{
-    if (type == FLI_CUDA_F64)
-        FLI_LAUNCH(s, mask_rows<double>, grid_of(b), THREADS, 0, *b, width, (const double *)h, (double *)d);
-    else
-        FLI_LAUNCH(s, mask_rows<float>, grid_of(b), THREADS, 0, *b, width, (const float *)h, (float *)d);
 }
 
 extern "C" void fli_cuda_sgd(fli_stream s, fli_cuda_type type, const fli_cuda_batch *b, uint64_t parameters)

@@ -1,4 +1,4 @@
-/* Pools, masks and steps, against the CPU's: the same bits, but for steps, where a product and a sum may be rounded
+/* Pools and steps, against the CPU's: the same bits, but for steps, where a product and a sum may be rounded
  * once. */
 #include "device_memory.h"
 
@@ -188,28 +188,7 @@ static void test_there_and_back(void **state)
     fli_cuda_release(lane);
 }
 
-/* ---- masks, steps ----------------------------------------------------------------------------------------- */
-
-static void test_mask(void **state)
-{
-    (void)state;
-    enum { WIDTH = 301 };
-    fli_cuda_lane *lane = lanes_there(NULL);
-    fli_cuda_batch b = batch_of(lane);
-    for (int k = 0; k < 2; k++) {
-        const fli_ops *ops = k ? &fli_ops_f64 : &fli_ops_f32;
-        void *h = reals(ops, ALL * WIDTH, 5), *d = reals(ops, ALL * WIDTH, 6);
-        void *input = there(ALL * WIDTH * ops->size, h), *error = there(ALL * WIDTH * ops->size, d);
-        fli_cuda_mask(stream(), type_of(ops), &b, WIDTH, input, error);
-        ops->relu_mask(ALL * WIDTH, h, d);
-        assert_rows(ops, WIDTH, d, error);
-        fli_cuda_release(input);
-        fli_cuda_release(error);
-        free(h);
-        free(d);
-    }
-    fli_cuda_release(lane);
-}
+/* ---- steps ----------------------------------------------------------------------------------------- */
 
 enum { PARAMETERS = 2051, VECTORS = 5 }; /* z, gradient, shift, anchor, buffer */
 
@@ -301,7 +280,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pools),
         cmocka_unit_test(test_there_and_back),
-        cmocka_unit_test(test_mask),
         cmocka_unit_test(test_steps),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
