@@ -1,8 +1,9 @@
-/* Whole rounds, from pose to advance, on a device: FedAvg and FedVRA, batch 50, clients with 1000 random samples (bytes)
- * of their own, one epoch of 20 steps per round, metrics off. gpu.sh puts the lines in a table, beside other tools':
+/* Whole rounds, from pose to advance, on a device: FedAvg and FedVRA, batch 50, clients with 1000 random samples
+ * (bytes) of their own, one epoch of 20 steps per round, metrics off. gpu.sh puts the lines in a table, beside those of
+ * other tools:
  *
  *     case MODEL FLOP BYTES                                                   of a client-step
- *     fedloom MODEL PRECISION CLIENTS METHOD MICROSECONDS SECONDS             per client-step; of set-up and first round
+ *     fedloom MODEL PRECISION CLIENTS METHOD MICROSECONDS SECONDS            per client-step; of set-up and first round
  *     total fedloom pfl PRECISION SECONDS SECONDS                             all rounds with evaluation; set-up
  *
  *     bench_gpu [-w] [DEVICE [MODEL ...]]       (cuda, and all of them)

@@ -175,9 +175,9 @@ int fli_cuda_fc_link_fits(fli_cuda_type type, const fli_net_layer *l, uint32_t r
 void fli_cuda_fc_link(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                       const fli_cuda_batch *next, const void *error, const void *in, const void *x, void *out);
 
-/* tail.cu: the last layer and softmax at once, for labelled rows alone (no lane has rest rows): outputs, errors, the error
- * below (NULL: there is nothing below; masked: 0 where `in` is not positive), and the layer's step. fits: whether it is
- * made for this type, never double precision, this layer and pieces of this many rows. */
+/* tail.cu: the last layer and softmax at once, for labelled rows alone (no lane has rest rows): outputs, errors, the
+ * error below (NULL: there is nothing below; masked: 0 where `in` is not positive), and the layer's step. fits: whether
+ * it is made for this type, never double precision, this layer and pieces of this many rows. */
 int fli_cuda_fc_tail_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_loss *loss, uint32_t rows);
 void fli_cuda_fc_tail(fli_stream s, const fli_net_layer *l, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                       const void *in, int masked, void *below, int add);
@@ -216,8 +216,8 @@ void fli_cuda_rows_pair_global(fli_stream s, fli_cuda_type type, const fli_cuda_
 /* z of the own model becomes its error in the mixture with p. */
 void fli_cuda_rows_pair_own(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                             const void *p, void *z);
-/* Loss and hits of every row, added to sum[2 lane] and [2 lane + 1] in the order of the rows; p NULL: of one model, else
- * of the mixture of z, the own model, with p. */
+/* Loss and hits of every row, added to sum[2 lane] and [2 lane + 1] in the order of the rows; p NULL: of one model,
+ * else of the mixture of z, the own model, with p. */
 void fli_cuda_rows_look(fli_stream s, fli_cuda_type type, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                         const void *p, const void *z, double *sum);
 /* Probabilities, or as they are, as doubles: out is room x classes per lane. */

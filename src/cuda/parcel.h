@@ -1,8 +1,8 @@
 /* What a block of lanes needs on the device, in one piece of memory: room to compute in, and tables and lists that are
  * copied there, all in one go.
  *
- * Tables have addresses of other parts in them. So a parcel is packed twice by the same function: the first time it only
- * counts, and what it hands out leads nowhere. */
+ * Tables have addresses of other parts in them. So a parcel is packed twice by the same function: the first time it
+ * only counts, and what it hands out leads nowhere. */
 #ifndef FLI_CUDA_PARCEL_H
 #define FLI_CUDA_PARCEL_H
 

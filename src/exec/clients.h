@@ -49,7 +49,8 @@ double fli_clients_effort(const fli_clients *c, const fli_ask *ask);
 
 /* Bytes of client state in memory, and of what is in a file because it is beyond `memory`. */
 size_t fli_clients_state(const fli_clients *c, size_t *spilled);
-/* Between turns: copies in plain memory of vector k and of the scalars that a client keeps, unless NULL. *there: it has had a turn. */
+/* Between turns: copies in plain memory of vector k and of the scalars that a client keeps, unless NULL. *there: it has
+ * had a turn. */
 fl_status fli_clients_peek(fli_clients *c, uint32_t client, size_t k, void *vector, double *scalars, int *there);
 /* Between turns: all that changes. Loading is for clients that have not worked. */
 void fli_clients_save(fli_clients *c, fli_saver *out);

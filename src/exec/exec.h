@@ -96,7 +96,8 @@ typedef struct {
 fli_spent fli_exec_spent(const fli_exec *e);
 /* Bytes of client state in memory, and of what is in a file because it is beyond `memory`. */
 size_t fli_exec_state(const fli_exec *e, size_t *spilled);
-/* Between rounds: copies in plain memory of vector k and of the scalars that a client keeps, unless NULL. *there: it has had a turn. */
+/* Between rounds: copies in plain memory of vector k and of the scalars that a client keeps, unless NULL. *there: it
+ * has had a turn. */
 fl_status fli_exec_peek(fli_exec *e, size_t client, size_t k, void *vector, double *scalars, int *there);
 
 /* Between rounds: all that changes. Loading is for one that has not run. */

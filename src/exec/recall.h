@@ -7,8 +7,8 @@
 
 typedef struct fli_recall fli_recall;
 
-/* What is kept has its place with the messages' vectors; NULL: plain memory. *out is NULL for methods whose clients keep
- * nothing. */
+/* What is kept has its place with the messages' vectors; NULL: plain memory. *out is NULL for methods whose clients
+ * keep nothing. */
 fl_status fli_recall_new(fl_ctx *ctx, const fli_model *model, fli_place *place, const fli_algo *a, const void *params,
                          fli_recall **out);
 void fli_recall_free(fli_recall *r);

@@ -14,7 +14,8 @@ fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, c
 void fli_measure_free(fli_measure *m);
 /* What it takes at least, in bytes. */
 double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what, size_t clients);
-/* Measures x, which is a vector of the federation's space, and fills a row, counted metrics included; what that sent is added to the counts. */
+/* Measures x, which is a vector of the federation's space, and fills a row, counted metrics included; what that sent is
+ * added to the counts. */
 fl_status fli_measure_take(fli_measure *m, const void *x, fli_counts *counts, fl_row *row);
 /* The newest per-client figures; 0 before the first measurement, or when clients are not measured. */
 size_t fli_measure_clients(const fli_measure *m, const fli_client_figures **out);

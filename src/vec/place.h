@@ -1,9 +1,9 @@
-/* A place for vectors that is not plain memory: on a device. A space that has a place (space.h) computes there, and what
- * its vectors are is known to the place alone: they are addresses which nobody here may follow. Adding to an address
- * gives that of a later entry, as ever.
+/* A place for vectors that is not plain memory: on a device. A space that has a place (space.h) computes there, and
+ * what its vectors are is known to the place alone: they are addresses which nobody here may follow. Adding to an
+ * address gives that of a later entry, as ever.
  *
- * Operations that work entry by entry may be put off, since nobody sees the difference before somebody reads: the
- * place sees to it that everything comes out as if it had been done at once, in the order in which it was called for. */
+ * Operations that work entry by entry may be put off, since nobody sees the difference before somebody reads: the place
+ * sees to it that everything comes out as if it had been done at once, in the order in which it was called for. */
 #ifndef FLI_VEC_PLACE_H
 #define FLI_VEC_PLACE_H
 

@@ -1,7 +1,7 @@
 /* Runs on a device: `twin` does in plain C what a GPU does, by the very functions of the CPU. So every method that is
- * listed has the same bits on it as on the CPU, or is refused in words before anything runs: on every model that devices
- * compute, with pseudo labels, images that are augmented, and all metrics; and a checkpoint is the same wherever it was
- * written. */
+ * listed has the same bits on it as on the CPU, or is refused in words before anything runs: on every model that
+ * devices compute, with pseudo labels, images that are augmented, and all metrics; and a checkpoint is the same
+ * wherever it was written. */
 #include "outcome.h"
 #include "runs.h"
 
