@@ -135,7 +135,7 @@ static __device__ __forceinline__ unsigned fli_cluster_rank()
 {
     unsigned rank = 0;
 #if FLI_CLUSTERS
-    asm volatile("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+    asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
 #endif
     return rank;
 }
@@ -151,7 +151,7 @@ template <class T> static __device__ __forceinline__ T *fli_cluster_at(T *p, uns
 {
     unsigned long long at = (unsigned long long)p;
 #if FLI_CLUSTERS
-    asm volatile("mapa.u64 %0, %1, %2;\n" : "=l"(at) : "l"((unsigned long long)p), "r"(rank));
+    asm("mapa.u64 %0, %1, %2;\n" : "=l"(at) : "l"((unsigned long long)p), "r"(rank));
 #endif
     return (T *)at;
 }

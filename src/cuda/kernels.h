@@ -234,8 +234,8 @@ void fli_cuda_small_turns(fli_stream s, fli_cuda_type type, const fli_network *n
                           const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch);
 
 /* ---- wide.cu: the same by a cluster of blocks per lane, each with some of the units ---- */
-/* Networks of one or two hidden FC layers and softmax on samples that are bytes and have one scale, if any; batches of at most 64;
- * GPUs with clusters. TF32 rounds the weights and errors in products. */
+/* Networks of one or two hidden FC layers and softmax on samples that are bytes and have one scale, if any; batches of
+ * at most 64; GPUs with clusters. TF32 rounds the weights and errors in products. */
 int fli_cuda_wide_fits(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch);
 void fli_cuda_wide_turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
                          const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch);

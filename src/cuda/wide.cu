@@ -1,5 +1,5 @@
-/* Whole turns of networks whose weights are too large for the shared memory of a block: a cluster of blocks takes a lane
- * from its first step to its last. Each has some units of every hidden layer, their weights in its shared memory, and
+/* Whole turns of networks whose weights are too large for the shared memory of a block: a cluster of blocks takes a
+ * lane from its first step to its last. Each has some units of every hidden layer, their weights in its shared memory, and
  * what the last layer makes of its units. Only samples travel, as bytes, and what blocks have to tell each other:
  *
  * - their part of the logits; each then adds them up, in the same order, and has the errors of all rows;
@@ -16,25 +16,31 @@ enum { ROW_THREADS = 4 };
 
 /* ---- the last layer -------------------------------------------------------------------------------------- */
 
-/* What the block's units give to the logits. */
+/* What the block's units give to the logits; a thread has one row and some classes. */
+template <int THREADS>
 static __device__ __forceinline__ void part_of_logits(const wide_plan &p, const wide_step &a, uint32_t step,
                                                       unsigned char *memory)
 {
+    constexpr uint32_t UP = THREADS / WIDE_ROWS, OWN = WIDE_CLASSES_MOST / UP;
     const wide_layer &l = p.layer[p.hidden - 1];
-    const uint32_t units = units_of(l).count, stride = l.h_stride;
-    const float *h = (const float *)(memory + l.h), *top = (const float *)(memory + p.top);
-    float *to = (float *)(memory + p.part[step % 2]);
-    for (uint32_t i = threadIdx.x; i < WIDE_ROWS * p.classes; i += blockDim.x) {
-        uint32_t row = i % WIDE_ROWS, c = i / WIDE_ROWS, u = 0;
-        if (row >= a.n) continue;
-        float s[4] = {0, 0, 0, 0};
-        for (; u + 4 <= units; u += 4) {
-            const float4 x = *(const float4 *)(h + row * stride + u), y = *(const float4 *)(top + c * stride + u);
-            s[0] += x.x * y.x, s[1] += x.y * y.y, s[2] += x.z * y.z, s[3] += x.w * y.w;
+    const uint32_t units = units_of(l).count, row = threadIdx.x % WIDE_ROWS, first = threadIdx.x / WIDE_ROWS;
+    const float *h = (const float *)(memory + l.h) + min(row, a.n - 1) * l.h_stride;
+    const float *top = (const float *)(memory + p.top) + first * l.h_stride;
+    float *to = (float *)(memory + p.part[step % 2]) + row * p.classes + first, s[OWN][4];
+    clear<OWN>(s);
+#pragma unroll 2
+    for (uint32_t u = 0; u < units; u += 4) { /* weights behind the last unit are 0 */
+        const float4 x = *(const float4 *)(h + u);
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++) {
+            if (first + i * UP >= p.classes) break;
+            const float4 y = *(const float4 *)(top + i * UP * l.h_stride + u);
+            s[i][0] += x.x * y.x, s[i][1] += x.y * y.y, s[i][2] += x.z * y.z, s[i][3] += x.w * y.w;
         }
-        for (; u < units; u++) s[0] += h[row * stride + u] * top[c * stride + u];
-        to[row * p.classes + c] = (s[0] + s[1]) + (s[2] + s[3]);
     }
+#pragma unroll
+    for (uint32_t i = 0; i < OWN; i++)
+        if (row < a.n && first + i * UP < p.classes) to[i * UP] = (s[i][0] + s[i][1]) + (s[i][2] + s[i][3]);
 }
 
 /* Where row `row` stands in a column of errors: rows t, t + 4, t + 8, t + 12 of 16 side by side. */
@@ -50,38 +56,37 @@ static __device__ __forceinline__ void softmax_errors(const wide_plan &p, const 
     const int32_t *label = (const int32_t *)(memory + p.labels) + step % 2 * p.batch;
     float *error = (float *)(memory + p.error);
     for (uint32_t row = threadIdx.x / ROW_THREADS; row < WIDE_ROWS; row += blockDim.x / ROW_THREADS) {
+        const uint32_t there = min(row, a.n - 1);
         float z[OWN], most = -INFINITY, sum = 0;
-        const int there = row < a.n;
 #pragma unroll
-        for (int i = 0; i < OWN; i++) {
-            uint32_t c = own + i * ROW_THREADS;
-            z[i] = there && c < p.classes ? bias[c] : -INFINITY;
-        }
+        for (uint32_t i = 0; i < OWN; i++) z[i] = bias[min(own + i * ROW_THREADS, p.classes - 1)];
+#pragma unroll 4
         for (uint32_t k = 0; k < p.cluster; k++) {
-            const float *its = fli_cluster_at(from, k) + row * p.classes;
+            const float *its = fli_cluster_at(from, k) + there * p.classes;
 #pragma unroll
-            for (int i = 0; i < OWN; i++) {
-                uint32_t c = own + i * ROW_THREADS;
-                if (there && c < p.classes) z[i] += its[c];
-            }
+            for (uint32_t i = 0; i < OWN; i++)
+                if (i * ROW_THREADS < p.classes) z[i] += its[min(own + i * ROW_THREADS, p.classes - 1)];
         }
 #pragma unroll
-        for (int i = 0; i < OWN; i++) most = max(most, z[i]);
+        for (uint32_t i = 0; i < OWN; i++) {
+            if (own + i * ROW_THREADS >= p.classes) z[i] = -INFINITY;
+            most = max(most, z[i]);
+        }
         for (int k = 1; k < ROW_THREADS; k *= 2) most = max(most, __shfl_xor_sync(0xffffffffu, most, k));
 #pragma unroll
-        for (int i = 0; i < OWN; i++) {
-            uint32_t c = own + i * ROW_THREADS;
-            if (!there || c >= p.classes) continue;
-            z[i] = expf(z[i] - most);
-            sum += z[i];
+        for (uint32_t i = 0; i < OWN; i++) {
+            if (i * ROW_THREADS < p.classes) z[i] = expf(z[i] - most);
+            if (own + i * ROW_THREADS < p.classes) sum += z[i];
         }
         for (int k = 1; k < ROW_THREADS; k *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, k);
+        const float share = 1.0f / (float)a.n;
+        const uint32_t correct = (uint32_t)label[there];
 #pragma unroll
-        for (int i = 0; i < OWN; i++) {
-            uint32_t c = own + i * ROW_THREADS;
-            if (c >= p.classes) continue;
-            float e = there ? (z[i] / sum - (c == (uint32_t)label[row] ? 1.0f : 0.0f)) / (float)a.n : 0.0f;
-            error[c * WIDE_ROWS + place_of(row)] = e;
+        for (uint32_t i = 0; i < OWN; i++) {
+            const uint32_t c = own + i * ROW_THREADS;
+            if (c >= p.classes) break;
+            const float e = z[i] / sum;
+            error[c * WIDE_ROWS + place_of(row)] = row < a.n ? (c == correct ? e - 1 : e) * share : 0.0f;
         }
     }
 }
@@ -127,7 +132,7 @@ static __device__ __forceinline__ void unit_errors(const wide_plan &p, const wid
 /* The gradient of the last layer in the block's units; a thread has one unit and some classes. */
 template <int THREADS> struct top_gradient {
     enum { ACROSS = 64, UP = THREADS / ACROSS, OWN = WIDE_CLASSES_MOST / UP };
-    float g[OWN], bias;
+    float g[OWN], bias; /* bias: thread i of warp w has that of class w + i (warps) */
 
     __device__ __forceinline__ void make(const wide_plan &p, const wide_step &a, unsigned char *memory)
     {
@@ -143,13 +148,17 @@ template <int THREADS> struct top_gradient {
             for (int j = 0; j < 4; j++) x[j] = h[min(q / 4 * 16 + q % 4 + 4 * j, a.n - 1) * l.h_stride + unit];
 #pragma unroll
             for (int i = 0; i < OWN; i++) {
-                if (first + i * UP >= p.classes) continue;
+                if (first + i * UP >= p.classes) break;
                 const float4 e = *(const float4 *)(error + (first + i * UP) * WIDE_ROWS + 4 * q);
                 g[i] += (e.x * x[0] + e.y * x[1]) + (e.z * x[2] + e.w * x[3]);
             }
         }
-        if (threadIdx.x < p.classes)
-            for (uint32_t r = 0; r < WIDE_ROWS; r++) bias += error[threadIdx.x * WIDE_ROWS + r];
+        for (uint32_t c = threadIdx.x / WARP, i = 0; c < p.classes; c += THREADS / WARP, i++) {
+            const float *from = error + c * WIDE_ROWS + threadIdx.x % WARP;
+            float all = from[0] + from[WARP];
+            for (int k = 1; k < WARP; k *= 2) all += __shfl_xor_sync(0xffffffffu, all, k);
+            if (threadIdx.x % WARP == i) bias = all;
+        }
     }
 
     /* Behind a barrier: nobody needs the old weights any more. */
@@ -167,10 +176,10 @@ template <int THREADS> struct top_gradient {
             float *w = top + c * l.h_stride + unit;
             *w = moved(a, at, a.buffer ? a.buffer + at : NULL, *w, g[i]);
         }
-        if (threadIdx.x >= p.classes || p.top_bias == NOWHERE) return;
+        const uint32_t c = threadIdx.x / WARP + threadIdx.x % WARP * (THREADS / WARP);
+        if (c >= p.classes || p.top_bias == NOWHERE) return;
         /* every block has all of these, and their momentum */
-        b += threadIdx.x;
-        *b = moved(a, p.top_bias + threadIdx.x, a.buffer ? m + threadIdx.x : NULL, *b, bias);
+        b[c] = moved(a, p.top_bias + c, a.buffer ? m + c : NULL, b[c], bias);
     }
 };
 
@@ -418,7 +427,7 @@ static __device__ __forceinline__ void errors_of(const wide_plan &p, const wide_
         activations<0, SPLIT, NT, MT, WARPS * WARP>(p, p.layer[1], a, memory);
     }
     __syncthreads();
-    part_of_logits(p, a, step, memory);
+    part_of_logits<WARPS * WARP>(p, a, step, memory);
     fli_cluster_sync();
     softmax_errors(p, a, step, memory);
     __syncthreads();

@@ -9,8 +9,8 @@
  * samples is applied to sums; what is added to each value comes in by the sum of a unit's weights.
  *
  * Weights: a row of inputs per unit, 16 floats more than a multiple of 32 long, so that neighbouring units are 16 banks
- * apart; and of units 2, 3, 6, 7 ... fours of inputs change places with the next but one. Forward, threads read fours of
- * inputs of eight units; in the others pairs of inputs of units t or t + 4: neither meets a bank twice. */
+ * apart; and of units 2, 3, 6, 7 ... fours of inputs change places with the next but one. Forward, threads read fours
+ * of inputs of eight units; in the others pairs of inputs of units t or t + 4: neither meets a bank twice. */
 #ifndef FLI_CUDA_WIDE_CUH
 #define FLI_CUDA_WIDE_CUH
 

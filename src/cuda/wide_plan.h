@@ -1,5 +1,5 @@
-/* What lies where while a cluster of blocks takes a whole turn of a network with one or two hidden layers: wide.cu. Made
- * by the host, the same for all lanes and blocks. */
+/* What lies where while a cluster of blocks takes a whole turn of a network with one or two hidden layers: wide.cu.
+ * Made by the host, the same for all lanes and blocks. */
 #ifndef FLI_CUDA_WIDE_PLAN_H
 #define FLI_CUDA_WIDE_PLAN_H
 

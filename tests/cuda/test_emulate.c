@@ -118,6 +118,36 @@ static void test_async(void **state)
         assert_true(out[i] == (i < 200 ? value(i) : 0) + (i + 1 < 200 ? value(i + 1) : 0));
 }
 
+enum { CLUSTERS = 2 * EMULATE_BLOCKS * EMULATE_THREADS };
+
+/* Whether all values are where they should be; without clusters they are, too. */
+static int neighbours(int barrier)
+{
+    float in[CLUSTERS], out[CLUSTERS];
+    int right = 1;
+    fill(in, CLUSTERS);
+    float *x = there(sizeof in, in), *y = there(sizeof in, NULL);
+    int ran = emulate_cluster(stream(), x, y, barrier);
+    here(sizeof out, y, out);
+    for (size_t i = 0; i < CLUSTERS && ran; i++) {
+        size_t block = i / EMULATE_THREADS, first = block / EMULATE_BLOCKS * EMULATE_BLOCKS;
+        size_t before = first + (block - first + EMULATE_BLOCKS - 1) % EMULATE_BLOCKS;
+        right &= out[i] == in[before * EMULATE_THREADS + i % EMULATE_THREADS];
+    }
+    fli_cuda_release(x);
+    fli_cuda_release(y);
+    return right;
+}
+
+static void test_clusters(void **state)
+{
+    (void)state;
+    for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) {
+        fli_emulated_order(o);
+        assert_true(neighbours(1));
+    }
+}
+
 #ifdef FLI_CUDA_EMULATED
 #include "fails.h"
 
@@ -130,6 +160,7 @@ static void test_race_shows(void **state)
     fli_emulated_order(FLI_ORDER_REVERSE);
     sums(other, 0);
     assert_true(memcmp(one, other, sizeof one) != 0);
+    assert_false(neighbours(0));
 }
 
 static void test_missing_wait_shows(void **state)
@@ -161,6 +192,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_barrier),         cmocka_unit_test(test_warp),
         cmocka_unit_test(test_product),         cmocka_unit_test(test_async),
+        cmocka_unit_test(test_clusters),
 #ifdef FLI_CUDA_EMULATED
         cmocka_unit_test(test_race_shows),      cmocka_unit_test(test_missing_wait_shows),
         cmocka_unit_test(test_mistakes_end_it),

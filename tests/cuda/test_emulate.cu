@@ -91,6 +91,25 @@ extern "C" void emulate_async(fli_stream s, const float *in, float *out, int n, 
     FLI_LAUNCH(s, async_kernel, 1, THREADS, (4 * THREADS + 1) * sizeof(float), in, out, n, wait);
 }
 
+static __global__ void cluster_kernel(const float *in, float *out, int barrier)
+{
+    FLI_DYNAMIC(memory);
+    float *tile = (float *)memory;
+    unsigned t = threadIdx.x, before = (fli_cluster_rank() + EMULATE_BLOCKS - 1) % EMULATE_BLOCKS;
+    tile[t] = in[blockIdx.x * THREADS + t];
+    if (barrier) fli_cluster_sync();
+    out[blockIdx.x * THREADS + t] = fli_cluster_at(tile, before)[t];
+    fli_cluster_sync();
+}
+
+extern "C" int emulate_cluster(fli_stream s, const float *in, float *out, int barrier)
+{
+    if (fli_cluster_limit() < EMULATE_BLOCKS) return 0;
+    FLI_LAUNCH_CLUSTER(s, cluster_kernel, 2 * EMULATE_BLOCKS, THREADS, THREADS * sizeof(float), EMULATE_BLOCKS, in, out,
+                       barrier);
+    return 1;
+}
+
 static __global__ void divergent_kernel(float *out)
 {
     if (threadIdx.x < 32)
