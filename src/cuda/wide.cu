@@ -497,8 +497,11 @@ uint32_t forced_cluster, forced_warps;
 template <int HIDDEN, int SPLIT, int NT>
 void launch(fli_stream s, const wide_plan &p, const fli_cuda_data *data, const fli_cuda_lane *lane, uint32_t lanes)
 {
-    auto eight = turns<HIDDEN, SPLIT, NT, 2, 2>, sixteen = turns<HIDDEN, SPLIT, NT, 1, 4>;
-    if (forced_warps == 16)
+    auto few = turns<HIDDEN, SPLIT, NT, 1, 2>, eight = turns<HIDDEN, SPLIT, NT, 2, 2>,
+         sixteen = turns<HIDDEN, SPLIT, NT, 1, 4>;
+    if (p.batch <= 32)
+        FLI_LAUNCH_CLUSTER(s, few, lanes * p.cluster, 256, p.bytes, p.cluster, p, *data, lane);
+    else if (forced_warps == 16)
         FLI_LAUNCH_CLUSTER(s, sixteen, lanes * p.cluster, 512, p.bytes, p.cluster, p, *data, lane);
     else
         FLI_LAUNCH_CLUSTER(s, eight, lanes * p.cluster, 256, p.bytes, p.cluster, p, *data, lane);

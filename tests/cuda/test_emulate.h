@@ -19,8 +19,8 @@ void emulate_product(fli_stream s, const float *a, const float *b, float *d, int
 /* out[i] = in[i] + in[i + 1] of 4 * EMULATE_THREADS values, copied to shared memory while threads go on; the wait may
  * be left out. Behind `n` there are zeros. */
 void emulate_async(fli_stream s, const float *in, float *out, int n, int wait);
-/* Two clusters of EMULATE_BLOCKS blocks: out[block * EMULATE_THREADS + i] = in[...] of the block before it in its cluster,
- * read from that one's shared memory; the barrier may be left out. 0: the device has no clusters. */
+/* Two clusters of EMULATE_BLOCKS blocks: out[block * EMULATE_THREADS + i] = in[...] of the block before it in its
+ * cluster, read from that one's shared memory; the barrier may be left out. 0: the device has no clusters. */
 int emulate_cluster(fli_stream s, const float *in, float *out, int barrier);
 /* What ends the program where it is emulated. */
 void emulate_divergent(fli_stream s, float *out);
