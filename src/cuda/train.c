@@ -68,7 +68,7 @@ static void pack_vectors(const block *b, fli_cuda_lane *lane, fli_parcel *p)
 static fli_cuda_lane pack_lane(const block *b, const fli_engine_lane *l, const fli_cuda_drawing *d, fli_parcel *p)
 {
     fli_cuda_lane lane = {.z = l->z,
-                          .start = b->whole == fli_cuda_small_turns ? l->start : NULL,
+                          .start = b->whole ? l->start : NULL,
                           .shift = l->shift,
                           .anchor = l->anchor,
                           .rates = pack_rates(l->rates, l->steps, p),
@@ -138,7 +138,7 @@ static void begin(const block *b, size_t lanes)
     fli_cuda_begin t = fli_cuda_begin_new(n);
     for (size_t i = 0; i < lanes; i++) {
         fli_cuda_begin_lane(&t);
-        if (b->whole != fli_cuda_small_turns) fli_cuda_begin_copy(&t, b->lane[i].start, n->lane[i].z);
+        if (!b->whole) fli_cuda_begin_copy(&t, b->lane[i].start, n->lane[i].z);
         fli_cuda_begin_zero(&t, n->lane[i].buffer);
         if (!b->pair) continue;
         fli_cuda_begin_copy(&t, b->lane[i].own_start, n->own[i].z);

@@ -361,7 +361,7 @@ template <class What> static __device__ __forceinline__ void for_weights(const w
 static __device__ __forceinline__ void begin_turn(const wide_plan &p, const wide_step &a, const fli_cuda_lane &lane,
                                                   unsigned char *memory)
 {
-    const float *z = (const float *)lane.z;
+    const float *z = (const float *)(lane.start ? lane.start : lane.z);
     float *to = (float *)memory;
     for (uint32_t i = threadIdx.x; i < p.bytes / 4; i += blockDim.x) to[i] = 0; /* what is never written stays 0 */
     __syncthreads();
@@ -450,11 +450,14 @@ __global__ void __launch_bounds__(WARP *GROUPS *ACROSS, 1)
     constexpr uint32_t WARPS = GROUPS * ACROSS;
     FLI_DYNAMIC(memory);
     const fli_cuda_lane lane = lanes[blockIdx.x / p.cluster];
-    if (!lane.n || !lane.steps) return;
     const uint32_t warp = threadIdx.x / WARP, chunks = p.layer[0].chunks;
     wide_step a = step_of(data, lane);
     uint32_t at = 0, next = next_rows(lane, &at), after = next_rows(lane, &at);
     begin_turn(p, a, lane, memory);
+    if (!lane.n || !lane.steps) {
+        __syncthreads();
+        return end_turn(p, a, lane, memory);
+    }
     fetch_ids(p, lane, 0, next, memory);
     fetch_ids(p, lane, 1, after, memory);
     fli_async_commit();
