@@ -3,7 +3,9 @@
  * repository's root:
  *
  *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude -Itests/cuda bench/cuda/bench_wide.c src/cuda/wide.cu \
- *         src/cuda/runtime.c src/base/number.c src/base/clock.c -o bench_wide && ./bench_wide */
+ *         src/cuda/runtime.c src/base/number.c src/base/clock.c -o bench_wide && ./bench_wide
+ *
+ * -DFLI_WIDE_CLOCK: and the clocks that the parts of a step take, as the first block sees them. */
 #include "base/clock.h"
 #include "plain_turn.h"
 
@@ -74,9 +76,10 @@ static void make_lanes(fli_stream s, problem *p, int terms)
     for (uint32_t i = 0; i < SAMPLES; i++) p->order[i] = i * 377 % SAMPLES;
     for (size_t i = 0; i < m; i++) p->z[i] = p->zf[i] = (float)(0.1 * noise());
     void *order = there(s, p->order, SAMPLES * sizeof *p->order), *term = there(s, p->zf, m * sizeof(float));
-    p->z_there = there(s, NULL, LANES_MOST * m * sizeof(float));
+    size_t apart = (m + 63) / 64 * 64; /* vectors are on lines of 16 bytes */
+    p->z_there = there(s, NULL, LANES_MOST * apart * sizeof(float));
     for (size_t k = 0; k < LANES_MOST; k++) {
-        p->lane[k] = (fli_cuda_lane){.z = (float *)p->z_there + k * m,
+        p->lane[k] = (fli_cuda_lane){.z = (float *)p->z_there + k * apart,
                                      .lr = 0.05,
                                      .wd = 1e-4,
                                      .rho = 0.1,

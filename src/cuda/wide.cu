@@ -9,6 +9,8 @@
  * one, which is why parts of logits, where there may be one in a step, have two places in turn. */
 #include "cuda/wide.cuh"
 
+#include <stdio.h>
+
 namespace
 {
 
@@ -337,24 +339,28 @@ static __device__ __forceinline__ void second_layer_back(const wide_plan &p, con
 
 /* ---- turns ----------------------------------------------------------------------------------------------- */
 
-/* Every weight of the block: what(its place in shared memory, as a float; its place in the lane's vectors). */
-template <class What> static __device__ __forceinline__ void for_weights(const wide_plan &p, What what)
+/* All that the block has of the lane's vectors: what(its place in shared memory, as a float; that in the vectors), for
+ * four weights of a unit side by side by `fours`, for others by `ones`. */
+template <class Fours, class Ones>
+static __device__ __forceinline__ void for_weights(const wide_plan &p, Fours fours, Ones ones)
 {
     for (uint32_t k = 0; k < p.hidden; k++) {
         const wide_layer &l = p.layer[k];
         const wide_units u = units_of(l);
-        for (uint32_t i = threadIdx.x; i < u.count * l.inputs; i += blockDim.x) {
-            uint32_t unit = i / l.inputs;
-            what(weight_at(l, unit, i - unit * l.inputs), l.z_weight + u.first * l.inputs + i);
+        const uint32_t across = l.inputs / 4;
+#pragma unroll 8
+        for (uint32_t i = threadIdx.x; i < u.count * across; i += blockDim.x) {
+            uint32_t unit = i / across;
+            fours(weight_at(l, unit, (i - unit * across) * 4), l.z_weight + u.first * l.inputs + 4 * i);
         }
         if (l.z_bias == NOWHERE) continue;
-        for (uint32_t i = threadIdx.x; i < u.count; i += blockDim.x) what(l.b / 4 + i, l.z_bias + u.first + i);
+        for (uint32_t i = threadIdx.x; i < u.count; i += blockDim.x) ones(l.b / 4 + i, l.z_bias + u.first + i);
     }
     const wide_layer &l = p.layer[p.hidden - 1];
     const wide_units u = units_of(l);
     for (uint32_t i = threadIdx.x; i < p.classes * u.count; i += blockDim.x) {
         uint32_t c = i / u.count, unit = i - c * u.count;
-        what(p.top / 4 + c * l.h_stride + unit, p.top_weight + c * l.units + u.first + unit);
+        ones(p.top / 4 + c * l.h_stride + unit, p.top_weight + c * l.units + u.first + unit);
     }
 }
 
@@ -363,9 +369,14 @@ static __device__ __forceinline__ void begin_turn(const wide_plan &p, const wide
 {
     const float *z = (const float *)(lane.start ? lane.start : lane.z);
     float *to = (float *)memory;
-    for (uint32_t i = threadIdx.x; i < p.bytes / 4; i += blockDim.x) to[i] = 0; /* what is never written stays 0 */
+    for (uint32_t i = threadIdx.x; i < p.bytes / 16; i += blockDim.x) /* what is never written stays 0 */
+        ((float4 *)memory)[i] = make_float4(0, 0, 0, 0);
     __syncthreads();
-    for_weights(p, [&](uint32_t at, uint32_t from) { to[at] = z[from]; });
+    for_weights(
+        p, [&](uint32_t at, uint32_t from) { fli_async16(to + at, z + from, 1); },
+        [&](uint32_t at, uint32_t from) { fli_async4(to + at, z + from, 1); });
+    fli_async_commit();
+    fli_async_wait<0>();
     if (p.top_bias == NOWHERE) return;
     for (uint32_t i = threadIdx.x; i < p.classes; i += blockDim.x) {
         to[p.b_top / 4 + i] = z[p.top_bias + i];
@@ -378,7 +389,9 @@ static __device__ __forceinline__ void end_turn(const wide_plan &p, const wide_s
 {
     float *z = (float *)lane.z;
     const float *from = (const float *)memory;
-    for_weights(p, [&](uint32_t at, uint32_t to) { z[to] = from[at]; });
+    for_weights(
+        p, [&](uint32_t at, uint32_t to) { *(float4 *)(z + to) = *(const float4 *)(from + at); },
+        [&](uint32_t at, uint32_t to) { z[to] = from[at]; });
     if (fli_cluster_rank() || p.top_bias == NOWHERE) return;
     for (uint32_t i = threadIdx.x; i < p.classes; i += blockDim.x) {
         z[p.top_bias + i] = from[p.b_top / 4 + i];
@@ -405,32 +418,67 @@ static __device__ __forceinline__ void set_rates(const fli_cuda_lane &lane, uint
     a->decay = (float)(lane.rates ? lane.rates[2 * (size_t)step + 1] : lane.wd) + a->rho;
 }
 
+/* With FLI_WIDE_CLOCK, for measurements, the first block says how long the parts of its steps take. */
+struct wide_clock {
+#if defined(FLI_WIDE_CLOCK) && defined(__CUDACC__)
+    enum { PARTS = 12 };
+    long long sum[PARTS], last;
+    __device__ void begin()
+    {
+        for (int i = 0; i < PARTS; i++) sum[i] = 0;
+        last = clock64();
+    }
+    __device__ void mark(int i)
+    {
+        long long now = clock64();
+        sum[i] += now - last;
+        last = now;
+    }
+    __device__ void say(uint32_t steps) const
+    {
+        if (blockIdx.x || threadIdx.x) return;
+        for (int i = 0; i < PARTS; i++) printf(" %d: %lld", i, sum[i] / steps);
+        printf("\n");
+    }
+#else
+    __device__ __forceinline__ void begin() {}
+    __device__ __forceinline__ void mark(int) {}
+    __device__ __forceinline__ void say(uint32_t) const {}
+#endif
+};
+
 template <int BYTES, int SPLIT, int NT, int MT, int THREADS>
 static __device__ __forceinline__ void activations(const wide_plan &p, const wide_layer &l, const wide_step &a,
-                                                   unsigned char *memory)
+                                                   unsigned char *memory, wide_clock *clock)
 {
     float sum[NT][MT][4];
     forward<BYTES, SPLIT, NT, MT>(p, l, memory, sum);
+    clock->mark(1);
     activate<BYTES, NT, MT, THREADS>(p, l, a, memory, sum);
+    clock->mark(2);
 }
 
 /* From the samples to the errors of the first layer's units; the other layers take their step. */
 template <int HIDDEN, int SPLIT, int NT, int MT, int WARPS>
 static __device__ __forceinline__ void errors_of(const wide_plan &p, const wide_step &a, uint32_t step,
-                                                 unsigned char *memory)
+                                                 unsigned char *memory, wide_clock *clock)
 {
-    activations<1, SPLIT, NT, MT, WARPS * WARP>(p, p.layer[0], a, memory);
+    activations<1, SPLIT, NT, MT, WARPS * WARP>(p, p.layer[0], a, memory, clock);
     if (HIDDEN == 2) {
         fli_cluster_sync();
         collect_rows(p, a, memory);
         __syncthreads();
-        activations<0, SPLIT, NT, MT, WARPS * WARP>(p, p.layer[1], a, memory);
+        clock->mark(3);
+        activations<0, SPLIT, NT, MT, WARPS * WARP>(p, p.layer[1], a, memory, clock);
     }
     __syncthreads();
     part_of_logits<WARPS * WARP>(p, a, step, memory);
+    clock->mark(4);
     fli_cluster_sync();
+    clock->mark(5);
     softmax_errors(p, a, step, memory);
     __syncthreads();
+    clock->mark(6);
     unit_errors<NT>(p, a, memory);
     {
         top_gradient<WARPS * WARP> top;
@@ -438,8 +486,10 @@ static __device__ __forceinline__ void errors_of(const wide_plan &p, const wide_
         __syncthreads();
         top.step(p, a, memory);
     }
+    clock->mark(7);
     if (HIDDEN == 2) second_layer_back<SPLIT, NT, WARPS>(p, a, memory);
     step_bias(p.layer[0], a, memory);
+    clock->mark(8);
 }
 
 template <int HIDDEN, int SPLIT, int NT, int MT, int ACROSS>
@@ -466,6 +516,8 @@ __global__ void __launch_bounds__(WARP *GROUPS *ACROSS, 1)
     fetch_labels(p, data, 0, next, memory);
     for (uint32_t c = warp; c < chunks; c += WARPS) fetch_chunk(p, data, 0, next, c, memory);
     fli_async_commit();
+    wide_clock clock;
+    clock.begin();
     for (uint32_t step = 0; step < lane.steps; step++) {
         const int more = step + 1 < lane.steps;
         a.n = next;
@@ -474,8 +526,9 @@ __global__ void __launch_bounds__(WARP *GROUPS *ACROSS, 1)
         set_rates(lane, step, &a);
         fli_async_wait<0>();
         __syncthreads();
+        clock.mark(0);
         fetch_ids(p, lane, step + 2, after, memory);
-        errors_of<HIDDEN, SPLIT, NT, MT, WARPS>(p, a, step, memory);
+        errors_of<HIDDEN, SPLIT, NT, MT, WARPS>(p, a, step, memory, &clock);
         if (more) fetch_labels(p, data, step + 1, next, memory);
         for (uint32_t c = warp; c < chunks; c += 2 * WARPS) {
             const int two = c + WARPS < chunks;
@@ -488,8 +541,10 @@ __global__ void __launch_bounds__(WARP *GROUPS *ACROSS, 1)
             if (more && two) fetch_chunk(p, data, step + 1, next, c + WARPS, memory);
         }
         fli_async_commit();
+        clock.mark(9);
     }
     __syncthreads();
+    clock.say(lane.steps);
     end_turn(p, a, lane, memory);
     fli_cluster_sync(); /* nobody leaves while others read its memory */
 #endif

@@ -63,6 +63,12 @@ static __device__ __forceinline__ uint32_t weight_at(const wide_layer &l, uint32
     return l.w / 4 + unit * l.stride + (in & ~15u) + four_at(unit, in / 4 % 4) + in % 4;
 }
 
+template <int COUNT, class Each> static __device__ __forceinline__ void for_each(Each each)
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) each(i);
+}
+
 /* ---- operands -------------------------------------------------------------------------------------------- */
 
 static __device__ __forceinline__ float of_byte(uint32_t word, uint32_t i)
@@ -106,37 +112,49 @@ template <int BYTES, int SPLIT> struct wide_rows {
     }
 };
 
-/* sum[.] += a[.] b, of 16 k: x[0], x[1] are the k 0 and 1, 2 and 3 of each thread; b its four values of the other
- * operand. In single precision the sum of 16 products is made anew and then added, as tensor cores do not round what
- * they add up to the nearest. */
-template <int SPLIT, int COUNT, class Rows>
-static __device__ __forceinline__ void multiply(const Rows (*x)[COUNT], const float4 &y, float (*sum)[4])
+/* sum[n][m] += x[.][m] y[n], of 16 k: x[0], x[1] are the k 0 and 1, 2 and 3 of each thread; y its four values of the
+ * other operand. Products that do not wait for each other come first one by one, then those behind them. In single
+ * precision the sum of 16 products is made anew and then added, as tensor cores do not round what they add up to the
+ * nearest. */
+template <int SPLIT, int MT, int NT, class Rows>
+static __device__ __forceinline__ void multiply(const Rows (*x)[MT], const float4 *y, float (*sum)[MT][4])
 {
-    float fresh[COUNT][4];
-#pragma unroll
-    for (int m = 0; m < COUNT; m++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) fresh[m][e] = SPLIT ? 0.0f : sum[m][e];
+    float fresh[NT][MT][4];
+    for_each<NT * MT * 4>([&](int i) {
+        const int n = i / 4 / MT, m = i / 4 % MT, e = i % 4;
+        fresh[n][m][e] = SPLIT ? 0.0f : sum[n][m][e];
+    });
 #pragma unroll
     for (int p = 0; p < 2; p++) {
-        fli_frag_b<SPLIT> b;
-        b.set(0, p ? y.z : y.x);
-        b.set(1, p ? y.w : y.y);
-        if (Rows::LOW) {
+        fli_frag_b<SPLIT> b[NT];
 #pragma unroll
-            for (int m = 0; m < COUNT; m++) fli_mma(fresh[m], x[p][m].lo, b.hi);
+        for (int n = 0; n < NT; n++) {
+            b[n].set(0, p ? y[n].z : y[n].x);
+            b[n].set(1, p ? y[n].w : y[n].y);
         }
-        if (SPLIT) {
-#pragma unroll
-            for (int m = 0; m < COUNT; m++) fli_mma(fresh[m], x[p][m].hi, b.lo);
-        }
-#pragma unroll
-        for (int m = 0; m < COUNT; m++) fli_mma(fresh[m], x[p][m].hi, b.hi);
+        if (Rows::LOW) for_each<NT * MT>([&](int i) { fli_mma(fresh[i / MT][i % MT], x[p][i % MT].lo, b[i / MT].hi); });
+        if (SPLIT) for_each<NT * MT>([&](int i) { fli_mma(fresh[i / MT][i % MT], x[p][i % MT].hi, b[i / MT].lo); });
+        for_each<NT * MT>([&](int i) { fli_mma(fresh[i / MT][i % MT], x[p][i % MT].hi, b[i / MT].hi); });
     }
+    for_each<NT * MT * 4>([&](int i) {
+        const int n = i / 4 / MT, m = i / 4 % MT, e = i % 4;
+        sum[n][m][e] = SPLIT ? sum[n][m][e] + fresh[n][m][e] : fresh[n][m][e];
+    });
+}
+
+/* The same for NT of y, which y_at(n) reads, two at a time. */
+template <int SPLIT, int MT, int NT, class Rows, class At>
+static __device__ __forceinline__ void multiply_all(const Rows (*x)[MT], At y_at, float (*sum)[MT][4])
+{
 #pragma unroll
-    for (int m = 0; m < COUNT; m++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) sum[m][e] = SPLIT ? sum[m][e] + fresh[m][e] : fresh[m][e];
+    for (int n = 0; n + 1 < NT; n += 2) {
+        const float4 y[2] = {y_at(n), y_at(n + 1)};
+        multiply<SPLIT, MT, 2>(x, y, sum + n);
+    }
+    if (NT % 2) {
+        const float4 y = y_at(NT - 1);
+        multiply<SPLIT, MT, 1>(x, &y, sum + NT - 1);
+    }
 }
 
 template <int COUNT> static __device__ __forceinline__ void clear(float (*sum)[4])
@@ -181,12 +199,14 @@ static __device__ __forceinline__ void forward(const wide_plan &p, const wide_la
 #pragma unroll
                 for (int i = 0; i < 4; i++) v[i / 2][m].set(i % 2 * 2 + half, got[i]);
             }
-#pragma unroll
-        for (int n = 0; n < NT; n++) {
-            const float4 y = *(const float4 *)(w + at[n] + 16 * q);
-            if (BYTES) whole[n] += (y.x + y.y) + (y.z + y.w);
-            multiply<SPLIT, MT>(v, y, sum[n]);
-        }
+        multiply_all<SPLIT, MT, NT>(
+            v,
+            [&](int n) {
+                const float4 y = *(const float4 *)(w + at[n] + 16 * q);
+                if (BYTES) whole[n] += (y.x + y.y) + (y.z + y.w);
+                return y;
+            },
+            sum);
     }
     if (!BYTES) return;
     float *w_sum = (float *)(memory + p.w_sum) + group * NT * 8;
@@ -386,11 +406,8 @@ static __device__ __forceinline__ void step_chunks(const wide_plan &p, const wid
                 v[j / 2][c].set(j % 2 * 2 + 1, two[1]);
             }
         }
-#pragma unroll
-        for (int n = 0; n < NT; n++) {
-            const float4 y = d[(k * NT + n) * WARP];
-            multiply<SPLIT, CHUNKS>(v, y, sum[n]);
-        }
+        multiply_all<SPLIT, CHUNKS, NT>(
+            v, [&](int n) { return d[(k * NT + n) * WARP]; }, sum);
     }
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {

@@ -78,7 +78,7 @@ static inline void wide_plan_memory(wide_plan *p)
     p->b_top = wide_take(&at, p->classes * 4);
     p->m_top = wide_take(&at, p->classes * 4);
     p->w_sum = wide_take(&at, WIDE_GROUPS * tiles);
-    p->b_part = wide_take(&at, WIDE_ROWS / 16 * tiles);
+    p->b_part = wide_take(&at, p->hidden > 1 ? WIDE_ROWS / 16 * tiles : 0);
     p->ids = wide_take(&at, 2 * p->batch * 4);
     p->labels = wide_take(&at, 2 * p->batch * 4);
     p->bytes = at;
