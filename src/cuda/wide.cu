@@ -1,6 +1,6 @@
 /* Whole turns of networks whose weights are too large for the shared memory of a block: a cluster of blocks takes a
- * lane from its first step to its last. Each has some units of every hidden layer, their weights in its shared memory, and
- * what the last layer makes of its units. Only samples travel, as bytes, and what blocks have to tell each other:
+ * lane from its first step to its last. Each has some units of every hidden layer, their weights in its shared memory,
+ * and what the last layer makes of its units. Only samples travel, as bytes, and what blocks have to tell each other:
  *
  * - their part of the logits; each then adds them up, in the same order, and has the errors of all rows;
  * - with two hidden layers, the activations of the first, and at the way back their part of its errors.
@@ -14,7 +14,7 @@
 namespace
 {
 
-enum { ROW_THREADS = 4 };
+enum { ROW_THREADS = 4, CLUSTER = WIDE_CLUSTER };
 
 /* ---- the last layer -------------------------------------------------------------------------------------- */
 
@@ -231,20 +231,27 @@ static __device__ __forceinline__ void fetch_chunk(const wide_plan &p, const fli
 
 /* ---- two hidden layers ----------------------------------------------------------------------------------- */
 
-/* The first layer's activations, of all blocks: the inputs of the second. */
+/* The first layer's activations, of all blocks: the inputs of the second. A thread has one unit of each block, and reads
+ * of all before it writes. */
 static __device__ __forceinline__ void collect_rows(const wide_plan &p, const wide_step &a, unsigned char *memory)
 {
     const wide_layer &l = p.layer[0], &above = p.layer[1];
     const float *h = (const float *)(memory + l.h);
     float *to = (float *)(memory + above.rows);
     const uint32_t lane = threadIdx.x % WARP;
-    for (uint32_t r = threadIdx.x / WARP; r < a.n; r += blockDim.x / WARP)
-#pragma unroll 8
-        for (uint32_t k = 0; k < p.cluster; k++) {
-            const float *its = fli_cluster_at(h, k) + r * l.h_stride;
-            for (uint32_t i = lane; i < l.per && k * l.per + i < l.units; i += WARP)
-                to[r * above.stride + k * l.per + i] = its[i];
+#pragma unroll 2
+    for (uint32_t r = threadIdx.x / WARP; r < a.n; r += blockDim.x / WARP) {
+        float v[CLUSTER];
+#pragma unroll
+        for (uint32_t k = 0; k < CLUSTER; k++) {
+            const float *its = fli_cluster_at(h, min(k, p.cluster - 1)) + r * l.h_stride;
+            v[k] = its[min(lane, l.per - 1)];
         }
+#pragma unroll
+        for (uint32_t k = 0; k < CLUSTER; k++)
+            if (k < p.cluster && lane < l.per && k * l.per + lane < l.units)
+                to[r * above.stride + k * l.per + lane] = v[k];
+    }
 }
 
 /* This block's part of the errors below its second layer stays in registers until nobody needs the activations, whose
@@ -294,12 +301,17 @@ static __device__ __forceinline__ void first_errors(const wide_plan &p, const wi
     for (uint32_t item = threadIdx.x / WARP; item < DOWN * NT; item += blockDim.x / WARP) {
         const uint32_t k = item / NT, n = item % NT, unit = 8 * n + g / 2 + 4 * (g % 2), in = min(unit, u.count - 1);
         float s[4] = {0, 0, 0, 0}, all = 0;
-#pragma unroll 8
-        for (uint32_t c = 0; c < p.cluster; c++) {
-            const float *its = fli_cluster_at(from, c) + u.first + in;
+        float its[CLUSTER][4];
 #pragma unroll
-            for (int j = 0; j < 4; j++) s[j] += its[min(16 * k + t + 4 * j, p.batch - 1) * above.stride];
-        }
+        for (uint32_t c = 0; c < CLUSTER; c++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                its[c][j] = fli_cluster_at(
+                    from, min(c, p.cluster - 1))[min(16 * k + t + 4 * j, p.batch - 1) * above.stride + u.first + in];
+#pragma unroll
+        for (uint32_t c = 0; c < CLUSTER; c++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) s[j] += c < p.cluster ? its[c][j] : 0.0f;
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             const uint32_t row = 16 * k + t + 4 * j;

@@ -13,6 +13,7 @@ enum {
     WIDE_CHUNKS_DEEP = 16, /* and the inputs of the second, in sixteens */
     WIDE_CLASSES_MOST = 32,
     WIDE_HIDDEN = 2,
+    WIDE_CLUSTER = 8,
     WIDE_GROUPS = 4, /* of warps that share a sum */
     WIDE_ROUND = 3   /* eights of units that are added up at a time */
 };
@@ -142,6 +143,7 @@ static inline int wide_plan_make(const fli_network *net, const fli_cuda_data *da
 {
     size_t limit = fli_shared_limit();
     uint32_t most = fli_cluster_limit();
+    if (most > WIDE_CLUSTER) most = WIDE_CLUSTER;
     if (!batch || batch > WIDE_ROWS || !fli_data_simple(data, 1) || data->kind != 0) return 0;
     if (data->scale && data->segments != 1) return 0;
     if (net->parameters > (size_t)most * limit || !wide_plan_network(net, p)) return 0;
