@@ -218,20 +218,16 @@ static __device__ __forceinline__ void forward(const wide_plan &p, const wide_la
     }
 }
 
-/* The activation of a unit whose products add up to `sum`. */
-template <int BYTES, int NT>
-static __device__ __forceinline__ float activation(const wide_plan &p, const wide_layer &l, const wide_step &a,
-                                                   const unsigned char *memory, uint32_t unit, float sum)
+/* What is added to a unit's products: its bias, and by the sum of its weights what is added to each sample. Behind a
+ * barrier it is where the first part of these sums was. */
+template <int NT>
+static __device__ __forceinline__ void make_constants(const wide_plan &p, const wide_layer &l, const wide_step &a,
+                                                      unsigned char *memory)
 {
-    const float least = l.relu ? 0.0f : -INFINITY, bias = ((const float *)(memory + l.b))[unit];
-    float z = BYTES ? a.scale * sum + bias : sum + bias;
-    if (BYTES && a.shift != 0) {
-        const float *w_sum = (const float *)(memory + p.w_sum) + unit;
-        float whole = 0;
-        for (int k = 0; k < GROUPS; k++) whole += w_sum[k * NT * 8];
-        z += a.shift * whole;
-    }
-    return z < least ? least : z; /* a NaN stays one */
+    float *w_sum = (float *)(memory + p.w_sum) + threadIdx.x, whole = 0;
+    if (threadIdx.x >= NT * 8) return;
+    for (int k = 0; k < GROUPS; k++) whole += w_sum[k * NT * 8];
+    *w_sum = ((const float *)(memory + l.b))[threadIdx.x] + (a.shift != 0 ? a.shift * whole : 0.0f);
 }
 
 /* Adds up what the groups have, some units at a time, and makes activations of it. */
@@ -268,17 +264,22 @@ static __device__ __forceinline__ void activate(const wide_plan &p, const wide_l
             }
             done[r][i] = s;
         }
+        if (BYTES && !r) make_constants<NT>(p, l, a, memory);
         __syncthreads();
     }
+    const float *constant = (const float *)(memory + (BYTES ? p.w_sum : l.b));
+    const float scale = BYTES ? a.scale : 1.0f, least = l.relu ? 0.0f : -INFINITY;
 #pragma unroll
     for (int r = 0; r < ROUNDS; r++)
 #pragma unroll
         for (int i = 0; i < OWN; i++) {
-            uint32_t pair = threadIdx.x + i * THREADS, row = pair / (WIDTH / 2);
-            uint32_t unit = r * WIDTH + (pair - row * (WIDTH / 2)) * 2;
+            const uint32_t pair = threadIdx.x + i * THREADS, row = pair / (WIDTH / 2);
+            const uint32_t unit = r * WIDTH + (pair - row * (WIDTH / 2)) * 2;
+            const float2 c = *(const float2 *)(constant + min(unit, 8u * NT - 2));
+            const float z[2] = {scale * done[r][i].x + c.x, scale * done[r][i].y + c.y};
             float *to = h + row * l.h_stride + unit;
-            if (row < a.n && unit < units) to[0] = activation<BYTES, NT>(p, l, a, memory, unit, done[r][i].x);
-            if (row < a.n && unit + 1 < units) to[1] = activation<BYTES, NT>(p, l, a, memory, unit + 1, done[r][i].y);
+            if (row < a.n && unit < units) to[0] = z[0] < least ? least : z[0]; /* a NaN stays one */
+            if (row < a.n && unit + 1 < units) to[1] = z[1] < least ? least : z[1];
         }
 }
 
