@@ -81,13 +81,13 @@ static __device__ __forceinline__ void softmax_errors(const wide_plan &p, const 
             if (own + i * ROW_THREADS < p.classes) sum += z[i];
         }
         for (int k = 1; k < ROW_THREADS; k *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, k);
-        const float share = 1.0f / (float)a.n;
+        const float share = 1.0f / (float)a.n, whole = 1.0f / sum;
         const uint32_t correct = (uint32_t)label[there];
 #pragma unroll
         for (uint32_t i = 0; i < OWN; i++) {
             const uint32_t c = own + i * ROW_THREADS;
             if (c >= p.classes) break;
-            const float e = z[i] / sum;
+            const float e = z[i] * whole;
             error[c * WIDE_ROWS + place_of(row)] = row < a.n ? (c == correct ? e - 1 : e) * share : 0.0f;
         }
     }
@@ -102,6 +102,7 @@ static __device__ __forceinline__ void unit_errors(const wide_plan &p, const wid
     const float *h = (const float *)(memory + l.h), *top = (const float *)(memory + p.top);
     const float *error = (const float *)(memory + p.error);
     float4 *d = (float4 *)(memory + p.d);
+    const float least = l.relu ? 0.0f : -INFINITY;
     for (uint32_t n = threadIdx.x / WARP; n < NT; n += blockDim.x / WARP) {
         const uint32_t unit = 8 * n + g / 2 + 4 * (g % 2), in = min(unit, units - 1);
         float s[DOWN][4], all = 0;
@@ -118,9 +119,9 @@ static __device__ __forceinline__ void unit_errors(const wide_plan &p, const wid
         for (int k = 0; k < DOWN; k++) {
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                uint32_t row = 16 * k + t + 4 * j;
-                int on = row < a.n && unit < units && (!l.relu || h[row * l.h_stride + in] > 0);
-                s[k][j] = on ? s[k][j] : 0.0f;
+                const uint32_t row = 16 * k + t + 4 * j;
+                const float active = h[min(row, a.n - 1) * l.h_stride + in];
+                s[k][j] = row < a.n && unit < units && active > least ? s[k][j] : 0.0f;
                 all += s[k][j];
             }
             d[(k * NT + n) * WARP + lane] = make_float4(s[k][0], s[k][1], s[k][2], s[k][3]);
@@ -298,6 +299,7 @@ static __device__ __forceinline__ void first_errors(const wide_plan &p, const wi
     const uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
     const float *h = (const float *)(memory + l.h), *from = (const float *)(memory + above.rows);
     float *b_part = (float *)(memory + p.b_part);
+    const float least = l.relu ? 0.0f : -INFINITY;
     for (uint32_t item = threadIdx.x / WARP; item < DOWN * NT; item += blockDim.x / WARP) {
         const uint32_t k = item / NT, n = item % NT, unit = 8 * n + g / 2 + 4 * (g % 2), in = min(unit, u.count - 1);
         float s[4] = {0, 0, 0, 0}, all = 0;
@@ -315,8 +317,8 @@ static __device__ __forceinline__ void first_errors(const wide_plan &p, const wi
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             const uint32_t row = 16 * k + t + 4 * j;
-            int on = row < a.n && unit < u.count && (!l.relu || h[row * l.h_stride + in] > 0);
-            s[j] = on ? s[j] : 0.0f;
+            const float active = h[min(row, a.n - 1) * l.h_stride + in];
+            s[j] = row < a.n && unit < u.count && active > least ? s[j] : 0.0f;
             all += s[j];
         }
         ((float4 *)(memory + p.d))[(k * NT + n) * WARP + lane] = make_float4(s[0], s[1], s[2], s[3]);

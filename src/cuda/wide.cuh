@@ -353,33 +353,43 @@ static __device__ __forceinline__ void for_pairs(const wide_layer &l, const wide
         }
 }
 
-/* The weights of 16 inputs, by their gradient g. */
+/* The weights of 16 inputs, by their gradient g. All are read before any is written, so that a thread waits once. */
 template <int BYTES, int NT>
 static __device__ __forceinline__ void step_chunk(const wide_layer &l, const wide_step &a, unsigned char *memory,
                                                   uint32_t chunk, float (*g)[4])
 {
     const uint32_t lane = threadIdx.x % WARP, i = lane / 4, t = lane % 4, input = 16 * chunk + 2 * i;
     const wide_units u = units_of(l);
-    const float *b_grad = (const float *)(memory + l.b_grad);
-    float *w = (float *)(memory + l.w) + 16 * chunk + four_at(t, i / 2) + i % 2 * 2;
+    const float *b_grad = (const float *)(memory + l.b_grad) + t;
+    float *w = (float *)(memory + l.w) + 16 * chunk + i % 2 * 2;
+    float2 z[NT][2];
     if (a.add) for_pairs<NT>(l, u, a.add, input, [&](int n, int e, float v) { g[n][e] += v; });
     if (a.anchor) for_pairs<NT>(l, u, a.anchor, input, [&](int n, int e, float v) { g[n][e] -= a.rho * v; });
     if (a.buffer) for_pairs<NT>(l, u, a.buffer, input, [&](int n, int e, float v) { g[n][e] += a.momentum * v; });
-#pragma unroll
-    for (int n = 0; n < NT; n++)
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const uint32_t unit = 8 * n + t + 4 * e;
-            if (unit >= u.count || input >= l.inputs) continue;
-            float2 *at = (float2 *)(w + unit * l.stride), z = *at;
-            float2 d = make_float2(g[n][e] + a.decay * z.x, g[n][2 + e] + a.decay * z.y);
-            if (BYTES && a.shift != 0) {
-                d.x += a.shift * b_grad[unit];
-                d.y += a.shift * b_grad[unit];
-            }
-            if (a.buffer) *(float2 *)(a.buffer + l.z_weight + (size_t)(u.first + unit) * l.inputs + input) = d;
-            *at = make_float2(z.x - a.lr * d.x, z.y - a.lr * d.y);
-        }
+    for_each<2 * NT>([&](int k) {
+        const uint32_t unit = min(4 * k + t, u.count - 1);
+        z[k / 2][k % 2] = *(const float2 *)(w + unit * l.stride + four_at(unit, i / 2));
+    });
+    for_each<2 * NT>([&](int k) {
+        const float2 was = z[k / 2][k % 2];
+        const float more = BYTES && a.shift != 0 ? a.shift * b_grad[4 * k] : 0.0f;
+        float *d = g[k / 2] + k % 2;
+        d[0] += a.decay * was.x + more;
+        d[2] += a.decay * was.y + more;
+        z[k / 2][k % 2] = make_float2(was.x - a.lr * d[0], was.y - a.lr * d[2]);
+    });
+    if (input >= l.inputs) return;
+    for_each<2 * NT>([&](int k) {
+        const uint32_t unit = 4 * k + t;
+        if (unit < u.count) *(float2 *)(w + unit * l.stride + four_at(t, i / 2)) = z[k / 2][k % 2];
+    });
+    if (!a.buffer) return;
+    float *m = a.buffer + l.z_weight + (size_t)u.first * l.inputs + input;
+    for_each<2 * NT>([&](int k) {
+        const uint32_t unit = 4 * k + t;
+        const float *d = g[k / 2] + k % 2;
+        if (unit < u.count) *(float2 *)(m + unit * l.inputs) = make_float2(d[0], d[2]);
+    });
 }
 
 /* The gradient of CHUNKS sixteens of inputs, `apart` from each other, and the step with it. */
