@@ -236,7 +236,9 @@ void fli_cuda_small_turns(fli_stream s, fli_cuda_type type, const fli_network *n
 /* ---- wide.cu: the same by a cluster of blocks per lane, each with some of the units ---- */
 /* Networks of one or two hidden FC layers and softmax on samples that are bytes and have one scale, if any; batches of
  * at most 64; GPUs with clusters. TF32 rounds the weights and errors in products. */
-int fli_cuda_wide_fits(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch);
+/* fits: and it is faster than layer by layer for so many lanes, those of the whole call (fli_cuda_crowd). */
+int fli_cuda_wide_fits(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch,
+                       uint32_t lanes);
 void fli_cuda_wide_turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
                          const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch);
 /* For tests and measurements: clusters of so many blocks, blocks of so many warps (8 or 16); 0: as it thinks best. */

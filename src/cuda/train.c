@@ -256,7 +256,7 @@ static block block_of(fli_engine_net *n, const fli_engine_turns *turns, const fl
     b.split = *batch > n->piece;
     if (plain && fli_cuda_small_fits(n->type, &n->network, data, (uint32_t)*batch))
         b.whole = fli_cuda_small_turns;
-    else if (plain && fli_cuda_wide_fits(n->type, &n->network, data, (uint32_t)*batch))
+    else if (plain && fli_cuda_wide_fits(n->type, &n->network, data, (uint32_t)*batch, (uint32_t)turns->lanes))
         b.whole = fli_cuda_wide_turns;
     if (b.whole) b.split = 0;
     b.rows = b.split ? n->piece : (uint32_t)*batch;

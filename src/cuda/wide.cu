@@ -15,6 +15,7 @@ namespace
 {
 
 enum { ROW_THREADS = 4, CLUSTER = WIDE_CLUSTER };
+enum { DEEP_LANES = 32 }; /* clusters of eight: an H200 runs 16 of them at a time */
 
 /* ---- the last layer -------------------------------------------------------------------------------------- */
 
@@ -603,10 +604,12 @@ void fli_cuda_wide_force(uint32_t cluster, uint32_t warps)
     forced_warps = warps;
 }
 
-int fli_cuda_wide_fits(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch)
+int fli_cuda_wide_fits(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch,
+                       uint32_t lanes)
 {
     wide_plan p;
-    return type != FLI_CUDA_F64 && wide_plan_make(net, data, batch, forced_cluster, &p);
+    if (type == FLI_CUDA_F64 || !wide_plan_make(net, data, batch, forced_cluster, &p)) return 0;
+    return p.hidden == 1 || lanes <= DEEP_LANES;
 }
 
 void fli_cuda_wide_turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,

@@ -15,7 +15,7 @@ static void check_case(const wide_case *w, fli_order order)
     fli_cuda_lane *lane = keep(&p, there(sizeof p.lane, p.lane));
     fli_emulated_order(order);
     fli_cuda_wide_force(w->cluster, w->warps);
-    assert_true(fli_cuda_wide_fits(c->type, &p.net, &p.data, c->batch));
+    assert_true(fli_cuda_wide_fits(c->type, &p.net, &p.data, c->batch, 10));
     fli_cuda_wide_turns(stream(), c->type, &p.net, &p.data, lane, LANES, c->batch);
     check_turns(&p, c->type == FLI_CUDA_TF32 ? 4e-3 : 1e-6);
     fli_cuda_wide_force(0, 0);
@@ -77,17 +77,19 @@ static void test_fits(void **state)
     fli_network large = plain_network((size_t[]){784, 500, 10}, 2, 1);
     fli_network two = plain_network((size_t[]){784, 200, 200, 10}, 3, 1);
     fli_network deep = plain_network((size_t[]){784, 200, 200, 200, 10}, 4, 1);
-    assert_true(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50));
-    assert_true(fli_cuda_wide_fits(FLI_CUDA_TF32, &net, &d, 50));
-    assert_false(fli_cuda_wide_fits(FLI_CUDA_F64, &net, &d, 50));
-    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 65));
-    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &large, &d, 50));
-    assert_true(fli_cuda_wide_fits(FLI_CUDA_F32, &two, &d, 50));
-    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &deep, &d, 10));
+    assert_true(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50, 10));
+    assert_true(fli_cuda_wide_fits(FLI_CUDA_TF32, &net, &d, 50, 10));
+    assert_false(fli_cuda_wide_fits(FLI_CUDA_F64, &net, &d, 50, 10));
+    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 65, 10));
+    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &large, &d, 50, 10));
+    assert_true(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50, 100));
+    assert_true(fli_cuda_wide_fits(FLI_CUDA_F32, &two, &d, 50, 10));
+    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &two, &d, 50, 100));
+    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &deep, &d, 10, 10));
     d.kind = 1;
-    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50));
+    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50, 10));
     d.kind = 0, d.augment = 1;
-    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50));
+    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50, 10));
 }
 
 int main(void)
