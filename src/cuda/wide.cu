@@ -7,185 +7,15 @@
  *
  * They read it from each other's shared memory, behind a barrier of the cluster. Nobody writes there before the next
  * one, which is why parts of logits, where there may be one in a step, have two places in turn. */
-#include "cuda/wide.cuh"
+#include "cuda/wide_top.cuh"
 
 #include <stdio.h>
 
 namespace
 {
 
-enum { ROW_THREADS = 4, CLUSTER = WIDE_CLUSTER };
+enum { CLUSTER = WIDE_CLUSTER };
 enum { DEEP_LANES = 32 }; /* clusters of eight: an H200 runs 16 of them at a time */
-
-/* ---- the last layer -------------------------------------------------------------------------------------- */
-
-/* What the block's units give to the logits; a thread has one row and some classes. */
-template <int THREADS>
-static __device__ __forceinline__ void part_of_logits(const wide_plan &p, const wide_step &a, uint32_t step,
-                                                      unsigned char *memory)
-{
-    constexpr uint32_t UP = THREADS / WIDE_ROWS, OWN = WIDE_CLASSES_MOST / UP;
-    const wide_layer &l = p.layer[p.hidden - 1];
-    const uint32_t units = units_of(l).count, row = threadIdx.x % WIDE_ROWS, first = threadIdx.x / WIDE_ROWS;
-    const float *h = (const float *)(memory + l.h) + min(row, a.n - 1) * l.h_stride;
-    const float *top = (const float *)(memory + p.top) + first * l.h_stride;
-    float *to = (float *)(memory + p.part[step % 2]) + row * p.classes + first, s[OWN][4];
-    clear<OWN>(s);
-#pragma unroll 2
-    for (uint32_t u = 0; u < units; u += 4) { /* weights behind the last unit are 0 */
-        const float4 x = *(const float4 *)(h + u);
-#pragma unroll
-        for (uint32_t i = 0; i < OWN; i++) {
-            if (first + i * UP >= p.classes) break;
-            const float4 y = *(const float4 *)(top + i * UP * l.h_stride + u);
-            s[i][0] += x.x * y.x, s[i][1] += x.y * y.y, s[i][2] += x.z * y.z, s[i][3] += x.w * y.w;
-        }
-    }
-#pragma unroll
-    for (uint32_t i = 0; i < OWN; i++)
-        if (row < a.n && first + i * UP < p.classes) to[i * UP] = (s[i][0] + s[i][1]) + (s[i][2] + s[i][3]);
-}
-
-/* Where row `row` stands in a column of errors: rows t, t + 4, t + 8, t + 12 of 16 side by side. */
-static __device__ __forceinline__ uint32_t place_of(uint32_t row) { return (row & ~15u) + row % 4 * 4 + row / 4 % 4; }
-
-/* Errors of the logits, which every block computes for itself; a row by four threads of a warp. */
-static __device__ __forceinline__ void softmax_errors(const wide_plan &p, const wide_step &a, uint32_t step,
-                                                      unsigned char *memory)
-{
-    constexpr int OWN = WIDE_CLASSES_MOST / ROW_THREADS;
-    const uint32_t own = threadIdx.x % ROW_THREADS;
-    const float *from = (const float *)(memory + p.part[step % 2]), *bias = (const float *)(memory + p.b_top);
-    const int32_t *label = (const int32_t *)(memory + p.labels) + step % 2 * p.batch;
-    float *error = (float *)(memory + p.error);
-    for (uint32_t row = threadIdx.x / ROW_THREADS; row < WIDE_ROWS; row += blockDim.x / ROW_THREADS) {
-        const uint32_t there = min(row, a.n - 1);
-        float z[OWN], most = -INFINITY, sum = 0;
-#pragma unroll
-        for (uint32_t i = 0; i < OWN; i++) z[i] = bias[min(own + i * ROW_THREADS, p.classes - 1)];
-#pragma unroll 4
-        for (uint32_t k = 0; k < p.cluster; k++) {
-            const float *its = fli_cluster_at(from, k) + there * p.classes;
-#pragma unroll
-            for (uint32_t i = 0; i < OWN; i++)
-                if (i * ROW_THREADS < p.classes) z[i] += its[min(own + i * ROW_THREADS, p.classes - 1)];
-        }
-#pragma unroll
-        for (uint32_t i = 0; i < OWN; i++) {
-            if (own + i * ROW_THREADS >= p.classes) z[i] = -INFINITY;
-            most = max(most, z[i]);
-        }
-        for (int k = 1; k < ROW_THREADS; k *= 2) most = max(most, __shfl_xor_sync(0xffffffffu, most, k));
-#pragma unroll
-        for (uint32_t i = 0; i < OWN; i++) {
-            if (i * ROW_THREADS < p.classes) z[i] = expf(z[i] - most);
-            if (own + i * ROW_THREADS < p.classes) sum += z[i];
-        }
-        for (int k = 1; k < ROW_THREADS; k *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, k);
-        const float share = 1.0f / (float)a.n, whole = 1.0f / sum;
-        const uint32_t correct = (uint32_t)label[there];
-#pragma unroll
-        for (uint32_t i = 0; i < OWN; i++) {
-            const uint32_t c = own + i * ROW_THREADS;
-            if (c >= p.classes) break;
-            const float e = z[i] * whole;
-            error[c * WIDE_ROWS + place_of(row)] = row < a.n ? (c == correct ? e - 1 : e) * share : 0.0f;
-        }
-    }
-}
-
-/* Errors of the block's units of the last hidden layer, and their sums, the gradient of the bias. */
-template <int NT>
-static __device__ __forceinline__ void unit_errors(const wide_plan &p, const wide_step &a, unsigned char *memory)
-{
-    const wide_layer &l = p.layer[p.hidden - 1];
-    const uint32_t units = units_of(l).count, lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
-    const float *h = (const float *)(memory + l.h), *top = (const float *)(memory + p.top);
-    const float *error = (const float *)(memory + p.error);
-    float4 *d = (float4 *)(memory + p.d);
-    const float least = l.relu ? 0.0f : -INFINITY;
-    for (uint32_t n = threadIdx.x / WARP; n < NT; n += blockDim.x / WARP) {
-        const uint32_t unit = 8 * n + g / 2 + 4 * (g % 2), in = min(unit, units - 1);
-        float s[DOWN][4], all = 0;
-        clear<DOWN>(s);
-        for (uint32_t c = 0; c < p.classes; c++) {
-            const float w = top[c * l.h_stride + in];
-#pragma unroll
-            for (int k = 0; k < DOWN; k++) {
-                const float4 e = *(const float4 *)(error + c * WIDE_ROWS + 16 * k + 4 * t);
-                s[k][0] += e.x * w, s[k][1] += e.y * w, s[k][2] += e.z * w, s[k][3] += e.w * w;
-            }
-        }
-#pragma unroll
-        for (int k = 0; k < DOWN; k++) {
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                const uint32_t row = 16 * k + t + 4 * j;
-                const float active = h[min(row, a.n - 1) * l.h_stride + in];
-                s[k][j] = row < a.n && unit < units && active > least ? s[k][j] : 0.0f;
-                all += s[k][j];
-            }
-            d[(k * NT + n) * WARP + lane] = make_float4(s[k][0], s[k][1], s[k][2], s[k][3]);
-        }
-        all += __shfl_xor_sync(0xffffffffu, all, 1);
-        all += __shfl_xor_sync(0xffffffffu, all, 2);
-        if (!t) ((float *)(memory + l.b_grad))[unit] = all;
-    }
-}
-
-/* The gradient of the last layer in the block's units; a thread has one unit and some classes. */
-template <int THREADS> struct top_gradient {
-    enum { ACROSS = 64, UP = THREADS / ACROSS, OWN = WIDE_CLASSES_MOST / UP };
-    float g[OWN], bias; /* bias: thread i of warp w has that of class w + i (warps) */
-
-    __device__ __forceinline__ void make(const wide_plan &p, const wide_step &a, unsigned char *memory)
-    {
-        const wide_layer &l = p.layer[p.hidden - 1];
-        const float *h = (const float *)(memory + l.h), *error = (const float *)(memory + p.error);
-        const uint32_t unit = min(threadIdx.x % ACROSS, units_of(l).count - 1), first = threadIdx.x / ACROSS;
-#pragma unroll
-        for (int i = 0; i < OWN; i++) g[i] = 0;
-        bias = 0;
-        for (uint32_t q = 0; q < WIDE_ROWS / 4 && q / 4 * 16 < a.n; q++) {
-            float x[4];
-#pragma unroll
-            for (int j = 0; j < 4; j++) x[j] = h[min(q / 4 * 16 + q % 4 + 4 * j, a.n - 1) * l.h_stride + unit];
-#pragma unroll
-            for (int i = 0; i < OWN; i++) {
-                if (first + i * UP >= p.classes) break;
-                const float4 e = *(const float4 *)(error + (first + i * UP) * WIDE_ROWS + 4 * q);
-                g[i] += (e.x * x[0] + e.y * x[1]) + (e.z * x[2] + e.w * x[3]);
-            }
-        }
-        for (uint32_t c = threadIdx.x / WARP, i = 0; c < p.classes; c += THREADS / WARP, i++) {
-            const float *from = error + c * WIDE_ROWS + threadIdx.x % WARP;
-            float all = from[0] + from[WARP];
-            for (int k = 1; k < WARP; k *= 2) all += __shfl_xor_sync(0xffffffffu, all, k);
-            if (threadIdx.x % WARP == i) bias = all;
-        }
-    }
-
-    /* Behind a barrier: nobody needs the old weights any more. */
-    __device__ __forceinline__ void step(const wide_plan &p, const wide_step &a, unsigned char *memory) const
-    {
-        const wide_layer &l = p.layer[p.hidden - 1];
-        const wide_units u = units_of(l);
-        float *top = (float *)(memory + p.top), *b = (float *)(memory + p.b_top), *m = (float *)(memory + p.m_top);
-        const uint32_t unit = threadIdx.x % ACROSS, first = threadIdx.x / ACROSS;
-#pragma unroll
-        for (int i = 0; i < OWN; i++) {
-            uint32_t c = first + i * UP;
-            if (c >= p.classes || unit >= u.count) continue;
-            const uint32_t at = p.top_weight + c * l.units + u.first + unit;
-            float *w = top + c * l.h_stride + unit;
-            *w = moved(a, at, a.buffer ? a.buffer + at : NULL, *w, g[i]);
-        }
-        const uint32_t c = threadIdx.x / WARP + threadIdx.x % WARP * (THREADS / WARP);
-        if (c >= p.classes || p.top_bias == NOWHERE) return;
-        /* every block has all of these, and their momentum */
-        b[c] = moved(a, p.top_bias + c, a.buffer ? m + c : NULL, b[c], bias);
-    }
-};
 
 /* ---- samples --------------------------------------------------------------------------------------------- */
 
@@ -379,8 +209,7 @@ static __device__ __forceinline__ void for_weights(const wide_plan &p, Fours fou
     }
 }
 
-static __device__ __forceinline__ void begin_turn(const wide_plan &p, const wide_step &a, const fli_cuda_lane &lane,
-                                                  unsigned char *memory)
+static __device__ __forceinline__ void begin_turn(const wide_plan &p, const fli_cuda_lane &lane, unsigned char *memory)
 {
     const float *z = (const float *)(lane.start ? lane.start : lane.z);
     float *to = (float *)memory;
@@ -395,11 +224,11 @@ static __device__ __forceinline__ void begin_turn(const wide_plan &p, const wide
     if (p.top_bias == NOWHERE) return;
     for (uint32_t i = threadIdx.x; i < p.classes; i += blockDim.x) {
         to[p.b_top / 4 + i] = z[p.top_bias + i];
-        if (a.buffer) to[p.m_top / 4 + i] = a.buffer[p.top_bias + i];
+        if (lane.buffer) to[p.m_top / 4 + i] = ((const float *)lane.buffer)[p.top_bias + i];
     }
 }
 
-static __device__ __forceinline__ void end_turn(const wide_plan &p, const wide_step &a, const fli_cuda_lane &lane,
+static __device__ __forceinline__ void end_turn(const wide_plan &p, const fli_cuda_lane &lane,
                                                 const unsigned char *memory)
 {
     float *z = (float *)lane.z;
@@ -410,7 +239,7 @@ static __device__ __forceinline__ void end_turn(const wide_plan &p, const wide_s
     if (fli_cluster_rank() || p.top_bias == NOWHERE) return;
     for (uint32_t i = threadIdx.x; i < p.classes; i += blockDim.x) {
         z[p.top_bias + i] = from[p.b_top / 4 + i];
-        if (a.buffer) a.buffer[p.top_bias + i] = from[p.m_top / 4 + i];
+        if (lane.buffer) ((float *)lane.buffer)[p.top_bias + i] = from[p.m_top / 4 + i];
     }
 }
 
@@ -507,36 +336,52 @@ static __device__ __forceinline__ void errors_of(const wide_plan &p, const wide_
     clock->mark(8);
 }
 
-template <int HIDDEN, int SPLIT, int NT, int MT, int ACROSS>
-__global__ void __launch_bounds__(WARP *GROUPS *ACROSS, 1)
-    turns(const wide_plan p, const fli_cuda_data data, const fli_cuda_lane *lanes)
+/* The step of the first layer; then the next samples come where these were. */
+template <int SPLIT, int NT, int WARPS>
+static __device__ __forceinline__ void step_first(const wide_plan &p, const wide_step &a, const fli_cuda_data &data,
+                                                  uint32_t next_step, uint32_t next, unsigned char *memory)
 {
-#if FLI_CLUSTERS
-    constexpr uint32_t WARPS = GROUPS * ACROSS;
-    FLI_DYNAMIC(memory);
-    const fli_cuda_lane lane = lanes[blockIdx.x / p.cluster];
-    const uint32_t warp = threadIdx.x / WARP, chunks = p.layer[0].chunks;
-    wide_step a = step_of(data, lane);
-    uint32_t at = 0, next = next_rows(lane, &at), after = next_rows(lane, &at);
-    begin_turn(p, a, lane, memory);
-    if (!lane.n || !lane.steps) {
-        __syncthreads();
-        return end_turn(p, a, lane, memory);
+    const wide_layer &l = p.layer[0];
+    for (uint32_t c = threadIdx.x / WARP; c < l.chunks; c += 2 * WARPS) {
+        const int two = c + WARPS < l.chunks;
+        if (two)
+            step_chunks<1, SPLIT, NT, 2>(p, l, a, memory, c, WARPS);
+        else
+            step_chunks<1, SPLIT, NT, 1>(p, l, a, memory, c, WARPS);
+        __syncwarp();
+        fetch_chunk(p, data, next_step, next, c, memory);
+        if (two) fetch_chunk(p, data, next_step, next, c + WARPS, memory);
     }
-    fetch_ids(p, lane, 0, next, memory);
-    fetch_ids(p, lane, 1, after, memory);
+}
+
+/* The numbers of the samples of the first two steps, n and `next` of them; then the first ones. */
+static __device__ __forceinline__ void fetch_first(const wide_plan &p, const fli_cuda_data &data,
+                                                   const fli_cuda_lane &lane, uint32_t n, uint32_t next,
+                                                   unsigned char *memory)
+{
+    fetch_ids(p, lane, 0, n, memory);
+    fetch_ids(p, lane, 1, next, memory);
     fli_async_commit();
     fli_async_wait<0>();
     __syncthreads();
-    fetch_labels(p, data, 0, next, memory);
-    for (uint32_t c = warp; c < chunks; c += WARPS) fetch_chunk(p, data, 0, next, c, memory);
+    fetch_labels(p, data, 0, n, memory);
+    for (uint32_t c = threadIdx.x / WARP; c < p.layer[0].chunks; c += blockDim.x / WARP)
+        fetch_chunk(p, data, 0, n, c, memory);
     fli_async_commit();
+}
+
+template <int HIDDEN, int SPLIT, int NT, int MT, int WARPS>
+static __device__ __forceinline__ void turn(const wide_plan &p, const fli_cuda_data &data, const fli_cuda_lane &lane,
+                                            unsigned char *memory)
+{
+    wide_step a = step_of(data, lane);
     wide_clock clock;
+    uint32_t at = 0, next = next_rows(lane, &at), after = next_rows(lane, &at);
+    fetch_first(p, data, lane, next, after, memory);
     clock.begin();
     for (uint32_t step = 0; step < lane.steps; step++) {
-        const int more = step + 1 < lane.steps;
         a.n = next;
-        next = after;
+        next = step + 1 < lane.steps ? after : 0;
         after = next_rows(lane, &at);
         set_rates(lane, step, &a);
         fli_async_wait<0>();
@@ -544,25 +389,27 @@ __global__ void __launch_bounds__(WARP *GROUPS *ACROSS, 1)
         clock.mark(0);
         fetch_ids(p, lane, step + 2, after, memory);
         errors_of<HIDDEN, SPLIT, NT, MT, WARPS>(p, a, step, memory, &clock);
-        if (more) fetch_labels(p, data, step + 1, next, memory);
-        for (uint32_t c = warp; c < chunks; c += 2 * WARPS) {
-            const int two = c + WARPS < chunks;
-            if (two)
-                step_chunks<1, SPLIT, NT, 2>(p, p.layer[0], a, memory, c, WARPS);
-            else
-                step_chunks<1, SPLIT, NT, 1>(p, p.layer[0], a, memory, c, WARPS);
-            __syncwarp(); /* the next samples come where these were */
-            if (more) fetch_chunk(p, data, step + 1, next, c, memory);
-            if (more && two) fetch_chunk(p, data, step + 1, next, c + WARPS, memory);
-        }
+        fetch_labels(p, data, step + 1, next, memory);
+        step_first<SPLIT, NT, WARPS>(p, a, data, step + 1, next, memory);
         fli_async_commit();
         clock.mark(9);
     }
-    __syncthreads();
     clock.say(lane.steps);
-    end_turn(p, a, lane, memory);
     fli_cluster_sync(); /* nobody leaves while others read its memory */
-#endif
+}
+
+template <int HIDDEN, int SPLIT, int NT, int MT, int ACROSS>
+__global__ void __launch_bounds__(WARP *GROUPS *ACROSS, 1)
+    turns(const wide_plan p, const fli_cuda_data data, const fli_cuda_lane *lanes)
+{
+    if (!FLI_CLUSTERS) return;
+    FLI_DYNAMIC(memory);
+    const fli_cuda_lane lane = lanes[blockIdx.x / p.cluster];
+    begin_turn(p, lane, memory);
+    __syncthreads();
+    if (lane.n && lane.steps) turn<HIDDEN, SPLIT, NT, MT, GROUPS * ACROSS>(p, data, lane, memory);
+    __syncthreads();
+    end_turn(p, lane, memory);
 }
 
 uint32_t forced_cluster, forced_warps;
