@@ -222,7 +222,7 @@ static void bench_step(problem *p, fli_cuda_type t)
 }
 static void bench_link(problem *p, fli_cuda_type t)
 {
-    static const char *const name[] = {"link 1x4", "link 2x2", "link 4x1", "link 5x1", "link 7x1", "link best"};
+    static const char *const name[] = {"link 1x4", "link 2x2", "link best"};
     if (!fli_cuda_fc_link_fits(t, &p->l, p->rows)) return;
     for (int how = 0; how <= FLI_FC_LINKS; how++) {
         auto call = [&] {

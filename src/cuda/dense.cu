@@ -183,13 +183,8 @@ static void link_rows(const fc_call &c, const fli_cuda_batch *next, const float 
 template <int SPLIT>
 static void link(const fc_call &c, const fli_cuda_batch *next, const float *error, const float *x, fli_fc_link how)
 {
-    switch (how) {
-    case FLI_FC_LINK_1X4: return link_rows<SPLIT, 1, 4, 2>(c, next, error, x);
-    case FLI_FC_LINK_4X1: return launch_link<SPLIT, fc_chain<7, 4, 1, 3>>(c, next, error, x);
-    case FLI_FC_LINK_5X1: return launch_link<SPLIT, fc_chain<7, 5, 1, 3>>(c, next, error, x);
-    case FLI_FC_LINK_2X2: return launch_link<SPLIT, fc_chain<7, 2, 2, 2>>(c, next, error, x);
-    default: return link_rows<SPLIT, 7, 1, 3>(c, next, error, x);
-    }
+    if (how == FLI_FC_LINK_1X4) return link_rows<SPLIT, 1, 4, 2>(c, next, error, x);
+    link_rows<SPLIT, 2, 2, 2>(c, next, error, x);
 }
 
 extern "C" int fli_cuda_fc_link_fits(fli_cuda_type type, const fli_net_layer *l, uint32_t rows)
@@ -211,5 +206,5 @@ extern "C" void fli_cuda_fc_link(fli_stream s, fli_cuda_type type, const fli_net
 {
     uint32_t few = pieces(fli_net_out(l), 16) * fli_cuda_crowd(b);
     fli_cuda_fc_link_how(s, type, l, b, next, error, in, x, out,
-                         few <= 4 * processors() ? FLI_FC_LINK_1X4 : FLI_FC_LINK_7X1);
+                         few <= 4 * processors() ? FLI_FC_LINK_1X4 : FLI_FC_LINK_2X2);
 }

@@ -27,10 +27,11 @@ static inline void *there(size_t bytes, const void *from)
 {
     void *p = NULL;
     assert_int_equal(fli_cuda_alloc(bytes, &p), 0);
-    if (from) {
-        assert_int_equal(fli_cuda_upload(the_stream, p, from, bytes), 0);
-        assert_int_equal(fli_cuda_wait(the_stream), 0);
-    }
+    void *nan = from ? NULL : malloc(bytes);
+    if (nan) memset(nan, 0xff, bytes);
+    assert_int_equal(fli_cuda_upload(the_stream, p, from ? from : nan, bytes), 0);
+    assert_int_equal(fli_cuda_wait(the_stream), 0);
+    free(nan);
     return p;
 }
 
