@@ -44,6 +44,16 @@ static uint32_t *list_there(size_t n)
     return p;
 }
 
+/* Images that are not black, since black ones are a case of their own. */
+static void *bytes_there(size_t n)
+{
+    unsigned char *v = malloc(n);
+    for (size_t i = 0; i < n; i++) v[i] = (unsigned char)(i * 2654435761u >> 24);
+    void *p = there(v, n);
+    free(v);
+    return p;
+}
+
 /* Microseconds of a launch, when many follow each other. */
 #define TIME(out, launch)                                                                                              \
     do {                                                                                                               \
@@ -107,11 +117,11 @@ int main(void)
     check(fli_cuda_use(0));
     check(fli_cuda_stream_new(&the_stream));
     fli_cuda_data digits = {.n = SAMPLES, .dim = 784, .length = 784, .segments = 1, .shape = {1, 28, 28}};
-    digits.x = there(NULL, (size_t)SAMPLES * 784);
+    digits.x = bytes_there((size_t)SAMPLES * 784);
     digits.scale = there(&scale, sizeof scale);
     digits.shift = there(&shift, sizeof shift);
     fli_cuda_data photos = {.n = SAMPLES, .dim = 1728, .length = 3072, .shape = {3, 24, 24}, .frame = {32, 32}};
-    photos.x = there(NULL, (size_t)SAMPLES * 3072);
+    photos.x = bytes_there((size_t)SAMPLES * 3072);
     photos.each = 1;
     photos.augment = FLI_AUGMENT_CROP;
     const uint32_t lanes[] = {10, 100, 1000};

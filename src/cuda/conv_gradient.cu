@@ -11,15 +11,12 @@
 
 enum { CHANNELS = 64, OUTER = 16, INNER = 8, SPOTS = 512 / 4, FIVE_STRIDE = CHANNELS + 8 };
 
-#ifndef FLI_CONV_WARPS
-#define FLI_CONV_WARPS 4
-#endif
 /* How a block is cut up: 40 tiles of columns, 512 items of errors. BLOCKS: of a multiprocessor. FIVE: a block has the
  * 5 x 64 columns of a kernel row, and a warp all five taps of its channels, so that the compiler knows how far apart
  * they are. It then has room for larger products of a warp. */
 template <int SPLIT, int FIVE> struct cut {
     enum {
-        WARPS = !SPLIT && FIVE ? FLI_CONV_WARPS : 8,
+        WARPS = !SPLIT && FIVE ? 4 : 8,
         THREADS = 32 * WARPS,
         NT = 40 / WARPS,
         ITEMS = 512 / THREADS,

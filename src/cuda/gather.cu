@@ -114,6 +114,7 @@ __device__ void picture_read(const uint8_t *from, uint32_t length, uint8_t *to)
 __device__ void picture_order(const fli_cuda_data &d, const fli_sight &l, int channels_last, const uint8_t *from,
                               uint8_t *to, uint32_t *sum, uint32_t *squares)
 {
+    enum { AT_ONCE = 8 };
     const uint32_t channels = d.shape[0], height = d.shape[1], width = d.shape[2];
     const uint32_t line = d.frame[0] ? d.frame[1] : width, lines = d.frame[0] ? d.frame[0] : height;
     const uint32_t step = channels_last ? channels : 1;
@@ -123,13 +124,19 @@ __device__ void picture_order(const fli_cuda_data &d, const fli_sight &l, int ch
         const uint8_t *column = from + l.left + (across ? l.mirror ? (int32_t)width - 1 - col : col : 0);
         for (uint32_t c = 0; c < channels; c++) {
             uint8_t *out = to + (channels_last ? c : c * height * width) + x * step;
-#pragma unroll 4
-            for (uint32_t y = 0; y < height; y++) {
-                int32_t row = (int32_t)y - l.down, inside = across && row >= 0 && row < (int32_t)height;
-                uint32_t v = inside ? column[(c * lines + l.top + (uint32_t)row) * line] : 0;
-                out[y * width * step] = (uint8_t)v;
-                s += v;
-                q += v * v;
+            for (uint32_t first = 0; first < height; first += AT_ONCE) { /* read before anything is written */
+                uint32_t v[AT_ONCE];
+#pragma unroll
+                for (uint32_t i = 0; i < AT_ONCE; i++) {
+                    int32_t row = (int32_t)(first + i) - l.down;
+                    int inside = across && row >= 0 && row < (int32_t)height && first + i < height;
+                    v[i] = inside ? column[(c * lines + l.top + (uint32_t)row) * line] : 0;
+                    s += v[i];
+                    q += v[i] * v[i];
+                }
+#pragma unroll
+                for (uint32_t i = 0; i < AT_ONCE; i++)
+                    if (first + i < height) out[(first + i) * width * step] = (uint8_t)v[i];
             }
         }
     }
