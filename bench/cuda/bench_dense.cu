@@ -100,7 +100,7 @@ static void set_lanes(problem *p, int wide)
     }
     fli_cuda_lane *to = memory<fli_cuda_lane>(p->lanes);
     MUST(cudaMemcpy(to, v.data(), v.size() * sizeof v[0], cudaMemcpyHostToDevice));
-    fli_cuda_batch b = {to, wide ? p->few : p->lanes, 0, 0, p->rows, p->room, 0};
+    fli_cuda_batch b = {to, wide ? p->few : p->lanes, 0, 0, p->rows, p->room, 0, 0};
     (wide ? p->wide_lane : p->lane) = to;
     (wide ? p->wide_batch : p->batch) = b;
     if (wide) return;
