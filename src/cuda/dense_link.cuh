@@ -1,10 +1,10 @@
 /* The step of the first layer of units and, with the weights that it leaves, the outputs for the next mini-batch: what
  * stands between two mini-batches at once. The weights, by far the most that a step reads and writes, are read once.
  *
- * As in dense_step.cuh a block has WU times 16 units and goes along the inputs, 32 WC at a time, and a warp has 16 units
- * and 32 inputs of a piece. Its new weights are in registers, where the step has put them, and are just what a thread
- * must hold of A in D = A B: units by inputs. Product j of the piece has the inputs 4 t + j and 16 + 4 t + j. The sums
- * of the WC warps that share units are added at the end, in order. */
+ * As in dense_step.cuh a block has WU times 16 units and goes along the inputs, 32 WC at a time, and a warp has 16
+ * units and 32 inputs of a piece. Its new weights are in registers, where the step has put them, and are just what a
+ * thread must hold of A in D = A B: units by inputs. Product j of the piece has the inputs 4 t + j and 16 + 4 t + j.
+ * The sums of the WC warps that share units are added at the end, in order. */
 #ifndef FLI_CUDA_DENSE_LINK_CUH
 #define FLI_CUDA_DENSE_LINK_CUH
 
@@ -87,8 +87,8 @@ static __device__ __forceinline__ void fc_link_step(const fc_links &r, const fli
     }
 }
 
-/* sum[n] += those weights times the next samples. In single precision the sum of 32 inputs is made anew, as tensor cores
- * do not round what they add up to the nearest. */
+/* sum[n] += those weights times the next samples. In single precision the sum of 32 inputs is made anew, as tensor
+ * cores do not round what they add up to the nearest. */
 template <int SPLIT, class S>
 static __device__ __forceinline__ void fc_link_outputs(const float *next, const float (*w)[2][4], float (*sum)[4])
 {
@@ -154,8 +154,8 @@ static __device__ __forceinline__ void fc_link_finish(const fc_links &r, const f
     }
 }
 
-/* blockIdx: x cuts the units, y is the lane; the last ones come first, as the cache still has them. b, error, in: of the
- * step; next, x, out: of the mini-batch behind it, which fewer lanes may have. */
+/* blockIdx: x cuts the units, y is the lane; the last ones come first, as the cache still has them. b, error, in: of
+ * the step; next, x, out: of the mini-batch behind it, which fewer lanes may have. */
 template <int SPLIT, class S>
 __global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
     fc_link(fli_cuda_batch b, fli_cuda_batch next, fc_layer l, const float *error, const float *in, const float *x,

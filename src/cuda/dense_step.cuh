@@ -66,7 +66,8 @@ static __device__ __forceinline__ void fc_terms_ahead(const fc_run &r, const fli
     if (u.buffer) fli_prefetch(u.buffer + at);
 }
 
-/* Number i of the run's pieces and turns, on its way. VEC: rows of inputs, weights and errors are on lines of 16 bytes. */
+/* Number i of the run's pieces and turns, on its way. VEC: rows of inputs, weights and errors are on lines of 16 bytes.
+ * */
 template <int VEC, class S>
 static __device__ __forceinline__ void fc_ahead(const fc_run &r, const fli_update<float> &u, size_t weight, uint32_t i)
 {

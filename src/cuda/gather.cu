@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(THREADS) gather_images(fli_cuda_data d, fli_cu
     sample_out<REAL, STORED>(d, s, channels_last, x + place_of_row(b, d, row));
 }
 
-/* Pictures: bytes, each image scaled by itself. A warp reads the stored image at once, puts what is seen in order, where
- * it adds up, and then writes it. */
+/* Pictures: bytes, each image scaled by itself. A warp reads the stored image at once, puts what is seen in order,
+ * where it adds up, and then writes it. */
 __host__ __device__ size_t picture_room(const fli_cuda_data &d) { return (d.length + d.dim + 15) / 16 * 16; }
 
 int pictures(const fli_cuda_data *d)

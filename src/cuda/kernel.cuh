@@ -18,8 +18,9 @@
             cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes));   \
         (kernel)<<<(grid), (block), (bytes), (stream)>>>(__VA_ARGS__);                                                 \
     } while (0)
-/* The same, but its blocks may begin while the kernel before it on the stream ends: its threads call fli_overlap() before
- * they touch anything that an earlier kernel has written, or may still read. Where the GPU cannot do that, it waits. */
+/* The same, but its blocks may begin while the kernel before it on the stream ends: its threads call fli_overlap()
+ * before they touch anything that an earlier kernel has written, or may still read. Where the GPU cannot do that, it
+ * waits. */
 #ifndef FLI_EARLY_MAJOR
 #define FLI_EARLY_MAJOR 9 /* of the compute capability from which on they can */
 #endif

@@ -111,8 +111,8 @@ enum { FLI_CUDA_DOT_MOST = 256, FLI_CUDA_FINITE_PARTS = 8 };
 /* out[0 .. fli_cuda_dot_parts(n) - 1], in device or pinned memory: to be added up. */
 unsigned fli_cuda_dot_parts(size_t n); /* at most FLI_CUDA_DOT_MOST */
 void fli_cuda_dot(fli_stream s, int wide, size_t n, const void *x, const void *y, double *out);
-/* Of at most 65535 vectors, whose addresses and answers are in device or pinned memory: each has FLI_CUDA_FINITE_PARTS bytes, and is finite if none of
- * them is 0. */
+/* Of at most 65535 vectors, whose addresses and answers are in device or pinned memory: each has FLI_CUDA_FINITE_PARTS
+ * bytes, and is finite if none of them is 0. */
 void fli_cuda_finite(fli_stream s, int wide, size_t n, unsigned count, const void *const *x, unsigned char *out);
 
 /* ---- order.cu: the mini-batches of whole turns ---- */
@@ -228,8 +228,8 @@ void fli_cuda_rows_outputs(fli_stream s, fli_cuda_type type, const fli_cuda_loss
 /* Whether there is one for this network, FC layers alone, on these samples, neither cropped nor augmented nor scaled
  * one by one, in batches of at most so many: all must fit into a block's shared memory. */
 int fli_cuda_small_fits(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch);
-/* All steps of all lanes, which have plain rows alone: lane.z is the result, lane.buffer start and result. lane.gradient is
- * not looked at. Products are made in the type of the memory. */
+/* All steps of all lanes, which have plain rows alone: lane.z is the result, lane.buffer start and result.
+ * lane.gradient is not looked at. Products are made in the type of the memory. */
 void fli_cuda_small_turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
                           const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch);
 

@@ -1,8 +1,8 @@
 /* Mini-batches of whole turns: a block per lane. A shuffle (fli_rng_shuffle) swaps every place i, from the last to the
- * second, with with[i], a random one before it or itself. All threads draw these: the numbers of a stream are a function
- * of where they stand in it. Nor do swaps have to be done one by one. What is in place p when i's turn comes was there
- * from the beginning, unless somebody was swapped with p: the last one who was, j, left what was in place j then. So
- * everybody finds what ends up in a place by itself, in a few leaps. */
+ * second, with with[i], a random one before it or itself. All threads draw these: the numbers of a stream are a
+ * function of where they stand in it. Nor do swaps have to be done one by one. What is in place p when i's turn comes
+ * was there from the beginning, unless somebody was swapped with p: the last one who was, j, left what was in place j
+ * then. So everybody finds what ends up in a place by itself, in a few leaps. */
 #include "base/philox.h"
 #include "cuda/kernel.cuh"
 #include "cuda/kernels.h"

@@ -178,8 +178,8 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 /* ---- long sums of short vectors ---- */
-/* There are too few entries to keep the memory busy, and a thread would wait for its terms again and again. So the warps
- * of a block share the loads of 32 entries, and the first warp adds them up in their order. */
+/* There are too few entries to keep the memory busy, and a thread would wait for its terms again and again. So the
+ * warps of a block share the loads of 32 entries, and the first warp adds them up in their order. */
 enum { WARPS = 8, EACH = 16, TERMS = WARPS * EACH };
 
 template <class REAL>

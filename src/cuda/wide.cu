@@ -63,8 +63,8 @@ static __device__ __forceinline__ void fetch_chunk(const wide_plan &p, const fli
 
 /* ---- two hidden layers ----------------------------------------------------------------------------------- */
 
-/* The first layer's activations, of all blocks: the inputs of the second. A thread has one unit of each block, and reads
- * of all before it writes. */
+/* The first layer's activations, of all blocks: the inputs of the second. A thread has one unit of each block, and
+ * reads of all before it writes. */
 static __device__ __forceinline__ void collect_rows(const wide_plan &p, const wide_step &a, unsigned char *memory)
 {
     const wide_layer &l = p.layer[0], &above = p.layer[1];

@@ -1,6 +1,6 @@
-/* What is promised of `device: cuda`: every method whose local work is SGD, on every model that is computed there, comes
- * after a round of five steps to what it comes to on the CPU, but for rounding, and to the same bits when it is run
- * again.
+/* What is promised of `device: cuda`: every method whose local work is SGD, on every model that is computed there,
+ * comes after a round of five steps to what it comes to on the CPU, but for rounding, and to the same bits when it is
+ * run again.
  *
  * With FEDLOOM_TEST_ALL in the environment (tests/run-gpu.sh) every method meets every model in both precisions. The
  * emulator would take minutes for that. There all methods meet a softmax model in single and a network of three layers
