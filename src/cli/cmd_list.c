@@ -67,7 +67,7 @@ static const char help[] = "usage: fedloom list [KIND [NAME]]\n"
                            "  fedloom list algorithms              the federated methods\n"
                            "  fedloom list algorithm scaffold      one of them, with its keys\n"
                            "  fedloom list settings                the keys that do not depend on a choice\n"
-                           "  fedloom list devices                 where runs can be computed, on this machine\n"
+                           "  fedloom list devices                 where runs can be computed here\n"
                            "  fedloom list --man 5 | man -l -      the whole reference, to read\n";
 
 const command cmd_list = {"list", "what there is to choose from: algorithms, models, data, ...", help, run};

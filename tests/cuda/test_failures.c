@@ -16,8 +16,8 @@ static const char *const sets[] = {
     "model=softmax;algorithm=fedavg",
     "model={kind: mlp, hidden: [3]};algorithm=fedvra;local.steps=4;memory=100",
     "model=softmax;algorithm=fedadam",
-    "model=softmax;algorithm={kind: fedcpsl, mix: auto};data.unlabelled=0.5;semi={labels: projected};"
-    "metrics.local=true",
+    ("model=softmax;algorithm={kind: fedcpsl, mix: auto};data.unlabelled=0.5;semi={labels: projected};"
+     "metrics.local=true"),
     "model=softmax;algorithm=fedlin",
     "model=softmax;algorithm=fedbuff",
 };
