@@ -12,8 +12,10 @@
  * An activation has one number more than the layer has inputs, a 1, and the weights of a unit one more, its bias. Rows
  * have room for an odd number of fours: threads that read from neighbouring rows, or every other row, then meet in no
  * bank. */
+#include "cuda/small_one.cuh"
 #include "cuda/small_plan.h"
 #include "cuda/small_product.cuh"
+#include "cuda/small_turn.cuh"
 
 namespace
 {
@@ -22,8 +24,7 @@ namespace
 #define FLI_SMALL_THREADS 512
 #endif
 
-enum { QUAD = SMALL_QUAD, ROW_THREADS = 8, THREADS = FLI_SMALL_THREADS, THREADS_F64 = 256 };
-#define NOWHERE SMALL_NOWHERE
+enum { ROW_THREADS = 8, THREADS = FLI_SMALL_THREADS, THREADS_F64 = 256 };
 
 template <class T> struct quad {
     T v[QUAD];
@@ -71,17 +72,6 @@ static __device__ __forceinline__ uint32_t place_of(const small_layer &l, uint32
     return i == l.in && l.z_bias != NOWHERE ? l.z_bias + unit : NOWHERE;
 }
 
-/* Of one step; `decay` is wd, with rho where there is an anchor. */
-template <class T> struct step_rates {
-    T lr, decay, rho, momentum;
-};
-
-template <class T> static __device__ __forceinline__ T term_of(const fli_cuda_lane &lane, uint32_t at, T rho)
-{
-    T shift = lane.shift ? __ldcg((const T *)lane.shift + at) : 0;
-    return lane.anchor ? shift - rho * __ldcg((const T *)lane.anchor + at) : shift;
-}
-
 /* The same where they did not fit into shared memory: m of one weight. */
 template <class T>
 static __device__ __forceinline__ T step_far(const small_plan &p, const small_layer &l, const fli_cuda_lane &lane,
@@ -120,9 +110,6 @@ static __device__ __forceinline__ void step_pair(const small_plan &p, const smal
 }
 
 /* ---- losses ---------------------------------------------------------------------------------------------- */
-
-static __device__ __forceinline__ float exp_of(float a) { return expf(a); }
-static __device__ __forceinline__ double exp_of(double a) { return exp(a); }
 
 /* Logits become errors of the mean cross-entropy, a row by eight threads of a warp. */
 template <class T>
@@ -163,14 +150,6 @@ static __device__ __forceinline__ void logistic_errors(const small_layer &l, con
 
 /* ---- samples --------------------------------------------------------------------------------------------- */
 
-/* How many rows the next mini-batch has. at: where in the epoch the one before it has ended. */
-static __device__ __forceinline__ uint32_t next_rows(const fli_cuda_lane &lane, uint32_t *at)
-{
-    uint32_t from = *at < lane.n ? *at : 0, n = min(lane.size, lane.n - from);
-    *at = from + n;
-    return n;
-}
-
 /* The numbers of a step's n samples on their way to shared memory. */
 static __device__ __forceinline__ void fetch_ids(const small_plan &p, const fli_cuda_lane &lane, uint32_t step,
                                                  uint32_t n, unsigned char *memory)
@@ -203,36 +182,6 @@ static __device__ __forceinline__ void fetch_rows(const small_plan &p, const fli
 #pragma unroll 1
             for (; at < p.row_bytes; at += by) fli_async4(to + at, from + at, 1);
     }
-}
-
-/* Four stored values, of which `count` are there. */
-template <class STORED>
-static __device__ __forceinline__ void load_stored(const STORED *from, uint32_t count, STORED v[QUAD])
-{
-    for (uint32_t j = 0; j < QUAD; j++) v[j] = j < count ? from[j] : (STORED)0;
-}
-static __device__ __forceinline__ void load_stored(const uint8_t *from, uint32_t count, uint8_t v[QUAD])
-{
-    uint32_t word = 0;
-    if (count >= QUAD && (size_t)from % 4 == 0)
-        word = *(const uint32_t *)from;
-    else
-        for (uint32_t j = 0; j < QUAD && j < count; j++) word |= (uint32_t)from[j] << (8 * j);
-    for (uint32_t j = 0; j < QUAD; j++) v[j] = (uint8_t)(word >> (8 * j));
-}
-
-/* How the features of a set become inputs, where it is the same for all of them. */
-template <class T> struct scaling {
-    int alike, scaled;
-    T scale, shift;
-};
-
-template <class T> static __device__ __forceinline__ scaling<T> scaling_of(const fli_cuda_data &data)
-{
-    uint32_t run = fli_data_run(data);
-    scaling<T> by = {!data.scale || (data.segments == 1 && run > 1), data.scale != nullptr, 1, 0};
-    if (by.alike && by.scaled) by.scale = (T)data.scale[0], by.shift = (T)data.shift[0];
-    return by;
 }
 
 /* Four features of a sample, normalised; behind the last stands the 1 of a layer with a bias. */
@@ -445,7 +394,12 @@ void fli_cuda_small_turns(fli_stream s, fli_cuda_type type, const fli_network *n
 {
     small_plan p;
     if (!lanes || !plan_for(type, net, data, batch, &p)) return;
-    if (type == FLI_CUDA_F64)
+    if (type != FLI_CUDA_F64 && one_fits(&p, data)) {
+        if (data->kind == 0)
+            one_launch<uint8_t>(s, p, data, lane, lanes);
+        else
+            one_launch<float>(s, p, data, lane, lanes);
+    } else if (type == FLI_CUDA_F64)
         launch_stored<double>(s, p, data, lane, lanes);
     else
         launch_stored<float>(s, p, data, lane, lanes);

@@ -17,6 +17,8 @@ static void check_case(const turn_case *c, fli_order order)
 static const turn_case cases[] = {
     {"60-32-10", {60, 32, 10}, 2, 1, FLI_CUDA_F32, 0, 1, 12, 38, 0, 0, 0, 0},
     {"60-32-10, all terms", {60, 32, 10}, 2, 1, FLI_CUDA_F32, 1, 3, 12, 38, 1, 1, 1, 1},
+    {"63-32-16, as large as a hidden layer in registers", {63, 32, 16}, 2, 1, FLI_CUDA_F32, 0, 1, 30, 40, 1, 1, 1, 0},
+    {"9-5-2, no biases", {9, 5, 2}, 2, 0, FLI_CUDA_F32, 1, 0, 57, 37, 0, 1, 0, 1},
     {"tf32 is single precision", {60, 32, 10}, 2, 1, FLI_CUDA_TF32, 1, 0, 12, 38, 0, 1, 1, 0},
     {"odd sizes", {7, 5, 6, 3}, 3, 1, FLI_CUDA_F32, 2, 7, 3, 17, 1, 1, 0, 0},
     {"odd bytes", {7, 5, 6, 3}, 3, 0, FLI_CUDA_F64, 0, 7, 3, 17, 0, 0, 1, 1},
