@@ -52,15 +52,25 @@ static __device__ __forceinline__ void pass_rows(const small_layer &l, T *memory
     const product x = {{back ? l.error : l.input, n, back ? l.error_stride : l.stride, 1},
                        {l.weight, width, back ? 1 : l.stride, back ? l.stride : 1},
                        back ? l.out : l.in + 1};
-    make_tiles(memory, x, back ? l.per_below : l.per_out, [&](uint32_t row, uint32_t column, pair<T> v) {
-        const pair<T> h = back ? pair_at(memory + l.input + row * l.stride + column) : v;
+    const uint32_t parts = back ? 1 : parts_of(x);
+    auto put = [&](uint32_t row, uint32_t column, pair<T> v, uint32_t which) {
         T *to = memory + out + row * stride + column;
-        for (int c = 0; c < 2; c++) v.v[c] = h.v[c] <= least ? (T)0 : v.v[c];
+        if (which) {
+            const pair<T> before = pair_at(to);
+            for (int c = 0; c < 2; c++) v.v[c] += before.v[c];
+        }
+        const pair<T> h = back ? pair_at(memory + l.input + row * l.stride + column) : v;
+        for (int c = 0; c < 2; c++) v.v[c] = which + 1 == parts && h.v[c] <= least ? (T)0 : v.v[c];
         if (column + 1 < width)
             put_pair(to, v);
         else
             to[0] = v.v[0]; /* behind the last output may stand a 1 */
-    });
+    };
+    if (parts > 1)
+        make_parts(memory, x, parts, put);
+    else
+        make_tiles(memory, x, back ? l.per_below : l.per_out,
+                   [&](uint32_t row, uint32_t column, const pair<T> &v) { put(row, column, v, 0); });
 }
 
 /* ---- the step -------------------------------------------------------------------------------------------- */

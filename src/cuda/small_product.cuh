@@ -8,7 +8,7 @@
 namespace
 {
 
-enum { TILE = SMALL_TILE, HALF = TILE / 2, WARP = SMALL_WARP, FEW_TERMS = 64 };
+enum { TILE = SMALL_TILE, HALF = TILE / 2, WARP = SMALL_WARP, FEW_TERMS = 64, PART_TERMS = 32 };
 
 /* n / d by small_per(d). */
 static __device__ __forceinline__ uint32_t quotient(uint32_t n, uint32_t per_d)
@@ -63,55 +63,20 @@ static __device__ __forceinline__ uint32_t entry_of(const factor &f, uint32_t ve
     return f.at + min(vector, f.count - 1) * f.by + k * f.by_k;
 }
 
-/* In single precision as three products in tf32, each with its own sum. Tensor cores cut off what does not fit into a
- * sum: of the large products no more than a few terms are added up there. */
-static __device__ __forceinline__ void multiply(const float *memory, const product &x, uint32_t top, uint32_t left,
-                                                part<float> *out)
-{
-    const uint32_t g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
-    /* Which terms a thread brings is free. Along rows t and t + 4, across them 2 t and 2 t + 1: no banks in common. */
-    const uint32_t across = x.a.by_k > 1, slot = across ? 2 * t : t, gap = across ? 1 : 4;
-    const uint32_t second_a = gap * x.a.by_k, second_b = gap * x.b.by_k;
-    uint32_t a[2], b[2];
-    float sum[3][2][4] = {}, total[2][4] = {};
-    for (uint32_t i = 0; i < 2; i++) {
-        a[i] = entry_of(x.a, top + g + HALF * i, slot);
-        b[i] = entry_of(x.b, left + g + HALF * i, slot);
-    }
-    /* Of the terms from k on. Where there are none, something is read all the same, and multiplied by 0. */
-    auto fetch = [&](uint32_t k, float v[8]) {
-        const int first = k + slot < x.terms, second = k + slot + gap < x.terms;
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            v[i] = memory[first ? a[i] + k * x.a.by_k : 0];
-            v[2 + i] = memory[second ? a[i] + k * x.a.by_k + second_a : 0];
-            v[4 + 2 * i] = memory[first ? b[i] + k * x.b.by_k : 0];
-            v[5 + 2 * i] = memory[second ? b[i] + k * x.b.by_k + second_b : 0];
-        }
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            v[i] = first ? v[i] : 0;
-            v[2 + i] = second ? v[2 + i] : 0;
-        }
-    };
-    auto fold = [&]() {
-#pragma unroll
-        for (int c = 0; c < 8; c++) {
-            total[c / 4][c % 4] += sum[2][c / 4][c % 4];
-            sum[2][c / 4][c % 4] = 0;
-        }
-    };
-    float now[8], next[8];
-    fetch(0, now);
-#pragma unroll 1
-    for (uint32_t k = 0; k < x.terms; k += 8) {
+/* Sums in single precision, as three products in tf32, each with its own sum. Tensor cores cut off what does not fit
+ * into a sum: of the large products no more than a few terms are added up there. */
+struct split_sums {
+    float sum[3][2][4], total[2][4];
+
+    /* Eight more terms: v[0 .. 3] of a, then two of b for each half. */
+    __device__ __forceinline__ void add(const float v[8])
+    {
         fli_frag_a<1> f;
         fli_frag_b<1> h[2];
-        fetch(k + 8, next);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            f.set(i, now[i]);
-            h[i / 2].set(i % 2, now[4 + i]);
+            f.set(i, v[i]);
+            h[i / 2].set(i % 2, v[4 + i]);
         }
 #pragma unroll
         for (int j = 0; j < 2; j++) {
@@ -119,14 +84,55 @@ static __device__ __forceinline__ void multiply(const float *memory, const produ
             fli_mma(sum[1][j], f.hi, h[j].lo);
             fli_mma(sum[2][j], f.hi, h[j].hi);
         }
-        if (k % FEW_TERMS == FEW_TERMS - 8) fold();
-#pragma unroll
-        for (int i = 0; i < 8; i++) now[i] = next[i];
     }
-    fold();
+    __device__ __forceinline__ void fold()
+    {
 #pragma unroll
-    for (int c = 0; c < 8; c++)
-        out->v[c / 4][c % 4] = total[c / 4][c % 4] + (sum[0][c / 4][c % 4] + sum[1][c / 4][c % 4]);
+        for (int c = 0; c < 8; c++) {
+            total[c / 4][c % 4] += sum[2][c / 4][c % 4];
+            sum[2][c / 4][c % 4] = 0;
+        }
+    }
+    __device__ __forceinline__ void end(part<float> *out)
+    {
+        fold();
+#pragma unroll
+        for (int c = 0; c < 8; c++)
+            out->v[c / 4][c % 4] = total[c / 4][c % 4] + (sum[0][c / 4][c % 4] + sum[1][c / 4][c % 4]);
+    }
+};
+
+/* Terms by eights, none of which is missing, and then those that are left. */
+static __device__ __forceinline__ void multiply(const float *memory, const product &x, uint32_t top, uint32_t left,
+                                                part<float> *out)
+{
+    const uint32_t g = threadIdx.x % WARP / 4, t = threadIdx.x % 4, full = x.terms / 8 * 8;
+    /* Which terms a thread brings is free. Along rows t and t + 4, across them 2 t and 2 t + 1: no banks in common. */
+    const uint32_t across = x.a.by_k > 1, slot = across ? 2 * t : t, gap = across ? 1 : 4;
+    const uint32_t second_a = gap * x.a.by_k, second_b = gap * x.b.by_k;
+    uint32_t a = entry_of(x.a, top + g, slot), low_a = entry_of(x.a, top + g + HALF, slot) - a;
+    uint32_t b = entry_of(x.b, left + g, slot), low_b = entry_of(x.b, left + g + HALF, slot) - b;
+    split_sums s = {};
+#pragma unroll 4
+    for (uint32_t k = 0; k < full; k += 8, a += 8 * x.a.by_k, b += 8 * x.b.by_k) {
+        const float v[8] = {memory[a], memory[a + low_a],    memory[a + second_a], memory[a + low_a + second_a],
+                            memory[b], memory[b + second_b], memory[b + low_b],    memory[b + low_b + second_b]};
+        s.add(v);
+        if (k % FEW_TERMS == FEW_TERMS - 8) s.fold();
+    }
+    if (full < x.terms) { /* what is not there is not read, and 0 */
+        const int first = full + slot < x.terms, second = full + slot + gap < x.terms;
+        const float v[8] = {first ? memory[a] : 0,
+                            first ? memory[a + low_a] : 0,
+                            second ? memory[a + second_a] : 0,
+                            second ? memory[a + low_a + second_a] : 0,
+                            first ? memory[b] : 0,
+                            second ? memory[b + second_b] : 0,
+                            first ? memory[b + low_b] : 0,
+                            second ? memory[b + low_b + second_b] : 0};
+        s.add(v);
+    }
+    s.end(out);
 }
 
 static __device__ __forceinline__ void multiply(const double *memory, const product &x, uint32_t top, uint32_t left,
@@ -146,15 +152,13 @@ static __device__ __forceinline__ void multiply(const double *memory, const prod
             out->v[c / 4][c % 4] += memory[a[c / 2 % 2] + k * x.a.by_k] * memory[b[c / 4][c % 2] + k * x.b.by_k];
 }
 
-/* A tile of a product; emit(row, column, its number and the next column's) by the threads that have them. Columns are
- * even: the next one may be the first that is not there. */
+/* emit(row, column, its number and the next column's) by the threads that have them. Columns are even: the next one
+ * may be the first that is not there. */
 template <class T, class Emit>
-static __device__ __forceinline__ void make_tile(const T *memory, const product &x, uint32_t top, uint32_t left,
+static __device__ __forceinline__ void emit_tile(const product &x, uint32_t top, uint32_t left, const part<T> &mine,
                                                  Emit emit)
 {
     const uint32_t g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
-    part<T> mine;
-    multiply(memory, x, top, left, &mine);
 #pragma unroll
     for (uint32_t j = 0; j < 2; j++)
 #pragma unroll
@@ -163,6 +167,49 @@ static __device__ __forceinline__ void make_tile(const T *memory, const product 
             if (row < x.a.count && column < x.b.count)
                 emit(row, column, pair<T>{{mine.v[j][2 * i], mine.v[j][2 * i + 1]}});
         }
+}
+
+/* A tile of a product. */
+template <class T, class Emit>
+static __device__ __forceinline__ void make_tile(const T *memory, const product &x, uint32_t top, uint32_t left,
+                                                 Emit emit)
+{
+    part<T> mine;
+    multiply(memory, x, top, left, &mine);
+    emit_tile(x, top, left, mine, emit);
+}
+
+/* Into how many parts the sums of a product are cut, where it has so few tiles that most warps would have none. */
+static __device__ __forceinline__ uint32_t parts_of(const product &x)
+{
+    const uint32_t tiles = small_tiles(x.a.count) * small_tiles(x.b.count);
+    return max(1u, min(blockDim.x / WARP / tiles, x.terms / PART_TERMS));
+}
+
+/* All tiles, a part of a tile by each warp, which has one or none. Those of a tile emit one after the other:
+ * emit(row, column, numbers, which part). All threads of the block come here. */
+template <class T, class Emit>
+static __device__ __forceinline__ void make_parts(const T *memory, const product &x, uint32_t parts, Emit emit)
+{
+    const uint32_t across = small_tiles(x.b.count), tiles = small_tiles(x.a.count) * across;
+    const uint32_t own = threadIdx.x / WARP / tiles, tile = threadIdx.x / WARP - own * tiles, down = tile / across;
+    const uint32_t top = down * TILE, left = (tile - down * across) * TILE;
+    const uint32_t most = (x.terms / parts + 8) / 8 * 8, from = own * most; /* parts * most >= terms */
+    part<T> mine = {};
+    if (own < parts && from < x.terms) {
+        product y = x;
+        y.a.at += from * x.a.by_k;
+        y.b.at += from * x.b.by_k;
+        y.terms = min(most, x.terms - from);
+        multiply(memory, y, top, left, &mine);
+    }
+#pragma unroll 1
+    for (uint32_t turn = 0; turn < parts; turn++) {
+        if (turn) __syncthreads();
+        if (own == turn)
+            emit_tile(x, top, left, mine,
+                      [&](uint32_t row, uint32_t column, const pair<T> &v) { emit(row, column, v, turn); });
+    }
 }
 
 /* All tiles, by the warps in turn; per_across: small_per of the tiles of b's vectors. */
