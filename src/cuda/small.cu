@@ -194,20 +194,46 @@ static __device__ __forceinline__ void fetch_rows(const small_plan &p, const fli
     }
 }
 
+/* The same in shared memory, where rows are on lines of 4 bytes and have whole fours of bytes. */
+template <class STORED>
+static __device__ __forceinline__ void load_near(const STORED *from, uint32_t count, STORED v[QUAD])
+{
+    load_stored(from, count, v);
+}
+static __device__ __forceinline__ void load_near(const uint8_t *from, uint32_t, uint8_t v[QUAD])
+{
+    const uint32_t word = *(const uint32_t *)from;
+    for (uint32_t j = 0; j < QUAD; j++) v[j] = (uint8_t)(word >> (8 * j));
+}
+
 /* Four features of a sample, normalised; behind the last stands the 1 of a layer with a bias. */
 template <class T, class STORED>
-static __device__ __forceinline__ quad<T> take_quad(const small_layer &l, const scaling<T> &by, const STORED *row,
-                                                    uint32_t left)
+static __device__ __forceinline__ quad<T> scale_quad(const small_layer &l, const scaling<T> &by, const STORED v[QUAD],
+                                                     uint32_t left)
 {
-    STORED v[QUAD];
     quad<T> q;
-    load_stored(row + left, l.in - left, v);
     for (uint32_t j = 0; j < QUAD; j++) {
         T behind = left + j == l.in && l.z_bias != NOWHERE ? 1 : 0;
         T value = by.scaled ? fli_mul_add((T)v[j], by.scale, by.shift) : (T)v[j];
         q.v[j] = left + j < l.in ? value : behind;
     }
     return q;
+}
+
+/* A sample whose features are scaled alike, by 2^take threads. NEAR: it is in shared memory. */
+template <int NEAR, class T, class STORED>
+static __device__ __forceinline__ void take_row(const small_layer &l, const scaling<T> &by, uint32_t own, uint32_t take,
+                                                const STORED *__restrict__ row, T *__restrict__ x)
+{
+#pragma unroll 4
+    for (uint32_t left = own * QUAD; left < l.in; left += QUAD << take) {
+        STORED v[QUAD];
+        if (NEAR)
+            load_near(row + left, l.in - left, v);
+        else
+            load_stored(row + left, l.in - left, v);
+        put_quad(x + left, scale_quad(l, by, v, left));
+    }
 }
 
 /* Stored values become the inputs of the first layer. */
@@ -220,18 +246,17 @@ static __device__ __forceinline__ void take_rows(const small_plan &p, const fli_
     uint32_t own = threadIdx.x & ((1u << p.take) - 1);
 #pragma unroll 1
     for (uint32_t r = threadIdx.x >> p.take; r < n; r += blockDim.x >> p.take) {
-        const STORED *row =
-            (const STORED *)(p.raw != NOWHERE ? memory + p.raw + r * p.row_bytes
-                                              : (const unsigned char *)data.x + (size_t)ids[r] * p.row_bytes);
+        const STORED *near = (const STORED *)(memory + p.raw + r * p.row_bytes);
+        const STORED *far = (const STORED *)((const unsigned char *)data.x + (size_t)ids[r] * p.row_bytes);
         T *x = (T *)memory + l.input + r * l.stride;
-        if (by.alike)
-#pragma unroll 1
-            for (uint32_t left = own * QUAD; left < l.in; left += QUAD << p.take)
-                put_quad(x + left, take_quad<T, STORED>(l, by, row, left));
+        if (by.alike && p.raw != NOWHERE)
+            take_row<1>(l, by, own, p.take, near, x);
+        else if (by.alike)
+            take_row<0>(l, by, own, p.take, far, x);
         else
 #pragma unroll 1
             for (uint32_t j = own; j < l.in; j += 1u << p.take)
-                x[j] = fli_feature<T, STORED>(data, fli_data_run(data), row[j], j);
+                x[j] = fli_feature<T, STORED>(data, fli_data_run(data), p.raw != NOWHERE ? near[j] : far[j], j);
     }
 }
 

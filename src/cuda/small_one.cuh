@@ -357,12 +357,22 @@ static __device__ __forceinline__ void one_end(const one_seat &me, const small_l
 
 /* ---- turns ----------------------------------------------------------------------------------------------- */
 
-static __device__ __forceinline__ step_rates<float> one_rates(const fli_cuda_lane &lane, uint32_t step)
+/* lr and wd of a step, on their way: nothing asks for their value before the gradient is there. */
+struct one_pace {
+    double lr, wd;
+};
+static __device__ __forceinline__ one_pace one_pace_of(const fli_cuda_lane *lane, const double *rates, uint32_t step)
+{
+    const double *lr = rates ? rates + 2 * step : &lane->lr, *wd = rates ? rates + 2 * step + 1 : &lane->wd;
+    return one_pace{*lr, *wd};
+}
+
+static __device__ __forceinline__ step_rates<float> one_rates(const fli_cuda_lane &lane, const one_pace &pace)
 {
     step_rates<float> by;
     by.rho = lane.anchor ? (float)lane.rho : 0;
-    by.lr = (float)(lane.rates ? lane.rates[2 * step] : lane.lr);
-    by.decay = (float)(lane.rates ? lane.rates[2 * step + 1] : lane.wd) + by.rho;
+    by.lr = (float)pace.lr;
+    by.decay = (float)pace.wd + by.rho;
     by.momentum = lane.buffer ? (float)lane.momentum : 0;
     return by;
 }
@@ -376,10 +386,10 @@ static __device__ __forceinline__ void one_gradients(const one_seat &me, const s
 {
     one_sums s = {}, more = {};
     one_across<ROWS, HIDDEN_STRIDE, IN_STRIDE>(me, m->error_h + me.warp % 2 * 16, x + me.warp / 2 * 8, &s);
+    if (me.warp < ONE_ABOVE) one_across<ROWS, OUT_STRIDE, HIDDEN_STRIDE>(me, m->error, m->h + me.warp * 8, &more);
     one_step(by, s, below);
     one_copy<IN_STRIDE>(me, one_below(me), *below, m->below);
     if (me.warp >= ONE_ABOVE) return;
-    one_across<ROWS, OUT_STRIDE, HIDDEN_STRIDE>(me, m->error, m->h + me.warp * 8, &more);
     one_step(by, more, above);
     one_copy<HIDDEN_STRIDE>(me, one_above(me), *above, m->above);
 }
@@ -426,7 +436,7 @@ __global__ void __launch_bounds__(ONE_THREADS, 1)
         const uint32_t after = next_rows(lane, &at);
         const float *x = m->x[step % 2];
         const int32_t label[2] = {coming.label[0], coming.label[1]};
-        const step_rates<float> by = one_rates(lane, step);
+        const one_pace pace = one_pace_of(lanes + blockIdx.x, lane.rates, step);
         if (step + 1 < lane.steps) one_fetch(me, p.layer[0], data, next, &coming);
         one_ask(lane, step + 2, after, &coming);
         one_forward(me, x, least, m);
@@ -439,7 +449,7 @@ __global__ void __launch_bounds__(ONE_THREADS, 1)
             one_take(p.layer[0], scale, next, coming, m->x[(step + 1) % 2]);
         }
         __syncthreads();
-        one_gradients<ROWS>(me, by, x, m, &below, &above);
+        one_gradients<ROWS>(me, one_rates(lane, pace), x, m, &below, &above);
         __syncthreads();
         n = next;
         next = after;
