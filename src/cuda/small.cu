@@ -7,7 +7,8 @@
  *     backward   D' = D W   rows x in   over out
  *     step       G = D' A   out x in    over rows
  * are made by the same few instructions, whatever lies along the rows of a matrix. A warp makes tiles of 16 x 16
- * numbers, in single precision on tensor cores (mma.cuh): small_product.cuh.
+ * numbers, in single precision on tensor cores (mma.cuh): small_product.cuh. Networks with one hidden layer of few units
+ * have a kernel of their own, small_one.cuh.
  *
  * An activation has one number more than the layer has inputs, a 1, and the weights of a unit one more, its bias. Rows
  * have room for an odd number of fours: threads that read from neighbouring rows, or every other row, then meet in no
@@ -31,7 +32,7 @@ template <class T> struct quad {
 };
 static __device__ __forceinline__ void put_quad(float *p, const quad<float> &a)
 {
-    *(float4 *)p = make_float4(a.v[0], a.v[1], a.v[2], a.v[3]);
+    fli_shared4(p, make_float4(a.v[0], a.v[1], a.v[2], a.v[3]));
 }
 static __device__ __forceinline__ void put_quad(double *p, const quad<double> &a)
 {
@@ -220,19 +221,31 @@ static __device__ __forceinline__ quad<T> scale_quad(const small_layer &l, const
     return q;
 }
 
-/* A sample whose features are scaled alike, by 2^take threads. NEAR: it is in shared memory. */
+/* A sample whose features are scaled alike, by 2^take threads. NEAR: it is in shared memory. A few fours are under way
+ * together. */
 template <int NEAR, class T, class STORED>
 static __device__ __forceinline__ void take_row(const small_layer &l, const scaling<T> &by, uint32_t own, uint32_t take,
-                                                const STORED *__restrict__ row, T *__restrict__ x)
+                                                const STORED *row, T *x)
 {
-#pragma unroll 4
-    for (uint32_t left = own * QUAD; left < l.in; left += QUAD << take) {
-        STORED v[QUAD];
-        if (NEAR)
-            load_near(row + left, l.in - left, v);
-        else
-            load_stored(row + left, l.in - left, v);
-        put_quad(x + left, scale_quad(l, by, v, left));
+    constexpr uint32_t AT_ONCE = sizeof(STORED) == 8 ? 2 : 4;
+    const uint32_t by_quad = QUAD << take;
+#pragma unroll 1
+    for (uint32_t first = own * QUAD; first < l.in; first += AT_ONCE * by_quad) {
+        STORED v[AT_ONCE][QUAD];
+#pragma unroll
+        for (uint32_t i = 0; i < AT_ONCE; i++) {
+            const uint32_t left = first + i * by_quad;
+            if (left >= l.in) continue;
+            if (NEAR)
+                load_near(row + left, l.in - left, v[i]);
+            else
+                load_stored(row + left, l.in - left, v[i]);
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < AT_ONCE; i++) {
+            const uint32_t left = first + i * by_quad;
+            if (left < l.in) put_quad(x + left, scale_quad(l, by, v[i], left));
+        }
     }
 }
 
