@@ -51,8 +51,8 @@ typedef struct {
     uint32_t terms;
 } product;
 
-/* What a thread has of a tile, as fli_mma deals it out: of row g + 8 i and column half j the columns 2 t and 2 t + 1, in
- * v[j][2 i] and the one behind it, with g = lane / 4 and t = lane % 4. */
+/* What a thread has of a tile, as fli_mma deals it out: of row g + 8 i and column half j the columns 2 t and 2 t + 1,
+ * in v[j][2 i] and the one behind it, with g = lane / 4 and t = lane % 4. */
 template <class T> struct part {
     T v[2][4];
 };
