@@ -2,13 +2,10 @@
  * mini-batch, activations and errors in shared memory. Only samples travel, and those of the next step come while this
  * one is computed.
  *
- * The three products of a layer
- *     forward    H = A W'   rows x out  over in
- *     backward   D' = D W   rows x in   over out
- *     step       G = D' A   out x in    over rows
- * are made by the same few instructions, whatever lies along the rows of a matrix. A warp makes tiles of 16 x 16
- * numbers, in single precision on tensor cores (mma.cuh): small_product.cuh. Networks with one hidden layer of few units
- * have a kernel of their own, small_one.cuh.
+ * The three products of a layer forward    H = A W'   rows x out  over in backward   D' = D W   rows x in   over out
+ * step       G = D' A   out x in    over rows are made by the same few instructions, whatever lies along the rows of a
+ * matrix. A warp makes tiles of 16 x 16 numbers, in single precision on tensor cores (mma.cuh): small_product.cuh.
+ * Networks with one hidden layer of few units have a kernel of their own, small_one.cuh.
  *
  * An activation has one number more than the layer has inputs, a 1, and the weights of a unit one more, its bias. Rows
  * have room for an odd number of fours: threads that read from neighbouring rows, or every other row, then meet in no

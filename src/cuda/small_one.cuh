@@ -258,7 +258,8 @@ static __device__ __forceinline__ void one_loss(const one_seat &me, uint32_t out
     }
 }
 
-/* From errors of the last layer to those of the hidden one. The sum over outputs takes them as they are in registers. */
+/* From errors of the last layer to those of the hidden one. The sum over outputs takes them as they are in registers.
+ * */
 static __device__ __forceinline__ void one_back(const one_seat &me, const float z[2][4], float least, one_memory *m)
 {
     one_sums s[ONE_HIDDEN / 8] = {};
