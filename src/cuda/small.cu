@@ -18,11 +18,7 @@
 namespace
 {
 
-#ifndef FLI_SMALL_THREADS
-#define FLI_SMALL_THREADS 512
-#endif
-
-enum { ROW_THREADS = 8, THREADS = FLI_SMALL_THREADS, THREADS_F64 = 256 };
+enum { ROW_THREADS = 8, THREADS = 512, THREADS_F64 = 256 };
 
 template <class T> struct quad {
     T v[QUAD];
