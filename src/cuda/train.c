@@ -131,6 +131,9 @@ static void pack(void *arg, size_t lanes, fli_parcel *p)
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
+/* Kernels of whole turns read where the others start, and leave alone who takes no step. */
+static int starts_at_z(const block *b, const fli_engine_lane *l) { return !b->whole || !l->steps || !l->plain.n; }
+
 /* Models as they are before the first step. */
 static void begin(const block *b, size_t lanes)
 {
@@ -138,7 +141,7 @@ static void begin(const block *b, size_t lanes)
     fli_cuda_begin t = fli_cuda_begin_new(n);
     for (size_t i = 0; i < lanes; i++) {
         fli_cuda_begin_lane(&t);
-        if (!b->whole) fli_cuda_begin_copy(&t, b->lane[i].start, n->lane[i].z);
+        if (starts_at_z(b, &b->lane[i])) fli_cuda_begin_copy(&t, b->lane[i].start, n->lane[i].z);
         fli_cuda_begin_zero(&t, n->lane[i].buffer);
         if (!b->pair) continue;
         fli_cuda_begin_copy(&t, b->lane[i].own_start, n->own[i].z);

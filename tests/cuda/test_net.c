@@ -258,7 +258,7 @@ enum { WITH_REST = 1, WITH_OWN = 2, WITH_MOMENTUM = 4 };
 
 static fli_engine_lane make_lane(const turns_of *t, size_t i, int side_, int kinds)
 {
-    static const uint32_t n[LANES] = {20, 13, 9, 6}, rest[LANES] = {11, 0, 7, 17}, steps[LANES] = {5, 4, 4, 2};
+    static const uint32_t n[LANES] = {20, 13, 9, 6}, rest[LANES] = {11, 0, 7, 17}, steps[LANES] = {5, 4, 2, 0};
     fli_engine_lane l = {.start = t->start[i].at[side_],
                          .z = t->z[i].at[side_],
                          .lr = 0.1,
@@ -306,8 +306,9 @@ static void check_turns(stage *s, int kinds)
         assert_ok(s->ctx, d->engine->does->train(s->ctx, d->net, &turns));
     }
     for (size_t k = 0; k < LANES; k++) {
-        assert_same_vector(s, t->z[k], &t->start[k], "z");
-        if (kinds & WITH_OWN) assert_same_vector(s, t->own_z[k], &t->own_start[k], "the own model");
+        int steps = k + 1 < LANES; /* the last takes none */
+        assert_same_vector(s, t->z[k], steps ? &t->start[k] : NULL, "z");
+        if (kinds & WITH_OWN) assert_same_vector(s, t->own_z[k], steps ? &t->own_start[k] : NULL, "the own model");
     }
     free_turns(s, t);
     free(t);
