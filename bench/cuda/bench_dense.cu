@@ -104,7 +104,7 @@ static void set_lanes(problem *p, int wide)
     (wide ? p->wide_lane : p->lane) = to;
     (wide ? p->wide_batch : p->batch) = b;
     if (wide) return;
-    for (uint32_t i = 0; i < p->lanes; i++) v[i].shift = p->shift + i * p->parameters;
+    for (uint32_t i = 0; i < p->lanes; i++) v[i].term = p->shift + i * p->parameters, v[i].times = 1;
     p->shifted = memory<fli_cuda_lane>(p->lanes);
     MUST(cudaMemcpy(p->shifted, v.data(), v.size() * sizeof v[0], cudaMemcpyHostToDevice));
 }

@@ -30,9 +30,9 @@ int main(void)
     check(fli_cuda_use(0));
     check(fli_cuda_stream_new(&s));
     measure(s, "60-32-10", (size_t[]){60, 32, 10}, 2, 1, 0);
-    measure(s, "60-32-10, shift+anchor", (size_t[]){60, 32, 10}, 2, 1, 1);
+    measure(s, "60-32-10, with a term", (size_t[]){60, 32, 10}, 2, 1, 1);
     measure(s, "softmax 784-10", (size_t[]){784, 10}, 1, 1, 0);
-    measure(s, "softmax, shift+anchor", (size_t[]){784, 10}, 1, 1, 1);
+    measure(s, "softmax, with a term", (size_t[]){784, 10}, 1, 1, 1);
     measure(s, "logistic 123", (size_t[]){123, 1}, 1, 0, 0);
     return 0; /* the process ends here; nothing is freed */
 }

@@ -35,7 +35,7 @@ int main(void)
     check(fli_cuda_use(0));
     check(fli_cuda_stream_new(&s));
     measure(s, "784-200-10", (size_t[]){784, 200, 10}, 2, 0);
-    measure(s, "784-200-10, shift+anchor", (size_t[]){784, 200, 10}, 2, 1);
+    measure(s, "784-200-10, with a term", (size_t[]){784, 200, 10}, 2, 1);
     measure(s, "784-200-200-10", (size_t[]){784, 200, 200, 10}, 3, 0);
     return 0; /* the process ends here; nothing is freed */
 }

@@ -79,13 +79,12 @@ static void make_lanes(fli_stream s, problem *p, int terms)
         p->lane[k] = (fli_cuda_lane){.z = (float *)p->z_there + k * apart,
                                      .lr = 0.05,
                                      .wd = 1e-4,
-                                     .rho = 0.1,
                                      .order = order,
                                      .n = SAMPLES,
                                      .size = BATCH,
                                      .stride = BATCH,
                                      .steps = STEPS};
-        if (terms) p->lane[k].shift = p->lane[k].anchor = term;
+        if (terms) p->lane[k].term = term, p->lane[k].times = 0.9, p->lane[k].rho = 0.1; /* term - 0.1 term */
     }
 }
 

@@ -61,8 +61,7 @@ static __device__ __forceinline__ void fc_terms_ahead(const fc_run &r, const fli
     const uint32_t unit = r.unit + threadIdx.x / (2 * S::WC), c = col + threadIdx.x % (2 * S::WC) * 16;
     if (unit >= r.w.rows || c >= r.w.width) return;
     const size_t at = weight + (size_t)unit * r.w.width + c;
-    if (u.shift) fli_prefetch(u.shift + at);
-    if (u.anchor) fli_prefetch(u.anchor + at);
+    if (u.term) fli_prefetch(u.term + at);
     if (u.buffer) fli_prefetch(u.buffer + at);
 }
 

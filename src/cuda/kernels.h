@@ -25,13 +25,14 @@ typedef enum { FLI_CUDA_F32, FLI_CUDA_TF32, FLI_CUDA_F64 } fli_cuda_type;
  * order[k * stride ...]: sample numbers; the rest rows rest[k * rest_stride ...]: numbers of rows of y, whose samples
  * are rest_sample[row]. A stride of 0: always the same ones. How many there are: fli_cuda_rows. */
 typedef struct {
-    void *z;                    /* parameters: read, and by steps written */
-    const void *start;          /* for whole turns in one kernel: what z is at first; NULL: what it is */
-    const void *shift, *anchor; /* NULL: none */
-    void *buffer;               /* momentum; NULL: none */
-    void *gradient;             /* non-NULL: no step is taken, the gradient is put or added there */
-    const double *rates;        /* lr and wd of step k at [2 k] and [2 k + 1]; NULL: the two below */
-    double lr, wd, rho, momentum;
+    void *z;             /* parameters: read, and by steps written */
+    const void *start;   /* for whole turns in one kernel: what z is at first; NULL: what it is */
+    const void *term;    /* a step adds times * term to the gradient; NULL: nothing */
+    void *buffer;        /* momentum; NULL: none */
+    void *gradient;      /* non-NULL: no step is taken, the gradient is put or added there */
+    const double *rates; /* lr and wd of step k at [2 k] and [2 k + 1]; NULL: the two below */
+    double lr, wd, momentum;
+    double times, rho; /* rho is added to wd: with the anchor times -rho it is what a proximal term adds */
     const uint32_t *order, *rest, *rest_sample;
     const void *y;
     uint32_t n, size, stride;

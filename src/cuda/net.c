@@ -186,6 +186,11 @@ void fli_cuda_begin_zero(fli_cuda_begin *b, void *to)
     if (to) record(b, (fli_tape_op){.kind = FLI_TAPE_FILL, .out = to});
 }
 
+void fli_cuda_begin_sum(fli_cuda_begin *b, const void *x, double factor, const void *y, void *to)
+{
+    record(b, (fli_tape_op){.kind = FLI_TAPE_LIN, .a = 1, .x = x, .b = factor, .y = y, .out = to});
+}
+
 void fli_cuda_begin_play(fli_cuda_begin *b)
 {
     if (b->tape.count) b->net->engine->does->play(b->net->engine, &b->tape);

@@ -83,7 +83,7 @@ static __device__ __forceinline__ T step_far(const small_plan &p, const small_la
 {
     uint32_t at = place_of(l, unit, input);
     if (at == NOWHERE) return d;
-    if (p.term == NOWHERE) d += term_of(lane, at, by.rho);
+    if (p.term == NOWHERE) d += term_of<T>(lane, at);
     if (!lane.buffer) return d;
     return ((T *)lane.buffer)[at] = by.momentum * ((T *)lane.buffer)[at] + d;
 }
@@ -291,7 +291,7 @@ static __device__ __forceinline__ void begin_turn(const small_plan &p, const fli
     for_weights(p, [&](uint32_t at, uint32_t from) {
         int there = from != NOWHERE;
         memory[at] = there ? __ldcg(start + from) : 0;
-        if (p.term != NOWHERE) memory[p.term + at] = there ? term_of(lane, from, (T)lane.rho) : 0;
+        if (p.term != NOWHERE) memory[p.term + at] = there ? term_of<T>(lane, from) : 0;
         if (p.momentum != NOWHERE)
             memory[p.momentum + at] = there && lane.buffer ? __ldcg((const T *)lane.buffer + from) : 0;
     });
@@ -342,9 +342,8 @@ static __device__ __forceinline__ void step_all(const small_plan &p, const fli_c
                                                 uint32_t n, T *memory)
 {
     step_rates<T> by;
-    by.rho = lane.anchor ? (T)lane.rho : 0;
     by.lr = (T)(lane.rates ? lane.rates[2 * step] : lane.lr);
-    by.decay = (T)(lane.rates ? lane.rates[2 * step + 1] : lane.wd) + by.rho;
+    by.decay = (T)((lane.rates ? lane.rates[2 * step + 1] : lane.wd) + lane.rho);
     by.momentum = (T)lane.momentum;
     uint32_t k = 0, tile = threadIdx.x / WARP;
 #pragma unroll 1

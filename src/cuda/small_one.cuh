@@ -328,7 +328,7 @@ static __device__ __forceinline__ one_own one_begin(const one_seat &me, const sm
         const uint32_t at = one_place(me, l, tile, c);
         const int there = at != NOWHERE;
         o.z[c] = there ? __ldcg(start + at) : 0;
-        o.term[c] = there ? term_of(lane, at, (float)lane.rho) : 0;
+        o.term[c] = there ? term_of<float>(lane, at) : 0;
         o.momentum[c] = there && lane.buffer ? __ldcg((const float *)lane.buffer + at) : 0;
     }
     return o;
@@ -371,9 +371,8 @@ static __device__ __forceinline__ one_pace one_pace_of(const fli_cuda_lane *lane
 static __device__ __forceinline__ step_rates<float> one_rates(const fli_cuda_lane &lane, const one_pace &pace)
 {
     step_rates<float> by;
-    by.rho = lane.anchor ? (float)lane.rho : 0;
     by.lr = (float)pace.lr;
-    by.decay = (float)pace.wd + by.rho;
+    by.decay = (float)(pace.wd + lane.rho);
     by.momentum = lane.buffer ? (float)lane.momentum : 0;
     return by;
 }

@@ -10,15 +10,15 @@ namespace
 enum { QUAD = SMALL_QUAD };
 #define NOWHERE SMALL_NOWHERE
 
-/* Of one step; `decay` is wd, with rho where there is an anchor. */
+/* Of one step; `decay` is wd and rho. */
 template <class T> struct step_rates {
-    T lr, decay, rho, momentum;
+    T lr, decay, momentum;
 };
 
-template <class T> static __device__ __forceinline__ T term_of(const fli_cuda_lane &lane, uint32_t at, T rho)
+/* What a step adds to the gradient. */
+template <class T> static __device__ __forceinline__ T term_of(const fli_cuda_lane &lane, uint32_t at)
 {
-    T shift = lane.shift ? __ldcg((const T *)lane.shift + at) : 0;
-    return lane.anchor ? shift - rho * __ldcg((const T *)lane.anchor + at) : shift;
+    return lane.term ? (T)lane.times * __ldcg((const T *)lane.term + at) : (T)0;
 }
 
 static __device__ __forceinline__ float exp_of(float a) { return expf(a); }

@@ -65,16 +65,23 @@ static void pack_vectors(const block *b, fli_cuda_lane *lane, fli_parcel *p)
     if (b->split) lane->gradient = fli_parcel_room(p, bytes);
 }
 
+/* shift + rho (z - anchor) is rho z and a vector times a number. A lane with both, as solvers leave it where steps are
+ * few, has room for what they come to. */
+static int has_both(const fli_engine_lane *l) { return l->shift && l->anchor; }
+static void pack_term(const block *b, const fli_engine_lane *l, fli_cuda_lane *lane, fli_parcel *p)
+{
+    lane->rho = l->anchor ? l->rho : 0;
+    lane->times = l->shift ? 1 : -lane->rho;
+    lane->term = has_both(l) ? fli_parcel_room(p, fli_cuda_vector(b->net)) : l->shift ? l->shift : l->anchor;
+}
+
 static fli_cuda_lane pack_lane(const block *b, const fli_engine_lane *l, const fli_cuda_drawing *d, fli_parcel *p)
 {
     fli_cuda_lane lane = {.z = l->z,
                           .start = b->whole ? l->start : NULL,
-                          .shift = l->shift,
-                          .anchor = l->anchor,
                           .rates = pack_rates(l->rates, l->steps, p),
                           .lr = l->lr,
                           .wd = l->wd,
-                          .rho = l->rho,
                           .momentum = b->turns->momentum,
                           .order = d->order,
                           .rest = d->rest,
@@ -91,6 +98,7 @@ static fli_cuda_lane pack_lane(const block *b, const fli_engine_lane *l, const f
                           .mix = l->mix};
     lane.rest_sample = fli_parcel_put(p, l->rest.samples, l->rest.n * sizeof *l->rest.samples);
     lane.y = fli_parcel_put(p, l->y, l->rest.n * b->net->network.classes * b->net->real);
+    pack_term(b, l, &lane, p);
     pack_vectors(b, &lane, p);
     return lane;
 }
@@ -100,8 +108,7 @@ static fli_cuda_lane pack_own(const block *b, const fli_engine_lane *l, const fl
 {
     fli_cuda_lane lane = *like;
     lane.z = l->own_z;
-    lane.shift = lane.anchor = NULL;
-    lane.buffer = lane.gradient = NULL;
+    lane.term = lane.buffer = lane.gradient = NULL;
     lane.rates = pack_rates(l->own_rates, l->steps, p);
     lane.lr = l->own_lr;
     lane.wd = l->own_wd;
@@ -134,17 +141,19 @@ static void pack(void *arg, size_t lanes, fli_parcel *p)
 /* Kernels of whole turns read where the others start, and leave alone who takes no step. */
 static int starts_at_z(const block *b, const fli_engine_lane *l) { return !b->whole || !l->steps || !l->plain.n; }
 
-/* Models as they are before the first step. */
+/* Vectors as they are before the first step. */
 static void begin(const block *b, size_t lanes)
 {
     fli_engine_net *n = b->net;
     fli_cuda_begin t = fli_cuda_begin_new(n);
     for (size_t i = 0; i < lanes; i++) {
+        const fli_engine_lane *l = &b->lane[i];
         fli_cuda_begin_lane(&t);
-        if (starts_at_z(b, &b->lane[i])) fli_cuda_begin_copy(&t, b->lane[i].start, n->lane[i].z);
+        if (starts_at_z(b, l)) fli_cuda_begin_copy(&t, l->start, n->lane[i].z);
         fli_cuda_begin_zero(&t, n->lane[i].buffer);
+        if (has_both(l)) fli_cuda_begin_sum(&t, l->shift, -l->rho, l->anchor, (void *)n->lane[i].term);
         if (!b->pair) continue;
-        fli_cuda_begin_copy(&t, b->lane[i].own_start, n->own[i].z);
+        fli_cuda_begin_copy(&t, l->own_start, n->own[i].z);
         fli_cuda_begin_zero(&t, n->own[i].buffer);
     }
     fli_cuda_begin_play(&t);

@@ -1,6 +1,5 @@
-/* The step of SGD on a few entries of a lane's parameters, for kernels that have just computed their gradient. It is
- * what fli_ops.sgd does:
- *     d = grad + wd z + shift + rho (z - anchor);  m = momentum m + d;  z = z - lr m */
+/* The step of SGD on a few entries of a lane's parameters, for kernels that have just computed their gradient:
+ *     d = grad + (wd + rho) z + times term;  m = momentum m + d;  z = z - lr m */
 #ifndef FLI_CUDA_UPDATE_CUH
 #define FLI_CUDA_UPDATE_CUH
 
@@ -28,18 +27,18 @@ template <> __device__ __forceinline__ void fli_store<4, float>(float *p, const 
 
 template <typename T> struct fli_update {
     T *z;
-    const T *shift, *anchor;
+    const T *term;
     T *buffer, *gradient;
-    T lr, wd, rho, momentum;
+    T lr, decay, times, momentum;
     int add;
 
     __device__ __forceinline__ void init(const fli_cuda_lane *l, uint32_t step, int added)
     {
-        z = (T *)l->z, shift = (const T *)l->shift, anchor = (const T *)l->anchor;
+        z = (T *)l->z, term = (const T *)l->term;
         buffer = (T *)l->buffer, gradient = (T *)l->gradient;
         lr = (T)(l->rates ? l->rates[2 * (size_t)step] : l->lr);
-        wd = (T)(l->rates ? l->rates[2 * (size_t)step + 1] : l->wd);
-        rho = (T)l->rho, momentum = (T)l->momentum, add = added;
+        decay = (T)((l->rates ? l->rates[2 * (size_t)step + 1] : l->wd) + l->rho);
+        times = (T)l->times, momentum = (T)l->momentum, add = added;
     }
 
     /* Q groups of V entries, from at[q] on: they have the gradient g, and `now` becomes what they are then; or the
@@ -56,14 +55,10 @@ template <typename T> struct fli_update {
             }
             return write<Q, V>(gradient, at, there, g);
         }
-        each<Q, V>([&](int q, int j) { g[q][j] += wd * now[q][j]; });
-        if (shift) {
-            read<Q, V>(shift, at, there, v);
-            each<Q, V>([&](int q, int j) { g[q][j] += v[q][j]; });
-        }
-        if (anchor) {
-            read<Q, V>(anchor, at, there, v);
-            each<Q, V>([&](int q, int j) { g[q][j] += rho * (now[q][j] - v[q][j]); });
+        each<Q, V>([&](int q, int j) { g[q][j] += decay * now[q][j]; });
+        if (term) {
+            read<Q, V>(term, at, there, v);
+            each<Q, V>([&](int q, int j) { g[q][j] += times * v[q][j]; });
         }
         if (buffer) {
             read<Q, V>(buffer, at, there, v);

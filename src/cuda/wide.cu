@@ -248,10 +248,9 @@ static __device__ __forceinline__ wide_step step_of(const fli_cuda_data &data, c
     wide_step a;
     a.scale = data.scale ? (float)data.scale[0] : 1.0f;
     a.shift = data.scale ? (float)data.shift[0] : 0.0f;
-    a.add = (const float *)lane.shift;
-    a.anchor = (const float *)lane.anchor;
+    a.term = (const float *)lane.term;
     a.buffer = (float *)lane.buffer;
-    a.rho = a.anchor ? (float)lane.rho : 0.0f;
+    a.times = (float)lane.times;
     a.momentum = (float)lane.momentum;
     return a;
 }
@@ -259,7 +258,7 @@ static __device__ __forceinline__ wide_step step_of(const fli_cuda_data &data, c
 static __device__ __forceinline__ void set_rates(const fli_cuda_lane &lane, uint32_t step, wide_step *a)
 {
     a->lr = (float)(lane.rates ? lane.rates[2 * (size_t)step] : lane.lr);
-    a->decay = (float)(lane.rates ? lane.rates[2 * (size_t)step + 1] : lane.wd) + a->rho;
+    a->decay = (float)((lane.rates ? lane.rates[2 * (size_t)step + 1] : lane.wd) + lane.rho);
 }
 
 /* With FLI_WIDE_CLOCK, for measurements, the first block says how long the parts of its steps take. */

@@ -25,11 +25,11 @@ enum { WARP = 32, GROUPS = WIDE_GROUPS, ROUND = WIDE_ROUND, DOWN = WIDE_ROWS / 1
 
 /* What a block knows of a step. */
 typedef struct {
-    uint32_t n;                /* rows */
-    float scale, shift;        /* of samples */
-    const float *add, *anchor; /* the lane's vectors */
+    uint32_t n;         /* rows */
+    float scale, shift; /* of samples */
+    const float *term;  /* the lane's vectors */
     float *buffer;
-    float lr, decay, rho, momentum;
+    float lr, decay, times, momentum;
 } wide_step;
 
 /* The block's units of a layer. */
@@ -46,12 +46,11 @@ static __device__ __forceinline__ wide_units units_of(const wide_layer &l)
 }
 
 /* Weight number `at`, which is z and has the gradient g; m: its momentum, or NULL.
- * d = g + decay z + add - rho anchor; m = momentum m + d; z = z - lr m. */
+ * d = g + decay z + times term; m = momentum m + d; z = z - lr m. */
 static __device__ __forceinline__ float moved(const wide_step &a, uint32_t at, float *m, float z, float g)
 {
     g += a.decay * z;
-    if (a.add) g += a.add[at];
-    if (a.anchor) g -= a.rho * a.anchor[at];
+    if (a.term) g += a.times * a.term[at];
     if (m) g = *m = a.momentum * *m + g;
     return z - a.lr * g;
 }
@@ -363,8 +362,7 @@ static __device__ __forceinline__ void step_chunk(const wide_layer &l, const wid
     const float *b_grad = (const float *)(memory + l.b_grad) + t;
     float *w = (float *)(memory + l.w) + 16 * chunk + i % 2 * 2;
     float2 z[NT][2];
-    if (a.add) for_pairs<NT>(l, u, a.add, input, [&](int n, int e, float v) { g[n][e] += v; });
-    if (a.anchor) for_pairs<NT>(l, u, a.anchor, input, [&](int n, int e, float v) { g[n][e] -= a.rho * v; });
+    if (a.term) for_pairs<NT>(l, u, a.term, input, [&](int n, int e, float v) { g[n][e] += a.times * v; });
     if (a.buffer) for_pairs<NT>(l, u, a.buffer, input, [&](int n, int e, float v) { g[n][e] += a.momentum * v; });
     for_each<2 * NT>([&](int k) {
         const uint32_t unit = min(4 * k + t, u.count - 1);

@@ -38,10 +38,10 @@ typedef struct {
     fli_net_layer l, p;
     const fli_net_layer *pool;
     size_t weights, parameters, in_size, out_size, rows[LANES];
-    double *z, *shift, *anchor, *buffer, *gradient; /* LANES x parameters */
-    double *in, *out, *error, *below;               /* LANES x ROOM rows */
+    double *z, *term, *buffer, *gradient; /* LANES x parameters */
+    double *in, *out, *error, *below;     /* LANES x ROOM rows */
     unsigned char *which;
-    void *there_z, *there_shift, *there_anchor, *there_buffer, *there_gradient;
+    void *there_z, *there_term, *there_buffer, *there_gradient;
     void *there_in, *there_out, *there_error, *there_below, *work;
     unsigned char *there_which;
     fli_cuda_lane lane[LANES], *there_lane;
@@ -136,9 +136,9 @@ static void lanes_begin(bench *b, int gradient)
         fli_cuda_lane *l = &b->lane[i];
         *l = (fli_cuda_lane){.z = (char *)b->there_z + i * size, .lr = 0.5, .wd = 0.25, .n = n[i], .size = 3};
         if (rest[i]) l->rest_n = rest[i], l->rest_size = 2;
-        if (i == 1) l->rates = b->there_rates, l->shift = (char *)b->there_shift + i * size;
+        if (i == 1) l->rates = b->there_rates, l->term = (char *)b->there_term + i * size, l->times = 1;
         if (i == 1) l->buffer = (char *)b->there_buffer + i * size, l->momentum = 0.75;
-        if (i == 2) l->anchor = (char *)b->there_anchor + i * size, l->rho = 0.375;
+        if (i == 2) l->term = (char *)b->there_term + i * size, l->times = -0.375, l->rho = 0.375;
         if (gradient) l->gradient = (char *)b->there_gradient + i * size;
     }
     b->there_lane = there(sizeof b->lane, b->lane);
@@ -151,13 +151,13 @@ static void bench_begin(bench *b, fli_cuda_type type, const conv_case *c, int gr
     seed = 19;
     layers_begin(b);
     size_t parameters = LANES * b->parameters, rows = LANES * ROOM;
-    b->z = random_reals(parameters), b->shift = random_reals(parameters), b->anchor = random_reals(parameters);
+    b->z = random_reals(parameters), b->term = random_reals(parameters);
     b->buffer = random_reals(parameters), b->gradient = random_reals(parameters);
     b->in = random_rows(b, b->in_size), b->error = random_rows(b, b->out_size);
     b->out = malloc(rows * b->out_size * sizeof(double)), b->below = malloc(rows * b->in_size * sizeof(double));
     b->which = malloc(rows * b->out_size);
-    b->there_z = put(type, parameters, b->z), b->there_shift = put(type, parameters, b->shift);
-    b->there_anchor = put(type, parameters, b->anchor), b->there_buffer = put(type, parameters, b->buffer);
+    b->there_z = put(type, parameters, b->z), b->there_term = put(type, parameters, b->term);
+    b->there_buffer = put(type, parameters, b->buffer);
     b->there_gradient = put(type, parameters, b->gradient);
     b->there_in = put(type, rows * b->in_size, b->in), b->there_error = put(type, rows * b->out_size, b->error);
     b->there_out = there(rows * b->out_size * real_size(type), NULL);
@@ -173,10 +173,9 @@ static void bench_begin(bench *b, fli_cuda_type type, const conv_case *c, int gr
 
 static void bench_end(bench *b)
 {
-    double *own[] = {b->z, b->shift, b->anchor, b->buffer, b->gradient, b->in, b->out, b->error, b->below};
-    void *far[] = {b->there_z,    b->there_shift, b->there_anchor, b->there_buffer, b->there_gradient,
-                   b->there_in,   b->there_out,   b->there_error,  b->there_below,  b->there_which,
-                   b->there_lane, b->there_rates, b->work};
+    double *own[] = {b->z, b->term, b->buffer, b->gradient, b->in, b->out, b->error, b->below};
+    void *far[] = {b->there_z,     b->there_term,  b->there_buffer, b->there_gradient, b->there_in,    b->there_out,
+                   b->there_error, b->there_below, b->there_which,  b->there_lane,     b->there_rates, b->work};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) free(own[i]);
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) fli_cuda_release(far[i]);
     free(b->which);
@@ -303,8 +302,7 @@ static void check_lane(const bench *b, size_t lane, const sum *gradient, const d
         size_t at = lane * b->parameters + i;
         int ours = (i >= PLACE && i < PLACE + b->weights) || (i >= b->l.bias && i < end);
         double d = gradient[i].is + (l->rates ? b->rates[3] : l->wd) * b->z[at], m = b->buffer[at];
-        if (l->shift) d += b->shift[at];
-        if (l->anchor) d += l->rho * (b->z[at] - b->anchor[at]);
+        if (l->term) d += l->times * b->term[at] + l->rho * b->z[at];
         if (l->buffer) m = d = l->momentum * m + d;
         double z = ours && !wanted ? b->z[at] - lr * d : b->z[at];
         if (wanted) z = b->gradient[at] * (!ours || add) + (ours ? gradient[i].is : 0);

@@ -13,7 +13,7 @@ typedef struct {
     uint32_t lanes, idle; /* idle: lanes behind those that work */
     uint32_t rows, inputs, units, offset;
     int relu, unbiased;
-    int shift, anchor, momentum, rates;
+    int term, rho, momentum, rates;
     int gradient, add;
 } shape;
 
@@ -21,9 +21,9 @@ typedef struct {
     shape c;
     size_t parameters, room;
     fli_net_layer layer;
-    double *z[8], *shift[8], *anchor[8], *buffer[8], *gradient[8]; /* as they begin */
+    double *z[8], *term[8], *buffer[8], *gradient[8]; /* as they begin */
     double *in, *error, *h;
-    void *at[8][5];
+    void *at[8][4];
     void *in_at, *error_at, *h_at, *out_at;
     fli_cuda_lane lane[8];
     fli_cuda_lane *lanes_at;
@@ -87,20 +87,20 @@ static double *rows(const bench *b, size_t wide)
 static void set_lane(bench *b, uint32_t l)
 {
     const shape *c = &b->c;
-    const int want[5] = {1, c->shift, c->anchor, c->momentum, c->gradient};
-    double **mine[5] = {&b->z[l], &b->shift[l], &b->anchor[l], &b->buffer[l], &b->gradient[l]};
-    for (int v = 0; v < 5; v++) {
+    const int want[4] = {1, c->term, c->momentum, c->gradient};
+    double **mine[4] = {&b->z[l], &b->term[l], &b->buffer[l], &b->gradient[l]};
+    for (int v = 0; v < 4; v++) {
         *mine[v] = some(b->parameters);
         b->at[l][v] = want[v] ? reals(c, b->parameters, *mine[v]) : NULL;
     }
     b->lane[l] = (fli_cuda_lane){.z = b->at[l][0],
-                                 .shift = b->at[l][1],
-                                 .anchor = b->at[l][2],
-                                 .buffer = b->at[l][3],
-                                 .gradient = b->at[l][4],
+                                 .term = b->at[l][1],
+                                 .buffer = b->at[l][2],
+                                 .gradient = b->at[l][3],
                                  .lr = 0.1,
                                  .wd = 0.03,
-                                 .rho = 0.7,
+                                 .times = -0.6,
+                                 .rho = c->rho ? 0.7 : 0,
                                  .momentum = 0.9,
                                  .n = rows_of(c, l),
                                  .size = rows_of(c, l),
@@ -138,8 +138,8 @@ static void set(bench *b, shape c)
 static void unset(bench *b)
 {
     for (uint32_t l = 0; l < b->c.lanes + b->c.idle; l++) {
-        double *mine[5] = {b->z[l], b->shift[l], b->anchor[l], b->buffer[l], b->gradient[l]};
-        for (int v = 0; v < 5; v++) {
+        double *mine[4] = {b->z[l], b->term[l], b->buffer[l], b->gradient[l]};
+        for (int v = 0; v < 4; v++) {
             free(mine[v]);
             fli_cuda_release(b->at[l][v]);
         }
@@ -209,21 +209,20 @@ static void check_backward(bench *b, int masked)
 }
 
 /* Entry i, its gradient g: what becomes of z, the buffer or the gradient. */
-static void check_entry(const bench *b, uint32_t l, double *const now[5], size_t i, double g, double size)
+static void check_entry(const bench *b, uint32_t l, double *const now[4], size_t i, double g, double size)
 {
     const shape *c = &b->c;
     double lr = c->rates ? rates[2 * STEP] : 0.1, wd = c->rates ? rates[2 * STEP + 1] : 0.03;
     if (c->gradient) {
-        same(c, now[4][i], g + (c->add ? b->gradient[l][i] : 0), size + 1, "gradient");
+        same(c, now[3][i], g + (c->add ? b->gradient[l][i] : 0), size + 1, "gradient");
         assert_true(now[0][i] == b->z[l][i]);
         return;
     }
-    double d = g + wd * b->z[l][i];
-    if (c->shift) d += b->shift[l][i];
-    if (c->anchor) d += 0.7 * (b->z[l][i] - b->anchor[l][i]);
+    double d = g + (wd + (c->rho ? 0.7 : 0)) * b->z[l][i];
+    if (c->term) d -= 0.6 * b->term[l][i];
     if (c->momentum) {
         d += 0.9 * b->buffer[l][i];
-        same(c, now[3][i], d, size + 1, "momentum");
+        same(c, now[2][i], d, size + 1, "momentum");
     }
     same(c, now[0][i], b->z[l][i] - lr * d, size + 1, "step");
 }
@@ -231,8 +230,8 @@ static void check_entry(const bench *b, uint32_t l, double *const now[5], size_t
 static void check_lane_step(const bench *b, uint32_t l)
 {
     const shape *c = &b->c;
-    double *now[5] = {0}, size;
-    for (int v = 0; v < 5; v++)
+    double *now[4] = {0}, size;
+    for (int v = 0; v < 4; v++)
         if (b->at[l][v]) now[v] = read_back(c, b->parameters, b->at[l][v]);
     const double *e = b->error + l * b->room * c->units, *x = b->in + l * b->room * c->inputs, one = 1;
     size_t first = b->layer.weight, count = (size_t)c->inputs * c->units;
@@ -249,7 +248,7 @@ static void check_lane_step(const bench *b, uint32_t l)
                           : product(r, e + u, c->units, &one, 0, &size);
         check_entry(b, l, now, i, g, size);
     }
-    for (int v = 0; v < 5; v++) free(now[v]);
+    for (int v = 0; v < 4; v++) free(now[v]);
 }
 static void check_step(bench *b)
 {
@@ -320,8 +319,8 @@ static void test_link(void **state)
                    .offset = 4,
                    .relu = i % 2,
                    .unbiased = i % 5 == 4,
-                   .shift = i & 1,
-                   .anchor = i >> 1 & 1,
+                   .term = i & 1,
+                   .rho = i >> 1 & 1,
                    .momentum = i >> 2 & 1,
                    .rates = 0};
         check_link(c, (fli_fc_link)(i % FLI_FC_LINKS));
@@ -391,8 +390,8 @@ static void test_tail(void **state)
                    .units = i % 8 ? 2u + (uint32_t)i : 64,
                    .offset = i % 3,
                    .unbiased = i % 5 == 4,
-                   .shift = i & 1,
-                   .anchor = i >> 1 & 1,
+                   .term = i & 1,
+                   .rho = i >> 1 & 1,
                    .momentum = i >> 2 & 1,
                    .rates = i >> 3 & 1,
                    .gradient = i >> 4,
@@ -457,8 +456,8 @@ static void test_terms(void **state)
                        .inputs = 12u + i % 2,
                        .units = 8u + i % 3,
                        .offset = 4,
-                       .shift = i & 1,
-                       .anchor = i >> 1 & 1,
+                       .term = i & 1,
+                       .rho = i >> 1 & 1,
                        .momentum = i >> 2 & 1,
                        .rates = i >> 3 & 1,
                        .gradient = i >> 4,

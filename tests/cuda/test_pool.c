@@ -190,7 +190,7 @@ static void test_there_and_back(void **state)
 
 /* ---- steps ----------------------------------------------------------------------------------------- */
 
-enum { PARAMETERS = 2051, VECTORS = 5 }; /* z, gradient, shift, anchor, buffer */
+enum { PARAMETERS = 2051, VECTORS = 4 }; /* z, gradient, term, buffer */
 
 typedef struct {
     void *here[VECTORS], *there[VECTORS];
@@ -221,8 +221,8 @@ static void point_check(const fli_ops *ops, point *p, const fli_sgd_step *like)
     fli_sgd_step s = *like;
     s.grad = p->here[1];
     s.shift = like->shift ? p->here[2] : NULL;
-    s.anchor = like->anchor ? p->here[3] : NULL;
-    s.buffer = like->buffer ? p->here[4] : NULL;
+    s.anchor = like->anchor ? p->here[2] : NULL;
+    s.buffer = like->buffer ? p->here[3] : NULL;
     ops->sgd(PARAMETERS, &s, p->here[0]);
     for (size_t v = 0; v < VECTORS; v++) {
         assert_close(ops, p->here[v], p->there[v]);
@@ -231,7 +231,7 @@ static void point_check(const fli_ops *ops, point *p, const fli_sgd_step *like)
     }
 }
 
-/* Lane l has a shift, an anchor or a buffer if `terms` has the bit l + 0, 1, 2; the last one rates of its own. */
+/* Lane l has a shift or else an anchor, and a buffer, if `terms` has the bit l + 0, 1, 2; the last one rates of its own. */
 static void check_steps(const fli_ops *ops, unsigned terms)
 {
     fli_cuda_lane lane[LANES];
@@ -244,16 +244,16 @@ static void check_steps(const fli_ops *ops, unsigned terms)
         p[l] = point_begin(ops, l);
         s[l] = (fli_sgd_step){.lr = 0.1 + 0.1 * (double)l, .wd = 0.01, .rho = 0.5, .momentum = 0.75};
         s[l].shift = bits & 1 ? p : NULL;
-        s[l].anchor = bits & 2 ? p : NULL;
+        s[l].anchor = (bits & 3) == 2 ? p : NULL;
         s[l].buffer = bits & 4 ? p : NULL;
         lane[l] = (fli_cuda_lane){.z = p[l].there[0],
                                   .gradient = p[l].there[1],
-                                  .shift = bits & 1 ? p[l].there[2] : NULL,
-                                  .anchor = bits & 2 ? p[l].there[3] : NULL,
-                                  .buffer = bits & 4 ? p[l].there[4] : NULL,
+                                  .term = bits & 3 ? p[l].there[2] : NULL,
+                                  .times = bits & 1 ? 1 : -s[l].rho,
+                                  .buffer = bits & 4 ? p[l].there[3] : NULL,
                                   .lr = s[l].lr,
                                   .wd = s[l].wd,
-                                  .rho = s[l].rho,
+                                  .rho = s[l].anchor ? s[l].rho : 0,
                                   .momentum = s[l].momentum,
                                   .rates = l == 2 ? table : NULL};
         if (l == 2) s[l].lr = rates[2], s[l].wd = rates[3];

@@ -18,7 +18,7 @@ typedef struct {
     uint32_t kind, segments; /* segments 0: samples are as they are stored */
     uint32_t batch, n;       /* of lane 0; others have fewer */
     int momentum, shift, anchor, rates;
-} turn_case;
+} turn_case; /* a lane has a shift or an anchor, never both */
 
 /* All of a case in plain memory, as doubles, and there. */
 typedef struct {
@@ -118,16 +118,16 @@ static void make_lane(problem *p, uint32_t k)
                       .momentum = 0.9};
     t->z = noise_vector(m, 0.5);
     if (c->momentum) t->buffer = calloc(m, sizeof *t->buffer);
-    if (c->shift && k != 1) t->shift = noise_vector(m, 0.1);
-    if (c->anchor && k != 2) t->anchor = noise_vector(m, 0.5);
+    if (c->shift && (!c->anchor || k != 1)) t->shift = noise_vector(m, 0.1);
+    if (c->anchor && !t->shift) t->anchor = noise_vector(m, 0.5);
     if (c->rates) t->rates = noise_vector(2 * 5, 0.05);
     fli_cuda_lane *l = &p->lane[k];
-    *l = (fli_cuda_lane){.lr = t->lr, .wd = t->wd, .rho = t->rho, .momentum = t->momentum};
+    *l = (fli_cuda_lane){.lr = t->lr, .wd = t->wd, .momentum = t->momentum, .times = t->shift ? 1 : -t->rho};
     l->n = n, l->size = size, l->stride = stride, l->steps = steps;
     l->z = reals(p, t->z, m, wide);
     if (t->buffer) l->buffer = reals(p, t->buffer, m, wide);
-    if (t->shift) l->shift = reals(p, t->shift, m, wide);
-    if (t->anchor) l->anchor = reals(p, t->anchor, m, wide);
+    if (t->anchor) l->rho = t->rho;
+    if (t->shift || t->anchor) l->term = reals(p, t->shift ? t->shift : t->anchor, m, wide);
     if (t->rates) l->rates = keep(p, there(2 * 5 * 8, t->rates));
     l->order = keep(p, there((size_t)5 * size * 4, order));
 }
