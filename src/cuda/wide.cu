@@ -9,8 +9,6 @@
  * one, which is why parts of logits, where there may be one in a step, have two places in turn. */
 #include "cuda/wide_top.cuh"
 
-#include <stdio.h>
-
 namespace
 {
 
@@ -169,12 +167,13 @@ template <int SPLIT, int NT, int WARPS>
 static __device__ __forceinline__ void second_layer_back(const wide_plan &p, const wide_step &a, unsigned char *memory)
 {
     const wide_layer &l = p.layer[1];
+    const float term = bias_term(l, a);
     errors_below<SPLIT, NT, WARPS> back;
     back.make(p, memory);
     __syncthreads();
     for (uint32_t c = threadIdx.x / WARP; c < l.chunks; c += WARPS)
         step_chunks<0, SPLIT, NT, 1>(p, l, a, memory, c, WARPS);
-    step_bias(l, a, memory);
+    step_bias(l, a, term, memory);
     __syncthreads();
     back.put(p, memory);
     fli_cluster_sync();
@@ -261,78 +260,43 @@ static __device__ __forceinline__ void set_rates(const fli_cuda_lane &lane, uint
     a->decay = (float)((lane.rates ? lane.rates[2 * (size_t)step + 1] : lane.wd) + lane.rho);
 }
 
-/* With FLI_WIDE_CLOCK, for measurements, the first block says how long the parts of its steps take. */
-struct wide_clock {
-#if defined(FLI_WIDE_CLOCK) && defined(__CUDACC__)
-    enum { PARTS = 12 };
-    long long sum[PARTS], last;
-    __device__ void begin()
-    {
-        for (int i = 0; i < PARTS; i++) sum[i] = 0;
-        last = clock64();
-    }
-    __device__ void mark(int i)
-    {
-        long long now = clock64();
-        sum[i] += now - last;
-        last = now;
-    }
-    __device__ void say(uint32_t steps) const
-    {
-        if (blockIdx.x || threadIdx.x) return;
-        for (int i = 0; i < PARTS; i++) printf(" %d: %lld", i, sum[i] / steps);
-        printf("\n");
-    }
-#else
-    __device__ __forceinline__ void begin() {}
-    __device__ __forceinline__ void mark(int) {}
-    __device__ __forceinline__ void say(uint32_t) const {}
-#endif
-};
-
 template <int BYTES, int SPLIT, int NT, int MT, int THREADS>
 static __device__ __forceinline__ void activations(const wide_plan &p, const wide_layer &l, const wide_step &a,
-                                                   unsigned char *memory, wide_clock *clock)
+                                                   unsigned char *memory)
 {
     float sum[NT][MT][4];
     forward<BYTES, SPLIT, NT, MT>(p, l, memory, sum);
-    clock->mark(1);
     activate<BYTES, NT, MT, THREADS>(p, l, a, memory, sum);
-    clock->mark(2);
 }
 
 /* From the samples to the errors of the first layer's units; the other layers take their step. */
 template <int HIDDEN, int SPLIT, int NT, int MT, int WARPS>
 static __device__ __forceinline__ void errors_of(const wide_plan &p, const wide_step &a, uint32_t step,
-                                                 unsigned char *memory, wide_clock *clock)
+                                                 unsigned char *memory)
 {
-    activations<1, SPLIT, NT, MT, WARPS * WARP>(p, p.layer[0], a, memory, clock);
+    activations<1, SPLIT, NT, MT, WARPS * WARP>(p, p.layer[0], a, memory);
     if (HIDDEN == 2) {
         fli_cluster_sync();
         collect_rows(p, a, memory);
         __syncthreads();
-        clock->mark(3);
-        activations<0, SPLIT, NT, MT, WARPS * WARP>(p, p.layer[1], a, memory, clock);
+        activations<0, SPLIT, NT, MT, WARPS * WARP>(p, p.layer[1], a, memory);
     }
     __syncthreads();
     part_of_logits<WARPS * WARP>(p, a, step, memory);
-    clock->mark(4);
     fli_cluster_sync();
-    clock->mark(5);
     softmax_errors(p, a, step, memory);
     __syncthreads();
-    clock->mark(6);
+    const float term = bias_term(p.layer[0], a);
     unit_errors<NT>(p, a, memory);
     {
         top_gradient<WARPS * WARP> top;
+        top.ask(p, a);
         top.make(p, a, memory);
         __syncthreads();
         top.step(p, a, memory);
     }
-    clock->mark(7);
     if (HIDDEN == 2) second_layer_back<SPLIT, NT, WARPS>(p, a, memory);
-    step_bias(p.layer[0], a, memory);
-    clock->mark(8);
+    step_bias(p.layer[0], a, term, memory);
 }
 
 /* The step of the first layer; then the next samples come where these were. */
@@ -374,10 +338,8 @@ static __device__ __forceinline__ void turn(const wide_plan &p, const fli_cuda_d
                                             unsigned char *memory)
 {
     wide_step a = step_of(data, lane);
-    wide_clock clock;
     uint32_t at = 0, next = next_rows(lane, &at), after = next_rows(lane, &at);
     fetch_first(p, data, lane, next, after, memory);
-    clock.begin();
     for (uint32_t step = 0; step < lane.steps; step++) {
         a.n = next;
         next = step + 1 < lane.steps ? after : 0;
@@ -385,15 +347,12 @@ static __device__ __forceinline__ void turn(const wide_plan &p, const fli_cuda_d
         set_rates(lane, step, &a);
         fli_async_wait<0>();
         __syncthreads();
-        clock.mark(0);
         fetch_ids(p, lane, step + 2, after, memory);
-        errors_of<HIDDEN, SPLIT, NT, MT, WARPS>(p, a, step, memory, &clock);
+        errors_of<HIDDEN, SPLIT, NT, MT, WARPS>(p, a, step, memory);
         fetch_labels(p, data, step + 1, next, memory);
         step_first<SPLIT, NT, WARPS>(p, a, data, step + 1, next, memory);
         fli_async_commit();
-        clock.mark(9);
     }
-    clock.say(lane.steps);
     fli_cluster_sync(); /* nobody leaves while others read its memory */
 }
 

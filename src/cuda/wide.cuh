@@ -45,12 +45,17 @@ static __device__ __forceinline__ wide_units units_of(const wide_layer &l)
     return u;
 }
 
-/* Weight number `at`, which is z and has the gradient g; m: its momentum, or NULL.
- * d = g + decay z + times term; m = momentum m + d; z = z - lr m. */
-static __device__ __forceinline__ float moved(const wide_step &a, uint32_t at, float *m, float z, float g)
+/* The term's value for a weight. It is far away: to be asked for some time before it is used. */
+static __device__ __forceinline__ float term_at(const wide_step &a, uint32_t at, int there)
 {
-    g += a.decay * z;
-    if (a.term) g += a.times * a.term[at];
+    return a.term && there ? a.term[at] : 0.0f;
+}
+
+/* A weight, which is z and has the gradient g; m: its momentum, or NULL.
+ * d = g + decay z + times term; m = momentum m + d; z = z - lr m. */
+static __device__ __forceinline__ float moved(const wide_step &a, float term, float *m, float z, float g)
+{
+    g += a.decay * z + a.times * term;
     if (m) g = *m = a.momentum * *m + g;
     return z - a.lr * g;
 }
@@ -327,29 +332,26 @@ static __device__ __forceinline__ void below(const wide_plan &p, const wide_laye
 
 /* ---- the step -------------------------------------------------------------------------------------------- */
 
-/* A vector's values at the weights of 16 inputs that a thread has, for each: use(n, element, value). */
-template <int NT, class Use>
-static __device__ __forceinline__ void for_pairs(const wide_layer &l, const wide_units &u, const float *v,
-                                                 uint32_t input, Use use)
+/* A vector's values at the weights of a sixteen of inputs that a thread has; v NULL: zeros. */
+template <int NT>
+static __device__ __forceinline__ void load_pairs(const wide_layer &l, const float *v, uint32_t chunk, float2 (*got)[2])
 {
-    const uint32_t t = threadIdx.x % 4;
-    float2 got[NT][2];
-#pragma unroll
-    for (int n = 0; n < NT; n++)
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            uint32_t unit = 8 * n + t + 4 * e;
-            got[n][e] = make_float2(0, 0);
-            if (unit < u.count && input < l.inputs)
-                got[n][e] = *(const float2 *)(v + l.z_weight + (size_t)(u.first + unit) * l.inputs + input);
-        }
-#pragma unroll
-    for (int n = 0; n < NT; n++)
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            use(n, e, got[n][e].x);
-            use(n, 2 + e, got[n][e].y);
-        }
+    const uint32_t lane = threadIdx.x % WARP, t = lane % 4, input = 16 * chunk + lane / 4 * 2;
+    const wide_units u = units_of(l);
+    const float *from = v + l.z_weight + (size_t)u.first * l.inputs + input;
+    for_each<2 * NT>([&](int k) {
+        const uint32_t unit = 4 * k + t;
+        got[k / 2][k % 2] = make_float2(0, 0);
+        if (v && unit < u.count && input < l.inputs) got[k / 2][k % 2] = *(const float2 *)(from + unit * l.inputs);
+    });
+}
+/* g += by * v */
+template <int NT> static __device__ __forceinline__ void add_pairs(float by, const float2 (*v)[2], float (*g)[4])
+{
+    for_each<2 * NT>([&](int k) {
+        g[k / 2][k % 2] += by * v[k / 2][k % 2].x;
+        g[k / 2][k % 2 + 2] += by * v[k / 2][k % 2].y;
+    });
 }
 
 /* The weights of 16 inputs, by their gradient g. All are read before any is written, so that a thread waits once. */
@@ -362,8 +364,10 @@ static __device__ __forceinline__ void step_chunk(const wide_layer &l, const wid
     const float *b_grad = (const float *)(memory + l.b_grad) + t;
     float *w = (float *)(memory + l.w) + 16 * chunk + i % 2 * 2;
     float2 z[NT][2];
-    if (a.term) for_pairs<NT>(l, u, a.term, input, [&](int n, int e, float v) { g[n][e] += a.times * v; });
-    if (a.buffer) for_pairs<NT>(l, u, a.buffer, input, [&](int n, int e, float v) { g[n][e] += a.momentum * v; });
+    if (a.buffer) {
+        load_pairs<NT>(l, a.buffer, chunk, z);
+        add_pairs<NT>(a.momentum, z, g);
+    }
     for_each<2 * NT>([&](int k) {
         const uint32_t unit = min(4 * k + t, u.count - 1);
         z[k / 2][k % 2] = *(const float2 *)(w + unit * l.stride + four_at(unit, i / 2));
@@ -390,7 +394,8 @@ static __device__ __forceinline__ void step_chunk(const wide_layer &l, const wid
     });
 }
 
-/* The gradient of CHUNKS sixteens of inputs, `apart` from each other, and the step with it. */
+/* The gradient of CHUNKS sixteens of inputs, `apart` from each other, and the step with it. Its term, which is far away,
+ * is on its way while the products are made. */
 template <int BYTES, int SPLIT, int NT, int CHUNKS>
 static __device__ __forceinline__ void step_chunks(const wide_plan &p, const wide_layer &l, const wide_step &a,
                                                    unsigned char *memory, uint32_t chunk, uint32_t apart)
@@ -400,6 +405,8 @@ static __device__ __forceinline__ void step_chunks(const wide_plan &p, const wid
     const unsigned char *x = memory + l.rows + (16 * chunk + 2 * i) * operand::SIZE;
     const float4 *d = (const float4 *)(memory + p.d) + lane;
     float sum[NT][CHUNKS][4], g[NT][4];
+    float2 term[CHUNKS][NT][2];
+    for_each<CHUNKS>([&](int c) { load_pairs<NT>(l, a.term, chunk + c * apart, term[c]); });
 #pragma unroll
     for (int n = 0; n < NT; n++) clear<CHUNKS>(sum[n]);
     for (uint32_t k = 0; 16 * k < a.n; k++) {
@@ -424,18 +431,25 @@ static __device__ __forceinline__ void step_chunks(const wide_plan &p, const wid
         for (int n = 0; n < NT; n++)
 #pragma unroll
             for (int e = 0; e < 4; e++) g[n][e] = BYTES ? sum[n][c][e] * a.scale : sum[n][c][e];
+        add_pairs<NT>(a.times, term[c], g);
         step_chunk<BYTES, NT>(l, a, memory, chunk + c * apart, g);
     }
 }
 
-/* The biases, by the gradient in b_grad. */
-static __device__ __forceinline__ void step_bias(const wide_layer &l, const wide_step &a, unsigned char *memory)
+/* The biases, a thread each: what term_at says of it, and the step by the gradient in b_grad. */
+static __device__ __forceinline__ float bias_term(const wide_layer &l, const wide_step &a)
+{
+    const wide_units u = units_of(l);
+    return term_at(a, l.z_bias + u.first + threadIdx.x, l.z_bias != NOWHERE && threadIdx.x < u.count);
+}
+static __device__ __forceinline__ void step_bias(const wide_layer &l, const wide_step &a, float term,
+                                                 unsigned char *memory)
 {
     const wide_units u = units_of(l);
     if (l.z_bias == NOWHERE || threadIdx.x >= u.count) return;
     const uint32_t at = l.z_bias + u.first + threadIdx.x;
     float *b = (float *)(memory + l.b) + threadIdx.x, g = ((const float *)(memory + l.b_grad))[threadIdx.x];
-    *b = moved(a, at, a.buffer ? a.buffer + at : NULL, *b, g);
+    *b = moved(a, term, a.buffer ? a.buffer + at : NULL, *b, g);
 }
 
 } // namespace

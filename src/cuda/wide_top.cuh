@@ -128,6 +128,29 @@ static __device__ __forceinline__ void unit_errors(const wide_plan &p, const wid
 template <int THREADS> struct top_gradient {
     enum { ACROSS = 64, UP = THREADS / ACROSS, OWN = WIDE_CLASSES_MOST / UP };
     float g[OWN], bias; /* bias: thread i of warp w has that of class w + i (warps) */
+    float term[OWN], bias_term;
+
+    /* Whether its number i is there, and where in the lane's vectors. */
+    static __device__ __forceinline__ uint32_t class_of(int i) { return threadIdx.x / ACROSS + i * UP; }
+    static __device__ __forceinline__ int has(const wide_plan &p, int i)
+    {
+        return class_of(i) < p.classes && threadIdx.x % ACROSS < units_of(p.layer[p.hidden - 1]).count;
+    }
+    static __device__ __forceinline__ uint32_t place(const wide_plan &p, int i)
+    {
+        const wide_layer &l = p.layer[p.hidden - 1];
+        return p.top_weight + class_of(i) * l.units + units_of(l).first + threadIdx.x % ACROSS;
+    }
+    static __device__ __forceinline__ uint32_t bias_class()
+    {
+        return threadIdx.x / WARP + threadIdx.x % WARP * (THREADS / WARP);
+    }
+
+    __device__ __forceinline__ void ask(const wide_plan &p, const wide_step &a)
+    {
+        for_each<OWN>([&](int i) { term[i] = term_at(a, place(p, i), has(p, i)); });
+        bias_term = term_at(a, p.top_bias + bias_class(), bias_class() < p.classes && p.top_bias != NOWHERE);
+    }
 
     __device__ __forceinline__ void make(const wide_plan &p, const wide_step &a, unsigned char *memory)
     {
@@ -160,21 +183,16 @@ template <int THREADS> struct top_gradient {
     __device__ __forceinline__ void step(const wide_plan &p, const wide_step &a, unsigned char *memory) const
     {
         const wide_layer &l = p.layer[p.hidden - 1];
-        const wide_units u = units_of(l);
         float *top = (float *)(memory + p.top), *b = (float *)(memory + p.b_top), *m = (float *)(memory + p.m_top);
-        const uint32_t unit = threadIdx.x % ACROSS, first = threadIdx.x / ACROSS;
-#pragma unroll
-        for (int i = 0; i < OWN; i++) {
-            uint32_t c = first + i * UP;
-            if (c >= p.classes || unit >= u.count) continue;
-            const uint32_t at = p.top_weight + c * l.units + u.first + unit;
-            float *w = top + c * l.h_stride + unit;
-            *w = moved(a, at, a.buffer ? a.buffer + at : NULL, *w, g[i]);
-        }
-        const uint32_t c = threadIdx.x / WARP + threadIdx.x % WARP * (THREADS / WARP);
+        for_each<OWN>([&](int i) {
+            if (!has(p, i)) return;
+            float *w = top + class_of(i) * l.h_stride + threadIdx.x % ACROSS;
+            *w = moved(a, term[i], a.buffer ? a.buffer + place(p, i) : NULL, *w, g[i]);
+        });
+        const uint32_t c = bias_class();
         if (c >= p.classes || p.top_bias == NOWHERE) return;
         /* every block has all of these, and their momentum */
-        b[c] = moved(a, p.top_bias + c, a.buffer ? m + c : NULL, b[c], bias);
+        b[c] = moved(a, bias_term, a.buffer ? m + c : NULL, b[c], bias);
     }
 };
 
