@@ -3,9 +3,7 @@
  * repository's root:
  *
  *     nvcc -arch=sm_90 -O3 -D_GNU_SOURCE -Isrc -Iinclude -Itests/cuda bench/cuda/bench_wide.c src/cuda/wide.cu \
- *         src/cuda/runtime.c src/base/number.c src/base/clock.c -o bench_wide && ./bench_wide
- *
- * -DFLI_WIDE_CLOCK: and the clocks that the parts of a step take, as the first block sees them. */
+ *         src/cuda/runtime.c src/base/number.c src/base/clock.c -o bench_wide && ./bench_wide */
 #include "turns.h"
 
 static void measure(fli_stream s, const char *name, const size_t *size, size_t depth, int terms)

@@ -45,11 +45,14 @@ struct fc_links {
     uint32_t unit, pieces;
 };
 
-template <class S> static __device__ __forceinline__ void fc_link_ahead(const fc_links &r, float *memory, uint32_t i)
+template <class S>
+static __device__ __forceinline__ void fc_link_ahead(const fc_links &r, const fli_update<float> &u, size_t weight,
+                                                     float *memory, uint32_t i)
 {
     if (i < r.pieces) {
         float *stage = memory + i % S::STAGES * S::ONE;
         fc_fetch<along_k<S::TC>, 1, S::TU, S::TC, S::THREADS>(stage + S::X + S::NEXT, r.w, r.unit, i * S::TC);
+        fc_terms_ahead<S>(r.w, u, weight, r.unit, i * S::TC);
         fc_fetch<apart<S::X_STRIDE>, 1, S::ROWS, S::TC, S::THREADS>(stage, r.in, 0, i * S::TC);
         if (r.next.rows) fc_fetch<along_k<S::TC>, 1, S::ROWS, S::TC, S::THREADS>(stage + S::X, r.next, 0, i * S::TC);
     }
@@ -180,7 +183,7 @@ __global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
     fli_overlap();
     fc_fetch<apart<S::E_STRIDE>, 1, S::ROWS, S::TU, S::THREADS>(errors, r.error, 0, r.unit);
     fli_async_commit();
-    for (uint32_t i = 0; i < S::STAGES - 1; i++) fc_link_ahead<S>(r, memory, i);
+    for (uint32_t i = 0; i < S::STAGES - 1; i++) fc_link_ahead<S>(r, u, l.weight, memory, i);
     fli_async_wait<S::STAGES - 1>();
     __syncthreads();
     fc_errors<SPLIT, S>(errors, a);
@@ -188,7 +191,7 @@ __global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
     for (uint32_t i = 0; i < r.pieces; i++) {
         fli_async_wait<S::STAGES - 2>();
         __syncthreads();
-        fc_link_ahead<S>(r, memory, i + S::STAGES - 1);
+        fc_link_ahead<S>(r, u, l.weight, memory, i + S::STAGES - 1);
         const float *stage = memory + i % S::STAGES * S::ONE;
         if (r.unit + warp / S::WC * 16 >= r.w.rows || i * S::TC + warp % S::WC * 32 >= r.w.width) continue;
         float w[2][2][4];

@@ -55,12 +55,12 @@ struct fc_run {
 /* A piece's terms of the step, which are read when its products are done, on their way to the cache: a thread has 16 of
  * a row. */
 template <class S>
-static __device__ __forceinline__ void fc_terms_ahead(const fc_run &r, const fli_update<float> &u, size_t weight,
-                                                      uint32_t col)
+static __device__ __forceinline__ void fc_terms_ahead(const fc_matrix &w, const fli_update<float> &u, size_t weight,
+                                                      uint32_t row, uint32_t col)
 {
-    const uint32_t unit = r.unit + threadIdx.x / (2 * S::WC), c = col + threadIdx.x % (2 * S::WC) * 16;
-    if (unit >= r.w.rows || c >= r.w.width) return;
-    const size_t at = weight + (size_t)unit * r.w.width + c;
+    const uint32_t unit = row + threadIdx.x / (2 * S::WC), c = col + threadIdx.x % (2 * S::WC) * 16;
+    if (unit >= w.rows || c >= w.width) return;
+    const size_t at = weight + (size_t)unit * w.width + c;
     if (u.term) fli_prefetch(u.term + at);
     if (u.buffer) fli_prefetch(u.buffer + at);
 }
@@ -79,7 +79,7 @@ static __device__ __forceinline__ void fc_ahead(const fc_run &r, const fli_updat
         fc_fetch<apart<S::X_STRIDE>, VEC, S::ROWS, S::TC, S::THREADS>(stage, r.in, row, col);
         if (turn == r.turns - 1) {
             fc_fetch<along_k<S::TC>, VEC, S::TU, S::TC, S::THREADS>(stage + S::X, r.w, r.unit, col);
-            fc_terms_ahead<S>(r, u, weight, col);
+            fc_terms_ahead<S>(r.w, u, weight, r.unit, col);
         }
     }
     fli_async_commit();
