@@ -76,7 +76,7 @@ static __device__ __forceinline__ uint32_t place_of(const small_layer &l, uint32
     return i == l.in && l.z_bias != NOWHERE ? l.z_bias + unit : NOWHERE;
 }
 
-/* The same where they did not fit into shared memory: m of one weight. */
+/* Term and momentum where they did not fit into shared memory: m of one weight. */
 template <class T>
 static __device__ __forceinline__ T step_far(const small_plan &p, const small_layer &l, const fli_cuda_lane &lane,
                                              const step_rates<T> &by, uint32_t unit, uint32_t input, T d)
@@ -102,7 +102,7 @@ static __device__ __forceinline__ void step_pair(const small_plan &p, const smal
         const pair<T> term = pair_at(memory + p.term + at);
         for (int c = 0; c < 2; c++) d.v[c] += term.v[c];
     }
-    if (p.momentum == NOWHERE) {
+    if (p.momentum == NOWHERE && (lane.buffer || (lane.term && p.term == NOWHERE))) {
         for (int c = 0; c < 2; c++) d.v[c] = step_far(p, l, lane, by, unit, input + (uint32_t)c, d.v[c]);
     } else if (lane.buffer) {
         const pair<T> m = pair_at(memory + p.momentum + at);
@@ -188,57 +188,63 @@ static __device__ __forceinline__ void fetch_rows(const small_plan &p, const fli
     }
 }
 
-/* The same in shared memory, where rows are on lines of 4 bytes and have whole fours of bytes. */
-template <class STORED>
-static __device__ __forceinline__ void load_near(const STORED *from, uint32_t count, STORED v[QUAD])
-{
-    load_stored(from, count, v);
-}
-static __device__ __forceinline__ void load_near(const uint8_t *from, uint32_t, uint8_t v[QUAD])
-{
-    const uint32_t word = *(const uint32_t *)from;
-    for (uint32_t j = 0; j < QUAD; j++) v[j] = (uint8_t)(word >> (8 * j));
-}
+/* Four stored values on their way, of which `count` are there; behind them is what the last one is. WORD: four bytes on
+ * a line of 4. */
+template <int WORD, class STORED> struct few {
+    STORED v[QUAD];
+    __device__ __forceinline__ void load(const STORED *from, uint32_t count)
+    {
+        for (uint32_t j = 0; j < QUAD; j++) v[j] = from[min(j, count - 1)];
+    }
+    template <class T> __device__ __forceinline__ T at(uint32_t j) const { return (T)v[j]; }
+};
+template <> struct few<1, uint8_t> {
+    uint32_t word;
+    __device__ __forceinline__ void load(const uint8_t *from, uint32_t) { word = *(const uint32_t *)from; }
+    template <class T> __device__ __forceinline__ T at(uint32_t j) const { return (T)fli_byte(word, j); }
+};
 
 /* Four features of a sample, normalised; behind the last stands the 1 of a layer with a bias. */
-template <class T, class STORED>
-static __device__ __forceinline__ quad<T> scale_quad(const small_layer &l, const scaling<T> &by, const STORED v[QUAD],
+template <class T, class FEW>
+static __device__ __forceinline__ quad<T> scale_quad(const small_layer &l, const scaling<T> &by, const FEW &v,
                                                      uint32_t left)
 {
     quad<T> q;
     for (uint32_t j = 0; j < QUAD; j++) {
-        T behind = left + j == l.in && l.z_bias != NOWHERE ? 1 : 0;
-        T value = by.scaled ? fli_mul_add((T)v[j], by.scale, by.shift) : (T)v[j];
-        q.v[j] = left + j < l.in ? value : behind;
+        const T value = v.template at<T>(j);
+        q.v[j] = by.scaled ? fli_mul_add(value, by.scale, by.shift) : value;
     }
+    if (left + QUAD > l.in)
+        for (uint32_t j = 0; j < QUAD; j++)
+            if (left + j >= l.in) q.v[j] = left + j == l.in && l.z_bias != NOWHERE ? 1 : 0;
     return q;
 }
 
-/* A sample whose features are scaled alike, by 2^take threads. NEAR: it is in shared memory. A few fours are under way
- * together. */
+/* Samples whose features are scaled alike, four features by a thread, of which some are under way together. NEAR: they
+ * are in shared memory, rows of whole fours of bytes. Who has nothing left does the last four once more. */
 template <int NEAR, class T, class STORED>
-static __device__ __forceinline__ void take_row(const small_layer &l, const scaling<T> &by, uint32_t own, uint32_t take,
-                                                const STORED *row, T *x)
+static __device__ __forceinline__ void take_alike(const small_plan &p, const fli_cuda_data &data, const scaling<T> &by,
+                                                  const uint32_t *ids, uint32_t n, unsigned char *memory)
 {
     constexpr uint32_t AT_ONCE = sizeof(STORED) == 8 ? 2 : 4;
-    const uint32_t by_quad = QUAD << take;
+    const small_layer &l = p.layer[0];
+    const uint32_t quads = small_fours(l.in), last = n * quads - 1;
 #pragma unroll 1
-    for (uint32_t first = own * QUAD; first < l.in; first += AT_ONCE * by_quad) {
-        STORED v[AT_ONCE][QUAD];
+    for (uint32_t first = threadIdx.x; first <= last; first += AT_ONCE * blockDim.x) {
+        few<NEAR, STORED> v[AT_ONCE];
+        uint32_t row[AT_ONCE], left[AT_ONCE];
 #pragma unroll
         for (uint32_t i = 0; i < AT_ONCE; i++) {
-            const uint32_t left = first + i * by_quad;
-            if (left >= l.in) continue;
-            if (NEAR)
-                load_near(row + left, l.in - left, v[i]);
-            else
-                load_stored(row + left, l.in - left, v[i]);
+            const uint32_t item = min(first + i * blockDim.x, last);
+            row[i] = quotient(item, p.per_quads);
+            left[i] = (item - row[i] * quads) * QUAD;
+            const unsigned char *from = NEAR ? memory + p.raw + row[i] * p.row_bytes
+                                             : (const unsigned char *)data.x + (size_t)ids[row[i]] * p.row_bytes;
+            v[i].load((const STORED *)from + left[i], l.in - left[i]);
         }
 #pragma unroll
-        for (uint32_t i = 0; i < AT_ONCE; i++) {
-            const uint32_t left = first + i * by_quad;
-            if (left < l.in) put_quad(x + left, scale_quad(l, by, v[i], left));
-        }
+        for (uint32_t i = 0; i < AT_ONCE; i++)
+            put_quad((T *)memory + l.input + row[i] * l.stride + left[i], scale_quad(l, by, v[i], left[i]));
     }
 }
 
@@ -248,21 +254,17 @@ static __device__ __forceinline__ void take_rows(const small_plan &p, const fli_
                                                  uint32_t step, uint32_t n, unsigned char *memory)
 {
     const small_layer &l = p.layer[0];
-    const uint32_t *ids = (const uint32_t *)(memory + p.ids) + step % 2 * p.batch;
-    uint32_t own = threadIdx.x & ((1u << p.take) - 1);
+    const uint32_t *ids = (const uint32_t *)(memory + p.ids) + step % 2 * p.batch, near = p.raw != NOWHERE;
+    if (by.alike && near) return take_alike<1, T, STORED>(p, data, by, ids, n, memory);
+    if (by.alike) return take_alike<0, T, STORED>(p, data, by, ids, n, memory);
 #pragma unroll 1
-    for (uint32_t r = threadIdx.x >> p.take; r < n; r += blockDim.x >> p.take) {
-        const STORED *near = (const STORED *)(memory + p.raw + r * p.row_bytes);
-        const STORED *far = (const STORED *)((const unsigned char *)data.x + (size_t)ids[r] * p.row_bytes);
+    for (uint32_t r = threadIdx.x / WARP; r < n; r += blockDim.x / WARP) {
+        const STORED *from = near ? (const STORED *)(memory + p.raw + r * p.row_bytes)
+                                  : (const STORED *)((const unsigned char *)data.x + (size_t)ids[r] * p.row_bytes);
         T *x = (T *)memory + l.input + r * l.stride;
-        if (by.alike && p.raw != NOWHERE)
-            take_row<1>(l, by, own, p.take, near, x);
-        else if (by.alike)
-            take_row<0>(l, by, own, p.take, far, x);
-        else
 #pragma unroll 1
-            for (uint32_t j = own; j < l.in; j += 1u << p.take)
-                x[j] = fli_feature<T, STORED>(data, fli_data_run(data), p.raw != NOWHERE ? near[j] : far[j], j);
+        for (uint32_t j = threadIdx.x % WARP; j < l.in; j += WARP)
+            x[j] = fli_feature<T, STORED>(data, fli_data_run(data), from[j], j);
     }
 }
 

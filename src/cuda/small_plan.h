@@ -26,7 +26,8 @@ typedef struct {
     uint32_t weights;          /* reals of all layers */
     uint32_t ids, labels, raw; /* in bytes; raw SMALL_NOWHERE: samples do not come in advance */
     uint32_t row_bytes, piece; /* of a stored sample; of a copy */
-    uint32_t fetch, take;      /* 2^this threads copy a sample, and normalise one */
+    uint32_t fetch;            /* 2^this threads copy a sample */
+    uint32_t per_quads;        /* small_per of the fours of a sample */
     uint32_t bytes;
     small_layer layer[FLI_NET_LAYERS_MAX];
 } small_plan;
@@ -92,7 +93,7 @@ static inline void small_plan_rest(uint32_t real, const fli_cuda_data *data, siz
     p->row_bytes = (uint32_t)row;
     p->piece = row % 16 == 0 ? 16 : 4;
     p->fetch = small_row_threads(p->row_bytes / p->piece);
-    p->take = small_row_threads(small_fours(p->layer[0].in));
+    p->per_quads = small_per(small_fours(p->layer[0].in));
     p->raw = p->term = p->momentum = SMALL_NOWHERE;
     if (row % 4 == 0 && p->bytes + raw <= limit) {
         p->raw = p->bytes;

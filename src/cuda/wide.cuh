@@ -75,11 +75,6 @@ template <int COUNT, class Each> static __device__ __forceinline__ void for_each
 
 /* ---- operands -------------------------------------------------------------------------------------------- */
 
-static __device__ __forceinline__ float of_byte(uint32_t word, uint32_t i)
-{
-    return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440u + i)) - 8388608.0f;
-}
-
 /* Inputs of a product. LOW: they have a low part. */
 template <int BYTES, int SPLIT> struct wide_rows {
     enum { LOW = SPLIT && !BYTES, SIZE = BYTES ? 1 : 4 };
@@ -97,7 +92,7 @@ template <int BYTES, int SPLIT> struct wide_rows {
     {
         if (BYTES) {
             const uint32_t word = *(const uint16_t *)from;
-            v[0] = of_byte(word, 0), v[1] = of_byte(word, 1);
+            v[0] = fli_byte(word, 0), v[1] = fli_byte(word, 1);
         } else {
             const float2 q = *(const float2 *)from;
             v[0] = q.x, v[1] = q.y;
@@ -108,7 +103,7 @@ template <int BYTES, int SPLIT> struct wide_rows {
         if (BYTES) {
             const uint32_t word = *(const uint32_t *)from;
 #pragma unroll
-            for (int i = 0; i < 4; i++) v[i] = of_byte(word, i);
+            for (int i = 0; i < 4; i++) v[i] = fli_byte(word, i);
         } else {
             const float4 q = *(const float4 *)from;
             v[0] = q.x, v[1] = q.y, v[2] = q.z, v[3] = q.w;
