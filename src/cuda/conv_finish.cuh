@@ -57,7 +57,7 @@ static __device__ __forceinline__ void pooled_out(const shape &p, const finish &
             if (v > most) most = v, place = i;
         }
         most += bias[n];
-        if (f.relu && !(most > 0)) most = 0;
+        if (f.relu && most < 0) most = 0;
         if (c + 8 * n >= p.to) continue;
         which[8 * n] = (unsigned char)place;
         target[8 * n * plane] = most;
@@ -87,7 +87,7 @@ static __device__ __forceinline__ void four_out(const shape &p, const finish &f,
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             float sum = sum_at<QUADS, MT>(s, quad, n, i) + bias[n];
-            if (BACK ? !(h[n][i] > 0) : f.relu && !(sum > 0)) sum = 0;
+            if (BACK ? !(h[n][i] > 0) : f.relu && sum < 0) sum = 0;
             if (there[i] && c + 8 * n < p.to) f.target[row + at[i] + 8 * n * plane] = sum;
         }
 }

@@ -77,7 +77,7 @@ static __global__ void forward(shape p, fli_cuda_batch b, const REAL *in, unsign
     }
     if (p.biased) most += z[p.bias + c];
     if (p.window > 1) which[row * size + (size_t)window * p.to + c] = (unsigned char)place;
-    out[row * size + out_at(p, c, window)] = p.relu && !(most > 0) ? 0 : most;
+    out[row * size + out_at(p, c, window)] = p.relu && most < 0 ? 0 : most;
 }
 
 /* ---- backward: x: results of a lane, y: lanes ---- */

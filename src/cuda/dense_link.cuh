@@ -153,7 +153,7 @@ static __device__ __forceinline__ void fc_link_finish(const fc_links &r, const f
         float v = bias[m];
 #pragma unroll
         for (int w = 0; w < S::WC; w++) v += memory[(w * S::ROWS + n) * S::SUM + m];
-        to[(size_t)n * r.w.rows + r.unit + m] = l.relu && !(v > 0) ? 0 : v;
+        to[(size_t)n * r.w.rows + r.unit + m] = l.relu && v < 0 ? 0 : v;
     }
 }
 

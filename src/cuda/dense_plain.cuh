@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(PLAIN_THREADS)
             u.template apply<1>(l.weight + (size_t)m * wide + n, &v, &now);
         } else if (WHAT == FC_FORWARD) {
             if (l.biased) v += u.z[l.bias + n];
-            out[at] = l.relu && !(v > 0) ? 0 : v;
+            out[at] = l.relu && v < 0 ? 0 : v;
         } else {
             out[at] = h && !(h[at] > 0) ? 0 : v;
         }

@@ -256,7 +256,7 @@ __global__ void __launch_bounds__(CUT::THREADS, CUT::RESIDENT)
             if (h && !(h[at] > 0)) v = 0;
         } else {
             if (l.biased) v += z[l.bias + m0 + m];
-            if (l.relu && !(v > 0)) v = 0;
+            if (l.relu && v < 0) v = 0;
         }
         out[at] = v;
     }

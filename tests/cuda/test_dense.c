@@ -306,6 +306,25 @@ static void check_link(shape c, fli_fc_link how)
     unset(&b);
 }
 
+/* A diverged model must not look like a dead one. */
+static void test_nan(void **state)
+{
+    static const uint8_t nan[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    (void)state;
+    for (int type = FLI_CUDA_F32; type <= FLI_CUDA_F64; type++) {
+        const shape c = {
+            .type = (fli_cuda_type)type, .lanes = 1, .rows = 3, .inputs = 20, .units = 12, .offset = 4, .relu = 1};
+        bench b;
+        set(&b, c);
+        assert_int_equal(fli_cuda_upload(stream(), b.in_at, nan, type == FLI_CUDA_F64 ? 8 : 4), 0);
+        fli_cuda_fc_forward(stream(), c.type, &b.layer, &b.batch, b.in_at, b.out_at);
+        double *out = read_back(&c, b.room * c.units, b.out_at);
+        for (uint32_t i = 0; i < c.rows * c.units; i++) assert_int_equal(isnan(out[i]) != 0, i < c.units);
+        free(out);
+        unset(&b);
+    }
+}
+
 static void test_link(void **state)
 {
     (void)state;
@@ -485,9 +504,9 @@ static void test_orders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_cuts),   cmocka_unit_test(test_terms),
-        cmocka_unit_test(test_link),      cmocka_unit_test(test_orders), cmocka_unit_test(test_tail),
-        cmocka_unit_test(test_tail_fits),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_cuts),      cmocka_unit_test(test_terms),
+        cmocka_unit_test(test_nan),    cmocka_unit_test(test_link),      cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_tail),   cmocka_unit_test(test_tail_fits),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }
