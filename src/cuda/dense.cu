@@ -9,17 +9,6 @@
 static uint32_t pieces(size_t n, size_t size) { return (uint32_t)((n + size - 1) / size); }
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* Of the device; all of one machine are taken to be alike, and results do not depend on it. */
-static uint32_t processors(void)
-{
-    static int count;
-    char name[128];
-    double memory;
-    int major, minor, driver;
-    if (!count && fli_cuda_describe(0, name, sizeof name, &memory, &major, &minor, &count, &driver)) count = 1;
-    return (uint32_t)count;
-}
-
 static uint32_t rows_of(const fli_cuda_batch *b) { return least(b->most, b->room); }
 
 /* Vectors and matrices start on lines of 256 bytes, so their rows are on lines of 16 if: */
@@ -97,7 +86,7 @@ extern "C" void fli_cuda_fc_forward_cut(fli_stream s, fli_cuda_type type, const 
 /* Large blocks read the samples less often; small ones keep all processors busy where there are few lanes. */
 static fli_fc_cut best_cut(size_t units, uint32_t lanes)
 {
-    return pieces(units, 32) * lanes >= processors() ? FLI_FC_32 : FLI_FC_16;
+    return pieces(units, 32) * lanes >= fli_processors() ? FLI_FC_32 : FLI_FC_16;
 }
 extern "C" void fli_cuda_fc_forward(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                                     const void *in, void *out)
@@ -123,7 +112,7 @@ extern "C" void fli_cuda_fc_backward(fli_stream s, fli_cuda_type type, const fli
 template <int SPLIT, int VEC, class S> static void launch_step(const fc_call &c, const float *error, int add)
 {
     fc_work work = {pieces(c.layer.inputs, S::TC), pieces(c.layer.units, S::TU), pieces(rows_of(&c.batch), S::ROWS)};
-    uint64_t all = (uint64_t)work.pieces * work.unit_blocks * c.batch.lanes, room = processors() * S::RESIDENT;
+    uint64_t all = (uint64_t)work.pieces * work.unit_blocks * c.batch.lanes, room = fli_processors() * S::RESIDENT;
     auto kernel = fc_step<SPLIT, VEC, S>;
     FLI_LAUNCH_EARLY(c.stream, kernel, dim3((uint32_t)(all < room ? all : room)), dim3(S::THREADS),
                      S::bytes(work.turns), c.batch, c.layer, work, error, c.in, add);
@@ -206,5 +195,5 @@ extern "C" void fli_cuda_fc_link(fli_stream s, fli_cuda_type type, const fli_net
 {
     uint32_t few = pieces(fli_net_out(l), 16) * fli_cuda_crowd(b);
     fli_cuda_fc_link_how(s, type, l, b, next, error, in, x, out,
-                         few <= 4 * processors() ? FLI_FC_LINK_1X4 : FLI_FC_LINK_2X2);
+                         few <= 4 * fli_processors() ? FLI_FC_LINK_1X4 : FLI_FC_LINK_2X2);
 }

@@ -83,6 +83,14 @@ static inline unsigned fli_cluster_limit()
     cudaDeviceGetAttribute(&there, cudaDevAttrClusterLaunch, device);
     return there ? 8 : 0;
 }
+/* Multiprocessors of the device in use: for how work is cut, where that changes no result. */
+static inline unsigned fli_processors()
+{
+    int device = 0, count = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+    return count > 0 ? (unsigned)count : 1;
+}
 /* The most dynamic shared memory that a block can have on the device in use. */
 static inline size_t fli_shared_limit()
 {

@@ -80,6 +80,7 @@ static inline void fli_emulated_run(const char *kernel, dim3 grid, dim3 block, s
 static inline void fli_overlap() {}
 
 static inline size_t fli_shared_limit() { return 227 * 1024; } /* an H200's */
+static inline unsigned fli_processors() { return 132; }
 unsigned char *fli_emulated_shared(void);
 #define FLI_DYNAMIC(name) unsigned char *const name = fli_emulated_shared()
 
