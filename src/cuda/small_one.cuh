@@ -114,15 +114,26 @@ static __device__ __forceinline__ void one_across(const one_seat &me, const floa
 
 /* ---- samples --------------------------------------------------------------------------------------------- */
 
-/* Four stored values on their way. */
+/* Four stored values on their way, of which `count` are there. */
 template <class STORED> struct one_quad {
     STORED v[QUAD];
-    __device__ __forceinline__ void load(const STORED *from, uint32_t count) { load_stored(from, count, v); }
+    __device__ __forceinline__ void load(const STORED *from, uint32_t count)
+    {
+        for (uint32_t j = 0; j < QUAD; j++) v[j] = j < count ? from[j] : (STORED)0;
+    }
     __device__ __forceinline__ float at(int j) const { return (float)v[j]; }
 };
 template <> struct one_quad<uint8_t> {
     uint32_t word;
-    __device__ __forceinline__ void load(const uint8_t *from, uint32_t count) { word = load_bytes(from, count); }
+    __device__ __forceinline__ void load(const uint8_t *from, uint32_t count)
+    {
+        word = 0;
+        if (count >= QUAD && (size_t)from % 4 == 0) {
+            word = *(const uint32_t *)from;
+            return;
+        }
+        for (uint32_t j = 0; j < QUAD && j < count; j++) word |= (uint32_t)from[j] << (8 * j);
+    }
     __device__ __forceinline__ float at(int j) const { return (float)(word >> (8 * j) & 0xff); }
 };
 
@@ -408,6 +419,30 @@ static __device__ __forceinline__ void one_begin_all(const one_seat &me, const s
     m->h[row * HIDDEN_STRIDE + column] = column == ONE_BIAS_HIDDEN && p.layer[1].z_bias != NOWHERE ? 1 : 0;
 }
 
+/* The first samples and the numbers of the next ones; weights. */
+template <class STORED>
+static __device__ __forceinline__ void one_first(const one_seat &me, const small_plan &p, const fli_cuda_data &data,
+                                                 const fli_cuda_lane &lane, uint32_t n, uint32_t next, one_memory *m,
+                                                 one_coming<STORED> *coming, one_own *below, one_own *above)
+{
+    one_places(me, coming);
+    one_ask(lane, 0, n, coming);
+    one_fetch(me, p.layer[0], data, n, coming);
+    one_ask(lane, 1, next, coming);
+    one_begin_all(me, p, lane, m, below, above);
+    if (me.warp >= ONE_TAIL_WARPS) one_take(p.layer[0], scaling_of<float>(data), n, *coming, m->x[0]);
+    __syncthreads();
+}
+
+/* From logits to the errors of the hidden layer. */
+static __device__ __forceinline__ void one_tail(const one_seat &me, uint32_t out, const int32_t label[2], uint32_t n,
+                                                float least, one_memory *m)
+{
+    float z[2][4];
+    one_loss(me, out, label, n, m, z);
+    one_back(me, z, least, m);
+}
+
 /* ROWS: at least those of a mini-batch. */
 template <class STORED, int ROWS>
 __global__ void __launch_bounds__(ONE_THREADS, 1)
@@ -420,17 +455,10 @@ __global__ void __launch_bounds__(ONE_THREADS, 1)
     const one_seat me = {threadIdx.x / 32, threadIdx.x % 32 / 4, threadIdx.x % 4};
     const scaling<float> scale = scaling_of<float>(data);
     const float least = p.layer[0].relu ? 0 : -INFINITY;
-    const int tail = me.warp < ONE_TAIL_WARPS;
     uint32_t at = 0, n = next_rows(lane, &at), next = next_rows(lane, &at);
     one_coming<STORED> coming = {};
     one_own below, above;
-    one_places(me, &coming);
-    one_ask(lane, 0, n, &coming);
-    one_fetch(me, p.layer[0], data, n, &coming);
-    one_ask(lane, 1, next, &coming);
-    one_begin_all(me, p, lane, m, &below, &above);
-    if (!tail) one_take(p.layer[0], scale, n, coming, m->x[0]);
-    __syncthreads();
+    one_first(me, p, data, lane, n, next, m, &coming, &below, &above);
 #pragma unroll 1
     for (uint32_t step = 0; step < lane.steps; step++) {
         const uint32_t after = next_rows(lane, &at);
@@ -441,13 +469,10 @@ __global__ void __launch_bounds__(ONE_THREADS, 1)
         one_ask(lane, step + 2, after, &coming);
         one_forward(me, x, least, m);
         __syncthreads();
-        if (tail) {
-            float z[2][4];
-            one_loss(me, p.layer[1].out, label, n, m, z);
-            one_back(me, z, least, m);
-        } else {
+        if (me.warp < ONE_TAIL_WARPS)
+            one_tail(me, p.layer[1].out, label, n, least, m);
+        else
             one_take(p.layer[0], scale, next, coming, m->x[(step + 1) % 2]);
-        }
         __syncthreads();
         one_gradients<ROWS>(me, one_rates(lane, pace), x, m, &below, &above);
         __syncthreads();

@@ -102,6 +102,20 @@ struct split_sums {
     }
 };
 
+/* Where a thread's part of eight terms is: two vectors of a and two of b, two terms of each. */
+struct term_places {
+    uint32_t a, low_a, second_a, b, low_b, second_b;
+
+    /* What is not there is not read, and 0. */
+    __device__ __forceinline__ void load(const float *memory, int first, int second, float v[8]) const
+    {
+        const uint32_t at[8] = {a, a + low_a,    a + second_a, a + low_a + second_a,
+                                b, b + second_b, b + low_b,    b + low_b + second_b};
+#pragma unroll
+        for (int i = 0; i < 8; i++) v[i] = ((i < 4 ? i / 2 : i % 2) ? second : first) ? memory[at[i]] : 0;
+    }
+};
+
 /* Terms by eights, none of which is missing, and then those that are left. */
 static __device__ __forceinline__ void multiply(const float *memory, const product &x, uint32_t top, uint32_t left,
                                                 part<float> *out)
@@ -109,27 +123,19 @@ static __device__ __forceinline__ void multiply(const float *memory, const produ
     const uint32_t g = threadIdx.x % WARP / 4, t = threadIdx.x % 4, full = x.terms / 8 * 8;
     /* Which terms a thread brings is free. Along rows t and t + 4, across them 2 t and 2 t + 1: no banks in common. */
     const uint32_t across = x.a.by_k > 1, slot = across ? 2 * t : t, gap = across ? 1 : 4;
-    const uint32_t second_a = gap * x.a.by_k, second_b = gap * x.b.by_k;
-    uint32_t a = entry_of(x.a, top + g, slot), low_a = entry_of(x.a, top + g + HALF, slot) - a;
-    uint32_t b = entry_of(x.b, left + g, slot), low_b = entry_of(x.b, left + g + HALF, slot) - b;
+    const uint32_t a = entry_of(x.a, top + g, slot), b = entry_of(x.b, left + g, slot);
+    term_places at = {a, entry_of(x.a, top + g + HALF, slot) - a,  gap * x.a.by_k,
+                      b, entry_of(x.b, left + g + HALF, slot) - b, gap * x.b.by_k};
     split_sums s = {};
+    float v[8];
 #pragma unroll 4
-    for (uint32_t k = 0; k < full; k += 8, a += 8 * x.a.by_k, b += 8 * x.b.by_k) {
-        const float v[8] = {memory[a], memory[a + low_a],    memory[a + second_a], memory[a + low_a + second_a],
-                            memory[b], memory[b + second_b], memory[b + low_b],    memory[b + low_b + second_b]};
+    for (uint32_t k = 0; k < full; k += 8, at.a += 8 * x.a.by_k, at.b += 8 * x.b.by_k) {
+        at.load(memory, 1, 1, v);
         s.add(v);
         if (k % FEW_TERMS == FEW_TERMS - 8) s.fold();
     }
-    if (full < x.terms) { /* what is not there is not read, and 0 */
-        const int first = full + slot < x.terms, second = full + slot + gap < x.terms;
-        const float v[8] = {first ? memory[a] : 0,
-                            first ? memory[a + low_a] : 0,
-                            second ? memory[a + second_a] : 0,
-                            second ? memory[a + low_a + second_a] : 0,
-                            first ? memory[b] : 0,
-                            second ? memory[b + second_b] : 0,
-                            first ? memory[b + low_b] : 0,
-                            second ? memory[b + low_b + second_b] : 0};
+    if (full < x.terms) {
+        at.load(memory, full + slot < x.terms, full + slot + gap < x.terms, v);
         s.add(v);
     }
     s.end(out);

@@ -32,25 +32,6 @@ static __device__ __forceinline__ uint32_t next_rows(const fli_cuda_lane &lane, 
     return n;
 }
 
-/* Four stored values, of which `count` are there. */
-template <class STORED>
-static __device__ __forceinline__ void load_stored(const STORED *from, uint32_t count, STORED v[QUAD])
-{
-    for (uint32_t j = 0; j < QUAD; j++) v[j] = j < count ? from[j] : (STORED)0;
-}
-static __device__ __forceinline__ uint32_t load_bytes(const uint8_t *from, uint32_t count)
-{
-    uint32_t word = 0;
-    if (count >= QUAD && (size_t)from % 4 == 0) return *(const uint32_t *)from;
-    for (uint32_t j = 0; j < QUAD && j < count; j++) word |= (uint32_t)from[j] << (8 * j);
-    return word;
-}
-static __device__ __forceinline__ void load_stored(const uint8_t *from, uint32_t count, uint8_t v[QUAD])
-{
-    const uint32_t word = load_bytes(from, count);
-    for (uint32_t j = 0; j < QUAD; j++) v[j] = (uint8_t)(word >> (8 * j));
-}
-
 /* How the features of a set become inputs, where it is the same for all of them. */
 template <class T> struct scaling {
     int alike, scaled;
