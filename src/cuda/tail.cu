@@ -223,6 +223,17 @@ __device__ __forceinline__ void step(const layout &y, const shared &s, const fli
     }
 }
 
+/* What steps read beside the weights, on its way to the cache. */
+__device__ __forceinline__ void terms_ahead(const fli_update<float> &u, size_t first, uint32_t count)
+{
+    enum { LINE = 32 };
+#pragma unroll 1
+    for (uint32_t i = LINE * threadIdx.x; i < count; i += LINE * THREADS) {
+        if (u.term) fli_prefetch(u.term + first + i);
+        if (u.buffer) fli_prefetch(u.buffer + first + i);
+    }
+}
+
 __device__ __forceinline__ void bias_step(const layout &y, const shared &s, const fli_update<float> &u, size_t bias)
 {
     if (threadIdx.x >= y.classes) return;
@@ -247,6 +258,7 @@ __global__ void __launch_bounds__(THREADS) tail(fli_cuda_batch b, fc_layer l, la
     bring(s.weight, u.z + l.weight, y.classes, y.deep, y);
     fli_async_commit();
     bring_rest(y, s, b, lane, labels, l.biased ? u.z + l.bias : NULL, count);
+    terms_ahead(u, l.weight, y.classes * y.inputs);
     const float factor = (float)(1 / (double)fli_cuda_drawn(lane->n, lane->size, b.step));
     fli_async_wait<0>();
     __syncthreads();
