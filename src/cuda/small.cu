@@ -64,7 +64,7 @@ static __device__ __forceinline__ void pass_rows(const small_layer &l, T *memory
         make_parts(memory, x, parts, put);
     else
         make_tiles(memory, x, back ? l.per_below : l.per_out,
-                   [&](uint32_t row, uint32_t column, const pair<T> &v) { put(row, column, v, 0); });
+                   [&](uint32_t row, uint32_t column, const pair<T> &v, uint32_t) { put(row, column, v, 0); });
 }
 
 /* ---- the step -------------------------------------------------------------------------------------------- */
@@ -76,34 +76,46 @@ static __device__ __forceinline__ uint32_t place_of(const small_layer &l, uint32
     return i == l.in && l.z_bias != NOWHERE ? l.z_bias + unit : NOWHERE;
 }
 
-/* Term and momentum where they did not fit into shared memory: m of one weight. */
+/* The terms of a thread's weights of a tile, where they did not fit into shared memory: asked for before the tile's
+ * products are made. */
+template <class T> struct far_terms {
+    pair<T> v[4]; /* in the order of emit_tile */
+
+    __device__ __forceinline__ void ask(const small_layer &l, const fli_cuda_lane &lane, uint32_t top, uint32_t left)
+    {
+        const uint32_t g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
+#pragma unroll
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint32_t unit = top + g + k / 2 % 2 * HALF,
+                           at = place_of(l, unit, left + k / 4 * HALF + 2 * t + k % 2);
+            v[k / 2].v[k % 2] = unit < l.out && at != NOWHERE ? term_of<T>(lane, at) : 0;
+        }
+    }
+};
+
+/* Momentum where it did not fit into shared memory: m of one weight. */
 template <class T>
-static __device__ __forceinline__ T step_far(const small_plan &p, const small_layer &l, const fli_cuda_lane &lane,
-                                             const step_rates<T> &by, uint32_t unit, uint32_t input, T d)
+static __device__ __forceinline__ T momentum_far(const small_layer &l, const fli_cuda_lane &lane, T momentum,
+                                                 uint32_t unit, uint32_t input, T d)
 {
     uint32_t at = place_of(l, unit, input);
     if (at == NOWHERE) return d;
-    if (p.term == NOWHERE) d += term_of<T>(lane, at);
-    if (!lane.buffer) return d;
-    return ((T *)lane.buffer)[at] = by.momentum * ((T *)lane.buffer)[at] + d;
+    return ((T *)lane.buffer)[at] = momentum * ((T *)lane.buffer)[at] + d;
 }
 
-/* z = z - lr m, m = momentum m + g + decay z + term, for two weights of a unit. Behind the last weight of a row are
- * numbers that nobody looks at. */
+/* z = z - lr m, m = momentum m + g + decay z + times term, for two weights of a unit; far: their terms where these are
+ * not near. Behind the last weight of a row are numbers that nobody looks at. */
 template <class T>
 static __device__ __forceinline__ void step_pair(const small_plan &p, const small_layer &l, const fli_cuda_lane &lane,
                                                  const step_rates<T> &by, T *memory, uint32_t unit, uint32_t input,
-                                                 pair<T> d)
+                                                 const pair<T> &far, pair<T> d)
 {
     uint32_t at = l.weight + unit * l.stride + input;
     pair<T> z = pair_at(memory + at);
-    for (int c = 0; c < 2; c++) d.v[c] += by.decay * z.v[c];
-    if (p.term != NOWHERE) {
-        const pair<T> term = pair_at(memory + p.term + at);
-        for (int c = 0; c < 2; c++) d.v[c] += term.v[c];
-    }
-    if (p.momentum == NOWHERE && (lane.buffer || (lane.term && p.term == NOWHERE))) {
-        for (int c = 0; c < 2; c++) d.v[c] = step_far(p, l, lane, by, unit, input + (uint32_t)c, d.v[c]);
+    const pair<T> term = p.term != NOWHERE ? pair_at(memory + p.term + at) : far;
+    for (int c = 0; c < 2; c++) d.v[c] += by.decay * z.v[c] + by.times * term.v[c];
+    if (lane.buffer && p.momentum == NOWHERE) {
+        for (uint32_t c = 0; c < 2; c++) d.v[c] = momentum_far(l, lane, by.momentum, unit, input + c, d.v[c]);
     } else if (lane.buffer) {
         const pair<T> m = pair_at(memory + p.momentum + at);
         for (int c = 0; c < 2; c++) d.v[c] += by.momentum * m.v[c];
@@ -346,7 +358,9 @@ static __device__ __forceinline__ void step_all(const small_plan &p, const fli_c
     step_rates<T> by;
     by.lr = (T)(lane.rates ? lane.rates[2 * step] : lane.lr);
     by.decay = (T)((lane.rates ? lane.rates[2 * step + 1] : lane.wd) + lane.rho);
+    by.times = (T)lane.times;
     by.momentum = (T)lane.momentum;
+    far_terms<T> far = {};
     uint32_t k = 0, tile = threadIdx.x / WARP;
 #pragma unroll 1
     for (;; tile += blockDim.x / WARP) {
@@ -355,10 +369,11 @@ static __device__ __forceinline__ void step_all(const small_plan &p, const fli_c
         const small_layer &l = p.layer[k];
         uint32_t down = quotient(tile, l.per_in), across = small_tiles(l.in + 1);
         const product x = {{l.error, l.out, 1, l.error_stride}, {l.input, l.in + 1, 1, l.stride}, n};
-        make_tile(memory, x, down * TILE, (tile - down * across) * TILE,
-                  [&](uint32_t unit, uint32_t input, const pair<T> &g) {
-                      step_pair(p, l, lane, by, memory, unit, input, g);
-                  });
+        const uint32_t top = down * TILE, left = (tile - down * across) * TILE;
+        if (p.term == NOWHERE && lane.term) far.ask(l, lane, top, left);
+        make_tile(memory, x, top, left, [&](uint32_t unit, uint32_t input, const pair<T> &g, uint32_t place) {
+            step_pair(p, l, lane, by, memory, unit, input, far.v[place], g);
+        });
     }
 }
 

@@ -345,12 +345,12 @@ static __device__ __forceinline__ one_own one_begin(const one_seat &me, const sm
     return o;
 }
 
-/* z = z - lr m, m = momentum m + g + decay z + term. */
+/* z = z - lr m, m = momentum m + g + decay z + times term. */
 static __device__ __forceinline__ void one_step(const step_rates<float> &by, const one_sums &gradient, one_own *o)
 {
 #pragma unroll
     for (int c = 0; c < 4; c++) {
-        o->momentum[c] = by.momentum * o->momentum[c] + (gradient.at(c) + by.decay * o->z[c] + o->term[c]);
+        o->momentum[c] = by.momentum * o->momentum[c] + (gradient.at(c) + by.decay * o->z[c] + by.times * o->term[c]);
         o->z[c] -= by.lr * o->momentum[c];
     }
 }
@@ -383,6 +383,7 @@ static __device__ __forceinline__ step_rates<float> one_rates(const fli_cuda_lan
 {
     step_rates<float> by;
     by.lr = (float)pace.lr;
+    by.times = (float)lane.times;
     by.decay = (float)(pace.wd + lane.rho);
     by.momentum = lane.buffer ? (float)lane.momentum : 0;
     return by;

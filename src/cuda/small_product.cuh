@@ -158,8 +158,8 @@ static __device__ __forceinline__ void multiply(const double *memory, const prod
             out->v[c / 4][c % 4] += memory[a[c / 2 % 2] + k * x.a.by_k] * memory[b[c / 4][c % 2] + k * x.b.by_k];
 }
 
-/* emit(row, column, its number and the next column's) by the threads that have them. Columns are even: the next one
- * may be the first that is not there. */
+/* emit(row, column, its number and the next column's, which of the thread's four that is) by the threads that have
+ * them. Columns are even: the next one may be the first that is not there. */
 template <class T, class Emit>
 static __device__ __forceinline__ void emit_tile(const product &x, uint32_t top, uint32_t left, const part<T> &mine,
                                                  Emit emit)
@@ -171,7 +171,7 @@ static __device__ __forceinline__ void emit_tile(const product &x, uint32_t top,
         for (uint32_t i = 0; i < 2; i++) {
             uint32_t row = top + g + HALF * i, column = left + HALF * j + 2 * t;
             if (row < x.a.count && column < x.b.count)
-                emit(row, column, pair<T>{{mine.v[j][2 * i], mine.v[j][2 * i + 1]}});
+                emit(row, column, pair<T>{{mine.v[j][2 * i], mine.v[j][2 * i + 1]}}, 2 * j + i);
         }
 }
 
@@ -214,7 +214,7 @@ static __device__ __forceinline__ void make_parts(const T *memory, const product
         if (turn) __syncthreads();
         if (own == turn)
             emit_tile(x, top, left, mine,
-                      [&](uint32_t row, uint32_t column, const pair<T> &v) { emit(row, column, v, turn); });
+                      [&](uint32_t row, uint32_t column, const pair<T> &v, uint32_t) { emit(row, column, v, turn); });
     }
 }
 

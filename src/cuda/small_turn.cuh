@@ -12,13 +12,13 @@ enum { QUAD = SMALL_QUAD };
 
 /* Of one step; `decay` is wd and rho. */
 template <class T> struct step_rates {
-    T lr, decay, momentum;
+    T lr, decay, times, momentum;
 };
 
-/* What a step adds to the gradient. */
+/* What a step adds to the gradient, but for `times`. */
 template <class T> static __device__ __forceinline__ T term_of(const fli_cuda_lane &lane, uint32_t at)
 {
-    return lane.term ? (T)lane.times * __ldcg((const T *)lane.term + at) : (T)0;
+    return lane.term ? __ldcg((const T *)lane.term + at) : (T)0;
 }
 
 static __device__ __forceinline__ float exp_of(float a) { return expf(a); }

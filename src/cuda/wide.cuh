@@ -389,8 +389,8 @@ static __device__ __forceinline__ void step_chunk(const wide_layer &l, const wid
     });
 }
 
-/* The gradient of CHUNKS sixteens of inputs, `apart` from each other, and the step with it. Its term, which is far away,
- * is on its way while the products are made. */
+/* The gradient of CHUNKS sixteens of inputs, `apart` from each other, and the step with it. Its term, which is far
+ * away, is on its way while the products are made. */
 template <int BYTES, int SPLIT, int NT, int CHUNKS>
 static __device__ __forceinline__ void step_chunks(const wide_plan &p, const wide_layer &l, const wide_step &a,
                                                    unsigned char *memory, uint32_t chunk, uint32_t apart)
