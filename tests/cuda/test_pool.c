@@ -231,7 +231,8 @@ static void point_check(const fli_ops *ops, point *p, const fli_sgd_step *like)
     }
 }
 
-/* Lane l has a shift or else an anchor, and a buffer, if `terms` has the bit l + 0, 1, 2; the last one rates of its own. */
+/* Lane l has a shift or else an anchor, and a buffer, if `terms` has the bit l + 0, 1, 2; the last one rates of its
+ * own. */
 static void check_steps(const fli_ops *ops, unsigned terms)
 {
     fli_cuda_lane lane[LANES];
