@@ -240,6 +240,28 @@ static void bench_link(problem *p, fli_cuda_type t)
         line(p, t, name[how], timed(p->s, call), wrong, 2);
     }
 }
+/* The same with samples as bytes; errors are not looked at. */
+static fli_cuda_data bytes_of(const problem *p)
+{
+    fli_cuda_data d = {};
+    d.n = 4 * p->rows, d.dim = d.length = p->l.in[0];
+    d.x = memory<unsigned char>(d.n * d.length);
+    return d;
+}
+static void bench_bytes(problem *p, fli_cuda_type t)
+{
+    static const char *const name[] = {"bytes 1x4", "bytes 2x2"};
+    const fli_cuda_data d = bytes_of(p);
+    if (!fli_cuda_fc_link_bytes_fits(t, &p->l, &d, p->rows)) return;
+    refill(p);
+    for (int how = 0; how < FLI_FC_LINKS; how++) {
+        auto call = [&] {
+            fli_cuda_fc_link_bytes_how(p->s, t, &p->l, &p->batch, &p->batch, &d, p->error, p->out, (fli_fc_link)how);
+        };
+        line(p, t, name[how], timed(p->s, call), 0, 2);
+    }
+    MUST(cudaFree((void *)d.x));
+}
 /* With one more vector to read, as methods that correct their clients' drift have it. */
 static void bench_shifted(problem *p, fli_cuda_type t)
 {
@@ -257,12 +279,14 @@ static void bench_tail(problem *p, fli_cuda_type t)
     line(p, t, "tail", us, 0, 2);
 }
 
-/* Steps of whole networks, layers one after the other, without gathering samples. */
+/* Steps of whole networks, layers one after the other, without gathering samples. linked: 2: with bytes. */
 static void bench_network(cudaStream_t s, fli_cuda_type t, uint32_t lanes, int middle, int linked)
 {
+    static const char *const name[] = {"", ", linked", ", linked, bytes"};
     problem a = problem_new(s, 784, 200, lanes, 50), m = problem_new(s, 200, 200, lanes, 50);
     problem z = problem_new(s, 200, 10, lanes, 50);
     fli_cuda_loss loss = {FLI_NET_SOFTMAX, 10, z.label, 0, 0};
+    const fli_cuda_data d = bytes_of(&a);
     double us = timed(s, [&] {
         if (!linked) fli_cuda_fc_forward(s, t, &a.l, &a.batch, a.in, middle ? m.in : z.in);
         if (middle) fli_cuda_fc_forward(s, t, &m.l, &m.batch, m.in, z.in);
@@ -272,13 +296,16 @@ static void bench_network(cudaStream_t s, fli_cuda_type t, uint32_t lanes, int m
             fli_cuda_fc_step(s, t, &m.l, &m.batch, z.below, m.in, 0);
         }
         const float *error = middle ? m.below : z.below;
-        if (linked)
+        if (linked == 2)
+            fli_cuda_fc_link_bytes(s, t, &a.l, &a.batch, &a.batch, &d, error, middle ? m.in : z.in);
+        else if (linked)
             fli_cuda_fc_link(s, t, &a.l, &a.batch, &a.batch, error, a.in, a.in, middle ? m.in : z.in);
         else
             fli_cuda_fc_step(s, t, &a.l, &a.batch, error, a.in, 0);
     });
     printf("%4u lanes  50 rows 784-200%s-10 %s all but gathering%s: %8.2f us %7.3f us/lane\n", lanes,
-           middle ? "-200" : "", type_name(t), linked ? ", linked" : "", us, us / lanes);
+           middle ? "-200" : "", type_name(t), name[linked], us, us / lanes);
+    MUST(cudaFree((void *)d.x));
     problem_free(&a), problem_free(&m), problem_free(&z);
 }
 
@@ -290,7 +317,7 @@ static void bench_layer(cudaStream_t s, size_t in, size_t out, uint32_t lanes, u
         bench_backward(&p, (fli_cuda_type)t);
         bench_step(&p, (fli_cuda_type)t);
         bench_shifted(&p, (fli_cuda_type)t);
-        if (in == 784) bench_link(&p, (fli_cuda_type)t);
+        if (in == 784) bench_link(&p, (fli_cuda_type)t), bench_bytes(&p, (fli_cuda_type)t);
         if (out <= 64) bench_tail(&p, (fli_cuda_type)t);
     }
     problem_free(&p);
@@ -306,7 +333,7 @@ int main()
     bench_layer(s, 784, 200, 100, 10, 0);
     for (uint32_t lanes = 10; lanes <= 100; lanes *= 10)
         for (int t = FLI_CUDA_F32; t <= FLI_CUDA_TF32; t++)
-            for (int i = 0; i < 4; i++) bench_network(s, (fli_cuda_type)t, lanes, i % 2, i / 2);
+            for (int i = 0; i < 6; i++) bench_network(s, (fli_cuda_type)t, lanes, i % 2, i / 2);
     MUST(cudaDeviceSynchronize());
     return 0;
 }

@@ -1,10 +1,12 @@
 /* Layers of units, many lanes at once: which kernel, how many blocks. The kernels are in dense_product.cuh (forward,
  * backward), dense_step.cuh and, for double precision, dense_plain.cuh. */
 #include "cuda/dense.h"
+#include "cuda/dense_bytes.cuh"
 #include "cuda/dense_link.cuh"
 #include "cuda/dense_plain.cuh"
 #include "cuda/dense_product.cuh"
 #include "cuda/dense_step.cuh"
+#include "cuda/sample.cuh"
 
 static uint32_t pieces(size_t n, size_t size) { return (uint32_t)((n + size - 1) / size); }
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -189,11 +191,62 @@ extern "C" void fli_cuda_fc_link_how(fli_stream s, fli_cuda_type type, const fli
     if (type == FLI_CUDA_F32) return link<1>(c, next, (const float *)error, (const float *)x, how);
     link<0>(c, next, (const float *)error, (const float *)x, how);
 }
+static fli_fc_link best_link(const fli_net_layer *l, const fli_cuda_batch *b)
+{
+    uint32_t few = pieces(fli_net_out(l), 16) * fli_cuda_crowd(b);
+    return few <= 4 * fli_processors() ? FLI_FC_LINK_1X4 : FLI_FC_LINK_2X2;
+}
 extern "C" void fli_cuda_fc_link(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                                  const fli_cuda_batch *next, const void *error, const void *in, const void *x,
                                  void *out)
 {
-    uint32_t few = pieces(fli_net_out(l), 16) * fli_cuda_crowd(b);
-    fli_cuda_fc_link_how(s, type, l, b, next, error, in, x, out,
-                         few <= 4 * fli_processors() ? FLI_FC_LINK_1X4 : FLI_FC_LINK_2X2);
+    fli_cuda_fc_link_how(s, type, l, b, next, error, in, x, out, best_link(l, b));
+}
+
+template <int SPLIT, class S>
+static void launch_bytes(const fc_call &c, const fli_cuda_batch *next, const fli_cuda_data *data, const float *error)
+{
+    auto kernel = fc_link_bytes<SPLIT, S>;
+    dim3 grid(pieces(c.layer.units, S::TU), c.batch.lanes);
+    FLI_LAUNCH_EARLY(c.stream, kernel, grid, dim3(S::THREADS), 4 * (size_t)S::FLOATS, c.batch, *next, c.layer, *data,
+                     error, c.out);
+}
+template <int SPLIT, int WU, int WC>
+static void bytes_rows(const fc_call &c, const fli_cuda_batch *next, const fli_cuda_data *data, const float *error)
+{
+    uint32_t rows = rows_of(&c.batch);
+    if (rows <= 16)
+        launch_bytes<SPLIT, fc_byte_chain<2, WU, WC, 3>>(c, next, data, error);
+    else if (rows <= 32)
+        launch_bytes<SPLIT, fc_byte_chain<4, WU, WC, 3>>(c, next, data, error);
+    else
+        launch_bytes<SPLIT, fc_byte_chain<7, WU, WC, 3>>(c, next, data, error);
+}
+template <int SPLIT>
+static void link_bytes(const fc_call &c, const fli_cuda_batch *next, const fli_cuda_data *data, const float *error,
+                       fli_fc_link how)
+{
+    if (how == FLI_FC_LINK_1X4) return bytes_rows<SPLIT, 1, 4>(c, next, data, error);
+    bytes_rows<SPLIT, 2, 2>(c, next, data, error);
+}
+
+extern "C" int fli_cuda_fc_link_bytes_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_data *data,
+                                           uint32_t rows)
+{
+    if (!fli_cuda_fc_link_fits(type, l, rows) || !fli_data_simple(data, 1) || data->kind != 0) return 0;
+    return (!data->scale || data->segments == 1) && fli_net_in(l) == data->length && data->length % 16 == 0;
+}
+extern "C" void fli_cuda_fc_link_bytes_how(fli_stream s, fli_cuda_type type, const fli_net_layer *l,
+                                           const fli_cuda_batch *b, const fli_cuda_batch *next,
+                                           const fli_cuda_data *data, const void *error, void *out, fli_fc_link how)
+{
+    const fc_call c = {s, *b, fc_layer_of(l), NULL, NULL, (float *)out};
+    if (type == FLI_CUDA_F32) return link_bytes<1>(c, next, data, (const float *)error, how);
+    link_bytes<0>(c, next, data, (const float *)error, how);
+}
+extern "C" void fli_cuda_fc_link_bytes(fli_stream s, fli_cuda_type type, const fli_net_layer *l,
+                                       const fli_cuda_batch *b, const fli_cuda_batch *next, const fli_cuda_data *data,
+                                       const void *error, void *out)
+{
+    fli_cuda_fc_link_bytes_how(s, type, l, b, next, data, error, out, best_link(l, b));
 }

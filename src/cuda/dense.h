@@ -18,6 +18,9 @@ typedef enum { FLI_FC_LINK_1X4, FLI_FC_LINK_2X2, FLI_FC_LINKS } fli_fc_link;
 void fli_cuda_fc_link_how(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                           const fli_cuda_batch *next, const void *error, const void *in, const void *x, void *out,
                           fli_fc_link how);
+void fli_cuda_fc_link_bytes_how(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                                const fli_cuda_batch *next, const fli_cuda_data *data, const void *error, void *out,
+                                fli_fc_link how);
 
 #ifdef __cplusplus
 }

@@ -120,10 +120,11 @@ static __device__ __forceinline__ void fc_link_outputs(const float *next, const 
     }
 }
 
-/* The step of the bias, a thread per unit, which stays in `now` for the outputs. */
+/* The step of the bias, a thread per unit, which stays in `now` for the outputs. all_errors: sums of units' errors are
+ * wanted there, too; NULL: they are not. */
 template <class S>
 static __device__ __forceinline__ void fc_link_bias(const fc_links &r, const fli_update<float> &u, const fc_layer &l,
-                                                    const float *errors, float *now)
+                                                    const float *errors, float *now, float *all_errors)
 {
     if (threadIdx.x >= S::TU) return;
     const size_t at[1] = {l.bias + r.unit + threadIdx.x};
@@ -131,6 +132,7 @@ static __device__ __forceinline__ void fc_link_bias(const fc_links &r, const fli
     float v[1][1] = {{0}}, was[1][1] = {{there[0] ? u.z[at[0]] : 0}};
 #pragma unroll 8
     for (uint32_t i = 0; i < S::ROWS; i++) v[0][0] += errors[i * S::E_STRIDE + threadIdx.x];
+    if (all_errors) all_errors[threadIdx.x] = v[0][0];
     u.template groups<1, 1>(at, there, v, was);
     now[threadIdx.x] = there[0] ? was[0][0] : 0;
 }
@@ -187,7 +189,7 @@ __global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
     fli_async_wait<S::STAGES - 1>();
     __syncthreads();
     fc_errors<SPLIT, S>(errors, a);
-    fc_link_bias<S>(r, u, l, errors, bias);
+    fc_link_bias<S>(r, u, l, errors, bias, NULL);
     for (uint32_t i = 0; i < r.pieces; i++) {
         fli_async_wait<S::STAGES - 2>();
         __syncthreads();

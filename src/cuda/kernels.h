@@ -176,6 +176,10 @@ void fli_cuda_fc_step(fli_stream s, fli_cuda_type type, const fli_net_layer *l, 
 int fli_cuda_fc_link_fits(fli_cuda_type type, const fli_net_layer *l, uint32_t rows);
 void fli_cuda_fc_link(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                       const fli_cuda_batch *next, const void *error, const void *in, const void *x, void *out);
+/* The same for samples that are bytes, with one scale if any, and are read where they are stored. */
+int fli_cuda_fc_link_bytes_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_data *data, uint32_t rows);
+void fli_cuda_fc_link_bytes(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
+                            const fli_cuda_batch *next, const fli_cuda_data *data, const void *error, void *out);
 
 /* tail.cu: the last layer and softmax at once, for labelled rows alone (no lane has rest rows): outputs, errors, the
  * error below (NULL: there is nothing below; masked: 0 where `in` is not positive), and the layer's step. fits: whether

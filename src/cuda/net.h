@@ -76,6 +76,7 @@ typedef struct {
     const fli_cuda_batch *next; /* the mini-batch behind this one, in the other x: with the step on the first layer its
                                    outputs are computed; NULL: there is none */
     int begun;                  /* this one was the `next` of a pass */
+    int bytes;                  /* fli_cuda_fc_link_bytes_fits: `next`, which may have no lanes, is in no x */
 } fli_cuda_pass;
 
 /* Samples of the piece; then its logits, which are returned; then from their errors the steps, or gradients, which with

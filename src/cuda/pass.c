@@ -51,7 +51,9 @@ static void step(const fli_cuda_pass *p, size_t l, const void *error, int add)
     const fli_cuda_stage *t = &p->net->stage[l];
     const fli_cuda_sweep *w = p->sweep;
     const void *in = input_of(p, l);
-    if (!l && p->next)
+    if (!l && p->next && p->bytes)
+        fli_cuda_fc_link_bytes(p->stream, p->net->type, t->layer, &p->batch, p->next, p->data, error, w->h[0]);
+    else if (!l && p->next)
         fli_cuda_fc_link(p->stream, p->net->type, t->layer, &p->batch, p->next, error, in, w->x[!p->side], w->h[0]);
     else if (t->layer->kind == FLI_NET_FC)
         fli_cuda_fc_step(p->stream, p->net->type, t->layer, &p->batch, error, in, add);

@@ -15,8 +15,9 @@ typedef struct {
     /* whole turns in one kernel; NULL: there is none for them */
     void (*whole)(fli_stream, fli_cuda_type, const fli_network *, const fli_cuda_data *, const fli_cuda_lane *,
                   uint32_t lanes, uint32_t batch);
-    int tail; /* the last layer and the losses in one kernel, */
-    int link; /* and the first layer's step and its next outputs */
+    int tail;  /* the last layer and the losses in one kernel, */
+    int link;  /* and the first layer's step and its next outputs, */
+    int bytes; /* of samples where they are stored */
     /* there: */
     const fli_cuda_lane *lanes_there, *own_there;
     const fli_cuda_drawing *drawing_there;
@@ -132,7 +133,7 @@ static void pack(void *arg, size_t lanes, fli_parcel *p)
     b->drawing_there = fli_parcel_put(p, n->drawing, lanes * sizeof *n->drawing);
     b->lanes_there = fli_parcel_put(p, n->lane, lanes * sizeof *n->lane);
     if (b->pair) b->own_there = fli_parcel_put(p, n->own, lanes * sizeof *n->own);
-    int flags = FLI_SWEEP_BACK | (b->pair ? FLI_SWEEP_PAIR : 0) | (b->link ? FLI_SWEEP_LINK : 0);
+    int flags = FLI_SWEEP_BACK | (b->pair ? FLI_SWEEP_PAIR : 0) | (b->link && !b->bytes ? FLI_SWEEP_LINK : 0);
     if (!b->whole) fli_cuda_sweep_pack(n, lanes, b->room, flags, p, &b->sweep);
 }
 
@@ -223,10 +224,8 @@ static void train_linked(const block *b, fli_cuda_pass *p)
     after.side = !p->side;
     after.batch.step++;
     after.batch.lanes = going(b, p->batch.lanes, after.batch.step);
-    if (after.batch.lanes) {
-        fli_cuda_pass_gather(&after);
-        p->next = &after.batch;
-    }
+    if (after.batch.lanes && !b->bytes) fli_cuda_pass_gather(&after);
+    if (after.batch.lanes || b->bytes) p->next = &after.batch;
     fli_cuda_pass_at_once(p, 0);
     p->next = NULL;
     p->side = after.side;
@@ -240,6 +239,7 @@ static void train_lanes(const block *b, size_t lanes, const fli_cuda_data *data,
         .data = data,
         .sweep = &b->sweep,
         .stream = stream,
+        .bytes = b->bytes,
         .batch = {.most = b->rows, .room = b->room, .augment = data->augment, .crowd = (uint32_t)b->turns->lanes},
         .loss = fli_cuda_loss_of(b->net, data, b->turns->semi)};
     p.batch.lanes = (uint32_t)lanes;
@@ -276,6 +276,7 @@ static block block_of(fli_engine_net *n, const fli_engine_turns *turns, const fl
     fli_cuda_loss loss = fli_cuda_loss_of(n, data, turns->semi);
     b.tail = plain && fli_cuda_fc_tail_fits(n->type, n->stage[n->depth - 1].layer, &loss, b.rows);
     b.link = b.tail && !b.split && n->depth > 1 && fli_cuda_fc_link_fits(n->type, n->stage[0].layer, b.rows);
+    b.bytes = b.link && fli_cuda_fc_link_bytes_fits(n->type, n->stage[0].layer, data, b.rows);
     return b;
 }
 

@@ -269,21 +269,56 @@ static void check(shape c, fli_fc_cut cut)
 
 /* ---- the step and the next outputs ---- */
 
+enum { STORED = 97, BYTES_STEP = 2 };
+
+/* Samples as bytes, of which mini-batches 2 and 3 of lane l have some; b->in and b->h become what they are. */
+static void store_bytes(bench *b, fli_cuda_data *data, void **kept)
+{
+    const shape *c = &b->c;
+    size_t all = (size_t)STORED * c->inputs;
+    uint8_t *x = malloc(all);
+    double scale = 1.0 / 128, shift = -0.75;
+    for (size_t i = 0; i < all; i++) x[i] = (uint8_t)(i * 37 + i / 11 + i / 301);
+    kept[0] = there(all, x), kept[1] = there(8, &scale), kept[2] = there(8, &shift);
+    *data = (fli_cuda_data){.x = kept[0], .n = STORED, .dim = c->inputs, .length = c->inputs, .segments = 1};
+    data->scale = kept[1], data->shift = kept[2];
+    for (uint32_t l = 0; l < c->lanes; l++) {
+        uint32_t rows = rows_of(c, l), order[4 * 64];
+        for (uint32_t i = 0; i < 4 * rows; i++) order[i] = (i * 17 + 5 * l) % STORED;
+        for (uint32_t i = 0; i < 2 * rows; i++) {
+            double *row = (i < rows ? b->in : b->h) + (l * b->room + i % rows) * c->inputs;
+            const uint8_t *from = x + (size_t)order[BYTES_STEP * rows + i] * c->inputs;
+            for (uint32_t k = 0; k < c->inputs; k++) row[k] = scale * from[k] + shift;
+        }
+        b->lane[l].order = kept[3 + l] = there(4 * rows * sizeof *order, order);
+        b->lane[l].stride = rows;
+    }
+    free(x);
+}
+
 /* The next samples are h; lane l has one of them less than of the first, and the last lane has none. */
-static void check_link(shape c, fli_fc_link how)
+static void check_link(shape c, fli_fc_link how, int bytes)
 {
     bench b;
     double size;
+    fli_cuda_data data;
+    void *kept[3 + 8] = {0};
     set(&b, c);
+    if (bytes) store_bytes(&b, &data, kept);
     for (uint32_t l = 0; l < c.lanes; l++) {
         b.lane[l].n = 2 * rows_of(&c, l) - 1; /* all of a mini-batch, then one less */
         b.lane[l].steps = 2;
     }
     fli_cuda_upload(stream(), b.lanes_at, b.lane, c.lanes * sizeof *b.lane);
     fli_cuda_batch now = b.batch, next = b.batch;
-    now.step = 2, next.step = 3, next.lanes = c.lanes - 1;
+    now.step = BYTES_STEP, next.step = BYTES_STEP + 1, next.lanes = c.lanes - 1;
     assert_true(fli_cuda_fc_link_fits(c.type, &b.layer, c.rows));
-    fli_cuda_fc_link_how(stream(), c.type, &b.layer, &now, &next, b.error_at, b.in_at, b.h_at, b.out_at, how);
+    if (bytes) {
+        assert_true(fli_cuda_fc_link_bytes_fits(c.type, &b.layer, &data, c.rows));
+        fli_cuda_fc_link_bytes_how(stream(), c.type, &b.layer, &now, &next, &data, b.error_at, b.out_at, how);
+    } else {
+        fli_cuda_fc_link_how(stream(), c.type, &b.layer, &now, &next, b.error_at, b.in_at, b.h_at, b.out_at, how);
+    }
     double *out = read_back(&c, c.lanes * b.room * c.units, b.out_at);
     for (uint32_t l = 0; l < c.lanes; l++) {
         double *z = read_back(&c, b.parameters, b.at[l][0]);
@@ -303,6 +338,8 @@ static void check_link(shape c, fli_fc_link how)
         free(z);
     }
     free(out);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (kept[i]) fli_cuda_release(kept[i]);
     unset(&b);
 }
 
@@ -342,13 +379,16 @@ static void test_link(void **state)
                    .rho = i >> 1 & 1,
                    .momentum = i >> 2 & 1,
                    .rates = 0};
-        check_link(c, (fli_fc_link)(i % FLI_FC_LINKS));
+        check_link(c, (fli_fc_link)(i % FLI_FC_LINKS), 0);
+        c.inputs = c.inputs / 4 * 16;
+        check_link(c, (fli_fc_link)(i % FLI_FC_LINKS), 1);
     }
     for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) {
         fli_emulated_order(o);
         for (int how = 0; how < FLI_FC_LINKS; how++)
-            check_link((shape){.type = FLI_CUDA_F32, .lanes = 2, .rows = 50, .inputs = 200, .units = 120},
-                       (fli_fc_link)how);
+            for (int bytes = 0; bytes < 2; bytes++)
+                check_link((shape){.type = FLI_CUDA_F32, .lanes = 2, .rows = 50, .inputs = 208, .units = 120},
+                           (fli_fc_link)how, bytes);
     }
     fli_emulated_order(FLI_ORDER_FORWARD);
 }

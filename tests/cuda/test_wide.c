@@ -125,11 +125,8 @@ static void test_fits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_nothing_to_do),
-        cmocka_unit_test(test_fits),
+        cmocka_unit_test(test_turns),         cmocka_unit_test(test_orders), cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_nothing_to_do), cmocka_unit_test(test_fits),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }
