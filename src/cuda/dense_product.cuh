@@ -136,13 +136,23 @@ static __device__ __forceinline__ void fc_multiply(const fc_quads<MT> &a, const 
         for (int i = 0; i < MT; i++)
 #pragma unroll
             for (int e = 0; e < 4; e++) fa[i].set(e, a.q[i][e % 2][2 * pair + e / 2]);
+        if constexpr (MT == 1) { /* all at once, as there are few products that do not wait for each other */
+            fli_frag_b<SPLIT> fb[COUNT];
 #pragma unroll
-        for (int n = 0; n < COUNT; n++) {
-            fli_frag_b<SPLIT> fb;
-            fb.set(0, pair ? b[n].z : b[n].x);
-            fb.set(1, pair ? b[n].w : b[n].y);
+            for (int n = 0; n < COUNT; n++) {
+                fb[n].set(0, pair ? b[n].z : b[n].x);
+                fb[n].set(1, pair ? b[n].w : b[n].y);
+            }
+            fli_mma_add_all<SPLIT, COUNT>(fresh[0], fa[0], fb);
+        } else {
 #pragma unroll
-            for (int i = 0; i < MT; i++) fli_mma_add<SPLIT>(fresh[n][i], fa[i], fb);
+            for (int n = 0; n < COUNT; n++) {
+                fli_frag_b<SPLIT> fb;
+                fb.set(0, pair ? b[n].z : b[n].x);
+                fb.set(1, pair ? b[n].w : b[n].y);
+#pragma unroll
+                for (int i = 0; i < MT; i++) fli_mma_add<SPLIT>(fresh[n][i], fa[i], fb);
+            }
         }
     }
 #pragma unroll

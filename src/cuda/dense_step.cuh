@@ -125,8 +125,7 @@ static __device__ __forceinline__ void fc_gradient(const float *x, const float (
             b[j].set(0, upper[j]);
             b[j].set(1, lower[j]);
         }
-#pragma unroll
-        for (int j = 0; j < 4; j++) fli_mma_add<SPLIT>(sum[j], a, b[j]);
+        fli_mma_add_all<SPLIT, 4>(sum, a, b);
     }
 }
 

@@ -187,6 +187,13 @@ void fli_cuda_fc_link_bytes(fli_stream s, fli_cuda_type type, const fli_net_laye
 int fli_cuda_fc_tail_fits(fli_cuda_type type, const fli_net_layer *l, const fli_cuda_loss *loss, uint32_t rows);
 void fli_cuda_fc_tail(fli_stream s, const fli_net_layer *l, const fli_cuda_loss *loss, const fli_cuda_batch *b,
                       const void *in, int masked, void *below, int add);
+/* The same with layer m, whose outputs are the last layer's inputs: in, masked and below are those of m. A lane has a
+ * block of threads, so it is for many lanes. */
+int fli_cuda_fc_tail_two_fits(fli_cuda_type type, const fli_net_layer *m, const fli_net_layer *l,
+                              const fli_cuda_loss *loss, uint32_t rows);
+void fli_cuda_fc_tail_two(fli_stream s, fli_cuda_type type, const fli_net_layer *m, const fli_net_layer *l,
+                          const fli_cuda_loss *loss, const fli_cuda_batch *b, const void *in, int masked, void *below,
+                          int add);
 
 /* A convolution, the max pool behind it if there is one (NULL: none), bias and ReLU: out is the pooled image. which:
  * places of maxima, one byte per value of out. work: fli_cuda_conv_work bytes for all lanes together. chw: the rows of

@@ -76,5 +76,19 @@ static __device__ __forceinline__ void fli_mma_add(float d[4], const fli_frag_a<
     }
     fli_mma(d, a.hi, b.hi);
 }
+/* The same for N of the other side. None waits for the product right before it. */
+template <int SPLIT, int N>
+static __device__ __forceinline__ void fli_mma_add_all(float (*d)[4], const fli_frag_a<SPLIT> &a,
+                                                       const fli_frag_b<SPLIT> *b)
+{
+    if (SPLIT) {
+#pragma unroll
+        for (int i = 0; i < N; i++) fli_mma(d[i], a.lo, b[i].hi);
+#pragma unroll
+        for (int i = 0; i < N; i++) fli_mma(d[i], a.hi, b[i].lo);
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) fli_mma(d[i], a.hi, b[i].hi);
+}
 
 #endif

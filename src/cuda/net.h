@@ -76,6 +76,7 @@ typedef struct {
     const fli_cuda_batch *next; /* the mini-batch behind this one, in the other x: with the step on the first layer its
                                    outputs are computed; NULL: there is none */
     int begun;                  /* this one was the `next` of a pass */
+    int two;                    /* for fli_cuda_pass_at_once */
     int bytes;                  /* fli_cuda_fc_link_bytes_fits: `next`, which may have no lanes, is in no x */
 } fli_cuda_pass;
 
@@ -84,7 +85,8 @@ typedef struct {
 void fli_cuda_pass_gather(const fli_cuda_pass *p);
 void *fli_cuda_pass_forward(const fli_cuda_pass *p);
 void fli_cuda_pass_backward(const fli_cuda_pass *p, int add);
-/* All of that up and down, with the losses of labelled rows, where fli_cuda_fc_tail_fits the last layer. */
+/* All of that up and down, with the losses of labelled rows, where fli_cuda_fc_tail_fits the last layer; `two`:
+ * fli_cuda_fc_tail_two_fits the last two, neither of which is the first. */
 void fli_cuda_pass_at_once(const fli_cuda_pass *p, int add);
 
 fli_cuda_loss fli_cuda_loss_of(const fli_engine_net *n, const fli_cuda_data *data, const fli_semi *semi);

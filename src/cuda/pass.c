@@ -80,10 +80,14 @@ void fli_cuda_pass_backward(const fli_cuda_pass *p, int add)
 
 void fli_cuda_pass_at_once(const fli_cuda_pass *p, int add)
 {
-    size_t last = p->net->depth - 1;
-    const fli_cuda_stage *t = &p->net->stage[last];
-    void *error = last > p->net->first ? p->sweep->error[last & 1] : NULL;
-    for (size_t l = p->begun ? 1 : 0; l < last; l++) forward(p, l);
-    fli_cuda_fc_tail(p->stream, t->layer, &p->loss, &p->batch, input_of(p, last), t->masked, error, add);
-    if (last > p->net->first) down(p, last - 1, error, add);
+    size_t last = p->net->depth - 1, top = p->two ? last - 1 : last;
+    const fli_cuda_stage *t = &p->net->stage[top], *end = &p->net->stage[last];
+    void *error = top > p->net->first ? p->sweep->error[top & 1] : NULL;
+    for (size_t l = p->begun ? 1 : 0; l < top; l++) forward(p, l);
+    if (p->two)
+        fli_cuda_fc_tail_two(p->stream, p->net->type, t->layer, end->layer, &p->loss, &p->batch, input_of(p, top),
+                             t->masked, error, add);
+    else
+        fli_cuda_fc_tail(p->stream, t->layer, &p->loss, &p->batch, input_of(p, top), t->masked, error, add);
+    if (top > p->net->first) down(p, top - 1, error, add);
 }

@@ -4,8 +4,11 @@
  *
  * Its time is one of waiting, not of computing. So whatever is read from far is asked for at the beginning. Loops are
  * not unrolled, because instructions that are met once come from far, too. Products are made on tensor cores, in single
- * precision also for tf32: mma.cuh says which thread holds what, g and t are its words. */
+ * precision also for tf32: mma.cuh says which thread holds what, g and t are its words.
+ *
+ * Where there are many lanes the layer below it comes along, tail_two. */
 #include "cuda/dense_product.cuh"
+#include "cuda/tail_middle.cuh"
 #include "cuda/update.cuh"
 
 #include <math.h>
@@ -172,8 +175,21 @@ __device__ __forceinline__ void row_error(const layout &y, const shared &s, uint
         e[c] = c < classes ? (e[c] * inverse - (float)(c == s.label[number])) * factor : 0;
 }
 
-/* below = E W: a warp has 16 rows, and of the inputs every so many eight. */
-__device__ __forceinline__ void errors_below(const layout &y, const shared &s, uint32_t count, int masked, float *below)
+/* From inputs to the errors of all rows. */
+__device__ __forceinline__ void logit_errors(const layout &y, const shared &s, uint32_t count, float factor)
+{
+    outputs(y, s);
+    __syncthreads();
+#pragma unroll 1
+    for (uint32_t row = threadIdx.x / PARTY; row < up(y.high, THREADS / PARTY); row += THREADS / PARTY)
+        row_error(y, s, row, count, factor);
+    __syncthreads();
+}
+
+/* below = E W, whose rows are `stride` apart: a warp has 16 rows, and of the inputs every so many eight. It may take
+ * the place of the inputs. */
+__device__ __forceinline__ void errors_below(const layout &y, const shared &s, uint32_t count, int masked, float *below,
+                                             uint32_t stride)
 {
     const uint32_t tiles = y.high / 16, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
 #pragma unroll 1
@@ -189,7 +205,7 @@ __device__ __forceinline__ void errors_below(const layout &y, const shared &s, u
         for (uint32_t i = 0; i < 4; i++) {
             const uint32_t r = row + i / 2 * 8, k = k0 + 2 * t + i % 2;
             if (r < count && k < y.inputs)
-                below[(size_t)r * y.inputs + k] = masked && !(s.in[r * y.wide + k] > 0) ? 0 : d.total(i);
+                below[(size_t)r * stride + k] = masked && !(s.in[r * y.wide + k] > 0) ? 0 : d.total(i);
         }
     }
 }
@@ -262,15 +278,72 @@ __global__ void __launch_bounds__(THREADS) tail(fli_cuda_batch b, fc_layer l, la
     const float factor = (float)(1 / (double)fli_cuda_drawn(lane->n, lane->size, b.step));
     fli_async_wait<0>();
     __syncthreads();
-    outputs(y, s);
-    __syncthreads();
-#pragma unroll 1
-    for (uint32_t row = threadIdx.x / PARTY; row < up(y.high, THREADS / PARTY); row += THREADS / PARTY)
-        row_error(y, s, row, count, factor);
-    __syncthreads();
-    if (below) errors_below(y, s, count, masked, below + first);
+    logit_errors(y, s, count, factor);
+    if (below) errors_below(y, s, count, masked, below + first, y.inputs);
     step(y, s, u, l.weight);
     if (l.biased) bias_step(y, s, u, l.bias);
+}
+
+/* The same with layer m below it: `in` and `below` are those of m, masked says whether `below` is. */
+template <int SPLIT, int KT>
+__global__ void __launch_bounds__(THREADS)
+    tail_two(fli_cuda_batch b, fc_layer m, fc_layer l, layout y, const int32_t *labels, const float *in, int masked,
+             float *below, int add)
+{
+    typedef middle_cut<KT> C;
+    FLI_DYNAMIC(bytes);
+    const fli_cuda_lane *lane = &b.lane[blockIdx.x];
+    const uint32_t count = fli_cuda_rows(lane, &b);
+    const size_t first = (size_t)blockIdx.x * b.room * m.inputs;
+    float *x = (float *)bytes;
+    const shared s = shared_of(y, x + C::ROWS * C::X_STRIDE);
+    layout of_x = y;
+    of_x.inputs = m.inputs;
+    fli_update<float> u;
+    u.init(lane, b.step, add);
+    fli_overlap();
+    bring(x, in + first, count, C::ROWS, of_x);
+    bring(s.weight, u.z + l.weight, y.classes, y.deep, y);
+    fli_async_commit();
+    bring_rest(y, s, b, lane, labels, l.biased ? u.z + l.bias : NULL, count);
+    for (uint32_t i = C::ROWS * y.wide + threadIdx.x; i < y.high * y.wide; i += THREADS) s.in[i] = 0;
+    const float factor = (float)(1 / (double)fli_cuda_drawn(lane->n, lane->size, b.step));
+    fli_async_wait<0>();
+    __syncthreads();
+    middle_forward<SPLIT, C>(m, u.z, x, count, s.in);
+    __syncthreads();
+    logit_errors(y, s, count, factor);
+    step(y, s, u, l.weight);
+    if (l.biased) bias_step(y, s, u, l.bias);
+    __syncthreads();
+    errors_below(y, s, count, m.relu, s.in, y.wide);
+    __syncthreads();
+    if (below) middle_back<SPLIT, C>(m, u.z, x, s.in, count, masked, below + first);
+    __syncthreads();
+    middle_step<SPLIT, C>(m, u, x, s.in);
+    middle_bias<C>(m, u, s.in);
+}
+
+template <int SPLIT, int KT>
+void launch_two(fli_stream s, const fc_layer &m, const fc_layer &l, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+                const float *in, int masked, float *below, int add)
+{
+    typedef middle_cut<KT> C;
+    layout y = layout_of(l, C::ROWS);
+    y.wide = C::E_STRIDE;
+    auto kernel = tail_two<SPLIT, KT>;
+    FLI_LAUNCH_EARLY(s, kernel, dim3(b->lanes), dim3(THREADS), bytes_of(y) + 4 * C::ROWS * C::X_STRIDE, *b, m, l, y,
+                     loss->label, in, masked, below, add);
+}
+
+template <int SPLIT>
+void two(fli_stream s, const fc_layer &m, const fc_layer &l, const fli_cuda_loss *loss, const fli_cuda_batch *b,
+         const float *in, int masked, float *below, int add)
+{
+    if (b->most <= middle_cut<4>::ROWS || b->room <= middle_cut<4>::ROWS)
+        launch_two<SPLIT, 4>(s, m, l, loss, b, in, masked, below, add);
+    else
+        launch_two<SPLIT, 7>(s, m, l, loss, b, in, masked, below, add);
 }
 
 } // namespace
@@ -291,4 +364,24 @@ extern "C" void fli_cuda_fc_tail(fli_stream s, const fli_net_layer *l, const fli
     const layout y = layout_of(of, b->most < b->room ? b->most : b->room);
     FLI_LAUNCH_EARLY(s, tail, dim3(b->lanes), dim3(THREADS), bytes_of(y), *b, of, y, loss->label, (const float *)in,
                      masked, (float *)below, add);
+}
+
+extern "C" int fli_cuda_fc_tail_two_fits(fli_cuda_type type, const fli_net_layer *m, const fli_net_layer *l,
+                                         const fli_cuda_loss *loss, uint32_t rows)
+{
+    typedef middle_cut<7> C;
+    if (m->kind != FLI_NET_FC || rows > C::ROWS || !fli_cuda_fc_tail_fits(type, l, loss, rows)) return 0;
+    if (fli_net_in(m) > C::MOST || fli_net_out(m) > C::MOST || fli_net_in(m) % 4 || m->weight % 4) return 0;
+    layout y = layout_of(fc_layer_of(l), C::ROWS);
+    y.wide = C::E_STRIDE;
+    return bytes_of(y) + 4 * C::ROWS * C::X_STRIDE <= MEMORY_MOST;
+}
+
+extern "C" void fli_cuda_fc_tail_two(fli_stream s, fli_cuda_type type, const fli_net_layer *m, const fli_net_layer *l,
+                                     const fli_cuda_loss *loss, const fli_cuda_batch *b, const void *in, int masked,
+                                     void *below, int add)
+{
+    const fc_layer of_m = fc_layer_of(m), of_l = fc_layer_of(l);
+    if (type == FLI_CUDA_F32) return two<1>(s, of_m, of_l, loss, b, (const float *)in, masked, (float *)below, add);
+    two<0>(s, of_m, of_l, loss, b, (const float *)in, masked, (float *)below, add);
 }

@@ -16,6 +16,7 @@ typedef struct {
     void (*whole)(fli_stream, fli_cuda_type, const fli_network *, const fli_cuda_data *, const fli_cuda_lane *,
                   uint32_t lanes, uint32_t batch);
     int tail;  /* the last layer and the losses in one kernel, */
+    int two;   /* the layer below them, too, */
     int link;  /* and the first layer's step and its next outputs, */
     int bytes; /* of samples where they are stored */
     /* there: */
@@ -240,6 +241,7 @@ static void train_lanes(const block *b, size_t lanes, const fli_cuda_data *data,
         .sweep = &b->sweep,
         .stream = stream,
         .bytes = b->bytes,
+        .two = b->two,
         .batch = {.most = b->rows, .room = b->room, .augment = data->augment, .crowd = (uint32_t)b->turns->lanes},
         .loss = fli_cuda_loss_of(b->net, data, b->turns->semi)};
     p.batch.lanes = (uint32_t)lanes;
@@ -253,6 +255,9 @@ static void train_lanes(const block *b, size_t lanes, const fli_cuda_data *data,
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------------- */
+
+/* A lane of fli_cuda_fc_tail_two has one processor alone. */
+enum { TWO_LANES = 40 };
 
 /* What the lanes of a call have in common. `batch`: the largest mini-batch. */
 static block block_of(fli_engine_net *n, const fli_engine_turns *turns, const fli_cuda_data *data, size_t *batch)
@@ -275,6 +280,9 @@ static block block_of(fli_engine_net *n, const fli_engine_turns *turns, const fl
     b.room = fli_cuda_room(b.rows);
     fli_cuda_loss loss = fli_cuda_loss_of(n, data, turns->semi);
     b.tail = plain && fli_cuda_fc_tail_fits(n->type, n->stage[n->depth - 1].layer, &loss, b.rows);
+    b.two =
+        b.tail && n->depth > 2 && turns->lanes >= TWO_LANES &&
+        fli_cuda_fc_tail_two_fits(n->type, n->stage[n->depth - 2].layer, n->stage[n->depth - 1].layer, &loss, b.rows);
     b.link = b.tail && !b.split && n->depth > 1 && fli_cuda_fc_link_fits(n->type, n->stage[0].layer, b.rows);
     b.bytes = b.link && fli_cuda_fc_link_bytes_fits(n->type, n->stage[0].layer, data, b.rows);
     return b;

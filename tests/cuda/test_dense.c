@@ -458,6 +458,123 @@ static void test_tail(void **state)
         check_tail(c, i % 2);
     }
 }
+/* ---- the last two layers at once ---- */
+
+typedef struct {
+    fli_cuda_type type;
+    uint32_t rows, inputs, units, classes;
+    int terms, masked, gradient;
+} pair;
+
+enum { PAIR_LANES = 2, PAIR_VECTORS = 4 };
+
+/* Lanes of a pair of layers, and what comes out: the same numbers whenever it is made. */
+typedef struct {
+    fli_net_layer m, l;
+    size_t parameters;
+    float *v[PAIR_LANES][PAIR_VECTORS], *in, *h, *error, *below;
+    fli_cuda_lane *lanes;
+    fli_cuda_batch batch;
+} pair_run;
+
+static float *random_floats(size_t n)
+{
+    float *here_ = malloc(n * sizeof *here_), *p;
+    for (size_t i = 0; i < n; i++) here_[i] = (float)any();
+    p = there(n * sizeof *here_, here_);
+    free(here_);
+    return p;
+}
+
+static void pair_set(const pair *c, const uint32_t *order, pair_run *r)
+{
+    const uint32_t room = (c->rows + 7) / 8 * 8;
+    fli_cuda_lane lane[PAIR_LANES];
+    *r = (pair_run){.m = {.kind = FLI_NET_FC, .relu = c->masked, .weight = 4, .biased = 1}, .l = {.kind = FLI_NET_FC}};
+    r->m.in[0] = c->inputs, r->m.out[0] = r->l.in[0] = c->units, r->l.out[0] = c->classes;
+    r->m.in[1] = r->m.in[2] = r->m.out[1] = r->m.out[2] = 1;
+    r->l.in[1] = r->l.in[2] = r->l.out[1] = r->l.out[2] = 1;
+    r->m.bias = 4 + (size_t)c->inputs * c->units;
+    r->l.weight = r->m.bias + c->units, r->l.biased = c->terms;
+    r->l.bias = r->l.weight + (size_t)c->units * c->classes;
+    r->parameters = r->l.bias + c->classes;
+    seed = 17;
+    for (uint32_t l = 0; l < PAIR_LANES; l++) {
+        for (int v = 0; v < PAIR_VECTORS; v++) r->v[l][v] = random_floats(r->parameters);
+        lane[l] = (fli_cuda_lane){.z = r->v[l][0], .lr = 0.1, .wd = 0.03, .rho = 0.7, .momentum = 0.9, .steps = 2};
+        if (c->terms) lane[l].term = r->v[l][1], lane[l].times = -0.6, lane[l].buffer = r->v[l][2];
+        if (c->gradient) lane[l].gradient = r->v[l][3];
+        lane[l].n = lane[l].size = c->rows - l;
+        lane[l].order = order;
+    }
+    r->in = random_floats(PAIR_LANES * room * c->inputs);
+    r->h = random_floats(PAIR_LANES * room * c->units);
+    r->error = random_floats(PAIR_LANES * room * c->units);
+    r->below = random_floats(PAIR_LANES * room * c->inputs);
+    r->lanes = there(sizeof lane, lane);
+    r->batch = (fli_cuda_batch){.lane = r->lanes, .lanes = PAIR_LANES, .most = c->rows, .room = room};
+}
+static void pair_unset(pair_run *r)
+{
+    for (uint32_t l = 0; l < PAIR_LANES; l++)
+        for (int v = 0; v < PAIR_VECTORS; v++) fli_cuda_release(r->v[l][v]);
+    void *all[] = {r->in, r->h, r->error, r->below, r->lanes};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) fli_cuda_release(all[i]);
+}
+
+static void alike(const pair *c, const float *a, const float *b, size_t n, const char *what)
+{
+    float *x = malloc(2 * n * sizeof *x), *y = x + n;
+    here(n * sizeof *x, a, x);
+    here(n * sizeof *y, b, y);
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs(x[i] - y[i]) <= (c->type == FLI_CUDA_TF32 ? 4e-3 : 2e-6) * (1 + fabs(y[i]))))
+            fail_msg("%s %zu of %u-%u-%u: %g, not %g", what, i, c->inputs, c->units, c->classes, x[i], y[i]);
+    free(x);
+}
+
+/* Against the same one by one. */
+static void check_pair(pair c)
+{
+    int32_t label[64];
+    uint32_t order[64];
+    pair_run a, b;
+    for (uint32_t i = 0; i < 64; i++) label[i] = (int32_t)(i * 5 % c.classes), order[i] = 63 - i;
+    void *order_at = there(sizeof order, order), *label_at = there(sizeof label, label);
+    fli_cuda_loss loss = {.loss = FLI_NET_SOFTMAX, .classes = c.classes, .label = label_at};
+    pair_set(&c, order_at, &a);
+    pair_set(&c, order_at, &b);
+    assert_true(fli_cuda_fc_tail_two_fits(c.type, &a.m, &a.l, &loss, c.rows));
+    fli_cuda_fc_tail_two(stream(), c.type, &a.m, &a.l, &loss, &a.batch, a.in, c.masked, a.below, c.gradient);
+    fli_cuda_fc_forward(stream(), c.type, &b.m, &b.batch, b.in, b.h);
+    fli_cuda_fc_tail(stream(), &b.l, &loss, &b.batch, b.h, c.masked, b.error, c.gradient);
+    fli_cuda_fc_backward(stream(), c.type, &b.m, &b.batch, b.error, c.masked ? b.in : NULL, b.below);
+    fli_cuda_fc_step(stream(), c.type, &b.m, &b.batch, b.error, b.in, c.gradient);
+    for (uint32_t l = 0; l < PAIR_LANES; l++)
+        for (int v = 0; v < PAIR_VECTORS; v++) alike(&c, a.v[l][v], b.v[l][v], a.parameters, "vector");
+    alike(&c, a.below, b.below, PAIR_LANES * a.batch.room * c.inputs, "error below");
+    pair_unset(&a);
+    pair_unset(&b);
+    fli_cuda_release(order_at);
+    fli_cuda_release(label_at);
+}
+
+static void test_tail_two(void **state)
+{
+    (void)state;
+    static const pair cases[] = {{FLI_CUDA_F32, 50, 200, 200, 10, 0, 1, 0}, {FLI_CUDA_TF32, 50, 200, 200, 10, 1, 1, 0},
+                                 {FLI_CUDA_F32, 10, 36, 23, 3, 1, 1, 0},    {FLI_CUDA_F32, 33, 240, 40, 24, 1, 0, 0},
+                                 {FLI_CUDA_TF32, 56, 44, 240, 17, 0, 1, 0}, {FLI_CUDA_F32, 32, 100, 61, 10, 0, 1, 1},
+                                 {FLI_CUDA_F32, 20, 132, 129, 20, 1, 1, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_pair(cases[i]);
+    for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) {
+        fli_emulated_order(o);
+        check_pair(cases[2]);
+        check_pair(cases[3]);
+    }
+    fli_emulated_order(FLI_ORDER_FORWARD);
+}
+
 static void test_tail_fits(void **state)
 {
     (void)state;
@@ -544,9 +661,9 @@ static void test_orders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_cuts),      cmocka_unit_test(test_terms),
-        cmocka_unit_test(test_nan),    cmocka_unit_test(test_link),      cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_tail),   cmocka_unit_test(test_tail_fits),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_cuts),     cmocka_unit_test(test_terms),
+        cmocka_unit_test(test_nan),    cmocka_unit_test(test_link),     cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_tail),   cmocka_unit_test(test_tail_two), cmocka_unit_test(test_tail_fits),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }
