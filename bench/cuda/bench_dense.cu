@@ -279,16 +279,24 @@ static void bench_tail(problem *p, fli_cuda_type t)
     line(p, t, "tail", us, 0, 2);
 }
 
-/* Steps of whole networks, layers one after the other, without gathering samples. linked: 2: with bytes. */
+/* Steps of whole networks, layers one after the other, without gathering samples. linked: 2: with bytes, 3: and the
+ * last two layers at once. */
 static void bench_network(cudaStream_t s, fli_cuda_type t, uint32_t lanes, int middle, int linked)
 {
-    static const char *const name[] = {"", ", linked", ", linked, bytes"};
+    static const char *const name[] = {"", ", linked", ", linked, bytes", ", linked, bytes, last two at once"};
     problem a = problem_new(s, 784, 200, lanes, 50), m = problem_new(s, 200, 200, lanes, 50);
     problem z = problem_new(s, 200, 10, lanes, 50);
+    problem both = problem_new(s, 200, 220, lanes, 50);
+    fli_net_layer top = z.l;
+    top.weight = m.l.bias + 200, top.bias = top.weight + 2000;
     fli_cuda_loss loss = {FLI_NET_SOFTMAX, 10, z.label, 0, 0};
     const fli_cuda_data d = bytes_of(&a);
     double us = timed(s, [&] {
         if (!linked) fli_cuda_fc_forward(s, t, &a.l, &a.batch, a.in, middle ? m.in : z.in);
+        if (middle && linked == 3) {
+            fli_cuda_fc_tail_two(s, t, &m.l, &top, &loss, &both.batch, m.in, 1, m.below, 0);
+            return fli_cuda_fc_link_bytes(s, t, &a.l, &a.batch, &a.batch, &d, m.below, m.in);
+        }
         if (middle) fli_cuda_fc_forward(s, t, &m.l, &m.batch, m.in, z.in);
         fli_cuda_fc_tail(s, &z.l, &loss, &z.batch, z.in, 1, z.below, 0);
         if (middle) {
@@ -296,7 +304,7 @@ static void bench_network(cudaStream_t s, fli_cuda_type t, uint32_t lanes, int m
             fli_cuda_fc_step(s, t, &m.l, &m.batch, z.below, m.in, 0);
         }
         const float *error = middle ? m.below : z.below;
-        if (linked == 2)
+        if (linked >= 2)
             fli_cuda_fc_link_bytes(s, t, &a.l, &a.batch, &a.batch, &d, error, middle ? m.in : z.in);
         else if (linked)
             fli_cuda_fc_link(s, t, &a.l, &a.batch, &a.batch, error, a.in, a.in, middle ? m.in : z.in);
@@ -306,7 +314,7 @@ static void bench_network(cudaStream_t s, fli_cuda_type t, uint32_t lanes, int m
     printf("%4u lanes  50 rows 784-200%s-10 %s all but gathering%s: %8.2f us %7.3f us/lane\n", lanes,
            middle ? "-200" : "", type_name(t), name[linked], us, us / lanes);
     MUST(cudaFree((void *)d.x));
-    problem_free(&a), problem_free(&m), problem_free(&z);
+    problem_free(&a), problem_free(&m), problem_free(&z), problem_free(&both);
 }
 
 static void bench_layer(cudaStream_t s, size_t in, size_t out, uint32_t lanes, uint32_t rows, int cuts)
@@ -333,7 +341,7 @@ int main()
     bench_layer(s, 784, 200, 100, 10, 0);
     for (uint32_t lanes = 10; lanes <= 100; lanes *= 10)
         for (int t = FLI_CUDA_F32; t <= FLI_CUDA_TF32; t++)
-            for (int i = 0; i < 6; i++) bench_network(s, (fli_cuda_type)t, lanes, i % 2, i / 2);
+            for (int i = 0; i < 8; i++) bench_network(s, (fli_cuda_type)t, lanes, i % 2, i / 2);
     MUST(cudaDeviceSynchronize());
     return 0;
 }

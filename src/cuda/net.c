@@ -5,6 +5,7 @@
 
 enum { LEAST_PIECE = 256, MOST_PIECE = 2048, ROOM_STEP = 8 };
 enum { MOST_LANES = 32768 };             /* kernels number lanes in a dimension of the grid that ends at 65535 */
+enum { MANY_LANES = 40 };                /* of an H200 with 132 processors */
 #define PIECE_BYTES (16.0 * 1024 * 1024) /* that a lane's activations and errors should stay below */
 
 /* ---- stages -------------------------------------------------------------------------------------------- */
@@ -45,6 +46,7 @@ static void plan(fli_engine_net *n)
     rows = rows > MOST_PIECE ? MOST_PIECE : rows < LEAST_PIECE ? LEAST_PIECE : rows;
     n->piece = (uint32_t)rows / ROOM_STEP * ROOM_STEP;
     n->block = MOST_LANES;
+    n->many = MANY_LANES;
 }
 
 fl_status fli_cuda_net_new(fli_engine *e, fl_ctx *ctx, const fli_model *m, int tf32, fli_engine_net **out)

@@ -36,6 +36,7 @@ struct fli_engine_net {
     fli_cuda_stage stage[FLI_NET_LAYERS_MAX];
     uint32_t piece; /* rows of a lane that are computed at a time, at most */
     size_t block;   /* lanes at a time, at most */
+    size_t many;    /* lanes from which on one block of threads for each keeps the device busy */
     fli_depot work; /* of the block under way */
     fli_depot sums; /* of a whole look */
     /* memory here for tables of a block, which grows */

@@ -256,9 +256,6 @@ static void train_lanes(const block *b, size_t lanes, const fli_cuda_data *data,
 
 /* ---- blocks -------------------------------------------------------------------------------------------- */
 
-/* A lane of fli_cuda_fc_tail_two has one processor alone. */
-enum { TWO_LANES = 40 };
-
 /* What the lanes of a call have in common. `batch`: the largest mini-batch. */
 static block block_of(fli_engine_net *n, const fli_engine_turns *turns, const fli_cuda_data *data, size_t *batch)
 {
@@ -281,7 +278,7 @@ static block block_of(fli_engine_net *n, const fli_engine_turns *turns, const fl
     fli_cuda_loss loss = fli_cuda_loss_of(n, data, turns->semi);
     b.tail = plain && fli_cuda_fc_tail_fits(n->type, n->stage[n->depth - 1].layer, &loss, b.rows);
     b.two =
-        b.tail && n->depth > 2 && turns->lanes >= TWO_LANES &&
+        b.tail && n->depth > 2 && turns->lanes >= n->many &&
         fli_cuda_fc_tail_two_fits(n->type, n->stage[n->depth - 2].layer, n->stage[n->depth - 1].layer, &loss, b.rows);
     b.link = b.tail && !b.split && n->depth > 1 && fli_cuda_fc_link_fits(n->type, n->stage[0].layer, b.rows);
     b.bytes = b.link && fli_cuda_fc_link_bytes_fits(n->type, n->stage[0].layer, data, b.rows);

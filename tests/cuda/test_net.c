@@ -47,7 +47,8 @@ typedef struct {
     const fli_ops *ops;
     int tf32;
     uint32_t piece;
-    size_t block;
+    size_t block, many;
+    int bytes; /* samples are stored as bytes */
 } way;
 
 typedef struct {
@@ -55,12 +56,21 @@ typedef struct {
     fli_arena arena;
     fli_rng rng;
     const fli_ops *ops;
-    double tolerance;
+    double tolerance, small; /* small: vectors are smaller by this, so that wide layers do not run away */
     fli_semi semi;
     fli_model *m;
     fli_dataset *ds;
     side side[SIDES];
 } stage;
+
+static void make_bytes(stage *s, const net_case *c)
+{
+    size_t dim = c->shape[0] * c->shape[1] * c->shape[2];
+    assert_ok(s->ctx, fli_dataset_new(s->ctx, FLI_X_U8, SAMPLES, dim, c->classes, &s->ds));
+    memcpy(s->ds->shape, c->shape, sizeof s->ds->shape);
+    for (size_t i = 0; i < SAMPLES; i++) s->ds->label[i] = (int32_t)fli_rng_below(&s->rng, c->classes);
+    for (size_t i = 0; i < SAMPLES * dim; i++) ((uint8_t *)s->ds->x)[i] = (uint8_t)fli_rng_below(&s->rng, 3);
+}
 
 static void make_data(stage *s, const net_case *c)
 {
@@ -97,13 +107,14 @@ static void stage_up(stage *s, fl_ctx *ctx, const net_case *c, const way *w)
     const fli_model_desc *d = model_named(c->model);
     *s = (stage){.ctx = ctx,
                  .ops = w->ops,
+                 .small = w->many ? 0.15 : 1,
                  .tolerance = w->ops->size == 8 ? 1e-12
                               : w->tf32         ? 1e-2
                                                 : 1e-5,
                  .semi = {.labels = FLI_SEMI_CLOSED_FORM, .alpha_p = 0.7, .alpha_r = 0.3}};
     fli_arena_init(&s->arena, ctx);
     fli_rng_init(&s->rng, 1, FLI_RNG_TEST, 0, 0);
-    (c->augment ? make_images : make_data)(s, c);
+    (c->augment ? make_images : w->bytes ? make_bytes : make_data)(s, c);
     const void *params = bound(ctx, &s->arena, d->keys, d->params_size, c->params);
     assert_ok(ctx, fli_model_new_for(ctx, d, params, w->ops, c->shape, c->classes, 0, &s->m));
     if (c->semi) assert_ok(ctx, fli_model_use_semi(ctx, s->m, &s->semi));
@@ -115,6 +126,7 @@ static void stage_up(stage *s, fl_ctx *ctx, const net_case *c, const way *w)
     }
     if (w->piece) s->side[GPU].net->piece = w->piece;
     if (w->block) s->side[GPU].net->block = w->block;
+    if (w->many) s->side[GPU].net->many = w->many;
 }
 
 static void stage_down(stage *s)
@@ -149,7 +161,7 @@ static void *random_reals(stage *s, size_t n, double scale)
 static vector random_vector(stage *s, double scale)
 {
     size_t bytes = fli_bytes(&s->m->space);
-    void *plain = random_reals(s, s->m->space.n, scale);
+    void *plain = random_reals(s, s->m->space.n, scale * s->small);
     vector v;
     for (size_t i = 0; i < SIDES; i++) {
         fli_engine *e = s->side[i].engine;
@@ -417,6 +429,14 @@ static void tf32_is_close(void **state)
     check_case(((fixture *)*state)->ctx, &cases[5], (way){&fli_ops_f32, .tf32 = 1});
 }
 
+/* Too large for whole turns in one kernel; as if there were many lanes, by whose number kernels are chosen. */
+static void many_are_the_same(void **state)
+{
+    static const net_case deep = {"mlp", "hidden=[64,200,180]", {1, 1, 160}, 4, 0};
+    for (int bytes = 0; bytes < 2; bytes++)
+        check_case(((fixture *)*state)->ctx, &deep, (way){&fli_ops_f32, .many = 1, .bytes = bytes});
+}
+
 /* Eight rows at a time: one kind ends, and the other begins, within a piece. Three lanes: some are done before others
  * begin. */
 static void pieces_are_the_same(void **state)
@@ -480,6 +500,7 @@ int main(void)
         FIXTURE_TEST(f64_is_the_same),
         FIXTURE_TEST(f32_is_the_same),
         FIXTURE_TEST(tf32_is_close),
+        FIXTURE_TEST(many_are_the_same),
         FIXTURE_TEST(pieces_are_the_same),
         FIXTURE_TEST(blocks_have_the_same_bits),
         FIXTURE_TEST(unknown_models_are_refused),
