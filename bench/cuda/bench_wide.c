@@ -18,7 +18,7 @@ static void measure(fli_stream s, const char *name, const size_t *size, size_t d
         for (uint32_t cluster = 2; cluster <= 8; cluster++)
             for (size_t w = 0; w < 2; w++)
                 for (size_t k = 0; k < sizeof many / sizeof *many; k++) {
-                    fli_cuda_wide_force(cluster, warps[w], 0);
+                    fli_cuda_wide_force(cluster, warps[w]);
                     if (!fli_cuda_wide_fits(type, &p.net, &p.data, BATCH, 1)) continue;
                     printf("%-24s %s clusters of %u, %2u warps", name, type == FLI_CUDA_F32 ? "fp32" : "tf32", cluster,
                            warps[w]);

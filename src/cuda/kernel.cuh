@@ -1,8 +1,8 @@
 /* What kernels are written with. Where nvcc compiles them this is CUDA itself. Elsewhere (tests/cuda/emulate.h) a C++
  * compiler does, and a block's threads take turns on one processor: slow, but the same code, so that what it computes
  * can be tested where there is no GPU. Kernels therefore use what is named here and in emulate.h, and nothing else:
- * threadIdx, blockIdx, blockDim, gridDim, __syncthreads, __syncwarp, __shfl_*_sync, atomicExch, __threadfence, the
- * calls below and those of mma.cuh. */
+ * threadIdx, blockIdx, blockDim, gridDim, __syncthreads, __syncwarp, __shfl_*_sync, atomicExch, the calls below
+ * and those of mma.cuh. */
 #ifndef FLI_CUDA_KERNEL_CUH
 #define FLI_CUDA_KERNEL_CUH
 
@@ -75,24 +75,6 @@ static inline void fli_launch_cluster(fli_stream stream, void (*kernel)(P...), d
 }
 #define FLI_LAUNCH_CLUSTER(stream, kernel, grid, block, bytes, cluster, ...)                                           \
     fli_launch_cluster((stream), (kernel), (grid), (block), (bytes), (cluster), __VA_ARGS__)
-/* How many of these clusters the device in use runs at a time, if it has nothing else to do; 0: that is not known. */
-template <class... P>
-static inline unsigned fli_clusters_at_a_time(void (*kernel)(P...), unsigned block, size_t bytes, unsigned cluster)
-{
-    int count = 0;
-    cudaLaunchAttribute size = {};
-    cudaLaunchConfig_t how = {};
-    size.id = cudaLaunchAttributeClusterDimension;
-    size.val.clusterDim.x = cluster;
-    size.val.clusterDim.y = size.val.clusterDim.z = 1;
-    how.gridDim = cluster;
-    how.blockDim = block;
-    how.dynamicSmemBytes = bytes;
-    how.attrs = &size;
-    how.numAttrs = 1;
-    cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    return cudaOccupancyMaxActiveClusters(&count, kernel, &how) == cudaSuccess && count > 0 ? (unsigned)count : 0;
-}
 /* Blocks that a cluster can have on the device in use; 0: there are no clusters. */
 static inline unsigned fli_cluster_limit()
 {

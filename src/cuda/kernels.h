@@ -40,7 +40,6 @@ typedef struct {
     uint32_t steps;
     uint32_t key[2], round, client; /* of the turn's random stream: for augmentation */
     double mix;                     /* pairs: the share of the own model */
-    uint32_t taken;                 /* 0; wide.cu has notes here while it computes */
 } fli_cuda_lane;
 
 /* Mini-batch `step` of the first `lanes` lanes; of its rows, plain and rest ones in one list, those from `first` on, at
@@ -254,9 +253,8 @@ int fli_cuda_wide_fits(fli_cuda_type type, const fli_network *net, const fli_cud
                        uint32_t lanes);
 void fli_cuda_wide_turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
                          const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch);
-/* For tests and measurements: clusters of so many blocks, blocks of so many warps (8 or 16), so many clusters for all
- * lanes; 0: as it thinks best. */
-void fli_cuda_wide_force(uint32_t cluster, uint32_t warps, uint32_t clusters);
+/* For tests and measurements: clusters of so many blocks, blocks of so many warps (8 or 16); 0: as it thinks best. */
+void fli_cuda_wide_force(uint32_t cluster, uint32_t warps);
 
 #ifdef __cplusplus
 }

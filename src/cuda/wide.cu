@@ -6,10 +6,7 @@
  * - with two hidden layers, the activations of the first, and at the way back their part of its errors.
  *
  * They read it from each other's shared memory, behind a barrier of the cluster. Nobody writes there before the next
- * one, which is why parts of logits, where there may be one in a step, have two places in turn.
- *
- * Where there are more lanes than clusters that run at a time, lanes would come in waves, the last of them mostly idle.
- * So all clusters get the same number of steps, and some turns are cut in two: wide_share says how. */
+ * one, which is why parts of logits, where there may be one in a step, have two places in turn. */
 #include "cuda/wide_top.cuh"
 
 namespace
@@ -320,32 +317,30 @@ static __device__ __forceinline__ void step_first(const wide_plan &p, const wide
     }
 }
 
-/* The numbers of the samples of two steps, n and `next` of them; then the samples of the first. */
+/* The numbers of the samples of the first two steps, n and `next` of them; then the first ones. */
 static __device__ __forceinline__ void fetch_first(const wide_plan &p, const fli_cuda_data &data,
-                                                   const fli_cuda_lane &lane, uint32_t step, uint32_t n, uint32_t next,
+                                                   const fli_cuda_lane &lane, uint32_t n, uint32_t next,
                                                    unsigned char *memory)
 {
-    fetch_ids(p, lane, step, n, memory);
-    fetch_ids(p, lane, step + 1, next, memory);
+    fetch_ids(p, lane, 0, n, memory);
+    fetch_ids(p, lane, 1, next, memory);
     fli_async_commit();
     fli_async_wait<0>();
     __syncthreads();
-    fetch_labels(p, data, step, n, memory);
+    fetch_labels(p, data, 0, n, memory);
     for (uint32_t c = threadIdx.x / WARP; c < p.layer[0].chunks; c += blockDim.x / WARP)
-        fetch_chunk(p, data, step, n, c, memory);
+        fetch_chunk(p, data, 0, n, c, memory);
     fli_async_commit();
 }
 
-/* Steps from `first` on. */
 template <int HIDDEN, int SPLIT, int NT, int MT, int WARPS>
 static __device__ __forceinline__ void turn(const wide_plan &p, const fli_cuda_data &data, const fli_cuda_lane &lane,
-                                            uint32_t first, unsigned char *memory)
+                                            unsigned char *memory)
 {
     wide_step a = step_of(data, lane);
-    uint32_t at = first % ((lane.n + lane.size - 1) / lane.size) * lane.size;
-    uint32_t next = next_rows(lane, &at), after = next_rows(lane, &at);
-    fetch_first(p, data, lane, first, next, after, memory);
-    for (uint32_t step = first; step < lane.steps; step++) {
+    uint32_t at = 0, next = next_rows(lane, &at), after = next_rows(lane, &at);
+    fetch_first(p, data, lane, next, after, memory);
+    for (uint32_t step = 0; step < lane.steps; step++) {
         a.n = next;
         next = step + 1 < lane.steps ? after : 0;
         after = next_rows(lane, &at);
@@ -361,112 +356,33 @@ static __device__ __forceinline__ void turn(const wide_plan &p, const fli_cuda_d
     fli_cluster_sync(); /* nobody leaves while others read its memory */
 }
 
-/* ---- who takes which steps ------------------------------------------------------------------------------- */
-
-/* Steps of a lane; who takes none is brought to where it starts, which counts as one. */
-static __device__ __forceinline__ uint32_t work_of(const fli_cuda_lane &l) { return l.n && l.steps ? l.steps : 1; }
-
-/* The steps of all lanes in one list, cut into equal parts, one for each cluster. A part is never shorter than the
- * longest turn, so a turn is cut at most once: its end is the end of one part, its beginning the beginning of the next.
- * The cluster that has its beginning takes those steps first, long before the other comes to the rest. Clusters have
- * the parts from the last one on, so that each waits only for one that was launched before it. */
-struct wide_share {
-    uint64_t begin, end, at; /* in the list; at: where `lane` begins */
-    uint32_t lane;
-
-    __device__ __forceinline__ void make(const wide_plan &p, const fli_cuda_lane *lanes, uint32_t count,
-                                         unsigned char *memory)
-    {
-        const uint32_t parts = gridDim.x / p.cluster, part = parts - 1 - blockIdx.x / p.cluster;
-        uint32_t *work = (uint32_t *)memory;
-        uint64_t all = 0, most = 0;
-        lane = part, at = begin = 0, end = work_of(lanes[part]);
-        if (count == parts) return; /* each has one */
-        lane = 0;
-        for (uint32_t l = threadIdx.x; l < count; l += blockDim.x) work[l] = work_of(lanes[l]);
-        __syncthreads();
-#pragma unroll 4
-        for (uint32_t l = 0; l < count; l++) {
-            all += work[l];
-            most = work[l] > most ? work[l] : most;
-        }
-        const uint64_t each = (all + parts - 1) / parts > most ? (all + parts - 1) / parts : most;
-        begin = part * each, end = begin + each;
-        for (; lane < count && at + work[lane] <= begin; lane++) at += work[lane];
-        __syncthreads();
-    }
-    /* Of the steps of `lane` those from *first on, before *steps. */
-    __device__ __forceinline__ void cut(uint32_t *first, uint32_t *steps) const
-    {
-        const uint64_t after = at + *steps;
-        *first = at >= begin && after > end ? (uint32_t)(after - end) : 0;
-        if (at < begin) *steps = (uint32_t)(after - begin);
-    }
-};
-
-/* Another cluster has taken the first steps of a lane, and this one goes on; or the other way round. */
-static __device__ __forceinline__ void await(uint32_t *taken, uint32_t steps)
-{
-    if (!fli_cluster_rank() && !threadIdx.x)
-        while (atomicExch(taken, 0) != steps) continue;
-    __threadfence();
-    fli_cluster_sync();
-}
-static __device__ __forceinline__ void hand_on(uint32_t *taken, uint32_t steps)
-{
-    __threadfence();
-    fli_cluster_sync();
-    __threadfence();
-    if (!fli_cluster_rank() && !threadIdx.x) atomicExch(taken, steps);
-}
-
 template <int HIDDEN, int SPLIT, int NT, int MT, int ACROSS>
 __global__ void __launch_bounds__(WARP *GROUPS *ACROSS, 1)
-    turns(const wide_plan p, const fli_cuda_data data, fli_cuda_lane *lanes, uint32_t count)
+    turns(const wide_plan p, const fli_cuda_data data, const fli_cuda_lane *lanes)
 {
     if (!FLI_CLUSTERS) return;
     FLI_DYNAMIC(memory);
-    wide_share share;
-    share.make(p, lanes, count, memory);
-    for (uint32_t work; share.lane < count && share.at < share.end; share.at += work, share.lane++) {
-        fli_cuda_lane lane = lanes[share.lane];
-        uint32_t *taken = &lanes[share.lane].taken, first, last = work = work_of(lane);
-        const int moves = lane.n && lane.steps;
-        share.cut(&first, &last);
-        lane.steps = last;
-        if (first) await(taken, first);
-        if (first) lane.start = NULL;
-        begin_turn(p, lane, memory);
-        __syncthreads();
-        if (moves) turn<HIDDEN, SPLIT, NT, MT, GROUPS * ACROSS>(p, data, lane, first, memory);
-        __syncthreads();
-        end_turn(p, lane, memory);
-        if (last < work) hand_on(taken, last);
-        __syncthreads();
-    }
+    const fli_cuda_lane lane = lanes[blockIdx.x / p.cluster];
+    begin_turn(p, lane, memory);
+    __syncthreads();
+    if (lane.n && lane.steps) turn<HIDDEN, SPLIT, NT, MT, GROUPS * ACROSS>(p, data, lane, memory);
+    __syncthreads();
+    end_turn(p, lane, memory);
 }
 
-uint32_t forced_cluster, forced_warps, forced_clusters;
-
-template <class KERNEL>
-void launch_kernel(fli_stream s, KERNEL kernel, uint32_t threads, const wide_plan &p, const fli_cuda_data *data,
-                   const fli_cuda_lane *lane, uint32_t lanes)
-{
-    uint32_t parts = forced_clusters ? forced_clusters : fli_clusters_at_a_time(kernel, threads, p.bytes, p.cluster);
-    if (!parts || parts > lanes || lanes > p.bytes / 4) parts = lanes;
-    FLI_LAUNCH_CLUSTER(s, kernel, parts * p.cluster, threads, p.bytes, p.cluster, p, *data, (fli_cuda_lane *)lane,
-                       lanes);
-}
+uint32_t forced_cluster, forced_warps;
 
 template <int HIDDEN, int SPLIT, int NT>
 void launch(fli_stream s, const wide_plan &p, const fli_cuda_data *data, const fli_cuda_lane *lane, uint32_t lanes)
 {
+    auto few = turns<HIDDEN, SPLIT, NT, 1, 2>, eight = turns<HIDDEN, SPLIT, NT, 2, 2>,
+         sixteen = turns<HIDDEN, SPLIT, NT, 1, 4>;
     if (p.batch <= 32)
-        launch_kernel(s, turns<HIDDEN, SPLIT, NT, 1, 2>, 256, p, data, lane, lanes);
+        FLI_LAUNCH_CLUSTER(s, few, lanes * p.cluster, 256, p.bytes, p.cluster, p, *data, lane);
     else if (forced_warps == 16)
-        launch_kernel(s, turns<HIDDEN, SPLIT, NT, 1, 4>, 512, p, data, lane, lanes);
+        FLI_LAUNCH_CLUSTER(s, sixteen, lanes * p.cluster, 512, p.bytes, p.cluster, p, *data, lane);
     else
-        launch_kernel(s, turns<HIDDEN, SPLIT, NT, 2, 2>, 256, p, data, lane, lanes);
+        FLI_LAUNCH_CLUSTER(s, eight, lanes * p.cluster, 256, p.bytes, p.cluster, p, *data, lane);
 }
 
 template <int SPLIT>
@@ -487,11 +403,10 @@ void launch_tiles(fli_stream s, const wide_plan &p, const fli_cuda_data *data, c
 
 } // namespace
 
-void fli_cuda_wide_force(uint32_t cluster, uint32_t warps, uint32_t clusters)
+void fli_cuda_wide_force(uint32_t cluster, uint32_t warps)
 {
     forced_cluster = cluster;
     forced_warps = warps;
-    forced_clusters = clusters;
 }
 
 int fli_cuda_wide_fits(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch,

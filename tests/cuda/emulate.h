@@ -106,7 +106,6 @@ static inline int __syncthreads_and(int p, const char *file = __builtin_FILE(), 
 
 /* ---- clusters ---- */
 static inline unsigned fli_cluster_limit() { return 8; }
-template <class K> static inline unsigned fli_clusters_at_a_time(K, unsigned, size_t, unsigned) { return 0; }
 #define FLI_CLUSTERS 1
 unsigned fli_cluster_rank(void);
 void fli_cluster_sync(const char *file = __builtin_FILE(), int line = __builtin_LINE());
@@ -284,7 +283,6 @@ static inline unsigned atomicExch(unsigned *p, unsigned v)
     *p = v;
     return old;
 }
-static inline void __threadfence() {}
 static inline int __ffs(int a) { return __builtin_ffs(a); }
 
 #endif

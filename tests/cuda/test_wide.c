@@ -14,11 +14,11 @@ static void check_case(const wide_case *w, fli_order order)
     make_problem(c, &p);
     fli_cuda_lane *lane = keep(&p, there(sizeof p.lane, p.lane));
     fli_emulated_order(order);
-    fli_cuda_wide_force(w->cluster, w->warps, 0);
+    fli_cuda_wide_force(w->cluster, w->warps);
     assert_true(fli_cuda_wide_fits(c->type, &p.net, &p.data, c->batch, 10));
     fli_cuda_wide_turns(stream(), c->type, &p.net, &p.data, lane, LANES, c->batch);
     check_turns(&p, c->type == FLI_CUDA_TF32 ? 4e-3 : 1e-6);
-    fli_cuda_wide_force(0, 0, 0);
+    fli_cuda_wide_force(0, 0);
     free_problem(&p);
 }
 
@@ -50,36 +50,6 @@ static void test_orders(void **state)
         check_case(&cases[1], o);
         check_case(&cases[6], o);
     }
-}
-
-/* Fewer clusters than lanes: some turns are begun by one and ended by another. */
-static void check_shared(const wide_case *w, uint32_t clusters, fli_order order)
-{
-    const turn_case *c = &w->turn;
-    static const size_t turned[LANES] = {1, 0, 2}; /* of 3, 5 and 1 steps: two clusters cut the second */
-    problem p;
-    fli_cuda_lane mixed[LANES];
-    make_problem(c, &p);
-    for (size_t k = 0; k < LANES; k++) mixed[k] = p.lane[turned[k]];
-    fli_cuda_lane *lane = keep(&p, there(sizeof mixed, mixed));
-    fli_emulated_order(order);
-    fli_cuda_wide_force(w->cluster, w->warps, clusters);
-    fli_cuda_wide_turns(stream(), c->type, &p.net, &p.data, lane, LANES, c->batch);
-    check_turns(&p, c->type == FLI_CUDA_TF32 ? 4e-3 : 1e-6);
-    here(sizeof mixed, lane, mixed);
-    for (size_t k = 0; k < LANES; k++) assert_int_equal(mixed[k].taken, 0); /* the table can be used again */
-    fli_cuda_wide_force(0, 0, 0);
-    free_problem(&p);
-}
-
-static void test_shared(void **state)
-{
-    (void)state;
-    for (uint32_t clusters = 1; clusters < LANES; clusters++)
-        for (fli_order o = FLI_ORDER_FORWARD; o < FLI_ORDERS; o++) {
-            check_shared(&cases[1], clusters, o);
-            check_shared(&cases[6], clusters, o);
-        }
 }
 
 static void test_nothing_to_do(void **state)
@@ -125,8 +95,10 @@ static void test_fits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_turns),         cmocka_unit_test(test_orders), cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_nothing_to_do), cmocka_unit_test(test_fits),
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_nothing_to_do),
+        cmocka_unit_test(test_fits),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }
