@@ -48,7 +48,8 @@ typedef struct {
     int tf32;
     uint32_t piece;
     size_t block, many;
-    int bytes; /* samples are stored as bytes */
+    int bytes;    /* samples are stored as bytes */
+    int positive; /* vectors have no negative entries */
 } way;
 
 typedef struct {
@@ -57,6 +58,7 @@ typedef struct {
     fli_rng rng;
     const fli_ops *ops;
     double tolerance, small; /* small: vectors are smaller by this, so that wide layers do not run away */
+    int positive;
     fli_semi semi;
     fli_model *m;
     fli_dataset *ds;
@@ -107,7 +109,10 @@ static void stage_up(stage *s, fl_ctx *ctx, const net_case *c, const way *w)
     const fli_model_desc *d = model_named(c->model);
     *s = (stage){.ctx = ctx,
                  .ops = w->ops,
-                 .small = w->many ? 0.15 : 1,
+                 .small = w->positive ? 0.02
+                          : w->many   ? 0.15
+                                      : 1,
+                 .positive = w->positive,
                  .tolerance = w->ops->size == 8 ? 1e-12
                               : w->tf32         ? 1e-2
                                                 : 1e-5,
@@ -153,6 +158,7 @@ static void *random_reals(stage *s, size_t n, double scale)
     void *v = fli_alloc(s->ctx, n, s->ops->size);
     for (size_t i = 0; i < n; i++) {
         double a = scale * fli_rng_normal(&s->rng);
+        if (s->positive) a = fabs(a);
         s->ops->from_f64(1, &a, fli_at(s->ops, v, i));
     }
     return v;
@@ -435,6 +441,10 @@ static void many_are_the_same(void **state)
     static const net_case deep = {"mlp", "hidden=[64,200,180]", {1, 1, 160}, 4, 0};
     for (int bytes = 0; bytes < 2; bytes++)
         check_case(((fixture *)*state)->ctx, &deep, (way){&fli_ops_f32, .many = 1, .bytes = bytes});
+    /* in tf32 some of so many units are at the other side of their kink, and one alone changes a gradient by a percent:
+       so that there are no kinks, nothing is negative */
+    check_case(((fixture *)*state)->ctx, &deep,
+               (way){&fli_ops_f32, .tf32 = 1, .many = 1, .bytes = 1, .positive = 1});
 }
 
 /* Eight rows at a time: one kind ends, and the other begins, within a piece. Three lanes: some are done before others
