@@ -6,24 +6,41 @@
  *         src/cuda/runtime.c src/base/number.c src/base/clock.c -o bench_wide && ./bench_wide */
 #include "turns.h"
 
+static uint32_t cluster;
+static void turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
+                  const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch)
+{
+    fli_cuda_wide_turns(s, type, net, data, lane, lanes, batch, cluster);
+}
+
 static void measure(fli_stream s, const char *name, const size_t *size, size_t depth, int terms)
 {
-    static const uint32_t many[] = {10, 32, 33, 100}, warps[] = {8, 16};
+    static const uint32_t many[] = {10, 16, 20, 24, 33}, warps[] = {8, 16};
     problem p = {.net = plain_network(size, depth, 1)};
     make_samples(s, &p);
     make_lanes(s, &p, terms);
     fli_cuda_lane *lane = there(s, p.lane, LANES_MOST * sizeof *lane);
     double *want = plain_result(&p, terms);
     for (fli_cuda_type type = FLI_CUDA_F32; type <= FLI_CUDA_TF32; type++)
-        for (uint32_t cluster = 2; cluster <= 8; cluster++)
+        for (cluster = 2; cluster <= 8; cluster++)
             for (size_t w = 0; w < 2; w++)
                 for (size_t k = 0; k < sizeof many / sizeof *many; k++) {
                     fli_cuda_wide_force(cluster, warps[w]);
-                    if (!fli_cuda_wide_fits(type, &p.net, &p.data, BATCH, 1)) continue;
+                    if (!fli_cuda_wide_cluster(type, &p.net, &p.data, BATCH, 1)) continue;
                     printf("%-24s %s clusters of %u, %2u warps", name, type == FLI_CUDA_F32 ? "fp32" : "tf32", cluster,
                            warps[w]);
-                    measure_lanes(s, &p, fli_cuda_wide_turns, type, lane, many[k], want);
+                    measure_lanes(s, &p, turns, type, lane, many[k], want);
                 }
+    fli_cuda_wide_force(0, 0);
+    for (fli_cuda_type type = FLI_CUDA_F32; type <= FLI_CUDA_TF32; type++) {
+        printf("%-24s %s lanes, and blocks of their clusters:", name, type == FLI_CUDA_F32 ? "fp32" : "tf32");
+        for (uint32_t lanes = 1, last = 9; last; lanes++) {
+            uint32_t best = fli_cuda_wide_cluster(type, &p.net, &p.data, BATCH, lanes);
+            if (best != last) printf("  from %u: %u", lanes, best);
+            last = best;
+        }
+        printf("\n");
+    }
     free(want);
 }
 

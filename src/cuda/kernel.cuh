@@ -53,28 +53,47 @@ static __device__ __forceinline__ void fli_overlap()
     asm volatile("griddepcontrol.wait;\n" ::: "memory");
 #endif
 }
-/* The same with neighbouring blocks in clusters of `cluster`, which run at the same time and can read each other's
- * shared memory. */
+/* A launch with neighbouring blocks in clusters of `cluster`. `size` belongs to it. */
+template <class... P>
+static inline cudaLaunchConfig_t fli_cluster_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t bytes,
+                                                    unsigned cluster, cudaLaunchAttribute *size)
+{
+    cudaLaunchConfig_t how = {};
+    *size = {};
+    size->id = cudaLaunchAttributeClusterDimension;
+    size->val.clusterDim.x = cluster;
+    size->val.clusterDim.y = size->val.clusterDim.z = 1;
+    how.gridDim = grid;
+    how.blockDim = block;
+    how.dynamicSmemBytes = bytes;
+    how.attrs = size;
+    how.numAttrs = 1;
+    cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    return how;
+}
+/* The same as FLI_LAUNCH with such clusters, whose blocks run at the same time and can read each other's shared memory.
+ */
 template <class... P, class... A>
 static inline void fli_launch_cluster(fli_stream stream, void (*kernel)(P...), dim3 grid, dim3 block, size_t bytes,
                                       unsigned cluster, A... args)
 {
-    cudaLaunchAttribute size = {};
-    cudaLaunchConfig_t how = {};
-    size.id = cudaLaunchAttributeClusterDimension;
-    size.val.clusterDim.x = cluster;
-    size.val.clusterDim.y = size.val.clusterDim.z = 1;
-    how.gridDim = grid;
-    how.blockDim = block;
-    how.dynamicSmemBytes = bytes;
+    cudaLaunchAttribute size;
+    cudaLaunchConfig_t how = fli_cluster_launch(kernel, grid, block, bytes, cluster, &size);
     how.stream = stream;
-    how.attrs = &size;
-    how.numAttrs = 1;
-    cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     cudaLaunchKernelEx(&how, kernel, args...);
 }
 #define FLI_LAUNCH_CLUSTER(stream, kernel, grid, block, bytes, cluster, ...)                                           \
     fli_launch_cluster((stream), (kernel), (grid), (block), (bytes), (cluster), __VA_ARGS__)
+/* How many such clusters the device in use runs at a time when it has nothing else to do: processors come in groups, and
+ * a cluster is in one of them. */
+template <class... P>
+static inline unsigned fli_clusters_at_a_time(void (*kernel)(P...), unsigned block, size_t bytes, unsigned cluster)
+{
+    int count = 0;
+    cudaLaunchAttribute size;
+    cudaLaunchConfig_t how = fli_cluster_launch(kernel, cluster, block, bytes, cluster, &size);
+    return cudaOccupancyMaxActiveClusters(&count, kernel, &how) == cudaSuccess && count > 0 ? (unsigned)count : 0;
+}
 /* Blocks that a cluster can have on the device in use; 0: there are no clusters. */
 static inline unsigned fli_cluster_limit()
 {

@@ -248,12 +248,16 @@ void fli_cuda_small_turns(fli_stream s, fli_cuda_type type, const fli_network *n
 /* ---- wide.cu: the same by a cluster of blocks per lane, each with some of the units ---- */
 /* Networks of one or two hidden FC layers and softmax on samples that are bytes and have one scale, if any; batches of
  * at most 64; GPUs with clusters. TF32 rounds the weights and errors in products. */
-/* fits: and it is faster than layer by layer for so many lanes, those of the whole call (fli_cuda_crowd). */
-int fli_cuda_wide_fits(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch,
-                       uint32_t lanes);
+/* With how many blocks in a cluster so many lanes, those of the whole call (fli_cuda_crowd), are computed fastest: as
+ * many as keep all lanes under way at a time. 0: there is no such kernel, or lanes are so many that layer by layer is
+ * faster. */
+uint32_t fli_cuda_wide_cluster(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch,
+                               uint32_t lanes);
+/* cluster: as asked above. Results of some lanes do not depend on the others. */
 void fli_cuda_wide_turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
-                         const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch);
-/* For tests and measurements: clusters of so many blocks, blocks of so many warps (8 or 16); 0: as it thinks best. */
+                         const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch, uint32_t cluster);
+/* For tests and measurements: clusters of so many blocks, if there can be such, and blocks of so many warps (8 or 16);
+ * 0: as it thinks best. */
 void fli_cuda_wide_force(uint32_t cluster, uint32_t warps);
 
 #ifdef __cplusplus

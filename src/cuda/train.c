@@ -11,19 +11,20 @@ typedef struct {
     const fli_engine_lane *lane;
     uint32_t rows, room; /* of a lane that are computed at a time; what there is room for */
     int pair;
-    int split; /* some mini-batch is longer than a piece: gradients are added up, then there is a step */
-    /* whole turns in one kernel; NULL: there is none for them */
-    void (*whole)(fli_stream, fli_cuda_type, const fli_network *, const fli_cuda_data *, const fli_cuda_lane *,
-                  uint32_t lanes, uint32_t batch);
-    int tail;  /* the last layer and the losses in one kernel, */
-    int two;   /* the layer below them, too, */
-    int link;  /* and the first layer's step and its next outputs, */
-    int bytes; /* of samples where they are stored */
+    int split;        /* some mini-batch is longer than a piece: gradients are added up, then there is a step */
+    int small;        /* whole turns in one kernel, by a block of threads; */
+    uint32_t cluster; /* or by clusters of so many; else, with 0, layer by layer: */
+    int tail;         /* the last layer and the losses in one kernel, */
+    int two;          /* the layer below them, too, */
+    int link;         /* and the first layer's step and its next outputs, */
+    int bytes;        /* of samples where they are stored */
     /* there: */
     const fli_cuda_lane *lanes_there, *own_there;
     const fli_cuda_drawing *drawing_there;
     fli_cuda_sweep sweep;
 } block;
+
+static int takes_whole(const block *b) { return b->small || b->cluster; }
 
 /* ---- what lanes need there ----------------------------------------------------------------------------- */
 
@@ -80,7 +81,7 @@ static void pack_term(const block *b, const fli_engine_lane *l, fli_cuda_lane *l
 static fli_cuda_lane pack_lane(const block *b, const fli_engine_lane *l, const fli_cuda_drawing *d, fli_parcel *p)
 {
     fli_cuda_lane lane = {.z = l->z,
-                          .start = b->whole ? l->start : NULL,
+                          .start = takes_whole(b) ? l->start : NULL,
                           .rates = pack_rates(l->rates, l->steps, p),
                           .lr = l->lr,
                           .wd = l->wd,
@@ -135,13 +136,13 @@ static void pack(void *arg, size_t lanes, fli_parcel *p)
     b->lanes_there = fli_parcel_put(p, n->lane, lanes * sizeof *n->lane);
     if (b->pair) b->own_there = fli_parcel_put(p, n->own, lanes * sizeof *n->own);
     int flags = FLI_SWEEP_BACK | (b->pair ? FLI_SWEEP_PAIR : 0) | (b->link && !b->bytes ? FLI_SWEEP_LINK : 0);
-    if (!b->whole) fli_cuda_sweep_pack(n, lanes, b->room, flags, p, &b->sweep);
+    if (!takes_whole(b)) fli_cuda_sweep_pack(n, lanes, b->room, flags, p, &b->sweep);
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
 /* Kernels of whole turns read where the others start, and leave alone who takes no step. */
-static int starts_at_z(const block *b, const fli_engine_lane *l) { return !b->whole || !l->steps || !l->plain.n; }
+static int starts_at_z(const block *b, const fli_engine_lane *l) { return !takes_whole(b) || !l->steps || !l->plain.n; }
 
 /* Vectors as they are before the first step. */
 static void begin(const block *b, size_t lanes)
@@ -233,7 +234,7 @@ static void train_linked(const block *b, fli_cuda_pass *p)
     p->begun = 1;
 }
 
-static void train_lanes(const block *b, size_t lanes, const fli_cuda_data *data, fli_stream stream)
+static void train_layers(const block *b, size_t lanes, const fli_cuda_data *data, fli_stream stream)
 {
     fli_cuda_pass p = {
         .net = b->net,
@@ -254,6 +255,19 @@ static void train_lanes(const block *b, size_t lanes, const fli_cuda_data *data,
     }
 }
 
+/* batch: the largest mini-batch. */
+static void train_lanes(const block *b, size_t lanes, const fli_cuda_data *data, fli_stream stream, uint32_t batch)
+{
+    const fli_engine_net *n = b->net;
+    const fli_cuda_lane *lane = b->lanes_there;
+    if (b->small)
+        fli_cuda_small_turns(stream, n->type, &n->network, data, lane, (uint32_t)lanes, batch);
+    else if (b->cluster)
+        fli_cuda_wide_turns(stream, n->type, &n->network, data, lane, (uint32_t)lanes, batch, b->cluster);
+    else
+        train_layers(b, lanes, data, stream);
+}
+
 /* ---- blocks -------------------------------------------------------------------------------------------- */
 
 /* What the lanes of a call have in common. `batch`: the largest mini-batch. */
@@ -268,11 +282,10 @@ static block block_of(fli_engine_net *n, const fli_engine_turns *turns, const fl
         plain &= !l->rest.n;
     }
     b.split = *batch > n->piece;
-    if (plain && fli_cuda_small_fits(n->type, &n->network, data, (uint32_t)*batch))
-        b.whole = fli_cuda_small_turns;
-    else if (plain && fli_cuda_wide_fits(n->type, &n->network, data, (uint32_t)*batch, (uint32_t)turns->lanes))
-        b.whole = fli_cuda_wide_turns;
-    if (b.whole) b.split = 0;
+    b.small = plain && fli_cuda_small_fits(n->type, &n->network, data, (uint32_t)*batch);
+    if (plain && !b.small)
+        b.cluster = fli_cuda_wide_cluster(n->type, &n->network, data, (uint32_t)*batch, (uint32_t)turns->lanes);
+    if (takes_whole(&b)) b.split = 0;
     b.rows = b.split ? n->piece : (uint32_t)*batch;
     b.room = fli_cuda_room(b.rows);
     fli_cuda_loss loss = fli_cuda_loss_of(n, data, turns->semi);
@@ -300,10 +313,7 @@ fl_status fli_cuda_train(fl_ctx *ctx, fli_engine_net *n, const fli_engine_turns 
         if (s) return s;
         fli_cuda_draw(stream, b.drawing_there, (uint32_t)lanes);
         begin(&b, lanes);
-        if (b.whole)
-            b.whole(stream, n->type, &n->network, data, b.lanes_there, (uint32_t)lanes, (uint32_t)batch);
-        else
-            train_lanes(&b, lanes, data, stream);
+        train_lanes(&b, lanes, data, stream, (uint32_t)batch);
     }
     return n->engine->does->status(n->engine, ctx);
 }

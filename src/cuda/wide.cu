@@ -6,14 +6,16 @@
  * - with two hidden layers, the activations of the first, and at the way back their part of its errors.
  *
  * They read it from each other's shared memory, behind a barrier of the cluster. Nobody writes there before the next
- * one, which is why parts of logits, where there may be one in a step, have two places in turn. */
+ * one, which is why parts of logits, where there may be one in a step, have two places in turn.
+ *
+ * The more blocks a cluster has, the faster it is, but not by as much. So it has as many as keep all lanes under way at
+ * a time. Where there are too many lanes for that, layers one by one (train.c) are faster than lanes in waves. */
 #include "cuda/wide_top.cuh"
 
 namespace
 {
 
 enum { CLUSTER = WIDE_CLUSTER };
-enum { DEEP_LANES = 32 }; /* clusters of eight: an H200 runs 16 of them at a time */
 
 /* ---- samples --------------------------------------------------------------------------------------------- */
 
@@ -372,33 +374,44 @@ __global__ void __launch_bounds__(WARP *GROUPS *ACROSS, 1)
 
 uint32_t forced_cluster, forced_warps;
 
-template <int HIDDEN, int SPLIT, int NT>
-void launch(fli_stream s, const wide_plan &p, const fli_cuda_data *data, const fli_cuda_lane *lane, uint32_t lanes)
+/* use(kernel, threads of a block): the kernel for a plan. */
+template <int HIDDEN, int SPLIT, int NT, class USE> void with_warps(const wide_plan &p, USE use)
 {
-    auto few = turns<HIDDEN, SPLIT, NT, 1, 2>, eight = turns<HIDDEN, SPLIT, NT, 2, 2>,
-         sixteen = turns<HIDDEN, SPLIT, NT, 1, 4>;
     if (p.batch <= 32)
-        FLI_LAUNCH_CLUSTER(s, few, lanes * p.cluster, 256, p.bytes, p.cluster, p, *data, lane);
+        use(turns<HIDDEN, SPLIT, NT, 1, 2>, 256);
     else if (forced_warps == 16)
-        FLI_LAUNCH_CLUSTER(s, sixteen, lanes * p.cluster, 512, p.bytes, p.cluster, p, *data, lane);
+        use(turns<HIDDEN, SPLIT, NT, 1, 4>, 512);
     else
-        FLI_LAUNCH_CLUSTER(s, eight, lanes * p.cluster, 256, p.bytes, p.cluster, p, *data, lane);
+        use(turns<HIDDEN, SPLIT, NT, 2, 2>, 256);
 }
-
-template <int SPLIT>
-void launch_tiles(fli_stream s, const wide_plan &p, const fli_cuda_data *data, const fli_cuda_lane *lane,
-                  uint32_t lanes)
+template <int SPLIT, class USE> void with_tiles(const wide_plan &p, USE use)
 {
     if (p.hidden == 2)
-        launch<2, SPLIT, WIDE_TILES_DEEP>(s, p, data, lane, lanes);
+        with_warps<2, SPLIT, WIDE_TILES_DEEP>(p, use);
     else if (p.tiles == 2)
-        launch<1, SPLIT, 2>(s, p, data, lane, lanes);
+        with_warps<1, SPLIT, 2>(p, use);
     else if (p.tiles == 4)
-        launch<1, SPLIT, 4>(s, p, data, lane, lanes);
+        with_warps<1, SPLIT, 4>(p, use);
     else if (p.tiles == 5)
-        launch<1, SPLIT, 5>(s, p, data, lane, lanes);
+        with_warps<1, SPLIT, 5>(p, use);
     else
-        launch<1, SPLIT, WIDE_TILES_MOST>(s, p, data, lane, lanes);
+        with_warps<1, SPLIT, WIDE_TILES_MOST>(p, use);
+}
+template <class USE> void with_kernel(fli_cuda_type type, const wide_plan &p, USE use)
+{
+    if (type == FLI_CUDA_TF32)
+        with_tiles<0>(p, use);
+    else
+        with_tiles<1>(p, use);
+}
+
+uint32_t clusters_at_a_time(fli_cuda_type type, const wide_plan &p)
+{
+    uint32_t count = 0;
+    with_kernel(type, p, [&](auto kernel, uint32_t threads) {
+        count = fli_clusters_at_a_time(kernel, threads, p.bytes, p.cluster);
+    });
+    return count;
 }
 
 } // namespace
@@ -409,21 +422,25 @@ void fli_cuda_wide_force(uint32_t cluster, uint32_t warps)
     forced_warps = warps;
 }
 
-int fli_cuda_wide_fits(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch,
-                       uint32_t lanes)
+uint32_t fli_cuda_wide_cluster(fli_cuda_type type, const fli_network *net, const fli_cuda_data *data, uint32_t batch,
+                               uint32_t lanes)
 {
     wide_plan p;
-    if (type == FLI_CUDA_F64 || !wide_plan_make(net, data, batch, forced_cluster, &p)) return 0;
-    return p.hidden == 1 || lanes <= DEEP_LANES;
+    if (type == FLI_CUDA_F64) return 0;
+    if (forced_cluster) return wide_plan_make(net, data, batch, forced_cluster, &p) ? forced_cluster : 0;
+    for (uint32_t cluster = CLUSTER; cluster > 1; cluster--) {
+        if ((uint64_t)lanes * cluster > fli_processors()) continue; /* the rest need not be asked */
+        if (wide_plan_make(net, data, batch, cluster, &p) && clusters_at_a_time(type, p) >= lanes) return cluster;
+    }
+    return 0;
 }
 
 void fli_cuda_wide_turns(fli_stream s, fli_cuda_type type, const fli_network *net, const fli_cuda_data *data,
-                         const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch)
+                         const fli_cuda_lane *lane, uint32_t lanes, uint32_t batch, uint32_t cluster)
 {
     wide_plan p;
-    if (!lanes || type == FLI_CUDA_F64 || !wide_plan_make(net, data, batch, forced_cluster, &p)) return;
-    if (type == FLI_CUDA_TF32)
-        launch_tiles<0>(s, p, data, lane, lanes);
-    else
-        launch_tiles<1>(s, p, data, lane, lanes);
+    if (!lanes || type == FLI_CUDA_F64 || !wide_plan_make(net, data, batch, cluster, &p)) return;
+    with_kernel(type, p, [&](auto kernel, uint32_t threads) {
+        FLI_LAUNCH_CLUSTER(s, kernel, lanes * p.cluster, threads, p.bytes, p.cluster, p, *data, lane);
+    });
 }

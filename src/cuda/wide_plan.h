@@ -137,22 +137,20 @@ static inline int wide_plan_network(const fli_network *net, wide_plan *p)
     return 1;
 }
 
-/* Whether there is a plan, with clusters of `cluster` blocks; 0: of as few as will do. */
+/* Whether there is a plan with clusters of `cluster` blocks. */
 static inline int wide_plan_make(const fli_network *net, const fli_cuda_data *data, uint32_t batch, uint32_t cluster,
                                  wide_plan *p)
 {
     size_t limit = fli_shared_limit();
     uint32_t most = fli_cluster_limit();
     if (most > WIDE_CLUSTER) most = WIDE_CLUSTER;
+    if (!cluster || cluster > most) return 0;
     if (!batch || batch > WIDE_ROWS || !fli_data_simple(data, 1) || data->kind != 0) return 0;
     if (data->scale && data->segments != 1) return 0;
-    if (net->parameters > (size_t)most * limit || !wide_plan_network(net, p)) return 0;
+    if (net->parameters > (size_t)cluster * limit || !wide_plan_network(net, p)) return 0;
     p->batch = batch;
     p->piece = p->layer[0].inputs % 16 ? 4 : 16;
-    if (cluster) return cluster <= most && wide_plan_split(p, cluster, limit);
-    for (cluster = 2; cluster <= most; cluster++)
-        if (wide_plan_split(p, cluster, limit)) return 1;
-    return 0;
+    return wide_plan_split(p, cluster, limit);
 }
 
 #endif

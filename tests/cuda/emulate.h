@@ -106,6 +106,10 @@ static inline int __syncthreads_and(int p, const char *file = __builtin_FILE(), 
 
 /* ---- clusters ---- */
 static inline unsigned fli_cluster_limit() { return 8; }
+template <class K> static inline unsigned fli_clusters_at_a_time(K, unsigned, size_t, unsigned cluster)
+{
+    return fli_processors() / cluster;
+}
 #define FLI_CLUSTERS 1
 unsigned fli_cluster_rank(void);
 void fli_cluster_sync(const char *file = __builtin_FILE(), int line = __builtin_LINE());

@@ -443,8 +443,7 @@ static void many_are_the_same(void **state)
         check_case(((fixture *)*state)->ctx, &deep, (way){&fli_ops_f32, .many = 1, .bytes = bytes});
     /* in tf32 some of so many units are at the other side of their kink, and one alone changes a gradient by a percent:
        so that there are no kinks, nothing is negative */
-    check_case(((fixture *)*state)->ctx, &deep,
-               (way){&fli_ops_f32, .tf32 = 1, .many = 1, .bytes = 1, .positive = 1});
+    check_case(((fixture *)*state)->ctx, &deep, (way){&fli_ops_f32, .tf32 = 1, .many = 1, .bytes = 1, .positive = 1});
 }
 
 /* Eight rows at a time: one kind ends, and the other begins, within a piece. Three lanes: some are done before others

@@ -15,8 +15,8 @@ static void check_case(const wide_case *w, fli_order order)
     fli_cuda_lane *lane = keep(&p, there(sizeof p.lane, p.lane));
     fli_emulated_order(order);
     fli_cuda_wide_force(w->cluster, w->warps);
-    assert_true(fli_cuda_wide_fits(c->type, &p.net, &p.data, c->batch, 10));
-    fli_cuda_wide_turns(stream(), c->type, &p.net, &p.data, lane, LANES, c->batch);
+    assert_int_equal(fli_cuda_wide_cluster(c->type, &p.net, &p.data, c->batch, 1), w->cluster);
+    fli_cuda_wide_turns(stream(), c->type, &p.net, &p.data, lane, LANES, c->batch, w->cluster);
     check_turns(&p, c->type == FLI_CUDA_TF32 ? 4e-3 : 1e-6);
     fli_cuda_wide_force(0, 0);
     free_problem(&p);
@@ -61,7 +61,7 @@ static void test_nothing_to_do(void **state)
     p.lane[0].start = p.lane[2].z; /* other weights */
     p.lane[1].n = 0;
     fli_cuda_lane *lane = keep(&p, there(sizeof p.lane, p.lane));
-    fli_cuda_wide_turns(stream(), FLI_CUDA_F32, &p.net, &p.data, lane, 2, 12);
+    fli_cuda_wide_turns(stream(), FLI_CUDA_F32, &p.net, &p.data, lane, 2, 12, cases[1].cluster);
     for (size_t k = 0; k < LANES; k++) {
         const plain_turn *want = &p.turn[k ? k : 2];
         assert_true(distance(p.lane[k].z, want->z, p.net.parameters, 0) < 1e-7);
@@ -77,28 +77,42 @@ static void test_fits(void **state)
     fli_network large = plain_network((size_t[]){784, 500, 10}, 2, 1);
     fli_network two = plain_network((size_t[]){784, 200, 200, 10}, 3, 1);
     fli_network deep = plain_network((size_t[]){784, 200, 200, 200, 10}, 4, 1);
-    assert_true(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50, 10));
-    assert_true(fli_cuda_wide_fits(FLI_CUDA_TF32, &net, &d, 50, 10));
-    assert_false(fli_cuda_wide_fits(FLI_CUDA_F64, &net, &d, 50, 10));
-    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 65, 10));
-    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &large, &d, 50, 10));
-    assert_true(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50, 100));
-    assert_true(fli_cuda_wide_fits(FLI_CUDA_F32, &two, &d, 50, 10));
-    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &two, &d, 50, 100));
-    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &deep, &d, 10, 10));
+    assert_true(fli_cuda_wide_cluster(FLI_CUDA_F32, &net, &d, 50, 10));
+    assert_true(fli_cuda_wide_cluster(FLI_CUDA_TF32, &net, &d, 50, 10));
+    assert_false(fli_cuda_wide_cluster(FLI_CUDA_F64, &net, &d, 50, 10));
+    assert_false(fli_cuda_wide_cluster(FLI_CUDA_F32, &net, &d, 65, 10));
+    assert_false(fli_cuda_wide_cluster(FLI_CUDA_F32, &large, &d, 50, 10));
+    assert_true(fli_cuda_wide_cluster(FLI_CUDA_F32, &two, &d, 50, 10));
+    assert_false(fli_cuda_wide_cluster(FLI_CUDA_F32, &deep, &d, 10, 10));
     d.kind = 1;
-    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50, 10));
+    assert_false(fli_cuda_wide_cluster(FLI_CUDA_F32, &net, &d, 50, 10));
     d.kind = 0, d.augment = 1;
-    assert_false(fli_cuda_wide_fits(FLI_CUDA_F32, &net, &d, 50, 10));
+    assert_false(fli_cuda_wide_cluster(FLI_CUDA_F32, &net, &d, 50, 10));
+}
+
+/* As many blocks as there are processors for, if all lanes are computed at a time; the fewer lanes, the more. */
+static void test_clusters(void **state)
+{
+    (void)state;
+    fli_cuda_data d = {.n = 1, .dim = 784, .length = 784};
+    fli_network one = plain_network((size_t[]){784, 200, 10}, 2, 1);
+    fli_network two = plain_network((size_t[]){784, 200, 200, 10}, 3, 1);
+    for (uint32_t lanes = 1, last = 8; lanes <= 150; lanes++) {
+        uint32_t cluster = fli_cuda_wide_cluster(FLI_CUDA_F32, &one, &d, 50, lanes);
+        assert_true(cluster <= last);
+        last = cluster;
+    }
+    assert_int_equal(fli_cuda_wide_cluster(FLI_CUDA_F32, &one, &d, 50, 1), 8);
+    assert_int_equal(fli_cuda_wide_cluster(FLI_CUDA_F32, &two, &d, 50, 1), 8);
+    assert_int_equal(fli_cuda_wide_cluster(FLI_CUDA_F32, &one, &d, 50, 150), 0);
+    assert_int_equal(fli_cuda_wide_cluster(FLI_CUDA_F32, &two, &d, 50, 150), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_nothing_to_do),
-        cmocka_unit_test(test_fits),
+        cmocka_unit_test(test_turns), cmocka_unit_test(test_orders),   cmocka_unit_test(test_nothing_to_do),
+        cmocka_unit_test(test_fits),  cmocka_unit_test(test_clusters),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }
