@@ -216,11 +216,11 @@ static void bytes_rows(const fc_call &c, const fli_cuda_batch *next, const fli_c
 {
     uint32_t rows = rows_of(&c.batch);
     if (rows <= 16)
-        launch_bytes<SPLIT, fc_byte_chain<2, WU, WC, 3>>(c, next, data, error);
+        launch_bytes<SPLIT, fc_byte_chain<2, WU, WC>>(c, next, data, error);
     else if (rows <= 32)
-        launch_bytes<SPLIT, fc_byte_chain<4, WU, WC, 3>>(c, next, data, error);
+        launch_bytes<SPLIT, fc_byte_chain<4, WU, WC>>(c, next, data, error);
     else
-        launch_bytes<SPLIT, fc_byte_chain<7, WU, WC, 3>>(c, next, data, error);
+        launch_bytes<SPLIT, fc_byte_chain<7, WU, WC>>(c, next, data, error);
 }
 template <int SPLIT>
 static void link_bytes(const fc_call &c, const fli_cuda_batch *next, const fli_cuda_data *data, const float *error,

@@ -4,18 +4,21 @@
  *
  * A byte is a number of tf32 as it is, so in single precision a product is two of those of mma.cuh, not three. The
  * scale of samples is applied to sums; what is added to each value comes in by sums, too: of a unit's errors in the
- * gradient, of its weights in the outputs. */
+ * gradient, of its weights in the outputs.
+ *
+ * Weights and, where the step has one, their term come from far, two pieces ahead. Samples are of use to many lanes, so
+ * the cache has them: one piece ahead will do, and leaves room for the term. */
 #ifndef FLI_CUDA_DENSE_BYTES_CUH
 #define FLI_CUDA_DENSE_BYTES_CUH
 
 #include "cuda/dense_link.cuh"
 
-template <int KT_, int WU_, int WC_, int STAGES_> struct fc_byte_chain {
+template <int KT_, int WU_, int WC_> struct fc_byte_chain {
     enum {
         KT = KT_,
         WU = WU_,
         WC = WC_,
-        STAGES = STAGES_,
+        STAGES = 3, /* of weights and terms; of samples there are two */
         THREADS = 32 * WU * WC,
         ROWS = 8 * KT,
         TU = 16 * WU,
@@ -26,12 +29,11 @@ template <int KT_, int WU_, int WC_, int STAGES_> struct fc_byte_chain {
         X = ROWS * X_STRIDE / 4, /* floats */
         NEXT = ROWS * NEXT_STRIDE / 4,
         W = TU * TC,
-        ONE = X + NEXT + W,
-        E = ROWS * E_STRIDE, /* at first where the last stage comes later */
+        E = ROWS * E_STRIDE, /* at first where the last stage of weights comes later */
         SUM = TU + 4,
         SUMS = WC * (ROWS + 1) * SUM, /* in the end where the stages were; a row more for sums of weights */
-        ALL = (STAGES - 1) * ONE + (ONE > E ? ONE : E),
-        FLOATS = (ALL > SUMS ? ALL : SUMS) + 2 * TU, /* and the new bias, and sums of errors */
+        ALL = STAGES * 2 * W + 2 * (X + NEXT),
+        FLOATS = ALL + 2 * TU, /* and the new bias, and sums of errors */
         BLOCKS = 227 * 256 / (FLOATS + 256),
         FEWER = 12 / (WU * WC),
         RESIDENT = BLOCKS < FEWER ? BLOCKS : FEWER,
@@ -39,6 +41,7 @@ template <int KT_, int WU_, int WC_, int STAGES_> struct fc_byte_chain {
         DOWN = THREADS / ACROSS,
         OWN = (ROWS + DOWN - 1) / DOWN /* rows that a thread brings parts of */
     };
+    static_assert(E + 0 <= 2 * W && SUMS + 0 <= ALL + 0, "there is room");
 };
 
 /* Stored samples of a mini-batch: a thread's rows. */
@@ -106,35 +109,68 @@ static __device__ __forceinline__ void fc_byte_gradient(const unsigned char *x, 
     }
 }
 
-/* The new weights of a warp's units and 32 inputs, as fc_link_step has them; 0 behind the last input. whole[half]: what
- * the thread has of their sum. */
+/* The work of a block: units of a lane, and its samples. */
+template <class S> struct fc_byte_run {
+    fc_links r;     /* but for places of samples */
+    fc_matrix term; /* at NULL: there is none */
+    fc_samples<S::OWN> in, next;
+    const void *any;
+    float scale, shift;
+    float *memory;
+
+    __device__ __forceinline__ float *weights(uint32_t i) const { return memory + i % S::STAGES * (2 * S::W); }
+    __device__ __forceinline__ float *terms(uint32_t i) const { return weights(i) + S::W; }
+    __device__ __forceinline__ unsigned char *samples(uint32_t i) const
+    {
+        return (unsigned char *)(memory + S::STAGES * 2 * S::W + i % 2 * (S::X + S::NEXT));
+    }
+    __device__ __forceinline__ unsigned char *next_samples(uint32_t i) const { return samples(i) + 4 * S::X; }
+
+    __device__ __forceinline__ void weights_ahead(uint32_t i) const
+    {
+        if (i >= r.pieces) return;
+        fc_fetch<along_k<S::TC>, 1, S::TU, S::TC, S::THREADS>(weights(i), r.w, r.unit, i * S::TC);
+        if (term.at) fc_fetch<along_k<S::TC>, 1, S::TU, S::TC, S::THREADS>(terms(i), term, r.unit, i * S::TC);
+    }
+    __device__ __forceinline__ void samples_ahead(uint32_t i) const
+    {
+        if (i >= r.pieces) return;
+        fc_fetch_samples<S, S::X_STRIDE>(in, any, i * S::TC, r.w.width, samples(i));
+        if (r.next.rows) fc_fetch_samples<S, S::NEXT_STRIDE>(next, any, i * S::TC, r.w.width, next_samples(i));
+    }
+};
+
+/* The new weights of a warp's units and 32 inputs of piece i, as fc_link_step has them; 0 behind the last input.
+ * whole[half]: what the thread has of their sum. */
 template <int SPLIT, class S>
-static __device__ __forceinline__ void fc_byte_step(const fc_links &r, const fli_update<float> &u, size_t weight,
-                                                    uint32_t col, const float *stage, const float (*errors)[4],
-                                                    float scale, const float *more, float (*w)[2][4], float *whole)
+static __device__ __forceinline__ void fc_byte_step(const fc_byte_run<S> &b, const fli_update<float> &u, size_t weight,
+                                                    uint32_t i, const float (*errors)[4], const float *more,
+                                                    float (*w)[2][4], float *whole)
 {
+    const fc_links &r = b.r;
     const uint32_t warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    const uint32_t c = warp % S::WC * 32 + 4 * t;
-    const float *tile = stage + S::X + S::NEXT;
+    const uint32_t c = warp % S::WC * 32 + 4 * t, col = i * S::TC + c;
     float sum[4][4];
 #pragma unroll
     for (int j = 0; j < 16; j++) sum[j / 4][j % 4] = 0;
-    fc_byte_gradient<SPLIT, S>((const unsigned char *)stage, errors, sum);
+    fc_byte_gradient<SPLIT, S>(b.samples(i), errors, sum);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const uint32_t unit = warp / S::WC * 16 + 8 * half + g;
-        const size_t first = weight + (size_t)(r.unit + unit) * r.w.width + col + c;
+        const size_t first = weight + (size_t)(r.unit + unit) * r.w.width + col;
         const int inside = r.unit + unit < r.w.rows;
         const size_t at[2] = {first, first + 16};
-        const int there[2] = {inside && col + c < r.w.width, inside && col + c + 16 < r.w.width};
-        float grad[2][4];
+        const int there[2] = {inside && col < r.w.width, inside && col + 16 < r.w.width};
+        float grad[2][4], term[2][4] = {};
 #pragma unroll
         for (int q = 0; q < 2; q++) {
-            fli_load<4>(tile + along_k<S::TC>::at(unit, c + 16 * q), w[half][q]);
+            const uint32_t place = along_k<S::TC>::at(unit, c + 16 * q);
+            fli_load<4>(b.weights(i) + place, w[half][q]);
+            if (b.term.at) fli_load<4>(b.terms(i) + place, term[q]);
 #pragma unroll
-            for (int j = 0; j < 4; j++) grad[q][j] = scale * sum[j][2 * half + q] + more[half];
+            for (int j = 0; j < 4; j++) grad[q][j] = b.scale * sum[j][2 * half + q] + more[half];
         }
-        u.template groups<2, 4>(at, there, grad, w[half]);
+        u.template step<2, 4>(at, there, term, grad, w[half]);
 #pragma unroll
         for (int q = 0; q < 2; q++) {
 #pragma unroll
@@ -187,10 +223,11 @@ static __device__ __forceinline__ void fc_byte_outputs(const unsigned char *next
 
 /* The sums of all warps, scale, bias and ReLU: `to` has the next mini-batch's outputs. */
 template <class S>
-static __device__ __forceinline__ void fc_byte_finish(const fc_links &r, const fc_layer &l, const float (*sum)[4],
-                                                      float *whole, float scale, float shift, float *memory,
-                                                      const float *bias, float *to)
+static __device__ __forceinline__ void fc_byte_finish(const fc_byte_run<S> &b, const fc_layer &l, const float (*sum)[4],
+                                                      float *whole, const float *bias, float *to)
 {
+    const fc_links &r = b.r;
+    float *memory = b.memory;
     const uint32_t warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     float *mine = memory + warp % S::WC * ((S::ROWS + 1) * S::SUM) + warp / S::WC * 16 + g;
 #pragma unroll
@@ -213,9 +250,60 @@ static __device__ __forceinline__ void fc_byte_finish(const fc_links &r, const f
             v += memory[(w * (S::ROWS + 1) + n) * S::SUM + m];
             weights += memory[(w * (S::ROWS + 1) + S::ROWS) * S::SUM + m];
         }
-        v = scale * v + (bias[m] + (shift != 0 ? shift * weights : 0.0f));
-        to[(size_t)n * r.w.rows + r.unit + m] = l.relu && !(v > 0) ? 0 : v;
+        v = b.scale * v + (bias[m] + (b.shift != 0 ? b.shift * weights : 0.0f));
+        to[(size_t)n * r.w.rows + r.unit + m] = l.relu && v < 0 ? 0 : v;
     }
+}
+
+/* What the block works on. Mini-batches b and next are those of fc_link_bytes. */
+template <class S>
+static __device__ __forceinline__ fc_byte_run<S>
+fc_byte_run_of(const fli_cuda_batch &b, const fli_cuda_batch &next, uint32_t number, const fc_layer &l,
+               const fli_cuda_data &d, const fli_update<float> &u, const float *error, float *memory)
+{
+    const fli_cuda_lane *lane = &b.lane[number];
+    const uint32_t rows = fli_cuda_rows(lane, &b), after = number < next.lanes ? fli_cuda_rows(lane, &next) : 0;
+    fc_byte_run<S> run;
+    run.r = {{error + (size_t)number * b.room * l.units, rows, l.units},
+             {NULL, rows, l.inputs},
+             {NULL, after, l.inputs},
+             {u.z + l.weight, l.units, l.inputs},
+             blockIdx.x * S::TU,
+             (l.inputs + S::TC - 1) / S::TC};
+    run.term = {u.term ? u.term + l.weight : NULL, l.units, l.inputs};
+    run.any = d.x;
+    run.scale = d.scale ? (float)d.scale[0] : 1.0f;
+    run.shift = d.scale ? (float)d.shift[0] : 0.0f;
+    run.memory = memory;
+    fc_find_samples<S>(d, lane, b.step, rows, run.in);
+    fc_find_samples<S>(d, lane, next.step, after, run.next);
+    return run;
+}
+
+/* All pieces, the first of which are on their way. `all`: the sum of the errors of the thread's first unit; that of its
+ * other one is 8 behind it. */
+template <int SPLIT, class S>
+static __device__ __forceinline__ void fc_byte_pieces(const fc_byte_run<S> &b, const fli_update<float> &u,
+                                                      size_t weight, const float (*errors)[4], const float *all,
+                                                      float (*sum)[4], float *whole)
+{
+    const uint32_t warp = threadIdx.x / 32;
+    const float more[2] = {b.shift != 0 ? b.shift * all[0] : 0.0f, b.shift != 0 ? b.shift * all[8] : 0.0f};
+    const int busy = b.r.unit + warp / S::WC * 16 < b.r.w.rows;
+    for (uint32_t i = 0; i < b.r.pieces; i++) {
+        fli_async_wait<1>(); /* but for the weights of piece i + 1 */
+        __syncthreads();
+        b.samples_ahead(i + 1);
+        fli_async_commit();
+        b.weights_ahead(i + S::STAGES - 1);
+        fli_async_commit();
+        if (!busy || i * S::TC + warp % S::WC * 32 >= b.r.w.width) continue;
+        float w[2][2][4];
+        fc_byte_step<SPLIT, S>(b, u, weight, i, errors, more, w, whole);
+        if (b.r.next.rows) fc_byte_outputs<SPLIT, S>(b.next_samples(i), w, sum);
+    }
+    fli_async_wait<0>();
+    __syncthreads();
 }
 
 /* blockIdx: x cuts the units, y is the lane; the last ones come first, as the cache still has them. b, error: of the
@@ -225,59 +313,32 @@ __global__ void __launch_bounds__(S::THREADS, S::RESIDENT)
     fc_link_bytes(fli_cuda_batch b, fli_cuda_batch next, fc_layer l, fli_cuda_data d, const float *error, float *out)
 {
     FLI_DYNAMIC(bytes);
-    float *memory = (float *)bytes, *bias = memory + S::FLOATS - 2 * S::TU, *all_errors = bias + S::TU;
-    float *errors = memory + (S::STAGES - 1) * S::ONE;
-    const uint32_t lane = b.lanes - 1 - blockIdx.y, warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
-    const size_t first = (size_t)lane * b.room;
+    float *memory = (float *)bytes, *bias = memory + S::ALL, *all_errors = bias + S::TU;
+    const uint32_t lane = b.lanes - 1 - blockIdx.y;
+    float a[S::KT][4], sum[S::KT][4], whole[2] = {0, 0};
     fli_update<float> u;
     u.init(&b.lane[lane], b.step, 0);
     u.gradient = NULL; /* as the compiler then knows, too */
-    const uint32_t rows = fli_cuda_rows(&b.lane[lane], &b);
-    const uint32_t next_rows = lane < next.lanes ? fli_cuda_rows(&b.lane[lane], &next) : 0;
-    const fc_links r = {
-        {error + first * l.units, rows, l.units}, {NULL, rows, l.inputs}, {NULL, next_rows, l.inputs},
-        {u.z + l.weight, l.units, l.inputs},      blockIdx.x * S::TU,     (l.inputs + S::TC - 1) / S::TC};
-    const float scale = d.scale ? (float)d.scale[0] : 1.0f, shift = d.scale ? (float)d.shift[0] : 0.0f;
-    float a[S::KT][4], sum[S::KT][4], whole[2] = {0, 0};
-    fc_samples<S::OWN> in, after;
     fli_overlap();
-    fc_find_samples<S>(d, &b.lane[lane], b.step, rows, in);
-    fc_find_samples<S>(d, &b.lane[lane], next.step, next_rows, after);
-    auto ahead = [&](uint32_t i) {
-        if (i < r.pieces) {
-            float *stage = memory + i % S::STAGES * S::ONE;
-            fc_fetch<along_k<S::TC>, 1, S::TU, S::TC, S::THREADS>(stage + S::X + S::NEXT, r.w, r.unit, i * S::TC);
-            fc_fetch_samples<S, S::X_STRIDE>(in, d.x, i * S::TC, l.inputs, (unsigned char *)stage);
-            if (next_rows)
-                fc_fetch_samples<S, S::NEXT_STRIDE>(after, d.x, i * S::TC, l.inputs, (unsigned char *)(stage + S::X));
-        }
-        fli_async_commit();
-    };
-    fc_fetch<apart<S::E_STRIDE>, 1, S::ROWS, S::TU, S::THREADS>(errors, r.error, 0, r.unit);
+    const fc_byte_run<S> run = fc_byte_run_of<S>(b, next, lane, l, d, u, error, memory);
+    float *errors = run.weights(S::STAGES - 1);
+    fc_fetch<apart<S::E_STRIDE>, 1, S::ROWS, S::TU, S::THREADS>(errors, run.r.error, 0, run.r.unit);
     fli_async_commit();
-    for (uint32_t i = 0; i < S::STAGES - 1; i++) ahead(i);
+    run.samples_ahead(0);
+    for (uint32_t i = 0; i < S::STAGES - 1; i++) {
+        run.weights_ahead(i);
+        fli_async_commit();
+    }
 #pragma unroll
     for (int i = 0; i < 4 * S::KT; i++) sum[i / 4][i % 4] = 0;
     fli_async_wait<S::STAGES - 1>();
     __syncthreads();
     fc_errors<SPLIT, S>(errors, a);
-    fc_link_bias<S>(r, u, l, errors, bias, all_errors);
+    fc_link_bias<S>(run.r, u, l, errors, bias, all_errors);
     __syncthreads();
-    const float *mine = all_errors + warp / S::WC * 16 + g;
-    const float more[2] = {shift != 0 ? shift * mine[0] : 0.0f, shift != 0 ? shift * mine[8] : 0.0f};
-    for (uint32_t i = 0; i < r.pieces; i++) {
-        fli_async_wait<S::STAGES - 2>();
-        __syncthreads();
-        ahead(i + S::STAGES - 1);
-        const float *stage = memory + i % S::STAGES * S::ONE;
-        if (r.unit + warp / S::WC * 16 >= r.w.rows || i * S::TC + warp % S::WC * 32 >= r.w.width) continue;
-        float w[2][2][4];
-        fc_byte_step<SPLIT, S>(r, u, l.weight, i * S::TC, stage, a, scale, more, w, whole);
-        if (next_rows) fc_byte_outputs<SPLIT, S>((const unsigned char *)(stage + S::X), w, sum);
-    }
-    fli_async_wait<0>();
-    __syncthreads();
-    fc_byte_finish<S>(r, l, sum, whole, scale, shift, memory, bias, out + first * l.units);
+    const float *all = all_errors + threadIdx.x / 32 / S::WC * 16 + threadIdx.x % 32 / 4;
+    fc_byte_pieces<SPLIT, S>(run, u, l.weight, a, all, sum, whole);
+    fc_byte_finish<S>(run, l, sum, whole, bias, out + (size_t)lane * b.room * l.units);
 }
 
 #endif

@@ -47,7 +47,7 @@ template <typename T> struct fli_update {
     template <int Q, int V>
     __device__ __forceinline__ void groups(const size_t *at, const int *there, T (*g)[V], T (*now)[V]) const
     {
-        T v[Q][V];
+        T v[Q][V] = {};
         if (gradient) {
             if (add) {
                 read<Q, V>(gradient, at, there, v);
@@ -55,11 +55,17 @@ template <typename T> struct fli_update {
             }
             return write<Q, V>(gradient, at, there, g);
         }
+        if (term) read<Q, V>(term, at, there, v);
+        step<Q, V>(at, there, v, g, now);
+    }
+    /* The same where the step is wanted, and the entries of the term are here already, if there is one. */
+    template <int Q, int V>
+    __device__ __forceinline__ void step(const size_t *at, const int *there, const T (*terms)[V], T (*g)[V],
+                                         T (*now)[V]) const
+    {
+        T v[Q][V];
         each<Q, V>([&](int q, int j) { g[q][j] += decay * now[q][j]; });
-        if (term) {
-            read<Q, V>(term, at, there, v);
-            each<Q, V>([&](int q, int j) { g[q][j] += times * v[q][j]; });
-        }
+        if (term) each<Q, V>([&](int q, int j) { g[q][j] += times * terms[q][j]; });
         if (buffer) {
             read<Q, V>(buffer, at, there, v);
             each<Q, V>([&](int q, int j) { g[q][j] += momentum * v[q][j]; });
