@@ -191,16 +191,18 @@ extern "C" void fli_cuda_fc_link_how(fli_stream s, fli_cuda_type type, const fli
     if (type == FLI_CUDA_F32) return link<1>(c, next, (const float *)error, (const float *)x, how);
     link<0>(c, next, (const float *)error, (const float *)x, how);
 }
-static fli_fc_link best_link(const fli_net_layer *l, const fli_cuda_batch *b)
+/* Blocks of 16 units if these are at most so many for each processor, or where rows are few and time goes into reading
+ * weights: they do that in longer pieces. */
+static fli_fc_link best_link(const fli_net_layer *l, const fli_cuda_batch *b, uint32_t most)
 {
-    uint32_t few = pieces(fli_net_out(l), 16) * fli_cuda_crowd(b);
-    return few <= 4 * fli_processors() ? FLI_FC_LINK_1X4 : FLI_FC_LINK_2X2;
+    uint32_t blocks = pieces(fli_net_out(l), 16) * fli_cuda_crowd(b);
+    return rows_of(b) <= 16 || blocks <= most * fli_processors() ? FLI_FC_LINK_1X4 : FLI_FC_LINK_2X2;
 }
 extern "C" void fli_cuda_fc_link(fli_stream s, fli_cuda_type type, const fli_net_layer *l, const fli_cuda_batch *b,
                                  const fli_cuda_batch *next, const void *error, const void *in, const void *x,
                                  void *out)
 {
-    fli_cuda_fc_link_how(s, type, l, b, next, error, in, x, out, best_link(l, b));
+    fli_cuda_fc_link_how(s, type, l, b, next, error, in, x, out, best_link(l, b, 4));
 }
 
 template <int SPLIT, class S>
@@ -248,5 +250,5 @@ extern "C" void fli_cuda_fc_link_bytes(fli_stream s, fli_cuda_type type, const f
                                        const fli_cuda_batch *b, const fli_cuda_batch *next, const fli_cuda_data *data,
                                        const void *error, void *out)
 {
-    fli_cuda_fc_link_bytes_how(s, type, l, b, next, data, error, out, best_link(l, b));
+    fli_cuda_fc_link_bytes_how(s, type, l, b, next, data, error, out, best_link(l, b, 2));
 }

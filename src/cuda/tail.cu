@@ -306,6 +306,8 @@ __global__ void __launch_bounds__(THREADS)
     bring(s.weight, u.z + l.weight, y.classes, y.deep, y);
     fli_async_commit();
     bring_rest(y, s, b, lane, labels, l.biased ? u.z + l.bias : NULL, count);
+    terms_ahead(u, l.weight, y.classes * y.inputs);
+    terms_ahead(u, m.weight, m.units * m.inputs);
     for (uint32_t i = C::ROWS * y.wide + threadIdx.x; i < y.high * y.wide; i += THREADS) s.in[i] = 0;
     const float factor = (float)(1 / (double)fli_cuda_drawn(lane->n, lane->size, b.step));
     fli_async_wait<0>();

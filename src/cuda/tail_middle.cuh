@@ -90,7 +90,7 @@ static __device__ __forceinline__ void middle_forward(const fc_layer &l, const f
         for (int i = 0; i < 2 * C::KT; i++) {
             const uint32_t row = 8 * (i / 2) + 2 * t + i % 2;
             const float v = sum[i / 2][0][2 * half + i % 2] + bias;
-            h[row * C::E_STRIDE + u] = row >= count || u >= l.units || (l.relu && !(v > 0)) ? 0 : v;
+            h[row * C::E_STRIDE + u] = row >= count || u >= l.units || (l.relu && v < 0) ? 0 : v;
         }
     }
 }
@@ -124,12 +124,13 @@ static __device__ __forceinline__ void middle_step(const fc_layer &l, const fli_
                                                    const float *error)
 {
     const uint32_t unit = threadIdx.x / 32 * 16, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const int early = !SPLIT && u.term && !u.gradient; /* single precision has no registers for terms that wait */
     float a[C::KT][4];
     if (unit >= l.units) return;
     fc_errors<SPLIT, C>(error, a);
 #pragma unroll 1
     for (uint32_t col = 0; col < l.inputs; col += 32) {
-        float sum[4][4], now[2][2][4];
+        float sum[4][4], now[2][2][4], term[2][2][4] = {};
         size_t at[2][2];
         int there[2][2];
 #pragma unroll
@@ -139,8 +140,10 @@ static __device__ __forceinline__ void middle_step(const fc_layer &l, const fli_
             there[i / 2][i % 2] = n < l.units && c < l.inputs;
         }
 #pragma unroll
-        for (int half = 0; half < 2; half++)
+        for (int half = 0; half < 2; half++) {
             fli_update<float>::template read<2, 4>(u.z, at[half], there[half], now[half]);
+            if (early) fli_update<float>::template read<2, 4>(u.term, at[half], there[half], term[half]);
+        }
 #pragma unroll
         for (int j = 0; j < 16; j++) sum[j / 4][j % 4] = 0;
         fc_gradient<SPLIT, C>(x + col, a, sum);
@@ -149,7 +152,10 @@ static __device__ __forceinline__ void middle_step(const fc_layer &l, const fli_
             float grad[2][4];
 #pragma unroll
             for (int j = 0; j < 8; j++) grad[j / 4][j % 4] = sum[j % 4][2 * half + j / 4];
-            u.template groups<2, 4>(at[half], there[half], grad, now[half]);
+            if (early)
+                u.template step<2, 4>(at[half], there[half], term[half], grad, now[half]);
+            else
+                u.template groups<2, 4>(at[half], there[half], grad, now[half]);
         }
     }
 }
