@@ -575,6 +575,52 @@ static void test_tail_two(void **state)
     fli_emulated_order(FLI_ORDER_FORWARD);
 }
 
+/* A weight that is no number: what comes of it is none, behind a ReLU as well. */
+static void test_nan_stays(void **state)
+{
+    static const uint8_t nan[4] = {0xff, 0xff, 0xff, 0xff};
+    (void)state;
+    const shape c = {.type = FLI_CUDA_F32, .lanes = 1, .rows = 3, .inputs = 32, .units = 12, .offset = 4, .relu = 1};
+    bench b;
+    fli_cuda_data data;
+    void *kept[3 + 8] = {0};
+    set(&b, c);
+    store_bytes(&b, &data, kept);
+    fli_cuda_upload(stream(), b.lanes_at, b.lane, sizeof *b.lane);
+    fli_cuda_upload(stream(), (float *)b.at[0][0] + c.offset, nan, sizeof nan);
+    fli_cuda_batch now = b.batch, next = b.batch;
+    now.step = BYTES_STEP, next.step = BYTES_STEP + 1;
+    fli_cuda_fc_link_bytes(stream(), c.type, &b.layer, &now, &next, &data, b.error_at, b.out_at);
+    double *out = read_back(&c, c.rows * c.units, b.out_at);
+    for (uint32_t i = 0; i < c.rows * c.units; i++) assert_int_equal(isnan(out[i]) != 0, i % c.units == 0);
+    free(out);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (kept[i]) fli_cuda_release(kept[i]);
+    unset(&b);
+}
+static void test_nan_stays_in_tail(void **state)
+{
+    static const uint8_t nan[4] = {0xff, 0xff, 0xff, 0xff};
+    (void)state;
+    const pair c = {FLI_CUDA_F32, 10, 36, 23, 3, 0, 1, 0};
+    uint32_t order[64] = {0};
+    int32_t label[64] = {0};
+    pair_run r;
+    float top;
+    void *order_at = there(sizeof order, order), *label_at = there(sizeof label, label);
+    fli_cuda_loss loss = {.loss = FLI_NET_SOFTMAX, .classes = c.classes, .label = label_at};
+    pair_set(&c, order_at, &r);
+    fli_cuda_upload(stream(), r.v[0][0] + r.m.weight, nan, sizeof nan);
+    fli_cuda_fc_tail_two(stream(), c.type, &r.m, &r.l, &loss, &r.batch, r.in, 1, r.below, 0);
+    for (uint32_t l = 0; l < PAIR_LANES; l++) {
+        here(sizeof top, r.v[l][0] + r.l.weight, &top);
+        assert_int_equal(isnan(top) != 0, l == 0);
+    }
+    pair_unset(&r);
+    fli_cuda_release(order_at);
+    fli_cuda_release(label_at);
+}
+
 static void test_tail_fits(void **state)
 {
     (void)state;
@@ -661,9 +707,17 @@ static void test_orders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_cuts),     cmocka_unit_test(test_terms),
-        cmocka_unit_test(test_nan),    cmocka_unit_test(test_link),     cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_tail),   cmocka_unit_test(test_tail_two), cmocka_unit_test(test_tail_fits),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_terms),
+        cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_link),
+        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_tail),
+        cmocka_unit_test(test_tail_two),
+        cmocka_unit_test(test_tail_fits),
+        cmocka_unit_test(test_nan_stays),
+        cmocka_unit_test(test_nan_stays_in_tail),
     };
     return cmocka_run_group_tests(tests, stream_begin, stream_end);
 }
