@@ -178,7 +178,7 @@ static void line(const problem *p, fli_cuda_type t, const char *what, double us,
 {
     double flops = 2.0 * p->rows * p->l.in[0] * p->l.out[0] * p->lanes,
            bytes = 4.0 * p->l.in[0] * p->l.out[0] * p->lanes;
-    printf("%4u lanes %3u rows %4zu->%3zu %s %-12s %8.2f us %7.3f us/lane %6.1f TFLOP/s %5.2f TB/s of weights  error "
+    printf("%4u lanes %3u rows %4zu->%3zu %s %-15s %8.2f us %7.3f us/lane %6.1f TFLOP/s %5.2f TB/s of weights  error "
            "%.1e\n",
            p->lanes, p->rows, p->l.in[0], p->l.out[0], type_name(t), what, us, us / p->lanes, flops / us * 1e-6,
            bytes * passes / us * 1e-6, wrong);
@@ -250,15 +250,17 @@ static fli_cuda_data bytes_of(const problem *p)
 }
 static void bench_bytes(problem *p, fli_cuda_type t)
 {
-    static const char *const name[] = {"bytes 1x4", "bytes 2x2"};
+    static const char *const name[][2] = {{"bytes 1x4", "bytes 1x4 shift"}, {"bytes 2x2", "bytes 2x2 shift"}};
     const fli_cuda_data d = bytes_of(p);
     if (!fli_cuda_fc_link_bytes_fits(t, &p->l, &d, p->rows)) return;
     refill(p);
-    for (int how = 0; how < FLI_FC_LINKS; how++) {
+    for (int i = 0; i < 2 * FLI_FC_LINKS; i++) {
+        fli_cuda_batch b = p->batch;
+        if (i % 2) b.lane = p->shifted; /* with one more vector to read: see below */
         auto call = [&] {
-            fli_cuda_fc_link_bytes_how(p->s, t, &p->l, &p->batch, &p->batch, &d, p->error, p->out, (fli_fc_link)how);
+            fli_cuda_fc_link_bytes_how(p->s, t, &p->l, &b, &b, &d, p->error, p->out, (fli_fc_link)(i / 2));
         };
-        line(p, t, name[how], timed(p->s, call), 0, 2);
+        line(p, t, name[i / 2][i % 2], timed(p->s, call), 0, 2 + i % 2);
     }
     MUST(cudaFree((void *)d.x));
 }
@@ -338,8 +340,10 @@ int main()
     static const size_t layer[][2] = {{784, 200}, {200, 200}, {200, 10}, {2304, 384}, {384, 192}};
     for (uint32_t lanes = 10; lanes <= 100; lanes *= 10)
         for (auto &l : layer) bench_layer(s, l[0], l[1], lanes, 50, l[1] > 10);
+    for (uint32_t lanes = 20; lanes <= 40; lanes += 10) bench_layer(s, 784, 200, lanes, 50, 0);
     bench_layer(s, 784, 200, 100, 10, 0);
-    for (uint32_t lanes = 10; lanes <= 100; lanes *= 10)
+    bench_layer(s, 784, 200, 100, 20, 0);
+    for (uint32_t lanes : {10, 17, 34, 100})
         for (int t = FLI_CUDA_F32; t <= FLI_CUDA_TF32; t++)
             for (int i = 0; i < 8; i++) bench_network(s, (fli_cuda_type)t, lanes, i % 2, i / 2);
     MUST(cudaDeviceSynchronize());
