@@ -41,7 +41,7 @@ template <int KT_, int WU_, int WC_> struct fc_byte_chain {
         DOWN = THREADS / ACROSS,
         OWN = (ROWS + DOWN - 1) / DOWN /* rows that a thread brings parts of */
     };
-    static_assert(E + 0 <= 2 * W && SUMS + 0 <= ALL + 0, "there is room");
+    static_assert(E <= 2 * W && SUMS <= ALL, "there is room");
 };
 
 /* Stored samples of a mini-batch: a thread's rows. */
