@@ -1,4 +1,4 @@
-/* What dense_link.cuh does, for samples that are stored as bytes and have one scale, if any: the step of the first layer
+/* What dense_link.cuh does, for samples that are stored as bytes with one scale, if any: the step of the first layer
  * and, with the weights that it leaves, the outputs for the next mini-batch. Samples are read where they are stored, a
  * quarter of what they are as floats; nothing gathers them.
  *

@@ -84,7 +84,7 @@ static inline void fli_launch_cluster(fli_stream stream, void (*kernel)(P...), d
 }
 #define FLI_LAUNCH_CLUSTER(stream, kernel, grid, block, bytes, cluster, ...)                                           \
     fli_launch_cluster((stream), (kernel), (grid), (block), (bytes), (cluster), __VA_ARGS__)
-/* How many such clusters the device in use runs at a time when it has nothing else to do: processors come in groups, and
+/* How many such clusters the device in use runs at a time when it has nothing else to do: processors are in groups, and
  * a cluster is in one of them. */
 template <class... P>
 static inline unsigned fli_clusters_at_a_time(void (*kernel)(P...), unsigned block, size_t bytes, unsigned cluster)
