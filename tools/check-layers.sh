@@ -1,8 +1,8 @@
 #!/bin/sh
-# A folder of src may include only what stands above it in this list. src/cli sees the public header alone.
+# A folder of src may include only what stands above it in this list. src/cli sees the public headers and src/net.
 set -eu
 cd "$(dirname "$0")/.."
-order="base vec regularizer data model bilevel local device cuda algo exec run report study"
+order="base vec regularizer data model bilevel local device cuda algo exec run report study net"
 bad=0
 complain() { echo "layers: $1"; bad=1; }
 
@@ -31,7 +31,7 @@ for file in src/exec/clients.[ch] src/exec/evaluate.[ch] src/exec/recall.[ch] sr
 done
 
 for file in src/cli/*.c src/cli/*.h; do
-    if grep -n '^#include "[a-z_]*/' "$file"; then complain "$file includes an internal header"; fi
+    if grep -n '^#include "[a-z_]*/' "$file" | grep -v '"net/'; then complain "$file includes an internal header"; fi
 done
 
 # An algorithm poses problems and reads answers: no allocation, output, locks, files or preprocessor conditions.

@@ -1,0 +1,44 @@
+/* Who can speak with whom, and names. */
+#include "check.h"
+
+#include "net/protocol.h"
+
+#include <string.h>
+
+static void versions(void **state)
+{
+    char text[200];
+    (void)state;
+    assert_null(fli_net_version_wrong(fli_net_version_text(), text, sizeof text));
+    assert_null(fli_net_version_wrong("2 1", text, sizeof text)); /* the next one's server, which understands this one */
+    const char *wrong = fli_net_version_wrong("7 5", text, sizeof text);
+    assert_non_null(wrong);
+    assert_non_null(strstr(wrong, "protocol 7 (5 at least), this one 1"));
+    static const char *const none[] = {"", "1", "1 ", " 1 1", "1 1 ", "1 2", "0 0", "-1 -1", "1 0", "99999999999999999999 1", "x"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        wrong = fli_net_version_wrong(none[i], text, sizeof text);
+        if (!wrong || !strstr(wrong, "does not say")) fail_msg("\"%s\": %s", none[i], wrong ? wrong : "accepted");
+    }
+    assert_non_null(fli_net_version_wrong(NULL, text, sizeof text));
+}
+
+static void names(void **state)
+{
+    char longest[FLI_NET_NAME_MAX + 2];
+    (void)state;
+    static const char *const good[] = {"a", "alice", "site-7.example_1", "7", "_x"};
+    static const char *const bad[] = {"", ".", "..", "-a", ".a", "a b", "a/b", "a\n", "\xc3\xa9", "a,b"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) assert_true(fli_net_name_ok(good[i]));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_false(fli_net_name_ok(bad[i]));
+    memset(longest, 'a', sizeof longest);
+    longest[FLI_NET_NAME_MAX + 1] = 0;
+    assert_false(fli_net_name_ok(longest));
+    longest[FLI_NET_NAME_MAX] = 0;
+    assert_true(fli_net_name_ok(longest));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(versions), cmocka_unit_test(names)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
