@@ -44,7 +44,8 @@ extern "C" {
     X(FL_ESYSTEM, "the operating system refused something")                                                            \
     X(FL_EBUSY, "another process is at work there")                                                                    \
     X(FL_EDONE, "there is nothing left to do")                                                                         \
-    X(FL_ECALLBACK, "a function of the user's failed")
+    X(FL_ECALLBACK, "a function of the user's failed")                                                                 \
+    X(FL_EREFUSED, "a limit or a rule refuses it")
 
 typedef enum {
 #define FL_STATUS_NAME(name, text) name,

@@ -47,7 +47,8 @@ fl_status fli_outcome_read(const unsigned char *in, fli_exchange *x)
     in = fli_get_u64(in, &missed, 4);
     in = fli_get_u64(in, &own, 4);
     fli_get_u64(in, &status, 4);
-    if (missed > 1 || own > 1 || (status > FL_ESYSTEM && status != FL_ECALLBACK)) return FL_EFORMAT;
+    if (missed > 1 || own > 1 || (status > FL_ESYSTEM && status != FL_ECALLBACK && status != FL_EREFUSED))
+        return FL_EFORMAT;
     x->missed = (int)missed;
     x->own_diverged = (int)own;
     x->status = (fl_status)status;

@@ -23,7 +23,7 @@ typedef struct letter {
     fli_exchange *x;
     batch *batch;
     size_t place; /* in the batch */
-    uint64_t number;
+    uint64_t number, settled;
     progress progress;
     struct letter *next;
 } letter;
@@ -38,6 +38,7 @@ struct fli_mailbox {
     pthread_cond_t moved; /* a batch has come nearer to its end */
     letter *first, **end;
     uint64_t numbers; /* given to letters */
+    uint64_t *taken;  /* of each client: the number of its last turn that was answered */
     int open, closed;
 };
 
@@ -80,6 +81,7 @@ void fli_mailbox_free(fli_mailbox *b)
     pthread_cond_destroy(&b->moved);
     pthread_cond_destroy(&b->asked);
     pthread_mutex_destroy(&b->lock);
+    fli_free(b->taken);
     fli_free(b);
 }
 
@@ -180,7 +182,7 @@ fl_status fli_mailbox_next(fli_mailbox *b, fl_ctx *ctx, double seconds, uint32_t
         l->progress = WRITING;
         l->batch->held++;
         pthread_mutex_unlock(&b->lock);
-        s = fli_ask_pack(ctx, &b->protocol, l->number, l->x, out);
+        s = fli_ask_pack(ctx, &b->protocol, l->number, l->settled, l->x, out);
         pthread_mutex_lock(&b->lock);
         int unwanted = !s && (b->closed || l->batch->failed); /* meanwhile */
         let_go(b, l, s ? WAITING : OUT);
@@ -247,6 +249,7 @@ fl_status fli_mailbox_answer(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const
     if (!s && filled && !l->x->status) filled->tell(filled->arg, l->place);
     pthread_mutex_lock(&b->lock);
     if (!s) note_failure(b, l);
+    if (!s && !l->x->status && l->x->ask.kind == FLI_ASK_TURN) b->taken[client] = l->number;
     let_go(b, l, s ? OUT : ANSWERED);
     pthread_mutex_unlock(&b->lock);
     return s;
@@ -282,6 +285,8 @@ static fl_status open_mailbox(fl_ctx *ctx, const fli_clients_spec *spec, fli_cre
                                  .clients = spec->clients};
     fl_status s = identify(b);
     if (s) return s;
+    fli_free(b->taken);
+    if (!(b->taken = fli_alloc(ctx, spec->clients, sizeof *b->taken))) return FL_ENOMEM;
     b->open = 1;
     *out = b;
     return FL_OK;
@@ -299,7 +304,8 @@ static fl_status join(void *executor, uint32_t client, int digest, fli_card *out
 static void post(fli_mailbox *b, batch *g, fli_exchange *const *list, letter *letters, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        letters[i] = (letter){.x = list[i], .batch = g, .place = i, .number = ++b->numbers};
+        letters[i] = (letter){
+            .x = list[i], .batch = g, .place = i, .number = ++b->numbers, .settled = b->taken[list[i]->ask.client]};
         *b->end = &letters[i];
         b->end = &letters[i].next;
     }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { VERSION = 1, MAGIC = 8, CHECKSUM_AT = 12, CHECKED_AT = 16, HEADER = 40 + sizeof(fli_digest) };
+enum { VERSION = 2, MAGIC = 8, CHECKSUM_AT = 12, CHECKED_AT = 16, HEADER = 48 + sizeof(fli_digest) };
 static const char magic[MAGIC + 1] = "flpacket";
 
 void fl_bytes_free(fl_bytes *b)
@@ -41,6 +41,7 @@ fl_status fli_packet_write(fl_ctx *ctx, const fli_packet *p, fl_bytes *out)
     at = fli_put_u64(at, p->client, 4);
     at = fli_put_u64(at, p->head_bytes, 4);
     at = fli_put_u64(at, p->body_bytes, 8);
+    at = fli_put_u64(at, p->settled, 8);
     memcpy(at, p->run.byte, sizeof p->run.byte);
     at += sizeof p->run.byte;
     if (p->head_bytes) memcpy(at, p->head, p->head_bytes);
@@ -57,21 +58,28 @@ static const char *kind_name(fli_packet_kind kind)
     return names[kind];
 }
 
-/* What is wrong with a packet, as the end of a sentence; NULL: nothing. */
+/* The version of what begins as a packet; VERSION for what does not. */
+static uint64_t version_of(const unsigned char *in, size_t n)
+{
+    uint64_t version = VERSION;
+    if (n >= MAGIC + 2 && !memcmp(in, magic, MAGIC)) fli_get_u64(in + MAGIC, &version, 2);
+    return version;
+}
+
+/* What is wrong with a packet of this version, as the end of a sentence; NULL: nothing. */
 static const char *look(const unsigned char *in, size_t n, fli_packet_kind kind, fli_packet *out)
 {
-    uint64_t version, is, sum, client, head, body;
+    uint64_t is, sum, client, head, body;
     if (n < HEADER) return "it is cut short";
     if (memcmp(in, magic, MAGIC)) return "it does not begin as one";
-    const unsigned char *at = fli_get_u64(in + MAGIC, &version, 2);
-    if (version != VERSION) return "it is of another version of the format";
-    at = fli_get_u64(at, &is, 2);
+    const unsigned char *at = fli_get_u64(in + MAGIC + 2, &is, 2);
     if (is != (uint64_t)kind) return "it is a message of another kind";
     at = fli_get_u64(at, &sum, 4);
     at = fli_get_u64(at, &out->number, 8);
     at = fli_get_u64(at, &client, 4);
     at = fli_get_u64(at, &head, 4);
     at = fli_get_u64(at, &body, 8);
+    at = fli_get_u64(at, &out->settled, 8);
     if (head > n - HEADER || body > n - HEADER - head) return "it is cut short";
     if (head + body != n - HEADER) return "something follows it";
     if (sum != checksum(in, n)) return "it is damaged, its checksum is another one";
@@ -88,6 +96,11 @@ static const char *look(const unsigned char *in, size_t n, fli_packet_kind kind,
 fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, size_t n, fli_packet *out)
 {
     *out = (fli_packet){0};
+    uint64_t version = version_of(in, in ? n : 0);
+    if (version != VERSION)
+        return fli_fail(ctx, FL_EFORMAT,
+                        "this is no %s (%zu bytes): it is of version %llu of the format, and this is %d",
+                        kind_name(kind), n, (unsigned long long)version, VERSION);
     const char *wrong = look(in, in ? n : 0, kind, out);
     if (!wrong) return FL_OK;
     return fli_fail(ctx, FL_EFORMAT, "this is no %s (%zu bytes): %s", kind_name(kind), n, wrong);
@@ -191,7 +204,8 @@ static void parts_of(const fli_protocol *p, const fli_ask *ask, fli_wire *out)
     fli_wire_of(p->model, p->classes, p->algo, p->params, ask, out);
 }
 
-fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, const fli_exchange *x, fl_bytes *out)
+fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x,
+                       fl_bytes *out)
 {
     unsigned char head[FLI_ASK_BYTES];
     fli_wire w;
@@ -203,7 +217,7 @@ fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, cons
     parts_of(p, &x->ask, &w);
     if (x->ask.flags & FLI_ASK_CHANGED) s = pack_parts(ctx, w.down, w.moment, p->model, x->down, &body, &n);
     if (!s) {
-        fli_packet packet = {FLI_PACKET_ASK, x->ask.client, number, p->run, head, body, sizeof head, n};
+        fli_packet packet = {FLI_PACKET_ASK, x->ask.client, number, settled, p->run, head, body, sizeof head, n};
         s = fli_packet_write(ctx, &packet, out);
     }
     fli_free(body);
@@ -248,6 +262,7 @@ fl_status fli_errand_read(fl_ctx *ctx, const fli_protocol *p, uint32_t client, c
     const char *wrong = impossible(p, client, &packet, &e->x.ask);
     if (wrong) return fli_fail(ctx, FL_EFORMAT, "client %u is asked for something impossible: %s", client, wrong);
     e->number = packet.number;
+    e->settled = packet.settled;
     parts_of(p, &e->x.ask, &e->parts);
     s = blank(ctx, space, e->parts.down, &e->inbox);
     if (!s) s = blank(ctx, space, e->parts.up, &e->x.up);
@@ -281,7 +296,7 @@ fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_errand *
         s = pack_parts(ctx, e->parts.up, e->parts.moment, p->model, &e->x.up, &body, &n);
     if (!s) {
         fli_packet packet = {
-            FLI_PACKET_ANSWER, e->x.ask.client, e->number, p->run, head, body, FLI_OUTCOME_BYTES + text, n};
+            FLI_PACKET_ANSWER, e->x.ask.client, e->number, 0, p->run, head, body, FLI_OUTCOME_BYTES + text, n};
         s = fli_packet_write(ctx, &packet, out);
     }
     fli_free(body);

@@ -1,7 +1,7 @@
 /* What passes between the two halves of a federation, as bytes that may come from anybody. A packet is
  *
  *     "flpacket" | version u16 | kind u16 | checksum u32 | number u64 | client u32 | bytes of the head u32 |
- *     bytes of the body u64 | which run, 32 bytes | head | body
+ *     bytes of the body u64 | settled u64 | which run, 32 bytes | head | body
  *
  * little-endian. The checksum (CRC-32C) is of all bytes but its own. The head is plain numbers, such as an ask; the
  * body of asks and answers holds vectors and numbers in the safetensors format, by the names of the method's tables, so
@@ -25,8 +25,9 @@ typedef enum {
 typedef struct {
     fli_packet_kind kind;
     uint32_t client;
-    uint64_t number; /* of an ask, and of its answer; else 0 */
-    fli_digest run;  /* zeros in a card */
+    uint64_t number;  /* of an ask, and of its answer; else 0 */
+    uint64_t settled; /* of an ask: the number of the client's last turn that counts for the server; 0: none */
+    fli_digest run;   /* zeros in a card */
     const unsigned char *head, *body;
     size_t head_bytes, body_bytes;
 } fli_packet;
@@ -47,10 +48,11 @@ typedef struct {
     fli_digest run;
 } fli_protocol;
 
-fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, const fli_exchange *x, fl_bytes *out);
+fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x,
+                       fl_bytes *out);
 /* An ask that arrived, with memory of its own; all that was not sent is NaN. The answer goes into x.up. */
 typedef struct {
-    uint64_t number;
+    uint64_t number, settled;
     fli_exchange x;
     fli_wire parts;
     fli_message inbox;

@@ -21,7 +21,7 @@ static void demand(int holds, const char *what)
 
 /* ---- a federation that is under way ----------------------------------------------------------------------- */
 
-enum { N = 2, DIM = 3, HEADER = 72, STEPS_AT = HEADER + 16 };
+enum { N = 2, DIM = 3, HEADER = 80, STEPS_AT = HEADER + 16 };
 
 static struct {
     fl_ctx *ctx;

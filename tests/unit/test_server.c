@@ -307,8 +307,12 @@ static void answers(void **state)
     }
     assert_fails(ctx, fl_server_answer(w.server, next, answer.data, answer.n), FL_EMISMATCH, "of client");
     assert_fails(ctx, fl_server_answer(w.server, who, ask.data, ask.n), FL_EFORMAT, "another kind");
-    unsigned char *number = forged(&answer, 16, 999, 8), *run = forged(&answer, 40, 1, 8);
-    unsigned char *status = forged(&answer, 72 + 16, 77, 4), *silent = forged(&answer, 72 + 16, FL_EIO, 4);
+    unsigned char *older = forged(&answer, 8, 1, 2);
+    assert_fails(ctx, fl_server_answer(w.server, who, older, answer.n), FL_EFORMAT,
+                 "it is of version 1 of the format, and this is 2");
+    free(older);
+    unsigned char *number = forged(&answer, 16, 999, 8), *run = forged(&answer, 48, 1, 8);
+    unsigned char *status = forged(&answer, 80 + 16, 77, 4), *silent = forged(&answer, 80 + 16, FL_EIO, 4);
     assert_fails(ctx, fl_server_answer(w.server, who, number, answer.n), FL_EMISMATCH, "nobody waits");
     assert_fails(ctx, fl_server_answer(w.server, who, run, answer.n), FL_EMISMATCH, "another run");
     assert_fails(ctx, fl_server_answer(w.server, who, status, answer.n), FL_EFORMAT, "is impossible");
@@ -340,12 +344,12 @@ static void impossible_figures(void **state)
     uint32_t who = take(&w, &ask, &answer); /* the start model is measured first */
     uint64_t head, names;                   /* bytes of them */
     fli_get_u64(answer.data + 28, &head, 4);
-    fli_get_u64(answer.data + 72 + head, &names, 8);
+    fli_get_u64(answer.data + 80 + head, &names, 8);
     for (size_t i = 0; i < 3; i++) {
         static const double odd[] = {-1, 0.5, NAN};
         uint64_t bits;
         memcpy(&bits, &odd[i], sizeof bits);
-        unsigned char *bad = forged(&answer, (size_t)(72 + head + 8 + names), bits, 8);
+        unsigned char *bad = forged(&answer, (size_t)(80 + head + 8 + names), bits, 8);
         assert_fails(ctx, fl_server_answer(w.server, who, bad, answer.n), FL_EFORMAT, "its figures are impossible");
         free(bad);
     }
@@ -366,12 +370,12 @@ static void failed_turn(void **state)
     begin(&w);
     who = take(&w, &ask, &answer);
     const char why[] = "no\x1b[2J power\n";
-    size_t n = 72 + 20 + sizeof why - 1;
-    fl_bytes bad = {memcpy(malloc(n), answer.data, 72 + 20), n};
+    size_t n = 80 + 20 + sizeof why - 1;
+    fl_bytes bad = {memcpy(malloc(n), answer.data, 80 + 20), n};
     fli_put_u64(bad.data + 28, 20 + sizeof why - 1, 4);
     fli_put_u64(bad.data + 32, 0, 8);
-    memcpy(bad.data + 92, why, sizeof why - 1);
-    unsigned char *bytes = forged(&bad, 72 + 16, FL_ESYSTEM, 4);
+    memcpy(bad.data + 100, why, sizeof why - 1);
+    unsigned char *bytes = forged(&bad, 80 + 16, FL_ESYSTEM, 4);
     assert_ok(w.f->ctx, fl_server_answer(w.server, who, bytes, n));
     assert_fails(w.f->ctx, finish(&w), FL_ESYSTEM, "no?[2J power");
     free(bad.data);
