@@ -43,13 +43,43 @@ void fl_client_free(fl_client *c);
 fl_status fl_client_card(fl_client *c, int digest, fl_bytes *out);
 /* Makes model and method from the terms. Its samples have to suit them. Again with the same terms: nothing happens. */
 fl_status fl_client_accept(fl_client *c, const void *terms, size_t n);
-/* An answer to an ask. A turn that fails gives an answer too, which says so. FL_EFORMAT: that is no ask, or not to this
- * client, or one for a turn that it has taken: whoever carries messages keeps an answer until it has arrived. */
+/* An answer to an ask. A turn that fails gives an answer too, which says so; for the client it has not been. FL_EFORMAT:
+ * that is no ask, or not to this client. FL_EREFUSED: it is beyond the client's limits, or was stopped. FL_EMISMATCH:
+ * the server builds on a turn that this client has not taken, or cannot go back to. In all these cases there is no
+ * answer, and nothing has changed.
+ *
+ * The same ask may come again, and gives the same answer. A client keeps what it was before its last turn and before
+ * its last round: every ask says which of its turns counts, and those after that one have not been. So nobody needs to
+ * know which answers have arrived. */
 fl_status fl_client_work(fl_client *c, const void *ask, size_t n, fl_bytes *out);
+/* Ends the turn under way, or else the next one, with FL_EREFUSED. From any thread; a signal handler too. */
+void fl_client_stop(fl_client *c);
 /* All that the client keeps between asks (measuring changes nothing of it), and its return, into one that has accepted
- * the same terms and not worked: for those whose clients do not stay in memory. Equal states are equal bytes. */
+ * the same terms: for those whose clients do not stay in memory. Equal states are equal bytes. A state that was written
+ * before an answer is sent is as good as a client that never went away. */
 fl_status fl_client_state(fl_client *c, fl_bytes *out);
 fl_status fl_client_restore(fl_client *c, const void *state, size_t n);
+
+/* What a client lets a server ask for. 0 and NULL: anything. Begins with its size, as all structs that one fills. */
+typedef struct {
+    size_t size;
+    uint64_t bytes;             /* of the terms, and of an ask */
+    uint64_t memory;            /* bytes that model, method and solver take, beside the samples */
+    uint64_t steps;             /* of a turn, as it is asked for */
+    uint64_t samples;           /* that are passed over in a turn, each as often as it is: steps times batch, about */
+    double seconds;             /* of a turn; looked at between steps, so one that takes few of them may be longer */
+    const char *const *methods; /* names, up to a NULL: these alone */
+    const char *const *models;
+} fl_client_limits;
+
+/* Holds from now on, for terms that were accepted too; the struct is copied. What is beyond is refused with FL_EREFUSED
+ * before anything is computed. NULL: no limits. */
+fl_status fl_client_limit(fl_client *c, const fl_client_limits *limits);
+
+/* A message in words, for people: what it is, row by row what is in it with sizes and norms, and what is not. Of cards,
+ * terms, asks and answers; asks and answers need a client that has accepted the terms. Text in out, with a 0 behind its
+ * n bytes. */
+fl_status fl_client_describe(fl_client *c, const void *message, size_t n, fl_bytes *out);
 
 /* ---- the server's half ------------------------------------------------------------------------------------ */
 

@@ -84,7 +84,7 @@ static fl_status workspaces_new(fli_clients *c, fli_eval *evals)
     c->spaces = fli_alloc(c->ctx, c->count, sizeof *c->spaces);
     if (!c->spaces) return FL_ENOMEM;
     for (size_t i = 0; !s && i < c->count; i++) {
-        fli_open how = {c->spec.model, c->spec.sgd, c->spec.fed->largest, &evals[i]};
+        fli_open how = {c->spec.model, c->spec.sgd, c->spec.fed->largest, &evals[i], c->spec.halt};
         c->spaces[i].eval = &evals[i];
         for (size_t k = 0; !s && k < c->solvers.count; k++)
             s = c->solvers.at[k]->open(c->ctx, c->solvers.at[k], &how, &c->spaces[i].instances[k]);

@@ -30,6 +30,7 @@ typedef struct {
     size_t together;      /* tasks that a workspace poses and solves together; 0 counts as 1 */
     int watch;            /* the method's potential will be asked for: see fli_turn.watched */
     fli_fault *fault;     /* that of the server, where it is in this process; NULL: the clients' own */
+    const fli_halt *halt; /* how turns under way are ended; NULL: they are not */
     int poison;           /* scratch vectors are filled with NaN before every turn */
 } fli_clients_spec;
 

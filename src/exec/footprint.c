@@ -30,11 +30,10 @@ static double state_bytes(const fli_exec_spec *spec, size_t cohort)
 }
 
 /* What a thread has to solve local problems with. */
-static double solving_bytes(const fli_exec_spec *spec)
+static double solving_bytes(const fli_model *m, const fli_solvers *all, const fli_sgd_spec *sgd, size_t largest)
 {
-    const fli_solvers *all = &spec->solvers;
-    fli_open how = {.model = spec->model, .sgd = spec->sgd, .largest = spec->fed->largest};
-    double sum = fli_task_bytes(fli_solver_roomiest(all->at, all->count), spec->model);
+    fli_open how = {.model = m, .sgd = *sgd, .largest = largest};
+    double sum = fli_task_bytes(fli_solver_roomiest(all->at, all->count), m);
     for (size_t i = 0; i < all->count; i++) sum += all->at[i]->bytes(all->at[i], &how);
     return sum;
 }
@@ -44,11 +43,12 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
     const fli_algo *a = spec->algo;
     double vector = (double)fli_bytes(&spec->model->space), threads = (double)fli_pool_count(spec->threads);
     size_t block = fli_exec_block(spec->site, spec->threads);
+    double solving = solving_bytes(spec->model, &spec->solvers, &spec->sgd, spec->fed->largest);
     double at_work = (double)(async || cohort < block ? cohort : block);
     fli_footprint f = {
         .server = (double)server_vectors(spec, cohort) * vector +
                   (spec->regularizer ? 2 * (double)spec->model->space.n * sizeof(double) : 0),
-        .workers = threads * (fli_eval_bytes(spec->model) + solving_bytes(spec) + (double)a->work * vector),
+        .workers = threads * (fli_eval_bytes(spec->model) + solving + (double)a->work * vector),
         .turns = at_work * (double)turn_vectors(a, async) * vector,
         .state = state_bytes(spec, cohort),
     };
@@ -70,4 +70,15 @@ double fli_footprint_there(const fli_exec_spec *spec, size_t cohort, int async)
 double fli_footprint_address(size_t threads)
 {
     return threads ? (double)threads * FLI_BLAS_BUFFER + (double)(threads - 1) * THREAD_ROOM : 0;
+}
+
+double fli_footprint_client(const fli_clients_spec *spec, size_t samples)
+{
+    const fli_algo *a = spec->algo;
+    size_t phases = a->rounds.phases ? a->rounds.phases(spec->params, 0) : 1;
+    size_t kept = fli_algo_client_vectors(a, spec->watch) + fli_recall_vectors(a, spec->params, phases);
+    /* what it keeps is there as often as it may go back; the start model comes beside what is sent */
+    size_t vectors = 3 * kept + a->work + turn_vectors(a, 1) + 1;
+    return (double)vectors * (double)fli_bytes(&spec->model->space) + fli_eval_bytes(spec->model) +
+           solving_bytes(spec->model, &spec->solvers, &spec->sgd, samples);
 }

@@ -18,6 +18,8 @@ typedef struct {
 fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int async);
 /* At a site, where a spec has none yet: bytes of all vectors there. */
 double fli_footprint_there(const fli_exec_spec *spec, size_t cohort, int async);
+/* Of a single client that is elsewhere than its server, with so many samples, and without them. */
+double fli_footprint_client(const fli_clients_spec *spec, size_t samples);
 /* Address space that is reserved beside it, by BLAS and for the stacks and heaps of this many threads. */
 double fli_footprint_address(size_t threads);
 

@@ -89,7 +89,10 @@ static int accurate(const search *q)
     return asks_for_accuracy(s);
 }
 
-static int spent(const search *q) { return q->p->stop.most_steps && q->steps >= q->p->stop.most_steps; }
+static int spent(const search *q)
+{
+    return (q->p->stop.most_steps && q->steps >= q->p->stop.most_steps) || fli_halted(q->w->halt);
+}
 
 /* d = -H g by the two-loop recursion. Without pairs the first trial of the line search would be the minimiser if f_i
  * were flat. */

@@ -52,7 +52,7 @@ void fli_work_together(fli_bilevel_work *w)
     fli_zero(all, q);
     fli_zero(all, qv);
     w->out->levels.norm = NAN;
-    for (size_t k = 0; k < p->steps; k++) {
+    for (size_t k = 0; k < p->steps && !fli_halted(w->worker->halt); k++) {
         double a = fli_coef(&l->coefs, k);
         direction d = directions(w, z, v);
         fli_axpy(all, a, d.z, q);

@@ -46,7 +46,7 @@ void fli_work_lower_steps(fli_bilevel_work *w)
     const void *shift = p->levels.shift;
     void *z = w->z, *g = w->worker->grad, *at_start = fli_work_vector(w, FLI_W_G);
     fli_copy(&w->model->space, p->start, z);
-    for (size_t k = 0; k < p->steps; k++) {
+    for (size_t k = 0; k < p->steps && !fli_halted(w->worker->halt); k++) {
         fli_pass_next(&w->train, w->rng);
         fli_work_g(w, z, g);
         if (shift) {
@@ -63,7 +63,7 @@ void fli_work_upper_steps(fli_bilevel_work *w)
     const fli_problem *p = w->problem;
     void *z = w->z, *f = w->worker->grad, *at_start = fli_work_vector(w, FLI_W_G);
     fli_copy(&w->model->space, p->start, z);
-    for (size_t k = 0; k < p->steps; k++) {
+    for (size_t k = 0; k < p->steps && !fli_halted(w->worker->halt); k++) {
         fli_pass_next(&w->validation, w->rng);
         fli_work_f(w, z, f);
         fli_work_f(w, p->start, at_start);
@@ -82,7 +82,7 @@ static void neumann(fli_bilevel_work *w, const void *z, const void *f, void *v)
     fli_zero(&w->upper, term);
     fli_copy(&w->lower, fli_clow(w, f), fli_low(w, term));
     fli_copy(&w->model->space, term, v);
-    for (size_t n = 0; n < l->neumann; n++) {
+    for (size_t n = 0; n < l->neumann && !fli_halted(w->worker->halt); n++) {
         fli_work_hv(w, z, term, hv);
         fli_axpy(&w->lower, -1 / l->ell, fli_low(w, hv), fli_low(w, term));
         fli_axpy(&w->lower, 1, fli_low(w, term), fli_low(w, v));
@@ -95,7 +95,7 @@ void fli_work_own_steps(fli_bilevel_work *w)
     const fli_problem *p = w->problem;
     void *z = w->z, *d = w->worker->grad, *v = fli_work_vector(w, FLI_W_V);
     fli_copy(&w->model->space, p->start, z);
-    for (size_t k = 0; k < p->steps; k++) {
+    for (size_t k = 0; k < p->steps && !fli_halted(w->worker->halt); k++) {
         fli_pass_next(&w->validation, w->rng);
         fli_pass_next(&w->train, w->rng);
         fli_work_f(w, z, d);

@@ -24,6 +24,7 @@ typedef struct {
     double *rhs, *z;      /* k each */
     double *r, *dir, *hd; /* residual, direction, H dir */
     size_t steps, most;   /* products with H */
+    const fli_halt *halt;
 } equations;
 
 static void equations_fini(equations *q)
@@ -101,7 +102,7 @@ static void iterate(equations *q, double goal)
     int k = (int)q->k;
     double rr = cblas_ddot(k, q->r, 1, q->r, 1);
     cblas_dcopy(k, q->r, 1, q->dir, 1);
-    while (sqrt(rr) > goal && q->steps < q->most) {
+    while (sqrt(rr) > goal && q->steps < q->most && !fli_halted(q->halt)) {
         product(q, q->dir, q->hd);
         double curvature = cblas_ddot(k, q->dir, 1, q->hd, 1), before = rr;
         if (!(curvature > 0)) return;
@@ -129,14 +130,14 @@ fl_status fli_cg_solve(fl_ctx *ctx, const fli_worker *w, fli_task *t, double lam
     if (k > INT_MAX)
         return fli_fail(ctx, FL_ECONFIG, "a client with %zu features is too large for the exact solver", k);
     rows = rows < 1 ? 1 : rows < n ? rows : n;
-    equations q = {.v = v, .n = n, .k = k, .rows = rows, .lam = lam, .most = most_steps(p, n < k ? n : k)};
+    equations q = {.v = v, .n = n, .k = k, .rows = rows, .lam = lam, .most = most_steps(p, n < k ? n : k), .halt = w->halt};
     fl_status s = equations_init(ctx, &q);
     if (s) goto done;
     right_side(&q, space, p);
     double goal = tolerance * cblas_dnrm2((int)k, q.rhs, 1), left, before = INFINITY;
     if (goal > 0) space->ops->to_f64(k, p->start, q.z); /* otherwise 0 is the solution, and only 0 is accurate */
     left = residual(&q);
-    while (left > goal && left < before / 2 && q.steps < q.most) {
+    while (left > goal && left < before / 2 && q.steps < q.most && !fli_halted(q.halt)) {
         before = left;
         iterate(&q, goal / 2);
         left = residual(&q);

@@ -90,7 +90,7 @@ static void stochastic_steps(fli_worker *w, const fli_view *v, const fli_latents
     const fli_sgd_spec spec = {.batch = batch};
     fli_sample_pass pass = fli_pass_over(&spec, w->latent_order, l->n);
     for (size_t i = 0; i < l->n; i++) w->latent_order[i] = (uint32_t)i;
-    for (size_t i = 0; i < steps; i++) {
+    for (size_t i = 0; i < steps && !fli_halted(w->halt); i++) {
         fli_pass_next(&pass, rng);
         step_rows(w, v, l, x, &pass, y);
     }

@@ -12,6 +12,8 @@
 #include "local/schedule.h"
 #include "model/model.h"
 
+#include <stdatomic.h>
+
 /* For solvers that work to an accuracy; the others ignore it. 0: not required. With several, all must be met. For
  * an m-strongly convex problem ||z - minimiser|| <= ||gradient at z||/m, which is how a solver can be certain. */
 typedef struct {
@@ -232,12 +234,21 @@ typedef struct {
     fli_place *place;
 } fli_task;
 
+/* How a turn under way is ended: by anybody at any time, or when its time is up. A solver that takes many steps looks
+ * between them, and what it answers then is nobody's. */
+typedef struct {
+    atomic_int asked;
+    double until; /* on fli_clock_now; 0: any time */
+} fli_halt;
+int fli_halted(const fli_halt *h); /* NULL: nobody can */
+
 /* What a solver works for. */
 typedef struct {
     const fli_model *model;
     fli_sgd_spec sgd;
     size_t largest; /* training samples of the largest client */
     fli_eval *eval; /* lent: an instance may use it whenever it solves */
+    const fli_halt *halt;
 } fli_open;
 
 /* A way to solve local problems. An instance of it takes any number of tasks at a time, which do not influence each

@@ -70,7 +70,7 @@ void fli_sgd_train(fli_worker *w, fli_task *t, const void *y)
     fli_sgd_course course = fli_sgd_begin(w, t);
     fli_minibatch_init(w, t->view, t->view->train, t->view->n_train, y, &t->rng, &b);
     fli_copy(&w->model->space, p->start, t->z);
-    for (size_t k = 0; k < p->steps; k++) {
+    for (size_t k = 0; k < p->steps && !fli_halted(w->halt); k++) {
         fli_minibatch_next(&b);
         fli_sgd_next(w, t, fli_minibatch_samples(&b), &course);
         fli_minibatch_step(&b, &course.step, t->z);

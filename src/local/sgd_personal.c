@@ -135,7 +135,7 @@ static void train(fli_worker *w, fli_task *t, const training *on, const void *y)
     fli_minibatch_init(w, t->view, on->samples, on->n, y, &t->rng, &b);
     fli_copy(s, p->start, t->z);
     fli_copy(s, p->pair.start, own);
-    for (size_t k = 0; k < p->steps; k++) {
+    for (size_t k = 0; k < p->steps && !fli_halted(w->halt); k++) {
         fli_minibatch_next(&b);
         fli_minibatch_grad(&b, &at);
         fli_sgd_next(w, t, fli_minibatch_samples(&b), &course);

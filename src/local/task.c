@@ -1,7 +1,14 @@
-/* The memory of a task, and which solver is for which model. */
+/* The memory of a task, how it is ended early, and which solver is for which model. */
 #include "local/local.h"
 
+#include "base/clock.h"
 #include "base/number.h"
+
+int fli_halted(const fli_halt *h)
+{
+    if (!h) return 0;
+    return atomic_load_explicit(&h->asked, memory_order_relaxed) || (h->until > 0 && fli_clock_now() >= h->until);
+}
 
 fl_status fli_task_init(fl_ctx *ctx, const fli_solver *solver, const fli_space *s, fli_task *out)
 {

@@ -26,7 +26,7 @@ fl_status fli_worker_open(fl_ctx *ctx, const fli_solver *solver, const fli_open 
     int momentum = how->sgd.momentum > 0;
     fli_worker *w = fli_alloc(ctx, 1, sizeof *w);
     if (!w) return FL_ENOMEM;
-    *w = (fli_worker){.model = how->model, .spec = how->sgd, .eval = how->eval};
+    *w = (fli_worker){.model = how->model, .spec = how->sgd, .eval = how->eval, .halt = how->halt};
     w->grad = fli_alloc(ctx, s->n, s->ops->size);
     w->linear = fli_alloc(ctx, s->n, s->ops->size);
     w->order = fli_alloc(ctx, how->largest, sizeof *w->order);

@@ -8,7 +8,8 @@
 typedef struct {
     const fli_model *model;
     fli_sgd_spec spec;
-    fli_eval *eval; /* borrowed */
+    fli_eval *eval; /* borrowed, as is */
+    const fli_halt *halt;
     void *grad, *linear, *buffer;
     uint32_t *order; /* the client's samples in the order of this epoch */
     void *extra;     /* the solver's further vectors: fli_worker_vector */

@@ -1,40 +1,14 @@
 /* The clients' half of a federation in public: fl_client. Its samples, the method and the model of the terms, and what
  * it keeps between asks; fli_clients with a single client does the work. */
-#include "run/client.h"
+#include "run/client_parts.h"
 
 #include "run/config.h"
 #include "run/member.h"
 
+#include "base/clock.h"
 #include "data/joined.h"
-#include "exec/mailbox.h"
-#include "exec/recall.h"
 
 #include <string.h>
-
-struct fl_client {
-    fl_ctx *ctx;
-    fli_arena arena;       /* of the settings */
-    fli_settings settings; /* its own: where its samples come from, memory */
-    fli_memory memory;     /* what a program has handed over; train.size 0: nothing */
-    fli_dataset *samples;  /* as loaded; NULL: not now, or the federation has them */
-    int wide;              /* they were loaded for models that compute in f64 */
-    uint64_t count;
-    /* from the terms */
-    unsigned char *terms; /* as they came; NULL: none were accepted */
-    size_t terms_bytes;
-    uint32_t number;
-    fli_protocol protocol;
-    fli_clients_spec spec;
-    void *member;
-    fli_fed *fed;
-    fli_eval eval;
-    /* what changes */
-    fli_clients *clients;
-    fli_recall *recall;    /* NULL: it keeps nothing of a round just now */
-    uint64_t turns;        /* that it took */
-    uint64_t last;         /* the number of the last of them: asks for turns have ascending numbers */
-    uint64_t round, phase; /* of the exchange that is to come next, where it keeps something of the round */
-};
 
 /* ---- its samples ----------------------------------------------------------------------------------------- */
 
@@ -97,6 +71,7 @@ static void part_from(fl_client *c)
 {
     fli_clients_free(c->clients);
     fli_recall_free(c->recall);
+    fli_client_forget(c);
     fli_eval_fini(&c->eval);
     fli_fed_free(c->fed);
     if (c->member) fli_member_builder.free(c->member);
@@ -107,6 +82,7 @@ static void part_from(fl_client *c)
     c->fed = NULL;
     c->member = NULL;
     c->terms = NULL;
+    c->now = (fli_client_place){0};
 }
 
 void fl_client_free(fl_client *c)
@@ -114,6 +90,7 @@ void fl_client_free(fl_client *c)
     if (!c) return;
     part_from(c);
     fli_dataset_free(c->samples);
+    fli_client_limits_fini(&c->limits);
     fli_arena_fini(&c->arena);
     fli_free(c);
 }
@@ -180,12 +157,15 @@ static fl_status take_samples(fl_client *c, const fli_terms *t, const fli_settin
 static fl_status understand(fl_client *c, const fli_terms *t)
 {
     fl_status s = fli_member_builder.make(c->ctx, t, &c->spec, &c->member);
+    if (!s) s = fli_client_may_hold(c);
     if (!s) s = take_samples(c, t, fli_member_settings(c->member));
     if (s) return s;
     c->number = t->client;
     c->spec.fed = c->fed;
     c->spec.memory = (size_t)c->settings.top.memory;
     c->spec.folder = "/var/tmp";
+    c->spec.fault = &c->fault;
+    c->spec.halt = &c->halt;
     c->protocol.model = c->spec.model;
     c->protocol.algo = c->spec.algo;
     c->protocol.params = c->spec.params;
@@ -200,13 +180,15 @@ fl_status fl_client_accept(fl_client *c, const void *terms, size_t n)
     fli_packet p;
     fli_terms t = {0};
     fli_clear(c->ctx);
-    fl_status s = fli_packet_read(c->ctx, FLI_PACKET_TERMS, terms, n, &p);
+    fl_status s = fli_client_may_read(c, n);
+    if (!s) s = fli_packet_read(c->ctx, FLI_PACKET_TERMS, terms, n, &p);
     if (s) return s;
     if (c->terms && c->terms_bytes == n && !memcmp(c->terms, terms, n)) return FL_OK;
     if (c->terms) return fli_fail(c->ctx, FL_EMISMATCH, "this client has accepted other terms already");
     s = fli_terms_read(c->ctx, p.body, p.body_bytes, &t);
     if (!s && t.client != p.client) s = fli_fail(c->ctx, FL_EFORMAT, "these terms are for two clients");
     c->protocol.run = p.run;
+    if (!s) s = fli_client_may_join(c, &t);
     if (!s) s = understand(c, &t);
     if (!s && !(c->terms = fli_alloc(c->ctx, n, 1))) s = FL_ENOMEM;
     if (s)
@@ -219,9 +201,9 @@ fl_status fl_client_accept(fl_client *c, const void *terms, size_t n)
 
 /* ---- working --------------------------------------------------------------------------------------------- */
 
-/* Why a turn cannot come now, as the end of a sentence; NULL: it can. A method relies on what its server does: that
- * turns and their phases come in order, each once, and the start model with the first of them. */
-static const char *untimely(const fl_client *c, const fli_errand *e)
+/* Why a turn cannot come to a client that is there, as the end of a sentence; NULL: it can. A method relies on what
+ * its server does: that turns and their phases come in order, each once, and the start model with the first of them. */
+static const char *untimely(const fl_client *c, const fli_client_place *at, const fli_errand *e)
 {
     const fli_algo *a = c->spec.algo;
     const fli_ask *ask = &e->x.ask;
@@ -229,17 +211,16 @@ static const char *untimely(const fl_client *c, const fli_errand *e)
         int potential = (ask->flags & FLI_FIGURES_POTENTIAL) && ask->kind == FLI_ASK_FIGURES;
         return potential && !c->spec.watch ? "nobody said that its potential would be measured" : NULL;
     }
-    if (e->number <= c->last) return "it has taken that turn, or a later one";
-    if (fli_algo_shows_start(a) && !c->turns && !(ask->flags & FLI_ASK_FIRST)) return "it lacks the start model";
+    if (e->number <= at->last) return "it has taken that turn, or a later one";
+    if (fli_algo_shows_start(a) && !at->turns && !(ask->flags & FLI_ASK_FIRST)) return "it lacks the start model";
     if (ask->flags & FLI_ASK_FIRST && !(ask->flags & FLI_ASK_CHANGED)) return "it lacks the start model";
     if (fli_algo_redraws(a, c->spec.params, ask->phase, ask->phases)) return NULL;
-    return ask->round == c->round && ask->phase == c->phase ? NULL : "its phase does not follow the one before";
+    return ask->round == at->round && ask->phase == at->phase ? NULL : "its phase does not follow the one before";
 }
 
 /* What the client keeps of earlier phases is put in its place. */
 static fl_status recall(fl_client *c, fli_errand *e)
 {
-    if (e->x.ask.kind != FLI_ASK_TURN) return FL_OK;
     if (!c->recall) {
         fl_status s = fli_recall_new(c->ctx, c->spec.model, NULL, c->spec.algo, c->spec.params, &c->recall);
         if (s || !c->recall) return s; /* nothing is kept */
@@ -253,15 +234,65 @@ static fl_status recall(fl_client *c, fli_errand *e)
 static void go_on(fl_client *c, const fli_errand *e)
 {
     const fli_ask *ask = &e->x.ask;
-    if (ask->kind != FLI_ASK_TURN) return;
-    c->turns++;
-    c->last = e->number;
-    c->round = ask->round;
-    c->phase = (uint64_t)ask->phase + 1;
-    if (c->phase < fli_algo_cohort_end(c->spec.algo, c->spec.params, ask->phase, ask->phases)) return;
-    c->round = c->phase = 0;
+    c->now.turns++;
+    c->now.last = e->number;
+    c->now.round = ask->round;
+    c->now.phase = (uint64_t)ask->phase + 1;
+    c->now.stream = ask->stream;
+    c->now.warm = (ask->flags & FLI_ASK_WARM_UP) != 0;
+    if (c->now.phase < fli_algo_cohort_end(c->spec.algo, c->spec.params, ask->phase, ask->phases)) return;
+    c->now.round = c->now.phase = 0;
     fli_recall_free(c->recall);
     c->recall = NULL;
+}
+
+/* Takes the turn; one that fails has not been. FL_EREFUSED: it was ended before it was over. */
+static fl_status take_turn(fl_client *c, fli_errand *e)
+{
+    fli_exchange *x = &e->x;
+    double seconds = c->limits.most.seconds;
+    fl_status s = fli_client_mark(c, &x->ask);
+    if (s) return s;
+    c->halt.until = seconds > 0 ? fli_clock_now() + seconds : 0;
+    if (!(x->status = recall(c, e))) fli_clients_work(c->clients, &x, 1, 0);
+    int halted = fli_halted(&c->halt), asked = atomic_exchange(&c->halt.asked, 0);
+    if (!halted && !x->status) return go_on(c, e), FL_OK;
+    if ((s = fli_client_undo(c))) return part_from(c), s; /* what is left of it is not what anybody thinks it is */
+    if (!halted) return FL_OK;
+    if (asked) return fli_fail(c->ctx, FL_EREFUSED, "client %u: the turn was stopped", c->number);
+    return fli_fail(c->ctx, FL_EREFUSED, "client %u: the turn took longer than the %g seconds that this client allows",
+                    c->number, seconds);
+}
+
+/* Where the client has to be for this ask; nothing has changed yet. */
+static fl_status find_place(fl_client *c, const fli_errand *e, const fli_client_place **at)
+{
+    if (!(*at = fli_client_find(c, e->settled)))
+        return fli_fail(c->ctx, FL_EMISMATCH,
+                        "client %u: the server builds on its turn %llu, but its last one was %llu, and it cannot go "
+                        "back to that one",
+                        c->number, (unsigned long long)e->settled, (unsigned long long)c->now.last);
+    const char *wrong = untimely(c, *at, e);
+    if (!wrong) return FL_OK;
+    return fli_fail(c->ctx, FL_EFORMAT, "client %u is asked for something impossible: %s", c->number, wrong);
+}
+
+static fl_status work(fl_client *c, fli_errand *e, fl_bytes *out)
+{
+    const fli_client_place *at;
+    fli_exchange *x = &e->x;
+    fl_status s = find_place(c, e, &at);
+    if (!s) s = fli_client_may_work(c, &x->ask);
+    if (!s) s = fli_client_go_back(c, at);
+    if (!s && x->ask.kind == FLI_ASK_TURN)
+        s = take_turn(c, e);
+    else if (!s)
+        fli_clients_work(c->clients, &x, 1, 0);
+    if (s) return s;
+    if (x->status && !fli_has_failed(&x->why) && *fl_ctx_error(c->ctx)) fl_failed(&x->why, fl_ctx_error(c->ctx));
+    s = fli_answer_pack(c->ctx, &c->protocol, e, out);
+    if (!s) fli_clear(c->ctx); /* a turn that failed is said in the answer */
+    return s;
 }
 
 fl_status fl_client_work(fl_client *c, const void *ask, size_t n, fl_bytes *out)
@@ -270,98 +301,11 @@ fl_status fl_client_work(fl_client *c, const void *ask, size_t n, fl_bytes *out)
     *out = (fl_bytes){NULL, 0};
     fli_clear(c->ctx);
     if (!c->terms) return fli_fail(c->ctx, FL_ECONFIG, "this client has not accepted any terms");
-    fl_status s = fli_errand_read(c->ctx, &c->protocol, c->number, ask, n, &e);
-    const char *wrong = s ? NULL : untimely(c, &e);
-    if (wrong) s = fli_fail(c->ctx, FL_EFORMAT, "client %u is asked for something impossible: %s", c->number, wrong);
-    if (!s) {
-        fli_exchange *x = &e.x;
-        if (!(x->status = recall(c, &e))) fli_clients_work(c->clients, &x, 1, 0);
-        go_on(c, &e);
-        if (x->status && !fli_has_failed(&x->why) && *fl_ctx_error(c->ctx)) fl_failed(&x->why, fl_ctx_error(c->ctx));
-        s = fli_answer_pack(c->ctx, &c->protocol, &e, out);
-        if (!s) fli_clear(c->ctx); /* a turn that failed is said in the answer */
-    }
+    fl_status s = fli_client_may_read(c, n);
+    if (s) return s;
+    if (!(s = fli_errand_read(c->ctx, &c->protocol, c->number, ask, n, &e))) s = work(c, &e, out);
     fli_errand_fini(&e);
     return s;
 }
 
-/* ---- what it keeps --------------------------------------------------------------------------------------- */
-
-fl_status fl_client_state(fl_client *c, fl_bytes *out)
-{
-    fli_saver *saver = NULL;
-    unsigned char *body = NULL;
-    size_t n = 0;
-    *out = (fl_bytes){NULL, 0};
-    fli_clear(c->ctx);
-    if (!c->terms) return fli_fail(c->ctx, FL_ECONFIG, "this client has not accepted any terms");
-    fl_status s = fli_saver_open_memory(c->ctx, &saver);
-    if (s) return s;
-    fli_save_count(saver, c->turns);
-    fli_save_count(saver, c->last);
-    fli_save_count(saver, c->round);
-    fli_save_count(saver, c->phase);
-    fli_save_count(saver, c->recall != NULL);
-    if (c->recall) fli_recall_save(c->recall, saver);
-    fli_clients_save(c->clients, saver);
-    if ((s = fli_saver_take(saver, &body, &n))) return s;
-    fli_packet p = {
-        .kind = FLI_PACKET_STATE, .client = c->number, .run = c->protocol.run, .body = body, .body_bytes = n};
-    s = fli_packet_write(c->ctx, &p, out);
-    fli_free(body);
-    return s;
-}
-
-/* What a state says, beside the client as it is: it takes its place when all of it is there. */
-typedef struct {
-    fli_clients *clients;
-    fli_recall *recall;
-    uint64_t turns, last, round, phase;
-} restored;
-
-static fl_status read_state(fl_client *c, fli_loader *in, restored *r)
-{
-    r->turns = fli_load_count(in, UINT64_MAX);
-    r->last = fli_load_count(in, UINT64_MAX);
-    r->round = fli_load_count(in, UINT64_MAX);
-    r->phase = fli_load_count(in, UINT32_MAX);
-    fl_status s = FL_OK;
-    if (fli_load_count(in, 1)) {
-        s = fli_recall_new(c->ctx, c->spec.model, NULL, c->spec.algo, c->spec.params, &r->recall);
-        if (!s && !r->recall) s = fli_loader_refuse(in, "says that this client keeps something, which it does not");
-        if (!s) s = fli_recall_load(r->recall, in);
-    }
-    if (!s) s = fli_clients_new(c->ctx, &c->spec, 1, &c->eval, &r->clients);
-    if (!s) s = fli_clients_load(r->clients, in);
-    return s ? s : fli_loader_end(in);
-}
-
-fl_status fl_client_restore(fl_client *c, const void *state, size_t n)
-{
-    fli_packet p;
-    fli_loader *in = NULL;
-    restored r = {0};
-    fli_clear(c->ctx);
-    if (!c->terms) return fli_fail(c->ctx, FL_ECONFIG, "this client has not accepted any terms");
-    if (c->turns) return fli_fail(c->ctx, FL_ECONFIG, "this client has worked already");
-    fl_status s = fli_packet_read(c->ctx, FLI_PACKET_STATE, state, n, &p);
-    if (!s && (p.client != c->number || !fli_digest_same(&p.run, &c->protocol.run)))
-        s = fli_fail(c->ctx, FL_EMISMATCH, "this is the state of another client, or of another run");
-    if (!s) s = fli_loader_open_memory(c->ctx, "the state of a client", p.body, p.body_bytes, &in);
-    if (!s) s = read_state(c, in, &r);
-    fli_loader_close(in);
-    if (s) {
-        fli_clients_free(r.clients);
-        fli_recall_free(r.recall);
-        return s;
-    }
-    fli_clients_free(c->clients);
-    fli_recall_free(c->recall);
-    c->clients = r.clients;
-    c->recall = r.recall;
-    c->turns = r.turns;
-    c->last = r.last;
-    c->round = r.round;
-    c->phase = r.phase;
-    return FL_OK;
-}
+void fl_client_stop(fl_client *c) { atomic_store(&c->halt.asked, 1); }

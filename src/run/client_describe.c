@@ -1,0 +1,1 @@
+#include "run/client_parts.h"
