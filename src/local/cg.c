@@ -130,7 +130,8 @@ fl_status fli_cg_solve(fl_ctx *ctx, const fli_worker *w, fli_task *t, double lam
     if (k > INT_MAX)
         return fli_fail(ctx, FL_ECONFIG, "a client with %zu features is too large for the exact solver", k);
     rows = rows < 1 ? 1 : rows < n ? rows : n;
-    equations q = {.v = v, .n = n, .k = k, .rows = rows, .lam = lam, .most = most_steps(p, n < k ? n : k), .halt = w->halt};
+    equations q = {
+        .v = v, .n = n, .k = k, .rows = rows, .lam = lam, .most = most_steps(p, n < k ? n : k), .halt = w->halt};
     fl_status s = equations_init(ctx, &q);
     if (s) goto done;
     right_side(&q, space, p);

@@ -68,8 +68,8 @@ static fl_status may_name(fl_client *c, const char *what, char *const *names, co
     if (!names) return FL_OK;
     for (; *names; names++)
         if (!strcmp(*names, name)) return FL_OK;
-    return fli_fail(c->ctx, FL_EREFUSED, "the federation's %s is %.100s, which is not among those that this client allows",
-                    what, name);
+    return fli_fail(c->ctx, FL_EREFUSED,
+                    "the federation's %s is %.100s, which is not among those that this client allows", what, name);
 }
 
 fl_status fli_client_may_join(fl_client *c, const fli_terms *t)

@@ -1,11 +1,13 @@
 /* The two halves of a federation, with nothing between them but bytes, give the bits of a simulation: every method,
- * every row of metrics, whatever the order of answers, with any number of threads, and with clients that are made anew
- * from their state before every ask. */
+ * every row of metrics, whatever the order of answers, with any number of threads, with clients that are made anew
+ * from their state before every ask, and with turns that are dropped and asked for again. */
 #include "own.h"
 #include "own_methods.h"
 #include "outcome.h"
 
 #include "algo/algo.h"
+#include "base/bytes.h"
+#include "base/crc32c.h"
 #include "fedloom_halves.h"
 #include "run/client.h"
 #include "run/run.h"
@@ -14,7 +16,7 @@
 
 enum { MOST = 12 };
 
-typedef enum { IN_ORDER, BACKWARDS, ANEW, THREADS, WAYS } way;
+typedef enum { IN_ORDER, BACKWARDS, ANEW, AGAIN, THREADS, WAYS } way;
 
 static const char base[] =
     "rounds: 4\nthreads: 2\n"
@@ -86,6 +88,13 @@ static fli_dataset *samples_of(fixture *f, const fli_fed *fed, size_t client)
 
 /* ---- a federation in halves -------------------------------------------------------------------------------- */
 
+/* Turns that a client has taken, and what it answered. */
+enum { MOST_TURNS = 128 };
+typedef struct {
+    fl_bytes ask[MOST_TURNS], answer[MOST_TURNS];
+    size_t n;
+} taken;
+
 typedef struct {
     fixture *f;
     fl_run *like; /* the simulation */
@@ -94,6 +103,8 @@ typedef struct {
     fl_ctx *ctx[MOST]; /* each client has its own, as it may be on any thread */
     fl_client *client[MOST];
     pthread_mutex_t lock[MOST];
+    taken *taken; /* of each, where they are asked again */
+    fli_rng rng;
     way way;
 } halves;
 
@@ -173,6 +184,8 @@ static void open_halves(halves *h, const char *assignments)
     }
     assert_ok(h->f->ctx, fl_server_begin(h->server));
     for (uint32_t i = 0; i < h->clients; i++) accept(h, i);
+    h->taken = calloc(h->clients, sizeof *h->taken);
+    fli_rng_init(&h->rng, 3, FLI_RNG_TEST, 0, 0);
 }
 
 static void close_halves(halves *h)
@@ -182,7 +195,12 @@ static void close_halves(halves *h)
         fl_client_free(h->client[i]);
         fl_ctx_free(h->ctx[i]);
         pthread_mutex_destroy(&h->lock[i]);
+        for (size_t k = 0; k < h->taken[i].n; k++) {
+            fl_bytes_free(&h->taken[i].ask[k]);
+            fl_bytes_free(&h->taken[i].answer[k]);
+        }
     }
+    free(h->taken);
 }
 
 /* Another client takes the place of this one. */
@@ -201,11 +219,84 @@ static void replace(halves *h, uint32_t i)
     fl_bytes_free(&again);
 }
 
+/* ---- turns that do not count, and asks that come again ------------------------------------------------------ */
+
+enum { HEADER = 80, NUMBER_AT = 16, STREAM_AT = HEADER + 8, STEPS_AT = HEADER + 16 };
+
+static fli_ask said(const fl_bytes *packet)
+{
+    fli_ask ask;
+    fli_ask_read(packet->data + HEADER, &ask);
+    return ask;
+}
+
+static void more_by(fl_bytes *b, size_t at, uint64_t more)
+{
+    uint64_t v;
+    fli_get_u64(b->data + at, &v, 8);
+    fli_put_u64(b->data + at, v + more, 8);
+}
+
+static fl_bytes copy_of(const fl_bytes *b) { return (fl_bytes){memcpy(malloc(b->n), b->data, b->n), b->n}; }
+
+/* Another turn than the one that counts in the end: its answer is lost. */
+static void take_in_vain(halves *h, uint32_t i, const fl_bytes *ask)
+{
+    fli_crc_tables t;
+    fl_bytes other = copy_of(ask), answer;
+    more_by(&other, NUMBER_AT, 1000);
+    more_by(&other, STEPS_AT, 1);
+    if (!said(ask).phase) more_by(&other, STREAM_AT, 777);
+    fli_crc_tables_init(&t);
+    uint32_t crc = fli_crc32c_more(&t, 0, other.data, 12);
+    fli_put_u64(other.data + 12, fli_crc32c_more(&t, crc, other.data + 16, other.n - 16), 4);
+    assert_ok(h->ctx[i], fl_client_work(h->client[i], other.data, other.n, &answer));
+    free(other.data);
+    fl_bytes_free(&answer);
+}
+
+/* The turns of the last round once more, or all there were, or the last one. */
+static void take_again(halves *h, uint32_t i, uint32_t which)
+{
+    taken *t = &h->taken[i];
+    size_t from = which == 2 ? 0 : t->n - 1;
+    for (fli_ask last = said(&t->ask[t->n - 1]); which == 1 && from; from--) {
+        fli_ask before = said(&t->ask[from - 1]);
+        if (before.stream != last.stream || (before.flags ^ last.flags) & FLI_ASK_WARM_UP) break;
+    }
+    for (size_t k = from; k < t->n; k++) {
+        fl_bytes answer;
+        assert_ok(h->ctx[i], fl_client_work(h->client[i], t->ask[k].data, t->ask[k].n, &answer));
+        assert_int_equal(answer.n, t->answer[k].n);
+        assert_memory_equal(answer.data, t->answer[k].data, answer.n);
+        fl_bytes_free(&answer);
+        if (!fli_rng_below(&h->rng, 3)) replace(h, i);
+    }
+}
+
+static void work_again(halves *h, uint32_t i, const fl_bytes *ask, fl_bytes *answer)
+{
+    int turn = said(ask).kind == FLI_ASK_TURN;
+    taken *t = &h->taken[i];
+    if (turn && !fli_rng_below(&h->rng, 3)) take_in_vain(h, i, ask);
+    if (!fli_rng_below(&h->rng, 3)) replace(h, i);
+    assert_ok(h->ctx[i], fl_client_work(h->client[i], ask->data, ask->n, answer));
+    if (!turn) return;
+    assert_true(t->n < MOST_TURNS);
+    t->ask[t->n] = copy_of(ask);
+    t->answer[t->n++] = copy_of(answer);
+    uint32_t which = (uint32_t)fli_rng_below(&h->rng, 8);
+    if (which < 3) take_again(h, i, which);
+}
+
 static void work(halves *h, uint32_t i, fl_bytes *ask, fl_bytes *answer)
 {
     if (h->way == ANEW) replace(h, i);
     pthread_mutex_lock(&h->lock[i]);
-    assert_ok(h->ctx[i], fl_client_work(h->client[i], ask->data, ask->n, answer));
+    if (h->way == AGAIN)
+        work_again(h, i, ask, answer);
+    else
+        assert_ok(h->ctx[i], fl_client_work(h->client[i], ask->data, ask->n, answer));
     pthread_mutex_unlock(&h->lock[i]);
     fl_bytes_free(ask);
 }
@@ -262,7 +353,8 @@ static void run_halves(halves *h)
 
 static void agree(fixture *f, const char *assignments)
 {
-    static const char *const names[] = {"in order", "backwards", "with clients made anew", "by threads"};
+    static const char *const names[] = {"in order", "backwards", "with clients made anew", "with turns taken again",
+                                        "by threads"};
     halves h;
     like_simulated(f, assignments, &h);
     for (h.way = IN_ORDER; h.way < WAYS; h.way++) {
