@@ -93,6 +93,14 @@ static const char *look(const unsigned char *in, size_t n, fli_packet_kind kind,
     return NULL;
 }
 
+fli_packet_kind fli_packet_says(const void *in, size_t n)
+{
+    uint64_t kind = FLI_PACKET_NONE;
+    if (in && n >= HEADER && !memcmp(in, magic, MAGIC) && version_of(in, n) == VERSION)
+        fli_get_u64((const unsigned char *)in + MAGIC + 2, &kind, 2);
+    return kind <= FLI_PACKET_STATE ? (fli_packet_kind)kind : FLI_PACKET_NONE;
+}
+
 fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, size_t n, fli_packet *out)
 {
     *out = (fli_packet){0};

@@ -15,11 +15,12 @@
 #include "fedloom_halves.h"
 
 typedef enum {
-    FLI_PACKET_CARD = 1, /* head: a card */
-    FLI_PACKET_TERMS,    /* body: terms */
-    FLI_PACKET_ASK,      /* head: an ask; body: what is sent down, nothing where nothing is */
-    FLI_PACKET_ANSWER,   /* head: how it went, and a sentence if it went wrong; body: what comes up */
-    FLI_PACKET_STATE     /* body: what a client keeps */
+    FLI_PACKET_NONE,
+    FLI_PACKET_CARD,   /* head: a card */
+    FLI_PACKET_TERMS,  /* body: terms */
+    FLI_PACKET_ASK,    /* head: an ask; body: what is sent down, nothing where nothing is */
+    FLI_PACKET_ANSWER, /* head: how it went, and a sentence if it went wrong; body: what comes up */
+    FLI_PACKET_STATE   /* body: what a client keeps */
 } fli_packet_kind;
 
 typedef struct {
@@ -33,6 +34,8 @@ typedef struct {
 } fli_packet;
 
 fl_status fli_packet_write(fl_ctx *ctx, const fli_packet *p, fl_bytes *out);
+/* What a packet says it is; 0: it is none of this version. It may be damaged all the same. */
+fli_packet_kind fli_packet_says(const void *in, size_t n);
 /* Head and body lie in `in`. FL_EFORMAT for what is no packet of that kind, is cut short, too long or damaged. */
 fl_status fli_packet_read(fl_ctx *ctx, fli_packet_kind kind, const void *in, size_t n, fli_packet *out);
 

@@ -24,6 +24,57 @@ fl_status fli_objective_new(fl_ctx *ctx, const fli_settings *s, const size_t sha
     return status;
 }
 
+/* ---- what names a file ----------------------------------------------------------------------------------- */
+
+/* Kinds that read files, all of them at the server. */
+enum { READERS = 4 };
+static const struct {
+    const char *section;
+    size_t choice;
+} readers[READERS] = {{"data", offsetof(fli_settings, source)},
+                      {"partition", offsetof(fli_settings, partitioner)},
+                      {"participation", offsetof(fli_settings, sampler)},
+                      {"system", offsetof(fli_settings, devices)}};
+
+/* A text of theirs is the name of a file, unless it names classes. */
+static char **file_of(const fli_key *row, void *params)
+{
+    if (row->type != FLI_STRING || !strcmp(row->name, "class_names")) return NULL;
+    return (char **)((char *)params + row->offset);
+}
+
+fl_status fli_settings_tell(fli_arena *a, const fli_settings *s, fli_settings *told)
+{
+    static char nothing[] = "";
+    *told = *s;
+    told->model.start = told->top.output = nothing;
+    for (size_t i = 0; i < READERS; i++) {
+        fli_choice *c = (fli_choice *)((char *)told + readers[i].choice);
+        void *copy = fli_arena_alloc(a, 1, c->item.params_size + 1);
+        if (!copy) return FL_ENOMEM;
+        if (c->item.params_size) c->params = memcpy(copy, c->params, c->item.params_size);
+        for (const fli_key *row = c->item.keys; row && row->name; row++)
+            if (file_of(row, c->params)) *file_of(row, c->params) = nothing;
+    }
+    return FL_OK;
+}
+
+/* A server has no business with files of a client. */
+static fl_status refuse_files(fl_ctx *ctx, const fli_settings *s)
+{
+    static const char sentence[] = "the terms of the federation name a file, %s.%s, and a client reads and writes none";
+    if (*s->model.start) return fli_fail(ctx, FL_EREFUSED, sentence, "model", "start");
+    if (*s->top.output) return fli_fail(ctx, FL_EREFUSED, sentence, "", "output");
+    for (size_t i = 0; i < READERS; i++) {
+        const fli_choice *c = (const fli_choice *)((const char *)s + readers[i].choice);
+        for (const fli_key *row = c->item.keys; row && row->name; row++) {
+            char **file = file_of(row, c->params);
+            if (file && **file) return fli_fail(ctx, FL_EREFUSED, sentence, readers[i].section, row->name);
+        }
+    }
+    return FL_OK;
+}
+
 /* ---- from the terms of a federation -------------------------------------------------------------------- */
 
 typedef struct {
@@ -49,6 +100,7 @@ static fl_status build(fl_ctx *ctx, const fli_terms *t, member *m)
     fl_status s =
         fli_yaml_parse(ctx, &m->arena, "the terms of the federation", t->settings, strlen(t->settings), &root);
     if (!s) s = fli_settings_bind(ctx, &m->arena, root, &m->settings);
+    if (!s) s = refuse_files(ctx, &m->settings);
     if (!s) s = fli_objective_new(ctx, &m->settings, shape, (size_t)t->classes, t->sparse != 0, &m->model);
     if (s) return s;
     if (m->model->space.n == t->parameters && fli_model_upper(m->model) == t->upper &&

@@ -11,6 +11,9 @@
 fl_status fli_objective_new(fl_ctx *ctx, const fli_settings *s, const size_t shape[3], size_t classes, int sparse,
                             fli_model **out);
 
+/* Settings as clients are told them: what names a file is the server's alone, and empty there. In the arena. */
+fl_status fli_settings_tell(fli_arena *a, const fli_settings *s, fli_settings *told);
+
 extern const fli_builder fli_member_builder;
 /* The settings that came with the terms, of what the builder made. */
 const fli_settings *fli_member_settings(const void *own);

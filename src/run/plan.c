@@ -270,10 +270,9 @@ static char *spill_folder(fli_plan *p)
 /* What clients are told. The start model comes to them in messages. */
 static char *essence(fli_plan *p)
 {
-    static char nothing[] = "";
     fli_text text;
-    fli_settings told = p->settings;
-    told.model.start = nothing;
+    fli_settings told;
+    if (fli_settings_tell(&p->arena, &p->settings, &told)) return NULL;
     told.algorithm.params = (void *)p->params; /* to be read */
     fli_text_init(&text, p->ctx);
     fli_settings_print_essence(&text, &told);
