@@ -114,16 +114,17 @@ static const fli_part *row_of(const fli_part *parts, const char *name)
     return NULL;
 }
 
-static const char *meaning(const fli_part *row)
+static const char *meaning(const fli_part *row, int turn)
 {
     if (!row) return "in no table of the method";
     if (row->what == FLI_START) return "the start model";
+    if (!turn && row->use == FLI_VALUE) return "for the server's records";
     if (row->use == FLI_CHANGE) return "a change, added to what the server has";
     if (row->use == FLI_VALUE) return "a value, takes the place of what the server has";
     return row->use == FLI_FORGET ? "is gone when the turn is over" : "is kept until the round is over";
 }
 
-static void add_row(fli_text *t, const fli_tensor_entry *e, const fli_part *row)
+static void add_row(fli_text *t, const fli_tensor_entry *e, const fli_part *row, int turn)
 {
     char name[NAME], size[64];
     double value;
@@ -140,7 +141,7 @@ static void add_row(fli_text *t, const fli_tensor_entry *e, const fli_part *row)
         fli_text_addf(t, "is %.6g", value);
     else
         fli_text_addf(t, "norm %.6g", norm_of(e, n));
-    fli_text_addf(t, ": %s\n", meaning(row));
+    fli_text_addf(t, ": %s\n", meaning(row, turn));
 }
 
 /* Numbers of an evaluation by their names. */
@@ -149,7 +150,7 @@ static void add_figures(fli_text *t, const fli_tensor_entry *e)
     static const char *const names[FLI_FIGURES] = {"(which of these were computed)",
                                                    "training samples",
                                                    "test samples",
-                                                   "loss on training samples, mean",
+                                                   "objective on training samples",
                                                    "training samples that are right",
                                                    "loss on test samples, mean",
                                                    "test samples that are right",
@@ -167,7 +168,7 @@ static void add_figures(fli_text *t, const fli_tensor_entry *e)
     for (size_t i = 0; i < FLI_FIGURES; i++) fli_text_addf(t, "    %-34s %.10g\n", names[i], num[i]);
 }
 
-static fl_status add_rows(fl_client *c, fli_text *t, const fli_packet *p, const fli_part *parts)
+static fl_status add_rows(fl_client *c, fli_text *t, const fli_packet *p, const fli_part *parts, int turn)
 {
     fli_safetensors f;
     if (!p->body_bytes) return FL_OK;
@@ -175,7 +176,7 @@ static fl_status add_rows(fl_client *c, fli_text *t, const fli_packet *p, const 
     if (s) return s;
     for (size_t i = 0; i < f.tensors; i++) {
         const fli_part *row = row_of(parts, f.tensor[i].name);
-        add_row(t, &f.tensor[i], row);
+        add_row(t, &f.tensor[i], row, turn);
         if (row && row->at == 0 && !strcmp(row->name, "figures")) add_figures(t, &f.tensor[i]);
     }
     fli_safetensors_fini(&f);
@@ -222,6 +223,7 @@ static void add_work(fli_text *t, const fli_ask *ask)
 static void add_wanted(fli_text *t, const fl_client *c, const fli_errand *e)
 {
     const fli_model *m = c->spec.model;
+    int turn = e->x.ask.kind == FLI_ASK_TURN;
     if (!(e->x.ask.flags & FLI_ASK_REPLY)) {
         fli_text_add(t, "Its answer says how it went, and nothing else leaves.\n");
         return;
@@ -231,9 +233,9 @@ static void add_wanted(fli_text *t, const fl_client *c, const fli_errand *e)
         size_t first, vector = fli_part_range(p, m->space.n, fli_model_upper(m), &first);
         if (!fli_part_sent(p, e->parts.moment)) continue;
         if (p->what == FLI_NUMBER)
-            fli_text_addf(t, "  %-28s %zu number(s): %s\n", p->name, fli_part_numbers(p), meaning(p));
+            fli_text_addf(t, "  %-28s %zu number(s): %s\n", p->name, fli_part_numbers(p), meaning(p, turn));
         else
-            fli_text_addf(t, "  %-28s a vector of %zu: %s\n", p->name, vector, meaning(p));
+            fli_text_addf(t, "  %-28s a vector of %zu: %s\n", p->name, vector, meaning(p, turn));
     }
 }
 
@@ -246,7 +248,7 @@ static fl_status describe_ask(fl_client *c, const fli_packet *p, const void *in,
                       (unsigned long long)e.number);
         add_work(t, &e.x.ask);
         if (p->body_bytes) fli_text_add(t, "It brings:\n");
-        s = add_rows(c, t, p, e.parts.down);
+        s = add_rows(c, t, p, e.parts.down, e.x.ask.kind == FLI_ASK_TURN);
         add_wanted(t, c, &e);
     }
     fli_errand_fini(&e);
@@ -273,6 +275,7 @@ static void add_what_stays(fli_text *t, const fl_client *c)
     for (size_t i = 0; kept && kept[i]; i++)
         fli_text_addf(t, "%s%s", i ? ", " : ", or what the client keeps: ", kept[i]);
     fli_text_add(t, ".\n");
+    fli_text_add(t, "What is computed from samples may tell something of them; nothing was done to hide that.\n");
 }
 
 /* The table that an answer is made from: the method's for turns, else that of all that is measured. */
@@ -300,12 +303,13 @@ static fl_status describe_answer(fl_client *c, const fli_packet *p, fli_text *t)
     fl_status s = p->body_bytes ? fli_safetensors_read(c->ctx, "the answer", p->body, p->body_bytes, &f) : FL_OK;
     if (s) return s;
     const fli_part *parts = table_of(c, &f);
+    int turn = parts == c->spec.algo->up;
     fli_text_addf(t, "An answer of client %u to ask %llu: all that leaves. Computed from its %zu training samples%s.\n",
                   c->number, (unsigned long long)p->number, fli_fed_size(c->fed, c->number),
-                  parts == c->spec.algo->up ? "" : " or its test part, by evaluation");
+                  turn ? "" : " or its test part, by evaluation");
     add_outcome(t, p, &x);
     fli_safetensors_fini(&f);
-    s = add_rows(c, t, p, parts);
+    s = add_rows(c, t, p, parts, turn);
     add_what_stays(t, c);
     return s;
 }

@@ -1,6 +1,6 @@
 /* Fuzz target: messages of a federation from any bytes, to both halves. Each is taken as a whole or refused with a
  * sentence, and what was refused has changed nothing: the client keeps the same, the server still takes the true
- * answer. */
+ * answer. Lengths and checksums can be put right first, so that what lies behind them is met as well. */
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/rng.h"
@@ -21,7 +21,7 @@ static void demand(int holds, const char *what)
 
 /* ---- a federation that is under way ----------------------------------------------------------------------- */
 
-enum { N = 2, DIM = 3, HEADER = 80, STEPS_AT = HEADER + 16 };
+enum { N = 2, DIM = 3, HEADER = 80, HEAD_AT = 28, BODY_AT = 32 };
 
 static struct {
     fl_ctx *ctx;
@@ -48,6 +48,8 @@ static fl_client *client_new(uint32_t i)
     for (size_t k = 0; k < ds->n * DIM; k++) ((float *)ds->x)[k] = (float)(k * 5 % 7) / 3 - 1;
     for (size_t k = 0; k < ds->n; k++) ds->label[k] = (int32_t)(k % 2);
     demand(!fli_client_with(world.ctx, ds, 0, &c), "no client");
+    fl_client_limits most = {.size = sizeof most, .steps = 64, .samples = 4096, .memory = 1 << 26};
+    demand(!fl_client_limit(c, &most), "no limits");
     return c;
 }
 
@@ -115,12 +117,31 @@ static void world_at(uint8_t where)
 
 /* ---- one message -------------------------------------------------------------------------------------------- */
 
-/* A checksum that is right, so that what lies behind it is met as well. */
+/* The frames of a snapshot (base/snapshot.c) that begins there: what of them is right in length is put right. */
+static void seal_frames(const fli_crc_tables *t, uint8_t *p, const uint8_t *end)
+{
+    for (uint64_t number = 0, length = 1; length && end - p >= 8; number++) {
+        fli_get_u64(p, &length, 4);
+        if (length > (uint64_t)(end - p) - 8) return;
+        uint32_t crc = fli_crc32c_more(t, 0, &number, sizeof number);
+        crc = fli_crc32c_more(t, crc, p, 4);
+        fli_put_u64(p + 4, fli_crc32c_more(t, crc, p + 8, (size_t)length), 4);
+        p += 8 + length;
+    }
+}
+
+/* Lengths and checksums that are right. A state has snapshots in it, which may have snapshots in them. */
 static void seal(uint8_t *p, size_t n)
 {
-    if (n < HEADER) return;
+    uint64_t head;
     fli_crc_tables t;
+    if (n < HEADER) return;
     fli_crc_tables_init(&t);
+    for (size_t at = n - HEADER; at--;)
+        if (n - HEADER - at >= 8 && !memcmp(p + HEADER + at, "fedloom\1", 8))
+            seal_frames(&t, p + HEADER + at + 8, p + n);
+    fli_get_u64(p + HEAD_AT, &head, 4);
+    if (head <= n - HEADER) fli_put_u64(p + BODY_AT, n - HEADER - head, 8);
     uint32_t crc = fli_crc32c_more(&t, 0, p, 12);
     fli_put_u64(p + 12, fli_crc32c_more(&t, crc, p + 16, n - 16), 4);
 }
@@ -128,17 +149,15 @@ static void seal(uint8_t *p, size_t n)
 static void said(fl_status s, const char *what)
 {
     demand(!s == !*fl_ctx_error(world.ctx), what);
-    demand(!s || s == FL_EFORMAT || s == FL_EMISMATCH || s == FL_ECONFIG || s == FL_ENOMEM, "a strange status");
+    demand(!s || s == FL_EFORMAT || s == FL_EMISMATCH || s == FL_ECONFIG || s == FL_ENOMEM || s == FL_EREFUSED,
+           "a strange status");
 }
 
 /* What a client that refuses keeps is what it kept. */
 static void to_client(const uint8_t *p, size_t n)
 {
     fl_bytes out, now;
-    uint64_t steps = 0;
     fl_client *c = world.client[world.who];
-    if (n >= STEPS_AT + 8) fli_get_u64(p + STEPS_AT, &steps, 8);
-    if (steps > 64) return; /* it would do them */
     fl_status s = fl_client_work(c, p, n, &out);
     said(s, "a client fails without a sentence, or the other way round");
     demand(!s == (out.n > 0), "an answer of a client that refuses, or none");
@@ -150,6 +169,26 @@ static void to_client(const uint8_t *p, size_t n)
     fl_bytes_free(&out);
 }
 
+/* Whatever it believes to have been, it goes on or says why it does not. */
+static void from_state(fl_client *c)
+{
+    fl_bytes out;
+    fl_status s = fl_client_work(c, world.ask.data, world.ask.n, &out);
+    said(s, "an ask after a state");
+    fl_bytes_free(&out);
+    demand(!fl_client_state(c, &out), "no state");
+    fl_bytes_free(&out);
+}
+
+static void in_words(const uint8_t *p, size_t n)
+{
+    fl_bytes text;
+    fl_status s = fl_client_describe(world.client[world.who], p, n, &text);
+    said(s, "a description");
+    demand(!s == (text.n > 0), "a description that is none");
+    fl_bytes_free(&text);
+}
+
 static void to_new_client(int kind, const uint8_t *p, size_t n)
 {
     fl_client *c = client_new(world.who);
@@ -159,7 +198,9 @@ static void to_new_client(int kind, const uint8_t *p, size_t n)
         fl_bytes terms;
         demand(!fl_server_terms(world.server, world.who, &terms), "no terms");
         demand(!fl_client_accept(c, terms.data, terms.n), fl_ctx_error(world.ctx));
-        said(fl_client_restore(c, p, n), "a state");
+        fl_status s = fl_client_restore(c, p, n);
+        said(s, "a state");
+        if (!s) from_state(c);
         fl_bytes_free(&terms);
     }
     fl_client_free(c);
@@ -175,15 +216,16 @@ static void to_server(const uint8_t *p, size_t n)
     demand(!s, "the true answer is refused after a false one");
 }
 
-/* data[0]: which method, and when; data[1]: what it is, and whether the checksum is put right. */
+/* data[0]: which method, and when; data[1]: what it is, and whether its checksums are put right. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2) return 0;
     world_at(data[0]);
     size_t n = size - 2;
     uint8_t *p = memcpy(malloc(n + 1), data + 2, n);
-    int kind = data[1] % 5;
+    int kind = (data[1] & 0x7f) % 5;
     if (data[1] & 0x80) seal(p, n);
+    in_words(p, n);
     if (kind == 0) to_client(p, n);
     if (kind == 1) said(fl_server_join(world.server, world.who, p, n), "a card");
     if (kind == 2 || kind == 3) to_new_client(kind, p, n);
@@ -237,8 +279,8 @@ int main(int argc, char **argv)
         memcpy(buf + 2, all[kind]->data, n);
         fl_bytes_free(&answer);
         for (size_t k = (size_t)fli_rng_below(&r, 4) + 1; k; k--) n = mutate(&r, buf + 2, n);
-        buf[1] = (uint8_t)(kind + (fli_rng_below(&r, 4) ? 130 : 0)); /* 130 is a multiple of 5 with the bit */
-        world_end();                                                 /* the target has its own */
+        buf[1] = (uint8_t)(kind | (fli_rng_below(&r, 4) ? 0x80 : 0));
+        world_end(); /* the target has its own */
         LLVMFuzzerTestOneInput(buf, n + 2);
     }
     printf("fuzz_packet: %ld inputs\n", times);
