@@ -256,6 +256,7 @@ static fl_status take_turn(fl_client *c, fli_errand *e)
     c->halt.until = seconds > 0 ? fli_clock_now() + seconds : 0;
     if (!(x->status = recall(c, e))) fli_clients_work(c->clients, &x, 1, 0);
     int halted = fli_halted(&c->halt), asked = atomic_exchange(&c->halt.asked, 0);
+    c->halt.until = 0;
     if (!halted && !x->status) return go_on(c, e), FL_OK;
     if ((s = fli_client_undo(c))) return part_from(c), s; /* what is left of it is not what anybody thinks it is */
     if (!halted) return FL_OK;

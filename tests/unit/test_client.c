@@ -13,7 +13,8 @@ enum { DIM = 4, SAMPLES = 40, HEADER = 80, NUMBER_AT = 16, BODY_AT = 32, STEPS_A
 
 #define SERVER                                                                                                         \
     "rounds: 3\nthreads: 1\nmodel: softmax\nparticipation: everyone\nlocal: {batch: 5, steps: 6, lr: 0.1}\n"           \
-    "data: {kind: joined, shape: [4], classes: 2}\npartition: {clients: 1}\nmetrics: {train: false, test: false, clients: false}\n"
+    "data: {kind: joined, shape: [4], classes: 2}\npartition: {clients: 1}\nmetrics: {train: false, test: false, "     \
+    "clients: false}\n"
 
 /* A federation with one client, and its first turn. */
 typedef struct {
@@ -96,7 +97,8 @@ static void limited_turns(void **state)
     assert_ok(w.ctx, fl_client_limit(w.client, &l));
     assert_fails(w.ctx, fl_client_work(w.client, w.ask.data, w.ask.n, &answer), FL_EREFUSED,
                  "client 0 is asked for 6 steps, and allows 5 in a turn");
-    assert_fails(w.ctx, fl_client_work(w.client, many.data, many.n, &answer), FL_EREFUSED, "18446744073709551615 steps");
+    assert_fails(w.ctx, fl_client_work(w.client, many.data, many.n, &answer), FL_EREFUSED,
+                 "18446744073709551615 steps");
     l = (fl_client_limits){.size = sizeof l, .samples = 29};
     assert_ok(w.ctx, fl_client_limit(w.client, &l));
     assert_fails(w.ctx, fl_client_work(w.client, w.ask.data, w.ask.n, &answer), FL_EREFUSED,
@@ -257,8 +259,7 @@ static void files_of_the_server(void **state)
 {
     world w;
     char text[400];
-    snprintf(text, sizeof text, "participation={kind: trace, path: %s}",
-             fixture_write(*state, "who.txt", "0\n0\n0\n"));
+    snprintf(text, sizeof text, "participation={kind: trace, path: %s}", fixture_write(*state, "who.txt", "0\n0\n0\n"));
     world_new(*state, text, &w);
     for (size_t i = 0; i + 7 < w.terms.n; i++) assert_memory_not_equal(w.terms.data + i, "who.txt", 7);
     assert_ok(w.ctx, fl_client_accept(w.client, w.terms.data, w.terms.n));
@@ -286,17 +287,20 @@ static void in_words(void **state)
     world w;
     fl_bytes text, answer, kept;
     world_new(*state, "algorithm=scaffold", &w);
-    says(&w, &w.card, (const char *[]){"A card:", "samples                            40", "1 x 1 x 4 f32 numbers",
-                                       "whoever has the same samples", "Not in it: samples, labels", NULL});
-    says(&w, &w.terms, (const char *[]){"method                             scaffold",
-                                        "parameters of the model            10", "  | rounds: 3", NULL});
+    says(&w, &w.card,
+         (const char *[]){"A card:", "samples                            40", "1 x 1 x 4 f32 numbers",
+                          "whoever has the same samples", "Not in it: samples, labels", NULL});
+    says(&w, &w.terms,
+         (const char *[]){"method                             scaffold", "parameters of the model            10",
+                          "  | rounds: 3", NULL});
     accept_and_ask(&w);
-    says(&w, &w.ask, (const char *[]){"An ask to client 0", "a turn of training in round 1: 6 steps of size 0.1",
-                                      "  x  ", "Its answer would have:", "x_i - x", NULL});
+    says(&w, &w.ask,
+         (const char *[]){"An ask to client 0", "a turn of training in round 1: 6 steps of size 0.1", "  x  ",
+                          "Its answer would have:", "x_i - x", NULL});
     assert_ok(w.ctx, fl_client_work(w.client, w.ask.data, w.ask.n, &answer));
-    says(&w, &answer, (const char *[]){"all that leaves. Computed from its 40 training samples.", "x_i - x",
-                                       "a vector of 10", "40 bytes, norm ", "It took 6 steps", "a change, added",
-                                       "what the client keeps: c_i", NULL});
+    says(&w, &answer,
+         (const char *[]){"all that leaves. Computed from its 40 training samples.", "x_i - x", "a vector of 10",
+                          "40 bytes, norm ", "It took 6 steps", "a change, added", "what the client keeps: c_i", NULL});
     assert_ok(w.ctx, fl_client_state(w.client, &kept));
     assert_fails(w.ctx, fl_client_describe(w.client, kept.data, kept.n, &text), FL_EFORMAT, "stays where it is");
     fl_bytes_free(&answer);
@@ -310,19 +314,21 @@ static void figures_in_words(void **state)
     fl_bytes answer;
     world_new(*state, "metrics={train: true, gradient: true, test: false}", &w);
     accept_and_ask(&w);
-    says(&w, &w.ask, (const char *[]){"It asks how a model does on this client's samples",
-                                      "wanted: loss and hits on the training samples", "wanted: the gradient", NULL});
+    says(&w, &w.ask,
+         (const char *[]){"It asks how a model does on this client's samples",
+                          "wanted: loss and hits on the training samples", "wanted: the gradient", NULL});
     assert_ok(w.ctx, fl_client_work(w.client, w.ask.data, w.ask.n, &answer));
-    says(&w, &answer, (const char *[]){"by evaluation", "training samples                   40",
-                                       "objective on training samples", "gradient ", NULL});
+    says(&w, &answer,
+         (const char *[]){"by evaluation", "training samples                   40", "objective on training samples",
+                          "gradient ", NULL});
     fl_bytes_free(&answer);
     world_free(&w);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(limited_turns),    FIXTURE_TEST(limited_terms),
-                                       FIXTURE_TEST(stopped_turns),    FIXTURE_TEST(terms_with_files),
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(limited_turns),       FIXTURE_TEST(limited_terms),
+                                       FIXTURE_TEST(stopped_turns),       FIXTURE_TEST(terms_with_files),
                                        FIXTURE_TEST(files_of_the_server), FIXTURE_TEST(in_words),
                                        FIXTURE_TEST(figures_in_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
