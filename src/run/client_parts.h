@@ -56,13 +56,14 @@ struct fl_client {
     fli_client_place now;
     fli_client_point round; /* before its first turn in the last round that it was in; */
     fli_client_point turn;  /* before the last turn, where that is not the same */
+    fli_client_place other; /* of one that keeps nothing, and so may be anywhere */
 };
 
 /* ---- client_state.c: which turns count --------------------------------------------------------------------- */
 
 /* Where a client is of whose turns the one with that number is the last that counts; 0: none does. NULL: there is no
  * such place. */
-const fli_client_place *fli_client_find(const fl_client *c, uint64_t settled);
+const fli_client_place *fli_client_find(fl_client *c, uint64_t settled);
 /* Goes there, so that later turns have not been. Nothing changes where that fails. */
 fl_status fli_client_go_back(fl_client *c, const fli_client_place *to);
 /* A turn is about to be taken: this place is kept. */

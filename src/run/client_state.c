@@ -4,7 +4,8 @@
  * back to a checkpoint. Every ask says so (fli_packet.settled), and the client goes to the place where that turn was
  * its last. A server asks for a turn again, for a whole round again, or for what comes next; so there are three such
  * places: before the last round, before the last turn, and now. Beside them there is the beginning: a server that has
- * lost everything begins anew. */
+ * lost everything begins anew. A client whose method keeps nothing can be anywhere between two rounds, so it does not
+ * matter if it has lost its state. */
 #include "run/client_parts.h"
 
 #include <string.h>
@@ -128,20 +129,23 @@ fl_status fli_client_mark(fl_client *c, const fli_ask *ask)
 
 static const fli_client_place beginning;
 
-const fli_client_place *fli_client_find(const fl_client *c, uint64_t settled)
+const fli_client_place *fli_client_find(fl_client *c, uint64_t settled)
 {
     if (c->now.last == settled) return &c->now;
     if (c->turn.there && c->turn.at.last == settled) return &c->turn.at;
     if (c->round.there && c->round.at.last == settled) return &c->round.at;
-    return settled ? NULL : &beginning;
+    if (!settled) return &beginning;
+    if (keeps_something(c)) return NULL;
+    c->other = (fli_client_place){.turns = 1, .last = settled};
+    return &c->other;
 }
 
-static fl_status begin_anew(fl_client *c)
+static fl_status begin_anew(fl_client *c, const fli_client_place *at)
 {
     kept k = {0};
     fl_status s = fli_clients_new(c->ctx, &c->spec, 1, &c->eval, &k.clients);
     if (s) return s;
-    put_in_place(c, &k, &beginning);
+    put_in_place(c, &k, at);
     fli_client_forget(c);
     return FL_OK;
 }
@@ -151,7 +155,7 @@ fl_status fli_client_go_back(fl_client *c, const fli_client_place *to)
     const fli_client_point *p = to == &c->turn.at ? &c->turn : &c->round;
     kept k = {0};
     if (to == &c->now) return FL_OK;
-    if (to == &beginning) return begin_anew(c);
+    if (to == &beginning || to == &c->other) return begin_anew(c, to);
     if (p->bytes) {
         fl_status s = load_point(c, p, &k);
         if (s) return kept_fini(&k), s;

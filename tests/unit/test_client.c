@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-enum { DIM = 4, SAMPLES = 40, HEADER = 80, NUMBER_AT = 16, BODY_AT = 32, STEPS_AT = HEADER + 16 };
+enum { DIM = 4, SAMPLES = 40, HEADER = 80, NUMBER_AT = 16, BODY_AT = 32, SETTLED_AT = 40, STEPS_AT = HEADER + 16 };
 
 #define SERVER                                                                                                         \
     "rounds: 3\nthreads: 1\nmodel: softmax\nparticipation: everyone\nlocal: {batch: 5, steps: 6, lr: 0.1}\n"           \
@@ -179,7 +179,7 @@ static void endless(fixture *f, const char *assignment)
     assert_ok(w.ctx, fl_client_work(w.client, w.ask.data, w.ask.n, &answer));
     fl_bytes_free(&answer);
     fli_put_u64(many.data + NUMBER_AT, 1000, 8);
-    memcpy(many.data + 40, w.ask.data + NUMBER_AT, 8); /* it follows that turn */
+    memcpy(many.data + SETTLED_AT, w.ask.data + NUMBER_AT, 8); /* it follows that turn */
     seal(many.data, many.n);
     assert_ok(w.ctx, fl_client_state(w.client, &before));
     fl_client_limits l = {.size = sizeof l, .seconds = 0.02};
@@ -199,6 +199,32 @@ static void endless(fixture *f, const char *assignment)
     fl_bytes_free(&after);
     free(many.data);
     world_free(&w);
+}
+
+/* A client that keeps nothing can be anywhere; one that keeps something cannot. */
+static void lost_states(void **state)
+{
+    for (int keeps = 0; keeps < 2; keeps++) {
+        world w;
+        fl_bytes want, answer;
+        world_new(*state, keeps ? "algorithm=scaffold" : "algorithm=fedavg", &w);
+        accept_and_ask(&w);
+        fl_bytes later = asks_for(&w, 0);
+        fli_put_u64(later.data + NUMBER_AT, 20, 8);
+        fli_put_u64(later.data + SETTLED_AT, 17, 8);
+        seal(later.data, later.n);
+        assert_ok(w.ctx, fl_client_work(w.client, w.ask.data, w.ask.n, &want));
+        fl_status s = fl_client_work(w.client, later.data, later.n, &answer);
+        assert_int_equal(s, keeps ? FL_EMISMATCH : FL_OK);
+        if (!s) assert_memory_equal(answer.data + HEADER, want.data + HEADER, want.n - HEADER);
+        fl_bytes_free(&answer);
+        assert_ok(w.ctx, fl_client_work(w.client, w.ask.data, w.ask.n, &answer));
+        assert_memory_equal(answer.data, want.data, want.n);
+        fl_bytes_free(&answer);
+        fl_bytes_free(&want);
+        free(later.data);
+        world_free(&w);
+    }
 }
 
 static void stopped_turns(void **state)
@@ -327,9 +353,9 @@ static void figures_in_words(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(limited_turns),       FIXTURE_TEST(limited_terms),
-                                       FIXTURE_TEST(stopped_turns),       FIXTURE_TEST(terms_with_files),
-                                       FIXTURE_TEST(files_of_the_server), FIXTURE_TEST(in_words),
-                                       FIXTURE_TEST(figures_in_words)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(limited_turns),    FIXTURE_TEST(limited_terms),
+                                       FIXTURE_TEST(stopped_turns),    FIXTURE_TEST(lost_states),
+                                       FIXTURE_TEST(terms_with_files), FIXTURE_TEST(files_of_the_server),
+                                       FIXTURE_TEST(in_words),         FIXTURE_TEST(figures_in_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
