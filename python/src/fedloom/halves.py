@@ -75,7 +75,7 @@ class Client:
         return _taken(out)
 
     def restore(self, state: bytes) -> None:
-        """Takes back a state, after :meth:`accept` of the same terms and before any work."""
+        """Takes back a state, after :meth:`accept` of the same terms."""
         self._check(lib.fl_client_restore(self._ptr, state, len(state)))
 
 
