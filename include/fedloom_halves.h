@@ -96,7 +96,9 @@ const char *fl_server_error(const fl_server *s);
 /* Client number `client` is there. The same card again: nothing happens. */
 fl_status fl_server_join(fl_server *s, uint32_t client, const void *card, size_t n);
 size_t fl_server_missing(const fl_server *s); /* how many have not joined */
-/* Everybody is there: makes the plan and starts the run, on a thread of its own. */
+/* Everybody is there: makes the plan and starts the run, on a thread of its own. With `checkpoint_every` it goes on from
+ * the newest checkpoint of its `output`, if there is one of the same settings and cards: the round that was under way is
+ * asked again. FL_EDONE: that run was finished already. */
 fl_status fl_server_begin(fl_server *s);
 fl_status fl_server_terms(fl_server *s, uint32_t client, fl_bytes *out);
 
@@ -108,8 +110,18 @@ void fl_server_observe(fl_server *s, fl_observer_fn *fn, void *arg);
  * same time, one per client at most. FL_EDONE: the run is over. Anything else: it failed. */
 fl_status fl_server_next(fl_server *s, double seconds, uint32_t *client, fl_bytes *out);
 /* An answer. One that does not belong to an ask that is out is refused with FL_EMISMATCH, one that cannot be with
- * FL_EFORMAT; neither changes anything. */
+ * FL_EFORMAT; neither changes anything. FL_EREFUSED: it is beyond what the `server` section lets in, and its client is
+ * dropped; where nobody can be, the run fails. */
 fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, size_t n);
+/* The most bytes that an answer may have: whoever carries messages need not read more. 0 before the run has begun. */
+size_t fl_server_answer_bytes(fl_server *s);
+/* How many answers are awaited now, those included whose asks nobody has fetched yet; the first `most` of the clients
+ * are written to `clients`, which may be NULL. */
+size_t fl_server_awaited(fl_server *s, uint32_t *clients, size_t most);
+/* The round, or the measurement, goes on without this client's answer to the ask that is out or comes next; what it did
+ * for it does not count. FL_EMISMATCH: nobody waits for that client just now. FL_EREFUSED: nobody can be dropped from
+ * what is under way (rounds of several exchanges, methods that need everyone); nothing has changed. */
+fl_status fl_server_drop(fl_server *s, uint32_t client, const char *why);
 /* A client will not answer the ask that is out or comes next: the run ends with FL_EIO and this sentence. FL_EMISMATCH:
  * nobody waits for that client just now. */
 fl_status fl_server_lost(fl_server *s, uint32_t client, const char *why);

@@ -136,6 +136,8 @@ fl_status fli_mailbox_terms(fli_mailbox *b, fl_ctx *ctx, uint32_t client, fl_byt
     return s;
 }
 
+size_t fli_mailbox_answer_bytes(const fli_mailbox *b) { return fli_answer_bytes(&b->protocol); }
+
 /* ---- carriers -------------------------------------------------------------------------------------------- */
 
 /* Somebody may have waited for this letter alone. */
@@ -253,6 +255,25 @@ fl_status fli_mailbox_answer(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const
     let_go(b, l, s ? OUT : ANSWERED);
     pthread_mutex_unlock(&b->lock);
     return s;
+}
+
+size_t fli_mailbox_awaited(fli_mailbox *b, uint32_t *clients, size_t most)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&b->lock);
+    for (const letter *l = b->closed ? NULL : b->first; l; l = l->next) {
+        if (l->progress == ANSWERED || l->batch->failed) continue;
+        if (clients && n < most) clients[n] = l->x->ask.client;
+        n++;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return n;
+}
+
+fl_status fli_mailbox_drop(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const char *why)
+{
+    (void)b;
+    return fli_fail(ctx, FL_EREFUSED, "client %u cannot be dropped: %s", client, why ? why : "");
 }
 
 fl_status fli_mailbox_lost(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const char *why)

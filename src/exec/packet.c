@@ -291,6 +291,16 @@ void fli_errand_fini(fli_errand *e)
 
 /* ---- answers --------------------------------------------------------------------------------------------- */
 
+size_t fli_answer_bytes(const fli_protocol *p)
+{
+    enum { OF_A_NAME = 2 * NAME }; /* in the list of parts */
+    size_t vector = fli_bytes(&p->model->space), turn = 0;
+    size_t figures = vector + (FLI_FIGURES_CLUSTERS_AT + fli_figures_cells(p->model, p->classes)) * sizeof(double);
+    for (const fli_part *part = p->algo->up; part && part->name; part++)
+        turn += part->what == FLI_NUMBER ? fli_part_numbers(part) * sizeof(double) : vector;
+    return HEADER + FLI_OUTCOME_BYTES + sizeof(fl_failure) + MOST_PARTS * OF_A_NAME + (turn > figures ? turn : figures);
+}
+
 fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_errand *e, fl_bytes *out)
 {
     unsigned char head[FLI_OUTCOME_BYTES + sizeof e->x.why.text];

@@ -65,6 +65,8 @@ typedef struct {
 fl_status fli_errand_read(fl_ctx *ctx, const fli_protocol *p, uint32_t client, const void *in, size_t n, fli_errand *e);
 void fli_errand_fini(fli_errand *e);
 
+/* No answer of whatever kind has more bytes than this. */
+size_t fli_answer_bytes(const fli_protocol *p);
 fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_errand *e, fl_bytes *out);
 /* An answer's body and outcome into the exchange that it belongs to, all of it or nothing. What it says of a failure is
  * made printable. */

@@ -59,6 +59,14 @@ static fl_ctx *enter(fl_server *s)
     return fl_ctx_new();
 }
 
+static void step_out(fl_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->inside--;
+    pthread_cond_broadcast(&s->left);
+    pthread_mutex_unlock(&s->lock);
+}
+
 static fl_status leave(fl_server *s, fl_ctx *own, fl_status status)
 {
     const char *why = own ? fl_ctx_error(own) : "out of memory";
@@ -68,10 +76,7 @@ static fl_status leave(fl_server *s, fl_ctx *own, fl_status status)
         fli_fail(s->ctx, status, "%s", why);
     }
     fl_ctx_free(own);
-    pthread_mutex_lock(&s->lock);
-    s->inside--;
-    pthread_cond_broadcast(&s->left);
-    pthread_mutex_unlock(&s->lock);
+    step_out(s);
     return status;
 }
 
@@ -391,6 +396,39 @@ fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, si
     fl_ctx *own = enter(s);
     fl_status status = begun(s, own, client);
     return leave(s, own, status ? status : fli_mailbox_answer(s->data.mailbox, own, client, answer, n));
+}
+
+/* Whether there is a run, for questions whose answer is 0 before. */
+static int is_running(fl_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    int running = s->progress != JOINING;
+    if (running) s->inside++;
+    pthread_mutex_unlock(&s->lock);
+    return running;
+}
+
+size_t fl_server_answer_bytes(fl_server *s)
+{
+    if (!is_running(s)) return 0;
+    size_t bytes = fli_mailbox_answer_bytes(s->data.mailbox);
+    step_out(s);
+    return bytes;
+}
+
+size_t fl_server_awaited(fl_server *s, uint32_t *clients, size_t most)
+{
+    if (!is_running(s)) return 0;
+    size_t n = fli_mailbox_awaited(s->data.mailbox, clients, most);
+    step_out(s);
+    return n;
+}
+
+fl_status fl_server_drop(fl_server *s, uint32_t client, const char *why)
+{
+    fl_ctx *own = enter(s);
+    fl_status status = begun(s, own, client);
+    return leave(s, own, status ? status : fli_mailbox_drop(s->data.mailbox, own, client, why));
 }
 
 fl_status fl_server_lost(fl_server *s, uint32_t client, const char *why)

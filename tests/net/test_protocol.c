@@ -10,11 +10,13 @@ static void versions(void **state)
     char text[200];
     (void)state;
     assert_null(fli_net_version_wrong(fli_net_version_text(), text, sizeof text));
-    assert_null(fli_net_version_wrong("2 1", text, sizeof text)); /* the next one's server, which understands this one */
+    assert_null(
+        fli_net_version_wrong("2 1", text, sizeof text)); /* the next one's server, which understands this one */
     const char *wrong = fli_net_version_wrong("7 5", text, sizeof text);
     assert_non_null(wrong);
     assert_non_null(strstr(wrong, "protocol 7 (5 at least), this one 1"));
-    static const char *const none[] = {"", "1", "1 ", " 1 1", "1 1 ", "1 2", "0 0", "-1 -1", "1 0", "99999999999999999999 1", "x"};
+    static const char *const none[] = {
+        "", "1", "1 ", " 1 1", "1 1 ", "1 2", "0 0", "-1 -1", "1 0", "99999999999999999999 1", "x"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         wrong = fli_net_version_wrong(none[i], text, sizeof text);
         if (!wrong || !strstr(wrong, "does not say")) fail_msg("\"%s\": %s", none[i], wrong ? wrong : "accepted");
