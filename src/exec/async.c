@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 
 /* A model that went out. Clients that were sent the same one share it. */
@@ -26,7 +27,7 @@ typedef struct flight {
     size_t place;                  /* in the queue */
     copy *from;
     int worked;
-    int taken; /* real clock: a thread sees to it */
+    int taken; /* real clock: a thread sees to it; elsewhere: it was sent */
 } flight;
 
 struct fli_async {
@@ -40,7 +41,9 @@ struct fli_async {
     size_t sent;         /* turns ever begun */
     size_t held;         /* uploads absorbed since the last server step */
     unsigned char *busy; /* a bit per client */
-    copy *copies;        /* all, for freeing: at most one per flight and the newest */
+    uint64_t *answered;  /* with `save`, per client: saves there had been when its last answer came, and one; 0: none */
+    uint64_t saves;
+    copy *copies; /* all, for freeing: at most one per flight and the newest */
     size_t copy_count;
     copy *spare, *current;
     size_t vectors, numbers, bytes; /* of a model that goes out; bytes: of its vectors */
@@ -56,7 +59,8 @@ struct fli_async {
     int lockable;
     fli_latest *latest;
     size_t until;
-    double end; /* of fli_clock_now() */
+    size_t lost; /* elsewhere: turns in a row that have failed */
+    double end;  /* of fli_clock_now() */
     const atomic_int *asked;
     fl_status status; /* what ended it, on either clock */
 };
@@ -106,6 +110,21 @@ static void begin(fli_async *a, flight *f, uint32_t client)
     a->count.sent++;
 }
 
+/* ---- who can go back ------------------------------------------------------------------------------------- */
+
+static void note_answer(fli_async *a, const flight *f)
+{
+    if (a->answered) a->answered[f->x.ask.client] = a->saves + 1;
+}
+
+/* Before these go out. */
+static fl_status cover(fli_async *a, fli_exchange *const *list, size_t n)
+{
+    for (size_t i = 0; a->answered && i < n; i++)
+        if (a->answered[list[i]->ask.client] > a->saves) return a->spec.save(a->spec.arg);
+    return FL_OK;
+}
+
 /* ---- who comes back ------------------------------------------------------------------------------------ */
 
 /* Whether f's answer may be absorbed now without making another one older than tau: those that were sent out before it
@@ -125,6 +144,14 @@ static fli_step step_now(const fli_async *a)
     return (fli_step){.round = a->version, .cohort = buffer, .cohort_weight = (double)buffer / (double)a->spec.clients};
 }
 
+/* f is not at work any more. */
+static void come_back(fli_async *a, flight *f)
+{
+    *(f->before ? &f->before->after : &a->oldest) = f->after;
+    *(f->after ? &f->after->before : &a->newest) = f->before;
+    flip_busy(a, f->x.ask.client);
+}
+
 /* Absorbs f's answer; the server goes forward when the buffer is full. */
 static fl_status arrive(fli_async *a, flight *f)
 {
@@ -139,9 +166,7 @@ static fl_status arrive(fli_async *a, flight *f)
     a->count.up += (double)fli_exec_bytes_up(a->spec.exec, &f->x.ask);
     fli_coordinator_absorb(server, &f->x, staleness);
     if ((s = fli_coordinator_status(server))) return s;
-    *(f->before ? &f->before->after : &a->oldest) = f->after;
-    *(f->after ? &f->after->before : &a->newest) = f->before;
-    flip_busy(a, f->x.ask.client);
+    come_back(a, f);
     if (++a->held < a->spec.pace.buffer) return FL_OK;
     a->held = 0;
     if ((s = fli_coordinator_advance(server, NULL))) return s;
@@ -215,11 +240,17 @@ static copy *copy_now(fli_async *a)
     return a->current;
 }
 
-static void send(fli_async *a, flight *f, uint32_t client)
+/* Its turn begins from the server's present model. */
+static void begin_now(fli_async *a, flight *f, uint32_t client)
 {
     begin(a, f, client);
     f->from = copy_now(a);
     f->x.down = &f->from->model;
+}
+
+static void send(fli_async *a, flight *f, uint32_t client)
+{
+    begin_now(a, f, client);
     f->arrival = a->clock + a->spec.duration(a->spec.arg, &f->x.ask);
     settle(a, f, a->queued++);
 }
@@ -229,11 +260,15 @@ static void send(fli_async *a, flight *f, uint32_t client)
 static fl_status work_all(fli_async *a)
 {
     size_t n = 0;
-    for (flight *f = a->oldest; f; f = f->after) {
+    for (flight *f = a->oldest; f; f = f->after)
         if (!f->worked) a->todo[n++] = &f->x;
+    fl_status s = cover(a, a->todo, n);
+    if (s) return s;
+    fli_exec_run(a->spec.exec, a->todo, n);
+    for (flight *f = a->oldest; f; f = f->after) {
+        if (!f->worked) note_answer(a, f);
         f->worked = 1;
     }
-    fli_exec_run(a->spec.exec, a->todo, n);
     /* A client that diverges is named when its turn to be absorbed comes; nothing else is known better later. */
     for (size_t i = 0; i < n; i++)
         if (a->todo[i]->status && a->todo[i]->status != FL_EDIVERGED)
@@ -314,6 +349,79 @@ static fl_status run_real(fli_async *a, size_t steps, const atomic_int *asked)
     return s ? s : a->status;
 }
 
+/* ---- the real clock, clients elsewhere ------------------------------------------------------------------ */
+
+static int elsewhere(const fli_async *a) { return a->spec.real && fli_exec_sends(a->spec.exec); }
+
+/* Who has begun and was not sent for yet. */
+static fl_status send_out(fli_async *a)
+{
+    fl_status s = FL_OK;
+    for (flight *f = a->oldest; !s && f; f = f->after) {
+        if (f->taken || f->worked) continue;
+        if (!(s = cover(a, &(fli_exchange *){&f->x}, 1))) s = fli_exec_send(a->spec.exec, &f->x);
+        f->taken = 1;
+    }
+    return s;
+}
+
+/* Another client takes the place of f's. */
+static void replace(fli_async *a, flight *f)
+{
+    copy_drop(a, f->from);
+    begin_now(a, f, next_client(a, f));
+}
+
+/* A client that does not answer, or failed: as if it had not been sent out. Where one after the other fails, it is not
+ * their fault. */
+static fl_status leave_behind(fli_async *a, flight *f)
+{
+    fli_coordinator *server = fli_exec_coordinator(a->spec.exec);
+    if (f->x.status != FL_EREFUSED && ++a->lost >= 2 * a->spec.at_work) return fli_coordinator_failed(server, &f->x);
+    fli_coordinator_forget(server, &f->x.ask);
+    come_back(a, f);
+    replace(a, f);
+    return FL_OK;
+}
+
+/* Takes in what waits to be absorbed, in the order in which it was sent out. */
+static fl_status take_in(fli_async *a, size_t steps)
+{
+    for (flight *f = a->oldest, *next; f && a->version < steps; f = next) {
+        next = f->after;
+        if (!f->worked || !may_come(a, f)) continue;
+        fl_status s = arrive(a, f);
+        if (s) return s;
+        replace(a, f);
+        next = a->oldest; /* somebody else may come now */
+    }
+    return FL_OK;
+}
+
+/* A model goes out as soon as an answer has come in. Those at work stay so when this returns. */
+static fl_status run_elsewhere(fli_async *a, size_t steps, const atomic_int *asked)
+{
+    const double patience = 0.1; /* to see that somebody wants it to end */
+    fl_status s = FL_OK;
+    a->until = steps;
+    a->asked = asked;
+    while (!s && going(a)) {
+        fli_exchange *x;
+        if ((s = take_in(a, steps)) || a->version >= steps || (s = send_out(a))) break;
+        if ((s = fli_exec_await(a->spec.exec, patience, &x)) || !x) continue;
+        flight *f = (flight *)((char *)x - offsetof(flight, x));
+        f->taken = 0;
+        f->worked = !x->status;
+        if (x->status) {
+            s = leave_behind(a, f);
+        } else {
+            note_answer(a, f);
+            a->lost = 0;
+        }
+    }
+    return s;
+}
+
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
 static fl_status copies_new(fli_async *a)
@@ -332,6 +440,7 @@ static fl_status copies_new(fli_async *a)
 static fl_status clock_new(fli_async *a)
 {
     size_t m = a->spec.at_work;
+    if (elsewhere(a)) return FL_OK;
     if (!a->spec.real) {
         a->queue = fli_alloc(a->ctx, m, sizeof *a->queue);
         a->todo = fli_alloc(a->ctx, m, sizeof *a->todo);
@@ -374,11 +483,12 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
     a->numbers = fli_parts_numbers(a->algo->down);
     a->bytes = fli_coordinator_broadcast_bytes(fli_exec_coordinator(spec->exec));
     size_t threads = fli_exec_crew(spec->exec)->threads, m = spec->at_work;
-    if (spec->real && m > threads) m = a->spec.at_work = threads;
+    if (spec->real && !elsewhere(a) && m > threads) m = a->spec.at_work = threads;
     s = fli_pace_check(ctx, &spec->pace, m);
     a->flights = fli_alloc(ctx, m, sizeof *a->flights);
     a->busy = fli_alloc(ctx, spec->clients / 8 + 1, 1);
     if (!s && (!a->flights || !a->busy)) s = FL_ENOMEM;
+    if (!s && spec->save && !(a->answered = fli_alloc(ctx, spec->clients, sizeof *a->answered))) s = FL_ENOMEM;
     for (size_t i = 0; !s && i < m; i++) s = fli_exec_upload_new(spec->exec, &a->flights[i].x.up);
     if (!s) s = copies_new(a);
     if (!s) s = clock_new(a);
@@ -392,6 +502,7 @@ fl_status fli_async_new(fl_ctx *ctx, const fli_async_spec *spec, fli_async **out
 void fli_async_free(fli_async *a)
 {
     if (!a) return;
+    if (elsewhere(a)) fli_exec_withdraw(a->spec.exec);
     for (size_t i = 0; a->flights && i < a->spec.at_work; i++) fli_message_fini(&a->flights[i].x.up);
     for (size_t i = 0; a->copies && i < a->copy_count; i++) fli_message_fini(&a->copies[i].model);
     if (a->lockable) {
@@ -401,6 +512,7 @@ void fli_async_free(fli_async *a)
     fli_latest_free(a->latest);
     fli_free(a->flights);
     fli_free(a->busy);
+    fli_free(a->answered);
     fli_free(a->copies);
     fli_free(a->queue);
     fli_free(a->todo);
@@ -412,12 +524,17 @@ static void set_out(fli_async *a)
 {
     fli_step step = step_now(a);
     fli_coordinator_begin(fli_exec_coordinator(a->spec.exec), &step);
-    if (a->spec.real) {
+    if (a->latest) {
         fli_latest_write(a->latest, fli_exec_server(a->spec.exec)[0], 0);
         for (size_t i = 0; i < a->copy_count; i++) copy_rest(a, &a->copies[i]);
-    } else {
-        for (size_t i = 0; i < a->spec.at_work; i++)
-            send(a, &a->flights[i], a->spec.at_work == a->spec.clients ? (uint32_t)i : next_client(a, NULL));
+        return;
+    }
+    for (size_t i = 0; i < a->spec.at_work; i++) {
+        uint32_t client = a->spec.at_work == a->spec.clients ? (uint32_t)i : next_client(a, NULL);
+        if (a->spec.real)
+            begin_now(a, &a->flights[i], client);
+        else
+            send(a, &a->flights[i], client);
     }
 }
 
@@ -426,7 +543,9 @@ fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked)
     if (a->status) return fli_fail(a->ctx, a->status, "the run has failed already");
     if (!a->sent) set_out(a);
     if ((a->status = fli_coordinator_status(fli_exec_coordinator(a->spec.exec)))) return a->status;
-    a->status = a->spec.real ? run_real(a, steps, asked) : run_virtual(a, steps, asked);
+    a->status = elsewhere(a)   ? run_elsewhere(a, steps, asked)
+                : a->spec.real ? run_real(a, steps, asked)
+                               : run_virtual(a, steps, asked);
     fl_status site = fli_exec_status(a->spec.exec); /* numbers of one that failed may be anything */
     return site ? a->status = site : a->status;
 }
@@ -445,20 +564,21 @@ fli_async_count fli_async_count_take(fli_async *a)
 
 /* ---- checkpoints ----------------------------------------------------------------------------------------- */
 
+/* What has not come up may be about to: somebody writes there. */
 static void save_flight(const fli_async *a, const flight *f, fli_saver *out)
 {
-    fli_exchange_save(&a->space, a->algo, &f->x, out);
+    fli_exchange_save(&a->space, a->algo, &f->x, f->worked, out);
     fli_save_count(out, f->version);
     fli_save_count(out, f->number);
     fli_save_real(out, f->arrival);
     fli_save_count(out, (uint64_t)(f->from - a->copies));
-    fli_save_count(out, f->worked != 0);
 }
 
-void fli_async_save(const fli_async *a, fli_saver *out)
+void fli_async_save(fli_async *a, fli_saver *out)
 {
     size_t flying = 0;
     for (const flight *f = a->oldest; f; f = f->after) flying++;
+    a->saves++;
     fli_save_part(out, "arrivals");
     fli_save_count(out, a->version);
     fli_save_count(out, a->sent);
@@ -479,12 +599,11 @@ void fli_async_save(const fli_async *a, fli_saver *out)
 
 static fl_status load_flight(fli_async *a, flight *f, fli_loader *in)
 {
-    fli_exchange_load(&a->space, a->algo, a->spec.clients, &f->x, in);
+    f->worked = fli_exchange_load(&a->space, a->algo, a->spec.clients, &f->x, in);
     f->version = f->read = (size_t)fli_load_count(in, a->version);
     f->number = (size_t)fli_load_count(in, a->sent);
     f->arrival = fli_load_real(in);
     f->from = &a->copies[fli_load_count(in, a->copy_count - 1)];
-    f->worked = (int)fli_load_count(in, 1);
     if (!fli_loader_status(in) && (is_busy(a, f->x.ask.client) || !isfinite(f->arrival)))
         fli_loader_refuse(in, "does not fit this run: a client at work is impossible");
     if (fli_loader_status(in)) return fli_loader_status(in);
@@ -494,7 +613,7 @@ static fl_status load_flight(fli_async *a, flight *f, fli_loader *in)
     f->before = a->newest;
     *(a->newest ? &a->newest->after : &a->oldest) = f;
     a->newest = f;
-    settle(a, f, a->queued++);
+    if (!a->spec.real) settle(a, f, a->queued++);
     return FL_OK;
 }
 

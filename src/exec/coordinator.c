@@ -160,6 +160,11 @@ void fli_coordinator_note(fli_coordinator *c, const fli_ask *ask)
     if (c->shown) c->shown[ask->client / 8] |= (unsigned char)(1u << ask->client % 8);
 }
 
+void fli_coordinator_forget(fli_coordinator *c, const fli_ask *ask)
+{
+    if (c->shown && ask->flags & FLI_ASK_FIRST) c->shown[ask->client / 8] &= (unsigned char)~(1u << ask->client % 8);
+}
+
 /* ---- the regulariser ------------------------------------------------------------------------------------- */
 
 /* Into c->doubles, and back. */
@@ -372,7 +377,7 @@ fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool)
 fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x)
 {
     if (x->status == FL_ECALLBACK && fli_fault_there(c->fault)) return fli_coordinator_status(c);
-    if (x->status != FL_EDIVERGED)
+    if (x->status != FL_EDIVERGED || x->ask.kind != FLI_ASK_TURN)
         return fli_has_failed(&x->why) ? fli_fail(c->ctx, x->status, "%s", x->why.text) : x->status;
     const fli_algo *a = c->spec.algo;
     const char *whose = x->own_diverged ? "own" : "local";

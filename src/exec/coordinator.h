@@ -55,6 +55,8 @@ size_t fli_coordinator_broadcast_bytes(const fli_coordinator *c);
 void fli_coordinator_address(const fli_coordinator *c, fli_ask *ask);
 /* The client of this ask has been shown the start model. */
 void fli_coordinator_note(fli_coordinator *c, const fli_ask *ask);
+/* It has not after all: what it was asked does not count. */
+void fli_coordinator_forget(fli_coordinator *c, const fli_ask *ask);
 
 /* A server step. */
 typedef struct {

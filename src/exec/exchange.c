@@ -81,27 +81,30 @@ void fli_load_reals(double *v, size_t count, fli_loader *in)
     fli_load_bytes(in, v, count * sizeof *v);
 }
 
-void fli_exchange_save(const fli_space *s, const fli_algo *a, const fli_exchange *x, fli_saver *out)
+void fli_exchange_save(const fli_space *s, const fli_algo *a, const fli_exchange *x, int there, fli_saver *out)
 {
-    unsigned char ask[FLI_ASK_BYTES];
+    unsigned char ask[FLI_ASK_BYTES], outcome[FLI_OUTCOME_BYTES];
     fli_ask_write(&x->ask, ask);
     fli_save_bytes(out, ask, sizeof ask);
+    fli_save_count(out, there != 0);
+    if (!there) return;
     fli_save_vectors(s, x->up.vec, fli_parts_vectors(a->up), out);
     fli_save_reals(x->up.num, fli_parts_numbers(a->up), out);
-    unsigned char outcome[FLI_OUTCOME_BYTES];
     fli_outcome_write(x, outcome);
     fli_save_bytes(out, outcome, sizeof outcome);
 }
 
-void fli_exchange_load(const fli_space *s, const fli_algo *a, size_t clients, fli_exchange *x, fli_loader *in)
+int fli_exchange_load(const fli_space *s, const fli_algo *a, size_t clients, fli_exchange *x, fli_loader *in)
 {
     unsigned char ask[FLI_ASK_BYTES], outcome[FLI_OUTCOME_BYTES];
     fli_load_bytes(in, ask, sizeof ask);
     fli_ask_read(ask, &x->ask);
     if (fli_ask_wrong(&x->ask, clients) || x->ask.kind != FLI_ASK_TURN || x->ask.phases != 1)
         fli_loader_refuse(in, "does not fit this run: a client has an impossible task");
+    if (!fli_load_count(in, 1)) return 0;
     fli_load_vectors(s, x->up.vec, fli_parts_vectors(a->up), in);
     fli_load_reals(x->up.num, fli_parts_numbers(a->up), in);
     fli_load_bytes(in, outcome, sizeof outcome);
     if (fli_outcome_read(outcome, x)) fli_loader_refuse(in, "does not fit this run: a turn has an impossible outcome");
+    return 1;
 }

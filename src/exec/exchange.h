@@ -47,8 +47,9 @@ void fli_save_vectors(const fli_space *s, void *const *vectors, size_t count, fl
 void fli_load_vectors(const fli_space *s, void *const *vectors, size_t count, fli_loader *in);
 void fli_save_reals(const double *v, size_t count, fli_saver *out);
 void fli_load_reals(double *v, size_t count, fli_loader *in);
-/* What was asked, what came up and how it went; not what was sent down. */
-void fli_exchange_save(const fli_space *s, const fli_algo *a, const fli_exchange *x, fli_saver *out);
-void fli_exchange_load(const fli_space *s, const fli_algo *a, size_t clients, fli_exchange *x, fli_loader *in);
+/* What was asked and, if it is there, what came up and how it went; not what was sent down. Loading returns whether it
+ * is. */
+void fli_exchange_save(const fli_space *s, const fli_algo *a, const fli_exchange *x, int there, fli_saver *out);
+int fli_exchange_load(const fli_space *s, const fli_algo *a, size_t clients, fli_exchange *x, fli_loader *in);
 
 #endif

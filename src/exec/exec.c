@@ -18,7 +18,8 @@ struct fli_exec {
     uint32_t *places;        /* with bystanders: 1 + a client's place in the cohort, 0 for those outside */
     fli_exchange *exchanges; /* the block under way */
     fli_exchange **list;
-    size_t block;       /* how many there may be */
+    size_t block;       /* how many there may be under way together, unless they are gathered */
+    size_t room;        /* of exchanges and list */
     size_t rooms;       /* those that have memory */
     fli_intake *intake; /* where their uploads go */
     fli_spent spent;    /* by the last round */
@@ -101,7 +102,7 @@ size_t fli_exec_block(const fli_site *site, size_t threads)
 
 static fl_status block_new(fli_exec *e)
 {
-    e->block = fli_exec_block(e->spec.site, e->spec.threads);
+    e->block = e->room = fli_exec_block(e->spec.site, e->spec.threads);
     e->exchanges = fli_alloc(e->ctx, e->block, sizeof *e->exchanges);
     e->list = fli_alloc(e->ctx, e->block, sizeof *e->list);
     if (!e->exchanges || !e->list) return FL_ENOMEM;
@@ -195,6 +196,29 @@ fl_status fli_exec_upload_new(fli_exec *e, fli_message *up)
 }
 
 void fli_exec_run(fli_exec *e, fli_exchange *const *list, size_t n) { e->executor->run(e->clients, list, n, NULL); }
+
+fl_status fli_exec_gather(fli_exec *e, fli_exchange *const *list, size_t n)
+{
+    fl_status s = FL_OK;
+    size_t i = 0;
+    if (e->executor->gather) {
+        s = e->executor->gather(e->clients, list, n);
+    } else {
+        fli_exec_run(e, list, n);
+        for (i = 0; !s && i < n; i++) s = list[i]->status;
+    }
+    for (i = 0; s && i < n; i++)
+        if (list[i]->status == s) return fli_coordinator_failed(e->server, list[i]);
+    return s;
+}
+
+int fli_exec_sends(const fli_exec *e) { return e->executor->send != NULL; }
+fl_status fli_exec_send(fli_exec *e, fli_exchange *x) { return e->executor->send(e->clients, x); }
+fl_status fli_exec_await(fli_exec *e, double seconds, fli_exchange **out)
+{
+    return e->executor->await(e->clients, seconds, out);
+}
+void fli_exec_withdraw(fli_exec *e) { e->executor->withdraw(e->clients); }
 void fli_exec_one(fli_exec *e, fli_exchange *x, size_t worker) { e->executor->one(e->clients, x, worker); }
 
 static void wire_of(const fli_exec *e, const fli_ask *ask, fli_wire *out)
@@ -237,14 +261,20 @@ fl_status fli_exec_own_model(fli_exec *e, uint32_t client, void *out, double *mi
 
 /* ---- a round --------------------------------------------------------------------------------------------- */
 
-/* Makes the places that a cohort of this size needs and earlier ones did not. */
-static fl_status rooms_for(fli_exec *e, size_t cohort)
+/* Makes the places that so many exchanges need and earlier ones did not. */
+static fl_status rooms_for(fli_exec *e, size_t count)
 {
-    for (; e->rooms < e->block && e->rooms < cohort; e->rooms++) {
+    if (count > e->room) {
+        fl_status s = fli_grow(e->ctx, (void **)&e->exchanges, e->room, count, sizeof *e->exchanges);
+        if (!s) s = fli_grow(e->ctx, (void **)&e->list, e->room, count, sizeof *e->list);
+        if (s) return s;
+        e->room = count;
+    }
+    for (; e->rooms < count; e->rooms++) {
         fl_status s = fli_exec_upload_new(e, &e->exchanges[e->rooms].up);
         if (s) return s;
-        e->list[e->rooms] = &e->exchanges[e->rooms];
     }
+    for (size_t i = 0; i < count; i++) e->list[i] = &e->exchanges[i];
     return FL_OK;
 }
 
@@ -279,19 +309,32 @@ static void count_bytes(fli_exec *e, size_t count)
             up = (double)fli_exec_bytes_up(e, ask);
         }
         e->spent.down += down;
-        e->spent.up += up;
+        if (!e->exchanges[i].status) e->spent.up += up; /* who is left out was sent something in vain */
     }
+}
+
+static void ask_block(fli_exec *e, const fli_round *r, size_t phase, size_t first, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        fli_ask turn = turn_at(e, r, first + i);
+        e->exchanges[i].ask = fli_round_ask(e, r, &turn, phase);
+        e->exchanges[i].down = fli_coordinator_broadcast(e->server);
+    }
+}
+
+/* What is known of an exchange that has come. */
+static void note_turn(fli_exec *e, const fli_exchange *x)
+{
+    e->spent.steps += (double)x->spent;
+    fli_coordinator_note(e->server, &x->ask);
+    if (x->ask.flags & FLI_ASK_REPLY) fli_coordinator_count(e->server, x);
 }
 
 /* Of several clients that fail the first in the cohort is named, whoever was first in time. */
 static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t first, size_t count)
 {
     int reply = (r->flags & FLI_ASK_REPLY) != 0;
-    for (size_t i = 0; i < count; i++) {
-        fli_ask turn = turn_at(e, r, first + i);
-        e->exchanges[i].ask = fli_round_ask(e, r, &turn, phase);
-        e->exchanges[i].down = fli_coordinator_broadcast(e->server);
-    }
+    ask_block(e, r, phase, first, count);
     fli_intake_open(e->intake, e->list, count);
     e->executor->run(e->clients, e->list, count, reply ? &(fli_filled){fli_intake_filled, e->intake} : NULL);
     for (size_t i = 0; i < count; i++)
@@ -299,12 +342,7 @@ static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t
     if (reply) fli_intake_close(e->intake, e->crew.pool);
     fl_status s = fli_coordinator_status(e->server);
     if (s) return s;
-    for (size_t i = 0; i < count; i++) {
-        const fli_exchange *x = &e->exchanges[i];
-        e->spent.steps += (double)x->spent;
-        fli_coordinator_note(e->server, &x->ask);
-        if (reply) fli_coordinator_count(e->server, x);
-    }
+    for (size_t i = 0; i < count; i++) note_turn(e, &e->exchanges[i]);
     count_bytes(e, count);
     return FL_OK;
 }
@@ -330,6 +368,48 @@ static fl_status run_phase(fli_exec *e, const fli_round *r, const fli_step *step
     return s;
 }
 
+/* ---- a round that may go on without some ------------------------------------------------------------------ */
+
+/* Nobody else's turn depends on who is there, now or in a later exchange of the round. */
+static int may_go_without(const fli_exec *e, const fli_round *r)
+{
+    const unsigned needed = FLI_ALGO_EVERYONE | FLI_ALGO_BYSTANDERS;
+    return e->executor->gather && r->phases <= 1 && !(e->spec.algo->traits & needed) && !(r->flags & FLI_ASK_WARM_UP);
+}
+
+/* Puts those that have come to the front, in the cohort's order, and makes the step that of their cohort. Returns how
+ * many they are. */
+static size_t keep_who_came(fli_exec *e, size_t count, fli_step *step)
+{
+    size_t came = 0;
+    step->cohort_weight = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (e->exchanges[i].status) continue;
+        step->cohort_weight += e->exchanges[i].ask.weight;
+        e->list[came++] = &e->exchanges[i];
+    }
+    for (size_t i = 0; i < came; i++) e->list[i]->ask.cohort = (uint32_t)came;
+    return step->cohort = came;
+}
+
+/* All answers are waited for first: what a method makes of them depends on how many there are. */
+static fl_status gather_phase(fli_exec *e, const fli_round *r, fli_step *step)
+{
+    int reply = (r->flags & FLI_ASK_REPLY) != 0;
+    fli_coordinator_begin(e->server, step); /* what goes down is known from here on */
+    fl_status s = fli_coordinator_status(e->server);
+    if (s) return s;
+    ask_block(e, r, 0, 0, r->count);
+    if ((s = fli_exec_gather(e, e->list, r->count))) return s;
+    count_bytes(e, r->count);
+    size_t came = e->spent.came = keep_who_came(e, r->count, step);
+    if (came < r->count) fli_coordinator_begin(e->server, step);
+    if (reply && came) fli_intake_all(e->intake, e->list, came, e->crew.pool);
+    if ((s = fli_coordinator_status(e->server))) return s;
+    for (size_t i = 0; i < came; i++) note_turn(e, e->list[i]);
+    return reply && came ? fli_coordinator_advance(e->server, e->crew.pool) : FL_OK;
+}
+
 fl_status fli_exec_round(fli_exec *e, const fli_round *r)
 {
     fli_step step = {.round = r->round,
@@ -339,10 +419,14 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
                      .warm_up = (r->flags & FLI_ASK_WARM_UP) != 0};
     size_t until = r->until ? r->until : step.phases;
     for (size_t i = 0; i < r->count; i++) step.cohort_weight += fli_coordinator_weight(e->server, r->asks[i].client);
-    e->spent = (fli_spent){0};
+    e->spent = (fli_spent){.came = r->count};
     size_t turns = note_places(e, r);
-    fl_status s = rooms_for(e, turns);
-    for (; s == FL_OK && step.phase < until; step.phase++) s = run_phase(e, r, &step, turns);
+    int gathers = may_go_without(e, r);
+    fl_status s = rooms_for(e, gathers || turns < e->block ? turns : e->block);
+    if (s == FL_OK && gathers)
+        s = gather_phase(e, r, &step);
+    else
+        for (; s == FL_OK && step.phase < until; step.phase++) s = run_phase(e, r, &step, turns);
     fl_status site = fli_exec_status(e); /* first of all: numbers of one that failed may be anything */
     return site ? site : s;
 }

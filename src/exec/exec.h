@@ -70,7 +70,8 @@ typedef struct {
  * FLI_ASK_WARM_UP. */
 int fli_exec_warms_up(const fli_exec *e);
 /* Runs one round, or those of its phases that belong to this cohort: the turns of its cohort, or of all clients for
- * a method with FLI_ALGO_BYSTANDERS. A client whose model leaves the finite range ends it with FL_EDIVERGED. */
+ * a method with FLI_ALGO_BYSTANDERS. Where clients are elsewhere, and a round is one exchange with a cohort, it may go
+ * on without some: as if they had not been invited. A client whose model leaves the finite range ends it with FL_EDIVERGED. */
 fl_status fli_exec_round(fli_exec *e, const fli_round *r);
 /* What a round asks in a phase of a client with this ask of its own. */
 fli_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fli_ask *own, size_t phase);
@@ -78,8 +79,16 @@ fli_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fli_ask *own,
 /* Exchanges outside of rounds. Room for one's upload, to be given back by fli_message_fini. */
 fl_status fli_exec_upload_new(fli_exec *e, fli_message *up);
 void fli_exec_run(fli_exec *e, fli_exchange *const *list, size_t n);
+/* The same, where the others may go on without somebody: whoever has not come has a status. Returns what ends the run,
+ * in words. */
+fl_status fli_exec_gather(fli_exec *e, fli_exchange *const *list, size_t n);
 /* The same for one, on the crew's thread `worker`, while others are under way; for executors that can. */
 void fli_exec_one(fli_exec *e, fli_exchange *x, size_t worker);
+/* For the real clock of clients that are elsewhere: see fli_executor. */
+int fli_exec_sends(const fli_exec *e);
+fl_status fli_exec_send(fli_exec *e, fli_exchange *x);
+fl_status fli_exec_await(fli_exec *e, double seconds, fli_exchange **out);
+void fli_exec_withdraw(fli_exec *e);
 /* Bytes that an ask sends down and brings up. */
 size_t fli_exec_bytes_down(const fli_exec *e, const fli_ask *ask);
 size_t fli_exec_bytes_up(const fli_exec *e, const fli_ask *ask);
@@ -92,6 +101,7 @@ fl_status fli_exec_own_model(fli_exec *e, uint32_t client, void *out, double *mi
 typedef struct {
     double down, up; /* bytes of all messages */
     double steps;    /* of the local solvers */
+    size_t came;     /* clients of the cohort, without those that are left out */
 } fli_spent;
 fli_spent fli_exec_spent(const fli_exec *e);
 /* Bytes of client state in memory, and of what is in a file because it is beyond `memory`. */

@@ -24,9 +24,19 @@ typedef struct fli_executor {
     /* Fills exchanges with different clients; each says in its status how it went. The order is up to the executor,
      * and must not matter. `filled` is told of each; NULL: nobody wants to know. */
     void (*run)(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled);
+    /* The same where the others may go on without somebody: whoever has not come has a status, FL_EREFUSED unless its
+     * turn failed, and what it did does not count. Returns what ends the run, as the first exchange with that status
+     * says; FL_OK, also if nobody has come: it goes on. NULL: everybody always comes. */
+    fl_status (*gather)(void *executor, fli_exchange *const *list, size_t n);
     /* One exchange on the calling thread, `worker` naming a thread of the crew: for the real clock, whose clients are
      * threads. NULL: not here. Asynchronous methods keep nothing of broadcasts, so there is nothing to recall. */
     void (*one)(void *executor, fli_exchange *x, size_t worker);
+    /* Instead, for the real clock of clients that are elsewhere: `send` lets a client begin, `await` hands out the next
+     * exchange that is filled or has failed, NULL if there is none in that time. FL_EDONE: there will be none any more.
+     * `withdraw` forgets those that are under way. All or none of them. */
+    fl_status (*send)(void *executor, fli_exchange *x);
+    fl_status (*await)(void *executor, double seconds, fli_exchange **out);
+    void (*withdraw)(void *executor);
     /* Bytes of client state in memory here, and in a file. */
     size_t (*state)(const void *executor, size_t *spilled);
     /* Between rounds: what clients keep, as fli_clients_save writes it, so that a run may go on under another

@@ -44,16 +44,22 @@ void fli_intake_free(fli_intake *in)
     fli_free(in);
 }
 
-void fli_intake_open(fli_intake *in, fli_exchange *const *list, size_t n)
+/* The first `ready` of them are filled. */
+static void begin(fli_intake *in, fli_exchange *const *list, size_t n, size_t ready)
 {
     in->list = list;
     in->n = n;
-    atomic_init(&in->ready, 0);
-    for (size_t i = 0; i < n; i++) atomic_init(&in->filled[i], 0);
+    atomic_init(&in->ready, ready);
     for (size_t i = 0; i < in->slices; i++) {
         atomic_flag_clear(&in->progress[i].taken);
         atomic_init(&in->progress[i].absorbed, 0);
     }
+}
+
+void fli_intake_open(fli_intake *in, fli_exchange *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) atomic_init(&in->filled[i], 0);
+    begin(in, list, n, 0);
 }
 
 /* Absorbs into a slice, unless another thread does or fewer than `least` uploads wait. */
@@ -87,3 +93,9 @@ static void finish(void *intake, size_t slice, size_t worker)
 }
 
 void fli_intake_close(fli_intake *in, fli_pool *pool) { fli_pool_run(pool, in->slices, finish, in); }
+
+void fli_intake_all(fli_intake *in, fli_exchange *const *list, size_t n, fli_pool *pool)
+{
+    begin(in, list, n, n);
+    fli_intake_close(in, pool);
+}

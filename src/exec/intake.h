@@ -19,5 +19,7 @@ void fli_intake_open(fli_intake *in, fli_exchange *const *list, size_t n);
 void fli_intake_filled(void *intake, size_t i);
 /* All are; absorbs what is left of them. */
 void fli_intake_close(fli_intake *in, fli_pool *pool);
+/* The same of any number that are all filled already. */
+void fli_intake_all(fli_intake *in, fli_exchange *const *list, size_t n, fli_pool *pool);
 
 #endif

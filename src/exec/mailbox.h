@@ -1,16 +1,18 @@
 /* An executor whose clients are elsewhere: its exchanges lie in a mailbox until somebody carries them, as packets, to
  * their clients and brings the answers back. Carriers may be any threads, and as many as one likes; answers may come in
- * any order. The run waits in fli_executor_mailbox.run, or .one, until all that it asked for is there. */
+ * any order. The run waits, in one of the functions of fli_executor_mailbox, until what it asked for is there or, where
+ * that is allowed, until it goes on without. What a client did counts when the run has taken it: every ask says which
+ * turn of its client was the last that does. */
 #ifndef FLI_EXEC_MAILBOX_H
 #define FLI_EXEC_MAILBOX_H
 
+#include "exec/admission.h"
 #include "exec/executor.h"
-#include "exec/packet.h"
 
 typedef struct fli_mailbox fli_mailbox;
 
 /* `cards`: what the clients said when they joined, as a digest; it is part of the run's identity. */
-fl_status fli_mailbox_new(fl_ctx *ctx, const fli_digest *cards, fli_mailbox **out);
+fl_status fli_mailbox_new(fl_ctx *ctx, const fli_digest *cards, const fli_admission *rules, fli_mailbox **out);
 void fli_mailbox_free(fli_mailbox *b); /* nobody may be in it any more */
 
 /* What follows is safe from any thread; sentences go to `ctx`. */
@@ -19,7 +21,8 @@ void fli_mailbox_free(fli_mailbox *b); /* nobody may be in it any more */
 fl_status fli_mailbox_terms(fli_mailbox *b, fl_ctx *ctx, uint32_t client, fl_bytes *out);
 /* The next ask, waiting for one at most this long; out->n is 0 if there was none. FL_EDONE: the mailbox is closed. */
 fl_status fli_mailbox_next(fli_mailbox *b, fl_ctx *ctx, double seconds, uint32_t *client, fl_bytes *out);
-/* FL_EMISMATCH: nobody waits for this answer; FL_EFORMAT: it cannot be. Neither changes anything. */
+/* FL_EMISMATCH: nobody waits for this answer; FL_EFORMAT: it cannot be. Neither changes anything. FL_EREFUSED: it is not
+ * let in, and nobody waits for it any more. */
 fl_status fli_mailbox_answer(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const void *answer, size_t n);
 /* See fl_server_answer_bytes, fl_server_awaited and fl_server_drop. */
 size_t fli_mailbox_answer_bytes(const fli_mailbox *b);

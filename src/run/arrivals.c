@@ -24,6 +24,9 @@ static double duration(void *arg, const fli_ask *what)
     return fli_ask_seconds(&run->plan.asking, &card, what);
 }
 
+/* fli_async_spec.save */
+static fl_status save(void *arg) { return fl_run_checkpoint(arg); }
+
 fl_status fli_arrivals_prepare(fl_run *run)
 {
     const fli_plan *p = &run->plan;
@@ -36,6 +39,7 @@ fl_status fli_arrivals_prepare(fl_run *run)
         .real = p->settings.top.clock == FLI_CLOCK_REAL,
         .ask = ask,
         .duration = duration,
+        .save = p->mailbox && p->settings.top.checkpoint_every ? save : NULL,
         .arg = run,
     };
     if (spec.real) run->counts.simulated_seconds = NAN;
@@ -63,13 +67,14 @@ fl_status fli_arrivals_next(fl_run *run)
     double begin = fli_clock_now();
     const fli_settings *s = &run->plan.settings;
     size_t every = (size_t)s->metrics.every, until = run->round + 1;
+    int real = s->top.clock == FLI_CLOCK_REAL;
     /* Stopping the threads after every server step would make them wait for each other. */
-    if (s->top.clock == FLI_CLOCK_REAL) until = (run->round / every + 1) * every;
+    if (real && !run->plan.mailbox) until = (run->round / every + 1) * every;
     if (until > (size_t)s->top.rounds) until = (size_t)s->top.rounds;
     if (s->stop.seconds > 0) fli_async_limit(run->async, begin + s->stop.seconds - run->counts.seconds);
     /* A checkpoint is made between server steps, so that who goes on from it measures what would have been measured. */
     static const atomic_int never = 0;
-    fl_status status = fli_async_run(run->async, until, s->top.checkpoint_every ? &never : &run->asked);
+    fl_status status = fli_async_run(run->async, until, s->top.checkpoint_every && !real ? &never : &run->asked);
     if (status) return status;
     count(run, fli_clock_now() - begin);
     size_t before = run->round;

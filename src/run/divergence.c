@@ -35,6 +35,7 @@ fl_status fli_run_check_loss(fl_run *run)
 {
     double most = run->plan.settings.stop.diverged, loss = watched_loss(run, &run->now);
     double start = watched_loss(run, &run->rows[0]);
+    if (!fli_measure_heard(run->measure)) return FL_OK;
     if (run->plan.regularizer && run->row_count > 1) /* where it begins a constraint may not hold yet */
         start = fmax(start, watched_loss(run, &run->rows[1]));
     int measured = run->plan.settings.metrics.train || (run->row_count > 1 && !isnan(start));

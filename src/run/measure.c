@@ -25,8 +25,9 @@ struct fli_measure {
     const fli_dataset *test;     /* the server's; NULL: none */
     size_t clients, classes;     /* of the federation */
     uint32_t flags;              /* what clients are asked for */
-    size_t count;                /* clients measured */
-    fli_client_figures *figures; /* count */
+    size_t count;                /* clients asked */
+    size_t came;                 /* of them those that have answered */
+    fli_client_figures *figures; /* count, in use: came */
     double *accuracies, *own;    /* count each: sorted */
     uint32_t *all;               /* 0, 1, ... over the test set */
     lane lanes[LANES];
@@ -159,7 +160,7 @@ static void describe(const fli_measure *m, fli_client_figures *f)
 /* Client `at` of those measured; lanes are runs of them. */
 static void absorb(fli_measure *m, size_t at, const fli_exchange *x)
 {
-    fli_client_figures *f = &m->figures[at];
+    fli_client_figures *f = &m->figures[m->came++];
     size_t place = at * LANES / m->count;
     while (at >= fli_lane_begin(place + 1, m->count)) place++;
     *f = (fli_client_figures){.client = x->ask.client, .weight = x->ask.weight};
@@ -195,12 +196,12 @@ static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first
         x->ask = ask_of(m, client_at(m, first + i), counts);
         x->down = down;
         counts->evaluation_down += (double)fli_exec_bytes_down(m->exec, &x->ask);
-        counts->evaluation_up += (double)fli_exec_bytes_up(m->exec, &x->ask);
     }
-    fli_exec_run(m->exec, m->list, count);
-    for (size_t i = 0; i < count; i++)
-        if (m->exchanges[i].status) return fli_coordinator_failed(fli_exec_coordinator(m->exec), &m->exchanges[i]);
+    fl_status s = fli_exec_gather(m->exec, m->list, count);
+    if (s) return s;
     for (size_t i = 0; i < count; i++) {
+        if (m->exchanges[i].status) continue; /* it is left out */
+        counts->evaluation_up += (double)fli_exec_bytes_up(m->exec, &m->exchanges[i].ask);
         const char *wrong = fli_figures_wrong(m->exchanges[i].up.num);
         if (wrong)
             return fli_fail(m->ctx, FL_EFORMAT, "client %u: its figures are impossible: %s", client_at(m, first + i),
@@ -219,6 +220,7 @@ static fl_status ask_clients(fli_measure *m, fli_counts *counts)
     const fli_message *now = fli_coordinator_broadcast(server);
     fli_message down = {.vec = &x, .num = now->num, .start = now->start};
     memset(m->table, 0, m->cells * sizeof *m->table);
+    m->came = 0;
     for (size_t at = 0; !s && at < m->count; at += m->rooms)
         s = ask_block(m, &down, at, m->count - at < m->rooms ? m->count - at : m->rooms, counts);
     return s;
@@ -279,7 +281,7 @@ static double own_accuracy(const fli_client_figures *f) { return f->own_accuracy
 static fli_sorted sort(const fli_measure *m, figure_fn *get, double *out)
 {
     size_t n = 0;
-    for (size_t i = 0; i < m->count; i++)
+    for (size_t i = 0; i < m->came; i++)
         if (!isnan(get(&m->figures[i]))) out[n++] = get(&m->figures[i]);
     qsort(out, n, sizeof *out, ascending);
     return (fli_sorted){out, n};
@@ -309,7 +311,7 @@ static fli_moment gather(fli_measure *m)
         .what = m->what,
         .x = m->x,
         .clients = m->figures,
-        .count = m->count,
+        .count = m->came,
         .test_loss = t.test_loss,
         .test_hits = t.test_hits,
         .test_n = t.test_n,
@@ -353,5 +355,7 @@ fl_status fli_measure_take(fli_measure *m, const void *x, fli_counts *counts, fl
 size_t fli_measure_clients(const fli_measure *m, const fli_client_figures **out)
 {
     *out = m->figures;
-    return m->taken && (m->what->clients || m->what->local) ? m->count : 0;
+    return m->taken && (m->what->clients || m->what->local) ? m->came : 0;
 }
+
+int fli_measure_heard(const fli_measure *m) { return m->came || !m->count; }

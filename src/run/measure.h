@@ -19,5 +19,7 @@ double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *wha
 fl_status fli_measure_take(fli_measure *m, const void *x, fli_counts *counts, fl_row *row);
 /* The newest per-client figures; 0 before the first measurement, or when clients are not measured. */
 size_t fli_measure_clients(const fli_measure *m, const fli_client_figures **out);
+/* Whether anybody whom the newest measurement asked has answered; clients that are elsewhere may not. */
+int fli_measure_heard(const fli_measure *m);
 
 #endif

@@ -222,13 +222,14 @@ static fl_status make_system(fli_plan *p)
                           &p->system);
 }
 
-/* How fast an asynchronous method goes. On the real clock a client at work is a thread. */
+/* How fast an asynchronous method goes. On the real clock a client at work is a thread, unless it is elsewhere. */
 static void resolve_pace(fli_plan *p)
 {
     size_t threads = fli_pool_count((size_t)p->settings.top.threads), largest = p->participation->largest;
     if (!p->algo->async.pace) return;
     p->pace = p->algo->async.pace(p->settings.algorithm.params);
-    p->at_work = p->settings.top.clock == FLI_CLOCK_REAL && largest > threads ? threads : largest;
+    int here = p->settings.top.clock == FLI_CLOCK_REAL && !p->mailbox;
+    p->at_work = here && largest > threads ? threads : largest;
 }
 
 /* All that may fail for what the configuration says: everything is tried, so that everything is said. */

@@ -148,7 +148,7 @@ static void count(fl_run *run, const fli_round *r, double simulated, double seco
     run->counts.local_steps += spent.steps;
     run->counts.simulated_seconds += simulated;
     run->counts.seconds += seconds;
-    run->counts.cohort = (double)r->count;
+    run->counts.cohort = (double)spent.came;
 }
 
 fl_status fli_rounds_warm_up(fl_run *run)
@@ -186,8 +186,8 @@ static uint64_t seed_of(const fl_run *run, size_t phase)
 }
 
 /* The exchanges of a round that one cohort has, from r->from on; all of them, for most methods. *invited += how many
- * were asked. */
-static fl_status meet(fl_run *run, fli_round *r, size_t *invited)
+ * were asked, *came += how many came. */
+static fl_status meet(fl_run *run, fli_round *r, size_t *invited, size_t *came)
 {
     double begin = fli_clock_now(), lost;
     const fli_plan *p = &run->plan;
@@ -200,6 +200,7 @@ static fl_status meet(fl_run *run, fli_round *r, size_t *invited)
     run->counts.bytes_down += lost;
     count(run, r, simulated, fli_clock_now() - begin);
     *invited += m;
+    *came += fli_exec_spent(run->exec).came;
     return FL_OK;
 }
 
@@ -209,10 +210,7 @@ fl_status fli_rounds_next(fl_run *run)
     fl_status s = FL_OK;
     fli_round r = {.flags = (run->news ? FLI_ASK_CHANGED : 0) | (meetings ? FLI_ASK_REPLY : 0),
                    .phases = meetings ? meetings : 1};
-    for (; !s && r.from < r.phases; r.from = r.until) {
-        s = meet(run, &r, &invited);
-        came += r.count;
-    }
+    for (; !s && r.from < r.phases; r.from = r.until) s = meet(run, &r, &invited, &came);
     if (s) return s;
     /* methods that need everyone keep what they have of the model: nothing is sent again that has not changed */
     run->news = meetings > 0 || !(run->plan.algo->traits & FLI_ALGO_EVERYONE);

@@ -211,7 +211,14 @@ static int not_concurrent(const fli_known *k)
 
 static int real_and_simulated(const fli_known *k) { return real_clock(k) && k->settings->stop.simulated > 0; }
 static int saved_nowhere(const fli_known *k) { return k->settings->top.checkpoint_every && !*k->settings->top.output; }
-static int saved_in_real_time(const fli_known *k) { return k->settings->top.checkpoint_every && real_clock(k); }
+static int saved_in_real_time(const fli_known *k)
+{
+    return k->settings->top.checkpoint_every && real_clock(k) && !is(&k->settings->source, "joined");
+}
+
+/* ---- a server whose clients are elsewhere -------------------------------------------------------------------- */
+
+static int never_enough(const fli_known *k) { return k->settings->server.quorum > k->settings->server.wait_for; }
 
 /* ---- devices: what only the processors of this machine can compute ------------------------------------------ */
 
@@ -322,6 +329,9 @@ const fli_rule fli_settings_rules[] = {
     {"checkpoint_every clock", saved_in_real_time,
      "clock is {clock}: such a run cannot be repeated, so checkpoint_every must be 0",
      "clock: real\nalgorithm: fedasync\ncheckpoint_every: 3\noutput: somewhere", NULL},
+    {"server.quorum server.wait_for", never_enough,
+     "server.quorum is {server.quorum}, but a round waits for a share of {server.wait_for} alone (server.wait_for)",
+     "server: {quorum: 0.6, wait_for: 0.5}", NULL},
     {"participation.kind algorithm.kind", everyone_missing,
      "algorithm {algorithm.kind} needs every client in every round, but participation.kind is {participation.kind}; "
      "set it to everyone",

@@ -97,10 +97,11 @@ static fl_status check_settings(fl_server *s)
     if (executor != &fli_executor_threads)
         return fli_fail(s->ctx, FL_ECONFIG, "executor is %s, but the clients of a server are elsewhere",
                         executor->name);
-    if (s->settings.top.checkpoint_every)
+    if (s->settings.top.checkpoint_every > 1)
         return fli_fail(s->ctx, FL_ECONFIG,
-                        "checkpoint_every must be 0: what clients keep is at the clients, so a server has no "
-                        "checkpoints yet");
+                        "checkpoint_every is %lld, but what clients keep is at the clients, and they go back by one "
+                        "round at most: a server has a checkpoint before every round (1), or none (0)",
+                        (long long)s->settings.top.checkpoint_every);
     fl_status status = fli_joined_look(s->ctx, &spec, &s->all);
     s->clients = s->missing = spec.clients;
     return status;
@@ -295,7 +296,7 @@ static fl_status make_run(fl_server *s)
     fli_dataset *test = NULL;
     fl_status status = s->cfg->memory.test.size ? fli_memory_borrow(s->run_ctx, &s->cfg->memory.test, &test) : FL_OK;
     if (!status) status = fli_fed_joined(s->run_ctx, &spec, s->looks, test, &s->data.fed);
-    if (!status) status = fli_mailbox_new(s->run_ctx, &s->data.samples, &s->data.mailbox);
+    if (!status) status = fli_mailbox_new(s->run_ctx, &s->data.samples, &s->settings.server, &s->data.mailbox);
     if (!status) status = fli_run_new(s->cfg, &s->data, &s->run);
     if (status) unmake_run(s);
     return status;

@@ -207,6 +207,25 @@ static const fli_key bilevel_keys[] = {
     FLI_KEY_END,
 };
 
+static const fli_key server_keys[] = {
+    FLI_KEY_REAL(fli_admission, deadline, "0", 0, FLI_NO_MAX,
+                 "real seconds that a server waits for answers; then a round goes on without those who are late, as if "
+                 "they had not been invited; of methods that need everybody the run ends; 0: as long as it takes"),
+    FLI_KEY_REAL(fli_admission, wait_for, "1", FLI_ABOVE_0, 1,
+                 "share of the invited clients, the first to answer, that a round waits for; the rest are dropped"),
+    FLI_KEY_REAL(fli_admission, quorum, "0", 0, 1,
+                 "share of the invited clients below which a round does not count: the model stays as it is"),
+    FLI_KEY_CHOICE(fli_admission, failed, "drop", FLI_FAILED_WORDS,
+                   "what becomes of a client whose turn fails, or that sends something that is not finite: it is left "
+                   "out of the round, unless all are like that; or the run ends, as a simulation does"),
+    FLI_KEY_REAL(fli_admission, largest_norm, "0", 0, FLI_NO_MAX,
+                 "the largest Euclidean norm that a vector of an upload may have; 0: any"),
+    FLI_KEY_CHOICE(fli_admission, beyond, "reject", FLI_BEYOND_WORDS,
+                   "what becomes of an upload beyond largest_norm: its client is left out of the round; or the vector "
+                   "is made as short as that"),
+    FLI_KEY_END,
+};
+
 /* One row per section, in the order in which they are written. Sections with kinds name their choice and its
  * default. */
 typedef struct {
@@ -239,6 +258,8 @@ static const section sections[] = {
     SECTION(metrics, "what is measured, and when", metrics),
     SECTION(stop, "when a run ends before its last round", stop),
     KINDS(bilevel, "two levels instead of one, for the methods that need them", bilevel, levels, "none"),
+    SECTION(server, "whom a server with clients elsewhere waits for, and what it lets in; simulations ignore it",
+            server),
     {"executor", "where the clients are; results do not depend on it", NULL, 0, offsetof(fli_settings, executor),
      "threads"},
 };
@@ -519,6 +540,7 @@ void fli_settings_print_essence(fli_text *t, const fli_settings *s)
     plain.top.name = plain.top.output = nothing;
     plain.top.device = cpu;
     plain.top.output_model = 1;
+    plain.server = (fli_admission){.wait_for = 1};
     fli_item_find(fli_kind_find("executor"), "threads", &plain.executor.item);
     fli_settings_print(t, &plain);
 }

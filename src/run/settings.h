@@ -3,6 +3,7 @@
 #define FLI_RUN_SETTINGS_H
 
 #include "base/keys.h"
+#include "exec/admission.h"
 #include "exec/local_steps.h"
 #include "exec/participation.h"
 #include "exec/system.h"
@@ -92,6 +93,7 @@ typedef struct {
     fli_metrics_settings metrics;
     fli_stop_settings stop;
     fli_bilevel_common bilevel;
+    fli_admission server;
     fli_choice source, partitioner, objective, regularizer, sampler, devices, algorithm, levels, executor;
 } fli_settings;
 
@@ -112,7 +114,7 @@ const fli_key *fli_settings_key(const fli_settings *s, const char *key);
 /* The whole configuration as YAML, every key with its value: what is written beside a result. */
 void fli_settings_print(fli_text *t, const fli_settings *s);
 /* The same, but for what changes no bit of the metrics and the model: name, place, threads, memory, checkpoints; and
- * `device`, which changes the last ones. Two runs with equal texts and equal data have equal results on one device. */
+ * what may differ although it does: `server`, as nobody knows who will be late, and `device`, which changes the last ones. Two runs with equal texts and equal data have equal results on one device. */
 void fli_settings_print_essence(fli_text *t, const fli_settings *s);
 /* What a choice was made from, as YAML: the keys of that kind, one per line; and such a map back into a choice. */
 void fli_settings_print_kind(fli_text *t, const fli_choice *c);

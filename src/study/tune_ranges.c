@@ -84,8 +84,9 @@ static fl_status entries_of(fl_tune *t, const fli_node *tune, int is_method, ent
 /* What says how long a run is, what the problem is or what is measured: a search would choose the easier one. */
 static int is_out_of_bounds(const char *key)
 {
-    static const char *const keys[] = {"rounds",       "threads", "memory", "executor",  "device",  "checkpoint_every",
-                                       "output_model", "clock",   "data",   "partition", "metrics", "stop"};
+    static const char *const keys[] = {"rounds",           "threads",      "memory", "executor", "device",
+                                       "checkpoint_every", "output_model", "clock",  "data",     "partition",
+                                       "metrics",          "stop",         "server"};
     size_t n = strcspn(key, ".");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strlen(keys[i]) == n && !strncmp(keys[i], key, n)) return 1;

@@ -535,13 +535,15 @@ static int lame_solve(void *arg, const fl_local *l, const fl_problem *p, void *z
     return 0;
 }
 
-/* An objective, a method or a solver that fails at a client ends the server's run in its words. */
+/* An objective, a method or a solver that fails at a client ends the server's run in its words, where that is the
+ * rule. */
 static void own_failure(void **state)
 {
     static own_arg arg;
     fixture *f = *state;
     static const char settings[] =
-        "model=own_softmax;data={kind: blobs, classes: 3, features: 4, samples: 90};participation=everyone";
+        "model=own_softmax;data={kind: blobs, classes: 3, features: 4, samples: 90};participation=everyone;"
+        "server.failed=end";
     own_register(f, &arg);
     fails_at_client(f, settings, &arg, "objective own_softmax failed at client ");
     arg.fail_batch = 0;
@@ -552,13 +554,13 @@ static void own_failure(void **state)
     lame.name = "lame";
     lame.pose = lame_pose;
     assert_ok(f->ctx, fl_method_register(f->ctx, &lame));
-    fails_at_client(f, "algorithm=lame;model=softmax;participation=everyone", NULL,
+    fails_at_client(f, "algorithm=lame;model=softmax;participation=everyone;server.failed=end", NULL,
                     "client 3: method lame failed in pose, client 3, round 2: one leg is missing");
     assert_ok(f->ctx, fl_forget(f->ctx, "algorithm", "lame"));
 
     fl_solver solver = {.size = sizeof solver, .name = "lame", .solve = lame_solve};
     assert_ok(f->ctx, fl_solver_register(f->ctx, &solver));
-    fails_at_client(f, "local.solver=lame;model=softmax;participation=everyone", NULL,
+    fails_at_client(f, "local.solver=lame;model=softmax;participation=everyone;server.failed=end", NULL,
                     "client 3: solver lame failed at client 3, round 2: one arm is missing");
     assert_ok(f->ctx, fl_forget(f->ctx, "solver", "lame"));
 }

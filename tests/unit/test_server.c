@@ -138,7 +138,7 @@ static void settings(void **state)
     fl_config_free(cfg);
     fl_server *s = NULL;
     cfg = fixture_config(f, SERVER "output: x\ncheckpoint_every: 2\n");
-    assert_fails(f->ctx, fl_server_new(cfg, &s), FL_ECONFIG, "checkpoint_every must be 0");
+    assert_fails(f->ctx, fl_server_new(cfg, &s), FL_ECONFIG, "checkpoint_every is 2");
     fl_config_free(cfg);
 }
 
@@ -360,13 +360,23 @@ static void impossible_figures(void **state)
     world_free(&w);
 }
 
-/* A turn that fails ends the run with the client's own words, made printable. */
-static void failed_turn(void **state)
+/* fl_log_fn */
+static void keep_line(void *text, fl_log_level level, const char *line)
+{
+    (void)level;
+    snprintf(text, 1000, "%s", line);
+}
+
+/* What fails at a client ends the run with the client's own words, made printable, or leaves it out, and is said in
+ * them. */
+static void failed(void **state, int ends)
 {
     world w;
+    char said[1000] = "";
     uint32_t who;
     fl_bytes ask, answer;
-    world_new(*state, NULL, &w);
+    world_new(*state, ends ? "server.failed=end" : NULL, &w);
+    fl_ctx_on_log(w.f->ctx, keep_line, said);
     begin(&w);
     who = take(&w, &ask, &answer);
     const char why[] = "no\x1b[2J power\n";
@@ -377,12 +387,23 @@ static void failed_turn(void **state)
     memcpy(bad.data + 100, why, sizeof why - 1);
     unsigned char *bytes = forged(&bad, 80 + 16, FL_ESYSTEM, 4);
     assert_ok(w.f->ctx, fl_server_answer(w.server, who, bytes, n));
-    assert_fails(w.f->ctx, finish(&w), FL_ESYSTEM, "no?[2J power");
+    if (ends)
+        assert_fails(w.f->ctx, finish(&w), FL_ESYSTEM, "no?[2J power");
+    else
+        assert_int_equal(finish(&w), FL_EDONE);
+    if (!ends) assert_non_null(strstr(said, "1 clients are not measured, such as client 0: no?[2J power"));
+    fl_ctx_on_log(w.f->ctx, NULL, NULL);
     free(bad.data);
     free(bytes);
     fl_bytes_free(&ask);
     fl_bytes_free(&answer);
     world_free(&w);
+}
+
+static void failed_turn(void **state)
+{
+    failed(state, 0);
+    failed(state, 1);
 }
 
 /* ---- states ------------------------------------------------------------------------------------------------ */
