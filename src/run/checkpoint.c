@@ -261,7 +261,7 @@ static fl_status name_folder(fl_run *run)
 {
     const char *output = fl_run_output(run);
     if (run->checkpoints) return FL_OK;
-    if (run->plan.settings.top.clock == FLI_CLOCK_REAL)
+    if (run->plan.settings.top.clock == FLI_CLOCK_REAL && !run->plan.mailbox)
         return fli_fail(run->ctx, FL_ECONFIG, "clock is real: such a run cannot be repeated, so it has no checkpoints");
     if (!*output) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: checkpoints are kept beside it");
     run->checkpoints = folder_of(run->ctx, output);
@@ -364,14 +364,20 @@ fl_status fl_run_checkpoint(fl_run *run)
     return s;
 }
 
+/* Whether this is a round of which there is to be one. Clients that are elsewhere may have had a turn before the first
+ * round. */
+static int is_due(const fl_run *run)
+{
+    return run->plan.mailbox || (run->round && run->round % (size_t)run->plan.settings.top.checkpoint_every == 0);
+}
+
 fl_status fli_checkpoint_due(fl_run *run, int asked)
 {
     const fli_top_settings *top = &run->plan.settings.top;
     int never = !top->checkpoint_every || run->checkpoint_round == run->round;
-    if (never || run->round >= (size_t)top->rounds) return FL_OK;
-    if (!asked && (!run->round || run->round % (size_t)top->checkpoint_every)) return FL_OK;
+    if (never || run->round >= (size_t)top->rounds || !(asked || is_due(run))) return FL_OK;
     fl_status s = fl_run_checkpoint(run);
-    if (s != FL_EIO) return s;
+    if (s != FL_EIO || run->plan.mailbox) return s;
     fli_log(run->ctx, FL_LOG_WARNING, "no checkpoint after round %zu: %s", run->round, fl_ctx_error(run->ctx));
     fli_clear(run->ctx);
     return FL_OK;
@@ -401,7 +407,7 @@ int fli_checkpoint_exists(fl_run *run)
 }
 
 /* A run that was killed between putting its result in place and removing its checkpoints has nothing left to do. */
-static fl_status check_finished(fl_run *run)
+fl_status fli_checkpoint_check_finished(fl_run *run)
 {
     fli_standing standing;
     const char *output = fl_run_output(run);
@@ -417,14 +423,15 @@ fl_status fli_checkpoint_take(fl_run *run)
     size_t number = 0;
     fl_status s = name_folder(run);
     if (!s) s = fli_folder_lock(run);
-    if (!s) s = check_finished(run);
+    if (!s) s = fli_checkpoint_check_finished(run);
     if (!s && fli_path_kind(run->checkpoints) != 1)
         s = fli_fail(run->ctx, FL_EIO, "%s: there are no checkpoints to continue from", run->checkpoints);
     if (!s) s = check_readable(run->ctx, run->checkpoints);
     if (!s && newest(run->checkpoints, SIZE_MAX, NULL)) {
         if (!(s = find_whole(run, &number, &path))) s = load(run, path);
         fli_free(path);
-        run->checkpoint_round = run->round;
+        /* asks to clients that are elsewhere have new numbers from here on, and the next start must know them */
+        if (!run->plan.mailbox) run->checkpoint_round = run->round;
     }
     run->checkpoint = number; /* 0: it ended before the first one, and begins again */
     run->checkpoints_ready = !s;

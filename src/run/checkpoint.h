@@ -14,10 +14,12 @@ fl_status fli_checkpoint_discard(fl_run *run, int replace);
  * on from them. */
 fl_status fli_checkpoint_prepare(fl_run *run, int replace);
 /* Before a round: writes one if it is time for it, or if the run was asked to stop. A full disk does not end a run: it
- * is only said. */
+ * is only said. Unless the clients are elsewhere: they must not be ahead of what a server can go back to. */
 fl_status fli_checkpoint_due(fl_run *run, int asked);
 /* Whether there is one to go on from, where the settings ask for checkpoints. */
 int fli_checkpoint_exists(fl_run *run);
+/* FL_EDONE if the result of this very run is there already; what is left of its checkpoints is removed. */
+fl_status fli_checkpoint_check_finished(fl_run *run);
 /* Goes on from the newest one that is whole; what is damaged is said. */
 fl_status fli_checkpoint_take(fl_run *run);
 /* The run is finished: removes them. */

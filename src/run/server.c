@@ -3,7 +3,7 @@
  *
  * The run has a context of its own, because what fails here and what fails there must not mix; when the run is over,
  * that context follows the user's, so that fl_run_save speaks to whoever calls it. */
-#include "run/run.h"
+#include "run/checkpoint.h"
 
 #include "base/number.h"
 #include "data/joined.h"
@@ -289,6 +289,13 @@ static fli_digest digest_cards(const fl_server *s)
     return fli_hash_end(&h);
 }
 
+/* A run that is to survive goes on from where it was, and knows from the start that there is a place for its result. */
+static fl_status find_place(fl_run *run)
+{
+    fl_status s = fli_checkpoint_exists(run) ? fli_checkpoint_take(run) : fli_checkpoint_check_finished(run);
+    return s ? s : fl_run_prepare_save(run, 0);
+}
+
 static fl_status make_run(fl_server *s)
 {
     fli_fed_spec spec = fli_settings_fed(&s->settings, NULL);
@@ -298,6 +305,7 @@ static fl_status make_run(fl_server *s)
     if (!status) status = fli_fed_joined(s->run_ctx, &spec, s->looks, test, &s->data.fed);
     if (!status) status = fli_mailbox_new(s->run_ctx, &s->data.samples, &s->settings.server, &s->data.mailbox);
     if (!status) status = fli_run_new(s->cfg, &s->data, &s->run);
+    if (!status && s->settings.top.checkpoint_every) status = find_place(s->run);
     if (status) unmake_run(s);
     return status;
 }
