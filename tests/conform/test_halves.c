@@ -1,6 +1,7 @@
 /* The two halves of a federation, with nothing between them but bytes, give the bits of a simulation: every method,
  * every row of metrics, whatever the order of answers, with any number of threads, with clients that are made anew
  * from their state before every ask, and with turns that are dropped and asked for again. */
+#include "halves.h"
 #include "own.h"
 #include "own_methods.h"
 #include "outcome.h"
@@ -8,83 +9,7 @@
 #include "algo/algo.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
-#include "fedloom_halves.h"
-#include "run/client.h"
-#include "run/run.h"
-
-#include <pthread.h>
-
-enum { MOST = 12 };
-
 typedef enum { IN_ORDER, BACKWARDS, ANEW, AGAIN, THREADS, WAYS } way;
-
-static const char base[] =
-    "rounds: 4\nthreads: 2\n"
-    "data: {kind: blobs, classes: 4, features: 6, samples: 240, test_samples: 50, test_fraction: 0.2}\n"
-    "partition: {kind: iid, clients: 6}\nsystem: {kind: lognormal, jitter: 0.3}\n"
-    "local: {batch: 5, lr: 0.1, uneven: range, range: [1, 3]}\n"
-    "metrics: {gradient: true}\n";
-
-static fl_config *configure(fixture *f, const char *assignments)
-{
-    char text[1024], *save = NULL;
-    fl_config *cfg = fixture_config(f, base);
-    snprintf(text, sizeof text, "%s", assignments);
-    for (char *a = strtok_r(text, ";", &save); a; a = strtok_r(NULL, ";", &save))
-        assert_ok(f->ctx, fl_config_set(cfg, a));
-    return cfg;
-}
-
-/* ---- what clients have ------------------------------------------------------------------------------------ */
-
-/* Rows `mine` of a sparse set. */
-static fli_dataset *sparse_of(fixture *f, const fli_dataset *all, const unsigned char *mine, size_t n)
-{
-    size_t size = fli_xkind_size(all->kind), used = 0, k = 0;
-    fli_dataset *ds = fli_alloc(f->ctx, 1, sizeof *ds);
-    *ds = (fli_dataset){.n = n, .dim = all->dim, .kind = all->kind, .classes = all->classes, .shape = {1, 1, all->dim}};
-    ds->row = fli_alloc(f->ctx, n + 1, sizeof *ds->row);
-    ds->col = fli_alloc(f->ctx, all->row[all->n], sizeof *ds->col);
-    ds->x = fli_alloc(f->ctx, all->row[all->n], size);
-    ds->label = fli_alloc(f->ctx, n, sizeof *ds->label);
-    for (size_t i = 0; i < all->n; i++) {
-        size_t from = all->row[i], count = all->row[i + 1] - from;
-        if (!mine[i]) continue;
-        memcpy(ds->col + used, all->col + from, count * sizeof *ds->col);
-        memcpy((char *)ds->x + used * size, (const char *)all->x + from * size, count * size);
-        ds->label[k] = all->label[i];
-        ds->row[++k] = used += count;
-    }
-    return ds;
-}
-
-/* The samples of a client in the simulation, in ascending order and with all their labels, as a set of their own. */
-static fli_dataset *samples_of(fixture *f, const fli_fed *fed, size_t client)
-{
-    const fli_dataset *all = fed->train;
-    size_t from = fed->part.start[client], n = fed->part.start[client + 1] - from;
-    size_t size = fli_xkind_size(all->kind), length = fli_dataset_length(all);
-    unsigned char *mine = calloc(all->n, 1);
-    fli_dataset *ds;
-    for (size_t k = 0; k < n; k++) mine[fed->part.index[from + k]] = 1;
-    if (fli_dataset_sparse(all)) {
-        ds = sparse_of(f, all, mine, n);
-        free(mine);
-        return ds;
-    }
-    assert_ok(f->ctx, fli_dataset_new(f->ctx, all->kind, n, length, all->classes, &ds));
-    for (size_t i = 0, k = 0; i < all->n; i++) {
-        if (!mine[i]) continue;
-        memcpy((char *)ds->x + k * length * size, (const char *)all->x + i * length * size, length * size);
-        if (ds->label) ds->label[k] = fli_fed_truth(fed, (uint32_t)i);
-        if (ds->target) ds->target[k] = all->target[i];
-        k++;
-    }
-    memcpy(ds->shape, all->shape, sizeof ds->shape);
-    for (int k = 0; k < 2 && all->frame[k]; k++) ds->shape[1 + k] = all->frame[k];
-    free(mine);
-    return ds;
-}
 
 /* ---- a federation in halves -------------------------------------------------------------------------------- */
 
@@ -95,128 +20,26 @@ typedef struct {
     size_t n;
 } taken;
 
-typedef struct {
-    fixture *f;
-    fl_run *like; /* the simulation */
-    fl_server *server;
-    size_t clients;
-    fl_ctx *ctx[MOST]; /* each client has its own, as it may be on any thread */
-    fl_client *client[MOST];
-    pthread_mutex_t lock[MOST];
-    taken *taken; /* of each, where they are asked again */
-    fli_rng rng;
-    way way;
-} halves;
+static taken *took; /* of each client, where they are asked again */
+static fli_rng rng;
+static way now;
 
-static fl_client *join(halves *h, uint32_t i)
+static void open_all(halves *h, const char *assignments)
 {
-    fl_client *c;
-    fli_dataset *ds = samples_of(h->f, h->like->plan.fed, i);
-    assert_ok(h->ctx[i], fli_client_with(h->ctx[i], ds, h->like->plan.settings.top.precision != 0, &c));
-    return c;
+    open_halves(h, assignments);
+    took = calloc(h->clients, sizeof *took);
+    fli_rng_init(&rng, 3, FLI_RNG_TEST, 0, 0);
 }
 
-static void accept(halves *h, uint32_t i)
+static void close_all(halves *h)
 {
-    fl_bytes terms;
-    assert_ok(h->f->ctx, fl_server_terms(h->server, i, &terms));
-    assert_ok(h->ctx[i], fl_client_accept(h->client[i], terms.data, terms.n));
-    assert_ok(h->ctx[i], fl_client_accept(h->client[i], terms.data, terms.n));
-    fl_bytes_free(&terms);
-}
-
-/* The same settings for clients that are elsewhere. */
-static fl_config *joined(halves *h, const char *assignments)
-{
-    char data[512];
-    const fli_settings *s = &h->like->plan.settings;
-    const fli_dataset *ds = h->like->plan.fed->train, *test = h->like->plan.fed->test;
-    size_t rows = ds->frame[0] ? ds->frame[0] : ds->shape[1], cols = ds->frame[1] ? ds->frame[1] : ds->shape[2];
-    fl_config *cfg = configure(h->f, assignments);
-    static const char *const normalize[] = {"auto", "none", "unit", "standard", "columns", "given", "image"};
-    static const char *const augment[] = {"none", "cifar", "crop"};
-    snprintf(data, sizeof data,
-             "data={kind: joined, shape: [%zu, %zu, %zu], classes: %zu, test_fraction: %.17g, unlabelled: %.17g, "
-             "normalize: %s, crop: %d, augment: %s}",
-             ds->shape[0], rows, cols, h->like->plan.fed->classes, s->data.test_fraction, s->data.unlabelled,
-             normalize[s->data.normalize], (int)s->data.crop, augment[s->data.augment]);
-    assert_ok(h->f->ctx, fl_config_set(cfg, data));
-    snprintf(data, sizeof data, "partition={clients: %zu}", h->clients);
-    assert_ok(h->f->ctx, fl_config_set(cfg, data));
-    if (!test) return cfg;
-    fl_samples none = {.size = sizeof none},
-               some = {.size = sizeof some, .n = test->n, .dim = fli_dataset_length(test)};
-    some.label = test->label;
-    some.target = test->target;
-    some.classes = test->classes;
-    if (test->kind == FLI_X_U8) some.u8 = test->x;
-    if (test->kind == FLI_X_F32) some.f32 = test->x;
-    if (test->kind == FLI_X_F64) some.f64 = test->x;
-    if (rows > 1) some.shape[0] = ds->shape[0], some.shape[1] = rows, some.shape[2] = cols;
-    assert_ok(h->f->ctx, fl_config_data(cfg, &none, &some, NULL));
-    return cfg;
-}
-
-/* The same federation in one place, and as many clients as it has. */
-static void like_simulated(fixture *f, const char *assignments, halves *h)
-{
-    fl_config *cfg = configure(f, assignments);
-    *h = (halves){.f = f};
-    assert_ok(f->ctx, fl_run_new(cfg, &h->like));
-    fl_config_free(cfg);
-    h->clients = fl_run_clients(h->like);
-    assert_true(h->clients <= MOST);
-}
-
-static void open_halves(halves *h, const char *assignments)
-{
-    fl_config *cfg = joined(h, assignments);
-    fl_bytes card;
-    assert_ok(h->f->ctx, fl_server_new(cfg, &h->server));
-    fl_config_free(cfg);
-    for (uint32_t i = 0; i < h->clients; i++) {
-        assert_non_null(h->ctx[i] = fl_ctx_new());
-        pthread_mutex_init(&h->lock[i], NULL);
-        h->client[i] = join(h, i);
-        assert_ok(h->ctx[i], fl_client_card(h->client[i], i % 2, &card));
-        assert_ok(h->f->ctx, fl_server_join(h->server, i, card.data, card.n));
-        fl_bytes_free(&card);
-    }
-    assert_ok(h->f->ctx, fl_server_begin(h->server));
-    for (uint32_t i = 0; i < h->clients; i++) accept(h, i);
-    h->taken = calloc(h->clients, sizeof *h->taken);
-    fli_rng_init(&h->rng, 3, FLI_RNG_TEST, 0, 0);
-}
-
-static void close_halves(halves *h)
-{
-    fl_server_free(h->server);
-    for (size_t i = 0; i < h->clients; i++) {
-        fl_client_free(h->client[i]);
-        fl_ctx_free(h->ctx[i]);
-        pthread_mutex_destroy(&h->lock[i]);
-        for (size_t k = 0; k < h->taken[i].n; k++) {
-            fl_bytes_free(&h->taken[i].ask[k]);
-            fl_bytes_free(&h->taken[i].answer[k]);
+    for (size_t i = 0; i < h->clients; i++)
+        for (size_t k = 0; k < took[i].n; k++) {
+            fl_bytes_free(&took[i].ask[k]);
+            fl_bytes_free(&took[i].answer[k]);
         }
-    }
-    free(h->taken);
-}
-
-/* Another client takes the place of this one. */
-static void replace(halves *h, uint32_t i)
-{
-    fl_bytes state, again;
-    assert_ok(h->ctx[i], fl_client_state(h->client[i], &state));
-    fl_client_free(h->client[i]);
-    h->client[i] = join(h, i);
-    accept(h, i);
-    assert_ok(h->ctx[i], fl_client_restore(h->client[i], state.data, state.n));
-    assert_ok(h->ctx[i], fl_client_state(h->client[i], &again));
-    assert_int_equal(state.n, again.n);
-    assert_memory_equal(state.data, again.data, state.n);
-    fl_bytes_free(&state);
-    fl_bytes_free(&again);
+    free(took);
+    close_halves(h);
 }
 
 /* ---- turns that do not count, and asks that come again ------------------------------------------------------ */
@@ -258,7 +81,7 @@ static void take_in_vain(halves *h, uint32_t i, const fl_bytes *ask)
 /* The turns of the last round once more, or all there were, or the last one. */
 static void take_again(halves *h, uint32_t i, uint32_t which)
 {
-    taken *t = &h->taken[i];
+    taken *t = &took[i];
     size_t from = which == 2 ? 0 : t->n - 1;
     for (fli_ask last = said(&t->ask[t->n - 1]); which == 1 && from; from--) {
         fli_ask before = said(&t->ask[from - 1]);
@@ -270,30 +93,30 @@ static void take_again(halves *h, uint32_t i, uint32_t which)
         assert_int_equal(answer.n, t->answer[k].n);
         assert_memory_equal(answer.data, t->answer[k].data, answer.n);
         fl_bytes_free(&answer);
-        if (!fli_rng_below(&h->rng, 3)) replace(h, i);
+        if (!fli_rng_below(&rng, 3)) replace(h, i);
     }
 }
 
 static void work_again(halves *h, uint32_t i, const fl_bytes *ask, fl_bytes *answer)
 {
     int turn = said(ask).kind == FLI_ASK_TURN;
-    taken *t = &h->taken[i];
-    if (turn && !fli_rng_below(&h->rng, 3)) take_in_vain(h, i, ask);
-    if (!fli_rng_below(&h->rng, 3)) replace(h, i);
+    taken *t = &took[i];
+    if (turn && !fli_rng_below(&rng, 3)) take_in_vain(h, i, ask);
+    if (!fli_rng_below(&rng, 3)) replace(h, i);
     assert_ok(h->ctx[i], fl_client_work(h->client[i], ask->data, ask->n, answer));
     if (!turn) return;
     assert_true(t->n < MOST_TURNS);
     t->ask[t->n] = copy_of(ask);
     t->answer[t->n++] = copy_of(answer);
-    uint32_t which = (uint32_t)fli_rng_below(&h->rng, 8);
+    uint32_t which = (uint32_t)fli_rng_below(&rng, 8);
     if (which < 3) take_again(h, i, which);
 }
 
 static void work(halves *h, uint32_t i, fl_bytes *ask, fl_bytes *answer)
 {
-    if (h->way == ANEW) replace(h, i);
+    if (now == ANEW) replace(h, i);
     pthread_mutex_lock(&h->lock[i]);
-    if (h->way == AGAIN)
+    if (now == AGAIN)
         work_again(h, i, ask, answer);
     else
         assert_ok(h->ctx[i], fl_client_work(h->client[i], ask->data, ask->n, answer));
@@ -341,9 +164,9 @@ static void *carry(void *arg)
 static void run_halves(halves *h)
 {
     pthread_t thread[3];
-    if (h->way == BACKWARDS) {
+    if (now == BACKWARDS) {
         backwards(h);
-    } else if (h->way == THREADS) {
+    } else if (now == THREADS) {
         for (size_t i = 0; i < 3; i++) assert_int_equal(pthread_create(&thread[i], NULL, carry, h), 0);
         for (size_t i = 0; i < 3; i++) pthread_join(thread[i], NULL);
     } else {
@@ -357,17 +180,17 @@ static void agree(fixture *f, const char *assignments)
                                         "by threads"};
     halves h;
     like_simulated(f, assignments, &h);
-    for (h.way = IN_ORDER; h.way < WAYS; h.way++) {
-        open_halves(&h, assignments);
-        if (!h.way) assert_ok(f->ctx, fl_run_go(h.like, NULL, NULL));
+    for (now = IN_ORDER; now < WAYS; now++) {
+        open_all(&h, assignments);
+        if (!now) assert_ok(f->ctx, fl_run_go(h.like, NULL, NULL));
         outcome want = outcome_of(h.like);
         run_halves(&h);
         assert_non_null(fl_server_run(h.server));
         outcome got = outcome_of(fl_server_run(h.server));
-        if (!same(&want, &got)) fail_msg("%s: halves %s give other bits", assignments, names[h.way]);
+        if (!same(&want, &got)) fail_msg("%s: halves %s give other bits", assignments, names[now]);
         outcome_free(&want);
         outcome_free(&got);
-        close_halves(&h);
+        close_all(&h);
     }
     fl_run_free(h.like);
 }
@@ -419,7 +242,7 @@ static void divergence(void **state)
     char want[512];
     halves h;
     like_simulated(f, settings, &h);
-    open_halves(&h, settings);
+    open_all(&h, settings);
     assert_int_equal(fl_run_go(h.like, NULL, NULL), FL_EDIVERGED);
     snprintf(want, sizeof want, "%s", fl_ctx_error(f->ctx));
     uint32_t who;
@@ -431,7 +254,7 @@ static void divergence(void **state)
     }
     assert_int_equal(s, FL_EDIVERGED);
     assert_string_equal(fl_ctx_error(f->ctx), want);
-    close_halves(&h);
+    close_all(&h);
     fl_run_free(h.like);
 }
 
@@ -504,7 +327,7 @@ static void fails_at_client(fixture *f, const char *settings, own_arg *arg, cons
 {
     halves h;
     like_simulated(f, settings, &h);
-    open_halves(&h, settings);
+    open_all(&h, settings);
     if (arg) arg->fail_batch = atomic_load(&arg->calls) + 30;
     uint32_t who;
     fl_bytes ask, answer;
@@ -518,7 +341,7 @@ static void fails_at_client(fixture *f, const char *settings, own_arg *arg, cons
     assert_int_equal(s, FL_ECALLBACK);
     if (strncmp(fl_ctx_error(f->ctx), start, strlen(start)) || !strstr(fl_ctx_error(f->ctx), sentence))
         fail_msg("'%s' does not begin with '%s' and have '%s'", fl_ctx_error(f->ctx), start, sentence);
-    close_halves(&h);
+    close_all(&h);
     fl_run_free(h.like);
 }
 
@@ -574,9 +397,9 @@ static void unknown_method(void **state)
     assert_ok(f->ctx, fl_method_register(f->ctx, &own_scaffold));
     halves h;
     like_simulated(f, settings, &h);
-    open_halves(&h, settings);
+    open_all(&h, settings);
     assert_ok(f->ctx, fl_server_terms(h.server, 0, &terms));
-    close_halves(&h);
+    close_all(&h);
     fl_run_free(h.like);
     assert_ok(f->ctx, fl_forget(f->ctx, "algorithm", "own_scaffold"));
     fl_client *c;
