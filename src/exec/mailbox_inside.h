@@ -47,7 +47,7 @@ struct fli_mailbox {
     pthread_cond_t asked; /* there is a letter to carry, or it is closed */
     pthread_cond_t moved; /* a batch has come nearer to its end */
     fli_letter *first, **end;
-    fli_pile loose;  /* those that are sent one by one */
+    fli_pile loose;   /* those that are sent one by one */
     uint64_t numbers; /* given to letters */
     uint64_t orders;
     uint64_t *taken; /* of each client: the number of its last turn that counts; 0: none */

@@ -210,8 +210,7 @@ static void say_turns(fli_mailbox *b, const fli_letter *letters, size_t n, size_
             fli_log(b->ctx, FL_LOG_WARNING, "round %zu: client %u is left out: %s", round, letters[i].x->ask.client,
                     why);
     }
-    if (said > LINES)
-        fli_log(b->ctx, FL_LOG_WARNING, "round %zu: %zu more clients are left out", round, said - LINES);
+    if (said > LINES) fli_log(b->ctx, FL_LOG_WARNING, "round %zu: %zu more clients are left out", round, said - LINES);
     size_t late = name_clients(letters, n, FLI_LATE, who, sizeof who);
     if (late)
         fli_log(b->ctx, FL_LOG_WARNING,

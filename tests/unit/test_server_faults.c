@@ -1,0 +1,484 @@
+/* A server whose clients vanish, are late, refuse, or send what they should not: rounds go on as if they had not been
+ * invited, bit by bit as in a simulation, or the run ends with a sentence. */
+#include "halves.h"
+#include "outcome.h"
+
+#include "algo/algo.h"
+#include "base/bytes.h"
+#include "base/crc32c.h"
+
+#include <math.h>
+#include <unistd.h>
+
+enum { HEADER = 80, CHECKED_AT = 16 };
+
+#define PLAIN                                                                                                          \
+    "model=softmax;metrics.train=false;metrics.test=false;metrics.clients=false;metrics.gradient=false;"               \
+    "participation=everyone"
+
+/* ---- small things ------------------------------------------------------------------------------------------ */
+
+/* All that was logged. */
+static char said[20000];
+
+/* fl_log_fn */
+static void keep_lines(void *arg, fl_log_level level, const char *line)
+{
+    (void)arg, (void)level;
+    size_t used = strlen(said);
+    snprintf(said + used, sizeof said - used, "%s\n", line);
+}
+
+static void begin(fixture *f, const char *assignments, halves *h)
+{
+    said[0] = 0;
+    like_simulated(f, assignments, h);
+    fl_ctx_on_log(f->ctx, keep_lines, NULL);
+    open_halves(h, assignments);
+}
+
+static void end(halves *h)
+{
+    close_halves(h);
+    fl_run_free(h->like);
+    fl_ctx_on_log(h->f->ctx, NULL, NULL);
+}
+
+static fli_ask read_ask(const fl_bytes *packet)
+{
+    fli_ask ask;
+    fli_ask_read(packet->data + HEADER, &ask);
+    return ask;
+}
+
+static fl_bytes work(halves *h, uint32_t who, const fl_bytes *ask)
+{
+    fl_bytes answer;
+    assert_ok(h->ctx[who], fl_client_work(h->client[who], ask->data, ask->n, &answer));
+    assert_true(answer.n <= fl_server_answer_bytes(h->server));
+    return answer;
+}
+
+/* What becomes of a turn that a client is asked for. */
+typedef enum { ANSWER, DROP, IGNORE } fate;
+typedef fate fate_fn(const halves *h, const fli_ask *ask);
+
+/* Carries everything to the run's end. Those who are dropped have worked, half of them. */
+static fl_status carry(halves *h, fate_fn *decide)
+{
+    uint32_t who;
+    fl_bytes ask, answer;
+    fl_status s;
+    while (!(s = fl_server_next(h->server, 10, &who, &ask))) {
+        if (!ask.n) continue;
+        fli_ask what = read_ask(&ask);
+        fate f = what.kind == FLI_ASK_TURN ? decide(h, &what) : ANSWER;
+        answer = f == ANSWER || who % 2 ? work(h, who, &ask) : (fl_bytes){NULL, 0};
+        if (f == ANSWER)
+            assert_ok(h->f->ctx, fl_server_answer(h->server, who, answer.data, answer.n));
+        else if (f == DROP)
+            assert_ok(h->f->ctx, fl_server_drop(h->server, who, "it is tired"));
+        if (f == DROP && answer.n)
+            assert_int_equal(fl_server_answer(h->server, who, answer.data, answer.n), FL_EMISMATCH);
+        fl_bytes_free(&ask);
+        fl_bytes_free(&answer);
+    }
+    return s;
+}
+
+static fate answer_all(const halves *h, const fli_ask *ask)
+{
+    (void)h, (void)ask;
+    return ANSWER;
+}
+
+/* ---- as in a simulation ------------------------------------------------------------------------------------ */
+
+#define DEADLINE "0.0105"
+
+/* Who is late in the simulation is dropped here. */
+static fate as_simulated(const halves *h, const fli_ask *ask)
+{
+    fli_card card = fli_exec_card(h->like->exec, ask->client);
+    return fli_ask_seconds(&h->like->plan.asking, &card, ask) > atof(DEADLINE) && !(ask->flags & FLI_ASK_WARM_UP)
+               ? DROP
+               : ANSWER;
+}
+
+/* How long a round lasts is simulated there, and not known here. */
+static void forget_time(outcome *o)
+{
+    for (size_t i = 0; i < o->count; i++) *metric(&o->rows[i], "simulated_seconds") = 0;
+}
+
+static void drops_alike(fixture *f, const char *assignments)
+{
+    char simulated[1024];
+    halves h;
+    snprintf(simulated, sizeof simulated, "%s;system.deadline=" DEADLINE, assignments);
+    like_simulated(f, simulated, &h);
+    open_halves(&h, assignments);
+    assert_ok(f->ctx, fl_run_go(h.like, NULL, NULL));
+    assert_int_equal(carry(&h, as_simulated), FL_EDONE);
+    outcome want = outcome_of(h.like), got = outcome_of(fl_server_run(h.server));
+    forget_time(&want);
+    forget_time(&got);
+    double came = 0;
+    for (size_t i = 1; i < want.count; i++) came += *metric(&want.rows[i], "cohort");
+    if (!(came > 0 && came < 6 * 5)) fail_msg("%s: %g clients came, which shows nothing", assignments, came);
+    if (!same(&want, &got)) fail_msg("%s: who is dropped here is not as if it had not been invited", assignments);
+    outcome_free(&want);
+    outcome_free(&got);
+    close_halves(&h);
+    fl_run_free(h.like);
+}
+
+static void dropped_as_simulated(void **state)
+{
+    static const char rest[] = "model={kind: mlp, hidden: [5]};rounds=6;participation={kind: uniform, count: 5}";
+    static const char *const more[] = {
+        "fedavg, aggregation: unbiased",
+        "fedvra, preset: fedavg",
+        "fedvra, preset: feddyn, gamma: 0.1",
+        "fedvra, preset: scaffold, gamma: 0.1",
+        "fedvra, preset: fednova",
+    };
+    char text[512];
+    for (const fli_algo *const *a = fli_algo_list; *a; a++) {
+        unsigned no = FLI_ALGO_EVERYONE | FLI_ALGO_BYSTANDERS | FLI_ALGO_BILEVEL;
+        if ((*a)->traits & no || (*a)->async.pace || (*a)->rounds.phases) continue;
+        snprintf(text, sizeof text, "%s;algorithm=%s", rest, (*a)->name);
+        drops_alike(*state, text);
+    }
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        snprintf(text, sizeof text, "%s;algorithm={kind: %s}", rest, more[i]);
+        drops_alike(*state, text);
+    }
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------------------- */
+
+static fate client_3_is_gone(const halves *h, const fli_ask *ask)
+{
+    (void)h;
+    return ask->client == 3 ? IGNORE : ANSWER;
+}
+
+/* A round goes on at the deadline, and its late answer is of no use to anybody. */
+static void deadline(void **state)
+{
+    halves h;
+    begin(*state, PLAIN ";rounds=3;server.deadline=0.05", &h);
+    assert_int_equal(carry(&h, client_3_is_gone), FL_EDONE);
+    assert_non_null(strstr(said, "round 2: 1 of 6 clients are left out, they have not answered within 0.05 seconds: 3"));
+    end(&h);
+    begin(*state, PLAIN ";rounds=3;algorithm=fedsplit;server.deadline=0.05", &h);
+    assert_fails(h.f->ctx, carry(&h, client_3_is_gone), FL_EIO,
+                 "1 of 6 clients have not answered within 0.05 seconds (server.deadline), and all of them are needed "
+                 "here: client 3");
+    end(&h);
+}
+
+static fate half_ignore(const halves *h, const fli_ask *ask)
+{
+    (void)h;
+    return ask->client >= 3 ? IGNORE : ANSWER;
+}
+
+/* As soon as enough are there. */
+static void wait_for(void **state)
+{
+    halves h;
+    begin(*state, PLAIN ";rounds=3;server.wait_for=0.5", &h);
+    assert_int_equal(carry(&h, half_ignore), FL_EDONE);
+    const fl_row *rows;
+    size_t n = fl_run_rows(fl_server_run(h.server), &rows);
+    fl_row last = rows[n - 1];
+    assert_true(*metric(&last, "cohort") == 3);
+    end(&h);
+}
+
+/* Too few: as a round in which nobody came. */
+static void quorum(void **state)
+{
+    halves h;
+    double start[64], model[64];
+    begin(*state, PLAIN ";rounds=2;server={deadline: 0.05, quorum: 0.6};algorithm=scaffold", &h);
+    size_t n = fl_run_model(h.like, start, 64);
+    assert_int_equal(carry(&h, half_ignore), FL_EDONE);
+    assert_int_equal(fl_run_model(fl_server_run(h.server), model, 64), n);
+    assert_memory_equal(start, model, n * sizeof *model);
+    assert_non_null(strstr(said, "round 2 does not count: 3 of 6 clients have answered, and server.quorum asks for 4"));
+    assert_non_null(strstr(said, "in 2 of 2 rounds nobody took part or answered in time"));
+    end(&h);
+}
+
+/* ---- dropping ---------------------------------------------------------------------------------------------- */
+
+static void awaited(void **state)
+{
+    halves h;
+    uint32_t who, all[MOST];
+    fl_bytes ask, answer;
+    begin(*state, PLAIN ";rounds=1", &h);
+    fl_ctx *ctx = h.f->ctx;
+    assert_ok(ctx, fl_server_next(h.server, 10, &who, &ask));
+    assert_int_equal(fl_server_awaited(h.server, all, 2), 6);
+    assert_true(all[0] == 0 && all[1] == 1);
+    answer = work(&h, who, &ask);
+    assert_ok(ctx, fl_server_answer(h.server, who, answer.data, answer.n));
+    assert_int_equal(fl_server_awaited(h.server, NULL, 0), 5);
+    assert_fails(ctx, fl_server_drop(h.server, who, "x"), FL_EMISMATCH, "no answer of it is awaited");
+    assert_fails(ctx, fl_server_drop(h.server, 6, "x"), FL_EMISMATCH, "there is no client 6");
+    assert_ok(ctx, fl_server_drop(h.server, 4, NULL)); /* before anybody has fetched its ask */
+    assert_int_equal(carry(&h, answer_all), FL_EDONE);
+    assert_int_equal(fl_server_awaited(h.server, NULL, 0), 0);
+    assert_non_null(strstr(said, "round 1: client 4 is left out: it was dropped"));
+    assert_fails(ctx, fl_server_drop(h.server, 4, "x"), FL_EMISMATCH, "is awaited");
+    fl_bytes_free(&ask);
+    fl_bytes_free(&answer);
+    end(&h);
+    begin(*state, PLAIN ";rounds=1;algorithm=fedsplit", &h);
+    assert_ok(ctx, fl_server_next(h.server, 10, &who, &ask));
+    assert_fails(ctx, fl_server_drop(h.server, who, "x"), FL_EREFUSED, "everybody's answer is needed");
+    answer = work(&h, who, &ask);
+    assert_ok(ctx, fl_server_answer(h.server, who, answer.data, answer.n));
+    assert_int_equal(carry(&h, answer_all), FL_EDONE);
+    fl_bytes_free(&ask);
+    fl_bytes_free(&answer);
+    end(&h);
+}
+
+/* Those whose figures do not come are not in the metrics. */
+static void not_measured(void **state)
+{
+    halves h;
+    uint32_t who;
+    fl_bytes ask, answer;
+    fl_status s;
+    begin(*state, "model=softmax;rounds=2;participation=everyone", &h);
+    while (!(s = fl_server_next(h.server, 10, &who, &ask))) {
+        if (who == 2 && read_ask(&ask).kind != FLI_ASK_TURN) {
+            assert_ok(h.f->ctx, fl_server_drop(h.server, who, "it is shy"));
+        } else {
+            answer = work(&h, who, &ask);
+            assert_ok(h.f->ctx, fl_server_answer(h.server, who, answer.data, answer.n));
+            fl_bytes_free(&answer);
+        }
+        fl_bytes_free(&ask);
+    }
+    assert_int_equal(s, FL_EDONE);
+    assert_non_null(strstr(said, "1 clients are not measured, such as client 2: it is shy"));
+    assert_ok(h.f->ctx, fl_run_go(h.like, NULL, NULL));
+    outcome all = outcome_of(h.like), some = outcome_of(fl_server_run(h.server));
+    assert_memory_equal(all.model, some.model, all.parameters * sizeof *all.model);
+    double a = *metric(&all.rows[2], "train_loss"), b = *metric(&some.rows[2], "train_loss");
+    assert_true(a != b && fabs(a - b) < 0.5 * a);
+    outcome_free(&all);
+    outcome_free(&some);
+    end(&h);
+}
+
+/* ---- what is let in ---------------------------------------------------------------------------------------- */
+
+/* Puts a number into the last part of an answer, at its end. */
+static void forge(fl_bytes *answer, float value)
+{
+    unsigned char *all = malloc(answer->n - 4);
+    memcpy(answer->data + answer->n - sizeof value, &value, sizeof value);
+    memcpy(all, answer->data, 12);
+    memcpy(all + 12, answer->data + CHECKED_AT, answer->n - CHECKED_AT);
+    fli_put_u64(answer->data + 12, fli_crc32c(all, answer->n - 4), 4);
+    free(all);
+}
+
+/* Client 1 sends this number in the first round; what the server says to that, and how the run ends. */
+static fl_status send_number(halves *h, float value, fl_status *refused)
+{
+    uint32_t who;
+    fl_bytes ask, answer;
+    fl_status s;
+    while (!(s = fl_server_next(h->server, 10, &who, &ask))) {
+        int bad = who == 1 && !read_ask(&ask).round;
+        answer = work(h, who, &ask);
+        if (bad) forge(&answer, value);
+        s = fl_server_answer(h->server, who, answer.data, answer.n);
+        if (bad)
+            *refused = s;
+        else
+            assert_int_equal(s, FL_OK);
+        fl_bytes_free(&ask);
+        fl_bytes_free(&answer);
+    }
+    return s;
+}
+
+static void screened(void **state)
+{
+    static const struct {
+        const char *settings;
+        float value;
+        fl_status refused, end;
+        const char *sentence;
+    } cases[] = {
+        {"", NAN, FL_EREFUSED, FL_EDONE, "client 1 is left out: part \"x_i - x\" of its answer has the value"},
+        {"", INFINITY, FL_EREFUSED, FL_EDONE, "has the value inf, which is not finite"},
+        {"", 1e30f, FL_OK, FL_EDONE, ""},
+        {"server.largest_norm=1e3", 1e30f, FL_EREFUSED, FL_EDONE, "has the norm 1e+30, which is beyond server.l"},
+        {"server={largest_norm: 2, beyond: clip}", 1e30f, FL_OK, FL_EDONE, ""},
+        {"server.failed=end", NAN, FL_EREFUSED, FL_EDIVERGED, "round 1, client 1: the local model is no longer finite"},
+        {"algorithm=fedsplit", NAN, FL_EREFUSED, FL_EDIVERGED, "round 1, client 1: the local model is no longer fin"},
+        {"algorithm=fedsplit;server.largest_norm=1e3", 1e30f, FL_EREFUSED, FL_EREFUSED, "client 1: part"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        halves h;
+        fl_status refused = FL_EDONE;
+        snprintf(text, sizeof text, "%s;rounds=2%s%s", PLAIN, *cases[i].settings ? ";" : "", cases[i].settings);
+        begin(*state, text, &h);
+        fl_status s = send_number(&h, cases[i].value, &refused);
+        const char *error = s == FL_EDONE ? said : fl_ctx_error(h.f->ctx);
+        if (refused != cases[i].refused || s != cases[i].end || !strstr(error, cases[i].sentence))
+            fail_msg("case %zu: refused with %d, ended with %d, and said: %s", i, (int)refused, (int)s, error);
+        if (s == FL_EDONE) {
+            double model[64], square = 0;
+            size_t n = fl_run_model(fl_server_run(h.server), model, 64);
+            for (size_t k = 0; k < n; k++) square += model[k] * model[k];
+            int large = sqrt(square) > 10;
+            assert_int_equal(large, !cases[i].refused && !strstr(cases[i].settings, "clip"));
+        }
+        end(&h);
+    }
+}
+
+/* If nobody's numbers are finite, it is the method that diverges. */
+static void all_diverge(void **state)
+{
+    halves h;
+    begin(*state, PLAIN ";local.lr=1e30;model.weight_decay=1;rounds=2", &h);
+    assert_fails(h.f->ctx, carry(&h, answer_all), FL_EDIVERGED, "round 1, client 0: the local model is no longer");
+    end(&h);
+}
+
+/* ---- arrivals ---------------------------------------------------------------------------------------------- */
+
+/* Every third turn is dropped, and another client is sent out. */
+static fate now_and_then(const halves *h, const fli_ask *ask)
+{
+    (void)h;
+    return ask->stream % 3 == 2 ? DROP : ANSWER;
+}
+
+static void arrivals(void **state)
+{
+    static const char *const methods[] = {"fedasync", "{kind: fedbuff, buffer: 3}", "asyncfeddr"};
+    for (size_t i = 0; i < 3; i++) {
+        char text[512];
+        halves h;
+        snprintf(text, sizeof text,
+                 "model=softmax;threads=1;clock=real;rounds=12;metrics.every=4;participation={kind: uniform, count: "
+                 "4};algorithm=%s",
+                 methods[i]);
+        begin(*state, text, &h);
+        assert_int_equal(carry(&h, now_and_then), FL_EDONE);
+        assert_int_equal(fl_run_round(fl_server_run(h.server)), 12);
+        assert_non_null(strstr(said, "is left out: it is tired"));
+        end(&h);
+    }
+}
+
+/* Killed after some answers, with others under way; clients go on from where the server knows them. */
+static void arrivals_resumed(void **state)
+{
+    fixture *f = *state;
+    static const char *const methods[] = {"fedasync", "{kind: fedbuff, buffer: 3}", "asyncfeddr"};
+    for (size_t i = 0; i < 3; i++) {
+        char text[900], output[560];
+        halves h;
+        snprintf(output, sizeof output, "%s%zu", fixture_path(f, "arrivals"), i);
+        snprintf(text, sizeof text,
+                 "model=softmax;clock=real;rounds=12;metrics.every=4;participation={kind: uniform, count: 4};"
+                 "algorithm=%s",
+                 methods[i]);
+        like_simulated(f, text, &h);
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, ";checkpoint_every=1;output=%s", output);
+        open_halves(&h, text);
+        for (int kill = 0; kill < 4; kill++) {
+            uint32_t who;
+            fl_bytes ask, answer;
+            for (int k = 0; k < 9 + kill; k++) {
+                assert_ok(f->ctx, fl_server_next(h.server, 10, &who, &ask));
+                answer = work(&h, who, &ask);
+                if (k % 4 != 3) assert_ok(f->ctx, fl_server_answer(h.server, who, answer.data, answer.n));
+                if (k % 4 == 3) assert_ok(f->ctx, fl_server_drop(h.server, who, "it is tired"));
+                fl_bytes_free(&ask);
+                fl_bytes_free(&answer);
+            }
+            fl_server_free(h.server);
+            assert_ok(f->ctx, open_server(&h, text));
+            for (uint32_t c = 0; c < h.clients; c++) accept(&h, c);
+        }
+        assert_int_equal(carry(&h, answer_all), FL_EDONE);
+        assert_int_equal(fl_run_round(fl_server_run(h.server)), 12);
+        close_halves(&h);
+        fl_run_free(h.like);
+    }
+}
+
+/* ---- checkpoints ------------------------------------------------------------------------------------------- */
+
+/* There is no place for a checkpoint any more: the run ends before clients are ahead of it, and goes on later. */
+static void nowhere_to_save(void **state)
+{
+    fixture *f = *state;
+    char text[900], folder[600], away[620];
+    static const char settings[] = "model=softmax;algorithm=scaffold;participation={kind: uniform, count: 4}";
+    halves h;
+    snprintf(folder, sizeof folder, "%s.checkpoint", fixture_path(f, "full"));
+    snprintf(away, sizeof away, "%s.away", folder);
+    snprintf(text, sizeof text, "%s;checkpoint_every=1;output=%s", settings, fixture_path(f, "full"));
+    like_simulated(f, settings, &h);
+    assert_ok(f->ctx, fl_run_go(h.like, NULL, NULL));
+    open_halves(&h, text);
+    uint32_t who;
+    fl_bytes ask, answer;
+    do { /* until the second round is under way */
+        assert_ok(f->ctx, fl_server_next(h.server, 10, &who, &ask));
+        answer = work(&h, who, &ask);
+        if (read_ask(&ask).round) assert_int_equal(rename(folder, away), 0);
+        assert_ok(f->ctx, fl_server_answer(h.server, who, answer.data, answer.n));
+        fl_bytes_free(&answer);
+        fl_bytes_free(&ask);
+    } while (!access(folder, F_OK));
+    assert_fails(f->ctx, carry(&h, answer_all), FL_EIO, "full.checkpoint");
+    fl_server_free(h.server);
+    assert_int_equal(rename(away, folder), 0);
+    assert_ok(f->ctx, open_server(&h, text));
+    for (uint32_t c = 0; c < h.clients; c++) accept(&h, c);
+    assert_int_equal(carry(&h, answer_all), FL_EDONE);
+    outcome want = outcome_of(h.like), got = outcome_of(fl_server_run(h.server));
+    assert_true(same(&want, &got));
+    outcome_free(&want);
+    outcome_free(&got);
+    close_halves(&h);
+    fl_run_free(h.like);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(dropped_as_simulated),
+        FIXTURE_TEST(deadline),
+        FIXTURE_TEST(wait_for),
+        FIXTURE_TEST(quorum),
+        FIXTURE_TEST(awaited),
+        FIXTURE_TEST(not_measured),
+        FIXTURE_TEST(screened),
+        FIXTURE_TEST(all_diverge),
+        FIXTURE_TEST(arrivals),
+        FIXTURE_TEST(arrivals_resumed),
+        FIXTURE_TEST(nowhere_to_save),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
