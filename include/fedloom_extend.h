@@ -218,9 +218,10 @@ typedef struct {
     uint64_t round; /* server steps so far */
     uint64_t steps; /* Q_i */
     double lr;
-    double weight;           /* w_i */
-    double probability;      /* p_i: how likely the client takes part in a round */
-    uint32_t client, cohort; /* its number; how many take part */
+    double weight;      /* w_i */
+    double probability; /* p_i: how likely the client takes part in a round */
+    /* its number; how many take part, or were invited: over a network fewer may come, and absorb sees how many did */
+    uint32_t client, cohort;
     uint32_t phase, phases;
     int warm_up, bystander;
 } fl_ask;

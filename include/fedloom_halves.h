@@ -7,8 +7,8 @@
  *     server: fl_server_begin, fl_server_terms  ->  client: fl_client_accept
  *     server: fl_server_next  ->  client: fl_client_work  ->  server: fl_server_answer      until FL_EDONE
  *
- * What comes out is what a simulation of the same federation gives, bit by bit. The bytes are safe to read from
- * anybody: what cannot be is refused.
+ * What comes out is what a simulation of the same federation gives, bit by bit, where nobody is dropped; who is dropped
+ * is as if it had not been invited. The bytes are safe to read from anybody: what cannot be is refused.
  *
  * A client and its context belong to one thread at a time, as everything that is made from a context. A server is for
  * any number of threads: all its functions but fl_server_new, _observe and _free may be called from any of them at any

@@ -137,11 +137,8 @@ static void dropped_as_simulated(void **state)
 {
     static const char rest[] = "model={kind: mlp, hidden: [5]};rounds=6;participation={kind: uniform, count: 5}";
     static const char *const more[] = {
-        "fedavg, aggregation: unbiased",
-        "fedvra, preset: fedavg",
-        "fedvra, preset: feddyn, gamma: 0.1",
-        "fedvra, preset: scaffold, gamma: 0.1",
-        "fedvra, preset: fednova",
+        "fedavg, aggregation: unbiased",        "fedvra, preset: fedavg",  "fedvra, preset: feddyn, gamma: 0.1",
+        "fedvra, preset: scaffold, gamma: 0.1", "fedvra, preset: fednova",
     };
     char text[512];
     for (const fli_algo *const *a = fli_algo_list; *a; a++) {
@@ -170,7 +167,8 @@ static void deadline(void **state)
     halves h;
     begin(*state, PLAIN ";rounds=3;server.deadline=0.05", &h);
     assert_int_equal(carry(&h, client_3_is_gone), FL_EDONE);
-    assert_non_null(strstr(said, "round 2: 1 of 6 clients are left out, they have not answered within 0.05 seconds: 3"));
+    assert_non_null(
+        strstr(said, "round 2: 1 of 6 clients are left out, they have not answered within 0.05 seconds: 3"));
     end(&h);
     begin(*state, PLAIN ";rounds=3;algorithm=fedsplit;server.deadline=0.05", &h);
     assert_fails(h.f->ctx, carry(&h, client_3_is_gone), FL_EIO,
