@@ -20,21 +20,23 @@ int fli_fd_high(int fd)
 
 int fli_fd_open(const char *path, int flags, mode_t mode) { return fli_fd_high(open(path, flags | O_CLOEXEC, mode)); }
 
-FILE *fli_file_open(const char *path, int flags)
+static FILE *file_open(const char *path, int flags, mode_t mode)
 {
-    int fd = fli_fd_open(path, flags, 0666);
+    int fd = fli_fd_open(path, flags, mode);
     FILE *f = fd < 0 ? NULL : fdopen(fd, (flags & O_ACCMODE) == O_RDONLY ? "rb" : "wb");
     if (!f && fd >= 0) close(fd);
     return f;
 }
 
-static fl_status out_open(fl_ctx *ctx, const char *path, int flags, fli_out *out)
+FILE *fli_file_open(const char *path, int flags) { return file_open(path, flags, 0666); }
+
+static fl_status out_open(fl_ctx *ctx, const char *path, int flags, mode_t mode, fli_out *out)
 {
     memset(out, 0, sizeof *out);
     out->ctx = ctx;
     out->path = fli_strdup(ctx, path);
     if (!out->path) return FL_ENOMEM;
-    out->f = fli_file_open(path, flags);
+    out->f = file_open(path, flags, mode);
     if (out->f) return FL_OK;
     fl_status s = fli_fail(ctx, FL_EIO, "%s: cannot be written: %s", path, strerror(errno));
     fli_free(out->path);
@@ -43,7 +45,7 @@ static fl_status out_open(fl_ctx *ctx, const char *path, int flags, fli_out *out
 
 fl_status fli_out_open(fl_ctx *ctx, const char *path, fli_out *out)
 {
-    return out_open(ctx, path, O_WRONLY | O_CREAT | O_TRUNC, out);
+    return out_open(ctx, path, O_WRONLY | O_CREAT | O_TRUNC, 0666, out);
 }
 
 void fli_out_bytes(fli_out *out, const void *p, size_t n)
@@ -121,13 +123,13 @@ fl_status fli_file_read(fl_ctx *ctx, const char *path, size_t most, char **text,
     return s;
 }
 
-fl_status fli_file_replace(fl_ctx *ctx, const char *path, const void *p, size_t n)
+static fl_status replace(fl_ctx *ctx, const char *path, mode_t mode, const void *p, size_t n)
 {
     fli_out out;
     char *draft = fli_strf(ctx, "%s.tmp", path);
     if (!draft) return FL_ENOMEM;
     unlink(draft); /* of a run that was killed; a link of that name must not be followed, it may lead anywhere */
-    fl_status s = out_open(ctx, draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, &out);
+    fl_status s = out_open(ctx, draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &out);
     if (!s) {
         fli_out_bytes(&out, p, n);
         s = fli_out_close(&out);
@@ -138,6 +140,16 @@ fl_status fli_file_replace(fl_ctx *ctx, const char *path, const void *p, size_t 
     }
     fli_free(draft);
     return s;
+}
+
+fl_status fli_file_replace(fl_ctx *ctx, const char *path, const void *p, size_t n)
+{
+    return replace(ctx, path, 0666, p, n);
+}
+
+fl_status fli_file_private(fl_ctx *ctx, const char *path, const void *p, size_t n)
+{
+    return replace(ctx, path, 0600, p, n);
 }
 
 size_t fli_path_length(const char *path)
@@ -154,16 +166,18 @@ int fli_path_kind(const char *path)
     return S_ISDIR(st.st_mode) ? 1 : 2;
 }
 
-fl_status fli_make_folders(fl_ctx *ctx, const char *path)
+/* The folders above have the mode that the user's mask leaves. */
+static fl_status make_folders(fl_ctx *ctx, const char *path, mode_t mode)
 {
     fl_status s = FL_OK;
+    size_t last = fli_path_length(path);
     char *p = fli_strdup(ctx, path);
     if (!p) return FL_ENOMEM;
     for (char *c = p + 1; s == FL_OK; c++) {
         char keep = *c;
         if (keep != '/' && keep) continue;
         *c = 0;
-        if (mkdir(p, 0777) && errno != EEXIST)
+        if (mkdir(p, c < p + last ? 0777 : mode) && errno != EEXIST)
             s = fli_fail(ctx, FL_EIO, "%s: the folder cannot be created: %s", p, strerror(errno));
         *c = keep;
         if (!keep) break;
@@ -174,6 +188,10 @@ fl_status fli_make_folders(fl_ctx *ctx, const char *path)
     fli_free(p);
     return s;
 }
+
+fl_status fli_make_folders(fl_ctx *ctx, const char *path) { return make_folders(ctx, path, 0777); }
+
+fl_status fli_make_private_folder(fl_ctx *ctx, const char *path) { return make_folders(ctx, path, 0700); }
 
 fl_status fli_remove_folder(fl_ctx *ctx, const char *path)
 {

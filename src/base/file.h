@@ -39,9 +39,13 @@ fl_status fli_file_read(fl_ctx *ctx, const char *path, size_t most, char **text,
 /* Puts a whole file in the place of what had that name, or leaves that as it was: written and flushed under a name of
  * its own first. */
 fl_status fli_file_replace(fl_ctx *ctx, const char *path, const void *p, size_t n);
+/* The same, and nobody but its owner may ever read it: mode 600 from the moment it exists. */
+fl_status fli_file_private(fl_ctx *ctx, const char *path, const void *p, size_t n);
 
 /* Creates a folder and its parents. An existing folder is fine. */
 fl_status fli_make_folders(fl_ctx *ctx, const char *path);
+/* The same; the last one, if it is new, is its owner's alone: mode 700. */
+fl_status fli_make_private_folder(fl_ctx *ctx, const char *path);
 /* Removes a folder with the plain files and folders in it. A missing one is fine. */
 fl_status fli_remove_folder(fl_ctx *ctx, const char *path);
 /* The length of a path without slashes at its end. */
