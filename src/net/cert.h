@@ -14,6 +14,7 @@
 #define FLI_NET_CERT_H
 
 #include "base/ctx.h"
+#include "net/protocol.h"
 
 #include <time.h>
 
@@ -45,9 +46,10 @@ fl_status fli_cert_client(fl_ctx *ctx, const char *dir, const char *name, fli_ce
 /* The same with a key that never leaves its machine. At the client: a key and a request, DIR/key.pem and
  * DIR/request.pem, in a folder that is empty or not there yet. At the authority: makes DIR/clients/NAME/ of a request,
  * with ca.pem and cert.pem alone, which then go to the client. Of the request nothing counts but its name and its key.
- * *name: to be freed by fli_free. */
+ * `name`: whose it was. */
 fl_status fli_cert_request(fl_ctx *ctx, const char *dir, const char *name);
-fl_status fli_cert_sign(fl_ctx *ctx, const char *dir, const char *request, fli_cert_wish wish, char **name);
+fl_status fli_cert_sign(fl_ctx *ctx, const char *dir, const char *request, fli_cert_wish wish,
+                        char name[FLI_NET_NAME_MAX + 1]);
 
 /* Puts all certificates of a name into the revocation list, which is signed anew, also if they were there before.
  * *count: how many of them still held. FL_ECONFIG if there is none of that name. */
