@@ -106,17 +106,16 @@ static fl_status load(authority *a)
     return s;
 }
 
-static fl_status need_authority(fl_ctx *ctx, const char *dir)
+/* Whether there is an authority, and that is as it should be. */
+static fl_status need_authority(fl_ctx *ctx, const char *dir, int wanted)
 {
     char *index = fli_strf(ctx, "%s/index", dir);
     if (!index) return FL_ENOMEM;
-    fl_status s = fli_path_kind(index) == 2 ? FL_OK
-                                            : fli_fail(ctx, FL_ECONFIG,
-                                                       "%s: there is no authority in this folder; `fedloom cert init` "
-                                                       "makes one",
-                                                       dir);
+    int there = fli_path_kind(index) == 2;
     fli_free(index);
-    return s;
+    if (there == wanted) return FL_OK;
+    if (there) return fli_fail(ctx, FL_ECONFIG, "%s: there is an authority in this folder already", dir);
+    return fli_fail(ctx, FL_ECONFIG, "%s: there is no authority in this folder; `fedloom cert init` makes one", dir);
 }
 
 static void authority_close(authority *a)
@@ -136,7 +135,7 @@ static fl_status authority_open(fl_ctx *ctx, const char *dir, authority *a)
     a->now = (int64_t)time(NULL);
     fli_cert_index_init(&a->index, ctx);
     fli_clear(ctx);
-    fl_status s = need_authority(ctx, dir);
+    fl_status s = need_authority(ctx, dir, 1);
     if (!s) s = take_lock(ctx, dir, &a->lock);
     return s ? s : load(a);
 }
@@ -181,13 +180,12 @@ static int is_leftover(const char *name)
 
 static fl_status need_empty(fl_ctx *ctx, const char *dir)
 {
-    fl_status s = FL_OK;
-    DIR *d = opendir(dir);
+    fl_status s = need_authority(ctx, dir, 0);
+    DIR *d = s ? NULL : opendir(dir);
+    if (s) return s;
     if (!d) return errno == ENOENT ? FL_OK : fli_fail(ctx, FL_EIO, "%s: cannot be read: %s", dir, strerror(errno));
     for (struct dirent *e; !s && (e = readdir(d));)
-        if (!strcmp(e->d_name, "index"))
-            s = fli_fail(ctx, FL_ECONFIG, "%s: there is an authority in this folder already", dir);
-        else if (!is_leftover(e->d_name))
+        if (!is_leftover(e->d_name))
             s = fli_fail(ctx, FL_ECONFIG, "%s: is not empty (%s is in it); an authority wants a folder of its own", dir,
                          e->d_name);
     closedir(d);
@@ -460,7 +458,7 @@ fl_status fli_cert_list(fl_ctx *ctx, const char *dir, fli_cert_fn *each, void *a
     fli_cert_index index;
     fli_clear(ctx);
     fli_cert_index_init(&index, ctx);
-    fl_status s = need_authority(ctx, dir);
+    fl_status s = need_authority(ctx, dir, 1);
     char *path = s ? NULL : fli_strf(ctx, "%s/index", dir);
     if (!s) s = path ? fli_cert_index_load(&index, path) : FL_ENOMEM;
     for (size_t i = 0; i < index.lines && !s; i++) each(arg, index.line + i);

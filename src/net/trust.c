@@ -190,7 +190,7 @@ static const char *refuse(const fli_trust *t, gnutls_x509_crt_t cert)
     unsigned status = 0;
     if (gnutls_x509_crt_verify(cert, &t->ca, 1, 0, &status)) return "cannot be checked";
     if (status) return wrong_signature(status);
-    if (gnutls_x509_crt_get_ca_status(cert, NULL) != 0) return "is an authority's, not a client's";
+    if (gnutls_x509_crt_get_ca_status(cert, NULL) > 0) return "is an authority's, not a client's";
     if (!fli_x509_is_for(cert, GNUTLS_KP_TLS_WWW_CLIENT)) return "is not a client's";
     if (is_revoked(&t->list, cert)) return "has been revoked";
     return NULL;
