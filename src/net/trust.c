@@ -1,5 +1,6 @@
 #include "net/trust.h"
 
+#include "base/digest.h"
 #include "base/file.h"
 #include "base/number.h"
 #include "net/cert_index.h"
@@ -24,6 +25,17 @@ typedef struct {
     serial *revoked;
 } list;
 
+/* A certificate that was found good, once and for all but for its end and the list. */
+typedef struct {
+    fli_digest digest;
+    serial serial;
+    int64_t ends; /* or its authority does; 0: nothing is known here */
+    char name[FLI_NET_NAME_MAX + 1];
+} known;
+enum { KNOWN = 16384 }; /* two that want the same place push each other out */
+
+static const char has_ended[] = "has ended: ask for a new one";
+
 /* How a file is told from one that took its place. */
 typedef struct {
     ino_t file;
@@ -33,12 +45,14 @@ typedef struct {
 
 struct fli_trust {
     fl_ctx *ctx; /* the log alone: other threads come here */
-    fl_ctx *own; /* the error of a list that is read; by one thread at a time, under the lock */
     gnutls_x509_crt_t ca;
-    char *path;    /* of the list */
+    pthread_rwlock_t lock; /* of the list, and what belongs to it: */
+    char *path;
     identity seen; /* the file that was looked at last, good or bad */
     list list;
-    pthread_rwlock_t lock;
+    fl_ctx *own;            /* the error of a list that is read, by one thread at a time */
+    pthread_mutex_t memory; /* of: */
+    known *known;
 };
 
 /* ---- the list --------------------------------------------------------------------------------------------------- */
@@ -168,53 +182,86 @@ static void keep_current(fli_trust *t)
 
 /* ---- a certificate --------------------------------------------------------------------------------------------- */
 
-static int is_revoked(const list *l, gnutls_x509_crt_t cert)
+static known *place_of(const fli_trust *t, const fli_digest *d)
 {
-    serial s = {0};
-    size_t n = sizeof s.byte;
-    if (gnutls_x509_crt_get_serial(cert, s.byte, &n)) return 1; /* none of ours has one that does not fit */
-    s.bytes = (unsigned char)n;
-    return bsearch(&s, l->revoked, l->count, sizeof *l->revoked, compare) != NULL;
+    return t->known + (d->byte[0] | (size_t)d->byte[1] << 8) % KNOWN;
+}
+
+/* A client asks many times a second, and a signature takes longer to check than all the rest of a request. */
+static int recall(fli_trust *t, known *k)
+{
+    pthread_mutex_lock(&t->memory);
+    const known *there = place_of(t, &k->digest);
+    int found = there->ends && fli_digest_same(&there->digest, &k->digest);
+    if (found) *k = *there;
+    pthread_mutex_unlock(&t->memory);
+    return found;
+}
+
+static void remember(fli_trust *t, const known *k)
+{
+    pthread_mutex_lock(&t->memory);
+    *place_of(t, &k->digest) = *k;
+    pthread_mutex_unlock(&t->memory);
 }
 
 static const char *wrong_signature(unsigned status)
 {
     if (status & GNUTLS_CERT_NOT_ACTIVATED) return "does not hold yet: a clock may be wrong";
-    if (status & GNUTLS_CERT_EXPIRED) return "has ended: ask for a new one";
+    if (status & GNUTLS_CERT_EXPIRED) return has_ended;
     return "was not signed by this federation's authority";
 }
 
-/* What is wrong with it, as the end of a sentence; NULL: nothing. */
-static const char *refuse(const fli_trust *t, gnutls_x509_crt_t cert)
+/* What is wrong with it, as the end of a sentence, revocation apart; NULL: nothing. */
+static const char *refuse(const fli_trust *t, gnutls_x509_crt_t cert, known *k)
 {
     unsigned status = 0;
+    size_t n = sizeof k->serial.byte;
+    int64_t own = (int64_t)gnutls_x509_crt_get_expiration_time(cert);
+    int64_t above = (int64_t)gnutls_x509_crt_get_expiration_time(t->ca);
+    k->ends = own < above ? own : above;
+    if (!fli_x509_name(cert, k->name, sizeof k->name) || !fli_net_name_ok(k->name)) k->name[0] = 0;
     if (gnutls_x509_crt_verify(cert, &t->ca, 1, 0, &status)) return "cannot be checked";
     if (status) return wrong_signature(status);
     if (gnutls_x509_crt_get_ca_status(cert, NULL) > 0) return "is an authority's, not a client's";
     if (!fli_x509_is_for(cert, GNUTLS_KP_TLS_WWW_CLIENT)) return "is not a client's";
-    if (is_revoked(&t->list, cert)) return "has been revoked";
-    return NULL;
+    if (gnutls_x509_crt_get_serial(cert, k->serial.byte, &n)) return "has a serial number that cannot be read";
+    k->serial.bytes = (unsigned char)n;
+    return k->name[0] ? NULL : "has no name that a client may have";
+}
+
+static const char *examine(fli_trust *t, const gnutls_datum_t *der, known *k)
+{
+    gnutls_x509_crt_t cert = NULL;
+    const char *wrong = "cannot be read";
+    if (!gnutls_x509_crt_init(&cert) && !gnutls_x509_crt_import(cert, der, GNUTLS_X509_FMT_DER))
+        wrong = refuse(t, cert, k);
+    if (cert) gnutls_x509_crt_deinit(cert);
+    if (!wrong) remember(t, k);
+    return wrong;
+}
+
+static int is_revoked(const list *l, const serial *s)
+{
+    return l->count && bsearch(s, l->revoked, l->count, sizeof *l->revoked, compare);
 }
 
 const char *fli_trust_check_cert(fli_trust *t, const gnutls_datum_t *der, char name[FLI_NET_NAME_MAX + 1],
                                  char *sentence, size_t n)
 {
-    gnutls_x509_crt_t cert = NULL;
-    const char *wrong = "cannot be read";
-    *name = 0;
-    int known = 0;
-    if (!gnutls_x509_crt_init(&cert) && !gnutls_x509_crt_import(cert, der, GNUTLS_X509_FMT_DER)) {
-        known = fli_x509_name(cert, name, FLI_NET_NAME_MAX + 1) && fli_net_name_ok(name);
+    fli_hash h;
+    fli_hash_init(&h);
+    fli_hash_bytes(&h, der->data, der->size);
+    known k = {.digest = fli_hash_end(&h)};
+    const char *wrong = recall(t, &k) ? NULL : examine(t, der, &k);
+    if (!wrong && k.ends <= (int64_t)time(NULL)) wrong = has_ended;
+    if (!wrong) {
         keep_current(t);
-        wrong = refuse(t, cert);
+        if (is_revoked(&t->list, &k.serial)) wrong = "has been revoked";
         pthread_rwlock_unlock(&t->lock);
-        if (!wrong && !known) wrong = "has no name that a client may have";
     }
-    if (cert) gnutls_x509_crt_deinit(cert);
-    if (wrong) {
-        fli_snprintf(sentence, n, "the certificate%s%s %s", known ? " of " : "", known ? name : "", wrong);
-        *name = 0;
-    }
+    fli_snprintf(name, FLI_NET_NAME_MAX + 1, "%s", wrong ? "" : k.name);
+    if (wrong) fli_snprintf(sentence, n, "the certificate%s%s %s", k.name[0] ? " of " : "", k.name, wrong);
     return wrong ? sentence : NULL;
 }
 
@@ -259,7 +306,9 @@ fl_status fli_trust_open(fl_ctx *ctx, const char *folder, fli_trust **out)
     if (!t) return FL_ENOMEM;
     t->ctx = ctx;
     pthread_rwlock_init(&t->lock, NULL);
+    pthread_mutex_init(&t->memory, NULL);
     fl_status s = (t->own = fl_ctx_new()) ? FL_OK : fli_fail(ctx, FL_ENOMEM, "out of memory");
+    if (!s && !(t->known = fli_alloc(ctx, KNOWN, sizeof *t->known))) s = FL_ENOMEM;
     if (!s) s = open_authority(t, folder);
     if (!s) s = open_list(t, folder);
     if (s) {
@@ -277,6 +326,8 @@ void fli_trust_free(fli_trust *t)
     fli_free(t->list.revoked);
     fli_free(t->path);
     fl_ctx_free(t->own);
+    fli_free(t->known);
     pthread_rwlock_destroy(&t->lock);
+    pthread_mutex_destroy(&t->memory);
     fli_free(t);
 }
