@@ -28,7 +28,7 @@ expect 2 'FEDLOOM_KERNELS is v0, but this program has kernels for ' --version
 expect 2 'FEDLOOM_KERNELS is v0, but this program has kernels for ' list
 expect 0 'usage: fedloom COMMAND' help
 unset FEDLOOM_KERNELS
-for c in run resume compare tune reproduce plot check config data list show verify; do
+for c in run resume compare tune reproduce plot check config data list show verify cert; do
     fedloom --help
     check "the overview names $c" has out "  $c "
     expect 0 "usage: fedloom $c" help "$c"
@@ -147,7 +147,7 @@ check 'the reference has the settings' has out '| `rounds` | a whole number'
 expect 0 '.SS algorithm: fedprox' list --man 5
 check 'fedloom-config(5) ends whole' [ "$(tail -n 1 out)" = '.BR fedloom (1)' ]
 expect 0 '.TH FEDLOOM 1' list --man 1
-for c in run resume compare tune reproduce plot check config data list show verify; do check "fedloom(1) describes $c" has out ".SS $c"; done
+for c in run resume compare tune reproduce plot check config data list show verify cert; do check "fedloom(1) describes $c" has out ".SS $c"; done
 check 'fedloom(1) has the options' has out '\-\-set KEY=VALUE'
 expect 2 '--man is 3, but must be 1 or 5' list --man 3
 expect 2 '--man needs a value' list --man
@@ -583,5 +583,27 @@ expect 2 'give one FILE' check
 fedloom run good.yaml --set algorithm=fedvra --set algorithm.gamma=15
 check 'gamma lr > 1: the run goes on' exits 0
 check 'gamma lr > 1: said' has err 'client 0: gamma_i lr_i = 15 x 0.1 = 1.5, but Lemma 1 asks for at most 1'
+
+# ---- certificates -------------------------------------------------------------------------------------------
+
+expect 2 'do what? init, server, client, request, sign, revoke or list' cert
+expect 2 'mint: not one of init, ' cert mint
+expect 2 'client wants DIR NAME ...' cert client ca
+expect 2 '--days 40000: more than 36500' cert init ca --days 40000
+expect 2 'ca: there is no authority in this folder; `fedloom cert init` makes one' cert client ca alice
+expect 0 'authority made in ca' cert init ca --name 'a trial'
+expect 2 'ca: there is an authority in this folder already' cert init ca
+expect 0 "for the server's machine: ca/server" cert server ca localhost 127.0.0.1 ::1
+expect 0 'for the machine of bob: ca/clients/bob' cert client ca alice bob --days 30
+expect 2 'bob: has a certificate that holds until 20' cert client ca bob
+expect 2 '"../bob" cannot be a client'"'"'s name' cert client ca ../bob
+expect 0 'for the authority to sign: carol/request.pem' cert request carol carol
+expect 0 'signed for carol' cert sign ca carol/request.pem
+check 'the key stays where it was made' [ ! -e ca/clients/carol/key.pem ]
+expect 0 'bob: 1 certificate revoked' cert revoke ca bob
+expect 2 'mallory: there is no certificate of that name in ca' cert revoke ca mallory
+expect 0 'revoked 20' cert list ca
+check 'cert list: a line each, and a heading' [ "$(wc -l <out)" -eq 5 ]
+check 'cert: keys are their owner'"'"'s alone' [ -z "$(find ca carol -perm /077)" ]
 
 count
