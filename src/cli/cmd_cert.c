@@ -89,23 +89,15 @@ typedef struct {
     time_t now;
 } listing;
 
-static const char *day_text(int64_t when, char text[16])
-{
-    struct tm day;
-    time_t t = (time_t)when;
-    if (!gmtime_r(&t, &day) || !strftime(text, 16, "%Y-%m-%d", &day)) snprintf(text, 16, "?");
-    return text;
-}
-
 static void list_one(void *arg, const fli_cert_line *l)
 {
     listing *all = arg;
-    char ends[16], revoked[16];
+    char ends[FLI_DAY_MAX], revoked[FLI_DAY_MAX];
     table_add(&all->rows, "%s", l->name);
     table_add(&all->rows, "%s", l->kind == FLI_CERT_SERVER ? "server" : "client");
-    table_add(&all->rows, "%s", day_text(l->ends, ends));
+    table_add(&all->rows, "%s", fli_day_text(l->ends, ends));
     if (l->revoked)
-        table_add(&all->rows, "revoked %s", day_text(l->revoked, revoked));
+        table_add(&all->rows, "revoked %s", fli_day_text(l->revoked, revoked));
     else
         table_add(&all->rows, "%s", l->ends > (int64_t)all->now ? "holds" : "has ended");
     table_add(&all->rows, "%s", l->serial);

@@ -466,3 +466,12 @@ fl_status fli_cert_list(fl_ctx *ctx, const char *dir, fli_cert_fn *each, void *a
     fli_cert_index_fini(&index);
     return s;
 }
+
+const char *fli_day_text(int64_t when, char text[FLI_DAY_MAX])
+{
+    struct tm day = {0};
+    time_t t = (time_t)when;
+    gmtime_r(&t, &day);
+    fli_snprintf(text, FLI_DAY_MAX, "%d-%02d-%02d", day.tm_year + 1900, day.tm_mon + 1, day.tm_mday);
+    return text;
+}

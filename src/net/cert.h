@@ -44,7 +44,7 @@ fl_status fli_cert_server(fl_ctx *ctx, const char *dir, const char *const *host,
 fl_status fli_cert_client(fl_ctx *ctx, const char *dir, const char *name, fli_cert_wish wish);
 
 /* The same with a key that never leaves its machine. At the client: a key and a request, DIR/key.pem and
- * DIR/request.pem, in a folder that is empty or not there yet. At the authority: makes DIR/clients/NAME/ of a request,
+ * DIR/request.pem, in a folder that has no key yet. At the authority: makes DIR/clients/NAME/ of a request,
  * with ca.pem and cert.pem alone, which then go to the client. Of the request nothing counts but its name and its key.
  * `name`: whose it was. */
 fl_status fli_cert_request(fl_ctx *ctx, const char *dir, const char *name);
@@ -68,5 +68,8 @@ typedef struct {
 typedef void fli_cert_fn(void *arg, const fli_cert_line *line);
 /* In the order in which they were made. */
 fl_status fli_cert_list(fl_ctx *ctx, const char *dir, fli_cert_fn *each, void *arg);
+/* A day, "2027-03-31", in UTC; returns `text`. */
+enum { FLI_DAY_MAX = 32 };
+const char *fli_day_text(int64_t when, char text[FLI_DAY_MAX]);
 
 #endif

@@ -1,11 +1,25 @@
 /* The files of one side of a connection: loaded, and found to belong together before anything is sent. */
 #include "net/trust.h"
 
+#include "base/file.h"
 #include "net/x509.h"
 
 #include <string.h>
 
 enum { DAY = 24 * 60 * 60, WARN_DAYS = 30 };
+
+/* It has no certificate for either side, and its key must not get near a network. */
+static fl_status need_no_authority(fl_ctx *ctx, const char *folder)
+{
+    char *key = fli_strf(ctx, "%s/ca-key.pem", folder);
+    if (!key) return FL_ENOMEM;
+    int there = fli_path_kind(key);
+    fli_free(key);
+    return there ? fli_fail(ctx, FL_ECONFIG,
+                            "%s: is an authority's own folder; a server uses %s/server, a client %s/clients/NAME",
+                            folder, folder, folder)
+                 : FL_OK;
+}
 
 static fl_status name_paths(fl_ctx *ctx, const char *folder, fli_tls_files *f)
 {
@@ -61,7 +75,8 @@ fl_status fli_tls_load(fl_ctx *ctx, const char *folder, fli_cert_kind kind, fli_
     gnutls_x509_crt_t ca = NULL, cert = NULL;
     gnutls_x509_privkey_t key = NULL;
     memset(out, 0, sizeof *out);
-    fl_status s = name_paths(ctx, folder, out);
+    fl_status s = need_no_authority(ctx, folder);
+    if (!s) s = name_paths(ctx, folder, out);
     if (!s) s = fli_x509_cert_load(ctx, out->ca_path, &ca, &out->ca);
     if (!s) s = fli_x509_cert_load(ctx, out->cert_path, &cert, &out->cert);
     if (!s) s = fli_x509_key_load(ctx, out->key_path, &key, &out->key);

@@ -55,7 +55,7 @@ struct fli_trust {
     known *known;
 };
 
-/* ---- the list --------------------------------------------------------------------------------------------------- */
+/* ---- the list ----------------------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {
@@ -180,7 +180,7 @@ static void keep_current(fli_trust *t)
     pthread_rwlock_rdlock(&t->lock);
 }
 
-/* ---- a certificate --------------------------------------------------------------------------------------------- */
+/* ---- a certificate ------------------------------------------------------------------------------------------ */
 
 static known *place_of(const fli_trust *t, const fli_digest *d)
 {
@@ -278,7 +278,7 @@ const char *fli_trust_check(fli_trust *t, gnutls_session_t session, char name[FL
     return sentence;
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------------------------ */
 
 static fl_status open_authority(fli_trust *t, const char *folder)
 {

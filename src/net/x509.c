@@ -1,12 +1,10 @@
 #include "net/x509.h"
 
 #include "base/file.h"
-#include "base/number.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 fl_status fli_x509_fail(fl_ctx *ctx, fl_status status, const char *what, int code)
 {
@@ -115,13 +113,4 @@ int fli_x509_is_for(gnutls_x509_crt_t cert, const char *purpose)
         if (!strcmp(oid, purpose)) return 1;
     }
     return 0;
-}
-
-const char *fli_day_text(int64_t when, char text[FLI_DAY_MAX])
-{
-    struct tm day = {0};
-    time_t t = (time_t)when;
-    gmtime_r(&t, &day);
-    fli_snprintf(text, FLI_DAY_MAX, "%d-%02d-%02d", day.tm_year + 1900, day.tm_mon + 1, day.tm_mday);
-    return text;
 }

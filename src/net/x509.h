@@ -24,8 +24,4 @@ int fli_x509_name(gnutls_x509_crt_t cert, char *name, size_t n);
 /* Whether it is for that purpose: by an extension that says so, not for want of any. */
 int fli_x509_is_for(gnutls_x509_crt_t cert, const char *purpose);
 
-/* A day, "2027-03-31", in UTC; returns `text`. */
-enum { FLI_DAY_MAX = 32 };
-const char *fli_day_text(int64_t when, char text[FLI_DAY_MAX]);
-
 #endif

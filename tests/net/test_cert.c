@@ -194,7 +194,7 @@ static void times(void **state)
     assert_ok(ctx, fli_cert_client(ctx, at(s, "short"), "eve", year));
 }
 
-/* ---- revocation --------------------------------------------------------------------------------------------------- */
+/* ---- revocation --------------------------------------------------------------------------------------------- */
 
 static gnutls_x509_crl_t load_list(scratch *s, const char *name)
 {
@@ -258,7 +258,7 @@ static void revocation(void **state)
     gnutls_x509_crt_deinit(bob);
 }
 
-/* ---- a key that stays where it was made --------------------------------------------------------------------------- */
+/* ---- a key that stays where it was made --------------------------------------------------------------------- */
 
 static void sign_name(scratch *s, const char *name, const char *file)
 {
@@ -305,7 +305,7 @@ static void requests(void **state)
     assert_fails(ctx, fli_cert_sign(ctx, dir, at(s, "ca/ca.pem"), year, name), FL_EFORMAT, "is not a request");
 }
 
-/* ---- the index ----------------------------------------------------------------------------------------------------- */
+/* ---- the index ---------------------------------------------------------------------------------------------- */
 
 static void count_line(void *arg, const fli_cert_line *line)
 {
@@ -460,7 +460,7 @@ static void cut_off(void **state)
     assert_ok(s->ctx, fli_cert_client(s->ctx, dir, "bob", year));
 }
 
-/* ---- one side's files ----------------------------------------------------------------------------------------------- */
+/* ---- one side's files --------------------------------------------------------------------------------------- */
 
 static void copy(scratch *s, const char *from, const char *to)
 {
@@ -494,6 +494,7 @@ static void tls_files(void **state)
     const char *alice = at(s, "ca/clients/alice");
     assert_fails(ctx, fli_tls_load(ctx, alice, FLI_CERT_SERVER, &f), FL_ECONFIG, "is not a server's certificate");
     assert_fails(ctx, fli_tls_load(ctx, at(s, "none"), FLI_CERT_CLIENT, &f), FL_EIO, "none/ca.pem: cannot be read");
+    assert_fails(ctx, fli_tls_load(ctx, dir, FLI_CERT_SERVER, &f), FL_ECONFIG, "is an authority's own folder");
     assert_int_equal(chmod(at(s, "ca/clients/alice/key.pem"), 0604), 0);
     assert_fails(ctx, fli_tls_load(ctx, alice, FLI_CERT_CLIENT, &f), FL_ECONFIG, "others may read this key (mode 604)");
     copy(s, "ca/server/key.pem", "ca/clients/alice/key.pem");
@@ -513,7 +514,7 @@ static void tls_files(void **state)
                  "is not a certificate");
 }
 
-/* ---- other people's programs ---------------------------------------------------------------------------------------- */
+/* ---- other people's programs -------------------------------------------------------------------------------- */
 
 /* Whether a shell command succeeds in the scratch folder; its output is lost. */
 static int succeeds(scratch *s, const char *command)

@@ -1,5 +1,5 @@
-/* Who comes in: real TLS handshakes, with GnuTLS on both sides of a socket pair, and with libmicrohttpd and libcurl over
- * loopback. */
+/* Who comes in: real TLS handshakes, with GnuTLS on both sides of a socket pair, and with libmicrohttpd and libcurl
+ * over loopback. */
 #include "data_files.h"
 
 #include "net/trust.h"
@@ -204,7 +204,7 @@ static void odd_certificates(void **state)
     fli_trust_free(t);
 }
 
-/* ---- the list changes ------------------------------------------------------------------------------------------------ */
+/* ---- the list changes -------------------------------------------------------------------------------------------- */
 
 typedef struct {
     char text[400];
@@ -301,7 +301,7 @@ static void opening(void **state)
     fli_trust_free(NULL);
 }
 
-/* ---- threads ---------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 typedef struct {
     fli_trust *trust;
@@ -354,7 +354,7 @@ static void many_threads(void **state)
     gnutls_x509_crt_deinit(cert);
 }
 
-/* ---- libmicrohttpd and libcurl ---------------------------------------------------------------------------------------- */
+/* ---- libmicrohttpd and libcurl ----------------------------------------------------------------------------------- */
 
 /* Says the name of who calls, or why it may not. */
 static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
