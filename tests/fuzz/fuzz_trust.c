@@ -151,28 +151,13 @@ static const char an_index[] = "fedloom certificates 1 7\n"
                                "0123456789abcdef0123456789abcdef server federation.example.org 1900000000 0\n"
                                "0123456789abcdef0123456789abcdff client alice 1900000000 1800000000\n";
 
-static const char *const tokens[] = {"\n",
-                                     " ",
-                                     "client",
-                                     "server",
-                                     "0",
-                                     "18446744073709551616",
-                                     "-",
-                                     "/",
-                                     "=",
-                                     "-----",
-                                     "\xff",
-                                     "\x30\x82",
-                                     ":",
-                                     "..",
-                                     "\x02\x01",
-                                     "\x30\x80",
-                                     "\x03\x02",
-                                     "\x06\x03\x55\x04\x03",
-                                     "A",
-                                     "BEGIN",
-                                     "\x0c\x03"
-                                     "bob",
+static const char *const tokens[] = {"\n",       " ",        "client",
+                                     "server",   "0",        "18446744073709551616",
+                                     "-",        "/",        "=",
+                                     "-----",    "\xff",     "\x30\x82",
+                                     ":",        "..",       "\x02\x01",
+                                     "\x30\x80", "\x03\x02", "\x06\x03\x55\x04\x03",
+                                     "A",        "BEGIN",    "\x0c\x03\x62ob",
                                      "\x80\x80"};
 
 static const dialect any = {tokens, sizeof tokens / sizeof *tokens, LONGEST - 1, 0};
