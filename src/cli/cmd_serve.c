@@ -1,0 +1,177 @@
+/* fedloom serve: the server of a federation whose clients join over a network. */
+#include "cli.h"
+
+#include "net/serve.h"
+
+#include <string.h>
+
+#define GRACE 10 /* seconds in which clients hear that the run is over */
+
+/* What the command line asks for. */
+typedef struct {
+    words files, sets;
+    const char *output;
+    fli_serve_options serve;
+    size_t bodies, per_address; /* MiB; connections */
+    int quiet;
+} request;
+
+/* One write per line, so that lines of several threads do not mix. */
+static void log_line(void *unused, const char *line)
+{
+    (void)unused;
+    fprintf(stderr, "%s\n", line);
+}
+
+/* What fl_ctx_on_log gives as such a line. */
+static void log_note(void *log, fl_log_level level, const char *line)
+{
+    char word[512];
+    fli_net_quote(line, word, sizeof word);
+    if (level == FL_LOG_WARNING)
+        fli_net_say(log, "warning", "text=%s", word);
+    else
+        fli_net_note(log, "note", "text=%s", word);
+}
+
+/* A server that is killed goes on when it is started again, unless the file says otherwise. */
+static fl_status put_options(const request *req, fl_config *cfg)
+{
+    fl_status s = req->output ? settings_put(cfg, "output", req->output) : FL_OK;
+    if (!s && !*fl_config_get(cfg, "checkpoint_every")) s = fl_config_set(cfg, "checkpoint_every=1");
+    return s;
+}
+
+/* The result, where the run has come to its end; what it is worth to go on from otherwise. */
+static int conclude(fl_ctx *ctx, fli_serve *s, const request *req)
+{
+    int paused;
+    fl_status status = fli_serve_ending(s, &paused);
+    if (status) say_error(ctx);
+    if (paused) say("the run stands still; the same command goes on with it");
+    if (status || paused) return status ? settings_exit(status) : CLI_INTERRUPTED;
+    fl_run *run = fli_serve_run(s);
+    status = run ? fl_run_save(run) : FL_OK;
+    if (status) say_error(ctx);
+    if (!status && run && !req->quiet) say("results are in %s", fl_run_output(run));
+    return settings_exit(status);
+}
+
+static int serve(fl_ctx *ctx, fl_config *cfg, const request *req)
+{
+    fli_serve *s;
+    if (fli_serve_new(ctx, cfg, &req->serve, &s)) {
+        say_error(ctx);
+        return CLI_FAILED;
+    }
+    fli_net_say(&req->serve.log, "serving", "port=%u room=%u", (unsigned)fli_serve_port(s), fli_serve_room(s));
+    for (int draining = 0; !fli_serve_wait(s, 0.2);)
+        if (interrupt_seen() && !draining) {
+            draining = 1;
+            fli_serve_drain(s);
+        }
+    int code = conclude(ctx, s, req);
+    fli_net_say(&req->serve.log, "over", "code=%d", code);
+    if (!code && fli_serve_finish(s, GRACE)) say_error(ctx);
+    fli_serve_free(s);
+    return code;
+}
+
+static int prepare(request *req)
+{
+    fl_ctx *ctx = fl_ctx_new();
+    fl_config *cfg = NULL;
+    if (!ctx) return say("out of memory"), CLI_FAILED;
+    req->serve.log = (fli_net_log){log_line, NULL, req->quiet};
+    fl_ctx_on_log(ctx, log_note, &req->serve.log);
+    int code = settings_open(ctx, req->files.v[0], &req->sets, &cfg);
+    fl_status s = code ? FL_OK : put_options(req, cfg);
+    if (s) say_error(ctx);
+    if (s) code = settings_exit(s);
+    if (!code && !*fl_config_get(cfg, "output"))
+        code = say_usage("serve", "where to? --output DIR, or `output` in %s, says where the result goes",
+                         req->files.v[0]);
+    if (!code) interrupt_install(req->quiet);
+    if (!code) code = serve(ctx, cfg, req);
+    fl_config_free(cfg);
+    fl_ctx_free(ctx);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    request req = {0};
+    const option options[] = {
+        {"--set", OPT_WORDS, &req.sets},
+        {"--output", OPT_TEXT, &req.output},
+        {"--listen", OPT_TEXT, &req.serve.listen},
+        {"--certs", OPT_TEXT, &req.serve.certs},
+        {"--insecure-http", OPT_FLAG, &req.serve.insecure},
+        {"--roster", OPT_TEXT, &req.serve.roster},
+        {"--silence", OPT_REAL, &req.serve.silence},
+        {"--bodies", OPT_COUNT, &req.bodies},
+        {"--per-address", OPT_COUNT, &req.per_address},
+        {"--quiet", OPT_FLAG, &req.quiet},
+        {0},
+    };
+    int code = args_parse("serve", options, argc, argv, &req.files);
+    if (!code && req.files.n != 1) code = say_usage("serve", req.files.n ? "one FILE at a time" : "which FILE?");
+    if (!code && (req.bodies > 1 << 20 || req.per_address > 1 << 20))
+        code = say_usage("serve", "--bodies and --per-address are %d at most", 1 << 20);
+    req.serve.bodies = req.bodies << 20;
+    req.serve.per_address = (unsigned)req.per_address;
+    if (!code) code = prepare(&req);
+    args_free(&req.files);
+    args_free(&req.sets);
+    return code;
+}
+
+static const char help[] = "usage: fedloom serve FILE --output DIR (--certs DIR | --insecure-http)\n"
+                           "                     [--listen HOST:PORT] [--roster FILE] [--silence SECONDS]\n"
+                           "                     [--set KEY=VALUE ...] [--bodies MIB] [--per-address N]\n"
+                           "                     [--quiet]\n"
+                           "\n"
+                           "Runs a federation whose clients are elsewhere and join over HTTPS, with\n"
+                           "`fedloom join`. FILE describes it as for `fedloom run`, but has no samples:\n"
+                           "`data: {kind: joined, shape: [1, 28, 28], classes: 10}` says what the clients'\n"
+                           "samples look like, `partition.clients` how many clients there are. The run\n"
+                           "begins when all have joined. The result is that of a simulation of the same\n"
+                           "federation, bit by bit, as long as nobody is dropped.\n"
+                           "\n"
+                           "Every client needs a certificate of its own (`fedloom cert`), and acts under\n"
+                           "the name in it. Plain HTTP is for trying things out, on this machine alone.\n"
+                           "\n"
+                           "The server may be killed at any moment: started again with the same command\n"
+                           "it knows who has joined and goes on with the round that was under way. What it\n"
+                           "needs for that is in DIR.server and DIR.checkpoint until the run is over. The\n"
+                           "first Ctrl-C (or SIGTERM) ends it after the round under way, so that it can\n"
+                           "go on later; a second one ends it at once.\n"
+                           "\n"
+                           "What happens goes to stderr, a line per event: time=... event=... and what\n"
+                           "belongs to it as key=value.\n"
+                           "\n"
+                           "options:\n"
+                           "  --output DIR        the result's folder, as for `fedloom run`\n"
+                           "  --certs DIR         the server's folder that `fedloom cert server` has made\n"
+                           "  --insecure-http     plain HTTP, on 127.0.0.1 unless --listen says otherwise\n"
+                           "  --listen HOST:PORT  where to listen (default: all addresses, port 8443;\n"
+                           "                      port 0: any, which is then said)\n"
+                           "  --roster FILE       the clients' names, one per line, in the order of their\n"
+                           "                      numbers; nobody else may join. Without it numbers are\n"
+                           "                      given in the order of joining\n"
+                           "  --silence SECONDS   a client that has something to do and is not heard for\n"
+                           "                      this long is dropped from the round (default: 60)\n"
+                           "  --bodies MIB        memory for what is being uploaded (default: 1024); who\n"
+                           "                      comes when it is full is told to come again\n"
+                           "  --per-address N     most connections of one address (default: any number)\n"
+                           "  --set KEY=VALUE     overrides a key of the file, may be repeated\n"
+                           "  --quiet             no lines for what is routine\n"
+                           "\n"
+                           "examples:\n"
+                           "  fedloom serve server.yaml --output results/one --certs certs/server\n"
+                           "  fedloom serve server.yaml --output results/one --insecure-http\n"
+                           "\n"
+                           "exit codes: 0 success, 1 the run failed, 2 wrong usage or configuration, 130\n"
+                           "interrupted\n";
+
+const command cmd_serve = {"serve", "the server of a federation over a network", help, run};

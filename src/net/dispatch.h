@@ -1,0 +1,79 @@
+/* Who is asked what: between the run, which has asks, and connections of clients, which come and go. Nothing of HTTP is
+ * in here: a connection that waits is a pointer that is handed back when there is news for it.
+ *
+ * A thread takes asks from the server. An ask is kept, and handed out as often as its client wants it, until it is
+ * answered, refused, or no longer awaited. A client that has an ask and says nothing for `silence` seconds is dropped
+ * from the round, if the method can do without.
+ *
+ * Safe from any thread. */
+#ifndef FLI_NET_DISPATCH_H
+#define FLI_NET_DISPATCH_H
+
+#include "base/ctx.h"
+#include "net/log.h"
+#include "net/state.h"
+
+#include "fedloom_halves.h"
+
+typedef struct fli_dispatch fli_dispatch;
+
+typedef struct {
+    fl_server *server;
+    size_t clients;
+    double silence; /* seconds */
+    const fli_net_log *log;
+    fli_net_counters *counters;
+    const char *(*name)(void *arg, uint32_t client); /* for the log */
+    void (*wake)(void *arg, void *who);              /* there is news; called at most once per fli_dispatch_wait */
+    void *arg;
+} fli_dispatch_spec;
+
+/* Starts the thread. `spec` is copied. */
+fl_status fli_dispatch_new(fl_ctx *ctx, const fli_dispatch_spec *spec, fli_dispatch **out);
+/* Ends it, and wakes everybody; nobody waits any more from here on. */
+void fli_dispatch_close(fli_dispatch *d);
+void fli_dispatch_free(fli_dispatch *d); /* closed, and nobody uses it any more */
+
+/* Everybody has joined: the run begins, on the thread. */
+void fli_dispatch_begin(fli_dispatch *d);
+/* The round under way is the last one. */
+void fli_dispatch_drain(fli_dispatch *d);
+
+fli_net_phase fli_dispatch_phase(fli_dispatch *d);
+/* How it ended, once it is paused or over: FL_OK, or what failed, and a sentence. */
+fl_status fli_dispatch_ending(fli_dispatch *d, char *sentence, size_t n);
+/* Waits until it has ended, at most this long; 0: it has not. */
+int fli_dispatch_ended(fli_dispatch *d, double seconds);
+void fli_dispatch_client(fli_dispatch *d, uint32_t client, fli_net_client *out);
+/* A client knows that the run is over; and how many that were heard do not. */
+void fli_dispatch_told(fli_dispatch *d, uint32_t client);
+size_t fli_dispatch_untold(fli_dispatch *d);
+
+/* ---- for connections ----------------------------------------------------------------------------------------- */
+
+/* An ask as it is sent; given back by fli_parcel_release, also while it is out of date. */
+typedef struct {
+    fl_bytes packet;
+    uint64_t number;
+    atomic_uint users;
+} fli_parcel;
+void fli_parcel_release(fli_parcel *p); /* NULL is fine */
+
+/* A client is there. */
+void fli_dispatch_heard(fli_dispatch *d, uint32_t client);
+/* The ask that waits for this client; NULL: none does. */
+fli_parcel *fli_dispatch_ask(fli_dispatch *d, uint32_t client);
+/* `who` is woken when there is an ask for the client (or, with `terms`, when the run has begun), when it is over, when
+ * another connection waits for the same client, and after this many seconds. 0: there is news already; `who` is not
+ * woken. */
+int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double seconds, void *who);
+
+/* As fl_server_answer; the same answer again is taken again. */
+fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answer, size_t n, char *sentence,
+                              size_t size);
+/* The client will not answer that ask. FL_EMISMATCH: that is not what it was asked. */
+fl_status fli_dispatch_refuse(fli_dispatch *d, uint32_t client, uint64_t number, const char *reason);
+/* Whether the answer to that ask is still awaited; 0: to any. */
+int fli_dispatch_wanted(fli_dispatch *d, uint32_t client, uint64_t number);
+
+#endif

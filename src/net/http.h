@@ -1,0 +1,86 @@
+/* Requests over HTTP or HTTPS, as far as every page needs the same: who asks, which version it speaks, bodies and their
+ * bounds, connections that are too slow, and requests that wait without a thread. What is answered is the pages'
+ * business. */
+#ifndef FLI_NET_HTTP_H
+#define FLI_NET_HTTP_H
+
+#include "base/ctx.h"
+#include "net/log.h"
+#include "net/protocol.h"
+#include "net/roster.h"
+#include "net/state.h"
+#include "net/trust.h"
+
+typedef struct fli_http fli_http;
+
+/* ---- pages -------------------------------------------------------------------------------------------------- */
+
+/* A request with all of its body. */
+typedef struct {
+    char name[FLI_NET_NAME_MAX + 1]; /* "": not said */
+    uint32_t client;                 /* FLI_NOBODY: has not joined */
+    const unsigned char *body;
+    size_t n;
+    double wait; /* seconds that it may still wait; 0: it must be answered now */
+} fli_request;
+
+typedef struct {
+    unsigned code;    /* 0: the request waits (fli_http_hold), and its page is asked again when it is woken */
+    const char *type; /* of the body; NULL: there is none */
+    const void *body;
+    size_t n;
+    void (*release)(void *owner); /* once it is sent */
+    void *owner;
+    unsigned retry; /* seconds after which the client may come again; 0: not said */
+} fli_reply;
+
+/* {"error": sentence} */
+fli_reply fli_reply_error(unsigned code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A text that was made by malloc, which it takes; NULL: out of memory. */
+fli_reply fli_reply_text(unsigned code, const char *type, char *text);
+fli_reply fli_reply_json(char *text); /* code 200 */
+
+enum {
+    FLI_PAGE_JOINED = 1, /* for clients that have joined */
+    FLI_PAGE_LOOK = 2    /* for people and programs that look on: they need not say a version, nor, over plain HTTP, a
+                          * name */
+};
+
+typedef struct {
+    const char *method, *path; /* NULL ends a table */
+    unsigned traits;
+    size_t (*most)(void *arg); /* bytes of a body; NULL: there must be none */
+    /* Must not wait for anything but short locks and the disk. */
+    fli_reply (*answer)(void *arg, fli_request *r);
+} fli_page;
+
+/* The request waits from now on. Whoever wakes it, any thread, does so once: fli_http_wake. It may be at once. */
+void fli_http_hold(fli_request *r);
+void fli_http_wake(fli_request *r);
+
+/* ---- the server ----------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const fli_page *pages;
+    void *arg;                /* of pages and of what follows */
+    const char *host;         /* an address; NULL: all of this machine's */
+    uint16_t port;            /* 0: any */
+    const fli_tls_files *tls; /* NULL: plain HTTP */
+    fli_trust *trust;
+    size_t clients;
+    uint32_t (*find)(void *arg, const char *name);
+    void (*heard)(void *arg, uint32_t client); /* something of a client has arrived */
+    size_t bodies;                             /* most bytes of bodies under way, of all clients */
+    unsigned per_address;                      /* most connections of one address; 0: any number */
+    const fli_net_log *log;
+    fli_net_counters *counters;
+} fli_http_spec;
+
+/* Serves from now on, on threads of its own. */
+fl_status fli_http_new(fl_ctx *ctx, const fli_http_spec *spec, fli_http **out);
+/* All requests that wait must have been woken, and no page may hold any more. */
+void fli_http_free(fli_http *h);
+uint16_t fli_http_port(const fli_http *h);
+unsigned fli_http_room(const fli_http *h); /* for how many connections */
+
+#endif

@@ -1,0 +1,28 @@
+/* Every page there is. */
+#include "net/pages.h"
+
+static size_t small_body(void *desk)
+{
+    (void)desk;
+    return FLI_NET_SMALL_BODY;
+}
+
+/* Before the run has begun nobody can have an answer to give. */
+static size_t answer_body(void *desk)
+{
+    size_t most = fl_server_answer_bytes(((fli_desk *)desk)->server);
+    return most ? most : FLI_NET_SMALL_BODY;
+}
+
+const fli_page fli_pages[] = {
+    {"GET", FLI_NET_FEDERATION, 0, NULL, fli_page_federation},
+    {"POST", FLI_NET_JOIN, 0, small_body, fli_page_join},
+    {"GET", FLI_NET_TERMS, FLI_PAGE_JOINED, NULL, fli_page_terms},
+    {"GET", FLI_NET_ASK, FLI_PAGE_JOINED, NULL, fli_page_ask},
+    {"POST", FLI_NET_ANSWER, FLI_PAGE_JOINED, answer_body, fli_page_answer},
+    {"POST", FLI_NET_REFUSE, FLI_PAGE_JOINED, small_body, fli_page_refuse},
+    {"POST", FLI_NET_ALIVE, FLI_PAGE_JOINED, small_body, fli_page_alive},
+    {"GET", FLI_NET_STATUS, FLI_PAGE_LOOK, NULL, fli_page_status},
+    {"GET", FLI_NET_HEALTH, FLI_PAGE_LOOK, NULL, fli_page_health},
+    {0},
+};

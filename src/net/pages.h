@@ -1,0 +1,41 @@
+/* What pages of the server work with. A new page is a function here, in a file of its own, and a line in pages.c. */
+#ifndef FLI_NET_PAGES_H
+#define FLI_NET_PAGES_H
+
+#include "net/dispatch.h"
+#include "net/http.h"
+#include "net/outline.h"
+#include "net/roster.h"
+
+#include <pthread.h>
+
+/* All that pages see: the argument of each is one. */
+typedef struct {
+    fl_ctx *ctx; /* of whoever started the server: for nobody else while it serves */
+    fl_server *server;
+    fli_outline outline;
+    fli_roster *roster;
+    fli_dispatch *dispatch;
+    fli_net_counters counters;
+    fli_net_log log;
+    double begun;
+    pthread_mutex_t lock; /* guards all below */
+    char run[65];         /* which run, in hexadecimal digits; "": it has not begun */
+    size_t round, rounds; /* finished, of */
+    int measured;         /* whether `row` is one */
+    fl_row row;           /* the newest */
+} fli_desk;
+
+extern const fli_page fli_pages[];
+
+fli_reply fli_page_federation(void *desk, fli_request *r);
+fli_reply fli_page_join(void *desk, fli_request *r);
+fli_reply fli_page_terms(void *desk, fli_request *r);
+fli_reply fli_page_ask(void *desk, fli_request *r);
+fli_reply fli_page_answer(void *desk, fli_request *r);
+fli_reply fli_page_refuse(void *desk, fli_request *r);
+fli_reply fli_page_alive(void *desk, fli_request *r);
+fli_reply fli_page_status(void *desk, fli_request *r);
+fli_reply fli_page_health(void *desk, fli_request *r);
+
+#endif

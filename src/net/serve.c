@@ -1,0 +1,237 @@
+#include "net/serve.h"
+
+#include "net/address.h"
+#include "net/pages.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/lock.h"
+#include "base/number.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+struct fli_serve {
+    fli_desk desk; /* what pages see */
+    fl_ctx *ctx;
+    char *folder; /* where the roster is; NULL: nowhere */
+    fli_lock *lock;
+    fli_tls_files tls;
+    fli_trust *trust;
+    fli_http *http;
+};
+
+/* ---- what others call ------------------------------------------------------------------------------------------- */
+
+static const char *name_of(void *desk, uint32_t client) { return fli_roster_name(((fli_desk *)desk)->roster, client); }
+static uint32_t find(void *desk, const char *name) { return fli_roster_find(((fli_desk *)desk)->roster, name); }
+static void heard(void *desk, uint32_t client) { fli_dispatch_heard(((fli_desk *)desk)->dispatch, client); }
+
+static void wake(void *desk, void *request)
+{
+    (void)desk;
+    fli_http_wake(request);
+}
+
+/* The run is known by what its terms say: 32 bytes at a fixed place. */
+static void note_run(fli_desk *d)
+{
+    enum { PLACE = 40, LENGTH = 32 };
+    fl_bytes terms;
+    if (fl_server_terms(d->server, 0, &terms)) return;
+    pthread_mutex_lock(&d->lock);
+    for (size_t i = 0; terms.n >= PLACE + LENGTH && i < LENGTH; i++)
+        fli_snprintf(d->run + 2 * i, 3, "%02x", terms.data[PLACE + i]);
+    pthread_mutex_unlock(&d->lock);
+    fl_bytes_free(&terms);
+}
+
+/* fl_observer_fn: after every round, on the run's thread. */
+static void observe(void *desk, const fl_run *run, const fl_row *row, int measured)
+{
+    fli_desk *d = desk;
+    size_t round = fl_run_round(run);
+    if (!*d->run) note_run(d);
+    pthread_mutex_lock(&d->lock);
+    d->round = round;
+    d->rounds = fl_run_rounds(run);
+    d->measured |= measured;
+    if (measured) d->row = *row;
+    pthread_mutex_unlock(&d->lock);
+    double loss = measured ? fl_row_get(row, "train_loss") : NAN,
+           right = measured ? fl_row_get(row, "test_accuracy") : NAN;
+    char more[100] = "";
+    if (!isnan(loss)) fli_snprintf(more, sizeof more, " train_loss=%.6g", loss);
+    size_t n = strlen(more);
+    if (!isnan(right)) fli_snprintf(more + n, sizeof more - n, " test_accuracy=%.4f", right);
+    fli_net_note(&d->log, "round", "round=%zu of=%zu answers=%llu%s", round, fl_run_rounds(run),
+                 (unsigned long long)atomic_load(&d->counters.answers), more);
+}
+
+/* ---- life --------------------------------------------------------------------------------------------------------- */
+
+static fl_status check_safety(fl_ctx *ctx, const fli_serve_options *o, const char *host)
+{
+    struct sockaddr_storage address;
+    if (o->certs && o->insecure)
+        return fli_fail(ctx, FL_ECONFIG, "certificates and plain HTTP exclude each other: choose one");
+    if (o->certs) return FL_OK;
+    if (!o->insecure)
+        return fli_fail(ctx, FL_ECONFIG,
+                        "a server needs certificates: make them with `fedloom cert init DIR` and `fedloom cert server "
+                        "DIR HOST`, then give --certs DIR; or, for trying things on this machine, --insecure-http");
+    fl_status s = fli_address_read(ctx, host, 0, &address);
+    if (s || fli_address_is_local(&address)) return s;
+    return fli_fail(ctx, FL_ECONFIG,
+                    "%s: plain HTTP is for addresses of this machine alone (127.0.0.1); others need "
+                    "certificates",
+                    host);
+}
+
+/* The folder of what a restarted server needs, and whose it is. */
+static fl_status open_folder(fli_serve *s)
+{
+    fli_desk *d = &s->desk;
+    if (!*d->outline.output) return FL_OK;
+    if (!(s->folder = fli_strf(s->ctx, "%.*s.server", (int)fli_path_length(d->outline.output), d->outline.output)))
+        return FL_ENOMEM;
+    fl_status status = fli_lock_take(s->ctx, s->folder, &s->lock);
+    return status ? status : fli_make_folders(s->ctx, s->folder);
+}
+
+static fl_status open_roster(fli_serve *s, const char *list)
+{
+    fli_desk *d = &s->desk;
+    char *file = s->folder ? fli_strf(s->ctx, "%s/roster.jsonl", s->folder) : NULL;
+    if (s->folder && !file) return FL_ENOMEM;
+    fli_roster_spec spec = {.clients = d->outline.clients, .file = file, .list = list};
+    fl_status status = fli_roster_open(s->ctx, &spec, &d->roster);
+    fli_free(file);
+    for (uint32_t i = 0; !status && i < d->outline.clients; i++) {
+        size_t n;
+        const unsigned char *card = fli_roster_card(d->roster, i, &n);
+        if (card) status = fl_server_join(d->server, i, card, n);
+    }
+    return status;
+}
+
+static fl_status open_dispatch(fli_serve *s, const fli_serve_options *o)
+{
+    fli_desk *d = &s->desk;
+    fli_dispatch_spec spec = {.server = d->server,
+                              .clients = d->outline.clients,
+                              .silence = o->silence > 0 ? o->silence : 60,
+                              .log = &d->log,
+                              .counters = &d->counters,
+                              .name = name_of,
+                              .wake = wake,
+                              .arg = d};
+    return fli_dispatch_new(s->ctx, &spec, &d->dispatch);
+}
+
+static fl_status open_http(fli_serve *s, const fli_serve_options *o, const char *host, uint16_t port)
+{
+    fli_desk *d = &s->desk;
+    fl_status status = o->certs ? fli_tls_load(s->ctx, o->certs, FLI_CERT_SERVER, &s->tls) : FL_OK;
+    if (!status && o->certs) status = fli_trust_open(s->ctx, o->certs, &s->trust);
+    fli_http_spec spec = {.pages = fli_pages,
+                          .arg = d,
+                          .host = host,
+                          .port = port,
+                          .tls = o->certs ? &s->tls : NULL,
+                          .trust = s->trust,
+                          .clients = d->outline.clients,
+                          .find = find,
+                          .heard = heard,
+                          .bodies = o->bodies ? o->bodies : (size_t)1 << 30,
+                          .per_address = o->per_address,
+                          .log = &d->log,
+                          .counters = &d->counters};
+    return status ? status : fli_http_new(s->ctx, &spec, &s->http);
+}
+
+static fl_status open_parts(fli_serve *s, fl_config *cfg, const fli_serve_options *o)
+{
+    fli_desk *d = &s->desk;
+    char host[256] = "";
+    uint16_t port = FLI_NET_PORT;
+    if (o->insecure) fli_snprintf(host, sizeof host, "127.0.0.1");
+    fl_status status = o->listen ? fli_address_split(s->ctx, o->listen, host, &port) : FL_OK;
+    if (!status) status = check_safety(s->ctx, o, host);
+    if (!status) status = fli_outline_read(s->ctx, cfg, &d->outline);
+    if (!status) status = fl_server_new(cfg, &d->server);
+    if (status) return status;
+    fl_server_observe(d->server, observe, d);
+    status = open_folder(s);
+    if (!status) status = open_roster(s, o->roster);
+    if (!status) status = open_dispatch(s, o);
+    if (!status) status = open_http(s, o, host, port);
+    if (!status && fli_roster_kept(d->roster) == d->outline.clients) fli_dispatch_begin(d->dispatch);
+    return status;
+}
+
+fl_status fli_serve_new(fl_ctx *ctx, fl_config *cfg, const fli_serve_options *options, fli_serve **out)
+{
+    fli_serve *s = fli_alloc(ctx, 1, sizeof *s);
+    *out = NULL;
+    if (!s) return FL_ENOMEM;
+    s->ctx = s->desk.ctx = ctx;
+    s->desk.log = options->log;
+    s->desk.begun = fli_clock_now();
+    if (pthread_mutex_init(&s->desk.lock, NULL)) {
+        fli_free(s);
+        return fli_fail(ctx, FL_ESYSTEM, "a lock cannot be created");
+    }
+    fl_status status = open_parts(s, cfg, options);
+    if (status)
+        fli_serve_free(s);
+    else
+        *out = s;
+    return status;
+}
+
+/* Connections go first, as they use everything else; but those that wait must be woken before. */
+void fli_serve_free(fli_serve *s)
+{
+    if (!s) return;
+    fli_desk *d = &s->desk;
+    if (d->dispatch) fli_dispatch_close(d->dispatch);
+    fli_http_free(s->http);
+    fli_dispatch_free(d->dispatch);
+    fl_server_free(d->server);
+    fli_roster_free(d->roster);
+    fli_trust_free(s->trust);
+    fli_tls_free(&s->tls);
+    fli_lock_leave(s->lock);
+    fli_outline_free(&d->outline);
+    pthread_mutex_destroy(&d->lock);
+    fli_free(s->folder);
+    fli_free(s);
+}
+
+uint16_t fli_serve_port(const fli_serve *s) { return fli_http_port(s->http); }
+unsigned fli_serve_room(const fli_serve *s) { return fli_http_room(s->http); }
+
+/* ---- the run -------------------------------------------------------------------------------------------------------- */
+
+int fli_serve_wait(fli_serve *s, double seconds) { return fli_dispatch_ended(s->desk.dispatch, seconds); }
+void fli_serve_drain(fli_serve *s) { fli_dispatch_drain(s->desk.dispatch); }
+fl_run *fli_serve_run(fli_serve *s) { return fl_server_run(s->desk.server); }
+
+fl_status fli_serve_ending(fli_serve *s, int *paused)
+{
+    char sentence[1024];
+    fl_status status = fli_dispatch_ending(s->desk.dispatch, sentence, sizeof sentence);
+    *paused = fli_dispatch_phase(s->desk.dispatch) == FLI_NET_PAUSED;
+    fli_clear(s->ctx);
+    return status ? fli_fail(s->ctx, status, "%s", sentence) : FL_OK;
+}
+
+fl_status fli_serve_finish(fli_serve *s, double seconds)
+{
+    double until = fli_clock_now() + seconds;
+    struct timespec moment = {0, 50 * 1000 * 1000};
+    while (fli_clock_now() < until && fli_dispatch_untold(s->desk.dispatch)) nanosleep(&moment, NULL);
+    return s->folder ? fli_remove_folder(s->ctx, s->folder) : FL_OK;
+}
