@@ -42,37 +42,38 @@ static fl_status put_options(const request *req, fl_config *cfg)
     return s;
 }
 
-/* The result, where the run has come to its end; what it is worth to go on from otherwise. */
-static int conclude(fl_ctx *ctx, fli_serve *s, const request *req)
+/* The result of a run that has come to its end. *over: nothing is left to do, and clients may go. */
+static int conclude(fl_ctx *ctx, fli_serve *s, const request *req, int *over)
 {
     int paused;
     fl_status status = fli_serve_ending(s, &paused);
-    if (status) say_error(ctx);
-    if (paused) say("the run stands still; the same command goes on with it");
-    if (status || paused) return status ? settings_exit(status) : CLI_INTERRUPTED;
     fl_run *run = fli_serve_run(s);
-    status = run ? fl_run_save(run) : FL_OK;
+    int interrupted = paused && !status;
+    if (!status && !paused && run) status = fl_run_save(run);
+    if (!status && !paused && run && !req->quiet) say("results are in %s", fl_run_output(run));
     if (status) say_error(ctx);
-    if (!status && run && !req->quiet) say("results are in %s", fl_run_output(run));
-    return settings_exit(status);
+    if (status == FL_EIO && !paused) paused = 1; /* the result could not be written, and is made again */
+    if (paused) say("the run stands still; the same command goes on with it");
+    *over = !paused;
+    return interrupted ? CLI_INTERRUPTED : settings_exit(status);
 }
 
 static int serve(fl_ctx *ctx, fl_config *cfg, const request *req)
 {
     fli_serve *s;
-    if (fli_serve_new(ctx, cfg, &req->serve, &s)) {
-        say_error(ctx);
-        return CLI_FAILED;
-    }
+    int over, draining = 0;
+    fl_status status = fli_serve_new(ctx, cfg, &req->serve, &s);
+    if (status) return say_error(ctx), settings_exit(status);
     fli_net_say(&req->serve.log, "serving", "port=%u room=%u", (unsigned)fli_serve_port(s), fli_serve_room(s));
-    for (int draining = 0; !fli_serve_wait(s, 0.2);)
+    while (!fli_serve_wait(s, 0.2))
         if (interrupt_seen() && !draining) {
             draining = 1;
+            fli_net_say(&req->serve.log, "draining", "");
             fli_serve_drain(s);
         }
-    int code = conclude(ctx, s, req);
-    fli_net_say(&req->serve.log, "over", "code=%d", code);
-    if (!code && fli_serve_finish(s, GRACE)) say_error(ctx);
+    int code = conclude(ctx, s, req, &over);
+    fli_net_say(&req->serve.log, over ? "over" : "paused", "code=%d", code);
+    if (over && fli_serve_finish(s, GRACE)) say_error(ctx);
     fli_serve_free(s);
     return code;
 }

@@ -41,7 +41,7 @@ struct fli_dispatch {
 
 const char *fli_net_phase_name(fli_net_phase phase)
 {
-    static const char *const names[] = {"joining", "running", "draining", "draining", "over"};
+    static const char *const names[] = {"joining", "running", "draining", "running", "draining", "over"};
     return names[phase];
 }
 
@@ -95,9 +95,11 @@ static void wake_until(fli_dispatch *d, double now)
     while (n) wake(d, d->woken[--n]);
 }
 
+static int has_terms(fli_net_phase phase) { return phase != FLI_NET_JOINING && phase != FLI_NET_PAUSED; }
+
 static int has_news(const fli_dispatch *d, const slot *s, int terms)
 {
-    return d->closed || d->phase >= FLI_NET_PAUSED || (terms ? d->phase != FLI_NET_JOINING : s->ask != NULL);
+    return d->closed || d->phase == FLI_NET_OVER || (terms ? has_terms(d->phase) : s->ask != NULL);
 }
 
 int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double seconds, void *who)
@@ -145,7 +147,7 @@ static void post(fli_dispatch *d, uint32_t client, fli_parcel *p)
 fli_parcel *fli_dispatch_ask(fli_dispatch *d, uint32_t client)
 {
     pthread_mutex_lock(&d->lock);
-    fli_parcel *p = d->phase < FLI_NET_PAUSED ? d->slots[client].ask : NULL;
+    fli_parcel *p = d->slots[client].ask;
     if (p) atomic_fetch_add(&p->users, 1);
     pthread_mutex_unlock(&d->lock);
     if (p) atomic_fetch_add(&d->spec.counters->deliveries, 1);
@@ -318,11 +320,11 @@ static void end(fli_dispatch *d, fl_status status, const char *sentence, int pau
 {
     pthread_mutex_lock(&d->lock);
     d->status = status;
-    d->phase = paused ? FLI_NET_PAUSED : FLI_NET_OVER;
+    d->phase = paused ? FLI_NET_PAUSED : FLI_NET_SAVING;
     fli_snprintf(d->sentence, sizeof d->sentence, "%s", sentence);
+    for (size_t i = 0; i < d->spec.clients; i++) fli_parcel_release(take_ask(&d->slots[i]));
     pthread_cond_broadcast(&d->moved);
     pthread_mutex_unlock(&d->lock);
-    wake_until(d, INFINITY);
 }
 
 static void begin(fli_dispatch *d)
@@ -399,7 +401,7 @@ static void *go(void *dispatch)
     for (double looked = 0;;) {
         pthread_mutex_lock(&d->lock);
         int joining = d->phase == FLI_NET_JOINING;
-        if (!d->closed && (joining ? !d->wanted && !d->stopping : d->phase >= FLI_NET_PAUSED)) rest(d, TICK);
+        if (!d->closed && (joining ? !d->wanted && !d->stopping : d->phase >= FLI_NET_SAVING)) rest(d, TICK);
         int closed = d->closed, stopping = d->stopping, wanted = d->wanted;
         fli_net_phase phase = d->phase;
         pthread_mutex_unlock(&d->lock);
@@ -410,7 +412,7 @@ static void *go(void *dispatch)
             begin(d);
         else if (phase == FLI_NET_RUNNING || phase == FLI_NET_DRAINING)
             carry_next(d);
-        if (fli_clock_now() - looked < TICK) continue;
+        if (phase != FLI_NET_OVER && fli_clock_now() - looked < TICK) continue;
         look(d);
         looked = fli_clock_now();
     }
@@ -432,6 +434,15 @@ void fli_dispatch_drain(fli_dispatch *d)
     pthread_cond_broadcast(&d->moved);
     pthread_mutex_unlock(&d->lock);
     fl_server_stop(d->spec.server);
+}
+
+void fli_dispatch_finish(fli_dispatch *d)
+{
+    pthread_mutex_lock(&d->lock);
+    d->phase = FLI_NET_OVER;
+    for (size_t i = 0; i < d->spec.clients; i++) d->slots[i].until = 0; /* the thread wakes them */
+    pthread_cond_broadcast(&d->moved);
+    pthread_mutex_unlock(&d->lock);
 }
 
 /* ---- how it stands --------------------------------------------------------------------------------------------- */
@@ -456,8 +467,8 @@ fl_status fli_dispatch_ending(fli_dispatch *d, char *sentence, size_t n)
 int fli_dispatch_ended(fli_dispatch *d, double seconds)
 {
     pthread_mutex_lock(&d->lock);
-    if (d->phase < FLI_NET_PAUSED) rest(d, seconds);
-    int ended = d->phase >= FLI_NET_PAUSED;
+    if (d->phase < FLI_NET_SAVING) rest(d, seconds);
+    int ended = d->phase >= FLI_NET_SAVING;
     pthread_mutex_unlock(&d->lock);
     return ended;
 }
@@ -466,7 +477,7 @@ size_t fli_dispatch_untold(fli_dispatch *d)
 {
     size_t n = 0;
     pthread_mutex_lock(&d->lock);
-    for (size_t i = 0; i < d->spec.clients; i++) n += d->slots[i].heard > 0 && !d->slots[i].told;
+    for (size_t i = 0; i < d->spec.clients; i++) n += !d->slots[i].told;
     pthread_mutex_unlock(&d->lock);
     return n;
 }

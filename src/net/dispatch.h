@@ -39,13 +39,16 @@ void fli_dispatch_begin(fli_dispatch *d);
 /* The round under way is the last one. */
 void fli_dispatch_drain(fli_dispatch *d);
 
+/* The run has ended and its result is safe: clients are told that it is over. */
+void fli_dispatch_finish(fli_dispatch *d);
+
 fli_net_phase fli_dispatch_phase(fli_dispatch *d);
-/* How it ended, once it is paused or over: FL_OK, or what failed, and a sentence. */
+/* How it ended, once it has: FL_OK, or what failed, and a sentence. */
 fl_status fli_dispatch_ending(fli_dispatch *d, char *sentence, size_t n);
 /* Waits until it has ended, at most this long; 0: it has not. */
 int fli_dispatch_ended(fli_dispatch *d, double seconds);
 void fli_dispatch_client(fli_dispatch *d, uint32_t client, fli_net_client *out);
-/* A client knows that the run is over; and how many that were heard do not. */
+/* A client knows that the run is over; and how many do not. */
 void fli_dispatch_told(fli_dispatch *d, uint32_t client);
 size_t fli_dispatch_untold(fli_dispatch *d);
 

@@ -126,7 +126,7 @@ static fli_reply turn_away(const request *r, fli_reply reply)
 static fli_reply identify(request *r)
 {
     const fli_http_spec *o = &r->http->spec;
-    char sentence[SENTENCE];
+    char sentence[SENTENCE], word[300];
     const char *wrong = NULL, *said = header_of(r, FLI_NET_NAME);
     if (o->tls) {
         const union MHD_ConnectionInfo *i = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
@@ -139,7 +139,7 @@ static fli_reply identify(request *r)
     }
     if (!wrong) return (fli_reply){0};
     atomic_fetch_add(&o->counters->unauthorized, 1);
-    fli_net_note(o->log, "unauthorized", "reason=%s", fli_net_quote(wrong, sentence, 256));
+    fli_net_say(o->log, "unauthorized", "reason=%s", fli_net_quote(wrong, word, sizeof word));
     return fli_reply_error(MHD_HTTP_FORBIDDEN, "%s", wrong);
 }
 

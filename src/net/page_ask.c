@@ -20,16 +20,36 @@ static fli_reply none_yet(fli_desk *d, fli_request *r, int terms)
     return (fli_reply){0};
 }
 
-/* The run is over for good. */
+/* That the run is over for good, until it is sent. */
+typedef struct {
+    fli_dispatch *dispatch;
+    uint32_t client;
+    char text[512];
+} farewell;
+
+static void told(void *owner)
+{
+    farewell *f = owner;
+    fli_dispatch_told(f->dispatch, f->client);
+    free(f);
+}
+
 static fli_reply gone(fli_desk *d, fli_request *r)
 {
-    char sentence[400], word[402], *text = malloc(500);
+    char sentence[400], word[402];
+    farewell *f = malloc(sizeof *f);
+    if (!f) return fli_reply_text(0, NULL, NULL);
     fl_status s = fli_dispatch_ending(d->dispatch, sentence, sizeof sentence);
-    if (text)
-        fli_snprintf(text, 500, "{\"state\": \"over\", \"ok\": %s, \"reason\": %s}\n", s ? "false" : "true",
-                     fli_net_quote(sentence, word, sizeof word));
-    fli_dispatch_told(d->dispatch, r->client);
-    return fli_reply_text(MHD_HTTP_GONE, "application/json", text);
+    f->dispatch = d->dispatch;
+    f->client = r->client;
+    int n = fli_snprintf(f->text, sizeof f->text, "{\"state\": \"over\", \"ok\": %s, \"reason\": %s}\n",
+                         s ? "false" : "true", fli_net_quote(sentence, word, sizeof word));
+    return (fli_reply){.code = MHD_HTTP_GONE,
+                       .type = "application/json",
+                       .body = f->text,
+                       .n = (size_t)n,
+                       .release = told,
+                       .owner = f};
 }
 
 static void free_bytes(void *bytes)
@@ -59,8 +79,7 @@ fli_reply fli_page_terms(void *arg, fli_request *r)
     fli_desk *d = arg;
     fli_net_phase phase = fli_dispatch_phase(d->dispatch);
     if (phase == FLI_NET_OVER) return gone(d, r);
-    if (phase == FLI_NET_PAUSED) return (fli_reply){.code = MHD_HTTP_NO_CONTENT};
-    return phase == FLI_NET_JOINING ? none_yet(d, r, 1) : send_terms(d, r);
+    return phase == FLI_NET_JOINING || phase == FLI_NET_PAUSED ? none_yet(d, r, 1) : send_terms(d, r);
 }
 
 static void release(void *parcel) { fli_parcel_release(parcel); }

@@ -226,7 +226,7 @@ static fl_status open_file(fli_roster *r)
     if (fli_path_kind(r->path)) s = read_lines(r);
     if (!s && !r->length) {
         int n = fli_snprintf(head, sizeof head, "{\"roster\": %d, \"clients\": %zu}\n", VERSION, r->clients);
-        s = fli_file_replace(r->ctx, r->path, head, (size_t)n);
+        s = fli_file_private(r->ctx, r->path, head, (size_t)n);
         r->length = (uint64_t)n;
     }
     if (s) return s;

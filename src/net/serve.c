@@ -97,7 +97,7 @@ static fl_status open_folder(fli_serve *s)
     if (!(s->folder = fli_strf(s->ctx, "%.*s.server", (int)fli_path_length(d->outline.output), d->outline.output)))
         return FL_ENOMEM;
     fl_status status = fli_lock_take(s->ctx, s->folder, &s->lock);
-    return status ? status : fli_make_folders(s->ctx, s->folder);
+    return status ? status : fli_make_private_folder(s->ctx, s->folder);
 }
 
 static fl_status open_roster(fli_serve *s, const char *list)
@@ -231,6 +231,7 @@ fl_status fli_serve_ending(fli_serve *s, int *paused)
 fl_status fli_serve_finish(fli_serve *s, double seconds)
 {
     double until = fli_clock_now() + seconds;
+    fli_dispatch_finish(s->desk.dispatch);
     struct timespec moment = {0, 50 * 1000 * 1000};
     while (fli_clock_now() < until && fli_dispatch_untold(s->desk.dispatch)) nanosleep(&moment, NULL);
     return s->folder ? fli_remove_folder(s->ctx, s->folder) : FL_OK;

@@ -37,7 +37,7 @@ void fli_serve_drain(fli_serve *s);
 fl_status fli_serve_ending(fli_serve *s, int *paused);
 /* The run, to be saved; NULL: there is none, or an earlier server has saved it. */
 fl_run *fli_serve_run(fli_serve *s);
-/* After the result was saved: nothing of this federation is needed any more, and clients are told so. Waits until all
+/* After the result was saved, or where there is none: nothing of this federation is needed any more, and clients are told so. Waits until all
  * have heard it, at most this long. */
 fl_status fli_serve_finish(fli_serve *s, double seconds);
 

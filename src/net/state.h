@@ -32,6 +32,7 @@ typedef enum {
     FLI_NET_JOINING, /* somebody is missing */
     FLI_NET_RUNNING,
     FLI_NET_DRAINING, /* the round under way is the last one for now */
+    FLI_NET_SAVING,   /* the run has ended, and its result is not safe yet: clients are not told */
     FLI_NET_PAUSED,   /* the run stands still, and goes on when the server starts again */
     FLI_NET_OVER      /* for good */
 } fli_net_phase;

@@ -11,13 +11,13 @@ static void whole_run(void **state)
     m[1].twice = 1;
     members_start(m, 0);
     same_as_simulated(&t);
+    assert_ok(t.f->ctx, fli_serve_finish(t.serve, 10));
     for (size_t i = 0; i < CLIENTS; i++) pthread_join(m[i].thread, NULL);
     for (size_t i = 0; i < CLIENTS; i++) {
         assert_int_equal(m[i].last, 410);
         assert_non_null(strstr(m[i].call.body, "\"ok\": true"));
         member_fini(&m[i]);
     }
-    assert_ok(t.f->ctx, fli_serve_finish(t.serve, 10));
     serve_down(&t);
 }
 
