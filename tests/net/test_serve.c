@@ -1,6 +1,56 @@
 /* A federation served over HTTP gives the simulation's bits, whatever else knocks at its door. */
 #include "net/federation.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- raw connections -------------------------------------------------------------------------------------------- */
+
+static int dial(const federation *t)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(fli_serve_port(t->serve))};
+    struct timeval patience = {20, 0};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_true(fd >= 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+/* Sends bytes and reads until the other side closes or an answer's head is there; its code, 0: none. */
+static int raw(const federation *t, const char *bytes, size_t n)
+{
+    char answer[4096];
+    size_t got = 0;
+    int code = 0, fd = dial(t);
+    (void)!send(fd, bytes, n, MSG_NOSIGNAL);
+    for (ssize_t k; got < sizeof answer - 1 && (k = recv(fd, answer + got, sizeof answer - 1 - got, 0)) > 0;) {
+        got += (size_t)k;
+        answer[got] = 0;
+        if (strstr(answer, "\r\n\r\n")) break;
+    }
+    close(fd);
+    if (got > 12 && !strncmp(answer, "HTTP/1.1 ", 9)) code = atoi(answer + 9);
+    return code;
+}
+
+static int raw_text(const federation *t, const char *text) { return raw(t, text, strlen(text)); }
+
+#define HEAD "Host: localhost\r\nFedloom-Protocol: 1 1\r\nFedloom-Client: client-0\r\n"
+
+/* ---- what should work --------------------------------------------------------------------------------------------- */
+
+static void end_well(federation *t, member *m, size_t from)
+{
+    same_as_simulated(t);
+    assert_ok(t->f->ctx, fli_serve_finish(t->serve, 10));
+    members_end(m, from);
+    serve_down(t);
+}
+
 static void whole_run(void **state)
 {
     federation t;
@@ -12,8 +62,8 @@ static void whole_run(void **state)
     members_start(m, 0);
     same_as_simulated(&t);
     assert_ok(t.f->ctx, fli_serve_finish(t.serve, 10));
-    for (size_t i = 0; i < CLIENTS; i++) pthread_join(m[i].thread, NULL);
     for (size_t i = 0; i < CLIENTS; i++) {
+        pthread_join(m[i].thread, NULL);
         assert_int_equal(m[i].last, 410);
         assert_non_null(strstr(m[i].call.body, "\"ok\": true"));
         member_fini(&m[i]);
@@ -21,9 +71,363 @@ static void whole_run(void **state)
     serve_down(&t);
 }
 
+/* Phases, everybody, two precisions: the messages differ. */
+static void other_methods(void **state)
+{
+    static const char *const settings[] = {"algorithm=fedlin;participation=everyone;precision=f64",
+                                           "algorithm={kind: fedbuff, buffer: 2};participation=everyone;rounds=6;"
+                                           "system={kind: lognormal, step_seconds: 1}"};
+    for (size_t k = 0; k < 2; k++) {
+        federation t;
+        member m[CLIENTS];
+        federation_init(&t, *state, settings[k]);
+        serve_up(&t, settings[k], (fli_serve_options){0});
+        members_join(&t, m);
+        members_start(m, 0);
+        end_well(&t, m, 0);
+    }
+}
+
+/* A server that starts again knows who has joined, and begins without waiting for anybody. */
+static void restart_before_begin(void **state)
+{
+    federation t;
+    member m[CLIENTS];
+    char settings[200];
+    fixture *f = *state;
+    federation_init(&t, f, "");
+    snprintf(settings, sizeof settings, "output=%s/out", f->folder);
+    serve_up(&t, settings, (fli_serve_options){0});
+    for (uint32_t i = 0; i < CLIENTS - 1; i++) {
+        member_init(&m[i], &t, i);
+        member_join(&m[i]);
+    }
+    serve_down(&t);
+    serve_up(&t, settings, (fli_serve_options){0});
+    member_init(&m[CLIENTS - 1], &t, CLIENTS - 1);
+    member_join(&m[CLIENTS - 1]);
+    member_join(&m[2]); /* again: nothing happens */
+    serve_down(&t);
+    serve_up(&t, settings, (fli_serve_options){0});
+    members_start(m, 0);
+    end_well(&t, m, 0);
+}
+
+static void listed_names(void **state)
+{
+    federation t;
+    member m[CLIENTS];
+    char list[200];
+    fixture *f = *state;
+    federation_init(&t, f, "");
+    snprintf(list, sizeof list, "%s", fixture_write(f, "names", "client-0\nclient-1\nclient-2\nclient-3\nclient-4\n"));
+    serve_up(&t, "", (fli_serve_options){.roster = list});
+    for (uint32_t i = CLIENTS; i-- > 0;) { /* whatever the order of joining */
+        member_init(&m[i], &t, i);
+        member_join(&m[i]);
+    }
+    members_start(m, 0);
+    end_well(&t, m, 0);
+}
+
+static void one_waits_for_another(void **state)
+{
+    federation t;
+    member m[CLIENTS];
+    caller second;
+    federation_init(&t, *state, "");
+    serve_up(&t, "", (fli_serve_options){0});
+    for (uint32_t i = 0; i < CLIENTS; i++) member_init(&m[i], &t, i);
+    for (uint32_t i = 0; i < CLIENTS - 1; i++) member_join(&m[i]);
+    assert_int_equal(call(&m[0].call, FLI_NET_ASK, NULL, 0), 204);
+    assert_int_equal(call(&m[0].call, FLI_NET_TERMS "?wait=0", NULL, 0), 204);
+    assert_int_equal(call(&m[0].call, FLI_NET_ASK "?wait=1", NULL, 0), 204);
+    for (size_t i = 0; i < CLIENTS - 1; i++) assert_int_equal(pthread_create(&m[i].thread, NULL, member_go, &m[i]), 0);
+    caller_init(&second, t.base, "client-0");
+    assert_int_equal(call(&second, FLI_NET_ASK "?wait=1", NULL, 0), 204);
+    caller_fini(&second);
+    member_join(&m[CLIENTS - 1]);
+    members_start(m, CLIENTS - 1);
+    end_well(&t, m, 0);
+}
+
+/* ---- what should not ----------------------------------------------------------------------------------------------- */
+
+static void versions(void **state)
+{
+    federation t;
+    caller c;
+    federation_init(&t, *state, "");
+    serve_up(&t, "", (fli_serve_options){0});
+    caller_init(&c, t.base, "client-0");
+    assert_int_equal(call(&c, FLI_NET_FEDERATION, NULL, 0), 200);
+    assert_non_null(strstr(c.body, "\"shape\":[6]"));
+    assert_non_null(strstr(c.body, "\"method\":\"scaffold\""));
+    assert_non_null(strstr(c.body, "\"you\":{\"name\":\"client-0\",\"client\":null}"));
+    c.version = "2 1";
+    assert_int_equal(call(&c, FLI_NET_FEDERATION, NULL, 0), 200);
+    c.version = "7 6";
+    assert_int_equal(call(&c, FLI_NET_FEDERATION, NULL, 0), 426);
+    assert_non_null(strstr(c.body, "protocol 7 (6 at least), this one 1 (1 at least)"));
+    c.version = "one";
+    assert_int_equal(call(&c, FLI_NET_ASK, NULL, 0), 426);
+    assert_int_equal(call(&c, FLI_NET_STATUS, NULL, 0), 200);
+    caller_fini(&c);
+    serve_down(&t);
+}
+
+static void bad_requests(void **state)
+{
+    federation t;
+    caller c;
+    federation_init(&t, *state, "");
+    serve_up(&t, "", (fli_serve_options){0});
+    caller_init(&c, t.base, "client-0");
+    assert_int_equal(call(&c, "/v1/nothing", NULL, 0), 404);
+    assert_int_equal(call(&c, FLI_NET_JOIN, NULL, 0), 405);
+    assert_int_equal(call(&c, FLI_NET_FEDERATION, "x", 1), 405);
+    assert_int_equal(call(&c, FLI_NET_ASK, NULL, 0), 409);
+    assert_non_null(strstr(c.body, "\"join\": true"));
+    assert_int_equal(call(&c, FLI_NET_JOIN, "this is no card", 15), 400);
+    c.name = "../secret";
+    assert_int_equal(call(&c, FLI_NET_FEDERATION, NULL, 0), 403);
+    caller_fini(&c);
+    assert_int_equal(raw_text(&t, "GET /v1/federation HTTP/1.1\r\nHost: localhost\r\nFedloom-Protocol: 1 1\r\n\r\n"),
+                     403);
+    assert_int_equal(raw_text(&t, "GET /v1/federation HTTP/1.1\r\nHost: evil.example\r\nFedloom-Protocol: 1 1\r\n"
+                                  "Fedloom-Client: a\r\n\r\n"),
+                     403);
+    assert_int_equal(raw_text(&t, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"), 200);
+    assert_int_equal(raw_text(&t, "POST /v1/join HTTP/1.1\r\n" HEAD "Content-Length: 70000\r\n\r\n"), 413);
+    assert_int_equal(raw_text(&t, "POST /v1/join HTTP/1.1\r\n" HEAD "Content-Length: 18446744073709551615\r\n\r\n"),
+                     413);
+    assert_int_equal(
+        raw_text(&t, "POST /v1/join HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"), 411);
+    assert_int_equal(raw_text(&t, "POST /v1/join HTTP/1.1\r\n" HEAD "\r\n"), 411);
+    assert_int_equal(raw_text(&t, "GET /v1/federation HTTP/1.1\r\n" HEAD "Content-Length: 5\r\n\r\nhello"), 413);
+    int code = raw_text(&t, "POST /v1/join HTTP/1.1\r\n" HEAD "Content-Length: -5\r\n\r\n");
+    assert_true(code == 413 || code == 400 || code == 0);
+    serve_down(&t);
+}
+
+/* Bytes that mean nothing, and long ones, must not do harm; the server still answers afterwards. */
+static void garbage(void **state)
+{
+    federation t;
+    fli_rng r;
+    char *bytes = malloc(100000);
+    federation_init(&t, *state, "");
+    serve_up(&t, "", (fli_serve_options){0});
+    fli_rng_init(&r, 5, FLI_RNG_TEST, 0, 0);
+    for (int k = 0; k < 40; k++) {
+        size_t n = 1 + (size_t)(fli_rng_uniform(&r) * (k < 30 ? 300 : 99999));
+        for (size_t i = 0; i < n; i++) bytes[i] = (char)(fli_rng_uniform(&r) * 256);
+        memcpy(bytes + n - (n > 4 ? 4 : n), "\r\n\r\n", n > 4 ? 4 : n);
+        if (k % 3 == 0 && n > 40) memcpy(bytes, "POST /v1/join HTTP/1.1\r\nContent-Length: ", 40);
+        int fd = dial(&t);
+        (void)!send(fd, bytes, n, MSG_NOSIGNAL);
+        close(fd);
+    }
+    memset(bytes, 'a', 100000);
+    memcpy(bytes, "GET /", 5);
+    (void)raw(&t, bytes, 100000);
+    assert_int_equal(raw_text(&t, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"), 200);
+    free(bytes);
+    serve_down(&t);
+}
+
+static void who_cannot_join(void **state)
+{
+    federation t;
+    member m[CLIENTS], odd;
+    fl_bytes card;
+    federation_init(&t, *state, "");
+    serve_up(&t, "", (fli_serve_options){0});
+    member_init(&odd, &t, 0);
+    fl_config *cfg = fl_config_new(odd.ctx);
+    fl_samples wide = samples_of(&t, 0, 1);
+    wide.dim = DIM / 2;
+    fl_client *client;
+    assert_ok(odd.ctx, fl_config_data(cfg, &wide, NULL, NULL));
+    assert_ok(odd.ctx, fl_client_new(cfg, &client));
+    assert_ok(odd.ctx, fl_client_card(client, 0, &card));
+    snprintf(odd.name, sizeof odd.name, "odd");
+    assert_int_equal(call(&odd.call, FLI_NET_JOIN, card.data, card.n), 409);
+    fl_bytes_free(&card);
+    fl_client_free(client);
+    fl_config_free(cfg);
+    members_join(&t, m); /* who was turned away has no number: these get theirs */
+    assert_ok(odd.ctx, fl_client_card(odd.client, 0, &card));
+    assert_int_equal(call(&odd.call, FLI_NET_JOIN, card.data, card.n), 409);
+    assert_non_null(strstr(odd.call.body, "all 5 places"));
+    fl_bytes_free(&card);
+    assert_ok(odd.ctx, fl_client_card(odd.client, 1, &card));
+    snprintf(odd.name, sizeof odd.name, "client-0");
+    assert_int_equal(call(&odd.call, FLI_NET_JOIN, card.data, card.n), 409);
+    assert_non_null(strstr(odd.call.body, "another card"));
+    fl_bytes_free(&card);
+    member_fini(&odd);
+    members_start(m, 0);
+    end_well(&t, m, 0);
+}
+
+/* An answer that was tampered with, cut, belongs to another client or an old round: refused, and nothing changes. */
+static void bad_answers(void **state)
+{
+    static const char everyone[] = "participation=everyone";
+    federation t;
+    member m[CLIENTS];
+    fl_bytes answer;
+    federation_init(&t, *state, everyone);
+    serve_up(&t, everyone, (fli_serve_options){0});
+    members_join(&t, m);
+    members_start(m, 1);
+    member_accept(&m[0]);
+    caller *c = &m[0].call;
+    while (call(c, FLI_NET_ASK "?wait=20", NULL, 0) != 200) continue;
+    char *ask = malloc(c->n);
+    size_t n = c->n;
+    memcpy(ask, c->body, n);
+    assert_int_equal(call(c, FLI_NET_ASK "?wait=20", NULL, 0), 200);
+    assert_int_equal(c->n, n);
+    assert_memory_equal(c->body, ask, n); /* delivered again until it is answered */
+    free(ask);
+    member_work(&m[0], &answer);
+    unsigned char *longer = calloc(answer.n + 1, 1);
+    memcpy(longer, answer.data, answer.n);
+    assert_int_equal(call(c, FLI_NET_ANSWER, answer.data, answer.n - 1), 400);
+    assert_int_equal(call(c, FLI_NET_ANSWER, answer.data, 10), 400);
+    assert_int_equal(call(c, FLI_NET_ANSWER, "", 0), 400);
+    assert_int_equal(call(c, FLI_NET_ANSWER, longer, answer.n + 1), 400);
+    longer[answer.n / 2] ^= 4;
+    assert_int_equal(call(c, FLI_NET_ANSWER, longer, answer.n), 400);
+    c->name = "client-1";
+    assert_int_equal(call(c, FLI_NET_ANSWER, answer.data, answer.n), 409);
+    c->name = m[0].name;
+    assert_int_equal(call(c, FLI_NET_ALIVE, "{\"number\": 0}", 13), 200);
+    assert_string_equal(c->body, "{\"wanted\": true}\n");
+    assert_int_equal(call(c, FLI_NET_ALIVE, "{\"number\": 999999}", 18), 200);
+    assert_string_equal(c->body, "{\"wanted\": false}\n");
+    assert_int_equal(call(c, FLI_NET_REFUSE, "{\"number\": 999999, \"reason\": \"x\"}", 33), 409);
+    assert_int_equal(call(c, FLI_NET_REFUSE, "[[[[", 4), 400);
+    assert_int_equal(raw_text(&t, "POST /v1/answer HTTP/1.1\r\n" HEAD "Content-Length: 99999999999\r\n\r\n"), 413);
+    assert_int_equal(call(c, FLI_NET_ANSWER, answer.data, answer.n), 200);
+    assert_int_equal(call(c, FLI_NET_ANSWER, answer.data, answer.n), 200);
+    while (call(c, FLI_NET_ASK "?wait=20", NULL, 0) != 200) continue;
+    fl_bytes second;
+    member_work(&m[0], &second);
+    assert_int_equal(call(c, FLI_NET_ANSWER, second.data, second.n), 200);
+    assert_int_equal(call(c, FLI_NET_ANSWER, answer.data, answer.n), 409); /* of an old ask */
+    fl_bytes_free(&answer);
+    fl_bytes_free(&second);
+    free(longer);
+    assert_int_equal(pthread_create(&m[0].thread, NULL, member_go, &m[0]), 0);
+    end_well(&t, m, 0);
+}
+
+/* Hundreds of connections that say nothing, half a request, or half a body; some go away in the middle of it. */
+static void crowd(void **state)
+{
+    enum { SILENT = 300 };
+    static const char half[] = "GET /v1/ask?wait=9 HTTP/1.1\r\nHost: loc";
+    static const char body[] = "POST /v1/join HTTP/1.1\r\nHost: localhost\r\nFedloom-Protocol: 1 1\r\n"
+                               "Fedloom-Client: mallory\r\nContent-Length: 500\r\n\r\nabc";
+    static const char poll[] = "GET /v1/ask?wait=60 HTTP/1.1\r\n" HEAD "\r\n";
+    federation t;
+    member m[CLIENTS];
+    int fd[SILENT];
+    federation_init(&t, *state, "");
+    serve_up(&t, "", (fli_serve_options){0});
+    for (size_t i = 0; i < SILENT; i++) {
+        const char *text = i % 4 == 1 ? half : i % 4 == 2 ? body : i % 4 == 3 ? poll : "";
+        fd[i] = dial(&t);
+        (void)!send(fd[i], text, strlen(text), MSG_NOSIGNAL);
+        if (i % 5 == 0) close(fd[i]), fd[i] = -1;
+    }
+    members_join(&t, m);
+    for (size_t i = 0; i < SILENT; i += 3)
+        if (fd[i] >= 0) (void)!send(fd[i], body, strlen(body), MSG_NOSIGNAL);
+    members_start(m, 0);
+    same_as_simulated(&t);
+    assert_ok(t.f->ctx, fli_serve_finish(t.serve, 10));
+    members_end(m, 0);
+    serve_down(&t); /* with most of them still open */
+    for (size_t i = 0; i < SILENT; i++)
+        if (fd[i] >= 0) close(fd[i]);
+}
+
+/* Bodies that together have no room are told to come again. */
+static void no_room(void **state)
+{
+    federation t;
+    member m[CLIENTS];
+    federation_init(&t, *state, "");
+    serve_up(&t, "", (fli_serve_options){.bodies = 3000});
+    int fd = dial(&t);
+    static const char most[] = "POST /v1/join HTTP/1.1\r\n" HEAD "Content-Length: 2990\r\n\r\n";
+    assert_int_equal(send(fd, most, strlen(most), MSG_NOSIGNAL), strlen(most));
+    member_init(&m[0], &t, 0);
+    fl_bytes card;
+    assert_ok(m[0].ctx, fl_client_card(m[0].client, 0, &card));
+    long code = 0;
+    for (int i = 0; i < 2000 && code != 503; i++) code = call(&m[0].call, FLI_NET_JOIN, card.data, card.n);
+    assert_int_equal(code, 503);
+    close(fd);
+    for (int i = 0; i < 2000 && code != 200; i++) code = call(&m[0].call, FLI_NET_JOIN, card.data, card.n);
+    assert_int_equal(code, 200);
+    fl_bytes_free(&card);
+    member_fini(&m[0]);
+    serve_down(&t);
+}
+
+static void what_cannot_be_served(void **state)
+{
+    federation t;
+    fixture *f = *state;
+    fli_serve *s;
+    federation_init(&t, f, "");
+    fl_config *cfg = server_config(&t, "");
+    fli_serve_options o = {.listen = "127.0.0.1:0"};
+    assert_fails(f->ctx, fli_serve_new(f->ctx, cfg, &o, &s), FL_ECONFIG, "a server needs certificates");
+    o = (fli_serve_options){.listen = "0.0.0.0:0", .insecure = 1};
+    assert_fails(f->ctx, fli_serve_new(f->ctx, cfg, &o, &s), FL_ECONFIG, "plain HTTP is for addresses of this machine");
+    o = (fli_serve_options){.listen = ":0", .certs = "/nowhere", .insecure = 1};
+    assert_fails(f->ctx, fli_serve_new(f->ctx, cfg, &o, &s), FL_ECONFIG, "exclude each other");
+    o = (fli_serve_options){.listen = "127.0.0.1:http", .insecure = 1};
+    assert_fails(f->ctx, fli_serve_new(f->ctx, cfg, &o, &s), FL_ECONFIG, "no HOST:PORT");
+    fl_config_free(cfg);
+}
+
+static void drain_before_begin(void **state)
+{
+    federation t;
+    int paused;
+    federation_init(&t, *state, "");
+    serve_up(&t, "", (fli_serve_options){0});
+    fli_serve_drain(t.serve);
+    for (int i = 0; i < 100 && !fli_serve_wait(t.serve, 0.1); i++) continue;
+    assert_ok(t.f->ctx, fli_serve_ending(t.serve, &paused));
+    assert_true(paused);
+    assert_null(fli_serve_run(t.serve));
+    serve_down(&t);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(whole_run)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(whole_run),
+                                       FIXTURE_TEST(other_methods),
+                                       FIXTURE_TEST(restart_before_begin),
+                                       FIXTURE_TEST(listed_names),
+                                       FIXTURE_TEST(one_waits_for_another),
+                                       FIXTURE_TEST(versions),
+                                       FIXTURE_TEST(bad_requests),
+                                       FIXTURE_TEST(garbage),
+                                       FIXTURE_TEST(who_cannot_join),
+                                       FIXTURE_TEST(bad_answers),
+                                       FIXTURE_TEST(crowd),
+                                       FIXTURE_TEST(no_room),
+                                       FIXTURE_TEST(what_cannot_be_served),
+                                       FIXTURE_TEST(drain_before_begin)};
     curl_global_init(CURL_GLOBAL_DEFAULT);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     curl_global_cleanup();

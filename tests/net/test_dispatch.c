@@ -1,0 +1,270 @@
+/* Who is asked what, without any network: connections here are numbers that are marked when they are woken. */
+#include "net/federation.h"
+
+#include "base/clock.h"
+#include "net/dispatch.h"
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+typedef struct {
+    federation t;
+    fl_server *server;
+    fl_config *cfg;
+    fli_dispatch *dispatch;
+    fli_net_counters counters;
+    fli_net_log log;
+    fl_ctx *ctx[CLIENTS];
+    fl_client *client[CLIENTS];
+    atomic_int woken[CLIENTS];
+    char lines[4096]; /* of the log */
+    pthread_mutex_t lock;
+} desk;
+
+static void wake(void *arg, void *who)
+{
+    (void)arg;
+    atomic_fetch_add((atomic_int *)who, 1);
+}
+
+static void keep_line(void *arg, const char *line)
+{
+    desk *d = arg;
+    pthread_mutex_lock(&d->lock);
+    strncat(d->lines, line, sizeof d->lines - strlen(d->lines) - 1);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static int logged(desk *d, const char *part)
+{
+    pthread_mutex_lock(&d->lock);
+    int found = strstr(d->lines, part) != NULL;
+    pthread_mutex_unlock(&d->lock);
+    return found;
+}
+
+static const char *no_name(void *arg, uint32_t client)
+{
+    (void)arg, (void)client;
+    return "somebody";
+}
+
+static void up(desk *d, fixture *f, const char *settings, double silence)
+{
+    memset(d, 0, sizeof *d);
+    pthread_mutex_init(&d->lock, NULL);
+    federation_init(&d->t, f, settings);
+    d->cfg = server_config(&d->t, settings);
+    d->log = (fli_net_log){keep_line, d, 0};
+    assert_ok(f->ctx, fl_server_new(d->cfg, &d->server));
+    fli_dispatch_spec spec = {.server = d->server,
+                              .clients = CLIENTS,
+                              .silence = silence,
+                              .log = &d->log,
+                              .counters = &d->counters,
+                              .name = no_name,
+                              .wake = wake,
+                              .arg = d};
+    assert_ok(f->ctx, fli_dispatch_new(f->ctx, &spec, &d->dispatch));
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        fl_bytes card;
+        assert_non_null(d->ctx[i] = fl_ctx_new());
+        fl_config *cfg = fl_config_new(d->ctx[i]);
+        fl_samples mine = samples_of(&d->t, i, 1);
+        assert_ok(d->ctx[i], fl_config_data(cfg, &mine, NULL, NULL));
+        assert_ok(d->ctx[i], fl_client_new(cfg, &d->client[i]));
+        assert_ok(d->ctx[i], fl_client_card(d->client[i], 0, &card));
+        assert_ok(f->ctx, fl_server_join(d->server, i, card.data, card.n));
+        fl_bytes_free(&card);
+        fl_config_free(cfg);
+    }
+}
+
+static void down(desk *d)
+{
+    fli_dispatch_close(d->dispatch);
+    fli_dispatch_free(d->dispatch);
+    fl_server_free(d->server);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        fl_client_free(d->client[i]);
+        fl_ctx_free(d->ctx[i]);
+    }
+    fl_config_free(d->cfg);
+    pthread_mutex_destroy(&d->lock);
+}
+
+/* Waits for something that another thread does, a long while at most. */
+#define EVENTUALLY(what)                                                                                               \
+    do {                                                                                                               \
+        double until_ = fli_clock_now() + 30;                                                                          \
+        while (!(what) && fli_clock_now() < until_) usleep(1000);                                                      \
+        assert_true(what);                                                                                             \
+    } while (0)
+
+static void begin(desk *d)
+{
+    fli_dispatch_begin(d->dispatch);
+    EVENTUALLY(fli_dispatch_phase(d->dispatch) == FLI_NET_RUNNING);
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        fl_bytes terms;
+        assert_ok(d->t.f->ctx, fl_server_terms(d->server, i, &terms));
+        assert_ok(d->ctx[i], fl_client_accept(d->client[i], terms.data, terms.n));
+        fl_bytes_free(&terms);
+    }
+}
+
+static fli_parcel *ask_of(desk *d, uint32_t i)
+{
+    double until = fli_clock_now() + 30;
+    fli_parcel *p;
+    while (!(p = fli_dispatch_ask(d->dispatch, i)) && fli_clock_now() < until) usleep(1000);
+    assert_non_null(p);
+    return p;
+}
+
+/* Answers everything until the run has ended. */
+static void go_on(desk *d)
+{
+    char why[200];
+    for (double until = fli_clock_now() + 60; !fli_dispatch_ended(d->dispatch, 0) && fli_clock_now() < until;)
+        for (uint32_t i = 0; i < CLIENTS; i++) {
+            fl_bytes answer;
+            fli_parcel *p = fli_dispatch_ask(d->dispatch, i);
+            if (!p) continue;
+            fli_dispatch_heard(d->dispatch, i);
+            assert_ok(d->ctx[i], fl_client_work(d->client[i], p->packet.data, p->packet.n, &answer));
+            fl_status s = fli_dispatch_answer(d->dispatch, i, answer.data, answer.n, why, sizeof why);
+            if (s != FL_EMISMATCH) assert_int_equal(s, FL_OK);
+            fl_bytes_free(&answer);
+            fli_parcel_release(p);
+        }
+}
+
+static void waiting(void **state)
+{
+    desk d;
+    up(&d, *state, "participation=everyone", 60);
+    assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_JOINING);
+    assert_null(fli_dispatch_ask(d.dispatch, 0));
+    assert_true(fli_dispatch_wait(d.dispatch, 0, 0, 30, &d.woken[0]));
+    assert_true(fli_dispatch_wait(d.dispatch, 1, 1, 30, &d.woken[1]));
+    assert_true(fli_dispatch_wait(d.dispatch, 2, 0, 0.01, &d.woken[2]));
+    assert_int_equal(atomic_load(&d.counters.waiting), 3);
+    EVENTUALLY(atomic_load(&d.woken[2]) == 1); /* its time is over */
+    atomic_int second = 0;
+    assert_true(fli_dispatch_wait(d.dispatch, 0, 0, 30, &second));
+    assert_int_equal(atomic_load(&d.woken[0]), 1); /* another one waits in its place */
+    begin(&d);
+    EVENTUALLY(atomic_load(&d.woken[1]) == 1 && atomic_load(&second) == 1);
+    fli_parcel *p = ask_of(&d, 0), *again = ask_of(&d, 0);
+    assert_ptr_equal(p, again);
+    assert_false(fli_dispatch_wait(d.dispatch, 0, 0, 30, &second)); /* there is an ask */
+    assert_false(fli_dispatch_wait(d.dispatch, 0, 1, 30, &second)); /* there are terms */
+    assert_true(fli_dispatch_wanted(d.dispatch, 0, p->number));
+    assert_true(fli_dispatch_wanted(d.dispatch, 0, 0));
+    assert_false(fli_dispatch_wanted(d.dispatch, 0, p->number + 1000));
+    fli_parcel_release(again);
+    go_on(&d);
+    assert_true(p->packet.n > 0); /* who sends it still has it */
+    fli_parcel_release(p);
+    assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_SAVING);
+    atomic_store(&second, 0);
+    assert_true(fli_dispatch_wait(d.dispatch, 3, 0, 30, &second)); /* the result is not safe yet */
+    fli_dispatch_finish(d.dispatch);
+    EVENTUALLY(atomic_load(&second) == 1);
+    assert_int_equal(fli_dispatch_untold(d.dispatch), CLIENTS);
+    fli_dispatch_told(d.dispatch, 3);
+    assert_int_equal(fli_dispatch_untold(d.dispatch), CLIENTS - 1);
+    assert_int_equal(atomic_load(&d.counters.waiting), 0);
+    down(&d);
+}
+
+static void answers(void **state)
+{
+    desk d;
+    char why[200];
+    fl_bytes answer;
+    fli_net_client seen;
+    up(&d, *state, "participation=everyone", 60);
+    begin(&d);
+    fli_parcel *p = ask_of(&d, 2);
+    uint64_t number = p->number;
+    assert_ok(d.ctx[2], fl_client_work(d.client[2], p->packet.data, p->packet.n, &answer));
+    fli_parcel_release(p);
+    assert_int_equal(fli_dispatch_answer(d.dispatch, 3, answer.data, answer.n, why, sizeof why), FL_EMISMATCH);
+    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n - 1, why, sizeof why), FL_EFORMAT);
+    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, 5, why, sizeof why), FL_EFORMAT);
+    assert_true(fli_dispatch_wanted(d.dispatch, 2, number));
+    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n, why, sizeof why), FL_OK);
+    assert_int_equal(fli_dispatch_answer(d.dispatch, 2, answer.data, answer.n, why, sizeof why), FL_OK);
+    fli_dispatch_client(d.dispatch, 2, &seen);
+    assert_int_equal(seen.answers, 1);
+    assert_int_equal(atomic_load(&d.counters.repeated), 1);
+    assert_int_equal(atomic_load(&d.counters.malformed), 2);
+    assert_int_equal(atomic_load(&d.counters.late), 1);
+    assert_true(logged(&d, "event=malformed client=2 name=somebody reason="));
+    assert_int_equal(fli_dispatch_refuse(d.dispatch, 2, number, "late"), FL_EMISMATCH);
+    fl_bytes_free(&answer);
+    go_on(&d);
+    double got[2000];
+    assert_int_equal(fl_run_model(fl_server_run(d.server), got, 2000), d.t.parameters);
+    assert_memory_equal(got, d.t.want, d.t.parameters * sizeof *got);
+    down(&d);
+}
+
+/* A method that needs everyone cannot go on without one; a server that starts again can. */
+static void refusal_of_one_that_is_needed(void **state)
+{
+    desk d;
+    char why[300];
+    up(&d, *state, "algorithm=fedlin;participation=everyone", 60);
+    begin(&d);
+    fli_parcel *p = ask_of(&d, 1);
+    assert_int_equal(fli_dispatch_refuse(d.dispatch, 1, p->number, "too \"much\"\n for me"), FL_OK);
+    fli_parcel_release(p);
+    EVENTUALLY(fli_dispatch_phase(d.dispatch) == FLI_NET_PAUSED);
+    assert_int_equal(fli_dispatch_ending(d.dispatch, why, sizeof why), FL_EIO);
+    assert_non_null(strstr(why, "client 1: it refuses what it was asked: \"too 'much'? for me\""));
+    assert_true(logged(&d, "event=refused client=1 name=somebody number="));
+    down(&d);
+}
+
+static void draining(void **state)
+{
+    desk d;
+    up(&d, *state, "participation=everyone;rounds=1000", 60);
+    begin(&d);
+    fli_parcel_release(ask_of(&d, 0));
+    fli_dispatch_drain(d.dispatch);
+    assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_DRAINING);
+    go_on(&d); /* the round under way */
+    assert_true(fl_run_round(fl_server_run(d.server)) < 1000);
+    assert_int_equal(fl_run_stopped_by(fl_server_run(d.server)), FL_STOP_ASKED);
+    down(&d);
+}
+
+static void closed_while_all_wait(void **state)
+{
+    desk d;
+    up(&d, *state, "", 60);
+    for (uint32_t i = 0; i < CLIENTS; i++) assert_true(fli_dispatch_wait(d.dispatch, i, 0, 30, &d.woken[i]));
+    fli_dispatch_close(d.dispatch);
+    for (uint32_t i = 0; i < CLIENTS; i++) assert_int_equal(atomic_load(&d.woken[i]), 1);
+    assert_false(fli_dispatch_wait(d.dispatch, 0, 0, 30, &d.woken[0]));
+    fli_dispatch_free(d.dispatch);
+    fl_server_free(d.server);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        fl_client_free(d.client[i]);
+        fl_ctx_free(d.ctx[i]);
+    }
+    fl_config_free(d.cfg);
+    pthread_mutex_destroy(&d.lock);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(waiting), FIXTURE_TEST(answers),
+                                       FIXTURE_TEST(refusal_of_one_that_is_needed), FIXTURE_TEST(draining),
+                                       FIXTURE_TEST(closed_while_all_wait)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

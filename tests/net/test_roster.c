@@ -1,0 +1,193 @@
+/* Who is who, on the disk as well: after any end of the process, also one in the middle of a line. */
+#include "fixture.h"
+
+#include "net/roster.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
+static fli_roster *open_roster(fixture *f, size_t clients, const char *list)
+{
+    fli_roster *r;
+    char file[512];
+    snprintf(file, sizeof file, "%s", fixture_path(f, "roster"));
+    assert_ok(f->ctx, fli_roster_open(f->ctx, &(fli_roster_spec){clients, file, list}, &r));
+    return r;
+}
+
+static uint32_t enter(fixture *f, fli_roster *r, const char *name, const char *card)
+{
+    uint32_t client;
+    assert_ok(f->ctx, fli_roster_place(r, f->ctx, name, &client));
+    assert_ok(f->ctx, fli_roster_enter(r, f->ctx, client, card, strlen(card)));
+    return client;
+}
+
+static void numbers_and_cards(void **state)
+{
+    fixture *f = *state;
+    uint32_t client;
+    size_t n;
+    fli_roster *r = open_roster(f, 3, NULL);
+    assert_int_equal(fli_roster_find(r, "alice"), FLI_NOBODY);
+    assert_int_equal(enter(f, r, "alice", "card of alice"), 0);
+    assert_int_equal(enter(f, r, "bob", "card of bob"), 1);
+    assert_int_equal(enter(f, r, "alice", "card of alice"), 0);
+    assert_int_equal(fli_roster_kept(r), 2);
+    assert_ok(f->ctx, fli_roster_place(r, f->ctx, "carol", &client));
+    assert_int_equal(fli_roster_find(r, "carol"), FLI_NOBODY); /* not before it is entered */
+    assert_null(fli_roster_name(r, 2));
+    assert_fails(f->ctx, fli_roster_place(r, f->ctx, "dave", &client), FL_EMISMATCH, "all 3 places");
+    fli_roster_release(r, 2);
+    assert_int_equal(enter(f, r, "dave", "card of dave"), 2);
+    fli_roster_release(r, 2); /* not any more */
+    assert_string_equal(fli_roster_name(r, 2), "dave");
+    fli_roster_free(r);
+    r = open_roster(f, 3, NULL);
+    assert_int_equal(fli_roster_kept(r), 3);
+    assert_int_equal(fli_roster_find(r, "bob"), 1);
+    assert_memory_equal(fli_roster_card(r, 1, &n), "card of bob", 11);
+    assert_int_equal(n, 11);
+    fli_roster_free(r);
+}
+
+/* However much of it is there, what is read is a whole number of lines, and it can be added to. */
+static void cut_anywhere(void **state)
+{
+    fixture *f = *state;
+    fli_roster *r = open_roster(f, 3, NULL);
+    enter(f, r, "alice", "a");
+    enter(f, r, "bob", "b");
+    fli_roster_free(r);
+    size_t whole = 0;
+    char *text = read_whole(fixture_path(f, "roster"), &whole);
+    for (size_t n = 0; n <= whole; n++) {
+        FILE *out = fopen(fixture_path(f, "roster"), "wb");
+        assert_int_equal(fwrite(text, 1, n, out), n);
+        fclose(out);
+        r = open_roster(f, 3, NULL);
+        size_t kept = fli_roster_kept(r);
+        size_t lines = 0;
+        for (size_t i = 0; i < n; i++) lines += text[i] == '\n';
+        assert_int_equal(kept, lines ? lines - 1 : 0);
+        enter(f, r, "carol", "c");
+        fli_roster_free(r);
+        r = open_roster(f, 3, NULL);
+        assert_int_equal(fli_roster_kept(r), kept + 1);
+        assert_int_not_equal(fli_roster_find(r, "carol"), FLI_NOBODY);
+        fli_roster_free(r);
+    }
+    free(text);
+}
+
+static void damaged_files(void **state)
+{
+    static const struct {
+        const char *text, *why;
+        fl_status status;
+    } bad[] = {
+        {"hello\n", "damaged", FL_EFORMAT},
+        {"{\"roster\": 9, \"clients\": 3}\n", "no roster that this version knows", FL_EFORMAT},
+        {"{\"roster\": 1, \"clients\": 4}\n", "has 4 clients, and this one 3", FL_ECONFIG},
+        {"{\"roster\": 1, \"clients\": 3}\n{\"client\": 3, \"name\": \"a\", \"card\": \"00\"}\n", ":2:", FL_EFORMAT},
+        {"{\"roster\": 1, \"clients\": 3}\n{\"client\": 0, \"name\": \"../a\", \"card\": \"00\"}\n", ":2:", FL_EFORMAT},
+        {"{\"roster\": 1, \"clients\": 3}\n{\"client\": 0, \"name\": \"a\", \"card\": \"0x\"}\n", ":2:", FL_EFORMAT},
+        {"{\"roster\": 1, \"clients\": 3}\n{\"client\": 0, \"name\": \"a\", \"card\": \"00\"}\n"
+         "{\"client\": 1, \"name\": \"a\", \"card\": \"00\"}\n",
+         ":3:", FL_ECONFIG},
+        {"{\"roster\": 1, \"clients\": 3}\n{\"client\": 0, \"name\": \"a\", \"card\": \"00\"}\n"
+         "{\"client\": 0, \"name\": \"b\", \"card\": \"00\"}\n",
+         ":3:", FL_ECONFIG},
+    };
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        fli_roster *r;
+        char file[512];
+        snprintf(file, sizeof file, "%s", fixture_write(f, "roster", bad[i].text));
+        assert_fails(f->ctx, fli_roster_open(f->ctx, &(fli_roster_spec){3, file, NULL}, &r), bad[i].status, bad[i].why);
+        assert_null(r);
+    }
+}
+
+static void lists(void **state)
+{
+    fixture *f = *state;
+    uint32_t client;
+    char list[512];
+    fli_roster *r;
+    snprintf(list, sizeof list, "%s", fixture_write(f, "list", "carol\r\nalice\nbob\n"));
+    r = open_roster(f, 3, list);
+    assert_int_equal(enter(f, r, "bob", "b"), 2);
+    assert_int_equal(enter(f, r, "carol", "c"), 0);
+    assert_fails(f->ctx, fli_roster_place(r, f->ctx, "dave", &client), FL_EMISMATCH, "dave is not on the list");
+    assert_ok(f->ctx, fli_roster_place(r, f->ctx, "alice", &client));
+    fli_roster_release(r, client); /* its place is its own all the same */
+    assert_int_equal(enter(f, r, "alice", "a"), 1);
+    fli_roster_free(r);
+    r = open_roster(f, 3, list);
+    assert_int_equal(fli_roster_kept(r), 3);
+    fli_roster_free(r);
+    char file[512];
+    snprintf(file, sizeof file, "%s", fixture_path(f, "roster"));
+    static const char *const bad[][2] = {{"alice\nbob\ncarol\n", "not what the list of names says"},
+                                         {"alice\nbob\n", "has 2 names, but there are 3"},
+                                         {"a\nb\nc\nd\n", "one more"},
+                                         {"a\nb\na\n", "a is there twice"},
+                                         {"a\nb b\nc\n", ":2: this is no name"}};
+    for (size_t i = 0; i < 5; i++) {
+        fixture_write(f, "list", bad[i][0]);
+        assert_fails(f->ctx, fli_roster_open(f->ctx, &(fli_roster_spec){3, file, list}, &r), FL_ECONFIG, bad[i][1]);
+    }
+}
+
+/* What cannot be written is not entered, and can be later. */
+static void full_disk(void **state)
+{
+    fixture *f = *state;
+    uint32_t client;
+    struct rlimit before, none;
+    fli_roster *r = open_roster(f, 3, NULL);
+    enter(f, r, "alice", "a");
+    assert_ok(f->ctx, fli_roster_place(r, f->ctx, "bob", &client));
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    none = before;
+    none.rlim_cur = 90; /* in the middle of the line */
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    fl_status s = fli_roster_enter(r, f->ctx, client, "b", 1);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(s, FL_EIO);
+    assert_int_equal(fli_roster_kept(r), 1);
+    assert_int_equal(fli_roster_find(r, "bob"), FLI_NOBODY);
+    assert_int_equal(enter(f, r, "bob", "b"), client);
+    fli_roster_free(r);
+    r = open_roster(f, 3, NULL);
+    assert_int_equal(fli_roster_find(r, "bob"), client);
+    fli_roster_free(r);
+}
+
+static void many_names(void **state)
+{
+    enum { MANY = 3000 };
+    fixture *f = *state;
+    fli_roster *r;
+    char name[32];
+    assert_ok(f->ctx, fli_roster_open(f->ctx, &(fli_roster_spec){MANY, NULL, NULL}, &r));
+    for (uint32_t i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "client-%u", i * 7919u);
+        assert_int_equal(enter(f, r, name, "x"), i);
+    }
+    for (uint32_t i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "client-%u", i * 7919u);
+        assert_int_equal(fli_roster_find(r, name), i);
+    }
+    fli_roster_free(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(numbers_and_cards), FIXTURE_TEST(cut_anywhere),
+                                       FIXTURE_TEST(damaged_files),     FIXTURE_TEST(lists),
+                                       FIXTURE_TEST(full_disk),         FIXTURE_TEST(many_names)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
