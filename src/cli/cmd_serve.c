@@ -68,7 +68,7 @@ static int serve(fl_ctx *ctx, fl_config *cfg, const request *req)
     while (!fli_serve_wait(s, 0.2))
         if (interrupt_seen() && !draining) {
             draining = 1;
-            fli_net_say(&req->serve.log, "draining", "");
+            fli_net_say(&req->serve.log, "draining", "by=signal");
             fli_serve_drain(s);
         }
     int code = conclude(ctx, s, req, &over);

@@ -124,6 +124,8 @@ typedef struct {
     CURL *curl;
     const char *base, *name;
     const char *version; /* NULL: ours */
+    char trust[300];     /* over HTTPS: the authority's certificate, */
+    char certs[300];     /* and the folder of the caller's own; "": none */
     char *body;          /* of the last answer, terminated */
     size_t n;
 } caller;
@@ -150,6 +152,24 @@ UNUSED static void caller_fini(caller *c)
     free(c->body);
 }
 
+/* The next call opens another connection. */
+UNUSED static void caller_anew(caller *c)
+{
+    curl_easy_cleanup(c->curl);
+    assert_non_null(c->curl = curl_easy_init());
+}
+
+UNUSED static void secure(caller *c)
+{
+    char path[320];
+    if (*c->trust) curl_easy_setopt(c->curl, CURLOPT_CAINFO, c->trust);
+    if (!*c->certs) return;
+    snprintf(path, sizeof path, "%s/cert.pem", c->certs);
+    curl_easy_setopt(c->curl, CURLOPT_SSLCERT, path);
+    snprintf(path, sizeof path, "%s/key.pem", c->certs);
+    curl_easy_setopt(c->curl, CURLOPT_SSLKEY, path);
+}
+
 /* The code of an answer; 0: there was none. `send` NULL: GET. */
 UNUSED static long call(caller *c, const char *path, const void *send, size_t n)
 {
@@ -171,6 +191,7 @@ UNUSED static long call(caller *c, const char *path, const void *send, size_t n)
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, collect);
     curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, c);
+    secure(c);
     if (send) {
         curl_easy_setopt(c->curl, CURLOPT_POST, 1L);
         curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, send);

@@ -122,8 +122,8 @@ static fli_parcel *ask_of(desk *d, uint32_t i)
     return p;
 }
 
-/* Answers everything until the run has ended. */
-static void go_on(desk *d)
+/* Answers everything until the run has ended, but as `mute`, if there is such a client, refuses. */
+static void go_on_without(desk *d, uint32_t mute)
 {
     char why[200];
     for (double until = fli_clock_now() + 60; !fli_dispatch_ended(d->dispatch, 0) && fli_clock_now() < until;)
@@ -132,13 +132,20 @@ static void go_on(desk *d)
             fli_parcel *p = fli_dispatch_ask(d->dispatch, i);
             if (!p) continue;
             fli_dispatch_heard(d->dispatch, i);
-            assert_ok(d->ctx[i], fl_client_work(d->client[i], p->packet.data, p->packet.n, &answer));
-            fl_status s = fli_dispatch_answer(d->dispatch, i, answer.data, answer.n, why, sizeof why);
-            if (s != FL_EMISMATCH) assert_int_equal(s, FL_OK);
-            fl_bytes_free(&answer);
+            if (i == mute) {
+                fli_dispatch_refuse(d->dispatch, i, p->number, "too \"much\"\n for me");
+            } else {
+                assert_ok(d->ctx[i], fl_client_work(d->client[i], p->packet.data, p->packet.n, &answer));
+                fl_status s = fli_dispatch_answer(d->dispatch, i, answer.data, answer.n, why, sizeof why);
+                if (s != FL_EMISMATCH) assert_int_equal(s, FL_OK);
+                fl_bytes_free(&answer);
+            }
             fli_parcel_release(p);
         }
+    assert_true(fli_dispatch_ended(d->dispatch, 0));
 }
+
+static void go_on(desk *d) { go_on_without(d, CLIENTS); }
 
 static void waiting(void **state)
 {
@@ -217,15 +224,39 @@ static void refusal_of_one_that_is_needed(void **state)
 {
     desk d;
     char why[300];
-    up(&d, *state, "algorithm=fedlin;participation=everyone", 60);
+    up(&d, *state, "algorithm={kind: fedpd, eta: 0.1};participation=everyone;metrics={train: false, clients: false}",
+       60);
     begin(&d);
-    fli_parcel *p = ask_of(&d, 1);
-    assert_int_equal(fli_dispatch_refuse(d.dispatch, 1, p->number, "too \"much\"\n for me"), FL_OK);
-    fli_parcel_release(p);
-    EVENTUALLY(fli_dispatch_phase(d.dispatch) == FLI_NET_PAUSED);
+    go_on_without(&d, 1); /* a measurement does without */
+    assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_PAUSED);
     assert_int_equal(fli_dispatch_ending(d.dispatch, why, sizeof why), FL_EIO);
     assert_non_null(strstr(why, "client 1: it refuses what it was asked: \"too 'much'? for me\""));
     assert_true(logged(&d, "event=refused client=1 name=somebody number="));
+    down(&d);
+}
+
+/* A round goes on without a client that refuses, or that is not heard while it has something to do. */
+static void refused_and_silent(void **state)
+{
+    desk d;
+    fli_net_client seen;
+    up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=2;metrics={train: false, clients: false}", 0.3);
+    begin(&d);
+    fli_parcel *p = ask_of(&d, 1);
+    assert_int_equal(fli_dispatch_refuse(d.dispatch, 1, p->number, "too much"), FL_OK);
+    assert_false(fli_dispatch_wanted(d.dispatch, 1, p->number));
+    fli_parcel_release(p);
+    p = ask_of(&d, 4);
+    uint64_t number = p->number;
+    fli_parcel_release(p);
+    EVENTUALLY(!fli_dispatch_wanted(d.dispatch, 4, number)); /* nobody has said anything: all are silent */
+    assert_true(logged(&d, "event=dropped client=4 name=somebody silence=0"));
+    fli_dispatch_client(d.dispatch, 4, &seen);
+    assert_true(seen.dropped >= 1);
+    fli_dispatch_client(d.dispatch, 1, &seen);
+    assert_int_equal(seen.refused, 1);
+    go_on(&d);
+    assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_SAVING);
     down(&d);
 }
 
@@ -263,8 +294,11 @@ static void closed_while_all_wait(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(waiting), FIXTURE_TEST(answers),
-                                       FIXTURE_TEST(refusal_of_one_that_is_needed), FIXTURE_TEST(draining),
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(waiting),
+                                       FIXTURE_TEST(answers),
+                                       FIXTURE_TEST(refusal_of_one_that_is_needed),
+                                       FIXTURE_TEST(refused_and_silent),
+                                       FIXTURE_TEST(draining),
                                        FIXTURE_TEST(closed_while_all_wait)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
