@@ -80,7 +80,7 @@ static fl_status check_safety(fl_ctx *ctx, const fli_serve_options *o, const cha
     if (!o->insecure)
         return fli_fail(ctx, FL_ECONFIG,
                         "a server needs certificates: make them with `fedloom cert init DIR` and `fedloom cert server "
-                        "DIR HOST`, then give --certs DIR; or, for trying things on this machine, --insecure-http");
+                        "DIR HOST`, then give --certs DIR/server; or, for trying things on this machine, --insecure-http");
     fl_status s = fli_address_read(ctx, host, 0, &address);
     if (s || fli_address_is_local(&address)) return s;
     return fli_fail(ctx, FL_ECONFIG,

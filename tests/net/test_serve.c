@@ -113,6 +113,58 @@ static void restart_before_begin(void **state)
     end_well(&t, m, 0);
 }
 
+/* One thread plays everybody: answers up to `most` asks, 0: until the run has ended. */
+static void play(federation *t, member *m, size_t most)
+{
+    for (size_t n = 0; (!most || n < most) && !fli_serve_wait(t->serve, 0.001);)
+        for (size_t i = 0; i < CLIENTS && (!most || n < most); i++) {
+            fl_bytes answer;
+            if (call(&m[i].call, FLI_NET_ASK, NULL, 0) != 200) continue;
+            member_work(&m[i], &answer);
+            long code = call(&m[i].call, FLI_NET_ANSWER, answer.data, answer.n);
+            assert_true(code == 200 || code == 409);
+            fl_bytes_free(&answer);
+            n++;
+        }
+}
+
+/* A server that ends in the middle of a round asks for that round again, and the result has the same bits. */
+static void restart_in_a_round(void **state)
+{
+    federation t;
+    char settings[200];
+    fixture *f = *state;
+    federation_init(&t, f, "");
+    for (size_t step = 1; step < 12; step += 3) {
+        member m[CLIENTS];
+        snprintf(settings, sizeof settings, "output=%s/out%zu;checkpoint_every=1", f->folder, step);
+        serve_up(&t, settings, (fli_serve_options){0});
+        members_join(&t, m);
+        for (size_t i = 0; i < CLIENTS; i++) member_accept(&m[i]);
+        for (int k = 0; k < 3; k++) {
+            play(&t, m, step);
+            serve_down(&t);
+            serve_up(&t, settings, (fli_serve_options){0});
+        }
+        play(&t, m, 0);
+        same_as_simulated(&t);
+        assert_ok(f->ctx, fl_run_save(fli_serve_run(t.serve)));
+        serve_down(&t); /* before anybody was told */
+        serve_up(&t, settings, (fli_serve_options){0});
+        int paused;
+        for (int i = 0; i < 100 && !fli_serve_wait(t.serve, 0.1); i++) continue;
+        assert_ok(f->ctx, fli_serve_ending(t.serve, &paused));
+        assert_false(paused);
+        assert_null(fli_serve_run(t.serve)); /* it was saved before */
+        members_start(m, 0);
+        assert_ok(f->ctx, fli_serve_finish(t.serve, 10));
+        for (size_t i = 0; i < CLIENTS; i++) pthread_join(m[i].thread, NULL);
+        for (size_t i = 0; i < CLIENTS; i++) assert_int_equal(m[i].last, 410);
+        for (size_t i = 0; i < CLIENTS; i++) member_fini(&m[i]);
+        serve_down(&t);
+    }
+}
+
 static void listed_names(void **state)
 {
     federation t;
@@ -417,6 +469,7 @@ int main(void)
     const struct CMUnitTest tests[] = {FIXTURE_TEST(whole_run),
                                        FIXTURE_TEST(other_methods),
                                        FIXTURE_TEST(restart_before_begin),
+                                       FIXTURE_TEST(restart_in_a_round),
                                        FIXTURE_TEST(listed_names),
                                        FIXTURE_TEST(one_waits_for_another),
                                        FIXTURE_TEST(versions),
