@@ -78,9 +78,10 @@ static fl_status check_safety(fl_ctx *ctx, const fli_serve_options *o, const cha
         return fli_fail(ctx, FL_ECONFIG, "certificates and plain HTTP exclude each other: choose one");
     if (o->certs) return FL_OK;
     if (!o->insecure)
-        return fli_fail(ctx, FL_ECONFIG,
-                        "a server needs certificates: make them with `fedloom cert init DIR` and `fedloom cert server "
-                        "DIR HOST`, then give --certs DIR/server; or, for trying things on this machine, --insecure-http");
+        return fli_fail(
+            ctx, FL_ECONFIG,
+            "a server needs certificates: make them with `fedloom cert init DIR` and `fedloom cert server "
+            "DIR HOST`, then give --certs DIR/server; or, for trying things on this machine, --insecure-http");
     fl_status s = fli_address_read(ctx, host, 0, &address);
     if (s || fli_address_is_local(&address)) return s;
     return fli_fail(ctx, FL_ECONFIG,
@@ -96,6 +97,9 @@ static fl_status open_folder(fli_serve *s)
     if (!*d->outline.output) return FL_OK;
     if (!(s->folder = fli_strf(s->ctx, "%.*s.server", (int)fli_path_length(d->outline.output), d->outline.output)))
         return FL_ENOMEM;
+    /* With a folder of ours beside it, it is the result of this run, whose clients do not know yet. */
+    if (fli_path_kind(d->outline.output) && !fli_path_kind(s->folder))
+        return fli_fail(s->ctx, FL_ECONFIG, "%s: there is a result already; choose another output", d->outline.output);
     fl_status status = fli_lock_take(s->ctx, s->folder, &s->lock);
     return status ? status : fli_make_private_folder(s->ctx, s->folder);
 }

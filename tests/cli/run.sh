@@ -28,7 +28,7 @@ expect 2 'FEDLOOM_KERNELS is v0, but this program has kernels for ' --version
 expect 2 'FEDLOOM_KERNELS is v0, but this program has kernels for ' list
 expect 0 'usage: fedloom COMMAND' help
 unset FEDLOOM_KERNELS
-for c in run resume compare tune reproduce plot check config data list show verify cert; do
+for c in run resume compare tune reproduce plot check config data list show verify cert serve; do
     fedloom --help
     check "the overview names $c" has out "  $c "
     expect 0 "usage: fedloom $c" help "$c"
@@ -147,7 +147,7 @@ check 'the reference has the settings' has out '| `rounds` | a whole number'
 expect 0 '.SS algorithm: fedprox' list --man 5
 check 'fedloom-config(5) ends whole' [ "$(tail -n 1 out)" = '.BR fedloom (1)' ]
 expect 0 '.TH FEDLOOM 1' list --man 1
-for c in run resume compare tune reproduce plot check config data list show verify cert; do check "fedloom(1) describes $c" has out ".SS $c"; done
+for c in run resume compare tune reproduce plot check config data list show verify cert serve; do check "fedloom(1) describes $c" has out ".SS $c"; done
 check 'fedloom(1) has the options' has out '\-\-set KEY=VALUE'
 expect 2 '--man is 3, but must be 1 or 5' list --man 3
 expect 2 '--man needs a value' list --man
@@ -605,5 +605,32 @@ expect 2 'mallory: there is no certificate of that name in ca' cert revoke ca ma
 expect 0 'revoked 20' cert list ca
 check 'cert list: a line each, and a heading' [ "$(wc -l <out)" -eq 5 ]
 check 'cert: keys are their owner'"'"'s alone' [ -z "$(find ca carol -perm /077)" ]
+
+# ---- a server ------------------------------------------------------------------------------------------------
+
+cat > served.yaml <<'END'
+data: {kind: joined, shape: [4], classes: 3}
+partition: {clients: 2}
+model: softmax
+END
+expect 2 'which FILE?' serve
+expect 2 'one FILE at a time' serve served.yaml served.yaml --output srv
+expect 2 'where to? --output DIR' serve served.yaml --insecure-http
+expect 2 'a server needs certificates: make them with `fedloom cert init DIR`' serve served.yaml --output srv
+expect 2 'plain HTTP is for addresses of this machine alone' serve served.yaml --output srv --insecure-http --listen 0.0.0.0:0
+expect 2 'here:there is no HOST:PORT' serve served.yaml --output srv --insecure-http --listen here:there
+expect 2 'data.kind is blobs, but the samples of a server are at its clients' serve good.yaml --set partition={} --output srv --insecure-http --listen 127.0.0.1:0
+"$program" serve served.yaml --output srv --certs ca/server --listen 127.0.0.1:0 2>served.log &
+server=$!
+for i in 1 2 3 4 5 6 7 8 9 10; do has served.log 'event=serving port=' && break; sleep 0.5; done
+check 'serve: says where' has served.log 'event=serving port='
+expect 1 'is writing there; choose another output' serve served.yaml --output srv --certs ca/server --listen 127.0.0.1:0
+kill -TERM $server
+wait $server && code=0 || code=$?
+check 'serve: SIGTERM ends it as interrupted' [ "$code" -eq 130 ]
+check 'serve: and says how to go on' has served.log 'the same command goes on with it'
+mkdir done
+expect 2 'done: there is a result already' serve served.yaml --output done --certs ca/server --listen 127.0.0.1:0
+check 'serve: what it keeps is its owner'"'"'s alone' [ -z "$(find srv.server -perm /077)" ]
 
 count
