@@ -1,11 +1,22 @@
 /* fedloom data: looks into a data set and its partition. */
 #include "cli.h"
 
+static int export(const fl_ctx *ctx, fl_config *cfg, const char *folder)
+{
+    fl_status s = fl_data_export(cfg, folder);
+    if (s) {
+        say_error(ctx);
+        return settings_exit(s);
+    }
+    say_path("\nexported to ", folder);
+    return CLI_OK;
+}
+
 static int run(int argc, char **argv)
 {
     words plain = {0}, sets = {0};
     size_t clients = 20;
-    const char *partition = NULL;
+    const char *partition = NULL, *folder = NULL;
     fl_ctx *ctx = NULL;
     fl_config *cfg = NULL;
     fl_status s;
@@ -13,6 +24,7 @@ static int run(int argc, char **argv)
         {"--set", OPT_WORDS, &sets},
         {"--clients", OPT_COUNT, &clients},
         {"--write-partition", OPT_TEXT, &partition},
+        {"--export", OPT_TEXT, &folder},
         {0},
     };
     int code = args_parse("data", options, argc, argv, &plain);
@@ -30,6 +42,7 @@ static int run(int argc, char **argv)
         code = settings_exit(s);
     }
     if (!code && partition) say_path("\npartition written to ", partition);
+    if (!code && folder) code = export(ctx, cfg, folder);
     fl_config_free(cfg);
     fl_ctx_free(ctx);
     args_free(&plain);
@@ -38,7 +51,7 @@ static int run(int argc, char **argv)
 }
 
 static const char help[] = "usage: fedloom data FILE [--set KEY=VALUE ...] [--clients N]\n"
-                           "                    [--write-partition FILE.json]\n"
+                           "                    [--write-partition FILE.json] [--export FOLDER]\n"
                            "\n"
                            "Loads (or generates) the data of a configuration, divides them among the\n"
                            "clients, and shows what came out: sizes, classes, and how many samples of each\n"
@@ -48,10 +61,14 @@ static const char help[] = "usage: fedloom data FILE [--set KEY=VALUE ...] [--cl
                            "  --set KEY=VALUE              overrides a key, as in `fedloom run`\n"
                            "  --clients N                  shows the first N clients (default 20)\n"
                            "  --write-partition FILE.json  writes which client holds which samples\n"
+                           "  --export FOLDER              writes the same federation for real: server.yaml for\n"
+                           "                               `fedloom serve`, and in clients/ a file of samples and\n"
+                           "                               one of settings for each `fedloom join`\n"
                            "\n"
                            "examples:\n"
                            "  fedloom data first.yaml\n"
                            "  fedloom data first.yaml --set partition.kind=dirichlet --clients 5\n"
-                           "  fedloom data first.yaml --write-partition who.json\n";
+                           "  fedloom data first.yaml --write-partition who.json\n"
+                           "  fedloom data first.yaml --export federation\n";
 
 const command cmd_data = {"data", "shows a data set and who holds what", help, run};

@@ -212,7 +212,9 @@ static fl_status weigh(fl_ctx *ctx, const fl_holding *who, fli_fed *fed)
 
 fl_status fli_fed_prepare(fl_ctx *ctx, const fli_fed_spec *spec, fli_dataset *train, fli_dataset *test)
 {
-    fl_status s = fli_normalize_sets(ctx, spec->normalize, &spec->mean, &spec->std, train, test);
+    int affine = spec->normalize == FLI_NORM_AFFINE;
+    fl_status s = fli_normalize_sets(ctx, spec->normalize, affine ? &spec->scale : &spec->mean,
+                                     affine ? &spec->shift : &spec->std, train, test);
     if (!s) s = check_precision(ctx, spec->wide, train, test);
     if (!s) s = set_augment(ctx, spec->augment, train);
     return s ? s : crop(ctx, spec->crop, train, test);

@@ -45,10 +45,11 @@ typedef struct {
     const void *partitioner_params;
     size_t clients;
     uint64_t seed;
-    double test_fraction; /* of each client's samples, for its own test part */
-    double unlabelled;    /* of each client's training samples; not on demand, and not for regression */
-    int normalize;        /* fli_normalize */
-    fli_reals mean, std;  /* for FLI_NORM_GIVEN: one value, or one per channel, of pixels in [0, 1] or raw features */
+    double test_fraction;   /* of each client's samples, for its own test part */
+    double unlabelled;      /* of each client's training samples; not on demand, and not for regression */
+    int normalize;          /* fli_normalize */
+    fli_reals mean, std;    /* for FLI_NORM_GIVEN: one value, or one per channel, of pixels in [0, 1] or raw features */
+    fli_reals scale, shift; /* for FLI_NORM_AFFINE: one value, or one per channel or feature; no shift: 0 */
     int on_demand;
     int wide;    /* models compute in f64 */
     size_t crop; /* height and width that models see of images; 0: all */
@@ -62,9 +63,10 @@ typedef enum {
     FLI_NORM_STANDARD, /* mean 0, deviation 1: per channel for images, per feature otherwise; not for sparse data */
     FLI_NORM_COLUMNS,  /* each feature divided by its Euclidean norm over all training samples */
     FLI_NORM_GIVEN,    /* (pixel/255 - mean) / std for bytes, (value - mean) / std otherwise */
-    FLI_NORM_IMAGE     /* each image by its own mean and deviation, of all channels together, after cropping */
+    FLI_NORM_IMAGE,    /* each image by its own mean and deviation, of all channels together, after cropping */
+    FLI_NORM_AFFINE    /* value * scale + shift, of values as stored */
 } fli_normalize;
-#define FLI_NORMALIZE_WORDS "auto|none|unit|standard|columns|given|image"
+#define FLI_NORMALIZE_WORDS "auto|none|unit|standard|columns|given|image|affine"
 
 fl_status fli_fed_new(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out);
 

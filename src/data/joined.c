@@ -2,7 +2,9 @@
 
 #include "base/number.h"
 #include "data/list.h"
+#include "data/libsvm.h"
 #include "data/load.h"
+#include "data/numpy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,7 @@
 typedef struct {
     fli_ints shape;
     int64_t classes;
-    char *class_names;
+    char *class_names, *test;
 } joined_params;
 
 static const fli_key keys[] = {
@@ -23,6 +25,9 @@ static const fli_key keys[] = {
     FLI_KEY_STRING(joined_params, class_names, "",
                    "labels as the clients' files write them, in the order of the classes, separated by commas; empty: "
                    "they are 0, 1, ..."),
+    FLI_KEY_STRING(joined_params, test, "",
+                   "the server's test set: an .npz file with arrays x and y, or for sparse samples a text file of "
+                   "LIBSVM's, from index 1; '' for none"),
     FLI_KEY_END,
 };
 
@@ -125,6 +130,31 @@ static fl_status name_classes(fl_ctx *ctx, const char *names, fli_dataset *ds)
         while (end-- > ds->class_name[i] && *end == ' ');
     }
     return FL_OK;
+}
+
+fl_status fli_joined_test(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look *first, fli_dataset **out)
+{
+    const joined_params *p = spec->source_params;
+    const fli_array_set file = {{p->test, "x"}, {p->test, "y"}, {"", NULL}},
+                        no_file = {{"", NULL}, {"", NULL}, {"", NULL}};
+    fli_dataset *none = NULL;
+    fli_look all;
+    *out = NULL;
+    if (!*p->test) return FL_OK;
+    fl_status s = fli_joined_look(ctx, spec, &all);
+    if (s) return s;
+    if (is_sparse(first->kind)) return fli_libsvm_read(ctx, p->test, features(all.shape), all.classes, spec->wide, out);
+    int task = all.classes ? FLI_TASK_CLASSIFICATION : FLI_TASK_REGRESSION;
+    if ((s = fli_numpy_load(ctx, &file, &no_file, task, all.classes, out, &none))) return s;
+    if (features((*out)->shape) == features(all.shape)) {
+        memcpy((*out)->shape, all.shape, sizeof all.shape);
+        return FL_OK;
+    }
+    s = fli_fail(ctx, FL_EMISMATCH, "%s: its samples have %zu features, but data.shape says %zu", p->test,
+                 features((*out)->shape), features(all.shape));
+    fli_dataset_free(*out);
+    *out = NULL;
+    return s;
 }
 
 /* A data set without samples, which has all that is known of the clients' ones. */

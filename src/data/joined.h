@@ -21,6 +21,10 @@ fl_status fli_joined_look(fl_ctx *ctx, const fli_fed_spec *spec, fli_look *out);
  * has, NULL if there is none. */
 const char *fli_joined_wrong(const fli_look *all, const fli_look *first, const fli_look *client);
 
+/* The server's test set, in the file that the settings name: NumPy's .npz, or text of LIBSVM's for sparse samples.
+ * *out stays NULL if they name none. */
+fl_status fli_joined_test(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look *first, fli_dataset **out);
+
 /* The server's: sizes alone. One look per client. Takes the test set, which may be NULL, also on failure. */
 fl_status fli_fed_joined(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look *clients, fli_dataset *test,
                          fli_fed **out);

@@ -1,6 +1,8 @@
 /* LIBSVM (svmlight) text: one sample a line, `label index:value index:value ...`, indices from 1 (or 0) and ascending,
  * zeros left out, `#` starts a comment; `qid:N` behind the label says which query a sample belongs to. Kept sparse
  * where that takes less memory. */
+#include "data/libsvm.h"
+
 #include "data/names.h"
 #include "data/load.h"
 #include "data/source.h"
@@ -269,6 +271,18 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
     fli_labels_fini(&labels);
     fli_labels_fini(&groups);
     return fli_load_hand_out(status, a, b, train, test);
+}
+
+fl_status fli_libsvm_read(fl_ctx *ctx, const char *path, size_t features, size_t classes, int wide, fli_dataset **out)
+{
+    fli_dataset *none;
+    params p = {.train = (char *)path,
+                .test = (char *)"",
+                .features = (int64_t)features,
+                .classes = (int64_t)classes,
+                .task = classes ? FLI_TASK_CLASSIFICATION : FLI_TASK_REGRESSION,
+                .storage = STORAGE_SPARSE};
+    return load(ctx, &(fli_request){.params = &p, .wide = wide}, out, &none);
 }
 
 static const fli_key keys[] = {

@@ -125,10 +125,10 @@ static fl_status standard(fl_ctx *ctx, fli_dataset *ds)
 
 /* ---- given --------------------------------------------------------------------------------------------- */
 
-static fl_status check_given(fl_ctx *ctx, const char *name, const fli_reals *list, size_t channels)
+static fl_status check_values(fl_ctx *ctx, const char *name, const fli_reals *list, size_t channels)
 {
     if (list->n == 1 || list->n == channels) return FL_OK;
-    return fli_fail(ctx, FL_ECONFIG, "normalize given: %s has %zu values, but the data take 1 or %zu", name, list->n,
+    return fli_fail(ctx, FL_ECONFIG, "normalize %s has %zu values, but the data take 1 or %zu", name, list->n,
                     channels);
 }
 
@@ -136,8 +136,8 @@ static fl_status given(fl_ctx *ctx, const fli_reals *mean, const fli_reals *std,
 {
     size_t channels = is_image(ds) ? ds->shape[0] : ds->dim, segments = mean->n > std->n ? mean->n : std->n;
     if (fli_dataset_sparse(ds)) return would_fill(ctx, "given");
-    fl_status s = check_given(ctx, "mean", mean, channels);
-    if (!s) s = check_given(ctx, "std", std, channels);
+    fl_status s = check_values(ctx, "given: mean", mean, channels);
+    if (!s) s = check_values(ctx, "given: std", std, channels);
     for (size_t g = 0; !s && g < std->n; g++)
         if (!(std->v[g] > 0))
             s = fli_fail(ctx, FL_ECONFIG, "normalize given: std is %g, but must be larger than 0", std->v[g]);
@@ -147,6 +147,27 @@ static fl_status given(fl_ctx *ctx, const fli_reals *mean, const fli_reals *std,
         double m = mean->v[mean->n > 1 ? g : 0], d = std->v[std->n > 1 ? g : 0];
         ds->scale[g] = 1 / (unit_of * d);
         ds->shift[g] = -m / d;
+    }
+    return s;
+}
+
+/* ---- affine -------------------------------------------------------------------------------------------- */
+
+/* What another way came to, written down: one pair for all, per channel, or per feature. Sparse: per feature. */
+static fl_status affine(fl_ctx *ctx, const fli_reals *scale, const fli_reals *shift, fli_dataset *ds)
+{
+    int sparse = fli_dataset_sparse(ds);
+    size_t segments = sparse ? ds->dim : scale->n;
+    for (size_t g = 0; sparse && g < shift->n; g++)
+        if (shift->v[g] != 0) return would_fill(ctx, "affine with a shift");
+    if (!segments || ds->dim % segments || (scale->n > 1 && scale->n != ds->dim && scale->n != ds->shape[0]))
+        return fli_fail(ctx, FL_ECONFIG, "normalize affine: scale has %zu values, but the data take 1, %zu or %zu",
+                        scale->n, ds->shape[0], ds->dim);
+    fl_status s = shift->n ? check_values(ctx, "affine: shift", shift, scale->n) : FL_OK;
+    if (!s) s = allocate(ctx, ds, segments);
+    for (size_t g = 0; !s && g < segments; g++) {
+        ds->scale[g] = scale->v[scale->n > 1 ? g : 0];
+        if (shift->n) ds->shift[g] = shift->v[shift->n > 1 ? g : 0];
     }
     return s;
 }
@@ -186,7 +207,7 @@ static fl_status check_alike(fl_ctx *ctx, const fli_dataset *train, const fli_da
                     test->dim, words[test->kind], train->dim, words[train->kind]);
 }
 
-fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fli_reals *mean, const fli_reals *std, fli_dataset *train,
+fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fli_reals *first, const fli_reals *second, fli_dataset *train,
                              fli_dataset *test)
 {
     fl_status s = test ? check_alike(ctx, train, test) : FL_OK;
@@ -201,8 +222,9 @@ fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fli_reals *mean, const 
     case FLI_NORM_UNIT: s = unit(ctx, train); break;
     case FLI_NORM_STANDARD: s = standard(ctx, train); break;
     case FLI_NORM_COLUMNS: s = divide_by(ctx, norm, train); break;
-    case FLI_NORM_GIVEN: s = given(ctx, mean, std, train); break;
+    case FLI_NORM_GIVEN: s = given(ctx, first, second, train); break;
     case FLI_NORM_IMAGE: s = image(ctx, train); break;
+    case FLI_NORM_AFFINE: s = affine(ctx, first, second, train); break;
     }
     return s ? s : copy(ctx, train, test);
 }

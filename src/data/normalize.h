@@ -5,8 +5,9 @@
 #include "data/fed.h"
 
 /* Sets segments, scale and shift of train, from train's own samples, and the same on test (which may be NULL). `how`
- * is an fli_normalize; mean and std are for FLI_NORM_GIVEN. Both sets must be as loaded, without scale. */
-fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fli_reals *mean, const fli_reals *std, fli_dataset *train,
+ * is an fli_normalize. `first` and `second` are mean and std for FLI_NORM_GIVEN, scale and shift for FLI_NORM_AFFINE.
+ * Both sets must be as loaded, without scale. */
+fl_status fli_normalize_sets(fl_ctx *ctx, int how, const fli_reals *first, const fli_reals *second, fli_dataset *train,
                              fli_dataset *test);
 
 #endif

@@ -26,6 +26,9 @@ static const fact of_normalize[] = {
     {"image", "(value - mean) / max(deviation, 1/sqrt(n)) with the mean and deviation of each image alone, over all n "
               "values of its channels that a model sees: after cropping (`data.crop`) and augmentation; refused for "
               "samples that are not images"},
+    {"affine", "value * `scale` + `shift`, of values as they are stored: what another way came to, written down, as "
+               "`fedloom data --export` does for a server that has no samples; one value for all, one per channel of "
+               "images or one per feature; sparse data take no shift"},
     {NULL, NULL},
 };
 

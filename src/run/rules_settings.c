@@ -37,6 +37,12 @@ static int bad_scales(const fli_known *k)
     return d->normalize == FLI_NORM_GIVEN && (!d->mean.n || d->mean.n != d->std.n);
 }
 
+static int no_scale(const fli_known *k)
+{
+    const fli_data_settings *d = &k->settings->data;
+    return d->normalize == FLI_NORM_AFFINE && !d->scale.n;
+}
+
 static int crop_missing(const fli_known *k)
 {
     return k->settings->data.augment == FLI_AUGMENT_CROP && !k->settings->data.crop;
@@ -296,6 +302,8 @@ const fli_rule fli_settings_rules[] = {
      "data.normalize is {data.normalize}, so data.mean and data.std must have one value each, or one per channel; they "
      "are {data.mean} and {data.std}",
      "data: {normalize: given, mean: [0.5, 0.5], std: 1}", NULL},
+    {"data.scale data.normalize", no_scale, "data.normalize is {data.normalize}, so data.scale must have a value",
+     "data: {normalize: affine}", NULL},
     {"data.crop data.augment", crop_missing,
      "data.augment is {data.augment}, so data.crop must say how many pixels high and wide the parts are",
      "data: {kind: digits, augment: crop}", NULL},

@@ -301,7 +301,8 @@ static fl_status make_run(fl_server *s)
     fli_fed_spec spec = fli_settings_fed(&s->settings, NULL);
     s->data.samples = digest_cards(s);
     fli_dataset *test = NULL;
-    fl_status status = s->cfg->memory.test.size ? fli_memory_borrow(s->run_ctx, &s->cfg->memory.test, &test) : FL_OK;
+    fl_status status = s->cfg->memory.test.size ? fli_memory_borrow(s->run_ctx, &s->cfg->memory.test, &test)
+                                                : fli_joined_test(s->run_ctx, &spec, &s->looks[0], &test);
     if (!status) status = fli_fed_joined(s->run_ctx, &spec, s->looks, test, &s->data.fed);
     if (!status) status = fli_mailbox_new(s->run_ctx, &s->data.samples, &s->settings.server, &s->data.mailbox);
     if (!status) status = fli_run_new(s->cfg, &s->data, &s->run);

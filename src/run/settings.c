@@ -45,11 +45,16 @@ static const fli_key data_keys[] = {
         fli_data_settings, normalize, "auto", FLI_NORMALIZE_WORDS,
         "auto: bytes to [0, 1]; unit: by the largest magnitude; standard: mean 0, deviation 1; columns: "
         "each feature by its Euclidean norm; given: mean, std; image: every image by its own mean and deviation, after "
-        "cropping. Not for sparse data: standard, given, image. Details: part `notes` of the reference"),
+        "cropping; affine: scale, shift. Not for sparse data: standard, given, image. Details: part `notes` of the "
+        "reference"),
     FLI_KEY_REALS(fli_data_settings, mean, "[]", -FLI_NO_MAX, FLI_NO_MAX,
                   "for normalize: given; one value, or one per channel"),
     FLI_KEY_REALS(fli_data_settings, std, "[]", FLI_ABOVE_0, FLI_NO_MAX,
                   "for normalize: given; one value, or one per channel"),
+    FLI_KEY_REALS(fli_data_settings, scale, "[]", -FLI_NO_MAX, FLI_NO_MAX,
+                  "for normalize: affine; one value, or one per channel or feature"),
+    FLI_KEY_REALS(fli_data_settings, shift, "[]", -FLI_NO_MAX, FLI_NO_MAX,
+                  "for normalize: affine; one value, or as many as scale; none: 0"),
     FLI_KEY_REAL(fli_data_settings, test_fraction, "0", 0, 0.9, "share of each client's samples kept for its own test"),
     FLI_KEY_REAL(fli_data_settings, unlabelled, "0", 0, 0.9999,
                  "share of each client's training samples that lose their labels; at least one per client keeps it"),
@@ -440,6 +445,8 @@ fli_fed_spec fli_settings_fed(const fli_settings *s, const fli_memory *m)
         .normalize = s->data.normalize,
         .mean = s->data.mean,
         .std = s->data.std,
+        .scale = s->data.scale,
+        .shift = s->data.shift,
         .on_demand = s->data.on_demand,
         .wide = fli_settings_wide(s),
         .crop = (size_t)s->data.crop,

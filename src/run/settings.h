@@ -34,7 +34,7 @@ enum { FLI_WEIGHTS_AUTO, FLI_WEIGHTS_SAMPLES, FLI_WEIGHTS_UNIFORM };
 
 typedef struct {
     int normalize, on_demand;
-    fli_reals mean, std;
+    fli_reals mean, std, scale, shift;
     double test_fraction, unlabelled;
     int64_t crop;
     int augment;
