@@ -24,6 +24,7 @@ from ._core import (
 )
 from .config import show as show_config
 from .data import Data
+from .join import Refused, join
 from .listing import listing as list
 from .method import Answer, Method, Part, Server, Turn, Upload, conform
 from .model import Model, load
@@ -36,7 +37,7 @@ __version__ = version()
 
 __all__ = [
     "Answer", "Batch", "Busy", "Check", "Comparison", "Condition", "ConfigError", "Data", "Diverged", "Error",
-    "FedloomWarning", "FileError", "Local", "Method", "Model", "Objective", "OutOfMemory", "Part", "Problem", "Run",
-    "Server", "Solver", "Tuning", "Turn", "Upload", "check", "compare", "conform", "describe", "experiments", "kernels",
-    "list", "load", "objective", "plot", "reproduce", "resume", "run", "show_config", "tune",
+    "FedloomWarning", "FileError", "Local", "Method", "Model", "Objective", "OutOfMemory", "Part", "Problem", "Refused",
+    "Run", "Server", "Solver", "Tuning", "Turn", "Upload", "check", "compare", "conform", "describe", "experiments", "join",
+    "kernels", "list", "load", "objective", "plot", "reproduce", "resume", "run", "show_config", "tune",
 ]  # fmt: skip
