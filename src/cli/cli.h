@@ -19,7 +19,7 @@ typedef struct {
 } command;
 
 extern const command cmd_run, cmd_resume, cmd_compare, cmd_tune, cmd_reproduce, cmd_plot, cmd_check, cmd_config,
-    cmd_data, cmd_list, cmd_show, cmd_verify, cmd_cert, cmd_serve;
+    cmd_data, cmd_list, cmd_show, cmd_verify, cmd_cert, cmd_serve, cmd_join;
 
 /* The overview of `fedloom help`: what stands before and after the commands, and the commands themselves, NULL past the
  * last. */
@@ -127,6 +127,7 @@ void surroundings_secure(void);
 void interrupt_install(int quiet);
 /* Names the run to stop, NULL for none. Returns whether a signal has come already. */
 int interrupt_watch(fl_run *run);
+/* The signal that has come; 0: none. */
 int interrupt_seen(void);
 
 /* ---- comparisons (study.c) --------------------------------------------------------------------------------- */

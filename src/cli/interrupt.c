@@ -32,7 +32,7 @@ static void on_signal(int number)
         raise(number); /* takes effect when this handler returns */
         return;
     }
-    seen = 1;
+    seen = number;
     fl_run *run = atomic_load(&watched);
     if (run) fl_run_stop(run);
     if (!silent) (void)!write(STDERR_FILENO, note, sizeof note - 1);

@@ -1,0 +1,145 @@
+#include "net/keep.h"
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "base/file.h"
+#include "base/lock.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A file is "flkept1" and a line break | kind u32 | checksum u32 | bytes u64 | the bytes. The checksum is of those. */
+enum { HEAD = 8 + 4 + 4 + 8 };
+static const char magic[9] = "flkept1\n";
+static const size_t most_bytes = (size_t)1 << 36;
+
+struct fli_keep {
+    fl_ctx *ctx;
+    char *folder;
+    char *run;     /* folder of the run; NULL: none was named */
+    char *file[2]; /* in it, by fli_keep_kind */
+    fli_lock *lock;
+    fli_crc_tables crc;
+};
+
+fl_status fli_keep_open(fl_ctx *ctx, const char *folder, fli_keep **out)
+{
+    fli_keep *k = fli_alloc(ctx, 1, sizeof *k);
+    if (!k) return FL_ENOMEM;
+    k->ctx = ctx;
+    fli_crc_tables_init(&k->crc);
+    fl_status s = (k->folder = fli_strdup(ctx, folder)) ? FL_OK : FL_ENOMEM;
+    if (!s) {
+        k->folder[fli_path_length(k->folder)] = 0;
+        s = fli_lock_take(ctx, k->folder, &k->lock);
+    }
+    if (!s) s = fli_make_private_folder(ctx, k->folder);
+    if (s)
+        fli_keep_close(k);
+    else
+        *out = k;
+    return s;
+}
+
+static void leave_run(fli_keep *k)
+{
+    fli_free(k->run);
+    k->run = NULL;
+    for (int i = 0; i < 2; i++) {
+        fli_free(k->file[i]);
+        k->file[i] = NULL;
+    }
+}
+
+void fli_keep_close(fli_keep *k)
+{
+    if (!k) return;
+    leave_run(k);
+    fli_lock_leave(k->lock);
+    fli_free(k->folder);
+    fli_free(k);
+}
+
+/* Names in a folder are on the disk. Where a file system cannot say, there is nothing more to be done. */
+static fl_status sync_folder(fli_keep *k, const char *path)
+{
+    int fd = fli_fd_open(path, O_RDONLY | O_DIRECTORY, 0);
+    int failed = fd < 0 || (fsync(fd) && errno != EINVAL && errno != EROFS), error = errno;
+    if (fd >= 0) close(fd);
+    return failed ? fli_fail(k->ctx, FL_EIO, "%s: cannot be written: %s", path, strerror(error)) : FL_OK;
+}
+
+fl_status fli_keep_run(fli_keep *k, const fli_digest *run)
+{
+    enum { DIGITS = 16 };
+    char id[FLI_DIGEST_TEXT];
+    leave_run(k);
+    fli_digest_print(run, id);
+    k->run = fli_strf(k->ctx, "%s/run-%.*s", k->folder, DIGITS, id);
+    if (!k->run) return FL_ENOMEM;
+    k->file[FLI_KEEP_STATE] = fli_strf(k->ctx, "%s/state", k->run);
+    k->file[FLI_KEEP_ANSWER] = fli_strf(k->ctx, "%s/answer", k->run);
+    if (!k->file[0] || !k->file[1]) return FL_ENOMEM;
+    fl_status s = fli_make_private_folder(k->ctx, k->run);
+    return s ? s : sync_folder(k, k->folder);
+}
+
+fl_status fli_keep_over(fli_keep *k)
+{
+    char *aside = k->run ? fli_strf(k->ctx, "%s.over", k->run) : NULL;
+    if (!aside) return k->run ? FL_ENOMEM : FL_OK;
+    fl_status s = fli_remove_folder(k->ctx, aside);
+    if (!s && rename(k->run, aside))
+        s = fli_fail(k->ctx, FL_EIO, "%s: cannot be put aside: %s", k->run, strerror(errno));
+    fli_free(aside);
+    leave_run(k);
+    return s ? s : sync_folder(k, k->folder);
+}
+
+fl_status fli_keep_write(fli_keep *k, fli_keep_kind kind, const void *p, size_t n)
+{
+    unsigned char *bytes = fli_alloc(k->ctx, n + HEAD, 1), *at = bytes;
+    if (!bytes) return FL_ENOMEM;
+    memcpy(at, magic, 8);
+    at = fli_put_u64(at + 8, kind, 4);
+    at = fli_put_u64(at, fli_crc32c_more(&k->crc, 0, p, n), 4);
+    memcpy(fli_put_u64(at, n, 8), p, n);
+    fl_status s = fli_file_private(k->ctx, k->file[kind], bytes, n + HEAD);
+    fli_free(bytes);
+    return s ? s : sync_folder(k, k->run);
+}
+
+static int is_whole(const fli_keep *k, fli_keep_kind kind, const unsigned char *bytes, size_t n)
+{
+    uint64_t is, crc, length;
+    if (n < HEAD || memcmp(bytes, magic, 8)) return 0;
+    const unsigned char *at = fli_get_u64(bytes + 8, &is, 4);
+    at = fli_get_u64(at, &crc, 4);
+    at = fli_get_u64(at, &length, 8);
+    return is == kind && length == n - HEAD && crc == fli_crc32c_more(&k->crc, 0, at, n - HEAD);
+}
+
+fl_status fli_keep_read(fli_keep *k, fli_keep_kind kind, unsigned char **p, size_t *n)
+{
+    char *bytes;
+    *p = NULL;
+    *n = 0;
+    if (!fli_path_kind(k->file[kind])) return FL_OK;
+    fl_status s = fli_file_read(k->ctx, k->file[kind], most_bytes, &bytes, n);
+    if (s) return s;
+    if (!is_whole(k, kind, (unsigned char *)bytes, *n)) {
+        fli_free(bytes);
+        return fli_fail(k->ctx, FL_EFORMAT, "%s: is damaged: its checksum, length or kind is wrong", k->file[kind]);
+    }
+    *n -= HEAD;
+    memmove(bytes, bytes + HEAD, *n);
+    *p = (unsigned char *)bytes;
+    return FL_OK;
+}
+
+fl_status fli_keep_forget(fli_keep *k, fli_keep_kind kind)
+{
+    if (!unlink(k->file[kind]) || errno == ENOENT) return FL_OK;
+    return fli_fail(k->ctx, FL_EIO, "%s: cannot be removed: %s", k->file[kind], strerror(errno));
+}

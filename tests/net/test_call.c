@@ -1,0 +1,238 @@
+/* Calls to servers that are well, slow, wrong or somebody else. */
+#include "context.h"
+#include "fake_server.h"
+
+#include "net/backoff.h"
+#include "net/call.h"
+#include "net/protocol.h"
+
+#define OK_HEAD "HTTP/1.1 200 OK\r\nFedloom-Protocol: 1 1\r\n"
+#define OURS    "Fedloom-Protocol: 1 1\r\n"
+
+static fli_call *open_call(context *c, const fake_server *s)
+{
+    fli_call *call = NULL;
+    const fli_call_spec spec = {.url = s->url, .name = "ann", .plain = 1, .connect_s = 2, .stall_s = 1};
+    assert_ok(c->ctx, fli_call_new(c->ctx, &spec, &call));
+    return call;
+}
+
+/* One GET of at most 1000 bytes, answered like this. */
+static fli_call_end get_once(context *c, fake_answer answer, fli_heard *r, char *why, size_t n)
+{
+    fake_server s;
+    fake_start(&s, &answer, 1);
+    fli_call *call = open_call(c, &s);
+    fli_call_end end = fli_call_get(call, "/v1/ask", 0, 1000, r);
+    snprintf(why, n, "%s", fli_call_why(call));
+    fli_call_free(call);
+    fake_stop(&s);
+    return end;
+}
+
+#define assert_get(c, answer_, end_, code_, text)                                                                      \
+    do {                                                                                                               \
+        fli_heard r_;                                                                                                  \
+        char why_[600];                                                                                                \
+        fli_call_end got_ = get_once(c, (fake_answer)answer_, &r_, why_, sizeof why_);                                 \
+        if (got_ != (end_)) fail_msg("ended with %d: %s", (int)got_, why_);                                            \
+        if ((code_) && r_.code != (code_)) fail_msg("code %ld", r_.code);                                              \
+        if (!strstr(why_, text)) fail_msg("\"%s\" lacks \"%s\"", why_, text);                                          \
+    } while (0)
+#define A(...)                                                                                                         \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+
+static void answers_arrive(void **state)
+{
+    context *c = *state;
+    static const fake_answer answers[] = {{OK_HEAD "Content-Length: 5\r\n\r\nhello"},
+                                          {"HTTP/1.1 204 No Content\r\n" OURS "Content-Length: 0\r\n\r\n"},
+                                          {OK_HEAD "Content-Length: 14\r\n\r\n{\"taken\":true}"}};
+    fake_server s;
+    fli_heard r;
+    fake_start(&s, answers, 3);
+    fli_call *call = open_call(c, &s);
+    assert_int_equal(fli_call_get(call, "/v1/ask", 30, 1000, &r), FLI_CALL_DONE);
+    assert_int_equal(r.code, 200);
+    assert_string_equal((const char *)r.body, "hello");
+    assert_non_null(strstr(s.seen, "GET /v1/ask?wait=30 HTTP/1.1\r\n"));
+    assert_non_null(strstr(s.seen, "Fedloom-Protocol: 1 1\r\n"));
+    assert_non_null(strstr(s.seen, "Fedloom-Client: ann\r\n"));
+    assert_int_equal(fli_call_get(call, "/v1/terms", -1, 1000, &r), FLI_CALL_DONE);
+    assert_int_equal(r.code, 204);
+    assert_int_equal(r.n, 0);
+    assert_non_null(strstr(s.seen, "GET /v1/terms HTTP/1.1\r\n"));
+    assert_int_equal(fli_call_post(call, "/v1/answer", FLI_NET_PACKET, "a\0b", 3, &r), FLI_CALL_DONE);
+    assert_true(fli_heard_flag(&r, "taken", 0));
+    assert_false(fli_heard_flag(&r, "other", 0));
+    assert_non_null(strstr(s.seen, "Content-Type: " FLI_NET_PACKET "\r\n"));
+    assert_non_null(strstr(s.seen, "Content-Length: 3\r\n"));
+    assert_null(strstr(s.seen, "100-continue"));
+    fli_call_free(call);
+    fake_stop(&s);
+}
+
+static void what_is_refused_and_what_comes_later(void **state)
+{
+    context *c = *state;
+    static const struct {
+        const char *status;
+        fli_call_end end;
+    } codes[] = {
+        {"200 OK", FLI_CALL_DONE},        {"400 Bad", FLI_CALL_DONE},   {"409 Conflict", FLI_CALL_DONE},
+        {"410 Gone", FLI_CALL_DONE},      {"413 Large", FLI_CALL_DONE}, {"422 Screened", FLI_CALL_DONE},
+        {"401 Who", FLI_CALL_WRONG},      {"403 No", FLI_CALL_WRONG},   {"404 Where", FLI_CALL_WRONG},
+        {"426 Upgrade", FLI_CALL_WRONG},  {"408 Slow", FLI_CALL_AGAIN}, {"429 Much", FLI_CALL_AGAIN},
+        {"500 Oh", FLI_CALL_AGAIN},       {"503 Away", FLI_CALL_AGAIN}, {"302 There", FLI_CALL_WRONG},
+    };
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        char text[300];
+        snprintf(text, sizeof text,
+                 "HTTP/1.1 %s\r\n" OURS "Location: http://127.0.0.1:1/\r\nContent-Length: 23\r\n\r\n"
+                 "{\"error\":\"so\\u0007 it\"}",
+                 codes[i].status);
+        assert_get(c, A(text), codes[i].end, atol(codes[i].status), i > 5 && i < 14 ? "so? it" : "");
+    }
+}
+
+static void answers_of_others(void **state)
+{
+    context *c = *state;
+    assert_get(c, A("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"), FLI_CALL_WRONG, 200,
+               "does not say which protocol");
+    assert_get(c, A("HTTP/1.1 200 OK\r\nFedloom-Protocol: 9 8\r\nContent-Length: 2\r\n\r\nhi"), FLI_CALL_WRONG, 200,
+               "speaks protocol 9 (8 at least), this one 1");
+    assert_get(c, A("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\nhi"), FLI_CALL_AGAIN, 502, "answers 502");
+    assert_get(c, A("HTTP/1.1 301 Moved\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"), FLI_CALL_WRONG,
+               301, "elsewhere");
+    assert_get(c, A("what?\r\n\r\n"), FLI_CALL_WRONG, 0, "127.0.0.1");
+}
+
+static void broken_bodies(void **state)
+{
+    context *c = *state;
+    fli_heard r;
+    char why[600];
+    assert_get(c, A(OK_HEAD "Content-Length: 100\r\nConnection: close\r\n\r\nhalf"), FLI_CALL_AGAIN, 0, "127.0.0.1");
+    assert_get(c, A(OK_HEAD "Content-Length: 100\r\n\r\nhalf", .hang = 1), FLI_CALL_AGAIN, 0, "127.0.0.1");
+    assert_get(c, A("", .hang = 1), FLI_CALL_AGAIN, 0, "127.0.0.1");
+    fake_server s;
+    const fake_answer large = {OK_HEAD "Content-Length: 1000004\r\n\r\nhead", .repeat = 1000000};
+    fake_start(&s, &large, 1);
+    fli_call *call = open_call(c, &s);
+    for (int i = 0; i < 2; i++) { /* and the next call works as this one */
+        assert_int_equal(fli_call_get(call, "/v1/ask", 0, 1000, &r), FLI_CALL_DONE);
+        assert_true(r.cut);
+        assert_int_equal(r.n, 1000);
+        assert_memory_equal(r.body, "headx", 5);
+    }
+    fli_call_free(call);
+    fake_stop(&s);
+    assert_int_equal(get_once(c, (fake_answer){OK_HEAD "Content-Length: 1000\r\n\r\n", 1000, 0}, &r, why, sizeof why),
+                     FLI_CALL_DONE);
+}
+
+static int now(void *unused)
+{
+    (void)unused;
+    return 1;
+}
+
+static void nobody_there_and_stopping(void **state)
+{
+    context *c = *state;
+    fake_server s;
+    fli_call *call = NULL;
+    fli_heard r;
+    const fake_answer hang = {"", .hang = 1};
+    fake_start(&s, &hang, 1);
+    const fli_call_spec spec = {.url = s.url, .name = "ann", .plain = 1, .stopping = now};
+    assert_ok(c->ctx, fli_call_new(c->ctx, &spec, &call));
+    assert_int_equal(fli_call_get(call, "/v1/ask", 30, 1000, &r), FLI_CALL_STOPPED);
+    fli_call_free(call);
+    fake_stop(&s);
+    call = open_call(c, &s); /* the port is free again */
+    assert_int_equal(fli_call_get(call, "/v1/ask", 30, 1000, &r), FLI_CALL_AGAIN);
+    fli_call_free(call);
+}
+
+static void urls(void **state)
+{
+    context *c = *state;
+    fli_call *call = NULL;
+    static const struct {
+        const char *url;
+        int plain;
+        const char *why;
+    } bad[] = {
+        {"", 1, "no URL"},
+        {"host:8443", 1, "https://"},
+        {"ftp://host/", 1, "must begin with https://"},
+        {"file:///etc/passwd", 1, ""},
+        {"http://127.0.0.1:1", 0, "--insecure-http"},
+        {"http://example.com", 1, "only for this machine"},
+        {"http://127.0.0.1.example.com", 1, "only for this machine"},
+        {"http://localhost.example.com", 1, "only for this machine"},
+        {"https://ann:pw@host", 0, "must not name a user"},
+        {"https://host/?x=1", 0, "must not have a query"},
+        {"https://host", 0, "https needs the folder"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const fli_call_spec spec = {.url = bad[i].url, .plain = bad[i].plain};
+        assert_fails(c->ctx, fli_call_new(c->ctx, &spec, &call), FL_ECONFIG, bad[i].why);
+    }
+    static const char *const good[] = {"http://localhost:1", "http://127.9.9.9", "http://[::1]:8080/"};
+    for (size_t i = 0; i < 3; i++) {
+        const fli_call_spec spec = {.url = good[i], .plain = 1};
+        assert_ok(c->ctx, fli_call_new(c->ctx, &spec, &call));
+        fli_call_free(call);
+    }
+}
+
+/* A proxy that the environment names would see everything. */
+static void no_proxy_of_the_environment(void **state)
+{
+    context *c = *state;
+    fli_heard r;
+    char why[600];
+    setenv("http_proxy", "http://127.0.0.1:1", 1);
+    fli_call_end end = get_once(c, (fake_answer){OK_HEAD "Content-Length: 0\r\n\r\n"}, &r, why, sizeof why);
+    unsetenv("http_proxy");
+    assert_int_equal(end, FLI_CALL_DONE);
+}
+
+static void pauses_grow_to_a_bound(void **state)
+{
+    fli_backoff b;
+    double longest = 0, total = 0;
+    (void)state;
+    fli_backoff_init(&b);
+    assert_true(fli_backoff_for(&b) <= 0);
+    for (int i = 0; i < 1000; i++) {
+        double bound = i < 10 ? 0.5 * (1 << i) : 30, next = fli_backoff_next(&b);
+        assert_true(next >= 0 && next < (bound < 30 ? bound : 30));
+        if (next > longest) longest = next;
+        total += next;
+    }
+    assert_true(longest > 25);
+    assert_true(total > 1000 * 12.0 && total < 1000 * 18.0); /* 15 on the average: all of the range is used */
+    fli_backoff_reset(&b);
+    assert_true(fli_backoff_next(&b) < 0.5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CONTEXT_TEST(answers_arrive),
+        CONTEXT_TEST(what_is_refused_and_what_comes_later),
+        CONTEXT_TEST(answers_of_others),
+        CONTEXT_TEST(broken_bodies),
+        CONTEXT_TEST(nobody_there_and_stopping),
+        CONTEXT_TEST(urls),
+        CONTEXT_TEST(no_proxy_of_the_environment),
+        CONTEXT_TEST(pauses_grow_to_a_bound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+/* What a client has on its disk: whole or not there, its own, one process at a time. */
+#include "context.h"
+
+#include "base/file.h"
+#include "net/keep.h"
+
+#include <sys/stat.h>
+
+static char folder[64];
+
+static int setup(void **state)
+{
+    snprintf(folder, sizeof folder, "/tmp/fedloom-keep-XXXXXX");
+    return !mkdtemp(folder) || context_setup(state);
+}
+
+static int teardown(void **state)
+{
+    context *c = *state;
+    fli_remove_folder(c->ctx, folder);
+    return context_teardown(state);
+}
+
+static fli_keep *open_keep(context *c)
+{
+    char path[128];
+    fli_keep *k = NULL;
+    snprintf(path, sizeof path, "%s/mine/", folder);
+    assert_ok(c->ctx, fli_keep_open(c->ctx, path, &k));
+    return k;
+}
+
+static const fli_digest one = {{1}}, two = {{2}};
+
+static const char *in_folder(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/mine/%s", folder, name);
+    return path;
+}
+
+static int mode_of(const char *name)
+{
+    struct stat st;
+    return stat(in_folder(name), &st) ? -1 : (int)(st.st_mode & 0777);
+}
+
+static void assert_kept(context *c, fli_keep *k, fli_keep_kind kind, const char *text)
+{
+    unsigned char *p;
+    size_t n;
+    assert_ok(c->ctx, fli_keep_read(k, kind, &p, &n));
+    assert_int_equal(n, text ? strlen(text) : 0);
+    assert_true(!p == !text);
+    if (text) assert_memory_equal(p, text, n);
+    fli_free(p);
+}
+
+static void what_was_written_is_there(void **state)
+{
+    context *c = *state;
+    mode_t mask = umask(0);
+    fli_keep *k = open_keep(c);
+    assert_ok(c->ctx, fli_keep_run(k, &one));
+    assert_kept(c, k, FLI_KEEP_STATE, NULL);
+    assert_ok(c->ctx, fli_keep_write(k, FLI_KEEP_STATE, "state", 5));
+    assert_ok(c->ctx, fli_keep_write(k, FLI_KEEP_ANSWER, "first", 5));
+    assert_ok(c->ctx, fli_keep_write(k, FLI_KEEP_ANSWER, "second", 6));
+    umask(mask);
+    fli_keep_close(k);
+    assert_int_equal(mode_of(""), 0700);
+    assert_int_equal(mode_of("run-0100000000000000"), 0700);
+    assert_int_equal(mode_of("run-0100000000000000/state"), 0600);
+    assert_int_equal(mode_of("run-0100000000000000/answer"), 0600);
+    k = open_keep(c);
+    assert_ok(c->ctx, fli_keep_run(k, &one));
+    assert_kept(c, k, FLI_KEEP_STATE, "state");
+    assert_kept(c, k, FLI_KEEP_ANSWER, "second");
+    assert_ok(c->ctx, fli_keep_forget(k, FLI_KEEP_ANSWER));
+    assert_ok(c->ctx, fli_keep_forget(k, FLI_KEEP_ANSWER));
+    assert_kept(c, k, FLI_KEEP_ANSWER, NULL);
+    fli_keep_close(k);
+}
+
+static void runs_are_kept_apart(void **state)
+{
+    context *c = *state;
+    fli_keep *k = open_keep(c);
+    assert_ok(c->ctx, fli_keep_run(k, &one));
+    assert_ok(c->ctx, fli_keep_write(k, FLI_KEEP_STATE, "of one", 6));
+    assert_ok(c->ctx, fli_keep_run(k, &two));
+    assert_kept(c, k, FLI_KEEP_STATE, NULL);
+    assert_ok(c->ctx, fli_keep_run(k, &one));
+    assert_kept(c, k, FLI_KEEP_STATE, "of one");
+    for (int i = 0; i < 2; i++) { /* over, begun anew and over again */
+        assert_ok(c->ctx, fli_keep_over(k));
+        assert_int_equal(mode_of("run-0100000000000000"), -1);
+        assert_int_equal(mode_of("run-0100000000000000.over"), 0700);
+        assert_ok(c->ctx, fli_keep_run(k, &one));
+        assert_kept(c, k, FLI_KEEP_STATE, NULL);
+    }
+    assert_ok(c->ctx, fli_keep_over(k));
+    assert_ok(c->ctx, fli_keep_over(k)); /* of no run */
+    fli_keep_close(k);
+}
+
+static void one_process_at_a_time(void **state)
+{
+    context *c = *state;
+    fli_keep *k = open_keep(c), *other = NULL;
+    assert_fails(c->ctx, fli_keep_open(c->ctx, in_folder(""), &other), FL_EBUSY, "");
+    fli_keep_close(k);
+    fli_keep_close(open_keep(c));
+}
+
+/* Every byte, and every length. */
+static void damage_is_noticed(void **state)
+{
+    context *c = *state;
+    unsigned char *p, bytes[64];
+    size_t n, length;
+    const char *file = "run-0100000000000000/state";
+    fli_keep *k = open_keep(c);
+    assert_ok(c->ctx, fli_keep_run(k, &one));
+    assert_ok(c->ctx, fli_keep_write(k, FLI_KEEP_STATE, "kept", 4));
+    FILE *f = fopen(in_folder(file), "rb");
+    length = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    for (size_t i = 0; i < 2 * length; i++) {
+        f = fopen(in_folder(file), "wb");
+        size_t whole = i < length ? length : i - length;
+        if (i < length) bytes[i] ^= 1;
+        fwrite(bytes, 1, whole, f);
+        fclose(f);
+        if (i < length) bytes[i] ^= 1;
+        assert_fails(c->ctx, fli_keep_read(k, FLI_KEEP_STATE, &p, &n), FL_EFORMAT, "is damaged");
+        assert_null(p);
+    }
+    f = fopen(in_folder("run-0100000000000000/answer"), "wb"); /* the one in the other's place */
+    fwrite(bytes, 1, length, f);
+    fclose(f);
+    assert_fails(c->ctx, fli_keep_read(k, FLI_KEEP_ANSWER, &p, &n), FL_EFORMAT, "kind is wrong");
+    fli_keep_close(k);
+}
+
+static void what_cannot_be_written_leaves_the_old(void **state)
+{
+    context *c = *state;
+    fli_keep *k = open_keep(c);
+    assert_ok(c->ctx, fli_keep_run(k, &one));
+    assert_ok(c->ctx, fli_keep_write(k, FLI_KEEP_STATE, "old", 3));
+    assert_int_equal(mkdir(in_folder("run-0100000000000000/state.tmp"), 0700), 0);
+    assert_fails(c->ctx, fli_keep_write(k, FLI_KEEP_STATE, "new", 3), FL_EIO, "cannot be written");
+    assert_kept(c, k, FLI_KEEP_STATE, "old");
+    fli_keep_close(k);
+}
+
+#define KEEP_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        KEEP_TEST(what_was_written_is_there),
+        KEEP_TEST(runs_are_kept_apart),
+        KEEP_TEST(one_process_at_a_time),
+        KEEP_TEST(damage_is_noticed),
+        KEEP_TEST(what_cannot_be_written_leaves_the_old),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
