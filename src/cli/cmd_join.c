@@ -174,13 +174,10 @@ static int go(fl_ctx *ctx, request *r, fl_config *cfg, const fli_join_settings *
                           .stopping = is_stopping,
                           .arg = r};
     interrupt_install(r->quiet);
-    switch (fli_join(ctx, &spec)) {
-    case FLI_JOIN_OVER: return CLI_OK;
-    case FLI_JOIN_STOPPED: return !interrupt_seen() || interrupt_seen() == SIGTERM ? CLI_OK : CLI_INTERRUPTED;
-    case FLI_JOIN_FAILED: break;
-    }
-    say_error(ctx);
-    return CLI_FAILED;
+    fl_status s = fli_join(ctx, &spec);
+    if (s == FL_EDONE) return !interrupt_seen() || interrupt_seen() == SIGTERM ? CLI_OK : CLI_INTERRUPTED;
+    if (s) say_error(ctx);
+    return settings_exit(s);
 }
 
 static int join(request *r)
@@ -213,13 +210,20 @@ static int run(int argc, char **argv)
 {
     request r = {0};
     const option options[] = {
-        {"--data", OPT_WORDS, &r.data},        {"--certs", OPT_TEXT, &r.certs},
-        {"--name", OPT_TEXT, &r.name},         {"--insecure-http", OPT_FLAG, &r.insecure},
-        {"--keep", OPT_TEXT, &r.keep},         {"--limit", OPT_WORDS, &r.limits},
-        {"--patience", OPT_REAL, &r.patience}, {"--proxy", OPT_TEXT, &r.proxy},
-        {"--digest", OPT_FLAG, &r.digest},     {"--set", OPT_WORDS, &r.sets},
-        {"--show", OPT_FLAG, &r.show},         {"--yes", OPT_FLAG, &r.yes},
-        {"--once", OPT_FLAG, &r.once},         {"--quiet", OPT_FLAG, &r.quiet},
+        {"--data", OPT_WORDS, &r.data},
+        {"--certs", OPT_TEXT, &r.certs},
+        {"--name", OPT_TEXT, &r.name},
+        {"--insecure-http", OPT_FLAG, &r.insecure},
+        {"--keep", OPT_TEXT, &r.keep},
+        {"--limit", OPT_WORDS, &r.limits},
+        {"--patience", OPT_REAL, &r.patience},
+        {"--proxy", OPT_TEXT, &r.proxy},
+        {"--digest", OPT_FLAG, &r.digest},
+        {"--set", OPT_WORDS, &r.sets},
+        {"--show", OPT_FLAG, &r.show},
+        {"--yes", OPT_FLAG, &r.yes},
+        {"--once", OPT_FLAG, &r.once},
+        {"--quiet", OPT_FLAG, &r.quiet},
         {0},
     };
     int code = args_parse("join", options, argc, argv, &r.plain);
@@ -234,74 +238,73 @@ static int run(int argc, char **argv)
     return code;
 }
 
-static const char help[] =
-    "usage: fedloom join URL [CLIENT.yaml] [--data FILE ...] [--certs DIR]\n"
-    "                    [--keep DIR] [--limit KEY=VALUE ...] [--patience SECONDS]\n"
-    "                    [--show [--yes]] [--once] [--quiet] ...\n"
-    "\n"
-    "Takes part in the federation of a `fedloom serve` with one's own samples, until\n"
-    "the run is over. The samples stay: what leaves is the client's card (how many\n"
-    "samples, of which shape), the rows of the method's upload table, and sums of\n"
-    "evaluation. Nothing that the server sends names a file or a command.\n"
-    "\n"
-    "The client may be stopped or killed at any moment. Started again with the same\n"
-    "folder (--keep) it goes on, and the result has the same bytes. A server that is\n"
-    "away is waited for. A folder has a part for each run; what is left of a run that\n"
-    "was given up may be removed.\n"
-    "\n"
-    "options:\n"
-    "  --data FILE         samples: .npz, .csv or .tsv (labels in the last column),\n"
-    "                      .svm or .libsvm, .json (LEAF), each also with .gz or .xz;\n"
-    "                      twice for .npy: features, then labels. Others by the\n"
-    "                      `data` section of CLIENT.yaml\n"
-    "  --certs DIR         this client's ca.pem, cert.pem and key.pem, as\n"
-    "                      `fedloom cert client` makes them; its name is in them\n"
-    "  --name NAME         the name over plain HTTP, with --insecure-http\n"
-    "  --insecure-http     lets URL begin with http://, to this machine itself alone\n"
-    "  --keep DIR          what the client keeps between turns (default fedloom-NAME);\n"
-    "                      one process at a time may have it\n"
-    "  --limit KEY=VALUE   what may be asked of this client, see below\n"
-    "  --patience SECONDS  gives up a server that is away for that long (default:\n"
-    "                      never)\n"
-    "  --show              prints everything that would leave, in words, before it\n"
-    "                      does, and asks; with --once the answer to the first turn\n"
-    "                      is printed, and not sent\n"
-    "  --yes               with --show: prints, and does not ask\n"
-    "  --once              ends after the first turn\n"
-    "  --digest            tells the server a digest of the samples, so that it\n"
-    "                      notices if they are others than before\n"
-    "  --proxy URL         goes through a proxy; those of the environment are not used\n"
-    "  --set KEY=VALUE     sets a key as in CLIENT.yaml: data.label=species\n"
-    "  --quiet             prints only warnings and errors\n"
-    "\n"
-    "Each of these keys may be in CLIENT.yaml instead: url, certs, name,\n"
-    "insecure_http, keep, patience, digest, proxy, limits. Where samples are is in\n"
-    "its `data` section, as in any configuration (`fedloom list data`), beside\n"
-    "`memory`, what model and state may take in memory before they go to the disk:\n"
-    "\n"
-    "  url: https://federation.example:8443\n"
-    "  certs: certs/alice\n"
-    "  keep: /var/lib/fedloom/alice\n"
-    "  data: {kind: csv, train: patients.csv, label: outcome}\n"
-    "  limits:\n"
-    "    steps: 1000                   # local steps per ask\n"
-    "    samples: 100000               # samples passed over per ask\n"
-    "    seconds: 60                   # per ask\n"
-    "    bytes: 64MiB                  # of an ask\n"
-    "    memory: 2GiB                  # for model, method and solver\n"
-    "    methods: [fedavg, scaffold]   # takes part in these alone\n"
-    "    models: [softmax, mlp]        # trains these alone\n"
-    "\n"
-    "An ask beyond a limit is refused, with the reason, and said here. On a terminal\n"
-    "progress is printed for people, elsewhere as lines of key=value, on stderr.\n"
-    "\n"
-    "examples:\n"
-    "  fedloom join https://host:8443 --data mine.npz --certs certs/alice\n"
-    "  fedloom join https://host:8443 alice.yaml --limit steps=500 --limit seconds=30\n"
-    "  fedloom join https://host:8443 alice.yaml --show --once\n"
-    "  fedloom join http://127.0.0.1:8080 --data a.csv --name a --insecure-http\n"
-    "\n"
-    "exit codes: 0 the run is over, or SIGTERM; 1 it failed, or the server will not\n"
-    "have this client; 2 wrong usage or configuration; 130 interrupted\n";
+static const char help[] = "usage: fedloom join URL [CLIENT.yaml] [--data FILE ...] [--certs DIR]\n"
+                           "                    [--keep DIR] [--limit KEY=VALUE ...] [--patience SECONDS]\n"
+                           "                    [--show [--yes]] [--once] [--quiet] ...\n"
+                           "\n"
+                           "Takes part in the federation of a `fedloom serve` with one's own samples, until\n"
+                           "the run is over. The samples stay: what leaves is the client's card (how many\n"
+                           "samples, of which shape), the rows of the method's upload table, and sums of\n"
+                           "evaluation. Nothing that the server sends names a file or a command.\n"
+                           "\n"
+                           "The client may be stopped or killed at any moment. Started again with the same\n"
+                           "folder (--keep) it goes on, and the result has the same bytes. A server that is\n"
+                           "away is waited for. A folder has a part for each run; what is left of a run that\n"
+                           "was given up may be removed.\n"
+                           "\n"
+                           "options:\n"
+                           "  --data FILE         samples: .npz, .csv or .tsv (labels in the last column),\n"
+                           "                      .svm or .libsvm, .json (LEAF), each also with .gz or .xz;\n"
+                           "                      twice for .npy: features, then labels. Others by the\n"
+                           "                      `data` section of CLIENT.yaml\n"
+                           "  --certs DIR         this client's ca.pem, cert.pem and key.pem, as\n"
+                           "                      `fedloom cert client` makes them; its name is in them\n"
+                           "  --name NAME         the name over plain HTTP, with --insecure-http\n"
+                           "  --insecure-http     lets URL begin with http://, to this machine itself alone\n"
+                           "  --keep DIR          what the client keeps between turns (default fedloom-NAME);\n"
+                           "                      one process at a time may have it\n"
+                           "  --limit KEY=VALUE   what may be asked of this client, see below\n"
+                           "  --patience SECONDS  gives up a server that is away for that long (default:\n"
+                           "                      never)\n"
+                           "  --show              prints everything that would leave, in words, before it\n"
+                           "                      does, and asks; with --once the answer to the first turn\n"
+                           "                      is printed, and not sent\n"
+                           "  --yes               with --show: prints, and does not ask\n"
+                           "  --once              ends after the first turn\n"
+                           "  --digest            tells the server a digest of the samples, so that it\n"
+                           "                      notices if they are others than before\n"
+                           "  --proxy URL         goes through a proxy; those of the environment are not used\n"
+                           "  --set KEY=VALUE     sets a key as in CLIENT.yaml: data.label=species\n"
+                           "  --quiet             prints only warnings and errors\n"
+                           "\n"
+                           "Each of these keys may be in CLIENT.yaml instead: url, certs, name,\n"
+                           "insecure_http, keep, patience, digest, proxy, limits. Where samples are is in\n"
+                           "its `data` section, as in any configuration (`fedloom list data`), beside\n"
+                           "`memory`, what model and state may take in memory before they go to the disk:\n"
+                           "\n"
+                           "  url: https://federation.example:8443\n"
+                           "  certs: certs/alice\n"
+                           "  keep: /var/lib/fedloom/alice\n"
+                           "  data: {kind: csv, train: patients.csv, label: outcome}\n"
+                           "  limits:\n"
+                           "    steps: 1000                   # local steps per ask\n"
+                           "    samples: 100000               # samples passed over per ask\n"
+                           "    seconds: 60                   # per ask\n"
+                           "    bytes: 64MiB                  # of an ask\n"
+                           "    memory: 2GiB                  # for model, method and solver\n"
+                           "    methods: [fedavg, scaffold]   # takes part in these alone\n"
+                           "    models: [softmax, mlp]        # trains these alone\n"
+                           "\n"
+                           "An ask beyond a limit is refused, with the reason, and said here. On a terminal\n"
+                           "progress is printed for people, elsewhere as lines of key=value, on stderr.\n"
+                           "\n"
+                           "examples:\n"
+                           "  fedloom join https://host:8443 --data mine.npz --certs certs/alice\n"
+                           "  fedloom join https://host:8443 alice.yaml --limit steps=500 --limit seconds=30\n"
+                           "  fedloom join https://host:8443 alice.yaml --show --once\n"
+                           "  fedloom join http://127.0.0.1:8080 --data a.csv --name a --insecure-http\n"
+                           "\n"
+                           "exit codes: 0 the run is over, or SIGTERM; 1 it failed, or the server will not\n"
+                           "have this client; 2 wrong usage or configuration; 130 interrupted\n";
 
 const command cmd_join = {"join", "takes part in a federation with one's own samples", help, run};

@@ -167,8 +167,7 @@ static int set_trust(fli_call *c, const fli_call_spec *spec, int secure)
     return curl_easy_setopt(h, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) ||
            curl_easy_setopt(h, CURLOPT_SSL_VERIFYPEER, 1L) || curl_easy_setopt(h, CURLOPT_SSL_VERIFYHOST, 2L) ||
            curl_easy_setopt(h, CURLOPT_CAPATH, NULL) || curl_easy_setopt(h, CURLOPT_CAINFO, spec->ca_path) ||
-           curl_easy_setopt(h, CURLOPT_SSLCERT, spec->cert_path) ||
-           curl_easy_setopt(h, CURLOPT_SSLKEY, spec->key_path);
+           curl_easy_setopt(h, CURLOPT_SSLCERT, spec->cert_path) || curl_easy_setopt(h, CURLOPT_SSLKEY, spec->key_path);
 }
 
 static fl_status prepare(fli_call *c, const fli_call_spec *spec)
@@ -177,8 +176,7 @@ static fl_status prepare(fli_call *c, const fli_call_spec *spec)
     fl_status s = check_url(c->ctx, spec->url, spec->plain, &secure);
     if (s) return s;
     if (secure && (!spec->ca_path || !spec->cert_path || !spec->key_path))
-        return fli_fail(c->ctx, FL_ECONFIG, "%.200s: https needs the folder with this client's certificate",
-                        spec->url);
+        return fli_fail(c->ctx, FL_ECONFIG, "%.200s: https needs the folder with this client's certificate", spec->url);
     if (!(c->base = fli_strdup(c->ctx, spec->url))) return FL_ENOMEM;
     for (size_t n = strlen(c->base); n && c->base[n - 1] == '/'; n--) c->base[n - 1] = 0;
     if (spec->proxy && !(c->proxy = fli_strdup(c->ctx, spec->proxy))) return FL_ENOMEM;

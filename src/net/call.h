@@ -12,13 +12,13 @@
 typedef struct fli_call fli_call;
 
 typedef struct {
-    const char *url;                              /* https://HOST[:PORT] */
-    const char *ca_path, *cert_path, *key_path;   /* PEM; for https */
-    const char *name;                             /* over plain http: who speaks */
-    int plain;                                    /* http, to loopback alone, may be */
-    const char *proxy;                            /* NULL: none */
-    double connect_s, stall_s;                    /* at most for a connection; without a byte. 0: 20 s and 30 s */
-    int (*stopping)(void *arg);                   /* looked at once a second; NULL: never */
+    const char *url;                            /* https://HOST[:PORT] */
+    const char *ca_path, *cert_path, *key_path; /* PEM; for https */
+    const char *name;                           /* over plain http: who speaks */
+    int plain;                                  /* http, to loopback alone, may be */
+    const char *proxy;                          /* NULL: none */
+    double connect_s, stall_s;                  /* at most for a connection; without a byte. 0: 20 s and 30 s */
+    int (*stopping)(void *arg);                 /* looked at once a second; NULL: never */
     void *arg;
 } fli_call_spec;
 

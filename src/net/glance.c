@@ -13,7 +13,8 @@ fl_status fli_glance_ask(fl_ctx *ctx, const void *packet, size_t n, fli_ask_glan
     fli_packet p;
     fli_ask ask;
     fl_status s = fli_packet_read(ctx, FLI_PACKET_ASK, packet, n, &p);
-    if (!s && p.head_bytes != FLI_ASK_BYTES) s = fli_fail(ctx, FL_EFORMAT, "this is no ask: its head has another length");
+    if (!s && p.head_bytes != FLI_ASK_BYTES)
+        s = fli_fail(ctx, FL_EFORMAT, "this is no ask: its head has another length");
     if (s) return s;
     fli_ask_read(p.head, &ask);
     *out = (fli_ask_glance){p.number, ask.round, ask.steps, ask.kind == FLI_ASK_TURN};
@@ -54,8 +55,9 @@ const char *fli_glance_wrong(fl_ctx *ctx, const void *card, size_t n, const fli_
     const char *wrong = fli_joined_wrong(&all, NULL, &own);
     if (!wrong && own.classes > all.classes) wrong = "its samples have more classes";
     if (!wrong) return NULL;
-    fli_snprintf(sentence, size, "%s; they are %zu x %zu x %zu with %zu classes, and the federation's %zu x %zu x %zu with %zu",
-                 wrong, own.shape[0], own.shape[1], own.shape[2], own.classes, all.shape[0], all.shape[1], all.shape[2],
+    fli_snprintf(sentence, size,
+                 "%s; they are %zu x %zu x %zu with %zu classes, and the federation's %zu x %zu x %zu with %zu", wrong,
+                 own.shape[0], own.shape[1], own.shape[2], own.classes, all.shape[0], all.shape[1], all.shape[2],
                  all.classes);
     return sentence;
 }

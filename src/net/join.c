@@ -10,10 +10,10 @@
 
 #include <string.h>
 
-enum { WAIT = 30 };                                    /* seconds that the server may hold a request */
-static const double beat_every = 5;                    /* seconds */
-static const size_t most_terms = (size_t)16 << 20;     /* bytes */
-static const size_t most_ask = (size_t)4 << 30;        /* where the client's limits say nothing */
+enum { WAIT = 30 };                                /* seconds that the server may hold a request */
+static const double beat_every = 5;                /* seconds */
+static const size_t most_terms = (size_t)16 << 20; /* bytes */
+static const size_t most_ask = (size_t)4 << 30;    /* where the client's limits say nothing */
 
 typedef struct {
     fl_ctx *ctx;
@@ -32,8 +32,8 @@ typedef struct {
     fl_client *client; /* NULL: not made */
     fl_bytes card;
     fli_digest run;
-    int accepted;   /* the terms of `run` */
-    int stop_stale; /* its client was told to stop a turn that was at its end: the next one may suffer */
+    int accepted;          /* the terms of `run` */
+    int stop_stale;        /* its client was told to stop a turn that was at its end: the next one may suffer */
     unsigned char *answer; /* that the server may not have; NULL: there is none. From fli_alloc */
     size_t answer_bytes;
     int kept; /* it is on the disk */
@@ -57,7 +57,8 @@ static const char *amount(size_t bytes, char text[32])
     if (bytes < 10000)
         fli_snprintf(text, 32, "%zu bytes", bytes);
     else
-        fli_snprintf(text, 32, bytes < 10000000 ? "%.0f KB" : "%.1f MB", (double)bytes / (bytes < 10000000 ? 1e3 : 1e6));
+        fli_snprintf(text, 32, bytes < 10000000 ? "%.0f KB" : "%.1f MB",
+                     (double)bytes / (bytes < 10000000 ? 1e3 : 1e6));
     return text;
 }
 
@@ -129,8 +130,8 @@ static fl_status over(life *j, const fli_heard *r)
     int ok = r ? fli_heard_flag(r, "ok", 0) : 1;
     if (r) fli_heard_text(r, "reason", reason, sizeof reason);
     fl_status s = fli_keep_over(j->keep);
-    fli_net_say(&j->spec->log, "over", "ok=%s%s%s", ok ? "true" : "false", ok ? "" : " why=",
-                ok ? "" : fli_net_quote(reason, quoted, sizeof quoted));
+    fli_net_say(&j->spec->log, "over", "ok=%s%s%s", ok ? "true" : "false",
+                ok ? "" : " why=", ok ? "" : fli_net_quote(reason, quoted, sizeof quoted));
     if (s) return s;
     if (!ok) return fli_fail(j->ctx, FL_EIO, "the run failed at the server: %s", reason);
     tell(j, "the run is over");
@@ -322,7 +323,7 @@ static fl_status keep(life *j)
 
 static fl_status deliver(life *j, const fli_ask_glance *g, double seconds)
 {
-    char about[100], size[32];
+    char about[160], size[32];
     int may;
     fl_status s = show_packet(j, g->turn ? "the answer to a turn" : "the answer to a measurement", j->answer,
                               j->answer_bytes, &may);
@@ -333,8 +334,12 @@ static fl_status deliver(life *j, const fli_ask_glance *g, double seconds)
     }
     if (g->turn) s = keep(j);
     j->kept = g->turn; /* a measurement leaves nothing behind, and can be asked for again */
-    fli_snprintf(about, sizeof about, "number=%llu round=%llu", (unsigned long long)g->number,
-                 (unsigned long long)g->round);
+    if (g->turn)
+        fli_snprintf(about, sizeof about, "number=%llu round=%llu steps=%llu seconds=%.3f",
+                     (unsigned long long)g->number, (unsigned long long)g->round + 1, (unsigned long long)g->steps,
+                     seconds);
+    else
+        fli_snprintf(about, sizeof about, "number=%llu measured=true", (unsigned long long)g->number);
     if (g->turn)
         tell(j, "round %llu: %llu steps in %.3g s, sending %s", (unsigned long long)g->round + 1,
              (unsigned long long)g->steps, seconds, amount(j->answer_bytes, size));
@@ -485,7 +490,7 @@ static fl_status open_keep(life *j)
     return fli_keep_open(j->ctx, *j->settings->keep ? j->settings->keep : folder, &j->keep);
 }
 
-fli_join_end fli_join(fl_ctx *ctx, const fli_join_spec *spec)
+fl_status fli_join(fl_ctx *ctx, const fli_join_spec *spec)
 {
     life j = {.ctx = ctx, .spec = spec, .settings = spec->settings, .number = -1};
     fli_clear(ctx);
@@ -501,5 +506,5 @@ fli_join_end fli_join(fl_ctx *ctx, const fli_join_spec *spec)
     drop_answer(&j);
     fli_keep_close(j.keep);
     fli_tls_free(&j.tls);
-    return s != FL_EDONE ? FLI_JOIN_FAILED : j.stopped ? FLI_JOIN_STOPPED : FLI_JOIN_OVER;
+    return s == FL_EDONE && !j.stopped ? FL_OK : s;
 }

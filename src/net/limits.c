@@ -89,7 +89,8 @@ const char *fli_join_limits_wrong(const fli_join_limits *l, const char *method, 
                                   size_t n)
 {
     if (method && *l->method && !is_among(l->method, method))
-        fli_snprintf(sentence, n, "the method is %.64s, and this client takes part in %.200s alone", method, l->methods);
+        fli_snprintf(sentence, n, "the method is %.64s, and this client takes part in %.200s alone", method,
+                     l->methods);
     else if (model && *l->model && !is_among(l->model, model))
         fli_snprintf(sentence, n, "the model is %.64s, and this client trains %.200s alone", model, l->models);
     else

@@ -8,7 +8,7 @@
 typedef struct {
     int over; /* its run is */
     size_t clients, missing;
-    char method[64], model[64]; /* "": it does not say */
+    char method[64], model[64];      /* "": it does not say */
     char name[FLI_NET_NAME_MAX + 1]; /* whom the server takes this client for; "": it does not say */
     int has_wanted;
     fli_wanted wanted; /* what samples must look like */

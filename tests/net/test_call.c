@@ -81,11 +81,11 @@ static void what_is_refused_and_what_comes_later(void **state)
         const char *status;
         fli_call_end end;
     } codes[] = {
-        {"200 OK", FLI_CALL_DONE},        {"400 Bad", FLI_CALL_DONE},   {"409 Conflict", FLI_CALL_DONE},
-        {"410 Gone", FLI_CALL_DONE},      {"413 Large", FLI_CALL_DONE}, {"422 Screened", FLI_CALL_DONE},
-        {"401 Who", FLI_CALL_WRONG},      {"403 No", FLI_CALL_WRONG},   {"404 Where", FLI_CALL_WRONG},
-        {"426 Upgrade", FLI_CALL_WRONG},  {"408 Slow", FLI_CALL_AGAIN}, {"429 Much", FLI_CALL_AGAIN},
-        {"500 Oh", FLI_CALL_AGAIN},       {"503 Away", FLI_CALL_AGAIN}, {"302 There", FLI_CALL_WRONG},
+        {"200 OK", FLI_CALL_DONE},       {"400 Bad", FLI_CALL_DONE},   {"409 Conflict", FLI_CALL_DONE},
+        {"410 Gone", FLI_CALL_DONE},     {"413 Large", FLI_CALL_DONE}, {"422 Screened", FLI_CALL_DONE},
+        {"401 Who", FLI_CALL_WRONG},     {"403 No", FLI_CALL_WRONG},   {"404 Where", FLI_CALL_WRONG},
+        {"426 Upgrade", FLI_CALL_WRONG}, {"408 Slow", FLI_CALL_AGAIN}, {"429 Much", FLI_CALL_AGAIN},
+        {"500 Oh", FLI_CALL_AGAIN},      {"503 Away", FLI_CALL_AGAIN}, {"302 There", FLI_CALL_WRONG},
     };
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         char text[300];

@@ -1,0 +1,188 @@
+#!/usr/bin/env bash
+# A server and its clients as processes on loopback: the result of a simulation, whatever happens to clients. Usage: join.sh FEDLOOM
+set -u
+. "$(dirname "$0")/../cli/lib.sh"
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
+
+# ---- a federation of three, simulated and for real ----------------------------------------------------------
+
+awk 'BEGIN { srand(1); for (i = 0; i < 150; i++) { c = i % 3; s = "";
+     for (k = 0; k < 4; k++) s = s (2 * rand() - 1 + 2 * (k == c)) ","; print s c } }' >all.csv
+for i in 0 1 2; do awk "NR > 50 * $i && NR <= 50 * ($i + 1)" all.csv >"client$i.csv"; done
+echo "{\"clients\": [[$(seq -s, 0 49)], [$(seq -s, 50 99)], [$(seq -s, 100 149)]]}" >who.json
+cat >method.yaml <<'END2'
+model: softmax
+local: {steps: 3000, batch: 10, lr: 0.1}
+participation: {kind: uniform, count: 2}
+algorithm: scaffold
+rounds: 60
+metrics: {every: 10}
+END2
+{ echo 'data: {kind: csv, train: all.csv, header: false, normalize: none}
+partition: {kind: file, path: who.json}' && cat method.yaml; } >simulated.yaml
+{ echo 'data: {kind: joined, shape: [4], classes: 3, normalize: none}
+partition: {clients: 3}' && cat method.yaml; } >server.yaml
+printf 'client%d\n' 0 1 2 >roster
+fedloom run simulated.yaml --output simulated --quiet
+check "the simulation runs" exits 0
+
+# serve OUTPUT [PORT [ARGS...]]: starts a server; leaves $server, $port and $url.
+serve() {
+    local output=$1 where=${2:-0}
+    shift $(($# < 2 ? $# : 2))
+    "$program" serve server.yaml --output "$output" --insecure-http --listen "127.0.0.1:$where" --roster roster "$@" 2>"$output.log" &
+    server=$!
+    for _ in $(seq 600); do
+        port=$(sed -n 's/.*event=serving .*port=\([0-9]*\).*/\1/p' "$output.log" 2>/dev/null)
+        [ -n "$port" ] && break
+        sleep 0.05
+    done
+    url=http://127.0.0.1:$port
+    [ "$where" != 0 ] || rm -f err? # clients go on with another server
+}
+
+# join I ARGS...: client I in the background, with a folder of its own.
+join() {
+    local i=$1
+    shift
+    exec "$program" join "$url" --data "client$i.csv" --set data.header=false --name "client$i" --insecure-http \
+        --keep "keep$i" --patience 60 "$@"
+}
+
+# until_has FILE TEXT PID: waits until a file has a text, for at most half a minute and as long as the process is there.
+until_has() {
+    for _ in $(seq 600); do
+        grep -qF -e "$2" "$1" 2>/dev/null && return 0
+        kill -0 "$3" 2>/dev/null || return 1
+        sleep 0.05
+    done
+    return 1
+}
+
+# All columns but the seconds, and the parameters: 15 of them, of 4 bytes.
+columns() { awk -F, -v OFS=, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "seconds") s = i } { $s = ""; print }' "$1/metrics.csv"; }
+same_result() {
+    columns simulated >want && columns "$1" >got && cmp -s want got &&
+        tail -c 60 simulated/model.safetensors >want && tail -c 60 "$1/model.safetensors" >got && cmp -s want got
+}
+
+# ends WHAT CODE PID: a process of ours ends by itself with that code, within half a minute.
+ends() {
+    for _ in $(seq 600); do
+        kill -0 "$3" 2>/dev/null || break
+        sleep 0.05
+    done
+    kill -KILL "$3" 2>/dev/null
+    wait "$3"
+    code=$?
+    check "$1 ends with $2" exits "$2"
+}
+
+serve plain
+for i in 0 1 2; do join "$i" >"out$i" 2>>"err$i" & eval "client$i=$!"; done
+ends "the server" 0 "$server"
+for i in 0 1 2; do eval "ends 'client $i' 0 \$client$i"; done
+check "a federation over HTTP has the result of a simulation" same_result plain
+check "a client says who it is" has err1 'event=joined name=client1 client=1 clients=3'
+check "a client says how it went" has err1 'event=over ok=true'
+check "the state of a run that is over is put aside" compgen -G 'keep1/run-*.over/state' >/dev/null
+check "no answer is left" [ -z "$(compgen -G 'keep1/run-*/answer')" ]
+check "what a client keeps is its own" [ "$(stat -c %a keep1 keep1/run-*.over keep1/run-*.over/state | tr '\n' ' ')" = '700 700 600 ' ]
+
+# ---- a client that is killed, again and again -----------------------------------------------------------------
+
+serve killed
+for i in 0 2; do join "$i" >"out$i" 2>>"err$i" & eval "client$i=$!"; done
+kills=0
+for _ in 1 2 3 4 5; do
+    : >err1
+    join 1 >>out1 2>>err1 &
+    client=$!
+    until_has err1 ' round=' "$client"
+    kill -KILL "$client" 2>/dev/null && kills=$((kills + 1))
+    wait "$client" 2>/dev/null
+done
+join 1 >out1 2>>err1 &
+client1=$!
+ends "the server" 0 "$server"
+for i in 0 1 2; do eval "ends 'client $i' 0 \$client$i"; done
+check "a client was killed, again and again" [ "$kills" -eq 5 ]
+check "a client that comes back goes on from what it kept" has err1 'event=restored'
+check "a client that was killed changes nothing" same_result killed
+
+# ---- a server that is killed ------------------------------------------------------------------------------------
+
+serve restarted
+for i in 0 1 2; do join "$i" >"out$i" 2>>"err$i" & eval "client$i=$!"; done
+for turn in 1 2; do
+    rounds=$(grep -c ' round=' err0)
+    for _ in $(seq 600); do [ "$(grep -c ' round=' err0)" -gt "$rounds" ] && break || sleep 0.05; done
+    kill -KILL "$server"
+    wait "$server" 2>/dev/null
+    serve restarted "$port"
+done
+ends "the server" 0 "$server"
+for i in 0 1 2; do eval "ends 'client $i' 0 \$client$i"; done
+check "clients notice that the server is away" has err0 'event=away'
+check "a server that was killed changes nothing" same_result restarted
+
+# ---- a client that is asked to end -----------------------------------------------------------------------------
+
+serve paused
+for i in 0 2; do join "$i" >"out$i" 2>>"err$i" & eval "client$i=$!"; done
+join 1 >out1 2>>err1 &
+client1=$!
+until_has err1 'event=sent' "$client1"
+fedloom join "$url" --data client1.csv --name client1 --insecure-http --keep keep1
+check "a folder belongs to one process" exits 1
+check "a folder belongs to one process, and says whose it is" has err "$client1"
+kill -TERM "$client1"
+ends "a client with SIGTERM" 0 "$client1"
+join 1 >out1 2>>err1 &
+client1=$!
+ends "the server" 0 "$server"
+for i in 0 1 2; do eval "ends 'client $i' 0 \$client$i"; done
+check "a client that paused changes nothing" same_result paused
+
+# ---- what does not fit together --------------------------------------------------------------------------------
+
+serve odd 0 --set algorithm=fedavg --set local.steps=7
+cut -d, -f2- client0.csv >narrow.csv
+refused() {
+    local text=$1
+    shift
+    fedloom join "$url" --data client0.csv --set data.header=false --name client0 --insecure-http --keep odd0 "$@"
+    check "join $*: is refused" exits 1
+    check "join $*: says \"$text\"" has err "$text"
+}
+refused 'its samples have another shape; they are 1 x 1 x 3 with 3 classes' --set data.train=narrow.csv
+refused 'the method is fedavg, and this client takes part in scaffold alone' --limit methods=scaffold
+refused 'the model is softmax, and this client trains mlp alone' --limit models=mlp
+refused 'somebody' --name somebody --keep somebody
+check "nothing was said to the server" lacks odd.log 'event=joined client=0'
+expect 2 'only for this machine' join http://example.com --data client0.csv --name a --insecure-http
+expect 2 'with --insecure-http' join "$url" --data client0.csv --name a
+expect 2 'certs is missing' join https://127.0.0.1:1 --data client0.csv
+expect 2 'name is missing' join "$url" --data client0.csv --insecure-http
+expect 2 'does not say what it is' join "$url" --data who --name a --insecure-http
+expect 2 'limits.stepps is not a key; did you mean limits.steps?' join "$url" --data client0.csv --name a --insecure-http --limit stepps=1
+expect 2 '--show asks before anything is sent' join "$url" --data client0.csv --name a --insecure-http --show
+expect 2 'which URL?' join
+
+# Looking at what would leave.
+for i in 1 2; do join "$i" >"out$i" 2>>"err$i" & eval "client$i=$!"; done
+fedloom join "$url" --data client0.csv --set data.header=false --name client0 --insecure-http --keep look0 --show --yes --once
+check "a look ends well" exits 0
+check "a look shows the card" has out 'the card would leave'
+check "a look shows the first turn" has out 'the answer to a turn would leave'
+check "a look sends no answer to a turn" [ -z "$(compgen -G 'look0/run-*/state')" ]
+# An ask beyond a limit is refused and said, and the client goes on.
+join 0 --limit steps=6 >out0 2>>err0 &
+client0=$!
+until_has err0 'event=refuse' "$client0"
+check "an ask beyond the limits is refused" has err0 'event=refuse'
+check "a refusal says why" has err0 ' 6 '
+kill -KILL "$server" "$client0" "$client1" "$client2" 2>/dev/null
+wait 2>/dev/null
+
+count
