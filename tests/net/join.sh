@@ -144,6 +144,40 @@ ends "the server" 0 "$server"
 for i in 0 1 2; do eval "ends 'client $i' 0 \$client$i"; done
 check "a client that paused changes nothing" same_result paused
 
+# ---- with certificates ------------------------------------------------------------------------------------------
+
+fedloom cert init ca
+fedloom cert server ca localhost
+fedloom cert client ca client0 client1 client2
+fedloom cert init other
+fedloom cert client other client0
+"$program" serve server.yaml --output secure --certs ca/server --listen 127.0.0.1:0 --roster roster 2>secure.log &
+server=$!
+until_has secure.log 'event=serving' "$server"
+port=$(sed -n 's/.*event=serving .*port=\([0-9]*\).*/\1/p' secure.log)
+samples='--data client0.csv --set data.header=false --patience 10'
+foreign() {
+    local text=$1
+    shift
+    fedloom join "$@" $samples
+    check "join $*: ends with 1" exits 1
+    check "join $*: says \"$text\"" has err "$text"
+}
+foreign 'server certificate verification failed' "https://localhost:$port" --certs other/clients/client0 --keep foreign
+foreign '127.0.0.1' "https://127.0.0.1:$port" --certs ca/clients/client0 --keep foreign
+cp -r ca/clients/client0 mixed && cp other/clients/client0/cert.pem other/clients/client0/key.pem mixed
+fedloom join "https://localhost:$port" --certs mixed --keep foreign $samples
+check "files that do not belong together are refused" [ "$code" -ne 0 ]
+for i in 0 1 2; do
+    "$program" join "https://localhost:$port" --data "client$i.csv" --set data.header=false --certs "ca/clients/client$i" \
+        --patience 60 >"out$i" 2>"err$i" &
+    eval "client$i=$!"
+done
+ends "the server" 0 "$server"
+for i in 0 1 2; do eval "ends 'client $i' 0 \$client$i"; done
+check "a federation over HTTPS has the result of a simulation" same_result secure
+check "a client keeps things where it is by itself" compgen -G 'fedloom-client1/run-*.over' >/dev/null
+
 # ---- what does not fit together --------------------------------------------------------------------------------
 
 serve odd 0 --set algorithm=fedavg --set local.steps=7

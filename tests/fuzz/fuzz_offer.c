@@ -1,0 +1,78 @@
+/* Fuzz target: what a server says to a client before it joins, from any bytes: its federation, and replies in JSON. */
+#include "base/rng.h"
+#include "net/call.h"
+#include "net/offer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void demand(int holds, const char *what)
+{
+    if (holds) return;
+    fprintf(stderr, "fuzz_offer: %s\n", what);
+    abort();
+}
+
+static void check_offer(const fli_offer *o)
+{
+    const size_t *shape = o->wanted.shape;
+    demand(!*o->method || fli_net_name_ok(o->method), "a method's name is none");
+    demand(!*o->model || fli_net_name_ok(o->model), "a model's name is none");
+    demand(!*o->name || fli_net_name_ok(o->name), "a client's name is none");
+    demand(shape[0] <= 1000000000 && shape[1] <= 1000000000 && shape[2] <= 1000000000, "a shape is beyond its bounds");
+    demand(o->clients <= UINT32_MAX && o->wanted.classes <= 1000000, "a count is beyond its bounds");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fl_ctx *ctx = fl_ctx_new();
+    fli_offer offer;
+    char said[20];
+    if (!ctx) return 0;
+    fl_status s = fli_offer_read(ctx, data, size, &offer);
+    demand(!s == !*fl_ctx_error(ctx), "a failure without a sentence, or the other way round");
+    if (!s) check_offer(&offer);
+    fli_heard heard = {.code = 200, .body = (unsigned char *)data, .n = size};
+    fli_heard_text(&heard, "state", said, sizeof said);
+    for (const char *c = said; *c; c++) demand((unsigned char)*c >= ' ' && *c != 127, "a text is not printable");
+    demand(fli_heard_flag(&heard, "join", 0) == fli_heard_flag(&heard, "join", 0), "a flag is two things");
+    fli_glance_number(data, size);
+    fl_ctx_free(ctx);
+    return 0;
+}
+
+#ifdef FUZZ_REPLAY
+#include "mutate.h"
+
+enum { LONGEST = 4096 };
+
+static const char seed[] = "{\"protocol\":1,\"oldest\":1,\"run\":null,\"state\":\"joining\",\"method\":\"fedavg\","
+                           "\"model\":\"mlp\",\"clients\":10,\"missing\":3,\"you\":{\"name\":\"ann\",\"client\":null},"
+                           "\"samples\":{\"shape\":[1,28,28],\"classes\":10,\"class_names\":null},\"join\":true}";
+
+static const char *const tokens[] = {"{",    "}",     "[",       "]",       ",",    "\"",     ":",    "null",
+                                     "-1",   "1e999", "\\u0000", "\\u0007", "[7]",  "[[[",    "\xff", "9223372036854775808",
+                                     "true", "false", "\\ud800", "0.5",     "over", "\"you\""};
+
+static const dialect json = {tokens, sizeof tokens / sizeof *tokens, LONGEST, 0};
+
+int main(int argc, char **argv)
+{
+    long times = argc > 1 ? atol(argv[1]) : 20000;
+    fli_rng r;
+    fli_rng_init(&r, 1, FLI_RNG_TEST, 0, 0);
+    for (long i = 0; i < times; i++) {
+        uint8_t buf[LONGEST];
+        size_t n = sizeof seed - 1;
+        memcpy(buf, seed, n);
+        for (uint64_t k = fli_rng_below(&r, 6); k; k--) n = mutate(&json, &r, buf, n);
+        LLVMFuzzerTestOneInput(buf, n);
+    }
+    printf("fuzz_offer: %ld inputs, no failure\n", times);
+    return 0;
+}
+
+#endif
