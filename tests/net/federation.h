@@ -8,8 +8,12 @@
 #include "net/protocol.h"
 #include "net/serve.h"
 
+#include <arpa/inet.h>
 #include <curl/curl.h>
+#include <netinet/in.h>
 #include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 enum { CLIENTS = 5, EACH = 12, DIM = 6, CLASSES = 3 };
 
@@ -116,6 +120,19 @@ UNUSED static void same_as_simulated(federation *t)
     assert_non_null(run);
     assert_int_equal(fl_run_model(run, got, 2000), t->parameters);
     assert_memory_equal(got, t->want, t->parameters * sizeof *got);
+}
+
+/* A connection that has said nothing yet. */
+UNUSED static int dial(const federation *t)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(fli_serve_port(t->serve))};
+    struct timeval patience = {20, 0};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_true(fd >= 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
 }
 
 /* ---- calls ---------------------------------------------------------------------------------------------------- */

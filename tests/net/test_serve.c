@@ -1,24 +1,7 @@
 /* A federation served over HTTP gives the simulation's bits, whatever else knocks at its door. */
 #include "net/federation.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 /* ---- raw connections -------------------------------------------------------------------------------------------- */
-
-static int dial(const federation *t)
-{
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(fli_serve_port(t->serve))};
-    struct timeval patience = {20, 0};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_true(fd >= 0);
-    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-    return fd;
-}
 
 /* Sends bytes and reads until the other side closes or an answer's head is there; its code, 0: none. */
 static int raw(const federation *t, const char *bytes, size_t n)

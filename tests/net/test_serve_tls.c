@@ -1,61 +1,12 @@
 /* The same over HTTPS: a client is who its certificate says, and nobody else gets in. */
-#include "net/federation.h"
-
-#include "net/cert.h"
-
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-typedef struct {
-    federation t;
-    char ca[300];
-} secured;
-
-static void authority(secured *s, fixture *f)
-{
-    static const char *const host[] = {"127.0.0.1"};
-    char name[20];
-    snprintf(s->ca, sizeof s->ca, "%.200s", fixture_path(f, "ca"));
-    assert_ok(f->ctx, fli_cert_init(f->ctx, s->ca, "test", 10));
-    assert_ok(f->ctx, fli_cert_server(f->ctx, s->ca, host, 1, (fli_cert_wish){5, 0}));
-    for (int i = 0; i < CLIENTS; i++) {
-        snprintf(name, sizeof name, "client-%d", i);
-        assert_ok(f->ctx, fli_cert_client(f->ctx, s->ca, name, (fli_cert_wish){5, 0}));
-    }
-}
-
-static void secured_up(secured *s, fixture *f)
-{
-    char certs[400];
-    memset(s, 0, sizeof *s);
-    federation_init(&s->t, f, "");
-    authority(s, f);
-    snprintf(certs, sizeof certs, "%s/server", s->ca);
-    s->t.cfg = server_config(&s->t, "");
-    fli_serve_options o = {.listen = "127.0.0.1:0", .certs = certs};
-    assert_ok(f->ctx, fli_serve_new(f->ctx, s->t.cfg, &o, &s->t.serve));
-    snprintf(s->t.base, sizeof s->t.base, "https://127.0.0.1:%u", (unsigned)fli_serve_port(s->t.serve));
-}
-
-static void show(caller *c, secured *s, const char *name, const char *ca)
-{
-    snprintf(c->certs, sizeof c->certs, "%.250s/clients/%.40s", ca, name);
-    snprintf(c->trust, sizeof c->trust, "%.250s/server/ca.pem", s->ca);
-}
+#include "net/secured.h"
 
 static void whole_run(void **state)
 {
     secured s;
     member m[CLIENTS];
     secured_up(&s, *state);
-    for (uint32_t i = 0; i < CLIENTS; i++) {
-        member_init(&m[i], &s.t, i);
-        show(&m[i].call, &s, m[i].name, s.ca);
-        m[i].call.name = "somebody-else"; /* what it says does not count */
-        member_join(&m[i]);
-    }
+    members_certified(&s, m);
     members_start(m, 0);
     same_as_simulated(&s.t);
     assert_ok(s.t.f->ctx, fli_serve_finish(s.t.serve, 10));
@@ -107,15 +58,11 @@ static void garbage(void **state)
     secured s;
     caller c;
     int fd[60];
-    struct sockaddr_in to = {.sin_family = AF_INET};
     secured_up(&s, *state);
-    to.sin_port = htons(fli_serve_port(s.t.serve));
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     for (size_t i = 0; i < 60; i++) {
         static const char hello[] = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03rubbish";
         const char *text = i % 3 == 0 ? "GET / HTTP/1.1\r\n\r\n" : i % 3 == 1 ? hello : "";
-        fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_int_equal(connect(fd[i], (struct sockaddr *)&to, sizeof to), 0);
+        fd[i] = dial(&s.t);
         (void)!send(fd[i], text, i % 3 == 1 ? sizeof hello : strlen(text), MSG_NOSIGNAL);
     }
     caller_init(&c, s.t.base, "client-0");
