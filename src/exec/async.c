@@ -1,90 +1,28 @@
-#include "exec/async.h"
+#include "exec/async_inside.h"
 
 #include "base/clock.h"
-#include "exec/latest_model.h"
-#include "exec/piece.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 
-/* A model that went out. Clients that were sent the same one share it. */
-typedef struct copy {
-    struct copy *next; /* of those nobody uses */
-    size_t users, version;
-    fli_message model;
-} copy;
-
-/* A client at work, or one whose answer has not been absorbed. */
-typedef struct flight {
-    fli_exchange x;
-    struct flight *before, *after; /* in the order in which they were sent out */
-    size_t version;                /* server steps when it was sent out, */
-    size_t read;                   /* and of the model it got: on the real clock that may be newer */
-    size_t number;                 /* which one it is, of all that were ever sent out */
-    double arrival;                /* virtual clock */
-    size_t place;                  /* in the queue */
-    copy *from;
-    int worked;
-    int taken; /* real clock: a thread sees to it; elsewhere: it was sent */
-} flight;
-
-struct fli_async {
-    fl_ctx *ctx;
-    fli_async_spec spec;
-    fli_space space;
-    const fli_algo *algo;
-    flight *flights; /* at_work of them */
-    flight *oldest, *newest;
-    size_t version;      /* server steps done */
-    size_t sent;         /* turns ever begun */
-    size_t held;         /* uploads absorbed since the last server step */
-    unsigned char *busy; /* a bit per client */
-    uint64_t *answered;  /* with `save`, per client: saves there had been when its last answer came, and one; 0: none */
-    uint64_t saves;
-    copy *copies; /* all, for freeing: at most one per flight and the newest */
-    size_t copy_count;
-    copy *spare, *current;
-    size_t vectors, numbers, bytes; /* of a model that goes out; bytes: of its vectors */
-    fli_async_count count;
-    /* virtual clock */
-    double clock;
-    flight **queue; /* heap: earliest arrival first */
-    size_t queued;
-    fli_exchange **todo;
-    /* real clock */
-    pthread_mutex_t lock;
-    pthread_cond_t moved; /* the server, or the end of the run */
-    int lockable;
-    fli_latest *latest;
-    size_t until;
-    size_t lost; /* elsewhere: turns in a row that have failed */
-    double end;  /* of fli_clock_now() */
-    const atomic_int *asked;
-    fl_status status; /* what ended it, on either clock */
-};
-
 /* ---- who is sent out ----------------------------------------------------------------------------------- */
-
-static int is_busy(const fli_async *a, size_t client) { return a->busy[client / 8] >> client % 8 & 1; }
-static void flip_busy(fli_async *a, size_t client) { a->busy[client / 8] ^= (unsigned char)(1u << client % 8); }
 
 /* An idle client, all equally likely; a function of the seed, the number of the turn and who is busy. When everyone is
  * at work only the one that just came back is idle. */
-static uint32_t next_client(const fli_async *a, const flight *back)
+static uint32_t next_client(const fli_async *a, const fli_flight *back)
 {
     fli_rng rng;
     size_t client;
     if (a->spec.at_work == a->spec.clients && back) return back->x.ask.client;
     fli_rng_init(&rng, a->spec.seed, FLI_RNG_COHORT, (uint32_t)a->sent, 1);
     do client = fli_rng_below(&rng, a->spec.clients);
-    while (is_busy(a, client));
+    while (fli_async_busy(a, client));
     return (uint32_t)client;
 }
 
 /* The flight's next turn begins: everything but the model it works from. */
-static void begin(fli_async *a, flight *f, uint32_t client)
+static void begin(fli_async *a, fli_flight *f, uint32_t client)
 {
     fli_coordinator *server = fli_exec_coordinator(a->spec.exec);
     f->version = f->read = a->version;
@@ -102,7 +40,7 @@ static void begin(fli_async *a, flight *f, uint32_t client)
     fli_coordinator_note(server, &f->x.ask);
     a->count.down += (double)fli_exec_bytes_down(a->spec.exec, &f->x.ask);
     f->worked = f->taken = 0;
-    flip_busy(a, client);
+    fli_async_flip(a, client);
     f->before = a->newest;
     f->after = NULL;
     *(a->newest ? &a->newest->after : &a->oldest) = f;
@@ -112,7 +50,7 @@ static void begin(fli_async *a, flight *f, uint32_t client)
 
 /* ---- who can go back ------------------------------------------------------------------------------------- */
 
-static void note_answer(fli_async *a, const flight *f)
+static void note_answer(fli_async *a, const fli_flight *f)
 {
     if (a->answered) a->answered[f->x.ask.client] = a->saves + 1;
 }
@@ -129,31 +67,25 @@ static fl_status cover(fli_async *a, fli_exchange *const *list, size_t n)
 
 /* Whether f's answer may be absorbed now without making another one older than tau: those that were sent out before it
  * are then absorbed later by one. In the order in which they were sent out they can all make it. */
-static int may_come(const fli_async *a, const flight *f)
+static int may_come(const fli_async *a, const fli_flight *f)
 {
     size_t later = 1, tau = a->spec.pace.tau, buffer = a->spec.pace.buffer;
     if (!tau) return 1;
-    for (const flight *g = a->oldest; g != f; g = g->after, later++)
+    for (const fli_flight *g = a->oldest; g != f; g = g->after, later++)
         if (a->version + (a->held + later) / buffer > g->version + tau) return 0;
     return 1;
 }
 
-static fli_step step_now(const fli_async *a)
-{
-    size_t buffer = a->spec.pace.buffer;
-    return (fli_step){.round = a->version, .cohort = buffer, .cohort_weight = (double)buffer / (double)a->spec.clients};
-}
-
 /* f is not at work any more. */
-static void come_back(fli_async *a, flight *f)
+static void come_back(fli_async *a, fli_flight *f)
 {
     *(f->before ? &f->before->after : &a->oldest) = f->after;
     *(f->after ? &f->after->before : &a->newest) = f->before;
-    flip_busy(a, f->x.ask.client);
+    fli_async_flip(a, f->x.ask.client);
 }
 
 /* Absorbs f's answer; the server goes forward when the buffer is full. */
-static fl_status arrive(fli_async *a, flight *f)
+static fl_status arrive(fli_async *a, fli_flight *f)
 {
     fli_coordinator *server = fli_exec_coordinator(a->spec.exec);
     fl_status s = f->x.status;
@@ -171,26 +103,26 @@ static fl_status arrive(fli_async *a, flight *f)
     a->held = 0;
     if ((s = fli_coordinator_advance(server, NULL))) return s;
     a->version++;
-    fli_step step = step_now(a);
+    fli_step step = fli_async_step(a);
     fli_coordinator_begin(server, &step);
     return FL_OK;
 }
 
 /* ---- the virtual clock --------------------------------------------------------------------------------- */
 
-static int sooner(const flight *f, const flight *g)
+static int sooner(const fli_flight *f, const fli_flight *g)
 {
     return f->arrival != g->arrival ? f->arrival < g->arrival : f->number < g->number;
 }
 
-static void put(fli_async *a, flight *f, size_t place)
+static void put(fli_async *a, fli_flight *f, size_t place)
 {
     a->queue[place] = f;
     f->place = place;
 }
 
 /* Puts f where it belongs, at `place` or above or below it. */
-static void settle(fli_async *a, flight *f, size_t place)
+static void settle(fli_async *a, fli_flight *f, size_t place)
 {
     for (; place && sooner(f, a->queue[(place - 1) / 2]); place = (place - 1) / 2)
         put(a, a->queue[(place - 1) / 2], place);
@@ -202,13 +134,15 @@ static void settle(fli_async *a, flight *f, size_t place)
     put(a, f, place);
 }
 
-static void leave(fli_async *a, flight *f)
+void fli_async_enqueue(fli_async *a, fli_flight *f) { settle(a, f, a->queued++); }
+
+static void leave(fli_async *a, fli_flight *f)
 {
-    flight *last = a->queue[--a->queued];
+    fli_flight *last = a->queue[--a->queued];
     if (last != f) settle(a, last, f->place);
 }
 
-static void copy_drop(fli_async *a, copy *c)
+static void copy_drop(fli_async *a, fli_sent_model *c)
 {
     if (--c->users) return;
     c->next = a->spare;
@@ -216,7 +150,7 @@ static void copy_drop(fli_async *a, copy *c)
 }
 
 /* What goes out with the server's present model beside the vectors. */
-static void copy_rest(fli_async *a, copy *c)
+static void copy_rest(fli_async *a, fli_sent_model *c)
 {
     const fli_message *now = fli_coordinator_broadcast(fli_exec_coordinator(a->spec.exec));
     memcpy(c->model.num, now->num, a->numbers * sizeof *now->num);
@@ -224,14 +158,14 @@ static void copy_rest(fli_async *a, copy *c)
 }
 
 /* The server's present model, for one more client. There is always a spare one: see `copies`. */
-static copy *copy_now(fli_async *a)
+static fli_sent_model *copy_now(fli_async *a)
 {
     void *const *server = fli_coordinator_vectors(fli_exec_coordinator(a->spec.exec));
     if (!a->current || a->current->version != a->version) {
         if (a->current) copy_drop(a, a->current);
-        copy *c = a->spare;
+        fli_sent_model *c = a->spare;
         a->spare = c->next;
-        *c = (copy){.users = 1, .version = a->version, .model = c->model};
+        *c = (fli_sent_model){.users = 1, .version = a->version, .model = c->model};
         for (size_t v = 0; v < a->vectors; v++) fli_copy(&a->space, server[v], c->model.vec[v]);
         copy_rest(a, c);
         a->current = c;
@@ -241,18 +175,18 @@ static copy *copy_now(fli_async *a)
 }
 
 /* Its turn begins from the server's present model. */
-static void begin_now(fli_async *a, flight *f, uint32_t client)
+static void begin_now(fli_async *a, fli_flight *f, uint32_t client)
 {
     begin(a, f, client);
     f->from = copy_now(a);
     f->x.down = &f->from->model;
 }
 
-static void send(fli_async *a, flight *f, uint32_t client)
+static void send(fli_async *a, fli_flight *f, uint32_t client)
 {
     begin_now(a, f, client);
     f->arrival = a->clock + a->spec.duration(a->spec.arg, &f->x.ask);
-    settle(a, f, a->queued++);
+    fli_async_enqueue(a, f);
 }
 
 /* Computes all the turns that are under way: what they start from is known, and nobody else changes their clients'
@@ -260,12 +194,12 @@ static void send(fli_async *a, flight *f, uint32_t client)
 static fl_status work_all(fli_async *a)
 {
     size_t n = 0;
-    for (flight *f = a->oldest; f; f = f->after)
+    for (fli_flight *f = a->oldest; f; f = f->after)
         if (!f->worked) a->todo[n++] = &f->x;
     fl_status s = cover(a, a->todo, n);
     if (s) return s;
     fli_exec_run(a->spec.exec, a->todo, n);
-    for (flight *f = a->oldest; f; f = f->after) {
+    for (fli_flight *f = a->oldest; f; f = f->after) {
         if (!f->worked) note_answer(a, f);
         f->worked = 1;
     }
@@ -280,7 +214,7 @@ static fl_status run_virtual(fli_async *a, size_t steps, const atomic_int *asked
 {
     while (a->version < steps && !*asked) {
         /* The server waits for the oldest when somebody else's answer would make it too old. */
-        flight *f = may_come(a, a->queue[0]) ? a->queue[0] : a->oldest;
+        fli_flight *f = may_come(a, a->queue[0]) ? a->queue[0] : a->oldest;
         fl_status s = f->worked ? FL_OK : work_all(a);
         if (s) return s;
         a->clock = fmax(a->clock, f->arrival);
@@ -300,11 +234,11 @@ static int going(const fli_async *a)
 }
 
 /* A flight for a thread: an answer that came in when the last run was over, else the next client's turn. */
-static flight *flight_for(fli_async *a)
+static fli_flight *flight_for(fli_async *a)
 {
-    for (flight *f = a->oldest; f; f = f->after)
+    for (fli_flight *f = a->oldest; f; f = f->after)
         if (f->worked && !f->taken) return f;
-    flight *f = a->flights;
+    fli_flight *f = a->flights;
     while (f->taken) f++;
     begin(a, f, next_client(a, NULL));
     return f;
@@ -318,7 +252,7 @@ static void real_client(void *arg, size_t item, size_t worker)
     (void)item;
     pthread_mutex_lock(&a->lock);
     while (going(a)) {
-        flight *f = flight_for(a);
+        fli_flight *f = flight_for(a);
         f->taken = 1;
         if (!f->worked) {
             pthread_mutex_unlock(&a->lock);
@@ -357,7 +291,7 @@ static int elsewhere(const fli_async *a) { return a->spec.real && fli_exec_sends
 static fl_status send_out(fli_async *a)
 {
     fl_status s = FL_OK;
-    for (flight *f = a->oldest; !s && f; f = f->after) {
+    for (fli_flight *f = a->oldest; !s && f; f = f->after) {
         if (f->taken || f->worked) continue;
         if (!(s = cover(a, &(fli_exchange *){&f->x}, 1))) s = fli_exec_send(a->spec.exec, &f->x);
         f->taken = 1;
@@ -366,7 +300,7 @@ static fl_status send_out(fli_async *a)
 }
 
 /* Another client takes the place of f's. */
-static void replace(fli_async *a, flight *f)
+static void replace(fli_async *a, fli_flight *f)
 {
     copy_drop(a, f->from);
     begin_now(a, f, next_client(a, f));
@@ -374,7 +308,7 @@ static void replace(fli_async *a, flight *f)
 
 /* A client that does not answer, or failed: as if it had not been sent out. Where one after the other fails, it is not
  * their fault. */
-static fl_status leave_behind(fli_async *a, flight *f)
+static fl_status leave_behind(fli_async *a, fli_flight *f)
 {
     fli_coordinator *server = fli_exec_coordinator(a->spec.exec);
     if (f->x.status != FL_EREFUSED && ++a->lost >= 2 * a->spec.at_work) return fli_coordinator_failed(server, &f->x);
@@ -387,7 +321,7 @@ static fl_status leave_behind(fli_async *a, flight *f)
 /* Takes in what waits to be absorbed, in the order in which it was sent out. */
 static fl_status take_in(fli_async *a, size_t steps)
 {
-    for (flight *f = a->oldest, *next; f && a->version < steps; f = next) {
+    for (fli_flight *f = a->oldest, *next; f && a->version < steps; f = next) {
         next = f->after;
         if (!f->worked || !may_come(a, f)) continue;
         fl_status s = arrive(a, f);
@@ -409,7 +343,7 @@ static fl_status run_elsewhere(fli_async *a, size_t steps, const atomic_int *ask
         fli_exchange *x;
         if ((s = take_in(a, steps)) || a->version >= steps || (s = send_out(a))) break;
         if ((s = fli_exec_await(a->spec.exec, patience, &x)) || !x) continue;
-        flight *f = (flight *)((char *)x - offsetof(flight, x));
+        fli_flight *f = (fli_flight *)((char *)x - offsetof(fli_flight, x));
         f->taken = 0;
         f->worked = !x->status;
         if (x->status) {
@@ -522,7 +456,7 @@ void fli_async_free(fli_async *a)
 /* The first models go out. The method's start comes with the first server step. */
 static void set_out(fli_async *a)
 {
-    fli_step step = step_now(a);
+    fli_step step = fli_async_step(a);
     fli_coordinator_begin(fli_exec_coordinator(a->spec.exec), &step);
     if (a->latest) {
         fli_latest_write(a->latest, fli_exec_server(a->spec.exec)[0], 0);
@@ -560,103 +494,4 @@ fli_async_count fli_async_count_take(fli_async *a)
     fli_async_count count = a->count;
     a->count = (fli_async_count){0};
     return count;
-}
-
-/* ---- checkpoints ----------------------------------------------------------------------------------------- */
-
-/* What has not come up may be about to: somebody writes there. */
-static void save_flight(const fli_async *a, const flight *f, fli_saver *out)
-{
-    fli_exchange_save(&a->space, a->algo, &f->x, f->worked, out);
-    fli_save_count(out, f->version);
-    fli_save_count(out, f->number);
-    fli_save_real(out, f->arrival);
-    fli_save_count(out, (uint64_t)(f->from - a->copies));
-}
-
-void fli_async_save(fli_async *a, fli_saver *out)
-{
-    size_t flying = 0;
-    for (const flight *f = a->oldest; f; f = f->after) flying++;
-    a->saves++;
-    fli_save_part(out, "arrivals");
-    fli_save_count(out, a->version);
-    fli_save_count(out, a->sent);
-    fli_save_count(out, a->held);
-    fli_save_real(out, a->clock);
-    fli_save_bytes(out, &a->count, sizeof a->count);
-    fli_save_count(out, flying);
-    for (const flight *f = a->oldest; f; f = f->after) save_flight(a, f, out);
-    fli_save_count(out, a->current ? (uint64_t)(a->current - a->copies) : a->copy_count);
-    for (size_t i = 0; i < a->copy_count; i++) {
-        fli_save_count(out, a->copies[i].users != 0);
-        if (!a->copies[i].users) continue;
-        fli_save_count(out, a->copies[i].version);
-        fli_save_piece(&a->space, a->copies[i].model.vec[0], a->bytes, out);
-        fli_save_reals(a->copies[i].model.num, a->numbers, out);
-    }
-}
-
-static fl_status load_flight(fli_async *a, flight *f, fli_loader *in)
-{
-    f->worked = fli_exchange_load(&a->space, a->algo, a->spec.clients, &f->x, in);
-    f->version = f->read = (size_t)fli_load_count(in, a->version);
-    f->number = (size_t)fli_load_count(in, a->sent);
-    f->arrival = fli_load_real(in);
-    f->from = &a->copies[fli_load_count(in, a->copy_count - 1)];
-    if (!fli_loader_status(in) && (is_busy(a, f->x.ask.client) || !isfinite(f->arrival)))
-        fli_loader_refuse(in, "does not fit this run: a client at work is impossible");
-    if (fli_loader_status(in)) return fli_loader_status(in);
-    f->x.down = &f->from->model;
-    f->from->users++;
-    flip_busy(a, f->x.ask.client);
-    f->before = a->newest;
-    *(a->newest ? &a->newest->after : &a->oldest) = f;
-    a->newest = f;
-    if (!a->spec.real) settle(a, f, a->queued++);
-    return FL_OK;
-}
-
-/* The models that went out; those that nobody has are spare. */
-static void load_copies(fli_async *a, fli_loader *in)
-{
-    size_t current = (size_t)fli_load_count(in, a->copy_count);
-    a->current = current < a->copy_count ? &a->copies[current] : NULL;
-    if (a->current) a->current->users++;
-    a->spare = NULL;
-    for (size_t i = 0; i < a->copy_count; i++) {
-        copy *c = &a->copies[i];
-        if ((int)fli_load_count(in, 1) != (c->users != 0))
-            fli_loader_refuse(in, "does not fit this run: a model that went out is missing");
-        if (!c->users) {
-            c->next = a->spare;
-            a->spare = c;
-            continue;
-        }
-        c->version = (size_t)fli_load_count(in, a->version);
-        fli_load_piece(&a->space, c->model.vec[0], a->bytes, in);
-        fli_load_reals(c->model.num, a->numbers, in);
-        c->model.start = fli_coordinator_broadcast(fli_exec_coordinator(a->spec.exec))->start;
-    }
-}
-
-fl_status fli_async_load(fli_async *a, fli_loader *in)
-{
-    fl_status s = FL_OK;
-    fli_load_part(in, "arrivals");
-    a->version = (size_t)fli_load_count(in, SIZE_MAX);
-    a->sent = (size_t)fli_load_count(in, SIZE_MAX);
-    a->held = (size_t)fli_load_count(in, a->spec.pace.buffer - 1);
-    a->clock = fli_load_real(in);
-    fli_load_bytes(in, &a->count, sizeof a->count);
-    size_t flying = (size_t)fli_load_count(in, a->spec.at_work);
-    if (flying != (a->sent ? a->spec.at_work : 0))
-        fli_loader_refuse(in, "does not fit this run: another number of clients is at work");
-    for (size_t i = 0; i < flying && !s; i++) s = load_flight(a, &a->flights[i], in);
-    if (s) return s;
-    load_copies(a, in);
-    if ((s = fli_loader_status(in)) || !a->sent) return s;
-    fli_step step = step_now(a);
-    fli_coordinator_resume(fli_exec_coordinator(a->spec.exec), &step);
-    return FL_OK;
 }
