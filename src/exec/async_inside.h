@@ -18,11 +18,11 @@ typedef struct fli_sent_model {
 typedef struct fli_flight {
     fli_exchange x;
     struct fli_flight *before, *after; /* in the order in which they were sent out */
-    size_t version;                /* server steps when it was sent out, */
-    size_t read;                   /* and of the model it got: on the real clock that may be newer */
-    size_t number;                 /* which one it is, of all that were ever sent out */
-    double arrival;                /* virtual clock */
-    size_t place;                  /* in the queue */
+    size_t version;                    /* server steps when it was sent out, */
+    size_t read;                       /* and of the model it got: on the real clock that may be newer */
+    size_t number;                     /* which one it is, of all that were ever sent out */
+    double arrival;                    /* virtual clock */
+    size_t place;                      /* in the queue */
     fli_sent_model *from;
     int worked;
     int taken; /* real clock: a thread sees to it; elsewhere: it was sent */
@@ -64,7 +64,10 @@ struct fli_async {
 };
 
 static inline int fli_async_busy(const fli_async *a, size_t client) { return a->busy[client / 8] >> client % 8 & 1; }
-static inline void fli_async_flip(fli_async *a, size_t client) { a->busy[client / 8] ^= (unsigned char)(1u << client % 8); }
+static inline void fli_async_flip(fli_async *a, size_t client)
+{
+    a->busy[client / 8] ^= (unsigned char)(1u << client % 8);
+}
 
 /* The one under way. */
 static inline fli_step fli_async_step(const fli_async *a)
