@@ -76,7 +76,7 @@ kernels)
     done
     ;;
 threaded)
-    for t in test_base test_store test_latest_model test_async test_clock test_determinism test_slices test_run test_study test_reuse test_live test_server test_halves; do
+    for t in test_base test_store test_latest_model test_async test_clock test_determinism test_slices test_run test_study test_reuse test_live test_server test_halves test_pulse test_call; do
         count "$t" "$(path "tests/$t")"
     done
     ;;

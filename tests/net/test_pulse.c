@@ -1,0 +1,104 @@
+/* Signs of life while a client works, and what stops its work. */
+#include "context.h"
+#include "fake_server.h"
+
+#include "net/pulse.h"
+
+#define ALIVE(wanted) "HTTP/1.1 200 OK\r\nFedloom-Protocol: 1 1\r\nContent-Length: 16\r\n\r\n{\"wanted\":" wanted "}"
+
+static atomic_int stops, ending;
+
+static void stop(void *worker)
+{
+    (void)worker;
+    atomic_fetch_add(&stops, 1);
+}
+
+static int is_ending(void *unused)
+{
+    (void)unused;
+    return atomic_load(&ending);
+}
+
+static fli_pulse *open_pulse(context *c, const fake_server *s)
+{
+    fli_pulse *p = NULL;
+    const fli_call_spec call = {.url = s->url, .name = "ann", .plain = 1, .stopping = is_ending};
+    const fli_pulse_spec spec = {0.1, stop, NULL};
+    atomic_store(&stops, 0);
+    atomic_store(&ending, 0);
+    assert_ok(c->ctx, fli_pulse_new(c->ctx, &call, &spec, &p));
+    return p;
+}
+
+/* At most ten seconds. */
+static int until(const atomic_int *a, const atomic_size_t *b, size_t least)
+{
+    for (int i = 0; i < 1000; i++) {
+        if (a ? (size_t)atomic_load(a) >= least : atomic_load(b) >= least) return 1;
+        usleep(10000);
+    }
+    return 0;
+}
+
+static void beats_while_it_works(void **state)
+{
+    context *c = *state;
+    fake_server s;
+    const fake_answer yes = {ALIVE("true ")};
+    fake_start(&s, &yes, 1);
+    fli_pulse *p = open_pulse(c, &s);
+    fli_pulse_work(p, 42);
+    assert_true(until(NULL, &s.requests, 3));
+    assert_false(fli_pulse_rest(p));
+    fli_pulse_free(p);
+    fake_stop(&s);
+    assert_non_null(strstr(s.seen, "POST /v1/alive HTTP/1.1\r\n"));
+    assert_non_null(strstr(s.seen, "{\"number\": 42}"));
+    assert_int_equal(atomic_load(&stops), 0);
+}
+
+static void work_that_nobody_wants_is_stopped(void **state)
+{
+    context *c = *state;
+    fake_server s;
+    const fake_answer no = {ALIVE("false")};
+    fake_start(&s, &no, 1);
+    fli_pulse *p = open_pulse(c, &s);
+    fli_pulse_work(p, 1);
+    assert_true(until(&stops, NULL, 1));
+    assert_true(fli_pulse_rest(p));
+    fli_pulse_work(p, 2); /* anew */
+    assert_true(until(&stops, NULL, 2));
+    assert_true(fli_pulse_rest(p));
+    assert_int_equal(atomic_load(&stops), 2);
+    assert_false(fli_pulse_rest(p));
+    fli_pulse_free(p);
+    fake_stop(&s);
+}
+
+/* Nobody answers; a signal stops the work all the same, and ending does not wait for the server. */
+static void signals_stop_work(void **state)
+{
+    context *c = *state;
+    fake_server s;
+    const fake_answer hang = {"", .hang = 1};
+    fake_start(&s, &hang, 1);
+    fli_pulse *p = open_pulse(c, &s);
+    fli_pulse_work(p, 1);
+    atomic_store(&ending, 1);
+    assert_true(until(&stops, NULL, 1));
+    assert_true(fli_pulse_rest(p));
+    fli_pulse_free(p);
+    fake_stop(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CONTEXT_TEST(beats_while_it_works),
+        CONTEXT_TEST(work_that_nobody_wants_is_stopped),
+        CONTEXT_TEST(signals_stop_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
