@@ -27,8 +27,27 @@ typedef struct {
     atomic_size_t requests;
     atomic_int ending;
     pthread_t thread;
-    char seen[65536]; /* the last request; to be read once the thread has ended, or between calls */
+    char request[65536]; /* of the thread */
+    pthread_mutex_t lock;
+    char seen[65536]; /* the last whole request; behind the lock */
 } fake_server;
+
+/* Whether the last request has this text. */
+static inline int fake_saw(fake_server *s, const char *text)
+{
+    pthread_mutex_lock(&s->lock);
+    int saw = strstr(s->seen, text) != NULL;
+    pthread_mutex_unlock(&s->lock);
+    return saw;
+}
+
+static inline int fake_publish(fake_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    memcpy(s->seen, s->request, sizeof s->seen);
+    pthread_mutex_unlock(&s->lock);
+    return 1;
+}
 
 /* A request to its end: headers, and as many bytes as they say. 0: the connection is closed. */
 static inline int fake_read(fake_server *s, int fd)
@@ -37,14 +56,14 @@ static inline int fake_read(fake_server *s, int fd)
     while (!atomic_load(&s->ending)) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         if (poll(&p, 1, 20) <= 0) continue;
-        ssize_t got = recv(fd, s->seen + n, sizeof s->seen - 1 - n, 0);
+        ssize_t got = recv(fd, s->request + n, sizeof s->request - 1 - n, 0);
         if (got <= 0) return 0;
         n += (size_t)got;
-        s->seen[n] = 0;
-        const char *end = strstr(s->seen, "\r\n\r\n"), *length = strstr(s->seen, "Content-Length: ");
+        s->request[n] = 0;
+        const char *end = strstr(s->request, "\r\n\r\n"), *length = strstr(s->request, "Content-Length: ");
         if (!end) continue;
-        want = (size_t)(end + 4 - s->seen) + (length && length < end ? (size_t)atoi(length + 16) : 0);
-        if (n >= want) return 1;
+        want = (size_t)(end + 4 - s->request) + (length && length < end ? (size_t)atoi(length + 16) : 0);
+        if (n >= want) return fake_publish(s);
     }
     return 0;
 }
@@ -98,6 +117,7 @@ static inline void fake_start(fake_server *s, const fake_answer *answers, size_t
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof here;
     memset(s, 0, sizeof *s);
+    pthread_mutex_init(&s->lock, NULL);
     s->answers = answers;
     s->count = count;
     s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -115,6 +135,7 @@ static inline void fake_stop(fake_server *s)
     atomic_store(&s->ending, 1);
     pthread_join(s->thread, NULL);
     close(s->fd);
+    pthread_mutex_destroy(&s->lock);
 }
 
 #endif
