@@ -1,5 +1,6 @@
 #include "run/checkpoint.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/number.h"
 #include "run/folder.h"
@@ -347,14 +348,15 @@ static fl_status remove_others(fl_run *run, size_t number)
     return FL_OK;
 }
 
-fl_status fl_run_checkpoint(fl_run *run)
+static fl_status write_next(fl_run *run, uint64_t *bytes)
 {
-    fli_clear(run->ctx);
+    struct stat file;
     fl_status s = fli_checkpoint_prepare(run, 0);
     if (s) return s;
     size_t number = newest(run->checkpoints, SIZE_MAX, NULL) + 1;
     char *path = file_name(run, number);
     s = path ? save(run, path) : FL_ENOMEM;
+    if (!s && !stat(path, &file)) *bytes = (uint64_t)file.st_size;
     if (!s) s = remove_others(run, number);
     if (!s) {
         run->checkpoint = number;
@@ -362,6 +364,18 @@ fl_status fl_run_checkpoint(fl_run *run)
     }
     fli_free(path);
     return s;
+}
+
+fl_status fl_run_checkpoint(fl_run *run)
+{
+    fl_checkpoint c = {.size = sizeof c, .round = run->round};
+    double begun = fli_clock_now();
+    fli_clear(run->ctx);
+    c.status = write_next(run, &c.bytes);
+    c.seconds = fli_clock_now() - begun;
+    c.why = c.status ? fl_ctx_error(run->ctx) : "";
+    if (run->told) run->told(run->told_arg, &c);
+    return c.status;
 }
 
 /* Whether this is a round of which there is to be one. Clients that are elsewhere may have had a turn before the first

@@ -8,6 +8,8 @@
 #include "run/measure.h"
 #include "run/plan.h"
 
+#include "fedloom_halves.h"
+
 #include <stdatomic.h>
 
 struct fl_run {
@@ -49,7 +51,9 @@ struct fl_run {
     int checkpoints_ready;   /* it is there, and ours */
     size_t checkpoint;       /* number of the newest that is known to be whole; 0: none */
     size_t checkpoint_round; /* and the round it was made after; SIZE_MAX: none */
-    char kernels[256];       /* what it was computed with (on_device.h): several if it was resumed elsewhere */
+    fl_checkpoint_fn *told;  /* of every one that is written, or cannot be; NULL: nobody is */
+    void *told_arg;
+    char kernels[256]; /* what it was computed with (on_device.h): several if it was resumed elsewhere */
 };
 
 /* After a measurement: FL_EDIVERGED where stop.diverged says so (divergence.c). */

@@ -29,6 +29,8 @@ struct fl_server {
     pthread_t thread;
     fl_observer_fn *observer;
     void *observer_arg;
+    fl_checkpoint_fn *told; /* of checkpoints */
+    void *told_arg;
     pthread_mutex_t lock; /* guards all below, and what joining changes */
     pthread_cond_t left;  /* a caller has left */
     progress progress;
@@ -306,6 +308,7 @@ static fl_status make_run(fl_server *s)
     if (!status) status = fli_fed_joined(s->run_ctx, &spec, s->looks, test, &s->data.fed);
     if (!status) status = fli_mailbox_new(s->run_ctx, &s->data.samples, &s->settings.server, &s->data.mailbox);
     if (!status) status = fli_run_new(s->cfg, &s->data, &s->run);
+    if (!status) s->run->told = s->told, s->run->told_arg = s->told_arg;
     if (!status && s->settings.top.checkpoint_every) status = find_place(s->run);
     if (status) unmake_run(s);
     return status;
@@ -340,6 +343,12 @@ void fl_server_observe(fl_server *s, fl_observer_fn *fn, void *arg)
 {
     s->observer = fn;
     s->observer_arg = arg;
+}
+
+void fl_server_on_checkpoint(fl_server *s, fl_checkpoint_fn *fn, void *arg)
+{
+    s->told = fn;
+    s->told_arg = arg;
 }
 
 void fl_server_stop(fl_server *s)
