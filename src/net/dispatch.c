@@ -19,6 +19,7 @@ typedef struct {
     double heard, asked; /* 0: never */
     void *who;           /* NULL: nobody waits */
     double until;
+    int fetched; /* the ask was handed out */
     int told;    /* that the run is over */
     int awaited; /* for a moment, while asks are looked through */
     fli_net_client counted;
@@ -65,6 +66,11 @@ static const char *name_of(const fli_dispatch *d, uint32_t client)
 {
     const char *name = d->spec.name ? d->spec.name(d->spec.arg, client) : NULL;
     return name ? name : "?";
+}
+
+static void tell(fli_dispatch *d, const char *what, uint32_t client, const char *why)
+{
+    if (d->spec.mishap) d->spec.mishap(d->spec.arg, what, client, why);
 }
 
 /* ---- those who wait ------------------------------------------------------------------------------------------ */
@@ -127,6 +133,7 @@ static fli_parcel *take_ask(slot *s)
     fli_parcel *p = s->ask;
     s->ask = NULL;
     s->asked = 0;
+    s->fetched = 0;
     return p;
 }
 
@@ -149,6 +156,7 @@ fli_parcel *fli_dispatch_ask(fli_dispatch *d, uint32_t client)
     pthread_mutex_lock(&d->lock);
     fli_parcel *p = d->slots[client].ask;
     if (p) atomic_fetch_add(&p->users, 1);
+    if (p) d->slots[client].fetched = 1;
     pthread_mutex_unlock(&d->lock);
     if (p) atomic_fetch_add(&d->spec.counters->deliveries, 1);
     return p;
@@ -212,6 +220,7 @@ static void note_rejection(fli_dispatch *d, uint32_t client, uint64_t number, co
     atomic_fetch_add(&d->spec.counters->rejected, 1);
     fli_net_say(d->spec.log, "rejected", "client=%u name=%s number=%llu reason=%s", client, name_of(d, client),
                 (unsigned long long)number, fli_net_quote(sentence, word, sizeof word));
+    tell(d, "rejected", client, sentence);
 }
 
 static int was_taken(fli_dispatch *d, uint32_t client, uint64_t number)
@@ -239,8 +248,9 @@ fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answ
     } else {
         char word[WORD];
         atomic_fetch_add(&d->spec.counters->malformed, 1);
-        fli_net_say(d->spec.log, "malformed", "client=%u name=%s reason=%s", client, name_of(d, client),
-                    fli_net_quote(sentence, word, sizeof word));
+        fli_net_caution(d->spec.log, "malformed", "client=%u name=%s reason=%s", client, name_of(d, client),
+                        fli_net_quote(sentence, word, sizeof word));
+        tell(d, "malformed", client, sentence);
     }
     return s;
 }
@@ -252,6 +262,7 @@ fl_status fli_dispatch_refuse(fli_dispatch *d, uint32_t client, uint64_t number,
     fli_net_quote(reason, word, sizeof word);
     fli_net_say(d->spec.log, "refused", "client=%u name=%s number=%llu reason=%s", client, name_of(d, client),
                 (unsigned long long)number, word);
+    tell(d, "refused", client, reason);
     fli_snprintf(why, sizeof why, "it refuses what it was asked: %s", word);
     fl_status s = fl_server_drop(d->spec.server, client, why);
     if (s == FL_EREFUSED) s = fl_server_lost(d->spec.server, client, why);
@@ -291,9 +302,10 @@ static void drop(fli_dispatch *d, uint32_t client)
     pthread_mutex_unlock(&d->lock);
     fli_parcel_release(p);
     if (!status) atomic_fetch_add(&d->spec.counters->dropped, 1);
-    if (!status || status == FL_EREFUSED)
-        fli_net_say(d->spec.log, status ? "silent" : "dropped", "client=%u name=%s silence=%.0f", client,
-                    name_of(d, client), d->spec.silence);
+    if (status && status != FL_EREFUSED) return;
+    fli_net_say(d->spec.log, status ? "silent" : "dropped", "client=%u name=%s silence=%.0f", client,
+                name_of(d, client), d->spec.silence);
+    tell(d, status ? "silent" : "dropped", client, why);
 }
 
 /* The run may have given up waiting by itself: at its deadline, or with enough others. On the thread that posts asks,
@@ -389,6 +401,7 @@ static void look(fli_dispatch *d)
 {
     double now = fli_clock_now();
     wake_until(d, now);
+    fli_net_flush(d->spec.log);
     fli_net_phase phase = fli_dispatch_phase(d);
     if (phase != FLI_NET_RUNNING && phase != FLI_NET_DRAINING) return;
     forget_unwanted(d);
@@ -497,6 +510,8 @@ void fli_dispatch_client(fli_dispatch *d, uint32_t client, fli_net_client *out)
     *out = s->counted;
     out->heard = s->heard > 0 ? now - s->heard : -1;
     out->asked = s->ask ? now - s->asked : -1;
+    out->waiting = s->who != NULL;
+    out->fetched = s->fetched;
     pthread_mutex_unlock(&d->lock);
 }
 

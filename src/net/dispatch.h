@@ -25,6 +25,9 @@ typedef struct {
     fli_net_counters *counters;
     const char *(*name)(void *arg, uint32_t client); /* for the log */
     void (*wake)(void *arg, void *who);              /* there is news; called at most once per fli_dispatch_wait */
+    /* Something went wrong with a client: "dropped", "silent", "refused", "rejected" or "malformed", and why. NULL:
+     * nobody is told. */
+    void (*mishap)(void *arg, const char *what, uint32_t client, const char *why);
     void *arg;
 } fli_dispatch_spec;
 

@@ -78,6 +78,8 @@ static int dress(struct MHD_Response *m, const fli_reply *reply)
            MHD_add_response_header(m, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store") == MHD_YES &&
            MHD_add_response_header(m, "X-Content-Type-Options", "nosniff") == MHD_YES &&
            (!reply->type || MHD_add_response_header(m, MHD_HTTP_HEADER_CONTENT_TYPE, reply->type) == MHD_YES) &&
+           (!reply->policy || (MHD_add_response_header(m, "Content-Security-Policy", reply->policy) == MHD_YES &&
+                               MHD_add_response_header(m, "Referrer-Policy", "no-referrer") == MHD_YES)) &&
            (!reply->retry || MHD_add_response_header(m, MHD_HTTP_HEADER_RETRY_AFTER, seconds) == MHD_YES);
 }
 
@@ -93,7 +95,10 @@ static enum MHD_Result send_reply(request *r, const fli_reply *reply)
     if (m && dress(m, reply)) ok = MHD_queue_response(r->connection, reply->code, m);
     if (m) MHD_destroy_response(m);
     MHD_set_connection_option(r->connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)FLI_LINK_IDLE);
-    if (ok) atomic_fetch_add(&r->http->spec.counters->bytes_out, reply->n);
+    if (!ok) return ok;
+    fli_net_counters *c = r->http->spec.counters;
+    atomic_fetch_add(&c->bytes_out, reply->n);
+    fli_net_tally_add(&c->replies, r->page ? (size_t)(r->page - r->http->spec.pages) : FLI_NET_PAGES, reply->code);
     return ok;
 }
 
@@ -139,7 +144,7 @@ static fli_reply identify(request *r)
     }
     if (!wrong) return (fli_reply){0};
     atomic_fetch_add(&o->counters->unauthorized, 1);
-    fli_net_say(o->log, "unauthorized", "reason=%s", fli_net_quote(wrong, word, sizeof word));
+    fli_net_caution(o->log, "unauthorized", "reason=%s", fli_net_quote(wrong, word, sizeof word));
     return fli_reply_error(MHD_HTTP_FORBIDDEN, "%s", wrong);
 }
 
@@ -265,7 +270,8 @@ static enum MHD_Result take_piece(request *r, const char *piece, size_t *n)
     if (r->shown.client != FLI_NOBODY) o->heard(o->arg, r->shown.client);
     if ((double)r->arrived >= LEAST_RATE * (seconds - RATE_GRACE)) return MHD_YES;
     atomic_fetch_add(&o->counters->cut_off, 1);
-    fli_net_say(o->log, "slow", "name=%s bytes=%zu of=%zu seconds=%.0f", r->shown.name, r->arrived, r->length, seconds);
+    fli_net_caution(o->log, "slow", "name=%s bytes=%zu of=%zu seconds=%.0f", r->shown.name, r->arrived, r->length,
+                    seconds);
     return MHD_NO;
 }
 

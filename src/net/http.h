@@ -31,7 +31,8 @@ typedef struct {
     size_t n;
     void (*release)(void *owner); /* once it is sent */
     void *owner;
-    unsigned retry; /* seconds after which the client may come again; 0: not said */
+    unsigned retry;     /* seconds after which the client may come again; 0: not said */
+    const char *policy; /* what a browser may do with it; NULL: not said */
 } fli_reply;
 
 /* {"error": sentence} */

@@ -1,7 +1,9 @@
 #include "net/log.h"
 
+#include "base/clock.h"
 #include "base/number.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
@@ -20,23 +22,22 @@ char *fli_net_quote(const char *text, char *out, size_t n)
     return out;
 }
 
-static size_t stamp(char *line, size_t n)
+void fli_net_stamp(char text[FLI_NET_STAMP])
 {
     struct timespec now;
     struct tm utc;
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
-    return (size_t)fli_snprintf(line, n, "time=%04d-%02d-%02dT%02d:%02d:%02d.%03dZ ", utc.tm_year + 1900,
-                                utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                                (int)(now.tv_nsec / 1000000));
+    fli_snprintf(text, FLI_NET_STAMP, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", utc.tm_year + 1900, utc.tm_mon + 1,
+                 utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, (int)(now.tv_nsec / 1000000));
 }
 
 __attribute__((format(printf, 3, 0))) static void write_line(const fli_net_log *log, const char *event, const char *fmt,
                                                              va_list ap)
 {
-    char line[LINE];
-    size_t n = stamp(line, sizeof line);
-    n += (size_t)fli_snprintf(line + n, sizeof line - n, "event=%s%s", event, *fmt ? " " : "");
+    char line[LINE], time[FLI_NET_STAMP];
+    fli_net_stamp(time);
+    size_t n = (size_t)fli_snprintf(line, sizeof line, "time=%s event=%s%s", time, event, *fmt ? " " : "");
     if (n < sizeof line) fli_vsnprintf(line + n, sizeof line - n, fmt, ap);
     log->line(log->arg, line);
 }
@@ -57,4 +58,102 @@ void fli_net_note(const fli_net_log *log, const char *event, const char *fmt, ..
     va_start(ap, fmt);
     write_line(log, event, fmt, ap);
     va_end(ap);
+}
+
+/* ---- lines that strangers cause ------------------------------------------------------------------------------ */
+
+enum { EVENTS = 8, MINUTE = 60 };
+
+typedef struct {
+    const char *event; /* NULL: none yet */
+    double begun;      /* the minute under way */
+    unsigned said;     /* in it, */
+    uint64_t left;     /* and not */
+} kind;
+
+struct fli_net_gate {
+    pthread_mutex_t lock; /* guards all below */
+    kind kinds[EVENTS];
+};
+
+fl_status fli_net_gate_new(fl_ctx *ctx, fli_net_gate **out)
+{
+    fli_net_gate *g = *out = fli_alloc(ctx, 1, sizeof *g);
+    if (!g) return FL_ENOMEM;
+    if (!pthread_mutex_init(&g->lock, NULL)) return FL_OK;
+    fli_free(g);
+    *out = NULL;
+    return fli_fail(ctx, FL_ESYSTEM, "a lock cannot be created");
+}
+
+void fli_net_gate_free(fli_net_gate *g)
+{
+    if (!g) return;
+    pthread_mutex_destroy(&g->lock);
+    fli_free(g);
+}
+
+/* Behind the lock. NULL: there are more kinds of events than this knows, which are said. */
+static kind *find(fli_net_gate *g, const char *event)
+{
+    for (size_t i = 0; i < EVENTS; i++) {
+        kind *k = &g->kinds[i];
+        if (!k->event) k->event = event;
+        if (!strcmp(k->event, event)) return k;
+    }
+    return NULL;
+}
+
+/* Behind the lock: begins another minute if one is over; how many lines were left out of it. */
+static uint64_t turn_minute(kind *k, double now)
+{
+    uint64_t left = k->left;
+    if (now - k->begun < MINUTE) return 0;
+    k->begun = now;
+    k->said = 0;
+    k->left = 0;
+    return left;
+}
+
+static void say_left(const fli_net_log *log, const char *event, uint64_t left)
+{
+    if (left) fli_net_say(log, "left-out", "of=%s lines=%llu", event, (unsigned long long)left);
+}
+
+/* Whether a line may be said. */
+static int pass(const fli_net_log *log, const char *event)
+{
+    fli_net_gate *g = log->gate;
+    if (!g) return 1;
+    pthread_mutex_lock(&g->lock);
+    kind *k = find(g, event);
+    uint64_t left = k ? turn_minute(k, fli_clock_now()) : 0;
+    int may = !k || k->said < FLI_NET_OFTEN;
+    if (k && may) k->said++;
+    if (k && !may) k->left++;
+    pthread_mutex_unlock(&g->lock);
+    say_left(log, event, left);
+    return may;
+}
+
+void fli_net_caution(const fli_net_log *log, const char *event, const char *fmt, ...)
+{
+    va_list ap;
+    if (!log->line || !pass(log, event)) return;
+    va_start(ap, fmt);
+    write_line(log, event, fmt, ap);
+    va_end(ap);
+}
+
+void fli_net_flush(const fli_net_log *log)
+{
+    fli_net_gate *g = log->gate;
+    for (size_t i = 0; g && log->line && i < EVENTS; i++) {
+        kind *k = &g->kinds[i];
+        pthread_mutex_lock(&g->lock);
+        const char *event = k->event;
+        uint64_t left = event && k->left ? turn_minute(k, fli_clock_now()) : 0;
+        pthread_mutex_unlock(&g->lock);
+        say_left(log, event, left);
+    }
 }

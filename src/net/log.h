@@ -3,19 +3,36 @@
 #ifndef FLI_NET_LOG_H
 #define FLI_NET_LOG_H
 
-#include <stddef.h>
+#include "base/ctx.h"
+
+/* Counts lines that strangers can cause, so that they do not fill a disk. */
+typedef struct fli_net_gate fli_net_gate;
+fl_status fli_net_gate_new(fl_ctx *ctx, fli_net_gate **out);
+void fli_net_gate_free(fli_net_gate *gate); /* NULL is fine */
 
 typedef struct {
     void (*line)(void *arg, const char *line); /* without its line break; from any thread. NULL: nobody listens */
     void *arg;
-    int quiet; /* what is routine is left out */
+    int quiet;          /* what is routine is left out */
+    fli_net_gate *gate; /* NULL: everything is said */
 } fli_net_log;
+
+enum { FLI_NET_STAMP = 32, FLI_NET_OFTEN = 10 };
+/* The time in UTC, as it is in the lines. */
+void fli_net_stamp(char text[FLI_NET_STAMP]);
 
 /* "time=2026-01-31T12:00:00.123Z event=EVENT ..."; the rest is words key=value. */
 void fli_net_say(const fli_net_log *log, const char *event, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* The same for what is routine. */
 void fli_net_note(const fli_net_log *log, const char *event, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* The same for what others can cause as often as they like: FLI_NET_OFTEN lines a minute of each event, a constant. */
+void fli_net_caution(const fli_net_log *log, const char *event, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Says how many of those were left out in the minutes that are over: "event=left-out of=EVENT lines=N". To be called
+ * from time to time. */
+void fli_net_flush(const fli_net_log *log);
 
 /* A text from anybody as one word: in quotes, cut to n - 1 bytes, every byte that is no printable ASCII as '?', every
  * quote and backslash as a plain mark. Returns `out`. n >= 3. */

@@ -69,7 +69,8 @@ fli_reply fli_page_join(void *arg, fli_request *r)
         unsigned code = s == FL_EFORMAT                 ? MHD_HTTP_BAD_REQUEST
                         : s == FL_EIO || s == FL_ENOMEM ? MHD_HTTP_SERVICE_UNAVAILABLE
                                                         : MHD_HTTP_CONFLICT;
-        fli_net_say(&d->log, "not-joined", "name=%s reason=%s", r->name, fli_net_quote(why, word, sizeof word));
+        fli_net_caution(&d->log, "not-joined", "name=%s reason=%s", r->name, fli_net_quote(why, word, sizeof word));
+        fli_journal_mishap(d->journal, "not-joined", FLI_NOBODY, r->name, why);
         reply = fli_reply_error(code, "%s", why);
         if (code == MHD_HTTP_SERVICE_UNAVAILABLE) reply.retry = 5;
     }

@@ -1,6 +1,8 @@
 /* Every page there is. */
 #include "net/pages.h"
 
+#include <assert.h>
+
 static size_t small_body(void *desk)
 {
     (void)desk;
@@ -24,5 +26,10 @@ const fli_page fli_pages[] = {
     {"POST", FLI_NET_ALIVE, FLI_PAGE_JOINED, small_body, fli_page_alive},
     {"GET", FLI_NET_STATUS, FLI_PAGE_LOOK, NULL, fli_page_status},
     {"GET", FLI_NET_HEALTH, FLI_PAGE_LOOK, NULL, fli_page_health},
+    {"GET", FLI_NET_METRICS, FLI_PAGE_LOOK, NULL, fli_page_metrics},
+    {"GET", "/", FLI_PAGE_LOOK, NULL, fli_page_screen},
+    {"GET", "/status.css", FLI_PAGE_LOOK, NULL, fli_page_screen_css},
+    {"GET", "/status.js", FLI_PAGE_LOOK, NULL, fli_page_screen_js},
     {0},
 };
+static_assert(sizeof fli_pages / sizeof *fli_pages <= FLI_NET_PAGES, "there is a row for each page's replies");

@@ -4,6 +4,7 @@
 
 #include "net/dispatch.h"
 #include "net/http.h"
+#include "net/journal.h"
 #include "net/outline.h"
 #include "net/roster.h"
 
@@ -16,14 +17,13 @@ typedef struct {
     fli_outline outline;
     fli_roster *roster;
     fli_dispatch *dispatch;
+    fli_journal *journal;
     fli_net_counters counters;
     fli_net_log log;
     double begun;
+    double silence;       /* seconds after which a client is given up */
     pthread_mutex_t lock; /* guards all below */
     char run[65];         /* which run, in hexadecimal digits; "": it has not begun */
-    size_t round, rounds; /* finished, of */
-    int measured;         /* whether `row` is one */
-    fl_row row;           /* the newest */
 } fli_desk;
 
 extern const fli_page fli_pages[];
@@ -37,5 +37,9 @@ fli_reply fli_page_refuse(void *desk, fli_request *r);
 fli_reply fli_page_alive(void *desk, fli_request *r);
 fli_reply fli_page_status(void *desk, fli_request *r);
 fli_reply fli_page_health(void *desk, fli_request *r);
+fli_reply fli_page_metrics(void *desk, fli_request *r);
+fli_reply fli_page_screen(void *desk, fli_request *r);
+fli_reply fli_page_screen_css(void *desk, fli_request *r);
+fli_reply fli_page_screen_js(void *desk, fli_request *r);
 
 #endif

@@ -302,6 +302,11 @@ const char *fli_roster_name(fli_roster *r, uint32_t client)
     return entered ? r->entries[client].name : NULL;
 }
 
+const char *fli_roster_listed(fli_roster *r, uint32_t client)
+{
+    return client < r->clients && r->entries[client].listed ? r->entries[client].name : NULL;
+}
+
 size_t fli_roster_kept(fli_roster *r)
 {
     pthread_mutex_lock(&r->lock);

@@ -23,8 +23,10 @@ void fli_roster_free(fli_roster *r);
 
 /* The number of a name; FLI_NOBODY: it has none. */
 uint32_t fli_roster_find(fli_roster *r, const char *name);
-/* The name of a number; NULL: it has none. It stays where it is. */
+/* The name of a number that is entered; NULL: it is not. It stays where it is. */
 const char *fli_roster_name(fli_roster *r, uint32_t client);
+/* The same of one that the list names, whether it is entered or not. */
+const char *fli_roster_listed(fli_roster *r, uint32_t client);
 size_t fli_roster_kept(fli_roster *r); /* how many are entered for good */
 
 /* The number that a name has or gets now, which is its own from here on. FL_EMISMATCH with the reason if there is none

@@ -53,12 +53,7 @@ static void observe(void *desk, const fl_run *run, const fl_row *row, int measur
     fli_desk *d = desk;
     size_t round = fl_run_round(run);
     if (!*d->run) note_run(d);
-    pthread_mutex_lock(&d->lock);
-    d->round = round;
-    d->rounds = fl_run_rounds(run);
-    d->measured |= measured;
-    if (measured) d->row = *row;
-    pthread_mutex_unlock(&d->lock);
+    fli_journal_round(d->journal, round, fl_run_rounds(run), measured ? row : NULL);
     double loss = measured ? fl_row_get(row, "train_loss") : NAN,
            right = measured ? fl_row_get(row, "test_accuracy") : NAN;
     char more[100] = "";
@@ -67,6 +62,26 @@ static void observe(void *desk, const fl_run *run, const fl_row *row, int measur
     if (!isnan(right)) fli_snprintf(more + n, sizeof more - n, " test_accuracy=%.4f", right);
     fli_net_note(&d->log, "round", "round=%zu of=%zu answers=%llu%s", round, fl_run_rounds(run),
                  (unsigned long long)atomic_load(&d->counters.answers), more);
+}
+
+/* fl_checkpoint_fn */
+static void note_checkpoint(void *desk, const fl_checkpoint *c)
+{
+    fli_desk *d = desk;
+    char word[400];
+    fli_journal_checkpoint(d->journal, c);
+    if (c->status)
+        fli_net_say(&d->log, "checkpoint-failed", "round=%zu reason=%s", c->round,
+                    fli_net_quote(c->why, word, sizeof word));
+    else
+        fli_net_note(&d->log, "checkpoint", "round=%zu seconds=%.3f bytes=%llu", c->round, c->seconds,
+                     (unsigned long long)c->bytes);
+}
+
+static void note_mishap(void *desk, const char *what, uint32_t client, const char *why)
+{
+    fli_desk *d = desk;
+    fli_journal_mishap(d->journal, what, client, fli_roster_name(d->roster, client), why);
 }
 
 /* ---- life --------------------------------------------------------------------------------------------------------- */
@@ -120,16 +135,17 @@ static fl_status open_roster(fli_serve *s, const char *list)
     return status;
 }
 
-static fl_status open_dispatch(fli_serve *s, const fli_serve_options *o)
+static fl_status open_dispatch(fli_serve *s)
 {
     fli_desk *d = &s->desk;
     fli_dispatch_spec spec = {.server = d->server,
                               .clients = d->outline.clients,
-                              .silence = o->silence > 0 ? o->silence : 60,
+                              .silence = d->silence,
                               .log = &d->log,
                               .counters = &d->counters,
                               .name = name_of,
                               .wake = wake,
+                              .mishap = note_mishap,
                               .arg = d};
     return fli_dispatch_new(s->ctx, &spec, &d->dispatch);
 }
@@ -167,9 +183,13 @@ static fl_status open_parts(fli_serve *s, fl_config *cfg, const fli_serve_option
     if (!status) status = fl_server_new(cfg, &d->server);
     if (status) return status;
     fl_server_observe(d->server, observe, d);
-    status = open_folder(s);
+    fl_server_on_checkpoint(d->server, note_checkpoint, d);
+    d->silence = o->silence > 0 ? o->silence : 60;
+    status = fli_net_gate_new(s->ctx, &d->log.gate);
+    if (!status) status = fli_journal_new(s->ctx, &d->journal);
+    if (!status) status = open_folder(s);
     if (!status) status = open_roster(s, o->roster);
-    if (!status) status = open_dispatch(s, o);
+    if (!status) status = open_dispatch(s);
     if (!status) status = open_http(s, o, host, port);
     if (!status && fli_roster_kept(d->roster) == d->outline.clients) fli_dispatch_begin(d->dispatch);
     return status;
@@ -204,6 +224,8 @@ void fli_serve_free(fli_serve *s)
     fli_http_free(s->http);
     fli_dispatch_free(d->dispatch);
     fl_server_free(d->server);
+    fli_journal_free(d->journal);
+    fli_net_gate_free(d->log.gate);
     fli_roster_free(d->roster);
     fli_trust_free(s->trust);
     fli_tls_free(&s->tls);

@@ -3,7 +3,18 @@
 #define FLI_NET_STATE_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* Replies by page and code. */
+enum { FLI_NET_PAGES = 24, FLI_NET_CODES = 14 };
+typedef struct {
+    atomic_uint_fast64_t n[FLI_NET_PAGES + 1][FLI_NET_CODES]; /* the last row: no page of ours */
+} fli_net_tally;
+/* `page`: its place in the table of pages; FLI_NET_PAGES: none. */
+void fli_net_tally_add(fli_net_tally *t, size_t page, unsigned code);
+/* The code that column k counts; 0: all others. */
+unsigned fli_net_tally_code(size_t k);
 
 /* Counted since the server started. Any thread adds, any thread reads. */
 typedef struct {
@@ -26,6 +37,7 @@ typedef struct {
     atomic_uint_fast64_t connections;  /* now */
     atomic_uint_fast64_t waiting;      /* requests that wait for an ask or terms, now */
     atomic_uint_fast64_t body_bytes;   /* of bodies under way, now */
+    fli_net_tally replies;
 } fli_net_counters;
 
 typedef enum {
@@ -44,6 +56,8 @@ typedef struct {
     double asked;   /* since an ask waits for its answer; -1: none does */
     double took;    /* seconds from its last ask to the answer */
     double longest; /* the same, the longest so far */
+    int waiting;    /* a request of its waits for news */
+    int fetched;    /* it has what it was asked */
     uint64_t answers, dropped, refused, rejected;
 } fli_net_client;
 
