@@ -87,6 +87,7 @@ threaded)
     count "tuning" "$root/tests/cli/tune.sh" "$(path fedloom)"
     count "hostile surroundings" "$root/tests/cli/hostile.sh" "$(path fedloom)"
     count "clients over a network" "$root/tests/net/join.sh" "$(path fedloom)"
+    count "status page" "$root/tests/net/page.sh" "$(path fedloom)"
     count "installation" "$root/tests/install/run.sh" "$build"
     count "code in the documentation" "$root/tests/docs/run.sh" "$build"
     count "report page" "$root/tests/page/run.sh" "$(path tests/make_page)"

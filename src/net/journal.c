@@ -194,19 +194,20 @@ static int is_there(const fli_journal *j, const fl_metric *m)
 json_t *fli_journal_metrics(fli_journal *j)
 {
     const fl_metric *columns[FL_METRICS_MAX], *m;
-    json_t *names = json_pack("[s]", "round"), *rows = json_array();
+    json_t *names = json_pack("[s]", "round"), *titles = json_pack("[s]", "round"), *rows = json_array();
     size_t n = 0;
     pthread_mutex_lock(&j->lock);
     for (size_t k = 0; n < FL_METRICS_MAX && (m = fl_metric_shown(FL_VIEW_CHART, k)); k++) {
         if (!is_there(j, m)) continue;
         json_array_append_new(names, json_string(m->name));
+        json_array_append_new(titles, json_string(m->title));
         columns[n++] = m;
     }
     for (size_t i = 0; i < j->n; i++) json_array_append_new(rows, row_json(&j->rows[i], columns, n));
     if (j->seen && fl_row_round(&j->newest) != fl_row_round(&j->rows[j->n - 1]))
         json_array_append_new(rows, row_json(&j->newest, columns, n));
     pthread_mutex_unlock(&j->lock);
-    return json_pack("{s:o, s:o}", "columns", names, "rows", rows);
+    return json_pack("{s:o, s:o, s:o}", "columns", names, "titles", titles, "rows", rows);
 }
 
 json_t *fli_journal_mishaps(fli_journal *j)

@@ -44,7 +44,7 @@ void fli_journal_look(fli_journal *j, fli_journal_sums *out);
 
 /* The newest metrics; 0: there are none yet. */
 int fli_journal_newest(fli_journal *j, fl_row *out);
-/* {"columns": [name, ...], "rows": [[...], ...]}: a few hundred rows of the metrics that charts show. NULL: no memory. */
+/* {"columns": [name, ...], "titles": [...], "rows": [[...], ...]}: a few hundred rows of the metrics that charts show. NULL: no memory. */
 json_t *fli_journal_metrics(fli_journal *j);
 /* [{"time": "...", "what": ..., "client": ..., "name": ..., "why": ..., "times": ...}, ...], newest first, with the
  * newest reason. NULL: no memory. */

@@ -1,6 +1,7 @@
 #include "net/serve.h"
 
 #include "net/address.h"
+#include "net/glance.h"
 #include "net/pages.h"
 
 #include "base/clock.h"
@@ -34,17 +35,23 @@ static void wake(void *desk, void *request)
     fli_http_wake(request);
 }
 
-/* The run is known by what its terms say: 32 bytes at a fixed place. */
+/* The run is known by what its terms say. */
 static void note_run(fli_desk *d)
 {
-    enum { PLACE = 40, LENGTH = 32 };
     fl_bytes terms;
-    if (fl_server_terms(d->server, 0, &terms)) return;
-    pthread_mutex_lock(&d->lock);
-    for (size_t i = 0; terms.n >= PLACE + LENGTH && i < LENGTH; i++)
-        fli_snprintf(d->run + 2 * i, 3, "%02x", terms.data[PLACE + i]);
-    pthread_mutex_unlock(&d->lock);
+    fli_digest run;
+    fl_ctx *ctx = fl_ctx_new();
+    if (!ctx || fl_server_terms(d->server, 0, &terms)) {
+        fl_ctx_free(ctx);
+        return;
+    }
+    if (!fli_glance_terms(ctx, terms.data, terms.n, &run)) {
+        pthread_mutex_lock(&d->lock);
+        fli_digest_print(&run, d->run);
+        pthread_mutex_unlock(&d->lock);
+    }
     fl_bytes_free(&terms);
+    fl_ctx_free(ctx);
 }
 
 /* fl_observer_fn: after every round, on the run's thread. */

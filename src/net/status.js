@@ -82,19 +82,27 @@
   }
 
   // ---- curves
-  const W = 360, H = 150, LEFT = 44, RIGHT = 8, TOP = 8, BOTTOM = 20;
-  function chart(name, points) {
+  function nice(step) { // 1, 2 or 5 times a power of ten, not smaller
+    const ten = Math.pow(10, Math.floor(Math.log10(step)));
+    return ten * (step <= ten ? 1 : step <= 2 * ten ? 2 : step <= 5 * ten ? 5 : 10);
+  }
+  const W = 360, H = 150, LEFT = 48, RIGHT = 8, TOP = 8, BOTTOM = 20;
+  function chart(title, points) {
     const f = el("figure"), cap = el("figcaption");
-    cap.append(el("span", name.replace(/_/g, " ")), el("b", value(points[points.length - 1][1])));
+    cap.append(el("span", title), el("b", value(points[points.length - 1][1])));
     f.append(cap);
     const xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);
     const x0 = Math.min(...xs), x1 = Math.max(...xs, x0 + 1);
     let y0 = Math.min(...ys), y1 = Math.max(...ys);
     if (y0 === y1) { const d = Math.abs(y0) * 0.1 || 1; y0 -= d; y1 += d; }
+    const step = nice((y1 - y0) / 3);
+    y0 = Math.floor(y0 / step + 1e-9) * step;
+    y1 = Math.ceil(y1 / step - 1e-9) * step;
     const X = (x) => LEFT + (x - x0) / (x1 - x0) * (W - LEFT - RIGHT), Y = (y) => H - BOTTOM - (y - y0) / (y1 - y0) * (H - TOP - BOTTOM);
     const g = svg("svg", { viewBox: "0 0 " + W + " " + H, role: "img" });
-    g.append(svg("title", {}, name + ": " + value(points[0][1]) + " at round " + xs[0] + ", " + value(ys[ys.length - 1]) + " at round " + xs[xs.length - 1]));
-    for (const y of [y0, (y0 + y1) / 2, y1]) {
+    g.append(svg("title", {}, title + ": " + value(points[0][1]) + " at round " + xs[0] + ", " + value(ys[ys.length - 1]) + " at round " + xs[xs.length - 1]));
+    for (let k = 0; k <= (y1 - y0) / step + 0.5; k++) {
+      const y = y0 + k * step;
       g.append(svg("line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: Y(y), y2: Y(y) }));
       g.append(svg("text", { x: LEFT - 6, y: Y(y) + 4, "text-anchor": "end" }, value(y)));
     }
@@ -108,7 +116,7 @@
     const list = [];
     for (let k = 1; k < m.columns.length; k++) {
       const points = m.rows.filter((r) => r[k] !== null).map((r) => [r[0], r[k]]);
-      if (points.length) list.push(chart(m.columns[k], points));
+      if (points.length) list.push(chart(m.titles[k], points));
     }
     fill("charts", list);
     $("curves").hidden = !list.length;
@@ -147,7 +155,7 @@
     fill("mishaps", list.map((m) => {
       const r = el("tr"), when = new Date(m.time), t = el("td", when.toLocaleTimeString([], { hour12: false }), "when");
       t.title = m.time;
-      r.append(t, el("td", who(m), "name"), el("td", m.what), el("td", count(m.times), "n"), el("td", m.why, "why"));
+      r.append(t, el("td", who(m), "name"), el("td", m.what), el("td", count(m.times) + "×", "n"), el("td", m.why, "why"));
       return r;
     }));
     $("trouble").hidden = !list.length;

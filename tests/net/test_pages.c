@@ -1,5 +1,5 @@
 /* What those see who look on: metrics, status, the page's parts, health, and the log's lines. */
-#include "net/federation.h"
+#include "net/secured.h"
 
 #include "net/journal.h"
 #include "net/log.h"
@@ -140,6 +140,8 @@ static void after_it_ended(caller *c)
     json_t *j = status_of(c), *p = json_array_get(json_object_get(j, "people"), 2);
     assert_int_equal(integer(j, "round"), 4);
     assert_int_equal(integer(j, "rounds"), 4);
+    assert_int_equal(strlen(text_of(j, "run")), 64);
+    assert_true(strncmp(text_of(j, "run"), "0000000000000000", 16) != 0);
     assert_string_equal(text_of(p, "name"), "client-2");
     assert_true(integer(p, "answers") > 0);
     assert_true(json_is_real(json_object_get(p, "took")));
@@ -310,6 +312,38 @@ static void page_parts(void **state)
     serve_down(&t);
 }
 
+/* Whoever has a client certificate of this authority may look, and nobody else may. */
+static void who_may_look(void **state)
+{
+    static const char *const pages[] = {"/",           "/status.css", "/status.js", FLI_NET_STATUS, FLI_NET_METRICS,
+                                        FLI_NET_HEALTH};
+    secured s;
+    caller c;
+    fixture *f = *state;
+    char foreign[300];
+    secured_up(&s, f);
+    assert_ok(f->ctx, fli_cert_client(f->ctx, s.ca, "observer", (fli_cert_wish){5, 0}));
+    snprintf(foreign, sizeof foreign, "%.200s", fixture_path(f, "foreign"));
+    assert_ok(f->ctx, fli_cert_init(f->ctx, foreign, "foreign", 10));
+    assert_ok(f->ctx, fli_cert_client(f->ctx, foreign, "observer", (fli_cert_wish){5, 0}));
+    caller_init(&c, s.t.base, "observer");
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        show(&c, &s, "observer", s.ca);
+        caller_anew(&c);
+        assert_int_equal(call(&c, pages[i], NULL, 0), 200);
+        show(&c, &s, "observer", foreign);
+        caller_anew(&c);
+        long code = call(&c, pages[i], NULL, 0);
+        assert_true(code == 403 || code == 0);
+        *c.certs = 0;
+        caller_anew(&c);
+        code = call(&c, pages[i], NULL, 0);
+        assert_true(code == 403 || code == 0);
+    }
+    caller_fini(&c);
+    serve_down(&s.t);
+}
+
 /* ---- the journal and the log ------------------------------------------------------------------------------------- */
 
 static void journal_stays_small(void **state)
@@ -401,6 +435,7 @@ int main(void)
         FIXTURE_TEST(refusal),
         FIXTURE_TEST(sick),
         FIXTURE_TEST(page_parts),
+        FIXTURE_TEST(who_may_look),
         FIXTURE_TEST(journal_stays_small),
         FIXTURE_TEST(lines_are_bounded),
         cmocka_unit_test(replies_are_counted),
