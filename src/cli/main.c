@@ -5,7 +5,7 @@
 
 static const command *const commands[] = {
     &cmd_run,  &cmd_resume, &cmd_compare, &cmd_tune,   &cmd_reproduce, &cmd_plot,  &cmd_check, &cmd_config,
-    &cmd_data, &cmd_list,   &cmd_show,    &cmd_verify, &cmd_cert,      &cmd_serve, &cmd_join,
+    &cmd_data, &cmd_list,   &cmd_show,    &cmd_verify, &cmd_cert,      &cmd_serve, &cmd_join,  &cmd_status,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
