@@ -72,6 +72,25 @@ expect 0 "fedloom $(pkg-config --modversion fedloom)" --version
 expect 0 'vra-table3-iid' reproduce
 cd ..
 
+# ---- units --------------------------------------------------------------------------------------------------
+
+# As they are, but for the place of the program, which systemd looks for where the system has its own.
+units=$(find "$prefix" -name 'fedloom-*.service')
+check 'there are two units' [ "$(echo "$units" | wc -l)" -eq 2 ]
+if command -v systemd-analyze >/dev/null; then
+    mkdir units
+    for unit in $units; do
+        name=$(basename "$unit" | sed 's/@/@alice/')
+        sed "s|^ExecStart=fedloom |ExecStart=$program |" "$unit" >"units/$name"
+        check "$name: has a command" has "units/$name" "ExecStart=$program "
+        check "$name: systemd understands it" succeeds systemd-analyze verify --man=no "./units/$name"
+        check "$name: and has nothing to say" eval 'silent out && silent err'
+    done
+    echo 'Restrt=always' >>"units/$name"
+    succeeds systemd-analyze verify --man=no "./units/$name"
+    check 'a mistake in a unit would be noticed' has err 'Restrt'
+fi
+
 # ---- the examples -------------------------------------------------------------------------------------------
 
 static() { pkg-config --static --cflags --libs fedloom | sed 's/-lfedloom/-l:libfedloom.a/'; }

@@ -126,6 +126,22 @@ for i in 0 1 2; do eval "ends 'client $i' 0 \$client$i"; done
 check "clients notice that the server is away" has err0 'event=away'
 check "a server that was killed changes nothing" same_result restarted
 
+# ---- a server that is asked to end ------------------------------------------------------------------------------
+
+serve drained
+for i in 0 1 2; do join "$i" >"out$i" 2>>"err$i" & eval "client$i=$!"; done
+until_has drained.log 'event=checkpoint round=3 ' "$server"
+kill -TERM "$server"
+ends "a server with SIGTERM" 130 "$server"
+check "it says that it stops" has drained.log 'event=draining by=signal'
+check "it says that it can go on" has drained.log 'event=paused code=130'
+check "it was not over" [ "$(sed -n 's/.*event=round round=\([0-9]*\) .*/\1/p' drained.log | tail -1)" -lt 60 ]
+for i in 0 1 2; do eval "check 'client $i stays' kill -0 \$client$i"; done
+serve drained "$port"
+ends "the server" 0 "$server"
+for i in 0 1 2; do eval "ends 'client $i' 0 \$client$i"; done
+check "a server that was asked to end changes nothing" same_result drained
+
 # ---- a client that is asked to end -----------------------------------------------------------------------------
 
 serve paused
@@ -163,6 +179,16 @@ foreign() {
     check "join $*: ends with 1" exits 1
     check "join $*: says \"$text\"" has err "$text"
 }
+# Whoever has a certificate may look, also without a place in the roster.
+fedloom cert client ca observer
+expect 0 '0 of 3 clients joined' status "https://localhost:$port" --certs ca/clients/observer
+expect 0 'client1  missing' status "https://localhost:$port" --certs ca/clients/observer
+expect 0 '"state": "joining"' status "https://localhost:$port" --certs ca/clients/client0 --format json
+expect 1 'certificate verification failed' status "https://localhost:$port" --certs other/clients/client0
+expect 2 'https needs the folder' status "https://localhost:$port"
+fedloom cert revoke ca observer
+fedloom status "https://localhost:$port" --certs ca/clients/observer
+check "whoever is revoked does not" eval 'exits 1 && has err revoked'
 foreign 'server certificate verification failed' "https://localhost:$port" --certs other/clients/client0 --keep foreign
 foreign '127.0.0.1' "https://127.0.0.1:$port" --certs ca/clients/client0 --keep foreign
 cp -r ca/clients/client0 mixed && cp other/clients/client0/cert.pem other/clients/client0/key.pem mixed
@@ -194,6 +220,11 @@ refused 'the method is fedavg, and this client takes part in scaffold alone' --l
 refused 'the model is softmax, and this client trains mlp alone' --limit models=mlp
 refused 'somebody' --name somebody --keep somebody
 check "nothing was said to the server" lacks odd.log 'event=joined client=0'
+expect 0 'joining, round 0 of 0: fedavg, softmax' status "$url" --insecure-http
+expect 2 'with --insecure-http' status "$url"
+expect 2 'which URL?' status
+expect 2 'it is table or json' status "$url" --format xml
+expect 1 'Failed to connect' status http://127.0.0.1:1 --insecure-http
 expect 2 'only for this machine' join http://example.com --data client0.csv --name a --insecure-http
 expect 2 'with --insecure-http' join "$url" --data client0.csv --name a
 expect 2 'certs is missing' join https://127.0.0.1:1 --data client0.csv
