@@ -52,7 +52,7 @@ static const char *span(double s, char out[32])
     if (isnan(s) || s < 0)
         snprintf(out, 32, "-");
     else if (s < 120)
-        snprintf(out, 32, "%.*f s", s < 10 ? 1 : 0, s);
+        snprintf(out, 32, "%.*f s", s < 1 ? 2 : s < 10 ? 1 : 0, s);
     else if (s < 7200)
         snprintf(out, 32, "%.0f min", s / 60);
     else
@@ -71,9 +71,8 @@ static void print_run(const json_t *j)
     double mean = number(t, "mean");
     printf("%s, round %llu of %llu: %s, %s (fedloom %s)\n", clean(j, "state", a), round, rounds, clean(j, "method", b),
            clean(j, "model", c), clean(j, "fedloom", d));
-    printf("%llu of %llu clients joined, %llu answers awaited, %llu clients waiting\n",
-           clients > missing ? clients - missing : 0, clients, integer(j, "awaited"),
-           integer(json_object_get(j, "counters"), "waiting"));
+    printf("%llu of %llu clients joined, %llu awaited, %llu waiting\n", clients > missing ? clients - missing : 0,
+           clients, integer(j, "awaited"), integer(json_object_get(j, "counters"), "waiting"));
     if (!isnan(mean))
         printf("a round takes %s, %s left\n", span(mean, last), span(mean * ((double)rounds - (double)round), left));
     if (*text(j, "error")) printf("%s\n", clean(j, "error", a));

@@ -401,7 +401,7 @@ static void look(fli_dispatch *d)
 {
     double now = fli_clock_now();
     wake_until(d, now);
-    fli_net_flush(d->spec.log);
+    fli_net_flush(d->spec.log, 0);
     fli_net_phase phase = fli_dispatch_phase(d);
     if (phase != FLI_NET_RUNNING && phase != FLI_NET_DRAINING) return;
     forget_unwanted(d);
@@ -504,8 +504,8 @@ void fli_dispatch_told(fli_dispatch *d, uint32_t client)
 
 void fli_dispatch_client(fli_dispatch *d, uint32_t client, fli_net_client *out)
 {
-    double now = fli_clock_now();
     pthread_mutex_lock(&d->lock);
+    double now = fli_clock_now(); /* not before something that it is compared with */
     const slot *s = &d->slots[client];
     *out = s->counted;
     out->heard = s->heard > 0 ? now - s->heard : -1;

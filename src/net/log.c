@@ -104,11 +104,12 @@ static kind *find(fli_net_gate *g, const char *event)
     return NULL;
 }
 
-/* Behind the lock: begins another minute if one is over; how many lines were left out of it. */
-static uint64_t turn_minute(kind *k, double now)
+/* Behind the lock: begins another minute if one is over, or `early`; how many lines were left out of it. */
+static uint64_t turn_minute(kind *k, int early)
 {
     uint64_t left = k->left;
-    if (now - k->begun < MINUTE) return 0;
+    double now = fli_clock_now();
+    if (!early && now - k->begun < MINUTE) return 0;
     k->begun = now;
     k->said = 0;
     k->left = 0;
@@ -127,7 +128,7 @@ static int pass(const fli_net_log *log, const char *event)
     if (!g) return 1;
     pthread_mutex_lock(&g->lock);
     kind *k = find(g, event);
-    uint64_t left = k ? turn_minute(k, fli_clock_now()) : 0;
+    uint64_t left = k ? turn_minute(k, 0) : 0;
     int may = !k || k->said < FLI_NET_OFTEN;
     if (k && may) k->said++;
     if (k && !may) k->left++;
@@ -145,14 +146,14 @@ void fli_net_caution(const fli_net_log *log, const char *event, const char *fmt,
     va_end(ap);
 }
 
-void fli_net_flush(const fli_net_log *log)
+void fli_net_flush(const fli_net_log *log, int now)
 {
     fli_net_gate *g = log->gate;
     for (size_t i = 0; g && log->line && i < EVENTS; i++) {
         kind *k = &g->kinds[i];
         pthread_mutex_lock(&g->lock);
         const char *event = k->event;
-        uint64_t left = event && k->left ? turn_minute(k, fli_clock_now()) : 0;
+        uint64_t left = event && k->left ? turn_minute(k, now) : 0;
         pthread_mutex_unlock(&g->lock);
         say_left(log, event, left);
     }

@@ -232,6 +232,7 @@ void fli_serve_free(fli_serve *s)
     fli_dispatch_free(d->dispatch);
     fl_server_free(d->server);
     fli_journal_free(d->journal);
+    fli_net_flush(&d->log, 1);
     fli_net_gate_free(d->log.gate);
     fli_roster_free(d->roster);
     fli_trust_free(s->trust);

@@ -214,7 +214,13 @@ static void refusal(void **state)
     uint64_t number = 0;
     for (int i = 7; i >= 0; i--) number = number << 8 | ((unsigned char *)m[0].call.body)[16 + i];
     snprintf(ask, sizeof ask, "{\"number\": %llu, \"reason\": \"%s\"}", (unsigned long long)number, reason);
-    json_t *j = status_of(&m[1].call), *p = json_array_get(json_object_get(j, "people"), 0);
+    json_t *j = status_of(&m[1].call), *p;
+    for (int i = 0; i < 600 && json_array_size(json_object_get(j, "stragglers")) < CLIENTS; i++) {
+        json_decref(j); /* asks come one by one */
+        fli_serve_wait(t.serve, 0.05);
+        j = status_of(&m[1].call);
+    }
+    p = json_array_get(json_object_get(j, "people"), 0);
     assert_string_equal(text_of(p, "state"), "working");
     assert_true(json_is_real(json_object_get(p, "asked")));
     assert_string_equal(text_of(json_array_get(json_object_get(j, "people"), 2), "state"), "asked");
@@ -230,6 +236,21 @@ static void refusal(void **state)
     json_decref(j);
     for (size_t i = 0; i < CLIENTS; i++) member_fini(&m[i]);
     serve_down(&t);
+}
+
+/* Works until the server has nothing more to say, whatever becomes of its answers. */
+static void *work_on(void *arg)
+{
+    member *m = arg;
+    fl_bytes answer;
+    for (long code = 204; code == 200 || code == 204;) {
+        code = call(&m->call, FLI_NET_ASK "?wait=20", NULL, 0);
+        if (code != 200) continue;
+        if (fl_client_work(m->client, m->call.body, m->call.n, &answer)) break;
+        call(&m->call, FLI_NET_ANSWER, answer.data, answer.n);
+        fl_bytes_free(&answer);
+    }
+    return NULL;
 }
 
 /* There is no place for checkpoints any more. */
@@ -248,10 +269,12 @@ static void sick(void **state)
     serve_up(&t, settings, (fli_serve_options){0});
     caller_init(&c, t.base, "somebody");
     members_join(&t, m);
-    member_accept(&m[0]);
+    for (size_t i = 0; i < CLIENTS; i++) member_accept(&m[i]);
+    assert_int_equal(call(&m[0].call, FLI_NET_ASK "?wait=20", NULL, 0),
+                     200); /* everybody is asked to measure the start */
     assert_int_equal(call(&c, FLI_NET_HEALTH, NULL, 0), 200);
     assert_int_equal(rename(folder, moved), 0);
-    members_start(m, 0);
+    for (size_t i = 0; i < CLIENTS; i++) assert_int_equal(pthread_create(&m[i].thread, NULL, work_on, &m[i]), 0);
     for (int i = 0; i < 600 && code != 503; i++) {
         code = call(&c, FLI_NET_HEALTH, NULL, 0);
         fli_serve_wait(t.serve, 0.05);
@@ -387,12 +410,14 @@ static void journal_stays_small(void **state)
 
 typedef struct {
     size_t of[3]; /* lines: unauthorized, slow, others */
+    char last[200];
 } heard_lines;
 
 static void hear(void *arg, const char *line)
 {
     heard_lines *h = arg;
     h->of[strstr(line, "event=unauthorized ") ? 0 : strstr(line, "event=slow ") ? 1 : 2]++;
+    snprintf(h->last, sizeof h->last, "%s", line);
     assert_int_equal(strncmp(line, "time=20", 7), 0);
 }
 
@@ -404,10 +429,13 @@ static void lines_are_bounded(void **state)
     assert_ok(f->ctx, fli_net_gate_new(f->ctx, &log.gate));
     for (int i = 0; i < 1000; i++) fli_net_caution(&log, "unauthorized", "reason=%d", i);
     for (int i = 0; i < 3; i++) fli_net_caution(&log, "slow", "bytes=%d", i);
-    fli_net_flush(&log); /* the minute is not over */
+    fli_net_flush(&log, 0); /* the minute is not over */
     assert_int_equal(h.of[0], FLI_NET_OFTEN);
     assert_int_equal(h.of[1], 3);
     assert_int_equal(h.of[2], 0);
+    fli_net_flush(&log, 1);
+    assert_int_equal(h.of[2], 1); /* nothing of "slow" was left out */
+    assert_non_null(strstr(h.last, "event=left-out of=unauthorized lines=990"));
     fli_net_gate_free(log.gate);
     log.gate = NULL;
     for (int i = 0; i < 20; i++) fli_net_caution(&log, "slow", "bytes=%d", i);
