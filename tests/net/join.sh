@@ -221,6 +221,9 @@ refused 'the model is softmax, and this client trains mlp alone' --limit models=
 refused 'somebody' --name somebody --keep somebody
 check "nothing was said to the server" lacks odd.log 'event=joined client=0'
 expect 0 'joining, round 0 of 0: fedavg, softmax' status "$url" --insecure-http
+timeout --preserve-status -s INT 3 "$program" status "$url" --insecure-http --watch 0.2 >out 2>err
+code=$?
+check "fedloom status --watch goes on until it is interrupted" eval 'exits 130 && [ "$(grep -c "^joining" out)" -ge 2 ]'
 expect 2 'with --insecure-http' status "$url"
 expect 2 'which URL?' status
 expect 2 'it is table or json' status "$url" --format xml
