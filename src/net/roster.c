@@ -23,7 +23,8 @@ enum {
 typedef struct {
     char name[FLI_NET_NAME_MAX + 1]; /* "": nobody has this number */
     int listed;                      /* by the list: the name stays */
-    unsigned char *card;             /* NULL: not entered */
+    unsigned placed;     /* calls of fli_roster_place that were not taken back; more than one may be at it */
+    unsigned char *card; /* NULL: not entered */
     size_t card_bytes;
 } entry;
 
@@ -331,6 +332,7 @@ fl_status fli_roster_place(fli_roster *r, fl_ctx *ctx, const char *name, uint32_
 {
     pthread_mutex_lock(&r->lock);
     *client = place_of(r, name);
+    if (*client != FLI_NOBODY) r->entries[*client].placed++;
     pthread_mutex_unlock(&r->lock);
     if (*client != FLI_NOBODY) return FL_OK;
     if (r->fixed) return fli_fail(ctx, FL_EMISMATCH, "%s is not on the list of this federation's clients", name);
@@ -341,7 +343,7 @@ void fli_roster_release(fli_roster *r, uint32_t client)
 {
     pthread_mutex_lock(&r->lock);
     entry *e = &r->entries[client];
-    if (!e->card && !e->listed) {
+    if (!--e->placed && !e->card && !e->listed) {
         *e->name = 0;
         if (client < r->next) r->next = client;
         build_table(r);

@@ -32,7 +32,8 @@ size_t fli_roster_kept(fli_roster *r); /* how many are entered for good */
 /* The number that a name has or gets now, which is its own from here on. FL_EMISMATCH with the reason if there is none
  * for it. */
 fl_status fli_roster_place(fli_roster *r, fl_ctx *ctx, const char *name, uint32_t *client);
-/* Gives back a number whose client was turned away, unless it was entered or is on the list. */
+/* Gives back a number whose client was turned away, once for each fli_roster_place; unless it was entered, is on the
+ * list, or somebody else of that name is about to enter it. */
 void fli_roster_release(fli_roster *r, uint32_t client);
 /* Enters a number's card for good. Again: nothing happens. FL_EIO: not on the disk; it may be tried again. */
 fl_status fli_roster_enter(fli_roster *r, fl_ctx *ctx, uint32_t client, const void *card, size_t n);

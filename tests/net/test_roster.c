@@ -51,6 +51,26 @@ static void numbers_and_cards(void **state)
     fli_roster_free(r);
 }
 
+/* One connection of a client is turned away while another one of the same name is about to be entered. */
+static void two_at_one_place(void **state)
+{
+    fixture *f = *state;
+    uint32_t first, second, other;
+    fli_roster *r = open_roster(f, 2, NULL);
+    assert_ok(f->ctx, fli_roster_place(r, f->ctx, "alice", &first));
+    assert_ok(f->ctx, fli_roster_place(r, f->ctx, "alice", &second));
+    assert_int_equal(first, second);
+    fli_roster_release(r, second);
+    assert_ok(f->ctx, fli_roster_place(r, f->ctx, "bob", &other));
+    assert_int_not_equal(first, other);
+    assert_ok(f->ctx, fli_roster_enter(r, f->ctx, first, "card of alice", 13));
+    assert_string_equal(fli_roster_name(r, first), "alice");
+    fli_roster_free(r);
+    r = open_roster(f, 2, NULL);
+    assert_int_equal(fli_roster_find(r, "alice"), first);
+    fli_roster_free(r);
+}
+
 /* However much of it is there, what is read is a whole number of lines, and it can be added to. */
 static void cut_anywhere(void **state)
 {
@@ -186,8 +206,12 @@ static void many_names(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(numbers_and_cards), FIXTURE_TEST(cut_anywhere),
-                                       FIXTURE_TEST(damaged_files),     FIXTURE_TEST(lists),
-                                       FIXTURE_TEST(full_disk),         FIXTURE_TEST(many_names)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(numbers_and_cards),
+                                       FIXTURE_TEST(two_at_one_place),
+                                       FIXTURE_TEST(cut_anywhere),
+                                       FIXTURE_TEST(damaged_files),
+                                       FIXTURE_TEST(lists),
+                                       FIXTURE_TEST(full_disk),
+                                       FIXTURE_TEST(many_names)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
