@@ -16,7 +16,8 @@ fl_status fli_address_read(fl_ctx *ctx, const char *host, uint16_t port, struct 
 int fli_address_is_local(const struct sockaddr_storage *a);
 const char *fli_address_text(const struct sockaddr_storage *a, char text[FLI_ADDRESS_TEXT]);
 
-/* Whether the Host of a request is a name or an address of the machine itself; NULL: none was said. */
+/* Whether the host of a request or a URL is the machine itself, by its name or address and not by what a name server
+ * says. NULL: none was said. */
 int fli_host_is_local(const char *host);
 
 #endif

@@ -1,12 +1,15 @@
 #include "net/call.h"
 
 #include "base/number.h"
+#include "net/address.h"
 #include "net/protocol.h"
 
 #include <curl/curl.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <string.h>
+
+enum { MOST_HEAD = 64 * 1024 }; /* bytes of all headers of an answer, those of interim answers among them */
 
 struct fli_call {
     fl_ctx *ctx;
@@ -20,7 +23,8 @@ struct fli_call {
     /* of the request under way */
     unsigned char *body;
     size_t n, capacity, most;
-    int cut, stopped, out_of_memory;
+    size_t head_bytes;
+    int cut, stopped, out_of_memory, flooded;
     char version[32]; /* what the server says that it speaks; "" : nothing */
     char error[CURL_ERROR_SIZE];
     char why[512];
@@ -55,12 +59,16 @@ static size_t take_body(char *p, size_t size, size_t n, void *call)
     return c->cut ? 0 : bytes;
 }
 
-/* The value of the header that says which protocol it is; the last one counts, and a new status line begins anew. */
+/* The value of the header that says which protocol it is; the last one counts, and a new status line begins anew. Less
+ * than was given ends the transfer. */
 static size_t take_header(char *p, size_t size, size_t n, void *call)
 {
     static const char name[] = FLI_NET_HEADER ":";
     fli_call *c = call;
     size_t bytes = size * n, at = sizeof name - 1, end = bytes;
+    c->flooded = bytes > MOST_HEAD - c->head_bytes;
+    if (c->flooded) return 0;
+    c->head_bytes += bytes;
     if (bytes > 5 && !memcmp(p, "HTTP/", 5)) c->version[0] = 0;
     if (bytes < at || strncasecmp(p, name, at)) return bytes;
     while (at < end && (p[at] == ' ' || p[at] == '\t')) at++;
@@ -85,13 +93,6 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static CURLcode begun;
 static void begin(void) { begun = curl_global_init(CURL_GLOBAL_DEFAULT); }
 
-/* Whether the host of a URL is this machine, by its name or address and not by what a name server says. */
-static int is_loopback(const char *host)
-{
-    if (!strcmp(host, "localhost") || !strcmp(host, "[::1]")) return 1;
-    return !strncmp(host, "127.", 4) && !host[strspn(host, "0123456789.")];
-}
-
 /* What a sentence says against these parts of a URL; NULL: nothing. */
 static const char *url_wrong(CURLU *u, const char *scheme, const char *host, int plain)
 {
@@ -100,12 +101,14 @@ static const char *url_wrong(CURLU *u, const char *scheme, const char *host, int
     if (!curl_url_get(u, CURLUPART_USER, &part, 0)) wrong = "it must not name a user: certificates say who one is";
     curl_free(part), part = NULL;
     if (!wrong && !curl_url_get(u, CURLUPART_QUERY, &part, 0)) wrong = "it must not have a query";
+    curl_free(part), part = NULL;
+    if (!wrong && !curl_url_get(u, CURLUPART_FRAGMENT, &part, 0)) wrong = "it must not have a # in it";
     curl_free(part);
     if (wrong) return wrong;
     if (!strcmp(scheme, "https")) return NULL;
     if (strcmp(scheme, "http")) return "it must begin with https://";
     if (!plain) return "plain http is only for trials on one machine, with --insecure-http";
-    return is_loopback(host) ? NULL : "plain http is only for this machine itself: localhost, 127.0.0.1 or [::1]";
+    return fli_host_is_local(host) ? NULL : "plain http is only for this machine itself: localhost, 127.0.0.1 or [::1]";
 }
 
 static fl_status check_url(fl_ctx *ctx, const char *url, int plain, int *secure)
@@ -177,6 +180,9 @@ static fl_status prepare(fli_call *c, const fli_call_spec *spec)
     if (s) return s;
     if (secure && (!spec->ca_path || !spec->cert_path || !spec->key_path))
         return fli_fail(c->ctx, FL_ECONFIG, "%.200s: https needs the folder with this client's certificate", spec->url);
+    if (!secure && spec->proxy)
+        return fli_fail(c->ctx, FL_ECONFIG, "%.200s: plain http goes through no proxy, as that is another machine",
+                        spec->url);
     if (!(c->base = fli_strdup(c->ctx, spec->url))) return FL_ENOMEM;
     for (size_t n = strlen(c->base); n && c->base[n - 1] == '/'; n--) c->base[n - 1] = 0;
     if (spec->proxy && !(c->proxy = fli_strdup(c->ctx, spec->proxy))) return FL_ENOMEM;
@@ -237,6 +243,7 @@ static fli_call_end no_answer(fli_call *c, CURLcode code)
     if (c->stopped) return FLI_CALL_STOPPED;
     fli_snprintf(c->why, sizeof c->why, "%.150s: %.200s", c->base, *c->error ? c->error : curl_easy_strerror(code));
     if (c->out_of_memory) fli_snprintf(c->why, sizeof c->why, "there is no memory for what %.150s sends", c->base);
+    if (c->flooded) fli_snprintf(c->why, sizeof c->why, "%.150s sends headers without an end", c->base);
     return hopeless(code) ? FLI_CALL_WRONG : FLI_CALL_AGAIN;
 }
 
@@ -277,9 +284,9 @@ static fli_call_end perform(fli_call *c, const char *path, int wait, size_t most
     *out = (fli_heard){0};
     if (wait >= 0) fli_snprintf(query, sizeof query, "?wait=%d", wait);
     fli_snprintf(url, sizeof url, "%s%s%s", c->base, path, query);
-    c->n = 0;
+    c->n = c->head_bytes = 0;
     c->most = most;
-    c->cut = c->stopped = c->out_of_memory = 0;
+    c->cut = c->stopped = c->out_of_memory = c->flooded = 0;
     c->version[0] = c->error[0] = 0;
     long patience = (long)c->stall_s + (wait > 0 ? wait : 0);
     if (!make_room(c, 1)) return no_answer(c, CURLE_OUT_OF_MEMORY);
@@ -327,8 +334,8 @@ void fli_heard_text(const fli_heard *r, const char *name, char *text, size_t n)
     json_t *root = fli_heard_json(r);
     const char *said = json_string_value(json_object_get(root, name));
     if (said) fli_snprintf(text, n, "%s", said);
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
+    for (char *c = text; *c; c++) /* no terminal obeys what is left; servers of ours send nothing else */
+        if (*c < ' ' || *c > '~') *c = '?';
     json_decref(root);
 }
 

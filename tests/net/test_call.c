@@ -176,7 +176,13 @@ static void urls(void **state)
         {"http://127.0.0.1.example.com", 1, "only for this machine"},
         {"http://localhost.example.com", 1, "only for this machine"},
         {"https://ann:pw@host", 0, "must not name a user"},
+        {"http://127.0.0.1.5", 1, "only for this machine"}, /* no address: a name server would be asked */
+        {"http://127.999.0.1", 1, "only for this machine"},
+        {"http://0.0.0.0", 1, "only for this machine"},
+        {"http://[::]", 1, "only for this machine"},
+        {"http://[::ffff:10.0.0.1]", 1, "only for this machine"},
         {"https://host/?x=1", 0, "must not have a query"},
+        {"https://host/#x", 0, "must not have a #"},
         {"https://host", 0, "https needs the folder"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -189,6 +195,55 @@ static void urls(void **state)
         assert_ok(c->ctx, fli_call_new(c->ctx, &spec, &call));
         fli_call_free(call);
     }
+}
+
+/* A client of this version, and servers of later ones: one that still knows it, and one that does not. */
+static void other_versions(void **state)
+{
+    context *c = *state;
+    assert_get(c, A("HTTP/1.1 200 OK\r\nFedloom-Protocol: 2 1\r\nContent-Length: 2\r\n\r\nhi"), FLI_CALL_DONE, 200, "");
+    assert_get(c, A("HTTP/1.1 200 OK\r\nFedloom-Protocol: 3 2\r\nContent-Length: 2\r\n\r\nhi"), FLI_CALL_WRONG, 200,
+               "the other side speaks protocol 3 (2 at least), this one 1 (1 at least)");
+    assert_get(c,
+               A("HTTP/1.1 426 Upgrade\r\nFedloom-Protocol: 3 2\r\nContent-Length: 34\r\n\r\n"
+                 "{\"error\":\"I speak 3, you speak 1\"}"),
+               FLI_CALL_WRONG, 426, "I speak 3, you speak 1");
+}
+
+/* Bodies are bounded, and so are heads, also those of answers that say that the answer is to come. */
+static void headers_without_an_end(void **state)
+{
+    static const char *const begin[] = {OK_HEAD, "HTTP/1.1 100 Continue\r\n\r\n"};
+    static const char *const again[] = {"X-Same: and again and again and again\r\n", "HTTP/1.1 100 Continue\r\n\r\n"};
+    context *c = *state;
+    for (size_t k = 0; k < 2; k++) {
+        size_t n = strlen(begin[k]), more = strlen(again[k]), times = (1 << 20) / more;
+        char *text = malloc(n + times * more + 1);
+        assert_non_null(text);
+        strcpy(text, begin[k]);
+        for (size_t i = 0; i < times; i++) memcpy(text + n + i * more, again[k], more + 1);
+        assert_get(c, A(text), FLI_CALL_AGAIN, 0, "sends headers without an end");
+        free(text);
+    }
+}
+
+/* It would carry to another machine what must not leave this one. */
+static void no_proxy_for_plain_http(void **state)
+{
+    context *c = *state;
+    fli_call *call = NULL;
+    const fli_call_spec spec = {.url = "http://127.0.0.1:1", .plain = 1, .proxy = "http://proxy.example:3128"};
+    assert_fails(c->ctx, fli_call_new(c->ctx, &spec, &call), FL_ECONFIG, "through no proxy");
+}
+
+/* A terminal obeys more than bytes below 32. */
+static void what_terminals_obey(void **state)
+{
+    context *c = *state;
+    assert_get(c,
+               A("HTTP/1.1 403 No\r\n" OURS "Content-Length: 36\r\n\r\n"
+                 "{\"error\":\"a\\u009b31mb\\u202ec\\u007f\"}"),
+               FLI_CALL_WRONG, 403, "a??31mb???c?");
 }
 
 /* A proxy that the environment names would see everything. */
@@ -231,6 +286,10 @@ int main(void)
         CONTEXT_TEST(broken_bodies),
         CONTEXT_TEST(nobody_there_and_stopping),
         CONTEXT_TEST(urls),
+        CONTEXT_TEST(other_versions),
+        CONTEXT_TEST(headers_without_an_end),
+        CONTEXT_TEST(no_proxy_for_plain_http),
+        CONTEXT_TEST(what_terminals_obey),
         CONTEXT_TEST(no_proxy_of_the_environment),
         CONTEXT_TEST(pauses_grow_to_a_bound),
     };
