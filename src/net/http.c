@@ -80,6 +80,8 @@ static int dress(struct MHD_Response *m, const fli_reply *reply)
            (!reply->type || MHD_add_response_header(m, MHD_HTTP_HEADER_CONTENT_TYPE, reply->type) == MHD_YES) &&
            (!reply->policy || (MHD_add_response_header(m, "Content-Security-Policy", reply->policy) == MHD_YES &&
                                MHD_add_response_header(m, "Referrer-Policy", "no-referrer") == MHD_YES)) &&
+           (reply->code != MHD_HTTP_FORBIDDEN || /* nobody waits here for as long as friends may */
+            MHD_add_response_header(m, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES) &&
            (!reply->retry || MHD_add_response_header(m, MHD_HTTP_HEADER_RETRY_AFTER, seconds) == MHD_YES);
 }
 
@@ -390,18 +392,16 @@ static struct MHD_Daemon *start_daemon(fli_http *h, const struct sockaddr *addre
 
 static fl_status start(fl_ctx *ctx, fli_http *h)
 {
-    struct sockaddr_storage address;
+    const struct sockaddr_storage *address = &h->spec.address;
     char text[FLI_ADDRESS_TEXT];
-    fl_status s = fli_address_read(ctx, h->spec.host, h->spec.port, &address);
-    if (s) return s;
     h->room = make_room();
     errno = 0;
-    h->daemon = start_daemon(h, (const struct sockaddr *)&address);
+    h->daemon = start_daemon(h, (const struct sockaddr *)address);
     if (!h->daemon)
-        return fli_fail(ctx, FL_ESYSTEM, "%s: cannot be served there: %s", fli_address_text(&address, text),
+        return fli_fail(ctx, FL_ESYSTEM, "%s: cannot be served there: %s", fli_address_text(address, text),
                         errno ? strerror(errno) : "the server did not start");
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_BIND_PORT);
-    h->port = info && info->port ? info->port : h->spec.port;
+    if (info) h->port = info->port;
     return FL_OK;
 }
 

@@ -11,6 +11,8 @@
 #include "net/state.h"
 #include "net/trust.h"
 
+#include <sys/socket.h>
+
 typedef struct fli_http fli_http;
 
 /* ---- pages -------------------------------------------------------------------------------------------------- */
@@ -63,10 +65,9 @@ void fli_http_wake(fli_request *r);
 
 typedef struct {
     const fli_page *pages;
-    void *arg;                /* of pages and of what follows */
-    const char *host;         /* an address; NULL: all of this machine's */
-    uint16_t port;            /* 0: any */
-    const fli_tls_files *tls; /* NULL: plain HTTP */
+    void *arg;                       /* of pages and of what follows */
+    struct sockaddr_storage address; /* port 0: any */
+    const fli_tls_files *tls;        /* NULL: plain HTTP */
     fli_trust *trust;
     size_t clients;
     uint32_t (*find)(void *arg, const char *name);

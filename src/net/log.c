@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LINE = 1024 };
+enum { LINE = 1024, COMPLAINTS = 10 }; /* bytes; of lines in a second */
 
 char *fli_net_quote(const char *text, char *out, size_t n)
 {

@@ -93,9 +93,10 @@ static void note_mishap(void *desk, const char *what, uint32_t client, const cha
 
 /* ---- life --------------------------------------------------------------------------------------------------------- */
 
-static fl_status check_safety(fl_ctx *ctx, const fli_serve_options *o, const char *host)
+/* The address is looked up once: a name server might say something else the next time. */
+static fl_status check_safety(fl_ctx *ctx, const fli_serve_options *o, const struct sockaddr_storage *address)
 {
-    struct sockaddr_storage address;
+    char text[FLI_ADDRESS_TEXT];
     if (o->certs && o->insecure)
         return fli_fail(ctx, FL_ECONFIG, "certificates and plain HTTP exclude each other: choose one");
     if (o->certs) return FL_OK;
@@ -104,12 +105,11 @@ static fl_status check_safety(fl_ctx *ctx, const fli_serve_options *o, const cha
             ctx, FL_ECONFIG,
             "a server needs certificates: make them with `fedloom cert init DIR` and `fedloom cert server "
             "DIR HOST`, then give --certs DIR/server; or, for trying things on this machine, --insecure-http");
-    fl_status s = fli_address_read(ctx, host, 0, &address);
-    if (s || fli_address_is_local(&address)) return s;
+    if (fli_address_is_local(address)) return FL_OK;
     return fli_fail(ctx, FL_ECONFIG,
                     "%s: plain HTTP is for addresses of this machine alone (127.0.0.1); others need "
                     "certificates",
-                    host);
+                    fli_address_text(address, text));
 }
 
 /* The folder of what a restarted server needs, and whose it is. */
@@ -157,15 +157,14 @@ static fl_status open_dispatch(fli_serve *s)
     return fli_dispatch_new(s->ctx, &spec, &d->dispatch);
 }
 
-static fl_status open_http(fli_serve *s, const fli_serve_options *o, const char *host, uint16_t port)
+static fl_status open_http(fli_serve *s, const fli_serve_options *o, const struct sockaddr_storage *address)
 {
     fli_desk *d = &s->desk;
     fl_status status = o->certs ? fli_tls_load(s->ctx, o->certs, FLI_CERT_SERVER, &s->tls) : FL_OK;
     if (!status && o->certs) status = fli_trust_open(s->ctx, o->certs, &s->trust);
     fli_http_spec spec = {.pages = fli_pages,
                           .arg = d,
-                          .host = host,
-                          .port = port,
+                          .address = *address,
                           .tls = o->certs ? &s->tls : NULL,
                           .trust = s->trust,
                           .clients = d->outline.clients,
@@ -183,9 +182,11 @@ static fl_status open_parts(fli_serve *s, fl_config *cfg, const fli_serve_option
     fli_desk *d = &s->desk;
     char host[256] = "";
     uint16_t port = FLI_NET_PORT;
+    struct sockaddr_storage address;
     if (o->insecure) fli_snprintf(host, sizeof host, "127.0.0.1");
     fl_status status = o->listen ? fli_address_split(s->ctx, o->listen, host, &port) : FL_OK;
-    if (!status) status = check_safety(s->ctx, o, host);
+    if (!status) status = fli_address_read(s->ctx, host, port, &address);
+    if (!status) status = check_safety(s->ctx, o, &address);
     if (!status) status = fli_outline_read(s->ctx, cfg, &d->outline);
     if (!status) status = fl_server_new(cfg, &d->server);
     if (status) return status;
@@ -197,7 +198,7 @@ static fl_status open_parts(fli_serve *s, fl_config *cfg, const fli_serve_option
     if (!status) status = open_folder(s);
     if (!status) status = open_roster(s, o->roster);
     if (!status) status = open_dispatch(s);
-    if (!status) status = open_http(s, o, host, port);
+    if (!status) status = open_http(s, o, &address);
     if (!status && fli_roster_kept(d->roster) == d->outline.clients) fli_dispatch_begin(d->dispatch);
     return status;
 }
