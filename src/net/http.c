@@ -19,6 +19,8 @@ enum {
     STALL_SECONDS = 20,            /* without any progress of a request or an answer */
     CONNECTION_MEMORY = 16 * 1024, /* headers */
     SPARE_FILES = 128,             /* descriptors for everything but connections */
+    CROWD = 16384,                 /* connections of whoever it may be, */
+    EACH = 4,                      /* and for each client */
     UPLOADS = 2,                   /* bodies of one client at the same time */
     LEAST_RATE = 1024,             /* bytes per second of a body, */
     RATE_GRACE = 10,               /* once this many seconds have passed */
@@ -243,14 +245,25 @@ static fli_reply reserve(request *r)
     return (fli_reply){0};
 }
 
+/* Whoever stands between might go by another of several lengths, and take for a request what is a body here. */
+static enum MHD_Result count_length(void *lengths, enum MHD_ValueKind kind, const char *key, const char *value)
+{
+    (void)kind, (void)value;
+    *(int *)lengths += !strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    return MHD_YES;
+}
+
 static fli_reply expect_body(request *r)
 {
+    int lengths = 0;
     const char *said = header_of(r, MHD_HTTP_HEADER_CONTENT_LENGTH);
     size_t length, most = r->page->most ? r->page->most(r->http->spec.arg) : 0;
     int chunked = header_of(r, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;
     if (chunked || (r->page->most && !said))
         return turn_away(r, fli_reply_error(MHD_HTTP_LENGTH_REQUIRED, "a body must say its length beforehand"));
     if (!said) return (fli_reply){0};
+    MHD_get_connection_values(r->connection, MHD_HEADER_KIND, count_length, &lengths);
+    if (lengths > 1) return turn_away(r, fli_reply_error(MHD_HTTP_BAD_REQUEST, "a body has one length"));
     if (!read_length(said, &length) || length > most)
         return turn_away(r, fli_reply_error(MHD_HTTP_CONTENT_TOO_LARGE, "a body may have %zu bytes here", most));
     r->length = length;
@@ -354,8 +367,9 @@ static void connected(void *http, struct MHD_Connection *c, void **link, enum MH
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
-/* As many descriptors as this process may have; less those for other things, that is how many can connect. */
-static unsigned make_room(void)
+/* As many descriptors as this process may have; less those for other things, that is how many can connect. But strangers
+ * take 25 KiB each before they have said a word, so there are not more than for all clients and a crowd beside them. */
+static unsigned make_room(size_t clients)
 {
     struct rlimit l;
     if (getrlimit(RLIMIT_NOFILE, &l)) return 512;
@@ -363,7 +377,8 @@ static unsigned make_room(void)
         struct rlimit more = {l.rlim_max, l.rlim_max};
         if (!setrlimit(RLIMIT_NOFILE, &more)) l = more;
     }
-    rlim_t most = l.rlim_cur < 1000000 ? l.rlim_cur : 1000000;
+    rlim_t most = l.rlim_cur < 1000000 ? l.rlim_cur : 1000000, useful = CROWD + EACH * (rlim_t)clients;
+    if (most > useful) most = useful;
     return most > 2 * SPARE_FILES ? (unsigned)(most - SPARE_FILES) : SPARE_FILES;
 }
 
@@ -394,7 +409,7 @@ static fl_status start(fl_ctx *ctx, fli_http *h)
 {
     const struct sockaddr_storage *address = &h->spec.address;
     char text[FLI_ADDRESS_TEXT];
-    h->room = make_room();
+    h->room = make_room(h->spec.clients);
     errno = 0;
     h->daemon = start_daemon(h, (const struct sockaddr *)address);
     if (!h->daemon)

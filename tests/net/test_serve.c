@@ -240,6 +240,8 @@ static void bad_requests(void **state)
         raw_text(&t, "POST /v1/join HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"), 411);
     assert_int_equal(raw_text(&t, "POST /v1/join HTTP/1.1\r\n" HEAD "\r\n"), 411);
     assert_int_equal(raw_text(&t, "GET /v1/federation HTTP/1.1\r\n" HEAD "Content-Length: 5\r\n\r\nhello"), 413);
+    assert_int_equal(
+        raw_text(&t, "POST /v1/join HTTP/1.1\r\n" HEAD "Content-Length: 2\r\nContent-Length: 9\r\n\r\n{}       "), 400);
     int code = raw_text(&t, "POST /v1/join HTTP/1.1\r\n" HEAD "Content-Length: -5\r\n\r\n");
     assert_true(code == 413 || code == 400 || code == 0);
     serve_down(&t);
