@@ -46,7 +46,7 @@ static void init(const fli_model *m, fli_rng *r, double *x)
     }
 }
 
-const char *fl_convolutions(void) { return fli_conv_onednn ? fli_conv_library() : "OpenBLAS"; }
+const char *fl_convolutions(void) { return fli_conv_onednn ? fli_conv_library() : fli_blas_library(); }
 
 const fli_model_desc fli_model_cnn = {
     .name = "cnn",

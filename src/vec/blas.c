@@ -65,6 +65,8 @@ static const char *look_for_intruder(void)
     return *intruder ? intruder : NULL;
 }
 
+const char *fli_blas_library(void) { return "OpenBLAS"; }
+
 void fli_blas_name(char *out, size_t room)
 {
     const char *path = look_for_intruder(), *file = path ? strrchr(path, '/') + 1 : NULL;

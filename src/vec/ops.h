@@ -124,6 +124,7 @@ void fli_blas_look_again(const char *core);
 /* All that its last digits depend on: "OpenBLAS for SkylakeX", or "BLAS of libblas.so.3" where another library's
  * functions stand in its place. */
 void fli_blas_name(char *out, size_t room);
+const char *fli_blas_library(void); /* which one fedloom was built with */
 /* Sets BLAS up: one thread per call. Whoever computes calls it first (fli_model_new does). FL_ENOMEM if the limit on
  * address space leaves it no room. */
 fl_status fli_blas_prepare(fl_ctx *ctx);
