@@ -6,6 +6,7 @@
 #   make bench    speed and memory, as ratios within one run
 #   make bench-gpu rounds on a GPU, beside JAX and PyTorch; MODELS="60-32-10 cnn": those alone
 #   make python   the Python package: built, installed into build-python and tested
+#   make client   the small program for machines that only join: build-client/fedloom-client
 #   make docs     renew the reference and the manual pages
 #   make install  the program, both libraries, headers, examples and manual pages, into PREFIX
 BUILD ?= build
@@ -15,7 +16,7 @@ PREFIX ?= /usr/local
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps build run test test-gpu bench bench-gpu python asan tsan clang kernels aarch64 format format-check check docs symbols install clean
+.PHONY: all deps build run test test-gpu bench bench-gpu python asan tsan clang client kernels aarch64 format format-check check docs symbols install clean
 
 all: build
 
@@ -56,6 +57,11 @@ tsan: deps
 
 clang: deps
 	@cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS)
+
+# The client alone, without OpenBLAS and oneDNN, in a federation with a server that has them.
+client: build
+	@cmake -S . -B build-client -DCMAKE_BUILD_TYPE=Release -DFEDLOOM_CLIENT_ONLY=ON -DFEDLOOM_BLAS=OFF -DFEDLOOM_ONEDNN=OFF >/dev/null
+	@cmake --build build-client -j $(JOBS) && tests/net/client.sh $(BUILD)/fedloom build-client/fedloom-client
 
 # What shows that the kernels for every x86-64 level compute what they should; a few seconds.
 kernels: build

@@ -1,6 +1,6 @@
 /* The fedloom program: a client of fedloom.h, and of nothing else of the library.
  *
- * A command is a descriptor at the bottom of its file and one line in main.c. */
+ * A command is a descriptor at the bottom of its file and one line in commands.c. */
 #ifndef CLI_H
 #define CLI_H
 
@@ -21,9 +21,9 @@ typedef struct {
 extern const command cmd_run, cmd_resume, cmd_compare, cmd_tune, cmd_reproduce, cmd_plot, cmd_check, cmd_config,
     cmd_data, cmd_list, cmd_show, cmd_verify, cmd_cert, cmd_serve, cmd_join, cmd_status;
 
-/* The overview of `fedloom help`: what stands before and after the commands, and the commands themselves, NULL past the
- * last. */
-extern const char overview_text[], overview_end[];
+/* The program's name, and the overview of its help: what stands before and after the commands, and the commands
+ * themselves, NULL past the last (commands.c). */
+extern const char program[], overview_text[], overview_end[];
 const command *command_at(size_t i);
 
 /* Prints the manual page fedloom(1), made from all of that (manual.c). */

@@ -3,58 +3,19 @@
 
 #include <string.h>
 
-static const command *const commands[] = {
-    &cmd_run,  &cmd_resume, &cmd_compare, &cmd_tune,   &cmd_reproduce, &cmd_plot,  &cmd_check, &cmd_config,
-    &cmd_data, &cmd_list,   &cmd_show,    &cmd_verify, &cmd_cert,      &cmd_serve, &cmd_join,  &cmd_status,
-};
-enum { COMMANDS = sizeof commands / sizeof *commands };
-
-static const char overview[] = "fedloom: a federated optimisation engine\n"
-                               "\n"
-                               "usage: fedloom COMMAND ...\n"
-                               "\n";
-
-const char overview_text[] = "A federation (data, who holds which samples, model, method, who takes part) is\n"
-                             "described in a small YAML file; a command runs it or looks into it.\n";
-
-const char overview_end[] = "\n"
-                            "  fedloom help COMMAND    how a command is used, with examples\n"
-                            "  fedloom --version       the version, and what it computes with here\n"
-                            "\n"
-                            "a first run, without any data of your own:\n"
-                            "\n"
-                            "  cat > first.yaml <<'END'\n"
-                            "  data: {kind: blobs, samples: 600}\n"
-                            "  partition: {kind: iid, clients: 10}\n"
-                            "  model: softmax\n"
-                            "  local: {epochs: 1, batch: 10, lr: 0.1}\n"
-                            "  participation: {kind: uniform, count: 4}\n"
-                            "  algorithm: fedavg\n"
-                            "  rounds: 20\n"
-                            "  END\n"
-                            "  fedloom run first.yaml\n"
-                            "\n"
-                            "FEDLOOM_KERNELS=v2, v3 or v4 in the environment computes with the kernels for\n"
-                            "those x86-64 processors, instead of the highest that this one can run\n"
-                            "\n"
-                            "exit codes: 0 success, 1 something failed while running, 2 wrong usage or\n"
-                            "configuration, 130 interrupted\n";
-
-const command *command_at(size_t i) { return i < COMMANDS ? commands[i] : NULL; }
-
 static void print_overview(void)
 {
-    fputs(overview, stdout);
+    printf("fedloom: a federated optimisation engine\n\nusage: %s COMMAND ...\n\n", program);
     fputs(overview_text, stdout);
     fputs("\ncommands:\n", stdout);
-    for (size_t i = 0; i < COMMANDS; i++) printf("  %-9s  %s\n", commands[i]->name, commands[i]->summary);
+    for (size_t i = 0; command_at(i); i++) printf("  %-9s  %s\n", command_at(i)->name, command_at(i)->summary);
     fputs(overview_end, stdout);
 }
 
 static const command *find(const char *name)
 {
-    for (size_t i = 0; i < COMMANDS; i++)
-        if (!strcmp(commands[i]->name, name)) return commands[i];
+    for (size_t i = 0; command_at(i); i++)
+        if (!strcmp(command_at(i)->name, name)) return command_at(i);
     return NULL;
 }
 
@@ -62,16 +23,16 @@ static int unknown(const char *name)
 {
     char known[256] = "";
     const char *meant = NULL;
-    for (size_t i = 0; i < COMMANDS; i++) {
+    for (size_t i = 0; command_at(i); i++) {
         size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", commands[i]->name);
-        if (!meant && args_alike(name, commands[i]->name)) meant = commands[i]->name;
+        snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", command_at(i)->name);
+        if (!meant && args_alike(name, command_at(i)->name)) meant = command_at(i)->name;
     }
     if (meant)
         say("%s: unknown command; did you mean %s?", name, meant);
     else
         say("%s: unknown command; the commands are: %s", name, known);
-    say("`fedloom --help` shows what the commands do");
+    say("`%s --help` shows what the commands do", program);
     return CLI_USAGE;
 }
 
@@ -109,8 +70,8 @@ static int version(void)
     const char *kernels;
     int code = check_kernels(&kernels);
     if (!code)
-        printf("fedloom %s, kernels for %s, convolutions by %s, devices %s\n", FL_VERSION, kernels, fl_convolutions(),
-               fl_devices());
+        printf("%s %s, kernels for %s, convolutions by %s, devices %s\n", program, FL_VERSION, kernels,
+               fl_convolutions(), fl_devices());
     return code;
 }
 
