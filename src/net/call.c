@@ -25,6 +25,7 @@ struct fli_call {
     size_t n, capacity, most;
     size_t head_bytes;
     int cut, stopped, out_of_memory, flooded;
+    int headed;       /* the answer's head came to its end */
     char version[32]; /* what the server says that it speaks; "" : nothing */
     char error[CURL_ERROR_SIZE];
     char why[512];
@@ -69,7 +70,8 @@ static size_t take_header(char *p, size_t size, size_t n, void *call)
     c->flooded = bytes > MOST_HEAD - c->head_bytes;
     if (c->flooded) return 0;
     c->head_bytes += bytes;
-    if (bytes > 5 && !memcmp(p, "HTTP/", 5)) c->version[0] = 0;
+    if (bytes > 5 && !memcmp(p, "HTTP/", 5)) c->headed = c->version[0] = 0;
+    if (bytes && (*p == '\r' || *p == '\n')) c->headed = 1;
     if (bytes < at || strncasecmp(p, name, at)) return bytes;
     while (at < end && (p[at] == ' ' || p[at] == '\t')) at++;
     while (end > at && strchr(" \t\r\n", p[end - 1])) end--;
@@ -278,6 +280,17 @@ static fli_call_end judge(fli_call *c, fli_heard *r)
     }
 }
 
+/* A connection that is closed within an answer's head leaves one without length and body, which libcurl takes for a
+ * whole one: without a length nobody knows. */
+static int is_whole(fli_call *c)
+{
+    curl_off_t length = -1;
+    long code = 0;
+    curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &code);
+    curl_easy_getinfo(c->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    return c->headed && (length >= 0 || code == 204);
+}
+
 static fli_call_end perform(fli_call *c, const char *path, int wait, size_t most, fli_heard *out)
 {
     char url[2400], query[32] = "";
@@ -286,7 +299,7 @@ static fli_call_end perform(fli_call *c, const char *path, int wait, size_t most
     fli_snprintf(url, sizeof url, "%s%s%s", c->base, path, query);
     c->n = c->head_bytes = 0;
     c->most = most;
-    c->cut = c->stopped = c->out_of_memory = c->flooded = 0;
+    c->cut = c->stopped = c->out_of_memory = c->flooded = c->headed = 0;
     c->version[0] = c->error[0] = 0;
     long patience = (long)c->stall_s + (wait > 0 ? wait : 0);
     if (!make_room(c, 1)) return no_answer(c, CURLE_OUT_OF_MEMORY);
@@ -296,6 +309,7 @@ static fli_call_end perform(fli_call *c, const char *path, int wait, size_t most
         return no_answer(c, CURLE_OUT_OF_MEMORY);
     CURLcode code = curl_easy_perform(c->curl);
     *out = (fli_heard){.body = c->body, .n = c->n, .cut = c->cut};
+    if (!code && !is_whole(c)) code = CURLE_PARTIAL_FILE;
     return code && !c->cut ? no_answer(c, code) : judge(c, out);
 }
 

@@ -134,6 +134,21 @@ static void broken_bodies(void **state)
                      FLI_CALL_DONE);
 }
 
+/* Whatever is cut off an answer, it is not taken for one. */
+static void answers_that_are_cut(void **state)
+{
+    context *c = *state;
+    static const char *const whole[] = {OK_HEAD "Connection: close\r\nContent-Length: 5\r\n\r\nhello",
+                                        "HTTP/1.1 204 No Content\r\n" OURS "Connection: close\r\n\r\n"};
+    for (size_t i = 0; i < 2; i++)
+        for (size_t n = strlen(whole[i]); n-- > 0;) {
+            char part[200];
+            snprintf(part, sizeof part, "%.*s", (int)n, whole[i]);
+            assert_get(c, A(part), FLI_CALL_AGAIN, 0, "127.0.0.1");
+        }
+    assert_get(c, A(OK_HEAD "\r\nhello"), FLI_CALL_AGAIN, 0, "127.0.0.1"); /* of no length */
+}
+
 static int now(void *unused)
 {
     (void)unused;
@@ -284,6 +299,7 @@ int main(void)
         CONTEXT_TEST(what_is_refused_and_what_comes_later),
         CONTEXT_TEST(answers_of_others),
         CONTEXT_TEST(broken_bodies),
+        CONTEXT_TEST(answers_that_are_cut),
         CONTEXT_TEST(nobody_there_and_stopping),
         CONTEXT_TEST(urls),
         CONTEXT_TEST(other_versions),
