@@ -3,6 +3,7 @@
 #   make run      a real federation on Fashion-MNIST, several methods, a table
 #   make test     all tests
 #   make test-gpu the tests of kernels, on a GPU
+#   make test-faults everything that can go wrong on a network: tests/net/faults.sh, all of it
 #   make bench    speed and memory, as ratios within one run
 #   make bench-gpu rounds on a GPU, beside JAX and PyTorch; MODELS="60-32-10 cnn": those alone
 #   make python   the Python package: built, installed into build-python and tested
@@ -16,7 +17,7 @@ PREFIX ?= /usr/local
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps build run test test-gpu bench bench-gpu python asan tsan clang client kernels aarch64 format format-check check docs symbols install clean
+.PHONY: all deps build run test test-gpu test-faults bench bench-gpu python asan tsan clang client kernels aarch64 format format-check check docs symbols install clean
 
 all: build
 
@@ -36,6 +37,10 @@ test: build
 
 test-gpu: build
 	@tests/run-gpu.sh $(BUILD)
+
+# SEED=N: another schedule of cuts and kills.
+test-faults: build
+	@tests/net/faults.sh $(BUILD)/fedloom $(BUILD)/tests/relay $(BUILD)/tests/odd_client all $(SEED)
 
 bench: build
 	@bench/run.sh $(BUILD)

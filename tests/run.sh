@@ -89,6 +89,7 @@ threaded)
     count "clients over a network" "$root/tests/net/join.sh" "$(path fedloom)"
     count "status page" "$root/tests/net/page.sh" "$(path fedloom)"
     count "the small client" "$root/tests/net/client.sh" "$(path fedloom)" "$(path fedloom-client)"
+    count "faults on the network" "$root/tests/net/faults.sh" "$(path fedloom)" "$(path tests/relay)" "$(path tests/odd_client)"
     count "installation" "$root/tests/install/run.sh" "$build"
     count "code in the documentation" "$root/tests/docs/run.sh" "$build"
     count "report page" "$root/tests/page/run.sh" "$(path tests/make_page)"

@@ -165,8 +165,8 @@ static void describe_classes(const export *e, fli_text *t)
 
 static void describe_data(const export *e, const char *test, fli_text *t)
 {
-    static const char *const augment[] = {[FLI_AUGMENT_NONE] = "none", [FLI_AUGMENT_CIFAR] = "cifar",
-                                          [FLI_AUGMENT_CROP] = "crop"};
+    static const char *const augment[] = {
+        [FLI_AUGMENT_NONE] = "none", [FLI_AUGMENT_CIFAR] = "cifar", [FLI_AUGMENT_CROP] = "crop"};
     const fli_data_settings *d = &e->plan->settings.data;
     size_t shape[3];
     whole_shape(e->all, shape);
@@ -291,7 +291,8 @@ fl_status fl_data_export(fl_config *cfg, const char *folder)
     fli_clear(cfg->ctx);
     fl_status s = fli_plan_data(cfg, NULL, &plan);
     if (!s) {
-        export e = {.ctx = cfg->ctx, .folder = folder, .plan = &plan, .fed = plan.fed, .all = plan.fed->train, .digits = 1};
+        export e = {
+            .ctx = cfg->ctx, .folder = folder, .plan = &plan, .fed = plan.fed, .all = plan.fed->train, .digits = 1};
         for (size_t n = plan.fed->clients - 1; n >= 10; n /= 10) e.digits++;
         s = export_all(&e, cfg);
     }

@@ -139,8 +139,9 @@ static void features(void **state)
 
 static void few_labels(void **state)
 {
-    agree(*state, REST "data: {kind: blobs, classes: 4, features: 6, samples: 100, unlabelled: 0.5, test_fraction: 0.2}\n"
-                       "partition: {kind: iid, clients: 5}\nmodel: softmax\nsemi: {labels: closed_form}\n");
+    agree(*state,
+          REST "data: {kind: blobs, classes: 4, features: 6, samples: 100, unlabelled: 0.5, test_fraction: 0.2}\n"
+               "partition: {kind: iid, clients: 5}\nmodel: softmax\nsemi: {labels: closed_form}\n");
 }
 
 static void sparse(void **state)
@@ -168,7 +169,8 @@ static void names(void **state)
     fixture *f = *state;
     char file[2000] = "a,b,kind\n", *p = file + strlen(file), text[900];
     for (int i = 0; i < 40; i++) p += sprintf(p, "%d,%.2f,%s\n", i % 7, 0.25 * (i % 5), i % 3 ? "cat" : "dog, wild");
-    snprintf(text, sizeof text, REST "data: {kind: csv, train: %s}\npartition: {kind: iid, clients: 4}\nmodel: softmax\n",
+    snprintf(text, sizeof text,
+             REST "data: {kind: csv, train: %s}\npartition: {kind: iid, clients: 4}\nmodel: softmax\n",
              fixture_write(f, "c.csv", file));
     for (char *c = file; (c = strstr(c, "dog, wild")); c++) memcpy(c, "\"dog wil\"", 9);
     (void)fixture_write(f, "c.csv", file);
@@ -178,7 +180,8 @@ static void names(void **state)
 static void refusals(void **state)
 {
     fixture *f = *state;
-    fl_config *cfg = fixture_config(f, "data: {kind: blobs, samples: 40}\nmodel: softmax\npartition: {kind: iid, clients: 4}\n");
+    fl_config *cfg =
+        fixture_config(f, "data: {kind: blobs, samples: 40}\nmodel: softmax\npartition: {kind: iid, clients: 4}\n");
     assert_fails(f->ctx, fl_data_export(cfg, f->folder), FL_EIO, "is there already");
     assert_ok(f->ctx, fl_config_set(cfg, "data={kind: synthetic, on_demand: true}"));
     assert_ok(f->ctx, fl_config_set(cfg, "partition=natural"));

@@ -53,9 +53,10 @@ static const char seed[] = "{\"protocol\":1,\"oldest\":1,\"run\":null,\"state\":
                            "\"model\":\"mlp\",\"clients\":10,\"missing\":3,\"you\":{\"name\":\"ann\",\"client\":null},"
                            "\"samples\":{\"shape\":[1,28,28],\"classes\":10,\"class_names\":null},\"join\":true}";
 
-static const char *const tokens[] = {"{",    "}",     "[",       "]",       ",",    "\"",     ":",    "null",
-                                     "-1",   "1e999", "\\u0000", "\\u0007", "[7]",  "[[[",    "\xff", "9223372036854775808",
-                                     "true", "false", "\\ud800", "0.5",     "over", "\"you\""};
+static const char *const tokens[] = {
+    "{",    "}",     "[",       "]",       ",",    "\"",     ":",    "null",
+    "-1",   "1e999", "\\u0000", "\\u0007", "[7]",  "[[[",    "\xff", "9223372036854775808",
+    "true", "false", "\\ud800", "0.5",     "over", "\"you\""};
 
 static const dialect json = {tokens, sizeof tokens / sizeof *tokens, LONGEST, 0};
 

@@ -1,0 +1,483 @@
+#!/usr/bin/env bash
+# Everything goes wrong: lines that are slow and cut, servers and clients that are killed, full disks, clients that are silent, late, or
+# say things twice. Server and clients are processes on loopback, and, with `all`, in network namespaces.
+# Usage: faults.sh FEDLOOM RELAY ODD_CLIENT [some | all | CASE] [SEED]; a case is a function below, with its arguments.
+set -u
+relay_program=$(realpath "${2:?usage: $0 FEDLOOM RELAY ODD_CLIENT [CASES] [SEED]}")
+odd_program=$(realpath "${3:?usage: $0 FEDLOOM RELAY ODD_CLIENT [CASES] [SEED]}")
+which=${4:-some}
+RANDOM=${5:-1} # bash's own generator: the same seed, the same schedule of kills
+. "$(dirname "$0")/../cli/lib.sh"
+disk=$work/disk skipped=0 amid_all=0 relay='' space_a=fedloom-a-$$ space_b=fedloom-b-$$ server_space=() client_space=()
+tidy() {
+    kill -KILL $(jobs -p) 2>/dev/null
+    wait 2>/dev/null
+    if mountpoint -q "$disk" 2>/dev/null; then umount "$disk"; fi
+    ip netns delete "$space_a" 2>/dev/null
+    ip netns delete "$space_b" 2>/dev/null
+    if [ -n "${FAULTS_KEEP:-}" ]; then echo "kept: $work"; else cd / && rm -rf "$work"; fi
+}
+trap tidy EXIT
+trap 'exit 1' TERM INT
+
+skip() { # WHAT
+    skipped=$((skipped + 1))
+    echo "skipped: $1"
+}
+step() { # TITLE: a case begins; of the last one nothing is left
+    kill -KILL $(jobs -p) 2>/dev/null
+    wait 2>/dev/null
+    rm -rf keep? err? out? real real.*
+    : >case.log
+    relay='' port=0 output=real
+    case_title=$1
+    [ -z "${FAULTS_VERBOSE:-}" ] || echo "--- $1 ($SECONDS s)"
+}
+
+# ---- a federation, simulated and for real -----------------------------------------------------------------------
+
+clients=4
+awk 'BEGIN { srand(1); for (i = 0; i < 160; i++) { c = i % 3; s = "";
+     for (k = 0; k < 4; k++) s = s (2 * rand() - 1 + 2 * (k == c)) ","; print s c } }' >all.csv
+for i in 0 1 2 3; do awk "NR > 40 * $i && NR <= 40 * ($i + 1)" all.csv >"client$i.csv"; done
+echo "{\"clients\": [[$(seq -s, 0 39)], [$(seq -s, 40 79)], [$(seq -s, 80 119)], [$(seq -s, 120 159)]]}" >who.json
+printf 'client%d\n' 0 1 2 3 >roster
+
+# federation LINES: server.yaml, and in `simulated` what a simulation makes of it.
+federation() {
+    printf '%s\n' 'data: {kind: csv, train: all.csv, header: false, normalize: none}' 'partition: {kind: file, path: who.json}' \
+        "$@" >simulated.yaml
+    printf '%s\n' 'data: {kind: joined, shape: [4], classes: 3, normalize: none}' 'partition: {clients: 4}' "$@" >server.yaml
+    [ "$simulate" = yes ] || return
+    rm -rf simulated
+    fedloom run simulated.yaml --output simulated --quiet
+    check "$case_title: the simulation runs" exits 0
+}
+simulate=yes
+small='model: softmax'
+# A checkpoint of this one takes a while: 160,003 parameters, and twice as many of each client's state.
+large='model: {kind: mlp, hidden: [20000]}'
+together='participation: everyone'
+short='local: {steps: 10, batch: 10, lr: 0.05}'
+
+# serve ARGS...: starts the server, at the port it had before in this case; leaves $server and $port.
+serve() {
+    local before
+    before=$(grep -c 'event=serving' case.log 2>/dev/null)
+    ${server_space[@]+"${server_space[@]}"} "$program" serve server.yaml --output "$output" ${security:---insecure-http} \
+        --listen "${address:-127.0.0.1}:$port" --roster roster "$@" 2>>case.log &
+    server=$!
+    for _ in $(seq 1200); do
+        [ "$(grep -c 'event=serving' case.log)" -gt "${before:-0}" ] && break
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.02
+    done
+    port=$(sed -n 's/.*event=serving .*port=\([0-9]*\).*/\1/p' case.log | tail -1)
+}
+# line ARGS...: a relay before the server.
+line() {
+    ${relay_space[@]+"${relay_space[@]}"} "$relay_program" "${relay_from:-127.0.0.1:0}" "${address:-127.0.0.1}:$port" seconds=120 "$@" >relay.out &
+    relay_pid=$!
+    for _ in $(seq 500); do [ -s relay.out ] && break || sleep 0.02; done
+    relay=$(head -1 relay.out)
+}
+# join I ARGS...: client I, through the relay if there is one; leaves $client0 and so on.
+join() {
+    local i=$1 to=${relay:-$port} who=(--name "client$1" --insecure-http) url=http://127.0.0.1
+    shift
+    if [ -n "${security:-}" ]; then who=(--certs "ca/clients/client$i") url=https://${name:-localhost}; fi
+    ${client_space[@]+"${client_space[@]}"} "$program" join "$url:$to" --data "client$i.csv" --set data.header=false "${who[@]}" --keep "keep$i" \
+        --patience 60 "$@" >>"out$i" 2>>"err$i" &
+    eval "client$i=$!"
+}
+join_all() { for i in 0 1 2 3; do join $i; done; }
+pid_of() { eval "echo \$client$1"; }
+kill_it() { # PID
+    kill -KILL "$1" 2>/dev/null
+    wait "$1" 2>/dev/null
+}
+rounds() { grep -c 'event=round' case.log; }
+
+# until_round N: until there are that many rounds more, for at most half a minute.
+until_round() {
+    local aim=$(($(rounds) + $1))
+    for _ in $(seq 1500); do
+        [ "$(rounds)" -ge "$aim" ] && return 0
+        kill -0 "$server" 2>/dev/null || return 1
+        sleep 0.02
+    done
+    return 1
+}
+nap() { sleep "0.$(printf '%03d' $((RANDOM % ${1:-500})))"; }
+
+# ends WHAT CODE PID: by itself, within a minute.
+ends() {
+    for _ in $(seq 3000); do
+        kill -0 "$3" 2>/dev/null || break
+        sleep 0.02
+    done
+    kill -KILL "$3" 2>/dev/null
+    wait "$3"
+    code=$?
+    tail -n 5 case.log >out
+    tail -n 5 err? >err 2>/dev/null
+    check "$case_title: $1 ends with $2" exits "$2"
+}
+all_end() {
+    ends 'the server' 0 "$server"
+    for i in 0 1 2 3; do ends "client $i" 0 "$(pid_of $i)"; done
+}
+# The parameters: what is behind the header, whose length is in the first 8 bytes. All columns of the metrics but the seconds.
+parameters() { tail -c "+$(($(od -An -tu8 -N8 "$1/model.safetensors") + 9))" "$1/model.safetensors"; }
+columns() { awk -F, -v OFS=, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "seconds") s = i } { $s = ""; print }' "$1/metrics.csv"; }
+same_bytes() {
+    parameters simulated >want && parameters real >got && [ -s want ] && cmp -s want got && columns simulated >want && columns real >got &&
+        cmp -s want got
+}
+nothing_left() { [ -z "$(find . -maxdepth 3 \( -name '*.tmp*' -o -name 'real.checkpoint' -o -name 'real.server' -o -name 'real.partial' \))" ]; }
+well() {
+    check "$case_title: the bytes of the simulation" same_bytes
+    check "$case_title: nothing is left lying about" nothing_left
+}
+logged() { check "$case_title: \"$1\" is said" has "${2:-case.log}" "$1"; }
+
+# ---- bad lines ---------------------------------------------------------------------------------------------------
+
+lines() { # DELAY RATE CUT
+    serve
+    line seed=$RANDOM delay="$1" rate="$2" cut="$3" stall=300
+    join_all
+    all_end
+    well
+    kill -TERM "$relay_pid"
+    wait "$relay_pid"
+    cp relay.out out
+    check "$case_title: every kind of cut was met" grep -q 'reset=[1-9].* closed=[1-9].* lost=[1-9]' relay.out
+}
+bad_lines() {
+    step 'slow lines that are cut'
+    federation "$small" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 3}' 'rounds: 25'
+    lines 10 2000000 12000
+}
+bad_lines_large() {
+    step 'large messages over lines that are cut'
+    federation "$large" "$short" 'algorithm: fedavg' "$together" 'rounds: 8'
+    lines 2 60000000 3000000
+}
+
+# ---- killed --------------------------------------------------------------------------------------------------------
+
+killed_server() { # METHOD KILLS
+    step "a server that is killed ($1)"
+    federation "$large" "$short" "algorithm: $1" 'participation: {kind: uniform, count: 2}' "rounds: $((12 + 4 * $2))" \
+        'metrics: {every: 4}'
+    local kills=0 amid=0
+    serve
+    join_all
+    until_round 1
+    for turn in $(seq "$2"); do
+        if [ $((turn % 2)) = 1 ]; then
+            nap 300
+        else # the next checkpoint is being written
+            for _ in {1..20000}; do compgen -G 'real.checkpoint/*.tmp' >/dev/null && break; done
+        fi
+        kill -KILL "$server" 2>/dev/null && kills=$((kills + 1))
+        wait "$server" 2>/dev/null
+        compgen -G 'real.checkpoint/*.tmp' >/dev/null && amid=$((amid + 1))
+        serve
+    done
+    all_end
+    well
+    check "$case_title: it was killed $2 times" [ "$kills" = "$2" ]
+    amid_all=$((amid_all + amid))
+    logged 'event=away' err0
+}
+
+killed_clients() { # METHOD KILLS
+    step "clients that are killed ($1)"
+    federation "$large" "$short" "algorithm: $1" 'participation: {kind: uniform, count: 3}' 'rounds: 14' 'metrics: {every: 7}'
+    serve
+    join_all
+    until_round 1
+    for _ in $(seq "$2"); do
+        local who=$((RANDOM % clients))
+        nap 300
+        kill_it "$(pid_of $who)"
+        join $who
+    done
+    all_end
+    well
+    check "$case_title: somebody goes on from what was kept" grep -q event=restored err0 err1 err2 err3
+}
+
+all_at_once() {
+    step 'lines that are cut, clients and servers that are killed'
+    federation "$small" "$short" 'algorithm: feddyn' 'participation: {kind: uniform, count: 3}' 'rounds: 60' 'metrics: {every: 20}'
+    serve
+    line seed=$RANDOM delay=5 cut=30000 stall=200
+    join_all
+    until_round 1
+    for _ in 1 2 3 4 5 6; do
+        nap 500
+        if [ $((RANDOM % 2)) = 0 ]; then
+            kill_it "$server"
+            nap 200
+            serve
+        else
+            local who=$((RANDOM % clients))
+            kill_it "$(pid_of $who)"
+            nap 200
+            join $who
+        fi
+    done
+    all_end
+    well
+}
+
+# ---- clients that are away, late, or say things twice ------------------------------------------------------------
+
+vanished() {
+    step 'a client that vanishes for good'
+    simulate=no federation "$small" "$short" 'algorithm: scaffold' "$together" 'rounds: 8' 'server: {deadline: 0.5, quorum: 0.5}' 'metrics: {every: 8}'
+    serve
+    join_all
+    until_round 2
+    kill_it "$client3"
+    ends 'the server' 0 "$server"
+    for i in 0 1 2; do ends "client $i" 0 "$(pid_of $i)"; done
+    logged 'they have not answered within 0.5 seconds: 3'
+    check "$case_title: all rounds were run" [ "$(columns real | tail -1 | cut -d, -f1)" = 8 ]
+    check "$case_title: the others have learnt something" learnt
+
+    step 'too few answers'
+    simulate=no federation "$small" "$short" 'algorithm: scaffold' "$together" 'rounds: 4' 'server: {deadline: 0.4, quorum: 0.9}'
+    serve
+    for i in 0 1 2; do join $i; done
+    join 3 --once # there for its first turn
+    until_round 3
+    logged 'does not count: 3 of 4 clients have answered, and server.quorum asks for 4'
+}
+
+over_selection() {
+    step 'more are asked than are waited for'
+    simulate=no federation "$small" "$short" 'algorithm: fedavg' "$together" 'rounds: 40' 'server: {wait_for: 0.75}' 'metrics: {every: 20}'
+    serve
+    line seed=1 delay=20
+    for i in 0 1 2; do join $i; done
+    line seed=1 delay=300
+    join 3
+    ends 'the server' 0 "$server"
+    for i in 0 1 2 3; do ends "client $i" 0 "$(pid_of $i)"; done
+    logged 'event=untaken' err3
+    check "$case_title: all rounds were run" [ "$(columns real | tail -1 | cut -d, -f1)" = 40 ]
+    check "$case_title: the others have learnt something" learnt
+}
+
+odd() {
+    step 'answers that are no answers, come twice, or are old'
+    federation "$small" "$short" 'algorithm: scaffold' "$together" 'rounds: 8'
+    serve
+    for i in 0 1 2; do join $i; done
+    "$odd_program" "http://127.0.0.1:$port" client3 client3.csv >out3 2>err3 &
+    client3=$!
+    all_end
+    well
+
+    step 'a late answer'
+    simulate=no federation "$small" "$short" 'algorithm: scaffold' "$together" 'rounds: 8' 'server: {deadline: 0.5}'
+    serve
+    for i in 0 1 2; do join $i; done
+    "$odd_program" "http://127.0.0.1:$port" client3 client3.csv late=1.5 >out3 2>err3 &
+    client3=$!
+    all_end
+    logged 'they have not answered within 0.5 seconds: 3'
+}
+
+everyone() {
+    step 'a method that needs everyone, and one who comes back'
+    federation "$small" "$short" 'algorithm: vrl-sgd' "$together" 'rounds: 30' 'server: {deadline: 20}' 'metrics: {every: 30}'
+    serve
+    join_all
+    until_round 2
+    kill_it "$client2"
+    nap 900
+    join 2
+    all_end
+    well
+
+    step 'a method that needs everyone, and one who does not come'
+    federation "$small" "$short" 'algorithm: vrl-sgd' "$together" 'rounds: 300' 'server: {deadline: 0.7}' 'metrics: {every: 300}'
+    serve
+    join_all
+    until_round 2
+    kill_it "$client2"
+    ends 'the server' 1 "$server"
+    logged '1 of 4 clients have not answered within 0.7 seconds'
+    logged 'the same command goes on with it'
+    join 2
+    serve --set server.deadline=20
+    all_end
+    well
+}
+
+# ---- asynchronous methods over real arrivals -----------------------------------------------------------------------
+
+# The first and the last training loss.
+learnt() {
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "train_loss") c = i; next } $c != "" { if (first == "") first = $c; last = $c }
+        END { exit !(last < 0.8 * first) }' real/metrics.csv
+}
+arrivals() { # METHOD
+    step "real arrivals of $1"
+    simulate=no federation "$small" "$short" "algorithm: $1" 'participation: {kind: uniform, count: 3}' 'rounds: 60' 'clock: real' 'metrics: {every: 10}'
+    serve
+    line seed=$RANDOM delay=10
+    join_all
+    until_round 4
+    kill_it "$server"
+    serve
+    until_round 2
+    kill_it "$client1"
+    nap 200
+    join 1
+    all_end
+    check "$case_title: it learns" learnt
+    check "$case_title: nothing is left lying about" nothing_left
+}
+
+# ---- a full disk ---------------------------------------------------------------------------------------------------
+
+little_room() {
+    step 'a server that may not write large files'
+    federation "$large" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 2}' 'rounds: 6' 'metrics: {every: 6}'
+    # files of 200 KB at most, and no signal for it
+    printf '#!/usr/bin/env bash\ntrap "" XFSZ\nulimit -f 200\nexec "%s" "$@"\n' "$program" >tight
+    chmod +x tight
+    program=./tight serve
+    join_all
+    ends 'the server' 1 "$server"
+    logged 'File too large'
+    logged 'the same command goes on with it'
+    check "$case_title: no checkpoint is half-written" [ -z "$(compgen -G 'real.checkpoint/*.checkpoint')$(compgen -G 'real.checkpoint/*.tmp*')" ]
+    kill_it "$client1"
+    program=./tight join 1
+    serve
+    ends 'a client that may not write large files' 1 "$client1"
+    logged 'File too large' err1
+    check "$case_title: nothing of the client is half-written" [ -z "$(compgen -G 'keep1/run-*/*')" ]
+    join 1
+    all_end
+    well
+}
+full_disk() {
+    step 'a disk that is full'
+    mkdir -p "$disk"
+    if ! mount -t tmpfs -o size=24m tmpfs "$disk" 2>/dev/null; then
+        skip 'a disk that is full: no tmpfs may be mounted here'
+        return
+    fi
+    federation "$large" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 2}' 'rounds: 30' 'metrics: {every: 10}'
+    output=disk/real
+    serve
+    join_all
+    until_round 3
+    dd if=/dev/zero of=disk/filler bs=64k 2>/dev/null
+    ends 'the server' 1 "$server"
+    logged 'No space left on device'
+    logged 'the same command goes on with it'
+    check "$case_title: no checkpoint is half-written" [ -z "$(compgen -G 'disk/real.checkpoint/*.tmp*')" ]
+    serve
+    ends 'a server that is started too early' 1 "$server"
+    rm disk/filler
+    serve
+    all_end
+    mv disk/real real
+    well
+    umount "$disk"
+}
+
+# ---- the end that is asked for -------------------------------------------------------------------------------------
+
+drained() {
+    step 'a server that is asked to end'
+    federation "$small" 'local: {steps: 200, batch: 10, lr: 0.05}' 'algorithm: scaffold' 'participation: {kind: uniform, count: 3}' 'rounds: 40' 'metrics: {every: 40}'
+    serve
+    join_all
+    for _ in 1 2; do
+        until_round 3
+        kill -TERM "$server"
+        ends 'the server' 130 "$server"
+        logged 'the same command goes on with it'
+        serve
+    done
+    all_end
+    well
+}
+
+# ---- the same between namespaces -------------------------------------------------------------------------------------
+
+# Server and clients have a machine each, as far as they know, and a relay on the server's side between them.
+namespaces() {
+    step 'two namespaces'
+    if ! { ip netns add "$space_a" && ip netns add "$space_b" &&
+        ip -n "$space_a" link add fedloom type veth peer name fedloom netns "$space_b" &&
+        ip -n "$space_a" addr add 10.77.0.1/24 dev fedloom && ip -n "$space_b" addr add 10.77.0.2/24 dev fedloom &&
+        ip -n "$space_a" link set fedloom up && ip -n "$space_b" link set fedloom up &&
+        ip -n "$space_a" link set lo up && ip -n "$space_b" link set lo up; } 2>/dev/null; then
+        skip 'two namespaces: none may be made here'
+        return
+    fi
+    federation "$small" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 3}' 'rounds: 30' 'metrics: {every: 10}'
+    fedloom cert init ca
+    fedloom cert server ca 10.77.0.1
+    fedloom cert client ca client0 client1 client2 client3
+    check "$case_title: certificates are made" exits 0
+    server_space=(ip netns exec "$space_a") relay_space=(ip netns exec "$space_a") client_space=(ip netns exec "$space_b")
+    security='--certs ca/server' address=10.77.0.1 name=10.77.0.1 relay_from=10.77.0.1:0
+    serve
+    line seed=$RANDOM delay=10 cut=60000 stall=300
+    join_all
+    until_round 2
+    kill_it "$server"
+    serve
+    until_round 2
+    kill_it "$client2"
+    join 2
+    until_round 2
+    # the cable is out for a moment
+    ip -n "$space_b" link set fedloom down
+    nap 900
+    ip -n "$space_b" link set fedloom up
+    all_end
+    well
+    security='' address='' name='' relay_from='' server_space=() relay_space=() client_space=()
+}
+
+some() {
+    bad_lines
+    killed_server scaffold 4
+    killed_clients scaffold 4
+    odd
+    arrivals fedasync
+    little_room
+}
+all() {
+    some
+    bad_lines_large
+    killed_server fedavg 6
+    killed_clients feddyn 6
+    all_at_once
+    vanished
+    over_selection
+    everyone
+    arrivals '{kind: fedbuff, buffer: 2}'
+    arrivals '{kind: asyncfeddr, eta: 1}'
+    full_disk
+    drained
+    namespaces
+    check "servers were killed while they wrote a checkpoint" [ "$amid_all" -gt 0 ]
+}
+
+$which
+[ "$skipped" = 0 ] || echo "$skipped skipped"
+count
