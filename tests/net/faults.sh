@@ -8,14 +8,14 @@ odd_program=$(realpath "${3:?usage: $0 FEDLOOM RELAY ODD_CLIENT [CASES] [SEED]}"
 which=${4:-some}
 RANDOM=${5:-1} # bash's own generator: the same seed, the same schedule of kills
 . "$(dirname "$0")/../cli/lib.sh"
-disk=$work/disk skipped=0 amid_all=0 relay='' space_a=fedloom-a-$$ space_b=fedloom-b-$$ server_space=() client_space=()
+disk=$work/disk skipped=0 amid_all=0 failed_before=0 relay='' space_a=fedloom-a-$$ space_b=fedloom-b-$$ server_space=() client_space=()
 tidy() {
     kill -KILL $(jobs -p) 2>/dev/null
     wait 2>/dev/null
     if mountpoint -q "$disk" 2>/dev/null; then umount "$disk"; fi
     ip netns delete "$space_a" 2>/dev/null
     ip netns delete "$space_b" 2>/dev/null
-    if [ -n "${FAULTS_KEEP:-}" ]; then echo "kept: $work"; else cd / && rm -rf "$work"; fi
+    if [ -n "${FAULTS_KEEP:-}" ] && [ "$failed" != 0 ]; then echo "kept: $work"; else cd / && rm -rf "$work"; fi
 }
 trap tidy EXIT
 trap 'exit 1' TERM INT
@@ -27,12 +27,16 @@ skip() { # WHAT
 step() { # TITLE: a case begins; of the last one nothing is left
     kill -KILL $(jobs -p) 2>/dev/null
     wait 2>/dev/null
+    [ "$failed" = "$failed_before" ] || { mkdir -p "failed$failed" && cp case.log err? "failed$failed" 2>/dev/null; }
+    failed_before=$failed
     rm -rf keep? err? out? real real.*
     : >case.log
     relay='' port=0 output=real
     case_title=$1
     [ -z "${FAULTS_VERBOSE:-}" ] || echo "--- $1 ($SECONDS s)"
 }
+
+# FAULTS_VERBOSE=1: says which case it is at; FAULTS_KEEP=1: leaves the folder of a run that failed.
 
 # ---- a federation, simulated and for real -----------------------------------------------------------------------
 
@@ -120,7 +124,7 @@ ends() {
     wait "$3"
     code=$?
     tail -n 5 case.log >out
-    tail -n 5 err? >err 2>/dev/null
+    tail -qn 2 err? >err 2>/dev/null
     check "$case_title: $1 ends with $2" exits "$2"
 }
 all_end() {
@@ -478,6 +482,6 @@ all() {
     check "servers were killed while they wrote a checkpoint" [ "$amid_all" -gt 0 ]
 }
 
-$which
+eval "$which"
 [ "$skipped" = 0 ] || echo "$skipped skipped"
 count

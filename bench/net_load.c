@@ -1,0 +1,473 @@
+/* Many clients of one server, in one process: what a federation over a network costs beside what the wire allows.
+ *
+ *     net_load URL CLIENTS PER_ROUND ROUNDS SERVER_PID [CERTS]
+ *
+ * The server is a `fedloom serve` with that many clients, whose names are c0, c1, ...; CERTS is the folder that has a
+ * folder with a certificate for each of them. All clients have the same sixteen samples. Each has a connection of its
+ * own and speaks the whole protocol. One fl_client works, once: its answer, under each client's own name and number, is
+ * what all of them send from then on. So the time is that of the server and of the protocol, and not of training.
+ * net_load.sh starts both and prints the table. */
+#include "exec/packet.h"
+#include "fedloom_halves.h"
+#include "net/protocol.h"
+
+#include <curl/curl.h>
+#include <gnutls/gnutls.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SAMPLES = 16, DIM = 784, CLASSES = 10, HEAD = 80, WAIT = 55, LINES = 10 };
+
+typedef enum { JOINING, TERMS, ASKING, ANSWERING, OVER } stage;
+
+typedef struct {
+    CURL *easy;
+    struct curl_slist *headers;
+    stage stage;
+    uint32_t index; /* of its name */
+    unsigned tries;
+    fl_bytes answer;
+    unsigned char *body; /* of what the server says: its beginning, or all of it */
+    size_t n, kept, room;
+} worker;
+
+typedef struct {
+    const char *url, *certs;
+    size_t clients, per_round, rounds;
+    long server;
+    CURLM *multi;
+    int epoll;
+    double timer; /* when libcurl wants to be called; < 0: never */
+    worker *workers;
+    fl_ctx *ctx;
+    fl_config *cfg;
+    fl_client *client;
+    fl_bytes card, model; /* model: an answer that all others are made of */
+    size_t joined, over, answers, failures, said;
+    double bytes_up, bytes_down, begun, first, last;
+    double rss_begin, rss_joined;
+} load;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void die(const char *what, const char *why)
+{
+    fprintf(stderr, "net_load: %s: %s\n", what, why);
+    exit(1);
+}
+
+/* MB that the server has in memory. */
+static double server_rss(long pid)
+{
+    char path[64], line[256];
+    double kb = 0;
+    snprintf(path, sizeof path, "/proc/%ld/status", pid);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, "VmRSS:", 6)) kb = strtod(line + 6, NULL);
+    if (f) fclose(f);
+    return kb / 1000;
+}
+
+/* ---- the one client that works ---------------------------------------------------------------------------------- */
+
+static void make_client(load *l)
+{
+    static float x[SAMPLES * DIM];
+    static int32_t y[SAMPLES];
+    for (size_t i = 0; i < SAMPLES * DIM; i++) x[i] = (float)((i * 2654435761u) % 1000) / 1000;
+    for (size_t i = 0; i < SAMPLES; i++) y[i] = (int32_t)(i % CLASSES);
+    fl_samples s = {.size = sizeof s, .n = SAMPLES, .dim = DIM, .f32 = x, .label = y, .classes = CLASSES};
+    l->ctx = fl_ctx_new();
+    l->cfg = l->ctx ? fl_config_new(l->ctx) : NULL;
+    if (!l->cfg || fl_config_data(l->cfg, &s, NULL, NULL) || fl_client_new(l->cfg, &l->client) ||
+        fl_client_card(l->client, 0, &l->card))
+        die("the client", l->ctx ? fl_ctx_error(l->ctx) : "out of memory");
+}
+
+/* Somebody's ask as if it were to client 0, whose terms were accepted: the first answer is made. */
+static void work(load *l, const worker *w)
+{
+    fli_packet p;
+    fl_bytes ask;
+    fli_ask a;
+    unsigned char head[FLI_ASK_BYTES];
+    if (fli_packet_read(l->ctx, FLI_PACKET_ASK, w->body, w->n, &p)) die("an ask", fl_ctx_error(l->ctx));
+    fli_ask_read(p.head, &a);
+    a.client = p.client = 0;
+    p.settled = 0;
+    fli_ask_write(&a, head);
+    p.head = head;
+    if (fli_packet_write(l->ctx, &p, &ask) || fl_client_work(l->client, ask.data, ask.n, &l->model))
+        die("a turn", fl_ctx_error(l->ctx));
+    fl_bytes_free(&ask);
+}
+
+static uint64_t number_in(const unsigned char *at, size_t bytes)
+{
+    uint64_t v = 0;
+    while (bytes--) v = v << 8 | at[bytes];
+    return v;
+}
+
+static void make_answer(load *l, worker *w)
+{
+    fli_packet p;
+    if (!l->model.n) work(l, w);
+    if (fli_packet_read(l->ctx, FLI_PACKET_ANSWER, l->model.data, l->model.n, &p)) die("answer", fl_ctx_error(l->ctx));
+    p.number = number_in(w->body + 16, 8);
+    p.client = (uint32_t)number_in(w->body + 24, 4);
+    fl_bytes_free(&w->answer);
+    if (fli_packet_write(l->ctx, &p, &w->answer)) die("an answer", fl_ctx_error(l->ctx));
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+static size_t take(char *piece, size_t size, size_t n, void *worker_)
+{
+    worker *w = worker_;
+    size_t more = size * n, keep = w->n + more > w->room ? w->room - w->kept : more;
+    if (w->kept + more > w->room && w->room > HEAD) { /* all of it is wanted */
+        w->room = 2 * (w->kept + more);
+        keep = more;
+        if (!(w->body = realloc(w->body, w->room))) return 0;
+    }
+    memcpy(w->body + w->kept, piece, keep);
+    w->kept += keep;
+    w->n += more;
+    return more;
+}
+
+static void request(load *l, worker *w)
+{
+    static const char *const paths[] = {FLI_NET_JOIN, FLI_NET_TERMS, FLI_NET_ASK, FLI_NET_ANSWER};
+    char url[300];
+    const fl_bytes *send = w->stage == JOINING ? &l->card : w->stage == ANSWERING ? &w->answer : NULL;
+    int whole = (w->stage == TERMS && w->index == 0) || (w->stage == ASKING && !l->model.n);
+    snprintf(url, sizeof url, send ? "%s%s" : "%s%s?wait=%d", l->url, paths[w->stage], (int)WAIT);
+    curl_easy_setopt(w->easy, CURLOPT_URL, url);
+    if (send) {
+        curl_easy_setopt(w->easy, CURLOPT_POST, 1L);
+        curl_easy_setopt(w->easy, CURLOPT_POSTFIELDS, send->data);
+        curl_easy_setopt(w->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)send->n);
+    } else {
+        curl_easy_setopt(w->easy, CURLOPT_HTTPGET, 1L);
+    }
+    w->n = w->kept = 0;
+    w->room = whole ? 4096 : HEAD;
+    if (!(w->body = realloc(w->body, w->room))) die("memory", "there is none");
+    curl_multi_add_handle(l->multi, w->easy);
+}
+
+static void open_worker(load *l, worker *w, uint32_t index)
+{
+    char text[600];
+    w->index = index;
+    w->easy = curl_easy_init();
+    snprintf(text, sizeof text, FLI_NET_HEADER ": %s", fli_net_version_text());
+    w->headers = curl_slist_append(NULL, text);
+    w->headers = curl_slist_append(w->headers, "Expect:");
+    w->headers = curl_slist_append(w->headers, "Content-Type: " FLI_NET_PACKET);
+    snprintf(text, sizeof text, FLI_NET_NAME ": c%u", index);
+    if (!l->certs) w->headers = curl_slist_append(w->headers, text);
+    curl_easy_setopt(w->easy, CURLOPT_HTTPHEADER, w->headers);
+    curl_easy_setopt(w->easy, CURLOPT_PRIVATE, w);
+    curl_easy_setopt(w->easy, CURLOPT_WRITEFUNCTION, take);
+    curl_easy_setopt(w->easy, CURLOPT_WRITEDATA, w);
+    curl_easy_setopt(w->easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(w->easy, CURLOPT_TIMEOUT, 300L);
+    if (!l->certs) return;
+    snprintf(text, sizeof text, "%s/c0/ca.pem", l->certs);
+    curl_easy_setopt(w->easy, CURLOPT_CAINFO, text);
+    snprintf(text, sizeof text, "%s/c%u/cert.pem", l->certs, index);
+    curl_easy_setopt(w->easy, CURLOPT_SSLCERT, text);
+    snprintf(text, sizeof text, "%s/c%u/key.pem", l->certs, index);
+    curl_easy_setopt(w->easy, CURLOPT_SSLKEY, text);
+}
+
+/* ---- what is said meanwhile ------------------------------------------------------------------------------------- */
+
+static void say_progress(load *l)
+{
+    size_t round = l->answers / l->per_round, step = l->rounds / LINES ? l->rounds / LINES : 1;
+    if (!l->said++) printf("%8s %10s %14s %16s\n", "round", "seconds", "rounds/minute", "server RSS (MB)");
+    if (l->answers % l->per_round || round % step) return;
+    double seconds = now() - l->first;
+    printf("%8zu %10.1f %14.1f %16.1f\n", round, seconds, 60 * (double)round / seconds, server_rss(l->server));
+    fflush(stdout);
+}
+
+static void count_bytes(load *l, CURL *easy)
+{
+    curl_off_t up = 0, down = 0;
+    long head = 0, asked = 0;
+    curl_easy_getinfo(easy, CURLINFO_SIZE_UPLOAD_T, &up);
+    curl_easy_getinfo(easy, CURLINFO_SIZE_DOWNLOAD_T, &down);
+    curl_easy_getinfo(easy, CURLINFO_HEADER_SIZE, &head);
+    curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &asked);
+    l->bytes_up += (double)(up + asked);
+    l->bytes_down += (double)(down + head);
+}
+
+/* ---- the life of a client ----------------------------------------------------------------------------------------- */
+
+static void note_joined(load *l)
+{
+    if (++l->joined < l->clients) return;
+    l->rss_joined = server_rss(l->server);
+    printf("%zu clients joined in %.1f s; the server has %.1f MB, %.1f KB for each\n", l->clients, now() - l->begun,
+           l->rss_joined, 1000 * (l->rss_joined - l->rss_begin) / (double)l->clients);
+    fflush(stdout);
+    l->bytes_up = l->bytes_down = 0;
+    l->first = now();
+}
+
+/* What a client does after this answer of the server's. */
+static void move_on(load *l, worker *w, long code)
+{
+    if (code == 410) {
+        w->stage = OVER;
+        l->over++;
+        return;
+    }
+    switch (w->stage) {
+    case JOINING:
+        if (code != 200) die("joining", "it was refused");
+        note_joined(l);
+        w->stage = TERMS;
+        break;
+    case TERMS:
+        if (code == 200 && w->index == 0 && fl_client_accept(l->client, w->body, w->n))
+            die("the terms", fl_ctx_error(l->ctx));
+        if (code == 200) w->stage = ASKING;
+        break;
+    case ASKING:
+        if (code == 200) make_answer(l, w);
+        if (code == 200) w->stage = ANSWERING;
+        break;
+    case ANSWERING:
+        if (code != 200) l->failures++;
+        l->answers++;
+        l->last = now();
+        say_progress(l);
+        w->stage = ASKING;
+        break;
+    case OVER: break;
+    }
+}
+
+static void look_at_done(load *l)
+{
+    CURLMsg *m;
+    int left;
+    while ((m = curl_multi_info_read(l->multi, &left))) {
+        worker *w;
+        long code = 0;
+        CURLcode result = m->data.result;
+        CURL *easy = m->easy_handle;
+        if (m->msg != CURLMSG_DONE) continue;
+        curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&w);
+        curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &code);
+        count_bytes(l, easy);
+        curl_multi_remove_handle(l->multi, easy);
+        if (result || code >= 500) {
+            l->failures++;
+            if (++w->tries > 20) die("a client", result ? curl_easy_strerror(result) : "the server is too busy");
+        } else {
+            move_on(l, w, code);
+        }
+        if (w->stage != OVER) request(l, w);
+    }
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------- */
+
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *load_, void *known)
+{
+    load *l = load_;
+    struct epoll_event e = {.data.fd = fd};
+    (void)easy;
+    if (what != CURL_POLL_OUT) e.events |= EPOLLIN;
+    if (what & CURL_POLL_OUT) e.events |= EPOLLOUT;
+    if (what == CURL_POLL_REMOVE) {
+        epoll_ctl(l->epoll, EPOLL_CTL_DEL, fd, NULL);
+    } else {
+        if (epoll_ctl(l->epoll, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &e))
+            epoll_ctl(l->epoll, known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &e);
+        curl_multi_assign(l->multi, fd, l);
+    }
+    return 0;
+}
+
+static int on_timer(CURLM *multi, long ms, void *load_)
+{
+    (void)multi;
+    ((load *)load_)->timer = ms < 0 ? -1 : now() + 1e-3 * (double)ms;
+    return 0;
+}
+
+static void turn(load *l)
+{
+    enum { MANY = 256 };
+    struct epoll_event e[MANY];
+    int running;
+    double wait = l->timer < 0 ? 1 : l->timer - now();
+    int n = epoll_wait(l->epoll, e, MANY, wait <= 0 ? 0 : wait > 1 ? 1000 : (int)(1000 * wait) + 1);
+    for (int i = 0; i < n; i++) {
+        int flags = (e[i].events & EPOLLIN ? CURL_CSELECT_IN : 0) | (e[i].events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+                    (e[i].events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
+        curl_multi_socket_action(l->multi, e[i].data.fd, flags, &running);
+    }
+    if (l->timer >= 0 && now() >= l->timer) {
+        l->timer = -1;
+        curl_multi_socket_action(l->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    }
+    look_at_done(l);
+}
+
+/* New connections come in small groups: a queue of a server that listens is short. */
+static void run(load *l)
+{
+    enum { AT_ONCE = 64 };
+    size_t opened = 0;
+    double end = now() + 3600;
+    while (l->over < l->clients && now() < end) {
+        while (opened < l->clients && opened < l->joined + AT_ONCE) {
+            open_worker(l, &l->workers[opened], (uint32_t)opened);
+            request(l, &l->workers[opened++]);
+        }
+        turn(l);
+    }
+}
+
+/* ---- what the wire allows ----------------------------------------------------------------------------------------- */
+
+typedef struct {
+    int fd;
+    size_t bytes;
+    gnutls_session_t tls; /* NULL: plain */
+} side;
+
+static ssize_t pass(side *s, void *p, size_t n, int send_)
+{
+    if (!s->tls) return send_ ? send(s->fd, p, n, 0) : recv(s->fd, p, n, 0);
+    return send_ ? gnutls_record_send(s->tls, p, n) : gnutls_record_recv(s->tls, p, n);
+}
+
+static void *sender(void *side_)
+{
+    static char block[1 << 16];
+    side *s = side_;
+    if (s->tls && gnutls_handshake(s->tls)) return NULL;
+    for (size_t left = s->bytes; left;) {
+        ssize_t n = pass(s, block, left < sizeof block ? left : sizeof block, 1);
+        if (n <= 0) return NULL;
+        left -= (size_t)n;
+    }
+    return NULL;
+}
+
+static gnutls_session_t session(int fd, unsigned flags, gnutls_certificate_credentials_t c)
+{
+    gnutls_session_t s;
+    gnutls_init(&s, flags);
+    gnutls_set_default_priority(s);
+    gnutls_credentials_set(s, GNUTLS_CRD_CERTIFICATE, c);
+    gnutls_transport_set_int(s, fd);
+    return s;
+}
+
+/* Bytes per second over one connection on this machine, with a thread at either end. */
+static double wire(const char *certs, size_t bytes)
+{
+    char cert[500], key[500];
+    static char block[1 << 16];
+    int fd[2];
+    pthread_t thread;
+    gnutls_certificate_credentials_t c;
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd)) die("a pair of sockets", "there is none");
+    side a = {.fd = fd[0], .bytes = bytes}, b = {.fd = fd[1]};
+    gnutls_certificate_allocate_credentials(&c);
+    if (certs) {
+        snprintf(cert, sizeof cert, "%s/c0/cert.pem", certs);
+        snprintf(key, sizeof key, "%s/c0/key.pem", certs);
+        gnutls_certificate_set_x509_key_file(c, cert, key, GNUTLS_X509_FMT_PEM);
+        a.tls = session(fd[0], GNUTLS_SERVER, c);
+        b.tls = session(fd[1], GNUTLS_CLIENT, c);
+    }
+    pthread_create(&thread, NULL, sender, &a);
+    if (b.tls && gnutls_handshake(b.tls)) die("the wire", "no handshake");
+    double begun = now();
+    for (size_t left = bytes; left;) {
+        ssize_t n = pass(&b, block, sizeof block, 0);
+        if (n <= 0) die("the wire", "it broke");
+        left -= (size_t)n;
+    }
+    double seconds = now() - begun;
+    pthread_join(thread, NULL);
+    if (a.tls) gnutls_deinit(a.tls), gnutls_deinit(b.tls);
+    gnutls_certificate_free_credentials(c);
+    close(fd[0]), close(fd[1]);
+    return (double)bytes / seconds;
+}
+
+static void say_result(load *l)
+{
+    double seconds = l->last - l->first, rounds = (double)l->answers / (double)l->per_round;
+    double bytes = (l->bytes_up + l->bytes_down) / rounds, per_second = wire(l->certs, (size_t)1 << 30);
+    printf("\n%s, %zu clients, %zu per round: %.0f rounds in %.1f s, %zu of %zu said that it is over, %zu failures\n",
+           l->certs ? "TLS" : "plain", l->clients, l->per_round, rounds, seconds, l->over, l->clients, l->failures);
+    printf("  rounds per minute            %10.1f\n", 60 * rounds / seconds);
+    printf("  bytes per round              %10.1f MB (%.1f MB up, %.1f MB down)\n", bytes / 1e6,
+           l->bytes_up / rounds / 1e6, l->bytes_down / rounds / 1e6);
+    printf("  a connection on this machine %10.0f MB/s, %.0f rounds per minute\n", per_second / 1e6,
+           60 * per_second / bytes);
+    printf("  share of it                  %10.2f\n", bytes * rounds / seconds / per_second);
+    printf("  server RSS                   %10.1f MB at its start, %.1f MB with all clients, %.1f MB at the end\n",
+           l->rss_begin, l->rss_joined, server_rss(l->server));
+}
+
+int main(int argc, char **argv)
+{
+    struct rlimit r;
+    if (argc < 6) {
+        fprintf(stderr, "usage: net_load URL CLIENTS PER_ROUND ROUNDS SERVER_PID [CERTS]\n");
+        return 2;
+    }
+    load l = {.url = argv[1],
+              .clients = strtoul(argv[2], NULL, 10),
+              .per_round = strtoul(argv[3], NULL, 10),
+              .rounds = strtoul(argv[4], NULL, 10),
+              .server = strtol(argv[5], NULL, 10),
+              .certs = argc > 6 ? argv[6] : NULL,
+              .timer = -1};
+    if (!getrlimit(RLIMIT_NOFILE, &r)) setrlimit(RLIMIT_NOFILE, &(struct rlimit){r.rlim_max, r.rlim_max});
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    l.multi = curl_multi_init();
+    l.epoll = epoll_create1(EPOLL_CLOEXEC);
+    l.workers = calloc(l.clients, sizeof *l.workers);
+    if (!l.multi || l.epoll < 0 || !l.workers || !l.per_round) die("beginning", "something is missing");
+    curl_multi_setopt(l.multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+    curl_multi_setopt(l.multi, CURLMOPT_SOCKETDATA, &l);
+    curl_multi_setopt(l.multi, CURLMOPT_TIMERFUNCTION, on_timer);
+    curl_multi_setopt(l.multi, CURLMOPT_TIMERDATA, &l);
+    curl_multi_setopt(l.multi, CURLMOPT_MAXCONNECTS, (long)l.clients + 16);
+    make_client(&l);
+    l.rss_begin = server_rss(l.server);
+    l.begun = now();
+    run(&l);
+    say_result(&l);
+    return l.over != l.clients || l.failures;
+}
