@@ -40,6 +40,20 @@ static fl_status load(fl_client *c, int wide)
     return FL_OK;
 }
 
+/* The solver that takes the place of SGD here; NULL: none does. */
+static const char *own_solver(const fl_client *c)
+{
+    const char *name = c->settings.local.solver;
+    return name && strcmp(name, FLI_SOLVER_SGD) ? name : NULL;
+}
+
+static fl_status check_solver(const fl_client *c)
+{
+    const char *name = own_solver(c);
+    if (!name || fli_settings_solver(&c->settings)) return FL_OK;
+    return fli_fail(c->ctx, FL_ECONFIG, "local.solver is %s, which nobody has registered (fl_solver_register)", name);
+}
+
 fl_status fl_client_new(fl_config *cfg, fl_client **out)
 {
     fli_clear(cfg->ctx);
@@ -49,6 +63,7 @@ fl_status fl_client_new(fl_config *cfg, fl_client **out)
     c->memory = cfg->memory;
     fli_arena_init(&c->arena, c->ctx);
     fl_status s = fli_settings_bind_member(c->ctx, &c->arena, cfg->root, &c->settings);
+    if (!s) s = check_solver(c);
     if (!s) s = load(c, fli_settings_wide(&c->settings));
     if (s)
         fl_client_free(c);
@@ -156,7 +171,7 @@ static fl_status take_samples(fl_client *c, const fli_terms *t, const fli_settin
 
 static fl_status understand(fl_client *c, const fli_terms *t)
 {
-    fl_status s = fli_member_builder.make(c->ctx, t, &c->spec, &c->member);
+    fl_status s = fli_member_make(c->ctx, t, own_solver(c), &c->spec, &c->member);
     if (!s) s = fli_client_may_hold(c);
     if (!s) s = take_samples(c, t, fli_member_settings(c->member));
     if (s) return s;

@@ -92,16 +92,37 @@ static void member_free(void *own)
     fli_free(m);
 }
 
+/* local.solver is the client's to say. Anything but a map is complained of later. */
+static fl_status put_solver(fli_arena *a, const char *solver, fli_node *root)
+{
+    fli_node *local = fli_node_find(root, "local"), *own = fli_node_new(a, FLI_NODE_SCALAR, "solver", solver);
+    if (!local && own && (local = fli_node_new(a, FLI_NODE_MAP, "local", NULL))) fli_node_put(root, local);
+    if (!local || !own) return FL_ENOMEM;
+    if (local->type == FLI_NODE_MAP) fli_node_put(local, own);
+    return FL_OK;
+}
+
+/* A solver of the client's own knows neither pseudo labels nor memberships, and would leave them out silently. */
+static fl_status check_solver(fl_ctx *ctx, const member *m)
+{
+    const fli_solver *own = fli_settings_solver(&m->settings);
+    if (!own || !m->model->latent || own->second_block) return FL_OK;
+    return fli_fail(ctx, FL_EMISMATCH, "local.solver %s knows nothing of the pseudo labels or memberships of model %s",
+                    own->name, m->model->desc->name);
+}
+
 /* Settings are those of the server, so a model of another size is one that was told wrongly. */
-static fl_status build(fl_ctx *ctx, const fli_terms *t, member *m)
+static fl_status build(fl_ctx *ctx, const fli_terms *t, const char *solver, member *m)
 {
     fli_node *root;
     const size_t shape[3] = {(size_t)t->shape[0], (size_t)t->shape[1], (size_t)t->shape[2]};
     fl_status s =
         fli_yaml_parse(ctx, &m->arena, "the terms of the federation", t->settings, strlen(t->settings), &root);
+    if (!s && solver) s = put_solver(&m->arena, solver, root);
     if (!s) s = fli_settings_bind(ctx, &m->arena, root, &m->settings);
     if (!s) s = refuse_files(ctx, &m->settings);
     if (!s) s = fli_objective_new(ctx, &m->settings, shape, (size_t)t->classes, t->sparse != 0, &m->model);
+    if (!s && solver) s = check_solver(ctx, m);
     if (s) return s;
     if (m->model->space.n == t->parameters && fli_model_upper(m->model) == t->upper &&
         m->model->space.ops->size == t->precision && !strcmp(m->model->desc->name, t->model) &&
@@ -115,12 +136,12 @@ static fl_status build(fl_ctx *ctx, const fli_terms *t, member *m)
                     m->model->space.ops->size);
 }
 
-static fl_status member_make(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *out, void **own)
+fl_status fli_member_make(fl_ctx *ctx, const fli_terms *t, const char *solver, fli_clients_spec *out, void **own)
 {
     member *m = fli_alloc(ctx, 1, sizeof *m);
     if (!m) return FL_ENOMEM;
     fli_arena_init(&m->arena, ctx);
-    fl_status s = build(ctx, t, m);
+    fl_status s = build(ctx, t, solver, m);
     if (s) {
         member_free(m);
         return s;
@@ -135,6 +156,11 @@ static fl_status member_make(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *
     out->watch = m->settings.metrics.potential && out->algo->theory.potential.name;
     *own = m;
     return FL_OK;
+}
+
+static fl_status member_make(fl_ctx *ctx, const fli_terms *t, fli_clients_spec *out, void **own)
+{
+    return fli_member_make(ctx, t, NULL, out, own);
 }
 
 const fli_builder fli_member_builder = {member_make, member_free};

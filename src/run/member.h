@@ -15,6 +15,9 @@ fl_status fli_objective_new(fl_ctx *ctx, const fli_settings *s, const size_t sha
 fl_status fli_settings_tell(fli_arena *a, const fli_settings *s, fli_settings *told);
 
 extern const fli_builder fli_member_builder;
+/* The builder's `make` for a client with a solver of its own, which takes the place of what the terms say of SGD; NULL:
+ * it has none. */
+fl_status fli_member_make(fl_ctx *ctx, const fli_terms *t, const char *solver, fli_clients_spec *out, void **own);
 /* The settings that came with the terms, of what the builder made. */
 const fli_settings *fli_member_settings(const void *own);
 

@@ -424,7 +424,7 @@ fl_status fli_settings_bind_member(fl_ctx *ctx, fli_arena *a, const fli_node *ro
     memset(out, 0, sizeof *out);
     fl_status top = bind_top(ctx, a, root, out, &unbound), status = FL_OK;
     for (size_t i = 0; i < SECTIONS && !status; i++)
-        if (!strcmp(sections[i].name, "data"))
+        if (!strcmp(sections[i].name, "data") || !strcmp(sections[i].name, "local"))
             status = bind_section(ctx, a, &sections[i], fli_node_find(root, sections[i].name), out);
     return top ? top : status;
 }

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "fedloom_extend.h"
 #include "fedloom_halves.h"
 #include "run/client.h"
 
@@ -351,11 +352,66 @@ static void figures_in_words(void **state)
     world_free(&w);
 }
 
+/* ---- a solver of its own ------------------------------------------------------------------------------------- */
+
+static int count_it(void *calls, const fl_local *l, const fl_problem *p, void *z, fl_solution *out, fl_failure *f)
+{
+    (void)l, (void)p, (void)z, (void)out, (void)f;
+    ++*(int *)calls;
+    return 0;
+}
+
+/* A client of one's own settings, with as many samples as client_new's. */
+static fl_client *client_with_solver(fixture *f, const char *solver, fl_status status, const char *sentence)
+{
+    static const float x[SAMPLES * DIM];
+    static const int32_t y[SAMPLES];
+    char set[64];
+    fl_samples train = {.size = sizeof train, .n = SAMPLES, .dim = DIM, .f32 = x, .label = y, .classes = 2};
+    fl_client *c = NULL;
+    fl_config *cfg = fl_config_new(f->ctx);
+    snprintf(set, sizeof set, "local.solver=%s", solver);
+    assert_ok(f->ctx, fl_config_data(cfg, &train, NULL, NULL));
+    assert_ok(f->ctx, fl_config_set(cfg, set));
+    if (status)
+        assert_fails(f->ctx, fl_client_new(cfg, &c), status, sentence);
+    else
+        assert_ok(f->ctx, fl_client_new(cfg, &c));
+    fl_config_free(cfg);
+    return c;
+}
+
+/* Nobody but the client knows of it; the server's terms say sgd. */
+static void solver_of_its_own(void **state)
+{
+    fixture *f = *state;
+    world w;
+    int calls = 0;
+    fl_bytes answer;
+    fl_solver s = {.size = sizeof s, .name = "tally", .arg = &calls, .solve = count_it};
+    client_with_solver(f, "tally", FL_ECONFIG, "local.solver is tally, which nobody has registered");
+    assert_ok(f->ctx, fl_solver_register(f->ctx, &s));
+    world_new(f, NULL, &w);
+    fl_client_free(w.client);
+    w.client = client_with_solver(f, "tally", FL_OK, NULL);
+    accept_and_ask(&w);
+    assert_ok(f->ctx, fl_client_work(w.client, w.ask.data, w.ask.n, &answer));
+    assert_int_equal(calls, 1);
+    fl_bytes_free(&answer);
+    world_free(&w);
+    world_new(f, "algorithm=fedgia", &w); /* solves its problems otherwise */
+    fl_client_free(w.client);
+    w.client = client_with_solver(f, "tally", FL_OK, NULL);
+    assert_fails(f->ctx, fl_client_accept(w.client, w.terms.data, w.terms.n), FL_ECONFIG, "no other solver");
+    world_free(&w);
+    assert_ok(f->ctx, fl_forget(f->ctx, "solver", "tally"));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(limited_turns),    FIXTURE_TEST(limited_terms),
-                                       FIXTURE_TEST(stopped_turns),    FIXTURE_TEST(lost_states),
-                                       FIXTURE_TEST(terms_with_files), FIXTURE_TEST(files_of_the_server),
-                                       FIXTURE_TEST(in_words),         FIXTURE_TEST(figures_in_words)};
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(limited_turns), FIXTURE_TEST(limited_terms),    FIXTURE_TEST(stopped_turns),
+        FIXTURE_TEST(lost_states),   FIXTURE_TEST(terms_with_files), FIXTURE_TEST(files_of_the_server),
+        FIXTURE_TEST(in_words),      FIXTURE_TEST(figures_in_words), FIXTURE_TEST(solver_of_its_own)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
