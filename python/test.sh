@@ -25,5 +25,6 @@ fi
 cmake --install "$BUILD" --prefix "$WORK/fedloom" >/dev/null
 "$WORK/venv/bin/pip" install -q --no-build-isolation --no-deps --force-reinstall ./python \
     --config-settings=cmake.define.FEDLOOM_PREBUILT="$WORK/fedloom"
+export FEDLOOM_PROGRAM="$WORK/fedloom/bin/fedloom" # the server that clients in Python join
 cd python
 exec "$WORK/venv/bin/python" -m pytest -q -p no:cacheprovider --no-skips tests

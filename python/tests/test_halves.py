@@ -5,11 +5,10 @@ from __future__ import annotations
 import gc
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
-import pytest
-
 import fedloom
 import fedloom.halves
+import numpy as np
+import pytest
 
 CLIENTS, FEATURES, CLASSES = 4, 5, 3
 CONFIG = {
@@ -20,6 +19,7 @@ CONFIG = {
     "local": {"steps": 3, "batch": 4, "lr": 0.3},
     "participation": {"kind": "uniform", "count": 3},
 }
+NONE = {"train": False, "test": False, "clients": False}  # nobody is measured: all asks are for turns
 JOINED = {"data": {"kind": "joined", "shape": [FEATURES], "classes": CLASSES}, "partition": {"clients": CLIENTS}}
 
 
@@ -137,7 +137,7 @@ def test_an_objective_that_raises_in_a_client():
         return 0.5 * x @ x, x
 
     clients = [new_client(i) for i in range(CLIENTS)]
-    server = joined(clients, model=moody, algorithm="fedavg")
+    server = joined(clients, model=moody, algorithm="fedavg", server={"failed": "end"})
     with pytest.raises(ArithmeticError, match="bad mood"):
         for i, ask in server:
             server.answer(i, clients[i].work(ask))
@@ -207,3 +207,94 @@ def test_a_server_may_be_left_at_any_time():
     with pytest.raises(TypeError):
         server.next(0)
     joined([new_client(i) for i in range(CLIENTS)])
+
+
+def test_what_a_client_lets_a_server_ask_for():
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients, metrics=NONE)
+    i, ask = server.next(10)
+    clients[i].limit(steps=2)
+    with pytest.raises(fedloom.Refused, match="3 steps"):
+        clients[i].work(ask)
+    clients[i].limit(steps=3, bytes=1 << 20, memory=1 << 30, samples=1000, seconds=60, methods=["fedavg", "scaffold"],
+                     models=["softmax"])  # fmt: skip
+    server.answer(i, clients[i].work(ask))
+    clients[i].limit()
+    picky = new_client(0)
+    picky.limit(methods=["fedavg", "fedprox"])
+    with pytest.raises(fedloom.Refused, match="scaffold"):
+        picky.accept(server.terms(0))
+    with pytest.raises(fedloom.ConfigError, match="lists of names"):
+        picky.limit(models="softmax")
+    for i, ask in server:
+        server.answer(i, clients[i].work(ask))
+
+
+def test_a_turn_that_is_stopped_may_be_asked_for_again():
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients, metrics=NONE)
+    i, ask = server.next(10)
+    clients[i].stop()
+    with pytest.raises(fedloom.Refused, match="stopped"):
+        clients[i].work(ask)
+    server.answer(i, clients[i].work(ask))
+    for i, ask in server:
+        server.answer(i, clients[i].work(ask))
+    same_model = in_one_piece(metrics=NONE).model
+    assert all(np.array_equal(server.run.model[k], same_model[k]) for k in same_model)
+
+
+def test_messages_in_words():
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients)
+    i, ask = server.next(10)
+    answer = clients[i].work(ask)
+    words = [clients[i].describe(m) for m in (new_client(i).card(), server.terms(i), ask, answer)]
+    assert len(set(words)) == 4 and all(len(w) > 20 for w in words) and "scaffold" in words[1]
+    with pytest.raises(fedloom.Error):
+        clients[i].describe(b"flpacket")
+
+
+@pytest.mark.filterwarnings("ignore::fedloom.FedloomWarning")
+def test_a_client_that_is_dropped_was_not_invited():
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients, algorithm="fedavg", participation="everyone", metrics=NONE)
+    assert server.answer_bytes > 18 * 8
+    absent, taken = 2, 0
+    for i, ask in server:
+        assert i in server.awaited
+        if i == absent:
+            server.drop(i, "it sleeps")
+            assert i not in server.awaited
+        else:
+            server.answer(i, clients[i].work(ask))
+            taken += 1
+    assert taken == 6 * (CLIENTS - 1) and server.awaited == []
+
+
+def test_nobody_can_be_dropped_from_a_method_that_needs_everyone():
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients, algorithm="fedlin", participation="everyone", metrics=NONE)
+    i, ask = server.next(10)
+    with pytest.raises(fedloom.Refused):
+        server.drop(i, "it sleeps")
+    server.answer(i, clients[i].work(ask))
+    for i, ask in server:
+        server.answer(i, clients[i].work(ask))
+
+
+def test_a_solver_that_only_the_client_knows():
+    class Still(fedloom.Solver):
+        def solve(self, local, problem):
+            return problem.start
+
+    def with_solver(i):
+        return fedloom.halves.Client(fedloom.Data(*samples(i), classes=CLASSES), local={"solver": Still})
+
+    clients = [with_solver(i) for i in range(CLIENTS)]
+    server = joined(clients, algorithm="fedavg")
+    for i, ask in server:
+        server.answer(i, clients[i].work(ask))
+    assert all(not v.any() for v in server.run.model.values())  # where softmax starts
+    with pytest.raises(fedloom.ConfigError, match="nobody has registered"):
+        fedloom.halves.Client(fedloom.Data(*samples(0), classes=CLASSES), local={"solver": "nobodys"})

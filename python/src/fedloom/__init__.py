@@ -19,12 +19,13 @@ from ._core import (
     FedloomWarning,
     FileError,
     OutOfMemory,
+    Refused,
     kernels,
     version,
 )
 from .config import show as show_config
 from .data import Data
-from .join import Refused, join
+from .join import join
 from .listing import listing as list
 from .method import Answer, Method, Part, Server, Turn, Upload, conform
 from .model import Model, load
@@ -38,6 +39,6 @@ __version__ = version()
 __all__ = [
     "Answer", "Batch", "Busy", "Check", "Comparison", "Condition", "ConfigError", "Data", "Diverged", "Error",
     "FedloomWarning", "FileError", "Local", "Method", "Model", "Objective", "OutOfMemory", "Part", "Problem", "Refused",
-    "Run", "Server", "Solver", "Tuning", "Turn", "Upload", "check", "compare", "conform", "describe", "experiments", "join",
-    "kernels", "list", "load", "objective", "plot", "reproduce", "resume", "run", "show_config", "tune",
+    "Run", "Server", "Solver", "Tuning", "Turn", "Upload", "check", "compare", "conform", "describe", "experiments",
+    "join", "kernels", "list", "load", "objective", "plot", "reproduce", "resume", "run", "show_config", "tune",
 ]  # fmt: skip

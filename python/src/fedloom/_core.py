@@ -58,11 +58,18 @@ class Busy(Error):
     status = "FL_EBUSY"
 
 
+class Refused(Error):
+    """A limit of one's own, a rule of the server's, or a server that does not want this client: trying again is of no
+    use."""
+
+    status = "FL_EREFUSED"
+
+
 class FedloomWarning(UserWarning):
     """What a person should know although it is no error."""
 
 
-for _class in (Error, ConfigError, FileError, Diverged, OutOfMemory, Busy, FedloomWarning):
+for _class in (Error, ConfigError, FileError, Diverged, OutOfMemory, Busy, Refused, FedloomWarning):
     _class.__module__ = "fedloom"  # where people find them
 
 _classes = {
@@ -72,6 +79,7 @@ _classes = {
     lib.FL_EFORMAT: FileError,
     lib.FL_EDIVERGED: Diverged,
     lib.FL_EBUSY: Busy,
+    lib.FL_EREFUSED: Refused,
 }
 
 # Exceptions of callbacks on their way through C: by the sentence that the library was given, with whose they are. A

@@ -11,11 +11,11 @@ Nothing but bytes passes between the two, and what comes out is what :func:`fedl
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from . import _core
-from ._core import Error, ffi, lib
+from ._core import ConfigError, Error, ffi, lib
 from .config import Config, Settings
 from .data import Data
 from .own import live_owners
@@ -35,7 +35,8 @@ class Client:
     """One client: turns asks into answers.
 
     `data`: its samples, a :class:`fedloom.Data`, arrays (x, y), or a configuration whose data section has them. All of
-    them are this client's. Everything else comes with the server's terms.
+    them are this client's. Everything else comes with the server's terms, except `local={"solver": MySolver}`: a
+    :class:`fedloom.Solver` of this process that takes the place of SGD here, which the server need not know of.
     """
 
     def __init__(self, data: Data | tuple | Settings = None, **settings: Any) -> None:
@@ -63,7 +64,11 @@ class Client:
         self._check(lib.fl_client_accept(self._ptr, terms, len(terms)))
 
     def work(self, ask: bytes) -> bytes:
-        """An answer to an ask. If the turn fails, the answer says so, and the server's run ends with that."""
+        """An answer to an ask. If the turn fails, the answer says so. The same ask again gives the same answer.
+
+        :class:`fedloom.Refused`: it is beyond the limits, or was stopped; then there is no answer, and nothing has
+        changed.
+        """
         out = ffi.new("fl_bytes *")
         self._check(lib.fl_client_work(self._ptr, ask, len(ask), out))
         return _taken(out)
@@ -77,6 +82,51 @@ class Client:
     def restore(self, state: bytes) -> None:
         """Takes back a state, after :meth:`accept` of the same terms."""
         self._check(lib.fl_client_restore(self._ptr, state, len(state)))
+
+    def limit(
+        self,
+        *,
+        bytes: int = 0,
+        memory: int = 0,
+        steps: int = 0,
+        samples: int = 0,
+        seconds: float = 0,
+        methods: Sequence[str] = (),
+        models: Sequence[str] = (),
+    ) -> None:
+        """What this client lets a server ask for, from now on; 0 and (): anything. What is beyond is refused by
+        :meth:`accept` and :meth:`work` with :class:`fedloom.Refused`.
+
+        `bytes` of the terms and of an ask; `memory` that model, method and solver take; `steps`, `samples` (passed
+        over, each as often as it is) and `seconds` of a turn; `methods` and `models`: these alone.
+        """
+        keep: list = []
+        made = ffi.new("fl_client_limits *", {"size": ffi.sizeof("fl_client_limits")})
+        made.bytes, made.memory, made.steps, made.samples, made.seconds = bytes, memory, steps, samples, seconds
+        made.methods, made.models = _names(methods, keep), _names(models, keep)
+        self._check(lib.fl_client_limit(self._ptr, made))  # copies all of it
+
+    def stop(self) -> None:
+        """Ends the turn under way, or else the next one: :meth:`work` raises :class:`fedloom.Refused`. From any
+        thread."""
+        lib.fl_client_stop(self._ptr)
+
+    def describe(self, message: bytes) -> str:
+        """A card, terms, an ask or an answer in words: what is in it, row by row with sizes and norms."""
+        out = ffi.new("fl_bytes *")
+        self._check(lib.fl_client_describe(self._ptr, message, len(message), out))
+        return _taken(out).decode()
+
+
+def _names(names: Sequence[str], keep: list) -> Any:
+    """Names up to a NULL; NULL where there are none."""
+    if isinstance(names, str):
+        raise ConfigError("methods and models are lists of names")
+    if not names:
+        return ffi.NULL
+    keep += [ffi.new("char[]", name.encode()) for name in names]
+    keep.append(ffi.new("char *[]", [*keep[-len(names) :], ffi.NULL]))
+    return keep[-1]
 
 
 class _Observer:
@@ -189,8 +239,30 @@ class Server:
                 yield ask
 
     def answer(self, client: int, answer: bytes) -> None:
-        """A client's answer. One that belongs to no ask, or cannot be, is refused and changes nothing."""
+        """A client's answer. One that belongs to no ask, or cannot be, is refused and changes nothing.
+
+        :class:`fedloom.Refused`: it is beyond what the `server` section lets in, and its client is dropped.
+        """
         self._check(lib.fl_server_answer(self._ptr, client, answer, len(answer)))
+
+    @property
+    def answer_bytes(self) -> int:
+        """The most bytes that an answer may have; 0 before :meth:`begin`."""
+        return lib.fl_server_answer_bytes(self._ptr)
+
+    @property
+    def awaited(self) -> list[int]:
+        """The clients whose answers are awaited now."""
+        most = lib.fl_server_awaited(self._ptr, ffi.NULL, 0) + 16  # there may be more in a moment
+        clients = ffi.new("uint32_t[]", most)
+        return list(clients[0 : min(most, lib.fl_server_awaited(self._ptr, clients, most))])
+
+    def drop(self, client: int, why: str) -> None:
+        """The round goes on without this client's answer, as if it had not been invited.
+
+        :class:`fedloom.Refused`: nobody can be dropped from what is under way, and nothing has changed.
+        """
+        self._check(lib.fl_server_drop(self._ptr, client, why.encode()))
 
     def lost(self, client: int, why: str) -> None:
         """A client will not answer: the run ends, and :meth:`next` raises an error with this sentence."""

@@ -11,264 +11,239 @@ is over. Samples stay here. A solver of one's own, such as one that trains in Py
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
-import http.client
+import ipaddress
 import json
+import math
 import os
 import random
-import re
-import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from ._core import Error
+from ._core import Error, OutOfMemory, Refused, log
+from ._join_disk import Keep
+from ._join_wire import PACKET, Away, Wire, read_json, sentence
 from .config import Settings
 from .data import Data
 from .halves import Client
 
-__all__ = ["Refused", "join"]
+__all__ = ["join"]
 
-VERSION, OLDEST = 1, 1
-PACKET = "application/vnd.fedloom.packet"
-WAIT = 25  # seconds that a request for an ask may wait at the server
-MOST = 1 << 32  # bytes of an answer of the server's
-HEARTBEAT = 10.0
+WAIT = 30  # seconds that a request for an ask may wait at the server
+HEARTBEAT = 5.0
+SMALL, MOST_TERMS, MOST_ASK = 64 << 10, 16 << 20, 4 << 30  # bytes of what a server sends
 
-
-class Refused(Error):
-    """The server does not want this client, or not like this: trying again is of no use."""
-
-
-class _Away(Exception):
-    """The server cannot be reached just now, or says that it cannot answer."""
+# Where things are in a packet: docs/protocol.md.
+_NUMBER, _RUN, _HEAD = slice(16, 24), slice(48, 80), 80
+_KIND_OF_ASK = slice(_HEAD + 52, _HEAD + 56)
+_STATUS, _REASON = slice(_HEAD + 16, _HEAD + 20), _HEAD + 20
 
 
-class _Wire:
-    """Requests to one server, over a connection that is kept."""
-
-    def __init__(self, url: str, name: str | None, certs: Path | None) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
-            raise ValueError(f"{url!r} is no address of a server, such as https://server:8443")
-        if (parts.scheme == "https") != (certs is not None):
-            raise ValueError("https needs certs, the folder with ca.pem, cert.pem and key.pem; plain http takes none")
-        if parts.scheme == "http" and not name:
-            raise ValueError("over plain http a client says who it is: name is missing")
-        self._host, self._port = parts.hostname, parts.port or 8443
-        self._name, self._tls = name, _tls(certs) if certs else None
-        self._connection: http.client.HTTPConnection | None = None
-
-    def another(self) -> _Wire:
-        """The same for another thread."""
-        made = object.__new__(_Wire)
-        made.__dict__.update(self.__dict__, _connection=None)
-        return made
-
-    def close(self) -> None:
-        if self._connection:
-            self._connection.close()
-        self._connection = None
-
-    def _send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, Any, bytes]:
-        if self._connection is None:
-            if self._tls:
-                self._connection = http.client.HTTPSConnection(self._host, self._port, timeout=60, context=self._tls)
-            else:
-                self._connection = http.client.HTTPConnection(self._host, self._port, timeout=60)
-        self._connection.request(method, path, body, headers)
-        got = self._connection.getresponse()
-        text = got.read(MOST + 1)
-        if len(text) > MOST:
-            raise Refused(f"{path}: the server's answer has more than {MOST} bytes")
-        return got.status, got.headers, text
-
-    def call(self, method: str, path: str, body: bytes | None = None, kind: str = PACKET) -> tuple[int, bytes]:
-        """Status and body. :class:`_Away` for what may go better later."""
-        headers = {"Fedloom-Protocol": f"{VERSION} {OLDEST}"}
-        if body is not None:
-            headers["Content-Type"] = kind
-        if not self._tls:
-            headers["Fedloom-Client"] = self._name or ""
-        try:
-            status, got, text = self._send(method, path, body, headers)
-        except ssl.SSLCertVerificationError as e:
-            raise Refused(f"the server's certificate is not trusted: {e}") from e
-        except (OSError, http.client.HTTPException) as e:
-            self.close()
-            raise _Away(str(e)) from e
-        if status == 429 or status == 408 or status >= 500:
-            raise _Away(f"{path}: the server answers {status}")
-        _check_version(got.get("Fedloom-Protocol"))
-        if status in (401, 403, 404, 405, 426) or 300 <= status < 400:
-            raise Refused(f"{path}: {_sentence(text) or status}")
-        return status, text
+def _whole(packet: bytes, at: slice) -> int:
+    return int.from_bytes(packet[at], "little")
 
 
-def _tls(certs: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_verify_locations(certs / "ca.pem")
-    context.load_cert_chain(certs / "cert.pem", certs / "key.pem")
-    return context
-
-
-def _check_version(header: str | None) -> None:
-    found = re.fullmatch(r"(\d{1,6}) (\d{1,6})", header or "")
-    if not found:
-        raise Refused("the other side is no fedloom server: it does not say which protocol it speaks")
-    version, oldest = map(int, found.groups())
-    if version < OLDEST or oldest > VERSION:
-        raise Refused(
-            f"the server speaks protocol {version} ({oldest} at least), this client {VERSION} ({OLDEST} at least)"
-        )
-
-
-def _json(text: bytes) -> dict[str, Any]:
-    try:
-        made = json.loads(text)
-    except ValueError:
-        return {}
-    return made if isinstance(made, dict) else {}
-
-
-def _sentence(text: bytes) -> str:
-    return str(_json(text).get("error", ""))[:1000]
-
-
-class _Keep:
-    """What a client has on disk between asks: its state, and an answer until it has arrived."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
-        if folder:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(self._lock)
-                raise Error(f"{folder}: another client works there") from None
-        self._memory: dict[str, bytes] = {}
-
-    def close(self) -> None:
-        if self._folder:
-            os.close(self._lock)
-
-    def get(self, name: str) -> bytes | None:
-        if not self._folder:
-            return self._memory.get(name)
-        with contextlib.suppress(FileNotFoundError):
-            return (self._folder / name).read_bytes()
-        return None
-
-    def put(self, name: str, content: bytes) -> None:
-        """All of it, or what was there before, also if the machine stops now."""
-        if not self._folder:
-            self._memory[name] = content
-            return
-        new = self._folder / (name + ".new")
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as f:
-            f.write(content)
-            f.flush()
-            os.fsync(f.fileno())
-        new.replace(self._folder / name)
-        folder = os.open(self._folder, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
-
-    def drop(self, name: str) -> None:
-        self._memory.pop(name, None)
-        if self._folder:
-            (self._folder / name).unlink(missing_ok=True)
+class _Over(Exception):
+    """The run is over; the argument is what the server says of it."""
 
 
 class _Life:
     """A client from its joining to the end of the run."""
 
-    def __init__(self, wire: _Wire, client: Client, keep: _Keep, on_ask: Callable[[int], Any] | None) -> None:
-        self.wire, self.client, self.keep, self.on_ask = wire, client, keep, on_ask
-        self.card = client.card(digest=True)
-        self.terms: bytes | None = None
+    def __init__(self, wire: Wire, make: Callable[[], Client], keep: Keep, digest: bool, limits: Mapping[str, Any],
+                 show: Callable[[str], Any] | None, on_ask: Callable[[int], Any] | None) -> None:  # fmt: skip
+        self.wire, self.make, self.keep, self.limits, self.show, self.on_ask = wire, make, keep, limits, show, on_ask
+        self.client = make()
+        self.card = self.client.card(digest=digest)
+        self.run: bytes | None = None  # which one the client has accepted the terms of
+        self.shown = self.stop_stale = False
         self.asks = 0
 
+    def call(self, method: str, path: str, body: bytes | None = None, kind: str = PACKET, most: int = SMALL):
+        status, text = self.wire.call(method, path, body, kind, most)
+        if status == 410:
+            raise _Over(read_json(text))
+        return status, text
+
+    # ---- joining ----
+
     def join(self) -> bool:
-        """Whether the server has taken it, and the run has begun."""
-        self.wire.call("GET", "/v1/federation")
-        status, text = self.wire.call("POST", "/v1/join", self.card)
+        """Whether the server has taken it, and the run has begun. All of it may be said again."""
+        status, text = self.call("GET", "/v1/federation")
         if status != 200:
-            raise Refused(_sentence(text) or f"/v1/join: the server answers {status}")
-        status, terms = self.wire.call("GET", f"/v1/terms?wait={WAIT}")
+            raise Refused(sentence(text) or f"/v1/federation: the server answers {status}")
+        self.look(read_json(text))
+        status, text = self.call("POST", "/v1/join", self.card)
         if status != 200:
+            raise Refused(sentence(text) or f"/v1/join: the server answers {status}")
+        status, terms = self.call("GET", f"/v1/terms?wait={WAIT}", most=MOST_TERMS)
+        if status == 200:
+            self.accept(terms)
+        elif status not in (204, 409):
+            raise Refused(sentence(terms) or f"/v1/terms: the server answers {status}")
+        return status == 200
+
+    def look(self, offer: dict[str, Any]) -> None:
+        """What can be seen before anything of the client's leaves."""
+        if offer.get("state") == "over":
+            self.call("GET", "/v1/ask?wait=0")  # says how
+            raise _Over({"ok": True})
+        for key, allowed in (("method", self.limits.get("methods")), ("model", self.limits.get("models"))):
+            if allowed and offer.get(key) not in allowed:
+                raise Refused(f"the federation's {key} is {offer.get(key)}, and this client takes {', '.join(allowed)}")
+        self.compare(offer.get("samples"))
+        if self.show and not self.shown and self.show(self.client.describe(self.card)) is False:
+            raise Refused("the card was not let go by whoever looks on")
+        self.shown = True
+
+    def compare(self, wanted: Any) -> None:
+        """What the federation says of samples, with those of the card."""
+        if not isinstance(wanted, dict):
+            return
+        shape, classes = wanted.get("shape"), wanted.get("classes")
+        own = [_whole(self.card, slice(_HEAD + at, _HEAD + at + 8)) for at in (64, 72, 80, 88)]
+        if (
+            isinstance(shape, list)
+            and all(isinstance(k, int) for k in shape)
+            and math.prod(shape) != math.prod(own[:3])
+        ):
+            raise Refused(f"the federation's samples have the shape {shape}, and this client's {own[:3]}")
+        if isinstance(classes, int) and (own[3] > classes or (classes and not own[3])):
+            raise Refused(f"the federation's samples have {classes} classes, and this client's {own[3]}")
+
+    def accept(self, terms: bytes) -> None:
+        run = terms[_RUN]
+        if self.run is not None and run != self.run:
+            log.info("the server has begun another run")
+            self.client, self.run = self.make(), None
+        try:
+            self.client.accept(terms)
+        except Refused as e:
+            self.refuse(0, str(e))
+            raise
+        if self.run is None:
+            self.run = run
+            self.keep.of(run)
+            state = self.keep.get("state")
+            if state:
+                self.client.restore(state)
+
+    # ---- working ----
+
+    def refuse(self, number: int, reason: str) -> None:
+        log.warning("refused what the server asks: %s", reason)
+        body = json.dumps({"number": number, "reason": reason}).encode()
+        self.call("POST", "/v1/refuse", body, "application/json")
+
+    def send(self) -> bool:
+        """The answer that has not arrived, if there is one; False: the server wants the card first. Nobody may want
+        the answer any more, which is fine."""
+        answer = self.keep.get("answer")
+        if answer is None:
+            return True
+        status, text = self.call("POST", "/v1/answer", answer)
+        if status == 409 and read_json(text).get("join") is True:
             return False
-        if self.terms is None:
-            self._accept(terms)
-        elif terms != self.terms:
-            raise Refused("the server runs another federation now")
+        if status != 200:
+            log.warning("the server did not take an answer: %s", sentence(text) or status)
+        self.keep.drop("answer")
         return True
 
-    def _accept(self, terms: bytes) -> None:
-        self.client.accept(terms)
-        self.terms = terms
-        of = hashlib.sha256(terms).hexdigest()[:16]  # a state is of one run
-        self.state, self.unsent = f"state-{of}", f"answer-{of}"
-        state = self.keep.get(self.state)
-        if state:
-            self.client.restore(state)
+    def compute(self, ask: bytes) -> bytes:
+        with _alive(self.wire, self.client, _whole(ask, _NUMBER)) as told:
+            try:
+                answer = self.client.work(ask)
+            except Refused:
+                if not self.stop_stale:
+                    raise
+                answer = self.client.work(ask)  # it was the turn before that was not wanted any more
+        self.stop_stale = told.is_set()
+        return answer
 
-    def send(self) -> None:
-        """The answer that has not arrived, if there is one. Nobody may want it any more, which is fine."""
-        answer = self.keep.get(self.unsent)
-        if answer is not None:
-            self.wire.call("POST", "/v1/answer", answer)
-            self.keep.drop(self.unsent)
-
-    def turn(self, ask: bytes) -> None:
-        with _alive(self.wire, ask):
-            answer = self.client.work(ask)
-        self.keep.put(self.state, self.client.state())
-        self.keep.put(self.unsent, answer)
+    def turn(self, ask: bytes) -> bool:
+        number, is_turn = _whole(ask, _NUMBER), _whole(ask, _KIND_OF_ASK) == 0
+        try:
+            answer = self.compute(ask)
+        except OutOfMemory:
+            raise
+        except Error as e:  # no answer, and nothing has changed
+            self.stop_stale = False
+            self.refuse(number, str(e))
+            raise Away(str(e)) from None  # the same may come at once, again and again
+        if _whole(answer, _STATUS):
+            log.warning("a turn failed: %s", answer[_REASON:].decode("utf-8", "replace"))
+        if self.show and self.show(self.client.describe(answer)) is False:
+            self.refuse(number, "the answer was not let go by the people at this client")
+            return True
+        if is_turn:
+            self.keep.put("state", self.client.state())  # before the answer: the server counts on it
+        self.keep.put("answer", answer)
         self.asks += 1
         if self.on_ask:
             self.on_ask(self.asks)
-        self.send()
+        return self.send()
 
-    def step(self) -> dict[str, Any] | None:
-        """One request for an ask, and what it takes. How the run ended, once it has."""
-        self.send()
-        status, text = self.wire.call("GET", f"/v1/ask?wait={WAIT}")
-        if status == 410:
-            return _json(text)
+    def step(self) -> bool:
+        """One request for an ask, and what it takes. False: the server wants the card first."""
+        if not self.send():
+            return False
+        status, text = self.call("GET", f"/v1/ask?wait={WAIT}", most=int(self.limits.get("bytes") or 0) or MOST_ASK)
         if status == 200:
-            self.turn(text)
-        elif status == 409:
-            self.join()
-        return None
+            return self.turn(text)
+        if status not in (204, 409):
+            raise Refused(sentence(text) or f"/v1/ask: the server answers {status}")
+        return status == 204
+
+    def live(self, patience: float) -> None:
+        joined, failures, since = False, 0, time.monotonic()
+        while True:
+            try:
+                joined = self.step() if joined else self.join()
+                failures, since = 0, time.monotonic()
+            except Away as e:
+                if time.monotonic() - since > patience:
+                    raise Error(f"the server has not answered for {patience:g} seconds: {e}") from None
+                if not failures:
+                    log.info("%s; trying again", e)
+                joined, failures = False, failures + 1
+                time.sleep(random.uniform(0, min(30.0, 0.5 * 2 ** min(failures, 10))))
 
 
 @contextlib.contextmanager
-def _alive(wire: _Wire, ask: bytes) -> Iterator[None]:
-    """Tells the server from time to time that a turn is being worked on."""
-    over, other = threading.Event(), wire.another()
-    number = int.from_bytes(ask[16:24], "little")
+def _alive(wire: Wire, client: Client, number: int) -> Iterator[threading.Event]:
+    """Tells the server from time to time that a turn is being worked on, and ends the turn if nobody wants it any more.
+    What comes out says whether it was told to."""
+    over, told, other = threading.Event(), threading.Event(), wire.another()
+    body = json.dumps({"number": number}).encode()
 
     def beat() -> None:
         while not over.wait(HEARTBEAT):
-            with contextlib.suppress(_Away, Error):
-                other.call("POST", "/v1/alive", json.dumps({"number": number}).encode(), "application/json")
+            with contextlib.suppress(Away, Error):
+                status, text = other.call("POST", "/v1/alive", body, "application/json")
+                if status == 200 and read_json(text).get("wanted") is False and not over.is_set():
+                    told.set()
+                    client.stop()
+                    break
         other.close()
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
     try:
-        yield
+        yield told
     finally:
         over.set()
         thread.join()
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def join(
@@ -278,6 +253,9 @@ def join(
     certs: str | os.PathLike | None = None,
     name: str | None = None,
     keep: str | os.PathLike | None = None,
+    limits: Mapping[str, Any] | None = None,
+    digest: bool = False,
+    show: Callable[[str], Any] | None = None,
     patience: float = float("inf"),
     on_ask: Callable[[int], Any] | None = None,
     **settings: Any,
@@ -285,32 +263,32 @@ def join(
     """Takes part in a federation until its run is over, and returns how it ended: ``{"ok": True, ...}``.
 
     `data`: the samples, as for :class:`fedloom.halves.Client`. `certs`: the folder that ``fedloom cert client`` made;
-    `name` instead of it for plain http on this machine. `keep`: a folder for what the client keeps between asks, so
-    that it can be ended at any moment and started again; without it a client that ends has lost its state. A server
-    that does not answer is tried again for `patience` seconds. `on_ask` is called with the number of asks so far.
+    `name` instead of it for plain http, on this machine alone. `keep`: a folder for what the client keeps between asks,
+    so that it can be ended at any moment and started again; without it a client that ends has lost its state.
+
+    `limits`: what the server may ask for, as :meth:`fedloom.halves.Client.limit` takes it, such as ``{"steps": 500,
+    "seconds": 60, "methods": ["fedavg"]}``. What is beyond is refused, and logged. `digest`: tells the server a digest
+    of the samples. `show` is called with every card and answer in words before it leaves; if it returns False, it does
+    not leave. ``local={"solver": MySolver}`` trains by a :class:`fedloom.Solver` of this process.
+
+    A server that does not answer is tried again for `patience` seconds. `on_ask` is called with the number of asks so
+    far. :class:`fedloom.Refused`: the server does not want this client, or the federation is beyond its limits.
     """
-    wire = _Wire(url, name, Path(certs) if certs is not None else None)
-    kept = _Keep(Path(keep) if keep is not None else None)
+    wire = Wire(url, name, Path(certs) if certs is not None else None, _is_loopback)
+    allowed = dict(limits or {})
+
+    def make() -> Client:
+        client = Client(data, **settings)
+        client.limit(**allowed)
+        return client
+
+    kept = Keep(Path(keep) if keep is not None else None)
     try:
-        return _go_on(_Life(wire, Client(data, **settings), kept, on_ask), patience)
+        _Life(wire, make, kept, digest, allowed, show, on_ask).live(patience)
+        raise AssertionError("a life without an end")
+    except _Over as e:
+        kept.forget()
+        return e.args[0]
     finally:
         wire.close()
         kept.close()
-
-
-def _go_on(life: _Life, patience: float) -> dict[str, Any]:
-    joined, failures, since = False, 0, time.monotonic()
-    while True:
-        try:
-            if not joined:
-                joined = life.join()
-            else:
-                ended = life.step()
-                if ended is not None:
-                    return ended
-            failures, since = 0, time.monotonic()
-        except _Away as e:
-            if time.monotonic() - since > patience:
-                raise Error(f"the server has not answered for {patience:g} seconds: {e}") from None
-            joined, failures = False, failures + 1
-            time.sleep(random.uniform(0, min(30.0, 0.25 * 2 ** min(failures, 10))))

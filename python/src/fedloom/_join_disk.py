@@ -1,0 +1,71 @@
+"""What a client of a federation has on its disk between asks. Part of fedloom.join."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+
+from ._core import Busy
+
+
+class Keep:
+    """Its state, and an answer until it has arrived; in a folder that one process at a time has, or in memory."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder, self._run = folder, ""
+        self._memory: dict[str, bytes] = {}
+        if folder:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(self._lock)
+                raise Busy(f"{folder}: another client works there") from None
+
+    def close(self) -> None:
+        if self._folder:
+            os.close(self._lock)
+
+    def of(self, run: bytes) -> None:
+        """From here on it is about this run."""
+        self._run = run.hex()[:16]
+        self._memory.clear()
+
+    def _file(self, name: str) -> Path:
+        assert self._folder
+        return self._folder / f"{name}-{self._run}"
+
+    def get(self, name: str) -> bytes | None:
+        if not self._folder:
+            return self._memory.get(name)
+        with contextlib.suppress(FileNotFoundError):
+            return self._file(name).read_bytes()
+        return None
+
+    def put(self, name: str, content: bytes) -> None:
+        """All of it, or what was there before, also if the machine stops now."""
+        if not self._folder:
+            self._memory[name] = content
+            return
+        new = self._folder / (name + ".new")
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as f:
+            f.write(content)
+            f.flush()
+            os.fsync(f.fileno())
+        new.replace(self._file(name))
+        folder = os.open(self._folder, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+
+    def drop(self, name: str) -> None:
+        self._memory.pop(name, None)
+        if self._folder:
+            self._file(name).unlink(missing_ok=True)
+
+    def forget(self) -> None:
+        """The run is over."""
+        for name in ("state", "answer"):
+            self.drop(name)

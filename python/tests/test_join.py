@@ -1,0 +1,359 @@
+"""Clients in Python against the real server, `fedloom serve`, over loopback: the same bits as in one piece."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import fedloom
+import fedloom.torch
+import numpy as np
+import pytest
+import torch
+
+CLIENTS, FEATURES, CLASSES = 3, 5, 3
+NAMES = [f"client-{i}" for i in range(CLIENTS)]
+CONFIG = {
+    "model": "softmax",
+    "precision": "f64",
+    "rounds": 6,
+    "algorithm": "scaffold",
+    "participation": {"kind": "uniform", "count": 2},
+    "local": {"steps": 3, "batch": 4, "lr": 0.3},
+    "metrics": {"every": 2},
+}
+PATIENCE = 60  # seconds without a server, after which a test has failed
+
+
+def program() -> str:
+    """The program of the same build: python/test.sh says where it is."""
+    return os.environ["FEDLOOM_PROGRAM"]
+
+
+def fedloom_program(*args: str | os.PathLike) -> None:
+    subprocess.run([program(), *map(str, args)], check=True, capture_output=True, timeout=120)
+
+
+def samples(i: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(i)
+    y = rng.integers(0, CLASSES, 20 + i).astype(np.int32)
+    return np.eye(CLASSES, FEATURES)[y] + rng.normal(size=(len(y), FEATURES)), y
+
+
+def own(i: int) -> fedloom.Data:
+    return fedloom.Data(*samples(i), classes=CLASSES)
+
+
+def in_one_piece(**settings) -> fedloom.Run:
+    x, y = zip(*(samples(i) for i in range(CLIENTS)))
+    data = fedloom.Data(np.concatenate(x), np.concatenate(y), sizes=[len(v) for v in y], classes=CLASSES)
+    return fedloom.run(CONFIG, data=data, progress=False, **settings)
+
+
+def same(got: fedloom.Model, run: fedloom.Run, most: float = 0) -> None:
+    assert got.tensors.keys() == run.model.keys()
+    for name, array in got.tensors.items():
+        np.testing.assert_allclose(array, run.model[name], rtol=0, atol=most)
+
+
+class Serving:
+    """A `fedloom serve`, and where it is."""
+
+    def __init__(self, folder, certs=None, port=0, **settings) -> None:
+        self.folder, self.certs = folder, certs
+        self.result = folder / "result"
+        config = {**CONFIG, **settings, "partition": {"clients": CLIENTS}}
+        config["data"] = {"kind": "joined", "shape": [FEATURES], "classes": CLASSES}
+        (folder / "server.yaml").write_text(json.dumps(config))
+        (folder / "roster").write_text("\n".join(NAMES) + "\n")
+        self.log: list[str] = []
+        self.start(port)
+
+    def start(self, port: int) -> None:
+        safe = ["--certs", self.certs] if self.certs else ["--insecure-http"]
+        self.process = subprocess.Popen(
+            [program(), "serve", self.folder / "server.yaml", "--output", self.result, "--listen", f"127.0.0.1:{port}",
+             "--roster", self.folder / "roster", *safe],
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        for line in self.process.stderr:
+            self.log.append(line)
+            found = re.search(r"event=serving .*port=(\d+)", line)
+            if found:
+                break
+        else:
+            raise AssertionError("".join(self.log))
+        self.port = int(found.group(1))
+        self.url = f"{'https' if self.certs else 'http'}://127.0.0.1:{self.port}"
+        self.reader = threading.Thread(target=lambda err: self.log.extend(err), args=[self.process.stderr], daemon=True)
+        self.reader.start()
+
+    def again(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.reader.join()
+        self.start(self.port)
+
+    def model(self) -> fedloom.Model:
+        assert self.process.wait(PATIENCE) == 0, "".join(self.log)
+        return fedloom.load(self.result)
+
+
+@pytest.fixture
+def serve(tmp_path):
+    with contextlib.ExitStack() as stack:
+
+        def start(**settings) -> Serving:
+            made = Serving(tmp_path, **settings)
+            stack.callback(lambda: (made.process.kill(), made.process.wait(), made.reader.join()))
+            return made
+
+        yield start
+
+
+def join(serving: Serving, i: int, **settings) -> dict:
+    who = {"certs": serving.folder / "ca" / "clients" / NAMES[i]} if serving.certs else {"name": NAMES[i]}
+    return fedloom.join(serving.url, own(i), patience=PATIENCE, **who, **settings)
+
+
+def join_all(serving: Serving, who=range(CLIENTS), **settings) -> list[dict]:
+    with ThreadPoolExecutor() as pool:
+        return [f.result(PATIENCE) for f in [pool.submit(join, serving, i, **settings) for i in who]]
+
+
+def test_same_bits(serve):
+    serving = serve()
+    assert [ended["ok"] for ended in join_all(serving)] == [True] * CLIENTS
+    same(serving.model(), in_one_piece())
+
+
+def test_same_bits_with_certificates(serve, tmp_path):
+    ca = tmp_path / "ca"
+    fedloom_program("cert", "init", ca)
+    fedloom_program("cert", "server", ca, "127.0.0.1")
+    fedloom_program("cert", "client", ca, *NAMES, "stranger")
+    serving = serve(certs=ca / "server")
+    fedloom_program("cert", "revoke", ca, "stranger")
+    with pytest.raises(fedloom.Refused, match="revoked"):
+        fedloom.join(serving.url, own(0), certs=ca / "clients" / "stranger", patience=PATIENCE)
+    assert [ended["ok"] for ended in join_all(serving)] == [True] * CLIENTS
+    same(serving.model(), in_one_piece())
+
+
+def test_a_server_of_another_authority_is_not_trusted(serve, tmp_path):
+    for ca in (tmp_path / "ca", tmp_path / "other"):
+        fedloom_program("cert", "init", ca)
+    fedloom_program("cert", "server", tmp_path / "ca", "127.0.0.1")
+    fedloom_program("cert", "client", tmp_path / "other", "client-0")
+    serving = serve(certs=tmp_path / "ca" / "server")
+    with pytest.raises(fedloom.Refused, match="not trusted"):
+        fedloom.join(serving.url, own(0), certs=tmp_path / "other" / "clients" / "client-0", patience=PATIENCE)
+
+
+def _live(url: str, i: int, keep, die_at: int) -> None:
+    """A process that ends at once, as by kill -9, after that many asks."""
+
+    def on_ask(asks: int) -> None:
+        if asks == die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    fedloom.join(url, own(i), name=NAMES[i], keep=keep, patience=PATIENCE, on_ask=on_ask)
+
+
+def test_a_client_that_is_killed_goes_on(serve, tmp_path):
+    serving = serve(participation="everyone")
+    processes = multiprocessing.get_context("spawn")
+    with ThreadPoolExecutor() as pool:
+        others = [pool.submit(join, serving, i) for i in (1, 2)]
+        for die_at, code in ((2, -signal.SIGKILL), (3, -signal.SIGKILL), (0, 0)):
+            p = processes.Process(target=_live, args=[serving.url, 0, tmp_path / "kept", die_at])
+            p.start()
+            p.join(PATIENCE)
+            assert p.exitcode == code
+        assert all(f.result(PATIENCE)["ok"] for f in others)
+    same(serving.model(), in_one_piece(participation="everyone"))
+    assert sorted(f.name for f in (tmp_path / "kept").iterdir()) == ["lock"]  # the run is over
+
+
+def test_a_server_that_is_killed_goes_on(serve, tmp_path):
+    serving = serve()
+    asks = threading.Semaphore(0)
+    with ThreadPoolExecutor() as pool:
+        all_of_them = [pool.submit(join, serving, i, on_ask=lambda _: asks.release()) for i in range(CLIENTS)]
+        for _ in range(7):
+            asks.acquire(timeout=PATIENCE)
+        serving.again()
+        assert all(f.result(PATIENCE)["ok"] for f in all_of_them)
+    same(serving.model(), in_one_piece())
+
+
+def test_beside_clients_in_c(serve, tmp_path):
+    serving = serve()
+    np.savez(tmp_path / "one.npz", x=samples(1)[0], y=samples(1)[1])
+    c = subprocess.Popen([program(), "join", serving.url, "--data", tmp_path / "one.npz", "--name", NAMES[1],
+                          "--insecure-http", "--keep", tmp_path / "c", "--set", "precision=f64",
+                          "--quiet"])  # fmt: skip
+    assert all(ended["ok"] for ended in join_all(serving, (0, 2)))
+    assert c.wait(PATIENCE) == 0
+    same(serving.model(), in_one_piece())
+
+
+# ---- a solver of one's own ---------------------------------------------------------------------------------------
+
+
+def torch_solver(data: dict[int, tuple]) -> type[fedloom.Solver]:
+    """SGD by PyTorch, for softmax regression: minibatches are those that fedloom would take."""
+    turns: list[int] = []
+
+    class TorchSGD(fedloom.Solver):
+        def solve(self, local, problem):
+            turns.append(local.client)
+            x, y = (torch.tensor(a) for a in data[local.client])
+            model = torch.nn.Linear(FEATURES, CLASSES).double()
+            fedloom.torch.put(problem.start, model.parameters())
+            steps = torch.optim.SGD(model.parameters(), problem.lr, momentum=local.momentum)
+            for _ in range(problem.steps):
+                batch = torch.from_numpy(local.next()[0].astype(np.int64))
+                steps.zero_grad()
+                torch.nn.functional.cross_entropy(model(x[batch]), y[batch].long()).backward()
+                fedloom.torch.add_terms_(problem, model.parameters())
+                steps.step()
+            return fedloom.torch.take(model.parameters())
+
+    TorchSGD.turns = turns
+    return TorchSGD
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
+def test_training_in_pytorch(serve, algorithm):
+    """The server and the other client know nothing of it."""
+    mine = torch_solver({i: samples(i) for i in (0, 1)})
+    settings = {"algorithm": algorithm, "participation": "everyone"}
+    serving = serve(**settings)
+    with ThreadPoolExecutor() as pool:
+        ended = [pool.submit(join, serving, i, local={"solver": mine}) for i in (0, 1)]
+        ended.append(pool.submit(join, serving, 2))
+        assert all(f.result(PATIENCE)["ok"] for f in ended)
+    assert sorted(mine.turns) == sorted([0, 1] * CONFIG["rounds"])
+    same(serving.model(), in_one_piece(**settings), most=1e-9)
+
+
+def test_one_round_of_whole_steps_in_pytorch(serve):
+    mine = torch_solver({i: samples(i) for i in range(CLIENTS)})
+    settings = {"algorithm": "fedavg", "rounds": 1, "participation": "everyone",
+                "local": {"steps": 5, "batch": 0, "lr": 0.3}}  # fmt: skip
+    serving = serve(**settings)
+    join_all(serving, local={"solver": mine})
+    same(serving.model(), in_one_piece(**settings), most=1e-12)
+
+
+def test_a_solver_that_fails_is_left_out(serve):
+    class Tired(fedloom.Solver):
+        def solve(self, local, problem):
+            raise ArithmeticError("too tired")
+
+    serving = serve(algorithm="fedavg", participation="everyone")
+    with ThreadPoolExecutor() as pool:
+        ended = [pool.submit(join, serving, 0, local={"solver": Tired})]
+        ended += [pool.submit(join, serving, i) for i in (1, 2)]
+        assert all(f.result(PATIENCE)["ok"] for f in ended)
+    assert serving.model()
+
+
+# ---- who may ask for what ----------------------------------------------------------------------------------------
+
+
+def test_limits_of_a_client(serve):
+    serving = serve(
+        algorithm="fedavg", participation="everyone", metrics={"train": False, "test": False, "clients": False}
+    )
+    with pytest.raises(fedloom.Refused, match="fedavg, and this client takes scaffold"):
+        join(serving, 0, limits={"methods": ["scaffold"]})
+    with pytest.raises(fedloom.Refused, match="softmax, and this client takes mlp"):
+        join(serving, 0, limits={"models": ["mlp"]})
+    with ThreadPoolExecutor() as pool:
+        ended = [pool.submit(join, serving, 0, limits={"steps": 2})]  # refuses every turn
+        ended += [pool.submit(join, serving, i) for i in (1, 2)]
+        assert all(f.result(PATIENCE)["ok"] for f in ended)
+    assert serving.model()
+    refused = [line for line in serving.log if "event=refused" in line and "name=client-0" in line]
+    assert len(refused) == CONFIG["rounds"] and "3 steps" in refused[0]
+
+
+def test_all_that_leaves_is_shown(serve):
+    serving, shown = serve(), []
+    with ThreadPoolExecutor() as pool:
+        ended = [pool.submit(join, serving, i, show=shown.append if i == 0 else None) for i in range(CLIENTS)]
+        assert all(f.result(PATIENCE)["ok"] for f in ended)
+    assert "card" in shown[0] and len(shown) > CONFIG["rounds"]
+    same(serving.model(), in_one_piece())
+
+
+def test_a_card_that_is_not_let_go(serve):
+    serving = serve()
+    with pytest.raises(fedloom.Refused, match="not let go"):
+        join(serving, 0, show=lambda text: False)
+    assert not any("event=joined" in line for line in serving.log)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        fedloom.Data(np.zeros((4, FEATURES + 1)), np.arange(4) % CLASSES),
+        fedloom.Data(np.zeros((4, FEATURES)), np.arange(4.0)),
+    ],
+)
+def test_samples_that_do_not_suit_are_refused_before_anything_leaves(serve, data):
+    serving = serve()
+    with pytest.raises(fedloom.Refused, match="federation's samples"):
+        fedloom.join(serving.url, data, name=NAMES[0], patience=PATIENCE)
+    assert not any("joined" in line for line in serving.log)
+
+
+def test_a_name_that_is_not_on_the_list(serve):
+    serving = serve()
+    with pytest.raises(fedloom.Refused, match="mallory"):
+        fedloom.join(serving.url, own(0), name="mallory", patience=PATIENCE)
+
+
+def test_one_client_per_folder(serve, tmp_path):
+    serving = serve()
+    thread = threading.Thread(target=lambda: join(serving, 0, keep=tmp_path / "kept"), daemon=True)
+    thread.start()
+    until = time.monotonic() + PATIENCE
+    while not any("event=joined" in line for line in serving.log) and time.monotonic() < until:
+        time.sleep(0.01)
+    with pytest.raises(fedloom.Busy, match="another client works there"):
+        join(serving, 0, keep=tmp_path / "kept")
+    join_all(serving, (1, 2))
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    "url, settings, sentence",
+    [
+        ("ftp://127.0.0.1", {"name": "a"}, "no address"),
+        ("http://127.0.0.1:1/x", {"name": "a"}, "no address"),
+        ("http://127.0.0.1:1", {}, "name is missing"),
+        ("https://127.0.0.1:1", {"name": "a"}, "needs certs"),
+        ("http://server.example:1", {"name": "a"}, "this machine"),
+        ("http://127.0.0.1:1", {"name": "a", "limits": {"steps": -1}}, "negative"),
+    ],
+)
+def test_what_cannot_be(url, settings, sentence):
+    with pytest.raises((ValueError, OverflowError), match=sentence):
+        fedloom.join(url, own(0), patience=0, **settings)
+
+
+def test_a_server_that_is_not_there():
+    with pytest.raises(fedloom.Error, match="has not answered"):
+        fedloom.join("http://127.0.0.1:9", own(0), name="a", patience=0.3)
