@@ -92,6 +92,8 @@ threaded)
     count "faults on the network" "$root/tests/net/faults.sh" "$(path fedloom)" "$(path tests/relay)" "$(path tests/odd_client)"
     count "installation" "$root/tests/install/run.sh" "$build"
     count "code in the documentation" "$root/tests/docs/run.sh" "$build"
+    count "the protocol's description" "$root/tests/docs/openapi.sh" "$build"
+    count "the commands that deploy" "$root/tests/docs/deploy.sh" "$build"
     count "report page" "$root/tests/page/run.sh" "$(path tests/make_page)"
     count "models in PyTorch" "$root/tests/torch/run.sh" "$(path tests/make_models)" "$(path fedloom)"
     for f in "$build"/tests/fuzz_*_replay; do count "$(basename "$f")" "$(path "tests/$(basename "$f")")"; done

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# The commands of the front page's "Deploy", as they stand there but for the port, in a folder that has nothing but the program and
+# the examples: they are ten at most, and their result is that of the simulation. Usage: deploy.sh BUILD
+set -u
+. "$(dirname "$0")/../built.sh" "${1:?usage: $0 BUILD}"
+group=
+trap '[ -z "$group" ] || kill -- "-$group" 2>/dev/null; rm -rf "$work"' EXIT # the group: all that the commands have started
+
+awk '/^```sh deploy$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$root/README.md" >commands
+check 'there are commands' eval '[ "$(wc -l <commands)" -ge 5 ]'
+check 'they are ten or fewer' eval '[ "$(wc -l <commands)" -le 10 ]'
+
+# A port that nobody has just now: one that the system gives to a server that is then gone.
+free_port() {
+    printf 'data: {kind: joined, shape: [1], classes: 2}\npartition: {clients: 1}\nmodel: softmax\n' >any.yaml
+    "$program" serve any.yaml --output any --insecure-http --listen 127.0.0.1:0 2>any.log &
+    local pid=$!
+    for _ in $(seq 200); do
+        port=$(sed -n 's/.*event=serving .*port=\([0-9]*\).*/\1/p' any.log)
+        [ -n "$port" ] && break
+        sleep 0.05
+    done
+    kill -9 "$pid" && wait "$pid" 2>/dev/null
+    rm -rf any any.*
+}
+free_port
+check 'there is a port' [ -n "$port" ]
+
+mkdir machine && cd machine || exit 1
+ln -s "$root/examples" examples
+ln -s "$build" build
+sed -e "s/:8443/:$port/" -e "s/ serve / serve --listen 127.0.0.1:$port /" ../commands >../these
+setsid timeout --foreground 100 bash -e ../these >../out 2>../err </dev/null &
+group=$!
+wait "$group"
+code=$?
+cd ..
+check 'the commands succeed' exits 0
+check 'all three clients have taken part' eval '[ "$(grep -c "event=over ok=true" err)" = 3 ]'
+check 'there is a result' [ -s machine/results/real/model.safetensors ]
+check 'keys are private' eval '[ -z "$(find machine/ca -name "*key.pem" ! -perm 600)" ]'
+
+fedloom run "$root/examples/digits.yaml" --set partition.clients=3 --set participation=everyone --output simulated --quiet
+check 'the simulation runs' exits 0
+# Behind the header, whose length is in the first eight bytes: it has a digest of the data, which clients do not tell.
+tensors() { tail -c +$((9 + $(od -An -tu8 -N8 "$1"))) "$1"; }
+check 'the same bits' cmp <(tensors machine/results/real/model.safetensors) <(tensors simulated/model.safetensors)
+
+count
