@@ -97,10 +97,14 @@ class Serving:
         self.reader.start()
 
     def again(self) -> None:
+        self.end()
+        self.start(self.port)
+
+    def end(self) -> None:
         self.process.kill()
         self.process.wait()
         self.reader.join()
-        self.start(self.port)
+        self.process.stderr.close()
 
     def model(self) -> fedloom.Model:
         assert self.process.wait(PATIENCE) == 0, "".join(self.log)
@@ -113,7 +117,7 @@ def serve(tmp_path):
 
         def start(**settings) -> Serving:
             made = Serving(tmp_path, **settings)
-            stack.callback(lambda: (made.process.kill(), made.process.wait(), made.reader.join()))
+            stack.callback(made.end)
             return made
 
         yield start
@@ -255,7 +259,7 @@ def test_one_round_of_whole_steps_in_pytorch(serve):
     same(serving.model(), in_one_piece(**settings), most=1e-12)
 
 
-def test_a_solver_that_fails_is_left_out(serve):
+def test_a_solver_that_fails_is_left_out(serve, caplog):
     class Tired(fedloom.Solver):
         def solve(self, local, problem):
             raise ArithmeticError("too tired")
@@ -266,6 +270,7 @@ def test_a_solver_that_fails_is_left_out(serve):
         ended += [pool.submit(join, serving, i) for i in (1, 2)]
         assert all(f.result(PATIENCE)["ok"] for f in ended)
     assert serving.model()
+    assert "too tired" in caplog.text and "Traceback" in caplog.text
 
 
 # ---- who may ask for what ----------------------------------------------------------------------------------------

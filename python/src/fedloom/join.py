@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ._core import Error, OutOfMemory, Refused, log
+from ._core import Error, OutOfMemory, Refused, log, raised_in
 from ._join_disk import Keep
 from ._join_wire import PACKET, Away, Wire, read_json, sentence
 from .config import Settings
@@ -173,7 +173,8 @@ class _Life:
             self.refuse(number, str(e))
             raise Away(str(e)) from None  # the same may come at once, again and again
         if _whole(answer, _STATUS):
-            log.warning("a turn failed: %s", answer[_REASON:].decode("utf-8", "replace"))
+            reason = answer[_REASON:].decode("utf-8", "replace")
+            log.warning("a turn failed: %s", reason, exc_info=raised_in(reason))
         if self.show and self.show(self.client.describe(answer)) is False:
             self.refuse(number, "the answer was not let go by the people at this client")
             return True
