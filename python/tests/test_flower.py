@@ -30,6 +30,7 @@ import fedloom
 import fedloom.flower
 
 CLIENTS, FEATURES, CLASSES, ROUNDS = 4, 5, 3, 10
+STRICT = {"server": {"failed": "end"}}  # a turn that fails ends the run
 
 COMMON = {
     "model": "softmax",
@@ -134,7 +135,7 @@ def simulation() -> dict:
         for name, settings in {**CASES, **module}.items():
             got[name] = carried(grid, settings)
         got["again"] = carried(grid, {}, initial_arrays=got["fedavg"]["result"].arrays, num_rounds=1)
-        got["moody"] = pytest.raises(fedloom.Error, carried, grid, {"model": moody()}).value
+        got["moody"] = pytest.raises(fedloom.Error, carried, grid, {"model": moody(), **STRICT}).value
         messages = [Message(RecordDict({"fail": ConfigRecord({})}), node, "train") for node in grid.get_node_ids()]
         got["mine"] = grid.send_and_receive(messages)
         got["failed"] = pytest.raises(fedloom.Error, carried, grid, {}).value
