@@ -81,7 +81,7 @@ static double server_rss(long pid)
     return kb / 1000;
 }
 
-/* ---- the one client that works ---------------------------------------------------------------------------------- */
+/* ---- the one client that works ------------------------------------------------------------------------------- */
 
 static void make_client(load *l)
 {
@@ -133,7 +133,7 @@ static void make_answer(load *l, worker *w)
     if (fli_packet_write(l->ctx, &p, &w->answer)) die("an answer", fl_ctx_error(l->ctx));
 }
 
-/* ---- requests ---------------------------------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------------------------ */
 
 static size_t take(char *piece, size_t size, size_t n, void *worker_)
 {
@@ -197,7 +197,7 @@ static void open_worker(load *l, worker *w, uint32_t index)
     curl_easy_setopt(w->easy, CURLOPT_SSLKEY, text);
 }
 
-/* ---- what is said meanwhile ------------------------------------------------------------------------------------- */
+/* ---- what is said meanwhile ---------------------------------------------------------------------------------- */
 
 static void say_progress(load *l)
 {
@@ -221,7 +221,7 @@ static void count_bytes(load *l, CURL *easy)
     l->bytes_down += (double)(down + head);
 }
 
-/* ---- the life of a client ----------------------------------------------------------------------------------------- */
+/* ---- the life of a client ------------------------------------------------------------------------------------ */
 
 static void note_joined(load *l)
 {
@@ -292,7 +292,7 @@ static void look_at_done(load *l)
     }
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------------------------------------------- */
 
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *load_, void *known)
 {
@@ -352,7 +352,7 @@ static void run(load *l)
     }
 }
 
-/* ---- what the wire allows ----------------------------------------------------------------------------------------- */
+/* ---- what the wire allows ------------------------------------------------------------------------------------ */
 
 typedef struct {
     int fd;

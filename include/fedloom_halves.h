@@ -45,10 +45,10 @@ void fl_client_free(fl_client *c);
 fl_status fl_client_card(fl_client *c, int digest, fl_bytes *out);
 /* Makes model and method from the terms. Its samples have to suit them. Again with the same terms: nothing happens. */
 fl_status fl_client_accept(fl_client *c, const void *terms, size_t n);
-/* An answer to an ask. A turn that fails gives an answer too, which says so; for the client it has not been. FL_EFORMAT:
- * that is no ask, or not to this client. FL_EREFUSED: it is beyond the client's limits, or was stopped. FL_EMISMATCH:
- * the server builds on a turn that this client has not taken, or cannot go back to. In all these cases there is no
- * answer, and nothing has changed.
+/* An answer to an ask. A turn that fails gives an answer too, which says so; for the client it has not been.
+ * FL_EFORMAT: that is no ask, or not to this client. FL_EREFUSED: it is beyond the client's limits, or was stopped.
+ * FL_EMISMATCH: the server builds on a turn that this client has not taken, or cannot go back to. In all these cases
+ * there is no answer, and nothing has changed.
  *
  * The same ask may come again, and gives the same answer. A client keeps what it was before its last turn and before
  * its last round: every ask says which of its turns counts, and those after that one have not been. So nobody needs to
@@ -98,9 +98,9 @@ const char *fl_server_error(const fl_server *s);
 /* Client number `client` is there. The same card again: nothing happens. */
 fl_status fl_server_join(fl_server *s, uint32_t client, const void *card, size_t n);
 size_t fl_server_missing(const fl_server *s); /* how many have not joined */
-/* Everybody is there: makes the plan and starts the run, on a thread of its own. With `checkpoint_every` it goes on from
- * the newest checkpoint of its `output`, if there is one of the same settings and cards: the round that was under way is
- * asked again. FL_EDONE: that run was finished already. */
+/* Everybody is there: makes the plan and starts the run, on a thread of its own. With `checkpoint_every` it goes on
+ * from the newest checkpoint of its `output`, if there is one of the same settings and cards: the round that was under
+ * way is asked again. FL_EDONE: that run was finished already. */
 fl_status fl_server_begin(fl_server *s);
 fl_status fl_server_terms(fl_server *s, uint32_t client, fl_bytes *out);
 

@@ -4,7 +4,7 @@
 
 #include "exec/packet.h"
 
-/* What becomes of a client whose turn fails or brings something that is not finite, and of an upload beyond the bound. */
+/* What becomes of a client whose turn fails or brings something that is not finite, and of an upload out of bounds. */
 #define FLI_FAILED_WORDS "drop|end"
 #define FLI_BEYOND_WORDS "reject|clip"
 enum { FLI_FAILED_DROP, FLI_FAILED_END };

@@ -3,9 +3,9 @@
  *
  * On the virtual clock a turn lasts as long as its device needs, and answers come in the order of simulated time: same
  * seed, same order, same bits, whatever the number of threads. On the real clock the threads are the clients at work:
- * they read the newest model (latest_model.h) while the server writes the next one, and answers come as they come. Where
- * clients are elsewhere, one thread sends to them and takes what arrives; a client that is lost is left out, and another
- * one is sent out in its place. */
+ * they read the newest model (latest_model.h) while the server writes the next one, and answers come as they come.
+ * Where clients are elsewhere, one thread sends to them and takes what arrives; a client that is lost is left out, and
+ * another one is sent out in its place. */
 #ifndef FLI_EXEC_ASYNC_H
 #define FLI_EXEC_ASYNC_H
 
@@ -26,8 +26,8 @@ typedef struct {
     void (*ask)(void *arg, fli_ask *ask);
     /* How many simulated seconds it lasts. */
     double (*duration)(void *arg, const fli_ask *ask);
-    /* Clients that are elsewhere can go back by one turn: before one is sent out again whose last answer no fli_async_save
-     * has seen, this is called, which must. NULL: nothing is ever gone back to. */
+    /* Clients that are elsewhere can go back by one turn: before one is sent out again whose last answer no
+     * fli_async_save has seen, this is called, which must. NULL: nothing is ever gone back to. */
     fl_status (*save)(void *arg);
     void *arg;
 } fli_async_spec;
@@ -55,9 +55,9 @@ size_t fli_async_steps(const fli_async *a); /* done so far */
 double fli_async_clock(const fli_async *a); /* simulated seconds; 0 on the real clock */
 fli_async_count fli_async_count_take(fli_async *a);
 
-/* On the virtual clock or where clients are elsewhere, between two runs or from `save`: who is at work, from which model
- * and until when, and the uploads that are there. The federation is saved and loaded separately, and before. Loading is
- * for one that has not run; who was at work then is sent out again. */
+/* On the virtual clock or where clients are elsewhere, between two runs or from `save`: who is at work, from which
+ * model and until when, and the uploads that are there. The federation is saved and loaded separately, and before.
+ * Loading is for one that has not run; who was at work then is sent out again. */
 void fli_async_save(fli_async *a, fli_saver *out);
 fl_status fli_async_load(fli_async *a, fli_loader *in);
 

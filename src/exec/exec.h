@@ -69,9 +69,10 @@ typedef struct {
 /* Whether the method wants everyone to take a turn before the first round: a round of all clients with
  * FLI_ASK_WARM_UP. */
 int fli_exec_warms_up(const fli_exec *e);
-/* Runs one round, or those of its phases that belong to this cohort: the turns of its cohort, or of all clients for
- * a method with FLI_ALGO_BYSTANDERS. Where clients are elsewhere, and a round is one exchange with a cohort, it may go
- * on without some: as if they had not been invited. A client whose model leaves the finite range ends it with FL_EDIVERGED. */
+/* Runs one round, or those of its phases that belong to this cohort: the turns of its cohort, or of all clients for a
+ * method with FLI_ALGO_BYSTANDERS. Where clients are elsewhere, and a round is one exchange with a cohort, it may go on
+ * without some: as if they had not been invited. A client whose model leaves the finite range ends it with
+ * FL_EDIVERGED. */
 fl_status fli_exec_round(fli_exec *e, const fli_round *r);
 /* What a round asks in a phase of a client with this ask of its own. */
 fli_ask fli_round_ask(const fli_exec *e, const fli_round *r, const fli_ask *own, size_t phase);

@@ -239,8 +239,8 @@ static fl_status claim(fli_mailbox *b, fl_ctx *ctx, uint32_t client, uint64_t nu
     return fli_fail(ctx, FL_EMISMATCH, "client %u: nobody waits for this answer, or not any more", client);
 }
 
-/* Where everybody must come, or that is the rule, a turn that failed ends the run now; but a model that is no longer finite is for the
- * server's side to word, and to name the first of those in the cohort. */
+/* Where everybody must come, or that is the rule, a turn that failed ends the run now; but a model that is no longer
+ * finite is for the server's side to word, and to name the first of those in the cohort. */
 static void note_failure(fli_mailbox *b, const fli_letter *l)
 {
     char why[sizeof l->x->why.text];

@@ -21,8 +21,8 @@ void fli_mailbox_free(fli_mailbox *b); /* nobody may be in it any more */
 fl_status fli_mailbox_terms(fli_mailbox *b, fl_ctx *ctx, uint32_t client, fl_bytes *out);
 /* The next ask, waiting for one at most this long; out->n is 0 if there was none. FL_EDONE: the mailbox is closed. */
 fl_status fli_mailbox_next(fli_mailbox *b, fl_ctx *ctx, double seconds, uint32_t *client, fl_bytes *out);
-/* FL_EMISMATCH: nobody waits for this answer; FL_EFORMAT: it cannot be. Neither changes anything. FL_EREFUSED: it is not
- * let in, and nobody waits for it any more. */
+/* FL_EMISMATCH: nobody waits for this answer; FL_EFORMAT: it cannot be. Neither changes anything. FL_EREFUSED: it is
+ * not let in, and nobody waits for it any more. */
 fl_status fli_mailbox_answer(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const void *answer, size_t n);
 /* See fl_server_answer_bytes, fl_server_awaited and fl_server_drop. */
 size_t fli_mailbox_answer_bytes(const fli_mailbox *b);

@@ -23,7 +23,7 @@ typedef struct {
     size_t shape[3], classes;
 } fli_wanted;
 
-/* Why the client with this card cannot join, as the end of a sentence; NULL: it can, as far as can be seen from here. */
+/* Why the client with this card cannot join, as the end of a sentence; NULL: it can, as far as is seen from here. */
 const char *fli_glance_wrong(fl_ctx *ctx, const void *card, size_t n, const fli_wanted *wanted, char *sentence,
                              size_t size);
 

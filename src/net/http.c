@@ -367,8 +367,9 @@ static void connected(void *http, struct MHD_Connection *c, void **link, enum MH
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
-/* As many descriptors as this process may have; less those for other things, that is how many can connect. But strangers
- * take 25 KiB each before they have said a word, so there are not more than for all clients and a crowd beside them. */
+/* As many descriptors as this process may have; less those for other things, that is how many can connect. But
+ * strangers take 25 KiB each before they have said a word, so there are not more than for all clients and a crowd
+ * beside them. */
 static unsigned make_room(size_t clients)
 {
     struct rlimit l;

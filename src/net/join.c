@@ -266,7 +266,7 @@ static fl_status fetch_terms(life *j)
     return s;
 }
 
-/* Also after every call that had to be tried again: the server may have been started anew. All of it may be said twice. */
+/* Also after every call that had to be tried again: the server may have been started anew. All may be said twice. */
 static fl_status join(life *j)
 {
     j->joined = j->line.broken = 0;

@@ -30,8 +30,8 @@ typedef struct {
     void *arg;
 } fli_join_spec;
 
-/* FL_OK: the run is over, and it went well; or `once` was done. FL_EDONE: stopped, by `stopping` or `show`; what it keeps
- * is on the disk. Anything else: with a sentence in the context. */
+/* FL_OK: the run is over, and it went well; or `once` was done. FL_EDONE: stopped, by `stopping` or `show`; what it
+ * keeps is on the disk. Anything else: with a sentence in the context. */
 fl_status fli_join(fl_ctx *ctx, const fli_join_spec *spec);
 
 #endif

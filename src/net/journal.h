@@ -14,7 +14,7 @@ typedef struct fli_journal fli_journal;
 fl_status fli_journal_new(fl_ctx *ctx, fli_journal **out);
 void fli_journal_free(fli_journal *j); /* NULL is fine */
 
-/* `rounds` of a run are planned, and `round` of them are finished, just now; `row`: what was measured, NULL: nothing. */
+/* `rounds` of a run are planned, and `round` of them are finished, just now; `row`: what was measured, or NULL. */
 void fli_journal_round(fli_journal *j, size_t round, size_t rounds, const fl_row *row);
 void fli_journal_checkpoint(fli_journal *j, const fl_checkpoint *c);
 /* `what` is a constant; `name` may be NULL. Only the newest are kept, and the same of the same client counts as one, so
@@ -44,7 +44,8 @@ void fli_journal_look(fli_journal *j, fli_journal_sums *out);
 
 /* The newest metrics; 0: there are none yet. */
 int fli_journal_newest(fli_journal *j, fl_row *out);
-/* {"columns": [name, ...], "titles": [...], "rows": [[...], ...]}: a few hundred rows of the metrics that charts show. NULL: no memory. */
+/* {"columns": [name, ...], "titles": [...], "rows": [[...], ...]}: a few hundred rows of the metrics that charts show.
+ * NULL: no memory. */
 json_t *fli_journal_metrics(fli_journal *j);
 /* [{"time": "...", "what": ..., "client": ..., "name": ..., "why": ..., "times": ...}, ...], newest first, with the
  * newest reason. NULL: no memory. */

@@ -30,8 +30,8 @@ void fli_net_note(const fli_net_log *log, const char *event, const char *fmt, ..
 /* The same for what others can cause as often as they like: FLI_NET_OFTEN lines a minute of each event, a constant. */
 void fli_net_caution(const fli_net_log *log, const char *event, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Says how many of those were left out: "event=left-out of=EVENT lines=N". To be called from time to time, when it waits
- * for a minute to be over, and at the end, with `now`. */
+/* Says how many of those were left out: "event=left-out of=EVENT lines=N". To be called from time to time, when it
+ * waits for a minute to be over, and at the end, with `now`. */
 void fli_net_flush(const fli_net_log *log, int now);
 
 /* A text from anybody as one word: in quotes, cut to n - 1 bytes, every byte that is no printable ASCII as '?', every

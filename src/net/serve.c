@@ -23,7 +23,7 @@ struct fli_serve {
     fli_http *http;
 };
 
-/* ---- what others call ------------------------------------------------------------------------------------------- */
+/* ---- what others call ---------------------------------------------------------------------------------------- */
 
 static const char *name_of(void *desk, uint32_t client) { return fli_roster_name(((fli_desk *)desk)->roster, client); }
 static uint32_t find(void *desk, const char *name) { return fli_roster_find(((fli_desk *)desk)->roster, name); }
@@ -91,7 +91,7 @@ static void note_mishap(void *desk, const char *what, uint32_t client, const cha
     fli_journal_mishap(d->journal, what, client, fli_roster_name(d->roster, client), why);
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------------------------------- */
 
 /* The address is looked up once: a name server might say something else the next time. */
 static fl_status check_safety(fl_ctx *ctx, const fli_serve_options *o, const struct sockaddr_storage *address)
@@ -248,7 +248,7 @@ void fli_serve_free(fli_serve *s)
 uint16_t fli_serve_port(const fli_serve *s) { return fli_http_port(s->http); }
 unsigned fli_serve_room(const fli_serve *s) { return fli_http_room(s->http); }
 
-/* ---- the run -------------------------------------------------------------------------------------------------------- */
+/* ---- the run ------------------------------------------------------------------------------------------------- */
 
 int fli_serve_wait(fli_serve *s, double seconds) { return fli_dispatch_ended(s->desk.dispatch, seconds); }
 void fli_serve_drain(fli_serve *s) { fli_dispatch_drain(s->desk.dispatch); }

@@ -20,8 +20,9 @@ typedef struct {
     fli_net_log log;
 } fli_serve_options;
 
-/* Serves from now on, with the context that the configuration was made from; begins the run as soon as everybody has joined. What is needed to go on after a restart is kept
- * beside the configuration's `output`; without one nothing is. FL_ECONFIG with a sentence for what cannot be served. */
+/* Serves from now on, with the context that the configuration was made from; begins the run as soon as everybody has
+ * joined. What is needed to go on after a restart is kept beside the configuration's `output`; without one nothing is.
+ * FL_ECONFIG with a sentence for what cannot be served. */
 fl_status fli_serve_new(fl_ctx *ctx, fl_config *cfg, const fli_serve_options *options, fli_serve **out);
 /* Ends everything at once. */
 void fli_serve_free(fli_serve *s);
@@ -37,8 +38,8 @@ void fli_serve_drain(fli_serve *s);
 fl_status fli_serve_ending(fli_serve *s, int *paused);
 /* The run, to be saved; NULL: there is none, or an earlier server has saved it. */
 fl_run *fli_serve_run(fli_serve *s);
-/* After the result was saved, or where there is none: nothing of this federation is needed any more, and clients are told so. Waits until all
- * have heard it, at most this long. */
+/* After the result was saved, or where there is none: nothing of this federation is needed any more, and clients are
+ * told so. Waits until all have heard it, at most this long. */
 fl_status fli_serve_finish(fli_serve *s, double seconds);
 
 #endif

@@ -114,7 +114,8 @@ const fli_key *fli_settings_key(const fli_settings *s, const char *key);
 /* The whole configuration as YAML, every key with its value: what is written beside a result. */
 void fli_settings_print(fli_text *t, const fli_settings *s);
 /* The same, but for what changes no bit of the metrics and the model: name, place, threads, memory, checkpoints; and
- * what may differ although it does: `server`, as nobody knows who will be late, and `device`, which changes the last ones. Two runs with equal texts and equal data have equal results on one device. */
+ * what may differ although it does: `server`, as nobody knows who will be late, and `device`, which changes the last
+ * ones. Two runs with equal texts and equal data have equal results on one device. */
 void fli_settings_print_essence(fli_text *t, const fli_settings *s);
 /* What a choice was made from, as YAML: the keys of that kind, one per line; and such a map back into a choice. */
 void fli_settings_print_kind(fli_text *t, const fli_choice *c);

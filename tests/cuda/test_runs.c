@@ -104,10 +104,10 @@ static int within(gap g, gap most) { return g.model <= most.model && g.way <= mo
 /* ---- units at their kink --------------------------------------------------------------------------------- */
 
 /* A unit whose sum is as near to zero as rounding is on or off as the order of its terms has it, and both are right; so
- * are both of two equal maxima. A run of 784-200-200-10 makes a million such sums. One that is that near, for one sample
- * in one step, moves the model by 1e-3 of its way, and a CNN's by more. So a result that is further from the CPU's than
- * rounding takes it must be next to one that the CPU comes to as well, from a start that is moved by no more than what
- * rounding does to a sum: by 2, 4 or 8 last digits. */
+ * are both of two equal maxima. A run of 784-200-200-10 makes a million such sums. One that is that near, for one
+ * sample in one step, moves the model by 1e-3 of its way, and a CNN's by more. So a result that is further from the
+ * CPU's than rounding takes it must be next to one that the CPU comes to as well, from a start that is moved by no more
+ * than what rounding does to a sum: by 2, 4 or 8 last digits. */
 enum { MOVES = 16 };
 
 static fl_run *moved(fixture *f, const char *set, int wide, uint32_t which)

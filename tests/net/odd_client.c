@@ -1,5 +1,5 @@
-/* A client that says everything at the wrong time: what is no answer, its answer, the same again, and answers of earlier
- * rounds; and, where it is told to, one answer too late.
+/* A client that says everything at the wrong time: what is no answer, its answer, the same again, and answers of
+ * earlier rounds; and, where it is told to, one answer too late.
  *
  *     odd_client URL NAME SAMPLES.csv [late=SECONDS]
  *

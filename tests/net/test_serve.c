@@ -1,7 +1,7 @@
 /* A federation served over HTTP gives the simulation's bits, whatever else knocks at its door. */
 #include "net/federation.h"
 
-/* ---- raw connections -------------------------------------------------------------------------------------------- */
+/* ---- raw connections ----------------------------------------------------------------------------------------- */
 
 /* Sends bytes and reads until the other side closes or an answer's head is there; its code, 0: none. */
 static int raw(const federation *t, const char *bytes, size_t n)
@@ -24,7 +24,7 @@ static int raw_text(const federation *t, const char *text) { return raw(t, text,
 
 #define HEAD "Host: localhost\r\nFedloom-Protocol: 1 1\r\nFedloom-Client: client-0\r\n"
 
-/* ---- what should work --------------------------------------------------------------------------------------------- */
+/* ---- what should work ---------------------------------------------------------------------------------------- */
 
 static void end_well(federation *t, member *m, size_t from)
 {
@@ -186,7 +186,7 @@ static void one_waits_for_another(void **state)
     end_well(&t, m, 0);
 }
 
-/* ---- what should not ----------------------------------------------------------------------------------------------- */
+/* ---- what should not ----------------------------------------------------------------------------------------- */
 
 static void versions(void **state)
 {

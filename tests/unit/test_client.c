@@ -1,5 +1,5 @@
-/* The clients' half and what it lets a server do: limits, turns that are stopped, terms that name files, and messages in
- * words. */
+/* The clients' half and what it lets a server do: limits, turns that are stopped, terms that name files, and messages
+ * in words. */
 #include "fixture.h"
 
 #include "base/bytes.h"
