@@ -8,6 +8,7 @@
 #   make bench-gpu rounds on a GPU, beside JAX and PyTorch; MODELS="60-32-10 cnn": those alone
 #   make python   the Python package: built, installed into build-python and tested
 #   make client   the small program for machines that only join: build-client/fedloom-client
+#   make fuzz     every fuzz target for 10 seconds, or SECONDS=600; needs clang
 #   make docs     renew the reference and the manual pages
 #   make install  the program, both libraries, headers, examples and manual pages, into PREFIX
 BUILD ?= build
@@ -17,7 +18,7 @@ PREFIX ?= /usr/local
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps build run test test-gpu test-faults bench bench-gpu python asan tsan clang client kernels aarch64 format format-check check docs symbols install clean
+.PHONY: all deps build run test test-gpu test-faults bench bench-gpu python asan tsan clang client fuzz kernels aarch64 format format-check check docs symbols install clean
 
 all: build
 
@@ -62,6 +63,12 @@ tsan: deps
 
 clang: deps
 	@cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS)
+
+# libFuzzer on everything that is read from strangers; TARGETS=fuzz_packet: that one alone.
+SECONDS ?= 10
+fuzz: deps
+	@cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j $(JOBS) --target fuzz
+	@tests/fuzz/run.sh build-fuzz $(SECONDS) $(TARGETS)
 
 # The client alone, without OpenBLAS and oneDNN, in a federation with a server that has them.
 client: build

@@ -6,7 +6,7 @@ set -eu
 packages="cmake make gcc g++ libc6-dev pkg-config libopenblas-pthread-dev libdnnl-dev zlib1g-dev liblzma-dev libyaml-dev libjansson-dev
           libmicrohttpd-dev libgnutls28-dev libcurl4-gnutls-dev nettle-dev libcmocka-dev dataset-fashion-mnist"
 case ${1:-} in
---dev) packages="$packages clang clang-format chromium python3 librsvg2-bin" ;;
+--dev) packages="$packages clang libclang-rt-14-dev clang-format chromium python3 librsvg2-bin" ;;
 --python) packages="$packages python3-dev python3-venv python3-pip python3-numpy python3-scipy python3-pandas python3-matplotlib python3-torch" ;;
 --aarch64) packages="$packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;
 esac

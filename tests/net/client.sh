@@ -15,6 +15,7 @@ small() {
 }
 small --version
 check 'says its version' eval 'exits 0 && has out "fedloom-client "'
+plain=$(grep -F 'plain loops' out) # it has no OpenBLAS, and so other last digits
 small --help
 check 'has the two commands' eval 'exits 0 && has out "  join " && has out "  cert "'
 check 'and no others' eval '[ "$(sed -n "/^commands:/,/^$/p" out | grep -c "^  ")" = 2 ]'
@@ -65,7 +66,13 @@ for pid in $joined $server; do
     code=$?
     check "process $pid ends well" exits 0
 done
-parameters() { tail -c 240 "$1/model.safetensors"; } # without the settings before them
-parameters simulated >want && parameters real >got
-check 'the model is that of the simulation' eval '[ -s want ] && same want got'
+if [ "$plain" ]; then
+    last() { awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "train_loss") c = i } END { print $c }' "$1/metrics.csv"; }
+    check 'the loss is that of the simulation, nearly' \
+        awk -v a="$(last simulated)" -v b="$(last real)" 'BEGIN { d = a - b; exit !(a > 0 && d * d < 1e-10 * a * a) }'
+else
+    parameters() { tail -c 240 "$1/model.safetensors"; } # without the settings before them
+    parameters simulated >want && parameters real >got
+    check 'the model is that of the simulation' eval '[ -s want ] && same want got'
+fi
 count

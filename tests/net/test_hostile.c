@@ -37,6 +37,21 @@ static void same_names(federation *t)
     }
 }
 
+/* For every client so many, half of them with each of its two cards. */
+static void joiners_init(joiner *j, federation *t, fl_bytes card[CLIENTS][2], pthread_barrier_t *start)
+{
+    for (size_t i = 0; i < CLIENTS * AT_ONCE; i++) {
+        member m;
+        size_t who = i / AT_ONCE;
+        member_init(&m, t, (uint32_t)who);
+        if (i % AT_ONCE < 2) assert_ok(m.ctx, fl_client_card(m.client, (int)(i % 2), &card[who][i % 2]));
+        j[i] = (joiner){.card = &card[who][i % 2], .start = start, .call = m.call};
+        j[i].call.name = strdup(m.name);
+        fl_client_free(m.client);
+        fl_ctx_free(m.ctx);
+    }
+}
+
 /* All names at once, each from several connections with two different cards. One of the two counts, whichever it is;
  * the other one must not take the name or the number away again. */
 static void two_cards_of_one_name(void **state)
@@ -53,17 +68,7 @@ static void two_cards_of_one_name(void **state)
         snprintf(output, sizeof output, "output=%.200s-%d", fixture_path(f, "out"), k);
         serve_up(&t, output, (fli_serve_options){0});
         pthread_barrier_init(&start, NULL, CLIENTS * AT_ONCE);
-        for (size_t i = 0; i < CLIENTS * AT_ONCE; i++) {
-            member m;
-            size_t who = i / AT_ONCE;
-            member_init(&m, &t, (uint32_t)who);
-            if (i % AT_ONCE < 2) assert_ok(m.ctx, fl_client_card(m.client, (int)(i % 2), &card[who][i % 2]));
-            j[i] = (joiner){.card = &card[who][i % 2], .start = &start};
-            j[i].call = m.call;
-            j[i].call.name = strdup(m.name);
-            fl_client_free(m.client);
-            fl_ctx_free(m.ctx);
-        }
+        joiners_init(j, &t, card, &start);
         for (size_t i = 0; i < CLIENTS * AT_ONCE; i++)
             assert_int_equal(pthread_create(&thread[i], NULL, join_now, &j[i]), 0);
         for (size_t i = 0; i < CLIENTS * AT_ONCE; i++) {
