@@ -131,7 +131,8 @@ fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, si
 /* The most bytes that an answer may have: whoever carries messages need not read more. 0 before the run has begun. */
 size_t fl_server_answer_bytes(fl_server *s);
 /* How many answers are awaited now, those included whose asks nobody has fetched yet; the first `most` of the clients
- * are written to `clients`, which may be NULL. */
+ * are written to `clients`, which may be NULL. A client may be there twice: while it is at work in an asynchronous run,
+ * and to be measured when it has come back. */
 size_t fl_server_awaited(fl_server *s, uint32_t *clients, size_t most);
 /* The round, or the measurement, goes on without this client's answer to the ask that is out or comes next; what it did
  * for it does not count. FL_EMISMATCH: nobody waits for that client just now. FL_EREFUSED: nobody can be dropped from

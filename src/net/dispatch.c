@@ -32,7 +32,7 @@ struct fli_dispatch {
     pthread_cond_t moved; /* the phase has changed, or should */
     slot *slots;
     void **woken;     /* room for everybody */
-    uint32_t *listed; /* the same */
+    uint32_t *listed; /* room for everybody twice: at work, and to be measured when that is done */
     fli_net_phase phase;
     int wanted, stopping; /* to begin; to end after the round under way */
     int closed;
@@ -312,7 +312,8 @@ static void drop(fli_dispatch *d, uint32_t client)
  * so that all that is out was put out before. */
 static void forget_unwanted(fli_dispatch *d)
 {
-    size_t n = fl_server_awaited(d->spec.server, d->listed, d->spec.clients);
+    size_t most = 2 * d->spec.clients, n = fl_server_awaited(d->spec.server, d->listed, most);
+    if (n > most) return; /* never; but who is not listed must not be forgotten */
     pthread_mutex_lock(&d->lock);
     for (size_t k = 0; k < n; k++) d->slots[d->listed[k]].awaited = 1;
     for (size_t i = 0; i < d->spec.clients; i++) {
@@ -544,7 +545,7 @@ fl_status fli_dispatch_new(fl_ctx *ctx, const fli_dispatch_spec *spec, fli_dispa
     d->spec = *spec;
     d->slots = fli_alloc(ctx, spec->clients, sizeof *d->slots);
     d->woken = fli_alloc(ctx, spec->clients, sizeof *d->woken);
-    d->listed = fli_alloc(ctx, spec->clients, sizeof *d->listed);
+    d->listed = fli_alloc(ctx, 2 * spec->clients, sizeof *d->listed);
     int made = d->slots && d->woken && d->listed ? 1 : 0;
     if (made == 1 && !pthread_mutex_init(&d->lock, NULL)) made = 2;
     if (made == 2 && !moved_init(&d->moved)) made = 3;

@@ -80,6 +80,7 @@ serve() {
 }
 # line ARGS...: a relay before the server.
 line() {
+    rm -f relay.out # of an earlier one
     ${relay_space[@]+"${relay_space[@]}"} "$relay_program" "${relay_from:-127.0.0.1:0}" "${address:-127.0.0.1}:$port" seconds=120 "$@" >relay.out &
     relay_pid=$!
     for _ in $(seq 500); do [ -s relay.out ] && break || sleep 0.02; done
@@ -404,7 +405,7 @@ full_disk() {
 
 drained() {
     step 'a server that is asked to end'
-    federation "$small" 'local: {steps: 200, batch: 10, lr: 0.05}' 'algorithm: scaffold' 'participation: {kind: uniform, count: 3}' 'rounds: 40' 'metrics: {every: 40}'
+    federation "$small" 'local: {steps: 200, batch: 10, lr: 0.05}' 'algorithm: scaffold' 'participation: {kind: uniform, count: 3}' 'rounds: 400' 'metrics: {every: 400}'
     serve
     join_all
     for _ in 1 2; do
