@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "net/dispatch.h"
+#include "net/glance.h"
 
 #include <stdatomic.h>
 #include <unistd.h>
@@ -146,6 +147,49 @@ static void go_on_without(desk *d, uint32_t mute)
 }
 
 static void go_on(desk *d) { go_on_without(d, CLIENTS); }
+
+/* Answers the ask of a client, if it is one to take a turn or not; 1: it has such a one. */
+static int answer_if(desk *d, uint32_t i, int turn)
+{
+    char why[200];
+    fli_ask_glance g = {0};
+    fl_bytes answer;
+    fli_parcel *p = fli_dispatch_ask(d->dispatch, i);
+    if (!p) return 0;
+    assert_ok(d->ctx[i], fli_glance_ask(d->ctx[i], p->packet.data, p->packet.n, &g));
+    if (g.turn == turn) {
+        assert_ok(d->ctx[i], fl_client_work(d->client[i], p->packet.data, p->packet.n, &answer));
+        assert_int_equal(fli_dispatch_answer(d->dispatch, i, answer.data, answer.n, why, sizeof why), FL_OK);
+        fl_bytes_free(&answer);
+    }
+    fli_parcel_release(p);
+    return g.turn == turn;
+}
+
+/* How many are at work; all who are to be measured before that are. */
+static size_t turns_out(desk *d)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < CLIENTS; i++) n += !answer_if(d, i, 0) && fli_dispatch_wanted(d->dispatch, i, 0);
+    return n;
+}
+
+/* Asynchronous: three are at work, and all are to be measured. Nobody's ask is taken back. */
+static void at_work_and_to_be_measured(void **state)
+{
+    desk d;
+    up(&d, *state, "algorithm=fedasync;clock=real;participation={kind: uniform, count: 4}", 60);
+    begin(&d);
+    EVENTUALLY(turns_out(&d) == 4);
+    uint32_t last = fli_dispatch_wanted(d.dispatch, CLIENTS - 1, 0) ? CLIENTS - 1 : CLIENTS - 2;
+    assert_true(answer_if(&d, last, 1));
+    EVENTUALLY(fli_dispatch_wanted(d.dispatch, last, 0));
+    assert_true(fl_server_awaited(d.server, NULL, 0) > CLIENTS);
+    usleep(700000); /* it is looked four times a second who is not awaited any more */
+    assert_true(fli_dispatch_wanted(d.dispatch, last, 0));
+    go_on(&d);
+    down(&d);
+}
 
 static void waiting(void **state)
 {
@@ -296,6 +340,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {FIXTURE_TEST(waiting),
                                        FIXTURE_TEST(answers),
+                                       FIXTURE_TEST(at_work_and_to_be_measured),
                                        FIXTURE_TEST(refusal_of_one_that_is_needed),
                                        FIXTURE_TEST(refused_and_silent),
                                        FIXTURE_TEST(draining),
