@@ -1,6 +1,6 @@
 /* Fuzz target: the small formats of a federation over a network, from any bytes: versions, names, addresses and URLs,
- * lists of names, a server's roster and what a client keeps. The first byte says which. What is taken is as it should be,
- * and is the same when it was written and is read again. */
+ * lists of names, a server's roster and what a client keeps. The first byte says which. What is taken is as it should
+ * be, and is the same when it was written and is read again. */
 #include "base/file.h"
 #include "net/address.h"
 #include "net/call.h"
