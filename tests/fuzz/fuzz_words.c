@@ -196,8 +196,8 @@ static const char *const seeds[KINDS] = {
     [ADDRESS] = "[::1]:8443",
     [URL] = "http://127.0.0.1:8080/",
     [LIST] = "alice\nbob\r\ncarol\ndave\n",
-    [ROSTER] = "{\"roster\": 1, \"clients\": 4}\n{\"client\": 0, \"name\": \"alice\", \"card\": \"00ff\"}\n"
-               "{\"client\": 2, \"name\": \"bob\", \"card\": \"0a\"}\n",
+    [ROSTER] = ("{\"roster\": 1, \"clients\": 4}\n{\"client\": 0, \"name\": \"alice\", \"card\": \"00ff\"}\n"
+                "{\"client\": 2, \"name\": \"bob\", \"card\": \"0a\"}\n"),
     [KEPT] = "flkept1\n", /* and the rest of its head, all of it zeros */
 };
 static const char *const tokens[] = {"\n",        " ",    "1",       "99999999999999999999",
