@@ -6,6 +6,7 @@
 #   make test-faults everything that can go wrong on a network: tests/net/faults.sh, all of it
 #   make bench    speed and memory, as ratios within one run
 #   make bench-gpu rounds on a GPU, beside JAX and PyTorch; MODELS="60-32-10 cnn": those alone
+#   make bench-net a server over the network: 1,000 clients, 10,000 that wait; beside Flower, where it is installed
 #   make python   the Python package: built, installed into build-python and tested
 #   make client   the small program for machines that only join: build-client/fedloom-client
 #   make fuzz     every fuzz target for 10 seconds, or SECONDS=600; needs clang
@@ -18,7 +19,7 @@ PREFIX ?= /usr/local
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps build run test test-gpu test-faults bench bench-gpu python asan tsan clang client fuzz kernels aarch64 format format-check check docs symbols install clean
+.PHONY: all deps build run test test-gpu test-faults bench bench-gpu bench-net python asan tsan clang client fuzz kernels aarch64 format format-check check docs symbols install clean
 
 all: build
 
@@ -48,6 +49,11 @@ bench: build
 
 bench-gpu: build
 	@bench/gpu.sh $(BUILD) $(MODELS)
+
+# FLOWER=DIR: a virtual environment that has flwr (and numpy) from PyPI; without it, that comparison is left out.
+bench-net: build
+	@bench/net_load.sh $(BUILD)
+	@bench/net_flower.sh $(BUILD) $(FLOWER)
 
 # Needs what tools/install-deps.sh --python installs, and PyPI: python/test.sh has the list.
 python: build

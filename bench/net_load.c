@@ -11,8 +11,10 @@
 #include "fedloom_halves.h"
 #include "net/protocol.h"
 
+#include <arpa/inet.h>
 #include <curl/curl.h>
 #include <gnutls/gnutls.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,9 +52,10 @@ typedef struct {
     fl_config *cfg;
     fl_client *client;
     fl_bytes card, model; /* model: an answer that all others are made of */
+    int accepted;         /* by client 0 */
     size_t joined, over, answers, failures, said;
     double bytes_up, bytes_down, begun, first, last;
-    double rss_begin, rss_joined;
+    double rss_begin, rss_joined, rss_last, rss_most;
 } load;
 
 static double now(void)
@@ -191,6 +194,7 @@ static void open_worker(load *l, worker *w, uint32_t index)
     if (!l->certs) return;
     snprintf(text, sizeof text, "%s/c0/ca.pem", l->certs);
     curl_easy_setopt(w->easy, CURLOPT_CAINFO, text);
+    curl_easy_setopt(w->easy, CURLOPT_CAPATH, NULL); /* those of this machine take a while to be read */
     snprintf(text, sizeof text, "%s/c%u/cert.pem", l->certs, index);
     curl_easy_setopt(w->easy, CURLOPT_SSLCERT, text);
     snprintf(text, sizeof text, "%s/c%u/key.pem", l->certs, index);
@@ -205,7 +209,9 @@ static void say_progress(load *l)
     if (!l->said++) printf("%8s %10s %14s %16s\n", "round", "seconds", "rounds/minute", "server RSS (MB)");
     if (l->answers % l->per_round || round % step) return;
     double seconds = now() - l->first;
-    printf("%8zu %10.1f %14.1f %16.1f\n", round, seconds, 60 * (double)round / seconds, server_rss(l->server));
+    l->rss_last = server_rss(l->server);
+    if (l->rss_last > l->rss_most) l->rss_most = l->rss_last;
+    printf("%8zu %10.1f %14.1f %16.1f\n", round, seconds, 60 * (double)round / seconds, l->rss_last);
     fflush(stdout);
 }
 
@@ -251,7 +257,8 @@ static void move_on(load *l, worker *w, long code)
     case TERMS:
         if (code == 200 && w->index == 0 && fl_client_accept(l->client, w->body, w->n))
             die("the terms", fl_ctx_error(l->ctx));
-        if (code == 200) w->stage = ASKING;
+        if (code == 200 && w->index == 0) l->accepted = 1;
+        if (code == 200 && l->accepted) w->stage = ASKING; /* else once more: client 0 makes everybody's answer */
         break;
     case ASKING:
         if (code == 200) make_answer(l, w);
@@ -389,6 +396,19 @@ static gnutls_session_t session(int fd, unsigned flags, gnutls_certificate_crede
     return s;
 }
 
+static void connect_pair(int fd[2])
+{
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof here;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    fd[0] = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(listener, (struct sockaddr *)&here, n) || listen(listener, 1) ||
+        getsockname(listener, (struct sockaddr *)&here, &n) || connect(fd[0], (struct sockaddr *)&here, n) ||
+        (fd[1] = accept(listener, NULL, NULL)) < 0)
+        die("a connection on this machine", "there is none");
+    close(listener);
+}
+
 /* Bytes per second over one connection on this machine, with a thread at either end. */
 static double wire(const char *certs, size_t bytes)
 {
@@ -397,7 +417,7 @@ static double wire(const char *certs, size_t bytes)
     int fd[2];
     pthread_t thread;
     gnutls_certificate_credentials_t c;
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd)) die("a pair of sockets", "there is none");
+    connect_pair(fd);
     side a = {.fd = fd[0], .bytes = bytes}, b = {.fd = fd[1]};
     gnutls_certificate_allocate_credentials(&c);
     if (certs) {
@@ -435,8 +455,10 @@ static void say_result(load *l)
     printf("  a connection on this machine %10.0f MB/s, %.0f rounds per minute\n", per_second / 1e6,
            60 * per_second / bytes);
     printf("  share of it                  %10.2f\n", bytes * rounds / seconds / per_second);
-    printf("  server RSS                   %10.1f MB at its start, %.1f MB with all clients, %.1f MB at the end\n",
-           l->rss_begin, l->rss_joined, server_rss(l->server));
+    printf(
+        "  server RSS                   %10.1f MB at its start, %.1f with all clients, %.1f at most in rounds, %.1f at "
+        "the end\n",
+        l->rss_begin, l->rss_joined, l->rss_most, l->rss_last);
 }
 
 int main(int argc, char **argv)

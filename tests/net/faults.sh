@@ -432,7 +432,7 @@ namespaces() {
         skip 'two namespaces: none may be made here'
         return
     fi
-    federation "$small" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 3}' 'rounds: 30' 'metrics: {every: 10}'
+    federation "$small" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 3}' 'rounds: 120' 'metrics: {every: 40}'
     fedloom cert init ca
     fedloom cert server ca 10.77.0.1
     fedloom cert client ca client0 client1 client2 client3
