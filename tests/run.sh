@@ -76,7 +76,7 @@ kernels)
     done
     ;;
 threaded)
-    for t in test_base test_store test_latest_model test_async test_clock test_determinism test_slices test_run test_study test_reuse test_live test_server test_halves test_pulse test_call; do
+    for t in test_base test_store test_latest_model test_async test_clock test_determinism test_slices test_run test_study test_reuse test_live test_server test_halves test_server_faults test_pulse test_call test_dispatch test_serve test_pages test_trust test_strangers test_hostile; do
         count "$t" "$(path "tests/$t")"
     done
     ;;
