@@ -9,7 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#define TICK 0.25 /* seconds between two looks at who has waited long enough */
+#define TICK   0.25 /* seconds between two looks at who has waited long enough */
+#define RETURN 3    /* seconds in which a client comes again that has not heard what it was sent */
 
 enum { SENTENCE = 1024, WORD = 300 };
 
@@ -20,7 +21,8 @@ typedef struct {
     void *who;           /* NULL: nobody waits */
     double until;
     int fetched; /* the ask was handed out */
-    int told;    /* that the run is over */
+    int told;    /* it has said that it knows that the run is over */
+    double tell; /* when it was sent that; 0: it was not */
     int awaited; /* for a moment, while asks are looked through */
     fli_net_client counted;
 } slot;
@@ -491,9 +493,19 @@ size_t fli_dispatch_untold(fli_dispatch *d)
 {
     size_t n = 0;
     pthread_mutex_lock(&d->lock);
-    for (size_t i = 0; i < d->spec.clients; i++) n += !d->slots[i].told;
+    for (size_t i = 0; i < d->spec.clients; i++) {
+        const slot *s = &d->slots[i];
+        n += !s->told && (s->tell <= 0 || fli_clock_now() < s->tell + RETURN);
+    }
     pthread_mutex_unlock(&d->lock);
     return n;
+}
+
+void fli_dispatch_tell(fli_dispatch *d, uint32_t client)
+{
+    pthread_mutex_lock(&d->lock);
+    d->slots[client].tell = fli_clock_now();
+    pthread_mutex_unlock(&d->lock);
 }
 
 void fli_dispatch_told(fli_dispatch *d, uint32_t client)

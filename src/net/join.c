@@ -124,11 +124,20 @@ static fl_status make_client(life *j)
     return s;
 }
 
+/* So that the server need not wait for us. If it does not arrive the server waits a little, in vain. */
+static void say_heard(life *j)
+{
+    static const char words[] = "{\"over\": true}";
+    fli_heard reply;
+    fli_call_post(j->line.call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &reply);
+}
+
 static fl_status over(life *j, const fli_heard *r)
 {
     char reason[300], quoted[300];
     int ok = r ? fli_heard_flag(r, "ok", 0) : 1;
     if (r) fli_heard_text(r, "reason", reason, sizeof reason);
+    say_heard(j);
     fl_status s = fli_keep_over(j->keep);
     fli_net_say(&j->spec->log, "over", "ok=%s%s%s", ok ? "true" : "false",
                 ok ? "" : " why=", ok ? "" : fli_net_quote(reason, quoted, sizeof quoted));

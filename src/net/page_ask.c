@@ -27,10 +27,10 @@ typedef struct {
     char text[512];
 } farewell;
 
-static void told(void *owner)
+static void sent(void *owner)
 {
     farewell *f = owner;
-    fli_dispatch_told(f->dispatch, f->client);
+    fli_dispatch_tell(f->dispatch, f->client);
     free(f);
 }
 
@@ -48,7 +48,7 @@ static fli_reply gone(fli_desk *d, fli_request *r)
                        .type = "application/json",
                        .body = f->text,
                        .n = (size_t)n,
-                       .release = told,
+                       .release = sent,
                        .owner = f};
 }
 
@@ -163,6 +163,7 @@ fli_reply fli_page_alive(void *arg, fli_request *r)
 {
     fli_desk *d = arg;
     json_t *j = read_object(r);
+    if (json_is_true(json_object_get(j, "over"))) fli_dispatch_told(d->dispatch, r->client);
     int wanted = fli_dispatch_wanted(d->dispatch, r->client, number_in(j));
     json_decref(j);
     return fli_reply_json(strdup(wanted ? "{\"wanted\": true}\n" : "{\"wanted\": false}\n"));

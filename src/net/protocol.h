@@ -24,8 +24,8 @@ enum {
 #define FLI_NET_ASK        "/v1/ask"        /* GET ?wait=SECONDS: an ask; 204: none so far; 410: the run is over */
 #define FLI_NET_ANSWER     "/v1/answer"     /* POST answer: 200 taken, also if it was before; 409 nobody waits for it */
 #define FLI_NET_REFUSE     "/v1/refuse"     /* POST JSON {"number": ask's, "reason": "..."}: will not do it */
-#define FLI_NET_ALIVE      "/v1/alive"      /* POST: still at work; 200, or 409: no need to finish */
-#define FLI_NET_STATUS     "/v1/status"     /* GET: JSON, for people and programs that look on */
+#define FLI_NET_ALIVE      "/v1/alive"  /* POST JSON {"number": ask's}: still at work; {"over": true}: has heard it */
+#define FLI_NET_STATUS     "/v1/status" /* GET: JSON, for people and programs that look on */
 #define FLI_NET_METRICS    "/metrics"
 #define FLI_NET_HEALTH     "/healthz"
 

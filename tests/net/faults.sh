@@ -203,7 +203,7 @@ killed_clients() { # METHOD KILLS
     federation "$large" "$short" "algorithm: $1" 'participation: {kind: uniform, count: 3}' 'rounds: 14' 'metrics: {every: 7}'
     serve
     join_all
-    until_round 1
+    until_round 3
     for _ in $(seq "$2"); do
         local who=$((RANDOM % clients))
         nap 300
