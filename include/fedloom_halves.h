@@ -45,6 +45,9 @@ void fl_client_free(fl_client *c);
 fl_status fl_client_card(fl_client *c, int digest, fl_bytes *out);
 /* Makes model and method from the terms. Its samples have to suit them. Again with the same terms: nothing happens. */
 fl_status fl_client_accept(fl_client *c, const void *terms, size_t n);
+/* The most bytes that an ask may have, by the terms and the client's limits: whoever carries messages need not read
+ * more. 0 before it has accepted terms. */
+size_t fl_client_ask_bytes(const fl_client *c);
 /* An answer to an ask. A turn that fails gives an answer too, which says so; for the client it has not been.
  * FL_EFORMAT: that is no ask, or not to this client. FL_EREFUSED: it is beyond the client's limits, or was stopped.
  * FL_EMISMATCH: the server builds on a turn that this client has not taken, or cannot go back to. In all these cases

@@ -248,6 +248,7 @@ def test_messages_in_words():
     clients = [new_client(i) for i in range(CLIENTS)]
     server = joined(clients)
     i, ask = server.next(10)
+    assert 18 * 8 < len(ask) <= clients[i].ask_bytes < len(ask) + 65536 and new_client(i).ask_bytes == 0
     answer = clients[i].work(ask)
     words = [clients[i].describe(m) for m in (new_client(i).card(), server.terms(i), ask, answer)]
     assert len(set(words)) == 4 and all(len(w) > 20 for w in words) and "scaffold" in words[1]

@@ -205,11 +205,28 @@ static fl_status read_parts(fl_ctx *ctx, const char *what, const fli_part *parts
     return s;
 }
 
+/* Of a packet with such a head, and with either all of these parts or `other` bytes behind it. */
+static size_t most_bytes(const fli_protocol *p, const fli_part *parts, size_t head, size_t other)
+{
+    enum { OF_A_NAME = 2 * NAME }; /* in the list of parts */
+    size_t all = 0;
+    for (; parts && parts->name; parts++)
+        all += parts->what == FLI_NUMBER ? fli_part_numbers(parts) * sizeof(double) : fli_bytes(&p->model->space);
+    return HEADER + head + MOST_PARTS * OF_A_NAME + (all > other ? all : other);
+}
+
 /* ---- asks ------------------------------------------------------------------------------------------------ */
 
 static void parts_of(const fli_protocol *p, const fli_ask *ask, fli_wire *out)
 {
     fli_wire_of(p->model, p->classes, p->algo, p->params, ask, out);
+}
+
+size_t fli_ask_bytes(const fli_protocol *p)
+{
+    size_t figures =
+        FLI_FIGURES_PARTS * fli_bytes(&p->model->space) + fli_parts_numbers(p->algo->down) * sizeof(double);
+    return most_bytes(p, p->algo->down, FLI_ASK_BYTES, figures);
 }
 
 fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x,
@@ -293,12 +310,9 @@ void fli_errand_fini(fli_errand *e)
 
 size_t fli_answer_bytes(const fli_protocol *p)
 {
-    enum { OF_A_NAME = 2 * NAME }; /* in the list of parts */
-    size_t vector = fli_bytes(&p->model->space), turn = 0;
-    size_t figures = vector + (FLI_FIGURES_CLUSTERS_AT + fli_figures_cells(p->model, p->classes)) * sizeof(double);
-    for (const fli_part *part = p->algo->up; part && part->name; part++)
-        turn += part->what == FLI_NUMBER ? fli_part_numbers(part) * sizeof(double) : vector;
-    return HEADER + FLI_OUTCOME_BYTES + sizeof(fl_failure) + MOST_PARTS * OF_A_NAME + (turn > figures ? turn : figures);
+    size_t figures = fli_bytes(&p->model->space) +
+                     (FLI_FIGURES_CLUSTERS_AT + fli_figures_cells(p->model, p->classes)) * sizeof(double);
+    return most_bytes(p, p->algo->up, FLI_OUTCOME_BYTES + sizeof(fl_failure), figures);
 }
 
 fl_status fli_answer_pack(fl_ctx *ctx, const fli_protocol *p, const fli_errand *e, fl_bytes *out)

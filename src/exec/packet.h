@@ -51,6 +51,8 @@ typedef struct {
     fli_digest run;
 } fli_protocol;
 
+/* No ask of whatever kind has more bytes than this. */
+size_t fli_ask_bytes(const fli_protocol *p);
 fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint64_t settled, const fli_exchange *x,
                        fl_bytes *out);
 /* An ask that arrived, with memory of its own; all that was not sent is NaN. The answer goes into x.up. */

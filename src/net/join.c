@@ -13,7 +13,6 @@
 enum { WAIT = 30 };                                /* seconds that the server may hold a request */
 static const double beat_every = 5;                /* seconds */
 static const size_t most_terms = (size_t)16 << 20; /* bytes */
-static const size_t most_ask = (size_t)4 << 30;    /* where the client's limits say nothing */
 
 typedef struct {
     fl_ctx *ctx;
@@ -402,7 +401,7 @@ static fl_status too_long(life *j, const fli_heard *r, size_t most)
 static fl_status fetch_ask(life *j)
 {
     fli_heard r;
-    size_t most = j->settings->limits.bytes ? (size_t)j->settings->limits.bytes : most_ask;
+    size_t most = fl_client_ask_bytes(j->client);
     fl_status s = fli_line_get(&j->line, FLI_NET_ASK, WAIT, most, &r);
     if (s) return s;
     if (r.code == 204) return FL_OK;

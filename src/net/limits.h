@@ -7,7 +7,7 @@
 #include "fedloom_halves.h"
 
 typedef struct {
-    int64_t steps, samples, bytes, memory; /* 0: any */
+    int64_t steps, samples, bytes, memory; /* 0: any; of bytes: what the terms need */
     double seconds;                        /* the same */
     char *methods, *models;                /* names, separated by commas or spaces; "": any */
     const char **method, **model;          /* the same, one by one, up to a NULL */

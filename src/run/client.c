@@ -214,6 +214,13 @@ fl_status fl_client_accept(fl_client *c, const void *terms, size_t n)
     return s;
 }
 
+size_t fl_client_ask_bytes(const fl_client *c)
+{
+    uint64_t most = c->limits.most.bytes;
+    size_t bytes = c->terms ? fli_ask_bytes(&c->protocol) : 0;
+    return most && most < bytes ? (size_t)most : bytes;
+}
+
 /* ---- working --------------------------------------------------------------------------------------------- */
 
 /* Why a turn cannot come to a client that is there, as the end of a sentence; NULL: it can. A method relies on what

@@ -116,6 +116,7 @@ static void work(halves *h, uint32_t i, fl_bytes *ask, fl_bytes *answer)
 {
     if (now == ANEW) replace(h, i);
     pthread_mutex_lock(&h->lock[i]);
+    assert_true(ask->n <= fl_client_ask_bytes(h->client[i]));
     if (now == AGAIN)
         work_again(h, i, ask, answer);
     else

@@ -51,7 +51,7 @@ static void all_keys(void **state)
     assert_null(s.limits.model[1]);
     fli_join_settings_fini(&s);
     assert_ok(c->ctx, take(c, "{}", &s)); /* nothing is asked of anybody */
-    assert_int_equal(s.limits.steps, 0);
+    assert_int_equal(s.limits.steps, 1000000);
     assert_null(s.limits.method[0]);
     fli_join_settings_fini(&s);
 }

@@ -53,6 +53,7 @@ static void world_new(fixture *f, const char *assignment, world *w)
 static void accept_and_ask(world *w)
 {
     uint32_t who;
+    assert_int_equal(fl_client_ask_bytes(w->client), 0);
     assert_ok(w->ctx, fl_client_accept(w->client, w->terms.data, w->terms.n));
     assert_ok(w->ctx, fl_server_next(w->server, 10, &who, &w->ask));
     assert_true(w->ask.n > STEPS_AT);
@@ -105,8 +106,11 @@ static void limited_turns(void **state)
     assert_fails(w.ctx, fl_client_work(w.client, w.ask.data, w.ask.n, &answer), FL_EREFUSED,
                  "passes over 30 samples, and allows 29");
     assert_fails(w.ctx, fl_client_work(w.client, many.data, many.n, &answer), FL_EREFUSED, "and allows 29");
+    assert_true(w.ask.n <= fl_client_ask_bytes(w.client));
+    assert_true(w.ask.n + (64 << 10) > fl_client_ask_bytes(w.client));
     l = (fl_client_limits){.size = sizeof l, .bytes = w.ask.n - 1};
     assert_ok(w.ctx, fl_client_limit(w.client, &l));
+    assert_int_equal(fl_client_ask_bytes(w.client), w.ask.n - 1);
     assert_fails(w.ctx, fl_client_work(w.client, w.ask.data, w.ask.n, &answer), FL_EREFUSED, "reads at most");
     assert_ok(w.ctx, fl_client_state(w.client, &after));
     assert_int_equal(before.n, after.n);

@@ -54,6 +54,7 @@ static fli_ask read_ask(const fl_bytes *packet)
 static fl_bytes work(halves *h, uint32_t who, const fl_bytes *ask)
 {
     fl_bytes answer;
+    assert_true(ask->n <= fl_client_ask_bytes(h->client[who]));
     assert_ok(h->ctx[who], fl_client_work(h->client[who], ask->data, ask->n, &answer));
     assert_true(answer.n <= fl_server_answer_bytes(h->server));
     return answer;

@@ -106,6 +106,11 @@ class Client:
         made.methods, made.models = _names(methods, keep), _names(models, keep)
         self._check(lib.fl_client_limit(self._ptr, made))  # copies all of it
 
+    @property
+    def ask_bytes(self) -> int:
+        """The most bytes that an ask may have, by the terms and the limits; 0 before :meth:`accept`."""
+        return lib.fl_client_ask_bytes(self._ptr)
+
     def stop(self) -> None:
         """Ends the turn under way, or else the next one: :meth:`work` raises :class:`fedloom.Refused`. From any
         thread."""

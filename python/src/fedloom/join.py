@@ -33,7 +33,8 @@ __all__ = ["join"]
 
 WAIT = 30  # seconds that a request for an ask may wait at the server
 HEARTBEAT = 5.0
-SMALL, MOST_TERMS, MOST_ASK = 64 << 10, 16 << 20, 4 << 30  # bytes of what a server sends
+SMALL, MOST_TERMS = 64 << 10, 16 << 20  # bytes of what a server sends
+LIMITS = {"steps": 1_000_000}  # of those who say nothing
 
 # Where things are in a packet: docs/protocol.md.
 _NUMBER, _RUN, _HEAD = slice(16, 24), slice(48, 80), 80
@@ -190,7 +191,7 @@ class _Life:
         """One request for an ask, and what it takes. False: the server wants the card first."""
         if not self.send():
             return False
-        status, text = self.call("GET", f"/v1/ask?wait={WAIT}", most=int(self.limits.get("bytes") or 0) or MOST_ASK)
+        status, text = self.call("GET", f"/v1/ask?wait={WAIT}", most=self.client.ask_bytes)
         if status == 200:
             return self.turn(text)
         if status not in (204, 409):
@@ -268,15 +269,15 @@ def join(
     so that it can be ended at any moment and started again; without it a client that ends has lost its state.
 
     `limits`: what the server may ask for, as :meth:`fedloom.halves.Client.limit` takes it, such as ``{"steps": 500,
-    "seconds": 60, "methods": ["fedavg"]}``. What is beyond is refused, and logged. `digest`: tells the server a digest
-    of the samples. `show` is called with every card and answer in words before it leaves; if it returns False, it does
+    "seconds": 60, "methods": ["fedavg"]}``. What is beyond is refused, and logged; a client that says nothing about
+    them takes 1,000,000 steps per ask at most. `digest`: tells the server a digest of the samples. `show` is called with every card and answer in words before it leaves; if it returns False, it does
     not leave. ``local={"solver": MySolver}`` trains by a :class:`fedloom.Solver` of this process.
 
     A server that does not answer is tried again for `patience` seconds. `on_ask` is called with the number of asks so
     far. :class:`fedloom.Refused`: the server does not want this client, or the federation is beyond its limits.
     """
     wire = Wire(url, name, Path(certs) if certs is not None else None, _is_loopback)
-    allowed = dict(limits or {})
+    allowed = {**LIMITS, **(limits or {})}
 
     def make() -> Client:
         client = Client(data, **settings)
