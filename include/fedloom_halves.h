@@ -35,10 +35,10 @@ void fl_bytes_free(fl_bytes *b);
 typedef struct fl_client fl_client;
 
 /* Its samples are what the configuration's `data` section, or fl_config_data, gives: all training samples, whatever it
- * says of partitions, and as they are: test parts and scaling are in the terms. Of the rest three keys are looked at:
- * `memory`; `precision`, since where it is not that of the terms files are read once more; and `local.solver`: a solver
- * of this process (fl_solver_register) that takes the place of SGD here, and of whatever the terms name for it. The
- * server need not know of it. */
+ * says of partitions, and as they are: test parts and scaling are in the terms. Of the rest two keys are looked at:
+ * `precision`, since where it is not that of the terms files are read once more; and `local.solver`: a solver of this
+ * process (fl_solver_register) that takes the place of SGD here, and of whatever the terms name for it. The server need
+ * not know of it. What the client keeps between turns stays in memory: nothing is written to a disk. */
 fl_status fl_client_new(fl_config *cfg, fl_client **out);
 void fl_client_free(fl_client *c);
 /* What the server must know of it: how many samples it has, and, if wanted, their digest. */

@@ -33,7 +33,7 @@ typedef struct {
 struct fl_client {
     fl_ctx *ctx;
     fli_arena arena;       /* of the settings */
-    fli_settings settings; /* its own: where its samples come from, memory */
+    fli_settings settings; /* its own: where its samples come from */
     fli_memory memory;     /* what a program has handed over; train.size 0: nothing */
     fli_dataset *samples;  /* as loaded; NULL: not now, or the federation has them */
     int wide;              /* they were loaded for models that compute in f64 */
