@@ -111,6 +111,7 @@ static int run(int argc, char **argv)
         {"--roster", OPT_TEXT, &req.serve.roster},
         {"--silence", OPT_REAL, &req.serve.silence},
         {"--bodies", OPT_COUNT, &req.bodies},
+        {"--slowest", OPT_COUNT, &req.serve.slowest},
         {"--per-address", OPT_COUNT, &req.per_address},
         {"--quiet", OPT_FLAG, &req.quiet},
         {0},
@@ -129,8 +130,8 @@ static int run(int argc, char **argv)
 
 static const char help[] = "usage: fedloom serve FILE --output DIR (--certs DIR | --insecure-http)\n"
                            "                     [--listen HOST:PORT] [--roster FILE] [--silence SECONDS]\n"
-                           "                     [--set KEY=VALUE ...] [--bodies MIB] [--per-address N]\n"
-                           "                     [--quiet]\n"
+                           "                     [--set KEY=VALUE ...] [--bodies MIB] [--slowest BYTES]\n"
+                           "                     [--per-address N] [--quiet]\n"
                            "\n"
                            "Runs a federation whose clients are elsewhere and join over HTTPS, with\n"
                            "`fedloom join`. FILE describes it as for `fedloom run`, but has no samples:\n"
@@ -165,6 +166,9 @@ static const char help[] = "usage: fedloom serve FILE --output DIR (--certs DIR 
                            "                      this long is dropped from the round (default: 60)\n"
                            "  --bodies MIB        memory for what is being uploaded (default: 1024); who\n"
                            "                      comes when it is full is told to come again\n"
+                           "  --slowest BYTES     per second, at which long uploads must come (default:\n"
+                           "                      65536); any may take a minute. Slower ones are cut, so\n"
+                           "                      that nobody keeps that memory from others\n"
                            "  --per-address N     most connections of one address (default: any number)\n"
                            "  --set KEY=VALUE     overrides a key of the file, may be repeated\n"
                            "  --quiet             no lines for what is routine\n"

@@ -22,8 +22,8 @@ enum {
     CROWD = 16384,                 /* connections of whoever it may be, */
     EACH = 4,                      /* and for each client */
     UPLOADS = 2,                   /* bodies of one client at the same time */
-    LEAST_RATE = 1024,             /* bytes per second of a body, */
-    RATE_GRACE = 10,               /* once this many seconds have passed */
+    ALWAYS_SECONDS = 60,           /* that any body may take, */
+    GRACE_SECONDS = 10,            /* and these before anybody looks at how fast it comes */
     RETRY_SECONDS = 2,
     SENTENCE = 512
 };
@@ -272,6 +272,11 @@ static fli_reply expect_body(request *r)
     return reserve(r);
 }
 
+double fli_http_due(size_t length, size_t slowest, double seconds)
+{
+    return fmin((double)length / ALWAYS_SECONDS, (double)slowest) * (seconds - GRACE_SECONDS);
+}
+
 /* MHD_NO ends the connection. */
 static enum MHD_Result take_piece(request *r, const char *piece, size_t *n)
 {
@@ -283,7 +288,7 @@ static enum MHD_Result take_piece(request *r, const char *piece, size_t *n)
     atomic_fetch_add(&o->counters->bytes_in, *n);
     *n = 0;
     if (r->shown.client != FLI_NOBODY) o->heard(o->arg, r->shown.client);
-    if ((double)r->arrived >= LEAST_RATE * (seconds - RATE_GRACE)) return MHD_YES;
+    if ((double)r->arrived >= fli_http_due(r->length, o->slowest, seconds)) return MHD_YES;
     atomic_fetch_add(&o->counters->cut_off, 1);
     fli_net_caution(o->log, "slow", "name=%s bytes=%zu of=%zu seconds=%.0f", r->shown.name, r->arrived, r->length,
                     seconds);

@@ -73,10 +73,16 @@ typedef struct {
     uint32_t (*find)(void *arg, const char *name);
     void (*heard)(void *arg, uint32_t client); /* something of a client has arrived */
     size_t bodies;                             /* most bytes of bodies under way, of all clients */
+    size_t slowest;                            /* bytes per second of long bodies: fli_http_due */
     unsigned per_address;                      /* most connections of one address; 0: any number */
     const fli_net_log *log;
     fli_net_counters *counters;
 } fli_http_spec;
+
+/* How much of a body of that length must have arrived after so many seconds; if not, its connection is cut. It takes
+ * room from others, and the longer it is the more: a short one may take a minute, one that is longer than `slowest` in
+ * a minute must come at that rate. */
+double fli_http_due(size_t length, size_t slowest, double seconds);
 
 /* Serves from now on, on threads of its own. */
 fl_status fli_http_new(fl_ctx *ctx, const fli_http_spec *spec, fli_http **out);

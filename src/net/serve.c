@@ -171,6 +171,7 @@ static fl_status open_http(fli_serve *s, const fli_serve_options *o, const struc
                           .find = find,
                           .heard = heard,
                           .bodies = o->bodies ? o->bodies : (size_t)1 << 30,
+                          .slowest = o->slowest ? o->slowest : (size_t)64 << 10,
                           .per_address = o->per_address,
                           .log = &d->log,
                           .counters = &d->counters};

@@ -16,6 +16,7 @@ typedef struct {
     const char *roster;   /* file with the clients' names; NULL: numbers in the order of joining */
     double silence;       /* seconds; 0: 60 */
     size_t bodies;        /* most bytes of bodies under way; 0: 1 GiB */
+    size_t slowest;       /* bytes per second at which long bodies must arrive; 0: 64 KiB */
     unsigned per_address; /* most connections of an address; 0: any number */
     fli_net_log log;
 } fli_serve_options;

@@ -1,6 +1,7 @@
-/* Who can speak with whom, and names. */
+/* Who can speak with whom, names, and how fast bodies must come. */
 #include "check.h"
 
+#include "net/http.h"
 #include "net/protocol.h"
 
 #include <string.h>
@@ -39,8 +40,22 @@ static void names(void **state)
     assert_true(fli_net_name_ok(longest));
 }
 
+/* Whoever sends a long body takes much room, and must be quick. */
+static void slow_bodies(void **state)
+{
+    const size_t slowest = 64 << 10;
+    const double kib = 1024, mib = 1 << 20, minute = 60, grace = 10;
+    (void)state;
+    assert_true(fli_http_due(1 << 30, slowest, grace) <= 0);
+    assert_near(fli_http_due(1 << 10, slowest, grace + minute), kib, 1e-6); /* all of it */
+    assert_near(fli_http_due(1 << 20, slowest, grace + minute / 2), mib / 2, 1e-6);
+    assert_near(fli_http_due(1 << 30, slowest, grace + minute), minute * 64 * kib, 1e-6);
+    assert_near(fli_http_due(1 << 30, slowest / 64, grace + minute), minute * kib, 1e-6);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(versions), cmocka_unit_test(names)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(versions), cmocka_unit_test(names),
+                                       cmocka_unit_test(slow_bodies)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
