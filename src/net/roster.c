@@ -35,6 +35,7 @@ struct fli_roster {
     char *path;
     int fd;               /* -1: it is kept nowhere */
     uint64_t length;      /* of the file, as far as it is whole */
+    int scrap;            /* of a line that failed lies behind that, or may */
     pthread_mutex_t lock; /* guards all below, and the file */
     entry *entries;
     uint32_t *table; /* of numbers by their names' hash; FLI_NOBODY: free */
@@ -207,16 +208,23 @@ static fl_status cannot(fl_ctx *ctx, const fli_roster *r, int error)
     return fli_fail(ctx, FL_EIO, "%s: cannot be written: %s", r->path, strerror(error));
 }
 
-/* A new line at the end, or none at all. */
+/* A new line at the end, or none at all. Behind what is left of one that failed nothing is written: a shorter line
+ * would have its tail behind it, and nobody could read either. */
 static fl_status append(fli_roster *r, fl_ctx *ctx, const char *line, size_t n)
 {
+    if (r->scrap && ftruncate(r->fd, (off_t)r->length))
+        return fli_fail(ctx, FL_EIO,
+                        "%s: nobody can join before the rest of a line is removed that could not be written, and that "
+                        "fails: %s",
+                        r->path, strerror(errno));
+    r->scrap = 0;
     ssize_t wrote = pwrite(r->fd, line, n, (off_t)r->length);
     int error = wrote < 0 ? errno : (size_t)wrote < n ? ENOSPC : fdatasync(r->fd) ? errno : 0;
     if (!error) {
         r->length += n;
         return FL_OK;
     }
-    (void)!ftruncate(r->fd, (off_t)r->length); /* if not, what is read again stops there all the same */
+    r->scrap = ftruncate(r->fd, (off_t)r->length) != 0;
     return cannot(ctx, r, error);
 }
 

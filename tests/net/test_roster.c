@@ -186,6 +186,46 @@ static void full_disk(void **state)
     fli_roster_free(r);
 }
 
+/* The descriptor of a roster. */
+static int descriptor(const char *path)
+{
+    char link[64], to[512];
+    for (int fd = 3; fd < 256; fd++) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(link, to, sizeof to - 1);
+        to[n > 0 ? n : 0] = 0;
+        if (!strcmp(to, path)) return fd;
+    }
+    return -1;
+}
+
+/* A line that can neither be written nor taken back; nothing comes behind its rest. */
+static void two_faults(void **state)
+{
+    static const char rest[] =
+        "{\"client\": 1, \"name\": \"a name that is longer than what comes later\", \"card\": \"62";
+    fixture *f = *state;
+    uint32_t client;
+    int ends[2];
+    fli_roster *r = open_roster(f, 3, NULL);
+    enter(f, r, "alice", "a");
+    assert_ok(f->ctx, fli_roster_place(r, f->ctx, "bob", &client));
+    int fd = descriptor(fixture_path(f, "roster")), file = dup(fd);
+    assert_true(file >= 0 && !pipe(ends));
+    assert_true(pwrite(file, rest, sizeof rest - 1, lseek(file, 0, SEEK_END)) == sizeof rest - 1);
+    assert_int_equal(dup2(ends[1], fd), fd); /* a pipe has no places, and cannot be cut */
+    assert_fails(f->ctx, fli_roster_enter(r, f->ctx, client, "b", 1), FL_EIO, "cannot be written");
+    assert_fails(f->ctx, fli_roster_enter(r, f->ctx, client, "b", 1), FL_EIO, "nobody can join before");
+    assert_int_equal(dup2(file, fd), fd);
+    assert_int_equal(enter(f, r, "bob", "b"), client);
+    fli_roster_free(r);
+    close(file), close(ends[0]), close(ends[1]);
+    r = open_roster(f, 3, NULL);
+    assert_int_equal(fli_roster_kept(r), 2);
+    assert_int_equal(fli_roster_find(r, "bob"), client);
+    fli_roster_free(r);
+}
+
 static void many_names(void **state)
 {
     enum { MANY = 3000 };
@@ -212,6 +252,7 @@ int main(void)
                                        FIXTURE_TEST(damaged_files),
                                        FIXTURE_TEST(lists),
                                        FIXTURE_TEST(full_disk),
+                                       FIXTURE_TEST(two_faults),
                                        FIXTURE_TEST(many_names)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
