@@ -3,20 +3,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 
-#include <errno.h>
-#include <math.h>
-
 /* ---- life ------------------------------------------------------------------------------------------------ */
-
-/* Waiting is by a clock that nobody sets. */
-static int cond_init(pthread_cond_t *c)
-{
-    pthread_condattr_t a;
-    if (pthread_condattr_init(&a)) return 1;
-    int failed = pthread_condattr_setclock(&a, CLOCK_MONOTONIC) || pthread_cond_init(c, &a);
-    pthread_condattr_destroy(&a);
-    return failed;
-}
 
 fl_status fli_mailbox_new(fl_ctx *ctx, const fli_digest *cards, const fli_admission *rules, fli_mailbox **out)
 {
@@ -29,8 +16,8 @@ fl_status fli_mailbox_new(fl_ctx *ctx, const fli_digest *cards, const fli_admiss
     b->end = &b->first;
     int made = 0;
     if (!pthread_mutex_init(&b->lock, NULL)) made = 1;
-    if (made == 1 && !cond_init(&b->asked)) made = 2;
-    if (made == 2 && !cond_init(&b->moved)) made = 3;
+    if (made == 1 && !fli_clock_cond(&b->asked)) made = 2;
+    if (made == 2 && !fli_clock_cond(&b->moved)) made = 3;
     if (made == 3) {
         *out = b;
         return FL_OK;
@@ -123,23 +110,7 @@ size_t fli_mailbox_answer_bytes(const fli_mailbox *b) { return fli_answer_bytes(
 
 /* ---- carriers -------------------------------------------------------------------------------------------- */
 
-static struct timespec in_seconds(double seconds)
-{
-    const double longest = 1e9;
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    double whole, part = modf(seconds > 0 ? fmin(seconds, longest) : 0, &whole);
-    t.tv_sec += (time_t)whole;
-    t.tv_nsec += (long)(part * 1e9);
-    if (t.tv_nsec >= 1000000000) t.tv_nsec -= 1000000000, t.tv_sec++;
-    return t;
-}
-
-int fli_mailbox_wait(fli_mailbox *b, double until)
-{
-    struct timespec t = in_seconds(until - fli_clock_now());
-    return pthread_cond_timedwait(&b->moved, &b->lock, &t) != ETIMEDOUT || fli_clock_now() < until;
-}
+int fli_mailbox_wait(fli_mailbox *b, double until) { return !fli_clock_wait(&b->moved, &b->lock, until); }
 
 int fli_letter_awaited(const fli_letter *l)
 {
@@ -198,14 +169,13 @@ static void let_go(fli_mailbox *b, fli_letter *l, fli_progress now)
 
 fl_status fli_mailbox_next(fli_mailbox *b, fl_ctx *ctx, double seconds, uint32_t *client, fl_bytes *out)
 {
-    struct timespec until = in_seconds(seconds);
+    double until = fli_clock_now() + (seconds > 0 ? seconds : 0);
     fl_status s = FL_OK;
     fli_letter *l;
     *out = (fl_bytes){NULL, 0};
     pthread_mutex_lock(&b->lock);
     for (int late = 0; !s && !out->n;) {
-        while (!(l = find_waiting(b)) && !b->closed && !late)
-            late = pthread_cond_timedwait(&b->asked, &b->lock, &until) == ETIMEDOUT;
+        while (!(l = find_waiting(b)) && !b->closed && !late) late = fli_clock_wait(&b->asked, &b->lock, until);
         if (b->closed) s = FL_EDONE;
         if (s || !l) break;
         *client = l->x->ask.client;

@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define TICK   0.25 /* seconds between two looks at who has waited long enough */
 #define RETURN 3    /* seconds in which a client comes again that has not heard what it was sent */
@@ -388,18 +387,6 @@ static void carry_next(fli_dispatch *d)
     post(d, client, p);
 }
 
-/* Until something moves, but not past the next look at who has waited long enough. */
-static void rest(fli_dispatch *d, double seconds)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    double whole, part = modf(seconds, &whole);
-    until.tv_sec += (time_t)whole;
-    until.tv_nsec += (long)(part * 1e9);
-    if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
-    pthread_cond_timedwait(&d->moved, &d->lock, &until);
-}
-
 static void look(fli_dispatch *d)
 {
     double now = fli_clock_now();
@@ -417,7 +404,8 @@ static void *go(void *dispatch)
     for (double looked = 0;;) {
         pthread_mutex_lock(&d->lock);
         int joining = d->phase == FLI_NET_JOINING;
-        if (!d->closed && (joining ? !d->wanted && !d->stopping : d->phase >= FLI_NET_SAVING)) rest(d, TICK);
+        if (!d->closed && (joining ? !d->wanted && !d->stopping : d->phase >= FLI_NET_SAVING))
+            fli_clock_wait(&d->moved, &d->lock, fli_clock_now() + TICK);
         int closed = d->closed, stopping = d->stopping, wanted = d->wanted;
         fli_net_phase phase = d->phase;
         pthread_mutex_unlock(&d->lock);
@@ -483,7 +471,7 @@ fl_status fli_dispatch_ending(fli_dispatch *d, char *sentence, size_t n)
 int fli_dispatch_ended(fli_dispatch *d, double seconds)
 {
     pthread_mutex_lock(&d->lock);
-    if (d->phase < FLI_NET_SAVING) rest(d, seconds);
+    if (d->phase < FLI_NET_SAVING) fli_clock_wait(&d->moved, &d->lock, fli_clock_now() + seconds);
     int ended = d->phase >= FLI_NET_SAVING;
     pthread_mutex_unlock(&d->lock);
     return ended;
@@ -530,16 +518,6 @@ void fli_dispatch_client(fli_dispatch *d, uint32_t client, fli_net_client *out)
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* Waiting is by a clock that nobody sets. */
-static int moved_init(pthread_cond_t *c)
-{
-    pthread_condattr_t a;
-    if (pthread_condattr_init(&a)) return 1;
-    int failed = pthread_condattr_setclock(&a, CLOCK_MONOTONIC) || pthread_cond_init(c, &a);
-    pthread_condattr_destroy(&a);
-    return failed;
-}
-
 static void free_parts(fli_dispatch *d)
 {
     for (size_t i = 0; d->slots && i < d->spec.clients; i++) fli_parcel_release(d->slots[i].ask);
@@ -560,7 +538,7 @@ fl_status fli_dispatch_new(fl_ctx *ctx, const fli_dispatch_spec *spec, fli_dispa
     d->listed = fli_alloc(ctx, 2 * spec->clients, sizeof *d->listed);
     int made = d->slots && d->woken && d->listed ? 1 : 0;
     if (made == 1 && !pthread_mutex_init(&d->lock, NULL)) made = 2;
-    if (made == 2 && !moved_init(&d->moved)) made = 3;
+    if (made == 2 && !fli_clock_cond(&d->moved)) made = 3;
     if (made == 3 && !pthread_create(&d->thread, NULL, go, d)) {
         *out = d;
         return FL_OK;

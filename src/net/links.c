@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <time.h>
 
 typedef struct link {
     int fd;
@@ -77,10 +76,7 @@ static void *watch(void *links)
     fli_links *l = links;
     pthread_mutex_lock(&l->lock);
     while (!l->closed) {
-        struct timespec soon;
-        clock_gettime(CLOCK_REALTIME, &soon);
-        soon.tv_sec++;
-        pthread_cond_timedwait(&l->closing, &l->lock, &soon);
+        fli_clock_wait(&l->closing, &l->lock, fli_clock_now() + 1);
         shut_slow(l);
     }
     pthread_mutex_unlock(&l->lock);
@@ -95,7 +91,7 @@ fl_status fli_links_new(fl_ctx *ctx, fli_net_counters *counters, fli_links **out
     l->counters = counters;
     int made = 0;
     if (!pthread_mutex_init(&l->lock, NULL)) made = 1;
-    if (made == 1 && !pthread_cond_init(&l->closing, NULL)) made = 2;
+    if (made == 1 && !fli_clock_cond(&l->closing)) made = 2;
     if (made == 2 && !pthread_create(&l->thread, NULL, watch, l)) {
         *out = l;
         return FL_OK;

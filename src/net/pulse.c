@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <time.h>
 
 enum { LOOKS = 4 }; /* per second, whether the work is to be stopped */
 
@@ -48,22 +47,11 @@ static void stop_work(fli_pulse *p)
     p->stopped = 1;
 }
 
-static struct timespec later(double seconds)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += (time_t)seconds;
-    t.tv_nsec += (long)(1e9 * (seconds - (double)(time_t)seconds));
-    if (t.tv_nsec >= 1000000000) t.tv_nsec -= 1000000000, t.tv_sec++;
-    return t;
-}
-
 /* A moment of work, behind the lock. */
 static void attend(fli_pulse *p)
 {
     uint64_t number = p->number;
-    struct timespec until = later(1.0 / LOOKS);
-    pthread_cond_timedwait(&p->changed, &p->lock, &until);
+    fli_clock_wait(&p->changed, &p->lock, fli_clock_now() + 1.0 / LOOKS);
     if (is_ending(p) || p->number != number) return;
     if (p->stopping && p->stopping(p->arg)) stop_work(p);
     if (p->stopped || fli_clock_now() < p->due) return;
@@ -100,7 +88,6 @@ static int start(fli_pulse *p)
 
 fl_status fli_pulse_new(fl_ctx *ctx, const fli_call_spec *call, const fli_pulse_spec *spec, fli_pulse **out)
 {
-    pthread_condattr_t clock;
     fli_pulse *p = fli_alloc(ctx, 1, sizeof *p);
     if (!p) return FL_ENOMEM;
     p->spec = *spec;
@@ -116,10 +103,7 @@ fl_status fli_pulse_new(fl_ctx *ctx, const fli_call_spec *call, const fli_pulse_
         goto failed;
     }
     pthread_mutex_init(&p->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    fli_clock_cond(&p->changed);
     if (!start(p)) {
         *out = p;
         return FL_OK;

@@ -1,6 +1,7 @@
 /* The ground floor: context, memory, text, arena, files, thread pool. */
 #include "check.h"
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/pool.h"
 #include "base/sized.h"
@@ -8,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -436,6 +438,41 @@ static void refuses_sizes_that_are_none(void **state)
                      "but must be sizeof(known), which is 24");
 }
 
+typedef struct {
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    int woken;
+} sleeper;
+
+static void *wake(void *s_)
+{
+    sleeper *s = s_;
+    pthread_mutex_lock(&s->lock);
+    s->woken = 1;
+    pthread_cond_broadcast(&s->cond);
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static void waits(void **state)
+{
+    sleeper s = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    pthread_t thread;
+    (void)state;
+    assert_int_equal(fli_clock_cond(&s.cond), 0);
+    pthread_mutex_lock(&s.lock);
+    double begun = fli_clock_now();
+    assert_int_equal(fli_clock_wait(&s.cond, &s.lock, -INFINITY), 1);
+    assert_int_equal(fli_clock_wait(&s.cond, &s.lock, begun), 1);
+    while (!fli_clock_wait(&s.cond, &s.lock, begun + 0.02)) continue;
+    assert_true(fli_clock_now() >= begun + 0.02);
+    assert_int_equal(pthread_create(&thread, NULL, wake, &s), 0);
+    while (!s.woken) assert_int_equal(fli_clock_wait(&s.cond, &s.lock, INFINITY), 0);
+    pthread_mutex_unlock(&s.lock);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_cond_destroy(&s.cond);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -458,6 +495,7 @@ int main(void)
         TEST(makes_and_removes_folders),
         TEST(pool_does_each_item_once),
         TEST(pool_starts_and_fails_cleanly),
+        TEST(waits),
         TEST(takes_structs_of_other_versions),
         TEST(refuses_sizes_that_are_none),
     };
