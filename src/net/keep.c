@@ -5,12 +5,14 @@
 #include "base/file.h"
 #include "base/lock.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A file is "flkept1" and a line break | kind u32 | checksum u32 | bytes u64 | the bytes. The checksum is of those. */
-enum { HEAD = 8 + 4 + 4 + 8 };
+enum { HEAD = 8 + 4 + 4 + 8, OVER_MOST = 8 };
 static const char magic[9] = "flkept1\n";
 static const size_t most_bytes = (size_t)1 << 36;
 
@@ -85,6 +87,50 @@ fl_status fli_keep_run(fli_keep *k, const fli_digest *run)
     return s ? s : sync_folder(k, k->folder);
 }
 
+static int is_over(const char *name)
+{
+    size_t n = strlen(name);
+    return !strncmp(name, "run-", 4) && n > 5 && !strcmp(name + n - 5, ".over");
+}
+
+/* How many runs that are over lie in the folder; *oldest, from fli_alloc, is the one that was at work the longest time
+ * ago, not counting `but`. NULL: there is none. */
+static size_t count_over(fli_keep *k, const char *but, char **oldest)
+{
+    size_t count = 0;
+    struct timespec least = {0};
+    struct stat st;
+    DIR *dir = opendir(k->folder);
+    *oldest = NULL;
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        char *path = is_over(e->d_name) ? fli_strf(k->ctx, "%s/%s", k->folder, e->d_name) : NULL;
+        if (!path) continue;
+        count++;
+        int older = strcmp(path, but) && !lstat(path, &st) &&
+                    (!*oldest || st.st_mtim.tv_sec < least.tv_sec ||
+                     (st.st_mtim.tv_sec == least.tv_sec && st.st_mtim.tv_nsec < least.tv_nsec));
+        if (older) {
+            least = st.st_mtim;
+            fli_free(*oldest);
+            *oldest = path;
+        } else
+            fli_free(path);
+    }
+    if (dir) closedir(dir);
+    return count;
+}
+
+/* A server that begins run after run must not fill the disk. What cannot be removed is not worth an error now. */
+static void remove_old(fli_keep *k, const char *but)
+{
+    for (int more = 1; more;) {
+        char *oldest;
+        more = count_over(k, but, &oldest) > OVER_MOST && oldest && !fli_remove_folder(k->ctx, oldest);
+        fli_free(oldest);
+    }
+    fli_clear(k->ctx);
+}
+
 fl_status fli_keep_over(fli_keep *k)
 {
     char *aside = k->run ? fli_strf(k->ctx, "%s.over", k->run) : NULL;
@@ -92,9 +138,11 @@ fl_status fli_keep_over(fli_keep *k)
     fl_status s = fli_remove_folder(k->ctx, aside);
     if (!s && rename(k->run, aside))
         s = fli_fail(k->ctx, FL_EIO, "%s: cannot be put aside: %s", k->run, strerror(errno));
-    fli_free(aside);
     leave_run(k);
-    return s ? s : sync_folder(k, k->folder);
+    if (!s) s = sync_folder(k, k->folder);
+    if (!s) remove_old(k, aside);
+    fli_free(aside);
+    return s;
 }
 
 fl_status fli_keep_write(fli_keep *k, fli_keep_kind kind, const void *p, size_t n)

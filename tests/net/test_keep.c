@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "net/keep.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 static char folder[64];
@@ -104,6 +105,31 @@ static void runs_are_kept_apart(void **state)
     fli_keep_close(k);
 }
 
+static void old_runs_go(void **state)
+{
+    enum { RUNS = 20, STAY = 8 };
+    context *c = *state;
+    char name[64];
+    fli_keep *k = open_keep(c);
+    assert_int_equal(mkdir(in_folder("mine.over"), 0700), 0); /* is nobody's */
+    assert_ok(c->ctx, fli_keep_run(k, &(fli_digest){{99}}));  /* was given up */
+    for (int i = 0; i < RUNS; i++) {
+        struct timespec at[2] = {{.tv_sec = 1000 + i}, {.tv_sec = 1000 + i}};
+        assert_ok(c->ctx, fli_keep_run(k, &(fli_digest){{(unsigned char)(RUNS - i)}}));
+        assert_ok(c->ctx, fli_keep_write(k, FLI_KEEP_STATE, "state", 5));
+        assert_ok(c->ctx, fli_keep_over(k));
+        snprintf(name, sizeof name, "run-%02x00000000000000.over", RUNS - i);
+        assert_int_equal(utimensat(AT_FDCWD, in_folder(name), at, 0), 0);
+    }
+    for (int i = 0; i < RUNS; i++) {
+        snprintf(name, sizeof name, "run-%02x00000000000000.over", RUNS - i);
+        assert_int_equal(mode_of(name), i < RUNS - STAY ? -1 : 0700);
+    }
+    assert_int_equal(mode_of("mine.over"), 0700);
+    assert_int_equal(mode_of("run-6300000000000000"), 0700);
+    fli_keep_close(k);
+}
+
 static void one_process_at_a_time(void **state)
 {
     context *c = *state;
@@ -162,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         KEEP_TEST(what_was_written_is_there),
         KEEP_TEST(runs_are_kept_apart),
+        KEEP_TEST(old_runs_go),
         KEEP_TEST(one_process_at_a_time),
         KEEP_TEST(damage_is_noticed),
         KEEP_TEST(what_cannot_be_written_leaves_the_old),
