@@ -61,6 +61,16 @@ static inline const char *put_text(scratch *s, const char *name, const char *tex
     return put(s, name, text, strlen(text));
 }
 
+/* Its owner's alone, as keys must be. */
+static inline void copy_private(scratch *s, const char *from, const char *to)
+{
+    char *text;
+    size_t n;
+    assert_ok(s->ctx, fli_file_read(s->ctx, at(s, from), 1 << 20, &text, &n));
+    assert_ok(s->ctx, fli_file_private(s->ctx, at(s, to), text, n));
+    fli_free(text);
+}
+
 /* One gzip member; free() the result. */
 static inline uint8_t *pack_gz(const void *data, size_t n, size_t *packed)
 {

@@ -45,6 +45,17 @@ expect() {
     fi
 }
 
+# leaves PID: until that process of ours has ended by itself, for at most a minute; leaves $code.
+leaves() {
+    for _ in $(seq 1200); do
+        kill -0 "$1" 2>/dev/null || break
+        sleep 0.05
+    done
+    kill -KILL "$1" 2>/dev/null
+    wait "$1"
+    code=$?
+}
+
 # wait_for PATTERN: until there is such a file, for at most a minute.
 wait_for() {
     for _ in $(seq 600); do

@@ -57,20 +57,6 @@ static const char *const tokens[] = {
 
 static const dialect json = {tokens, sizeof tokens / sizeof *tokens, LONGEST, 0};
 
-int main(int argc, char **argv)
-{
-    long times = argc > 1 ? atol(argv[1]) : 20000;
-    fli_rng r;
-    fli_rng_init(&r, 1, FLI_RNG_TEST, 0, 0);
-    for (long i = 0; i < times; i++) {
-        uint8_t buf[LONGEST];
-        size_t n = sizeof seed - 1;
-        memcpy(buf, seed, n);
-        for (uint64_t k = fli_rng_below(&r, 6); k; k--) n = mutate(&json, &r, buf, n);
-        LLVMFuzzerTestOneInput(buf, n);
-    }
-    printf("fuzz_manifest: %ld inputs, no failure\n", times);
-    return 0;
-}
+int main(int argc, char **argv) { return fuzz_texts("fuzz_manifest", argc, argv, &json, seed, LLVMFuzzerTestOneInput); }
 
 #endif

@@ -4,6 +4,8 @@
 
 #include "base/rng.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Tokens of the format, some of which are put in at random places. */
@@ -36,6 +38,26 @@ static size_t mutate(const dialect *d, fli_rng *r, uint8_t *buf, size_t n)
         memcpy(buf + at, token, more);
         return n + more;
     }
+}
+
+/* Runs a target on so many texts, each made from one that is well formed by a few changes; returns main's value. */
+static inline int fuzz_texts(const char *name, int argc, char **argv, const dialect *d, const char *seed,
+                             int (*target)(const uint8_t *, size_t))
+{
+    long times = argc > 1 ? atol(argv[1]) : 20000;
+    fli_rng r;
+    fli_rng_init(&r, 1, FLI_RNG_TEST, 0, 0);
+    uint8_t *buf = malloc(d->longest);
+    if (!buf) return 1;
+    for (long i = 0; i < times; i++) {
+        size_t n = strlen(seed);
+        memcpy(buf, seed, n);
+        for (uint64_t k = fli_rng_below(&r, 6); k; k--) n = mutate(d, &r, buf, n);
+        target(buf, n);
+    }
+    free(buf);
+    printf("%s: %ld inputs, no failure\n", name, times);
+    return 0;
 }
 
 #endif

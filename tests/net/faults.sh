@@ -115,15 +115,9 @@ until_round() {
 }
 nap() { sleep "0.$(printf '%03d' $((RANDOM % ${1:-500})))"; }
 
-# ends WHAT CODE PID: by itself, within a minute.
+# ends WHAT CODE PID: by itself with that code.
 ends() {
-    for _ in $(seq 3000); do
-        kill -0 "$3" 2>/dev/null || break
-        sleep 0.02
-    done
-    kill -KILL "$3" 2>/dev/null
-    wait "$3"
-    code=$?
+    leaves "$3"
     tail -n 5 case.log >out
     tail -qn 2 err? >err 2>/dev/null
     check "$case_title: $1 ends with $2" exits "$2"

@@ -462,15 +462,6 @@ static void cut_off(void **state)
 
 /* ---- one side's files --------------------------------------------------------------------------------------- */
 
-static void copy(scratch *s, const char *from, const char *to)
-{
-    char *text;
-    size_t n;
-    assert_ok(s->ctx, fli_file_read(s->ctx, at(s, from), 1 << 20, &text, &n));
-    assert_ok(s->ctx, fli_file_private(s->ctx, at(s, to), text, n));
-    fli_free(text);
-}
-
 static void keep_line(void *arg, fl_log_level level, const char *line)
 {
     (void)level;
@@ -497,7 +488,7 @@ static void tls_files(void **state)
     assert_fails(ctx, fli_tls_load(ctx, dir, FLI_CERT_SERVER, &f), FL_ECONFIG, "is an authority's own folder");
     assert_int_equal(chmod(at(s, "ca/clients/alice/key.pem"), 0604), 0);
     assert_fails(ctx, fli_tls_load(ctx, alice, FLI_CERT_CLIENT, &f), FL_ECONFIG, "others may read this key (mode 604)");
-    copy(s, "ca/server/key.pem", "ca/clients/alice/key.pem");
+    copy_private(s, "ca/server/key.pem", "ca/clients/alice/key.pem");
     assert_fails(ctx, fli_tls_load(ctx, alice, FLI_CERT_CLIENT, &f), FL_ECONFIG, "is not the key of");
     assert_ok(ctx, fli_cert_client(ctx, dir, "bob", (fli_cert_wish){.days = -2}));
     assert_fails(ctx, fli_tls_load(ctx, at(s, "ca/clients/bob"), FLI_CERT_CLIENT, &f), FL_ECONFIG, "has ended");
@@ -506,7 +497,7 @@ static void tls_files(void **state)
     fli_tls_free(&f);
     assert_non_null(strstr(said, "renew it"));
     assert_ok(ctx, fli_cert_init(ctx, at(s, "other"), "Trial", 10));
-    copy(s, "other/ca.pem", "ca/clients/carol/ca.pem");
+    copy_private(s, "other/ca.pem", "ca/clients/carol/ca.pem");
     assert_fails(ctx, fli_tls_load(ctx, at(s, "ca/clients/carol"), FLI_CERT_CLIENT, &f), FL_ECONFIG,
                  "was not signed by");
     put_text(s, "ca/clients/carol/cert.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");

@@ -219,15 +219,6 @@ static void keep_warning(void *arg, fl_log_level level, const char *line)
     w->count++;
 }
 
-static void copy(scratch *s, const char *from, const char *to)
-{
-    char *text;
-    size_t n;
-    assert_ok(s->ctx, fli_file_read(s->ctx, at(s, from), 1 << 20, &text, &n));
-    assert_ok(s->ctx, fli_file_private(s->ctx, at(s, to), text, n));
-    fli_free(text);
-}
-
 static void revoked_while_connected(void **state)
 {
     scratch *s = *state;
@@ -262,7 +253,7 @@ static void damaged_lists(void **state)
     fli_trust *t;
     size_t count;
     said w = {0};
-    copy(s, "ca/crl.pem", "oldest.pem");
+    copy_private(s, "ca/crl.pem", "oldest.pem");
     assert_ok(s->ctx, fli_cert_revoke(s->ctx, at(s, "ca"), "bob", &count));
     fl_ctx_on_log(s->ctx, keep_warning, &w);
     assert_ok(s->ctx, fli_trust_open(s->ctx, at(s, "ca/server"), &t));
@@ -270,9 +261,9 @@ static void damaged_lists(void **state)
     expect_kept(s, t, &w, "is not a revocation list");
     put_text(s, "ca/server/crl.pem", "");
     expect_kept(s, t, &w, "is not a revocation list");
-    copy(s, "other/crl.pem", "ca/server/crl.pem");
+    copy_private(s, "other/crl.pem", "ca/server/crl.pem");
     expect_kept(s, t, &w, "was not signed by this authority");
-    copy(s, "oldest.pem", "ca/server/crl.pem");
+    copy_private(s, "oldest.pem", "ca/server/crl.pem");
     expect_kept(s, t, &w, "list 1 is older than 2");
     assert_int_equal(unlink(at(s, "ca/server/crl.pem")), 0);
     expect_kept(s, t, &w, "cannot be read");
@@ -296,7 +287,7 @@ static void opening(void **state)
     assert_ok(ctx, fli_trust_open(ctx, at(s, "ca/server"), &t));
     expect(s, t, "ca/clients/bob", 1, "bob");
     fli_trust_free(t);
-    copy(s, "ca/server/cert.pem", "ca/server/ca.pem");
+    copy_private(s, "ca/server/cert.pem", "ca/server/ca.pem");
     assert_fails(ctx, fli_trust_open(ctx, at(s, "ca/server"), &t), FL_EFORMAT, "is not an authority's");
     fli_trust_free(NULL);
 }
