@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from browser import Browser
+from browser import Browser, check, conclude
 
 CLIENTS = 6
 SERVER = """data: {kind: joined, shape: [4], classes: 3, normalize: none}
@@ -19,16 +19,6 @@ algorithm: fedavg
 rounds: 5000
 """ % CLIENTS
 EVIL = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script> & so on"
-passed = failed = 0
-
-
-def check(what, good, detail=""):
-    global passed, failed
-    if good:
-        passed += 1
-    else:
-        failed += 1
-        print(f"FAIL {what}", f"({detail})" if detail != "" else "")
 
 
 class Federation:
@@ -180,8 +170,7 @@ def main():
     finally:
         b.close()
         f.close()
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(failed > 0)
+    sys.exit(conclude())
 
 
 main()

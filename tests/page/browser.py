@@ -1,4 +1,4 @@
-"""Headless Chromium over its debugging pipe: nothing but Python's standard library."""
+"""Headless Chromium over its debugging pipe, and checks that count: nothing but Python's standard library."""
 import base64
 import json
 import os
@@ -7,6 +7,24 @@ import signal
 import subprocess
 import tempfile
 import time
+
+
+passed = failed = 0
+
+
+def check(what, good, detail=""):
+    global passed, failed
+    if good:
+        passed += 1
+    else:
+        failed += 1
+        print(f"FAIL {what}", f"({detail})" if detail != "" else "")
+
+
+def conclude():
+    """The last line of a script, and its exit code."""
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
 
 
 class Browser:

@@ -4,18 +4,7 @@ import os
 import sys
 import threading
 
-from browser import Browser
-
-passed = failed = 0
-
-
-def check(what, good, detail=""):
-    global passed, failed
-    if good:
-        passed += 1
-    else:
-        failed += 1
-        print(f"FAIL {what}", f"({detail})" if detail != "" else "")
+from browser import Browser, check, conclude
 
 
 def quiet(b, what, own):
@@ -243,8 +232,7 @@ def main():
         check_live(b, folder)
     finally:
         b.close()
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return conclude()
 
 
 sys.exit(main())
