@@ -5,9 +5,9 @@
  *     FOLDER/run-ID/answer       to that turn, until the server has it
  *     FOLDER/run-ID.over/        of a run that is over; the last eight stay
  *
- * ID is the beginning of the run's digest: what a run left that was given up stays until somebody removes it. Files are put in
- * place whole, are on the disk when a call returns, have a checksum, and are their owner's alone (mode 600, folders
- * 700). One process at a time has a folder (FOLDER.fedloom-lock). */
+ * ID is the beginning of the run's digest: what a run left that was given up stays until somebody removes it. Files are
+ * put in place whole, are on the disk when a call returns, have a checksum, and are their owner's alone (mode 600,
+ * folders 700). One process at a time has a folder (FOLDER.fedloom-lock). */
 #ifndef FLI_NET_KEEP_H
 #define FLI_NET_KEEP_H
 
