@@ -23,6 +23,7 @@ typedef struct {
     int told;    /* it has said that it knows that the run is over */
     double tell; /* when it was sent that; 0: it was not */
     int awaited; /* for a moment, while asks are looked through */
+    int handed;  /* answers that the run is being given just now */
     fli_net_client counted;
 } slot;
 
@@ -138,17 +139,28 @@ static fli_parcel *take_ask(slot *s)
     return p;
 }
 
+/* The run goes on without an answer of this client. */
+static void note_late(fli_dispatch *d, uint32_t client)
+{
+    atomic_fetch_add(&d->spec.counters->dropped, 1);
+    fli_net_say(d->spec.log, "dropped", "client=%u name=%s reason=late", client, name_of(d, client));
+    tell(d, "dropped", client, "its answer did not come in time");
+}
+
 static void post(fli_dispatch *d, uint32_t client, fli_parcel *p)
 {
     slot *s = &d->slots[client];
     pthread_mutex_lock(&d->lock);
     fli_parcel *before = take_ask(s);
+    int late = before && !s->handed;
+    s->counted.dropped += (unsigned)late;
     s->ask = p;
     s->asked = fli_clock_now();
     void *who = take_waiting(d, s);
     pthread_mutex_unlock(&d->lock);
     atomic_fetch_add(&d->spec.counters->asks, 1);
     fli_parcel_release(before);
+    if (late) note_late(d, client);
     wake(d, who);
 }
 
@@ -233,12 +245,27 @@ static int was_taken(fli_dispatch *d, uint32_t client, uint64_t number)
     return taken;
 }
 
+/* While the run has an answer in its hands nobody can tell whether it waits for it. */
+static fl_status hand_in(fli_dispatch *d, uint32_t client, const void *answer, size_t n)
+{
+    slot *s = &d->slots[client];
+    pthread_mutex_lock(&d->lock);
+    s->handed++;
+    pthread_mutex_unlock(&d->lock);
+    fl_status status = fl_server_answer(d->spec.server, client, answer, n);
+    if (!status) note_answer(d, client, number_of(answer, n));
+    pthread_mutex_lock(&d->lock);
+    s->handed--;
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
 fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answer, size_t n, char *sentence,
                               size_t size)
 {
     uint64_t number = number_of(answer, n);
-    fl_status s = fl_server_answer(d->spec.server, client, answer, n);
-    if (!s) return note_answer(d, client, number), FL_OK;
+    fl_status s = hand_in(d, client, answer, n);
+    if (!s) return FL_OK;
     fli_snprintf(sentence, size, "%s", fl_server_error(d->spec.server));
     if (s == FL_EMISMATCH && was_taken(d, client, number)) return FL_OK;
     if (s == FL_EREFUSED) {
@@ -265,9 +292,9 @@ fl_status fli_dispatch_refuse(fli_dispatch *d, uint32_t client, uint64_t number,
                 (unsigned long long)number, word);
     tell(d, "refused", client, reason);
     fli_snprintf(why, sizeof why, "it refuses what it was asked: %s", word);
+    forget_ask(d, client, number); /* first, so that nobody takes it for late */
     fl_status s = fl_server_drop(d->spec.server, client, why);
     if (s == FL_EREFUSED) s = fl_server_lost(d->spec.server, client, why);
-    forget_ask(d, client, number);
     pthread_mutex_lock(&d->lock);
     d->slots[client].counted.refused++;
     pthread_mutex_unlock(&d->lock);
@@ -317,12 +344,18 @@ static void forget_unwanted(fli_dispatch *d)
     if (n > most) return; /* never; but who is not listed must not be forgotten */
     pthread_mutex_lock(&d->lock);
     for (size_t k = 0; k < n; k++) d->slots[d->listed[k]].awaited = 1;
+    n = 0;
     for (size_t i = 0; i < d->spec.clients; i++) {
         slot *s = &d->slots[i];
-        if (s->ask && !s->awaited) fli_parcel_release(take_ask(s));
+        int unwanted = s->ask && !s->awaited && !s->handed;
         s->awaited = 0;
+        if (!unwanted) continue;
+        fli_parcel_release(take_ask(s));
+        s->counted.dropped++;
+        d->listed[n++] = (uint32_t)i;
     }
     pthread_mutex_unlock(&d->lock);
+    while (n) note_late(d, d->listed[--n]);
 }
 
 /* ---- the thread: the run --------------------------------------------------------------------------------------- */

@@ -144,7 +144,8 @@ static void add_answers(fli_text *t, const fli_net_counters *c)
     counter(t, "fedloom_asks_total", "Asks that the run has given out.", &c->asks);
     counter(t, "fedloom_deliveries_total", "Times that an ask was fetched.", &c->deliveries);
     counter(t, "fedloom_refused_total", "Asks that clients refused.", &c->refused);
-    counter(t, "fedloom_dropped_total", "Clients that were dropped from a round for their silence.", &c->dropped);
+    counter(t, "fedloom_dropped_total", "Times that a round went on without a client, which was silent or late.",
+            &c->dropped);
 }
 
 static void add_replies(fli_text *t, const fli_net_tally *tally)

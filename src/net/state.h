@@ -29,7 +29,7 @@ typedef struct {
     atomic_uint_fast64_t malformed;    /* answers that were none */
     atomic_uint_fast64_t rejected;     /* answers that were screened out */
     atomic_uint_fast64_t refused;      /* asks that clients refused */
-    atomic_uint_fast64_t dropped;      /* clients dropped from a round for their silence */
+    atomic_uint_fast64_t dropped;      /* times that a round went on without a client, silent or late */
     atomic_uint_fast64_t unauthorized; /* requests of nobody that may join */
     atomic_uint_fast64_t turned_away;  /* requests that were wrong otherwise: no such page, too large, other version */
     atomic_uint_fast64_t busy;         /* requests that were told to come back: no room for their bodies */

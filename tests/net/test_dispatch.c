@@ -306,6 +306,29 @@ static void refused_and_silent(void **state)
     down(&d);
 }
 
+/* A deadline is the run's; who missed it is counted here, and may be asked again at once. */
+static void late(void **state)
+{
+    desk d;
+    fli_net_client seen;
+    up(&d, *state,
+       "algorithm=fedavg;participation=everyone;rounds=2;metrics={train: false, clients: false};server.deadline=0.3",
+       60);
+    begin(&d);
+    fli_parcel *p = ask_of(&d, 4);
+    uint64_t number = p->number;
+    fli_parcel_release(p);
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        int done = i == 4;
+        EVENTUALLY((done = done || answer_if(&d, i, 1)));
+    }
+    EVENTUALLY(!fli_dispatch_wanted(d.dispatch, 4, number));
+    EVENTUALLY(logged(&d, "event=dropped client=4 name=somebody reason=late"));
+    fli_dispatch_client(d.dispatch, 4, &seen);
+    assert_true(seen.dropped >= 1);
+    down(&d);
+}
+
 static void draining(void **state)
 {
     desk d;
@@ -345,6 +368,7 @@ int main(void)
                                        FIXTURE_TEST(at_work_and_to_be_measured),
                                        FIXTURE_TEST(refusal_of_one_that_is_needed),
                                        FIXTURE_TEST(refused_and_silent),
+                                       FIXTURE_TEST(late),
                                        FIXTURE_TEST(draining),
                                        FIXTURE_TEST(closed_while_all_wait)};
     return cmocka_run_group_tests(tests, NULL, NULL);
