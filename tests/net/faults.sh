@@ -172,6 +172,7 @@ killed_server() { # METHOD KILLS
         'metrics: {every: 4}'
     local kills=0 amid=0
     serve
+    line delay=3 # so that a round takes a while
     join_all
     until_round 1
     for turn in $(seq "$2"); do
@@ -194,13 +195,15 @@ killed_server() { # METHOD KILLS
 
 killed_clients() { # METHOD KILLS
     step "clients that are killed ($1)"
-    federation "$large" "$short" "algorithm: $1" 'participation: {kind: uniform, count: 3}' 'rounds: 14' 'metrics: {every: 7}'
+    federation "$large" "$short" "algorithm: $1" 'participation: {kind: uniform, count: 3}' 'rounds: 30' 'metrics: {every: 10}'
     serve
+    line delay=3
     join_all
     until_round 3
     for _ in $(seq "$2"); do
         local who=$((RANDOM % clients))
         nap 300
+        [ "$(rounds)" -lt 26 ] || break # who is killed after the end has nobody to come back to
         kill_it "$(pid_of $who)"
         join $who
     done
@@ -211,13 +214,14 @@ killed_clients() { # METHOD KILLS
 
 all_at_once() {
     step 'lines that are cut, clients and servers that are killed'
-    federation "$small" "$short" 'algorithm: feddyn' 'participation: {kind: uniform, count: 3}' 'rounds: 60' 'metrics: {every: 20}'
+    federation "$small" "$short" 'algorithm: feddyn' 'participation: {kind: uniform, count: 3}' 'rounds: 150' 'metrics: {every: 50}'
     serve
     line seed=$RANDOM delay=5 cut=30000 stall=200
     join_all
     until_round 1
     for _ in 1 2 3 4 5 6; do
         nap 500
+        [ "$(rounds)" -lt 140 ] || break
         if [ $((RANDOM % 2)) = 0 ]; then
             kill_it "$server"
             nap 200
