@@ -10,28 +10,31 @@ venv=${2:-} clients=${3:-50} flower_rounds=${4:-3} rounds=${5:-50}
 here=$(cd "$(dirname "$0")" && pwd)
 [ -z "$venv" ] || venv=$(realpath "$venv")
 work=$(mktemp -d "${TMPDIR:-/tmp}/fedloom-flower-XXXXXX")
-sessions=''
+started=''
+# All processes that come from one, itself first.
+tree() {
+    ps -e -o pid=,ppid= | awk -v root="$1" '{ parent[$1] = $2 } END { for (p in parent) { q = p; while (q > 1 && q != root) q = parent[q]
+        if (q == root) print p } }'
+}
 stop_all() {
-    for s in $sessions; do pkill -TERM -s "$s"; done
-    for _ in $(seq 100); do
-        local left=''
-        for s in $sessions; do left="$left$(pgrep -s "$s")"; done
-        [ -z "$left" ] && break || sleep 0.1
-    done
-    for s in $sessions; do pkill -KILL -s "$s"; done
-    sessions=''
+    local all='' p
+    for p in $started; do all="$all $(tree "$p")"; done
+    kill -TERM $all
+    for _ in $(seq 100); do kill -0 $all && sleep 0.1 || break; done
+    kill -KILL $all
+    started=''
 } 2>/dev/null
 trap 'stop_all; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
-# in_session COMMAND...: in the background, in a session of its own; leaves $session.
-in_session() {
-    setsid "$@" &
-    session=$!
-    sessions="$sessions $session"
+# in_background COMMAND...: leaves $child.
+in_background() {
+    "$@" &
+    child=$!
+    started="$started $child"
 }
-# MB of all processes of a session.
-memory() { for p in $(pgrep -s "$1"); do grep -s '^Pss:' "/proc/$p/smaps_rollup"; done | awk '{ n += $2 } END { printf "%.0f\n", n / 1000 }'; }
+# MB of all processes that come from one.
+memory() { for p in $(tree "$1"); do grep -s '^Pss:' "/proc/$p/smaps_rollup"; done | awk '{ n += $2 } END { printf "%.0f\n", n / 1000 }'; }
 larger() { [ "$1" -gt "$2" ] && echo "$1" || echo "$2"; }
 # watch SERVER CLIENTS DONE...: samples both until the command says that it is done, for half an hour at most.
 watch() {
@@ -76,9 +79,9 @@ clientapp = "app.app:client"
 nodes = 1
 rounds = 1
 END
-    in_session flower-superlink --insecure --disable-runtime-dependency-installation --host 127.0.0.1 --port "$port" \
+    in_background flower-superlink --insecure --disable-runtime-dependency-installation --host 127.0.0.1 --port "$port" \
         --health-server-address "127.0.0.1:$((port + 1))" >superlink.log 2>&1
-    local superlink=$session
+    local superlink=$child
     for _ in $(seq 300); do grep -q 'running on' superlink.log && break || sleep 0.2; done
     cat >nodes.sh <<END
 for i in \$(seq $clients); do
@@ -86,15 +89,15 @@ for i in \$(seq $clients); do
 done
 wait
 END
-    in_session bash nodes.sh
-    local nodes=$session
+    in_background bash nodes.sh
+    local nodes=$child
     timeout 1700 flwr run app here -c "nodes=$clients rounds=$flower_rounds" --stream >run.log 2>&1 &
     local run=$!
     flower_done() { ! kill -0 "$run" 2>/dev/null; }
     pause=5 watch "$superlink" "$nodes" flower_done
     wait "$run"
     sed -n 's/.*ROUND \([0-9]*\) \([0-9.]*\) \([0-9]*\).*/\2/p' run.log | sed 1d >times
-    grep -q "ROUND $flower_rounds .* $clients" run.log || { echo "Flower did not finish:" && tail -n 5 run.log; }
+    grep -q "ROUND $flower_rounds .* $clients" run.log || { echo "Flower did not finish:" && tail -n 5 run.log superlink.log; }
     row "Flower $(flower-superlink --version 2>/dev/null | grep -o '[0-9][0-9.]*' | head -1)" "$flower_rounds" "$(per_round <times)"
     stop_all
 }
@@ -111,8 +114,8 @@ rounds: $rounds
 metrics: {every: $rounds, train: false, test: false, clients: false}
 END
     awk 'BEGIN { srand(1); for (i = 0; i < 16; i++) { s = ""; for (k = 0; k < 784; k++) s = s rand() ","; print s i % 10 } }' >samples.csv
-    in_session "$build/fedloom" serve server.yaml --output real --insecure-http --listen 127.0.0.1:0 2>server.log
-    local server=$session at=''
+    in_background "$build/fedloom" serve server.yaml --output real --insecure-http --listen 127.0.0.1:0 2>server.log
+    local server=$child at=''
     for _ in $(seq 300); do
         at=$(sed -n 's/.*event=serving .*port=\([0-9]*\).*/\1/p' server.log)
         [ -n "$at" ] && break || sleep 0.05
@@ -123,8 +126,8 @@ for i in \$(seq $clients); do
 done
 wait
 END
-    in_session bash join.sh
-    local joined=$session
+    in_background bash join.sh
+    local joined=$child
     ours_done() { grep -q "event=over" server.log || ! kill -0 "$server" 2>/dev/null; }
     pause=0.2 watch "$server" "$joined" ours_done
     grep -q "round=$rounds of=$rounds" server.log || { echo "fedloom did not finish:" && tail -n 5 server.log join1.log; }
@@ -134,6 +137,12 @@ END
     stop_all
 }
 
+# A SuperNode and what it starts take about half a gigabyte.
+fit=$(awk '/MemAvailable/ { print int($2 / 600000) }' /proc/meminfo)
+if [ -n "$venv" ] && [ "$clients" -gt "$fit" ]; then
+    echo "$fit clients instead of $clients, as there is no memory for more SuperNodes"
+    clients=$fit
+fi
 port=$((20000 + RANDOM % 8000))
 echo "$(nproc) cores, $(awk '/MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo), $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)"
 printf '%-28s %8s %8s %14s %12s %16s\n' '' clients rounds s/round 'server (MB)' 'a client (MB)'
