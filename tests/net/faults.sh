@@ -78,7 +78,7 @@ serve() {
     done
     port=$(sed -n 's/.*event=serving .*port=\([0-9]*\).*/\1/p' case.log | tail -1)
 }
-# line ARGS...: a relay before the server.
+# line ARGS...: a relay before the server. With a delay alone it sees to it that rounds take a while, and things can happen meanwhile.
 line() {
     rm -f relay.out # of an earlier one
     ${relay_space[@]+"${relay_space[@]}"} "$relay_program" "${relay_from:-127.0.0.1:0}" "${address:-127.0.0.1}:$port" seconds=120 "$@" >relay.out &
@@ -243,6 +243,7 @@ vanished() {
     step 'a client that vanishes for good'
     simulate=no federation "$small" "$short" 'algorithm: scaffold' "$together" 'rounds: 8' 'server: {deadline: 0.5, quorum: 0.5}' 'metrics: {every: 8}'
     serve
+    line delay=40
     join_all
     until_round 2
     kill_it "$client3"
@@ -300,6 +301,7 @@ everyone() {
     step 'a method that needs everyone, and one who comes back'
     federation "$small" "$short" 'algorithm: vrl-sgd' "$together" 'rounds: 30' 'server: {deadline: 20}' 'metrics: {every: 30}'
     serve
+    line delay=10
     join_all
     until_round 2
     kill_it "$client2"
@@ -309,8 +311,9 @@ everyone() {
     well
 
     step 'a method that needs everyone, and one who does not come'
-    federation "$small" "$short" 'algorithm: vrl-sgd' "$together" 'rounds: 300' 'server: {deadline: 0.7}' 'metrics: {every: 300}'
+    federation "$small" "$short" 'algorithm: vrl-sgd' "$together" 'rounds: 100' 'server: {deadline: 0.7}' 'metrics: {every: 100}'
     serve
+    line delay=5
     join_all
     until_round 2
     kill_it "$client2"
@@ -332,7 +335,7 @@ learnt() {
 }
 arrivals() { # METHOD
     step "real arrivals of $1"
-    simulate=no federation "$small" "$short" "algorithm: $1" 'participation: {kind: uniform, count: 3}' 'rounds: 60' 'clock: real' 'metrics: {every: 10}'
+    simulate=no federation "$small" "$short" "algorithm: $1" 'participation: {kind: uniform, count: 3}' 'rounds: 150' 'clock: real' 'metrics: {every: 25}'
     serve
     line seed=$RANDOM delay=10
     join_all
@@ -382,6 +385,7 @@ full_disk() {
     federation "$large" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 2}' 'rounds: 30' 'metrics: {every: 10}'
     output=disk/real
     serve
+    line delay=3
     join_all
     until_round 3
     dd if=/dev/zero of=disk/filler bs=64k 2>/dev/null
@@ -403,8 +407,9 @@ full_disk() {
 
 drained() {
     step 'a server that is asked to end'
-    federation "$small" 'local: {steps: 200, batch: 10, lr: 0.05}' 'algorithm: scaffold' 'participation: {kind: uniform, count: 3}' 'rounds: 400' 'metrics: {every: 400}'
+    federation "$small" 'local: {steps: 200, batch: 10, lr: 0.05}' 'algorithm: scaffold' 'participation: {kind: uniform, count: 3}' 'rounds: 150' 'metrics: {every: 150}'
     serve
+    line delay=5
     join_all
     for _ in 1 2; do
         until_round 3
