@@ -92,7 +92,10 @@ typedef struct fl_server fl_server;
 
 /* A configuration without samples: `data: {kind: joined, shape: [1, 28, 28], classes: 10}` says what clients' samples
  * look like, `partition.clients` how many clients there are. A test set may come by fl_config_data, with no training
- * samples. Everything else is as for a run. */
+ * samples. Everything else is as for a run.
+ *
+ * What is wrong whoever joins is refused here: a run is made for clients as they might be, and given up again. So
+ * methods and objectives of the program's own are made here once more than there are runs. */
 fl_status fl_server_new(fl_config *cfg, fl_server **out);
 /* Ends a run under way, and waits until every other thread has left the server's functions. Not from the observer. */
 void fl_server_free(fl_server *s);

@@ -135,12 +135,12 @@ static fl_status check_values(fl_ctx *ctx, const char *name, const fli_reals *li
 static fl_status given(fl_ctx *ctx, const fli_reals *mean, const fli_reals *std, fli_dataset *ds)
 {
     size_t channels = is_image(ds) ? ds->shape[0] : ds->dim, segments = mean->n > std->n ? mean->n : std->n;
-    if (fli_dataset_sparse(ds)) return would_fill(ctx, "given");
     fl_status s = check_values(ctx, "given: mean", mean, channels);
     if (!s) s = check_values(ctx, "given: std", std, channels);
     for (size_t g = 0; !s && g < std->n; g++)
         if (!(std->v[g] > 0))
             s = fli_fail(ctx, FL_ECONFIG, "normalize given: std is %g, but must be larger than 0", std->v[g]);
+    if (!s && fli_dataset_sparse(ds)) s = would_fill(ctx, "given");
     if (!s) s = allocate(ctx, ds, segments);
     double unit_of = ds->kind == FLI_X_U8 ? 255 : 1;
     for (size_t g = 0; !s && g < segments; g++) {

@@ -365,20 +365,18 @@ static fl_status start_from(fl_ctx *ctx, const fli_model *m, const fli_fed *fed,
     size_t k = rank_of(m);
     double total = 0;
     pool q = {0};
-    fl_status s = FL_OK;
     if (p->init == INIT_RANDOM) {
         init(m, r, x);
         return FL_OK;
     }
-    if (k > fed->samples)
-        return fli_fail(ctx, FL_ECONFIG, "model.rank is %zu, but there are only %zu training samples", k, fed->samples);
-    if ((s = pool_init(ctx, fed, k, r, &q))) goto done;
-    for (size_t c = 0; c < k; c++) {
+    fl_status s = pool_init(ctx, fed, k, r, &q);
+    if (!s && k > fed->samples)
+        s = fli_fail(ctx, FL_ECONFIG, "model.rank is %zu, but there are only %zu training samples", k, fed->samples);
+    for (size_t c = 0; !s && c < k; c++) {
         const double *chosen = q.x + draw(&q, total, r) * q.dim;
         for (size_t j = 0; j < q.dim; j++) x[j * k + c] = chosen[j];
         total = measure(&q, chosen, c == 0);
     }
-done:
     pool_fini(&q);
     return s;
 }

@@ -3,6 +3,7 @@
 #include "run/yaml.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 fl_status fli_objective_new(fl_ctx *ctx, const fli_settings *s, const size_t shape[3], size_t classes, int sparse,
                             fli_model **out)
@@ -57,6 +58,25 @@ fl_status fli_settings_tell(fli_arena *a, const fli_settings *s, fli_settings *t
             if (file_of(row, c->params)) *file_of(row, c->params) = nothing;
     }
     return FL_OK;
+}
+
+static int is_pipe(const char *path)
+{
+    struct stat st;
+    return *path && !stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
+int fli_settings_name_pipe(const fli_settings *s)
+{
+    int found = is_pipe(s->model.start);
+    for (size_t i = 0; i < READERS; i++) {
+        const fli_choice *c = (const fli_choice *)((const char *)s + readers[i].choice);
+        for (const fli_key *row = c->item.keys; row && row->name; row++) {
+            char **file = file_of(row, c->params);
+            found |= file && is_pipe(*file);
+        }
+    }
+    return found;
 }
 
 /* A server has no business with files of a client. */

@@ -14,6 +14,9 @@ fl_status fli_objective_new(fl_ctx *ctx, const fli_settings *s, const size_t sha
 /* Settings as clients are told them: what names a file is the server's alone, and empty there. In the arena. */
 fl_status fli_settings_tell(fli_arena *a, const fli_settings *s, fli_settings *told);
 
+/* Whether a file that they name is there and no regular one: a pipe can be read once. */
+int fli_settings_name_pipe(const fli_settings *s);
+
 extern const fli_builder fli_member_builder;
 /* The builder's `make` for a client with a solver of its own, which takes the place of what the terms say of SGD; NULL:
  * it has none. */

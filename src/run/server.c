@@ -4,9 +4,9 @@
  * The run has a context of its own, because what fails here and what fails there must not mix; when the run is over,
  * that context follows the user's, so that fl_run_save speaks to whoever calls it. */
 #include "run/checkpoint.h"
+#include "run/joined_run.h"
 
 #include "base/number.h"
-#include "data/joined.h"
 #include "exec/mailbox.h"
 
 #include <pthread.h>
@@ -24,8 +24,7 @@ struct fl_server {
     fli_look *looks; /* of the clients; no samples: has not joined */
     fli_card *cards;
     size_t clients, missing;
-    fli_plan data; /* what the run's plan borrows: fed, their digest, the mailbox */
-    fl_run *run;
+    fli_joined_run joined;
     pthread_t thread;
     fl_observer_fn *observer;
     void *observer_arg;
@@ -115,6 +114,15 @@ static void forward(void *server, fl_log_level level, const char *line)
     fli_log(((fl_server *)server)->ctx, level, "%s", line);
 }
 
+/* What is wrong whoever joins is said before anybody does; what goes but is odd, when the run is made. */
+static fl_status rehearse(fl_server *s)
+{
+    fl_status status = fli_joined_run_rehearse(s->cfg, &s->settings, &s->all, s->looks);
+    memset(s->looks, 0, s->clients * sizeof *s->looks);
+    fl_ctx_on_log(s->run_ctx, forward, s);
+    return status ? fli_fail(s->ctx, status, "%s", fl_ctx_error(s->run_ctx)) : FL_OK;
+}
+
 static fl_status make_parts(fl_server *s, fl_config *cfg)
 {
     fl_status status = fli_settings_bind(s->ctx, &s->arena, cfg->root, &s->settings);
@@ -125,23 +133,12 @@ static fl_status make_parts(fl_server *s, fl_config *cfg)
     if (!s->looks || !s->cards || !(s->cfg = fl_config_copy(cfg))) return FL_ENOMEM;
     if (!(s->run_ctx = fl_ctx_new())) return fli_fail(s->ctx, FL_ENOMEM, "out of memory");
     s->cfg->ctx = s->run_ctx;
-    fl_ctx_on_log(s->run_ctx, forward, s);
-    return FL_OK;
-}
-
-static void unmake_run(fl_server *s)
-{
-    fl_run_free(s->run);
-    fli_mailbox_free(s->data.mailbox);
-    fli_fed_free(s->data.fed);
-    s->run = NULL;
-    s->data.mailbox = NULL;
-    s->data.fed = NULL;
+    return rehearse(s);
 }
 
 static void free_parts(fl_server *s)
 {
-    unmake_run(s);
+    fli_joined_run_fini(&s->joined);
     fl_config_free(s->cfg);
     fl_ctx_free(s->run_ctx);
     fli_free(s->looks);
@@ -179,7 +176,7 @@ fl_status fl_server_new(fl_config *cfg, fl_server **out)
 void fl_server_free(fl_server *s)
 {
     if (!s) return;
-    if (s->data.mailbox) fli_mailbox_close(s->data.mailbox);
+    if (s->joined.data.mailbox) fli_mailbox_close(s->joined.data.mailbox);
     pthread_mutex_lock(&s->lock);
     while (s->inside) pthread_cond_wait(&s->left, &s->lock);
     int running = s->progress != JOINING;
@@ -267,13 +264,13 @@ size_t fl_server_missing(const fl_server *s)
 static void *go(void *server)
 {
     fl_server *s = server;
-    fl_status status = fl_run_go(s->run, s->observer, s->observer_arg);
+    fl_status status = fl_run_go(s->joined.run, s->observer, s->observer_arg);
     pthread_mutex_lock(&s->lock);
     s->status = status;
     fli_snprintf(s->why, sizeof s->why, "%s", fl_ctx_error(s->run_ctx));
     s->progress = OVER;
     pthread_mutex_unlock(&s->lock);
-    fli_mailbox_close(s->data.mailbox);
+    fli_mailbox_close(s->joined.data.mailbox);
     return NULL;
 }
 
@@ -300,17 +297,13 @@ static fl_status find_place(fl_run *run)
 
 static fl_status make_run(fl_server *s)
 {
-    fli_fed_spec spec = fli_settings_fed(&s->settings, NULL);
-    s->data.samples = digest_cards(s);
-    fli_dataset *test = NULL;
-    fl_status status = s->cfg->memory.test.size ? fli_memory_borrow(s->run_ctx, &s->cfg->memory.test, &test)
-                                                : fli_joined_test(s->run_ctx, &spec, &s->looks[0], &test);
-    if (!status) status = fli_fed_joined(s->run_ctx, &spec, s->looks, test, &s->data.fed);
-    if (!status) status = fli_mailbox_new(s->run_ctx, &s->data.samples, &s->settings.server, &s->data.mailbox);
-    if (!status) status = fli_run_new(s->cfg, &s->data, &s->run);
-    if (!status) s->run->told = s->told, s->run->told_arg = s->told_arg;
-    if (!status && s->settings.top.checkpoint_every) status = find_place(s->run);
-    if (status) unmake_run(s);
+    const fli_digest cards = digest_cards(s);
+    fl_status status = fli_joined_run_init(s->cfg, &s->settings, s->looks, &cards, &s->joined);
+    if (status) return status;
+    s->joined.run->told = s->told;
+    s->joined.run->told_arg = s->told_arg;
+    if (s->settings.top.checkpoint_every) status = find_place(s->joined.run);
+    if (status) fli_joined_run_fini(&s->joined);
     return status;
 }
 
@@ -322,11 +315,11 @@ static fl_status begin(fl_server *s, fl_ctx *ctx)
     fli_clear(s->run_ctx);
     fl_status status = make_run(s);
     if (status) return fli_fail(ctx, status, "%s", fl_ctx_error(s->run_ctx));
-    if (s->asked) fl_run_stop(s->run);
+    if (s->asked) fl_run_stop(s->joined.run);
     s->progress = RUNNING;
     if (!pthread_create(&s->thread, NULL, go, s)) return FL_OK;
     s->progress = JOINING;
-    unmake_run(s);
+    fli_joined_run_fini(&s->joined);
     return fli_fail(ctx, FL_ESYSTEM, "a thread cannot be created");
 }
 
@@ -355,7 +348,7 @@ void fl_server_stop(fl_server *s)
 {
     pthread_mutex_lock(&s->lock);
     s->asked = 1;
-    if (s->run) fl_run_stop(s->run);
+    if (s->joined.run) fl_run_stop(s->joined.run);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -365,7 +358,7 @@ fl_run *fl_server_run(fl_server *s)
     int over = s->progress == OVER;
     if (over) fli_ctx_follow(s->run_ctx, s->ctx);
     pthread_mutex_unlock(&s->lock);
-    return over ? s->run : NULL;
+    return over ? s->joined.run : NULL;
 }
 
 /* ---- messages -------------------------------------------------------------------------------------------- */
@@ -386,7 +379,7 @@ fl_status fl_server_terms(fl_server *s, uint32_t client, fl_bytes *out)
     fl_ctx *own = enter(s);
     *out = (fl_bytes){NULL, 0};
     fl_status status = begun(s, own, client);
-    return leave(s, own, status ? status : fli_mailbox_terms(s->data.mailbox, own, client, out));
+    return leave(s, own, status ? status : fli_mailbox_terms(s->joined.data.mailbox, own, client, out));
 }
 
 /* How the run ended, once it has. */
@@ -404,7 +397,7 @@ fl_status fl_server_next(fl_server *s, double seconds, uint32_t *client, fl_byte
     *out = (fl_bytes){NULL, 0};
     fl_status status = begun(s, own, 0);
     if (!status) {
-        status = fli_mailbox_next(s->data.mailbox, own, seconds, client, out);
+        status = fli_mailbox_next(s->joined.data.mailbox, own, seconds, client, out);
         if (status == FL_EDONE) status = ending(s, own);
     }
     return leave(s, own, status);
@@ -414,7 +407,7 @@ fl_status fl_server_answer(fl_server *s, uint32_t client, const void *answer, si
 {
     fl_ctx *own = enter(s);
     fl_status status = begun(s, own, client);
-    return leave(s, own, status ? status : fli_mailbox_answer(s->data.mailbox, own, client, answer, n));
+    return leave(s, own, status ? status : fli_mailbox_answer(s->joined.data.mailbox, own, client, answer, n));
 }
 
 /* Whether there is a run, for questions whose answer is 0 before. */
@@ -430,7 +423,7 @@ static int is_running(fl_server *s)
 size_t fl_server_answer_bytes(fl_server *s)
 {
     if (!is_running(s)) return 0;
-    size_t bytes = fli_mailbox_answer_bytes(s->data.mailbox);
+    size_t bytes = fli_mailbox_answer_bytes(s->joined.data.mailbox);
     step_out(s);
     return bytes;
 }
@@ -438,7 +431,7 @@ size_t fl_server_answer_bytes(fl_server *s)
 size_t fl_server_awaited(fl_server *s, uint32_t *clients, size_t most)
 {
     if (!is_running(s)) return 0;
-    size_t n = fli_mailbox_awaited(s->data.mailbox, clients, most);
+    size_t n = fli_mailbox_awaited(s->joined.data.mailbox, clients, most);
     step_out(s);
     return n;
 }
@@ -447,12 +440,12 @@ fl_status fl_server_drop(fl_server *s, uint32_t client, const char *why)
 {
     fl_ctx *own = enter(s);
     fl_status status = begun(s, own, client);
-    return leave(s, own, status ? status : fli_mailbox_drop(s->data.mailbox, own, client, why));
+    return leave(s, own, status ? status : fli_mailbox_drop(s->joined.data.mailbox, own, client, why));
 }
 
 fl_status fl_server_lost(fl_server *s, uint32_t client, const char *why)
 {
     fl_ctx *own = enter(s);
     fl_status status = begun(s, own, client);
-    return leave(s, own, status ? status : fli_mailbox_lost(s->data.mailbox, own, client, why));
+    return leave(s, own, status ? status : fli_mailbox_lost(s->joined.data.mailbox, own, client, why));
 }

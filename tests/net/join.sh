@@ -72,6 +72,13 @@ ends() {
     check "$1 ends with $2" exits "$2"
 }
 
+# ---- a file that is wrong whoever joins: the server ends before anybody does -----------------------------------
+
+expect 2 'participation.count is 5, but there are only 3 clients' \
+    serve server.yaml --insecure-http --listen 127.0.0.1:0 --set participation.count=5 --output wrong
+check "a server that ends at once has served nobody" lacks err 'event=serving'
+check "and leaves nothing behind" [ -z "$(compgen -G 'wrong*')" ]
+
 serve plain
 for i in 0 1 2; do join "$i" >"out$i" 2>>"err$i" & eval "client$i=$!"; done
 ends "the server" 0 "$server"

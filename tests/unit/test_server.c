@@ -142,25 +142,6 @@ static void settings(void **state)
     fl_config_free(cfg);
 }
 
-/* What needs samples at the server is said when it begins, and then it may not. */
-static void needs_samples(void **state)
-{
-    static const char *const cases[][2] = {
-        {"algorithm={kind: feddr, solver: accurate, accuracy: 1, relative: 0.1}", "at the clients"},
-        {"model={kind: factorization, rank: 2}", "are not here"},
-        {"data.class_names=a", "data.class_names has 1 names"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        world w;
-        world_new(*state, cases[i][0], &w);
-        join_all(&w);
-        fl_status s = fl_server_begin(w.server);
-        if (!s || !strstr(fl_ctx_error(w.f->ctx), cases[i][1]))
-            fail_msg("%s: %d, %s", cases[i][0], (int)s, fl_ctx_error(w.f->ctx));
-        world_free(&w);
-    }
-}
-
 /* ---- joining ----------------------------------------------------------------------------------------------- */
 
 static void joining(void **state)
@@ -737,7 +718,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(settings),
-        FIXTURE_TEST(needs_samples),
         FIXTURE_TEST(joining),
         FIXTURE_TEST(accepting),
         FIXTURE_TEST(borrowed_labels),
