@@ -279,15 +279,21 @@ static void not_measured(void **state)
 
 /* ---- what is let in ---------------------------------------------------------------------------------------- */
 
-/* Puts a number into the last part of an answer, at its end. */
-static void forge(fl_bytes *answer, float value)
+/* The checksum of an answer that was changed. */
+static void put_right(fl_bytes *answer)
 {
     unsigned char *all = malloc(answer->n - 4);
-    memcpy(answer->data + answer->n - sizeof value, &value, sizeof value);
     memcpy(all, answer->data, 12);
     memcpy(all + 12, answer->data + CHECKED_AT, answer->n - CHECKED_AT);
     fli_put_u64(answer->data + 12, fli_crc32c(all, answer->n - 4), 4);
     free(all);
+}
+
+/* Puts a number into the last part of an answer, at its end. */
+static void forge(fl_bytes *answer, float value)
+{
+    memcpy(answer->data + answer->n - sizeof value, &value, sizeof value);
+    put_right(answer);
 }
 
 /* Client 1 sends this number in the first round; what the server says to that, and how the run ends. */
@@ -356,6 +362,61 @@ static void all_diverge(void **state)
     begin(*state, PLAIN ";local.lr=1e30;model.weight_decay=1;rounds=2", &h);
     assert_fails(h.f->ctx, carry(&h, answer_all), FL_EDIVERGED, "round 1, client 0: the local model is no longer");
     end(&h);
+}
+
+/* ---- what is claimed --------------------------------------------------------------------------------------- */
+
+/* Client 1 says that this is its training loss: in the first measurement, or in all others. */
+static fl_status claim_loss(halves *h, int at_start, double claimed)
+{
+    uint32_t who;
+    fl_bytes ask, answer;
+    fl_status s;
+    size_t measured = 0;
+    while (!(s = fl_server_next(h->server, 10, &who, &ask))) {
+        int figures = who == 1 && read_ask(&ask).kind == FLI_ASK_FIGURES;
+        answer = work(h, who, &ask);
+        if (figures && (measured++ == 0) == at_start) {
+            uint64_t head, names; /* bytes of them */
+            fli_get_u64(answer.data + 28, &head, 4);
+            fli_get_u64(answer.data + HEADER + head, &names, 8);
+            memcpy(answer.data + HEADER + head + 8 + names + 8 * FLI_FIGURE_TRAIN_LOSS, &claimed, sizeof claimed);
+            put_right(&answer);
+        }
+        assert_ok(h->f->ctx, fl_server_answer(h->server, who, answer.data, answer.n));
+        fl_bytes_free(&ask);
+        fl_bytes_free(&answer);
+    }
+    return s;
+}
+
+/* A loss that is finite is believed, and may end the run, unless the settings that docs/deploy.md names are there. At
+ * the start everybody's is log 4, so that a negative one of a sixth of all leaves next to nothing. */
+static void claimed_loss(void **state)
+{
+    static const struct {
+        const char *settings;
+        int at_start;
+        double claimed;
+        fl_status end;
+    } cases[] = {
+        {"", 0, 1e300, FL_EDIVERGED},
+        {";stop.diverged=0", 0, 1e300, FL_EDONE},
+        {";metrics.train=false", 0, 1e300, FL_EDONE},
+        {"", 1, -6.9314, FL_EDIVERGED},
+        {";stop.diverged=0", 1, -6.9314, FL_EDONE},
+        {";metrics.train=false", 1, -6.9314, FL_EDONE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        halves h;
+        snprintf(text, sizeof text, "model=softmax;metrics.gradient=false;participation=everyone;rounds=2%s",
+                 cases[i].settings);
+        begin(*state, text, &h);
+        fl_status s = claim_loss(&h, cases[i].at_start, cases[i].claimed);
+        if (s != cases[i].end) fail_msg("case %zu ended with %d: %s", i, (int)s, fl_ctx_error(h.f->ctx));
+        end(&h);
+    }
 }
 
 /* ---- arrivals ---------------------------------------------------------------------------------------------- */
@@ -527,6 +588,7 @@ int main(void)
         FIXTURE_TEST(not_measured),
         FIXTURE_TEST(screened),
         FIXTURE_TEST(all_diverge),
+        FIXTURE_TEST(claimed_loss),
         FIXTURE_TEST(arrivals),
         FIXTURE_TEST(arrivals_resumed),
         FIXTURE_TEST(crowded),
