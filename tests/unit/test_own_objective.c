@@ -27,16 +27,18 @@ static const char *const methods[] = {
     "algorithm=fedlin;participation=everyone",
 };
 
-static void check_rows(const fl_run *a, const fl_run *b)
+/* A solver that goes on until it is accurate decides by last digits, which kernels have their own of: how many steps it
+ * takes is then not compared. */
+static void check_rows(const fl_run *a, const fl_run *b, int accurate)
 {
     static const char *const names[] = {"train_loss", "train_accuracy", "test_loss",  "test_accuracy",
                                         "gradient2",  "bytes_up",       "local_steps"};
+    size_t count = sizeof names / sizeof *names - (accurate ? 1 : 0);
     const fl_row *p, *q;
     size_t n = fl_run_rows(a, &p);
     assert_int_equal(fl_run_rows(b, &q), n);
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-            assert_near(fl_row_get(&p[i], names[k]), fl_row_get(&q[i], names[k]), 1e-11);
+        for (size_t k = 0; k < count; k++) assert_near(fl_row_get(&p[i], names[k]), fl_row_get(&q[i], names[k]), 1e-11);
 }
 
 static void same_trajectory(void **state)
@@ -51,7 +53,7 @@ static void same_trajectory(void **state)
         snprintf(set, sizeof set, "%s;model={kind: own_softmax, weight_decay: 0.01}", methods[k]);
         snprintf(looped, sizeof looped, "%s;executor=loopback", set);
         fl_run *ours = run_done(f, EXACT, set), *loop = run_done(f, EXACT, looped);
-        check_rows(ours, theirs);
+        check_rows(ours, theirs, strstr(methods[k], "accurate") != NULL);
         if (!(own_distance(ours, theirs) <= 1e-11)) fail_msg("%s: %g", methods[k], own_distance(ours, theirs));
         assert_true(own_distance(ours, loop) == 0);
         fl_run_free(theirs);
