@@ -31,7 +31,7 @@ END
         security='--certs ca/server' scheme=https certs=ca/clients
     fi
     rm -rf real real.* log
-    "$build/fedloom" serve server.yaml --output real $security --listen 127.0.0.1:0 --roster roster --quiet 2>log &
+    "$build/fedloom" serve server.yaml --output real $security --listen 127.0.0.1:0 --roster roster --grace 0 --quiet 2>log &
     server=$!
     for _ in $(seq 500); do
         port=$(sed -n 's/.*event=serving .*port=\([0-9]*\).*/\1/p' log)

@@ -131,6 +131,7 @@ class Scratch:
         while True:
             status, text = self.call("GET", "/v1/ask?wait=5")
             if status == 410:
+                assert self.call("POST", "/v1/alive", b'{"over": true}')[0] == 200  # the server waits for that
                 return json.loads(text)
             if status == 200:
                 answer = self.answer(text)

@@ -5,13 +5,12 @@
 
 #include <string.h>
 
-#define GRACE 10 /* seconds in which clients hear that the run is over */
-
 /* What the command line asks for. */
 typedef struct {
     words files, sets;
     const char *output;
     fli_serve_options serve;
+    double grace;               /* seconds in which clients hear that the run is over */
     size_t bodies, per_address; /* MiB; connections */
     int quiet;
 } request;
@@ -58,6 +57,22 @@ static int conclude(fl_ctx *ctx, fli_serve *s, const request *req, int *over)
     return interrupted ? CLI_INTERRUPTED : settings_exit(status);
 }
 
+/* A signal that came after the run had ended. */
+static int came_now(void *before) { return interrupt_seen() != *(const int *)before; }
+
+/* Stays until all clients know that the run is over, for as long as --grace says, or until a signal. If some do not
+ * know, and there is a result, what the same command needs to tell them stays as well. */
+static void take_leave(fl_ctx *ctx, fli_serve *s, const request *req, int ok)
+{
+    const char *first;
+    int before = interrupt_seen();
+    fli_serve_finish(s);
+    size_t left = fli_serve_untold(s, req->grace, came_now, &before, &first);
+    if (left) fli_net_say(&req->serve.log, "untold", "clients=%zu first=%s grace=%g", left, first, req->grace);
+    if (left && ok) say("the same command tells the clients that have not heard that the run is over");
+    if ((!left || !ok) && fli_serve_forget(s)) say_error(ctx);
+}
+
 static int serve(fl_ctx *ctx, fl_config *cfg, const request *req)
 {
     fli_serve *s;
@@ -73,7 +88,7 @@ static int serve(fl_ctx *ctx, fl_config *cfg, const request *req)
         }
     int code = conclude(ctx, s, req, &over);
     fli_net_say(&req->serve.log, over ? "over" : "paused", "code=%d", code);
-    if (over && fli_serve_finish(s, GRACE)) say_error(ctx);
+    if (over) take_leave(ctx, s, req, code == CLI_OK);
     fli_serve_free(s);
     return code;
 }
@@ -101,7 +116,7 @@ static int prepare(request *req)
 
 static int run(int argc, char **argv)
 {
-    request req = {0};
+    request req = {.grace = 60};
     const option options[] = {
         {"--set", OPT_WORDS, &req.sets},
         {"--output", OPT_TEXT, &req.output},
@@ -110,6 +125,7 @@ static int run(int argc, char **argv)
         {"--insecure-http", OPT_FLAG, &req.serve.insecure},
         {"--roster", OPT_TEXT, &req.serve.roster},
         {"--silence", OPT_REAL, &req.serve.silence},
+        {"--grace", OPT_REAL, &req.grace},
         {"--bodies", OPT_COUNT, &req.bodies},
         {"--slowest", OPT_COUNT, &req.serve.slowest},
         {"--per-address", OPT_COUNT, &req.per_address},
@@ -130,8 +146,8 @@ static int run(int argc, char **argv)
 
 static const char help[] = "usage: fedloom serve FILE --output DIR (--certs DIR | --insecure-http)\n"
                            "                     [--listen HOST:PORT] [--roster FILE] [--silence SECONDS]\n"
-                           "                     [--set KEY=VALUE ...] [--bodies MIB] [--slowest BYTES]\n"
-                           "                     [--per-address N] [--quiet]\n"
+                           "                     [--grace SECONDS] [--set KEY=VALUE ...] [--bodies MIB]\n"
+                           "                     [--slowest BYTES] [--per-address N] [--quiet]\n"
                            "\n"
                            "Runs a federation whose clients are elsewhere and join over HTTPS, with\n"
                            "`fedloom join`. FILE describes it as for `fedloom run`, but has no samples:\n"
@@ -149,6 +165,10 @@ static const char help[] = "usage: fedloom serve FILE --output DIR (--certs DIR 
                            "first Ctrl-C (or SIGTERM) ends it after the round under way, so that it can\n"
                            "go on later; a second one ends it at once.\n"
                            "\n"
+                           "When the result is safe the server tells the clients that the run is over, and\n"
+                           "ends as soon as all have said that they know. For those that are cut off just\n"
+                           "then it stays a while (--grace); after that the same command tells them.\n"
+                           "\n"
                            "What happens goes to stderr, a line per event: time=... event=... and what\n"
                            "belongs to it as key=value. `fedloom status` shows how it stands, and so does a\n"
                            "browser at the same URL; /metrics is for Prometheus, /healthz says `ok`.\n"
@@ -164,6 +184,8 @@ static const char help[] = "usage: fedloom serve FILE --output DIR (--certs DIR 
                            "                      given in the order of joining\n"
                            "  --silence SECONDS   a client that has something to do and is not heard for\n"
                            "                      this long is dropped from the round (default: 60)\n"
+                           "  --grace SECONDS     how long to stay, after the result is safe, for clients that\n"
+                           "                      have not heard that the run is over (default: 60)\n"
                            "  --bodies MIB        memory for what is being uploaded (default: 1024); who\n"
                            "                      comes when it is full is told to come again\n"
                            "  --slowest BYTES     per second, at which long uploads must come (default:\n"

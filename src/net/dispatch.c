@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK   0.25 /* seconds between two looks at who has waited long enough */
-#define RETURN 3    /* seconds in which a client comes again that has not heard what it was sent */
+#define TICK 0.25 /* seconds between two looks at who has waited long enough */
 
 enum { SENTENCE = 1024, WORD = 300 };
 
@@ -21,7 +20,6 @@ typedef struct {
     double until;
     int fetched; /* the ask was handed out */
     int told;    /* it has said that it knows that the run is over */
-    double tell; /* when it was sent that; 0: it was not */
     int awaited; /* for a moment, while asks are looked through */
     int handed;  /* answers that the run is being given just now */
     fli_net_client counted;
@@ -510,23 +508,17 @@ int fli_dispatch_ended(fli_dispatch *d, double seconds)
     return ended;
 }
 
-size_t fli_dispatch_untold(fli_dispatch *d)
+size_t fli_dispatch_untold(fli_dispatch *d, uint32_t *first)
 {
     size_t n = 0;
     pthread_mutex_lock(&d->lock);
-    for (size_t i = 0; i < d->spec.clients; i++) {
-        const slot *s = &d->slots[i];
-        n += !s->told && (s->tell <= 0 || fli_clock_now() < s->tell + RETURN);
+    for (size_t i = d->spec.clients; i-- > 0;) {
+        if (d->slots[i].told) continue;
+        *first = (uint32_t)i;
+        n++;
     }
     pthread_mutex_unlock(&d->lock);
     return n;
-}
-
-void fli_dispatch_tell(fli_dispatch *d, uint32_t client)
-{
-    pthread_mutex_lock(&d->lock);
-    d->slots[client].tell = fli_clock_now();
-    pthread_mutex_unlock(&d->lock);
 }
 
 void fli_dispatch_told(fli_dispatch *d, uint32_t client)

@@ -51,11 +51,10 @@ fl_status fli_dispatch_ending(fli_dispatch *d, char *sentence, size_t n);
 /* Waits until it has ended, at most this long; 0: it has not. */
 int fli_dispatch_ended(fli_dispatch *d, double seconds);
 void fli_dispatch_client(fli_dispatch *d, uint32_t client, fli_net_client *out);
-/* A client was sent that the run is over, which may be lost on its way; a client says that it knows; and how many may
- * not: those who were sent it a while ago and did not come again count as if they did. */
-void fli_dispatch_tell(fli_dispatch *d, uint32_t client);
+/* A client says that it knows that the run is over. Nothing else counts: what it was sent may be lost on its way. */
 void fli_dispatch_told(fli_dispatch *d, uint32_t client);
-size_t fli_dispatch_untold(fli_dispatch *d);
+/* How many have not said it, and the first of them. */
+size_t fli_dispatch_untold(fli_dispatch *d, uint32_t *first);
 
 /* ---- for connections ----------------------------------------------------------------------------------------- */
 

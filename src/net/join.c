@@ -123,12 +123,20 @@ static fl_status make_client(life *j)
     return s;
 }
 
-/* So that the server need not wait for us. If it does not arrive the server waits a little, in vain. */
+/* So that the server need not wait for us. If it does not arrive the server waits a while, in vain; if it did and the
+ * reply was lost, there may be no server any more. So not for long. */
 static void say_heard(life *j)
 {
+    enum { TRIES = 3 };
     static const char words[] = "{\"over\": true}";
     fli_heard reply;
-    fli_call_post(j->line.call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &reply);
+    fli_backoff_reset(&j->line.backoff);
+    for (int i = 0; i < TRIES; i++) {
+        if (i && fli_line_pause(&j->line)) return;
+        if (fli_call_post(j->line.call, FLI_NET_ALIVE, "application/json", words, sizeof words - 1, &reply) !=
+            FLI_CALL_AGAIN)
+            return;
+    }
 }
 
 static fl_status over(life *j, const fli_heard *r)

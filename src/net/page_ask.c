@@ -20,36 +20,16 @@ static fli_reply none_yet(fli_desk *d, fli_request *r, int terms)
     return (fli_reply){0};
 }
 
-/* That the run is over for good, until it is sent. */
-typedef struct {
-    fli_dispatch *dispatch;
-    uint32_t client;
-    char text[512];
-} farewell;
-
-static void sent(void *owner)
+/* The run is over for good. */
+static fli_reply gone(fli_desk *d)
 {
-    farewell *f = owner;
-    fli_dispatch_tell(f->dispatch, f->client);
-    free(f);
-}
-
-static fli_reply gone(fli_desk *d, fli_request *r)
-{
-    char sentence[400], word[402];
-    farewell *f = malloc(sizeof *f);
-    if (!f) return fli_reply_text(0, NULL, NULL);
+    enum { MOST = 512 };
+    char sentence[400], word[402], *text = malloc(MOST);
     fl_status s = fli_dispatch_ending(d->dispatch, sentence, sizeof sentence);
-    f->dispatch = d->dispatch;
-    f->client = r->client;
-    int n = fli_snprintf(f->text, sizeof f->text, "{\"state\": \"over\", \"ok\": %s, \"reason\": %s}\n",
-                         s ? "false" : "true", fli_net_quote(sentence, word, sizeof word));
-    return (fli_reply){.code = MHD_HTTP_GONE,
-                       .type = "application/json",
-                       .body = f->text,
-                       .n = (size_t)n,
-                       .release = sent,
-                       .owner = f};
+    if (text)
+        fli_snprintf(text, MOST, "{\"state\": \"over\", \"ok\": %s, \"reason\": %s}\n", s ? "false" : "true",
+                     fli_net_quote(sentence, word, sizeof word));
+    return fli_reply_text(MHD_HTTP_GONE, "application/json", text);
 }
 
 static void free_bytes(void *bytes)
@@ -78,7 +58,7 @@ fli_reply fli_page_terms(void *arg, fli_request *r)
 {
     fli_desk *d = arg;
     fli_net_phase phase = fli_dispatch_phase(d->dispatch);
-    if (phase == FLI_NET_OVER) return gone(d, r);
+    if (phase == FLI_NET_OVER) return gone(d);
     return phase == FLI_NET_JOINING || phase == FLI_NET_PAUSED ? none_yet(d, r, 1) : send_terms(d, r);
 }
 
@@ -88,7 +68,7 @@ fli_reply fli_page_ask(void *arg, fli_request *r)
 {
     fli_desk *d = arg;
     fli_net_phase phase = fli_dispatch_phase(d->dispatch);
-    if (phase == FLI_NET_OVER) return gone(d, r);
+    if (phase == FLI_NET_OVER) return gone(d);
     fli_parcel *p = fli_dispatch_ask(d->dispatch, r->client);
     if (!p) return none_yet(d, r, 0);
     return (fli_reply){.code = MHD_HTTP_OK,
@@ -159,11 +139,23 @@ fli_reply fli_page_refuse(void *arg, fli_request *r)
     return reply;
 }
 
+/* On the disk first: a server that starts again does not wait for this client then. If the disk will not have it, it
+ * waits in vain, and no harm is done. */
+static void note_told(fli_desk *d, uint32_t client)
+{
+    fl_ctx *ctx = fl_ctx_new();
+    if (fli_dispatch_phase(d->dispatch) == FLI_NET_OVER) {
+        if (ctx) fli_roster_tell(d->roster, ctx, client);
+        fli_dispatch_told(d->dispatch, client);
+    }
+    fl_ctx_free(ctx);
+}
+
 fli_reply fli_page_alive(void *arg, fli_request *r)
 {
     fli_desk *d = arg;
     json_t *j = read_object(r);
-    if (json_is_true(json_object_get(j, "over"))) fli_dispatch_told(d->dispatch, r->client);
+    if (json_is_true(json_object_get(j, "over"))) note_told(d, r->client);
     int wanted = fli_dispatch_wanted(d->dispatch, r->client, number_in(j));
     json_decref(j);
     return fli_reply_json(strdup(wanted ? "{\"wanted\": true}\n" : "{\"wanted\": false}\n"));

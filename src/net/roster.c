@@ -1,4 +1,5 @@
-/* The file: a line of JSON that says what it is, then a line per client. Lines are only ever added, each with one write
+/* The file: a line of JSON that says what it is, then a line per client, and at the end of the run another one per
+ * client that knows of it. Lines are only ever added, each with one write
  * that is flushed to the disk, so that joining costs the same however many have joined. */
 #include "net/roster.h"
 
@@ -26,6 +27,7 @@ typedef struct {
     unsigned placed;     /* calls of fli_roster_place that were not taken back; more than one may be at it */
     unsigned char *card; /* NULL: not entered */
     size_t card_bytes;
+    int told; /* that the run is over */
 } entry;
 
 struct fli_roster {
@@ -164,6 +166,15 @@ static fl_status take_entry(fli_roster *r, size_t line, const json_t *j)
     return FL_OK;
 }
 
+static fl_status take_told(fli_roster *r, size_t line, const json_t *told)
+{
+    json_int_t client = json_integer_value(told);
+    if (!json_is_integer(told) || client < 0 || (uint64_t)client >= r->clients || !r->entries[client].card)
+        return damaged(r, line);
+    r->entries[client].told = 1;
+    return FL_OK;
+}
+
 static fl_status take_head(fli_roster *r, const json_t *j)
 {
     json_int_t version = json_integer_value(json_object_get(j, "roster"));
@@ -182,7 +193,11 @@ static fl_status take_line(fli_roster *r, size_t number, const char *line, size_
     locale_t before = fli_locale_enter();
     json_t *j = n < LINE_MOST ? json_loadb(line, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
     fli_locale_leave(before);
-    fl_status s = !j ? damaged(r, number) : number == 1 ? take_head(r, j) : take_entry(r, number, j);
+    const json_t *told = json_object_get(j, "told");
+    fl_status s = !j            ? damaged(r, number)
+                  : number == 1 ? take_head(r, j)
+                  : told        ? take_told(r, number, told)
+                                : take_entry(r, number, j);
     json_decref(j);
     return s;
 }
@@ -389,4 +404,24 @@ const unsigned char *fli_roster_card(fli_roster *r, uint32_t client, size_t *n)
     *n = e->card_bytes;
     pthread_mutex_unlock(&r->lock);
     return card;
+}
+
+fl_status fli_roster_tell(fli_roster *r, fl_ctx *ctx, uint32_t client)
+{
+    char line[64];
+    int n = fli_snprintf(line, sizeof line, "{\"told\": %u}\n", client);
+    pthread_mutex_lock(&r->lock);
+    entry *e = &r->entries[client];
+    fl_status s = !e->told && r->fd >= 0 ? append(r, ctx, line, (size_t)n) : FL_OK;
+    if (!s) e->told = 1;
+    pthread_mutex_unlock(&r->lock);
+    return s;
+}
+
+int fli_roster_told(fli_roster *r, uint32_t client)
+{
+    pthread_mutex_lock(&r->lock);
+    int told = r->entries[client].told;
+    pthread_mutex_unlock(&r->lock);
+    return told;
 }

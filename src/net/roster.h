@@ -39,5 +39,8 @@ void fli_roster_release(fli_roster *r, uint32_t client);
 fl_status fli_roster_enter(fli_roster *r, fl_ctx *ctx, uint32_t client, const void *card, size_t n);
 /* The card of a number that was entered before the server started; NULL: there is none. */
 const unsigned char *fli_roster_card(fli_roster *r, uint32_t client, size_t *n);
+/* A client that is entered knows that the run is over. Again: nothing happens. FL_EIO: not on the disk. */
+fl_status fli_roster_tell(fli_roster *r, fl_ctx *ctx, uint32_t client);
+int fli_roster_told(fli_roster *r, uint32_t client);
 
 #endif

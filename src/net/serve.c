@@ -154,7 +154,10 @@ static fl_status open_dispatch(fli_serve *s)
                               .wake = wake,
                               .mishap = note_mishap,
                               .arg = d};
-    return fli_dispatch_new(s->ctx, &spec, &d->dispatch);
+    fl_status status = fli_dispatch_new(s->ctx, &spec, &d->dispatch);
+    for (uint32_t i = 0; !status && i < d->outline.clients; i++)
+        if (fli_roster_told(d->roster, i)) fli_dispatch_told(d->dispatch, i); /* by an earlier server */
+    return status;
 }
 
 static fl_status open_http(fli_serve *s, const fli_serve_options *o, const struct sockaddr_storage *address)
@@ -264,11 +267,20 @@ fl_status fli_serve_ending(fli_serve *s, int *paused)
     return status ? fli_fail(s->ctx, status, "%s", sentence) : FL_OK;
 }
 
-fl_status fli_serve_finish(fli_serve *s, double seconds)
+void fli_serve_finish(fli_serve *s) { fli_dispatch_finish(s->desk.dispatch); }
+
+size_t fli_serve_untold(fli_serve *s, double seconds, int (*stopping)(void *arg), void *arg, const char **first)
 {
+    const struct timespec moment = {0, 50 * 1000 * 1000};
     double until = fli_clock_now() + seconds;
-    fli_dispatch_finish(s->desk.dispatch);
-    struct timespec moment = {0, 50 * 1000 * 1000};
-    while (fli_clock_now() < until && fli_dispatch_untold(s->desk.dispatch)) nanosleep(&moment, NULL);
-    return s->folder ? fli_remove_folder(s->ctx, s->folder) : FL_OK;
+    uint32_t client;
+    size_t n;
+    while ((n = fli_dispatch_untold(s->desk.dispatch, &client)) && fli_clock_now() < until &&
+           !(stopping && stopping(arg)))
+        nanosleep(&moment, NULL);
+    const char *name = n ? fli_roster_name(s->desk.roster, client) : NULL;
+    *first = name ? name : "?";
+    return n;
 }
+
+fl_status fli_serve_forget(fli_serve *s) { return s->folder ? fli_remove_folder(s->ctx, s->folder) : FL_OK; }

@@ -39,8 +39,12 @@ void fli_serve_drain(fli_serve *s);
 fl_status fli_serve_ending(fli_serve *s, int *paused);
 /* The run, to be saved; NULL: there is none, or an earlier server has saved it. */
 fl_run *fli_serve_run(fli_serve *s);
-/* After the result was saved, or where there is none: nothing of this federation is needed any more, and clients are
- * told so. Waits until all have heard it, at most this long. */
-fl_status fli_serve_finish(fli_serve *s, double seconds);
+/* After the result was saved, or where there is none: clients are told that it is over, whenever they ask. */
+void fli_serve_finish(fli_serve *s);
+/* How many of them have not said that they know, and, if there are any, the name of the first. Waits until there are
+ * none, at most this long, or until it is stopped; NULL: nobody stops it. */
+size_t fli_serve_untold(fli_serve *s, double seconds, int (*stopping)(void *arg), void *arg, const char **first);
+/* Nothing of this federation is needed any more: a server that starts again could not tell anybody. */
+fl_status fli_serve_forget(fli_serve *s);
 
 #endif

@@ -242,7 +242,7 @@ all_at_once() {
 vanished() {
     step 'a client that vanishes for good'
     simulate=no federation "$small" "$short" 'algorithm: scaffold' "$together" 'rounds: 8' 'server: {deadline: 0.5, quorum: 0.5}' 'metrics: {every: 8}'
-    serve
+    serve --grace 1
     line delay=40
     join_all
     until_round 2
@@ -422,6 +422,86 @@ drained() {
     well
 }
 
+# ---- clients that are cut off just then ------------------------------------------------------------------------------
+
+# Client 3 may be away: the others go on without it.
+without_3() { simulate=no federation "$small" "$short" 'algorithm: fedavg' "$together" 'rounds: 8' 'server: {deadline: 0.5, quorum: 0.5}'; }
+others_hear() {
+    for i in 0 1 2; do ends "client $i" 0 "$(pid_of $i)"; done
+    check "$case_title: the result is complete" [ -s real/model.safetensors ]
+    check "$case_title: the server stays" kill -0 "$server"
+}
+ending() {
+    step 'a client that stands still at the end'
+    without_3
+    serve --grace 600
+    line delay=20
+    join_all
+    until_round 2
+    kill -STOP "$client3"
+    others_hear
+    kill -CONT "$client3"
+    ends 'client 3' 0 "$client3"
+    ends 'the server' 0 "$server" # long before its time
+    logged 'event=over ok=true' err3
+    check "$case_title: nothing is left lying about" nothing_left
+    check "$case_title: all have heard" lacks case.log event=untold
+
+    step 'a client whose line is cut at the end'
+    without_3
+    serve --grace 600
+    line delay=1
+    local far=$relay far_pid=$relay_pid
+    join 3
+    line delay=20
+    for i in 0 1 2; do join $i; done
+    until_round 2
+    kill -STOP "$far_pid"
+    others_hear
+    kill_it "$far_pid" 2>/dev/null
+    relay_from=127.0.0.1:$far line delay=1
+    ends 'client 3' 0 "$client3"
+    ends 'the server' 0 "$server"
+    check "$case_title: all have heard" lacks case.log event=untold
+
+    step 'a client that is back when the server has gone'
+    without_3
+    serve --grace 0.5
+    line delay=20
+    join_all
+    until_round 2
+    kill -STOP "$client3"
+    for i in 0 1 2; do ends "client $i" 0 "$(pid_of $i)"; done
+    ends 'the server' 0 "$server"
+    logged 'event=untold clients=1 first=client3 grace=0.5'
+    logged 'the same command tells the clients that have not heard'
+    check "$case_title: what is needed for that is kept" [ -s real.server/roster.jsonl ]
+    cp -r real before
+    serve --grace 600
+    kill -CONT "$client3"
+    ends 'client 3' 0 "$client3"
+    ends 'the server' 0 "$server" # it knows that the others have heard
+    logged 'event=over ok=true' err3
+    check "$case_title: the result is what it was" diff -r before real
+    check "$case_title: nothing is left lying about" nothing_left
+    rm -r before
+    serve
+    ends 'a server with nobody to tell' 2 "$server"
+    logged 'there is a result already'
+
+    step 'a signal ends the wait for clients that have not heard'
+    without_3
+    serve --grace 600
+    line delay=20
+    join_all
+    until_round 2
+    kill -STOP "$client3"
+    others_hear
+    kill -TERM "$server"
+    ends 'the server' 0 "$server"
+    logged 'event=untold clients=1 first=client3'
+}
+
 # ---- the same between namespaces -------------------------------------------------------------------------------------
 
 # Server and clients have a machine each, as far as they know, and a relay on the server's side between them.
@@ -468,6 +548,7 @@ some() {
     odd
     arrivals fedasync
     little_room
+    ending
 }
 all() {
     some

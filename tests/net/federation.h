@@ -122,6 +122,15 @@ UNUSED static void same_as_simulated(federation *t)
     assert_memory_equal(got, t->want, t->parameters * sizeof *got);
 }
 
+/* All clients hear that it is over, and nothing is left of it but its result. */
+UNUSED static void tell_all(federation *t)
+{
+    const char *first;
+    fli_serve_finish(t->serve);
+    assert_int_equal(fli_serve_untold(t->serve, 60, NULL, NULL, &first), 0);
+    assert_ok(t->f->ctx, fli_serve_forget(t->serve));
+}
+
 /* A connection that has said nothing yet. */
 UNUSED static int dial(const federation *t)
 {
@@ -231,6 +240,7 @@ typedef struct {
     int accepted; /* the terms */
     int twice;    /* sends every answer again */
     long last;    /* code of what ended it */
+    int well;     /* it was told that the run has ended well */
     size_t asks;  /* answered */
     size_t limit; /* goes away after so many; 0: never */
     pthread_t thread;
@@ -284,6 +294,14 @@ UNUSED static void member_work(member *m, fl_bytes *answer)
     assert_ok(m->ctx, fl_client_work(m->client, m->call.body, m->call.n, answer));
 }
 
+/* That the run is over, which it says. */
+UNUSED static void member_hear(member *m)
+{
+    static const char words[] = "{\"over\": true}";
+    m->well = strstr(m->call.body, "\"ok\": true") != NULL;
+    assert_int_equal(call(&m->call, FLI_NET_ALIVE, words, sizeof words - 1), 200);
+}
+
 UNUSED static void *member_go(void *arg)
 {
     member *m = arg;
@@ -293,6 +311,7 @@ UNUSED static void *member_go(void *arg)
         long code = call(&m->call, FLI_NET_ASK "?wait=20", NULL, 0);
         m->last = code;
         if (code == 204) continue;
+        if (code == 410) member_hear(m);
         if (code != 200) break;
         member_work(m, &answer);
         assert_int_equal(call(&m->call, FLI_NET_ANSWER, answer.data, answer.n), 200);

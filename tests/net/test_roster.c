@@ -42,12 +42,16 @@ static void numbers_and_cards(void **state)
     assert_int_equal(enter(f, r, "dave", "card of dave"), 2);
     fli_roster_release(r, 2); /* not any more */
     assert_string_equal(fli_roster_name(r, 2), "dave");
+    assert_ok(f->ctx, fli_roster_tell(r, f->ctx, 1));
+    assert_ok(f->ctx, fli_roster_tell(r, f->ctx, 1));
+    assert_true(fli_roster_told(r, 1) && !fli_roster_told(r, 0));
     fli_roster_free(r);
     r = open_roster(f, 3, NULL);
     assert_int_equal(fli_roster_kept(r), 3);
     assert_int_equal(fli_roster_find(r, "bob"), 1);
     assert_memory_equal(fli_roster_card(r, 1, &n), "card of bob", 11);
     assert_int_equal(n, 11);
+    assert_true(fli_roster_told(r, 1) && !fli_roster_told(r, 0));
     fli_roster_free(r);
 }
 
@@ -118,6 +122,8 @@ static void damaged_files(void **state)
         {"{\"roster\": 1, \"clients\": 3}\n{\"client\": 0, \"name\": \"a\", \"card\": \"00\"}\n"
          "{\"client\": 0, \"name\": \"b\", \"card\": \"00\"}\n",
          ":3:", FL_ECONFIG},
+        {"{\"roster\": 1, \"clients\": 3}\n{\"told\": 0}\n", ":2:", FL_EFORMAT}, /* it has not joined */
+        {"{\"roster\": 1, \"clients\": 3}\n{\"told\": 3}\n", ":2:", FL_EFORMAT},
     };
     fixture *f = *state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -31,7 +31,7 @@ static int raw_text(const federation *t, const char *text) { return raw(t, text,
 static void end_well(federation *t, member *m, size_t from)
 {
     same_as_simulated(t);
-    assert_ok(t->f->ctx, fli_serve_finish(t->serve, 10));
+    tell_all(t);
     members_end(m, from);
     serve_down(t);
 }
@@ -46,14 +46,71 @@ static void whole_run(void **state)
     m[1].twice = 1;
     members_start(m, 0);
     same_as_simulated(&t);
-    assert_ok(t.f->ctx, fli_serve_finish(t.serve, 10));
+    tell_all(&t);
     for (size_t i = 0; i < CLIENTS; i++) {
         pthread_join(m[i].thread, NULL);
         assert_int_equal(m[i].last, 410);
-        assert_non_null(strstr(m[i].call.body, "\"ok\": true"));
+        assert_true(m[i].well);
         member_fini(&m[i]);
     }
     serve_down(&t);
+}
+
+/* One thread plays everybody: answers up to `most` asks, 0: until the run has ended. */
+static void play(federation *t, member *m, size_t most)
+{
+    for (size_t n = 0; (!most || n < most) && !fli_serve_wait(t->serve, 0.001);)
+        for (size_t i = 0; i < CLIENTS && (!most || n < most); i++) {
+            fl_bytes answer;
+            if (call(&m[i].call, FLI_NET_ASK, NULL, 0) != 200) continue;
+            member_work(&m[i], &answer);
+            long code = call(&m[i].call, FLI_NET_ANSWER, answer.data, answer.n);
+            assert_true(code == 200 || code == 409);
+            fl_bytes_free(&answer);
+            n++;
+        }
+}
+
+/* Nobody has heard that it is over who has not said so, and a server that starts again knows who has. */
+static void who_has_heard(void **state)
+{
+    static const char over[] = "{\"over\": true}";
+    federation t;
+    member m[CLIENTS];
+    char settings[600], folder[600];
+    const char *first;
+    fixture *f = *state;
+    federation_init(&t, f, "");
+    snprintf(settings, sizeof settings, "output=%s/told;checkpoint_every=1", f->folder);
+    snprintf(folder, sizeof folder, "%s/told.server", f->folder);
+    serve_up(&t, settings, (fli_serve_options){0});
+    members_join(&t, m);
+    assert_int_equal(call(&m[0].call, FLI_NET_ALIVE, over, sizeof over - 1), 200); /* it cannot know yet */
+    for (size_t i = 0; i < CLIENTS; i++) member_accept(&m[i]);
+    play(&t, m, 0);
+    same_as_simulated(&t);
+    assert_ok(f->ctx, fl_run_save(fli_serve_run(t.serve)));
+    fli_serve_finish(t.serve);
+    for (size_t i = 0; i < CLIENTS; i++) assert_int_equal(call(&m[i].call, FLI_NET_ASK, NULL, 0), 410);
+    assert_int_equal(fli_serve_untold(t.serve, 0, NULL, NULL, &first), CLIENTS);
+    assert_string_equal(first, "client-0");
+    for (size_t i = 0; i < CLIENTS; i++)
+        if (i != 2) member_hear(&m[i]);
+    member_hear(&m[3]); /* again */
+    assert_int_equal(fli_serve_untold(t.serve, 0, NULL, NULL, &first), 1);
+    assert_string_equal(first, "client-2");
+    serve_down(&t);
+    serve_up(&t, settings, (fli_serve_options){0});
+    for (int i = 0; i < 100 && !fli_serve_wait(t.serve, 0.1); i++) continue;
+    fli_serve_finish(t.serve);
+    assert_int_equal(fli_serve_untold(t.serve, 0, NULL, NULL, &first), 1);
+    assert_int_equal(call(&m[2].call, FLI_NET_ASK, NULL, 0), 410);
+    member_hear(&m[2]);
+    assert_true(m[2].well);
+    tell_all(&t);
+    assert_int_equal(access(folder, F_OK), -1);
+    serve_down(&t);
+    for (size_t i = 0; i < CLIENTS; i++) member_fini(&m[i]);
 }
 
 /* Phases, everybody, two precisions: the messages differ. */
@@ -98,21 +155,6 @@ static void restart_before_begin(void **state)
     end_well(&t, m, 0);
 }
 
-/* One thread plays everybody: answers up to `most` asks, 0: until the run has ended. */
-static void play(federation *t, member *m, size_t most)
-{
-    for (size_t n = 0; (!most || n < most) && !fli_serve_wait(t->serve, 0.001);)
-        for (size_t i = 0; i < CLIENTS && (!most || n < most); i++) {
-            fl_bytes answer;
-            if (call(&m[i].call, FLI_NET_ASK, NULL, 0) != 200) continue;
-            member_work(&m[i], &answer);
-            long code = call(&m[i].call, FLI_NET_ANSWER, answer.data, answer.n);
-            assert_true(code == 200 || code == 409);
-            fl_bytes_free(&answer);
-            n++;
-        }
-}
-
 /* A server that ends in the middle of a round asks for that round again, and the result has the same bits. */
 static void restart_in_a_round(void **state)
 {
@@ -142,7 +184,7 @@ static void restart_in_a_round(void **state)
         assert_false(paused);
         assert_null(fli_serve_run(t.serve)); /* it was saved before */
         members_start(m, 0);
-        assert_ok(f->ctx, fli_serve_finish(t.serve, 10));
+        tell_all(&t);
         for (size_t i = 0; i < CLIENTS; i++) pthread_join(m[i].thread, NULL);
         for (size_t i = 0; i < CLIENTS; i++) assert_int_equal(m[i].last, 410);
         for (size_t i = 0; i < CLIENTS; i++) member_fini(&m[i]);
@@ -388,7 +430,7 @@ static void crowd(void **state)
         if (fd[i] >= 0) (void)!send(fd[i], body, strlen(body), MSG_NOSIGNAL);
     members_start(m, 0);
     same_as_simulated(&t);
-    assert_ok(t.f->ctx, fli_serve_finish(t.serve, 10));
+    tell_all(&t);
     members_end(m, 0);
     serve_down(&t); /* with most of them still open */
     for (size_t i = 0; i < SILENT; i++)
@@ -460,6 +502,7 @@ static void drain_before_begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {FIXTURE_TEST(whole_run),
+                                       FIXTURE_TEST(who_has_heard),
                                        FIXTURE_TEST(other_methods),
                                        FIXTURE_TEST(restart_before_begin),
                                        FIXTURE_TEST(restart_in_a_round),

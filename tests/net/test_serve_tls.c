@@ -9,7 +9,7 @@ static void whole_run(void **state)
     members_certified(&s, m);
     members_start(m, 0);
     same_as_simulated(&s.t);
-    assert_ok(s.t.f->ctx, fli_serve_finish(s.t.serve, 10));
+    tell_all(&s.t);
     members_end(m, 0);
     serve_down(&s.t);
 }

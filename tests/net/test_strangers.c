@@ -182,7 +182,7 @@ static void crowd(void **state)
         s[i] = (stranger){.fd = -1};
     }
     same_as_simulated(&at.t);
-    assert_ok(at.t.f->ctx, fli_serve_finish(at.t.serve, 10));
+    tell_all(&at.t);
     members_end(m, 0);
     assert_int_equal(knock(&at, "client-1", FLI_NET_FEDERATION), 200);
     serve_down(&at.t); /* with most of them still there */
