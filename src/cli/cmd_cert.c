@@ -55,6 +55,16 @@ static fl_status do_client(fl_ctx *ctx, const request *r)
     return s;
 }
 
+static fl_status do_viewer(fl_ctx *ctx, const request *r)
+{
+    fl_status s = FL_OK;
+    for (size_t i = 2; i < r->plain->n && !s; i++) {
+        s = fli_cert_viewer(ctx, dir_of(r), r->plain->v[i], r->wish);
+        if (!s) tell("for %s, who looks on: %s/viewers/%s\n", r->plain->v[i], dir_of(r), r->plain->v[i]);
+    }
+    return s;
+}
+
 static fl_status do_request(fl_ctx *ctx, const request *r)
 {
     fl_status s = fli_cert_request(ctx, dir_of(r), r->plain->v[2]);
@@ -94,7 +104,7 @@ static void list_one(void *arg, const fli_cert_line *l)
     listing *all = arg;
     char ends[FLI_DAY_MAX], revoked[FLI_DAY_MAX];
     table_add(&all->rows, "%s", l->name);
-    table_add(&all->rows, "%s", l->kind == FLI_CERT_SERVER ? "server" : "client");
+    table_add(&all->rows, "%s", fli_cert_kind_name(l->kind));
     table_add(&all->rows, "%s", fli_day_text(l->ends, ends));
     if (l->revoked)
         table_add(&all->rows, "revoked %s", fli_day_text(l->revoked, revoked));
@@ -126,6 +136,7 @@ static const action actions[] = {
     {"init", "DIR", 1, 1, do_init},
     {"server", "DIR HOST ...", 2, FLI_CERT_HOSTS_MAX + 1, do_server},
     {"client", "DIR NAME ...", 2, SIZE_MAX, do_client},
+    {"viewer", "DIR NAME ...", 2, SIZE_MAX, do_viewer},
     {"request", "DIR NAME", 2, 2, do_request},
     {"sign", "DIR FILE", 2, 2, do_sign},
     {"revoke", "DIR NAME ...", 2, SIZE_MAX, do_revoke},
@@ -134,14 +145,15 @@ static const action actions[] = {
 
 static int find_action(const words *plain, const action **out)
 {
-    if (!plain->n) return say_usage("cert", "do what? init, server, client, request, sign, revoke or list");
+    if (!plain->n) return say_usage("cert", "do what? init, server, client, viewer, request, sign, revoke or list");
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
         const action *a = *out = actions + i;
         if (strcmp(a->name, plain->v[0])) continue;
         if (plain->n - 1 >= a->least && plain->n - 1 <= a->most) return CLI_OK;
         return say_usage("cert", "%s wants %s", a->name, a->wants);
     }
-    return say_usage("cert", "%s: not one of init, server, client, request, sign, revoke and list", plain->v[0]);
+    return say_usage("cert", "%s: not one of init, server, client, viewer, request, sign, revoke and list",
+                     plain->v[0]);
 }
 
 static int perform(const action *a, const request *r)
@@ -181,20 +193,24 @@ static int run(int argc, char **argv)
 static const char help[] = "usage: fedloom cert init DIR [--name NAME] [--days N]\n"
                            "       fedloom cert server DIR HOST ... [--days N] [--force]\n"
                            "       fedloom cert client DIR NAME ... [--days N] [--force]\n"
+                           "       fedloom cert viewer DIR NAME ... [--days N] [--force]\n"
                            "       fedloom cert request DIR NAME\n"
                            "       fedloom cert sign DIR FILE [--days N] [--force]\n"
                            "       fedloom cert revoke DIR NAME ...\n"
                            "       fedloom cert list DIR\n"
                            "\n"
                            "Makes the certificates by which the server and the clients of a federation know\n"
-                           "each other. Who holds one signed by the authority may join, under the name that\n"
-                           "is in it and no other. Keys are readable by their owner alone.\n"
+                           "each other. Who holds a client's may join, under the name that is in it and no\n"
+                           "other; who holds a viewer's may look on. Keys are readable by their owner alone.\n"
                            "\n"
                            "  init     makes an authority in a new folder. Its key, DIR/ca-key.pem, never\n"
                            "           leaves it.\n"
                            "  server   makes DIR/server, the folder for the server's machine. HOST is every\n"
                            "           name and address under which clients reach it.\n"
                            "  client   makes DIR/clients/NAME, the folder for that client's machine.\n"
+                           "  viewer   makes DIR/viewers/NAME, for somebody who looks on: `fedloom status`,\n"
+                           "           the status page and metrics. It can never join, and a client's cannot\n"
+                           "           look on.\n"
                            "  request  at a client: makes a key in DIR, which stays there, and\n"
                            "           DIR/request.pem for the authority to sign.\n"
                            "  sign     at the authority: makes DIR/clients/NAME of such a request, without a\n"
@@ -215,6 +231,7 @@ static const char help[] = "usage: fedloom cert init DIR [--name NAME] [--days N
                            "  fedloom cert init ca\n"
                            "  fedloom cert server ca federation.example.org 192.0.2.7\n"
                            "  fedloom cert client ca alice bob carol\n"
+                           "  fedloom cert viewer ca dana\n"
                            "  fedloom cert revoke ca bob\n"
                            "  fedloom cert server ca federation.example.org 192.0.2.7 --force\n";
 

@@ -254,7 +254,7 @@ fl_status fli_cert_init(fl_ctx *ctx, const char *dir, const char *name, long day
 
 /* ---- certificates ------------------------------------------------------------------------------------------- */
 
-/* What is to be made, and its folder: "server", or "clients/NAME". */
+/* What is to be made, and its folder: "server", "clients/NAME" or "viewers/NAME". */
 typedef struct {
     fli_cert_kind kind;
     const char *name;
@@ -288,6 +288,7 @@ static fl_status issue(authority *a, const order *o, gnutls_pubkey_t key, fli_pe
     const char *name = strlen(o->name) > FLI_NET_NAME_MAX ? "fedloom server" : o->name;
     fli_issue what = {.name = name, .host = o->host, .hosts = o->hosts, .begins = a->now - SLACK, .ends = line.ends};
     what.purpose = o->kind == FLI_CERT_SERVER ? GNUTLS_KP_TLS_WWW_SERVER : GNUTLS_KP_TLS_WWW_CLIENT;
+    if (o->kind == FLI_CERT_VIEWER) what.unit = FLI_X509_VIEWER;
     if (what.begins >= what.ends) what.begins = what.ends - SLACK;
     fl_status s = fli_issue_serial(a->ctx, what.serial);
     hex(what.serial, line.serial);
@@ -301,7 +302,7 @@ static fl_status deliver(const authority *a, const order *o, const fli_pem *cert
 {
     fl_ctx *ctx = a->ctx;
     int server = o->kind == FLI_CERT_SERVER;
-    char *above = fli_strf(ctx, server ? "%s" : "%s/clients", a->dir);
+    char *above = server ? fli_strdup(ctx, a->dir) : fli_strf(ctx, "%s/%ss", a->dir, fli_cert_kind_name(o->kind));
     char *path = above ? fli_strf(ctx, "%s/%s", above, server ? "server" : o->name) : NULL;
     char *draft = above ? fli_strf(ctx, "%s/.%s.new", above, server ? "server" : o->name) : NULL;
     fl_status s = path && draft ? fli_make_private_folder(ctx, above) : FL_ENOMEM;
@@ -365,21 +366,31 @@ fl_status fli_cert_server(fl_ctx *ctx, const char *dir, const char *const *host,
     return s ? s : fill_order(ctx, dir, &(order){FLI_CERT_SERVER, host[0], host, hosts, wish}, NULL);
 }
 
-static fl_status need_name(fl_ctx *ctx, const char *name)
+static fl_status need_name(fl_ctx *ctx, fli_cert_kind kind, const char *name)
 {
     return fli_net_name_ok(name)
                ? FL_OK
                : fli_fail(ctx, FL_ECONFIG,
-                          "\"%s\" cannot be a client's name: 1 to %d letters, digits, dots, hyphens and underscores, "
+                          "\"%s\" cannot be a %s's name: 1 to %d letters, digits, dots, hyphens and underscores, "
                           "no dot or hyphen first",
-                          name, (int)FLI_NET_NAME_MAX);
+                          name, fli_cert_kind_name(kind), (int)FLI_NET_NAME_MAX);
+}
+
+static fl_status fill_named(fl_ctx *ctx, const char *dir, fli_cert_kind kind, const char *name, fli_cert_wish wish)
+{
+    fli_clear(ctx);
+    fl_status s = need_name(ctx, kind, name);
+    return s ? s : fill_order(ctx, dir, &(order){kind, name, NULL, 0, wish}, NULL);
 }
 
 fl_status fli_cert_client(fl_ctx *ctx, const char *dir, const char *name, fli_cert_wish wish)
 {
-    fli_clear(ctx);
-    fl_status s = need_name(ctx, name);
-    return s ? s : fill_order(ctx, dir, &(order){FLI_CERT_CLIENT, name, NULL, 0, wish}, NULL);
+    return fill_named(ctx, dir, FLI_CERT_CLIENT, name, wish);
+}
+
+fl_status fli_cert_viewer(fl_ctx *ctx, const char *dir, const char *name, fli_cert_wish wish)
+{
+    return fill_named(ctx, dir, FLI_CERT_VIEWER, name, wish);
 }
 
 /* ---- keys that stay where they are made ------------------------------------------------------------------------ */
@@ -399,7 +410,7 @@ fl_status fli_cert_request(fl_ctx *ctx, const char *dir, const char *name)
     gnutls_x509_privkey_t key = NULL;
     fli_pem key_text = {0}, request = {0};
     fli_clear(ctx);
-    fl_status s = need_name(ctx, name);
+    fl_status s = need_name(ctx, FLI_CERT_CLIENT, name);
     if (!s) s = need_no_key(ctx, dir);
     if (!s) s = fli_make_private_folder(ctx, dir);
     if (!s) s = fli_issue_key(ctx, &key, &key_text);
@@ -418,7 +429,7 @@ fl_status fli_cert_sign(fl_ctx *ctx, const char *dir, const char *request, fli_c
     gnutls_pubkey_t key;
     fli_clear(ctx);
     fl_status s = fli_issue_read_request(ctx, request, name, FLI_NET_NAME_MAX + 1, &key);
-    if (!s) s = need_name(ctx, name);
+    if (!s) s = need_name(ctx, FLI_CERT_CLIENT, name);
     if (!s) s = fill_order(ctx, dir, &(order){FLI_CERT_CLIENT, name, NULL, 0, wish}, key);
     if (key) gnutls_pubkey_deinit(key);
     return s;

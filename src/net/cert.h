@@ -6,6 +6,7 @@
  *     DIR/index             every certificate ever made here: serial, kind, name, when it ends, when it was revoked
  *     DIR/server/           what the server's machine gets: ca.pem, cert.pem, key.pem, crl.pem
  *     DIR/clients/NAME/     what a client's machine gets:   ca.pem, cert.pem, key.pem
+ *     DIR/viewers/NAME/     the same of somebody who looks on and takes no part
  *
  * Folders have mode 700 and keys 600 from the moment they exist. Files and folders are put in place whole; a
  * certificate is in the index before anybody can have it, so that it can always be revoked. One process at a time
@@ -26,7 +27,8 @@ enum {
     FLI_CERT_HOSTS_MAX = 100,
 };
 
-typedef enum { FLI_CERT_SERVER, FLI_CERT_CLIENT } fli_cert_kind;
+typedef enum { FLI_CERT_SERVER, FLI_CERT_CLIENT, FLI_CERT_VIEWER } fli_cert_kind;
+const char *fli_cert_kind_name(fli_cert_kind kind);
 
 /* A new authority in a folder that is empty or not there yet. `name` is for people. */
 fl_status fli_cert_init(fl_ctx *ctx, const char *dir, const char *name, long days);
@@ -42,6 +44,8 @@ typedef struct {
 fl_status fli_cert_server(fl_ctx *ctx, const char *dir, const char *const *host, size_t hosts, fli_cert_wish wish);
 /* For a client of that name (fli_net_name_ok). */
 fl_status fli_cert_client(fl_ctx *ctx, const char *dir, const char *name, fli_cert_wish wish);
+/* For somebody who looks on: a name of the same kind, which may be a client's as well and has nothing to do with it. */
+fl_status fli_cert_viewer(fl_ctx *ctx, const char *dir, const char *name, fli_cert_wish wish);
 
 /* The same with a key that never leaves its machine. At the client: a key and a request, DIR/key.pem and
  * DIR/request.pem, in a folder that has no key yet. At the authority: makes DIR/clients/NAME/ of a request,

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #define HEAD "fedloom certificates 1 "
-static const char *const kind_name[] = {"server", "client"};
+static const char *const kind_name[] = {"server", "client", "viewer"};
+
+const char *fli_cert_kind_name(fli_cert_kind kind) { return kind_name[kind]; }
 
 void fli_cert_index_init(fli_cert_index *x, fl_ctx *ctx)
 {

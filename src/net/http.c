@@ -131,6 +131,24 @@ static fli_reply turn_away(const request *r, fli_reply reply)
     return reply;
 }
 
+/* A viewer takes no part, and has no name here: it may be called as a client is. A client sees of others nothing but
+ * whether all is well. */
+static const char *check_certificate(request *r, gnutls_session_t session, char *sentence, size_t n)
+{
+    fli_peer who;
+    int look = (r->page->traits & FLI_PAGE_LOOK) != 0, both = (r->page->traits & FLI_PAGE_BOTH) != 0;
+    const char *wrong = fli_trust_check(r->http->spec.trust, session, &who, sentence, n);
+    if (wrong) return wrong;
+    int viewer = who.kind == FLI_CERT_VIEWER;
+    if (viewer != look && !both) {
+        fli_snprintf(sentence, n, "the certificate of %s is a %s's, and this page is for %ss", who.name,
+                     fli_cert_kind_name(who.kind), fli_cert_kind_name(look ? FLI_CERT_VIEWER : FLI_CERT_CLIENT));
+        return sentence;
+    }
+    if (!viewer) fli_snprintf(r->shown.name, sizeof r->shown.name, "%s", who.name);
+    return NULL;
+}
+
 /* Who asks: over TLS by the certificate, else by what it says. */
 static fli_reply identify(request *r)
 {
@@ -139,8 +157,7 @@ static fli_reply identify(request *r)
     const char *wrong = NULL, *said = header_of(r, FLI_NET_NAME);
     if (o->tls) {
         const union MHD_ConnectionInfo *i = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-        wrong = !i ? "there is no TLS session"
-                   : fli_trust_check(o->trust, i->tls_session, r->shown.name, sentence, sizeof sentence);
+        wrong = i ? check_certificate(r, i->tls_session, sentence, sizeof sentence) : "there is no TLS session";
     } else if (said && fli_net_name_ok(said)) {
         fli_snprintf(r->shown.name, sizeof r->shown.name, "%s", said);
     } else if (said || !(r->page->traits & FLI_PAGE_LOOK)) {

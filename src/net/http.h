@@ -45,8 +45,9 @@ fli_reply fli_reply_json(char *text); /* code 200 */
 
 enum {
     FLI_PAGE_JOINED = 1, /* for clients that have joined */
-    FLI_PAGE_LOOK = 2    /* for people and programs that look on: they need not say a version, nor, over plain HTTP, a
-                          * name */
+    FLI_PAGE_LOOK = 2,   /* for people and programs that look on, and for nobody else: they need not say a version, nor,
+                          * over plain HTTP, a name */
+    FLI_PAGE_BOTH = 4    /* and for clients, all the same */
 };
 
 typedef struct {

@@ -116,6 +116,9 @@ static int fill_in(gnutls_x509_crt_t cert, const fli_issue *what, gnutls_pubkey_
     if (!code)
         code = gnutls_x509_crt_set_dn_by_oid(cert, GNUTLS_OID_X520_COMMON_NAME, 0, what->name,
                                              (unsigned)strlen(what->name));
+    if (!code && what->unit)
+        code = gnutls_x509_crt_set_dn_by_oid(cert, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, 0, what->unit,
+                                             (unsigned)strlen(what->unit));
     /* no authority below this one: a certificate that it signs can sign nothing */
     if (!code) code = gnutls_x509_crt_set_basic_constraints(cert, (unsigned)authority, authority ? 0 : -1);
     if (!code)

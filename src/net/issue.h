@@ -20,6 +20,7 @@ typedef struct {
 typedef struct {
     const char *name;        /* the common name */
     const char *purpose;     /* GNUTLS_KP_TLS_WWW_SERVER or _CLIENT; NULL: an authority, which signs for itself */
+    const char *unit;        /* the organizational unit; NULL: none */
     const char *const *host; /* a server's names and addresses */
     size_t hosts;
     uint8_t serial[FLI_CERT_SERIAL];

@@ -25,7 +25,7 @@ const fli_page fli_pages[] = {
     {"POST", FLI_NET_REFUSE, FLI_PAGE_JOINED, small_body, fli_page_refuse},
     {"POST", FLI_NET_ALIVE, FLI_PAGE_JOINED, small_body, fli_page_alive},
     {"GET", FLI_NET_STATUS, FLI_PAGE_LOOK, NULL, fli_page_status},
-    {"GET", FLI_NET_HEALTH, FLI_PAGE_LOOK, NULL, fli_page_health},
+    {"GET", FLI_NET_HEALTH, FLI_PAGE_LOOK | FLI_PAGE_BOTH, NULL, fli_page_health},
     {"GET", FLI_NET_METRICS, FLI_PAGE_LOOK, NULL, fli_page_metrics},
     {"GET", "/", FLI_PAGE_LOOK, NULL, fli_page_screen},
     {"GET", "/status.css", FLI_PAGE_LOOK, NULL, fli_page_screen_css},

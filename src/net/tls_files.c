@@ -16,8 +16,9 @@ static fl_status need_no_authority(fl_ctx *ctx, const char *folder)
     int there = fli_path_kind(key);
     fli_free(key);
     return there ? fli_fail(ctx, FL_ECONFIG,
-                            "%s: is an authority's own folder; a server uses %s/server, a client %s/clients/NAME",
-                            folder, folder, folder)
+                            "%s: is an authority's own folder; a server uses %s/server, others %s/clients/NAME or "
+                            "%s/viewers/NAME",
+                            folder, folder, folder, folder)
                  : FL_OK;
 }
 
@@ -58,15 +59,17 @@ static fl_status check(fl_ctx *ctx, gnutls_x509_crt_t ca, gnutls_x509_crt_t cert
 {
     unsigned status = 0;
     int server = kind == FLI_CERT_SERVER;
+    const char *side = fli_cert_kind_name(kind);
     if (!belong_together(cert, key))
         return fli_fail(ctx, FL_ECONFIG, "%s: is not the key of %s", f->key_path, f->cert_path);
     if (gnutls_x509_crt_verify(cert, &ca, 1, GNUTLS_VERIFY_DISABLE_TIME_CHECKS, &status) || status)
         return fli_fail(ctx, FL_ECONFIG, "%s: was not signed by %s", f->cert_path, f->ca_path);
-    if (!fli_x509_is_for(cert, server ? GNUTLS_KP_TLS_WWW_SERVER : GNUTLS_KP_TLS_WWW_CLIENT))
-        return fli_fail(ctx, FL_ECONFIG, "%s: is not a %s's certificate", f->cert_path, server ? "server" : "client");
+    if (!fli_x509_is_for(cert, server ? GNUTLS_KP_TLS_WWW_SERVER : GNUTLS_KP_TLS_WWW_CLIENT) ||
+        (!server && fli_x509_is_viewer(cert) != (kind == FLI_CERT_VIEWER)))
+        return fli_fail(ctx, FL_ECONFIG, "%s: is not a %s's certificate; `fedloom cert %s` makes one", f->cert_path,
+                        side, side);
     if (!fli_x509_name(cert, f->name, sizeof f->name) || (!server && !fli_net_name_ok(f->name)))
-        return fli_fail(ctx, FL_ECONFIG, "%s: has no name that a %s may have", f->cert_path,
-                        server ? "server" : "client");
+        return fli_fail(ctx, FL_ECONFIG, "%s: has no name that a %s may have", f->cert_path, side);
     return check_times(ctx, cert, f);
 }
 

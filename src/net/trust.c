@@ -30,7 +30,7 @@ typedef struct {
     fli_digest digest;
     serial serial;
     int64_t ends; /* or its authority does; 0: nothing is known here */
-    char name[FLI_NET_NAME_MAX + 1];
+    fli_peer who;
 } known;
 enum { KNOWN = 16384 }; /* two that want the same place push each other out */
 
@@ -220,14 +220,16 @@ static const char *refuse(const fli_trust *t, gnutls_x509_crt_t cert, known *k)
     int64_t own = (int64_t)gnutls_x509_crt_get_expiration_time(cert);
     int64_t above = (int64_t)gnutls_x509_crt_get_expiration_time(t->ca);
     k->ends = own < above ? own : above;
-    if (!fli_x509_name(cert, k->name, sizeof k->name) || !fli_net_name_ok(k->name)) k->name[0] = 0;
+    char *name = k->who.name;
+    if (!fli_x509_name(cert, name, sizeof k->who.name) || !fli_net_name_ok(name)) *name = 0;
+    k->who.kind = fli_x509_is_viewer(cert) ? FLI_CERT_VIEWER : FLI_CERT_CLIENT;
     if (gnutls_x509_crt_verify(cert, &t->ca, 1, 0, &status)) return "cannot be checked";
     if (status) return wrong_signature(status);
     if (gnutls_x509_crt_get_ca_status(cert, NULL) > 0) return "is an authority's, not a client's";
     if (!fli_x509_is_for(cert, GNUTLS_KP_TLS_WWW_CLIENT)) return "is not a client's";
     if (gnutls_x509_crt_get_serial(cert, k->serial.byte, &n)) return "has a serial number that cannot be read";
     k->serial.bytes = (unsigned char)n;
-    return k->name[0] ? NULL : "has no name that a client may have";
+    return *name ? NULL : "has no name that a client may have";
 }
 
 static const char *examine(fli_trust *t, const gnutls_datum_t *der, known *k)
@@ -246,8 +248,7 @@ static int is_revoked(const list *l, const serial *s)
     return l->count && bsearch(s, l->revoked, l->count, sizeof *l->revoked, compare);
 }
 
-const char *fli_trust_check_cert(fli_trust *t, const gnutls_datum_t *der, char name[FLI_NET_NAME_MAX + 1],
-                                 char *sentence, size_t n)
+const char *fli_trust_check_cert(fli_trust *t, const gnutls_datum_t *der, fli_peer *who, char *sentence, size_t n)
 {
     fli_hash h;
     fli_hash_init(&h);
@@ -260,20 +261,19 @@ const char *fli_trust_check_cert(fli_trust *t, const gnutls_datum_t *der, char n
         if (is_revoked(&t->list, &k.serial)) wrong = "has been revoked";
         pthread_rwlock_unlock(&t->lock);
     }
-    fli_snprintf(name, FLI_NET_NAME_MAX + 1, "%s", wrong ? "" : k.name);
-    if (wrong) fli_snprintf(sentence, n, "the certificate%s%s %s", k.name[0] ? " of " : "", k.name, wrong);
+    *who = wrong ? (fli_peer){0} : k.who;
+    if (wrong) fli_snprintf(sentence, n, "the certificate%s%s %s", *k.who.name ? " of " : "", k.who.name, wrong);
     return wrong ? sentence : NULL;
 }
 
-const char *fli_trust_check(fli_trust *t, gnutls_session_t session, char name[FLI_NET_NAME_MAX + 1], char *sentence,
-                            size_t n)
+const char *fli_trust_check(fli_trust *t, gnutls_session_t session, fli_peer *who, char *sentence, size_t n)
 {
     unsigned count = 0;
     const gnutls_datum_t *chain = gnutls_certificate_type_get2(session, GNUTLS_CTYPE_PEERS) == GNUTLS_CRT_X509
                                       ? gnutls_certificate_get_peers(session, &count)
                                       : NULL;
-    if (chain && count) return fli_trust_check_cert(t, chain, name, sentence, n);
-    *name = 0;
+    if (chain && count) return fli_trust_check_cert(t, chain, who, sentence, n);
+    *who = (fli_peer){0};
     fli_snprintf(sentence, n, "there is no certificate, and without one nobody joins");
     return sentence;
 }

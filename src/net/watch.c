@@ -14,7 +14,7 @@ struct fli_watch {
 
 static fl_status open_call(fli_watch *w, const fli_watch_spec *spec)
 {
-    fl_status s = spec->certs ? fli_tls_load(w->ctx, spec->certs, FLI_CERT_CLIENT, &w->tls) : FL_OK;
+    fl_status s = spec->certs ? fli_tls_load(w->ctx, spec->certs, FLI_CERT_VIEWER, &w->tls) : FL_OK;
     if (s) return s;
     fli_call_spec call = {.url = spec->url,
                           .ca_path = w->tls.ca_path,

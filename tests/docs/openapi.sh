@@ -11,6 +11,7 @@ awk '
     /^const fli_page fli_pages\[\]/              { table = 1; next }
     table && /\{0\}/                             { table = 0 }
     table                                        {
+        gsub(/ \| /, "|")
         split($0, field, /[{}, ]+/)
         gsub(/"/, "", field[2]); gsub(/"/, "", field[3])
         print field[2], field[3] in value ? value[field[3]] : field[3], field[4], field[5] == "NULL" ? "none" : "body"

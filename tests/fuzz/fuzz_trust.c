@@ -104,12 +104,13 @@ static void try_der_list(const uint8_t *p, size_t n)
 
 static void try_certificate(const uint8_t *p, size_t n)
 {
-    char name[FLI_NET_NAME_MAX + 1], sentence[200] = "";
+    fli_peer who;
+    char sentence[200] = "";
     const gnutls_datum_t der = {(unsigned char *)(uintptr_t)p, (unsigned)n};
-    if (fli_trust_check_cert(here.trust, &der, name, sentence, sizeof sentence))
-        demand(*sentence && !*name, "a refusal without a sentence, or with a name");
+    if (fli_trust_check_cert(here.trust, &der, &who, sentence, sizeof sentence))
+        demand(*sentence && !*who.name, "a refusal without a sentence, or with a name");
     else
-        demand(!strcmp(name, "alice"), "somebody else came in");
+        demand(!strcmp(who.name, "alice") && who.kind == FLI_CERT_CLIENT, "somebody else came in");
 }
 
 static void try_request(const uint8_t *p, size_t n)

@@ -168,6 +168,7 @@ fedloom cert server ca localhost
 fedloom cert client ca client0 client1 client2
 fedloom cert init other
 fedloom cert client other client0
+fedloom cert viewer other observer
 "$program" serve server.yaml --output secure --certs ca/server --listen 127.0.0.1:0 --roster roster 2>secure.log &
 server=$!
 until_has secure.log 'event=serving' "$server"
@@ -180,15 +181,19 @@ foreign() {
     check "join $*: ends with 1" exits 1
     check "join $*: says \"$text\"" has err "$text"
 }
-# Whoever has a certificate may look, also without a place in the roster.
-fedloom cert client ca observer
-expect 0 '0 of 3 clients joined' status "https://localhost:$port" --certs ca/clients/observer
-expect 0 'client1  missing' status "https://localhost:$port" --certs ca/clients/observer
-expect 0 '"state": "joining"' status "https://localhost:$port" --certs ca/clients/client0 --format json
-expect 1 'certificate verification failed' status "https://localhost:$port" --certs other/clients/client0
+# Viewers look, clients do not.
+fedloom cert viewer ca observer
+expect 0 'observer   viewer' cert list ca
+expect 0 '0 of 3 clients joined' status "https://localhost:$port" --certs ca/viewers/observer
+expect 0 'client1  missing' status "https://localhost:$port" --certs ca/viewers/observer
+expect 0 '"state": "joining"' status "https://localhost:$port" --certs ca/viewers/observer --format json
+expect 2 'is not a viewer' status "https://localhost:$port" --certs ca/clients/client0
+fedloom join "https://localhost:$port" --certs ca/viewers/observer $samples --keep observer
+check "a viewer does not join" eval 'exits 2 && has err "is not a client"'
+expect 1 'certificate verification failed' status "https://localhost:$port" --certs other/viewers/observer
 expect 2 'https needs the folder' status "https://localhost:$port"
 fedloom cert revoke ca observer
-fedloom status "https://localhost:$port" --certs ca/clients/observer
+fedloom status "https://localhost:$port" --certs ca/viewers/observer
 check "whoever is revoked does not" eval 'exits 1 && has err revoked'
 foreign 'server certificate verification failed' "https://localhost:$port" --certs other/clients/client0 --keep foreign
 foreign '127.0.0.1' "https://127.0.0.1:$port" --certs ca/clients/client0 --keep foreign

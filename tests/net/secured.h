@@ -44,6 +44,13 @@ UNUSED static void show(caller *c, secured *s, const char *name, const char *ca)
     snprintf(c->trust, sizeof c->trust, "%.250s/server/ca.pem", s->ca);
 }
 
+/* The same of a viewer's. */
+UNUSED static void show_viewer(caller *c, secured *s, const char *name, const char *ca)
+{
+    show(c, s, name, ca);
+    snprintf(c->certs, sizeof c->certs, "%.240s/viewers/%.40s", ca, name);
+}
+
 /* Everybody joins, and says another name than its certificate's, which does not count. */
 UNUSED static void members_certified(secured *s, member *m)
 {

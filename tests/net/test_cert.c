@@ -483,7 +483,17 @@ static void tls_files(void **state)
     assert_string_equal(said, "");
     fli_tls_free(&f);
     const char *alice = at(s, "ca/clients/alice");
-    assert_fails(ctx, fli_tls_load(ctx, alice, FLI_CERT_SERVER, &f), FL_ECONFIG, "is not a server's certificate");
+    assert_fails(ctx, fli_tls_load(ctx, alice, FLI_CERT_SERVER, &f), FL_ECONFIG,
+                 "is not a server's certificate; `fedloom cert server` makes one");
+    assert_fails(ctx, fli_tls_load(ctx, alice, FLI_CERT_VIEWER, &f), FL_ECONFIG, "is not a viewer's certificate");
+    assert_ok(ctx, fli_cert_viewer(ctx, dir, "dana", (fli_cert_wish){.days = 365}));
+    assert_fails(ctx, fli_tls_load(ctx, at(s, "ca/viewers/dana"), FLI_CERT_CLIENT, &f), FL_ECONFIG,
+                 "is not a client's certificate");
+    assert_ok(ctx, fli_tls_load(ctx, at(s, "ca/viewers/dana"), FLI_CERT_VIEWER, &f));
+    assert_string_equal(f.name, "dana");
+    fli_tls_free(&f);
+    assert_fails(ctx, fli_cert_viewer(ctx, dir, "../dana", (fli_cert_wish){.days = 365}), FL_ECONFIG,
+                 "cannot be a viewer's name");
     assert_fails(ctx, fli_tls_load(ctx, at(s, "none"), FLI_CERT_CLIENT, &f), FL_EIO, "none/ca.pem: cannot be read");
     assert_fails(ctx, fli_tls_load(ctx, dir, FLI_CERT_SERVER, &f), FL_ECONFIG, "is an authority's own folder");
     assert_int_equal(chmod(at(s, "ca/clients/alice/key.pem"), 0604), 0);

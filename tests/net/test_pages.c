@@ -335,7 +335,7 @@ static void page_parts(void **state)
     serve_down(&t);
 }
 
-/* Whoever has a client certificate of this authority may look, and nobody else may. */
+/* Whoever has a viewer's certificate of this authority may look, and nobody else may. */
 static void who_may_look(void **state)
 {
     static const char *const pages[] = {"/",           "/status.css", "/status.js", FLI_NET_STATUS, FLI_NET_METRICS,
@@ -345,16 +345,16 @@ static void who_may_look(void **state)
     fixture *f = *state;
     char foreign[300];
     secured_up(&s, f);
-    assert_ok(f->ctx, fli_cert_client(f->ctx, s.ca, "observer", (fli_cert_wish){5, 0}));
+    assert_ok(f->ctx, fli_cert_viewer(f->ctx, s.ca, "observer", (fli_cert_wish){5, 0}));
     snprintf(foreign, sizeof foreign, "%.200s", fixture_path(f, "foreign"));
     assert_ok(f->ctx, fli_cert_init(f->ctx, foreign, "foreign", 10));
-    assert_ok(f->ctx, fli_cert_client(f->ctx, foreign, "observer", (fli_cert_wish){5, 0}));
+    assert_ok(f->ctx, fli_cert_viewer(f->ctx, foreign, "observer", (fli_cert_wish){5, 0}));
     caller_init(&c, s.t.base, "observer");
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
-        show(&c, &s, "observer", s.ca);
+        show_viewer(&c, &s, "observer", s.ca);
         caller_anew(&c);
         assert_int_equal(call(&c, pages[i], NULL, 0), 200);
-        show(&c, &s, "observer", foreign);
+        show_viewer(&c, &s, "observer", foreign);
         caller_anew(&c);
         long code = call(&c, pages[i], NULL, 0);
         assert_true(code == 403 || code == 0);

@@ -28,27 +28,65 @@ static void who_gets_in(void **state)
     assert_non_null(strstr(c.body, "\"name\":\"client-0\""));
     *c.certs = 0; /* no certificate */
     caller_anew(&c);
-    long code = call(&c, FLI_NET_STATUS, NULL, 0);
+    long code = call(&c, FLI_NET_FEDERATION, NULL, 0);
     assert_true(code == 403 || code == 0);
     snprintf(foreign, sizeof foreign, "%.200s", fixture_path(f, "foreign"));
     assert_ok(f->ctx, fli_cert_init(f->ctx, foreign, "foreign", 10));
     assert_ok(f->ctx, fli_cert_client(f->ctx, foreign, "client-0", (fli_cert_wish){5, 0}));
     show(&c, &s, "client-0", foreign);
     caller_anew(&c);
-    code = call(&c, FLI_NET_STATUS, NULL, 0);
+    code = call(&c, FLI_NET_FEDERATION, NULL, 0);
     assert_true(code == 403 || code == 0);
     assert_ok(f->ctx, fli_cert_client(f->ctx, s.ca, "old", (fli_cert_wish){-1, 0}));
     show(&c, &s, "old", s.ca);
     caller_anew(&c);
-    code = call(&c, FLI_NET_STATUS, NULL, 0);
+    code = call(&c, FLI_NET_FEDERATION, NULL, 0);
     assert_true(code == 403 || code == 0);
     show(&c, &s, "client-1", s.ca);
     caller_anew(&c);
-    assert_int_equal(call(&c, FLI_NET_STATUS, NULL, 0), 200);
+    assert_int_equal(call(&c, FLI_NET_FEDERATION, NULL, 0), 200);
     assert_ok(f->ctx, fli_cert_revoke(f->ctx, s.ca, "client-1", &count));
-    assert_int_equal(call(&c, FLI_NET_STATUS, NULL, 0), 403); /* also over a connection that is open */
+    assert_int_equal(call(&c, FLI_NET_FEDERATION, NULL, 0), 403); /* also over a connection that is open */
     assert_non_null(strstr(c.body, "revoked"));
     caller_fini(&c);
+    serve_down(&s.t);
+}
+
+/* Clients take part, viewers look on, and neither does what the other does; all see whether it is well. */
+static void who_looks_on(void **state)
+{
+    static const char *const seen[] = {FLI_NET_STATUS, FLI_NET_METRICS, "/", "/status.css", "/status.js"};
+    static const char *const got[] = {FLI_NET_FEDERATION, FLI_NET_TERMS, FLI_NET_ASK};
+    static const char *const posted[] = {FLI_NET_JOIN, FLI_NET_ANSWER, FLI_NET_REFUSE, FLI_NET_ALIVE};
+    secured s;
+    caller viewer, client;
+    fixture *f = *state;
+    size_t count;
+    secured_up(&s, f);
+    assert_ok(f->ctx, fli_cert_viewer(f->ctx, s.ca, "client-0", (fli_cert_wish){5, 0})); /* called as a client is */
+    caller_init(&client, s.t.base, "client-0");
+    show(&client, &s, "client-0", s.ca);
+    caller_init(&viewer, s.t.base, "client-0");
+    show_viewer(&viewer, &s, "client-0", s.ca);
+    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) {
+        assert_int_equal(call(&viewer, seen[i], NULL, 0), 200);
+        assert_int_equal(call(&client, seen[i], NULL, 0), 403);
+        assert_non_null(strstr(client.body, "the certificate of client-0 is a client's, and this page is for viewers"));
+    }
+    for (size_t i = 0; i < sizeof got / sizeof *got; i++) {
+        assert_int_equal(call(&viewer, got[i], NULL, 0), 403);
+        assert_non_null(strstr(viewer.body, "the certificate of client-0 is a viewer's, and this page is for clients"));
+        assert_int_not_equal(call(&client, got[i], NULL, 0), 403);
+    }
+    for (size_t i = 0; i < sizeof posted / sizeof *posted; i++)
+        assert_int_equal(call(&viewer, posted[i], "{}", 2), 403);
+    assert_int_equal(call(&viewer, FLI_NET_HEALTH, NULL, 0), 200);
+    assert_int_equal(call(&client, FLI_NET_HEALTH, NULL, 0), 200);
+    assert_ok(f->ctx, fli_cert_revoke(f->ctx, s.ca, "client-0", &count));
+    assert_int_equal(count, 2); /* both of that name */
+    assert_int_equal(call(&viewer, FLI_NET_STATUS, NULL, 0), 403);
+    caller_fini(&viewer);
+    caller_fini(&client);
     serve_down(&s.t);
 }
 
@@ -75,7 +113,8 @@ static void garbage(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(whole_run), FIXTURE_TEST(who_gets_in), FIXTURE_TEST(garbage)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(whole_run), FIXTURE_TEST(who_gets_in), FIXTURE_TEST(who_looks_on),
+                                       FIXTURE_TEST(garbage)};
     curl_global_init(CURL_GLOBAL_DEFAULT);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     curl_global_cleanup();

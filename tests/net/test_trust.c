@@ -17,8 +17,8 @@
 
 static const fli_cert_wish year = {.days = 365};
 
-/* ca/ with a server, alice, bob, a client that has ended, and one whose name is no client's; other/ is another
- * authority of the same name, with an alice of its own. */
+/* ca/ with a server, alice, bob, a viewer, a client that has ended, and one whose name is no client's; other/ is
+ * another authority of the same name, with an alice of its own. */
 static int federation_setup(void **state)
 {
     static const char *const host[] = {"localhost", "127.0.0.1"};
@@ -31,6 +31,7 @@ static int federation_setup(void **state)
     assert_ok(s->ctx, fli_cert_client(s->ctx, ca, "bob", year));
     assert_ok(s->ctx, fli_cert_client(s->ctx, ca, "late", (fli_cert_wish){.days = -1}));
     assert_ok(s->ctx, fli_cert_client(s->ctx, ca, "localhost", year)); /* a host's name, which is a fine one */
+    assert_ok(s->ctx, fli_cert_viewer(s->ctx, ca, "alice", year));     /* who has nothing to do with the client */
     assert_ok(s->ctx, fli_cert_init(s->ctx, other, "Trial", 100));
     assert_ok(s->ctx, fli_cert_server(s->ctx, other, host, 2, year));
     assert_ok(s->ctx, fli_cert_client(s->ctx, other, "alice", year));
@@ -99,13 +100,15 @@ static void expect(scratch *s, fli_trust *t, const char *folder, int good, const
     static const char *const priority[] = {"NORMAL:-VERS-ALL:+VERS-TLS1.3", "NORMAL:-VERS-ALL:+VERS-TLS1.2"};
     for (size_t v = 0; v < 2; v++) {
         ends l;
-        char name[FLI_NET_NAME_MAX + 1], sentence[200];
+        fli_peer who;
+        char sentence[200];
         connect_as(s, &l, folder, priority[v]);
-        const char *wrong = fli_trust_check(t, l.end[0], name, sentence, sizeof sentence);
+        const char *wrong = fli_trust_check(t, l.end[0], &who, sentence, sizeof sentence);
         end(&l);
         if (good && wrong) fail_msg("%s: %s", folder, wrong);
         if (!good && (!wrong || !strstr(wrong, want))) fail_msg("%s: %s", folder, wrong ? wrong : "came in");
-        assert_string_equal(name, good ? want : "");
+        assert_string_equal(who.name, good ? want : "");
+        if (good) assert_int_equal(who.kind, strstr(folder, "viewers") ? FLI_CERT_VIEWER : FLI_CERT_CLIENT);
     }
 }
 
@@ -159,6 +162,7 @@ static void who_comes_in(void **state)
     assert_ok(s->ctx, fli_cert_revoke(s->ctx, at(s, "ca"), "bob", &count));
     assert_ok(s->ctx, fli_trust_open(s->ctx, at(s, "ca/server"), &t));
     expect(s, t, "ca/clients/alice", 1, "alice");
+    expect(s, t, "ca/viewers/alice", 1, "alice");
     expect(s, t, "ca/clients/bob", 0, "the certificate of bob has been revoked");
     expect(s, t, "ca/clients/late", 0, "the certificate of late has ended");
     expect(s, t, "other/clients/alice", 0, "was not signed by this federation's authority");
@@ -187,17 +191,18 @@ static void odd_certificates(void **state)
 {
     scratch *s = *state;
     fli_trust *t;
-    char name[FLI_NET_NAME_MAX + 1], sentence[200];
+    fli_peer who;
+    char sentence[200];
     gnutls_x509_crt_t ca;
     gnutls_datum_t der;
     const gnutls_datum_t nothing = {(unsigned char *)"", 0}, noise = {(unsigned char *)"0123456789", 10};
     assert_ok(s->ctx, fli_trust_open(s->ctx, at(s, "ca/server"), &t));
-    assert_non_null(fli_trust_check_cert(t, &nothing, name, sentence, sizeof sentence));
+    assert_non_null(fli_trust_check_cert(t, &nothing, &who, sentence, sizeof sentence));
     assert_string_equal(sentence, "the certificate cannot be read");
-    assert_non_null(fli_trust_check_cert(t, &noise, name, sentence, sizeof sentence));
+    assert_non_null(fli_trust_check_cert(t, &noise, &who, sentence, sizeof sentence));
     assert_ok(s->ctx, fli_x509_cert_load(s->ctx, at(s, "ca/ca.pem"), &ca, NULL));
     assert_int_equal(gnutls_x509_crt_export2(ca, GNUTLS_X509_FMT_DER, &der), 0);
-    assert_non_null(fli_trust_check_cert(t, &der, name, sentence, sizeof sentence));
+    assert_non_null(fli_trust_check_cert(t, &der, &who, sentence, sizeof sentence));
     assert_string_equal(sentence, "the certificate of Trial is an authority's, not a client's");
     gnutls_free(der.data);
     gnutls_x509_crt_deinit(ca);
@@ -225,14 +230,15 @@ static void revoked_while_connected(void **state)
     fli_trust *t;
     ends l;
     size_t count;
-    char name[FLI_NET_NAME_MAX + 1], sentence[200];
+    fli_peer who;
+    char sentence[200];
     assert_ok(s->ctx, fli_trust_open(s->ctx, at(s, "ca/server"), &t));
     connect_as(s, &l, "ca/clients/bob", "NORMAL");
-    assert_null(fli_trust_check(t, l.end[0], name, sentence, sizeof sentence));
+    assert_null(fli_trust_check(t, l.end[0], &who, sentence, sizeof sentence));
     assert_ok(s->ctx, fli_cert_revoke(s->ctx, at(s, "ca"), "alice", &count));
-    assert_null(fli_trust_check(t, l.end[0], name, sentence, sizeof sentence));
+    assert_null(fli_trust_check(t, l.end[0], &who, sentence, sizeof sentence));
     assert_ok(s->ctx, fli_cert_revoke(s->ctx, at(s, "ca"), "bob", &count));
-    assert_non_null(fli_trust_check(t, l.end[0], name, sentence, sizeof sentence));
+    assert_non_null(fli_trust_check(t, l.end[0], &who, sentence, sizeof sentence));
     assert_string_equal(sentence, "the certificate of bob has been revoked");
     end(&l);
     fli_trust_free(t);
@@ -304,8 +310,9 @@ static void *check_again_and_again(void *arg)
 {
     crowd *c = arg;
     while (!atomic_load(&c->stop)) {
-        char name[FLI_NET_NAME_MAX + 1], sentence[200];
-        if (fli_trust_check_cert(c->trust, &c->der, name, sentence, sizeof sentence)) atomic_fetch_add(&c->refused, 1);
+        fli_peer who;
+        char sentence[200];
+        if (fli_trust_check_cert(c->trust, &c->der, &who, sentence, sizeof sentence)) atomic_fetch_add(&c->refused, 1);
         atomic_fetch_add(&c->checked, 1);
     }
     return NULL;
@@ -351,11 +358,12 @@ static void many_threads(void **state)
 static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
                               const char *version, const char *data, size_t *bytes, void **cls)
 {
-    char name[FLI_NET_NAME_MAX + 1], sentence[200];
+    fli_peer who;
+    char sentence[200];
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     (void)url, (void)method, (void)version, (void)data, (void)bytes, (void)cls;
-    const char *wrong = fli_trust_check(arg, info->tls_session, name, sentence, sizeof sentence);
-    const char *text = wrong ? wrong : name;
+    const char *wrong = fli_trust_check(arg, info->tls_session, &who, sentence, sizeof sentence);
+    const char *text = wrong ? wrong : who.name;
     struct MHD_Response *r =
         MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
     enum MHD_Result queued = MHD_queue_response(connection, wrong ? 403 : 200, r);
