@@ -281,23 +281,30 @@ fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answ
     return s;
 }
 
-fl_status fli_dispatch_refuse(fli_dispatch *d, uint32_t client, uint64_t number, const char *reason)
+/* Refusals of the terms can be said again and again, so there are not more lines of them than of other complaints. */
+static void note_refusal(fli_dispatch *d, uint32_t client, uint64_t number, const char *reason)
 {
-    char word[WORD], why[WORD + 32];
-    if (!number || !fli_dispatch_wanted(d, client, number)) return FL_EMISMATCH;
-    fli_net_quote(reason, word, sizeof word);
-    fli_net_say(d->spec.log, "refused", "client=%u name=%s number=%llu reason=%s", client, name_of(d, client),
-                (unsigned long long)number, word);
+    char word[WORD];
+    (number ? fli_net_say : fli_net_caution)(d->spec.log, "refused", "client=%u name=%s number=%llu reason=%s", client,
+                                             name_of(d, client), (unsigned long long)number,
+                                             fli_net_quote(reason, word, sizeof word));
     tell(d, "refused", client, reason);
-    fli_snprintf(why, sizeof why, "it refuses what it was asked: %s", word);
-    forget_ask(d, client, number); /* first, so that nobody takes it for late */
-    fl_status s = fl_server_drop(d->spec.server, client, why);
-    if (s == FL_EREFUSED) s = fl_server_lost(d->spec.server, client, why);
     pthread_mutex_lock(&d->lock);
     d->slots[client].counted.refused++;
     pthread_mutex_unlock(&d->lock);
     atomic_fetch_add(&d->spec.counters->refused, 1);
-    return s;
+}
+
+fl_status fli_dispatch_refuse(fli_dispatch *d, uint32_t client, uint64_t number, const char *reason)
+{
+    char word[WORD], why[WORD + 32];
+    if (number && !fli_dispatch_wanted(d, client, number)) return FL_EMISMATCH;
+    note_refusal(d, client, number, reason);
+    if (!number) return FL_OK;
+    fli_snprintf(why, sizeof why, "it refuses what it was asked: %s", fli_net_quote(reason, word, sizeof word));
+    forget_ask(d, client, number); /* first, so that nobody takes it for late */
+    fl_status s = fl_server_drop(d->spec.server, client, why);
+    return s == FL_EREFUSED ? fl_server_lost(d->spec.server, client, why) : s;
 }
 
 /* ---- the thread: silence -------------------------------------------------------------------------------------- */

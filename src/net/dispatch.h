@@ -78,7 +78,8 @@ int fli_dispatch_wait(fli_dispatch *d, uint32_t client, int terms, double second
 /* As fl_server_answer; the same answer again is taken again. */
 fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answer, size_t n, char *sentence,
                               size_t size);
-/* The client will not answer that ask. FL_EMISMATCH: that is not what it was asked. */
+/* The client will not answer that ask. FL_EMISMATCH: that is not what it was asked. 0: it will not have the terms, and
+ * goes; that is noted, and it is waited for like any client that is away. */
 fl_status fli_dispatch_refuse(fli_dispatch *d, uint32_t client, uint64_t number, const char *reason);
 /* Whether the answer to that ask is still awaited; 0: to any. */
 int fli_dispatch_wanted(fli_dispatch *d, uint32_t client, uint64_t number);

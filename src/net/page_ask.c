@@ -126,9 +126,10 @@ fli_reply fli_page_refuse(void *arg, fli_request *r)
     fli_desk *d = arg;
     json_t *j = read_object(r);
     const char *reason = json_string_value(json_object_get(j, "reason"));
+    const json_t *said = json_object_get(j, "number");
     uint64_t number = number_in(j);
     fli_reply reply;
-    if (!number || !reason)
+    if (!reason || !json_is_integer(said) || json_integer_value(said) < 0)
         reply = fli_reply_error(MHD_HTTP_BAD_REQUEST, "a refusal is {\"number\": the ask's, \"reason\": a sentence}");
     else if (fli_dispatch_refuse(d->dispatch, r->client, number, reason) == FL_EMISMATCH)
         reply =

@@ -302,6 +302,10 @@ static void refused_and_silent(void **state)
     assert_true(seen.dropped >= 1);
     fli_dispatch_client(d.dispatch, 1, &seen);
     assert_int_equal(seen.refused, 1);
+    assert_int_equal(fli_dispatch_refuse(d.dispatch, 1, 0, "not these terms"), FL_OK);
+    assert_true(logged(&d, "event=refused client=1 name=somebody number=0 reason=\"not these terms\""));
+    fli_dispatch_client(d.dispatch, 1, &seen);
+    assert_int_equal(seen.refused, 2);
     go_on(&d);
     assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_SAVING);
     down(&d);

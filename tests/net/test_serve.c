@@ -391,6 +391,9 @@ static void bad_answers(void **state)
     assert_string_equal(c->body, "{\"wanted\": false}\n");
     assert_int_equal(call(c, FLI_NET_REFUSE, "{\"number\": 999999, \"reason\": \"x\"}", 33), 409);
     assert_int_equal(call(c, FLI_NET_REFUSE, "[[[[", 4), 400);
+    assert_int_equal(call(c, FLI_NET_REFUSE, "{\"reason\": \"x\"}", 15), 400);
+    assert_int_equal(call(c, FLI_NET_REFUSE, "{\"number\": -1, \"reason\": \"x\"}", 29), 400);
+    assert_int_equal(call(c, FLI_NET_REFUSE, "{\"number\": 0, \"reason\": \"x\"}", 28), 200);
     assert_int_equal(raw_text(&t, "POST /v1/answer HTTP/1.1\r\n" HEAD "Content-Length: 99999999999\r\n\r\n"), 413);
     assert_int_equal(call(c, FLI_NET_ANSWER, answer.data, answer.n), 200);
     assert_int_equal(call(c, FLI_NET_ANSWER, answer.data, answer.n), 200);
