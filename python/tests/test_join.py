@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import http.server
 import json
 import multiprocessing
 import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -362,3 +364,38 @@ def test_what_cannot_be(url, settings, sentence):
 def test_a_server_that_is_not_there():
     with pytest.raises(fedloom.Error, match="has not answered"):
         fedloom.join("http://127.0.0.1:9", own(0), name="a", patience=0.3)
+
+
+class _Busy(http.server.BaseHTTPRequestHandler):
+    """A server that has no room just now, and says for how long."""
+
+    said = ""
+
+    def do_GET(self) -> None:
+        self.send_response(503)
+        self.send_header("Fedloom-Protocol", "1 1")
+        self.send_header("Retry-After", self.said)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "said, least", [("7", 7), (" 3 ", 3), ("999999", 60), ("-1", 0), ("Fri, 31 Dec 1999 23:59:59 GMT", 0), ("7 s", 0)]
+)
+def test_a_server_says_when_to_come_again(said, least, monkeypatch):
+    class Slept(Exception):
+        pass
+
+    def sleep(seconds: float) -> None:
+        assert least <= seconds <= least + 1  # the first pause of one's own is a second at most
+        raise Slept
+
+    handler = type("Handler", (_Busy,), {"said": said})
+    with http.server.HTTPServer(("127.0.0.1", 0), handler) as busy:
+        threading.Thread(target=busy.handle_request, daemon=True).start()
+        monkeypatch.setattr(sys.modules["fedloom.join"].time, "sleep", sleep)
+        with pytest.raises(Slept):
+            fedloom.join(f"http://127.0.0.1:{busy.server_port}", own(0), name="a")

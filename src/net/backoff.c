@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 
+#include <math.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -24,14 +25,14 @@ static double uniform(uint64_t *state)
     return (double)((x * 0x2545F4914F6CDD1Du) >> 11) * 0x1p-53;
 }
 
-double fli_backoff_next(fli_backoff *b)
+double fli_backoff_next(fli_backoff *b, double least)
 {
     const double first = 0.5, most = 30;
     double bound = first;
     if (!b->tries) b->since = fli_clock_now();
     for (unsigned i = 0; i < b->tries && bound < most; i++) bound *= 2;
     b->tries++;
-    return uniform(&b->random) * (bound < most ? bound : most);
+    return fmin(least, FLI_BACKOFF_LEAST) + uniform(&b->random) * fmin(bound, most);
 }
 
 double fli_backoff_for(const fli_backoff *b) { return b->tries ? fli_clock_now() - b->since : 0; }

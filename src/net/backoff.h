@@ -12,8 +12,10 @@ typedef struct {
 } fli_backoff;
 
 void fli_backoff_init(fli_backoff *b);
-/* Another try came to nothing: seconds until the next, between 0 and a bound that doubles from 0.5 to 30. */
-double fli_backoff_next(fli_backoff *b);
+enum { FLI_BACKOFF_LEAST = 60 }; /* the most that anybody else can say */
+/* Another try came to nothing: seconds until the next, `least`, which the server has said, and between 0 and a bound
+ * that doubles from 0.5 to 30. */
+double fli_backoff_next(fli_backoff *b, double least);
 /* Seconds since the first of the tries in a row that came to nothing; 0: the last one did not. */
 double fli_backoff_for(const fli_backoff *b);
 /* It worked. */

@@ -7,6 +7,7 @@
 #include <curl/curl.h>
 #include <jansson.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_HEAD = 64 * 1024 }; /* bytes of all headers of an answer, those of interim answers among them */
@@ -27,6 +28,7 @@ struct fli_call {
     int cut, stopped, out_of_memory, flooded;
     int headed;       /* the answer's head came to its end */
     char version[32]; /* what the server says that it speaks; "" : nothing */
+    unsigned retry;   /* seconds after which to come again; 0: it does not say */
     char error[CURL_ERROR_SIZE];
     char why[512];
 };
@@ -60,24 +62,40 @@ static size_t take_body(char *p, size_t size, size_t n, void *call)
     return c->cut ? 0 : bytes;
 }
 
-/* The value of the header that says which protocol it is; the last one counts, and a new status line begins anew. Less
- * than was given ends the transfer. */
+/* Whether this is the line of that header, and its value, without blanks around it; "" where it does not fit. */
+static int take_value(const char *p, size_t bytes, const char *name, char *value, size_t n)
+{
+    size_t at = strlen(name), end = bytes;
+    if (bytes <= at || strncasecmp(p, name, at) || p[at++] != ':') return 0;
+    while (at < end && (p[at] == ' ' || p[at] == '\t')) at++;
+    while (end > at && strchr(" \t\r\n", p[end - 1])) end--;
+    if (end - at >= n) end = at;
+    memcpy(value, p + at, end - at);
+    value[end - at] = 0;
+    return 1;
+}
+
+/* Whole seconds alone: of a day and a time only somebody with the same clock could make something. */
+static unsigned read_seconds(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    return digits && digits < 8 && !text[digits] ? (unsigned)strtoul(text, NULL, 10) : 0;
+}
+
+/* Of several headers of a name the last one counts, and a new status line begins anew. Less than was given ends the
+ * transfer. */
 static size_t take_header(char *p, size_t size, size_t n, void *call)
 {
-    static const char name[] = FLI_NET_HEADER ":";
     fli_call *c = call;
-    size_t bytes = size * n, at = sizeof name - 1, end = bytes;
+    char value[32];
+    size_t bytes = size * n;
     c->flooded = bytes > MOST_HEAD - c->head_bytes;
     if (c->flooded) return 0;
     c->head_bytes += bytes;
-    if (bytes > 5 && !memcmp(p, "HTTP/", 5)) c->headed = c->version[0] = 0;
+    if (bytes > 5 && !memcmp(p, "HTTP/", 5)) c->headed = 0, c->version[0] = 0, c->retry = 0;
     if (bytes && (*p == '\r' || *p == '\n')) c->headed = 1;
-    if (bytes < at || strncasecmp(p, name, at)) return bytes;
-    while (at < end && (p[at] == ' ' || p[at] == '\t')) at++;
-    while (end > at && strchr(" \t\r\n", p[end - 1])) end--;
-    if (end - at >= sizeof c->version) end = at; /* no version of ours is that long */
-    memcpy(c->version, p + at, end - at);
-    c->version[end - at] = 0;
+    take_value(p, bytes, FLI_NET_HEADER, c->version, sizeof c->version); /* no version of ours is longer */
+    if (take_value(p, bytes, "Retry-After", value, sizeof value)) c->retry = read_seconds(value);
     return bytes;
 }
 
@@ -301,6 +319,7 @@ static fli_call_end perform(fli_call *c, const char *path, int wait, size_t most
     c->most = most;
     c->cut = c->stopped = c->out_of_memory = c->flooded = c->headed = 0;
     c->version[0] = c->error[0] = 0;
+    c->retry = 0;
     long patience = (long)c->stall_s + (wait > 0 ? wait : 0);
     if (!make_room(c, 1)) return no_answer(c, CURLE_OUT_OF_MEMORY);
     c->body[0] = 0;
@@ -308,7 +327,7 @@ static fli_call_end perform(fli_call *c, const char *path, int wait, size_t most
         curl_easy_setopt(c->curl, CURLOPT_LOW_SPEED_TIME, patience ? patience : 1))
         return no_answer(c, CURLE_OUT_OF_MEMORY);
     CURLcode code = curl_easy_perform(c->curl);
-    *out = (fli_heard){.body = c->body, .n = c->n, .cut = c->cut};
+    *out = (fli_heard){.body = c->body, .n = c->n, .cut = c->cut, .retry = c->retry};
     if (!code && !is_whole(c)) code = CURLE_PARTIAL_FILE;
     return code && !c->cut ? no_answer(c, code) : judge(c, out);
 }

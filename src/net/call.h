@@ -37,7 +37,8 @@ typedef struct {
     long code;
     unsigned char *body; /* terminated, n bytes without that */
     size_t n;
-    int cut; /* it was longer than allowed: its beginning */
+    int cut;        /* it was longer than allowed: its beginning */
+    unsigned retry; /* seconds after which to come again, if the server says so; 0: it does not */
 } fli_heard;
 
 /* GET path?wait=SECONDS, without a query if `wait` is negative; the server may take that long to begin its answer. Of

@@ -27,7 +27,7 @@ static fl_status nap(fli_line *l, double seconds)
     return fli_line_stopping(l) ? FL_EDONE : FL_OK;
 }
 
-fl_status fli_line_pause(fli_line *l) { return nap(l, fli_backoff_next(&l->backoff)); }
+fl_status fli_line_pause(fli_line *l) { return nap(l, fli_backoff_next(&l->backoff, 0)); }
 
 /* The first failure in a row is said, and then one now and then. */
 static void say_away(fli_line *l)
@@ -42,7 +42,7 @@ static void say_away(fli_line *l)
 }
 
 /* What becomes of a call that ended like this; FL_EBUSY: it is tried again. */
-static fl_status settle(fli_line *l, fli_call_end end)
+static fl_status settle(fli_line *l, fli_call_end end, const fli_heard *heard)
 {
     switch (end) {
     case FLI_CALL_DONE: fli_backoff_reset(&l->backoff); return FL_OK;
@@ -55,14 +55,14 @@ static fl_status settle(fli_line *l, fli_call_end end)
     say_away(l);
     if (l->patience > 0 && fli_backoff_for(&l->backoff) > l->patience)
         return fli_fail(l->ctx, FL_EIO, "no answer for %g seconds: %s", l->patience, fli_call_why(l->call));
-    fl_status s = fli_line_pause(l);
+    fl_status s = nap(l, fli_backoff_next(&l->backoff, heard->retry));
     return s ? s : FL_EBUSY;
 }
 
 fl_status fli_line_get(fli_line *l, const char *path, int wait, size_t most, fli_heard *out)
 {
     fl_status s;
-    do s = settle(l, fli_call_get(l->call, path, wait, most, out));
+    do s = settle(l, fli_call_get(l->call, path, wait, most, out), out);
     while (s == FL_EBUSY);
     return s;
 }
@@ -70,7 +70,7 @@ fl_status fli_line_get(fli_line *l, const char *path, int wait, size_t most, fli
 fl_status fli_line_post(fli_line *l, const char *path, const char *type, const void *body, size_t n, fli_heard *out)
 {
     fl_status s;
-    do s = settle(l, fli_call_post(l->call, path, type, body, n, out));
+    do s = settle(l, fli_call_post(l->call, path, type, body, n, out), out);
     while (s == FL_EBUSY);
     return s;
 }

@@ -2,8 +2,10 @@
 #include "context.h"
 #include "fake_server.h"
 
+#include "base/clock.h"
 #include "net/backoff.h"
 #include "net/call.h"
+#include "net/line.h"
 #include "net/protocol.h"
 
 #define OK_HEAD "HTTP/1.1 200 OK\r\nFedloom-Protocol: 1 1\r\n"
@@ -95,6 +97,50 @@ static void what_is_refused_and_what_comes_later(void **state)
                  codes[i].status);
         assert_get(c, A(text), codes[i].end, atol(codes[i].status), i > 5 && i < 14 ? "so? it" : "");
     }
+}
+
+/* What a server says of when to come again; days and nonsense count for nothing. */
+static void later(void **state)
+{
+    static const struct {
+        const char *said;
+        unsigned seconds;
+    } bad[] = {{"Retry-After: 7\r\n", 7},
+               {"retry-after:  12 \r\n", 12},
+               {"Retry-After: -1\r\n", 0},
+               {"Retry-After: Fri, 31 Dec 1999 23:59:59 GMT\r\n", 0},
+               {"Retry-After: 123456789012\r\n", 0},
+               {"Retry-After: 7 s\r\n", 0},
+               {"Retry-Afterwards: 7\r\n", 0},
+               {"", 0}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[300], why[600];
+        fli_heard r;
+        snprintf(text, sizeof text, "HTTP/1.1 503 Away\r\n" OURS "%sContent-Length: 0\r\n\r\n", bad[i].said);
+        assert_int_equal(get_once(*state, (fake_answer){text}, &r, why, sizeof why), FLI_CALL_AGAIN);
+        assert_int_equal(r.retry, bad[i].seconds);
+    }
+}
+
+/* A client does not come before that. */
+static void comes_later(void **state)
+{
+    context *c = *state;
+    static const fake_answer answers[] = {{"HTTP/1.1 503 Away\r\n" OURS "Retry-After: 1\r\nContent-Length: 0\r\n\r\n"},
+                                          {OK_HEAD "Content-Length: 5\r\n\r\nhello"}};
+    fake_server s;
+    fli_heard r;
+    fli_net_log log = {0};
+    fake_start(&s, answers, 2);
+    fli_line line = {.ctx = c->ctx, .call = open_call(c, &s), .log = &log};
+    fli_backoff_init(&line.backoff);
+    double begun = fli_clock_now();
+    assert_ok(c->ctx, fli_line_get(&line, "/v1/ask", 0, 1000, &r));
+    assert_true(fli_clock_now() - begun >= 1);
+    assert_int_equal(r.code, 200);
+    assert_int_equal(r.retry, 0);
+    fli_call_free(line.call);
+    fake_stop(&s);
 }
 
 static void answers_of_others(void **state)
@@ -281,7 +327,7 @@ static void pauses_grow_to_a_bound(void **state)
     fli_backoff_init(&b);
     assert_true(fli_backoff_for(&b) <= 0);
     for (int i = 0; i < 1000; i++) {
-        double bound = i < 10 ? 0.5 * (1 << i) : 30, next = fli_backoff_next(&b);
+        double bound = i < 10 ? 0.5 * (1 << i) : 30, next = fli_backoff_next(&b, 0);
         assert_true(next >= 0 && next < (bound < 30 ? bound : 30));
         if (next > longest) longest = next;
         total += next;
@@ -289,7 +335,13 @@ static void pauses_grow_to_a_bound(void **state)
     assert_true(longest > 25);
     assert_true(total > 1000 * 12.0 && total < 1000 * 18.0); /* 15 on the average: all of the range is used */
     fli_backoff_reset(&b);
-    assert_true(fli_backoff_next(&b) < 0.5);
+    assert_true(fli_backoff_next(&b, 0) < 0.5);
+    fli_backoff_reset(&b);
+    double next = fli_backoff_next(&b, 7);
+    assert_true(next >= 7 && next < 7.5);
+    fli_backoff_reset(&b);
+    next = fli_backoff_next(&b, 1e6);
+    assert_true(next >= FLI_BACKOFF_LEAST && next < FLI_BACKOFF_LEAST + 0.5);
 }
 
 int main(void)
@@ -297,6 +349,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CONTEXT_TEST(answers_arrive),
         CONTEXT_TEST(what_is_refused_and_what_comes_later),
+        CONTEXT_TEST(later),
+        CONTEXT_TEST(comes_later),
         CONTEXT_TEST(answers_of_others),
         CONTEXT_TEST(broken_bodies),
         CONTEXT_TEST(answers_that_are_cut),

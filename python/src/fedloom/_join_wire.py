@@ -16,11 +16,16 @@ from ._core import ConfigError, Refused
 VERSION, OLDEST = 1, 1
 PORT = 8443
 PACKET = "application/vnd.fedloom.packet"
+MOST_LATER = 60  # seconds that a server can send one away for
 STALL = 60  # seconds without a byte; longer than a server holds a request
 
 
 class Away(Exception):
-    """The server cannot be reached just now, or says that it cannot answer."""
+    """The server cannot be reached just now, or says that it cannot answer, and perhaps for how many seconds."""
+
+    def __init__(self, why: str, seconds: int = 0) -> None:
+        super().__init__(why)
+        self.seconds = seconds
 
 
 class Wire:
@@ -96,7 +101,7 @@ class Wire:
             self.close()
             raise Away(f"{self._host}:{self._port}: {e or type(e).__name__}") from e
         if status in (408, 429) or status >= 500:
-            raise Away(f"{path}: the server answers {status} {sentence(text)}".strip())
+            raise Away(f"{path}: the server answers {status} {sentence(text)}".strip(), _later(got.get("Retry-After")))
         _check_version(got.get("Fedloom-Protocol"), sentence(text) if status == 426 else "")
         if status < 300 or status in (400, 409, 410, 411, 413, 422):
             return status, text
@@ -109,6 +114,12 @@ def _tls(certs: Path) -> ssl.SSLContext:
     context.load_verify_locations(certs / "ca.pem")
     context.load_cert_chain(certs / "cert.pem", certs / "key.pem")
     return context
+
+
+def _later(header: str | None) -> int:
+    """Whole seconds; of a day and a time only somebody with the same clock could make something."""
+    text = (header or "").strip()
+    return min(MOST_LATER, int(text)) if re.fullmatch(r"[0-9]{1,7}", text) else 0
 
 
 def _check_version(header: str | None, said: str) -> None:

@@ -65,10 +65,20 @@ class _Life:
     def call(self, method: str, path: str, body: bytes | None = None, kind: str = PACKET, most: int = SMALL):
         status, text = self.wire.call(method, path, body, kind, most)
         if status == 410:
-            with contextlib.suppress(Away, Error):  # so that the server need not wait for another request
-                self.wire.call("POST", "/v1/alive", b'{"over": true}', "application/json", SMALL)
+            self.say_heard()
             raise _Over(read_json(text))
         return status, text
+
+    def say_heard(self) -> None:
+        """So that the server need not wait; a few times, as it may be gone if only its reply was lost."""
+        for pause in (0.5, 1.0, 0.0):
+            try:
+                self.wire.call("POST", "/v1/alive", b'{"over": true}', "application/json", SMALL)
+                return
+            except Away:
+                time.sleep(random.uniform(0, pause))
+            except Error:
+                return
 
     # ---- joining ----
 
@@ -212,7 +222,7 @@ class _Life:
                 if not failures:
                     log.info("%s; trying again", e)
                 joined, failures = False, failures + 1
-                time.sleep(random.uniform(0, min(30.0, 0.5 * 2 ** min(failures, 10))))
+                time.sleep(e.seconds + random.uniform(0, min(30.0, 0.5 * 2 ** min(failures, 10))))
 
 
 @contextlib.contextmanager
