@@ -4,6 +4,7 @@
 #define TESTS_NET_FEDERATION_H
 
 #include "fixture.h"
+#include "net/openapi.h"
 
 #include "net/protocol.h"
 #include "net/serve.h"
@@ -225,6 +226,7 @@ UNUSED static long call(caller *c, const char *path, const void *send, size_t n)
     }
     if (!curl_easy_perform(c->curl)) curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &code);
     curl_slist_free_all(headers);
+    assert_listed(send ? "POST" : "GET", path, code);
     return code;
 }
 

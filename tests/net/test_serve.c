@@ -470,6 +470,65 @@ static void no_room(void **state)
     serve_down(&t);
 }
 
+/* Every wrong request that every page can have, in whatever phase. */
+static void ask_all_wrongly(const federation *t)
+{
+    static const char *const pages[][2] = {
+        {"GET", FLI_NET_FEDERATION},
+        {"POST", FLI_NET_JOIN},
+        {"GET", FLI_NET_TERMS},
+        {"GET", FLI_NET_ASK},
+        {"POST", FLI_NET_ANSWER},
+        {"POST", FLI_NET_REFUSE},
+        {"POST", FLI_NET_ALIVE},
+        {"GET", FLI_NET_STATUS},
+        {"GET", FLI_NET_HEALTH},
+        {"GET", FLI_NET_METRICS},
+        {"GET", "/"},
+        {"GET", "/status.css"},
+        {"GET", "/status.js"},
+    };
+    static const char *const rest[] = {
+        HEAD "\r\n",
+        HEAD "Content-Length: 2\r\n\r\n{}",
+        HEAD "Content-Length: 99999999999\r\n\r\n",
+        HEAD "Content-Length: x\r\n\r\n",
+        HEAD "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+        HEAD "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        "Host: localhost\r\nFedloom-Protocol: 1 1\r\nFedloom-Client: nobody\r\nContent-Length: 0\r\n\r\n",
+        "Host: localhost\r\nFedloom-Protocol: 1 1\r\nFedloom-Client: ../a\r\nContent-Length: 0\r\n\r\n",
+        "Host: localhost\r\nFedloom-Protocol: 9 9\r\nFedloom-Client: client-0\r\nContent-Length: 0\r\n\r\n",
+        "Host: example.org\r\nFedloom-Protocol: 1 1\r\nFedloom-Client: client-0\r\nContent-Length: 0\r\n\r\n",
+        "Host: localhost\r\n\r\n",
+    };
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+        for (size_t k = 0; k < sizeof rest / sizeof *rest; k++) {
+            char text[600];
+            snprintf(text, sizeof text, "%s %s HTTP/1.1\r\n%s", pages[i][0], pages[i][1], rest[k]);
+            int code = raw_text(t, text);
+            assert_true(code > 0);
+            assert_listed(pages[i][0], pages[i][1], code);
+        }
+}
+
+static void statuses(void **state)
+{
+    federation t;
+    member m[CLIENTS];
+    federation_init(&t, *state, "");
+    serve_up(&t, "", (fli_serve_options){0});
+    ask_all_wrongly(&t);
+    members_join(&t, m);
+    for (size_t i = 0; i < CLIENTS; i++) member_accept(&m[i]);
+    ask_all_wrongly(&t);
+    play(&t, m, 0);
+    same_as_simulated(&t);
+    fli_serve_finish(t.serve);
+    ask_all_wrongly(&t);
+    for (size_t i = 0; i < CLIENTS; i++) member_fini(&m[i]);
+    serve_down(&t);
+}
+
 static void what_cannot_be_served(void **state)
 {
     federation t;
@@ -518,6 +577,7 @@ int main(void)
                                        FIXTURE_TEST(bad_answers),
                                        FIXTURE_TEST(crowd),
                                        FIXTURE_TEST(no_room),
+                                       FIXTURE_TEST(statuses),
                                        FIXTURE_TEST(what_cannot_be_served),
                                        FIXTURE_TEST(drain_before_begin)};
     curl_global_init(CURL_GLOBAL_DEFAULT);
