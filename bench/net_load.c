@@ -25,11 +25,21 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SAMPLES = 16, DIM = 784, CLASSES = 10, HEAD = 80, WAIT = 55, LINES = 10 };
+enum { SAMPLES = 16, DIM = 784, CLASSES = 10, HEAD = 80, WAIT = 55, LINES = 10, GROUP = 64 };
 
 typedef enum { JOINING, TERMS, ASKING, ANSWERING, OVER } stage;
 
+typedef struct load load;
+
+/* libcurl looks through all connections of a multi handle at every request, so each has only a few clients. */
 typedef struct {
+    load *load;
+    CURLM *multi;
+    double timer; /* when libcurl wants to be called; < 0: never */
+} group;
+
+typedef struct {
+    group *group;
     CURL *easy;
     struct curl_slist *headers;
     stage stage;
@@ -40,23 +50,25 @@ typedef struct {
     size_t n, kept, room;
 } worker;
 
-typedef struct {
+struct load {
     const char *url, *certs;
-    size_t clients, per_round, rounds;
+    size_t clients, per_round, rounds, groups;
     long server;
-    CURLM *multi;
     int epoll;
-    double timer; /* when libcurl wants to be called; < 0: never */
+    group *group;
+    group **owner; /* by descriptor */
+    size_t descriptors;
     worker *workers;
     fl_ctx *ctx;
     fl_config *cfg;
     fl_client *client;
     fl_bytes card, model; /* model: an answer that all others are made of */
-    int accepted;         /* by client 0 */
+    int accepted;         /* somebody's terms, */
+    uint32_t works;       /* and whose: it makes everybody's answer */
     size_t joined, over, answers, failures, said;
     double bytes_up, bytes_down, begun, first, last;
     double rss_begin, rss_joined, rss_last, rss_most;
-} load;
+};
 
 static double now(void)
 {
@@ -84,6 +96,20 @@ static double server_rss(long pid)
     return kb / 1000;
 }
 
+/* Seconds of processor time that a process has had. */
+static double cpu_seconds(long pid)
+{
+    char path[64], text[1024] = "";
+    unsigned long user = 0, kernel = 0;
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    FILE *f = fopen(path, "r");
+    if (f && !fgets(text, sizeof text, f)) *text = 0;
+    if (f) fclose(f);
+    const char *name_ends = strrchr(text, ')'); /* the name before it may have blanks */
+    if (name_ends) sscanf(name_ends + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel);
+    return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
+}
+
 /* ---- the one client that works ------------------------------------------------------------------------------- */
 
 static void make_client(load *l)
@@ -100,7 +126,7 @@ static void make_client(load *l)
         die("the client", l->ctx ? fl_ctx_error(l->ctx) : "out of memory");
 }
 
-/* Somebody's ask as if it were to client 0, whose terms were accepted: the first answer is made. */
+/* Somebody's ask as if it were to the one whose terms were accepted: the first answer is made. */
 static void work(load *l, const worker *w)
 {
     fli_packet p;
@@ -109,7 +135,7 @@ static void work(load *l, const worker *w)
     unsigned char head[FLI_ASK_BYTES];
     if (fli_packet_read(l->ctx, FLI_PACKET_ASK, w->body, w->n, &p)) die("an ask", fl_ctx_error(l->ctx));
     fli_ask_read(p.head, &a);
-    a.client = p.client = 0;
+    a.client = p.client = l->works;
     p.settled = 0;
     fli_ask_write(&a, head);
     p.head = head;
@@ -158,7 +184,7 @@ static void request(load *l, worker *w)
     static const char *const paths[] = {FLI_NET_JOIN, FLI_NET_TERMS, FLI_NET_ASK, FLI_NET_ANSWER};
     char url[300];
     const fl_bytes *send = w->stage == JOINING ? &l->card : w->stage == ANSWERING ? &w->answer : NULL;
-    int whole = (w->stage == TERMS && w->index == 0) || (w->stage == ASKING && !l->model.n);
+    int whole = (w->stage == TERMS && !l->accepted) || (w->stage == ASKING && !l->model.n);
     snprintf(url, sizeof url, send ? "%s%s" : "%s%s?wait=%d", l->url, paths[w->stage], (int)WAIT);
     curl_easy_setopt(w->easy, CURLOPT_URL, url);
     if (send) {
@@ -171,13 +197,14 @@ static void request(load *l, worker *w)
     w->n = w->kept = 0;
     w->room = whole ? 4096 : HEAD;
     if (!(w->body = realloc(w->body, w->room))) die("memory", "there is none");
-    curl_multi_add_handle(l->multi, w->easy);
+    curl_multi_add_handle(w->group->multi, w->easy);
 }
 
 static void open_worker(load *l, worker *w, uint32_t index)
 {
     char text[600];
     w->index = index;
+    w->group = &l->group[index / GROUP];
     w->easy = curl_easy_init();
     snprintf(text, sizeof text, FLI_NET_HEADER ": %s", fli_net_version_text());
     w->headers = curl_slist_append(NULL, text);
@@ -229,15 +256,34 @@ static void count_bytes(load *l, CURL *easy)
 
 /* ---- the life of a client ------------------------------------------------------------------------------------ */
 
+/* Time per client that grows with how many are there is of a look through all of them: whose, the processor says. */
+static void say_joining(load *l)
+{
+    size_t step = l->clients / LINES ? l->clients / LINES : 1;
+    if (l->joined == 1) printf("%8s %10s %14s %16s\n", "joined", "seconds", "server, CPU s", "clients, CPU s");
+    if (l->joined % step) return;
+    printf("%8zu %10.1f %14.1f %16.1f\n", l->joined, now() - l->begun, cpu_seconds(l->server), cpu_seconds(getpid()));
+    fflush(stdout);
+}
+
 static void note_joined(load *l)
 {
-    if (++l->joined < l->clients) return;
+    l->joined++;
+    say_joining(l);
+    if (l->joined < l->clients) return;
     l->rss_joined = server_rss(l->server);
     printf("%zu clients joined in %.1f s; the server has %.1f MB, %.1f KB for each\n", l->clients, now() - l->begun,
            l->rss_joined, 1000 * (l->rss_joined - l->rss_begin) / (double)l->clients);
     fflush(stdout);
     l->bytes_up = l->bytes_down = 0;
     l->first = now();
+}
+
+static void accept_terms(load *l, const worker *w)
+{
+    if (fl_client_accept(l->client, w->body, w->n)) die("the terms", fl_ctx_error(l->ctx));
+    l->works = w->index; /* the roster numbers the names in their order */
+    l->accepted = 1;
 }
 
 /* What a client does after this answer of the server's. */
@@ -255,10 +301,9 @@ static void move_on(load *l, worker *w, long code)
         w->stage = TERMS;
         break;
     case TERMS:
-        if (code == 200 && w->index == 0 && fl_client_accept(l->client, w->body, w->n))
-            die("the terms", fl_ctx_error(l->ctx));
-        if (code == 200 && w->index == 0) l->accepted = 1;
-        if (code == 200 && l->accepted) w->stage = ASKING; /* else once more: client 0 makes everybody's answer */
+        if (code != 200) break; /* once more */
+        if (!l->accepted) accept_terms(l, w);
+        w->stage = ASKING;
         break;
     case ASKING:
         if (code == 200) make_answer(l, w);
@@ -275,11 +320,12 @@ static void move_on(load *l, worker *w, long code)
     }
 }
 
-static void look_at_done(load *l)
+static void look_at_done(group *g)
 {
+    load *l = g->load;
     CURLMsg *m;
     int left;
-    while ((m = curl_multi_info_read(l->multi, &left))) {
+    while ((m = curl_multi_info_read(g->multi, &left))) {
         worker *w;
         long code = 0;
         CURLcode result = m->data.result;
@@ -288,7 +334,7 @@ static void look_at_done(load *l)
         curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&w);
         curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &code);
         count_bytes(l, easy);
-        curl_multi_remove_handle(l->multi, easy);
+        curl_multi_remove_handle(g->multi, easy);
         if (result || code >= 500) {
             l->failures++;
             if (++w->tries > 20) die("a client", result ? curl_easy_strerror(result) : "the server is too busy");
@@ -301,11 +347,13 @@ static void look_at_done(load *l)
 
 /* ---- events -------------------------------------------------------------------------------------------------- */
 
-static int on_socket(CURL *easy, curl_socket_t fd, int what, void *load_, void *known)
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *group_, void *known)
 {
-    load *l = load_;
+    group *g = group_;
+    load *l = g->load;
     struct epoll_event e = {.data.fd = fd};
     (void)easy;
+    if ((size_t)fd >= l->descriptors) die("a connection", "its descriptor is beyond the limit");
     if (what != CURL_POLL_OUT) e.events |= EPOLLIN;
     if (what & CURL_POLL_OUT) e.events |= EPOLLOUT;
     if (what == CURL_POLL_REMOVE) {
@@ -313,16 +361,38 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *load_, void *
     } else {
         if (epoll_ctl(l->epoll, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &e))
             epoll_ctl(l->epoll, known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &e);
-        curl_multi_assign(l->multi, fd, l);
+        l->owner[fd] = g;
+        curl_multi_assign(g->multi, fd, g);
     }
     return 0;
 }
 
-static int on_timer(CURLM *multi, long ms, void *load_)
+static int on_timer(CURLM *multi, long ms, void *group_)
 {
     (void)multi;
-    ((load *)load_)->timer = ms < 0 ? -1 : now() + 1e-3 * (double)ms;
+    ((group *)group_)->timer = ms < 0 ? -1 : now() + 1e-3 * (double)ms;
     return 0;
+}
+
+/* When the first group wants to be called, at most a second away. */
+static double next_timer(const load *l)
+{
+    double first = now() + 1;
+    for (const group *g = l->group; g < l->group + l->groups; g++)
+        if (g->timer >= 0 && g->timer < first) first = g->timer;
+    return first;
+}
+
+static void call_timers(load *l)
+{
+    int running;
+    double moment = now();
+    for (group *g = l->group; g < l->group + l->groups; g++) {
+        if (g->timer < 0 || moment < g->timer) continue;
+        g->timer = -1;
+        curl_multi_socket_action(g->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+        look_at_done(g);
+    }
 }
 
 static void turn(load *l)
@@ -330,18 +400,36 @@ static void turn(load *l)
     enum { MANY = 256 };
     struct epoll_event e[MANY];
     int running;
-    double wait = l->timer < 0 ? 1 : l->timer - now();
-    int n = epoll_wait(l->epoll, e, MANY, wait <= 0 ? 0 : wait > 1 ? 1000 : (int)(1000 * wait) + 1);
+    double wait = next_timer(l) - now();
+    int n = epoll_wait(l->epoll, e, MANY, wait <= 0 ? 0 : (int)(1000 * wait) + 1);
     for (int i = 0; i < n; i++) {
         int flags = (e[i].events & EPOLLIN ? CURL_CSELECT_IN : 0) | (e[i].events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
                     (e[i].events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
-        curl_multi_socket_action(l->multi, e[i].data.fd, flags, &running);
+        group *g = l->owner[e[i].data.fd];
+        curl_multi_socket_action(g->multi, e[i].data.fd, flags, &running);
+        look_at_done(g);
     }
-    if (l->timer >= 0 && now() >= l->timer) {
-        l->timer = -1;
-        curl_multi_socket_action(l->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    call_timers(l);
+}
+
+static void open_groups(load *l)
+{
+    struct rlimit r = {0};
+    if (!getrlimit(RLIMIT_NOFILE, &r)) setrlimit(RLIMIT_NOFILE, &(struct rlimit){r.rlim_max, r.rlim_max});
+    l->descriptors = r.rlim_max < 1000000 ? r.rlim_max : 1000000;
+    l->owner = calloc(l->descriptors, sizeof *l->owner);
+    l->groups = (l->clients + GROUP - 1) / GROUP;
+    l->group = calloc(l->groups, sizeof *l->group);
+    if (!l->owner || !l->group) die("memory", "there is none");
+    for (group *g = l->group; g < l->group + l->groups; g++) {
+        *g = (group){.load = l, .multi = curl_multi_init(), .timer = -1};
+        if (!g->multi) die("libcurl", "it does not begin");
+        curl_multi_setopt(g->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+        curl_multi_setopt(g->multi, CURLMOPT_SOCKETDATA, g);
+        curl_multi_setopt(g->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+        curl_multi_setopt(g->multi, CURLMOPT_TIMERDATA, g);
+        curl_multi_setopt(g->multi, CURLMOPT_MAXCONNECTS, (long)GROUP + 16);
     }
-    look_at_done(l);
 }
 
 /* New connections come in small groups: a queue of a server that listens is short. */
@@ -464,7 +552,6 @@ static void say_result(load *l)
 
 int main(int argc, char **argv)
 {
-    struct rlimit r;
     if (argc < 6) {
         fprintf(stderr, "usage: net_load URL CLIENTS PER_ROUND ROUNDS SERVER_PID [CERTS]\n");
         return 2;
@@ -474,19 +561,12 @@ int main(int argc, char **argv)
               .per_round = strtoul(argv[3], NULL, 10),
               .rounds = strtoul(argv[4], NULL, 10),
               .server = strtol(argv[5], NULL, 10),
-              .certs = argc > 6 ? argv[6] : NULL,
-              .timer = -1};
-    if (!getrlimit(RLIMIT_NOFILE, &r)) setrlimit(RLIMIT_NOFILE, &(struct rlimit){r.rlim_max, r.rlim_max});
+              .certs = argc > 6 ? argv[6] : NULL};
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    l.multi = curl_multi_init();
     l.epoll = epoll_create1(EPOLL_CLOEXEC);
     l.workers = calloc(l.clients, sizeof *l.workers);
-    if (!l.multi || l.epoll < 0 || !l.workers || !l.per_round) die("beginning", "something is missing");
-    curl_multi_setopt(l.multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-    curl_multi_setopt(l.multi, CURLMOPT_SOCKETDATA, &l);
-    curl_multi_setopt(l.multi, CURLMOPT_TIMERFUNCTION, on_timer);
-    curl_multi_setopt(l.multi, CURLMOPT_TIMERDATA, &l);
-    curl_multi_setopt(l.multi, CURLMOPT_MAXCONNECTS, (long)l.clients + 16);
+    if (l.epoll < 0 || !l.workers || !l.per_round) die("beginning", "something is missing");
+    open_groups(&l);
     make_client(&l);
     l.rss_begin = server_rss(l.server);
     l.begun = now();
