@@ -2,8 +2,12 @@
  * hostile after it; and no page says anything to those whom its authority has not signed for. */
 #include "net/secured.h"
 
+#include "base/clock.h"
+
+#include <dirent.h>
 #include <errno.h>
 #include <gnutls/gnutls.h>
+#include <poll.h>
 #include <sys/resource.h>
 
 /* ---- strangers ---------------------------------------------------------------------------------------------- */
@@ -190,9 +194,52 @@ static void crowd(void **state)
         if (s[i].fd >= 0) leave(&s[i]);
 }
 
+/* ---- a handshake that stands still --------------------------------------------------------------------------- */
+
+/* How often those threads of this process that serve connections have gone to sleep by themselves. */
+static long rests(void)
+{
+    long all = 0;
+    char path[300], line[200];
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (struct dirent *d; (d = readdir(tasks));) {
+        int serves = 0;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", d->d_name);
+        FILE *f = *d->d_name == '.' ? NULL : fopen(path, "r");
+        while (f && fgets(line, sizeof line, f)) {
+            serves |= !strncmp(line, "Name:\tMHD", 9);
+            if (serves && !strncmp(line, "voluntary_ctxt_switches:", 24)) all += atol(line + 24);
+        }
+        if (f) fclose(f);
+    }
+    closedir(tasks);
+    return all;
+}
+
+/* Whoever stops in the middle of a handshake does not keep a thread busy: it rests between two looks. One that never
+ * rests goes to sleep a few times in all, however long one waits. */
+static void half_a_hello(void **state)
+{
+    enum { MANY = 100 };
+    secured at;
+    hello h = {.n = 0};
+    secured_up(&at, *state);
+    record_hello(&h);
+    stranger s = {.fd = dial(&at.t)};
+    assert_int_equal(send(s.fd, h.bytes, h.n / 2, MSG_NOSIGNAL), h.n / 2);
+    long before = rests();
+    double until = fli_clock_now() + 10; /* it is shut after fifteen seconds */
+    while (rests() < before + MANY && fli_clock_now() < until) poll(NULL, 0, 10);
+    if (rests() < before + MANY) fail_msg("%ld rests: it is looked at without a pause", rests() - before);
+    assert_int_equal(knock(&at, "client-1", FLI_NET_FEDERATION), 200);
+    leave(&s);
+    serve_down(&at.t);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(refused), FIXTURE_TEST(crowd)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(refused), FIXTURE_TEST(crowd), FIXTURE_TEST(half_a_hello)};
     struct rlimit files;
     if (!getrlimit(RLIMIT_NOFILE, &files)) { /* both ends of every connection are here */
         files.rlim_cur = files.rlim_max;
