@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import fedloom
@@ -44,18 +45,19 @@ def fedloom_program(*args: str | os.PathLike) -> None:
     subprocess.run([program(), *map(str, args)], check=True, capture_output=True, timeout=120)
 
 
-def samples(i: int) -> tuple[np.ndarray, np.ndarray]:
+def samples(i: int, shape: tuple = (FEATURES,)) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(i)
     y = rng.integers(0, CLASSES, 20 + i).astype(np.int32)
-    return np.eye(CLASSES, FEATURES)[y] + rng.normal(size=(len(y), FEATURES)), y
+    means = np.eye(CLASSES, int(np.prod(shape)))
+    return means[y].reshape(len(y), *shape) + rng.normal(size=(len(y), *shape)), y
 
 
-def own(i: int) -> fedloom.Data:
-    return fedloom.Data(*samples(i), classes=CLASSES)
+def own(i: int, shape: tuple = (FEATURES,)) -> fedloom.Data:
+    return fedloom.Data(*samples(i, shape), classes=CLASSES)
 
 
-def in_one_piece(**settings) -> fedloom.Run:
-    x, y = zip(*(samples(i) for i in range(CLIENTS)))
+def in_one_piece(shape: tuple = (FEATURES,), **settings) -> fedloom.Run:
+    x, y = zip(*(samples(i, shape) for i in range(CLIENTS)))
     data = fedloom.Data(np.concatenate(x), np.concatenate(y), sizes=[len(v) for v in y], classes=CLASSES)
     return fedloom.run(CONFIG, data=data, progress=False, **settings)
 
@@ -69,11 +71,11 @@ def same(got: fedloom.Model, run: fedloom.Run, most: float = 0) -> None:
 class Serving:
     """A `fedloom serve`, and where it is."""
 
-    def __init__(self, folder, certs=None, port=0, **settings) -> None:
-        self.folder, self.certs = folder, certs
+    def __init__(self, folder, certs=None, port=0, shape=(FEATURES,), **settings) -> None:
+        self.folder, self.certs, self.shape = folder, certs, shape
         self.result = folder / "result"
         config = {**CONFIG, **settings, "partition": {"clients": CLIENTS}}
-        config["data"] = {"kind": "joined", "shape": [FEATURES], "classes": CLASSES}
+        config["data"] = {"kind": "joined", "shape": list(shape), "classes": CLASSES}
         (folder / "server.yaml").write_text(json.dumps(config))
         (folder / "roster").write_text("\n".join(NAMES) + "\n")
         self.log: list[str] = []
@@ -127,7 +129,7 @@ def serve(tmp_path):
 
 def join(serving: Serving, i: int, **settings) -> dict:
     who = {"certs": serving.folder / "ca" / "clients" / NAMES[i]} if serving.certs else {"name": NAMES[i]}
-    return fedloom.join(serving.url, own(i), patience=PATIENCE, **who, **settings)
+    return fedloom.join(serving.url, own(i, serving.shape), patience=PATIENCE, **who, **settings)
 
 
 def join_all(serving: Serving, who=range(CLIENTS), **settings) -> list[dict]:
@@ -215,15 +217,19 @@ def test_beside_clients_in_c(serve, tmp_path):
 # ---- a solver of one's own ---------------------------------------------------------------------------------------
 
 
-def torch_solver(data: dict[int, tuple]) -> type[fedloom.Solver]:
-    """SGD by PyTorch, for softmax regression: minibatches are those that fedloom would take."""
+def softmax() -> torch.nn.Module:
+    return torch.nn.Linear(FEATURES, CLASSES)
+
+
+def torch_solver(data: dict[int, tuple], module: Callable[[], torch.nn.Module] = softmax) -> type[fedloom.Solver]:
+    """SGD by PyTorch: minibatches are those that fedloom would take."""
     turns: list[int] = []
 
     class TorchSGD(fedloom.Solver):
         def solve(self, local, problem):
             turns.append(local.client)
             x, y = (torch.tensor(a) for a in data[local.client])
-            model = torch.nn.Linear(FEATURES, CLASSES).double()
+            model = module().double()
             fedloom.torch.put(problem.start, model.parameters())
             steps = torch.optim.SGD(model.parameters(), problem.lr, momentum=local.momentum)
             for _ in range(problem.steps):
@@ -243,6 +249,40 @@ def test_training_in_pytorch(serve, algorithm):
     """The server and the other client know nothing of it."""
     mine = torch_solver({i: samples(i) for i in (0, 1)})
     settings = {"algorithm": algorithm, "participation": "everyone"}
+    serving = serve(**settings)
+    with ThreadPoolExecutor() as pool:
+        ended = [pool.submit(join, serving, i, local={"solver": mine}) for i in (0, 1)]
+        ended.append(pool.submit(join, serving, 2))
+        assert all(f.result(PATIENCE)["ok"] for f in ended)
+    assert sorted(mine.turns) == sorted([0, 1] * CONFIG["rounds"])
+    same(serving.model(), in_one_piece(**settings), most=1e-9)
+
+
+IMAGE = (2, 8, 6)  # channels, and sides that differ, so that none can be taken for another
+NETWORKS = {
+    "mlp": (
+        (FEATURES,), {"kind": "mlp", "hidden": [7, 4]},
+        lambda: torch.nn.Sequential(
+            torch.nn.Linear(FEATURES, 7), torch.nn.ReLU(), torch.nn.Linear(7, 4), torch.nn.ReLU(),
+            torch.nn.Linear(4, CLASSES),
+        ),
+    ),
+    "cnn": (
+        IMAGE, {"kind": "cnn", "layers": "conv 3x3, pool 2, fc 5"},
+        lambda: torch.nn.Sequential(
+            torch.nn.Conv2d(2, 3, 3), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(),
+            torch.nn.Linear(3 * 3 * 2, 5), torch.nn.ReLU(), torch.nn.Linear(5, CLASSES),
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_networks_in_pytorch(serve, kind):
+    """Two clients train in PyTorch and one does not: the order of the parameters is that of a module of theirs."""
+    shape, model, module = NETWORKS[kind]
+    mine = torch_solver({i: samples(i, shape) for i in (0, 1)}, module)
+    settings = {"model": model, "shape": shape, "participation": "everyone"}
     serving = serve(**settings)
     with ThreadPoolExecutor() as pool:
         ended = [pool.submit(join, serving, i, local={"solver": mine}) for i in (0, 1)]
