@@ -9,14 +9,11 @@ if(TARGET fedloom_program)
   target_compile_definitions(fedloom_program PRIVATE FEDLOOM_EXPERIMENTS="${to_experiments}")
   install(TARGETS fedloom_program fedloom_client RUNTIME)
   install(DIRECTORY experiments DESTINATION ${share})
-  # Units where systemd looks for them, if this is the system's own place; else beside everything, to be copied or linked.
-  set(units packaging/systemd/fedloom-server.service packaging/systemd/fedloom-client@.service)
-  if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
-    install(FILES ${units} DESTINATION lib/systemd/system)
-    install(FILES packaging/systemd/fedloom.sysusers DESTINATION lib/sysusers.d RENAME fedloom.conf)
-  else()
-    install(FILES ${units} packaging/systemd/fedloom.sysusers DESTINATION ${share}/systemd)
-  endif()
+  # Where systemd looks for them with the prefixes /usr and /usr/local; from others they are to be copied or linked. The prefix may
+  # be another one when it is installed than it was before, so that nothing here goes by it.
+  install(FILES packaging/systemd/fedloom-server.service packaging/systemd/fedloom-client@.service
+          DESTINATION lib/systemd/system)
+  install(FILES packaging/systemd/fedloom.sysusers DESTINATION lib/sysusers.d RENAME fedloom.conf)
 endif()
 install(DIRECTORY include/ TYPE INCLUDE FILES_MATCHING PATTERN *.h)
 install(DIRECTORY examples DESTINATION ${share} FILES_MATCHING PATTERN *.c PATTERN *.yaml)
