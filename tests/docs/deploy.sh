@@ -3,6 +3,7 @@
 # the examples: they are ten at most, and their result is that of the simulation. Usage: deploy.sh BUILD
 set -u
 . "$(dirname "$0")/../built.sh" "${1:?usage: $0 BUILD}"
+. "$root/tests/net/lib.sh"
 group=
 trap '[ -z "$group" ] || kill -- "-$group" 2>/dev/null; rm -rf "$work"' EXIT # the group: all that the commands have started
 
@@ -15,12 +16,8 @@ free_port() {
     printf 'data: {kind: joined, shape: [1], classes: 2}\npartition: {clients: 1}\nmodel: softmax\n' >any.yaml
     "$program" serve any.yaml --output any --insecure-http --listen 127.0.0.1:0 2>any.log &
     local pid=$!
-    for _ in $(seq 200); do
-        port=$(sed -n 's/.*event=serving .*port=\([0-9]*\).*/\1/p' any.log)
-        [ -n "$port" ] && break
-        sleep 0.05
-    done
-    kill -9 "$pid" && wait "$pid" 2>/dev/null
+    until_serving any.log "$pid"
+    kill_it "$pid"
     rm -rf any any.*
 }
 free_port
@@ -42,8 +39,6 @@ check 'keys are private' eval '[ -z "$(find machine/ca -name "*key.pem" ! -perm 
 
 fedloom run "$root/examples/digits.yaml" --set partition.clients=3 --set participation=everyone --output simulated --quiet
 check 'the simulation runs' exits 0
-# Behind the header, whose length is in the first eight bytes: it has a digest of the data, which clients do not tell.
-tensors() { tail -c +$((9 + $(od -An -tu8 -N8 "$1"))) "$1"; }
-check 'the same bits' cmp <(tensors machine/results/real/model.safetensors) <(tensors simulated/model.safetensors)
+check 'the same bits' same_parameters machine/results/real simulated
 
 count

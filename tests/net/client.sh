@@ -4,6 +4,7 @@
 set -u
 joined=
 client=$(realpath "$2")
+. "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../cli/lib.sh"
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
 
@@ -50,12 +51,7 @@ for name in $names; do
 done
 "$program" serve ex/server.yaml --listen 127.0.0.1:0 --certs ca/server --output real --roster ex/roster 2>serve.log &
 server=$!
-port=
-for _ in $(seq 600); do
-    port=$(sed -n 's/.*event=serving .*port=\([0-9]*\).*/\1/p' serve.log)
-    [ -n "$port" ] && break
-    sleep 0.05
-done
+until_serving serve.log "$server"
 for name in $names; do
     "$client" join "https://127.0.0.1:$port" "ex/clients/$name.yaml" --certs "own-$name" --keep "keep-$name" \
         --patience 60 2>"$name.err" &
@@ -71,8 +67,6 @@ if [ "$plain" ]; then
     check 'the loss is that of the simulation, nearly' \
         awk -v a="$(last simulated)" -v b="$(last real)" 'BEGIN { d = a - b; exit !(a > 0 && d * d < 1e-10 * a * a) }'
 else
-    parameters() { tail -c 240 "$1/model.safetensors"; } # without the settings before them
-    parameters simulated >want && parameters real >got
-    check 'the model is that of the simulation' eval '[ -s want ] && same want got'
+    check 'the model is that of the simulation' same_parameters simulated real
 fi
 count

@@ -7,8 +7,9 @@ relay_program=$(realpath "${2:?usage: $0 FEDLOOM RELAY ODD_CLIENT [CASES] [SEED]
 odd_program=$(realpath "${3:?usage: $0 FEDLOOM RELAY ODD_CLIENT [CASES] [SEED]}")
 which=${4:-some}
 RANDOM=${5:-1} # bash's own generator: the same seed, the same schedule of kills
+. "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../cli/lib.sh"
-disk=$work/disk skipped=0 amid_all=0 failed_before=0 relay='' space_a=fedloom-a-$$ space_b=fedloom-b-$$ server_space=() client_space=()
+disk=$work/disk skipped=0 amid_all=0 failed_before=0 relay='' space_a=fedloom-a-$$ space_b=fedloom-b-$$ server_space=()
 tidy() {
     kill -KILL $(jobs -p) 2>/dev/null
     wait 2>/dev/null
@@ -40,18 +41,11 @@ step() { # TITLE: a case begins; of the last one nothing is left
 
 # ---- a federation, simulated and for real -----------------------------------------------------------------------
 
-clients=4
-awk 'BEGIN { srand(1); for (i = 0; i < 160; i++) { c = i % 3; s = "";
-     for (k = 0; k < 4; k++) s = s (2 * rand() - 1 + 2 * (k == c)) ","; print s c } }' >all.csv
-for i in 0 1 2 3; do awk "NR > 40 * $i && NR <= 40 * ($i + 1)" all.csv >"client$i.csv"; done
-echo "{\"clients\": [[$(seq -s, 0 39)], [$(seq -s, 40 79)], [$(seq -s, 80 119)], [$(seq -s, 120 159)]]}" >who.json
-printf 'client%d\n' 0 1 2 3 >roster
+samples 4 40
 
 # federation LINES: server.yaml, and in `simulated` what a simulation makes of it.
 federation() {
-    printf '%s\n' 'data: {kind: csv, train: all.csv, header: false, normalize: none}' 'partition: {kind: file, path: who.json}' \
-        "$@" >simulated.yaml
-    printf '%s\n' 'data: {kind: joined, shape: [4], classes: 3, normalize: none}' 'partition: {clients: 4}' "$@" >server.yaml
+    settings "$@"
     [ "$simulate" = yes ] || return
     rm -rf simulated
     fedloom run simulated.yaml --output simulated --quiet
@@ -64,19 +58,17 @@ large='model: {kind: mlp, hidden: [20000]}'
 together='participation: everyone'
 short='local: {steps: 10, batch: 10, lr: 0.05}'
 
-# serve ARGS...: starts the server, at the port it had before in this case; leaves $server and $port.
+# aim: clients go through the relay, if there is one.
+aim() { url=http${security:+s}://${name:-127.0.0.1}:${relay:-$port}; }
+# serve ARGS...: starts the server, at the port it had before in this case; leaves $server, $port and $url.
 serve() {
     local before
-    before=$(grep -c 'event=serving' case.log 2>/dev/null)
+    before=$(ports case.log | wc -l)
     ${server_space[@]+"${server_space[@]}"} "$program" serve server.yaml --output "$output" ${security:---insecure-http} \
         --listen "${address:-127.0.0.1}:$port" --roster roster "$@" 2>>case.log &
     server=$!
-    for _ in $(seq 1200); do
-        [ "$(grep -c 'event=serving' case.log)" -gt "${before:-0}" ] && break
-        kill -0 "$server" 2>/dev/null || break
-        sleep 0.02
-    done
-    port=$(sed -n 's/.*event=serving .*port=\([0-9]*\).*/\1/p' case.log | tail -1)
+    until_serving case.log "$server" $((before + 1))
+    aim
 }
 # line ARGS...: a relay before the server. With a delay alone it sees to it that rounds take a while, and things can happen meanwhile.
 line() {
@@ -85,57 +77,18 @@ line() {
     relay_pid=$!
     for _ in $(seq 500); do [ -s relay.out ] && break || sleep 0.02; done
     relay=$(head -1 relay.out)
-}
-# join I ARGS...: client I, through the relay if there is one; leaves $client0 and so on.
-join() {
-    local i=$1 to=${relay:-$port} who=(--name "client$1" --insecure-http) url=http://127.0.0.1
-    shift
-    if [ -n "${security:-}" ]; then who=(--certs "ca/clients/client$i") url=https://${name:-localhost}; fi
-    ${client_space[@]+"${client_space[@]}"} "$program" join "$url:$to" --data "client$i.csv" --set data.header=false "${who[@]}" --keep "keep$i" \
-        --patience 60 "$@" >>"out$i" 2>>"err$i" &
-    eval "client$i=$!"
-}
-join_all() { for i in 0 1 2 3; do join $i; done; }
-pid_of() { eval "echo \$client$1"; }
-kill_it() { # PID
-    kill -KILL "$1" 2>/dev/null
-    wait "$1" 2>/dev/null
+    aim
 }
 rounds() { grep -c 'event=round' case.log; }
 
-# until_round N: until there are that many rounds more, for at most half a minute.
-until_round() {
-    local aim=$(($(rounds) + $1))
-    for _ in $(seq 1500); do
-        [ "$(rounds)" -ge "$aim" ] && return 0
-        kill -0 "$server" 2>/dev/null || return 1
-        sleep 0.02
-    done
-    return 1
-}
+# until_round N: until there are that many rounds more.
+reached() { [ "$(rounds)" -ge "$1" ]; }
+until_round() { patiently "$server" reached $(($(rounds) + $1)); }
 nap() { sleep "0.$(printf '%03d' $((RANDOM % ${1:-500})))"; }
 
-# ends WHAT CODE PID: by itself with that code.
-ends() {
-    leaves "$3"
-    tail -n 5 case.log >out
-    tail -qn 2 err? >err 2>/dev/null
-    check "$case_title: $1 ends with $2" exits "$2"
-}
-all_end() {
-    ends 'the server' 0 "$server"
-    for i in 0 1 2 3; do ends "client $i" 0 "$(pid_of $i)"; done
-}
-# The parameters: what is behind the header, whose length is in the first 8 bytes. All columns of the metrics but the seconds.
-parameters() { tail -c "+$(($(od -An -tu8 -N8 "$1/model.safetensors") + 9))" "$1/model.safetensors"; }
-columns() { awk -F, -v OFS=, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "seconds") s = i } { $s = ""; print }' "$1/metrics.csv"; }
-same_bytes() {
-    parameters simulated >want && parameters real >got && [ -s want ] && cmp -s want got && columns simulated >want && columns real >got &&
-        cmp -s want got
-}
 nothing_left() { [ -z "$(find . -maxdepth 3 \( -name '*.tmp*' -o -name 'real.checkpoint' -o -name 'real.server' -o -name 'real.partial' \))" ]; }
 well() {
-    check "$case_title: the bytes of the simulation" same_bytes
+    check "$case_title: the bytes of the simulation" same_result simulated real
     check "$case_title: nothing is left lying about" nothing_left
 }
 logged() { check "$case_title: \"$1\" is said" has "${2:-case.log}" "$1"; }
@@ -270,8 +223,7 @@ over_selection() {
     for i in 0 1 2; do join $i; done
     line seed=1 delay=300
     join 3
-    ends 'the server' 0 "$server"
-    for i in 0 1 2 3; do ends "client $i" 0 "$(pid_of $i)"; done
+    all_end
     logged 'event=untaken' err3
     check "$case_title: all rounds were run" [ "$(columns real | tail -1 | cut -d, -f1)" = 40 ]
     check "$case_title: the others have learnt something" learnt

@@ -1,28 +1,15 @@
 #!/usr/bin/env bash
 # A server and its clients as processes on loopback: the result of a simulation, whatever happens to clients. Usage: join.sh FEDLOOM
 set -u
+. "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../cli/lib.sh"
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
 
 # ---- a federation of three, simulated and for real ----------------------------------------------------------
 
-awk 'BEGIN { srand(1); for (i = 0; i < 150; i++) { c = i % 3; s = "";
-     for (k = 0; k < 4; k++) s = s (2 * rand() - 1 + 2 * (k == c)) ","; print s c } }' >all.csv
-for i in 0 1 2; do awk "NR > 50 * $i && NR <= 50 * ($i + 1)" all.csv >"client$i.csv"; done
-echo "{\"clients\": [[$(seq -s, 0 49)], [$(seq -s, 50 99)], [$(seq -s, 100 149)]]}" >who.json
-cat >method.yaml <<'END2'
-model: softmax
-local: {steps: 3000, batch: 10, lr: 0.1}
-participation: {kind: uniform, count: 2}
-algorithm: scaffold
-rounds: 60
-metrics: {every: 10}
-END2
-{ echo 'data: {kind: csv, train: all.csv, header: false, normalize: none}
-partition: {kind: file, path: who.json}' && cat method.yaml; } >simulated.yaml
-{ echo 'data: {kind: joined, shape: [4], classes: 3, normalize: none}
-partition: {clients: 3}' && cat method.yaml; } >server.yaml
-printf 'client%d\n' 0 1 2 >roster
+samples 3 50
+settings 'model: softmax' 'local: {steps: 3000, batch: 10, lr: 0.1}' 'participation: {kind: uniform, count: 2}' \
+    'algorithm: scaffold' 'rounds: 60' 'metrics: {every: 10}'
 fedloom run simulated.yaml --output simulated --quiet
 check "the simulation runs" exits 0
 
@@ -32,45 +19,13 @@ serve() {
     shift $(($# < 2 ? $# : 2))
     "$program" serve server.yaml --output "$output" --insecure-http --listen "127.0.0.1:$where" --roster roster "$@" 2>"$output.log" &
     server=$!
-    for _ in $(seq 600); do
-        port=$(sed -n 's/.*event=serving .*port=\([0-9]*\).*/\1/p' "$output.log" 2>/dev/null)
-        [ -n "$port" ] && break
-        sleep 0.05
-    done
+    until_serving "$output.log" "$server"
     url=http://127.0.0.1:$port
     [ "$where" != 0 ] || rm -f err? # clients go on with another server
 }
 
-# join I ARGS...: client I in the background, with a folder of its own.
-join() {
-    local i=$1
-    shift
-    exec "$program" join "$url" --data "client$i.csv" --set data.header=false --name "client$i" --insecure-http \
-        --keep "keep$i" --patience 60 "$@"
-}
-
-# until_has FILE TEXT PID: waits until a file has a text, for at most half a minute and as long as the process is there.
-until_has() {
-    for _ in $(seq 600); do
-        grep -qF -e "$2" "$1" 2>/dev/null && return 0
-        kill -0 "$3" 2>/dev/null || return 1
-        sleep 0.05
-    done
-    return 1
-}
-
-# All columns but the seconds, and the parameters: 15 of them, of 4 bytes.
-columns() { awk -F, -v OFS=, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "seconds") s = i } { $s = ""; print }' "$1/metrics.csv"; }
-same_result() {
-    columns simulated >want && columns "$1" >got && cmp -s want got &&
-        tail -c 60 simulated/model.safetensors >want && tail -c 60 "$1/model.safetensors" >got && cmp -s want got
-}
-
-# ends WHAT CODE PID: a process of ours ends by itself with that code.
-ends() {
-    leaves "$3"
-    check "$1 ends with $2" exits "$2"
-}
+# until_has FILE TEXT PID
+until_has() { patiently "$3" has "$1" "$2" 2>/dev/null; }
 
 # ---- a file that is wrong whoever joins: the server ends before anybody does -----------------------------------
 
@@ -80,10 +35,9 @@ check "a server that ends at once has served nobody" lacks err 'event=serving'
 check "and leaves nothing behind" [ -z "$(compgen -G 'wrong*')" ]
 
 serve plain
-for i in 0 1 2; do join "$i" >"out$i" 2>>"err$i" & eval "client$i=$!"; done
-ends "the server" 0 "$server"
-for i in 0 1 2; do eval "ends 'client $i' 0 \$client$i"; done
-check "a federation over HTTP has the result of a simulation" same_result plain
+join_all
+all_end
+check "a federation over HTTP has the result of a simulation" same_result simulated plain
 check "a client says who it is" has err1 'event=joined name=client1 client=1 clients=3'
 check "a client says how it went" has err1 'event=over ok=true'
 check "the state of a run that is over is put aside" compgen -G 'keep1/run-*.over/state' >/dev/null
@@ -93,73 +47,64 @@ check "what a client keeps is its own" [ "$(stat -c %a keep1 keep1/run-*.over ke
 # ---- a client that is killed, again and again -----------------------------------------------------------------
 
 serve killed
-for i in 0 2; do join "$i" >"out$i" 2>>"err$i" & eval "client$i=$!"; done
+for i in 0 2; do join "$i"; done
 kills=0
 for _ in 1 2 3 4 5; do
     : >err1
-    join 1 >>out1 2>>err1 &
-    client=$!
-    until_has err1 ' round=' "$client"
-    kill -KILL "$client" 2>/dev/null && kills=$((kills + 1))
-    wait "$client" 2>/dev/null
+    join 1
+    until_has err1 ' round=' "$client1"
+    kill -KILL "$client1" 2>/dev/null && kills=$((kills + 1))
+    wait "$client1" 2>/dev/null
 done
-join 1 >out1 2>>err1 &
-client1=$!
-ends "the server" 0 "$server"
-for i in 0 1 2; do eval "ends 'client $i' 0 \$client$i"; done
+join 1
+all_end
 check "a client was killed, again and again" [ "$kills" -eq 5 ]
 check "a client that comes back goes on from what it kept" has err1 'event=restored'
-check "a client that was killed changes nothing" same_result killed
+check "a client that was killed changes nothing" same_result simulated killed
 
 # ---- a server that is killed ------------------------------------------------------------------------------------
 
 serve restarted
-for i in 0 1 2; do join "$i" >"out$i" 2>>"err$i" & eval "client$i=$!"; done
+join_all
 for turn in 1 2; do
     rounds=$(grep -c ' round=' err0)
     for _ in $(seq 600); do [ "$(grep -c ' round=' err0)" -gt "$rounds" ] && break || sleep 0.05; done
-    kill -KILL "$server"
-    wait "$server" 2>/dev/null
+    kill_it "$server"
     serve restarted "$port"
 done
-ends "the server" 0 "$server"
-for i in 0 1 2; do eval "ends 'client $i' 0 \$client$i"; done
+all_end
 check "clients notice that the server is away" has err0 'event=away'
-check "a server that was killed changes nothing" same_result restarted
+check "a server that was killed changes nothing" same_result simulated restarted
 
 # ---- a server that is asked to end ------------------------------------------------------------------------------
 
 serve drained
-for i in 0 1 2; do join "$i" >"out$i" 2>>"err$i" & eval "client$i=$!"; done
+join_all
 until_has drained.log 'event=checkpoint round=3 ' "$server"
 kill -TERM "$server"
 ends "a server with SIGTERM" 130 "$server"
 check "it says that it stops" has drained.log 'event=draining by=signal'
 check "it says that it can go on" has drained.log 'event=paused code=130'
 check "it was not over" [ "$(sed -n 's/.*event=round round=\([0-9]*\) .*/\1/p' drained.log | tail -1)" -lt 60 ]
-for i in 0 1 2; do eval "check 'client $i stays' kill -0 \$client$i"; done
+for i in 0 1 2; do check "client $i stays" kill -0 "$(pid_of "$i")"; done
 serve drained "$port"
-ends "the server" 0 "$server"
-for i in 0 1 2; do eval "ends 'client $i' 0 \$client$i"; done
-check "a server that was asked to end changes nothing" same_result drained
+all_end
+check "a server that was asked to end changes nothing" same_result simulated drained
 
 # ---- a client that is asked to end -----------------------------------------------------------------------------
 
 serve paused
-for i in 0 2; do join "$i" >"out$i" 2>>"err$i" & eval "client$i=$!"; done
-join 1 >out1 2>>err1 &
-client1=$!
+for i in 0 2; do join "$i"; done
+join 1
 until_has err1 'event=sent' "$client1"
 fedloom join "$url" --data client1.csv --name client1 --insecure-http --keep keep1
 check "a folder belongs to one process" exits 1
 check "a folder belongs to one process, and says whose it is" has err "$client1"
 kill -TERM "$client1"
 ends "a client with SIGTERM" 0 "$client1"
-join 1 >out1 2>>err1 &
-client1=$!
-ends "the server" 0 "$server"
-for i in 0 1 2; do eval "ends 'client $i' 0 \$client$i"; done
-check "a client that paused changes nothing" same_result paused
+join 1
+all_end
+check "a client that paused changes nothing" same_result simulated paused
 
 # ---- with certificates ------------------------------------------------------------------------------------------
 
@@ -171,8 +116,7 @@ fedloom cert client other client0
 fedloom cert viewer other observer
 "$program" serve server.yaml --output secure --certs ca/server --listen 127.0.0.1:0 --roster roster 2>secure.log &
 server=$!
-until_has secure.log 'event=serving' "$server"
-port=$(sed -n 's/.*event=serving .*port=\([0-9]*\).*/\1/p' secure.log)
+until_serving secure.log "$server"
 samples='--data client0.csv --set data.header=false --patience 10'
 foreign() {
     local text=$1
@@ -200,14 +144,13 @@ foreign '127.0.0.1' "https://127.0.0.1:$port" --certs ca/clients/client0 --keep 
 cp -r ca/clients/client0 mixed && cp other/clients/client0/cert.pem other/clients/client0/key.pem mixed
 fedloom join "https://localhost:$port" --certs mixed --keep foreign $samples
 check "files that do not belong together are refused" [ "$code" -ne 0 ]
-for i in 0 1 2; do
+for i in 0 1 2; do # without --keep
     "$program" join "https://localhost:$port" --data "client$i.csv" --set data.header=false --certs "ca/clients/client$i" \
         --patience 60 >"out$i" 2>"err$i" &
     eval "client$i=$!"
 done
-ends "the server" 0 "$server"
-for i in 0 1 2; do eval "ends 'client $i' 0 \$client$i"; done
-check "a federation over HTTPS has the result of a simulation" same_result secure
+all_end
+check "a federation over HTTPS has the result of a simulation" same_result simulated secure
 check "a client keeps things where it is by itself" compgen -G 'fedloom-client1/run-*.over' >/dev/null
 
 # ---- what does not fit together --------------------------------------------------------------------------------
@@ -244,15 +187,14 @@ expect 2 '--show asks before anything is sent' join "$url" --data client0.csv --
 expect 2 'which URL?' join
 
 # Looking at what would leave.
-for i in 1 2; do join "$i" >"out$i" 2>>"err$i" & eval "client$i=$!"; done
+for i in 1 2; do join "$i"; done
 fedloom join "$url" --data client0.csv --set data.header=false --name client0 --insecure-http --keep look0 --show --yes --once
 check "a look ends well" exits 0
 check "a look shows the card" has out 'the card would leave'
 check "a look shows the first turn" has out 'the answer to a turn would leave'
 check "a look sends no answer to a turn" [ -z "$(compgen -G 'look0/run-*/state')" ]
 # An ask beyond a limit is refused and said, and the client goes on.
-join 0 --limit steps=6 >out0 2>>err0 &
-client0=$!
+join 0 --limit steps=6
 until_has err0 'event=refuse' "$client0"
 check "an ask beyond the limits is refused" has err0 'event=refuse'
 check "a refusal says why" has err0 ' 6 '
