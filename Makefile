@@ -14,6 +14,7 @@
 #   make install  the program, both libraries, headers, examples and manual pages, into PREFIX
 BUILD ?= build
 JOBS  ?= $(shell nproc)
+export JOBS # tests/run.sh
 CMAKE_FLAGS ?=
 PREFIX ?= /usr/local
 
@@ -65,7 +66,7 @@ asan: deps
 	@cmake --preset asan >/dev/null && cmake --build --preset asan -j $(JOBS) && tests/run.sh build-asan
 
 tsan: deps
-	@cmake --preset tsan >/dev/null && cmake --build --preset tsan -j $(JOBS) && tests/run.sh build-tsan threaded
+	@cmake --preset tsan >/dev/null && cmake --build --preset tsan -j $(JOBS) --target threaded && tests/run.sh build-tsan threaded
 
 clang: deps
 	@cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS)
@@ -116,4 +117,4 @@ install: build
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || : # so that programs find the library, where that is for us to do
 
 clean:
-	rm -rf build build-python build-asan build-tsan build-clang build-aarch64 build-aarch64-sysroot
+	rm -rf build build-python build-asan build-tsan build-clang build-client build-fuzz build-debug build-aarch64 build-aarch64-sysroot

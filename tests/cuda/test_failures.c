@@ -1,6 +1,7 @@
 /* Runs with `device: cuda` in which something fails, wherever that may be: they end with a status and a sentence, never
  * with numbers that mean nothing; nothing is left behind (the address sanitizer watches for leaks), and the next run
  * works. */
+#include "brief.h"
 #include "fails.h"
 #include "runs.h"
 
@@ -42,7 +43,7 @@ typedef void breaker(fixture *f, size_t k);
 static size_t break_all(fixture *f, const char *set, breaker *spoil, fl_status status, const char *text)
 {
     size_t failures = 0;
-    for (size_t k = 1; k < MOST; k += 1 + k / 10, failures++) {
+    for (size_t k = 1; k < MOST; k += 1 + k / (brief() ? 3 : 10), failures++) {
         fli_clear(f->ctx);
         fl_config *cfg = config_of(f, base, set); /* in which nothing fails */
         fl_run *run = NULL;
@@ -65,7 +66,7 @@ static void fail_here(fixture *f, size_t k) { fli_ctx_fail_alloc(f->ctx, k); }
 static void no_memory_here(void **state)
 {
     for (size_t k = 0; k < SETS; k++) {
-        assert_true(break_all(*state, sets[k], fail_here, FL_ENOMEM, "memory") > 25);
+        assert_true(break_all(*state, sets[k], fail_here, FL_ENOMEM, "memory") > (brief() ? 10 : 25));
         assert_ok(((fixture *)*state)->ctx, whole_run(*state, sets[k]));
     }
 }
@@ -93,7 +94,7 @@ static void no_memory_there(void **state)
 static void a_device_that_fails(void **state)
 {
     for (size_t k = 0; k < SETS; k++) {
-        assert_true(break_all(*state, sets[k], fail_call, FL_ESYSTEM, "illegal memory access") > 25);
+        assert_true(break_all(*state, sets[k], fail_call, FL_ESYSTEM, "illegal memory access") > (brief() ? 10 : 25));
         assert_ok(((fixture *)*state)->ctx, whole_run(*state, sets[k]));
     }
 }
