@@ -586,7 +586,7 @@ check 'gamma lr > 1: said' has err 'client 0: gamma_i lr_i = 15 x 0.1 = 1.5, but
 
 # ---- certificates -------------------------------------------------------------------------------------------
 
-expect 2 'do what? init, server, client, request, sign, revoke or list' cert
+expect 2 'do what? init, server, client, viewer, request, sign, revoke or list' cert
 expect 2 'mint: not one of init, ' cert mint
 expect 2 'client wants DIR NAME ...' cert client ca
 expect 2 '--days 40000: more than 36500' cert init ca --days 40000
