@@ -6,6 +6,8 @@
 #include "data/fed.h"
 #include "exec/exchange.h"
 #include "exec/fault.h"
+#include "exec/ranks.h"
+#include "exec/shards.h"
 
 typedef struct fli_clients fli_clients;
 typedef struct fli_builder fli_builder; /* join.h */
@@ -24,14 +26,16 @@ typedef struct {
     size_t clients;              /* N */
     uint64_t seed;
     fli_sgd_spec sgd;
-    size_t memory;        /* bytes of client state to hold, see store.h; 0: no limit */
-    const char *folder;   /* for what is beyond that */
-    const fli_site *site; /* where turns are computed, as many together as it likes; NULL: here */
-    size_t together;      /* tasks that a workspace poses and solves together; 0 counts as 1 */
-    int watch;            /* the method's potential will be asked for: see fli_turn.watched */
-    fli_fault *fault;     /* that of the server, where it is in this process; NULL: the clients' own */
-    const fli_halt *halt; /* how turns under way are ended; NULL: they are not */
-    int poison;           /* scratch vectors are filled with NaN before every turn */
+    size_t memory;            /* bytes of client state to hold, see store.h; 0: no limit */
+    const char *folder;       /* for what is beyond that */
+    const fli_site *site;     /* where turns are computed, as many together as it likes; NULL: here */
+    size_t together;          /* tasks that a workspace poses and solves together; 0 counts as 1 */
+    int watch;                /* the method's potential will be asked for: see fli_turn.watched */
+    fli_fault *fault;         /* that of the server, where it is in this process; NULL: the clients' own */
+    const fli_halt *halt;     /* how turns under way are ended; NULL: they are not */
+    const fl_ranks *ranks;    /* that make this run together, */
+    const fli_shards *shards; /* and who of them has which clients; NULL: there is one process */
+    int poison;               /* scratch vectors are filled with NaN before every turn */
 } fli_clients_spec;
 
 /* With this many workspaces, each on its own evals[i], which are borrowed. */

@@ -33,6 +33,9 @@ struct fli_coordinator {
     fli_server view; /* the same for the method */
     slice *slices;
     size_t count;
+    size_t advances_from; /* the first of those that go forward here */
+    size_t *at;           /* where the ranks' parts of a vector begin, in bytes; NULL: there is one process */
+    void *passed;         /* a vector on its way between them, in plain memory, where the server's are not */
     size_t uploads, missed;
     fl_failure failure; /* of calls for whole vectors */
     fli_fault own_fault, *fault;
@@ -94,6 +97,63 @@ static void slices_free(fli_coordinator *c)
     fli_free(c->slices);
 }
 
+/* ---- ranks ----------------------------------------------------------------------------------------------- */
+
+/* Rank r's slices begin with this one. Where there are fewer than ranks, the lowest ones have them. */
+static size_t first_slice(const fli_coordinator *c, uint32_t rank)
+{
+    uint32_t ranks = fli_ranked(c->spec.ranks) ? c->spec.ranks->count : 1;
+    return (rank * c->count + ranks - 1) / ranks;
+}
+
+void fli_coordinator_own_slices(const fli_coordinator *c, size_t *from, size_t *to)
+{
+    uint32_t rank = fli_ranked(c->spec.ranks) ? c->spec.ranks->rank : 0;
+    *from = first_slice(c, rank);
+    *to = first_slice(c, rank + 1);
+}
+
+static size_t entry_of(const fli_coordinator *c, size_t number)
+{
+    return number < c->count ? c->slices[number].from : c->space.n;
+}
+
+fli_entries fli_coordinator_range(const fli_coordinator *c, uint32_t rank)
+{
+    return (fli_entries){entry_of(c, first_slice(c, rank)), entry_of(c, first_slice(c, rank + 1))};
+}
+
+static fl_status ranks_new(fli_coordinator *c)
+{
+    const fl_ranks *r = c->spec.ranks;
+    if (!fli_ranked(r)) return FL_OK;
+    if (!(c->at = fli_alloc(c->ctx, r->count + 1, sizeof *c->at))) return FL_ENOMEM;
+    for (uint32_t i = 0; i <= r->count; i++) c->at[i] = entry_of(c, first_slice(c, i)) * c->space.ops->size;
+    return c->space.place && !(c->passed = fli_alloc(c->ctx, fli_bytes(&c->space), 1)) ? FL_ENOMEM : FL_OK;
+}
+
+/* Of each vector every rank has what others have of it. */
+static fl_status share_vectors(fli_coordinator *c, void *const *vec, size_t count)
+{
+    fl_status s = FL_OK;
+    for (size_t i = 0; !s && i < count; i++) {
+        if (c->passed) fli_vector_read(&c->space, fli_bytes(&c->space), vec[i], c->passed);
+        s = fli_ranks_gather(c->ctx, c->spec.ranks, c->passed ? c->passed : vec[i], c->at);
+        if (c->passed && !s) fli_vector_write(&c->space, fli_bytes(&c->space), c->passed, vec[i]);
+    }
+    return s;
+}
+
+/* Scalars come out the same in every slice, but a rank need not have one: rank 0 has the first. */
+static fl_status share_scalars(fli_coordinator *c)
+{
+    const fli_algo *a = c->spec.algo;
+    fl_status s = fli_coordinator_status(c);
+    if ((s = fli_ranks_agree(c->ctx, c->spec.ranks, s))) return s;
+    s = fli_ranks_share(c->ctx, c->spec.ranks, 0, c->own.num, a->server_scalars * sizeof *c->own.num);
+    return s ? s : fli_ranks_share(c->ctx, c->spec.ranks, 0, c->sums.num, a->scalar_sums * sizeof *c->sums.num);
+}
+
 fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli_coordinator **out)
 {
     const fli_algo *a = spec->algo;
@@ -107,7 +167,7 @@ fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli
     c->fault = spec->fault ? spec->fault : &c->own_fault;
     if ((s = fli_message_init(ctx, &c->space, fli_names_count(a->server), a->server_scalars, &c->own)) ||
         (s = fli_message_init(ctx, &c->space, fli_names_count(a->sums), a->scalar_sums, &c->sums)) ||
-        (s = slices_new(c)) || (s = extras_new(c))) {
+        (s = slices_new(c)) || (s = extras_new(c)) || (s = ranks_new(c))) {
         fli_coordinator_free(c);
         return s;
     }
@@ -125,6 +185,8 @@ void fli_coordinator_free(fli_coordinator *c)
     fli_free(c->shown);
     fli_free(c->doubles);
     fli_free(c->plain);
+    fli_free(c->at);
+    fli_free(c->passed);
     fli_free(c);
 }
 
@@ -339,7 +401,7 @@ void fli_coordinator_absorb(fli_coordinator *c, const fli_exchange *x, size_t st
 static void advance_slice(void *coordinator, size_t number, size_t worker)
 {
     fli_coordinator *c = coordinator;
-    slice *s = &c->slices[number];
+    slice *s = &c->slices[c->advances_from + number];
     (void)worker;
     if (fli_fault_there(c->fault)) return;
     c->spec.algo->advance(&s->view);
@@ -353,22 +415,52 @@ static int whole(const fli_coordinator *c)
     return c->count == 1 || c->spec.regularizer || c->spec.algo->traits & FLI_ALGO_WHOLE_ADVANCE;
 }
 
+static void advance_whole(fli_coordinator *c)
+{
+    c->spec.algo->advance(&c->view);
+    called(c, "advance", NULL, &c->failure);
+}
+
+/* All slices, or this rank's. */
+static void advance_slices(fli_coordinator *c, fli_pool *pool)
+{
+    size_t from = 0, to = c->count;
+    if (c->step.spread) fli_coordinator_own_slices(c, &from, &to);
+    c->advances_from = from;
+    if (pool) fli_pool_run(pool, to - from, advance_slice, c);
+    for (size_t i = 0; !pool && i < to - from; i++) advance_slice(c, i, 0);
+}
+
+/* What the ranks have absorbed into their slices is put together before it is needed as a whole. */
+static fl_status advance_spread(fli_coordinator *c, fli_pool *pool)
+{
+    const fli_algo *a = c->spec.algo;
+    size_t vectors = fli_names_count(a->server), sums = fli_names_count(a->sums);
+    int together = whole(c);
+    if (!together) advance_slices(c, pool);
+    fl_status s = share_scalars(c);
+    if (!s && together) s = share_vectors(c, c->sums.vec, sums);
+    if (!s) s = share_vectors(c, c->own.vec, vectors);
+    if (!s && together) advance_whole(c);
+    return s;
+}
+
 fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool)
 {
-    int finite = 1;
-    fl_status s = fli_coordinator_status(c);
+    fl_status s = c->step.spread ? FL_OK : fli_coordinator_status(c);
     if (s) return s;
-    if (whole(c)) {
-        c->spec.algo->advance(&c->view);
-        called(c, "advance", NULL, &c->failure);
-        finite = fli_finite(&c->space, c->own.vec[0]);
+    if (c->step.spread) {
+        if ((s = advance_spread(c, pool))) return s;
+    } else if (whole(c)) {
+        advance_whole(c);
     } else {
-        if (pool) fli_pool_run(pool, c->count, advance_slice, c);
-        for (size_t i = 0; i < c->count; i++) {
-            if (!pool) advance_slice(c, i, 0);
-            finite = finite && c->slices[i].finite;
-        }
+        advance_slices(c, pool);
     }
+    int finite = 1;
+    if (c->step.spread || whole(c))
+        finite = fli_finite(&c->space, c->own.vec[0]);
+    else
+        for (size_t i = 0; i < c->count; i++) finite = finite && c->slices[i].finite;
     if ((s = fli_coordinator_status(c)) || finite || (s = fli_space_status(&c->space, c->ctx))) return s;
     return fli_fail(c->ctx, FL_EDIVERGED, "round %zu: the global model is no longer finite; %s diverges, try %s",
                     c->step.round + 1, c->spec.algo->name, fli_algo_remedy(c->spec.algo));

@@ -7,6 +7,8 @@
 #include "base/pool.h"
 #include "exec/exchange.h"
 #include "exec/fault.h"
+#include "exec/ranks.h"
+#include "exec/wire.h"
 #include "regularizer/regularizer.h"
 
 typedef struct fli_coordinator fli_coordinator;
@@ -27,8 +29,9 @@ typedef struct {
     double momentum;                    /* of the clients' local steps */
     const fli_regularizer *regularizer; /* NULL: none */
     const void *regularizer_params;
-    size_t slice;     /* entries of a slice; 0: what is fast; with a place there is only one */
-    fli_fault *fault; /* that of the clients, where they are in this process; NULL: the server's own */
+    size_t slice;          /* entries of a slice; 0: what is fast; with a place there is only one */
+    fli_fault *fault;      /* that of the clients, where they are in this process; NULL: the server's own */
+    const fl_ranks *ranks; /* each has the whole server, and a part of its slices; NULL: there is one process */
 } fli_coordinator_spec;
 
 fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli_coordinator **out);
@@ -64,6 +67,7 @@ typedef struct {
     double cohort_weight; /* sum of w_i over the cohort */
     size_t phase, phases;
     int warm_up;
+    int spread; /* every rank absorbs into its own slices alone; what they have become is shared when it advances */
 } fli_step;
 
 /* Begin, absorb any number of uploads, advance. */
@@ -77,6 +81,10 @@ fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool);
 /* The same absorbing in pieces. The vectors are cut into slices, and different threads may be at different slices; each
  * slice is given the uploads in the same order, so that its bits do not depend on who worked on it. See intake.h. */
 size_t fli_coordinator_slices(const fli_coordinator *c);
+/* Those that this rank has, from the first up to but without the last; all, where there is one process. And the entries
+ * of a rank's slices. */
+void fli_coordinator_own_slices(const fli_coordinator *c, size_t *from, size_t *to);
+fli_entries fli_coordinator_range(const fli_coordinator *c, uint32_t rank);
 void fli_coordinator_absorb_slice(fli_coordinator *c, size_t slice, const fli_exchange *x, size_t staleness);
 /* All slices have absorbed this upload, or will have before the server goes forward. */
 void fli_coordinator_count(fli_coordinator *c, const fli_exchange *x);

@@ -19,6 +19,7 @@ typedef struct {
     fli_ask ask;
     const fli_message *down; /* must stay until the client has worked */
     fli_message up;          /* to be filled */
+    uint32_t rank;           /* who takes the turn, where a run is made by several ranks; set by the executor */
     /* how it went: */
     uint64_t spent;   /* inner steps of the local solver */
     int missed;       /* it did not reach the required accuracy */

@@ -18,12 +18,13 @@ struct fli_exec {
     uint32_t *places;        /* with bystanders: 1 + a client's place in the cohort, 0 for those outside */
     fli_exchange *exchanges; /* the block under way */
     fli_exchange **list;
-    size_t block;       /* how many there may be under way together, unless they are gathered */
-    size_t room;        /* of exchanges and list */
-    size_t rooms;       /* those that have memory */
-    fli_intake *intake; /* where their uploads go */
-    fli_spent spent;    /* by the last round */
-    fli_fault fault;    /* on either side */
+    size_t block;        /* how many there may be under way together, unless they are gathered */
+    size_t room;         /* of exchanges and list */
+    size_t rooms;        /* those that have memory */
+    fli_intake *intake;  /* where their uploads go */
+    fli_entries *ranges; /* of the server's entries, one per rank; NULL: there is one process */
+    fli_spent spent;     /* by the last round */
+    fli_fault fault;     /* on either side */
 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -62,6 +63,8 @@ static fl_status clients_new(fli_exec *e)
         .site = s->site,
         .watch = s->watch,
         .fault = &e->fault,
+        .ranks = s->ranks,
+        .shards = s->shards,
     };
     return e->executor->open(e->ctx, &spec, &e->crew, &e->clients);
 }
@@ -86,6 +89,7 @@ static fl_status server_new(fli_exec *e)
         .regularizer_params = s->regularizer_params,
         .slice = s->slice,
         .fault = &e->fault,
+        .ranks = s->ranks,
     };
     if (s->algo->traits & FLI_ALGO_BYSTANDERS && !(e->places = fli_alloc(e->ctx, s->fed->clients, sizeof *e->places)))
         return FL_ENOMEM;
@@ -93,16 +97,40 @@ static fl_status server_new(fli_exec *e)
 }
 
 /* A thread should have several turns in a block, so that it waits little for the others at its end. */
+enum { LEAST = 64, EACH = 8 };
 size_t fli_exec_block(const fli_site *site, size_t threads)
 {
-    enum { LEAST = 64, EACH = 8 };
+    size_t all = fli_pool_count(threads) * EACH;
     if (site) return site->lanes;
-    return fli_pool_count(threads) * EACH > LEAST ? fli_pool_count(threads) * EACH : LEAST;
+    return all > LEAST ? all : LEAST;
+}
+
+/* A rank, too, should have several turns in a block, which is the same for all of them. */
+static fl_status block_of_ranks(fli_exec *e)
+{
+    double each = e->spec.site ? (double)e->block : (double)(fli_pool_count(e->spec.threads) * EACH);
+    if (!fli_ranked(e->spec.ranks)) return FL_OK;
+    fl_status s = fli_ranks_most(e->ctx, e->spec.ranks, &each, 1);
+    size_t all = (size_t)each * e->spec.ranks->count;
+    e->block = all > LEAST ? all : LEAST;
+    return s;
+}
+
+static fl_status ranges_new(fli_exec *e)
+{
+    const fl_ranks *r = e->spec.ranks;
+    if (!fli_ranked(r)) return FL_OK;
+    if (!(e->ranges = fli_alloc(e->ctx, r->count, sizeof *e->ranges))) return FL_ENOMEM;
+    for (uint32_t i = 0; i < r->count; i++) e->ranges[i] = fli_coordinator_range(e->server, i);
+    return FL_OK;
 }
 
 static fl_status block_new(fli_exec *e)
 {
-    e->block = e->room = fli_exec_block(e->spec.site, e->spec.threads);
+    e->block = fli_exec_block(e->spec.site, e->spec.threads);
+    fl_status s = block_of_ranks(e);
+    if (s) return s;
+    e->room = e->block;
     e->exchanges = fli_alloc(e->ctx, e->block, sizeof *e->exchanges);
     e->list = fli_alloc(e->ctx, e->block, sizeof *e->list);
     if (!e->exchanges || !e->list) return FL_ENOMEM;
@@ -131,7 +159,7 @@ fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
     e->space = spec->model->space;
     e->space.place = spec->site ? spec->site->place : NULL;
     if ((s = fli_crew_init(ctx, spec->model, spec->site, spec->threads, &e->crew)) || (s = clients_new(e)) ||
-        (s = server_new(e)) || (s = block_new(e)) || (s = mirror_new(e))) {
+        (s = server_new(e)) || (s = ranges_new(e)) || (s = block_new(e)) || (s = mirror_new(e))) {
         fli_exec_free(e);
         return s;
     }
@@ -150,6 +178,7 @@ void fli_exec_free(fli_exec *e)
     if (e->clients) e->executor->close(e->clients);
     fli_crew_fini(&e->crew);
     fli_free(e->places);
+    fli_free(e->ranges);
     if (e->mirror) fli_free(e->mirror[0]);
     fli_free(e->mirror);
     fli_free(e);
@@ -336,11 +365,12 @@ static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t
     int reply = (r->flags & FLI_ASK_REPLY) != 0;
     ask_block(e, r, phase, first, count);
     fli_intake_open(e->intake, e->list, count);
-    e->executor->run(e->clients, e->list, count, reply ? &(fli_filled){fli_intake_filled, e->intake} : NULL);
+    e->executor->run(e->clients, e->list, count, reply ? &(fli_filled){fli_intake_filled, e->intake, e->ranges} : NULL);
     for (size_t i = 0; i < count; i++)
         if (e->exchanges[i].status) return fli_coordinator_failed(e->server, &e->exchanges[i]);
     if (reply) fli_intake_close(e->intake, e->crew.pool);
-    fl_status s = fli_coordinator_status(e->server);
+    /* of ranks one alone may have failed: they agree when they go forward */
+    fl_status s = e->ranges ? FL_OK : fli_coordinator_status(e->server);
     if (s) return s;
     for (size_t i = 0; i < count; i++) note_turn(e, &e->exchanges[i]);
     count_bytes(e, count);
@@ -416,7 +446,8 @@ fl_status fli_exec_round(fli_exec *e, const fli_round *r)
                      .cohort = r->count,
                      .phase = r->from,
                      .phases = r->phases ? r->phases : 1,
-                     .warm_up = (r->flags & FLI_ASK_WARM_UP) != 0};
+                     .warm_up = (r->flags & FLI_ASK_WARM_UP) != 0,
+                     .spread = e->ranges != NULL};
     size_t until = r->until ? r->until : step.phases;
     for (size_t i = 0; i < r->count; i++) step.cohort_weight += fli_coordinator_weight(e->server, r->asks[i].client);
     e->spent = (fli_spent){.came = r->count};

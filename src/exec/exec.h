@@ -36,6 +36,8 @@ typedef struct {
     const char *settings; /* for clients that are elsewhere, and how they read them: see join.h; NULL: not known */
     const fli_builder *builder;
     struct fli_mailbox *mailbox; /* where the executor finds clients that are elsewhere; NULL: it is not one of those */
+    const fl_ranks *ranks;       /* see fli_clients_spec */
+    const fli_shards *shards;
 } fli_exec_spec;
 
 fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out);

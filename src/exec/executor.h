@@ -6,11 +6,14 @@
 
 #include "exec/crew.h"
 #include "exec/join.h"
+#include "exec/wire.h"
 
 /* Told of an exchange once it is filled, by its place in the list: on the thread that filled it, in any order. */
 typedef struct {
     void (*tell)(void *arg, size_t place);
     void *arg;
+    /* Of uploads that come from other ranks these entries alone are wanted at each rank; NULL: all, everywhere. */
+    const fli_entries *ranges;
 } fli_filled;
 
 typedef struct fli_executor {
@@ -21,6 +24,8 @@ typedef struct fli_executor {
     /* What a client said of itself when it joined: available at any time. Only the digest of its samples can fail; it
      * takes a pass over them. */
     fl_status (*join)(void *executor, uint32_t client, int digest, fli_card *out);
+    /* Which rank will take which turn of a list that is about to be run: said in the exchanges. NULL: this one all. */
+    void (*assign)(void *executor, fli_exchange *const *list, size_t n);
     /* Fills exchanges with different clients; each says in its status how it went. The order is up to the executor,
      * and must not matter. `filled` is told of each; NULL: nobody wants to know. */
     void (*run)(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled);
@@ -37,6 +42,8 @@ typedef struct fli_executor {
     fl_status (*send)(void *executor, fli_exchange *x);
     fl_status (*await)(void *executor, double seconds, fli_exchange **out);
     void (*withdraw)(void *executor);
+    /* How long an ask takes, up to a factor. NULL: nobody knows. */
+    double (*effort)(const void *executor, const fli_ask *ask);
     /* Bytes of client state in memory here, and in a file. */
     size_t (*state)(const void *executor, size_t *spilled);
     /* Between rounds: what clients keep, as fli_clients_save writes it, so that a run may go on under another
@@ -50,6 +57,8 @@ typedef struct fli_executor {
 } fli_executor;
 
 extern const fli_executor fli_executor_threads, fli_executor_loopback;
+/* `threads` at every rank, each with its own clients; not listed, for it is where there are ranks. */
+extern const fli_executor fli_executor_ranks;
 extern const fli_executor *const fli_executor_list[]; /* NULL-terminated */
 
 #endif

@@ -14,7 +14,8 @@ typedef struct {
 struct fli_intake {
     fli_coordinator *server;
     fli_exchange *const *list;
-    size_t n, slices;
+    size_t n;
+    size_t slices, from, to; /* all of the server's, and those that uploads go to here */
     atomic_uchar *filled;
     atomic_size_t ready; /* exchanges 0 .. ready-1 may be absorbed */
     progress *progress;  /* of every slice */
@@ -26,6 +27,7 @@ fl_status fli_intake_new(fl_ctx *ctx, fli_coordinator *server, size_t most, fli_
     if (!in) return FL_ENOMEM;
     in->server = server;
     in->slices = fli_coordinator_slices(server);
+    fli_coordinator_own_slices(server, &in->from, &in->to);
     in->filled = fli_alloc(ctx, most, sizeof *in->filled);
     in->progress = fli_alloc(ctx, in->slices, sizeof *in->progress);
     if (!in->filled || !in->progress) {
@@ -82,17 +84,19 @@ void fli_intake_filled(void *intake, size_t i)
     size_t ready = atomic_load(&in->ready);
     while (ready < in->n && atomic_load(&in->filled[ready])) /* a failed exchange goes forward nowhere */
         if (atomic_compare_exchange_weak(&in->ready, &ready, ready + 1)) ready++;
-    for (size_t s = 0; s < in->slices; s++) absorb(in, (s + i) % in->slices, WORTH_IT);
+    size_t count = in->to - in->from;
+    for (size_t s = 0; s < count; s++) absorb(in, in->from + (s + i) % count, WORTH_IT);
 }
 
 /* fli_pool_fn */
 static void finish(void *intake, size_t slice, size_t worker)
 {
+    fli_intake *in = intake;
     (void)worker;
-    absorb(intake, slice, 1);
+    absorb(in, in->from + slice, 1);
 }
 
-void fli_intake_close(fli_intake *in, fli_pool *pool) { fli_pool_run(pool, in->slices, finish, in); }
+void fli_intake_close(fli_intake *in, fli_pool *pool) { fli_pool_run(pool, in->to - in->from, finish, in); }
 
 void fli_intake_all(fli_intake *in, fli_exchange *const *list, size_t n, fli_pool *pool)
 {

@@ -140,6 +140,11 @@ static void one(void *executor, fli_exchange *x, size_t worker)
     fli_clients_settle(t->clients, worker);
 }
 
+static double effort(const void *executor, const fli_ask *ask)
+{
+    return fli_clients_effort(((const threads *)executor)->clients, ask);
+}
+
 static size_t state(const void *executor, size_t *spilled)
 {
     return fli_clients_state(((const threads *)executor)->clients, spilled);
@@ -160,6 +165,7 @@ const fli_executor fli_executor_threads = {
     .join = join,
     .run = run,
     .one = one,
+    .effort = effort,
     .state = state,
     .save = save,
     .load = load,

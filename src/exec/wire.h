@@ -7,6 +7,17 @@
 #include "exec/figures.h"
 
 size_t fli_wire_bytes(const fli_part *parts, unsigned moment, const fli_model *m);
+
+/* The same of a range of the vectors' entries alone, with all numbers. */
+typedef struct {
+    size_t from, to;
+} fli_entries;
+size_t fli_wire_slice_bytes(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range);
+void fli_wire_slice_write(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+                          const fli_message *from, unsigned char *out);
+/* As many bytes as that has. */
+void fli_wire_slice_read(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+                         const unsigned char *in, fli_message *to, void *start);
 void fli_wire_write(const fli_part *parts, unsigned moment, const fli_model *m, const fli_message *from,
                     unsigned char *out);
 /* The n bytes of a message into one with room for it; `start` receives the start model. FL_EFORMAT where n is another

@@ -74,7 +74,8 @@ fl_status fli_arrivals_next(fl_run *run)
     if (s->stop.seconds > 0) fli_async_limit(run->async, begin + s->stop.seconds - run->counts.seconds);
     /* A checkpoint is made between server steps, so that who goes on from it measures what would have been measured. */
     static const atomic_int never = 0;
-    fl_status status = fli_async_run(run->async, until, s->top.checkpoint_every && !real ? &never : &run->asked);
+    int whole = !real && (s->top.checkpoint_every || fli_ranked(&run->plan.ranks)); /* ranks stop together as well */
+    fl_status status = fli_async_run(run->async, until, whole ? &never : &run->asked);
     if (status) return status;
     count(run, fli_clock_now() - begin);
     size_t before = run->round;

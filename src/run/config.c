@@ -128,6 +128,16 @@ fl_status fl_config_data(fl_config *c, const fl_samples *train, const fl_samples
     return s;
 }
 
+fl_status fl_config_ranks(fl_config *c, const fl_ranks *ranks)
+{
+    fli_clear(c->ctx);
+    if (ranks && (ranks->size != sizeof *ranks || ranks->rank >= ranks->count))
+        return fli_fail(c->ctx, FL_ECONFIG, "fl_config_ranks: process %u of %u, by a table of %zu bytes, cannot be",
+                        ranks->rank, ranks->count, ranks->size);
+    c->ranks = ranks ? *ranks : (fl_ranks){0};
+    return FL_OK;
+}
+
 const char *fl_config_get(const fl_config *c, const char *key)
 {
     const fli_node *n = fli_yaml_get(c->root, key);

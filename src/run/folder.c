@@ -91,10 +91,9 @@ static fl_status prepare(fl_run *run, const char *output)
     return s;
 }
 
-fl_status fl_run_prepare_save(fl_run *run, int replace)
+static fl_status prepare_here(fl_run *run, int replace)
 {
     const char *output = fl_run_output(run);
-    fli_clear(run->ctx);
     if (!*output) return fli_fail(run->ctx, FL_ECONFIG, "output is empty: there is no folder to save to");
     run->replace = replace;
     int had = run->lock != NULL;
@@ -105,6 +104,14 @@ fl_status fl_run_prepare_save(fl_run *run, int replace)
         fli_folder_unlock(run);
     }
     return s;
+}
+
+/* One rank writes; all know whether it can. */
+fl_status fl_run_prepare_save(fl_run *run, int replace)
+{
+    fli_clear(run->ctx);
+    fl_status s = fli_ranks_first(&run->plan.ranks) ? prepare_here(run, replace) : FL_OK;
+    return fli_ranks_agree(run->ctx, &run->plan.ranks, s);
 }
 
 fl_status fl_run_set_output(fl_run *run, const char *folder)

@@ -23,11 +23,14 @@ struct fli_measure {
     const fli_metrics_settings *what;
     const fli_asking *asking;
     const fli_dataset *test;     /* the server's; NULL: none */
+    const fl_ranks *ranks;       /* that measure together; NULL: this process alone */
     size_t clients, classes;     /* of the federation */
     uint32_t flags;              /* what clients are asked for */
     size_t count;                /* clients asked */
     size_t came;                 /* of them those that have answered */
     fli_client_figures *figures; /* count, in use: came */
+    unsigned char *there;        /* count: who has answered */
+    uint32_t *order;             /* in which they are asked; NULL: one after the other */
     double *accuracies, *own;    /* count each: sorted */
     uint32_t *all;               /* 0, 1, ... over the test set */
     lane lanes[LANES];
@@ -68,6 +71,20 @@ static fl_status rooms_new(fli_measure *m)
     return FL_OK;
 }
 
+/* Neighbours have the same rank: the next client of every lane in turn, so that all ranks have something to do. Within
+ * a lane, where sums are made, the order stays. */
+static fl_status order_new(fli_measure *m)
+{
+    size_t n = 0;
+    if (!(m->order = fli_alloc(m->ctx, m->count, sizeof *m->order))) return FL_ENOMEM;
+    for (size_t step = 0; n < m->count; step++)
+        for (size_t l = 0; l < LANES; l++) {
+            size_t at = fli_lane_begin(l, m->count) + step;
+            if (at < fli_lane_begin(l + 1, m->count)) m->order[n++] = (uint32_t)at;
+        }
+    return FL_OK;
+}
+
 static fl_status buffers_new(fli_measure *m)
 {
     size_t tested = m->test ? m->test->n : 0;
@@ -76,13 +93,15 @@ static fl_status buffers_new(fli_measure *m)
     m->figures = fli_alloc(m->ctx, m->count, sizeof *m->figures);
     m->accuracies = fli_alloc(m->ctx, m->count, sizeof *m->accuracies);
     m->own = fli_alloc(m->ctx, m->count, sizeof *m->own);
+    m->there = fli_alloc(m->ctx, m->count, sizeof *m->there);
     m->all = fli_alloc(m->ctx, tested, sizeof *m->all);
     m->table = fli_alloc(m->ctx, m->cells, sizeof *m->table);
-    if (!m->figures || !m->accuracies || !m->own || !m->all || !m->table) return FL_ENOMEM;
+    if (!m->figures || !m->accuracies || !m->own || !m->there || !m->all || !m->table) return FL_ENOMEM;
     for (size_t i = 0; i < tested; i++) m->all[i] = (uint32_t)i;
     for (size_t l = 0; gradients(m->what) && l < LANES; l++)
         if (!(m->lanes[l].gradient = fli_vector_alloc(m->ctx, m->space, fli_bytes(m->space)))) return FL_ENOMEM;
-    return rooms_new(m);
+    fl_status s = fli_ranked(m->ranks) ? order_new(m) : FL_OK;
+    return s ? s : rooms_new(m);
 }
 
 double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what, size_t clients)
@@ -106,6 +125,7 @@ fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, c
     m->what = what;
     m->asking = asking;
     m->test = fed->test;
+    m->ranks = fli_exec_spec_of(exec)->ranks;
     m->clients = fed->clients;
     m->classes = fed->classes;
     m->cells = what->train ? fli_figures_cells(model, fed->classes) : 0;
@@ -126,6 +146,8 @@ void fli_measure_free(fli_measure *m)
     fli_free(m->figures);
     fli_free(m->accuracies);
     fli_free(m->own);
+    fli_free(m->there);
+    fli_free(m->order);
     fli_free(m->all);
     fli_free(m->table);
     fli_free(m);
@@ -160,9 +182,10 @@ static void describe(const fli_measure *m, fli_client_figures *f)
 /* Client `at` of those measured; lanes are runs of them. */
 static void absorb(fli_measure *m, size_t at, const fli_exchange *x)
 {
-    fli_client_figures *f = &m->figures[m->came++];
+    fli_client_figures *f = &m->figures[at];
     size_t place = at * LANES / m->count;
     while (at >= fli_lane_begin(place + 1, m->count)) place++;
+    m->there[at] = 1;
     *f = (fli_client_figures){.client = x->ask.client, .weight = x->ask.weight};
     memcpy(f->num, x->up.num, sizeof f->num);
     if (m->flags & FLI_FIGURES_POTENTIAL)
@@ -189,11 +212,14 @@ static fli_ask ask_of(const fli_measure *m, uint32_t client, const fli_counts *c
     return ask;
 }
 
+/* Which of those measured is asked next. */
+static size_t asked_at(const fli_measure *m, size_t i) { return m->order ? m->order[i] : i; }
+
 static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first, size_t count, fli_counts *counts)
 {
     for (size_t i = 0; i < count; i++) {
         fli_exchange *x = m->list[i];
-        x->ask = ask_of(m, client_at(m, first + i), counts);
+        x->ask = ask_of(m, client_at(m, asked_at(m, first + i)), counts);
         x->down = down;
         counts->evaluation_down += (double)fli_exec_bytes_down(m->exec, &x->ask);
     }
@@ -204,9 +230,9 @@ static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first
         counts->evaluation_up += (double)fli_exec_bytes_up(m->exec, &m->exchanges[i].ask);
         const char *wrong = fli_figures_wrong(m->exchanges[i].up.num);
         if (wrong)
-            return fli_fail(m->ctx, FL_EFORMAT, "client %u: its figures are impossible: %s", client_at(m, first + i),
+            return fli_fail(m->ctx, FL_EFORMAT, "client %u: its figures are impossible: %s", m->exchanges[i].ask.client,
                             wrong);
-        absorb(m, first + i, &m->exchanges[i]);
+        absorb(m, asked_at(m, first + i), &m->exchanges[i]);
     }
     return FL_OK;
 }
@@ -220,9 +246,12 @@ static fl_status ask_clients(fli_measure *m, fli_counts *counts)
     const fli_message *now = fli_coordinator_broadcast(server);
     fli_message down = {.vec = &x, .num = now->num, .start = now->start};
     memset(m->table, 0, m->cells * sizeof *m->table);
-    m->came = 0;
+    memset(m->there, 0, m->count);
     for (size_t at = 0; !s && at < m->count; at += m->rooms)
         s = ask_block(m, &down, at, m->count - at < m->rooms ? m->count - at : m->rooms, counts);
+    m->came = 0;
+    for (size_t at = 0; at < m->count; at++)
+        if (m->there[at]) m->figures[m->came++] = m->figures[at];
     return s;
 }
 
@@ -240,10 +269,18 @@ static void foresee(const fli_measure *m, const fli_elsewhere *there)
     if (n) there->foresee(there->arg, list, n);
 }
 
+/* A rank's lanes begin with this one. */
+static size_t first_lane(const fli_measure *m, uint32_t rank)
+{
+    uint32_t ranks = m->ranks ? m->ranks->count : 1;
+    return (rank * (size_t)LANES + ranks - 1) / ranks;
+}
+
 /* fli_pool_fn: a lane measures its share. */
 static void test_lane(void *arg, size_t item, size_t worker)
 {
     fli_measure *m = arg;
+    item += first_lane(m, m->ranks ? m->ranks->rank : 0);
     lane *l = &m->lanes[item];
     size_t n = m->test->n, from = fli_lane_begin(item, n), to = fli_lane_begin(item + 1, n), hits = 0;
     if (from == to) return;
@@ -255,15 +292,39 @@ static void test_lane(void *arg, size_t item, size_t worker)
     l->test_hits = (double)hits;
 }
 
+/* What the lanes have found is known to every rank. */
+static fl_status share_lanes(fli_measure *m)
+{
+    double found[LANES][3];
+    if (!m->ranks) return FL_OK;
+    size_t *at = fli_alloc(m->ctx, m->ranks->count + 1, sizeof *at);
+    if (!at) return FL_ENOMEM;
+    for (uint32_t r = 0; r <= m->ranks->count; r++) at[r] = first_lane(m, r) * sizeof *found;
+    for (size_t i = 0; i < LANES; i++) {
+        const lane *l = &m->lanes[i];
+        memcpy(found[i], (double[]){l->test_loss, l->test_hits, l->test_n}, sizeof *found);
+    }
+    fl_status s = fli_ranks_gather(m->ctx, m->ranks, found, at);
+    for (size_t i = 0; i < LANES; i++) {
+        lane *l = &m->lanes[i];
+        *l = (lane){found[i][0], found[i][1], found[i][2], l->gradient};
+    }
+    fli_free(at);
+    return s;
+}
+
 static fl_status measure_test(fli_measure *m)
 {
     fli_crew *crew = fli_exec_crew(m->exec);
     const fli_elsewhere *there = crew->evals[0].elsewhere;
     if (!m->what->test || !m->test) return FL_OK;
     if (there) foresee(m, there);
-    fli_pool_run(crew->pool, LANES, test_lane, m);
+    uint32_t rank = m->ranks ? m->ranks->rank : 0;
+    fli_pool_run(crew->pool, first_lane(m, rank + 1) - first_lane(m, rank), test_lane, m);
     if (there) there->foresee(there->arg, NULL, 0);
-    return fli_model_status(m->ctx, m->model, " on the test set");
+    fl_status s = fli_model_status(m->ctx, m->model, " on the test set");
+    s = fli_ranks_agree(m->ctx, m->ranks, s);
+    return s ? s : share_lanes(m);
 }
 
 /* ---- a row ----------------------------------------------------------------------------------------------- */

@@ -89,6 +89,7 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
 {
     memset(p, 0, sizeof *p);
     p->ctx = cfg->ctx;
+    p->ranks = cfg->ranks;
     fli_arena_init(&p->arena, cfg->ctx);
     fl_status s = fli_settings_bind(p->ctx, &p->arena, cfg->root, &p->settings);
     if (s) return s;
@@ -372,6 +373,19 @@ static fl_status read_start(fli_plan *p)
     return fli_model_file_start(p->ctx, path, p->model, p->start);
 }
 
+/* fli_shards_init */
+static size_t size_of(const void *fed, size_t client) { return fli_fed_size(fed, client); }
+
+static fl_status plan_shards(fli_plan *p)
+{
+    if (!fli_ranked(&p->ranks)) return FL_OK;
+    if (strcmp(p->settings.executor.item.name, "threads"))
+        return fli_fail(p->ctx, FL_ECONFIG,
+                        "executor is %s, which works in one process; over several it must be threads",
+                        p->settings.executor.item.name);
+    return fli_shards_init(p->ctx, p->ranks.count, p->fed->clients, size_of, p->fed, &p->shards);
+}
+
 static fl_status plan_exec(fli_plan *p)
 {
     const fli_settings *s = &p->settings;
@@ -390,7 +404,11 @@ static fl_status plan_exec(fli_plan *p)
         .threads = (size_t)s->top.threads,
         .memory = (size_t)s->top.memory,
         .folder = spill_folder(p),
-        .executor = p->mailbox ? &fli_executor_mailbox : s->executor.item.desc,
+        .executor = p->mailbox              ? &fli_executor_mailbox
+                    : fli_ranked(&p->ranks) ? &fli_executor_ranks
+                                            : s->executor.item.desc,
+        .ranks = fli_ranked(&p->ranks) ? &p->ranks : NULL,
+        .shards = fli_ranked(&p->ranks) ? &p->shards : NULL,
         .mailbox = p->mailbox,
         .watch = s->metrics.potential && p->algo->theory.potential.name,
         .settings = essence(p),
@@ -409,7 +427,7 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
     if (status) return status;
     p->regularizer = strcmp(g->name, "none") ? g : NULL;
     plan_asking(p);
-    if ((status = check_equal_weights(p))) return status;
+    if ((status = check_equal_weights(p)) || (status = plan_shards(p))) return status;
     status = settle(p);
     if (!status) status = name_settled(p);
     if (!status) status = plan_exec(p);
@@ -426,6 +444,7 @@ fl_status fli_plan_make(fl_config *cfg, const fli_plan *like, fli_plan *p)
 
 void fli_plan_fini(fli_plan *p)
 {
+    fli_shards_fini(&p->shards);
     fli_participation_free(p->participation);
     fli_system_free(p->system);
     fli_model_free(p->model);

@@ -20,6 +20,8 @@ typedef struct {
     fli_digest samples;          /* of fed */
     size_t runs;                 /* that work on these data at the same time; 0 counts as 1 */
     int borrowed;                /* the data belong to another plan */
+    fl_ranks ranks;              /* that make the run together; count 0: this process alone */
+    fli_shards shards;           /* who of them has which clients */
     struct fli_mailbox *mailbox; /* the clients are elsewhere, and so are their samples; NULL: they are here */
     /* known when the plan is finished */
     fli_digest data; /* of all that is read: the samples, traces, a start model */

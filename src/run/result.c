@@ -274,9 +274,8 @@ fl_status fl_run_save_model(fl_run *run, const char *path)
     return fli_model_save(run, path);
 }
 
-fl_status fl_run_save(fl_run *run)
+static fl_status save_here(fl_run *run)
 {
-    fli_clear(run->ctx);
     fl_status s = run->partial ? FL_OK : fl_run_prepare_save(run, 0);
     if (s) return s;
     if (!(s = write_files(run))) s = fli_folder_publish(run);
@@ -289,4 +288,11 @@ fl_status fl_run_save(fl_run *run)
     if (run->stopped != FL_STOP_NONE && run->stopped != FL_STOP_ASKED) s = fli_checkpoint_remove(run);
     fli_folder_unlock(run);
     return s;
+}
+
+fl_status fl_run_save(fl_run *run)
+{
+    fli_clear(run->ctx);
+    fl_status s = fli_ranks_first(&run->plan.ranks) ? save_here(run) : FL_OK;
+    return fli_ranks_agree(run->ctx, &run->plan.ranks, s);
 }

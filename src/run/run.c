@@ -180,15 +180,28 @@ static void report_missed(const fl_run *run)
 
 /* ---- going forward ------------------------------------------------------------------------------------- */
 
+/* Where ranks make the run together, all of them stop if one is asked to, and all go by the clock of the first. */
+static fl_status hear(fl_run *run)
+{
+    const fl_ranks *ranks = &run->plan.ranks;
+    double most[] = {run->asked, fli_ranks_first(ranks) ? run->counts.seconds : 0};
+    fl_status s = fli_ranks_most(run->ctx, ranks, most, 2);
+    run->heard = most[0] > 0;
+    run->counts.seconds = most[1];
+    return s;
+}
+
 /* After a round: whether the run ends here, a checkpoint, a row of metrics, the observer. *asked: somebody wants no
  * further round. */
 static fl_status look_once(fl_run *run, fl_observer_fn *observer, void *arg, int *asked)
 {
     size_t every = (size_t)run->plan.settings.metrics.every;
-    int before = run->asked;
+    fl_status s = hear(run);
+    if (s) return s;
+    int before = run->heard;
     fl_stop stop = stop_now(run, before);
     int due = stop != FL_STOP_NONE || run->round % every == 0;
-    fl_status s = fli_checkpoint_due(run, before); /* before a row that only the stop asks for */
+    s = fli_checkpoint_due(run, before); /* before a row that only the stop asks for */
     if (!s && due) s = measure(run);
     if (s) return s;
     if (due && stop_measured(run) != FL_STOP_NONE) stop = stop_measured(run);
@@ -196,7 +209,8 @@ static fl_status look_once(fl_run *run, fl_observer_fn *observer, void *arg, int
     fli_row_count(&run->now, &run->counts);
     run->stopped = stop;
     if (observer) observer(arg, run, &run->now, due);
-    *asked = run->asked; /* by the observer, or while measuring */
+    if ((s = hear(run))) return s;
+    *asked = run->heard; /* by the observer, or while measuring */
     if (stop == FL_STOP_NONE && *asked && due) run->stopped = FL_STOP_ASKED;
     return FL_OK;
 }
@@ -236,7 +250,8 @@ static fl_status begin(fl_run *run, fl_observer_fn *observer, void *arg)
 /* A round, unless somebody wants no further one. */
 static fl_status advance(fl_run *run, fl_observer_fn *observer, void *arg)
 {
-    fl_status s = run->asked ? FL_OK : run->async ? fli_arrivals_next(run) : fli_rounds_next(run);
+    int asked = fli_ranked(&run->plan.ranks) ? run->heard : run->asked;
+    fl_status s = asked ? FL_OK : run->async ? fli_arrivals_next(run) : fli_rounds_next(run);
     return s ? s : look(run, observer, arg);
 }
 

@@ -42,6 +42,7 @@ struct fl_run {
     size_t *target_round; /* per target; SIZE_MAX: not reached */
     fl_stop stopped;
     atomic_int asked; /* to stop */
+    int heard;        /* that somebody was, at any rank */
     /* saving */
     char *partial;  /* where results are written until they are complete; NULL: no such folder exists */
     int replace;    /* an earlier result of that name may go */
