@@ -15,6 +15,9 @@
 /* Small uploads travel together, until a parcel has about this many bytes; and the numbers of parcels start again. */
 enum { PARCEL = 1 << 16, NUMBERS = 32768 };
 
+/* How this rank takes its own turns. */
+static const fli_executor *const below = &fli_executor_threads;
+
 /* An exchange of the list. */
 typedef struct {
     size_t place;
@@ -67,7 +70,7 @@ static void close_spread(void *executor)
 {
     spread *s = executor;
     if (!s) return;
-    if (s->here) fli_executor_threads.close(s->here);
+    if (s->here) below->close(s->here);
     pthread_mutex_destroy(&s->lock);
     fli_free(s->turns);
     fli_free(s->parcels);
@@ -103,7 +106,7 @@ static fl_status open_spread(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew
     s->at_site = spec->site != NULL;
     s->whole = (fli_entries){0, spec->model->space.n};
     pthread_mutex_init(&s->lock, NULL);
-    fl_status status = fli_executor_threads.open(ctx, spec, crew, &s->here);
+    fl_status status = below->open(ctx, spec, crew, &s->here);
     if (status)
         close_spread(s);
     else
@@ -113,7 +116,7 @@ static fl_status open_spread(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew
 
 static fl_status join(void *executor, uint32_t client, int digest, fli_card *out)
 {
-    return fli_executor_threads.join(((spread *)executor)->here, client, digest, out);
+    return below->join(((spread *)executor)->here, client, digest, out);
 }
 
 /* ---- who takes which turn ---------------------------------------------------------------------------------- */
@@ -148,7 +151,7 @@ static void deal(spread *s, size_t n)
 {
     size_t ranks = s->ranks->count;
     for (size_t i = 0; i < n; i++)
-        s->turns[i].effort = fli_executor_threads.effort(s->here, &s->list[s->turns[i].place]->ask);
+        s->turns[i].effort = below->effort(s->here, &s->list[s->turns[i].place]->ask);
     qsort(s->turns, n, sizeof *s->turns, longer);
     for (size_t i = 0; i < n; i++) {
         size_t at = i % ranks;
@@ -388,7 +391,7 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_f
     if (!status) status = make_bytes(s);
     if (!status) {
         expect_parcels(s);
-        fli_executor_threads.run(s->here, s->mine, s->mine_count, &(fli_filled){turn_taken, s, NULL});
+        below->run(s->here, s->mine, s->mine_count, &(fli_filled){turn_taken, s, NULL});
         for (size_t i = 0; i < s->count; i++)
             if (s->parcels[i].rank == s->ranks->rank) send_parcel(s, &s->parcels[i]);
         wait_for_others(s);
@@ -405,14 +408,14 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_f
 
 static size_t state(const void *executor, size_t *spilled)
 {
-    return fli_executor_threads.state(((const spread *)executor)->here, spilled);
+    return below->state(((const spread *)executor)->here, spilled);
 }
 
 /* The clients of this rank. */
-static void save(void *executor, fli_saver *out) { fli_executor_threads.save(((spread *)executor)->here, out); }
+static void save(void *executor, fli_saver *out) { below->save(((spread *)executor)->here, out); }
 static fl_status load(void *executor, fli_loader *in)
 {
-    return fli_executor_threads.load(((spread *)executor)->here, in);
+    return below->load(((spread *)executor)->here, in);
 }
 
 static fl_status peek(void *executor, uint32_t client, size_t k, void *vector, double *scalars, int *there)
@@ -422,7 +425,7 @@ static fl_status peek(void *executor, uint32_t client, size_t k, void *vector, d
     fl_status status = FL_OK;
     *there = 0;
     if (owner == s->ranks->rank)
-        status = fli_executor_threads.peek(s->here, client, k, vector, scalars, there);
+        status = below->peek(s->here, client, k, vector, scalars, there);
     if ((status = fli_ranks_agree(s->ctx, s->ranks, status))) return status;
     status = fli_ranks_share(s->ctx, s->ranks, owner, there, sizeof *there);
     if (!status && *there && vector)
