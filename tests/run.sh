@@ -117,6 +117,7 @@ threaded)
     count "command line" "$root/tests/cli/run.sh" "$(path fedloom)"
     count "hostile surroundings" "$root/tests/cli/hostile.sh" "$(path fedloom)"
     count "tuning" "$root/tests/cli/tune.sh" "$(path fedloom)"
+    count "several processes" "$root/tests/mpi/run.sh" "$build"
     count "installation" "$root/tests/install/run.sh" "$build"
     count "code in the documentation" "$root/tests/docs/run.sh" "$build"
     count "the protocol's description" "$root/tests/docs/openapi.sh" "$build"

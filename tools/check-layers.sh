@@ -1,5 +1,6 @@
 #!/bin/sh
-# A folder of src may include only what stands above it in this list. src/cli sees the public headers and src/net.
+# A folder of src may include only what stands above it in this list. src/cli sees the public headers and src/net, src/mpi only
+# public headers.
 set -eu
 cd "$(dirname "$0")/.."
 order="base vec regularizer data model bilevel local device cuda algo exec run report study net"
@@ -30,6 +31,12 @@ for file in src/exec/clients.[ch] src/exec/evaluate.[ch] src/exec/recall.[ch] sr
     fi
 done
 
+# MPI is known to src/mpi alone, which needs nothing of the library.
+for file in src/mpi/*.[ch]; do
+    if grep -n '^#include "' "$file" | grep -vE '"(mpi/|fedloom)'; then complain "$file includes more than public headers"; fi
+done
+if grep -rnE '^#include ("mpi/|[<"]mpi\.h)' src --include='*.[ch]' | grep -v '^src/mpi/'; then complain "MPI outside src/mpi"; fi
+
 for file in src/cli/*.c src/cli/*.h; do
     if grep -n '^#include "[a-z_]*/' "$file" | grep -v '"net/'; then complain "$file includes an internal header"; fi
 done
@@ -42,7 +49,7 @@ for file in src/algo/*.c; do
 done
 
 # The library never prints, exits or aborts.
-for layer in $order; do
+for layer in $order mpi; do
     for file in src/"$layer"/*.c; do
         [ -e "$file" ] || continue
         if grep -nE '\b(printf|puts|perror|exit|abort|assert)\(' "$file" | grep -vE 'static_assert|[a-z]printf'; then

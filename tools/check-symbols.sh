@@ -13,9 +13,11 @@ trap 'rm -rf "$new"' EXIT
 export LC_ALL=C
 bad=0
 
-# gcc can write down all that was declared, a prototype per line.
+# gcc can write down all that was declared, a prototype per line. What begins with fl_mpi_ is in a library of its own.
 cat "$root"/include/*.h | gcc -std=c11 -I "$root/include" -fsyntax-only -x c -aux-info "$new/prototypes" -
-sed -n 's/^[^(]*[ *]\(fl_[a-z0-9_]*\) (.*/\1/p' "$new/prototypes" | sort -u >"$new/declared"
+sed -n 's/^[^(]*[ *]\(fl_[a-z0-9_]*\) (.*/\1/p' "$new/prototypes" | sort -u >"$new/all"
+grep -v '^fl_mpi_' "$new/all" >"$new/declared"
+grep '^fl_mpi_' "$new/all" >"$new/declared-mpi"
 nm -D --defined-only "$build/libfedloom.so" | sed 's/.* //' | sort >"$new/exported"
 if [ "$write" = 1 ]; then
     cmp -s "$new/exported" "$root/tools/symbols.txt" || { cp "$new/exported" "$root/tools/symbols.txt" && echo "tools/symbols.txt: renewed"; }
@@ -28,6 +30,10 @@ none() { # none WHAT-THEY-ARE NAMES...
 }
 none "exported, but in no public header" $(comm -13 "$new/declared" "$new/exported")
 none "declared, but not in the library" $(comm -23 "$new/declared" "$new/exported")
+if [ -e "$build/libfedloom_mpi.so" ]; then
+    nm -D --defined-only "$build/libfedloom_mpi.so" | sed 's/.* //' | sort >"$new/exported-mpi"
+    none "in libfedloom_mpi.so or fedloom_mpi.h, but not in both" $(comm -3 "$new/declared-mpi" "$new/exported-mpi")
+fi
 none "exported, but not in tools/symbols.txt" $(comm -13 "$root/tools/symbols.txt" "$new/exported")
 none "in tools/symbols.txt, but not exported" $(comm -23 "$root/tools/symbols.txt" "$new/exported")
 
