@@ -3,10 +3,13 @@ include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/fedloom)
 set(share ${CMAKE_INSTALL_DATADIR}/fedloom)
 
-# The program looks for its experiments from where it is.
+# The program looks for its experiments, and for libfedloom_mpi, from where it is.
 if(TARGET fedloom_program)
   file(RELATIVE_PATH to_experiments ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_DATADIR}/fedloom/experiments)
-  target_compile_definitions(fedloom_program PRIVATE FEDLOOM_EXPERIMENTS="${to_experiments}")
+  file(RELATIVE_PATH to_libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+  target_compile_definitions(fedloom_program PRIVATE FEDLOOM_EXPERIMENTS="${to_experiments}"
+                             FEDLOOM_LIBRARIES="${to_libraries}"
+                             FEDLOOM_MPI_LIBRARY="libfedloom_mpi.so.${PROJECT_VERSION_MAJOR}")
   install(TARGETS fedloom_program fedloom_client RUNTIME)
   install(DIRECTORY experiments DESTINATION ${share})
   # Where systemd looks for them with the prefixes /usr and /usr/local; from others they are to be copied or linked. The prefix may

@@ -228,6 +228,18 @@ fl_status fl_run_save_model(fl_run *run, const char *path);
  *
  * fl_run_checkpoint writes one whenever no fl_run_go is under way. Not for `clock: real`. */
 fl_status fl_run_checkpoint(fl_run *run);
+/* A checkpoint that was written, or could not be. */
+typedef struct {
+    size_t size;
+    size_t round; /* after which it was made */
+    double seconds;
+    uint64_t bytes;
+    fl_status status; /* FL_OK: it is on the disk */
+    const char *why;  /* it is not; "" */
+} fl_checkpoint;
+typedef void fl_checkpoint_fn(void *arg, const fl_checkpoint *checkpoint);
+/* Called for each of them, by the thread that makes it. NULL: nobody is. */
+void fl_run_on_checkpoint(fl_run *run, fl_checkpoint_fn *fn, void *arg);
 /* Loads the settings of the run with the output `folder`, or with its checkpoints in it, and sets `output`
  * accordingly. */
 fl_status fl_config_resume(fl_config *cfg, const char *folder);

@@ -114,17 +114,7 @@ fl_status fl_server_terms(fl_server *s, uint32_t client, fl_bytes *out);
  * call fl_server_stop; the run waits for it. To be set before fl_server_begin. */
 void fl_server_observe(fl_server *s, fl_observer_fn *fn, void *arg);
 
-/* A checkpoint that was written, or could not be. */
-typedef struct {
-    size_t size;
-    size_t round; /* after which it was made */
-    double seconds;
-    uint64_t bytes;
-    fl_status status; /* FL_OK: it is on the disk */
-    const char *why;  /* it is not; "" */
-} fl_checkpoint;
-typedef void fl_checkpoint_fn(void *arg, const fl_checkpoint *checkpoint);
-/* Called by the run's thread for each of them. To be set before fl_server_begin. */
+/* Called by the run's thread for each checkpoint. To be set before fl_server_begin. */
 void fl_server_on_checkpoint(fl_server *s, fl_checkpoint_fn *fn, void *arg);
 
 /* The next ask, and to whom. Waits for one at most this long; out->n is 0 if there was none. Several may be out at the

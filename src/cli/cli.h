@@ -5,17 +5,22 @@
 #define CLI_H
 
 #include "fedloom.h"
+#include "fedloom_ranks.h"
 
 #include <stdio.h>
 
 /* What the program exits with. */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
+/* What a command does where an MPI launcher started several processes. */
+typedef enum { RANKS_REFUSED, RANKS_FIRST /* the first of them does it */, RANKS_ALL /* together */ } command_ranks;
+
 typedef struct {
     const char *name;
     const char *summary;               /* one line for the overview */
     const char *help;                  /* the whole page */
     int (*run)(int argc, char **argv); /* without the command's name; returns an exit code */
+    command_ranks ranks;
 } command;
 
 extern const command cmd_run, cmd_resume, cmd_compare, cmd_tune, cmd_reproduce, cmd_plot, cmd_check, cmd_config,
@@ -39,6 +44,9 @@ const char *value_text(const fl_metric *m, double v, char text[VALUE_MAX_LEN]);
 
 /* One "fedloom: ..." line on stderr. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* From now on such lines are kept, and said, as a rank's, only if say_kept asks for them. */
+void say_keep(void);
+void say_kept(uint32_t rank);
 /* Every sentence of the context's error as such a line. */
 void say_error(const fl_ctx *ctx);
 /* say(), plus where to read on; returns CLI_USAGE. */
@@ -125,10 +133,52 @@ void surroundings_secure(void);
 /* From now on the first SIGINT, SIGTERM or SIGHUP asks the watched run to stop, a second SIGINT or SIGTERM ends the
  * program. */
 void interrupt_install(int quiet);
+/* Another signal that asks so. */
+void interrupt_also(int number);
 /* Names the run to stop, NULL for none. Returns whether a signal has come already. */
 int interrupt_watch(fl_run *run);
 /* The signal that has come; 0: none. */
 int interrupt_seen(void);
+
+/* For several processes that make a run together, and agree on when it stops: from now on a signal asks the run and no
+ * more, and interrupt_seen tells what was agreed on. */
+void interrupt_together(void);
+/* That the run was stopped because somebody asked. */
+void interrupt_agreed(void);
+
+/* ---- several processes (launcher.c, ranks.c, last_words.c) -------------------------------------------------- */
+
+typedef struct {
+    uint32_t rank, count; /* count 1: no launcher, or just one process; 0: several, and it does not say how many */
+    const char *command;  /* that starts as many, up to their number */
+} launch;
+
+launch launch_find(void);
+
+/* Whether a command (NULL: none, such as --version) leaves this process nothing to do: another of several does it. */
+int command_idle(const command *c);
+/* Runs it, together with the other processes if there are several. */
+int command_run(const command *c, int argc, char **argv);
+
+/* For fl_config_ranks; NULL: this process is alone. */
+const fl_ranks *ranks_table(void);
+/* Whether this process is the one that speaks. */
+int ranks_first(void);
+/* "mpirun -n 4 ", to stand before a command; "" for one process. Returns `text`. */
+enum { RANKS_COMMAND_LEN = 64 };
+const char *ranks_command(char text[RANKS_COMMAND_LEN]);
+/* After a failure, if something is to come: returns when all ranks have failed, with the largest of their codes. */
+int ranks_failed(int code);
+/* interrupt_install, also for SIGUSR1 and SIGUSR2, which batch systems send some time before the end. Where there are
+ * several processes, those that a launcher ends them by have last words instead. */
+void ranks_signals(int quiet);
+
+/* What one of several processes says if they are ended from outside; `common` is a number they all see. */
+void last_words_install(void *common);
+void last_words_prepare(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void last_words_forget(void);
+/* Says them now. Once for all processes of a machine. */
+void last_words_say(void);
 
 /* ---- comparisons (study.c) --------------------------------------------------------------------------------- */
 

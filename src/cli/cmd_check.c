@@ -125,4 +125,4 @@ static const char help[] = "usage: fedloom check FILE [--fix [-o OUT]] [--data D
                            "failed, or conditions are left that no setting satisfies; 2 the configuration\n"
                            "is not valid\n";
 
-const command cmd_check = {"check", "which conditions of the method's theorem hold here", help, run};
+const command cmd_check = {"check", "which conditions of the method's theorem hold here", help, run, RANKS_FIRST};

@@ -42,4 +42,5 @@ static const char help[] = "usage: fedloom config FILE [--set KEY=VALUE ...]\n"
                            "\n"
                            "exit codes: 0 the configuration is valid, 2 it is not\n";
 
-const command cmd_config = {"config", "checks a configuration and prints it with every default filled in", help, run};
+const command cmd_config = {"config", "checks a configuration and prints it with every default filled in", help, run,
+                            RANKS_FIRST};

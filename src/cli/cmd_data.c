@@ -71,4 +71,4 @@ static const char help[] = "usage: fedloom data FILE [--set KEY=VALUE ...] [--cl
                            "  fedloom data first.yaml --write-partition who.json\n"
                            "  fedloom data first.yaml --export federation\n";
 
-const command cmd_data = {"data", "shows a data set and who holds what", help, run};
+const command cmd_data = {"data", "shows a data set and who holds what", help, run, RANKS_FIRST};

@@ -70,4 +70,5 @@ static const char help[] = "usage: fedloom list [KIND [NAME]]\n"
                            "  fedloom list devices                 where runs can be computed here\n"
                            "  fedloom list --man 5 | man -l -      the whole reference, to read\n";
 
-const command cmd_list = {"list", "what there is to choose from: algorithms, models, data, ...", help, run};
+const command cmd_list = {"list", "what there is to choose from: algorithms, models, data, ...", help, run,
+                          RANKS_FIRST};

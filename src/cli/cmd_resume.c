@@ -17,6 +17,7 @@ static fl_status make(fl_ctx *ctx, const request *req, fl_run **out)
     if (!s && req->threads) s = fl_config_set(cfg, threads);
     snprintf(device, sizeof device, "device=%s", req->device ? req->device : "");
     if (!s && req->device) s = fl_config_set(cfg, device);
+    if (!s) s = fl_config_ranks(cfg, ranks_table());
     if (!s) s = fl_run_resume(cfg, out);
     fl_config_free(cfg);
     return s;
@@ -28,7 +29,7 @@ static int resume(const request *req, fl_ctx *ctx, summary *sum)
     progress p;
     progress_init(&p, req->quiet);
     fl_ctx_on_log(ctx, progress_log, &p);
-    interrupt_install(req->quiet);
+    ranks_signals(req->quiet);
     fl_status s = make(ctx, req, &run);
     if (!s && !req->quiet) say("%s: continuing after round %zu", fl_run_name(run), fl_run_round(run));
     if (!s && !interrupt_watch(run)) s = carry_run(run, req->force, &p, sum);
@@ -52,6 +53,7 @@ static int run(int argc, char **argv)
         {0},
     };
     int code = args_parse("resume", options, argc, argv, &plain);
+    req.quiet |= !ranks_first();
     if (!code && plain.n != 1) code = say_usage("resume", plain.n ? "one DIR at a time" : "which DIR?");
     if (!code) {
         fl_ctx *ctx = fl_ctx_new();
@@ -97,4 +99,4 @@ static const char help[] = "usage: fedloom resume DIR [--threads N] [--device NA
                            "exit codes: 0 success, 1 the run failed, 2 wrong usage or configuration, 130\n"
                            "interrupted\n";
 
-const command cmd_resume = {"resume", "continues a run from its checkpoints", help, run};
+const command cmd_resume = {"resume", "continues a run from its checkpoints", help, run, RANKS_ALL};

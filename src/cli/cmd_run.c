@@ -22,7 +22,8 @@ typedef struct {
     fl_run *run; /* the one under way */
     progress progress;
     summary *summary;
-    int busy; /* another process works in one of their folders: it will probably come to the others, too */
+    int over; /* no further run: another process works in one of their folders, and will probably come to the others,
+               * too; or the ranks cannot reach each other any more */
     int code;
 } session;
 
@@ -241,12 +242,14 @@ static void plan_file(session *x, const char *file)
 /* A run that fails (diverges, say) does not take the others with it. */
 static void do_run(session *x, fl_config *cfg)
 {
-    fl_status s = fl_run_new(cfg, &x->run);
+    fl_status s = fl_config_ranks(cfg, ranks_table());
+    if (!s) s = fl_run_new(cfg, &x->run);
     if (!s && !interrupt_watch(x->run)) s = carry_run(x->run, x->req->force, &x->progress, x->summary);
     interrupt_watch(NULL);
     if (s) say_error(x->ctx);
-    if (s && !x->code) x->code = settings_exit(s);
-    x->busy = s == FL_EBUSY;
+    int code = s ? ranks_failed(settings_exit(s)) : CLI_OK;
+    if (!x->code) x->code = code;
+    x->over = s == FL_EBUSY || (s == FL_ESYSTEM && ranks_table());
     fl_run_free(x->run);
     x->run = NULL;
 }
@@ -263,8 +266,8 @@ static int run_all(const request *req)
     if (!x.code) {
         progress_init(&x.progress, req->quiet);
         fl_ctx_on_log(x.ctx, progress_log, &x.progress);
-        interrupt_install(req->quiet);
-        for (size_t i = 0; i < x.count && !interrupt_seen() && !x.busy; i++) do_run(&x, x.plans[i]);
+        ranks_signals(req->quiet);
+        for (size_t i = 0; i < x.count && !interrupt_seen() && !x.over; i++) do_run(&x, x.plans[i]);
         if (!req->quiet) summary_print(x.summary, stdout);
         if (!x.code && interrupt_seen()) x.code = CLI_INTERRUPTED;
     }
@@ -289,6 +292,7 @@ static int run(int argc, char **argv)
         {0},
     };
     int code = args_parse("run", options, argc, argv, &req.files);
+    req.quiet |= !ranks_first();
     if (!code && !req.files.n) code = say_usage("run", "which FILE?");
     if (!code && req.algorithms && (strstr(req.algorithms, ",,") || *req.algorithms == ','))
         code = say_usage("run", "--algorithms is %s, which has an empty name in it", req.algorithms);
@@ -345,4 +349,4 @@ static const char help[] = "usage: fedloom run FILE... [--set KEY=VALUE ...] [--
                            "`fedloom list` shows what a file can choose from, `fedloom config FILE` every\n"
                            "key with its value.\n";
 
-const command cmd_run = {"run", "runs federations and compares them", help, run};
+const command cmd_run = {"run", "runs federations and compares them", help, run, RANKS_ALL};

@@ -11,6 +11,7 @@
 
 static _Atomic(fl_run *) watched;
 static volatile sig_atomic_t seen, silent;
+static int together, agreed; /* several processes, and what they agreed on */
 
 void surroundings_secure(void)
 {
@@ -21,12 +22,15 @@ void surroundings_secure(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
-/* A terminal that closes may send SIGHUP twice, by the kernel and by the shell: that is still one wish. */
+/* A terminal that closes may send SIGHUP twice, by the kernel and by the shell: that is still one wish. So are the
+ * signals of a batch system. */
 static void on_signal(int number)
 {
     static const char note[] = "\nfedloom: stopping after this round; a second Ctrl-C ends it at once\n";
+    static const char plain[] = "fedloom: stopping after this round\n";
+    int key = number == SIGINT || number == SIGTERM;
     int keep = errno;
-    if (seen && number == SIGHUP) return;
+    if (seen && !key) return;
     if (seen) {
         signal(number, SIG_DFL);
         raise(number); /* takes effect when this handler returns */
@@ -35,12 +39,12 @@ static void on_signal(int number)
     seen = number;
     fl_run *run = atomic_load(&watched);
     if (run) fl_run_stop(run);
-    if (!silent) (void)!write(STDERR_FILENO, note, sizeof note - 1);
+    if (!silent) (void)!write(STDERR_FILENO, key ? note : plain, (key ? sizeof note : sizeof plain) - 1);
     errno = keep;
 }
 
 /* Whoever started the program may have wanted the signal ignored (nohup, a background job): that stays. */
-static void install(int number)
+void interrupt_also(int number)
 {
     struct sigaction old, act;
     memset(&act, 0, sizeof act);
@@ -53,15 +57,20 @@ static void install(int number)
 void interrupt_install(int quiet)
 {
     silent = quiet;
-    install(SIGINT);
-    install(SIGTERM);
-    install(SIGHUP);
+    interrupt_also(SIGINT);
+    interrupt_also(SIGTERM);
+    interrupt_also(SIGHUP);
 }
+
+void interrupt_together(void) { together = 1; }
+
+void interrupt_agreed(void) { agreed = seen ? seen : SIGUSR1; }
 
 int interrupt_watch(fl_run *run)
 {
     atomic_store(&watched, run);
-    return seen;
+    if (together && run && seen) fl_run_stop(run);
+    return together ? 0 : seen;
 }
 
-int interrupt_seen(void) { return seen; }
+int interrupt_seen(void) { return together ? agreed : seen; }

@@ -86,12 +86,19 @@ static int dispatch(int argc, char **argv)
     if (wants_help(argc - 2, argv + 2)) return help(name);
     const char *kernels;
     int code = check_kernels(&kernels);
-    return code ? code : c->run(argc - 2, argv + 2);
+    return code ? code : command_run(c, argc - 2, argv + 2);
+}
+
+/* The command that is going to run; NULL: none, but something is said. */
+static const command *asked(int argc, char **argv)
+{
+    return argc > 1 && !wants_help(argc - 2, argv + 2) ? find(argv[1]) : NULL;
 }
 
 int main(int argc, char **argv)
 {
     surroundings_secure();
+    if (command_idle(asked(argc, argv))) return CLI_OK;
     int code = dispatch(argc, argv);
     int lost = fflush(stdout) || ferror(stdout);
     if (lost) say("the output could not be written");

@@ -13,23 +13,54 @@ static void observe(void *arg, const fl_run *run, const fl_row *row, int measure
     progress_step(w->progress, run, row, measured);
 }
 
+/* Several processes are ended when one of them dies: then it is said where to go on. */
+static void foresee(const fl_run *run, size_t round, int any)
+{
+    char starter[RANKS_COMMAND_LEN];
+    if (any)
+        last_words_prepare("the run ended early; the last checkpoint is after round %zu: %sfedloom resume %s", round,
+                           ranks_command(starter), fl_run_output(run));
+    else
+        last_words_prepare("the run ended early, and there is no checkpoint to go on from; --checkpoint-every K, or "
+                           "the key checkpoint_every, writes them");
+}
+
+/* fl_checkpoint_fn */
+static void note_checkpoint(void *run, const fl_checkpoint *c)
+{
+    if (c->status == FL_OK) foresee(run, c->round, 1);
+}
+
+/* Ends with a checkpoint, or with a result. */
+static fl_status finish(fl_run *run, progress *p)
+{
+    char starter[RANKS_COMMAND_LEN];
+    int asked = fl_run_stopped_by(run) == FL_STOP_ASKED;
+    if (asked && fl_run_checkpointed(run)) {
+        if (!p->quiet)
+            say("stopped after round %zu; `%sfedloom resume %s` continues it", fl_run_round(run),
+                ranks_command(starter), fl_run_output(run));
+        return FL_OK;
+    }
+    fl_status s = fl_run_save(run);
+    if (!s && !p->quiet) say("results are in %s", fl_run_output(run));
+    return s;
+}
+
 fl_status carry_run(fl_run *run, int force, progress *p, summary *sum)
 {
     watch w = {run, p};
     int save = *fl_run_output(run) != 0;
     fl_status s = save ? fl_run_prepare_save(run, force) : FL_OK;
     if (s) return s;
+    foresee(run, fl_run_round(run), fl_run_checkpointed(run));
+    fl_run_on_checkpoint(run, note_checkpoint, run);
     progress_begin(p, run);
     s = fl_run_go(run, observe, &w);
     progress_end(p, run);
     if (!summary_add(sum, run)) say("out of memory: %s is missing in the table", fl_run_name(run));
-    if (s || !save) return s;
-    if (fl_run_stopped_by(run) == FL_STOP_ASKED && fl_run_checkpointed(run)) {
-        if (!p->quiet)
-            say("stopped after round %zu; `fedloom resume %s` continues it", fl_run_round(run), fl_run_output(run));
-        return FL_OK;
-    }
-    s = fl_run_save(run);
-    if (!s && !p->quiet) say("results are in %s", fl_run_output(run));
+    if (fl_run_stopped_by(run) == FL_STOP_ASKED) interrupt_agreed();
+    if (!s && save) s = finish(run, p);
+    if (!s) last_words_forget();
     return s;
 }

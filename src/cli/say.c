@@ -55,18 +55,48 @@ void say_joined(FILE *to, char *lines)
     fprintf(to, "%s\n", say_clean(lines));
 }
 
-static void say_line(const char *prefix, const char *fmt, va_list ap)
+/* What a rank that does not speak would have said: one of the few variables of the program that are everybody's. */
+static struct {
+    int keeps;
+    size_t n;
+    char text[8192];
+} kept;
+
+static void keep(const char *line)
+{
+    int n = snprintf(kept.text + kept.n, sizeof kept.text - kept.n, "%s\n", line);
+    if (n > 0 && kept.n + (size_t)n < sizeof kept.text)
+        kept.n += (size_t)n;
+    else
+        kept.text[kept.n] = 0; /* there is no room for this one */
+}
+
+void say_keep(void) { kept.keeps = 1; }
+
+void say_kept(uint32_t rank)
+{
+    char *line = kept.text;
+    for (char *end; (end = strchr(line, '\n')); line = end + 1)
+        fprintf(stderr, "fedloom: rank %u: %.*s\n", rank, (int)(end - line), line);
+    kept.text[kept.n = 0] = 0;
+}
+
+static void say_line(const char *fmt, va_list ap)
 {
     char line[2048];
     vsnprintf(line, sizeof line, fmt, ap);
-    fprintf(stderr, "fedloom: %s%s\n", prefix, say_clean(line));
+    say_clean(line);
+    if (kept.keeps)
+        keep(line);
+    else
+        fprintf(stderr, "fedloom: %s\n", line);
 }
 
 void say(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say_line("", fmt, ap);
+    say_line(fmt, ap);
     va_end(ap);
 }
 
@@ -83,7 +113,7 @@ int say_usage(const char *command_name, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say_line("", fmt, ap);
+    say_line(fmt, ap);
     va_end(ap);
     say("`fedloom %s --help` shows how it is used", command_name);
     return CLI_USAGE;

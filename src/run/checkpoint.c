@@ -366,6 +366,12 @@ static fl_status write_next(fl_run *run, uint64_t *bytes)
     return s;
 }
 
+void fl_run_on_checkpoint(fl_run *run, fl_checkpoint_fn *fn, void *arg)
+{
+    run->told = fn;
+    run->told_arg = arg;
+}
+
 fl_status fl_run_checkpoint(fl_run *run)
 {
     fl_checkpoint c = {.size = sizeof c, .round = run->round};

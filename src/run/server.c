@@ -300,8 +300,7 @@ static fl_status make_run(fl_server *s)
     const fli_digest cards = digest_cards(s);
     fl_status status = fli_joined_run_init(s->cfg, &s->settings, s->looks, &cards, &s->joined);
     if (status) return status;
-    s->joined.run->told = s->told;
-    s->joined.run->told_arg = s->told_arg;
+    fl_run_on_checkpoint(s->joined.run, s->told, s->told_arg);
     if (s->settings.top.checkpoint_every) status = find_place(s->joined.run);
     if (status) fli_joined_run_fini(&s->joined);
     return status;

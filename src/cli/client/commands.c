@@ -16,3 +16,11 @@ const char overview_end[] = "\n"
 static const command *const commands[] = {&cmd_join, &cmd_cert};
 
 const command *command_at(size_t i) { return i < sizeof commands / sizeof *commands ? commands[i] : NULL; }
+
+int command_idle(const command *c)
+{
+    (void)c;
+    return 0;
+}
+
+int command_run(const command *c, int argc, char **argv) { return c->run(argc, argv); }
