@@ -1,4 +1,5 @@
-/* Who has which clients, where a run is made by several ranks: runs of clients with about as many samples each. */
+/* Which rank has which clients, where several processes make one run: contiguous parts of about the same number of
+ * training samples. Every rank computes the same. */
 #ifndef FLI_EXEC_SHARDS_H
 #define FLI_EXEC_SHARDS_H
 
@@ -6,13 +7,18 @@
 
 typedef struct {
     size_t ranks;
-    size_t *first; /* ranks + 1: rank r has clients first[r] up to, but without, first[r + 1] */
+    size_t *first; /* ranks + 1: rank r has the clients first[r] .. first[r + 1] - 1, which may be none */
 } fli_shards;
 
-/* `size` says how many samples a client has. */
-fl_status fli_shards_init(fl_ctx *ctx, size_t ranks, size_t clients, size_t (*size)(const void *arg, size_t client),
-                          const void *arg, fli_shards *out);
+/* Training samples of a client, which counts as one of at least 1. */
+typedef size_t fli_shard_size(const void *arg, size_t client);
+
+/* No part differs from the mean by more than the largest client. Calls `size` twice for every client. */
+fl_status fli_shards_init(fl_ctx *ctx, size_t ranks, size_t clients, fli_shard_size *size, const void *arg,
+                          fli_shards *out);
 void fli_shards_fini(fli_shards *s);
-size_t fli_shards_owner(const fli_shards *s, size_t client);
+
+static inline size_t fli_shards_count(const fli_shards *s, size_t rank) { return s->first[rank + 1] - s->first[rank]; }
+size_t fli_shards_owner(const fli_shards *s, size_t client); /* the rank that has it */
 
 #endif
