@@ -9,8 +9,8 @@
 struct fli_engine_data {
     fli_engine *engine;
     fli_cuda_data d;
-    void *x, *label, *scale, *shift; /* there; NULL: none */
-    uint32_t *list;                  /* there: samples */
+    void *x, *label, *number, *scale, *shift; /* there; NULL: none */
+    uint32_t *list;                           /* there: samples */
     const uint32_t *list_here;
     size_t listed;
 };
@@ -28,7 +28,8 @@ static size_t scale_bytes(const fli_dataset *ds) { return ds->scale ? ds->segmen
 
 double fli_cuda_data_bytes(const fli_dataset *ds)
 {
-    double row = (double)row_bytes(ds) + (ds->label ? sizeof *ds->label : 0) + sizeof(uint32_t); /* on a list */
+    double row = (double)row_bytes(ds) + (ds->label ? sizeof *ds->label : 0) + (ds->number ? sizeof *ds->number : 0) +
+                 sizeof(uint32_t); /* on a list */
     return row * (double)ds->n + 2 * (double)scale_bytes(ds);
 }
 
@@ -91,6 +92,7 @@ static fl_status upload_all(fli_engine_data *d, fl_ctx *ctx, const fli_dataset *
         return FL_ENOMEM;
     }
     if (!(d->label = upload(d, ctx, ds->label, ds->n * sizeof *ds->label))) return FL_ENOMEM;
+    if (ds->number && !(d->number = upload(d, ctx, ds->number, ds->n * sizeof *ds->number))) return FL_ENOMEM;
     if (!ds->scale) return FL_OK;
     d->scale = upload(d, ctx, ds->scale, scale_bytes(ds));
     d->shift = upload(d, ctx, ds->shift, scale_bytes(ds)); /* zeros where there is none */
@@ -110,6 +112,7 @@ static void describe(fli_engine_data *d, const fli_dataset *ds)
                            .segments = (uint32_t)ds->segments,
                            .each = (uint32_t)ds->each,
                            .augment = (uint32_t)ds->augment,
+                           .number = d->number,
                            .from = ds->from,
                            .scale = d->scale,
                            .shift = d->shift};
@@ -158,7 +161,7 @@ const uint32_t *fli_cuda_engine_list(const fli_engine_data *d, const uint32_t *s
 void fli_cuda_data_free(fli_engine_data *d)
 {
     if (!d) return;
-    void *const there[] = {d->x, d->label, d->scale, d->shift, d->list};
+    void *const there[] = {d->x, d->label, d->number, d->scale, d->shift, d->list};
     for (size_t k = 0; k < sizeof there / sizeof *there; k++) d->engine->does->release(d->engine, there[k]);
     fli_free(d);
 }

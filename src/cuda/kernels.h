@@ -139,6 +139,7 @@ typedef struct {
     uint64_t n, dim, length; /* samples, features that models see, values of a stored row */
     uint32_t kind, segments, each, augment;
     uint32_t shape[3], frame[2];
+    const uint32_t *number; /* NULL: `from` and the sample's place */
     uint32_t from;
     const double *scale, *shift; /* NULL: as they are */
 } fli_cuda_data;

@@ -60,6 +60,7 @@ void fli_dataset_free(fli_dataset *ds)
     }
     if (!(ds->borrows & FLI_BORROWS_LABELS)) fli_free(ds->label);
     fli_free(ds->group);
+    fli_free(ds->number);
     fli_free(ds->scale);
     fli_free(ds->shift);
     fli_free(ds->origin);
@@ -100,6 +101,75 @@ fl_status fli_dataset_densify(fl_ctx *ctx, fli_dataset *ds)
     return FL_OK;
 }
 
+/* ---- a part of it ---------------------------------------------------------------------------------------- */
+
+/* Elements of an array, `size` bytes each; no array stays none. */
+static fl_status pick(fl_ctx *ctx, const uint32_t *which, size_t n, size_t size, void **array)
+{
+    if (!*array) return FL_OK;
+    char *out = fli_alloc(ctx, n, size);
+    if (!out) return FL_ENOMEM;
+    for (size_t i = 0; i < n; i++) memcpy(out + i * size, (const char *)*array + which[i] * size, size);
+    fli_free(*array);
+    *array = out;
+    return FL_OK;
+}
+
+static fl_status pick_sparse(fl_ctx *ctx, const uint32_t *which, size_t n, fli_dataset *ds)
+{
+    size_t size = fli_xkind_size(ds->kind), values = 0, at = 0;
+    for (size_t i = 0; i < n; i++) values += ds->row[which[i] + 1] - ds->row[which[i]];
+    size_t *row = fli_alloc(ctx, n + 1, sizeof *row);
+    uint32_t *col = fli_alloc(ctx, values, sizeof *col);
+    char *x = fli_alloc(ctx, values, size);
+    if (!row || !col || !x) {
+        fli_free(row);
+        fli_free(col);
+        fli_free(x);
+        return FL_ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t from = ds->row[which[i]], count = ds->row[which[i] + 1] - from;
+        memcpy(col + at, ds->col + from, count * sizeof *col);
+        memcpy(x + at * size, (const char *)ds->x + from * size, count * size);
+        row[i + 1] = at += count;
+    }
+    fli_free(ds->row);
+    fli_free(ds->col);
+    fli_free(ds->x);
+    ds->row = row;
+    ds->col = col;
+    ds->x = x;
+    return FL_OK;
+}
+
+static fl_status number_all(fl_ctx *ctx, fli_dataset *ds)
+{
+    if (ds->number) return FL_OK;
+    uint32_t *number = fli_alloc(ctx, ds->n, sizeof *number);
+    if (!number) return FL_ENOMEM;
+    for (size_t i = 0; i < ds->n; i++) number[i] = ds->from + (uint32_t)i;
+    ds->number = number;
+    return FL_OK;
+}
+
+fl_status fli_dataset_keep(fl_ctx *ctx, fli_dataset *ds, const uint32_t *samples, size_t n)
+{
+    if (n == ds->n) return FL_OK;
+    fl_status s = fli_dataset_sparse(ds)
+                      ? pick_sparse(ctx, samples, n, ds)
+                      : pick(ctx, samples, n, fli_dataset_length(ds) * fli_xkind_size(ds->kind), &ds->x);
+    if (!s) s = number_all(ctx, ds);
+    if (!s) s = pick(ctx, samples, n, sizeof *ds->number, (void **)&ds->number);
+    if (!s) s = pick(ctx, samples, n, sizeof *ds->label, (void **)&ds->label);
+    if (!s) s = pick(ctx, samples, n, sizeof *ds->target, (void **)&ds->target);
+    if (!s) s = pick(ctx, samples, n, sizeof *ds->group, (void **)&ds->group);
+    ds->n = n;
+    return s;
+}
+
+/* ---- what models see -------------------------------------------------------------------------------------- */
+
 fl_status fli_dataset_crop(fl_ctx *ctx, size_t size, fli_dataset *ds)
 {
     if (fli_dataset_sparse(ds) || ds->shape[1] < 2 || ds->shape[2] < 2)
@@ -133,6 +203,7 @@ size_t fli_dataset_bytes(const fli_dataset *ds)
     if (ds->label) bytes += ds->n * sizeof *ds->label;
     if (ds->target) bytes += ds->n * sizeof *ds->target;
     if (ds->group) bytes += ds->n * sizeof *ds->group;
+    if (ds->number) bytes += ds->n * sizeof *ds->number;
     return bytes;
 }
 
@@ -318,6 +389,19 @@ void fli_dataset_row(const fli_dataset *ds, size_t i, double *out)
     }
 }
 
+fl_status fli_dataset_magnitude(fl_ctx *ctx, const fli_dataset *ds, double *out)
+{
+    *out = 0;
+    double *row = fli_alloc(ctx, ds->dim, sizeof *row);
+    if (!row) return FL_ENOMEM;
+    for (size_t i = 0; i < ds->n; i++) {
+        fli_dataset_row(ds, i, row);
+        *out = fmax(*out, largest_of(row, ds->dim));
+    }
+    fli_free(row);
+    return FL_OK;
+}
+
 /* ---- batches -------------------------------------------------------------------------------------------- */
 
 fl_status fli_batch_init(fl_ctx *ctx, const fli_ops *ops, size_t dim, size_t capacity, fli_batch *b)
@@ -329,7 +413,8 @@ fl_status fli_batch_init(fl_ctx *ctx, const fli_ops *ops, size_t dim, size_t cap
     b->x = fli_alloc(ctx, capacity * dim, ops->size);
     b->label = fli_alloc(ctx, capacity, sizeof *b->label);
     b->target = fli_alloc(ctx, capacity, ops->size);
-    if (b->x && b->label && b->target) return FL_OK;
+    b->number = fli_alloc(ctx, capacity, sizeof *b->number);
+    if (b->x && b->label && b->target && b->number) return FL_OK;
     fli_batch_fini(b);
     return FL_ENOMEM;
 }
@@ -340,7 +425,8 @@ fl_status fli_batch_init_sparse(fl_ctx *ctx, const fli_ops *ops, size_t dim, siz
     b->idx = fli_alloc(ctx, capacity, sizeof *b->idx);
     b->label = fli_alloc(ctx, capacity, sizeof *b->label);
     b->target = fli_alloc(ctx, capacity, ops->size);
-    if (b->idx && b->label && b->target) return FL_OK;
+    b->number = fli_alloc(ctx, capacity, sizeof *b->number);
+    if (b->idx && b->label && b->target && b->number) return FL_OK;
     fli_batch_fini(b);
     return FL_ENOMEM;
 }
@@ -351,6 +437,7 @@ void fli_batch_fini(fli_batch *b)
     fli_free(b->idx);
     fli_free(b->label);
     fli_free(b->target);
+    fli_free(b->number);
     *b = (fli_batch){0};
 }
 
@@ -413,7 +500,8 @@ void fli_batch_gather_answers(fli_batch *b, const fli_dataset *ds, const uint32_
 {
     b->n = n;
     b->from = ds;
-    b->sample = idx;
+    b->sample = ds->number ? b->number : idx;
+    for (size_t i = 0; ds->number && i < n; i++) b->number[i] = ds->number[idx[i]];
     if (ds->label)
         for (size_t i = 0; i < n; i++) b->label[i] = ds->label[idx[i]];
     if (ds->target) gather_targets(b, ds, idx);

@@ -38,10 +38,13 @@ typedef struct {
     size_t segments;       /* normalisation: value * scale + shift, one pair per run of length/segments features. */
     double *scale, *shift; /* NULL: as they are. Sparse: one scale per feature, and no shift but 0 */
     int each;              /* instead of these: every image by its own mean and deviation, of what is seen of it */
-    uint32_t from; /* the number of the first sample, where it is a part of some larger set: for random changes */
-    int augment;   /* fli_augment: what training makes of a sample each time that it looks */
-    char *origin;  /* where the samples are from, for messages; NULL: nothing to say */
-    int test;      /* it is a federation's separate test set */
+    /* The number of a sample, where the set is a part of some larger one, by which random changes and users' objectives
+     * know it: of each, NULL: `from` and its place. */
+    uint32_t *number;
+    uint32_t from;
+    int augment;  /* fli_augment: what training makes of a sample each time that it looks */
+    char *origin; /* where the samples are from, for messages; NULL: nothing to say */
+    int test;     /* it is a federation's separate test set */
 } fli_dataset;
 
 /* An empty one with room for n samples: x zeroed, label or target (classes 0) allocated. Not for sparse kinds. */
@@ -60,6 +63,19 @@ fl_status fli_dataset_crop(fl_ctx *ctx, size_t size, fli_dataset *ds);
 
 /* Sample i as doubles, normalised; for generators' tests, statistics and look-ups, not for training. */
 void fli_dataset_row(const fli_dataset *ds, size_t i, double *out);
+
+/* The number that random changes of sample i go by. */
+static inline uint32_t fli_dataset_number(const fli_dataset *ds, uint32_t i)
+{
+    return ds->number ? ds->number[i] : ds->from + i;
+}
+
+/* Of this set, only these n samples, in ascending order, stay; the others' memory goes back. They keep their numbers.
+ * Not for sets that are borrowed. After a failure the set can only be freed. */
+fl_status fli_dataset_keep(fl_ctx *ctx, fli_dataset *ds, const uint32_t *samples, size_t n);
+
+/* The largest magnitude of a feature that a model sees. */
+fl_status fli_dataset_magnitude(fl_ctx *ctx, const fli_dataset *ds, double *out);
 
 /* Gives the set labels of its own, where they are borrowed, so that they can be changed. */
 fl_status fli_dataset_own_labels(fl_ctx *ctx, fli_dataset *ds);
@@ -82,9 +98,10 @@ typedef struct {
     uint32_t *idx;  /* their numbers; NULL in a dense batch */
     int32_t *label; /* n; meaningless for regression */
     void *target;   /* n reals; meaningless for classification */
-    /* what was gathered: the caller's list, good as long as that stays as it is */
+    /* what was gathered: the numbers of the samples, good as long as the caller's list stays as it is */
     const fli_dataset *from;
     const uint32_t *sample;
+    uint32_t *number; /* room for them, where they are not the caller's list */
 } fli_batch;
 
 fl_status fli_batch_init(fl_ctx *ctx, const fli_ops *ops, size_t dim, size_t capacity, fli_batch *b);

@@ -37,7 +37,7 @@ static fl_status hide_labels(fl_ctx *ctx, fli_fed *fed)
     fed->truth = fli_alloc(ctx, ds->n, sizeof *fed->truth);
     if (!fed->truth) return FL_ENOMEM;
     for (size_t i = 0; i < ds->n; i++) fed->truth[i] = -1;
-    for (size_t i = 0; i < fli_fed_here(fed); i++) {
+    for (size_t i = 0; i < fed->here; i++) {
         const uint32_t *end = fed->part.index + fed->part.start[i + 1] - fed->test_count[i];
         for (size_t k = 1; k <= fed->unlabelled_count[i]; k++) {
             uint32_t sample = *(end - k);
@@ -56,9 +56,9 @@ static fl_status draw_unlabelled(fl_ctx *ctx, fli_fed *fed, double fraction)
     if (!(fraction > 0)) return FL_OK;
     if (!fed->train->label)
         return fli_fail(ctx, FL_ECONFIG, "data.unlabelled is %g, but a regression has no labels", fraction);
-    fed->unlabelled_count = fli_alloc(ctx, fli_fed_here(fed), sizeof *fed->unlabelled_count);
+    fed->unlabelled_count = fli_alloc(ctx, fed->here, sizeof *fed->unlabelled_count);
     if (!fed->unlabelled_count) return FL_ENOMEM;
-    for (size_t i = 0; i < fli_fed_here(fed); i++) {
+    for (size_t i = 0; i < fed->here; i++) {
         size_t n = fli_fed_size(fed, fed->first + i);
         fli_rng_init(&r, fed->seed, FLI_RNG_LABELS, 0, (uint32_t)(fed->first + i));
         fli_rng_shuffle(&r, n, fed->part.index + fed->part.start[i]);
@@ -118,9 +118,9 @@ static fl_status check_precision(fl_ctx *ctx, int wide, const fli_dataset *train
 
 static fl_status split_all(fl_ctx *ctx, fli_fed *fed)
 {
-    fed->test_count = fli_alloc(ctx, fli_fed_here(fed), sizeof *fed->test_count);
+    fed->test_count = fli_alloc(ctx, fed->here, sizeof *fed->test_count);
     if (!fed->test_count) return FL_ENOMEM;
-    for (size_t i = 0; i < fli_fed_here(fed); i++) {
+    for (size_t i = 0; i < fed->here; i++) {
         size_t n = fed->part.start[i + 1] - fed->part.start[i];
         size_t k = split(fed->test_fraction, fed->seed, fed->first + i, n, fed->part.index + fed->part.start[i]);
         fed->test_count[i] = (uint32_t)k;
@@ -155,9 +155,10 @@ static fl_status assemble(fl_ctx *ctx, fli_dataset *train, fli_dataset *test, fl
     memset(part, 0, sizeof *part);
     fed->seed = seed;
     fed->test_fraction = test_fraction;
+    fed->magnitude = NAN;
     s = check_partition(ctx, &fed->part, train->n);
     if (s) goto done;
-    fed->clients = fed->part.clients;
+    fed->clients = fed->here = fed->part.clients;
     fed->dim = train->dim;
     fed->classes = test && test->classes > train->classes ? test->classes : train->classes;
     s = fli_fed_split(ctx, unlabelled, fed);
@@ -293,7 +294,7 @@ static fl_status new_on_demand(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **
     fed->params = spec->source_params;
     fed->seed = spec->seed;
     fed->test_fraction = spec->test_fraction;
-    fed->clients = spec->clients ? spec->clients : fed->source->clients(fed->params);
+    fed->clients = fed->here = spec->clients ? spec->clients : fed->source->clients(fed->params);
     s = fed->source->client(ctx, fed->params, fed->seed, 0, &first);
     if (!s) s = fli_dataset_check(ctx, first, "client 0");
     if (s) goto done;
@@ -351,7 +352,7 @@ void fli_fed_free(fli_fed *fed)
 
 size_t fli_fed_size(const fli_fed *fed, size_t client)
 {
-    const size_t *start = fed->train ? fed->part.start + fli_fed_place(fed, client) : NULL;
+    const size_t *start = fed->train ? fed->part.start + (client - fed->known) : NULL;
     if (start) return start[1] - start[0] - fli_fed_tests(fed, client);
     size_t n = fed->source->client_size(fed->params, fed->seed, (uint32_t)client);
     return n - fli_fed_share(fed->test_fraction, n);
@@ -359,18 +360,94 @@ size_t fli_fed_size(const fli_fed *fed, size_t client)
 
 size_t fli_fed_unlabelled(const fli_fed *fed, size_t client)
 {
-    return fed->unlabelled_count ? fed->unlabelled_count[fli_fed_place(fed, client)] : 0;
+    return fed->unlabelled_count ? fed->unlabelled_count[client - fed->known] : 0;
 }
 
 size_t fli_fed_tests(const fli_fed *fed, size_t client)
 {
-    return fed->test_count ? fed->test_count[fli_fed_place(fed, client)] : 0;
+    return fed->test_count ? fed->test_count[client - fed->known] : 0;
 }
 
 int32_t fli_fed_truth(const fli_fed *fed, uint32_t sample)
 {
     int32_t taken = fed->truth ? fed->truth[sample] : -1;
     return taken >= 0 ? taken : fed->train->label[sample];
+}
+
+size_t fli_fed_listed(const fli_fed *fed)
+{
+    const size_t *start = fed->part.start + (fed->first - fed->known);
+    return start[fed->here] - start[0];
+}
+
+fl_status fli_fed_magnitude(fl_ctx *ctx, const fli_fed *fed, double *out)
+{
+    *out = fed->magnitude;
+    if (!fed->train) *out = 0;
+    return fed->train && isnan(*out) ? fli_dataset_magnitude(ctx, fed->train, out) : FL_OK;
+}
+
+/* ---- some clients alone ---------------------------------------------------------------------------------- */
+
+/* The lists of the clients that are here. */
+static fl_status keep_lists(fl_ctx *ctx, fli_fed *fed)
+{
+    size_t n = fli_fed_listed(fed);
+    uint32_t *own = fli_alloc(ctx, n, sizeof *own);
+    if (!own) return FL_ENOMEM;
+    memcpy(own, fed->part.index + fed->part.start[fed->first], n * sizeof *own);
+    fli_free(fed->part.index);
+    fed->part.index = own;
+    return FL_OK;
+}
+
+/* Turns these lists into those of a set that has nothing else, and makes a list of what it has. `place` has room for
+ * every sample. */
+static void renumber(fli_fed *fed, uint32_t *place, uint32_t *kept)
+{
+    uint32_t *index = fed->part.index, next = 0;
+    size_t n = fli_fed_listed(fed);
+    for (size_t k = 0; k < n; k++) place[index[k]] = 1;
+    for (uint32_t i = 0; i < fed->train->n; i++) {
+        if (!place[i]) continue;
+        kept[next] = i;
+        place[i] = next++;
+    }
+    for (size_t k = 0; k < n; k++) index[k] = place[index[k]];
+}
+
+static fl_status keep_truth(fl_ctx *ctx, const uint32_t *kept, size_t n, fli_fed *fed)
+{
+    if (!fed->truth) return FL_OK;
+    int32_t *own = fli_alloc(ctx, n, sizeof *own);
+    if (!own) return FL_ENOMEM;
+    for (size_t i = 0; i < n; i++) own[i] = fed->truth[kept[i]];
+    fli_free(fed->truth);
+    fed->truth = own;
+    return FL_OK;
+}
+
+static fl_status keep_samples(fl_ctx *ctx, fli_fed *fed)
+{
+    size_t n = fli_fed_listed(fed);
+    uint32_t *place = fli_alloc(ctx, fed->train->n, sizeof *place), *kept = fli_alloc(ctx, n, sizeof *kept);
+    fl_status s = place && kept ? FL_OK : FL_ENOMEM;
+    if (!s) renumber(fed, place, kept);
+    if (!s) s = keep_truth(ctx, kept, n, fed);
+    fli_free(place);
+    if (!s) s = fli_dataset_keep(ctx, fed->train, kept, n);
+    fli_free(kept);
+    return s;
+}
+
+fl_status fli_fed_keep(fl_ctx *ctx, fli_fed *fed, size_t first, size_t here)
+{
+    if (!fed->train) return FL_OK;
+    fl_status s = fli_fed_magnitude(ctx, fed, &fed->magnitude);
+    fed->first = first;
+    fed->here = here;
+    if (!s) s = keep_lists(ctx, fed);
+    return s || fed->train->borrows & FLI_BORROWS_SAMPLES ? s : keep_samples(ctx, fed);
 }
 
 /* ---- views --------------------------------------------------------------------------------------------- */
@@ -408,12 +485,12 @@ fl_status fli_view_open(fl_ctx *ctx, const fli_fed *fed, size_t client, fli_view
     if (client >= fed->clients)
         return fli_fail(ctx, FL_ECONFIG, "there is no client %zu, the federation has %zu", client, fed->clients);
     if (!fed->train) return view_make(ctx, fed, client, v);
-    if (!fed->part.index || client < fed->first || fli_fed_place(fed, client) >= fli_fed_here(fed))
+    if (client < fed->first || fli_fed_place(fed, client) >= fed->here)
         return fli_fail(ctx, FL_ECONFIG, "the samples of client %zu are not here, and something here needs them",
                         client);
-    const size_t *start = fed->part.start + fli_fed_place(fed, client);
-    view_set(v, fed->train, fed->part.index + start[0], start[1] - start[0], fli_fed_unlabelled(fed, client),
-             fli_fed_tests(fed, client));
+    const size_t *all = fed->part.start, *start = all + (client - fed->known);
+    view_set(v, fed->train, fed->part.index + (start[0] - all[fed->first - fed->known]), start[1] - start[0],
+             fli_fed_unlabelled(fed, client), fli_fed_tests(fed, client));
     return FL_OK;
 }
 

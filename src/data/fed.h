@@ -6,7 +6,8 @@
  * view.
  *
  * Where clients are elsewhere (joined.h), the server has a federation of sizes alone, and a client one in which it is
- * the only one whose samples are here. */
+ * the only one whose samples are here. Where several processes make one run, each keeps the samples of a part of the
+ * clients, and the sizes of all (fli_fed_keep). */
 #ifndef FLI_DATA_FED_H
 #define FLI_DATA_FED_H
 
@@ -18,17 +19,21 @@
 typedef struct {
     fli_dataset *train; /* all stored samples; NULL when on demand */
     fli_dataset *test;  /* a separate test set; NULL: none */
-    fli_partition part; /* a client's last test_count[i] samples are its own test part */
+    /* Samples of clients: `start` of all whose sizes are known, `index` of those that are here. A client's last
+     * test_count samples are its own test part. */
+    fli_partition part;
     uint32_t *test_count;
     /* the samples just before its test part have lost their labels; NULL: nobody has such samples */
     uint32_t *unlabelled_count;
     /* their labels, one per stored sample, -1 where it is still in place; for evaluation, see below */
     int32_t *truth;
-    size_t first, here;      /* only these clients' samples are here, the lists above have them alone; here 0: all */
+    size_t first, here;      /* the clients whose samples are here, or can be made: all, some or none */
+    size_t known;            /* the first whose size is known: where part.start and the counts above begin */
     size_t clients, samples; /* samples: training samples over all clients */
     size_t dim, classes;
-    double *weight; /* w_i as they came with the data, adding up to 1; NULL: as the run says */
-    size_t largest; /* training samples of the largest client */
+    double *weight;   /* w_i as they came with the data, adding up to 1; NULL: as the run says */
+    size_t largest;   /* training samples of the largest client */
+    double magnitude; /* of the features of all samples, before some were dropped; NaN: none were */
     /* on demand: */
     const fli_source *source;
     const void *params; /* borrowed */
@@ -78,6 +83,12 @@ fl_status fli_fed_split(fl_ctx *ctx, double unlabelled, fli_fed *fed);
 /* This share of n samples, but never all of them. */
 size_t fli_fed_share(double fraction, size_t n);
 
+/* Keeps the samples of the clients first .. first + here - 1 alone: those of others, and those of nobody, give their
+ * memory back, and views of others are refused. Sizes and weights stay known of all clients, and what is kept is seen
+ * as before: samples keep their numbers. Nothing is dropped of a federation on demand, and nothing of a program's own
+ * arrays, which stay as they are. Once; after a failure the federation can only be freed. */
+fl_status fli_fed_keep(fl_ctx *ctx, fli_fed *fed, size_t first, size_t here);
+
 /* From parts at hand (golden cases, tests); takes the data sets and the partition, also on failure. test may be
  * NULL. */
 fl_status fli_fed_take(fl_ctx *ctx, fli_dataset *train, fli_dataset *test, fli_partition *part, fli_fed **out);
@@ -88,7 +99,9 @@ size_t fli_fed_unlabelled(const fli_fed *fed, size_t client); /* those without a
 size_t fli_fed_tests(const fli_fed *fed, size_t client);      /* its own test part; on demand: not known, 0 */
 /* A client's place in lists of those that are here; those of others must not be asked for. */
 static inline size_t fli_fed_place(const fli_fed *fed, size_t client) { return client - fed->first; }
-static inline size_t fli_fed_here(const fli_fed *fed) { return fed->here ? fed->here : fed->clients; }
+size_t fli_fed_listed(const fli_fed *fed); /* entries of part.index */
+/* The largest magnitude of a stored feature, as models see it, whether all samples are still here or not. */
+fl_status fli_fed_magnitude(fl_ctx *ctx, const fli_fed *fed, double *out);
 
 /* The class of a stored sample, whether its label was taken away or not. Views do not lead here: local solvers are
  * given a view, so whatever they do they cannot see it. */

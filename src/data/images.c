@@ -149,7 +149,7 @@ void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx,
     const fli_sight_sizes z = sizes(ds);
     for (size_t i = 0; i < b->n; i++) {
         fli_rng r;
-        fli_rng_item(turn, FLI_RNG_AUGMENT, epoch, ds->from + idx[i], &r);
+        fli_rng_item(turn, FLI_RNG_AUGMENT, epoch, fli_dataset_number(ds, idx[i]), &r);
         uint32_t bits[3];
         for (int k = 0; k < 3; k++) bits[k] = fli_rng_u32(&r);
         const fli_sight l = fli_sight_random(ds->augment, &z, bits);

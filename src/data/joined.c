@@ -6,6 +6,7 @@
 #include "data/load.h"
 #include "data/numpy.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,7 +207,7 @@ fl_status fli_fed_joined(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look *
     fli_look all;
     fli_fed *fed = fli_alloc(ctx, 1, sizeof *fed);
     fl_status s = fed ? fli_joined_look(ctx, spec, &all) : FL_ENOMEM;
-    if (fed) *fed = (fli_fed){.test = test, .seed = spec->seed, .test_fraction = spec->test_fraction};
+    if (fed) *fed = (fli_fed){.test = test, .seed = spec->seed, .test_fraction = spec->test_fraction, .magnitude = NAN};
     if (!s) {
         all.kind = clients[0].kind;
         s = empty_set(ctx, spec, &all, &fed->train);
@@ -312,11 +313,13 @@ fl_status fli_fed_member(fl_ctx *ctx, const fli_fed_spec *spec, const fli_common
     *fed = (fli_fed){.train = own,
                      .first = client,
                      .here = 1,
+                     .known = client,
                      .clients = spec->clients,
                      .dim = own->dim,
                      .classes = all->classes,
                      .seed = spec->seed,
-                     .test_fraction = spec->test_fraction};
+                     .test_fraction = spec->test_fraction,
+                     .magnitude = NAN};
     s = all_of_it(ctx, fed);
     if (!s) s = fli_fed_split(ctx, spec->unlabelled, fed);
     if (s)

@@ -115,7 +115,7 @@ static fl_status list_clients(fl_ctx *ctx, const fli_fed *fed, fli_device *d)
 {
     const fli_partition *part = &fed->part;
     if (!part->index) return FL_OK;
-    return d->engine->does->data_list(d->train, ctx, part->index, part->start[fli_fed_here(fed)]);
+    return d->engine->does->data_list(d->train, ctx, part->index, fli_fed_listed(fed));
 }
 
 static fl_status open_all(fl_ctx *ctx, const fli_device_spec *spec, fli_device *d)

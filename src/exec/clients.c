@@ -118,8 +118,7 @@ static fl_status state_new(fli_clients *c)
         .arg = c,
     };
     for (size_t k = 0; k < c->solvers.count; k++)
-        if (c->solvers.at[k]->forget &&
-            !(c->caches[k] = fli_alloc(c->ctx, fli_fed_here(c->spec.fed), sizeof **c->caches)))
+        if (c->solvers.at[k]->forget && !(c->caches[k] = fli_alloc(c->ctx, c->spec.fed->here, sizeof **c->caches)))
             return FL_ENOMEM;
     return fli_store_new(c->ctx, &spec, &c->store);
 }
@@ -201,8 +200,7 @@ void fli_clients_free(fli_clients *c)
     for (size_t i = 0; c->spaces && i < c->count; i++) workspace_free(c, &c->spaces[i]);
     fli_free(c->spaces);
     for (size_t k = 0; k < c->solvers.count; k++) {
-        for (size_t i = 0; c->caches[k] && i < fli_fed_here(c->spec.fed); i++)
-            c->solvers.at[k]->forget(c->caches[k][i]);
+        for (size_t i = 0; c->caches[k] && i < c->spec.fed->here; i++) c->solvers.at[k]->forget(c->caches[k][i]);
         fli_free(c->caches[k]);
     }
     fli_store_free(c->store);
@@ -527,7 +525,7 @@ static void save_caches(const fli_clients *c, size_t which, fli_saver *out)
 {
     const fli_solver *solver = c->solvers.at[which];
     void *const *caches = c->caches[which];
-    size_t count = 0, clients = caches && solver->save ? fli_fed_here(c->spec.fed) : 0;
+    size_t count = 0, clients = caches && solver->save ? c->spec.fed->here : 0;
     for (size_t i = 0; i < clients; i++) count += caches[i] != NULL;
     fli_save_part(out, "solver");
     fli_save_count(out, count);
@@ -542,7 +540,7 @@ static fl_status load_caches(fli_clients *c, size_t which, fli_loader *in)
 {
     const fli_solver *solver = c->solvers.at[which];
     void **caches = c->caches[which];
-    size_t first = c->spec.fed->first, clients = fli_fed_here(c->spec.fed);
+    size_t first = c->spec.fed->first, clients = c->spec.fed->here;
     fl_status s = FL_OK;
     fli_load_part(in, "solver");
     for (uint64_t left = fli_load_count(in, caches && solver->load ? clients : 0); left && !s; left--) {

@@ -121,6 +121,7 @@ static fl_status make_card(fl_client *c, int digest, fli_card *out)
     if (!index) return FL_ENOMEM;
     for (size_t i = 0; i < c->samples->n; i++) index[i] = (uint32_t)i;
     fli_fed all = {.train = c->samples,
+                   .here = 1,
                    .part = {1, start, index},
                    .test_count = &none,
                    .clients = 1,

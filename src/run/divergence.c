@@ -54,14 +54,8 @@ fl_status fli_run_check_loss(fl_run *run)
 fl_status fli_run_explain(fl_run *run)
 {
     enum { LARGE = 10000 };
-    const fli_dataset *ds = run->plan.fed->train;
-    double *row = ds ? fli_alloc(run->ctx, ds->dim, sizeof *row) : NULL, largest = 0;
-    for (size_t i = 0; row && i < ds->n; i++) {
-        fli_dataset_row(ds, i, row);
-        for (size_t j = 0; j < ds->dim; j++) largest = fmax(largest, fabs(row[j]));
-    }
-    fli_free(row);
-    if (largest > LARGE)
+    double largest;
+    if (!fli_fed_magnitude(run->ctx, run->plan.fed, &largest) && largest > LARGE)
         fli_fail_also(run->ctx, FL_EDIVERGED,
                       "features are as large as %.3g: data.normalize, for instance unit or standard, scales them",
                       largest);

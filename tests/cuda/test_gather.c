@@ -56,6 +56,7 @@ typedef struct {
     int each;
     fli_augment augment;
     int black; /* one sample is */
+    int kept;  /* it is a part of a larger set */
 } recipe;
 
 static double value(size_t i) { return (double)((i * 37 + i / 75 * 101) % 251) / 3 - (double)(i % 5); }
@@ -83,6 +84,14 @@ static void sparse_rows(fl_ctx *ctx, fli_dataset *ds)
     }
 }
 
+/* As in a set of which other samples were dropped. */
+static void number(fl_ctx *ctx, fli_dataset *ds)
+{
+    ds->number = fli_alloc(ctx, ds->n, sizeof *ds->number);
+    assert_non_null(ds->number);
+    for (uint32_t i = 0; i < ds->n; i++) ds->number[i] = 7 * i * i + 3;
+}
+
 static fli_dataset *data_of(fl_ctx *ctx, const recipe *r)
 {
     fli_dataset *ds = NULL;
@@ -94,6 +103,7 @@ static fli_dataset *data_of(fl_ctx *ctx, const recipe *r)
     for (size_t i = 0; i < N; i++) ds->label[i] = (int32_t)(i % 4);
     if (!fli_dataset_sparse(ds)) memcpy(ds->shape, (size_t[3]){CHANNELS, r->side, r->side}, sizeof ds->shape);
     ds->from = 100;
+    if (r->kept) number(ctx, ds);
     ds->each = r->each;
     ds->segments = r->segments;
     ds->scale = r->segments ? fli_alloc(ctx, r->segments, sizeof(double)) : NULL;
@@ -256,6 +266,8 @@ static void test_rows(void **state)
         {.side = 5, .segments = CHANNELS * 25, .augment = FLI_AUGMENT_CIFAR},
         {.side = 3, .each = 1, .augment = FLI_AUGMENT_CIFAR},
         {.side = 7, .crop = 4, .each = 1, .augment = FLI_AUGMENT_CROP},
+        {.side = 5, .augment = FLI_AUGMENT_CIFAR, .kept = 1},
+        {.side = 7, .crop = 4, .each = 1, .augment = FLI_AUGMENT_CROP, .kept = 1},
         {.side = 7, .crop = 4, .segments = CHANNELS * 49, .augment = FLI_AUGMENT_CROP},
         {.side = 4, .crop = 1, .segments = CHANNELS, .augment = FLI_AUGMENT_CROP},
         {.side = 4, .each = 1}, /* these are whole multiples of 16 bytes */
