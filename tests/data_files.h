@@ -255,8 +255,8 @@ static inline const char *put_xz(scratch *s, const char *name, const void *data,
     return path;
 }
 
-/* What precision load_source asks for. */
-static int load_wide;
+/* What load_source asks for: doubles, and samples that may stay in their files. */
+static int load_wide, load_mapped;
 
 /* Binds key, value, key, value, ..., NULL and runs the source. */
 static inline fl_status load_source(fl_ctx *ctx, const fli_source *source, const char *const *pairs,
@@ -277,7 +277,8 @@ static inline fl_status load_source(fl_ctx *ctx, const fli_source *source, const
     }
     fli_table table = {source->keys, params};
     if (map) s = fli_bind(ctx, &arena, "data", map, NULL, &table, 1);
-    if (s == FL_OK) s = source->load(ctx, &(fli_request){.params = params, .seed = 1, .wide = load_wide}, train, test);
+    fli_request ask = {.params = params, .seed = 1, .wide = load_wide, .map = load_mapped};
+    if (s == FL_OK) s = source->load(ctx, &ask, train, test);
     if (s != FL_OK) assert_true(!*train && !*test);
     fli_arena_fini(&arena);
     return s;

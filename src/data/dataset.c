@@ -49,11 +49,20 @@ fl_status fli_dataset_new(fl_ctx *ctx, fli_xkind kind, size_t n, size_t dim, siz
     return FL_OK;
 }
 
+static void free_values(fli_dataset *ds)
+{
+    if (ds->map.base)
+        fli_mapping_close(&ds->map);
+    else
+        fli_free(ds->x);
+    ds->x = NULL;
+}
+
 void fli_dataset_free(fli_dataset *ds)
 {
     if (!ds) return;
     if (!(ds->borrows & FLI_BORROWS_SAMPLES)) {
-        fli_free(ds->x);
+        free_values(ds);
         fli_free(ds->row);
         fli_free(ds->col);
         fli_free(ds->target);
@@ -103,15 +112,30 @@ fl_status fli_dataset_densify(fl_ctx *ctx, fli_dataset *ds)
 
 /* ---- a part of it ---------------------------------------------------------------------------------------- */
 
-/* Elements of an array, `size` bytes each; no array stays none. */
+/* Elements of an array, `size` bytes each. */
+static void *picked(fl_ctx *ctx, const uint32_t *which, size_t n, size_t size, const void *array)
+{
+    char *out = fli_alloc(ctx, n, size);
+    for (size_t i = 0; out && i < n; i++) memcpy(out + i * size, (const char *)array + which[i] * size, size);
+    return out;
+}
+
+/* They alone are left of it; no array stays none. */
 static fl_status pick(fl_ctx *ctx, const uint32_t *which, size_t n, size_t size, void **array)
 {
-    if (!*array) return FL_OK;
-    char *out = fli_alloc(ctx, n, size);
-    if (!out) return FL_ENOMEM;
-    for (size_t i = 0; i < n; i++) memcpy(out + i * size, (const char *)*array + which[i] * size, size);
+    void *out = *array ? picked(ctx, which, n, size, *array) : NULL;
+    if (*array && !out) return FL_ENOMEM;
     fli_free(*array);
     *array = out;
+    return FL_OK;
+}
+
+static fl_status pick_dense(fl_ctx *ctx, const uint32_t *which, size_t n, fli_dataset *ds)
+{
+    void *x = picked(ctx, which, n, fli_dataset_length(ds) * fli_xkind_size(ds->kind), ds->x);
+    if (!x) return FL_ENOMEM;
+    free_values(ds);
+    ds->x = x;
     return FL_OK;
 }
 
@@ -155,11 +179,11 @@ static fl_status number_all(fl_ctx *ctx, fli_dataset *ds)
 
 fl_status fli_dataset_keep(fl_ctx *ctx, fli_dataset *ds, const uint32_t *samples, size_t n)
 {
-    if (n == ds->n) return FL_OK;
-    fl_status s = fli_dataset_sparse(ds)
-                      ? pick_sparse(ctx, samples, n, ds)
-                      : pick(ctx, samples, n, fli_dataset_length(ds) * fli_xkind_size(ds->kind), &ds->x);
-    if (!s) s = number_all(ctx, ds);
+    int all = n == ds->n;
+    if (all && !ds->map.base) return FL_OK;
+    fl_status s = fli_dataset_sparse(ds) ? pick_sparse(ctx, samples, n, ds) : pick_dense(ctx, samples, n, ds);
+    if (s || all) return s;
+    s = number_all(ctx, ds);
     if (!s) s = pick(ctx, samples, n, sizeof *ds->number, (void **)&ds->number);
     if (!s) s = pick(ctx, samples, n, sizeof *ds->label, (void **)&ds->label);
     if (!s) s = pick(ctx, samples, n, sizeof *ds->target, (void **)&ds->target);

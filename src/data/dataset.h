@@ -5,6 +5,7 @@
 
 #include "base/ctx.h"
 #include "base/rng.h"
+#include "data/mapping.h"
 #include "data/sight.h"
 #include "vec/ops.h"
 
@@ -30,6 +31,7 @@ typedef struct {
     double *target;   /* regression; NULL for classification. Exactly one of label and target is there */
     size_t classes;   /* 0 for regression */
     unsigned borrows; /* FLI_BORROWS_ */
+    fli_mapping map;  /* what x lies in, where it is a part of a file */
     char **class_name;     /* labels as a file writes them, one per class, one allocation; NULL: 0, 1, ... */
     int32_t *group;        /* who the sample belongs to by nature (writer, user, generated client); NULL: nobody */
     size_t groups;         /* group ids are 0 .. groups-1 */
@@ -70,8 +72,8 @@ static inline uint32_t fli_dataset_number(const fli_dataset *ds, uint32_t i)
     return ds->number ? ds->number[i] : ds->from + i;
 }
 
-/* Of this set, only these n samples, in ascending order, stay; the others' memory goes back. They keep their numbers.
- * Not for sets that are borrowed. After a failure the set can only be freed. */
+/* Of this set, only these n samples, in ascending order, stay; the others' memory goes back. They keep their numbers,
+ * and are in no file any more. Not for sets that are borrowed. After a failure the set can only be freed. */
 fl_status fli_dataset_keep(fl_ctx *ctx, fli_dataset *ds, const uint32_t *samples, size_t n);
 
 /* The largest magnitude of a feature that a model sees. */

@@ -225,7 +225,11 @@ static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out
 {
     fli_dataset *train = NULL, *test = NULL;
     fli_partition part = {0, NULL, NULL};
-    fli_request ask = {.params = spec->source_params, .seed = spec->seed, .wide = spec->wide, .memory = spec->memory};
+    fli_request ask = {.params = spec->source_params,
+                       .seed = spec->seed,
+                       .wide = spec->wide,
+                       .map = spec->map,
+                       .memory = spec->memory};
     fl_status s = spec->source->load(ctx, &ask, &train, &test);
     if (!s) s = check_sets(ctx, train, test); /* partitioners trust labels and groups */
     if (!s) s = fli_fed_prepare(ctx, spec, train, test);

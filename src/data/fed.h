@@ -57,6 +57,7 @@ typedef struct {
     fli_reals scale, shift; /* for FLI_NORM_AFFINE: one value, or one per channel or feature; no shift: 0 */
     int on_demand;
     int wide;    /* models compute in f64 */
+    int map;     /* training samples may stay in their files until fli_fed_keep: nobody else maps them */
     size_t crop; /* height and width that models see of images; 0: all */
     int augment; /* fli_augment, of the training samples; only images that are stored */
 } fli_fed_spec;

@@ -119,7 +119,7 @@ static fl_status turn_reals(fl_ctx *ctx, const char *path, const header *h, fli_
 }
 
 /* The first `limit` images (0: all); *count says how many the file has. */
-static fl_status load_images(fl_ctx *ctx, const char *dir, const char *name, size_t limit, fli_dataset *ds,
+static fl_status load_images(fl_ctx *ctx, const char *dir, const char *name, size_t limit, int map, fli_dataset *ds,
                              size_t *count)
 {
     fli_stream *s = NULL;
@@ -134,7 +134,8 @@ static fl_status load_images(fl_ctx *ctx, const char *dir, const char *name, siz
         ds->shape[0] = 1;
         ds->shape[1] = h.dims == 3 ? (size_t)h.size[1] : 1;
         ds->shape[2] = h.dims == 3 ? (size_t)h.size[2] : ds->dim;
-        status = fli_load_body(ctx, s, ds->n * ds->dim * h.element, "the images its header promises", &ds->x);
+        status = fli_load_values(ctx, s, ds->n * ds->dim * h.element, h.element, "the images its header promises",
+                                 map && h.type == TYPE_U8, ds);
     }
     if (status == FL_OK) status = fli_load_origin(ctx, fli_stream_path(s), ds);
     if (status == FL_OK && h.type != TYPE_U8) status = turn_reals(ctx, fli_stream_path(s), &h, ds);
@@ -144,13 +145,13 @@ static fl_status load_images(fl_ctx *ctx, const char *dir, const char *name, siz
 }
 
 /* Classes are those of all labels in the training file, so that a limit does not change what the task is. */
-static fl_status load_part(fl_ctx *ctx, const params *p, const char *images, const char *names, int64_t limit,
+static fl_status load_part(fl_ctx *ctx, const params *p, const char *images, const char *names, int64_t limit, int map,
                            fli_labels *labels, size_t *images_in_file, fli_dataset **out)
 {
     size_t count = 0;
     *out = fli_alloc(ctx, 1, sizeof **out);
     if (!*out) return FL_ENOMEM;
-    fl_status status = load_images(ctx, p->dir, images, (size_t)limit, *out, images_in_file);
+    fl_status status = load_images(ctx, p->dir, images, (size_t)limit, map, *out, images_in_file);
     if (status == FL_OK) status = load_labels(ctx, p->dir, names, labels, &count, &(*out)->label);
     if (status) return status;
     if (count != *images_in_file)
@@ -212,10 +213,10 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
         return fli_fail(ctx, FL_ECONFIG, "test_images is '%s' and test_labels is '%s': give both or neither",
                         p->test_images, p->test_labels);
     fli_labels_init(&labels, ctx, (size_t)p->classes);
-    fl_status status = load_part(ctx, p, p->train_images, p->train_labels, p->limit, &labels, &images, &a);
+    fl_status status = load_part(ctx, p, p->train_images, p->train_labels, p->limit, ask->map, &labels, &images, &a);
     if (status == FL_OK && *p->groups) status = load_groups(ctx, p, images, a);
     if (status == FL_OK && *p->test_images) {
-        status = load_part(ctx, p, p->test_images, p->test_labels, p->test_limit, &labels, &images, &b);
+        status = load_part(ctx, p, p->test_images, p->test_labels, p->test_limit, 0, &labels, &images, &b);
         if (status == FL_OK) status = fli_load_check_test(ctx, p->test_images, a, b);
     }
     if (status == FL_OK) status = fli_labels_tell(&labels, p->train_labels, a);

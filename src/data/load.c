@@ -122,6 +122,13 @@ fl_status fli_load_body(fl_ctx *ctx, fli_stream *s, size_t bytes, const char *wh
     return status;
 }
 
+fl_status fli_load_values(fl_ctx *ctx, fli_stream *s, size_t bytes, size_t size, const char *what, int map,
+                          fli_dataset *ds)
+{
+    ds->x = map ? fli_stream_map(s, bytes, size, &ds->map) : NULL;
+    return ds->x ? FL_OK : fli_load_body(ctx, s, bytes, what, &ds->x);
+}
+
 fl_status fli_load_check_test(fl_ctx *ctx, const char *path, const fli_dataset *train, const fli_dataset *test)
 {
     if (test->dim != train->dim || memcmp(test->shape, train->shape, sizeof test->shape))

@@ -41,6 +41,11 @@ fl_status fli_load_volume(fl_ctx *ctx, const char *path, const uint64_t *size, s
  * file has costs no more memory than twice the file. */
 fl_status fli_load_body(fl_ctx *ctx, fli_stream *s, size_t bytes, const char *what, void **out);
 
+/* The same for the features of a set that are stored as the file has them, values of `size` bytes; if `map`, they may
+ * stay there. */
+fl_status fli_load_values(fl_ctx *ctx, fli_stream *s, size_t bytes, size_t size, const char *what, int map,
+                          fli_dataset *ds);
+
 /* A test set must have the features of the training set. */
 fl_status fli_load_check_test(fl_ctx *ctx, const char *path, const fli_dataset *train, const fli_dataset *test);
 /* Notes where the samples are from, for messages. */

@@ -14,7 +14,7 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
     if (!*p->test_x != !*p->test_y)
         return fli_fail(ctx, FL_ECONFIG, "test_x is '%s' and test_y is '%s': give both or neither", p->test_x,
                         p->test_y);
-    fli_array_set a = {{p->train_x, NULL}, {p->train_y, NULL}, {p->train_groups, NULL}};
+    fli_array_set a = {{p->train_x, NULL}, {p->train_y, NULL}, {p->train_groups, NULL}, .map = ask->map};
     fli_array_set b = {{p->test_x, NULL}, {p->test_y, NULL}, {"", NULL}};
     return fli_numpy_load(ctx, &a, &b, p->task, (size_t)p->classes, train, test);
 }

@@ -103,29 +103,36 @@ static int as_they_are(const fli_numpy *a)
     return !a->swapped && !a->fortran && (a->kind == 'f' || kind_of(a) == FLI_X_U8) && stored_size(a) == a->width;
 }
 
-/* Reads them as features: u1 stays bytes; bool, i1, i2, u2, f2 and f4 become floats, which hold them exactly; i4, u4,
- * i8, u8 and f8 become doubles. */
-static fl_status read_features(fl_ctx *ctx, fli_stream *s, const fli_numpy *a, size_t n, fli_xkind *kind, void **out)
+/* u1 stays bytes; bool, i1, i2, u2, f2 and f4 become floats, which hold them exactly; i4, u4, i8, u8 and f8 become
+ * doubles. */
+static fl_status convert(fl_ctx *ctx, const fli_numpy *a, size_t n, const uint8_t *raw, fli_dataset *ds)
+{
+    walk w;
+    if (!(ds->x = fli_alloc(ctx, n, stored_size(a)))) return FL_ENOMEM;
+    walk_init(&w, a);
+    for (size_t i = 0; i < n; i++, walk_on(&w)) {
+        const uint8_t *p = raw + w.at * a->width;
+        if (ds->kind == FLI_X_U8)
+            ((uint8_t *)ds->x)[i] = *p;
+        else
+            fli_put_real(ds->x, ds->kind == FLI_X_F64, i, number_at(a, p));
+    }
+    return FL_OK;
+}
+
+/* Reads the n values behind the header as features. */
+static fl_status read_features(fl_ctx *ctx, fli_stream *s, const fli_numpy *a, size_t n, int map, fli_dataset *ds)
 {
     void *raw = NULL;
-    walk w;
-    *kind = kind_of(a);
-    *out = NULL;
-    fl_status status = fli_load_body(ctx, s, n * a->width, promised, &raw);
+    fl_status status;
+    ds->kind = kind_of(a);
+    if (as_they_are(a)) {
+        status = fli_load_values(ctx, s, n * a->width, a->width, promised, map, ds);
+        return status ? status : fli_stream_end(s);
+    }
+    status = fli_load_body(ctx, s, n * a->width, promised, &raw);
     if (status == FL_OK) status = fli_stream_end(s);
-    if (status == FL_OK && as_they_are(a)) {
-        *out = raw;
-        return FL_OK;
-    }
-    if (status == FL_OK && !(*out = fli_alloc(ctx, n, stored_size(a)))) status = FL_ENOMEM;
-    walk_init(&w, a);
-    for (size_t i = 0; status == FL_OK && i < n; i++, walk_on(&w)) {
-        const uint8_t *p = (const uint8_t *)raw + w.at * a->width;
-        if (*kind == FLI_X_U8)
-            ((uint8_t *)*out)[i] = *p;
-        else
-            fli_put_real(*out, *kind == FLI_X_F64, i, number_at(a, p));
-    }
+    if (status == FL_OK) status = convert(ctx, a, n, raw, ds);
     fli_free(raw);
     return status;
 }
@@ -151,7 +158,7 @@ static void set_shape(fli_dataset *ds, const fli_numpy *a)
     ds->shape[2] = ds->dim / (ds->shape[0] * ds->shape[1]);
 }
 
-static fl_status read_x(fl_ctx *ctx, fli_stream *s, fli_dataset *ds)
+static fl_status read_x(fl_ctx *ctx, fli_stream *s, int map, fli_dataset *ds)
 {
     fli_numpy a;
     size_t values;
@@ -166,14 +173,14 @@ static fl_status read_x(fl_ctx *ctx, fli_stream *s, fli_dataset *ds)
     ds->dim = values / ds->n;
     set_shape(ds, &a);
     status = fli_load_origin(ctx, fli_stream_path(s), ds);
-    return status ? status : read_features(ctx, s, &a, values, &ds->kind, &ds->x);
+    return status ? status : read_features(ctx, s, &a, values, map, ds);
 }
 
-static fl_status load_x(fl_ctx *ctx, const fli_array_place *at, fli_dataset *ds)
+static fl_status load_x(fl_ctx *ctx, const fli_array_set *set, fli_dataset *ds)
 {
     fli_stream *s = NULL;
-    fl_status status = open_array(ctx, at, &s);
-    if (status == FL_OK) status = read_x(ctx, s, ds);
+    fl_status status = open_array(ctx, &set->x, &s);
+    if (status == FL_OK) status = read_x(ctx, s, set->map, ds);
     fli_stream_close(s);
     return status;
 }
@@ -247,7 +254,7 @@ static fl_status load_part(fl_ctx *ctx, const fli_array_set *set, fli_labels *la
 {
     *out = fli_alloc(ctx, 1, sizeof **out);
     if (!*out) return FL_ENOMEM;
-    fl_status status = load_x(ctx, &set->x, *out);
+    fl_status status = load_x(ctx, set, *out);
     if (status == FL_OK) status = load_y(ctx, &set->y, labels, *out);
     if (status == FL_OK) status = load_groups(ctx, &set->groups, *out);
     return status ? status : fli_dataset_check(ctx, *out, (*out)->origin);

@@ -11,6 +11,7 @@ typedef struct {
     const void *params; /* the bound struct of the source's `keys` */
     uint64_t seed;
     int wide; /* models compute in f64: what files say more precisely than f32 can is kept as f64 */
+    int map;  /* training samples may stay in their files, mapped, where these have them as they are to be stored */
     const struct fli_memory *memory; /* what a program has handed over; NULL: nothing */
 } fli_request;
 

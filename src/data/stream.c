@@ -369,6 +369,18 @@ fl_status fli_stream_need(fli_stream *s, void *buf, size_t n, const char *what)
                                 s->offset, n - got, what);
 }
 
+void *fli_stream_map(fli_stream *s, size_t n, size_t alignment, fli_mapping *m)
+{
+    *m = (fli_mapping){NULL, 0};
+    if (s->status != FL_OK || s->refill != refill_plain || s->offset % alignment) return NULL;
+    void *at = fli_mapping_open(s->fd, s->offset, n, m);
+    if (at && lseek(s->fd, (off_t)(s->offset + n), SEEK_SET) < 0) fli_mapping_close(m);
+    if (!m->base) return NULL;
+    s->offset += n;
+    s->ready_n = 0;
+    return at;
+}
+
 fl_status fli_stream_end(fli_stream *s)
 {
     fl_status status = ensure(s);

@@ -5,6 +5,7 @@
 #define FLI_DATA_STREAM_H
 
 #include "base/ctx.h"
+#include "data/mapping.h"
 
 #include <stdint.h>
 
@@ -26,6 +27,9 @@ fl_status fli_stream_skip_mark(fli_stream *s);
 fl_status fli_stream_read(fli_stream *s, void *buf, size_t n, size_t *got);
 /* Exactly n bytes; a shorter file is FL_EFORMAT, with `what` in the message. */
 fl_status fli_stream_need(fli_stream *s, void *buf, size_t n, const char *what);
+/* Maps the next n bytes of a plain file instead of reading them, where they begin at a multiple of `alignment`, and
+ * goes on behind them. NULL, and nothing has happened: read them. */
+void *fli_stream_map(fli_stream *s, size_t n, size_t alignment, fli_mapping *m);
 /* FL_EFORMAT unless the end is reached. */
 fl_status fli_stream_end(fli_stream *s);
 /* The next line without its end (LF or CRLF), terminated; *line NULL at the end. Lines are bounded (64 MiB). Valid
