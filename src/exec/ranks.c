@@ -1,6 +1,16 @@
 #include "exec/ranks.h"
 
+#include "base/pool.h"
+
 #include <string.h>
+
+size_t fli_ranks_threads(const fl_ranks *r, size_t asked)
+{
+    if (asked || !fli_ranked(r)) return fli_pool_count(asked);
+    if (r->processors) return r->processors;
+    size_t share = fli_pool_count(0) / (r->neighbours ? r->neighbours : 1);
+    return share ? share : 1;
+}
 
 fl_status fli_ranks_gather(fl_ctx *ctx, const fl_ranks *r, void *all, const size_t *at)
 {

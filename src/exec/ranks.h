@@ -11,6 +11,10 @@ static inline int fli_ranked(const fl_ranks *r) { return r && r->count > 1; }
 /* Whether this process is the one that writes: the only one, or rank 0. */
 static inline int fli_ranks_first(const fl_ranks *r) { return !fli_ranked(r) || r->rank == 0; }
 
+/* The threads of this process, where `asked` is what the configuration says: unless it does, ranks of one machine share
+ * its processors. */
+size_t fli_ranks_threads(const fl_ranks *r, size_t asked);
+
 /* See fl_ranks.gather. */
 fl_status fli_ranks_gather(fl_ctx *ctx, const fl_ranks *r, void *all, const size_t *at);
 /* Everybody has what rank `from` has. */

@@ -6,8 +6,6 @@
 #include "exec/ranks.h"
 #include "run/settings.h"
 
-#include "fedloom_ranks.h"
-
 struct fl_config {
     fl_ctx *ctx;
     fli_arena arena;

@@ -226,7 +226,7 @@ static fl_status make_system(fli_plan *p)
 /* How fast an asynchronous method goes. On the real clock a client at work is a thread, unless it is elsewhere. */
 static void resolve_pace(fli_plan *p)
 {
-    size_t threads = fli_pool_count((size_t)p->settings.top.threads), largest = p->participation->largest;
+    size_t threads = fli_ranks_threads(&p->ranks, (size_t)p->settings.top.threads), largest = p->participation->largest;
     if (!p->algo->async.pace) return;
     p->pace = p->algo->async.pace(p->settings.algorithm.params);
     int here = p->settings.top.clock == FLI_CLOCK_REAL && !p->mailbox;
@@ -401,7 +401,7 @@ static fl_status plan_exec(fli_plan *p)
         .regularizer_params = s->regularizer.params,
         .seed = (uint64_t)s->top.seed,
         .sgd = fli_settings_sgd(s),
-        .threads = (size_t)s->top.threads,
+        .threads = fli_ranks_threads(&p->ranks, (size_t)s->top.threads),
         .memory = (size_t)s->top.memory,
         .folder = spill_folder(p),
         .executor = p->mailbox              ? &fli_executor_mailbox
