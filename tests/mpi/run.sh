@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs over several processes, by mpirun on this machine: what MPI carries. Usage: run.sh BUILD
+# Runs over several processes, by mpirun on this machine: what MPI carries, and the program. Usage: run.sh BUILD
 set -u
 . "$(dirname "$0")/../built.sh" "${1:?usage: $0 BUILD}"
 if [ ! -e "$build/libfedloom_mpi.so" ]; then echo "skipped: this build has no MPI"; exit 77; fi
@@ -23,5 +23,120 @@ for n in 1 2 3 4; do
 done
 ranks 3 "$build/tests/mpi_carry" late
 check 'a rank does not come: the others do not wait for ever' exits 42
+
+# ---- the program --------------------------------------------------------------------------------------------
+
+cat >first.yaml <<'EOF'
+data: {kind: blobs, samples: 600}
+partition: {kind: iid, clients: 10}
+model: softmax
+local: {epochs: 1, batch: 10, lr: 0.1}
+participation: {kind: uniform, count: 4}
+algorithm: fedavg
+rounds: 20
+metrics: {every: 5}
+EOF
+once() { [ "$(grep -cF -e "$2" "$1")" = 1 ]; }
+
+check 'the program is not linked with MPI' eval '! ldd "$program" | grep -qi mpi'
+fedloom run first.yaml --output one
+check 'one process' exits 0
+for n in 1 2 3; do
+    ranks "$n" "$program" run first.yaml --output "many-$n"
+    check "$n ranks" exits 0
+    check "$n ranks: the model of one process" same one/model.safetensors "many-$n/model.safetensors"
+    check "$n ranks: one table" once out 'fedavg'
+    check "$n ranks: one place" once err 'results are in'
+    check "$n ranks: one line per row" once err 'round 20/20'
+done
+
+# What needs no run is done once, what is for one process is refused once.
+ranks 3 "$program" --version
+check '--version: once' eval 'exits 0 && once out "fedloom "'
+ranks 3 "$program" run --help
+check 'help: once' eval 'exits 0 && once out "usage: fedloom run"'
+ranks 3 "$program" config first.yaml
+check 'config: once' eval 'exits 0 && once out "algorithm:"'
+ranks 3 "$program" compare first.yaml
+check 'compare: refused' exits 2
+check 'compare: once' once err 'fedloom compare` is for one process'
+
+# ---- failures -----------------------------------------------------------------------------------------------
+
+ranks 3 "$program" run missing.yaml
+check 'all fail alike: exit code' exits 2
+check 'all fail alike: said once' once err 'missing.yaml: cannot be read'
+check 'all fail alike: no rank is named' lacks err 'fedloom: rank'
+ranks 3 "$program" run first.yaml --output one
+check 'a result that is there: exit code' exits 1
+check 'a result that is there: said once' once err 'fedloom: one'
+
+# One rank has another command line, and does not come to the run: the others would wait for ever.
+ranks 1 "$program" run first.yaml : -n 1 "$program" run missing.yaml
+check 'one fails alone: exit code' exits 2
+check 'one fails alone: it says so' once err 'fedloom: rank 1: missing.yaml: cannot be read'
+ranks 1 "$program" run missing.yaml : -n 1 "$program" run first.yaml
+check 'the first fails alone: exit code' exits 2
+check 'the first fails alone: it says so' once err 'fedloom: rank 0 failed alone'
+
+# The launcher of another MPI; no library; a batch script, which is no launcher.
+alone() {
+    timeout 60 env "$@" >out 2>err </dev/null
+    code=$?
+}
+alone PMI_RANK=0 PMI_SIZE=2 "$program" run first.yaml
+check 'another launcher' eval 'exits 1 && has err "2 processes were started, but MPI knows of 1"'
+mkdir bare
+cp "$program" bare/fedloom
+ranks 2 "$work/bare/fedloom" run first.yaml
+check 'without the library: exit code' exits 1
+check 'without the library: said once' once err 'fedloom has to be built where MPI is installed'
+alone SLURM_NTASKS=4 SLURM_PROCID=0 "$work/bare/fedloom" run first.yaml
+check 'a batch script of Slurm is no launcher' exits 0
+
+# ---- signals ------------------------------------------------------------------------------------------------
+
+# begin ARGS...: a run on three ranks that would last for ever, in the background, until it is under way.
+begin() {
+    mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n 3 "$program" run first.yaml --set rounds=100000000 \
+        --set metrics.every=100000000 "$@" >out 2>err </dev/null &
+    launcher=$!
+    for _ in $(seq 1200); do
+        grep -q 'round 0/' err 2>/dev/null && return
+        sleep 0.05
+    done
+}
+
+# process RANK: its number, among those that the launcher started.
+process() {
+    local p
+    for p in $(pgrep -P "$launcher"); do
+        if tr '\0' '\n' <"/proc/$p/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1"; then echo "$p"; fi
+    done
+}
+
+for rank in 0 2; do
+    begin
+    kill -KILL "$(process "$rank")"
+    leaves "$launcher"
+    check "rank $rank is killed: all end" [ "$code" -ne 0 ]
+    check "rank $rank is killed: said once" once err 'fedloom: the run ended early, and there is no checkpoint'
+done
+begin
+kill -TERM "$launcher"
+leaves "$launcher"
+check 'SIGTERM: all end' [ "$code" -ne 0 ]
+check 'SIGTERM: said once' once err 'fedloom: the run ended early'
+begin --output stopped
+kill -USR1 "$launcher"
+leaves "$launcher"
+check 'SIGUSR1: exit code' exits 130
+check 'SIGUSR1: said once' once err 'stopping after this round'
+check 'SIGUSR1: it stops after the round' eval 'has err "(stopped)" && lacks err "ended early"'
+check 'SIGUSR1: and saves' [ -e stopped/model.safetensors ]
+begin
+kill -USR2 "$(process 1)"
+leaves "$launcher"
+check 'SIGUSR2 to one of them: all stop' eval 'exits 130 && has err "(stopped)"'
 
 count
