@@ -109,6 +109,7 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
         return FL_OK;
     }
     fli_fed_spec spec = fli_settings_fed(&p->settings, m);
+    spec.map = fli_ranked(&p->ranks);
     s = fli_fed_new(p->ctx, &spec, &p->fed);
     return s ? s : fli_digest_fed(p->ctx, p->fed, &p->samples);
 }
@@ -435,10 +436,25 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
     return status ? status : warn(p);
 }
 
+int fli_plan_needs_samples(const fli_plan *p)
+{
+    int start = p->model->desc->start_from && !p->start, promise = p->exec.watch && p->algo->theory.potential.falls;
+    return start || promise;
+}
+
+/* Ranks have the samples of their own clients; the digest and all that is settled by samples are known by now. */
+static fl_status keep_samples(fli_plan *p)
+{
+    if (!fli_ranked(&p->ranks) || p->borrowed) return FL_OK;
+    if (fli_plan_needs_samples(p)) return fli_fed_keep(p->ctx, p->fed, 0, p->fed->clients);
+    return fli_fed_keep(p->ctx, p->fed, p->shards.first[p->ranks.rank], fli_shards_count(&p->shards, p->ranks.rank));
+}
+
 fl_status fli_plan_make(fl_config *cfg, const fli_plan *like, fli_plan *p)
 {
     fl_status s = fli_plan_data(cfg, like, p);
     if (!s) s = fli_plan_finish(p, cfg);
+    if (!s) s = keep_samples(p);
     return s ? s : fli_plan_check_memory(p);
 }
 

@@ -51,9 +51,13 @@ fl_status fli_plan_digest(fl_ctx *ctx, const fli_settings *s, const fli_digest *
 /* The rest: model, method, participation, all that was resolved. All problems are reported at
  * once; then it is logged what a person should know before a run. `cfg` is where the settings came from. */
 fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg);
+/* Whether a run looks at samples of any client outside of that client's turns, once its plan is finished: for a start
+ * model that is made from samples, or to measure whether theory promises that a potential falls. Then every rank has
+ * the samples of all clients. */
+int fli_plan_needs_samples(const fli_plan *p);
 /* Refuses a plan that the machine, or whoever limits this process, has no room for (memory.c). */
 fl_status fli_plan_check_memory(fli_plan *p);
-/* A plan that is ready to be run: all of the above. */
+/* A plan that is ready to be run: all of the above. Of several ranks, each has the samples of its own clients alone. */
 fl_status fli_plan_make(fl_config *cfg, const fli_plan *like, fli_plan *p);
 void fli_plan_fini(fli_plan *p);
 
