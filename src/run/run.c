@@ -49,8 +49,9 @@ fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out)
     if (!run) return FL_ENOMEM;
     run->ctx = cfg->ctx;
     run->checkpoint_round = SIZE_MAX;
-    fl_status s = fli_plan_make(cfg, data, &run->plan);
-    if (!s) s = start(run);
+    /* ranks may have other files, or less memory, than each other */
+    fl_status s = fli_ranks_agree(cfg->ctx, &cfg->ranks, fli_plan_make(cfg, data, &run->plan));
+    if (!s) s = fli_ranks_agree(cfg->ctx, &cfg->ranks, start(run));
     if (!s && run->plan.settled && !data) /* a comparison has many runs, and says it in their results alone */
         fli_log(run->ctx, FL_LOG_INFO, "%s: %s", run->plan.algo->name, run->plan.settled);
     if (s)
