@@ -2,8 +2,8 @@
  *
  *     length: u32 | checksum of (number of the frame, length, contents): u32 | contents
  *
- * The last frame is empty, and nothing comes after it. Flipped bits, missing, swapped and additional frames are all
- * noticed. */
+ * The last frame is empty, and nothing comes after it. Seals of other files are in frames of their own: before them is
+ * one without contents whose length is MORE. Flipped bits, missing, swapped and additional frames are all noticed. */
 #include "base/snapshot.h"
 
 #include "base/crc32c.h"
@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 enum { FRAME = 1 << 18 };
+#define MORE UINT32_MAX
 
 static const char magic[8] = "fedloom\1"; /* the last one: the format's version */
 
@@ -23,11 +24,20 @@ typedef struct {
     uint32_t length, checksum;
 } head;
 
-static uint32_t checksum(const fli_crc_tables *t, uint64_t number, uint32_t length, const void *contents)
+static uint32_t contents(uint32_t length) { return length == MORE ? 0 : length; }
+
+static uint32_t checksum(const fli_crc_tables *t, uint64_t number, uint32_t length, const void *frame)
 {
     uint32_t crc = fli_crc32c_more(t, 0, &number, sizeof number);
     crc = fli_crc32c_more(t, crc, &length, sizeof length);
-    return fli_crc32c_more(t, crc, contents, length);
+    return fli_crc32c_more(t, crc, frame, contents(length));
+}
+
+/* One more frame of the file. */
+static void pass_frame(const fli_crc_tables *t, const head *h, fli_seal *all)
+{
+    all->bytes += sizeof *h + contents(h->length);
+    all->checksum = fli_crc32c_more(t, (uint32_t)all->checksum, &h->checksum, sizeof h->checksum);
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
@@ -40,6 +50,7 @@ struct fli_saver {
     size_t bytes; /* of it */
     fl_status status;
     uint64_t number;
+    fli_seal seal;
     size_t used;
     fli_crc_tables tables;
     unsigned char frame[FRAME];
@@ -66,12 +77,27 @@ static void put(fli_saver *s, const void *p, size_t n)
     if (!s->status && n && fwrite(p, 1, n, s->f) != n) cannot_write(s);
 }
 
-static void put_frame(fli_saver *s)
+static void put_frame(fli_saver *s, uint32_t length)
 {
-    head h = {(uint32_t)s->used, checksum(&s->tables, s->number++, (uint32_t)s->used, s->frame)};
+    head h = {length, checksum(&s->tables, s->number++, length, s->frame)};
     put(s, &h, sizeof h);
-    put(s, s->frame, s->used);
+    put(s, s->frame, contents(length));
+    pass_frame(&s->tables, &h, &s->seal);
     s->used = 0;
+}
+
+/* What is left for a frame, and what says that it was the last. */
+static void put_end(fli_saver *s, uint32_t length)
+{
+    if (s->used) put_frame(s, (uint32_t)s->used);
+    put_frame(s, length);
+}
+
+/* All there is so far is on the disk. */
+static void flush(fli_saver *s)
+{
+    errno = 0;
+    if (!s->status && (fflush(s->f) || fsync(fileno(s->f)))) cannot_write(s);
 }
 
 fl_status fli_saver_open(fl_ctx *ctx, const char *path, fli_saver **out)
@@ -91,6 +117,7 @@ fl_status fli_saver_open(fl_ctx *ctx, const char *path, fli_saver **out)
     }
     s->temporary = temporary;
     put(s, magic, sizeof magic);
+    s->seal.bytes = sizeof magic;
     *out = s;
     return FL_OK;
 }
@@ -112,8 +139,7 @@ fl_status fli_saver_open_memory(fl_ctx *ctx, fli_saver **out)
 
 fl_status fli_saver_take(fli_saver *s, unsigned char **bytes, size_t *n)
 {
-    if (s->used) put_frame(s);
-    put_frame(s);
+    put_end(s, 0);
     errno = 0;
     if (!s->status && fflush(s->f)) cannot_write(s);
     *bytes = s->status ? NULL : fli_alloc(s->ctx, s->bytes, 1);
@@ -132,7 +158,7 @@ void fli_save_bytes(fli_saver *s, const void *p, size_t n)
         s->used += piece;
         from += piece;
         n -= piece;
-        if (s->used == FRAME) put_frame(s);
+        if (s->used == FRAME) put_frame(s, FRAME);
     }
 }
 
@@ -166,12 +192,20 @@ static void sync_folder(const char *path)
     close(fd);
 }
 
-fl_status fli_saver_close(fli_saver *s)
+fl_status fli_save_end(fli_saver *s)
 {
-    if (s->used) put_frame(s);
-    put_frame(s);
-    errno = 0;
-    if (!s->status && (fflush(s->f) || fsync(fileno(s->f)))) cannot_write(s);
+    put_end(s, MORE);
+    flush(s);
+    return s->status;
+}
+
+void fli_save_seal(fli_saver *s, const fli_seal *seal) { fli_save_bytes(s, seal, sizeof *seal); }
+
+fl_status fli_saver_close(fli_saver *s, fli_seal *out)
+{
+    put_end(s, 0);
+    flush(s);
+    if (out) *out = s->seal;
     int broken = fclose(s->f);
     s->f = NULL;
     if (broken && !s->status) cannot_write(s);
@@ -196,6 +230,7 @@ struct fli_loader {
     uint64_t number;
     size_t used, length; /* of the frame at hand */
     int last;            /* it is the empty one */
+    fli_seals seals;     /* its own as far as it was read; others at the end */
     fli_crc_tables tables;
     unsigned char frame[FRAME];
 };
@@ -217,21 +252,51 @@ static void get(fli_loader *l, void *p, size_t n)
         fli_loader_refuse(l, "is damaged: it ends too early");
 }
 
-static void get_frame(fli_loader *l)
+/* Returns its length, or MORE; 0 after a failure. */
+static uint32_t read_frame(fli_loader *l)
 {
     head h = {0, 0};
-    if (l->last) fli_loader_refuse(l, "is not a checkpoint of this program: more was expected in it");
     get(l, &h, sizeof h);
-    if (h.length > FRAME) fli_loader_refuse(l, "is damaged: a length is wrong");
-    if (l->status) return;
-    get(l, l->frame, h.length);
+    if (contents(h.length) > FRAME) fli_loader_refuse(l, "is damaged: a length is wrong");
+    if (l->status) return 0;
+    get(l, l->frame, contents(h.length));
     if (!l->status && checksum(&l->tables, l->number++, h.length, l->frame) != h.checksum)
         fli_loader_refuse(l, "is damaged: a checksum is wrong");
+    if (l->status) return 0;
+    pass_frame(&l->tables, &h, &l->seals.own);
+    return h.length;
+}
+
+/* Those of a frame. */
+static void take_seals(fli_loader *l, uint32_t length)
+{
+    fli_seals *all = &l->seals;
+    size_t more = length / sizeof *all->others;
+    if (contents(length) % sizeof *all->others || length == MORE) fli_loader_refuse(l, "is damaged: a length is wrong");
+    if (!l->status)
+        l->status = fli_grow(l->ctx, (void **)&all->others, all->count, all->count + more, sizeof *all->others);
+    if (l->status) return;
+    memcpy(all->others + all->count, l->frame, length);
+    all->count += more;
+}
+
+/* The contents are over. */
+static void get_end(fli_loader *l, uint32_t length)
+{
+    l->last = 1;
+    while (!l->status && length)
+        if ((length = read_frame(l))) take_seals(l, length);
+    if (!l->status && fgetc(l->f) != EOF) fli_loader_refuse(l, "is damaged: something follows its end");
+}
+
+static void get_frame(fli_loader *l)
+{
+    if (l->last) fli_loader_refuse(l, "is not a checkpoint of this program: more was expected in it");
+    uint32_t length = read_frame(l);
     if (l->status) return;
     l->used = 0;
-    l->length = h.length;
-    l->last = !h.length;
-    if (l->last && fgetc(l->f) != EOF) fli_loader_refuse(l, "is damaged: something follows its end");
+    l->length = contents(length);
+    if (!l->length) get_end(l, length);
 }
 
 /* `bytes` NULL: of the file. */
@@ -247,6 +312,7 @@ static fl_status loader_open(fl_ctx *ctx, const char *path, const void *bytes, s
     else if (!(l->f = bytes ? fmemopen((void *)bytes, n, "r") : fli_file_open(path, O_RDONLY)))
         l->status = fli_fail(ctx, FL_EIO, "%s: cannot be read: %s", path, strerror(errno));
     get(l, begin, sizeof begin);
+    l->seals.own.bytes = sizeof begin;
     if (!l->status && memcmp(begin, magic, sizeof magic)) fli_loader_refuse(l, "is not a checkpoint of this format");
     fl_status s = l->status;
     if (s)
@@ -271,23 +337,36 @@ void fli_loader_close(fli_loader *l)
 {
     if (!l) return;
     if (l->f) fclose(l->f);
+    fli_free(l->seals.others);
     fli_free(l->path);
     fli_free(l);
+}
+
+/* The next bytes, at most n, which are passed; *got: how many there are, 0 after a failure. */
+static const unsigned char *next_bytes(fli_loader *l, size_t n, size_t *got)
+{
+    if (!l->status && l->used == l->length) get_frame(l);
+    size_t left = l->status ? 0 : l->length - l->used;
+    const unsigned char *at = l->frame + l->used;
+    *got = left < n ? left : n;
+    l->used += *got;
+    return at;
 }
 
 void fli_load_bytes(fli_loader *l, void *p, size_t n)
 {
     unsigned char *to = p;
-    while (n && !l->status) {
-        if (l->used == l->length) get_frame(l);
-        if (l->status) break;
-        size_t piece = l->length - l->used < n ? l->length - l->used : n;
-        memcpy(to, l->frame + l->used, piece);
-        l->used += piece;
-        to += piece;
-        n -= piece;
+    for (size_t got; n && !l->status; n -= got) {
+        const unsigned char *from = next_bytes(l, n, &got);
+        memcpy(to, from, got);
+        to += got;
     }
     if (n) memset(to, 0, n);
+}
+
+void fli_load_skip(fli_loader *l, size_t n)
+{
+    for (size_t got; n && !l->status; n -= got) next_bytes(l, n, &got);
 }
 
 uint64_t fli_load_count(fli_loader *l, uint64_t most)
@@ -339,13 +418,17 @@ fl_status fli_loader_end(fli_loader *l)
     return l->status;
 }
 
-fl_status fli_snapshot_check(fl_ctx *ctx, const char *path)
+fl_status fli_snapshot_check(fl_ctx *ctx, const char *path, fli_seals *out)
 {
     fli_loader *l = NULL;
     fl_status s = fli_loader_open(ctx, path, &l);
     if (s) return s;
     while (!l->status && !l->last) get_frame(l);
     s = l->status;
+    if (!s && out) {
+        *out = l->seals;
+        l->seals.others = NULL;
+    }
     fli_loader_close(l);
     return s;
 }

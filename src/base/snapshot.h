@@ -25,13 +25,27 @@ void fli_save_text(fli_saver *s, const char *text);
 void fli_save_part(fli_saver *s, const char *name);
 /* Whoever cannot go on (a spilled client that cannot be read) says so. */
 void fli_saver_fail(fli_saver *s, fl_status status);
-/* Puts the file in place: flushed to the disk, then renamed. Of a file with any failure nothing is left. */
-fl_status fli_saver_close(fli_saver *s);
+/* Where a state lies in several files, one of them ends with the seals of the others: their lengths, and the checksums
+ * of their checksums. After fli_save_end, with which the contents of that one are on the disk. */
+typedef struct {
+    uint64_t bytes, checksum;
+} fli_seal;
+fl_status fli_save_end(fli_saver *s);
+void fli_save_seal(fli_saver *s, const fli_seal *seal);
+/* Puts the file in place: flushed to the disk, then renamed. Of a file with any failure nothing is left. Its own seal,
+ * unless NULL. */
+fl_status fli_saver_close(fli_saver *s, fli_seal *out);
 
 typedef struct fli_loader fli_loader;
 
-/* Reads every byte of a file and its checksums; FL_EFORMAT if one is wrong. */
-fl_status fli_snapshot_check(fl_ctx *ctx, const char *path);
+typedef struct {
+    fli_seal own;
+    fli_seal *others; /* that it ends with; the caller's, by fli_free */
+    size_t count;
+} fli_seals;
+
+/* Reads every byte of a file and its checksums; FL_EFORMAT if one is wrong. The seals, unless NULL. */
+fl_status fli_snapshot_check(fl_ctx *ctx, const char *path, fli_seals *out);
 
 fl_status fli_loader_open(fl_ctx *ctx, const char *path, fli_loader **out);
 /* Of bytes in memory, which must stay; `name` stands for the file in messages. */
@@ -39,6 +53,7 @@ fl_status fli_loader_open_memory(fl_ctx *ctx, const char *name, const void *byte
 void fli_loader_close(fli_loader *l);
 /* After a failure everything reads as zero. */
 void fli_load_bytes(fli_loader *l, void *p, size_t n);
+void fli_load_skip(fli_loader *l, size_t n);
 uint64_t fli_load_count(fli_loader *l, uint64_t most); /* fails if it is larger than `most` */
 double fli_load_real(fli_loader *l);
 /* Fails if the text is another one. */

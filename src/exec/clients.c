@@ -105,6 +105,13 @@ static void left_memory(void *clients, size_t client)
     }
 }
 
+/* fli_store_spec.here: where several ranks make a run, each has its own part of the clients. */
+static int is_here(const void *clients, size_t client)
+{
+    const fli_clients_spec *spec = &((const fli_clients *)clients)->spec;
+    return !spec->shards || fli_shards_owner(spec->shards, client) == spec->ranks->rank;
+}
+
 static fl_status state_new(fli_clients *c)
 {
     fli_store_spec spec = {
@@ -115,6 +122,7 @@ static fl_status state_new(fli_clients *c)
         .budget = c->spec.memory,
         .folder = c->spec.folder,
         .left = left_memory,
+        .here = is_here,
         .arg = c,
     };
     for (size_t k = 0; k < c->solvers.count; k++)
@@ -536,18 +544,30 @@ static void save_caches(const fli_clients *c, size_t which, fli_saver *out)
     }
 }
 
-static fl_status load_caches(fli_clients *c, size_t which, fli_loader *in)
+/* That of another rank's client is read, to get past it. */
+static fl_status load_cache(fli_clients *c, size_t which, size_t client, fli_loader *in)
 {
     const fli_solver *solver = c->solvers.at[which];
-    void **caches = c->caches[which];
-    size_t first = c->spec.fed->first, clients = c->spec.fed->here;
+    void *other = NULL, **cache = &other;
+    if (is_here(c, client)) cache = &c->caches[which][fli_fed_place(c->spec.fed, client)];
+    if (*cache) return fli_loader_refuse(in, "does not fit this run: a client is in it twice");
+    fl_status s = solver->load(c->ctx, in, cache);
+    if (other) solver->forget(other);
+    return s;
+}
+
+static fl_status load_caches(fli_clients *c, size_t which, fli_loader *in)
+{
+    const fli_fed *fed = c->spec.fed;
+    int saved = c->caches[which] && c->solvers.at[which]->load;
+    size_t first = c->spec.shards ? 0 : fed->first, clients = c->spec.shards ? fed->clients : fed->here;
     fl_status s = FL_OK;
     fli_load_part(in, "solver");
-    for (uint64_t left = fli_load_count(in, caches && solver->load ? clients : 0); left && !s; left--) {
+    for (uint64_t left = fli_load_count(in, saved ? clients : 0); left && !s; left--) {
         size_t client = (size_t)fli_load_count(in, first + clients - 1);
-        if (!(s = fli_loader_status(in)) && (client < first || caches[client - first]))
-            s = fli_loader_refuse(in, "does not fit this run: a client is in it twice, or not here");
-        if (!s) s = solver->load(c->ctx, in, &caches[client - first]);
+        if (!(s = fli_loader_status(in)) && client < first)
+            s = fli_loader_refuse(in, "does not fit this run: a client is not here");
+        if (!s) s = load_cache(c, which, client, in);
     }
     return s ? s : fli_loader_status(in);
 }

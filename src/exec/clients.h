@@ -57,7 +57,8 @@ size_t fli_clients_state(const fli_clients *c, size_t *spilled);
 /* Between turns: copies in plain memory of vector k and of the scalars that a client keeps, unless NULL. *there: it has
  * had a turn. */
 fl_status fli_clients_peek(fli_clients *c, uint32_t client, size_t k, void *vector, double *scalars, int *there);
-/* Between turns: all that changes. Loading is for clients that have not worked. */
+/* Between turns: all that changes, of the clients that are here. Loading is for clients that have not worked; where
+ * there are shards those of other ranks are passed over, and it may be done once for each of several files. */
 void fli_clients_save(fli_clients *c, fli_saver *out);
 fl_status fli_clients_load(fli_clients *c, fli_loader *in);
 

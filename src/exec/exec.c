@@ -483,16 +483,23 @@ fl_status fli_exec_peek(fli_exec *e, size_t client, size_t k, void *vector, doub
     return e->executor->peek(e->clients, (uint32_t)client, k, vector, scalars, there);
 }
 
-void fli_exec_save(fli_exec *e, fli_saver *out)
+void fli_exec_save_clients(fli_exec *e, fli_saver *out)
 {
-    fli_coordinator_save(e->server, out);
     e->executor->save(e->clients, out);
     fl_status s = fli_exec_status(e);
     if (s) fli_saver_fail(out, s);
 }
 
+fl_status fli_exec_load_clients(fli_exec *e, fli_loader *in) { return e->executor->load(e->clients, in); }
+
+void fli_exec_save(fli_exec *e, fli_saver *out)
+{
+    fli_coordinator_save(e->server, out);
+    fli_exec_save_clients(e, out);
+}
+
 fl_status fli_exec_load(fli_exec *e, fli_loader *in)
 {
     fli_coordinator_load(e->server, in);
-    return e->executor->load(e->clients, in);
+    return fli_exec_load_clients(e, in);
 }

@@ -116,5 +116,8 @@ fl_status fli_exec_peek(fli_exec *e, size_t client, size_t k, void *vector, doub
 /* Between rounds: all that changes. Loading is for one that has not run. */
 void fli_exec_save(fli_exec *e, fli_saver *out);
 fl_status fli_exec_load(fli_exec *e, fli_loader *in);
+/* Of that the clients alone: where several ranks make a run, all have the same server, and each its own clients. */
+void fli_exec_save_clients(fli_exec *e, fli_saver *out);
+fl_status fli_exec_load_clients(fli_exec *e, fli_loader *in);
 
 #endif

@@ -47,7 +47,7 @@ typedef struct fli_executor {
     /* Bytes of client state in memory here, and in a file. */
     size_t (*state)(const void *executor, size_t *spilled);
     /* Between rounds: what clients keep, as fli_clients_save writes it, so that a run may go on under another
-     * executor. Loading is for one that has not run. */
+     * executor; with ranks, those of this one. Loading is for one that has not run. */
     void (*save)(void *executor, fli_saver *out);
     fl_status (*load)(void *executor, fli_loader *in);
     /* Between rounds: copies vector k, and the scalars, of what a client keeps to where they are wanted, unless that is

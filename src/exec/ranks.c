@@ -63,5 +63,6 @@ fl_status fli_ranks_agree(fl_ctx *ctx, const fl_ranks *r, fl_status s)
     if (who == r->rank) memcpy(word.text, text, strnlen(text, sizeof word.text - 1));
     if ((status = fli_ranks_share(ctx, r, who, &word, sizeof word))) return status;
     if (who == r->rank) return s;
+    fli_clear(ctx); /* of a sentence of its own */
     return fli_fail(ctx, (fl_status)word.status, "%s", word.text);
 }

@@ -150,8 +150,7 @@ static fl_status rooms_for(spread *s, size_t n)
 static void deal(spread *s, size_t n)
 {
     size_t ranks = s->ranks->count;
-    for (size_t i = 0; i < n; i++)
-        s->turns[i].effort = below->effort(s->here, &s->list[s->turns[i].place]->ask);
+    for (size_t i = 0; i < n; i++) s->turns[i].effort = below->effort(s->here, &s->list[s->turns[i].place]->ask);
     qsort(s->turns, n, sizeof *s->turns, longer);
     for (size_t i = 0; i < n; i++) {
         size_t at = i % ranks;
@@ -400,7 +399,9 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_f
     }
     for (size_t i = 0; status && i < n; i++) {
         list[i]->status = status;
-        if (s->broken) fli_snprintf(list[i]->why.text, sizeof list[i]->why.text, "the other processes of this run cannot be reached");
+        if (s->broken)
+            fli_snprintf(list[i]->why.text, sizeof list[i]->why.text,
+                         "the other processes of this run cannot be reached");
     }
 }
 
@@ -413,10 +414,7 @@ static size_t state(const void *executor, size_t *spilled)
 
 /* The clients of this rank. */
 static void save(void *executor, fli_saver *out) { below->save(((spread *)executor)->here, out); }
-static fl_status load(void *executor, fli_loader *in)
-{
-    return below->load(((spread *)executor)->here, in);
-}
+static fl_status load(void *executor, fli_loader *in) { return below->load(((spread *)executor)->here, in); }
 
 static fl_status peek(void *executor, uint32_t client, size_t k, void *vector, double *scalars, int *there)
 {
@@ -424,8 +422,7 @@ static fl_status peek(void *executor, uint32_t client, size_t k, void *vector, d
     uint32_t owner = (uint32_t)fli_shards_owner(s->shards, client);
     fl_status status = FL_OK;
     *there = 0;
-    if (owner == s->ranks->rank)
-        status = below->peek(s->here, client, k, vector, scalars, there);
+    if (owner == s->ranks->rank) status = below->peek(s->here, client, k, vector, scalars, there);
     if ((status = fli_ranks_agree(s->ctx, s->ranks, status))) return status;
     status = fli_ranks_share(s->ctx, s->ranks, owner, there, sizeof *there);
     if (!status && *there && vector)

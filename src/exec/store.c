@@ -455,21 +455,30 @@ const double *fli_store_scalars(fli_store *s, size_t client)
     return e ? e->scalars : NULL;
 }
 
-fl_status fli_store_load(fli_store *s, fli_loader *in)
+static fl_status load_client(fli_store *s, size_t client, fli_loader *in)
 {
     fli_kept kept;
+    if (find(s, client) && touched(find(s, client)))
+        return fli_loader_refuse(in, "does not fit this run: a client is in it twice");
+    fl_status status = fli_store_get(s, client, &kept);
+    if (status) return status;
+    fli_load_bytes(in, kept.scalars, s->numbers);
+    if (s->vectors) fli_load_piece(&s->spec.space, kept.vectors[0], s->vectors, in);
+    fli_store_release(s, client);
+    return fli_loader_status(in);
+}
+
+fl_status fli_store_load(fli_store *s, fli_loader *in)
+{
     fl_status status = FL_OK;
     fli_load_part(in, "clients");
-    for (uint64_t left = fli_load_count(in, s->payload ? s->spec.clients : 0); left; left--) {
+    for (uint64_t left = fli_load_count(in, s->payload ? s->spec.clients : 0); left && !status; left--) {
         size_t client = (size_t)fli_load_count(in, s->spec.clients - 1);
-        status = fli_loader_status(in);
-        if (!status && find(s, client) && touched(find(s, client)))
-            status = fli_loader_refuse(in, "does not fit this run: a client is in it twice");
-        if (!status) status = fli_store_get(s, client, &kept);
-        if (status) return status;
-        fli_load_bytes(in, kept.scalars, s->numbers);
-        if (s->vectors) fli_load_piece(&s->spec.space, kept.vectors[0], s->vectors, in);
-        fli_store_release(s, client);
+        if ((status = fli_loader_status(in))) break;
+        if (!s->spec.here || s->spec.here(s->spec.arg, client))
+            status = load_client(s, client, in);
+        else
+            fli_load_skip(in, s->payload);
     }
-    return fli_loader_status(in);
+    return status ? status : fli_loader_status(in);
 }

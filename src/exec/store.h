@@ -30,6 +30,8 @@ typedef struct {
         *folder; /* for what is beyond it, unless there is a place; borrowed, looked at when somebody goes there */
     /* With a budget: a client's state leaves memory, and what others keep for it may go as well. NULL: nobody does. */
     void (*left)(void *arg, size_t client);
+    /* Whether this is the store of that client: what is loaded of others is passed over. NULL: of all. */
+    int (*here)(const void *arg, size_t client);
     void *arg;
 } fli_store_spec;
 
@@ -48,7 +50,8 @@ const double *fli_store_scalars(fli_store *s, size_t client);
 size_t fli_store_bytes(const fli_store *s);   /* held in memory now, or on the device */
 size_t fli_store_spilled(const fli_store *s); /* in the file, or in plain memory */
 
-/* Between turns: all clients that were ever touched. Loading is for a store nobody has used. */
+/* Between turns: all clients that were ever touched. Loading is for a store nobody has used, or which has loaded other
+ * clients. */
 void fli_store_save(fli_store *s, fli_saver *out);
 fl_status fli_store_load(fli_store *s, fli_loader *in);
 

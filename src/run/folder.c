@@ -87,7 +87,7 @@ static fl_status prepare(fl_run *run, const char *output)
     else
         run->partial = partial;
     if (!s) fli_result_forget_unfinished(run);
-    if (!s && run->plan.settings.top.checkpoint_every) s = fli_checkpoint_prepare(run, run->replace);
+    if (!s && run->plan.settings.top.checkpoint_every) s = fli_checkpoint_make(run, run->replace);
     return s;
 }
 

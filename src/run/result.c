@@ -271,7 +271,8 @@ static fl_status write_files(fl_run *run)
 fl_status fl_run_save_model(fl_run *run, const char *path)
 {
     fli_clear(run->ctx);
-    return fli_model_save(run, path);
+    fl_status s = fli_ranks_first(&run->plan.ranks) ? fli_model_save(run, path) : FL_OK;
+    return fli_ranks_agree(run->ctx, &run->plan.ranks, s);
 }
 
 static fl_status save_here(fl_run *run)

@@ -239,7 +239,7 @@ static fl_status look(fl_run *run, fl_observer_fn *observer, void *arg)
 /* What comes before the first round, and after a checkpoint. */
 static fl_status begin(fl_run *run, fl_observer_fn *observer, void *arg)
 {
-    fl_status s = run->plan.settings.top.checkpoint_every ? fli_checkpoint_prepare(run, 0) : FL_OK;
+    fl_status s = run->plan.settings.top.checkpoint_every ? fli_checkpoint_prepare(run) : FL_OK;
     if (s || run->begun) return s;
     run->begun = 1;
     if (!run->warm && fli_exec_warms_up(run->exec)) s = fli_rounds_warm_up(run);
@@ -265,7 +265,9 @@ static fl_status go(fl_run *run, size_t most, fl_observer_fn *observer, void *ar
     fl_status s = begin(run, observer, arg);
     while (!s && most-- && run->stopped == FL_STOP_NONE) s = advance(run, observer, arg);
     if (run->begun) run->failed = s;
-    return s == FL_EDIVERGED ? fli_result_keep_metrics(run, fli_run_explain(run)) : s;
+    if (s != FL_EDIVERGED) return s;
+    s = fli_result_keep_metrics(run, fli_run_explain(run)); /* which is rank 0's business, and all say the same */
+    return fli_ranks_agree(run->ctx, &run->plan.ranks, s);
 }
 
 fl_status fl_run_go(fl_run *run, fl_observer_fn *observer, void *arg) { return go(run, SIZE_MAX, observer, arg); }

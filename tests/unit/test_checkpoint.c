@@ -57,8 +57,8 @@ static void there_and_back(void **state)
     fli_save_real(out, -0.1);
     fli_save_text(out, "a text");
     assert_int_not_equal(access(path, F_OK), 0); /* not before it is complete */
-    assert_ok(f->ctx, fli_saver_close(out));
-    assert_ok(f->ctx, fli_snapshot_check(f->ctx, path));
+    assert_ok(f->ctx, fli_saver_close(out, NULL));
+    assert_ok(f->ctx, fli_snapshot_check(f->ctx, path, NULL));
     for (int k = 0; k < 4; k++) {
         fli_clear(f->ctx);
         assert_ok(f->ctx, fli_loader_open(f->ctx, path, &in));
@@ -84,6 +84,52 @@ static void there_and_back(void **state)
     assert_fails(f->ctx, fli_saver_open(f->ctx, "/nowhere/x", &out), FL_EIO, "/nowhere/x");
     free(big);
     free(again);
+}
+
+/* A file that ends with the seals of others: its contents are read as ever, and every byte of it counts. */
+static void sealed(void **state)
+{
+    fixture *f = *state;
+    struct stat st;
+    char path[600], copy[600];
+    size_t n = 0;
+    fli_seal seal[2] = {{17, 4}, {1 << 20, 99}}, own;
+    fli_seals found = {0};
+    fli_saver *out = NULL;
+    fli_loader *in = NULL;
+    snprintf(path, sizeof path, "%s", fixture_path(f, "state"));
+    snprintf(copy, sizeof copy, "%s", fixture_path(f, "damaged"));
+    assert_ok(f->ctx, fli_saver_open(f->ctx, path, &out));
+    fli_save_text(out, "a text");
+    assert_ok(f->ctx, fli_save_end(out));
+    for (size_t i = 0; i < 2; i++) fli_save_seal(out, &seal[i]);
+    assert_ok(f->ctx, fli_saver_close(out, &own));
+    assert_ok(f->ctx, fli_snapshot_check(f->ctx, path, &found));
+    assert_memory_equal(&found.own, &own, sizeof own);
+    assert_int_equal(found.count, 2);
+    assert_memory_equal(found.others, seal, sizeof seal);
+    fli_free(found.others);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(own.bytes, st.st_size);
+    assert_ok(f->ctx, fli_loader_open(f->ctx, path, &in));
+    fli_load_same(in, "a text", "is another text");
+    assert_ok(f->ctx, fli_loader_end(in));
+    fli_load_count(in, 1);
+    assert_fails(f->ctx, fli_loader_status(in), FL_EFORMAT, "more was expected");
+    fli_loader_close(in);
+    char *bytes = read_whole(path, &n);
+    for (size_t i = 0; i < 2 * n; i++) {
+        char was = bytes[i % n];
+        if (i < n) bytes[i] = (char)(was ^ 1 << i % 8);
+        write_file(copy, bytes, i < n ? n : i - n);
+        bytes[i % n] = was;
+        fli_clear(f->ctx);
+        if (fli_snapshot_check(f->ctx, copy, NULL) != FL_EFORMAT) fail_msg("byte %zu of %zu may change", i, n);
+    }
+    write_file(copy, bytes, n + 1);
+    fli_clear(f->ctx);
+    assert_int_equal(fli_snapshot_check(f->ctx, copy, NULL), FL_EFORMAT);
+    free(bytes);
 }
 
 /* ---- runs -------------------------------------------------------------------------------------------------- */
@@ -153,15 +199,15 @@ static void damage_is_noticed(void **state)
         write_file(copy, bytes, n);
         bytes[i] = was;
         fli_clear(f->ctx);
-        if (fli_snapshot_check(f->ctx, copy) != FL_EFORMAT) fail_msg("byte %zu of %zu may change", i, n);
+        if (fli_snapshot_check(f->ctx, copy, NULL) != FL_EFORMAT) fail_msg("byte %zu of %zu may change", i, n);
     }
     for (size_t i = 0; i < n; i += 1 + i / 50) {
         write_file(copy, bytes, i);
         fli_clear(f->ctx);
-        assert_int_equal(fli_snapshot_check(f->ctx, copy), FL_EFORMAT);
+        assert_int_equal(fli_snapshot_check(f->ctx, copy, NULL), FL_EFORMAT);
     }
     write_file(copy, bytes, n + 1);
-    assert_int_equal(fli_snapshot_check(f->ctx, copy), FL_EFORMAT);
+    assert_int_equal(fli_snapshot_check(f->ctx, copy, NULL), FL_EFORMAT);
     free(bytes);
 }
 
@@ -261,7 +307,7 @@ static void pack(fixture *f, const char *path, const char *bytes, size_t n)
     fli_saver *out = NULL;
     assert_ok(f->ctx, fli_saver_open(f->ctx, path, &out));
     fli_save_bytes(out, bytes, n);
-    assert_ok(f->ctx, fli_saver_close(out));
+    assert_ok(f->ctx, fli_saver_close(out, NULL));
 }
 
 /* What follows the text that begins there: its length, and its characters. */
@@ -633,7 +679,7 @@ static int goes_on(fixture *f, double *first)
     engine_round(&a, (const uint32_t[]){1}, 1, 0.1);
     assert_ok(f->ctx, fli_saver_open(f->ctx, fixture_path(f, "state"), &out));
     fli_exec_save(a.exec, out);
-    assert_ok(f->ctx, fli_saver_close(out));
+    assert_ok(f->ctx, fli_saver_close(out, NULL));
     counting_engine(f, &b);
     b.round = a.round;
     assert_ok(f->ctx, fli_loader_open(f->ctx, fixture_path(f, "state"), &in));
@@ -674,6 +720,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(checksums),
         FIXTURE_TEST(there_and_back),
+        FIXTURE_TEST(sealed),
         FIXTURE_TEST(damage_is_noticed),
         FIXTURE_TEST(changed_data),
         FIXTURE_TEST(changed_traces),

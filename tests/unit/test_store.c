@@ -350,7 +350,7 @@ static void saved_and_loaded(void **state)
     for (size_t c = 0; c < CLIENTS; c += 3) turn(f, s, c, visits);
     assert_ok(f->ctx, fli_saver_open(f->ctx, fixture_path(f, "state"), &out));
     fli_store_save(s, out);
-    assert_ok(f->ctx, fli_saver_close(out));
+    assert_ok(f->ctx, fli_saver_close(out, NULL));
     fli_store_free(s);
     for (int i = 0; i < 2; i++) {
         size_t again[CLIENTS];
@@ -363,6 +363,38 @@ static void saved_and_loaded(void **state)
         for (size_t c = 0; c < CLIENTS; c++) turn(f, s, c, again);
         fli_store_free(s);
     }
+}
+
+static int is_even(const void *arg, size_t client)
+{
+    (void)arg;
+    return client % 2 == 0;
+}
+
+/* What is loaded of others' clients takes no memory, neither here nor in a file. */
+static void others_are_passed_over(void **state)
+{
+    fixture *f = *state;
+    size_t visits[CLIENTS] = {0};
+    fli_saver *out = NULL;
+    fli_loader *in = NULL;
+    fli_store *s = store_of(f, &fli_ops_f64, DIM, CLIENTS, 2, 3);
+    for (size_t c = 0; c < 6; c++) turn(f, s, c, visits);
+    size_t all = fli_store_bytes(s);
+    assert_ok(f->ctx, fli_saver_open(f->ctx, fixture_path(f, "state"), &out));
+    fli_store_save(s, out);
+    assert_ok(f->ctx, fli_saver_close(out, NULL));
+    fli_store_free(s);
+    s = store_with(f,
+                   (fli_store_spec){
+                       .space = {&fli_ops_f64, DIM}, .clients = CLIENTS, .vectors = 2, .scalars = 3, .here = is_even});
+    assert_ok(f->ctx, fli_loader_open(f->ctx, fixture_path(f, "state"), &in));
+    assert_ok(f->ctx, fli_store_load(s, in));
+    assert_ok(f->ctx, fli_loader_end(in));
+    fli_loader_close(in);
+    assert_int_equal(fli_store_bytes(s), all / 2);
+    for (size_t c = 0; c < 6; c += 2) turn(f, s, c, visits);
+    fli_store_free(s);
 }
 
 int main(void)
@@ -379,6 +411,7 @@ int main(void)
         FIXTURE_TEST(the_longest_unseen_goes),
         FIXTURE_TEST(full_disk),
         FIXTURE_TEST(saved_and_loaded),
+        FIXTURE_TEST(others_are_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
