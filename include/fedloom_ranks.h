@@ -26,7 +26,7 @@ typedef struct {
     uint32_t rank, count; /* this process is number `rank` of `count` */
     uint32_t local;       /* its number among those on the same machine: which of its GPUs it takes */
     uint32_t neighbours;  /* how many those are, itself included */
-    uint32_t processors;  /* of that machine, for this rank: its threads unless `threads` says more; 0: not known */
+    uint32_t processors;  /* of that machine, for this rank: its threads, unless `threads` is set; 0: not known */
     void *arg;
 
     /* ---- together: every rank makes the same calls, in the same order ---- */

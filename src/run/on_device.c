@@ -3,6 +3,8 @@
 #include "base/number.h"
 #include "vec/kernels.h"
 
+#include <string.h>
+
 /* Where `memory` is auto and clients may come to keep more than half of what is free there, that half is the budget:
  * the rest goes to plain memory, instead of ending the run when the device is full. */
 static fl_status budget(const fl_run *run, const fli_device_spec *d, fli_exec_spec *spec)
@@ -13,6 +15,14 @@ static fl_status budget(const fl_run *run, const fli_device_spec *d, fli_exec_sp
     fl_status s = d->backend->describe(run->ctx, d->which, &now);
     if (!s && each * (double)spec->fed->clients > now.free / 2) spec->memory = (size_t)(now.free / 2);
     return s;
+}
+
+/* The ranks of one machine take its devices in turn, unless one is named. */
+static void take_turns(const fli_plan *p, fli_device_spec *d)
+{
+    char why[256];
+    if (fli_ranked(&p->ranks) && !strchr(p->settings.top.device, ':'))
+        d->which = p->ranks.local % d->backend->count(why, sizeof why);
 }
 
 fl_status fli_run_open_device(fl_run *run, fli_exec_spec *spec)
@@ -30,6 +40,7 @@ fl_status fli_run_open_device(fl_run *run, fli_exec_spec *spec)
             "device is %s, but the clients are in other processes, and all turns are theirs; it must be cpu",
             p->settings.top.device);
     fl_status s = fli_device_find(run->ctx, p->settings.top.device, &d.backend, &d.which);
+    if (!s) take_turns(p, &d);
     if (!s) s = fli_device_new(run->ctx, &d, &run->device);
     if (!s) s = budget(run, &d, spec);
     if (s) return s;

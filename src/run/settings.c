@@ -19,7 +19,8 @@ static const fli_key top_keys[] = {
                    "precision of models and gradients; tf32: f32, but a device multiplies matrices with ten bits "
                    "behind the point"),
     FLI_KEY_INT(fli_top_settings, threads, "0", 0, 1024,
-                "threads; 0: one per processor; results depend on it only with clock: real; a device needs one"),
+                "threads, of each process if several make the run; 0: one per processor, shared by those of a machine; "
+                "results depend on it only with clock: real; a device needs one"),
     FLI_KEY_CHOICE(fli_top_settings, weights, "auto", "auto|samples|uniform",
                    "client weights w_i: n_i/n, or 1/N; auto: those that come with data in memory, else what the "
                    "method needs, else samples"),

@@ -72,6 +72,18 @@ expect 0 "fedloom $(pkg-config --modversion fedloom)" --version
 expect 0 'vra-table3-iid' reproduce
 cd ..
 
+# ---- several processes --------------------------------------------------------------------------------------
+
+if [ -e "$libdir/libfedloom_mpi.so" ] && command -v mpirun >/dev/null; then
+    run_path "$libdir/libfedloom_mpi.so" >out
+    check 'libfedloom_mpi.so: no run path into the build' lacks out "$build"
+    nm -D --defined-only "$libdir/libfedloom_mpi.so" | grep -v ' T fl_mpi_' >out
+    check 'libfedloom_mpi.so exports functions of its own alone' silent out
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    check 'two processes make a run' succeeds mpirun --oversubscribe -n 2 "$program" run \
+        "$prefix/share/fedloom/examples/digits.yaml" --set rounds=1 --output ranks
+fi
+
 # ---- units --------------------------------------------------------------------------------------------------
 
 # As they are, but for the place of the program, which systemd looks for where the system has its own.
