@@ -346,7 +346,7 @@ check "1, 2, 4 and 8 threads give the same model ($differ of 24 runs differ)" [ 
 
 # ---- Ctrl-C -------------------------------------------------------------------------------------------------
 
-for signal in INT TERM HUP; do
+for signal in INT TERM HUP USR1; do
     signal_at $signal "stop$signal/fedavg.partial" run good.yaml --algorithms fedavg,scaffold \
         --set rounds=1000000000 --set metrics.every=1000 --output "stop$signal"
     check "SIG$signal: exit code 130" exits 130

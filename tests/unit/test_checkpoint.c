@@ -153,6 +153,32 @@ static fl_config *config_of(fixture *f, const char *algorithm)
     return fixture_config(f, text);
 }
 
+/* fl_checkpoint_fn */
+static void add_round(void *sum, const fl_checkpoint *c)
+{
+    assert_int_equal(c->size, sizeof *c);
+    assert_int_equal(c->status, FL_OK);
+    assert_true(c->bytes > 0);
+    *(size_t *)sum = *(size_t *)sum * 10 + c->round;
+}
+
+static void of_each_is_told(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = NULL;
+    size_t rounds = 0;
+    fl_config *cfg = config_of(f, "fedavg");
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    fl_run_on_checkpoint(run, add_round, &rounds);
+    assert_ok(f->ctx, fl_run_go(run, stop_at_4, &run));
+    assert_int_equal(rounds, 1234);
+    fl_run_on_checkpoint(run, NULL, NULL);
+    assert_ok(f->ctx, fl_run_checkpoint(run));
+    assert_int_equal(rounds, 1234);
+    fl_run_free(run);
+    fl_config_free(cfg);
+}
+
 /* A run that was stopped after four rounds, with the checkpoints 3 and 4. */
 static void stopped_run(fixture *f, const char *algorithm)
 {
@@ -721,6 +747,7 @@ int main(void)
         FIXTURE_TEST(checksums),
         FIXTURE_TEST(there_and_back),
         FIXTURE_TEST(sealed),
+        FIXTURE_TEST(of_each_is_told),
         FIXTURE_TEST(damage_is_noticed),
         FIXTURE_TEST(changed_data),
         FIXTURE_TEST(changed_traces),
