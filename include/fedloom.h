@@ -245,8 +245,8 @@ void fl_run_on_checkpoint(fl_run *run, fl_checkpoint_fn *fn, void *arg);
 fl_status fl_config_resume(fl_config *cfg, const char *folder);
 /* As fl_run_new, then loads the newest complete checkpoint of the configuration's `output`. Refuses one that was made
  * by another version, or with other settings or data; `threads`, `device`, `memory`, `name`, `checkpoint_every` and
- * `output_model` may differ. FL_EBUSY while another process works for that output; FL_EDONE if the run was finished
- * already; its left-over checkpoints are then removed. */
+ * `output_model` may differ, and so may the number of processes (fedloom_ranks.h). FL_EBUSY while another process works
+ * for that output; FL_EDONE if the run was finished already; its left-over checkpoints are then removed. */
 fl_status fl_run_resume(fl_config *cfg, fl_run **out);
 size_t fl_run_round(const fl_run *run);     /* rounds finished */
 int fl_run_checkpointed(const fl_run *run); /* whether there is a checkpoint after just that round */

@@ -7,6 +7,16 @@
  *     fl_config_ranks(cfg, &ranks);      before fl_run_new or fl_run_resume, on every rank
  *     fl_run_new, fl_run_prepare_save, fl_run_go, fl_run_save      as ever, on every rank
  *
+ * Functions in which ranks meet, so that all of them make the same call: fl_config_resume of a configuration with
+ * ranks, fl_run_new, fl_run_resume, fl_run_go, fl_run_step, fl_run_prepare_save, fl_run_save, fl_run_save_model,
+ * fl_run_checkpoint, fl_run_client_vector and fl_run_client_scalars. They return the same on all ranks. Any rank may
+ * call fl_run_stop, and all stop. All others look at what every rank has: rows, counts, the server's vectors; a start
+ * model, and another output, are given to every rank alike.
+ *
+ * Files are rank 0's: it locks the output, writes results, models and what all have in common of a checkpoint. Other
+ * ranks write the state of their own clients beside it, into the same folder, which they must see. A checkpoint may be
+ * resumed by any number of ranks, or by one process.
+ *
  * A failure that all ranks have in common ends them alike. One that a rank has alone leaves the others waiting: who
  * connects them has to end them (MPI_Abort). */
 #ifndef FEDLOOM_RANKS_H

@@ -1,5 +1,6 @@
-/* What lies in a folder of checkpoints: 17.checkpoint is number 17, and where several ranks have made it, 17.1.checkpoint
- * and so on are the parts of the others. Until they are whole their names end in .tmp. Parts alone are no checkpoint. */
+/* What lies in a folder of checkpoints: 17.checkpoint is number 17, and where several ranks have made it,
+ * 17.1.checkpoint and so on are the parts of the others. Until they are whole their names end in .tmp. Parts alone are
+ * no checkpoint. */
 #ifndef FLI_RUN_CHECKPOINT_FILES_H
 #define FLI_RUN_CHECKPOINT_FILES_H
 

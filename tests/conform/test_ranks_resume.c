@@ -27,6 +27,7 @@ typedef struct {
     const fl_ranks *ranks;
     outcome out;
     size_t round;
+    uint64_t bytes; /* of the last checkpoint */
     fl_status status;
     char why[1024], note[1024]; /* the error; the last warning */
 } task;
@@ -35,8 +36,10 @@ enum { MOST = 4 };
 
 static void keep_warning(void *arg, fl_log_level level, const char *line)
 {
-    if (level == FL_LOG_WARNING) snprintf(((task *)arg)->note, sizeof ((task *)arg)->note, "%s", line);
+    if (level == FL_LOG_WARNING) snprintf(((task *)arg)->note, sizeof((task *)arg)->note, "%s", line);
 }
+
+static void keep_bytes(void *arg, const fl_checkpoint *c) { ((task *)arg)->bytes = c->bytes; }
 
 static void look(void *arg, const fl_run *run, const fl_row *row, int measured)
 {
@@ -71,6 +74,7 @@ static void make_run(const fl_ranks *ranks, void *arg)
     if (!s) s = t->settings ? fl_run_new(cfg, &t->run) : fl_run_resume(cfg, &t->run);
     if (!s && t->save) s = fl_run_prepare_save(t->run, 0);
     if (!s) t->round = fl_run_round(t->run);
+    if (!s) fl_run_on_checkpoint(t->run, keep_bytes, t);
     if (!s) s = fl_run_go(t->run, look, t);
     if (!s && t->save && fl_run_stopped_by(t->run) != FL_STOP_ASKED) s = fl_run_save(t->run);
     t->status = s;
@@ -127,7 +131,24 @@ static size_t files_in(const char *folder)
 
 /* ---- the same bits ----------------------------------------------------------------------------------------- */
 
-/* Begun by `first` ranks, continued by `second`, and finished by `third`. */
+/* The files of both results that have no wall-clock seconds, names or folders in them. */
+static void same_files(fixture *f, const char *settings)
+{
+    static const char *const names[] = {"model.safetensors", "clients.csv"};
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = 0, m = 0;
+        char path[64];
+        snprintf(path, sizeof path, "whole/%s", names[i]);
+        char *x = read_whole(fixture_path(f, path), &n);
+        snprintf(path, sizeof path, "out/%s", names[i]);
+        char *y = read_whole(fixture_path(f, path), &m);
+        if (!x || !y || n != m || memcmp(x, y, n)) fail_msg("%s: %s differs", settings, names[i]);
+        free(x);
+        free(y);
+    }
+}
+
+/* Begun by the first number of ranks, continued by the second, and finished by the third. */
 static void goes_on(fixture *f, const char *settings, const uint32_t ranks[3], const outcome *want)
 {
     static const size_t stops[] = {2, 5, SIZE_MAX}; /* with a row of metrics, and without one */
@@ -141,12 +162,22 @@ static void goes_on(fixture *f, const char *settings, const uint32_t ranks[3], c
         if (i && t.round != stops[i - 1]) fail_msg("%s: goes on after round %zu", settings, t.round);
         if (i < 2) outcome_free(&t.out);
     }
-    if (!same(want, &t.out))
-        fail_msg("%s: over %u, %u, %u ranks: other bits", settings, ranks[0], ranks[1], ranks[2]);
+    if (!same(want, &t.out)) fail_msg("%s: over %u, %u, %u ranks: other bits", settings, ranks[0], ranks[1], ranks[2]);
     outcome_free(&t.out);
-    assert_int_equal(files_in(f->folder), 1); /* the result: neither checkpoints nor a lock */
+    same_files(f, settings);
+    assert_int_equal(files_in(f->folder), 2); /* the results: neither checkpoints nor a lock */
     assert_int_equal(files_in(output), 7);
     forget(f, "out");
+}
+
+/* The run in one process, never stopped. */
+static outcome whole_run(fixture *f, const char *settings)
+{
+    char output[200];
+    snprintf(output, sizeof output, "%s/whole", f->folder);
+    task t = as_ranks(1, (task){settings, output, SIZE_MAX, NULL, 1});
+    if (t.status) fail_msg("%s: %s", settings, t.why);
+    return t.out;
 }
 
 static void every_algorithm(void **state)
@@ -161,15 +192,15 @@ static void every_algorithm(void **state)
         snprintf(text, sizeof text, "algorithm=%s;participation=%s;precision=%s%s", (*a)->name,
                  (*a)->traits & FLI_ALGO_EVERYONE ? "everyone" : "{kind: uniform, count: 7}", k % 2 ? "f64" : "f32",
                  levels_for(*a, "mlp"));
-        task whole = as_ranks(1, (task){text, "", SIZE_MAX});
-        if (whole.status) fail_msg("%s: %s", text, whole.why);
+        outcome whole = whole_run(f, text);
         for (size_t i = 0; i < 2; i++, k++) {
             size_t n = strlen(text);
             snprintf(text + n, sizeof text - n, ";memory=%s", budgets[k % 3]);
-            goes_on(f, text, ranks[k % CHAINS], &whole.out);
+            goes_on(f, text, ranks[k % CHAINS], &whole);
             text[n] = 0;
         }
-        outcome_free(&whole.out);
+        outcome_free(&whole);
+        forget(f, "whole");
     }
 }
 
@@ -200,18 +231,28 @@ static void other_problems(void **state)
     static const uint32_t ranks[][3] = {{4, 1, 3}, {2, 4, 4}};
     fixture *f = *state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        task whole = as_ranks(1, (task){all[i], "", SIZE_MAX});
-        if (whole.status) fail_msg("%s: %s", all[i], whole.why);
-        for (size_t k = 0; k < 2; k++) goes_on(f, all[i], ranks[k], &whole.out);
-        outcome_free(&whole.out);
+        outcome whole = whole_run(f, all[i]);
+        for (size_t k = 0; k < 2; k++) goes_on(f, all[i], ranks[k], &whole);
+        outcome_free(&whole);
+        forget(f, "whole");
     }
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------- */
 
-static const char scaffold[] = "algorithm=scaffold;participation=everyone;model=softmax;checkpoint_every=1;metrics.every=1";
+static const char scaffold[] =
+    "algorithm=scaffold;participation=everyone;model=softmax;checkpoint_every=1;metrics.every=1";
 
 static int exists(fixture *f, const char *name) { return !access(fixture_path(f, name), F_OK); }
+
+static uint64_t bytes_of(fixture *f, const char *name)
+{
+    struct stat st;
+    char path[64];
+    snprintf(path, sizeof path, "out.checkpoint/%s", name);
+    assert_int_equal(stat(fixture_path(f, path), &st), 0);
+    return (uint64_t)st.st_size;
+}
 
 /* A run over three ranks that was stopped after four rounds, with the checkpoints 3 and 4. */
 static void stopped(fixture *f, char output[200])
@@ -221,8 +262,9 @@ static void stopped(fixture *f, char output[200])
     task t = plain(3, (task){scaffold, output, 4});
     if (t.status) fail_msg("%s", t.why);
     assert_int_equal(files_in(fixture_path(f, "out.checkpoint")), 7);
-    assert_true(exists(f, "out.checkpoint/4.checkpoint") && exists(f, "out.checkpoint/4.1.checkpoint") &&
-                exists(f, "out.checkpoint/4.2.checkpoint") && exists(f, "out.checkpoint/3.2.checkpoint"));
+    assert_true(exists(f, "out.checkpoint/3.checkpoint") && exists(f, "out.checkpoint/3.2.checkpoint"));
+    assert_int_equal(t.bytes,
+                     bytes_of(f, "4.checkpoint") + bytes_of(f, "4.1.checkpoint") + bytes_of(f, "4.2.checkpoint"));
 }
 
 /* What may be wrong with a file: it has the contents of another one, or not all of its own, or a bit is wrong. */
@@ -336,8 +378,8 @@ static void full_disk(void **state)
     for (size_t i = 0; i < 2; i++) {
         snprintf(output, sizeof output, "%s/out", f->folder);
         snprintf(lay, sizeof lay, "%s.checkpoint/%s.tmp", output, names[i]);
-        snprintf(sentence, sizeof sentence, "no checkpoint after round 1: %s.checkpoint/%s: cannot be written: No space",
-                 output, names[i]);
+        snprintf(sentence, sizeof sentence,
+                 "no checkpoint after round 1: %s.checkpoint/%s: cannot be written: No space", output, names[i]);
         task t = plain(3, (task){settings, output, SIZE_MAX, lay}); /* after the second round there is none anyway */
         if (t.status) fail_msg("%s", t.why);
         if (!strstr(t.note, sentence)) fail_msg("%s", t.note);
@@ -460,7 +502,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(every_algorithm), FIXTURE_TEST(other_problems), FIXTURE_TEST(not_whole),
-        FIXTURE_TEST(missing), FIXTURE_TEST(old_ones_go),     FIXTURE_TEST(full_disk), FIXTURE_TEST(finished), FIXTURE_TEST(one_at_a_time), FIXTURE_TEST(diverged), FIXTURE_TEST(everybody_sees),
+        FIXTURE_TEST(missing),         FIXTURE_TEST(old_ones_go),    FIXTURE_TEST(full_disk),
+        FIXTURE_TEST(finished),        FIXTURE_TEST(one_at_a_time),  FIXTURE_TEST(diverged),
+        FIXTURE_TEST(everybody_sees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,4 +139,46 @@ kill -USR2 "$(process 1)"
 leaves "$launcher"
 check 'SIGUSR2 to one of them: all stop' eval 'exits 130 && has err "(stopped)"'
 
+# ---- checkpoints --------------------------------------------------------------------------------------------
+
+# A rank is killed; another number of processes goes on: the model of a run that was never stopped.
+cat >long.yaml <<'EOF'
+data: {kind: blobs, samples: 600}
+partition: {kind: iid, clients: 10}
+model: softmax
+local: {epochs: 1, batch: 10, lr: 0.1}
+participation: {kind: uniform, count: 4}
+algorithm: scaffold
+rounds: 300
+metrics: {every: 100}
+EOF
+kept() { ls "$1.checkpoint" 2>/dev/null | grep -cE "$2"; }
+fedloom run long.yaml --output whole
+for n in 1 2 4; do
+    mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n 3 "$program" run long.yaml --checkpoint-every 1 \
+        --output "cut-$n" >out 2>err </dev/null &
+    launcher=$!
+    for _ in $(seq 1200); do
+        [ "$(kept "cut-$n" '^[0-9]+[.]checkpoint$')" -ge 2 ] && break
+        sleep 0.05
+    done
+    kill -KILL "$(process 1)"
+    leaves "$launcher"
+    check "killed, for $n: says how to go on" once err "fedloom resume cut-$n"
+    check "killed, for $n: every rank has written" [ "$(kept "cut-$n" '^[0-9]+[.][12][.]checkpoint$')" -ge 4 ]
+    if [ "$n" = 1 ]; then fedloom resume "cut-$n"; else ranks "$n" "$program" resume "cut-$n"; fi
+    check "resumed by $n" exits 0
+    check "resumed by $n: said once" once err 'continuing after round'
+    check "resumed by $n: not from the start" lacks err 'continuing after round 0'
+    check "resumed by $n: the model of one process" same whole/model.safetensors "cut-$n/model.safetensors"
+    check "resumed by $n: no checkpoints are left" [ ! -e "cut-$n.checkpoint" ]
+done
+
+# Asked to stop: all ranks write one more.
+begin --checkpoint-every 100000000 --output asked
+kill -USR1 "$launcher"
+leaves "$launcher"
+check 'SIGUSR1 with checkpoints: exit code' exits 130
+check 'SIGUSR1 with checkpoints: one, in three parts' [ "$(kept asked '^1([.][12])?[.]checkpoint$')" = 3 ]
+
 count
