@@ -21,6 +21,7 @@ typedef struct {
     const char *settings; /* assignments, separated by ';' */
     size_t slice;
     size_t stored; /* training samples that this rank has */
+    size_t bytes;  /* that all ranks sent */
     outcome out;
     fl_status status;
     char why[1024];
@@ -60,7 +61,7 @@ UNUSED static task run_of(const char *settings, uint32_t ranks, size_t slice)
         tasks[i] = (task){.settings = settings, .slice = slice};
         args[i] = &tasks[i];
     }
-    team_run(ranks, make_run, args);
+    tasks[0].bytes = team_run(ranks, make_run, args);
     for (uint32_t i = 1; i < ranks; i++) {
         if (tasks[i].status != tasks[0].status || strcmp(tasks[i].why, tasks[0].why))
             fail_msg("%s: rank 0 says %d, %s; rank %u of %u %d, %s", settings, tasks[0].status, tasks[0].why, i, ranks,

@@ -30,7 +30,7 @@ typedef struct {
     pthread_cond_t news;
     team_message *first, **last;
     void *shown[64];
-    size_t parted; /* messages that were sent */
+    size_t bytes; /* that were sent, by all ranks together */
 } team;
 
 typedef struct {
@@ -41,11 +41,19 @@ typedef struct {
     void *sum;
 } team_rank;
 
+static inline void team_count(team *t, size_t bytes)
+{
+    pthread_mutex_lock(&t->lock);
+    t->bytes += bytes;
+    pthread_mutex_unlock(&t->lock);
+}
+
 static inline fl_status team_gather(void *arg, void *all, const size_t *at)
 {
     team_rank *r = arg;
     team *t = r->team;
     t->shown[r->rank] = all;
+    team_count(t, (at[r->rank + 1] - at[r->rank]) * (t->count - 1));
     pthread_barrier_wait(&t->meet);
     for (uint32_t i = 0; i < t->count; i++)
         if (i != r->rank && at[i + 1] > at[i])
@@ -60,6 +68,7 @@ static inline fl_status team_add(void *arg, void *v, size_t n, size_t real)
     team *t = r->team;
     void *sum = calloc(n, real);
     t->shown[r->rank] = v;
+    team_count(t, n * real);
     pthread_barrier_wait(&t->meet);
     for (uint32_t k = 0; k < t->count; k++)
         for (size_t i = 0; i < n; i++)
@@ -83,7 +92,7 @@ static inline fl_status team_send(void *arg, uint32_t to, uint32_t number, const
     pthread_mutex_lock(&t->lock);
     *t->last = m;
     t->last = &m->next;
-    t->parted++;
+    t->bytes += n;
     pthread_cond_broadcast(&t->news);
     pthread_mutex_unlock(&t->lock);
     return FL_OK;
@@ -155,8 +164,8 @@ static inline void *team_main(void *arg)
     return NULL;
 }
 
-/* Calls `work` as every rank of so many at the same time, with args[rank]. */
-static inline void team_run(uint32_t count, void (*work)(const fl_ranks *ranks, void *arg), void *const *args)
+/* Calls `work` as every rank of so many at the same time, with args[rank]. Returns the bytes that they sent. */
+static inline size_t team_run(uint32_t count, void (*work)(const fl_ranks *ranks, void *arg), void *const *args)
 {
     team t = {.count = count, .last = &t.first};
     team_thread *threads = calloc(count, sizeof *threads);
@@ -189,6 +198,7 @@ static inline void team_run(uint32_t count, void (*work)(const fl_ranks *ranks, 
     pthread_mutex_destroy(&t.lock);
     pthread_barrier_destroy(&t.meet);
     free(threads);
+    return t.bytes;
 }
 
 #endif

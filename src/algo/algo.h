@@ -39,6 +39,10 @@ enum {
     FLI_ALGO_WHOLE_ABSORB = 1024,
     /* touches vectors otherwise than by the operations of their space, so it runs on no device */
     FLI_ALGO_TOUCHES = 2048,
+    /* `absorb` only adds to the server's sums, and what it adds is a function of the upload and the step: partial sums
+     * may be added up instead, in any grouping. It neither reads sums, nor changes vectors or scalars. Asynchronous
+     * methods, which take uploads one by one, have no use for it. */
+    FLI_ALGO_ADDS = 4096,
 };
 
 /* A client's turn, from the algorithm's point of view: what it was asked, what it was sent, what it keeps. */

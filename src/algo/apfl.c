@@ -55,7 +55,7 @@ const fli_algo fli_algo_apfl = {
     .name = "apfl",
     .title = "personalised federated averaging, on labelled samples",
     .citation = "Deng, Kamani, Mahdavi, Adaptive personalized federated learning, 2020",
-    .traits = FLI_ALGO_LABELLED,
+    .traits = FLI_ALGO_LABELLED | FLI_ALGO_ADDS,
     PARTS,
 };
 
@@ -63,6 +63,6 @@ const fli_algo fli_algo_apsfl = {
     .name = "apsfl",
     .title = "personalised federated averaging, on labelled and unlabelled samples",
     .citation = "as compared with in Wang et al., Towards fast personalized semi-supervised federated learning",
-    .traits = FLI_ALGO_BLOCKS,
+    .traits = FLI_ALGO_BLOCKS | FLI_ALGO_ADDS,
     PARTS,
 };

@@ -22,7 +22,7 @@ const fli_algo fli_algo_fedavg = {
     .name = "fedavg",
     .title = "federated averaging: local SGD, then the average",
     .citation = "McMahan et al., AISTATS 2017",
-    .traits = FLI_ALGO_COMPOSITE,
+    .traits = FLI_ALGO_COMPOSITE | FLI_ALGO_ADDS,
     .keys = keys,
     .params_size = sizeof(fli_average_params),
     FLI_AVERAGE_PARTS,

@@ -109,7 +109,7 @@ const fli_algo fli_algo_fedcpsl = {
     .name = "fedcpsl",
     .title = "personalised and semi-supervised, with momentum and variance reduction",
     .citation = "Wang et al., Towards fast personalized semi-supervised federated learning in edge networks",
-    .traits = FLI_ALGO_BLOCKS,
+    .traits = FLI_ALGO_BLOCKS | FLI_ALGO_ADDS,
     .keys = keys,
     .params_size = sizeof(params),
     FLI_CONTROL_PARTS,

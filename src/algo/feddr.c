@@ -108,7 +108,7 @@ const fli_algo fli_algo_feddr = {
     .name = "feddr",
     .title = "Douglas-Rachford splitting for composite problems, with sampling",
     .citation = "Tran-Dinh et al., NeurIPS 2021",
-    .traits = FLI_ALGO_UNIFORM | FLI_ALGO_COMPOSITE,
+    .traits = FLI_ALGO_UNIFORM | FLI_ALGO_COMPOSITE | FLI_ALGO_ADDS,
     .tune = tune,
     .keys = keys,
     FLI_DR_PARTS,

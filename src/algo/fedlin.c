@@ -115,6 +115,7 @@ const fli_algo fli_algo_fedlin = {
     .name = "fedlin",
     .title = "local steps along the federation's gradient; two exchanges per round",
     .citation = "Mitra et al., NeurIPS 2021",
+    .traits = FLI_ALGO_ADDS,
     .server = server,
     .down = down,
     .client = client,

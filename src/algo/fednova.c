@@ -45,6 +45,7 @@ const fli_algo fli_algo_fednova = {
     .name = "fednova",
     .title = "normalised averaging for clients that take different numbers of steps",
     .citation = "Wang et al., NeurIPS 2020",
+    .traits = FLI_ALGO_ADDS,
     .server = server,
     .down = down,
     .up = up,

@@ -91,8 +91,9 @@ static const fli_tune_range tune[] = {
 
 #define PARTS                                                                                                          \
     .citation = "Reddi et al., ICLR 2021", .remedy = "a smaller algorithm.server_lr or local.lr", .tune = tune,        \
-    .params_size = sizeof(params), .server = server, .down = fli_average_down, .up = fli_average_up,                   \
-    .sums = fli_average_sums, .start = start, .pose = pose, .answer = fli_average_answer, .absorb = fli_average_sum
+    .traits = FLI_ALGO_ADDS, .params_size = sizeof(params), .server = server, .down = fli_average_down,                \
+    .up = fli_average_up, .sums = fli_average_sums, .start = start, .pose = pose, .answer = fli_average_answer,        \
+    .absorb = fli_average_sum
 
 const fli_algo fli_algo_fedadam = {
     .name = "fedadam",

@@ -46,13 +46,13 @@ static void advance(const fli_server *s) { fli_control_advance(s, ((const params
 const fli_algo fli_algo_fedshvr = {
     .name = "fedshvr",
     .title = "semi-supervised with variance reduction; everyone takes part",
-    .traits = FLI_ALGO_EVERYONE | FLI_ALGO_PLAIN_SGD | FLI_ALGO_BLOCKS,
+    .traits = FLI_ALGO_EVERYONE | FLI_ALGO_PLAIN_SGD | FLI_ALGO_BLOCKS | FLI_ALGO_ADDS,
     PARTS,
 };
 
 const fli_algo fli_algo_fedshvrp = {
     .name = "fedshvrp",
     .title = "semi-supervised with variance reduction; a sample of the clients takes part",
-    .traits = FLI_ALGO_PLAIN_SGD | FLI_ALGO_BLOCKS,
+    .traits = FLI_ALGO_PLAIN_SGD | FLI_ALGO_BLOCKS | FLI_ALGO_ADDS,
     PARTS,
 };

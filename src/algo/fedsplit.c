@@ -42,7 +42,7 @@ const fli_algo fli_algo_fedsplit = {
     .name = "fedsplit",
     .title = "Peaceman-Rachford splitting with everyone taking part",
     .citation = "Pathak and Wainwright, NeurIPS 2020",
-    .traits = FLI_ALGO_EVERYONE | FLI_ALGO_UNIFORM,
+    .traits = FLI_ALGO_EVERYONE | FLI_ALGO_UNIFORM | FLI_ALGO_ADDS,
     .tune = tune,
     .keys = keys,
     FLI_DR_PARTS,

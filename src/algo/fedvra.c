@@ -374,7 +374,7 @@ static void warn_u(const void *params_, const fli_facts *f, fli_text *out)
 const fli_algo fli_algo_fedvra = {
     .name = "fedvra",
     .title = "adaptive client-variance reduction; contains FedAvg, FedProx, FedNova, FedDyn and ADMM",
-    .traits = FLI_ALGO_PLAIN_SGD,
+    .traits = FLI_ALGO_PLAIN_SGD | FLI_ALGO_ADDS,
     PARTS,
     .theory.check = check,
     .theory.fix = fix,
@@ -390,7 +390,7 @@ const fli_algo fli_algo_fedvra = {
 const fli_algo fli_algo_fedvra_u = {
     .name = "fedvra-u",
     .title = "FedVRA for problems with a second block on the clients: pseudo labels, clusters",
-    .traits = FLI_ALGO_PLAIN_SGD | FLI_ALGO_COMPOSITE | FLI_ALGO_BLOCKS,
+    .traits = FLI_ALGO_PLAIN_SGD | FLI_ALGO_COMPOSITE | FLI_ALGO_BLOCKS | FLI_ALGO_ADDS,
     PARTS,
     .theory.check = check_u,
     .theory.fix = fix_u,

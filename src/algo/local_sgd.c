@@ -17,7 +17,7 @@ const fli_algo fli_algo_local_sgd = {
     .name = "local-sgd",
     .title = "FedAvg with everyone taking part",
     .citation = "Stich, ICLR 2019",
-    .traits = FLI_ALGO_EVERYONE | FLI_ALGO_COMPOSITE,
+    .traits = FLI_ALGO_EVERYONE | FLI_ALGO_COMPOSITE | FLI_ALGO_ADDS,
     .keys = keys,
     .params_size = sizeof(fli_average_params),
     FLI_AVERAGE_PARTS,

@@ -80,6 +80,7 @@ const fli_algo fli_algo_mime_lite = {
     .name = "mime-lite",
     .title = "momentum of the server in every local step; two vectors up",
     .citation = "Karimireddy et al., NeurIPS 2021",
+    .traits = FLI_ALGO_ADDS,
     .tune = tune,
     .keys = keys,
     .params_size = sizeof(params),

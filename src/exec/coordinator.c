@@ -109,8 +109,8 @@ static size_t first_slice(const fli_coordinator *c, uint32_t rank)
 void fli_coordinator_own_slices(const fli_coordinator *c, size_t *from, size_t *to)
 {
     uint32_t rank = fli_ranked(c->spec.ranks) ? c->spec.ranks->rank : 0;
-    *from = first_slice(c, rank);
-    *to = first_slice(c, rank + 1);
+    *from = c->spec.partial ? 0 : first_slice(c, rank);
+    *to = c->spec.partial ? c->count : first_slice(c, rank + 1);
 }
 
 static size_t entry_of(const fli_coordinator *c, size_t number)
@@ -152,6 +152,25 @@ static fl_status share_scalars(fli_coordinator *c)
     if ((s = fli_ranks_agree(c->ctx, c->spec.ranks, s))) return s;
     s = fli_ranks_share(c->ctx, c->spec.ranks, 0, c->own.num, a->server_scalars * sizeof *c->own.num);
     return s ? s : fli_ranks_share(c->ctx, c->spec.ranks, 0, c->sums.num, a->scalar_sums * sizeof *c->sums.num);
+}
+
+/* The ranks' partial sums become those of all uploads, everywhere. */
+static fl_status add_vector(fli_coordinator *c, void *v)
+{
+    const fl_ranks *r = c->spec.ranks;
+    if (c->passed) fli_vector_read(&c->space, fli_bytes(&c->space), v, c->passed);
+    fl_status s = fli_ranks_add(c->ctx, r, c->passed ? c->passed : v, c->space.n, c->space.ops->size);
+    if (c->passed && !s) fli_vector_write(&c->space, fli_bytes(&c->space), c->passed, v);
+    return s;
+}
+
+static fl_status add_sums(fli_coordinator *c)
+{
+    const fli_algo *a = c->spec.algo;
+    fl_status s = fli_ranks_agree(c->ctx, c->spec.ranks, fli_coordinator_status(c));
+    for (size_t i = 0; !s && i < fli_names_count(a->sums); i++) s = add_vector(c, c->sums.vec[i]);
+    if (!s) s = fli_ranks_add(c->ctx, c->spec.ranks, c->sums.num, a->scalar_sums, sizeof *c->sums.num);
+    return s;
 }
 
 fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli_coordinator **out)
@@ -447,17 +466,16 @@ static fl_status advance_spread(fli_coordinator *c, fli_pool *pool)
 
 fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool)
 {
-    fl_status s = c->step.spread ? FL_OK : fli_coordinator_status(c);
+    int adds = c->step.spread && c->spec.partial, gathers = c->step.spread && !adds;
+    fl_status s = adds ? add_sums(c) : gathers ? advance_spread(c, pool) : fli_coordinator_status(c);
     if (s) return s;
-    if (c->step.spread) {
-        if ((s = advance_spread(c, pool))) return s;
-    } else if (whole(c)) {
+    if (adds) set_slices(c); /* each has scalar sums of its own */
+    if (!gathers && whole(c))
         advance_whole(c);
-    } else {
+    else if (!gathers)
         advance_slices(c, pool);
-    }
     int finite = 1;
-    if (c->step.spread || whole(c))
+    if (gathers || whole(c))
         finite = fli_finite(&c->space, c->own.vec[0]);
     else
         for (size_t i = 0; i < c->count; i++) finite = finite && c->slices[i].finite;

@@ -32,6 +32,7 @@ typedef struct {
     size_t slice;          /* entries of a slice; 0: what is fast; with a place there is only one */
     fli_fault *fault;      /* that of the clients, where they are in this process; NULL: the server's own */
     const fl_ranks *ranks; /* each has the whole server, and a part of its slices; NULL: there is one process */
+    int partial; /* instead, each has all slices and absorbs the uploads of its own clients; their sums are added up */
 } fli_coordinator_spec;
 
 fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli_coordinator **out);
@@ -67,7 +68,7 @@ typedef struct {
     double cohort_weight; /* sum of w_i over the cohort */
     size_t phase, phases;
     int warm_up;
-    int spread; /* every rank absorbs into its own slices alone; what they have become is shared when it advances */
+    int spread; /* over the ranks, as the spec says: what they have absorbed is put together when the server advances */
 } fli_step;
 
 /* Begin, absorb any number of uploads, advance. */

@@ -23,6 +23,9 @@ struct fli_exec {
     size_t rooms;        /* those that have memory */
     fli_intake *intake;  /* where their uploads go */
     fli_entries *ranges; /* of the server's entries, one per rank; NULL: there is one process */
+    int partial;         /* no rank wants entries of others' uploads: their sums are added up */
+    fli_exchange **mine; /* then: those of the block whose turns this rank takes, */
+    size_t *place;       /* and where in these an exchange of the block is */
     fli_spent spent;     /* by the last round */
     fli_fault fault;     /* on either side */
 };
@@ -90,6 +93,7 @@ static fl_status server_new(fli_exec *e)
         .slice = s->slice,
         .fault = &e->fault,
         .ranks = s->ranks,
+        .partial = e->partial,
     };
     if (s->algo->traits & FLI_ALGO_BYSTANDERS && !(e->places = fli_alloc(e->ctx, s->fed->clients, sizeof *e->places)))
         return FL_ENOMEM;
@@ -121,6 +125,7 @@ static fl_status ranges_new(fli_exec *e)
     const fl_ranks *r = e->spec.ranks;
     if (!fli_ranked(r)) return FL_OK;
     if (!(e->ranges = fli_alloc(e->ctx, r->count, sizeof *e->ranges))) return FL_ENOMEM;
+    if (e->partial) return FL_OK; /* nothing of anything */
     for (uint32_t i = 0; i < r->count; i++) e->ranges[i] = fli_coordinator_range(e->server, i);
     return FL_OK;
 }
@@ -134,6 +139,11 @@ static fl_status block_new(fli_exec *e)
     e->exchanges = fli_alloc(e->ctx, e->block, sizeof *e->exchanges);
     e->list = fli_alloc(e->ctx, e->block, sizeof *e->list);
     if (!e->exchanges || !e->list) return FL_ENOMEM;
+    if (e->partial) {
+        e->mine = fli_alloc(e->ctx, e->block, sizeof *e->mine);
+        e->place = fli_alloc(e->ctx, e->block, sizeof *e->place);
+        if (!e->mine || !e->place) return FL_ENOMEM;
+    }
     return fli_intake_new(e->ctx, e->server, e->block, &e->intake);
 }
 
@@ -158,6 +168,7 @@ fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
     e->executor = spec->executor ? spec->executor : &fli_executor_threads;
     e->space = spec->model->space;
     e->space.place = spec->site ? spec->site->place : NULL;
+    e->partial = spec->inexact && fli_ranked(spec->ranks) && spec->algo->traits & FLI_ALGO_ADDS;
     if ((s = fli_crew_init(ctx, spec->model, spec->site, spec->threads, &e->crew)) || (s = clients_new(e)) ||
         (s = server_new(e)) || (s = ranges_new(e)) || (s = block_new(e)) || (s = mirror_new(e))) {
         fli_exec_free(e);
@@ -179,6 +190,8 @@ void fli_exec_free(fli_exec *e)
     fli_crew_fini(&e->crew);
     fli_free(e->places);
     fli_free(e->ranges);
+    fli_free(e->mine);
+    fli_free(e->place);
     if (e->mirror) fli_free(e->mirror[0]);
     fli_free(e->mirror);
     fli_free(e);
@@ -359,13 +372,37 @@ static void note_turn(fli_exec *e, const fli_exchange *x)
     if (x->ask.flags & FLI_ASK_REPLY) fli_coordinator_count(e->server, x);
 }
 
+/* The block's uploads are on their way into the server: all of them, or those of this rank's clients. */
+static void open_intake(fli_exec *e, size_t count)
+{
+    size_t mine = 0;
+    if (e->partial) {
+        e->executor->assign(e->clients, e->list, count);
+        for (size_t i = 0; i < count; i++) {
+            e->place[i] = mine;
+            if (e->list[i]->rank == e->spec.ranks->rank) e->mine[mine++] = e->list[i];
+        }
+    }
+    fli_intake_open(e->intake, e->partial ? e->mine : e->list, e->partial ? mine : count);
+}
+
+/* fli_filled.tell */
+static void filled(void *exec, size_t i)
+{
+    fli_exec *e = exec;
+    if (!e->partial)
+        fli_intake_filled(e->intake, i);
+    else if (e->list[i]->rank == e->spec.ranks->rank)
+        fli_intake_filled(e->intake, e->place[i]);
+}
+
 /* Of several clients that fail the first in the cohort is named, whoever was first in time. */
 static fl_status run_block(fli_exec *e, const fli_round *r, size_t phase, size_t first, size_t count)
 {
     int reply = (r->flags & FLI_ASK_REPLY) != 0;
     ask_block(e, r, phase, first, count);
-    fli_intake_open(e->intake, e->list, count);
-    e->executor->run(e->clients, e->list, count, reply ? &(fli_filled){fli_intake_filled, e->intake, e->ranges} : NULL);
+    open_intake(e, count);
+    e->executor->run(e->clients, e->list, count, reply ? &(fli_filled){filled, e, e->ranges} : NULL);
     for (size_t i = 0; i < count; i++)
         if (e->exchanges[i].status) return fli_coordinator_failed(e->server, &e->exchanges[i]);
     if (reply) fli_intake_close(e->intake, e->crew.pool);

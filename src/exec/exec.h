@@ -38,6 +38,7 @@ typedef struct {
     struct fli_mailbox *mailbox; /* where the executor finds clients that are elsewhere; NULL: it is not one of those */
     const fl_ranks *ranks;       /* see fli_clients_spec */
     const fli_shards *shards;
+    int inexact; /* ranks may add up sums of their own clients' uploads, where the method allows it: FLI_ALGO_ADDS */
 } fli_exec_spec;
 
 fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out);

@@ -12,10 +12,19 @@ size_t fli_ranks_threads(const fl_ranks *r, size_t asked)
     return share ? share : 1;
 }
 
+static fl_status reached(fl_ctx *ctx, fl_status s)
+{
+    return s ? fli_fail(ctx, s, "the other processes of this run cannot be reached") : FL_OK;
+}
+
 fl_status fli_ranks_gather(fl_ctx *ctx, const fl_ranks *r, void *all, const size_t *at)
 {
-    fl_status s = r->gather(r->arg, all, at);
-    return s ? fli_fail(ctx, s, "the other processes of this run cannot be reached") : FL_OK;
+    return reached(ctx, r->gather(r->arg, all, at));
+}
+
+fl_status fli_ranks_add(fl_ctx *ctx, const fl_ranks *r, void *v, size_t n, size_t real)
+{
+    return n ? reached(ctx, r->add(r->arg, v, n, real)) : FL_OK;
 }
 
 fl_status fli_ranks_share(fl_ctx *ctx, const fl_ranks *r, uint32_t from, void *bytes, size_t n)

@@ -17,6 +17,8 @@ size_t fli_ranks_threads(const fl_ranks *r, size_t asked);
 
 /* See fl_ranks.gather. */
 fl_status fli_ranks_gather(fl_ctx *ctx, const fl_ranks *r, void *all, const size_t *at);
+/* See fl_ranks.add. */
+fl_status fli_ranks_add(fl_ctx *ctx, const fl_ranks *r, void *v, size_t n, size_t real);
 /* Everybody has what rank `from` has. */
 fl_status fli_ranks_share(fl_ctx *ctx, const fl_ranks *r, uint32_t from, void *bytes, size_t n);
 /* The largest of each over the ranks. */

@@ -177,6 +177,18 @@ static void warn_of_real_clock(const fli_plan *p)
                 every);
 }
 
+/* Whether ranks add up sums of their own: see fli_exec_spec. */
+static void warn_of_exactness(const fli_plan *p)
+{
+    if (p->settings.top.exact || !fli_ranked(&p->ranks)) return;
+    if (p->algo->async.pace)
+        fli_log(p->ctx, FL_LOG_WARNING, "exact is false, but %s takes uploads one by one: the run is exact",
+                p->algo->name);
+    else if (!(p->algo->traits & FLI_ALGO_ADDS))
+        fli_log(p->ctx, FL_LOG_WARNING,
+                "exact is false, but %s does more with uploads than to add them: the run is exact", p->algo->name);
+}
+
 /* What goes, but probably not as meant. */
 static fl_status warn(const fli_plan *p)
 {
@@ -199,6 +211,7 @@ static fl_status warn(const fli_plan *p)
         fli_log(p->ctx, FL_LOG_WARNING,
                 "%s is defined for plain SGD: with local.momentum its corrections are approximate", name);
     if (!status && s->top.clock == FLI_CLOCK_REAL) warn_of_real_clock(p);
+    warn_of_exactness(p);
     return status;
 }
 
@@ -410,6 +423,7 @@ static fl_status plan_exec(fli_plan *p)
                                             : s->executor.item.desc,
         .ranks = fli_ranked(&p->ranks) ? &p->ranks : NULL,
         .shards = fli_ranked(&p->ranks) ? &p->shards : NULL,
+        .inexact = !s->top.exact,
         .mailbox = p->mailbox,
         .watch = s->metrics.potential && p->algo->theory.potential.name,
         .settings = essence(p),

@@ -28,6 +28,11 @@ static const fli_key top_keys[] = {
         fli_top_settings, clock, "virtual", "virtual|real",
         "virtual: simulated seconds, reproducible; real: asynchronous methods run concurrently, one client per "
         "thread, and wait for each other only when metrics are measured"),
+    FLI_KEY_BOOL(
+        fli_top_settings, exact, "true",
+        "a run by several processes (mpirun) has the bits of one process; false: where a method only adds uploads "
+        "up, every process adds up those of its own clients, and the sums travel instead of the uploads: less to send, "
+        "and another rounding for another number of processes. In one process it changes nothing"),
     FLI_KEY_STRING(fli_top_settings, output, "", "result folder; empty: nothing is written"),
     FLI_KEY_BOOL(fli_top_settings, output_model, "true",
                  "the model is part of the result; false keeps the folders of many runs small"),
