@@ -20,6 +20,8 @@ static const char ranked_base[] =
 typedef struct {
     const char *settings; /* assignments, separated by ';' */
     size_t slice;
+    void (*begin)(fl_run *run, const fl_ranks *ranks); /* called before it goes; NULL: nobody is */
+    fl_observer_fn *observer;
     size_t stored; /* training samples that this rank has */
     size_t bytes;  /* that all ranks sent */
     outcome out;
@@ -40,7 +42,10 @@ static void make_run(const fl_ranks *ranks, void *arg)
     if (!s) s = fl_config_ranks(cfg, ranks);
     cfg->slice = t->slice;
     if (!s) s = fl_run_new(cfg, &run);
-    if (!s) s = fl_run_go(run, NULL, NULL);
+    if (!s && *fl_run_output(run)) s = fl_run_prepare_save(run, 0);
+    if (!s && t->begin) t->begin(run, ranks);
+    if (!s) s = fl_run_go(run, t->observer, (void *)ranks);
+    if (!s && *fl_run_output(run)) s = fl_run_save(run);
     t->status = s;
     snprintf(t->why, sizeof t->why, "%s", fl_ctx_error(ctx));
     if (!s) t->out = outcome_of(run);
@@ -52,26 +57,31 @@ static void make_run(const fl_ranks *ranks, void *arg)
 
 enum { MOST = 5 };
 
-/* As so many ranks; all of them must find the same. What they have stored is that of all. */
-UNUSED static task run_of(const char *settings, uint32_t ranks, size_t slice)
+/* As so many ranks, as `like` says; all of them must find the same. What they have stored is that of all. */
+UNUSED static task run_like(const task *like, uint32_t ranks)
 {
     task tasks[MOST] = {0};
     void *args[MOST];
     for (uint32_t i = 0; i < ranks; i++) {
-        tasks[i] = (task){.settings = settings, .slice = slice};
+        tasks[i] = *like;
         args[i] = &tasks[i];
     }
     tasks[0].bytes = team_run(ranks, make_run, args);
     for (uint32_t i = 1; i < ranks; i++) {
         if (tasks[i].status != tasks[0].status || strcmp(tasks[i].why, tasks[0].why))
-            fail_msg("%s: rank 0 says %d, %s; rank %u of %u %d, %s", settings, tasks[0].status, tasks[0].why, i, ranks,
-                     tasks[i].status, tasks[i].why);
+            fail_msg("%s: rank 0 says %d, %s; rank %u of %u %d, %s", like->settings, tasks[0].status, tasks[0].why, i,
+                     ranks, tasks[i].status, tasks[i].why);
         if (!tasks[0].status && !same(&tasks[0].out, &tasks[i].out))
-            fail_msg("%s: rank %u of %u has other bits than rank 0", settings, i, ranks);
+            fail_msg("%s: rank %u of %u has other bits than rank 0", like->settings, i, ranks);
         if (!tasks[i].status) outcome_free(&tasks[i].out);
         tasks[0].stored += tasks[i].stored;
     }
     return tasks[0];
+}
+
+UNUSED static task run_of(const char *settings, uint32_t ranks, size_t slice)
+{
+    return run_like(&(task){.settings = settings, .slice = slice}, ranks);
 }
 
 UNUSED static void same_over_ranks(const char *settings)

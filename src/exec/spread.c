@@ -4,7 +4,6 @@
  * knows of every exchange what it needs, and goes on as if it had taken all turns itself. */
 #include "exec/executor.h"
 
-#include "base/clock.h"
 #include "base/number.h"
 
 #include <pthread.h>
@@ -47,7 +46,6 @@ typedef struct {
     void *here;           /* the executor of this rank's clients */
     pthread_mutex_t lock; /* of the table's functions, and of parcels on their way */
     fl_status broken;     /* the other ranks cannot be reached */
-    double waited;        /* seconds for the others, since somebody asked */
     /* the list under way */
     fli_exchange *const *list;
     size_t n;
@@ -374,10 +372,8 @@ static void share_sentences(spread *s)
 
 static void wait_for_others(spread *s)
 {
-    double begin = fli_clock_now();
     receive(s, 1);
     if (!s->broken) note(s, s->ranks->flush(s->ranks->arg));
-    s->waited += fli_clock_now() - begin;
 }
 
 static void run(void *executor, fli_exchange *const *list, size_t n, const fli_filled *filled)

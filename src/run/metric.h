@@ -21,7 +21,8 @@ typedef struct {
     double evaluation_up, evaluation_down; /* bytes of what clients are asked to measure */
     /* in server updates since the client received what it started from */
     double staleness, staleness_max; /* of the uploads absorbed since the last row; NaN: none */
-    double potential_rise;           /* the largest so far that theory rules out; NaN: it rules out none */
+    double idle, idle_most; /* shares of the time since the last row that ranks waited for others; NaN: one process */
+    double potential_rise;  /* the largest so far that theory rules out; NaN: it rules out none */
 } fli_counts;
 
 /* One client's figures (exec/figures.h), and what clients.csv says of them. */

@@ -10,6 +10,8 @@ static double get_seconds(const fli_counts *c) { return c->seconds; }
 static double get_simulated_seconds(const fli_counts *c) { return c->simulated_seconds; }
 static double get_staleness(const fli_counts *c) { return c->staleness; }
 static double get_staleness_max(const fli_counts *c) { return c->staleness_max; }
+static double get_idle(const fli_counts *c) { return c->idle; }
+static double get_idle_most(const fli_counts *c) { return c->idle_most; }
 static double get_communications(const fli_counts *c) { return c->communications; }
 static double get_evaluation_up(const fli_counts *c) { return c->evaluation_up; }
 static double get_evaluation_down(const fli_counts *c) { return c->evaluation_down; }
@@ -127,6 +129,26 @@ const fli_metric fli_metric_staleness_max = {
            .shown = {[FL_VIEW_EVENTS] = {"async/staleness_max"},
                      [FL_VIEW_NOTE] = {"age of the newest uploads, in server updates: largest"}}},
     .count = get_staleness_max,
+};
+
+/* Neither is better: what it is like depends on the machines, so nothing is judged by it. */
+const fli_metric fli_metric_idle = {
+    .is = {.name = "idle",
+           .title = "time that processes wait for each other, mean",
+           .help = "of a run by several processes: the share of the time in rounds since the last line that a process "
+                   "waited for the others, mean over processes,",
+           .unit = FL_UNIT_SHARE,
+           .shown = {[FL_VIEW_EVENTS] = {"work/idle"}}},
+    .count = get_idle,
+};
+
+const fli_metric fli_metric_idle_most = {
+    .is = {.name = "idle_most",
+           .title = "time that processes wait for each other, largest",
+           .help = "and the largest",
+           .unit = FL_UNIT_SHARE,
+           .shown = {[FL_VIEW_EVENTS] = {"work/idle_most"}}},
+    .count = get_idle_most,
 };
 
 const fli_metric fli_metric_communications = {

@@ -44,6 +44,8 @@ const fli_metric *const fli_metrics[] = {
     &fli_metric_gradient_mapping,
     &fli_metric_potential,
     &fli_metric_potential_rise,
+    &fli_metric_idle,
+    &fli_metric_idle_most,
     NULL,
 };
 /* clang-format on */

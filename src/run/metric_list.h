@@ -26,6 +26,8 @@ extern const fli_metric fli_metric_seconds;
 extern const fli_metric fli_metric_simulated_seconds;
 extern const fli_metric fli_metric_staleness;
 extern const fli_metric fli_metric_staleness_max;
+extern const fli_metric fli_metric_idle;
+extern const fli_metric fli_metric_idle_most;
 extern const fli_metric fli_metric_local_q10;
 extern const fli_metric fli_metric_local_q50;
 extern const fli_metric fli_metric_local_q90;

@@ -89,7 +89,7 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
 {
     memset(p, 0, sizeof *p);
     p->ctx = cfg->ctx;
-    p->ranks = cfg->ranks;
+    fli_waits_init(&p->waits, &cfg->ranks, &p->ranks);
     fli_arena_init(&p->arena, cfg->ctx);
     fl_status s = fli_settings_bind(p->ctx, &p->arena, cfg->root, &p->settings);
     if (s) return s;

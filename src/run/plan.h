@@ -6,6 +6,7 @@
 
 #include "data/digest.h"
 #include "exec/exec.h"
+#include "exec/waits.h"
 #include "run/asking.h"
 #include "run/config.h"
 
@@ -21,6 +22,7 @@ typedef struct {
     size_t runs;                 /* that work on these data at the same time; 0 counts as 1 */
     int borrowed;                /* the data belong to another plan */
     fl_ranks ranks;              /* that make the run together; count 0: this process alone */
+    fli_waits waits;             /* for the others, by that table */
     fli_shards shards;           /* who of them has which clients */
     struct fli_mailbox *mailbox; /* the clients are elsewhere, and so are their samples; NULL: they are here */
     /* known when the plan is finished */

@@ -4,6 +4,7 @@
 #include "data/stream.h"
 #include "run/checkpoint.h"
 #include "run/folder.h"
+#include "run/idle.h"
 #include "run/model_save.h"
 
 #include <jansson.h>
@@ -149,10 +150,15 @@ fl_status fli_rows_read(fl_ctx *ctx, const char *path, fl_row **rows, size_t *co
 static const struct {
     const char *name;
     void (*write)(fli_text *t, const fl_run *run);
+    int of_ranks; /* written where there are several */
 } files[] = {
-    {"config.yaml", config_yaml}, {"metrics.csv", metrics_csv}, {"metrics.jsonl", metrics_jsonl},
-    {"clients.csv", clients_csv}, {"result.json", result_json},
+    {"config.yaml", config_yaml, 0}, {"metrics.csv", metrics_csv, 0}, {"metrics.jsonl", metrics_jsonl, 0},
+    {"clients.csv", clients_csv, 0}, {"result.json", result_json, 0}, {"ranks.csv", fli_idle_csv, 1},
 };
+enum { FILES = sizeof files / sizeof *files };
+
+static int is_written(const fl_run *run, size_t file) { return !files[file].of_ranks || fli_ranked(&run->plan.ranks); }
+
 static const char model_name[] = "model.safetensors";
 
 static fl_status write_text(fl_run *run, const char *name, void (*write)(fli_text *, const fl_run *))
@@ -185,7 +191,7 @@ static fl_status write_model(fl_run *run)
 
 int fli_result_is_ours(const char *name)
 {
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    for (size_t i = 0; i < FILES; i++)
         if (!strcmp(files[i].name, name)) return 1;
     return !strcmp(name, model_name) || !strcmp(name, FLI_MANIFEST_NAME);
 }
@@ -198,8 +204,8 @@ static fl_status write_manifest(fl_run *run)
     m.data = run->plan.data;
     m.kernels = run->kernels;
     fl_status s = FL_OK;
-    for (size_t i = 0; !s && i < sizeof files / sizeof *files; i++)
-        s = fli_manifest_add(&m, run->partial, files[i].name);
+    for (size_t i = 0; !s && i < FILES; i++)
+        if (is_written(run, i)) s = fli_manifest_add(&m, run->partial, files[i].name);
     if (!s && run->plan.settings.top.output_model) s = fli_manifest_add(&m, run->partial, model_name);
     if (!s) s = fli_manifest_write(&m, run->partial);
     fli_manifest_fini(&m);
@@ -209,8 +215,8 @@ static fl_status write_manifest(fl_run *run)
 fl_status fli_result_check(fl_ctx *ctx, const char *folder, fli_manifest *m)
 {
     fl_status s = fli_manifest_read(m, folder);
-    for (size_t i = 0; !s && i < sizeof files / sizeof *files; i++)
-        if (!fli_manifest_lists(m, files[i].name))
+    for (size_t i = 0; !s && i < FILES; i++)
+        if (!files[i].of_ranks && !fli_manifest_lists(m, files[i].name))
             s = fli_fail(ctx, FL_EMISMATCH, "%s: %s does not list %s", folder, FLI_MANIFEST_NAME, files[i].name);
     return s ? s : fli_manifest_check(m, folder);
 }
@@ -263,7 +269,8 @@ fl_status fli_result_keep_metrics(fl_run *run, fl_status why)
 static fl_status write_files(fl_run *run)
 {
     fl_status s = FL_OK;
-    for (size_t i = 0; !s && i < sizeof files / sizeof *files; i++) s = write_text(run, files[i].name, files[i].write);
+    for (size_t i = 0; !s && i < FILES; i++)
+        if (is_written(run, i)) s = write_text(run, files[i].name, files[i].write);
     if (!s && run->plan.settings.top.output_model) s = write_model(run);
     return s ? s : write_manifest(run);
 }

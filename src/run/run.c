@@ -2,6 +2,7 @@
  * is in inside.c. */
 #include "run/checkpoint.h"
 #include "run/folder.h"
+#include "run/idle.h"
 #include "run/advance.h"
 #include "run/metric_list.h"
 #include "run/on_device.h"
@@ -27,6 +28,7 @@ static fl_status start(fl_run *run)
     if (!run->target_round) return FL_ENOMEM;
     for (size_t i = 0; i < targets; i++) run->target_round[i] = SIZE_MAX;
     run->counts.staleness = run->counts.staleness_max = run->counts.potential_rise = NAN;
+    run->counts.idle = run->counts.idle_most = NAN;
     /* Arrivals, too, may begin with turns of everyone. */
     if (!p->pace.buffer || fli_exec_warms_up(run->exec)) status = fli_rounds_prepare(run);
     if (!status && p->pace.buffer) status = fli_arrivals_prepare(run);
@@ -74,6 +76,7 @@ void fl_run_free(fl_run *run)
     fli_free(run->cohort);
     fli_free(run->asks);
     fli_free(run->durations);
+    fli_free(run->spells);
     fli_free(run->rows);
     fli_free(run->target_round);
     fli_folder_unlock(run);
@@ -203,6 +206,7 @@ static fl_status look_once(fl_run *run, fl_observer_fn *observer, void *arg, int
     fl_stop stop = stop_now(run, before);
     int due = stop != FL_STOP_NONE || run->round % every == 0;
     s = fli_checkpoint_due(run, before); /* before a row that only the stop asks for */
+    if (!s && due) s = fli_idle_take(run);
     if (!s && due) s = measure(run);
     if (s) return s;
     if (due && stop_measured(run) != FL_STOP_NONE) stop = stop_measured(run);
@@ -223,6 +227,7 @@ static fl_status finish(fl_run *run)
     report_missed(run);
     fli_potential_report(run);
     report_state(run);
+    fli_idle_report(run);
     /* asked to stop by the observer: this round's row is taken, and will be taken again */
     return run->stopped == FL_STOP_ASKED && run->round % every == 0 ? fli_checkpoint_due(run, 1) : FL_OK;
 }
@@ -242,7 +247,11 @@ static fl_status begin(fl_run *run, fl_observer_fn *observer, void *arg)
     fl_status s = run->plan.settings.top.checkpoint_every ? fli_checkpoint_prepare(run) : FL_OK;
     if (s || run->begun) return s;
     run->begun = 1;
-    if (!run->warm && fli_exec_warms_up(run->exec)) s = fli_rounds_warm_up(run);
+    if (!run->warm && fli_exec_warms_up(run->exec)) {
+        fli_idle_begin(run);
+        s = fli_rounds_warm_up(run);
+        fli_idle_end(run);
+    }
     run->warm = !s;
     if (!s) s = fli_potential_begin(run);
     return s ? s : look(run, observer, arg);
@@ -252,7 +261,12 @@ static fl_status begin(fl_run *run, fl_observer_fn *observer, void *arg)
 static fl_status advance(fl_run *run, fl_observer_fn *observer, void *arg)
 {
     int asked = fli_ranked(&run->plan.ranks) ? run->heard : run->asked;
-    fl_status s = asked ? FL_OK : run->async ? fli_arrivals_next(run) : fli_rounds_next(run);
+    fl_status s = FL_OK;
+    if (!asked) {
+        fli_idle_begin(run);
+        s = run->async ? fli_arrivals_next(run) : fli_rounds_next(run);
+        fli_idle_end(run);
+    }
     return s ? s : look(run, observer, arg);
 }
 

@@ -12,6 +12,11 @@
 
 #include <stdatomic.h>
 
+/* Seconds of going forward, and how many of them a rank waited for others. */
+typedef struct {
+    double seconds, waited;
+} fli_spell;
+
 struct fl_run {
     fl_ctx *ctx;
     fli_plan plan;
@@ -34,6 +39,9 @@ struct fl_run {
     /* asynchronous methods */
     fli_async *async;             /* NULL: the run goes in rounds */
     double arrived, ages, oldest; /* uploads since the last row, the sum and the largest of their ages */
+    /* where ranks make the run together, see idle.h */
+    fli_spell spell;   /* of this one, since the last row */
+    fli_spell *spells; /* of each, up to the last row; NULL: there is none, or one process */
     /* what came out */
     fli_counts counts;
     fl_row now; /* what observers see: the counts of this round, what was measured last */
