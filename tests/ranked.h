@@ -26,6 +26,7 @@ typedef struct {
     size_t bytes;  /* that all ranks sent */
     outcome out;
     fl_status status;
+    fl_stop stopped;
     char why[1024];
 } task;
 
@@ -50,6 +51,7 @@ static void make_run(const fl_ranks *ranks, void *arg)
     snprintf(t->why, sizeof t->why, "%s", fl_ctx_error(ctx));
     if (!s) t->out = outcome_of(run);
     t->stored = !s && run->plan.fed->train ? run->plan.fed->train->n : 0;
+    if (!s) t->stopped = fl_run_stopped_by(run);
     fl_run_free(run);
     fl_config_free(cfg);
     fl_ctx_free(ctx);

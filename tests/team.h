@@ -1,5 +1,5 @@
-/* Ranks as threads of one process: a table for fl_config_ranks without MPI. Every rank is a thread with a context of its
- * own; they meet at a barrier for what is done together, and messages are copied from one to the other. */
+/* Ranks as threads of one process: a table for fl_config_ranks without MPI. Every rank is a thread with a context of
+ * its own; they meet at a barrier for what is done together, and messages are copied from one to the other. */
 #ifndef TESTS_TEAM_H
 #define TESTS_TEAM_H
 

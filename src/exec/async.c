@@ -318,6 +318,31 @@ static fl_status leave_behind(fli_async *a, fli_flight *f)
     return FL_OK;
 }
 
+/* An answer is there, or there will be none. */
+static fl_status hear(fli_async *a, fli_flight *f)
+{
+    f->taken = 0;
+    f->worked = !f->x.status;
+    if (f->x.status && !fli_exec_drops(a->spec.exec)) return arrive(a, f); /* which names it */
+    if (f->x.status) return leave_behind(a, f);
+    note_answer(a, f);
+    a->lost = 0;
+    return FL_OK;
+}
+
+/* Ranks go on, or end, together. They look at each other when nothing has come, or so much that all had a turn. */
+static fl_status go_on(fli_async *a, const fli_exchange *came, int *on)
+{
+    const fl_ranks *r = fli_exec_spec_of(a->spec.exec)->ranks;
+    *on = fli_ranked(r) ? a->version < a->until : going(a);
+    if (!*on || !fli_ranked(r) || (came && ++a->unseen < a->spec.at_work)) return FL_OK;
+    a->unseen = 0;
+    double end = *a->asked || (fli_ranks_first(r) && fli_clock_now() >= a->end);
+    fl_status s = fli_ranks_most(a->ctx, r, &end, 1);
+    *on = end == 0;
+    return s;
+}
+
 /* Takes in what waits to be absorbed, in the order in which it was sent out. */
 static fl_status take_in(fli_async *a, size_t steps)
 {
@@ -336,24 +361,19 @@ static fl_status take_in(fli_async *a, size_t steps)
 static fl_status run_elsewhere(fli_async *a, size_t steps, const atomic_int *asked)
 {
     const double patience = 0.1; /* to see that somebody wants it to end */
-    fl_status s = FL_OK;
+    fli_exchange *x = NULL;
+    int on;
     a->until = steps;
     a->asked = asked;
-    while (!s && going(a)) {
-        fli_exchange *x;
+    fl_status s = go_on(a, x, &on);
+    while (!s && on) {
         if ((s = take_in(a, steps)) || a->version >= steps || (s = send_out(a))) break;
-        if ((s = fli_exec_await(a->spec.exec, patience, &x)) || !x) continue;
-        fli_flight *f = (fli_flight *)((char *)x - offsetof(fli_flight, x));
-        f->taken = 0;
-        f->worked = !x->status;
-        if (x->status) {
-            s = leave_behind(a, f);
-        } else {
-            note_answer(a, f);
-            a->lost = 0;
-        }
+        s = fli_exec_await(a->spec.exec, patience, &x);
+        if (!s && x) s = hear(a, (fli_flight *)((char *)x - offsetof(fli_flight, x)));
+        if (!s) s = go_on(a, x, &on);
     }
-    return s;
+    a->idle = fli_exec_rest(a->spec.exec);
+    return s ? s : fli_coordinator_agree(fli_exec_coordinator(a->spec.exec));
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
@@ -488,6 +508,7 @@ void fli_async_begin_at(fli_async *a, double seconds) { a->clock = seconds; }
 void fli_async_limit(fli_async *a, double end) { a->end = end; }
 size_t fli_async_steps(const fli_async *a) { return a->version; }
 double fli_async_clock(const fli_async *a) { return a->clock; }
+double fli_async_idle(const fli_async *a) { return a->idle; }
 
 fli_async_count fli_async_count_take(fli_async *a)
 {

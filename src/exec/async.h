@@ -53,6 +53,8 @@ fl_status fli_async_run(fli_async *a, size_t steps, const atomic_int *asked);
 void fli_async_limit(fli_async *a, double end);
 size_t fli_async_steps(const fli_async *a); /* done so far */
 double fli_async_clock(const fli_async *a); /* simulated seconds; 0 on the real clock */
+/* On the real clock over several ranks: seconds that a thread of this rank had no turn to take, mean over them. */
+double fli_async_idle(const fli_async *a);
 fli_async_count fli_async_count_take(fli_async *a);
 
 /* On the virtual clock or where clients are elsewhere, between two runs or from `save`: who is at work, from which

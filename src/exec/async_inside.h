@@ -57,8 +57,10 @@ struct fli_async {
     int lockable;
     fli_latest *latest;
     size_t until;
-    size_t lost; /* elsewhere: turns in a row that have failed */
-    double end;  /* of fli_clock_now() */
+    size_t lost;   /* elsewhere: turns in a row that have failed */
+    size_t unseen; /* ranks: answers since they last looked at each other */
+    double idle;   /* see fli_async_idle */
+    double end;    /* of fli_clock_now() */
     const atomic_int *asked;
     fl_status status; /* what ended it, on either clock */
 };

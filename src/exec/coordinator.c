@@ -183,7 +183,7 @@ fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli
     c->spec = *spec;
     c->space = spec->model->space;
     c->space.place = spec->place;
-    c->fault = spec->fault ? spec->fault : &c->own_fault;
+    c->fault = spec->fault && !fli_ranked(spec->ranks) ? spec->fault : &c->own_fault;
     if ((s = fli_message_init(ctx, &c->space, fli_names_count(a->server), a->server_scalars, &c->own)) ||
         (s = fli_message_init(ctx, &c->space, fli_names_count(a->sums), a->scalar_sums, &c->sums)) ||
         (s = slices_new(c)) || (s = extras_new(c)) || (s = ranks_new(c))) {
@@ -360,6 +360,19 @@ fl_status fli_coordinator_status(const fli_coordinator *c)
     return fli_fault_there(c->fault) ? fli_fail(c->ctx, FL_ECALLBACK, "%s", c->fault->first.text) : FL_OK;
 }
 
+/* Nothing of the user's is called any more. */
+static int silent(const fli_coordinator *c)
+{
+    return fli_fault_there(c->fault) || (c->spec.fault && fli_fault_there(c->spec.fault));
+}
+
+fl_status fli_coordinator_agree(const fli_coordinator *c)
+{
+    fl_status s = fli_coordinator_status(c);
+    if (!s && silent(c)) s = fli_fail(c->ctx, FL_ECALLBACK, "%s", c->spec.fault->first.text);
+    return fli_ranks_agree(c->ctx, c->spec.ranks, s);
+}
+
 /* Once, before the first turn of anybody. */
 static void start(fli_coordinator *c)
 {
@@ -397,7 +410,7 @@ void fli_coordinator_absorb_slice(fli_coordinator *c, size_t number, const fli_e
 {
     const fli_algo *a = c->spec.algo;
     slice *s = &c->slices[number];
-    if (fli_fault_there(c->fault)) return;
+    if (silent(c)) return;
     for (size_t i = 0; i < fli_parts_vectors(a->up); i++) s->up[i] = fli_at(c->space.ops, x->up.vec[i], s->from);
     fli_upload up = {&x->ask, s->up, x->up.num, staleness};
     a->absorb(&s->view, &up);
@@ -422,7 +435,7 @@ static void advance_slice(void *coordinator, size_t number, size_t worker)
     fli_coordinator *c = coordinator;
     slice *s = &c->slices[c->advances_from + number];
     (void)worker;
-    if (fli_fault_there(c->fault)) return;
+    if (silent(c)) return;
     c->spec.algo->advance(&s->view);
     called(c, "advance", NULL, &s->failure);
     s->finite = fli_finite(&s->space, s->vec[0]);

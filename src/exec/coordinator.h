@@ -29,8 +29,10 @@ typedef struct {
     double momentum;                    /* of the clients' local steps */
     const fli_regularizer *regularizer; /* NULL: none */
     const void *regularizer_params;
-    size_t slice;          /* entries of a slice; 0: what is fast; with a place there is only one */
-    fli_fault *fault;      /* that of the clients, where they are in this process; NULL: the server's own */
+    size_t slice; /* entries of a slice; 0: what is fast; with a place there is only one */
+    /* That of the clients, where they are in this process; NULL: the server's own. Where ranks make a run together, the
+     * server's is its own as well, for that of the clients here is not known to the others. */
+    fli_fault *fault;
     const fl_ranks *ranks; /* each has the whole server, and a part of its slices; NULL: there is one process */
     int partial; /* instead, each has all slices and absorbs the uploads of its own clients; their sums are added up */
 } fli_coordinator_spec;
@@ -93,6 +95,8 @@ void fli_coordinator_count(fli_coordinator *c, const fli_exchange *x);
 /* FL_ECALLBACK, with the sentence, once a function of a user's method has failed in starting, beginning or absorbing:
  * nothing more of it is called. FL_OK for all others. */
 fl_status fli_coordinator_status(const fli_coordinator *c);
+/* The same over all ranks, whose clients' functions count as well: every rank calls it. */
+fl_status fli_coordinator_agree(const fli_coordinator *c);
 /* The status of an exchange that failed, with a sentence for a person. */
 fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x);
 

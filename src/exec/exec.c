@@ -261,6 +261,8 @@ fl_status fli_exec_await(fli_exec *e, double seconds, fli_exchange **out)
     return e->executor->await(e->clients, seconds, out);
 }
 void fli_exec_withdraw(fli_exec *e) { e->executor->withdraw(e->clients); }
+double fli_exec_rest(fli_exec *e) { return e->executor->rest ? e->executor->rest(e->clients) : 0; }
+int fli_exec_drops(const fli_exec *e) { return e->executor->gather != NULL; }
 void fli_exec_one(fli_exec *e, fli_exchange *x, size_t worker) { e->executor->one(e->clients, x, worker); }
 
 static void wire_of(const fli_exec *e, const fli_ask *ask, fli_wire *out)

@@ -93,6 +93,9 @@ int fli_exec_sends(const fli_exec *e);
 fl_status fli_exec_send(fli_exec *e, fli_exchange *x);
 fl_status fli_exec_await(fli_exec *e, double seconds, fli_exchange **out);
 void fli_exec_withdraw(fli_exec *e);
+double fli_exec_rest(fli_exec *e);
+/* Whether the others may go on without a client that has not come, or failed. */
+int fli_exec_drops(const fli_exec *e);
 /* Bytes that an ask sends down and brings up. */
 size_t fli_exec_bytes_down(const fli_exec *e, const fli_ask *ask);
 size_t fli_exec_bytes_up(const fli_exec *e, const fli_ask *ask);

@@ -42,6 +42,10 @@ typedef struct fli_executor {
     fl_status (*send)(void *executor, fli_exchange *x);
     fl_status (*await)(void *executor, double seconds, fli_exchange **out);
     void (*withdraw)(void *executor);
+    /* Returns when none of them is under way in this process, whose threads are then free for other things; those that
+     * have not begun wait for the next `await`. Says for how many seconds a thread has had nothing to do so far. NULL:
+     * they never are in this process. */
+    double (*rest)(void *executor);
     /* How long an ask takes, up to a factor. NULL: nobody knows. */
     double (*effort)(const void *executor, const fli_ask *ask);
     /* Bytes of client state in memory here, and in a file. */

@@ -5,6 +5,7 @@
 #include "exec/executor.h"
 
 #include "base/number.h"
+#include "exec/influx.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -46,6 +47,8 @@ typedef struct {
     void *here;           /* the executor of this rank's clients */
     pthread_mutex_t lock; /* of the table's functions, and of parcels on their way */
     fl_status broken;     /* the other ranks cannot be reached */
+    fli_influx *influx;   /* turns on the real clock; NULL: there has been none */
+    size_t threads;
     /* the list under way */
     fli_exchange *const *list;
     size_t n;
@@ -68,6 +71,7 @@ static void close_spread(void *executor)
 {
     spread *s = executor;
     if (!s) return;
+    fli_influx_free(s->influx);
     if (s->here) below->close(s->here);
     pthread_mutex_destroy(&s->lock);
     fli_free(s->turns);
@@ -102,6 +106,7 @@ static fl_status open_spread(fl_ctx *ctx, const fli_clients_spec *spec, fli_crew
     s->classes = spec->fed->classes;
     s->moves = may_move(spec);
     s->at_site = spec->site != NULL;
+    s->threads = crew->threads;
     s->whole = (fli_entries){0, spec->model->space.n};
     pthread_mutex_init(&s->lock, NULL);
     fl_status status = below->open(ctx, spec, crew, &s->here);
@@ -363,10 +368,7 @@ static void share_sentences(spread *s)
 {
     for (size_t i = 0; !s->broken && i < s->n; i++) {
         fli_exchange *x = s->list[i];
-        if (!x->status) continue;
-        if (x->rank == s->ranks->rank && !fli_has_failed(&x->why))
-            memcpy(x->why.text, fl_ctx_error(s->ctx), strnlen(fl_ctx_error(s->ctx), sizeof x->why.text - 1));
-        note(s, fli_ranks_share(s->ctx, s->ranks, x->rank, &x->why, sizeof x->why));
+        if (x->status) note(s, fli_share_sentence(s->ctx, s->ranks, x));
     }
 }
 
@@ -399,6 +401,48 @@ static void run(void *executor, fli_exchange *const *list, size_t n, const fli_f
             fli_snprintf(list[i]->why.text, sizeof list[i]->why.text,
                          "the other processes of this run cannot be reached");
     }
+}
+
+/* ---- the real clock -------------------------------------------------------------------------------------- */
+
+/* fli_influx_spec.work */
+static void one(void *executor, fli_exchange *x, size_t worker) { below->one(((spread *)executor)->here, x, worker); }
+
+static fl_status send_one(void *executor, fli_exchange *x)
+{
+    spread *s = executor;
+    fli_influx_spec spec = {.ranks = s->ranks,
+                            .model = s->model,
+                            .classes = s->classes,
+                            .algo = s->algo,
+                            .params = s->params,
+                            .threads = s->threads,
+                            .work = one,
+                            .arg = s};
+    fl_status status = s->influx ? FL_OK : fli_influx_new(s->ctx, &spec, &s->influx);
+    if (status) return status;
+    x->rank = s->moves ? fli_influx_lightest(s->influx) : (uint32_t)fli_shards_owner(s->shards, x->ask.client);
+    return fli_influx_send(s->influx, x);
+}
+
+static fl_status await(void *executor, double seconds, fli_exchange **out)
+{
+    return fli_influx_await(((spread *)executor)->influx, seconds, out);
+}
+
+static void withdraw(void *executor)
+{
+    spread *s = executor;
+    fli_influx_free(s->influx);
+    s->influx = NULL;
+}
+
+static double rest(void *executor)
+{
+    spread *s = executor;
+    if (!s->influx) return 0;
+    fli_influx_rest(s->influx);
+    return fli_influx_idle(s->influx);
 }
 
 /* ---- what clients keep ------------------------------------------------------------------------------------- */
@@ -435,6 +479,10 @@ const fli_executor fli_executor_ranks = {
     .join = join,
     .assign = assign,
     .run = run,
+    .send = send_one,
+    .await = await,
+    .withdraw = withdraw,
+    .rest = rest,
     .state = state,
     .save = save,
     .load = load,

@@ -5,16 +5,23 @@
 #include <math.h>
 #include <string.h>
 
+/* On the real clock ranks do not wait for each other, but a thread may have nothing to do. */
+static double waited(const fl_run *run)
+{
+    int real = run->async && run->plan.settings.top.clock == FLI_CLOCK_REAL;
+    return real ? fli_async_idle(run->async) : run->plan.waits.seconds;
+}
+
 void fli_idle_begin(fl_run *run)
 {
     run->spell.seconds -= fli_clock_now();
-    run->spell.waited -= run->plan.waits.seconds;
+    run->spell.waited -= waited(run);
 }
 
 void fli_idle_end(fl_run *run)
 {
     run->spell.seconds += fli_clock_now();
-    run->spell.waited += run->plan.waits.seconds;
+    run->spell.waited += waited(run);
 }
 
 static double share(const fli_spell *s) { return s->seconds > 0 ? s->waited / s->seconds : 0; }

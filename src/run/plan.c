@@ -237,14 +237,18 @@ static fl_status make_system(fli_plan *p)
                           &p->system);
 }
 
-/* How fast an asynchronous method goes. On the real clock a client at work is a thread, unless it is elsewhere. */
-static void resolve_pace(fli_plan *p)
+/* How fast an asynchronous method goes. On the real clock a client at work is a thread, of any rank, unless it is
+ * elsewhere. */
+static fl_status resolve_pace(fli_plan *p)
 {
-    size_t threads = fli_ranks_threads(&p->ranks, (size_t)p->settings.top.threads), largest = p->participation->largest;
-    if (!p->algo->async.pace) return;
+    double threads = (double)fli_ranks_threads(&p->ranks, (size_t)p->settings.top.threads);
+    if (!p->algo->async.pace) return FL_OK;
     p->pace = p->algo->async.pace(p->settings.algorithm.params);
-    int here = p->settings.top.clock == FLI_CLOCK_REAL && !p->mailbox;
-    p->at_work = here && largest > threads ? threads : largest;
+    p->at_work = p->participation->largest;
+    if (p->settings.top.clock != FLI_CLOCK_REAL || p->mailbox) return FL_OK;
+    fl_status s = fli_ranked(&p->ranks) ? fli_ranks_add(p->ctx, &p->ranks, &threads, 1, sizeof threads) : FL_OK;
+    if (p->at_work > (size_t)threads) p->at_work = (size_t)threads;
+    return s;
 }
 
 /* All that may fail for what the configuration says: everything is tried, so that everything is said. */
@@ -261,7 +265,7 @@ static fl_status resolve(fli_plan *p, const fl_config *cfg)
             fli_participation_new(p->ctx, s->sampler.item.desc, s->sampler.params, p->fed, &p->participation),
             "participation.kind");
     if (!fli_problems_fatal(&problems)) fli_problems_note(&problems, make_system(p), "system.kind");
-    if (p->participation) resolve_pace(p);
+    if (p->participation) fli_problems_note(&problems, resolve_pace(p), "clock");
     known.model = p->solvers.count ? p->model : NULL; /* a part of it may be there */
     known.solvers = &p->solvers;
     known.pace = p->pace;
