@@ -165,7 +165,7 @@ static void goes_on(fixture *f, const char *settings, const uint32_t ranks[3], c
     if (!same(want, &t.out)) fail_msg("%s: over %u, %u, %u ranks: other bits", settings, ranks[0], ranks[1], ranks[2]);
     outcome_free(&t.out);
     same_files(f, settings);
-    assert_int_equal(files_in(f->folder), 2); /* the results: neither checkpoints nor a lock */
+    assert_int_equal(files_in(f->folder), 2);               /* the results: neither checkpoints nor a lock */
     assert_int_equal(files_in(output), 7 + (ranks[2] > 1)); /* ranks.csv */
     forget(f, "out");
 }
