@@ -96,16 +96,21 @@ check 'a batch script of Slurm is no launcher' exits 0
 
 # ---- signals ------------------------------------------------------------------------------------------------
 
-# begin ARGS...: a run on three ranks that would last for ever, in the background, until it is under way.
-begin() {
-    mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n 3 "$program" run first.yaml --set rounds=100000000 \
-        --set metrics.every=100000000 "$@" >out 2>err </dev/null &
+# start TEXT ARGS...: the program on three ranks, in the background, until TEXT is on its stderr.
+start() {
+    local text=$1
+    shift
+    rm -f err # of the one before
+    mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n 3 "$program" "$@" >out 2>err </dev/null &
     launcher=$!
     for _ in $(seq 1200); do
-        grep -q 'round 0/' err 2>/dev/null && return
+        grep -qF -e "$text" err 2>/dev/null && return
         sleep 0.05
     done
 }
+
+# begin ARGS...: a run that would last for ever.
+begin() { start 'round 0/' run first.yaml --set rounds=100000000 --set metrics.every=100000000 "$@"; }
 
 # process RANK: its number, among those that the launcher started.
 process() {
@@ -122,6 +127,26 @@ for rank in 0 2; do
     check "rank $rank is killed: all end" [ "$code" -ne 0 ]
     check "rank $rank is killed: said once" once err 'fedloom: the run ended early, and there is no checkpoint'
 done
+# With checkpoints the last sentence is a command.
+begin --output killed --checkpoint-every 10
+wait_for 'killed.checkpoint/3*.checkpoint'
+kill -KILL "$(process 1)"
+leaves "$launcher"
+check 'killed with checkpoints: all end' [ "$code" -ne 0 ]
+round=$(sed -n 's/^fedloom: the run ended early; the last checkpoint is after round \([1-9][0-9]*\): .*/\1/p' err)
+check 'killed with checkpoints: said once' once err "after round $round: mpirun -n 3 fedloom resume killed"
+start 'continuing after round' resume killed
+again=$(sed -n 's/.* continuing after round //p' err) # a later one may have been ready, and not known to all yet
+check 'killed with checkpoints: goes on from there' [ "${again:-0}" -ge "${round:-1}" ]
+kill -USR1 "$launcher"
+leaves "$launcher"
+check 'a resumed run stops, too' eval 'exits 130 && once err "\`mpirun -n 3 fedloom resume killed\` continues it"'
+begin --output paused --checkpoint-every 1000000
+kill -USR1 "$launcher"
+leaves "$launcher"
+check 'SIGUSR1 with checkpoints: exit code' exits 130
+check 'SIGUSR1 with checkpoints: the command to go on' once err '`mpirun -n 3 fedloom resume paused` continues it'
+
 begin
 kill -TERM "$launcher"
 leaves "$launcher"
