@@ -156,16 +156,21 @@ static fl_stop stop_measured(const fl_run *run)
     return FL_STOP_NONE;
 }
 
-/* Client state that did not fit, for those who choose `memory`. */
-static void report_state(const fl_run *run)
+/* Client state that did not fit, at any rank, for those who choose `memory`. */
+static fl_status report_state(const fl_run *run)
 {
     size_t spilled, held = fli_exec_state(run->exec, &spilled);
-    if (spilled && run->device)
+    double bytes[] = {(double)held, (double)spilled};
+    const fl_ranks *ranks = &run->plan.ranks;
+    fl_status s = fli_ranked(ranks) ? fli_ranks_add(run->ctx, ranks, bytes, 2, sizeof *bytes) : FL_OK;
+    if (s || bytes[1] == 0) return s;
+    if (run->device)
         fli_log(run->ctx, FL_LOG_INFO, "client state: %.1f MiB on the device, %.1f MiB in plain memory",
-                (double)held / 0x1p20, (double)spilled / 0x1p20);
-    else if (spilled)
+                bytes[0] / 0x1p20, bytes[1] / 0x1p20);
+    else
         fli_log(run->ctx, FL_LOG_INFO, "client state: %.1f MiB in memory, %.1f MiB in a temporary file in %s",
-                (double)held / 0x1p20, (double)spilled / 0x1p20, run->plan.exec.folder);
+                bytes[0] / 0x1p20, bytes[1] / 0x1p20, run->plan.exec.folder);
+    return FL_OK;
 }
 
 static void report_missed(const fl_run *run)
@@ -226,7 +231,8 @@ static fl_status finish(fl_run *run)
     size_t every = (size_t)run->plan.settings.metrics.every;
     report_missed(run);
     fli_potential_report(run);
-    report_state(run);
+    fl_status s = report_state(run);
+    if (s) return s;
     fli_idle_report(run);
     /* asked to stop by the observer: this round's row is taken, and will be taken again */
     return run->stopped == FL_STOP_ASKED && run->round % every == 0 ? fli_checkpoint_due(run, 1) : FL_OK;

@@ -8,6 +8,7 @@
 #include "run/config.h"
 
 #include <dirent.h>
+#include <math.h>
 
 static const char base[] =
     "rounds: 7\nthreads: 2\n"
@@ -29,14 +30,15 @@ typedef struct {
     size_t round;
     uint64_t bytes; /* of the last checkpoint */
     fl_status status;
-    char why[1024], note[1024]; /* the error; the last warning */
+    char why[1024], note[1024]; /* the error; the last warning, or word of state in a file */
 } task;
 
 enum { MOST = 4 };
 
 static void keep_warning(void *arg, fl_log_level level, const char *line)
 {
-    if (level == FL_LOG_WARNING) snprintf(((task *)arg)->note, sizeof((task *)arg)->note, "%s", line);
+    if (level == FL_LOG_WARNING || strstr(line, "client state: "))
+        snprintf(((task *)arg)->note, sizeof((task *)arg)->note, "%s", line);
 }
 
 static void keep_bytes(void *arg, const fl_checkpoint *c) { ((task *)arg)->bytes = c->bytes; }
@@ -432,6 +434,26 @@ static void diverged(void **state)
     assert_int_equal(files_in(f->folder), 1);
 }
 
+/* How much state there is in files is said once, of all ranks together. */
+static void spilled_state(void **state)
+{
+    fixture *f = *state;
+    char output[200], text[200];
+    double want = NAN;
+    snprintf(output, sizeof output, "%s/out", f->folder);
+    snprintf(text, sizeof text,
+             "algorithm=scaffold;participation=everyone;partition.clients=5;rounds=2;model.hidden=[20000];"
+             "memory=1;threads=1");
+    for (uint32_t ranks = 1; ranks <= 3; ranks += 2) {
+        double held = 0, away = 0;
+        task t = plain(ranks, (task){text, output, SIZE_MAX});
+        if (t.status || sscanf(t.note, "client state: %lf MiB in memory, %lf MiB in a", &held, &away) != 2)
+            fail_msg("%u ranks: %s %s", ranks, t.why, t.note);
+        if (isnan(want)) want = held + away;
+        assert_true(held > 0 && away > 0 && held + away < want * 1.5 && held + away > want * 0.5);
+    }
+}
+
 /* ---- what a program looks at --------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -504,7 +526,7 @@ int main(void)
         FIXTURE_TEST(every_algorithm), FIXTURE_TEST(other_problems), FIXTURE_TEST(not_whole),
         FIXTURE_TEST(missing),         FIXTURE_TEST(old_ones_go),    FIXTURE_TEST(full_disk),
         FIXTURE_TEST(finished),        FIXTURE_TEST(one_at_a_time),  FIXTURE_TEST(diverged),
-        FIXTURE_TEST(everybody_sees),
+        FIXTURE_TEST(spilled_state),   FIXTURE_TEST(everybody_sees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
