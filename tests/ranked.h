@@ -3,18 +3,12 @@
 #ifndef TESTS_RANKED_H
 #define TESTS_RANKED_H
 
+#include "many_settings.h"
 #include "outcome.h"
 #include "team.h"
 
 #include "run/config.h"
 #include "run/run.h"
-
-static const char ranked_base[] =
-    "rounds: 4\n"
-    "data: {kind: blobs, classes: 4, features: 6, samples: 240, test_samples: 50, test_fraction: 0.2}\n"
-    "partition: {kind: iid, clients: 12}\nsystem: {kind: lognormal, jitter: 0.3}\n"
-    "local: {batch: 5, lr: 0.1, uneven: range, range: [1, 3]}\n"
-    "metrics: {gradient: true}\n";
 
 /* What a rank is to do, and what came out. */
 typedef struct {
@@ -38,7 +32,7 @@ static void make_run(const fl_ranks *ranks, void *arg)
     fl_run *run = NULL;
     char text[1024], *save = NULL;
     snprintf(text, sizeof text, "%s", t->settings);
-    fl_status s = fl_config_text(cfg, ranked_base, "base");
+    fl_status s = fl_config_text(cfg, many_base, "base");
     for (char *a = strtok_r(text, ";", &save); !s && a; a = strtok_r(NULL, ";", &save)) s = fl_config_set(cfg, a);
     if (!s) s = fl_config_ranks(cfg, ranks);
     cfg->slice = t->slice;

@@ -1,7 +1,7 @@
 /* Methods of the user's: those of fedloom written again by the public header have the same bits, mistakes in tables are
  * refused, and functions that fail end a run in a sentence. */
 #include "runs.h"
-#include "own_methods.h"
+#include "saboteur.h"
 #include "row.h"
 
 #include <pthread.h>
@@ -311,47 +311,6 @@ static void mistakes(void **state)
 
 /* ---- functions that fail ----------------------------------------------------------------------------------- */
 
-/* Fails in one call, and counts calls after that. */
-typedef struct {
-    const char *where;
-    unsigned client;
-    uint64_t round;
-    int silent, any;
-    _Atomic int failed, later;
-} saboteur;
-
-static int sabotage(saboteur *s, const char *where, const fl_ask *ask, fl_failure *f)
-{
-    s->later += s->failed;
-    if (strcmp(s->where, where) || (ask && (ask->client != s->client || (!s->any && ask->round != s->round)))) return 0;
-    s->failed = 1;
-    if (!s->silent) fl_failed(f, "the disk is on fire");
-    fl_failed(f, "a later sentence");
-    return 7;
-}
-
-static int bad_start(const fl_coordinator *s) { return sabotage(s->arg, "start", NULL, s->failure); }
-static int bad_pose(const fl_turn *t, fl_problem *p)
-{
-    scaffold_pose(t, p);
-    return sabotage(t->arg, "pose", &t->ask, t->failure);
-}
-static int bad_answer(const fl_turn *t, const fl_answer *a)
-{
-    scaffold_answer(t, a);
-    return sabotage(t->arg, "answer", &t->ask, t->failure);
-}
-static int bad_absorb(const fl_coordinator *s, const fl_upload *u)
-{
-    scaffold_absorb(s, u);
-    return sabotage(s->arg, "absorb", &u->ask, s->failure);
-}
-static int bad_advance(const fl_coordinator *s)
-{
-    scaffold_advance(s);
-    return sabotage(s->arg, "advance", NULL, s->failure);
-}
-
 /* Without an answer's `start`. */
 static int no_start(const fl_turn *t, fl_problem *p)
 {
@@ -400,21 +359,15 @@ static void failures(void **state)
         "method bad failed in absorb, client 3, round 3: the disk is on fire",
         "method bad failed in advance, round 1: the disk is on fire",
     };
-    fl_method m = own_scaffold;
-    m.name = "bad";
-    m.start = bad_start;
-    m.pose = bad_pose;
-    m.answer = bad_answer;
-    m.absorb = bad_absorb;
-    m.advance = bad_advance;
+    fl_method m;
     for (size_t c = 0; c < 5; c++)
         for (size_t w = 0; w < 3; w++) {
             saboteur s = {.where = calls[c], .client = 3, .round = 2};
-            m.arg = &s;
+            m = bad_method(&s);
             fails(f, &m, ways[w], said[c]);
         }
     saboteur s = {.where = "pose", .silent = 1};
-    m.arg = &s;
+    m = bad_method(&s);
     fails(f, &m, "threads=1", "method bad failed in pose, client 0, round 1: a later sentence");
     m = own_scaffold;
     m.pose = no_start;
@@ -427,34 +380,17 @@ static void failures(void **state)
 }
 
 /* The same of asynchronous methods, on both clocks. */
-static int async_bad_pose(const fl_turn *t, fl_problem *p)
-{
-    fedasync_pose(t, p);
-    return sabotage(t->arg, "pose", &t->ask, t->failure);
-}
-static int async_bad_absorb(const fl_coordinator *s, const fl_upload *u)
-{
-    fedasync_absorb(s, u);
-    return sabotage(s->arg, "absorb", NULL, s->failure);
-}
-static int async_bad_start(const fl_coordinator *s) { return sabotage(s->arg, "start", NULL, s->failure); }
-
 static void asynchronous_failures(void **state)
 {
     fixture *f = *state;
     static const char *const ways[] = {"threads=1;rounds=900", "clock=real;threads=4;rounds=900",
                                        "executor=loopback;rounds=900"};
     static const char *const calls[] = {"start", "pose", "absorb"};
-    fl_method m = own_fedasync;
-    m.name = "bad";
-    m.start = async_bad_start;
-    m.pose = async_bad_pose;
-    m.absorb = async_bad_absorb;
     for (size_t c = 0; c < 3; c++)
         for (size_t w = 0; w < 3; w++) {
             char sentence[64];
             saboteur s = {.where = calls[c], .client = 3, .any = 1};
-            m.arg = &s;
+            fl_method m = bad_async_method(&s);
             snprintf(sentence, sizeof sentence, "method bad failed in %s", calls[c]);
             fails(f, &m, ways[w], sentence);
         }
