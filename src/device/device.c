@@ -54,6 +54,13 @@ fl_status fli_device_find(fl_ctx *ctx, const char *name, const fli_backend **bac
     return no_such(ctx, name);
 }
 
+size_t fli_device_of_rank(const char *name, const fli_backend *backend, size_t which, size_t local)
+{
+    char why[256];
+    size_t count = strchr(name, ':') ? 0 : backend->count(why, sizeof why);
+    return count ? local % count : which;
+}
+
 /* ---- what it can do -------------------------------------------------------------------------------------- */
 
 static fl_status check_model(fl_ctx *ctx, const fli_device_spec *spec)

@@ -23,6 +23,10 @@ typedef struct {
  * asked for here. */
 fl_status fli_device_find(fl_ctx *ctx, const char *name, const fli_backend **backend, size_t *which);
 
+/* Which one a process takes that is number `local` of those on its machine: where the name has no number, the devices
+ * there in turn. */
+size_t fli_device_of_rank(const char *name, const fli_backend *backend, size_t which, size_t local);
+
 /* Opens it, uploads the data. Refuses models, data and memory that do not fit, before anything runs. */
 fl_status fli_device_new(fl_ctx *ctx, const fli_device_spec *spec, fli_device **out);
 void fli_device_free(fli_device *d);

@@ -157,9 +157,18 @@ static fl_status mirror_new(fli_exec *e)
     return FL_OK;
 }
 
+/* Which may fail at one rank alone. */
+static fl_status sides_new(fli_exec *e)
+{
+    const fli_exec_spec *spec = &e->spec;
+    fl_status s = fli_crew_init(e->ctx, spec->model, spec->site, spec->threads, &e->crew);
+    if (!s) s = clients_new(e);
+    if (!s) s = server_new(e);
+    return s ? s : ranges_new(e);
+}
+
 fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
 {
-    fl_status s;
     fli_exec *e = fli_alloc(ctx, 1, sizeof *e);
     if (!e) return FL_ENOMEM;
     e->ctx = ctx;
@@ -169,8 +178,8 @@ fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out)
     e->space = spec->model->space;
     e->space.place = spec->site ? spec->site->place : NULL;
     e->partial = spec->inexact && fli_ranked(spec->ranks) && spec->algo->traits & FLI_ALGO_ADDS;
-    if ((s = fli_crew_init(ctx, spec->model, spec->site, spec->threads, &e->crew)) || (s = clients_new(e)) ||
-        (s = server_new(e)) || (s = ranges_new(e)) || (s = block_new(e)) || (s = mirror_new(e))) {
+    fl_status s = fli_ranks_agree(ctx, spec->ranks, sides_new(e)); /* from here on they do things together */
+    if (s || (s = block_new(e)) || (s = mirror_new(e))) {
         fli_exec_free(e);
         return s;
     }

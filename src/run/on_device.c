@@ -17,14 +17,6 @@ static fl_status budget(const fl_run *run, const fli_device_spec *d, fli_exec_sp
     return s;
 }
 
-/* The ranks of one machine take its devices in turn, unless one is named. */
-static void take_turns(const fli_plan *p, fli_device_spec *d)
-{
-    char why[256];
-    if (fli_ranked(&p->ranks) && !strchr(p->settings.top.device, ':'))
-        d->which = p->ranks.local % d->backend->count(why, sizeof why);
-}
-
 fl_status fli_run_open_device(fl_run *run, fli_exec_spec *spec)
 {
     const fli_plan *p = &run->plan;
@@ -40,13 +32,37 @@ fl_status fli_run_open_device(fl_run *run, fli_exec_spec *spec)
             "device is %s, but the clients are in other processes, and all turns are theirs; it must be cpu",
             p->settings.top.device);
     fl_status s = fli_device_find(run->ctx, p->settings.top.device, &d.backend, &d.which);
-    if (!s) take_turns(p, &d);
+    if (!s && fli_ranked(&p->ranks))
+        d.which = fli_device_of_rank(p->settings.top.device, d.backend, d.which, p->ranks.local);
     if (!s) s = fli_device_new(run->ctx, &d, &run->device);
     if (!s) s = budget(run, &d, spec);
     if (s) return s;
     run->site = fli_device_site(run->device);
     spec->site = &run->site;
     return FL_OK;
+}
+
+fl_status fli_run_same_kernels(fl_ctx *ctx, const fl_ranks *ranks, const char own[FLI_COMPUTED_WITH])
+{
+    if (!fli_ranked(ranks)) return FL_OK;
+    char(*all)[FLI_COMPUTED_WITH] = fli_alloc(ctx, ranks->count, sizeof *all);
+    size_t *at = fli_alloc(ctx, ranks->count + 1, sizeof *at);
+    fl_status s = all && at ? FL_OK : FL_ENOMEM;
+    if (!s) {
+        for (uint32_t r = 0; r <= ranks->count; r++) at[r] = r * sizeof *all;
+        memcpy(all[ranks->rank], own, sizeof *all);
+        s = fli_ranks_gather(ctx, ranks, all, at);
+    }
+    for (uint32_t r = 1; !s && r < ranks->count; r++)
+        if (strcmp(all[r], all[0]))
+            s = fli_fail(ctx, FL_ECONFIG,
+                         "rank %u computes with kernels for %s, but rank 0 with those for %s: the last digits would "
+                         "depend on who has which client; FEDLOOM_KERNELS in the environment of all of them, such as "
+                         "v2, makes processors alike",
+                         r, all[r], all[0]);
+    fli_free(all);
+    fli_free(at);
+    return s;
 }
 
 void fli_run_computed_with(const fl_run *run, char out[FLI_COMPUTED_WITH])

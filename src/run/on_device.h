@@ -9,5 +9,7 @@ fl_status fli_run_open_device(fl_run *run, fli_exec_spec *spec);
 /* What the run is computed with: kernels, and the device beside them. */
 enum { FLI_COMPUTED_WITH = 256 };
 void fli_run_computed_with(const fl_run *run, char out[FLI_COMPUTED_WITH]);
+/* Refuses ranks that compute with something else than the first, which would give other last digits for its clients. */
+fl_status fli_run_same_kernels(fl_ctx *ctx, const fl_ranks *ranks, const char own[FLI_COMPUTED_WITH]);
 
 #endif

@@ -85,6 +85,15 @@ double fli_plan_weight(const fli_plan *p, size_t client)
     return (double)fli_fed_size(p->fed, client) / (double)p->fed->samples;
 }
 
+/* Known before anything that one rank alone may fail at: it is found together. */
+static fl_status count_threads(fli_plan *p)
+{
+    double threads = (double)fli_ranks_threads(&p->ranks, (size_t)p->settings.top.threads);
+    fl_status s = fli_ranked(&p->ranks) ? fli_ranks_add(p->ctx, &p->ranks, &threads, 1, sizeof threads) : FL_OK;
+    p->threads = (size_t)threads;
+    return s;
+}
+
 fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
 {
     memset(p, 0, sizeof *p);
@@ -92,7 +101,7 @@ fl_status fli_plan_data(fl_config *cfg, const fli_plan *like, fli_plan *p)
     fli_waits_init(&p->waits, &cfg->ranks, &p->ranks);
     fli_arena_init(&p->arena, cfg->ctx);
     fl_status s = fli_settings_bind(p->ctx, &p->arena, cfg->root, &p->settings);
-    if (s) return s;
+    if (s || (s = count_threads(p))) return s;
     const fli_memory *m =
         cfg->memory.train.size && !strcmp(p->settings.source.item.name, "memory") ? &cfg->memory : NULL;
     if (m) s = check_holding(cfg, &p->settings, &m->who);
@@ -239,16 +248,13 @@ static fl_status make_system(fli_plan *p)
 
 /* How fast an asynchronous method goes. On the real clock a client at work is a thread, of any rank, unless it is
  * elsewhere. */
-static fl_status resolve_pace(fli_plan *p)
+static void resolve_pace(fli_plan *p)
 {
-    double threads = (double)fli_ranks_threads(&p->ranks, (size_t)p->settings.top.threads);
-    if (!p->algo->async.pace) return FL_OK;
+    if (!p->algo->async.pace) return;
     p->pace = p->algo->async.pace(p->settings.algorithm.params);
     p->at_work = p->participation->largest;
-    if (p->settings.top.clock != FLI_CLOCK_REAL || p->mailbox) return FL_OK;
-    fl_status s = fli_ranked(&p->ranks) ? fli_ranks_add(p->ctx, &p->ranks, &threads, 1, sizeof threads) : FL_OK;
-    if (p->at_work > (size_t)threads) p->at_work = (size_t)threads;
-    return s;
+    int here = p->settings.top.clock == FLI_CLOCK_REAL && !p->mailbox;
+    if (here && p->at_work > p->threads) p->at_work = p->threads;
 }
 
 /* All that may fail for what the configuration says: everything is tried, so that everything is said. */
@@ -265,7 +271,7 @@ static fl_status resolve(fli_plan *p, const fl_config *cfg)
             fli_participation_new(p->ctx, s->sampler.item.desc, s->sampler.params, p->fed, &p->participation),
             "participation.kind");
     if (!fli_problems_fatal(&problems)) fli_problems_note(&problems, make_system(p), "system.kind");
-    if (p->participation) fli_problems_note(&problems, resolve_pace(p), "clock");
+    if (p->participation) resolve_pace(p);
     known.model = p->solvers.count ? p->model : NULL; /* a part of it may be there */
     known.solvers = &p->solvers;
     known.pace = p->pace;

@@ -23,6 +23,7 @@ typedef struct {
     int borrowed;                /* the data belong to another plan */
     fl_ranks ranks;              /* that make the run together; count 0: this process alone */
     fli_waits waits;             /* for the others, by that table */
+    size_t threads;              /* of all of them */
     fli_shards shards;           /* who of them has which clients */
     struct fli_mailbox *mailbox; /* the clients are elsewhere, and so are their samples; NULL: they are here */
     /* known when the plan is finished */

@@ -17,8 +17,9 @@ static fl_status start(fl_run *run)
     const fli_plan *p = &run->plan;
     size_t targets = p->settings.metrics.targets.n;
     fli_exec_spec spec = p->exec;
-    fl_status status = fli_run_open_device(run, &spec);
+    fl_status status = fli_ranks_agree(run->ctx, &p->ranks, fli_run_open_device(run, &spec));
     fli_run_computed_with(run, run->kernels);
+    if (!status) status = fli_run_same_kernels(run->ctx, &p->ranks, run->kernels);
     if (!status) status = fli_exec_new(run->ctx, &spec, &run->exec);
     if (!status)
         status =

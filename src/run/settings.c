@@ -14,7 +14,8 @@ static const fli_key top_keys[] = {
     FLI_KEY_STRING(
         fli_top_settings, device, FLI_DEVICE_CPU,
         "where the run is computed: cpu; cuda, or cuda:1 for the second of several GPUs; twin, which is what "
-        "a GPU does in plain C, for tests. `fedloom list devices` shows what there is"),
+        "a GPU does in plain C, for tests. `fedloom list devices` shows what there is. Of several processes on a "
+        "machine each takes the next GPU, unless there is a number"),
     FLI_KEY_CHOICE(fli_top_settings, precision, "f32", "f32|f64|tf32",
                    "precision of models and gradients; tf32: f32, but a device multiplies matrices with ten bits "
                    "behind the point"),

@@ -3,7 +3,7 @@
 
 #include "exec/waits.h"
 #include "run/folder.h"
-#include "run/run.h"
+#include "run/on_device.h"
 
 #include <time.h>
 #include <unistd.h>
@@ -177,6 +177,60 @@ static void real_failures(void **state)
     assert_non_null(strstr(t.why, "no longer finite"));
 }
 
+/* ---- what they compute with -------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *kernels;
+    fl_status status;
+    char why[1024];
+} machine;
+
+static void compare_kernels(const fl_ranks *ranks, void *arg)
+{
+    machine *m = arg;
+    char own[FLI_COMPUTED_WITH] = "";
+    fl_ctx *ctx = fl_ctx_new();
+    strcpy(own, m->kernels);
+    m->status = fli_run_same_kernels(ctx, ranks, own);
+    snprintf(m->why, sizeof m->why, "%s", fl_ctx_error(ctx));
+    fl_ctx_free(ctx);
+}
+
+/* Processors of two kinds would give other bits for the same client: nobody begins. */
+static void other_kernels(void **state)
+{
+    machine m[3] = {{.kernels = "x86-64-v3"}, {.kernels = "x86-64-v3"}, {.kernels = "x86-64-v3"}};
+    void *args[] = {&m[0], &m[1], &m[2]};
+    (void)state;
+    team_run(3, compare_kernels, args);
+    for (size_t i = 0; i < 3; i++) assert_int_equal(m[i].status, FL_OK);
+    m[2].kernels = "x86-64-v4";
+    team_run(3, compare_kernels, args);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(m[i].status, FL_ECONFIG);
+        assert_non_null(strstr(m[i].why, "rank 2 computes with kernels for x86-64-v4, but rank 0 with those for "
+                                         "x86-64-v3"));
+        assert_non_null(strstr(m[i].why, "FEDLOOM_KERNELS"));
+    }
+}
+
+static size_t three(char *why, size_t room)
+{
+    (void)why, (void)room;
+    return 3;
+}
+
+/* Ranks of one machine take its devices in turn, unless the name says which. */
+static void devices_in_turn(void **state)
+{
+    fli_backend b = {.name = "cuda", .count = three};
+    (void)state;
+    for (size_t local = 0; local < 7; local++) {
+        assert_int_equal(fli_device_of_rank("cuda", &b, 0, local), local % 3);
+        assert_int_equal(fli_device_of_rank("cuda:1", &b, 1, local), 1);
+    }
+}
+
 /* ---- the end ----------------------------------------------------------------------------------------------- */
 
 static pthread_t stopper;
@@ -219,8 +273,9 @@ static void all_end_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waits_are_counted),      FIXTURE_TEST(idle_time),         cmocka_unit_test(real_arrivals),
-        cmocka_unit_test(real_arrivals_anywhere), cmocka_unit_test(real_failures), cmocka_unit_test(all_end_together),
+        cmocka_unit_test(waits_are_counted),      FIXTURE_TEST(idle_time),           cmocka_unit_test(real_arrivals),
+        cmocka_unit_test(real_arrivals_anywhere), cmocka_unit_test(real_failures),   cmocka_unit_test(all_end_together),
+        cmocka_unit_test(other_kernels),          cmocka_unit_test(devices_in_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
