@@ -70,8 +70,8 @@ void fli_idle_report(const fl_run *run)
         sum += share(&run->spells[i]);
         if (share(&run->spells[i]) > share(&run->spells[worst])) worst = i;
     }
-    fli_log(run->ctx, FL_LOG_INFO, "%u ranks: they waited for each other %.1f%% of the time, rank %u the most, %.1f%%",
-            count, 100 * sum / count, worst, 100 * share(&run->spells[worst]));
+    fli_log(run->ctx, FL_LOG_INFO, "%u ranks: idle %.1f%% of the time, rank %u the most, %.1f%%", count,
+            100 * sum / count, worst, 100 * share(&run->spells[worst]));
 }
 
 static size_t samples_of(const fli_plan *p, uint32_t rank)

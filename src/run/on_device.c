@@ -57,8 +57,8 @@ fl_status fli_run_same_kernels(fl_ctx *ctx, const fl_ranks *ranks, const char ow
         if (strcmp(all[r], all[0]))
             s = fli_fail(ctx, FL_ECONFIG,
                          "rank %u computes with kernels for %s, but rank 0 with those for %s: the last digits would "
-                         "depend on who has which client; FEDLOOM_KERNELS in the environment of all of them, such as "
-                         "v2, makes processors alike",
+                         "depend on who has which client; FEDLOOM_KERNELS, such as v2, and OPENBLAS_CORETYPE in the "
+                         "environment of all of them make processors alike",
                          r, all[r], all[0]);
     fli_free(all);
     fli_free(at);

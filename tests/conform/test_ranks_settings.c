@@ -32,6 +32,21 @@ static void sparse_data(void **state)
     }
 }
 
+/* Vectors that nobody here may follow. */
+static void on_a_device(void **state)
+{
+    like_one(*state, "device=twin;threads=1;model=softmax;algorithm=scaffold");
+    like_one(*state, "device=twin;threads=1;model={kind: mlp, hidden: [9]};algorithm=feddr;participation=everyone;"
+                     "regularizer={kind: l1, weight: 0.01}");
+    like_one(*state, "device=twin;threads=1;model=softmax;algorithm={kind: fedbuff, buffer: 3};rounds=20");
+    task one = run_of("device=twin;threads=1;model=softmax;algorithm=scaffold", 1, 0);
+    task sums = run_of("device=twin;threads=1;model=softmax;algorithm=scaffold;exact=false", 3, 0);
+    if (one.status || sums.status) fail_msg("%s %s", one.why, sums.why);
+    for (size_t i = 0; i < one.out.parameters; i++) assert_near(one.out.model[i], sums.out.model[i], 1e-6);
+    outcome_free(&one.out);
+    outcome_free(&sums.out);
+}
+
 /* ---- what fails -------------------------------------------------------------------------------------------- */
 
 /* The sentence of one process, at every rank of several; on the real clock that of whoever was first. */
@@ -129,7 +144,7 @@ int main(void)
         FIXTURE_TEST(pseudo_labels),  FIXTURE_TEST(large_cohorts),
         FIXTURE_TEST(sparse_data),    FIXTURE_TEST(who_diverges),
         FIXTURE_TEST(a_users_method), FIXTURE_TEST(a_users_asynchronous_method),
-        FIXTURE_TEST(a_users_solver),
+        FIXTURE_TEST(a_users_solver), FIXTURE_TEST(on_a_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,6 +94,19 @@ check 'without the library: said once' once err 'fedloom has to be built where M
 alone SLURM_NTASKS=4 SLURM_PROCID=0 "$work/bare/fedloom" run first.yaml
 check 'a batch script of Slurm is no launcher' exits 0
 
+# ---- how fast -----------------------------------------------------------------------------------------------
+
+ranks 3 "$program" run first.yaml --set exact=false --output sums
+check 'sums instead of uploads' eval 'exits 0 && [ "$(wc -l <sums/ranks.csv)" = 4 ]'
+check 'idle time: said once' once err '3 ranks: idle '
+ranks 3 "$program" run first.yaml --set clock=real --set algorithm=fedasync --set threads=2 --output real
+check 'the real clock' eval 'exits 0 && [ -e real/model.safetensors ]'
+if "$program" --version | grep -q 'x86-64-v[34]'; then
+    ranks 1 env FEDLOOM_KERNELS=v2 "$program" run first.yaml : -n 1 env FEDLOOM_KERNELS=v3 "$program" run first.yaml
+    check 'other kernels: exit code' exits 2
+    check 'other kernels: said once' once err 'rank 1 computes with kernels for'
+fi
+
 # ---- signals ------------------------------------------------------------------------------------------------
 
 # start TEXT ARGS...: the program on three ranks, in the background, until TEXT is on its stderr.
