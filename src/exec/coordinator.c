@@ -3,7 +3,8 @@
 #include <string.h>
 
 /* Entries of a slice, of which the sums then stay in the first cache while uploads are added to them; and how many
- * slices, beyond which they grow instead: more than enough for the threads of a machine. */
+ * slices, beyond which they grow instead: more than enough for the threads of a machine. Of ranks each should have one,
+ * however small. */
 enum { SLICE = 8192, MOST_SLICES = 256 };
 
 /* The server as seen in a range of entries. Whoever absorbs adds to scalars too, so every slice has its own; all of
@@ -77,8 +78,9 @@ static fl_status slice_new(fli_coordinator *c, size_t size, size_t number)
 
 static fl_status slices_new(fli_coordinator *c)
 {
-    size_t n = c->space.n, most = n / SLICE < MOST_SLICES ? n / SLICE : MOST_SLICES;
-    size_t size = c->spec.slice ? c->spec.slice : most > 1 ? (n / most + 63) / 64 * 64 /* on cache lines */ : n;
+    size_t n = c->space.n, ranks = fli_ranked(c->spec.ranks) ? c->spec.ranks->count : 1;
+    size_t wanted = n / SLICE > ranks ? n / SLICE : ranks, most = wanted < MOST_SLICES ? wanted : MOST_SLICES;
+    size_t size = c->spec.slice ? c->spec.slice : most > 1 ? ((n - 1) / most + 64) / 64 * 64 /* on cache lines */ : n;
     if (c->spec.algo->traits & FLI_ALGO_WHOLE_ABSORB || c->space.place) size = n;
     size_t count = size < n ? n / size + (n % size != 0) : 1;
     if (!(c->slices = fli_alloc(c->ctx, count, sizeof *c->slices))) return FL_ENOMEM;

@@ -102,21 +102,37 @@ static fl_status server_new(fli_exec *e)
 
 /* A thread should have several turns in a block, so that it waits little for the others at its end. */
 enum { LEAST = 64, EACH = 8 };
-size_t fli_exec_block(const fli_site *site, size_t threads)
+static size_t turns_at_a_time(const fli_exec_spec *s)
 {
-    size_t all = fli_pool_count(threads) * EACH;
-    if (site) return site->lanes;
-    return all > LEAST ? all : LEAST;
+    return s->site ? s->site->lanes : fli_pool_count(s->threads) * EACH;
 }
 
-/* A rank, too, should have several turns in a block, which is the same for all of them. */
-static fl_status block_of_ranks(fli_exec *e)
+/* Uploads are absorbed in the order of clients, of which neighbours have the same rank: ranks work at the same time only
+ * if a block has clients of all of them. So it is the whole cohort, as long as its uploads take no more bytes than
+ * this. */
+enum { UPLOADS = 256 << 20 };
+static size_t room_for_uploads(const fli_exec_spec *s)
 {
-    double each = e->spec.site ? (double)e->block : (double)(fli_pool_count(e->spec.threads) * EACH);
-    if (!fli_ranked(e->spec.ranks)) return FL_OK;
+    size_t vectors = fli_parts_vectors(s->algo->up) * fli_vector_stride(&s->model->space);
+    return UPLOADS / (sizeof(fli_exchange) + vectors);
+}
+
+/* Each rank should have this many turns in a block. */
+static size_t block_of(const fli_exec_spec *s, size_t each)
+{
+    size_t all = fli_ranked(s->ranks) ? each * s->ranks->count : each;
+    if (fli_ranked(s->ranks) && !s->site && all < room_for_uploads(s)) all = room_for_uploads(s);
+    return all > LEAST || (s->site && !fli_ranked(s->ranks)) ? all : LEAST;
+}
+
+size_t fli_exec_block(const fli_exec_spec *spec) { return block_of(spec, turns_at_a_time(spec)); }
+
+/* Blocks are the same for all ranks. */
+static fl_status agree_on_block(fli_exec *e)
+{
+    double each = (double)turns_at_a_time(&e->spec);
     fl_status s = fli_ranks_most(e->ctx, e->spec.ranks, &each, 1);
-    size_t all = (size_t)each * e->spec.ranks->count;
-    e->block = all > LEAST ? all : LEAST;
+    e->block = block_of(&e->spec, (size_t)each);
     return s;
 }
 
@@ -132,19 +148,8 @@ static fl_status ranges_new(fli_exec *e)
 
 static fl_status block_new(fli_exec *e)
 {
-    e->block = fli_exec_block(e->spec.site, e->spec.threads);
-    fl_status s = block_of_ranks(e);
-    if (s) return s;
-    e->room = e->block;
-    e->exchanges = fli_alloc(e->ctx, e->block, sizeof *e->exchanges);
-    e->list = fli_alloc(e->ctx, e->block, sizeof *e->list);
-    if (!e->exchanges || !e->list) return FL_ENOMEM;
-    if (e->partial) {
-        e->mine = fli_alloc(e->ctx, e->block, sizeof *e->mine);
-        e->place = fli_alloc(e->ctx, e->block, sizeof *e->place);
-        if (!e->mine || !e->place) return FL_ENOMEM;
-    }
-    return fli_intake_new(e->ctx, e->server, e->block, &e->intake);
+    fl_status s = agree_on_block(e);
+    return s ? s : fli_intake_new(e->ctx, e->server, e->block, &e->intake);
 }
 
 static fl_status mirror_new(fli_exec *e)
@@ -320,6 +325,8 @@ static fl_status rooms_for(fli_exec *e, size_t count)
     if (count > e->room) {
         fl_status s = fli_grow(e->ctx, (void **)&e->exchanges, e->room, count, sizeof *e->exchanges);
         if (!s) s = fli_grow(e->ctx, (void **)&e->list, e->room, count, sizeof *e->list);
+        if (!s && e->partial) s = fli_grow(e->ctx, (void **)&e->mine, e->room, count, sizeof *e->mine);
+        if (!s && e->partial) s = fli_grow(e->ctx, (void **)&e->place, e->room, count, sizeof *e->place);
         if (s) return s;
         e->room = count;
     }

@@ -9,10 +9,6 @@
 
 typedef struct fli_exec fli_exec;
 
-/* Uploads wait for their turn to be absorbed. A cohort is run in blocks of this many clients, so that memory is bounded
- * when everybody takes part in a large federation. At a site: as many as it takes at a time. */
-size_t fli_exec_block(const fli_site *site, size_t threads);
-
 /* All borrowed; must outlive the federation. */
 typedef struct {
     const fli_model *model;
@@ -40,6 +36,10 @@ typedef struct {
     const fli_shards *shards;
     int inexact; /* ranks may add up sums of their own clients' uploads, where the method allows it: FLI_ALGO_ADDS */
 } fli_exec_spec;
+
+/* Uploads wait for their turn to be absorbed. A cohort is run in blocks of this many clients, so that memory is bounded
+ * when everybody takes part in a large federation. At a site: as many as it takes at a time. */
+size_t fli_exec_block(const fli_exec_spec *spec);
 
 fl_status fli_exec_new(fl_ctx *ctx, const fli_exec_spec *spec, fli_exec **out);
 void fli_exec_free(fli_exec *e);

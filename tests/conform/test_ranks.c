@@ -66,9 +66,98 @@ static void sums_instead_of_uploads(void **state)
     }
 }
 
+/* ---- ranks work at the same time ------------------------------------------------------------------------------- */
+
+/* What a rank was sent, and how often it waited until all of its own had left. */
+typedef struct {
+    const fl_ranks *below;
+    task task;
+    size_t bytes, lists;
+} watched;
+
+static fl_status watched_expect(void *arg, uint32_t from, uint32_t number, void *bytes, size_t n, size_t mark)
+{
+    watched *w = arg;
+    w->bytes += n;
+    return w->below->expect(w->below->arg, from, number, bytes, n, mark);
+}
+
+static fl_status watched_flush(void *arg)
+{
+    watched *w = arg;
+    w->lists++;
+    return w->below->flush(w->below->arg);
+}
+
+static fl_status watched_gather(void *arg, void *all, const size_t *at)
+{
+    watched *w = arg;
+    return w->below->gather(w->below->arg, all, at);
+}
+
+static fl_status watched_add(void *arg, void *v, size_t n, size_t real)
+{
+    watched *w = arg;
+    return w->below->add(w->below->arg, v, n, real);
+}
+
+static fl_status watched_send(void *arg, uint32_t to, uint32_t number, const void *bytes, size_t n)
+{
+    watched *w = arg;
+    return w->below->send(w->below->arg, to, number, bytes, n);
+}
+
+static fl_status watched_arrived(void *arg, int wait, size_t *mark, int *there)
+{
+    watched *w = arg;
+    return w->below->arrived(w->below->arg, wait, mark, there);
+}
+
+static void make_watched_run(const fl_ranks *ranks, void *arg)
+{
+    watched *w = arg;
+    fl_ranks table = *ranks;
+    w->below = ranks;
+    table.arg = w;
+    table.gather = watched_gather;
+    table.add = watched_add;
+    table.send = watched_send;
+    table.expect = watched_expect;
+    table.arrived = watched_arrived;
+    table.flush = watched_flush;
+    make_run(&table, &w->task);
+}
+
+/* Clients that are neighbours have the same rank, and a cohort is in their order. Were it cut into blocks of neighbours,
+ * the ranks would work one after the other. And where a model is small, the uploads must not all go to one rank. */
+static void a_large_cohort_keeps_all_ranks_at_work(void **state)
+{
+    enum { RANKS = 4, ROUNDS = 4 };
+    watched of[RANKS] = {0};
+    void *args[RANKS];
+    size_t all = 0, most = 0;
+    (void)state;
+    for (size_t i = 0; i < RANKS; i++) {
+        of[i].task.settings = "algorithm=scaffold;participation=everyone;data.samples=1000;partition.clients=200;"
+                              "model={kind: mlp, hidden: [32]};threads=1;"
+                              "metrics={every: 100, train: false, test: false, clients: false, gradient: false}";
+        args[i] = &of[i];
+    }
+    team_run(RANKS, make_watched_run, args);
+    for (size_t i = 0; i < RANKS; i++) {
+        if (of[i].task.status) fail_msg("%s", of[i].task.why);
+        outcome_free(&of[i].task.out);
+        all += of[i].bytes;
+        most = of[i].bytes > most ? of[i].bytes : most;
+        assert_int_equal(of[i].lists, ROUNDS);
+    }
+    assert_true(2 * most < all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_large_cohort_keeps_all_ranks_at_work),
         cmocka_unit_test(every_algorithm),
         cmocka_unit_test(sums_instead_of_uploads),
     };
