@@ -1,5 +1,5 @@
-/* One run by several processes, which an MPI launcher started: `mpirun -n 4 fedloom run FILE`. The program is not linked
- * with MPI; it loads libfedloom_mpi when it finds itself started like that.
+/* One run by several processes, which an MPI launcher started: `mpirun -n 4 fedloom run FILE`. The program is not
+ * linked with MPI; it loads libfedloom_mpi when it finds itself started like that.
  *
  * Rank 0 alone speaks. What others have to say is kept, and said only if they fail alone. A rank that fails waits a
  * while for the others to fail alike; if they do not, they are waiting for it, and it ends them all. */
