@@ -128,8 +128,9 @@ static void make_watched_run(const fl_ranks *ranks, void *arg)
     make_run(&table, &w->task);
 }
 
-/* Clients that are neighbours have the same rank, and a cohort is in their order. Were it cut into blocks of neighbours,
- * the ranks would work one after the other. And where a model is small, the uploads must not all go to one rank. */
+/* Clients that are neighbours have the same rank, and a cohort is in their order. Were it cut into blocks of
+ * neighbours, the ranks would work one after the other. And where a model is small, the uploads must not all go to one
+ * rank. */
 static void a_large_cohort_keeps_all_ranks_at_work(void **state)
 {
     enum { RANKS = 4, ROUNDS = 4 };
