@@ -7,6 +7,7 @@
 #   make bench    speed and memory, as ratios within one run
 #   make bench-gpu rounds on a GPU, beside JAX and PyTorch; MODELS="60-32-10 cnn": those alone
 #   make bench-net a server over the network: 1,000 clients, 10,000 that wait; beside Flower, where it is installed
+#   make bench-mpi one run in many processes, beside as many threads, and a model of many more; APPFL=DIR: beside APPFL
 #   make python   the Python package: built, installed into build-python and tested
 #   make client   the small program for machines that only join: build-client/fedloom-client
 #   make fuzz     every fuzz target for 10 seconds, or SECONDS=600; needs clang
@@ -20,7 +21,7 @@ PREFIX ?= /usr/local
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps build run test test-gpu test-faults bench bench-gpu bench-net python asan tsan clang client fuzz kernels aarch64 format format-check check docs symbols install clean
+.PHONY: all deps build run test test-gpu test-faults bench bench-gpu bench-net bench-mpi python asan tsan clang client fuzz kernels aarch64 format format-check check docs symbols install clean
 
 all: build
 
@@ -55,6 +56,12 @@ bench-gpu: build
 bench-net: build
 	@bench/net_load.sh $(BUILD)
 	@bench/net_flower.sh $(BUILD) $(FLOWER)
+
+# APPFL=DIR: a virtual environment that has appfl and mpi4py from PyPI; without it, that comparison is left out.
+bench-mpi: build
+	@bench/mpi.sh $(BUILD)
+	@bench/mpi_state.sh $(BUILD)
+	@bench/mpi_appfl.sh $(BUILD) $(APPFL)
 
 # Needs what tools/install-deps.sh --python installs, and PyPI: python/test.sh has the list.
 python: build
