@@ -41,6 +41,7 @@ $1 == "wire" {
     }
 }
 
+function share_of(what, n) { return 100 * of(what, "ranks", n) / of("mean", "ranks", n) }
 function scaling(    n, r, t, wide) {
     wide = one ~ / weak$/
     for (n = 1; n <= largest; n *= 2) {
@@ -49,7 +50,7 @@ function scaling(    n, r, t, wide) {
         if (!r) continue
         printf "  %-11s %-9s %-7s %5d %9.2f %9.2f   %6.2f %6.2f   %6.2f   %4.0f%% %6.0f%% %6.0f%%   %8.1f\n", $1, $2, $3, n, 1e3 * r, 1e3 * t,
             (wide ? n : 1) * of("seconds", "ranks", 1) / r, (wide ? n : 1) * of("seconds", "threads", 1) / t, t / r,
-            100 * of("waits", "ranks", n) / r, 100 * of("together", "ranks", n) / r, 100 * of("handing", "ranks", n) / r,
+            share_of("waits", n), share_of("together", n), share_of("handing", n),
             of("sent_kb", "ranks", n)
     }
 }
@@ -65,19 +66,36 @@ function crowd(n,    was, i) {
     return 1
 }
 
+# The share of the server's entries that the rank with most of them has: coordinator.c cuts vectors into slices.
+function largest_share(n,    slices, size) {
+    slices = most(int(parameters / 8192), n)
+    if (slices > 256) slices = 256
+    size = int((int((parameters - 1) / slices) + 64) / 64) * 64
+    return most(ceil(ceil(parameters / size) / n) * size / parameters, 0)
+}
+
+# Turns that the ranks take one after the other. A cohort is run in blocks of neighbours (exec.c), so a block may have clients of some
+# ranks alone.
+function longest(clients, n,    block, each) {
+    each = ceil(clients / n)
+    block = most(most(64, 8 * n), int(134217728 / (512 + 4 * parameters * vectors)))
+    if (block > clients) block = clients
+    return clients / block * (each < block ? each : block)
+}
+
 # Seconds of a round with this many clients on n ranks.
 function model(clients, n,    upload, share, turns, each, parcels, inward, absorbing, talk, g) {
     upload = 4 * parameters * vectors
-    share = most(ceil(slices / n) / slices, 1 / n)
     absorbing = wire("absorb", wired, upload)
-    turns = ceil(clients / n) * (turn - absorbing) * crowd(n)
-    if (n == 1) return turns + clients * absorbing
+    if (n == 1) return clients * turn
+    share = largest_share(n)
+    turns = longest(clients, n) * (turn - absorbing) * crowd(n)
     each = most(1, int(65536 / (upload / n + 21)))
     parcels = ceil(ceil(clients / n) / each) * (n - 1)
     inward = (clients - clients / n) * (20 + upload * share)
     talk = parcels * wire("each", wired, inward / parcels)
     g = calls * wire("gather", wired, 8 * wired) * log2(n) / log2(wired) + wire("gather", wired, moved) - wire("gather", wired, 8)
-    parts = sprintf("%.2f %.2f %.2f %.2f", 1e3 * turns, 1e3 * clients * absorbing * share, 1e3 * talk, 1e3 * g)
+    parts = 1e3 * turns " " 1e3 * clients * absorbing * share " " 1e3 * talk " " 1e3 * g
     return turns + clients * absorbing * share + talk + g
 }
 
@@ -86,7 +104,6 @@ function begin_case(    word) {
     network = word[1]
     vectors = word[2] == "scaffold" ? 2 : 1
     parameters = network == "60-32-10" ? 2282 : 159010
-    slices = most(1, int(parameters / 8192))
     turn = of("seconds", "ranks", 1) / (word[3] == "weak" ? 8 : 64)
     calls = of("calls", "ranks", wired)
     moved = 1e3 * of("call_kb", "ranks", wired)
@@ -110,14 +127,14 @@ function beside_measured(    n, t, was, off, worst) {
 }
 
 function predict(    n, t, first) {
-    printf "\n  MODEL, not measured: 8,192 clients, all of which take part; ms per round: turns, absorbing, parcels, together\n"
+    printf "\n  MODEL, not measured: 8 clients per rank, all of which take part; ms per round: turns, absorbing, parcels, together\n"
     for (c = 1; c <= count; c++) {
         one = cases[c]
         if (one ~ / weak$/) continue
         begin_case()
-        first = model(8192, 1)
         for (n = 64; n <= 1024; n *= 16) {
-            t = model(8192, n)
+            first = model(8 * n, 1)
+            t = model(8 * n, n)
             split(parts, p, " ")
             printf "  %-28s %5d ranks %10.2f = %8.2f + %7.2f + %7.2f + %6.2f   gains %7.1f, %3.0f%% of the ranks\n", one, n, 1e3 * t,
                 p[1], p[2], p[3], p[4], first / t, 100 * first / t / n

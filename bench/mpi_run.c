@@ -2,7 +2,7 @@
  *     mpi_run alone|ranks MODEL CONFIG [key=value ...]
  * Writes the model to the file MODEL and prints one line of name=value. Figures are of one round, and means over ranks
  * unless they say otherwise:
- *     ranks, seconds (the median of all rounds), steps (of all clients)
+ *     ranks, seconds (the median of all rounds), mean (their mean), steps (of all clients)
  *     waits      seconds for parcels of other ranks, when there is nothing left to train
  *     together   seconds in what all ranks do at the same time, and so wait for the last
  *     handing    seconds for handing messages over and for looking which have come
@@ -172,10 +172,12 @@ static fl_status print(fl_run *run, meter *m, times *t)
     free(all);
     qsort(t->rounds, t->count, sizeof *t->rounds, smaller);
     if (m->below.rank) return FL_OK;
-    printf("ranks=%u seconds=%.9f steps=%.0f waits=%.9f together=%.9f handing=%.9f messages=%.1f sent_kb=%.3f "
-           "calls=%.1f call_kb=%.3f peak_mb=%.1f all_mb=%.1f\n",
-           ranks, t->rounds[t->count / 2], fl_row_get(fl_run_row(run), "local_steps") / rounds, of.waits, of.together,
-           of.handing, of.messages, of.sent / 1e3, of.calls, of.moved / 1e3, peak / 1024, of.peak * ranks / 1024);
+    printf(
+        "ranks=%u seconds=%.9f mean=%.9f steps=%.0f waits=%.9f together=%.9f handing=%.9f messages=%.1f sent_kb=%.3f "
+        "calls=%.1f call_kb=%.3f peak_mb=%.1f all_mb=%.1f\n",
+        ranks, t->rounds[t->count / 2], t->last / rounds, fl_row_get(fl_run_row(run), "local_steps") / rounds, of.waits,
+        of.together, of.handing, of.messages, of.sent / 1e3, of.calls, of.moved / 1e3, peak / 1024,
+        of.peak * ranks / 1024);
     return FL_OK;
 }
 
@@ -188,7 +190,7 @@ static fl_status go(fl_config *cfg, meter *m, const char *model)
     if (!s && !(t.rounds = calloc(t.room + 1, sizeof *t.rounds))) s = FL_ENOMEM;
     if (!s) s = fl_run_go(run, note, &t);
     if (!s) s = print(run, m, &t);
-    if (!s && !m->below.rank) s = fl_run_save_model(run, model);
+    if (!s) s = fl_run_save_model(run, model); /* rank 0 writes it */
     fl_run_free(run);
     free(t.rounds);
     return s;

@@ -110,7 +110,7 @@ static size_t turns_at_a_time(const fli_exec_spec *s)
 /* Uploads are absorbed in the order of clients, of which neighbours have the same rank: ranks work at the same time
  * only if a block has clients of all of them. So it is the whole cohort, as long as its uploads take no more bytes
  * than this. */
-enum { UPLOADS = 256 << 20 };
+enum { UPLOADS = 128 << 20 };
 static size_t room_for_uploads(const fli_exec_spec *s)
 {
     size_t vectors = fli_parts_vectors(s->algo->up) * fli_vector_stride(&s->model->space);
