@@ -111,7 +111,9 @@ static void idle_time(void **state)
         snprintf(name, sizeof name, "r%u", ranks);
         snprintf(table, sizeof table, "%s/ranks.csv", fixture_path(f, name));
         snprintf(settings, sizeof settings, "output=%s;model=softmax;metrics.every=2;rounds=5", fixture_path(f, name));
-        lines_said = right = wrong = 0;
+        lines_said = 0;
+        right = 0;
+        wrong = 0;
         task t = run_like(&(task){.settings = settings, .begin = listen, .observer = look}, ranks);
         if (t.status) fail_msg("%s", t.why);
         outcome_free(&t.out);
