@@ -351,6 +351,8 @@ void fli_fed_free(fli_fed *fed)
     fli_free(fed->unlabelled_count);
     fli_free(fed->truth);
     fli_free(fed->weight);
+    fli_free(fed->kept);
+    fli_free(fed->kept_start);
     fli_free(fed);
 }
 
@@ -378,11 +380,28 @@ int32_t fli_fed_truth(const fli_fed *fed, uint32_t sample)
     return taken >= 0 ? taken : fed->train->label[sample];
 }
 
-size_t fli_fed_listed(const fli_fed *fed)
+size_t fli_fed_place(const fli_fed *fed, size_t client)
+{
+    size_t low = 0, high = fed->here;
+    if (!fed->kept) return client < fed->first ? SIZE_MAX : client - fed->first;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (fed->kept[middle] < client)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < fed->here && fed->kept[low] == client ? low : SIZE_MAX;
+}
+
+/* Where the list of the client at this place begins in part.index; at fed->here, where the last one ends. */
+static size_t list_start(const fli_fed *fed, size_t place)
 {
     const size_t *start = fed->part.start + (fed->first - fed->known);
-    return start[fed->here] - start[0];
+    return fed->kept ? fed->kept_start[place] : start[place] - start[0];
 }
+
+size_t fli_fed_listed(const fli_fed *fed) { return list_start(fed, fed->here); }
 
 fl_status fli_fed_magnitude(fl_ctx *ctx, const fli_fed *fed, double *out)
 {
@@ -393,15 +412,31 @@ fl_status fli_fed_magnitude(fl_ctx *ctx, const fli_fed *fed, double *out)
 
 /* ---- some clients alone ---------------------------------------------------------------------------------- */
 
-/* The lists of the clients that are here. */
-static fl_status keep_lists(fl_ctx *ctx, fli_fed *fed)
+/* The lists of these clients, one after the other. */
+static fl_status keep_lists(fl_ctx *ctx, const uint32_t *clients, size_t n, fli_fed *fed)
 {
-    size_t n = fli_fed_listed(fed);
-    uint32_t *own = fli_alloc(ctx, n, sizeof *own);
-    if (!own) return FL_ENOMEM;
-    memcpy(own, fed->part.index + fed->part.start[fed->first], n * sizeof *own);
+    const size_t *start = fed->part.start;
+    size_t listed = 0;
+    for (size_t i = 0; i < n; i++) listed += start[clients[i] + 1] - start[clients[i]];
+    uint32_t *index = fli_alloc(ctx, listed, sizeof *index), *kept = fli_alloc(ctx, n, sizeof *kept);
+    size_t *kept_start = fli_alloc(ctx, n + 1, sizeof *kept_start);
+    if (!index || !kept || !kept_start) {
+        fli_free(index);
+        fli_free(kept);
+        fli_free(kept_start);
+        return FL_ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t from = start[clients[i]], own = start[clients[i] + 1] - from;
+        memcpy(index + kept_start[i], fed->part.index + from, own * sizeof *index);
+        kept[i] = clients[i];
+        kept_start[i + 1] = kept_start[i] + own;
+    }
     fli_free(fed->part.index);
-    fed->part.index = own;
+    fed->part.index = index;
+    fed->kept = kept;
+    fed->kept_start = kept_start;
+    fed->here = n;
     return FL_OK;
 }
 
@@ -444,13 +479,11 @@ static fl_status keep_samples(fl_ctx *ctx, fli_fed *fed)
     return s;
 }
 
-fl_status fli_fed_keep(fl_ctx *ctx, fli_fed *fed, size_t first, size_t here)
+fl_status fli_fed_keep(fl_ctx *ctx, fli_fed *fed, const uint32_t *clients, size_t n)
 {
     if (!fed->train) return FL_OK;
     fl_status s = fli_fed_magnitude(ctx, fed, &fed->magnitude);
-    fed->first = first;
-    fed->here = here;
-    if (!s) s = keep_lists(ctx, fed);
+    if (!s && clients) s = keep_lists(ctx, clients, n, fed);
     return s || fed->train->borrows & FLI_BORROWS_SAMPLES ? s : keep_samples(ctx, fed);
 }
 
@@ -489,11 +522,12 @@ fl_status fli_view_open(fl_ctx *ctx, const fli_fed *fed, size_t client, fli_view
     if (client >= fed->clients)
         return fli_fail(ctx, FL_ECONFIG, "there is no client %zu, the federation has %zu", client, fed->clients);
     if (!fed->train) return view_make(ctx, fed, client, v);
-    if (client < fed->first || fli_fed_place(fed, client) >= fed->here)
+    size_t place = fli_fed_place(fed, client);
+    if (place >= fed->here)
         return fli_fail(ctx, FL_ECONFIG, "the samples of client %zu are not here, and something here needs them",
                         client);
-    const size_t *all = fed->part.start, *start = all + (client - fed->known);
-    view_set(v, fed->train, fed->part.index + (start[0] - all[fed->first - fed->known]), start[1] - start[0],
+    size_t start = list_start(fed, place);
+    view_set(v, fed->train, fed->part.index + start, list_start(fed, place + 1) - start,
              fli_fed_unlabelled(fed, client), fli_fed_tests(fed, client));
     return FL_OK;
 }

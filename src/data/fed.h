@@ -27,7 +27,9 @@ typedef struct {
     uint32_t *unlabelled_count;
     /* their labels, one per stored sample, -1 where it is still in place; for evaluation, see below */
     int32_t *truth;
-    size_t first, here;      /* the clients whose samples are here, or can be made: all, some or none */
+    size_t first, here;      /* the clients whose samples are here, or can be made: `here` from the first on, */
+    uint32_t *kept;          /* or these, ascending, whose lists begin at kept_start; NULL: no others were dropped */
+    size_t *kept_start;      /* here + 1, in part.index */
     size_t known;            /* the first whose size is known: where part.start and the counts above begin */
     size_t clients, samples; /* samples: training samples over all clients */
     size_t dim, classes;
@@ -84,11 +86,11 @@ fl_status fli_fed_split(fl_ctx *ctx, double unlabelled, fli_fed *fed);
 /* This share of n samples, but never all of them. */
 size_t fli_fed_share(double fraction, size_t n);
 
-/* Keeps the samples of the clients first .. first + here - 1 alone: those of others, and those of nobody, give their
- * memory back, and views of others are refused. Sizes and weights stay known of all clients, and what is kept is seen
- * as before: samples keep their numbers. Nothing is dropped of a federation on demand, and nothing of a program's own
+/* Keeps the samples of these clients alone, in ascending order, NULL: of all. Those of others, and those of nobody, give
+ * their memory back, and views of others are refused. Sizes and weights stay known of all clients, and what is kept is seen as
+ * before: samples keep their numbers. Nothing is dropped of a federation on demand, and nothing of a program's own
  * arrays, which stay as they are. Once; after a failure the federation can only be freed. */
-fl_status fli_fed_keep(fl_ctx *ctx, fli_fed *fed, size_t first, size_t here);
+fl_status fli_fed_keep(fl_ctx *ctx, fli_fed *fed, const uint32_t *clients, size_t n);
 
 /* From parts at hand (golden cases, tests); takes the data sets and the partition, also on failure. test may be
  * NULL. */
@@ -98,8 +100,13 @@ void fli_fed_free(fli_fed *fed);
 size_t fli_fed_size(const fli_fed *fed, size_t client);       /* training samples of a client, labelled or not */
 size_t fli_fed_unlabelled(const fli_fed *fed, size_t client); /* those without a label among them */
 size_t fli_fed_tests(const fli_fed *fed, size_t client);      /* its own test part; on demand: not known, 0 */
-/* A client's place in lists of those that are here; those of others must not be asked for. */
-static inline size_t fli_fed_place(const fli_fed *fed, size_t client) { return client - fed->first; }
+/* A client's place in lists of those that are here, which are fed->here; for the others some number that is not below
+ * that. And the other way round. */
+size_t fli_fed_place(const fli_fed *fed, size_t client);
+static inline size_t fli_fed_at(const fli_fed *fed, size_t place)
+{
+    return fed->kept ? fed->kept[place] : fed->first + place;
+}
 size_t fli_fed_listed(const fli_fed *fed); /* entries of part.index */
 /* The largest magnitude of a stored feature, as models see it, whether all samples are still here or not. */
 fl_status fli_fed_magnitude(fl_ctx *ctx, const fli_fed *fed, double *out);

@@ -109,7 +109,7 @@ static void left_memory(void *clients, size_t client)
 static int is_here(const void *clients, size_t client)
 {
     const fli_clients_spec *spec = &((const fli_clients *)clients)->spec;
-    return !spec->shards || fli_shards_owner(spec->shards, client) == spec->ranks->rank;
+    return !spec->shards || spec->shards->owner[client] == spec->ranks->rank;
 }
 
 static fl_status state_new(fli_clients *c)
@@ -539,7 +539,7 @@ static void save_caches(const fli_clients *c, size_t which, fli_saver *out)
     fli_save_count(out, count);
     for (size_t i = 0; i < clients; i++) {
         if (!caches[i]) continue;
-        fli_save_count(out, c->spec.fed->first + i);
+        fli_save_count(out, fli_fed_at(c->spec.fed, i));
         solver->save(caches[i], out);
     }
 }

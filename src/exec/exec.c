@@ -107,9 +107,8 @@ static size_t turns_at_a_time(const fli_exec_spec *s)
     return s->site ? s->site->lanes : fli_pool_count(s->threads) * EACH;
 }
 
-/* Uploads are absorbed in the order of clients, of which neighbours have the same rank: ranks work at the same time
- * only if a block has clients of all of them. So it is the whole cohort, as long as its uploads take no more bytes
- * than this. */
+/* At the end of a block ranks wait for each other, and each has as many turns in it as chance gave it. So it is the
+ * whole cohort, as long as its uploads take no more bytes than this. */
 enum { UPLOADS = 128 << 20 };
 static size_t room_for_uploads(const fli_exec_spec *s)
 {

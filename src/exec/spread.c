@@ -168,8 +168,7 @@ static fl_status take_list(spread *s, fli_exchange *const *list, size_t n)
     if (status) return status;
     s->list = list;
     s->n = n;
-    for (size_t i = 0; i < n; i++)
-        s->turns[i] = (turn){.place = i, .rank = (uint32_t)fli_shards_owner(s->shards, list[i]->ask.client)};
+    for (size_t i = 0; i < n; i++) s->turns[i] = (turn){.place = i, .rank = s->shards->owner[list[i]->ask.client]};
     if (s->moves && list[0]->ask.kind == FLI_ASK_TURN) deal(s, n);
     qsort(s->turns, n, sizeof *s->turns, by_rank);
     s->mine_from = s->mine_count = 0;
@@ -421,7 +420,7 @@ static fl_status send_one(void *executor, fli_exchange *x)
                             .arg = s};
     fl_status status = s->influx ? FL_OK : fli_influx_new(s->ctx, &spec, &s->influx);
     if (status) return status;
-    x->rank = s->moves ? fli_influx_lightest(s->influx) : (uint32_t)fli_shards_owner(s->shards, x->ask.client);
+    x->rank = s->moves ? fli_influx_lightest(s->influx) : s->shards->owner[x->ask.client];
     return fli_influx_send(s->influx, x);
 }
 
@@ -459,7 +458,7 @@ static fl_status load(void *executor, fli_loader *in) { return below->load(((spr
 static fl_status peek(void *executor, uint32_t client, size_t k, void *vector, double *scalars, int *there)
 {
     spread *s = executor;
-    uint32_t owner = (uint32_t)fli_shards_owner(s->shards, client);
+    uint32_t owner = s->shards->owner[client];
     fl_status status = FL_OK;
     *there = 0;
     if (owner == s->ranks->rank) status = below->peek(s->here, client, k, vector, scalars, there);

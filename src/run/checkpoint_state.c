@@ -189,43 +189,30 @@ done:
 
 /* ---- the clients of one rank ------------------------------------------------------------------------------- */
 
-/* This rank's: from the first up to, but without, the last. */
-static void own_clients(const fl_run *run, size_t *from, size_t *until)
-{
-    const fli_plan *p = &run->plan;
-    int several = fli_ranked(&p->ranks);
-    *from = several ? p->shards.first[p->ranks.rank] : 0;
-    *until = several ? p->shards.first[p->ranks.rank + 1] : p->fed->clients;
-}
-
 fl_status fli_checkpoint_write_part(fl_run *run, const char *path, fli_seal *out)
 {
-    size_t from, until;
     fli_saver *file = NULL;
     fl_status s = fli_saver_open(run->ctx, path, &file);
     if (s) return s;
-    own_clients(run, &from, &until);
     fli_save_part(file, "rank");
     fli_save_count(file, run->plan.ranks.rank);
-    fli_save_count(file, from);
-    fli_save_count(file, until);
+    fli_save_count(file, run->plan.ranks.count);
     fli_exec_save_clients(run->exec, file);
     return fli_saver_close(file, out);
 }
 
-/* Of a part without clients of this rank no more than its first frame is read. */
+/* Who has which clients follows from the number of ranks: if that is the same, another rank's part is not for this
+ * one. */
 fl_status fli_checkpoint_read_part(fl_run *run, const char *path, size_t part)
 {
-    size_t from, until;
+    const fl_ranks *r = &run->plan.ranks;
     fli_loader *in = NULL;
     fl_status s = fli_loader_open(run->ctx, path, &in);
     if (s) return s;
-    own_clients(run, &from, &until);
     fli_load_part(in, "rank");
     fli_load_equal(in, part, "does not fit this run: it is the part of another rank");
-    size_t first = (size_t)fli_load_count(in, run->plan.fed->clients);
-    size_t last = (size_t)fli_load_count(in, run->plan.fed->clients);
-    if (!(s = fli_loader_status(in)) && first < until && from < last) {
+    uint64_t count = fli_load_count(in, UINT32_MAX);
+    if (!(s = fli_loader_status(in)) && (count != r->count || part == r->rank)) {
         s = fli_exec_load_clients(run->exec, in);
         if (!s) s = fli_loader_end(in);
     }

@@ -74,20 +74,13 @@ void fli_idle_report(const fl_run *run)
             100 * sum / count, worst, 100 * share(&run->spells[worst]));
 }
 
-static size_t samples_of(const fli_plan *p, uint32_t rank)
-{
-    size_t sum = 0;
-    for (size_t i = p->shards.first[rank]; i < p->shards.first[rank + 1]; i++) sum += fli_fed_size(p->fed, i);
-    return sum;
-}
-
 void fli_idle_csv(fli_text *t, const fl_run *run)
 {
     const fli_plan *p = &run->plan;
     fli_text_add(t, "rank,clients,samples,seconds_at_work,seconds_idle\n");
     for (uint32_t i = 0; run->spells && i < p->ranks.count; i++) {
         const fli_spell *s = &run->spells[i];
-        fli_text_addf(t, "%u,%zu,%zu,%.6f,%.6f\n", i, p->shards.first[i + 1] - p->shards.first[i], samples_of(p, i),
+        fli_text_addf(t, "%u,%zu,%zu,%.6f,%.6f\n", i, p->shards.of[i].clients, p->shards.of[i].samples,
                       s->seconds - s->waited, s->waited);
     }
 }

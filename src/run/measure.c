@@ -30,7 +30,6 @@ struct fli_measure {
     size_t came;                 /* of them those that have answered */
     fli_client_figures *figures; /* count, in use: came */
     unsigned char *there;        /* count: who has answered */
-    uint32_t *order;             /* in which they are asked; NULL: one after the other */
     double *accuracies, *own;    /* count each: sorted */
     uint32_t *all;               /* 0, 1, ... over the test set */
     lane lanes[LANES];
@@ -71,20 +70,6 @@ static fl_status rooms_new(fli_measure *m)
     return FL_OK;
 }
 
-/* Neighbours have the same rank: the next client of every lane in turn, so that all ranks have something to do. Within
- * a lane, where sums are made, the order stays. */
-static fl_status order_new(fli_measure *m)
-{
-    size_t n = 0;
-    if (!(m->order = fli_alloc(m->ctx, m->count, sizeof *m->order))) return FL_ENOMEM;
-    for (size_t step = 0; n < m->count; step++)
-        for (size_t l = 0; l < LANES; l++) {
-            size_t at = fli_lane_begin(l, m->count) + step;
-            if (at < fli_lane_begin(l + 1, m->count)) m->order[n++] = (uint32_t)at;
-        }
-    return FL_OK;
-}
-
 static fl_status buffers_new(fli_measure *m)
 {
     size_t tested = m->test ? m->test->n : 0;
@@ -100,8 +85,7 @@ static fl_status buffers_new(fli_measure *m)
     for (size_t i = 0; i < tested; i++) m->all[i] = (uint32_t)i;
     for (size_t l = 0; gradients(m->what) && l < LANES; l++)
         if (!(m->lanes[l].gradient = fli_vector_alloc(m->ctx, m->space, fli_bytes(m->space)))) return FL_ENOMEM;
-    fl_status s = fli_ranked(m->ranks) ? order_new(m) : FL_OK;
-    return s ? s : rooms_new(m);
+    return rooms_new(m);
 }
 
 double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what, size_t clients)
@@ -147,7 +131,6 @@ void fli_measure_free(fli_measure *m)
     fli_free(m->accuracies);
     fli_free(m->own);
     fli_free(m->there);
-    fli_free(m->order);
     fli_free(m->all);
     fli_free(m->table);
     fli_free(m);
@@ -212,14 +195,11 @@ static fli_ask ask_of(const fli_measure *m, uint32_t client, const fli_counts *c
     return ask;
 }
 
-/* Which of those measured is asked next. */
-static size_t asked_at(const fli_measure *m, size_t i) { return m->order ? m->order[i] : i; }
-
 static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first, size_t count, fli_counts *counts)
 {
     for (size_t i = 0; i < count; i++) {
         fli_exchange *x = m->list[i];
-        x->ask = ask_of(m, client_at(m, asked_at(m, first + i)), counts);
+        x->ask = ask_of(m, client_at(m, first + i), counts);
         x->down = down;
         counts->evaluation_down += (double)fli_exec_bytes_down(m->exec, &x->ask);
     }
@@ -232,7 +212,7 @@ static fl_status ask_block(fli_measure *m, const fli_message *down, size_t first
         if (wrong)
             return fli_fail(m->ctx, FL_EFORMAT, "client %u: its figures are impossible: %s", m->exchanges[i].ask.client,
                             wrong);
-        absorb(m, asked_at(m, first + i), &m->exchanges[i]);
+        absorb(m, first + i, &m->exchanges[i]);
     }
     return FL_OK;
 }

@@ -470,8 +470,14 @@ int fli_plan_needs_samples(const fli_plan *p)
 static fl_status keep_samples(fli_plan *p)
 {
     if (!fli_ranked(&p->ranks) || p->borrowed) return FL_OK;
-    if (fli_plan_needs_samples(p)) return fli_fed_keep(p->ctx, p->fed, 0, p->fed->clients);
-    return fli_fed_keep(p->ctx, p->fed, p->shards.first[p->ranks.rank], fli_shards_count(&p->shards, p->ranks.rank));
+    if (fli_plan_needs_samples(p)) return fli_fed_keep(p->ctx, p->fed, NULL, 0);
+    size_t n = p->shards.of[p->ranks.rank].clients;
+    uint32_t *own = fli_alloc(p->ctx, n, sizeof *own);
+    if (!own) return FL_ENOMEM;
+    fli_shards_list(&p->shards, p->ranks.rank, own);
+    fl_status s = fli_fed_keep(p->ctx, p->fed, own, n);
+    fli_free(own);
+    return s;
 }
 
 fl_status fli_plan_make(fl_config *cfg, const fli_plan *like, fli_plan *p)

@@ -10,6 +10,12 @@ enum { CLIENTS = 7 };
 
 static void *params(context *c, const fli_key *keys, size_t size) { return bound(&c->arena, keys, size, NULL); }
 
+/* Some of them. */
+typedef struct {
+    uint32_t client[CLIENTS];
+    size_t n;
+} some;
+
 /* ---- what stays ------------------------------------------------------------------------------------------- */
 
 /* Samples of a list: values, answers and numbers. */
@@ -63,24 +69,33 @@ static void same_sizes(const fli_fed *a, const fli_fed *b)
 }
 
 /* What is the whole, and what is kept of the same. */
-static void compare(fl_ctx *ctx, const fli_fed *whole, const fli_fed *kept, size_t first, size_t here)
+static void compare(fl_ctx *ctx, const fli_fed *whole, const fli_fed *kept, const some *p)
 {
     fli_view v;
     double large, as_large;
+    size_t place = 0;
     same_sizes(whole, kept);
+    assert_int_equal(kept->here, p->n);
     for (size_t i = 0; i < whole->clients; i++) {
-        if (i >= first && i < first + here)
+        if (place < p->n && p->client[place] == i) {
             same_client(ctx, whole, kept, i);
-        else
+            assert_int_equal(fli_fed_place(kept, i), place);
+            assert_int_equal(fli_fed_at(kept, place++), i);
+        } else {
             assert_fails(ctx, fli_view_open(ctx, kept, i, &v), FL_ECONFIG, "are not here");
+            assert_true(fli_fed_place(kept, i) >= kept->here);
+        }
     }
     assert_ok(ctx, fli_fed_magnitude(ctx, whole, &large));
     assert_ok(ctx, fli_fed_magnitude(ctx, kept, &as_large));
     assert_true(large == as_large);
 }
 
-static const size_t parts[][2] = {{0, 3}, {3, 2}, {5, CLIENTS - 5}, {2, 0}, {0, 0}, {CLIENTS, 0}, {0, CLIENTS}};
+static const some parts[] = {{{0, 1, 2}, 3}, {{3, 4}, 2}, {{5, 6}, 2},
+                             {{1, 4, 6}, 3}, {{0}, 0},    {{0, 1, 2, 3, 4, 5, 6}, 7}};
 enum { PARTS = sizeof parts / sizeof *parts };
+
+static void keep(fl_ctx *ctx, fli_fed *fed, const some *p) { assert_ok(ctx, fli_fed_keep(ctx, fed, p->client, p->n)); }
 
 static fli_fed *make(fl_ctx *ctx, const fli_fed_spec *spec)
 {
@@ -95,8 +110,8 @@ static void every_part(fl_ctx *ctx, const fli_fed_spec *spec)
     fli_fed *whole = make(ctx, spec);
     for (size_t p = 0; p < PARTS; p++) {
         fli_fed *kept = make(ctx, spec);
-        assert_ok(ctx, fli_fed_keep(ctx, kept, parts[p][0], parts[p][1]));
-        compare(ctx, whole, kept, parts[p][0], parts[p][1]);
+        keep(ctx, kept, &parts[p]);
+        compare(ctx, whole, kept, &parts[p]);
         assert_int_equal(kept->train->n, fli_fed_listed(kept));
         if (kept->test) assert_int_equal(kept->test->n, whole->test->n);
         fli_fed_free(kept);
@@ -198,8 +213,8 @@ static void test_sparse_samples(void **state)
         fli_fed *whole = sparse(ctx, kind);
         for (size_t p = 0; p < PARTS; p++) {
             fli_fed *kept = sparse(ctx, kind);
-            assert_ok(ctx, fli_fed_keep(ctx, kept, parts[p][0], parts[p][1]));
-            compare(ctx, whole, kept, parts[p][0], parts[p][1]);
+            keep(ctx, kept, &parts[p]);
+            compare(ctx, whole, kept, &parts[p]);
             assert_true(fli_dataset_stored(kept->train) < fli_dataset_stored(whole->train));
             fli_fed_free(kept);
         }
@@ -237,8 +252,9 @@ static void test_augmentation_goes_by_the_number(void **state)
                              .crop = crop ? 6 : 0,
                              .augment = crop ? FLI_AUGMENT_CROP : FLI_AUGMENT_CIFAR};
         fli_fed *whole = make(c->ctx, &spec), *kept = make(c->ctx, &spec);
-        assert_ok(c->ctx, fli_fed_keep(c->ctx, kept, 4, 2));
-        compare(c->ctx, whole, kept, 4, 2);
+        const some p = {{2, 5}, 2};
+        keep(c->ctx, kept, &p);
+        compare(c->ctx, whole, kept, &p);
         size_t n = fli_fed_size(whole, 5) * whole->dim;
         float *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
         augmented(c->ctx, whole, 5, a);
@@ -256,7 +272,7 @@ static void test_batches_have_numbers(void **state)
 {
     fl_ctx *ctx = ((context *)*state)->ctx;
     fli_fed *whole = sparse(ctx, FLI_X_CSR), *kept = sparse(ctx, FLI_X_CSR);
-    assert_ok(ctx, fli_fed_keep(ctx, kept, 3, 2));
+    keep(ctx, kept, &(some){{1, 4}, 2});
     for (int dense = 0; dense < 2; dense++) {
         fli_batch a, b;
         fli_view v, w;
@@ -290,9 +306,21 @@ static void test_memory_goes_back(void **state)
     fli_fed *fed = make(c->ctx, &spec);
     size_t before = fli_dataset_bytes(fed->train), number = sizeof(uint32_t);
     size_t each = before / fed->train->n;
-    assert_ok(c->ctx, fli_fed_keep(c->ctx, fed, 2, 1));
+    keep(c->ctx, fed, &(some){{2}, 1});
     assert_int_equal(fli_dataset_bytes(fed->train), fli_fed_size(fed, 2) * (each + number));
     fli_fed_free(fed);
+}
+
+/* What nobody holds goes, too. */
+static void test_all_clients_are_kept(void **state)
+{
+    fl_ctx *ctx = ((context *)*state)->ctx;
+    fli_fed *whole = sparse(ctx, FLI_X_CSR), *kept = sparse(ctx, FLI_X_CSR);
+    assert_ok(ctx, fli_fed_keep(ctx, kept, NULL, 0));
+    compare(ctx, whole, kept, &parts[PARTS - 1]);
+    assert_int_equal(kept->train->n, whole->train->n - 1);
+    fli_fed_free(whole);
+    fli_fed_free(kept);
 }
 
 /* Arrays of a program stay as they are. */
@@ -317,8 +345,9 @@ static void test_borrowed_samples(void **state)
                          .seed = 3,
                          .unlabelled = 0.5};
     fli_fed *whole = make(c->ctx, &spec), *kept = make(c->ctx, &spec);
-    assert_ok(c->ctx, fli_fed_keep(c->ctx, kept, 1, 3));
-    compare(c->ctx, whole, kept, 1, 3);
+    const some p = {{1, 3, 4}, 3};
+    keep(c->ctx, kept, &p);
+    compare(c->ctx, whole, kept, &p);
     assert_ptr_equal(kept->train->x, x);
     assert_memory_equal(kept->weight, whole->weight, sizeof w);
     fli_fed_free(whole);
@@ -334,7 +363,7 @@ static void test_on_demand_any_client_can_be_seen(void **state)
                          .seed = 3,
                          .on_demand = 1};
     fli_fed *fed = make(c->ctx, &spec);
-    assert_ok(c->ctx, fli_fed_keep(c->ctx, fed, 2, 1));
+    keep(c->ctx, fed, &(some){{2}, 1});
     assert_int_equal(fed->here, CLIENTS);
     for (size_t i = 0; i < CLIENTS; i++) {
         fli_view v;
@@ -352,7 +381,7 @@ static void test_failing_allocations_are_reported(void **state)
         assert_true(k < 20);
         fli_fed *fed = sparse(ctx, FLI_X_CSR);
         fli_ctx_fail_alloc(ctx, k);
-        s = fli_fed_keep(ctx, fed, 2, 2);
+        s = fli_fed_keep(ctx, fed, (const uint32_t[]){2, 5}, 2);
         fli_ctx_fail_alloc(ctx, 0);
         if (s) assert_int_equal(s, FL_ENOMEM);
         fli_clear(ctx);
@@ -369,6 +398,7 @@ int main(void)
         CONTEXT_TEST(test_augmentation_goes_by_the_number),
         CONTEXT_TEST(test_batches_have_numbers),
         CONTEXT_TEST(test_memory_goes_back),
+        CONTEXT_TEST(test_all_clients_are_kept),
         CONTEXT_TEST(test_borrowed_samples),
         CONTEXT_TEST(test_on_demand_any_client_can_be_seen),
         CONTEXT_TEST(test_failing_allocations_are_reported),

@@ -171,7 +171,7 @@ static void kept_samples_are_in_memory(void **state)
         fli_fed *fed;
         assert_ok(d->ctx, fli_fed_new(d->ctx, &spec, &fed));
         assert_non_null(fed->train->map.base);
-        assert_ok(d->ctx, fli_fed_keep(d->ctx, fed, 0, here));
+        assert_ok(d->ctx, fli_fed_keep(d->ctx, fed, (const uint32_t[]){0, 1, 2}, here));
         assert_null(fed->train->map.base);
         assert_int_equal(fed->train->n, 2 * here);
         for (uint32_t i = 0; i < fed->train->n; i++)
