@@ -1,7 +1,7 @@
 # The tables of mpi.sh. Lines of what was measured:
-#     NETWORK METHOD KIND ranks|threads|apart N name=value ...
+#     NETWORK METHOD KIND ranks|threads|apart|shaped N name=value ...
 #     wire N WHAT BYTES SECONDS
-# part=scaling prints the gains of the last case, part=model the model of a round beside what was measured, and where it leads.
+# part=scaling prints the gains of the last case, part=shapes the same processors as ranks of several threads, part=model the model of a round beside what was measured, and where it leads.
 function median(list,    v, n, i, j, t) {
     n = split(list, v, " ")
     for (i = 2; i <= n; i++) {
@@ -55,6 +55,14 @@ function scaling(    n, r, t, wide) {
     }
 }
 
+# N ranks of as many threads as are left for each of the processors.
+function shapes(    n, s) {
+    for (n = 1; n <= largest; n *= 2) {
+        s = of("seconds", "shaped", n)
+        if (s) printf "  %-11s %-9s %4d ranks of %2d threads %9.2f ms %6.2f\n", $1, $2, n, processors / n, 1e3 * s, of("seconds", "shaped", 1) / s
+    }
+}
+
 # ---- the model: docs/performance.md, "Over many processes", has the formula ------------------------------------------------
 
 # How much slower a processor is when n of them are busy: as many runs that know nothing of each other, at the same time.
@@ -74,22 +82,13 @@ function largest_share(n,    slices, size) {
     return most(ceil(ceil(parameters / size) / n) * size / parameters, 0)
 }
 
-# Turns that the ranks take one after the other. A cohort is run in blocks of neighbours (exec.c), so a block may have clients of some
-# ranks alone.
-function longest(clients, n,    block, each) {
-    each = ceil(clients / n)
-    block = most(most(64, 8 * n), int(134217728 / (512 + 4 * parameters * vectors)))
-    if (block > clients) block = clients
-    return clients / block * (each < block ? each : block)
-}
-
 # Seconds of a round with this many clients on n ranks.
 function model(clients, n,    upload, share, turns, each, parcels, inward, absorbing, talk, g) {
     upload = 4 * parameters * vectors
     absorbing = wire("absorb", wired, upload)
     if (n == 1) return clients * turn
     share = largest_share(n)
-    turns = longest(clients, n) * (turn - absorbing) * crowd(n)
+    turns = ceil(clients / n) * (turn - absorbing) * crowd(n)
     each = most(1, int(65536 / (upload / n + 21)))
     parcels = ceil(ceil(clients / n) / each) * (n - 1)
     inward = (clients - clients / n) * (20 + upload * share)
@@ -150,6 +149,8 @@ END {
                 "ranks", "thr.", "ratio"
         }
         scaling()
+    } else if (part == "shapes") {
+        shapes()
     } else {
         beside_measured()
         predict()

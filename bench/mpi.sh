@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What more processes gain: rounds of FedAvg and SCAFFOLD on 1, 2, 4, ... ranks of one thread each, beside as many threads of one
-# process, in turn. Strong: 64 clients, however many ranks. Weak: 8 clients for each rank. Every model must have the same bits. Then
+# process, in turn. Strong: 64 clients, however many ranks. Weak: 8 clients for each rank. Then as many processors as ranks of several
+# threads. Every model must have the same bits. Then
 # what messages cost, a model of a round made of that, beside what was measured, and what it says of 64 and 1,024 ranks.
 #     mpi.sh BUILD [MOST] [TURNS]       ranks up to MOST (default: one per processor); medians of TURNS (default: 3)
 set -eu
@@ -70,6 +71,18 @@ apart() {
     done
 }
 
+# The same processors as a few ranks of many threads, or the other way round; 4 clients for each processor.
+shapes() {
+    local n=1
+    settings $((4 * most))
+    while [ "$n" -le "$most" ]; do
+        echo "shaped $n $(by_ranks "$n" "$build/bench/mpi_run" ranks shaped.model base.yaml "${set_to[@]}" "threads=$((most / n))")"
+        [ "$n" = 1 ] || same shaped.model one.model "$n ranks of several threads and one"
+        [ "$n" != 1 ] || cp shaped.model one.model
+        n=$((n * 2))
+    done
+}
+
 echo "machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) processors"
 while read -r network hidden features samples batch rounds; do
     for method in fedavg scaffold; do
@@ -81,6 +94,15 @@ while read -r network hidden features samples batch rounds; do
     done
     method=fedavg
     for _ in $(seq "$turns"); do apart; done | sed "s/^/$network fedavg weak /" >>all
+done <networks
+
+echo
+echo "  $most processors as ranks of several threads, and how much faster that is than one rank"
+while read -r network hidden features samples batch rounds; do
+    for method in fedavg scaffold; do
+        for _ in $(seq "$turns"); do shapes; done | sed "s/^/$network $method shapes /" >case
+        awk -f "$here/mpi.awk" -v part=shapes -v processors="$most" case
+    done
 done <networks
 
 n=$((most > 1 ? most : 2))

@@ -45,7 +45,7 @@ typedef struct {
     size_t classes;
     int moves, at_site;
     void *here;           /* the executor of this rank's clients */
-    pthread_mutex_t lock; /* of the table's functions, and of parcels on their way */
+    pthread_mutex_t lock; /* of the table's functions, of `broken` and of `coming` */
     fl_status broken;     /* the other ranks cannot be reached */
     fli_influx *influx;   /* turns on the real clock; NULL: there has been none */
     size_t threads;
@@ -263,7 +263,7 @@ static fl_status make_bytes(spread *s)
     return FL_OK;
 }
 
-/* The first failure of the table is kept; after it nothing is called any more. */
+/* The first failure of the table is kept; after it nothing is called any more. Behind the lock, or alone. */
 static void note(spread *s, fl_status status)
 {
     if (!s->broken) s->broken = status;
@@ -297,24 +297,28 @@ static unsigned char *pack(const spread *s, const parcel *p, uint32_t to, unsign
     return out;
 }
 
-/* Behind the lock. */
+/* Who has taken the last turn of a parcel has it to itself: the table alone is behind the lock, and copying is not. */
 static void send_parcel(spread *s, parcel *p)
 {
     const fl_ranks *r = s->ranks;
     unsigned char *at = p->bytes;
     if (p->sent) return;
     p->sent = 1;
-    for (uint32_t to = 0; !s->broken && to < r->count; to++) {
+    for (uint32_t to = 0; to < r->count; to++) {
         if (to == r->rank) continue;
         unsigned char *end = pack(s, p, to, at);
-        note(s, r->send(r->arg, to, p->number, at, (size_t)(end - at)));
+        pthread_mutex_lock(&s->lock);
+        if (!s->broken) note(s, r->send(r->arg, to, p->number, at, (size_t)(end - at)));
+        pthread_mutex_unlock(&s->lock);
         at = end;
     }
 }
 
-static void unpack(spread *s, const parcel *p)
+/* Returns FL_ESYSTEM if it is no parcel. */
+static fl_status unpack(spread *s, const parcel *p)
 {
     const unsigned char *in = p->bytes;
+    fl_status status = FL_OK;
     for (size_t i = 0; i < p->count; i++) {
         size_t place = s->turns[p->first + i].place;
         fli_exchange *x = s->list[place];
@@ -322,25 +326,38 @@ static void unpack(spread *s, const parcel *p)
         fli_wire w;
         wire_of(s, x, &w);
         x->why.text[0] = 0;
-        if (fli_outcome_read(in, x)) note(s, FL_ESYSTEM);
+        if (fli_outcome_read(in, x)) status = FL_ESYSTEM;
         if (!x->status && bytes > FLI_OUTCOME_BYTES)
             fli_wire_slice_read(w.up, w.moment, s->model, range_at(s, s->ranks->rank), in + FLI_OUTCOME_BYTES, &x->up,
                                 NULL);
         in += bytes;
         if (s->filled) s->filled->tell(s->filled->arg, place);
     }
+    return status;
 }
 
-/* Takes what has come; behind the lock. */
+/* One that has come, which is the caller's alone; NULL: there is none. */
+static parcel *next_parcel(spread *s, int wait)
+{
+    size_t which = 0;
+    int there = 0;
+    pthread_mutex_lock(&s->lock);
+    if (!s->broken && s->coming) note(s, s->ranks->arrived(s->ranks->arg, wait, &which, &there));
+    there = there && !s->broken;
+    s->coming -= (size_t)there;
+    pthread_mutex_unlock(&s->lock);
+    return there ? &s->parcels[which] : NULL;
+}
+
+/* Takes what has come. */
 static void receive(spread *s, int wait)
 {
-    const fl_ranks *r = s->ranks;
-    for (int there = 1; !s->broken && s->coming && there;) {
-        size_t which;
-        note(s, r->arrived(r->arg, wait, &which, &there));
-        if (s->broken || !there) return;
-        s->coming--;
-        unpack(s, &s->parcels[which]);
+    for (const parcel *p; (p = next_parcel(s, wait));) {
+        fl_status status = unpack(s, p);
+        if (!status) continue;
+        pthread_mutex_lock(&s->lock);
+        note(s, status);
+        pthread_mutex_unlock(&s->lock);
     }
 }
 
@@ -352,10 +369,8 @@ static void turn_taken(void *executor, size_t place)
     parcel *p = &s->parcels[t->parcel];
     int last = atomic_fetch_sub(&p->left, 1) == 1;
     if (last && !s->at_site) {
-        pthread_mutex_lock(&s->lock);
         send_parcel(s, p);
         receive(s, 0);
-        pthread_mutex_unlock(&s->lock);
     }
     if (s->filled) s->filled->tell(s->filled->arg, t->place);
 }
