@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Small uploads travel together, until a parcel has about this many bytes; and the numbers of parcels start again. */
-enum { PARCEL = 1 << 16, NUMBERS = 32768 };
+/* Small uploads travel together, until a parcel has about this many bytes. Vectors of which a rank gets as many bytes
+ * as LONG travel by themselves, from their place at one rank to that at the other, without a copy in between. And the
+ * numbers of parcels start again. */
+enum { PARCEL = 1 << 16, LONG = 1 << 14, NUMBERS = 32768 };
 
 /* How this rank takes its own turns. */
 static const fli_executor *const below = &fli_executor_threads;
@@ -31,6 +33,7 @@ typedef struct {
     size_t first, count; /* in `turns` */
     uint32_t rank, number;
     atomic_size_t left;   /* turns that are still to be taken, where they are this rank's */
+    size_t coming;        /* messages that are not here yet, where they are another's */
     unsigned char *bytes; /* what comes; of what goes: for each of the other ranks, one after the other */
     int sent;
 } parcel;
@@ -62,7 +65,8 @@ typedef struct {
     size_t room;  /* of these three */
     unsigned char *bytes;
     size_t bytes_room;
-    size_t coming; /* parcels that are not here yet */
+    int by_themselves; /* vectors are, not in parcels */
+    size_t coming;     /* messages that are not here yet */
 } spread;
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -194,6 +198,12 @@ static fli_entries range_at(const spread *s, uint32_t rank)
     return s->filled && s->filled->ranges ? s->filled->ranges[rank] : s->whole;
 }
 
+/* What of that is in a parcel. */
+static fli_entries packed_at(const spread *s, uint32_t rank)
+{
+    return s->by_themselves ? (fli_entries){0, 0} : range_at(s, rank);
+}
+
 static void wire_of(const spread *s, const fli_exchange *x, fli_wire *out)
 {
     fli_wire_of(s->model, s->classes, s->algo, s->params, &x->ask, out);
@@ -205,7 +215,7 @@ static size_t exchange_bytes(const spread *s, const fli_exchange *x, uint32_t to
     fli_wire w;
     if (!(x->ask.flags & FLI_ASK_REPLY)) return FLI_OUTCOME_BYTES;
     wire_of(s, x, &w);
-    return FLI_OUTCOME_BYTES + fli_wire_slice_bytes(w.up, w.moment, s->model, range_at(s, to));
+    return FLI_OUTCOME_BYTES + fli_wire_slice_bytes(w.up, w.moment, s->model, packed_at(s, to));
 }
 
 static const fli_exchange *exchange_at(const spread *s, size_t at) { return s->list[s->turns[at].place]; }
@@ -227,9 +237,17 @@ static size_t turns_per_parcel(const spread *s)
     return PARCEL / bytes ? PARCEL / bytes : 1;
 }
 
+/* Whoever is at a site has vectors elsewhere. */
+static int vectors_by_themselves(const spread *s)
+{
+    size_t bytes = fli_bytes(&s->model->space);
+    return !s->at_site && (s->filled && s->filled->ranges ? bytes / s->ranks->count : bytes) >= LONG;
+}
+
 static void make_parcels(spread *s)
 {
     size_t each = turns_per_parcel(s), number = 0;
+    s->by_themselves = vectors_by_themselves(s);
     s->count = 0;
     for (size_t i = 0; i < s->n; i++) {
         parcel *last = s->count ? &s->parcels[s->count - 1] : NULL;
@@ -269,15 +287,55 @@ static void note(spread *s, fl_status status)
     if (!s->broken) s->broken = status;
 }
 
+/* A parcel on its way from one rank to another, and the vectors that follow it. */
+typedef struct {
+    spread *s;
+    parcel *p;
+    uint32_t other;
+} route;
+
+/* fli_wire_piece, both behind the lock */
+static fl_status expect_piece(void *arg, void *bytes, size_t n)
+{
+    const route *way = arg;
+    const fl_ranks *r = way->s->ranks;
+    way->p->coming++;
+    way->s->coming++;
+    return r->expect(r->arg, way->other, way->p->number, bytes, n, (size_t)(way->p - way->s->parcels));
+}
+
+static fl_status send_piece(void *arg, void *bytes, size_t n)
+{
+    const route *way = arg;
+    const fl_ranks *r = way->s->ranks;
+    return r->send(r->arg, way->other, way->p->number, bytes, n);
+}
+
+/* `visit` for what follows the parcel; `to` has it afterwards. */
+static fl_status follow(route *way, uint32_t to, fli_wire_piece *visit)
+{
+    const spread *s = way->s;
+    fl_status status = FL_OK;
+    for (size_t i = 0; s->by_themselves && !status && i < way->p->count; i++) {
+        const fli_exchange *x = exchange_at(s, way->p->first + i);
+        fli_wire w;
+        if (!(x->ask.flags & FLI_ASK_REPLY)) continue;
+        wire_of(s, x, &w);
+        status = fli_wire_slice_pieces(w.up, w.moment, s->model, range_at(s, to), &x->up, visit, way);
+    }
+    return status;
+}
+
 static void expect_parcels(spread *s)
 {
-    const fl_ranks *r = s->ranks;
+    uint32_t own = s->ranks->rank;
     s->coming = 0;
     for (size_t i = 0; !s->broken && i < s->count; i++) {
-        const parcel *p = &s->parcels[i];
-        if (p->rank == r->rank) continue;
-        note(s, r->expect(r->arg, p->rank, p->number, p->bytes, parcel_bytes(s, p, r->rank), i));
-        s->coming++;
+        parcel *p = &s->parcels[i];
+        route way = {s, p, p->rank};
+        if (p->rank == own) continue;
+        note(s, expect_piece(&way, p->bytes, parcel_bytes(s, p, own)));
+        if (!s->broken) note(s, follow(&way, own, expect_piece));
     }
 }
 
@@ -291,7 +349,7 @@ static unsigned char *pack(const spread *s, const parcel *p, uint32_t to, unsign
         wire_of(s, x, &w);
         fli_outcome_write(x, out);
         if (!x->status && bytes > FLI_OUTCOME_BYTES)
-            fli_wire_slice_write(w.up, w.moment, s->model, range_at(s, to), &x->up, out + FLI_OUTCOME_BYTES);
+            fli_wire_slice_write(w.up, w.moment, s->model, packed_at(s, to), &x->up, out + FLI_OUTCOME_BYTES);
         out += bytes;
     }
     return out;
@@ -307,8 +365,10 @@ static void send_parcel(spread *s, parcel *p)
     for (uint32_t to = 0; to < r->count; to++) {
         if (to == r->rank) continue;
         unsigned char *end = pack(s, p, to, at);
+        route way = {s, p, to};
         pthread_mutex_lock(&s->lock);
-        if (!s->broken) note(s, r->send(r->arg, to, p->number, at, (size_t)(end - at)));
+        if (!s->broken) note(s, send_piece(&way, at, (size_t)(end - at)));
+        if (!s->broken) note(s, follow(&way, to, send_piece));
         pthread_mutex_unlock(&s->lock);
         at = end;
     }
@@ -328,7 +388,7 @@ static fl_status unpack(spread *s, const parcel *p)
         x->why.text[0] = 0;
         if (fli_outcome_read(in, x)) status = FL_ESYSTEM;
         if (!x->status && bytes > FLI_OUTCOME_BYTES)
-            fli_wire_slice_read(w.up, w.moment, s->model, range_at(s, s->ranks->rank), in + FLI_OUTCOME_BYTES, &x->up,
+            fli_wire_slice_read(w.up, w.moment, s->model, packed_at(s, s->ranks->rank), in + FLI_OUTCOME_BYTES, &x->up,
                                 NULL);
         in += bytes;
         if (s->filled) s->filled->tell(s->filled->arg, place);
@@ -336,17 +396,20 @@ static fl_status unpack(spread *s, const parcel *p)
     return status;
 }
 
-/* One that has come, which is the caller's alone; NULL: there is none. */
+/* One that has come whole, which is the caller's alone; NULL: there is none. */
 static parcel *next_parcel(spread *s, int wait)
 {
+    parcel *whole = NULL;
     size_t which = 0;
-    int there = 0;
     pthread_mutex_lock(&s->lock);
-    if (!s->broken && s->coming) note(s, s->ranks->arrived(s->ranks->arg, wait, &which, &there));
-    there = there && !s->broken;
-    s->coming -= (size_t)there;
+    for (int there = 1; there && !whole && s->coming && !s->broken;) {
+        note(s, s->ranks->arrived(s->ranks->arg, wait, &which, &there));
+        if (s->broken || !there) break;
+        s->coming--;
+        if (!--s->parcels[which].coming) whole = &s->parcels[which];
+    }
     pthread_mutex_unlock(&s->lock);
-    return there ? &s->parcels[which] : NULL;
+    return whole;
 }
 
 /* Takes what has come. */

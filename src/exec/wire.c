@@ -91,6 +91,18 @@ void fli_wire_slice_read(const fli_part *parts, unsigned moment, const fli_model
     }
 }
 
+fl_status fli_wire_slice_pieces(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+                                const fli_message *of, fli_wire_piece *visit, void *arg)
+{
+    fl_status s = FL_OK;
+    for (size_t first = 0; !s && parts && parts->name; parts++) {
+        if (!fli_part_sent(parts, moment) || parts->what == FLI_NUMBER || parts->what == FLI_START) continue;
+        size_t bytes = extent(parts, m, range, &first) * element(parts, m);
+        if (bytes) s = visit(arg, place(parts, m, of, first), bytes);
+    }
+    return s;
+}
+
 void fli_wire_write(const fli_part *parts, unsigned moment, const fli_model *m, const fli_message *from,
                     unsigned char *out)
 {

@@ -18,6 +18,10 @@ void fli_wire_slice_write(const fli_part *parts, unsigned moment, const fli_mode
 /* As many bytes as that has. */
 void fli_wire_slice_read(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
                          const unsigned char *in, fli_message *to, void *start);
+/* Where its vectors lie in a message of plain memory, for those who need no copy. The first failure ends it. */
+typedef fl_status fli_wire_piece(void *arg, void *bytes, size_t n);
+fl_status fli_wire_slice_pieces(const fli_part *parts, unsigned moment, const fli_model *m, fli_entries range,
+                                const fli_message *of, fli_wire_piece *visit, void *arg);
 void fli_wire_write(const fli_part *parts, unsigned moment, const fli_model *m, const fli_message *from,
                     unsigned char *out);
 /* The n bytes of a message into one with room for it; `start` receives the start model. FL_EFORMAT where n is another

@@ -73,12 +73,15 @@ typedef struct {
     const fl_ranks *below;
     task task;
     size_t bytes, lists;
+    size_t messages, longest, shortest; /* of what it was sent */
 } watched;
 
 static fl_status watched_expect(void *arg, uint32_t from, uint32_t number, void *bytes, size_t n, size_t mark)
 {
     watched *w = arg;
     w->bytes += n;
+    w->longest = n > w->longest ? n : w->longest;
+    w->shortest = !w->messages++ || n < w->shortest ? n : w->shortest;
     return w->below->expect(w->below->arg, from, number, bytes, n, mark);
 }
 
@@ -128,26 +131,35 @@ static void make_watched_run(const fl_ranks *ranks, void *arg)
     make_run(&table, &w->task);
 }
 
-/* Clients that are neighbours have the same rank, and a cohort is in their order. Were it cut into blocks of
- * neighbours, the ranks would work one after the other. And where a model is small, the uploads must not all go to one
- * rank. */
-static void a_large_cohort_keeps_all_ranks_at_work(void **state)
+enum { RANKS = 4, ROUNDS = 4 };
+
+static void watch(const char *settings, watched *of)
 {
-    enum { RANKS = 4, ROUNDS = 4 };
-    watched of[RANKS] = {0};
     void *args[RANKS];
-    size_t all = 0, most = 0;
-    (void)state;
     for (size_t i = 0; i < RANKS; i++) {
-        of[i].task.settings = "algorithm=scaffold;participation=everyone;data.samples=1000;partition.clients=200;"
-                              "model={kind: mlp, hidden: [32]};threads=1;"
-                              "metrics={every: 100, train: false, test: false, clients: false, gradient: false}";
+        of[i] = (watched){.task.settings = settings};
         args[i] = &of[i];
     }
     team_run(RANKS, make_watched_run, args);
     for (size_t i = 0; i < RANKS; i++) {
         if (of[i].task.status) fail_msg("%s", of[i].task.why);
         outcome_free(&of[i].task.out);
+    }
+}
+
+#define ROUNDS_ALONE ";metrics={every: 100, train: false, test: false, clients: false, gradient: false}"
+
+/* Ranks wait for each other at the end of a block, so that is the cohort. And where a model is small, the uploads must
+ * not all go to one rank. */
+static void a_large_cohort_keeps_all_ranks_at_work(void **state)
+{
+    watched of[RANKS];
+    size_t all = 0, most = 0;
+    (void)state;
+    watch("algorithm=scaffold;participation=everyone;data.samples=1000;partition.clients=200;"
+          "model={kind: mlp, hidden: [32]};threads=1" ROUNDS_ALONE,
+          of);
+    for (size_t i = 0; i < RANKS; i++) {
         all += of[i].bytes;
         most = of[i].bytes > most ? of[i].bytes : most;
         assert_int_equal(of[i].lists, ROUNDS);
@@ -155,11 +167,46 @@ static void a_large_cohort_keeps_all_ranks_at_work(void **state)
     assert_true(2 * most < all);
 }
 
+/* ---- long vectors -------------------------------------------------------------------------------------------- */
+
+/* Of 17,000 entries. */
+#define LONG_VECTORS "model={kind: mlp, hidden: [150, 100]};precision=f64;rounds=3;threads=2;local.lr=0.01"
+
+/* Two of an upload, the gradients that are measured, and a step that looks at all entries. */
+static void long_vectors(void **state)
+{
+    (void)state;
+    same_over_ranks(LONG_VECTORS ";algorithm=scaffold;participation={kind: uniform, count: 7}");
+    same_over_ranks(LONG_VECTORS ";algorithm=fedasync;rounds=6");
+    same_over_ranks(LONG_VECTORS ";algorithm=feddr;participation=everyone;regularizer={kind: l1, weight: 0.01}");
+}
+
+/* They are not packed: a parcel says how a turn went, and the vectors follow, each of which is a rank's slice. */
+static void long_vectors_travel_by_themselves(void **state)
+{
+    enum { TURNS = 12, VECTORS = 2, ENTRIES = 6 * 150 + 150 + 150 * 100 + 100 + 100 * 4 + 4 };
+    watched of[RANKS];
+    size_t messages = 0, bytes = 0;
+    (void)state;
+    watch(LONG_VECTORS ";algorithm=scaffold;participation=everyone" ROUNDS_ALONE, of);
+    for (size_t i = 0; i < RANKS; i++) {
+        assert_true(of[i].shortest < 100);
+        assert_int_equal(of[i].longest % sizeof(double), 0);
+        messages += of[i].messages;
+        bytes += of[i].bytes;
+    }
+    assert_int_equal(messages, 3 * TURNS * (RANKS - 1) * (1 + VECTORS));
+    assert_in_range(bytes, 3 * TURNS * VECTORS * ENTRIES * sizeof(double) * 3 / 4,
+                    3 * TURNS * VECTORS * ENTRIES * sizeof(double));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_large_cohort_keeps_all_ranks_at_work),
         cmocka_unit_test(every_algorithm),
+        cmocka_unit_test(long_vectors),
+        cmocka_unit_test(long_vectors_travel_by_themselves),
         cmocka_unit_test(sums_instead_of_uploads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,6 +71,7 @@ static void who_diverges(void **state)
     says(DIVERGE "[1,1,1,1,1,1,1,1,1e30,1,1e30,1]}", FL_EDIVERGED, "round 1, client 8: the local model");
     says(DIVERGE "[1,1,1,1e30,1,1,1,1,1e30,1,1,1]};algorithm=scaffold;threads=2", FL_EDIVERGED, "round 1, client 3: ");
     says(DIVERGE "[1,1,1,1e30,1,1,1,1,1e30,1,1,1]};exact=false", FL_EDIVERGED, "round 1, client 3: ");
+    says(DIVERGE "[1,1,1,1e30,1,1,1,1,1e30,1,1,1]};model.hidden=[150, 100]", FL_EDIVERGED, "round 1, client 3: ");
     says("model={kind: mlp, hidden: [5]};algorithm=fedasync;participation=everyone;local.lr=1e30", FL_EDIVERGED,
          "the local model");
     /* the model of all: the server's step is too long */
