@@ -16,7 +16,8 @@ typedef struct {
     size_t slice;
     void (*begin)(fl_run *run, const fl_ranks *ranks); /* called before it goes; NULL: nobody is */
     fl_observer_fn *observer;
-    size_t stored; /* training samples that this rank has */
+    size_t stored; /* training samples that this rank has, */
+    size_t tests;  /* and those of the test set */
     size_t bytes;  /* that all ranks sent */
     outcome out;
     fl_status status;
@@ -45,6 +46,7 @@ static void make_run(const fl_ranks *ranks, void *arg)
     snprintf(t->why, sizeof t->why, "%s", fl_ctx_error(ctx));
     if (!s) t->out = outcome_of(run);
     t->stored = !s && run->plan.fed->train ? run->plan.fed->train->n : 0;
+    t->tests = !s && run->plan.fed->test ? run->plan.fed->test->n : 0;
     if (!s) t->stopped = fl_run_stopped_by(run);
     fl_run_free(run);
     fl_config_free(cfg);
@@ -71,6 +73,7 @@ UNUSED static task run_like(const task *like, uint32_t ranks)
             fail_msg("%s: rank %u of %u has other bits than rank 0", like->settings, i, ranks);
         if (!tasks[i].status) outcome_free(&tasks[i].out);
         tasks[0].stored += tasks[i].stored;
+        tasks[0].tests += tasks[i].tests;
     }
     return tasks[0];
 }

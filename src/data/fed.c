@@ -151,6 +151,7 @@ static fl_status assemble(fl_ctx *ctx, fli_dataset *train, fli_dataset *test, fl
     fed->train = train;
     fed->test = test;
     if (test) test->test = 1;
+    fed->tests = test ? test->n : 0;
     fed->part = *part;
     memset(part, 0, sizeof *part);
     fed->seed = seed;
@@ -485,6 +486,18 @@ fl_status fli_fed_keep(fl_ctx *ctx, fli_fed *fed, const uint32_t *clients, size_
     fl_status s = fli_fed_magnitude(ctx, fed, &fed->magnitude);
     if (!s && clients) s = keep_lists(ctx, clients, n, fed);
     return s || fed->train->borrows & FLI_BORROWS_SAMPLES ? s : keep_samples(ctx, fed);
+}
+
+fl_status fli_fed_keep_tests(fl_ctx *ctx, fli_fed *fed, size_t from, size_t to)
+{
+    if (!fed->test || fed->test->borrows & FLI_BORROWS_SAMPLES) return FL_OK;
+    uint32_t *own = fli_alloc(ctx, to - from, sizeof *own);
+    if (!own) return FL_ENOMEM;
+    for (size_t i = from; i < to; i++) own[i - from] = (uint32_t)i;
+    fl_status s = fli_dataset_keep(ctx, fed->test, own, to - from);
+    fed->test_first = from;
+    fli_free(own);
+    return s;
 }
 
 /* ---- views --------------------------------------------------------------------------------------------- */

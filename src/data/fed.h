@@ -18,7 +18,8 @@
 
 typedef struct {
     fli_dataset *train; /* all stored samples; NULL when on demand */
-    fli_dataset *test;  /* a separate test set; NULL: none */
+    fli_dataset *test;  /* a separate test set; NULL: none. Of `tests` samples those from test_first on are here */
+    size_t tests, test_first;
     /* Samples of clients: `start` of all whose sizes are known, `index` of those that are here. A client's last
      * test_count samples are its own test part. */
     fli_partition part;
@@ -86,11 +87,15 @@ fl_status fli_fed_split(fl_ctx *ctx, double unlabelled, fli_fed *fed);
 /* This share of n samples, but never all of them. */
 size_t fli_fed_share(double fraction, size_t n);
 
-/* Keeps the samples of these clients alone, in ascending order, NULL: of all. Those of others, and those of nobody, give
- * their memory back, and views of others are refused. Sizes and weights stay known of all clients, and what is kept is seen as
- * before: samples keep their numbers. Nothing is dropped of a federation on demand, and nothing of a program's own
- * arrays, which stay as they are. Once; after a failure the federation can only be freed. */
+/* Keeps the samples of these clients alone, in ascending order, NULL: of all. Those of others, and those of
+ * nobody, give their memory back, and views of others are refused. Sizes and weights stay known of all clients,
+ * and what is kept is seen as before: samples keep their numbers. Nothing is dropped of a federation on demand,
+ * and nothing of a program's own arrays, which stay as they are. Once; after a failure the federation can only be
+ * freed. */
 fl_status fli_fed_keep(fl_ctx *ctx, fli_fed *fed, const uint32_t *clients, size_t n);
+
+/* The same for the test set, of which the samples from `from` up to, but without, `to` are kept. */
+fl_status fli_fed_keep_tests(fl_ctx *ctx, fli_fed *fed, size_t from, size_t to);
 
 /* From parts at hand (golden cases, tests); takes the data sets and the partition, also on failure. test may be
  * NULL. */

@@ -207,7 +207,12 @@ fl_status fli_fed_joined(fl_ctx *ctx, const fli_fed_spec *spec, const fli_look *
     fli_look all;
     fli_fed *fed = fli_alloc(ctx, 1, sizeof *fed);
     fl_status s = fed ? fli_joined_look(ctx, spec, &all) : FL_ENOMEM;
-    if (fed) *fed = (fli_fed){.test = test, .seed = spec->seed, .test_fraction = spec->test_fraction, .magnitude = NAN};
+    if (fed)
+        *fed = (fli_fed){.test = test,
+                         .tests = test ? test->n : 0,
+                         .seed = spec->seed,
+                         .test_fraction = spec->test_fraction,
+                         .magnitude = NAN};
     if (!s) {
         all.kind = clients[0].kind;
         s = empty_set(ctx, spec, &all, &fed->train);

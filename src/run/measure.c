@@ -23,6 +23,7 @@ struct fli_measure {
     const fli_metrics_settings *what;
     const fli_asking *asking;
     const fli_dataset *test;     /* the server's; NULL: none */
+    size_t tests, test_first;    /* samples of all of it, and the first that is here */
     const fl_ranks *ranks;       /* that measure together; NULL: this process alone */
     size_t clients, classes;     /* of the federation */
     uint32_t flags;              /* what clients are asked for */
@@ -109,6 +110,8 @@ fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, c
     m->what = what;
     m->asking = asking;
     m->test = fed->test;
+    m->tests = fed->tests;
+    m->test_first = fed->test_first;
     m->ranks = fli_exec_spec_of(exec)->ranks;
     m->clients = fed->clients;
     m->classes = fed->classes;
@@ -237,37 +240,45 @@ static fl_status ask_clients(fli_measure *m, fli_counts *counts)
 
 /* ---- the server's test set ------------------------------------------------------------------------------- */
 
+static size_t first_lane(const fli_measure *m, uint32_t rank)
+{
+    return fli_lane_of_rank(rank, m->ranks ? m->ranks->count : 1);
+}
+
+static uint32_t own_rank(const fli_measure *m) { return m->ranks ? m->ranks->rank : 0; }
+
+/* What a lane of this rank looks at. */
+static fli_glance glance_of(const fli_measure *m, size_t item)
+{
+    size_t from = fli_lane_begin(item, m->tests), to = fli_lane_begin(item + 1, m->tests);
+    return (fli_glance){m->test, m->all + (from - m->test_first), to - from, m->x, NULL, 1};
+}
+
 /* What the lanes will look at, said before where that helps. */
 static void foresee(const fli_measure *m, const fli_elsewhere *there)
 {
     fli_glance list[LANES];
     size_t n = 0;
-    for (size_t i = 0; i < LANES; i++) {
-        size_t from = fli_lane_begin(i, m->test->n), to = fli_lane_begin(i + 1, m->test->n);
-        if (from < to) list[n++] = (fli_glance){m->test, m->all + from, to - from, m->x, NULL, 1};
+    for (size_t i = first_lane(m, own_rank(m)); i < first_lane(m, own_rank(m) + 1); i++) {
+        list[n] = glance_of(m, i);
+        n += list[n].n > 0;
     }
     if (n) there->foresee(there->arg, list, n);
-}
-
-/* A rank's lanes begin with this one. */
-static size_t first_lane(const fli_measure *m, uint32_t rank)
-{
-    uint32_t ranks = m->ranks ? m->ranks->count : 1;
-    return (rank * (size_t)LANES + ranks - 1) / ranks;
 }
 
 /* fli_pool_fn: a lane measures its share. */
 static void test_lane(void *arg, size_t item, size_t worker)
 {
     fli_measure *m = arg;
-    item += first_lane(m, m->ranks ? m->ranks->rank : 0);
+    item += first_lane(m, own_rank(m));
     lane *l = &m->lanes[item];
-    size_t n = m->test->n, from = fli_lane_begin(item, n), to = fli_lane_begin(item + 1, n), hits = 0;
-    if (from == to) return;
+    fli_glance at = glance_of(m, item);
+    size_t hits = 0;
+    if (!at.n) return;
     fli_eval *eval = &fli_exec_crew(m->exec)->evals[worker];
-    double loss = fli_eval_loss(eval, m->test, m->all + from, to - from, m->x, NULL, &hits);
+    double loss = fli_eval_loss(eval, at.ds, at.idx, at.n, at.x, NULL, &hits);
     (void)fli_model_status(m->ctx, m->model, " on the test set"); /* this thread knows; it is asked for again below */
-    l->test_n = (double)(to - from);
+    l->test_n = (double)at.n;
     l->test_loss = l->test_n * loss;
     l->test_hits = (double)hits;
 }
@@ -299,8 +310,7 @@ static fl_status measure_test(fli_measure *m)
     const fli_elsewhere *there = crew->evals[0].elsewhere;
     if (!m->what->test || !m->test) return FL_OK;
     if (there) foresee(m, there);
-    uint32_t rank = m->ranks ? m->ranks->rank : 0;
-    fli_pool_run(crew->pool, first_lane(m, rank + 1) - first_lane(m, rank), test_lane, m);
+    fli_pool_run(crew->pool, first_lane(m, own_rank(m) + 1) - first_lane(m, own_rank(m)), test_lane, m);
     if (there) there->foresee(there->arg, NULL, 0);
     fl_status s = fli_model_status(m->ctx, m->model, " on the test set");
     s = fli_ranks_agree(m->ctx, m->ranks, s);

@@ -73,6 +73,11 @@ typedef struct {
 enum { FLI_LANES = 16 };
 /* Where lane k begins, of `count` clients or samples. */
 static inline size_t fli_lane_begin(size_t lane, size_t count) { return lane * count / FLI_LANES; }
+/* The first of a rank's lanes, where ranks look at the test set together; its last is before the next rank's first. */
+static inline size_t fli_lane_of_rank(size_t rank, size_t ranks)
+{
+    return ranks ? (rank * FLI_LANES + ranks - 1) / ranks : rank * FLI_LANES;
+}
 typedef double fli_term(const fli_client_figures *f, size_t figure);
 double fli_moment_sum(const fli_moment *m, fli_term *term, size_t figure);
 /* Of x (own 0) or of the clients' own models: mean loss, and share of hits. Training samples are weighted as f is;

@@ -1,5 +1,6 @@
 #include "run/plan.h"
 #include "run/member.h"
+#include "run/metric.h"
 #include "run/model_file.h"
 #include "run/rules.h"
 #include "run/theory_check.h"
@@ -466,16 +467,26 @@ int fli_plan_needs_samples(const fli_plan *p)
     return start || promise;
 }
 
+/* The part of the test set that this rank will look at. */
+static fl_status keep_tests(fli_plan *p)
+{
+    size_t from = fli_lane_of_rank(p->ranks.rank, p->ranks.count);
+    size_t to = fli_lane_of_rank(p->ranks.rank + 1, p->ranks.count);
+    return fli_fed_keep_tests(p->ctx, p->fed, fli_lane_begin(from, p->fed->tests), fli_lane_begin(to, p->fed->tests));
+}
+
 /* Ranks have the samples of their own clients; the digest and all that is settled by samples are known by now. */
 static fl_status keep_samples(fli_plan *p)
 {
     if (!fli_ranked(&p->ranks) || p->borrowed) return FL_OK;
+    fl_status s = keep_tests(p);
+    if (s) return s;
     if (fli_plan_needs_samples(p)) return fli_fed_keep(p->ctx, p->fed, NULL, 0);
     size_t n = p->shards.of[p->ranks.rank].clients;
     uint32_t *own = fli_alloc(p->ctx, n, sizeof *own);
     if (!own) return FL_ENOMEM;
     fli_shards_list(&p->shards, p->ranks.rank, own);
-    fl_status s = fli_fed_keep(p->ctx, p->fed, own, n);
+    s = fli_fed_keep(p->ctx, p->fed, own, n);
     fli_free(own);
     return s;
 }

@@ -6,20 +6,21 @@
 static char folder[] = "/tmp/fedloom-ranks-XXXXXX";
 
 /* So many samples are stored, by all ranks together. */
-static void held(const char *settings, size_t samples)
+static void held(const char *settings, size_t samples, size_t tests)
 {
     task t = run_of(settings, 4, 0);
     if (t.status) fail_msg("%s: %s", settings, t.why);
     assert_int_equal(t.stored, samples);
+    assert_int_equal(t.tests, tests);
     outcome_free(&t.out);
 }
 
 static void every_sample_is_held_once(void **state)
 {
     (void)state;
-    held("model=softmax", 240);
-    held("model=softmax;partition={kind: iid, clients: 2}", 240);
-    held("model=softmax;data={kind: synthetic, clients: 12, on_demand: true};partition=natural", 0);
+    held("model=softmax", 240, 50);
+    held("model=softmax;partition={kind: iid, clients: 2}", 240, 50);
+    held("model=softmax;data={kind: synthetic, clients: 12, on_demand: true};partition=natural", 0, 0);
 }
 
 /* What is made or promised from the samples of all. */
@@ -27,8 +28,8 @@ static void some_runs_need_all_samples(void **state)
 {
     (void)state;
     static const char by_samples[] = "model={kind: factorization, rank: 2};algorithm=fedvra-u;regularizer=nonnegative";
-    held("algorithm=fedvra;model=softmax;metrics.potential=true", 4 * 240);
-    held(by_samples, 4 * 240);
+    held("algorithm=fedvra;model=softmax;metrics.potential=true", 4 * 240, 50);
+    held(by_samples, 4 * 240, 50);
     same_over_ranks(by_samples);
     same_over_ranks("algorithm=fedvra;model=softmax;metrics.potential=true;participation=everyone");
 }
@@ -82,11 +83,11 @@ static void files(void **state)
         "data={kind: idx, dir: %s, train_images: x, train_labels: y, test_images: x, test_labels: y};model=softmax",
         folder);
     same_over_ranks(set);
-    held(set, N);
+    held(set, N, N);
     snprintf(set, sizeof set, "data={kind: libsvm, train: %s, normalize: unit};model=softmax",
              file("text", text, strlen(text)));
     same_over_ranks(set);
-    held(set, N);
+    held(set, N, 0);
 }
 
 /* Why it diverged is told by the features of all, on every rank. */

@@ -311,6 +311,39 @@ static void test_memory_goes_back(void **state)
     fli_fed_free(fed);
 }
 
+static void test_a_part_of_the_test_set(void **state)
+{
+    context *c = *state;
+    static const size_t ranges[][2] = {{0, 100}, {3, 40}, {40, 41}, {7, 7}};
+    fli_fed_spec spec = {.source = &fli_source_digits,
+                         .source_params = bound(&c->arena, fli_source_digits.keys, fli_source_digits.params_size,
+                                                "test_samples", "100", NULL),
+                         .partitioner = &fli_partitioner_iid,
+                         .partitioner_params = params(c, fli_partitioner_iid.keys, fli_partitioner_iid.params_size),
+                         .clients = CLIENTS,
+                         .seed = 3};
+    fli_fed *whole = make(c->ctx, &spec);
+    double *a = malloc(whole->dim * sizeof *a), *b = malloc(whole->dim * sizeof *b);
+    assert_true(whole->tests == 100 && !whole->test_first);
+    for (size_t k = 0; k < sizeof ranges / sizeof *ranges; k++) {
+        fli_fed *kept = make(c->ctx, &spec);
+        size_t from = ranges[k][0], to = ranges[k][1];
+        assert_ok(c->ctx, fli_fed_keep_tests(c->ctx, kept, from, to));
+        assert_true(kept->tests == 100 && kept->test_first == from && kept->test->n == to - from);
+        for (size_t i = from; i < to; i++) {
+            fli_dataset_row(whole->test, i, a);
+            fli_dataset_row(kept->test, i - from, b);
+            assert_memory_equal(a, b, whole->dim * sizeof *a);
+            assert_int_equal(kept->test->label[i - from], whole->test->label[i]);
+            assert_int_equal(fli_dataset_number(kept->test, i - from), i);
+        }
+        fli_fed_free(kept);
+    }
+    free(a);
+    free(b);
+    fli_fed_free(whole);
+}
+
 /* What nobody holds goes, too. */
 static void test_all_clients_are_kept(void **state)
 {
@@ -398,6 +431,7 @@ int main(void)
         CONTEXT_TEST(test_augmentation_goes_by_the_number),
         CONTEXT_TEST(test_batches_have_numbers),
         CONTEXT_TEST(test_memory_goes_back),
+        CONTEXT_TEST(test_a_part_of_the_test_set),
         CONTEXT_TEST(test_all_clients_are_kept),
         CONTEXT_TEST(test_borrowed_samples),
         CONTEXT_TEST(test_on_demand_any_client_can_be_seen),
