@@ -84,9 +84,10 @@ fuzz: deps
 	@cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j $(JOBS) --target fuzz
 	@tests/fuzz/run.sh build-fuzz $(SECONDS) $(TARGETS)
 
-# The client alone, without OpenBLAS and oneDNN, in a federation with a server that has them.
+# The client alone, without OpenBLAS, oneDNN and images, in a federation with a server that has them.
 client: build
-	@cmake -S . -B build-client -DCMAKE_BUILD_TYPE=Release -DFEDLOOM_CLIENT_ONLY=ON -DFEDLOOM_BLAS=OFF -DFEDLOOM_ONEDNN=OFF >/dev/null
+	@cmake -S . -B build-client -DCMAKE_BUILD_TYPE=Release -DFEDLOOM_CLIENT_ONLY=ON -DFEDLOOM_BLAS=OFF -DFEDLOOM_ONEDNN=OFF \
+	    -DFEDLOOM_IMAGES=OFF >/dev/null
 	@cmake --build build-client -j $(JOBS) && tests/net/client.sh $(BUILD)/fedloom build-client/fedloom-client
 
 # What shows that the kernels for every x86-64 level compute what they should; a few seconds.

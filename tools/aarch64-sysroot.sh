@@ -4,7 +4,7 @@
 set -eu
 folder=$1
 packages="libc6-dev libgcc-s1 libopenblas-pthread-dev libdnnl-dev zlib1g-dev liblzma-dev libyaml-dev libjansson-dev libmicrohttpd-dev
-          nettle-dev libcmocka-dev"
+          nettle-dev libpng-dev libjpeg62-turbo-dev libcmocka-dev"
 [ "$(cat "$folder/complete" 2>/dev/null)" = "$packages" ] && exit 0
 
 rm -rf "$folder"

@@ -4,7 +4,7 @@
 # rsvg-convert for PNG, MPI; --aarch64 the compiler and the emulator for 64-bit ARM.
 set -eu
 packages="cmake make gcc g++ libc6-dev pkg-config libopenblas-pthread-dev libdnnl-dev zlib1g-dev liblzma-dev libyaml-dev libjansson-dev
-          libmicrohttpd-dev libgnutls28-dev libcurl4-gnutls-dev nettle-dev libcmocka-dev dataset-fashion-mnist"
+          libpng-dev libjpeg62-turbo-dev libmicrohttpd-dev libgnutls28-dev libcurl4-gnutls-dev nettle-dev libcmocka-dev dataset-fashion-mnist"
 case ${1:-} in
 --dev) packages="$packages clang libclang-rt-14-dev clang-format chromium python3 librsvg2-bin libopenmpi-dev openmpi-bin" ;;
 --python) packages="$packages python3-dev python3-venv python3-pip python3-numpy python3-scipy python3-pandas python3-matplotlib python3-torch" ;;
