@@ -258,6 +258,20 @@ static inline const char *put_xz(scratch *s, const char *name, const void *data,
 /* What load_source asks for: doubles, and samples that may stay in their files. */
 static int load_wide, load_mapped;
 
+/* A value as a user writes it: a text, or a list as "[1, 2]". */
+static inline fli_node *value_node(fli_arena *arena, const char *key, const char *text)
+{
+    if (*text != '[') return fli_node_new(arena, FLI_NODE_SCALAR, key, text);
+    fli_node *list = fli_node_new(arena, FLI_NODE_LIST, key, NULL);
+    char *copy = fli_arena_strdup(arena, text), *rest = copy;
+    for (char *word; list && copy && (word = strtok_r(rest, "[, ]", &rest));) {
+        fli_node *item = fli_node_new(arena, FLI_NODE_SCALAR, NULL, word);
+        if (!item) return NULL;
+        fli_node_append(list, item);
+    }
+    return copy ? list : NULL;
+}
+
 /* Binds key, value, key, value, ..., NULL and runs the source. */
 static inline fl_status load_source(fl_ctx *ctx, const fli_source *source, const char *const *pairs,
                                     fli_dataset **train, fli_dataset **test)
@@ -269,7 +283,7 @@ static inline fl_status load_source(fl_ctx *ctx, const fli_source *source, const
     void *params = fli_arena_alloc(&arena, 1, source->params_size);
     fli_node *map = params ? fli_node_new(&arena, FLI_NODE_MAP, NULL, NULL) : NULL;
     for (; map && pairs[0]; pairs += 2) {
-        fli_node *n = fli_node_new(&arena, FLI_NODE_SCALAR, pairs[0], pairs[1]);
+        fli_node *n = value_node(&arena, pairs[0], pairs[1]);
         if (n)
             fli_node_append(map, n);
         else

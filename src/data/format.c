@@ -5,6 +5,8 @@
 #define FROM_PANDAS "; convert it, for instance with pandas: " /* + reader + TO_CSV */
 #define TO_CSV      ".to_csv(\"data.csv\", index=False)"
 
+#define IN_FOLDERS " here; put images into a folder per class, for `kind: image_folder`"
+
 typedef struct {
     const char *name;
     const char *magic; /* the first bytes */
@@ -42,6 +44,8 @@ static const format known[] = {
     {"an Excel workbook (or another old Office file)", BYTES("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),
      "; save it as CSV, or convert it with pandas: pandas.read_excel(...)" TO_CSV},
     {"an SQLite database", BYTES("SQLite format 3\0"), FROM_PANDAS "pandas.read_sql(...)" TO_CSV},
+    {"a PNG image", BYTES("\x89PNG\r\n\x1a\n"), IN_FOLDERS},
+    {"a JPEG image", BYTES("\xff\xd8\xff"), IN_FOLDERS},
     {"text in UTF-16", BYTES("\xff\xfe"), "; convert it: iconv -f UTF-16 -t UTF-8"},
     {"text in UTF-16", BYTES("\xfe\xff"), "; convert it: iconv -f UTF-16 -t UTF-8"},
     {"compressed by bzip2", BYTES("BZh"), "; unpack it, or pack it with gzip or xz"},

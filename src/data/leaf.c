@@ -2,15 +2,13 @@
  *     {"users": [u, ...], "num_samples": [n, ...], "user_data": {u: {"x": [[...], ...], "y": [...]}, ...}}
  * A folder of them is one data set. Every user is a group, in the order of first appearance. */
 #include "base/number.h"
-#include "data/names.h"
+#include "data/listing.h"
 #include "data/load.h"
+#include "data/names.h"
 #include "data/source.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -189,37 +187,29 @@ static int ends_with(const char *name, const char *ending)
 
 static int is_json_name(const char *name)
 {
-    return *name != '.' && (ends_with(name, ".json") || ends_with(name, ".json.gz") || ends_with(name, ".json.xz"));
+    return ends_with(name, ".json") || ends_with(name, ".json.gz") || ends_with(name, ".json.xz");
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-/* The paths of the JSON files in a folder, sorted. */
-static fl_status list_folder(fl_ctx *ctx, const char *path, fli_array *names)
+static fl_status read_named(reader *r, const char *folder, const char *name)
 {
-    DIR *dir = opendir(path);
-    fl_status s = FL_OK;
-    if (!dir) return fli_fail(ctx, FL_EIO, "%s: the folder cannot be read: %s", path, strerror(errno));
-    for (struct dirent *e; s == FL_OK && (e = readdir(dir));) {
-        void *room;
-        if (!is_json_name(e->d_name)) continue;
-        if ((s = fli_array_add(ctx, names, 1, &room))) break;
-        *(char **)room = fli_strf(ctx, "%s/%s", path, e->d_name);
-        if (!*(char **)room) s = FL_ENOMEM;
-    }
-    closedir(dir);
-    if (s == FL_OK && !names->n) s = fli_fail(ctx, FL_EIO, "%s: there is no *.json in this folder", path);
-    if (s == FL_OK) qsort(names->p, names->n, sizeof(char *), by_name);
+    char *path = fli_strf(r->ctx, "%s/%s", folder, name);
+    fl_status s = path ? read_file(r, path) : FL_ENOMEM;
+    fli_free(path);
     return s;
 }
 
 static fl_status read_folder(reader *r, const char *path)
 {
-    fli_array names = {.size = sizeof(char *)};
-    fl_status s = list_folder(r->ctx, path, &names);
-    for (size_t i = 0; s == FL_OK && i < names.n; i++) s = read_file(r, ((char **)names.p)[i]);
-    for (size_t i = 0; i < names.n; i++) fli_free(((char **)names.p)[i]);
-    fli_array_fini(&names);
+    fli_listing list;
+    size_t files = 0;
+    fl_status s = fli_listing_read(r->ctx, path, &list);
+    for (size_t i = 0; s == FL_OK && i < list.n; i++) {
+        if (!is_json_name(list.name[i])) continue;
+        s = read_named(r, path, list.name[i]);
+        files++;
+    }
+    if (s == FL_OK && !files) s = fli_fail(r->ctx, FL_EIO, "%s: there is no *.json in this folder", path);
+    fli_listing_fini(&list);
     return s;
 }
 

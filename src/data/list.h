@@ -13,6 +13,7 @@ extern const fli_source fli_source_csv;
 extern const fli_source fli_source_npy;
 extern const fli_source fli_source_npz;
 extern const fli_source fli_source_leaf;
+extern const fli_source fli_source_image_folder;
 /* programs */
 extern const fli_source fli_source_memory;
 extern const fli_source fli_source_joined;

@@ -52,10 +52,25 @@ static const fact of_storage[] = {
     {"npy, npz", "uint8 stays bytes; bool, int8, int16, uint16, float16 and float32 are kept as f32, which holds them "
                  "exactly; int32, uint32, int64, uint64 and float64 as f64, where integers beyond 2^53 are rounded"},
     {"idx", "bytes, f32 or f64, as in the file"},
-    {"cifar10, digits", "bytes"},
+    {"cifar10, digits, image_folder", "bytes"},
     {"too large",
      "whatever is kept as f64 is converted to f32 for a run in f32, after `normalize`; what does not fit then is an "
      "error with its sample and feature"},
+    {NULL, NULL},
+};
+
+static const fact of_images[] = {
+    {"PNG", "grey, colour and palettes of 1 to 16 bits, interlaced or not; 16 bits are rounded to 8, grey of fewer is "
+            "spread over 0 to 255, palettes count as colour, transparency is left out"},
+    {"JPEG", "grey and colour, progressive or not; CMYK is refused, and so is an image of which a part is missing"},
+    {"order",
+     "classes by name as other labels, then images by the bytes of their names; what is hidden, or has another "
+     "ending than .png, .jpg or .jpeg, is left out, which is noted"},
+    {"channels: 1", "0.299 red + 0.587 green + 0.114 blue, rounded"},
+    {"resize", "after `channels`; every pixel is a mean weighted by a triangle as wide as the step between pixels, of "
+               "the larger image's, as in Pillow's resize(..., BILINEAR) and torchvision's Resize"},
+    {"not looked at", "gamma, colour profiles, and the direction of a camera in EXIF: as in torchvision's ImageFolder"},
+    {"limits", "134217728 pixels and 256 MiB per file"},
     {NULL, NULL},
 };
 
@@ -143,9 +158,10 @@ static const note notes[] = {
      "`precision: f64` what the files say is kept to the last bit.",
      NULL, of_storage},
     {"labels",
-     "How labels of classification data become classes, for csv, idx, leaf, libsvm, npy and npz alike "
+     "How labels of classification data become classes, for csv, idx, image_folder, leaf, libsvm, npy and npz alike "
      "(`data.classes`).",
      NULL, of_labels},
+    {"images", "What `data: {kind: image_folder}` makes of a file: bytes, one plane per channel.", NULL, of_images},
     {"partition file", "What `partition: {kind: file, path: FILE}` reads: a JSON object.",
      "{\"clients\": [[0, 5, 7], [1, 2]]}\n{\"ann\": [0, 5, 7], \"bob\": [1, 2]}\n", of_partition},
     {"schedule of probabilities",

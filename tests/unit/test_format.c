@@ -38,6 +38,8 @@ static void formats_are_named(void **state)
         {START("\x80\4\x95\1\2\3"), "f: is a Python pickle"},
         {START("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0"), "f: is an Excel workbook (or another old Office file)"},
         {START("\xff\xfe\x31\0,\0"), "f: is text in UTF-16"},
+        {START("\x89PNG\r\n\x1a\n\0"), "f: is a PNG image, which is not read here; put images into a folder per class"},
+        {START("\xff\xd8\xff\xe0"), "f: is a JPEG image"},
         {START("BZh91AY"), "f: is compressed by bzip2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
