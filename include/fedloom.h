@@ -334,6 +334,12 @@ const char *fl_model_metadata(const fl_model *m, const char *key);              
  * of its own. An objective of one's own says nothing of predictions: FL_ECONFIG. */
 fl_status fl_model_predict(fl_ctx *ctx, const fl_model *m, const fl_samples *samples, double *out);
 
+/* Writes a softmax, mlp or cnn as ONNX, for other runtimes; FL_ECONFIG for other kinds, and for names that do not end
+ * in .onnx. The graph takes any number of samples as they were in the data, in f32: `input`, batch x channels x height
+ * x width, or batch x features where samples are no images. Normalisation and cropping are in it. Its outputs are
+ * `logits` and `probabilities`. Parameters of f64 are rounded to f32. */
+fl_status fl_model_export(fl_ctx *ctx, const fl_model *m, const char *path);
+
 /* ---- the metrics there are ------------------------------------------------------------------------------ */
 
 typedef enum {

@@ -61,7 +61,10 @@ static inline uint32_t png_sample(const png_kind *k, uint32_t x, uint32_t y, uns
 }
 
 /* Entry i of the palette. */
-static inline uint8_t png_colour(uint32_t i, unsigned c) { return (uint8_t)(c == 0 ? 3 * i : c == 1 ? 255 - i : 7 * i); }
+static inline uint8_t png_colour(uint32_t i, unsigned c)
+{
+    return (uint8_t)(c == 0 ? 3 * i : c == 1 ? 255 - i : 7 * i);
+}
 
 /* The pixels from (x0, y0) in steps of dx and dy: filter bytes and packed samples. Returns how many bytes. */
 static inline size_t png_rows(const png_kind *k, uint32_t x0, uint32_t y0, uint32_t dx, uint32_t dy, uint8_t *to)

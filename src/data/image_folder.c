@@ -122,8 +122,8 @@ static fl_status check_alike(const reader *r, const char *path, const char *firs
                         "%s: is %zu x %zu pixels, but %s is %zu x %zu; `resize` makes all of them one size", path,
                         is->height, is->width, first, was[1], was[2]);
     if (is->channels == was[0]) return FL_OK;
-    return fli_fail(r->ctx, FL_EFORMAT, "%s: is %s, but %s is not; `channels: 1` and `channels: 3` make all alike", path,
-                    is->channels == 1 ? "grey" : "in colour", first);
+    return fli_fail(r->ctx, FL_EFORMAT, "%s: is %s, but %s is not; `channels: 1` and `channels: 3` make all alike",
+                    path, is->channels == 1 ? "grey" : "in colour", first);
 }
 
 /* Room for as many images as this one is the first of. */

@@ -33,7 +33,10 @@ fl_status fli_picture_read(fl_ctx *ctx, const char *path, const void *bytes, siz
 }
 
 /* 299/1000, 587/1000 and 114/1000 in units of 2^-16: what Pillow computes, to the bit. */
-static uint8_t grey(const uint8_t *rgb) { return (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16); }
+static uint8_t grey(const uint8_t *rgb)
+{
+    return (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16);
+}
 
 fl_status fli_picture_recolour(fl_ctx *ctx, fli_picture *p, size_t channels)
 {

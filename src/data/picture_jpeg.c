@@ -34,8 +34,8 @@ static void on_error(j_common_ptr jpeg)
 /* libjpeg goes on with grey where data are missing. That is no image; other oddities are none of our business. */
 static void on_message(j_common_ptr jpeg, int level)
 {
-    static const int lost[] = {JWRN_JPEG_EOF, JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE, JWRN_MUST_RESYNC,
-                               JWRN_ARITH_BAD_CODE, JWRN_NOT_SEQUENTIAL};
+    static const int lost[] = {JWRN_JPEG_EOF,    JWRN_HIT_MARKER,     JWRN_HUFF_BAD_CODE,
+                               JWRN_MUST_RESYNC, JWRN_ARITH_BAD_CODE, JWRN_NOT_SEQUENTIAL};
     for (size_t i = 0; level < 0 && i < sizeof lost / sizeof *lost; i++)
         if (jpeg->err->msg_code == lost[i]) on_error(jpeg);
 }

@@ -62,7 +62,8 @@ static int read_rows(reader *r, const fli_picture *out)
     ask_for_bytes(r);
     int passes = png_set_interlace_handling(r->png);
     png_read_update_info(r->png, r->info);
-    if (png_get_rowbytes(r->png, r->info) != row) png_error(r->png, "its rows have another length than its header says");
+    if (png_get_rowbytes(r->png, r->info) != row)
+        png_error(r->png, "its rows have another length than its header says");
     for (int k = 0; k < passes; k++)
         for (size_t y = 0; y < out->height; y++) png_read_row(r->png, out->pixel + y * row, NULL);
     png_read_end(r->png, NULL);

@@ -1,7 +1,8 @@
 /* Pictures in another size. Every pixel that is made is a mean of those around its place, weighted by a triangle: two
  * pixels wide where the picture grows (bilinear), wider in proportion where it shrinks, so that nothing is left out.
  * First along the rows, then along the columns, each rounded to bytes. The weights are whole numbers of 2^-22. All this
- * is what Pillow's resize(..., BILINEAR) does, and so torchvision's Resize: the results have the same bits. */
+ * is what Pillow's resize(..., BILINEAR) does, and so torchvision's Resize, with the same bits up to Pillow 12. Later
+ * ones take the columns of tall pictures first, so that some bytes differ by one. */
 #include "data/picture.h"
 
 #include <math.h>
@@ -34,8 +35,7 @@ static void set_weights(filter *f, size_t o, double *w)
         double away = fabs(((double)(first + k) - centre + 0.5) * (1 / reach));
         sum += w[k] = away < 1 ? 1 - away : 0;
     }
-    for (size_t k = 0; k < end - first; k++)
-        f->weight[o * f->most + k] = (int32_t)(0.5 + w[k] / sum * (1 << BITS));
+    for (size_t k = 0; k < end - first; k++) f->weight[o * f->most + k] = (int32_t)(0.5 + w[k] / sum * (1 << BITS));
 }
 
 static fl_status init(fl_ctx *ctx, size_t in, size_t out, filter *f)

@@ -67,8 +67,10 @@ static const fact of_images[] = {
      "classes by name as other labels, then images by the bytes of their names; what is hidden, or has another "
      "ending than .png, .jpg or .jpeg, is left out, which is noted"},
     {"channels: 1", "0.299 red + 0.587 green + 0.114 blue, rounded"},
-    {"resize", "after `channels`; every pixel is a mean weighted by a triangle as wide as the step between pixels, of "
-               "the larger image's, as in Pillow's resize(..., BILINEAR) and torchvision's Resize"},
+    {"resize",
+     "after `channels`; every pixel is a mean weighted by a triangle as wide as the step between pixels, of "
+     "the larger image's, as in Pillow's resize(..., BILINEAR) and torchvision's Resize: with the same bits up to "
+     "Pillow 12, and within 1 of later ones"},
     {"not looked at", "gamma, colour profiles, and the direction of a camera in EXIF: as in torchvision's ImageFolder"},
     {"limits", "134217728 pixels and 256 MiB per file"},
     {NULL, NULL},

@@ -28,7 +28,7 @@ expect 2 'FEDLOOM_KERNELS is v0, but this program has kernels for ' --version
 expect 2 'FEDLOOM_KERNELS is v0, but this program has kernels for ' list
 expect 0 'usage: fedloom COMMAND' help
 unset FEDLOOM_KERNELS
-for c in run resume compare tune reproduce plot check config data list show verify cert serve join status; do
+for c in run resume compare tune reproduce plot check config data list show export verify cert serve join status; do
     fedloom --help
     check "the overview names $c" has out "  $c "
     expect 0 "usage: fedloom $c" help "$c"
@@ -147,7 +147,7 @@ check 'the reference has the settings' has out '| `rounds` | a whole number'
 expect 0 '.SS algorithm: fedprox' list --man 5
 check 'fedloom-config(5) ends whole' [ "$(tail -n 1 out)" = '.BR fedloom (1)' ]
 expect 0 '.TH FEDLOOM 1' list --man 1
-for c in run resume compare tune reproduce plot check config data list show verify cert serve join status; do check "fedloom(1) describes $c" has out ".SS $c"; done
+for c in run resume compare tune reproduce plot check config data list show export verify cert serve join status; do check "fedloom(1) describes $c" has out ".SS $c"; done
 check 'fedloom(1) has the options' has out '\-\-set KEY=VALUE'
 expect 2 '--man is 3, but must be 1 or 5' list --man 3
 expect 2 '--man needs a value' list --man
@@ -275,6 +275,11 @@ check 'show: how it was trained' has out '  algorithm   fedavg'
 check 'show: its tensors' has out '  weight  10 x 20'
 expect 1 'again/config.yaml: does not begin as a safetensors file does' show again/config.yaml
 expect 1 'nothing: cannot be read' show nothing
+expect 0 'again.onnx' export again/model.safetensors again.onnx
+check 'export: a file that says who made it' eval 'head -c 20 again.onnx | grep -q fedloom'
+expect 2 'give a model.safetensors and the name of the file' export again/model.safetensors
+expect 2 'again.pt: models are exported as ONNX' export again/model.safetensors again.pt
+expect 1 'again/config.yaml: does not begin as a safetensors file does' export again/config.yaml again.onnx
 expect 0 'fedavg' run good.yaml --set model.start=again/model.safetensors --set rounds=0 --output started
 check 'model.start: begins where the other ended' [ "$(tail -n 1 started/metrics.csv | cut -d, -f3-6)" = "$(tail -n 1 again/metrics.csv | cut -d, -f3-6)" ]
 expect 1 'no longer finite' run good.yaml --set local.lr=1e30 --set model=least_squares --set data=linreg --set 'metrics.targets=[]' --output never --quiet

@@ -74,8 +74,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #include "../pictures.h"
 #include "mutate.h"
 
-static const char *const tokens[] = {"\xff", "\xff\xd9", "\xff\xda", "IDAT", "PLTE", "tRNS", "\x7f\xff\xff\xff", "\1", "\2",
-                                     "\3",   "\4",       "\6",       "\x10", "\xff\xc4", "\xff\xdb", "\x80"};
+static const char *const tokens[] = {"\xff",     "\xff\xd9", "\xff\xda", "IDAT", "PLTE", "tRNS", "\x7f\xff\xff\xff",
+                                     "\1",       "\2",       "\3",       "\4",   "\6",   "\x10", "\xff\xc4",
+                                     "\xff\xdb", "\x80"};
 static const dialect of_images = {tokens, sizeof tokens / sizeof *tokens, sizeof((picture_file *)0)->b, 1};
 
 static void make_seed(uint64_t which, picture_file *f)

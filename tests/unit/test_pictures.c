@@ -46,14 +46,13 @@ static void check_png(fl_ctx *ctx, png_kind k)
             for (unsigned c = 0; c < p.channels; c++)
                 if (p.pixel[(y * k.width + x) * p.channels + c] != expected(&k, x, y, c))
                     fail_msg("type %u, %u bits, interlaced %u: pixel %u, %u, channel %u is %u, not %u", k.type, k.depth,
-                             k.interlaced, y, x, c, p.pixel[(y * k.width + x) * p.channels + c],
-                             expected(&k, x, y, c));
+                             k.interlaced, y, x, c, p.pixel[(y * k.width + x) * p.channels + c], expected(&k, x, y, c));
     fli_picture_fini(&p);
 }
 
 static void png_of_every_kind(void **state)
 {
-    static const uint8_t kinds[][2] = {{0, 1}, {0, 2}, {0, 4}, {0, 8}, {0, 16}, {2, 8},  {2, 16}, {3, 1},
+    static const uint8_t kinds[][2] = {{0, 1}, {0, 2}, {0, 4}, {0, 8}, {0, 16}, {2, 8}, {2, 16}, {3, 1},
                                        {3, 2}, {3, 4}, {3, 8}, {4, 8}, {4, 16}, {6, 8}, {6, 16}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         for (uint8_t interlaced = 0; interlaced < 2; interlaced++) {
@@ -248,8 +247,9 @@ static void other_sizes(void **state)
     }
     fli_picture p = made(*state, 5, 7, 3, waves);
     assert_ok(*state, fli_picture_resize(*state, &p, 3, 4));
-    becomes(&p, 3, 4, 3, BYTES(73, 104, 128, 109, 140, 95, 148, 93, 124, 149, 112, 85, 142, 112, 143, 138, 100, 131,
-                               158, 120, 93, 149, 178, 86, 150, 104, 135, 98, 129, 160, 127, 158, 103, 150, 181, 86));
+    becomes(&p, 3, 4, 3,
+            BYTES(73, 104, 128, 109, 140, 95, 148, 93, 124, 149, 112, 85, 142, 112, 143, 138, 100, 131, 158, 120, 93,
+                  149, 178, 86, 150, 104, 135, 98, 129, 160, 127, 158, 103, 150, 181, 86));
 }
 
 /* White stays white, however far it is stretched or pressed. */

@@ -69,6 +69,13 @@ class Model:
         ctx.check(lib.fl_model_predict(ctx.ptr, self._model, samples, _core.pointer("double", out)))
         return out if self.classes else out[:, 0]
 
+    def export(self, path: str | os.PathLike) -> None:
+        """Writes a softmax, mlp or cnn as ONNX, for other runtimes; the name ends in .onnx. The graph takes samples as
+        predict does (`input`, in f32: n x channels x height x width, or n x features), and gives `logits` and
+        `probabilities`."""
+        ctx = Context()
+        ctx.check(lib.fl_model_export(ctx.ptr, self._model, os.fsencode(os.path.expanduser(path))))
+
     def classify(self, x: Any) -> np.ndarray:
         """The likeliest class of each sample: its number, or what the data called it, as text."""
         likeliest = self._likeliest(x)
