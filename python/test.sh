@@ -10,9 +10,9 @@ PYTHON=${PYTHON:-/usr/bin/python3}
 export FLWR_TELEMETRY_ENABLED=0 RAY_USAGE_STATS_ENABLED=0 PIP_DISABLE_PIP_VERSION_CHECK=1
 
 # Beside Debian's PyTorch, pandas, SciPy and matplotlib: Flower wants a newer NumPy than Debian's, and Debian's PyTorch none
-# that is newer than 1; a newer matplotlib-inline wants a newer matplotlib.
+# that is newer than 1; a newer matplotlib-inline wants a newer matplotlib, and a newer pyarrow NumPy 2.
 set -- "scikit-build-core>=0.10" "cffi>=1.16" pytest "numpy>=1.26,<2" "flwr[simulation]>=1.22" safetensors \
-    nbclient ipykernel "matplotlib-inline<0.2"
+    nbclient ipykernel "matplotlib-inline<0.2" "pyarrow<25" onnx onnxruntime pillow
 if [ "$(cat "$WORK/packages" 2>/dev/null)" != "$*" ]; then
     rm -rf "$WORK/venv"
     $PYTHON -m venv --system-site-packages "$WORK/venv"

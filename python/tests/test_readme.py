@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parents[1]
-OPTIONAL = ("flwr", "matplotlib", "torch")
+OPTIONAL = ("flwr", "matplotlib", "pandas", "torch")
 
 
 @pytest.mark.parametrize("path", [HERE / "README.md", HERE.parent / "README.md"], ids=["package", "front page"])
@@ -27,5 +27,6 @@ def test_the_code_runs(path, tmp_path, monkeypatch):
 
 
 def needs(code, module):
-    words = {"matplotlib": r"fedloom\.plot\(", "torch": r"\btorch\b", "flwr": r"\bflwr\b|fedloom\.flower"}
-    return re.search(words[module], code)
+    words = {"matplotlib": r"fedloom\.plot\(", "torch": r"\btorch\b", "flwr": r"\bflwr\b|fedloom\.flower",
+             "pandas": r"^import pandas"}  # fmt: skip
+    return re.search(words[module], code, re.M)

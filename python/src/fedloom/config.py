@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _core
 from ._core import ConfigError, Context, ffi, lib, own
-from .data import Data
+from .data import Data, as_data
 from .own import live_owner
 
 Settings = Union[None, Mapping, str, os.PathLike]
@@ -117,15 +117,16 @@ class Config:
         plain: dict[str, Any] = {}
         dotted: dict[str, Any] = {}
         for key, value in settings.items():
-            if key == "data" and (isinstance(value, Data) or _is_arrays(value)):
-                self.data = value if isinstance(value, Data) else Data(*value)
+            samples = as_data(value) if key == "data" else None
+            if samples is not None:
+                self.data = samples
             else:
                 (dotted if "." in str(key) else plain)[key] = value
         self.things += things_in(list(settings.values()))
         if plain:
             text = "\n".join(f"{json.dumps(str(k))}: {yaml(v)}" for k, v in plain.items())
             self.check(lib.fl_config_text(self.ptr, text.encode(), _ORIGIN.encode()))
-        if self.data is not None and isinstance(settings.get("data"), (Data, tuple)):
+        if self.data is not None and "data" in settings and "data" not in plain:
             self._hand_over(self.data)
         for key, value in dotted.items():
             self.check(lib.fl_config_set(self.ptr, f"{key}={yaml(value)}".encode()))
@@ -137,10 +138,6 @@ class Config:
         self.check(lib.fl_config_data(self.ptr, train, test, who))
         for key, value in data.settings.items():
             self.check(lib.fl_config_set(self.ptr, f"data.{key}={yaml(value)}".encode()))
-
-
-def _is_arrays(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2
 
 
 def show(config: Settings = None, **settings: Any) -> str:

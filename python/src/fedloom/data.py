@@ -1,4 +1,5 @@
-"""Samples in memory: NumPy arrays and SciPy's sparse matrices, without copies where their layout allows it."""
+"""Samples in memory: NumPy arrays and SciPy's sparse matrices, without copies where their layout allows it; tables and
+data sets of other libraries (foreign.py)."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from . import foreign
 from ._core import ConfigError, ffi, log, pointer
 
 # What features of other types become: the smallest type that has all their values.
@@ -20,13 +22,16 @@ class Data:
     """Samples for a federation, and who holds them.
 
     x        features, one sample per row: uint8 (pixels), float32 or float64, or a scipy.sparse matrix; of shape
-             (n, dim), (n, height, width) or (n, channels, height, width). A list of arrays: one per client.
+             (n, dim), (n, height, width) or (n, channels, height, width). A list of arrays: one per client. A pandas
+             DataFrame or a pyarrow Table, whose columns y, target and clients may name; the others are features. A
+             PyTorch data set of pairs (input, target), which has y, too. Lists of these: one per client.
              None: samples are known by their numbers alone (n=...), for an objective of one's own.
     y        integers, texts or anything else that names classes; floating-point numbers are targets of a regression.
     target   targets, whatever their type.
     clients  who holds what: for each sample the number or name of its client (-1: nobody), or a list with an array of
              sample numbers per client. sizes: client i holds the next sizes[i] samples. Neither: as `partition` says.
-    test     (x, y) of a separate test set; where samples are known by their numbers, how many it has.
+    test     (x, y) of a separate test set, or a table or data set as x is one; where samples are known by their
+             numbers, how many it has.
     classes  how many there are; else as many as the labels show.
     weights  of the clients, up to a factor.
     copy     False: raise where a conversion would be needed. `conversions` says what was converted.
@@ -54,6 +59,7 @@ class Data:
         self.settings = settings
         self.class_names: np.ndarray | None = None
         self._copy = copy
+        x, y, target, clients, test, names = foreign.arrays(self._converted, x, y, target, clients, test)
         if isinstance(x, (list, tuple)) and len(x) and _is_array(x[0]) and np.ndim(x[0]) >= 1:
             x, y, target, sizes = self._joined(x, y, target, clients, sizes)
         self.train = self._samples("x", x, y, target, shape, n)
@@ -61,7 +67,9 @@ class Data:
             self.test: dict | None = self._samples("test x", None, None, None, shape, int(test))
         else:
             self.test = None if test is None else self._samples("test x", test[0], test[1], None, shape, None)
-        self._name_classes(classes)
+        self._name_classes(classes if classes is not None or names is None else len(names))
+        if names is not None and self.class_names is None and len(names) == self.classes:
+            self.class_names = np.array(names)
         self._holding = self._held(clients, sizes, weights)
 
     # ---- conversions
@@ -323,6 +331,15 @@ def _samples_struct(s: dict, classes: int, keep: list) -> Any:
     if "shape" in s:
         out.shape[0:3] = s["shape"]
     return out
+
+
+def as_data(value: Any) -> Data | None:
+    """What stands for samples where a configuration may stand: a Data, a pair (x, y), a data set. None: it does not."""
+    if isinstance(value, Data):
+        return value
+    if isinstance(value, tuple) and len(value) == 2:
+        return Data(*value)
+    return Data(value) if foreign.is_dataset(value) else None
 
 
 def features(x: Any, dim: int) -> tuple:

@@ -17,7 +17,7 @@ from typing import Any
 from . import _core
 from ._core import ConfigError, Error, ffi, lib
 from .config import Config, Settings
-from .data import Data
+from .data import Data, as_data
 from .own import live_owners
 from .run import Run
 
@@ -40,8 +40,9 @@ class Client:
     """
 
     def __init__(self, data: Data | tuple | Settings = None, **settings: Any) -> None:
-        if isinstance(data, (Data, tuple)):
-            self._cfg = Config(None, {"data": data, **settings})
+        samples = as_data(data)
+        if samples is not None:
+            self._cfg = Config(None, {"data": samples, **settings})
         else:
             self._cfg = Config(data, settings)
         out = ffi.new("fl_client **")
@@ -197,7 +198,10 @@ class Server:
         self._run: Run | None = None
 
     def _hand_over(self, test: Data | tuple) -> None:
-        samples, _, _, arrays = (test if isinstance(test, Data) else Data(*test))._structs()
+        data = as_data(test)
+        if data is None:
+            raise ConfigError(f"test is a {type(test).__name__}, but must be a fedloom.Data, (x, y) or a data set")
+        samples, _, _, arrays = data._structs()
         self._cfg.keep.append(arrays)
         none = ffi.new("fl_samples *", {"size": ffi.sizeof("fl_samples")})
         self._cfg.check(lib.fl_config_data(self._cfg.ptr, none, samples, ffi.NULL))
