@@ -79,40 +79,48 @@ static const char *const tokens[] = {"\xff",     "\xff\xd9", "\xff\xda", "IDAT",
                                      "\xff\xdb", "\x80"};
 static const dialect of_images = {tokens, sizeof tokens / sizeof *tokens, sizeof((picture_file *)0)->b, 1};
 
-static void make_seed(uint64_t which, picture_file *f)
+static const png_kind png[] = {{6, 5, 1, 0, 0}, {6, 5, 16, 0, 1}, {6, 5, 8, 2, 1}, {6, 5, 4, 3, 0},
+                               {6, 5, 8, 3, 1}, {6, 5, 8, 4, 0},  {6, 5, 16, 6, 1}};
+static const jpeg_kind jpeg[] = {
+    {17, 9, JCS_RGB, 0}, {17, 9, JCS_RGB, 1}, {17, 9, JCS_GRAYSCALE, 0}, {17, 9, JCS_CMYK, 0}};
+enum { PNGS = sizeof png / sizeof *png, SEEDS = PNGS + sizeof jpeg / sizeof *jpeg };
+
+static void make_seed(size_t which, picture_file *f)
 {
-    static const png_kind png[] = {{6, 5, 1, 0, 0}, {6, 5, 16, 0, 1}, {6, 5, 8, 2, 1}, {6, 5, 4, 3, 0},
-                                   {6, 5, 8, 3, 1}, {6, 5, 8, 4, 0},  {6, 5, 16, 6, 1}};
-    static const jpeg_kind jpeg[] = {
-        {17, 9, JCS_RGB, 0}, {17, 9, JCS_RGB, 1}, {17, 9, JCS_GRAYSCALE, 0}, {17, 9, JCS_CMYK, 0}};
-    enum { PNGS = sizeof png / sizeof *png, ALL = PNGS + sizeof jpeg / sizeof *jpeg };
-    which %= ALL;
     if (which < PNGS)
         png_file(f, png[which]);
     else
         jpeg_file(f, jpeg[which - PNGS]);
 }
 
+/* As a start for libFuzzer. */
+static int write_seeds(const char *folder)
+{
+    static picture_file f;
+    for (size_t k = 0; k < SEEDS; k++) {
+        char path[512];
+        make_seed(k, &f);
+        snprintf(path, sizeof path, "%s/seed-%zu", folder, k);
+        FILE *out = fopen(path, "wb");
+        if (!out || fwrite(f.b, 1, f.n, out) != f.n || fclose(out)) return 1;
+    }
+    return 0;
+}
+
 /* Arguments: how many inputs (20000), or `seeds FOLDER` to write the seeds. */
 int main(int argc, char **argv)
 {
     static picture_file f;
+    if (argc == 3) return write_seeds(argv[2]);
     long times = argc > 1 ? atol(argv[1]) : 20000;
     fli_rng r;
     fli_rng_init(&r, 1, FLI_RNG_TEST, 0, 0);
-    for (uint64_t k = 0; argc == 3 && k < 11; k++) {
-        char path[512];
-        make_seed(k, &f);
-        snprintf(path, sizeof path, "%s/seed-%d", argv[2], (int)k);
-        FILE *out = fopen(path, "wb");
-        if (!out || fwrite(f.b, 1, f.n, out) != f.n || fclose(out)) return 1;
-    }
-    for (long i = 0; argc < 3 && i < times; i++) {
-        make_seed((uint64_t)i, &f);
+    for (long i = 0; i < times; i++) {
+        make_seed((size_t)i % SEEDS, &f);
         for (uint64_t k = fli_rng_below(&r, 6); k; k--) f.n = mutate(&of_images, &r, f.b, f.n);
         LLVMFuzzerTestOneInput(f.b, f.n);
     }
-    printf("fuzz_pictures: %ld inputs, no failure\n", argc < 3 ? times : 0);
+    printf("fuzz_pictures: %ld inputs, no failure\n", times);
     return 0;
 }
 
