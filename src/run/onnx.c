@@ -1,6 +1,6 @@
 /* Trained networks as ONNX, the format that other runtimes read: a graph of operators, in protocol buffers. The graph
  * takes samples as they are in the data (`input`: batch x channels x height x width, or batch x features), has cropping
- * and normalisation in it, and gives `logits` and `probabilities`. All numbers are f32: runtimes have no double
+ * and normalisation in it, and gives `logits` and `probabilities`. All numbers are f32: onnxruntime has no double
  * convolutions.
  *
  * What is written is a part of onnx.proto; the numbers of its fields are below, by message. */
