@@ -214,6 +214,11 @@ void fl_run_stop(fl_run *run);
 fl_status fl_run_prepare_save(fl_run *run, int replace);
 /* Writes the result folder named by `output`: all of it, or nothing. */
 fl_status fl_run_save(fl_run *run);
+/* From now on fl_run_save also writes report.html, a page about the run as a comparison has one. `command` is what the
+ * page says that it was made with; NULL: nothing. */
+fl_status fl_run_with_report(fl_run *run, const char *command);
+/* Writes the metrics so far as an event file for TensorBoard, into a folder that is the run's own. */
+fl_status fl_run_events(fl_run *run, const char *folder);
 /* Another result folder than the configuration's `output`. Not for runs that write checkpoints: these are beside it. */
 fl_status fl_run_set_output(fl_run *run, const char *folder);
 /* Writes the model alone, as the model.safetensors of a result, to a file. */
@@ -422,6 +427,7 @@ typedef struct {
     const char *output;      /* folder; NULL: the file's `output`, else results/NAME */
     const char *tensorboard; /* folder for event files; NULL: none */
     int force;               /* finished runs with other settings, or made from other data, may be replaced */
+    const char *command;     /* what the report says that it was made with; NULL: nothing */
 } fl_study_options;
 
 /* How far a comparison is. */
@@ -469,6 +475,14 @@ fl_status fl_study_write(fl_study *study);
 fl_status fl_study_plot(fl_study *study, const char *x, const char *y, fl_text_fn *out, void *arg);
 /* The names of the quantities that were measured, for y (axis 1) or x (axis 0): number k, NULL past the last. */
 const char *fl_study_quantity(const fl_study *study, int axis, size_t k);
+
+/* Charts of runs that are there: each of `count` result folders is a line, called as the run is. */
+typedef struct fl_curves fl_curves;
+fl_status fl_curves_read(fl_ctx *ctx, const char *const *folders, size_t count, fl_curves **out);
+void fl_curves_free(fl_curves *curves);
+/* As fl_study_plot and fl_study_quantity. */
+fl_status fl_curves_plot(fl_curves *curves, const char *x, const char *y, fl_text_fn *out, void *arg);
+const char *fl_curves_quantity(const fl_curves *curves, int axis, size_t k);
 
 /* ---- tuning: the best settings of every method, within the same budget -------------------------------------- */
 

@@ -93,6 +93,9 @@ void args_free(words *w);
  * begins the other. */
 int args_alike(const char *typed, const char *word);
 
+/* The command line, for reports; to be freed. NULL: out of memory. */
+char *typed_text(const char *command_name, int argc, char **argv);
+
 /* ---- configurations (settings.c) ------------------------------------------------------------------------- */
 
 /* Loads a file and applies assignments in order. Says what is wrong. */
@@ -237,9 +240,18 @@ void summary_free(summary *s);
 int summary_add(summary *s, const fl_run *run);
 void summary_print(const summary *s, FILE *out);
 
-/* ---- one run (carry.c) ------------------------------------------------------------------------------------- */
+/* ---- one run (run_one.c) ------------------------------------------------------------------------------------- */
 
-/* Runs, adds to the table, and saves where the configuration says; `force` replaces an earlier result. */
-fl_status carry_run(fl_run *run, int force, progress *p, summary *sum);
+/* What is to become of a run. */
+typedef struct {
+    int force;               /* an earlier result may be replaced */
+    const char *tensorboard; /* event files go to a folder below this one, called as the run is; NULL: there are none */
+    const char *typed;       /* for the report; NULL: not known */
+} carriage;
+
+/* Runs, adds to the table, and saves where the configuration says. */
+fl_status carry_run(fl_run *run, const carriage *how, progress *p, summary *sum);
+/* Says why event files cannot go there: --tensorboard needs a folder, and the run a name that can be one. */
+int events_check(const char *tensorboard, const char *run_name);
 
 #endif

@@ -1,6 +1,8 @@
 /* fedloom compare: several methods, settings and seeds on one problem. */
 #include "cli.h"
 
+#include <stdlib.h>
+
 static int run_files(const words *files, study_request *req, const char *output)
 {
     fl_ctx *ctx = fl_ctx_new();
@@ -47,6 +49,8 @@ static int run(int argc, char **argv)
         {0},
     };
     int code = args_parse("compare", options, argc, argv, &files);
+    char *typed = typed_text("compare", argc, argv);
+    req.options.command = typed;
     if (!code && !files.n) code = say_usage("compare", "which FILE?");
     if (!code && port && !req.watch) code = say_usage("compare", "--port goes with --watch");
     if (!code && port > UINT16_MAX)
@@ -55,6 +59,7 @@ static int run(int argc, char **argv)
     if (!code) code = run_files(&files, &req, output);
     args_free(&files);
     args_free(&req.sets);
+    free(typed);
     return code;
 }
 

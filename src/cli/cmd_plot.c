@@ -1,4 +1,4 @@
-/* fedloom plot: the curves of a comparison as SVG and PNG, for a paper. */
+/* fedloom plot: the curves of a comparison, or of finished runs, as SVG and PNG, for a paper. */
 #include "cli.h"
 
 #include <errno.h>
@@ -16,6 +16,23 @@ typedef struct {
     int png, quick;
     int no_converter; /* found out while drawing */
 } request;
+
+/* Where curves come from: one of the two. */
+typedef struct {
+    fl_study *study;
+    fl_curves *curves;
+    const char *output; /* where to write */
+} source;
+
+static const char *quantity(const source *from, size_t k)
+{
+    return from->study ? fl_study_quantity(from->study, 1, k) : fl_curves_quantity(from->curves, 1, k);
+}
+
+static fl_status chart(const source *from, const char *x, const char *y, fl_text_fn *out, void *arg)
+{
+    return from->study ? fl_study_plot(from->study, x, y, out, arg) : fl_curves_plot(from->curves, x, y, out, arg);
+}
 
 static void write_text(void *f, const char *text) { fputs(text, f); }
 
@@ -48,7 +65,7 @@ static int write_file(const char *path, const char *text, size_t n)
 }
 
 /* The document is made in memory first: a wrong name or a failure leaves the files alone. */
-static int draw(fl_ctx *ctx, fl_study *study, request *req, const char *x, const char *y)
+static int draw(fl_ctx *ctx, const source *from, request *req, const char *x, const char *y)
 {
     char path[4096], *svg = NULL;
     size_t n = 0;
@@ -57,9 +74,9 @@ static int draw(fl_ctx *ctx, fl_study *study, request *req, const char *x, const
         say("out of memory");
         return CLI_FAILED;
     }
-    fl_status status = fl_study_plot(study, x, y, write_text, memory);
+    fl_status status = chart(from, x, y, write_text, memory);
     int code = fclose(memory) ? CLI_FAILED : settings_exit(status);
-    snprintf(path, sizeof path, "%s/%s-by-%s.svg", req->output ? req->output : fl_study_output(study), y, x);
+    snprintf(path, sizeof path, "%s/%s-by-%s.svg", from->output, y, x);
     if (status)
         say_error(ctx);
     else if (!code && !(code = write_file(path, svg, n)))
@@ -69,30 +86,27 @@ static int draw(fl_ctx *ctx, fl_study *study, request *req, const char *x, const
 }
 
 /* Everything that was measured, against rounds, unless one quantity is named. */
-static int draw_all(fl_ctx *ctx, fl_study *study, request *req)
+static int draw_all(fl_ctx *ctx, const source *from, request *req)
 {
     const char *x = req->x ? req->x : "rounds", *y;
     int code = CLI_OK;
-    if (req->output && mkdir(req->output, 0777) && errno != EEXIST) {
-        say("%s: the folder cannot be created: %s", req->output, strerror(errno));
+    if (mkdir(from->output, 0777) && errno != EEXIST) {
+        say("%s: the folder cannot be created: %s", from->output, strerror(errno));
         return CLI_FAILED;
     }
-    if (req->y) code = draw(ctx, study, req, x, req->y);
-    for (size_t k = 0; !req->y && !code && (y = fl_study_quantity(study, 1, k)); k++)
-        code = draw(ctx, study, req, x, y);
+    if (req->y) code = draw(ctx, from, req, x, req->y);
+    for (size_t k = 0; !req->y && !code && (y = quantity(from, k)); k++) code = draw(ctx, from, req, x, y);
     if (!req->no_converter) return code;
     say("rsvg-convert is not installed, which makes PNG out of SVG (Debian: apt-get install librsvg2-bin)");
     return CLI_FAILED;
 }
 
-static int plot(request *req)
+static int plot_study(fl_ctx *ctx, request *req)
 {
-    fl_ctx *ctx = fl_ctx_new();
     fl_config *cfg = NULL;
     fl_study *study = NULL;
     fl_study_options options = {.size = sizeof options, .data = req->data, .quick = req->quick};
     size_t done;
-    if (!ctx) return CLI_FAILED;
     int code = settings_open(ctx, req->files.v[0], &req->sets, &cfg);
     fl_status s = code ? FL_OK : fl_study_new(cfg, &options, &study);
     if (s) {
@@ -104,9 +118,42 @@ static int plot(request *req)
         say("%s has no finished runs; `fedloom compare %s` makes them", fl_study_output(study), req->files.v[0]);
         code = CLI_FAILED;
     }
-    if (!code) code = draw_all(ctx, study, req);
+    source from = {.study = study, .output = req->output};
+    if (!code && !from.output) from.output = fl_study_output(study);
+    if (!code) code = draw_all(ctx, &from, req);
     fl_study_free(study);
     fl_config_free(cfg);
+    return code;
+}
+
+/* A result folder holds nothing but the result, so the charts of one go beside it; those of several here. */
+static int plot_runs(fl_ctx *ctx, request *req)
+{
+    char beside[4096] = ".";
+    const char *first = req->files.v[0];
+    size_t n = strlen(first);
+    while (n > 1 && first[n - 1] == '/') n--;
+    if (req->files.n == 1) snprintf(beside, sizeof beside, "%.*s.plots", (int)n, first);
+    source from = {.output = req->output ? req->output : beside};
+    fl_status s = fl_curves_read(ctx, req->files.v, req->files.n, &from.curves);
+    int code = settings_exit(s);
+    if (s) say_error(ctx);
+    if (!code) code = draw_all(ctx, &from, req);
+    fl_curves_free(from.curves);
+    return code;
+}
+
+static int is_folder(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+static int plot(request *req)
+{
+    fl_ctx *ctx = fl_ctx_new();
+    if (!ctx) return CLI_FAILED;
+    int code = is_folder(req->files.v[0]) ? plot_runs(ctx, req) : plot_study(ctx, req);
     fl_ctx_free(ctx);
     return code;
 }
@@ -121,7 +168,8 @@ static int run(int argc, char **argv)
         {"--quick", OPT_FLAG, &req.quick},   {0},
     };
     int code = args_parse("plot", options, argc, argv, &req.files);
-    if (!code && req.files.n != 1) code = say_usage("plot", "give one FILE");
+    if (!code && (!req.files.n || (req.files.n > 1 && !is_folder(req.files.v[0]))))
+        code = say_usage("plot", "give one FILE, or the folders of finished runs");
     if (!code) code = plot(&req);
     args_free(&req.files);
     args_free(&req.sets);
@@ -130,6 +178,7 @@ static int run(int argc, char **argv)
 
 static const char help[] = "usage: fedloom plot FILE [--y QUANTITY] [--x AXIS] [--png]\n"
                            "                    [--output DIR] [--set KEY=VALUE ...] [--data DIR] [--quick]\n"
+                           "       fedloom plot DIR... [--y QUANTITY] [--x AXIS] [--png] [--output DIR]\n"
                            "\n"
                            "Draws the curves of a finished comparison (FILE is the experiment, as for\n"
                            "`fedloom compare`, with the same --set and --quick) as stand-alone SVG files,\n"
@@ -137,16 +186,21 @@ static const char help[] = "usage: fedloom plot FILE [--y QUANTITY] [--x AXIS] [
                            "one quantity. If the comparison was made with --output DIR or --seeds N, give\n"
                            "--set output=DIR and --set seeds=N here.\n"
                            "\n"
+                           "Each DIR is the result of a run (`fedloom run --output DIR`), and becomes one\n"
+                           "line.\n"
+                           "\n"
                            "options:\n"
                            "  --y QUANTITY     test-accuracy, train-loss, test-loss, gradient, ...; an\n"
                            "                   unknown name lists them all\n"
                            "  --x AXIS         rounds (default), bytes, seconds or simulated (seconds)\n"
                            "  --png            also as PNG, beside the SVG; needs rsvg-convert (Debian:\n"
                            "                   librsvg2-bin), without it there are only the SVG files\n"
-                           "  --output DIR     where to write; default: the comparison's own folder\n"
+                           "  --output DIR     where to write; default: the comparison's own folder; for\n"
+                           "                   a run DIR.plots; for several runs the current folder\n"
                            "\n"
                            "examples:\n"
                            "  fedloom plot examples/compare.yaml\n"
-                           "  fedloom plot examples/compare.yaml --y test-accuracy --x bytes --png\n";
+                           "  fedloom plot examples/compare.yaml --y test-accuracy --x bytes --png\n"
+                           "  fedloom plot results/a results/b --output plots\n";
 
-const command cmd_plot = {"plot", "draws the curves of a comparison for a paper", help, run};
+const command cmd_plot = {"plot", "draws the curves of comparisons and runs for a paper", help, run};

@@ -115,8 +115,11 @@ static int run(int argc, char **argv)
         {0},
     };
     int code = args_parse("reproduce", options, argc, argv, &names);
+    char *typed = typed_text("reproduce", argc, argv);
+    req.options.command = typed;
     if (!code && names.n > 1) code = say_usage("reproduce", "one experiment at a time");
     if (!code) code = names.n ? reproduce(names.v[0], &req) : list();
+    free(typed);
     args_free(&names);
     args_free(&req.sets);
     return code;

@@ -1,11 +1,14 @@
 /* fedloom resume: goes on with a run from its last checkpoint. */
 #include "cli.h"
 
+#include <stdlib.h>
+
 typedef struct {
     const char *folder;
     size_t threads;     /* 0: as configured */
     const char *device; /* NULL: as configured */
-    int force, quiet;
+    int quiet;
+    carriage how;
 } request;
 
 static fl_status make(fl_ctx *ctx, const request *req, fl_run **out)
@@ -32,12 +35,13 @@ static int resume(const request *req, fl_ctx *ctx, summary *sum)
     ranks_signals(req->quiet);
     fl_status s = make(ctx, req, &run);
     if (!s && !req->quiet) say("%s: continuing after round %zu", fl_run_name(run), fl_run_round(run));
-    if (!s && !interrupt_watch(run)) s = carry_run(run, req->force, &p, sum);
+    int code = s ? CLI_OK : events_check(req->how.tensorboard, fl_run_name(run));
+    if (!s && !code && !interrupt_watch(run)) s = carry_run(run, &req->how, &p, sum);
     interrupt_watch(NULL);
     if (s) say_error(ctx);
     if (run && !req->quiet) summary_print(sum, stdout);
     fl_run_free(run);
-    if (s == FL_EDONE) return CLI_OK;
+    if (s == FL_EDONE || code) return code;
     return s ? settings_exit(s) : interrupt_seen() ? CLI_INTERRUPTED : CLI_OK;
 }
 
@@ -48,11 +52,14 @@ static int run(int argc, char **argv)
     const option options[] = {
         {"--threads", OPT_COUNT, &req.threads},
         {"--device", OPT_TEXT, &req.device},
-        {"--force", OPT_FLAG, &req.force},
+        {"--tensorboard", OPT_TEXT, &req.how.tensorboard},
+        {"--force", OPT_FLAG, &req.how.force},
         {"--quiet", OPT_FLAG, &req.quiet},
         {0},
     };
     int code = args_parse("resume", options, argc, argv, &plain);
+    char *typed = typed_text("resume", argc, argv);
+    req.how.typed = typed;
     req.quiet |= !ranks_first();
     if (!code && plain.n != 1) code = say_usage("resume", plain.n ? "one DIR at a time" : "which DIR?");
     if (!code) {
@@ -69,10 +76,12 @@ static int run(int argc, char **argv)
         fl_ctx_free(ctx);
     }
     args_free(&plain);
+    free(typed);
     return code;
 }
 
-static const char help[] = "usage: fedloom resume DIR [--threads N] [--device NAME] [--force] [--quiet]\n"
+static const char help[] = "usage: fedloom resume DIR [--threads N] [--device NAME] [--tensorboard DIR]\n"
+                           "                          [--force] [--quiet]\n"
                            "\n"
                            "Continues a run that was stopped or killed, from its last complete checkpoint.\n"
                            "DIR is the run's output folder, or that of its checkpoints, DIR.checkpoint. The\n"
@@ -88,6 +97,7 @@ static const char help[] = "usage: fedloom resume DIR [--threads N] [--device NA
                            "options:\n"
                            "  --threads N   uses N threads (default: as at the start)\n"
                            "  --device NAME goes on there (`fedloom list devices`; default: as at the start)\n"
+                           "  --tensorboard DIR  also writes an event file for TensorBoard, to DIR/NAME\n"
                            "  --force       replaces an earlier result in DIR\n"
                            "  --quiet       prints only errors\n"
                            "\n"

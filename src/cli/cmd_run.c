@@ -10,7 +10,8 @@ typedef struct {
     const char *output, *algorithms;
     size_t threads;    /* 0: as configured */
     size_t checkpoint; /* every this many rounds; 0: as configured */
-    int force, quiet;
+    int quiet;
+    carriage how;
 } request;
 
 /* What goes on. */
@@ -196,6 +197,19 @@ static int check_folder(const session *x, const fl_config *cfg)
     return CLI_OK;
 }
 
+/* Nor event files. */
+static int check_events(const session *x, const fl_config *cfg)
+{
+    const char *folder = x->req->how.tensorboard, *name = fl_config_get(cfg, "name");
+    int code = events_check(folder, name);
+    for (size_t i = 0; folder && !code && i < x->count; i++)
+        if (!strcmp(name, fl_config_get(x->plans[i], "name"))) {
+            say("two of these runs would write events to %s/%s; give them different names", folder, name);
+            code = CLI_USAGE;
+        }
+    return code;
+}
+
 static int keep(session *x, fl_config *cfg)
 {
     if (x->count == x->capacity) {
@@ -214,6 +228,7 @@ static void plan_run(session *x, const fl_config *base, const char *file, const 
     fl_config *cfg = fl_config_copy(base);
     int code = cfg ? configure(x, cfg, file, algorithm) : CLI_FAILED;
     if (!code) code = check_folder(x, cfg);
+    if (!code) code = check_events(x, cfg);
     int kept = !code && keep(x, cfg);
     if (!cfg || (!code && !kept)) {
         say("out of memory");
@@ -244,7 +259,7 @@ static void do_run(session *x, fl_config *cfg)
 {
     fl_status s = fl_config_ranks(cfg, ranks_table());
     if (!s) s = fl_run_new(cfg, &x->run);
-    if (!s && !interrupt_watch(x->run)) s = carry_run(x->run, x->req->force, &x->progress, x->summary);
+    if (!s && !interrupt_watch(x->run)) s = carry_run(x->run, &x->req->how, &x->progress, x->summary);
     interrupt_watch(NULL);
     if (s) say_error(x->ctx);
     int code = s ? ranks_failed(settings_exit(s)) : CLI_OK;
@@ -287,11 +302,14 @@ static int run(int argc, char **argv)
         {"--algorithms", OPT_TEXT, &req.algorithms},
         {"--threads", OPT_COUNT, &req.threads},
         {"--checkpoint-every", OPT_COUNT, &req.checkpoint},
-        {"--force", OPT_FLAG, &req.force},
+        {"--tensorboard", OPT_TEXT, &req.how.tensorboard},
+        {"--force", OPT_FLAG, &req.how.force},
         {"--quiet", OPT_FLAG, &req.quiet},
         {0},
     };
     int code = args_parse("run", options, argc, argv, &req.files);
+    char *typed = typed_text("run", argc, argv);
+    req.how.typed = typed;
     req.quiet |= !ranks_first();
     if (!code && !req.files.n) code = say_usage("run", "which FILE?");
     if (!code && req.algorithms && (strstr(req.algorithms, ",,") || *req.algorithms == ','))
@@ -299,12 +317,13 @@ static int run(int argc, char **argv)
     if (!code) code = run_all(&req);
     args_free(&req.files);
     args_free(&req.sets);
+    free(typed);
     return code;
 }
 
 static const char help[] = "usage: fedloom run FILE... [--set KEY=VALUE ...] [--algorithms A,B,...]\n"
                            "                   [--output DIR] [--force] [--checkpoint-every K]\n"
-                           "                   [--threads N] [--quiet]\n"
+                           "                   [--tensorboard DIR] [--threads N] [--quiet]\n"
                            "\n"
                            "Runs the federation that a YAML file describes, several files one after the\n"
                            "other, and ends with a table: rounds, training loss, test accuracy, the first\n"
@@ -312,7 +331,8 @@ static const char help[] = "usage: fedloom run FILE... [--set KEY=VALUE ...] [--
                            "rounds did), megabytes uploaded, seconds. Below it, where measured, are the\n"
                            "figures of the clients' own models, communications if they differ from rounds,\n"
                            "simulated time, the age of uploads, and how clusters agree with classes.\n"
-                           "Progress goes to stderr, the table to stdout.\n"
+                           "Progress goes to stderr, the table to stdout. The output folder has, beside\n"
+                           "metrics and model, report.html: the run as a page for a browser.\n"
                            "\n"
                            "The first Ctrl-C (or SIGTERM, or SIGHUP) ends the run after the current round\n"
                            "and saves what there is; a second Ctrl-C ends it at once. With checkpoints the\n"
@@ -336,6 +356,8 @@ static const char help[] = "usage: fedloom run FILE... [--set KEY=VALUE ...] [--
                            "  --force               replaces an earlier result in that folder\n"
                            "  --checkpoint-every K  saves what is needed to continue, every K rounds, in\n"
                            "                        DIR.checkpoint until the run is finished\n"
+                           "  --tensorboard DIR     also writes event files for TensorBoard, to DIR/NAME,\n"
+                           "                        when a run has ended\n"
                            "  --threads N           uses N threads (default: as configured, else one\n"
                            "                        per processor); the results do not depend on it\n"
                            "  --quiet               prints only errors\n"

@@ -1,6 +1,10 @@
 /* From a made run to its saved result, with progress on the way. */
 #include "cli.h"
 
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
 typedef struct {
     fl_run *run;
     progress *progress;
@@ -43,15 +47,40 @@ static fl_status finish(fl_run *run, progress *p)
         return FL_OK;
     }
     fl_status s = fl_run_save(run);
-    if (!s && !p->quiet) say("results are in %s", fl_run_output(run));
+    if (!s && !p->quiet) say("results and report.html are in %s", fl_run_output(run));
     return s;
 }
 
-fl_status carry_run(fl_run *run, int force, progress *p, summary *sum)
+int events_check(const char *tensorboard, const char *run_name)
+{
+    struct stat st;
+    if (!tensorboard) return CLI_OK;
+    if (!stat(tensorboard, &st) && !S_ISDIR(st.st_mode)) {
+        say("%s: --tensorboard needs a folder, but this is a file", tensorboard);
+        return CLI_FAILED;
+    }
+    if (*run_name && !strchr(run_name, '/') && strcmp(run_name, ".") && strcmp(run_name, "..")) return CLI_OK;
+    say("name is %s, which cannot be a folder below %s; give the run a name without a slash", run_name, tensorboard);
+    return CLI_USAGE;
+}
+
+static fl_status write_events(fl_run *run, const char *tensorboard)
+{
+    size_t size = strlen(tensorboard) + strlen(fl_run_name(run)) + 2;
+    char *folder = malloc(size);
+    if (!folder) return FL_ENOMEM;
+    snprintf(folder, size, "%s/%s", tensorboard, fl_run_name(run));
+    fl_status s = fl_run_events(run, folder);
+    free(folder);
+    return s;
+}
+
+fl_status carry_run(fl_run *run, const carriage *how, progress *p, summary *sum)
 {
     watch w = {run, p};
     int save = *fl_run_output(run) != 0;
-    fl_status s = save ? fl_run_prepare_save(run, force) : FL_OK;
+    fl_status s = save ? fl_run_prepare_save(run, how->force) : FL_OK;
+    if (!s && save) s = fl_run_with_report(run, how->typed);
     if (s) return s;
     foresee(run, fl_run_round(run), fl_run_checkpointed(run));
     fl_run_on_checkpoint(run, note_checkpoint, run);
@@ -61,6 +90,7 @@ fl_status carry_run(fl_run *run, int force, progress *p, summary *sum)
     if (!summary_add(sum, run)) say("out of memory: %s is missing in the table", fl_run_name(run));
     if (fl_run_stopped_by(run) == FL_STOP_ASKED) interrupt_agreed();
     if (!s && save) s = finish(run, p);
+    if (!s && how->tensorboard) s = write_events(run, how->tensorboard);
     if (!s) last_words_forget();
     return s;
 }

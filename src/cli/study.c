@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* "FedProx (mu=0.1), seed 3" */
@@ -115,15 +114,6 @@ static int carry_out(fl_ctx *ctx, fl_study *study, const study_request *req)
     return interrupt_seen() ? CLI_INTERRUPTED : done == total && !w.unwritten ? CLI_OK : CLI_FAILED;
 }
 
-/* Refused before anything has run: event files need a folder. */
-static int check_events(const char *folder)
-{
-    struct stat st;
-    if (!folder || stat(folder, &st) || S_ISDIR(st.st_mode)) return CLI_OK;
-    say("%s: --tensorboard needs a folder, but this is a file", folder);
-    return CLI_FAILED;
-}
-
 /* A method's own keys lie over the common ones, which is what --set changes. */
 static void warn_of_methods(const words *sets)
 {
@@ -137,7 +127,7 @@ int study_run(fl_ctx *ctx, const char *file, const study_request *req)
 {
     fl_config *cfg = NULL;
     fl_study *study = NULL;
-    int code = check_events(req->options.tensorboard);
+    int code = events_check(req->options.tensorboard, "runs"); /* before anything has run */
     if (!code) code = settings_open(ctx, file, &req->sets, &cfg);
     if (code) return code;
     if (!req->quiet) warn_of_methods(&req->sets);

@@ -61,6 +61,16 @@ static const unit_row units[] = {
     {FL_UNIT_SECONDS, 7200, 3600, "h"},
 };
 
+void fli_axis_units(fli_text *t)
+{
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        int opens = !i || units[i].unit != units[i - 1].unit;
+        if (opens) fli_text_addf(t, "%s\"%s\":[", i ? "]," : "{", units[i].unit == FL_UNIT_BYTES ? "bytes" : "seconds");
+        fli_text_addf(t, "%s[%g,%g,\"%s\"]", opens ? "" : ",", units[i].from, units[i].divisor, units[i].name);
+    }
+    fli_text_add(t, "]}");
+}
+
 static void choose_unit(fli_axis *a, fl_unit unit)
 {
     double size = fmax(fabs(a->lo), fabs(a->hi));

@@ -25,5 +25,7 @@ typedef struct {
 void fli_axis_init(fli_axis *a, const fl_metric *q, double lo, double hi, int log, int round_out, size_t wanted);
 /* Where a value lies: 0 at lo, 1 at hi; values outside are moved to the nearer end. */
 double fli_axis_place(const fli_axis *a, double v);
+/* The multiples that numbers with a unit are shown in, as JSON: {"bytes": [[from, divisor, "kB"], ...], ...}. */
+void fli_axis_units(fli_text *t);
 
 #endif

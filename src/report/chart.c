@@ -1,8 +1,9 @@
-/* One chart: a quantity over another, a line per series with a band of one standard deviation.
+/* One chart: a quantity over another, a line per series with a band of one standard deviation, or between quantiles on
+ * a logarithmic axis.
  *
- * A stand-alone chart carries its colours and its legend; a chart for the page carries classes (coloured by
- * page.css) and, in data- attributes, the geometry that page.js needs to find values under the pointer; its legend
- * is the page's. */
+ * A stand-alone chart carries its colours and its legend. A chart for the page carries classes (coloured by page.css),
+ * and its legend is the page's; with JavaScript the page draws it anew (js/chart.js), for other axes and ranges. */
+#include "report/chart.h"
 #include "report/frame.h"
 #include "report/series_style.h"
 #include "report/markup.h"
@@ -14,41 +15,15 @@
 enum { WIDTH = 480, HEIGHT = 300, LEGEND_ROW = 16, KEY = 26 };
 
 typedef struct {
-    fli_point *points;
-    size_t count;
-} line;
-
-typedef struct {
     fli_frame f;
     const fli_report *r;
     const fl_metric *x, *y;
-    line *lines; /* one per series */
-    int empty;   /* no series has a point */
+    const fli_line *lines; /* one per series */
+    int empty;             /* no series has a point */
     double height;
 } chart;
 
-/* ---- points and ranges --------------------------------------------------------------------------------- */
-
-static fl_status load(chart *c)
-{
-    fl_ctx *ctx = c->f.t->ctx;
-    c->empty = 1;
-    c->lines = fli_alloc(ctx, c->r->count, sizeof *c->lines);
-    if (!c->lines) return FL_ENOMEM;
-    for (size_t k = 0; k < c->r->count; k++) {
-        fl_status status =
-            fli_series_points(ctx, &c->r->series[k], c->x, c->y, &c->lines[k].points, &c->lines[k].count);
-        if (status) return status;
-        if (c->lines[k].count > 0) c->empty = 0;
-    }
-    return FL_OK;
-}
-
-static void unload(chart *c)
-{
-    for (size_t k = 0; c->lines && k < c->r->count; k++) fli_free(c->lines[k].points);
-    fli_free(c->lines);
-}
+/* ---- ranges -------------------------------------------------------------------------------------------- */
 
 static void include(double range[2], double v)
 {
@@ -56,25 +31,36 @@ static void include(double range[2], double v)
     if (v > range[1]) range[1] = v;
 }
 
-/* The spread belongs in the picture, but must not set the scale of a logarithmic one: mean minus deviation may be
- * any tiny number. */
+static int wants_log(const fl_metric *y, const double mean[2])
+{
+    if (!(mean[0] > 0)) return 0;
+    return y->scale == FL_SCALE_LOG || (y->scale == FL_SCALE_WIDE && mean[1] / mean[0] > 1e3);
+}
+
+/* Mean minus deviation may be any tiny number, or below 0: on a logarithmic axis the band is between quantiles. */
+static double low_of(const chart *c, const fli_point *p) { return c->f.ay.log ? p->q10 : p->low; }
+static double high_of(const chart *c, const fli_point *p) { return c->f.ay.log ? p->q90 : p->high; }
+
 static void set_axes(chart *c)
 {
-    double x[2] = {INFINITY, -INFINITY}, mean[2] = {INFINITY, -INFINITY}, all[2] = {INFINITY, -INFINITY};
+    double x[2] = {INFINITY, -INFINITY}, mean[2] = {INFINITY, -INFINITY}, all[2];
     for (size_t k = 0; k < c->r->count; k++)
         for (size_t i = 0; i < c->lines[k].count; i++) {
-            const fli_point *p = &c->lines[k].points[i];
-            include(x, p->x);
-            include(mean, p->mean);
-            include(all, p->low);
-            include(all, p->high);
+            include(x, c->lines[k].points[i].x);
+            include(mean, c->lines[k].points[i].mean);
         }
-    if (c->empty) x[0] = mean[0] = all[0] = 0, x[1] = mean[1] = all[1] = 1;
-    int log = mean[0] > 0 && !c->empty &&
-              (c->y->scale == FL_SCALE_LOG || (c->y->scale == FL_SCALE_WIDE && mean[1] / mean[0] > 1e3));
-    if (log && all[0] < mean[0] / 2) all[0] = mean[0] / 2;
+    c->empty = x[0] > x[1];
+    if (c->empty) x[0] = mean[0] = 0, x[1] = mean[1] = 1;
+    c->f.ay.log = !c->empty && wants_log(c->y, mean);
+    memcpy(all, mean, sizeof all);
+    for (size_t k = 0; k < c->r->count; k++)
+        for (size_t i = 0; i < c->lines[k].count; i++) {
+            double low = low_of(c, &c->lines[k].points[i]);
+            if (!c->f.ay.log || low > 0) include(all, low);
+            include(all, high_of(c, &c->lines[k].points[i]));
+        }
     fli_axis_init(&c->f.ax, c->x, x[0], x[1], 0, 0, 6);
-    fli_axis_init(&c->f.ay, c->y, all[0], all[1], log, 1, 6);
+    fli_axis_init(&c->f.ay, c->y, all[0], all[1], c->f.ay.log, 1, 6);
 }
 
 /* ---- legend of a stand-alone chart --------------------------------------------------------------------- */
@@ -132,18 +118,35 @@ static void lay_out(chart *c)
 
 /* ---- frame --------------------------------------------------------------------------------------------- */
 
-static void open_page_svg(const chart *c)
+/* What it shows, and what the lines come to, for those who cannot see it. */
+static void add_description(const chart *c)
 {
     fli_text *t = c->f.t;
-    fli_text_addf(t, "<svg viewBox=\"0 0 %d %.0f\" role=\"img\" data-box=\"%.1f %.1f %.1f %.1f\"", WIDTH, c->height,
-                  c->f.left, c->f.top, c->f.right, c->f.bottom);
-    fli_text_addf(t, " data-range=\"%.17g %.17g %.17g %.17g\" data-log=\"%d\" data-divisor=\"%g\" data-unit=\"%s\"",
-                  c->f.ax.lo, c->f.ax.hi, c->f.ay.lo, c->f.ay.hi, c->f.ay.log, c->f.ax.divisor, c->f.ax.unit);
-    fli_text_add(t, " aria-label=\"");
+    fli_text_add(t, "<title>");
+    if (!c->f.for_page && c->r->title[0]) {
+        fli_markup_text(t, c->r->title);
+        fli_text_add(t, ": ");
+    }
     fli_markup_text(t, c->y->title);
     fli_text_add(t, " against ");
     fli_markup_text(t, c->x->title);
-    fli_text_add(t, "\">\n");
+    fli_text_addf(t, "</title>\n<desc>%s axis.", c->f.ay.log ? "Logarithmic" : "Linear");
+    for (size_t k = 0; k < c->r->count; k++) {
+        const fli_line *l = &c->lines[k];
+        if (!l->count) continue;
+        fli_text_add(t, " ");
+        fli_markup_text(t, c->r->series[k].label);
+        fli_text_addf(t, ": from %.4g to %.4g.", l->points[0].mean, l->points[l->count - 1].mean);
+    }
+    fli_text_add(t, "</desc>\n");
+}
+
+static void open_page_svg(const chart *c)
+{
+    fli_text_addf(c->f.t,
+                  "<svg viewBox=\"0 0 %d %.0f\" role=\"img\" data-box=\"%.1f %.1f %.1f %.1f\" data-log=\"%d\">\n",
+                  WIDTH, c->height, c->f.left, c->f.top, c->f.right, c->f.bottom, c->f.ay.log);
+    add_description(c);
 }
 
 static void open_svg(const chart *c)
@@ -152,14 +155,10 @@ static void open_svg(const chart *c)
     fli_text_add(t, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     fli_text_addf(t,
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\" "
-                  "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"%d\" fill=\"#222\">\n<title>",
+                  "role=\"img\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"%d\" fill=\"#222\">\n",
                   WIDTH, c->height, WIDTH, c->height, FLI_FONT);
-    if (c->r->title[0]) {
-        fli_markup_text(t, c->r->title);
-        fli_text_add(t, ": ");
-    }
-    fli_markup_text(t, c->y->title);
-    fli_text_addf(t, "</title>\n<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n", WIDTH, c->height);
+    add_description(c);
+    fli_text_addf(t, "<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n", WIDTH, c->height);
 }
 
 static void draw_texts(const chart *c)
@@ -191,7 +190,7 @@ static void add_xy(const chart *c, double x, double v)
 }
 
 /* Points that share a column of the picture, as wide as a line: a long run has many. */
-static size_t column_end(const chart *c, const line *l, size_t i)
+static size_t column_end(const chart *c, const fli_line *l, size_t i)
 {
     double column = floor(fli_frame_x(&c->f, l->points[i].x));
     while (i < l->count && floor(fli_frame_x(&c->f, l->points[i].x)) == column) i++;
@@ -201,7 +200,7 @@ static size_t column_end(const chart *c, const line *l, size_t i)
 /* Of a column only the first, least, greatest and last point are drawn, in their order: it looks the same. */
 static void draw_line(const chart *c, size_t k)
 {
-    const line *l = &c->lines[k];
+    const fli_line *l = &c->lines[k];
     fli_style_line(c->f.t, k, c->f.for_page);
     for (size_t i = 0, end; i < l->count; i = end) {
         size_t least = i, greatest = i;
@@ -221,22 +220,22 @@ static void draw_line(const chart *c, size_t k)
 
 static void draw_band(const chart *c, size_t k)
 {
-    const line *l = &c->lines[k];
+    const fli_line *l = &c->lines[k];
     size_t begin = 0, wide = 0;
-    for (size_t i = 0; i < l->count; i++) wide += l->points[i].high > l->points[i].low;
+    for (size_t i = 0; i < l->count; i++) wide += high_of(c, &l->points[i]) > low_of(c, &l->points[i]);
     if (wide == 0 || l->count < 2) return;
     fli_style_band(c->f.t, k, c->f.for_page);
     for (size_t i = 0, end; i < l->count; i = end) {
-        double high = l->points[i].high;
+        double high = high_of(c, &l->points[i]);
         end = column_end(c, l, i);
-        for (size_t j = i; j < end; j++) high = fmax(high, l->points[j].high);
+        for (size_t j = i; j < end; j++) high = fmax(high, high_of(c, &l->points[j]));
         fli_text_add(c->f.t, i == 0 ? "M" : "L");
         add_xy(c, fli_frame_x(&c->f, l->points[i].x), high);
     }
     for (size_t end = l->count; end > 0; end = begin) {
-        double low = l->points[end - 1].low, column = floor(fli_frame_x(&c->f, l->points[end - 1].x));
+        double low = low_of(c, &l->points[end - 1]), column = floor(fli_frame_x(&c->f, l->points[end - 1].x));
         for (begin = end; begin > 0 && floor(fli_frame_x(&c->f, l->points[begin - 1].x)) == column; begin--)
-            low = fmin(low, l->points[begin - 1].low);
+            low = fmin(low, low_of(c, &l->points[begin - 1]));
         fli_text_add(c->f.t, "L");
         add_xy(c, fli_frame_x(&c->f, l->points[begin].x), low);
     }
@@ -246,7 +245,7 @@ static void draw_band(const chart *c, size_t k)
 /* Few points are all marked; of many a handful, at other places for each series so that the marks do not meet. */
 static void draw_marks(const chart *c, size_t k)
 {
-    const line *l = &c->lines[k];
+    const fli_line *l = &c->lines[k];
     double spacing = l->count <= 12 ? 0 : (c->f.right - c->f.left) / 6;
     double next = c->f.left + spacing * (0.15 + 0.8 * fmod((double)k * 0.381966, 1));
     int some = 0;
@@ -276,11 +275,10 @@ static void draw_series(const chart *c)
     }
 }
 
-fl_status fli_chart_svg(fli_text *t, const fli_report *r, const fl_metric *x, const fl_metric *y, int for_page)
+fl_status fli_chart_lines(fli_text *t, const fli_report *r, const fl_metric *x, const fl_metric *y,
+                          const fli_line *lines, int for_page)
 {
-    chart c = {.f = {.t = t, .for_page = for_page}, .r = r, .x = x, .y = y};
-    fl_status status = load(&c);
-    if (status) goto done;
+    chart c = {.f = {.t = t, .for_page = for_page}, .r = r, .x = x, .y = y, .lines = lines};
     set_axes(&c);
     lay_out(&c);
     if (for_page)
@@ -293,8 +291,18 @@ fl_status fli_chart_svg(fli_text *t, const fli_report *r, const fl_metric *x, co
     draw_texts(&c);
     if (!for_page) legend(&c, 1);
     fli_text_add(t, "</svg>\n");
-    status = fli_text_ok(t);
-done:
-    unload(&c);
+    return fli_text_ok(t);
+}
+
+fl_status fli_chart_svg(fli_text *t, const fli_report *r, const fl_metric *x, const fl_metric *y, int for_page)
+{
+    fl_status status = FL_OK;
+    fli_line *lines = fli_alloc(t->ctx, r->count, sizeof *lines);
+    if (!lines) return FL_ENOMEM;
+    for (size_t k = 0; k < r->count && !status; k++)
+        status = fli_series_points(t->ctx, &r->series[k], x, y, &lines[k].points, &lines[k].count);
+    if (!status) status = fli_chart_lines(t, r, x, y, lines, for_page);
+    for (size_t k = 0; k < r->count; k++) fli_free(lines[k].points);
+    fli_free(lines);
     return status;
 }

@@ -33,10 +33,12 @@ static void add_label(fli_text *t, const char *s)
 void fli_frame_title(fli_text *t, const char *title, const fli_axis *a)
 {
     fli_markup_text(t, title);
-    if (!a->unit[0]) return;
-    fli_text_add(t, strncmp(a->unit, "10^", 3) ? " (" : " (in ");
-    add_label(t, a->unit);
-    fli_text_add(t, strchr(a->unit, '^') ? "<tspan dy=\"4\">)</tspan>" : ")");
+    if (a->unit[0]) {
+        fli_text_add(t, strncmp(a->unit, "10^", 3) ? " (" : " (in ");
+        add_label(t, a->unit);
+        fli_text_add(t, strchr(a->unit, '^') ? "<tspan dy=\"4\">)</tspan>" : ")");
+    }
+    if (a->log) fli_text_add(t, ", log scale");
 }
 
 double fli_frame_width(const char *s, size_t most)

@@ -22,7 +22,7 @@ void fli_frame_axes(const fli_frame *f);
 /* The labels of the ticks; the caller opens a group whose texts are anchored in the middle, or at their end. */
 void fli_frame_x_labels(const fli_frame *f);
 void fli_frame_y_labels(const fli_frame *f);
-/* An axis' title with its unit. */
+/* An axis' title with its unit, and a word if it is logarithmic. */
 void fli_frame_title(fli_text *t, const char *title, const fli_axis *a);
 
 /* Width of at most `most` characters in a sans-serif font: a guess by kind of letter is enough to leave room. */

@@ -63,6 +63,11 @@ void fli_markup_text(fli_text *t, const char *s)
     while (*s) s += add_character(t, s);
 }
 
+void fli_markup_some(fli_text *t, const char *s, size_t n)
+{
+    for (const char *end = s + n; *s && s < end;) s += add_character(t, s);
+}
+
 size_t fli_markup_length(const char *s)
 {
     size_t count = 0;

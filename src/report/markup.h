@@ -7,6 +7,8 @@
 /* Text or attribute value: & < > " ' as entities. What XML cannot carry (control characters, broken UTF-8) becomes
  * U+FFFD. */
 void fli_markup_text(fli_text *t, const char *s);
+/* The first `n` bytes of such a text. */
+void fli_markup_some(fli_text *t, const char *s, size_t n);
 /* A JSON string with its quotes, safe inside <script>: no '<', '>' or '&' remains. */
 void fli_markup_json(fli_text *t, const char *s);
 /* A coordinate: one decimal, none if it is 0. */

@@ -1,9 +1,9 @@
 /* report.html: one file with everything in it. Its policy (Content-Security-Policy) forbids every request; a page
  * served live may ask its own server for the newest state.
  *
- * All charts are in the page, for every x axis that was measured; without JavaScript those against rounds show. page.js
- * shows and hides, reads values under the pointer and swaps <main> when a newer one is served. Hence all that changes
- * while a comparison runs lies within <main>. */
+ * What came out is first: a verdict and the table; then the problem, the curves, the clients, the settings. The charts
+ * against rounds are in the page, for those without JavaScript; with it they are drawn anew (js/), against any axis.
+ * All that changes while a comparison runs lies within <main>, which is swapped when a newer one is served. */
 #include "report/page.h"
 
 #include "report/series_style.h"
@@ -94,6 +94,15 @@ static void add_status(fli_text *t, const fli_report *r)
     fli_text_add(t, "</span>\n");
 }
 
+/* The table has a row per method and setting, of which the curves show one per method. */
+static void add_counts(fli_text *t, const fli_report *r)
+{
+    size_t settings = r->table.rows > 1 ? r->table.rows - 1 : r->count;
+    fli_text_addf(t, "<span>%zu %s", r->count, r->count == 1 ? "method" : "methods");
+    if (settings > r->count) fli_text_addf(t, " in %zu settings", settings);
+    fli_text_add(t, "</span>\n");
+}
+
 static void add_header(fli_text *t, const fli_report *r)
 {
     fli_text_add(t, "<header>\n<h1>");
@@ -106,14 +115,30 @@ static void add_header(fli_text *t, const fli_report *r)
     }
     fli_text_add(t, "<p class=\"facts\">");
     add_status(t, r);
-    fli_text_addf(t, "<span>%zu %s</span>\n", r->count, r->count == 1 ? "configuration" : "configurations");
+    add_counts(t, r);
     add_seeds(t, r);
     fli_text_add(t, "</p>\n</header>\n");
 }
 
+/* Data, clients, model, ...: what the comparison is about. */
+static void add_card(fli_text *t, const fli_report *r)
+{
+    if (!r->fact_count) return;
+    fli_text_add(t,
+                 "<section aria-labelledby=\"problem\">\n<h2 id=\"problem\">The problem</h2>\n<dl class=\"card\">\n");
+    for (size_t i = 0; i < r->fact_count; i++) {
+        fli_text_add(t, "<div><dt>");
+        fli_markup_text(t, r->facts[i].name);
+        fli_text_add(t, "</dt><dd>");
+        fli_markup_text(t, r->facts[i].value);
+        fli_text_add(t, "</dd></div>\n");
+    }
+    fli_text_add(t, "</dl>\n</section>\n");
+}
+
 /* ---- curves -------------------------------------------------------------------------------------------- */
 
-static void add_controls(fli_text *t, const fli_report *r)
+static void add_controls(fli_text *t, const fli_report *r, int seeds)
 {
     const fl_metric *x, *y;
     fli_text_add(t, "<div class=\"controls\">\n<fieldset><legend>x axis</legend>");
@@ -129,7 +154,12 @@ static void add_controls(fli_text *t, const fli_report *r)
                     "value=\"all\">all</option>");
     for (size_t k = 0; (y = fl_metric_shown(FL_VIEW_CHART, k)); k++)
         if (fli_report_has(r, y)) fli_text_addf(t, "<option value=\"%s\">%s</option>", fli_y_name(y), y->title);
-    fli_text_add(t, "</select></label>\n</div>\n");
+    fli_text_add(t, "</select></label>\n");
+    if (seeds)
+        fli_text_add(t,
+                     "<label class=\"metric\"><input type=\"checkbox\" id=\"seeds\" autocomplete=\"off\"> a line per "
+                     "seed</label>\n");
+    fli_text_add(t, "</div>\n");
 }
 
 static void add_legend(fli_text *t, const fli_report *r)
@@ -149,18 +179,21 @@ static void add_legend(fli_text *t, const fli_report *r)
     fli_text_add(t, "</div>\n");
 }
 
-static fl_status add_chart(fli_text *t, const fli_report *r, const fl_metric *x, const fl_metric *y, int shown)
+/* The tools of a chart are the scripts' (js/page.js). */
+void fli_figure_begin(fli_text *t, const char *id, const fl_metric *x, const fl_metric *y)
 {
-    const char *x_name = fli_x_name(x), *y_name = fli_y_name(y);
-    fli_text_addf(t,
-                  "<figure class=\"chart%s\" data-x=\"%s\" data-y=\"%s\"><div class=\"plot\" id=\"%s-%s\" "
-                  "tabindex=\"0\" role=\"group\" ",
-                  shown ? "" : " other-x", x_name, y_name, y_name, x_name);
-    fli_text_addf(t, "aria-label=\"%s against %s; left and right arrow keys read the values\">\n", y->title, x->title);
-    fl_status status = fli_chart_svg(t, r, x, y, 1);
-    fli_text_add(t, "</div></figure>\n");
-    return status;
+    fli_text_addf(t, "<figure class=\"chart\" data-chart=\"%s\"><div class=\"head\"><h3 id=\"title-%s\">", id, id);
+    fli_markup_text(t, y->title);
+    fli_text_addf(
+        t, "</h3><div class=\"tools\"></div></div>\n<div class=\"plot\" id=\"%s\" tabindex=\"0\" role=\"group\" ", id);
+    fli_text_add(t, "aria-label=\"");
+    fli_markup_text(t, y->title);
+    fli_text_add(t, " against ");
+    fli_markup_text(t, x->title);
+    fli_text_add(t, "; left and right arrow keys read the values, plus and minus zoom\">\n");
 }
+
+void fli_figure_end(fli_text *t) { fli_text_add(t, "</div></figure>\n"); }
 
 static int has_spread(const fli_report *r)
 {
@@ -169,55 +202,47 @@ static int has_spread(const fli_report *r)
     return 0;
 }
 
+static fl_status add_figures(fli_text *t, const fli_report *r)
+{
+    const fl_metric *x = fl_metric_shown(FL_VIEW_AXIS, 0), *y;
+    fl_status status = FL_OK;
+    fli_text_add(t, "<div class=\"charts\">\n");
+    for (size_t k = 0; !status && (y = fl_metric_shown(FL_VIEW_CHART, k)); k++) {
+        if (!fli_report_has(r, y)) continue;
+        fli_figure_begin(t, fli_y_name(y), x, y);
+        status = fli_chart_svg(t, r, x, y, 1);
+        fli_figure_end(t);
+    }
+    fli_text_add(t, "</div>\n");
+    return status;
+}
+
 static fl_status add_curves(fli_text *t, const fli_report *r)
 {
     int some = 0;
-    const fl_metric *x, *y;
+    const fl_metric *y;
     for (size_t k = 0; (y = fl_metric_shown(FL_VIEW_CHART, k)); k++) some |= fli_report_has(r, y);
-    fli_text_add(t, "<section aria-labelledby=\"curves\">\n<h2 id=\"curves\">Curves</h2>\n");
+    fli_text_add(t, "<section class=\"curves\" aria-labelledby=\"curves\">\n<h2 id=\"curves\">Curves</h2>\n");
     if (!some) {
         fli_text_add(t, "<p>Nothing has been measured yet.</p>\n</section>\n");
         return FL_OK;
     }
     fli_text_addf(t, "<div class=\"bar%s\">\n", r->count <= 10 ? " sticky" : "");
-    add_controls(t, r);
+    add_controls(t, r, has_spread(r));
     add_legend(t, r);
-    fli_text_add(t, "</div>\n<div class=\"charts\">\n");
-    for (size_t k = 0; (y = fl_metric_shown(FL_VIEW_CHART, k)); k++) {
-        if (!fli_report_has(r, y)) continue;
-        for (size_t i = 0; (x = fl_metric_shown(FL_VIEW_AXIS, i)); i++) {
-            fl_status status = fli_report_has(r, x) ? add_chart(t, r, x, y, i == 0) : FL_OK;
-            if (status) return status;
-        }
-    }
     fli_text_add(t, "</div>\n");
+    fl_status status = add_figures(t, r);
     if (has_spread(r))
-        fli_text_add(
-            t, "<p class=\"note\">Lines are means over the seeds, bands one standard deviation to either side.</p>\n");
-    fli_text_add(t, "</section>\n");
-    return FL_OK;
+        fli_text_add(t, "<p class=\"note\">Lines are means over the seeds. Bands are one standard deviation to either "
+                        "side; on a logarithmic axis they reach from the 10 % to the 90 % quantile.</p>\n");
+    if (r->table.chosen)
+        fli_text_add(t,
+                     "<p class=\"note\">Of every method the best setting is shown, marked with * in the table.</p>\n");
+    fli_text_add(t, "<p class=\"note hint\">Drag across a chart to zoom; a double click goes back.</p>\n</section>\n");
+    return status;
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------ */
-
-static void add_configs(fli_text *t, const fli_report *r)
-{
-    int some = 0;
-    for (size_t k = 0; k < r->count; k++) {
-        const char *config = r->series[k].config;
-        if (!config || !config[0]) continue;
-        if (!some)
-            fli_text_add(t, "<section class=\"configs\" aria-labelledby=\"configurations\">\n<h2 "
-                            "id=\"configurations\">Configurations</h2>\n");
-        some = 1;
-        fli_text_addf(t, "<details data-key=\"%zu\"><summary id=\"config-%zu\">", k, k);
-        fli_markup_text(t, r->series[k].label);
-        fli_text_add(t, "</summary><pre tabindex=\"0\">");
-        fli_markup_text(t, config);
-        fli_text_add(t, "</pre></details>\n");
-    }
-    if (some) fli_text_add(t, "</section>\n");
-}
 
 static void add_footer(fli_text *t, const fli_report *r)
 {
@@ -229,22 +254,31 @@ static void add_footer(fli_text *t, const fli_report *r)
     fli_text_add(t, "</footer>\n");
 }
 
+static void add_scripts(fli_text *t)
+{
+    const char *const parts[] = {fli_js_axis, fli_js_chart, fli_js_read, fli_js_save, fli_js_page, fli_js_live};
+    fli_text_add(t, "<script>\n(function () {\n'use strict';\n");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) fli_text_add(t, parts[i]);
+    fli_text_add(t, "})();\n</script>\n");
+}
+
 fl_status fli_page_html(fli_text *t, const fli_report *r)
 {
     add_head(t, r);
     fli_text_addf(t, "<body>\n<main id=\"report\" data-live=\"%d\">\n", r->live ? 1 : 0);
     add_header(t, r);
-    fl_status status = add_curves(t, r);
-    if (status) return status;
+    fli_verdict_html(t, r);
     fli_table_html(t, r);
+    add_card(t, r);
+    fl_status status = add_curves(t, r);
+    if (!status) status = fli_clients_html(t, r);
     fli_heatmap_svg(t, r);
-    add_configs(t, r);
+    if (!status) status = fli_differences_html(t, r);
     add_footer(t, r);
     fli_text_add(t, "<script type=\"application/json\" id=\"data\">\n");
-    status = fli_page_data(t, r);
-    if (status) return status;
-    fli_text_add(t, "</script>\n</main>\n<script>\n");
-    fli_text_add(t, fli_page_js);
-    fli_text_add(t, "</script>\n</body>\n</html>\n");
-    return fli_text_ok(t);
+    if (!status) status = fli_page_data(t, r);
+    fli_text_add(t, "</script>\n</main>\n");
+    add_scripts(t);
+    fli_text_add(t, "</body>\n</html>\n");
+    return status ? status : fli_text_ok(t);
 }

@@ -7,12 +7,21 @@
 
 #include <stdint.h>
 
+/* A client at the end of a run. */
+typedef struct {
+    uint32_t client;
+    size_t samples;
+    double accuracy; /* of the model it would use, on its own samples; NaN: not measured */
+} fli_client_end;
+
 /* One run: the measured rows, oldest first. May be short, or empty, while the run is under way. */
 typedef struct {
     uint64_t seed;
     const fl_row *rows;
     size_t count;
     double begun; /* seconds since 1970; 0: not known */
+    const fli_client_end *clients;
+    size_t client_count; /* 0: not known, or it has not ended */
 } fli_curve;
 
 /* One method at one setting, over seeds. */
@@ -21,6 +30,7 @@ typedef struct {
     const fli_curve *curves;
     size_t count;
     const char *config; /* resolved configuration of the first seed, YAML */
+    size_t row;         /* of the table; 0: none */
 } fli_series;
 
 /* A table of texts: row-major, `columns` cells per row; the header is row 0. */
@@ -28,7 +38,19 @@ typedef struct {
     const char *const *cells;
     size_t rows, columns;
     const fl_better *better; /* per column: which numbers are the best ones; NULL: none are */
+    /* The numbers behind the cells, in the unit shown: a number per row below the header, column and seed; NaN where a
+     * seed has none. NULL: not known. */
+    const double *values;
+    size_t seeds;
+    const unsigned char *chosen; /* per row below the header: this setting stands for its method; NULL: there is one
+                                  * setting of each */
+    size_t goal;                 /* the column that methods are judged by; 0: none */
 } fli_grid;
+
+/* A line about the problem: "clients", "50 of 12 to 300 samples". */
+typedef struct {
+    const char *name, *value;
+} fli_fact;
 
 typedef struct {
     const char *title;
@@ -41,7 +63,9 @@ typedef struct {
     size_t clients, classes; /* number of clients shown, from the first */
     size_t all_clients;
     const char *machine; /* one line */
-    int live;            /* the page is served while the comparison runs, and refreshes itself */
+    const fli_fact *facts;
+    size_t fact_count;
+    int live; /* the page is served while the comparison runs, and refreshes itself */
     size_t runs_done, runs_planned;
 } fli_report;
 
@@ -59,6 +83,7 @@ static inline const char *fli_x_name(const fl_metric *m) { return m->shown[FL_VI
 typedef struct {
     size_t row;                /* its place */
     double x, mean, low, high; /* low, high: mean -+ one standard deviation over runs (equal to mean for one run) */
+    double q10, q90;           /* quantiles over runs, which lie between the values: bands of logarithmic axes */
     size_t n;
 } fli_point;
 

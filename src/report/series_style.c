@@ -2,36 +2,38 @@
 
 #include "report/markup.h"
 
-/* The colours of Okabe and Ito, those too faint for thin lines on white darkened; yellow, which cannot be, is a
- * brown there. */
+/* The colours of Okabe and Ito, those too faint for thin lines on white darkened, without the yellow, which cannot be,
+ * and the second blue; then hues that lie between them. No two are shades of one colour. */
 const fli_colour fli_colours[FLI_COLOURS] = {
     {"#0072b2", "#57aef0"}, {"#d55e00", "#ff8f52"}, {"#009e73", "#33c99b"}, {"#c5649a", "#eb9fcb"},
-    {"#bd8200", "#f0b83c"}, {"#3d9bd8", "#a9dcff"}, {"#333333", "#d9dbde"}, {"#86663a", "#efe46a"},
+    {"#bd8200", "#f0b83c"}, {"#333333", "#d9dbde"}, {"#7a52c7", "#b79bff"}, {"#c0182c", "#ff7a85"},
+    {"#6f7d00", "#c3d13e"}, {"#00838f", "#52d3e0"},
 };
 
-const char *const fli_dashes[FLI_DASHES] = {"none", "6 2.5", "1.5 2.5", "8 2.5 1.5 2.5"};
+/* The first is solid and lies below the others: where lines coincide it shows through their gaps. */
+const char *const fli_dashes[FLI_DASHES] = {"none", "7 3", "2 2.5", "9 2.5 2 2.5", "13 4", "4 2 1.5 2 1.5 2", "5 5"};
 
-/* Colours and markers are of coprime number, so pairs repeat late only; dashes set one cycle of colours off from
- * the next. */
+const char *const fli_markers[FLI_MARKERS] = {
+    "m-2.4 0a2.4 2.4 0 1 0 4.8 0a2.4 2.4 0 1 0 -4.8 0z", /* circle */
+    "m-2.2 -2.2h4.4v4.4h-4.4z",                          /* square */
+    "m0 -2.9l2.8 4.9h-5.6z",                             /* triangle */
+    "m0 -3.1l3.1 3.1l-3.1 3.1l-3.1 -3.1z",               /* diamond */
+    "m0 2.9l2.8 -4.9h-5.6z",                             /* triangle, point down */
+    "m-2.9 0h5.8m-2.9 -2.9v5.8",                         /* plus */
+    "m-2.3 -2.3l4.6 4.6m0 -4.6l-4.6 4.6",                /* cross */
+};
+
+/* Colours and dashes are of coprime number, so pairs repeat late only. */
 size_t fli_style_colour(size_t k) { return k % FLI_COLOURS; }
-size_t fli_style_dash(size_t k) { return k / FLI_COLOURS % FLI_DASHES; }
+size_t fli_style_dash(size_t k) { return k % FLI_DASHES; }
 
 void fli_style_marker(fli_text *t, size_t k, double x, double y)
 {
-    static const char *const shapes[FLI_MARKERS] = {
-        "m-2.4 0a2.4 2.4 0 1 0 4.8 0a2.4 2.4 0 1 0 -4.8 0z", /* circle */
-        "m-2.2 -2.2h4.4v4.4h-4.4z",                          /* square */
-        "m0 -2.9l2.8 4.9h-5.6z",                             /* triangle */
-        "m0 -3.1l3.1 3.1l-3.1 3.1l-3.1 -3.1z",               /* diamond */
-        "m0 2.9l2.8 -4.9h-5.6z",                             /* triangle, point down */
-        "m-2.9 0h5.8m-2.9 -2.9v5.8",                         /* plus */
-        "m-2.3 -2.3l4.6 4.6m0 -4.6l-4.6 4.6",                /* cross */
-    };
     fli_text_add(t, "M");
     fli_markup_number(t, x);
     fli_text_add(t, " ");
     fli_markup_number(t, y);
-    fli_text_add(t, shapes[k % FLI_MARKERS]);
+    fli_text_add(t, fli_markers[k % FLI_MARKERS]);
 }
 
 void fli_style_line(fli_text *t, size_t k, int for_page)

@@ -5,14 +5,15 @@
 
 #include "base/text.h"
 
-enum { FLI_COLOURS = 8, FLI_DASHES = 4, FLI_MARKERS = 7 };
+enum { FLI_COLOURS = 10, FLI_DASHES = 7, FLI_MARKERS = 7 };
 
 typedef struct {
     const char *light, *dark; /* on white, on the page's dark ground */
 } fli_colour;
 
 extern const fli_colour fli_colours[FLI_COLOURS];
-extern const char *const fli_dashes[FLI_DASHES]; /* values of stroke-dasharray */
+extern const char *const fli_dashes[FLI_DASHES];   /* values of stroke-dasharray */
+extern const char *const fli_markers[FLI_MARKERS]; /* path data, from the marker's middle */
 
 size_t fli_style_colour(size_t k);
 size_t fli_style_dash(size_t k);

@@ -67,7 +67,7 @@ const fli_metric fli_metric_test_loss = {
            .title = "test loss",
            .help = "mean over the test samples, without weight decay",
            .better = FL_BETTER_LOW,
-           .scale = FL_SCALE_WIDE,
+           .scale = FL_SCALE_LOG,
            .shown = {[FL_VIEW_EVENTS] = {"test/loss"},
                      [FL_VIEW_CHART] = {"test-loss", 3},
                      [FL_VIEW_PROGRESS] = {"test loss", 22}}},

@@ -64,7 +64,7 @@ const fli_metric fli_metric_local_test_loss = {
            .title = "test loss of the clients' own models",
            .help = "the same on the clients' own test parts",
            .better = FL_BETTER_LOW,
-           .scale = FL_SCALE_WIDE,
+           .scale = FL_SCALE_LOG,
            .shown = {[FL_VIEW_EVENTS] = {"local/test_loss"},
                      [FL_VIEW_CHART] = {"local-test-loss", 7},
                      [FL_VIEW_NOTE] = {"the clients' own models: test loss", 1}}},

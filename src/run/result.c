@@ -146,18 +146,27 @@ fl_status fli_rows_read(fl_ctx *ctx, const char *path, fl_row **rows, size_t *co
     return s;
 }
 
+static void report_html(fli_text *t, const fl_run *run)
+{
+    if (run->page(t, run)) t->failed = 1;
+}
+
+static int of_ranks(const fl_run *run) { return fli_ranked(&run->plan.ranks); }
+static int with_page(const fl_run *run) { return run->page != NULL; }
+
 /* The text files of a result: one line each. */
 static const struct {
     const char *name;
     void (*write)(fli_text *t, const fl_run *run);
-    int of_ranks; /* written where there are several */
+    int (*wanted)(const fl_run *run); /* NULL: every result has it */
 } files[] = {
-    {"config.yaml", config_yaml, 0}, {"metrics.csv", metrics_csv, 0}, {"metrics.jsonl", metrics_jsonl, 0},
-    {"clients.csv", clients_csv, 0}, {"result.json", result_json, 0}, {"ranks.csv", fli_idle_csv, 1},
+    {"config.yaml", config_yaml, NULL},      {"metrics.csv", metrics_csv, NULL}, {"metrics.jsonl", metrics_jsonl, NULL},
+    {"clients.csv", clients_csv, NULL},      {"result.json", result_json, NULL}, {"ranks.csv", fli_idle_csv, of_ranks},
+    {"report.html", report_html, with_page},
 };
 enum { FILES = sizeof files / sizeof *files };
 
-static int is_written(const fl_run *run, size_t file) { return !files[file].of_ranks || fli_ranked(&run->plan.ranks); }
+static int is_written(const fl_run *run, size_t file) { return !files[file].wanted || files[file].wanted(run); }
 
 static const char model_name[] = "model.safetensors";
 
@@ -216,7 +225,7 @@ fl_status fli_result_check(fl_ctx *ctx, const char *folder, fli_manifest *m)
 {
     fl_status s = fli_manifest_read(m, folder);
     for (size_t i = 0; !s && i < FILES; i++)
-        if (!files[i].of_ranks && !fli_manifest_lists(m, files[i].name))
+        if (!files[i].wanted && !fli_manifest_lists(m, files[i].name))
             s = fli_fail(ctx, FL_EMISMATCH, "%s: %s does not list %s", folder, FLI_MANIFEST_NAME, files[i].name);
     return s ? s : fli_manifest_check(m, folder);
 }

@@ -82,6 +82,7 @@ void fl_run_free(fl_run *run)
     fli_free(run->target_round);
     fli_folder_unlock(run);
     fli_free(run->checkpoints);
+    fli_free(run->command);
     fli_free(run);
 }
 

@@ -62,6 +62,9 @@ struct fl_run {
     size_t checkpoint_round; /* and the round it was made after; SIZE_MAX: none */
     fl_checkpoint_fn *told;  /* of every one that is written, or cannot be; NULL: nobody is */
     void *told_arg;
+    /* A page about the run, of which this layer knows no more than its name; NULL: none is wanted. */
+    fl_status (*page)(fli_text *t, const fl_run *run);
+    char *command;     /* what the page says that the run was made with; NULL: nothing */
     char kernels[256]; /* what it was computed with (on_device.h): several if it was resumed elsewhere */
 };
 

@@ -38,6 +38,7 @@ typedef struct {
     const char *config;       /* resolved, as it will stand beside the result */
     const char *data_key;     /* what its data depend on: runs with equal keys share them */
     size_t rounds;
+    const fli_settings *settings; /* bound; NULL: as cfg has them, to be bound by who needs them */
 } fli_trial;
 
 typedef struct {

@@ -15,8 +15,8 @@
 static void need_histogram(fl_study *s)
 {
     fli_plan plan;
-    if (s->histogram.all_clients || !s->x.count) return;
-    if (!fli_plan_data(s->x.trials[0].cfg, NULL, &plan)) fli_count_labels(s->ctx, plan.fed, &s->histogram);
+    if (s->histogram.all_clients || !s->x.count || !s->x.trials[0].cfg) return;
+    if (!fli_plan_data(s->x.trials[0].cfg, NULL, &plan)) fli_holdings_take(s->ctx, plan.fed, &s->histogram);
     fli_plan_fini(&plan);
     fli_clear(s->ctx); /* a report without it is still a report */
 }
@@ -48,16 +48,17 @@ static fl_status make_series(fl_study *s, fli_arena *a, const fli_summary *row, 
         fli_free(full);
         return FL_ENOMEM;
     }
-    *out = (fli_series){fli_arena_strdup(a, full), curves, 0, first->config};
+    *out = (fli_series){fli_arena_strdup(a, full), curves, 0, first->config, .row = row->first + 1};
     fli_free(full);
     for (size_t i = row->first; i < s->x.count; i += fli_study_stride(s)) {
         const fli_trial *t = &s->x.trials[i];
         const fli_outcome *o = &s->outcomes[i];
         if (!o->count) continue;
+        fli_ends_need(s, i);
         fl_row *rows = fli_arena_alloc(a, o->count, sizeof *rows);
         if (!rows) return FL_ENOMEM;
         memcpy(rows, o->rows, o->count * sizeof *rows);
-        curves[out->count++] = (fli_curve){t->seed, rows, o->count};
+        curves[out->count++] = (fli_curve){t->seed, rows, o->count, 0, o->clients, o->client_count};
     }
     return out->label ? FL_OK : FL_ENOMEM;
 }
@@ -80,7 +81,8 @@ fl_status fli_study_report(fl_study *s, fli_arena *a, fli_report *out)
     out->all_clients = s->histogram.all_clients;
     out->machine = machine(a);
     out->runs_planned = fl_study_runs(s, &out->runs_done);
-    return status ? status : out->machine ? FL_OK : FL_ENOMEM;
+    if (!status && !out->machine) status = FL_ENOMEM;
+    return status ? status : fli_problem_facts(s, a, out);
 }
 
 static fl_status make_csv(fl_study *s, fli_arena *a, fli_text *t) { return fli_study_csv(t, s, a), FL_OK; }
@@ -89,7 +91,7 @@ static fl_status make_json(fl_study *s, fli_arena *a, fli_text *t) { return fli_
 static fl_status make_markdown(fl_study *s, fli_arena *a, fli_text *t)
 {
     fli_grid g;
-    fl_status status = fli_study_grid(s, a, &g);
+    fl_status status = fli_study_starred(s, a, &g);
     if (!status) fli_grid_markdown(t, &g);
     return status;
 }
@@ -134,7 +136,7 @@ fl_status fl_study_table(fl_study *s, fl_text_fn *out, void *arg)
     fli_clear(s->ctx);
     fli_arena_init(&a, s->ctx);
     fli_text_init(&t, s->ctx);
-    fl_status status = fli_study_grid(s, &a, &g);
+    fl_status status = fli_study_starred(s, &a, &g);
     if (!status) {
         fli_grid_text(&t, &g);
         status = fli_text_ok(&t);

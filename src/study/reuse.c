@@ -42,6 +42,7 @@ static fl_status look(fl_study *s, const fli_trial *t, const fli_digest *samples
 static void reopen(fli_outcome *o, fli_standing standing)
 {
     fli_free(o->rows);
+    fli_free(o->clients);
     *o = (fli_outcome){.data = o->data, .standing = standing};
 }
 
@@ -110,7 +111,8 @@ static fl_status check_data(fl_study *s, size_t shared)
         status = not_known(s, s->x.output, &unused);
     else if (!status) {
         status = check_trials(s, shared, &plan.samples);
-        if (!status && !shared && !s->histogram.all_clients) status = fli_count_labels(s->ctx, plan.fed, &s->histogram);
+        if (!status && !shared && !s->histogram.all_clients)
+            status = fli_holdings_take(s->ctx, plan.fed, &s->histogram);
     }
     fli_plan_fini(&plan);
     return status;

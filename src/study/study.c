@@ -27,7 +27,15 @@ static fl_status read_goal(fl_study *s)
     if (!settings) return FL_ENOMEM;
     fl_status status = fli_settings_bind(s->ctx, &s->x.arena, s->x.trials[0].cfg->root, settings);
     s->goal = status ? NULL : fli_metric_goal(&settings->metrics);
+    s->targets = &settings->metrics.targets;
     return status;
+}
+
+static fl_status keep_texts(fl_study *s, const fl_study_options *o)
+{
+    if (o->tensorboard) s->options.tensorboard = fli_arena_strdup(&s->x.arena, o->tensorboard);
+    if (o->command) s->options.command = fli_arena_strdup(&s->x.arena, o->command);
+    return !s->options.tensorboard == !o->tensorboard && !s->options.command == !o->command ? FL_OK : FL_ENOMEM;
 }
 
 fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study **out)
@@ -43,10 +51,7 @@ fl_status fl_study_new(fl_config *cfg, const fl_study_options *options, fl_study
     atomic_init(&s->asked, 0);
     pthread_mutex_init(&s->lock, NULL);
     if ((status = fli_experiment_init(cfg, &o, &s->x))) goto failed;
-    if (o.tensorboard && !(s->options.tensorboard = fli_arena_strdup(&s->x.arena, o.tensorboard))) {
-        status = FL_ENOMEM;
-        goto failed;
-    }
+    if ((status = keep_texts(s, &o))) goto failed;
     s->claim = (fli_claim){s->ctx, s->x.output, NULL};
     if ((status = read_goal(s))) goto failed;
     s->outcomes = fli_alloc(s->ctx, s->x.count, sizeof *s->outcomes);
@@ -81,6 +86,7 @@ void fl_study_free(fl_study *s)
     for (size_t i = 0; s->outcomes && i < s->x.count; i++) {
         fli_free(s->outcomes[i].rows);
         fli_free(s->outcomes[i].error);
+        fli_free(s->outcomes[i].clients);
     }
     for (size_t k = 0; k < s->shared_count; k++) {
         fli_shared_unload(&s->shared[k]);

@@ -25,6 +25,11 @@ typedef struct {
     size_t data;           /* its place in `shared` */
     fli_standing standing; /* what was in its folder when it was looked at */
     int checked;           /* a trial that was taken over: its data are known to be the present ones */
+    /* Of one that is done, once somebody has asked (ends.c): */
+    int ends_known;
+    fli_client_end *clients;
+    size_t client_count;
+    size_t parameters; /* of the model; 0: not known */
 } fli_outcome;
 
 /* Data that several trials share: loaded when the first needs them, freed after the last. */
@@ -39,10 +44,15 @@ typedef struct {
     size_t users;     /* trials that still need them */
 } fli_shared;
 
-/* Label counts of the first seed's clients, for the report. */
+/* Who holds what in the first seed, for the report. */
 typedef struct {
-    size_t *count; /* clients x classes */
-    size_t clients, classes, all_clients;
+    size_t *count;  /* labels, counted x classes; NULL for regression */
+    size_t counted; /* the first clients */
+    size_t clients; /* those of them that are shown */
+    size_t classes, all_clients, samples, features, tests;
+    size_t least, most; /* samples of a client */
+    double distance;    /* of a client's mix of labels from that of all counted, on average: half of the sum of absolute
+                         * differences of shares, from 0 (the same) to 1 (nothing in common); NaN: not known */
 } fli_histogram;
 
 struct fl_study {
@@ -53,10 +63,12 @@ struct fl_study {
     fli_shared *shared;
     size_t shared_count;
     fli_histogram histogram;
-    const fli_metric *goal; /* what targets are about; as in the first trial */
-    fli_claim claim;        /* of the output folder */
-    fli_live *live;         /* NULL: nobody watches */
+    const fli_metric *goal;   /* what targets are about; as in the first trial */
+    const fli_reals *targets; /* likewise */
+    fli_claim claim;          /* of the output folder */
+    fli_live *live;           /* NULL: nobody watches */
     double published;
+    time_t ended;         /* of a run that is no trial, and has no folder yet; 0: trials' folders tell */
     pthread_mutex_t lock; /* guards outcomes, histogram, the observer and the live page while running */
     atomic_int asked;     /* to stop; lock-free, so that a signal handler may set it */
     /* while running */
@@ -70,8 +82,17 @@ struct fl_study {
 
 /* Frees loaded data. */
 void fli_shared_unload(fli_shared *d);
-/* Counts the labels of the first clients; leaves `count` NULL for regression, or too many classes to show. */
-fl_status fli_count_labels(fl_ctx *ctx, const fli_fed *f, fli_histogram *h);
+
+/* ---- for the report ----------------------------------------------------------------------------------------- */
+
+/* Looks at who holds what (holdings.c); leaves `count` NULL for regression, too many classes to show, or samples that
+ * are elsewhere. */
+fl_status fli_holdings_take(fl_ctx *ctx, const fli_fed *f, fli_histogram *h);
+/* What the result of a trial that is done says of its clients and its model (ends.c). A report does without what cannot
+ * be read. */
+void fli_ends_need(fl_study *s, size_t trial);
+/* What the comparison is about, line by line (problem.c); memory from the arena. */
+fl_status fli_problem_facts(fl_study *s, fli_arena *a, fli_report *out);
 
 /* ---- what is there already (reuse.c) -------------------------------------------------------------------------- */
 
@@ -116,12 +137,12 @@ const fli_stat *fli_summary_stat(const fli_summary *row, const fl_metric *metric
 /* All metrics where a target was reached first, over the seeds that reached it; in their order, bytes as megabytes.
  * Returns how many did. */
 size_t fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat out[FL_METRICS_MAX]);
-/* The targets of the experiment (of its first trial). */
-const fli_reals *fli_study_targets(const fl_study *s, fli_arena *a);
 /* "120", "120 (3/5)" when some seeds did not get there, "> 500" when none did; nothing if that cost was not counted. */
 void fli_target_text(fli_text *t, const fl_study *s, const fli_summary *row, double target, const fl_metric *cost);
 /* The table for a reader; memory from the arena. */
 fl_status fli_study_grid(fl_study *s, fli_arena *a, fli_grid *out);
+/* The same with a * behind the name of every method's best setting, for tables without a style sheet. */
+fl_status fli_study_starred(fl_study *s, fli_arena *a, fli_grid *out);
 /* A grid as text (aligned columns) or Markdown. */
 void fli_grid_text(fli_text *t, const fli_grid *g);
 void fli_grid_markdown(fli_text *t, const fli_grid *g);

@@ -85,28 +85,26 @@ fl_status fli_study_summaries(fl_study *s, fli_arena *a, fli_summary **out, size
     return FL_OK;
 }
 
+/* The row in which a finished run first reached a target; NULL: it has not. */
+static const fl_row *reached_at(const fl_study *s, const fli_outcome *o, double target)
+{
+    for (size_t k = 0; o->state == FLI_TRIAL_DONE && k < o->count; k++)
+        if (fli_metric_reaches(s->goal, fli_row_get(&o->rows[k], s->goal), target)) return &o->rows[k];
+    return NULL;
+}
+
 size_t fli_study_to_target(const fl_study *s, const fli_summary *row, double target, fli_stat out[FL_METRICS_MAX])
 {
     size_t reached = 0;
     memset(out, 0, FL_METRICS_MAX * sizeof *out);
     for (size_t i = row->first; i < s->x.count; i += fli_study_stride(s)) {
-        const fli_outcome *o = &s->outcomes[i];
-        size_t k = 0;
-        if (o->state != FLI_TRIAL_DONE) continue;
-        while (k < o->count && !fli_metric_reaches(s->goal, fli_row_get(&o->rows[k], s->goal), target)) k++;
-        if (k == o->count) continue;
-        take_row(out, &o->rows[k]);
+        const fl_row *at = reached_at(s, &s->outcomes[i], target);
+        if (!at) continue;
+        take_row(out, at);
         reached++;
     }
     finish_all(out);
     return reached;
-}
-
-const fli_reals *fli_study_targets(const fl_study *s, fli_arena *a)
-{
-    fli_settings *settings = fli_arena_alloc(a, 1, sizeof *settings);
-    if (!settings || fli_settings_bind(s->ctx, a, s->x.trials[0].cfg->root, settings)) return NULL;
-    return &settings->metrics.targets;
 }
 
 /* ---- the table for a reader ---------------------------------------------------------------------------- */
@@ -210,8 +208,7 @@ static void add_metrics(layout *l, fl_view view, int late, column c)
 
 static fl_status lay_out(layout *l, fli_arena *a)
 {
-    const fli_reals *targets = fli_study_targets(l->study, a);
-    if (!targets) return FL_ENOMEM;
+    const fli_reals *targets = l->study->targets;
     l->columns = fli_arena_alloc(a, SEEDS + 1 + (targets->n + 1) * FL_METRICS_MAX, sizeof *l->columns);
     if (!l->columns) return FL_ENOMEM;
     for (size_t i = 0; i < l->count; i++) l->settings |= l->study->x.methods[l->rows[i].method].settings > 1;
@@ -238,12 +235,48 @@ static void body(fli_text *t, const layout *l, const column *c, const fli_summar
 {
     const fli_experiment *x = &l->study->x;
     switch (c->kind) {
-    case METHOD: fli_text_addf(t, "%s%s", x->methods[row->method].label, l->settings && row->best ? " *" : ""); break;
+    case METHOD: fli_text_add(t, x->methods[row->method].label); break;
     case SETTING: fli_text_add(t, x->trials[row->first].setting_text); break;
     case SEEDS: fli_text_addf(t, row->failed ? "%zu, %zu failed" : "%zu", row->seeds, row->failed); break;
     case AT_END: fli_stat_words(t, c->metric, fli_summary_stat(row, c->metric)); break;
     case TO_TARGET: fli_target_text(t, l->study, row, c->target, c->metric); break;
     }
+}
+
+/* A trial's number for a column, in the unit of the table; NaN: it has none. */
+static double number(const fl_study *s, const column *c, size_t trial)
+{
+    const fli_outcome *o = &s->outcomes[trial];
+    const fl_row *row = c->kind == TO_TARGET                                          ? reached_at(s, o, c->target)
+                        : c->kind == AT_END && o->state == FLI_TRIAL_DONE && o->count ? &o->rows[o->count - 1]
+                                                                                      : NULL;
+    if (!row) return NAN;
+    double v = fl_row_value(row, c->metric);
+    return c->metric->unit == FL_UNIT_BYTES ? v / 1e6 : c->metric->unit == FL_UNIT_SHARE ? 100 * v : v;
+}
+
+/* The numbers behind the cells, which of the rows stand for their methods, and what methods are judged by. */
+static fl_status add_numbers(const layout *l, fli_arena *a, fli_grid *g)
+{
+    const fl_study *s = l->study;
+    double *values = fli_arena_alloc(a, l->count * l->n * s->x.seeds, sizeof *values);
+    unsigned char *chosen = fli_arena_alloc(a, l->count, 1);
+    if (!values || !chosen) return FL_ENOMEM;
+    for (size_t i = 0; i < l->count; i++) {
+        chosen[i] = (unsigned char)l->rows[i].best;
+        for (size_t k = 0; k < l->n; k++)
+            for (size_t seed = 0; seed < s->x.seeds; seed++)
+                values[(i * l->n + k) * s->x.seeds + seed] =
+                    number(s, &l->columns[k], l->rows[i].first + seed * fli_study_stride(s));
+    }
+    for (size_t k = l->n; k--;) /* by the loss where accuracy is not known */
+        if (l->columns[k].kind == AT_END && l->columns[k].metric == &fli_metric_train_loss.is) g->goal = k;
+    for (size_t k = 0; k < l->n; k++)
+        if (l->columns[k].kind == AT_END && l->columns[k].metric == &s->goal->is) g->goal = k;
+    g->values = values;
+    g->seeds = s->x.seeds;
+    g->chosen = l->settings ? chosen : NULL;
+    return FL_OK;
 }
 
 fl_status fli_study_grid(fl_study *s, fli_arena *a, fli_grid *out)
@@ -270,7 +303,25 @@ fl_status fli_study_grid(fl_study *s, fli_arena *a, fli_grid *out)
         }
     fli_text_fini(&b.text);
     *out = (fli_grid){b.cells, l.count + 1, l.n, best};
-    return b.failed ? FL_ENOMEM : FL_OK;
+    return b.failed ? FL_ENOMEM : add_numbers(&l, a, out);
+}
+
+fl_status fli_study_starred(fl_study *s, fli_arena *a, fli_grid *out)
+{
+    fl_status status = fli_study_grid(s, a, out);
+    if (status || !out->chosen) return status;
+    const char **cells = fli_arena_alloc(a, out->rows * out->columns, sizeof *cells);
+    if (!cells) return FL_ENOMEM;
+    memcpy(cells, out->cells, out->rows * out->columns * sizeof *cells);
+    for (size_t row = 1; row < out->rows; row++) {
+        if (!out->chosen[row - 1]) continue;
+        char *starred = fli_strf(s->ctx, "%s *", cells[row * out->columns]);
+        cells[row * out->columns] = starred ? fli_arena_strdup(a, starred) : NULL;
+        fli_free(starred);
+        if (!cells[row * out->columns]) return FL_ENOMEM;
+    }
+    out->cells = cells;
+    return FL_OK;
 }
 
 /* ---- renderings ---------------------------------------------------------------------------------------- */
@@ -409,8 +460,8 @@ void fli_study_csv(fli_text *t, fl_study *s, fli_arena *a)
 {
     fli_summary *rows;
     size_t count;
-    const fli_reals *targets = fli_study_targets(s, a);
-    if (!targets || fli_study_summaries(s, a, &rows, &count)) {
+    const fli_reals *targets = s->targets;
+    if (fli_study_summaries(s, a, &rows, &count)) {
         t->failed = 1;
         return;
     }
@@ -459,8 +510,8 @@ void fli_study_json(fli_text *t, fl_study *s, fli_arena *a)
 {
     fli_summary *rows;
     size_t count;
-    const fli_reals *targets = fli_study_targets(s, a);
-    if (!targets || fli_study_summaries(s, a, &rows, &count)) {
+    const fli_reals *targets = s->targets;
+    if (fli_study_summaries(s, a, &rows, &count)) {
         t->failed = 1;
         return;
     }

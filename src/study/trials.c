@@ -11,28 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HISTOGRAM_CLIENTS = 100, HISTOGRAM_CLASSES = 100 };
-
-/* ---- the partition, for the report --------------------------------------------------------------------- */
-
-fl_status fli_count_labels(fl_ctx *ctx, const fli_fed *f, fli_histogram *h)
-{
-    fl_status status = FL_OK;
-    h->all_clients = f->clients;
-    h->classes = f->classes;
-    h->clients = f->clients < HISTOGRAM_CLIENTS ? f->clients : HISTOGRAM_CLIENTS;
-    if (!f->classes || f->classes > HISTOGRAM_CLASSES) return FL_OK;
-    h->count = fli_alloc(ctx, h->clients * h->classes, sizeof *h->count);
-    if (!h->count) return FL_ENOMEM;
-    for (size_t i = 0; i < h->clients && !status; i++) {
-        fli_view v;
-        if ((status = fli_view_open(ctx, f, i, &v))) break;
-        for (size_t k = 0; k < v.n_train; k++) h->count[i * h->classes + (size_t)v.ds->label[v.train[k]]]++;
-        fli_view_close(&v);
-    }
-    return status;
-}
-
 /* ---- one trial ----------------------------------------------------------------------------------------- */
 
 /* A worker's turn at one trial. */
@@ -72,7 +50,7 @@ static fl_status load_shared(fl_study *s, fli_shared *d, const fl_config *cfg)
         }
         pthread_mutex_lock(&s->lock);
         if (!status && d == s->shared && !s->histogram.all_clients)
-            status = fli_count_labels(d->ctx, d->plan.fed, &s->histogram);
+            status = fli_holdings_take(d->ctx, d->plan.fed, &s->histogram);
         pthread_mutex_unlock(&s->lock);
     } else
         status = d->status; /* the first trial to need them has said why */

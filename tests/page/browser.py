@@ -169,11 +169,30 @@ class Browser:
             return [r.left, r.top, r.width, r.height]; }})()""")
         self.mouse(box[0] + fx * box[2], box[1] + fy * box[3], click)
 
+    def drag(self, selector, fx, to):
+        """From one place within an element to another, at half its height."""
+        self.point(selector, fx)
+        box = self.js(f"(() => {{ const r = document.querySelector({json.dumps(selector)}).getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; }})()")
+        y = box[1] + box[3] / 2
+        for kind, f in (("mousePressed", fx), ("mouseMoved", (fx + to) / 2), ("mouseMoved", to), ("mouseReleased", to)):
+            self.call("Input.dispatchMouseEvent", type=kind, x=box[0] + f * box[2], y=y, button="left", clickCount=1)
+        self.wait(0.05)
+
+    def file(self, path, seconds=10):
+        """A file that the browser saves; b"" if it does not come."""
+        end = time.monotonic() + seconds
+        while not os.path.exists(path) and time.monotonic() < end:
+            self.wait(0.1)
+        if not os.path.exists(path):
+            return b""
+        with open(path, "rb") as f:
+            return f.read()
+
     def key(self, name):
-        codes = {"ArrowRight": 39, "ArrowLeft": 37, "End": 35, "Home": 36, "Escape": 27, "Tab": 9, " ": 32}
+        codes = {"+": 187, "-": 189, "ArrowRight": 39, "ArrowLeft": 37, "End": 35, "Home": 36, "Escape": 27, "Tab": 9, " ": 32}
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=name, code="Space" if name == " " else name,
-                      windowsVirtualKeyCode=codes[name], text=" " if name == " " and kind == "keyDown" else "")
+                      windowsVirtualKeyCode=codes[name], text=name if len(name) == 1 and kind == "keyDown" else "")
         self.wait(0.05)
 
     def screenshot(self, path, whole=True):

@@ -4,6 +4,7 @@
 #include "report/axis.h"
 #include "report/series_style.h"
 #include "report/markup.h"
+#include "report/noise.h"
 #include "report/page.h"
 #include "report/panels.h"
 #include "report/report.h"
@@ -236,6 +237,8 @@ static void averages_runs(void **state)
     assert_near(p[0].mean, 4, 1e-15);
     assert_near(p[0].high - 4, sqrt(13), 1e-14); /* ((1-4)^2 + (3-4)^2 + (8-4)^2) / 2 */
     assert_near(4 - p[0].low, sqrt(13), 1e-14);
+    assert_near(p[0].q10, 1 + 0.2 * 2, 1e-14); /* a tenth of the way through 1, 3, 8 */
+    assert_near(p[0].q90, 3 + 0.8 * 5, 1e-14);
     assert_int_equal(p[1].n, 2);
     assert_near(p[1].x, 5, 0);
     assert_near(p[1].mean, 3.5, 1e-15);
@@ -438,8 +441,8 @@ static void chooses_log_axis(void **state)
     static const struct {
         double values[3];
         int train, test;
-    } cases[] = {{{2, 1, 0.5}, 1, 0},   {{2, 1, 0}, 0, 0},     {{2, 1, -1}, 0, 0},
-                 {{1e5, 1, 0.5}, 1, 1}, {{2, NAN, 0.5}, 1, 0}, {{1, 1, 1}, 1, 0}};
+    } cases[] = {{{2, 1, 0.5}, 1, 1},   {{2, 1, 0}, 0, 0},     {{2, 1, -1}, 0, 0},
+                 {{1e5, 1, 0.5}, 1, 1}, {{2, NAN, 0.5}, 1, 1}, {{1, 1, 1}, 1, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sample *s = make_loss(cases[i].values, 3);
         assert_int_equal(is_log(ctx, s, "train-loss"), cases[i].train);
@@ -547,6 +550,7 @@ static void thins_long_runs(void **state)
     free(svg);
     char *html = page(ctx, &r);
     assert_true(strlen(html) < 300000);
+    assert_int_equal(occurrences(strstr(html, "\"runs\":[["), ",1,"), 1); /* the peak is in the data, too */
     free(html);
     free(rows);
 }
@@ -636,29 +640,30 @@ static void page_holds_everything(void **state)
     static const char *const cells[] = {
         "method", "test acc.", "to 0.9", "MB up", "note",   "method 0", "0.91 \xc2\xb1 0.01", "30", "1.5 GB",
         "x",      "method 1",  "0.95",   "> 80",  "900 MB", "y"};
-    static const fl_better better[] = {FL_BETTER_NEITHER, FL_BETTER_HIGH, FL_BETTER_LOW, FL_BETTER_LOW,
-                                       FL_BETTER_NEITHER};
     static const size_t histogram[] = {5, 0, 1, 9};
+    static const fli_fact facts[] = {{"data", "digits & more"}, {"command", "fedloom compare <x>"}};
     sample *s = make_sample(2);
-    s->report.table = (fli_grid){cells, 3, 5, better};
+    s->report.table = (fli_grid){cells, 3, 5};
     s->report.histogram = histogram;
     s->report.clients = s->report.classes = 2;
     s->report.all_clients = 50;
+    s->report.facts = facts;
+    s->report.fact_count = 2;
     char *html = page(*state, &s->report);
-    assert_int_equal(occurrences(html, "<figure class=\"chart"), 4 * 3); /* what was measured, against three axes */
-    assert_int_equal(occurrences(html, "<figure class=\"chart\""), 4);   /* those against rounds show at once */
-    assert_int_equal(occurrences(html, "<details"), 2);
-    assert_non_null(strstr(html, "<b>0.95</b>"));
-    assert_non_null(strstr(html, "<b>900 MB</b>"));
-    assert_int_equal(occurrences(html, "<td class=\"number\"><b>"), 2);
+    assert_int_equal(occurrences(html, "<figure class=\"chart\""), 4); /* what was measured */
+    assert_non_null(strstr(html, "<dt>data</dt><dd>digits &amp; more</dd>"));
+    assert_non_null(strstr(html, "<dd>fedloom compare &lt;x&gt;</dd>"));
     assert_non_null(strstr(html, "The first 2 of 50 clients"));
     assert_non_null(strstr(html, "\"counts\":[5,0,1,9]"));
     assert_non_null(strstr(html, "seeds 7, 8<"));
     assert_non_null(strstr(html, ">4 runs<"));
+    assert_non_null(strstr(html, ">2 methods<"));
     assert_non_null(strstr(html, "fedloom " FL_VERSION " \xc2\xb7 machine"));
     assert_non_null(strstr(html, "default-src 'none'"));
     assert_null(strstr(html, "connect-src"));
     assert_null(strstr(html, "http://www.w3.org/1999"));
+    assert_true(strstr(html, "id=\"results\"") < strstr(html, "id=\"problem\"")); /* what came out is first */
+    assert_true(strstr(html, "id=\"problem\"") < strstr(html, "id=\"curves\""));
     free(html);
     s->report.live = 1;
     s->report.runs_done = 3;
@@ -675,20 +680,19 @@ static void page_offers_what_was_measured(void **state)
     sample *s = make_sample(2);
     char *html = page(*state, &s->report);
     assert_null(strstr(html, "\"x-simulated\""));
-    assert_null(strstr(html, "data-x=\"simulated\""));
     assert_null(strstr(html, "simulated time"));
-    assert_non_null(strstr(html, "\"x\":[\"rounds\",\"uploaded by all clients\",\"time\"]"));
+    assert_int_equal(occurrences(html, "{\"name\":\"rounds\",\"title\":\"rounds\",\"unit\":\"count\""), 1);
     free(html);
     for (size_t c = 0; c < 2; c++)
         for (size_t i = 1; i < ROWS; i++) *metric(&s->rows[1][c][i], "simulated_seconds") = 100 * (double)(i + c);
     html = page(*state, &s->report);
     assert_int_equal(occurrences(html, "\"x-simulated\""), 1);
-    assert_int_equal(occurrences(html, "data-x=\"simulated\""), 4);
-    assert_non_null(strstr(html, "\"time\",\"simulated time\"]"));
-    /* the first series has no clock, the second none at its start; both have all their values */
-    assert_int_equal(occurrences(html, ",[null,null,null,null,null,null,null,null,null]],\"mean\":["), 4);
-    assert_int_equal(occurrences(html, ",[null,150,250,350,450,550,650,750,850]],\"mean\":["), 4);
-    assert_int_equal(occurrences(html, "\"mean\":[1,0.944444,"), 2); /* test loss */
+    assert_int_equal(occurrences(html, "{\"name\":\"simulated\",\"title\":\"simulated time\",\"unit\":\"seconds\""), 1);
+    /* the first series has no clock, the second none at its start; places are written once for all charts */
+    assert_int_equal(occurrences(html, ",[null,null,null,null,null,null,null,null,null]],\"runs\":["), 1);
+    assert_int_equal(occurrences(html, ",[null,150,250,350,450,550,650,750,850]],\"runs\":["), 1);
+    assert_int_equal(occurrences(html, "{\"x\":\"test-accuracy\",\"runs\":[["), 6);
+    assert_int_equal(occurrences(html, "[1,0.944444,"), 4); /* test loss: a list per seed */
     free(html);
     free(s);
 }
@@ -697,10 +701,251 @@ static void page_is_small(void **state)
 {
     fli_report none = {.title = "", .description = "", .machine = "", .live = 1};
     char *html = page(*state, &none);
-    assert_true(strlen(html) < 60000);
+    assert_true(strlen(html) < 90000);
     assert_non_null(strstr(html, "Nothing has been measured yet"));
     free(html);
-    assert_true(strlen(fli_page_css) > 1000 && strlen(fli_page_js) > 1000);
+    assert_true(strlen(fli_page_css) > 1000 && strlen(fli_js_page) > 1000);
+}
+
+/* Many series of long runs stay within a few megabytes. */
+static void page_stays_modest(void **state)
+{
+    enum { LONG = 3000, SEEDS = 5 };
+    fl_row *rows = calloc(LONG, sizeof *rows);
+    fli_curve curves[SEEDS];
+    sample *s = make_sample(18);
+    for (size_t i = 0; i < LONG; i++) {
+        rows[i] = s->rows[0][0][i % ROWS];
+        *metric(&rows[i], "round") = i;
+        *metric(&rows[i], "gradient2") = 1 / (double)(i + 1);
+        *metric(&rows[i], "client_q10") = *metric(&rows[i], "client_q50") = 0.123456 * (double)(i % 7);
+    }
+    for (size_t c = 0; c < SEEDS; c++) curves[c] = (fli_curve){c, rows, LONG};
+    for (size_t k = 0; k < 18; k++) s->series[k] = (fli_series){s->labels[k], curves, SEEDS, ""};
+    char *html = page(*state, &s->report);
+    assert_true(strlen(html) < 6000000);
+    free(html);
+    free(rows);
+    free(s);
+}
+
+/* ---- noise --------------------------------------------------------------------------------------------- */
+
+static void judges_noise_by_pairs(void **state)
+{
+    (void)state;
+    static const double a[] = {0.9, 0.5, 0.7}, b[] = {0.89, 0.48, 0.69}, c[] = {0.7, 0.9, 0.45};
+    fli_paired p = fli_noise_paired(a, b, 3); /* 0.01, 0.02, 0.01: seeds differ far more than methods do */
+    assert_int_equal(p.n, 3);
+    assert_near(p.mean, 0.04 / 3, 1e-15);
+    assert_near(p.half, 4.303 * sqrt(1e-4 / 3) / sqrt(3), 1e-12);
+    assert_false(fli_noise_apart(&p));
+    p = fli_noise_paired((const double[]){0.9, 0.5, 0.7}, (const double[]){0.8, 0.41, 0.6}, 3);
+    assert_true(fli_noise_apart(&p));
+    p = fli_noise_paired(a, c, 3);
+    assert_false(fli_noise_apart(&p));
+    p = fli_noise_paired(a, b, 1);
+    assert_false(fli_noise_apart(&p)); /* one seed says nothing of noise */
+    assert_true(isinf(p.half));
+    p = fli_noise_paired((const double[]){1, NAN, 3}, (const double[]){2, 5, NAN}, 3);
+    assert_int_equal(p.n, 1);
+    p = fli_noise_paired((const double[]){3, 3}, (const double[]){2, 2}, 2); /* bytes have no noise */
+    assert_true(fli_noise_apart(&p));
+    p = fli_noise_paired((const double[]){3, 3}, (const double[]){3, 3}, 2);
+    assert_false(fli_noise_apart(&p));
+}
+
+enum { NOISY_ROWS = 4, NOISY_COLUMNS = 3, NOISY_SEEDS = 3 };
+
+/* A table of four methods: accuracy, which the test says, and bytes, of which the last method needs half. */
+typedef struct {
+    double values[NOISY_ROWS][NOISY_COLUMNS][NOISY_SEEDS];
+    fli_grid grid;
+} noisy;
+
+static void make_noisy(noisy *n, const double accuracy[NOISY_ROWS][NOISY_SEEDS])
+{
+    static const char *const cells[] = {"method", "accuracy", "MB",     "A",  "a-cell", "20",     "B", "b-cell",
+                                        "20",     "C",        "c-cell", "20", "D",      "d-cell", "10"};
+    static const fl_better better[] = {FL_BETTER_NEITHER, FL_BETTER_HIGH, FL_BETTER_LOW};
+    for (size_t i = 0; i < NOISY_ROWS; i++)
+        for (size_t s = 0; s < NOISY_SEEDS; s++) {
+            n->values[i][0][s] = NAN;
+            n->values[i][1][s] = accuracy[i][s];
+            n->values[i][2][s] = i == 3 ? 10 : 20;
+        }
+    n->grid = (fli_grid){.cells = cells,
+                         .rows = 5,
+                         .columns = 3,
+                         .better = better,
+                         .values = &n->values[0][0][0],
+                         .seeds = NOISY_SEEDS,
+                         .goal = 1};
+}
+
+static char *page_of(fl_ctx *ctx, const fli_grid *grid)
+{
+    sample *s = make_sample(1);
+    s->report.table = *grid;
+    char *html = page(ctx, &s->report);
+    free(s);
+    return html;
+}
+
+static void bold_is_beyond_noise(void **state)
+{
+    static const double clear[][3] = {{90, 91, 92}, {80, 81, 82.5}, {70, 70, 71}, {60, 61, 60}};
+    static const double tied[][3] = {{90, 91, 92}, {91, 90.5, 91}, {70, 70, 71}, {60, 61, 60}};
+    static const double missing[][3] = {{90, 91, 92}, {99, NAN, 99}, {70, 70, 71}, {60, 61, 60}};
+    noisy n;
+    make_noisy(&n, clear);
+    char *html = page_of(*state, &n.grid);
+    assert_non_null(strstr(html, "<b>a-cell</b></td>"));
+    assert_non_null(strstr(html, "<b>10</b></td>")); /* half the bytes in every seed */
+    assert_non_null(
+        strstr(html, "<b>A</b> (a-cell) leads in accuracy. Before the next, <b>B</b> (b-cell), it is by 9.83"));
+    assert_non_null(strstr(html, "better than every other row beyond noise. "));
+    assert_non_null(strstr(html, "its 95 % interval over the 3 seeds (Student's t) leaves out 0"));
+    free(html);
+    make_noisy(&n, tied);
+    html = page_of(*state, &n.grid);
+    assert_null(strstr(html, "<b>a-cell</b></td>"));
+    assert_int_equal(occurrences(html, "<span class=\"tied\">a-cell</span></td>"), 1);
+    assert_int_equal(occurrences(html, "<span class=\"tied\">b-cell</span></td>"), 1);
+    assert_null(strstr(html, "<span class=\"tied\">c-cell"));
+    assert_non_null(strstr(html,
+                           "not beyond noise: <b>B</b> (b-cell) cannot be told from it with 3 seeds. The others are "
+                           "behind."));
+    free(html);
+    make_noisy(&n, missing); /* a seed failed: it does not take part */
+    html = page_of(*state, &n.grid);
+    assert_non_null(strstr(html, "<b>a-cell</b></td>"));
+    assert_null(strstr(html, "<b>b-cell</b></td>"));
+    free(html);
+}
+
+static void one_seed_has_no_bold(void **state)
+{
+    static const double clear[][3] = {{90, 91, 92}, {80, 81, 82.5}, {70, 70, 71}, {60, 61, 60}};
+    double values[NOISY_ROWS][NOISY_COLUMNS];
+    noisy n;
+    make_noisy(&n, clear);
+    for (size_t i = 0; i < NOISY_ROWS; i++)
+        for (size_t k = 0; k < NOISY_COLUMNS; k++) values[i][k] = n.values[i][k][0];
+    n.grid.values = &values[0][0];
+    n.grid.seeds = 1;
+    char *html = page_of(*state, &n.grid);
+    assert_null(strstr(html, "<b>a-cell</b></td>"));
+    assert_non_null(
+        strstr(html, "<b>A</b> (a-cell) comes out first in accuracy, before <b>B</b> (b-cell). With one seed"));
+    assert_non_null(strstr(html, "noise cannot be judged, and no number is set in bold"));
+    free(html);
+}
+
+/* Settings: the star, the counts, and who is judged. */
+static void settings_are_counted(void **state)
+{
+    static const double acc[][3] = {{90, 91, 92}, {95, 96, 97}, {70, 70, 71}, {60, 61, 60}};
+    static const unsigned char chosen[] = {0, 1, 1, 0};
+    sample *s = make_sample(2);
+    noisy n;
+    make_noisy(&n, acc);
+    n.grid.chosen = chosen;
+    s->report.table = n.grid;
+    s->series[0].row = 2;
+    s->series[1].row = 3;
+    char *html = page(*state, &s->report);
+    assert_non_null(strstr(html, ">2 methods in 4 settings<"));
+    assert_non_null(strstr(html, "B&#160;*</th>"));
+    assert_null(strstr(html, "A&#160;*</th>"));
+    assert_non_null(strstr(html, "* marks the best setting of each method"));
+    assert_non_null(strstr(html, "<b>B</b> (b-cell) leads in accuracy. Before the next, <b>C</b>"));
+    assert_int_equal(occurrences(strstr(html, "<tbody>"), "</svg>B&#160;*"), 1); /* the key stands at its row */
+    free(html);
+    free(s);
+}
+
+/* ---- what differs, and for whom ------------------------------------------------------------------------ */
+
+static void shows_what_differs(void **state)
+{
+    sample *s = make_sample(2);
+    s->series[0].config = "name: one\nrounds: 80\nlocal:\n  lr: 0.1\n  batch: 20\nalgorithm:\n  kind: fedavg\n";
+    s->series[1].config =
+        "name: two\nrounds: 80\nlocal:\n  lr: 0.2\n  batch: 20\nalgorithm:\n  kind: fedprox\n  mu: 0.<1\n";
+    char *html = page(*state, &s->report);
+    char *part = strstr(html, "id=\"settings\"");
+    assert_non_null(part);
+    assert_non_null(strstr(part, "<th scope=\"row\">local.lr</th><td data-label=\"method 0\">0.1</td>"
+                                 "<td data-label=\"method 1\">0.2</td>"));
+    assert_non_null(strstr(part, "<th scope=\"row\">algorithm.mu</th><td data-label=\"method 0\">\xe2\x80\x93</td>"
+                                 "<td data-label=\"method 1\">0.&lt;1</td>"));
+    assert_non_null(strstr(part, "<th scope=\"row\">algorithm.kind</th>"));
+    assert_null(strstr(part, "<th scope=\"row\">name"));
+    assert_null(strstr(part, "<th scope=\"row\">rounds"));
+    assert_non_null(strstr(part, "<pre tabindex=\"0\">rounds: 80\nlocal.batch: 20\n</pre>"));
+    free(html);
+    s->series[1].config = s->series[0].config;
+    html = page(*state, &s->report);
+    assert_non_null(strstr(html, "All settings are the same."));
+    free(html);
+    free(s);
+}
+
+static void shows_who_gains(void **state)
+{
+    static const fli_client_end base[2][4] = {{{0, 10, 0.5}, {1, 10, 0.6}, {2, 10, 0.7}, {3, 10, 0.8}},
+                                              {{0, 10, 0.5}, {1, 10, 0.6}, {2, 10, 0.7}, {3, 10, NAN}}};
+    static const fli_client_end other[2][4] = {{{0, 10, 0.75}, {1, 10, 0.6}, {2, 10, 0.6}, {3, 10, 0.9}},
+                                               {{0, 10, 0.6}, {1, 10, 0.3}, {2, 10, 0.8}, {3, 10, 0.9}}};
+    sample *s = make_sample(2);
+    s->series[1].label = "FedAvg (lr=1)"; /* others are held against it, wherever it stands */
+    for (size_t c = 0; c < 2; c++) {
+        s->curves[1][c].clients = base[c];
+        s->curves[0][c].clients = other[c];
+        s->curves[0][c].client_count = s->curves[1][c].client_count = 4;
+    }
+    char *html = page(*state, &s->report), *part = strstr(html, "id=\"clients\"");
+    assert_non_null(part);
+    assert_non_null(strstr(part, "Gains and losses are against FedAvg (lr=1)"));
+    assert_non_null(strstr(part, "data-label=\"gain\" data-value=\"4\">4</td>"));
+    assert_non_null(strstr(part, "data-label=\"lose\" data-value=\"2\">2</td>")); /* one stays, one is not known */
+    assert_non_null(strstr(part, ">+25.0 (client 0, seed 7)</td>"));
+    assert_non_null(strstr(part, ">-30.0 (client 1, seed 8)</td>"));
+    assert_non_null(strstr(part, "data-label=\"worst\" data-value=\"30\">30.0</td>"));
+    assert_int_equal(occurrences(part, "<figure class=\"chart\""), 2);
+    assert_non_null(strstr(html, "\"client-change\":{"));
+    free(html);
+    s->series[0].curves = s->series[1].curves; /* without clients there is no such part */
+    for (size_t c = 0; c < 2; c++) s->curves[1][c].client_count = 0;
+    html = page(*state, &s->report);
+    assert_null(strstr(html, "id=\"clients\""));
+    free(html);
+    free(s);
+}
+
+/* Mean minus deviation is below 0 here, and would plunge to the axis' end; a band between quantiles does not. */
+static void bands_do_not_plunge(void **state)
+{
+    sample *s = make_sample(1);
+    for (size_t c = 0; c < 2; c++)
+        for (size_t i = 0; i < ROWS; i++) *metric(&s->rows[0][c][i], "train_loss") = c ? 1 : 0.01;
+    char *svg = chart(*state, &s->report, "rounds", "train-loss", 1);
+    double left, top, right, bottom, low = 0;
+    assert_int_equal(sscanf(strstr(svg, "data-box=\"") + 10, "%lf %lf %lf %lf", &left, &top, &right, &bottom), 4);
+    for (const char *d = strstr(svg, "class=\"band\" d=\"") + 16; *d != '"'; d++) {
+        double x, y;
+        if ((*d == 'M' || *d == 'L') && sscanf(d + 1, "%lf %lf", &x, &y) == 2) low = fmax(low, y);
+    }
+    assert_true(low < bottom - 1);
+    assert_non_null(strstr(svg, "training loss, log scale")); /* the axis is marked */
+    assert_non_null(strstr(svg, "<desc>Logarithmic axis. method 0: from 0.505 to 0.505.</desc>"));
+    free(svg);
+    svg = chart(*state, &s->report, "rounds", "test-accuracy", 1);
+    assert_null(strstr(svg, "log scale"));
+    assert_non_null(strstr(svg, "<title>test accuracy against rounds</title>"));
+    free(svg);
+    free(s);
 }
 
 /* Every allocation fails once: a status comes back, and nothing leaks (the sanitizer build looks). */
@@ -749,6 +994,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(page_holds_everything, setup, teardown),
         cmocka_unit_test_setup_teardown(page_offers_what_was_measured, setup, teardown),
         cmocka_unit_test_setup_teardown(page_is_small, setup, teardown),
+        cmocka_unit_test_setup_teardown(page_stays_modest, setup, teardown),
+        cmocka_unit_test(judges_noise_by_pairs),
+        cmocka_unit_test_setup_teardown(bold_is_beyond_noise, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_seed_has_no_bold, setup, teardown),
+        cmocka_unit_test_setup_teardown(settings_are_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(shows_what_differs, setup, teardown),
+        cmocka_unit_test_setup_teardown(shows_who_gains, setup, teardown),
+        cmocka_unit_test_setup_teardown(bands_do_not_plunge, setup, teardown),
         cmocka_unit_test_setup_teardown(survives_no_memory, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

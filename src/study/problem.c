@@ -1,0 +1,235 @@
+/* The card of the report: what was compared on what, by whom and when. Everything in it is looked up, nothing is known
+ * here; where the methods do not agree on a line, it says so. */
+#include "study/study.h"
+
+#include "base/number.h"
+#include "run/manifest.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { FACTS_MAX = 16 };
+
+typedef struct {
+    fl_study *s;
+    fli_arena *arena;
+    fli_fact *facts;
+    size_t n;
+    fli_text text; /* of the line under construction */
+    int failed;
+} card;
+
+/* Adds the line, unless it is empty, and begins another. */
+static void end_line(card *c, const char *name)
+{
+    if (c->text.n && c->n < FACTS_MAX) {
+        const char *value = fli_arena_strdup(c->arena, fli_text_get(&c->text));
+        c->facts[c->n++] = (fli_fact){name, value};
+        c->failed |= !value;
+    }
+    c->failed |= c->text.failed;
+    c->text.n = 0;
+    if (c->text.s) c->text.s[0] = 0;
+}
+
+/* ---- data ---------------------------------------------------------------------------------------------- */
+
+static void add_data(card *c, const fli_settings *settings)
+{
+    const fli_histogram *h = &c->s->histogram;
+    fli_text *t = &c->text;
+    fli_text_addf(t, "%s: %zu training samples", settings->source.item.name, h->samples);
+    if (h->features) fli_text_addf(t, " of %zu features", h->features);
+    if (h->classes) fli_text_addf(t, " in %zu classes", h->classes);
+    if (h->tests) fli_text_addf(t, "; %zu test samples", h->tests);
+    end_line(c, "data");
+    fli_text_addf(t, "%zu, each with ", h->all_clients);
+    if (h->least < h->most)
+        fli_text_addf(t, "%zu to %zu samples, %.1f on average", h->least, h->most,
+                      (double)h->samples / (double)h->all_clients);
+    else
+        fli_text_addf(t, "%zu samples", h->most);
+    end_line(c, "clients");
+}
+
+/* "dirichlet (alpha 0.2)": the first key of a kind, which is what it is about, and those that are not at their
+ * defaults. */
+static void add_choice(fli_text *t, const fli_settings *settings, const char *section, const fli_choice *choice)
+{
+    fli_text keys;
+    size_t some = 0, at = 0;
+    fli_text_init(&keys, t->ctx);
+    fli_settings_print_kind(&keys, choice);
+    fli_text_add(t, choice->item.name);
+    for (const char *line = fli_text_get(&keys); *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        char name[128];
+        size_t n = strcspn(line, "\n"), key = strcspn(line, ":");
+        if (key + 2 > n) continue;
+        fli_snprintf(name, sizeof name, "%s.%.*s", section, (int)key, line);
+        const char *fallback = fli_settings_default(settings, name), *value = line + key + 2;
+        size_t length = n - key - 2;
+        if (at++ && fallback && strlen(fallback) == length && !strncmp(value, fallback, length)) continue;
+        fli_text_add(t, some++ ? ", " : " (");
+        fli_text_addn(t, line, key);
+        fli_text_addn(t, line + key + 1, length + 1);
+    }
+    if (some) fli_text_add(t, ")");
+    t->failed |= keys.failed;
+    fli_text_fini(&keys);
+}
+
+static void add_heterogeneity(card *c, const fli_settings *settings)
+{
+    const fli_histogram *h = &c->s->histogram;
+    fli_text *t = &c->text;
+    add_choice(t, settings, "partition", &settings->partitioner);
+    if (isfinite(h->distance)) {
+        fli_text_addf(
+            t, "; a client's mix of labels is %.2f from that of all on average (0: the same, 1: nothing in common",
+            h->distance);
+        fli_text_addf(t, h->counted < h->all_clients ? "; first %zu clients)" : ")", h->counted);
+    }
+    if (h->least && h->most > h->least)
+        fli_text_addf(t, "; the largest client has %.3g times the samples of the smallest",
+                      (double)h->most / (double)h->least);
+    end_line(c, "heterogeneity");
+}
+
+/* ---- what methods may change --------------------------------------------------------------------------- */
+
+typedef void line_fn(card *c, const fli_settings *settings, size_t trial);
+
+static void model_line(card *c, const fli_settings *settings, size_t trial)
+{
+    add_choice(&c->text, settings, "model", &settings->objective);
+    if (settings->model.weight_decay > 0) fli_text_addf(&c->text, ", weight decay %g", settings->model.weight_decay);
+    if (c->s->outcomes[trial].parameters) fli_text_addf(&c->text, "; %zu parameters", c->s->outcomes[trial].parameters);
+}
+
+static void cohort_line(card *c, const fli_settings *settings, size_t trial)
+{
+    const fli_outcome *o = &c->s->outcomes[trial];
+    double cohort = o->count ? fl_row_get(&o->rows[o->count - 1], "cohort") : NAN;
+    if (cohort > 0) fli_text_addf(&c->text, "%g of %zu clients at the end; ", cohort, c->s->histogram.all_clients);
+    add_choice(&c->text, settings, "participation", &settings->sampler);
+}
+
+static void work_line(card *c, const fli_settings *settings, size_t trial)
+{
+    static const char *const keys[] = {"local.epochs", "local.steps", "local.batch", "local.lr", "local.momentum"};
+    size_t some = 0;
+    (void)trial;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        fli_text value;
+        fli_text_init(&value, c->s->ctx);
+        fli_settings_print_key(&value, settings, keys[i]);
+        if (value.n && strcmp(fli_text_get(&value), "0"))
+            fli_text_addf(&c->text, "%s%s %s", some++ ? ", " : "", keys[i] + 6, fli_text_get(&value));
+        c->failed |= value.failed;
+        fli_text_fini(&value);
+    }
+}
+
+/* The line of the first trial, if it is that of all settings of the first seed. */
+static fl_status add_common(card *c, const char *name, line_fn *line, const fli_settings *const *settings)
+{
+    char *first = NULL;
+    int same = 1;
+    for (size_t i = 0; i < fli_study_stride(c->s) && same; i++) {
+        if (i && !settings[i]) continue;
+        line(c, settings[i], i);
+        if (!first && !(first = fli_strdup(c->s->ctx, fli_text_get(&c->text)))) return FL_ENOMEM;
+        same = !strcmp(first, fli_text_get(&c->text));
+        c->text.n = 0;
+        if (c->text.s) c->text.s[0] = 0;
+    }
+    fli_text_add(&c->text, same ? first : "not the same for all, see the settings below");
+    end_line(c, name);
+    fli_free(first);
+    return FL_OK;
+}
+
+/* ---- by whom, when ------------------------------------------------------------------------------------- */
+
+/* When the newest of the runs ended: it stays the same when the page is written again. */
+static time_t newest(const fl_study *s)
+{
+    time_t last = 0;
+    for (size_t i = 0; i < s->x.count; i++) {
+        struct stat st;
+        char *path = s->outcomes[i].state == FLI_TRIAL_DONE && s->x.trials[i].folder
+                         ? fli_strf(s->ctx, "%s/" FLI_MANIFEST_NAME, s->x.trials[i].folder)
+                         : NULL;
+        if (path && !stat(path, &st) && st.st_mtime > last) last = st.st_mtime;
+        fli_free(path);
+    }
+    return last;
+}
+
+static void add_origin(card *c)
+{
+    char date[64];
+    struct tm tm;
+    time_t when = c->s->ended ? c->s->ended : newest(c->s);
+    if (c->s->options.command) fli_text_add(&c->text, c->s->options.command);
+    end_line(c, "command");
+    if (when && gmtime_r(&when, &tm) && strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &tm))
+        fli_text_add(&c->text, date);
+    end_line(c, "last run ended");
+    fli_text_add(&c->text, "fedloom " FL_VERSION);
+    end_line(c, "version");
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------------- */
+
+/* The settings of every row of the table, bound. */
+static fl_status bind_all(fl_study *s, fli_arena *a, const fli_settings ***out)
+{
+    fl_status status = FL_OK;
+    size_t n = fli_study_stride(s);
+    const fli_settings **all = fli_arena_alloc(a, n, sizeof *all);
+    if (!all) return FL_ENOMEM;
+    for (size_t i = 0; i < n && !status; i++) {
+        const fli_trial *t = &s->x.trials[i];
+        fli_settings *mine = t->settings || !t->cfg ? NULL : fli_arena_alloc(a, 1, sizeof *mine);
+        if (!t->settings && t->cfg && !mine) return FL_ENOMEM;
+        if (mine) status = fli_settings_bind(s->ctx, a, t->cfg->root, mine);
+        all[i] = mine ? mine : t->settings;
+    }
+    *out = all;
+    return status;
+}
+
+static fl_status fill(card *c, const fli_settings *const *settings)
+{
+    static const struct {
+        const char *name;
+        line_fn *line;
+    } common[] = {{"model", model_line}, {"cohort", cohort_line}, {"local work", work_line}};
+    fl_status status = FL_OK;
+    if (c->s->histogram.all_clients) {
+        add_data(c, settings[0]);
+        add_heterogeneity(c, settings[0]);
+    }
+    for (size_t i = 0; i < sizeof common / sizeof *common && !status; i++)
+        status = add_common(c, common[i].name, common[i].line, settings);
+    add_origin(c);
+    return status ? status : c->failed ? FL_ENOMEM : FL_OK;
+}
+
+fl_status fli_problem_facts(fl_study *s, fli_arena *a, fli_report *out)
+{
+    card c = {.s = s, .arena = a, .facts = fli_arena_alloc(a, FACTS_MAX, sizeof *c.facts)};
+    const fli_settings **settings = NULL;
+    if (!c.facts) return FL_ENOMEM;
+    fl_status status = s->x.count ? bind_all(s, a, &settings) : FL_OK;
+    if (status || !settings || !settings[0]) return status;
+    fli_text_init(&c.text, s->ctx);
+    status = fill(&c, settings);
+    fli_text_fini(&c.text);
+    out->facts = c.facts;
+    out->fact_count = c.n;
+    return status;
+}
