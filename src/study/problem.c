@@ -99,28 +99,50 @@ static void add_heterogeneity(card *c, const fli_settings *settings)
 
 /* ---- what methods may change --------------------------------------------------------------------------- */
 
-typedef void line_fn(card *c, const fli_settings *settings, size_t trial);
+typedef void line_fn(card *c, const fli_settings *settings);
 
-static void model_line(card *c, const fli_settings *settings, size_t trial)
+static void model_line(card *c, const fli_settings *settings)
 {
     add_choice(&c->text, settings, "model", &settings->objective);
     if (settings->model.weight_decay > 0) fli_text_addf(&c->text, ", weight decay %g", settings->model.weight_decay);
-    if (c->s->outcomes[trial].parameters) fli_text_addf(&c->text, "; %zu parameters", c->s->outcomes[trial].parameters);
 }
 
-static void cohort_line(card *c, const fli_settings *settings, size_t trial)
+/* Where the trials that are done agree. */
+static void parameters_too(card *c)
 {
-    const fli_outcome *o = &c->s->outcomes[trial];
-    double cohort = o->count ? fl_row_get(&o->rows[o->count - 1], "cohort") : NAN;
-    if (cohort > 0) fli_text_addf(&c->text, "%g of %zu clients at the end; ", cohort, c->s->histogram.all_clients);
+    size_t found = 0;
+    for (size_t i = 0; i < fli_study_stride(c->s); i++) {
+        size_t n = c->s->outcomes[i].parameters;
+        if (n && found && n != found) return;
+        if (n) found = n;
+    }
+    if (found) fli_text_addf(&c->text, "; %zu parameters", found);
+}
+
+static void cohort_line(card *c, const fli_settings *settings)
+{
     add_choice(&c->text, settings, "participation", &settings->sampler);
 }
 
-static void work_line(card *c, const fli_settings *settings, size_t trial)
+/* How many took part in the last round that was measured: it may be fewer than the settings want. */
+static void numbers_too(card *c)
+{
+    double least = INFINITY, most = 0;
+    for (size_t i = 0; i < fli_study_stride(c->s); i++) {
+        const fli_outcome *o = &c->s->outcomes[i];
+        double cohort = o->count ? fl_row_get(&o->rows[o->count - 1], "cohort") : NAN;
+        if (!(cohort > 0)) continue;
+        least = fmin(least, cohort);
+        most = fmax(most, cohort);
+    }
+    if (most > 0) fli_text_addf(&c->text, least < most ? "; %g to %g" : "; %g", least, most);
+    if (most > 0) fli_text_addf(&c->text, " of %zu clients in the last round", c->s->histogram.all_clients);
+}
+
+static void work_line(card *c, const fli_settings *settings)
 {
     static const char *const keys[] = {"local.epochs", "local.steps", "local.batch", "local.lr", "local.momentum"};
     size_t some = 0;
-    (void)trial;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         fli_text value;
         fli_text_init(&value, c->s->ctx);
@@ -132,21 +154,27 @@ static void work_line(card *c, const fli_settings *settings, size_t trial)
     }
 }
 
+typedef struct {
+    const char *name;
+    line_fn *line;             /* what the settings say */
+    void (*measured)(card *c); /* what came of it; NULL: nothing is measured */
+} part;
+
 /* The line of the first trial, if it is that of all settings of the first seed. */
-static fl_status add_common(card *c, const char *name, line_fn *line, const fli_settings *const *settings)
+static fl_status add_common(card *c, const part *p, const fli_settings *const *settings)
 {
     char *first = NULL;
     int same = 1;
     for (size_t i = 0; i < fli_study_stride(c->s) && same; i++) {
-        if (i && !settings[i]) continue;
-        line(c, settings[i], i);
+        p->line(c, settings[i]);
         if (!first && !(first = fli_strdup(c->s->ctx, fli_text_get(&c->text)))) return FL_ENOMEM;
         same = !strcmp(first, fli_text_get(&c->text));
         c->text.n = 0;
         if (c->text.s) c->text.s[0] = 0;
     }
     fli_text_add(&c->text, same ? first : "not the same for all, see the settings below");
-    end_line(c, name);
+    if (same && p->measured) p->measured(c);
+    end_line(c, p->name);
     fli_free(first);
     return FL_OK;
 }
@@ -204,17 +232,14 @@ static fl_status bind_all(fl_study *s, fli_arena *a, const fli_settings ***out)
 
 static fl_status fill(card *c, const fli_settings *const *settings)
 {
-    static const struct {
-        const char *name;
-        line_fn *line;
-    } common[] = {{"model", model_line}, {"cohort", cohort_line}, {"local work", work_line}};
+    static const part common[] = {
+        {"model", model_line, parameters_too}, {"cohort", cohort_line, numbers_too}, {"local work", work_line, NULL}};
     fl_status status = FL_OK;
     if (c->s->histogram.all_clients) {
         add_data(c, settings[0]);
         add_heterogeneity(c, settings[0]);
     }
-    for (size_t i = 0; i < sizeof common / sizeof *common && !status; i++)
-        status = add_common(c, common[i].name, common[i].line, settings);
+    for (size_t i = 0; i < sizeof common / sizeof *common && !status; i++) status = add_common(c, &common[i], settings);
     add_origin(c);
     return status ? status : c->failed ? FL_ENOMEM : FL_OK;
 }

@@ -410,6 +410,14 @@ fi
 check 'resume: exit code 0' exits 0
 check 'resume: the same result as if it had never been stopped' same_result whole ck
 check 'resume: the checkpoints are gone' [ ! -e ck.checkpoint ]
+"$program" run good.yaml --set rounds=20000 --set metrics.every=1000 --checkpoint-every 50 --output going --quiet >out 2>err </dev/null &
+until [ -s going.checkpoint/config.yaml ] && ls going.checkpoint | grep -q '[0-9]'; do sleep 0.01; done
+kill -TERM $!
+wait $!
+fedloom resume going --tensorboard going-events
+check 'resume: with events and a page, exit code 0' exits 0
+check 'resume: events' [ -s going-events/good/events.out.tfevents.0000000000.fedloom ]
+check 'resume: a page about it' has going/report.html '<dd>fedloom resume going --tensorboard going-events</dd>'
 
 # ---- compare, reproduce, plot -------------------------------------------------------------------------------
 
@@ -419,8 +427,8 @@ for c in compare tune reproduce plot; do
     expect 2 '--nonsense: unknown option' "$c" --nonsense
 done
 expect 2 'which FILE?' compare
-expect 2 'give one FILE' plot
-expect 2 'give one FILE' plot a b
+expect 2 'give one FILE, or the folders of finished runs' plot
+expect 2 'give one FILE, or the folders of finished runs' plot a b
 expect 2 'one experiment at a time' reproduce a b
 grep -v '^algorithm' good.yaml >two.yaml
 cat >>two.yaml <<'END'
@@ -539,6 +547,31 @@ expect 2 '../beauty cannot be on the y axis' plot two.yaml --set output=elsewher
 expect 2 'simulated was not measured' plot two.yaml --set output=elsewhere --x simulated
 expect 2 'age cannot be on the x axis' plot two.yaml --set output=elsewhere --x age
 expect 1 'nowhere has no finished runs' plot two.yaml --set output=nowhere
+
+# ---- the same for single runs ---------------------------------------------------------------------------------
+
+fedloom run good.yaml --set 'name=a single run' --output alone --tensorboard boards
+check 'run: exit code 0' exits 0
+check 'run: says where' has err 'results and report.html are in alone'
+check 'run: a page about it' has alone/report.html 'ends with'
+check 'run: the page says how it was made' has alone/report.html \
+    "<dd>fedloom run good.yaml --set &#39;name=a single run&#39; --output alone --tensorboard boards</dd>"
+check 'run: the page is part of the result' has alone/manifest.json report.html
+check 'run: events' [ -s 'boards/a single run/events.out.tfevents.0000000000.fedloom' ]
+check 'run: a result with its page may be replaced' "$program" run good.yaml --output alone --force --quiet
+expect 2 'two of these runs would write events to boards/same' run good.yaml good.yaml --set name=same --tensorboard boards
+expect 2 'name is a/b, which cannot be a folder below boards' run good.yaml --set name=a/b --tensorboard boards
+touch board
+expect 1 'board: --tensorboard needs a folder, but this is a file' run good.yaml --output unstarted --tensorboard board
+check 'run, events into a file: nothing is run' [ ! -e unstarted ]
+expect 0 'alone.plots/test-accuracy-by-rounds.svg' plot alone
+check 'plot of a run: the result is left alone' [ -z "$(ls alone/*.svg 2>/dev/null)" ]
+fedloom plot alone results/two/runs/fedavg/seed-1 --y train-loss --output drawn-runs
+check 'plot of runs: exit code 0' exits 0
+check 'plot of runs: one chart' [ "$(ls drawn-runs)" = train-loss-by-rounds.svg ]
+check 'plot of runs: a line each' [ "$(grep -c 'fill="none" stroke="#.*stroke-linejoin' drawn-runs/train-loss-by-rounds.svg)" -ge 2 ]
+expect 1 'shelfless: is not the result of a run' plot "$(mkdir shelfless && echo shelfless)"
+check 'compare: the report says how it was made' has elsewhere/report.html '<dd>fedloom compare two.yaml --jobs 4 --output elsewhere</dd>'
 
 mkdir shelf
 cat two.yaml - >shelf/tiny.yaml <<'END'

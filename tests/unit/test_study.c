@@ -87,6 +87,76 @@ static void statistics(void **state)
     fl_study_free(s);
 }
 
+/* Behind every cell of the table stand its seeds' numbers, in the unit of the column. */
+static void numbers_behind_the_table(void **state)
+{
+    fixture *f = *state;
+    fl_study *s = study_new(f, PROBLEM "seeds: 3\nmetrics: {targets: [0.9]}\n" TWO, "out", (fl_study_options){0});
+    fli_arena a;
+    fli_grid g;
+    make_up(s, 0, (const double[]){0.1, 0.6, 0.95}, 3);
+    make_up(s, 2, (const double[]){0.1, 0.4, 0.8}, 3);
+    make_up(s, 4, (const double[]){0.5, 0.2, 0.91}, 3);
+    make_up(s, 1, (const double[]){0.1, 0.2, 0.3}, 3);
+    s->outcomes[3].state = FLI_TRIAL_FAILED;
+    fli_arena_init(&a, f->ctx);
+    assert_ok(f->ctx, fli_study_grid(s, &a, &g));
+    assert_int_equal(g.seeds, 3);
+    assert_null(g.chosen); /* there is one setting each */
+    assert_string_equal(g.cells[g.goal], "test accuracy %");
+    const double *acc = g.values + g.goal * 3, *other = g.values + (g.columns + g.goal) * 3;
+    assert_near(acc[0], 95, 1e-12);
+    assert_near(acc[1], 80, 1e-12);
+    assert_near(acc[2], 91, 1e-12);
+    assert_near(other[0], 30, 1e-12);
+    assert_true(isnan(other[1]) && isnan(other[2])); /* failed, and not run */
+    for (size_t k = 0; k < g.columns; k++)
+        if (!strcmp(g.cells[k], "MB to 0.9")) {
+            const double *mb = g.values + k * 3;
+            assert_true(mb[0] == 8 && isnan(mb[1]) && mb[2] == 8); /* the second seed has not got there */
+        }
+    fli_arena_fini(&a);
+    fl_study_free(s);
+}
+
+/* A report is the same whenever it is written, from runs just made and from those of an earlier call. */
+static void report_stays_the_same(void **state)
+{
+    fixture *f = *state;
+    const char *yaml = PROBLEM "seeds: 2\ngrid: {local.lr: [0.05, 0.2]}\n" TWO;
+    fl_study_free(study_done(f, yaml, "out", (fl_study_options){.command = "as typed"}));
+    char *first = read_whole(fixture_path(f, "out/report.html"), NULL);
+    fl_study_free(study_done(f, yaml, "out", (fl_study_options){.command = "as typed"}));
+    char *second = read_whole(fixture_path(f, "out/report.html"), NULL);
+    assert_string_equal(first, second);
+    assert_non_null(strstr(first, "2 methods in 4 settings"));
+    assert_non_null(strstr(first, "<dd>as typed</dd>"));
+    assert_non_null(strstr(first, "<dt>last run ended</dt>"));
+    assert_non_null(strstr(first, "<dt>local work</dt><dd>not the same for all, see the settings below</dd>"));
+    assert_non_null(strstr(first, "<dt>model</dt><dd>softmax"));
+    assert_non_null(strstr(first, "\"client-change\":{")); /* from the runs' clients.csv */
+    free(first);
+    free(second);
+}
+
+/* Every client has one of three classes: its mix is 2/3 away from that of all. */
+static void knows_how_uneven_clients_are(void **state)
+{
+    fixture *f = *state;
+    fl_study *s = study_done(f, PROBLEM "partition: {kind: shards, clients: 6, shards_per_client: 1}\n" TWO, "shards",
+                             (fl_study_options){0});
+    assert_near(s->histogram.distance, 2.0 / 3, 1e-12);
+    assert_int_equal(s->histogram.least, 15);
+    assert_int_equal(s->histogram.most, 15);
+    fl_study_free(s);
+    char *page = read_whole(fixture_path(f, "shards/report.html"), NULL);
+    assert_non_null(strstr(page, "a client&#39;s mix of labels is 0.67 from that of all on average"));
+    free(page);
+    s = study_done(f, PROBLEM TWO, "iid", (fl_study_options){0});
+    assert_true(s->histogram.distance < 0.4);
+    fl_study_free(s);
+}
+
 /* Cell k of a line of CSV, "" past the last. No label here has a comma in it. */
 static void csv_cell(const char *line, size_t k, char *out, size_t size)
 {
@@ -1007,6 +1077,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(statistics),
+        FIXTURE_TEST(numbers_behind_the_table),
+        FIXTURE_TEST(report_stays_the_same),
+        FIXTURE_TEST(knows_how_uneven_clients_are),
         FIXTURE_TEST(clock_and_own_models),
         FIXTURE_TEST(files),
         FIXTURE_TEST(labels_stay_text),

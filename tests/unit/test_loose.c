@@ -1,0 +1,137 @@
+/* Reports, events and charts of runs that no comparison has made. */
+#include "studies.h"
+
+#include <sys/stat.h>
+
+static fl_run *run_of(fixture *f, const char *yaml, const char *name)
+{
+    char put[200];
+    fl_run *run = NULL;
+    fl_config *cfg = config_of(f, yaml);
+    snprintf(put, sizeof put, "output=%s/%s", f->folder, name);
+    assert_ok(f->ctx, fl_config_set(cfg, put));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    fl_config_free(cfg);
+    assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+    return run;
+}
+
+static char *page_of(fixture *f, const char *name)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/report.html", name);
+    return read_whole(fixture_path(f, path), NULL);
+}
+
+static void a_page_on_request(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_of(f, PROBLEM "name: 'one & only'\nseed: 5\n", "out");
+    assert_ok(f->ctx, fl_run_save(run));
+    assert_null(page_of(f, "out"));
+    fl_run_free(run);
+    run = run_of(f, PROBLEM "name: 'one & only'\nseed: 5\n", "with");
+    assert_ok(f->ctx, fl_run_with_report(run, "typed <this>"));
+    assert_ok(f->ctx, fl_run_save(run));
+    char *html = page_of(f, "with");
+    assert_non_null(html);
+    assert_non_null(strstr(html, "<h1>one &amp; only</h1>"));
+    assert_non_null(strstr(html, "<dt>command</dt><dd>typed &lt;this&gt;</dd>"));
+    assert_non_null(
+        strstr(html, "<dt>data</dt><dd>blobs: 90 training samples of 4 features in 3 classes; 40 test samples"));
+    assert_non_null(strstr(html, "<dt>clients</dt><dd>6, each with 15 samples</dd>"));
+    assert_non_null(strstr(html, "<dt>cohort</dt><dd>uniform (count 3); 3 of 6 clients in the last round</dd>"));
+    assert_non_null(strstr(html, "; 15 parameters</dd>"));
+    assert_non_null(strstr(html, "<b>fedavg</b> ends with "));
+    assert_non_null(strstr(html, "id=\"clients\""));
+    assert_non_null(strstr(html, "seed 5<"));
+    free(html);
+    fl_run_free(run);
+}
+
+/* The folder is whole by its manifest with the page and without it, and either may be replaced. */
+static void the_page_is_part_of_the_result(void **state)
+{
+    fixture *f = *state;
+    for (int with = 1; with >= 0; with--) {
+        fl_run *run = run_of(f, PROBLEM, "out");
+        assert_ok(f->ctx, fl_run_prepare_save(run, 1));
+        if (with) assert_ok(f->ctx, fl_run_with_report(run, NULL));
+        assert_ok(f->ctx, fl_run_save(run));
+        fl_run_free(run);
+        char *manifest = read_whole(fixture_path(f, "out/manifest.json"), NULL);
+        assert_int_equal(strstr(manifest, "report.html") != NULL, with);
+        free(manifest);
+        assert_int_equal(entries(fixture_path(f, "out")), 7 + (size_t)with);
+    }
+}
+
+/* What a run says of itself is what a comparison says of it. */
+static void as_a_comparison_has_it(void **state)
+{
+    fixture *f = *state;
+    fl_study_free(
+        study_done(f, PROBLEM "methods: [{label: fedavg, algorithm: fedavg}]\n", "study", (fl_study_options){0}));
+    fl_run *run = run_of(f, PROBLEM, "run");
+    assert_ok(f->ctx, fl_run_with_report(run, NULL));
+    assert_ok(f->ctx, fl_run_save(run));
+    fl_run_free(run);
+    char *a = page_of(f, "study"), *b = page_of(f, "run");
+    static const char *const parts[] = {"<dt>heterogeneity</dt>", "<dt>model</dt>", "\"client-spread\":{"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const char *x = strstr(a, parts[i]), *y = strstr(b, parts[i]);
+        assert_true(x && y);
+        assert_int_equal(strcspn(x, "\n"), strcspn(y, "\n"));
+        assert_int_equal(strncmp(x, y, strcspn(x, "\n")), 0);
+    }
+    free(a);
+    free(b);
+}
+
+static void events(void **state)
+{
+    fixture *f = *state;
+    char folder[200];
+    struct stat st;
+    fl_run *run = run_of(f, PROBLEM, "out");
+    snprintf(folder, sizeof folder, "%s/events/mine", f->folder);
+    assert_ok(f->ctx, fl_run_events(run, folder));
+    assert_int_equal(stat(fixture_path(f, "events/mine/events.out.tfevents.0000000000.fedloom"), &st), 0);
+    assert_true(st.st_size > 100);
+    snprintf(folder, sizeof folder, "%s", fixture_write(f, "file", "x"));
+    assert_fails(f->ctx, fl_run_events(run, folder), FL_EIO, "file");
+    fl_run_free(run);
+}
+
+static void charts_of_folders(void **state)
+{
+    fixture *f = *state;
+    char a[200], b[200];
+    fl_curves *c = NULL;
+    collected svg = {0};
+    fl_study_free(study_done(f, PROBLEM TWO, "out", (fl_study_options){0}));
+    snprintf(a, sizeof a, "%s/out/runs/fedavg/seed-1", f->folder);
+    snprintf(b, sizeof b, "%s/out/runs/fed-prox/seed-1", f->folder);
+    const char *const folders[] = {a, b}, *const wrong[] = {a, f->folder};
+    assert_ok(f->ctx, fl_curves_read(f->ctx, folders, 2, &c));
+    assert_string_equal(fl_curves_quantity(c, 0, 0), "rounds");
+    assert_non_null(fl_curves_quantity(c, 1, 0));
+    assert_ok(f->ctx, fl_curves_plot(c, "rounds", "test-accuracy", collect_text, &svg));
+    assert_non_null(strstr(svg.s, ">FedAvg</text>"));
+    assert_non_null(strstr(svg.s, ">Fed Prox</text>"));
+    assert_fails(f->ctx, fl_curves_plot(c, "rounds", "beauty", collect_text, &svg), FL_ECONFIG, "beauty");
+    fl_curves_free(c);
+    free(svg.s);
+    assert_fails(f->ctx, fl_curves_read(f->ctx, wrong, 2, &c), FL_EIO, "is not the result of a run");
+    assert_fails(f->ctx, fl_curves_read(f->ctx, NULL, 0, &c), FL_ECONFIG, "no result folder was named");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(a_page_on_request),      FIXTURE_TEST(the_page_is_part_of_the_result),
+        FIXTURE_TEST(as_a_comparison_has_it), FIXTURE_TEST(events),
+        FIXTURE_TEST(charts_of_folders),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
