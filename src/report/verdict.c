@@ -25,8 +25,7 @@ static void add_value(fli_text *t, const fli_grid *g, size_t row)
     fli_text_add(t, ")");
 }
 
-/* The best of the chosen rows with this rank (NONE: any) that come after `before` in the order of their means; SIZE_MAX:
- * there is none. */
+/* The best of the chosen rows with this rank (NONE: any) that come after `before` by their means; SIZE_MAX: none. */
 static size_t next_of(const fli_grid *g, const fli_rank *ranks, fli_rank rank, size_t before)
 {
     size_t next = SIZE_MAX;
