@@ -951,10 +951,19 @@ static void bands_do_not_plunge(void **state)
 /* Every allocation fails once: a status comes back, and nothing leaks (the sanitizer build looks). */
 static void survives_no_memory(void **state)
 {
+    static const double clear[][3] = {{90, 91, 92}, {80, 81, 82.5}, {70, 70, 71}, {60, 61, 60}};
+    static const fli_client_end ends[] = {{0, 10, 0.5}, {1, 10, 0.6}};
     fl_ctx *ctx = *state;
     sample *s = make_sample(2);
     fl_status status = FL_ENOMEM;
     size_t k;
+    noisy n;
+    make_noisy(&n, clear);
+    s->report.table = n.grid;
+    for (size_t i = 0; i < 4; i++) {
+        s->curves[i / 2][i % 2].clients = ends;
+        s->curves[i / 2][i % 2].client_count = 2;
+    }
     for (k = 1; status != FL_OK && k < 10000; k++) {
         fli_text t;
         fli_text_init(&t, ctx);

@@ -90,20 +90,33 @@ function axesOf(name) {
 // ---- layout
 
 const textWidth = text => 6.1 * text.length;
-const titleOf = (title, axis) => title + (axis.unit ? ` (${axis.unit})` : '') + (axis.log ? ', log scale' : '');
+
+// An axis' title with its unit and scale, for which there is always room.
+function titleOf(title, axis, width) {
+  const more = (axis.unit ? ` (${axis.unit})` : '') + (axis.log ? ', log scale' : '');
+  return shorten(title, width - textWidth(more)) + more;
+}
 
 function shorten(text, width) {
   const fits = Math.max(1, Math.floor(width / 6.1) - 1);
   return textWidth(text) <= width ? text : text.slice(0, fits) + '\u2026';
 }
 
+// What lines are called at their ends: without their settings, if that is enough to tell them apart.
+function endNames() {
+  const full = data.series.map(s => s.label), short = full.map(label => label.replace(/ \([^()]*\)$/, ''));
+  return new Set(short).size === short.length ? short : full;
+}
+
+const LABELS_MAX = 12; // more are no help
+
 function layOut(name, width) {
   const { x, y } = axesOf(name), height = Math.round(Math.min(420, Math.max(230, 0.6 * width)));
   const labels = visibleLines(name), room = Math.min(0.24 * width, 130);
-  const widest = Math.max(0, ...labels.map(l => textWidth(data.series[l.k].label)));
-  const labelled = labels.length > 1 && labels.length * 12 <= height - 50;
+  const names = endNames(), widest = Math.max(0, ...labels.map(l => textWidth(names[l.k])));
+  const labelled = labels.length > 1 && labels.length <= LABELS_MAX;
   const g = {
-    name, width, height, x, y, labelled, top: 10, bottom: height - 38,
+    name, width, height, x, y, labelled, names, top: 10, bottom: height - 38,
     left: 32 + Math.max(20, ...y.ticks.map(t => textWidth(t.label))),
     labelRoom: labelled ? Math.min(widest, room) : 0
   };
@@ -135,9 +148,10 @@ function drawFrame(svg, g, chart) {
   for (const t of major(g.y))
     element('text', { x: g.left - 7, y: (g.py(t.v) + 3.8).toFixed(1), 'text-anchor': 'end' }, svg, t.label);
   element('text', { class: 'title', 'text-anchor': 'middle', x: ((g.left + g.right) / 2).toFixed(1), y: g.height - 6 },
-    svg, titleOf(axisOf(chart).title, g.x));
+    svg, titleOf(axisOf(chart).title, g.x, g.right - g.left));
   element('text', { class: 'title', 'text-anchor': 'middle',
-    transform: `translate(12 ${(g.top + g.bottom) / 2}) rotate(-90)` }, svg, titleOf(chart.title, g.y));
+    transform: `translate(12 ${(g.top + g.bottom) / 2}) rotate(-90)` }, svg,
+    titleOf(chart.title, g.y, g.bottom - g.top));
 }
 
 // The points in range and one more on either side, so that lines run to the edge.
@@ -219,7 +233,7 @@ function drawLabels(svg, lines, g) {
     const group = element('g', { class: 'end c' + (e.k % data.colours), 'data-series': e.k }, svg);
     element('path', { class: 'leader', d: `M${at(e.x, e.y)}H${g.right.toFixed(1)}L${at(g.right + 8, e.to)}` }, group);
     element('text', { x: (g.right + 11).toFixed(1), y: (e.to + 3.8).toFixed(1) }, group,
-      shorten(data.series[e.k].label, g.labelRoom));
+      shorten(g.names[e.k], g.labelRoom));
   }
 }
 
