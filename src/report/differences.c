@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { DEEP = 4, NAME_LEN = 48, PATH_LEN = DEEP * (NAME_LEN + 1) };
+enum { SIDE_BY_SIDE = 50 }; /* a table of more columns helps nobody, and takes long to make */
 
 typedef struct {
     char path[PATH_LEN]; /* "local.lr" */
@@ -163,7 +164,7 @@ static void add_shared(fli_text *t, const fli_report *r, const settings *all)
 fl_status fli_differences_html(fli_text *t, const fli_report *r)
 {
     fl_status status = FL_OK;
-    if (!r->count || !r->series[0].config || !r->series[0].config[0]) return FL_OK;
+    if (!r->count || !r->series[0].config || !r->series[0].config[0] || r->count > SIDE_BY_SIDE) return FL_OK;
     settings *all = fli_alloc(t->ctx, r->count, sizeof *all);
     if (!all) return FL_ENOMEM;
     for (size_t k = 0; k < r->count && !status; k++)

@@ -16,7 +16,7 @@ void fli_table_html(fli_text *t, const fli_report *r);
 fl_status fli_clients_html(fli_text *t, const fli_report *r);
 /* Samples per class and client, as a heat map: clients across, classes down. Nothing without a histogram. */
 void fli_heatmap_svg(fli_text *t, const fli_report *r);
-/* In which settings the configurations differ, and what they share. Nothing without configurations. */
+/* In which settings the configurations differ, and what they share. Nothing without configurations, or for too many. */
 fl_status fli_differences_html(fli_text *t, const fli_report *r);
 /* What the scripts read: the values behind the charts and the heat map, as JSON that is safe within <script>. */
 fl_status fli_page_data(fli_text *t, const fli_report *r);

@@ -28,13 +28,13 @@ static void add_name(fli_text *t, const fli_report *r, size_t row)
     fli_text_add(t, g->chosen && g->chosen[row - 1] ? "&#160;*</th>" : "</th>");
 }
 
-/* A column's header is a button where there is something to sort; it needs JavaScript to do anything. */
+/* The scripts make buttons of these, to sort by. */
 static void add_header(fli_text *t, const fli_grid *g, size_t column)
 {
-    fli_text_addf(t, "<th scope=\"col\"%s>", is_numeric(g, column) ? " class=\"number\"" : "");
-    fli_text_addf(t, "<button type=\"button\" class=\"sort\" id=\"sort-%zu\" data-sort=\"%zu\">", column, column);
+    fli_text_addf(t, "<th scope=\"col\" data-sort=\"%zu\"%s>", column,
+                  is_numeric(g, column) ? " class=\"number\"" : "");
     fli_markup_text(t, cell(g, 0, column));
-    fli_text_add(t, "</button></th>");
+    fli_text_add(t, "</th>");
 }
 
 /* A line may break before a deviation, but not within it. */

@@ -5,6 +5,7 @@
 #include "report/noise.h"
 
 #include <math.h>
+#include <string.h>
 
 static const char *cell(const fli_grid *g, size_t row, size_t column)
 {
@@ -46,6 +47,23 @@ static void add_alone(fli_text *t, const fli_grid *g, size_t first)
     fli_text_add(t, " ends with ");
     fli_markup_text(t, cell(g, first, g->goal));
     fli_text_add(t, " in ");
+    fli_markup_text(t, g->cells[g->goal]);
+    fli_text_add(t, ".");
+}
+
+/* One seed, and the same number for both as far as it is shown. */
+static int are_alike(const fli_grid *g, size_t a, size_t b)
+{
+    return !strcmp(cell(g, a, g->goal), cell(g, b, g->goal));
+}
+
+static void add_alike(fli_text *t, const fli_grid *g, size_t first, size_t next)
+{
+    add_name(t, g, first);
+    fli_text_add(t, " and ");
+    add_name(t, g, next);
+    add_value(t, g, next);
+    fli_text_add(t, " come out alike in ");
     fli_markup_text(t, g->cells[g->goal]);
     fli_text_add(t, ".");
 }
@@ -117,6 +135,8 @@ static void add_judgement(fli_text *t, const fli_grid *g, fli_rank *ranks)
         add_leader(t, g, first, next);
     else if (ranks[first] == FLI_RANK_TIED)
         add_ties(t, g, ranks, first);
+    else if (are_alike(g, first, next))
+        add_alike(t, g, first, next);
     else
         add_unjudged(t, g, first, next);
 }

@@ -70,7 +70,8 @@ static void add_choice(fli_text *t, const fli_settings *settings, const char *se
         fli_snprintf(name, sizeof name, "%s.%.*s", section, (int)key, line);
         const char *fallback = fli_settings_default(settings, name), *value = line + key + 2;
         size_t length = n - key - 2;
-        if (at++ && fallback && strlen(fallback) == length && !strncmp(value, fallback, length)) continue;
+        int zero = length == 1 && *value == '0'; /* such a key says that another one counts */
+        if ((at++ || zero) && fallback && strlen(fallback) == length && !strncmp(value, fallback, length)) continue;
         fli_text_add(t, some++ ? ", " : " (");
         fli_text_addn(t, line, key);
         fli_text_addn(t, line + key + 1, length + 1);
@@ -143,7 +144,8 @@ static void work_line(card *c, const fli_settings *settings)
 {
     static const char *const keys[] = {"local.epochs", "local.steps", "local.batch", "local.lr", "local.momentum"};
     size_t some = 0;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    for (size_t i = settings->local.work.steps > 0; /* then epochs do not count */ i < sizeof keys / sizeof *keys;
+         i++) {
         fli_text value;
         fli_text_init(&value, c->s->ctx);
         fli_settings_print_key(&value, settings, keys[i]);

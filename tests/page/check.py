@@ -327,7 +327,7 @@ def check_others(b, folder):
     b.open(f"file://{folder}/demo.html", scripts=False)
     b.call("Emulation.setScriptExecutionDisabled", value=False)
     check("without JavaScript the charts against rounds are shown", shown(b, ".chart svg") == 9, shown(b, ".chart svg"))
-    check("without JavaScript there are no dead controls", shown(b, ".controls") == 0 and shown(b, ".tools button") == 0 and shown(b, ".hint") == 0)
+    check("without JavaScript there are no dead controls", shown(b, ".controls") == 0 and shown(b, ".tools button, .sort") == 0 and shown(b, ".hint") == 0)
 
 
 class Pages(http.server.BaseHTTPRequestHandler):

@@ -840,6 +840,13 @@ static void one_seed_has_no_bold(void **state)
         strstr(html, "<b>A</b> (a-cell) comes out first in accuracy, before <b>B</b> (b-cell). With one seed"));
     assert_non_null(strstr(html, "noise cannot be judged, and no number is set in bold"));
     free(html);
+    const char *cells[15];
+    memcpy(cells, n.grid.cells, sizeof cells);
+    cells[4] = cells[7] = "90.0"; /* A and B, as far as it is shown */
+    n.grid.cells = cells;
+    html = page_of(*state, &n.grid);
+    assert_non_null(strstr(html, "<b>A</b> and <b>B</b> (90.0) come out alike in accuracy.</p>"));
+    free(html);
 }
 
 /* Settings: the star, the counts, and who is judged. */
@@ -888,6 +895,13 @@ static void shows_what_differs(void **state)
     s->series[1].config = s->series[0].config;
     html = page(*state, &s->report);
     assert_non_null(strstr(html, "All settings are the same."));
+    free(html);
+    fli_series many[60];
+    for (size_t k = 0; k < 60; k++) many[k] = s->series[k % 2];
+    s->report.series = many;
+    s->report.count = 60;
+    html = page(*state, &s->report);
+    assert_null(strstr(html, "id=\"settings\"")); /* no table has sixty columns */
     free(html);
     free(s);
 }

@@ -132,9 +132,18 @@ function sortBy(table, column, down) {
   });
 }
 
-function useSort(button) {
-  const column = +button.dataset.sort, again = state.sort && state.sort.column === column;
-  const numeric = button.parentNode.classList.contains('number');
+function makeSorts() {
+  for (const th of all('th[data-sort]')) {
+    const button = document.createElement('button');
+    Object.assign(button, { type: 'button', className: 'sort', textContent: th.textContent });
+    button.id = 'sort-' + th.dataset.sort;
+    th.replaceChildren(button);
+  }
+}
+
+function useSort(th) {
+  const column = +th.dataset.sort, again = state.sort && state.sort.column === column;
+  const numeric = th.classList.contains('number');
   state.sort = { column, down: again ? !state.sort.down : numeric };
   applySort();
 }
@@ -171,6 +180,7 @@ function apply() {
   for (const select of all('#y')) select.value = state.y;
   for (const box of all('#seeds')) box.checked = state.seeds;
   for (const details of all('details')) details.open = state.open.has(details.dataset.key);
+  makeSorts();
   applySort();
   fitTables();
   applySeries();
@@ -182,10 +192,10 @@ const within = (event, selector) => (event.target instanceof Element ? event.tar
 
 document.addEventListener('click', event => {
   const toggled = within(event, '[data-toggle]'), tool = within(event, '[data-tool]');
-  const sort = within(event, '[data-sort]');
+  const sort = within(event, '.sort');
   if (toggled) toggle(toggled.dataset.toggle);
   if (tool) useTool(tool);
-  if (sort) useSort(sort);
+  if (sort) useSort(sort.parentNode);
 });
 document.addEventListener('change', event => {
   if (event.target.name === 'x') {
