@@ -11,7 +11,7 @@ const fli_colour fli_colours[FLI_COLOURS] = {
 };
 
 /* The first is solid and lies below the others: where lines coincide it shows through their gaps. */
-const char *const fli_dashes[FLI_DASHES] = {"none", "7 3", "2 2.5", "9 2.5 2 2.5", "13 4", "4 2 1.5 2 1.5 2", "5 5"};
+const char *const fli_dashes[FLI_DASHES] = {"none", "7 5", "2 3", "10 3 2 3", "14 6", "4 3 1.5 3 1.5 3", "4 4"};
 
 const char *const fli_markers[FLI_MARKERS] = {
     "m-2.4 0a2.4 2.4 0 1 0 4.8 0a2.4 2.4 0 1 0 -4.8 0z", /* circle */

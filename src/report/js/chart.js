@@ -89,7 +89,9 @@ function axesOf(name) {
 
 // ---- layout
 
-const textWidth = text => 6.1 * text.length;
+// A guess by kind of letter, as in frame.c.
+const letterWidth = c => ('ijlft.,:;|!\'()[] '.includes(c) ? 3.7 : /[A-Z]/.test(c) ? 8 : /[mw@%]/.test(c) ? 9.5 : 6.5);
+const textWidth = text => Array.from(text).reduce((sum, c) => sum + letterWidth(c), 0);
 
 // An axis' title with its unit and scale, for which there is always room.
 function titleOf(title, axis, width) {
@@ -98,8 +100,10 @@ function titleOf(title, axis, width) {
 }
 
 function shorten(text, width) {
-  const fits = Math.max(1, Math.floor(width / 6.1) - 1);
-  return textWidth(text) <= width ? text : text.slice(0, fits) + '\u2026';
+  const letters = Array.from(text);
+  if (textWidth(text) <= width) return text;
+  while (letters.length > 1 && textWidth(letters.join('') + '\u2026') > width) letters.pop();
+  return letters.join('') + '\u2026';
 }
 
 // What lines are called at their ends: without their settings, if that is enough to tell them apart.
