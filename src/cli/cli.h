@@ -154,6 +154,7 @@ void interrupt_agreed(void);
 typedef struct {
     uint32_t rank, count; /* count 1: no launcher, or just one process; 0: several, and it does not say how many */
     const char *command;  /* that starts as many, up to their number */
+    int abrupt;           /* it kills them when one of them dies, so that there are no last words */
 } launch;
 
 launch launch_find(void);
@@ -170,6 +171,8 @@ int ranks_first(void);
 /* "mpirun -n 4 ", to stand before a command; "" for one process. Returns `text`. */
 enum { RANKS_COMMAND_LEN = 64 };
 const char *ranks_command(char text[RANKS_COMMAND_LEN]);
+/* Whether all are killed when one of them dies, before they can say where to go on. */
+int ranks_abrupt(void);
 /* After a failure, if something is to come: returns when all ranks have failed, with the largest of their codes. */
 int ranks_failed(int code);
 /* interrupt_install, also for SIGUSR1 and SIGUSR2, which batch systems send some time before the end. Where there are

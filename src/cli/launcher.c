@@ -6,14 +6,16 @@
 #include <string.h>
 
 static const struct {
-    const char *rank, *count; /* variables */
+    const char *rank, *count, *mark; /* variables; the last need not be a number */
     const char *command;
+    int abrupt; /* when a rank dies, it kills the others at once, and does not ask them to end */
 } launchers[] = {
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun -n"}, /* Open MPI */
-    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "mpirun -n"},   /* MVAPICH */
-    {"PMI_RANK", "PMI_SIZE", "mpiexec -n"},                        /* MPICH, Intel MPI, srun --mpi=pmi2 */
-    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "srun --mpi=pmix -n"},
-    {"PMIX_RANK", "PMIX_SIZE", "mpirun -n"}, /* others: many of them do not say how many */
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, "mpirun -n", 0}, /* Open MPI */
+    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", NULL, "mpirun -n", 1},   /* MVAPICH, whose launcher is MPICH's */
+    {"PMI_RANK", "PMI_SIZE", "PMI_JOBID", "srun -K --mpi=pmi2 -n", 0},      /* with MPICH */
+    {"PMI_RANK", "PMI_SIZE", NULL, "mpiexec -n", 1},                        /* MPICH, Intel MPI */
+    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", NULL, "srun -K --mpi=pmix -n", 0},
+    {"PMIX_RANK", "PMIX_SIZE", NULL, "mpirun -n", 0}, /* others: many of them do not say how many */
 };
 
 /* A whole number; otherwise -1. */
@@ -31,8 +33,10 @@ launch launch_find(void)
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         long rank = number_of(launchers[i].rank), count = number_of(launchers[i].count);
         int last = i + 1 == sizeof launchers / sizeof *launchers;
+        if (launchers[i].mark && !getenv(launchers[i].mark)) continue;
         if (rank >= 0 && (count > rank || last))
-            return (launch){(uint32_t)rank, count > rank ? (uint32_t)count : 0, launchers[i].command};
+            return (launch){(uint32_t)rank, count > rank ? (uint32_t)count : 0, launchers[i].command,
+                            launchers[i].abrupt};
     }
     return none;
 }

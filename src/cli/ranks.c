@@ -41,6 +41,8 @@ const char *ranks_command(char text[RANKS_COMMAND_LEN])
     return text;
 }
 
+int ranks_abrupt(void) { return ranks.count && launch_find().abrupt; }
+
 /* ---- the library ------------------------------------------------------------------------------------------- */
 
 /* Beside the program, as in a build folder, or where it is installed. */

@@ -8,6 +8,7 @@
 typedef struct {
     fl_run *run;
     progress *progress;
+    int foretold; /* what would be too late when a rank has died */
 } watch;
 
 static void observe(void *arg, const fl_run *run, const fl_row *row, int measured)
@@ -29,10 +30,23 @@ static void foresee(const fl_run *run, size_t round, int any)
                            "the key checkpoint_every, writes them");
 }
 
-/* fl_checkpoint_fn */
-static void note_checkpoint(void *run, const fl_checkpoint *c)
+/* Some launchers leave no time for last words, so it is said as soon as there is something to go on from. */
+static void foretell(watch *w)
 {
-    if (c->status == FL_OK) foresee(run, c->round, 1);
+    char starter[RANKS_COMMAND_LEN];
+    if (w->foretold || w->progress->quiet || interrupt_seen() || !ranks_abrupt()) return;
+    say("note: if a rank dies, go on from the last checkpoint with `%sfedloom resume %s`", ranks_command(starter),
+        fl_run_output(w->run));
+    w->foretold = 1;
+}
+
+/* fl_checkpoint_fn */
+static void note_checkpoint(void *arg, const fl_checkpoint *c)
+{
+    watch *w = arg;
+    if (c->status != FL_OK) return;
+    foresee(w->run, c->round, 1);
+    foretell(w);
 }
 
 /* Ends with a checkpoint, or with a result. */
@@ -77,15 +91,16 @@ static fl_status write_events(fl_run *run, const char *tensorboard)
 
 fl_status carry_run(fl_run *run, const carriage *how, progress *p, summary *sum)
 {
-    watch w = {run, p};
+    watch w = {run, p, 0};
     int save = *fl_run_output(run) != 0;
     fl_status s = save ? fl_run_prepare_save(run, how->force) : FL_OK;
     if (!s && save) s = fl_run_with_report(run, how->typed);
     if (s) return s;
     foresee(run, fl_run_round(run), fl_run_checkpointed(run));
-    fl_run_on_checkpoint(run, note_checkpoint, run);
+    fl_run_on_checkpoint(run, note_checkpoint, &w);
     progress_begin(p, run);
     s = fl_run_go(run, observe, &w);
+    fl_run_on_checkpoint(run, NULL, NULL);
     progress_end(p, run);
     if (!summary_add(sum, run)) say("out of memory: %s is missing in the table", fl_run_name(run));
     if (fl_run_stopped_by(run) == FL_STOP_ASKED) interrupt_agreed();

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static fl_ranks ranks;
 static int passed, failed;
@@ -37,13 +38,25 @@ static unsigned char byte_of(size_t i, uint32_t rank) { return (unsigned char)(i
 
 /* ---- the table itself -------------------------------------------------------------------------------------- */
 
+/* Neighbours are those whose machine has the same name; among them, ranks are in order. */
 static void check_table(void)
 {
+    enum { NAME = 256 };
     int rank, count;
+    uint32_t before = 0, same = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &count);
     CHECK(ranks.rank == (uint32_t)rank && ranks.count == (uint32_t)count);
-    CHECK(ranks.neighbours == ranks.count && ranks.local == ranks.rank); /* all on this machine */
+    char own[NAME] = "", *names = calloc((size_t)count, NAME);
+    gethostname(own, sizeof own - 1);
+    MPI_Allgather(own, NAME, MPI_BYTE, names, NAME, MPI_BYTE, MPI_COMM_WORLD);
+    for (int r = 0; r < count; r++) {
+        int here = !strcmp(own, names + (size_t)r * NAME);
+        same += (uint32_t)here;
+        before += (uint32_t)(here && r < rank);
+    }
+    CHECK(ranks.neighbours == same && ranks.local == before);
+    free(names);
 }
 
 /* Ranks that share processors divide them, and those with their own take these. */
@@ -54,12 +67,12 @@ static void check_processors(void)
     sched_getaffinity(0, sizeof all, &all);
     uint32_t there = (uint32_t)CPU_COUNT(&all);
     CHECK(fli_mpi_processors(inside()->machine, &n) == FL_OK);
-    CHECK(n == (there / ranks.count ? there / ranks.count : 1)); /* run.sh binds none of them */
+    CHECK(n == (there / ranks.neighbours ? there / ranks.neighbours : 1)); /* run.sh binds none of them */
     CPU_ZERO(&own);
     for (int k = 0, cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &all) && (uint32_t)(k++ % 2) == ranks.rank % 2) CPU_SET(cpu, &own);
+        if (CPU_ISSET(cpu, &all) && (uint32_t)(k++ % 2) == ranks.local % 2) CPU_SET(cpu, &own);
     if (there >= 2) {
-        uint32_t others = (ranks.count + 1 - ranks.rank % 2) / 2, mine = (uint32_t)CPU_COUNT(&own);
+        uint32_t others = (ranks.neighbours + 1 - ranks.local % 2) / 2, mine = (uint32_t)CPU_COUNT(&own);
         CHECK(!sched_setaffinity(0, sizeof own, &own));
         CHECK(fli_mpi_processors(inside()->machine, &n) == FL_OK);
         CHECK(n == (mine / others ? mine / others : 1));
@@ -237,7 +250,7 @@ static void check_common(void)
     MPI_Barrier(MPI_COMM_WORLD);
     __atomic_fetch_add(common, 1, __ATOMIC_SEQ_CST);
     MPI_Barrier(MPI_COMM_WORLD);
-    CHECK(*common == (int)ranks.count);
+    CHECK(*common == (int)ranks.neighbours);
 }
 
 /* Another table, from another communicator: messages of the two do not mix, and what is left under way goes with it. */

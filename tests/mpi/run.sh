@@ -1,16 +1,27 @@
 #!/usr/bin/env bash
-# Runs over several processes, by mpirun on this machine: what MPI carries, and the program. Usage: run.sh BUILD
+# Runs over several processes, by mpiexec on this machine: what MPI carries, and the program. Usage: run.sh BUILD
+# The launcher is that of the MPI which the build found, or $MPIEXEC.
 set -u
 . "$(dirname "$0")/../built.sh" "${1:?usage: $0 BUILD}"
 if [ ! -e "$build/libfedloom_mpi.so" ]; then echo "skipped: this build has no MPI"; exit 77; fi
-if ! command -v mpirun >/dev/null; then echo "skipped: there is no mpirun"; exit 77; fi
+mpiexec=${MPIEXEC:-$(cached MPIEXEC_EXECUTABLE)}
+if ! command -v "$mpiexec" >/dev/null; then echo "skipped: there is no mpiexec"; exit 77; fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
-# ranks N COMMAND...: leaves $code, out, err. More ranks than processors are no matter here.
+# What differs between launchers. More ranks than processors are no matter here.
+if "$mpiexec" --version 2>&1 | grep -qE 'Open ?(MPI|RTE)'; then
+    launch=("$mpiexec" --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n)
+    rank_variable=OMPI_COMM_WORLD_RANK command='mpirun -n' abrupt=
+    other=(PMI_RANK=0 PMI_SIZE=2)
+else # MPICH and its relatives
+    launch=("$mpiexec" -n)
+    rank_variable=PMI_RANK command='mpiexec -n' abrupt=yes # it kills the others when one dies
+    other=(OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2)
+fi
+
+# ranks N COMMAND...: leaves $code, out, err.
 ranks() {
-    local n=$1
-    shift
-    timeout 120 mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n "$n" "$@" >out 2>err </dev/null
+    timeout 120 "${launch[@]}" "$@" >out 2>err </dev/null
     code=$?
 }
 
@@ -84,7 +95,7 @@ alone() {
     timeout 60 env "$@" >out 2>err </dev/null
     code=$?
 }
-alone PMI_RANK=0 PMI_SIZE=2 "$program" run first.yaml
+alone "${other[@]}" "$program" run first.yaml
 check 'another launcher' eval 'exits 1 && has err "2 processes were started, but MPI knows of 1"'
 mkdir bare
 cp "$program" bare/fedloom
@@ -114,7 +125,7 @@ start() {
     local text=$1
     shift
     rm -f err # of the one before
-    mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n 3 "$program" "$@" >out 2>err </dev/null &
+    "${launch[@]}" 3 "$program" "$@" >out 2>err </dev/null &
     launcher=$!
     for _ in $(seq 1200); do
         grep -qF -e "$text" err 2>/dev/null && return
@@ -125,11 +136,11 @@ start() {
 # begin ARGS...: a run that would last for ever.
 begin() { start 'round 0/' run first.yaml --set rounds=100000000 --set metrics.every=100000000 "$@"; }
 
-# process RANK: its number, among those that the launcher started.
+# process RANK: its number, among those that the launcher started, or its helper on this machine did.
 process() {
     local p
-    for p in $(pgrep -P "$launcher"); do
-        if tr '\0' '\n' <"/proc/$p/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1"; then echo "$p"; fi
+    for p in $(pgrep -P "$(pgrep -P "$launcher" | paste -sd,),$launcher"); do
+        if tr '\0' '\n' <"/proc/$p/environ" | grep -qx "$rank_variable=$1"; then echo "$p"; fi
     done
 }
 
@@ -138,27 +149,40 @@ for rank in 0 2; do
     kill -KILL "$(process "$rank")"
     leaves "$launcher"
     check "rank $rank is killed: all end" [ "$code" -ne 0 ]
-    check "rank $rank is killed: said once" once err 'fedloom: the run ended early, and there is no checkpoint'
+    [ "$abrupt" ] || check "rank $rank is killed: said once" once err 'the run ended early, and there is no checkpoint'
 done
-# With checkpoints the last sentence is a command.
+# With checkpoints the last sentence is a command, or one was said before.
 begin --output killed --checkpoint-every 10
 wait_for 'killed.checkpoint/3*.checkpoint'
 kill -KILL "$(process 1)"
 leaves "$launcher"
 check 'killed with checkpoints: all end' [ "$code" -ne 0 ]
-round=$(sed -n 's/^fedloom: the run ended early; the last checkpoint is after round \([1-9][0-9]*\): .*/\1/p' err)
-check 'killed with checkpoints: said once' once err "after round $round: mpirun -n 3 fedloom resume killed"
+if [ "$abrupt" ]; then
+    round=10
+    check 'killed with checkpoints: said once' once err "from the last checkpoint with \`$command 3 fedloom resume killed\`"
+else
+    round=$(sed -n 's/^fedloom: the run ended early; the last checkpoint is after round \([1-9][0-9]*\): .*/\1/p' err)
+    check 'killed with checkpoints: said once' once err "after round $round: $command 3 fedloom resume killed"
+    check 'killed with checkpoints: not before' lacks err 'if a rank dies'
+fi
 start 'continuing after round' resume killed
 again=$(sed -n 's/.* continuing after round //p' err) # a later one may have been ready, and not known to all yet
 check 'killed with checkpoints: goes on from there' [ "${again:-0}" -ge "${round:-1}" ]
 kill -USR1 "$launcher"
 leaves "$launcher"
-check 'a resumed run stops, too' eval 'exits 130 && once err "\`mpirun -n 3 fedloom resume killed\` continues it"'
+check 'a resumed run stops, too' eval 'exits 130 && once err "\`$command 3 fedloom resume killed\` continues it"'
 begin --output paused --checkpoint-every 1000000
 kill -USR1 "$launcher"
 leaves "$launcher"
 check 'SIGUSR1 with checkpoints: exit code' exits 130
-check 'SIGUSR1 with checkpoints: the command to go on' once err '`mpirun -n 3 fedloom resume paused` continues it'
+check 'SIGUSR1 with checkpoints: the command to go on' once err "\`$command 3 fedloom resume paused\` continues it"
+
+if [ "$abrupt" ]; then # srun --mpi=pmi2 has the same variables, and one more
+    PMI_JOBID=1.0 begin --output batch --checkpoint-every 1000000
+    kill -USR1 "$launcher"
+    leaves "$launcher"
+    check 'under Slurm: the command to go on' once err '`srun -K --mpi=pmi2 -n 3 fedloom resume batch` continues it'
+fi
 
 begin
 kill -TERM "$launcher"
@@ -180,21 +204,11 @@ check 'SIGUSR2 to one of them: all stop' eval 'exits 130 && has err "(stopped)"'
 # ---- checkpoints --------------------------------------------------------------------------------------------
 
 # A rank is killed; another number of processes goes on: the model of a run that was never stopped.
-cat >long.yaml <<'EOF'
-data: {kind: blobs, samples: 600}
-partition: {kind: iid, clients: 10}
-model: softmax
-local: {epochs: 1, batch: 10, lr: 0.1}
-participation: {kind: uniform, count: 4}
-algorithm: scaffold
-rounds: 300
-metrics: {every: 100}
-EOF
+long=(run first.yaml --set algorithm=scaffold --set rounds=300 --set metrics.every=100)
 kept() { ls "$1.checkpoint" 2>/dev/null | grep -cE "$2"; }
-fedloom run long.yaml --output whole
+fedloom "${long[@]}" --output whole
 for n in 1 2 4; do
-    mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n 3 "$program" run long.yaml --checkpoint-every 1 \
-        --output "cut-$n" >out 2>err </dev/null &
+    "${launch[@]}" 3 "$program" "${long[@]}" --checkpoint-every 1 --output "cut-$n" >out 2>err </dev/null &
     launcher=$!
     for _ in $(seq 1200); do
         [ "$(kept "cut-$n" '^[0-9]+[.]checkpoint$')" -ge 2 ] && break
