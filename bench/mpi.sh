@@ -5,18 +5,8 @@
 # what messages cost, a model of a round made of that, beside what was measured, and what it says of 64 and 1,024 ranks.
 #     mpi.sh BUILD [MOST] [TURNS]       ranks up to MOST (default: one per processor); medians of TURNS (default: 3)
 set -eu
-build=$(realpath "${1:?usage: mpi.sh BUILD [MOST] [TURNS]}")
-here=$(realpath "$(dirname "$0")")
+. "$(dirname "$0")/mpi_lib.sh" "${1:?usage: mpi.sh BUILD [MOST] [TURNS]}"
 most=${2:-$(nproc)} turns=${3:-3}
-if [ ! -x "$build/bench/mpi_run" ] || ! command -v mpirun >/dev/null; then
-    echo "left out: this build has no MPI, or there is no mpirun"
-    exit 0
-fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-work=$(mktemp -d "${TMPDIR:-/tmp}/fedloom-mpi-XXXXXX")
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' INT TERM
-cd "$work"
 
 cat >base.yaml <<END
 participation: {kind: everyone}
@@ -28,12 +18,6 @@ cat >networks <<END
 60-32-10 32 60 300 10 40
 784-200-10 200 784 200 50 8
 END
-
-by_ranks() { # ranks program ...
-    local n=$1
-    shift
-    mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n "$n" "$@" </dev/null
-}
 
 # settings CLIENTS: of the case that features, samples, hidden, batch, rounds and method describe
 settings() {

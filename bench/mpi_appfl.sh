@@ -3,16 +3,13 @@
 # ranks; APPFL has a third that serves. Seconds per round, the median of all but the first. Usage:
 #   mpi_appfl.sh BUILD [VENV] [ROUNDS]        VENV has appfl and mpi4py from PyPI
 set -eu
-build=$(realpath "${1:?usage: mpi_appfl.sh BUILD [VENV] [ROUNDS]}")
-venv=${2:-} rounds=${3:-5} here=$(realpath "$(dirname "$0")")
-if [ ! -x "$build/bench/mpi_run" ] || [ ! -x "$venv/bin/python" ]; then
-    echo "APPFL is left out: this build has no MPI, or no virtual environment was given that has it"
+venv=${2:-} rounds=${3:-5}
+if [ ! -x "$venv/bin/python" ]; then
+    echo "APPFL is left out: no virtual environment was given that has it"
     exit 0
 fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-work=$(mktemp -d "${TMPDIR:-/tmp}/fedloom-appfl-XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+venv=$(realpath -s "$venv")
+. "$(dirname "$0")/mpi_lib.sh" "${1:?usage: mpi_appfl.sh BUILD [VENV] [ROUNDS]}"
 cat >two.yaml <<END
 data: {kind: blobs, features: 784, samples: 1200}
 partition: {kind: iid, clients: 2}
@@ -23,7 +20,6 @@ rounds: 200
 metrics: {every: 1000000, test: false, train: false}
 threads: 1
 END
-by_ranks() { mpirun --oversubscribe --bind-to none -n "$@" </dev/null; }
 ours() { by_ranks 2 "$build/bench/mpi_run" ranks model two.yaml | sed 's/.* seconds=\([0-9.]*\) .*/\1/'; }
 
 before=$(ours)

@@ -3,20 +3,10 @@
 # process, and ranks that have a part of the clients each. The models must have the same bits. Needs 20 GB, and minutes. Usage:
 #   mpi_state.sh BUILD [RANKS] [CLIENTS]
 set -eu
-build=$(realpath "${1:?usage: mpi_state.sh BUILD [RANKS] [CLIENTS]}")
-ranks=${2:-4} clients=${3:-1000000} here=$(realpath "$(dirname "$0")")
-if [ ! -x "$build/bench/mpi_run" ] || ! command -v mpirun >/dev/null; then
-    echo "left out: this build has no MPI, or there is no mpirun"
-    exit 0
-fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-work=$(mktemp -d "${TMPDIR:-/tmp}/fedloom-mpi-XXXXXX")
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' INT TERM
-cd "$work"
+. "$(dirname "$0")/mpi_lib.sh" "${1:?usage: mpi_state.sh BUILD [RANKS] [CLIENTS]}"
+ranks=${2:-4} clients=${3:-1000000}
 one=$("$build/bench/mpi_run" alone one.model "$here/mpi_state.yaml" "data.clients=$clients")
-many=$(mpirun --oversubscribe --bind-to none -n "$ranks" "$build/bench/mpi_run" ranks many.model "$here/mpi_state.yaml" \
-    "data.clients=$clients" </dev/null)
+many=$(by_ranks "$ranks" "$build/bench/mpi_run" ranks many.model "$here/mpi_state.yaml" "data.clients=$clients")
 cmp one.model many.model
 printf '%s\n' "$one" "$many" | awk -v clients="$clients" '
     { for (i = 1; i <= NF; i++) { split($i, pair, "="); v[NR, pair[1]] = pair[2] } }
