@@ -135,6 +135,10 @@ static fl_status check_done(int code, const char *what, int n, const MPI_Status 
     return fli_mpi_check(code, what);
 }
 
+/* A message that is too short comes with its length. One that is too long is MPI's error, but Open MPI 4.1 notices
+ * neither a few bytes of a rank to itself nor, over TCP, what is longer than it sends at once: the rest is
+ * lost, or the receiver waits for ever. A probe before each receive would tell, and cost a look at every message; both
+ * sides compute lengths from the same settings, so it is not made. */
 static fl_status check_length(MPI_Status *status, size_t wanted)
 {
     MPI_Count n = 0;

@@ -231,6 +231,29 @@ static void check_refusals(void)
     free(at);
 }
 
+/* A message that is longer than expected, in one of two orders. What Open MPI does not notice is in messages.c. */
+static void send_too_much(int expected_first)
+{
+    char three[3] = {1, 2, 3}, room[2] = {0};
+    uint32_t next = (ranks.rank + 1) % ranks.count, before = (ranks.rank + ranks.count - 1) % ranks.count;
+    int there;
+    size_t mark;
+    if (expected_first) CHECK(!ranks.expect(ranks.arg, before, 1, room, 2, 0));
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK(!ranks.send(ranks.arg, next, 1, three, 3));
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (!expected_first) CHECK(!ranks.expect(ranks.arg, before, 1, room, 2, 0));
+    CHECK(ranks.arrived(ranks.arg, 1, &mark, &there) == FL_ESYSTEM && !there && says("truncated"));
+    CHECK(ranks.flush(ranks.arg) == FL_OK);
+}
+
+static void check_too_long(void)
+{
+    if (ranks.count == 1) return;
+    send_too_much(1);
+    send_too_much(0);
+}
+
 /* ---- the program's part ------------------------------------------------------------------------------------ */
 
 static void check_meeting(void)
@@ -307,6 +330,7 @@ int main(int argc, char **argv)
     with_pieces(64, check_messages);
     check_patience();
     check_refusals();
+    check_too_long();
     check_meeting();
     check_common();
     check_second();
