@@ -1,8 +1,9 @@
 # What the benchmarks of several processes share; sourced with the build folder as $1. Sets build, here (this folder) and work (a folder
-# of their own, where they then are), and leaves the script if it cannot run.
+# of their own, where they then are), and leaves the script if it cannot run. MPIEXEC, if it is set, is started in place of the launcher
+# that the build found: a script of yours may add hosts to it, which all have TMPDIR in common.
 build=$(realpath "$1")
 here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
-mpiexec=$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")
+mpiexec=${MPIEXEC:-$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")}
 if [ ! -x "$build/bench/mpi_run" ] || ! command -v "$mpiexec" >/dev/null; then
     echo "left out: this build has no MPI, or there is no mpiexec"
     exit 0
