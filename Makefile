@@ -12,6 +12,8 @@
 #   make client   the small program for machines that only join: build-client/fedloom-client
 #   make fuzz     every fuzz target for 10 seconds, or SECONDS=600; needs clang
 #   make docs     renew the reference and the manual pages
+#   make dist     the release's source: build-dist/fedloom-VERSION.tar.xz, of what is committed
+#   make deb      Debian packages of it, checked by lintian: build-deb
 #   make install  the program, both libraries, headers, examples and manual pages, into PREFIX
 BUILD ?= build
 JOBS  ?= $(shell nproc)
@@ -21,7 +23,7 @@ PREFIX ?= /usr/local
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps build run test test-gpu test-faults bench bench-gpu bench-net bench-mpi python asan tsan clang client fuzz kernels aarch64 format format-check check docs symbols install clean
+.PHONY: all deps build run test test-gpu test-faults bench bench-gpu bench-net bench-mpi python asan tsan clang client fuzz kernels aarch64 format format-check check docs symbols dist deb install clean
 
 all: build
 
@@ -112,6 +114,7 @@ format-check:
 
 check:
 	@tools/check-layers.sh
+	@tools/check-packaging.sh
 
 # What the program prints about itself; tools/check-docs.sh holds the files to it.
 docs: build
@@ -121,9 +124,16 @@ docs: build
 symbols: build
 	@tools/check-symbols.sh --write $(BUILD)
 
+dist:
+	@tools/dist.sh build-dist
+
+deb:
+	@tools/install-deps.sh --deb
+	@tools/deb.sh build-deb
+
 install: build
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || : # so that programs find the library, where that is for us to do
 
 clean:
-	rm -rf build build-python build-asan build-tsan build-clang build-client build-fuzz build-debug build-aarch64 build-aarch64-sysroot
+	rm -rf build build-python build-asan build-tsan build-clang build-client build-fuzz build-debug build-aarch64 build-aarch64-sysroot build-dist build-deb
