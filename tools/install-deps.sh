@@ -9,7 +9,7 @@ packages="cmake make gcc g++ libc6-dev pkg-config libopenblas-pthread-dev libdnn
 case ${1:-} in
 --dev) packages="$packages clang libclang-rt-14-dev clang-format chromium python3 librsvg2-bin libopenmpi-dev openmpi-bin" ;;
 --python) packages="$packages python3-dev python3-venv python3-pip python3-numpy python3-scipy python3-pandas python3-matplotlib python3-torch" ;;
---deb) packages="$packages debhelper dpkg-dev fakeroot libopenmpi-dev lintian" ;;
+--deb) packages="$packages chrpath debhelper dpkg-dev fakeroot libopenmpi-dev lintian" ;;
 --list) echo $packages && exit ;;
 --aarch64) packages="$packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;
 esac
