@@ -89,8 +89,8 @@ static int open_library(const launch *l)
     else if (!access(path, F_OK))
         say("%s", dlerror());
     else
-        say("several processes were started, but %s is not there: fedloom has to be built where MPI is installed "
-            "(Debian: libopenmpi-dev, openmpi-bin)",
+        say("several processes were started, but %s is not there: install it (Debian: libfedloom-mpi0), or build "
+            "fedloom where MPI is installed (libopenmpi-dev, openmpi-bin)",
             FEDLOOM_MPI_LIBRARY);
     return CLI_FAILED;
 }

@@ -101,7 +101,7 @@ mkdir bare
 cp "$program" bare/fedloom
 ranks 2 "$work/bare/fedloom" run first.yaml
 check 'without the library: exit code' exits 1
-check 'without the library: said once' once err 'fedloom has to be built where MPI is installed'
+check 'without the library: said once' once err 'or build fedloom where MPI is installed'
 alone SLURM_NTASKS=4 SLURM_PROCID=0 "$work/bare/fedloom" run first.yaml
 check 'a batch script of Slurm is no launcher' exits 0
 
