@@ -26,5 +26,6 @@ cmake --install "$BUILD" --prefix "$WORK/fedloom" >/dev/null
 "$WORK/venv/bin/pip" install -q --no-build-isolation --no-deps --force-reinstall ./python \
     --config-settings=cmake.define.FEDLOOM_PREBUILT="$WORK/fedloom"
 export FEDLOOM_PROGRAM="$WORK/fedloom/bin/fedloom" # the server that clients in Python join
+PATH="$WORK/venv/bin:$PATH" tests/guide/run.sh "$FEDLOOM_PROGRAM" docs/guide/10-from-python.md
 cd python
 exec "$WORK/venv/bin/python" -m pytest -q -p no:cacheprovider --no-skips tests

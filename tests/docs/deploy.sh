@@ -11,15 +11,6 @@ awk '/^```sh deploy$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$root/
 check 'there are commands' eval '[ "$(wc -l <commands)" -ge 5 ]'
 check 'they are ten or fewer' eval '[ "$(wc -l <commands)" -le 10 ]'
 
-# A port that nobody has just now: one that the system gives to a server that is then gone.
-free_port() {
-    printf 'data: {kind: joined, shape: [1], classes: 2}\npartition: {clients: 1}\nmodel: softmax\n' >any.yaml
-    "$program" serve any.yaml --output any --insecure-http --listen 127.0.0.1:0 2>any.log &
-    local pid=$!
-    until_serving any.log "$pid"
-    kill_it "$pid"
-    rm -rf any any.*
-}
 free_port
 check 'there is a port' [ -n "$port" ]
 

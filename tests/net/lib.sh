@@ -44,6 +44,16 @@ until_serving() {
     port=$(ports "$1" | tail -1)
 }
 
+# free_port: leaves in $port one that nobody has just now: the system gave it to a server that is then gone.
+free_port() {
+    printf 'data: {kind: joined, shape: [1], classes: 2}\npartition: {clients: 1}\nmodel: softmax\n' >any.yaml
+    "$program" serve any.yaml --output any --insecure-http --listen 127.0.0.1:0 2>any.log &
+    local pid=$!
+    until_serving any.log "$pid"
+    kill_it "$pid"
+    rm -rf any any.*
+}
+
 # join I ARGS...: client I in the background, with a folder of its own; leaves $clientI, outI and errI. $security: with certificates.
 # $client_space: what goes before the command.
 client_space=()
