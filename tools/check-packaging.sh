@@ -19,7 +19,7 @@ for library in $(tools/install-deps.sh --list | tr ' ' '\n' | grep -- '-dev$' | 
 done
 
 sed -n 's/^ \(fl_[a-z0-9_]*\)@.*/\1/p' debian/libfedloom0.symbols | LC_ALL=C sort | diff - tools/symbols.txt ||
-    complain "debian/libfedloom0.symbols (<) and tools/symbols.txt (>) have different functions"
+    complain "debian/libfedloom0.symbols (<) and tools/symbols.txt (>) have different functions: make symbols"
 
 [ "$bad" = 0 ] && echo "packaging: ok"
 exit "$bad"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Three lists must be one: the functions that the public headers declare, those that the shared library of a build folder exports,
-# and tools/symbols.txt, so that a function which appears or goes is seen in review. --write renews the file.
+# and tools/symbols.txt, so that a function which appears or goes is seen in review. --write renews the file,
+# and the list of Debian's package, which also says since when a function is there.
 #   tools/check-symbols.sh [--write] BUILD
 set -eu
 write=0
@@ -19,8 +20,19 @@ sed -n 's/^[^(]*[ *]\(fl_[a-z0-9_]*\) (.*/\1/p' "$new/prototypes" | sort -u >"$n
 grep -v '^fl_mpi_' "$new/all" >"$new/declared"
 grep '^fl_mpi_' "$new/all" >"$new/declared-mpi"
 nm -D --defined-only "$build/libfedloom.so" | sed 's/.* //' | sort >"$new/exported"
+# A new function is there since this version, for Debian's packages.
+renew_debian() {
+    version=$(sed -n 's/^#define FL_VERSION "\(.*\)"/\1/p' "$root/include/fedloom.h")
+    awk -v version="$version" 'NR == FNR { since[$1] = $2; if (FNR == 1) print; next }
+        { name = $1 "@Base"; print " " name, name in since ? since[name] : version }' \
+        "$root/debian/libfedloom0.symbols" "$new/exported" >"$new/symbols"
+    cmp -s "$new/symbols" "$root/debian/libfedloom0.symbols" && return
+    cp "$new/symbols" "$root/debian/libfedloom0.symbols" && echo "debian/libfedloom0.symbols: renewed"
+}
+
 if [ "$write" = 1 ]; then
     cmp -s "$new/exported" "$root/tools/symbols.txt" || { cp "$new/exported" "$root/tools/symbols.txt" && echo "tools/symbols.txt: renewed"; }
+    renew_debian
 fi
 
 none() { # none WHAT-THEY-ARE NAMES...

@@ -13,5 +13,5 @@ tar xf "fedloom_${name#fedloom-}.orig.tar.xz"
 git -C "$root" archive HEAD debian | tar x -C "$name"
 (cd "$name" && dpkg-buildpackage -us -uc -j"${JOBS:-$(nproc)}") >build.log 2>&1 || { tail -n 40 build.log; exit 1; }
 rm -rf "$name"
-lintian --fail-on error --show-overrides ./*.changes
+lintian --fail-on error ./*.changes
 ls ./*.deb
