@@ -1,6 +1,6 @@
 #!/bin/sh
-# What is said in several places must be the same in all of them: the version (include/fedloom.h is the one that counts), the libraries
-# to build with, and what the shared library exports.
+# What is said in several places must be the same in all of them: the version (include/fedloom.h is the one that
+# counts), the libraries to build with, and what the shared library exports.
 set -eu
 cd "$(dirname "$0")/.."
 bad=0
@@ -15,7 +15,8 @@ agree debian/changelog "$(sed -n '1s/.*(\(.*\)-[^-]*).*/\1/p' debian/changelog)"
 agree docs/fedloom.1 "$(sed -n 's/^\.TH.*"fedloom \([^"]*\)".*/\1/p' docs/fedloom.1)"
 
 for library in $(tools/install-deps.sh --list | tr ' ' '\n' | grep -- '-dev$' | grep -vE '^(libc6|libcmocka)-dev$'); do
-    sed -n '/^Build-Depends:/,/^[^ ]*Version:/p' debian/control | grep -q "^ $library\b" || complain "debian/control does not build with $library"
+    sed -n '/^Build-Depends:/,/^[^ ]*Version:/p' debian/control | grep -q "^ $library\b" ||
+        complain "debian/control does not build with $library"
 done
 
 sed -n 's/^ \(fl_[a-z0-9_]*\)@.*/\1/p' debian/libfedloom0.symbols | LC_ALL=C sort | diff - tools/symbols.txt ||

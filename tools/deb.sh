@@ -1,6 +1,6 @@
 #!/bin/sh
-# Debian packages of what is committed, source and binary, in FOLDER, and what lintian says of them: an error there is one here.
-# Nothing of the working tree is in the way: they are built from the release's source. Usage: deb.sh FOLDER
+# Debian packages of what is committed, source and binary, in FOLDER, and what lintian says of them: an error there is
+# one here. Nothing of the working tree is in the way: they are built from the release's source. Usage: deb.sh FOLDER
 set -eu
 folder=${1:?usage: $0 FOLDER}
 root=$(cd "$(dirname "$0")/.." && pwd)

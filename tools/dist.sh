@@ -1,7 +1,7 @@
 #!/bin/sh
-# The source of a release, as it is committed: dist.sh FOLDER writes FOLDER/fedloom-VERSION.tar.xz and says so. The same commit gives
-# the same bytes: names, times and modes are git's, and xz has one thread and no surroundings. debian/ is not in it: the packaging has
-# versions of its own, and Debian's tools add it.
+# The source of a release, as it is committed: dist.sh FOLDER writes FOLDER/fedloom-VERSION.tar.xz and says so. The same
+# commit gives the same bytes: names, times and modes are git's, and xz has one thread and no surroundings. debian/ is
+# not in it: the packaging has versions of its own, and Debian's tools add it.
 set -eu
 folder=${1:?usage: $0 FOLDER}
 root=$(cd "$(dirname "$0")/.." && pwd)

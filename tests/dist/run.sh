@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The release's source, as tools/dist.sh makes it from a checkout: the same bytes wherever and however it is made, and all that a build
-# needs. Usage: run.sh BUILD
+# The release's source, as tools/dist.sh makes it from a checkout: the same bytes wherever and however it is made, and
+# all that a build needs. Usage: run.sh BUILD
 set -u
 . "$(dirname "$0")/../built.sh" "${1:?usage: $0 BUILD}"
 if ! git -C "$root" rev-parse -q --verify HEAD >/dev/null 2>&1; then echo "skipped: not a git checkout"; exit 77; fi
@@ -15,7 +15,8 @@ version=$(git -C "$root" show HEAD:include/fedloom.h | sed -n 's/^#define FL_VER
 made first env
 check 'it says where' has out "first/fedloom-$version.tar.xz"
 made second env TZ=Asia/Tokyo XZ_OPT=-1 LC_ALL=C bash -c 'umask 077 && exec "$0" "$@"'
-check 'another time zone, mask and environment: the same bytes' same "first/fedloom-$version.tar.xz" "second/fedloom-$version.tar.xz"
+check 'another time zone, mask and environment: the same bytes' \
+    same "first/fedloom-$version.tar.xz" "second/fedloom-$version.tar.xz"
 
 tar xf "first/fedloom-$version.tar.xz"
 code=$?

@@ -1,6 +1,6 @@
-# prints.awk TEXT OUTPUT: whether a command printed what the page says. Every line of TEXT has to be in OUTPUT, in this order; a line
-# "..." is for what was left out, and so is "..." at the end of a line. A number with a point stands for any other such number:
-# processors differ in last digits, and machines in seconds. Blanks are all alike.
+# prints.awk TEXT OUTPUT: whether a command printed what the page says. Every line of TEXT has to be in OUTPUT, in this
+# order; a line "..." is for what was left out, and so is "..." at the end of a line. A number with a point stands for
+# any other such number: processors differ in last digits, and machines in seconds. Blanks are all alike.
 function plain(line) {
     gsub(/[0-9]+\.[0-9]+(e[-+][0-9]+)?/, "#.#", line)
     gsub(/[ \t]+/, " ", line)

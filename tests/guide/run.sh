@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The commands of docs/guide, page by page, each page in an empty folder with fedloom in the path: they succeed, and print what the
-# page says (prints.awk). Usage: run.sh PATH-OF-FEDLOOM [PAGE...]
-# Where there is no GPU, the commands for one use the device "twin"; where there is no MPI, those for several processes use one; where
-# Python has no fedloom, its code is only compiled. What was replaced is said.
+# The commands of docs/guide, page by page, each page in an empty folder with fedloom in the path: they succeed, and
+# print what the page says (prints.awk). Usage: run.sh PATH-OF-FEDLOOM [PAGE...]
+# Where there is no GPU, the commands for one use the device "twin"; where there is no MPI, those for several processes
+# use one; where Python has no fedloom, its code is only compiled. What was replaced is said.
 set -u
 if [ -n "${FEDLOOM_EMULATED:-}" ] || [ "${FEDLOOM_BRIEF:-0}" != 0 ]; then
     echo "skipped: an emulator, or a sanitizer, takes long"
@@ -22,7 +22,8 @@ trap '[ -z "$group" ] || kill -- "-$group" 2>/dev/null; rm -rf "$work"' EXIT # t
 mkdir bin
 ln -s "$program" bin/fedloom
 export PATH=$work/bin:$PATH
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 unset FEDLOOM_EXPERIMENTS
 
 instead() { replaced="${replaced:-}${replaced:+; }$1"; }
@@ -46,7 +47,8 @@ check 'there is a port' [ -n "$port" ]
 
 # block FILE: runs a block of commands; leaves $code and out.
 block() {
-    sed -e "s/:8443/:$port/g" -e "s/ serve / serve --listen 127.0.0.1:$port /" -e "s/device=cuda/device=$device/g" "$1" >these
+    sed -e "s/:8443/:$port/g" -e "s/ serve / serve --listen 127.0.0.1:$port /" \
+        -e "s/device=cuda/device=$device/g" "$1" >these
     (cd folder && exec setsid timeout --foreground 120 bash -e ../these) >out 2>&1 </dev/null &
     group=$!
     wait "$group"
@@ -115,7 +117,9 @@ links() {
     done
 }
 for file in "$root"/docs/guide/*.md; do check "links of $(basename "$file")" links "$file"; done
-for file in "$root"/docs/guide/[0-9]*.md; do check 'the index has all pages' has "$root/docs/guide/README.md" "($(basename "$file"))"; done
+for file in "$root"/docs/guide/[0-9]*.md; do
+    check "the index has $(basename "$file")" has "$root/docs/guide/README.md" "($(basename "$file"))"
+done
 
 for file in "${pages[@]}"; do page "$file"; done
 [ -z "${replaced:-}" ] || echo "$replaced"
