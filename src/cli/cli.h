@@ -40,6 +40,20 @@ void manual_print(void);
 enum { VALUE_MAX_LEN = 64 };
 const char *value_text(const fl_metric *m, double v, char text[VALUE_MAX_LEN]);
 
+/* ---- the terminal (terminal.c) ---------------------------------------------------------------------------- */
+
+/* Whether a stream is a terminal whose cursor moves and whose lines can be erased: TERM is neither missing nor dumb. */
+int terminal_moves(FILE *f);
+/* Columns of a line there; 0: it is no terminal, and lines are as long as they are. */
+size_t terminal_width(FILE *f);
+
+/* What a text is, for its colour. */
+typedef enum { TONE_HEAD, TONE_GOOD, TONE_BAD, TONE_CARE, TONE_FAINT } tone;
+/* What stands before a text and after it, so that it has its colour: "" where colours are not wanted, which is on all
+ * that does not move (above), and with NO_COLOR in the environment. */
+const char *tone_on(FILE *f, tone t);
+const char *tone_off(FILE *f);
+
 /* ---- saying things (say.c) ------------------------------------------------------------------------------- */
 
 /* One "fedloom: ..." line on stderr. */
@@ -59,6 +73,8 @@ void say_joined(FILE *to, char *lines);
 void say_path(const char *before, const char *path);
 /* fl_text_fn: to stdout, cleaned except for line breaks and tabs. */
 void say_out(void *unused, const char *text);
+/* fl_text_fn: the same of a table, with its heading marked. */
+void say_table(void *unused, const char *text);
 /* fl_log_fn: notes and warnings as lines on stderr. */
 void say_log(void *unused, fl_log_level level, const char *line);
 /* The same without the notes, for --quiet. */
@@ -109,6 +125,13 @@ fl_status settings_put(fl_config *cfg, const char *key, const char *text);
 /* The exit code for a failure of the library. */
 int settings_exit(fl_status status);
 
+/* ---- a bar on stderr (bar.c) ------------------------------------------------------------------------------- */
+
+/* Rewrites the line in place: a bar, per cent, the time left (NaN: unknown), and a text, which is cleaned and cut to
+ * the terminal's width. */
+void bar_paint(double fraction, double seconds_left, char *text);
+void bar_erase(void);
+
 /* ---- progress (progress.c) ------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -116,6 +139,7 @@ typedef struct {
     int drawn;       /* a live line is on the screen, unfinished */
     fl_row row;      /* the newest measured one */
     double begun, painted;
+    size_t first;      /* rounds that were there at the beginning */
     size_t next, last; /* plain mode: print from this round on; the last one printed, SIZE_MAX if none */
 } progress;
 
@@ -123,8 +147,6 @@ void progress_init(progress *p, int quiet);
 void progress_begin(progress *p, const fl_run *run);
 void progress_step(progress *p, const fl_run *run, const fl_row *row, int measured);
 void progress_end(progress *p, const fl_run *run);
-/* Cleans a line and cuts it to the terminal's width, so that it can be rewritten in place. Returns it. */
-char *progress_fit(char *line);
 /* fl_log_fn whose argument is the progress: a note does not tear the live line. */
 void progress_log(void *p, fl_log_level level, const char *line);
 

@@ -111,7 +111,7 @@ static const char help[] = "usage: fedloom compare FILE... [--seeds N] [--tune B
                            "  --data DIR           what ${data} in the file stands for (or set FEDLOOM_DATA)\n"
                            "  --quick              applies the file's `quick` part: a smaller version\n"
                            "  --force              replaces finished runs with other settings or data\n"
-                           "  --quiet              prints only errors\n"
+                           "  --quiet              no progress; tables, warnings and errors stay\n"
                            "\n"
                            "examples:\n"
                            "  fedloom compare examples/compare.yaml\n"

@@ -82,7 +82,7 @@ static int reproduce(const char *name, study_request *req)
     char path[4096];
     fl_ctx *ctx = fl_ctx_new();
     if (!ctx) return CLI_FAILED;
-    fl_ctx_on_log(ctx, say_log, NULL);
+    fl_ctx_on_log(ctx, req->quiet ? say_warning : say_log, NULL);
     interrupt_install(req->quiet);
     snprintf(path, sizeof path, "%s/%s.yaml", folder(), name);
     if (strchr(name, '/')) snprintf(path, sizeof path, "%s", name); /* a file of one's own */

@@ -39,7 +39,7 @@ static int resume(const request *req, fl_ctx *ctx, summary *sum)
     if (!s && !code && !interrupt_watch(run)) s = carry_run(run, &req->how, &p, sum);
     interrupt_watch(NULL);
     if (s) say_error(ctx);
-    if (run && !req->quiet) summary_print(sum, stdout);
+    if (run && ranks_first()) summary_print(sum, stdout);
     fl_run_free(run);
     if (s == FL_EDONE || code) return code;
     return s ? settings_exit(s) : interrupt_seen() ? CLI_INTERRUPTED : CLI_OK;
@@ -99,7 +99,7 @@ static const char help[] = "usage: fedloom resume DIR [--threads N] [--device NA
                            "  --device NAME goes on there (`fedloom list devices`; default: as at the start)\n"
                            "  --tensorboard DIR  also writes an event file for TensorBoard, to DIR/NAME\n"
                            "  --force       replaces an earlier result in DIR\n"
-                           "  --quiet       prints only errors\n"
+                           "  --quiet       no progress; the table, warnings and errors stay\n"
                            "\n"
                            "examples:\n"
                            "  fedloom run long.yaml --output results/long --checkpoint-every 100\n"

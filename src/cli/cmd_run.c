@@ -283,7 +283,7 @@ static int run_all(const request *req)
         fl_ctx_on_log(x.ctx, progress_log, &x.progress);
         ranks_signals(req->quiet);
         for (size_t i = 0; i < x.count && !interrupt_seen() && !x.over; i++) do_run(&x, x.plans[i]);
-        if (!req->quiet) summary_print(x.summary, stdout);
+        if (ranks_first()) summary_print(x.summary, stdout);
         if (!x.code && interrupt_seen()) x.code = CLI_INTERRUPTED;
     }
     for (size_t i = 0; i < x.count; i++) fl_config_free(x.plans[i]);
@@ -360,7 +360,7 @@ static const char help[] = "usage: fedloom run FILE... [--set KEY=VALUE ...] [--
                            "                        when a run has ended\n"
                            "  --threads N           uses N threads (default: as configured, else one\n"
                            "                        per processor); the results do not depend on it\n"
-                           "  --quiet               prints only errors\n"
+                           "  --quiet               no progress; the table, warnings and errors stay\n"
                            "\n"
                            "examples:\n"
                            "  fedloom run first.yaml\n"

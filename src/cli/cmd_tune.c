@@ -137,7 +137,7 @@ static const char help[] = "usage: fedloom tune FILE [--budget N] [--seeds N] [-
                            "  --data DIR           what ${data} in the file stands for (or set FEDLOOM_DATA)\n"
                            "  --quick              applies the file's `quick` part: a smaller version\n"
                            "  --force              replaces finished runs with other settings or data\n"
-                           "  --quiet              prints only errors and warnings\n"
+                           "  --quiet              no progress; the table, warnings and errors stay\n"
                            "\n"
                            "examples:\n"
                            "  fedloom tune examples/tune.yaml\n"

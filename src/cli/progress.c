@@ -4,9 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { PLAIN_LINES = 20, LINE_MAX_LEN = 512 };
 static const double paint_every = 0.1; /* seconds */
@@ -42,61 +40,22 @@ static void append_metrics(char *line, const fl_row *r)
     }
 }
 
-static void append_time_left(char *line, double seconds)
-{
-    if (!isfinite(seconds) || seconds > 3.6e8) return;
-    unsigned long s = (unsigned long)(seconds + 0.5);
-    if (s >= 3600)
-        append(line, "  %lu:%02lu:%02lu left", s / 3600, s / 60 % 60, s % 60);
-    else
-        append(line, "  %lu:%02lu left", s / 60, s % 60);
-}
-
-/* Columns of the terminal; a line as wide as that would wrap. */
-static size_t room(void)
-{
-    struct winsize w;
-    return !ioctl(STDERR_FILENO, TIOCGWINSZ, &w) && w.ws_col > 1 ? (size_t)w.ws_col - 1 : 79;
-}
-
-/* Cuts after this many characters, not in the middle of one. */
-static void cut(char *line, size_t columns)
-{
-    size_t n = 0;
-    for (char *c = line; *c; c++) {
-        if (((unsigned char)*c & 0xC0) == 0x80) continue;
-        if (n++ == columns) {
-            *c = 0;
-            return;
-        }
-    }
-}
-
-char *progress_fit(char *line)
-{
-    cut(say_clean(line), room());
-    return line;
-}
-
 static void paint(progress *p, const fl_run *run, size_t round)
 {
     char line[LINE_MAX_LEN] = "";
-    double spent = now() - p->begun, rate = spent > 0 ? (double)round / spent : 0;
-    append(line, "%s  %zu/%zu", fl_run_name(run), round, fl_run_rounds(run));
+    size_t rounds = fl_run_rounds(run), done = round - p->first;
+    double spent = now() - p->begun, rate = done && spent > 0 ? (double)done / spent : 0;
+    append(line, "%s  %zu/%zu", fl_run_name(run), round, rounds);
     append_metrics(line, &p->row);
-    if (round && rate > 0) {
-        append(line, rate < 100 ? "  %.3g rounds/s" : "  %.0f rounds/s", rate);
-        append_time_left(line, (double)(fl_run_rounds(run) - round) / rate);
-    }
-    fprintf(stderr, "\r%s\033[K", progress_fit(line));
-    fflush(stderr);
+    if (rate > 0) append(line, rate < 100 ? "  %.3g rounds/s" : "  %.0f rounds/s", rate);
+    bar_paint((double)round / (double)rounds, rate > 0 ? (double)(rounds - round) / rate : NAN, line);
     p->drawn = 1;
     p->painted = now();
 }
 
 static void erase(progress *p)
 {
-    if (p->drawn) fputs("\r\033[K", stderr);
+    if (p->drawn) bar_erase();
     p->drawn = 0;
 }
 
@@ -115,7 +74,7 @@ void progress_init(progress *p, int quiet)
 {
     memset(p, 0, sizeof *p);
     p->quiet = quiet;
-    p->live = isatty(STDERR_FILENO);
+    p->live = terminal_moves(stderr);
 }
 
 void progress_begin(progress *p, const fl_run *run)
@@ -123,6 +82,7 @@ void progress_begin(progress *p, const fl_run *run)
     char line[LINE_MAX_LEN] = "";
     for (size_t k = 0; k < FL_METRICS_MAX; k++) p->row.value[k] = NAN;
     p->begun = now();
+    p->first = fl_run_round(run);
     p->painted = 0;
     p->next = 0;
     p->last = SIZE_MAX;
@@ -167,7 +127,7 @@ void progress_end(progress *p, const fl_run *run)
 void progress_log(void *arg, fl_log_level level, const char *line)
 {
     progress *p = arg;
-    if (p->quiet) return;
+    if (p->quiet && (level == FL_LOG_INFO || !ranks_first())) return;
     erase(p);
     say_log(NULL, level, line);
 }

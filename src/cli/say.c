@@ -81,22 +81,33 @@ void say_kept(uint32_t rank)
     kept.text[kept.n = 0] = 0;
 }
 
-static void say_line(const char *fmt, va_list ap)
+/* `mark`: before the text itself, in the tone. */
+static void say_line(tone t, const char *mark, const char *fmt, va_list ap)
 {
-    char line[2048];
-    vsnprintf(line, sizeof line, fmt, ap);
-    say_clean(line);
+    char text[2048], line[2100];
+    vsnprintf(text, sizeof text, fmt, ap);
+    say_clean(text);
+    snprintf(line, sizeof line, "%s%s", mark, text);
     if (kept.keeps)
         keep(line);
     else
-        fprintf(stderr, "fedloom: %s\n", line);
+        fprintf(stderr, "%sfedloom: %s%s%s\n", tone_on(stderr, t), mark, tone_off(stderr), text);
+}
+
+static void say_as(tone t, const char *mark, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void say_as(tone t, const char *mark, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say_line(t, mark, fmt, ap);
+    va_end(ap);
 }
 
 void say(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say_line(fmt, ap);
+    say_line(TONE_HEAD, "", fmt, ap);
     va_end(ap);
 }
 
@@ -105,7 +116,7 @@ void say_error(const fl_ctx *ctx)
     const char *error = fl_ctx_error(ctx);
     for (size_t n; *error; error += n + (error[n] == '\n')) {
         n = strcspn(error, "\n");
-        say("%.*s", (int)n, error);
+        say_as(TONE_BAD, "", "%.*s", (int)n, error);
     }
 }
 
@@ -113,24 +124,39 @@ int say_usage(const char *command_name, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say_line(fmt, ap);
+    say_line(TONE_BAD, "", fmt, ap);
     va_end(ap);
     say("`fedloom %s --help` shows how it is used", command_name);
     return CLI_USAGE;
 }
 
-void say_out(void *unused, const char *text)
+static void put(const char *text, size_t size)
 {
     char piece[4096];
-    (void)unused;
-    for (size_t n; *text; text += n) {
-        n = strnlen(text, sizeof piece - 1);
-        while (text[n] && n > 1 && ((unsigned char)text[n] & 0xC0) == 0x80) n--; /* not in the middle of a character */
+    for (size_t n; size; text += n, size -= n) {
+        n = size < sizeof piece ? size : sizeof piece - 1;
+        while (n < size && n > 1 && ((unsigned char)text[n] & 0xC0) == 0x80) n--; /* not in the middle of a character */
         memcpy(piece, text, n);
         piece[n] = 0;
         clean(piece, "\n\t");
         fputs(piece, stdout);
     }
+}
+
+void say_out(void *unused, const char *text)
+{
+    (void)unused;
+    put(text, strlen(text));
+}
+
+void say_table(void *unused, const char *text)
+{
+    size_t head = strcspn(text, "\n");
+    (void)unused;
+    fputs(tone_on(stdout, TONE_HEAD), stdout);
+    put(text, head);
+    fputs(tone_off(stdout), stdout);
+    put(text + head, strlen(text + head));
 }
 
 void say_path(const char *before, const char *path)
@@ -143,7 +169,10 @@ void say_path(const char *before, const char *path)
 void say_log(void *unused, fl_log_level level, const char *line)
 {
     (void)unused;
-    say("%s: %s", level == FL_LOG_WARNING ? "warning" : "note", line);
+    if (level == FL_LOG_WARNING)
+        say_as(TONE_CARE, "warning: ", "%s", line);
+    else
+        say_as(TONE_FAINT, "note: ", "%s", line);
 }
 
 void say_warning(void *unused, fl_log_level level, const char *line)

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/stat.h>
 
 /* "FedProx (mu=0.1), seed 3" */
 static void name_run(const fl_study_progress *p, char *out, size_t size)
@@ -25,16 +26,10 @@ static void describe_row(const fl_row *row, char *out, size_t size)
 static void paint(watcher *w, const fl_study_progress *p)
 {
     char run[128], row[64], line[400];
-    double left = p->fraction > 0.001 ? p->seconds * (1 - p->fraction) / p->fraction : NAN;
     name_run(p, run, sizeof run);
     describe_row(p->row, row, sizeof row);
-    snprintf(line, sizeof line, "%zu of %zu runs  %3.0f%%  %s  %zu/%zu%s", p->done, p->total, 100 * p->fraction, run,
-             p->round, p->rounds, row);
-    size_t n = strlen(line);
-    if (isfinite(left) && left < 1e7)
-        snprintf(line + n, sizeof line - n, "  %d:%02d left", (int)left / 60, (int)left % 60);
-    fprintf(stderr, "\r%s\033[K", progress_fit(line));
-    fflush(stderr);
+    snprintf(line, sizeof line, "%zu of %zu runs  %s  %zu/%zu%s", p->done, p->total, run, p->round, p->rounds, row);
+    bar_paint(p->fraction, p->fraction > 0.001 ? p->seconds * (1 - p->fraction) / p->fraction : NAN, line);
     w->painted = p->seconds;
 }
 
@@ -51,7 +46,7 @@ static void report_run(watcher *w, const fl_study_progress *p)
     else
         snprintf(line, sizeof line, "[%zu/%zu] %s%s  %.1f s", p->done + p->failed, p->total, run, row,
                  p->row ? fl_row_get(p->row, "seconds") : 0.0);
-    fputs(w->live && !w->quiet ? "\r\033[K" : "", stderr);
+    if (w->live && !w->quiet) bar_erase();
     say_joined(stderr, line);
 }
 
@@ -69,12 +64,12 @@ void watcher_observe(void *arg, const fl_study_progress *p)
 
 watcher watcher_new(void (*stop)(void *what), void *what, int quiet)
 {
-    return (watcher){.stop = stop, .what = what, .quiet = quiet, .live = isatty(STDERR_FILENO)};
+    return (watcher){.stop = stop, .what = what, .quiet = quiet, .live = terminal_moves(stderr)};
 }
 
 void watcher_end(const watcher *w)
 {
-    if (!w->quiet && w->live) fputs("\r\033[K", stderr);
+    if (!w->quiet && w->live) bar_erase();
 }
 
 static void stop_study(void *study) { fl_study_stop(study); }
@@ -96,10 +91,10 @@ static int carry_out(fl_ctx *ctx, fl_study *study, const study_request *req)
     if (!s) s = fl_study_go(study, watcher_observe, &w);
     watcher_end(&w);
     if (!s) s = fl_study_write(study);
-    if (!s && !req->quiet) s = fl_study_table(study, say_out, NULL);
-    if (!s && !req->quiet && req->paper) {
+    if (!s) s = fl_study_table(study, say_table, NULL);
+    if (!s && req->paper) {
         putchar('\n');
-        s = fl_study_paper(study, say_out, NULL);
+        s = fl_study_paper(study, say_table, NULL);
         if (s == FL_ECONFIG) { /* nothing to compare with: the runs are fine all the same */
             say_error(ctx);
             s = FL_OK;

@@ -61,8 +61,10 @@ void table_print(const table *t, size_t left, FILE *out)
     for (size_t i = 0; i < t->cells; i++) {
         size_t column = i % t->columns, pad = widest(t, column) - width(t->cell[i]);
         int last = column + 1 == t->columns || i + 1 == t->cells, flush_left = column < left;
+        if (!i) fputs(tone_on(out, TONE_HEAD), out);
         fprintf(out, "%s%*s%s", column ? "  " : "", flush_left ? 0 : (int)pad, "", t->cell[i]);
         if (flush_left && !last) fprintf(out, "%*s", (int)pad, "");
+        if (i + 1 == t->columns) fputs(tone_off(out), out);
         if (last) fputc('\n', out);
     }
 }

@@ -7,7 +7,7 @@ static void stop_tune(void *tune) { fl_tune_stop(tune); }
 static fl_status finish(fl_tune *tune, int quiet, fl_config **winners)
 {
     fl_status s = fl_tune_write(tune);
-    if (!s && !quiet) s = fl_tune_table(tune, say_out, NULL);
+    if (!s) s = fl_tune_table(tune, say_table, NULL);
     if (!s) s = fl_tune_verdict(tune);
     if ((!s || s == FL_EDIVERGED) && !quiet)
         say("%s has what was tried (tried.csv, tried.svg) and the winners (best.yaml, and a file for each)",
