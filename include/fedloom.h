@@ -81,6 +81,12 @@ void fl_ctx_on_log(fl_ctx *ctx, fl_log_fn *fn, void *arg);
  * if it names none or such as cannot run here, FL_ESYSTEM if no kernels can. */
 fl_status fl_kernels(fl_ctx *ctx, const char **name);
 
+/* Of the names that next(arg, 0), next(arg, 1), ... give, NULL past the last, the one that somebody who typed `word`
+ * probably meant, by the number of letters that differ; NULL: none is near. A name may be gone when `next` is called
+ * again. */
+typedef const char *fl_name_fn(const void *arg, size_t i);
+const char *fl_nearest(const char *word, fl_name_fn *next, const void *arg);
+
 /* Receives text produced for a person (tables, listings), piece by piece. */
 typedef void fl_text_fn(void *arg, const char *text);
 

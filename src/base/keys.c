@@ -182,13 +182,29 @@ static void complain(binder *b, const fli_node *at, const char *fmt, ...)
     b->status = fli_fail_also(b->ctx, FL_ECONFIG, "%s%s", fli_node_where(at, where, sizeof where), what);
 }
 
+/* fl_name_fn over the words of a choice. */
+typedef struct {
+    const char *choices;
+    char *word; /* WORD_LEN of them */
+} choice_words;
+
+enum { WORD_LEN = 64 };
+
+static const char *choice_at(const void *arg, size_t i)
+{
+    const choice_words *c = arg;
+    return c->choices && fli_choice_word(c->choices, (int)i, c->word, WORD_LEN) ? c->word : NULL;
+}
+
 static void wrong_value(binder *b, const fli_key *row, const fli_node *n, const char *shown)
 {
     fli_text want;
+    char word[WORD_LEN], meant[FLI_MEANT_LEN];
+    const choice_words words = {row->choices, word};
     fli_text_init(&want, b->ctx);
     fli_key_print_type(&want, row);
-    complain(b, n, "%s%s%s is %s, but must be %s", b->section, *b->section ? "." : "", row->name,
-             *shown ? shown : "empty", fli_text_get(&want));
+    complain(b, n, "%s%s%s is %s, but must be %s%s", b->section, *b->section ? "." : "", row->name,
+             *shown ? shown : "empty", fli_text_get(&want), fli_meant(fl_nearest(shown, choice_at, &words), meant));
     fli_text_fini(&want);
 }
 
@@ -296,7 +312,7 @@ static const fli_key *find_row(const binder *b, const char *name, void **field)
     return NULL;
 }
 
-/* fli_name_fn over all rows of all tables. */
+/* fl_name_fn over all rows of all tables. */
 static const char *row_name(const void *arg, size_t i)
 {
     const binder *b = arg;
@@ -308,7 +324,7 @@ static const char *row_name(const void *arg, size_t i)
 
 static void unknown_key(binder *b, const fli_node *n)
 {
-    const char *near = fli_nearest(n->key, row_name, b), *dot = *b->section ? "." : "";
+    const char *near = fl_nearest(n->key, row_name, b), *dot = *b->section ? "." : "";
     if (near)
         complain(b, n, "%s%s%s is not a key; did you mean %s%s%s?", b->section, dot, n->key, b->section, dot, near);
     else

@@ -68,7 +68,8 @@ const char *fli_text_get(const fli_text *t) { return t->s ? t->s : ""; }
 
 fl_status fli_text_ok(const fli_text *t) { return t->failed ? FL_ENOMEM : FL_OK; }
 
-/* Edit distance (insert, delete, replace, swap of neighbours), given up at `limit`. */
+/* Edit distance (insert, delete, replace, swap of neighbours), given up at `limit`. Case does not count: papers write
+ * FedAvg, and configurations fedavg. */
 static size_t distance(const char *a, const char *b, size_t limit)
 {
     enum { LONGEST = 63 };
@@ -80,7 +81,7 @@ static size_t distance(const char *a, const char *b, size_t limit)
         size_t *now = d[i % 3], *above = d[(i + 2) % 3], *above2 = d[(i + 1) % 3];
         now[0] = i;
         for (size_t j = 1; j <= m; j++) {
-            size_t best = above[j - 1] + (a[i - 1] != b[j - 1]);
+            size_t best = above[j - 1] + (fli_upper(a[i - 1]) != fli_upper(b[j - 1]));
             if (above[j] + 1 < best) best = above[j] + 1;
             if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && above2[j - 2] + 1 < best)
@@ -91,18 +92,25 @@ static size_t distance(const char *a, const char *b, size_t limit)
     return d[n % 3][m];
 }
 
-const char *fli_nearest(const char *word, fli_name_fn *next, const void *arg)
+const char *fl_nearest(const char *word, fl_name_fn *next, const void *arg)
 {
     size_t n = strlen(word), limit = n < 4 ? 1 : n < 8 ? 2 : 3;
-    const char *best = NULL, *name;
-    size_t best_distance = limit + 1;
+    const char *name;
+    size_t best = SIZE_MAX, best_distance = limit + 1;
     for (size_t i = 0; (name = next(arg, i)); i++) {
         size_t d = distance(word, name, limit);
         if (n >= 3 && d > 1 && !strncmp(word, name, n)) d = 1; /* an abbreviation */
         if (d < best_distance) {
             best_distance = d;
-            best = name;
+            best = i;
         }
     }
-    return best;
+    return best == SIZE_MAX ? NULL : next(arg, best);
+}
+
+const char *fli_meant(const char *near, char out[FLI_MEANT_LEN])
+{
+    out[0] = 0;
+    if (near) fli_snprintf(out, FLI_MEANT_LEN, "; did you mean %.128s?", near);
+    return out;
 }

@@ -21,8 +21,8 @@ void fli_text_json(fli_text *t, const char *s); /* a JSON string, quotes include
 const char *fli_text_get(const fli_text *t);    /* "" when empty */
 fl_status fli_text_ok(const fli_text *t);
 
-/* The candidate nearest to `word`, NULL if none is near. Candidates come from `next(arg, i)`, NULL at the end. */
-typedef const char *fli_name_fn(const void *arg, size_t i);
-const char *fli_nearest(const char *word, fli_name_fn *next, const void *arg);
+/* "; did you mean NEAR?" for the end of a sentence, "" if `near` (of fl_nearest) is NULL. Returns `out`. */
+enum { FLI_MEANT_LEN = 160 };
+const char *fli_meant(const char *near, char out[FLI_MEANT_LEN]);
 
 #endif

@@ -28,23 +28,28 @@ static const option *find(const option *options, const char *arg, size_t n)
     return NULL;
 }
 
-int args_alike(const char *typed, const char *word)
+const char *args_meant(const char *near, char out[MEANT_LEN])
 {
-    size_t n = strlen(typed), m = strlen(word);
-    if (n >= 3 && !strncmp(typed, word, n) && typed[n - 1] != '-') return 1;
-    while (n && m && *typed == *word) typed++, word++, n--, m--;
-    while (n && m && typed[n - 1] == word[m - 1]) n--, m--;
-    return (n <= 1 && m <= 1) || (n == 2 && m == 2 && typed[0] == word[1] && typed[1] == word[0]);
+    out[0] = 0;
+    if (near) snprintf(out, MEANT_LEN, "; did you mean %.128s?", near);
+    return out;
+}
+
+/* fl_name_fn: options without their dashes, which would count as letters that are right. */
+static const char *option_word(const void *options, size_t i)
+{
+    const char *name = ((const option *)options)[i].name;
+    return name ? name + strspn(name, "-") : NULL;
 }
 
 static int unknown_option(const char *command_name, const option *options, const char *arg, size_t n)
 {
-    char typed[64];
-    snprintf(typed, sizeof typed, "%.*s", (int)(n < sizeof typed ? n : 0), arg);
-    for (const option *o = options; o->name; o++)
-        if (args_alike(typed, o->name))
-            return say_usage(command_name, "%s: unknown option; did you mean %s?", arg, o->name);
-    return say_usage(command_name, "%s: unknown option", arg);
+    char typed[64], meant[MEANT_LEN], full[80];
+    size_t dashes = strspn(arg, "-");
+    snprintf(typed, sizeof typed, "%.*s", (int)(n < sizeof typed ? n - dashes : 0), arg + dashes);
+    const char *near = fl_nearest(typed, option_word, options);
+    if (near) snprintf(full, sizeof full, "%s%s", near[1] ? "--" : "-", near);
+    return say_usage(command_name, "%s: unknown option%s", arg, args_meant(near ? full : NULL, meant));
 }
 
 static int parse_count(const char *s, size_t *out)

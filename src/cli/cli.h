@@ -105,9 +105,18 @@ typedef struct {
  * freed with args_free in either case; they start out zeroed. */
 int args_parse(const char *command_name, const option *options, int argc, char **argv, words *plain);
 void args_free(words *w);
-/* Whether one slip of a finger lies between two words (a letter too many, missing, wrong, or two swapped), or `typed`
- * begins the other. */
-int args_alike(const char *typed, const char *word);
+/* "; did you mean NEAR?" for the end of a sentence, "" if `near` (of fl_nearest) is NULL. Returns `out`. */
+enum { MEANT_LEN = 160 };
+const char *args_meant(const char *near, char out[MEANT_LEN]);
+
+/* ---- files by name (yaml_files.c) --------------------------------------------------------------------------- */
+
+/* The *.yaml of a folder, in the order of their names; 0: it cannot be read. To be freed in either case. */
+int yaml_files(const char *folder, words *out);
+void yaml_files_free(words *files);
+/* The one of them, without its ending, that `name`, with an ending or without, was probably meant to be; 0: none is
+ * near. */
+int yaml_files_near(const char *folder, const char *name, char out[MEANT_LEN]);
 
 /* The command line, for reports; to be freed. NULL: out of memory. */
 char *typed_text(const char *command_name, int argc, char **argv);
@@ -207,6 +216,10 @@ void last_words_prepare(const char *fmt, ...) __attribute__((format(printf, 1, 2
 void last_words_forget(void);
 /* Says them now. Once for all processes of a machine. */
 void last_words_say(void);
+
+/* Where the experiments are that `reproduce` knows by name (cmd_reproduce.c): the environment's word, this folder, or
+ * where they were installed. */
+const char *experiments_folder(void);
 
 /* ---- comparisons (study.c) --------------------------------------------------------------------------------- */
 

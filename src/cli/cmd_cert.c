@@ -143,8 +143,16 @@ static const action actions[] = {
     {"list", "DIR", 1, 1, do_list},
 };
 
+/* fl_name_fn */
+static const char *action_name(const void *unused, size_t i)
+{
+    (void)unused;
+    return i < sizeof actions / sizeof *actions ? actions[i].name : NULL;
+}
+
 static int find_action(const words *plain, const action **out)
 {
+    char meant[MEANT_LEN];
     if (!plain->n) return say_usage("cert", "do what? init, server, client, viewer, request, sign, revoke or list");
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
         const action *a = *out = actions + i;
@@ -152,8 +160,8 @@ static int find_action(const words *plain, const action **out)
         if (plain->n - 1 >= a->least && plain->n - 1 <= a->most) return CLI_OK;
         return say_usage("cert", "%s wants %s", a->name, a->wants);
     }
-    return say_usage("cert", "%s: not one of init, server, client, viewer, request, sign, revoke and list",
-                     plain->v[0]);
+    return say_usage("cert", "%s: not one of init, server, client, viewer, request, sign, revoke and list%s",
+                     plain->v[0], args_meant(fl_nearest(plain->v[0], action_name, NULL), meant));
 }
 
 static int perform(const action *a, const request *r)

@@ -1,7 +1,6 @@
 /* fedloom reproduce: a paper's table or figure, by name. */
 #include "cli.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,20 +17,11 @@ static const char *installed(void)
     return path;
 }
 
-/* Where the experiments are: the environment's word, this folder, or where they were installed. */
-static const char *folder(void)
+const char *experiments_folder(void)
 {
     const char *set = getenv("FEDLOOM_EXPERIMENTS");
     if (set) return set;
     return access("experiments", R_OK) == 0 ? "experiments" : installed();
-}
-
-static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
-
-static int is_experiment(const struct dirent *e)
-{
-    size_t n = strlen(e->d_name);
-    return n > 5 && !strcmp(e->d_name + n - 5, ".yaml");
 }
 
 static void list_one(fl_ctx *ctx, table *t, const char *dir, const char *file)
@@ -51,12 +41,11 @@ static void list_one(fl_ctx *ctx, table *t, const char *dir, const char *file)
 
 static int list(void)
 {
-    struct dirent **entry;
-    const char *dir = folder();
+    words files;
+    const char *dir = experiments_folder();
     fl_ctx *ctx = fl_ctx_new();
     table t;
-    int n = ctx ? scandir(dir, &entry, is_experiment, by_name) : -1;
-    if (n < 0) {
+    if (!ctx || !yaml_files(dir, &files)) {
         say("%s: no experiments there; FEDLOOM_EXPERIMENTS can name the folder", dir);
         fl_ctx_free(ctx);
         return CLI_FAILED;
@@ -66,15 +55,20 @@ static int list(void)
     table_add(&t, "paper");
     table_add(&t, "needs");
     table_add(&t, "time (--quick)");
-    for (int i = 0; i < n; i++) {
-        list_one(ctx, &t, dir, entry[i]->d_name);
-        free(entry[i]);
-    }
-    free(entry);
+    for (size_t i = 0; i < files.n; i++) list_one(ctx, &t, dir, files.v[i]);
+    yaml_files_free(&files);
     table_print(&t, 4, stdout);
     table_free(&t);
     fl_ctx_free(ctx);
     return CLI_OK;
+}
+
+static int missing(const char *name, const char *path)
+{
+    char near[MEANT_LEN];
+    say("there is no experiment %s (looked for %s); `fedloom reproduce` lists what there is", name, path);
+    if (yaml_files_near(experiments_folder(), name, near)) say("did you mean %s?", near);
+    return CLI_USAGE;
 }
 
 static int reproduce(const char *name, study_request *req)
@@ -84,15 +78,10 @@ static int reproduce(const char *name, study_request *req)
     if (!ctx) return CLI_FAILED;
     fl_ctx_on_log(ctx, req->quiet ? say_warning : say_log, NULL);
     interrupt_install(req->quiet);
-    snprintf(path, sizeof path, "%s/%s.yaml", folder(), name);
+    snprintf(path, sizeof path, "%s/%s.yaml", experiments_folder(), name);
     if (strchr(name, '/')) snprintf(path, sizeof path, "%s", name); /* a file of one's own */
     req->paper = 1;
-    int code;
-    if (access(path, R_OK)) {
-        say("there is no experiment %s (looked for %s); `fedloom reproduce` lists what there is", name, path);
-        code = CLI_USAGE;
-    } else
-        code = study_run(ctx, path, req);
+    int code = access(path, R_OK) ? missing(name, path) : study_run(ctx, path, req);
     fl_ctx_free(ctx);
     return code;
 }

@@ -19,17 +19,25 @@ static const command *find(const char *name)
     return NULL;
 }
 
+/* fl_name_fn: all that may be the first word. */
+static const char *first_word(const void *unused, size_t i)
+{
+    static const char *const others[] = {"help", "--help", "--version", NULL};
+    size_t n = 0;
+    (void)unused;
+    while (command_at(n)) n++;
+    return i < n ? command_at(i)->name : others[i - n];
+}
+
 static int unknown(const char *name)
 {
-    char known[256] = "";
-    const char *meant = NULL;
+    char known[256] = "", meant[MEANT_LEN];
     for (size_t i = 0; command_at(i); i++) {
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", command_at(i)->name);
-        if (!meant && args_alike(name, command_at(i)->name)) meant = command_at(i)->name;
     }
-    if (meant)
-        say("%s: unknown command; did you mean %s?", name, meant);
+    if (*args_meant(fl_nearest(name, first_word, NULL), meant))
+        say("%s: unknown command%s", name, meant);
     else
         say("%s: unknown command; the commands are: %s", name, known);
     say("`%s --help` shows what the commands do", program);

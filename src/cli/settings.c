@@ -1,8 +1,10 @@
 /* From a file and --set assignments to a configuration. */
 #include "cli.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int settings_exit(fl_status status) { return status == FL_OK ? CLI_OK : status == FL_ECONFIG ? CLI_USAGE : CLI_FAILED; }
 
@@ -47,10 +49,21 @@ static int deliver(fl_ctx *ctx, fl_status s, fl_config *cfg, fl_config **out)
     return s == FL_ENOMEM ? CLI_FAILED : CLI_USAGE;
 }
 
+/* A file that is not there may have a neighbour of a similar name. */
+static void suggest(const char *file)
+{
+    char folder[4096], near[MEANT_LEN];
+    const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+    snprintf(folder, sizeof folder, "%.*s", (int)(base - file), file);
+    if (yaml_files_near(slash ? folder : ".", base, near)) say("did you mean %s%s.yaml?", folder, near);
+}
+
 int settings_load(fl_ctx *ctx, const char *file, fl_config **out)
 {
     fl_config *cfg = fl_config_new(ctx);
-    return deliver(ctx, cfg ? fl_config_load(cfg, file) : FL_ENOMEM, cfg, out);
+    int code = deliver(ctx, cfg ? fl_config_load(cfg, file) : FL_ENOMEM, cfg, out);
+    if (code && access(file, F_OK) && errno == ENOENT) suggest(file);
+    return code;
 }
 
 fl_status settings_finish(fl_config *cfg, const char *file, const words *sets)

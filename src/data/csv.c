@@ -47,17 +47,27 @@ static int is_number(const char *column)
     return column[sign] && strspn(column + sign, "0123456789") == strlen(column + sign);
 }
 
+/* fl_name_fn over the first line's fields */
+static const char *column_name(const void *arg, size_t i)
+{
+    const reader *r = arg;
+    return i < r->columns ? field(r, i) : NULL;
+}
+
 static fl_status no_such_name(const reader *r, const char *name, const char *noun)
 {
     enum { SHOWN = 20 };
+    char meant[FLI_MEANT_LEN];
+    const char *near = fl_nearest(name, column_name, r);
     fli_text names;
     fli_text_init(&names, r->ctx);
     for (size_t c = 0; c < r->columns && c < SHOWN; c++)
         fli_text_addf(&names, "%s%s", c ? ", " : "", fli_show(field(r, c)).s);
     fl_status s = fli_text_ok(&names);
     if (s == FL_OK)
-        s = fli_fail(r->ctx, FL_EFORMAT, AT "no column is called %s for the %s, only %s%s", r->path, r->line,
-                     fli_show(name).s, noun, fli_text_get(&names), r->columns > SHOWN ? ", ..." : "");
+        s = fli_fail(r->ctx, FL_EFORMAT, AT "no column is called %s for the %s, only %s%s%s", r->path, r->line,
+                     fli_show(name).s, noun, fli_text_get(&names), r->columns > SHOWN ? ", ..." : "",
+                     near ? fli_meant(fli_show(near).s, meant) : "");
     fli_text_fini(&names);
     return s;
 }

@@ -22,9 +22,17 @@ static int is_called(const char *name, const fli_backend *b, size_t *which)
     return 1;
 }
 
+/* fl_name_fn */
+static const char *device_name(const void *unused, size_t i)
+{
+    (void)unused;
+    if (!i) return "cpu";
+    return fli_backend_list[i - 1] ? fli_backend_list[i - 1]->name : NULL;
+}
+
 static fl_status no_such(fl_ctx *ctx, const char *name)
 {
-    char list[256] = "cpu";
+    char list[256] = "cpu", meant[FLI_MEANT_LEN];
     size_t used = 3;
     int cuda = 0;
     for (const fli_backend *const *b = fli_backend_list; *b; b++) {
@@ -35,7 +43,8 @@ static fl_status no_such(fl_ctx *ctx, const char *name)
         return fli_fail(ctx, FL_ECONFIG,
                         "device: %s needs a fedloom that was built where the CUDA toolkit is; this one knows %s", name,
                         list);
-    return fli_fail(ctx, FL_ECONFIG, "device: there is no \"%s\"; there are %s", name, list);
+    return fli_fail(ctx, FL_ECONFIG, "device: there is no \"%s\"; there are %s%s", name, list,
+                    fli_meant(fl_nearest(name, device_name, NULL), meant));
 }
 
 fl_status fli_device_find(fl_ctx *ctx, const char *name, const fli_backend **backend, size_t *which)

@@ -1,6 +1,7 @@
 #include "net/cert.h"
 
 #include "base/file.h"
+#include "base/text.h"
 #include "base/lock.h"
 #include "base/number.h"
 #include "net/cert_index.h"
@@ -437,8 +438,16 @@ fl_status fli_cert_sign(fl_ctx *ctx, const char *dir, const char *request, fli_c
 
 /* ---- revocation, and what there is ------------------------------------------------------------------------------ */
 
+/* fl_name_fn over the index. */
+static const char *holder_at(const void *index, size_t i)
+{
+    const fli_cert_index *x = index;
+    return i < x->lines ? x->line[i].name : NULL;
+}
+
 static fl_status revoke_name(authority *a, const char *name, size_t *count)
 {
+    char meant[FLI_MEANT_LEN];
     size_t found = 0;
     for (size_t i = 0; i < a->index.lines; i++) {
         fli_cert_line *l = a->index.line + i;
@@ -448,7 +457,9 @@ static fl_status revoke_name(authority *a, const char *name, size_t *count)
         if (l->ends > a->now) ++*count;
         l->revoked = a->now;
     }
-    if (!found) return fli_fail(a->ctx, FL_ECONFIG, "%s: there is no certificate of that name in %s", name, a->dir);
+    if (!found)
+        return fli_fail(a->ctx, FL_ECONFIG, "%s: there is no certificate of that name in %s%s", name, a->dir,
+                        fli_meant(fl_nearest(name, holder_at, &a->index), meant));
     a->index.list++;
     fl_status s = save_index(a); /* first: what was begun is finished by asking again */
     return s ? s : publish(a);

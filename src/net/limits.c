@@ -55,19 +55,23 @@ static int is_among(const char *const *names, const char *name)
     return 0;
 }
 
+/* fl_name_fn */
+static const char *kind_at(const void *section, size_t i) { return fl_kind_at(section, i); }
+
 /* Names of a section ("algorithm", "model") that nothing has are slips of a finger. */
 static fl_status check_names(fl_ctx *ctx, const fli_node *where, const char *key, const char *section,
                              const char *const *names)
 {
-    char place[256];
+    char place[256], meant[FLI_MEANT_LEN];
     fl_status s = FL_OK;
     for (; *names; names++) {
         size_t k = 0;
         const char *known;
         while ((known = fl_kind_at(section, k)) && strcmp(known, *names)) k++;
         if (!known)
-            s = fli_fail_also(ctx, FL_ECONFIG, "%slimits.%s: there is no %s called %.64s; `fedloom list` has them",
-                              where ? fli_node_where(where, place, sizeof place) : "", key, section, *names);
+            s = fli_fail_also(ctx, FL_ECONFIG, "%slimits.%s: there is no %s called %.64s%s `fedloom list` has them",
+                              where ? fli_node_where(where, place, sizeof place) : "", key, section, *names,
+                              *fli_meant(fl_nearest(*names, kind_at, section), meant) ? meant : ";");
     }
     return s;
 }

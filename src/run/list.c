@@ -72,7 +72,7 @@ static void add_item(fli_text *t, const fli_kind *kind, const fli_item *item)
     }
 }
 
-/* fli_name_fn over everything that can follow `list`. */
+/* fl_name_fn over everything that can follow `list`. */
 static const char *kind_name(const void *arg, size_t i)
 {
     (void)arg;
@@ -97,7 +97,9 @@ static fl_status list_settings(fl_ctx *ctx, fli_text *t, const char *section)
         return FL_OK;
     }
     const fli_key *keys = fli_settings_common(section);
-    if (!keys) return unknown(ctx, "section with keys of its own", section, NULL, " settings");
+    if (!keys)
+        return unknown(ctx, "section with keys of its own", section, fli_settings_nearest_section(section),
+                       " settings");
     fli_keys_print_help(t, keys, 0);
     return FL_OK;
 }
@@ -107,14 +109,14 @@ static fl_status list_kind(fl_ctx *ctx, fli_text *t, const char *kind_text, cons
     fli_item item;
     char hint[32];
     const fli_kind *kind = fli_kind_find(kind_text);
-    if (!kind) return unknown(ctx, "kind of thing", kind_text, fli_nearest(kind_text, kind_name, NULL), "");
+    if (!kind) return unknown(ctx, "kind of thing", kind_text, fl_nearest(kind_text, kind_name, NULL), "");
     if (!name) {
         add_items(t, kind);
         return FL_OK;
     }
     fli_snprintf(hint, sizeof hint, " %s", kind->plural);
     if (!fli_item_find(kind, name, &item))
-        return unknown(ctx, kind->section, name, fli_nearest(name, fli_item_name, kind), hint);
+        return unknown(ctx, kind->section, name, fl_nearest(name, fli_item_name, kind), hint);
     add_item(t, kind, &item);
     return FL_OK;
 }

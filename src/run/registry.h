@@ -32,7 +32,7 @@ extern const fli_kind fli_kinds[]; /* ends with section NULL */
 const fli_kind *fli_kind_find(const char *section); /* singular or plural; NULL if unknown */
 int fli_item_find(const fli_kind *kind, const char *name, fli_item *out);
 int fli_item_has_key(const fli_item *item, const char *key); /* of its own, not of its section */
-/* fli_name_fn over the items of a kind, for suggestions. */
+/* fl_name_fn over the items of a kind, for suggestions. */
 const char *fli_item_name(const void *kind, size_t i);
 
 #endif

@@ -132,9 +132,9 @@ static fl_status solver_known(const fli_known *k)
 {
     const char *name = k->settings->local.solver;
     if (!own_solver(k) || fli_own_solver(name)) return FL_OK;
-    const char *near = fli_nearest(name, fli_item_name, fli_kind_find("solver"));
-    return fli_fail(k->ctx, FL_ECONFIG, "local.solver is %s, which nobody has registered (fl_solver_register)%s%s%s",
-                    name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    char meant[FLI_MEANT_LEN];
+    return fli_fail(k->ctx, FL_ECONFIG, "local.solver is %s, which nobody has registered (fl_solver_register)%s", name,
+                    fli_meant(fl_nearest(name, fli_item_name, fli_kind_find("solver")), meant));
 }
 
 static int solver_unwanted(const fli_known *k)

@@ -1,3 +1,4 @@
+#include "base/number.h"
 #include "run/rules.h"
 
 #include "local/own_solver.h"
@@ -298,7 +299,7 @@ const fli_key *fli_settings_common(const char *name)
 /* Finds the kind a section asks for: `section: NAME` or `section: {kind: NAME, ...}`. */
 static fl_status choose(fl_ctx *ctx, fli_arena *a, const section *sec, const fli_node *node, fli_choice *out)
 {
-    char where[512];
+    char where[512], meant[FLI_MEANT_LEN];
     const fli_kind *kind = fli_kind_find(sec->name);
     const fli_node *at = node && node->type == FLI_NODE_MAP ? fli_node_find(node, "kind") : node;
     const char *name = at && at->type == FLI_NODE_SCALAR ? at->text : at ? NULL : sec->fallback;
@@ -306,11 +307,11 @@ static fl_status choose(fl_ctx *ctx, fli_arena *a, const section *sec, const fli
         return fli_fail_also(ctx, FL_ECONFIG, "%s%s.kind is missing; `fedloom list %s` shows what there is",
                              fli_node_where(at ? at : node, where, sizeof where), sec->name, sec->name);
     if (!fli_item_find(kind, name, &out->item)) {
-        const char *near = fli_nearest(name, fli_item_name, kind);
+        const char *near = fl_nearest(name, fli_item_name, kind);
         return fli_fail_also(ctx, FL_ECONFIG,
-                             "%s%s.kind is %s, which is not known%s%s%s `fedloom list %s` shows what there is",
+                             "%s%s.kind is %s, which is not known%s `fedloom list %s` shows what there is",
                              fli_node_where(at, where, sizeof where), sec->name, *name ? name : "empty",
-                             near ? "; did you mean " : "", near ? near : "", near ? "?" : ";", sec->name);
+                             near ? fli_meant(near, meant) : ";", sec->name);
     }
     out->params = fli_arena_alloc(a, 1, out->item.params_size + 1);
     return out->params ? FL_OK : FL_ENOMEM;
@@ -339,12 +340,37 @@ fl_status fli_settings_bind_kind(fl_ctx *ctx, fli_arena *a, const char *of, cons
     return fli_bind(ctx, a, of, map, NULL, &(fli_table){out->item.keys, out->params}, 1);
 }
 
-/* Top-level keys and section names, for suggestions. */
-static const char *top_name(const void *arg, size_t i)
+static const char *const experiment_keys[] = {"methods", "grid",  "points", "tune",        "quick",
+                                              "needs",   "paper", "seeds",  "description", NULL};
+
+/* fl_name_fn: section names. */
+static const char *section_name(const void *unused, size_t i)
 {
-    (void)arg;
+    (void)unused;
+    return i < SECTIONS ? sections[i].name : NULL;
+}
+
+/* fl_name_fn: all that may stand at the top. */
+static const char *top_name(const void *unused, size_t i)
+{
     size_t keys = sizeof top_keys / sizeof *top_keys - 1;
-    return i < keys ? top_keys[i].name : i - keys < SECTIONS ? sections[i - keys].name : NULL;
+    if (i < keys) return top_keys[i].name;
+    return i - keys < SECTIONS ? section_name(unused, i - keys) : experiment_keys[i - keys - SECTIONS];
+}
+
+const char *fli_settings_nearest_section(const char *name) { return fl_nearest(name, section_name, NULL); }
+
+/* What a key at the top was meant to be: `ruonds` is `rounds`, and `lr` is `local.lr`. */
+static const char *top_meant(const char *key, char out[FLI_MEANT_LEN])
+{
+    char full[128];
+    for (size_t i = 0; i < SECTIONS; i++)
+        for (const fli_key *row = sections[i].keys; row && row->name; row++)
+            if (!strcmp(row->name, key)) {
+                fli_snprintf(full, sizeof full, "%s.%s", sections[i].name, key);
+                return fli_meant(full, out);
+            }
+    return fli_meant(fl_nearest(key, top_name, NULL), out);
 }
 
 static int is_section(const char *name)
@@ -356,10 +382,8 @@ static int is_section(const char *name)
 
 int fli_is_experiment_key(const char *key)
 {
-    static const char *const keys[] = {"methods", "grid",  "points", "tune",       "quick",
-                                       "needs",   "paper", "seeds",  "description"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!strcmp(keys[i], key)) return 1;
+    for (const char *const *known = experiment_keys; *known; known++)
+        if (!strcmp(*known, key)) return 1;
     return 0;
 }
 
@@ -368,7 +392,7 @@ int fli_is_experiment_key(const char *key)
 static fl_status bind_top(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *s, uint32_t *unbound)
 {
     fl_status status = FL_OK;
-    char where[512];
+    char where[512], meant[FLI_MEANT_LEN];
     fli_node *own = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
     if (!own) return FL_ENOMEM;
     for (const fli_node *n = root->first; n; n = n->next) {
@@ -388,9 +412,8 @@ static fl_status bind_top(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_s
                 fli_node_where(n, where, sizeof where), n->key, strcmp(n->key, "tune") ? "" : " or `fedloom tune`");
             continue;
         }
-        const char *near = fli_nearest(n->key, top_name, NULL);
-        status = fli_fail_also(ctx, FL_ECONFIG, "%s%s is not a key%s%s%s", fli_node_where(n, where, sizeof where),
-                               n->key, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+        status = fli_fail_also(ctx, FL_ECONFIG, "%s%s is not a key%s", fli_node_where(n, where, sizeof where), n->key,
+                               top_meant(n->key, meant));
     }
     fl_status bound = fli_bind(ctx, a, "", own, NULL, &(fli_table){top_keys, &s->top}, 1);
     *unbound = status ? ~(uint32_t)0 : bound ? 1 : 0;
@@ -494,6 +517,31 @@ static int find_key(const fli_settings *s, const char *key, place *out)
     }
     return (c && c->params && find_row(c->item.keys, c->params, name, out)) ||
            find_row(sec->keys, (const char *)s + sec->offset, name, out);
+}
+
+/* fl_name_fn over two tables, one after the other. */
+static const char *row_of_two(const void *tables, size_t i)
+{
+    const fli_key *const *rows = tables;
+    for (size_t t = 0; t < 2; t++)
+        for (const fli_key *row = rows[t]; row && row->name; row++)
+            if (!i--) return row->name;
+    return NULL;
+}
+
+const char *fli_settings_meant(const fli_settings *s, const char *key, char out[FLI_MEANT_LEN])
+{
+    char full[128], wanted[64];
+    size_t i = fli_settings_section_of(key), n = strcspn(key, ".");
+    if (!key[n]) return top_meant(key, out);
+    fli_snprintf(wanted, sizeof wanted, "%.*s", (int)n, key);
+    const section *sec = i ? &sections[i - 1] : NULL;
+    const fli_choice *c = sec && sec->choice ? (const fli_choice *)((const char *)s + sec->choice) : NULL;
+    const fli_key *rows[] = {c ? c->item.keys : NULL, sec ? sec->keys : NULL};
+    const char *within = sec ? sec->name : fl_nearest(wanted, section_name, NULL);
+    const char *name = sec ? fl_nearest(key + n + 1, row_of_two, rows) : key + n + 1;
+    if (within && name) fli_snprintf(full, sizeof full, "%s.%.64s", within, name);
+    return fli_meant(within && name ? full : NULL, out);
 }
 
 const char *fli_settings_default(const fli_settings *s, const char *key)

@@ -111,6 +111,9 @@ void fli_settings_print_key(fli_text *t, const fli_settings *s, const char *key)
 const char *fli_settings_default(const fli_settings *s, const char *key);
 /* Its row; NULL also for `kind`. */
 const fli_key *fli_settings_key(const fli_settings *s, const char *key);
+/* fli_meant of a key such as "local.lrr" that there is not, and of the name of a section. */
+const char *fli_settings_meant(const fli_settings *s, const char *key, char out[FLI_MEANT_LEN]);
+const char *fli_settings_nearest_section(const char *name); /* NULL: none is near */
 /* The whole configuration as YAML, every key with its value: what is written beside a result. */
 void fli_settings_print(fli_text *t, const fli_settings *s);
 /* The same, but for what changes no bit of the metrics and the model: name, place, threads, memory, checkpoints; and

@@ -1,5 +1,7 @@
 #include "study/method_keys.h"
 
+#include "base/number.h"
+
 #include <string.h>
 
 /* The first such key at or behind n; `section` is the common one. */
@@ -17,14 +19,38 @@ static const fli_node *first_key(const fli_node *common)
     return section && section->type == FLI_NODE_MAP ? shared_key(section, section->first) : NULL;
 }
 
-/* Whether the method that a configuration chooses has the key. Who it is, if it is not known, others will say. */
-static int has_key(const fl_config *cfg, const char *key)
+/* The method that a configuration chooses; 0: it is not known, which others will say. */
+static int method_of(const fl_config *cfg, fli_item *out)
 {
     const char *kind = fl_config_get(cfg, "algorithm.kind");
-    fli_item item;
     if (!*kind) kind = fl_config_get(cfg, "algorithm");
-    if (!fli_item_find(fli_kind_find("algorithm"), *kind ? kind : "fedavg", &item)) return 1;
-    return fli_item_has_key(&item, key);
+    return fli_item_find(fli_kind_find("algorithm"), *kind ? kind : "fedavg", out);
+}
+
+static int has_key(const fl_config *cfg, const char *key)
+{
+    fli_item item;
+    return !method_of(cfg, &item) || fli_item_has_key(&item, key);
+}
+
+/* fl_name_fn over a method's own keys. */
+static const char *item_key(const void *item, size_t i)
+{
+    const fli_key *row = ((const fli_item *)item)->keys;
+    while (row && row->name && i) row++, i--;
+    return row ? row->name : NULL;
+}
+
+/* fli_meant of a key that none of the methods has. */
+static const char *meant_key(const fli_experiment *x, const char *key, char out[FLI_MEANT_LEN])
+{
+    char full[128];
+    const char *near = NULL;
+    fli_item item;
+    for (size_t i = 0; i < x->count && !near; i++)
+        if (method_of(x->trials[i].cfg, &item)) near = fl_nearest(key, item_key, &item);
+    if (near) fli_snprintf(full, sizeof full, "algorithm.%s", near);
+    return fli_meant(near ? full : NULL, out);
 }
 
 static void take_away(fli_node *map, const char *key)
@@ -96,12 +122,12 @@ static void look(const fli_experiment *x, const fli_node *key, outcome *o)
 
 static fl_status report(const fli_experiment *x, const fli_node *key, const outcome *o)
 {
-    char where[512];
+    char where[512], meant[FLI_MEANT_LEN];
     fli_node_where(key, where, sizeof where);
     if (fli_text_ok(&o->without) || fli_text_ok(&o->own)) return FL_ENOMEM;
     if (!o->with)
-        return fli_fail_also(x->ctx, FL_ECONFIG, "%salgorithm.%s is not a key of any method that is compared", where,
-                             key->key);
+        return fli_fail_also(x->ctx, FL_ECONFIG, "%salgorithm.%s is not a key of any method that is compared%s", where,
+                             key->key, meant_key(x, key->key, meant));
     if (o->without.n)
         fli_log(x->ctx, FL_LOG_WARNING, "%salgorithm.%s holds for the methods that have it; these have not: %s", where,
                 key->key, fli_text_get(&o->without));

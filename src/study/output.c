@@ -165,8 +165,16 @@ const char *fl_study_quantity(const fl_study *s, int axis, size_t k)
     return NULL;
 }
 
+/* fl_name_fn over a view. */
+static const char *quantity_name(const void *view, size_t i)
+{
+    const fl_metric *m = fl_metric_shown(*(const fl_view *)view, i);
+    return m ? m->shown[*(const fl_view *)view].label : NULL;
+}
+
 static const fl_metric *quantity(fl_study *s, int axis, const char *name)
 {
+    char meant[FLI_MEANT_LEN];
     fl_view view = view_of(axis);
     const fl_metric *m;
     fli_text all;
@@ -175,8 +183,8 @@ static const fl_metric *quantity(fl_study *s, int axis, const char *name)
     fli_text_init(&all, s->ctx);
     for (size_t i = 0; (m = fl_metric_shown(view, i)); i++)
         fli_text_addf(&all, "%s%s", i ? ", " : "", m->shown[view].label);
-    fli_fail(s->ctx, FL_ECONFIG, "%s cannot be on the %c axis; these can: %s", name, axis ? 'y' : 'x',
-             fli_text_get(&all));
+    fli_fail(s->ctx, FL_ECONFIG, "%s cannot be on the %c axis%s; these can: %s", name, axis ? 'y' : 'x',
+             fli_meant(fl_nearest(name, quantity_name, &view), meant), fli_text_get(&all));
     fli_text_fini(&all);
     return NULL;
 }

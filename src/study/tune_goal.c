@@ -14,6 +14,14 @@ static fl_status wrong(fl_tune *t, const fli_node *at, const char *what, const c
     return fli_fail(t->ctx, FL_ECONFIG, "%stune.goal is %s; %s", fli_node_where(at, where, sizeof where), text, what);
 }
 
+/* fl_name_fn */
+static const char *metric_name(const void *unused, size_t i)
+{
+    const fl_metric *m = fl_metric_at(i);
+    (void)unused;
+    return m ? m->name : NULL;
+}
+
 static const fli_metric *find_metric(const char *name, size_t n)
 {
     const fli_metric *m;
@@ -59,6 +67,15 @@ static fl_status check_possible(fl_tune *t, const fli_node *node)
     return FL_OK;
 }
 
+static fl_status not_a_metric(fl_tune *t, const fli_node *node)
+{
+    const char *of = strstr(node->text, " of ");
+    char what[256], meant[FLI_MEANT_LEN];
+    fli_snprintf(what, sizeof what, "that is not a metric to choose by%s docs/reference.md lists the metrics",
+                 *fli_meant(fl_nearest(of ? of + 4 : node->text, metric_name, NULL), meant) ? meant : ";");
+    return wrong(t, node, what, node->text);
+}
+
 fl_status fli_goal_read(fl_tune *t, const fli_node *node)
 {
     fli_goal g = {.target = NAN};
@@ -76,7 +93,7 @@ fl_status fli_goal_read(fl_tune *t, const fli_node *node)
         g.value = find_metric(node->text, strlen(node->text));
     if (s) return s;
     if (!g.value || g.value->is.better == FL_BETTER_NEITHER || g.value == &fli_metric_seconds)
-        return wrong(t, node, "that is not a metric to choose by; docs/reference.md lists the metrics", node->text);
+        return not_a_metric(t, node);
     t->goal = g;
     return check_possible(t, node);
 }

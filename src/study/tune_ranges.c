@@ -216,7 +216,7 @@ static fl_status new_box(fl_tune *t, fli_contest *c, size_t room)
 /* A range for all methods: those that have the key take it. */
 static fl_status add_common(fl_tune *t, const entry *e)
 {
-    char where[512];
+    char where[512], what[256], meant[FLI_MEANT_LEN] = "";
     size_t with = 0;
     fl_status s = FL_OK;
     fli_text without;
@@ -225,13 +225,16 @@ static fl_status add_common(fl_tune *t, const entry *e)
         fli_contest *c = &t->contests[i];
         const fli_key *row = fli_settings_key(c->settings, e->key);
         with += row != NULL;
-        if (row)
+        if (row) {
             s = add_range(t, c, e, row);
-        else
-            fli_text_addf(&without, "%s%s", without.n ? ", " : "", c->method->label);
+            continue;
+        }
+        if (!*meant) fli_settings_meant(c->settings, e->key, meant);
+        fli_text_addf(&without, "%s%s", without.n ? ", " : "", c->method->label);
     }
     if (!s) s = fli_text_ok(&without);
-    if (!s && !with) s = wrong(t->ctx, e->node, e->key, "is not a key of any method that is tuned");
+    fli_snprintf(what, sizeof what, "is not a key of any method that is tuned%s", meant);
+    if (!s && !with) s = wrong(t->ctx, e->node, e->key, what);
     if (!s && without.n)
         fli_log(t->ctx, FL_LOG_INFO, "%stune.%s holds for the methods that have it; these have not: %s",
                 fli_node_where(e->node, where, sizeof where), e->key, fli_text_get(&without));
@@ -241,10 +244,11 @@ static fl_status add_common(fl_tune *t, const entry *e)
 
 static fl_status add_own(fl_tune *t, fli_contest *c, const entry *e)
 {
-    char what[256];
+    char what[512], meant[FLI_MEANT_LEN];
     const fli_key *row = fli_settings_key(c->settings, e->key);
     if (row) return add_range(t, c, e, row);
-    fli_snprintf(what, sizeof what, "is not a key of %s", c->method->label);
+    fli_snprintf(what, sizeof what, "is not a key of %.256s%s", c->method->label,
+                 fli_settings_meant(c->settings, e->key, meant));
     return wrong(t->ctx, e->node, e->key, what);
 }
 

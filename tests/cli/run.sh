@@ -45,7 +45,7 @@ done
 expect 2 'rnu: unknown command; did you mean run?' rnu
 expect 2 'rnu: unknown command' help rnu
 expect 2 'comp: unknown command; did you mean compare?' comp
-expect 2 'weave: unknown command; the commands are: run, resume, compare, ' weave
+expect 2 'embroider: unknown command; the commands are: run, resume, compare, ' embroider
 for c in run config data show verify; do expect 2 'which FILE?' "$c"; done
 expect 2 'give one FILE' config good.yaml good.yaml
 
