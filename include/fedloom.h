@@ -90,6 +90,11 @@ const char *fl_nearest(const char *word, fl_name_fn *next, const void *arg);
 /* Receives text produced for a person (tables, listings), piece by piece. */
 typedef void fl_text_fn(void *arg, const char *text);
 
+/* How tables and listings come from now on: fl_list, fl_data_describe, fl_check, fl_study_check without a file,
+ * fl_study_table, fl_study_paper, fl_tune_table. As JSON each is one document, with all digits of its numbers. */
+typedef enum { FL_FORMAT_TEXT, FL_FORMAT_JSON } fl_format;
+void fl_ctx_format(fl_ctx *ctx, fl_format format);
+
 /* ---- configuration: defaults <- file <- fl_config_set --------------------------------------------------- */
 
 typedef struct fl_config fl_config;
@@ -469,7 +474,7 @@ void fl_study_stop(fl_study *study);
 
 const char *fl_study_output(const fl_study *study);
 size_t fl_study_runs(const fl_study *study, size_t *done);
-/* The table as text: means and deviations over seeds, rounds and bytes to each target. */
+/* The table as text: means and deviations over seeds, rounds and bytes to each target. As JSON it is results.json. */
 fl_status fl_study_table(fl_study *study, fl_text_fn *out, void *arg);
 /* Ours beside the paper's, for experiments with a `paper` part; says so if there is none. */
 fl_status fl_study_paper(fl_study *study, fl_text_fn *out, void *arg);

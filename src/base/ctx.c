@@ -16,6 +16,7 @@ struct fl_ctx {
     fl_log_fn *log;
     void *log_arg;
     int quiet;             /* nothing is logged */
+    int json;              /* tables are JSON */
     atomic_size_t fail_in; /* 0: off */
     fl_ctx *instead;       /* see fli_ctx_follow; NULL: itself */
 };
@@ -52,6 +53,10 @@ void fl_ctx_free(fl_ctx *ctx)
 }
 
 const char *fl_ctx_error(const fl_ctx *ctx) { return (ctx->instead ? ctx->instead : ctx)->error; }
+
+void fl_ctx_format(fl_ctx *ctx, fl_format format) { ctx->json = format == FL_FORMAT_JSON; }
+
+int fli_wants_json(const fl_ctx *ctx) { return ctx->json; }
 
 void fl_ctx_on_log(fl_ctx *ctx, fl_log_fn *fn, void *arg)
 {

@@ -20,6 +20,9 @@ void fli_log(fl_ctx *ctx, fl_log_level level, const char *fmt, ...) __attribute_
 /* Logs nothing from now on, or everything again: for what has been said already. */
 void fli_log_quiet(fl_ctx *ctx, int quiet);
 
+/* Whether tables are to be JSON (fl_ctx_format). */
+int fli_wants_json(const fl_ctx *ctx);
+
 /* What happens to `ctx` from now on, failures, their being forgotten and the log, happens to `other` instead: for what
  * was made from a context of its own and is handed to the owner of another. Not while another thread uses `ctx`. */
 void fli_ctx_follow(fl_ctx *ctx, fl_ctx *other);

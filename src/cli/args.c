@@ -71,6 +71,26 @@ static int parse_real(const char *s, double *out)
     return 1;
 }
 
+/* fl_name_fn */
+static const char *format_name(const void *unused, size_t i)
+{
+    static const char *const names[] = {"table", "json", NULL};
+    (void)unused;
+    return names[i];
+}
+
+static int take_format(const char *command_name, const option *o, const char *value)
+{
+    char meant[MEANT_LEN];
+    int i = 0;
+    while (format_name(NULL, (size_t)i) && strcmp(format_name(NULL, (size_t)i), value)) i++;
+    if (!format_name(NULL, (size_t)i))
+        return say_usage(command_name, "%s is %s, but must be table or json%s", o->name, value,
+                         args_meant(fl_nearest(value, format_name, NULL), meant));
+    *(int *)o->out = i;
+    return CLI_OK;
+}
+
 static int take_value(const char *command_name, const option *o, const char *value, int argc)
 {
     switch (o->type) {
@@ -86,6 +106,7 @@ static int take_value(const char *command_name, const option *o, const char *val
     case OPT_COUNT:
         if (parse_count(value, o->out)) return CLI_OK;
         return say_usage(command_name, "%s is %s, but must be a whole number from 1", o->name, value);
+    case OPT_FORMAT: return take_format(command_name, o, value);
     case OPT_REAL:
         if (parse_real(value, o->out)) return CLI_OK;
         return say_usage(command_name, "%s is %s, but must be a number from 0", o->name, value);

@@ -92,7 +92,8 @@ typedef enum {
     OPT_TEXT,  /* const char *: the last one given */
     OPT_WORDS, /* words: all of them, in order */
     OPT_COUNT, /* size_t, from 1 */
-    OPT_REAL   /* double, from 0 */
+    OPT_REAL,  /* double, from 0 */
+    OPT_FORMAT /* int: 1 for json, 0 for table */
 } opt_type;
 
 typedef struct {
@@ -229,7 +230,7 @@ typedef struct {
     words sets;
     int watch;
     uint16_t port; /* of --watch; 0: any */
-    int quiet;
+    int quiet, json;
     int paper;     /* ours beside the paper's at the end */
     size_t budget; /* of tuning every method first; 0: as the file has them */
 } study_request;
@@ -247,13 +248,15 @@ watcher watcher_new(void (*stop)(void *what), void *what, int quiet);
 void watcher_observe(void *w, const fl_study_progress *p); /* fl_study_fn */
 void watcher_end(const watcher *w);
 
-/* Runs the experiment in a file and prints its table. Says what is wrong; returns an exit code. */
+/* Runs the experiment in a file and prints its table, or with req->json a document. Says what is wrong; returns an exit
+ * code. */
 int study_run(fl_ctx *ctx, const char *file, const study_request *req);
 
 /* ---- tuning (tuning.c) --------------------------------------------------------------------------------------- */
 
-/* Tunes what the configuration says, and prints and writes what came out. `winners` may be NULL. */
-int tuning_run(fl_ctx *ctx, fl_config *cfg, const fl_tune_options *options, int quiet, fl_config **winners);
+/* Tunes what the configuration says, and writes what came out; `out` receives the table. `winners` may be NULL. */
+int tuning_run(fl_ctx *ctx, fl_config *cfg, const fl_tune_options *options, fl_text_fn *out, int quiet,
+               fl_config **winners);
 /* For a comparison: tunes below its folder, and puts the winners in the place of the configuration. */
 int tune_first(fl_ctx *ctx, fl_config **cfg, const study_request *req);
 
@@ -269,6 +272,8 @@ void table_free(table *t);
 void table_add(table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The first `left` columns flush left, the others flush right. */
 void table_print(const table *t, size_t left, FILE *out);
+/* {"NAME": [{HEADING: TEXT, ...}, ...]}, for tables of texts. Returns an exit code. */
+int table_json(const table *t, const char *name);
 
 typedef struct summary summary;
 
@@ -277,6 +282,8 @@ void summary_free(summary *s);
 /* Remembers how a run stands; 0 when out of memory. */
 int summary_add(summary *s, const fl_run *run);
 void summary_print(const summary *s, FILE *out);
+/* The same as a document: every metric that was measured, with all its digits. Returns an exit code. */
+int summary_json(const summary *s);
 
 /* ---- one run (run_one.c) ------------------------------------------------------------------------------------- */
 

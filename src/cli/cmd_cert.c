@@ -1,5 +1,6 @@
 /* fedloom cert: who may serve and who may join. */
 #include "cli.h"
+#include "json_out.h"
 
 #include "net/cert.h"
 
@@ -11,7 +12,7 @@ typedef struct {
     const words *plain; /* from the action on */
     const char *name;
     fli_cert_wish wish;
-    int has_days;
+    int has_days, json;
 } request;
 
 /* printf, cleaned: a folder may be called anything. */
@@ -120,7 +121,8 @@ static fl_status do_list(fl_ctx *ctx, const request *r)
     table_init(&all.rows, sizeof head / sizeof *head);
     for (size_t i = 0; i < sizeof head / sizeof *head; i++) table_add(&all.rows, "%s", head[i]);
     fl_status s = fli_cert_list(ctx, dir_of(r), list_one, &all);
-    if (!s) table_print(&all.rows, sizeof head / sizeof *head, stdout);
+    if (!s && r->json) s = table_json(&all.rows, "certificates") ? FL_ENOMEM : FL_OK;
+    if (!s && !r->json) table_print(&all.rows, sizeof head / sizeof *head, stdout);
     table_free(&all.rows);
     return s;
 }
@@ -185,10 +187,12 @@ static int run(int argc, char **argv)
         {"--name", OPT_TEXT, &r.name},
         {"--days", OPT_COUNT, &days},
         {"--force", OPT_FLAG, &r.wish.force},
+        {"--format", OPT_FORMAT, &r.json},
         {0},
     };
     int code = args_parse("cert", options, argc, argv, &plain);
     if (!code) code = find_action(&plain, &a);
+    if (!code && r.json && a->run != do_list) code = say_usage("cert", "--format json is for `fedloom cert list`");
     if (!code && days > FLI_CERT_MOST_DAYS)
         code = say_usage("cert", "--days %zu: more than %d", days, (int)FLI_CERT_MOST_DAYS);
     r.has_days = days > 0;
@@ -205,7 +209,7 @@ static const char help[] = "usage: fedloom cert init DIR [--name NAME] [--days N
                            "       fedloom cert request DIR NAME\n"
                            "       fedloom cert sign DIR FILE [--days N] [--force]\n"
                            "       fedloom cert revoke DIR NAME ...\n"
-                           "       fedloom cert list DIR\n"
+                           "       fedloom cert list DIR [--format table|json]\n"
                            "\n"
                            "Makes the certificates by which the server and the clients of a federation know\n"
                            "each other. Who holds a client's may join, under the name that is in it and no\n"
@@ -229,11 +233,12 @@ static const char help[] = "usage: fedloom cert init DIR [--name NAME] [--days N
                            "  list     shows every certificate, until when it holds, and which are revoked.\n"
                            "\n"
                            "options:\n"
-                           "  --name NAME  what people call the authority (default: fedloom federation)\n"
-                           "  --days N     how long it holds: an authority 3650 days, a certificate 365, and\n"
-                           "               never longer than its authority\n"
-                           "  --force      makes another one although the name has one that holds. That goes\n"
-                           "               on to hold, too: so certificates are renewed\n"
+                           "  --name NAME      what people call the authority (default: fedloom federation)\n"
+                           "  --days N         how long it holds: an authority 3650 days, a certificate 365,\n"
+                           "                   and never longer than its authority\n"
+                           "  --force          makes another one although the name has one that holds. That\n"
+                           "                   goes on to hold, too: so certificates are renewed\n"
+                           "  --format FORMAT  of the list: table, or json\n"
                            "\n"
                            "examples:\n"
                            "  fedloom cert init ca\n"

@@ -7,7 +7,7 @@
 typedef struct {
     words files, sets;
     const char *output, *data;
-    int fix;
+    int fix, json;
 } request;
 
 /* The configuration in memory: a file is only touched once there is one. */
@@ -69,6 +69,7 @@ static int check(fl_ctx *ctx, fl_config *cfg, const request *req)
     fl_study_options options = {.size = sizeof options, .data = req->data};
     size_t failing;
     fl_ctx_on_log(ctx, say_log, NULL);
+    fl_ctx_format(ctx, req->json ? FL_FORMAT_JSON : FL_FORMAT_TEXT);
     if (req->fix) return write_fixed(ctx, cfg, req);
     fl_status s = fl_config_is_experiment(cfg) ? fl_study_check(cfg, &options, say_out, NULL, NULL, NULL, &failing)
                                                : fl_check(cfg, say_out, NULL);
@@ -79,14 +80,20 @@ static int check(fl_ctx *ctx, fl_config *cfg, const request *req)
 static int run(int argc, char **argv)
 {
     request req = {0};
-    const option options[] = {{"--set", OPT_WORDS, &req.sets}, {"--fix", OPT_FLAG, &req.fix},
-                              {"-o", OPT_TEXT, &req.output},   {"--output", OPT_TEXT, &req.output},
-                              {"--data", OPT_TEXT, &req.data}, {0}};
+    const option options[] = {{"--set", OPT_WORDS, &req.sets},
+                              {"--fix", OPT_FLAG, &req.fix},
+                              {"-o", OPT_TEXT, &req.output},
+                              {"--output", OPT_TEXT, &req.output},
+                              {"--data", OPT_TEXT, &req.data},
+                              {"--format", OPT_FORMAT, &req.json},
+                              {0}};
     fl_config *cfg = NULL;
     fl_ctx *ctx = fl_ctx_new();
     int code = ctx ? args_parse("check", options, argc, argv, &req.files) : CLI_FAILED;
     if (!code && req.files.n != 1) code = say_usage("check", "give one FILE");
     if (!code && req.output && !req.fix) code = say_usage("check", "-o is for what --fix writes");
+    if (!code && req.json && req.fix)
+        code = say_usage("check", "--format json is for what is checked, and --fix writes a configuration");
     if (!code) code = settings_open(ctx, req.files.v[0], &req.sets, &cfg);
     if (!code) code = check(ctx, cfg, &req);
     fl_config_free(cfg);
@@ -97,6 +104,7 @@ static int run(int argc, char **argv)
 }
 
 static const char help[] = "usage: fedloom check FILE [--fix [-o OUT]] [--data DIR] [--set KEY=VALUE ...]\n"
+                           "                     [--format table|json]\n"
                            "\n"
                            "Measures the clients' smoothness constants L_i at the start model and says\n"
                            "which step-size conditions of the method's convergence theorem hold, by how\n"
@@ -115,6 +123,7 @@ static const char help[] = "usage: fedloom check FILE [--fix [-o OUT]] [--data D
                            "  --data DIR        what ${data} stands for in an experiment; otherwise the\n"
                            "                    environment's FEDLOOM_DATA\n"
                            "  --set KEY=VALUE   overrides a key, as in `fedloom run`; may be repeated\n"
+                           "  --format FORMAT   table, or json: the same with all digits\n"
                            "\n"
                            "examples:\n"
                            "  fedloom check federation.yaml\n"

@@ -46,12 +46,15 @@ static int run(int argc, char **argv)
         {"--quick", OPT_FLAG, &req.options.quick},
         {"--force", OPT_FLAG, &req.options.force},
         {"--quiet", OPT_FLAG, &req.quiet},
+        {"--format", OPT_FORMAT, &req.json},
         {0},
     };
     int code = args_parse("compare", options, argc, argv, &files);
     char *typed = typed_text("compare", argc, argv);
     req.options.command = typed;
     if (!code && !files.n) code = say_usage("compare", "which FILE?");
+    if (!code && req.json && files.n > 1)
+        code = say_usage("compare", "--format json is one document, so give one FILE");
     if (!code && port && !req.watch) code = say_usage("compare", "--port goes with --watch");
     if (!code && port > UINT16_MAX)
         code = say_usage("compare", "--port is %zu, but must be at most %d", port, UINT16_MAX);
@@ -67,6 +70,7 @@ static const char help[] = "usage: fedloom compare FILE... [--seeds N] [--tune B
                            "                       [--set KEY=VALUE ...]\n"
                            "                       [--output DIR] [--watch [--port N]] [--tensorboard DIR]\n"
                            "                       [--data DIR] [--quick] [--force] [--quiet]\n"
+                           "                       [--format table|json]\n"
                            "\n"
                            "Runs several methods on one problem, over seeds, and ends with a table: means\n"
                            "and deviations of final accuracy and loss, rounds, megabytes and, with a\n"
@@ -112,6 +116,8 @@ static const char help[] = "usage: fedloom compare FILE... [--seeds N] [--tune B
                            "  --quick              applies the file's `quick` part: a smaller version\n"
                            "  --force              replaces finished runs with other settings or data\n"
                            "  --quiet              no progress; tables, warnings and errors stay\n"
+                           "  --format FORMAT      table, or json: what results.json has. With --tune that\n"
+                           "                       is what was compared; tune/tried.csv has what was tried\n"
                            "\n"
                            "examples:\n"
                            "  fedloom compare examples/compare.yaml\n"

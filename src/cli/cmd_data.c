@@ -1,14 +1,14 @@
 /* fedloom data: looks into a data set and its partition. */
 #include "cli.h"
 
-static int export(const fl_ctx *ctx, fl_config *cfg, const char *folder)
+static int export(const fl_ctx *ctx, fl_config *cfg, const char *folder, int json)
 {
     fl_status s = fl_data_export(cfg, folder);
     if (s) {
         say_error(ctx);
         return settings_exit(s);
     }
-    say_path("\nexported to ", folder);
+    if (!json) say_path("\nexported to ", folder);
     return CLI_OK;
 }
 
@@ -17,6 +17,7 @@ static int run(int argc, char **argv)
     words plain = {0}, sets = {0};
     size_t clients = 20;
     const char *partition = NULL, *folder = NULL;
+    int json = 0;
     fl_ctx *ctx = NULL;
     fl_config *cfg = NULL;
     fl_status s;
@@ -25,6 +26,7 @@ static int run(int argc, char **argv)
         {"--clients", OPT_COUNT, &clients},
         {"--write-partition", OPT_TEXT, &partition},
         {"--export", OPT_TEXT, &folder},
+        {"--format", OPT_FORMAT, &json},
         {0},
     };
     int code = args_parse("data", options, argc, argv, &plain);
@@ -35,14 +37,15 @@ static int run(int argc, char **argv)
     }
     if (!code) {
         fl_ctx_on_log(ctx, say_log, NULL);
+        fl_ctx_format(ctx, json ? FL_FORMAT_JSON : FL_FORMAT_TEXT);
         code = settings_open(ctx, plain.v[0], &sets, &cfg);
     }
     if (!code && (s = fl_data_describe(cfg, clients, partition, say_out, NULL))) {
         say_error(ctx);
         code = settings_exit(s);
     }
-    if (!code && partition) say_path("\npartition written to ", partition);
-    if (!code && folder) code = export(ctx, cfg, folder);
+    if (!code && partition && !json) say_path("\npartition written to ", partition);
+    if (!code && folder) code = export(ctx, cfg, folder, json);
     fl_config_free(cfg);
     fl_ctx_free(ctx);
     args_free(&plain);
@@ -52,6 +55,7 @@ static int run(int argc, char **argv)
 
 static const char help[] = "usage: fedloom data FILE [--set KEY=VALUE ...] [--clients N]\n"
                            "                    [--write-partition FILE.json] [--export FOLDER]\n"
+                           "                    [--format table|json]\n"
                            "\n"
                            "Loads (or generates) the data of a configuration, divides them among the\n"
                            "clients, and shows what came out: sizes, classes, and how many samples of each\n"
@@ -64,6 +68,7 @@ static const char help[] = "usage: fedloom data FILE [--set KEY=VALUE ...] [--cl
                            "  --export FOLDER              writes the same federation for real: server.yaml\n"
                            "                               for `fedloom serve`, and in clients/ samples and\n"
                            "                               settings for every `fedloom join`\n"
+                           "  --format FORMAT              table, or json\n"
                            "\n"
                            "examples:\n"
                            "  fedloom data first.yaml\n"

@@ -1,5 +1,6 @@
 /* fedloom reproduce: a paper's table or figure, by name. */
 #include "cli.h"
+#include "json_out.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,43 +25,67 @@ const char *experiments_folder(void)
     return access("experiments", R_OK) == 0 ? "experiments" : installed();
 }
 
-static void list_one(fl_ctx *ctx, table *t, const char *dir, const char *file)
+/* What an experiment's file says of itself. */
+typedef struct {
+    const char *key, *heading, *name; /* in the file; of the column; in JSON */
+    const char *otherwise;            /* where the file says nothing */
+} column;
+
+static const column columns[] = {
+    {NULL, "name", "name", ""}, /* the file's own, without its ending */
+    {"paper.source", "paper", "paper", ""},
+    {"needs.what", "needs", "needs", "nothing"},
+    {"paper.time", "time (--quick)", "time", ""},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static void list_one(fl_ctx *ctx, const char *dir, const char *file, table *t, json_t *all)
 {
-    char path[4096];
+    char path[4096], name[256];
     words none = {0};
     fl_config *cfg = NULL;
+    json_t *one = json_object();
     snprintf(path, sizeof path, "%s/%s", dir, file);
-    if (settings_open(ctx, path, &none, &cfg)) return;
-    const char *needs = fl_config_get(cfg, "needs.what");
-    table_add(t, "%.*s", (int)strlen(file) - 5, file);
-    table_add(t, "%s", fl_config_get(cfg, "paper.source"));
-    table_add(t, "%s", *needs ? needs : "nothing");
-    table_add(t, "%s", fl_config_get(cfg, "paper.time"));
+    snprintf(name, sizeof name, "%.*s", (int)strlen(file) - 5, file);
+    if (!settings_open(ctx, path, &none, &cfg)) {
+        for (size_t i = 0; i < COLUMNS; i++) {
+            const char *value = columns[i].key ? fl_config_get(cfg, columns[i].key) : name;
+            if (!*value) value = columns[i].otherwise;
+            table_add(t, "%s", value);
+            json_object_set_new(one, columns[i].name, json_out_text(value));
+        }
+        json_array_append(all, one);
+    }
+    json_decref(one);
     fl_config_free(cfg);
 }
 
-static int list(void)
+static int list(int json)
 {
     words files;
     const char *dir = experiments_folder();
     fl_ctx *ctx = fl_ctx_new();
+    json_t *all = json_array();
     table t;
+    int code = CLI_OK;
     if (!ctx || !yaml_files(dir, &files)) {
         say("%s: no experiments there; FEDLOOM_EXPERIMENTS can name the folder", dir);
         fl_ctx_free(ctx);
+        json_decref(all);
         return CLI_FAILED;
     }
-    table_init(&t, 4);
-    table_add(&t, "name");
-    table_add(&t, "paper");
-    table_add(&t, "needs");
-    table_add(&t, "time (--quick)");
-    for (size_t i = 0; i < files.n; i++) list_one(ctx, &t, dir, files.v[i]);
+    table_init(&t, COLUMNS);
+    for (size_t i = 0; i < COLUMNS; i++) table_add(&t, "%s", columns[i].heading);
+    for (size_t i = 0; i < files.n; i++) list_one(ctx, dir, files.v[i], &t, all);
     yaml_files_free(&files);
-    table_print(&t, 4, stdout);
+    if (json)
+        code = json_out(json_pack("{s:O}", "experiments", all));
+    else
+        table_print(&t, COLUMNS, stdout);
     table_free(&t);
+    json_decref(all);
     fl_ctx_free(ctx);
-    return CLI_OK;
+    return code;
 }
 
 static int missing(const char *name, const char *path)
@@ -101,13 +126,14 @@ static int run(int argc, char **argv)
         {"--watch", OPT_FLAG, &req.watch},
         {"--force", OPT_FLAG, &req.options.force},
         {"--quiet", OPT_FLAG, &req.quiet},
+        {"--format", OPT_FORMAT, &req.json},
         {0},
     };
     int code = args_parse("reproduce", options, argc, argv, &names);
     char *typed = typed_text("reproduce", argc, argv);
     req.options.command = typed;
     if (!code && names.n > 1) code = say_usage("reproduce", "one experiment at a time");
-    if (!code) code = names.n ? reproduce(names.v[0], &req) : list();
+    if (!code) code = names.n ? reproduce(names.v[0], &req) : list(req.json);
     free(typed);
     args_free(&names);
     args_free(&req.sets);
@@ -117,6 +143,7 @@ static int run(int argc, char **argv)
 static const char help[] = "usage: fedloom reproduce [NAME] [--quick] [--data DIR] [--seeds N] [--jobs N]\n"
                            "                         [--output DIR] [--watch] [--tensorboard DIR]\n"
                            "                         [--set KEY=VALUE ...] [--force] [--quiet]\n"
+                           "                         [--format table|json]\n"
                            "\n"
                            "Without a name: lists the paper experiments there are, what they need and how\n"
                            "long they take. With one: runs it (as `fedloom compare` would, with the same\n"
@@ -126,9 +153,10 @@ static const char help[] = "usage: fedloom reproduce [NAME] [--quick] [--data DI
                            "in it is such a file of your own.\n"
                            "\n"
                            "options:\n"
-                           "  --quick       a smaller version, about a minute: shows that it works\n"
-                           "  --data DIR    the folder with the data sets (or set FEDLOOM_DATA)\n"
-                           "  the others    as for `fedloom compare`\n"
+                           "  --quick          a smaller version, about a minute: shows that it works\n"
+                           "  --data DIR       the folder with the data sets (or set FEDLOOM_DATA)\n"
+                           "  --format FORMAT  table, or json: what results.json has, and `paper`\n"
+                           "  the others       as for `fedloom compare`\n"
                            "\n"
                            "examples:\n"
                            "  fedloom reproduce\n"

@@ -7,7 +7,7 @@ typedef struct {
     const char *folder;
     size_t threads;     /* 0: as configured */
     const char *device; /* NULL: as configured */
-    int quiet;
+    int quiet, json;
     carriage how;
 } request;
 
@@ -39,7 +39,8 @@ static int resume(const request *req, fl_ctx *ctx, summary *sum)
     if (!s && !code && !interrupt_watch(run)) s = carry_run(run, &req->how, &p, sum);
     interrupt_watch(NULL);
     if (s) say_error(ctx);
-    if (run && ranks_first()) summary_print(sum, stdout);
+    if (run && ranks_first() && req->json) summary_json(sum);
+    if (run && ranks_first() && !req->json) summary_print(sum, stdout);
     fl_run_free(run);
     if (s == FL_EDONE || code) return code;
     return s ? settings_exit(s) : interrupt_seen() ? CLI_INTERRUPTED : CLI_OK;
@@ -55,6 +56,7 @@ static int run(int argc, char **argv)
         {"--tensorboard", OPT_TEXT, &req.how.tensorboard},
         {"--force", OPT_FLAG, &req.how.force},
         {"--quiet", OPT_FLAG, &req.quiet},
+        {"--format", OPT_FORMAT, &req.json},
         {0},
     };
     int code = args_parse("resume", options, argc, argv, &plain);
@@ -81,7 +83,7 @@ static int run(int argc, char **argv)
 }
 
 static const char help[] = "usage: fedloom resume DIR [--threads N] [--device NAME] [--tensorboard DIR]\n"
-                           "                          [--force] [--quiet]\n"
+                           "                      [--force] [--quiet] [--format table|json]\n"
                            "\n"
                            "Continues a run that was stopped or killed, from its last complete checkpoint.\n"
                            "DIR is the run's output folder, or that of its checkpoints, DIR.checkpoint. The\n"
@@ -95,11 +97,13 @@ static const char help[] = "usage: fedloom resume DIR [--threads N] [--device NA
                            "run is finished.\n"
                            "\n"
                            "options:\n"
-                           "  --threads N   uses N threads (default: as at the start)\n"
-                           "  --device NAME goes on there (`fedloom list devices`; default: as at the start)\n"
+                           "  --threads N        uses N threads (default: as at the start)\n"
+                           "  --device NAME      goes on there (`fedloom list devices`; default: as at the\n"
+                           "                     start)\n"
                            "  --tensorboard DIR  also writes an event file for TensorBoard, to DIR/NAME\n"
-                           "  --force       replaces an earlier result in DIR\n"
-                           "  --quiet       no progress; the table, warnings and errors stay\n"
+                           "  --force            replaces an earlier result in DIR\n"
+                           "  --quiet            no progress; the table, warnings and errors stay\n"
+                           "  --format FORMAT    table, or json, as for `fedloom run`\n"
                            "\n"
                            "examples:\n"
                            "  fedloom run long.yaml --output results/long --checkpoint-every 100\n"

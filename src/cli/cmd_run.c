@@ -10,7 +10,7 @@ typedef struct {
     const char *output, *algorithms;
     size_t threads;    /* 0: as configured */
     size_t checkpoint; /* every this many rounds; 0: as configured */
-    int quiet;
+    int quiet, json;
     carriage how;
 } request;
 
@@ -269,6 +269,17 @@ static void do_run(session *x, fl_config *cfg)
     x->run = NULL;
 }
 
+/* The table, or the document; returns the exit code. */
+static int report(const session *x)
+{
+    if (x->req->json) {
+        int code = summary_json(x->summary);
+        return x->code ? x->code : code;
+    }
+    summary_print(x->summary, stdout);
+    return x->code;
+}
+
 static int run_all(const request *req)
 {
     session x = {.req = req, .ctx = fl_ctx_new(), .summary = summary_new()};
@@ -283,7 +294,7 @@ static int run_all(const request *req)
         fl_ctx_on_log(x.ctx, progress_log, &x.progress);
         ranks_signals(req->quiet);
         for (size_t i = 0; i < x.count && !interrupt_seen() && !x.over; i++) do_run(&x, x.plans[i]);
-        if (ranks_first()) summary_print(x.summary, stdout);
+        if (ranks_first()) x.code = report(&x);
         if (!x.code && interrupt_seen()) x.code = CLI_INTERRUPTED;
     }
     for (size_t i = 0; i < x.count; i++) fl_config_free(x.plans[i]);
@@ -305,6 +316,7 @@ static int run(int argc, char **argv)
         {"--tensorboard", OPT_TEXT, &req.how.tensorboard},
         {"--force", OPT_FLAG, &req.how.force},
         {"--quiet", OPT_FLAG, &req.quiet},
+        {"--format", OPT_FORMAT, &req.json},
         {0},
     };
     int code = args_parse("run", options, argc, argv, &req.files);
@@ -324,6 +336,7 @@ static int run(int argc, char **argv)
 static const char help[] = "usage: fedloom run FILE... [--set KEY=VALUE ...] [--algorithms A,B,...]\n"
                            "                   [--output DIR] [--force] [--checkpoint-every K]\n"
                            "                   [--tensorboard DIR] [--threads N] [--quiet]\n"
+                           "                   [--format table|json]\n"
                            "\n"
                            "Runs the federation that a YAML file describes, several files one after the\n"
                            "other, and ends with a table: rounds, training loss, test accuracy, the first\n"
@@ -361,6 +374,7 @@ static const char help[] = "usage: fedloom run FILE... [--set KEY=VALUE ...] [--
                            "  --threads N           uses N threads (default: as configured, else one\n"
                            "                        per processor); the results do not depend on it\n"
                            "  --quiet               no progress; the table, warnings and errors stay\n"
+                           "  --format FORMAT       table, or json: every metric of the last line measured\n"
                            "\n"
                            "examples:\n"
                            "  fedloom run first.yaml\n"

@@ -1,5 +1,6 @@
 /* fedloom show: what a model file says of itself. */
 #include "cli.h"
+#include "json_out.h"
 
 #include <string.h>
 
@@ -59,12 +60,54 @@ static void show(const fl_model *m)
     show_tensors(m);
 }
 
+/* ---- as JSON ----------------------------------------------------------------------------------------------- */
+
+static json_t *sizes_json(const size_t *v, size_t n)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < n; i++) json_array_append_new(all, json_integer((json_int_t)v[i]));
+    return all;
+}
+
+static json_t *metadata_json(const fl_model *m)
+{
+    json_t *all = json_object();
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *value = fl_model_metadata(m, keys[i]);
+        if (value) json_object_set_new(all, keys[i], json_string(value));
+    }
+    return all;
+}
+
+static json_t *names_json(const fl_model_info *about)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; about->class_name && i < about->classes; i++)
+        json_array_append_new(all, json_out_text(about->class_name[i]));
+    return all;
+}
+
+static int show_json(const fl_model *m)
+{
+    const fl_model_info *about = fl_model_about(m);
+    json_t *tensors = json_array();
+    fl_tensor t;
+    for (size_t k = 0; fl_model_tensor(m, k, &t, NULL); k++)
+        json_array_append_new(
+            tensors, json_pack("{s:o, s:o}", "name", json_out_text(t.name), "shape", sizes_json(t.shape, t.dims)));
+    return json_out(json_pack("{s:o, s:I, s:o, s:I, s:I, s:o, s:o, s:o}", "kind", json_out_text(about->kind),
+                              "parameters", (json_int_t)about->parameters, "shape", sizes_json(about->shape, 3),
+                              "outputs", (json_int_t)about->outputs, "classes", (json_int_t)about->classes,
+                              "class_names", names_json(about), "metadata", metadata_json(m), "tensors", tensors));
+}
+
 static int run(int argc, char **argv)
 {
     words plain = {0};
     fl_ctx *ctx = NULL;
     fl_model *model = NULL;
-    const option options[] = {{0}};
+    int json = 0;
+    const option options[] = {{"--format", OPT_FORMAT, &json}, {0}};
     int code = args_parse("show", options, argc, argv, &plain);
     if (!code && plain.n != 1) code = say_usage("show", plain.n ? "give one FILE" : "which FILE?");
     if (!code && !(ctx = fl_ctx_new())) {
@@ -75,18 +118,22 @@ static int run(int argc, char **argv)
         say_error(ctx);
         code = CLI_FAILED;
     }
-    if (!code) show(model);
+    if (!code && json) code = show_json(model);
+    if (!code && !json) show(model);
     fl_model_free(model);
     fl_ctx_free(ctx);
     args_free(&plain);
     return code;
 }
 
-static const char help[] = "usage: fedloom show FILE\n"
+static const char help[] = "usage: fedloom show FILE [--format table|json]\n"
                            "\n"
                            "Prints what a model file says of itself: the kind of model, how it was trained,\n"
                            "what samples it is for and how they are normalised, and its tensors. FILE is\n"
                            "the model.safetensors of a result.\n"
+                           "\n"
+                           "options:\n"
+                           "  --format FORMAT  table, or json: long texts whole\n"
                            "\n"
                            "examples:\n"
                            "  fedloom show results/first/model.safetensors\n"

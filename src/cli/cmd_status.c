@@ -1,10 +1,10 @@
 /* fedloom status: how a federation over a network stands. */
 #include "cli.h"
+#include "json_out.h"
 
 #include "net/watch.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,7 +14,6 @@ enum { SHOWN = 50 }; /* clients, without --all */
 typedef struct {
     words urls;
     fli_watch_spec watch;
-    const char *format;
     double every; /* 0: once */
     int all, json;
 } request;
@@ -165,11 +164,8 @@ static void print_mishaps(const json_t *list)
 
 static void print(const request *r, const json_t *j)
 {
-    char *raw = r->json ? json_dumps(j, JSON_INDENT(2)) : NULL;
     if (r->json) {
-        say_out(NULL, raw ? raw : "");
-        putchar('\n');
-        free(raw);
+        json_out(json_incref((json_t *)j));
         return;
     }
     if (r->every > 0 && isatty(STDOUT_FILENO)) fputs("\033[H\033[2J", stdout);
@@ -209,17 +205,14 @@ static int look(fl_ctx *ctx, const request *r)
 
 static int run(int argc, char **argv)
 {
-    request r = {.format = "table"};
+    request r = {0};
     const option options[] = {
         {"--certs", OPT_TEXT, &r.watch.certs}, {"--insecure-http", OPT_FLAG, &r.watch.insecure},
-        {"--format", OPT_TEXT, &r.format},     {"--watch", OPT_REAL, &r.every},
+        {"--format", OPT_FORMAT, &r.json},     {"--watch", OPT_REAL, &r.every},
         {"--all", OPT_FLAG, &r.all},           {0},
     };
     int code = args_parse("status", options, argc, argv, &r.urls);
     if (!code && r.urls.n != 1) code = say_usage("status", r.urls.n ? "one URL at a time" : "which URL?");
-    r.json = !strcmp(r.format, "json");
-    if (!code && !r.json && strcmp(r.format, "table"))
-        code = say_usage("status", "--format %s: it is table or json", r.format);
     fl_ctx *ctx = code ? NULL : fl_ctx_new();
     if (!code && !ctx) code = (say("out of memory"), CLI_FAILED);
     if (!code) {

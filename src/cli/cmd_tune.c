@@ -8,7 +8,7 @@ typedef struct {
     fl_study_options study;
     words sets;
     const char *algorithms;
-    int quiet;
+    int quiet, json;
 } request;
 
 /* "a,b" becomes "methods=[{algorithm: a}, {algorithm: b}]". */
@@ -34,13 +34,14 @@ static int tune(const char *file, const request *req)
         return CLI_FAILED;
     }
     fl_ctx_on_log(ctx, req->quiet ? say_warning : say_log, NULL);
+    fl_ctx_format(ctx, req->json ? FL_FORMAT_JSON : FL_FORMAT_TEXT);
     interrupt_install(req->quiet);
     int code = settings_open(ctx, file, &req->sets, &cfg);
     if (!code && req->algorithms && choose_methods(cfg, req->algorithms)) {
         say_error(ctx);
         code = CLI_USAGE;
     }
-    if (!code) code = tuning_run(ctx, cfg, &req->options, req->quiet, NULL);
+    if (!code) code = tuning_run(ctx, cfg, &req->options, req->json ? say_out : say_table, req->quiet, NULL);
     fl_config_free(cfg);
     fl_ctx_free(ctx);
     return code;
@@ -58,17 +59,12 @@ static int run(int argc, char **argv)
     words files = {0};
     fl_study_options *study = &req.study;
     const option options[] = {
-        {"--budget", OPT_COUNT, &req.options.budget},
-        {"--seeds", OPT_COUNT, &study->seeds},
-        {"--jobs", OPT_COUNT, &study->jobs},
-        {"--set", OPT_WORDS, &req.sets},
-        {"--algorithms", OPT_TEXT, &req.algorithms},
-        {"--data", OPT_TEXT, &study->data},
-        {"--output", OPT_TEXT, &study->output},
-        {"--quick", OPT_FLAG, &study->quick},
-        {"--force", OPT_FLAG, &study->force},
-        {"--quiet", OPT_FLAG, &req.quiet},
-        {0},
+        {"--budget", OPT_COUNT, &req.options.budget}, {"--seeds", OPT_COUNT, &study->seeds},
+        {"--jobs", OPT_COUNT, &study->jobs},          {"--set", OPT_WORDS, &req.sets},
+        {"--algorithms", OPT_TEXT, &req.algorithms},  {"--data", OPT_TEXT, &study->data},
+        {"--output", OPT_TEXT, &study->output},       {"--quick", OPT_FLAG, &study->quick},
+        {"--force", OPT_FLAG, &study->force},         {"--quiet", OPT_FLAG, &req.quiet},
+        {"--format", OPT_FORMAT, &req.json},          {0},
     };
     int code = args_parse("tune", options, argc, argv, &files);
     if (!code && files.n != 1) code = say_usage("tune", files.n ? "one FILE at a time" : "which FILE?");
@@ -83,6 +79,7 @@ static int run(int argc, char **argv)
 static const char help[] = "usage: fedloom tune FILE [--budget N] [--seeds N] [--algorithms A,B,...]\n"
                            "                    [--jobs N] [--set KEY=VALUE ...] [--output DIR]\n"
                            "                    [--data DIR] [--quick] [--force] [--quiet]\n"
+                           "                    [--format table|json]\n"
                            "\n"
                            "Finds good step sizes and parameters for every method of an experiment, with\n"
                            "the same budget for each, so that methods can be compared fairly.\n"
@@ -138,6 +135,7 @@ static const char help[] = "usage: fedloom tune FILE [--budget N] [--seeds N] [-
                            "  --quick              applies the file's `quick` part: a smaller version\n"
                            "  --force              replaces finished runs with other settings or data\n"
                            "  --quiet              no progress; the table, warnings and errors stay\n"
+                           "  --format FORMAT      table, or json\n"
                            "\n"
                            "examples:\n"
                            "  fedloom tune examples/tune.yaml\n"

@@ -1,5 +1,6 @@
 /* fedloom verify: golden cases, and whether this build reproduces them. */
 #include "cli.h"
+#include "json_out.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -12,6 +13,8 @@ typedef struct {
     double tolerance;
     size_t passed, failed;
     int pad; /* width of the names */
+    int json;
+    json_t *cases; /* with json: what is printed at the end */
 } tally;
 
 /* "cases/fedavg.json" -> "fedavg" */
@@ -23,6 +26,17 @@ static const char *case_name(const char *path, int *length)
     return base;
 }
 
+static void print(const tally *t, const char *name, int ok, double error, char *reason)
+{
+    printf("%s%s%s %-*s  ", tone_on(stdout, ok ? TONE_GOOD : TONE_BAD), ok ? "ok  " : "FAIL", tone_off(stdout), t->pad,
+           name);
+    if (ok)
+        printf("%.1e\n", error);
+    else
+        say_joined(stdout, reason);
+    fflush(stdout);
+}
+
 static void check(tally *t, const char *path)
 {
     int length;
@@ -31,16 +45,25 @@ static void check(tally *t, const char *path)
     char name[256], reason[1024];
     snprintf(name, sizeof name, "%.*s", length, base);
     say_clean(name);
-    if (fl_verify(t->ctx, path, t->tolerance, &error) == FL_OK) {
-        printf("ok   %-*s  %.1e\n", t->pad, name, error);
-        t->passed++;
-    } else {
-        snprintf(reason, sizeof reason, "%s", fl_ctx_error(t->ctx));
-        printf("FAIL %-*s  ", t->pad, name);
-        say_joined(stdout, reason);
-        t->failed++;
-    }
-    fflush(stdout);
+    int ok = fl_verify(t->ctx, path, t->tolerance, &error) == FL_OK;
+    snprintf(reason, sizeof reason, "%s", ok ? "" : fl_ctx_error(t->ctx));
+    *(ok ? &t->passed : &t->failed) += 1;
+    if (t->json)
+        json_array_append_new(t->cases,
+                              json_pack("{s:s, s:b, s:o, s:o}", "name", name, "passed", ok, "error",
+                                        json_out_number(error), "reason", ok ? json_null() : json_out_text(reason)));
+    else
+        print(t, name, ok, error, reason);
+}
+
+/* The last line, or the document. */
+static int conclude(const tally *t)
+{
+    if (t->json)
+        return json_out(json_pack("{s:O, s:I, s:I}", "cases", t->cases, "passed", (json_int_t)t->passed, "failed",
+                                  (json_int_t)t->failed));
+    if (t->passed + t->failed) printf("%zu passed, %zu failed\n", t->passed, t->failed);
+    return CLI_OK;
 }
 
 static int is_case(const struct dirent *e)
@@ -85,9 +108,9 @@ static int check_folder(tally *t, const char *folder)
 static int run(int argc, char **argv)
 {
     words plain = {0};
-    tally t = {.tolerance = 1e-9};
+    tally t = {.tolerance = 1e-9, .cases = json_array()};
     int length;
-    const option options[] = {{"--tolerance", OPT_REAL, &t.tolerance}, {0}};
+    const option options[] = {{"--tolerance", OPT_REAL, &t.tolerance}, {"--format", OPT_FORMAT, &t.json}, {0}};
     int code = args_parse("verify", options, argc, argv, &plain);
     if (!code && !plain.n) code = say_usage("verify", "which FILE?");
     if (!code && !(t.ctx = fl_ctx_new())) {
@@ -104,13 +127,14 @@ static int run(int argc, char **argv)
         else
             check(&t, plain.v[i]);
     }
-    if (t.passed + t.failed) printf("%zu passed, %zu failed\n", t.passed, t.failed);
+    if (!code) code = conclude(&t);
+    json_decref(t.cases);
     args_free(&plain);
     fl_ctx_free(t.ctx);
     return code ? code : t.failed ? CLI_FAILED : CLI_OK;
 }
 
-static const char help[] = "usage: fedloom verify FILE... [--tolerance T]\n"
+static const char help[] = "usage: fedloom verify FILE... [--tolerance T] [--format table|json]\n"
                            "\n"
                            "Runs golden cases: JSON files that hold a small problem and the exact\n"
                            "trajectory of a method on it, computed by an independent implementation.\n"
@@ -119,7 +143,8 @@ static const char help[] = "usage: fedloom verify FILE... [--tolerance T]\n"
                            "files in it, in the order of their names.\n"
                            "\n"
                            "options:\n"
-                           "  --tolerance T   the largest relative error that passes (default 1e-9)\n"
+                           "  --tolerance T    the largest relative error that passes (default 1e-9)\n"
+                           "  --format FORMAT  table, or json: all cases in one document, at the end\n"
                            "\n"
                            "examples:\n"
                            "  fedloom verify tests/golden/fedavg-normalized.json\n"

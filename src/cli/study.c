@@ -1,5 +1,6 @@
 /* Carrying out a comparison: progress on stderr, the table on stdout, files in the output folder. */
 #include "cli.h"
+#include "json_out.h"
 
 #include <math.h>
 #include <string.h>
@@ -82,6 +83,37 @@ static fl_status start_watching(fl_study *study, const study_request *req)
     return s;
 }
 
+/* fl_text_fn: a document of the library's. */
+static void take_document(void *arg, const char *text)
+{
+    json_t **to = arg;
+    *to = json_loads(text, 0, NULL);
+}
+
+/* The table, and with `paper` what the paper has beside it. No figures to compare with: the runs are fine all the
+ * same. */
+static fl_status print_tables(fl_ctx *ctx, fl_study *study, int paper)
+{
+    fl_status s = fl_study_table(study, say_table, NULL);
+    if (s || !paper) return s;
+    putchar('\n');
+    s = fl_study_paper(study, say_table, NULL);
+    if (s == FL_ECONFIG) say_error(ctx);
+    return s == FL_ECONFIG ? FL_OK : s;
+}
+
+/* All of that as one document. */
+static fl_status print_document(fl_ctx *ctx, fl_study *study, int paper)
+{
+    json_t *all = NULL, *figures = NULL;
+    fl_status s = fl_study_table(study, take_document, &all);
+    if (!s && paper) s = fl_study_paper(study, take_document, &figures);
+    if (s == FL_ECONFIG) say_error(ctx);
+    if (figures) json_object_set_new(all, "paper", figures);
+    if (s && s != FL_ECONFIG) return json_decref(all), s;
+    return json_out(all) ? FL_ENOMEM : FL_OK;
+}
+
 static int carry_out(fl_ctx *ctx, fl_study *study, const study_request *req)
 {
     size_t done, total = fl_study_runs(study, &done);
@@ -91,15 +123,7 @@ static int carry_out(fl_ctx *ctx, fl_study *study, const study_request *req)
     if (!s) s = fl_study_go(study, watcher_observe, &w);
     watcher_end(&w);
     if (!s) s = fl_study_write(study);
-    if (!s) s = fl_study_table(study, say_table, NULL);
-    if (!s && req->paper) {
-        putchar('\n');
-        s = fl_study_paper(study, say_table, NULL);
-        if (s == FL_ECONFIG) { /* nothing to compare with: the runs are fine all the same */
-            say_error(ctx);
-            s = FL_OK;
-        }
-    }
+    if (!s) s = (req->json ? print_document : print_tables)(ctx, study, req->paper);
     if (s) {
         say_error(ctx);
         return settings_exit(s);
@@ -123,6 +147,7 @@ int study_run(fl_ctx *ctx, const char *file, const study_request *req)
     fl_config *cfg = NULL;
     fl_study *study = NULL;
     int code = events_check(req->options.tensorboard, "runs"); /* before anything has run */
+    fl_ctx_format(ctx, req->json ? FL_FORMAT_JSON : FL_FORMAT_TEXT);
     if (!code) code = settings_open(ctx, file, &req->sets, &cfg);
     if (code) return code;
     if (!req->quiet) warn_of_methods(&req->sets);

@@ -1,14 +1,16 @@
 /* The table at the end of `fedloom run`: one line per run; below it, a line each for what only some runs measure. */
 #include "cli.h"
+#include "json_out.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TARGETS_MAX = 16, NAME_MAX_LEN = 64 };
+enum { TARGETS_MAX = 16, NAME_MAX_LEN = 64, OUTPUT_MAX_LEN = 4096 };
 
 typedef struct {
     char name[NAME_MAX_LEN], algorithm[NAME_MAX_LEN];
+    char output[OUTPUT_MAX_LEN]; /* "": nothing was saved */
     fl_row row;
     size_t targets;
     double accuracy[TARGETS_MAX];
@@ -43,6 +45,7 @@ int summary_add(summary *s, const fl_run *run)
     memset(l, 0, sizeof *l);
     snprintf(l->name, sizeof l->name, "%s", fl_run_name(run));
     snprintf(l->algorithm, sizeof l->algorithm, "%s", fl_run_algorithm(run));
+    snprintf(l->output, sizeof l->output, "%s", fl_run_output(run));
     l->row = *row;
     while (l->targets < TARGETS_MAX &&
            fl_run_target(run, l->targets, &l->accuracy[l->targets], &l->reached[l->targets]))
@@ -171,4 +174,36 @@ void summary_print(const summary *s, FILE *out)
     table_print(&t, 2, out);
     table_free(&t);
     for (const line *l = s->lines; l < s->lines + s->n; l++) print_notes(s, l, out);
+}
+
+/* ---- as JSON ----------------------------------------------------------------------------------------------- */
+
+static json_t *metrics_json(const fl_row *row)
+{
+    const fl_metric *m;
+    json_t *all = json_object();
+    for (size_t k = 0; (m = fl_metric_at(k)); k++)
+        if (isfinite(fl_row_value(row, m))) json_object_set_new(all, m->name, json_out_number(fl_row_value(row, m)));
+    return all;
+}
+
+static json_t *targets_json(const line *l)
+{
+    json_t *all = json_array();
+    for (size_t k = 0; k < l->targets; k++) {
+        json_t *round = l->reached[k] == SIZE_MAX ? json_null() : json_integer((json_int_t)l->reached[k]);
+        json_array_append_new(all, json_pack("{s:f, s:o}", "test_accuracy", l->accuracy[k], "round", round));
+    }
+    return all;
+}
+
+int summary_json(const summary *s)
+{
+    json_t *runs = json_array();
+    for (const line *l = s->lines; l < s->lines + s->n; l++)
+        json_array_append_new(runs,
+                              json_pack("{s:o, s:s, s:o, s:o, s:o}", "name", json_out_text(l->name), "algorithm",
+                                        l->algorithm, "output", *l->output ? json_out_text(l->output) : json_null(),
+                                        "metrics", metrics_json(&l->row), "targets", targets_json(l)));
+    return json_out(json_pack("{s:o}", "runs", runs));
 }

@@ -1,5 +1,6 @@
 /* Text tables: cells are added row by row, widths follow from the contents. */
 #include "cli.h"
+#include "json_out.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -67,4 +68,15 @@ void table_print(const table *t, size_t left, FILE *out)
         if (i + 1 == t->columns) fputs(tone_off(out), out);
         if (last) fputc('\n', out);
     }
+}
+
+int table_json(const table *t, const char *name)
+{
+    json_t *rows = json_array(), *row = NULL;
+    for (size_t i = t->columns; i < t->cells; i++) {
+        size_t column = i % t->columns;
+        if (!column) json_array_append_new(rows, row = json_object());
+        json_object_set_new(row, t->cell[column], json_out_text(t->cell[i]));
+    }
+    return json_out(json_pack("{s:o}", name, rows));
 }

@@ -4,10 +4,10 @@
 static void stop_tune(void *tune) { fl_tune_stop(tune); }
 
 /* Of a tuning that has run to its end. */
-static fl_status finish(fl_tune *tune, int quiet, fl_config **winners)
+static fl_status finish(fl_tune *tune, fl_text_fn *out, int quiet, fl_config **winners)
 {
     fl_status s = fl_tune_write(tune);
-    if (!s) s = fl_tune_table(tune, say_table, NULL);
+    if (!s) s = fl_tune_table(tune, out, NULL);
     if (!s) s = fl_tune_verdict(tune);
     if ((!s || s == FL_EDIVERGED) && !quiet)
         say("%s has what was tried (tried.csv, tried.svg) and the winners (best.yaml, and a file for each)",
@@ -15,7 +15,8 @@ static fl_status finish(fl_tune *tune, int quiet, fl_config **winners)
     return s || !winners ? s : fl_tune_winners(tune, winners);
 }
 
-int tuning_run(fl_ctx *ctx, fl_config *cfg, const fl_tune_options *options, int quiet, fl_config **winners)
+int tuning_run(fl_ctx *ctx, fl_config *cfg, const fl_tune_options *options, fl_text_fn *out, int quiet,
+               fl_config **winners)
 {
     fl_tune *tune = NULL;
     int done = 0;
@@ -26,11 +27,18 @@ int tuning_run(fl_ctx *ctx, fl_config *cfg, const fl_tune_options *options, int 
         watcher_end(&w);
         done = !s && fl_tune_done(tune);
     }
-    if (done) s = finish(tune, quiet, winners);
+    if (done) s = finish(tune, out, quiet, winners);
     if (s) say_error(ctx);
     if (!s && !done && !quiet) say("stopped; the same command continues in %s", fl_tune_output(tune));
     fl_tune_free(tune);
     return s ? settings_exit(s) : done ? CLI_OK : CLI_INTERRUPTED;
+}
+
+/* fl_text_fn: a document has room for one table, which is the comparison's. */
+static void discard(void *unused, const char *text)
+{
+    (void)unused;
+    (void)text;
 }
 
 int tune_first(fl_ctx *ctx, fl_config **cfg, const study_request *req)
@@ -39,7 +47,7 @@ int tune_first(fl_ctx *ctx, fl_config **cfg, const study_request *req)
     fl_study_options study = req->options;
     fl_tune_options o = {.size = sizeof o, .study = &study, .budget = req->budget, .compare_next = 1};
     study.seeds = 0; /* the file's tuning seeds: those of the comparison are others */
-    int code = tuning_run(ctx, *cfg, &o, req->quiet, &winners);
+    int code = tuning_run(ctx, *cfg, &o, req->json ? discard : say_table, req->quiet, &winners);
     if (code) return code;
     fl_config_free(*cfg);
     *cfg = winners;

@@ -52,6 +52,25 @@ void fli_list_example(fli_text *t, const fli_kind *kind, const fli_item *item)
                       *item->keys->def ? item->keys->def : "...");
 }
 
+fl_status fli_list_facts(fl_ctx *ctx, const fli_item *item, fli_fact_fn *fact, void *arg)
+{
+    fli_text lines;
+    if (item->citation) fact(arg, "from", item->citation);
+    if (item->needs) fact(arg, "needs", item->needs);
+    if (!item->more) return FL_OK;
+    fli_text_init(&lines, ctx);
+    item->more(&lines, item->desc);
+    fl_status status = fli_text_ok(&lines);
+    for (char *line = lines.s, *end; !status && line && (end = strchr(line, '\n')); line = end + 1) {
+        char *colon = strstr(line, ": ");
+        *end = 0;
+        if (colon) *colon = 0;
+        fact(arg, line, colon ? colon + 2 : "");
+    }
+    fli_text_fini(&lines);
+    return status;
+}
+
 static void add_item(fli_text *t, const fli_kind *kind, const fli_item *item)
 {
     const fli_key *common = fli_settings_common(kind->section);
@@ -92,16 +111,17 @@ static fl_status unknown(fl_ctx *ctx, const char *what, const char *name, const 
 
 static fl_status list_settings(fl_ctx *ctx, fli_text *t, const char *section)
 {
-    if (!section) {
-        fli_settings_help(t);
+    const fli_key *keys = section ? fli_settings_common(section) : NULL;
+    if (!section || keys) {
+        if (fli_wants_json(ctx))
+            fli_list_settings_json(t, section);
+        else if (keys)
+            fli_keys_print_help(t, keys, 0);
+        else
+            fli_settings_help(t);
         return FL_OK;
     }
-    const fli_key *keys = fli_settings_common(section);
-    if (!keys)
-        return unknown(ctx, "section with keys of its own", section, fli_settings_nearest_section(section),
-                       " settings");
-    fli_keys_print_help(t, keys, 0);
-    return FL_OK;
+    return unknown(ctx, "section with keys of its own", section, fli_settings_nearest_section(section), " settings");
 }
 
 static fl_status list_kind(fl_ctx *ctx, fli_text *t, const char *kind_text, const char *name)
@@ -111,12 +131,13 @@ static fl_status list_kind(fl_ctx *ctx, fli_text *t, const char *kind_text, cons
     const fli_kind *kind = fli_kind_find(kind_text);
     if (!kind) return unknown(ctx, "kind of thing", kind_text, fl_nearest(kind_text, kind_name, NULL), "");
     if (!name) {
-        add_items(t, kind);
+        (fli_wants_json(ctx) ? fli_list_items_json : add_items)(t, kind);
         return FL_OK;
     }
     fli_snprintf(hint, sizeof hint, " %s", kind->plural);
     if (!fli_item_find(kind, name, &item))
         return unknown(ctx, kind->section, name, fl_nearest(name, fli_item_name, kind), hint);
+    if (fli_wants_json(ctx)) return fli_list_item_json(ctx, t, kind, &item);
     add_item(t, kind, &item);
     return FL_OK;
 }
@@ -128,7 +149,7 @@ fl_status fl_list(fl_ctx *ctx, const char *kind, const char *name, fl_text_fn *o
     fli_clear(ctx);
     fli_text_init(&t, ctx);
     if (!kind)
-        add_kinds(&t);
+        (fli_wants_json(ctx) ? fli_list_kinds_json : add_kinds)(&t);
     else if (!strcmp(kind, settings_name) || !strcmp(kind, "setting"))
         s = list_settings(ctx, &t, name);
     else if (!strcmp(kind, devices_name) || !strcmp(kind, "device"))

@@ -59,25 +59,18 @@ static fl_status add_settings(const page *p)
     return status;
 }
 
-/* The lines "label: text" that a descriptor has to say. */
+/* fli_fact_fn */
+static void add_fact(void *arg, const char *label, const char *text)
+{
+    const page *p = arg;
+    p->style->fact(p->t, label, text);
+}
+
 static fl_status add_facts(const page *p, const fli_item *item)
 {
-    fli_text lines;
+    page copy = *p;
     p->style->facts_begin(p->t);
-    if (item->citation) p->style->fact(p->t, "from", item->citation);
-    if (item->needs) p->style->fact(p->t, "needs", item->needs);
-    if (!item->more) return FL_OK;
-    fli_text_init(&lines, p->ctx);
-    item->more(&lines, item->desc);
-    fl_status status = fli_text_ok(&lines);
-    for (char *line = lines.s, *end; !status && line && (end = strchr(line, '\n')); line = end + 1) {
-        char *colon = strstr(line, ": ");
-        *end = 0;
-        if (colon) *colon = 0;
-        p->style->fact(p->t, line, colon ? colon + 2 : "");
-    }
-    fli_text_fini(&lines);
-    return status;
+    return fli_list_facts(p->ctx, item, add_fact, &copy);
 }
 
 static fl_status add_example(const page *p, const fli_kind *kind, const fli_item *item)

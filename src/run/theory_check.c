@@ -118,6 +118,19 @@ void fli_check_fini(fli_check *c)
     fli_plan_fini(&c->plan);
 }
 
+static void print(fli_text *t, const fli_check *c, int json)
+{
+    fli_json j;
+    fli_json_init(&j, t);
+    if (!json) {
+        fli_check_print(t, c);
+        return;
+    }
+    fli_json_map(&j, NULL);
+    fli_check_json(&j, c);
+    fli_json_end(&j);
+}
+
 fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg)
 {
     fli_check c;
@@ -126,7 +139,7 @@ fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg)
     fli_text_init(&text, cfg->ctx);
     fl_status s = fli_check_make(cfg, NULL, &c);
     if (!s) {
-        fli_check_print(&text, &c);
+        print(&text, &c, fli_wants_json(cfg->ctx));
         s = fli_text_ok(&text);
     }
     if (!s) out(arg, fli_text_get(&text));

@@ -4,6 +4,7 @@
 #define FLI_RUN_THEORY_CHECK_H
 
 #include "algo/conditions.h"
+#include "base/json.h"
 #include "run/theory_facts.h"
 
 typedef struct {
@@ -22,6 +23,8 @@ size_t fli_check_failing(const fli_check *c);
 int fli_check_has_fix(const fli_check *c, const fli_condition_seen *s);
 /* What `fedloom check` prints (theory_print.c). */
 void fli_check_print(fli_text *t, const fli_check *c);
+/* The same as keys of a map that is open (theory_json.c). */
+void fli_check_json(fli_json *j, const fli_check *c);
 
 /* The largest L_i of the clients that are measured. The plan has its model and says how turns are asked for. */
 fl_status fli_theory_smoothness(const fli_plan *p, double *largest);

@@ -136,11 +136,10 @@ fl_status fl_study_table(fl_study *s, fl_text_fn *out, void *arg)
     fli_clear(s->ctx);
     fli_arena_init(&a, s->ctx);
     fli_text_init(&t, s->ctx);
-    fl_status status = fli_study_starred(s, &a, &g);
-    if (!status) {
-        fli_grid_text(&t, &g);
-        status = fli_text_ok(&t);
-    }
+    int json = fli_wants_json(s->ctx);
+    fl_status status = json ? make_json(s, &a, &t) : fli_study_starred(s, &a, &g);
+    if (!status && !json) fli_grid_text(&t, &g);
+    if (!status) status = fli_text_ok(&t);
     if (!status) out(arg, fli_text_get(&t));
     fli_text_fini(&t);
     fli_arena_fini(&a);

@@ -36,17 +36,23 @@ static void add_stat(fli_text *t, const fl_metric *m, const fli_stat *st)
     fli_stat_text(t, st, m->unit == FL_UNIT_SHARE ? 100 : 1, digits[m->unit]);
 }
 
+/* "to 0.9" */
+static int is_target(const char *quantity, double *target)
+{
+    char *end;
+    if (strncmp(quantity, "to ", 3)) return 0;
+    *target = fli_strtod(quantity + 3, &end);
+    return end != quantity + 3 && !*end;
+}
+
 static void ours(fli_text *t, const fl_study *s, const fli_summary *row, const char *quantity)
 {
     const fl_metric *m;
+    double target;
     if (!row->seeds) return;
     for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_PAPER, k)); k++)
         if (!strcmp(m->shown[FL_VIEW_PAPER].label, quantity)) add_stat(t, m, fli_summary_stat(row, m));
-    if (!strncmp(quantity, "to ", 3)) {
-        char *end;
-        double target = fli_strtod(quantity + 3, &end);
-        if (end != quantity + 3 && !*end) fli_target_text(t, s, row, target, &fli_metric_round.is);
-    }
+    if (is_target(quantity, &target)) fli_target_text(t, s, row, target, &fli_metric_round.is);
 }
 
 /* What the paper has and this comparison has not: a label that was mistyped would be lost in silence. */
@@ -102,29 +108,85 @@ static fl_status fill(fl_study *s, fli_arena *a, const fli_node *figures, fli_gr
     return status;
 }
 
+static fl_status print(fl_study *s, fli_arena *a, const fli_node *figures, const char *source, fli_text *t)
+{
+    fli_grid g;
+    fl_status status = fill(s, a, figures, &g);
+    if (status) return status;
+    fli_text_addf(t, "%s: ours, and the paper's beside it\n", source);
+    fli_grid_text(t, &g);
+    add_others(t, s, figures);
+    return FL_OK;
+}
+
+/* ---- as JSON ------------------------------------------------------------------------------------------------- */
+
+static void put_figure(fli_json *j, const fl_study *s, const fli_summary *row, const fli_node *figure)
+{
+    const fl_metric *m = NULL;
+    fli_stat to[FL_METRICS_MAX];
+    const fli_stat none = {0}, *stat = &none;
+    double target;
+    for (size_t k = 0; (m = fl_metric_shown(FL_VIEW_PAPER, k)); k++)
+        if (!strcmp(m->shown[FL_VIEW_PAPER].label, figure->key)) stat = fli_summary_stat(row, m);
+    if (is_target(figure->key, &target)) {
+        fli_study_to_target(s, row, target, to);
+        stat = &to[fl_metric_place(&fli_metric_round.is)];
+    }
+    fli_json_map(j, NULL);
+    fli_json_text(j, "quantity", figure->key);
+    fli_stat_json(j, "ours", stat);
+    fli_json_text(j, "paper", figure->type == FLI_NODE_SCALAR ? figure->text : NULL);
+    fli_json_end(j);
+}
+
+static fl_status put(fl_study *s, fli_arena *a, const fli_node *figures, const char *source, fli_text *t)
+{
+    fli_json j;
+    fli_summary *rows;
+    size_t count;
+    fl_status status = fli_study_summaries(s, a, &rows, &count);
+    fli_json_init(&j, t);
+    fli_json_map(&j, NULL);
+    fli_json_text(&j, "source", source);
+    fli_json_list(&j, "methods");
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *label = s->x.methods[rows[i].method].label;
+        const fli_node *own = fli_node_find(figures, label);
+        if (!rows[i].best) continue;
+        fli_json_map(&j, NULL);
+        fli_json_text(&j, "method", label);
+        fli_json_list(&j, "figures");
+        for (const fli_node *f = own && own->type == FLI_NODE_MAP ? own->first : NULL; f; f = f->next)
+            put_figure(&j, s, &rows[i], f);
+        fli_json_end(&j);
+        fli_json_end(&j);
+    }
+    fli_json_end(&j);
+    fli_json_end(&j);
+    return status;
+}
+
+/* ---- either ---------------------------------------------------------------------------------------------------- */
+
 fl_status fl_study_paper(fl_study *s, fl_text_fn *out, void *arg)
 {
     const fli_node *figures = figures_of(s), *source = fli_node_find(s->x.paper, "source");
+    const char *from = source && source->type == FLI_NODE_SCALAR ? source->text : s->x.name;
+    int json = fli_wants_json(s->ctx);
     fli_arena a;
     fli_text t;
-    fli_grid g;
     fli_clear(s->ctx);
     if (!figures || figures->type != FLI_NODE_MAP)
         return fli_fail(s->ctx, FL_ECONFIG, "%s has no paper.figures to compare with", s->x.name);
-    if (!figures->first) { /* a figure has curves: they are in the report */
+    if (!figures->first && !json) { /* a figure has curves: they are in the report */
         out(arg, "the paper shows curves, no numbers; ours are in report.html\n");
         return FL_OK;
     }
     fli_arena_init(&a, s->ctx);
     fli_text_init(&t, s->ctx);
-    fl_status status = fill(s, &a, figures, &g);
-    if (!status) {
-        fli_text_addf(&t, "%s: ours, and the paper's beside it\n",
-                      source && source->type == FLI_NODE_SCALAR ? source->text : s->x.name);
-        fli_grid_text(&t, &g);
-        add_others(&t, s, figures);
-        status = fli_text_ok(&t);
-    }
+    fl_status status = (json ? put : print)(s, &a, figures, from, &t);
+    if (!status) status = fli_text_ok(&t);
     if (!status) out(arg, fli_text_get(&t));
     fli_text_fini(&t);
     fli_arena_fini(&a);

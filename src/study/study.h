@@ -2,6 +2,7 @@
 #ifndef FLI_STUDY_STUDY_H
 #define FLI_STUDY_STUDY_H
 
+#include "base/json.h"
 #include "report/report.h"
 #include "run/metric_list.h"
 #include "run/run.h"
@@ -148,6 +149,8 @@ void fli_grid_text(fli_text *t, const fli_grid *g);
 void fli_grid_markdown(fli_text *t, const fli_grid *g);
 void fli_study_csv(fli_text *t, fl_study *s, fli_arena *a);
 void fli_study_json(fli_text *t, fl_study *s, fli_arena *a);
+/* {"mean": ..., "std": ..., "n": ...}; null where there is no value. */
+void fli_stat_json(fli_json *j, const char *key, const fli_stat *st);
 
 /* The report of what there is; memory from the arena. The caller holds the lock while runs are under way. */
 fl_status fli_study_report(fl_study *s, fli_arena *a, fli_report *out);

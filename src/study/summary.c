@@ -525,3 +525,16 @@ void fli_study_json(fli_text *t, fl_study *s, fli_arena *a)
     }
     fli_text_add(t, "  ]\n}\n");
 }
+
+void fli_stat_json(fli_json *j, const char *key, const fli_stat *st)
+{
+    if (!st->n) {
+        fli_json_text(j, key, NULL);
+        return;
+    }
+    fli_json_map(j, key);
+    fli_json_real(j, "mean", st->mean);
+    fli_json_real(j, "std", st->std);
+    fli_json_whole(j, "n", st->n);
+    fli_json_end(j);
+}

@@ -14,6 +14,7 @@ typedef struct {
     const char *data_key;
     fli_changes *changes; /* by method */
     fli_text said;
+    fli_json json; /* into the same text, where that is wanted */
     size_t left;
 } job;
 
@@ -35,13 +36,26 @@ static int of_first_seed(const fli_experiment *x, const fli_trial *t) { return t
 
 /* ---- checking ---------------------------------------------------------------------------------------------- */
 
+static void put_trial(job *j, const fli_trial *t, const fli_check *c)
+{
+    fli_json_map(&j->json, NULL);
+    fli_json_text(&j->json, "label", j->experiment.methods[t->method].label);
+    fli_json_text(&j->json, "setting", t->setting_text);
+    fli_check_json(&j->json, c);
+    fli_json_end(&j->json);
+}
+
 static fl_status tell(job *j, const fli_trial *t)
 {
     fli_check c;
     fl_status s = check_trial(j, t, &c);
     if (!s) {
-        say_which(j, &j->experiment, t);
-        fli_check_print(&j->said, &c);
+        if (fli_wants_json(j->ctx))
+            put_trial(j, t, &c);
+        else {
+            say_which(j, &j->experiment, t);
+            fli_check_print(&j->said, &c);
+        }
         j->left += fli_check_failing(&c);
     }
     fli_check_fini(&c);
@@ -51,8 +65,14 @@ static fl_status tell(job *j, const fli_trial *t)
 static fl_status tell_all(job *j)
 {
     fl_status s = FL_OK;
+    int json = fli_wants_json(j->ctx);
+    fli_json_init(&j->json, &j->said);
+    if (json) fli_json_map(&j->json, NULL);
+    if (json) fli_json_list(&j->json, "methods");
     for (size_t i = 0; i < j->experiment.count && !s; i++)
         if (of_first_seed(&j->experiment, &j->experiment.trials[i])) s = tell(j, &j->experiment.trials[i]);
+    if (json) fli_json_end(&j->json);
+    if (json) fli_json_end(&j->json);
     return s;
 }
 

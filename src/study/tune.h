@@ -124,6 +124,10 @@ fl_status fli_tune_was_same(fl_tune *t, int *same);
 /* Where a winner is so near the end of a range that a wider one may be better. */
 void fli_tune_warn(fl_tune *t);
 
+/* ---- tune_json.c -------------------------------------------------------------------------------------------- */
+
+void fli_tune_json(fli_text *text, const fl_tune *t);
+
 /* ---- tune_picture.c ----------------------------------------------------------------------------------------- */
 
 /* What was tried: the goal against each key, a panel per method and key. */

@@ -424,14 +424,12 @@ static void add_head(fli_text *text, const fl_tune *t, size_t column)
     fli_text_add(text, column == 3 ? ", as it was" : ", tuned");
 }
 
-fl_status fl_tune_table(fl_tune *t, fl_text_fn *out, void *arg)
+static fl_status add_table(fl_tune *t, fli_text *out)
 {
     enum { COLUMNS = 6 };
     fli_arena a;
     fli_text text;
     fl_status s = FL_OK;
-    fli_clear(t->ctx);
-    if (!fl_tune_done(t)) return fli_fail(t->ctx, FL_ECONFIG, "the tuning is not finished");
     fli_arena_init(&a, t->ctx);
     size_t cells = COLUMNS * (t->x.method_count + 1);
     const char **cell = fli_arena_alloc(&a, cells, sizeof *cell);
@@ -445,12 +443,25 @@ fl_status fl_tune_table(fl_tune *t, fl_text_fn *out, void *arg)
         if (!s && !(cell[i] = fli_arena_strdup(&a, fli_text_get(&text)))) s = FL_ENOMEM;
         fli_text_fini(&text);
     }
-    fli_text_init(&text, t->ctx);
     if (!cell) s = FL_ENOMEM;
-    if (!s) fli_grid_text(&text, &(fli_grid){cell, t->x.method_count + 1, COLUMNS, NULL});
+    if (!s) fli_grid_text(out, &(fli_grid){cell, t->x.method_count + 1, COLUMNS, NULL});
+    fli_arena_fini(&a);
+    return s;
+}
+
+fl_status fl_tune_table(fl_tune *t, fl_text_fn *out, void *arg)
+{
+    fli_text text;
+    fl_status s = FL_OK;
+    fli_clear(t->ctx);
+    if (!fl_tune_done(t)) return fli_fail(t->ctx, FL_ECONFIG, "the tuning is not finished");
+    fli_text_init(&text, t->ctx);
+    if (fli_wants_json(t->ctx))
+        fli_tune_json(&text, t);
+    else
+        s = add_table(t, &text);
     if (!s) s = fli_text_ok(&text);
     if (!s) out(arg, fli_text_get(&text));
     fli_text_fini(&text);
-    fli_arena_fini(&a);
     return s;
 }
