@@ -14,7 +14,7 @@
 #   make docs     renew the reference and the manual pages
 #   make dist     the release's source: build-dist/fedloom-VERSION.tar.xz, of what is committed
 #   make deb      Debian packages of it, checked by lintian: build-deb
-#   make install  the program, both libraries, headers, examples and manual pages, into PREFIX
+#   make install  the program, both libraries, headers, examples, manual pages and completion, into PREFIX
 BUILD ?= build
 JOBS  ?= $(shell nproc)
 export JOBS # tests/run.sh

@@ -12,6 +12,11 @@ if(TARGET fedloom_program)
                              FEDLOOM_MPI_LIBRARY="libfedloom_mpi.so.${PROJECT_VERSION_MAJOR}")
   install(TARGETS fedloom_program fedloom_client RUNTIME)
   install(DIRECTORY experiments DESTINATION ${share})
+  # Where shells look with the prefixes /usr and /usr/local.
+  install(FILES packaging/completion/fedloom.bash
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME fedloom)
+  install(FILES packaging/completion/_fedloom DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES packaging/completion/fedloom.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
   # Where systemd looks for them with the prefixes /usr and /usr/local; from others they are to be copied or linked. The prefix may
   # be another one when it is installed than it was before, so that nothing here goes by it.
   install(FILES packaging/systemd/fedloom-server.service packaging/systemd/fedloom-client@.service

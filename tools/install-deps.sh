@@ -1,13 +1,13 @@
 #!/bin/sh
 # Installs the Debian packages that fedloom is built with and run on, if any is missing. Needs root or sudo only then.
 # The C++ compiler is for tests of CUDA kernels. --dev adds what the checks need: clang, clang-format, a browser for the report's test,
-# rsvg-convert for PNG, MPI; --aarch64 the compiler and the emulator for 64-bit ARM;
+# rsvg-convert for PNG, MPI, shells that complete; --aarch64 the compiler and the emulator for 64-bit ARM;
 # --deb what makes Debian packages. --list prints the packages of a plain build instead.
 set -eu
 packages="cmake make gcc g++ libc6-dev pkg-config libopenblas-pthread-dev libdnnl-dev zlib1g-dev liblzma-dev libyaml-dev libjansson-dev
           libpng-dev libjpeg62-turbo-dev libmicrohttpd-dev libgnutls28-dev libcurl4-gnutls-dev nettle-dev libcmocka-dev dataset-fashion-mnist"
 case ${1:-} in
---dev) packages="$packages clang libclang-rt-14-dev clang-format chromium python3 librsvg2-bin libopenmpi-dev openmpi-bin" ;;
+--dev) packages="$packages clang libclang-rt-14-dev clang-format chromium python3 librsvg2-bin libopenmpi-dev openmpi-bin zsh fish" ;;
 --python) packages="$packages python3-dev python3-venv python3-pip python3-numpy python3-scipy python3-pandas python3-matplotlib python3-torch" ;;
 --deb) packages="$packages chrpath debhelper dpkg-dev fakeroot libopenmpi-dev lintian" ;;
 --list) echo $packages && exit ;;

@@ -129,9 +129,27 @@ static int take_option(const char *command_name, const option *options, int argc
     return take_value(command_name, o, value, argc);
 }
 
+/* Who is shown the next table, instead of its being used. */
+static struct {
+    void (*fn)(void *arg, const option *options);
+    void *arg;
+} curious;
+
+void args_reveal(const command *c, void (*fn)(void *arg, const option *options), void *arg)
+{
+    curious.fn = fn;
+    curious.arg = arg;
+    c->run(0, NULL);
+    curious.fn = NULL;
+}
+
 int args_parse(const char *command_name, const option *options, int argc, char **argv, words *plain)
 {
     int only_words = 0, code = CLI_OK;
+    if (curious.fn) {
+        curious.fn(curious.arg, options);
+        return CLI_USAGE;
+    }
     for (int i = 0; i < argc && code == CLI_OK; i++) {
         if (!only_words && !strcmp(argv[i], "--"))
             only_words = 1;

@@ -15,21 +15,46 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 /* What a command does where an MPI launcher started several processes. */
 typedef enum { RANKS_REFUSED, RANKS_FIRST /* the first of them does it */, RANKS_ALL /* together */ } command_ranks;
 
+/* What a word of a command line is, for completion; most are not known. */
+typedef enum {
+    TAKES_ANY,
+    TAKES_FILE,
+    TAKES_FOLDER,
+    TAKES_SETTING, /* KEY=VALUE */
+    TAKES_METHOD,
+    TAKES_METHODS, /* A,B,... */
+    TAKES_MODEL,
+    TAKES_PARTITION,
+    TAKES_SOURCE, /* of data: a kind or a file */
+    TAKES_DEVICE,
+    TAKES_KIND, /* of things that `list` knows */
+    TAKES_NAME, /* one of those that the word before is about */
+    TAKES_FORMAT,
+    TAKES_PAGE, /* of the manual */
+    TAKES_SHELL,
+    TAKES_ACTION, /* of `cert` */
+    TAKES_EXPERIMENT,
+    TAKES_QUANTITY,
+    TAKES_AXIS
+} option_takes;
+
 typedef struct {
     const char *name;
     const char *summary;               /* one line for the overview */
     const char *help;                  /* the whole page */
     int (*run)(int argc, char **argv); /* without the command's name; returns an exit code */
     command_ranks ranks;
+    option_takes takes[2]; /* its first word that is no option, and all others */
 } command;
 
 extern const command cmd_run, cmd_resume, cmd_compare, cmd_tune, cmd_reproduce, cmd_plot, cmd_check, cmd_config,
-    cmd_data, cmd_list, cmd_show, cmd_export, cmd_verify, cmd_cert, cmd_serve, cmd_join, cmd_status;
+    cmd_data, cmd_list, cmd_show, cmd_export, cmd_verify, cmd_cert, cmd_serve, cmd_join, cmd_status, cmd_completion;
 
 /* The program's name, and the overview of its help: what stands before and after the commands, and the commands
  * themselves, NULL past the last (commands.c). */
 extern const char program[], overview_text[], overview_end[];
 const command *command_at(size_t i);
+const command *command_named(const char *name); /* NULL: there is none (main.c) */
 
 /* Prints the manual page fedloom(1), made from all of that (manual.c). */
 void manual_print(void);
@@ -100,12 +125,16 @@ typedef struct {
     const char *name; /* with the dashes; NULL ends the list */
     opt_type type;
     void *out;
+    option_takes takes;
 } option;
 
 /* Sorts arguments into options and plain words. CLI_OK, or CLI_USAGE after saying what is wrong. The words must be
  * freed with args_free in either case; they start out zeroed. */
 int args_parse(const char *command_name, const option *options, int argc, char **argv, words *plain);
 void args_free(words *w);
+/* Shows the table of a command to `fn`. It lies on the command's stack, with places for values in it: so the command is
+ * begun, and args_parse hands the table out and has it end. */
+void args_reveal(const command *c, void (*fn)(void *arg, const option *options), void *arg);
 /* "; did you mean NEAR?" for the end of a sentence, "" if `near` (of fl_nearest) is NULL. Returns `out`. */
 enum { MEANT_LEN = 160 };
 const char *args_meant(const char *near, char out[MEANT_LEN]);
@@ -217,6 +246,9 @@ void last_words_prepare(const char *fmt, ...) __attribute__((format(printf, 1, 2
 void last_words_forget(void);
 /* Says them now. Once for all processes of a machine. */
 void last_words_say(void);
+
+/* The names of the actions of `cert`, NULL at the end (cmd_cert.c). */
+const char *const *cert_actions(void);
 
 /* Where the experiments are that `reproduce` knows by name (cmd_reproduce.c): the environment's word, this folder, or
  * where they were installed. */

@@ -152,6 +152,13 @@ static const char *action_name(const void *unused, size_t i)
     return i < sizeof actions / sizeof *actions ? actions[i].name : NULL;
 }
 
+const char *const *cert_actions(void)
+{
+    static const char *names[sizeof actions / sizeof *actions + 1];
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) names[i] = actions[i].name;
+    return names;
+}
+
 static int find_action(const words *plain, const action **out)
 {
     char meant[MEANT_LEN];
@@ -248,4 +255,5 @@ static const char help[] = "usage: fedloom cert init DIR [--name NAME] [--days N
                            "  fedloom cert revoke ca bob\n"
                            "  fedloom cert server ca federation.example.org 192.0.2.7 --force\n";
 
-const command cmd_cert = {"cert", "makes and revokes the certificates of a federation", help, run};
+const command cmd_cert = {"cert", "makes and revokes the certificates of a federation", help, run,
+                          .takes = {TAKES_ACTION, TAKES_FOLDER}};

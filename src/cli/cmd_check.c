@@ -80,11 +80,11 @@ static int check(fl_ctx *ctx, fl_config *cfg, const request *req)
 static int run(int argc, char **argv)
 {
     request req = {0};
-    const option options[] = {{"--set", OPT_WORDS, &req.sets},
+    const option options[] = {{"--set", OPT_WORDS, &req.sets, TAKES_SETTING},
                               {"--fix", OPT_FLAG, &req.fix},
-                              {"-o", OPT_TEXT, &req.output},
-                              {"--output", OPT_TEXT, &req.output},
-                              {"--data", OPT_TEXT, &req.data},
+                              {"-o", OPT_TEXT, &req.output, TAKES_FILE},
+                              {"--output", OPT_TEXT, &req.output, TAKES_FILE},
+                              {"--data", OPT_TEXT, &req.data, TAKES_FOLDER},
                               {"--format", OPT_FORMAT, &req.json},
                               {0}};
     fl_config *cfg = NULL;
@@ -118,8 +118,8 @@ static const char help[] = "usage: fedloom check FILE [--fix [-o OUT]] [--data D
                            "                    It is checked again. Conditions that no setting satisfies\n"
                            "                    are named. Of an experiment it writes the experiment, where\n"
                            "                    what a method has to change is among its own keys.\n"
-                           "  -o OUT            where --fix writes it; otherwise it goes to stdout, and what\n"
-                           "                    is said of it to stderr\n"
+                           "  --output OUT      where --fix writes it, -o for short; otherwise it goes to\n"
+                           "                    stdout, and what is said of it to stderr\n"
                            "  --data DIR        what ${data} stands for in an experiment; otherwise the\n"
                            "                    environment's FEDLOOM_DATA\n"
                            "  --set KEY=VALUE   overrides a key, as in `fedloom run`; may be repeated\n"
@@ -134,4 +134,5 @@ static const char help[] = "usage: fedloom check FILE [--fix [-o OUT]] [--data D
                            "failed, or conditions are left that no setting satisfies; 2 the configuration\n"
                            "is not valid\n";
 
-const command cmd_check = {"check", "which conditions of the method's theorem hold here", help, run, RANKS_FIRST};
+const command cmd_check = {
+    "check", "which conditions of the method's theorem hold here", help, run, RANKS_FIRST, .takes = {TAKES_FILE}};

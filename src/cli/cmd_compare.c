@@ -37,10 +37,10 @@ static int run(int argc, char **argv)
         {"--seeds", OPT_COUNT, &req.options.seeds},
         {"--tune", OPT_COUNT, &req.budget},
         {"--jobs", OPT_COUNT, &req.options.jobs},
-        {"--set", OPT_WORDS, &req.sets},
-        {"--data", OPT_TEXT, &req.options.data},
-        {"--output", OPT_TEXT, &output},
-        {"--tensorboard", OPT_TEXT, &req.options.tensorboard},
+        {"--set", OPT_WORDS, &req.sets, TAKES_SETTING},
+        {"--data", OPT_TEXT, &req.options.data, TAKES_FOLDER},
+        {"--output", OPT_TEXT, &output, TAKES_FOLDER},
+        {"--tensorboard", OPT_TEXT, &req.options.tensorboard, TAKES_FOLDER},
         {"--watch", OPT_FLAG, &req.watch},
         {"--port", OPT_COUNT, &port},
         {"--quick", OPT_FLAG, &req.options.quick},
@@ -128,4 +128,5 @@ static const char help[] = "usage: fedloom compare FILE... [--seeds N] [--tune B
                            "exit codes: 0 success, 1 a run failed, 2 wrong usage or configuration, 130\n"
                            "interrupted\n";
 
-const command cmd_compare = {"compare", "compares methods over seeds: a table and a report", help, run};
+const command cmd_compare = {"compare", "compares methods over seeds: a table and a report", help, run,
+                             .takes = {TAKES_FILE, TAKES_FILE}};

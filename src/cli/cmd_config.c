@@ -7,7 +7,7 @@ static int run(int argc, char **argv)
     fl_ctx *ctx = NULL;
     fl_config *cfg = NULL;
     fl_status s;
-    const option options[] = {{"--set", OPT_WORDS, &sets}, {0}};
+    const option options[] = {{"--set", OPT_WORDS, &sets, TAKES_SETTING}, {0}};
     int code = args_parse("config", options, argc, argv, &plain);
     if (!code && plain.n != 1) code = say_usage("config", plain.n ? "give one FILE" : "which FILE?");
     if (!code && !(ctx = fl_ctx_new())) {
@@ -42,5 +42,6 @@ static const char help[] = "usage: fedloom config FILE [--set KEY=VALUE ...]\n"
                            "\n"
                            "exit codes: 0 the configuration is valid, 2 it is not\n";
 
-const command cmd_config = {"config", "checks a configuration and prints it with every default filled in", help, run,
-                            RANKS_FIRST};
+const command cmd_config = {"config",    "checks a configuration and prints it with every default filled in",
+                            help,        run,
+                            RANKS_FIRST, .takes = {TAKES_FILE}};

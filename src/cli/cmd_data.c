@@ -22,10 +22,10 @@ static int run(int argc, char **argv)
     fl_config *cfg = NULL;
     fl_status s;
     const option options[] = {
-        {"--set", OPT_WORDS, &sets},
+        {"--set", OPT_WORDS, &sets, TAKES_SETTING},
         {"--clients", OPT_COUNT, &clients},
-        {"--write-partition", OPT_TEXT, &partition},
-        {"--export", OPT_TEXT, &folder},
+        {"--write-partition", OPT_TEXT, &partition, TAKES_FILE},
+        {"--export", OPT_TEXT, &folder, TAKES_FOLDER},
         {"--format", OPT_FORMAT, &json},
         {0},
     };
@@ -76,4 +76,4 @@ static const char help[] = "usage: fedloom data FILE [--set KEY=VALUE ...] [--cl
                            "  fedloom data first.yaml --write-partition who.json\n"
                            "  fedloom data first.yaml --export federation\n";
 
-const command cmd_data = {"data", "shows a data set and who holds what", help, run, RANKS_FIRST};
+const command cmd_data = {"data", "shows a data set and who holds what", help, run, RANKS_FIRST, .takes = {TAKES_FILE}};

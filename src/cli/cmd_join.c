@@ -210,16 +210,16 @@ static int run(int argc, char **argv)
 {
     request r = {0};
     const option options[] = {
-        {"--data", OPT_WORDS, &r.data},
-        {"--certs", OPT_TEXT, &r.certs},
+        {"--data", OPT_WORDS, &r.data, TAKES_FILE},
+        {"--certs", OPT_TEXT, &r.certs, TAKES_FOLDER},
         {"--name", OPT_TEXT, &r.name},
         {"--insecure-http", OPT_FLAG, &r.insecure},
-        {"--keep", OPT_TEXT, &r.keep},
+        {"--keep", OPT_TEXT, &r.keep, TAKES_FOLDER},
         {"--limit", OPT_WORDS, &r.limits},
         {"--patience", OPT_REAL, &r.patience},
         {"--proxy", OPT_TEXT, &r.proxy},
         {"--digest", OPT_FLAG, &r.digest},
-        {"--set", OPT_WORDS, &r.sets},
+        {"--set", OPT_WORDS, &r.sets, TAKES_SETTING},
         {"--show", OPT_FLAG, &r.show},
         {"--yes", OPT_FLAG, &r.yes},
         {"--once", OPT_FLAG, &r.once},
@@ -309,4 +309,5 @@ static const char help[] = "usage: fedloom join URL [CLIENT.yaml] [--data FILE .
                            "exit codes: 0 the run is over, or SIGTERM; 1 it failed, or the server will not\n"
                            "have this client; 2 wrong usage or configuration; 130 interrupted\n";
 
-const command cmd_join = {"join", "takes part in a federation with one's own samples", help, run};
+const command cmd_join = {"join", "takes part in a federation with one's own samples", help, run,
+                          .takes = {TAKES_ANY, TAKES_FILE}};

@@ -34,8 +34,10 @@ static int run(int argc, char **argv)
     words plain = {0};
     request r = {0};
     fl_ctx *ctx = NULL;
-    const option options[] = {
-        {"--markdown", OPT_FLAG, &r.markdown}, {"--man", OPT_COUNT, &r.man}, {"--format", OPT_FORMAT, &r.json}, {0}};
+    const option options[] = {{"--markdown", OPT_FLAG, &r.markdown},
+                              {"--man", OPT_COUNT, &r.man, TAKES_PAGE},
+                              {"--format", OPT_FORMAT, &r.json},
+                              {0}};
     int code = args_parse("list", options, argc, argv, &plain);
     if (!code && plain.n > 2) code = say_usage("list", "%s: one argument too many", plain.v[2]);
     if (!code && (r.markdown || r.man)) code = check_document(&r, &plain);
@@ -74,5 +76,6 @@ static const char help[] = "usage: fedloom list [KIND [NAME]] [--format table|js
                            "  fedloom list devices                 where runs can be computed here\n"
                            "  fedloom list --man 5 | man -l -      the whole reference, to read\n";
 
-const command cmd_list = {"list", "what there is to choose from: algorithms, models, data, ...", help, run,
-                          RANKS_FIRST};
+const command cmd_list = {"list",      "what there is to choose from: algorithms, models, data, ...",
+                          help,        run,
+                          RANKS_FIRST, .takes = {TAKES_KIND, TAKES_NAME}};

@@ -162,10 +162,14 @@ static int run(int argc, char **argv)
 {
     request req = {0};
     const option options[] = {
-        {"--x", OPT_TEXT, &req.x},           {"--y", OPT_TEXT, &req.y},
-        {"--output", OPT_TEXT, &req.output}, {"--png", OPT_FLAG, &req.png},
-        {"--set", OPT_WORDS, &req.sets},     {"--data", OPT_TEXT, &req.data},
-        {"--quick", OPT_FLAG, &req.quick},   {0},
+        {"--x", OPT_TEXT, &req.x, TAKES_AXIS},
+        {"--y", OPT_TEXT, &req.y, TAKES_QUANTITY},
+        {"--output", OPT_TEXT, &req.output, TAKES_FOLDER},
+        {"--png", OPT_FLAG, &req.png},
+        {"--set", OPT_WORDS, &req.sets, TAKES_SETTING},
+        {"--data", OPT_TEXT, &req.data, TAKES_FOLDER},
+        {"--quick", OPT_FLAG, &req.quick},
+        {0},
     };
     int code = args_parse("plot", options, argc, argv, &req.files);
     if (!code && (!req.files.n || (req.files.n > 1 && !is_folder(req.files.v[0]))))
@@ -203,4 +207,5 @@ static const char help[] = "usage: fedloom plot FILE [--y QUANTITY] [--x AXIS] [
                            "  fedloom plot examples/compare.yaml --y test-accuracy --x bytes --png\n"
                            "  fedloom plot results/a results/b --output plots\n";
 
-const command cmd_plot = {"plot", "draws the curves of comparisons and runs for a paper", help, run};
+const command cmd_plot = {"plot", "draws the curves of comparisons and runs for a paper", help, run,
+                          .takes = {TAKES_FILE, TAKES_FILE}};

@@ -117,12 +117,12 @@ static int run(int argc, char **argv)
     words names = {0};
     const option options[] = {
         {"--quick", OPT_FLAG, &req.options.quick},
-        {"--data", OPT_TEXT, &req.options.data},
+        {"--data", OPT_TEXT, &req.options.data, TAKES_FOLDER},
         {"--seeds", OPT_COUNT, &req.options.seeds},
         {"--jobs", OPT_COUNT, &req.options.jobs},
-        {"--output", OPT_TEXT, &req.options.output},
-        {"--tensorboard", OPT_TEXT, &req.options.tensorboard},
-        {"--set", OPT_WORDS, &req.sets},
+        {"--output", OPT_TEXT, &req.options.output, TAKES_FOLDER},
+        {"--tensorboard", OPT_TEXT, &req.options.tensorboard, TAKES_FOLDER},
+        {"--set", OPT_WORDS, &req.sets, TAKES_SETTING},
         {"--watch", OPT_FLAG, &req.watch},
         {"--force", OPT_FLAG, &req.options.force},
         {"--quiet", OPT_FLAG, &req.quiet},
@@ -164,4 +164,4 @@ static const char help[] = "usage: fedloom reproduce [NAME] [--quick] [--data DI
                            "  fedloom reproduce vra-table4-noniid --data ~/data --watch\n";
 
 const command cmd_reproduce = {"reproduce", "runs a paper's experiment and prints the paper's figures beside ours",
-                               help, run};
+                               help, run, .takes = {TAKES_EXPERIMENT}};

@@ -52,8 +52,8 @@ static int run(int argc, char **argv)
     words plain = {0};
     const option options[] = {
         {"--threads", OPT_COUNT, &req.threads},
-        {"--device", OPT_TEXT, &req.device},
-        {"--tensorboard", OPT_TEXT, &req.how.tensorboard},
+        {"--device", OPT_TEXT, &req.device, TAKES_DEVICE},
+        {"--tensorboard", OPT_TEXT, &req.how.tensorboard, TAKES_FOLDER},
         {"--force", OPT_FLAG, &req.how.force},
         {"--quiet", OPT_FLAG, &req.quiet},
         {"--format", OPT_FORMAT, &req.json},
@@ -113,4 +113,5 @@ static const char help[] = "usage: fedloom resume DIR [--threads N] [--device NA
                            "exit codes: 0 success, 1 the run failed, 2 wrong usage or configuration, 130\n"
                            "interrupted\n";
 
-const command cmd_resume = {"resume", "continues a run from its checkpoints", help, run, RANKS_ALL};
+const command cmd_resume = {
+    "resume", "continues a run from its checkpoints", help, run, RANKS_ALL, .takes = {TAKES_FOLDER}};

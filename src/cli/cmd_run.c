@@ -308,12 +308,12 @@ static int run(int argc, char **argv)
 {
     request req = {0};
     const option options[] = {
-        {"--set", OPT_WORDS, &req.sets},
-        {"--output", OPT_TEXT, &req.output},
-        {"--algorithms", OPT_TEXT, &req.algorithms},
+        {"--set", OPT_WORDS, &req.sets, TAKES_SETTING},
+        {"--output", OPT_TEXT, &req.output, TAKES_FOLDER},
+        {"--algorithms", OPT_TEXT, &req.algorithms, TAKES_METHODS},
         {"--threads", OPT_COUNT, &req.threads},
         {"--checkpoint-every", OPT_COUNT, &req.checkpoint},
-        {"--tensorboard", OPT_TEXT, &req.how.tensorboard},
+        {"--tensorboard", OPT_TEXT, &req.how.tensorboard, TAKES_FOLDER},
         {"--force", OPT_FLAG, &req.how.force},
         {"--quiet", OPT_FLAG, &req.quiet},
         {"--format", OPT_FORMAT, &req.json},
@@ -390,4 +390,5 @@ static const char help[] = "usage: fedloom run FILE... [--set KEY=VALUE ...] [--
                            "`fedloom list` shows what a file can choose from, `fedloom config FILE` every\n"
                            "key with its value.\n";
 
-const command cmd_run = {"run", "runs federations and compares them", help, run, RANKS_ALL};
+const command cmd_run = {"run",     "runs federations and compares them", help, run,
+                         RANKS_ALL, .takes = {TAKES_FILE, TAKES_FILE}};

@@ -118,12 +118,12 @@ static int run(int argc, char **argv)
 {
     request req = {.grace = 60};
     const option options[] = {
-        {"--set", OPT_WORDS, &req.sets},
-        {"--output", OPT_TEXT, &req.output},
+        {"--set", OPT_WORDS, &req.sets, TAKES_SETTING},
+        {"--output", OPT_TEXT, &req.output, TAKES_FOLDER},
         {"--listen", OPT_TEXT, &req.serve.listen},
-        {"--certs", OPT_TEXT, &req.serve.certs},
+        {"--certs", OPT_TEXT, &req.serve.certs, TAKES_FOLDER},
         {"--insecure-http", OPT_FLAG, &req.serve.insecure},
-        {"--roster", OPT_TEXT, &req.serve.roster},
+        {"--roster", OPT_TEXT, &req.serve.roster, TAKES_FILE},
         {"--silence", OPT_REAL, &req.serve.silence},
         {"--grace", OPT_REAL, &req.grace},
         {"--bodies", OPT_COUNT, &req.bodies},
@@ -202,4 +202,4 @@ static const char help[] = "usage: fedloom serve FILE --output DIR (--certs DIR 
                            "exit codes: 0 success, 1 the run failed, 2 wrong usage or configuration, 130\n"
                            "interrupted\n";
 
-const command cmd_serve = {"serve", "the server of a federation over a network", help, run};
+const command cmd_serve = {"serve", "the server of a federation over a network", help, run, .takes = {TAKES_FILE}};

@@ -140,4 +140,5 @@ static const char help[] = "usage: fedloom show FILE [--format table|json]\n"
                            "\n"
                            "exit codes: 0 success, 1 it is not such a file\n";
 
-const command cmd_show = {"show", "prints what a model file says of itself", help, run, RANKS_FIRST};
+const command cmd_show = {
+    "show", "prints what a model file says of itself", help, run, RANKS_FIRST, .takes = {TAKES_FILE}};

@@ -207,9 +207,12 @@ static int run(int argc, char **argv)
 {
     request r = {0};
     const option options[] = {
-        {"--certs", OPT_TEXT, &r.watch.certs}, {"--insecure-http", OPT_FLAG, &r.watch.insecure},
-        {"--format", OPT_FORMAT, &r.json},     {"--watch", OPT_REAL, &r.every},
-        {"--all", OPT_FLAG, &r.all},           {0},
+        {"--certs", OPT_TEXT, &r.watch.certs, TAKES_FOLDER},
+        {"--insecure-http", OPT_FLAG, &r.watch.insecure},
+        {"--format", OPT_FORMAT, &r.json},
+        {"--watch", OPT_REAL, &r.every},
+        {"--all", OPT_FLAG, &r.all},
+        {0},
     };
     int code = args_parse("status", options, argc, argv, &r.urls);
     if (!code && r.urls.n != 1) code = say_usage("status", r.urls.n ? "one URL at a time" : "which URL?");

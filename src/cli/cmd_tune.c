@@ -59,12 +59,18 @@ static int run(int argc, char **argv)
     words files = {0};
     fl_study_options *study = &req.study;
     const option options[] = {
-        {"--budget", OPT_COUNT, &req.options.budget}, {"--seeds", OPT_COUNT, &study->seeds},
-        {"--jobs", OPT_COUNT, &study->jobs},          {"--set", OPT_WORDS, &req.sets},
-        {"--algorithms", OPT_TEXT, &req.algorithms},  {"--data", OPT_TEXT, &study->data},
-        {"--output", OPT_TEXT, &study->output},       {"--quick", OPT_FLAG, &study->quick},
-        {"--force", OPT_FLAG, &study->force},         {"--quiet", OPT_FLAG, &req.quiet},
-        {"--format", OPT_FORMAT, &req.json},          {0},
+        {"--budget", OPT_COUNT, &req.options.budget},
+        {"--seeds", OPT_COUNT, &study->seeds},
+        {"--jobs", OPT_COUNT, &study->jobs},
+        {"--set", OPT_WORDS, &req.sets, TAKES_SETTING},
+        {"--algorithms", OPT_TEXT, &req.algorithms, TAKES_METHODS},
+        {"--data", OPT_TEXT, &study->data, TAKES_FOLDER},
+        {"--output", OPT_TEXT, &study->output, TAKES_FOLDER},
+        {"--quick", OPT_FLAG, &study->quick},
+        {"--force", OPT_FLAG, &study->force},
+        {"--quiet", OPT_FLAG, &req.quiet},
+        {"--format", OPT_FORMAT, &req.json},
+        {0},
     };
     int code = args_parse("tune", options, argc, argv, &files);
     if (!code && files.n != 1) code = say_usage("tune", files.n ? "one FILE at a time" : "which FILE?");
@@ -146,4 +152,5 @@ static const char help[] = "usage: fedloom tune FILE [--budget N] [--seeds N] [-
                            "exit codes: 0 success, 1 a run failed, 2 wrong usage or configuration, 130\n"
                            "interrupted\n";
 
-const command cmd_tune = {"tune", "finds every method's best settings, with the same budget for each", help, run};
+const command cmd_tune = {"tune", "finds every method's best settings, with the same budget for each", help, run,
+                          .takes = {TAKES_FILE}};

@@ -152,4 +152,5 @@ static const char help[] = "usage: fedloom verify FILE... [--tolerance T] [--for
                            "\n"
                            "exit codes: 0 all passed, 1 a case failed, 2 wrong usage\n";
 
-const command cmd_verify = {"verify", "checks this build against exact trajectories", help, run};
+const command cmd_verify = {"verify", "checks this build against exact trajectories", help, run,
+                            .takes = {TAKES_FILE, TAKES_FILE}};

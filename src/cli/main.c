@@ -8,11 +8,11 @@ static void print_overview(void)
     printf("fedloom: a federated optimisation engine\n\nusage: %s COMMAND ...\n\n", program);
     fputs(overview_text, stdout);
     fputs("\ncommands:\n", stdout);
-    for (size_t i = 0; command_at(i); i++) printf("  %-9s  %s\n", command_at(i)->name, command_at(i)->summary);
+    for (size_t i = 0; command_at(i); i++) printf("  %-10s  %s\n", command_at(i)->name, command_at(i)->summary);
     fputs(overview_end, stdout);
 }
 
-static const command *find(const char *name)
+const command *command_named(const char *name)
 {
     for (size_t i = 0; command_at(i); i++)
         if (!strcmp(command_at(i)->name, name)) return command_at(i);
@@ -53,7 +53,7 @@ static int wants_help(int argc, char **argv)
 
 static int help(const char *name)
 {
-    const command *c = name ? find(name) : NULL;
+    const command *c = name ? command_named(name) : NULL;
     if (name && !c) return unknown(name);
     if (c)
         fputs(c->help, stdout);
@@ -89,7 +89,7 @@ static int dispatch(int argc, char **argv)
     if (!strcmp(name, "--version")) return version();
     if (!strcmp(name, "--help") || !strcmp(name, "-h")) return help(NULL);
     if (!strcmp(name, "help")) return help(argc > 2 ? argv[2] : NULL);
-    const command *c = find(name);
+    const command *c = command_named(name);
     if (!c) return unknown(name);
     if (wants_help(argc - 2, argv + 2)) return help(name);
     const char *kernels;
@@ -100,7 +100,7 @@ static int dispatch(int argc, char **argv)
 /* The command that is going to run; NULL: none, but something is said. */
 static const command *asked(int argc, char **argv)
 {
-    return argc > 1 && !wants_help(argc - 2, argv + 2) ? find(argv[1]) : NULL;
+    return argc > 1 && !wants_help(argc - 2, argv + 2) ? command_named(argv[1]) : NULL;
 }
 
 int main(int argc, char **argv)

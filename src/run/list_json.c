@@ -5,6 +5,17 @@
 
 #include <string.h>
 
+/* The words that a value may be. */
+static void put_choices(fli_json *j, const fli_key *row)
+{
+    char word[64];
+    if (!row->choices && row->type != FLI_BOOL) return;
+    fli_json_list(j, "choices");
+    for (int i = 0; fli_choice_word(row->choices ? row->choices : "true|false", i, word, sizeof word); i++)
+        fli_json_text(j, NULL, word);
+    fli_json_end(j);
+}
+
 static void put_key(fli_json *j, const fli_key *row)
 {
     fli_text type;
@@ -15,6 +26,7 @@ static void put_key(fli_json *j, const fli_key *row)
     fli_json_text(j, "type", fli_text_get(&type));
     fli_json_text(j, "default", row->def); /* null: it must be given */
     fli_json_text(j, "help", row->help);
+    put_choices(j, row);
     fli_json_end(j);
     j->t->failed |= type.failed;
     fli_text_fini(&type);

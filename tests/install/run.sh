@@ -37,6 +37,8 @@ readelf -d "$libdir/libfedloom.so" >out
 check 'libfedloom.so has its name' has out "Library soname: [libfedloom.so.0]"
 nm -D --defined-only "$libdir/libfedloom.so" | grep -v ' T fl_' >out
 check 'libfedloom.so exports functions of its own alone' silent out
+check 'what shells complete with is there' eval '[ -s "$prefix/share/bash-completion/completions/fedloom" ] &&
+    [ -s "$prefix/share/zsh/site-functions/_fedloom" ] && [ -s "$prefix/share/fish/vendor_completions.d/fedloom.fish" ]'
 check 'the manual pages are there' eval '[ -s "$prefix/share/man/man1/fedloom.1" ] && [ -s "$prefix/share/man/man5/fedloom-config.5" ]'
 
 for header in "$prefix"/include/*.h; do

@@ -1,0 +1,220 @@
+#include "complete.h"
+
+#include <string.h>
+
+enum { MEANING_LEN = 72 };
+
+/* As many whole words as there is room for. */
+static void shorten(char *text)
+{
+    if (strlen(text) + 1 < MEANING_LEN) return;
+    text[MEANING_LEN - 1] = 0;
+    char *blank = strrchr(text, ' ');
+    if (blank) *blank = 0;
+}
+
+void complete_offer(const complete_word *w, const char *name, const char *ending, const char *meaning)
+{
+    char word[512], brief[MEANING_LEN + 1];
+    snprintf(word, sizeof word, "%s%s%s", w->before, name, ending);
+    snprintf(brief, sizeof brief, "%s", meaning);
+    shorten(brief);
+    if (!strncmp(word, w->current, strlen(w->current))) printf("%s%s%s\n", word, *brief ? "\t" : "", brief);
+}
+
+void complete_files(void) { puts(":files"); }
+void complete_folders(void) { puts(":folders"); }
+
+/* Puts the beginning of the word, up to and with the last of a character, before all candidates. */
+static void keep_up_to(complete_word *w, char last)
+{
+    const char *at = strrchr(w->current, last);
+    size_t n = at ? (size_t)(at - w->current) + 1 : 0;
+    if (n && n < sizeof w->before) snprintf(w->before, sizeof w->before, "%.*s", (int)n, w->current);
+}
+
+/* ---- what an option means, from the help texts ------------------------------------------------------------------ */
+
+/* The line of an option below "options:"; NULL: there is none. */
+static const char *find_line(const char *help, const char *name)
+{
+    size_t n = strlen(name);
+    const char *line = strstr(help, "options:\n");
+    while (line && (line = strchr(line, '\n')) && line[1] == ' ') {
+        line++;
+        if (!strncmp(line, "  ", 2) && !strncmp(line + 2, name, n) && line[2 + n] == ' ') return line;
+    }
+    return NULL;
+}
+
+/* Its meaning on one line, or as much of it as is shown. */
+static void read_meaning(const char *line, char out[MEANING_LEN + 1])
+{
+    const char *from = strstr(line + 2, "  "), *end = strchr(line, '\n');
+    size_t n = 0;
+    for (int more = from && from < end; more && n < MEANING_LEN;) {
+        from += strspn(from, " ");
+        n += (size_t)snprintf(out + n, MEANING_LEN + 1 - n, "%s%.*s", n ? " " : "", (int)(end - from), from);
+        more = strspn(end + 1, " ") > 4; /* further lines are indented deeper than options are */
+        from = end + 1;
+        end = strchr(from, '\n');
+    }
+}
+
+/* Some commands have options that only the help of others explains. */
+static const char *meaning_of(const command *c, const char *name, char out[MEANING_LEN + 1])
+{
+    const char *line = find_line(c->help, name);
+    for (size_t i = 0; !line && command_at(i); i++) line = find_line(command_at(i)->help, name);
+    out[0] = 0;
+    if (line) read_meaning(line, out);
+    return out;
+}
+
+/* ---- words of a kind ------------------------------------------------------------------------------------------ */
+
+static void offer_commands(const complete_word *w)
+{
+    for (size_t i = 0; command_at(i); i++) complete_offer(w, command_at(i)->name, "", command_at(i)->summary);
+}
+
+static void offer_list(const complete_word *w, const char *const *names)
+{
+    for (; *names; names++) complete_offer(w, *names, "", "");
+}
+
+static void offer_experiments(const complete_word *w)
+{
+    words files;
+    yaml_files(experiments_folder(), &files);
+    for (size_t i = 0; i < files.n; i++) {
+        char name[256];
+        snprintf(name, sizeof name, "%.*s", (int)strlen(files.v[i]) - 5, files.v[i]);
+        complete_offer(w, name, "", "");
+    }
+    yaml_files_free(&files);
+}
+
+static void offer_metrics(const complete_word *w, fl_view view)
+{
+    const fl_metric *m;
+    for (size_t i = 0; (m = fl_metric_shown(view, i)); i++) complete_offer(w, m->shown[view].label, "", m->title);
+}
+
+/* `first`: the plain word before it, for things that depend on it. */
+static void offer(fl_ctx *ctx, complete_word *w, option_takes what, const char *first)
+{
+    static const char *const formats[] = {"table", "json", NULL}, *const pages[] = {"1", "5", NULL},
+                             *const shells[] = {"bash", "zsh", "fish", NULL};
+    switch (what) {
+    case TAKES_ANY: break;
+    case TAKES_FILE: complete_files(); break;
+    case TAKES_FOLDER: complete_folders(); break;
+    case TAKES_SETTING: complete_setting(ctx, w); break;
+    case TAKES_METHODS: keep_up_to(w, ','); /* fall through */
+    case TAKES_METHOD: complete_kind(ctx, w, "algorithms"); break;
+    case TAKES_MODEL: complete_kind(ctx, w, "models"); break;
+    case TAKES_PARTITION: complete_kind(ctx, w, "partitions"); break;
+    case TAKES_SOURCE:
+        complete_kind(ctx, w, "data");
+        complete_files();
+        break;
+    case TAKES_DEVICE: complete_kind(ctx, w, "devices"); break;
+    case TAKES_KIND: complete_kind(ctx, w, NULL); break;
+    case TAKES_NAME: complete_kind(ctx, w, first); break;
+    case TAKES_FORMAT: offer_list(w, formats); break;
+    case TAKES_PAGE: offer_list(w, pages); break;
+    case TAKES_SHELL: offer_list(w, shells); break;
+    case TAKES_ACTION: offer_list(w, cert_actions()); break;
+    case TAKES_EXPERIMENT: offer_experiments(w); break;
+    case TAKES_QUANTITY: offer_metrics(w, FL_VIEW_CHART); break;
+    case TAKES_AXIS: offer_metrics(w, FL_VIEW_AXIS); break;
+    }
+}
+
+/* ---- the line of a command ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    fl_ctx *ctx;
+    const command *c;
+    const words *line; /* from the command's name on */
+} question;
+
+static const option *find(const option *options, const char *word)
+{
+    size_t n = strcspn(word, "=");
+    for (const option *o = options; o->name; o++)
+        if (strlen(o->name) == n && !strncmp(o->name, word, n)) return o;
+    return NULL;
+}
+
+static int was_given(const question *q, const char *name)
+{
+    for (size_t i = 1; i + 1 < q->line->n; i++)
+        if (find((const option[]){{name, OPT_FLAG, NULL}, {0}}, q->line->v[i])) return 1;
+    return 0;
+}
+
+static void offer_options(const question *q, const complete_word *w, const option *options)
+{
+    char meaning[MEANING_LEN + 1];
+    for (const option *o = options; o->name; o++)
+        if (o->type == OPT_WORDS || !was_given(q, o->name))
+            complete_offer(w, o->name, "", meaning_of(q->c, o->name, meaning));
+    if (!was_given(q, "--help")) complete_offer(w, "--help", "", "how the command is used, with examples");
+}
+
+static option_takes value_of(const option *o) { return o->type == OPT_FORMAT ? TAKES_FORMAT : o->takes; }
+
+/* Which plain word of the command the last one is; *first is the plain word before it. */
+static size_t plain_before(const question *q, const option *options, const char **first)
+{
+    size_t n = 0;
+    *first = "";
+    for (size_t i = 1; i + 1 < q->line->n; i++) {
+        const char *word = q->line->v[i];
+        const option *o = find(options, word);
+        if (o && o->type != OPT_FLAG && !strchr(word, '='))
+            i++;
+        else if (*word != '-') {
+            *first = word;
+            n++;
+        }
+    }
+    return n;
+}
+
+/* fl_options_fn: the command's table is at hand. */
+static void answer(void *arg, const option *options)
+{
+    const question *q = arg;
+    complete_word w = {.current = q->line->v[q->line->n - 1]};
+    const char *last = q->line->v[q->line->n - 2], *first;
+    const option *o = find(options, q->line->n > 2 ? last : ""), *own = find(options, w.current);
+    if (o && o->type != OPT_FLAG && !strchr(last, '='))
+        offer(q->ctx, &w, value_of(o), "");
+    else if (own && own->type != OPT_FLAG && strchr(w.current, '=')) {
+        snprintf(w.before, sizeof w.before, "%s=", own->name);
+        offer(q->ctx, &w, value_of(own), "");
+    } else if (*w.current == '-')
+        offer_options(q, &w, options);
+    else {
+        size_t place = plain_before(q, options, &first), most = sizeof q->c->takes / sizeof *q->c->takes;
+        offer(q->ctx, &w, q->c->takes[place < most ? place : most - 1], first);
+    }
+}
+
+void complete_print(fl_ctx *ctx, const words *line)
+{
+    const complete_word w = {.current = line->n ? line->v[line->n - 1] : ""};
+    const command *c = line->n > 1 ? command_named(line->v[0]) : NULL;
+    if (line->n < 2) {
+        offer_commands(&w);
+        complete_offer(&w, "help", "", "how a command is used");
+        if (*w.current == '-') complete_offer(&w, "--help", "", "what there is");
+        if (*w.current == '-') complete_offer(&w, "--version", "", "the version, and what it computes with here");
+    } else if (!strcmp(line->v[0], "help") && line->n == 2)
+        offer_commands(&w);
+    else if (c)
+        args_reveal(c, answer, &(question){ctx, c, line});
+}
