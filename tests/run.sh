@@ -117,6 +117,7 @@ threaded)
     count "command line" "$root/tests/cli/run.sh" "$(path fedloom)"
     count "hostile surroundings" "$root/tests/cli/hostile.sh" "$(path fedloom)"
     count "completion" "$root/tests/cli/completion.sh" "$(path fedloom)"
+    count "first experiment" "$root/tests/cli/init.sh" "$(path fedloom)"
     count "json" "$root/tests/cli/json.sh" "$(path fedloom)"
     count "suggestions" "$root/tests/cli/suggest.sh" "$(path fedloom)"
     count "terminal" "$root/tests/cli/terminal.sh" "$(path fedloom)"

@@ -45,4 +45,5 @@ static const char help[] = "usage: fedloom export FILE NAME.onnx\n"
                            "exit codes: 0 success, 1 it is not such a file, or cannot be written, 2 wrong\n"
                            "usage, or a kind of model that is not exported\n";
 
-const command cmd_export = {"export", "writes a model as ONNX, for other runtimes", help, run, RANKS_FIRST};
+const command cmd_export = {
+    "export", "writes a model as ONNX, for other runtimes", help, run, RANKS_FIRST, .takes = {TAKES_FILE, TAKES_FILE}};

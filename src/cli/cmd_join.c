@@ -1,11 +1,11 @@
 /* fedloom join: takes part in a federation with one's own samples. */
 #include "cli.h"
+#include "data_file.h"
 
 #include "net/join.h"
 
 #include <signal.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 typedef struct {
@@ -17,60 +17,35 @@ typedef struct {
 
 /* ---- samples by file names ------------------------------------------------------------------------------- */
 
-/* Whether a file's name ends so, whatever it was packed with. */
-static int ends(const char *file, const char *suffix)
+static fl_status put_key(fl_config *cfg, const char *key, const char *value)
 {
-    static const char *const packed[] = {"", ".gz", ".xz"};
-    size_t n = strlen(file), m = strlen(suffix);
-    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
-        size_t k = strlen(packed[i]);
-        if (n > m + k && !strcasecmp(file + n - k, packed[i]) && !strncasecmp(file + n - k - m, suffix, m)) return 1;
-    }
-    return 0;
+    char full[64];
+    snprintf(full, sizeof full, "data.%s", key);
+    return settings_put(cfg, full, value);
 }
 
-typedef struct {
-    const char *suffix, *kind;
-    const char *key[2]; /* where the first file goes, and the second */
-    const char *also;   /* another assignment */
-} format;
-
-static const format formats[] = {
-    {".npz", "npz", {"data.train"}, NULL},
-    {".csv", "csv", {"data.train"}, NULL},
-    {".tsv", "csv", {"data.train"}, "data.separator=tab"},
-    {".svm", "libsvm", {"data.train"}, NULL},
-    {".libsvm", "libsvm", {"data.train"}, NULL},
-    {".json", "leaf", {"data.train"}, NULL},
-    {".npy", "npy", {"data.train_x", "data.train_y"}, NULL},
-};
-
-static int put_data(fl_ctx *ctx, fl_config *cfg, const format *f, const words *files)
+static int put_data(fl_ctx *ctx, fl_config *cfg, const data_format *f, const words *files)
 {
-    char kind[64];
-    snprintf(kind, sizeof kind, "data.kind=%s", f->kind);
-    fl_status s = fl_config_set(cfg, kind);
-    for (size_t i = 0; !s && i < files->n; i++) s = settings_put(cfg, f->key[i], files->v[i]);
-    if (!s && f->also) s = fl_config_set(cfg, f->also);
+    fl_status s = put_key(cfg, "kind", f->kind);
+    for (size_t i = 0; !s && i < files->n; i++) s = put_key(cfg, f->key[i], files->v[i]);
+    if (!s && f->also_key) s = put_key(cfg, f->also_key, f->also_is);
     if (s) say_error(ctx);
     return settings_exit(s);
 }
 
 static int take_data(fl_ctx *ctx, fl_config *cfg, const words *files)
 {
+    const data_format *f = files->n ? data_format_of(files->v[0]) : NULL;
     if (!files->n) return CLI_OK;
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        const format *f = &formats[i];
-        if (!ends(files->v[0], f->suffix)) continue;
-        size_t wanted = f->key[1] ? 2 : 1;
-        if (files->n == wanted) return put_data(ctx, cfg, f, files);
-        return say_usage("join", "--data is given %zu times, but %s takes %s", files->n, f->kind,
-                         wanted == 2 ? "two files: features and labels" : "one file");
-    }
-    return say_usage("join",
-                     "--data %s: the ending of its name does not say what it is (.npz, .csv, .tsv, .svm, .libsvm, "
-                     ".json, two times .npy); for others, a CLIENT.yaml has a `data` section",
-                     files->v[0]);
+    if (!f)
+        return say_usage("join",
+                         "--data %s: the ending of its name does not say what it is (%s); for others, a CLIENT.yaml "
+                         "has a `data` section",
+                         files->v[0], data_endings);
+    size_t wanted = f->key[1] ? 2 : 1;
+    if (files->n == wanted) return put_data(ctx, cfg, f, files);
+    return say_usage("join", "--data is given %zu times, but %s takes %s", files->n, f->kind,
+                     wanted == 2 ? "two files: features and labels" : "one file");
 }
 
 /* ---- settings -------------------------------------------------------------------------------------------- */

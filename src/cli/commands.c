@@ -4,9 +4,9 @@
 const char program[] = "fedloom";
 
 static const command *const commands[] = {
-    &cmd_run,    &cmd_resume, &cmd_compare, &cmd_tune, &cmd_reproduce, &cmd_plot,
-    &cmd_check,  &cmd_config, &cmd_data,    &cmd_list, &cmd_show,      &cmd_export,
-    &cmd_verify, &cmd_cert,   &cmd_serve,   &cmd_join, &cmd_status,    &cmd_completion,
+    &cmd_init,  &cmd_run,    &cmd_resume, &cmd_compare, &cmd_tune,       &cmd_reproduce, &cmd_plot,
+    &cmd_check, &cmd_config, &cmd_data,   &cmd_list,    &cmd_show,       &cmd_export,    &cmd_verify,
+    &cmd_cert,  &cmd_serve,  &cmd_join,   &cmd_status,  &cmd_completion,
 };
 
 const char overview_text[] = "A federation (data, who holds which samples, model, method, who takes part) is\n"
@@ -16,7 +16,12 @@ const char overview_end[] = "\n"
                             "  fedloom help COMMAND    how a command is used, with examples\n"
                             "  fedloom --version       the version, and what it computes with here\n"
                             "\n"
-                            "a first run, without any data of your own:\n"
+                            "a first comparison, of your own data or made up ones: five questions, a file\n"
+                            "\n"
+                            "  fedloom init first.yaml\n"
+                            "  fedloom compare first.yaml\n"
+                            "\n"
+                            "a first run, by hand and without any data of your own:\n"
                             "\n"
                             "  cat > first.yaml <<'END'\n"
                             "  data: {kind: blobs, samples: 600}\n"
@@ -31,6 +36,8 @@ const char overview_end[] = "\n"
                             "\n"
                             "FEDLOOM_KERNELS=v2, v3 or v4 in the environment computes with the kernels for\n"
                             "those x86-64 processors, instead of the highest that this one can run\n"
+                            "\n"
+                            "NO_COLOR=1 in the environment leaves out colours on a terminal\n"
                             "\n"
                             "exit codes: 0 success, 1 something failed while running, 2 wrong usage or\n"
                             "configuration, 130 interrupted\n";
