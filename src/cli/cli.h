@@ -80,6 +80,9 @@ typedef enum { TONE_HEAD, TONE_GOOD, TONE_BAD, TONE_CARE, TONE_FAINT } tone;
 const char *tone_on(FILE *f, tone t);
 const char *tone_off(FILE *f);
 
+/* Prints a table, cleaned, as it suits the terminal (wide.c): its heading marked, and what does not fit beside below. */
+void wide_print(const char *text, FILE *out);
+
 /* ---- saying things (say.c) ------------------------------------------------------------------------------- */
 
 /* One "fedloom: ..." line on stderr. */
@@ -99,7 +102,8 @@ void say_joined(FILE *to, char *lines);
 void say_path(const char *before, const char *path);
 /* fl_text_fn: to stdout, cleaned except for line breaks and tabs. */
 void say_out(void *unused, const char *text);
-/* fl_text_fn: the same of a table, with its heading marked. */
+void say_some(const char *text, size_t size); /* the same of a part of a text */
+/* fl_text_fn: the same of a table, by wide_print. */
 void say_table(void *unused, const char *text);
 /* fl_log_fn: notes and warnings as lines on stderr. */
 void say_log(void *unused, fl_log_level level, const char *line);

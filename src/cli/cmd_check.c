@@ -40,6 +40,29 @@ static void report_beside(void *unused, const char *text)
     }
 }
 
+/* fl_text_fn: say_out, with the verdicts at the beginning of lines in their colours. */
+static void say_verdicts(void *unused, const char *text)
+{
+    static const struct {
+        const char *word;
+        tone tone;
+    } verdicts[] = {{"holds ", TONE_GOOD}, {"FAILS ", TONE_BAD}, {"assumed ", TONE_CARE}};
+    (void)unused;
+    for (size_t n; *text; text += n) {
+        n = strcspn(text, "\n") + 1;
+        if (!text[n - 1]) n--;
+        for (size_t i = 0; i < sizeof verdicts / sizeof *verdicts; i++) {
+            size_t word = strlen(verdicts[i].word);
+            if (strncmp(text, verdicts[i].word, word)) continue;
+            printf("%s%s%s", tone_on(stdout, verdicts[i].tone), verdicts[i].word, tone_off(stdout));
+            text += word;
+            n -= word;
+            break;
+        }
+        say_some(text, n);
+    }
+}
+
 static fl_status fix(fl_config *cfg, const request *req, char **text, size_t *left)
 {
     fl_study_options options = {.size = sizeof options, .data = req->data};
@@ -71,8 +94,8 @@ static int check(fl_ctx *ctx, fl_config *cfg, const request *req)
     fl_ctx_on_log(ctx, say_log, NULL);
     fl_ctx_format(ctx, req->json ? FL_FORMAT_JSON : FL_FORMAT_TEXT);
     if (req->fix) return write_fixed(ctx, cfg, req);
-    fl_status s = fl_config_is_experiment(cfg) ? fl_study_check(cfg, &options, say_out, NULL, NULL, NULL, &failing)
-                                               : fl_check(cfg, say_out, NULL);
+    fl_status s = fl_config_is_experiment(cfg) ? fl_study_check(cfg, &options, say_verdicts, NULL, NULL, NULL, &failing)
+                                               : fl_check(cfg, say_verdicts, NULL);
     if (s) say_error(ctx);
     return settings_exit(s);
 }

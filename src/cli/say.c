@@ -130,7 +130,7 @@ int say_usage(const char *command_name, const char *fmt, ...)
     return CLI_USAGE;
 }
 
-static void put(const char *text, size_t size)
+void say_some(const char *text, size_t size)
 {
     char piece[4096];
     for (size_t n; size; text += n, size -= n) {
@@ -146,17 +146,19 @@ static void put(const char *text, size_t size)
 void say_out(void *unused, const char *text)
 {
     (void)unused;
-    put(text, strlen(text));
+    say_some(text, strlen(text));
 }
 
 void say_table(void *unused, const char *text)
 {
-    size_t head = strcspn(text, "\n");
-    (void)unused;
-    fputs(tone_on(stdout, TONE_HEAD), stdout);
-    put(text, head);
-    fputs(tone_off(stdout), stdout);
-    put(text + head, strlen(text + head));
+    char *copy = strdup(text);
+    if (!copy) {
+        say_out(unused, text);
+        return;
+    }
+    clean(copy, "\n\t");
+    wide_print(copy, stdout);
+    free(copy);
 }
 
 void say_path(const char *before, const char *path)

@@ -57,17 +57,29 @@ static size_t widest(const table *t, size_t column)
     return most;
 }
 
-void table_print(const table *t, size_t left, FILE *out)
+static void write_lines(const table *t, size_t left, FILE *out)
 {
     for (size_t i = 0; i < t->cells; i++) {
         size_t column = i % t->columns, pad = widest(t, column) - width(t->cell[i]);
         int last = column + 1 == t->columns || i + 1 == t->cells, flush_left = column < left;
-        if (!i) fputs(tone_on(out, TONE_HEAD), out);
         fprintf(out, "%s%*s%s", column ? "  " : "", flush_left ? 0 : (int)pad, "", t->cell[i]);
         if (flush_left && !last) fprintf(out, "%*s", (int)pad, "");
-        if (i + 1 == t->columns) fputs(tone_off(out), out);
         if (last) fputc('\n', out);
     }
+}
+
+void table_print(const table *t, size_t left, FILE *out)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *memory = open_memstream(&text, &n);
+    if (!memory) return say("out of memory");
+    write_lines(t, left, memory);
+    if (fclose(memory))
+        say("out of memory");
+    else
+        wide_print(text, out);
+    free(text);
 }
 
 int table_json(const table *t, const char *name)

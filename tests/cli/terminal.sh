@@ -54,6 +54,28 @@ check 'compare on a terminal: the time left' has out ' left  '
 check 'compare on a terminal: the heading of the table is bold' has out "$escape[1mmethod "
 check 'compare on a terminal: how many runs' has out ' of 2 runs'
 
+# ---- verdicts -------------------------------------------------------------------------------------------------
+
+on_terminal 100 check good.yaml --set algorithm=fedvra --set local.lr=100
+check 'check: what fails is red' has out "$escape[31mFAILS $escape[0m"
+check 'check: what holds is green' has out "$escape[32mholds $escape[0m"
+plain=$(lines_shown)
+fedloom check good.yaml --set algorithm=fedvra --set local.lr=100
+check 'check: the same words without colours' [ "$(tr -s '\n' <<<"$plain")" = "$(tr -s '\n' <out)" ]
+
+# ---- tables that are wider than the terminal ------------------------------------------------------------------
+
+on_terminal 45 run good.yaml --quiet
+check 'a narrow table: no line is too long' [ "$(lines_shown | LC_ALL=C.UTF-8 wc -L)" -le 45 ]
+check 'a narrow table: the first column again' [ "$(lines_shown | grep -c '^good ')" -eq 2 ]
+check 'a narrow table: nothing is left out' eval 'lines_shown | grep -q "algorithm.*rounds" && lines_shown | grep -q "MB up *seconds"'
+on_terminal 60 compare two.yaml --set rounds=3 --seeds 2 --output narrow --quiet
+check 'a narrow comparison: no line is too long' [ "$(lines_shown | LC_ALL=C.UTF-8 wc -L)" -le 60 ]
+check 'a narrow comparison: the methods again' [ "$(lines_shown | grep -c '^scaffold ')" -ge 2 ]
+check 'a narrow comparison: nothing is left out' eval 'lines_shown | grep -q " ± .*" && lines_shown | grep -q "seconds"'
+fedloom run good.yaml --quiet
+check 'no terminal: a table is as wide as it is' [ "$(grep -c '^good ' out)" -eq 1 ]
+
 # ---- who wants none of it -------------------------------------------------------------------------------------
 
 NO_COLOR=1 on_terminal 100 run good.yaml

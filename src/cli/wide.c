@@ -1,0 +1,131 @@
+/* Tables on a terminal: the heading is marked, and columns that do not fit beside the others come below them, with the
+ * first column again. Elsewhere a table is printed as it is.
+ *
+ * A table is a text whose columns are aligned: where all lines have two blanks or more, one ends and another begins. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const char **line; /* where each begins */
+    size_t lines;
+    size_t *start; /* of each column, in characters; behind the last the width of all */
+    size_t columns;
+} sheet;
+
+static size_t line_length(const char *s) { return strcspn(s, "\n"); }
+
+/* A character further; stays at the end of the line. */
+static const char *step(const char *s)
+{
+    if (!*s || *s == '\n') return s;
+    do s++;
+    while (((unsigned char)*s & 0xC0) == 0x80);
+    return s;
+}
+
+static const char *at_character(const char *line, size_t n)
+{
+    while (n--) line = step(line);
+    return line;
+}
+
+static size_t characters(const char *line)
+{
+    size_t n = 0;
+    for (const char *next; (next = step(line)) != line; line = next) n++;
+    return n;
+}
+
+static size_t widest(const sheet *s)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < s->lines; i++) {
+        size_t n = characters(s->line[i]);
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+static int find_lines(const char *text, sheet *s)
+{
+    size_t n = 0;
+    for (const char *c = text; *c; c++) n += *c == '\n';
+    if (!(s->line = calloc(n + 1, sizeof *s->line))) return 0;
+    for (; *text; text += line_length(text) + (text[line_length(text)] == '\n')) s->line[s->lines++] = text;
+    return 1;
+}
+
+/* Marks the characters that any line has, and takes what lies behind two that none has for a new column. */
+static int find_columns(sheet *s)
+{
+    size_t width = widest(s), gap = 0;
+    char *used = calloc(width + 1, 1);
+    s->start = calloc(width + 2, sizeof *s->start);
+    for (size_t i = 0; used && i < s->lines; i++) {
+        const char *c = s->line[i];
+        for (size_t k = 0; *c && *c != '\n'; k++, c = step(c)) used[k] |= *c != ' ';
+    }
+    for (size_t k = 0; used && s->start && k < width; k++) {
+        if (used[k] && (!k || gap >= 2)) s->start[s->columns++] = k;
+        gap = used[k] ? 0 : gap + 1;
+    }
+    free(used);
+    if (s->start) s->start[s->columns] = width;
+    return used && s->start;
+}
+
+/* With the blanks behind it, up to the next column. */
+static void print_column(const sheet *s, size_t row, size_t k, FILE *out)
+{
+    const char *from = at_character(s->line[row], s->start[k]), *to = at_character(from, s->start[k + 1] - s->start[k]);
+    fprintf(out, "%.*s", (int)(to - from), from);
+}
+
+/* The first column, and those from `first` to `end`. */
+static void print_part(const sheet *s, size_t first, size_t end, FILE *out)
+{
+    for (size_t row = 0; row < s->lines; row++) {
+        if (!row) fputs(tone_on(out, TONE_HEAD), out);
+        if (first) print_column(s, row, 0, out);
+        for (size_t k = first; k < end; k++) print_column(s, row, k, out);
+        if (!row) fputs(tone_off(out), out);
+        fputc('\n', out);
+    }
+}
+
+/* How many columns from `first` on fit beside the first one; at least one. */
+static size_t part_end(const sheet *s, size_t first, size_t width)
+{
+    size_t end = first + 1, taken = first ? s->start[1] : 0;
+    while (end < s->columns && taken + s->start[end + 1] - s->start[first] <= width) end++;
+    return end;
+}
+
+static void print_parts(const sheet *s, size_t width, FILE *out)
+{
+    for (size_t first = 0, end; first < s->columns; first = end) {
+        end = part_end(s, first, width);
+        if (first) fputc('\n', out);
+        print_part(s, first, end, out);
+    }
+}
+
+static void print_whole(const char *text, FILE *out)
+{
+    size_t head = line_length(text);
+    fprintf(out, "%s%.*s%s%s", tone_on(out, TONE_HEAD), (int)head, text, tone_off(out), text + head);
+}
+
+void wide_print(const char *text, FILE *out)
+{
+    sheet s = {0};
+    size_t width = terminal_width(out);
+    if (width && find_lines(text, &s) && widest(&s) > width && find_columns(&s) && s.columns > 1)
+        print_parts(&s, width, out);
+    else
+        print_whole(text, out);
+    free(s.line);
+    free(s.start);
+}
