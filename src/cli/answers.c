@@ -44,7 +44,7 @@ static size_t count_of(const char *word)
     return isdigit((unsigned char)*word) && !*end && v <= 1000000000 ? (size_t)v : 0;
 }
 
-/* ---- data --------------------------------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------------------------ */
 
 /* Adds ", KEY: 'VALUE'" to what is in the braces; 0: no room, or a value that YAML has no plain quotes for. */
 static int add_key(draft *d, const char *key, const char *value)
@@ -63,7 +63,8 @@ static int add_key(draft *d, const char *key, const char *value)
 /* fl_text_fn */
 static void take(void *arg, const char *text) { *(json_t **)arg = json_loads(text, 0, NULL); }
 
-/* Key number i of a kind that tells where its files are: those that must be given, or the folder. NULL past the last. */
+/* Key number i of a kind that tells where its files are: those that must be given, or the folder. NULL past the
+ * last. */
 static const char *place_key(const json_t *kind, size_t i)
 {
     json_t *key;

@@ -80,7 +80,8 @@ typedef enum { TONE_HEAD, TONE_GOOD, TONE_BAD, TONE_CARE, TONE_FAINT } tone;
 const char *tone_on(FILE *f, tone t);
 const char *tone_off(FILE *f);
 
-/* Prints a table, cleaned, as it suits the terminal (wide.c): its heading marked, and what does not fit beside below. */
+/* Prints a table, which is clean, as it suits the terminal (wide.c): its heading marked, and what does not fit beside
+ * below. */
 void wide_print(const char *text, FILE *out);
 
 /* ---- saying things (say.c) ------------------------------------------------------------------------------- */
