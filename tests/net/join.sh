@@ -175,7 +175,7 @@ code=$?
 check "fedloom status --watch goes on until it is interrupted" eval 'exits 130 && [ "$(grep -c "^joining" out)" -ge 2 ]'
 expect 2 'with --insecure-http' status "$url"
 expect 2 'which URL?' status
-expect 2 'it is table or json' status "$url" --format xml
+expect 2 '--format is xml, but must be table or json' status "$url" --format xml
 expect 1 'Failed to connect' status http://127.0.0.1:1 --insecure-http
 expect 2 'only for this machine' join http://example.com --data client0.csv --name a --insecure-http
 expect 2 'with --insecure-http' join "$url" --data client0.csv --name a
