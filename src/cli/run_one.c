@@ -8,13 +8,26 @@
 typedef struct {
     fl_run *run;
     progress *progress;
-    int foretold; /* what would be too late when a rank has died */
+    int checkpointed, foretold;
 } watch;
+
+/* Some launchers leave no time for last words, so the way to go on is said before, unless the run ends with that
+ * checkpoint: then it is said anyway. */
+static void foretell(watch *w)
+{
+    char starter[RANKS_COMMAND_LEN];
+    int ending = fl_run_stopped_by(w->run) != FL_STOP_NONE;
+    if (!w->checkpointed || w->foretold || ending || w->progress->quiet || !ranks_abrupt()) return;
+    say("note: if a rank dies, go on from the last checkpoint with `%sfedloom resume %s`", ranks_command(starter),
+        fl_run_output(w->run));
+    w->foretold = 1;
+}
 
 static void observe(void *arg, const fl_run *run, const fl_row *row, int measured)
 {
     watch *w = arg;
     if (interrupt_seen()) fl_run_stop(w->run);
+    foretell(w);
     progress_step(w->progress, run, row, measured);
 }
 
@@ -30,23 +43,13 @@ static void foresee(const fl_run *run, size_t round, int any)
                            "the key checkpoint_every, writes them");
 }
 
-/* Some launchers leave no time for last words, so it is said as soon as there is something to go on from. */
-static void foretell(watch *w)
-{
-    char starter[RANKS_COMMAND_LEN];
-    if (w->foretold || w->progress->quiet || interrupt_seen() || !ranks_abrupt()) return;
-    say("note: if a rank dies, go on from the last checkpoint with `%sfedloom resume %s`", ranks_command(starter),
-        fl_run_output(w->run));
-    w->foretold = 1;
-}
-
 /* fl_checkpoint_fn */
 static void note_checkpoint(void *arg, const fl_checkpoint *c)
 {
     watch *w = arg;
     if (c->status != FL_OK) return;
     foresee(w->run, c->round, 1);
-    foretell(w);
+    w->checkpointed = 1;
 }
 
 /* Ends with a checkpoint, or with a result. */
@@ -91,7 +94,7 @@ static fl_status write_events(fl_run *run, const char *tensorboard)
 
 fl_status carry_run(fl_run *run, const carriage *how, progress *p, summary *sum)
 {
-    watch w = {run, p, 0};
+    watch w = {.run = run, .progress = p};
     int save = *fl_run_output(run) != 0;
     fl_status s = save ? fl_run_prepare_save(run, how->force) : FL_OK;
     if (!s && save) s = fl_run_with_report(run, how->typed);

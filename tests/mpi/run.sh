@@ -231,6 +231,7 @@ begin --checkpoint-every 100000000 --output asked
 kill -USR1 "$launcher"
 leaves "$launcher"
 check 'SIGUSR1 with checkpoints: exit code' exits 130
+check 'SIGUSR1 with checkpoints: the command is said once' once err 'fedloom resume asked'
 check 'SIGUSR1 with checkpoints: one, in three parts' [ "$(kept asked '^1([.][12])?[.]checkpoint$')" = 3 ]
 
 count
