@@ -6,16 +6,19 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+/* Open MPI's launcher gives rank 0 a terminal of its own, and what is behind that may be a file. */
+static int is_terminal(FILE *f) { return isatty(fileno(f)) && !*launch_find().command; }
+
 int terminal_moves(FILE *f)
 {
     const char *term = getenv("TERM");
-    return isatty(fileno(f)) && term && *term && strcmp(term, "dumb");
+    return is_terminal(f) && term && *term && strcmp(term, "dumb");
 }
 
 size_t terminal_width(FILE *f)
 {
     struct winsize w;
-    if (!isatty(fileno(f))) return 0;
+    if (!is_terminal(f)) return 0;
     return !ioctl(fileno(f), TIOCGWINSZ, &w) && w.ws_col ? w.ws_col : 80;
 }
 

@@ -57,7 +57,7 @@ for n in 1 2 3; do
     check "$n ranks" exits 0
     check "$n ranks: the model of one process" same one/model.safetensors "many-$n/model.safetensors"
     check "$n ranks: one table" once out 'fedavg'
-    check "$n ranks: one place" once err 'results are in'
+    check "$n ranks: one place" once err 'report.html are in'
     check "$n ranks: one line per row" once err 'round 20/20'
 done
 
