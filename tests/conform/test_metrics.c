@@ -292,7 +292,7 @@ static void in_the_files(void **state)
             if (in_files) must_have(csv, size[0], ",", in_files, "_mean,");
             if (in_files) must_have(json, size[3], "\"", in_files, "\": ");
             if (!isfinite(row->value[k])) continue;
-            if (at[FL_VIEW_CHART].label) must_have(page, size[1], "data-y=\"", at[FL_VIEW_CHART].label, "\"");
+            if (at[FL_VIEW_CHART].label) must_have(page, size[1], "data-chart=\"", at[FL_VIEW_CHART].label, "\"");
             if (at[FL_VIEW_STUDY].label && !fli_metrics[k]->is.beyond_round)
                 must_have(page, size[1], "\">", at[FL_VIEW_STUDY].label, "</th>");
             if (at[FL_VIEW_EVENTS].label) must_have(tb, size[2], "", at[FL_VIEW_EVENTS].label, "");
