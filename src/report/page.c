@@ -138,6 +138,13 @@ static void add_card(fli_text *t, const fli_report *r)
 
 /* ---- curves -------------------------------------------------------------------------------------------- */
 
+static void add_option(fli_text *t, const char *value, const char *title)
+{
+    fli_text_addf(t, "<option value=\"%s\">", value);
+    fli_markup_text(t, title);
+    fli_text_add(t, "</option>");
+}
+
 static void add_controls(fli_text *t, const fli_report *r, int seeds)
 {
     const fl_metric *x, *y;
@@ -153,7 +160,7 @@ static void add_controls(fli_text *t, const fli_report *r, int seeds)
     fli_text_add(t, "</fieldset>\n<label class=\"metric\">metric <select id=\"y\" autocomplete=\"off\"><option "
                     "value=\"all\">all</option>");
     for (size_t k = 0; (y = fl_metric_shown(FL_VIEW_CHART, k)); k++)
-        if (fli_report_has(r, y)) fli_text_addf(t, "<option value=\"%s\">%s</option>", fli_y_name(y), y->title);
+        if (fli_report_has(r, y)) add_option(t, fli_y_name(y), y->title);
     fli_text_add(t, "</select></label>\n");
     if (seeds)
         fli_text_add(t,

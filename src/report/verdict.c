@@ -26,7 +26,8 @@ static void add_value(fli_text *t, const fli_grid *g, size_t row)
     fli_text_add(t, ")");
 }
 
-/* The best of the chosen rows with this rank (NONE: any) that come after `before` by their means; SIZE_MAX: none. */
+/* The best of the chosen rows with this rank (NONE: any) that come after `before` by their means; SIZE_MAX: none. A row
+ * that lacks a number for some seed is not compared; with one seed there are no ranks. */
 static size_t next_of(const fli_grid *g, const fli_rank *ranks, fli_rank rank, size_t before)
 {
     size_t next = SIZE_MAX;
@@ -35,6 +36,7 @@ static size_t next_of(const fli_grid *g, const fli_rank *ranks, fli_rank rank, s
     for (size_t i = 0; i + 1 < g->rows; i++) {
         double v = sign * fli_grid_mean(g, i, g->goal);
         if (i == before || isnan(v) || (g->chosen && !g->chosen[i]) || (rank && ranks[i] != rank)) continue;
+        if (g->seeds > 1 && ranks[i] == FLI_RANK_NONE) continue;
         if (v > bound || (v == bound && i < before)) continue;
         if (next == SIZE_MAX || v > sign * fli_grid_mean(g, next, g->goal)) next = i;
     }

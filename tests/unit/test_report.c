@@ -824,6 +824,22 @@ static void bold_is_beyond_noise(void **state)
     free(html);
 }
 
+/* A row that lacks a seed is not compared, by the verdict neither: not as the next, nor as one of a single seed. */
+static void the_verdict_is_of_whole_rows(void **state)
+{
+    static const double near[][3] = {{90, 91, 92}, {89, NAN, 92}, {70, 70, 71}, {60, 61, 60}};
+    static const double alone[][3] = {{90, 91, 92}, {89, NAN, 92}, {70, NAN, NAN}, {NAN, NAN, NAN}};
+    noisy n;
+    make_noisy(&n, near);
+    char *html = page_of(*state, &n.grid);
+    assert_non_null(strstr(html, "<b>A</b> (a-cell) leads in accuracy. Before the next, <b>C</b> (c-cell), it is by"));
+    free(html);
+    make_noisy(&n, alone);
+    html = page_of(*state, &n.grid);
+    assert_non_null(strstr(html, "<b>A</b> ends with a-cell in accuracy.</p>"));
+    free(html);
+}
+
 static void one_seed_has_no_bold(void **state)
 {
     static const double clear[][3] = {{90, 91, 92}, {80, 81, 82.5}, {70, 70, 71}, {60, 61, 60}};
@@ -1020,6 +1036,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(page_stays_modest, setup, teardown),
         cmocka_unit_test(judges_noise_by_pairs),
         cmocka_unit_test_setup_teardown(bold_is_beyond_noise, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_verdict_is_of_whole_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(one_seed_has_no_bold, setup, teardown),
         cmocka_unit_test_setup_teardown(settings_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(shows_what_differs, setup, teardown),
