@@ -45,7 +45,7 @@ static void about(fli_text *t, const fli_plan *p)
                       100 * (double)fli_dataset_stored(ds) / ((double)ds->n * (double)ds->dim));
     if (ds) add_memory(t, bytes_of(f));
     fli_text_add(t, "\n");
-    if (f->test) fli_text_addf(t, "test set   %zu samples\n", f->test->n);
+    if (f->test) fli_text_addf(t, "test set   %zu samples\n", f->tests);
     fli_text_addf(t, "partition  %s: %zu clients\n", p->settings.partitioner.item.name, f->clients);
 }
 
@@ -131,7 +131,7 @@ static void put_data(fli_json *j, const fli_plan *p)
     fli_json_map(j, "data");
     fli_json_text(j, "kind", p->settings.source.item.name);
     fli_json_whole(j, "train_samples", f->samples);
-    fli_json_whole(j, "test_samples", f->test ? f->test->n : 0);
+    fli_json_whole(j, "test_samples", f->tests);
     fli_json_whole(j, "features", f->dim);
     fli_json_whole(j, "classes", f->classes); /* 0: regression */
     if (ds && ds->shape[1] > 1) {

@@ -69,7 +69,7 @@ fl_status fli_holdings_take(fl_ctx *ctx, const fli_fed *f, fli_histogram *h)
                          .classes = f->classes,
                          .samples = f->samples,
                          .features = f->dim,
-                         .tests = f->test ? f->test->n : 0,
+                         .tests = f->tests,
                          .distance = NAN};
     h->counted = f->clients < most ? f->clients : most;
     h->clients = h->counted < SHOWN_MAX ? h->counted : SHOWN_MAX;

@@ -49,6 +49,20 @@ static void a_page_on_request(void **state)
     fl_run_free(run);
 }
 
+/* One of several processes has a part of the test set, and writes the page. */
+static void a_page_counts_what_others_hold(void **state)
+{
+    fixture *f = *state;
+    fl_run *run = run_of(f, PROBLEM, "out");
+    assert_ok(f->ctx, fli_fed_keep_tests(f->ctx, run->plan.fed, 0, 7));
+    assert_ok(f->ctx, fl_run_with_report(run, NULL));
+    assert_ok(f->ctx, fl_run_save(run));
+    char *html = page_of(f, "out");
+    assert_non_null(strstr(html, "; 40 test samples"));
+    free(html);
+    fl_run_free(run);
+}
+
 /* The folder is whole by its manifest with the page and without it, and either may be replaced. */
 static void the_page_is_part_of_the_result(void **state)
 {
@@ -131,7 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(a_page_on_request),      FIXTURE_TEST(the_page_is_part_of_the_result),
         FIXTURE_TEST(as_a_comparison_has_it), FIXTURE_TEST(events),
-        FIXTURE_TEST(charts_of_folders),
+        FIXTURE_TEST(charts_of_folders),      FIXTURE_TEST(a_page_counts_what_others_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
