@@ -68,8 +68,10 @@ const char *fli_text_get(const fli_text *t) { return t->s ? t->s : ""; }
 
 fl_status fli_text_ok(const fli_text *t) { return t->failed ? FL_ENOMEM : FL_OK; }
 
-/* Edit distance (insert, delete, replace, swap of neighbours), given up at `limit`. Case does not count: papers write
- * FedAvg, and configurations fedavg. */
+/* Case does not count: papers write FedAvg, and configurations fedavg. */
+static int same_letter(char a, char b) { return fli_upper(a) == fli_upper(b); }
+
+/* Edit distance (insert, delete, replace, swap of neighbours), given up at `limit`. */
 static size_t distance(const char *a, const char *b, size_t limit)
 {
     enum { LONGEST = 63 };
@@ -81,11 +83,11 @@ static size_t distance(const char *a, const char *b, size_t limit)
         size_t *now = d[i % 3], *above = d[(i + 2) % 3], *above2 = d[(i + 1) % 3];
         now[0] = i;
         for (size_t j = 1; j <= m; j++) {
-            size_t best = above[j - 1] + (fli_upper(a[i - 1]) != fli_upper(b[j - 1]));
+            size_t best = above[j - 1] + !same_letter(a[i - 1], b[j - 1]);
             if (above[j] + 1 < best) best = above[j] + 1;
             if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && above2[j - 2] + 1 < best)
-                best = above2[j - 2] + 1;
+            int swapped = i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) && same_letter(a[i - 2], b[j - 1]);
+            if (swapped && above2[j - 2] + 1 < best) best = above2[j - 2] + 1;
             now[j] = best;
         }
     }

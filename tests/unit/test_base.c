@@ -215,7 +215,7 @@ static void guesses_words(void **state)
     } cases[] = {{"fedavg", "fedavg"},      {"fedvag", "fedavg"},    {"FedAvg", "fedavg"}, {"SCAFFOLD", "scaffold"},
                  {"fedproxx", "fedprox"},   {"scafold", "scaffold"}, {"lrr", "lr"},        {"bacth", "batch"},
                  {"part", "participation"}, {"zebra", NULL},         {"", NULL},           {"x", NULL},
-                 {"feddy", "feddyn"}};
+                 {"feddy", "feddyn"},       {"BACTH", "batch"},      {"RL", "lr"}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *near = fl_nearest(cases[i].word, word_at, NULL);
