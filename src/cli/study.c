@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
-#include <sys/stat.h>
 
 /* "FedProx (mu=0.1), seed 3" */
 static void name_run(const fl_study_progress *p, char *out, size_t size)

@@ -71,9 +71,10 @@ static int find_columns(sheet *s)
         if (used[k] && (!k || gap >= 2)) s->start[s->columns++] = k;
         gap = used[k] ? 0 : gap + 1;
     }
+    int found = used && s->start;
+    if (found) s->start[s->columns] = width;
     free(used);
-    if (s->start) s->start[s->columns] = width;
-    return used && s->start;
+    return found;
 }
 
 /* With the blanks behind it, up to the next column. */

@@ -113,17 +113,17 @@ static void add_attribute(graph *g, const attribute *a)
 }
 
 /* `inputs` ends with NULL; `output` NULL: any name. The next operator goes on with the output. */
-static void add_node(graph *g, const char *operator, const char * const * inputs, const attribute *attributes,
+static void add_node(graph *g, const char *type, const char *const *inputs, const attribute *attributes,
                      const char *output)
 {
     char name[sizeof g->at];
     size_t opened = fli_protobuf_open(&g->b, GRAPH_NODE);
-    fli_snprintf(name, sizeof name, "%s_%zu", operator, ++ g->nodes);
+    fli_snprintf(name, sizeof name, "%s_%zu", type, ++g->nodes);
     for (; *inputs; inputs++) fli_protobuf_text(&g->b, NODE_INPUT, *inputs);
     fli_snprintf(g->at, sizeof g->at, "%s", output ? output : name); /* an input may have been there until now */
     fli_protobuf_text(&g->b, NODE_OUTPUT, g->at);
     fli_protobuf_text(&g->b, NODE_NAME, name);
-    fli_protobuf_text(&g->b, NODE_OPERATOR, operator);
+    fli_protobuf_text(&g->b, NODE_OPERATOR, type);
     for (; attributes && attributes->name; attributes++) add_attribute(g, attributes);
     fli_protobuf_close(&g->b, opened);
 }
@@ -214,9 +214,9 @@ static void add_convolution(graph *g, const fli_net_layer *l)
              NULL);
 }
 
-static void add_pool(graph *g, const char *operator, const fli_net_layer * l)
+static void add_pool(graph *g, const char *type, const fli_net_layer *l)
 {
-    add_node(g, operator, INPUTS(g->at),
+    add_node(g, type, INPUTS(g->at),
              ATTRIBUTES({"kernel_shape", 2, {l->kernel, l->kernel}}, {"strides", 2, {l->kernel, l->kernel}}), NULL);
 }
 

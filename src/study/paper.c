@@ -144,7 +144,7 @@ static fl_status put(fl_study *s, fli_arena *a, const fli_node *figures, const c
 {
     fli_json j;
     fli_summary *rows;
-    size_t count;
+    size_t count = 0;
     fl_status status = fli_study_summaries(s, a, &rows, &count);
     fli_json_init(&j, t);
     fli_json_map(&j, NULL);
