@@ -36,6 +36,18 @@ static int next_word(const char **rest, char *word, size_t size)
     return n > 0;
 }
 
+/* The same, but what is left is one word if it is the name of a file or folder, which may have blanks. */
+static int next_path(const char **rest, char *word, size_t size)
+{
+    struct stat st;
+    *rest += strspn(*rest, " \t");
+    size_t n = strlen(*rest);
+    if (n >= size || stat(*rest, &st)) return next_word(rest, word, size);
+    snprintf(word, size, "%s", *rest);
+    *rest += n;
+    return 1;
+}
+
 /* A whole number from 1; 0: it is none. */
 static size_t count_of(const char *word)
 {
@@ -59,9 +71,6 @@ static int add_key(draft *d, const char *key, const char *value)
     snprintf(d->data + n, sizeof d->data - n, "'");
     return 1;
 }
-
-/* fl_text_fn */
-static void take(void *arg, const char *text) { *(json_t **)arg = json_loads(text, 0, NULL); }
 
 /* Key number i of a kind that tells where its files are: those that must be given, or the folder. NULL past the
  * last. */
@@ -91,9 +100,9 @@ static int take_kind(fl_ctx *ctx, draft *d, const char *kind, const char *rest)
     int fits = 1;
     if (!is_known("data", kind)) return CLI_USAGE;
     fl_ctx_format(ctx, FL_FORMAT_JSON);
-    if (fl_list(ctx, "data", kind, take, &about)) return say_error(ctx), CLI_FAILED;
+    if (fl_list(ctx, "data", kind, json_take, &about)) return say_error(ctx), CLI_FAILED;
     snprintf(d->data, sizeof d->data, "kind: %s", kind);
-    while (fits && next_word(&rest, path, sizeof path)) fits = (key = place_key(about, n++)) && add_key(d, key, path);
+    while (fits && next_path(&rest, path, sizeof path)) fits = (key = place_key(about, n++)) && add_key(d, key, path);
     key = place_key(about, n);
     int missing = fits && key && strcmp(key, "dir") != 0;
     if (missing) say("data %s needs %s: `%s PATH`", kind, key, kind);
@@ -114,7 +123,7 @@ int answer_data(fl_ctx *ctx, draft *d, const char *answer)
 {
     char word[ANSWER_LEN];
     const char *rest = answer;
-    next_word(&rest, word, sizeof word);
+    next_path(&rest, word, sizeof word);
     const data_format *f = data_format_of(word);
     int code = f ? take_kind(ctx, d, f->kind, answer) : CLI_OK;
     if (!f && is_folder(word)) {
@@ -173,13 +182,24 @@ static int all_fit(fl_ctx *ctx, const draft *d, int tell)
     return 1;
 }
 
+/* Whether method i is known, and was not named before. */
+static int is_another(const draft *d, size_t i, const char *name)
+{
+    char before[DRAFT_NAME];
+    if (!is_known("algorithm", name)) return 0;
+    for (size_t k = 0; k < i && draft_method(d, k, before); k++)
+        if (!strcmp(before, name)) return say("%s is named twice: once is enough", name), 0;
+    return 1;
+}
+
 /* Some methods want everyone in every round. If one does, all of them are compared so. */
 int answer_methods(fl_ctx *ctx, draft *d, const char *answer)
 {
     char name[DRAFT_NAME];
     remove_blanks(answer, d->methods, sizeof d->methods);
+    if (!*d->methods) return say("no method is named: `fedavg,scaffold`, say"), CLI_USAGE;
     for (size_t i = 0; draft_method(d, i, name); i++)
-        if (!is_known("algorithm", name)) return CLI_USAGE;
+        if (!is_another(d, i, name)) return CLI_USAGE;
     for (d->everyone = 0; d->everyone < 2; d->everyone++)
         if (all_fit(ctx, d, d->everyone)) return CLI_OK;
     return CLI_USAGE;

@@ -4,15 +4,12 @@
 
 #include <string.h>
 
-/* fl_text_fn */
-static void take(void *arg, const char *text) { *(json_t **)arg = json_loads(text, 0, NULL); }
-
 /* fl_list as a document; NULL: there is no such thing. */
 static json_t *listing(fl_ctx *ctx, const char *kind, const char *name)
 {
     json_t *all = NULL;
     fl_ctx_format(ctx, FL_FORMAT_JSON);
-    return fl_list(ctx, kind, name, take, &all) ? NULL : all;
+    return fl_list(ctx, kind, name, json_take, &all) ? NULL : all;
 }
 
 static const char *text(const json_t *of, const char *key)

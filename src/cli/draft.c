@@ -132,9 +132,6 @@ static fl_config *config_of(fl_ctx *ctx, const draft *d, const char *method)
     return NULL;
 }
 
-/* fl_text_fn */
-static void take(void *arg, const char *text) { *(json_t **)arg = json_loads(text, 0, NULL); }
-
 static json_int_t number(const json_t *of, const char *key) { return json_integer_value(json_object_get(of, key)); }
 
 /* What the data are decides what suits them. */
@@ -157,7 +154,7 @@ int draft_look(fl_ctx *ctx, draft *d)
     fl_config *cfg = config_of(ctx, d, "fedavg");
     if (!cfg) return CLI_USAGE;
     fl_ctx_format(ctx, FL_FORMAT_JSON);
-    fl_status s = fl_data_describe(cfg, 1, NULL, take, &about);
+    fl_status s = fl_data_describe(cfg, 1, NULL, json_take, &about);
     if (s)
         say_why(ctx);
     else

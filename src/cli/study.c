@@ -82,13 +82,6 @@ static fl_status start_watching(fl_study *study, const study_request *req)
     return s;
 }
 
-/* fl_text_fn: a document of the library's. */
-static void take_document(void *arg, const char *text)
-{
-    json_t **to = arg;
-    *to = json_loads(text, 0, NULL);
-}
-
 /* The table, and with `paper` what the paper has beside it. No figures to compare with: the runs are fine all the
  * same. */
 static fl_status print_tables(fl_ctx *ctx, fl_study *study, int paper)
@@ -105,8 +98,8 @@ static fl_status print_tables(fl_ctx *ctx, fl_study *study, int paper)
 static fl_status print_document(fl_ctx *ctx, fl_study *study, int paper)
 {
     json_t *all = NULL, *figures = NULL;
-    fl_status s = fl_study_table(study, take_document, &all);
-    if (!s && paper) s = fl_study_paper(study, take_document, &figures);
+    fl_status s = fl_study_table(study, json_take, &all);
+    if (!s && paper) s = fl_study_paper(study, json_take, &figures);
     if (s == FL_ECONFIG) say_error(ctx);
     if (figures) json_object_set_new(all, "paper", figures);
     if (s && s != FL_ECONFIG) return json_decref(all), s;

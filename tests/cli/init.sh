@@ -48,11 +48,12 @@ accepted natural.yaml
 awk 'BEGIN { print "height;width;species"; for (i = 0; i < 240; i++) print 500 * (i % 3) + i % 7 ";" i % 5 ";" substr("abc", i % 3 + 1, 1) }' >semi.csv
 tr ';' ',' <semi.csv >"it's mine.csv"
 tr ';' '\t' <semi.csv >table.tsv
-mv "it's mine.csv" "it's.csv"
-fedloom init mine.yaml --data "it's.csv"
-check 'a file: its kind by its ending, whatever it is called' has mine.yaml "data: {kind: csv, train: 'it''s.csv', normalize: standard, test_fraction: 0.2}"
+fedloom init mine.yaml --data "it's mine.csv"
+check 'a file: its kind by its ending, whatever it is called' has mine.yaml "data: {kind: csv, train: 'it''s mine.csv', normalize: standard, test_fraction: 0.2}"
 check 'few samples: few clients' has mine.yaml 'clients: 8}'
 accepted mine.yaml
+fedloom init kind.yaml --data "csv  it's mine.csv"
+check 'the same after its kind' same mine.yaml kind.yaml
 fedloom init tabs.yaml --data table.tsv
 check 'tabs' has tabs.yaml "separator: 'tab'"
 accepted tabs.yaml
@@ -76,6 +77,8 @@ bad 'there is no model called sotfmax; did you mean softmax?' --data blobs --mod
 bad 'model softmax needs labels' --data linreg --model softmax
 check 'no place in a file that nobody sees' lacks err 'the answer'
 bad 'there is no algorithm called scafold; did you mean scaffold?' --data blobs --methods fedavg,scafold
+bad 'fedavg is named twice: once is enough' --data blobs --methods fedavg,scaffold,fedavg
+bad 'no method is named' --data blobs --methods ' '
 bad 'algorithm simfbo is for two-level problems' --data blobs --methods simfbo
 bad 'did you mean cpu?' --data blobs --device cup
 bad '--rounds is none, but must be a whole number from 1' --data blobs --rounds none
