@@ -39,8 +39,9 @@ static int resume(const request *req, fl_ctx *ctx, summary *sum)
     if (!s && !code && !interrupt_watch(run)) s = carry_run(run, &req->how, &p, sum);
     interrupt_watch(NULL);
     if (s) say_error(ctx);
-    if (run && ranks_first() && req->json) summary_json(sum);
-    if (run && ranks_first() && !req->json) summary_print(sum, stdout);
+    int reports = run && !code && ranks_first();
+    if (reports && !req->json) summary_print(sum, stdout);
+    if (reports && req->json) code = summary_json(sum);
     fl_run_free(run);
     if (s == FL_EDONE || code) return code;
     return s ? settings_exit(s) : interrupt_seen() ? CLI_INTERRUPTED : CLI_OK;

@@ -74,6 +74,8 @@ json 'd["runs"][0]["targets"][1] == {"test_accuracy": 0.9999, "round": None}' ru
 json '[r["algorithm"] for r in d["runs"]] == ["fedavg", "scaffold"] and d["runs"][0]["output"] is None' run good.yaml --algorithms fedavg,scaffold
 json 'd["runs"][0]["name"] == "good"' run good.yaml --quiet
 signal_at INT part.checkpoint run good.yaml --set rounds=4000 --set metrics.every=1000 --checkpoint-every 10 --output part
+expect 1 'good.yaml: --tensorboard needs a folder' resume part --tensorboard good.yaml --format json
+check 'resume: no document where nothing has run' [ ! -s out ]
 json 'd["runs"][0]["metrics"]["round"] == 4000' resume part
 
 # ---- comparisons ----------------------------------------------------------------------------------------------
