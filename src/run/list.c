@@ -106,7 +106,7 @@ static const char *kind_name(const void *arg, size_t i)
 static fl_status unknown(fl_ctx *ctx, const char *what, const char *name, const char *near, const char *hint)
 {
     return fli_fail(ctx, FL_ECONFIG, "there is no %s called %s%s%s%s `fedloom list%s` shows what there is", what, name,
-                    near ? ", did you mean " : "", near ? near : "", near ? "?" : ";", hint);
+                    near ? "; did you mean " : "", near ? near : "", near ? "?" : ";", hint);
 }
 
 static fl_status list_settings(fl_ctx *ctx, fli_text *t, const char *section)

@@ -132,7 +132,7 @@ expect 0 'mu ' list algorithm fedprox
 expect 0 'link_sigma ' list system lognormal
 check 'list: keys that all systems share' has out 'wait_for '
 expect 2 'did you mean algorithms' list algoritms
-expect 2 'there is no algorithm called scafold, did you mean scaffold?' list algorithm scafold
+expect 2 'there is no algorithm called scafold; did you mean scaffold?' list algorithm scafold
 expect 2 'one argument too many' list a b c
 expect 0 'up, per client and round: x_i - x, c_i+ - c_i: 2 x the model' list algorithm scaffold
 check 'list: what a client keeps' has out 'kept by a client: c_i: 1 x the model'
