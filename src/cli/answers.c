@@ -127,7 +127,7 @@ int answer_data(fl_ctx *ctx, draft *d, const char *answer)
     const data_format *f = data_format_of(word);
     int code = f ? take_kind(ctx, d, f->kind, answer) : CLI_OK;
     if (!f && is_folder(word)) {
-        say("%s is a folder: say what is in it, as in `idx %s`", word, word);
+        say("%s is a folder: say what is in it, as in `idx %s` or `image_folder %s`", word, word, word);
         return CLI_USAGE;
     }
     if (!f && strpbrk(word, "/.")) {

@@ -64,11 +64,12 @@ typedef struct {
 } question;
 
 static const question questions[] = {
-    {"1. Which data? A file (.csv, .npz, .svm, ...), `idx FOLDER` and the like, or made up:\n"
-     "   digits, blobs, synthetic, linreg",
+    {"1. Which data? A file (.csv, .npz, .svm, ...), `image_folder FOLDER` and the\n"
+     "   like, or made up: digits, blobs, synthetic, linreg",
      gave_data, suggest_data, answer_data},
-    {"2. How are they split, over how many clients? iid 10, dirichlet 20, shards 100, natural, ...", gave_split,
-     suggest_split, answer_split},
+    {"2. How are they split, over how many clients?\n"
+     "   iid 10, dirichlet 20, shards 100, natural, ...",
+     gave_split, suggest_split, answer_split},
     {"3. Which model? softmax, logistic, mlp, cnn, least_squares, ...", gave_model, suggest_model, answer_model},
     {"4. Which methods, with commas? fedavg, fedprox, scaffold, feddyn, ...", gave_methods, suggest_methods,
      answer_methods},
@@ -144,6 +145,7 @@ static int write_file(const request *r, const char *file)
         return CLI_FAILED;
     }
     say_path("wrote ", file);
+    say_path("  who holds what:           fedloom data ", file);
     say_path("  which theorems apply:     fedloom check ", file);
     say_path("  a table, and a report:    fedloom compare ", file);
     return CLI_OK;
@@ -187,8 +189,9 @@ static const char help[] = "usage: fedloom init [FILE] [--data DATA] [--partitio
                            "is, and what options do not say is chosen to suit the data.\n"
                            "\n"
                            "DATA is a file whose ending says what it is (.csv, .tsv, .npz, .svm, .libsvm,\n"
-                           ".json of LEAF), a kind and where its files are ('idx FOLDER', 'npy X.npy\n"
-                           "Y.npy'), or a kind that is made up: digits, blobs, synthetic, linreg.\n"
+                           ".json of LEAF), a kind and where its files are ('idx FOLDER', 'image_folder\n"
+                           "FOLDER' with a folder of PNG or JPEG images per class, 'npy X.npy Y.npy'), or\n"
+                           "a kind that is made up: digits, blobs, synthetic, linreg.\n"
                            "\n"
                            "options:\n"
                            "  --data DATA        where samples come from (default: digits)\n"

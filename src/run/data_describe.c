@@ -205,17 +205,22 @@ static fl_status describe(fl_ctx *ctx, fli_text *t, const fli_plan *p, size_t ro
 
 fl_status fl_data_describe(fl_config *cfg, size_t clients, const char *partition_json, fl_text_fn *out, void *arg)
 {
-    fli_plan plan;
+    fli_plan plan = {0};
     fli_text text;
+    fli_arena arena;
+    fl_config shared = *cfg;
     fli_clear(cfg->ctx);
     fli_text_init(&text, cfg->ctx);
-    fl_status s = fli_plan_data(cfg, NULL, &plan);
+    fli_arena_init(&arena, cfg->ctx);
+    shared.root = fli_without_experiment_keys(&arena, cfg->root); /* runs of an experiment have their data in common */
+    fl_status s = shared.root ? fli_plan_data(&shared, NULL, &plan) : FL_ENOMEM;
     if (!s) s = describe(cfg->ctx, &text, &plan, clients);
     if (!s) out(arg, fli_text_get(&text));
     if (!s && partition_json && !plan.fed->train)
         s = fli_fail(cfg->ctx, FL_ECONFIG, "data made on demand have no partition to write");
     if (!s && partition_json) s = fli_partition_write(cfg->ctx, &plan.fed->part, partition_json);
-    fli_plan_fini(&plan);
+    if (shared.root) fli_plan_fini(&plan);
+    fli_arena_fini(&arena);
     fli_text_fini(&text);
     return s;
 }

@@ -387,6 +387,19 @@ int fli_is_experiment_key(const char *key)
     return 0;
 }
 
+fli_node *fli_without_experiment_keys(fli_arena *a, const fli_node *root)
+{
+    fli_node *shared = fli_node_new(a, FLI_NODE_MAP, NULL, NULL);
+    for (const fli_node *n = root->first; shared && n; n = n->next) {
+        if (fli_is_experiment_key(n->key)) continue;
+        fli_node *copy = fli_arena_alloc(a, 1, sizeof *copy);
+        if (!copy) return NULL;
+        *copy = *n;
+        fli_node_put(shared, copy);
+    }
+    return shared;
+}
+
 /* The top level without its sections, for fli_bind; words that are neither key nor section are reported here. One may
  * stand for any section, so none counts as bound then. */
 static fl_status bind_top(fl_ctx *ctx, fli_arena *a, const fli_node *root, fli_settings *s, uint32_t *unbound)

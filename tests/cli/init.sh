@@ -69,7 +69,7 @@ bad 'there is no data called digist; did you mean digits?' --data digist
 bad 'data csv needs train: `csv PATH`' --data csv
 bad 'data blobs does not take more' --data 'blobs more'
 bad 'missing.csv: no such file' --data missing.csv
-bad '. is a folder: say what is in it, as in `idx .`' --data .
+bad '. is a folder: say what is in it, as in `idx .` or `image_folder .`' --data .
 bad 'file.xls: the ending of its name does not say what it is' --data file.xls
 bad 'there is no partition called iit; did you mean iid?' --data blobs --partition iit
 bad 'partition natural: the data do not say who owns the samples' --data blobs --partition natural

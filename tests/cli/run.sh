@@ -154,6 +154,11 @@ expect 2 '--man needs a value' list --man
 expect 2 'give --markdown or --man, not both' list --man 1 --markdown
 expect 2 'models: with --markdown everything is listed' list models --markdown
 expect 0 'more clients' data good.yaml --clients 3
+cp out of-a-run
+{ cat good.yaml; printf 'methods: [{label: a, algorithm: fedavg}]\nseeds: 2\n'; } >several.yaml
+expect 0 '' data several.yaml --clients 3
+check 'data: an experiment has the data of its runs' cmp of-a-run out
+expect 2 'methods belongs to an experiment' data several.yaml --export never
 expect 0 'partition written to p.json' data good.yaml --write-partition p.json
 check 'the partition is written' [ -s p.json ]
 expect 1 'cannot be written' data good.yaml --write-partition no/such/folder/p.json
