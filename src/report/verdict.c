@@ -46,11 +46,11 @@ static size_t next_of(const fli_grid *g, const fli_rank *ranks, fli_rank rank, s
 static void add_alone(fli_text *t, const fli_grid *g, size_t first)
 {
     add_name(t, g, first);
-    fli_text_add(t, " ends with ");
+    fli_text_add(t, " ends at ");
     fli_markup_text(t, cell(g, first, g->goal));
-    fli_text_add(t, " in ");
+    fli_text_add(t, " (");
     fli_markup_text(t, g->cells[g->goal]);
-    fli_text_add(t, ".");
+    fli_text_add(t, ").");
 }
 
 /* One seed, and the same number for both as far as it is shown. */
@@ -90,10 +90,10 @@ static void add_leader(fli_text *t, const fli_grid *g, size_t first, size_t next
     add_value(t, g, first);
     fli_text_add(t, " leads in ");
     fli_markup_text(t, g->cells[g->goal]);
-    fli_text_add(t, ". Before the next, ");
+    fli_text_add(t, ", ahead of ");
     add_name(t, g, next);
     add_value(t, g, next);
-    fli_text_addf(t, ", it is by %.3g \xc2\xb1 %.2g, which is more than noise.", fabs(p.mean), p.half);
+    fli_text_addf(t, " by %.3g \xc2\xb1 %.2g, which is more than noise.", fabs(p.mean), p.half);
 }
 
 static size_t count_rank(const fli_grid *g, const fli_rank *ranks, fli_rank rank)

@@ -557,7 +557,7 @@ expect 1 'nowhere has no finished runs' plot two.yaml --set output=nowhere
 fedloom run good.yaml --set 'name=a single run' --output alone --tensorboard boards
 check 'run: exit code 0' exits 0
 check 'run: says where' has err 'results and report.html are in alone'
-check 'run: a page about it' has alone/report.html 'ends with'
+check 'run: a page about it' has alone/report.html 'ends at'
 check 'run: the page says how it was made' has alone/report.html \
     "<dd>fedloom run good.yaml --set &#39;name=a single run&#39; --output alone --tensorboard boards</dd>"
 check 'run: the page is part of the result' has alone/manifest.json report.html

@@ -42,7 +42,7 @@ static void a_page_on_request(void **state)
     assert_non_null(strstr(html, "<dt>clients</dt><dd>6, each with 15 samples</dd>"));
     assert_non_null(strstr(html, "<dt>cohort</dt><dd>uniform (count 3); 3 of 6 clients in the last round</dd>"));
     assert_non_null(strstr(html, "; 15 parameters</dd>"));
-    assert_non_null(strstr(html, "<b>fedavg</b> ends with "));
+    assert_non_null(strstr(html, "<b>fedavg</b> ends at "));
     assert_non_null(strstr(html, "id=\"clients\""));
     assert_non_null(strstr(html, "seed 5<"));
     free(html);

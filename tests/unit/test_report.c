@@ -802,8 +802,7 @@ static void bold_is_beyond_noise(void **state)
     char *html = page_of(*state, &n.grid);
     assert_non_null(strstr(html, "<b>a-cell</b></td>"));
     assert_non_null(strstr(html, "<b>10</b></td>")); /* half the bytes in every seed */
-    assert_non_null(
-        strstr(html, "<b>A</b> (a-cell) leads in accuracy. Before the next, <b>B</b> (b-cell), it is by 9.83"));
+    assert_non_null(strstr(html, "<b>A</b> (a-cell) leads in accuracy, ahead of <b>B</b> (b-cell) by 9.83"));
     assert_non_null(strstr(html, "better than every other row beyond noise. "));
     assert_non_null(strstr(html, "its 95 % interval over the 3 seeds (Student's t) leaves out 0"));
     free(html);
@@ -832,11 +831,11 @@ static void the_verdict_is_of_whole_rows(void **state)
     noisy n;
     make_noisy(&n, near);
     char *html = page_of(*state, &n.grid);
-    assert_non_null(strstr(html, "<b>A</b> (a-cell) leads in accuracy. Before the next, <b>C</b> (c-cell), it is by"));
+    assert_non_null(strstr(html, "<b>A</b> (a-cell) leads in accuracy, ahead of <b>C</b> (c-cell) by "));
     free(html);
     make_noisy(&n, alone);
     html = page_of(*state, &n.grid);
-    assert_non_null(strstr(html, "<b>A</b> ends with a-cell in accuracy.</p>"));
+    assert_non_null(strstr(html, "<b>A</b> ends at a-cell (accuracy).</p>"));
     free(html);
 }
 
@@ -882,7 +881,7 @@ static void settings_are_counted(void **state)
     assert_non_null(strstr(html, "B&#160;*</th>"));
     assert_null(strstr(html, "A&#160;*</th>"));
     assert_non_null(strstr(html, "* marks the best setting of each method"));
-    assert_non_null(strstr(html, "<b>B</b> (b-cell) leads in accuracy. Before the next, <b>C</b>"));
+    assert_non_null(strstr(html, "<b>B</b> (b-cell) leads in accuracy, ahead of <b>C</b>"));
     assert_int_equal(occurrences(strstr(html, "<tbody>"), "</svg>B&#160;*"), 1); /* the key stands at its row */
     free(html);
     free(s);
