@@ -44,7 +44,7 @@ expect 2 'did you mean first?' reproduce frist
 
 expect 2 'did you mean scaffold?' run good.yaml --set algorithm=SCAFFOLD
 expect 2 'precision is f46, but must be one of: f32, f64, tf32; did you mean f64?' run good.yaml --set precision=f46
-expect 2 'there are cpu, twin' run good.yaml --set device=cup
+expect 2 'there is no "cup"; there are cpu, ' run good.yaml --set device=cup
 check 'a device' has err 'did you mean cpu?'
 expect 2 'lr is not a key; did you mean local.lr?' run good.yaml --set lr=0.1
 expect 2 'clients is not a key; did you mean partition.clients?' run good.yaml --set clients=3
