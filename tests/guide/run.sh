@@ -56,11 +56,12 @@ block() {
     group=
 }
 
-# python FILE: a block of Python, after all that came before it on the page; leaves $code and out.
+# python FILE: a block of Python, after all that came before it on the page, in an empty folder; leaves $code and out.
 python() {
     cat "$1" >>page.py
     if [ "$package" = there ]; then
-        (cd folder && timeout 120 python3 ../page.py) >out 2>&1 </dev/null
+        rm -rf again && mkdir again
+        (cd again && timeout 120 python3 ../page.py) >out 2>&1 </dev/null
     elif command -v python3 >/dev/null; then
         python3 -c 'compile(open("page.py").read(), "page.py", "exec")' >out 2>&1
     fi
