@@ -59,7 +59,7 @@ enum { MOST = 5 };
 UNUSED static task run_like(const task *like, uint32_t ranks)
 {
     task tasks[MOST] = {0};
-    void *args[MOST];
+    void *args[MOST] = {0};
     for (uint32_t i = 0; i < ranks; i++) {
         tasks[i] = *like;
         args[i] = &tasks[i];
