@@ -95,13 +95,19 @@ typedef struct {
     fl_failure *failure;        /* for methods that can fail */
 } fli_server;
 
-/* Receives conditions `have <= most`, requirements that hold or do not, and assumptions, which nobody can verify here;
- * see conditions.h. */
+/* Receives conditions `have <= most`, or `have < most`, requirements that hold or do not, assumptions, which cannot be
+ * verified here, a paper's own wording of a condition where that is not what its proof needs, and what a theorem leaves
+ * out; see conditions.h. f NULL: of the federation as a whole. */
 typedef struct fli_conditions fli_conditions;
 void fli_condition(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
                    double most);
+void fli_condition_below(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
+                         double most);
+void fli_as_printed(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
+                    double most);
 void fli_requirement(fli_conditions *c, const char *name, const char *sentence, const fli_facts *f, int holds);
 void fli_assumption(fli_conditions *c, const char *name, const char *sentence);
+void fli_not_covered(fli_conditions *c, const char *name, const char *sentence);
 /* The requirement of every theorem here that knows a regulariser at all; nothing where there is none. */
 void fli_require_convex_g(fli_conditions *c, const fli_facts *f);
 /* What a linear rate needs: certain where weight decay is added to a convex f_i, otherwise assumed. */
@@ -131,13 +137,35 @@ typedef struct {
     size_t after; /* which is promised after this many rounds */
 } fli_potential;
 
+/* f at the start model, and its slopes. */
+typedef struct {
+    double value;                /* f(x0) + g(x0), of which 0 is a lower bound */
+    double slope2;               /* ||grad f(x0)||^2 */
+    const double *client_slope2; /* ||grad f_i(x0)||^2 of the clients that were measured */
+} fli_start_values;
+
+/* After how many rounds, at most, a theorem promises that the mean of a quantity over the rounds has been eps. */
+typedef struct {
+    const char *theorem, *bounds; /* "(19)", "||grad f(x)||^2" */
+    const char *metric;           /* its column; */
+    int squared;                  /* which it is the square of */
+    int expected;                 /* a promise in the mean over cohorts, not for each */
+    int full;                     /* for steps over all samples; with mini-batches there is an error that stays */
+    double times_eps, before;     /* before + times_eps/eps */
+    const char *missing;          /* why there is no such number; NULL: there is */
+} fli_promise;
+
 /* What theory says of a method, and what it makes of that. All optional. */
 typedef struct {
     /* The eta of the gradient mapping G_eta in which its theorems are stated; NULL: there is none. */
     double (*mapping_eta)(const void *params);
     fli_potential potential;
-    /* What the theorem asks for at one client, by the calls above. */
+    /* What the theorem asks for at one client, by the calls above, */
     void (*check)(const void *params, const fli_facts *f, fli_conditions *out);
+    /* and of all of them together: sums over clients, cohorts. NULL: nothing. */
+    void (*check_all)(const void *params, const fli_facts_all *all, fli_conditions *out);
+    /* Its number of rounds. `start` NULL: all but the numbers. */
+    void (*promise)(const void *params, const fli_facts_all *all, const fli_start_values *start, fli_promise *out);
     /* Settings that would satisfy it, for the worst constants over all clients: rows of fixes.h. A condition that no
      * row names is one that no setting satisfies. Asked again with what comes of it, a few times. */
     void (*fix)(const void *params, const fli_facts *worst, fli_fixes *out);

@@ -10,51 +10,91 @@ double fli_condition_excess(double have, double most)
     return isnan(excess) ? INFINITY : excess;
 }
 
-/* Step sizes chosen to lie on the boundary, as `auto` does, may miss it by rounding. */
-static int holds(double have, double most) { return have <= most || fli_condition_excess(have, most) <= 1 + 1e-12; }
+const char *fli_condition_verdict(const fli_condition_seen *s)
+{
+    static const char *const others[] = {
+        [FLI_CONDITION_ASSUMED] = "assumed", [FLI_CONDITION_PRINTED] = "printed", [FLI_CONDITION_OUTSIDE] = "left out"};
+    if (s->kind == FLI_CONDITION_BOUND || s->kind == FLI_CONDITION_REQUIRED) return s->failing ? "fails" : "holds";
+    return others[s->kind];
+}
+
+/* Step sizes chosen to lie on the boundary, as `auto` does, may miss it by rounding. Strict conditions have no
+ * boundary. */
+static int holds(double have, double most, int strict)
+{
+    return strict ? have < most : have <= most || fli_condition_excess(have, most) <= 1 + 1e-12;
+}
 
 /* The one with this name, new or seen before; NULL: no room. */
 static fli_condition_seen *seen(fli_conditions *c, fli_condition_kind kind, const char *name, const char *formula)
 {
     size_t i = 0;
     while (i < c->count && (c->seen[i].kind != kind || strcmp(c->seen[i].name, name))) i++;
-    if (i == FLI_CONDITIONS_MAX) return NULL;
+    if (i == FLI_CONDITIONS_MAX) return c->full = 1, NULL;
     if (i == c->count)
         c->seen[c->count++] =
             (fli_condition_seen){.kind = kind, .name = name, .formula = formula, .have = -INFINITY, .most = INFINITY};
     return &c->seen[i];
 }
 
-static void fails_at(fli_condition_seen *s, uint32_t client)
+static void fails_at(fli_condition_seen *s, const fli_facts *f)
 {
+    uint32_t client = f ? f->client : 0;
     if (s->failing && s->failed == client) return;
     s->failing++;
     s->failed = client;
 }
 
-void fli_condition(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
-                   double most)
+static void bound(fli_conditions *c, fli_condition_kind kind, const char *name, const char *formula, const fli_facts *f,
+                  double have, double most, int strict)
 {
-    fli_condition_seen *s = seen(c, FLI_CONDITION_BOUND, name, formula);
+    fli_condition_seen *s = seen(c, kind, name, formula);
     if (!s) return;
     int first = isinf(s->have) && s->have < 0;
+    s->strict = strict;
+    s->whole = !f;
     if (first || fli_condition_excess(have, most) > fli_condition_excess(s->have, s->most)) {
         s->have = have;
         s->most = most;
-        s->client = f->client;
+        s->client = f ? f->client : 0;
     }
-    if (!holds(have, most)) fails_at(s, f->client);
+    if (!holds(have, most, strict)) fails_at(s, f);
+}
+
+void fli_condition(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
+                   double most)
+{
+    bound(c, FLI_CONDITION_BOUND, name, formula, f, have, most, 0);
+}
+
+void fli_condition_below(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
+                         double most)
+{
+    bound(c, FLI_CONDITION_BOUND, name, formula, f, have, most, 1);
+}
+
+void fli_as_printed(fli_conditions *c, const char *name, const char *formula, const fli_facts *f, double have,
+                    double most)
+{
+    bound(c, FLI_CONDITION_PRINTED, name, formula, f, have, most, 0);
 }
 
 void fli_requirement(fli_conditions *c, const char *name, const char *sentence, const fli_facts *f, int holding)
 {
     fli_condition_seen *s = seen(c, FLI_CONDITION_REQUIRED, name, sentence);
-    if (s && !holding) fails_at(s, f->client);
+    if (!s) return;
+    s->whole = !f;
+    if (!holding) fails_at(s, f);
 }
 
 void fli_assumption(fli_conditions *c, const char *name, const char *sentence)
 {
     (void)seen(c, FLI_CONDITION_ASSUMED, name, sentence);
+}
+
+void fli_not_covered(fli_conditions *c, const char *name, const char *sentence)
+{
+    (void)seen(c, FLI_CONDITION_OUTSIDE, name, sentence);
 }
 
 void fli_require_convex_g(fli_conditions *c, const fli_facts *f)

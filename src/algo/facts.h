@@ -18,28 +18,39 @@ typedef struct {
     double probability; /* p_i */
 } fli_outlook;
 
+typedef struct fli_facts fli_facts;
+
 /* Over all clients that were measured. */
 typedef struct {
     double smoothness, least_smoothness; /* the largest L_i, the smallest */
     double mean_smoothness;
     double convexity, most_convexity; /* the smallest mu_i, the largest */
     double upper_smoothness;          /* two levels: the largest of f_i in (x, y) */
+    double upper_slope;               /* two levels: the largest ||grad_y f_i|| at the start model */
+    double own_smoothness;            /* models of the clients' own: the largest L_F; 0: there are none */
     size_t steps, least_steps;        /* the most and the fewest that anyone may take in a round */
     double probability;
+    double lr, least_lr;
     double reach, least_reach; /* the largest and the smallest lr_i Q_i */
     const double *weights;     /* w_i of all clients, measured or not */
+    int equal_weights;         /* they are all the same */
+    const fli_facts *each;     /* those that were measured, */
+    size_t count, clients;     /* so many, of this many */
+    size_t cohort;             /* clients in every round; 0: the number changes */
 } fli_facts_all;
 
-typedef struct {
+struct fli_facts {
     size_t clients;
     uint32_t client;
-    int convex;       /* f_i is, for sure */
+    int convex; /* f_i is, for sure */
+    int bounded; /* L_i and mu_i hold for all x, and were measured over all samples; otherwise they are estimates at the start */
     int composite;    /* there is a regulariser g; */
     double g_modulus; /* g + g_modulus/2 ||x||^2 is convex; 0: so is g itself */
     unsigned model_traits;
     double smoothness; /* L_i; with two levels that of g_i in y */
     double lr, probability, weight;
     double most_likely; /* p_i in the round where it is largest; probability is where it is smallest */
+    int planned;        /* who takes part follows a plan, such as a trace, and not chance: in some rounds p_i^r is 0 */
     double base_lr;     /* local.lr: lr without the client's factor */
     fli_outlook outlook;
     size_t steps; /* Q_i */
@@ -53,11 +64,15 @@ typedef struct {
     double convexity;
     double
         sure_convexity; /* what weight decay (two levels: bilevel.l2) makes certain for a convex loss; NAN: nothing */
-    double upper_smoothness; /* two levels: L of f_i in (x, y) */
+    double upper_smoothness; /* two levels: L of f_i in (x, y), */
+    double upper_slope;      /* and ||grad_y f_i|| at the start */
+    double own_smoothness;   /* L_F of the client's own model; NAN: it has none */
     int second_block;        /* f_i(x, y_i) has a block y_i of the client's own: pseudo labels, memberships; then */
     fli_latent_steps block;  /* how it is improved */
+    double label_entropy;    /* pseudo labels: alpha_r; NAN: there are none */
+    double confidence;       /* pseudo labels: the least probability that makes one; 0: all samples get one */
     int uniform_cohort;      /* as many clients in every round, all equally likely, without replacement; or everyone */
     const fli_facts_all *all;
-} fli_facts;
+};
 
 #endif

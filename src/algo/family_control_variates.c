@@ -49,33 +49,90 @@ void fli_control_advance(const fli_server *s, double server_lr)
 }
 
 /* Theorem 1 is about one step (10). L bounds the Hessian in model and labels together, so it is at least what either
- * has alone. */
-static void check_labels(const fli_facts *f, fli_conditions *out)
+ * has alone. Assumption 2 wants f_i strongly convex in the labels, which alpha_r makes it, and a sample without a label
+ * belongs to another objective than (4). */
+static void check_labels(double l, const fli_facts *f, fli_conditions *out)
 {
     if (!f->second_block) return;
+    fli_requirement(out, "Assumption 2", "semi.alpha_r > 0, so that f_i is strongly convex in the pseudo labels", f,
+                    f->label_entropy > 0);
+    fli_requirement(out, "(4)", "every unlabelled sample has a pseudo label: semi.confidence is 0", f,
+                    f->confidence == 0);
+    fli_assumption(out, "L in nu",
+                   "f_i is curved in the pseudo labels, and between them and the model, by no more than L; "
+                   "its entropy term is, where a label comes close to 0");
     if (!f->block.steps) {
         fli_assumption(out, "pseudo labels",
                        "the best ones (7a) do as well as the steps (10) that the theorem is about; Remark 4 says so");
         return;
     }
     fli_condition(out, "eta_v", "semi.label_lr <= 1/(4 L), with L of the labels at their start where that is larger", f,
-                  f->block.lr, 1 / (4 * fmax(f->smoothness, f->block.smoothness)));
+                  f->block.lr, 1 / (4 * l));
     fli_requirement(out, "(10)", "pseudo labels take one step per turn: semi.label_steps is 1", f, f->block.steps == 1);
 }
 
-void fli_control_check(double server_lr, const fli_facts *f, fli_conditions *out)
+/* L of f_i in model and labels. */
+static double curvature(const fli_facts *f)
 {
-    double qt = fli_sgd_weight(f->momentum, f->steps), l = f->smoothness, p = f->probability; /* m/N */
-    double rate = server_lr > 0 ? server_lr : (double)f->steps;
-    fli_condition(out, "(34) first", "lr <= m/(48 server_lr N L)", f, f->lr, p / (48 * rate * l));
-    fli_condition(out, "(34) second", "lr <= 1/(8 L Qt)", f, f->lr, 1 / (8 * l * qt));
-    fli_condition(out, "(34) third", "lr <= 3 server_lr N/(100 m L Qt^2)", f, f->lr,
-                  3 * rate / (100 * p * l * qt * qt));
-    fli_condition(out, "(34) fourth", "lr <= m/(32 server_lr N L) (1 + 2N/m)^(-1/2)", f, f->lr,
-                  p / (32 * rate * l) / sqrt(1 + 2 / p));
+    return f->second_block ? fmax(f->smoothness, f->block.smoothness) : f->smoothness;
+}
+
+void fli_control_check(const fli_facts *f, fli_conditions *out)
+{
     fli_requirement(out, "sampling", "m of N clients uniformly, without replacement, or everyone", f,
                     f->uniform_cohort);
-    check_labels(f, out);
+    fli_requirement(out, "step sizes", "lr is the same in all rounds and at all clients", f,
+                    f->constant_lr && f->all->lr == f->all->least_lr);
+    check_labels(curvature(f), f, out);
+}
+
+/* The largest L, the largest and the smallest Qt over clients and rounds, and the ends of server_lr: where it is not
+ * given, the cohort's mean number of steps, which with everyone is the mean over all. */
+fli_control_terms fli_control_terms_of(double server_lr, const fli_facts_all *all)
+{
+    fli_control_terms t = {.most_rate = server_lr, .least_rate = server_lr, .share = all->probability};
+    double most = 0, least = 0, momentum = all->each[0].momentum;
+    for (size_t i = 0; i < all->count; i++) {
+        t.l = fmax(t.l, curvature(&all->each[i]));
+        most += (double)all->each[i].steps / (double)all->count;
+        least += (double)all->each[i].least_steps / (double)all->count;
+    }
+    t.qt = fli_sgd_weight(momentum, all->steps);
+    t.least_qt = fli_sgd_weight(momentum, all->least_steps);
+    if (server_lr > 0) return t;
+    t.most_rate = t.share == 1 ? most : (double)all->steps;
+    t.least_rate = t.share == 1 ? least : (double)all->least_steps;
+    return t;
+}
+
+void fli_control_check_all(double server_lr, const fli_facts_all *all, fli_conditions *out)
+{
+    fli_control_terms t = fli_control_terms_of(server_lr, all);
+    double p = t.share; /* m/N */
+    fli_condition(out, "(34) first", "lr <= m/(48 server_lr N L), L the largest", NULL, all->lr,
+                  p / (48 * t.most_rate * t.l));
+    fli_condition(out, "(34) second", "lr <= 1/(8 L Qt), both the largest", NULL, all->lr, 1 / (8 * t.l * t.qt));
+    fli_condition(out, "(34) third", "lr <= 3 server_lr N/(100 m L Qt^2), L and Qt the largest", NULL, all->lr,
+                  3 * t.least_rate / (100 * p * t.l * t.qt * t.qt));
+    fli_condition(out, "(34) fourth", "lr <= m/(32 server_lr N L) (1 + 2N/m)^(-1/2), L the largest", NULL, all->lr,
+                  p / (32 * t.most_rate * t.l) / sqrt(1 + 2 / p));
+    fli_requirement(out, "server_lr", "the server's step is the same in all rounds", NULL, t.most_rate == t.least_rate);
+}
+
+/* (35) with sigma = 0: the mean of the gap (33), which is at least ||grad f||^2, over R rounds is at most 4 P^0/(lr
+ * server_lr R), where P^0 of (48) is f + 24 (lr server_lr N/m)^2 L sum w_i ||grad f_i||^2, with c_i = 0. */
+void fli_control_promise(double server_lr, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+{
+    fli_control_terms t = fli_control_terms_of(server_lr, all);
+    double step = all->lr * t.least_rate, spread = 0;
+    *out = (fli_promise){.theorem = "[CPSL] (35)",
+                         .bounds = "the mean of ||grad f(x, nu)||^2 over the rounds",
+                         .metric = "gradient2",
+                         .expected = all->probability < 1,
+                         .full = 1};
+    if (!start) return;
+    for (size_t i = 0; i < all->count; i++) spread += all->each[i].weight * start->client_slope2[i];
+    out->times_eps = 4 * (start->value + 24 * step * step * t.l / (t.share * t.share) * spread) / step;
 }
 
 /* All of (34) are bounds on lr. */
@@ -86,4 +143,10 @@ void fli_control_fix(const void *params, const fli_facts *worst, fli_fixes *out)
     fli_fix_shrink(out, "eta_v", "semi.label_lr", worst->block.lr, NULL);
     fli_fix_word(out, "(10)", "semi.label_steps", "1", NULL);
     fli_fix_word(out, "sampling", "participation.kind", "uniform", NULL);
+    fli_fix_word(out, "(4)", "semi.confidence", "0", NULL);
+    if (!(worst->label_entropy > 0)) fli_fix_word(out, "Assumption 2", "semi.alpha_r", "0.01", NULL);
+    fli_fix_constant_lr(out, "step sizes");
+    if (worst->all->lr != worst->all->least_lr) fli_fix_word(out, "step sizes", "local.lr_factors", "1", NULL);
+    fli_fix_most(out, "server_lr", "algorithm.server_lr", (double)(worst->all->steps + worst->all->least_steps) / 2,
+                 NULL);
 }

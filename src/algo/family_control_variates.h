@@ -35,8 +35,17 @@ void fli_control_pose(const fli_turn *t, fli_problem *p);
 void fli_control_answer(const fli_turn *t, const fli_answer *a, void *dc);
 void fli_control_absorb(const fli_server *s, const fli_upload *t);
 void fli_control_advance(const fli_server *s, double server_lr);
-/* Theorem 1's conditions of [CPSL] on the step sizes of the model, (34), and of the pseudo labels, at one client. */
-void fli_control_check(double server_lr, const fli_facts *f, fli_conditions *out);
+/* What [CPSL] (34) and what follows it are about: the theorems have one L, one largest and one smallest Qt, of all
+ * clients and rounds. */
+typedef struct {
+    double l, qt, least_qt, most_rate, least_rate, share; /* rate: server_lr; share: m/N */
+} fli_control_terms;
+fli_control_terms fli_control_terms_of(double server_lr, const fli_facts_all *all);
+/* Theorem 1 of [CPSL]: what it asks for at one client, and of all of them, (34). */
+void fli_control_check(const fli_facts *f, fli_conditions *out);
+void fli_control_check_all(double server_lr, const fli_facts_all *all, fli_conditions *out);
+/* (35): the number of rounds (fli_theory.promise). */
+void fli_control_promise(double server_lr, const fli_facts_all *all, const fli_start_values *start, fli_promise *out);
 void fli_control_fix(const void *params, const fli_facts *worst, fli_fixes *out);
 
 #endif

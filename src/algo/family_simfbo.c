@@ -79,61 +79,213 @@ static fli_coefs coefs_of(const fli_simfbo_params *a, size_t client, size_t roun
                        .scale = a->coef_rounds.v[round < last ? round : last]};
 }
 
-/* The client's coefficients in the round in which they are largest. */
-static fli_coefs largest_coefs(const fli_simfbo_params *a, size_t client)
+/* The client's coefficients in the round in which they are largest, or smallest. */
+static fli_coefs extreme_coefs(const fli_simfbo_params *a, size_t client, int largest)
 {
-    size_t most = 0;
+    size_t best = 0;
     for (size_t t = 1; t < a->coef_rounds.n; t++)
-        if (a->coef_rounds.v[t] > a->coef_rounds.v[most]) most = t;
-    return coefs_of(a, client, most);
+        if (largest ? a->coef_rounds.v[t] > a->coef_rounds.v[best] : a->coef_rounds.v[t] < a->coef_rounds.v[best])
+            best = t;
+    return coefs_of(a, client, best);
 }
 
-/* What (39) asks of step sizes, as far as its constants are known. c_a tau alpha_max there is the least bound on all
- * ||a_i||_1, c_y gamma_x is server_lr_y and c_v gamma_x server_lr_v; rho is at most the largest ||a_i||_1. */
-static void check_39(const fli_simfbo_params *a, const fli_facts *f, double length, fli_conditions *out)
+/* ||a_i||_1 at most, and at least, over the rounds. */
+static double most_work(const fli_simfbo_params *a, const fli_facts *f)
 {
-    double l1 = fmax(f->all->upper_smoothness, f->all->smoothness), participants = f->probability * (double)f->clients;
-    double share = f->weight * (double)f->clients / participants;                 /* beta_max/P */
-    double mu = isnan(f->sure_convexity) ? f->all->convexity : f->sure_convexity; /* mu_g */
-    double local = length * l1 * l1, ratio = mu / l1;
-    fli_condition(out, "(39) lr_x", "lr_x^2 ||a_i||_1 L_1^2 <= 1/2", f, a->lr_x * a->lr_x * local, 0.5);
-    fli_condition(out, "(39) lr_y", "lr_y^2 ||a_i||_1 L_1^2 <= min(1/4, (mu_g/L_1)^2/96)", f, a->lr_y * a->lr_y * local,
-                  fmin(0.25, ratio * ratio / 96));
-    fli_condition(out, "(39) gamma_v", "rho server_lr_v <= min(4, mu_g/(12 L_1^2))", f, length * a->server_lr_v,
-                  fmin(4, mu / (12 * l1 * l1)));
-    fli_condition(out, "(39) gamma_y", "rho server_lr_y <= min(4, mu_g/(36 L_1^2 (2 beta_max/P + 3)))", f,
-                  length * a->server_lr_y, fmin(4, mu / (36 * l1 * l1 * (2 * share + 3))));
+    fli_coefs c = extreme_coefs(a, f->client, 1);
+    return fli_coef_sum(&c, f->steps);
 }
 
-/* Lemma 2 lets ||v|| shrink with every local step: no factor 1 - lr a_k times an eigenvalue of g_yy may be negative. */
+static double least_work(const fli_simfbo_params *a, const fli_facts *f)
+{
+    fli_coefs c = extreme_coefs(a, f->client, 0);
+    return fli_coef_sum(&c, f->least_steps);
+}
+
+/* Lemma 2 lets ||v|| shrink with every local step: no factor 1 - lr a_k times an eigenvalue of g_yy may be negative.
+ * c_a tau alpha_max of (39) is the least bound on all ||a_i||_1. */
 void fli_simfbo_check(const void *params, const fli_facts *f, fli_conditions *out)
 {
     const fli_simfbo_params *a = params;
-    fli_coefs c = largest_coefs(a, f->client);
-    double most = 0;
+    fli_coefs c = extreme_coefs(a, f->client, 1);
+    double most = 0, l1 = fmax(f->all->upper_smoothness, f->all->smoothness), local = most_work(a, f) * l1 * l1;
+    double mu = isnan(f->sure_convexity) ? f->all->convexity : f->sure_convexity, ratio = mu / l1; /* mu_g */
     for (size_t k = 0; k < f->steps && k < 1000; k++) most = fmax(most, fli_coef(&c, k));
     fli_condition(out, "Lemma 2", "lr_v a_k L_i <= 1", f, a->lr_v * most * f->smoothness, 1);
-    check_39(a, f, fli_coef_sum(&c, f->steps), out);
-    fli_assumption(out, "Assumption 1",
-                   "g_i is strongly convex in y, which bilevel.l2 makes sure of for convex losses");
-    fli_assumption(out, "L_1",
-                   "no second derivative of f_i, or of g_i, is larger than those measured at the start model");
-    fli_assumption(
-        out, "(39) the rest",
-        "server_lr_x is small enough for L_2, L_3 and beta_gh, how fast second derivatives change and how much "
-        "clients differ, which nobody can measure here");
-    fli_assumption(out, "(38)", "step sizes shrink with the number of rounds as it says");
+    fli_condition(out, "(39) lr_x", "lr_x^2 ||a_i||_1 L_1^2 <= 1/2", f, a->lr_x * a->lr_x * local, 0.5);
+    fli_condition(out, "(39) lr_y", "lr_y^2 ||a_i||_1 L_1^2 <= min(1/4, (mu_g/L_1)^2/96)", f, a->lr_y * a->lr_y * local,
+                  fmin(0.25, ratio * ratio / 96));
+    fli_requirement(out, "sampling", "as many clients in every round, uniformly and without replacement, or everyone",
+                    f, f->uniform_cohort);
+    if (isnan(f->sure_convexity))
+        fli_assumption(out, "Assumption 1", "g_i is strongly convex in y; for a convex loss bilevel.l2 makes it so");
+    else
+        fli_requirement(out, "Assumption 1", "g_i is strongly convex in y: bilevel.l2 > 0", f, f->sure_convexity > 0);
+}
+
+/* p_i ||a_i||_1 at most, or at least. */
+static double work_of(const fli_simfbo_params *a, const fli_facts *f, int most)
+{
+    return f->weight * (most ? most_work(a, f) : least_work(a, f));
+}
+
+/* The sum of the `count` largest of these, or of the smallest. Halving finds a value that fewer than `count` are beyond;
+ * the others that count are as large as it. */
+static double extreme_sum(const fli_simfbo_params *a, const fli_facts_all *all, size_t count, int most)
+{
+    double low = 0, high = 0, sum = 0, sign = most ? 1 : -1;
+    size_t beyond = 0;
+    for (size_t i = 0; i < all->count; i++) high = fmax(high, work_of(a, &all->each[i], most));
+    for (int halving = 0; halving < 60; halving++) {
+        double middle = (low + high) / 2;
+        size_t n = 0;
+        for (size_t i = 0; i < all->count; i++) n += sign * (work_of(a, &all->each[i], most) - middle) > 0;
+        *((n < count) == most ? &high : &low) = middle;
+    }
+    double edge = most ? high : low;
+    for (size_t i = 0; i < all->count; i++) {
+        double x = work_of(a, &all->each[i], most);
+        if (sign * (x - edge) > 0) sum += x, beyond++;
+    }
+    return sum + (beyond < count ? (double)(count - beyond) * edge : 0);
+}
+
+/* Over all cohorts of the size: rho = sum_S (N/P) p_i ||a_i||_1 at most and at least, and its mean. */
+typedef struct {
+    double most, least, mean;
+} work_rates;
+
+static work_rates rates_of(const fli_simfbo_params *a, const fli_facts_all *all)
+{
+    /* of those measured as many as of all */
+    double share = all->probability;
+    size_t count = (size_t)fmax(1, floor(share * (double)all->count + 0.5));
+    work_rates r = {.most = extreme_sum(a, all, count, 1) / share, .least = extreme_sum(a, all, count, 0) / share};
+    double weight = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        r.mean += (work_of(a, &all->each[i], 1) + work_of(a, &all->each[i], 0)) / 2;
+        weight += all->each[i].weight;
+    }
+    return (work_rates){r.most / weight, r.least / weight, r.mean / weight};
+}
+
+/* The constants of (13), (38) and (39) that are known: with L_2 = L_3 = 0, which most second derivatives' slopes are
+ * above, and beta_gh = 1, which it is at least. What fails for these fails for all. */
+typedef struct {
+    double l1, mu, ly, lv, lphi, k1, share; /* k1: K_1 c_gamma_y; share: beta_max/P */
+} known_constants;
+
+static known_constants constants_of(const fli_facts_all *all)
+{
+    const fli_facts *first = &all->each[0];
+    known_constants k = {.l1 = fmax(all->upper_smoothness, all->smoothness)};
+    double heaviest = 0, l = k.l1;
+    k.mu = isnan(first->sure_convexity) ? all->convexity : first->sure_convexity;
+    for (size_t i = 0; i < all->clients; i++) heaviest = fmax(heaviest, all->weights[i]);
+    k.share = heaviest / all->probability; /* beta_max = N times that, P = N p */
+    k.ly = l / k.mu;
+    k.lv = sqrt(2) * k.ly * sqrt(1 + k.ly * k.ly);
+    k.lphi = l * (1 + k.ly) * (1 + k.ly);
+    k.k1 = 2 * (40 * l * l / k.mu + 768 * pow(l, 4) / pow(k.mu, 3));
+    return k;
+}
+
+/* (38), and the bounds of (39) on the server's steps. c_y gamma_x is server_lr_y there and c_v gamma_x server_lr_v. */
+static void check_server_steps(const fli_simfbo_params *a, const known_constants *k, double rho, fli_conditions *out)
+{
+    double l2 = k->l1 * k->l1, cy = a->server_lr_y / a->server_lr_x, cv = a->server_lr_v / a->server_lr_x;
+    double k2 = 6 * l2 / (k->mu * cv), drift = k->k1 / cy * k->ly * k->ly + k2 * k->lv * k->lv;
+    double moving = fmax(36 * l2 * k->share * k->lv * k->lv / (k->mu * cv), 8 * drift); /* grows with server_lr_x */
+    double y = fmin(k->mu / (36 * l2 * (2 * k->share + 3)), k->mu / (12 * ((2 * k->share + 6) * l2 + 2 * k->share)));
+    fli_condition(out, "(38) gamma_y",
+                  "c server_lr_x <= server_lr_y, c^2 = 512 L_1/mu_g^2 (40 L_1^2/mu_g + 768 L_1^4/mu_g^3): at least",
+                  NULL, sqrt(256 * k->ly / k->mu * k->k1) * a->server_lr_x, a->server_lr_y);
+    fli_condition(out, "(38) gamma_v", "c server_lr_x <= server_lr_v, c^2 = 1536 L_1^2 L_v/mu_g^2: at least", NULL,
+                  sqrt(1536 * l2 * k->lv) / k->mu * a->server_lr_x, a->server_lr_v);
+    fli_condition(out, "(39) gamma_x", "rho server_lr_x <= min(P/(6 L_Phi beta_max), 4/L_Phi), L_Phi at least", NULL,
+                  rho * a->server_lr_x, fmin(1 / (6 * k->lphi * k->share), 4 / k->lphi));
+    fli_condition(out, "(39) Psi",
+                  "rho server_lr_x max(8 (K_1 L_y^2 + K_2 L_v^2), 36 L_1^2 beta_max L_v^2/(P mu_g c_gamma_v)) <= 1: at "
+                  "least",
+                  NULL, rho * a->server_lr_x * moving, 1);
+    fli_condition(out, "(39) gamma_v", "rho server_lr_v <= min(4, mu_g/(12 L_1^2))", NULL, rho * a->server_lr_v,
+                  fmin(4, k->mu / (12 * l2)));
+    fli_condition(out, "(39) gamma_y",
+                  "rho server_lr_y <= min(4, mu_g/(36 L_1^2 (2 beta_max/P + 3))), and the same with beta_gh = 1", NULL,
+                  rho * a->server_lr_y, fmin(4, y));
+}
+
+static void check_radius(const fli_simfbo_params *a, const known_constants *k, const fli_facts_all *all,
+                         fli_conditions *out)
+{
+    if (a->radius.n)
+        fli_condition(out, "Lemma 1", "L_f/mu_g <= radius, with the largest ||grad_y f_i|| at the start for L_f", NULL,
+                      all->upper_slope / k->mu, a->radius.v[0]);
+    else
+        fli_requirement(out, "Lemma 1", "v is kept within a radius: bilevel.l2 > 0, or algorithm.radius is given", NULL,
+                        all->each[0].sure_convexity > 0);
+    fli_assumption(out, "L_f", "no ||grad_y f_i|| is larger than those that were seen, from which the radius follows");
+}
+
+/* With work that differs SimFBO's Theorem 1 is about other weights than p_i; that ShroFBO divides by ||a_i||_1 is what
+ * makes it about p_i. */
+static void check_work(const fli_simfbo_params *a, int divides, const work_rates *r, const fli_facts_all *all,
+                       fli_conditions *out)
+{
+    double most = 0, least = INFINITY;
+    for (size_t i = 0; i < all->count; i++) {
+        most = fmax(most, most_work(a, &all->each[i]));
+        least = fmin(least, least_work(a, &all->each[i]));
+    }
+    if (!divides)
+        fli_requirement(out, "equal work",
+                        "||a_i||_1 is the same at all clients: else Theorem 1 is about weights p_i ||a_i||_1; "
+                        "method shrofbo is right about p_i",
+                        NULL, most <= least * (1 + 1e-12));
+    fli_condition(out, "rho",
+                  "rho stays within 1/2 and 3/2 of its mean: the largest over all cohorts, or half the mean "
+                  "over the smallest",
+                  NULL, fmax(r->most / (1.5 * r->mean), r->mean / (2 * r->least)), 1);
+}
+
+void fli_simfbo_check_all(int divides, const void *params, const fli_facts_all *all, fli_conditions *out)
+{
+    const fli_simfbo_params *a = params;
+    known_constants k = constants_of(all);
+    work_rates r = rates_of(a, all);
+    check_server_steps(a, &k, r.most, out);
+    check_radius(a, &k, all, out);
+    check_work(a, divides, &r, all, out);
+    fli_assumption(out, "(39) the rest",
+                   "the server's steps are small enough for L_2, L_3 and beta_gh, how fast second "
+                   "derivatives change and how much clients differ, too: above are lower bounds");
+    fli_assumption(out, "(38) the rate", "step sizes shrink with the number of rounds, for a rate");
+}
+
+void fli_simfbo_promise(const void *params, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+{
+    (void)params;
+    (void)all;
+    (void)start;
+    *out = (fli_promise){.theorem = "[FBO] Theorems 1 and 2",
+                         .missing = "M_1 to M_3 need L_2, L_3 and beta_gh, which are not known"};
 }
 
 void fli_simfbo_fix(const void *params, const fli_facts *worst, fli_fixes *out)
 {
     const fli_simfbo_params *a = params;
-    (void)worst;
     fli_fix_shrink(out, "Lemma 2", "algorithm.lr_v", a->lr_v, NULL);
-    fli_fix_shrink(out, "(39) lr_x", "algorithm.lr_x", a->lr_x, NULL);
-    fli_fix_shrink(out, "(39) lr_y", "algorithm.lr_y", a->lr_y, NULL);
+    fli_fix_shrink_root(out, "(39) lr_x", "algorithm.lr_x", a->lr_x, NULL);
+    fli_fix_shrink_root(out, "(39) lr_y", "algorithm.lr_y", a->lr_y, NULL);
     fli_fix_shrink(out, "(39) gamma_v", "algorithm.server_lr_v", a->server_lr_v, NULL);
     fli_fix_shrink(out, "(39) gamma_y", "algorithm.server_lr_y", a->server_lr_y, NULL);
+    /* one beside the others: where those shrink it has to shrink with them */
+    fli_fix_shrink(out, "(38)|(39) gamma_x", "algorithm.server_lr_x", a->server_lr_x, NULL);
+    fli_fix_shrink_root(out, "(39) Psi", "algorithm.server_lr_x", a->server_lr_x, NULL);
+    fli_fix_word(out, "Lemma 1", "algorithm.radius", "auto", NULL);
+    fli_fix_word(out, "sampling", "participation.kind", "uniform", NULL);
+    if (worst->least_steps != worst->steps) fli_fix_word(out, "equal work", "local.uneven", "fixed", NULL);
+    fli_fix_everyone(out, "rho");
 }
 
 void fli_simfbo_pose(const fli_turn *t, fli_problem *p)

@@ -22,7 +22,10 @@ enum { FLI_FBO_NORM = FLI_FBO_SCALARS }; /* up, ShroFBO: ||a_i||_1 */
 enum { FLI_FBO_RHO, FLI_FBO_SCALAR_SUMS }; /* sum pt_i ||a_i||_1 */
 
 fl_status fli_simfbo_validate(fl_ctx *ctx, const void *params, size_t clients);
+/* What Theorems 1 and 2 ask for at one client, and of all: `divides`, as ShroFBO does. */
 void fli_simfbo_check(const void *params, const fli_facts *f, fli_conditions *out);
+void fli_simfbo_check_all(int divides, const void *params, const fli_facts_all *all, fli_conditions *out);
+void fli_simfbo_promise(const void *params, const fli_facts_all *all, const fli_start_values *start, fli_promise *out);
 void fli_simfbo_fix(const void *params, const fli_facts *worst, fli_fixes *out);
 void fli_simfbo_pose(const fli_turn *t, fli_problem *p);
 /* q times `scale`, and the estimate of L_f. */
@@ -49,7 +52,7 @@ size_t fli_simfbo_stage(const void *params, size_t phase, size_t phases);
     .rounds.counts_as = fli_simfbo_counts_as, .sums = fli_simfbo_sums,                                                 \
     .remedy = "smaller algorithm.lr_x, lr_y, lr_v or server_lr_x, server_lr_y, server_lr_v", .tune = fli_simfbo_tune,  \
     .validate = fli_simfbo_validate, .theory.check = fli_simfbo_check, .theory.fix = fli_simfbo_fix,                   \
-    .solver = fli_simfbo_solver, .pose = fli_simfbo_pose
+    .theory.promise = fli_simfbo_promise, .solver = fli_simfbo_solver, .pose = fli_simfbo_pose
 
 const fli_solver *fli_simfbo_solver(const void *params, size_t stage);
 size_t fli_simfbo_counts_as(const void *params, size_t stage, size_t steps, const fli_epochs *e);

@@ -81,21 +81,20 @@ double fli_vra_potential(const fli_server *s, const double *sum, double g)
     return sum[0] + s->scalars[BETA] * sum[1] + g;
 }
 
-void fli_vra_falls(const fli_vra *c, const fli_facts *f, fli_conditions *out)
-{
-    fli_vra_check(c, f, out);
-    fli_requirement(out, "p_i", "everyone takes part in every round", f, f->probability == 1);
-    fli_requirement(out, "sigma", "plain steps over all samples, the same in every round", f,
-                    f->full_batch && f->constant_lr && f->momentum == 0 && f->least_steps == f->steps);
-}
-
 double fli_vra_steps(double gamma, double lr, size_t steps)
 {
     double r = 1 - gamma * lr;
     return r == 1 ? (double)steps : (1 - pow(r, (double)steps)) / (1 - r);
 }
 
-/* Of either theorem. */
+/* u_i = p_i C_i, where C_i = a_i gamma_i lr Qt_i is the share of the way that a dual goes to its gradient in a turn. */
+static double follow(const fli_vra *c, const fli_facts *f, size_t steps)
+{
+    return c->a * c->gamma * f->lr * fli_vra_steps(c->gamma, f->lr, steps);
+}
+
+/* ---- what either theorem asks for at one client ---- */
+
 static void require_plain_steps(const fli_facts *f, fli_conditions *out)
 {
     fli_requirement(out, "plain SGD", "local steps have no momentum, so that Lemma 1 describes them", f,
@@ -104,22 +103,37 @@ static void require_plain_steps(const fli_facts *f, fli_conditions *out)
                     f->constant_lr);
 }
 
-void fli_vra_check(const fli_vra *c, const fli_facts *f, fli_conditions *out)
+/* P^r has 4 beta/u_i in front of what it adds up over rounds, so the proof is one for u_i that stay; and its expectation
+ * over a round is over cohorts that are drawn. */
+static void require_steady_rounds(const fli_facts *f, fli_conditions *out)
+{
+    fli_requirement(out, "u_i", "p_i, a_i and Q_i are the same in all rounds: the proof does not cover others", f,
+                    f->least_steps == f->steps && f->probability == f->most_likely);
+    fli_requirement(out, "sampling", "cohorts are drawn, so that p_i^r > 0 in every round; no plan or trace", f,
+                    !f->planned || f->probability == 1);
+}
+
+void fli_vra_check(const fli_vra *c, int one_gamma, const fli_facts *f, fli_conditions *out)
 {
     double qt = fli_vra_steps(c->gamma, f->lr, f->steps), l = f->smoothness;
+    double lower = l / 2 + 13 * l / (2 * f->probability * c->a * c->gamma * f->lr * qt);
     fli_condition(out, "Lemma 1", "gamma_i lr <= 1", f, c->gamma * f->lr, 1);
-    fli_condition(out, "(17)", "L_i/2 + 13 L_i/(2 p_i a_i gamma_i lr Qt_i) <= gamma_i", f,
-                  l / 2 + 13 * l / (2 * f->probability * c->a * c->gamma * f->lr * qt), c->gamma);
+    if (one_gamma)
+        fli_condition(out, "(17)", "L_i/2 + 13 L_i/(2 p_i a_i gamma_i lr Qt_i) <= gamma_i", f, lower, c->gamma);
+    else
+        fli_as_printed(out, "(17)", "L_i/2 + 13 L_i/(2 p_i a_i gamma_i lr Qt_i) <= gamma_i", f, lower, c->gamma);
     fli_condition(out, "(18) first", "lr <= 1/(sqrt(6) Qt_i L_i)", f, f->lr, 1 / (sqrt(6) * qt * l));
     fli_condition(out, "(18) third", "lr <= 1/((a_i + d_i) gamma_i Qt_i)", f, f->lr,
                   1 / ((c->a + c->d) * c->gamma * qt));
     require_plain_steps(f, out);
+    require_steady_rounds(f, out);
 }
 
-/* The left side of (29), for Q_y steps in y; follow = a_i gamma_i lr Qt_i. */
-static double curvature_met(double l, double beta, size_t steps, double follow)
+void fli_vra_falls(const fli_vra *c, int one_gamma, const fli_facts *f, fli_conditions *out)
 {
-    return l + 4 * beta * (double)steps * l * l * (1 + 400 / (follow * follow));
+    fli_vra_check(c, one_gamma, f, out);
+    fli_requirement(out, "p_i", "everyone takes part in every round", f, f->probability == 1);
+    fli_requirement(out, "sigma", "plain steps over all samples", f, f->full_batch);
 }
 
 /* L_i is of f_i in x and y together. Known of it are the curvatures in x and, where y starts, in y. */
@@ -128,31 +142,111 @@ static double curvature(const fli_facts *f)
     return f->second_block ? fmax(f->smoothness, f->block.smoothness) : f->smoothness;
 }
 
-/* What the theorem asks of steps in y. */
-static void check_second_block(double beta, double follow, const fli_facts *f, fli_conditions *out)
+/* What the theorem asks of steps in y. For p_i = 1, which the paper leaves out, see docs/theory.md. */
+static void check_second_block(double beta, double c, const fli_facts *f, fli_conditions *out)
 {
+    double p = f->probability, u = p * c, l = curvature(f), q = 4 * beta * (double)f->block.steps * l * l;
     if (!f->second_block) return;
-    if (f->block.steps)
-        fli_condition(out, "(29)", "L_i + 4 beta Q_y L_i^2 (1 + 400/(a_i gamma_i lr Qt_i)^2) <= 1/lr_y", f,
-                      curvature_met(curvature(f), beta, f->block.steps, follow), 1 / f->block.lr);
-    else
+    fli_assumption(out, "L_i in y",
+                   "the curvature of f_i in y, and between x and y, is at most L_i away from the start, "
+                   "too; that of entropy terms is not, where a label comes close to 0");
+    if (!f->block.steps) {
         fli_assumption(out, "(29)", "y_i in closed form, where the theorem takes gradient steps, does no harm");
-    fli_assumption(out, "L_i", "the curvature of f_i between x and y, and away from the start, is no larger");
+        return;
+    }
+    if (p == 1)
+        fli_condition(out, "(29) for p = 1", "L_i + 4 beta Q_y L_i^2 (32 + 5 u)/u^2 <= 1/lr_y, u = a_i gamma_i lr Qt_i",
+                      f, l + q * (32 + 5 * u) / (u * u), 1 / f->block.lr);
+    else
+        fli_condition(out, "(29) as (146)",
+                      "L_i + 4 beta Q_y L_i^2 (1 + (4 + u)^2/(u^2 (1 - p_i))) <= 1/lr_y, u = p_i a_i gamma_i lr Qt_i: "
+                      "what the proof needs",
+                      f, l + q * (1 + (4 + u) * (4 + u) / (u * u * (1 - p))), 1 / f->block.lr);
+    fli_as_printed(out, "(29)", "L_i + 4 beta Q_y L_i^2 (1 + 400/(a_i gamma_i lr Qt_i)^2) <= 1/lr_y", f,
+                   l + q * (1 + 400 / (c * c)), 1 / f->block.lr);
 }
 
-void fli_vra_check_blocks(const fli_vra *c, double beta, const fli_facts *f, fli_conditions *out)
+/* The right side of (27), or of what stands for it with p_i = 1. */
+static double least_gamma(double l, double p, double u)
 {
-    double qt = fli_vra_steps(c->gamma, f->lr, f->steps), l = curvature(f);
-    double follow = c->a * c->gamma * f->lr * qt, p = f->probability;
-    fli_requirement(out, "p_i", "0 < p_i < 1", f, p > 0 && p < 1);
-    fli_condition(out, "(27)", "L_i/2 + 9 L_i/(p_i a_i gamma_i lr Qt_i sqrt(1 - p_i)) <= gamma_i", f,
-                  l / 2 + 9 * l / (p * follow * sqrt(1 - p)), c->gamma);
+    return p < 1 ? l / 2 + 9 * l / (u * sqrt(1 - p)) : l / 2 + 17 * l / u;
+}
+
+void fli_vra_check_blocks(const fli_vra *c, int one_gamma, double beta, const fli_facts *f, fli_conditions *out)
+{
+    double qt = fli_vra_steps(c->gamma, f->lr, f->steps), l = curvature(f), p = f->probability;
+    double share = follow(c, f, f->steps), least = least_gamma(l, p, p * share);
+    static const char printed[] = "L_i/2 + 9 L_i/(p_i a_i gamma_i lr Qt_i sqrt(1 - p_i)) <= gamma_i";
+    fli_requirement(out, "p_i", "0 < p_i", f, p > 0);
+    if (one_gamma && p < 1)
+        fli_condition(out, "(27)", printed, f, least, c->gamma);
+    else if (one_gamma)
+        fli_condition(out, "(27) for p = 1", "L_i/2 + 17 L_i/(a_i gamma_i lr Qt_i) <= gamma_i", f, least, c->gamma);
+    else if (p < 1)
+        fli_as_printed(out, "(27)", printed, f, least, c->gamma);
     fli_condition(out, "(28) first", "lr <= 1/(sqrt(6) Qt_i L_i)", f, f->lr, 1 / (sqrt(6) * qt * l));
     fli_condition(out, "(28) second", "gamma_i lr <= 1", f, c->gamma * f->lr, 1);
     fli_condition(out, "(28) third", "lr <= 1/((a_i + d_i) gamma_i Qt_i)", f, f->lr,
                   1 / ((c->a + c->d) * c->gamma * qt));
     require_plain_steps(f, out);
-    check_second_block(beta, follow, f, out);
+    require_steady_rounds(f, out);
+    check_second_block(beta, share, f, out);
+}
+
+/* ---- and of all of them ---- */
+
+/* What a client adds to the left side of the averaged conditions: the coefficient of ||x+ - x||^2 in the proofs. */
+static double load_of(const fli_vra *c, int blocks, double beta, const fli_facts *f)
+{
+    double p = f->probability, u = p * follow(c, f, f->least_steps), l = blocks ? curvature(f) : f->smoothness;
+    if (!blocks) return l / 2 + 4 * beta / u * (1 + 4 / u) * l * l;
+    return l / 2 + (p < 1 ? 8 * beta / (u * (1 - p)) * (1 + 4 / u) : 16 * beta / u * (1 + 8 / u)) * l * l;
+}
+
+/* The printed proofs take the client with the least gamma_i where they need every gamma_i against 1/beta = sum w gamma;
+ * this is what they had before that. */
+void fli_vra_check_sum(int blocks, double beta, fli_vra (*at)(const void *params, const fli_facts *f),
+                       const void *params, const fli_facts_all *all, fli_conditions *out)
+{
+    double sum = 0, weight = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        fli_vra c = at(params, &all->each[i]);
+        sum += all->each[i].weight * load_of(&c, blocks, beta, &all->each[i]);
+        weight += all->each[i].weight;
+    }
+    if (blocks)
+        fli_condition(out, "(27) averaged",
+                      "sum w_i [L_i/2 + 8 beta/(u_i (1 - p_i)) (1 + 4/u_i) L_i^2] <= 1/(2 beta), u_i = p_i a_i gamma_i "
+                      "lr Qt_i: (27) for gamma_i that differ; with p_i = 1, 16 beta/u_i (1 + 8/u_i) L_i^2",
+                      NULL, sum / weight, 1 / (2 * beta));
+    else
+        fli_condition(
+            out, "(17) averaged",
+            "sum w_i [L_i/2 + 4 beta/u_i (1 + 4/u_i) L_i^2] <= 1/(2 beta), u_i = p_i a_i gamma_i lr Qt_i: (17) "
+            "for gamma_i that differ",
+            NULL, sum / weight, 1 / (2 * beta));
+}
+
+/* (19) with sigma = 0: the mean of ||grad f(x)||^2 over R rounds is at most 2 D_1 (P^0 - f)/(beta R), where D_1 = sum
+ * 9/(p_i (2 a_i + d_i) gamma_i lr Qt_i) and P^0 = f(x0) + sum w_i 4 beta ||grad f_i(x0)||^2/u_i. */
+void fli_vra_promise(fli_vra (*at)(const void *params, const fli_facts *f), const void *params, double beta,
+                     const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+{
+    *out = (fli_promise){.theorem = "[VRA] (19)",
+                         .bounds = "the mean of ||grad f(x)||^2 over the rounds",
+                         .metric = "gradient2",
+                         .expected = all->probability < 1,
+                         .full = 1};
+    if (!start) return;
+    double d1 = 0, p0 = start->value;
+    for (size_t i = 0; i < all->count; i++) {
+        const fli_facts *f = &all->each[i];
+        fli_vra c = at(params, f);
+        double step = c.gamma * f->lr * fli_vra_steps(c.gamma, f->lr, f->least_steps);
+        d1 += 9 / (f->probability * (2 * c.a + c.d) * step);
+        p0 += f->weight * 4 * beta * start->client_slope2[i] / (f->probability * c.a * step);
+    }
+    out->times_eps = 2 * d1 * p0 / beta;
 }
 
 void fli_vra_warn(double gamma, const fli_facts *f, fli_text *out)
@@ -172,15 +266,17 @@ void fli_vra_fix(int blocks, double a, double d, const fli_facts *w, fli_fixes *
 {
     double q = (double)w->steps, l = curvature(w), product = 1 / (2 * (a + d) * q), p = w->probability;
     double s = 1 - pow(1 - product, (double)w->least_steps);
-    double share = blocks ? 9 / sqrt(1 - fmin(p, 0.99)) : 6.5; /* p = 1 is mended by itself */
+    double share = !blocks ? 6.5 : p < 1 ? 9 / sqrt(1 - p) : 17;
     double gamma = 1.05 * fmax(sqrt(6) * l / (2 * (a + d)), l / 2 + share * l / (p * a * s));
     fli_fix_least(out, FLI_VRA_CONDITIONS, "algorithm.gamma", gamma, NULL);
     fli_fix_most(out, FLI_VRA_CONDITIONS, "local.lr", product / gamma, NULL);
     fli_fix_plain_steps(out, "plain SGD");
     fli_fix_constant_lr(out, "step sizes");
+    if (w->least_steps != w->steps) fli_fix_word(out, "u_i", "local.uneven", "fixed", NULL);
+    if (w->probability != w->most_likely) fli_fix_everyone(out, "u_i");
+    fli_fix_word(out, "sampling", "participation.kind", "uniform", NULL);
     if (!blocks) return;
-    fli_fix_word(out, "p_i", "participation.kind", "uniform", NULL);
-    fli_fix_most(out, "p_i", "participation.count", (double)w->clients - 1, NULL);
-    fli_fix_shrink(out, "(29)", w->model_traits & FLI_MODEL_UNSUPERVISED ? "model.membership_lr" : "semi.label_lr",
-                   w->block.lr, NULL);
+    fli_fix_shrink(out, "(29) as (146)|(29) for p = 1",
+                   w->model_traits & FLI_MODEL_UNSUPERVISED ? "model.membership_lr" : "semi.label_lr", w->block.lr,
+                   NULL);
 }

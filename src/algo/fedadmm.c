@@ -42,10 +42,31 @@ static void absorb(const fli_server *s, const fli_upload *t)
     fli_vra_absorb(s, &c, t);
 }
 
+static int one_gamma(const void *p) { return fli_reals_equal(&((const params *)p)->gamma); }
+
 static void check(const void *p, const fli_facts *f, fli_conditions *out)
 {
     fli_vra c = at(p, f->client);
-    fli_vra_check(&c, f, out);
+    fli_vra_check(&c, one_gamma(p), f, out);
+}
+
+static fli_vra in_theory(const void *p, const fli_facts *f) { return at(p, f->client); }
+
+static double beta_of(const void *p, const fli_facts_all *all)
+{
+    double sum = 0;
+    for (size_t i = 0; i < all->clients; i++) sum += all->weights[i] * at(p, i).gamma;
+    return 1 / sum;
+}
+
+static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out)
+{
+    if (!one_gamma(p)) fli_vra_check_sum(0, beta_of(p, all), in_theory, p, all, out);
+}
+
+static void promise(const void *p, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+{
+    fli_vra_promise(in_theory, p, beta_of(p, all), all, start, out);
 }
 
 static void contribute(const fli_turn *t, double f, void *gradient, double *out)
@@ -57,7 +78,7 @@ static void contribute(const fli_turn *t, double f, void *gradient, double *out)
 static void falls(const void *p, const fli_facts *f, fli_conditions *out)
 {
     fli_vra c = at(p, f->client);
-    fli_vra_falls(&c, f, out);
+    fli_vra_falls(&c, one_gamma(p), f, out);
 }
 
 static void warn(const void *p, const fli_facts *f, fli_text *out) { fli_vra_warn(at(p, f->client).gamma, f, out); }
@@ -81,6 +102,8 @@ const fli_algo fli_algo_fedadmm = {
     .params_size = sizeof(params),
     FLI_VRA_PARTS,
     .theory.check = check,
+    .theory.check_all = check_all,
+    .theory.promise = promise,
     .theory.fix = fix,
     .theory.warn = warn,
     .theory.potential = {.name = FLI_VRA_POTENTIAL,

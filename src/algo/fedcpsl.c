@@ -22,6 +22,8 @@
 #include "algo/list.h"
 #include "algo/family_personal.h"
 
+#include <math.h>
+
 enum { OWN = FLI_CONTROL_CLIENT };
 enum { MIX };        /* client scalar */
 enum { OWN_LR = 2 }; /* times lr, unless lr_local says otherwise */
@@ -66,34 +68,42 @@ static double mix(const void *p, size_t i, const double *scalars)
     return fli_personal_mix(&((const params *)p)->own, i, scalars);
 }
 
-/* Theorem 2 in addition: (36) has one condition more than (34), and (37) and (38) are about the own models. Of
- * D_0 = sum w_i (1 - mix_i) (5 L/4 + mix_i L~ L_h Gamma) only the first part is known, which is taken at this client.
- * L_F <= L holds at the start model, where L is measured and the two models are one: the loss is convex in the outputs,
- * so the curvature of the mixture is at most the mixture of the curvatures. With it the second bound of (37) is the
- * third. */
-static void check_own(const params *a, const fli_facts *f, fli_conditions *out)
-{
-    double l = f->smoothness, p = f->probability, mix = fli_personal_mix(&a->own, f->client, NULL);
-    double rate = a->server_lr > 0 ? a->server_lr : (double)f->steps, known = 1.25 * (1 - mix) * l;
-    double lr = a->own.lr_local > 0 ? a->own.lr_local : OWN_LR * f->lr;
-    fli_condition(out, "(36) second", "lr <= m/(48 server_lr N D_0), where D_0 is at least 5 (1 - mix) L/4", f, f->lr,
-                  p / (48 * rate * known));
-    fli_condition(out, "(37) first", "lr_local <= 1/(2 Qt L_F)", f, lr,
-                  1 / (2 * fli_sgd_weight(f->momentum, f->steps) * l));
-    fli_condition(out, "(37) third", "lr_local <= lr N/(m Qt), with the smallest Qt", f, lr,
-                  f->lr / (p * fli_sgd_weight(f->momentum, f->least_steps)));
-    fli_condition(out, "(38)", "D_0 <= 11 L/8 + 11 m/(2 N), where D_0 is at least 5 (1 - mix) L/4", f, known,
-                  11 * l / 8 + 5.5 * p);
-    fli_assumption(out, "L_F", "F_i is no less smooth than f_i: L_F <= L");
-    if (mix > 0 && mix < 1)
-        fli_assumption(out, "D_0", "(36) and (38) hold with the rest of D_0, mix (1 - mix) L~ L_h Gamma, as well");
-}
+static void check(const void *p, const fli_facts *f, fli_conditions *out) { (void)p, fli_control_check(f, out); }
 
-static void check(const void *p, const fli_facts *f, fli_conditions *out)
+/* Theorem 2 in addition, of the own models. Its D_0 = sum w_i (1 - mix_i) (5 L/4 + mix_i L~ L_h Gamma) and its error
+ * (d), (e) have L~, by which the loss is smooth in the outputs h: cross-entropy has none, since its slope 1/h has no
+ * bound. Without L~ are mix_i = 1, where D_0 = 0, and mix_i = 0, where D_0 <= 5 L/4, so that (38) is true. */
+static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out)
 {
     const params *a = p;
-    fli_control_check(a->server_lr, f, out);
-    check_own(a, f, out);
+    fli_control_terms t = fli_control_terms_of(a->server_lr, all);
+    double known = 0, lr = a->own.lr_local > 0 ? a->own.lr_local : OWN_LR * all->lr, lf = all->own_smoothness;
+    int pure = 1;
+    fli_control_check_all(a->server_lr, all, out);
+    for (size_t i = 0; i < all->count; i++) {
+        double mix = fli_personal_mix(&a->own, all->each[i].client, NULL);
+        pure &= mix == 0 || mix == 1;
+        known = fmax(known, 1.25 * (1 - mix) * t.l);
+    }
+    if (!pure) {
+        fli_not_covered(out, "Theorem 2",
+                        "the own models: it asks for a loss that is smooth in the outputs (L~), and "
+                        "cross-entropy is not; it covers mix = 0 and mix = 1 alone");
+        return;
+    }
+    if (known > 0)
+        fli_condition(out, "(36) second", "lr <= m/(48 server_lr N D_0), D_0 <= 5 (1 - mix) L/4", NULL, all->lr,
+                      t.share / (48 * t.most_rate * known));
+    fli_condition(out, "(37) first", "lr_local <= 1/(2 Qt L_F), both the largest", NULL, lr, 1 / (2 * t.qt * lf));
+    fli_condition(out, "(37) second", "lr_local <= lr N L^2/(m Qt L_F^2), with the smallest Qt", NULL, lr,
+                  all->least_lr * t.l * t.l / (t.share * t.least_qt * lf * lf));
+    fli_condition(out, "(37) third", "lr_local <= lr N/(m Qt), with the smallest Qt", NULL, lr,
+                  all->least_lr / (t.share * t.least_qt));
+}
+
+static void promise(const void *p, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+{
+    fli_control_promise(((const params *)p)->server_lr, all, start, out);
 }
 
 static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
@@ -122,6 +132,8 @@ const fli_algo fli_algo_fedcpsl = {
     .personal.remedy = "a smaller algorithm.lr_local",
     .solver = fli_personal_solver,
     .theory.check = check,
+    .theory.check_all = check_all,
+    .theory.promise = promise,
     .theory.fix = fix,
     .rounds.exchanges = exchanges,
     .pose = pose,

@@ -60,11 +60,11 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
     fli_require_convex_g(out, f);
     if (relative_errors(p)) {
         fli_requirement(out, "Theorem A.1", "alpha = 1, for relative errors", f, p->alpha == 1);
-        fli_condition(out, "(42)", "eta < etabar(L_i, relative^2/p_i), for the best gamma_4", f, fli_dr_eta(p),
-                      p_i > 0 ? largest_u(p->relative, p_i) / l : 0);
+        fli_condition_below(out, "(42)", "eta < etabar(L_i, relative^2/p_i), for the best gamma_4", f, fli_dr_eta(p),
+                            p_i > 0 ? largest_u(p->relative, p_i) / l : 0);
     } else {
-        fli_condition(out, "(33)", "eta < (2 - alpha)/(2 L_i), p_i > 0", f, fli_dr_eta(p),
-                      p_i > 0 ? (2 - p->alpha) / (2 * l) : 0);
+        fli_condition_below(out, "(33)", "eta < (2 - alpha)/(2 L_i), p_i > 0", f, fli_dr_eta(p),
+                            p_i > 0 ? (2 - p->alpha) / (2 * l) : 0);
         if (p->solver == FLI_DR_ACCURATE)
             fli_requirement(out, "Theorem 3.1", "accuracy_power > 0.5: the squared errors are summable", f,
                             p->accuracy_power > 0.5);
@@ -72,6 +72,49 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
             fli_assumption(out, "Theorem 3.1", "the squared errors of the local solver are summable");
     }
     fli_dr_assume(p, f, out);
+    if (f->planned && p_i < 1)
+        fli_assumption(out, "Assumption 3.1",
+                       "the rate holds for cohorts that follow a plan, too; the proof is for ones "
+                       "drawn independently (descent holds for all)");
+}
+
+/* V_eta at the start, for x_i = prox(y_i) at y_i = xbar = x0: at most this, since ||x0 - x_i|| <= eta ||grad f_i(x0)||/(1 -
+ * L eta). The paper has F(x0), for which x_i would have to be x0. */
+static double first_potential(double u, double eta, const fli_facts_all *all, const fli_start_values *start)
+{
+    double mean = 0;
+    for (size_t i = 0; i < all->count; i++) mean += start->client_slope2[i] / (double)all->count;
+    return start->value + eta * mean / ((1 - u) * (1 - u));
+}
+
+/* (5): the mean of ||G_eta||^2 is at most C_1 V/(K+1) with exact proxes, C_1 = 2 (1 + u)^2/(eta^2 beta) and beta of (35); at
+ * alpha = 1 and eta = 1/(3L) that is 160 L/(3 p). For relative errors (43), with 1/C~ where the paper prints C~. */
+static void promise(const void *params, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+{
+    const fli_dr_params *a = params;
+    double eta = fli_dr_eta(a), u = eta * all->smoothness, p = all->probability, alpha = a->alpha;
+    int relative = relative_errors(a);
+    *out = (fli_promise){.theorem = relative ? "[DR] Theorem A.1" : "[DR] Theorem 3.1",
+                         .bounds = "the mean of ||G_eta(xbar)||^2 over the rounds",
+                         .metric = "gradient_mapping",
+                         .squared = 1,
+                         .expected = p < 1};
+    if (a->solver == FLI_DR_SGD) out->missing = "the errors of the local solver are not known";
+    if (a->solver == FLI_DR_ACCURATE && !relative)
+        out->missing =
+            "C_2 and C_3 of absolute errors depend on gamma_1 to gamma_4, which are free; give exact or relative";
+    if (!a->init) out->missing = "algorithm.init is lazy: the errors of the start have no bound here";
+    if (!start || out->missing) return;
+    double c1;
+    if (!relative) {
+        double beta = p * alpha * (2 - alpha * (u + 1) - 2 * u * u) / (2 * eta * (1 + u * u));
+        c1 = 2 * (1 + u) * (1 + u) / (eta * eta * beta);
+    } else {
+        double theta = a->relative * a->relative / p, gamma = 2 * (1 + u) * sqrt(theta / (1 + u * u));
+        double room = 1 - u - 2 * u * u - 4 * gamma * (1 + u * u) - 16 * (1 + u) * (1 + u) / gamma * theta;
+        c1 = 4 * (4 * (1 + u * u + 2 * theta) + p * theta) * (1 + u) * (1 + u) / (p * p * eta * room);
+    }
+    out->times_eps = c1 * first_potential(u, eta, all, start);
 }
 
 /* Lemma A.5 with exact proxes from the beginning: for every cohort, also one that somebody chooses. */
@@ -81,7 +124,8 @@ static void falls(const void *params, const fli_facts *f, fli_conditions *out)
     fli_require_convex_g(out, f);
     fli_requirement(out, "(18)", "solver is exact", f, p->solver == FLI_DR_EXACT);
     fli_requirement(out, "(21)", "init is exact", f, p->init);
-    fli_condition(out, "(33)", "eta < (2 - alpha)/(2 L_i)", f, fli_dr_eta(p), (2 - p->alpha) / (2 * f->smoothness));
+    fli_condition_below(out, "(33)", "eta < (2 - alpha)/(2 L_i)", f, fli_dr_eta(p),
+                        (2 - p->alpha) / (2 * f->smoothness));
 }
 
 static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
@@ -113,6 +157,7 @@ const fli_algo fli_algo_feddr = {
     .keys = keys,
     FLI_DR_PARTS,
     .theory.check = check,
+    .theory.promise = promise,
     .theory.fix = fix,
     .theory.warn = fli_dr_warn,
     .theory.potential = {.name = "the Lyapunov function V_eta of (25)",

@@ -12,13 +12,14 @@
  * the limit. The k0 steps need no further gradient, and cost next to nothing beside it.
  *
  *   H_i      gram: A_i'A_i/d_i for least squares, A_i'A_i/(4 d_i) for logistic regression, plus the weight decay;
- *            diagonal: r_i I, with r_i the largest eigenvalue of that matrix or, for other models, of the Hessian at
- *            the start model
+ *            diagonal: r_i I, with r_i the largest eigenvalue of that matrix, for softmax regression the bound
+ *            lambda_max(A_i'A_i/d_i)/2 that its Hessian has at every model, or, for networks, the largest eigenvalue of
+ *            the Hessian at the start model
  *   sigma    given, or t r/N with r = max r_i, for which everyone is asked for its r_i before the first round
  *   t        given, or auto: mean r_i / r, that is sigma = (mean r_i)/N. Clients outside C, and those in it for large
  *            k0, make gradient steps of length 1/(N sigma) out of a round, which converge if f = (1/N) sum f_i is
- *            curved less than 2 N sigma. f is curved by at most mean r_i: auto is the longest step of that kind which
- *            needs no luck. The paper's Table II (0.15; max(0.1, 8 ln(d)/n)) counts on an f that is flatter by far
+ *            curved less than 2 N sigma. f of a linear model is curved by at most mean r_i: auto is the longest step
+ *            of that kind which needs no luck. The paper's Table II (0.15; max(0.1, 8 ln(d)/n)) counts on an f that is flatter by far
  *            than the steepest f_i. Where clients are alike it diverges: there anything below 1/2 does.
  *   start    pi_i = 0, z_i = x_i = x0
  *
@@ -154,12 +155,29 @@ static void check(const void *p, const fli_facts *f, fli_conditions *out)
 {
     const params *a = p;
     if (a->sigma > 0)
-        fli_condition(out, "Theorem IV.1", "6 r_i/N < sigma", f, 6 * f->smoothness / (double)f->clients, a->sigma);
+        fli_condition_below(out, "Theorem IV.1", "6 r_i/N < sigma", f, 6 * f->smoothness / (double)f->clients,
+                            a->sigma);
     else
-        fli_condition(out, "Theorem IV.1", "6 < t, so that 6 r/N < sigma", f, 6,
-                      a->t.n ? a->t.v[0] : f->all->mean_smoothness / f->all->smoothness);
-    if (!(f->model_traits & FLI_MODEL_GLM))
-        fli_assumption(out, "(21)", "no f_i is curved more than r_i, measured at the start model");
+        fli_condition_below(out, "Theorem IV.1", "6 < t, so that 6 r/N < sigma", f, 6,
+                            a->t.n ? a->t.v[0] : f->all->mean_smoothness / f->all->smoothness);
+    if (!f->bounded)
+        fli_assumption(out, "(21)", "H_i = r_i I is at least the curvature of f_i wherever the run gets to");
+}
+
+/* Theorem IV.3: min ||grad f||^2 <= rho (L^1 - f*)/K over the K rounds after the first, rho = 10 t^3 r/(t^2 - 5t - 6)
+ * with t = N sigma/r. The paper has L^0 from the first round on, which its Lemma B.3 does not allow (pi = 0 there
+ * violates (34)). After that round L^1 <= f(x0) + 7/(12 N sigma) mean ||grad f_i(x0)||^2: a client is then at x0 - y with
+ * ||y|| <= ||grad f_i||/(N sigma), and r/N < sigma/6. */
+static void promise(const void *p, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+{
+    const params *a = p;
+    double n = (double)all->clients, r = all->smoothness, mean = 0;
+    double t = a->sigma > 0 ? n * a->sigma / r : a->t.n ? a->t.v[0] : all->mean_smoothness / r;
+    *out = (fli_promise){
+        .theorem = "[GiA] Theorem IV.3", .bounds = "the smallest ||grad f(x)||^2", .metric = "gradient2", .before = 1};
+    if (!start) return;
+    for (size_t i = 0; i < all->count; i++) mean += start->client_slope2[i] / (double)all->count;
+    out->times_eps = 10 * t * t * t * r / (t * t - 5 * t - 6) * (start->value + 7 / (12 * t * r) * mean);
 }
 
 static const void *point(const fli_turn *t) { return t->state ? t->state[X_I] : t->down[X]; }
@@ -177,8 +195,7 @@ static double lagrangian(const fli_server *s, const double *sum, double g) { ret
 static void falls(const void *p, const fli_facts *f, fli_conditions *out)
 {
     check(p, f, out);
-    fli_requirement(out, "(21)", "the model is linear, so that r_i bounds its curvature", f,
-                    (f->model_traits & FLI_MODEL_GLM) != 0);
+    fli_requirement(out, "(21)", "the model is linear, so that r_i bounds its curvature", f, f->bounded);
 }
 
 static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
@@ -209,6 +226,7 @@ const fli_algo fli_algo_fedgia = {
     .scalar_sums = 1,
     .validate = validate,
     .theory.check = check,
+    .theory.promise = promise,
     .theory.fix = fix,
     .theory.potential = {.name = "the augmented Lagrangian (8)",
                          .vectors = 1,

@@ -28,9 +28,17 @@ static const char *const client[] = {"c_i", NULL};
 static const fli_part up[] = {FLI_CONTROL_UPLOADS, {"c_i+ - c_i", FLI_WHOLE, DC, FLI_CHANGE}, {NULL}};
 
 static void answer(const fli_turn *t, const fli_answer *a) { fli_control_answer(t, a, t->up[DC]); }
-static void check(const void *p, const fli_facts *f, fli_conditions *out)
+
+static void check(const void *p, const fli_facts *f, fli_conditions *out) { (void)p, fli_control_check(f, out); }
+
+static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out)
 {
-    fli_control_check(((const params *)p)->server_lr, f, out);
+    fli_control_check_all(((const params *)p)->server_lr, all, out);
+}
+
+static void promise(const void *p, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+{
+    fli_control_promise(((const params *)p)->server_lr, all, start, out);
 }
 
 static void advance(const fli_server *s) { fli_control_advance(s, ((const params *)s->params)->server_lr); }
@@ -40,8 +48,9 @@ static void advance(const fli_server *s) { fli_control_advance(s, ((const params
                 "networks, say of the method of Z. Wang, X. Wang, Sun, Chang, Federated semi-supervised learning "     \
                 "with class distribution mismatch, 2021",                                                              \
     .keys = keys, .params_size = sizeof(params), FLI_CONTROL_PARTS, .client = client, .down = fli_control_down,        \
-    .up = up, .theory.check = check, .theory.fix = fli_control_fix, .pose = fli_control_pose, .answer = answer,        \
-    .absorb = fli_control_absorb, .advance = advance
+    .up = up, .theory.check = check, .theory.check_all = check_all, .theory.promise = promise,                         \
+    .theory.fix = fli_control_fix, .pose = fli_control_pose, .answer = answer, .absorb = fli_control_absorb,           \
+    .advance = advance
 
 const fli_algo fli_algo_fedshvr = {
     .name = "fedshvr",

@@ -270,6 +270,19 @@ static double beta_of(const params *p, const fli_facts *f, double gamma)
     return 1 / sum;
 }
 
+static int one_gamma(const params *p) { return preset_of(p)->no_gamma || fli_reals_equal(&p->gamma); }
+
+/* Where d follows from the cohort it is one and the same number only if all cohorts weigh the same. */
+static int steady_d(const params *p, const fli_facts *f)
+{
+    int everyone = f->probability == 1, same = everyone || (f->uniform_cohort && f->all->equal_weights);
+    switch (preset_of(p)->d) {
+    case D_COHORT: return f->all->cohort > 0;
+    case D_NORMALISED: return everyone;
+    default: return balances_d(p) ? same : 1;
+    }
+}
+
 static void check_by(int blocks, const params *p, const fli_facts *f, fli_conditions *out)
 {
     size_t rounds = p->a_rounds.n > p->d_rounds.n ? p->a_rounds.n : p->d_rounds.n;
@@ -277,10 +290,32 @@ static void check_by(int blocks, const params *p, const fli_facts *f, fli_condit
     for (size_t r = 0; r < rounds; r++) { /* the factors differ only that long */
         fli_vra c = in_theory(p, f, r);
         if (blocks)
-            fli_vra_check_blocks(&c, beta_of(p, f, c.gamma), f, out);
+            fli_vra_check_blocks(&c, one_gamma(p), beta_of(p, f, c.gamma), f, out);
         else
-            fli_vra_check(&c, f, out);
+            fli_vra_check(&c, one_gamma(p), f, out);
     }
+    if (p->a_rounds.n > 1)
+        fli_requirement(out, "a_i^r", "a_i is the same in all rounds, as p_i and Q_i", f,
+                        fli_reals_equal(&p->a_rounds));
+    fli_requirement(out, "d_i",
+                    "d_i is the same for all cohorts: balanced ones, and those of presets, are not where "
+                    "cohorts differ in weight or size",
+                    f, steady_d(p, f));
+}
+
+static fli_vra in_any_round(const void *p, const fli_facts *f) { return in_theory(p, f, 0); }
+
+static void check_sum(int blocks, const params *p, const fli_facts_all *all, fli_conditions *out)
+{
+    if (one_gamma(p)) return;
+    fli_vra_check_sum(blocks, beta_of(p, &all->each[0], NAN), in_any_round, p, all, out);
+}
+
+static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out) { check_sum(0, p, all, out); }
+static void check_all_u(const void *p, const fli_facts_all *all, fli_conditions *out) { check_sum(1, p, all, out); }
+static void promise(const void *p, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
+{
+    fli_vra_promise(in_any_round, p, beta_of(p, &all->each[0], gamma_at(p, 0)), all, start, out);
 }
 
 static void check(const void *params_, const fli_facts *f, fli_conditions *out) { check_by(0, params_, f, out); }
@@ -295,7 +330,7 @@ static void falls(const void *params_, const fli_facts *f, fli_conditions *out)
 {
     const params *p = params_;
     fli_vra c = in_theory(p, f, 0);
-    fli_vra_falls(&c, f, out);
+    fli_vra_falls(&c, one_gamma(p), f, out);
     fli_requirement(out, "a, d", "the same in all rounds", f, p->a_rounds.n == 1 && p->d_rounds.n == 1);
 }
 
@@ -334,7 +369,7 @@ static void fix_by(int blocks, const params *p, const fli_facts *worst, fli_fixe
         fli_fix_most(out, FLI_VRA_CONDITIONS, "algorithm.d", d, NULL);
     }
     if (p->a_rounds.n > 1 || p->a_rounds.v[0] != 1)
-        fli_fix_word(out, FLI_VRA_CONDITIONS, "algorithm.a_rounds", "1", NULL);
+        fli_fix_word(out, FLI_VRA_CONDITIONS "|a_i^r", "algorithm.a_rounds", "1", NULL);
     if (p->d_rounds.n > 1 || p->d_rounds.v[0] != 1)
         fli_fix_word(out, FLI_VRA_CONDITIONS, "algorithm.d_rounds", "1", NULL);
     fli_vra_fix(blocks, a, d, worst, out);
@@ -377,6 +412,8 @@ const fli_algo fli_algo_fedvra = {
     .traits = FLI_ALGO_PLAIN_SGD | FLI_ALGO_ADDS,
     PARTS,
     .theory.check = check,
+    .theory.check_all = check_all,
+    .theory.promise = promise,
     .theory.fix = fix,
     .theory.warn = warn,
     .theory.potential = {.name = FLI_VRA_POTENTIAL,
@@ -393,6 +430,7 @@ const fli_algo fli_algo_fedvra_u = {
     .traits = FLI_ALGO_PLAIN_SGD | FLI_ALGO_COMPOSITE | FLI_ALGO_BLOCKS | FLI_ALGO_ADDS,
     PARTS,
     .theory.check = check_u,
+    .theory.check_all = check_all_u,
     .theory.fix = fix_u,
     .theory.warn = warn_u,
     .advance = advance_u,

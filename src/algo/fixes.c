@@ -62,6 +62,11 @@ void fli_fix_shrink(fli_fixes *out, const char *conditions, const char *key, dou
     add_relative(out, conditions, key, now / worst_excess(out, conditions), why, floor);
 }
 
+void fli_fix_shrink_root(fli_fixes *out, const char *conditions, const char *key, double now, const char *why)
+{
+    add_relative(out, conditions, key, now / sqrt(worst_excess(out, conditions)), why, floor);
+}
+
 void fli_fix_grow(fli_fixes *out, const char *conditions, const char *key, double now, const char *why)
 {
     add_relative(out, conditions, key, now * worst_excess(out, conditions), why, ceil);

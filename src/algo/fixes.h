@@ -30,6 +30,8 @@ void fli_fix_least(fli_fixes *out, const char *conditions, const char *key, doub
  * looked at when they are checked again. */
 void fli_fix_shrink(fli_fixes *out, const char *conditions, const char *key, double now, const char *why);
 void fli_fix_grow(fli_fixes *out, const char *conditions, const char *key, double now, const char *why);
+/* The same for conditions whose ratio grows with the key's square. */
+void fli_fix_shrink_root(fli_fixes *out, const char *conditions, const char *key, double now, const char *why);
 /* A value as it stands in a file. */
 void fli_fix_word(fli_fixes *out, const char *conditions, const char *key, const char *value, const char *why);
 

@@ -26,6 +26,11 @@ static void absorb(const fli_server *s, const fli_upload *t)
 
 static void advance(const fli_server *s) { fli_simfbo_step(s, s->scalar_sum[FLI_FBO_RHO]); }
 
+static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out)
+{
+    fli_simfbo_check_all(1, p, all, out);
+}
+
 static const fli_part up[] = {FLI_FBO_UPLOADS, {"||a_i||_1", FLI_NUMBER, FLI_FBO_NORM, FLI_VALUE}, {NULL}};
 
 const fli_algo fli_algo_shrofbo = {
@@ -33,6 +38,7 @@ const fli_algo fli_algo_shrofbo = {
     .title = "SimFBO that stays right when clients do unequal work",
     .citation = "Yang, Xiao, Ji, NeurIPS 2023",
     FLI_FBO_PARTS,
+    .theory.check_all = check_all,
     .up = up,
     .scalar_sums = FLI_FBO_SCALAR_SUMS,
     .answer = answer,

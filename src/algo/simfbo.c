@@ -22,6 +22,11 @@ static void answer(const fli_turn *t, const fli_answer *a) { fli_simfbo_upload(t
 
 static void advance(const fli_server *s) { fli_simfbo_step(s, 1); }
 
+static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out)
+{
+    fli_simfbo_check_all(0, p, all, out);
+}
+
 static const fli_part up[] = {FLI_FBO_UPLOADS, {NULL}};
 
 const fli_algo fli_algo_simfbo = {
@@ -29,6 +34,7 @@ const fli_algo fli_algo_simfbo = {
     .title = "bilevel: both levels and the linear system between them in one loop",
     .citation = "Yang, Xiao, Ji, NeurIPS 2023",
     FLI_FBO_PARTS,
+    .theory.check_all = check_all,
     .up = up,
     .answer = answer,
     .absorb = fli_simfbo_absorb,

@@ -95,6 +95,13 @@ typedef struct {
 
 /* Value i of a list that has one value for all, or one per client. */
 static inline double fli_reals_at(const fli_reals *r, size_t i) { return r->v[r->n == 1 ? 0 : i]; }
+/* Whether all of its values are the same; so are those of a list without any. */
+static inline int fli_reals_equal(const fli_reals *r)
+{
+    size_t i = 1;
+    while (i < r->n && r->v[i] == r->v[0]) i++;
+    return i >= r->n;
+}
 
 /* ---- the tree ------------------------------------------------------------------------------------------ */
 

@@ -13,7 +13,8 @@ typedef struct fli_participation_desc {
     const fli_key *keys;
     size_t params_size;
     int everyone; /* all clients in every round, whatever the parameters */
-    int at_work;  /* asynchronous methods can use it: p->largest clients are at work, the next one is any of the rest */
+    int planned; /* who takes part is fixed in advance, not drawn: in some rounds a client's chance is 0, in others 1 */
+    int at_work; /* asynchronous methods can use it: p->largest clients are at work, the next one is any of the rest */
     /* Checks the parameters against the federation, reads files, prepares tables (memory from p->arena). NULL: nothing
      * to do. */
     fl_status (*setup)(fl_ctx *ctx, fli_participation *p);

@@ -8,14 +8,15 @@
  * e = g + shift and y = (H_i + rho I)^-1 e they are e <- e - rho y, and in the end z = x - y and shift = e - g. In the
  * limit of many, which p->steps = 0 asks for, e = 0: shift = -g and z = x.
  *
- * H_i is the Gram matrix (gram.c), or L_i I, L_i being the largest eigenvalue of that matrix or, of models that have
- * none, of the Hessian over the client's samples at the model of its first turn. Whichever it is: computed once, and
- * kept. */
+ * H_i is the Gram matrix (gram.c), or L_i I, L_i being the largest eigenvalue of that matrix, for softmax regression a
+ * bound on its Hessian at every model (smoothness.h) or, for others, the largest eigenvalue of the Hessian over the
+ * client's samples at the model of its first turn. Whichever it is: computed once, and kept. */
 #include "local/linearised.h"
 
 #include "local/gram.h"
 #include "local/lanczos.h"
 #include "local/pieces.h"
+#include "local/smoothness.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -186,7 +187,8 @@ static void hessian_product(void *arg, const double *x, double *out)
     m->space.ops->to_f64(m->space.n, w->grad, out);
 }
 
-/* ||H_i|| at the start. The Hessian of a generalised linear model is largest at zero, where it is its Gram matrix. */
+/* ||H_i||: for linear models a bound on the Hessian at every x, which is the Gram matrix of a generalised linear model;
+ * for others what the Hessian at the start has. */
 static fl_status largest_curvature(fl_ctx *ctx, fli_worker *w, fli_task *t, double *l)
 {
     const fli_model *m = w->model;
@@ -199,8 +201,8 @@ static fl_status largest_curvature(fl_ctx *ctx, fli_worker *w, fli_task *t, doub
         fli_gram_free(g);
         return s;
     }
-    if (glm) fli_zero(&m->space, t->z);
-    hessian h = {w, t, glm ? t->z : t->problem.start};
+    if (fli_bounded(m)) return fli_smoothness_bound(ctx, m, v, 1, t->seed, l, NULL);
+    hessian h = {w, t, t->problem.start};
     return fli_lanczos(ctx, m->space.n, hessian_product, &h, 1e-7, &t->rng, l);
 }
 

@@ -1,23 +1,41 @@
+/* How much one client's objective curves: constants that theorems ask for. */
 #ifndef FLI_LOCAL_SMOOTHNESS_H
 #define FLI_LOCAL_SMOOTHNESS_H
 
 #include "model/model.h"
 
-/* The largest |eigenvalue| of the batch Hessian at x by power iteration, with the weight decay of a client that has
- * this many training samples in all, to a relative change of `tolerance` or `iterations`, whichever comes first: for
- * a quadratic or a GLM at its worst point, the smoothness constant. Of a problem of two levels: of the lower
- * objective by its own block. */
+/* ---- at a point, over one batch ---- */
+
+/* The largest |eigenvalue| of the batch Hessian at x, by Lanczos' recurrence, with the weight decay of a client that has
+ * this many training samples in all. Of a problem of two levels: of the lower objective by its own block. */
 fl_status fli_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, size_t samples,
-                         uint64_t seed, size_t iterations, double tolerance, double *l);
+                         uint64_t seed, double *l);
 /* Its smallest eigenvalue, given the largest |eigenvalue| l: the modulus of strong convexity where the Hessian is
  * positive. Lanczos' recurrence for l - H, which comes close from above; where all eigenvalues are within 1e-6 l of
  * another, no closer than that. */
 fl_status fli_convexity(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, size_t samples,
                         uint64_t seed, double l, double *mu);
-
-/* The same of the upper objective of a problem of two levels, by all parameters: products are differences of gradients.
- */
+/* Of the upper objective of a problem of two levels, by all parameters; products are differences of gradients. */
 fl_status fli_upper_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, uint64_t seed,
-                               size_t iterations, double tolerance, double *l);
+                               double *l);
+/* Of f_i(x, y) in x for a model with pseudo labels: the first `plain` rows of the batch have labels, those of the others
+ * are y, which stays as it is. Of F_i in the own model where mix is at least 0: both models are at x, and the outputs are
+ * mixed by it. Products are differences of gradients. */
+fl_status fli_pseudo_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, size_t plain,
+                                const void *y, double mix, size_t samples, uint64_t seed, double *l);
+
+/* ---- for every x, over any number of samples ---- */
+
+/* Whether the model's Hessian has a bound at all x that is known: its predictor is linear, and there is one level. */
+int fli_bounded(const fli_model *m);
+/* That bound for a client's samples, matrix-free: the largest eigenvalue of
+ *     c A'A/n + (c alpha_p + k alpha_r) U'U/u + weight decay
+ * with the n labelled samples A and, where the model has pseudo labels, the u others U; c is the curvature of the loss
+ * (model.h), and k = mix (3/4 + ln C + 3 ln(1/mix)) bounds that of sum q ln q in the logits for C classes, where q is the
+ * mixture of own share `mix`, or the model's own output, for mix = 1. It is reached in the limit by every model without
+ * pseudo labels. docs/theory.md has the proof for k. `mu` unless NULL: a modulus of strong convexity that holds for all
+ * x, exact for least squares, else weight decay. */
+fl_status fli_smoothness_bound(fl_ctx *ctx, const fli_model *m, const fli_view *v, double mix, uint64_t seed, double *l,
+                               double *mu);
 
 #endif

@@ -8,6 +8,7 @@ const fli_model_desc fli_model_softmax = {
     .name = "softmax",
     .title = "softmax regression",
     .traits = FLI_MODEL_CLASSIFIER | FLI_MODEL_SOFTMAX | FLI_MODEL_CONVEX | FLI_MODEL_SPARSE,
+    .curvature = 0.5, /* diag p - pp' <= 1/2, reached where two classes share a sample */
     .setup = setup,
     .scratch = fli_dense_scratch,
     .grad = fli_dense_grad,

@@ -1,6 +1,9 @@
 /* Holding a configuration against its method's theorem. */
 #include "run/theory_check.h"
 
+#include "base/number.h"
+#include "local/smoothness.h"
+
 #include <string.h>
 
 typedef void checks(const void *params, const fli_facts *f, fli_conditions *out);
@@ -20,38 +23,94 @@ static void ask(const fli_plan *p, checks *check, const fli_facts *f, fli_condit
 fl_status fli_theory_smoothness(const fli_plan *p, double *largest)
 {
     fli_measured facts;
-    fl_status s = fli_measure_facts(p->ctx, p, &facts);
+    int glm = (p->model->desc->traits & FLI_MODEL_GLM) != 0; /* its bound is its curvature at a start of zeros */
+    fl_status s = fli_measure_facts(p->ctx, p, glm, &facts);
     *largest = facts.all.smoothness;
     fli_measured_free(&facts);
     return s;
 }
 
+/* Only what holds for every model, of every client, is a promise: not a curvature measured at the start. */
+static int falls_surely(const fli_plan *p, const fli_measured *facts)
+{
+    fli_conditions found = {.count = 0};
+    int falls = facts->measured == p->fed->clients;
+    for (size_t i = 0; i < facts->measured; i++) {
+        falls &= facts->client[i].bounded;
+        ask(p, p->algo->theory.potential.falls, &facts->client[i], &found);
+    }
+    if (p->algo->theory.check_all) p->algo->theory.check_all(p->params, &facts->all, &found);
+    for (size_t i = 0; i < found.count; i++) falls &= !fli_condition_fails(&found.seen[i]);
+    return falls && !found.full;
+}
+
 fl_status fli_theory_falls(const fli_plan *p, int *falls)
 {
-    checks *check = p->algo->theory.potential.falls;
-    fli_conditions found = {.count = 0};
     fli_measured facts;
     *falls = 0;
-    if (!check || !p->model->desc->hvp) return FL_OK;
-    fl_status s = fli_measure_facts(p->ctx, p, &facts);
-    for (size_t i = 0; !s && i < facts.measured; i++) ask(p, check, &facts.client[i], &found);
-    *falls = !s;
-    for (size_t i = 0; i < found.count; i++) *falls &= !found.seen[i].failing;
+    if (!p->algo->theory.potential.falls || !p->model->desc->hvp || !fli_bounded(p->model)) return FL_OK;
+    fl_status s = fli_measure_facts(p->ctx, p, 1, &facts);
+    if (!s) *falls = falls_surely(p, &facts);
     fli_measured_free(&facts);
     return s;
 }
 
-static void ask_all(fli_check *c)
+/* ---- what goes for all methods ---- */
+
+/* Constants at the start model, or of some clients, are no more than that. */
+static void ask_of_constants(fli_check *c)
 {
-    const fli_system_common *system = &c->plan.settings.system;
-    if (!c->plan.algo->theory.check) return;
-    for (size_t i = 0; i < c->facts.measured; i++)
-        ask(&c->plan, c->plan.algo->theory.check, &c->facts.client[i], &c->found);
-    if (fli_settings_solver(&c->plan.settings))
-        fli_assumption(&c->found, "solver", "the local solver does at least what steps of SGD would do");
+    const fli_facts *f = &c->facts.worst;
+    if (c->plan.model->bilevel)
+        fli_assumption(&c->found, "L_1",
+                       "measured at the start model, over a sample of at most 512 samples of each "
+                       "client and level; elsewhere assumed");
+    else if (!fli_bounded(c->plan.model))
+        fli_assumption(&c->found, "L_i",
+                       "measured at the start model, over a sample of at most 512 samples of each "
+                       "client; elsewhere assumed: a network has no L_i that holds everywhere, and "
+                       "with ReLU not even near every point");
+    else if (!f->bounded)
+        fli_assumption(&c->found, "L_i", "measured on images as they are stored; augmented ones curve f_i no more");
+    if (c->facts.measured < c->plan.fed->clients)
+        fli_assumption(&c->found, "clients", "those that were not measured are like those that were, a random choice");
+}
+
+/* A step on a mini-batch then takes more decay than f_i has, and no theorem is about that. */
+static void ask_of_decay(fli_check *c)
+{
+    const fli_model *m = c->plan.model;
+    if (m->weight_decay > 0 && m->decay_by == FLI_DECAY_BY_BATCH)
+        fli_requirement(&c->found, "weight decay",
+                        "mini-batches take the weight decay of f_i: weight_decay_by is not "
+                        "batch, or steps are over all samples",
+                        &c->facts.worst, c->facts.worst.full_batch);
+}
+
+static void ask_of_cohorts(fli_check *c)
+{
+    const fli_plan *p = &c->plan;
+    const fli_system_common *system = &p->settings.system;
     if (system->deadline > 0 || system->wait_for < 1)
         fli_assumption(&c->found, "p_i",
-                       "nobody is late every time; p_i is the chance to be invited, not to be in time");
+                       "no client is late every time; p_i is the chance to be invited, not to be in "
+                       "time");
+    if (!strcmp(p->participation->desc->name, "weighted"))
+        fli_assumption(&c->found, "p_i of draws", "p_i of weighted draws is right to a few per cent");
+}
+
+static void ask_all(fli_check *c)
+{
+    const fli_theory *theory = &c->plan.algo->theory;
+    if (!theory->check) return;
+    for (size_t i = 0; i < c->facts.measured; i++) ask(&c->plan, theory->check, &c->facts.client[i], &c->found);
+    if (theory->check_all) theory->check_all(c->plan.params, &c->facts.all, &c->found);
+    if (!c->found.count) return;
+    if (fli_settings_solver(&c->plan.settings))
+        fli_assumption(&c->found, "solver", "the local solver does at least what steps of SGD would do");
+    ask_of_decay(c);
+    ask_of_cohorts(c);
+    ask_of_constants(c);
 }
 
 /* Methods choose local.lr for clients that all use it. */
@@ -69,8 +128,19 @@ static void equal_factors(const fli_plan *p, fli_fixes *f)
 static int is_asked_for(const fli_check *c, const fli_fix *f)
 {
     for (size_t i = 0; i < c->found.count; i++)
-        if (c->found.seen[i].failing && fli_fix_is_for(f, c->found.seen[i].name)) return 1;
+        if (fli_condition_fails(&c->found.seen[i]) && fli_fix_is_for(f, c->found.seen[i].name)) return 1;
     return 0;
+}
+
+/* Of two numbers for one key the smaller one: both are upper bounds. */
+static void keep_fix(fli_fixes *out, const fli_fix *f)
+{
+    size_t i = 0;
+    while (i < out->count && strcmp(out->at[i].key, f->key)) i++;
+    if (i == out->count)
+        out->at[out->count++] = *f;
+    else if (f->relative && fli_strtod(f->value, NULL) < fli_strtod(out->at[i].value, NULL))
+        out->at[i] = *f;
 }
 
 /* While a client never takes part no step size helps. */
@@ -81,16 +151,18 @@ static void find_fixes(fli_check *c)
     c->fixes = (fli_fixes){.found = &c->found};
     if (!p->algo->theory.fix || !fli_check_failing(c) || !(c->facts.worst.probability > 0)) return;
     p->algo->theory.fix(p->params, &c->facts.worst, &all);
+    if (p->model->decay_by == FLI_DECAY_BY_BATCH)
+        fli_fix_word(&all, "weight decay", "model.weight_decay_by", "samples", NULL);
     for (size_t i = 0; i < all.count; i++)
-        if (is_asked_for(c, &all.at[i])) c->fixes.at[c->fixes.count++] = all.at[i];
+        if (is_asked_for(c, &all.at[i])) keep_fix(&c->fixes, &all.at[i]);
     equal_factors(p, &c->fixes);
 }
 
 size_t fli_check_failing(const fli_check *c)
 {
     size_t n = 0;
-    for (size_t i = 0; i < c->found.count; i++) n += c->found.seen[i].failing > 0;
-    return n;
+    for (size_t i = 0; i < c->found.count; i++) n += fli_condition_fails(&c->found.seen[i]);
+    return n + c->found.full;
 }
 
 int fli_check_has_fix(const fli_check *c, const fli_condition_seen *s)
@@ -105,11 +177,11 @@ fl_status fli_check_make(fl_config *cfg, const fli_plan *like, fli_check *c)
     memset(c, 0, sizeof *c);
     fl_status s = fli_plan_data(cfg, like, &c->plan);
     if (!s) s = fli_plan_finish(&c->plan, cfg);
-    if (!s) s = fli_measure_facts(cfg->ctx, &c->plan, &c->facts);
+    if (!s) s = fli_measure_facts(cfg->ctx, &c->plan, 1, &c->facts);
     if (s) return s;
     ask_all(c);
     find_fixes(c);
-    return FL_OK;
+    return fli_check_rounds(c);
 }
 
 void fli_check_fini(fli_check *c)
@@ -131,13 +203,14 @@ static void print(fli_text *t, const fli_check *c, int json)
     fli_json_end(&j);
 }
 
-fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg)
+static fl_status tell(fl_config *cfg, int run, fl_text_fn *out, void *arg)
 {
     fli_check c;
     fli_text text;
     fli_clear(cfg->ctx);
     fli_text_init(&text, cfg->ctx);
     fl_status s = fli_check_make(cfg, NULL, &c);
+    if (!s && run) s = fli_check_run(cfg, &c);
     if (!s) {
         print(&text, &c, fli_wants_json(cfg->ctx));
         s = fli_text_ok(&text);
@@ -147,3 +220,6 @@ fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg)
     fli_text_fini(&text);
     return s;
 }
+
+fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg) { return tell(cfg, 0, out, arg); }
+fl_status fl_check_run(fl_config *cfg, fl_text_fn *out, void *arg) { return tell(cfg, 1, out, arg); }

@@ -7,11 +7,21 @@
 #include "base/json.h"
 #include "run/theory_facts.h"
 
+/* A small number, the rounds that theory wants at most to get there, and those that a run took: infinite, it did not get
+ * there; NaN, there was none. */
+typedef struct {
+    double eps, at_most, run;
+} fli_until;
+enum { FLI_CHECK_EPS = 3 }; /* 1e-2, 1e-4 and 1e-6 of the start */
+
 typedef struct {
     fli_plan plan;
     fli_measured facts;
     fli_conditions found;
     fli_fixes fixes; /* the rows for conditions that fail */
+    fli_promise rounds;
+    fli_until eps[FLI_CHECK_EPS];
+    size_t ran; /* rounds of a run beside it; 0: there was none */
 } fli_check;
 
 /* To be freed in either case. `like` as for fli_plan_data. */
@@ -21,15 +31,25 @@ void fli_check_fini(fli_check *c);
 size_t fli_check_failing(const fli_check *c);
 /* Whether a row is for this condition. */
 int fli_check_has_fix(const fli_check *c, const fli_condition_seen *s);
+/* "" if all clients were measured, else " at the clients that were measured" (theory_print.c). */
+const char *fli_check_extent(const fli_check *c);
 /* What `fedloom check` prints (theory_print.c). */
 void fli_check_print(fli_text *t, const fli_check *c);
 /* The same as keys of a map that is open (theory_json.c). */
 void fli_check_json(fli_json *j, const fli_check *c);
 
-/* The largest L_i of the clients that are measured. The plan has its model and says how turns are asked for. */
+/* theory_rounds.c: the a-priori number of rounds, of a check that has all else; a run of the same configuration, whose
+ * settings for metrics are changed, to hold beside it; and both in words. */
+fl_status fli_check_rounds(fli_check *c);
+fl_status fli_check_run(fl_config *cfg, fli_check *c);
+void fli_check_print_rounds(fli_text *t, const fli_check *c);
+void fli_check_json_rounds(fli_json *j, const fli_check *c);
+
+/* The largest curvature at the start of the clients that are measured, for rules of thumb. The plan has its model and says
+ * how turns are asked for. */
 fl_status fli_theory_smoothness(const fli_plan *p, double *largest);
-/* Whether theory promises that the method's potential never rises: all that it asks for holds at the clients that are
- * measured. */
+/* Whether theory promises that the method's potential never rises: all that it asks for holds at all clients, with
+ * constants that hold for every model. */
 fl_status fli_theory_falls(const fli_plan *p, int *falls);
 
 #endif

@@ -29,7 +29,7 @@ static const char *reason(fli_changes *c, const fli_check *check, const fli_fix 
     fli_text_init(&t, c->arena.ctx);
     for (size_t i = 0; i < check->found.count; i++) {
         const fli_condition_seen *s = &check->found.seen[i];
-        if (s->failing && fli_fix_is_for(f, s->name)) fli_text_addf(&t, "%s%s", t.n ? ", " : "", s->name);
+        if (fli_condition_fails(s) && fli_fix_is_for(f, s->name)) fli_text_addf(&t, "%s%s", t.n ? ", " : "", s->name);
     }
     if (f->why) fli_text_addf(&t, "; %s", f->why);
     const char *out = text_in(c, &t);
@@ -150,7 +150,7 @@ void fli_changes_print(fli_text *t, const fli_changes *c, const fli_check *again
     for (size_t i = 0; i < again->found.count; i++) {
         const fli_condition_seen *s = &again->found.seen[i];
         assumed += s->kind == FLI_CONDITION_ASSUMED;
-        if (s->failing)
+        if (fli_condition_fails(s))
             fli_text_addf(t, "left     %s: %s%s\n", s->name, s->formula,
                           fli_check_has_fix(again, s) ? "" : "; no setting for this one");
     }
@@ -160,8 +160,7 @@ void fli_changes_print(fli_text *t, const fli_changes *c, const fli_check *again
         fli_text_addf(t, "checked again: %zu of %zu conditions fail: the theorem does not apply\n", left,
                       again->found.count);
     else
-        fli_text_addf(t,
-                      "checked again: all conditions hold at the clients that were measured: the theorem applies%s\n",
+        fli_text_addf(t, "checked again: all conditions hold%s: the theorem applies%s\n", fli_check_extent(again),
                       assumed ? ", if what is assumed is true" : "");
 }
 

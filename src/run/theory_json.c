@@ -24,18 +24,19 @@ static void put_facts(fli_json *j, const fli_check *c)
 
 static void put_condition(fli_json *j, const fli_check *c, const fli_condition_seen *s)
 {
-    int assumed = s->kind == FLI_CONDITION_ASSUMED, bound = s->kind == FLI_CONDITION_BOUND;
+    int bound = s->kind == FLI_CONDITION_BOUND || s->kind == FLI_CONDITION_PRINTED;
     fli_json_map(j, NULL);
     fli_json_text(j, "name", s->name);
     fli_json_text(j, "formula", s->formula);
-    fli_json_text(j, "verdict", assumed ? "assumed" : s->failing ? "fails" : "holds");
-    if (!assumed) fli_json_whole(j, "failing_clients", s->failing);
+    fli_json_text(j, "verdict", fli_condition_verdict(s));
+    if ((bound || s->kind == FLI_CONDITION_REQUIRED) && !s->whole) fli_json_whole(j, "failing_clients", s->failing);
     if (bound) {
-        fli_json_whole(j, "tightest_client", s->client);
+        if (!s->whole) fli_json_whole(j, "tightest_client", s->client);
         fli_json_real(j, "have", s->have);
         fli_json_real(j, "most", s->most);
+        fli_json_truth(j, "strict", s->strict);
     }
-    if (s->failing) fli_json_truth(j, "has_fix", fli_check_has_fix(c, s));
+    if (fli_condition_fails(s)) fli_json_truth(j, "has_fix", fli_check_has_fix(c, s));
     fli_json_end(j);
 }
 
@@ -62,4 +63,5 @@ void fli_check_json(fli_json *j, const fli_check *c)
     fli_json_list(j, "fixes");
     for (size_t i = 0; i < c->fixes.count; i++) put_fix(j, &c->fixes.at[i]);
     fli_json_end(j);
+    fli_check_json_rounds(j, c);
 }

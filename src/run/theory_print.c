@@ -1,5 +1,6 @@
 /* The text of `fedloom check`: which step-size conditions of the method's theorem hold for this federation, by how much
  * each fails, what has to be assumed, and settings that would satisfy them. */
+#include "local/smoothness.h"
 #include "model/latent.h"
 #include "run/theory_check.h"
 
@@ -43,18 +44,28 @@ static void print_work(fli_text *t, const fli_check *c)
                   c->facts.worst.probability);
 }
 
+/* Which Hessians, and over which samples. */
+static void print_how_measured(fli_text *t, const fli_check *c)
+{
+    const fli_plan *p = &c->plan;
+    int pseudo = p->model->latent && !p->model->latent->every;
+    if (p->model->bilevel) fli_text_add(t, "of the lower level in y, ");
+    if (fli_bounded(p->model))
+        fli_text_addf(t, "for every model, over all samples%s)\n", pseudo ? ", unlabelled terms included" : "");
+    else
+        fli_text_addf(t, "at the start model, over at most %d samples each, drawn at random%s: estimates)\n",
+                      FLI_MEASURED_SAMPLES, pseudo ? ", unlabelled terms included" : "");
+}
+
 static void print_head(fli_text *t, const fli_check *c)
 {
     const fli_plan *p = &c->plan;
     fli_text_addf(t, "method      %s, %s\n", p->algo->name, p->algo->citation);
-    fli_text_addf(t, "smoothness  L_i from %.4g to %.4g (%zu of %zu clients measured, at the start model",
-                  c->facts.all.least_smoothness, c->facts.worst.smoothness, c->facts.measured, p->fed->clients);
-    if (p->model->bilevel) fli_text_add(t, ", of the lower level in y");
-    if (p->model->latent && !p->model->latent->every) fli_text_add(t, ", on labelled samples alone");
-    if (p->fed->largest > FLI_MEASURED_SAMPLES) fli_text_addf(t, ", on at most %d samples each", FLI_MEASURED_SAMPLES);
-    fli_text_add(t, p->model->desc->traits & FLI_MODEL_CONVEX ? ")\n" : "; the model is not convex: an estimate)\n");
+    fli_text_addf(t, "smoothness  L_i from %.4g to %.4g (%zu of %zu clients measured; ", c->facts.all.least_smoothness,
+                  c->facts.worst.smoothness, c->facts.measured, p->fed->clients);
+    print_how_measured(t, c);
     if (!isnan(c->facts.all.convexity))
-        fli_text_addf(t, "convexity   mu_i from %.4g to %.4g, of the same Hessians\n", c->facts.all.convexity,
+        fli_text_addf(t, "convexity   mu_i from %.4g to %.4g, likewise\n", c->facts.all.convexity,
                       c->facts.all.most_convexity);
     if (c->facts.all.upper_smoothness > 0)
         fli_text_addf(
@@ -64,16 +75,23 @@ static void print_head(fli_text *t, const fli_check *c)
     print_work(t, c);
 }
 
+static void print_sides(fli_text *t, const fli_condition_seen *s)
+{
+    fli_text_add(t, "         ");
+    if (!s->whole) fli_text_addf(t, "tightest at client %u: ", s->client);
+    fli_text_addf(t, "%.4g %s %.4g", s->have, s->strict ? "<" : "<=", s->most);
+    if (s->failing) fli_text_addf(t, ", too large by a factor of %.3g", fli_condition_excess(s->have, s->most));
+}
+
 static void print_condition(fli_text *t, const fli_check *c, const fli_condition_seen *s)
 {
-    int assumed = s->kind == FLI_CONDITION_ASSUMED, bound = s->kind == FLI_CONDITION_BOUND;
-    fli_text_addf(t, "%-9s%-14s %s\n", assumed ? "assumed" : s->failing ? "FAILS" : "holds", s->name, s->formula);
-    if (bound) fli_text_addf(t, "         tightest at client %u: %.4g <= %.4g", s->client, s->have, s->most);
-    if (bound && s->failing)
-        fli_text_addf(t, ", too large by a factor of %.3g;", fli_condition_excess(s->have, s->most));
-    if (s->failing)
-        fli_text_addf(t, "%s fails at %zu of %zu clients", bound ? "" : "        ", s->failing, c->facts.measured);
-    if (bound || s->failing) fli_text_add(t, "\n");
+    int bound = s->kind == FLI_CONDITION_BOUND || s->kind == FLI_CONDITION_PRINTED;
+    fli_text_addf(t, "%-9s%-14s %s\n", fli_condition_fails(s) ? "FAILS" : fli_condition_verdict(s), s->name,
+                  s->formula);
+    if (bound) print_sides(t, s);
+    if (s->failing && !s->whole)
+        fli_text_addf(t, "%s fails at %zu of %zu clients", bound ? ";" : "        ", s->failing, c->facts.measured);
+    if (bound || (s->failing && !s->whole)) fli_text_add(t, "\n");
 }
 
 /* Those that no row is for, in a list. */
@@ -82,7 +100,7 @@ static void print_unfixed(fli_text *t, const fli_check *c)
     const char *before = "no setting satisfies: ";
     for (size_t i = 0; i < c->found.count; i++) {
         const fli_condition_seen *s = &c->found.seen[i];
-        if (!s->failing || fli_check_has_fix(c, s)) continue;
+        if (!fli_condition_fails(s) || fli_check_has_fix(c, s)) continue;
         fli_text_addf(t, "%s%s", before, s->name);
         before = ", ";
     }
@@ -94,7 +112,7 @@ static void advise(fli_text *t, const fli_check *c)
     const fli_plan *p = &c->plan;
     size_t fixed = 0;
     for (size_t i = 0; i < c->found.count; i++)
-        fixed += c->found.seen[i].failing && fli_check_has_fix(c, &c->found.seen[i]);
+        fixed += fli_condition_fails(&c->found.seen[i]) && fli_check_has_fix(c, &c->found.seen[i]);
     if (!(c->facts.worst.probability > 0)) {
         fli_text_add(t, "no setting satisfies them while a client never takes part\n");
         return;
@@ -115,23 +133,35 @@ static void advise(fli_text *t, const fli_check *c)
     print_unfixed(t, c);
 }
 
+const char *fli_check_extent(const fli_check *c)
+{
+    return c->facts.measured < c->plan.fed->clients ? " at the clients that were measured" : "";
+}
+
+/* "all conditions hold: the theorem applies", with what it rests on. */
+static void print_verdict(fli_text *t, const fli_check *c)
+{
+    size_t of[FLI_CONDITION_OUTSIDE + 1] = {0};
+    for (size_t i = 0; i < c->found.count; i++) of[c->found.seen[i].kind]++;
+    if (fli_check_failing(c)) {
+        fli_text_add(
+            t, "\nthe theorem does not apply; theorems are cautious, and the method may work well all the same\n");
+        return;
+    }
+    fli_text_addf(t, "\nall conditions hold%s: the theorem applies%s%s\n", fli_check_extent(c),
+                  of[FLI_CONDITION_ASSUMED] ? ", if what is assumed is true" : "",
+                  of[FLI_CONDITION_OUTSIDE] ? "; it says nothing about what is left out" : "");
+}
+
 void fli_check_print(fli_text *t, const fli_check *c)
 {
-    size_t failing = fli_check_failing(c), assumed = 0;
     print_head(t, c);
     if (!c->found.count) {
         fli_text_add(t, "no step-size conditions are known here for this method\n");
         return;
     }
-    for (size_t i = 0; i < c->found.count; i++) {
-        print_condition(t, c, &c->found.seen[i]);
-        assumed += c->found.seen[i].kind == FLI_CONDITION_ASSUMED;
-    }
-    if (failing)
-        fli_text_add(
-            t, "\nthe theorem does not apply; theorems are cautious, and the method may work well all the same\n");
-    else
-        fli_text_addf(t, "\nall conditions hold at the clients that were measured: the theorem applies%s\n",
-                      assumed ? ", if what is assumed is true" : "");
-    if (failing) advise(t, c);
+    for (size_t i = 0; i < c->found.count; i++) print_condition(t, c, &c->found.seen[i]);
+    print_verdict(t, c);
+    if (fli_check_failing(c)) advise(t, c);
+    fli_check_print_rounds(t, c);
 }

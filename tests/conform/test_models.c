@@ -618,7 +618,7 @@ static void test_out_of_memory(void **state)
             fli_ctx_fail_alloc(f.ctx, k);
             fl_status status = new_model(f.ctx, *p, f.params, &fli_ops_f64, shape_of(*p, 4), 0, &m);
             if (!status) status = fli_model_start(f.ctx, m, 1, f.x);
-            if (!status) status = fli_smoothness(f.ctx, m, f.x, &f.b, f.b.n, 1, 3, 0, &l);
+            if (!status) status = fli_smoothness(f.ctx, m, f.x, &f.b, f.b.n, 1, &l);
             fli_model_free(m);
             fli_ctx_fail_alloc(f.ctx, 0);
             if (!status) break;

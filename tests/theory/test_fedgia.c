@@ -458,12 +458,15 @@ static void check(void **state)
 {
     check_says(*state, "algorithm=fedgia", NULL, "FAILS    Theorem IV.1");
     check_says(*state, "algorithm=fedgia", NULL, "algorithm.t = 6.1");
-    check_says(*state, "algorithm=fedgia", NULL, ": 6 <= 0."); /* the mean of what was measured over the largest */
+    check_says(*state, "algorithm=fedgia", NULL, ": 6 < 0."); /* the mean of what was measured over the largest */
     check_says(*state, "algorithm={kind: fedgia, t: 6.1}", NULL, "the theorem applies\n");
     check_says(*state, "algorithm={kind: fedgia, sigma: 1000}", NULL, "the theorem applies\n");
     check_says(*state, "algorithm={kind: fedgia, sigma: 0.1}", NULL,
                "a setting that satisfies all of them: algorithm.sigma = ");
-    check_says(*state, "algorithm={kind: fedgia, t: 7}", "model=softmax", "if what is assumed is true");
+    check_says(*state, "algorithm={kind: fedgia, t: 6}", NULL, "FAILS    Theorem IV.1"); /* strict */
+    check_says(*state, "algorithm={kind: fedgia, t: 7}", "model=softmax", "the theorem applies\n");
+    check_says(*state, "algorithm={kind: fedgia, t: 7}", "model={kind: mlp, hidden: [3]}",
+               "if what is assumed is true");
 }
 
 int main(void)

@@ -427,14 +427,14 @@ static void curvature_by_products(void **state)
     assert_near(curvature_of(&c, f->ctx, DIAGONAL), formed, 1e-6 * formed);
     client_fini(&c);
 
-    size_t n = 300;
+    size_t n = 300; /* softmax: a bound for every model, which the curvature at zero is C/2 below */
     fli_batch batch;
     double want, zero[64] = {0};
-    client_take(&c, f->ctx, random_fed(f->ctx, 1, &n, 8, 3, 2), "softmax", &fli_ops_f64, 0.1);
+    client_take(&c, f->ctx, random_fed(f->ctx, 1, &n, 8, 3, 2), "softmax", &fli_ops_f64, 0);
     assert_ok(f->ctx, fli_batch_init(f->ctx, &fli_ops_f64, 8, n, &batch));
     fli_batch_gather(&batch, c.view.ds, c.view.train, n);
-    assert_ok(f->ctx, fli_smoothness(f->ctx, c.model, zero, &batch, batch.n, 1, 5000, 1e-15, &want));
-    assert_near(curvature_of(&c, f->ctx, DIAGONAL), want, 1e-6 * want);
+    assert_ok(f->ctx, fli_smoothness(f->ctx, c.model, zero, &batch, batch.n, 1, &want));
+    assert_near(curvature_of(&c, f->ctx, DIAGONAL), 1.5 * want, 1e-6 * want);
     fli_batch_fini(&batch);
     client_fini(&c);
 }

@@ -1,5 +1,5 @@
-/* The largest |eigenvalue| of a Hessian by power iteration, against spectra known otherwise. */
-#include "check.h"
+/* The largest |eigenvalue| of a Hessian, and bounds on it for every model, against spectra known otherwise. */
+#include "fixture.h"
 
 #include "local/smoothness.h"
 
@@ -73,22 +73,15 @@ static void test_least_squares(void **state)
     linear t;
     double l, top = 5, wd = 0.25, want = top * top / ROWS + wd;
     open_linear(&t, "least_squares", &fli_ops_f64, top, wd);
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 1000, 1e-14, &l));
+    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, &l));
     assert_near(l, want, 1e-10 * want);
 
-    /* a few iterations: below the truth, and better the more there are */
-    double few, more;
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 1, 0, &few));
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 4, 0, &more));
-    assert_true(few > 0 && few < more && more < want);
-
-    /* the tolerance ends it: the same number twice, another one for another seed */
-    double once, again, other;
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 1000, 1e-3, &once));
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 1000, 1e-3, &again));
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 8, 1000, 1e-3, &other));
-    assert_true(once == again && once != other);
-    assert_near(once, want, 0.01 * want);
+    /* the same number twice, and another one for another seed, which agrees */
+    double again, other;
+    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, &again));
+    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 8, &other));
+    assert_true(l == again);
+    assert_near(other, want, 1e-10 * want);
     close_linear(&t);
 }
 
@@ -100,7 +93,7 @@ static void test_convexity(void **state)
         linear t;
         double l, mu, top = 5, least = top * pow(0.8, COLS - 1), want = least * least / ROWS + wd;
         open_linear(&t, "least_squares", &fli_ops_f64, top, wd);
-        assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 1000, 1e-14, &l));
+        assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, &l));
         assert_ok(t.ctx, fli_convexity(t.ctx, t.m, t.x, &t.b, t.b.n, 7, l, &mu));
         assert_near(mu, want, 1e-6 * l);
         assert_ok(t.ctx, fli_convexity(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 0.99 * l, &mu)); /* L itself is an estimate */
@@ -115,7 +108,7 @@ static void test_single_precision(void **state)
     linear t;
     double l, want = 25.0 / ROWS;
     open_linear(&t, "least_squares", &fli_ops_f32, 5, 0);
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.narrow_x, &t.b, t.b.n, 7, 200, 1e-7, &l));
+    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.narrow_x, &t.b, t.b.n, 7, &l));
     assert_near(l, want, 1e-5 * want);
     close_linear(&t);
 }
@@ -128,12 +121,12 @@ static void test_logistic_bound(void **state)
     double l, top = 6, bound = top * top / (4 * ROWS);
     fli_rng r;
     open_linear(&t, "logistic", &fli_ops_f64, top, 0);
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 2, 1000, 1e-14, &l));
+    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 2, &l));
     assert_near(l, bound, 1e-10 * bound);
     fli_rng_init(&r, 4, FLI_RNG_TEST, 0, 0);
     for (int k = 0; k < 20; k++) {
         for (size_t j = 0; j < COLS; j++) t.x[j] = 3 * fli_rng_normal(&r);
-        assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 2, 1000, 1e-12, &l));
+        assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 2, &l));
         assert_true(l > 0 && l < bound);
     }
     close_linear(&t);
@@ -145,10 +138,10 @@ static void test_degenerate(void **state)
     linear t;
     double l = -1;
     open_linear(&t, "least_squares", &fli_ops_f64, 0, 0); /* A = 0 */
-    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 10, 0, &l));
+    assert_ok(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, &l));
     assert_true(l == 0);
     t.a[5] = INFINITY;
-    assert_fails(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, 10, 0, &l), FL_EDIVERGED, "not finite");
+    assert_fails(t.ctx, fli_smoothness(t.ctx, t.m, t.x, &t.b, t.b.n, 7, &l), FL_EDIVERGED, "not finite");
     close_linear(&t);
 }
 
@@ -212,7 +205,7 @@ static void test_indefinite(void **state)
     jacobi(n, h, &low, &high);
     assert_true(low < -1e-3 && high > 1e-3);
     double want = fmax(-low, high);
-    assert_ok(ctx, fli_smoothness(ctx, m, x, &b, b.n, 3, 5000, 1e-15, &l));
+    assert_ok(ctx, fli_smoothness(ctx, m, x, &b, b.n, 3, &l));
     assert_near(l, want, 1e-8 * want);
     fli_free(scratch);
     fli_free(h);
@@ -224,12 +217,136 @@ static void test_indefinite(void **state)
     fl_ctx_free(ctx);
 }
 
+/* ---- bounds for every model ------------------------------------------------------------------------------ */
+
+enum { SAMPLES = 40, FEATURES = 5 };
+
+typedef struct {
+    fli_fed *fed;
+    fli_model *m;
+    fli_semi semi;
+    fli_view v;
+    fli_batch b;
+    size_t plain;
+    double x[FEATURES * FEATURES + FEATURES], y[SAMPLES * FEATURES];
+} labelled;
+
+/* A client with SAMPLES samples of which the last `unlabelled` have no label. */
+static void open_labelled(labelled *t, fl_ctx *ctx, const char *model, size_t classes, size_t unlabelled, double wd)
+{
+    size_t n = SAMPLES;
+    memset(t, 0, sizeof *t);
+    t->fed = random_fed(ctx, 1, &n, FEATURES, classes, 11 + classes);
+    if (unlabelled) assert_ok(ctx, fli_fed_hide(ctx, t->fed, (const uint32_t[]){(uint32_t)unlabelled}));
+    assert_ok(ctx, fli_model_new(ctx, model_named(model), NULL, &fli_ops_f64, FEATURES, classes, wd, &t->m));
+    t->semi = (fli_semi){.labels = FLI_SEMI_PROJECTED, .alpha_p = 0.7, .alpha_r = 1.3, .label_steps = 1};
+    if (unlabelled) assert_ok(ctx, fli_model_use_semi(ctx, t->m, &t->semi));
+    assert_ok(ctx, fli_view_open(ctx, t->fed, 0, &t->v));
+    assert_ok(ctx, fli_batch_init(ctx, &fli_ops_f64, FEATURES, SAMPLES, &t->b));
+    t->plain = t->v.n_train;
+    fli_batch_gather(&t->b, t->v.ds, t->fed->part.index, SAMPLES);
+}
+
+static void close_labelled(labelled *t)
+{
+    fli_batch_fini(&t->b);
+    fli_view_close(&t->v);
+    fli_model_free(t->m);
+    fli_fed_free(t->fed);
+}
+
+/* Random models, from flat to very sure, and random rows of labels on the simplex. */
+static void randomise(labelled *t, fli_rng *r)
+{
+    double scale = pow(10, fli_rng_range(r, -1.5, 1.5));
+    for (size_t i = 0; i < t->m->space.n; i++) t->x[i] = scale * fli_rng_normal(r);
+    for (size_t i = 0; i < SAMPLES; i++) fli_rng_dirichlet(r, 0.3, t->m->classes, t->y + i * t->m->classes);
+}
+
+/* No model, whatever its labels, curves more than the bound; least squares exactly as much. */
+static void bounds_hold(void **state)
+{
+    fl_ctx *ctx = ((fixture *)*state)->ctx;
+    static const struct {
+        const char *model;
+        size_t classes, unlabelled;
+    } cases[] = {{"least_squares", 0, 0}, {"logistic", 2, 0}, {"softmax", 2, 0}, {"softmax", 3, 0},
+                 {"softmax", 5, 0},       {"softmax", 2, 25}, {"softmax", 5, 25}};
+    fli_rng r;
+    fli_rng_init(&r, 3, FLI_RNG_TEST, 0, 0);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        labelled t;
+        double bound, mu, l, closest = 0;
+        open_labelled(&t, ctx, cases[k].model, cases[k].classes, cases[k].unlabelled, 0.05);
+        assert_true(fli_bounded(t.m));
+        assert_ok(ctx, fli_smoothness_bound(ctx, t.m, &t.v, 1, 5, &bound, &mu));
+        for (size_t i = 0; i < 200; i++) {
+            randomise(&t, &r);
+            if (cases[k].unlabelled)
+                assert_ok(ctx, fli_pseudo_smoothness(ctx, t.m, t.x, &t.b, t.plain, t.y, -1, t.plain, 7, &l));
+            else
+                assert_ok(ctx, fli_smoothness(ctx, t.m, t.x, &t.b, t.plain, 7, &l));
+            if (l > bound * (1 + 1e-5)) fail_msg("%s: %g is above %g", cases[k].model, l, bound);
+            closest = fmax(closest, l / bound);
+        }
+        if (!cases[k].classes) assert_true(closest > 1 - 1e-8);
+        if (!cases[k].unlabelled) assert_true(closest > 0.3); /* no idle bound */
+        assert_true(mu >= 0.05 && (cases[k].classes == 0) == (mu > 0.0501));
+        close_labelled(&t);
+    }
+}
+
+/* The same of F_i in the own model, for mixtures; both models are at one point there. */
+static void bounds_hold_for_mixtures(void **state)
+{
+    fl_ctx *ctx = ((fixture *)*state)->ctx;
+    fli_rng r;
+    fli_rng_init(&r, 4, FLI_RNG_TEST, 0, 0);
+    for (size_t k = 0; k < 4; k++) {
+        static const double mixes[] = {0.1, 0.5, 0.9, 1};
+        labelled t;
+        double bound, l;
+        open_labelled(&t, ctx, "softmax", 4, k % 2 ? 25 : 0, 0);
+        t.m->latent_params = &t.semi;
+        assert_ok(ctx, fli_smoothness_bound(ctx, t.m, &t.v, mixes[k], 5, &bound, NULL));
+        for (size_t i = 0; i < 200; i++) {
+            randomise(&t, &r);
+            if (!t.m->latent) continue;
+            assert_ok(ctx, fli_pseudo_smoothness(ctx, t.m, t.x, &t.b, t.plain, t.y, mixes[k], t.plain, 7, &l));
+            if (l > bound * (1 + 1e-5)) fail_msg("mix %g: %g is above %g", mixes[k], l, bound);
+        }
+        close_labelled(&t);
+    }
+}
+
+/* Two classes that share all samples, of five: the curvature there is the bound, 5/2 times that of a model of zeros. */
+static void softmax_bound_is_reached(void **state)
+{
+    fl_ctx *ctx = ((fixture *)*state)->ctx;
+    labelled t;
+    double bound, at_zero, there;
+    open_labelled(&t, ctx, "softmax", 5, 0, 0);
+    assert_ok(ctx, fli_smoothness_bound(ctx, t.m, &t.v, 1, 5, &bound, NULL));
+    assert_ok(ctx, fli_smoothness(ctx, t.m, t.x, &t.b, t.plain, 7, &at_zero));
+    for (size_t c = 2; c < 5; c++) t.x[5 * FEATURES + c] = -40;
+    assert_ok(ctx, fli_smoothness(ctx, t.m, t.x, &t.b, t.plain, 7, &there));
+    assert_near(there, bound, 1e-9 * bound);
+    assert_near(there, 2.5 * at_zero, 1e-9 * there);
+    close_labelled(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_least_squares),    cmocka_unit_test(test_convexity),
-        cmocka_unit_test(test_single_precision), cmocka_unit_test(test_logistic_bound),
-        cmocka_unit_test(test_degenerate),       cmocka_unit_test(test_indefinite),
+        cmocka_unit_test(test_least_squares),
+        cmocka_unit_test(test_convexity),
+        cmocka_unit_test(test_single_precision),
+        cmocka_unit_test(test_logistic_bound),
+        cmocka_unit_test(test_degenerate),
+        cmocka_unit_test(test_indefinite),
+        FIXTURE_TEST(bounds_hold),
+        FIXTURE_TEST(bounds_hold_for_mixtures),
+        FIXTURE_TEST(softmax_bound_is_reached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
