@@ -27,7 +27,6 @@ typedef struct {
     double convexity, most_convexity; /* the smallest mu_i, the largest */
     double upper_smoothness;          /* two levels: the largest of f_i in (x, y) */
     double upper_slope;               /* two levels: the largest ||grad_y f_i|| at the start model */
-    double own_smoothness;            /* models of the clients' own: the largest L_F; 0: there are none */
     size_t steps, least_steps;        /* the most and the fewest that anyone may take in a round */
     double probability;
     double lr, least_lr;
@@ -66,7 +65,6 @@ struct fli_facts {
         sure_convexity; /* what weight decay (two levels: bilevel.l2) makes certain for a convex loss; NAN: nothing */
     double upper_smoothness; /* two levels: L of f_i in (x, y), */
     double upper_slope;      /* and ||grad_y f_i|| at the start */
-    double own_smoothness;   /* L_F of the client's own model; NAN: it has none */
     int second_block;        /* f_i(x, y_i) has a block y_i of the client's own: pseudo labels, memberships; then */
     fli_latent_steps block;  /* how it is improved */
     double label_entropy;    /* pseudo labels: alpha_r; NAN: there are none */

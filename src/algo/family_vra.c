@@ -103,12 +103,11 @@ static void require_plain_steps(const fli_facts *f, fli_conditions *out)
                     f->constant_lr);
 }
 
-/* P^r has 4 beta/u_i in front of what it adds up over rounds, so the proof is one for u_i that stay; and its expectation
- * over a round is over cohorts that are drawn. */
-static void require_steady_rounds(const fli_facts *f, fli_conditions *out)
+static int steady(const fli_facts *f) { return f->least_steps == f->steps && f->probability == f->most_likely; }
+
+/* The expectation over a round is over cohorts that are drawn. */
+static void require_chance(const fli_facts *f, fli_conditions *out)
 {
-    fli_requirement(out, "u_i", "p_i, a_i and Q_i are the same in all rounds: the proof does not cover others", f,
-                    f->least_steps == f->steps && f->probability == f->most_likely);
     fli_requirement(out, "sampling", "cohorts are drawn, so that p_i^r > 0 in every round; no plan or trace", f,
                     !f->planned || f->probability == 1);
 }
@@ -126,14 +125,18 @@ void fli_vra_check(const fli_vra *c, int one_gamma, const fli_facts *f, fli_cond
     fli_condition(out, "(18) third", "lr <= 1/((a_i + d_i) gamma_i Qt_i)", f, f->lr,
                   1 / ((c->a + c->d) * c->gamma * qt));
     require_plain_steps(f, out);
-    require_steady_rounds(f, out);
+    require_chance(f, out);
+    if (!steady(f))
+        fli_not_covered(out, "(45)",
+                        "P^r, whose factors change with p_i, a_i and Q_i; with the smallest u_i over the rounds "
+                        "in P^r and (17), as here, the proof covers rounds that change");
 }
 
 void fli_vra_falls(const fli_vra *c, int one_gamma, const fli_facts *f, fli_conditions *out)
 {
     fli_vra_check(c, one_gamma, f, out);
     fli_requirement(out, "p_i", "everyone takes part in every round", f, f->probability == 1);
-    fli_requirement(out, "sigma", "plain steps over all samples", f, f->full_batch);
+    fli_requirement(out, "sigma", "steps over all samples, the same in every round", f, f->full_batch && steady(f));
 }
 
 /* L_i is of f_i in x and y together. Known of it are the curvatures in x and, where y starts, in y. */
@@ -189,7 +192,9 @@ void fli_vra_check_blocks(const fli_vra *c, int one_gamma, double beta, const fl
     fli_condition(out, "(28) third", "lr <= 1/((a_i + d_i) gamma_i Qt_i)", f, f->lr,
                   1 / ((c->a + c->d) * c->gamma * qt));
     require_plain_steps(f, out);
-    require_steady_rounds(f, out);
+    require_chance(f, out);
+    fli_requirement(out, "u_i", "p_i, a_i and Q_i are the same in all rounds: the proof does not cover others", f,
+                    steady(f));
     check_second_block(beta, share, f, out);
 }
 
@@ -198,7 +203,7 @@ void fli_vra_check_blocks(const fli_vra *c, int one_gamma, double beta, const fl
 /* What a client adds to the left side of the averaged conditions: the coefficient of ||x+ - x||^2 in the proofs. */
 static double load_of(const fli_vra *c, int blocks, double beta, const fli_facts *f)
 {
-    double p = f->probability, u = p * follow(c, f, f->least_steps), l = blocks ? curvature(f) : f->smoothness;
+    double p = f->probability, u = p * follow(c, f, f->steps), l = blocks ? curvature(f) : f->smoothness;
     if (!blocks) return l / 2 + 4 * beta / u * (1 + 4 / u) * l * l;
     return l / 2 + (p < 1 ? 8 * beta / (u * (1 - p)) * (1 + 4 / u) : 16 * beta / u * (1 + 8 / u)) * l * l;
 }
@@ -210,9 +215,11 @@ void fli_vra_check_sum(int blocks, double beta, fli_vra (*at)(const void *params
 {
     double sum = 0, weight = 0;
     for (size_t i = 0; i < all->count; i++) {
-        fli_vra c = at(params, &all->each[i]);
-        sum += all->each[i].weight * load_of(&c, blocks, beta, &all->each[i]);
-        weight += all->each[i].weight;
+        fli_facts most = all->each[i], fewest = most;
+        fewest.steps = most.least_steps;
+        fli_vra c = at(params, &most), d = at(params, &fewest);
+        sum += most.weight * fmax(load_of(&c, blocks, beta, &most), load_of(&d, blocks, beta, &fewest));
+        weight += most.weight;
     }
     if (blocks)
         fli_condition(out, "(27) averaged",

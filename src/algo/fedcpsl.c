@@ -70,33 +70,40 @@ static double mix(const void *p, size_t i, const double *scalars)
 
 static void check(const void *p, const fli_facts *f, fli_conditions *out) { (void)p, fli_control_check(f, out); }
 
-/* Theorem 2 in addition, of the own models. Its D_0 = sum w_i (1 - mix_i) (5 L/4 + mix_i L~ L_h Gamma) and its error
- * (d), (e) have L~, by which the loss is smooth in the outputs h: cross-entropy has none, since its slope 1/h has no
- * bound. Without L~ are mix_i = 1, where D_0 = 0, and mix_i = 0, where D_0 <= 5 L/4, so that (38) is true. */
+/* Whether Theorem 2 is about these own models. Its D_0 = sum w_i (1 - mix_i) (5 L/4 + mix_i L~ L_h Gamma) and its errors
+ * (d), (e) have L~, by which the loss is smooth in the outputs h; cross-entropy has none, since its slope 1/h has no bound.
+ * Without L~ are mix_i = 0 and, where there are no pseudo labels, mix_i = 1. There L_F is L: F_i is f_i of one model. */
+static int covered(const params *a, const fli_facts_all *all)
+{
+    int all_are = 1;
+    for (size_t i = 0; i < all->count; i++) {
+        double mix = fli_personal_mix(&a->own, all->each[i].client, NULL);
+        all_are &= mix == 0 || (mix == 1 && !all->each[i].second_block);
+    }
+    return all_are;
+}
+
+/* Theorem 2 in addition. (38) is true of D_0 <= 5 (1 - mix) L/4, and with L_F = L the second bound of (37) is the
+ * third. */
 static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out)
 {
     const params *a = p;
     fli_control_terms t = fli_control_terms_of(a->server_lr, all);
-    double known = 0, lr = a->own.lr_local > 0 ? a->own.lr_local : OWN_LR * all->lr, lf = all->own_smoothness;
-    int pure = 1;
+    double lr = a->own.lr_local > 0 ? a->own.lr_local : OWN_LR * all->lr, least = 1;
     fli_control_check_all(a->server_lr, all, out);
-    for (size_t i = 0; i < all->count; i++) {
-        double mix = fli_personal_mix(&a->own, all->each[i].client, NULL);
-        pure &= mix == 0 || mix == 1;
-        known = fmax(known, 1.25 * (1 - mix) * t.l);
-    }
-    if (!pure) {
-        fli_not_covered(out, "Theorem 2",
-                        "the own models: it asks for a loss that is smooth in the outputs (L~), and "
-                        "cross-entropy is not; it covers mix = 0 and mix = 1 alone");
+    if (!covered(a, all)) {
+        fli_not_covered(
+            out, "Theorem 2",
+            "the own models: it asks for a loss that is smooth in the outputs (L~), and cross-entropy is not; "
+            "it covers mix = 0 and, without pseudo labels, mix = 1 alone");
         return;
     }
-    if (known > 0)
+    for (size_t i = 0; i < all->count; i++) least = fmin(least, fli_personal_mix(&a->own, all->each[i].client, NULL));
+    if (least < 1)
         fli_condition(out, "(36) second", "lr <= m/(48 server_lr N D_0), D_0 <= 5 (1 - mix) L/4", NULL, all->lr,
-                      t.share / (48 * t.most_rate * known));
-    fli_condition(out, "(37) first", "lr_local <= 1/(2 Qt L_F), both the largest", NULL, lr, 1 / (2 * t.qt * lf));
-    fli_condition(out, "(37) second", "lr_local <= lr N L^2/(m Qt L_F^2), with the smallest Qt", NULL, lr,
-                  all->least_lr * t.l * t.l / (t.share * t.least_qt * lf * lf));
+                      t.share / (48 * t.most_rate * 1.25 * (1 - least) * t.l));
+    fli_condition(out, "(37) first", "lr_local <= 1/(2 Qt L_F), both the largest; L_F = L", NULL, lr,
+                  1 / (2 * t.qt * t.l));
     fli_condition(out, "(37) third", "lr_local <= lr N/(m Qt), with the smallest Qt", NULL, lr,
                   all->least_lr / (t.share * t.least_qt));
 }

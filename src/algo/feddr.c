@@ -78,13 +78,13 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
                        "drawn independently (descent holds for all)");
 }
 
-/* V_eta at the start, for x_i = prox(y_i) at y_i = xbar = x0: at most this, since ||x0 - x_i|| <= eta ||grad f_i(x0)||/(1 -
- * L eta). The paper has F(x0), for which x_i would have to be x0. */
+/* V_eta at the start, for x_i = prox(y_i) at y_i = xbar = x0: at most this (docs/theory.md), as ||grad f_i(x_i)|| is at most
+ * ||grad f_i(x0)||/(1 - L eta). The paper has F(x0), for which x_i would have to be x0. */
 static double first_potential(double u, double eta, const fli_facts_all *all, const fli_start_values *start)
 {
     double mean = 0;
     for (size_t i = 0; i < all->count; i++) mean += start->client_slope2[i] / (double)all->count;
-    return start->value + eta * mean / ((1 - u) * (1 - u));
+    return start->value + eta * (1 + u) / 2 * mean / ((1 - u) * (1 - u));
 }
 
 /* (5): the mean of ||G_eta||^2 is at most C_1 V/(K+1) with exact proxes, C_1 = 2 (1 + u)^2/(eta^2 beta) and beta of (35); at

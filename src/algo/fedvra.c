@@ -294,7 +294,7 @@ static void check_by(int blocks, const params *p, const fli_facts *f, fli_condit
         else
             fli_vra_check(&c, one_gamma(p), f, out);
     }
-    if (p->a_rounds.n > 1)
+    if (blocks && p->a_rounds.n > 1)
         fli_requirement(out, "a_i^r", "a_i is the same in all rounds, as p_i and Q_i", f,
                         fli_reals_equal(&p->a_rounds));
     fli_requirement(out, "d_i",
@@ -303,7 +303,18 @@ static void check_by(int blocks, const params *p, const fli_facts *f, fli_condit
                     f, steady_d(p, f));
 }
 
-static fli_vra in_any_round(const void *p, const fli_facts *f) { return in_theory(p, f, 0); }
+/* With the smallest a, and the smallest d, of all rounds: what sums over clients go by. */
+static fli_vra in_any_round(const void *params_, const fli_facts *f)
+{
+    const params *p = params_;
+    fli_vra least = in_theory(p, f, 0);
+    for (size_t r = 1; r < p->a_rounds.n || r < p->d_rounds.n; r++) {
+        fli_vra c = in_theory(p, f, r);
+        least.a = fmin(least.a, c.a);
+        least.d = fmin(least.d, c.d);
+    }
+    return least;
+}
 
 static void check_sum(int blocks, const params *p, const fli_facts_all *all, fli_conditions *out)
 {

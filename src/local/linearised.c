@@ -201,7 +201,7 @@ static fl_status largest_curvature(fl_ctx *ctx, fli_worker *w, fli_task *t, doub
         fli_gram_free(g);
         return s;
     }
-    if (fli_bounded(m)) return fli_smoothness_bound(ctx, m, v, 1, t->seed, l, NULL);
+    if (fli_bounded(m)) return fli_smoothness_bound(ctx, m, v, t->seed, l, NULL);
     hessian h = {w, t, t->problem.start};
     return fli_lanczos(ctx, m->space.n, hessian_product, &h, 1e-7, &t->rng, l);
 }

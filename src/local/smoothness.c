@@ -31,9 +31,8 @@ struct hessian {
     void (*product)(const hessian *h, const void *v, void *hv);
     double decay, shift; /* weight decay of a single level; shift - H is what eigenvalues are of, unless it is 0 */
     size_t plain;        /* pseudo labels: rows that have labels, */
-    const void *y;       /* the others' labels, */
-    double mix;          /* and the own model's share; negative: of f_i */
-    void *v, *hv, *point, *gradient, *other, *scratch;
+    const void *y;       /* and the others' labels */
+    void *v, *hv, *point, *gradient, *scratch;
 };
 
 static void exact_product(const hessian *h, const void *v, void *hv)
@@ -50,8 +49,6 @@ static void gradient_at(const hessian *h, const void *z, void *g)
     const fli_model *m = h->m;
     if (m->bilevel)
         fli_bilevel_upper(m, z, h->b, g, h->scratch);
-    else if (h->mix >= 0)
-        fli_pair_grad(m, h->x, z, h->mix, h->b, h->plain, h->y, h->other, g, h->scratch);
     else
         m->latent->grad(m, z, h->b, h->plain, h->y, g, h->scratch);
 }
@@ -112,7 +109,7 @@ static fl_status largest(fl_ctx *ctx, hessian *h, uint64_t seed, uint32_t stream
 {
     const fli_space *s = &h->m->space;
     size_t stride = (fli_bytes(s) + 63) / 64 * 64;
-    unsigned char *vectors = fli_alloc(ctx, 5, stride);
+    unsigned char *vectors = fli_alloc(ctx, 4, stride);
     fl_status status = FL_ENOMEM;
     fli_rng rng;
     fli_rng_init(&rng, seed, FLI_RNG_PROBE, stream, 0);
@@ -122,7 +119,6 @@ static fl_status largest(fl_ctx *ctx, hessian *h, uint64_t seed, uint32_t stream
         h->hv = vectors + stride;
         h->point = vectors + 2 * stride;
         h->gradient = vectors + 3 * stride;
-        h->other = vectors + 4 * stride;
         fli_zero(s, h->v);
         status = h->product == difference ? by_powers(ctx, h, &rng, tolerance, l)
                                           : fli_lanczos(ctx, h->n, block_product, h, tolerance, &rng, l);
@@ -170,9 +166,9 @@ fl_status fli_upper_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, c
 }
 
 fl_status fli_pseudo_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, size_t plain,
-                                const void *y, double mix, size_t samples, uint64_t seed, double *l)
+                                const void *y, size_t samples, uint64_t seed, double *l)
 {
-    hessian h = {.m = m, .x = x, .b = b, .n = m->space.n, .product = difference, .plain = plain, .y = y, .mix = mix};
+    hessian h = {.m = m, .x = x, .b = b, .n = m->space.n, .product = difference, .plain = plain, .y = y};
     h.decay = fli_model_decay(m, samples);
     return largest(ctx, &h, seed, 0, 1e-7, l);
 }
@@ -241,18 +237,17 @@ int fli_bounded(const fli_model *m) { return m->desc->curvature > 0 && !m->bilev
 static size_t linear_features(const fli_model *m) { return m->features + ((m->desc->traits & FLI_MODEL_SOFTMAX) != 0); }
 
 /* The weight of the unlabelled samples; see the header. */
-static double pseudo_weight(const fli_model *m, double mix)
+static double pseudo_weight(const fli_model *m)
 {
     if (!m->latent || m->latent->every) return 0;
     const fli_semi *s = m->latent_params;
-    double spread = mix > 0 ? mix * (0.75 + log((double)m->classes) - 3 * log(mix)) : 0;
-    return m->desc->curvature * s->alpha_p + spread * s->alpha_r;
+    return m->desc->curvature * s->alpha_p + (0.75 + log((double)m->classes)) * s->alpha_r;
 }
 
-static fl_status gram_init(fl_ctx *ctx, const fli_model *m, const fli_view *v, double mix, gram *p)
+static fl_status gram_init(fl_ctx *ctx, const fli_model *m, const fli_view *v, gram *p)
 {
     size_t size = m->space.ops->size, longest = m->features > PIECE ? m->features : PIECE;
-    *p = (gram){.m = m, .v = v, .weight = m->desc->curvature, .pseudo = pseudo_weight(m, mix), .n = linear_features(m)};
+    *p = (gram){.m = m, .v = v, .weight = m->desc->curvature, .pseudo = pseudo_weight(m), .n = linear_features(m)};
     fl_status s = fli_model_batch(ctx, m, PIECE, &p->b);
     if (s) return s;
     p->w = fli_alloc(ctx, m->features, size);
@@ -271,13 +266,12 @@ static void gram_fini(gram *p)
     fli_free(p->sum);
 }
 
-fl_status fli_smoothness_bound(fl_ctx *ctx, const fli_model *m, const fli_view *v, double mix, uint64_t seed, double *l,
-                               double *mu)
+fl_status fli_smoothness_bound(fl_ctx *ctx, const fli_model *m, const fli_view *v, uint64_t seed, double *l, double *mu)
 {
     gram p;
     double decay = fli_model_decay(m, v->n_train), top = 0;
     fli_rng rng;
-    fl_status s = gram_init(ctx, m, v, mix, &p);
+    fl_status s = gram_init(ctx, m, v, &p);
     fli_rng_init(&rng, seed, FLI_RNG_PROBE, 0, 0);
     if (!s) s = fli_lanczos(ctx, p.n, gram_product, &p, 1e-9, &rng, &top);
     *l = top + decay;

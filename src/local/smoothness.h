@@ -19,23 +19,22 @@ fl_status fli_convexity(fl_ctx *ctx, const fli_model *m, const void *x, const fl
 fl_status fli_upper_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, uint64_t seed,
                                double *l);
 /* Of f_i(x, y) in x for a model with pseudo labels: the first `plain` rows of the batch have labels, those of the others
- * are y, which stays as it is. Of F_i in the own model where mix is at least 0: both models are at x, and the outputs are
- * mixed by it. Products are differences of gradients. */
+ * are y, which stays as it is. Products are differences of gradients. */
 fl_status fli_pseudo_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, size_t plain,
-                                const void *y, double mix, size_t samples, uint64_t seed, double *l);
+                                const void *y, size_t samples, uint64_t seed, double *l);
 
 /* ---- for every x, over any number of samples ---- */
 
 /* Whether the model's Hessian has a bound at all x that is known: its predictor is linear, and there is one level. */
 int fli_bounded(const fli_model *m);
 /* That bound for a client's samples, matrix-free: the largest eigenvalue of
- *     c A'A/n + (c alpha_p + k alpha_r) U'U/u + weight decay
+ *     c A'A/n + (c alpha_p + (3/4 + ln C) alpha_r) U'U/u + weight decay
  * with the n labelled samples A and, where the model has pseudo labels, the u others U; c is the curvature of the loss
- * (model.h), and k = mix (3/4 + ln C + 3 ln(1/mix)) bounds that of sum q ln q in the logits for C classes, where q is the
- * mixture of own share `mix`, or the model's own output, for mix = 1. It is reached in the limit by every model without
- * pseudo labels. docs/theory.md has the proof for k. `mu` unless NULL: a modulus of strong convexity that holds for all
- * x, exact for least squares, else weight decay. */
-fl_status fli_smoothness_bound(fl_ctx *ctx, const fli_model *m, const fli_view *v, double mix, uint64_t seed, double *l,
+ * (model.h), and 3/4 + ln C bounds that of sum h ln h in the logits of C classes: its product v'Hv is the mean, by h, of
+ * (1 + ln h - sum h ln h)(v - mean v)^2, of which the factor is at most 1 + ln C and h ln h at least -1/e. Without pseudo
+ * labels the bound is reached in the limit. `mu` unless NULL: a modulus of strong convexity that holds for all x, exact
+ * for least squares, else weight decay. */
+fl_status fli_smoothness_bound(fl_ctx *ctx, const fli_model *m, const fli_view *v, uint64_t seed, double *l,
                                double *mu);
 
 #endif

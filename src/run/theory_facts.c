@@ -104,7 +104,6 @@ static fli_facts stated(const fli_plan *p, const double *weights, const fli_view
         .sure_convexity = NAN,
         .upper_smoothness = NAN,
         .upper_slope = NAN,
-        .own_smoothness = NAN,
         .second_block = p->model->latent != NULL,
         .label_entropy = semi ? semi->alpha_r : NAN,
         .confidence = semi && semi->labels == FLI_SEMI_CLOSED_FORM ? semi->confidence : 0,
@@ -141,34 +140,25 @@ static double certain_convexity(const fli_model *m, size_t samples)
 
 static uint64_t seed_of(const meter *m) { return (uint64_t)m->plan->settings.top.seed; }
 
-static fl_status measure_bounds(fl_ctx *ctx, meter *m, const fli_view *v, double mix, fli_facts *f)
+static fl_status measure_bounds(fl_ctx *ctx, meter *m, const fli_view *v, fli_facts *f)
 {
-    const fli_model *model = m->plan->model;
-    fl_status s = fli_smoothness_bound(ctx, model, v, 1, seed_of(m), &f->smoothness, &f->convexity);
-    if (!f->convex || isnan(f->sure_convexity)) f->convexity = NAN;
-    if (!s && mix >= 0) s = fli_smoothness_bound(ctx, model, v, mix, seed_of(m), &f->own_smoothness, NULL);
+    fl_status s = fli_smoothness_bound(ctx, m->plan->model, v, seed_of(m), &f->smoothness, &f->convexity);
+    if (!f->convex) f->convexity = NAN;
     return s;
 }
 
 /* With pseudo labels: the batch has labelled samples, then others, whose labels are as a first turn finds them. */
-static fl_status measure_pseudo(fl_ctx *ctx, meter *m, const fli_view *v, double mix, fli_facts *f)
+static fl_status measure_pseudo(fl_ctx *ctx, meter *m, const fli_view *v, fli_facts *f)
 {
     const fli_model *model = m->plan->model;
     const fli_ops *ops = model->space.ops;
-    size_t plain = draw(m, f->client, v->train, v->n_train, LABELLED, m->pick),
+    size_t plain = draw(m, f->client, v->train, v->n_train, LABELLED, m->pick), size = model->latent->size(model),
            rest = draw(m, f->client, v->unlabelled, v->n_unlabelled, UNLABELLED, m->pick + plain);
-    size_t size = model->latent->size(model);
-    if (rest) {
-        ops->fill(rest * size, 1 / (double)size, m->y);
-        fli_batch_gather(&m->batch, v->ds, m->pick + plain, rest);
-        model->latent->improve(model, m->x, &m->batch, v->n_unlabelled, m->y, m->scratch);
-    }
+    ops->fill(rest * size, 1 / (double)size, m->y);
+    fli_batch_gather(&m->batch, v->ds, m->pick + plain, rest);
+    model->latent->improve(model, m->x, &m->batch, v->n_unlabelled, m->y, m->scratch);
     fli_batch_gather(&m->batch, v->ds, m->pick, plain + rest);
-    fl_status s =
-        fli_pseudo_smoothness(ctx, model, m->x, &m->batch, plain, m->y, -1, v->n_train, seed_of(m), &f->smoothness);
-    if (s || !(mix >= 0)) return s;
-    return fli_pseudo_smoothness(ctx, model, m->x, &m->batch, plain, m->y, mix, v->n_train, seed_of(m),
-                                 &f->own_smoothness);
+    return fli_pseudo_smoothness(ctx, model, m->x, &m->batch, plain, m->y, v->n_train, seed_of(m), &f->smoothness);
 }
 
 static fl_status measure_at_start(fl_ctx *ctx, meter *m, const fli_view *v, fli_facts *f)
@@ -205,13 +195,11 @@ static fl_status measure_levels(fl_ctx *ctx, meter *m, const fli_view *v, fli_fa
 static fl_status measure_curvature(fl_ctx *ctx, meter *m, const fli_view *v, fli_facts *f)
 {
     const fli_model *model = m->plan->model;
-    double (*share)(const void *, size_t, const double *) = m->plan->algo->personal.mix;
-    double mix = share && m->plan->algo->theory.check ? share(m->plan->params, f->client, NULL) : -1;
     int pseudo = model->latent && !model->latent->every && v->n_unlabelled;
     f->sure_convexity = certain_convexity(model, v->n_train);
     if (model->bilevel) return measure_levels(ctx, m, v, f);
-    if (m->bounds && f->bounded) return measure_bounds(ctx, m, v, mix, f);
-    if (pseudo || mix >= 0) return measure_pseudo(ctx, m, v, mix, f);
+    if (m->bounds && f->bounded) return measure_bounds(ctx, m, v, f);
+    if (pseudo) return measure_pseudo(ctx, m, v, f);
     return measure_at_start(ctx, m, v, f);
 }
 
@@ -253,7 +241,6 @@ static void add_to_all(fli_facts_all *a, const fli_facts *f)
     a->most_convexity = fmax(a->most_convexity, f->convexity);
     a->upper_smoothness = fmax(a->upper_smoothness, f->upper_smoothness);
     a->upper_slope = fmax(a->upper_slope, f->upper_slope);
-    a->own_smoothness = fmax(a->own_smoothness, f->own_smoothness);
     if (f->steps > a->steps) a->steps = f->steps;
     if (f->least_steps < a->least_steps) a->least_steps = f->least_steps;
     a->probability = fmin(a->probability, f->probability);

@@ -279,11 +279,11 @@ static void bounds_hold(void **state)
         double bound, mu, l, closest = 0;
         open_labelled(&t, ctx, cases[k].model, cases[k].classes, cases[k].unlabelled, 0.05);
         assert_true(fli_bounded(t.m));
-        assert_ok(ctx, fli_smoothness_bound(ctx, t.m, &t.v, 1, 5, &bound, &mu));
+        assert_ok(ctx, fli_smoothness_bound(ctx, t.m, &t.v, 5, &bound, &mu));
         for (size_t i = 0; i < 200; i++) {
             randomise(&t, &r);
             if (cases[k].unlabelled)
-                assert_ok(ctx, fli_pseudo_smoothness(ctx, t.m, t.x, &t.b, t.plain, t.y, -1, t.plain, 7, &l));
+                assert_ok(ctx, fli_pseudo_smoothness(ctx, t.m, t.x, &t.b, t.plain, t.y, t.plain, 7, &l));
             else
                 assert_ok(ctx, fli_smoothness(ctx, t.m, t.x, &t.b, t.plain, 7, &l));
             if (l > bound * (1 + 1e-5)) fail_msg("%s: %g is above %g", cases[k].model, l, bound);
@@ -296,29 +296,6 @@ static void bounds_hold(void **state)
     }
 }
 
-/* The same of F_i in the own model, for mixtures; both models are at one point there. */
-static void bounds_hold_for_mixtures(void **state)
-{
-    fl_ctx *ctx = ((fixture *)*state)->ctx;
-    fli_rng r;
-    fli_rng_init(&r, 4, FLI_RNG_TEST, 0, 0);
-    for (size_t k = 0; k < 4; k++) {
-        static const double mixes[] = {0.1, 0.5, 0.9, 1};
-        labelled t;
-        double bound, l;
-        open_labelled(&t, ctx, "softmax", 4, k % 2 ? 25 : 0, 0);
-        t.m->latent_params = &t.semi;
-        assert_ok(ctx, fli_smoothness_bound(ctx, t.m, &t.v, mixes[k], 5, &bound, NULL));
-        for (size_t i = 0; i < 200; i++) {
-            randomise(&t, &r);
-            if (!t.m->latent) continue;
-            assert_ok(ctx, fli_pseudo_smoothness(ctx, t.m, t.x, &t.b, t.plain, t.y, mixes[k], t.plain, 7, &l));
-            if (l > bound * (1 + 1e-5)) fail_msg("mix %g: %g is above %g", mixes[k], l, bound);
-        }
-        close_labelled(&t);
-    }
-}
-
 /* Two classes that share all samples, of five: the curvature there is the bound, 5/2 times that of a model of zeros. */
 static void softmax_bound_is_reached(void **state)
 {
@@ -326,7 +303,7 @@ static void softmax_bound_is_reached(void **state)
     labelled t;
     double bound, at_zero, there;
     open_labelled(&t, ctx, "softmax", 5, 0, 0);
-    assert_ok(ctx, fli_smoothness_bound(ctx, t.m, &t.v, 1, 5, &bound, NULL));
+    assert_ok(ctx, fli_smoothness_bound(ctx, t.m, &t.v, 5, &bound, NULL));
     assert_ok(ctx, fli_smoothness(ctx, t.m, t.x, &t.b, t.plain, 7, &at_zero));
     for (size_t c = 2; c < 5; c++) t.x[5 * FEATURES + c] = -40;
     assert_ok(ctx, fli_smoothness(ctx, t.m, t.x, &t.b, t.plain, 7, &there));
@@ -345,7 +322,6 @@ int main(void)
         cmocka_unit_test(test_degenerate),
         cmocka_unit_test(test_indefinite),
         FIXTURE_TEST(bounds_hold),
-        FIXTURE_TEST(bounds_hold_for_mixtures),
         FIXTURE_TEST(softmax_bound_is_reached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
