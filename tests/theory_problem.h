@@ -67,7 +67,7 @@ UNUSED static void assert_silent(const char *text, const char *what)
 
 /* What `check --fix` makes of the problem with these assignments: the file, to be freed, and how many conditions are
  * left. */
-static char *fixed(fixture *f, const char *assignments, char **report, size_t *left)
+UNUSED static char *fixed(fixture *f, const char *assignments, char **report, size_t *left)
 {
     collected file = {0}, said = {0};
     fl_config *cfg = problem(f, assignments);
@@ -81,7 +81,7 @@ static char *fixed(fixture *f, const char *assignments, char **report, size_t *l
 }
 
 /* What a check says of a file's text. */
-static char *checked_file(fixture *f, const char *text)
+UNUSED static char *checked_file(fixture *f, const char *text)
 {
     collected c = {0};
     fl_config *cfg = fl_config_new(f->ctx);
