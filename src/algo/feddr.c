@@ -112,6 +112,7 @@ const fli_algo fli_algo_feddr = {
     .tune = tune,
     .keys = keys,
     FLI_DR_PARTS,
+    .answer = fli_dr_answer,
     .theory.check = check,
     .theory.fix = fix,
     .theory.warn = fli_dr_warn,

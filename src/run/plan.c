@@ -464,7 +464,7 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
 int fli_plan_needs_samples(const fli_plan *p)
 {
     int start = p->model->desc->start_from && !p->start, promise = p->exec.watch && p->algo->theory.potential.falls;
-    return start || promise;
+    return start || promise || fli_gap_needs_samples(p);
 }
 
 /* The part of the test set that this rank will look at. */
