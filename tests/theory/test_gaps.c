@@ -4,6 +4,7 @@
  * and that a resumed run has the same. */
 #include "runs.h"
 
+#include "run/hypergradient.h"
 #include "run/measure.h"
 #include "run/theory_check.h"
 
@@ -302,13 +303,61 @@ static void not_known(void **state)
     }
 }
 
-/* ---- the same everywhere ----------------------------------------------------------------------------------- */
+/* ---- two levels -------------------------------------------------------------------------------------------- */
 
 #define LEVELS                                                                                                         \
     "seed: 5\nrounds: 6\nthreads: 2\nprecision: f64\nmodel: softmax\nbilevel: regularization\n"                        \
     "data: {kind: blobs, classes: 3, features: 4, samples: 90, test_samples: 30}\n"                                    \
     "partition: {kind: quantity, clients: 5}\nparticipation: {kind: uniform, count: 3}\n"                              \
     "local: {batch: 4, steps: 5, uneven: speeds, speeds: [1, 0.4]}\n"
+
+/* SimFBO's weights are p_i ||a_i||_1, made to add up to 1; with the means of ||a_i||_1 over what may be drawn. */
+static void weights_of_work(void **state)
+{
+    static const struct {
+        const char *set;
+        int by_work, drawn; /* drawn: 1, 2 or 3 epochs, whatever the round */
+    } cases[] = {
+        {"algorithm={kind: simfbo, coef: [1, 0.5]}", 1, 0},
+        {"algorithm={kind: simfbo, coef: [1, 0.5], coef_rounds: [1, 3]};local={batch: 4, uneven: range, range: [1, 3]}",
+         1, 1},
+        {"algorithm=simfbo;local={batch: 4, steps: 5}", 0, 0},
+        {"algorithm=shrofbo", 0, 0},
+    };
+    fixture *f = *state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char set[256];
+        double w[5], sum = 0;
+        snprintf(set, sizeof set, "%s;metrics={hypergradient: true, potential: true}", cases[c].set);
+        fl_run *run = run_done(f, LEVELS, set);
+        for (size_t i = 0; i < 5; i++) {
+            size_t samples = fli_fed_size(run->plan.fed, i), epoch = (samples + 3) / 4;
+            double q = (double)fli_local_steps(&run->plan.settings.local.work, 5, 0, (uint32_t)i, 0), length = 0;
+            if (!cases[c].drawn) length = 1 + 0.5 * (q - 1);
+            for (double e = 1; cases[c].drawn && e <= 3; e++) length += (1 + 0.5 * (e * (double)epoch - 1)) / 3;
+            sum += w[i] = fli_coordinator_weight(fli_exec_coordinator(run->exec), i) * length;
+        }
+        for (size_t i = 0; i < 5; i++) w[i] /= sum;
+        fli_levels_solved by_p, by_w;
+        fli_counts counts = {0};
+        void *const *server = fli_exec_server(run->exec);
+        const fl_row *row = fl_run_row(run);
+        assert_ok(f->ctx, fli_hypergradient(f->ctx, run->exec, server[0], server[1], NULL, &counts, &by_p));
+        assert_ok(f->ctx, fli_hypergradient(f->ctx, run->exec, server[0], server[1], cases[c].by_work ? w : NULL,
+                                            &counts, &by_w));
+        near(fl_row_get(row, "hypergradient"), by_p.hypergradient, "||grad Phi||", c);
+        near(fl_row_get(row, "lower_distance"), by_p.lower_distance, "||y - y*||", c);
+        near(fl_row_get(row, "weighted_hypergradient"), by_w.hypergradient, "||grad Phi~||", c);
+        near(fl_row_get(row, "potential"),
+             by_w.value + by_w.lower_distance * by_w.lower_distance + by_w.system_distance * by_w.system_distance,
+             "Psi", c);
+        if (cases[c].by_work) assert_true(fabs(by_p.hypergradient - by_w.hypergradient) > 1e-6);
+        fl_run_free(run);
+    }
+}
+
+/* ---- the same everywhere ----------------------------------------------------------------------------------- */
+
 #define DELAYS                                                                                                         \
     "seed: 3\nrounds: 40\nthreads: 2\nprecision: f64\nmodel: {kind: least_squares, weight_decay: 0.1}\n"               \
     "data: {kind: linreg, clients: 6, features: 4}\nparticipation: {kind: uniform, count: 4}\n"                        \
@@ -401,6 +450,7 @@ static void same_everywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {FIXTURE_TEST(followed_by_hand), FIXTURE_TEST(gradients_of_own_models),
-                                       FIXTURE_TEST(not_known), FIXTURE_TEST(same_everywhere)};
+                                       FIXTURE_TEST(not_known), FIXTURE_TEST(weights_of_work),
+                                       FIXTURE_TEST(same_everywhere)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
