@@ -45,11 +45,10 @@ static double gap(fli_moment *m)
 const fli_metric fli_metric_gap = {
     .is = {.name = "gap",
            .title = "the method's optimality gap",
-           .help =
-               "what the method's theorem bounds where clients have pseudo labels (`metrics.gradient`, "
-               "`semi.labels: projected`): of fedcpsl [CPSL]'s (33), with the largest L_i that `fedloom check` "
-               "measures; of fedvra-u [VRA]'s (98), with the pseudo labels y+ of a next turn of all clients, not of "
-               "stochastic steps in them nor on a GPU. 0 where x and all pseudo labels are stationary",
+           .help = "what the method's theorem bounds where clients have pseudo labels (`metrics.gradient`, "
+                   "`semi.labels: projected`): of fedcpsl [CPSL]'s (33), with the largest L_i that `fedloom check` "
+                   "measures; of fedvra-u [VRA]'s (98), with the pseudo labels y+ of a next turn of all clients, but "
+                   "not with `semi.label_batch`. 0 where x and all pseudo labels are stationary",
            .better = FL_BETTER_LOW,
            .scale = FL_SCALE_LOG,
            .digits = 3,

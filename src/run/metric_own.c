@@ -166,7 +166,7 @@ const fli_metric fli_metric_local_gradient2 = {
            .title = "squared gradient norm of the clients' own models",
            .help = "sum w_i ||grad F_i||^2, with F_i the objective that client i's own model is trained on "
                    "(local_train_loss) and its gradient in that model (`metrics.gradient` and `metrics.local`): the "
-                   "gap of [CPSL]'s Theorem 2; with mixtures not on a GPU",
+                   "gap of [CPSL]'s Theorem 2",
            .better = FL_BETTER_LOW,
            .scale = FL_SCALE_LOG,
            .digits = 3,
