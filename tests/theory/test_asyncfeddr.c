@@ -203,8 +203,17 @@ static void sure_descent(void **state)
     assert_true(descent(*state, &none, 5, 0.99, 200) > 1e-3);
 }
 
-/* What the metric says of x_i that the server has not heard of: nothing. Clients as fast as each other, all at work: at
- * most N - 1 steps late, in the order of their numbers. Everything is followed here, from the start on. */
+/* Who comes back in step k: clients as fast as each other come in the order of their numbers if all are at work, at most
+ * N - 1 steps late; where one is, it is drawn, and never late. */
+static size_t who_comes(size_t k, int alone)
+{
+    fli_rng rng;
+    fli_rng_init(&rng, 3, FLI_RNG_COHORT, (uint32_t)k, 1);
+    return alone ? fli_rng_below(&rng, N) : k % N;
+}
+
+/* What the metric says of x_i that the server has not heard of: nothing. Clients that have worked already count as they
+ * were, and those in their first turn, which has not come yet, with x0. Everything is followed here. */
 static void clients_ahead(void **state)
 {
     enum { TAU = 7, RUN = 40 };
@@ -215,8 +224,12 @@ static void clients_ahead(void **state)
                                "local: {batch: 0}\nmetrics: {potential: true}\n";
     const double eta = 0.02, alpha = 0.7;
     fixture *f = *state;
-    for (int lazy = 0; lazy < 2; lazy++) {
-        fl_run *run = run_done(f, yaml, lazy ? "" : "algorithm.init=exact");
+    for (int way = 0; way < 3; way++) {
+        int lazy = way > 0, alone = way > 1;
+        fl_run *run = run_done(f, yaml,
+                               alone  ? "participation={kind: uniform, count: 1}"
+                               : lazy ? ""
+                                      : "algorithm.init=exact");
         static double bar[RUN + 1][DIM], x[N][DIM], y[N][DIM];
         quadratics p;
         const fl_row *rows;
@@ -232,8 +245,8 @@ static void clients_ahead(void **state)
             double have = fl_row_get(&rows[k], "potential");
             if (!(fabs(have - v) <= 1e-12 * fmax(1, fabs(v)))) fail_msg("step %zu: %.17g and %.17g", k, have, v);
             if (k == RUN) break;
-            size_t i = k % N; /* it was sent out when it had come back the last time */
-            const double *from = bar[k < N ? 0 : k + 1 - N];
+            size_t i = who_comes(k, alone);
+            const double *from = bar[alone ? k : k < N ? 0 : k + 1 - N]; /* as of when it had come back */
             for (size_t d = 0; d < DIM; d++) y[i][d] += alpha * (from[d] - x[i][d]);
             prox_of(&p, i, eta, y[i], x[i]);
             for (size_t d = 0; d < DIM; d++)
