@@ -109,9 +109,9 @@ static double smoothness(const double *h)
     return norm;
 }
 
-UNUSED static fli_fed *quadratics_of(fl_ctx *ctx, quadratics *p)
+/* Of N clients with samples of DIM features. */
+UNUSED static void quadratics_from(fl_ctx *ctx, const fli_fed *fed, quadratics *p)
 {
-    fli_fed *fed = random_fed(ctx, N, sizes, DIM, 0, 11);
     p->l = 0;
     for (size_t i = 0; i < N; i++) {
         fli_view v;
@@ -123,6 +123,12 @@ UNUSED static fli_fed *quadratics_of(fl_ctx *ctx, quadratics *p)
             p->c[i] += v.ds->target[v.train[s]] * v.ds->target[v.train[s]] / (2 * (double)v.n_train);
         fli_view_close(&v);
     }
+}
+
+UNUSED static fli_fed *quadratics_of(fl_ctx *ctx, quadratics *p)
+{
+    fli_fed *fed = random_fed(ctx, N, sizes, DIM, 0, 11);
+    quadratics_from(ctx, fed, p);
     return fed;
 }
 

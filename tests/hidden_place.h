@@ -156,7 +156,7 @@ static double hidden_pair(void *arg, const fli_dataset *ds, const uint32_t *idx,
 
 static fli_objective hidden_objective(void *arg, const fli_view *v, const fli_objective_at *at, void *g)
 {
-    fli_objective_at shown = {show(at->x), show(at->own), at->mix, at->kept};
+    fli_objective_at shown = {show(at->x), show(at->own), at->mix, at->kept, at->ahead};
     return fli_eval_objective(&((hidden *)arg)->eval, v, &shown, show(g));
 }
 

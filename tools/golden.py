@@ -26,6 +26,25 @@ def lin(a, x, b, y):
     return [a * s + b * t for s, t in zip(x, y)]
 
 
+def solve(m, b):
+    """x with m x = b, by elimination."""
+    rows = [list(r) + [v] for r, v in zip(m, b)]
+    for k in range(len(b)):
+        top = max(range(k, len(b)), key=lambda i: abs(rows[i][k]))
+        rows[k], rows[top] = rows[top], rows[k]
+        for i in range(k + 1, len(b)):
+            rows[i] = lin(1, rows[i], -rows[i][k] / rows[k][k], rows[k])
+    x = [0.0] * len(b)
+    for k in reversed(range(len(b))):
+        x[k] = (rows[k][-1] - dot(rows[k][k + 1:-1], x[k + 1:])) / rows[k][k]
+    return x
+
+
+def soft(x, by):
+    """prox of by ||x||_1"""
+    return [math.copysign(max(abs(v) - by, 0.0), v) for v in x]
+
+
 def mean(weights, vectors):
     """Weighted mean; the weights need not add up to 1."""
     total = sum(weights)
@@ -62,16 +81,29 @@ class Federation:
             z = lin(1, z, -lr, g)
         return z
 
+    def prox(self, i, eta, y):
+        """The minimiser of f_i(z) + 1/(2 eta) ||z - y||^2, for least squares."""
+        rows, n = self.clients[i]["A"], len(y)
+        if self.objective["kind"] != "least_squares":
+            sys.exit("exact proxes are for least_squares")
+        h = [[sum(a[j] * a[k] for a in rows) / len(rows) for k in range(n)] for j in range(n)]
+        for j in range(n):
+            h[j][j] += self.objective["l2"] + 1 / eta
+        g = [sum(a[j] * b for a, b in zip(rows, self.clients[i]["b"])) / len(rows) for j in range(n)]
+        return solve(h, lin(1, g, 1 / eta, y))
+
 
 # ---- the methods ---------------------------------------------------------------------------------------
 
 class Method:
-    """What the methods below have in common. `round` returns the next model."""
+    """What the methods below have in common. `round` returns the next model; of methods without rounds `event` does,
+    given the model that one client works from."""
 
     defaults = {}        # parameters with the values that a case is made with; lr is always there
     everyone = False     # all clients take part in every round
     uniform = False      # weights 1/N
     equal_steps = False  # everyone takes the same number of steps
+    delays = 0           # > 0: without rounds, and clients are up to so many server steps late
 
     def __init__(self, fed, params, x0):
         self.fed, self.p, self.w = fed, params, fed.weights
@@ -81,6 +113,9 @@ class Method:
         """State of server and clients before the first round."""
 
     def round(self, x, clients, steps):
+        raise NotImplementedError
+
+    def event(self, x, client, steps):
         raise NotImplementedError
 
 
@@ -144,7 +179,29 @@ class Scaffnew(Method):
         return after
 
 
-METHODS = {"fedavg": FedAvg, "mime-lite": MimeLite, "fedlin": FedLin, "scaffnew": Scaffnew}
+class AsyncFedDR(Method):
+    """[DR] Algorithm 2 with exact proxes; with init: exact every x_i is a prox before the first step, by (21)."""
+
+    defaults = {"eta": 0.3, "alpha": 0.8, "tau": 6, "init": "exact", "regularizer": {"kind": "l1", "weight": 0.1}}
+    uniform = True
+    delays = 6
+
+    def start(self, x0):
+        n = range(len(self.w))
+        self.y = [list(x0) for _ in n]
+        exact = self.p.get("init") == "exact"
+        self.x = [self.fed.prox(i, self.p["eta"], x0) if exact else list(x0) for i in n]
+        self.hat = [lin(2, x, -1, y) for x, y in zip(self.x, self.y)]
+
+    def event(self, x, client, steps):
+        eta, alpha = self.p["eta"], self.p["alpha"]
+        self.y[client] = lin(1, self.y[client], alpha, lin(1, x, -1, self.x[client]))
+        self.x[client] = self.fed.prox(client, eta, self.y[client])
+        self.hat[client] = lin(2, self.x[client], -1, self.y[client])
+        return soft(mean([1] * len(self.hat), self.hat), eta * self.p["regularizer"]["weight"])
+
+
+METHODS = {"asyncfeddr": AsyncFedDR, "fedavg": FedAvg, "fedlin": FedLin, "mime-lite": MimeLite, "scaffnew": Scaffnew}
 OBJECTIVES = ("least_squares", "logistic")
 
 
@@ -157,10 +214,22 @@ def trajectory(case):
     """The model after every round of a case."""
     fed = Federation(case["objective"], case["clients"], case["weights"])
     method = METHODS[case["algorithm"]](fed, case["params"], case["x0"])
-    x, out = case["x0"], []
-    for r in case["rounds"]:
-        x = method.round(x, r["clients"], r["steps"])
-        out.append(x)
+    models = [case["x0"]]
+    for k, r in enumerate(case["rounds"]):
+        if method.delays:
+            models.append(method.event(models[k - r["delay"]], r["client"], r["steps"]))
+        else:
+            models.append(method.round(models[k], r["clients"], r["steps"]))
+    return models[1:]
+
+
+def events(rng, method, clients, count):
+    """Who comes back when. A client works from no model older than its own last answer."""
+    out, last = [], [0] * clients
+    for k in range(count):
+        i = rng.randrange(clients)
+        out.append({"client": i, "delay": rng.randint(0, min(method.delays, k - last[i])), "steps": 1})
+        last[i] = k + 1
     return out
 
 
@@ -186,7 +255,9 @@ def make(name, settings, params):
             "clients": [client(rng, settings) for _ in range(n)],
             "weights": [s / sum(sizes) for s in sizes],
             "x0": normal(rng, settings["features"]), "params": params, "rounds": []}
-    for _ in range(settings["rounds"]):
+    if method.delays:
+        case["rounds"] = events(rng, method, n, settings["rounds"])
+    for _ in range(0 if method.delays else settings["rounds"]):
         who = list(range(n)) if method.everyone else sorted(rng.sample(range(n), max(1, n // 2)))
         steps = [rng.randint(1, 6) for _ in who]
         case["rounds"].append({"clients": who, "steps": steps[:1] * len(who) if method.equal_steps else steps})

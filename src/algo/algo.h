@@ -92,6 +92,7 @@ typedef struct {
     double (*weight)(const void *arg, size_t client); /* w_i of any client */
     const void *weight_arg;
     const fli_bilevel *bilevel; /* NULL: a single level */
+    const double *moves;        /* see fli_potential.remembers; NULL: not kept */
     fl_failure *failure;        /* for methods that can fail */
 } fli_server;
 
@@ -121,17 +122,23 @@ void fli_warn_long_prox(const fli_facts *f, double step, const char *remedy, fli
  * nothing. A turn here is one that is not taken: its ask has lr, steps and probability of the client's next turn, it
  * is sent the model x and the numbers that the method sends down, and `state` is NULL if the client keeps nothing
  * yet. */
-enum { FLI_POTENTIAL_TERMS = 2 };
+enum { FLI_POTENTIAL_TERMS = 2, FLI_REMEMBERED = 65536 };
 typedef struct {
     const char *name; /* as in "the potential is %s"; NULL: the method has none */
     /* Vectors and scalars that clients keep for it at the ends of their own, in runs that measure it. */
     size_t vectors, scalars;
+    /* How many of the newest ||x^{k+1} - x^k||^2 the server remembers for it (fli_server.moves: the newest first, 0 for
+     * steps before the first one), at most FLI_REMEMBERED; more, or NULL: none. */
+    size_t (*remembers)(const void *params);
     /* Where f_i and its gradient, weight decay included, are wanted. On a worker thread, as is the next. */
     const void *(*point)(const fli_turn *t);
     /* What the client contributes, given f_i and its gradient there, which may be overwritten. */
     void (*client)(const fli_turn *t, double f, void *gradient, double out[FLI_POTENTIAL_TERMS]);
     /* The potential, given the weighted sums of that and g(x). */
     double (*server)(const fli_server *s, const double *sum, double g);
+    /* Two levels, in the place of the three above: given F(x, y*), ||y - y*|| and ||v - v*||, each for the weights with
+     * which clients count (fli_two_levels.work). */
+    double (*levels)(double value, double lower_distance, double system_distance);
     /* What has to hold at one client for it never to rise, surely and not only in expectation; by the calls above. */
     void (*falls)(const void *params, const fli_facts *f, fli_conditions *out);
     size_t after; /* which is promised after this many rounds */
@@ -155,11 +162,25 @@ typedef struct {
     const char *missing;          /* why there is no such number; NULL: there is */
 } fli_promise;
 
+/* The optimality gap that a method's theorem bounds, where it is more than ||grad f(x)||^2: 0 where x and the second
+ * blocks y_i are stationary together. With a second block alone, and one that is improved by steps. */
+typedef struct {
+    const char *name; /* as in "the gap is %s"; NULL: the method has none */
+    /* The length of the proximal step that x is looked at with; 0: there is no gap. NULL: the gradient itself is. */
+    double (*eta)(const fli_server *s);
+    int ahead;  /* the gradient in x is wanted where the next steps of all clients take the y_i, */
+    int smooth; /* and the largest L_i */
+    /* Given ||grad f||^2, or the square of the gradient mapping of that length; sum w_i ||y_i+ - y_i||^2 of the next
+     * turn; and sum w_i ||y_i - P(y_i - eta_y grad_y f_i)||^2/eta_y^2 of a single step. */
+    double (*value)(double slope, double moves, double block_slopes, double smoothness);
+} fli_gap;
+
 /* What theory says of a method, and what it makes of that. All optional. */
 typedef struct {
     /* The eta of the gradient mapping G_eta in which its theorems are stated; NULL: there is none. */
     double (*mapping_eta)(const void *params);
     fli_potential potential;
+    fli_gap gap;
     /* What the theorem asks for at one client, by the calls above, */
     void (*check)(const void *params, const fli_facts *f, fli_conditions *out);
     /* and of all of them together: sums over clients, cohorts. NULL: nothing. */
@@ -218,6 +239,9 @@ typedef struct {
 /* Methods for two levels. */
 typedef struct {
     size_t v; /* 1 + the index of the server vector whose lower block stands for v*(x); 0: there is none */
+    /* How much a turn of that many steps weighs, where clients count by that too: w_i is then proportional to p_i times
+     * the mean of it over rounds, up to a factor that all have. NULL: clients count by p_i. */
+    double (*work)(const void *params, size_t client, size_t steps);
 } fli_two_levels;
 /* Parameters that are `auto` until a run is planned, because they follow from the federation. The plan settles them in
  * a copy that everybody then works with, clients elsewhere too. */

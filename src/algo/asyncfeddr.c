@@ -12,7 +12,13 @@
  *            The paper needs alpha < 1 where FedDR itself allows alpha < 2. It loses a factor of 2 after (61), which
  *            convex f_i do not need, since then ||a - b||^2 <= ||a||^2 + ||b||^2 there; for others c is twice that.
  *            (61) also takes xbar^0 = x0 for the prox of the first xt: where c > 0 the first step may climb.
- *            Solved for eta it has 4 c in the place of 12 c. What descends is (62) with the factor tau/(n eta) of (53).
+ *            Solved for eta it has 4 c in the place of 12 c.
+ *
+ *   potential (62) with the factor tau/(n eta) of (53); the factor 1/(n eta) that is printed there does not descend:
+ *            V~ = V_eta + tau/(n eta) sum_{l = k-tau}^{k-1} (l - (k - tau) + 1) ||xbar^{l+1} - xbar^l||^2
+ *            V_eta is FedDR's, of the x_i that the server knows of: a client whose answer has not been absorbed counts
+ *            with its x_i of before that turn, which it keeps for this. Of xbar's past the server remembers the lengths
+ *            of its last tau steps. Without a bound tau there is no such function.
  *
  * Tran-Dinh, Pham, Phan, Nguyen: FedDR - randomized Douglas-Rachford splitting algorithms for nonconvex federated
  * composite optimization, NeurIPS 2021, Algorithm 2. */
@@ -20,6 +26,9 @@
 #include "algo/family_dr.h"
 
 #include <math.h>
+
+enum { X_I = 1, X_BEFORE }; /* client; the second one, only for the potential, is x_i before the last turn, */
+enum { LAST };              /* and with it that turn's number, and one */
 
 static const fli_key keys[] = {
     FLI_DR_KEYS,
@@ -74,6 +83,47 @@ static void promise(const void *params, const fli_facts_all *all, const fli_star
                                  "chance, and no setting says what T is"};
 }
 
+/* Lemma B.2, with exact proxes from the beginning. The first step may climb: see above. */
+static void falls(const void *params, const fli_facts *f, fli_conditions *out)
+{
+    const fli_dr_params *p = params;
+    check(params, f, out);
+    fli_requirement(out, "Lemma B.2", "solver is exact", f, p->solver == FLI_DR_EXACT);
+}
+
+static size_t remembers(const void *params) { return (size_t)((const fli_dr_params *)params)->tau; }
+
+/* Where the server does not have a client's last answer yet. */
+static int is_ahead(const fli_turn *t)
+{
+    return t->state && t->ask->flags & FLI_ASK_AWAY && t->scalars[LAST] == 1 + (double)t->ask->stream;
+}
+
+static const void *point(const fli_turn *t) { return is_ahead(t) ? t->state[X_BEFORE] : fli_dr_point(t); }
+
+static void contribute(const fli_turn *t, double f, void *gradient, double *out)
+{
+    fli_dr_contribute_at(t, point(t), f, gradient, out);
+}
+
+static double potential(const fli_server *s, const double *sum, double g)
+{
+    const fli_dr_params *p = s->params;
+    double tau = (double)p->tau, memory = 0;
+    if (!s->moves) return NAN;
+    for (size_t j = 0; j < (size_t)p->tau; j++) memory += (tau - (double)j) * s->moves[j];
+    return fli_dr_potential(s, sum, g) + tau / ((double)s->clients * fli_dr_eta(p)) * memory;
+}
+
+static void answer(const fli_turn *t, const fli_answer *a)
+{
+    if (t->watched) {
+        fli_copy(t->space, t->state[X_I], t->state[X_BEFORE]);
+        t->scalars[LAST] = t->ask->flags & FLI_ASK_WARM_UP ? 0 : 1 + (double)t->ask->stream;
+    }
+    fli_dr_answer(t, a);
+}
+
 static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
 {
     static const char conditions[] = "Assumption 4.1|(63)";
@@ -97,9 +147,19 @@ const fli_algo fli_algo_asyncfeddr = {
     .tune = tune,
     .keys = keys,
     FLI_DR_PARTS,
+    .answer = answer,
     .async.pace = pace,
     .theory.check = check,
     .theory.promise = promise,
     .theory.fix = fix,
     .theory.warn = fli_dr_warn,
+    .theory.potential = {.name = "the Lyapunov function of (62), with the factor tau/(n eta) of (53)",
+                         .vectors = 1,
+                         .scalars = 1,
+                         .remembers = remembers,
+                         .point = point,
+                         .client = contribute,
+                         .server = potential,
+                         .falls = falls,
+                         .after = 1},
 };

@@ -82,13 +82,18 @@ double fli_dr_mapping_eta(const void *params) { return fli_dr_eta(params); }
 const void *fli_dr_point(const fli_turn *t) { return t->state ? t->state[X_I] : t->initial ? t->initial : t->down[X]; }
 
 /* f_i(x_i) + <grad f_i(x_i), xbar - x_i> + ||xbar - x_i||^2/(2 eta) */
-void fli_dr_contribute(const fli_turn *t, double f, void *gradient, double *out)
+void fli_dr_contribute_at(const fli_turn *t, const void *x, double f, void *gradient, double *out)
 {
-    const void *x = fli_dr_point(t), *bar = t->down[X];
+    const void *bar = t->down[X];
     double slope = fli_dot(t->space, gradient, bar) - fli_dot(t->space, gradient, x);
     fli_sub(t->space, bar, x, gradient);
     out[0] = f + slope + fli_dot(t->space, gradient, gradient) / (2 * fli_dr_eta(t->params));
     out[1] = 0;
+}
+
+void fli_dr_contribute(const fli_turn *t, double f, void *gradient, double *out)
+{
+    fli_dr_contribute_at(t, fli_dr_point(t), f, gradient, out);
 }
 
 double fli_dr_potential(const fli_server *s, const double *sum, double g) { return (void)s, sum[0] + g; }

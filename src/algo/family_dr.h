@@ -58,8 +58,9 @@ fl_status fli_dr_validate(fl_ctx *ctx, const void *params, size_t clients);
 const fli_solver *fli_dr_solver(const void *params, size_t stage);
 int fli_dr_warms_up(const void *params);
 double fli_dr_mapping_eta(const void *params); /* (4) */
-/* The Lyapunov function (25), of clients that are not in the middle of a turn. */
+/* The Lyapunov function (25), of clients that are not in the middle of a turn; `contribute_at`: for that x_i. */
 const void *fli_dr_point(const fli_turn *t);
+void fli_dr_contribute_at(const fli_turn *t, const void *x, double f, void *gradient, double *out);
 void fli_dr_contribute(const fli_turn *t, double f, void *gradient, double *out);
 double fli_dr_potential(const fli_server *s, const double *sum, double g);
 /* What has to be assumed of the local solver whatever the theorem says of its errors. */
@@ -77,7 +78,6 @@ void fli_dr_advance(const fli_server *s);
     .down = fli_dr_down, .client = fli_dr_client, .personal.model = 2 /* x_i */, .up = fli_dr_up, .sums = fli_dr_sums, \
     .remedy = "a smaller algorithm.eta, or local.lr with solver sgd", .validate = fli_dr_validate,                     \
     .solver = fli_dr_solver, .rounds.warms_up = fli_dr_warms_up, .theory.mapping_eta = fli_dr_mapping_eta,             \
-    .start = fli_dr_start, .pose = fli_dr_pose, .answer = fli_dr_answer, .absorb = fli_dr_absorb,                      \
-    .advance = fli_dr_advance
+    .start = fli_dr_start, .pose = fli_dr_pose, .absorb = fli_dr_absorb, .advance = fli_dr_advance
 
 #endif

@@ -79,6 +79,17 @@ static fli_coefs coefs_of(const fli_simfbo_params *a, size_t client, size_t roun
                        .scale = a->coef_rounds.v[round < last ? round : last]};
 }
 
+double fli_simfbo_length(const void *params, size_t client, size_t steps)
+{
+    fli_coefs c = coefs_of(params, client, 0);
+    return fli_coef_sum(&c, steps);
+}
+
+double fli_simfbo_potential(double value, double lower_distance, double system_distance)
+{
+    return value + lower_distance * lower_distance + system_distance * system_distance;
+}
+
 /* The client's coefficients in the round in which they are largest, or smallest. */
 static fli_coefs extreme_coefs(const fli_simfbo_params *a, size_t client, int largest)
 {

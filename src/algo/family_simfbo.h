@@ -37,6 +37,12 @@ void fli_simfbo_step(const fli_server *s, double scale);
 enum { FLI_FBO_AUTO_RADIUS, FLI_FBO_FIXED_RADIUS };
 size_t fli_simfbo_stage(const void *params, size_t phase, size_t phases);
 
+/* (37) for K_1 = K_2 = 1. */
+#define FLI_FBO_POTENTIAL "Psi of (37) for K_1 = K_2 = 1"
+double fli_simfbo_potential(double value, double lower_distance, double system_distance);
+/* ||a_i||_1 of that many steps in the first round. */
+double fli_simfbo_length(const void *params, size_t client, size_t steps);
+
 /* Uploads of both. */
 #define FLI_FBO_UPLOADS                                                                                                \
     {"(q_x, q_y)", FLI_WHOLE, 0, FLI_CHANGE}, {"q_v", FLI_LOWER, 1, FLI_CHANGE},                                       \
@@ -48,11 +54,12 @@ size_t fli_simfbo_stage(const void *params, size_t phase, size_t phases);
 #define FLI_FBO_PARTS                                                                                                  \
     .traits = FLI_ALGO_BILEVEL | FLI_ALGO_WHOLE_ADVANCE, .keys = fli_simfbo_keys,                                      \
     .params_size = sizeof(fli_simfbo_params), .server = fli_simfbo_server, .down = fli_simfbo_down,                    \
-    .server_scalars = FLI_FBO_SCALARS, .levels.v = FLI_FBO_V, .rounds.stage = fli_simfbo_stage,                        \
-    .rounds.counts_as = fli_simfbo_counts_as, .sums = fli_simfbo_sums,                                                 \
-    .remedy = "smaller algorithm.lr_x, lr_y, lr_v or server_lr_x, server_lr_y, server_lr_v", .tune = fli_simfbo_tune,  \
-    .validate = fli_simfbo_validate, .theory.check = fli_simfbo_check, .theory.fix = fli_simfbo_fix,                   \
-    .theory.promise = fli_simfbo_promise, .solver = fli_simfbo_solver, .pose = fli_simfbo_pose
+    .server_scalars = FLI_FBO_SCALARS, .rounds.stage = fli_simfbo_stage, .rounds.counts_as = fli_simfbo_counts_as,     \
+    .sums = fli_simfbo_sums, .remedy = "smaller algorithm.lr_x, lr_y, lr_v or server_lr_x, server_lr_y, server_lr_v",  \
+    .tune = fli_simfbo_tune, .validate = fli_simfbo_validate, .theory.check = fli_simfbo_check,                        \
+    .theory.fix = fli_simfbo_fix, .theory.promise = fli_simfbo_promise,                                                \
+    .theory.potential = {.name = FLI_FBO_POTENTIAL, .levels = fli_simfbo_potential}, .solver = fli_simfbo_solver,      \
+    .pose = fli_simfbo_pose
 
 const fli_solver *fli_simfbo_solver(const void *params, size_t stage);
 size_t fli_simfbo_counts_as(const void *params, size_t stage, size_t steps, const fli_epochs *e);

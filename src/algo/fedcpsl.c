@@ -120,6 +120,13 @@ static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
     fli_fix_shrink(out, "(37)", "algorithm.lr_local", own > 0 ? own : OWN_LR * worst->base_lr, NULL);
 }
 
+/* (33): ||grad f(x, nu)||^2 + 31 L/64 sum w_i ||nu_i+ - nu_i||^2 */
+static double gap(double slope, double moves, double block_slopes, double smoothness)
+{
+    (void)block_slopes;
+    return slope + 31 * smoothness / 64 * moves;
+}
+
 static void advance(const fli_server *s) { fli_control_advance(s, ((const params *)s->params)->server_lr); }
 
 const fli_algo fli_algo_fedcpsl = {
@@ -142,6 +149,7 @@ const fli_algo fli_algo_fedcpsl = {
     .theory.check_all = check_all,
     .theory.promise = promise,
     .theory.fix = fix,
+    .theory.gap = {.name = "G of (33)", .smooth = 1, .value = gap},
     .rounds.exchanges = exchanges,
     .pose = pose,
     .answer = answer,

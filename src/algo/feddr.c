@@ -156,6 +156,7 @@ const fli_algo fli_algo_feddr = {
     .tune = tune,
     .keys = keys,
     FLI_DR_PARTS,
+    .answer = fli_dr_answer,
     .theory.check = check,
     .theory.promise = promise,
     .theory.fix = fix,

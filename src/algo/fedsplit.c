@@ -46,6 +46,7 @@ const fli_algo fli_algo_fedsplit = {
     .tune = tune,
     .keys = keys,
     FLI_DR_PARTS,
+    .answer = fli_dr_answer,
     .theory.check = check,
     .theory.warn = warn,
 };

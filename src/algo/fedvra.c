@@ -389,6 +389,24 @@ static void fix_by(int blocks, const params *p, const fli_facts *worst, fli_fixe
 static void fix(const void *params_, const fli_facts *w, fli_fixes *out) { fix_by(0, params_, w, out); }
 static void fix_u(const void *params_, const fli_facts *w, fli_fixes *out) { fix_by(1, params_, w, out); }
 
+/* (101), without its expectations: [VRA]'s potential for a second block has 8 beta/(1 - p_i) in the place of 4 beta, so
+ * there is none of clients that always take part. */
+static void contribute_u(const fli_turn *t, double f, void *gradient, double *out)
+{
+    fli_vra c = at_turn(t->params, t->clients, t->ask);
+    fli_vra_contribute(t, &c, f, gradient, out);
+    out[1] *= 2 / (1 - t->ask->probability);
+}
+
+/* (98): G^r = ||x - P_X(x - beta grad_x f(x, y+))||^2/beta^2 + sum w_i ||y_i - P(y_i - eta_y grad_y f_i)||^2/eta_y^2,
+ * with the y+ of a next turn of all clients; the paper's y^{r+1} is that where everyone takes part. */
+static double gap_u(double slope, double moves, double block_slopes, double smoothness)
+{
+    (void)moves;
+    (void)smoothness;
+    return slope + block_slopes;
+}
+
 /* FedVRA-U ([VRA] Algorithm 3): f_i(x, y_i) with a block y_i that stays with the client, x in a convex set X. The local
  * solver finds y_i first; what is left for the server is to project x onto X, which is the proximal step of X's
  * indicator. With other regularisers g the server's problem min_x g(x) + 1/(2 beta) ||x - ...||^2 asks for a step of
@@ -444,5 +462,10 @@ const fli_algo fli_algo_fedvra_u = {
     .theory.check_all = check_all_u,
     .theory.fix = fix_u,
     .theory.warn = warn_u,
+    .theory.potential = {.name = "P^r of (101)",
+                         .point = fli_vra_point,
+                         .client = contribute_u,
+                         .server = fli_vra_potential},
+    .theory.gap = {.name = "G^r of (98)", .eta = fli_vra_beta, .ahead = 1, .value = gap_u},
     .advance = advance_u,
 };

@@ -22,7 +22,10 @@ enum {
     FLI_ASK_REPLY = 2,     /* an upload is wanted */
     FLI_ASK_BYSTANDER = 4, /* not in the cohort */
     FLI_ASK_WARM_UP = 8,   /* before the first round */
-    FLI_ASK_FIRST = 16     /* the client has not had a turn: FLI_AT_FIRST holds */
+    FLI_ASK_FIRST = 16,    /* the client has not had a turn: FLI_AT_FIRST holds */
+    /* of asynchronous methods, when figures are asked for: the client has begun the turn named by `stream`, and the
+     * server has not absorbed its answer */
+    FLI_ASK_AWAY = 32
 };
 #define FLI_ASK_FLAG_BITS 8
 

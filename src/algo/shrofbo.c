@@ -6,6 +6,8 @@
  *
  *   theory   converges to the solution of the problem with the true p_i
  *
+ *   potential as SimFBO's, with w_i = p_i
+ *
  * Yang, Xiao, Ji: SimFBO: towards simple, flexible and communication-efficient federated bilevel learning, NeurIPS
  * 2023. */
 #include "algo/family_simfbo.h"
@@ -39,6 +41,7 @@ const fli_algo fli_algo_shrofbo = {
     .citation = "Yang, Xiao, Ji, NeurIPS 2023",
     FLI_FBO_PARTS,
     .theory.check_all = check_all,
+    .levels.v = FLI_FBO_V,
     .up = up,
     .scalar_sums = FLI_FBO_SCALAR_SUMS,
     .answer = answer,

@@ -12,6 +12,10 @@
  *   theory   with unequal ||a_i||_1 the fixed point is that of the problem with p_i replaced by weights proportional to
  *            p_i ||a_i||_1 (section B of the paper): ShroFBO repairs that
  *
+ *   potential (37): Psi = Phi~(x) + K_1 ||y - y~*(x)||^2 + K_2 ||v - v~*(x)||^2, with these weights w_i in all of Phi~,
+ *            y~* and v~*. K_1 has L_2 and beta_gh in it, which nobody can measure here: it is shown for K_1 = K_2 = 1,
+ *            of which theory promises nothing.
+ *
  * Yang, Xiao, Ji: SimFBO: towards simple, flexible and communication-efficient federated bilevel learning, NeurIPS
  * 2023. A step uses one mini-batch of training samples, for grad_y g and both products, and one of validation samples;
  * the paper draws three. */
@@ -29,12 +33,16 @@ static void check_all(const void *p, const fli_facts_all *all, fli_conditions *o
 
 static const fli_part up[] = {FLI_FBO_UPLOADS, {NULL}};
 
+/* ||a_i||_1. What coef_rounds multiplies is the same for all clients. */
+static double work(const void *params, size_t client, size_t steps) { return fli_simfbo_length(params, client, steps); }
+
 const fli_algo fli_algo_simfbo = {
     .name = "simfbo",
     .title = "bilevel: both levels and the linear system between them in one loop",
     .citation = "Yang, Xiao, Ji, NeurIPS 2023",
     FLI_FBO_PARTS,
     .theory.check_all = check_all,
+    .levels = {FLI_FBO_V, work},
     .up = up,
     .answer = answer,
     .absorb = fli_simfbo_absorb,

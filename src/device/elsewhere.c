@@ -143,7 +143,7 @@ static void *rows_now(fli_device *d, const fli_view *v, const fli_objective_at *
         note(d, FL_ENOMEM);
         return NULL;
     }
-    if (!fli_latents_now(m, n, 0, n, at->kept, rows))
+    if (!fli_latents_now(m, n, 0, n, at->kept, rows) || at->ahead)
         note(d, fli_labels_improve(d->ctx, d, &(fli_labels){v->ds, at->x, v->unlabelled, n, rows}, 1));
     if (!d->failed) return rows;
     fli_free(rows);

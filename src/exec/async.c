@@ -510,6 +510,15 @@ size_t fli_async_steps(const fli_async *a) { return a->version; }
 double fli_async_clock(const fli_async *a) { return a->clock; }
 double fli_async_idle(const fli_async *a) { return a->idle; }
 
+int fli_async_away(const fli_async *a, uint32_t client, uint64_t *turn)
+{
+    if (!fli_async_busy(a, client)) return 0;
+    const fli_flight *f = a->oldest;
+    while (f && f->x.ask.client != client) f = f->after;
+    if (f) *turn = f->x.ask.stream;
+    return f != NULL;
+}
+
 fli_async_count fli_async_count_take(fli_async *a)
 {
     fli_async_count count = a->count;

@@ -36,7 +36,10 @@ struct fli_coordinator {
     size_t count;
     size_t advances_from; /* the first of those that go forward here */
     size_t *at;           /* where the ranks' parts of a vector begin, in bytes; NULL: there is one process */
-    void *passed;         /* a vector on its way between them, in plain memory, where the server's are not */
+    void *before;         /* x before a step, */
+    double *moves;        /* and how far it went in the newest ones, squared; NULL: no potential goes by that */
+    size_t remembered;
+    void *passed; /* a vector on its way between them, in plain memory, where the server's are not */
     size_t uploads, missed;
     fl_failure failure; /* of calls for whole vectors */
     fli_fault own_fault, *fault;
@@ -175,6 +178,21 @@ static fl_status add_sums(fli_coordinator *c)
     return s;
 }
 
+size_t fli_coordinator_remembers(const fli_algo *a, const void *params, int watch)
+{
+    size_t steps = watch && a->theory.potential.remembers ? a->theory.potential.remembers(params) : 0;
+    return steps <= FLI_REMEMBERED ? steps : 0;
+}
+
+static fl_status memory_new(fli_coordinator *c)
+{
+    c->remembered = fli_coordinator_remembers(c->spec.algo, c->spec.params, c->spec.watch);
+    if (!c->remembered) return FL_OK;
+    c->moves = fli_alloc(c->ctx, c->remembered, sizeof *c->moves);
+    c->before = fli_vector_alloc(c->ctx, &c->space, fli_bytes(&c->space));
+    return c->moves && c->before ? FL_OK : FL_ENOMEM;
+}
+
 fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli_coordinator **out)
 {
     const fli_algo *a = spec->algo;
@@ -188,7 +206,7 @@ fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli
     c->fault = spec->fault && !fli_ranked(spec->ranks) ? spec->fault : &c->own_fault;
     if ((s = fli_message_init(ctx, &c->space, fli_names_count(a->server), a->server_scalars, &c->own)) ||
         (s = fli_message_init(ctx, &c->space, fli_names_count(a->sums), a->scalar_sums, &c->sums)) ||
-        (s = slices_new(c)) || (s = extras_new(c)) || (s = ranks_new(c))) {
+        (s = slices_new(c)) || (s = extras_new(c)) || (s = ranks_new(c)) || (s = memory_new(c))) {
         fli_coordinator_free(c);
         return s;
     }
@@ -203,6 +221,8 @@ void fli_coordinator_free(fli_coordinator *c)
     fli_message_fini(&c->own);
     fli_message_fini(&c->sums);
     fli_vector_free(&c->space, c->start);
+    fli_vector_free(&c->space, c->before);
+    fli_free(c->moves);
     fli_free(c->shown);
     fli_free(c->doubles);
     fli_free(c->plain);
@@ -326,6 +346,7 @@ static fli_server view_of(fli_coordinator *c, const fli_step *step)
         .weight = weight_of,
         .weight_arg = c,
         .bilevel = c->spec.model->bilevel,
+        .moves = c->moves,
         .failure = &c->failure,
     };
 }
@@ -341,6 +362,12 @@ double fli_coordinator_potential(fli_coordinator *c, const double *sum)
 {
     fli_server now = view_of(c, &(fli_step){0});
     return c->spec.algo->theory.potential.server(&now, sum, fli_coordinator_regularizer(c));
+}
+
+double fli_coordinator_gap_eta(fli_coordinator *c)
+{
+    fli_server now = view_of(c, &(fli_step){0});
+    return c->spec.algo->theory.gap.eta ? c->spec.algo->theory.gap.eta(&now) : 0;
 }
 
 void fli_coordinator_resume(fli_coordinator *c, const fli_step *step)
@@ -479,7 +506,7 @@ static fl_status advance_spread(fli_coordinator *c, fli_pool *pool)
     return s;
 }
 
-fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool)
+static fl_status go_forward(fli_coordinator *c, fli_pool *pool)
 {
     int adds = c->step.spread && c->spec.partial, gathers = c->step.spread && !adds;
     fl_status s = adds ? add_sums(c) : gathers ? advance_spread(c, pool) : fli_coordinator_status(c);
@@ -497,6 +524,23 @@ fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool)
     if ((s = fli_coordinator_status(c)) || finite || (s = fli_space_status(&c->space, c->ctx))) return s;
     return fli_fail(c->ctx, FL_EDIVERGED, "round %zu: the global model is no longer finite; %s diverges, try %s",
                     c->step.round + 1, c->spec.algo->name, fli_algo_remedy(c->spec.algo));
+}
+
+/* x is a step further than c->before, which becomes the difference. */
+static void remember(fli_coordinator *c)
+{
+    memmove(c->moves + 1, c->moves, (c->remembered - 1) * sizeof *c->moves);
+    fli_sub(&c->space, c->own.vec[0], c->before, c->before);
+    c->moves[0] = fli_dot(&c->space, c->before, c->before);
+}
+
+fl_status fli_coordinator_advance(fli_coordinator *c, fli_pool *pool)
+{
+    int remembers = c->moves && !c->step.warm_up;
+    if (remembers) fli_copy(&c->space, c->own.vec[0], c->before);
+    fl_status s = go_forward(c, pool);
+    if (!s && remembers) remember(c);
+    return s;
 }
 
 fl_status fli_coordinator_failed(const fli_coordinator *c, const fli_exchange *x)
@@ -539,6 +583,7 @@ void fli_coordinator_save(const fli_coordinator *c, fli_saver *out)
     fli_save_reals(c->own.num, a->server_scalars, out);
     fli_save_vectors(&c->space, c->sums.vec, fli_names_count(a->sums), out); /* an asynchronous step may be half done */
     fli_save_reals(c->sums.num, a->scalar_sums, out);
+    fli_save_reals(c->moves, c->remembered, out);
     fli_save_vectors(&c->space, &c->start, c->start != NULL, out);
     if (c->shown) fli_save_bytes(out, c->shown, c->spec.clients / 8 + 1);
 }
@@ -554,6 +599,7 @@ void fli_coordinator_load(fli_coordinator *c, fli_loader *in)
     fli_load_reals(c->own.num, a->server_scalars, in);
     fli_load_vectors(&c->space, c->sums.vec, fli_names_count(a->sums), in);
     fli_load_reals(c->sums.num, a->scalar_sums, in);
+    fli_load_reals(c->moves, c->remembered, in);
     fli_load_vectors(&c->space, &c->start, c->start != NULL, in);
     if (c->shown) fli_load_bytes(in, c->shown, c->spec.clients / 8 + 1);
     c->own.start = c->started ? c->start : NULL;

@@ -34,12 +34,15 @@ typedef struct {
      * server's is its own as well, for that of the clients here is not known to the others. */
     fli_fault *fault;
     const fl_ranks *ranks; /* each has the whole server, and a part of its slices; NULL: there is one process */
+    int watch;             /* the method's potential will be asked for: see fli_potential.remembers */
     int partial; /* instead, each has all slices and absorbs the uploads of its own clients; their sums are added up */
 } fli_coordinator_spec;
 
 fl_status fli_coordinator_new(fl_ctx *ctx, const fli_coordinator_spec *spec, fli_coordinator **out);
 void fli_coordinator_free(fli_coordinator *c);
 
+/* How many numbers its memory has (fli_potential.remembers), beside a vector; 0: there is none. */
+size_t fli_coordinator_remembers(const fli_algo *a, const void *params, int watch);
 /* The server's vectors; [0] is the model x. The caller sets the start model. */
 void *const *fli_coordinator_vectors(const fli_coordinator *c);
 double fli_coordinator_weight(const fli_coordinator *c, size_t client); /* w_i */
@@ -50,6 +53,9 @@ double fli_coordinator_regularizer(fli_coordinator *c);                 /* g(x);
 void fli_coordinator_start(fli_coordinator *c);
 /* The method's potential, given the weighted sums of what clients contribute. */
 double fli_coordinator_potential(fli_coordinator *c, const double *sum);
+
+/* The length of the proximal step in the method's optimality gap (fli_gap.eta); 0: there is none. */
+double fli_coordinator_gap_eta(fli_coordinator *c);
 
 /* What the server would send now. Its vectors are the server's own: it changes when the server does, and so does its
  * serial. */

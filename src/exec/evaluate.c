@@ -55,7 +55,8 @@ static void on_test(visit *c, const void *x, size_t at)
 static fli_objective_at standpoint(const visit *c, const void *x, const void *own)
 {
     void *const *kept = c->side->kept;
-    return (fli_objective_at){x, own, c->mix, kept ? &kept[fli_fed_place(c->side->fed, c->ask->client)] : NULL};
+    return (fli_objective_at){
+        .x = x, .own = own, .mix = c->mix, .kept = kept ? &kept[fli_fed_place(c->side->fed, c->ask->client)] : NULL};
 }
 
 /* The objective at x or, with an own model beside it, of the mixture, which is trained through that model. */
@@ -74,6 +75,89 @@ static double labels_move(visit *c)
     const fli_latent *latent = c->side->model->latent;
     if (!latent || !latent->kept) return 0;
     return where.kept ? fli_eval_second_block(c->eval, &c->view, &where) : NAN;
+}
+
+/* A few looks are taken in plain memory, wherever the model is: they are rare, and devices do not know them. */
+typedef struct {
+    fli_eval eval;
+    void *x, *own;
+} plain;
+
+static void plain_fini(plain *p)
+{
+    fli_eval_fini(&p->eval);
+    fli_free(p->x);
+    fli_free(p->own);
+}
+
+static fl_status plain_init(const visit *c, plain *p)
+{
+    const fli_evaluate_side *s = c->side;
+    size_t bytes = fli_bytes(&s->space);
+    *p = (plain){.x = fli_alloc(s->ctx, bytes, 1), .own = fli_alloc(s->ctx, bytes, 1)};
+    fl_status status = p->x && p->own ? fli_eval_init(s->ctx, s->model, &p->eval) : FL_ENOMEM;
+    if (status) {
+        plain_fini(p);
+        return status;
+    }
+    fli_vector_read(&s->space, bytes, c->x, p->x);
+    fli_vector_read(&s->space, bytes, c->own, p->own);
+    return FL_OK;
+}
+
+/* How steep the objective is in the second block. */
+static fl_status block_slope(visit *c)
+{
+    fli_objective_at where = standpoint(c, c->x, NULL);
+    double *slope = &c->num[FLI_FIGURE_LABELS_SLOPE];
+    plain p;
+    if (!c->eval->elsewhere) {
+        *slope = fli_eval_block_slope(c->eval, &c->view, &where);
+        return FL_OK;
+    }
+    fl_status s = plain_init(c, &p);
+    if (s) return s;
+    where.x = p.x;
+    *slope = fli_eval_block_slope(&p.eval, &c->view, &where);
+    plain_fini(&p);
+    return FL_OK;
+}
+
+/* The gradient in x once the second block has moved on, and that slope. */
+static fl_status look_ahead(visit *c)
+{
+    fli_objective_at where = standpoint(c, c->x, NULL);
+    where.ahead = 1;
+    (void)fli_eval_objective(c->eval, &c->view, &where, c->exchange->up.vec[1]);
+    return block_slope(c);
+}
+
+/* The squared gradient of what an own model is trained on, in that model: with this evaluation, in this space. */
+static fl_status own_gradient_in(visit *c, fli_eval *eval, const fli_space *s, const void *x, const void *own)
+{
+    const fli_evaluate_side *side = c->side;
+    int mixes = side->algo->personal.mix != NULL;
+    fli_objective_at where = standpoint(c, mixes ? x : own, mixes ? own : NULL);
+    void *g = fli_vector_alloc(side->ctx, s, fli_bytes(s));
+    if (!g) return FL_ENOMEM;
+    (void)fli_eval_objective(eval, &c->view, &where, g);
+    fli_axpy(s, fli_model_decay(side->model, c->view.n_train), own, g);
+    c->num[FLI_FIGURE_OWN_GRADIENT2] = fli_dot(s, g, g);
+    fli_vector_free(s, g);
+    return FL_OK;
+}
+
+static fl_status own_gradient(visit *c)
+{
+    const fli_evaluate_side *side = c->side;
+    plain p;
+    if (!(side->algo->personal.mix && c->mix < 1 && c->eval->elsewhere))
+        return own_gradient_in(c, c->eval, &side->space, c->x, c->own);
+    fl_status s = plain_init(c, &p);
+    if (s) return s;
+    s = own_gradient_in(c, &p.eval, &side->model->space, p.x, p.own);
+    plain_fini(&p);
+    return s;
 }
 
 /* Which samples which models are looked at on. */
@@ -95,7 +179,7 @@ static wanted wants(const visit *c)
     };
 }
 
-static void global_model(visit *c)
+static fl_status global_model(visit *c)
 {
     wanted w = wants(c);
     if (w.test) on_test(c, c->x, FLI_FIGURE_TEST_LOSS);
@@ -103,6 +187,7 @@ static void global_model(visit *c)
         c->num[FLI_FIGURE_LABELLED_LOSS] = on_train(c, c->x, NULL, c->gradient, FLI_FIGURE_TRAIN_LOSS).labelled;
     if (c->gradient) c->num[FLI_FIGURE_LABELS_MOVE] = labels_move(c);
     c->num[FLI_FIGURE_HAS] += (w.test ? FLI_HAS_TEST : 0) + (w.train ? FLI_HAS_TRAIN : 0);
+    return c->ask->flags & FLI_FIGURES_AHEAD ? look_ahead(c) : FL_OK;
 }
 
 /* The mixture of the own and the global model on the test part. */
@@ -196,6 +281,18 @@ static void clusters(visit *c)
     }
 }
 
+/* f_i(x), or f_i(x, y_i) of methods that are made for a second block, at the y_i that the client keeps; NaN where it
+ * keeps none or nobody may look. */
+static double potential_value(visit *c, const void *at, void *gradient)
+{
+    const fli_latent *latent = c->side->model->latent;
+    fli_objective_at where = standpoint(c, at, NULL);
+    if (!latent || !(c->side->algo->traits & FLI_ALGO_BLOCKS))
+        return fli_eval_loss(c->eval, c->view.ds, c->view.train, c->view.n_train, at, gradient, NULL) + decay(c, at);
+    double f = fli_eval_objective(c->eval, &c->view, &where, gradient).value + decay(c, at);
+    return latent->kept && !latent->every && where.kept ? f : NAN;
+}
+
 /* The method says where it wants f_i and the gradient, and what it makes of them. */
 static fl_status potential(visit *c)
 {
@@ -216,7 +313,7 @@ static fl_status potential(visit *c)
     void *gradient = fli_vector_alloc(s->ctx, space, fli_bytes(space));
     if (!gradient) return FL_ENOMEM;
     const void *at = p->point(&t);
-    double f = fli_eval_loss(c->eval, c->view.ds, c->view.train, c->view.n_train, at, gradient, NULL) + decay(c, at);
+    double f = potential_value(c, at, gradient);
     fli_axpy(space, fli_model_decay(s->model, c->view.n_train), at, gradient);
     p->client(&t, f, gradient, c->num + FLI_FIGURES_POTENTIAL_AT);
     fli_vector_free(space, gradient);
@@ -225,16 +322,17 @@ static fl_status potential(visit *c)
 
 static fl_status look(visit *c)
 {
-    fl_status status = FL_OK;
     const fli_evaluate_side *s = c->side;
     memset(c->num, 0, FLI_FIGURES * sizeof *c->num);
     c->num[FLI_FIGURE_TRAIN_N] = (double)c->view.n_train;
     c->num[FLI_FIGURE_TEST_N] = (double)c->view.n_test;
-    global_model(c);
-    if (c->ask->flags & FLI_FIGURES_PSEUDO && s->model->latent_params && s->fed->truth) status = pseudo_labels(c);
+    fl_status status = global_model(c);
+    if (!status && c->ask->flags & FLI_FIGURES_PSEUDO && s->model->latent_params && s->fed->truth)
+        status = pseudo_labels(c);
     if (c->ask->flags & FLI_FIGURES_OWN) own_model(c);
+    if (!status && c->ask->flags & FLI_FIGURES_OWN_GRADIENT) status = own_gradient(c);
     if (c->ask->flags & FLI_FIGURES_CLUSTERS && fli_figures_cells(s->model, s->fed->classes)) clusters(c);
-    if (!status && c->ask->flags & FLI_FIGURES_POTENTIAL && s->algo->theory.potential.name) status = potential(c);
+    if (!status && c->ask->flags & FLI_FIGURES_POTENTIAL && s->algo->theory.potential.client) status = potential(c);
     return status;
 }
 
@@ -253,6 +351,7 @@ static fl_status levels(const fli_evaluate_side *side, fli_eval *eval, fli_excha
                                                            : FLI_WORK_LOWER_GRADIENT,
                         .z = x->down->vec[0],
                         .v = flags & FLI_LEVELS_PRODUCT ? x->down->vec[1] : NULL,
+                        .value = flags & FLI_LEVELS_UPPER ? x->up.num : NULL,
                         .seed = side->seed,
                         .client = x->ask.client};
     fli_view view;

@@ -93,6 +93,7 @@ static fl_status server_new(fli_exec *e)
         .slice = s->slice,
         .fault = &e->fault,
         .ranks = s->ranks,
+        .watch = s->watch,
         .partial = e->partial,
     };
     if (s->algo->traits & FLI_ALGO_BYSTANDERS && !(e->places = fli_alloc(e->ctx, s->fed->clients, sizeof *e->places)))

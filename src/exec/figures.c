@@ -10,6 +10,7 @@ static void levels_parts(const fli_ask *ask, fli_part *down, fli_part *up)
     if (ask->flags & FLI_LEVELS_PRODUCT) *down++ = (fli_part){"v", FLI_LOWER, 1};
     *down = (fli_part){NULL};
     *up++ = (fli_part){"derivative", ask->flags & FLI_LEVELS_LOWER ? FLI_LOWER : FLI_WHOLE, 0, FLI_VALUE};
+    if (ask->flags & FLI_LEVELS_UPPER) *up++ = (fli_part){"f_i", FLI_NUMBER, 0, FLI_VALUE};
     *up = (fli_part){NULL};
 }
 
@@ -29,6 +30,8 @@ void fli_figures_parts(const fli_ask *ask, size_t numbers, size_t cells, fli_par
     *up++ = (fli_part){"figures", FLI_NUMBER, 0, FLI_VALUE, 0, model ? 1 : FLI_FIGURES};
     if (model) *up++ = (fli_part){"own model", FLI_WHOLE, 0, FLI_VALUE};
     if (!model && ask->flags & FLI_FIGURES_GRADIENT) *up++ = (fli_part){"gradient", FLI_WHOLE, 0, FLI_VALUE};
+    if (!model && ask->flags & FLI_FIGURES_AHEAD)
+        *up++ = (fli_part){"gradient at the next second block", FLI_WHOLE, 1, FLI_VALUE};
     if (!model && ask->flags & FLI_FIGURES_POTENTIAL)
         *up++ = (fli_part){"potential", FLI_NUMBER, FLI_FIGURES_POTENTIAL_AT, FLI_VALUE, 0, FLI_POTENTIAL_TERMS};
     if (!model && ask->flags & FLI_FIGURES_CLUSTERS && cells)

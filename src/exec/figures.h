@@ -16,12 +16,14 @@ enum {                                                   /* flags of such an ask
        FLI_FIGURES_CLUSTERS = 64 << FLI_ASK_FLAG_BITS,   /* which classes are in which clusters */
        FLI_FIGURES_OWN_TRAIN = 128 << FLI_ASK_FLAG_BITS, /* with OWN: that model on the training samples as well */
        FLI_FIGURES_POTENTIAL = 256 << FLI_ASK_FLAG_BITS, /* what the client contributes to the method's potential */
+       FLI_FIGURES_AHEAD = 512 << FLI_ASK_FLAG_BITS, /* with GRADIENT: the same where the second block would go next */
+       FLI_FIGURES_OWN_GRADIENT = 1024 << FLI_ASK_FLAG_BITS, /* with OWN: of that model's training objective */
 };
 
 /* Which derivative FLI_ASK_LEVELS asks for: (x, y) goes down, for a product v as well, and one vector comes up. */
 enum {
     FLI_LEVELS_LOWER = 1 << FLI_ASK_FLAG_BITS,  /* grad_y g_i, in the lower block */
-    FLI_LEVELS_UPPER = 2 << FLI_ASK_FLAG_BITS,  /* grad f_i */
+    FLI_LEVELS_UPPER = 2 << FLI_ASK_FLAG_BITS,  /* grad f_i, and f_i as a number */
     FLI_LEVELS_PRODUCT = 4 << FLI_ASK_FLAG_BITS /* (g_xy v, g_yy v) */
 };
 
@@ -43,6 +45,8 @@ enum {
     FLI_FIGURE_PSEUDO_HITS,
     FLI_FIGURE_LABELLED_LOSS, /* with TRAIN: the part of f_i over labelled samples, without weight decay */
     FLI_FIGURE_LABELS_MOVE,   /* with GRADIENT: ||y+ - y||^2, how far the second block would move at x */
+    FLI_FIGURE_LABELS_SLOPE,  /* with AHEAD: ||y - P(y - lr grad_y f_i)||^2/lr^2 of a step in it */
+    FLI_FIGURE_OWN_GRADIENT2, /* with OWN_GRADIENT: its squared length, weight decay included */
     FLI_FIGURES,              /* in every answer; the others where they are asked for: */
     FLI_FIGURES_POTENTIAL_AT = FLI_FIGURES,
     FLI_FIGURES_CLUSTERS_AT = FLI_FIGURES_POTENTIAL_AT + FLI_POTENTIAL_TERMS, /* a table, clusters x classes */
@@ -50,7 +54,7 @@ enum {
 enum { FLI_HAS_TRAIN = 1, FLI_HAS_TEST = 2, FLI_HAS_OWN = 4, FLI_HAS_PSEUDO = 8 };
 
 /* The parts of the messages of all asks but turns; `numbers`: that the method sends down. */
-enum { FLI_FIGURES_PARTS = 5 };
+enum { FLI_FIGURES_PARTS = 6 };
 void fli_figures_parts(const fli_ask *ask, size_t numbers, size_t cells, fli_part down[FLI_FIGURES_PARTS],
                        fli_part up[FLI_FIGURES_PARTS]);
 /* Cells of the clusters' table; 0: the model has no clusters, or the data no classes. */

@@ -12,8 +12,9 @@ static size_t server_vectors(const fli_exec_spec *spec, size_t cohort)
     const fli_algo *a = spec->algo;
     int apart = spec->executor && spec->executor->apart;
     size_t phases = a->rounds.phases ? a->rounds.phases(spec->params, 0) : 1;
+    int remembers = fli_coordinator_remembers(a, spec->params, spec->watch) > 0;
     return fli_names_count(a->server) + fli_names_count(a->sums) + (fli_algo_shows_start(a) ? 1 : 0) +
-           fli_recall_vectors(a, spec->params, phases) * (apart ? cohort : 1);
+           (remembers ? 1 : 0) + fli_recall_vectors(a, spec->params, phases) * (apart ? cohort : 1);
 }
 
 /* Of a client at work. */

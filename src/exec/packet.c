@@ -310,7 +310,7 @@ void fli_errand_fini(fli_errand *e)
 
 size_t fli_answer_bytes(const fli_protocol *p)
 {
-    size_t figures = fli_bytes(&p->model->space) +
+    size_t figures = 2 * fli_bytes(&p->model->space) +
                      (FLI_FIGURES_CLUSTERS_AT + fli_figures_cells(p->model, p->classes)) * sizeof(double);
     return most_bytes(p, p->algo->up, FLI_OUTCOME_BYTES + sizeof(fl_failure), figures);
 }

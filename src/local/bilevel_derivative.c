@@ -4,15 +4,15 @@
 
 #include "local/pieces.h"
 
-/* One piece of the samples. */
-static void piece(const fli_model *m, const fli_derivative *d, const void *direction, fli_eval *e)
+/* One piece of the samples; of an upper gradient, the mean of f. */
+static double piece(const fli_model *m, const fli_derivative *d, const void *direction, fli_eval *e)
 {
-    if (d->work == FLI_WORK_UPPER_GRADIENT)
-        fli_bilevel_upper(m, d->z, &e->batch, e->part, e->scratch);
-    else if (d->work == FLI_WORK_LOWER_GRADIENT)
+    if (d->work == FLI_WORK_UPPER_GRADIENT) return fli_bilevel_upper(m, d->z, &e->batch, e->part, e->scratch);
+    if (d->work == FLI_WORK_LOWER_GRADIENT)
         fli_bilevel_lower(m, d->z, &e->batch, e->part, e->scratch);
     else
         fli_bilevel_product(m, d->z, &e->batch, direction, e->part, e->scratch);
+    return 0;
 }
 
 fl_status fli_derivative_over(fl_ctx *ctx, fli_eval *e, const fli_view *view, const fli_derivative *d, void *out)
@@ -20,6 +20,7 @@ fl_status fli_derivative_over(fl_ctx *ctx, fli_eval *e, const fli_view *view, co
     const fli_model *m = e->model;
     const fli_ops *ops = m->space.ops;
     size_t n = view->n_train, p = m->bilevel->upper;
+    double value = 0;
     fli_space upper = fli_upper_space(&m->space, p), lower = fli_lower_space(&m->space, p);
     uint32_t *order = fli_alloc(ctx, n, sizeof *order);
     void *direction = fli_alloc(ctx, m->space.n, ops->size); /* zero in the upper block */
@@ -31,10 +32,11 @@ fl_status fli_derivative_over(fl_ctx *ctx, fli_eval *e, const fli_view *view, co
     if (held && d->work == FLI_WORK_UPPER_GRADIENT) at = fli_pieces_of(e, view->ds, order, held);
     fli_zero(&m->space, out);
     while (fli_pieces_next(&at)) {
-        piece(m, d, direction, e);
+        value += fli_pieces_share(&at) * piece(m, d, direction, e);
         fli_pieces_add(&at, out);
     }
     if (d->work == FLI_WORK_LOWER_GRADIENT) fli_zero(&upper, out);
+    if (d->value) *d->value = value;
 done:
     fli_free(order);
     fli_free(direction);

@@ -188,6 +188,7 @@ struct fli_objective_at {
     /* what the client's solver keeps, where y_i is if it is kept; NULL: not to be looked at, and y_i is as in a first
      * turn that starts at x */
     void *const *kept;
+    int ahead; /* a y_i that is kept counts as the next turn would begin with it */
 };
 
 struct fli_objective {
@@ -197,10 +198,14 @@ struct fli_objective {
 };
 
 /* A client's objective over all of its samples, with its second block (model/latent.h) as it is now: what is kept or,
- * where nothing is, what belongs to x. Unless g is NULL: its gradient in x; there is no own model then. */
+ * where nothing is, what belongs to x. Unless g is NULL: its gradient in x or, where there is an own model, in that; of
+ * a mixture in plain memory alone. */
 fli_objective fli_eval_objective(fli_eval *e, const fli_view *v, const fli_objective_at *at, void *g);
 /* ||y+ - y||^2 for the y+ that a turn which starts at x would begin with; 0 where y is a function of x. */
 double fli_eval_second_block(fli_eval *e, const fli_view *v, const fli_objective_at *at);
+/* ||y - P(y - lr grad_y f_i)||^2/lr^2 for a step of the size that turns take, over all samples; NaN where y is not kept
+ * and improved by steps over all samples, or elsewhere. */
+double fli_eval_block_slope(fli_eval *e, const fli_view *v, const fli_objective_at *at);
 
 /* Samples per step of a client with n: at most n. */
 size_t fli_batch_size(const fli_sgd_spec *spec, size_t n);
@@ -354,6 +359,7 @@ size_t fli_validation_count(double share, size_t n);
 typedef struct {
     fli_bilevel_kind work; /* FLI_WORK_LOWER_GRADIENT, _UPPER_GRADIENT or _PRODUCT */
     const void *z, *v;     /* (x, y); of a product the direction, in the lower block */
+    double *value;         /* of an upper gradient: where f_i is to be put; NULL: nowhere */
     uint64_t seed;         /* as in fli_task */
     uint32_t client;
 } fli_derivative;

@@ -319,8 +319,10 @@ void fli_pair_grad(const fli_model *m, const void *x, const void *own, double mi
 {
     row r = pair_rows(m, b->n, scratch);
     void *z = m->desc->logits(m, x, b, scratch), *h = probabilities(m, b->n, z, scratch);
-    model_rows(m, b, plain, y, &r, z);
-    m->desc->pullback(m, x, b, g, scratch);
+    if (g) {
+        model_rows(m, b, plain, y, &r, z);
+        m->desc->pullback(m, x, b, g, scratch);
+    }
     z = m->desc->logits(m, own, b, scratch);
     mixed_rows(m, mix, b, plain, y, h, &r, z);
     m->desc->pullback(m, own, b, own_g, scratch);

@@ -43,7 +43,9 @@ fl_status fli_arrivals_prepare(fl_run *run)
         .arg = run,
     };
     if (spec.real) run->counts.simulated_seconds = NAN;
-    return fli_async_new(run->ctx, &spec, &run->async);
+    fl_status s = fli_async_new(run->ctx, &spec, &run->async);
+    fli_measure_follow(run->measure, run->async);
+    return s;
 }
 
 static void count(fl_run *run, double seconds)

@@ -35,6 +35,26 @@ fli_ask fli_ask_for(const fli_asking *a, const fli_card *card, size_t round, siz
     };
 }
 
+/* Of the numbers in local.range, all equally likely, at most so many that are evenly spaced. */
+enum { DRAWS = 1000 };
+
+double fli_ask_work(const fli_asking *a, const fli_card *card, uint32_t client)
+{
+    const fli_local_work *e = &a->local->work;
+    double (*work)(const void *params, size_t client, size_t steps) = a->algo->levels.work;
+    int64_t low = e->range.v[0], most = e->range.v[1] - low, sum_of = most < DRAWS ? most + 1 : DRAWS;
+    double sum = 0;
+    if (e->uneven != FLI_UNEVEN_RANGE || a->algo->rounds.steps)
+        return work(a->params, client, steps_of(a, card, 0, 0, client));
+    for (int64_t k = 0; k < sum_of; k++) {
+        fli_local_work drawn = *e;
+        drawn.uneven = FLI_UNEVEN_FIXED;
+        *(e->steps ? &drawn.steps : &drawn.epochs) = low + (sum_of > 1 ? k * most / (sum_of - 1) : 0);
+        sum += work(a->params, client, fli_local_steps(&drawn, 0, 0, client, epochs_of(a, card).all));
+    }
+    return sum / (double)sum_of;
+}
+
 double fli_ask_seconds(const fli_asking *a, const fli_card *card, const fli_ask *ask)
 {
     fli_epochs e = epochs_of(a, card);

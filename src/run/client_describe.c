@@ -162,7 +162,9 @@ static void add_figures(fli_text *t, const fli_tensor_entry *e)
                                                    "samples with pseudo labels",
                                                    "pseudo labels that are right",
                                                    "loss on labelled samples, mean",
-                                                   "how far pseudo labels would move"};
+                                                   "how far pseudo labels would move",
+                                                   "slope of the objective in them, squared",
+                                                   "gradient of the own model, squared"};
     double num[FLI_FIGURES];
     if (fli_safetensors_count(e) != FLI_FIGURES || !fli_safetensors_f64(e, num)) return;
     for (size_t i = 0; i < FLI_FIGURES; i++) fli_text_addf(t, "    %-34s %.10g\n", names[i], num[i]);
@@ -198,7 +200,9 @@ static void add_wanted_figures(fli_text *t, unsigned flags)
                   {FLI_FIGURES_PSEUDO, "how many pseudo labels are right"},
                   {FLI_FIGURES_CLUSTERS, "how many samples of each class are in each cluster"},
                   {FLI_FIGURES_OWN_TRAIN, "the client's own model on the training samples"},
-                  {FLI_FIGURES_POTENTIAL, "what the client contributes to the method's potential"}};
+                  {FLI_FIGURES_POTENTIAL, "what the client contributes to the method's potential"},
+                  {FLI_FIGURES_AHEAD, "the gradient where its pseudo labels would go next"},
+                  {FLI_FIGURES_OWN_GRADIENT, "the length of the gradient of the client's own model"}};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (flags & wanted[i].flag) fli_text_addf(t, "  wanted: %s\n", wanted[i].what);
 }

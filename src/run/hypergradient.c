@@ -13,7 +13,9 @@ typedef struct {
     fl_ctx *ctx;
     fli_exec *exec;
     const fli_model *model;
+    const double *weights; /* NULL: p_i */
     fli_counts *counts;
+    double value; /* of f, summed with the upper gradients */
     fli_space upper, lower;
     size_t clients, rooms, most; /* most: steps of conjugate gradients at a time */
     double tolerance;
@@ -33,7 +35,7 @@ static fl_status solver_init(solver *s)
     const fli_space *space = &s->model->space;
     fl_status status = fli_message_init(s->ctx, space, VECTORS, 0, &s->own);
     for (; !status && s->rooms < BLOCK && s->rooms < s->clients; s->rooms++) {
-        status = fli_message_init(s->ctx, space, 1, 0, &s->exchanges[s->rooms].up);
+        status = fli_message_init(s->ctx, space, 1, 1, &s->exchanges[s->rooms].up);
         s->list[s->rooms] = &s->exchanges[s->rooms];
     }
     return status;
@@ -68,10 +70,12 @@ static void ask_block(solver *s, const fli_message *down, uint32_t what, size_t 
         if (s->exchanges[i].status) s->status = fli_coordinator_failed(fli_exec_coordinator(s->exec), &s->exchanges[i]);
     for (size_t i = 0; !s->status && i < count; i++) {
         const fli_exchange *x = &s->exchanges[i];
+        double weight = s->weights ? s->weights[x->ask.client] : x->ask.weight;
         if (what == FLI_LEVELS_LOWER) /* no more than that came up */
-            fli_axpy(&s->lower, x->ask.weight, low(s, x->up.vec[0]), low_of(s, SUM));
+            fli_axpy(&s->lower, weight, low(s, x->up.vec[0]), low_of(s, SUM));
         else
-            fli_axpy(&s->model->space, x->ask.weight, x->up.vec[0], vector(s, SUM));
+            fli_axpy(&s->model->space, weight, x->up.vec[0], vector(s, SUM));
+        if (what == FLI_LEVELS_UPPER) s->value += weight * x->up.num[0];
     }
 }
 
@@ -150,6 +154,7 @@ static int solve_lower(solver *s)
 /* SOLUTION = v*(x) and GRADIENT = grad Phi(x) in their blocks, with y* in Z. */
 static int solve_system(solver *s)
 {
+    s->value = 0;
     sum(s, FLI_LEVELS_UPPER, vector(s, Z), NULL);
     fli_copy(&s->upper, vector(s, SUM), vector(s, GRADIENT));
     fli_copy(&s->lower, low_of(s, SUM), low_of(s, RESIDUAL));
@@ -167,24 +172,26 @@ static double distance(solver *s, const void *a, const void *b)
     return norm(&s->lower, low_of(s, TRIAL));
 }
 
-fl_status fli_hypergradient(fl_ctx *ctx, fli_exec *exec, const void *z, const void *v, fli_counts *counts,
-                            fli_level_figures *out)
+fl_status fli_hypergradient(fl_ctx *ctx, fli_exec *exec, const void *z, const void *v, const double *weights,
+                            fli_counts *counts, fli_levels_solved *out)
 {
     const fli_exec_spec *spec = fli_exec_spec_of(exec);
     const fli_model *m = spec->model;
     solver s = {.ctx = ctx,
                 .exec = exec,
                 .model = m,
+                .weights = weights,
                 .counts = counts,
                 .upper = fli_upper_space(&m->space, m->bilevel->upper),
                 .lower = fli_lower_space(&m->space, m->bilevel->upper),
                 .clients = spec->fed->clients,
                 .tolerance = m->space.ops->size == sizeof(double) ? 1e-10 : 1e-5};
-    *out = (fli_level_figures){NAN, NAN, NAN};
+    *out = (fli_levels_solved){NAN, NAN, NAN, NAN};
     s.most = 2 * s.lower.n + 100; /* without rounding, as many as there are unknowns are enough */
     if (!(s.status = solver_init(&s))) {
         fli_copy(&m->space, z, vector(&s, Z));
         if (solve_lower(&s) && solve_system(&s)) {
+            out->value = s.value;
             out->hypergradient = norm(&s.upper, vector(&s, GRADIENT));
             out->lower_distance = distance(&s, z, vector(&s, Z));
             if (v) out->system_distance = distance(&s, v, vector(&s, SOLUTION));

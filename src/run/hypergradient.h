@@ -12,10 +12,17 @@
 
 #include "run/metric.h"
 
-/* At z = (x, y), with the server's v, or NULL where it has none: its distance is NaN then. All three are NaN, with a
- * warning, where the lower level cannot be solved. What is sent is added to the counts. */
-fl_status fli_hypergradient(fl_ctx *ctx, fli_exec *exec, const void *z, const void *v, fli_counts *counts,
-                            fli_level_figures *out);
+/* Of one set of weights. */
+typedef struct {
+    double value, hypergradient;            /* F(x, y*(x)), ||grad Phi(x)|| */
+    double lower_distance, system_distance; /* ||y - y*(x)||, ||v - v*(x)|| */
+} fli_levels_solved;
+
+/* At z = (x, y), with the server's v, or NULL where it has none: its distance is NaN then. `weights`: of all clients,
+ * adding up to 1; NULL: their p_i. All are NaN, with a warning, where the lower level cannot be solved. What is sent is
+ * added to the counts. */
+fl_status fli_hypergradient(fl_ctx *ctx, fli_exec *exec, const void *z, const void *v, const double *weights,
+                            fli_counts *counts, fli_levels_solved *out);
 /* Bytes that it takes. */
 double fli_hypergradient_bytes(const fli_model *model, size_t clients);
 

@@ -13,6 +13,7 @@ enum { LANES = FLI_LANES, BLOCK = 64, GRADIENTS = 16 };
 typedef struct {
     double test_loss, test_hits, test_n; /* the test set: sums over samples */
     void *gradient;                      /* of f; NULL: not measured */
+    void *ahead;                         /* likewise, where second blocks would go next */
 } lane;
 
 struct fli_measure {
@@ -22,11 +23,14 @@ struct fli_measure {
     const fli_space *space; /* of x, gradients and messages */
     const fli_metrics_settings *what;
     const fli_asking *asking;
+    const fli_async *async;      /* NULL: there are rounds */
     const fli_dataset *test;     /* the server's; NULL: none */
     size_t tests, test_first;    /* samples of all of it, and the first that is here */
     const fl_ranks *ranks;       /* that measure together; NULL: this process alone */
     size_t clients, classes;     /* of the federation */
     uint32_t flags;              /* what clients are asked for */
+    double *weights;             /* with which they count at two levels, where that is not p_i; NULL: it is */
+    double smoothness;           /* the largest L_i; NaN: not known */
     size_t count;                /* clients asked */
     size_t came;                 /* of them those that have answered */
     fli_client_figures *figures; /* count, in use: came */
@@ -53,7 +57,8 @@ static uint32_t asked_for(const fli_measure *m)
     for (size_t k = 0; fli_metrics[k]; k++)
         if (!fli_metrics[k]->wanted || fli_metrics[k]->wanted(m->what, m->model)) flags |= fli_metrics[k]->asks;
     if (!m->cells) flags &= ~(uint32_t)FLI_FIGURES_CLUSTERS;
-    if (!m->asking->algo->theory.potential.name) flags &= ~(uint32_t)FLI_FIGURES_POTENTIAL;
+    if (!m->asking->algo->theory.potential.client) flags &= ~(uint32_t)FLI_FIGURES_POTENTIAL;
+    if (!m->asking->algo->theory.gap.ahead) flags &= ~(uint32_t)FLI_FIGURES_AHEAD;
     return flags == FLI_FIGURES_TEST && m->test ? 0 : flags;
 }
 
@@ -63,10 +68,51 @@ static size_t block(const fli_metrics_settings *what) { return gradients(what) ?
 
 static fl_status rooms_new(fli_measure *m)
 {
-    size_t numbers = FLI_FIGURES_CLUSTERS_AT + m->cells, vectors = gradients(m->what) ? 1 : 0;
+    size_t numbers = FLI_FIGURES_CLUSTERS_AT + m->cells;
+    size_t vectors = m->flags & FLI_FIGURES_AHEAD ? 2 : gradients(m->what) ? 1 : 0;
     for (; m->rooms < block(m->what) && m->rooms < m->count; m->rooms++) {
         if (fli_message_init(m->ctx, m->space, vectors, numbers, &m->exchanges[m->rooms].up)) return FL_ENOMEM;
         m->list[m->rooms] = &m->exchanges[m->rooms];
+    }
+    return FL_OK;
+}
+
+static int wants_levels(const fli_metrics_settings *what, const fli_model *model)
+{
+    return model->bilevel && (what->hypergradient || what->potential);
+}
+
+/* w_i proportional to p_i times the work of a turn, in the mean over rounds; none where all clients work alike. */
+static fl_status weights_new(fli_measure *m)
+{
+    const fli_asking *a = m->asking;
+    double sum = 0, first = 0;
+    int differ = 0;
+    if (!wants_levels(m->what, m->model) || !a->algo->levels.work) return FL_OK;
+    if (!(m->weights = fli_alloc(m->ctx, m->clients, sizeof *m->weights))) return FL_ENOMEM;
+    for (size_t i = 0; i < m->clients; i++) {
+        fli_card card = fli_exec_card(m->exec, (uint32_t)i);
+        double work = fli_ask_work(a, &card, (uint32_t)i);
+        first = i ? first : work;
+        differ |= work != first;
+        m->weights[i] = fli_coordinator_weight(fli_exec_coordinator(m->exec), i) * work;
+        sum += m->weights[i];
+    }
+    for (size_t i = 0; i < m->clients; i++) m->weights[i] /= sum;
+    if (differ) return FL_OK;
+    fli_free(m->weights);
+    m->weights = NULL;
+    return FL_OK;
+}
+
+static fl_status lanes_new(fli_measure *m)
+{
+    size_t bytes = fli_bytes(m->space);
+    for (size_t l = 0; l < LANES; l++) {
+        lane *of = &m->lanes[l];
+        if (gradients(m->what) && !(of->gradient = fli_vector_alloc(m->ctx, m->space, bytes))) return FL_ENOMEM;
+        int ahead = (m->flags & FLI_FIGURES_AHEAD) != 0;
+        if (ahead && !(of->ahead = fli_vector_alloc(m->ctx, m->space, bytes))) return FL_ENOMEM;
     }
     return FL_OK;
 }
@@ -84,17 +130,18 @@ static fl_status buffers_new(fli_measure *m)
     m->table = fli_alloc(m->ctx, m->cells, sizeof *m->table);
     if (!m->figures || !m->accuracies || !m->own || !m->there || !m->all || !m->table) return FL_ENOMEM;
     for (size_t i = 0; i < tested; i++) m->all[i] = (uint32_t)i;
-    for (size_t l = 0; gradients(m->what) && l < LANES; l++)
-        if (!(m->lanes[l].gradient = fli_vector_alloc(m->ctx, m->space, fli_bytes(m->space)))) return FL_ENOMEM;
-    return rooms_new(m);
+    fl_status s = lanes_new(m);
+    if (!s) s = weights_new(m);
+    return s ? s : rooms_new(m);
 }
 
 double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what, size_t clients)
 {
     size_t measured = clients < (size_t)what->max_clients ? clients : (size_t)what->max_clients;
     size_t vectors = LANES + (measured < GRADIENTS ? measured : GRADIENTS);
-    double levels = what->hypergradient && model->bilevel ? fli_hypergradient_bytes(model, clients) : 0;
+    double levels = wants_levels(what, model) ? fli_hypergradient_bytes(model, clients) : 0;
     double mapping = what->gradient_mapping ? 3 * (double)model->space.n * sizeof(double) : 0;
+    if (what->gradient && model->latent) vectors *= 2;
     return levels + mapping + (gradients(what) ? (double)vectors * (double)fli_bytes(&model->space) : 0);
 }
 
@@ -116,6 +163,7 @@ fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, c
     m->clients = fed->clients;
     m->classes = fed->classes;
     m->cells = what->train ? fli_figures_cells(model, fed->classes) : 0;
+    m->smoothness = NAN;
     m->flags = asked_for(m);
     fl_status s = buffers_new(m);
     if (s)
@@ -125,15 +173,22 @@ fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, c
     return s;
 }
 
+void fli_measure_follow(fli_measure *m, const fli_async *a) { m->async = a; }
+void fli_measure_smooth(fli_measure *m, double smoothness) { m->smoothness = smoothness; }
+
 void fli_measure_free(fli_measure *m)
 {
     if (!m) return;
-    for (size_t l = 0; l < LANES; l++) fli_vector_free(m->space, m->lanes[l].gradient);
+    for (size_t l = 0; l < LANES; l++) {
+        fli_vector_free(m->space, m->lanes[l].gradient);
+        fli_vector_free(m->space, m->lanes[l].ahead);
+    }
     for (size_t i = 0; i < m->rooms; i++) fli_message_fini(&m->exchanges[i].up);
     fli_free(m->figures);
     fli_free(m->accuracies);
     fli_free(m->own);
     fli_free(m->there);
+    fli_free(m->weights);
     fli_free(m->all);
     fli_free(m->table);
     fli_free(m);
@@ -177,11 +232,21 @@ static void absorb(fli_measure *m, size_t at, const fli_exchange *x)
     if (m->flags & FLI_FIGURES_POTENTIAL)
         memcpy(f->potential, x->up.num + FLI_FIGURES_POTENTIAL_AT, sizeof f->potential);
     describe(m, f);
-    void *gradient = m->lanes[place].gradient;
-    if (gradient && (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_TRAIN)
-        fli_axpy(m->space, x->ask.weight, x->up.vec[0], gradient);
+    const lane *of = &m->lanes[place];
+    int trained = ((unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_TRAIN) != 0;
+    if (of->gradient && trained) fli_axpy(m->space, x->ask.weight, x->up.vec[0], of->gradient);
+    if (of->ahead && trained) fli_axpy(m->space, x->ask.weight, x->up.vec[1], of->ahead);
     for (size_t i = 0; m->flags & FLI_FIGURES_CLUSTERS && i < m->cells; i++)
         m->table[i] += x->up.num[FLI_FIGURES_CLUSTERS_AT + i];
+}
+
+/* A client that is ahead of the server may have to know what the server has of it, and a client in its first turn where
+ * that began. */
+static void tell_away(const fli_measure *m, fli_ask *ask)
+{
+    int starts = fli_algo_shows_start(m->asking->algo);
+    if (m->async && fli_async_away(m->async, ask->client, &ask->stream))
+        ask->flags |= FLI_ASK_AWAY | (starts ? FLI_ASK_FIRST : 0);
 }
 
 /* What a client is asked. A potential depends on the turn that would come next. */
@@ -195,6 +260,7 @@ static fli_ask ask_of(const fli_measure *m, uint32_t client, const fli_counts *c
     ask.kind = FLI_ASK_FIGURES;
     ask.flags = m->flags | FLI_ASK_CHANGED | FLI_ASK_REPLY;
     fli_coordinator_address(fli_exec_coordinator(m->exec), &ask);
+    if (m->flags & FLI_FIGURES_POTENTIAL) tell_away(m, &ask);
     return ask;
 }
 
@@ -225,7 +291,7 @@ static fl_status ask_clients(fli_measure *m, fli_counts *counts)
     fl_status s = FL_OK;
     void *x = (void *)m->x; /* the vectors of a message down are only read */
     fli_coordinator *server = fli_exec_coordinator(m->exec);
-    if (m->flags & FLI_FIGURES_POTENTIAL) fli_coordinator_start(server);
+    if (m->flags & (FLI_FIGURES_POTENTIAL | FLI_FIGURES_AHEAD)) fli_coordinator_start(server);
     const fli_message *now = fli_coordinator_broadcast(server);
     fli_message down = {.vec = &x, .num = now->num, .start = now->start};
     memset(m->table, 0, m->cells * sizeof *m->table);
@@ -298,7 +364,7 @@ static fl_status share_lanes(fli_measure *m)
     fl_status s = fli_ranks_gather(m->ctx, m->ranks, found, at);
     for (size_t i = 0; i < LANES; i++) {
         lane *l = &m->lanes[i];
-        *l = (lane){found[i][0], found[i][1], found[i][2], l->gradient};
+        *l = (lane){found[i][0], found[i][1], found[i][2], l->gradient, l->ahead};
     }
     fli_free(at);
     return s;
@@ -347,6 +413,7 @@ static lane total(fli_measure *m)
         t.test_hits += l->test_hits;
         t.test_n += l->test_n;
         if (t.gradient) fli_axpy(m->space, 1, l->gradient, t.gradient);
+        if (t.ahead) fli_axpy(m->space, 1, l->ahead, t.ahead);
     }
     return t;
 }
@@ -373,24 +440,39 @@ static fli_moment gather(fli_measure *m)
         .classes = m->classes,
     };
     if (t.gradient) fli_axpy(m->space, fli_train_decay(&moment), m->x, t.gradient);
+    if (t.ahead) fli_axpy(m->space, fli_train_decay(&moment), m->x, t.ahead);
     moment.gradient = t.gradient;
+    moment.ahead = t.ahead;
+    moment.smoothness = m->smoothness;
     return moment;
 }
 
-/* Of a two-level problem, where that is wanted. */
+/* Of a two-level problem, where that is wanted: for the clients' p_i and for the weights with which the method's steps
+ * count, which are mostly the same. */
 static fl_status measure_levels(fli_measure *m, fli_counts *counts, fli_level_figures *out)
 {
-    size_t v = fli_exec_spec_of(m->exec)->algo->levels.v;
-    *out = (fli_level_figures){NAN, NAN, NAN};
-    if (!m->what->hypergradient || !m->model->bilevel) return FL_OK;
-    return fli_hypergradient(m->ctx, m->exec, m->x, v ? fli_exec_server(m->exec)[v - 1] : NULL, counts, out);
+    const fli_algo *a = fli_exec_spec_of(m->exec)->algo;
+    const void *v = a->levels.v ? fli_exec_server(m->exec)[a->levels.v - 1] : NULL;
+    fli_levels_solved by_p = {NAN, NAN, NAN, NAN}, by_work;
+    fl_status s = FL_OK;
+    *out = (fli_level_figures){NAN, NAN, NAN, NAN, NAN};
+    if (!wants_levels(m->what, m->model)) return FL_OK;
+    if (m->what->hypergradient || !m->weights) s = fli_hypergradient(m->ctx, m->exec, m->x, v, NULL, counts, &by_p);
+    by_work = by_p;
+    if (!s && m->weights) s = fli_hypergradient(m->ctx, m->exec, m->x, v, m->weights, counts, &by_work);
+    *out =
+        (fli_level_figures){by_p.hypergradient, by_p.lower_distance, by_p.system_distance, by_work.hypergradient, NAN};
+    if (m->what->potential && a->theory.potential.levels)
+        out->potential = a->theory.potential.levels(by_work.value, by_work.lower_distance, by_work.system_distance);
+    return s;
 }
 
 fl_status fli_measure_take(fli_measure *m, const void *x, fli_counts *counts, fl_row *row)
 {
     for (size_t i = 0; i < LANES; i++) {
-        m->lanes[i] = (lane){.gradient = m->lanes[i].gradient};
+        m->lanes[i] = (lane){.gradient = m->lanes[i].gradient, .ahead = m->lanes[i].ahead};
         if (m->lanes[i].gradient) fli_zero(m->space, m->lanes[i].gradient);
+        if (m->lanes[i].ahead) fli_zero(m->space, m->lanes[i].ahead);
     }
     m->x = x;
     fl_status s = ask_clients(m, counts);

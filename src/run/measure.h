@@ -4,6 +4,7 @@
 #ifndef FLI_RUN_MEASURE_H
 #define FLI_RUN_MEASURE_H
 
+#include "exec/async.h"
 #include "run/asking.h"
 #include "run/metric.h"
 
@@ -12,6 +13,10 @@ typedef struct fli_measure fli_measure;
 fl_status fli_measure_new(fl_ctx *ctx, fli_exec *exec, const fli_model *model, const fli_fed *fed,
                           const fli_metrics_settings *what, const fli_asking *asking, fli_measure **out);
 void fli_measure_free(fli_measure *m);
+/* Of an asynchronous method, whose clients may be ahead of the server: those that are will be told. */
+void fli_measure_follow(fli_measure *m, const fli_async *a);
+/* The largest L_i, for metrics that have it in them. */
+void fli_measure_smooth(fli_measure *m, double smoothness);
 /* What it takes at least, in bytes. */
 double fli_measure_bytes(const fli_model *model, const fli_metrics_settings *what, size_t clients);
 /* Measures x, which is a vector of the federation's space, and fills a row, counted metrics included; what that sent is

@@ -48,6 +48,8 @@ typedef struct {
 typedef struct {
     double hypergradient;                   /* ||grad Phi(x)|| */
     double lower_distance, system_distance; /* ||y - y*(x)||, ||v - v*(x)|| */
+    double weighted;                        /* ||grad Phi~(x)||, for the weights with which the method's steps count */
+    double potential;
 } fli_level_figures;
 
 /* All that a measurement brought in. */
@@ -63,6 +65,8 @@ typedef struct {
     double test_loss, test_hits, test_n;   /* the server's test set: sums over samples; n is 0 if there is none */
     fli_level_figures levels;              /* of a two-level problem; NaN: not measured */
     const void *gradient;                  /* sum of w_i grad f_i(x), weight decay included; NULL: not measured */
+    const void *ahead;                     /* the same where second blocks would go next */
+    double smoothness;                     /* the largest L_i at the start model; NaN: not measured */
     fli_sorted accuracies, own_accuracies; /* of those clients that have one */
     const double *table;                   /* samples by cluster and class, over all clients */
     size_t clusters, classes;              /* 0 clusters: none measured */
@@ -88,6 +92,8 @@ double fli_train_loss(const fli_moment *m, int own);
 double fli_train_accuracy(const fli_moment *m, int own);
 double fli_test_loss(const fli_moment *m, int own);
 double fli_test_accuracy(const fli_moment *m, int own);
+/* ||G_eta(x)|| (metric_mapping.c), given the sum of w_i grad f_i; NaN, and a failure noted, where there is no memory. */
+double fli_mapping_norm(fli_moment *m, const void *gradient, double eta);
 /* What this many percent of the numbers are at or below; NaN if there are none. */
 double fli_quantile(fli_sorted s, size_t percent);
 

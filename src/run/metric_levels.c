@@ -10,6 +10,8 @@ static double hypergradient(fli_moment *m) { return m->levels.hypergradient; }
 static double lower_distance(fli_moment *m) { return m->levels.lower_distance; }
 static double system_distance(fli_moment *m) { return m->levels.system_distance; }
 
+static double weighted_hypergradient(fli_moment *m) { return m->levels.weighted; }
+
 const fli_metric fli_metric_hypergradient = {
     .is = {.name = "hypergradient",
            .title = "norm of the hypergradient",
@@ -48,5 +50,21 @@ const fli_metric fli_metric_system_distance = {
            .digits = 3,
            .shown = {[FL_VIEW_EVENTS] = {"bilevel/system_distance"}, [FL_VIEW_CHART] = {"system-distance", 18}}},
     .measure = system_distance,
+    .wanted = wants_levels,
+};
+
+const fli_metric fli_metric_weighted_hypergradient = {
+    .is = {.name = "weighted_hypergradient",
+           .title = "norm of the hypergradient, clients weighed as the method does",
+           .help = "||grad Phi~(x)||, with the weights with which the method's steps count: those of simfbo are "
+                   "proportional to p_i ||a_i||_1, with the mean of ||a_i||_1 over rounds, so that unequal work makes "
+                   "another problem of it; of the others p_i, and this is the hypergradient",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .digits = 3,
+           .shown = {[FL_VIEW_EVENTS] = {"bilevel/weighted_hypergradient"},
+                     [FL_VIEW_CHART] = {"weighted-hypergradient", 17},
+                     [FL_VIEW_STUDY_FILES] = {"weighted_hypergradient"}}},
+    .measure = weighted_hypergradient,
     .wanted = wants_levels,
 };

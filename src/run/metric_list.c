@@ -46,6 +46,9 @@ const fli_metric *const fli_metrics[] = {
     &fli_metric_potential_rise,
     &fli_metric_idle,
     &fli_metric_idle_most,
+    &fli_metric_weighted_hypergradient,
+    &fli_metric_gap,
+    &fli_metric_local_gradient2,
     NULL,
 };
 /* clang-format on */

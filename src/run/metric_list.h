@@ -45,5 +45,8 @@ extern const fli_metric fli_metric_system_distance;
 extern const fli_metric fli_metric_gradient_mapping;
 extern const fli_metric fli_metric_potential;
 extern const fli_metric fli_metric_potential_rise;
+extern const fli_metric fli_metric_weighted_hypergradient;
+extern const fli_metric fli_metric_gap;
+extern const fli_metric fli_metric_local_gradient2;
 
 #endif

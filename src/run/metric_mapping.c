@@ -22,12 +22,12 @@ static double eta_of(const fli_moment *m)
 }
 
 /* In double, as regularisers are. `step` has n entries: y = x - eta grad f(x), then its prox; `work` has 2 n. */
-static double mapping_at(const fli_moment *m, double eta, double *step, double *work)
+static double mapping_at(const fli_moment *m, const void *gradient, double eta, double *step, double *work)
 {
     const fli_exec_spec *spec = fli_exec_spec_of(m->exec);
     const fli_space *s = m->space;
     double *x = work, weight = fli_train_weight(m), sum = 0;
-    fli_vector_read(s, fli_bytes(s), m->gradient, work);
+    fli_vector_read(s, fli_bytes(s), gradient, work);
     s->ops->to_f64(s->n, work, step);
     s->ops->to_f64(s->n, fli_exec_server(m->exec)[0], x);
     for (size_t i = 0; i < s->n; i++) step[i] = x[i] - eta * (step[i] / weight);
@@ -36,17 +36,18 @@ static double mapping_at(const fli_moment *m, double eta, double *step, double *
     return sqrt(sum) / eta;
 }
 
-static double mapping(fli_moment *m)
+double fli_mapping_norm(fli_moment *m, const void *gradient, double eta)
 {
     const fli_space *s = m->space;
-    if (!fli_exec_spec_of(m->exec)->regularizer)
-        return sqrt(fli_dot(s, m->gradient, m->gradient)) / fli_train_weight(m);
+    if (!fli_exec_spec_of(m->exec)->regularizer) return sqrt(fli_dot(s, gradient, gradient)) / fli_train_weight(m);
     double *room = fli_alloc(m->ctx, s->n, 3 * sizeof *room);
     if (!room) m->status = FL_ENOMEM;
-    double norm = room ? mapping_at(m, eta_of(m), room, room + s->n) : NAN;
+    double norm = room ? mapping_at(m, gradient, eta, room, room + s->n) : NAN;
     fli_free(room);
     return norm;
 }
+
+static double mapping(fli_moment *m) { return fli_mapping_norm(m, m->gradient, eta_of(m)); }
 
 const fli_metric fli_metric_gradient_mapping = {
     .is = {.name = "gradient_mapping",

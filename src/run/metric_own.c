@@ -11,6 +11,26 @@ static int wants_own_train(const fli_metrics_settings *what, const fli_model *mo
     return what->local && (what->train || !model->latent_params);
 }
 
+static int wants_own_gradient(const fli_metrics_settings *what, const fli_model *model)
+{
+    return what->gradient && what->local && !model->bilevel;
+}
+
+/* fli_term: of clients whose own models were looked at. */
+static double weight(const fli_client_figures *f, size_t figure)
+{
+    return (void)figure, (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_OWN ? f->weight : 0;
+}
+static double weighted(const fli_client_figures *f, size_t figure)
+{
+    return (unsigned)f->num[FLI_FIGURE_HAS] & FLI_HAS_OWN ? f->weight * f->num[figure] : 0;
+}
+
+static double own_gradient2(fli_moment *m)
+{
+    return fli_moment_sum(m, weighted, FLI_FIGURE_OWN_GRADIENT2) / fli_moment_sum(m, weight, FLI_FIGURE_OWN_GRADIENT2);
+}
+
 static double train_loss(fli_moment *m) { return fli_train_loss(m, 1); }
 static double train_accuracy(fli_moment *m) { return fli_train_accuracy(m, 1); }
 static double test_loss(fli_moment *m) { return fli_test_loss(m, 1); }
@@ -139,4 +159,19 @@ const fli_metric fli_metric_local_worst = {
     .measure = worst_tenth,
     .wanted = wants_own,
     .asks = FLI_FIGURES_OWN,
+};
+
+const fli_metric fli_metric_local_gradient2 = {
+    .is = {.name = "local_gradient2",
+           .title = "squared gradient norm of the clients' own models",
+           .help = "sum w_i ||grad F_i||^2, with F_i the objective that client i's own model is trained on "
+                   "(local_train_loss) and its gradient in that model (`metrics.gradient` and `metrics.local`): the "
+                   "gap of [CPSL]'s Theorem 2",
+           .better = FL_BETTER_LOW,
+           .scale = FL_SCALE_LOG,
+           .digits = 3,
+           .shown = {[FL_VIEW_EVENTS] = {"local/gradient_norm2"}, [FL_VIEW_CHART] = {"local-gradient"}}},
+    .measure = own_gradient2,
+    .wanted = wants_own_gradient,
+    .asks = FLI_FIGURES_OWN | FLI_FIGURES_OWN_GRADIENT,
 };

@@ -75,7 +75,8 @@ const fli_metric fli_metric_labels_move = {
     .is = {.name = "labels_move",
            .title = "squared move of the pseudo labels",
            .help = "sum w_i ||nu_i+ - nu_i||^2, how far the next steps of all clients would take their pseudo labels "
-                   "at x (`semi.labels: projected`); [CPSL]'s optimality gap (33) is gradient2 + 31 L/64 times this",
+                   "at x (`semi.labels: projected`); [CPSL]'s optimality gap (33), gradient2 + 31 L/64 times this, is "
+                   "the column `gap`",
            .better = FL_BETTER_LOW,
            .scale = FL_SCALE_LOG,
            .digits = 3,

@@ -331,7 +331,8 @@ static fl_status measure_smoothness(const fli_plan *p, double *largest)
     char who[128];
     fli_snprintf(who, sizeof who, "a parameter of algorithm %s that is auto", p->algo->name);
     fl_status s = fli_model_needs_hvp(p->ctx, p->model, who);
-    return s ? s : fli_theory_smoothness(p, largest);
+    int glm = (p->model->desc->traits & FLI_MODEL_GLM) != 0; /* its bound is its curvature at a start of zeros */
+    return s ? s : fli_theory_smoothness(p, glm, largest);
 }
 
 /* What the method's parameters left open. */
@@ -464,7 +465,7 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
 int fli_plan_needs_samples(const fli_plan *p)
 {
     int start = p->model->desc->start_from && !p->start, promise = p->exec.watch && p->algo->theory.potential.falls;
-    return start || promise;
+    return start || promise || fli_gap_needs_samples(p);
 }
 
 /* The part of the test set that this rank will look at. */

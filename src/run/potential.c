@@ -26,6 +26,7 @@ static double weighted(const fli_client_figures *f, size_t term) { return f->wei
 static double potential(fli_moment *m)
 {
     double sum[FLI_POTENTIAL_TERMS];
+    if (potential_of(m->exec)->levels) return m->levels.potential;
     if (!potential_of(m->exec)->name || !m->count) return NAN;
     for (size_t k = 0; k < FLI_POTENTIAL_TERMS; k++)
         sum[k] = fli_moment_sum(m, weighted, k) / fli_moment_sum(m, weight, k);

@@ -99,7 +99,8 @@ static int hypergradient_of_one(const fli_known *k) { return k->settings->metric
 static int potential_of_labelled(const fli_known *k)
 {
     return k->settings->metrics.potential && algo(k)->theory.potential.name &&
-           k->settings->semi.labels != FLI_SEMI_NONE && !has_trait(k, FLI_ALGO_LABELLED);
+           k->settings->semi.labels != FLI_SEMI_NONE && !has_trait(k, FLI_ALGO_LABELLED) &&
+           !has_trait(k, FLI_ALGO_BLOCKS);
 }
 
 static int own_models_at_work(const fli_known *k) { return !in_rounds(k) && k->settings->metrics.local; }

@@ -262,6 +262,7 @@ static fl_status begin(fl_run *run, fl_observer_fn *observer, void *arg)
     }
     run->warm = !s;
     if (!s) s = fli_potential_begin(run);
+    if (!s) s = fli_gap_begin(run);
     return s ? s : look(run, observer, arg);
 }
 

@@ -79,6 +79,10 @@ fl_status fli_potential_begin(fl_run *run);
 void fli_potential_note(fl_run *run, const fl_row *before);
 void fli_potential_report(const fl_run *run);
 
+/* What the method's optimality gap is made of beside what clients measure (metric_gap.c), before the first
+ * measurement. */
+fl_status fli_gap_begin(fl_run *run);
+
 /* fl_run_new on the data of another plan (see fli_plan_data); `data` NULL loads them. */
 fl_status fli_run_new(fl_config *cfg, const fli_plan *data, fl_run **out);
 

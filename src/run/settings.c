@@ -169,11 +169,14 @@ static const fli_key metrics_keys[] = {
     FLI_KEY_BOOL(fli_metrics_settings, test, "true",
                  "loss and accuracy on the test set, or the clients' own test parts"),
     FLI_KEY_BOOL(fli_metrics_settings, train, "true", "global training loss f(x) and accuracy"),
-    FLI_KEY_BOOL(fli_metrics_settings, gradient, "false", "||grad f(x)||^2"),
+    FLI_KEY_BOOL(fli_metrics_settings, gradient, "false",
+                 "||grad f(x)||^2; of methods for pseudo labels their optimality gap as well and, with local, that of "
+                 "the clients' own models"),
     FLI_KEY_BOOL(
         fli_metrics_settings, hypergradient, "false",
-        "of bilevel problems: ||grad Phi(x)||, and how far y and v are from y*(x) and v*(x); the lower level is "
-        "solved for it over all clients and samples, which takes hundreds of passes"),
+        "of bilevel problems: ||grad Phi(x)||, with the clients' weights and with those of the method's steps, and how "
+        "far y and v are from y*(x) and v*(x); the lower level is solved for it over all clients and samples, which "
+        "takes hundreds of passes"),
     FLI_KEY_BOOL(fli_metrics_settings, gradient_mapping, "false",
                  "||G_eta(x)|| = ||x - prox_{eta g}(x - eta grad f(x))||/eta, which is 0 where f + g is stationary; "
                  "||grad f(x)|| if there is no regulariser"),
@@ -182,8 +185,8 @@ static const fli_key metrics_keys[] = {
                  "||G_eta|| is larger for a smaller eta"),
     FLI_KEY_BOOL(
         fli_metrics_settings, potential, "false",
-        "the function that the method's theorem shows to fall, for methods that have one here; it is said where "
-        "it rises although theory promises that it never does"),
+        "the function that the method's theorem shows to fall, for methods that have one here (of bilevel methods as "
+        "costly as hypergradient); it is said where it rises although theory promises that it never does"),
     FLI_KEY_BOOL(fli_metrics_settings, clients, "true", "quantiles of the accuracy of x on each client's own samples"),
     FLI_KEY_BOOL(fli_metrics_settings, local, "false",
                  "loss and accuracy of each client's own model on its own samples, beside the global model's"),

@@ -20,11 +20,10 @@ static void ask(const fli_plan *p, checks *check, const fli_facts *f, fli_condit
     }
 }
 
-fl_status fli_theory_smoothness(const fli_plan *p, double *largest)
+fl_status fli_theory_smoothness(const fli_plan *p, int bounds, double *largest)
 {
     fli_measured facts;
-    int glm = (p->model->desc->traits & FLI_MODEL_GLM) != 0; /* its bound is its curvature at a start of zeros */
-    fl_status s = fli_measure_facts(p->ctx, p, glm, &facts);
+    fl_status s = fli_measure_facts(p->ctx, p, bounds, &facts);
     *largest = facts.all.smoothness;
     fli_measured_free(&facts);
     return s;

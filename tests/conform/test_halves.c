@@ -284,11 +284,14 @@ static void other_settings(void **state)
     agree(f, "model={kind: mlp, hidden: [5]};bilevel=hyper_representation;participation={kind: uniform, count: "
              "3};algorithm={kind: lfednest, inner_rounds: 2, outer_epochs: 2, anchor: full, cohort: level}");
     agree(f, "model={kind: mlp, hidden: [5]};bilevel=hyper_representation;metrics.hypergradient=true;rounds=2;"
-             "participation={kind: uniform, count: 3};algorithm=simfbo");
+             "participation={kind: uniform, count: 3};algorithm=simfbo;metrics.potential=true;"
+             "local={batch: 4, uneven: speeds}");
     agree(f, "model=softmax;participation=everyone;metrics.local=true;algorithm={kind: fedcpsl, freeze_after: 2};"
              "data.unlabelled=0.6;semi={labels: closed_form, alpha_p: 0.5, alpha_r: 0.4}");
     agree(f, "model=softmax;data.unlabelled=0.7;semi={labels: projected, label_steps: 3, label_batch: 2};"
              "algorithm=fedvra-u;metrics.every=2");
+    agree(f, "model=softmax;data.unlabelled=0.7;semi={labels: projected, label_steps: 3};algorithm=fedvra-u;"
+             "metrics={gradient: true, potential: true};participation={kind: uniform, count: 3}");
     agree(f, "model={kind: mlp, hidden: [6]};algorithm={kind: feddr, eta: 0.5, alpha: 1, solver: accurate, "
              "relative: 0.1, accuracy: 1, most_steps: 30};rounds=3");
     agree(f, "data={kind: digits, samples: 120, test_samples: 20, crop: 17, normalize: image};"
@@ -298,8 +301,8 @@ static void other_settings(void **state)
              "algorithm={kind: feddr, eta: 0.1, init: exact, solver: exact}");
     agree(f, "algorithm={kind: fedbuff, buffer: 3, tau: 4};model=softmax;participation=everyone;rounds=20;"
              "system={kind: lognormal, sigma: 1, jitter: 0.5, step_seconds: 1}");
-    agree(f, "algorithm={kind: asyncfeddr, eta: 0.5, alpha: 0.8};model=softmax;participation={kind: uniform, count: "
-             "3};rounds=20;precision=f64;metrics.every=7");
+    agree(f, "algorithm={kind: asyncfeddr, eta: 0.5, alpha: 0.8, tau: 9};model=softmax;participation={kind: uniform, "
+             "count: 3};rounds=20;precision=f64;metrics={every: 7, potential: true}");
 }
 
 /* Methods and objectives of the user's own, which both halves have registered. */

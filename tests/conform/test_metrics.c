@@ -82,7 +82,10 @@ static void columns_stay_in_place(void **state)
                                         "potential",
                                         "potential_rise",
                                         "idle",
-                                        "idle_most"};
+                                        "idle_most",
+                                        "weighted_hypergradient",
+                                        "gap",
+                                        "local_gradient2"};
     (void)state;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) assert_string_equal(fl_metric_at(k)->name, names[k]);
 }
@@ -165,7 +168,7 @@ static const struct {
     {BLOBS "}\nmodel: softmax\n" REST "algorithm: fedbuff\nsystem: {kind: lognormal}\nmetrics: {gradient: true}\n",
      " regularizer potential_rise idle idle_most"},
     {BLOBS ", unlabelled: 0.5}\nmodel: softmax\nsemi: {labels: closed_form}\n" REST ALL "algorithm: fedcpsl\n",
-     " regularizer simulated_seconds staleness staleness_max potential_rise idle idle_most"},
+     " regularizer simulated_seconds staleness staleness_max potential_rise idle idle_most gap"},
     {BLOBS ", unlabelled: 0.5}\nmodel: softmax\nsemi: {labels: projected}\n" REST ALL "algorithm: fedcpsl\n",
      " regularizer simulated_seconds staleness staleness_max potential_rise idle idle_most"},
     {BLOBS ", normalize: given, mean: -9, std: 1}\nmodel: {kind: factorization, rank: 3}\n" REST ALL

@@ -89,6 +89,8 @@ static void other_settings(void **state)
         "model=softmax;data.unlabelled=0.7;semi={labels: closed_form, confidence: 0.3};algorithm=fedvra-u",
         "model=softmax;metrics.potential=true;algorithm=fedvra",
         "model=softmax;metrics.potential=true;algorithm=feddr",
+        "model=softmax;metrics.potential=true;algorithm={kind: asyncfeddr, tau: 40}",
+        "model=softmax;metrics.potential=true;data.unlabelled=0.7;semi={labels: projected};algorithm=fedvra-u",
         "model=softmax;regularizer={kind: l1, weight: 0.01};algorithm=feddr",
         "model=softmax;regularizer={kind: l2_ball, radius: 0.5};algorithm=asyncfeddr",
         "model=softmax;local.momentum=0.9;local.schedule=sqrt;local.schedule_by=step",

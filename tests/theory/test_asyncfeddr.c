@@ -138,6 +138,18 @@ static double without_21(const quadratics *p, double eta)
     return worst;
 }
 
+/* z = prox_{eta f_i}(y): (h + 1/eta) z = q + y/eta */
+static void prox_of(const quadratics *p, size_t i, double eta, const double *y, double *z)
+{
+    double m[DIM * DIM];
+    memcpy(m, p->h[i], sizeof m);
+    for (size_t k = 0; k < DIM; k++) {
+        m[k * DIM + k] += 1 / eta;
+        z[k] = p->q[i][k] + y[k] / eta;
+    }
+    solve_linear(DIM, m, z);
+}
+
 /* By how much (64) is missed at worst in random steps with eta = share times the largest; with share > 1 by how much
  * the function increases. From an exact start, without which (21) is false of those who have not had a turn. The first
  * step counts only where 2 tau^2 <= n: else (61) takes x0 for the prox of the first xt, which it is not. */
@@ -151,7 +163,7 @@ static double descent(fixture *f, const term *g, size_t tau, double alpha_share,
     double t = (double)tau, alpha = alpha_share * largest_alpha(N, t);
     double eta = eta_share * largest_eta(N, t, alpha, p.l), rho = rho_of(N, t, alpha, eta, p.l);
     assert_true((rho > 0) == (eta_share < 1)); /* (63) is rho > 0, solved for eta */
-    snprintf(params, sizeof params, "eta=%.17g;alpha=%.17g;solver=exact;init=exact", eta, alpha);
+    snprintf(params, sizeof params, "eta=%.17g;alpha=%.17g;solver=exact;init=exact;tau=%zu", eta, alpha, tau);
     fli_rng_init(&rng, 2, FLI_RNG_TEST, 0, (uint32_t)tau);
     steps_begin(&s, f, params, g, NULL);
     assert_true(without_21(&p, eta) < 1e-12);
@@ -161,6 +173,7 @@ static double descent(fixture *f, const term *g, size_t tau, double alpha_share,
         v = lyapunov(&p, g, eta, server(&s.e, 0)) + t / (N * eta) * memory(s.history[0], DIM, s.step, tau);
         int counts = s.step || 2 * tau * tau <= N;
         if (!s.step) first = v;
+        if (s.step % 50 < 3) assert_near(engine_potential(&s.e, 0.05), v, 1e-12 * fmax(1, fabs(v))); /* the metric */
         memcpy(before, seen_x, sizeof before);
         random_step(&s, &rng, tau);
         for (size_t i = 0; i < N; i++) moved += pow(distance(DIM, before[i], seen_x[i]), 2);
@@ -188,6 +201,75 @@ static void sure_descent(void **state)
                 }
     /* far outside the condition the function increases: the test can tell */
     assert_true(descent(*state, &none, 5, 0.99, 200) > 1e-3);
+}
+
+/* Who comes back in step k: clients as fast as each other come in the order of their numbers if all are at work, at most
+ * N - 1 steps late; where one is, it is drawn, and never late. */
+static size_t who_comes(size_t k, int alone)
+{
+    fli_rng rng;
+    fli_rng_init(&rng, 3, FLI_RNG_COHORT, (uint32_t)k, 1);
+    return alone ? fli_rng_below(&rng, N) : k % N;
+}
+
+/* What the metric says of x_i that the server has not heard of: nothing. Clients that have worked already count as they
+ * were, and those in their first turn, which has not come yet, with x0. Everything is followed here. */
+static void clients_ahead(void **state)
+{
+    enum { TAU = 7, RUN = 40 };
+    static const char yaml[] = "seed: 3\nrounds: 40\nthreads: 2\nprecision: f64\nparticipation: everyone\n"
+                               "model: {kind: least_squares, weight_decay: 0.1}\nsystem: constant\n"
+                               "data: {kind: linreg, clients: 6, features: 5}\nregularizer: {kind: l1, weight: 0.3}\n"
+                               "algorithm: {kind: asyncfeddr, eta: 0.02, alpha: 0.7, tau: 7, solver: exact}\n"
+                               "local: {batch: 0}\nmetrics: {potential: true}\n";
+    const double eta = 0.02, alpha = 0.7;
+    fixture *f = *state;
+    for (int way = 0; way < 3; way++) {
+        int lazy = way > 0, alone = way > 1;
+        fl_run *run = run_done(f, yaml,
+                               alone  ? "participation={kind: uniform, count: 1}"
+                               : lazy ? ""
+                                      : "algorithm.init=exact");
+        static double bar[RUN + 1][DIM], x[N][DIM], y[N][DIM];
+        quadratics p;
+        const fl_row *rows;
+        memset(bar, 0, sizeof bar);
+        memset(x, 0, sizeof x);
+        memset(y, 0, sizeof y);
+        quadratics_from(f->ctx, run->plan.fed, &p);
+        for (size_t i = 0; i < N && !lazy; i++) prox_of(&p, i, eta, y[i], x[i]);
+        assert_int_equal(fl_run_rows(run, &rows), RUN + 1);
+        for (size_t k = 0; k <= RUN; k++) {
+            memcpy(seen_x, x, sizeof x);
+            double v = lyapunov(&p, &l1, eta, bar[k]) + TAU / (N * eta) * memory(bar[0], DIM, k, TAU);
+            double have = fl_row_get(&rows[k], "potential");
+            if (!(fabs(have - v) <= 1e-12 * fmax(1, fabs(v)))) fail_msg("step %zu: %.17g and %.17g", k, have, v);
+            if (k == RUN) break;
+            size_t i = who_comes(k, alone);
+            const double *from = bar[alone ? k : k < N ? 0 : k + 1 - N]; /* as of when it had come back */
+            for (size_t d = 0; d < DIM; d++) y[i][d] += alpha * (from[d] - x[i][d]);
+            prox_of(&p, i, eta, y[i], x[i]);
+            for (size_t d = 0; d < DIM; d++)
+                for (size_t j = 0; j < N; j++) bar[k + 1][d] += (2 * x[j][d] - y[j][d]) / N;
+            g_prox(&l1, eta, bar[k + 1]);
+        }
+        fl_run_free(run);
+    }
+}
+
+/* Without a bound on the delay, and with one beyond what is remembered, there is no such function. */
+static void no_memory(void **state)
+{
+    fixture *f = *state;
+    static const char yaml[] = "seed: 3\nrounds: 5\nmodel: least_squares\nsystem: constant\n"
+                               "data: {kind: linreg, clients: 6, features: 4}\nmetrics: {potential: true}\n"
+                               "algorithm: {kind: asyncfeddr, eta: 0.02, solver: exact}\n";
+    static const char *const taus[] = {"algorithm.tau=0", "algorithm.tau=65537", "algorithm.tau=65536"};
+    for (size_t i = 0; i < 3; i++) {
+        fl_run *run = run_done(f, yaml, taus[i]);
+        assert_true(isnan(fl_row_get(fl_run_row(run), "potential")) == (i < 2));
+        fl_run_free(run);
+    }
 }
 
 /* A lazy start is none that (21) is true of. */
@@ -426,6 +508,7 @@ int main(void)
         FIXTURE_TEST(mean_of_reflections), FIXTURE_TEST(sure_descent), FIXTURE_TEST(which_function),
         FIXTURE_TEST(composite_optimum),   FIXTURE_TEST(some_zeros),   FIXTURE_TEST(like_feddr),
         FIXTURE_TEST(first_round),         FIXTURE_TEST(lazy_start),   FIXTURE_TEST(exact_start_of_a_run),
+        FIXTURE_TEST(clients_ahead),       FIXTURE_TEST(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

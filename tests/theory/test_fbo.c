@@ -3,6 +3,8 @@
  * within its radius, and FedNest and FBO-AggITD find the hypergradient that LFedNest misses. */
 #include "quadratic_levels.h"
 
+#include "run/hypergradient.h"
+
 enum { CLIENTS = 5 };
 
 static void draw(size_t n, uint64_t seed, quadratic *q)
@@ -23,6 +25,22 @@ static void solution_with(const quadratic *q, const double *w, double *x)
 /* Local steps so small that nobody drifts: only what uploads weigh is left. */
 #define STILL "lr_y=1e-9;lr_v=1e-9;lr_x=1e-9;radius=100;"
 
+/* ||grad Phi~||, with weights proportional to what the method says that turns weigh; else ||grad Phi||. */
+static double slope_by_work(engine *e)
+{
+    const fli_exec_spec *s = fli_exec_spec_of(e->exec);
+    double weights[CLIENTS], sum = 0;
+    void *const *server = fli_exec_server(e->exec);
+    fli_levels_solved found;
+    fli_counts counts = {0};
+    int by_work = s->algo->levels.work != NULL;
+    for (size_t i = 0; by_work && i < CLIENTS; i++) sum += weights[i] = s->algo->levels.work(s->params, i, e->steps[i]);
+    for (size_t i = 0; by_work && i < CLIENTS; i++) weights[i] /= sum;
+    assert_ok(e->ctx,
+              fli_hypergradient(e->ctx, e->exec, server[0], server[1], by_work ? weights : NULL, &counts, &found));
+    return found.hypergradient;
+}
+
 static void run_uneven(fixture *f, const quadratic *q, const char *algo, const char *params, const size_t *steps,
                        double *x)
 {
@@ -31,6 +49,7 @@ static void run_uneven(fixture *f, const quadratic *q, const char *algo, const c
     memcpy(e.steps, steps, CLIENTS * sizeof *steps);
     for (size_t r = 0; r < 6000; r++) levels_round(&e, e.everyone, CLIENTS, 1);
     memcpy(x, fli_exec_server(e.exec)[0], UP * sizeof *x);
+    assert_near(slope_by_work(&e), 0, 1e-5); /* it ends where that vanishes */
     engine_fini(&e);
 }
 

@@ -9,7 +9,7 @@
     "0.002}\n"                                                                                                         \
     "metrics: {potential: true}\n"
 
-/* Settings in which theory promises descent; the last two are those of `fedloom check`. */
+/* Settings in which theory promises descent; those of fedvra and fedadmm are those of `fedloom check`. */
 static const char *const promised[] = {
     ("algorithm={kind: feddr, eta: 0.02, alpha: 1, solver: exact, init: exact};participation={kind: uniform, count: 2};"
      "regularizer={kind: l1, weight: 0.2}"),
@@ -17,6 +17,8 @@ static const char *const promised[] = {
     "algorithm={kind: fedgia, t: 7, variant: diagonal}",
     "algorithm={kind: fedvra, a: 1, d: 1, gamma: 1400};local.lr=0.00005",
     "algorithm={kind: fedadmm, gamma: 1400};local.lr=0.00005",
+    ("algorithm={kind: asyncfeddr, eta: 0.02, alpha: 0.3, tau: 5, solver: exact, init: exact};"
+     "system={kind: lognormal, sigma: 1, jitter: 0.5};regularizer={kind: l1, weight: 0.2}"),
 };
 enum { PROMISED = sizeof promised / sizeof *promised };
 
@@ -134,7 +136,9 @@ static void leaves_no_trace(void **state)
             static const char *const how[] = {"executor=threads", "executor=loopback", "metrics.potential=false"};
             for (size_t i = 0; i < 3; i++) {
                 snprintf(set[i], sizeof set[i], "%s;rounds=6;precision=f32;%s%s", promised[k], how[i],
-                         lazy ? ";participation={kind: cyclic, count: 1}" : "");
+                         !lazy                          ? ""
+                         : strstr(promised[k], "async") ? ";participation={kind: uniform, count: 2}"
+                                                        : ";participation={kind: cyclic, count: 1}");
                 if (lazy && strstr(set[i], "init: exact")) memcpy(strstr(set[i], "init: exact"), "init:  lazy", 11);
                 runs[i] = run_done(f, LINREG, set[i]);
             }

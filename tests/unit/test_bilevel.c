@@ -306,23 +306,19 @@ static fli_exec *exec_of(fl_ctx *ctx, fli_arena *a, const fli_model *m, const fl
     return e;
 }
 
-/* Several clients with several samples each, against the closed form of their mean. */
-static void hypergradient_of_quadratics(void **state)
+enum { FEDERATED = 20, EACH = 3 };
+
+/* With these weights of single samples, which are those of their clients, and p_i where `weights` is NULL. */
+static void check_quadratics(fixture *f, const quadratic *q, const double *w, const double *weights)
 {
-    fixture *f = *state;
-    enum { N = 20, EACH = 3 };
     const double l2 = 0.2;
-    static quadratic q[N * EACH];
-    double w[N * EACH], z[UP + LOW], v[UP + LOW] = {0}, y[LOW], right[LOW], a[LOW * LOW], grad[UP];
-    fli_level_figures found;
+    double z[UP + LOW], v[UP + LOW] = {0}, y[LOW], right[LOW], a[LOW * LOW], grad[UP], value = 0;
+    fli_levels_solved found;
     fli_counts counts = {0};
-    fli_rng r;
     engine e;
-    fli_rng_init(&r, 8, FLI_RNG_TEST, 0, 0);
-    for (size_t i = 0; i < N * EACH; i++) q[i] = quadratic_random(&r), w[i] = 1.0 / (N * EACH);
     random_point(UP + LOW, 1, z);
     random_point(LOW, 2, v + UP);
-    quadratic mean = quadratic_mean(N * EACH, q, w);
+    quadratic mean = quadratic_mean(FEDERATED * EACH, q, w);
     for (size_t i = 0; i < LOW; i++) mean.a[i * LOW + i] += l2;
     quadratic_lower(&mean, z, y);
     quadratic_gradient(&mean, z, grad);
@@ -332,15 +328,36 @@ static void hypergradient_of_quadratics(void **state)
     }
     memcpy(a, mean.a, sizeof a);
     solve_linear(LOW, a, right); /* v* */
-    levels_init(&e, f->ctx, quadratic_fed(f->ctx, N, EACH, q), l2, "simfbo", "", 1, 1);
-    assert_ok(f->ctx, fli_hypergradient(f->ctx, e.exec, z, v, &counts, &found));
+    for (size_t i = 0; i < FEDERATED * EACH; i++) {
+        double to_t = distance(LOW, y, q[i].t), to_s = distance(UP, z, q[i].s);
+        value += w[i] * (to_t * to_t + to_s * to_s) / 2;
+        for (size_t j = 0; j < UP; j++) value += w[i] * z[j] * dot(LOW, q[i].e + j * LOW, y);
+    }
+    levels_init(&e, f->ctx, quadratic_fed(f->ctx, FEDERATED, EACH, q), l2, "simfbo", "", 1, 1);
+    assert_ok(f->ctx, fli_hypergradient(f->ctx, e.exec, z, v, weights, &counts, &found));
+    assert_near(found.value, value, 1e-9);
     assert_near(found.hypergradient, sqrt(dot(UP, grad, grad)), 1e-9);
     assert_near(found.lower_distance, distance(LOW, z + UP, y), 1e-9);
     assert_near(found.system_distance, distance(LOW, v + UP, right), 1e-9);
     assert_true(counts.evaluation_up > 0 && counts.evaluation_down > 0 && counts.bytes_up == 0);
-    assert_ok(f->ctx, fli_hypergradient(f->ctx, e.exec, z, NULL, &counts, &found));
+    assert_ok(f->ctx, fli_hypergradient(f->ctx, e.exec, z, NULL, weights, &counts, &found));
     assert_true(isnan(found.system_distance) && isfinite(found.hypergradient));
     engine_fini(&e);
+}
+
+/* Several clients with several samples each, against the closed form of their mean: for equal weights and others. */
+static void hypergradient_of_quadratics(void **state)
+{
+    static quadratic q[FEDERATED * EACH];
+    double w[FEDERATED * EACH], weights[FEDERATED], sum = 0;
+    fli_rng r;
+    fli_rng_init(&r, 8, FLI_RNG_TEST, 0, 0);
+    for (size_t i = 0; i < FEDERATED * EACH; i++) q[i] = quadratic_random(&r), w[i] = 1.0 / (FEDERATED * EACH);
+    check_quadratics(*state, q, w, NULL);
+    for (size_t i = 0; i < FEDERATED; i++) sum += weights[i] = fli_rng_uniform(&r);
+    for (size_t i = 0; i < FEDERATED; i++) weights[i] /= sum;
+    for (size_t i = 0; i < FEDERATED * EACH; i++) w[i] = weights[i / EACH] / EACH;
+    check_quadratics(*state, q, w, weights);
 }
 
 /* Against differences of Phi, with the lower level solved by the code above. */
@@ -351,7 +368,7 @@ static void hypergradient_of_runs(void **state)
         problem k;
         double z[MOST], norm2 = 0;
         uint32_t idx[SAMPLES];
-        fli_level_figures found;
+        fli_levels_solved found;
         fli_counts counts = {0};
         problem_init(&k, ((fixture *)*state)->ctx, all[i].model, all[i].kind, 0.3);
         for (uint32_t j = 0; j < SAMPLES; j++) idx[j] = j;
@@ -359,7 +376,7 @@ static void hypergradient_of_runs(void **state)
         fli_batch_gather(&k.train, k.fed->train, idx, SAMPLES);
         fli_exec *e = exec_of(k.ctx, &k.arena, k.m, k.fed);
         random_point(k.p + k.q, 1, z);
-        assert_ok(k.ctx, fli_hypergradient(k.ctx, e, z, NULL, &counts, &found));
+        assert_ok(k.ctx, fli_hypergradient(k.ctx, e, z, NULL, NULL, &counts, &found));
         for (size_t j = 0; j < k.p; j++) {
             double at = z[j];
             z[j] = at + h;
@@ -370,6 +387,7 @@ static void hypergradient_of_runs(void **state)
             norm2 += slope * slope;
         }
         assert_true(norm2 > 1e-6);
+        assert_near(found.value, phi(&k, z), 1e-9);
         assert_near(found.hypergradient, sqrt(norm2), 1e-7);
         fli_exec_free(e);
         problem_fini(&k);
@@ -388,7 +406,7 @@ static void unsolved_lower_level(void **state)
     quadratic q;
     double z[UP + LOW];
     size_t warnings = 0;
-    fli_level_figures found;
+    fli_levels_solved found;
     fli_counts counts = {0};
     fli_rng r;
     engine e;
@@ -398,7 +416,7 @@ static void unsolved_lower_level(void **state)
     random_point(UP + LOW, 1, z);
     levels_init(&e, f->ctx, quadratic_fed(f->ctx, 1, 1, &q), 0, "simfbo", "", 0, 1);
     fl_ctx_on_log(f->ctx, count_unsolved, &warnings);
-    assert_ok(f->ctx, fli_hypergradient(f->ctx, e.exec, z, z, &counts, &found));
+    assert_ok(f->ctx, fli_hypergradient(f->ctx, e.exec, z, z, NULL, &counts, &found));
     fl_ctx_on_log(f->ctx, NULL, NULL);
     assert_true(isnan(found.hypergradient) && isnan(found.lower_distance) && isnan(found.system_distance));
     assert_int_equal(warnings, 1);

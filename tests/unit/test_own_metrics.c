@@ -46,7 +46,7 @@ static void own_columns(void **state)
     free(after);
     char *csv = result_file(f, OWN, "csv", "metrics.csv"), *jsonl = result_file(f, OWN, "jsonl", "metrics.jsonl");
     csv[strcspn(csv, "\n")] = 0;
-    assert_non_null(strstr(csv, ",idle,idle_most,weight_sum,last_bias"));
+    assert_non_null(strstr(csv, ",gap,local_gradient2,weight_sum,last_bias"));
     assert_null(strstr(csv, "other"));
     assert_int_equal(count_lines(jsonl, "\"weight_sum\": "), 7);
     assert_int_equal(count_lines(jsonl, "\"other\": "), 0);
