@@ -30,13 +30,15 @@ typedef struct {
 /* Those sections of a configuration in block style that say which problem it is. */
 static size_t keep_sections(const char *set, char *out, size_t room)
 {
-    static const char *const wanted[] = {"seed", "weights", "model:", "semi:", "local:", "participation:", "algorithm:"};
+    static const char *const wanted[] = {
+        "seed", "weights", "model:", "semi:", "local:", "participation:", "algorithm:"};
     size_t used = 0;
     int keep = 0;
     for (const char *line = set, *end; *line && used + 1 < room; line = end) {
         end = line + strcspn(line, "\n") + (strchr(line, '\n') != NULL);
         if (*line != ' ') keep = 0;
-        for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) keep |= !strncmp(line, wanted[i], strlen(wanted[i]));
+        for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+            keep |= !strncmp(line, wanted[i], strlen(wanted[i]));
         size_t n = keep ? (size_t)(end - line) : 0;
         if (n >= room - used) n = room - used - 1;
         memcpy(out + used, line, n);
@@ -119,6 +121,7 @@ typedef struct {
     size_t clients, features, classes, most; /* most: samples per client */
     int late;                                /* one client has 600 samples, the last of which are large */
     int alike;                               /* of many classes, two that overlap */
+    int equal;                               /* w_i = 1/N */
 } wish;
 
 static double draw_value(fli_rng *r, const wish *w, const double *row, const double *own, size_t client)
@@ -181,7 +184,7 @@ static void draw_data(drawn *d, fixture *f, fli_rng *r, const wish *w)
     int decay_by = decay > 0 && chance(r, 0.3);
     memset(d, 0, sizeof *d);
     d->f = f;
-    d->by_samples = chance(r, 0.5);
+    d->by_samples = !w->equal && chance(r, 0.5);
     d->t = (twin){.kind = w->kind, .clients = w->clients, .features = w->features, .classes = w->classes};
     d->t.n = w->kind == SOFTMAX ? w->classes * (w->features + 1) : w->features;
     assert_true(d->t.n <= MOST_X && w->features <= MOST_FEATURES && w->clients <= MOST_CLIENTS);
@@ -190,8 +193,8 @@ static void draw_data(drawn *d, fixture *f, fli_rng *r, const wish *w)
     write_samples(d);
     say(d, "precision: f64\nthreads: 1\nseed: %u\nrounds: 12\nweights: %s\npartition: natural\n",
         (unsigned)one_of(r, 1000), d->by_samples ? "samples" : "uniform");
-    say(d, "data:\n  kind: csv\n  train: %s\n  group_column: 0\n  storage: f64\n  task: %s\n", fixture_path(f, "data.csv"),
-        w->kind == LEAST_SQUARES ? "regression" : "classification");
+    say(d, "data:\n  kind: csv\n  train: %s\n  group_column: 0\n  storage: f64\n  task: %s\n",
+        fixture_path(f, "data.csv"), w->kind == LEAST_SQUARES ? "regression" : "classification");
     if (w->kind != LEAST_SQUARES) say(d, "  classes: %zu\n", w->classes);
     say(d, "model:\n  kind: %s\n  weight_decay: %.17g\n  weight_decay_by: %s\n", names[w->kind], decay,
         decay_by ? "samples" : "nothing");
@@ -346,7 +349,8 @@ static fl_run *run_text(fixture *f, const char *text, const char *more)
     fl_config *cfg = fl_config_new(f->ctx);
     assert_ok(f->ctx, fl_config_text(cfg, text, "the problem"));
     snprintf(copy, sizeof copy, "%s", more);
-    for (char *a = strtok_r(copy, ";", &save); a; a = strtok_r(NULL, ";", &save)) assert_ok(f->ctx, fl_config_set(cfg, a));
+    for (char *a = strtok_r(copy, ";", &save); a; a = strtok_r(NULL, ";", &save))
+        assert_ok(f->ctx, fl_config_set(cfg, a));
     if (fl_run_new(cfg, &run)) fail_msg("%s\n%s\n%s", fl_ctx_error(f->ctx), more, text);
     fl_config_free(cfg);
     fl_status s = fl_run_go(run, NULL, NULL);

@@ -180,9 +180,9 @@ static void twin_label_step(const twin *t, size_t i, const double *x, double lr,
         double h[16];
         twin_probabilities(t, x, c->row + (c->plain + s) * t->features, h);
         for (size_t k = 0; k < t->classes; k++)
-            nu[s][k] -= lr / (double)c->open *
-                        (-t->alpha_p * log(h[k]) +
-                         t->alpha_r * (log(fmax(nu[s][k], 1e-12)) + 1 + log((double)t->classes)));
+            nu[s][k] -=
+                lr / (double)c->open *
+                (-t->alpha_p * log(h[k]) + t->alpha_r * (log(fmax(nu[s][k], 1e-12)) + 1 + log((double)t->classes)));
         twin_project(nu[s], t->classes);
     }
 }
