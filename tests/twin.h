@@ -30,31 +30,32 @@ typedef struct {
 /* Pseudo labels of a client, a row per sample. */
 typedef double twin_labels[MOST_OPEN][10];
 
-static void twin_probabilities(const twin *t, const double *x, const double *row, double *h)
+/* The probabilities h of a row's classes, and their logarithms, which h may be too small for. */
+static void twin_probabilities(const twin *t, const double *x, const double *row, double *h, double *log_h)
 {
     double most = -INFINITY, sum = 0;
     for (size_t c = 0; c < t->classes; c++) {
-        h[c] = x[t->classes * t->features + c];
-        for (size_t j = 0; j < t->features; j++) h[c] += x[c * t->features + j] * row[j];
-        most = fmax(most, h[c]);
+        log_h[c] = x[t->classes * t->features + c];
+        for (size_t j = 0; j < t->features; j++) log_h[c] += x[c * t->features + j] * row[j];
+        most = fmax(most, log_h[c]);
     }
-    for (size_t c = 0; c < t->classes; c++) sum += h[c] = exp(h[c] - most);
-    for (size_t c = 0; c < t->classes; c++) h[c] /= sum;
+    for (size_t c = 0; c < t->classes; c++) sum += exp(log_h[c] - most);
+    for (size_t c = 0; c < t->classes; c++) log_h[c] -= most + log(sum), h[c] = exp(log_h[c]);
 }
 
 /* A row of softmax with label y or, if that is NAN, with pseudo label nu; u receives the derivative by the logits. */
-static double twin_row(const twin *t, const double *h, double y, const double *nu, double *u)
+static double twin_row(const twin *t, const double *h, const double *log_h, double y, const double *nu, double *u)
 {
     double f = 0, mean = 0;
     if (!isnan(y)) {
         for (size_t c = 0; c < t->classes; c++) u[c] = h[c] - (c == (size_t)y);
-        return -log(h[(size_t)y]);
+        return -log_h[(size_t)y];
     }
-    for (size_t c = 0; c < t->classes; c++) mean += h[c] * log(h[c]);
+    for (size_t c = 0; c < t->classes; c++) mean += h[c] * log_h[c];
     for (size_t c = 0; c < t->classes; c++) {
         double k = nu[c] > 0 ? nu[c] * log(nu[c] * (double)t->classes) : 0;
-        f += -t->alpha_p * nu[c] * log(h[c]) + t->alpha_r * (k + h[c] * log(h[c] * (double)t->classes));
-        u[c] = t->alpha_p * (h[c] - nu[c]) + t->alpha_r * h[c] * (log(h[c]) - mean);
+        f += -t->alpha_p * nu[c] * log_h[c] + t->alpha_r * (k + h[c] * (log_h[c] + log((double)t->classes)));
+        u[c] = t->alpha_p * (h[c] - nu[c]) + t->alpha_r * h[c] * (log_h[c] - mean);
     }
     return f;
 }
@@ -62,12 +63,12 @@ static double twin_row(const twin *t, const double *h, double y, const double *n
 static double twin_softmax(const twin *t, size_t i, const double *x, twin_labels nu, double *g)
 {
     const twin_client *c = &t->at[i];
-    double f = 0, h[16], u[16];
+    double f = 0, h[16], log_h[16], u[16];
     for (size_t s = 0; s < c->plain + (nu ? c->open : 0); s++) {
         const double *row = c->row + s * t->features;
         double share = s < c->plain ? 1 / (double)c->plain : 1 / (double)c->open;
-        twin_probabilities(t, x, row, h);
-        f += share * twin_row(t, h, s < c->plain ? c->value[s] : NAN, s < c->plain ? NULL : nu[s - c->plain], u);
+        twin_probabilities(t, x, row, h, log_h);
+        f += share * twin_row(t, h, log_h, s < c->plain ? c->value[s] : NAN, s < c->plain ? NULL : nu[s - c->plain], u);
         for (size_t k = 0; k < t->classes; k++) {
             for (size_t j = 0; j < t->features; j++) g[k * t->features + j] += share * u[k] * row[j];
             g[t->classes * t->features + k] += share * u[k];
@@ -177,12 +178,12 @@ static void twin_label_step(const twin *t, size_t i, const double *x, double lr,
 {
     const twin_client *c = &t->at[i];
     for (size_t s = 0; s < c->open; s++) {
-        double h[16];
-        twin_probabilities(t, x, c->row + (c->plain + s) * t->features, h);
+        double h[16], log_h[16];
+        twin_probabilities(t, x, c->row + (c->plain + s) * t->features, h, log_h);
         for (size_t k = 0; k < t->classes; k++)
             nu[s][k] -=
                 lr / (double)c->open *
-                (-t->alpha_p * log(h[k]) + t->alpha_r * (log(fmax(nu[s][k], 1e-12)) + 1 + log((double)t->classes)));
+                (-t->alpha_p * log_h[k] + t->alpha_r * (log(fmax(nu[s][k], 1e-12)) + 1 + log((double)t->classes)));
         twin_project(nu[s], t->classes);
     }
 }
