@@ -94,7 +94,7 @@ typedef struct {
     twin t;
     size_t from[MOST_CLIENTS + 1];
     double row[MOST_ROWS * MOST_FEATURES], value[MOST_ROWS];
-    int by_samples;
+    int by_samples, decay_by_samples;
     char text[8000]; /* the configuration so far */
     size_t used;
 } drawn;
@@ -189,6 +189,7 @@ static void draw_data(drawn *d, fixture *f, fli_rng *r, const wish *w)
     d->t.n = w->kind == SOFTMAX ? w->classes * (w->features + 1) : w->features;
     assert_true(d->t.n <= MOST_X && w->features <= MOST_FEATURES && w->clients <= MOST_CLIENTS);
     for (size_t i = 0; i < w->clients; i++) draw_client(d, r, w, i, spread(r, 1, range));
+    d->decay_by_samples = decay_by;
     deal(d, decay, decay_by);
     write_samples(d);
     say(d, "precision: f64\nthreads: 1\nseed: %u\nrounds: 12\nweights: %s\npartition: natural\n",
@@ -202,7 +203,7 @@ static void draw_data(drawn *d, fixture *f, fli_rng *r, const wish *w)
 }
 
 /* A problem for a method without pseudo labels. */
-static wish draw_wish(fli_rng *r)
+UNUSED static wish draw_wish(fli_rng *r)
 {
     wish w = {.kind = (twin_kind)one_of(r, 3), .clients = 2 + one_of(r, 4), .features = 1 + one_of(r, 4), .most = 12};
     if (w.kind == LOGISTIC) w.classes = 2;
