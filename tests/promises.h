@@ -215,7 +215,7 @@ UNUSED static wish draw_wish(fli_rng *r)
 }
 
 /* Who takes part, as a section; UNIFORM's count and everybody's p_i. */
-static sampling draw_sampling(drawn *d, fli_rng *r, size_t *count, double *p)
+UNUSED static sampling draw_sampling(drawn *d, fli_rng *r, size_t *count, double *p)
 {
     size_t n = d->t.clients;
     sampling how = (sampling)one_of(r, 3);
