@@ -1,56 +1,8 @@
 /* Where [DR] and [GiA] print something that does not hold: each fault as numbers, and beside it what is true. Which of
  * the three factors of asyncFedDR's function is right is in test_asyncfeddr.c. The page is docs/theory.md. */
-#include "check.h"
-
-#include "base/rng.h"
-
-static double between(fli_rng *r, double low, double high) { return low + (high - low) * fli_rng_uniform(r); }
+#include "one_dimension.h"
 
 /* ---- [GiA] Lemma B.3 i) at k = 0 --------------------------------------------------------------------------- */
-
-enum { MOST = 6 };
-
-/* f_i(x) = r_i/2 x^2 - b_i x with H_i = r_i. */
-typedef struct {
-    size_t m;
-    double r[MOST], b[MOST], sigma;
-    double x[MOST], pi[MOST], bar; /* bar: the average that the round began with */
-} gia;
-
-static double gia_gradient(const gia *g, size_t i, double x) { return (g->r[i] * x - g->b[i]) / (double)g->m; }
-
-/* (8) */
-static double gia_lagrangian(const gia *g)
-{
-    double sum = 0;
-    for (size_t i = 0; i < g->m; i++) {
-        double far = g->x[i] - g->bar;
-        sum += (g->r[i] * g->x[i] * g->x[i] / 2 - g->b[i] * g->x[i]) / (double)g->m + far * g->pi[i] +
-               g->sigma / 2 * far * far;
-    }
-    return sum;
-}
-
-static void gia_average(gia *g)
-{
-    g->bar = 0;
-    for (size_t i = 0; i < g->m; i++) g->bar += (g->x[i] + g->pi[i] / g->sigma) / (double)g->m;
-}
-
-/* (13), (14) for the clients whose bit is set, (16), (17) for the others. */
-static void gia_step(gia *g, unsigned chosen)
-{
-    for (size_t i = 0; i < g->m; i++) {
-        double gradient = gia_gradient(g, i, g->bar);
-        if (chosen >> i & 1) {
-            g->x[i] = g->bar - (gradient + g->pi[i]) / (g->r[i] / (double)g->m + g->sigma);
-            g->pi[i] += g->sigma * (g->x[i] - g->bar);
-        } else {
-            g->x[i] = g->bar;
-            g->pi[i] = -gradient;
-        }
-    }
-}
 
 static void gia_draw(fli_rng *r, gia *g, int at_gradient)
 {
@@ -58,6 +10,7 @@ static void gia_draw(fli_rng *r, gia *g, int at_gradient)
     *g = (gia){.m = 1 + (size_t)fli_rng_below(r, MOST)};
     for (size_t i = 0; i < g->m; i++) {
         g->r[i] = exp(between(r, -2, 2));
+        g->h[i] = g->r[i];
         g->b[i] = 3 * fli_rng_normal(r);
         most = fmax(most, g->r[i]);
     }
@@ -123,60 +76,15 @@ static void gia_first_step(void **state)
 
 /* ---- [DR] Theorem 3.1, Theorem A.1 ------------------------------------------------------------------------- */
 
-/* Exact FedDR on f_i(x) = h_i/2 x^2 - b_i x, alpha = 1, g = 0, everyone: ||G_eta||^2 in each round is |grad f(xbar)|^2. */
-typedef struct {
-    size_t n;
-    double h[MOST], b[MOST], eta, x[MOST], y[MOST], bar;
-} feddr;
-
-static double feddr_f(const feddr *d, double x)
-{
-    double sum = 0;
-    for (size_t i = 0; i < d->n; i++) sum += (d->h[i] * x * x / 2 - d->b[i] * x) / (double)d->n;
-    return sum;
-}
-
-static double feddr_gradient(const feddr *d, double x)
-{
-    double sum = 0;
-    for (size_t i = 0; i < d->n; i++) sum += (d->h[i] * x - d->b[i]) / (double)d->n;
-    return sum;
-}
-
-/* (25) */
-static double feddr_potential(const feddr *d)
-{
-    double sum = 0;
-    for (size_t i = 0; i < d->n; i++) {
-        double x = d->x[i], far = d->bar - x;
-        sum += (d->h[i] * x * x / 2 - d->b[i] * x + (d->h[i] * x - d->b[i]) * far + far * far / (2 * d->eta)) /
-               (double)d->n;
-    }
-    return sum;
-}
-
-static double feddr_prox(const feddr *d, size_t i, double y) { return (y + d->eta * d->b[i]) / (1 + d->eta * d->h[i]); }
-
 static double feddr_draw(fli_rng *r, feddr *d)
 {
     double l = 0, x0 = 3 * fli_rng_normal(r);
-    *d = (feddr){.n = 1 + (size_t)fli_rng_below(r, MOST), .bar = x0};
+    *d = (feddr){.n = 1 + (size_t)fli_rng_below(r, MOST), .alpha = 1};
     for (size_t i = 0; i < d->n; i++)
         d->h[i] = exp(between(r, -1, 3)), d->b[i] = 3 * fli_rng_normal(r), l = fmax(l, d->h[i]);
     d->eta = between(r, 0.05, 0.49) / l;
-    for (size_t i = 0; i < d->n; i++) d->y[i] = x0, d->x[i] = feddr_prox(d, i, x0);
+    feddr_begin(d, x0);
     return l;
-}
-
-static void feddr_round(feddr *d)
-{
-    double sum = 0;
-    for (size_t i = 0; i < d->n; i++) {
-        d->y[i] += d->bar - d->x[i];
-        d->x[i] = feddr_prox(d, i, d->y[i]);
-        sum += (2 * d->x[i] - d->y[i]) / (double)d->n;
-    }
-    d->bar = sum;
 }
 
 /* The proof of Theorem 3.1 takes V^0 = F(x^0) "from x_i^0 = x^0"; Algorithm 1 begins with x_i^0 = prox(y_i^0), without
@@ -219,7 +127,7 @@ static void feddr_43(void **state)
         double least = feddr_f(&d, offset / slope), gap = feddr_f(&d, d.bar) - least;
         for (size_t round = 0; round < 10; round++) {
             mean += pow(feddr_gradient(&d, d.bar), 2) / 10;
-            feddr_round(&d);
+            feddr_round(&d, (1U << d.n) - 1);
         }
         printed = fmax(printed, mean / (c * gap / 10));
         right = fmax(right, mean / ((v0 - least) / c / 10));
@@ -231,48 +139,14 @@ static void feddr_43(void **state)
 
 /* ---- [DR] Lemma B.2: the printed etabar -------------------------------------------------------------------- */
 
-enum { CLIENTS = 2, TAU = 3 };
-
-/* asyncFedDR on f_i(x) = h_i/2 x^2, |h_i| <= 1, g = 0, exact from the start. */
-typedef struct {
-    double h[CLIENTS], x[CLIENTS], y[CLIENTS], bar[TAU + 1], tilde, alpha, eta;
-    size_t steps;
-} async;
-
-/* V~ with the factor of (53). */
-static double async_potential(const async *a)
-{
-    double sum = 0;
-    for (size_t i = 0; i < CLIENTS; i++) {
-        double x = a->x[i], far = a->bar[0] - x;
-        sum += (a->h[i] * x * x / 2 + a->h[i] * x * far + far * far / (2 * a->eta)) / CLIENTS;
-    }
-    for (size_t d = 0; d < TAU && d < a->steps; d++)
-        sum += TAU / (CLIENTS * a->eta) * (double)(TAU - d) * pow(a->bar[d] - a->bar[d + 1], 2);
-    return sum;
-}
-
-static void async_step(async *a, size_t i, size_t delay)
-{
-    double old = 2 * a->x[i] - a->y[i];
-    a->y[i] += a->alpha * (a->bar[delay] - a->x[i]);
-    a->x[i] = a->y[i] / (1 + a->eta * a->h[i]);
-    memmove(a->bar + 1, a->bar, TAU * sizeof *a->bar);
-    a->tilde += (2 * a->x[i] - a->y[i] - old) / CLIENTS;
-    a->bar[0] = a->tilde;
-    a->steps++;
-}
-
 static async async_draw(fli_rng *r, double alpha, double eta, int convex)
 {
     async a = {.alpha = alpha, .eta = eta};
     for (size_t i = 0; i < CLIENTS; i++) {
         a.h[i] = convex ? between(r, 0, 1) : fli_rng_below(r, 2) ? 1 : -1;
         a.y[i] = fli_rng_normal(r);
-        a.x[i] = a.y[i] / (1 + eta * a.h[i]);
-        a.tilde += (2 * a.x[i] - a.y[i]) / CLIENTS;
     }
-    a.bar[0] = a.tilde; /* the prox of the first xt, as (61) takes it */
+    async_begin(&a);
     return a;
 }
 
@@ -297,12 +171,6 @@ static double async_rise(double alpha, double eta, int convex)
         }
     }
     return most;
-}
-
-/* The root of 2 - (2 + c) alpha = alpha u + (2 + (1 + c) alpha) u^2 has 12 c under the root, the paper 4 c. */
-static double etabar(double alpha, double c, double times)
-{
-    return (sqrt(16 - 8 * alpha - (7 + times * c + 4 * c * c) * alpha * alpha) - alpha) / (2 * (2 + (1 + c) * alpha));
 }
 
 static void async_etabar(void **state)
