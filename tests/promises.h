@@ -362,25 +362,45 @@ static fl_run *run_text(fixture *f, const char *text, const char *more)
     return NULL;
 }
 
-/* Holds the column of a run that must never rise from row `after` on. */
-UNUSED static void never_rises(tally *t, fixture *f, size_t problem, const char *text, const char *more,
-                               const char *column, size_t after)
+/* What a run is held to: its potential never rises from row `after` on, and where `gap` is a column, the sum of that from
+ * there to the end, or of its squares, is at most `factor` times what the potential has lost. */
+typedef struct {
+    size_t after;
+    const char *gap;
+    int squared;
+    double factor;
+} promise;
+
+/* The first row that breaks the promise; 0: none does. */
+static size_t broken_at(tally *t, const fl_row *rows, size_t n, const promise *p)
+{
+    double sum = 0, first = fl_row_get(&rows[p->after], "potential");
+    for (size_t i = p->after + 1; i < n; i++) {
+        double gap = p->gap ? fl_row_get(&rows[i - 1], p->gap) : 0, now = fl_row_get(&rows[i], "potential");
+        sum += p->squared ? gap * gap : gap;
+        if (tally_rise(t, fl_row_get(&rows[i - 1], "potential"), now)) return i;
+        if (p->gap && !(sum <= p->factor * (first - now + 1e-9 * fabs(first)))) return i;
+    }
+    return 0;
+}
+
+/* Runs a text and holds it to that. `more` settings are separated by ';'. */
+UNUSED static void hold(tally *t, fixture *f, size_t problem, const char *text, const char *more, const promise *p)
 {
     const fl_row *rows;
-    char why[200];
-    fl_run *run = run_text(f, text, more);
+    char why[300];
+    snprintf(why, sizeof why, "metrics.potential=true;%s", more);
+    fl_run *run = run_text(f, text, why);
     t->runs++;
     if (!run) {
         tally_add(t, &t->broken, problem, text, "the run diverges");
         return;
     }
-    size_t n = fl_run_rows(run, &rows);
-    for (size_t i = after + 1; i < n; i++) {
-        double before = fl_row_get(&rows[i - 1], column), now = fl_row_get(&rows[i], column);
-        if (!tally_rise(t, before, now)) continue;
-        snprintf(why, sizeof why, "%s rises in round %zu, from %.10g to %.10g", column, i, before, now);
+    size_t n = fl_run_rows(run, &rows), at = broken_at(t, rows, n, p);
+    if (at) {
+        snprintf(why, sizeof why, "the potential rises, or falls less than promised, in round %zu, from %.10g to %.10g",
+                 at, fl_row_get(&rows[at - 1], "potential"), fl_row_get(&rows[at], "potential"));
         tally_add(t, &t->broken, problem, text, why);
-        break;
     }
     fl_run_free(run);
 }

@@ -264,6 +264,20 @@ UNUSED static double vra_potential(const twin *t, const vra_settings *v, vra_sta
     return sum;
 }
 
+/* By how much (79), or (151) with labels, makes the mean of P fall at least: the part with Xi_i. */
+UNUSED static double vra_descent(const twin *t, const vra_settings *v, vra_state *s)
+{
+    double sum = 0, beta = vra_beta(t, v), g[MOST_X];
+    for (size_t i = 0; i < t->clients; i++) {
+        double far = 0, p = v->p[i], c2 = vra_follow(v, i), c1 = c2 * (1 + v->d / v->a), u = p * c2;
+        twin_f(t, i, s->x, v->labels ? s->nu[i] : NULL, g);
+        for (size_t j = 0; j < t->n; j++) far += (g[j] - s->lam[i][j]) * (g[j] - s->lam[i][j]);
+        double factor = v->labels ? p * c1 + (8 + u - 2 * p) * u / (4 * (1 - p)) : p * (c1 + c2) / 2;
+        sum += t->at[i].weight * beta * factor * far;
+    }
+    return sum;
+}
+
 /* ---- FedCPSL's global model ------------------------------------------------------------------------------ */
 
 typedef struct {
@@ -321,6 +335,18 @@ UNUSED static double cpsl_potential(const twin *t, const cpsl_settings *v, cpsl_
         for (size_t j = 0; j < t->n; j++) far += t->at[i].weight * (g[j] - s->c[i][j]) * (g[j] - s->c[i][j]);
     }
     return sum + 24 * pow(v->lr * cpsl_rate(v) * ratio, 2) * v->l * far;
+}
+
+/* By how much (69) makes the mean of P fall at least. */
+UNUSED static double cpsl_descent(const twin *t, const cpsl_settings *v, cpsl_state *s)
+{
+    double sum[MOST_X] = {0}, g[MOST_X], norm = 0;
+    for (size_t i = 0; i < t->clients; i++) {
+        twin_f(t, i, s->x, v->labels ? s->nu[i] : NULL, g);
+        for (size_t j = 0; j < t->n; j++) sum[j] += t->at[i].weight * g[j];
+    }
+    for (size_t j = 0; j < t->n; j++) norm += sum[j] * sum[j];
+    return v->lr * cpsl_rate(v) / 4 * norm;
 }
 
 /* ---- cohorts ----------------------------------------------------------------------------------------------- */

@@ -95,7 +95,8 @@ static double roughly(const blocks *b, size_t i)
 
 /* ---- [VRA] Theorem 2 ------------------------------------------------------------------------------------- */
 
-/* The mean of (101) after a round from a state a few rounds from the start is not above it there. */
+/* The mean of (101) after a round from a state a few rounds from the start is below it there by what (151) says at
+ * least. */
 static void vra_u_cohorts(tally *t, fli_rng *r, const blocks *b, const vra_settings *v, sampling how, size_t count,
                           size_t problem, const char *text)
 {
@@ -114,7 +115,7 @@ static void vra_u_cohorts(tally *t, fli_rng *r, const blocks *b, const vra_setti
         mean += p * vra_potential(&b->d.t, v, &next);
     }
     t->states++;
-    if (!tally_rise(t, before, mean)) return;
+    if (!tally_rise(t, before, mean + vra_descent(&b->d.t, v, &s))) return;
     snprintf(why, sizeof why, "the mean of (101) over all cohorts is %.10g after %.10g", mean, before);
     tally_add(t, &t->broken, problem, text, why);
 }
@@ -177,7 +178,7 @@ static void vra_u_problem(tally *t, fixture *f, size_t problem)
 static void vra_theorem_2(void **state)
 {
     tally t = {.theorem = "[VRA] Theorem 2"};
-    for (size_t k = problems(300); k-- > 0;) vra_u_problem(&t, *state, k);
+    for (size_t k = problems(600); k-- > 0;) vra_u_problem(&t, *state, k);
     tally_end(&t, 20);
 }
 
@@ -238,7 +239,7 @@ static void draw_cpsl(blocks *b, fli_rng *r, cpsl_case *c)
     if (c->v.server_lr > 0) say(&b->d, "  server_lr: %.17g\n", c->v.server_lr);
 }
 
-/* The mean of (48) after a round is not above it before. */
+/* The mean of (48) after a round is below it before by what (69) says at least. */
 static void cpsl_cohorts(tally *t, fli_rng *r, const blocks *b, const cpsl_case *c, size_t problem, const char *text)
 {
     static cpsl_state s, next;
@@ -264,7 +265,7 @@ static void cpsl_cohorts(tally *t, fli_rng *r, const blocks *b, const cpsl_case 
         mean += p * cpsl_potential(&b->d.t, &c->v, &next);
     }
     t->states++;
-    if (!tally_rise(t, before, mean)) return;
+    if (!tally_rise(t, before, mean + cpsl_descent(&b->d.t, &c->v, &s))) return;
     snprintf(why, sizeof why, "the mean of (48) over all cohorts is %.10g after %.10g", mean, before);
     tally_add(t, &t->broken, problem, text, why);
 }
