@@ -3,6 +3,8 @@
  * the problem, and the theorem's function must fall. FEDLOOM_PROBLEMS=N draws N problems per theorem. */
 #include "promises.h"
 
+#include "base/safetensors.h"
+
 /* ---- [VRA] Theorem 1 ------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -225,8 +227,101 @@ static void plain_fedvra(void **state)
     assert_true(compared > 5);
 }
 
+/* ---- start models ----------------------------------------------------------------------------------------- */
+
+/* Writes the model that a run begins with. */
+static void write_start(fixture *f, const char *text)
+{
+    double x[400];
+    fl_tensor t;
+    fl_run *run = NULL;
+    fli_tensor_entry entry[8];
+    fl_config *cfg = fl_config_new(f->ctx);
+    size_t tensors = 0;
+    assert_ok(f->ctx, fl_config_text(cfg, text, "the problem"));
+    assert_ok(f->ctx, fl_run_new(cfg, &run));
+    fl_config_free(cfg);
+    assert_true(fl_run_model(run, x, 400) <= 400);
+    for (; fl_run_tensor(run, tensors, &t); tensors++) {
+        fli_tensor_entry *e = &entry[tensors];
+        assert_true(tensors < 8);
+        *e = (fli_tensor_entry){.name = t.name, .dtype = "F64", .dims = t.dims, .data = x + t.offset};
+        for (size_t k = 0; k < t.dims; k++) e->shape[k] = t.shape[k];
+    }
+    assert_ok(f->ctx, fli_safetensors_write(f->ctx, &(fli_tensor_list){NULL, 0, entry, tensors},
+                                            fixture_path(f, "start.safetensors")));
+    fl_run_free(run);
+}
+
+static double measured_at(fixture *f, const char *text, int seed, int from_file)
+{
+    char all[9000];
+    snprintf(all, sizeof all, "seed: %d\n%smodel:\n  kind: mlp\n  hidden: [3]\n", seed, text);
+    if (from_file) {
+        size_t n = strlen(all);
+        snprintf(all + n, sizeof all - n, "  start: %s\n", fixture_path(f, "start.safetensors"));
+    } else
+        write_start(f, all);
+    verdict v = check_text(f, all);
+    free(v.json);
+    return v.smoothness;
+}
+
+/* L_i is measured at the model that the run begins with: with the start model of another seed in a file, that seed's. */
+static void start_models(void **state)
+{
+    fixture *f = *state;
+    size_t different = 0;
+    for (uint32_t problem = 0; problem < 20; problem++) {
+        static drawn d;
+        fli_rng r;
+        char text[8000];
+        fli_rng_init(&r, 13, FLI_RNG_TEST, 0, problem);
+        wish w = {.kind = SOFTMAX, .clients = 3, .features = 3, .classes = 3, .most = 10};
+        draw_data(&d, f, &r, &w);
+        snprintf(text, sizeof text,
+                 "precision: f64\nthreads: 1\npartition: natural\nlocal: {batch: 0}\nalgorithm: {kind: fedadmm}\n"
+                 "data:\n  kind: csv\n  train: %s\n  group_column: 0\n  storage: f64\n  classes: 3\n",
+                 fixture_path(f, "data.csv"));
+        double other = measured_at(f, text, 2, 0), want = measured_at(f, text, 1, 0), have = measured_at(f, text, 2, 1);
+        different += fabs(other - want) > 0.02 * want;
+        if (!(fabs(have - want) <= 0.02 * want))
+            fail_msg(
+                "problem %u: L_i is %g at seed 1's start model, %g at seed 2's, and %g for seed 2 with a file that has "
+                "seed 1's",
+                problem, want, other, have);
+    }
+    assert_true(different > 10);
+}
+
+/* A network has no L_i that holds everywhere: every verdict says that it was measured at one model. */
+static void networks_are_assumed(void **state)
+{
+    static const char *const methods[] = {"fedvra", "fedadmm", "fedvra-u", "feddr",  "asyncfeddr",
+                                          "fedgia", "fedcpsl", "fedshvrp", "simfbo", "shrofbo"};
+    fixture *f = *state;
+    for (size_t k = 0; k < sizeof methods / sizeof *methods; k++) {
+        char text[1000];
+        snprintf(text, sizeof text,
+                 "threads: 1\nmodel: {kind: mlp, hidden: [3]}\ndata: {kind: blobs, samples: 60, classes: 3}\n"
+                 "partition: {kind: iid, clients: 3}\nlocal: {batch: 0}\nalgorithm: {kind: %s}\n%s",
+                 methods[k], strstr(methods[k], "fbo") ? "bilevel: hyper_representation\n" : "");
+        verdict v = check_text(f, text);
+        const char *at = v.json;
+        int said = 0;
+        for (; (at = strstr(at, "\"formula\"")); at++) {
+            const char *is = behind(at, "verdict"), *start = strstr(at, "start model");
+            said |= is && is[1] == 'a' && start && start < is;
+        }
+        if (!said)
+            fail_msg("%s: no word that L_i of a network is measured at the start model alone:\n%s", methods[k], v.json);
+        free(v.json);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(plain_fedvra), FIXTURE_TEST(vra_theorem_1)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(plain_fedvra), FIXTURE_TEST(vra_theorem_1),
+                                       FIXTURE_TEST(start_models), FIXTURE_TEST(networks_are_assumed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -319,7 +319,7 @@ static void cpsl_problem(tally *t, fixture *f, size_t problem)
 static void cpsl_theorem_1(void **state)
 {
     tally t = {.theorem = "[CPSL] Theorem 1"};
-    for (size_t k = problems(600); k-- > 0;) cpsl_problem(&t, *state, k);
+    for (size_t k = problems(1000); k-- > 0;) cpsl_problem(&t, *state, k);
     tally_end(&t, 25);
 }
 
