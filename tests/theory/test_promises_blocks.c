@@ -323,53 +323,56 @@ static void cpsl_theorem_1(void **state)
     tally_end(&t, 25);
 }
 
+/* f(x, nu) along a run of one of the plain methods, everyone in every round, beside the library's. */
+static void goes_its_way(const blocks *b, const char *more, int cpsl)
+{
+    static vra_state s;
+    static cpsl_state p;
+    const fl_row *rows;
+    const twin *t = &b->d.t;
+    unsigned all = (1U << t->clients) - 1;
+    vra_settings v = {.labels = 1, .a = 0.7, .d = 1.2, .steps = 3, .label_lr = 0.3, .label_steps = 2};
+    cpsl_settings c = {.lr = 0.01, .momentum = 0.5, .steps = 3, .cohort = t->clients, .labels = 1, .label_lr = 0.3};
+    for (size_t i = 0; i < t->clients; i++) v.gamma[i] = 2, v.lr[i] = 0.01;
+    memset(&p, 0, sizeof p);
+    vra_begin(t, (double[MOST_X]){0}, &s);
+    memcpy(p.nu, s.nu, sizeof p.nu);
+    fl_run *run = run_text(b->d.f, b->d.text, more);
+    assert_non_null(run);
+    size_t n = fl_run_rows(run, &rows);
+    for (size_t k = 0; k < n; k++) {
+        double want = 0, g[MOST_X], have = fl_row_get(&rows[k], "train_loss");
+        for (size_t i = 0; i < t->clients; i++)
+            want += t->at[i].weight * twin_f(t, i, cpsl ? p.x : s.x, cpsl ? p.nu[i] : s.nu[i], g);
+        if (!(fabs(want - have) < 1e-9 * (1 + fabs(want))))
+            fail_msg("round %zu, %s: %.17g, not %.17g\n%s", k, more, have, want, b->d.text);
+        if (cpsl)
+            cpsl_round(t, &c, all, &p);
+        else
+            vra_round(t, &v, all, &s);
+    }
+    fl_run_free(run);
+}
+
 /* The plain methods that try the cohorts go the way of the library's. */
 static void plain_methods(void **state)
 {
     static blocks b;
-    static vra_state s;
-    static cpsl_state p;
-    fixture *f = *state;
     for (uint32_t problem = 0; problem < 20; problem++) {
         fli_rng r;
-        const fl_row *rows;
-        char more[400];
         fli_rng_init(&r, 33, FLI_RNG_TEST, 0, problem);
-        draw_blocks(&b, f, &r, 1);
+        draw_blocks(&b, *state, &r, 1);
         deal_again(&b, b.d.text);
         b.label_lr = 0.3, b.label_steps = 2;
         say_labels(&b, "");
         say(&b.d, "participation:\n  kind: everyone\n");
-        vra_settings v = {.labels = 1, .a = 0.7, .d = 1.2, .steps = 3, .label_lr = 0.3, .label_steps = 2};
-        for (size_t i = 0; i < b.d.t.clients; i++) v.gamma[i] = 2, v.lr[i] = 0.01;
-        cpsl_settings c = {
-            .lr = 0.01, .momentum = 0.5, .steps = 3, .cohort = b.d.t.clients, .labels = 1, .label_lr = 0.3};
-        memset(&p, 0, sizeof p);
-        vra_begin(&b.d.t, (double[MOST_X]){0}, &s);
-        memcpy(p.nu, s.nu, sizeof p.nu);
-        for (int cpsl = 0; cpsl < 2; cpsl++) {
-            snprintf(more, sizeof more, "%s;local={batch: 0, steps: 3, lr: 0.01%s};rounds=5",
-                     cpsl ? "algorithm={kind: fedcpsl, mix: 0.5};semi.label_steps=1"
-                          : "algorithm={kind: fedvra-u, a: 0.7, d: 1.2, gamma: 2}",
-                     cpsl ? ", momentum: 0.5" : "");
-            fl_run *run = run_text(f, b.d.text, more);
-            assert_non_null(run);
-            fl_run_rows(run, &rows);
-            for (size_t k = 0; k <= 5; k++) {
-                double want = 0, g[MOST_X], have = fl_row_get(&rows[k], "train_loss");
-                for (size_t i = 0; i < b.d.t.clients; i++)
-                    want += b.d.t.at[i].weight *
-                            (cpsl ? twin_f(&b.d.t, i, p.x, p.nu[i], g) : twin_f(&b.d.t, i, s.x, s.nu[i], g));
-                if (!(fabs(want - have) < 1e-9 * (1 + fabs(want))))
-                    fail_msg("problem %u, round %zu, %s: %.17g, not %.17g\n%s", problem, k,
-                             cpsl ? "fedcpsl" : "fedvra-u", have, want, b.d.text);
-                if (cpsl)
-                    cpsl_round(&b.d.t, &c, (1U << b.d.t.clients) - 1, &p);
-                else
-                    vra_round(&b.d.t, &v, (1U << b.d.t.clients) - 1, &s);
-            }
-            fl_run_free(run);
-        }
+        goes_its_way(
+            &b, "algorithm={kind: fedvra-u, a: 0.7, d: 1.2, gamma: 2};local={batch: 0, steps: 3, lr: 0.01};rounds=5",
+            0);
+        goes_its_way(&b,
+                     "algorithm={kind: fedcpsl, mix: 0.5};local={batch: 0, steps: 3, lr: 0.01, momentum: 0.5};rounds=5;"
+                     "semi.label_steps=1",
+                     1);
     }
 }
 
