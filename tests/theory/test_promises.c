@@ -11,8 +11,10 @@ typedef struct {
     vra_settings v;
     sampling how;
     size_t count;
-    int admm, in_turns; /* in_turns: a participation in which p_i is 0 in some rounds */
-    size_t fewest;      /* steps of the slowest client; v.steps are the most */
+    int admm;
+    int in_turns;  /* a participation in which p_i is 0 in some rounds */
+    int changing;  /* steps differ by round, from `fewest` to v.steps */
+    size_t fewest; /* steps of the slowest client; v.steps are the most */
 } vra_case;
 
 /* On the edge of (17) and (18) at client i, boost times as large. */
@@ -51,10 +53,12 @@ static void draw_vra_work(drawn *d, fli_rng *r, vra_case *c)
     c->v.d = c->admm ? 1 : spread(r, 0.5, 4);
     c->v.steps = c->fewest = 1 + one_of(r, 5);
     say(d, "local:\n  batch: 0\n  steps: %zu\n", c->v.steps);
-    if (c->how != EVERYONE || !chance(r, 0.3)) return;
-    say(d, "  uneven: speeds\n");
-    say_list(d, "speeds", half, 2);
-    c->fewest = (c->v.steps + 1) / 2;
+    if (c->how != EVERYONE || !chance(r, 0.4)) return;
+    c->changing = chance(r, 0.4);
+    c->fewest = c->changing ? 1 : (c->v.steps + 1) / 2;
+    say(d, "  uneven: %s\n", c->changing ? "range" : "speeds");
+    if (c->changing) say(d, "  range: [1, %zu]\n", c->v.steps);
+    if (!c->changing) say_list(d, "speeds", half, 2);
 }
 
 static void draw_vra(drawn *d, fli_rng *r, vra_case *c, int mend)
@@ -163,6 +167,27 @@ static promise vra_promise(const drawn *d, const vra_case *c)
     return (promise){.gap = "gradient2", .factor = 2 * sum / vra_beta(&d->t, v)};
 }
 
+/* With work that changes from round to round (45) is not what falls, but f and 4 beta Xi_i/inf_r u_i do (docs/theory.md): by
+ * (86), sum ||grad f||^2 <= 2 D_1/beta times what they are at the start, since no f_i is below 0. */
+static void vra_changing(tally *t, const drawn *d, const vra_case *c, size_t problem, const char *text)
+{
+    static vra_state s;
+    const fl_row *rows;
+    vra_settings slow = c->v;
+    double sum = 0;
+    char why[200];
+    slow.steps = c->fewest;
+    vra_begin(&d->t, (double[MOST_X]){0}, &s);
+    double most = vra_promise(d, c).factor * vra_potential(&d->t, &slow, &s);
+    fl_run *run = run_text(d->f, text, "rounds=60");
+    size_t n = run ? fl_run_rows(run, &rows) : 0;
+    for (size_t k = 0; k < n; k++) sum += fl_row_get(&rows[k], "gradient2");
+    t->runs++;
+    snprintf(why, sizeof why, "sum ||grad f||^2 over 60 rounds is %g, promised: %g", run ? sum : INFINITY, most);
+    if (!run || !(sum <= most * (1 + 1e-9))) tally_add(t, &t->broken, problem, text, why);
+    if (run) fl_run_free(run);
+}
+
 static void vra_problem(tally *t, fixture *f, size_t problem)
 {
     static drawn d;
@@ -180,7 +205,9 @@ static void vra_problem(tally *t, fixture *f, size_t problem)
         const char *wrong = c.in_turns ? "p_i > 0 in every round" : false_of_theorem_1(&d, &c);
         if (wrong) tally_add(t, &t->untrue, problem, text, wrong);
         promise p = vra_promise(&d, &c);
-        if (c.how == EVERYONE)
+        if (c.changing)
+            vra_changing(t, &d, &c, problem, text);
+        else if (c.how == EVERYONE)
             hold(t, f, problem, text, "", &p);
         else if (!c.in_turns)
             for (size_t k = 0; k < 3; k++) vra_cohorts(t, &r, &d, &c.v, c.how, c.count, problem, text);
