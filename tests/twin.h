@@ -251,13 +251,13 @@ UNUSED static void vra_round(const twin *t, const vra_settings *v, unsigned coho
     for (size_t j = 0; j < t->n; j++) s->x[j] += beta * step[j];
 }
 
-/* P^r of (45); with labels, of (101). */
+/* P^r of (45); with labels, of (101), which without its 1 - p_i is what falls for p_i = 1, too. */
 UNUSED static double vra_potential(const twin *t, const vra_settings *v, vra_state *s)
 {
     double sum = 0, beta = vra_beta(t, v), g[MOST_X];
     for (size_t i = 0; i < t->clients; i++) {
         double f = twin_f(t, i, s->x, v->labels ? s->nu[i] : NULL, g), far = 0;
-        double factor = v->labels ? 8 / (1 - v->p[i]) : 4;
+        double factor = !v->labels ? 4 : v->p[i] < 1 ? 8 / (1 - v->p[i]) : 8;
         for (size_t j = 0; j < t->n; j++) far += (g[j] - s->lam[i][j]) * (g[j] - s->lam[i][j]);
         sum += t->at[i].weight * (f + factor * beta * far / (v->p[i] * vra_follow(v, i)));
     }
@@ -272,7 +272,8 @@ UNUSED static double vra_descent(const twin *t, const vra_settings *v, vra_state
         double far = 0, p = v->p[i], c2 = vra_follow(v, i), c1 = c2 * (1 + v->d / v->a), u = p * c2;
         twin_f(t, i, s->x, v->labels ? s->nu[i] : NULL, g);
         for (size_t j = 0; j < t->n; j++) far += (g[j] - s->lam[i][j]) * (g[j] - s->lam[i][j]);
-        double factor = v->labels ? p * c1 + (8 + u - 2 * p) * u / (4 * (1 - p)) : p * (c1 + c2) / 2;
+        double factor = v->labels ? p * c1 : p * (c1 + c2) / 2;
+        if (v->labels && p < 1) factor += (8 + u - 2 * p) * u / (4 * (1 - p));
         sum += t->at[i].weight * beta * factor * far;
     }
     return sum;

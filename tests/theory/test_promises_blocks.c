@@ -159,7 +159,8 @@ static void vra_u_problem(tally *t, fixture *f, size_t problem)
         v.steps, v.lr[0], v.a, v.d, v.gamma[0]);
     char *text = promised(t, f, b.d.text, mend, &said);
     if (text) {
-        if (how == EVERYONE) how = UNIFORM, count = (size_t)number(text, "participation", "count", 0);
+        if (how == EVERYONE && !strstr(text, "kind: everyone"))
+            how = UNIFORM, count = (size_t)number(text, "participation", "count", 0);
         for (size_t i = 0; how == UNIFORM && i < b.d.t.clients; i++) v.p[i] = (double)count / (double)b.d.t.clients;
         assert_true(numbers(text, "algorithm", "gamma", v.gamma, b.d.t.clients));
         for (size_t i = 0; i < b.d.t.clients; i++) v.lr[i] = number(text, "local", "lr", NAN);
