@@ -105,6 +105,11 @@ static void read_vra(const char *text, size_t n, vra_case *c)
     c->v.steps = (size_t)number(text, "local", "steps", (double)c->v.steps);
     assert_true(numbers(text, "algorithm", "gamma", c->v.gamma, n));
     for (size_t i = 0; i < n; i++) c->v.lr[i] = lr * factors[i];
+    if (!c->in_turns || strstr(text, "kind: cyclic") || strstr(text, "kind: trace")) return;
+    c->in_turns = 0; /* --fix has chosen another participation */
+    c->how = strstr(text, "kind: everyone") ? EVERYONE : UNIFORM;
+    c->count = c->how == EVERYONE ? n : (size_t)number(text, "participation", "count", 0);
+    for (size_t i = 0; i < n; i++) c->v.p[i] = (double)c->count / (double)n;
 }
 
 /* The first condition of Theorem 1 that is false with the true L_i; NULL: none. The first is what (17) has to be for
@@ -332,7 +337,10 @@ static void networks_are_assumed(void **state)
         snprintf(text, sizeof text,
                  "threads: 1\nmodel: {kind: mlp, hidden: [3]}\ndata: {kind: blobs, samples: 60, classes: 3}\n"
                  "partition: {kind: iid, clients: 3}\nlocal: {batch: 0}\nalgorithm: {kind: %s}\n%s",
-                 methods[k], strstr(methods[k], "fbo") ? "bilevel: hyper_representation\n" : "");
+                 methods[k],
+                 strstr(methods[k], "fbo")     ? "bilevel: hyper_representation\n"
+                 : strstr(methods[k], "async") ? "system: lognormal\n"
+                                               : "");
         verdict v = check_text(f, text);
         const char *at = v.json;
         int said = 0;

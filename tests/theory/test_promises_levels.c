@@ -50,7 +50,8 @@ static const char *false_of_levels(const char *text, const levels_case *c, const
     if (!(ratio(text) > 0.99 * least_ratio(v))) return "(38): server_lr_x is too large beside server_lr_y";
     if (radius > 0 && radius < 0.999 * v_star) return "radius is less than ||v*||";
     if (c->weighted && strstr(text, "kind: weighted")) return "sampling that is not uniform";
-    if (c->uneven && !c->shrofbo && strstr(text, "uneven: speeds"))
+    const char *least = behind(v->json, "least_steps"), *most = behind(v->json, "steps");
+    if (!c->shrofbo && strtod(least, NULL) != strtod(most, NULL))
         return "unequal ||a_i||_1, for which Theorem 1 is about other weights";
     return NULL;
 }
