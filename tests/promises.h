@@ -341,6 +341,14 @@ UNUSED static double number(const char *text, const char *section, const char *k
     return numbers(text, section, key, &v, 1) ? v : otherwise;
 }
 
+/* Clients per round of a text whose participation is everyone or uniform. */
+UNUSED static size_t cohort_of(const char *text, size_t clients)
+{
+    double count = number(text, "participation", "count", 0), share = number(text, "participation", "fraction", 0.1);
+    if (strstr(text, "kind: everyone")) return clients;
+    return count > 0 ? (size_t)count : (size_t)fmax(1, floor(share * (double)clients + 0.5));
+}
+
 /* ---- runs ------------------------------------------------------------------------------------------------ */
 
 /* A run of the text with more settings, separated by ';'. NULL: it diverged. */

@@ -108,7 +108,7 @@ static void read_vra(const char *text, size_t n, vra_case *c)
     if (!c->in_turns || strstr(text, "kind: cyclic") || strstr(text, "kind: trace")) return;
     c->in_turns = 0; /* --fix has chosen another participation */
     c->how = strstr(text, "kind: everyone") ? EVERYONE : UNIFORM;
-    c->count = c->how == EVERYONE ? n : (size_t)number(text, "participation", "count", 0);
+    c->count = cohort_of(text, n);
     for (size_t i = 0; i < n; i++) c->v.p[i] = (double)c->count / (double)n;
 }
 

@@ -158,8 +158,7 @@ static void vra_u_problem(tally *t, fixture *f, size_t problem)
         v.steps, v.lr[0], v.a, v.d, v.gamma[0]);
     char *text = promised(t, f, b.d.text, mend, &said);
     if (text) {
-        if (how == EVERYONE && !strstr(text, "kind: everyone"))
-            how = UNIFORM, count = (size_t)number(text, "participation", "count", 0);
+        if (how == EVERYONE && !strstr(text, "kind: everyone")) how = UNIFORM, count = cohort_of(text, b.d.t.clients);
         for (size_t i = 0; how == UNIFORM && i < b.d.t.clients; i++) v.p[i] = (double)count / (double)b.d.t.clients;
         assert_true(numbers(text, "algorithm", "gamma", v.gamma, b.d.t.clients));
         for (size_t i = 0; i < b.d.t.clients; i++) v.lr[i] = number(text, "local", "lr", NAN);
@@ -303,8 +302,7 @@ static void cpsl_problem(tally *t, fixture *f, size_t problem)
         if (c.outside && strstr(c.outside, "confidence") && !(number(text, "semi", "confidence", 0) > 0))
             c.outside = NULL;
         b.d.t.alpha_r = number(text, "semi", "alpha_r", 0);
-        if (c.how == UNIFORM) c.v.cohort = (size_t)number(text, "participation", "count", (double)c.v.cohort);
-        if (c.v.cohort == 0) c.v.cohort = b.d.t.clients;
+        c.v.cohort = cohort_of(text, b.d.t.clients);
         c.v.lr = number(text, "local", "lr", NAN);
         c.v.server_lr = number(text, "algorithm", "server_lr", 0);
         c.v.label_lr = number(text, "semi", "label_lr", c.v.label_lr);
