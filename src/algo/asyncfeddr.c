@@ -61,6 +61,7 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
     fli_requirement(out, "(51)", "every client comes back again and again, p_i > 0", f, f->probability > 0);
     fli_requirement(out, "(21)", "algorithm.init is exact: y_i = x_i + eta grad f_i(x_i) from the start", f, p->init);
     if (p->solver != FLI_DR_EXACT) fli_assumption(out, "Lemma B.2", "local problems are solved exactly");
+    fli_dr_assume(p, f, out);
     if (!p->tau) return;
     double c = delay_term((double)p->tau, f);
     fli_condition_below(out, "(63) alpha",
@@ -130,6 +131,7 @@ static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
     const fli_dr_params *p = params;
     double tau = p->tau ? (double)p->tau : fmax(1, (double)worst->clients - 1), c = delay_term(tau, worst);
     double alpha = 1 / (2 + c); /* half of what is allowed */
+    fli_dr_fix_steps(worst, out);
     fli_fix_word(out, "(21)", "algorithm.init", "exact", NULL);
     fli_fix_least(out, conditions, "algorithm.tau", tau, NULL);
     fli_fix_most(out, conditions, "algorithm.alpha", alpha, NULL);

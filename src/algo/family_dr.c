@@ -64,8 +64,22 @@ const fli_solver *fli_dr_solver(const void *params, size_t stage)
     return solvers[((const fli_dr_params *)params)->solver];
 }
 
+/* Steps of SGD on a problem that curves by up to L_i + 1/eta: longer ones overshoot, and errors grow where the theorem
+ * wants them to be summable. */
+static void require_short_steps(const fli_dr_params *p, const fli_facts *f, fli_conditions *out)
+{
+    fli_condition(out, "local steps", "lr (L_i + 1/eta) <= 1 - momentum: SGD on the local problem does not overshoot",
+                  f, f->lr * (f->smoothness + 1 / fli_dr_eta(p)), 1 - f->momentum);
+}
+
+void fli_dr_fix_steps(const fli_facts *worst, fli_fixes *out)
+{
+    fli_fix_shrink(out, "local steps", "local.lr", worst->base_lr, NULL);
+}
+
 void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *out)
 {
+    if (p->solver == FLI_DR_SGD) require_short_steps(p, f, out);
     if (p->solver != FLI_DR_ACCURATE) return;
     fli_assumption(out, "most_steps", "every local problem is solved to its accuracy within algorithm.most_steps");
     if (!f->convex) fli_assumption(out, "L_-", "no f_i curves downwards by more than algorithm.weak_convexity");

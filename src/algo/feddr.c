@@ -132,6 +132,7 @@ static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
 {
     static const char relative_[] = "Theorem A.1|(42)", absolute[] = "(33)";
     const fli_dr_params *p = params;
+    fli_dr_fix_steps(worst, out);
     if (relative_errors(p)) {
         double relative = fmin(p->relative, sqrt(worst->probability) / 64);
         fli_fix_word(out, relative_, "algorithm.alpha", "1", NULL);

@@ -28,6 +28,12 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
     fli_dr_assume(p, f, out);
 }
 
+static void fix(const void *params, const fli_facts *worst, fli_fixes *out)
+{
+    (void)params;
+    fli_dr_fix_steps(worst, out);
+}
+
 static void warn(const void *params, const fli_facts *f, fli_text *out)
 {
     (void)params;
@@ -48,5 +54,6 @@ const fli_algo fli_algo_fedsplit = {
     FLI_DR_PARTS,
     .answer = fli_dr_answer,
     .theory.check = check,
+    .theory.fix = fix,
     .theory.warn = warn,
 };
