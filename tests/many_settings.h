@@ -39,6 +39,8 @@ UNUSED static void each_other(look_fn *look, void *arg)
         "model={kind: mlp, hidden: [5]};bilevel=hyper_representation;metrics.hypergradient=true;rounds=3;"
         "participation={kind: uniform, count: 5};algorithm=simfbo",
         "model=softmax;participation=everyone;metrics.local=true;algorithm={kind: fedcpsl, freeze_after: 2}",
+        "model=softmax;participation=everyone;metrics.local=true;"
+        "algorithm={kind: fedcpsl, mix: dissimilarity, freeze_after: 2}",
         "model=softmax;participation={kind: bernoulli, probability: 0.3, factors: [1, 2, 0.5]};"
         "algorithm={kind: fedvra, gamma: 0.1, a: auto, d: auto}",
         "model=softmax;data.unlabelled=0.7;semi={labels: projected, label_steps: 3, label_batch: 2};"

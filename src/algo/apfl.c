@@ -22,7 +22,7 @@ typedef struct {
     fli_personal_params own;
 } params;
 
-static const fli_key keys[] = {FLI_OWN_KEYS(params, own, "local.lr"), FLI_AVERAGE_KEYS, FLI_KEY_END};
+static const fli_key keys[] = {FLI_OWN_KEYS(params, own, "auto", "", "local.lr"), FLI_AVERAGE_KEYS, FLI_KEY_END};
 
 static const char *const client[] = {"own_i", NULL};
 static const fli_part down[] = {{"x", FLI_WHOLE, X}, FLI_START_PART, {NULL}};

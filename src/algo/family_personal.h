@@ -5,21 +5,22 @@
 #include "algo/algo.h"
 
 typedef struct {
-    fli_reals mix;   /* one for all, or one per client; none: chosen by the solver */
+    fli_reals mix;   /* one for all, or one per client; none: chosen by the solver, unless the method chooses */
     double lr_local; /* 0: as the method has it, from the step size of the global model */
 } fli_personal_params;
 
-/* Their rows in a table; field `f` of struct `s` is a fli_personal_params. `usual` says which lr_local 0 stands for. */
-#define FLI_OWN_KEYS(s, f, usual)                                                                                      \
+/* Their rows in a table; field `f` of struct `s` is a fli_personal_params. `words` are those of mix, auto first, and
+ * `meaning` says what the others stand for; `usual` says which lr_local 0 stands for. */
+#define FLI_OWN_KEYS(s, f, words, meaning, usual)                                                                      \
     {"mix",                                                                                                            \
      FLI_REALS,                                                                                                        \
      offsetof(s, f.mix),                                                                                               \
      "0.75",                                                                                                           \
      0,                                                                                                                \
      1,                                                                                                                \
-     "auto",                                                                                                           \
+     words,                                                                                                            \
      "share of the client's own model in its predictions; auto: the one under which a fifth of its labelled samples, " \
-     "held out from training, are likeliest",                                                                          \
+     "held out from training, are likeliest" meaning,                                                                  \
      1},                                                                                                               \
     {                                                                                                                  \
         "lr_local", FLI_REAL, offsetof(s, f.lr_local), "0", 0, FLI_NO_MAX, NULL,                                       \

@@ -11,7 +11,11 @@
  *
  * own_i starts at the start model. The paper's theta is x, theta_lc own_i, eta lr, eta_c lr_local (eta_lc in its
  * experiments, where it is 2 eta), eta_g server_lr, gamma the local momentum, beta_i mix_i. `mix: auto` is not in the
- * paper, whose Remark 5 leaves the choice open: see local/sgd_personal.c.
+ * paper, whose Remark 5 leaves the choice open: see local/sgd_personal.c. Nor is `mix: dissimilarity`, a reading of its
+ * Remark 1, by which beta_i goes by how much the client differs from the others: c_i is its mean gradient and c that of
+ * all, and
+ *     mix_i = ||c_i - c|| / (||c_i - c|| + ||c||),   0.75 while both are 0
+ * grows to 1 where clients differ and the federation as a whole has settled.
  *
  * Theorem 2 leaves an error because x and nu_i move while own_i is trained. Remark 3 ends it by rounds for own_i
  * alone, once the others have settled: after `freeze_after` rounds x is no longer trained, so that nothing needs to be
@@ -25,8 +29,9 @@
 #include <math.h>
 
 enum { OWN = FLI_CONTROL_CLIENT };
-enum { MIX };        /* client scalar */
-enum { OWN_LR = 2 }; /* times lr, unless lr_local says otherwise */
+enum { MIX };                 /* client scalar */
+enum { OWN_LR = 2 };          /* times lr, unless lr_local says otherwise */
+enum { AUTO, DISSIMILARITY }; /* words of mix */
 
 typedef struct {
     fli_personal_params own;
@@ -34,7 +39,9 @@ typedef struct {
     int64_t freeze_after;
 } params;
 
-static const fli_key keys[] = {FLI_OWN_KEYS(params, own, "twice local.lr"), FLI_CONTROL_SERVER_LR(params),
+static const fli_key keys[] = {FLI_OWN_KEYS(params, own, "auto|dissimilarity",
+                                            "; dissimilarity: ||c_i - c||/(||c_i - c|| + ||c||)", "twice local.lr"),
+                               FLI_CONTROL_SERVER_LR(params),
                                FLI_KEY_INT(params, freeze_after, "0", 0, 1e9,
                                            "rounds after which the global model stays as it is and clients train their "
                                            "own models alone, so that nothing is sent up; 0: never"),
@@ -49,11 +56,20 @@ static int frozen(const params *a, uint64_t round) { return a->freeze_after && r
 
 static int exchanges(const void *p, size_t round, double coin) { return (void)coin, !frozen(p, round); }
 
+/* The shift is c - c_i. */
+static double dissimilarity(const fli_turn *t, const void *shift)
+{
+    const void *c = t->down[FLI_CONTROL_C];
+    double apart = sqrt(fli_dot(t->space, shift, shift)), mean = sqrt(fli_dot(t->space, c, c));
+    return apart + mean > 0 ? apart / (apart + mean) : FLI_FIRST_MIX;
+}
+
 static void pose(const fli_turn *t, fli_problem *p)
 {
     const params *a = t->params;
     fli_control_pose(t, p);
     fli_personal_pose(&a->own, t, OWN, OWN_LR, p);
+    if (!a->own.mix.n && a->own.mix.word == DISSIMILARITY) p->pair.mix = dissimilarity(t, p->shift);
     if (frozen(a, t->ask->round)) p->lr = 0; /* z stays at x */
 }
 

@@ -11,7 +11,7 @@ static const double l2 = 0.05;
 
 static const fli_algo *watched;
 /* What clients have after their last turns. */
-static double seen_z[N][P], seen_c[N][P], seen_own[N][P];
+static double seen_z[N][P], seen_c[N][P], seen_own[N][P], seen_mix[N];
 
 static void watch_answer(const fli_turn *t, const fli_answer *a)
 {
@@ -20,6 +20,7 @@ static void watch_answer(const fli_turn *t, const fli_answer *a)
     memcpy(seen_c[t->ask->client], t->state[0], sizeof seen_c[0]);
     if (watched->personal.model)
         memcpy(seen_own[t->ask->client], t->state[watched->personal.model - 1], sizeof seen_own[0]);
+    if (watched->personal.mix) seen_mix[t->ask->client] = watched->personal.mix(t->params, t->ask->client, t->scalars);
 }
 
 static fli_algo spy;
@@ -121,7 +122,19 @@ static double gradient2(engine *e, const double *x)
 typedef struct {
     double x[P], c[P], c_i[N][P], own[N][P];
     double lr, own_lr, gam, mix[N], server_lr; /* 0: the average number of steps */
+    int dissimilarity;                         /* mix goes by it */
 } plain;
+
+/* ||c_i - c||/(||c_i - c|| + ||c||), and [CPSL]'s 0.75 while both are 0. */
+static double dissimilarity(const plain *p, size_t i)
+{
+    double apart = 0, mean = 0;
+    for (size_t j = 0; j < P; j++) {
+        apart += (p->c_i[i][j] - p->c[j]) * (p->c_i[i][j] - p->c[j]);
+        mean += p->c[j] * p->c[j];
+    }
+    return apart + mean > 0 ? sqrt(apart) / (sqrt(apart) + sqrt(mean)) : 0.75;
+}
 
 /* A turn; c_i by (22), from the gradients themselves, with b_t = (1 - gam^(Q-t))/(1 - gam). Returns Qt. */
 static double turn(engine *e, plain *p, size_t i, size_t steps, double *z)
@@ -129,6 +142,7 @@ static double turn(engine *e, plain *p, size_t i, size_t steps, double *z)
     double nu[MOST][C], mu[P] = {0}, mu_own[P] = {0}, mean[P] = {0}, total = 0;
     find_labels(e, i, p->x, nu);
     memcpy(z, p->x, P * sizeof *z);
+    if (p->dissimilarity) p->mix[i] = dissimilarity(p, i);
     for (size_t t = 0; t < steps; t++) {
         double g[P], own_g[P], b = 0;
         for (size_t k = 0; k < steps - t; k++) b += pow(p->gam, (double)k);
@@ -177,7 +191,12 @@ static void follow(fixture *f, double momentum, const char *params, double serve
     engine e;
     fli_rng r;
     fli_semi semi = {.labels = FLI_SEMI_CLOSED_FORM, .alpha_p = 0.4, .alpha_r = 0.3};
-    plain p = {.lr = 0.1, .own_lr = own_lr, .gam = momentum, .mix = {0, 0.3, 0.75, 1, 0.5}, .server_lr = server_lr};
+    plain p = {.lr = 0.1,
+               .own_lr = own_lr,
+               .gam = momentum,
+               .mix = {0, 0.3, 0.75, 1, 0.5},
+               .server_lr = server_lr,
+               .dissimilarity = strstr(params, "dissimilarity") != NULL};
     start(&e, f, "fedcpsl", params, &semi, 0, momentum);
     fli_rng_init(&r, 3, FLI_RNG_TEST, 0, 0);
     for (size_t round = 0; round < 25; round++) {
@@ -196,6 +215,7 @@ static void follow(fixture *f, double momentum, const char *params, double serve
             for (size_t k = 0; k < m; k++) assert_near(seen_c[cohort[k]][j], p.c_i[cohort[k]][j], 1e-11);
             for (size_t k = 0; k < m; k++) assert_near(seen_own[cohort[k]][j], p.own[cohort[k]][j], 1e-11);
         }
+        for (size_t k = 0; k < m; k++) assert_near(seen_mix[cohort[k]], p.mix[cohort[k]], 1e-11);
     }
     engine_fini(&e);
 }
@@ -205,6 +225,12 @@ static void algorithm_1(void **state)
     follow(*state, 0, "mix=[0, 0.3, 0.75, 1, 0.5];server_lr=1.7;lr_local=0.15", 1.7, 0.15);
     follow(*state, 0.8, "mix=[0, 0.3, 0.75, 1, 0.5];server_lr=1.7;lr_local=0.15", 1.7, 0.15);
     follow(*state, 0.8, "mix=[0, 0.3, 0.75, 1, 0.5]", 0, 0.2); /* the average number of steps; twice lr */
+}
+
+static void mix_by_dissimilarity(void **state)
+{
+    follow(*state, 0.8, "mix=dissimilarity;lr_local=0.15", 0, 0.15);
+    follow(*state, 0, "mix=dissimilarity;server_lr=1.7", 1.7, 0.2);
 }
 
 /* ---- relatives ----------------------------------------------------------------------------------------- */
@@ -292,10 +318,8 @@ static void projected_labels_converge(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(algorithm_1),
-        FIXTURE_TEST(scaffold),
-        FIXTURE_TEST(converges),
-        FIXTURE_TEST(projected_labels_converge),
+        FIXTURE_TEST(algorithm_1), FIXTURE_TEST(mix_by_dissimilarity),      FIXTURE_TEST(scaffold),
+        FIXTURE_TEST(converges),   FIXTURE_TEST(projected_labels_converge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
