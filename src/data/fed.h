@@ -86,7 +86,7 @@ fl_status fli_fed_prepare(fl_ctx *ctx, const fli_fed_spec *spec, fli_dataset *tr
 /* Every client's test part and unlabelled samples, of a federation that has all but these: seed, test_fraction, train
  * and part are set. */
 fl_status fli_fed_split(fl_ctx *ctx, double unlabelled, fli_fed *fed);
-/* Draws the training samples that are here once and for all, if the specification says so: after that they are as if
+/* Draws every training sample that is here once, if the specification says so: after that they are as if
  * the data had been so. For a federation that is split. */
 fl_status fli_fed_freeze(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed *fed);
 /* This share of n samples, but never all of them. */
