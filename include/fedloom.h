@@ -553,7 +553,7 @@ fl_status fl_data_describe(fl_config *cfg, size_t clients, const char *partition
 /* The same federation for a server and clients that join it (fedloom_halves.h), into a folder that is not there yet:
  * server.yaml, the clients' names in the order of their numbers (roster), a test set, and in clients/ for each a file
  * with its samples and one with the settings that read them. What comes out of it is what a simulation gives, bit by
- * bit; only augmented images differ, whose random changes go by a sample's number. */
+ * bit; only images that are augmented in every epoch differ, whose random changes go by a sample's number. */
 fl_status fl_data_export(fl_config *cfg, const char *folder);
 
 /* Measures the clients' smoothness and says which step-size conditions of the method's theorem hold, by how much each

@@ -123,9 +123,10 @@ UNUSED static fl_config *joined(halves *h, const char *assignments)
     static const char *const augment[] = {"none", "cifar", "crop"};
     snprintf(data, sizeof data,
              "data={kind: joined, shape: [%zu, %zu, %zu], classes: %zu, test_fraction: %.17g, unlabelled: %.17g, "
-             "normalize: %s, crop: %d, augment: %s}",
+             "normalize: %s, crop: %d, augment: %s, augment_share: %.17g}",
              ds->shape[0], rows, cols, h->like->plan.fed->classes, s->data.test_fraction, s->data.unlabelled,
-             normalize[s->data.normalize], (int)s->data.crop, augment[s->data.augment]);
+             normalize[s->data.normalize], (int)s->data.crop, augment[ds->augment],
+             ds->augment ? s->data.augment_share : 1.0); /* drawn once: the samples are so already */
     assert_ok(h->f->ctx, fl_config_set(cfg, data));
     snprintf(data, sizeof data, "partition={clients: %zu}", h->clients);
     assert_ok(h->f->ctx, fl_config_set(cfg, data));

@@ -53,6 +53,10 @@ UNUSED static void each_other(look_fn *look, void *arg)
         "\"conv 5x5 stride 2, pool 2, conv 6x3 same, fc 8\"};algorithm=scaffold;metrics.gradient=false",
         "data={kind: digits, samples: 240, test_samples: 40, crop: 17, augment: crop, normalize: image};"
         "model={kind: cnn, layers: \"conv 6x5 same, pool 2, fc 8\"};algorithm=scaffold",
+        "data={kind: digits, samples: 240, test_samples: 40, crop: 20, augment: crop, augment_share: 0.5};"
+        "model=softmax;algorithm=fedvra",
+        "data={kind: digits, samples: 240, test_samples: 40, augment: cifar, augment_once: true, test_fraction: 0.2};"
+        "model=softmax;metrics.local=true;algorithm=fedavg",
         "data={kind: synthetic, on_demand: true};partition={};model=softmax;algorithm=scaffold;rounds=2",
         "data={kind: linreg, clients: 100, features: 20, min_size: 10, max_size: 30};partition={};"
         "model={kind: least_squares, weight_decay: 0.01};regularizer={kind: l1, weight: 0.05};"

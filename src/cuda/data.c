@@ -112,6 +112,7 @@ static void describe(fli_engine_data *d, const fli_dataset *ds)
                            .segments = (uint32_t)ds->segments,
                            .each = (uint32_t)ds->each,
                            .augment = (uint32_t)ds->augment,
+                           .still = ds->still,
                            .number = d->number,
                            .from = ds->from,
                            .scale = d->scale,

@@ -138,6 +138,7 @@ typedef struct {
     const int32_t *label;
     uint64_t n, dim, length; /* samples, features that models see, values of a stored row */
     uint32_t kind, segments, each, augment;
+    uint64_t still;
     uint32_t shape[3], frame[2];
     const uint32_t *number; /* NULL: `from` and the sample's place */
     uint32_t from;

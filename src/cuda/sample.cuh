@@ -112,7 +112,7 @@ static __device__ __forceinline__ fli_sight fli_sight_training(const fli_cuda_da
     uint32_t ctr[4], bits[4];
     fli_philox_item(FLI_RNG_AUGMENT, l->round, l->client, epoch, d.number ? d.number[sample] : d.from + sample, ctr);
     fli_philox(l->key, ctr, bits);
-    return fli_sight_random((int)d.augment, &z, bits);
+    return fli_sight_random((int)d.augment, d.still, &z, bits);
 }
 
 enum { FLI_WARP = 32 };

@@ -44,9 +44,10 @@ typedef struct {
      * know it: of each, NULL: `from` and its place. */
     uint32_t *number;
     uint32_t from;
-    int augment;  /* fli_augment: what training makes of a sample each time that it looks */
-    char *origin; /* where the samples are from, for messages; NULL: nothing to say */
-    int test;     /* it is a federation's separate test set */
+    int augment;    /* fli_augment: what training makes of a sample each time that it looks */
+    uint64_t still; /* of FLI_SIGHT_DRAWS looks: those that keep the middle, mirrored or not */
+    char *origin;   /* where the samples are from, for messages; NULL: nothing to say */
+    int test;       /* it is a federation's separate test set */
 } fli_dataset;
 
 /* An empty one with room for n samples: x zeroed, label or target (classes 0) allocated. Not for sparse kinds. */
@@ -120,6 +121,14 @@ void fli_batch_gather_answers(fli_batch *b, const fli_dataset *ds, const uint32_
 /* The features of samples idx[0 .. b->n-1], changed as ds->augment says; it must say something. The changes depend on
  * the sample, on the epoch, and on the seed, round and client of `turn`, not on the batch that the sample is in. */
 void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, const fli_rng *turn, uint32_t epoch);
+
+/* Changes samples idx[0 .. n-1] for good, each by one draw of ds->augment, which depends on the seed and on the sample's
+ * number. What was drawn lies where evaluation looks, the middle of the frame, and the rest of the frame is 0. */
+fl_status fli_dataset_freeze(fl_ctx *ctx, fli_dataset *ds, uint64_t seed, const uint32_t *idx, size_t n);
+
+/* Gives the set features and targets of its own, where they are borrowed, so that they can be changed. For dense sets
+ * that are in no file. */
+fl_status fli_dataset_own_samples(fl_ctx *ctx, fli_dataset *ds);
 
 /* The two products that linear models, and the first layers of others, consist of; X (n x dim) are the samples of the
  * batch. */

@@ -171,13 +171,25 @@ done:
     return s;
 }
 
-static fl_status set_augment(fl_ctx *ctx, int augment, fli_dataset *train)
+static fl_status set_augment(fl_ctx *ctx, const fli_fed_spec *spec, fli_dataset *train)
 {
-    if (augment != FLI_AUGMENT_NONE && (fli_dataset_sparse(train) || train->shape[1] < 2 || train->shape[2] < 2))
+    if (spec->augment != FLI_AUGMENT_NONE && (fli_dataset_sparse(train) || train->shape[1] < 2 || train->shape[2] < 2))
         return fli_fail(ctx, FL_ECONFIG,
                         "data.augment is for images, but the data has samples of %zu features in a row", train->dim);
-    train->augment = augment;
+    train->augment = spec->augment;
+    train->still = (uint64_t)llround(spec->augment_still * FLI_SIGHT_DRAWS);
     return FL_OK;
+}
+
+fl_status fli_fed_freeze(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed *fed)
+{
+    fl_status s = FL_OK;
+    if (!spec->augment_once || spec->augment == FLI_AUGMENT_NONE) return s;
+    for (size_t i = 0; !s && i < fed->here; i++)
+        s = fli_dataset_freeze(ctx, fed->train, fed->seed, fed->part.index + fed->part.start[i],
+                               fli_fed_size(fed, fed->first + i));
+    fed->train->augment = FLI_AUGMENT_NONE;
+    return s;
 }
 
 static fl_status crop(fl_ctx *ctx, size_t size, fli_dataset *train, fli_dataset *test)
@@ -218,7 +230,7 @@ fl_status fli_fed_prepare(fl_ctx *ctx, const fli_fed_spec *spec, fli_dataset *tr
     fl_status s = fli_normalize_sets(ctx, spec->normalize, affine ? &spec->scale : &spec->mean,
                                      affine ? &spec->shift : &spec->std, train, test);
     if (!s) s = check_precision(ctx, spec->wide, train, test);
-    if (!s) s = set_augment(ctx, spec->augment, train);
+    if (!s) s = set_augment(ctx, spec, train);
     return s ? s : crop(ctx, spec->crop, train, test);
 }
 
@@ -229,7 +241,7 @@ static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out
     fli_request ask = {.params = spec->source_params,
                        .seed = spec->seed,
                        .wide = spec->wide,
-                       .map = spec->map,
+                       .map = spec->map && !spec->augment_once,
                        .memory = spec->memory};
     fl_status s = spec->source->load(ctx, &ask, &train, &test);
     if (!s) s = check_sets(ctx, train, test); /* partitioners trust labels and groups */
@@ -243,6 +255,7 @@ static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out
         return s;
     }
     s = assemble(ctx, train, test, &part, spec->test_fraction, spec->unlabelled, spec->seed, out);
+    if (!s) s = fli_fed_freeze(ctx, spec, *out);
     if (!s && spec->memory && spec->memory->who.weight) s = weigh(ctx, &spec->memory->who, *out);
     if (!s) return FL_OK;
     fli_fed_free(*out);

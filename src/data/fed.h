@@ -63,6 +63,8 @@ typedef struct {
     int map;     /* training samples may stay in their files until fli_fed_keep: nobody else maps them */
     size_t crop; /* height and width that models see of images; 0: all */
     int augment; /* fli_augment, of the training samples; only images that are stored */
+    int augment_once;
+    double augment_still; /* the share of draws that keep the middle */
 } fli_fed_spec;
 
 typedef enum {
@@ -84,6 +86,9 @@ fl_status fli_fed_prepare(fl_ctx *ctx, const fli_fed_spec *spec, fli_dataset *tr
 /* Every client's test part and unlabelled samples, of a federation that has all but these: seed, test_fraction, train
  * and part are set. */
 fl_status fli_fed_split(fl_ctx *ctx, double unlabelled, fli_fed *fed);
+/* Draws every training sample that is here once, if the specification says so: after that they are as if
+ * the data had been so. For a federation that is split. */
+fl_status fli_fed_freeze(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed *fed);
 /* This share of n samples, but never all of them. */
 size_t fli_fed_share(double fraction, size_t n);
 

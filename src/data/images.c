@@ -4,6 +4,7 @@
 #include "vec/space.h"
 
 #include <math.h>
+#include <string.h>
 
 static fli_sight_sizes sizes(const fli_dataset *ds)
 {
@@ -144,15 +145,71 @@ void fli_images_gather(const fli_ops *ops, const fli_dataset *ds, const uint32_t
     for (size_t i = 0; i < n; i++) bring_image(ops, ds, idx[i], &l, fli_at(ops, out, i * ds->dim));
 }
 
+static fli_sight drawn(const fli_dataset *ds, const fli_sight_sizes *z, const fli_rng *turn, uint32_t epoch,
+                       uint32_t sample)
+{
+    fli_rng r;
+    uint32_t bits[4];
+    fli_rng_item(turn, FLI_RNG_AUGMENT, epoch, fli_dataset_number(ds, sample), &r);
+    for (int k = 0; k < 4; k++) bits[k] = fli_rng_u32(&r);
+    return fli_sight_random(ds->augment, ds->still, z, bits);
+}
+
 void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, const fli_rng *turn, uint32_t epoch)
 {
     const fli_sight_sizes z = sizes(ds);
     for (size_t i = 0; i < b->n; i++) {
-        fli_rng r;
-        fli_rng_item(turn, FLI_RNG_AUGMENT, epoch, fli_dataset_number(ds, idx[i]), &r);
-        uint32_t bits[3];
-        for (int k = 0; k < 3; k++) bits[k] = fli_rng_u32(&r);
-        const fli_sight l = fli_sight_random(ds->augment, &z, bits);
+        const fli_sight l = drawn(ds, &z, turn, epoch, idx[i]);
         bring_image(b->ops, ds, idx[i], &l, fli_at(b->ops, b->x, i * b->dim));
     }
+}
+
+/* ---- images that stay as they were drawn ----------------------------------------------------------------- */
+
+/* Line y of channel c of what is seen, `size` bytes a value; what comes in from outside stays as it is in `to`. */
+static void freeze_line(const fli_dataset *ds, const fli_sight *l, size_t c, size_t y, const char *from, char *to)
+{
+    size_t size = fli_xkind_size(ds->kind), width = ds->shape[2], line = ds->frame[0] ? ds->frame[1] : width;
+    size_t lines = ds->frame[0] ? ds->frame[0] : ds->shape[1];
+    int64_t row = (int64_t)y - l->down;
+    if (row < 0 || row >= (int64_t)ds->shape[1]) return;
+    from += ((c * lines + l->top + (size_t)row) * line + l->left) * size;
+    for (size_t x = 0; x < width; x++) {
+        int64_t col = (int64_t)x - l->right;
+        if (col < 0 || col >= (int64_t)width) continue;
+        memcpy(to + x * size, from + (l->mirror ? width - 1 - (size_t)col : (size_t)col) * size, size);
+    }
+}
+
+static void freeze_image(const fli_dataset *ds, const fli_sight_sizes *z, const fli_sight *l, char *image, char *stored)
+{
+    size_t size = fli_xkind_size(ds->kind), bytes = fli_dataset_length(ds) * size;
+    size_t line = ds->frame[0] ? ds->frame[1] : ds->shape[2], lines = ds->frame[0] ? ds->frame[0] : ds->shape[1];
+    const fli_sight middle = fli_sight_middle(z);
+    memcpy(image, stored, bytes);
+    memset(stored, 0, bytes);
+    for (size_t c = 0; c < ds->shape[0]; c++)
+        for (size_t y = 0; y < ds->shape[1]; y++)
+            freeze_line(ds, l, c, y, image, stored + ((c * lines + middle.top + y) * line + middle.left) * size);
+}
+
+fl_status fli_dataset_freeze(fl_ctx *ctx, fli_dataset *ds, uint64_t seed, const uint32_t *idx, size_t n)
+{
+    const fli_sight_sizes z = sizes(ds);
+    size_t bytes = fli_dataset_length(ds) * fli_xkind_size(ds->kind);
+    fli_rng before; /* no turn of a run */
+    if (ds->scale && ds->segments > ds->shape[0])
+        return fli_fail(ctx, FL_ECONFIG,
+                        "data.augment_once moves pixels, but data.normalize has %zu scales for %zu channels; use one "
+                        "that scales whole channels or images",
+                        ds->segments, ds->shape[0]);
+    char *image = fli_alloc(ctx, 1, bytes);
+    fl_status s = image ? fli_dataset_own_samples(ctx, ds) : FL_ENOMEM;
+    fli_rng_init(&before, seed, FLI_RNG_AUGMENT, 0, 0);
+    for (size_t i = 0; !s && i < n; i++) {
+        const fli_sight l = drawn(ds, &z, &before, 0, idx[i]);
+        freeze_image(ds, &z, &l, image, (char *)ds->x + idx[i] * bytes);
+    }
+    fli_free(image);
+    return s;
 }

@@ -327,6 +327,7 @@ fl_status fli_fed_member(fl_ctx *ctx, const fli_fed_spec *spec, const fli_common
                      .magnitude = NAN};
     s = all_of_it(ctx, fed);
     if (!s) s = fli_fed_split(ctx, spec->unlabelled, fed);
+    if (!s) s = fli_fed_freeze(ctx, spec, fed);
     if (s)
         fli_fed_free(fed);
     else

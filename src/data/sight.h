@@ -10,6 +10,7 @@ typedef enum {
     FLI_AUGMENT_CROP   /* cropped images: another part of the frame, and every other time a mirror image */
 } fli_augment;
 #define FLI_AUGMENT_WORDS "none|cifar|crop"
+#define FLI_SIGHT_DRAWS   0x1p32 /* values of a random number */
 
 /* Height and width of what a model sees, and of the stored image: a frame of 0 is the same. */
 typedef struct {
@@ -38,11 +39,14 @@ FLI_BOTH fli_sight fli_sight_middle(const fli_sight_sizes *z)
     return l;
 }
 
-/* Training, by three random numbers. A crop of a padded image is the image moved within its frame. */
-FLI_BOTH fli_sight fli_sight_random(int augment, const fli_sight_sizes *z, const uint32_t bits[3])
+/* Training, by four random numbers. A crop of a padded image is the image moved within its frame. Of 2^32 values of the
+ * last number the first `still` leave the middle as it is, but for the mirror. */
+FLI_BOTH fli_sight fli_sight_random(int augment, uint64_t still, const fli_sight_sizes *z, const uint32_t bits[4])
 {
     enum { PAD = 4 };
-    fli_sight l = {0, 0, 0, 0, 0};
+    fli_sight l = fli_sight_middle(z);
+    l.mirror = (int32_t)fli_philox_part(bits[2], 2);
+    if (bits[3] < still) return l;
     if (augment == FLI_AUGMENT_CIFAR) {
         l.down = (int32_t)fli_philox_part(bits[0], 2 * PAD + 1) - PAD;
         l.right = (int32_t)fli_philox_part(bits[1], 2 * PAD + 1) - PAD;
@@ -50,7 +54,6 @@ FLI_BOTH fli_sight fli_sight_random(int augment, const fli_sight_sizes *z, const
         l.top = fli_philox_part(bits[0], z->frame_height - z->height + 1);
         l.left = fli_philox_part(bits[1], z->frame_width - z->width + 1);
     }
-    l.mirror = (int32_t)fli_philox_part(bits[2], 2);
     return l;
 }
 

@@ -177,8 +177,10 @@ static void describe_data(const export *e, const char *test, fli_text *t)
         fli_text_json(t, test);
     }
     describe_scaling(e, t);
-    fli_text_addf(t, ", test_fraction: %.17g, unlabelled: %.17g, crop: %d, augment: %s}", d->test_fraction,
-                  d->unlabelled, (int)d->crop, augment[d->augment]);
+    fli_text_addf(t, ", test_fraction: %.17g, unlabelled: %.17g, crop: %d, augment: %s", d->test_fraction,
+                  d->unlabelled, (int)d->crop, augment[e->all->augment]); /* of images that were drawn once: none */
+    if (e->all->augment) fli_text_addf(t, ", augment_share: %.17g", d->augment_share);
+    fli_text_add(t, "}");
 }
 
 static fl_status write_text(const export *e, const char *path, const fli_text *t)

@@ -45,7 +45,8 @@ static fl_status solver_fits(const fli_known *k)
 
 static int cannot_use(const fli_known *k, const fli_solver *s)
 {
-    return k->settings->data.augment != FLI_AUGMENT_NONE && !s->augments;
+    const fli_data_settings *d = &k->settings->data;
+    return d->augment != FLI_AUGMENT_NONE && !d->augment_once && !s->augments;
 }
 
 /* Solvers that know nothing of a second block would leave it out silently. */
@@ -229,7 +230,8 @@ const fli_rule fli_data_rules[] = {
     {"regularizer.kind", NULL, "the regulariser's own parameters",
      "algorithm: feddr\nregularizer: {kind: box, low: 2, high: 1}", regularizer_fits},
     {"data.augment algorithm.kind", cannot_augment,
-     "data.augment changes the samples from step to step, which the {solver} solver cannot use; set it to none",
+     "data.augment changes the samples from step to step, which the {solver} solver cannot use; set it to none, or "
+     "data.augment_once to true",
      "data: {kind: digits, augment: cifar}\nalgorithm: {kind: feddr, solver: accurate, accuracy: 1, relative: 0.1}",
      NULL},
     {"data.unlabelled model.kind", hides_nothing, "model {model.kind} reads no labels, so data.unlabelled must be 0",

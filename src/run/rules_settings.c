@@ -53,6 +53,16 @@ static int cropped_twice(const fli_known *k)
     return k->settings->data.augment == FLI_AUGMENT_CIFAR && k->settings->data.crop;
 }
 
+static int once_nothing(const fli_known *k)
+{
+    return k->settings->data.augment == FLI_AUGMENT_NONE && k->settings->data.augment_once;
+}
+
+static int share_of_nothing(const fli_known *k)
+{
+    return k->settings->data.augment == FLI_AUGMENT_NONE && k->settings->data.augment_share < 1;
+}
+
 static int bad_multiple(const fli_known *k)
 {
     return k->settings->stop.diverged > 0 && k->settings->stop.diverged <= 1;
@@ -312,6 +322,12 @@ const fli_rule fli_settings_rules[] = {
      "data.augment {data.augment} moves whole images, but data.crop takes parts of {data.crop} x {data.crop} pixels; "
      "set augment to crop",
      "data: {kind: digits, augment: cifar, crop: 20}", NULL},
+    {"data.augment_once data.augment", once_nothing,
+     "data.augment_once is set, but data.augment is {data.augment}; set it to cifar or crop",
+     "data: {kind: digits, augment_once: true}", NULL},
+    {"data.augment_share data.augment", share_of_nothing,
+     "data.augment_share is {data.augment_share}, but data.augment is {data.augment}; set it to cifar or crop",
+     "data: {kind: digits, augment_share: 0.5}", NULL},
     {"semi.labels data.unlabelled", nothing_unlabelled,
      "semi.labels is set, but every sample has a label; set data.unlabelled, for instance to 0.9",
      "semi: {labels: projected}", NULL},

@@ -71,6 +71,12 @@ static const fli_key data_keys[] = {
         fli_data_settings, augment, "none", FLI_AUGMENT_WORDS,
         "cifar: training sees a new random crop of an image each time, padded by 4 black pixels, and mirrored half of "
         "the time; crop: the same without padding, a random part of the size that `crop` says"),
+    FLI_KEY_BOOL(fli_data_settings, augment_once, "false",
+                 "draw every training image once, before training, instead of each time: the same images in every "
+                 "epoch, for every method and metric, as the seed says"),
+    FLI_KEY_REAL(fli_data_settings, augment_share, "1", 0, 1,
+                 "share of draws that take a random crop, each draw by itself; the others keep the middle of the "
+                 "image. Half of either are mirrored. 0: mirrors alone"),
     FLI_KEY_INT(fli_data_settings, crop, "0", 0, 65536,
                 "height and width of the part of each image that models see: the middle, and with augment: crop a "
                 "random part while training; 0: the whole image"),
@@ -497,6 +503,8 @@ fli_fed_spec fli_settings_fed(const fli_settings *s, const fli_memory *m)
         .wide = fli_settings_wide(s),
         .crop = (size_t)s->data.crop,
         .augment = s->data.augment,
+        .augment_once = s->data.augment_once,
+        .augment_still = 1 - s->data.augment_share,
     };
 }
 

@@ -37,7 +37,8 @@ typedef struct {
     fli_reals mean, std, scale, shift;
     double test_fraction, unlabelled;
     int64_t crop;
-    int augment;
+    int augment, augment_once;
+    double augment_share;
 } fli_data_settings;
 
 typedef struct {

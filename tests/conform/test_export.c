@@ -120,6 +120,12 @@ static void images(void **state)
                        "partition: {kind: shards, clients: 6}\nmodel: {kind: mlp, hidden: [5]}\nprecision: f64\n");
     agree(*state, REST "data: {kind: digits, samples: 90, crop: 20, normalize: image}\n"
                        "partition: {kind: iid, clients: 6}\nmodel: {kind: mlp, hidden: [5]}\n");
+    /* what was drawn once is in the files */
+    agree(*state, REST "data: {kind: digits, samples: 90, test_samples: 20, test_fraction: 0.2, augment: cifar, "
+                       "augment_once: true}\npartition: {kind: iid, clients: 6}\nmodel: softmax\n");
+    agree(*state,
+          REST "data: {kind: digits, samples: 90, test_samples: 20, crop: 20, augment: crop, augment_once: true, "
+               "augment_share: 0.7, normalize: image}\npartition: {kind: iid, clients: 6}\nmodel: softmax\n");
 }
 
 static void features(void **state)

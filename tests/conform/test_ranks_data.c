@@ -40,6 +40,7 @@ static void every_kind_of_samples(void **state)
     static const char *const cases[] = {
         "data={kind: digits, samples: 200, test_samples: 40, augment: cifar};model=softmax",
         "data={kind: digits, samples: 200, test_samples: 40, augment: crop, crop: 6, normalize: image};model=softmax",
+        "data={kind: digits, samples: 200, test_samples: 40, augment: crop, crop: 6, augment_once: true};model=softmax",
         "data={kind: digits, samples: 200, test_samples: 40, normalize: standard};model=softmax",
         "data={kind: blobs, samples: 240, unlabelled: 0.5};semi.labels=projected;algorithm=fedvra-u;model=softmax",
         "data={kind: blobs, samples: 240};partition={kind: dirichlet, clients: 12, alpha: 0.2};model=softmax",

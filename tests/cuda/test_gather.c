@@ -55,6 +55,7 @@ typedef struct {
     size_t segments;   /* 0: as they are */
     int each;
     fli_augment augment;
+    double still;
     int black; /* one sample is */
     int kept;  /* it is a part of a larger set */
 } recipe;
@@ -114,6 +115,7 @@ static fli_dataset *data_of(fl_ctx *ctx, const recipe *r)
     }
     if (r->crop) assert_ok(ctx, fli_dataset_crop(ctx, r->crop, ds));
     ds->augment = r->augment;
+    ds->still = (uint64_t)(r->still * FLI_SIGHT_DRAWS);
     return ds;
 }
 
@@ -274,6 +276,8 @@ static void test_rows(void **state)
         {.side = 4, .each = 1, .augment = FLI_AUGMENT_CIFAR, .black = 1},
         {.side = 8, .crop = 6, .each = 1, .augment = FLI_AUGMENT_CROP},
         {.side = 36, .crop = 34, .each = 1, .augment = FLI_AUGMENT_CROP},
+        {.side = 8, .crop = 5, .each = 1, .augment = FLI_AUGMENT_CROP, .still = 0.5},
+        {.side = 5, .segments = CHANNELS, .augment = FLI_AUGMENT_CIFAR, .still = 0.25},
     };
     fl_ctx *ctx = fl_ctx_new();
     crowd c;

@@ -153,6 +153,139 @@ static void cropped(void **state)
     fli_dataset_free(ds);
 }
 
+/* ---- a share of them --------------------------------------------------------------------------------------- */
+
+/* A quarter of the draws take a crop, by itself in every epoch; the others keep the middle. Half of each are mirrored. */
+static void cropped_in_part(void **state)
+{
+    enum { N = 40, EPOCHS = 60, DRAWS = N * EPOCHS, MIDDLE = 1 * 8 + 1 * 2 };
+    fixture *f = *state;
+    fli_dataset *ds = pictures(f, N);
+    fli_batch b;
+    fli_rng turn;
+    uint32_t idx[N];
+    int seen[WAYS] = {0}, other = 0, stays[N] = {0};
+    assert_ok(f->ctx, fli_dataset_crop(f->ctx, CROP, ds));
+    ds->augment = FLI_AUGMENT_CROP;
+    ds->still = (uint64_t)(0.75 * FLI_SIGHT_DRAWS);
+    fli_rng_init(&turn, 5, FLI_RNG_BATCH, 3, 7);
+    assert_ok(f->ctx, fli_batch_init(f->ctx, &fli_ops_f64, CROPPED, N, &b));
+    for (uint32_t i = 0; i < N; i++) idx[i] = i;
+    for (uint32_t e = 0; e < EPOCHS; e++) {
+        b.n = N;
+        fli_batch_augment(&b, ds, idx, &turn, e);
+        for (size_t i = 0; i < N; i++) {
+            int k = part_of(ds, i, (double *)b.x + i * CROPPED);
+            assert_true(k >= 0);
+            seen[k]++;
+            stays[i] += k / 2 * 2 == MIDDLE;
+        }
+    }
+    /* the middle is one of 16 crops, too: 0.75 + 0.25 / 16 of 2400 draws, and a deviation of 21 */
+    for (int k = 0; k < WAYS; k++) other += k / 2 * 2 == MIDDLE ? 0 : seen[k];
+    assert_true(abs(DRAWS - other - 1838) < 85);
+    assert_true(abs(seen[MIDDLE] - seen[MIDDLE + 1]) < 170);
+    for (int k = 0; k < WAYS; k++) assert_true(seen[k] > 0);
+    for (size_t i = 0; i < N; i++) assert_true(stays[i] > 0 && stays[i] < EPOCHS); /* no image is chosen for good */
+
+    ds->still = (uint64_t)FLI_SIGHT_DRAWS; /* mirrors alone */
+    fli_batch_augment(&b, ds, idx, &turn, 0);
+    for (size_t i = 0; i < N; i++) assert_int_equal(part_of(ds, i, (double *)b.x + i * CROPPED) / 2 * 2, MIDDLE);
+    fli_batch_fini(&b);
+    fli_dataset_free(ds);
+}
+
+/* Padded images likewise: what does not move lies where it is stored. */
+static void moved_in_part(void **state)
+{
+    enum { N = 40, EPOCHS = 30, HERE = 4 * 18 + 4 * 2 };
+    fixture *f = *state;
+    fli_dataset *ds = pictures(f, N);
+    fli_batch b;
+    fli_rng turn;
+    uint32_t idx[N];
+    int here = 0;
+    ds->still = (uint64_t)(0.5 * FLI_SIGHT_DRAWS);
+    fli_rng_init(&turn, 5, FLI_RNG_BATCH, 3, 7);
+    assert_ok(f->ctx, fli_batch_init(f->ctx, &fli_ops_f64, PIXELS, N, &b));
+    for (uint32_t i = 0; i < N; i++) idx[i] = i;
+    for (uint32_t e = 0; e < EPOCHS; e++) {
+        b.n = N;
+        fli_batch_augment(&b, ds, idx, &turn, e);
+        for (size_t i = 0; i < N; i++) here += crop_of(ds, i, (double *)b.x + i * PIXELS) / 2 * 2 == HERE;
+    }
+    assert_true(abs(here - 607) < 70); /* 1200 draws: 0.5 + 0.5 / 81, and a deviation of 17 */
+    fli_batch_fini(&b);
+    fli_dataset_free(ds);
+}
+
+/* ---- once ---------------------------------------------------------------------------------------------------- */
+
+/* A set that is the same, so that it can be asked what was drawn. */
+static fli_dataset *cropped_pictures(fixture *f, size_t n, int augment)
+{
+    fli_dataset *ds = pictures(f, n);
+    if (augment == FLI_AUGMENT_CROP) assert_ok(f->ctx, fli_dataset_crop(f->ctx, CROP, ds));
+    ds->augment = augment;
+    return ds;
+}
+
+/* Frozen samples are one of the draws, the same ones whatever is frozen beside them; the others are as they were. */
+static void frozen_of(fixture *f, int augment)
+{
+    enum { N = 400, MIDDLE = 1 * 8 + 1 * 2, HERE = 4 * 18 + 4 * 2 };
+    fli_dataset *raw = cropped_pictures(f, N, augment), *ds[3];
+    uint32_t idx[N];
+    double row[PIXELS], again[PIXELS];
+    int kinds = 0, seen[162] = {0}, differ = 0;
+    for (uint32_t i = 0; i < N; i++) idx[i] = i;
+    for (int k = 0; k < 3; k++) ds[k] = cropped_pictures(f, N, augment);
+    assert_ok(f->ctx, fli_dataset_freeze(f->ctx, ds[0], 9, idx, N / 2));
+    assert_ok(f->ctx, fli_dataset_freeze(f->ctx, ds[1], 9, idx + 100, N - 100));
+    assert_ok(f->ctx, fli_dataset_freeze(f->ctx, ds[2], 10, idx, N));
+    for (size_t i = 0; i < N; i++) {
+        fli_dataset_row(ds[0], i, row);
+        int k = augment == FLI_AUGMENT_CROP ? part_of(raw, i, row) : crop_of(raw, i, row);
+        assert_true(k >= 0);
+        if (i >= N / 2) assert_int_equal(k, augment == FLI_AUGMENT_CROP ? MIDDLE : HERE);
+        if (i < N / 2) kinds += !seen[k]++;
+        fli_dataset_row(ds[1], i, again);
+        if (i >= 100 && i < N / 2) assert_memory_equal(row, again, raw->dim * sizeof *row);
+        fli_dataset_row(ds[2], i, again);
+        differ += memcmp(row, again, raw->dim * sizeof *row) != 0;
+    }
+    assert_true(kinds > (augment == FLI_AUGMENT_CROP ? 30 : 90)); /* of 32, of 162 in 200 draws */
+    assert_true(differ > 360);
+    for (int k = 0; k < 3; k++) fli_dataset_free(ds[k]);
+    fli_dataset_free(raw);
+}
+
+static void frozen(void **state)
+{
+    frozen_of(*state, FLI_AUGMENT_CIFAR);
+    frozen_of(*state, FLI_AUGMENT_CROP);
+}
+
+/* What a program has lent stays as it is, and one scale per pixel is refused. */
+static void frozen_of_others(void **state)
+{
+    fixture *f = *state;
+    fli_dataset *mine = pictures(f, 3), *lent = pictures(f, 3);
+    const uint32_t idx[3] = {0, 1, 2};
+    uint8_t before[3 * PIXELS];
+    fli_free(lent->x);
+    lent->x = mine->x;
+    lent->borrows = FLI_BORROWS_SAMPLES;
+    memcpy(before, mine->x, sizeof before);
+    assert_ok(f->ctx, fli_dataset_freeze(f->ctx, lent, 1, idx, 3));
+    assert_memory_equal(before, mine->x, sizeof before);
+    assert_memory_not_equal(before, lent->x, sizeof before);
+    lent->segments = PIXELS;
+    assert_fails(f->ctx, fli_dataset_freeze(f->ctx, lent, 1, idx, 3), FL_ECONFIG, "162 scales for 2 channels");
+    fli_dataset_free(lent);
+    fli_dataset_free(mine);
+}
+
 /* One scale per pixel, as `unit` has for images that are not bytes. */
 static void crops_of_scaled_pixels(void **state)
 {
@@ -278,6 +411,41 @@ static void runs(void **state)
     assert_true(start == random_start && random != plain && random < start);
 }
 
+/* A federation's training samples alone are drawn, by the seed; its tests see the middle. */
+#define ONCE                                                                                                           \
+    "data: {kind: digits, samples: 300, test_samples: 60, crop: 20, test_fraction: 0.2, augment: crop, augment_once: " \
+    "true, unlabelled: 0.5}\npartition: {kind: iid, clients: 5}\nmodel: softmax\n"
+
+static int same_row(const fli_dataset *a, const fli_dataset *b, uint32_t i)
+{
+    double x[400], y[400];
+    fli_dataset_row(a, i, x);
+    fli_dataset_row(b, i, y);
+    return !memcmp(x, y, sizeof x);
+}
+
+static void drawn_once(void **state)
+{
+    fixture *f = *state;
+    fl_run *runs[] = {run_new(f, ONCE, ""), run_new(f, ONCE, ""), run_new(f, ONCE, "data.augment_once=false")};
+    const fli_fed *once = runs[0]->plan.fed, *again = runs[1]->plan.fed, *never = runs[2]->plan.fed;
+    int changed = 0, same = 0;
+    for (size_t c = 0; c < 5; c++) {
+        fli_view v;
+        assert_ok(f->ctx, fli_view_open(f->ctx, once, c, &v));
+        for (size_t i = 0; i < v.n_train + v.n_unlabelled; i++) {
+            changed += !same_row(once->train, never->train, v.train[i]);
+            same += same_row(once->train, again->train, v.train[i]);
+        }
+        for (size_t i = 0; i < v.n_test; i++) assert_true(same_row(once->train, never->train, v.test[i]));
+        fli_view_close(&v);
+    }
+    assert_int_equal(same, 240);
+    assert_true(changed > 220);
+    for (uint32_t i = 0; i < 60; i++) assert_true(same_row(once->test, never->test, i));
+    for (int k = 0; k < 3; k++) fl_run_free(runs[k]);
+}
+
 static void refused(void **state)
 {
     refuse(*state, "data: {kind: digits, crop: 29}\npartition: {kind: iid, clients: 4}\nmodel: softmax\n",
@@ -292,8 +460,17 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(moved),   FIXTURE_TEST(cropped),    FIXTURE_TEST(crops_of_scaled_pixels),
-        FIXTURE_TEST(each),    FIXTURE_TEST(one_colour), FIXTURE_TEST(runs),
+        FIXTURE_TEST(moved),
+        FIXTURE_TEST(cropped),
+        FIXTURE_TEST(crops_of_scaled_pixels),
+        FIXTURE_TEST(each),
+        FIXTURE_TEST(one_colour),
+        FIXTURE_TEST(runs),
+        FIXTURE_TEST(cropped_in_part),
+        FIXTURE_TEST(moved_in_part),
+        FIXTURE_TEST(frozen),
+        FIXTURE_TEST(frozen_of_others),
+        FIXTURE_TEST(drawn_once),
         FIXTURE_TEST(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
