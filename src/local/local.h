@@ -211,8 +211,8 @@ double fli_eval_block_slope(fli_eval *e, const fli_view *v, const fli_objective_
 size_t fli_batch_size(const fli_sgd_spec *spec, size_t n);
 /* Steps in one epoch over n samples: ceil(n / batch size), 1 for full batches. */
 size_t fli_epoch_steps(const fli_sgd_spec *spec, size_t n);
-/* Steps of an epoch on a model's objective: until all of the client's samples that it uses have come up, or those of
- * the kind that `epoch` names. */
+/* Steps of an epoch on a model's objective: until all of the client's samples that it uses have come up, or as many as
+ * those of the kind that `epoch` names take, used or not: methods that are compared then do equal work. */
 size_t fli_objective_steps(const fli_model *m, const fli_sgd_spec *spec, size_t labelled, size_t unlabelled);
 
 /* From one of several vectors to the next: each starts on a cache line. */

@@ -30,10 +30,11 @@ size_t fli_epoch_steps(const fli_sgd_spec *spec, size_t n)
 size_t fli_objective_steps(const fli_model *m, const fli_sgd_spec *spec, size_t labelled, size_t unlabelled)
 {
     size_t plain = fli_epoch_steps(spec, labelled);
-    if (!m->latent || m->latent->every || !unlabelled || spec->epoch == FLI_EPOCH_LABELLED) return plain;
     fli_sgd_spec latent = fli_latent_spec(spec);
+    int both = m->latent && !m->latent->every, asked = spec->epoch == FLI_EPOCH_UNLABELLED;
+    if (!unlabelled || spec->epoch == FLI_EPOCH_LABELLED || !(both || asked)) return plain;
     size_t rest = fli_epoch_steps(&latent, unlabelled);
-    return rest > plain || spec->epoch == FLI_EPOCH_UNLABELLED ? rest : plain;
+    return rest > plain || asked ? rest : plain;
 }
 
 /* ---- passes -------------------------------------------------------------------------------------------- */

@@ -128,7 +128,7 @@ static const fli_key local_keys[] = {
     FLI_KEY_CHOICE(fli_local_settings, epoch, "all", FLI_EPOCH_WORDS,
                    "what a pass goes over where unlabelled samples have pseudo labels (semi): all samples, until the "
                    "kind that takes longer is through; the labelled ones; the unlabelled ones. Either way a step uses "
-                   "samples of both kinds"),
+                   "samples of both kinds, or labelled ones alone where the method uses no others"),
     {"steps", FLI_INT, offsetof(fli_local_settings, work.steps), "0", 0, 1e9, NULL,
      "steps per round instead of epochs; 0: use epochs"},
     FLI_KEY_INT(fli_local_settings, batch, "50", 0, 1e9, "samples per step; 0: all of the client's"),
