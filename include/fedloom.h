@@ -557,8 +557,8 @@ fl_status fl_data_describe(fl_config *cfg, size_t clients, const char *partition
 fl_status fl_data_export(fl_config *cfg, const char *folder);
 
 /* Measures the clients' smoothness and says which step-size conditions of the method's theorem hold, by how much each
- * fails, what is assumed without being measured, a setting that would satisfy them, and after how many rounds the theorem
- * promises a small gradient. */
+ * fails, what is assumed without being measured, a setting that would satisfy them, and after how many rounds the
+ * theorem promises a small gradient. */
 fl_status fl_check(fl_config *cfg, fl_text_fn *out, void *arg);
 /* The same, with a run of the configuration beside that number; it changes settings of `metrics`, and output. */
 fl_status fl_check_run(fl_config *cfg, fl_text_fn *out, void *arg);

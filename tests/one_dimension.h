@@ -1,5 +1,5 @@
-/* FedGiA, FedDR and asyncFedDR on quadratics in one dimension, f_i(x) = h_i/2 x^2 - b_i x, with the functions that their
- * theorems are about: for tests of what is true of them at all. */
+/* FedGiA, FedDR and asyncFedDR on quadratics in one dimension, f_i(x) = h_i/2 x^2 - b_i x, with the functions that
+ * their theorems are about: for tests of what is true of them at all. */
 #ifndef TESTS_ONE_DIMENSION_H
 #define TESTS_ONE_DIMENSION_H
 

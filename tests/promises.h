@@ -289,8 +289,8 @@ static char *mended(fixture *f, const char *text)
     return file.s;
 }
 
-/* Checks a problem, and again once it is mended if `mend`. Returns the text that is promised, to be freed; NULL: there is
- * no promise. */
+/* Checks a problem, and again once it is mended if `mend`. Returns the text that is promised, to be freed; NULL: there
+ * is no promise. */
 static char *promised(tally *t, fixture *f, const char *text, int mend, verdict *v)
 {
     t->drawn++;
@@ -371,8 +371,8 @@ static fl_run *run_text(fixture *f, const char *text, const char *more)
     return NULL;
 }
 
-/* What a run is held to: its potential never rises from row `after` on, and where `gap` is a column, the sum of that from
- * there to the end, or of its squares, is at most `factor` times what the potential has lost. */
+/* What a run is held to: its potential never rises from row `after` on, and where `gap` is a column, the sum of that
+ * from there to the end, or of its squares, is at most `factor` times what the potential has lost. */
 typedef struct {
     size_t after;
     const char *gap;

@@ -42,7 +42,8 @@ struct fli_facts {
     size_t clients;
     uint32_t client;
     int convex; /* f_i is, for sure */
-    int bounded; /* L_i and mu_i hold for all x, and were measured over all samples; otherwise they are estimates at the start */
+    /* L_i and mu_i hold for all x, and were measured over all samples; otherwise they are estimates at the start */
+    int bounded;
     int composite;    /* there is a regulariser g; */
     double g_modulus; /* g + g_modulus/2 ||x||^2 is convex; 0: so is g itself */
     unsigned model_traits;

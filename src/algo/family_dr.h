@@ -63,8 +63,8 @@ const void *fli_dr_point(const fli_turn *t);
 void fli_dr_contribute_at(const fli_turn *t, const void *x, double f, void *gradient, double *out);
 void fli_dr_contribute(const fli_turn *t, double f, void *gradient, double *out);
 double fli_dr_potential(const fli_server *s, const double *sum, double g);
-/* What has to be asked, or assumed, of the local solver whatever the theorem says of its errors; and the setting for the
- * first. */
+/* What has to be asked, or assumed, of the local solver whatever the theorem says of its errors; and the setting for
+ * the first. */
 void fli_dr_assume(const fli_dr_params *p, const fli_facts *f, fli_conditions *out);
 void fli_dr_fix_steps(const fli_facts *worst, fli_fixes *out);
 /* Of the server's proximal step, which is eta long. */

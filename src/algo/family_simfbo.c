@@ -140,8 +140,8 @@ static double work_of(const fli_simfbo_params *a, const fli_facts *f, int most)
     return f->weight * (most ? most_work(a, f) : least_work(a, f));
 }
 
-/* The sum of the `count` largest of these, or of the smallest. Halving finds a value that fewer than `count` are beyond;
- * the others that count are as large as it. */
+/* The sum of the `count` largest of these, or of the smallest. Halving finds a value that fewer than `count` are
+ * beyond; the others that count are as large as it. */
 static double extreme_sum(const fli_simfbo_params *a, const fli_facts_all *all, size_t count, int most)
 {
     double low = 0, high = 0, sum = 0, sign = most ? 1 : -1;

@@ -86,9 +86,10 @@ static double mix(const void *p, size_t i, const double *scalars)
 
 static void check(const void *p, const fli_facts *f, fli_conditions *out) { (void)p, fli_control_check(f, out); }
 
-/* Whether Theorem 2 is about these own models. Its D_0 = sum w_i (1 - mix_i) (5 L/4 + mix_i L~ L_h Gamma) and its errors
- * (d), (e) have L~, by which the loss is smooth in the outputs h; cross-entropy has none, since its slope 1/h has no bound.
- * Without L~ are mix_i = 0 and, where there are no pseudo labels, mix_i = 1. There L_F is L: F_i is f_i of one model. */
+/* Whether Theorem 2 is about these own models. Its D_0 = sum w_i (1 - mix_i) (5 L/4 + mix_i L~ L_h Gamma) and its
+ * errors (d), (e) have L~, by which the loss is smooth in the outputs h; cross-entropy has none, since its slope 1/h
+ * has no bound. Without L~ are mix_i = 0 and, where there are no pseudo labels, mix_i = 1. There L_F is L: F_i is f_i
+ * of one model. */
 static int covered(const params *a, const fli_facts_all *all)
 {
     int all_are = 1;

@@ -78,8 +78,8 @@ static void check(const void *params, const fli_facts *f, fli_conditions *out)
                        "drawn independently (descent holds for all)");
 }
 
-/* V_eta at the start, for x_i = prox(y_i) at y_i = xbar = x0: at most this (docs/theory.md), as ||grad f_i(x_i)|| is at most
- * ||grad f_i(x0)||/(1 - L eta). The paper has F(x0), for which x_i would have to be x0. */
+/* V_eta at the start, for x_i = prox(y_i) at y_i = xbar = x0: at most this (docs/theory.md), as ||grad f_i(x_i)|| is at
+ * most ||grad f_i(x0)||/(1 - L eta). The paper has F(x0), for which x_i would have to be x0. */
 static double first_potential(double u, double eta, const fli_facts_all *all, const fli_start_values *start)
 {
     double mean = 0;
@@ -87,8 +87,9 @@ static double first_potential(double u, double eta, const fli_facts_all *all, co
     return start->value + eta * (1 + u) / 2 * mean / ((1 - u) * (1 - u));
 }
 
-/* (5): the mean of ||G_eta||^2 is at most C_1 V/(K+1) with exact proxes, C_1 = 2 (1 + u)^2/(eta^2 beta) and beta of (35); at
- * alpha = 1 and eta = 1/(3L) that is 160 L/(3 p). For relative errors (43), with 1/C~ where the paper prints C~. */
+/* (5): the mean of ||G_eta||^2 is at most C_1 V/(K+1) with exact proxes, C_1 = 2 (1 + u)^2/(eta^2 beta) and beta of
+ * (35); at alpha = 1 and eta = 1/(3L) that is 160 L/(3 p). For relative errors (43), with 1/C~ where the paper prints
+ * C~. */
 static void promise(const void *params, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
 {
     const fli_dr_params *a = params;

@@ -19,8 +19,9 @@
  *   t        given, or auto: mean r_i / r, that is sigma = (mean r_i)/N. Clients outside C, and those in it for large
  *            k0, make gradient steps of length 1/(N sigma) out of a round, which converge if f = (1/N) sum f_i is
  *            curved less than 2 N sigma. f of a linear model is curved by at most mean r_i: auto is the longest step
- *            of that kind which needs no luck. The paper's Table II (0.15; max(0.1, 8 ln(d)/n)) counts on an f that is flatter by far
- *            than the steepest f_i. Where clients are alike it diverges: there anything below 1/2 does.
+ *            of that kind which needs no luck. The paper's Table II (0.15; max(0.1, 8 ln(d)/n)) counts on an f that
+ *            is flatter by far than the steepest f_i. Where clients are alike it diverges: there anything below 1/2
+ *            does.
  *   start    pi_i = 0, z_i = x_i = x0
  *
  *   theory   Theorems IV.1 to IV.3: with H_i at least the curvature of f_i and sigma > 6 r/N the augmented Lagrangian
@@ -166,8 +167,8 @@ static void check(const void *p, const fli_facts *f, fli_conditions *out)
 
 /* Theorem IV.3: min ||grad f||^2 <= rho (L^1 - f*)/K over the K rounds after the first, rho = 10 t^3 r/(t^2 - 5t - 6)
  * with t = N sigma/r. The paper has L^0 from the first round on, which its Lemma B.3 does not allow (pi = 0 there
- * violates (34)). After that round L^1 <= f(x0) + 7/(12 N sigma) mean ||grad f_i(x0)||^2: a client is then at x0 - y with
- * ||y|| <= ||grad f_i||/(N sigma), and r/N < sigma/6. */
+ * violates (34)). After that round L^1 <= f(x0) + 7/(12 N sigma) mean ||grad f_i(x0)||^2: a client is then at x0 - y
+ * with ||y|| <= ||grad f_i||/(N sigma), and r/N < sigma/6. */
 static void promise(const void *p, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
 {
     const params *a = p;

@@ -122,8 +122,9 @@ void fli_batch_gather_answers(fli_batch *b, const fli_dataset *ds, const uint32_
  * the sample, on the epoch, and on the seed, round and client of `turn`, not on the batch that the sample is in. */
 void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, const fli_rng *turn, uint32_t epoch);
 
-/* Changes samples idx[0 .. n-1] for good, each by one draw of ds->augment, which depends on the seed and on the sample's
- * number. What was drawn lies where evaluation looks, the middle of the frame, and the rest of the frame is 0. */
+/* Changes samples idx[0 .. n-1] for good, each by one draw of ds->augment, which depends on the seed and on the
+ * sample's number. What was drawn lies where evaluation looks, the middle of the frame, and the rest of the frame is
+ * 0. */
 fl_status fli_dataset_freeze(fl_ctx *ctx, fli_dataset *ds, uint64_t seed, const uint32_t *idx, size_t n);
 
 /* Gives the set features and targets of its own, where they are borrowed, so that they can be changed. For dense sets

@@ -56,8 +56,8 @@ double fli_async_clock(const fli_async *a); /* simulated seconds; 0 on the real 
 /* On the real clock over several ranks: seconds that a thread of this rank had no turn to take, mean over them. */
 double fli_async_idle(const fli_async *a);
 fli_async_count fli_async_count_take(fli_async *a);
-/* Between runs: whether the client has begun a turn whose answer has not been absorbed, and its number (fli_ask.stream);
- * where the client has worked it is ahead of the server. */
+/* Between runs: whether the client has begun a turn whose answer has not been absorbed, and its number
+ * (fli_ask.stream); where the client has worked it is ahead of the server. */
 int fli_async_away(const fli_async *a, uint32_t client, uint64_t *turn);
 
 /* On the virtual clock or where clients are elsewhere, between two runs or from `save`: who is at work, from which

@@ -1,14 +1,14 @@
 /* Curvature of one client's objective: extreme eigenvalues by Lanczos' recurrence on products with a Hessian that is
  * never formed.
  *
- * At a point products are exact where the model has them, else power iteration on differences of gradients. Of a problem of two levels the Hessian is that of g by y, where
- * v and Hv are zero in the upper block, or that of f; those of f, and of objectives with pseudo labels, are
- * such differences.
+ * At a point products are exact where the model has them, else power iteration on differences of gradients. Of a
+ * problem of two levels the Hessian is that of g by y, where v and Hv are zero in the upper block, or that of f; those
+ * of f, and of objectives with pseudo labels, are such differences.
  *
- * A linear predictor z = W a (with a constant feature where the model has intercepts) and a loss whose Hessian in z is at
- * most c give a Hessian of at most c lambda_max(A'A/n) for every x. The bound is reached: by least squares everywhere
- * (c = 1), by logistic regression at zero (c = 1/4), by softmax regression in the limit in which two classes share all
- * samples (c = 1/2; the curvature of diag p - pp' at p = (1/2, 1/2, 0, ...), where p = 1/C has 1/C). */
+ * A linear predictor z = W a (with a constant feature where the model has intercepts) and a loss whose Hessian in z is
+ * at most c give a Hessian of at most c lambda_max(A'A/n) for every x. The bound is reached: by least squares
+ * everywhere (c = 1), by logistic regression at zero (c = 1/4), by softmax regression in the limit in which two classes
+ * share all samples (c = 1/2; the curvature of diag p - pp' at p = (1/2, 1/2, 0, ...), where p = 1/C has 1/C). */
 #include "local/smoothness.h"
 
 #include "bilevel/bilevel.h"

@@ -92,7 +92,8 @@ double fli_train_loss(const fli_moment *m, int own);
 double fli_train_accuracy(const fli_moment *m, int own);
 double fli_test_loss(const fli_moment *m, int own);
 double fli_test_accuracy(const fli_moment *m, int own);
-/* ||G_eta(x)|| (metric_mapping.c), given the sum of w_i grad f_i; NaN, and a failure noted, where there is no memory. */
+/* ||G_eta(x)|| (metric_mapping.c), given the sum of w_i grad f_i; NaN, and a failure noted, where there is no
+ * memory. */
 double fli_mapping_norm(fli_moment *m, const void *gradient, double eta);
 /* What this many percent of the numbers are at or below; NaN if there are none. */
 double fli_quantile(fli_sorted s, size_t percent);

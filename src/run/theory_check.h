@@ -7,8 +7,8 @@
 #include "base/json.h"
 #include "run/theory_facts.h"
 
-/* A small number, the rounds that theory wants at most to get there, and those that a run took: infinite, it did not get
- * there; NaN, there was none. */
+/* A small number, the rounds that theory wants at most to get there, and those that a run took: infinite, it did not
+ * get there; NaN, there was none. */
 typedef struct {
     double eps, at_most, run;
 } fli_until;
@@ -45,8 +45,8 @@ fl_status fli_check_run(fl_config *cfg, fli_check *c);
 void fli_check_print_rounds(fli_text *t, const fli_check *c);
 void fli_check_json_rounds(fli_json *j, const fli_check *c);
 
-/* The largest L_i of the clients that are measured; `bounds` as for fli_measure_facts. The plan has its model and says how
- * turns are asked for. */
+/* The largest L_i of the clients that are measured; `bounds` as for fli_measure_facts. The plan has its model and says
+ * how turns are asked for. */
 fl_status fli_theory_smoothness(const fli_plan *p, int bounds, double *largest);
 /* Whether theory promises that the method's potential never rises: all that it asks for holds at all clients, with
  * constants that hold for every model. */

@@ -15,8 +15,8 @@ typedef struct {
 /* At most this many of a client's samples, chosen at random, of either kind, where L_i is measured at the start. */
 enum { FLI_MEASURED_SAMPLES = 512 };
 
-/* Measures; to be freed in either case. The plan must outlive it. `bounds`: constants that hold for every x and are over
- * all samples, where the model has such; else the curvature at the start, which rules of thumb go by. */
+/* Measures; to be freed in either case. The plan must outlive it. `bounds`: constants that hold for every x and are
+ * over all samples, where the model has such; else the curvature at the start, which rules of thumb go by. */
 fl_status fli_measure_facts(fl_ctx *ctx, const fli_plan *p, int bounds, fli_measured *out);
 void fli_measured_free(fli_measured *m);
 

@@ -1,9 +1,9 @@
 /* A-priori numbers: after how many rounds, at most, a theorem promises that the gradient has been small, from constants
  * that are known before the first round, and when it was in a run.
  *
- * The theorems bound a mean over rounds of ||grad f||^2, which the smallest is not above, by A/K + B; B is for mini-batches
- * and their variance, which is not measured, so that there are numbers for gradients over all samples alone. Of f a lower
- * bound is needed: losses here are not negative. */
+ * The theorems bound a mean over rounds of ||grad f||^2, which the smallest is not above, by A/K + B; B is for
+ * mini-batches and their variance, which is not measured, so that there are numbers for gradients over all samples
+ * alone. Of f a lower bound is needed: losses here are not negative. */
 #include "run/theory_check.h"
 
 #include "local/smoothness.h"

@@ -1,6 +1,6 @@
-/* How far from necessary conditions are: problems in which settings lie beyond one condition by a factor, and all others
- * hold, are searched for a rise of the function that the theorem shows to fall. The search is Nelder and Mead's, from
- * random starts. Conditions are sufficient, so what is found is printed and not asserted. Not part of a test run:
+/* How far from necessary conditions are: problems in which settings lie beyond one condition by a factor, and all
+ * others hold, are searched for a rise of the function that the theorem shows to fall. The search is Nelder and Mead's,
+ * from random starts. Conditions are sufficient, so what is found is printed and not asserted. Not part of a test run:
  *
  *     cmake --build build --target search_beyond && build/tests/search_beyond [NAME [RESTARTS]]
  *

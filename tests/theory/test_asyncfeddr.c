@@ -203,8 +203,8 @@ static void sure_descent(void **state)
     assert_true(descent(*state, &none, 5, 0.99, 200) > 1e-3);
 }
 
-/* Who comes back in step k: clients as fast as each other come in the order of their numbers if all are at work, at most
- * N - 1 steps late; where one is, it is drawn, and never late. */
+/* Who comes back in step k: clients as fast as each other come in the order of their numbers if all are at work, at
+ * most N - 1 steps late; where one is, it is drawn, and never late. */
 static size_t who_comes(size_t k, int alone)
 {
     fli_rng rng;

@@ -116,7 +116,8 @@ static void vra_arg_min(void **state)
 }
 
 /* P^r of (45) has 4 beta/(p_i^r C_i^r), which (79) multiplies Xi^{r+1} by as well. In P^{r+1} that is 4 beta/(p_i^{r+1}
- * C_i^{r+1}): P rises where u_i = p_i C_i falls. With inf_r u_i in its place, in P and in the condition, it does not. */
+ * C_i^{r+1}): P rises where u_i = p_i C_i falls. With inf_r u_i in its place, in P and in the condition, it does
+ * not. */
 static void vra_changing_work(void **state)
 {
     enum { LEAST = 1, MOST = 8, ROUNDS = 30 };
@@ -245,8 +246,8 @@ static void hessian_is_right(size_t n, const double *o, const double *x, size_t 
 }
 
 /* Below (147) the paper uses L_F <= (1 - beta_i) L. One class on the client, ten classes, at the start model: L is 1/10
- * of the Gram matrix's largest eigenvalue, L_F 0.175 (beta = 1/2) and 0.14375 (beta = 1/4). By all x: L is 1/2, the part of
- * own model's L_F at most 1/2 as well, and L_F of own and global model together up to 1, twice L. */
+ * of the Gram matrix's largest eigenvalue, L_F 0.175 (beta = 1/2) and 0.14375 (beta = 1/4). By all x: L is 1/2, the
+ * part of own model's L_F at most 1/2 as well, and L_F of own and global model together up to 1, twice L. */
 static void cpsl_l_f(void **state)
 {
     double zero[MOST_CLASSES] = {0}, hessian[4 * MOST_CLASSES * MOST_CLASSES], own = 0, both = 0;

@@ -40,8 +40,8 @@ static int gia_falls(gia *g, fli_rng *r, size_t k0, int first)
 
 /* pi^0 = 0 is not what (34) says of pi^k for k >= 1, and Lemma B.2 compares pi^1 with it. Where f_i is as curved as H_i
  * = r_i I, L^1 - L^0 is sum over C of (sigma - r_i/m)/2 ||x_i^1 - x||^2 > 0: with everyone in C the very first step
- * always raises L, by at most sum ||grad f_i(x^0)||^2/(2 m^2 sigma). From L^1 on it falls; and from L^0, if pi_i^0 = -grad
- * f_i(x^0)/m. */
+ * always raises L, by at most sum ||grad f_i(x^0)||^2/(2 m^2 sigma). From L^1 on it falls; and from L^0, if pi_i^0 =
+ * -grad f_i(x^0)/m. */
 static void gia_first_step(void **state)
 {
     fli_rng r;
@@ -88,8 +88,8 @@ static double feddr_draw(fli_rng *r, feddr *d)
 }
 
 /* The proof of Theorem 3.1 takes V^0 = F(x^0) "from x_i^0 = x^0"; Algorithm 1 begins with x_i^0 = prox(y_i^0), without
- * which (21) is false. Then V^0 > F(x^0) for a single convex quadratic with L eta < 1, and in general V^0 - F(x^0) <= eta (1
- * + L eta)/(2 n) sum ||grad f_i(x_i^0)||^2. */
+ * which (21) is false. Then V^0 > F(x^0) for a single convex quadratic with L eta < 1, and in general V^0 - F(x^0) <=
+ * eta (1 + L eta)/(2 n) sum ||grad f_i(x_i^0)||^2. */
 static void feddr_v_0(void **state)
 {
     fli_rng r;
@@ -195,8 +195,8 @@ static void async_etabar(void **state)
     assert_true(printed > 1e-3 && convex < 1e-12 && any < 1e-12);
 }
 
-/* (74) sums V~^t - V~^{t+1} over t from k - tau to k + T and over k from 0 to K, and bounds that by V~^0 - V~^{K+T+1}. Each
- * difference is there up to T + tau + 1 times: that factor is lost. V~^t before the start is V~^0. */
+/* (74) sums V~^t - V~^{t+1} over t from k - tau to k + T and over k from 0 to K, and bounds that by V~^0 - V~^{K+T+1}.
+ * Each difference is there up to T + tau + 1 times: that factor is lost. V~^t before the start is V~^0. */
 static void async_74(void **state)
 {
     enum { ROUNDS = 40, LATE = 4 };

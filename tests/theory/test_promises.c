@@ -173,8 +173,9 @@ static promise vra_promise(const drawn *d, const vra_case *c)
     return (promise){.gap = "gradient2", .factor = 2 * sum / vra_beta(&d->t, v)};
 }
 
-/* With work that changes from round to round (45) is not what falls, but f and 4 beta Xi_i/inf_r u_i do (docs/theory.md): by
- * (86), sum ||grad f||^2 <= 2 D_1/beta times what they are at the start, since no f_i is below 0. */
+/* With work that changes from round to round (45) is not what falls, but f and 4 beta Xi_i/inf_r u_i do
+ * (docs/theory.md): by (86), sum ||grad f||^2 <= 2 D_1/beta times what they are at the start, since no f_i is below
+ * 0. */
 static void vra_changing(tally *t, const drawn *d, const vra_case *c, size_t problem, const char *text)
 {
     static vra_state s;
@@ -300,7 +301,8 @@ static double measured_at(fixture *f, const char *text, int seed, int from_file)
     return v.smoothness;
 }
 
-/* L_i is measured at the model that the run begins with: with the start model of another seed in a file, that seed's. */
+/* L_i is measured at the model that the run begins with: with the start model of another seed in a file, that
+ * seed's. */
 static void start_models(void **state)
 {
     fixture *f = *state;

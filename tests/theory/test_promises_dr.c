@@ -39,8 +39,8 @@ static void draw_regularizer(drawn *d, fli_rng *r)
     if (chance(r, 0.5)) say(d, "regularizer:\n  %s\n", some[one_of(r, 4)]);
 }
 
-/* (39) and (23) with everyone in every round: sum ||G_eta||^2 <= 2 (1 + L eta)^2/(eta^2 beta) (V^0 - V^K), beta of (35). For
- * exact proxes, that is least squares. */
+/* (39) and (23) with everyone in every round: sum ||G_eta||^2 <= 2 (1 + L eta)^2/(eta^2 beta) (V^0 - V^K), beta of
+ * (35). For exact proxes, that is least squares. */
 static promise feddr_promise(const drawn *d, const char *text)
 {
     double eta = number(text, "algorithm", "eta", NAN), a = number(text, "algorithm", "alpha", NAN);
@@ -210,8 +210,8 @@ static double async_potential(const async_settings *v, const async_state *s)
     return sum;
 }
 
-/* From a state some steps from the start, every client with every delay. Where c > 0 the first step does not count: (61)
- * takes xbar^0 for the prox of the first xt. */
+/* From a state some steps from the start, every client with every delay. Where c > 0 the first step does not count:
+ * (61) takes xbar^0 for the prox of the first xt. */
 static void async_steps(tally *t, fli_rng *r, const async_settings *v, size_t problem, const char *text)
 {
     async_state s, next;

@@ -1,6 +1,6 @@
-/* Which constants `fl_check` goes by, and what it makes of cases in which others would promise too much: large samples at
- * the end of a file, unlabelled terms, start models, gamma_i that differ, cohorts that follow a plan, mini-batches with a
- * weight decay of their own. And the number of rounds that a theorem promises. */
+/* Which constants `fl_check` goes by, and what it makes of cases in which others would promise too much: large samples
+ * at the end of a file, unlabelled terms, start models, gamma_i that differ, cohorts that follow a plan, mini-batches
+ * with a weight decay of their own. And the number of rounds that a theorem promises. */
 #include "theory_problem.h"
 
 #include <math.h>

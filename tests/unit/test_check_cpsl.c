@@ -22,8 +22,8 @@ static void assert_bound(const fli_conditions *c, const char *name, double have,
     assert_int_equal(s->failing != 0, have > most);
 }
 
-/* Two of eight clients, 3 to 10 steps; labels by projected steps. One client is steep and takes few steps, the others are
- * flat and take many: the theorems have the largest of each. */
+/* Two of eight clients, 3 to 10 steps; labels by projected steps. One client is steep and takes few steps, the others
+ * are flat and take many: the theorems have the largest of each. */
 enum { CLIENTS = 8 };
 typedef struct {
     fli_facts each[CLIENTS];

@@ -1,5 +1,5 @@
-/* `check` of FedVRA-U: Theorem 2's conditions (27) to (29), written out again here, on what the check measured, and what
- * stands for them with everyone in every round. */
+/* `check` of FedVRA-U: Theorem 2's conditions (27) to (29), written out again here, on what the check measured, and
+ * what stands for them with everyone in every round. */
 #include "fixture.h"
 
 #define BASE                                                                                                           \

@@ -155,7 +155,8 @@ static void cropped(void **state)
 
 /* ---- a share of them --------------------------------------------------------------------------------------- */
 
-/* A quarter of the draws take a crop, by itself in every epoch; the others keep the middle. Half of each are mirrored. */
+/* A quarter of the draws take a crop, by itself in every epoch; the others keep the middle. Half of each are
+ * mirrored. */
 static void cropped_in_part(void **state)
 {
     enum { N = 40, EPOCHS = 60, DRAWS = N * EPOCHS, MIDDLE = 1 * 8 + 1 * 2 };
