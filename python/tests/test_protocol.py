@@ -112,7 +112,7 @@ class Scratch:
         else:
             assert kind == 1 and flags & 256
             loss, _, hits = softmax(down["x"], self.x, self.y)
-            up = {"figures": np.array([1, len(self.y), 0, loss, hits, *[0] * 9, loss, 0], float)}
+            up = {"figures": np.array([1, len(self.y), 0, loss, hits, *[0] * 9, loss, 0, 0, 0], float)}
         outcome = struct.pack("<Q3I", taken, 0, 0, 0)
         return packet(ANSWER, outcome, write_tensors(up), p["number"], client, p["run"])
 

@@ -60,6 +60,10 @@ def test_check(digits):
     c = fedloom.check(digits, algorithm="fedvra")
     assert any(k.holds is False for k in c.conditions) and not c.holds
     assert "L_i" in c.text and repr(c) == c.text
+    c = fedloom.check(digits, algorithm={"kind": "fedvra", "gamma": [1, 2, 3, 4]}, partition={"kind": "iid", "clients": 4})
+    at = {k.name: k for k in c.conditions}
+    assert at["(17)"].verdict == "printed" and at["(17)"].holds is None
+    assert at["(17) averaged"].verdict == "fails" and at["(17) averaged"].note and at["(17)"].note
 
 
 def test_check_and_fix(digits, samples):

@@ -269,11 +269,16 @@ def reproduce(name: str | os.PathLike, *, data: str | os.PathLike | None = None,
 
 @dataclass
 class Condition:
-    """A condition of a method's theorem. `holds` is None where it is assumed without being measured."""
+    """A condition of a method's theorem. `holds` is None where it is assumed without being measured.
+
+    It is None, too, for what counts for nothing: a paper's own form of a condition whose proof needs another (`verdict`
+    "printed"), and what the theorem does not cover ("left out").
+    """
 
     name: str
     formula: str
     holds: bool | None
+    verdict: str = "assumed"
     note: str = ""
 
 
@@ -284,11 +289,11 @@ class Check:
         self.text, self.fixed = text, fixed
         self.conditions: list[Condition] = []
         for line in text.splitlines():
-            verdict = re.match(r"(holds|FAILS|assumed) +(.{14}) (.*)", line)
+            verdict = re.match(r"(holds|FAILS|assumed|printed|left out) +(.{14}) (.*)", line)
             if verdict:
                 word, name, formula = verdict.groups()
                 holds = {"holds": True, "FAILS": False}.get(word)
-                self.conditions.append(Condition(name.strip(), formula.strip(), holds))
+                self.conditions.append(Condition(name.strip(), formula.strip(), holds, word.lower()))
             elif line.startswith("         ") and self.conditions:
                 self.conditions[-1].note = line.strip()
 
