@@ -103,7 +103,7 @@ class Method:
     everyone = False     # all clients take part in every round
     uniform = False      # weights 1/N
     equal_steps = False  # everyone takes the same number of steps
-    delays = 0           # > 0: without rounds, and clients are up to so many server steps late
+    delays = 0           # > 0: without rounds, and clients are late by up to this many server steps
 
     def __init__(self, fed, params, x0):
         self.fed, self.p, self.w = fed, params, fed.weights

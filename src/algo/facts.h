@@ -34,7 +34,7 @@ typedef struct {
     const double *weights;     /* w_i of all clients, measured or not */
     int equal_weights;         /* they are all the same */
     const fli_facts *each;     /* those that were measured, */
-    size_t count, clients;     /* so many, of this many */
+    size_t count, clients;     /* how many those are, and how many there are in all */
     size_t cohort;             /* clients in every round; 0: the number changes */
 } fli_facts_all;
 

@@ -13,7 +13,7 @@
  *            p_i ||a_i||_1 (section B of the paper): ShroFBO repairs that
  *
  *   potential (37): Psi = Phi~(x) + K_1 ||y - y~*(x)||^2 + K_2 ||v - v~*(x)||^2, with these weights w_i in all of Phi~,
- *            y~* and v~*. K_1 has L_2 and beta_gh in it, which nobody can measure here: it is shown for K_1 = K_2 = 1,
+ *            y~* and v~*. K_1 has L_2 and beta_gh in it, which are not known here: it is shown for K_1 = K_2 = 1,
  *            of which theory promises nothing.
  *
  * Yang, Xiao, Ji: SimFBO: towards simple, flexible and communication-efficient federated bilevel learning, NeurIPS

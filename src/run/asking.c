@@ -35,7 +35,7 @@ fli_ask fli_ask_for(const fli_asking *a, const fli_card *card, size_t round, siz
     };
 }
 
-/* Of the numbers in local.range, all equally likely, at most so many that are evenly spaced. */
+/* Of the numbers in local.range, all equally likely, of long ranges some that are evenly spaced. */
 enum { DRAWS = 1000 };
 
 double fli_ask_work(const fli_asking *a, const fli_card *card, uint32_t client)
