@@ -282,7 +282,7 @@ static void clusters(visit *c)
 }
 
 /* f_i(x), or f_i(x, y_i) of methods that are made for a second block, at the y_i that the client keeps; NaN where it
- * keeps none or nobody may look. */
+ * keeps none, or where that is not to be looked at. */
 static double potential_value(visit *c, const void *at, void *gradient)
 {
     const fli_latent *latent = c->side->model->latent;
