@@ -166,7 +166,8 @@ void fli_batch_augment(fli_batch *b, const fli_dataset *ds, const uint32_t *idx,
 
 /* ---- images that stay as they were drawn ----------------------------------------------------------------- */
 
-/* Line y of channel c of what is seen, `size` bytes a value; what comes in from outside stays as it is in `to`. */
+/* Copies line y of channel c of the visible part, `size` bytes a value. Places that lie outside the image keep what
+ * `to` has. */
 static void freeze_line(const fli_dataset *ds, const fli_sight *l, size_t c, size_t y, const char *from, char *to)
 {
     size_t size = fli_xkind_size(ds->kind), width = ds->shape[2], line = ds->frame[0] ? ds->frame[1] : width;

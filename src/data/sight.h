@@ -39,8 +39,8 @@ FLI_BOTH fli_sight fli_sight_middle(const fli_sight_sizes *z)
     return l;
 }
 
-/* Training, by four random numbers. A crop of a padded image is the image moved within its frame. Of 2^32 values of the
- * last number the first `still` leave the middle as it is, but for the mirror. */
+/* Training, by four random numbers. A crop of a padded image is the image moved within its frame. Values of
+ * the last number below `still` keep the middle of the image, which is mirrored or not like the others. */
 FLI_BOTH fli_sight fli_sight_random(int augment, uint64_t still, const fli_sight_sizes *z, const uint32_t bits[4])
 {
     enum { PAD = 4 };

@@ -18,8 +18,8 @@ fl_status fli_convexity(fl_ctx *ctx, const fli_model *m, const void *x, const fl
 /* Of the upper objective of a problem of two levels, by all parameters; products are differences of gradients. */
 fl_status fli_upper_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, uint64_t seed,
                                double *l);
-/* Of f_i(x, y) in x for a model with pseudo labels: the first `plain` rows of the batch have labels, those of the
- * others are y, which stays as it is. Products are differences of gradients. */
+/* Of f_i(x, y) in x for a model with pseudo labels. The first `plain` rows of the batch have labels; y holds the pseudo
+ * labels of the other rows, which are kept fixed. Products are differences of gradients. */
 fl_status fli_pseudo_smoothness(fl_ctx *ctx, const fli_model *m, const void *x, const fli_batch *b, size_t plain,
                                 const void *y, size_t samples, uint64_t seed, double *l);
 

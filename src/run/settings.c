@@ -192,7 +192,7 @@ static const fli_key metrics_keys[] = {
     FLI_KEY_BOOL(
         fli_metrics_settings, potential, "false",
         "the function that the method's theorem shows to fall, for methods that have one here (of bilevel methods as "
-        "costly as hypergradient); it is said where it rises although theory promises that it never does"),
+        "costly as hypergradient); a warning is logged if it rises although theory promises that it never does"),
     FLI_KEY_BOOL(fli_metrics_settings, clients, "true", "quantiles of the accuracy of x on each client's own samples"),
     FLI_KEY_BOOL(fli_metrics_settings, local, "false",
                  "loss and accuracy of each client's own model on its own samples, beside the global model's"),

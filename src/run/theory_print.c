@@ -65,7 +65,7 @@ static void print_head(fli_text *t, const fli_check *c)
                   c->facts.worst.smoothness, c->facts.measured, p->fed->clients);
     print_how_measured(t, c);
     if (!isnan(c->facts.all.convexity))
-        fli_text_addf(t, "convexity   mu_i from %.4g to %.4g, likewise\n", c->facts.all.convexity,
+        fli_text_addf(t, "convexity   mu_i from %.4g to %.4g, measured in the same way\n", c->facts.all.convexity,
                       c->facts.all.most_convexity);
     if (c->facts.all.upper_smoothness > 0)
         fli_text_addf(

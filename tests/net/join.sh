@@ -177,7 +177,7 @@ expect 2 'with --insecure-http' status "$url"
 expect 2 'which URL?' status
 expect 2 '--format is xml, but must be table or json' status "$url" --format xml
 expect 1 'Failed to connect' status http://127.0.0.1:1 --insecure-http
-expect 2 'only for this machine' join http://example.com --data client0.csv --name a --insecure-http
+expect 2 'only for this machine' join http://server.invalid --data client0.csv --name a --insecure-http
 expect 2 'with --insecure-http' join "$url" --data client0.csv --name a
 expect 2 'certs is missing' join https://127.0.0.1:1 --data client0.csv
 expect 2 'name is missing' join "$url" --data client0.csv --insecure-http

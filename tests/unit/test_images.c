@@ -113,6 +113,18 @@ static int part_of(const fli_dataset *ds, size_t sample, const double *got)
     return -1;
 }
 
+/* Draws the first n images for an epoch; out: which part of its image each draw shows. */
+static void draw_parts(fli_batch *b, const fli_dataset *ds, const uint32_t *idx, size_t n, const fli_rng *turn,
+                       uint32_t epoch, int *out)
+{
+    b->n = n;
+    fli_batch_augment(b, ds, idx, turn, epoch);
+    for (size_t i = 0; i < n; i++) {
+        out[i] = part_of(ds, i, (double *)b->x + i * CROPPED);
+        assert_true(out[i] >= 0);
+    }
+}
+
 static void cropped(void **state)
 {
     enum { N = 40, EPOCHS = 30, MIDDLE = (SIDE - CROP) / 2 * (2 * PLACES + 2) };
@@ -121,7 +133,7 @@ static void cropped(void **state)
     fli_batch b;
     fli_rng turn;
     uint32_t idx[N];
-    int seen[WAYS] = {0};
+    int seen[WAYS] = {0}, parts[N];
     double row[CROPPED];
     assert_ok(f->ctx, fli_dataset_crop(f->ctx, CROP, ds));
     assert_ok(f->ctx, fli_dataset_check(f->ctx, ds, "cropped"));
@@ -132,13 +144,8 @@ static void cropped(void **state)
     assert_ok(f->ctx, fli_batch_init(f->ctx, &fli_ops_f64, CROPPED, N, &b));
     for (uint32_t i = 0; i < N; i++) idx[i] = i;
     for (uint32_t e = 0; e < EPOCHS; e++) {
-        b.n = N;
-        fli_batch_augment(&b, ds, idx, &turn, e);
-        for (size_t i = 0; i < N; i++) {
-            int k = part_of(ds, i, (double *)b.x + i * CROPPED);
-            assert_true(k >= 0);
-            seen[k]++;
-        }
+        draw_parts(&b, ds, idx, N, &turn, e, parts);
+        for (size_t i = 0; i < N; i++) seen[parts[i]]++;
     }
     for (int k = 0; k < WAYS; k++) assert_true(seen[k] > 10 && seen[k] < 80); /* 37.5 are expected */
 
@@ -165,7 +172,7 @@ static void cropped_in_part(void **state)
     fli_batch b;
     fli_rng turn;
     uint32_t idx[N];
-    int seen[WAYS] = {0}, other = 0, stays[N] = {0};
+    int seen[WAYS] = {0}, other = 0, stays[N] = {0}, parts[N];
     assert_ok(f->ctx, fli_dataset_crop(f->ctx, CROP, ds));
     ds->augment = FLI_AUGMENT_CROP;
     ds->still = (uint64_t)(0.75 * FLI_SIGHT_DRAWS);
@@ -173,13 +180,10 @@ static void cropped_in_part(void **state)
     assert_ok(f->ctx, fli_batch_init(f->ctx, &fli_ops_f64, CROPPED, N, &b));
     for (uint32_t i = 0; i < N; i++) idx[i] = i;
     for (uint32_t e = 0; e < EPOCHS; e++) {
-        b.n = N;
-        fli_batch_augment(&b, ds, idx, &turn, e);
+        draw_parts(&b, ds, idx, N, &turn, e, parts);
         for (size_t i = 0; i < N; i++) {
-            int k = part_of(ds, i, (double *)b.x + i * CROPPED);
-            assert_true(k >= 0);
-            seen[k]++;
-            stays[i] += k / 2 * 2 == MIDDLE;
+            seen[parts[i]]++;
+            stays[i] += parts[i] / 2 * 2 == MIDDLE;
         }
     }
     /* the middle is one of 16 crops, too: 0.75 + 0.25 / 16 of 2400 draws, and a deviation of 21 */
@@ -190,8 +194,8 @@ static void cropped_in_part(void **state)
     for (size_t i = 0; i < N; i++) assert_true(stays[i] > 0 && stays[i] < EPOCHS); /* no image is chosen for good */
 
     ds->still = (uint64_t)FLI_SIGHT_DRAWS; /* mirrors alone */
-    fli_batch_augment(&b, ds, idx, &turn, 0);
-    for (size_t i = 0; i < N; i++) assert_int_equal(part_of(ds, i, (double *)b.x + i * CROPPED) / 2 * 2, MIDDLE);
+    draw_parts(&b, ds, idx, N, &turn, 0, parts);
+    for (size_t i = 0; i < N; i++) assert_int_equal(parts[i] / 2 * 2, MIDDLE);
     fli_batch_fini(&b);
     fli_dataset_free(ds);
 }
