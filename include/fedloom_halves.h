@@ -134,6 +134,9 @@ size_t fl_server_awaited(fl_server *s, uint32_t *clients, size_t most);
  * for it does not count. FL_EMISMATCH: nobody waits for that client just now. FL_EREFUSED: nobody can be dropped from
  * what is under way (rounds of several exchanges, methods that need everyone); nothing has changed. */
 fl_status fl_server_drop(fl_server *s, uint32_t client, const char *why);
+/* As fl_server_drop, of a client that will not do what it is asked. A round that every client of its cohort refuses
+ * ends the run with FL_EIO and the first one's reason: the cause is then more likely a setting than a client. */
+fl_status fl_server_refused(fl_server *s, uint32_t client, const char *why);
 /* A client will not answer the ask that is out or comes next: the run ends with FL_EIO and this sentence. FL_EMISMATCH:
  * nobody waits for that client just now. */
 fl_status fl_server_lost(fl_server *s, uint32_t client, const char *why);

@@ -52,7 +52,10 @@ static int conclude(fl_ctx *ctx, fli_serve *s, const request *req, int *over)
     if (!status && !paused && run && !req->quiet) say("results are in %s", fl_run_output(run));
     if (status) say_error(ctx);
     if (status == FL_EIO && !paused) paused = 1; /* the result could not be written, and is made again */
-    if (paused) say("the run stands still; the same command goes on with it");
+    if (paused && (!status || status == FL_EIO))
+        say("the run stands still; the same command goes on with it");
+    else if (paused)
+        say("the run stands still and nothing of it is lost; once this is corrected, the same command goes on with it");
     *over = !paused;
     return interrupted ? CLI_INTERRUPTED : settings_exit(status);
 }

@@ -281,7 +281,7 @@ static fl_status find_silent(fli_mailbox *b, fl_ctx *ctx, uint32_t client, fli_l
     return *out ? FL_OK : fli_fail(ctx, FL_EMISMATCH, "client %u: no answer of it is awaited", client);
 }
 
-fl_status fli_mailbox_drop(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const char *why)
+static fl_status leave_out(fli_mailbox *b, fl_ctx *ctx, uint32_t client, fli_left_out how, const char *why)
 {
     fli_letter *l;
     pthread_mutex_lock(&b->lock);
@@ -293,9 +293,19 @@ fl_status fli_mailbox_drop(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const c
         if (l->progress == FLI_READING || !l->batch->gathers)
             break;
         else
-            fli_letter_leave_out(b, l, FLI_DROPPED, why && *why ? why : "it was dropped");
+            fli_letter_leave_out(b, l, how, why && *why ? why : "it was dropped");
     pthread_mutex_unlock(&b->lock);
     return s;
+}
+
+fl_status fli_mailbox_drop(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const char *why)
+{
+    return leave_out(b, ctx, client, FLI_DROPPED, why);
+}
+
+fl_status fli_mailbox_refused(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const char *why)
+{
+    return leave_out(b, ctx, client, FLI_DECLINED, why);
 }
 
 fl_status fli_mailbox_lost(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const char *why)

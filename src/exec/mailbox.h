@@ -24,10 +24,11 @@ fl_status fli_mailbox_next(fli_mailbox *b, fl_ctx *ctx, double seconds, uint32_t
 /* FL_EMISMATCH: nobody waits for this answer; FL_EFORMAT: it cannot be. Neither changes anything. FL_EREFUSED: it is
  * not let in, and nobody waits for it any more. */
 fl_status fli_mailbox_answer(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const void *answer, size_t n);
-/* See fl_server_answer_bytes, fl_server_awaited and fl_server_drop. */
+/* See fl_server_answer_bytes, fl_server_awaited, fl_server_drop and fl_server_refused. */
 size_t fli_mailbox_answer_bytes(const fli_mailbox *b);
 size_t fli_mailbox_awaited(fli_mailbox *b, uint32_t *clients, size_t most);
 fl_status fli_mailbox_drop(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const char *why);
+fl_status fli_mailbox_refused(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const char *why);
 /* That client will not answer: its exchange, and those with it, fail with FL_EIO and this sentence. */
 fl_status fli_mailbox_lost(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const char *why);
 /* Who waits in the mailbox goes away: asks that are out and all later ones fail with FL_EDONE. */

@@ -21,7 +21,7 @@ typedef struct {
 typedef enum { FLI_WAITING, FLI_WRITING, FLI_OUT, FLI_READING, FLI_ANSWERED } fli_progress;
 
 /* Why a client is left out. */
-typedef enum { FLI_NOT_LEFT_OUT, FLI_LATE, FLI_NOT_NEEDED, FLI_DROPPED } fli_left_out;
+typedef enum { FLI_NOT_LEFT_OUT, FLI_LATE, FLI_NOT_NEEDED, FLI_DROPPED, FLI_DECLINED } fli_left_out;
 
 typedef struct fli_letter {
     fli_exchange *x;

@@ -193,7 +193,7 @@ static void word_failure(fli_mailbox *b, const fli_letter *letters, size_t n, fl
 static const char *fault_of(const fli_letter *l)
 {
     const fli_exchange *x = l->x;
-    if (l->left_out && l->left_out != FLI_DROPPED) return NULL;
+    if (l->left_out == FLI_LATE || l->left_out == FLI_NOT_NEEDED) return NULL;
     if (x->why.text[0]) return x->status ? x->why.text : NULL;
     return x->status && x->status != FL_EREFUSED ? fl_status_text(x->status) : NULL;
 }
@@ -236,6 +236,17 @@ static void say_figures(fli_mailbox *b, const fli_letter *letters, size_t n, siz
             letters[i].x->why.text[0] ? letters[i].x->why.text : fl_status_text(letters[i].x->status));
 }
 
+/* A round that all of its clients refuse would repeat itself with the next cohort: the cause is shared. */
+static void give_up_refused(fli_mailbox *b, fli_pile *g, const fli_letter *letters, size_t n)
+{
+    char why[sizeof g->why.text];
+    for (size_t i = 0; i < n; i++)
+        if (letters[i].left_out != FLI_DECLINED) return;
+    fli_snprintf(why, sizeof why, "round %llu: every client that was asked refuses, such as client %u: %.400s",
+                 (unsigned long long)letters->x->ask.round + 1, letters->x->ask.client, letters->x->why.text);
+    fli_pile_give_up(b, g, FL_EIO, why);
+}
+
 static fl_status gather(void *executor, fli_exchange *const *list, size_t n)
 {
     fli_mailbox *b = executor;
@@ -248,6 +259,7 @@ static fl_status gather(void *executor, fli_exchange *const *list, size_t n)
     pthread_mutex_lock(&b->lock);
     post_all(b, &g, list, letters, n);
     wait_for(b, &g, wanted);
+    if (turns && !b->closed) give_up_refused(b, &g, letters, n);
     fail_rest(b, &g, letters, n);
     if (!g.failed && !b->closed) leave_out_rest(b, &g, letters, n, wanted);
     unpost(b, &g);

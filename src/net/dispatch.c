@@ -303,7 +303,7 @@ fl_status fli_dispatch_refuse(fli_dispatch *d, uint32_t client, uint64_t number,
     if (!number) return FL_OK;
     fli_snprintf(why, sizeof why, "it refuses what it was asked: %s", fli_net_quote(reason, word, sizeof word));
     forget_ask(d, client, number); /* first, so that nobody takes it for late */
-    fl_status s = fl_server_drop(d->spec.server, client, why);
+    fl_status s = fl_server_refused(d->spec.server, client, why);
     return s == FL_EREFUSED ? fl_server_lost(d->spec.server, client, why) : s;
 }
 
@@ -365,8 +365,13 @@ static void forget_unwanted(fli_dispatch *d)
 
 /* ---- the thread: the run --------------------------------------------------------------------------------------- */
 
-/* Whether a server that starts again can go on. A method that diverged or a setting that is wrong would do it again. */
-static int goes_on(fl_status s) { return s == FL_EIO || s == FL_ENOMEM || s == FL_ESYSTEM || s == FL_EBUSY; }
+/* Whether a server that starts again can go on. A method that diverged would do it again. But what fails before this
+ * process has asked anybody anything comes of how it was started, such as another setting or a damaged
+ * checkpoint: the run of before is as it was, and its clients must not be told that it is over. */
+static int goes_on(const fli_dispatch *d, fl_status s)
+{
+    return !atomic_load(&d->spec.counters->asks) || s == FL_EIO || s == FL_ENOMEM || s == FL_ESYSTEM || s == FL_EBUSY;
+}
 
 static void end(fli_dispatch *d, fl_status status, const char *sentence, int paused)
 {
@@ -387,11 +392,12 @@ static void begin(fli_dispatch *d)
         return;
     }
     if (s) {
-        end(d, s, fl_server_error(d->spec.server), goes_on(s));
+        end(d, s, fl_server_error(d->spec.server), goes_on(d, s));
         return;
     }
     pthread_mutex_lock(&d->lock);
     d->phase = d->stopping ? FLI_NET_DRAINING : FLI_NET_RUNNING;
+    pthread_cond_broadcast(&d->moved);
     pthread_mutex_unlock(&d->lock);
     wake_until(d, INFINITY);
 }
@@ -401,7 +407,7 @@ static void note_end(fli_dispatch *d, fl_status s)
 {
     fl_run *run = fl_server_run(d->spec.server);
     if (s != FL_EDONE)
-        end(d, s, fl_server_error(d->spec.server), goes_on(s));
+        end(d, s, fl_server_error(d->spec.server), goes_on(d, s));
     else
         end(d, FL_OK, "", run && fl_run_stopped_by(run) == FL_STOP_ASKED && fl_run_checkpointed(run));
 }
@@ -466,6 +472,17 @@ void fli_dispatch_begin(fli_dispatch *d)
     d->wanted = 1;
     pthread_cond_broadcast(&d->moved);
     pthread_mutex_unlock(&d->lock);
+}
+
+fl_status fli_dispatch_resume(fli_dispatch *d, fl_ctx *ctx)
+{
+    fli_dispatch_begin(d);
+    pthread_mutex_lock(&d->lock);
+    while (d->phase == FLI_NET_JOINING) fli_clock_wait(&d->moved, &d->lock, INFINITY);
+    fl_status s = d->status;
+    if (s) fli_fail(ctx, s, "%s", d->sentence);
+    pthread_mutex_unlock(&d->lock);
+    return s;
 }
 
 void fli_dispatch_drain(fli_dispatch *d)

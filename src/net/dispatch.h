@@ -39,6 +39,9 @@ void fli_dispatch_free(fli_dispatch *d); /* closed, and nobody uses it any more 
 
 /* Everybody has joined: the run begins, on the thread. */
 void fli_dispatch_begin(fli_dispatch *d);
+/* The same, and waits until the run goes on from what an earlier server has left of it, or cannot: with that failure's
+ * sentence in `ctx`. */
+fl_status fli_dispatch_resume(fli_dispatch *d, fl_ctx *ctx);
 /* The round under way is the last one. */
 void fli_dispatch_drain(fli_dispatch *d);
 

@@ -72,6 +72,19 @@ static fl_status sync_folder(fli_keep *k, const char *path)
     return failed ? fli_fail(k->ctx, FL_EIO, "%s: cannot be written: %s", path, strerror(error)) : FL_OK;
 }
 
+/* A server may have ended by mistake, and its run may go on after all: what was put aside of it is taken up again. If
+ * the server begins it from the start instead, its asks say so, and the client goes back to the beginning. */
+static fl_status take_up(fli_keep *k)
+{
+    char *aside = fli_strf(k->ctx, "%s.over", k->run);
+    if (!aside) return FL_ENOMEM;
+    fl_status s = FL_OK;
+    if (!fli_path_kind(k->run) && fli_path_kind(aside) && rename(aside, k->run))
+        s = fli_fail(k->ctx, FL_EIO, "%s: cannot be taken up again: %s", aside, strerror(errno));
+    fli_free(aside);
+    return s;
+}
+
 fl_status fli_keep_run(fli_keep *k, const fli_digest *run)
 {
     enum { DIGITS = 16 };
@@ -83,7 +96,8 @@ fl_status fli_keep_run(fli_keep *k, const fli_digest *run)
     k->file[FLI_KEEP_STATE] = fli_strf(k->ctx, "%s/state", k->run);
     k->file[FLI_KEEP_ANSWER] = fli_strf(k->ctx, "%s/answer", k->run);
     if (!k->file[0] || !k->file[1]) return FL_ENOMEM;
-    fl_status s = fli_make_private_folder(k->ctx, k->run);
+    fl_status s = take_up(k);
+    if (!s) s = fli_make_private_folder(k->ctx, k->run);
     return s ? s : sync_folder(k, k->folder);
 }
 

@@ -19,9 +19,9 @@ typedef struct fli_keep fli_keep;
 fl_status fli_keep_open(fl_ctx *ctx, const char *folder, fli_keep **out);
 void fli_keep_close(fli_keep *k); /* NULL is fine */
 
-/* From here on it is about this run. */
+/* From here on it is about this run. One that was put aside is taken up again. */
 fl_status fli_keep_run(fli_keep *k, const fli_digest *run);
-/* That run is over: its files are put aside, so that the same one may begin anew. */
+/* That run is over: its files are put aside. */
 fl_status fli_keep_over(fli_keep *k);
 
 typedef enum { FLI_KEEP_STATE, FLI_KEEP_ANSWER } fli_keep_kind;

@@ -202,9 +202,9 @@ static fl_status open_parts(fli_serve *s, fl_config *cfg, const fli_serve_option
     if (!status) status = open_folder(s);
     if (!status) status = open_roster(s, o->roster);
     if (!status) status = open_dispatch(s);
-    if (!status) status = open_http(s, o, &address);
-    if (!status && fli_roster_kept(d->roster) == d->outline.clients) fli_dispatch_begin(d->dispatch);
-    return status;
+    /* A mistake at a restart, such as another setting, must be found before any client can hear of it. */
+    if (!status && fli_roster_kept(d->roster) == d->outline.clients) status = fli_dispatch_resume(d->dispatch, s->ctx);
+    return status ? status : open_http(s, o, &address);
 }
 
 fl_status fli_serve_new(fl_ctx *ctx, fl_config *cfg, const fli_serve_options *options, fli_serve **out)

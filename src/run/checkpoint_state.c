@@ -50,6 +50,7 @@ static void save_progress(const fl_run *run, fli_saver *out)
     fli_save_part(out, "progress");
     fli_save_count(out, run->round);
     fli_save_count(out, run->empty);
+    fli_save_count(out, run->empty_row);
     fli_save_count(out, run->warm != 0);
     fli_save_count(out, run->news != 0);
     fli_save_real(out, run->arrived);
@@ -116,6 +117,7 @@ static fl_status load_progress(fl_run *run, fli_loader *in)
     fli_load_part(in, "progress");
     run->round = (size_t)fli_load_count(in, (uint64_t)run->plan.settings.top.rounds);
     run->empty = (size_t)fli_load_count(in, run->round);
+    run->empty_row = (size_t)fli_load_count(in, run->empty);
     run->warm = (int)fli_load_count(in, 1);
     run->news = (int)fli_load_count(in, 1);
     run->arrived = fli_load_real(in);

@@ -168,11 +168,25 @@ fl_status fli_rounds_warm_up(fl_run *run)
 /* A round without anybody is said when it first happens; how many there were, when the run ends (run.c). */
 static void note_empty(fl_run *run, size_t invited, size_t came)
 {
+    if (came) run->empty_row = 0;
     if (came || bystanders(run)) return;
+    run->empty_row++;
     if (!run->empty++)
         fli_log(run->ctx, FL_LOG_WARNING,
                 "round %zu: %s, so the model stays as it is; the end of the run says how often", run->round + 1,
                 invited ? "nobody answers in time" : "nobody takes part");
+}
+
+/* Clients that are elsewhere may all be cut off, or cannot go on: a run that went on without them would end with the
+ * model of long ago, as if all were well. */
+static fl_status check_empty(const fl_run *run)
+{
+    enum { MOST = 10 };
+    size_t rounds = (size_t)run->plan.settings.top.rounds, most = rounds < MOST ? rounds : MOST;
+    if (!run->plan.mailbox || run->empty_row < most) return FL_OK;
+    return fli_fail(run->ctx, FL_EIO,
+                    "round %zu: in %zu rounds in a row no answer has come that counts, so the run does not go on",
+                    run->round, run->empty_row);
 }
 
 /* What the cohort that is met from this phase on is drawn by. */
@@ -216,5 +230,5 @@ fl_status fli_rounds_next(fl_run *run)
     run->news = meetings > 0 || !(run->plan.algo->traits & FLI_ALGO_EVERYONE);
     note_empty(run, invited, came);
     run->round++;
-    return FL_OK;
+    return check_empty(run);
 }

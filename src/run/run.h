@@ -29,7 +29,8 @@ struct fl_run {
     uint32_t *cohort;
     fli_ask *asks;     /* of it; who is late is dropped from these */
     double *durations; /* simulated, and as many again to sort them */
-    size_t empty;      /* rounds in which nobody took part, or all were late */
+    size_t empty;      /* rounds in which nobody took part, or all were late, */
+    size_t empty_row;  /* and how many of them were the last ones */
     int climbing;      /* it was said that the loss is far above its start */
     int begun;         /* it has gone forward, or tried to */
     fl_status failed;  /* how that failed; FL_OK: it did not */

@@ -442,6 +442,13 @@ fl_status fl_server_drop(fl_server *s, uint32_t client, const char *why)
     return leave(s, own, status ? status : fli_mailbox_drop(s->joined.data.mailbox, own, client, why));
 }
 
+fl_status fl_server_refused(fl_server *s, uint32_t client, const char *why)
+{
+    fl_ctx *own = enter(s);
+    fl_status status = begun(s, own, client);
+    return leave(s, own, status ? status : fli_mailbox_refused(s->joined.data.mailbox, own, client, why));
+}
+
 fl_status fl_server_lost(fl_server *s, uint32_t client, const char *why)
 {
     fl_ctx *own = enter(s);

@@ -76,6 +76,49 @@ all_end
 check "clients notice that the server is away" has err0 'event=away'
 check "a server that was killed changes nothing" same_result simulated restarted
 
+# ---- a mistake at a restart: nothing is lost, and the corrected command goes on ----------------------------------
+
+serve mistaken
+join_all
+until_has mistaken.log 'event=checkpoint round=20 ' "$server"
+kill_it "$server"
+mistake() { # WHAT CODE SENTENCE ARGS...: a server that cannot go on ends before it listens
+    local what=$1 code=$2 sentence=$3
+    shift 3
+    fedloom serve server.yaml --output mistaken --insecure-http --listen "127.0.0.1:$port" --roster roster "$@"
+    check "$what: the server ends with $code" exits "$code"
+    check "$what: says \"$sentence\"" has err "$sentence"
+    check "$what: no client hears of it" lacks err 'event=serving'
+    check "$what: what the run needs stays" [ -s mistaken.server/roster.jsonl ]
+}
+mistake 'another setting' 1 'was made with other settings' --set local.lr=0.2
+mistake 'another seed' 1 'was made with other settings' --set seed=9
+mkdir saved && cp mistaken.checkpoint/*.checkpoint saved
+for file in mistaken.checkpoint/*.checkpoint; do
+    printf '\377' | dd of="$file" bs=1 seek=3000 conv=notrunc 2>/dev/null
+done
+mistake 'damaged checkpoints' 1 'there is no complete checkpoint'
+cp saved/*.checkpoint mistaken.checkpoint
+for i in $(everybody); do check "client $i waits for the server meanwhile" kill -0 "$(pid_of "$i")"; done
+serve mistaken "$port"
+all_end
+check "a mistake at a restart changes nothing" same_result simulated mistaken
+
+# A run that a server has given up by mistake is taken up again where it was.
+serve given-up
+join_all
+until_has given-up.log 'event=checkpoint round=20 ' "$server"
+kill_it "$server"
+for i in $(everybody); do
+    kill_it "$(pid_of "$i")"
+    for folder in keep"$i"/run-*[0-9a-f]; do [ "$(ls "$folder")" = '' ] || mv "$folder" "$folder.over"; done
+done
+serve given-up "$port"
+join_all
+all_end
+check "what was put aside of a run is taken up again" has err0 'event=restored'
+check "a run that was given up by mistake changes nothing" same_result simulated given-up
+
 # ---- a server that is asked to end ------------------------------------------------------------------------------
 
 serve drained

@@ -61,7 +61,7 @@ static fl_bytes work(halves *h, uint32_t who, const fl_bytes *ask)
 }
 
 /* What becomes of a turn that a client is asked for. */
-typedef enum { ANSWER, DROP, IGNORE } fate;
+typedef enum { ANSWER, DROP, REFUSE, IGNORE } fate;
 typedef fate fate_fn(const halves *h, const fli_ask *ask);
 
 /* Carries everything to the run's end. Those who are dropped have worked, half of them. */
@@ -79,6 +79,8 @@ static fl_status carry(halves *h, fate_fn *decide)
             assert_ok(h->f->ctx, fl_server_answer(h->server, who, answer.data, answer.n));
         else if (f == DROP)
             assert_ok(h->f->ctx, fl_server_drop(h->server, who, "it is tired"));
+        else if (f == REFUSE)
+            assert_ok(h->f->ctx, fl_server_refused(h->server, who, "it cannot"));
         if (f == DROP && answer.n)
             assert_int_equal(fl_server_answer(h->server, who, answer.data, answer.n), FL_EMISMATCH);
         fl_bytes_free(&ask);
@@ -203,11 +205,58 @@ static void quorum(void **state)
     double start[64], model[64];
     begin(*state, PLAIN ";rounds=1;server={deadline: 1, quorum: 0.6};algorithm=scaffold", &h);
     size_t n = fl_run_model(h.like, start, 64);
-    assert_int_equal(carry(&h, half_ignore), FL_EDONE);
+    assert_int_equal(carry(&h, half_ignore), FL_EIO); /* none of its rounds counts */
+    assert_non_null(strstr(fl_server_error(h.server), "round 1: in 1 rounds in a row no answer has come that counts"));
     assert_int_equal(fl_run_model(fl_server_run(h.server), model, 64), n);
     assert_memory_equal(start, model, n * sizeof *model);
     assert_non_null(strstr(said, "round 1 does not count: 3 of 6 clients have answered, and server.quorum asks for 4"));
-    assert_non_null(strstr(said, "in 1 of 1 rounds nobody took part or answered in time"));
+    end(&h);
+}
+
+/* Away in rounds 3 to 7, so that those are empty, and from round 13 on. */
+static fate at_times(const halves *h, const fli_ask *ask)
+{
+    (void)h;
+    return (ask->round >= 2 && ask->round < 7) || ask->round >= 12 ? DROP : ANSWER;
+}
+
+/* A run whose clients are all cut off does not come to an end as if it had been trained. */
+static void empty_rounds(void **state)
+{
+    halves h;
+    begin(*state, PLAIN ";rounds=30", &h);
+    assert_fails(h.f->ctx, carry(&h, at_times), FL_EIO,
+                 "round 22: in 10 rounds in a row no answer has come that counts");
+    end(&h);
+    begin(*state, PLAIN ";rounds=20", &h); /* eight are the last ones: too few to tell */
+    assert_int_equal(carry(&h, at_times), FL_EDONE);
+    assert_non_null(strstr(said, "in 13 of 20 rounds nobody took part or answered in time"));
+    end(&h);
+}
+
+static fate all_refuse(const halves *h, const fli_ask *ask)
+{
+    (void)h;
+    return ask->round == 1 ? REFUSE : ANSWER;
+}
+
+static fate all_but_one_refuse(const halves *h, const fli_ask *ask)
+{
+    (void)h;
+    return ask->round != 1 ? ANSWER : ask->client == 4 ? DROP : REFUSE;
+}
+
+/* What every client refuses the next cohort will refuse as well. */
+static void refused_by_all(void **state)
+{
+    halves h;
+    begin(*state, PLAIN ";rounds=4", &h);
+    assert_fails(h.f->ctx, carry(&h, all_refuse), FL_EIO,
+                 "round 2: every client that was asked refuses, such as client 0: it cannot");
+    end(&h);
+    begin(*state, PLAIN ";rounds=4", &h);
+    assert_int_equal(carry(&h, all_but_one_refuse), FL_EDONE);
+    assert_non_null(strstr(said, "round 2: client 3 is left out: it cannot"));
     end(&h);
 }
 
@@ -584,6 +633,8 @@ int main(void)
         FIXTURE_TEST(deadline),
         FIXTURE_TEST(wait_for),
         FIXTURE_TEST(quorum),
+        FIXTURE_TEST(empty_rounds),
+        FIXTURE_TEST(refused_by_all),
         FIXTURE_TEST(awaited),
         FIXTURE_TEST(not_measured),
         FIXTURE_TEST(screened),
