@@ -101,9 +101,12 @@ fl_status fl_server_new(fl_config *cfg, fl_server **out);
 void fl_server_free(fl_server *s);
 /* What was wrong with the last call of this thread that failed: fl_ctx_error has the last of all threads. */
 const char *fl_server_error(const fl_server *s);
-/* Client number `client` is there. The same card again: nothing happens. */
+/* Client number `client` is there. The same card again: nothing happens. FL_EREFUSED: it claims more samples than
+ * server.largest_samples. */
 fl_status fl_server_join(fl_server *s, uint32_t client, const void *card, size_t n);
 size_t fl_server_missing(const fl_server *s); /* how many have not joined */
+/* How many samples a client says it has, which only the client can count; 0: it has not joined. */
+uint64_t fl_server_samples(const fl_server *s, uint32_t client);
 /* Everybody is there: makes the plan and starts the run, on a thread of its own. With `checkpoint_every` it goes on
  * from the newest checkpoint of its `output`, if there is one of the same settings and cards: the round that was under
  * way is asked again. FL_EDONE: that run was finished already. */

@@ -115,6 +115,7 @@ static void add_person(table *t, const json_t *p)
         table_add(t, "%s", text(p, "state"));
     else
         table_add(t, "%s, %s", text(p, "state"), span(asked, s));
+    table_add(t, "%llu", integer(p, "samples"));
     table_add(t, "%s", span(number(p, "heard"), s));
     table_add(t, "%s", span(number(p, "took"), s));
     table_add(t, "%s", span(number(p, "longest"), s));
@@ -123,7 +124,7 @@ static void add_person(table *t, const json_t *p)
 
 static void print_people(const json_t *j, size_t most)
 {
-    static const char *const heading[] = {"client",  "name",    "state",   "heard",   "last answer",
+    static const char *const heading[] = {"client",  "name",    "state",   "samples", "heard",   "last answer",
                                           "longest", "answers", "dropped", "refused", "rejected"};
     enum { COLUMNS = sizeof heading / sizeof *heading };
     const json_t *people = json_object_get(j, "people");

@@ -16,7 +16,9 @@ typedef struct {
     double quorum;   /* share of them below which a round does not count */
     int failed;      /* FLI_FAILED_ */
     double largest_norm;
-    int beyond; /* FLI_BEYOND_ */
+    int beyond;              /* FLI_BEYOND_ */
+    int64_t largest_samples; /* that a client may claim; 0: any number that is not far from the others' */
+    double largest_share;    /* of the weights; 0: any */
 } fli_admission;
 
 /* How many of n invited clients a round waits for, at least one; and with how many it counts. */

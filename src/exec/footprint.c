@@ -44,7 +44,8 @@ fli_footprint fli_footprint_of(const fli_exec_spec *spec, size_t cohort, int asy
     const fli_algo *a = spec->algo;
     double vector = (double)fli_bytes(&spec->model->space), threads = (double)fli_pool_count(spec->threads);
     size_t block = fli_exec_block(spec);
-    double solving = solving_bytes(spec->model, &spec->solvers, &spec->sgd, spec->fed->largest);
+    /* Clients that are elsewhere solve there: what one claims to have must not take memory here. */
+    double solving = spec->mailbox ? 0 : solving_bytes(spec->model, &spec->solvers, &spec->sgd, spec->fed->largest);
     double at_work = (double)(async || cohort < block ? cohort : block);
     fli_footprint f = {
         .server = (double)server_vectors(spec, cohort) * vector +

@@ -48,7 +48,8 @@ static fli_reply welcome(fli_desk *d, fli_request *r, uint32_t client)
     if (text) fli_snprintf(text, 64, "{\"client\": %u}\n", client);
     size_t kept = fli_roster_kept(d->roster);
     if (r->client == FLI_NOBODY)
-        fli_net_note(&d->log, "joined", "client=%u name=%s missing=%zu", client, r->name, d->outline.clients - kept);
+        fli_net_note(&d->log, "joined", "client=%u name=%s samples=%llu missing=%zu", client, r->name,
+                     (unsigned long long)fl_server_samples(d->server, client), d->outline.clients - kept);
     fli_dispatch_heard(d->dispatch, client);
     if (kept == d->outline.clients) fli_dispatch_begin(d->dispatch);
     return fli_reply_json(text);

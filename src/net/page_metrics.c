@@ -79,6 +79,14 @@ static void add_run(fli_text *t, fli_desk *d, const fli_journal_sums *s)
     gauge(t, "fedloom_rounds", "Rounds that are planned; 0 before the run has begun.", (double)s->rounds);
     gauge(t, "fedloom_clients_expected", "Clients of this federation.", (double)d->outline.clients);
     gauge(t, "fedloom_clients_joined", "Clients that have joined.", (double)fli_roster_kept(d->roster));
+    uint64_t all = 0, most = 0;
+    for (uint32_t i = 0; i < d->outline.clients; i++) {
+        uint64_t n = fl_server_samples(d->server, i);
+        all += n;
+        most = n > most ? n : most;
+    }
+    gauge(t, "fedloom_samples", "Samples that clients which have joined say they have.", (double)all);
+    gauge(t, "fedloom_samples_largest", "The most that one of them says it has.", (double)most);
     gauge(t, "fedloom_clients_waiting", "Clients whose request waits for something to do.",
           (double)atomic_load(&d->counters.waiting));
     gauge(t, "fedloom_clients_awaited", "Clients whose answer is awaited.",

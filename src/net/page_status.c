@@ -36,6 +36,7 @@ fli_reply fli_page_health(void *arg, fli_request *r)
 typedef struct {
     uint32_t number;
     const char *name, *state;
+    uint64_t samples; /* that it says it has */
     fli_net_client seen;
 } person;
 
@@ -49,7 +50,8 @@ static const char *state_of(const fli_desk *d, const fli_net_client *c, int join
 
 static person look_at(fli_desk *d, uint32_t client)
 {
-    person p = {.number = client, .name = fli_roster_name(d->roster, client)};
+    person p = {
+        .number = client, .name = fli_roster_name(d->roster, client), .samples = fl_server_samples(d->server, client)};
     fli_dispatch_client(d->dispatch, client, &p.seen);
     p.state = state_of(d, &p.seen, p.name != NULL);
     if (!p.name) p.name = fli_roster_listed(d->roster, client);
@@ -61,9 +63,9 @@ static json_t *seconds(double s) { return s >= 0 ? json_real(s) : json_null(); }
 static json_t *person_json(const person *p)
 {
     const fli_net_client *c = &p->seen;
-    return json_pack("{s:I, s:s?, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I}", "client", (json_int_t)p->number,
-                     "name", p->name, "state", p->state, "heard", seconds(c->heard), "asked", seconds(c->asked), "took",
-                     c->answers ? seconds(c->took) : json_null(), "longest",
+    return json_pack("{s:I, s:s?, s:I, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I}", "client", (json_int_t)p->number,
+                     "name", p->name, "samples", (json_int_t)p->samples, "state", p->state, "heard", seconds(c->heard),
+                     "asked", seconds(c->asked), "took", c->answers ? seconds(c->took) : json_null(), "longest",
                      c->answers ? seconds(c->longest) : json_null(), "answers", (json_int_t)c->answers, "dropped",
                      (json_int_t)c->dropped, "refused", (json_int_t)c->refused, "rejected", (json_int_t)c->rejected);
 }

@@ -1,5 +1,5 @@
 /* The file: a line of JSON that says what it is, then a line per client, and at the end of the run another one per
- * client that knows of it. Lines are only ever added, each with one write
+ * client that knows of it; also one per client that has to join again. Lines are only ever added, each with one write
  * that is flushed to the disk, so that joining costs the same however many have joined. */
 #include "net/roster.h"
 
@@ -75,6 +75,20 @@ static void build_table(fli_roster *r)
     for (size_t i = 0; i <= r->mask; i++) r->table[i] = FLI_NOBODY;
     for (size_t i = 0; i < r->clients; i++)
         if (*r->entries[i].name) *seek(r, r->entries[i].name) = (uint32_t)i;
+}
+
+/* A client that is entered is not any more. */
+static void strike_out(fli_roster *r, uint32_t client)
+{
+    entry *e = &r->entries[client];
+    fli_free(e->card);
+    e->card = NULL;
+    e->told = 0;
+    r->kept--;
+    if (e->listed) return;
+    *e->name = 0;
+    if (client < r->next) r->next = client;
+    build_table(r);
 }
 
 /* ---- the list ---------------------------------------------------------------------------------------------- */
@@ -175,6 +189,15 @@ static fl_status take_told(fli_roster *r, size_t line, const json_t *told)
     return FL_OK;
 }
 
+static fl_status take_left(fli_roster *r, size_t line, const json_t *left)
+{
+    json_int_t client = json_integer_value(left);
+    if (!json_is_integer(left) || client < 0 || (uint64_t)client >= r->clients || !r->entries[client].card)
+        return damaged(r, line);
+    strike_out(r, (uint32_t)client);
+    return FL_OK;
+}
+
 static fl_status take_head(fli_roster *r, const json_t *j)
 {
     json_int_t version = json_integer_value(json_object_get(j, "roster"));
@@ -193,10 +216,11 @@ static fl_status take_line(fli_roster *r, size_t number, const char *line, size_
     locale_t before = fli_locale_enter();
     json_t *j = n < LINE_MOST ? json_loadb(line, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
     fli_locale_leave(before);
-    const json_t *told = json_object_get(j, "told");
+    const json_t *told = json_object_get(j, "told"), *left = json_object_get(j, "left");
     fl_status s = !j            ? damaged(r, number)
                   : number == 1 ? take_head(r, j)
                   : told        ? take_told(r, number, told)
+                  : left        ? take_left(r, number, left)
                                 : take_entry(r, number, j);
     json_decref(j);
     return s;
@@ -393,6 +417,17 @@ fl_status fli_roster_enter(fli_roster *r, fl_ctx *ctx, uint32_t client, const vo
     }
     pthread_mutex_unlock(&r->lock);
     fli_free(copy);
+    return s;
+}
+
+fl_status fli_roster_leave(fli_roster *r, fl_ctx *ctx, uint32_t client)
+{
+    char line[64];
+    int n = fli_snprintf(line, sizeof line, "{\"left\": %u}\n", client);
+    pthread_mutex_lock(&r->lock);
+    fl_status s = r->fd >= 0 ? append(r, ctx, line, (size_t)n) : FL_OK;
+    if (!s) strike_out(r, client);
+    pthread_mutex_unlock(&r->lock);
     return s;
 }
 

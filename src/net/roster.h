@@ -37,6 +37,8 @@ fl_status fli_roster_place(fli_roster *r, fl_ctx *ctx, const char *name, uint32_
 void fli_roster_release(fli_roster *r, uint32_t client);
 /* Enters a number's card for good. Again: nothing happens. FL_EIO: not on the disk; it may be tried again. */
 fl_status fli_roster_enter(fli_roster *r, fl_ctx *ctx, uint32_t client, const void *card, size_t n);
+/* An entered client has to join again, as its card is not let in any more. FL_EIO: not on the disk. */
+fl_status fli_roster_leave(fli_roster *r, fl_ctx *ctx, uint32_t client);
 /* The card of a number that was entered before the server started; NULL: there is none. */
 const unsigned char *fli_roster_card(fli_roster *r, uint32_t client, size_t *n);
 /* A client that is entered knows that the run is over. Again: nothing happens. FL_EIO: not on the disk. */

@@ -126,6 +126,20 @@ static fl_status open_folder(fli_serve *s)
     return status ? status : fli_make_private_folder(s->ctx, s->folder);
 }
 
+/* A client of an earlier server's. One that claims more samples than this server allows has to join again. */
+static fl_status join_again(fli_serve *s, uint32_t client, const unsigned char *card, size_t n)
+{
+    fli_desk *d = &s->desk;
+    char word[300];
+    fl_status status = fl_server_join(d->server, client, card, n);
+    if (status != FL_EREFUSED) return status;
+    const char *why = fl_ctx_error(s->ctx);
+    fli_net_say(&d->log, "not-joined", "name=%s reason=%s", fli_roster_name(d->roster, client),
+                fli_net_quote(why, word, sizeof word));
+    fli_clear(s->ctx);
+    return fli_roster_leave(d->roster, s->ctx, client);
+}
+
 static fl_status open_roster(fli_serve *s, const char *list)
 {
     fli_desk *d = &s->desk;
@@ -137,7 +151,7 @@ static fl_status open_roster(fli_serve *s, const char *list)
     for (uint32_t i = 0; !status && i < d->outline.clients; i++) {
         size_t n;
         const unsigned char *card = fli_roster_card(d->roster, i, &n);
-        if (card) status = fl_server_join(d->server, i, card, n);
+        if (card) status = join_again(s, i, card, n);
     }
     return status;
 }

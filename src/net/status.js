@@ -136,7 +136,7 @@
   function row(p) {
     const r = el("tr");
     const state = p.asked !== null && p.state !== "waiting" ? p.state + ", " + time(p.asked) : p.state;
-    r.append(el("td", p.client, "n"), el("td", p.name || "–", "name"), el("td", state, p.state),
+    r.append(el("td", p.client, "n"), el("td", p.name || "–", "name"), el("td", state, p.state), el("td", p.samples ? count(p.samples) : "–", "n"),
       el("td", p.heard === null ? "–" : p.heard < 1 ? "now" : time(p.heard) + " ago", "n"), el("td", time(p.took), "n"), el("td", time(p.longest), "n"),
       el("td", count(p.answers), "n"), number(p.dropped), number(p.refused), number(p.rejected));
     return r;

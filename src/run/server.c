@@ -103,6 +103,12 @@ static fl_status check_settings(fl_server *s)
                         "checkpoint_every is %lld, but what clients keep is at the clients, and they go back by one "
                         "round at most: a server has a checkpoint before every round (1), or none (0)",
                         (long long)s->settings.top.checkpoint_every);
+    double share = s->settings.server.largest_share;
+    if (share > 0 && share * (double)spec.clients < 1)
+        return fli_fail(
+            s->ctx, FL_ECONFIG,
+            "server.largest_share is %g, but the weights of %zu clients add up to 1: it must be at least %g", share,
+            spec.clients, 1 / (double)spec.clients);
     fl_status status = fli_joined_look(s->ctx, &spec, &s->all);
     s->clients = s->missing = spec.clients;
     return status;
@@ -227,6 +233,11 @@ static fl_status admit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_car
     fli_look *place = &s->looks[client];
     if (place->samples && same_card(&s->cards[client], card)) return FL_OK;
     if (place->samples) return fli_fail(ctx, FL_EMISMATCH, "client %u has joined already, with another card", client);
+    uint64_t most = (uint64_t)s->settings.server.largest_samples;
+    if (most && card->samples > most)
+        return fli_fail(ctx, FL_EREFUSED,
+                        "client %u cannot join: it says that it has %llu samples, and server.largest_samples is %llu",
+                        client, (unsigned long long)card->samples, (unsigned long long)most);
     const char *wrong = fli_joined_wrong(&s->all, first_of(s), look);
     if (wrong) return fli_fail(ctx, FL_EMISMATCH, "client %u cannot join: %s", client, wrong);
     *place = *look;
@@ -248,6 +259,15 @@ fl_status fl_server_join(fl_server *s, uint32_t client, const void *card, size_t
         pthread_mutex_unlock(&s->lock);
     }
     return leave(s, own, status);
+}
+
+uint64_t fl_server_samples(const fl_server *s, uint32_t client)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&s->lock;
+    pthread_mutex_lock(lock);
+    uint64_t samples = client < s->clients ? s->looks[client].samples : 0;
+    pthread_mutex_unlock(lock);
+    return samples;
 }
 
 size_t fl_server_missing(const fl_server *s)

@@ -245,6 +245,13 @@ static const fli_key server_keys[] = {
     FLI_KEY_CHOICE(fli_admission, beyond, "reject", FLI_BEYOND_WORDS,
                    "what becomes of an upload beyond largest_norm: its client is left out of the round; or the vector "
                    "is made as short as that"),
+    FLI_KEY_INT(
+        fli_admission, largest_samples, "0", 0, UINT32_MAX,
+        "the most samples that a client may say it has; others cannot join; 0: any number, but no run begins "
+        "whose weights go by samples while one of at least three clients claims more than 100 times the median"),
+    FLI_KEY_REAL(fli_admission, largest_share, "0", 0, 1,
+                 "the largest weight of a client where weights go by samples: a larger one is lowered to that, and the "
+                 "others share the rest; 0: any"),
     FLI_KEY_END,
 };
 

@@ -119,6 +119,25 @@ all_end
 check "what was put aside of a run is taken up again" has err0 'event=restored'
 check "a run that was given up by mistake changes nothing" same_result simulated given-up
 
+# ---- clients that claim more samples than the server allows ------------------------------------------------------
+
+serve claims
+for i in 0 1; do join "$i"; done
+until_has claims.log 'name=client1 samples=50 missing=' "$server" # who comes first is not known
+kill_it "$server"
+serve claims "$port" --set server.largest_samples=40
+ends 'a client with too many samples' 1 "$client0"
+ends 'another one' 1 "$client1"
+check "the server says why a client of before is not let in" has claims.log 'event=not-joined name=client0 reason="client 0 cannot join: it says that it has 50 samples'
+check "and so does the client" has err0 'server.largest_samples is 40'
+fedloom status "$url" --insecure-http
+check "it is missing again" has out '0 of 3 clients joined'
+kill_it "$server"
+serve claims "$port" --set server.largest_samples=50
+join_all
+all_end
+check "a server that lets them in again has the result of a simulation" same_result simulated claims
+
 # ---- a server that is asked to end ------------------------------------------------------------------------------
 
 serve drained

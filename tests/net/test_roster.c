@@ -55,6 +55,32 @@ static void numbers_and_cards(void **state)
     fli_roster_free(r);
 }
 
+/* A client whose card is not let in any more joins again, under the same name or gives its number to another one. */
+static void left(void **state)
+{
+    fixture *f = *state;
+    size_t n;
+    fli_roster *r = open_roster(f, 2, NULL);
+    enter(f, r, "alice", "old card");
+    enter(f, r, "bob", "card of bob");
+    assert_ok(f->ctx, fli_roster_leave(r, f->ctx, 0));
+    for (int again = 0; again < 2; again++) { /* also from the file */
+        assert_int_equal(fli_roster_kept(r), 1);
+        assert_int_equal(fli_roster_find(r, "alice"), FLI_NOBODY);
+        assert_null(fli_roster_name(r, 0));
+        assert_null(fli_roster_card(r, 0, &n));
+        assert_int_equal(fli_roster_find(r, "bob"), 1);
+        fli_roster_free(r);
+        r = open_roster(f, 2, NULL);
+    }
+    assert_int_equal(enter(f, r, "carol", "card of carol"), 0);
+    fli_roster_free(r);
+    r = open_roster(f, 2, NULL);
+    assert_int_equal(fli_roster_find(r, "carol"), 0);
+    assert_int_equal(fli_roster_kept(r), 2);
+    fli_roster_free(r);
+}
+
 /* One connection of a client is turned away while another one of the same name is about to be entered. */
 static void two_at_one_place(void **state)
 {
@@ -124,6 +150,8 @@ static void damaged_files(void **state)
          ":3:", FL_ECONFIG},
         {"{\"roster\": 1, \"clients\": 3}\n{\"told\": 0}\n", ":2:", FL_EFORMAT}, /* it has not joined */
         {"{\"roster\": 1, \"clients\": 3}\n{\"told\": 3}\n", ":2:", FL_EFORMAT},
+        {"{\"roster\": 1, \"clients\": 3}\n{\"left\": 0}\n", ":2:", FL_EFORMAT},
+        {"{\"roster\": 1, \"clients\": 3}\n{\"left\": 3}\n", ":2:", FL_EFORMAT},
     };
     fixture *f = *state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -252,13 +280,9 @@ static void many_names(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(numbers_and_cards),
-                                       FIXTURE_TEST(two_at_one_place),
-                                       FIXTURE_TEST(cut_anywhere),
-                                       FIXTURE_TEST(damaged_files),
-                                       FIXTURE_TEST(lists),
-                                       FIXTURE_TEST(full_disk),
-                                       FIXTURE_TEST(two_faults),
-                                       FIXTURE_TEST(many_names)};
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(numbers_and_cards), FIXTURE_TEST(left),          FIXTURE_TEST(two_at_one_place),
+        FIXTURE_TEST(cut_anywhere),      FIXTURE_TEST(damaged_files), FIXTURE_TEST(lists),
+        FIXTURE_TEST(full_disk),         FIXTURE_TEST(two_faults),    FIXTURE_TEST(many_names)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -626,6 +626,118 @@ static void nowhere_to_save(void **state)
     fl_run_free(h.like);
 }
 
+/* ---- what clients claim -------------------------------------------------------------------------------------- */
+
+/* In place of what client `who` has. */
+static void claim_samples(halves *h, uint32_t who, uint64_t samples)
+{
+    fli_put_u64(h->card[who].data + HEADER, samples, 8);
+    put_right(&h->card[who]);
+}
+
+/* How a server begins whose client 2 claims this many samples; the others have 40 each. */
+static fl_status begin_with_claim(fixture *f, const char *assignments, uint64_t samples, halves *h)
+{
+    said[0] = 0;
+    like_simulated(f, assignments, h);
+    fl_ctx_on_log(f->ctx, keep_lines, NULL);
+    open_clients(h);
+    claim_samples(h, 2, samples);
+    return open_server(h, assignments);
+}
+
+static void a_claim_far_from_others(void **state)
+{
+    fixture *f = *state;
+    halves h;
+    assert_fails(f->ctx, begin_with_claim(f, PLAIN, 100000000, &h), FL_ECONFIG,
+                 "client 2 says that it has 100000000 samples, more than 100 times the median 40 of all");
+    assert_int_equal(fl_server_samples(h.server, 2), 100000000);
+    assert_int_equal(fl_server_samples(h.server, 3), 40);
+    end(&h);
+    assert_ok(f->ctx, begin_with_claim(f, PLAIN ";server.largest_samples=100000000", 100000000, &h));
+    assert_non_null(strstr(said, "client 2 says that it has 80000000 of all 80000160 training samples: it alone"));
+    end(&h);
+    assert_ok(f->ctx, begin_with_claim(f, PLAIN ";weights=uniform", 100000000, &h)); /* it counts as the others do */
+    assert_null(strstr(said, "it alone"));
+    end(&h);
+    assert_ok(f->ctx, begin_with_claim(f, PLAIN, 4000, &h)); /* exactly 100 times */
+    end(&h);
+    assert_ok(f->ctx, begin_with_claim(f, PLAIN, 200, &h)); /* exactly half */
+    assert_null(strstr(said, "it alone"));
+    end(&h);
+}
+
+/* The server trains nothing: samples that it will never see take no memory here. */
+static void a_claim_takes_no_memory(void **state)
+{
+    halves h;
+    assert_ok(((fixture *)*state)->ctx, begin_with_claim(*state, PLAIN ";weights=uniform", UINT32_MAX, &h));
+    end(&h);
+}
+
+static void a_claim_beyond_the_bound(void **state)
+{
+    fixture *f = *state;
+    halves h;
+    const char *text = PLAIN ";server.largest_samples=40";
+    like_simulated(f, text, &h);
+    open_clients(&h);
+    claim_samples(&h, 2, 41);
+    fl_config *cfg = joined(&h, text);
+    assert_ok(f->ctx, fl_server_new(cfg, &h.server));
+    fl_config_free(cfg);
+    assert_ok(f->ctx, fl_server_join(h.server, 1, h.card[1].data, h.card[1].n));
+    assert_fails(f->ctx, fl_server_join(h.server, 2, h.card[2].data, h.card[2].n), FL_EREFUSED,
+                 "client 2 cannot join: it says that it has 41 samples, and server.largest_samples is 40");
+    assert_int_equal(fl_server_missing(h.server), 5);
+    end(&h);
+}
+
+/* The weights that clients are asked with, of the first round. */
+static void weights_of(halves *h, double *weight)
+{
+    for (size_t i = 0; i < h->clients; i++) {
+        uint32_t who;
+        fl_bytes ask;
+        assert_ok(h->f->ctx, fl_server_next(h->server, 10, &who, &ask));
+        weight[who] = read_ask(&ask).weight;
+        fl_bytes_free(&ask);
+    }
+}
+
+/* Sizes are uneven: some are above the share at once, some only when what those lose is given to the others. */
+static void largest_share(void **state)
+{
+    static const char text[] = PLAIN ";partition={kind: dirichlet, clients: 6, alpha: 0.3, min_size: 8};"
+                                     "server.largest_share=0.22";
+    fixture *f = *state;
+    halves h;
+    double plain[MOST], weight[MOST], sum = 0, scale = 0;
+    size_t bound = 0, lifted = 0;
+    begin(f, text, &h);
+    weights_of(&h, weight);
+    for (size_t i = 0; i < h.clients; i++) {
+        plain[i] = fli_plan_weight(&h.like->plan, i);
+        sum += weight[i];
+        bound += weight[i] == 0.22;
+        lifted += weight[i] == 0.22 && plain[i] < 0.22;
+        if (weight[i] != 0.22) scale = weight[i] / plain[i];
+    }
+    for (size_t i = 0; i < h.clients; i++)
+        assert_true(weight[i] == 0.22 || (weight[i] < 0.22 && fabs(weight[i] / plain[i] - scale) < 1e-12));
+    assert_true(fabs(sum - 1) < 1e-12);
+    assert_true(scale > 1 && bound >= 1 && bound < h.clients);
+    if (!lifted) fail_msg("no client came to the bound by what others lost: another alpha shows more");
+    assert_non_null(strstr(said, "more samples than server.largest_share allows, such as client"));
+    end(&h);
+    like_simulated(f, PLAIN, &h);
+    fl_config *cfg = joined(&h, PLAIN ";server.largest_share=0.1");
+    assert_fails(f->ctx, fl_server_new(cfg, &h.server), FL_ECONFIG, "it must be at least 0.166667");
+    fl_config_free(cfg);
+    fl_run_free(h.like);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -642,6 +754,10 @@ int main(void)
         FIXTURE_TEST(claimed_loss),
         FIXTURE_TEST(arrivals),
         FIXTURE_TEST(arrivals_resumed),
+        FIXTURE_TEST(a_claim_far_from_others),
+        FIXTURE_TEST(a_claim_takes_no_memory),
+        FIXTURE_TEST(a_claim_beyond_the_bound),
+        FIXTURE_TEST(largest_share),
         FIXTURE_TEST(crowded),
         FIXTURE_TEST(nowhere_to_save),
     };
