@@ -108,6 +108,9 @@ static void check_all(const void *p, const fli_facts_all *all, fli_conditions *o
     fli_control_terms t = fli_control_terms_of(a->server_lr, all);
     double lr = a->own.lr_local > 0 ? a->own.lr_local : OWN_LR * all->lr, least = 1;
     fli_control_check_all(a->server_lr, all, out);
+    if (a->freeze_after)
+        fli_not_covered(out, "freeze_after",
+                        "the rounds after algorithm.freeze_after, in which the global model stays as it is (Remark 3)");
     if (!covered(a, all)) {
         fli_not_covered(
             out, "Theorem 2",
@@ -127,7 +130,9 @@ static void check_all(const void *p, const fli_facts_all *all, fli_conditions *o
 
 static void promise(const void *p, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
 {
-    fli_control_promise(((const params *)p)->server_lr, all, start, out);
+    const params *a = p;
+    fli_control_promise(a->server_lr, all, start, out);
+    if (a->freeze_after) out->missing = "the global model stays as it is after algorithm.freeze_after rounds";
 }
 
 static void fix(const void *p, const fli_facts *worst, fli_fixes *out)

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "local/smoothness.h"
+#include "run/theory_fix.h"
 
 #include <string.h>
 
@@ -90,10 +91,18 @@ static void ask_of_cohorts(fli_check *c)
 {
     const fli_plan *p = &c->plan;
     const fli_system_common *system = &p->settings.system;
-    if (system->deadline > 0 || system->wait_for < 1)
-        fli_assumption(&c->found, "p_i",
-                       "no client is late every time; p_i is the chance to be invited, not to be in "
-                       "time");
+    const fli_admission *server = &p->settings.server;
+    if (system->deadline > 0)
+        fli_assumption(&c->found, "p_i", "no client is late: p_i is the chance to be invited, not that to be in time");
+    if (system->wait_for < 1)
+        fli_requirement(&c->found, "wait_for",
+                        "a round waits for all who are invited: system.wait_for is 1; p_i does not say who is "
+                        "left out",
+                        NULL, 0);
+    if (server->deadline > 0 || server->wait_for < 1 || server->largest_norm > 0)
+        fli_assumption(&c->found, "server",
+                       "where clients are elsewhere: server.deadline, wait_for and largest_norm leave out no "
+                       "client and shorten no upload");
     if (!strcmp(p->participation->desc->name, "weighted"))
         fli_assumption(&c->found, "p_i of draws", "p_i of weighted draws is right to a few per cent");
 }
@@ -152,6 +161,7 @@ static void find_fixes(fli_check *c)
     p->algo->theory.fix(p->params, &c->facts.worst, &all);
     if (p->model->decay_by == FLI_DECAY_BY_BATCH)
         fli_fix_word(&all, "weight decay", "model.weight_decay_by", "samples", NULL);
+    if (p->settings.system.wait_for < 1) fli_fix_word(&all, "wait_for", "system.wait_for", "1", NULL);
     for (size_t i = 0; i < all.count; i++)
         if (is_asked_for(c, &all.at[i])) keep_fix(&c->fixes, &all.at[i]);
     equal_factors(p, &c->fixes);
@@ -209,6 +219,7 @@ static fl_status tell(fl_config *cfg, int run, fl_text_fn *out, void *arg)
     fli_clear(cfg->ctx);
     fli_text_init(&text, cfg->ctx);
     fl_status s = fli_check_make(cfg, NULL, &c);
+    if (!s) s = fli_settle_fixes(cfg, &c);
     if (!s && run) s = fli_check_run(cfg, &c);
     if (!s) {
         print(&text, &c, fli_wants_json(cfg->ctx));

@@ -19,6 +19,7 @@ typedef struct {
     fli_measured facts;
     fli_conditions found;
     fli_fixes fixes; /* the rows for conditions that fail */
+    size_t left;     /* how many still fail with these rows, once fli_settle_fixes has found that */
     fli_promise rounds;
     fli_until eps[FLI_CHECK_EPS];
     size_t ran; /* rounds of a run beside it; 0: there was none */

@@ -7,6 +7,7 @@
 #include "run/theory_facts.h"
 
 #include "local/bilevel_work.h"
+#include "local/minibatch.h"
 #include "local/smoothness.h"
 #include "model/latent.h"
 #include "model/semi.h"
@@ -81,6 +82,14 @@ static void steps_of(const fli_plan *p, const fli_view *v, fli_facts *f)
     f->least_steps = (size_t)e->range.v[0] * unit;
 }
 
+static int over_all(const fli_plan *p, const fli_view *v)
+{
+    fli_sgd_spec latent = fli_latent_spec(&p->asking.sgd);
+    int pseudo = p->model->latent && !p->model->latent->every;
+    return fli_batch_size(&p->asking.sgd, v->n_train) >= v->n_train && !v->ds->augment &&
+           !(pseudo && fli_batch_size(&latent, v->n_unlabelled) < v->n_unlabelled);
+}
+
 /* What settings say, without measuring. */
 static fli_facts stated(const fli_plan *p, const double *weights, const fli_view *v, size_t client)
 {
@@ -108,10 +117,11 @@ static fli_facts stated(const fli_plan *p, const double *weights, const fli_view
         .label_entropy = semi ? semi->alpha_r : NAN,
         .confidence = semi && semi->labels == FLI_SEMI_CLOSED_FORM ? semi->confidence : 0,
         .planned = p->participation->desc->planned,
+        .dropped = s->system.deadline > 0 || s->system.wait_for < 1,
         .uniform_cohort = p->participation->desc->everyone || !strcmp(p->participation->desc->name, "uniform"),
     };
     fli_participation_range(p->participation, client, &f.probability, &f.most_likely);
-    f.full_batch = fli_batch_size(&p->asking.sgd, v->n_train) >= v->n_train && !v->ds->augment;
+    f.full_batch = over_all(p, v);
     steps_of(p, v, &f);
     return f;
 }
@@ -258,6 +268,7 @@ static void add_block(fli_facts *worst, const fli_facts *f)
     worst->second_block = 1;
     worst->block.lr = fmax(worst->block.lr, f->block.lr);
     worst->block.smoothness = fmax(worst->block.smoothness, f->block.smoothness);
+    worst->block.drawn |= f->block.drawn;
 }
 
 static size_t fixed_cohort(const fli_participation *p)
