@@ -108,6 +108,9 @@ static void check_all(const void *p, const fli_facts_all *all, fli_conditions *o
     fli_control_terms t = fli_control_terms_of(a->server_lr, all);
     double lr = a->own.lr_local > 0 ? a->own.lr_local : OWN_LR * all->lr, least = 1;
     fli_control_check_all(a->server_lr, all, out);
+    if (!a->own.mix.n && a->own.mix.word == AUTO)
+        fli_requirement(out, "mix", "f_i is of all labelled samples: algorithm.mix is not auto, which holds some out",
+                        NULL, 0);
     if (a->freeze_after)
         fli_not_covered(out, "freeze_after",
                         "the rounds after algorithm.freeze_after, in which the global model stays as it is (Remark 3)");
@@ -139,6 +142,7 @@ static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
 {
     double own = ((const params *)p)->own.lr_local;
     fli_control_fix(p, worst, out);
+    fli_fix_word(out, "mix", "algorithm.mix", "0.75", NULL);
     fli_fix_shrink(out, "(37)", "algorithm.lr_local", own > 0 ? own : OWN_LR * worst->base_lr, NULL);
 }
 

@@ -221,6 +221,9 @@ static void numbers_of_rounds(void **state)
     } cases[] = {
         {"local.batch=15", "until the mean of ||grad f(x, nu)||^2"}, /* 15 samples of either kind */
         {"semi.batch=14", "no number of rounds: steps are on mini-batches"},
+        {"algorithm={kind: fedcpsl, mix: auto}", "FAILS    mix "}, /* a fifth of the samples is never trained on */
+        {"algorithm={kind: fedcpsl, mix: auto}", "algorithm.mix = 0.75"},
+        {"algorithm={kind: fedcpsl, mix: dissimilarity}", "until the mean of ||grad f(x, nu)||^2"},
         {"algorithm.freeze_after=1", "left out freeze_after   the rounds after algorithm.freeze_after"},
         {"algorithm.freeze_after=1", "no number of rounds: the global model stays as it is after"},
     };
