@@ -133,11 +133,15 @@ static void equal_factors(const fli_plan *p, fli_fixes *f)
     if (lr && !equal) fli_fix_word(f, lr->conditions, "local.lr_factors", "1", NULL);
 }
 
-static int is_asked_for(const fli_check *c, const fli_fix *f)
+static int is_asked_for(fli_check *c, const fli_fix *f)
 {
-    for (size_t i = 0; i < c->found.count; i++)
-        if (fli_condition_fails(&c->found.seen[i]) && fli_fix_is_for(f, c->found.seen[i].name)) return 1;
-    return 0;
+    int asked = 0;
+    for (size_t i = 0; i < c->found.count; i++) {
+        fli_condition_seen *s = &c->found.seen[i];
+        if (!fli_condition_fails(s) || !fli_fix_is_for(f, s->name)) continue;
+        s->has_fix = asked = 1;
+    }
+    return asked;
 }
 
 /* Of two numbers for one key the smaller one: both are upper bounds. */
@@ -172,13 +176,6 @@ size_t fli_check_failing(const fli_check *c)
     size_t n = 0;
     for (size_t i = 0; i < c->found.count; i++) n += fli_condition_fails(&c->found.seen[i]);
     return n + c->found.full;
-}
-
-int fli_check_has_fix(const fli_check *c, const fli_condition_seen *s)
-{
-    for (size_t i = 0; i < c->fixes.count; i++)
-        if (fli_fix_is_for(&c->fixes.at[i], s->name)) return 1;
-    return 0;
 }
 
 fl_status fli_check_make(fl_config *cfg, const fli_plan *like, fli_check *c)

@@ -30,8 +30,6 @@ fl_status fli_check_make(fl_config *cfg, const fli_plan *like, fli_check *c);
 void fli_check_fini(fli_check *c);
 
 size_t fli_check_failing(const fli_check *c);
-/* Whether a row is for this condition. */
-int fli_check_has_fix(const fli_check *c, const fli_condition_seen *s);
 /* "" if all clients were measured, else " at the clients that were measured" (theory_print.c). */
 const char *fli_check_extent(const fli_check *c);
 /* What `fedloom check` prints (theory_print.c). */

@@ -202,8 +202,7 @@ void fli_changes_print(fli_text *t, const fli_changes *c, const fli_check *again
         const fli_condition_seen *s = &again->found.seen[i];
         assumed += s->kind == FLI_CONDITION_ASSUMED;
         if (fli_condition_fails(s))
-            fli_text_addf(t, "left     %s: %s%s\n", s->name, s->formula,
-                          fli_check_has_fix(again, s) ? "" : "; no setting for this one");
+            fli_text_addf(t, "left     %s: %s%s\n", s->name, s->formula, s->has_fix ? "" : "; no setting for this one");
     }
     if (!again->found.count)
         fli_text_add(t, "no step-size conditions are known here for this method\n");
