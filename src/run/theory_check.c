@@ -178,16 +178,34 @@ size_t fli_check_failing(const fli_check *c)
     return n + c->found.full;
 }
 
-fl_status fli_check_make(fl_config *cfg, const fli_plan *like, fli_check *c)
+/* No row changes the model, its start or its weight decay; of pseudo labels they may. */
+static int same_curvatures(const fli_plan *a, const fli_plan *b)
+{
+    const fli_semi *s = &a->settings.semi, *t = &b->settings.semi;
+    return !b->model->latent || (fli_bounded(b->model) && s->alpha_p == t->alpha_p && s->alpha_r == t->alpha_r);
+}
+
+static fl_status make(fl_config *cfg, const fli_plan *like, const fli_check *before, fli_check *c)
 {
     memset(c, 0, sizeof *c);
     fl_status s = fli_plan_data(cfg, like, &c->plan);
     if (!s) s = fli_plan_finish(&c->plan, cfg);
-    if (!s) s = fli_measure_facts(cfg->ctx, &c->plan, 1, &c->facts);
+    if (s) return s;
+    if (before && same_curvatures(&before->plan, &c->plan))
+        s = fli_measure_again(cfg->ctx, &c->plan, &before->facts, &c->facts);
+    else
+        s = fli_measure_facts(cfg->ctx, &c->plan, 1, &c->facts);
     if (s) return s;
     ask_all(c);
     find_fixes(c);
     return fli_check_rounds(c);
+}
+
+fl_status fli_check_make(fl_config *cfg, const fli_plan *like, fli_check *c) { return make(cfg, like, NULL, c); }
+
+fl_status fli_check_again(fl_config *cfg, const fli_check *before, fli_check *c)
+{
+    return make(cfg, &before->plan, before, c);
 }
 
 void fli_check_fini(fli_check *c)

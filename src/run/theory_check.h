@@ -27,6 +27,8 @@ typedef struct {
 
 /* To be freed in either case. `like` as for fli_plan_data. */
 fl_status fli_check_make(fl_config *cfg, const fli_plan *like, fli_check *c);
+/* The same of a configuration that rows have changed: what they cannot change is taken from its check before. */
+fl_status fli_check_again(fl_config *cfg, const fli_check *before, fli_check *c);
 void fli_check_fini(fli_check *c);
 
 size_t fli_check_failing(const fli_check *c);

@@ -23,7 +23,8 @@ enum {
 /* Memory for one client after the other. */
 typedef struct {
     const fli_plan *plan;
-    int bounds; /* L_i for all x, where there is such a bound; else at the start, whatever the model */
+    const fli_measured *known; /* curvatures that need not be measured, unless it is NULL */
+    int bounds;                /* L_i for all x, where there is such a bound; else at the start, whatever the model */
     fli_batch batch, upper;
     uint32_t *order, *pick, *rows;
     void *x, *y, *scratch, *slope;
@@ -226,14 +227,27 @@ static void measure_block(meter *m, const fli_view *v, fli_facts *f)
     f->block = model->latent->rule(model, m->x, &m->batch, n, m->scratch);
 }
 
-static fl_status measure_client(fl_ctx *ctx, meter *m, const double *weights, size_t client, fli_facts *f)
+static void take_curvature(const fli_facts *known, fli_facts *f)
+{
+    f->smoothness = known->smoothness;
+    f->convexity = known->convexity;
+    f->sure_convexity = known->sure_convexity;
+    f->upper_smoothness = known->upper_smoothness;
+    f->upper_slope = known->upper_slope;
+}
+
+static fl_status measure_client(fl_ctx *ctx, meter *m, const double *weights, size_t client, const fli_facts *known,
+                                fli_facts *f)
 {
     const fli_plan *p = m->plan;
     fli_view v;
     fl_status s = fli_view_open(ctx, p->fed, client, &v);
     if (s) return s;
     *f = stated(p, weights, &v, client);
-    s = measure_curvature(ctx, m, &v, f);
+    if (known)
+        take_curvature(known, f);
+    else
+        s = measure_curvature(ctx, m, &v, f);
     if (f->convexity < 1e-6 * f->smoothness) f->convexity = fmin(f->convexity, 0); /* 0 cannot be told from that */
     if (f->sure_convexity > f->convexity) f->convexity = f->sure_convexity;
     if (!s) measure_block(m, &v, f);
@@ -336,14 +350,15 @@ static fl_status measure_all(fl_ctx *ctx, const fli_plan *p, meter *m, const uin
 {
     fl_status s = meter_init(ctx, p, m);
     for (; out->measured < n && !s; out->measured++)
-        s = measure_client(ctx, m, out->all.weights, chosen[out->measured], &out->client[out->measured]);
+        s = measure_client(ctx, m, out->all.weights, chosen[out->measured],
+                           m->known ? &m->known->client[out->measured] : NULL, &out->client[out->measured]);
     meter_fini(m);
     return s;
 }
 
-fl_status fli_measure_facts(fl_ctx *ctx, const fli_plan *p, int bounds, fli_measured *out)
+static fl_status measure(fl_ctx *ctx, const fli_plan *p, int bounds, const fli_measured *known, fli_measured *out)
 {
-    meter m = {.plan = p, .bounds = bounds};
+    meter m = {.plan = p, .known = known, .bounds = bounds};
     uint32_t *chosen = NULL;
     size_t n = 0;
     *out = (fli_measured){.plan = p};
@@ -355,6 +370,16 @@ fl_status fli_measure_facts(fl_ctx *ctx, const fli_plan *p, int bounds, fli_meas
     if (!s) gather_all(out);
     fli_free(chosen);
     return s;
+}
+
+fl_status fli_measure_facts(fl_ctx *ctx, const fli_plan *p, int bounds, fli_measured *out)
+{
+    return measure(ctx, p, bounds, NULL, out);
+}
+
+fl_status fli_measure_again(fl_ctx *ctx, const fli_plan *p, const fli_measured *known, fli_measured *out)
+{
+    return measure(ctx, p, 1, known, out);
 }
 
 void fli_measured_free(fli_measured *m)

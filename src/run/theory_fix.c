@@ -100,7 +100,7 @@ fl_status fli_fix_config(fl_config *cfg, const fli_check *first, fli_changes *ou
         fli_check *next = &checks[turn % 2];
         s = apply(cfg, now, out);
         if (s) break;
-        s = fli_check_make(cfg, &first->plan, next);
+        s = fli_check_again(cfg, first, next);
         if (now != first) fli_check_fini(&checks[(turn + 1) % 2]);
         now = next;
         if (!s) s = renew(out, now, &moved);
@@ -135,7 +135,7 @@ static fl_status try_rows(fl_config *copy, fli_check *c, int *moved)
     fl_status s = FL_OK;
     for (size_t i = 0; i < c->fixes.count && !s; i++) s = apply_row(copy, &c->fixes.at[i]);
     if (s) return s;
-    if (!(s = fli_check_make(copy, &c->plan, &next))) {
+    if (!(s = fli_check_again(copy, c, &next))) {
         take_rows(&c->fixes, &next.fixes, moved);
         c->left = fli_check_failing(&next);
     }
