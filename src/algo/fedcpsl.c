@@ -101,7 +101,7 @@ static int covered(const params *a, const fli_facts_all *all)
 }
 
 /* Theorem 2 in addition. (38) is true of D_0 <= 5 (1 - mix) L/4, and with L_F = L the second bound of (37) is the
- * third. */
+ * third. That has lr where its proof, (130) and (132), has lr server_lr: both are asked for. */
 static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out)
 {
     const params *a = p;
@@ -127,8 +127,8 @@ static void check_all(const void *p, const fli_facts_all *all, fli_conditions *o
                       t.share / (48 * t.most_rate * 1.25 * (1 - least) * t.l));
     fli_condition(out, "(37) first", "lr_local <= 1/(2 Qt L_F), both the largest; L_F = L", NULL, lr,
                   1 / (2 * t.qt * t.l));
-    fli_condition(out, "(37) third", "lr_local <= lr N/(m Qt), with the smallest Qt", NULL, lr,
-                  all->least_lr / (t.share * t.least_qt));
+    fli_condition(out, "(37) third", "lr_local <= lr min(1, server_lr) N/(m Qt), with the smallest Qt", NULL, lr,
+                  all->least_lr * fmin(1, t.least_rate) / (t.share * t.least_qt));
 }
 
 static void promise(const void *p, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)

@@ -152,6 +152,8 @@ static void second_theorem(void **state)
     assert_null(find(&c, FLI_CONDITION_BOUND, "(38)"));
     assert_bound(&c, "(37) first", 0.5, 1 / (2 * weight_of(0.5, 10) * 2));
     assert_bound(&c, "(37) third", 0.5, 0.01 * 4 / weight_of(0.5, 3));
+    c = conditions_of(*state, &fli_algo_fedcpsl, "mix=1;lr_local=0.5;server_lr=0.25", &x); /* (132) has lr server_lr */
+    assert_bound(&c, "(37) third", 0.5, 0.25 * 0.01 * 4 / weight_of(0.5, 3));
     federation_init(&x);
     c = conditions_of(*state, &fli_algo_fedcpsl, "mix=0;server_lr=7", &x);
     assert_bound(&c, "(36) second", 0.01, 0.25 / (48 * 7 * 1.25 * 2));
