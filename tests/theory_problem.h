@@ -26,7 +26,7 @@ static void write_data(fixture *f)
 
 static fl_config *problem(fixture *f, const char *assignments)
 {
-    char text[1024], *save = NULL;
+    char text[3000], *save = NULL;
     write_data(f);
     snprintf(text, sizeof text,
              "precision: f64\nthreads: 1\nmodel: least_squares\npartition: natural\nparticipation: everyone\n"

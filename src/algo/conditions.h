@@ -23,6 +23,7 @@ typedef struct {
     uint32_t client;
     size_t failing;  /* clients where it does not hold, */
     uint32_t failed; /* the last of them */
+    int has_fix;     /* a row of settings is for it */
 } fli_condition_seen;
 
 struct fli_conditions {

@@ -50,12 +50,13 @@ struct fli_facts {
     double smoothness; /* L_i; with two levels that of g_i in y */
     double lr, probability, weight;
     double most_likely; /* p_i in the round where it is largest; probability is where it is smallest */
-    int planned;        /* who takes part follows a plan, such as a trace, and not chance: in some rounds p_i^r is 0 */
-    double base_lr;     /* local.lr: lr without the client's factor */
+    int dropped;    /* who is invited may be left out of the round: there is a deadline, or a round waits for some */
+    int planned;    /* who takes part follows a plan, such as a trace, and not chance: in some rounds p_i^r is 0 */
+    double base_lr; /* local.lr: lr without the client's factor */
     fli_outlook outlook;
     size_t steps; /* Q_i */
     double momentum;
-    int full_batch;     /* a local step is over all of the client's samples */
+    int full_batch;     /* a local step is over all of the client's samples, of either kind */
     int constant_lr;    /* in all rounds */
     size_t least_steps; /* for `fix`: steps is the most that anyone may take in a round, this the fewest */
 

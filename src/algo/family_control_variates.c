@@ -68,7 +68,9 @@ static void check_labels(double l, const fli_facts *f, fli_conditions *out)
     }
     fli_condition(out, "eta_v", "semi.label_lr <= 1/(4 L), with L of the labels at their start where that is larger", f,
                   f->block.lr, 1 / (4 * l));
-    fli_requirement(out, "(10)", "pseudo labels take one step per turn: semi.label_steps is 1", f, f->block.steps == 1);
+    fli_requirement(out, "(10)",
+                    "pseudo labels take one step per turn, over all samples: semi.label_steps is 1, label_batch 0", f,
+                    f->block.steps == 1 && !f->block.drawn);
 }
 
 /* L of f_i in model and labels. */
@@ -142,6 +144,7 @@ void fli_control_fix(const void *params, const fli_facts *worst, fli_fixes *out)
     fli_fix_shrink(out, "(34)|(36)", "local.lr", worst->base_lr, NULL);
     fli_fix_shrink(out, "eta_v", "semi.label_lr", worst->block.lr, NULL);
     fli_fix_word(out, "(10)", "semi.label_steps", "1", NULL);
+    fli_fix_word(out, "(10)", "semi.label_batch", "0", NULL);
     fli_fix_word(out, "sampling", "participation.kind", "uniform", NULL);
     fli_fix_word(out, "(4)", "semi.confidence", "0", NULL);
     if (!(worst->label_entropy > 0)) fli_fix_word(out, "Assumption 2", "semi.alpha_r", "0.01", NULL);

@@ -1,5 +1,7 @@
 #include "algo/family_nested.h"
 
+#include <math.h>
+
 enum { U };
 
 const char *const fli_nested_sums[] = {"its average", NULL};
@@ -55,6 +57,11 @@ void fli_nested_check(const void *params, const fli_facts *f, fli_conditions *ou
 {
     const fli_fednest_params *p = params;
     fli_condition(out, "Neumann series", "L_i <= ell", f, f->smoothness, p->ell);
+    if (isnan(f->sure_convexity))
+        fli_assumption(out, "convexity", "g_i is strongly convex in y; for a convex loss bilevel.l2 makes it so");
+    else
+        fli_requirement(out, "convexity", "g_i is strongly convex in y: bilevel.l2 > 0", f, f->sure_convexity > 0);
+    fli_assumption(out, "neumann", "the series has as many terms as its theorem asks for: too few leave a bias");
     fli_assumption(out, "Assumption A", "no g_i becomes more curved in y than L_i, measured at the start model");
     fli_assumption(out, "step sizes", "lr_in and lr_out are small enough for constants that nobody can measure here");
 }

@@ -238,6 +238,13 @@ static void check_radius(const fli_simfbo_params *a, const known_constants *k, c
     fli_assumption(out, "L_f", "no ||grad_y f_i|| is larger than those that were seen, from which the radius follows");
 }
 
+/* ||a_i||_1 at least, in the rounds in which coefficients are largest. */
+static double least_of_most(const fli_simfbo_params *a, const fli_facts *f)
+{
+    fli_coefs c = extreme_coefs(a, f->client, 1);
+    return fli_coef_sum(&c, f->least_steps);
+}
+
 /* With work that differs SimFBO's Theorem 1 is about other weights than p_i; that ShroFBO divides by ||a_i||_1 is what
  * makes it about p_i. */
 static void check_work(const fli_simfbo_params *a, int divides, const work_rates *r, const fli_facts_all *all,
@@ -246,7 +253,7 @@ static void check_work(const fli_simfbo_params *a, int divides, const work_rates
     double most = 0, least = INFINITY;
     for (size_t i = 0; i < all->count; i++) {
         most = fmax(most, most_work(a, &all->each[i]));
-        least = fmin(least, least_work(a, &all->each[i]));
+        least = fmin(least, least_of_most(a, &all->each[i]));
     }
     if (!divides)
         fli_requirement(out, "equal work",
@@ -293,10 +300,11 @@ void fli_simfbo_fix(const void *params, const fli_facts *worst, fli_fixes *out)
     /* one beside the others: where those shrink it has to shrink with them */
     fli_fix_shrink(out, "(38)|(39) gamma_x", "algorithm.server_lr_x", a->server_lr_x, NULL);
     fli_fix_shrink_root(out, "(39) Psi", "algorithm.server_lr_x", a->server_lr_x, NULL);
-    fli_fix_word(out, "Lemma 1", "algorithm.radius", "auto", NULL);
+    if (a->radius.n && worst->sure_convexity > 0) fli_fix_word(out, "Lemma 1", "algorithm.radius", "auto", NULL);
     fli_fix_word(out, "sampling", "participation.kind", "uniform", NULL);
     if (worst->least_steps != worst->steps) fli_fix_word(out, "equal work", "local.uneven", "fixed", NULL);
-    fli_fix_everyone(out, "rho");
+    if (a->coef_rounds.n > 1) fli_fix_word(out, "rho", "algorithm.coef_rounds", "1", NULL);
+    if (worst->probability < 1) fli_fix_everyone(out, "rho");
 }
 
 void fli_simfbo_pose(const fli_turn *t, fli_problem *p)

@@ -135,7 +135,7 @@ void fli_vra_check(const fli_vra *c, int one_gamma, const fli_facts *f, fli_cond
 void fli_vra_falls(const fli_vra *c, int one_gamma, const fli_facts *f, fli_conditions *out)
 {
     fli_vra_check(c, one_gamma, f, out);
-    fli_requirement(out, "p_i", "everyone takes part in every round", f, f->probability == 1);
+    fli_requirement(out, "p_i", "everyone takes part in every round", f, f->probability == 1 && !f->dropped);
     fli_requirement(out, "sigma", "steps over all samples, the same in every round", f, f->full_batch && steady(f));
 }
 
@@ -150,6 +150,8 @@ static void check_second_block(double beta, double c, const fli_facts *f, fli_co
 {
     double p = f->probability, u = p * c, l = curvature(f), q = 4 * beta * (double)f->block.steps * l * l;
     if (!f->second_block) return;
+    fli_requirement(out, "(25)", "every y_i is in Y_i: no sample goes without a pseudo label, semi.confidence is 0", f,
+                    f->confidence == 0);
     fli_assumption(out, "L_i in y",
                    "the curvature of f_i in y, and between x and y, is at most L_i away from the start, "
                    "too; that of entropy terms is not, where a label comes close to 0");
@@ -283,6 +285,7 @@ void fli_vra_fix(int blocks, double a, double d, const fli_facts *w, fli_fixes *
     if (w->probability != w->most_likely) fli_fix_everyone(out, "u_i");
     fli_fix_word(out, "sampling", "participation.kind", "uniform", NULL);
     if (!blocks) return;
+    fli_fix_word(out, "(25)", "semi.confidence", "0", NULL);
     fli_fix_shrink(out, "(29) as (146)|(29) for p = 1",
                    w->model_traits & FLI_MODEL_UNSUPERVISED ? "model.membership_lr" : "semi.label_lr", w->block.lr,
                    NULL);

@@ -101,13 +101,19 @@ static int covered(const params *a, const fli_facts_all *all)
 }
 
 /* Theorem 2 in addition. (38) is true of D_0 <= 5 (1 - mix) L/4, and with L_F = L the second bound of (37) is the
- * third. */
+ * third. That has lr where its proof, (130) and (132), has lr server_lr: both are asked for. */
 static void check_all(const void *p, const fli_facts_all *all, fli_conditions *out)
 {
     const params *a = p;
     fli_control_terms t = fli_control_terms_of(a->server_lr, all);
     double lr = a->own.lr_local > 0 ? a->own.lr_local : OWN_LR * all->lr, least = 1;
     fli_control_check_all(a->server_lr, all, out);
+    if (!a->own.mix.n && a->own.mix.word == AUTO)
+        fli_requirement(out, "mix", "f_i is of all labelled samples: algorithm.mix is not auto, which holds some out",
+                        NULL, 0);
+    if (a->freeze_after)
+        fli_not_covered(out, "freeze_after",
+                        "the rounds after algorithm.freeze_after, in which the global model stays as it is (Remark 3)");
     if (!covered(a, all)) {
         fli_not_covered(
             out, "Theorem 2",
@@ -121,19 +127,22 @@ static void check_all(const void *p, const fli_facts_all *all, fli_conditions *o
                       t.share / (48 * t.most_rate * 1.25 * (1 - least) * t.l));
     fli_condition(out, "(37) first", "lr_local <= 1/(2 Qt L_F), both the largest; L_F = L", NULL, lr,
                   1 / (2 * t.qt * t.l));
-    fli_condition(out, "(37) third", "lr_local <= lr N/(m Qt), with the smallest Qt", NULL, lr,
-                  all->least_lr / (t.share * t.least_qt));
+    fli_condition(out, "(37) third", "lr_local <= lr min(1, server_lr) N/(m Qt), with the smallest Qt", NULL, lr,
+                  all->least_lr * fmin(1, t.least_rate) / (t.share * t.least_qt));
 }
 
 static void promise(const void *p, const fli_facts_all *all, const fli_start_values *start, fli_promise *out)
 {
-    fli_control_promise(((const params *)p)->server_lr, all, start, out);
+    const params *a = p;
+    fli_control_promise(a->server_lr, all, start, out);
+    if (a->freeze_after) out->missing = "the global model stays as it is after algorithm.freeze_after rounds";
 }
 
 static void fix(const void *p, const fli_facts *worst, fli_fixes *out)
 {
     double own = ((const params *)p)->own.lr_local;
     fli_control_fix(p, worst, out);
+    fli_fix_word(out, "mix", "algorithm.mix", "0.75", NULL);
     fli_fix_shrink(out, "(37)", "algorithm.lr_local", own > 0 ? own : OWN_LR * worst->base_lr, NULL);
 }
 

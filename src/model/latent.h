@@ -13,6 +13,7 @@ typedef struct {
     size_t steps;      /* projected gradient steps on f_i in each turn; 0: the best y, by a formula or exactly */
     double lr;         /* their size; NAN without steps */
     double smoothness; /* L of f_i in y, at the y that a client starts from */
+    int drawn;         /* a step is over a mini-batch of the samples */
 } fli_latent_steps;
 
 struct fli_latent {

@@ -208,9 +208,12 @@ static fli_latent_steps semi_rule(const fli_model *m, const void *x, const fli_b
     (void)x;
     (void)b;
     (void)scratch;
-    size_t drawn = s->label_batch && (size_t)s->label_batch < all ? (size_t)s->label_batch : all;
-    return (fli_latent_steps){steps ? (size_t)s->label_steps : 0, steps ? step_size(s, m->classes, (double)drawn) : NAN,
-                              (double)m->classes * s->alpha_r / (double)all};
+    int drawn = steps && s->label_batch && (size_t)s->label_batch < all;
+    double in_step = drawn ? (double)s->label_batch : (double)all;
+    return (fli_latent_steps){.steps = steps ? (size_t)s->label_steps : 0,
+                              .lr = steps ? step_size(s, m->classes, in_step) : NAN,
+                              .smoothness = (double)m->classes * s->alpha_r / (double)all,
+                              .drawn = drawn};
 }
 
 static const fli_latent closed = {

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "local/smoothness.h"
+#include "run/theory_fix.h"
 
 #include <string.h>
 
@@ -90,10 +91,18 @@ static void ask_of_cohorts(fli_check *c)
 {
     const fli_plan *p = &c->plan;
     const fli_system_common *system = &p->settings.system;
-    if (system->deadline > 0 || system->wait_for < 1)
-        fli_assumption(&c->found, "p_i",
-                       "no client is late every time; p_i is the chance to be invited, not to be in "
-                       "time");
+    const fli_admission *server = &p->settings.server;
+    if (system->deadline > 0)
+        fli_assumption(&c->found, "p_i", "no client is late: p_i is the chance to be invited, not that to be in time");
+    if (system->wait_for < 1)
+        fli_requirement(&c->found, "wait_for",
+                        "a round waits for all who are invited: system.wait_for is 1; p_i does not say who is "
+                        "left out",
+                        NULL, 0);
+    if (server->deadline > 0 || server->wait_for < 1 || server->largest_norm > 0)
+        fli_assumption(&c->found, "server",
+                       "where clients are elsewhere: server.deadline, wait_for and largest_norm leave out no "
+                       "client and shorten no upload");
     if (!strcmp(p->participation->desc->name, "weighted"))
         fli_assumption(&c->found, "p_i of draws", "p_i of weighted draws is right to a few per cent");
 }
@@ -124,11 +133,15 @@ static void equal_factors(const fli_plan *p, fli_fixes *f)
     if (lr && !equal) fli_fix_word(f, lr->conditions, "local.lr_factors", "1", NULL);
 }
 
-static int is_asked_for(const fli_check *c, const fli_fix *f)
+static int is_asked_for(fli_check *c, const fli_fix *f)
 {
-    for (size_t i = 0; i < c->found.count; i++)
-        if (fli_condition_fails(&c->found.seen[i]) && fli_fix_is_for(f, c->found.seen[i].name)) return 1;
-    return 0;
+    int asked = 0;
+    for (size_t i = 0; i < c->found.count; i++) {
+        fli_condition_seen *s = &c->found.seen[i];
+        if (!fli_condition_fails(s) || !fli_fix_is_for(f, s->name)) continue;
+        s->has_fix = asked = 1;
+    }
+    return asked;
 }
 
 /* Of two numbers for one key the smaller one: both are upper bounds. */
@@ -152,6 +165,7 @@ static void find_fixes(fli_check *c)
     p->algo->theory.fix(p->params, &c->facts.worst, &all);
     if (p->model->decay_by == FLI_DECAY_BY_BATCH)
         fli_fix_word(&all, "weight decay", "model.weight_decay_by", "samples", NULL);
+    if (p->settings.system.wait_for < 1) fli_fix_word(&all, "wait_for", "system.wait_for", "1", NULL);
     for (size_t i = 0; i < all.count; i++)
         if (is_asked_for(c, &all.at[i])) keep_fix(&c->fixes, &all.at[i]);
     equal_factors(p, &c->fixes);
@@ -164,23 +178,34 @@ size_t fli_check_failing(const fli_check *c)
     return n + c->found.full;
 }
 
-int fli_check_has_fix(const fli_check *c, const fli_condition_seen *s)
+/* No row changes the model, its start or its weight decay; of pseudo labels they may. */
+static int same_curvatures(const fli_plan *a, const fli_plan *b)
 {
-    for (size_t i = 0; i < c->fixes.count; i++)
-        if (fli_fix_is_for(&c->fixes.at[i], s->name)) return 1;
-    return 0;
+    const fli_semi *s = &a->settings.semi, *t = &b->settings.semi;
+    return !b->model->latent || (fli_bounded(b->model) && s->alpha_p == t->alpha_p && s->alpha_r == t->alpha_r);
 }
 
-fl_status fli_check_make(fl_config *cfg, const fli_plan *like, fli_check *c)
+static fl_status make(fl_config *cfg, const fli_plan *like, const fli_check *before, fli_check *c)
 {
     memset(c, 0, sizeof *c);
     fl_status s = fli_plan_data(cfg, like, &c->plan);
     if (!s) s = fli_plan_finish(&c->plan, cfg);
-    if (!s) s = fli_measure_facts(cfg->ctx, &c->plan, 1, &c->facts);
+    if (s) return s;
+    if (before && same_curvatures(&before->plan, &c->plan))
+        s = fli_measure_again(cfg->ctx, &c->plan, &before->facts, &c->facts);
+    else
+        s = fli_measure_facts(cfg->ctx, &c->plan, 1, &c->facts);
     if (s) return s;
     ask_all(c);
     find_fixes(c);
     return fli_check_rounds(c);
+}
+
+fl_status fli_check_make(fl_config *cfg, const fli_plan *like, fli_check *c) { return make(cfg, like, NULL, c); }
+
+fl_status fli_check_again(fl_config *cfg, const fli_check *before, fli_check *c)
+{
+    return make(cfg, &before->plan, before, c);
 }
 
 void fli_check_fini(fli_check *c)
@@ -209,6 +234,7 @@ static fl_status tell(fl_config *cfg, int run, fl_text_fn *out, void *arg)
     fli_clear(cfg->ctx);
     fli_text_init(&text, cfg->ctx);
     fl_status s = fli_check_make(cfg, NULL, &c);
+    if (!s) s = fli_settle_fixes(cfg, &c);
     if (!s && run) s = fli_check_run(cfg, &c);
     if (!s) {
         print(&text, &c, fli_wants_json(cfg->ctx));

@@ -19,6 +19,7 @@ typedef struct {
     fli_measured facts;
     fli_conditions found;
     fli_fixes fixes; /* the rows for conditions that fail */
+    size_t left;     /* how many still fail with these rows, once fli_settle_fixes has found that */
     fli_promise rounds;
     fli_until eps[FLI_CHECK_EPS];
     size_t ran; /* rounds of a run beside it; 0: there was none */
@@ -26,11 +27,11 @@ typedef struct {
 
 /* To be freed in either case. `like` as for fli_plan_data. */
 fl_status fli_check_make(fl_config *cfg, const fli_plan *like, fli_check *c);
+/* The same of a configuration that rows have changed: what they cannot change is taken from its check before. */
+fl_status fli_check_again(fl_config *cfg, const fli_check *before, fli_check *c);
 void fli_check_fini(fli_check *c);
 
 size_t fli_check_failing(const fli_check *c);
-/* Whether a row is for this condition. */
-int fli_check_has_fix(const fli_check *c, const fli_condition_seen *s);
 /* "" if all clients were measured, else " at the clients that were measured" (theory_print.c). */
 const char *fli_check_extent(const fli_check *c);
 /* What `fedloom check` prints (theory_print.c). */

@@ -7,6 +7,7 @@
 #include "run/theory_facts.h"
 
 #include "local/bilevel_work.h"
+#include "local/minibatch.h"
 #include "local/smoothness.h"
 #include "model/latent.h"
 #include "model/semi.h"
@@ -22,7 +23,8 @@ enum {
 /* Memory for one client after the other. */
 typedef struct {
     const fli_plan *plan;
-    int bounds; /* L_i for all x, where there is such a bound; else at the start, whatever the model */
+    const fli_measured *known; /* curvatures that need not be measured, unless it is NULL */
+    int bounds;                /* L_i for all x, where there is such a bound; else at the start, whatever the model */
     fli_batch batch, upper;
     uint32_t *order, *pick, *rows;
     void *x, *y, *scratch, *slope;
@@ -81,6 +83,14 @@ static void steps_of(const fli_plan *p, const fli_view *v, fli_facts *f)
     f->least_steps = (size_t)e->range.v[0] * unit;
 }
 
+static int over_all(const fli_plan *p, const fli_view *v)
+{
+    fli_sgd_spec latent = fli_latent_spec(&p->asking.sgd);
+    int pseudo = p->model->latent && !p->model->latent->every;
+    return fli_batch_size(&p->asking.sgd, v->n_train) >= v->n_train && !v->ds->augment &&
+           !(pseudo && fli_batch_size(&latent, v->n_unlabelled) < v->n_unlabelled);
+}
+
 /* What settings say, without measuring. */
 static fli_facts stated(const fli_plan *p, const double *weights, const fli_view *v, size_t client)
 {
@@ -108,10 +118,11 @@ static fli_facts stated(const fli_plan *p, const double *weights, const fli_view
         .label_entropy = semi ? semi->alpha_r : NAN,
         .confidence = semi && semi->labels == FLI_SEMI_CLOSED_FORM ? semi->confidence : 0,
         .planned = p->participation->desc->planned,
+        .dropped = s->system.deadline > 0 || s->system.wait_for < 1,
         .uniform_cohort = p->participation->desc->everyone || !strcmp(p->participation->desc->name, "uniform"),
     };
     fli_participation_range(p->participation, client, &f.probability, &f.most_likely);
-    f.full_batch = fli_batch_size(&p->asking.sgd, v->n_train) >= v->n_train && !v->ds->augment;
+    f.full_batch = over_all(p, v);
     steps_of(p, v, &f);
     return f;
 }
@@ -216,14 +227,27 @@ static void measure_block(meter *m, const fli_view *v, fli_facts *f)
     f->block = model->latent->rule(model, m->x, &m->batch, n, m->scratch);
 }
 
-static fl_status measure_client(fl_ctx *ctx, meter *m, const double *weights, size_t client, fli_facts *f)
+static void take_curvature(const fli_facts *known, fli_facts *f)
+{
+    f->smoothness = known->smoothness;
+    f->convexity = known->convexity;
+    f->sure_convexity = known->sure_convexity;
+    f->upper_smoothness = known->upper_smoothness;
+    f->upper_slope = known->upper_slope;
+}
+
+static fl_status measure_client(fl_ctx *ctx, meter *m, const double *weights, size_t client, const fli_facts *known,
+                                fli_facts *f)
 {
     const fli_plan *p = m->plan;
     fli_view v;
     fl_status s = fli_view_open(ctx, p->fed, client, &v);
     if (s) return s;
     *f = stated(p, weights, &v, client);
-    s = measure_curvature(ctx, m, &v, f);
+    if (known)
+        take_curvature(known, f);
+    else
+        s = measure_curvature(ctx, m, &v, f);
     if (f->convexity < 1e-6 * f->smoothness) f->convexity = fmin(f->convexity, 0); /* 0 cannot be told from that */
     if (f->sure_convexity > f->convexity) f->convexity = f->sure_convexity;
     if (!s) measure_block(m, &v, f);
@@ -258,6 +282,7 @@ static void add_block(fli_facts *worst, const fli_facts *f)
     worst->second_block = 1;
     worst->block.lr = fmax(worst->block.lr, f->block.lr);
     worst->block.smoothness = fmax(worst->block.smoothness, f->block.smoothness);
+    worst->block.drawn |= f->block.drawn;
 }
 
 static size_t fixed_cohort(const fli_participation *p)
@@ -325,14 +350,15 @@ static fl_status measure_all(fl_ctx *ctx, const fli_plan *p, meter *m, const uin
 {
     fl_status s = meter_init(ctx, p, m);
     for (; out->measured < n && !s; out->measured++)
-        s = measure_client(ctx, m, out->all.weights, chosen[out->measured], &out->client[out->measured]);
+        s = measure_client(ctx, m, out->all.weights, chosen[out->measured],
+                           m->known ? &m->known->client[out->measured] : NULL, &out->client[out->measured]);
     meter_fini(m);
     return s;
 }
 
-fl_status fli_measure_facts(fl_ctx *ctx, const fli_plan *p, int bounds, fli_measured *out)
+static fl_status measure(fl_ctx *ctx, const fli_plan *p, int bounds, const fli_measured *known, fli_measured *out)
 {
-    meter m = {.plan = p, .bounds = bounds};
+    meter m = {.plan = p, .known = known, .bounds = bounds};
     uint32_t *chosen = NULL;
     size_t n = 0;
     *out = (fli_measured){.plan = p};
@@ -344,6 +370,16 @@ fl_status fli_measure_facts(fl_ctx *ctx, const fli_plan *p, int bounds, fli_meas
     if (!s) gather_all(out);
     fli_free(chosen);
     return s;
+}
+
+fl_status fli_measure_facts(fl_ctx *ctx, const fli_plan *p, int bounds, fli_measured *out)
+{
+    return measure(ctx, p, bounds, NULL, out);
+}
+
+fl_status fli_measure_again(fl_ctx *ctx, const fli_plan *p, const fli_measured *known, fli_measured *out)
+{
+    return measure(ctx, p, 1, known, out);
 }
 
 void fli_measured_free(fli_measured *m)

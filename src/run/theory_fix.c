@@ -49,15 +49,19 @@ static fl_status note(fli_changes *c, const fli_check *check, const fli_fix *f)
     return new->was &&new->because ? FL_OK : FL_ENOMEM;
 }
 
+static fl_status apply_row(fl_config *cfg, const fli_fix *f)
+{
+    char set[128];
+    fli_snprintf(set, sizeof set, "%s=%s", f->key, f->value);
+    return fl_config_set(cfg, set);
+}
+
 static fl_status apply(fl_config *cfg, const fli_check *check, fli_changes *c)
 {
     fl_status s = FL_OK;
     for (size_t i = 0; i < check->fixes.count && !s; i++) {
-        const fli_fix *f = &check->fixes.at[i];
-        char set[128];
-        if ((s = note(c, check, f))) break;
-        fli_snprintf(set, sizeof set, "%s=%s", f->key, f->value);
-        s = fl_config_set(cfg, set);
+        s = note(c, check, &check->fixes.at[i]);
+        if (!s) s = apply_row(cfg, &check->fixes.at[i]);
     }
     return s;
 }
@@ -96,7 +100,7 @@ fl_status fli_fix_config(fl_config *cfg, const fli_check *first, fli_changes *ou
         fli_check *next = &checks[turn % 2];
         s = apply(cfg, now, out);
         if (s) break;
-        s = fli_check_make(cfg, &first->plan, next);
+        s = fli_check_again(cfg, first, next);
         if (now != first) fli_check_fini(&checks[(turn + 1) % 2]);
         now = next;
         if (!s) s = renew(out, now, &moved);
@@ -107,6 +111,53 @@ fl_status fli_fix_config(fl_config *cfg, const fli_check *first, fli_changes *ou
 }
 
 void fli_changes_free(fli_changes *c) { fli_arena_fini(&c->arena); }
+
+/* Later rows stand for earlier ones of the same key. *moved: whether a value is another one now. */
+static void take_rows(fli_fixes *rows, const fli_fixes *newer, int *moved)
+{
+    *moved = 0;
+    for (size_t k = 0; k < newer->count; k++) {
+        const fli_fix *f = &newer->at[k];
+        size_t i = 0;
+        while (i < rows->count && strcmp(rows->at[i].key, f->key)) i++;
+        if (i == FLI_FIXES_MAX) continue;
+        if (i == rows->count)
+            rows->at[rows->count++] = (fli_fix){.conditions = f->conditions, .key = f->key, .why = f->why};
+        *moved |= strcmp(rows->at[i].value, f->value) != 0;
+        memcpy(rows->at[i].value, f->value, sizeof f->value);
+    }
+}
+
+/* One turn: the rows are tried, and what their check asks for is taken in. */
+static fl_status try_rows(fl_config *copy, fli_check *c, int *moved)
+{
+    fli_check next;
+    fl_status s = FL_OK;
+    for (size_t i = 0; i < c->fixes.count && !s; i++) s = apply_row(copy, &c->fixes.at[i]);
+    if (s) return s;
+    if (!(s = fli_check_again(copy, c, &next))) {
+        take_rows(&c->fixes, &next.fixes, moved);
+        c->left = fli_check_failing(&next);
+    }
+    fli_check_fini(&next);
+    return s;
+}
+
+fl_status fli_settle_fixes(const fl_config *cfg, fli_check *c)
+{
+    fl_config *copy = c->fixes.count ? fl_config_copy(cfg) : NULL;
+    fl_status s = c->fixes.count && !copy ? FL_ENOMEM : FL_OK;
+    int moved = copy != NULL;
+    c->left = fli_check_failing(c);
+    if (copy) copy->ranks = cfg->ranks;
+    fli_log_quiet(c->plan.ctx, 1); /* all has been said by now */
+    for (size_t turn = 0; turn < TURNS && !s && moved; turn++) s = try_rows(copy, c, &moved);
+    fli_log_quiet(c->plan.ctx, 0);
+    fl_config_free(copy);
+    if (!s || s == FL_ENOMEM) return s;
+    fli_clear(c->plan.ctx); /* rows that other keys contradict are advice all the same */
+    return FL_OK;
+}
 
 /* ---- what is said of them -------------------------------------------------------------------------------- */
 
@@ -151,8 +202,7 @@ void fli_changes_print(fli_text *t, const fli_changes *c, const fli_check *again
         const fli_condition_seen *s = &again->found.seen[i];
         assumed += s->kind == FLI_CONDITION_ASSUMED;
         if (fli_condition_fails(s))
-            fli_text_addf(t, "left     %s: %s%s\n", s->name, s->formula,
-                          fli_check_has_fix(again, s) ? "" : "; no setting for this one");
+            fli_text_addf(t, "left     %s: %s%s\n", s->name, s->formula, s->has_fix ? "" : "; no setting for this one");
     }
     if (!again->found.count)
         fli_text_add(t, "no step-size conditions are known here for this method\n");

@@ -23,6 +23,9 @@ typedef struct {
  * another. To be freed in either case. */
 fl_status fli_fix_config(fl_config *cfg, const fli_check *first, fli_changes *out);
 void fli_changes_free(fli_changes *c);
+/* The same for the rows of a check, and leaves the configuration as it is: they become those with which all conditions
+ * hold that settings can satisfy. */
+fl_status fli_settle_fixes(const fl_config *cfg, fli_check *c);
 
 /* A remark at every change, for a tree that has them: room for count. */
 fl_status fli_changes_remark(fli_changes *c, const fli_node *root, fli_remark *out);

@@ -22,7 +22,7 @@ static void put_facts(fli_json *j, const fli_check *c)
     fli_json_end(j);
 }
 
-static void put_condition(fli_json *j, const fli_check *c, const fli_condition_seen *s)
+static void put_condition(fli_json *j, const fli_condition_seen *s)
 {
     int bound = s->kind == FLI_CONDITION_BOUND || s->kind == FLI_CONDITION_PRINTED;
     fli_json_map(j, NULL);
@@ -36,7 +36,7 @@ static void put_condition(fli_json *j, const fli_check *c, const fli_condition_s
         fli_json_real(j, "most", s->most);
         fli_json_truth(j, "strict", s->strict);
     }
-    if (fli_condition_fails(s)) fli_json_truth(j, "has_fix", fli_check_has_fix(c, s));
+    if (fli_condition_fails(s)) fli_json_truth(j, "has_fix", s->has_fix);
     fli_json_end(j);
 }
 
@@ -58,7 +58,7 @@ void fli_check_json(fli_json *j, const fli_check *c)
     fli_json_truth(j, "has_conditions", c->found.count > 0);
     fli_json_truth(j, "applies", c->found.count > 0 && !fli_check_failing(c));
     fli_json_list(j, "conditions");
-    for (size_t i = 0; i < c->found.count; i++) put_condition(j, c, &c->found.seen[i]);
+    for (size_t i = 0; i < c->found.count; i++) put_condition(j, &c->found.seen[i]);
     fli_json_end(j);
     fli_json_list(j, "fixes");
     for (size_t i = 0; i < c->fixes.count; i++) put_fix(j, &c->fixes.at[i]);

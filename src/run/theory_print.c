@@ -100,7 +100,7 @@ static void print_unfixed(fli_text *t, const fli_check *c)
     const char *before = "no setting satisfies: ";
     for (size_t i = 0; i < c->found.count; i++) {
         const fli_condition_seen *s = &c->found.seen[i];
-        if (!fli_condition_fails(s) || fli_check_has_fix(c, s)) continue;
+        if (!fli_condition_fails(s) || s->has_fix) continue;
         fli_text_addf(t, "%s%s", before, s->name);
         before = ", ";
     }
@@ -112,7 +112,10 @@ static void advise(fli_text *t, const fli_check *c)
     const fli_plan *p = &c->plan;
     size_t fixed = 0;
     for (size_t i = 0; i < c->found.count; i++)
-        fixed += fli_condition_fails(&c->found.seen[i]) && fli_check_has_fix(c, &c->found.seen[i]);
+        fixed += fli_condition_fails(&c->found.seen[i]) && c->found.seen[i].has_fix;
+    const char *how_far = !c->left                                  ? "a setting that satisfies all of them"
+                          : c->left <= fli_check_failing(c) - fixed ? "a setting that satisfies the others"
+                                                                    : "settings that come closer";
     if (!(c->facts.worst.probability > 0)) {
         fli_text_add(t, "no setting satisfies them while a client never takes part\n");
         return;
@@ -122,8 +125,7 @@ static void advise(fli_text *t, const fli_check *c)
                       p->regularizer->name);
         return;
     }
-    if (fixed)
-        fli_text_addf(t, "a setting that satisfies %s: ", fixed == fli_check_failing(c) ? "all of them" : "the others");
+    if (fixed) fli_text_addf(t, "%s: ", how_far);
     for (size_t i = 0; i < c->fixes.count; i++) {
         const fli_fix *f = &c->fixes.at[i];
         fli_text_addf(t, "%s%s = %s", i ? ", " : "", f->key, f->value);

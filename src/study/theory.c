@@ -49,6 +49,7 @@ static fl_status tell(job *j, const fli_trial *t)
 {
     fli_check c;
     fl_status s = check_trial(j, t, &c);
+    if (!s) s = fli_settle_fixes(t->cfg, &c);
     if (!s) {
         if (fli_wants_json(j->ctx))
             put_trial(j, t, &c);

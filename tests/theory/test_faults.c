@@ -180,6 +180,47 @@ static void vra_29(void **state)
         for (double c = 0.01; c <= 1; c += 0.01) assert_true(25 >= (4 + p * c) * (4 + p * c));
 }
 
+/* x^t - x_0 after t local steps along v_0, v_1, ..., and (52) with the weights b_t: left side and right side. */
+static void sides_of_52(size_t steps, double product, double lr, const double *v, double *left, double *right)
+{
+    double move = 0, qt = 0;
+    *left = *right = 0;
+    for (size_t t = 0; t < steps; t++) qt += pow(1 - product, (double)t);
+    for (size_t t = 0; t < steps; t++) {
+        double b = pow(1 - product, (double)(steps - 1 - t)) / qt;
+        *left += b * move * move;
+        *right += b * v[t] * v[t] * lr * lr * qt * qt;
+        move -= lr * v[t] + product * move;
+    }
+}
+
+/* (49) weighs the steps of x^t by b_k of all Q steps, (1 - gamma lr)^(Q-1-k), which is less than the (1 - gamma
+ * lr)^(t-1-k) that they have, and (52) is false for steps that shrink. What Lemma 2 says, (58), is true: with the
+ * largest ||x^t - x_0|| in the place of its mean the same constants follow. */
+static void vra_lemma_2(void **state)
+{
+    const double first[10] = {1};
+    double left, right, worst = 0;
+    fli_rng r;
+    (void)state;
+    sides_of_52(10, 0.9, 0.1, first, &left, &right);
+    assert_true(left > 8.9 * right);
+    fli_rng_init(&r, 2, FLI_RNG_TEST, 0, 0);
+    for (size_t k = 0; k < 20000; k++) {
+        size_t steps = 1 + (size_t)fli_rng_below(&r, 20);
+        double product = between(&r, 0, 1), lr = 0.1, qt = 0, move = 0, mean = 0;
+        for (size_t t = 0; t < steps; t++) qt += pow(1 - product, (double)t);
+        double h = (fli_rng_uniform(&r) < 0.5 ? -1 : 1) / (sqrt(6) * qt * lr); /* (18) first is tight */
+        for (size_t t = 0; t < steps; t++) { /* f = h x^2/2 + x, lam = 0, x_0 = 0: ||grad f(x_0) - lam|| = 1 */
+            mean += pow(1 - product, (double)(steps - 1 - t)) / qt * h * h * move * move;
+            move -= lr * (h * move + 1) + product * move;
+        }
+        worst = fmax(worst, mean);
+    }
+    printf("(52) fails by a factor of %.3g; the left side of (58) is at most %.3g Xi\n", left / right, worst);
+    assert_true(worst <= 0.5);
+}
+
 /* ---- [CPSL]: curvature of the mixture ---------------------------------------------------------------------- */
 
 enum { MOST_CLASSES = 10 };
@@ -315,7 +356,8 @@ static void cpsl_outputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(vra_arg_min), cmocka_unit_test(vra_changing_work),
-                                       cmocka_unit_test(vra_29),      cmocka_unit_test(cpsl_l_f),
-                                       cmocka_unit_test(cpsl_38),     cmocka_unit_test(cpsl_outputs)};
+                                       cmocka_unit_test(vra_lemma_2), cmocka_unit_test(vra_29),
+                                       cmocka_unit_test(cpsl_l_f),    cmocka_unit_test(cpsl_38),
+                                       cmocka_unit_test(cpsl_outputs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

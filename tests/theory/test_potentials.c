@@ -54,6 +54,28 @@ static void falls_where_promised(void **state)
     }
 }
 
+/* No promise where a round may go on without clients that are invited: P^r then rises within Theorem 1's conditions. */
+static void none_where_clients_are_dropped(void **state)
+{
+    static const char *const dropping[] = {"{kind: linear, slowest: 9, wait_for: 0.2}",
+                                           "{kind: linear, slowest: 9, deadline: 2}"};
+    fixture *f = *state;
+    for (size_t k = 0; k < sizeof dropping / sizeof *dropping; k++) {
+        const fl_row *rows;
+        char set[300];
+        logged l = {0};
+        snprintf(set, sizeof set, "%s;rounds=8000;system=%s", promised[3], dropping[k]);
+        fl_ctx_on_log(f->ctx, keep_warning, &l);
+        fl_run *run = run_done(f, LINREG, set);
+        size_t n = fl_run_rows(run, &rows), rises = 0;
+        for (size_t i = 1; i < n; i++)
+            rises += fl_row_get(&rows[i], "potential") > fl_row_get(&rows[i - 1], "potential");
+        if (!rises || !isnan(fl_row_get(&rows[n - 1], "potential_rise")) || l.warnings)
+            fail_msg("%s: %zu rises, %s", dropping[k], rises, l.line);
+        fl_run_free(run);
+    }
+}
+
 /* Weight decay over a client's samples is weight decay, where all clients have as many. */
 static void decay_by_samples(void **state)
 {
@@ -194,8 +216,12 @@ static void refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(falls_where_promised), FIXTURE_TEST(decay_by_samples),
-                                       FIXTURE_TEST(rises_are_said),       FIXTURE_TEST(leaves_no_trace),
-                                       FIXTURE_TEST(where_they_start),     FIXTURE_TEST(refused)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(falls_where_promised),
+                                       FIXTURE_TEST(none_where_clients_are_dropped),
+                                       FIXTURE_TEST(decay_by_samples),
+                                       FIXTURE_TEST(rises_are_said),
+                                       FIXTURE_TEST(leaves_no_trace),
+                                       FIXTURE_TEST(where_they_start),
+                                       FIXTURE_TEST(refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -188,9 +188,20 @@ static void two_levels(void **state)
     t = checked(*state, LEVELS "algorithm=simfbo|participation={kind: weighted, count: 2}");
     assert_says(t, "FAILS    sampling ");
     free(t);
+    /* coefficients that change by round alone: the same at all clients in each, but rho moves */
+    t = checked(*state, LEVELS "algorithm={kind: simfbo, coef_rounds: [1, 0.1]}");
+    assert_says(t, "holds    equal work ");
+    assert_says(t, "FAILS    rho ");
+    assert_says(t, "algorithm.coef_rounds = 1");
+    assert_silent(t, "participation.kind = everyone"); /* which they do */
+    free(t);
     t = checked(*state, LEVELS "algorithm={kind: fednest, ell: 3}");
     assert_says(t, "FAILS    Neumann series");
+    assert_says(t, "holds    convexity      g_i is strongly convex in y: bilevel.l2 > 0");
     assert_silent(t, "(39)");
+    free(t);
+    t = checked(*state, LEVELS "bilevel.l2=0|algorithm={kind: lfednest, ell: 300}");
+    assert_says(t, "FAILS    convexity ");
     free(t);
 #undef LEVELS
 }

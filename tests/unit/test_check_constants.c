@@ -164,6 +164,31 @@ static void cohorts_that_are_not_drawn(void **state)
     free(said);
 }
 
+/* Who is left out of a round although invited, p_i does not say. */
+static void rounds_that_end_early(void **state)
+{
+    static const char *const methods[] = {"fedvra", "fedlin", "{kind: feddr, solver: exact, init: exact, alpha: 1}"};
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        char set[300];
+        snprintf(set, sizeof set, "algorithm=%s|system={kind: lognormal, wait_for: 0.5}", methods[i]);
+        char *said = checked(*state, set);
+        assert_says(said, "FAILS    wait_for ");
+        assert_says(said, "system.wait_for = 1");
+        free(said);
+        snprintf(set, sizeof set, "algorithm=%s|system={kind: lognormal, deadline: 0.5}", methods[i]);
+        said = checked(*state, set);
+        assert_says(said, "assumed  p_i            no client is late: ");
+        assert_silent(said, "wait_for");
+        free(said);
+    }
+    char *said = checked(*state, "server={largest_norm: 3, beyond: clip}");
+    assert_says(said, "assumed  server ");
+    free(said);
+    said = checked(*state, "server.quorum=0.2");
+    assert_silent(said, "assumed  server ");
+    free(said);
+}
+
 static void decay_of_mini_batches(void **state)
 {
     static const char set[] = "model.weight_decay=0.1|model.weight_decay_by=batch|algorithm=fedadmm|";
@@ -243,8 +268,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(all_samples_count),          FIXTURE_TEST(all_terms_count),
         FIXTURE_TEST(start_models_count),         FIXTURE_TEST(gammas_that_differ),
-        FIXTURE_TEST(cohorts_that_are_not_drawn), FIXTURE_TEST(decay_of_mini_batches),
-        FIXTURE_TEST(some_of_many_clients),       FIXTURE_TEST(rounds_are_promised),
+        FIXTURE_TEST(cohorts_that_are_not_drawn), FIXTURE_TEST(rounds_that_end_early),
+        FIXTURE_TEST(decay_of_mini_batches),      FIXTURE_TEST(some_of_many_clients),
+        FIXTURE_TEST(rounds_are_promised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

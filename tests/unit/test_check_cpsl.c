@@ -152,6 +152,8 @@ static void second_theorem(void **state)
     assert_null(find(&c, FLI_CONDITION_BOUND, "(38)"));
     assert_bound(&c, "(37) first", 0.5, 1 / (2 * weight_of(0.5, 10) * 2));
     assert_bound(&c, "(37) third", 0.5, 0.01 * 4 / weight_of(0.5, 3));
+    c = conditions_of(*state, &fli_algo_fedcpsl, "mix=1;lr_local=0.5;server_lr=0.25", &x); /* (132) has lr server_lr */
+    assert_bound(&c, "(37) third", 0.5, 0.25 * 0.01 * 4 / weight_of(0.5, 3));
     federation_init(&x);
     c = conditions_of(*state, &fli_algo_fedcpsl, "mix=0;server_lr=7", &x);
     assert_bound(&c, "(36) second", 0.01, 0.25 / (48 * 7 * 1.25 * 2));
@@ -189,6 +191,8 @@ static void labels_are_looked_up(void **state)
         {"{labels: closed_form, confidence: 0.5}", "FAILS    (4)"},
         {"{labels: projected, alpha_r: 0}", "FAILS    Assumption 2"},
         {"{labels: closed_form}", "assumed  pseudo labels"},
+        {"{labels: projected, label_batch: 39}", "FAILS    (10)"}, /* a step of the theorem is over all 40 */
+        {"{labels: projected, label_batch: 40}", "holds    (10)"},
     };
     fixture *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -207,11 +211,41 @@ static void labels_are_looked_up(void **state)
     }
 }
 
+/* What stops the global model, or makes steps stochastic, ends what Theorem 1 says of its gradient. */
+static void numbers_of_rounds(void **state)
+{
+    static const char yaml[] =
+        "data: {kind: blobs, classes: 3, features: 4, samples: 120, unlabelled: 0.5}\npartition: {kind: iid, clients: "
+        "4}\nmodel: softmax\nparticipation: everyone\nsemi: {labels: closed_form}\nlocal: {batch: 0, steps: 2, lr: "
+        "1e-6}\nalgorithm: fedcpsl\n";
+    static const struct {
+        const char *set, *says;
+    } cases[] = {
+        {"local.batch=15", "until the mean of ||grad f(x, nu)||^2"}, /* 15 samples of either kind */
+        {"semi.batch=14", "no number of rounds: steps are on mini-batches"},
+        {"algorithm={kind: fedcpsl, mix: auto}", "FAILS    mix "}, /* a fifth of the samples is never trained on */
+        {"algorithm={kind: fedcpsl, mix: auto}", "algorithm.mix = 0.75"},
+        {"algorithm={kind: fedcpsl, mix: dissimilarity}", "until the mean of ||grad f(x, nu)||^2"},
+        {"algorithm.freeze_after=1", "left out freeze_after   the rounds after algorithm.freeze_after"},
+        {"algorithm.freeze_after=1", "no number of rounds: the global model stays as it is after"},
+    };
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        collected c = {0};
+        fl_config *cfg = fixture_config(f, yaml);
+        assert_ok(f->ctx, fl_config_set(cfg, cases[i].set));
+        assert_ok(f->ctx, fl_check(cfg, collect_text, &c));
+        fl_config_free(cfg);
+        if (!strstr(c.s, cases[i].says)) fail_msg("%s: \"%s\" is not in:\n%s", cases[i].set, cases[i].says, c.s);
+        free(c.s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(first_theorem), FIXTURE_TEST(what_theorem_1_is_not_about), FIXTURE_TEST(second_theorem),
-        FIXTURE_TEST(pseudo_labels), FIXTURE_TEST(labels_are_looked_up),
+        FIXTURE_TEST(pseudo_labels), FIXTURE_TEST(labels_are_looked_up),        FIXTURE_TEST(numbers_of_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

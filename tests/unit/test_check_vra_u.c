@@ -113,7 +113,11 @@ static void assumptions(void **state)
     char *text = checked(*state, "semi.labels=closed_form");
     assert_non_null(strstr(text, "assumed  (29)"));
     free(text);
+    text = checked(*state, "semi.labels=closed_form|semi.confidence=0.5"); /* samples without a label: not in Y_i */
+    assert_non_null(strstr(text, "FAILS    (25)"));
+    free(text);
     text = checked(*state, "semi.labels=none");
+    assert_null(strstr(text, "(25)"));
     assert_null(strstr(text, "(29)"));
     assert_non_null(strstr(text, "(27)"));
     free(text);
@@ -129,6 +133,7 @@ static void fixes_hold(void **state)
     fixture *f = *state;
     static const char *const cases[] = {"semi.label_lr=0.4",
                                         "semi.labels=closed_form",
+                                        "semi.labels=closed_form|semi.confidence=0.9",
                                         "participation.count=1|local.steps=9",
                                         "semi.alpha_r=500",
                                         "participation=everyone",
