@@ -129,6 +129,7 @@ threaded)
     count "code in the documentation" "$root/tests/docs/run.sh" "$build"
     count "the protocol's description" "$root/tests/docs/openapi.sh" "$build"
     count "the commands that deploy" "$root/tests/docs/deploy.sh" "$build"
+    count "the front page's commands" "$root/tests/docs/readme.sh" "$build"
     count "status page" "$root/tests/net/page.sh" "$(path fedloom)"
     count "the small client" "$root/tests/net/client.sh" "$(path fedloom)" "$(path fedloom-client)"
     count "report page" "$root/tests/page/run.sh" "$(path tests/make_page)"
