@@ -125,6 +125,7 @@ threaded)
     count "the guide's commands" "$root/tests/guide/run.sh" "$(path fedloom)"
     count "several processes" "$root/tests/mpi/run.sh" "$build"
     count "the release's source" "$root/tests/dist/run.sh" "$build"
+    count "what make says" "$root/tests/dist/make.sh" "$build"
     count "installation" "$root/tests/install/run.sh" "$build"
     count "code in the documentation" "$root/tests/docs/run.sh" "$build"
     count "the protocol's description" "$root/tests/docs/openapi.sh" "$build"

@@ -621,6 +621,12 @@ check 'compare, interrupted: results.json' has stopped/results.json '"runs_plann
 check 'compare, interrupted: none of them done' has stopped/results.json '"runs_done": 0'
 check 'compare, interrupted: the report' has stopped/report.html 'stopped with 0 of 4 runs done'
 check 'compare, interrupted: nothing half-written' [ -z "$(find stopped/runs -name 'seed*')" ]
+"$program" compare two.yaml --set rounds=1000000000 --set metrics.every=1000 --output slow >out 2>err </dev/null &
+for _ in $(seq 600); do grep -q ' of 4 runs  ' err && break || sleep 0.1; done
+kill -TERM $!
+leaves $!
+check 'compare, long and no terminal: a line says how far it is' grep -qE '^ *0%  0 of 4 runs  (FedAvg|Fed Prox), seed 1  [0-9]+/1000000000  test acc' err
+check 'compare, long and no terminal: few lines' [ "$(wc -l <err)" -le 15 ]
 {
     signal_at KILL killed/runs/fedavg/seed-1.partial compare two.yaml --set rounds=1000000000 \
         --set metrics.every=1000 --output killed
