@@ -47,6 +47,22 @@ if command -v script >/dev/null; then
     check 'a terminal: how far, and with what' has out ' 30 %  src/f.c.o'
 fi
 
+# ---- what `make` builds -------------------------------------------------------------------------------------------
+
+# wants TARGET: whether building the program alone builds that target, too; by what CMake has written for make, or for ninja.
+wants() {
+    if [ -e "$build/CMakeFiles/Makefile2" ]; then
+        grep -q "^CMakeFiles/fedloom_program.dir/all: CMakeFiles/$1.dir/all" "$build/CMakeFiles/Makefile2"
+    else
+        ninja -C "$build" -t inputs fedloom_program | grep -q "CMakeFiles/$1.dir/"
+    fi
+}
+check 'the program alone: its parts' wants fedloom_net
+check 'the program alone: no tests' eval '! wants test_run'
+if [ -n "$(cached MPI_C_HEADER_DIR)" ] && [ "$(cached FEDLOOM_MPI)" != OFF ]; then
+    check 'the program alone: what it loads in several processes' wants fedloom_mpi
+fi
+
 # ---- packages -----------------------------------------------------------------------------------------------------
 
 # A system with nothing but these; gcc alone is installed.
