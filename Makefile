@@ -1,6 +1,7 @@
 # The front door. Everything is built by CMake in build/; these are the commands people type.
-#   make          build build/fedloom (installing what is missing)
+#   make          build build/fedloom (the first time in a folder: installing what is missing)
 #   make run      a real federation on Fashion-MNIST, several methods, a table
+#   make deps     install the Debian packages that are missing
 #   make test     all tests
 #   make test-gpu the tests of kernels, on a GPU
 #   make test-faults everything that can go wrong on a network: tests/net/faults.sh, all of it
@@ -25,17 +26,28 @@ MAKEFLAGS += --no-print-directory
 
 .PHONY: all deps build run test test-gpu test-faults bench bench-gpu bench-net bench-mpi python asan tsan clang client fuzz kernels aarch64 format format-check check docs symbols dist deb install clean
 
-all: build
+all: program
 
 deps:
 	@tools/install-deps.sh
+	@echo "deps: every package is installed"
 
-build: deps
-	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release $(CMAKE_FLAGS) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+# Packages are installed before the first build in a folder; later, what is missing is only named.
+.PHONY: configure program
+configure:
+	@tools/install-deps.sh $(if $(wildcard $(BUILD)/CMakeCache.txt),--check,--first)
+	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release $(CMAKE_FLAGS) >$(BUILD).log 2>&1 || { \
+	    cat $(BUILD).log; tools/install-deps.sh --check; exit 1; }
 	@rm -f $(BUILD).log
-	@cmake --build $(BUILD) -j $(JOBS)
 
-run: build
+# The program alone: half of what `build` compiles, which has the tests, too.
+program: configure
+	@tools/build.sh $(BUILD) $(JOBS) fedloom_program
+
+build: configure
+	@tools/build.sh $(BUILD) $(JOBS) all
+
+run: program
 	$(BUILD)/fedloom compare examples/fashion-methods.yaml
 
 test: build

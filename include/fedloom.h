@@ -197,6 +197,8 @@ typedef enum {
     FL_STOP_TIME,     /* the time limit, real or simulated, was reached */
     FL_STOP_ASKED     /* fl_run_stop was called */
 } fl_stop;
+/* "not finished", "rounds", "target", "gradient", "time" or "asked", as in result.json. */
+const char *fl_stop_text(fl_stop stop);
 
 typedef struct fl_run fl_run;
 

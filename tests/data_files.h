@@ -255,8 +255,8 @@ static inline const char *put_xz(scratch *s, const char *name, const void *data,
     return path;
 }
 
-/* What load_source asks for: doubles, and samples that may stay in their files. */
-static int load_wide, load_mapped;
+/* What load_source asks for: doubles, samples that may stay in their files, those of one client. */
+static int load_wide, load_mapped, load_client;
 
 /* A value as a user writes it: a text, or a list as "[1, 2]". */
 static inline fli_node *value_node(fli_arena *arena, const char *key, const char *text)
@@ -291,7 +291,7 @@ static inline fl_status load_source(fl_ctx *ctx, const fli_source *source, const
     }
     fli_table table = {source->keys, params};
     if (map) s = fli_bind(ctx, &arena, "data", map, NULL, &table, 1);
-    fli_request ask = {.params = params, .seed = 1, .wide = load_wide, .map = load_mapped};
+    fli_request ask = {.params = params, .seed = 1, .wide = load_wide, .map = load_mapped, .client = load_client};
     if (s == FL_OK) s = source->load(ctx, &ask, train, test);
     if (s != FL_OK) assert_true(!*train && !*test);
     fli_arena_fini(&arena);

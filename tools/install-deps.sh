@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs the Debian packages that fedloom is built with and run on, if any is missing. Needs root or sudo only then.
+# Installs the Debian packages that fedloom is built with and run on, if any is missing. Needs root or sudo only then; without them it
+# prints the command for root. --first goes on all the same then; --check installs nothing, and names what is missing.
 # The C++ compiler is for tests of CUDA kernels. --dev adds what the checks need: clang, clang-format, a browser for the report's test,
 # rsvg-convert for PNG, MPI, shells that complete; --aarch64 the compiler and the emulator for 64-bit ARM;
 # --deb what makes Debian packages. --list prints the packages of a plain build instead.
@@ -20,14 +21,31 @@ for p in $packages; do
 done
 [ -n "$missing" ] || exit 0
 
+by_hand="apt-get install --no-install-recommends$missing"
+cannot=""
+command -v apt-get >/dev/null || cannot="there is no apt-get here: install what these Debian packages are called on this system:$missing"
 sudo=""
 if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || { echo "missing packages, and neither root nor sudo to install them:$missing" >&2; exit 1; }
     sudo=sudo
+    command -v sudo >/dev/null || : "${cannot:="packages are missing, and neither root nor sudo is there to install them; as root: $by_hand"}"
 fi
-echo "installing:$missing"
+case ${1:-} in
+--check)
+    echo "${cannot:-"packages are missing, which \`make deps\` installs:$missing"}" >&2
+    exit
+    ;;
+--first) # the build tells whether it can do without them
+    [ -z "$cannot" ] || { echo "$cannot" >&2; exit 0; }
+    ;;
+esac
+[ -z "$cannot" ] || { echo "$cannot" >&2; exit 1; }
+echo "installing by ${sudo:+sudo }apt-get, which may take a minute:$missing"
 # A package list fetched earlier may be stale or absent: ask for the packages first, refresh and ask again if that fails.
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 install() { $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing >"$log" 2>&1; }
-install || { $sudo apt-get update >"$log" 2>&1 && install; } || { cat "$log" >&2; exit 1; }
+install || { $sudo apt-get update >"$log" 2>&1 && install; } || {
+    cat "$log" >&2
+    echo "the packages could not be installed; ${sudo:+as root: }$by_hand" >&2
+    exit 1
+}

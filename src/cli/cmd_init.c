@@ -2,8 +2,11 @@
 #include "draft.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct {
@@ -134,14 +137,63 @@ static int is_there(const char *file)
     return CLI_FAILED;
 }
 
+/* An open file beside `file`, with the mode that a new file gets; its name is in `beside`. */
+static FILE *open_beside(const char *file, char *beside, size_t size)
+{
+    if ((size_t)snprintf(beside, size, "%s.XXXXXX", file) >= size) return errno = ENAMETOOLONG, NULL;
+    int fd = mkstemp(beside);
+    mode_t mask = umask(0);
+    umask(mask);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    if (f && !fchmod(fd, 0666 & ~mask)) return f;
+    int why = errno;
+    if (f)
+        fclose(f);
+    else if (fd >= 0)
+        close(fd);
+    if (fd >= 0) unlink(beside);
+    errno = why;
+    return NULL;
+}
+
+/* A new name for a file, unless there is a file of that name. Some file systems know one of both ways alone. */
+static int rename_new(const char *from, const char *to)
+{
+    if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE)) return 0;
+    return errno == EINVAL || errno == ENOSYS ? link(from, to) : -1;
+}
+
+/* Whole, or what was there stays as it was. 0: done, else errno. */
+static int put_whole(const request *r, const char *file)
+{
+    char beside[PATH_MAX];
+    FILE *f = open_beside(file, beside, sizeof beside);
+    if (!f) return errno;
+    draft_write(&r->draft, NULL, f);
+    int why = fflush(f) || fsync(fileno(f)) ? errno : 0;
+    if (fclose(f) && !why) why = errno;
+    /* without --force: it may have come in the meantime */
+    if (!why && (r->force ? rename(beside, file) : rename_new(beside, file))) why = errno;
+    unlink(beside); /* after a failure, or a link */
+    return why;
+}
+
+/* Into what is no plain file, such as a pipe or a link to a file elsewhere. 0: done, else errno. */
+static int put_through(const request *r, const char *file)
+{
+    FILE *f = fopen(file, "w");
+    if (!f) return errno;
+    draft_write(&r->draft, NULL, f);
+    int why = fflush(f) ? errno : 0;
+    return fclose(f) && !why ? errno : why;
+}
+
 static int write_file(const request *r, const char *file)
 {
-    FILE *f = fopen(file, r->force ? "w" : "wx"); /* it may have come in the meantime */
-    if (f) draft_write(&r->draft, NULL, f);
-    int bad = !f || ferror(f);
-    if (f && fclose(f)) bad = 1;
-    if (bad) {
-        say("%s: cannot be written: %s", file, strerror(errno));
+    struct stat st;
+    int why = r->force && !lstat(file, &st) && !S_ISREG(st.st_mode) ? put_through(r, file) : put_whole(r, file);
+    if (why) {
+        say("%s: cannot be written: %s", file, strerror(why));
         return CLI_FAILED;
     }
     say_path("wrote ", file);
@@ -191,7 +243,8 @@ static const char help[] = "usage: fedloom init [FILE] [--data DATA] [--partitio
                            "DATA is a file whose ending says what it is (.csv, .tsv, .npz, .svm, .libsvm,\n"
                            ".json of LEAF), a kind and where its files are ('idx FOLDER', 'image_folder\n"
                            "FOLDER' with a folder of PNG or JPEG images per class, 'npy X.npy Y.npy'), or\n"
-                           "a kind that is made up: digits, blobs, synthetic, linreg.\n"
+                           "a kind that is made up: digits, blobs, synthetic, linreg. A table of values to\n"
+                           "predict is refused, not taken for classes; the sentence says which keys take it.\n"
                            "\n"
                            "options:\n"
                            "  --data DATA        where samples come from (default: digits)\n"

@@ -23,13 +23,17 @@ static void describe_row(const fl_row *row, char *out, size_t size)
     if (m) snprintf(out, size, "  %s %s", m->shown[FL_VIEW_PROGRESS].label, value_text(m, fl_row_value(row, m), text));
 }
 
+/* How far it is: a bar on a terminal, elsewhere a line. */
 static void paint(watcher *w, const fl_study_progress *p)
 {
     char run[128], row[64], line[400];
     name_run(p, run, sizeof run);
     describe_row(p->row, row, sizeof row);
     snprintf(line, sizeof line, "%zu of %zu runs  %s  %zu/%zu%s", p->done, p->total, run, p->round, p->rounds, row);
-    bar_paint(p->fraction, p->fraction > 0.001 ? p->seconds * (1 - p->fraction) / p->fraction : NAN, line);
+    if (w->live)
+        bar_paint(p->fraction, p->fraction > 0.001 ? p->seconds * (1 - p->fraction) / p->fraction : NAN, line);
+    else
+        fprintf(stderr, "%3.0f%%  %s\n", 100 * p->fraction, say_clean(line));
     w->painted = p->seconds;
 }
 
@@ -50,15 +54,20 @@ static void report_run(watcher *w, const fl_study_progress *p)
     say_joined(stderr, line);
 }
 
+/* Seconds between two pictures of the bar, and between two lines where there is none. */
+static const double BAR = 0.1, LINE = 10;
+
 void watcher_observe(void *arg, const fl_study_progress *p)
 {
     watcher *w = arg;
     if (interrupt_seen()) w->stop(w->what);
     w->unwritten |= p->ended && p->error && p->row; /* one that failed has no metrics */
     if (!p->label || (w->quiet && !p->error)) return;
-    if (p->ended)
+    if (p->ended) {
         report_run(w, p);
-    else if (!w->quiet && w->live && (p->seconds - w->painted > 0.1 || w->painted == 0))
+        if (!w->live) w->painted = p->seconds; /* a line */
+    } else if (!w->quiet &&
+               (w->live ? w->painted == 0 || p->seconds - w->painted > BAR : p->seconds - w->painted > LINE))
         paint(w, p);
 }
 

@@ -12,7 +12,8 @@ typedef struct {
     char name[NAME_MAX_LEN], algorithm[NAME_MAX_LEN];
     char output[OUTPUT_MAX_LEN]; /* "": nothing was saved */
     fl_row row;
-    size_t targets;
+    fl_stop stopped_by;
+    size_t rounds, planned, targets;
     double accuracy[TARGETS_MAX];
     size_t reached[TARGETS_MAX]; /* SIZE_MAX: never */
 } line;
@@ -47,6 +48,9 @@ int summary_add(summary *s, const fl_run *run)
     snprintf(l->algorithm, sizeof l->algorithm, "%s", fl_run_algorithm(run));
     snprintf(l->output, sizeof l->output, "%s", fl_run_output(run));
     l->row = *row;
+    l->stopped_by = fl_run_stopped_by(run);
+    l->rounds = fl_run_round(run);
+    l->planned = fl_run_rounds(run);
     while (l->targets < TARGETS_MAX &&
            fl_run_target(run, l->targets, &l->accuracy[l->targets], &l->reached[l->targets]))
         l->targets++;
@@ -95,6 +99,14 @@ static void print_line(const summary *s, const line *l, const char *text, FILE *
     if (s->n > 1) snprintf(label, sizeof label, "%s (%s): ", l->name, l->algorithm);
     snprintf(buf, sizeof buf, "%s%s", label, text);
     fprintf(out, "%s\n", say_clean(buf));
+}
+
+static void print_stop(const summary *s, const line *l, FILE *out)
+{
+    char text[128];
+    if (l->stopped_by != FL_STOP_ASKED) return;
+    snprintf(text, sizeof text, "stopped on request after round %zu of %zu", l->rounds, l->planned);
+    print_line(s, l, text, out);
 }
 
 /* Whether a row says something by this metric. */
@@ -165,7 +177,7 @@ void summary_print(const summary *s, FILE *out)
     for (size_t i = 0; i < n; i++) table_add(&t, "to %g", targets[i]);
     add_metrics(&t, 1, NULL);
     for (const line *l = s->lines; l < s->lines + s->n; l++) {
-        table_add(&t, "%s", l->name);
+        table_add(&t, "%s%s", l->name, l->stopped_by == FL_STOP_ASKED ? " (stopped)" : "");
         table_add(&t, "%s", l->algorithm);
         add_metrics(&t, 0, &l->row);
         for (size_t i = 0; i < n; i++) add_target(&t, l, targets[i]);
@@ -173,7 +185,10 @@ void summary_print(const summary *s, FILE *out)
     }
     table_print(&t, 2, out);
     table_free(&t);
-    for (const line *l = s->lines; l < s->lines + s->n; l++) print_notes(s, l, out);
+    for (const line *l = s->lines; l < s->lines + s->n; l++) {
+        print_stop(s, l, out);
+        print_notes(s, l, out);
+    }
 }
 
 /* ---- as JSON ----------------------------------------------------------------------------------------------- */
@@ -202,8 +217,10 @@ int summary_json(const summary *s)
     json_t *runs = json_array();
     for (const line *l = s->lines; l < s->lines + s->n; l++)
         json_array_append_new(runs,
-                              json_pack("{s:o, s:s, s:o, s:o, s:o}", "name", json_out_text(l->name), "algorithm",
-                                        l->algorithm, "output", *l->output ? json_out_text(l->output) : json_null(),
-                                        "metrics", metrics_json(&l->row), "targets", targets_json(l)));
+                              json_pack("{s:o, s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "name", json_out_text(l->name),
+                                        "algorithm", l->algorithm, "stopped_by", fl_stop_text(l->stopped_by), "rounds",
+                                        (json_int_t)l->rounds, "planned_rounds", (json_int_t)l->planned, "output",
+                                        *l->output ? json_out_text(l->output) : json_null(), "metrics",
+                                        metrics_json(&l->row), "targets", targets_json(l)));
     return json_out(json_pack("{s:o}", "runs", runs));
 }

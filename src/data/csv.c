@@ -322,9 +322,11 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
     fli_dataset *a = NULL, *b = NULL;
     fli_labels labels, groups;
     fli_text names;
-    fli_labels *classes = p->task == FLI_TASK_CLASSIFICATION ? &labels : NULL;
+    fli_labels *classes = p->task == FLI_TASK_REGRESSION ? NULL : &labels;
     *train = *test = NULL;
     fli_labels_init(&labels, ctx, (size_t)p->classes);
+    if (p->task == FLI_TASK_AUTO)
+        fli_labels_guess(&labels, ask->client, ", and label: COLUMN if the labels are in another column");
     fli_groups_init(&groups, ctx);
     fli_text_init(&names, ctx);
     fl_status status =
@@ -353,9 +355,9 @@ static const fli_key keys[] = {
         params, group_column, "-1",
         "column with the owner of a training sample: its number, from 0, or its name in the header; -1 for none"),
     FLI_KEY_CHOICE(
-        params, task, "classification", FLI_TASK_WORDS,
+        params, task, "auto", FLI_TASK_WORDS,
         "what the label column holds: one of a few labels (classes 0, 1, ... in ascending order of the numbers, or "
-        "of the words by their bytes), or the value to predict"),
+        "of the words by their bytes), or the value to predict" FLI_TASK_HELP),
     FLI_KEY_INT(params, classes, "0", 0, FLI_MOST_LABELS, FLI_CLASSES_HELP),
     FLI_KEY_CHOICE(params, storage, "auto", "auto|f32|f64",
                    "how the features are kept in memory; auto: in the precision of the model"),

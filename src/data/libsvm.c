@@ -259,9 +259,10 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
 {
     const params *p = ask->params;
     fli_dataset *a = NULL, *b = NULL;
-    fli_labels labels, groups, *classes = p->task == FLI_TASK_CLASSIFICATION ? &labels : NULL;
+    fli_labels labels, groups, *classes = p->task == FLI_TASK_REGRESSION ? NULL : &labels;
     *train = *test = NULL;
     fli_labels_init(&labels, ctx, (size_t)p->classes);
+    if (p->task == FLI_TASK_AUTO) fli_labels_guess(&labels, ask->client, "");
     fli_groups_init(&groups, ctx);
     fl_status status = load_part(ctx, ask, p->train, NULL, classes, p->groups == GROUPS_QID ? &groups : NULL, &a);
     if (status == FL_OK && *p->test) status = load_part(ctx, ask, p->test, a, classes, NULL, &b);
@@ -292,9 +293,9 @@ static const fli_key keys[] = {
     FLI_KEY_INT(params, features, "0", 0, INT32_MAX,
                 "number of features; 0: the largest index in the files, unless it is far above the number of values"),
     FLI_KEY_CHOICE(
-        params, task, "classification", FLI_TASK_WORDS,
+        params, task, "auto", FLI_TASK_WORDS,
         "what the first number of a line is: one of a few labels (classes 0, 1, ... in ascending order), or the "
-        "value to predict"),
+        "value to predict" FLI_TASK_HELP),
     FLI_KEY_INT(params, classes, "0", 0, FLI_MOST_LABELS, FLI_CLASSES_HELP),
     FLI_KEY_CHOICE(params, groups, "none", "none|qid",
                    "qid: the number in `qid:N` is the owner of a training sample; none: it is ignored"),

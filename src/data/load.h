@@ -8,8 +8,12 @@
 
 #include <float.h>
 
-#define FLI_TASK_WORDS "classification|regression"
-enum { FLI_TASK_CLASSIFICATION, FLI_TASK_REGRESSION };
+#define FLI_TASK_WORDS "auto|classification|regression"
+enum { FLI_TASK_AUTO, FLI_TASK_CLASSIFICATION, FLI_TASK_REGRESSION };
+#define FLI_TASK_HELP                                                                                                  \
+    "; auto: labels, unless they look like values to predict (numbers with a fraction, or many different ones), "      \
+    "which "                                                                                                           \
+    "is refused"
 
 /* ---- growing arrays ------------------------------------------------------------------------------------- */
 

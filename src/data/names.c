@@ -90,10 +90,13 @@ struct fli_label {
 };
 
 enum { MANY = 1000 };
+enum { FEW = 20, EACH = 10 }; /* more different numbers than FEW, with less than EACH samples, are hardly classes */
+#define WAY_OUT                                                                                                        \
+    "for values to predict, say task: regression (with model: least_squares), for classes task: classification"
 
 void fli_labels_init(fli_labels *l, fl_ctx *ctx, size_t fixed)
 {
-    *l = (fli_labels){.noun = "label", .bounded = 1, .fixed = fixed, .classes = fixed};
+    *l = (fli_labels){.noun = "label", .bounded = 1, .hint = "", .fixed = fixed, .classes = fixed};
     fli_words_init(&l->words, ctx);
 }
 
@@ -102,6 +105,13 @@ void fli_groups_init(fli_labels *l, fl_ctx *ctx)
     fli_labels_init(l, ctx, 0);
     l->noun = "group";
     l->bounded = 0;
+}
+
+void fli_labels_guess(fli_labels *l, int client, const char *hint)
+{
+    l->whole = 1;
+    l->few = !client;
+    l->hint = hint;
 }
 
 void fli_labels_fini(fli_labels *l)
@@ -155,22 +165,19 @@ static fl_status read_fixed(const fli_labels *l, const char *text, fli_place at,
     return FL_OK;
 }
 
-/* "nan" and "inf" are a failed computation, not a name. */
-static int is_name(const char *text)
-{
-    double v;
-    const char *wrong = fli_number_read(text, DBL_MAX, &v);
-    return *text && (!wrong || !strcmp(wrong, FLI_NO_NUMBER));
-}
-
 /* A text met for the first time. */
 static fl_status accept(fli_labels *l, const char *text, fli_place at)
 {
     fl_ctx *ctx = l->words.ctx;
-    if (!is_name(text))
+    double v;
+    const char *wrong = fli_number_read(text, DBL_MAX, &v);
+    if (!*text || (wrong && strcmp(wrong, FLI_NO_NUMBER))) /* "nan" and "inf" are a failed computation, not a name */
         return fli_fail(ctx, FL_EFORMAT, FLI_AT "%s %s is neither a finite number nor a word", FLI_PLACE(at), l->noun,
                         fli_show(text).s);
-    if (!l->bounded || l->words.n <= MANY) return FL_OK;
+    if (l->whole && !wrong && v != floor(v))
+        return fli_fail(ctx, FL_EFORMAT, FLI_AT "label %s is not a whole number, as classes are; " WAY_OUT "%s",
+                        FLI_PLACE(at), fli_show(text).s, l->hint);
+    if (!l->bounded || l->words.n <= (l->few ? FEW : MANY)) return FL_OK;
     fli_snprintf(l->last, sizeof l->last, FLI_AT "label %s", FLI_PLACE(at), fli_show(text).s);
     return l->words.n <= FLI_MOST_LABELS
                ? FL_OK
@@ -210,6 +217,10 @@ fl_status fli_labels_read_number(fli_labels *l, double v, fli_place at, int32_t 
 
 static fl_status check_count(const fli_labels *l, size_t n)
 {
+    if (l->few && l->numeric && l->classes > FEW && (l->classes > n / EACH || l->classes > MANY))
+        return fli_fail(l->words.ctx, FL_EFORMAT,
+                        "%s is the last of %zu different numbers in %zu samples, too many for classes; " WAY_OUT "%s",
+                        l->last, l->classes, n, l->hint);
     if (!l->bounded || l->classes <= MANY || l->classes <= n / 2) return FL_OK;
     return fli_fail(l->words.ctx, FL_EFORMAT,
                     "%s is the last of %zu different ones in %zu samples, too many for classes; for values to predict, "

@@ -41,6 +41,8 @@ typedef struct {
     fli_words words;
     const char *noun; /* "label" or "group", for messages */
     int bounded;      /* too many of them are refused; groups may be any number */
+    int whole, few;   /* numbers with a fraction, or many different numbers, are refused: see fli_labels_guess */
+    const char *hint; /* what else may be wrong then; "" or ", ..." */
     size_t fixed;     /* number of classes that was given; 0: none */
     size_t classes;   /* 0 until ordered */
     int numeric;
@@ -58,6 +60,9 @@ typedef struct {
 
 void fli_labels_init(fli_labels *l, fl_ctx *ctx, size_t fixed);
 void fli_groups_init(fli_labels *l, fl_ctx *ctx); /* the same for groups, of which there may be any number */
+/* Nothing says that these are classes (task: auto): what looks like values to predict is FL_EFORMAT, with a way out.
+ * `client`: they are one client's, who may have few samples of each class; then many different ones are no sign. */
+void fli_labels_guess(fli_labels *l, int client, const char *hint);
 void fli_labels_fini(fli_labels *l);
 /* The word's number, before ordering; its class, afterwards. */
 fl_status fli_labels_read(fli_labels *l, const char *text, fli_place at, int32_t *out);

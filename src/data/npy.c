@@ -14,7 +14,8 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
     if (!*p->test_x != !*p->test_y)
         return fli_fail(ctx, FL_ECONFIG, "test_x is '%s' and test_y is '%s': give both or neither", p->test_x,
                         p->test_y);
-    fli_array_set a = {{p->train_x, NULL}, {p->train_y, NULL}, {p->train_groups, NULL}, .map = ask->map};
+    fli_array_set a = {
+        {p->train_x, NULL}, {p->train_y, NULL}, {p->train_groups, NULL}, .map = ask->map, .client = ask->client};
     fli_array_set b = {{p->test_x, NULL}, {p->test_y, NULL}, {"", NULL}};
     return fli_numpy_load(ctx, &a, &b, p->task, (size_t)p->classes, train, test);
 }
@@ -27,8 +28,8 @@ static const fli_key keys[] = {
     FLI_KEY_STRING(params, train_groups, "", "n whole numbers, the owner of each training sample; '' for none"),
     FLI_KEY_STRING(params, test_x, "", "test features; '' for no test set"),
     FLI_KEY_STRING(params, test_y, "", "test labels or targets; '' for no test set"),
-    FLI_KEY_CHOICE(params, task, "classification", FLI_TASK_WORDS,
-                   "what the y files hold: labels, which are whole numbers, or the values to predict"),
+    FLI_KEY_CHOICE(params, task, "auto", FLI_TASK_WORDS,
+                   "what the y files hold: labels, which are whole numbers, or the values to predict" FLI_TASK_HELP),
     FLI_KEY_INT(params, classes, "0", 0, FLI_MOST_LABELS, FLI_CLASSES_HELP),
     FLI_KEY_END,
 };

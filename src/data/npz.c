@@ -19,7 +19,8 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
         return fli_fail(ctx, FL_ECONFIG,
                         "%s: data.train and data.test are the same array %s; name another one in data.test_x", p->train,
                         p->x);
-    fli_array_set a = {{p->train, p->x}, {p->train, p->y}, {*p->groups ? p->train : "", p->groups}};
+    fli_array_set a = {
+        {p->train, p->x}, {p->train, p->y}, {*p->groups ? p->train : "", p->groups}, .client = ask->client};
     fli_array_set b = {{p->test, or_else(p->test_x, p->x)}, {p->test, or_else(p->test_y, p->y)}, {"", NULL}};
     return fli_numpy_load(ctx, &a, &b, p->task, (size_t)p->classes, train, test);
 }
@@ -35,8 +36,8 @@ static const fli_key keys[] = {
                    "name of an array of n whole numbers, the owner of each training sample; '' for none"),
     FLI_KEY_STRING(params, test_x, "", "name of the array of test features; '' for the name in x"),
     FLI_KEY_STRING(params, test_y, "", "name of the array of test labels or targets; '' for the name in y"),
-    FLI_KEY_CHOICE(params, task, "classification", FLI_TASK_WORDS,
-                   "what the array y holds: labels, which are whole numbers, or the values to predict"),
+    FLI_KEY_CHOICE(params, task, "auto", FLI_TASK_WORDS,
+                   "what the array y holds: labels, which are whole numbers, or the values to predict" FLI_TASK_HELP),
     FLI_KEY_INT(params, classes, "0", 0, FLI_MOST_LABELS, FLI_CLASSES_HELP),
     FLI_KEY_END,
 };

@@ -263,9 +263,10 @@ static fl_status load_part(fl_ctx *ctx, const fli_array_set *set, fli_labels *la
 fl_status fli_numpy_load(fl_ctx *ctx, const fli_array_set *train, const fli_array_set *test, int task, size_t classes,
                          fli_dataset **a, fli_dataset **b)
 {
-    fli_labels labels, *used = task == FLI_TASK_CLASSIFICATION ? &labels : NULL;
+    fli_labels labels, *used = task == FLI_TASK_REGRESSION ? NULL : &labels;
     fli_dataset *first = NULL, *second = NULL;
     fli_labels_init(&labels, ctx, classes);
+    if (task == FLI_TASK_AUTO) fli_labels_guess(&labels, train->client, "");
     fl_status status = load_part(ctx, train, used, &first);
     if (status == FL_OK && *test->x.file) {
         status = load_part(ctx, test, used, &second);

@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct {
     fli_array_place x, y, groups; /* groups.file "": none */
-    int map;                      /* features may stay in their file */
+    int map, client;              /* as in fli_request */
 } fli_array_set;
 
 /* The whole of a source: the test part is left out where test->x.file is "". */

@@ -10,8 +10,9 @@
 typedef struct {
     const void *params; /* the bound struct of the source's `keys` */
     uint64_t seed;
-    int wide; /* models compute in f64: what files say more precisely than f32 can is kept as f64 */
-    int map;  /* training samples may stay in their files, mapped, where these have them as they are to be stored */
+    int wide;   /* models compute in f64: what files say more precisely than f32 can is kept as f64 */
+    int client; /* the samples of one client alone, which may be few of each class */
+    int map;    /* training samples may stay in their files, mapped, where these have them as they are to be stored */
     const struct fli_memory *memory; /* what a program has handed over; NULL: nothing */
 } fli_request;
 

@@ -87,6 +87,8 @@ static void add_status(fli_text *t, const fli_report *r)
     fli_text_addf(t, "<span id=\"status\" role=\"status\"%s>", r->live ? " class=\"running\"" : "");
     if (r->live)
         fli_text_addf(t, "running, %zu of %zu runs", r->runs_done, r->runs_planned);
+    else if (r->stopped)
+        fli_text_addf(t, "stopped %s", r->stopped);
     else if (r->runs_done < r->runs_planned)
         fli_text_addf(t, "%zu of %zu runs", r->runs_done, r->runs_planned);
     else

@@ -45,6 +45,9 @@ typedef struct {
     const unsigned char *chosen; /* per row below the header: this setting stands for its method; NULL: there is one
                                   * setting of each */
     size_t goal;                 /* the column that methods are judged by; 0: none */
+    /* Of the goal's column: what a model has that always answers the largest class of the test samples, and how far
+     * above that, in so many samples, may be chance; 0: not known, or the goal is no accuracy. */
+    double chance, chance_noise;
 } fli_grid;
 
 /* A line about the problem: "clients", "50 of 12 to 300 samples". */
@@ -67,6 +70,7 @@ typedef struct {
     size_t fact_count;
     int live; /* the page is served while the comparison runs, and refreshes itself */
     size_t runs_done, runs_planned;
+    const char *stopped; /* unless it is live: it ended early, on request, "after round 30 of 50"; NULL: it did not */
 } fli_report;
 
 /* ---- curves -------------------------------------------------------------------------------------------- */

@@ -126,12 +126,31 @@ static void add_ties(fli_text *t, const fli_grid *g, const fli_rank *ranks, size
     if (behind) fli_text_addf(t, " %s behind.", behind == 1 ? "One is" : "The others are");
 }
 
+/* The best is no better than a model that looks at no features. */
+static void add_chance(fli_text *t, const fli_grid *g, size_t first)
+{
+    int above = fli_grid_mean(g, first, g->goal) > g->chance, alone = g->rows == 2;
+    fli_text_add(t, above ? "It cannot be told whether anything was learnt: " : "Nothing was learnt: ");
+    if (!alone) fli_text_add(t, "the best, ");
+    add_name(t, g, first);
+    fli_text_add(t, alone ? " ends at " : ", ends at ");
+    fli_markup_text(t, cell(g, first, g->goal));
+    fli_text_add(t, " (");
+    fli_markup_text(t, g->cells[g->goal]);
+    fli_text_addf(t, "), not above %.4g, which a model has that always answers the largest class of the test samples",
+                  g->chance);
+    if (above) fli_text_addf(t, ", by more than noise (%.2g with this number of test samples)", g->chance_noise);
+    fli_text_add(t, ".");
+}
+
 static void add_judgement(fli_text *t, const fli_grid *g, fli_rank *ranks)
 {
     size_t first = fli_noise_first(g, g->goal, g->chosen);
     fli_noise_ranks(g, g->goal, g->chosen, ranks);
     size_t next = next_of(g, ranks, FLI_RANK_NONE, first);
-    if (next == SIZE_MAX)
+    if (g->chance > 0 && fli_grid_mean(g, first, g->goal) <= g->chance + g->chance_noise)
+        add_chance(t, g, first);
+    else if (next == SIZE_MAX)
         add_alone(t, g, first);
     else if (ranks[first] == FLI_RANK_BEST)
         add_leader(t, g, first, next);
@@ -152,7 +171,11 @@ void fli_verdict_html(fli_text *t, const fli_report *r)
         t->failed = 1;
         return;
     }
-    fli_text_addf(t, "<p class=\"verdict\" id=\"verdict\">%s", r->runs_done < r->runs_planned ? "So far: " : "");
+    fli_text_add(t, "<p class=\"verdict\" id=\"verdict\">");
+    if (r->stopped && !r->live)
+        fli_text_addf(t, "Stopped on request %s. ", r->stopped);
+    else if (r->runs_done < r->runs_planned)
+        fli_text_add(t, "So far: ");
     add_judgement(t, g, ranks);
     fli_text_add(t, "</p>\n");
     fli_free(ranks);

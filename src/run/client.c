@@ -19,6 +19,7 @@ static fl_status load(fl_client *c, int wide)
     fli_request ask = {.params = c->settings.source.params,
                        .seed = (uint64_t)c->settings.top.seed,
                        .wide = wide,
+                       .client = 1,
                        .memory = c->memory.train.size ? &c->memory : NULL};
     if (c->samples && (c->wide == wide || !source)) return FL_OK;
     if (!source) return fli_fail(c->ctx, FL_ECONFIG, "the samples of this client are gone");

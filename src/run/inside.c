@@ -18,6 +18,12 @@ double fl_run_memory(const fl_run *run) { return run->plan.memory; }
 size_t fl_run_parameters(const fl_run *run) { return run->plan.model->space.n; }
 fl_stop fl_run_stopped_by(const fl_run *run) { return run->stopped; }
 
+const char *fl_stop_text(fl_stop stop)
+{
+    static const char *const text[] = {"not finished", "rounds", "target", "gradient", "time", "asked"};
+    return (size_t)stop < sizeof text / sizeof *text ? text[stop] : "unknown";
+}
+
 const fl_row *fl_run_row(const fl_run *run) { return run->row_count ? &run->rows[run->row_count - 1] : NULL; }
 
 size_t fl_run_rows(const fl_run *run, const fl_row **rows)

@@ -67,6 +67,9 @@ static void print(const fli_manifest *m, fli_text *t)
         fli_text_json(t, m->kernels);
         fli_text_add(t, ",\n");
     }
+    if (m->stopped_by)
+        fli_text_addf(t, "  \"stopped_by\": \"%s\",\n  \"rounds\": %zu,\n  \"planned_rounds\": %zu,\n", m->stopped_by,
+                      m->rounds, m->planned);
     if (m->has_data) fli_text_addf(t, "  \"data\": {\"sha256\": \"%s\"},\n", digest);
     fli_text_add(t, "  \"files\": [");
     for (size_t i = 0; i < m->count; i++) {

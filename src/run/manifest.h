@@ -20,6 +20,9 @@ typedef struct {
     int has_data;     /* `data` is known */
     fli_digest data;
     const char *kernels; /* what it was computed with, for the reader; NULL: it was not computed */
+    /* Why the run ended (fl_stop_text) and how far it came, for the reader; NULL: it is no run. */
+    const char *stopped_by;
+    size_t rounds, planned;
     fli_manifest_file *file;
     size_t count;
 } fli_manifest;

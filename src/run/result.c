@@ -74,21 +74,20 @@ static void config_yaml(fli_text *t, const fl_run *run) { fli_settings_print(t, 
 
 static void result_json(fli_text *t, const fl_run *run)
 {
-    static const char *const why[] = {"not finished", "rounds", "target", "gradient", "time", "asked"};
     double accuracy;
     size_t round;
     fli_columns c = fli_columns_of(run->plan.model);
     fli_text_addf(t, "{\n  \"fedloom\": \"%s\",\n  \"name\": ", FL_VERSION);
     fli_text_json(t, fl_run_name(run));
     fli_text_addf(t, ",\n  \"algorithm\": \"%s\",\n  \"stopped_by\": \"%s\",\n", fl_run_algorithm(run),
-                  why[run->stopped]);
+                  fl_stop_text(run->stopped));
     if (run->plan.settled) {
         fli_text_add(t, "  \"settled\": ");
         fli_text_json(t, run->plan.settled);
         fli_text_add(t, ",\n");
     }
-    fli_text_addf(t, "  \"clients\": %zu,\n  \"parameters\": %zu,\n  \"rounds\": %zu,\n", fl_run_clients(run),
-                  fl_run_parameters(run), run->round);
+    fli_text_addf(t, "  \"clients\": %zu,\n  \"parameters\": %zu,\n  \"rounds\": %zu,\n  \"planned_rounds\": %zu,\n",
+                  fl_run_clients(run), fl_run_parameters(run), run->round, fl_run_rounds(run));
     fli_text_add(t, "  \"targets\": [");
     for (size_t k = 0; fl_run_target(run, k, &accuracy, &round); k++) {
         fli_text_addf(t, "%s{\"test_accuracy\": %.17g, \"round\": ", k ? ", " : "", accuracy);
@@ -212,6 +211,9 @@ static fl_status write_manifest(fl_run *run)
     m.has_data = 1;
     m.data = run->plan.data;
     m.kernels = run->kernels;
+    m.stopped_by = fl_stop_text(run->stopped);
+    m.rounds = run->round;
+    m.planned = fl_run_rounds(run);
     fl_status s = FL_OK;
     for (size_t i = 0; !s && i < FILES; i++)
         if (is_written(run, i)) s = fli_manifest_add(&m, run->partial, files[i].name);

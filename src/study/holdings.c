@@ -62,6 +62,41 @@ static fl_status take_distance(fl_ctx *ctx, fli_histogram *h)
     return FL_OK;
 }
 
+/* The labels of the test samples; *n: how many of them there are. Not known: samples elsewhere, or too many clients. */
+static fl_status count_tests(fl_ctx *ctx, const fli_fed *f, const fli_histogram *h, size_t *count, size_t *n)
+{
+    fl_status status = FL_OK;
+    *n = 0;
+    if (f->test) {
+        if (f->test->n < f->tests || !f->test->label) return FL_OK;
+        for (*n = 0; *n < f->test->n; ++*n) count[f->test->label[*n]]++; /* test samples keep their labels */
+        return FL_OK;
+    }
+    for (size_t i = 0; i < f->clients && h->counted == f->clients && f->here == f->clients && !status; i++) {
+        fli_view v;
+        if ((status = fli_view_open(ctx, f, i, &v))) break;
+        for (size_t k = 0; k < v.n_test; k++) count[v.ds->label[v.test[k]]]++;
+        *n += v.n_test;
+        fli_view_close(&v);
+    }
+    return status;
+}
+
+static fl_status take_chance(fl_ctx *ctx, const fli_fed *f, fli_histogram *h)
+{
+    size_t n, most = 0, *count = f->classes ? fli_alloc(ctx, f->classes, sizeof *count) : NULL;
+    if (!count) return f->classes ? FL_ENOMEM : FL_OK;
+    fl_status status = count_tests(ctx, f, h, count, &n);
+    for (size_t c = 0; c < f->classes; c++)
+        if (count[c] > most) most = count[c];
+    if (!status && n) {
+        h->chance = (double)most / (double)n;
+        h->tested = n;
+    }
+    fli_free(count);
+    return status;
+}
+
 fl_status fli_holdings_take(fl_ctx *ctx, const fli_fed *f, fli_histogram *h)
 {
     size_t most = f->train ? COUNTED_MAX : COUNTED_ON_DEMAND;
@@ -74,7 +109,9 @@ fl_status fli_holdings_take(fl_ctx *ctx, const fli_fed *f, fli_histogram *h)
     h->counted = f->clients < most ? f->clients : most;
     h->clients = h->counted < SHOWN_MAX ? h->counted : SHOWN_MAX;
     take_sizes(f, h);
+    fl_status status = take_chance(ctx, f, h);
+    if (status) return status;
     if (!f->classes || f->classes > CLASSES_MAX || f->here < f->clients) return FL_OK;
-    fl_status status = count_labels(ctx, f, h);
+    status = count_labels(ctx, f, h);
     return status ? status : take_distance(ctx, h);
 }

@@ -93,6 +93,10 @@ static fl_status fill_shell(fl_study *s, const fl_run *run)
     s->x.name = fl_run_name(run);
     s->options.command = run->command;
     s->ended = time(NULL);
+    if (!status && run->stopped == FL_STOP_ASKED) {
+        s->stopped = fli_strf(s->ctx, "after round %zu of %zu", run->round, fl_run_rounds(run));
+        if (!s->stopped) status = FL_ENOMEM;
+    }
     if (!status) status = copy_rows(s, run);
     if (!status) status = copy_clients(s, run);
     if (!status && run->plan.fed) status = fli_holdings_take(s->ctx, run->plan.fed, &s->histogram);

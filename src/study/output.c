@@ -63,6 +63,19 @@ static fl_status make_series(fl_study *s, fli_arena *a, const fli_summary *row, 
     return out->label ? FL_OK : FL_ENOMEM;
 }
 
+/* "with 3 of 12 runs done", unless all that was to be run has been. */
+static fl_status stopped_text(fl_study *s, fli_arena *a, const char **out)
+{
+    size_t done, total = fl_study_runs(s, &done), open = 0;
+    *out = s->stopped;
+    for (size_t i = 0; i < s->x.count; i++) open += s->outcomes[i].state == FLI_TRIAL_OPEN;
+    if (!open || s->stopped) return FL_OK;
+    char *text = fli_strf(s->ctx, "with %zu of %zu runs done", done, total);
+    *out = text ? fli_arena_strdup(a, text) : NULL;
+    fli_free(text);
+    return *out ? FL_OK : FL_ENOMEM;
+}
+
 fl_status fli_study_report(fl_study *s, fli_arena *a, fli_report *out)
 {
     fli_summary *rows;
@@ -74,6 +87,7 @@ fl_status fli_study_report(fl_study *s, fli_arena *a, fli_report *out)
     for (size_t i = 0; i < count && !status; i++)
         if (rows[i].best) status = make_series(s, a, &rows[i], 1, &series[out->count++]);
     if (!status) status = fli_study_grid(s, a, &out->table);
+    if (!status) status = stopped_text(s, a, &out->stopped);
     out->series = series;
     out->histogram = s->histogram.count;
     out->clients = s->histogram.clients;
@@ -85,6 +99,15 @@ fl_status fli_study_report(fl_study *s, fli_arena *a, fli_report *out)
     return status ? status : fli_problem_facts(s, a, out);
 }
 
+/* A line below the table of a comparison that was stopped. */
+static fl_status add_stopped(fl_study *s, fli_arena *a, fli_text *t)
+{
+    const char *stopped;
+    fl_status status = stopped_text(s, a, &stopped);
+    if (!status && stopped) fli_text_addf(t, "\nstopped %s; the same command continues\n", stopped);
+    return status;
+}
+
 static fl_status make_csv(fl_study *s, fli_arena *a, fli_text *t) { return fli_study_csv(t, s, a), FL_OK; }
 static fl_status make_json(fl_study *s, fli_arena *a, fli_text *t) { return fli_study_json(t, s, a), FL_OK; }
 
@@ -92,8 +115,9 @@ static fl_status make_markdown(fl_study *s, fli_arena *a, fli_text *t)
 {
     fli_grid g;
     fl_status status = fli_study_starred(s, a, &g);
-    if (!status) fli_grid_markdown(t, &g);
-    return status;
+    if (status) return status;
+    fli_grid_markdown(t, &g);
+    return add_stopped(s, a, t);
 }
 
 static fl_status make_page(fl_study *s, fli_arena *a, fli_text *t)
@@ -138,7 +162,10 @@ fl_status fl_study_table(fl_study *s, fl_text_fn *out, void *arg)
     fli_text_init(&t, s->ctx);
     int json = fli_wants_json(s->ctx);
     fl_status status = json ? make_json(s, &a, &t) : fli_study_starred(s, &a, &g);
-    if (!status && !json) fli_grid_text(&t, &g);
+    if (!status && !json) {
+        fli_grid_text(&t, &g);
+        status = add_stopped(s, &a, &t);
+    }
     if (!status) status = fli_text_ok(&t);
     if (!status) out(arg, fli_text_get(&t));
     fli_text_fini(&t);

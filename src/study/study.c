@@ -97,6 +97,7 @@ void fl_study_free(fl_study *s)
     fli_free(s->outcomes);
     fli_experiment_fini(&s->x);
     pthread_mutex_destroy(&s->lock);
+    fli_free(s->stopped);
     fli_free(s);
 }
 

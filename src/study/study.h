@@ -51,7 +51,9 @@ typedef struct {
     size_t counted; /* the first clients */
     size_t clients; /* those of them that are shown */
     size_t classes, all_clients, samples, features, tests;
+    size_t tested;      /* test samples whose labels were counted, those of clients included */
     size_t least, most; /* samples of a client */
+    double chance;      /* share of the largest class among the test samples; 0: not known */
     double distance;    /* of a client's mix of labels from that of all counted, on average: half of the sum of absolute
                          * differences of shares, from 0 (the same) to 1 (nothing in common); NaN: not known */
 } fli_histogram;
@@ -69,6 +71,7 @@ struct fl_study {
     fli_claim claim;          /* of the output folder */
     fli_live *live;           /* NULL: nobody watches */
     double published;
+    char *stopped;        /* of a run that is no trial: where it was stopped on request; NULL: it was not */
     time_t ended;         /* of a run that is no trial, and has no folder yet; 0: trials' folders tell */
     pthread_mutex_t lock; /* guards outcomes, histogram, the observer and the live page while running */
     atomic_int asked;     /* to stop; lock-free, so that a signal handler may set it */

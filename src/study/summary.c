@@ -255,6 +255,14 @@ static double number(const fl_study *s, const column *c, size_t trial)
     return c->metric->unit == FL_UNIT_BYTES ? v / 1e6 : c->metric->unit == FL_UNIT_SHARE ? 100 * v : v;
 }
 
+/* What a model has that has learnt nothing, in percent, and two standard errors of it. */
+static void set_chance(const fli_histogram *h, fli_grid *g)
+{
+    if (!h->tested) return;
+    g->chance = 100 * h->chance;
+    g->chance_noise = 200 * sqrt(h->chance * (1 - h->chance) / (double)h->tested);
+}
+
 /* The numbers behind the cells, which of the rows stand for their methods, and what methods are judged by. */
 static fl_status add_numbers(const layout *l, fli_arena *a, fli_grid *g)
 {
@@ -273,6 +281,7 @@ static fl_status add_numbers(const layout *l, fli_arena *a, fli_grid *g)
         if (l->columns[k].kind == AT_END && l->columns[k].metric == &fli_metric_train_loss.is) g->goal = k;
     for (size_t k = 0; k < l->n; k++)
         if (l->columns[k].kind == AT_END && l->columns[k].metric == &s->goal->is) g->goal = k;
+    if (g->goal && l->columns[g->goal].metric == &fli_metric_test_accuracy.is) set_chance(&s->histogram, g);
     g->values = values;
     g->seeds = s->x.seeds;
     g->chosen = l->settings ? chosen : NULL;
@@ -517,7 +526,8 @@ void fli_study_json(fli_text *t, fl_study *s, fli_arena *a)
     }
     fli_text_addf(t, "{\n  \"fedloom\": \"%s\",\n  \"name\": ", FL_VERSION);
     fli_text_json(t, s->x.name);
-    fli_text_add(t, ",\n  \"rows\": [\n");
+    size_t done, total = fl_study_runs(s, &done);
+    fli_text_addf(t, ",\n  \"runs_planned\": %zu,\n  \"runs_done\": %zu,\n  \"rows\": [\n", total, done);
     file_columns columns = columns_of(rows, count);
     for (size_t i = 0; i < count; i++) {
         json_row(t, s, &rows[i], &columns, targets);

@@ -85,6 +85,45 @@ bad '--rounds is none, but must be a whole number from 1' --data blobs --rounds 
 expect 2 'one FILE at a time' init a.yaml b.yaml
 expect 1 'no/where.yaml: cannot be written: No such file or directory' init no/where.yaml --data blobs
 check 'nothing was written' [ ! -e never.yaml ]
+full_disk() { # ARGS...: no file may grow
+    (trap '' XFSZ; ulimit -f 0; "$program" "$@" 2>&1; echo "code $?") | cat >err
+}
+full_disk init never.yaml --data blobs
+check 'a full disk: exit code 1' has err 'code 1'
+check 'a full disk: why' has err 'never.yaml: cannot be written: '
+check 'a full disk: no empty file is left' [ -z "$(ls | grep never)" ]
+full_disk init federation.yaml --data blobs --force
+check 'a full disk and --force: exit code 1' has err 'code 1'
+check 'a full disk and --force: the one before stays' has federation.yaml 'rounds: 7'
+ln -s federation.yaml link.yaml
+expect 0 'wrote link.yaml' init link.yaml --data blobs --rounds 8 --force
+check '--force goes through a link' has federation.yaml 'rounds: 8'
+
+# ---- tables of values to predict ------------------------------------------------------------------------------
+
+# 500 rows, whose last column is a price: with a fraction, or a whole number.
+awk 'BEGIN { print "area,age,price"; for (i = 0; i < 500; i++) printf "%d,%d,%.3f\n", i % 37, i % 11, 3 * (i % 37) + i / 7 }' >price.csv
+awk 'BEGIN { print "area,age,price"; for (i = 0; i < 500; i++) printf "%d,%d,%d\n", i % 37, i % 11, 3 * (i % 37) + i }' >whole.csv
+bad "price.csv:3: label '3.143' is not a whole number, as classes are; for values to predict, say task: regression" --data price.csv
+check 'what fits' has err 'model: least_squares'
+check 'one sentence' [ "$(wc -l <err)" -eq 1 ]
+bad 'different numbers in 500 samples, too many for classes; for values to predict, say task: regression' --data whole.csv
+check 'nothing was written of a regression' [ ! -e never.yaml ]
+table() { # FILE KEYS: an experiment on it
+    echo "data: {kind: csv, train: $1, test_fraction: 0.2$2}
+partition: {kind: iid, clients: 5}
+model: ${3:-softmax}
+rounds: 2
+methods: [{label: FedAvg, algorithm: fedavg}]" >table.yaml
+}
+table price.csv ''
+fedloom compare table.yaml
+check 'compare refuses values to predict, too' exits 1
+check 'and says why' has err "price.csv:3: label '3.143' is not a whole number"
+table price.csv ', task: classification'
+expect 0 FedAvg compare table.yaml --output of-classes
+table price.csv ', task: regression, normalize: standard' least_squares
+expect 0 FedAvg compare table.yaml --output of-values
 
 # ---- questions ------------------------------------------------------------------------------------------------
 

@@ -361,8 +361,21 @@ for signal in INT TERM HUP USR1; do
     check "SIG$signal: said" has err 'stopping after this round'
     check "SIG$signal: the result is saved" [ -s "stop$signal/fedavg/result.json" ]
     check "SIG$signal: the next run does not start" [ ! -e "stop$signal/scaffold" ]
-    check "SIG$signal: the table" has out 'good-fedavg'
+    check "SIG$signal: the table" has out 'good-fedavg (stopped)'
+    check "SIG$signal: where" grep -q '^stopped on request after round [0-9]* of 1000000000$' out
+    check "SIG$signal: the manifest" has "stop$signal/fedavg/manifest.json" '"stopped_by": "asked"'
+    check "SIG$signal: the manifest's rounds" has "stop$signal/fedavg/manifest.json" '"planned_rounds": 1000000000'
+    check "SIG$signal: result.json" has "stop$signal/fedavg/result.json" '"planned_rounds": 1000000000'
+    check "SIG$signal: the report's head" grep -q 'id="status"[^>]*>stopped after round [0-9]* of 1000000000<' "stop$signal/fedavg/report.html"
+    check "SIG$signal: the report's verdict" has "stop$signal/fedavg/report.html" 'Stopped on request after round'
 done
+signal_at INT stopjson.partial run good.yaml --set rounds=1000000000 --set metrics.every=1000 --output stopjson --format json
+check 'interrupted: the document says so' has out '"stopped_by": "asked"'
+check 'interrupted: and of how many rounds' has out '"planned_rounds": 1000000000'
+expect 0 good run good.yaml --set rounds=5 --output ended
+check 'a run that ended by itself was not stopped' lacks out stopped
+check 'its manifest' has ended/manifest.json '"stopped_by": "rounds"'
+check 'its report' lacks ended/report.html 'Stopped on request'
 # nohup: who started the program wanted the signal ignored
 (trap '' HUP && exec "$program" run good.yaml --set rounds=3000 --output nohup >out 2>err </dev/null) &
 until [ -e nohup.partial ] || [ -e nohup ]; do sleep 0.01; done
@@ -602,7 +615,18 @@ signal_at INT stopped/runs/fedavg/seed-1.partial compare two.yaml --set rounds=1
 check 'compare, interrupted: exit code 130' exits 130
 check 'compare, interrupted: said' has err 'stopping after this round'
 check 'compare, interrupted: the table so far' has out 'Fed Prox      0'
+check 'compare, interrupted: below the table' has out 'stopped with 0 of 4 runs done; the same command continues'
+check 'compare, interrupted: results.md' has stopped/results.md 'stopped with 0 of 4 runs done'
+check 'compare, interrupted: results.json' has stopped/results.json '"runs_planned": 4'
+check 'compare, interrupted: none of them done' has stopped/results.json '"runs_done": 0'
+check 'compare, interrupted: the report' has stopped/report.html 'stopped with 0 of 4 runs done'
 check 'compare, interrupted: nothing half-written' [ -z "$(find stopped/runs -name 'seed*')" ]
+"$program" compare two.yaml --set rounds=1000000000 --set metrics.every=1000 --output slow >out 2>err </dev/null &
+for _ in $(seq 600); do grep -q ' of 4 runs  ' err && break || sleep 0.1; done
+kill -TERM $!
+leaves $!
+check 'compare, long and no terminal: a line says how far it is' grep -qE '^ *0%  0 of 4 runs  (FedAvg|Fed Prox), seed 1  [0-9]+/1000000000  test acc' err
+check 'compare, long and no terminal: few lines' [ "$(wc -l <err)" -le 15 ]
 {
     signal_at KILL killed/runs/fedavg/seed-1.partial compare two.yaml --set rounds=1000000000 \
         --set metrics.every=1000 --output killed

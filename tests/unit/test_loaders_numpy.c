@@ -330,6 +330,26 @@ static void npy_bad_values(void **state)
     assert_fails(d->ctx, npy_load(d, "regression"), FL_EFORMAT, "y.npy: sample 2 has target inf");
 }
 
+/* Whole numbers, but hardly classes. */
+static void npy_values(void **state)
+{
+    enum { SAMPLES = 60 };
+    scratch *d = *state;
+    float x[SAMPLES];
+    int64_t y[SAMPLES];
+    for (int i = 0; i < SAMPLES; i++) {
+        x[i] = (float)i;
+        y[i] = 100 * (i % 30);
+    }
+    put_npy(d, "x.npy", "<f4", "(60, 1)", x, sizeof x);
+    put_npy(d, "y.npy", "<i8", "(60,)", y, sizeof y);
+    put_npy(d, "g.npy", "<i8", "(60,)", y, sizeof y);
+    assert_fails(
+        d->ctx, npy_load(d, "auto"), FL_EFORMAT,
+        "y.npy: sample 29: label '2900' is the last of 30 different numbers in 60 samples, too many for classes");
+    assert_ok(d->ctx, npy_load(d, "classification"));
+}
+
 static void npy_bad_test_part(void **state)
 {
     scratch *d = *state;
@@ -450,10 +470,10 @@ static void npz_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(npy_good),        cmocka_unit_test(npy_shapes),     cmocka_unit_test(npy_types),
-        cmocka_unit_test(npy_halves),      cmocka_unit_test(npy_fortran),    cmocka_unit_test(npy_labels),
-        cmocka_unit_test(npy_bad_headers), cmocka_unit_test(npy_bad_values), cmocka_unit_test(npy_bad_test_part),
-        cmocka_unit_test(npz_good),        cmocka_unit_test(npz_names),
+        cmocka_unit_test(npy_good),          cmocka_unit_test(npy_shapes),     cmocka_unit_test(npy_types),
+        cmocka_unit_test(npy_halves),        cmocka_unit_test(npy_fortran),    cmocka_unit_test(npy_labels),
+        cmocka_unit_test(npy_bad_headers),   cmocka_unit_test(npy_bad_values), cmocka_unit_test(npy_values),
+        cmocka_unit_test(npy_bad_test_part), cmocka_unit_test(npz_good),       cmocka_unit_test(npz_names),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

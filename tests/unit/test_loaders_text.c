@@ -203,8 +203,71 @@ static void libsvm_too_many_labels(void **state)
     fli_dataset_free(train);
     for (int i = 0; i <= 1000; i++) p += sprintf(p, "%d 1:1\n", i);
     const char *path = put_text(d, "good", text);
-    assert_ok(d->ctx, load_source(d->ctx, &fli_source_libsvm, KEYS("train", path), &train, &test));
+    const char *const *keys = KEYS("train", path, "task", "classification");
+    assert_ok(d->ctx, load_source(d->ctx, &fli_source_libsvm, keys, &train, &test));
     assert_int_equal(train->classes, 1001);
+    fli_dataset_free(train);
+    free(text);
+}
+
+/* n samples of one feature, whose labels are 0, step, 2 step, ..., and start again after `different` of them. */
+static char *some_numbers(const fli_source *source, size_t n, size_t different, double step)
+{
+    char *text = malloc(n * 32), *p = text;
+    for (size_t i = 0; i < n; i++)
+        p += sprintf(p, source == &fli_source_csv ? "1,%g\n" : "%g 1:1\n", (double)(i % different) * step);
+    return text;
+}
+
+/* What looks like values to predict is not taken for classes, unless someone says so. */
+static void values_are_no_classes(void **state)
+{
+    static const struct {
+        size_t n, different;
+        double step;
+        const char *bad; /* NULL: classes */
+    } tables[] = {
+        {40, 40, 0.25,
+         "bad:2: label '0.25' is not a whole number, as classes are; for values to predict, say task: "
+         "regression (with model: least_squares), for classes task: classification"},
+        {4, 2, 0.5, "bad:2: label '0.5' is not a whole number"},
+        {200, 21, 10,
+         "bad:21: label '200' is the last of 21 different numbers in 200 samples, too many for classes; for "
+         "values to predict, say task: regression"},
+        {210, 21, 10, NULL},
+        {20, 20, 1, NULL},
+        {20000, 1001, 1, "bad:1001: label '1000' is the last of 1001 different numbers in 20000 samples"},
+        {20000, 1000, 1, NULL},
+    };
+    const fli_source *const sources[] = {&fli_source_csv, &fli_source_libsvm};
+    scratch *d = *state;
+    fli_dataset *train, *test;
+    for (size_t i = 0; i < 2 * sizeof tables / sizeof *tables; i++) {
+        size_t k = i / 2;
+        const fli_source *source = sources[i % 2];
+        char *text = some_numbers(source, tables[k].n, tables[k].different, tables[k].step);
+        if (tables[k].bad) expect_bad(d, source, "task", "auto", text, tables[k].bad);
+        const char *path = put_text(d, "bad", text);
+        const char *const *keys = KEYS("train", path, "task", tables[k].bad ? "classification" : "auto");
+        assert_ok(d->ctx, load_source(d->ctx, source, keys, &train, &test));
+        assert_int_equal(train->classes, tables[k].different);
+        fli_dataset_free(train);
+        free(text);
+    }
+}
+
+/* One client may have few samples of each class; the federation says how many there are. */
+static void a_clients_own_labels(void **state)
+{
+    scratch *d = *state;
+    fli_dataset *train, *test;
+    char *text = some_numbers(&fli_source_csv, 60, 30, 1);
+    const char *const *keys = KEYS("train", put_text(d, "own", text));
+    assert_fails(d->ctx, load_source(d->ctx, &fli_source_csv, keys, &train, &test), FL_EFORMAT, "too many for classes");
+    load_client = 1;
+    assert_ok(d->ctx, load_source(d->ctx, &fli_source_csv, keys, &train, &test));
+    load_client = 0;
+    assert_int_equal(train->classes, 30);
     fli_dataset_free(train);
     free(text);
 }
@@ -726,6 +789,8 @@ int main(void)
         cmocka_unit_test(libsvm_labels_are_ordered_as_numbers),
         cmocka_unit_test(libsvm_bad),
         cmocka_unit_test(libsvm_too_many_labels),
+        cmocka_unit_test(values_are_no_classes),
+        cmocka_unit_test(a_clients_own_labels),
         cmocka_unit_test(libsvm_from_zero),
         cmocka_unit_test(libsvm_absurd_index),
         cmocka_unit_test(wide_values),

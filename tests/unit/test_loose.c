@@ -42,11 +42,36 @@ static void a_page_on_request(void **state)
     assert_non_null(strstr(html, "<dt>clients</dt><dd>6, each with 15 samples</dd>"));
     assert_non_null(strstr(html, "<dt>cohort</dt><dd>uniform (count 3); 3 of 6 clients in the last round</dd>"));
     assert_non_null(strstr(html, "; 15 parameters</dd>"));
-    assert_non_null(strstr(html, "<b>fedavg</b> ends at "));
+    assert_non_null(strstr(html, "Nothing was learnt: <b>fedavg</b> ends at 30.00 (test accuracy %), not above 35, "));
     assert_non_null(strstr(html, "id=\"clients\""));
     assert_non_null(strstr(html, "seed 5<"));
     free(html);
     fl_run_free(run);
+}
+
+/* Without a test set accuracy is on the clients' own test parts, and so is what the largest class's share gives. */
+static void chance_is_of_test_parts(void **state)
+{
+    static const char text[] = "data: {kind: blobs, classes: 3, features: 4, samples: 90, spread: %s, test_samples: 0, "
+                               "test_fraction: 0.4}\npartition: {kind: iid, clients: 3}\nmodel: softmax\n"
+                               "local: {epochs: 5, batch: 5, lr: 0.1}\nrounds: 6\nalgorithm: fedavg\n";
+    static const char *const spreads[] = {"100", "0.1"},
+                             *const verdicts[] = {
+                                 "Nothing was learnt: <b>fedavg</b> ends at 27.78 (test accuracy %), not above 36.11, ",
+                                 "<p class=\"verdict\" id=\"verdict\"><b>fedavg</b> ends at 88.89"};
+    fixture *f = *state;
+    for (size_t i = 0; i < 2; i++) {
+        char yaml[512], name[] = "out0";
+        snprintf(yaml, sizeof yaml, text, spreads[i]);
+        name[3] = (char)('0' + i);
+        fl_run *run = run_of(f, yaml, name);
+        assert_ok(f->ctx, fl_run_with_report(run, NULL));
+        assert_ok(f->ctx, fl_run_save(run));
+        char *html = page_of(f, name);
+        if (!strstr(html, verdicts[i])) fail_msg("%.300s", strstr(html, "id=\"verdict\""));
+        free(html);
+        fl_run_free(run);
+    }
 }
 
 /* One of several processes has a part of the test set, and writes the page. */
@@ -143,9 +168,10 @@ static void charts_of_folders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(a_page_on_request),      FIXTURE_TEST(the_page_is_part_of_the_result),
-        FIXTURE_TEST(as_a_comparison_has_it), FIXTURE_TEST(events),
-        FIXTURE_TEST(charts_of_folders),      FIXTURE_TEST(a_page_counts_what_others_hold),
+        FIXTURE_TEST(a_page_on_request),       FIXTURE_TEST(the_page_is_part_of_the_result),
+        FIXTURE_TEST(as_a_comparison_has_it),  FIXTURE_TEST(events),
+        FIXTURE_TEST(charts_of_folders),       FIXTURE_TEST(a_page_counts_what_others_hold),
+        FIXTURE_TEST(chance_is_of_test_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -839,6 +839,55 @@ static void the_verdict_is_of_whole_rows(void **state)
     free(html);
 }
 
+/* Where no method is above what the largest class's share gives, none is said to lead. */
+static void chance_has_no_winner(void **state)
+{
+    static const double low[][3] = {{9.8, 9.9, 10}, {9, 9.1, 9.2}, {8, 8.1, 8.2}, {7, 7.1, 7.2}};
+    static const double near[][3] = {{10.4, 10.5, 10.6}, {9, 9.1, 9.2}, {8, 8.1, 8.2}, {7, 7.1, 7.2}};
+    static const double above[][3] = {{10.7, 10.8, 10.9}, {9, 9.1, 9.2}, {8, 8.1, 8.2}, {7, 7.1, 7.2}};
+    noisy n;
+    make_noisy(&n, low);
+    n.grid.chance = 10;
+    n.grid.chance_noise = 0.6;
+    char *html = page_of(*state, &n.grid);
+    assert_non_null(strstr(html, "Nothing was learnt: the best, <b>A</b>, ends at a-cell (accuracy), not above 10, "
+                                 "which a model has that always answers the largest class of the test samples.</p>"));
+    assert_null(strstr(html, "leads in"));
+    free(html);
+    make_noisy(&n, near);
+    n.grid.chance = 10;
+    n.grid.chance_noise = 0.6;
+    html = page_of(*state, &n.grid);
+    assert_non_null(strstr(html, "It cannot be told whether anything was learnt: the best, <b>A</b>, ends at a-cell "
+                                 "(accuracy), not above 10, which a model has that always answers the largest class of "
+                                 "the test samples, by more than noise (0.6 with this number of test samples).</p>"));
+    assert_null(strstr(html, "leads in"));
+    free(html);
+    make_noisy(&n, above);
+    n.grid.chance = 10;
+    n.grid.chance_noise = 0.6;
+    html = page_of(*state, &n.grid);
+    assert_non_null(strstr(html, "<b>A</b> (a-cell) leads in accuracy"));
+    assert_null(strstr(html, "learnt"));
+    free(html);
+}
+
+static void stopped_is_said(void **state)
+{
+    sample *s = make_sample(2);
+    s->report.runs_done = 3;
+    s->report.stopped = "with 3 of 4 runs done";
+    char *html = page(*state, &s->report);
+    assert_non_null(strstr(html, ">stopped with 3 of 4 runs done</span>"));
+    free(html);
+    s->report.live = 1; /* it goes on */
+    html = page(*state, &s->report);
+    assert_non_null(strstr(html, "running, 3 of 4 runs"));
+    assert_null(strstr(html, "stopped with"));
+    free(html);
+    free(s);
+}
+
 static void one_seed_has_no_bold(void **state)
 {
     static const double clear[][3] = {{90, 91, 92}, {80, 81, 82.5}, {70, 70, 71}, {60, 61, 60}};
@@ -1036,6 +1085,8 @@ int main(void)
         cmocka_unit_test(judges_noise_by_pairs),
         cmocka_unit_test_setup_teardown(bold_is_beyond_noise, setup, teardown),
         cmocka_unit_test_setup_teardown(the_verdict_is_of_whole_rows, setup, teardown),
+        cmocka_unit_test_setup_teardown(chance_has_no_winner, setup, teardown),
+        cmocka_unit_test_setup_teardown(stopped_is_said, setup, teardown),
         cmocka_unit_test_setup_teardown(one_seed_has_no_bold, setup, teardown),
         cmocka_unit_test_setup_teardown(settings_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(shows_what_differs, setup, teardown),
