@@ -115,6 +115,7 @@ format-check:
 check:
 	@tools/check-layers.sh
 	@tools/check-packaging.sh
+	@tools/check-programs.sh
 
 # What the program prints about itself; tools/check-docs.sh holds the files to it.
 docs: build
