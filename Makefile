@@ -2,6 +2,7 @@
 #   make          build build/fedloom (installing what is missing)
 #   make run      a real federation on Fashion-MNIST, several methods, a table
 #   make test     all tests
+#   make test-quick those that take less than two minutes on two cores
 #   make test-gpu the tests of kernels, on a GPU
 #   make test-faults everything that can go wrong on a network: tests/net/faults.sh, all of it
 #   make bench    speed and memory, as ratios within one run
@@ -40,6 +41,10 @@ run: build
 
 test: build
 	@tests/run.sh $(BUILD)
+
+.PHONY: test-quick
+test-quick: build
+	@tests/run.sh $(BUILD) quick
 
 test-gpu: build
 	@tests/run-gpu.sh $(BUILD)

@@ -89,7 +89,7 @@ checkout() {
 # The lines of README.md that are indented by four, with the line's number: commands, or the lines of a file that is named first.
 commands() { # make | other
     awk -v which="$1" '
-        function command(line) { sub(/^ +/, "", line); sub(/ +#.*/, "", line); return line }
+        function command(line) { sub(/^ +/, "", line); sub(/ +#.*/, "", line); sub(/device=cuda/, "device=twin", line); return line }
         function end() { if (file != "") print number "\tcat >" file " <<\"END\"\\n" text "END"; file = text = "" }
         /^    # [a-z_]+\.yaml$/ { if (which == "other") { file = $2; number = FNR; next } }
         file != "" && /^    /  { text = text substr($0, 5) "\\n"; next }
@@ -117,7 +117,6 @@ programs() {
 readme() {
     awk '/^```sh$/ { n++; next } /^```/ { if (n) exit; next } n' "$root/docs/guide/02-your-data.md" >"$there/root/table.sh"
     row "the guide's table" inside /root/fedloom 'bash -e ../table.sh' || return
-    sed -i 's/device=cuda/device=twin/' "$there/root/fedloom/README.md"
     every other /root/fedloom ''
     row "README.md's deployment" inside /root/fedloom 'tests/docs/deploy.sh build'
     row "README.md's C" inside /root/fedloom 'tests/docs/run.sh build'
