@@ -92,6 +92,11 @@ fuzz: deps
 	@cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j $(JOBS) --target fuzz
 	@tests/fuzz/run.sh build-fuzz $(SECONDS) $(TARGETS)
 
+# What those searches found joins the packed inputs, tests/fuzz/corpus.
+.PHONY: fuzz-merge
+fuzz-merge:
+	@tests/fuzz/merge.sh build-fuzz $(TARGETS)
+
 # The client alone, without OpenBLAS, oneDNN and images, in a federation with a server that has them.
 client: build
 	@cmake -S . -B build-client -DCMAKE_BUILD_TYPE=Release -DFEDLOOM_CLIENT_ONLY=ON -DFEDLOOM_BLAS=OFF -DFEDLOOM_ONEDNN=OFF \
