@@ -11,6 +11,7 @@
 #   make bench-mpi one run in many processes, beside as many threads, and a model of many more; APPFL=DIR: beside APPFL
 #   make python   the Python package: built, installed into build-python and tested
 #   make client   the small program for machines that only join: build-client/fedloom-client
+#   make fresh    README.md and the guide in an empty Debian (root, debootstrap, a mirror); STEPS="packages make": those alone
 #   make fuzz     every fuzz target for 10 seconds, or SECONDS=600; needs clang
 #   make docs     renew the reference and the manual pages
 #   make dist     the release's source: build-dist/fedloom-VERSION.tar.xz, of what is committed
@@ -103,6 +104,11 @@ client: build
 	    -DFEDLOOM_IMAGES=OFF >/dev/null
 	@cmake --build build-client -j $(JOBS) && tests/net/client.sh $(BUILD)/fedloom build-client/fedloom-client
 
+# CI runs its first part without root: tools/check-programs.sh, in `make check`.
+.PHONY: fresh
+fresh:
+	@tools/fresh.sh $(STEPS)
+
 # What shows that the kernels for every x86-64 level compute what they should; a few seconds.
 kernels: build
 	@tests/run.sh $(BUILD) kernels
@@ -147,4 +153,4 @@ install: build
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || : # so that programs find the library, where that is for us to do
 
 clean:
-	rm -rf build build-python build-asan build-tsan build-clang build-client build-fuzz build-debug build-aarch64 build-aarch64-sysroot build-dist build-deb
+	rm -rf build build-python build-asan build-tsan build-clang build-client build-fuzz build-fresh build-debug build-aarch64 build-aarch64-sysroot build-dist build-deb
