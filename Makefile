@@ -11,7 +11,7 @@
 #   make bench-mpi one run in many processes, beside as many threads, and a model of many more; APPFL=DIR: beside APPFL
 #   make python   the Python package: built, installed into build-python and tested
 #   make client   the small program for machines that only join: build-client/fedloom-client
-#   make fresh    README.md and the guide in an empty Debian (root, debootstrap, a mirror); STEPS="packages make": those alone
+#   make fresh    README.md and the guide in an empty Debian (root, debootstrap, a mirror); STEPS="packages run": those alone
 #   make fuzz     every fuzz target for 10 seconds, or SECONDS=600; needs clang
 #   make docs     renew the reference and the manual pages
 #   make dist     the release's source: build-dist/fedloom-VERSION.tar.xz, of what is committed

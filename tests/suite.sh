@@ -39,7 +39,7 @@ trap 'exit 130' INT TERM HUP
 cd "$folder" || exit 2
 
 began=$SECONDS
-TMPDIR=$folder timeout -k 10 "$limit" env --default-signal=INT,QUIT "$@" </dev/null &
+TMPDIR=$folder timeout -k 5 "$limit" env --default-signal=INT,QUIT "$@" </dev/null &
 { wait $!; } 2>/dev/null # bash has a word to say of what is killed
 code=$?
 if [ $((SECONDS - began)) -ge "$limit" ] && { [ "$code" = 124 ] || [ "$code" = 137 ]; }; then

@@ -3,14 +3,15 @@
 # run and tested by the commands of README.md and of the guide. Needs root, debootstrap and a Debian mirror.
 #   tools/fresh.sh [STEP...]     all of them, in this order, unless some are named; each needs those that it builds on
 #     packages   git, make and gcc; what `make deps` installs; every program that a test calls is then there
-#     make       README.md's `make` lines up to `make test`
+#     run        README.md's `make` lines up to `make run`
+#     test       `make test`
 #     readme     README.md's other commands, one by one, with its configurations as files
 #     guide      the pages of docs/guide, one by one
-#     dist       the release's source by `make dist`, and README.md's `make` lines in it
+#     dist       the release's source by `make dist`, and the same `make` lines in it
 # $MIRROR is where packages come from, or else apt's own sources are asked; $SUITE is a release of Debian (bookworm). apt's settings for
 # proxies and certificates are taken over. $BASE is a folder that debootstrap has filled before, to be copied. Logs stay in build-fresh.
 # All is in a mount and process namespace of its own, so nothing stays mounted or running; the Debian is removed at the end, unless
-# $KEEP names a folder for it, which must not be there yet.
+# $KEEP names a folder for it, which must not be there yet. A command that takes longer than $LIMIT seconds (3600) is ended.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 [ "$(id -u)" = 0 ] || { echo "fresh: only root may make a Debian to change into" >&2; exit 1; }
@@ -18,7 +19,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 if [ -z "${FRESH_INSIDE:-}" ]; then
     FRESH_INSIDE=1 exec unshare --mount --pid --fork --kill-child --propagation private "$0" "$@"
 fi
-[ $# -gt 0 ] || set -- packages make readme guide dist
+[ $# -gt 0 ] || set -- packages run test readme guide dist
 suite=${SUITE:-bookworm}
 logs=$root/build-fresh
 mkdir -p "$logs"
@@ -55,7 +56,7 @@ row() {
 inside() {
     env -i HOME=/root TERM=dumb LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
-        chroot "$there" /bin/bash -c "cd '$1' && $2"
+        timeout -k 10 "${LIMIT:-3600}" chroot "$there" /bin/bash -c "cd '$1' && $2"
 }
 
 mirror() {
@@ -87,14 +88,15 @@ checkout() {
 }
 
 # The lines of README.md that are indented by four, with the line's number: commands, or the lines of a file that is named first.
-commands() { # make | other
+commands() { # run | test | other
     awk -v which="$1" '
         function command(line) { sub(/^ +/, "", line); sub(/ +#.*/, "", line); sub(/device=cuda/, "device=twin", line); return line }
         function end() { if (file != "") print number "\tcat >" file " <<\"END\"\\n" text "END"; file = text = "" }
         /^    # [a-z_]+\.yaml$/ { if (which == "other") { file = $2; number = FNR; next } }
         file != "" && /^    /  { text = text substr($0, 5) "\\n"; next }
         file != ""             { end() }
-        /^    make (deps|run|test)( |$)/ { if (which == "make") print FNR "\t" command($0); next }
+        /^    make (deps|run)( |$)/ { if (which == "run") print FNR "\t" command($0); next }
+        /^    make test( |$)/       { if (which == "test") print FNR "\t" command($0); next }
         /^    build\/fedloom / { if (which == "other") print FNR "\t" command($0) }
         END                    { end() }' "$root/README.md"
 }
@@ -130,22 +132,25 @@ guide() {
 }
 dist() {
     row 'make dist' inside /root/fedloom 'make dist && rm -rf ../dist && mkdir ../dist && tar xf build-dist/*.tar.xz -C ../dist --strip-components=1' &&
-        every make /root/dist 'the release: '
+        every run /root/dist 'the release: ' && every test /root/dist 'the release: '
 }
 
-echo ' seconds  result        step'
-if row "debootstrap $suite" debian && programs; then
-    for step in "$@"; do
-        case $step in
-        packages) ;;
-        make) every make /root/fedloom '' ;;
-        readme) readme ;;
-        guide) guide ;;
-        dist) dist ;;
-        *) echo "fresh: there is no step $step" >&2; bad=1 ;;
-        esac
-    done
-fi
-echo
-echo "in all $((SECONDS - began)) seconds, $([ "$bad" = 0 ] && echo 'all is well' || echo 'with failures'); the logs are in $logs"
-exit "$bad"
+main() {
+    echo ' seconds  result        step'
+    if row "debootstrap $suite" debian && programs; then
+        for step in "$@"; do
+            case $step in
+            packages) ;;
+            run | test) every "$step" /root/fedloom '' ;;
+            readme) readme ;;
+            guide) guide ;;
+            dist) dist ;;
+            *) echo "fresh: there is no step $step" >&2; bad=1 ;;
+            esac
+        done
+    fi
+    echo
+    echo "in all $((SECONDS - began)) seconds, $([ "$bad" = 0 ] && echo 'all is well' || echo 'with failures'); the logs are in $logs"
+    exit "$bad"
+}
+main "$@" # by now all of the file has been read, whatever becomes of it
