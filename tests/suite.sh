@@ -2,7 +2,7 @@
 # suite.sh BUILD NAME: one suite of BUILD/tests/suites, which CMake writes (suites.cmake): in a folder of its own, which $TMPDIR names
 # too, as in the foreground, where the shell ignores no signals. What takes longer than its limit is killed, and so is every process
 # that it has started and left behind, wherever that has gone; the last line then says so, and the exit code is 124. 77: skipped.
-# Limits are for a machine that does nothing else: FEDLOOM_PATIENCE=N multiplies them (4, and more for sanitizers and emulators).
+# Limits are for a machine that does nothing else: FEDLOOM_PATIENCE=N multiplies them (4).
 # The suite's seconds, of the clock and of processors, go to $FEDLOOM_TIMES, if that names a file.
 set -u
 build=$(realpath "${1:?usage: $0 BUILD NAME}")
@@ -11,17 +11,10 @@ IFS=$'\t' read -r _ limit _ command < <(awk -F '\t' -v name="$name" '$1 == name'
 [ -n "${command:-}" ] || { echo "$name: no suite of $build/tests/suites is called so" >&2; exit 2; }
 eval "set -- $command"
 
-patience=${FEDLOOM_PATIENCE:-4}
-if [ -s "$build/emulator" ]; then
-    export FEDLOOM_EMULATED=1
-    patience=$((patience * 10))
-fi
+limit=$((limit * ${FEDLOOM_PATIENCE:-4}))
+[ ! -s "$build/emulator" ] || export FEDLOOM_EMULATED=1
 # Sanitizers see every test program, but tests/brief.h says less of the same. FEDLOOM_BRIEF=0: all of it.
-if grep -q '^FEDLOOM_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt"; then
-    export FEDLOOM_BRIEF="${FEDLOOM_BRIEF-1}"
-    patience=$((patience * 5))
-fi
-limit=$((limit * patience))
+if grep -q '^FEDLOOM_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt"; then export FEDLOOM_BRIEF="${FEDLOOM_BRIEF-1}"; fi
 
 folder=$(mktemp -d "${TMPDIR:-/tmp}/fedloom-suite-XXXXXX") || exit 2
 # What has that folder in its environment is of this suite, whatever its group, session and parent are by now.

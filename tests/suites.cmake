@@ -2,13 +2,13 @@
 # which tests/suite.sh runs and tests/run.sh reads, and a test of CTest's, which calls tests/suite.sh. So both have the same.
 file(WRITE ${PROJECT_BINARY_DIR}/tests/suites "")
 
-# What tests/suite.sh multiplies seconds by.
-set(SUITE_PATIENCE 4)
+# Sanitizers and emulators take this many times as long.
+set(SUITE_SLOWER 1)
 if(FEDLOOM_SANITIZE)
-  math(EXPR SUITE_PATIENCE "${SUITE_PATIENCE} * 5")
+  set(SUITE_SLOWER 5)
 endif()
 if(CMAKE_CROSSCOMPILING_EMULATOR)
-  math(EXPR SUITE_PATIENCE "${SUITE_PATIENCE} * 10")
+  math(EXPR SUITE_SLOWER "${SUITE_SLOWER} * 10")
 endif()
 
 # The path of @PROGRAM in the build, or of a script that emulates it.
@@ -35,6 +35,8 @@ function(suite name)
   if(NOT suite_SECONDS)
     set(suite_SECONDS 60)
   endif()
+  math(EXPR seconds "${suite_SECONDS} * ${SUITE_SLOWER}")
+  math(EXPR late "${seconds} * 4 + 60") # tests/suite.sh comes first
   set(command "")
   foreach(argument ${suite_COMMAND})
     if(argument MATCHES ^@)
@@ -43,9 +45,8 @@ function(suite name)
     string(APPEND command " '${argument}'")
   endforeach()
   list(JOIN suite_LABELS "," labels)
-  file(APPEND ${PROJECT_BINARY_DIR}/tests/suites "${name}\t${suite_SECONDS}\t${labels}\t${command}\n")
+  file(APPEND ${PROJECT_BINARY_DIR}/tests/suites "${name}\t${seconds}\t${labels}\t${command}\n")
   add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/suite.sh ${PROJECT_BINARY_DIR} ${name})
-  math(EXPR late "${suite_SECONDS} * ${SUITE_PATIENCE} + 60") # tests/suite.sh comes first
   set_tests_properties(${name} PROPERTIES LABELS "${suite_LABELS}" TIMEOUT ${late} SKIP_RETURN_CODE 77)
 endfunction()
 

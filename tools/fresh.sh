@@ -20,6 +20,12 @@ if [ -z "${FRESH_INSIDE:-}" ]; then
     FRESH_INSIDE=1 exec unshare --mount --pid --fork --kill-child --propagation private "$0" "$@"
 fi
 [ $# -gt 0 ] || set -- packages run test readme guide dist
+for step; do
+    case $step in
+    packages | run | test | readme | guide | dist) ;;
+    *) echo "fresh: there is no step $step" >&2 && exit 2 ;;
+    esac
+done
 suite=${SUITE:-bookworm}
 logs=$root/build-fresh
 mkdir -p "$logs"
@@ -145,7 +151,6 @@ main() {
             readme) readme ;;
             guide) guide ;;
             dist) dist ;;
-            *) echo "fresh: there is no step $step" >&2; bad=1 ;;
             esac
         done
     fi
