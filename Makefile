@@ -3,6 +3,7 @@
 #   make run      a real federation on Fashion-MNIST, several methods, a table
 #   make deps     install the Debian packages that are missing
 #   make test     all tests
+#   make test-quick those that take less than two minutes on two cores
 #   make test-gpu the tests of kernels, on a GPU
 #   make test-faults everything that can go wrong on a network: tests/net/faults.sh, all of it
 #   make bench    speed and memory, as ratios within one run
@@ -11,6 +12,7 @@
 #   make bench-mpi one run in many processes, beside as many threads, and a model of many more; APPFL=DIR: beside APPFL
 #   make python   the Python package: built, installed into build-python and tested
 #   make client   the small program for machines that only join: build-client/fedloom-client
+#   make fresh    README.md and the guide in an empty Debian (root, debootstrap, a mirror); STEPS="packages run": those alone
 #   make fuzz     every fuzz target for 10 seconds, or SECONDS=600; needs clang
 #   make docs     renew the reference and the manual pages
 #   make dist     the release's source: build-dist/fedloom-VERSION.tar.xz, of what is committed
@@ -52,6 +54,10 @@ run: program
 
 test: build
 	@tests/run.sh $(BUILD)
+
+.PHONY: test-quick
+test-quick: build
+	@tests/run.sh $(BUILD) quick
 
 test-gpu: build
 	@tests/run-gpu.sh $(BUILD)
@@ -99,11 +105,21 @@ fuzz: deps
 	@cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j $(JOBS) --target fuzz
 	@tests/fuzz/run.sh build-fuzz $(SECONDS) $(TARGETS)
 
+# What those searches found joins the packed inputs, tests/fuzz/corpus.
+.PHONY: fuzz-merge
+fuzz-merge:
+	@tests/fuzz/merge.sh build-fuzz $(TARGETS)
+
 # The client alone, without OpenBLAS, oneDNN and images, in a federation with a server that has them.
 client: build
 	@cmake -S . -B build-client -DCMAKE_BUILD_TYPE=Release -DFEDLOOM_CLIENT_ONLY=ON -DFEDLOOM_BLAS=OFF -DFEDLOOM_ONEDNN=OFF \
 	    -DFEDLOOM_IMAGES=OFF >/dev/null
 	@cmake --build build-client -j $(JOBS) && tests/net/client.sh $(BUILD)/fedloom build-client/fedloom-client
+
+# CI runs its first part without root: tools/check-programs.sh, in `make check`.
+.PHONY: fresh
+fresh:
+	@tools/fresh.sh $(STEPS)
 
 # What shows that the kernels for every x86-64 level compute what they should; a few seconds.
 kernels: build
@@ -127,6 +143,7 @@ format-check:
 check:
 	@tools/check-layers.sh
 	@tools/check-packaging.sh
+	@tools/check-programs.sh
 
 # What the program prints about itself; tools/check-docs.sh holds the files to it.
 docs: build
@@ -148,4 +165,4 @@ install: build
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || : # so that programs find the library, where that is for us to do
 
 clean:
-	rm -rf build build-python build-asan build-tsan build-clang build-client build-fuzz build-debug build-aarch64 build-aarch64-sysroot build-dist build-deb
+	rm -rf build build-python build-asan build-tsan build-clang build-client build-fuzz build-fresh build-debug build-aarch64 build-aarch64-sysroot build-dist build-deb

@@ -13,8 +13,10 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/fedloom-flower-XXXXXX")
 started=''
 # All processes that come from one, itself first.
 tree() {
-    ps -e -o pid=,ppid= | awk -v root="$1" '{ parent[$1] = $2 } END { for (p in parent) { q = p; while (q > 1 && q != root) q = parent[q]
-        if (q == root) print p } }'
+    cat /proc/[0-9]*/status 2>/dev/null | awk -v root="$1" '
+        /^Pid:/  { pid = $2 }
+        /^PPid:/ { parent[pid] = $2 }
+        END      { for (p in parent) { q = p; while (q > 1 && q != root) q = parent[q]; if (q == root) print p } }'
 }
 stop_all() {
     local all='' p

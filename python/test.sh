@@ -1,11 +1,12 @@
 #!/bin/sh
 # Builds the wheel, installs it into an environment of its own and tests it there, with everything that any test needs: a test
 # that is skipped counts as failed. BUILD is a built fedloom to take the library from (build); the environment and the
-# installation stay in build-python, for the next time.
+# installation stay in build-python, for the next time. `test.sh BUILD made`: only where that environment is there already.
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${1:-build}
 WORK=$PWD/build-python
+if [ "${2:-}" = made ] && [ ! -e "$WORK/packages" ]; then echo "skipped: make python has made no environment yet"; exit 77; fi
 PYTHON=${PYTHON:-/usr/bin/python3}
 export FLWR_TELEMETRY_ENABLED=0 RAY_USAGE_STATS_ENABLED=0 PIP_DISABLE_PIP_VERSION_CHECK=1
 

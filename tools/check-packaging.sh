@@ -1,6 +1,6 @@
 #!/bin/sh
 # What is said in several places must be the same in all of them: the version (include/fedloom.h is the one that
-# counts), the libraries to build with, and what the shared library exports.
+# counts), the libraries to build with, what the shared library exports, and which headers tests share.
 set -eu
 cd "$(dirname "$0")/.."
 bad=0
@@ -24,6 +24,10 @@ done
 
 sed -n 's/^ \(fl_[a-z0-9_]*\)@.*/\1/p' debian/libfedloom0.symbols | LC_ALL=C sort | diff - tools/symbols.txt ||
     complain "debian/libfedloom0.symbols (<) and tools/symbols.txt (>) have different functions: make symbols"
+
+for header in tests/*.h tests/*/*.h; do
+    grep -qF "\`${header#tests/}\`" tests/README.md || complain "tests/README.md does not say what $header gives"
+done
 
 [ "$bad" = 0 ] && echo "packaging: ok"
 exit "$bad"

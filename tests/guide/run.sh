@@ -32,7 +32,7 @@ if ! "$program" list devices | grep '^cuda ' | grep -vq 'none here'; then
     device=twin
     instead "no GPU: its commands ran on the twin"
 fi
-if ! mpirun -n 2 "$program" list devices >/dev/null 2>&1; then
+if ! { command -v mpirun && mpirun -n 2 "$program" list devices; } >/dev/null 2>&1; then
     printf '#!/bin/sh\n[ "$1" = -n ] && shift 2\nexec "$@"\n' >bin/mpirun
     chmod +x bin/mpirun
     instead "no MPI: its commands ran in one process"

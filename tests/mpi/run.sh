@@ -136,10 +136,12 @@ start() {
 # begin ARGS...: a run that would last for ever.
 begin() { start 'round 0/' run first.yaml --set rounds=100000000 --set metrics.every=100000000 "$@"; }
 
+children() { grep -lsxF "PPid:$(printf '\t')$1" /proc/[0-9]*/status | cut -d/ -f3; }
+
 # process RANK: its number, among those that the launcher started, or its helper on this machine did.
 process() {
-    local p
-    for p in $(pgrep -P "$(pgrep -P "$launcher" | paste -sd,),$launcher"); do
+    local p helper
+    for p in $(children "$launcher") $(for helper in $(children "$launcher"); do children "$helper"; done); do
         if tr '\0' '\n' <"/proc/$p/environ" | grep -qx "$rank_variable=$1"; then echo "$p"; fi
     done
 }

@@ -459,7 +459,7 @@ ending() {
 # Server and clients have a machine each, as far as they know, and a relay on the server's side between them.
 namespaces() {
     step 'two namespaces'
-    if ! { ip netns add "$space_a" && ip netns add "$space_b" &&
+    if ! { command -v ip >/dev/null && ip netns add "$space_a" && ip netns add "$space_b" &&
         ip -n "$space_a" link add fedloom type veth peer name fedloom netns "$space_b" &&
         ip -n "$space_a" addr add 10.77.0.1/24 dev fedloom && ip -n "$space_b" addr add 10.77.0.2/24 dev fedloom &&
         ip -n "$space_a" link set fedloom up && ip -n "$space_b" link set fedloom up &&

@@ -614,9 +614,10 @@ static void full_disk(void **state)
     fixture *f = *state;
     fl_run *run = NULL;
     char note[512] = "";
-    struct rlimit before, small = {1800, 0}; /* the configuration fits */
+    struct rlimit before, small = {6000, 0}; /* the configuration fits, wherever the folder is; the model does not */
     fl_ctx_on_log(f->ctx, keep_line, note);
     fl_config *cfg = config_of(f, "scaffold");
+    assert_ok(f->ctx, fl_config_set(cfg, "data.features=1000"));
     assert_ok(f->ctx, fl_run_new(cfg, &run));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     small.rlim_max = before.rlim_max;
