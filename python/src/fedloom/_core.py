@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import sys
 import threading
 import warnings
@@ -159,15 +160,16 @@ def address(pointer: Any) -> int:
 
 def own(pointer: Any, free: Callable[[Any], Any], *keep: Any) -> Any:
     """A C object that is freed when Python has no more use for it, and `keep` not before."""
-    _needs[address(pointer)] = (free, keep)
+    _needs[address(pointer)] = (free, keep, os.getpid())
     return ffi.gc(pointer, _release)
 
 
 def _release(pointer: Any, running: list[bool] = _running) -> None:  # a default outlives the module's names
     if not running:
         return
-    free, keep = _needs.pop(address(pointer))  # first: the address may be another's as soon as it is free
-    free(pointer)
+    free, keep, process = _needs.pop(address(pointer))  # first: the address may be another's as soon as it is free
+    if process == os.getpid():  # after a fork its threads, for which freeing it would wait, are in the other process
+        free(pointer)
     del keep
 
 
@@ -184,13 +186,17 @@ class Users:
     """Runs, comparisons and tunings that are alive, and what is to be done when there are none."""
 
     def __init__(self) -> None:
-        self._alive = 0
-        self._lock = threading.RLock()
         self._later: list[Callable[[], None]] = []
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        self._alive = 0
+        self.lock = threading.RLock()  # also of what is registered
 
     def own(self, pointer: Any, free: Callable[[Any], Any], *keep: Any) -> Any:
         """As own(), for what may be using things that were registered."""
-        with self._lock:
+        with self.lock:
             self._alive += 1
 
         def free_one(p: Any) -> None:
@@ -200,13 +206,13 @@ class Users:
         return own(pointer, free_one, keep)
 
     def _one_less(self) -> None:
-        with self._lock:
+        with self.lock:
             self._alive -= 1
         self.when_idle()
 
     def when_idle(self, call: Callable[[], None] | None = None) -> None:
         """Calls it once nothing is alive that could mind: now or later."""
-        with self._lock:
+        with self.lock:
             if call:
                 self._later.append(call)
             while not self._alive and self._later:
