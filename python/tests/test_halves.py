@@ -204,7 +204,7 @@ def test_a_server_may_be_left_at_any_time():
     server.next(10)
     server.close()
     server.close()
-    with pytest.raises(TypeError):
+    with pytest.raises(fedloom.Error, match="this server is closed"):
         server.next(0)
     joined([new_client(i) for i in range(CLIENTS)])
 

@@ -278,6 +278,22 @@ def _py_text(arg: Any, text: Any) -> None:
 REALS: dict[int, Any] = {4: np.dtype(np.float32), 8: np.dtype(np.float64)}
 
 
+def whole(what: str, value: Any) -> np.ndarray:
+    """As an array in this machine's byte order. Entries that are masked out have no values, so there can be none."""
+    if np.ma.is_masked(value):
+        raise ConfigError(f"{what} has {np.ma.count_masked(value)} masked entries: fill or drop them first")
+    array = np.asarray(value)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def numbers(what: str, value: Any) -> np.ndarray:
+    """As an array of doubles."""
+    array = whole(what, value)
+    if array.dtype.kind not in "fiub":
+        raise ConfigError(f"{what} is of type {array.dtype}, but must be real numbers")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
 def pointer(ctype: str, array: np.ndarray) -> Any:
     """The array where it lies; it lives as long as the pointer."""
     return ffi.from_buffer(ctype + "[]", array)
