@@ -206,6 +206,7 @@ static fl_status open_method(fl_ctx *ctx, void *params)
     fl_failure f = {{0}};
     fli_own_enter(does->traits);
     void *made = does->open(does->arg, p->value, &f);
+    if (made && fli_has_failed(&f)) does->close(made);
     fli_own_leave(does->traits);
     if (!made || fli_has_failed(&f)) {
         fl_failed(&f, NULL);
