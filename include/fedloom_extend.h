@@ -322,18 +322,18 @@ typedef struct {
     /* Optional, both or neither: what the functions above are handed in one run, or in one client of a federation
      * elsewhere, in the place of `arg`. It is made before any of them is called, and given back when the run is freed.
      * NULL: it cannot be made, and there will be no run. */
-    void *(*open)(void *arg, const double *params, fl_failure *f);
-    void (*close)(void *opened);
+    void *(*begin)(void *arg, const double *params, fl_failure *f);
+    void (*end)(void *begun);
 } fl_method;
 
 fl_status fl_method_register(fl_ctx *ctx, const fl_method *m);
 
-/* Holds a method, by its name, to what the engine promises of every method: the same bits on any number of threads, in
- * slices of any size and through messages that are bytes; the same bits after a checkpoint, and while another run of the
- * method takes rounds between its uploads; numbers that stay finite on
- * easy problems, in both precisions; nothing read that was not sent. `out` receives a line per check. FL_EMISMATCH: one
- * of them fails, and the error says which. `settings` is YAML laid over the problems' own, such as "algorithm: {kind:
- * mine, mu: 0.1}"; NULL: the method's defaults. */
+/* Holds a method, by its name, to what the engine promises of every method: the same bits on any number of threads,
+ * in slices of any size and through messages that are bytes; the same bits after a checkpoint, and while another run
+ * of the method takes rounds between its uploads; numbers that stay finite on easy problems, in both precisions;
+ * nothing read that was not sent. `out` receives a line per check. FL_EMISMATCH: one of them fails, and the error
+ * says which. `settings` is YAML laid over the problems' own, such as "algorithm: {kind: mine, mu: 0.1}"; NULL: the
+ * method's defaults. */
 fl_status fl_conform(fl_ctx *ctx, const char *method, const char *settings, fl_text_fn *out, void *arg);
 
 #pragma GCC visibility pop

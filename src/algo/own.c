@@ -198,35 +198,35 @@ static fl_status validate(fl_ctx *ctx, const void *params, size_t clients)
     return FL_OK;
 }
 
-/* fli_algo.open */
-static fl_status open_method(fl_ctx *ctx, void *params)
+/* fli_algo.begin */
+static fl_status begin_method(fl_ctx *ctx, void *params)
 {
     fli_own_params *p = params;
     const fli_own_calls *does = &p->self->does;
     fl_failure f = {{0}};
     fli_own_enter(does->traits);
-    void *made = does->open(does->arg, p->value, &f);
-    if (made && fli_has_failed(&f)) does->close(made);
+    void *made = does->begin(does->arg, p->value, &f);
+    if (made && fli_has_failed(&f)) does->end(made);
     fli_own_leave(does->traits);
     if (!made || fli_has_failed(&f)) {
         fl_failed(&f, NULL);
-        return fli_fail(ctx, FL_ECALLBACK, "method %s failed in open: %s", p->self->algo.name, f.text);
+        return fli_fail(ctx, FL_ECALLBACK, "method %s failed in begin: %s", p->self->algo.name, f.text);
     }
     p->arg = made;
-    p->opened = 1;
+    p->begun = 1;
     return FL_OK;
 }
 
-/* fli_algo.close */
-static void close_method(void *params)
+/* fli_algo.end */
+static void end_method(void *params)
 {
     fli_own_params *p = params;
     const fli_own_calls *does = &p->self->does;
-    if (!p->opened) return;
+    if (!p->begun) return;
     fli_own_enter(does->traits);
-    does->close(p->arg);
+    does->end(p->arg);
     fli_own_leave(does->traits);
-    p->opened = 0;
+    p->begun = 0;
 }
 
 static int warms_up(const void *params)
@@ -260,7 +260,7 @@ static void give_calls(const fl_method *m, fli_algo *a)
     a->answer = answer;
     a->absorb = absorb;
     a->advance = advance;
-    if (m->open) a->open = open_method, a->close = close_method;
+    if (m->begin) a->begin = begin_method, a->end = end_method;
     if (m->warms_up) a->rounds.warms_up = warms_up;
     if (m->phases > 1) a->rounds.phases = phases;
     if (m->phases > 1) a->rounds.stage = stage;

@@ -398,10 +398,11 @@ static void warn_of_weight(fli_clients *c, const turn_slot *t)
 {
     if (!t->task.answer.guessed || !(c->spec.algo->traits & FLI_ALGO_PLAIN_SGD)) return;
     if (!atomic_flag_test_and_set(&c->warned))
-        fli_log(c->ctx, FL_LOG_WARNING,
-                "%s is defined for plain SGD: solver %s has not said the weight of its gradients, so the corrections may "
-                "be wrong",
-                c->spec.algo->name, c->solvers.at[solver_of(c, &t->exchange->ask)]->name);
+        fli_log(
+            c->ctx, FL_LOG_WARNING,
+            "%s is defined for plain SGD: solver %s has not said the weight of its gradients, so the corrections may "
+            "be wrong",
+            c->spec.algo->name, c->solvers.at[solver_of(c, &t->exchange->ask)]->name);
 }
 
 static void answer(fli_clients *c, turn_slot *t)

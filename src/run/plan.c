@@ -465,7 +465,7 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
     if (!status) status = plan_exec(p);
     p->exec.slice = cfg->slice;
     p->exec.between = cfg->between;
-    if (!status && p->algo->open) status = p->algo->open(p->ctx, (void *)p->params);
+    if (!status && p->algo->begin) status = p->algo->begin(p->ctx, (void *)p->params);
     return status ? status : warn(p);
 }
 
@@ -509,7 +509,7 @@ fl_status fli_plan_make(fl_config *cfg, const fli_plan *like, fli_plan *p)
 
 void fli_plan_fini(fli_plan *p)
 {
-    if (p->params && p->algo->close) p->algo->close((void *)p->params);
+    if (p->params && p->algo->end) p->algo->end((void *)p->params);
     fli_shards_fini(&p->shards);
     fli_participation_free(p->participation);
     fli_system_free(p->system);

@@ -217,7 +217,7 @@ static void keeps_a_round_in_globals(void **state)
 }
 
 /* The same, where every run has such a variable. */
-static void *open_count(void *arg, const double *params, fl_failure *f)
+static void *begin_count(void *arg, const double *params, fl_failure *f)
 {
     (void)arg, (void)params, (void)f;
     return calloc(1, sizeof(int));
@@ -232,8 +232,8 @@ static void has_a_count_of_its_own(void **state)
     m.traits |= FL_METHOD_WHOLE;
     m.absorb = counting_absorb;
     m.advance = count_read_advance;
-    m.open = open_count;
-    m.close = free;
+    m.begin = begin_count;
+    m.end = free;
     assert_ok(f->ctx, fl_method_register(f->ctx, &m));
     assert_ok(f->ctx, fl_conform(f->ctx, "good@1", NULL, take, &r));
     assert_ok(f->ctx, fl_forget(f->ctx, "algorithm", "good"));

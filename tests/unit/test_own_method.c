@@ -608,7 +608,7 @@ typedef struct {
     atomic_int turns;
 } made;
 
-static void *open_made(void *arg, const double *params, fl_failure *f)
+static void *begin_made(void *arg, const double *params, fl_failure *f)
 {
     maker *m = arg;
     made *one = calloc(1, sizeof *one);
@@ -620,9 +620,9 @@ static void *open_made(void *arg, const double *params, fl_failure *f)
     return one;
 }
 
-static void close_made(void *opened)
+static void end_made(void *begun)
 {
-    made *one = opened;
+    made *one = begun;
     one->of->open--;
     free(one);
 }
@@ -643,7 +643,7 @@ static int opened_advance(const fl_coordinator *s)
     return scaffold_advance(s);
 }
 
-static void opened_for_each_run(void **state)
+static void begun_for_each_run(void **state)
 {
     fixture *f = *state;
     static const char chosen[] = "algorithm={kind: opens, server_lr: 0.5}";
@@ -651,8 +651,8 @@ static void opened_for_each_run(void **state)
     fl_method own = own_scaffold;
     own.name = "opens";
     own.arg = &m;
-    own.open = open_made;
-    own.close = close_made;
+    own.begin = begin_made;
+    own.end = end_made;
     own.pose = opened_pose;
     own.advance = opened_advance;
     add(f, &own);
@@ -673,12 +673,12 @@ static void opened_for_each_run(void **state)
     assert_true(m.made > 3);
     for (m.refuses = 1; m.refuses <= 2; m.refuses++) {
         fl_config *cfg = config_of(f, base, chosen);
-        assert_fails(f->ctx, fl_run_new(cfg, &a), FL_ECALLBACK, "method opens failed in open: there is no room");
+        assert_fails(f->ctx, fl_run_new(cfg, &a), FL_ECALLBACK, "method opens failed in begin: there is no room");
         fl_config_free(cfg);
     }
-    own.close = NULL;
+    own.end = NULL;
     assert_fails(f->ctx, fl_method_register(f->ctx, &own), FL_ECONFIG,
-                 "method 'opens' has a function `open`, but no function `close`");
+                 "method 'opens' has a function `begin`, but no function `end`");
     drop(f, "opens");
 }
 
@@ -733,7 +733,7 @@ int main(void)
         FIXTURE_TEST(one_call_at_a_time),
         FIXTURE_TEST(whole_vectors),
         FIXTURE_TEST(further_tables),
-        FIXTURE_TEST(opened_for_each_run),
+        FIXTURE_TEST(begun_for_each_run),
         FIXTURE_TEST(in_experiments),
         FIXTURE_TEST(own_solver),
         FIXTURE_TEST(vectors),

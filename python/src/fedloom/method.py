@@ -437,7 +437,7 @@ def _struct(cls: type[Method], entry: Entry, keep: list) -> Any:
         "server_scalars": len(cls.server_numbers), "client_scalars": len(cls.client_numbers),
         "scalar_sums": len(tables.sum_numbers), "work": len(_WORK), "warms_up": cls.warms_up, "phases": cls.phases,
         "buffer": cls.buffer, "pose": lib.py_pose, "answer": lib.py_answer, "absorb": lib.py_absorb,
-        "advance": lib.py_advance, "open": lib.py_open, "close": lib.py_close,
+        "advance": lib.py_advance, "begin": lib.py_begin, "end": lib.py_end,
     })  # fmt: skip
     m.name, m.title, m.citation = (text(v, keep) for v in (cls.name, cls.title or first_line(cls), cls.citation))
     m.server, m.client, m.sums = (texts(v, keep) for v in (cls.server, cls.client, tables.sums))
@@ -464,8 +464,8 @@ def _self(it: Any) -> Method:
     return life.entry.owner()._instances[life]
 
 
-@ffi.def_extern(name="py_open", error=NULL, onerror=no_print)
-def _py_open(arg: Any, params: Any, failure: Any) -> Any:
+@ffi.def_extern(name="py_begin", error=NULL, onerror=no_print)
+def _py_begin(arg: Any, params: Any, failure: Any) -> Any:
     try:
         entry = ffi.from_handle(arg)
         cls = entry.owner()
@@ -478,9 +478,9 @@ def _py_open(arg: Any, params: Any, failure: Any) -> Any:
         return NULL
 
 
-@ffi.def_extern(name="py_close", onerror=no_print)
-def _py_close(opened: Any) -> None:
-    life = _lives.pop(_core.address(opened))
+@ffi.def_extern(name="py_end", onerror=no_print)
+def _py_end(begun: Any) -> None:
+    life = _lives.pop(_core.address(begun))
     cls = life.entry.find()
     if cls is not None:
         del cls._instances[life]
