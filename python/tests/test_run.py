@@ -283,8 +283,8 @@ def test_a_run_belongs_to_one_thread_at_a_time(regression):
     other.start()
     assert inside.wait(60)
     try:
-        for call in (run.step, run.go, run.save, run.checkpoint, lambda: run.start_at(np.zeros(6)), lambda: run.client(0),
-                     lambda: run.metrics, lambda: run.row, lambda: run.train_loss, run.as_model):  # fmt: skip
+        for call in (run.step, run.go, run.save, run.checkpoint, lambda: run.start_at(np.zeros(6)),
+                     lambda: run.client(0), lambda: run.metrics, lambda: run.row, lambda: run.train_loss, run.as_model):  # fmt: skip
             with pytest.raises(fedloom.Error, match="a run belongs to one thread at a time"):
                 call()
         assert run.round == 0 and run.planned == 2

@@ -281,9 +281,9 @@ class Method:
     numbers: server_numbers, client_numbers, ... All start at zero. `params` are keys of the configuration with their
     defaults, (default, least, most) or a tuple of words; its functions find them as attributes of self.
 
-    Arrays are views of the engine's and last as long as the call. Every run has an instance of its own, and so has every
-    client that is elsewhere. Still, what a method remembers belongs into its vectors and numbers: checkpoints and
-    messages have these, and nothing of self.
+    Arrays are views of the engine's and last as long as the call. Every run has an instance of its own, and so has
+    every client that is elsewhere. Still, what a method remembers belongs into its vectors and numbers: checkpoints
+    and messages have these, and nothing of self.
     """
 
     name: str = ""

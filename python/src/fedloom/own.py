@@ -438,7 +438,7 @@ class Local:
             self._solution.steps = steps
         if momentum is not None:
             if weight is not None or not 0 <= momentum < 1:
-                raise ConfigError(f"momentum is {momentum} and weight {weight}: either a number from 0 to 1, or a weight")
+                raise ConfigError(f"momentum is {momentum} and weight {weight}: give one; momentum is below 1")
             q, g = float(self._solution.steps), float(momentum)
             weight = q / (1 - g) - g * (1 - g**q) / ((1 - g) * (1 - g))
         if weight is not None:
