@@ -53,7 +53,9 @@ enum {
 
 /* What is registered under a name is kept until the process ends, or until it is forgotten; the struct and what it
  * points to are copied, `arg` and functions are not. The name of something that comes with fedloom is refused. A name
- * of one's own may be given again: configurations that are bound from then on get the new one. */
+ * of one's own may be given again: configurations that are bound from then on get the new one, and the older ones stay
+ * to be had by their numbers: `algorithm: mine@1` is the first that was registered under the name. Results and messages
+ * show the name alone, so that a file, or another process, gets the newest. */
 
 /* Takes the name out of the lists: of what fl_*_register took, by section ("model", "solver", "algorithm"). No run may
  * use it any more. FL_ECONFIG: there is none of that name. */
@@ -160,6 +162,9 @@ typedef struct {
     double weight; /* sum over the steps of the weight of a gradient in (start - z)/lr; comes in as that of SGD */
     size_t steps;  /* spent, in gradients of mini-batches; comes in as those asked for */
     int missed;    /* the solver knows that it is not accurate enough */
+    /* `weight` is the solver's own, though it may be that of SGD. Methods that read gradients out of displacements
+     * divide by it, and a run of theirs warns of a solver that leaves it as it came. */
+    int weighed;
 } fl_solution;
 
 typedef struct {
@@ -313,15 +318,22 @@ typedef struct {
     int (*answer)(const fl_turn *t, const fl_answer *a);
     int (*absorb)(const fl_coordinator *s, const fl_upload *u); /* changes sums alone */
     int (*advance)(const fl_coordinator *s);
+
+    /* Optional, both or neither: what the functions above are handed in one run, or in one client of a federation
+     * elsewhere, in the place of `arg`. It is made before any of them is called, and given back when the run is freed.
+     * NULL: it cannot be made, and there will be no run. */
+    void *(*begin)(void *arg, const double *params, fl_failure *f);
+    void (*end)(void *begun);
 } fl_method;
 
 fl_status fl_method_register(fl_ctx *ctx, const fl_method *m);
 
-/* Holds a method, by its name, to what the engine promises of every method: the same bits on any number of threads, in
- * slices of any size and through messages that are bytes; the same bits after a checkpoint; numbers that stay finite on
- * easy problems, in both precisions; nothing read that was not sent. `out` receives a line per check. FL_EMISMATCH: one
- * of them fails, and the error says which. `settings` is YAML laid over the problems' own, such as "algorithm: {kind:
- * mine, mu: 0.1}"; NULL: the method's defaults. */
+/* Holds a method, by its name, to what the engine promises of every method: the same bits on any number of threads,
+ * in slices of any size and through messages that are bytes; the same bits after a checkpoint, and while another run
+ * of the method takes rounds between its uploads; numbers that stay finite on easy problems, in both precisions;
+ * nothing read that was not sent. `out` receives a line per check. FL_EMISMATCH: one of them fails, and the error
+ * says which. `settings` is YAML laid over the problems' own, such as "algorithm: {kind: mine, mu: 0.1}"; NULL: the
+ * method's defaults. */
 fl_status fl_conform(fl_ctx *ctx, const char *method, const char *settings, fl_text_fn *out, void *arg);
 
 #pragma GCC visibility pop

@@ -35,6 +35,8 @@ extern "Python" {
     int py_answer(const fl_turn *t, const fl_answer *a);
     int py_absorb(const fl_coordinator *s, const fl_upload *u);
     int py_advance(const fl_coordinator *s);
+    void *py_begin(void *arg, const double *params, fl_failure *f);
+    void py_end(void *begun);
 }
 """
 

@@ -123,3 +123,70 @@ X, Y = np.zeros((6, 2)), np.array([0, 1, 0, 1, 0, 1])
 def test_bad_data(make, sentence):
     with pytest.raises(fedloom.Error, match=sentence):
         make()
+
+
+# ---- what NumPy and SciPy would let pass ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["x", "y", "target", "weights", "sizes", "clients", "a client's x"])
+def test_masked_entries_are_refused(place):
+    def masked(values):
+        return np.ma.masked_array(values, mask=np.arange(np.size(values)).reshape(np.shape(values)) == 1)
+
+    x, y = np.ones((4, 3)), np.array([0, 1, 0, 1])
+    made = {
+        "x": lambda: fedloom.Data(masked(x), y),
+        "y": lambda: fedloom.Data(x, masked(y)),
+        "target": lambda: fedloom.Data(x, target=masked(y)),
+        "weights": lambda: fedloom.Data(x, y, sizes=[2, 2], weights=masked([1.0, 2.0])),
+        "sizes": lambda: fedloom.Data(x, y, sizes=masked([2, 2])),
+        "clients": lambda: fedloom.Data(x, y, clients=masked(y)),
+        "a client's x": lambda: fedloom.Data([x, masked(x)], [y, y]),
+    }
+    with pytest.raises(fedloom.ConfigError, match="has 1 masked entries"):
+        made[place]()
+    assert fedloom.Data(np.ma.masked_array(x, mask=False), y).train["n"] == 4
+
+
+@pytest.mark.parametrize("kind", [">f4", ">f8", ">i2"])
+def test_the_other_byte_order_is_converted(samples, kind):
+    x, y = samples
+    x = (100 * x).astype(kind)
+    data = fedloom.Data(x, y.astype(">i8"), sizes=[30] * 10)
+    assert "x: converted from " + kind in "\n".join(data.conversions)
+    base = {"model": "softmax", "rounds": 2, "local": {"lr": 0.001}}
+    native = fedloom.Data(x.astype(kind[1:]), y, sizes=[30] * 10)
+    assert same(fedloom.run(base, data=data), fedloom.run(base, data=native))
+    with pytest.raises(fedloom.ConfigError, match="byte order"):
+        fedloom.Data(x, y, copy=False)
+
+
+def broken_matrices():
+    scipy = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
+
+    def compressed(kind, **arrays):
+        m = kind(np.eye(4))
+        for name, values in arrays.items():
+            setattr(m, name, np.array(values, m.indices.dtype))
+        return m
+
+    coo = scipy.coo_matrix(np.eye(4))
+    coo.row = coo.row + 10**6
+    return {
+        "a column beyond the last": compressed(scipy.csr_matrix, indices=[0, 1, 2, 10**9]),
+        "a column before the first": compressed(scipy.csr_matrix, indices=[0, -1, 2, 3]),
+        "rows that end before they begin": compressed(scipy.csr_matrix, indptr=[0, 4, 1, 3, 4]),
+        "rows beyond the values": compressed(scipy.csr_matrix, indptr=[0, 1, 2, 3, 10**9]),
+        "rows from elsewhere": compressed(scipy.csr_matrix, indptr=[-(10**9), 1, 2, 3, 4]),
+        "an end before the start": compressed(scipy.csr_matrix, indptr=[0, 10**6, 10**6, 10**6, -1]),
+        "too few rows": compressed(scipy.csr_matrix, indptr=[0, 4]),
+        "a row beyond the last": compressed(scipy.csc_matrix, indices=[0, 1, 2, 10**9]),
+        "a place beyond": coo,
+    }
+
+
+def test_broken_sparse_matrices_are_refused():
+    for what, m in broken_matrices().items():
+        with pytest.raises(fedloom.ConfigError, match=f"x is a broken {m.format} matrix"):
+            fedloom.Data(m, [0, 1, 0, 1])
+            pytest.fail(what)

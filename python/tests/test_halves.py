@@ -204,7 +204,7 @@ def test_a_server_may_be_left_at_any_time():
     server.next(10)
     server.close()
     server.close()
-    with pytest.raises(TypeError):
+    with pytest.raises(fedloom.Error, match="this server is closed"):
         server.next(0)
     joined([new_client(i) for i in range(CLIENTS)])
 
@@ -299,3 +299,49 @@ def test_a_solver_that_only_the_client_knows():
     assert all(not v.any() for v in server.run.model.values())  # where softmax starts
     with pytest.raises(fedloom.ConfigError, match="nobody has registered"):
         fedloom.halves.Client(fedloom.Data(*samples(0), classes=CLASSES), local={"solver": "nobodys"})
+
+
+def test_messages_are_bytes():
+    client = new_client(0)
+    server = joined([new_client(i) for i in range(CLIENTS)])
+    for call in (client.accept, client.work, client.restore, client.describe, lambda m: server.answer(0, m),
+                 lambda m: server.join(0, m)):  # fmt: skip
+        for message in (bytearray(b"abc"), memoryview(b"abc"), "abc", None):
+            with pytest.raises(fedloom.ConfigError, match=f"is a {type(message).__name__}, but must be bytes"):
+                call(message)
+
+
+def test_a_closed_server_says_so():
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients)
+    for i, ask in server:
+        server.answer(i, clients[i].work(ask))
+    run = server.run
+    kept = run.vectors["x"].copy()
+    server.close()
+    for call in (server.begin, server.stop, lambda: server.run, lambda: server.missing, lambda: server.awaited,
+                 lambda: server.terms(0), lambda: server.drop(0, "gone"), lambda: server.answer_bytes):  # fmt: skip
+        with pytest.raises(fedloom.Error, match="this server is closed"):
+            call()
+    gc.collect()
+    assert np.array_equal(run.vectors["x"], kept)  # it stays for those who have it
+
+
+def test_a_run_that_was_lent_for_a_call():
+    seen = []
+
+    def look(run, measured):
+        seen.append((run, run.vectors["x"], run.round))
+
+    clients = [new_client(i) for i in range(CLIENTS)]
+    server = joined(clients, on_round=look)
+    for i, ask in server:
+        server.answer(i, clients[i].work(ask))
+    last = server.run.vectors["x"].copy()
+    server.close()
+    del server
+    gc.collect()
+    for call in (lambda: seen[0][0].round, lambda: seen[0][0].vectors, lambda: seen[0][0].metrics, seen[0][0].step):
+        with pytest.raises(fedloom.Error, match="this run is closed"):
+            call()
+    assert np.array_equal(seen[-1][1], last)

@@ -238,6 +238,7 @@ def torch_solver(data: dict[int, tuple], module: Callable[[], torch.nn.Module] =
                 torch.nn.functional.cross_entropy(model(x[batch]), y[batch].long()).backward()
                 fedloom.torch.add_terms_(problem, model.parameters())
                 steps.step()
+            local.spent(momentum=local.momentum)
             return fedloom.torch.take(model.parameters())
 
     TorchSGD.turns = turns

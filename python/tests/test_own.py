@@ -1,4 +1,5 @@
 import gc
+import warnings
 
 import numpy as np
 import pytest
@@ -59,6 +60,7 @@ class Descent(fedloom.Solver):
         for _ in range(problem.steps):
             _, g = local.batch(z)
             z -= problem.lr * problem.gradient(z, g)
+        local.spent(momentum=0)
         return z
 
 
@@ -329,3 +331,237 @@ def test_what_leads_to_its_own_run_goes_with_it(regression, tmp_path):
     work()
     gc.collect()
     assert _core.users._alive == before and ("model", "circular") not in own._entries
+
+
+# ---- an object is used as given ----------------------------------------------------------------------------------
+
+
+def solver_called_same(k, used):
+    class Same(fedloom.Solver):
+        def solve(self, local, problem):
+            used.append(k)
+            return problem.start + k
+
+    return Same
+
+
+def method_called_same(k, used):
+    class Same(fedloom.Method):
+        up = ("dx",)
+
+        def answer(self, turn, answer):
+            used.append(k)
+            turn.up.dx = answer.z - turn.x
+
+        def advance(self, server):
+            server.x += k * server.sum.dx / server.cohort_weight
+
+    return Same
+
+
+def objective_called_same(k, used):
+    @fedloom.objective(parameters=6, name="same")
+    def same(x, batch):
+        used.append(k)
+        return 0.5 * k * x @ x, k * x
+
+    return same
+
+
+@pytest.mark.parametrize("make, key", [(solver_called_same, "local.solver"), (method_called_same, "algorithm"),
+                                       (objective_called_same, "model")])  # fmt: skip
+@pytest.mark.parametrize("executor", ["threads", "loopback"])
+def test_an_object_is_used_as_given(regression, make, key, executor):
+    used = []
+    first, second = make(1, used), make(2, used)
+    base = {**regression, "model": squares, "rounds": 1, "executor": executor}
+    for k, thing in ((1, first), (2, second), (1, first)):
+        used.clear()
+        fedloom.run({**base, key: thing})
+        assert set(used) == {k}
+    used.clear()
+    fedloom.run({**base, key: second.name})  # a name means what was defined last
+    assert set(used) == {2}
+
+
+def test_instances_of_methods_are_used_as_given(regression):
+    used = []
+    first, second = method_called_same(1, used), method_called_same(2, used)
+    run = fedloom.run(regression, model=squares, algorithm=first(), rounds=1)
+    assert set(used) == {1} and run.algorithm == "Same"
+    used.clear()
+    assert fedloom.conform(first) and set(used) == {1}
+    used.clear()
+    fedloom.run(regression, model=squares, algorithm=second(), rounds=1)
+    assert set(used) == {2}
+
+
+def test_what_is_defined_between_settings_and_run_does_not_count(regression):
+    used = []
+    first = solver_called_same(1, used)
+    run = fedloom.Run(regression, model=squares, rounds=1, **{"local.solver": first})
+    assert solver_called_same(2, used)
+    run.go()
+    assert set(used) == {1}
+
+
+def test_methods_of_one_name_are_compared(regression, tmp_path):
+    used = []
+    first, second = method_called_same(1, used), method_called_same(0.5, used)
+    rows = [{"label": "whole", "algorithm": first}, {"label": "half", "algorithm": second}]
+    c = fedloom.compare(regression, model=squares, methods=rows, output=tmp_path / "c")
+    loss = c.columns()["train_loss_mean"]
+    assert list(c.columns()["method"]) == ["whole", "half"] and loss[0] < loss[1] and set(used) == {1, 0.5}
+    solvers = [solver_called_same(k, used) for k in (0, 0.1)]
+    c = fedloom.compare(regression, model=squares, methods=["fedavg"], grid={"local.solver": solvers},
+                        output=tmp_path / "g")  # fmt: skip
+    assert len(set(c.columns()["train_loss_mean"])) == 2
+
+
+def test_files_have_names_as_people_know_them(regression, tmp_path):
+    base = {**regression, "model": squares, "rounds": 2, "local": {**regression["local"], "solver": Descent}}
+    fedloom.run(base, algorithm=Variates(step=0.5), output=tmp_path / "run")
+    fedloom.compare(base, methods=[Averaging, Variates], grid={"local.solver": ["sgd", Descent]},
+                    output=tmp_path / "compare")  # fmt: skip
+    found = fedloom.tune(base, methods=[Averaging], budget=2, seeds=1, output=tmp_path / "tune")
+    assert "Averaging" in (tmp_path / "tune/best.yaml").read_text() and found.winners
+    for path in (p for p in tmp_path.rglob("*") if p.is_file()):
+        assert "@" not in path.name
+        for name in (b"Averaging@", b"Variates@", b"Descent@", b"squares@"):
+            assert name not in path.read_bytes(), path
+
+
+# ---- an instance per run -----------------------------------------------------------------------------------------
+
+
+class Median(fedloom.Method):
+    """Keeps uploads where it should not."""
+
+    up = ("dx",)
+
+    def answer(self, turn, answer):
+        turn.up.dx = answer.z - turn.x
+
+    def kept(self):
+        return self.__dict__.setdefault("_kept", [])
+
+    def absorb(self, server, upload):
+        self.kept().append(upload.dx.copy())
+
+    def advance(self, server):
+        if self.kept():
+            server.x += np.median(np.stack(self.kept()), axis=0)
+        self.kept().clear()
+
+
+class Shared(Median):
+    """Keeps them where all runs are."""
+
+    everywhere = []
+
+    def kept(self):
+        return Shared.everywhere
+
+
+def test_state_on_self_does_not_cross_runs(regression):
+    alone = fedloom.run(regression, model=squares, algorithm=Median, threads=1)
+
+    class Inner(fedloom.Solver):
+        """In the midst of a round another run of the method takes rounds."""
+
+        def solve(self, local, problem):
+            if local.client == 9:  # the others have been absorbed
+                fedloom.run(regression, model=squares, algorithm=Median, rounds=1, threads=1, seed=7)
+            return Descent().solve(local, problem)
+
+    disturbed = fedloom.run(regression, model=squares, algorithm=Median, threads=1, **{"local.solver": Inner})
+    assert close(alone, disturbed)
+
+
+def test_a_run_that_dies_leaves_nothing_to_the_next(regression):
+    dying = [True]
+
+    class Dies(Median):
+        def advance(self, server):
+            if dying[0]:
+                raise Oops("in mid-round")
+            super().advance(server)
+
+    with pytest.raises(Oops):
+        fedloom.run(regression, model=squares, algorithm=Dies, seed=7)
+    dying.clear(), dying.append(False)
+    assert same(fedloom.run(regression, model=squares, algorithm=Dies, threads=1),
+                fedloom.run(regression, model=squares, algorithm=Median, threads=1))  # fmt: skip
+
+
+def test_instances_go_with_their_runs(regression):
+    run = fedloom.Run(regression, model=squares, algorithm=Median)
+    assert len(Median._instances) == 1
+    del run
+    gc.collect()
+    assert not Median._instances
+
+
+def test_a_method_that_cannot_be_made(regression, capfd):
+    class Unmade(Averaging):
+        def __init__(self, **params):
+            raise Oops("not today")
+
+    with pytest.raises(Oops, match="not today"):
+        fedloom.run(regression, model=squares, algorithm=Unmade)
+    assert capfd.readouterr().err == ""
+
+
+def test_conform_interleaves_runs():
+    assert "between its uploads another run takes rounds" in fedloom.conform(Median)
+    with pytest.raises(fedloom.Error, match="Shared does not conform.*between its uploads another run takes rounds"):
+        fedloom.conform(Shared)
+
+
+# ---- the weight of a solver's gradients --------------------------------------------------------------------------
+
+
+class Heavy(fedloom.Solver):
+    """SGD with momentum."""
+
+    says: dict = {}
+
+    def solve(self, local, problem):
+        z, m = problem.start.copy(), np.zeros(local.n)
+        for _ in range(problem.steps):
+            _, g = local.batch(z)
+            m = 0.9 * m + problem.gradient(z, g)
+            z -= problem.lr * m
+        local.spent(**self.says)
+        return z
+
+
+class Weighs(Heavy):
+    says = {"momentum": 0.9}
+
+
+def unsaid(method, solver, settings):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run = fedloom.run(settings, model=squares, algorithm=method, **{"local.solver": solver})
+    return run, [w for w in caught if issubclass(w.category, fedloom.FedloomWarning)
+                 and "has not said the weight of its gradients" in str(w.message)]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["scaffold", Variates])
+def test_a_solver_that_does_not_say_its_weight_is_warned_of(regression, method):
+    local = {**regression["local"], "lr": 0.005}
+    settings = {**regression, "local": local}
+    wrong, caught = unsaid(method, Heavy, settings)
+    assert len(caught) == 1 and "is defined for plain SGD: solver Heavy" in str(caught[0].message)
+    right, caught = unsaid(method, Weighs, settings)
+    assert not caught
+    with pytest.warns(fedloom.FedloomWarning, match="is defined for plain SGD: with local.momentum"):
+        built_in = fedloom.run(settings, model=squares, algorithm=method, **{"local.momentum": 0.9})
+    assert close(built_in, right) and not close(built_in, wrong)
+
+
+def test_methods_that_do_not_read_it_do_not_warn(regression):
+    assert not unsaid("fedavg", Heavy, regression)[1]
+    with pytest.raises(fedloom.ConfigError, match="momentum is 1"):
+        unsaid("fedavg", type("Odd", (Heavy,), {"says": {"momentum": 1}}), regression)

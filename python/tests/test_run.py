@@ -1,14 +1,18 @@
+import gc
 import os
+import select
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 
 import numpy as np
 import pytest
 from conftest import same
 
 import fedloom
+import fedloom.halves
 
 
 def test_settings_come_in_any_form(digits, tmp_path):
@@ -249,3 +253,100 @@ def test_nothing_is_said_at_exit(tmp_path):
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+# ---- what cannot be is refused by name -----------------------------------------------------------------------------
+
+
+def test_start_models_that_cannot_be(digits):
+    run = fedloom.Run(digits)
+    n = run.parameters
+    with pytest.raises(fedloom.ConfigError, match="the start model is of type complex128"):
+        run.start_at(np.full(n, 1j))
+    with pytest.raises(fedloom.ConfigError, match=f"the start model has {n} masked entries"):
+        run.start_at(np.ma.masked_all(n))
+    with pytest.raises(fedloom.ConfigError, match="is of type complex64"):
+        run.start_at({k: v + 0j for k, v in run.model.items()})
+
+
+def test_a_run_belongs_to_one_thread_at_a_time(regression):
+    inside, go_on = threading.Event(), threading.Event()
+
+    @fedloom.objective(parameters=6)
+    def slow(x, batch):
+        inside.set()
+        assert go_on.wait(60)
+        return 0.5 * x @ x, x
+
+    run = fedloom.Run(regression, model=slow, rounds=2)
+    other = threading.Thread(target=run.go)
+    other.start()
+    assert inside.wait(60)
+    try:
+        for call in (run.step, run.go, run.save, run.checkpoint, lambda: run.start_at(np.zeros(6)),
+                     lambda: run.client(0), lambda: run.metrics, lambda: run.row, lambda: run.train_loss, run.as_model):  # fmt: skip
+            with pytest.raises(fedloom.Error, match="a run belongs to one thread at a time"):
+                call()
+        assert run.round == 0 and run.planned == 2
+        run.stop()
+    finally:
+        go_on.set()
+        other.join()
+    assert run.round <= 1 and run.stopped_by == "asked" and len(run.metrics) >= 1
+
+
+def test_a_run_does_not_go_on_in_a_call_of_its_own(regression):
+    made = []
+
+    @fedloom.objective(parameters=6)
+    def circular(x, batch):
+        made[0].step()
+        return 0.5 * x @ x, x
+
+    made.append(fedloom.Run(regression, model=circular, threads=1))
+    with pytest.raises(fedloom.Error, match="in a call of its own"):
+        made[0].go()
+
+
+def in_a_child(work):
+    """What work() returns, or the sentence of what it raises, in a fork of this process."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            said = str(work())
+        except BaseException as e:
+            said = f"{type(e).__name__}: {e}"
+        os.write(write, said.encode())
+        os._exit(0)
+    os.close(write)
+    ready, _, _ = select.select([read], [], [], 60)
+    if not ready:
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    said = os.read(read, 4096).decode() if ready else "it hangs"
+    os.close(read)
+    return said
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_run_does_not_go_on_after_a_fork(digits, tmp_path):
+    run = fedloom.Run(digits, threads=2, output=tmp_path / "r")
+    run.step()
+    for call in (run.step, run.go, run.checkpoint, run.save):
+        assert "after a fork it can be read here, not go on" in in_a_child(call)
+    loss = run.columns()["train_loss"][0]
+    assert in_a_child(lambda: run.columns()["train_loss"][0]) == str(loss)
+    server = fedloom.halves.Server(data={"kind": "joined", "shape": [6], "classes": 2}, model="softmax",
+                                   partition={"clients": 2})  # fmt: skip
+    assert "after a fork it cannot go on here" in in_a_child(lambda: server.next(0))
+
+    def left_and_new():
+        nonlocal run
+        run = None
+        gc.collect()
+        return fedloom.run(digits, threads=2).round
+
+    assert in_a_child(left_and_new) == "4"
+    run.go()
+    assert run.round == 4

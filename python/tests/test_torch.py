@@ -190,16 +190,19 @@ def batch_of(numbers, test=False, gradient=True):
 # ---- loops of one's own ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("momentum", [0, 0.9])
 @pytest.mark.parametrize("way", ["loss", "gradient"])
-@pytest.mark.parametrize("method", ["scaffold", "fedprox", "fedvra"])
-def test_terms_in_a_loop_of_ones_own(method, way):
+@pytest.mark.parametrize("method", ["scaffold", "fedprox", "fedvra", "feddyn"])
+@pytest.mark.filterwarnings("ignore:.*with local.momentum:fedloom.FedloomWarning")
+def test_terms_in_a_loop_of_ones_own(method, way, momentum):
+    """The same to rounding, whatever the method: what a method makes of rounding errors is not in the loop."""
     fed = of(mlp())
     loss = nn.CrossEntropyLoss()
 
     class Loop(fedloom.Solver):
         def solve(self, local, problem):
             net = fed.module(problem.start)
-            optimizer = torch.optim.SGD(net.parameters(), problem.lr)
+            optimizer = torch.optim.SGD(net.parameters(), problem.lr, momentum=momentum)
             for _ in range(problem.steps):
                 optimizer.zero_grad()
                 x, y = fed.batch(local)
@@ -210,10 +213,22 @@ def test_terms_in_a_loop_of_ones_own(method, way):
                 if way == "gradient":
                     ft.add_terms_(problem, net.parameters())
                 optimizer.step()
+            local.spent(momentum=momentum)
             return ft.take(net.parameters())
 
-    ours = fed.run(method, **small(threads=1, local={**SMALL["local"], "solver": Loop}))
-    assert gap(ours, fed.run(method, **SMALL)) < 1e-12
+    local = {**SMALL["local"], "lr": 0.02}
+    ours = fed.run(method, **small(rounds=12, threads=1, local={**local, "solver": Loop}))
+    assert gap(ours, fed.run(method, **small(rounds=12, local={**local, "momentum": momentum}))) < 1e-12
+
+
+def test_two_federations_of_one_name():
+    """Each trains its own module, whichever was made last."""
+    wide = seeded(lambda: nn.Linear(5, 3).double())
+    one, two = of(mlp(), name="one_name"), of(wide, name="one_name")
+    for fed, parameters in ((one, 66), (two, 18), (one, 66)):
+        run = fed.prepare("fedavg", **SMALL)
+        assert run.parameters == parameters
+        run.go()
 
 
 def test_a_vector_of_another_length_is_refused():

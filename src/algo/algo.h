@@ -276,6 +276,10 @@ typedef struct fli_algo {
     /* Called on parameters that have just been bound, or could not be, before anybody else looks at them; NULL: nothing
      * to do. */
     void (*bound)(const struct fli_algo *a, void *params);
+    /* Around the life of a run, or of a client that is elsewhere: a user's method may have something of its own there.
+     * Both or neither; `end` may be called without `begin`. */
+    fl_status (*begin)(fl_ctx *ctx, void *params);
+    void (*end)(void *params);
     fli_settling settling; /* NULLs: nothing is ever left open */
     /* What to try when the numbers grow without bound, as in "try %s": the keys that set this method's step; NULL:
      * local.lr does, and server_lr where there is one. */

@@ -52,7 +52,7 @@ static fl_turn turn_of(const fli_own_method *o, const fli_turn *t, received *r)
     receive(o, t, r);
     return (fl_turn){
         .space = space_of(t->space),
-        .arg = o->does.arg,
+        .arg = ((const fli_own_params *)t->params)->arg,
         .params = ((const fli_own_params *)t->params)->value,
         .ask = ask_of(t->ask),
         .clients = t->clients,
@@ -122,7 +122,7 @@ static fl_coordinator coordinator_of(const fli_server *s, const engine *e)
 {
     return (fl_coordinator){
         .space = space_of(s->space),
-        .arg = self_of(s->params)->does.arg,
+        .arg = ((const fli_own_params *)s->params)->arg,
         .params = ((const fli_own_params *)s->params)->value,
         .clients = s->clients,
         .cohort = s->cohort,
@@ -198,6 +198,37 @@ static fl_status validate(fl_ctx *ctx, const void *params, size_t clients)
     return FL_OK;
 }
 
+/* fli_algo.begin */
+static fl_status begin_method(fl_ctx *ctx, void *params)
+{
+    fli_own_params *p = params;
+    const fli_own_calls *does = &p->self->does;
+    fl_failure f = {{0}};
+    fli_own_enter(does->traits);
+    void *made = does->begin(does->arg, p->value, &f);
+    if (made && fli_has_failed(&f)) does->end(made);
+    fli_own_leave(does->traits);
+    if (!made || fli_has_failed(&f)) {
+        fl_failed(&f, NULL);
+        return fli_fail(ctx, FL_ECALLBACK, "method %s failed in begin: %s", p->self->algo.name, f.text);
+    }
+    p->arg = made;
+    p->begun = 1;
+    return FL_OK;
+}
+
+/* fli_algo.end */
+static void end_method(void *params)
+{
+    fli_own_params *p = params;
+    const fli_own_calls *does = &p->self->does;
+    if (!p->begun) return;
+    fli_own_enter(does->traits);
+    does->end(p->arg);
+    fli_own_leave(does->traits);
+    p->begun = 0;
+}
+
 static int warms_up(const void *params)
 {
     (void)params;
@@ -229,6 +260,7 @@ static void give_calls(const fl_method *m, fli_algo *a)
     a->answer = answer;
     a->absorb = absorb;
     a->advance = advance;
+    if (m->begin) a->begin = begin_method, a->end = end_method;
     if (m->warms_up) a->rounds.warms_up = warms_up;
     if (m->phases > 1) a->rounds.phases = phases;
     if (m->phases > 1) a->rounds.stage = stage;

@@ -239,6 +239,9 @@ static fl_status check_calls(fl_ctx *ctx, const fl_method *m)
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         if (!calls[i].there)
             return fli_fail(ctx, FL_ECONFIG, "method '%s' has no function `%s`", m->name, calls[i].name);
+    if (!m->begin != !m->end)
+        return fli_fail(ctx, FL_ECONFIG, "method '%s' has a function `%s`, but no function `%s`", m->name,
+                        m->begin ? "begin" : "end", m->begin ? "end" : "begin");
     return FL_OK;
 }
 

@@ -101,6 +101,7 @@ static void bound(const fli_algo *algo, void *params)
 {
     fli_own_params *p = params;
     p->self = (const fli_own_method *)algo;
+    p->arg = p->self->does.arg;
     size_t k = 0;
     for (const fli_key *key = algo->keys; key->name; key++, k++) {
         const void *from = (const char *)params + key->offset;
@@ -149,8 +150,9 @@ static fl_status fill(const fl_method *m, fli_own_method *o)
     fli_arena *a = &o->arena;
     fl_status s = FL_OK;
     fli_key *keys = NULL;
-    o->does = (fli_own_calls){m->arg,    m->traits, m->work,   m->phases ? m->phases : 1, m->buffer, m->start, m->pose,
-                              m->answer, m->absorb, m->advance};
+    o->does = (fli_own_calls){m->arg,    m->traits,  m->work,  m->phases ? m->phases : 1,
+                              m->buffer, m->start,   m->pose,  m->answer,
+                              m->absorb, m->advance, m->begin, m->end};
     o->server = fli_names_count(m->server);
     o->algo = (fli_algo){
         .name = copy_text(a, m->name, &s),

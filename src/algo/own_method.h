@@ -17,6 +17,8 @@ typedef struct {
     int (*answer)(const fl_turn *t, const fl_answer *a);
     int (*absorb)(const fl_coordinator *s, const fl_upload *u);
     int (*advance)(const fl_coordinator *s);
+    void *(*begin)(void *arg, const double *params, fl_failure *f);
+    void (*end)(void *begun);
 } fli_own_calls;
 
 typedef struct {
@@ -32,6 +34,8 @@ typedef struct {
 /* Bound parameters begin with this. Behind the values lies what the rows of the table fill. */
 typedef struct {
     const fli_own_method *self;
+    void *arg; /* what the functions are handed */
+    int begun; /* that is the run's own, and its end is to come */
     double value[];
 } fli_own_params;
 

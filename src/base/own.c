@@ -2,6 +2,7 @@
 
 #include "base/number.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -10,7 +11,8 @@ enum { LONGEST = 48 };
 struct fli_own_item {
     char name[LONGEST + 1];
     void *item;
-    fli_own_item *older; /* of the same name */
+    unsigned long number; /* among those of its name, from 1 on */
+    fli_own_item *older;  /* of the same name */
     fli_own_item *next;
 };
 
@@ -26,10 +28,11 @@ fl_status fli_own_check_name(fl_ctx *ctx, const char *what, const char *name)
     return FL_OK;
 }
 
-static fli_own_item **place_of(fli_own_list *list, const char *name)
+/* By the first n letters of `name`, which are all of it or end before the @. */
+static fli_own_item **place_of(fli_own_list *list, const char *name, size_t n)
 {
     fli_own_item **p = &list->first;
-    while (*p && strcmp((*p)->name, name)) p = &(*p)->next;
+    while (*p && (strncmp((*p)->name, name, n) || (*p)->name[n])) p = &(*p)->next;
     return p;
 }
 
@@ -43,9 +46,11 @@ fl_status fli_own_add(fl_ctx *ctx, fli_own_list *list, const char *name, void *i
     }
     memcpy(new->name, name, strlen(name) + 1);
     new->item = item;
+    new->number = 1;
     pthread_mutex_lock(&list->lock);
-    fli_own_item **p = place_of(list, name);
+    fli_own_item **p = place_of(list, name, strlen(name));
     if (*p) {
+        new->number = (*p)->number + 1;
         new->older = *p;
         new->next = (*p)->next;
         new->older->next = NULL;
@@ -58,7 +63,7 @@ fl_status fli_own_add(fl_ctx *ctx, fli_own_list *list, const char *name, void *i
 int fli_own_forget(fli_own_list *list, const char *name)
 {
     pthread_mutex_lock(&list->lock);
-    fli_own_item **p = place_of(list, name), *gone = *p;
+    fli_own_item **p = place_of(list, name, strlen(name)), *gone = *p;
     if (gone) {
         *p = gone->next;
         gone->next = list->gone;
@@ -80,8 +85,11 @@ const void *fli_own_at(fli_own_list *list, size_t k)
 
 const void *fli_own_find(fli_own_list *list, const char *name)
 {
+    size_t n = strcspn(name, "@");
+    unsigned long number = name[n] ? strtoul(name + n + 1, NULL, 10) : 0;
     pthread_mutex_lock(&list->lock);
-    const fli_own_item *i = *place_of(list, name);
+    const fli_own_item *i = *place_of(list, name, n);
+    while (i && name[n] && i->number != number) i = i->older;
     const void *item = i ? i->item : NULL;
     pthread_mutex_unlock(&list->lock);
     return item;

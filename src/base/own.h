@@ -29,7 +29,7 @@ fl_status fli_own_add(fl_ctx *ctx, fli_own_list *list, const char *name, void *i
 /* Takes out all items of that name; nobody finds them from then on. 0: there was none. */
 int fli_own_forget(fli_own_list *list, const char *name);
 /* Number k, and by name; NULL: there is none. Numbers change when another thread forgets something, so that only a
- * name is sure to be found. */
+ * name is sure to be found. "NAME@2" is the second that was registered under that name, the newest or not. */
 const void *fli_own_at(fli_own_list *list, size_t k);
 const void *fli_own_find(fli_own_list *list, const char *name);
 

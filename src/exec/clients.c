@@ -48,6 +48,7 @@ struct fli_clients {
     size_t count;
     fli_evaluate_side evaluates;
     fli_fault own_fault, *fault;
+    atomic_flag warned; /* of a solver that does not say its weight */
 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -393,10 +394,22 @@ static fl_status check(fli_clients *c, turn_slot *t)
     return s ? s : judge(c, t);
 }
 
+static void warn_of_weight(fli_clients *c, const turn_slot *t)
+{
+    if (!t->task.answer.guessed || !(c->spec.algo->traits & FLI_ALGO_PLAIN_SGD)) return;
+    if (!atomic_flag_test_and_set(&c->warned))
+        fli_log(
+            c->ctx, FL_LOG_WARNING,
+            "%s is defined for plain SGD: solver %s has not said the weight of its gradients, so the corrections may "
+            "be wrong",
+            c->spec.algo->name, c->solvers.at[solver_of(c, &t->exchange->ask)]->name);
+}
+
 static void answer(fli_clients *c, turn_slot *t)
 {
     fli_exchange *x = t->exchange;
     if (!(x->status = check(c, t)) && !(x->status = may_call(c, t))) {
+        warn_of_weight(c, t);
         c->spec.algo->answer(&t->turn, &t->task.answer);
         x->status = called(c, t, "answer");
         x->spent = t->task.answer.steps;

@@ -444,6 +444,7 @@ void fli_coordinator_absorb_slice(fli_coordinator *c, size_t number, const fli_e
     fli_upload up = {&x->ask, s->up, x->up.num, staleness};
     a->absorb(&s->view, &up);
     called(c, "absorb", &x->ask, &s->failure);
+    if (c->spec.between.call) c->spec.between.call(c->spec.between.arg);
 }
 
 void fli_coordinator_count(fli_coordinator *c, const fli_exchange *x)

@@ -13,6 +13,12 @@
 
 typedef struct fli_coordinator fli_coordinator;
 
+/* Called after every upload that is absorbed, for tests of methods; NULL: nothing is. */
+typedef struct {
+    void (*call)(void *arg);
+    void *arg;
+} fli_between;
+
 /* All borrowed; must outlive the coordinator. */
 typedef struct {
     const fli_model *model;
@@ -30,6 +36,7 @@ typedef struct {
     const fli_regularizer *regularizer; /* NULL: none */
     const void *regularizer_params;
     size_t slice; /* entries of a slice; 0: what is fast; with a place there is only one */
+    fli_between between;
     /* That of the clients, where they are in this process; NULL: the server's own. Where ranks make a run together, the
      * server's is its own as well, for that of the clients here is not known to the others. */
     fli_fault *fault;

@@ -91,6 +91,7 @@ static fl_status server_new(fli_exec *e)
         .regularizer = s->regularizer,
         .regularizer_params = s->regularizer_params,
         .slice = s->slice,
+        .between = s->between,
         .fault = &e->fault,
         .ranks = s->ranks,
         .watch = s->watch,

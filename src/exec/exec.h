@@ -26,6 +26,7 @@ typedef struct {
     size_t memory;                /* bytes of client state to hold, see store.h; 0: no limit */
     const char *folder;           /* for what is beyond that */
     size_t slice;                 /* see coordinator.h */
+    fli_between between;          /* likewise */
     const fli_executor *executor; /* NULL: threads */
     int watch;                    /* see fli_clients_spec */
     const fli_site *site; /* where all this is computed; NULL: here. Else executor is threads, of which there is one */

@@ -94,6 +94,7 @@ typedef struct {
      * and with momentum gam Q/(1-gam) - gam (1-gam^Q)/(1-gam)^2 for steps of one size. Methods that turn a
      * displacement back into a gradient divide by lr times this. */
     double weight;
+    int guessed; /* a user's solver left the weight as that of SGD, which it may not be */
     /* spent: gradients of mini-batches; one over all samples counts as an epoch, a solution by a factor as 1 */
     size_t steps;
     int missed; /* it missed the required accuracy, for want of steps or precision; never for SGD, which cannot tell */

@@ -117,12 +117,17 @@ static fl_status solve_task(const instance *in, fli_task *t)
     engine e = {.worker = w, .task = t};
     fl_local l = local_of(&e);
     fl_problem posed = {p->start, p->anchor, p->rho, p->shift, p->lr, p->steps};
-    fl_solution out = {.weight = fli_sgd_weight(w->spec.momentum, p->steps), .steps = p->steps};
+    double sgd = fli_sgd_weight(w->spec.momentum, p->steps);
+    fl_solution out = {.weight = sgd, .steps = p->steps};
     fl_failure f = {{0}};
     fli_minibatch_init(w, t->view, t->view->train, t->view->n_train, NULL, &t->rng, &e.batch);
     fli_copy(&w->model->space, p->start, t->z);
     int failed = call(&in->solver->is, &l, &posed, t->z, &out, &f);
-    t->answer = (fli_answer){.z = t->z, .weight = out.weight, .steps = out.steps, .missed = out.missed != 0};
+    t->answer = (fli_answer){.z = t->z,
+                             .weight = out.weight,
+                             .guessed = !out.weighed && p->steps && out.weight == sgd,
+                             .steps = out.steps,
+                             .missed = out.missed != 0};
     if (!failed) return FL_OK;
     if (!fli_has_failed(&f)) fl_failed(&f, NULL);
     fli_snprintf(t->why.text, sizeof t->why.text, "solver %s failed at client %" PRIu32 ", round %" PRIu64 ": %s",

@@ -3,17 +3,18 @@
 #define FLI_RUN_CONFIG_H
 
 #include "data/memory.h"
-#include "exec/ranks.h"
+#include "exec/coordinator.h"
 #include "run/settings.h"
 
 struct fl_config {
     fl_ctx *ctx;
     fli_arena arena;
-    fli_node *root;    /* a map */
-    fli_memory memory; /* for data.kind memory; train.size 0: nothing was handed over */
-    size_t slice;      /* entries that the server takes at a time, for tests of methods; 0: what is fast */
-    fl_ranks ranks;    /* that make runs of it together; count 0: this process alone */
-    int compared;      /* one of several runs of an experiment: what only some methods have may be asked of all */
+    fli_node *root;      /* a map */
+    fli_memory memory;   /* for data.kind memory; train.size 0: nothing was handed over */
+    size_t slice;        /* entries that the server takes at a time, for tests of methods; 0: what is fast */
+    fli_between between; /* the same, where it is tested that runs do not disturb each other */
+    fl_ranks ranks;      /* that make runs of it together; count 0: this process alone */
+    int compared;        /* one of several runs of an experiment: what only some methods have may be asked of all */
 };
 
 /* Lays a tree (a map) over what is there, as a file would be. Choosing another kind keeps the keys all kinds of the

@@ -101,7 +101,7 @@ static fl_status resume(conform *c, const way *w, fli_trace *t)
     if (s) return s;
     fli_trace_fini(&between);
     fli_snprintf(output, sizeof output, "%s/%zu", c->folder, c->checks);
-    return fli_trace_resume(c->ctx, output, t);
+    return fli_trace_resume(c->ctx, output, c->method, t);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------------------- */
@@ -165,6 +165,42 @@ static fl_status check_dropped(conform *c)
     static const char late[] = "system.wait_for=0.7";
     static const way bytes = {"late clients are dropped: messages as bytes", {late, "executor=loopback"}, .single = 1};
     return hold_if_possible(c, late, &bytes);
+}
+
+/* fli_between.call: a round of another run. How that one fares does not matter. */
+static void step_other(void *other)
+{
+    int more;
+    fl_run **run = other;
+    if (*run && !fl_run_step(*run, &more) && more) return;
+    fl_run_free(*run);
+    *run = NULL;
+}
+
+/* Both as in the run that others are held against, but for the other one's seed. What a method keeps outside of its
+ * vectors and numbers, a round of the other run changes in the midst of a round. */
+static fl_status check_interleaved(conform *c)
+{
+    static const way mine = {"between its uploads another run takes rounds", {NULL}, .single = 1},
+                     others = {"", {"seed=4", "rounds=40"}, .single = 1};
+    fl_config *cfg = NULL, *other_cfg = NULL;
+    fl_run *other = NULL;
+    fli_trace got = {0};
+    fli_text wrong;
+    fl_status s = config_for(c, &mine, &cfg);
+    if (s) return s;
+    if (!(s = config_for(c, &others, &other_cfg))) s = fl_run_new(other_cfg, &other);
+    cfg->between = (fli_between){step_other, &other};
+    if (!s) s = fli_trace_run(cfg, 0, &got);
+    fli_text_init(&wrong, c->ctx);
+    if (!s) fli_trace_same(&c->f32, &got, &wrong);
+    if (!s) s = say(c, mine.title, &wrong);
+    fli_text_fini(&wrong);
+    fli_trace_fini(&got);
+    fl_run_free(other);
+    fl_config_free(other_cfg);
+    fl_config_free(cfg);
+    return s;
 }
 
 /* A prox looks at all entries at once. */
@@ -300,6 +336,7 @@ static fl_status check_all(conform *c)
     if (!s) s = refer(c, &twofold, &c->f64);
     if (s || c->failed) return s;
     if (!s) s = hold_all(c, on_one);
+    if (!s) s = check_interleaved(c);
     if (!s) s = check_dropped(c);
     if (!s) s = check_composite(c);
     if (!s) s = check_bytes(c);

@@ -56,11 +56,13 @@ fl_status fli_trace_run(fl_config *cfg, size_t stop, fli_trace *out)
     return s;
 }
 
-fl_status fli_trace_resume(fl_ctx *ctx, const char *output, fli_trace *t)
+fl_status fli_trace_resume(fl_ctx *ctx, const char *output, const char *method, fli_trace *t)
 {
     fl_run *run = NULL;
     fl_config *cfg = fl_config_new(ctx);
     fl_status s = cfg ? fl_config_resume(cfg, output) : FL_ENOMEM;
+    fli_node *kind = s ? NULL : fli_node_find(fli_node_find(cfg->root, "algorithm"), "kind");
+    if (kind) kind->text = method; /* with its number, which files do not have */
     if (!s) s = fl_run_resume(cfg, &run);
     if (!s) s = go(run, 0, t);
     fl_run_free(run);

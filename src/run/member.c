@@ -107,6 +107,9 @@ static void member_free(void *own)
 {
     member *m = own;
     if (!m) return;
+    const fli_choice *method = &m->settings.algorithm;
+    const fli_algo *algo = method->params ? method->item.desc : NULL;
+    if (algo && algo->end) algo->end(method->params);
     fli_model_free(m->model);
     fli_arena_fini(&m->arena);
     fli_free(m);
@@ -169,6 +172,10 @@ fl_status fli_member_make(fl_ctx *ctx, const fli_terms *t, const char *solver, f
     out->model = m->model;
     out->algo = m->settings.algorithm.item.desc;
     out->params = m->settings.algorithm.params;
+    if (out->algo->begin && (s = out->algo->begin(ctx, m->settings.algorithm.params))) {
+        member_free(m);
+        return s;
+    }
     out->solvers = fli_algo_solvers(out->algo, out->params, m->model, fli_settings_solver(&m->settings));
     out->sgd = fli_settings_sgd(&m->settings);
     out->seed = t->seed;

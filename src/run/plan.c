@@ -301,6 +301,11 @@ static char *essence(fli_plan *p)
     fli_settings told;
     if (fli_settings_tell(&p->arena, &p->settings, &told)) return NULL;
     told.algorithm.params = (void *)p->params; /* to be read */
+    if (!p->mailbox) {                         /* clients in this process have exactly what the run has */
+        told.algorithm.item.name = told.algorithm.exact;
+        told.objective.item.name = told.objective.exact;
+        told.local.solver = (char *)told.local.exact_solver;
+    }
     fli_text_init(&text, p->ctx);
     fli_settings_print_essence(&text, &told);
     char *out = fli_text_ok(&text) ? NULL : fli_arena_strdup(&p->arena, fli_text_get(&text));
@@ -459,6 +464,8 @@ fl_status fli_plan_finish(fli_plan *p, const fl_config *cfg)
     if (!status) status = name_settled(p);
     if (!status) status = plan_exec(p);
     p->exec.slice = cfg->slice;
+    p->exec.between = cfg->between;
+    if (!status && p->algo->begin) status = p->algo->begin(p->ctx, (void *)p->params);
     return status ? status : warn(p);
 }
 
@@ -502,6 +509,7 @@ fl_status fli_plan_make(fl_config *cfg, const fli_plan *like, fli_plan *p)
 
 void fli_plan_fini(fli_plan *p)
 {
+    if (p->params && p->algo->end) p->algo->end((void *)p->params);
     fli_shards_fini(&p->shards);
     fli_participation_free(p->participation);
     fli_system_free(p->system);

@@ -329,14 +329,27 @@ static fl_status choose(fl_ctx *ctx, fli_arena *a, const section *sec, const fli
                              fli_node_where(at, where, sizeof where), sec->name, *name ? name : "empty",
                              near ? fli_meant(near, meant) : ";", sec->name);
     }
+    out->exact = fli_arena_strdup(a, name);
     out->params = fli_arena_alloc(a, 1, out->item.params_size + 1);
-    return out->params ? FL_OK : FL_ENOMEM;
+    return out->params && out->exact ? FL_OK : FL_ENOMEM;
+}
+
+/* Finds the solver that the name stands for. From then on it is called by its name alone. */
+static void choose_solver(fli_local_settings *l)
+{
+    l->exact_solver = l->solver;
+    l->own = l->solver && strcmp(l->solver, FLI_SOLVER_SGD) ? fli_own_solver(l->solver) : NULL;
+    if (l->own) l->solver = (char *)l->own->name; /* never written to */
 }
 
 static fl_status bind_section(fl_ctx *ctx, fli_arena *a, const section *sec, const fli_node *node, fli_settings *s)
 {
     void *own = (char *)s + sec->offset;
-    if (!sec->choice) return fli_bind(ctx, a, sec->name, node, NULL, &(fli_table){sec->keys, own}, 1);
+    if (!sec->choice) {
+        fl_status bound = fli_bind(ctx, a, sec->name, node, NULL, &(fli_table){sec->keys, own}, 1);
+        if (own == &s->local) choose_solver(&s->local);
+        return bound;
+    }
     fli_choice *c = (fli_choice *)((char *)s + sec->choice);
     fl_status status = choose(ctx, a, sec, node, c);
     if (status) return status;
@@ -670,10 +683,7 @@ fli_sgd_spec fli_settings_sgd(const fli_settings *s)
                           .schedule = schedule_of(&s->local)};
 }
 
-const fli_solver *fli_settings_solver(const fli_settings *s)
-{
-    return strcmp(s->local.solver, FLI_SOLVER_SGD) ? fli_own_solver(s->local.solver) : NULL;
-}
+const fli_solver *fli_settings_solver(const fli_settings *s) { return s->local.own; }
 
 double fli_settings_lr(const fli_local_settings *l, size_t rounds, size_t steps)
 {

@@ -60,6 +60,8 @@ typedef struct {
     fli_reals lr_factors;
     int epoch, schedule, schedule_by; /* FLI_SCHEDULE_WORDS; FLI_BY_ */
     char *solver;                     /* FLI_SOLVER_SGD: fedloom's own */
+    const fli_solver *own;            /* what that name found; NULL: fedloom's own, or nothing */
+    const char *exact_solver;         /* the name as it was given, with its number if it had one */
 } fli_local_settings;
 
 typedef struct {
@@ -81,6 +83,7 @@ typedef struct {
 typedef struct {
     fli_item item;
     void *params;
+    const char *exact; /* the name as it was given: of things of users' own it may have a number ("mine@2") */
 } fli_choice;
 
 typedef struct {

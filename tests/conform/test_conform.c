@@ -189,6 +189,56 @@ static int counted_advance(const fl_coordinator *s)
     return 0;
 }
 
+/* Uploads of the round under way, in a variable of the program's that is 0 between rounds: one run after the other does
+ * not notice. */
+static int counting_absorb(const fl_coordinator *s, const fl_upload *u)
+{
+    ++*(int *)s->arg;
+    return fedprox_absorb(s, u);
+}
+
+static int count_read_advance(const fl_coordinator *s)
+{
+    int *count = s->arg;
+    fl_vec_axpy(&s->space, 1.0 / (*count + 1), s->sum[0], s->vec[0]);
+    *count = 0;
+    return 0;
+}
+
+static void keeps_a_round_in_globals(void **state)
+{
+    int count = 0;
+    fl_method m = own_fedprox;
+    m.traits |= FL_METHOD_WHOLE;
+    m.absorb = counting_absorb;
+    m.advance = count_read_advance;
+    m.arg = &count;
+    found(*state, m, "between its uploads another run takes rounds: differs first after round 1");
+}
+
+/* The same, where every run has such a variable. */
+static void *begin_count(void *arg, const double *params, fl_failure *f)
+{
+    (void)arg, (void)params, (void)f;
+    return calloc(1, sizeof(int));
+}
+
+static void has_a_count_of_its_own(void **state)
+{
+    fixture *f = *state;
+    report r = {{0}, 0};
+    fl_method m = own_fedprox;
+    m.name = "good";
+    m.traits |= FL_METHOD_WHOLE;
+    m.absorb = counting_absorb;
+    m.advance = count_read_advance;
+    m.begin = begin_count;
+    m.end = free;
+    assert_ok(f->ctx, fl_method_register(f->ctx, &m));
+    assert_ok(f->ctx, fl_conform(f->ctx, "good@1", NULL, take, &r));
+    assert_ok(f->ctx, fl_forget(f->ctx, "algorithm", "good"));
+}
+
 static void forgets_in_a_checkpoint(void **state)
 {
     int steps = 0;
@@ -271,6 +321,8 @@ int main(void)
         FIXTURE_TEST(keeps_something_in_scratch),
         FIXTURE_TEST(keeps_state_in_globals),
         FIXTURE_TEST(keeps_state_in_arg),
+        FIXTURE_TEST(keeps_a_round_in_globals),
+        FIXTURE_TEST(has_a_count_of_its_own),
         FIXTURE_TEST(forgets_in_a_checkpoint),
         FIXTURE_TEST(looks_at_an_entrys_place),
         FIXTURE_TEST(changes_the_model_in_absorb),

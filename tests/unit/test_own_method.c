@@ -595,6 +595,93 @@ static void own_solver(void **state)
     drop(f, "descent");
 }
 
+/* ---- what a run has of its own ---------------------------------------------------------------------------- */
+
+typedef struct {
+    int open, made; /* now, and ever */
+    int refuses;
+} maker;
+
+typedef struct {
+    maker *of;
+    double step;
+    atomic_int turns;
+} made;
+
+static void *begin_made(void *arg, const double *params, fl_failure *f)
+{
+    maker *m = arg;
+    made *one = calloc(1, sizeof *one);
+    if (m->refuses) fl_failed(f, "there is no room");
+    if (m->refuses == 1) return free(one), NULL;
+    *one = (made){.of = m, .step = params[0]};
+    m->open++;
+    m->made++;
+    return one;
+}
+
+static void end_made(void *begun)
+{
+    made *one = begun;
+    one->of->open--;
+    free(one);
+}
+
+static int opened_pose(const fl_turn *t, fl_problem *p)
+{
+    made *one = t->arg;
+    atomic_fetch_add(&one->turns, 1);
+    return scaffold_pose(t, p);
+}
+
+/* 14 clients, of which 10 take part. */
+static int opened_advance(const fl_coordinator *s)
+{
+    made *one = s->arg;
+    if (one->step != s->params[0] || one->step != 0.5) fl_failed(s->failure, "it is another run's");
+    if (atomic_load(&one->turns) % 10) fl_failed(s->failure, "it has seen another run's turns");
+    return scaffold_advance(s);
+}
+
+static void begun_for_each_run(void **state)
+{
+    fixture *f = *state;
+    static const char chosen[] = "algorithm={kind: opens, server_lr: 0.5}";
+    maker m = {0};
+    fl_method own = own_scaffold;
+    own.name = "opens";
+    own.arg = &m;
+    own.begin = begin_made;
+    own.end = end_made;
+    own.pose = opened_pose;
+    own.advance = opened_advance;
+    add(f, &own);
+    fl_run *a = run_new(f, base, chosen), *b = run_new(f, base, chosen);
+    int more = 1;
+    assert_int_equal(m.open, 2);
+    while (more) {
+        assert_ok(f->ctx, fl_run_step(a, &more));
+        assert_ok(f->ctx, fl_run_step(b, &more));
+    }
+    fl_run_free(a);
+    assert_int_equal(m.open, 1);
+    fl_run_free(b);
+    own.advance = scaffold_advance; /* a client that is elsewhere has one of its own */
+    add(f, &own);
+    fl_run_free(run_done(f, base, "algorithm={kind: opens, server_lr: 0.5};executor=loopback"));
+    assert_int_equal(m.open, 0);
+    assert_true(m.made > 3);
+    for (m.refuses = 1; m.refuses <= 2; m.refuses++) {
+        fl_config *cfg = config_of(f, base, chosen);
+        assert_fails(f->ctx, fl_run_new(cfg, &a), FL_ECALLBACK, "method opens failed in begin: there is no room");
+        fl_config_free(cfg);
+    }
+    own.end = NULL;
+    assert_fails(f->ctx, fl_method_register(f->ctx, &own), FL_ECONFIG,
+                 "method 'opens' has a function `begin`, but no function `end`");
+    drop(f, "opens");
+}
+
 /* ---- comparisons, tuning, checks -------------------------------------------------------------------------- */
 
 static void in_experiments(void **state)
@@ -646,6 +733,7 @@ int main(void)
         FIXTURE_TEST(one_call_at_a_time),
         FIXTURE_TEST(whole_vectors),
         FIXTURE_TEST(further_tables),
+        FIXTURE_TEST(begun_for_each_run),
         FIXTURE_TEST(in_experiments),
         FIXTURE_TEST(own_solver),
         FIXTURE_TEST(vectors),

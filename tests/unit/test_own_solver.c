@@ -11,6 +11,7 @@
 typedef struct {
     int fail, missed, whole; /* fail 2: only says so; whole: gradients over all samples */
     double weight;           /* 0: as it comes */
+    int weighed;             /* that is said to be right */
     atomic_int calls, running, most;
     atomic_size_t rounds; /* the last one it was asked in */
 } walker_arg;
@@ -39,6 +40,7 @@ static int walk(void *arg, const fl_local *l, const fl_problem *p, void *z, fl_s
     out->missed = a->missed;
     atomic_fetch_sub(&a->running, 1);
     if (a->weight != 0) out->weight = a->weight;
+    out->weighed = a->weighed;
     if (a->fail) return fl_failed(f, "out of\nbreath"), a->fail == 1;
     return failed;
 }
@@ -116,6 +118,41 @@ static void whole_gradients(void **state)
     assert_near(difference(ours, theirs), 0, 1e-12);
     fl_run_free(ours);
     fl_run_free(theirs);
+    walker_forget(f);
+}
+
+/* ---- its weight --------------------------------------------------------------------------------------------- */
+
+static void count_unsaid(void *arg, fl_log_level level, const char *line)
+{
+    int *count = arg;
+    if (level == FL_LOG_WARNING)
+        *count += strstr(line, "is defined for plain SGD: solver walker has not said the weight") != NULL;
+}
+
+static int unsaid(fixture *f, const char *set)
+{
+    int count = 0;
+    fl_ctx_on_log(f->ctx, count_unsaid, &count);
+    fl_run_free(run_done(f, EXACT, set));
+    fl_ctx_on_log(f->ctx, NULL, NULL);
+    return count;
+}
+
+/* Methods that divide by the weight say once in a run that a solver has left it as it came. */
+static void weight(void **state)
+{
+    fixture *f = *state;
+    walker_arg arg = {0};
+    walker_register(f, &arg, 0);
+    assert_int_equal(unsaid(f, "algorithm=scaffold;threads=3;" WALKER), 1);
+    assert_int_equal(unsaid(f, "algorithm=scaffold;local.momentum=0.9;local.lr=0.01;local.solver=walker"), 1);
+    assert_int_equal(unsaid(f, "algorithm=fedavg;" WALKER), 0);
+    assert_int_equal(unsaid(f, "algorithm=scaffold"), 0);
+    arg.weighed = 1;
+    assert_int_equal(unsaid(f, "algorithm=scaffold;" WALKER), 0);
+    arg = (walker_arg){.weight = 17.5};
+    assert_int_equal(unsaid(f, "algorithm=scaffold;" WALKER), 0);
     walker_forget(f);
 }
 
@@ -343,11 +380,39 @@ static void refused(void **state)
     assert_fails(f->ctx, fl_forget(f->ctx, "solver", "walker"), FL_ECONFIG, "no solver called walker");
 }
 
+/* The newest of a name, and each by its number, whatever is registered later. */
+static void several_of_a_name(void **state)
+{
+    fixture *f = *state;
+    walker_arg arg[3] = {{0}};
+    static const char *const name[] = {"walker@1", "walker@2", "walker@3", "walker"};
+    for (size_t i = 0; i < 3; i++) walker_register(f, &arg[i], 0);
+    for (size_t i = 0; i < 4; i++) {
+        size_t own = i < 3 ? i : 2;
+        char set[100];
+        collected text = {0};
+        for (size_t k = 0; k < 3; k++) arg[k].calls = 0;
+        snprintf(set, sizeof set, "executor=%s;local.solver=%s", i % 2 ? "loopback" : "threads", name[i]);
+        fl_run_free(run_done(f, EXACT, set));
+        for (size_t k = 0; k < 3; k++) assert_int_equal(arg[k].calls > 0, k == own);
+        fl_config *cfg = config_of(f, EXACT, set);
+        assert_ok(f->ctx, fl_config_print(cfg, keep_text, &text));
+        assert_non_null(strstr(text.s, "solver: walker\n"));
+        fl_config_free(cfg);
+        free(text.s);
+    }
+    refuse_set(f, "local.solver=walker@4", "local.solver is walker@4, which nobody has registered");
+    refuse_set(f, "local.solver=walker@", "local.solver is walker@, which nobody has registered");
+    refuse_set(f, "local.solver=walker@0", "local.solver is walker@0, which nobody has registered");
+    walker_forget(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(plain_sgd),
         FIXTURE_TEST(whole_gradients),
+        FIXTURE_TEST(weight),
         FIXTURE_TEST(with_an_own_objective),
         FIXTURE_TEST(without_gradients),
         FIXTURE_TEST(by_number),
@@ -355,6 +420,7 @@ int main(void)
         FIXTURE_TEST(missed),
         FIXTURE_TEST(listed),
         FIXTURE_TEST(refused),
+        FIXTURE_TEST(several_of_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

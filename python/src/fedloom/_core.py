@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import sys
 import threading
 import warnings
@@ -159,15 +160,16 @@ def address(pointer: Any) -> int:
 
 def own(pointer: Any, free: Callable[[Any], Any], *keep: Any) -> Any:
     """A C object that is freed when Python has no more use for it, and `keep` not before."""
-    _needs[address(pointer)] = (free, keep)
+    _needs[address(pointer)] = (free, keep, os.getpid())
     return ffi.gc(pointer, _release)
 
 
 def _release(pointer: Any, running: list[bool] = _running) -> None:  # a default outlives the module's names
     if not running:
         return
-    free, keep = _needs.pop(address(pointer))  # first: the address may be another's as soon as it is free
-    free(pointer)
+    free, keep, process = _needs.pop(address(pointer))  # first: the address may be another's as soon as it is free
+    if process == os.getpid():  # after a fork its threads, for which freeing it would wait, are in the other process
+        free(pointer)
     del keep
 
 
@@ -184,13 +186,17 @@ class Users:
     """Runs, comparisons and tunings that are alive, and what is to be done when there are none."""
 
     def __init__(self) -> None:
-        self._alive = 0
-        self._lock = threading.RLock()
         self._later: list[Callable[[], None]] = []
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        self._alive = 0
+        self.lock = threading.RLock()  # also of what is registered
 
     def own(self, pointer: Any, free: Callable[[Any], Any], *keep: Any) -> Any:
         """As own(), for what may be using things that were registered."""
-        with self._lock:
+        with self.lock:
             self._alive += 1
 
         def free_one(p: Any) -> None:
@@ -200,13 +206,13 @@ class Users:
         return own(pointer, free_one, keep)
 
     def _one_less(self) -> None:
-        with self._lock:
+        with self.lock:
             self._alive -= 1
         self.when_idle()
 
     def when_idle(self, call: Callable[[], None] | None = None) -> None:
         """Calls it once nothing is alive that could mind: now or later."""
-        with self._lock:
+        with self.lock:
             if call:
                 self._later.append(call)
             while not self._alive and self._later:
@@ -270,6 +276,22 @@ def _py_text(arg: Any, text: Any) -> None:
 # ---- arrays -----------------------------------------------------------------------------------------------------
 
 REALS: dict[int, Any] = {4: np.dtype(np.float32), 8: np.dtype(np.float64)}
+
+
+def whole(what: str, value: Any) -> np.ndarray:
+    """As an array in this machine's byte order. Entries that are masked out have no values, so there can be none."""
+    if np.ma.is_masked(value):
+        raise ConfigError(f"{what} has {np.ma.count_masked(value)} masked entries: fill or drop them first")
+    array = np.asarray(value)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def numbers(what: str, value: Any) -> np.ndarray:
+    """As an array of doubles."""
+    array = whole(what, value)
+    if array.dtype.kind not in "fiub":
+        raise ConfigError(f"{what} is of type {array.dtype}, but must be real numbers")
+    return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def pointer(ctype: str, array: np.ndarray) -> Any:

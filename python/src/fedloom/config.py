@@ -22,10 +22,14 @@ Settings = Union[None, Mapping, str, os.PathLike]
 _ORIGIN = "settings"
 
 
-def yaml(value: Any) -> str:
-    """A value as YAML on one line. Things of one's own stand for their names."""
+_IN_LABELS = ("grid", "points")  # folders and tables show what is in them
+
+
+def yaml(value: Any, exact: bool = True) -> str:
+    """A value as YAML on one line. Things of one's own stand for the names that lead to them alone; in labels for
+    those that people know them by, as long as these lead to them."""
     if hasattr(value, "_fedloom_setting"):
-        return yaml(value._fedloom_setting())
+        return yaml(value._fedloom_setting(exact))
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if value is None:
@@ -41,9 +45,10 @@ def yaml(value: Any) -> str:
     if isinstance(value, (str, os.PathLike)):
         return json.dumps(os.fspath(value))
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(str(k))}: {yaml(v)}" for k, v in value.items()) + "}"
+        inside = ((k, yaml(v, exact and k not in _IN_LABELS)) for k, v in value.items())
+        return "{" + ", ".join(f"{json.dumps(str(k))}: {v}" for k, v in inside) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(yaml(v) for v in value) + "]"
+        return "[" + ", ".join(yaml(v, exact) for v in value) + "]"
     raise ConfigError(f"a setting is a {type(value).__name__}, but must be a number, a text, a list or a dict")
 
 
@@ -124,7 +129,7 @@ class Config:
                 (dotted if "." in str(key) else plain)[key] = value
         self.things += things_in(list(settings.values()))
         if plain:
-            text = "\n".join(f"{json.dumps(str(k))}: {yaml(v)}" for k, v in plain.items())
+            text = "\n".join(f"{json.dumps(str(k))}: {yaml(v, k not in _IN_LABELS)}" for k, v in plain.items())
             self.check(lib.fl_config_text(self.ptr, text.encode(), _ORIGIN.encode()))
         if self.data is not None and "data" in settings and "data" not in plain:
             self._hand_over(self.data)

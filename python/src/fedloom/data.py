@@ -8,7 +8,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from . import foreign
-from ._core import ConfigError, ffi, log, pointer
+from ._core import ConfigError, ffi, log, numbers, pointer, whole
 
 # What features of other types become: the smallest type that has all their values.
 _EXACT = {
@@ -80,6 +80,12 @@ class Data:
         self.conversions.append(f"{what}: {how}")
         log.info("%s was %s", what, how)
 
+    def _array(self, what: str, value: Any) -> np.ndarray:
+        array = whole(what, value)
+        if isinstance(value, np.ndarray) and not value.dtype.isnative:
+            self._converted(what, f"converted from {value.dtype.str} to this machine's byte order")
+        return array
+
     def _contiguous(self, what: str, a: np.ndarray) -> np.ndarray:
         if a.flags.c_contiguous:
             return a
@@ -102,8 +108,11 @@ class Data:
             if parts is not None and [len(p) for p in parts] != sizes:
                 raise ConfigError(f"x has the samples of {len(sizes)} clients, and {name} not as many of each")
         self._converted("x", "joined: the clients' samples were separate arrays")
-        join = lambda parts: None if parts is None else np.concatenate([np.asarray(p) for p in parts])  # noqa: E731
-        return join(x), join(y), join(target), sizes
+
+        def join(name: str, parts: Any) -> np.ndarray | None:
+            return None if parts is None else np.concatenate([whole(f"{name}[{i}]", p) for i, p in enumerate(parts)])
+
+        return join("x", x), join("y", y), join("target", target), sizes
 
     def _samples(self, what: str, x: Any, y: Any, target: Any, shape: Any, n: int | None) -> dict:
         s: dict[str, Any] = {"what": what}
@@ -128,7 +137,7 @@ class Data:
         return s
 
     def _vector(self, what: str, v: Any, n: int) -> np.ndarray:
-        v = np.asarray(v)
+        v = self._array(what, v)
         if v.ndim == 2 and v.shape[1] == 1:
             v = v[:, 0]
         if v.shape != (n,):
@@ -136,7 +145,7 @@ class Data:
         return self._contiguous(what, v)
 
     def _dense(self, s: dict, what: str, x: Any, shape: Any) -> None:
-        x = np.asarray(x)
+        x = self._array(what, x)
         if x.ndim == 1 or x.ndim > 4:
             raise ConfigError(f"{what} has the shape {x.shape}, but samples have 1 to 3 dimensions, after the first")
         if x.ndim == 0 or x.shape[0] == 0 or x.size == 0:
@@ -152,6 +161,7 @@ class Data:
         s["shape"] = _image_shape(what, x.shape[1:], shape, s["dim"])
 
     def _sparse(self, s: dict, what: str, x: Any) -> None:
+        _check_sparse(what, x)  # first: what SciPy does with a broken one may end the process
         if x.format != "csr":
             self._converted(what, f"converted from sparse {x.format} to csr")
             x = x.tocsr()
@@ -159,7 +169,7 @@ class Data:
             self._converted(what, "put into order: features of a row were not ascending, or given twice")
             x = x.copy()
             x.sum_duplicates()
-        values = np.asarray(x.data)
+        values = self._array(what, x.data)
         if values.dtype not in (np.float32, np.float64):
             if values.dtype != np.uint8 and values.dtype.name not in _EXACT:
                 raise ConfigError(f"{what} is of type {values.dtype}, but features are numbers")
@@ -218,7 +228,7 @@ class Data:
         else:
             held = _by_owner(clients, n)
         if weights is not None:
-            held["weight"] = np.ascontiguousarray(weights, dtype=np.float64)
+            held["weight"] = numbers("weights", weights)
             if held["weight"].shape != (held["clients"],):
                 raise ConfigError(
                     f"weights has the shape {held['weight'].shape}, but there are {held['clients']} clients"
@@ -253,6 +263,25 @@ class Data:
         return f"<fedloom.Data: {self.train['n']} samples of {self.train['dim']} features, {kind}{who}>"
 
 
+def _check_sparse(what: str, x: Any) -> None:
+    """Refuses a matrix whose arrays lead outside of it."""
+    if x.format in ("csr", "csc"):
+        rows, dim = x.shape if x.format == "csr" else x.shape[::-1]
+        row, col = np.asarray(x.indptr), np.asarray(x.indices)
+        good = row.shape == (rows + 1,) and row[0] == 0 and bool((row[1:] >= row[:-1]).all())
+        good = good and row[-1] <= min(len(col), len(x.data)) and _within(col[: row[-1]], dim)
+    elif x.format == "coo":
+        good = len(x.row) == len(x.col) == len(x.data) and _within(x.row, x.shape[0]) and _within(x.col, x.shape[1])
+    else:
+        return
+    if not good:
+        raise ConfigError(f"{what} is a broken {x.format} matrix: its indices lead outside of its {x.shape} entries")
+
+
+def _within(places: np.ndarray, n: int) -> bool:
+    return not len(places) or bool(places.min() >= 0 and places.max() < n)
+
+
 def _is_array(v: Any) -> bool:
     return isinstance(v, (np.ndarray, list, tuple, range)) or hasattr(v, "__array__")
 
@@ -275,7 +304,7 @@ def _image_shape(what: str, own: tuple, shape: Any, dim: int) -> tuple:
 
 
 def _by_sizes(sizes: Any, n: int) -> dict:
-    sizes = np.asarray(sizes)
+    sizes = whole("sizes", sizes)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or not len(sizes) or sizes.min() < 0 or int(sizes.sum()) != n:
         raise ConfigError(f"sizes must be whole numbers with the sum {n}, which is how many samples there are")
     start = np.zeros(len(sizes) + 1, np.uintp)
@@ -286,7 +315,7 @@ def _by_sizes(sizes: Any, n: int) -> dict:
 def _by_lists(lists: Sequence, n: int) -> dict:
     owner = np.full(n, _NOBODY, np.uint32)
     for i, samples in enumerate(lists):
-        samples = np.asarray(samples)
+        samples = whole(f"clients[{i}]", samples)
         if not len(samples):
             raise ConfigError(f"client {i} has no samples")
         if samples.ndim != 1 or samples.dtype.kind not in "iu" or samples.min() < 0 or samples.max() >= n:
@@ -299,7 +328,7 @@ def _by_lists(lists: Sequence, n: int) -> dict:
 
 
 def _by_owner(clients: Any, n: int) -> dict:
-    owner = np.asarray(clients)
+    owner = whole("clients", clients)
     if owner.shape != (n,):
         raise ConfigError(f"clients has the shape {owner.shape}, but there are {n} samples, and each has a client")
     if owner.dtype.kind not in "iu":

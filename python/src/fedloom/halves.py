@@ -10,6 +10,7 @@ Nothing but bytes passes between the two, and what comes out is what :func:`fedl
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -29,6 +30,12 @@ def _taken(out: Any) -> bytes:
     made = bytes(ffi.buffer(out.data, out.n)) if out.n else b""
     lib.fl_bytes_free(out)
     return made
+
+
+def _message(what: str, given: Any) -> bytes:
+    if not isinstance(given, bytes):
+        raise ConfigError(f"{what} is a {type(given).__name__}, but must be bytes")
+    return given
 
 
 class Client:
@@ -62,7 +69,7 @@ class Client:
         """Makes model and method from the server's terms. What of one's own they name must exist, and is kept from now
         on."""
         self._cfg.things += live_owners()
-        self._check(lib.fl_client_accept(self._ptr, terms, len(terms)))
+        self._check(lib.fl_client_accept(self._ptr, _message("the terms", terms), len(terms)))
 
     def work(self, ask: bytes) -> bytes:
         """An answer to an ask. If the turn fails, the answer says so. The same ask again gives the same answer.
@@ -71,7 +78,7 @@ class Client:
         changed.
         """
         out = ffi.new("fl_bytes *")
-        self._check(lib.fl_client_work(self._ptr, ask, len(ask), out))
+        self._check(lib.fl_client_work(self._ptr, _message("the ask", ask), len(ask), out))
         return _taken(out)
 
     def state(self) -> bytes:
@@ -82,7 +89,7 @@ class Client:
 
     def restore(self, state: bytes) -> None:
         """Takes back a state, after :meth:`accept` of the same terms."""
-        self._check(lib.fl_client_restore(self._ptr, state, len(state)))
+        self._check(lib.fl_client_restore(self._ptr, _message("the state", state), len(state)))
 
     def limit(
         self,
@@ -120,7 +127,7 @@ class Client:
     def describe(self, message: bytes) -> str:
         """A card, terms, an ask or an answer in words: what is in it, row by row with sizes and norms."""
         out = ffi.new("fl_bytes *")
-        self._check(lib.fl_client_describe(self._ptr, message, len(message), out))
+        self._check(lib.fl_client_describe(self._ptr, _message("the message", message), len(message), out))
         return _taken(out).decode()
 
 
@@ -150,17 +157,20 @@ def _py_observe(arg: Any, run: Any, row: Any, measured: int) -> None:
     observer = ffi.from_handle(arg)()
     if observer is None or observer.error is not None:
         return
+    seen = _borrowed(observer.cfg, ffi.cast("fl_run *", run), True)
     try:
-        observer.fn(_borrowed(observer.cfg, ffi.cast("fl_run *", run)), bool(measured))
+        observer.fn(seen, bool(measured))
     except BaseException as error:  # raised again by Server.next
         observer.error = error
         lib.fl_run_stop(ffi.cast("fl_run *", run))
+    finally:
+        seen._ptr = None
 
 
-def _borrowed(cfg: Config, run: Any) -> Run:
-    """A run that belongs to a server."""
+def _borrowed(cfg: Config, run: Any, lent: bool = False) -> Run:
+    """A run that belongs to a server. `lent`: for the time of a call."""
     made = Run.__new__(Run)
-    made._hold(cfg, run)
+    made._hold(cfg, run, lent=lent)
     return made
 
 
@@ -191,7 +201,8 @@ class Server:
         self._cfg.keep_named().check(lib.fl_server_new(self._cfg.ptr, out))
         self._observer = _Observer(self._cfg, on_round) if on_round else None
         handle = self._observer.handle if self._observer else None
-        self._ptr = _core.users.own(out[0], lib.fl_server_free, self._cfg.keep, self._cfg.ptr, handle)
+        self._held = _core.users.own(out[0], lib.fl_server_free, self._cfg.keep, self._cfg.ptr, handle)
+        self._process = os.getpid()
         if handle:
             lib.fl_server_observe(self._ptr, lib.py_observe, handle)
         self.done = False  # whether next() has found the run to be over
@@ -206,6 +217,14 @@ class Server:
         none = ffi.new("fl_samples *", {"size": ffi.sizeof("fl_samples")})
         self._cfg.check(lib.fl_config_data(self._cfg.ptr, none, samples, ffi.NULL))
 
+    @property
+    def _ptr(self) -> Any:
+        if self._held is None:
+            raise Error("this server is closed")
+        if self._process != os.getpid():
+            raise Error("this server belongs to the process that made it: after a fork it cannot go on here")
+        return self._held
+
     def _check(self, status: int) -> None:
         """As always, but with the sentence of this thread's call: there may be others."""
         self._cfg.ctx.check(status, lambda text: _core.string(lib.fl_server_error(self._ptr)) or text)
@@ -217,7 +236,7 @@ class Server:
 
     def join(self, client: int, card: bytes) -> None:
         """Client number `client` is there."""
-        self._check(lib.fl_server_join(self._ptr, client, card, len(card)))
+        self._check(lib.fl_server_join(self._ptr, client, _message("the card", card), len(card)))
 
     def begin(self) -> None:
         """Everybody is there: starts the run."""
@@ -252,7 +271,7 @@ class Server:
 
         :class:`fedloom.Refused`: it is beyond what the `server` section lets in, and its client is dropped.
         """
-        self._check(lib.fl_server_answer(self._ptr, client, answer, len(answer)))
+        self._check(lib.fl_server_answer(self._ptr, client, _message("the answer", answer), len(answer)))
 
     @property
     def answer_bytes(self) -> int:
@@ -292,7 +311,5 @@ class Server:
         return self._run
 
     def close(self) -> None:
-        """Ends a run under way and gives everything back, the finished run as well."""
-        pointer, self._ptr = self._ptr, None
-        if pointer is not None:
-            ffi.release(pointer)
+        """Ends a run under way and gives everything back; of a finished run, as soon as nobody has it."""
+        self._held = self._run = None

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _core
 from ._core import ConfigError, Context, borrow, borrow_const, failing, ffi, lib, no_print
-from .own import NULL, Entry, fill, first_line, register, text, texts
+from .own import NULL, Entry, fill, first_line, name_in, register, text, texts
 
 _WORK = {"start": 0, "anchor": 1, "shift": 2}  # scratch for what pose computes
 
@@ -256,7 +256,7 @@ class _Either:
         self.function = function
 
     def __get__(self, instance: Any, owner: type) -> Any:
-        return lambda: self.function(owner if instance is None else instance)
+        return lambda *args: self.function(owner if instance is None else instance, *args)
 
 
 class Method:
@@ -281,8 +281,9 @@ class Method:
     numbers: server_numbers, client_numbers, ... All start at zero. `params` are keys of the configuration with their
     defaults, (default, least, most) or a tuple of words; its functions find them as attributes of self.
 
-    Arrays are views of the engine's and last as long as the call. Instances keep nothing between calls: what a method
-    remembers is in its vectors and numbers, where checkpoints and messages find it.
+    Arrays are views of the engine's and last as long as the call. Every run has an instance of its own, and so has
+    every client that is elsewhere. Still, what a method remembers belongs into its vectors and numbers: checkpoints
+    and messages have these, and nothing of self.
     """
 
     name: str = ""
@@ -313,7 +314,8 @@ class Method:
     elementwise: bool = False  #: absorb treats every entry alike: it may be called for slices, on several threads
     _section = "algorithm"
     _tables: Tables
-    _instances: dict[bytes, Method]  # by the parameters of runs
+    _exact: str
+    _instances: dict[_Life, Method]
 
     # ---- what it does
 
@@ -356,23 +358,26 @@ class Method:
         entry = Entry(cls._section, cls.name, cls)
         keep: list = []
         m = _struct(cls, entry, keep)
-        register(entry, lambda ctx: lib.fl_method_register(ctx, m))
         cls._instances = {}
+        cls._exact = register(entry, lambda ctx: lib.fl_method_register(ctx, m))
 
     @_Either
-    def _fedloom_setting(it: Any) -> Any:
-        return {"kind": it.name, **it._given} if isinstance(it, Method) else it.name
+    def _fedloom_setting(it: Any, exact: bool = True) -> Any:
+        if isinstance(it, Method):
+            return {"kind": name_in(type(it), exact), **it._given}
+        return name_in(it, exact)
 
-    @classmethod
-    def _with(cls, params: Any) -> Method:
-        """The instance that has the parameters of a run."""
-        key = bytes(ffi.buffer(params, 8 * len(cls.params))) if cls.params else b""
-        found = cls._instances.get(key)
-        if found is None:
-            found = cls._instances[key] = cls(
-                **{k: _value(d, params[i]) for i, (k, d) in enumerate(cls.params.items())}
-            )
-        return found
+
+class _Life:
+    """What C knows of the instance for a run. It does not keep it alive, which its class does: an instance may lead to
+    the run, and the garbage collector must be able to see that."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.handle = ffi.new_handle(self)
+
+
+_lives: dict[int, _Life] = {}  # by the addresses of their handles
 
 
 def _value(default: Any, number: float) -> Any:
@@ -432,7 +437,7 @@ def _struct(cls: type[Method], entry: Entry, keep: list) -> Any:
         "server_scalars": len(cls.server_numbers), "client_scalars": len(cls.client_numbers),
         "scalar_sums": len(tables.sum_numbers), "work": len(_WORK), "warms_up": cls.warms_up, "phases": cls.phases,
         "buffer": cls.buffer, "pose": lib.py_pose, "answer": lib.py_answer, "absorb": lib.py_absorb,
-        "advance": lib.py_advance,
+        "advance": lib.py_advance, "begin": lib.py_begin, "end": lib.py_end,
     })  # fmt: skip
     m.name, m.title, m.citation = (text(v, keep) for v in (cls.name, cls.title or first_line(cls), cls.citation))
     m.server, m.client, m.sums = (texts(v, keep) for v in (cls.server, cls.client, tables.sums))
@@ -455,7 +460,30 @@ def _traits(cls: type[Method]) -> int:
 
 
 def _self(it: Any) -> Method:
-    return ffi.from_handle(it.arg).owner()._with(it.params)
+    life = ffi.from_handle(it.arg)
+    return life.entry.owner()._instances[life]
+
+
+@ffi.def_extern(name="py_begin", error=NULL, onerror=no_print)
+def _py_begin(arg: Any, params: Any, failure: Any) -> Any:
+    try:
+        entry = ffi.from_handle(arg)
+        cls = entry.owner()
+        life = _Life(entry)
+        cls._instances[life] = cls(**{k: _value(d, params[i]) for i, (k, d) in enumerate(cls.params.items())})
+        _lives[_core.address(life.handle)] = life
+        return life.handle
+    except BaseException as e:
+        failing(failure, e, arg)
+        return NULL
+
+
+@ffi.def_extern(name="py_end", onerror=no_print)
+def _py_end(begun: Any) -> None:
+    life = _lives.pop(_core.address(begun))
+    cls = life.entry.find()
+    if cls is not None:
+        del cls._instances[life]
 
 
 def _place(t: Any, name: str, value: Any, n: int, real: int) -> Any:
@@ -536,11 +564,11 @@ def _py_method_start(s: Any) -> int:
 
 def conform(method: Any, **settings: Any) -> str:
     """Holds a method to what the engine promises of every method: the same bits on any number of threads, through
-    messages that are bytes and after a checkpoint; nothing read that was not sent. Returns a line per check, and
-    raises fedloom.Error if one of them fails."""
+    messages that are bytes, after a checkpoint, and while another run of the method takes rounds between its uploads;
+    nothing read that was not sent. Returns a line per check, and raises fedloom.Error if one of them fails."""
     from .config import yaml
 
-    name = method if isinstance(method, str) else method.name
+    name = method if isinstance(method, str) else method._exact
     setting = None if isinstance(method, str) else method._fedloom_setting()
     given = {**({"algorithm": setting} if isinstance(setting, Mapping) else {}), **settings}
     body = "\n".join(f"{k}: {yaml(v)}" for k, v in given.items()).encode() if given else NULL
@@ -548,5 +576,5 @@ def conform(method: Any, **settings: Any) -> str:
     lines: list[str] = []
     handle = ffi.new_handle(lines)
     status = _core.wait_for(lambda: lib.fl_conform(ctx.ptr, name.encode(), body, lib.py_text, handle), lambda: None)
-    ctx.check(status)
+    ctx.check(status, lambda text: text.replace(name, name.partition("@")[0]))
     return "".join(lines)

@@ -1,12 +1,13 @@
 """Parts of one's own: what is common to them, objectives and local solvers. Methods are in method.py.
 
 Each is registered under its name when it is defined, and can be chosen by that name, or as the object itself, in any
-configuration from then on. Defining it again, as notebooks do, replaces it. It goes when its Python object goes, as
-soon as no run is alive that might use it.
+configuration from then on. A name means what was defined last, as notebooks want it; an object means itself, whatever
+else has its name. It goes when its Python object goes, as soon as no run is alive that might use it.
 """
 
 from __future__ import annotations
 
+import re
 import weakref
 from typing import Any, Callable, Mapping, Sequence
 
@@ -24,7 +25,7 @@ class Entry:
     """What C calls back for: a name's functions, which the owner's life decides about.
 
     `find` leads to the owner without keeping it alive. All entries of a name stay until the last owner is gone, since
-    the library forgets by name.
+    the library forgets by name; so entry k is what the library knows as NAME@k, from 1 on.
     """
 
     def __init__(self, section: str, name: str, owner: Any) -> None:
@@ -43,18 +44,25 @@ class Entry:
 _entries: dict[tuple[str, str], list[Entry]] = {}
 
 
-def register(entry: Entry, call: Callable[[Any], int]) -> None:
-    """Registers by call(ctx), and keeps the entry from then on."""
-    ctx = Context()
-    ctx.check(call(ctx.ptr))
-    _entries.setdefault(entry.key, []).append(entry)
+def register(entry: Entry, call: Callable[[Any], int]) -> str:
+    """Registers by call(ctx), and keeps the entry from then on. Returns the name that leads to this entry alone."""
+    with users.lock:
+        entries = _entries.setdefault(entry.key, [])
+        entries.append(entry)  # before: the name is not forgotten meanwhile
+        try:
+            ctx = Context()
+            ctx.check(call(ctx.ptr))
+        except BaseException:
+            entries.remove(entry)
+            raise
+        return f"{entry.key[1]}@{len(entries)}"
 
 
 def _owner_gone(key: tuple[str, str]) -> None:
     users.when_idle(lambda: _forget(key))
 
 
-def _forget(key: tuple[str, str]) -> None:
+def _forget(key: tuple[str, str]) -> None:  # under the lock
     if any(entry.find() is not None for entry in _entries.get(key, ())):
         return
     if _entries.pop(key, None):
@@ -64,13 +72,31 @@ def _forget(key: tuple[str, str]) -> None:
 
 def live_owner(section: str, name: str) -> Any:
     """The object behind a name, to be kept by a run that uses it; None: there is none."""
-    entries = _entries.get((section, name))
-    return entries[-1].find() if entries else None
+    name, _, number = name.partition("@")
+    entries = _entries.get((section, name), [])
+    k = int(number) if number.isdigit() else len(entries)
+    return entries[k - 1].find() if 0 < k <= len(entries) else None
 
 
 def live_owners() -> list:
     """Everything that a name leads to now, for those who do not know which names they will meet."""
-    return [entries[-1].find() for entries in list(_entries.values())]
+    return [entries[-1].find() for entries in list(_entries.values()) if entries]
+
+
+def name_in(thing: Any, exact: bool) -> str:
+    """What a configuration calls a thing of one's own: the name that leads to it alone, or what people know it by, if
+    that leads to it, too."""
+    return thing.name if not exact and live_owner(thing._section, thing.name) is thing else thing._exact
+
+
+def plain_names(text: str) -> str:
+    """A file's text in which things have the names that people know them by, wherever these lead to the same."""
+
+    def plain(found: re.Match) -> str:
+        of_name = [entries for (_, name), entries in _entries.items() if name == found[1]]
+        return found[1] if any(len(entries) == int(found[2]) for entries in of_name) else found[0]
+
+    return re.sub(r"\b([A-Za-z][\w-]*)@(\d+)\b", plain, text)
 
 
 def texts(names: Sequence[str], keep: list) -> Any:
@@ -91,6 +117,8 @@ def fill(what: str, out: np.ndarray, value: Any) -> None:
     given = np.shape(value)
     if given != out.shape:
         raise ConfigError(f"{what} has the shape {given}, but must have {out.shape}")
+    if np.ma.is_masked(value):
+        raise ConfigError(f"{what} has masked entries, but must have numbers everywhere")
     np.copyto(out, value, casting="same_kind")
 
 
@@ -204,7 +232,7 @@ class Objective:
         o.start = lib.py_start if self._start else NULL
         if self._measure:
             o.metrics, o.measure = texts(self._metrics, keep), lib.py_measure
-        register(entry, lambda ctx: lib.fl_objective_register(ctx, o))
+        self._exact = register(entry, lambda ctx: lib.fl_objective_register(ctx, o))
 
     def _tensor_table(self, keep: list) -> Any:
         table = ffi.new("fl_tensor[]", len(self.tensors))
@@ -219,8 +247,8 @@ class Objective:
         keep.append(table)
         return table
 
-    def _fedloom_setting(self) -> str:
-        return self.name
+    def _fedloom_setting(self, exact: bool = True) -> str:
+        return name_in(self, exact)
 
     def __repr__(self) -> str:
         return f"<fedloom objective {self.name}, {self.parameters} parameters>"
@@ -396,13 +424,25 @@ class Local:
         n = lib.fl_local_next(self._l, sample, decay)
         return np.frombuffer(ffi.buffer(sample[0], 4 * n), np.uint32), decay[0]
 
-    def spent(self, steps: int | None = None, weight: float | None = None, missed: bool = False) -> None:
-        """What a solver that does otherwise than SGD says: gradients of mini-batches; the sum over the steps of the
-        weight of a gradient in (start - z)/lr; that it is not accurate enough."""
+    def spent(self, steps: int | None = None, weight: float | None = None, missed: bool = False, *,
+              momentum: float | None = None) -> None:  # fmt: skip
+        """What a solver says of its steps.
+
+        steps     gradients of mini-batches, if not those that were asked for.
+        weight    the sum over the steps of the weight that a gradient has in (start - z)/lr. SCAFFOLD and others divide
+                  by it, and warn of a solver that does not say it.
+        momentum  instead: that of SGD with this momentum, from zero; 0: the number of steps.
+        missed    it is not accurate enough.
+        """
         if steps is not None:
             self._solution.steps = steps
+        if momentum is not None:
+            if weight is not None or not 0 <= momentum < 1:
+                raise ConfigError(f"momentum is {momentum} and weight {weight}: give one; momentum is below 1")
+            q, g = float(self._solution.steps), float(momentum)
+            weight = q / (1 - g) - g * (1 - g**q) / ((1 - g) * (1 - g))
         if weight is not None:
-            self._solution.weight = weight
+            self._solution.weight, self._solution.weighed = weight, 1
         self._solution.missed = missed
 
 
@@ -427,6 +467,7 @@ class Solver:
     name: str = ""
     title: str = ""
     _section = "solver"
+    _exact: str
 
     def solve(self, local: Local, problem: Problem) -> Any:
         """Returns the solution z."""
@@ -439,11 +480,11 @@ class Solver:
         entry = Entry(cls._section, cls.name, cls)
         s = ffi.new("fl_solver *", {"size": ffi.sizeof("fl_solver"), "arg": entry.handle, "solve": lib.py_solve})
         s.name, s.title = text(cls.name, keep), text(cls.title or first_line(cls), keep)
-        register(entry, lambda ctx: lib.fl_solver_register(ctx, s))
+        cls._exact = register(entry, lambda ctx: lib.fl_solver_register(ctx, s))
 
     @classmethod
-    def _fedloom_setting(cls) -> str:
-        return cls.name
+    def _fedloom_setting(cls, exact: bool = True) -> str:
+        return name_in(cls, exact)
 
 
 def first_line(cls: type) -> str:

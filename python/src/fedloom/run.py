@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
+import threading
 from typing import Any, Callable, Iterator, TypeVar
 
 import numpy as np
 
 from . import _core, display
-from ._core import ConfigError, ffi, lib, string
+from ._core import ConfigError, Error, ffi, lib, string
 from .config import Config, Settings
 from .measured import metrics, row_dict, table
 from .model import Model
@@ -46,14 +48,37 @@ class Run:
         made = _core.make(cfg.check, lambda out: new(cfg.ptr, out), "fl_run **", lib.fl_run_free)
         self._hold(cfg, _core.users.own(made, lib.fl_run_free, cfg.keep), progress, force)
 
-    def _hold(self, cfg: Config, run: Any, progress: display.Wanted = None, force: bool = False) -> None:
-        self._ctx = cfg.ctx
+    def _hold(self, cfg: Config, run: Any, progress: display.Wanted = None, force: bool = False,
+              lent: bool = False) -> None:  # fmt: skip
+        self._ctx, self._lent = cfg.ctx, lent
         self._data, self._things = cfg.data, cfg.things
-        self._run = run
+        self._ptr: Any = run  # None: it is closed
+        self._process = os.getpid()
+        self._turn = threading.Lock()
         self._progress = progress
         self._force = force
         self._prepared = self._saved = False
         self._tables: dict[str, Any] = {}
+
+    @property
+    def _run(self) -> Any:
+        if self._ptr is None:
+            raise Error("this run is closed: it was for the time of the call that it was given to")
+        return self._ptr
+
+    @contextlib.contextmanager
+    def _alone(self, forward: bool = False) -> Iterator[Any]:
+        """The run, for one thread at a time. `forward`: it goes on, or writes what only its own process may."""
+        run = self._run
+        if forward and self._process != os.getpid():
+            raise Error(f"{self.name} belongs to the process that made it: after a fork it can be read here, not go on")
+        if not self._turn.acquire(timeout=0.2):  # a thread that only looks is done by then
+            raise Error(f"{self.name} is at work on another thread, or in a call of its own: a run belongs to one "
+                        "thread at a time")  # fmt: skip
+        try:
+            yield run
+        finally:
+            self._turn.release()
 
     # ---- going
 
@@ -65,9 +90,10 @@ class Run:
 
     def step(self) -> bool:
         """One round. Returns whether there is another."""
-        self._prepare()
         more = ffi.new("int *")
-        self._ctx.check(lib.fl_run_step(self._run, more))
+        with self._alone(forward=True) as run:
+            self._prepare()
+            self._ctx.check(lib.fl_run_step(run, more))
         return bool(more[0])
 
     def __iter__(self) -> Iterator[dict[str, float]]:
@@ -80,16 +106,16 @@ class Run:
 
     def go(self) -> Run:
         """Goes on to the end. Ctrl-C ends it after the round under way, and what was done so far can be read."""
-        self._prepare()
-        run = self._run
 
         def stop() -> None:
             lib.fl_run_stop(run)
             shown.stopping()
 
-        with display.progress(self._progress, self.name, self.planned) as shown:
-            status = _core.wait_for(lambda: lib.fl_run_go(run, lib.py_round, shown.handle), stop, shown.paint)
-        self._ctx.check(status)
+        with self._alone(forward=True) as run:
+            self._prepare()
+            with display.progress(self._progress, self.name, self.planned) as shown:
+                status = _core.wait_for(lambda: lib.fl_run_go(run, lib.py_round, shown.handle), stop, shown.paint)
+            self._ctx.check(status)
         return self
 
     def stop(self) -> None:
@@ -101,27 +127,30 @@ class Run:
 
         None: the one that `output` names. `force` allows to replace an earlier result.
         """
-        if folder is not None:
-            self._ctx.check(lib.fl_run_set_output(self._run, os.fsencode(os.path.expanduser(folder))))
-            self._prepared = False
-        if not self.output:
-            raise ConfigError("there is no folder to save to: give one here, or as `output`")
-        self._force = self._force or force
-        self._prepare()
-        self._ctx.check(lib.fl_run_save(self._run))
-        self._prepared, self._saved = False, True
-        return self.output
+        with self._alone(forward=True) as run:
+            if folder is not None:
+                self._ctx.check(lib.fl_run_set_output(run, os.fsencode(os.path.expanduser(folder))))
+                self._prepared = False
+            if not self.output:
+                raise ConfigError("there is no folder to save to: give one here, or as `output`")
+            self._force = self._force or force
+            self._prepare()
+            self._ctx.check(lib.fl_run_save(run))
+            self._prepared, self._saved = False, True
+            return self.output
 
     def checkpoint(self) -> None:
         """Writes a checkpoint now; fedloom.resume(output) continues from there."""
-        self._ctx.check(lib.fl_run_checkpoint(self._run))
+        with self._alone(forward=True) as run:
+            self._ctx.check(lib.fl_run_checkpoint(run))
 
     def start_at(self, x: Any) -> None:
         """Another start model, before the first round: all parameters as one vector, or named arrays as in `model`."""
         if isinstance(x, dict):
             x = self._flat(x)
-        x = np.ascontiguousarray(x, dtype=np.float64).reshape(-1)
-        self._ctx.check(lib.fl_run_start(self._run, _core.pointer("double", x), len(x)))
+        x = _core.numbers("the start model", x).reshape(-1)
+        with self._alone() as run:
+            self._ctx.check(lib.fl_run_start(run, _core.pointer("double", x), len(x)))
 
     def _flat(self, named: dict[str, Any]) -> np.ndarray:
         own_model = self.model
@@ -130,7 +159,7 @@ class Run:
         for name, v in own_model.items():
             if np.shape(named[name]) != v.shape:
                 raise ConfigError(f"{name} has the shape {np.shape(named[name])}, but must have {v.shape}")
-        return np.concatenate([np.asarray(named[name], dtype=np.float64).reshape(-1) for name in own_model])
+        return np.concatenate([_core.numbers(name, named[name]).reshape(-1) for name in own_model])
 
     def __enter__(self: Self) -> Self:
         return self
@@ -184,10 +213,11 @@ class Run:
 
     def _rows(self) -> np.ndarray:
         rows = ffi.new("const fl_row **")
-        n = lib.fl_run_rows(self._run, rows)
-        if not n:
-            return np.empty((0, lib.FL_METRICS_MAX))
-        return np.frombuffer(ffi.buffer(rows[0], n * ffi.sizeof("fl_row"))).reshape(n, lib.FL_METRICS_MAX)
+        with self._alone() as run:
+            n = lib.fl_run_rows(run, rows)
+            if not n:
+                return np.empty((0, lib.FL_METRICS_MAX))
+            return np.frombuffer(bytes(ffi.buffer(rows[0], n * ffi.sizeof("fl_row")))).reshape(n, lib.FL_METRICS_MAX)
 
     def columns(self) -> dict[str, np.ndarray]:
         """Metrics as arrays, a number for every measurement; only those that were measured."""
@@ -205,14 +235,16 @@ class Run:
     @property
     def row(self) -> dict[str, float]:
         """The newest measurement."""
-        row = lib.fl_run_row(self._run)
-        return {} if row == ffi.NULL else row_dict(np.frombuffer(ffi.buffer(row.value)))
+        with self._alone() as run:
+            row = lib.fl_run_row(run)
+            return {} if row == ffi.NULL else row_dict(np.frombuffer(ffi.buffer(row.value)))
 
     def __getattr__(self, name: str) -> float:
         """A metric of the newest measurement: result.test_accuracy."""
         if not name.startswith("_") and name in metrics():
-            row = lib.fl_run_row(self._run)
-            return float("nan") if row == ffi.NULL else lib.fl_row_get(row, name.encode())
+            with self._alone() as run:
+                row = lib.fl_run_row(run)
+                return float("nan") if row == ffi.NULL else lib.fl_row_get(row, name.encode())
         raise AttributeError(f"a run has no {name!r}, and there is no metric of that name")
 
     @property
@@ -242,7 +274,8 @@ class Run:
         out: dict[str, np.ndarray] = {}
         v = ffi.new("fl_vector *")
         while lib.fl_run_vector(self._run, len(out), v):
-            out[string(v.name)] = _core.view(v.data, v.n, v.real, self._run)
+            seen = _core.view(v.data, v.n, v.real, self._run)
+            out[string(v.name)] = seen.copy() if self._lent else seen
         return out
 
     @property
@@ -258,24 +291,26 @@ class Run:
         out: dict[str, Any] = {}
         v = ffi.new("fl_vector *")
         k = 0
-        while found := lib.fl_run_client_vector(self._run, i, k, v):
-            if found < 0:
-                self._ctx.check(lib.FL_ESYSTEM)
-            k += 1
-            if v.data != ffi.NULL:
-                out[string(v.name)] = _core.borrow(v.data, v.n, v.real).copy()
-        n = lib.fl_run_client_scalars(self._run, i, ffi.NULL, 0)
-        if n:
-            scalars = np.empty(n)
-            lib.fl_run_client_scalars(self._run, i, _core.pointer("double", scalars), n)
-            out["scalars"] = scalars
+        with self._alone() as run:
+            while found := lib.fl_run_client_vector(run, i, k, v):
+                if found < 0:
+                    self._ctx.check(lib.FL_ESYSTEM)
+                k += 1
+                if v.data != ffi.NULL:
+                    out[string(v.name)] = _core.borrow(v.data, v.n, v.real).copy()
+            n = lib.fl_run_client_scalars(run, i, ffi.NULL, 0)
+            if n:
+                scalars = np.empty(n)
+                lib.fl_run_client_scalars(run, i, _core.pointer("double", scalars), n)
+                out["scalars"] = scalars
         return out
 
     def as_model(self) -> Model:
         """The model as fedloom.load would give it: it stays as it is now, and predicts."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.safetensors")
-            self._ctx.check(lib.fl_run_save_model(self._run, path.encode()))
+            with self._alone() as run:
+                self._ctx.check(lib.fl_run_save_model(run, path.encode()))
             return Model(path)
 
     def predict(self, x: Any) -> np.ndarray:

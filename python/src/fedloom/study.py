@@ -16,6 +16,7 @@ from . import _core, display
 from ._core import ConfigError, Error, FileError, ffi, lib, string
 from .config import Config, Settings
 from .model import Model, load
+from .own import plain_names
 
 
 @dataclass
@@ -318,7 +319,7 @@ def check(config: Settings = None, *, fix: bool = False, data_dir: str | os.Path
         return Check(_said_of(cfg, data_dir, None), None)
     pieces: list[str] = []
     changes = _said_of(cfg, data_dir, pieces)
-    fixed = "".join(pieces)
+    fixed = plain_names("".join(pieces))
     again = Config(fixed, {} if cfg.data is None else {"data": cfg.data})
     return Check(f"{changes}\n{_said_of(again, data_dir, None)}", fixed)
 
@@ -392,4 +393,6 @@ def tune(
     cfg.check(lib.fl_tune_write(made))
     text = cfg.text(lambda fn, arg: lib.fl_tune_table(made, fn, arg))
     where = string(lib.fl_tune_output(made))
-    return Tuning(text, where, str(Path(where) / "best.yaml"))
+    best = Path(where) / "best.yaml"
+    best.write_text(plain_names(best.read_text()))
+    return Tuning(text, where, str(best))

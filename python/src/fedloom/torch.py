@@ -35,7 +35,7 @@ try:
 except RuntimeError as e:
     raise ImportError(f"this PyTorch ({torch.__version__}) was built for another NumPy than {np.__version__}") from e
 
-from . import own, study
+from . import study
 from ._core import ConfigError, lib
 from .config import show
 from .data import Data
@@ -166,18 +166,11 @@ class Federation:
             raise ConfigError("the model is the module: `model` can only have settings, such as {'weight_decay': 0.1}")
         if made.setdefault("precision", self._precision) != self._precision:
             raise ConfigError(f"precision is {made['precision']}, but the module's parameters are {self._precision}")
-        self._answer_to_name()
         made["model"] = {"kind": self._objective, **model}
         made["data"] = self._data
         if self.clients.device.type != "cpu":
             made.setdefault("threads", 1)
         return made
-
-    def _answer_to_name(self) -> None:
-        """Another federation of the same name may have been made since, as notebooks do."""
-        if own.live_owner("model", self.name) is not self._objective:
-            self._objective._register()
-            self._solver = _turns(self.name, self._work)
 
     def prepare(self, algorithm: Any = "fedavg", *, progress: Wanted = None, force: bool = False,
                 **settings: Any) -> Result:  # fmt: skip

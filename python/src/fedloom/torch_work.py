@@ -158,6 +158,7 @@ class Work:
                 if momentum is not None:
                     momentum.mul_(local.momentum).add_(flat.g)
                 flat.x.add_(flat.g if momentum is None else momentum, alpha=-problem.lr)
+            local.spent(momentum=local.momentum)
             return flat.get(flat.x)
 
     @staticmethod
