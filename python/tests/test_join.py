@@ -29,7 +29,7 @@ CONFIG = {
     "precision": "f64",
     "rounds": 6,
     "algorithm": "scaffold",
-    "participation": {"kind": "uniform", "count": 2},
+    "participation": {"kind": "uniform", "count": 2, "seed": 11},  # a server draws one if there is none
     "local": {"steps": 3, "batch": 4, "lr": 0.3},
     "metrics": {"every": 2},
 }

@@ -10,8 +10,6 @@ trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
 samples 3 50
 settings 'model: softmax' 'local: {steps: 3000, batch: 10, lr: 0.1}' 'participation: {kind: uniform, count: 2}' \
     'algorithm: scaffold' 'rounds: 60' 'metrics: {every: 10}'
-fedloom run simulated.yaml --output simulated --quiet
-check "the simulation runs" exits 0
 
 # serve OUTPUT [PORT [ARGS...]]: starts a server; leaves $server, $port and $url.
 serve() {
@@ -35,9 +33,13 @@ check "a server that ends at once has served nobody" lacks err 'event=serving'
 check "and leaves nothing behind" [ -z "$(compgen -G 'wrong*')" ]
 
 serve plain
+check "the seed of the cohorts is its owner's alone" [ "$(stat -c %a plain.server/participation-seed)" = 600 ]
 join_all
 all_end
-check "a federation over HTTP has the result of a simulation" same_result simulated plain
+check "a federation over HTTP has the result of a simulation" repeats plain
+check "its cohorts are drawn by a seed of their own" [ "$(cohort_seed plain)" -gt 1 ]
+fedloom run simulated.yaml --output open --quiet
+check "which is not the one that clients are told" eval 'exits 0 && ! same_parameters open plain'
 check "a client says who it is" has err1 'event=joined name=client1 client=1 clients=3'
 check "a client says how it went" has err1 'event=over ok=true'
 check "the state of a run that is over is put aside" compgen -G 'keep1/run-*.over/state' >/dev/null
@@ -60,7 +62,7 @@ join 1
 all_end
 check "a client was killed, again and again" [ "$kills" -eq 5 ]
 check "a client that comes back goes on from what it kept" has err1 'event=restored'
-check "a client that was killed changes nothing" same_result simulated killed
+check "a client that was killed changes nothing" repeats killed
 
 # ---- a server that is killed ------------------------------------------------------------------------------------
 
@@ -74,7 +76,7 @@ for turn in 1 2; do
 done
 all_end
 check "clients notice that the server is away" has err0 'event=away'
-check "a server that was killed changes nothing" same_result simulated restarted
+check "a server that was killed changes nothing" repeats restarted
 
 # ---- a mistake at a restart: nothing is lost, and the corrected command goes on ----------------------------------
 
@@ -93,6 +95,11 @@ mistake() { # WHAT CODE SENTENCE ARGS...: a server that cannot go on ends before
 }
 mistake 'another setting' 1 'was made with other settings' --set local.lr=0.2
 mistake 'another seed' 1 'was made with other settings' --set seed=9
+mistake 'another seed of cohorts' 1 'was made with other settings' --set participation.seed=9
+cp mistaken.server/participation-seed drawn
+echo 1.5 >mistaken.server/participation-seed
+mistake 'a damaged seed of cohorts' 1 'mistaken.server/participation-seed: this is no seed of cohorts'
+cp drawn mistaken.server/participation-seed
 mkdir saved && cp mistaken.checkpoint/*.checkpoint saved
 for file in mistaken.checkpoint/*.checkpoint; do
     printf '\377' | dd of="$file" bs=1 seek=3000 conv=notrunc 2>/dev/null
@@ -102,7 +109,7 @@ cp saved/*.checkpoint mistaken.checkpoint
 for i in $(everybody); do check "client $i waits for the server meanwhile" kill -0 "$(pid_of "$i")"; done
 serve mistaken "$port"
 all_end
-check "a mistake at a restart changes nothing" same_result simulated mistaken
+check "a mistake at a restart changes nothing" repeats mistaken
 
 # A run that a server has given up by mistake is taken up again where it was.
 serve given-up
@@ -117,7 +124,7 @@ serve given-up "$port"
 join_all
 all_end
 check "what was put aside of a run is taken up again" has err0 'event=restored'
-check "a run that was given up by mistake changes nothing" same_result simulated given-up
+check "a run that was given up by mistake changes nothing" repeats given-up
 
 # ---- clients that claim more samples than the server allows ------------------------------------------------------
 
@@ -136,7 +143,7 @@ kill_it "$server"
 serve claims "$port" --set server.largest_samples=50
 join_all
 all_end
-check "a server that lets them in again has the result of a simulation" same_result simulated claims
+check "a server that lets them in again has the result of a simulation" repeats claims
 
 # ---- a server that is asked to end ------------------------------------------------------------------------------
 
@@ -151,7 +158,7 @@ check "it was not over" [ "$(sed -n 's/.*event=round round=\([0-9]*\) .*/\1/p' d
 for i in 0 1 2; do check "client $i stays" kill -0 "$(pid_of "$i")"; done
 serve drained "$port"
 all_end
-check "a server that was asked to end changes nothing" same_result simulated drained
+check "a server that was asked to end changes nothing" repeats drained
 
 # ---- a client that is asked to end -----------------------------------------------------------------------------
 
@@ -166,7 +173,7 @@ kill -TERM "$client1"
 ends "a client with SIGTERM" 0 "$client1"
 join 1
 all_end
-check "a client that paused changes nothing" same_result simulated paused
+check "a client that paused changes nothing" repeats paused
 
 # ---- with certificates ------------------------------------------------------------------------------------------
 
@@ -212,7 +219,7 @@ for i in 0 1 2; do # without --keep
     eval "client$i=$!"
 done
 all_end
-check "a federation over HTTPS has the result of a simulation" same_result simulated secure
+check "a federation over HTTPS has the result of a simulation" repeats secure
 check "a client keeps things where it is by itself" compgen -G 'fedloom-client1/run-*.over' >/dev/null
 
 # ---- what does not fit together --------------------------------------------------------------------------------
