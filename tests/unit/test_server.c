@@ -6,8 +6,11 @@
 #include "base/crc32c.h"
 #include "fedloom_extend.h"
 #include "fedloom_halves.h"
+#include "exec/join.h"
+#include "exec/packet.h"
 #include "run/client.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -263,6 +266,49 @@ static void class_names(void **state)
                  "client 0 has 3 samples, but joined with 10");
     for (int i = 0; i < 3; i++) fl_client_free(c[i]);
     fl_bytes_free(&terms);
+    world_free(&w);
+}
+
+static int contains(const fl_bytes *b, const void *what, size_t n)
+{
+    for (size_t i = 0; i + n <= b->n; i++)
+        if (!memcmp(b->data + i, what, n)) return 1;
+    return 0;
+}
+
+/* Neither what cohorts are drawn by, nor how many samples others have, leaves the server, in whatever form. */
+static void what_clients_are_told(void **state)
+{
+    static const char digits[] = "98765432123";
+    world w;
+    fl_bytes out, answer;
+    fli_packet p;
+    fli_terms t;
+    fli_ask ask;
+    unsigned char number[8];
+    fli_put_u64(number, 98765432123, 8);
+    world_new(*state, "participation={kind: uniform, count: 2, seed: 98765432123}", &w);
+    begin(&w);
+    for (uint32_t i = 0; i < N; i++) {
+        assert_ok(w.f->ctx, fl_server_terms(w.server, i, &out));
+        assert_false(contains(&out, digits, strlen(digits)) || contains(&out, number, sizeof number));
+        assert_ok(w.f->ctx, fli_packet_read(w.f->ctx, FLI_PACKET_TERMS, out.data, out.n, &p));
+        assert_ok(w.f->ctx, fli_terms_read(w.f->ctx, p.body, p.body_bytes, &t));
+        assert_int_equal(t.samples, SAMPLES + i);
+        assert_int_equal(t.before, 0);
+        fli_terms_fini(&t);
+        fl_bytes_free(&out);
+    }
+    for (int i = 0; i < 2; i++) {
+        uint32_t who = take(&w, &out, &answer);
+        assert_false(contains(&out, digits, strlen(digits)) || contains(&out, number, sizeof number));
+        fli_ask_read(out.data + 80, &ask);
+        assert_true(isnan(ask.weight)); /* n_i / n, and a client knows its n_i */
+        assert_ok(w.f->ctx, fl_server_answer(w.server, who, answer.data, answer.n));
+        fl_bytes_free(&out);
+        fl_bytes_free(&answer);
+    }
+    assert_int_equal(finish(&w), FL_EDONE);
     world_free(&w);
 }
 
@@ -721,7 +767,7 @@ int main(void)
         FIXTURE_TEST(joining),
         FIXTURE_TEST(accepting),
         FIXTURE_TEST(borrowed_labels),
-        FIXTURE_TEST(class_names),
+        FIXTURE_TEST(class_names), FIXTURE_TEST(what_clients_are_told),
         FIXTURE_TEST(answers),
         FIXTURE_TEST(impossible_figures),
         FIXTURE_TEST(failed_turn),
