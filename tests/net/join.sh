@@ -222,6 +222,35 @@ all_end
 check "a federation over HTTPS has the result of a simulation" repeats secure
 check "a client keeps things where it is by itself" compgen -G 'fedloom-client1/run-*.over' >/dev/null
 
+# ---- labels that are words, or not 0, 1, ...: refused before a place is taken, unless the server names them ------
+
+mkdir words && cd words || exit 1
+for i in 0 1 2; do awk -F, -v OFS=, -v i=$i '{ $5 = i == 1 ? "well" : $5 == 1 ? "well" : "sick"; print }' "../client$i.csv" >"client$i.csv"; done
+cat client?.csv >all.csv
+cp ../who.json ../roster .
+settings 'model: softmax' 'local: {steps: 20, batch: 10, lr: 0.1}' 'participation: {kind: uniform, count: 2}' 'rounds: 5'
+serve unnamed 0 --set data.classes=2
+fedloom join "$url" --data client0.csv --set data.header=false --name client0 --insecure-http
+check "labels that the federation does not have end a client" exits 1
+check "it says which, and the cure" has err "labelled 'sick', but the labels of the federation are 0 to 1; others have to be named at the server, by data.class_names: \"sick, well\""
+fedloom join "$url" --data client1.csv --set data.header=false --name client1 --insecure-http
+check "and so do those of a file that lacks some of them" eval "exits 1 && has err \"labelled 'well'\""
+fedloom status "$url" --insecure-http
+check "neither has taken a place" has out '0 of 3 clients joined'
+check "nor sent anything" lacks unnamed.log 'event=joined'
+kill_it "$server"
+serve named 0 --set data.classes=2 --set 'data.class_names=sick, well'
+sed 's/sick/ill/' client0.csv >other.csv
+fedloom join "$url" --data other.csv --set data.header=false --name client0 --insecure-http
+check "of other names it says what there is" has err "labelled 'ill', but the classes of the federation are sick, well (data.class_names at the server)"
+join_all
+all_end
+check "with names for the classes the result is that of a simulation" repeats named
+check "a client says which class a label is" has err0 "label 'sick' is class 0, 'well' is class 1"
+check "also where its file lacks some: the class of the federation" has err1 "label 'well' is class 1"
+check "and nothing else" lacks err1 'is class 0'
+cd .. || exit 1
+
 # ---- what does not fit together --------------------------------------------------------------------------------
 
 serve odd 0 --set algorithm=fedavg --set local.steps=7

@@ -198,7 +198,7 @@ static void accepting(void **state)
     assert_ok(ctx, fl_server_terms(other.server, 0, &terms));
     fl_client *odd = client_new(ctx, 0, DIM, 3), *wide = client_new(ctx, 0, DIM + 1, 2);
     assert_fails(ctx, fl_client_work(odd, "", 0, &answer), FL_ECONFIG, "not accepted");
-    assert_fails(ctx, fl_client_accept(odd, terms.data, terms.n), FL_EMISMATCH, "'2', which the federation");
+    assert_fails(ctx, fl_client_accept(odd, terms.data, terms.n), FL_EMISMATCH, "'2', but the labels of the federation are 0 to 1");
     assert_fails(ctx, fl_client_accept(wide, terms.data, terms.n), FL_EMISMATCH, "another shape");
     assert_fails(ctx, fl_client_accept(wide, terms.data, terms.n - 1), FL_EFORMAT, "cut short");
     fl_client_free(odd);
