@@ -231,7 +231,7 @@ static void borrowed_labels(void **state)
     assert_ok(f->ctx, fl_server_terms(w.server, 0, &terms));
     assert_ok(f->ctx, fl_config_data(cfg, &samples, NULL, NULL));
     assert_ok(f->ctx, fl_client_new(cfg, &c));
-    assert_fails(f->ctx, fl_client_accept(c, terms.data, terms.n), FL_EMISMATCH, "'2', which the federation");
+    assert_fails(f->ctx, fl_client_accept(c, terms.data, terms.n), FL_EMISMATCH, "'2', but the labels of the federation are 0 to 1");
     assert_true(label[0] == 1 && label[1] == 2 && label[2] == 0);
     fl_client_free(c);
     fl_config_free(cfg);
@@ -260,7 +260,13 @@ static void class_names(void **state)
         assert_ok(f->ctx, fl_client_new(cfg, &c[i]));
         fl_config_free(cfg);
     }
+    assert_ok(f->ctx, fl_client_labels(c[0], 2, (const char *const[]){"dog", "cat"}));
+    assert_fails(f->ctx, fl_client_labels(c[0], 2, NULL), FL_EMISMATCH, "the labels of the federation are 0 to 1");
+    assert_fails(f->ctx, fl_client_labels(c[1], 2, (const char *const[]){"dog", "cat"}), FL_EMISMATCH,
+                 "'cow', but the classes of the federation are dog, cat");
+    assert_ok(f->ctx, fl_client_labels(c[1], 0, NULL)); /* a regression: its server has a sentence for that */
     assert_ok(f->ctx, fl_client_accept(c[0], terms.data, terms.n));
+    assert_fails(f->ctx, fl_client_labels(c[0], 2, NULL), FL_ECONFIG, "has joined a federation already");
     assert_fails(f->ctx, fl_client_accept(c[1], terms.data, terms.n), FL_EMISMATCH, "'cow'");
     assert_fails(f->ctx, fl_client_accept(c[2], terms.data, terms.n), FL_EMISMATCH,
                  "client 0 has 3 samples, but joined with 10");
