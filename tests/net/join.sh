@@ -274,6 +274,13 @@ check "fedloom status --watch goes on until it is interrupted" eval 'exits 130 &
 expect 2 'with --insecure-http' status "$url"
 expect 2 'which URL?' status
 expect 2 '--format is xml, but must be table or json' status "$url" --format xml
+nobody='http://127.0.0.1:1 --data client0.csv --set data.header=false --name client0 --insecure-http --keep nobody'
+timeout --preserve-status -s INT 2 "$program" join $nobody >out 2>err
+check "a client that waits for ever says so, and how to stop it" has err 'event=away seconds=0 patience=none stop="Ctrl-C, or --patience SECONDS" why="'
+fedloom join $nobody --patience 1
+check "a client with patience gives up" exits 1
+check "and says when it will" has err 'event=away seconds=0 patience=1 why="'
+check "and that it did" has err 'no answer for 1 seconds'
 expect 1 'Failed to connect' status http://127.0.0.1:1 --insecure-http
 expect 2 'only for this machine' join http://server.invalid --data client0.csv --name a --insecure-http
 expect 2 'with --insecure-http' join "$url" --data client0.csv --name a
