@@ -318,6 +318,58 @@ static void what_clients_are_told(void **state)
     world_free(&w);
 }
 
+/* Which run it is goes by the cards of all: with a secret beside them nobody finds those of others by trying. */
+static void which_run(void **state)
+{
+    static const char *const settings[] = {"participation.seed=5", "participation.seed=6", "participation.seed=5"};
+    unsigned char run[3][32];
+    for (int i = 0; i < 3; i++) {
+        world w;
+        fl_bytes terms;
+        world_new(*state, settings[i], &w);
+        begin(&w);
+        assert_ok(w.f->ctx, fl_server_terms(w.server, 1, &terms));
+        memcpy(run[i], terms.data + 48, sizeof run[i]);
+        fl_bytes_free(&terms);
+        world_free(&w);
+    }
+    assert_memory_not_equal(run[0], run[1], sizeof run[0]);
+    assert_memory_equal(run[0], run[2], sizeof run[0]);
+}
+
+/* The first client's ask would always have the smallest number of a round, and the last one's the largest. */
+static void numbers_of_asks(void **state)
+{
+    enum { ROUNDS = 3 };
+    uint32_t ascending = 0;
+    for (int secret = 0; secret < 2; secret++) {
+        world w;
+        fl_bytes ask, answer;
+        uint64_t number[N], last = 0;
+        ascending = 0;
+        world_new(*state, secret ? "participation.seed=5" : "participation.seed=0", &w);
+        begin(&w);
+        for (int t = 0; t < ROUNDS * 2 + 1; t++) { /* measurements, of all as well, are between them */
+            uint64_t largest = last;
+            for (uint32_t i = 0; i < N; i++) {
+                uint32_t who = take(&w, &ask, &answer);
+                fli_get_u64(ask.data + 16, &number[who], 8);
+                assert_true(number[who] > last && number[who] <= last + N);
+                if (number[who] > largest) largest = number[who];
+                assert_ok(w.f->ctx, fl_server_answer(w.server, who, answer.data, answer.n));
+                fl_bytes_free(&ask);
+                fl_bytes_free(&answer);
+            }
+            ascending += number[0] < number[1] && number[1] < number[2];
+            last = largest;
+        }
+        assert_int_equal(finish(&w), FL_EDONE);
+        world_free(&w);
+        if (!secret) assert_int_equal(ascending, ROUNDS * 2 + 1);
+    }
+    assert_true(ascending < ROUNDS * 2 + 1);
+}
+
 /* ---- answers ----------------------------------------------------------------------------------------------- */
 
 static void answers(void **state)
@@ -773,7 +825,7 @@ int main(void)
         FIXTURE_TEST(joining),
         FIXTURE_TEST(accepting),
         FIXTURE_TEST(borrowed_labels),
-        FIXTURE_TEST(class_names), FIXTURE_TEST(what_clients_are_told),
+        FIXTURE_TEST(class_names), FIXTURE_TEST(what_clients_are_told), FIXTURE_TEST(which_run), FIXTURE_TEST(numbers_of_asks),
         FIXTURE_TEST(answers),
         FIXTURE_TEST(impossible_figures),
         FIXTURE_TEST(failed_turn),
