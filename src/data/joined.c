@@ -278,8 +278,7 @@ static fl_status unknown_class(fl_ctx *ctx, const fli_common *all, const fli_dat
         fli_text_add(&t, "\"");
     }
     fl_status s = fli_text_ok(&t);
-    if (!s)
-        s = fli_fail(ctx, FL_EMISMATCH, "some samples are labelled %s, but %s", fli_show(name).s, fli_text_get(&t));
+    if (!s) s = fli_fail(ctx, FL_EMISMATCH, "some samples are labelled %s, but %s", fli_show(name).s, fli_text_get(&t));
     fli_text_fini(&t);
     return s;
 }

@@ -49,9 +49,10 @@ static char *describe_samples(fl_ctx *ctx, const fl_config *cfg, const char *pri
     char *precision = value_of(ctx, printed, "", "precision"), *text = NULL;
     if (shape && classes && scale && precision) {
         locale_t before = fli_locale_enter();
-        json_t *j = json_pack("{s:o*, s:I, s:o, s:s, s:s}", "shape", json_loads(shape, 0, NULL), "classes",
-                              (json_int_t)strtoll(classes, NULL, 10), "class_names", names(fl_config_get(cfg, "data.class_names")), "normalize", scale,
-                              "precision", precision);
+        json_t *j =
+            json_pack("{s:o*, s:I, s:o, s:s, s:s}", "shape", json_loads(shape, 0, NULL), "classes",
+                      (json_int_t)strtoll(classes, NULL, 10), "class_names",
+                      names(fl_config_get(cfg, "data.class_names")), "normalize", scale, "precision", precision);
         text = j ? json_dumps(j, JSON_COMPACT) : NULL;
         json_decref(j);
         fli_locale_leave(before);

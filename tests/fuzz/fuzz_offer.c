@@ -54,7 +54,8 @@ enum { LONGEST = 4096 };
 
 static const char seed[] = "{\"protocol\":1,\"oldest\":1,\"run\":null,\"state\":\"joining\",\"method\":\"fedavg\","
                            "\"model\":\"mlp\",\"clients\":10,\"missing\":3,\"you\":{\"name\":\"ann\",\"client\":null},"
-                           "\"samples\":{\"shape\":[1,28,28],\"classes\":10,\"class_names\":[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\",\"i\",\"j\"]},"
+                           "\"samples\":{\"shape\":[1,28,28],\"classes\":10,\"class_names\":[\"a\",\"b\",\"c\",\"d\","
+                           "\"e\",\"f\",\"g\",\"h\",\"i\",\"j\"]},"
                            "\"join\":true}";
 
 static const char *const tokens[] = {

@@ -163,9 +163,12 @@ static void what_a_federation_is(void **state)
         "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[-1],\"classes\":0}}",
         "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[1.5],\"classes\":0}}",
         "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[1],\"classes\":\"2\"}}",
-        "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[1],\"classes\":2,\"class_names\":[\"a\"]}}",
-        "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[1],\"classes\":1,\"class_names\":[1]}}",
-        "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[1],\"classes\":1,\"class_names\":\"a\"}}",
+        "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[1],\"classes\":2,\"class_names\":["
+        "\"a\"]}}",
+        "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[1],\"classes\":1,\"class_names\":[1]}"
+        "}",
+        "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[1],\"classes\":1,\"class_names\":"
+        "\"a\"}}",
         "{\"state\":\"over\",\"state\":\"x\",\"clients\":1,\"missing\":0}",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

@@ -198,7 +198,8 @@ static void accepting(void **state)
     assert_ok(ctx, fl_server_terms(other.server, 0, &terms));
     fl_client *odd = client_new(ctx, 0, DIM, 3), *wide = client_new(ctx, 0, DIM + 1, 2);
     assert_fails(ctx, fl_client_work(odd, "", 0, &answer), FL_ECONFIG, "not accepted");
-    assert_fails(ctx, fl_client_accept(odd, terms.data, terms.n), FL_EMISMATCH, "'2', but the labels of the federation are 0 to 1");
+    assert_fails(ctx, fl_client_accept(odd, terms.data, terms.n), FL_EMISMATCH,
+                 "'2', but the labels of the federation are 0 to 1");
     assert_fails(ctx, fl_client_accept(wide, terms.data, terms.n), FL_EMISMATCH, "another shape");
     assert_fails(ctx, fl_client_accept(wide, terms.data, terms.n - 1), FL_EFORMAT, "cut short");
     fl_client_free(odd);
@@ -231,7 +232,8 @@ static void borrowed_labels(void **state)
     assert_ok(f->ctx, fl_server_terms(w.server, 0, &terms));
     assert_ok(f->ctx, fl_config_data(cfg, &samples, NULL, NULL));
     assert_ok(f->ctx, fl_client_new(cfg, &c));
-    assert_fails(f->ctx, fl_client_accept(c, terms.data, terms.n), FL_EMISMATCH, "'2', but the labels of the federation are 0 to 1");
+    assert_fails(f->ctx, fl_client_accept(c, terms.data, terms.n), FL_EMISMATCH,
+                 "'2', but the labels of the federation are 0 to 1");
     assert_true(label[0] == 1 && label[1] == 2 && label[2] == 0);
     fl_client_free(c);
     fl_config_free(cfg);
@@ -825,7 +827,10 @@ int main(void)
         FIXTURE_TEST(joining),
         FIXTURE_TEST(accepting),
         FIXTURE_TEST(borrowed_labels),
-        FIXTURE_TEST(class_names), FIXTURE_TEST(what_clients_are_told), FIXTURE_TEST(which_run), FIXTURE_TEST(numbers_of_asks),
+        FIXTURE_TEST(class_names),
+        FIXTURE_TEST(what_clients_are_told),
+        FIXTURE_TEST(which_run),
+        FIXTURE_TEST(numbers_of_asks),
         FIXTURE_TEST(answers),
         FIXTURE_TEST(impossible_figures),
         FIXTURE_TEST(failed_turn),
