@@ -111,6 +111,16 @@ serve mistaken "$port"
 all_end
 check "a mistake at a restart changes nothing" repeats mistaken
 
+# Without what the server keeps of its clients they join again, and the checkpoint has the seed of the cohorts.
+serve lost
+join_all
+until_has lost.log 'event=checkpoint round=20 ' "$server"
+kill_it "$server"
+rm -r lost.server
+serve lost "$port" --set "participation.seed=$(cohort_seed lost.checkpoint)"
+all_end
+check "a server that has lost what it knew of its clients goes on with the seed of its checkpoint" repeats lost
+
 # A run that a server has given up by mistake is taken up again where it was.
 serve given-up
 join_all
