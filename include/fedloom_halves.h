@@ -41,6 +41,10 @@ typedef struct fl_client fl_client;
  * not know of it. What the client keeps between turns stays in memory: nothing is written to a disk. */
 fl_status fl_client_new(fl_config *cfg, fl_client **out);
 void fl_client_free(fl_client *c);
+/* Whether all of its labels are of a federation with so many classes: called class_name[0], class_name[1], ..., or
+ * 0, 1, ... if that is NULL. FL_EMISMATCH with the first label that is not. For before it joins: fl_client_accept
+ * checks it as well, but a client that has joined by then holds a place that another one could have had. */
+fl_status fl_client_labels(fl_client *c, size_t classes, const char *const *class_name);
 /* What the server must know of it: how many samples it has, and, if wanted, their digest. */
 fl_status fl_client_card(fl_client *c, int digest, fl_bytes *out);
 /* Makes model and method from the terms. Its samples have to suit them. Again with the same terms: nothing happens. */

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "data/list.h"
+#include "data/names.h"
 
 #include <lzma.h>
 #include <zlib.h>
@@ -293,6 +294,11 @@ static inline fl_status load_source(fl_ctx *ctx, const fli_source *source, const
     if (map) s = fli_bind(ctx, &arena, "data", map, NULL, &table, 1);
     fli_request ask = {.params = params, .seed = 1, .wide = load_wide, .map = load_mapped, .client = load_client};
     if (s == FL_OK) s = source->load(ctx, &ask, train, test);
+    if (s == FL_OK && (s = fli_labels_note(ctx, *train, NULL))) { /* as fli_fed_make does */
+        fli_dataset_free(*train);
+        fli_dataset_free(*test);
+        *train = *test = NULL;
+    }
     if (s != FL_OK) assert_true(!*train && !*test);
     fli_arena_fini(&arena);
     return s;

@@ -29,7 +29,7 @@ CONFIG = {
     "precision": "f64",
     "rounds": 6,
     "algorithm": "scaffold",
-    "participation": {"kind": "uniform", "count": 2},
+    "participation": {"kind": "uniform", "count": 2, "seed": 11},  # a server draws one if there is none
     "local": {"steps": 3, "batch": 4, "lr": 0.3},
     "metrics": {"every": 2},
 }
@@ -334,6 +334,15 @@ def test_limits_of_a_client(serve):
     assert serving.model()
     refused = [line for line in serving.log if "event=refused" in line and "name=client-0" in line]
     assert len(refused) == CONFIG["rounds"] and "3 steps" in refused[0]
+
+
+def test_labels_that_do_not_fit_take_no_place(serve):
+    serving = serve()
+    x, y = samples(0)
+    words = np.array(["ann", "bob", "cat"])[y]
+    with pytest.raises(fedloom.Refused, match="labels of the federation are 0 to 2.*ann, bob, cat"):
+        fedloom.join(serving.url, (x, words), name=NAMES[0], patience=PATIENCE)
+    assert not any("event=joined" in line for line in serving.log)
 
 
 def test_all_that_leaves_is_shown(serve):

@@ -1,6 +1,7 @@
 /* What can be said of any method by its descriptor. */
 #include "algo/algo.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *fli_algo_remedy(const fli_algo *a)
@@ -93,6 +94,13 @@ size_t fli_algo_cohort_end(const fli_algo *a, const void *params, size_t phase, 
     do phase++;
     while (phase < phases && !fli_algo_redraws(a, params, phase, phases));
     return phase;
+}
+
+fli_ask fli_algo_tell(const fli_algo *a, const fli_ask *ask)
+{
+    fli_ask told = *ask;
+    if (!(a->traits & FLI_ALGO_TELLS_WEIGHT)) told.weight = NAN;
+    return told;
 }
 
 int fli_algo_shows_start(const fli_algo *a)

@@ -43,6 +43,8 @@ enum {
      * may be added up instead, in any grouping. It neither reads sums, nor changes vectors or scalars. Asynchronous
      * methods, which take uploads one by one, have no use for it. */
     FLI_ALGO_ADDS = 4096,
+    /* its clients may read their weight, which tells them how many samples all of them have; others are not told it */
+    FLI_ALGO_TELLS_WEIGHT = 8192,
 };
 
 /* A client's turn, from the algorithm's point of view: what it was asked, what it was sent, what it keeps. */
@@ -348,6 +350,8 @@ size_t fli_algo_cohort_end(const fli_algo *a, const void *params, size_t phase, 
 /* What the turn of an ask costs, in gradients of mini-batches, where epochs have this many of them. */
 size_t fli_algo_cost(const fli_algo *a, const void *params, const fli_solvers *all, const fli_ask *ask,
                      const fli_epochs *e);
+/* An ask as its client gets it, without what would tell it of others and its turn does not need. */
+fli_ask fli_algo_tell(const fli_algo *a, const fli_ask *ask);
 /* Whether a client's first turn differs from others: it is shown the start model, or something else goes either way. */
 int fli_algo_shows_start(const fli_algo *a);
 size_t fli_names_count(const char *const *names); /* NULL counts as empty */

@@ -158,7 +158,7 @@ static fl_status fill(const fl_method *m, fli_own_method *o)
         .name = copy_text(a, m->name, &s),
         .title = copy_text(a, m->title ? m->title : "a method of the program's own", &s),
         .citation = copy_text(a, m->citation ? m->citation : "registered by the program", &s),
-        .traits = traits_of(m->traits),
+        .traits = traits_of(m->traits) | FLI_ALGO_TELLS_WEIGHT,
         .params_size = place_of(count_keys(m->keys), count_keys(m->keys)),
         .bound = bound,
         .server = copy_names(a, m->server, &s),

@@ -335,7 +335,7 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
         status = load_part(ctx, ask, p->test, &names, classes, NULL, &b);
         if (status == FL_OK) status = fli_load_check_test(ctx, p->test, a, b);
     }
-    if (status == FL_OK && classes) status = fli_labels_tell(classes, p->train, a);
+    if (status == FL_OK && classes) status = fli_labels_name(classes, p->train, a);
     fli_labels_fini(&labels);
     fli_labels_fini(&groups);
     fli_text_fini(&names);

@@ -74,6 +74,7 @@ void fli_dataset_free(fli_dataset *ds)
     fli_free(ds->shift);
     fli_free(ds->origin);
     fli_free(ds->class_name);
+    fli_free(ds->named_in);
     fli_free(ds);
 }
 

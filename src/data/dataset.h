@@ -33,6 +33,7 @@ typedef struct {
     unsigned borrows; /* FLI_BORROWS_ */
     fli_mapping map;  /* what x lies in, where it is a part of a file */
     char **class_name;     /* labels as a file writes them, one per class, one allocation; NULL: 0, 1, ... */
+    char *named_in;        /* the file that says so; NULL: none */
     int32_t *group;        /* who the sample belongs to by nature (writer, user, generated client); NULL: nobody */
     size_t groups;         /* group ids are 0 .. groups-1 */
     size_t shape[3];       /* channels, height, width that a model sees; {1, 1, dim} when not an image */

@@ -2,6 +2,7 @@
 #include "data/fed.h"
 
 #include "base/text.h"
+#include "data/names.h"
 #include "data/normalize.h"
 
 #include <math.h>
@@ -244,6 +245,7 @@ static fl_status new_stored(fl_ctx *ctx, const fli_fed_spec *spec, fli_fed **out
                        .map = spec->map && !spec->augment_once,
                        .memory = spec->memory};
     fl_status s = spec->source->load(ctx, &ask, &train, &test);
+    if (!s) s = fli_labels_note(ctx, train, NULL);
     if (!s) s = check_sets(ctx, train, test); /* partitioners trust labels and groups */
     if (!s) s = fli_fed_prepare(ctx, spec, train, test);
     if (!s)

@@ -219,7 +219,7 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
         status = load_part(ctx, p, p->test_images, p->test_labels, p->test_limit, 0, &labels, &images, &b);
         if (status == FL_OK) status = fli_load_check_test(ctx, p->test_images, a, b);
     }
-    if (status == FL_OK) status = fli_labels_tell(&labels, p->train_labels, a);
+    if (status == FL_OK) status = fli_labels_name(&labels, p->train_labels, a);
     fli_labels_fini(&labels);
     return fli_load_hand_out(status, a, b, train, test);
 }

@@ -208,7 +208,7 @@ static fl_status load_both(fl_ctx *ctx, const params *p, fli_labels *labels, fli
     fl_status s = load_part(&train, p->train, a);
     if (!s && *p->test) s = load_part(&test, p->test, b);
     if (!s && *p->test) s = fli_load_check_test(ctx, p->test, *a, *b);
-    return s ? s : fli_labels_tell(labels, p->train, *a);
+    return s ? s : fli_labels_name(labels, p->train, *a);
 }
 
 static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, fli_dataset **test)

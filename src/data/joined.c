@@ -4,6 +4,7 @@
 #include "data/list.h"
 #include "data/libsvm.h"
 #include "data/load.h"
+#include "data/names.h"
 #include "data/numpy.h"
 
 #include <math.h>
@@ -247,26 +248,87 @@ static int32_t class_of(const fli_common *all, const char *name)
     return *name && !*end && v >= 0 && v < (double)all->classes && v == (double)(int32_t)v ? (int32_t)v : -1;
 }
 
-static fl_status unknown_class(fl_ctx *ctx, const char *name)
+/* Names with commas between them, as many as a sentence has room for. */
+static void list_names(fli_text *t, char *const *names, size_t n)
 {
-    return fli_fail(ctx, FL_EMISMATCH, "some samples are labelled %s, which the federation does not know",
-                    fli_show(name).s);
+    enum { MOST = 10 };
+    for (size_t i = 0; i < n && i < MOST; i++) {
+        fli_shown name = fli_show(names[i]);
+        fli_text_addf(t, "%s%.*s", i ? ", " : "", (int)strlen(name.s) - 2, name.s + 1);
+    }
+    if (n > MOST) fli_text_add(t, ", ...");
+}
+
+static fl_status unknown_class(fl_ctx *ctx, const fli_common *all, const fli_dataset *ds, const char *name)
+{
+    fli_text t;
+    fli_text_init(&t, ctx);
+    if (all->class_name) {
+        fli_text_add(&t, "the classes of the federation are ");
+        list_names(&t, all->class_name, all->classes);
+        fli_text_add(&t, " (data.class_names at the server)");
+    } else {
+        fli_text_addf(&t, "the labels of the federation are 0 to %zu; others have to be named at the server, by ",
+                      all->classes - 1);
+        fli_text_add(&t, "data.class_names: \"");
+        if (ds->class_name && ds->classes == all->classes)
+            list_names(&t, ds->class_name, ds->classes);
+        else
+            fli_text_add(&t, "...");
+        fli_text_add(&t, "\"");
+    }
+    fl_status s = fli_text_ok(&t);
+    if (!s) s = fli_fail(ctx, FL_EMISMATCH, "some samples are labelled %s, but %s", fli_show(name).s, fli_text_get(&t));
+    fli_text_fini(&t);
+    return s;
+}
+
+/* Of each class of the file the one that it is in the federation, -1 where it is none; NULL: the file names none, and
+ * labels are numbers already. From fli_alloc. */
+static fl_status find_classes(fl_ctx *ctx, const fli_common *all, const fli_dataset *ds, int32_t **out)
+{
+    *out = NULL;
+    if (!ds->class_name) return FL_OK;
+    if (!(*out = fli_alloc(ctx, ds->classes, sizeof **out))) return FL_ENOMEM;
+    for (size_t i = 0; i < ds->classes; i++) (*out)[i] = class_of(all, ds->class_name[i]);
+    return FL_OK;
+}
+
+static int32_t becomes(const fli_common *all, const int32_t *to, int32_t label)
+{
+    return to ? to[label] : (size_t)label < all->classes ? label : -1;
+}
+
+static fl_status check_labels(fl_ctx *ctx, const fli_common *all, const fli_dataset *ds, const int32_t *to)
+{
+    char number[32];
+    for (size_t i = 0; i < ds->n; i++)
+        if (becomes(all, to, ds->label[i]) < 0) {
+            fli_snprintf(number, sizeof number, "%d", (int)ds->label[i]);
+            return unknown_class(ctx, all, ds, to ? ds->class_name[ds->label[i]] : number);
+        }
+    return FL_OK;
+}
+
+fl_status fli_joined_labels(fl_ctx *ctx, const fli_common *all, const fli_dataset *ds)
+{
+    int32_t *to;
+    if (!ds->label) return FL_OK;
+    fl_status s = find_classes(ctx, all, ds, &to);
+    if (!s) s = check_labels(ctx, all, ds, to);
+    fli_free(to);
+    return s;
 }
 
 /* Labels that a file names are those of the federation with that name; others are numbers already. */
 static fl_status map_labels(fl_ctx *ctx, const fli_common *all, fli_dataset *ds)
 {
-    fl_status s = FL_OK;
-    char number[32];
-    int32_t *to = ds->class_name ? fli_alloc(ctx, ds->classes, sizeof *to) : NULL;
-    if (ds->class_name && !to) return FL_ENOMEM;
-    for (size_t i = 0; to && i < ds->classes; i++) to[i] = class_of(all, ds->class_name[i]);
-    for (size_t i = 0; i < ds->n && !s; i++) {
-        int32_t is = ds->label[i], becomes = to ? to[is] : (size_t)is < all->classes ? is : -1;
-        fli_snprintf(number, sizeof number, "%d", (int)is);
-        if (becomes < 0) s = unknown_class(ctx, to ? ds->class_name[is] : number);
-        if (!s && becomes != is) ds->label[i] = becomes; /* those that are borrowed have no names, and stay */
-    }
+    int32_t *to;
+    fl_status s = find_classes(ctx, all, ds, &to);
+    if (!s) s = check_labels(ctx, all, ds, to);
+    if (!s && to) s = fli_labels_note(ctx, ds, to);
+    for (size_t i = 0; to && !s && i < ds->n; i++) /* those that are borrowed have no names, and stay */
+        if (to[ds->label[i]] != ds->label[i]) ds->label[i] = to[ds->label[i]];
     fli_free(to);
     return s;
 }

@@ -39,4 +39,7 @@ typedef struct {
 fl_status fli_fed_member(fl_ctx *ctx, const fli_fed_spec *spec, const fli_common *all, uint32_t client,
                          fli_dataset *own, fli_fed **out);
 
+/* FL_EMISMATCH with the first label that is none of the federation's. */
+fl_status fli_joined_labels(fl_ctx *ctx, const fli_common *all, const fli_dataset *ds);
+
 #endif

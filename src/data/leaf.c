@@ -274,7 +274,7 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
         s = load_part(ctx, p->test, ask->wide, 1, &users, &labels, &b);
         if (s == FL_OK) s = fli_load_check_test(ctx, p->test, a, b);
     }
-    if (s == FL_OK) s = fli_labels_tell(&labels, p->train, a);
+    if (s == FL_OK) s = fli_labels_name(&labels, p->train, a);
     fli_words_fini(&users);
     fli_labels_fini(&labels);
     return fli_load_hand_out(s, a, b, train, test);

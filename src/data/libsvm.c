@@ -268,7 +268,7 @@ static fl_status load(fl_ctx *ctx, const fli_request *ask, fli_dataset **train, 
     if (status == FL_OK && *p->test) status = load_part(ctx, ask, p->test, a, classes, NULL, &b);
     if (status == FL_OK) status = set_all_features(ctx, p, a, b);
     if (status == FL_OK) status = store(ctx, p->storage, a, b);
-    if (status == FL_OK && classes) status = fli_labels_tell(classes, p->train, a);
+    if (status == FL_OK && classes) status = fli_labels_name(classes, p->train, a);
     fli_labels_fini(&labels);
     fli_labels_fini(&groups);
     return fli_load_hand_out(status, a, b, train, test);

@@ -283,27 +283,30 @@ static int numbered_from_zero(const fli_labels *l)
     return l->numeric;
 }
 
-static fl_status log_names(const fli_labels *l, const char *path, char *const *names)
+fl_status fli_labels_name(const fli_labels *l, const char *path, fli_dataset *ds)
+{
+    if (l->fixed || numbered_from_zero(l)) return FL_OK;
+    ds->class_name = spellings(l);
+    ds->named_in = fli_strdup(l->words.ctx, path);
+    return ds->class_name && ds->named_in ? FL_OK : FL_ENOMEM;
+}
+
+fl_status fli_labels_note(fl_ctx *ctx, const fli_dataset *ds, const int32_t *become)
 {
     enum { MOST = 10 };
     fli_text t;
-    fli_text_init(&t, l->words.ctx);
-    for (size_t c = 0; c < l->classes; c++) {
-        if (c == MOST - 1 && l->classes > MOST) {
+    if (!ds->named_in) return FL_OK;
+    fli_text_init(&t, ctx);
+    for (size_t c = 0; c < ds->classes; c++) {
+        if (c == MOST - 1 && ds->classes > MOST) {
             fli_text_add(&t, ", ...");
-            c = l->classes - 1;
+            c = ds->classes - 1;
         }
-        fli_text_addf(&t, "%s%s is class %zu", c ? ", " : "", fli_show(names[c]).s, c);
+        fli_text_addf(&t, "%s%s is class %zu", c ? ", " : "", fli_show(ds->class_name[c]).s,
+                      become ? (size_t)become[c] : c);
     }
     fl_status s = fli_text_ok(&t);
-    if (s == FL_OK) fli_log(l->words.ctx, FL_LOG_INFO, "%s: %s %s", path, l->noun, fli_text_get(&t));
+    if (s == FL_OK) fli_log(ctx, FL_LOG_INFO, "%s: label %s", ds->named_in, fli_text_get(&t));
     fli_text_fini(&t);
     return s;
-}
-
-fl_status fli_labels_tell(const fli_labels *l, const char *path, fli_dataset *ds)
-{
-    if (l->fixed || numbered_from_zero(l)) return FL_OK;
-    if (!(ds->class_name = spellings(l))) return FL_ENOMEM;
-    return log_names(l, path, ds->class_name);
 }

@@ -71,8 +71,11 @@ fl_status fli_labels_read_number(fli_labels *l, double v, fli_place at, int32_t 
 /* Orders, unless that is done, and turns the n numbers handed out so far into classes. More than 1000 labels of less
  * than two samples each, on average, are FL_EFORMAT: they would make a giant model, and are rarely meant. */
 fl_status fli_labels_order(fli_labels *l, int32_t *label, size_t n);
-/* Once ordered, for the training set of `path`: which label became which class, as a note and as the set's class_name.
- * Nothing of both where they are 0, 1, ... already. */
-fl_status fli_labels_tell(const fli_labels *l, const char *path, fli_dataset *ds);
+/* Once ordered, for the training set of `path`: which label became which class, as the set's class_name. Nothing where
+ * they are 0, 1, ... already. */
+fl_status fli_labels_name(const fli_labels *l, const char *path, fli_dataset *ds);
+/* Logs it, of a set whose file names its classes. `become`: of each of them the class that it is in a federation, which
+ * orders them; NULL: they stay as they are. */
+fl_status fli_labels_note(fl_ctx *ctx, const fli_dataset *ds, const int32_t *become);
 
 #endif

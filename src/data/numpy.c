@@ -272,7 +272,7 @@ fl_status fli_numpy_load(fl_ctx *ctx, const fli_array_set *train, const fli_arra
         status = load_part(ctx, test, used, &second);
         if (status == FL_OK) status = fli_load_check_test(ctx, test->x.file, first, second);
     }
-    if (status == FL_OK && used) status = fli_labels_tell(used, train->y.file, first);
+    if (status == FL_OK && used) status = fli_labels_name(used, train->y.file, first);
     fli_labels_fini(&labels);
     return fli_load_hand_out(status, first, second, a, b);
 }

@@ -20,8 +20,8 @@ typedef struct {
     fli_pace pace;
     size_t clients;
     size_t at_work; /* clients at work at the same time; on the real clock at most one per thread, if they are here */
-    uint64_t seed;
-    int real; /* the real clock */
+    uint64_t seed;  /* of cohorts */
+    int real;       /* the real clock */
     /* Fills steps, lr and probability of a turn that begins after `round` server steps. */
     void (*ask)(void *arg, fli_ask *ask);
     /* How many simulated seconds it lasts. */

@@ -64,6 +64,8 @@ void fli_terms_make(const fli_clients_spec *spec, uint32_t client, fli_terms *ou
     const fli_model *m = spec->model;
     const fli_dataset *ds = spec->fed->train; /* NULL: samples are made on demand, as they are */
     int elsewhere = ds && !spec->fed->part.index;
+    int numbered = ds && (ds->augment != FLI_AUGMENT_NONE ||
+                          m->desc->traits & FLI_MODEL_OWN); /* what uses the numbers of samples */
     const size_t *start = spec->fed->part.start;
     *out = (fli_terms){
         .seed = spec->seed,
@@ -72,7 +74,7 @@ void fli_terms_make(const fli_clients_spec *spec, uint32_t client, fli_terms *ou
         .classes = m->classes,
         .parameters = m->space.n,
         .upper = fli_model_upper(m),
-        .before = elsewhere ? start[client] : 0,
+        .before = elsewhere && numbered ? start[client] : 0,
         .samples = elsewhere ? start[client + 1] - start[client] : 0,
         .client = client,
         .precision = (uint32_t)m->space.ops->size,

@@ -30,7 +30,8 @@ typedef struct {
     uint64_t clients;            /* N */
     uint64_t shape[3], classes;  /* of samples: channels, height, width; classes 0: regression */
     uint64_t parameters, upper;  /* of the model; upper: those of the upper level, or all */
-    uint64_t before;             /* where samples are at clients: how many those with lower numbers have */
+    uint64_t before;             /* where samples are at clients, and random changes or an objective of the user's go by
+                                  * their numbers: how many those with lower numbers have; else 0 */
     uint64_t samples;            /* likewise: how many it said it has, so that it cannot come back with others */
     uint32_t client;             /* its number */
     uint32_t precision;          /* bytes of a real: 4 or 8 */

@@ -176,7 +176,8 @@ static fl_status deliver(loopback *l, const fli_exchange *x, delivery *d)
     const fli_model *m = l->spec.model;
     unsigned char ask[FLI_ASK_BYTES];
     *d = (delivery){0};
-    fli_ask_write(&x->ask, ask);
+    fli_ask told = fli_algo_tell(l->spec.algo, &x->ask);
+    fli_ask_write(&told, ask);
     fli_ask_read(ask, &d->own.ask);
     const char *wrong = fli_ask_wrong(&d->own.ask, l->spec.clients);
     if (wrong)

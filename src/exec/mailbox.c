@@ -5,12 +5,14 @@
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
-fl_status fli_mailbox_new(fl_ctx *ctx, const fli_digest *cards, const fli_admission *rules, fli_mailbox **out)
+fl_status fli_mailbox_new(fl_ctx *ctx, const fli_digest *cards, uint64_t secret, const fli_admission *rules,
+                          fli_mailbox **out)
 {
     fli_mailbox *b = fli_alloc(ctx, 1, sizeof *b);
     if (!b) return FL_ENOMEM;
     b->ctx = ctx;
     b->cards = *cards;
+    b->secret = secret;
     b->rules = *rules;
     b->loose.gathers = 1;
     b->end = &b->first;
@@ -59,7 +61,8 @@ static fl_status write_terms(const fli_mailbox *b, fl_ctx *ctx, uint32_t client,
     return FL_OK;
 }
 
-/* Which run this is: what its clients are told, their numbers apart, and who they are. */
+/* Which run this is: what its clients are told, their numbers apart, and who they are. A client knows all of it but
+ * the others' cards, which it could find by trying; not so together with the secret. */
 static fl_status identify(fli_mailbox *b)
 {
     unsigned char *terms;
@@ -70,6 +73,7 @@ static fl_status identify(fli_mailbox *b)
     fli_hash_init(&h);
     fli_hash_bytes(&h, b->cards.byte, sizeof b->cards.byte);
     fli_hash_bytes(&h, terms, n);
+    if (b->secret) fli_hash_count(&h, b->secret);
     b->protocol.run = fli_hash_end(&h);
     fli_free(terms);
     return FL_OK;

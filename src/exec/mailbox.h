@@ -11,8 +11,10 @@
 
 typedef struct fli_mailbox fli_mailbox;
 
-/* `cards`: what the clients said when they joined, as a digest; it is part of the run's identity. */
-fl_status fli_mailbox_new(fl_ctx *ctx, const fli_digest *cards, const fli_admission *rules, fli_mailbox **out);
+/* `cards`: what the clients said when they joined, as a digest; it is part of the run's identity. `secret`: a number
+ * that clients do not know, so that neither the identity nor the numbers of asks tell them of others; 0: none. */
+fl_status fli_mailbox_new(fl_ctx *ctx, const fli_digest *cards, uint64_t secret, const fli_admission *rules,
+                          fli_mailbox **out);
 void fli_mailbox_free(fli_mailbox *b); /* nobody may be in it any more */
 
 /* What follows is safe from any thread; sentences go to `ctx`. */

@@ -40,6 +40,7 @@ typedef struct fli_letter {
 struct fli_mailbox {
     fl_ctx *ctx; /* of the run */
     fli_digest cards;
+    uint64_t secret; /* 0: there is none */
     fli_admission rules;
     fli_clients_spec spec;
     fli_protocol protocol;

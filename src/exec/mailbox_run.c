@@ -38,9 +38,24 @@ static void post(fli_mailbox *b, fli_pile *g, fli_exchange *x, size_t place, fli
     b->end = &l->next;
 }
 
+/* A client sees the number of its own ask; in the order of the cohort that would say how many with lower numbers than
+ * its own take part. */
+static void shuffle_numbers(const fli_mailbox *b, fli_letter *letters, size_t n)
+{
+    fli_rng rng;
+    fli_rng_init(&rng, b->secret, FLI_RNG_NUMBERS, (uint32_t)b->numbers, (uint32_t)(b->numbers >> 32));
+    for (size_t i = n; i > 1; i--) {
+        fli_letter *one = &letters[i - 1], *other = &letters[fli_rng_below(&rng, i)];
+        uint64_t number = one->number;
+        one->number = other->number;
+        other->number = number;
+    }
+}
+
 static void post_all(fli_mailbox *b, fli_pile *g, fli_exchange *const *list, fli_letter *letters, size_t n)
 {
     for (size_t i = 0; i < n; i++) post(b, g, list[i], i, &letters[i]);
+    if (b->secret) shuffle_numbers(b, letters, n);
     pthread_cond_broadcast(&b->asked);
 }
 

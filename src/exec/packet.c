@@ -238,7 +238,8 @@ fl_status fli_ask_pack(fl_ctx *ctx, const fli_protocol *p, uint64_t number, uint
     size_t n = 0;
     fl_status s = FL_OK;
     *out = (fl_bytes){NULL, 0};
-    fli_ask_write(&x->ask, head);
+    fli_ask told = fli_algo_tell(p->algo, &x->ask);
+    fli_ask_write(&told, head);
     parts_of(p, &x->ask, &w);
     if (x->ask.flags & FLI_ASK_CHANGED) s = pack_parts(ctx, w.down, w.moment, p->model, x->down, &body, &n);
     if (!s) {

@@ -154,6 +154,17 @@ static fl_status over(life *j, const fli_heard *r)
     return FL_EDONE;
 }
 
+/* A client whose labels are others would take a place, and fail when all have joined. */
+static fl_status look_at_labels(life *j, const fli_offer *f)
+{
+    char why[600];
+    fl_status s = fl_client_labels(j->client, f->wanted.classes, f->class_name);
+    if (s != FL_EMISMATCH) return s;
+    fli_snprintf(why, sizeof why, "%s", fl_ctx_error(j->ctx));
+    fli_clear(j->ctx);
+    return fli_fail(j->ctx, s, "this client cannot join: %s", why);
+}
+
 /* What can be seen before anything of the client's leaves. */
 static fl_status look(life *j, const fli_offer *f)
 {
@@ -164,7 +175,8 @@ static fl_status look(life *j, const fli_offer *f)
     if (*f->name && strcmp(f->name, j->name))
         return fli_fail(j->ctx, FL_EMISMATCH, "the server takes this client for %s, but it is %s", f->name, j->name);
     wrong = f->has_wanted ? fli_glance_wrong(j->ctx, j->card.data, j->card.n, &f->wanted, why, sizeof why) : NULL;
-    return wrong ? fli_fail(j->ctx, FL_EMISMATCH, "this client cannot join: %s", wrong) : FL_OK;
+    if (wrong) return fli_fail(j->ctx, FL_EMISMATCH, "this client cannot join: %s", wrong);
+    return f->has_wanted && !j->accepted ? look_at_labels(j, f) : FL_OK;
 }
 
 static fl_status ask_federation(life *j)
@@ -174,9 +186,11 @@ static fl_status ask_federation(life *j)
     fl_status s = fli_line_get(&j->line, FLI_NET_FEDERATION, -1, FLI_NET_SMALL_BODY, &r);
     if (s) return s;
     if (r.code != 200) return fli_fail(j->ctx, FL_EREFUSED, "%s", fli_call_why(j->line.call));
-    if ((s = fli_offer_read(j->ctx, r.body, r.n, &f))) return s;
+    s = fli_offer_read(j->ctx, r.body, r.n, &f);
     j->clients = f.clients;
-    if (!f.over) return look(j, &f);
+    if (!s && !f.over) s = look(j, &f);
+    fli_offer_fini(&f);
+    if (s || !f.over) return s;
     s = fli_line_get(&j->line, FLI_NET_ASK, 0, FLI_NET_SMALL_BODY, &r); /* how it went */
     return s ? s : over(j, r.code == 410 ? &r : NULL);
 }

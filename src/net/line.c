@@ -32,13 +32,21 @@ fl_status fli_line_pause(fli_line *l) { return nap(l, fli_backoff_next(&l->backo
 /* The first failure in a row is said, and then one now and then. */
 static void say_away(fli_line *l)
 {
-    char quoted[300], line[400];
-    double now = fli_clock_now();
+    char quoted[300], line[500], end[80] = "patience=none stop=\"Ctrl-C, or --patience SECONDS\"";
+    double now = fli_clock_now(), waited = fli_backoff_for(&l->backoff);
     if (l->backoff.tries && now < l->told + tell_every) return;
     l->told = now;
-    fli_net_say(l->log, "away", "why=%s", fli_net_quote(fli_call_why(l->call), quoted, sizeof quoted));
-    fli_snprintf(line, sizeof line, "%.300s; trying again", fli_call_why(l->call));
-    if (l->tell) l->tell(l->arg, line);
+    if (l->patience > 0) fli_snprintf(end, sizeof end, "patience=%g", l->patience);
+    fli_net_say(l->log, "away", "seconds=%.0f %s why=%s", waited, end,
+                fli_net_quote(fli_call_why(l->call), quoted, sizeof quoted));
+    if (!l->tell) return;
+    if (l->patience > 0)
+        fli_snprintf(end, sizeof end, "gives up after %g s", l->patience);
+    else
+        fli_snprintf(end, sizeof end, "Ctrl-C ends it, --patience SECONDS sets a limit");
+    fli_snprintf(line, sizeof line, "%.300s; no answer for %.0f s, trying again (%s)", fli_call_why(l->call), waited,
+                 end);
+    l->tell(l->arg, line);
 }
 
 /* What becomes of a call that ended like this; FL_EBUSY: it is tried again. */

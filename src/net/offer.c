@@ -37,7 +37,28 @@ static const char *read_wanted(const json_t *samples, fli_wanted *out)
     return NULL;
 }
 
-static const char *read_all(const json_t *root, fli_offer *out)
+/* One per class, or null. */
+static const char *read_classes(fl_ctx *ctx, const json_t *names, fli_offer *out)
+{
+    size_t n = json_array_size(names), bytes = 0;
+    if (!names || json_is_null(names)) return NULL;
+    if (!n || n != out->wanted.classes) return "samples.class_names is no list with a name per class";
+    for (size_t i = 0; i < n; i++) {
+        const json_t *name = json_array_get(names, i);
+        if (!json_is_string(name)) return "samples.class_names has something else than texts";
+        bytes += json_string_length(name) + 1;
+    }
+    if (!(out->class_name = fli_alloc(ctx, n * sizeof *out->class_name + bytes, 1))) return "there is no memory for it";
+    char *at = (char *)(out->class_name + n);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        out->class_name[i] = strcpy(at, name);
+        at += strlen(name) + 1;
+    }
+    return NULL;
+}
+
+static const char *read_all(fl_ctx *ctx, const json_t *root, fli_offer *out)
 {
     const char *state = json_string_value(json_object_get(root, "state"));
     const json_t *samples = json_object_get(root, "samples");
@@ -53,7 +74,9 @@ static const char *read_all(const json_t *root, fli_offer *out)
     read_name(json_object_get(root, "model"), out->model, sizeof out->model);
     read_name(json_object_get(json_object_get(root, "you"), "name"), out->name, sizeof out->name);
     out->has_wanted = json_is_object(samples);
-    return out->has_wanted ? read_wanted(samples, &out->wanted) : NULL;
+    if (!out->has_wanted) return NULL;
+    const char *wrong = read_wanted(samples, &out->wanted);
+    return wrong ? wrong : read_classes(ctx, json_object_get(samples, "class_names"), out);
 }
 
 fl_status fli_offer_read(fl_ctx *ctx, const void *json, size_t n, fli_offer *out)
@@ -62,7 +85,13 @@ fl_status fli_offer_read(fl_ctx *ctx, const void *json, size_t n, fli_offer *out
     locale_t before = fli_locale_enter();
     json_t *root = n <= FLI_NET_SMALL_BODY ? json_loadb(json, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
     fli_locale_leave(before);
-    const char *wrong = root ? read_all(root, out) : "it is no JSON";
+    const char *wrong = root ? read_all(ctx, root, out) : "it is no JSON";
     json_decref(root);
     return wrong ? fli_fail(ctx, FL_EFORMAT, "what the server says of its federation cannot be: %s", wrong) : FL_OK;
+}
+
+void fli_offer_fini(fli_offer *o)
+{
+    fli_free(o->class_name);
+    o->class_name = NULL;
 }

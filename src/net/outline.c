@@ -27,35 +27,37 @@ static char *value_of(fl_ctx *ctx, const char *printed, const char *section, con
 }
 
 /* Names with commas between them as a list; null where there are none. */
-static json_t *names(char *text)
+static json_t *names(const char *text)
 {
-    char *save = NULL;
-    size_t n = strlen(text);
-    if (n >= 2 && (*text == '\'' || *text == '"')) text[n - 1] = 0, text++;
     if (!*text) return json_null();
     json_t *list = json_array();
-    for (char *name = strtok_r(text, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
-        name += strspn(name, " ");
-        json_array_append_new(list, json_string(name));
+    for (const char *at = text; at; at = *at ? at + 1 : NULL) {
+        at += strspn(at, " ");
+        size_t all = strcspn(at, ","), n = all;
+        while (n && at[n - 1] == ' ') n--;
+        json_array_append_new(list, json_stringn(at, n));
+        at += all;
     }
     return list;
 }
 
-static char *describe_samples(fl_ctx *ctx, const char *printed)
+/* Names of classes come from the configuration itself: what is printed has the quotes that YAML may want. */
+static char *describe_samples(fl_ctx *ctx, const fl_config *cfg, const char *printed)
 {
     char *shape = value_of(ctx, printed, "data", "shape"), *classes = value_of(ctx, printed, "data", "classes");
-    char *called = value_of(ctx, printed, "data", "class_names"), *scale = value_of(ctx, printed, "data", "normalize");
+    char *scale = value_of(ctx, printed, "data", "normalize");
     char *precision = value_of(ctx, printed, "", "precision"), *text = NULL;
-    if (shape && classes && called && scale && precision) {
+    if (shape && classes && scale && precision) {
         locale_t before = fli_locale_enter();
-        json_t *j = json_pack("{s:o*, s:I, s:o, s:s, s:s}", "shape", json_loads(shape, 0, NULL), "classes",
-                              (json_int_t)strtoll(classes, NULL, 10), "class_names", names(called), "normalize", scale,
-                              "precision", precision);
+        json_t *j =
+            json_pack("{s:o*, s:I, s:o, s:s, s:s}", "shape", json_loads(shape, 0, NULL), "classes",
+                      (json_int_t)strtoll(classes, NULL, 10), "class_names",
+                      names(fl_config_get(cfg, "data.class_names")), "normalize", scale, "precision", precision);
         text = j ? json_dumps(j, JSON_COMPACT) : NULL;
         json_decref(j);
         fli_locale_leave(before);
     }
-    char *all[] = {shape, classes, called, scale, precision};
+    char *all[] = {shape, classes, scale, precision};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) fli_free(all[i]);
     return text;
 }
@@ -85,7 +87,7 @@ fl_status fli_outline_read(fl_ctx *ctx, fl_config *cfg, fli_outline *out)
         out->clients = clients ? (size_t)strtoull(clients, NULL, 10) : 0;
         out->method = value_of(ctx, text, "algorithm", "kind");
         out->model = value_of(ctx, text, "model", "kind");
-        out->samples = describe_samples(ctx, text);
+        out->samples = describe_samples(ctx, cfg, text);
         out->output = unquoted(value_of(ctx, text, "", "output"));
         fli_free(clients);
         if (!out->method || !out->model || !out->samples || !out->output) s = fli_fail(ctx, FL_ENOMEM, "out of memory");

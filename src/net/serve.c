@@ -9,6 +9,7 @@
 #include "base/lock.h"
 #include "base/number.h"
 
+#include <gnutls/crypto.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -112,8 +113,8 @@ static fl_status check_safety(fl_ctx *ctx, const fli_serve_options *o, const str
                     fli_address_text(address, text));
 }
 
-/* The folder of what a restarted server needs, and whose it is. */
-static fl_status open_folder(fli_serve *s)
+/* The folder of what a restarted server needs, which is this server's alone from now on. */
+static fl_status claim_folder(fli_serve *s)
 {
     fli_desk *d = &s->desk;
     if (!*d->outline.output) return FL_OK;
@@ -122,9 +123,80 @@ static fl_status open_folder(fli_serve *s)
     /* With a folder of ours beside it, it is the result of this run, whose clients do not know yet. */
     if (fli_path_kind(d->outline.output) && !fli_path_kind(s->folder))
         return fli_fail(s->ctx, FL_ECONFIG, "%s: there is a result already; choose another output", d->outline.output);
-    fl_status status = fli_lock_take(s->ctx, s->folder, &s->lock);
-    return status ? status : fli_make_private_folder(s->ctx, s->folder);
+    return fli_lock_take(s->ctx, s->folder, &s->lock);
 }
+
+/* ---- what cohorts are drawn by ------------------------------------------------------------------------------- */
+
+/* `seed` is in the terms of all clients: cohorts that were drawn by it would be known to each of them. */
+static const char cohort_key[] = "participation.seed";
+
+static fl_status draw_seed(fl_ctx *ctx, char text[24])
+{
+    uint64_t random;
+    int code = gnutls_rnd(GNUTLS_RND_KEY, &random, sizeof random);
+    if (code) return fli_fail(ctx, FL_ESYSTEM, "no random number: %s", gnutls_strerror(code));
+    fli_snprintf(text, 24, "%llu", (unsigned long long)(random >> 11) + 1); /* 53 bits: settings are read as doubles */
+    return FL_OK;
+}
+
+/* That of an earlier server of this run; "": there was none. */
+static fl_status read_seed(fl_ctx *ctx, const char *path, char text[24])
+{
+    char *all = NULL, *end;
+    size_t n;
+    *text = 0;
+    if (!path || !fli_path_kind(path)) return FL_OK;
+    fl_status s = fli_file_read(ctx, path, 23, &all, &n);
+    if (s) return s;
+    n = strcspn(all, "\n");
+    double seed = fli_strtod(all, &end);
+    if (end != all + n || !(seed >= 1 && seed <= 0x1p53 && seed == floor(seed)))
+        s = fli_fail(ctx, FL_EFORMAT, "%s: this is no seed of cohorts; it must be a whole number from 1 to 2^53", path);
+    else
+        fli_snprintf(text, 24, "%.*s", (int)n, all);
+    fli_free(all);
+    return s;
+}
+
+/* The configuration has the seed from here on, and so has the result. *kept: where a server that starts again finds it;
+ * NULL: nowhere, or nothing is to be written. */
+static fl_status choose_seed(fli_serve *s, fl_config *cfg, char text[24], char **path)
+{
+    char *end, assignment[64];
+    *path = NULL;
+    *text = 0;
+    if (fli_strtod(fl_config_get(cfg, cohort_key), &end) != 0) return FL_OK; /* it is given */
+    if (s->folder && !(*path = fli_strf(s->ctx, "%s/participation-seed", s->folder))) return FL_ENOMEM;
+    fl_status status = read_seed(s->ctx, *path, text);
+    if (!status && !*text) status = draw_seed(s->ctx, text);
+    fli_snprintf(assignment, sizeof assignment, "%s=%s", cohort_key, text);
+    return status ? status : fl_config_set(cfg, assignment);
+}
+
+/* It is on the disk before any client hears of this run. */
+static fl_status make_folder(fli_serve *s, const char *path, const char *seed)
+{
+    fl_status status = s->folder ? fli_make_private_folder(s->ctx, s->folder) : FL_OK;
+    if (status || !path || fli_path_kind(path)) return status;
+    return fli_file_private(s->ctx, path, seed, strlen(seed));
+}
+
+/* The run's half, and the folder that it needs at a restart. */
+static fl_status open_server(fli_serve *s, fl_config *cfg)
+{
+    fli_desk *d = &s->desk;
+    char seed[24], *path;
+    fl_status status = claim_folder(s);
+    if (status) return status;
+    status = choose_seed(s, cfg, seed, &path);
+    if (!status) status = fl_server_new(cfg, &d->server);
+    if (!status) status = make_folder(s, path, seed);
+    fli_free(path);
+    return status;
+}
+
+/* ---- the parts ----------------------------------------------------------------------------------------------- */
 
 /* A client of an earlier server's. One that claims more samples than this server allows has to join again. */
 static fl_status join_again(fli_serve *s, uint32_t client, const unsigned char *card, size_t n)
@@ -206,14 +278,13 @@ static fl_status open_parts(fli_serve *s, fl_config *cfg, const fli_serve_option
     if (!status) status = fli_address_read(s->ctx, host, port, &address);
     if (!status) status = check_safety(s->ctx, o, &address);
     if (!status) status = fli_outline_read(s->ctx, cfg, &d->outline);
-    if (!status) status = fl_server_new(cfg, &d->server);
+    if (!status) status = open_server(s, cfg);
     if (status) return status;
     fl_server_observe(d->server, observe, d);
     fl_server_on_checkpoint(d->server, note_checkpoint, d);
     d->silence = o->silence > 0 ? o->silence : 60;
     status = fli_net_gate_new(s->ctx, &d->log.gate);
     if (!status) status = fli_journal_new(s->ctx, &d->journal);
-    if (!status) status = open_folder(s);
     if (!status) status = open_roster(s, o->roster);
     if (!status) status = open_dispatch(s);
     /* A mistake at a restart, such as another setting, must be found before any client can hear of it. */

@@ -35,7 +35,7 @@ fl_status fli_arrivals_prepare(fl_run *run)
         .pace = p->pace,
         .clients = p->fed->clients,
         .at_work = p->at_work,
-        .seed = (uint64_t)p->settings.top.seed,
+        .seed = fli_settings_cohort_seed(&p->settings),
         .real = p->settings.top.clock == FLI_CLOCK_REAL,
         .ask = ask,
         .duration = duration,

@@ -113,6 +113,16 @@ void fl_client_free(fl_client *c)
 
 /* ---- joining --------------------------------------------------------------------------------------------- */
 
+fl_status fl_client_labels(fl_client *c, size_t classes, const char *const *class_name)
+{
+    const fli_common all = {.classes = classes, .class_name = (char *const *)class_name};
+    fli_clear(c->ctx);
+    if (c->terms) return fli_fail(c->ctx, FL_ECONFIG, "this client has joined a federation already");
+    fl_status s = load(c, c->wide);
+    if (s || !classes) return s; /* a regression has none */
+    return fli_joined_labels(c->ctx, &all, c->samples);
+}
+
 /* As they are, all of them for training: what becomes of them is in the terms, which come later. */
 static fl_status make_card(fl_client *c, int digest, fli_card *out)
 {

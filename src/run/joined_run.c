@@ -112,7 +112,8 @@ fl_status fli_joined_run_init(fl_config *cfg, const fli_settings *s, const fli_l
                                              : fli_joined_test(cfg->ctx, &spec, clients, &test);
     if (!status) status = fli_fed_joined(cfg->ctx, &spec, clients, test, &j->data.fed);
     if (!status) status = weigh(cfg->ctx, s, clients, j->data.fed);
-    if (!status) status = fli_mailbox_new(cfg->ctx, cards, &s->server, &j->data.mailbox);
+    if (!status)
+        status = fli_mailbox_new(cfg->ctx, cards, (uint64_t)s->participation.seed, &s->server, &j->data.mailbox);
     if (!status) status = fli_run_new(cfg, &j->data, &j->run);
     if (status) fli_joined_run_fini(j);
     return status;

@@ -49,6 +49,7 @@ fl_status fli_settings_tell(fli_arena *a, const fli_settings *s, fli_settings *t
     static char nothing[] = "";
     *told = *s;
     told->model.start = told->top.output = nothing;
+    told->participation.seed = 0; /* with it a client would know every cohort of the run */
     for (size_t i = 0; i < READERS; i++) {
         fli_choice *c = (fli_choice *)((char *)told + readers[i].choice);
         void *copy = fli_arena_alloc(a, 1, c->item.params_size + 1);

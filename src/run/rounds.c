@@ -192,7 +192,7 @@ static fl_status check_empty(const fl_run *run)
 /* What the cohort that is met from this phase on is drawn by. */
 static uint64_t seed_of(const fl_run *run, size_t phase)
 {
-    uint64_t seed = (uint64_t)run->plan.settings.top.seed;
+    uint64_t seed = fli_settings_cohort_seed(&run->plan.settings);
     fli_rng rng;
     if (!phase) return seed;
     fli_rng_init(&rng, seed, FLI_RNG_ALGO, (uint32_t)phase, 2);

@@ -155,6 +155,13 @@ static const fli_key local_keys[] = {
     FLI_KEY_END,
 };
 
+static const fli_key participation_keys[] = {
+    FLI_KEY_INT(fli_participation_settings, seed, "0", 0, 9007199254740992.0,
+                "seed of the cohorts; clients are never told. 0: that of every other stream (`seed`); `fedloom serve` "
+                "then draws one, which is in config.yaml of the result"),
+    FLI_KEY_END,
+};
+
 static const fli_key system_keys[] = {
     FLI_KEY_REAL(fli_system_common, step_seconds, "0.001", 0, 1e9,
                  "simulated seconds of one local step on a device of speed 1"),
@@ -281,7 +288,7 @@ static const section sections[] = {
     {"regularizer", "what is added to the objective", NULL, 0, offsetof(fli_settings, regularizer), "none"},
     SECTION(semi, "what is learnt from samples without labels", semi),
     SECTION(local, "how a client works in its turn", local),
-    {"participation", "who takes part in a round", NULL, 0, offsetof(fli_settings, sampler), "uniform"},
+    KINDS(participation, "who takes part in a round", participation, sampler, "uniform"),
     KINDS(system, "how fast devices and links are, in simulated seconds", system, devices, "none"),
     {"algorithm", "the federated method", NULL, 0, offsetof(fli_settings, algorithm), "fedavg"},
     SECTION(metrics, "what is measured, and when", metrics),
@@ -672,6 +679,11 @@ static fli_schedule schedule_of(const fli_local_settings *l)
 
 int fli_settings_wide(const fli_settings *s) { return s->top.precision == FLI_PRECISION_F64; }
 int fli_settings_on_device(const fli_settings *s) { return strcmp(s->top.device, FLI_DEVICE_CPU) != 0; }
+
+uint64_t fli_settings_cohort_seed(const fli_settings *s)
+{
+    return (uint64_t)(s->participation.seed ? s->participation.seed : s->top.seed);
+}
 
 fli_sgd_spec fli_settings_sgd(const fli_settings *s)
 {

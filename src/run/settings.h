@@ -46,6 +46,10 @@ typedef struct {
 } fli_partition_settings;
 
 typedef struct {
+    int64_t seed; /* of the cohorts; 0: that of everything else */
+} fli_participation_settings;
+
+typedef struct {
     double weight_decay;
     int weight_decay_by; /* FLI_DECAY_ */
     char *start;         /* a file; empty: the model's own start values */
@@ -93,6 +97,7 @@ typedef struct {
     fli_model_settings model;
     fli_semi semi;
     fli_local_settings local;
+    fli_participation_settings participation;
     fli_system_common system;
     fli_metrics_settings metrics;
     fli_stop_settings stop;
@@ -151,6 +156,8 @@ fli_node *fli_without_experiment_keys(fli_arena *a, const fli_node *root);
 int fli_settings_wide(const fli_settings *s);
 /* The run is computed elsewhere than on the processors of this machine. */
 int fli_settings_on_device(const fli_settings *s);
+/* What cohorts are drawn by. */
+uint64_t fli_settings_cohort_seed(const fli_settings *s);
 /* How mini-batches are drawn. */
 fli_sgd_spec fli_settings_sgd(const fli_settings *s);
 /* What takes the place of SGD (local.solver); NULL: nothing does. */

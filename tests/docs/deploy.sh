@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The commands of the front page's "Deploy", as they stand there but for the port, in a folder that has nothing but the program and
-# the examples: they are ten at most, and their result is that of the simulation. Usage: deploy.sh BUILD
+# the examples: they are ten at most, may be pasted twice, and their result is that of the simulation, as the commands after them show.
+# Usage: deploy.sh BUILD
 set -u
 . "$(dirname "$0")/../built.sh" "${1:?usage: $0 BUILD}"
 . "$root/tests/net/lib.sh"
@@ -18,18 +19,33 @@ mkdir machine && cd machine || exit 1
 ln -s "$root/examples" examples
 ln -s "$build" build
 sed -e "s/:8443/:$port/" -e "s/ serve / serve --listen 127.0.0.1:$port /" ../commands >../these
-setsid timeout --foreground 100 bash -e ../these >../out 2>../err </dev/null &
-group=$!
-wait "$group"
-code=$?
+paste() {
+    setsid timeout --foreground 100 bash -e ../these >../out 2>../err </dev/null &
+    group=$!
+    wait "$group"
+    code=$?
+}
+paste
 cd ..
 check 'the commands succeed' exits 0
 check 'all three clients have taken part' eval '[ "$(grep -c "event=over ok=true" err)" = 3 ]'
-check 'there is a result' [ -s machine/results/real/model.safetensors ]
-check 'keys are private' eval '[ -z "$(find machine/ca -name "*key.pem" ! -perm 600)" ]'
+check 'there is a result' [ -s machine/deployed/result/model.safetensors ]
+check 'keys are private' eval '[ -z "$(find machine/deployed/ca -name "*key.pem" ! -perm 600)" ]'
+mv machine/deployed/result first
+cd machine && paste
+cd ..
+check 'they succeed again in the same folder' exits 0
+check 'all three clients have taken part again' eval '[ "$(grep -c "event=over ok=true" err)" = 3 ]'
+check 'nothing lies outside the folder of the example' [ "$(echo machine/*)" = 'machine/build machine/deployed machine/examples' ]
 
-fedloom run "$root/examples/digits.yaml" --set partition.clients=3 --set participation=everyone --output simulated --quiet
-check 'the simulation runs' exits 0
-check 'the same bits' same_parameters machine/results/real simulated
+awk '/^```sh deploy-compare$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$root/README.md" >compare
+for time in 1 2; do
+    (cd machine && bash -e ../compare) >out 2>err
+    code=$?
+    check "the commands that compare end well ($time)" exits 0
+    check "and show that the bits are the same ($time)" [ "$(tail -1 out)" = 'the same bits' ]
+done
+check 'the first run has the same bits' same_parameters first machine/deployed/simulated
+check 'all of them are compared' same_parameters machine/deployed/result machine/deployed/simulated
 
 count

@@ -24,6 +24,8 @@ static void check_offer(const fli_offer *o)
     demand(!*o->name || fli_net_name_ok(o->name), "a client's name is none");
     demand(shape[0] <= 1000000000 && shape[1] <= 1000000000 && shape[2] <= 1000000000, "a shape is beyond its bounds");
     demand(o->clients <= UINT32_MAX && o->wanted.classes <= 1000000, "a count is beyond its bounds");
+    for (size_t i = 0; o->class_name && i < o->wanted.classes; i++)
+        demand(strlen(o->class_name[i]) < FLI_NET_SMALL_BODY, "a class has a name that cannot be");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -35,6 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fl_status s = fli_offer_read(ctx, data, size, &offer);
     demand(!s == !*fl_ctx_error(ctx), "a failure without a sentence, or the other way round");
     if (!s) check_offer(&offer);
+    fli_offer_fini(&offer);
     fli_heard heard = {.code = 200, .body = (unsigned char *)data, .n = size};
     fli_heard_text(&heard, "state", said, sizeof said);
     for (const char *c = said; *c; c++) demand((unsigned char)*c >= ' ' && *c != 127, "a text is not printable");
@@ -51,7 +54,9 @@ enum { LONGEST = 4096 };
 
 static const char seed[] = "{\"protocol\":1,\"oldest\":1,\"run\":null,\"state\":\"joining\",\"method\":\"fedavg\","
                            "\"model\":\"mlp\",\"clients\":10,\"missing\":3,\"you\":{\"name\":\"ann\",\"client\":null},"
-                           "\"samples\":{\"shape\":[1,28,28],\"classes\":10,\"class_names\":null},\"join\":true}";
+                           "\"samples\":{\"shape\":[1,28,28],\"classes\":10,\"class_names\":[\"a\",\"b\",\"c\",\"d\","
+                           "\"e\",\"f\",\"g\",\"h\",\"i\",\"j\"]},"
+                           "\"join\":true}";
 
 static const char *const tokens[] = {
     "{",    "}",     "[",       "]",       ",",    "\"",     ":",    "null",

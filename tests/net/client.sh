@@ -37,8 +37,6 @@ local: {epochs: 2, batch: 8, lr: 0.1}
 algorithm: scaffold
 rounds: 6
 END2
-fedloom run simulated.yaml --output simulated --quiet
-check 'the simulation runs' exits 0
 fedloom data simulated.yaml --export ex
 check 'its parts are written' exits 0
 fedloom cert init ca && fedloom cert server ca 127.0.0.1
@@ -62,11 +60,13 @@ for pid in $joined $server; do
     code=$?
     check "process $pid ends well" exits 0
 done
+simulate_like real
+check 'the simulation runs' exits 0
 if [ "$plain" ]; then
     last() { awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "train_loss") c = i } END { print $c }' "$1/metrics.csv"; }
     check 'the loss is that of the simulation, nearly' \
-        awk -v a="$(last simulated)" -v b="$(last real)" 'BEGIN { d = a - b; exit !(a > 0 && d * d < 1e-10 * a * a) }'
+        awk -v a="$(last real.simulated)" -v b="$(last real)" 'BEGIN { d = a - b; exit !(a > 0 && d * d < 1e-10 * a * a) }'
 else
-    check 'the model is that of the simulation' same_parameters simulated real
+    check 'the model is that of the simulation' same_parameters real.simulated real
 fi
 count

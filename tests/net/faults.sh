@@ -43,15 +43,6 @@ step() { # TITLE: a case begins; of the last one nothing is left
 
 samples 4 40
 
-# federation LINES: server.yaml, and in `simulated` what a simulation makes of it.
-federation() {
-    settings "$@"
-    [ "$simulate" = yes ] || return
-    rm -rf simulated
-    fedloom run simulated.yaml --output simulated --quiet
-    check "$case_title: the simulation runs" exits 0
-}
-simulate=yes
 small='model: softmax'
 # A checkpoint of this one takes a while: 160,003 parameters, and twice as many of each client's state.
 large='model: {kind: mlp, hidden: [20000]}'
@@ -88,7 +79,7 @@ nap() { sleep "0.$(printf '%03d' $((RANDOM % ${1:-500})))"; }
 
 nothing_left() { [ -z "$(find . -maxdepth 3 \( -name '*.tmp*' -o -name 'real.checkpoint' -o -name 'real.server' -o -name 'real.partial' \))" ]; }
 well() {
-    check "$case_title: the bytes of the simulation" same_result simulated real
+    check "$case_title: the bytes of the simulation" repeats real
     check "$case_title: nothing is left lying about" nothing_left
 }
 logged() { check "$case_title: \"$1\" is said" has "${2:-case.log}" "$1"; }
@@ -108,12 +99,12 @@ lines() { # DELAY RATE CUT
 }
 bad_lines() {
     step 'slow lines that are cut'
-    federation "$small" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 3}' 'rounds: 25'
+    settings "$small" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 3}' 'rounds: 25'
     lines 10 2000000 12000
 }
 bad_lines_large() {
     step 'large messages over lines that are cut'
-    federation "$large" "$short" 'algorithm: fedavg' "$together" 'rounds: 8'
+    settings "$large" "$short" 'algorithm: fedavg' "$together" 'rounds: 8'
     lines 2 60000000 3000000
 }
 
@@ -121,7 +112,7 @@ bad_lines_large() {
 
 killed_server() { # METHOD KILLS
     step "a server that is killed ($1)"
-    federation "$large" "$short" "algorithm: $1" 'participation: {kind: uniform, count: 2}' "rounds: $((12 + 4 * $2))" \
+    settings "$large" "$short" "algorithm: $1" 'participation: {kind: uniform, count: 2}' "rounds: $((12 + 4 * $2))" \
         'metrics: {every: 4}'
     local kills=0 amid=0
     serve
@@ -148,7 +139,7 @@ killed_server() { # METHOD KILLS
 
 killed_clients() { # METHOD KILLS
     step "clients that are killed ($1)"
-    federation "$large" "$short" "algorithm: $1" 'participation: {kind: uniform, count: 3}' 'rounds: 30' 'metrics: {every: 10}'
+    settings "$large" "$short" "algorithm: $1" 'participation: {kind: uniform, count: 3}' 'rounds: 30' 'metrics: {every: 10}'
     serve
     line delay=3
     join_all
@@ -167,7 +158,7 @@ killed_clients() { # METHOD KILLS
 
 all_at_once() {
     step 'lines that are cut, clients and servers that are killed'
-    federation "$small" "$short" 'algorithm: feddyn' 'participation: {kind: uniform, count: 3}' 'rounds: 150' 'metrics: {every: 50}'
+    settings "$small" "$short" 'algorithm: feddyn' 'participation: {kind: uniform, count: 3}' 'rounds: 150' 'metrics: {every: 50}'
     serve
     line seed=$RANDOM delay=5 cut=30000 stall=200
     join_all
@@ -194,7 +185,7 @@ all_at_once() {
 
 vanished() {
     step 'a client that vanishes for good'
-    simulate=no federation "$small" "$short" 'algorithm: scaffold' "$together" 'rounds: 8' 'server: {deadline: 0.5, quorum: 0.5}' 'metrics: {every: 8}'
+    settings "$small" "$short" 'algorithm: scaffold' "$together" 'rounds: 8' 'server: {deadline: 0.5, quorum: 0.5}' 'metrics: {every: 8}'
     serve --grace 1
     line delay=40
     join_all
@@ -207,7 +198,7 @@ vanished() {
     check "$case_title: the others have learnt something" learnt
 
     step 'too few answers'
-    simulate=no federation "$small" "$short" 'algorithm: scaffold' "$together" 'rounds: 4' 'server: {deadline: 0.4, quorum: 0.9}'
+    settings "$small" "$short" 'algorithm: scaffold' "$together" 'rounds: 4' 'server: {deadline: 0.4, quorum: 0.9}'
     serve
     for i in 0 1 2; do join $i; done
     join 3 --once # there for its first turn
@@ -217,7 +208,7 @@ vanished() {
 
 over_selection() {
     step 'more are asked than are waited for'
-    simulate=no federation "$small" "$short" 'algorithm: fedavg' "$together" 'rounds: 40' 'server: {wait_for: 0.75}' 'metrics: {every: 20}'
+    settings "$small" "$short" 'algorithm: fedavg' "$together" 'rounds: 40' 'server: {wait_for: 0.75}' 'metrics: {every: 20}'
     serve
     line seed=1 delay=20
     for i in 0 1 2; do join $i; done
@@ -231,7 +222,7 @@ over_selection() {
 
 odd() {
     step 'answers that are no answers, come twice, or are old'
-    federation "$small" "$short" 'algorithm: scaffold' "$together" 'rounds: 8'
+    settings "$small" "$short" 'algorithm: scaffold' "$together" 'rounds: 8'
     serve
     for i in 0 1 2; do join $i; done
     "$odd_program" "http://127.0.0.1:$port" client3 client3.csv >out3 2>err3 &
@@ -240,7 +231,7 @@ odd() {
     well
 
     step 'a late answer'
-    simulate=no federation "$small" "$short" 'algorithm: scaffold' "$together" 'rounds: 8' 'server: {deadline: 0.5}'
+    settings "$small" "$short" 'algorithm: scaffold' "$together" 'rounds: 8' 'server: {deadline: 0.5}'
     serve
     for i in 0 1 2; do join $i; done
     "$odd_program" "http://127.0.0.1:$port" client3 client3.csv late=1.5 >out3 2>err3 &
@@ -251,7 +242,7 @@ odd() {
 
 everyone() {
     step 'a method that needs everyone, and one who comes back'
-    federation "$small" "$short" 'algorithm: vrl-sgd' "$together" 'rounds: 30' 'server: {deadline: 20}' 'metrics: {every: 30}'
+    settings "$small" "$short" 'algorithm: vrl-sgd' "$together" 'rounds: 30' 'server: {deadline: 20}' 'metrics: {every: 30}'
     serve
     line delay=10
     join_all
@@ -263,7 +254,7 @@ everyone() {
     well
 
     step 'a method that needs everyone, and one who does not come'
-    federation "$small" "$short" 'algorithm: vrl-sgd' "$together" 'rounds: 100' 'server: {deadline: 0.7}' 'metrics: {every: 100}'
+    settings "$small" "$short" 'algorithm: vrl-sgd' "$together" 'rounds: 100' 'server: {deadline: 0.7}' 'metrics: {every: 100}'
     serve
     line delay=5
     join_all
@@ -287,7 +278,7 @@ learnt() {
 }
 arrivals() { # METHOD
     step "real arrivals of $1"
-    simulate=no federation "$small" "$short" "algorithm: $1" 'participation: {kind: uniform, count: 3}' 'rounds: 150' 'clock: real' 'metrics: {every: 25}'
+    settings "$small" "$short" "algorithm: $1" 'participation: {kind: uniform, count: 3}' 'rounds: 150' 'clock: real' 'metrics: {every: 25}'
     serve
     line seed=$RANDOM delay=10
     join_all
@@ -307,7 +298,7 @@ arrivals() { # METHOD
 
 little_room() {
     step 'a server that may not write large files'
-    federation "$large" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 2}' 'rounds: 6' 'metrics: {every: 6}'
+    settings "$large" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 2}' 'rounds: 6' 'metrics: {every: 6}'
     # files of 200 KB at most, and no signal for it
     printf '#!/usr/bin/env bash\ntrap "" XFSZ\nulimit -f 200\nexec "%s" "$@"\n' "$program" >tight
     chmod +x tight
@@ -334,7 +325,7 @@ full_disk() {
         skip 'a disk that is full: no tmpfs may be mounted here'
         return
     fi
-    federation "$large" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 2}' 'rounds: 30' 'metrics: {every: 10}'
+    settings "$large" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 2}' 'rounds: 30' 'metrics: {every: 10}'
     output=disk/real
     serve
     line delay=3
@@ -359,7 +350,7 @@ full_disk() {
 
 drained() {
     step 'a server that is asked to end'
-    federation "$small" 'local: {steps: 200, batch: 10, lr: 0.05}' 'algorithm: scaffold' 'participation: {kind: uniform, count: 3}' 'rounds: 150' 'metrics: {every: 150}'
+    settings "$small" 'local: {steps: 200, batch: 10, lr: 0.05}' 'algorithm: scaffold' 'participation: {kind: uniform, count: 3}' 'rounds: 150' 'metrics: {every: 150}'
     serve
     line delay=5
     join_all
@@ -377,7 +368,7 @@ drained() {
 # ---- clients that are cut off just then ------------------------------------------------------------------------------
 
 # Client 3 may be away: the others go on without it.
-without_3() { simulate=no federation "$small" "$short" 'algorithm: fedavg' "$together" 'rounds: 8' 'server: {deadline: 0.5, quorum: 0.5}'; }
+without_3() { settings "$small" "$short" 'algorithm: fedavg' "$together" 'rounds: 8' 'server: {deadline: 0.5, quorum: 0.5}'; }
 others_hear() {
     for i in 0 1 2; do ends "client $i" 0 "$(pid_of $i)"; done
     check "$case_title: the result is complete" [ -s real/model.safetensors ]
@@ -467,7 +458,7 @@ namespaces() {
         skip 'two namespaces: none may be made here'
         return
     fi
-    federation "$small" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 3}' 'rounds: 120' 'metrics: {every: 40}'
+    settings "$small" "$short" 'algorithm: scaffold' 'participation: {kind: uniform, count: 3}' 'rounds: 120' 'metrics: {every: 40}'
     fedloom cert init ca
     fedloom cert server ca 10.77.0.1
     fedloom cert client ca client0 client1 client2 client3

@@ -19,7 +19,7 @@
 enum { CLIENTS = 5, EACH = 12, DIM = 6, CLASSES = 3 };
 
 static const char federation_yaml[] = "rounds: 4\nseed: 3\nmodel: {kind: mlp, hidden: [5]}\nalgorithm: scaffold\n"
-                                      "participation: {kind: uniform, count: 3}\nthreads: 1\n"
+                                      "participation: {kind: uniform, count: 3, seed: 17}\nthreads: 1\n"
                                       "local: {epochs: 1, batch: 4, lr: 0.1}\n";
 
 typedef struct {

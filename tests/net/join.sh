@@ -10,8 +10,6 @@ trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
 samples 3 50
 settings 'model: softmax' 'local: {steps: 3000, batch: 10, lr: 0.1}' 'participation: {kind: uniform, count: 2}' \
     'algorithm: scaffold' 'rounds: 60' 'metrics: {every: 10}'
-fedloom run simulated.yaml --output simulated --quiet
-check "the simulation runs" exits 0
 
 # serve OUTPUT [PORT [ARGS...]]: starts a server; leaves $server, $port and $url.
 serve() {
@@ -35,9 +33,13 @@ check "a server that ends at once has served nobody" lacks err 'event=serving'
 check "and leaves nothing behind" [ -z "$(compgen -G 'wrong*')" ]
 
 serve plain
+check "the seed of the cohorts is its owner's alone" [ "$(stat -c %a plain.server/participation-seed)" = 600 ]
 join_all
 all_end
-check "a federation over HTTP has the result of a simulation" same_result simulated plain
+check "a federation over HTTP has the result of a simulation" repeats plain
+check "its cohorts are drawn by a seed of their own" [ "$(cohort_seed plain)" -gt 1 ]
+fedloom run simulated.yaml --output open --quiet
+check "which is not the one that clients are told" eval 'exits 0 && ! same_parameters open plain'
 check "a client says who it is" has err1 'event=joined name=client1 client=1 clients=3'
 check "a client says how it went" has err1 'event=over ok=true'
 check "the state of a run that is over is put aside" compgen -G 'keep1/run-*.over/state' >/dev/null
@@ -60,7 +62,7 @@ join 1
 all_end
 check "a client was killed, again and again" [ "$kills" -eq 5 ]
 check "a client that comes back goes on from what it kept" has err1 'event=restored'
-check "a client that was killed changes nothing" same_result simulated killed
+check "a client that was killed changes nothing" repeats killed
 
 # ---- a server that is killed ------------------------------------------------------------------------------------
 
@@ -75,7 +77,7 @@ for turn in 1 2; do
 done
 all_end
 check "clients notice that the server is away" has err0 'event=away'
-check "a server that was killed changes nothing" same_result simulated restarted
+check "a server that was killed changes nothing" repeats restarted
 
 # ---- a mistake at a restart: nothing is lost, and the corrected command goes on ----------------------------------
 
@@ -94,6 +96,11 @@ mistake() { # WHAT CODE SENTENCE ARGS...: a server that cannot go on ends before
 }
 mistake 'another setting' 1 'was made with other settings' --set local.lr=0.2
 mistake 'another seed' 1 'was made with other settings' --set seed=9
+mistake 'another seed of cohorts' 1 'was made with other settings' --set participation.seed=9
+cp mistaken.server/participation-seed drawn
+echo 1.5 >mistaken.server/participation-seed
+mistake 'a damaged seed of cohorts' 1 'mistaken.server/participation-seed: this is no seed of cohorts'
+cp drawn mistaken.server/participation-seed
 mkdir saved && cp mistaken.checkpoint/*.checkpoint saved
 for file in mistaken.checkpoint/*.checkpoint; do
     printf '\377' | dd of="$file" bs=1 seek=3000 conv=notrunc 2>/dev/null
@@ -103,7 +110,17 @@ cp saved/*.checkpoint mistaken.checkpoint
 for i in $(everybody); do check "client $i waits for the server meanwhile" kill -0 "$(pid_of "$i")"; done
 serve mistaken "$port"
 all_end
-check "a mistake at a restart changes nothing" same_result simulated mistaken
+check "a mistake at a restart changes nothing" repeats mistaken
+
+# Without what the server keeps of its clients they join again, and the checkpoint has the seed of the cohorts.
+serve lost
+join_all
+until_has lost.log 'event=checkpoint round=20 ' "$server"
+kill_it "$server"
+rm -r lost.server
+serve lost "$port" --set "participation.seed=$(cohort_seed lost.checkpoint)"
+all_end
+check "a server that has lost what it knew of its clients goes on with the seed of its checkpoint" repeats lost
 
 # A run that a server has given up by mistake is taken up again where it was.
 serve given-up
@@ -118,7 +135,7 @@ serve given-up "$port"
 join_all
 all_end
 check "what was put aside of a run is taken up again" has err0 'event=restored'
-check "a run that was given up by mistake changes nothing" same_result simulated given-up
+check "a run that was given up by mistake changes nothing" repeats given-up
 
 # ---- clients that claim more samples than the server allows ------------------------------------------------------
 
@@ -137,7 +154,7 @@ kill_it "$server"
 serve claims "$port" --set server.largest_samples=50
 join_all
 all_end
-check "a server that lets them in again has the result of a simulation" same_result simulated claims
+check "a server that lets them in again has the result of a simulation" repeats claims
 
 # ---- a server that is asked to end ------------------------------------------------------------------------------
 
@@ -152,7 +169,7 @@ check "it was not over" [ "$(sed -n 's/.*event=round round=\([0-9]*\) .*/\1/p' d
 for i in 0 1 2; do check "client $i stays" kill -0 "$(pid_of "$i")"; done
 serve drained "$port"
 all_end
-check "a server that was asked to end changes nothing" same_result simulated drained
+check "a server that was asked to end changes nothing" repeats drained
 
 # ---- a client that is asked to end -----------------------------------------------------------------------------
 
@@ -167,7 +184,7 @@ kill -TERM "$client1"
 ends "a client with SIGTERM" 0 "$client1"
 join 1
 all_end
-check "a client that paused changes nothing" same_result simulated paused
+check "a client that paused changes nothing" repeats paused
 
 # ---- with certificates ------------------------------------------------------------------------------------------
 
@@ -213,8 +230,37 @@ for i in 0 1 2; do # without --keep
     eval "client$i=$!"
 done
 all_end
-check "a federation over HTTPS has the result of a simulation" same_result simulated secure
+check "a federation over HTTPS has the result of a simulation" repeats secure
 check "a client keeps things where it is by itself" compgen -G 'fedloom-client1/run-*.over' >/dev/null
+
+# ---- labels that are words, or not 0, 1, ...: refused before a place is taken, unless the server names them ------
+
+mkdir words && cd words || exit 1
+for i in 0 1 2; do awk -F, -v OFS=, -v i=$i '{ $5 = i == 1 ? "well" : $5 == 1 ? "well" : "sick"; print }' "../client$i.csv" >"client$i.csv"; done
+cat client?.csv >all.csv
+cp ../who.json ../roster .
+settings 'model: softmax' 'local: {steps: 20, batch: 10, lr: 0.1}' 'participation: {kind: uniform, count: 2}' 'rounds: 5'
+serve unnamed 0 --set data.classes=2
+fedloom join "$url" --data client0.csv --set data.header=false --name client0 --insecure-http
+check "labels that the federation does not have end a client" exits 1
+check "it says which, and the cure" has err "labelled 'sick', but the labels of the federation are 0 to 1; others have to be named at the server, by data.class_names: \"sick, well\""
+fedloom join "$url" --data client1.csv --set data.header=false --name client1 --insecure-http
+check "and so do those of a file that lacks some of them" eval "exits 1 && has err \"labelled 'well'\""
+fedloom status "$url" --insecure-http
+check "neither has taken a place" has out '0 of 3 clients joined'
+check "nor sent anything" lacks unnamed.log 'event=joined'
+kill_it "$server"
+serve named 0 --set data.classes=2 --set 'data.class_names=sick, well'
+sed 's/sick/ill/' client0.csv >other.csv
+fedloom join "$url" --data other.csv --set data.header=false --name client0 --insecure-http
+check "of other names it says what there is" has err "labelled 'ill', but the classes of the federation are sick, well (data.class_names at the server)"
+join_all
+all_end
+check "with names for the classes the result is that of a simulation" repeats named
+check "a client says which class a label is" has err0 "label 'sick' is class 0, 'well' is class 1"
+check "also where its file lacks some: the class of the federation" has err1 "label 'well' is class 1"
+check "and nothing else" lacks err1 'is class 0'
+cd .. || exit 1
 
 # ---- what does not fit together --------------------------------------------------------------------------------
 
@@ -239,6 +285,13 @@ check "fedloom status --watch goes on until it is interrupted" eval 'exits 130 &
 expect 2 'with --insecure-http' status "$url"
 expect 2 'which URL?' status
 expect 2 '--format is xml, but must be table or json' status "$url" --format xml
+nobody='http://127.0.0.1:1 --data client0.csv --set data.header=false --name client0 --insecure-http --keep nobody'
+timeout --preserve-status -s INT 2 "$program" join $nobody >out 2>err
+check "a client that waits for ever says so, and how to stop it" has err 'event=away seconds=0 patience=none stop="Ctrl-C, or --patience SECONDS" why="'
+fedloom join $nobody --patience 1
+check "a client with patience gives up" exits 1
+check "and says when it will" has err 'event=away seconds=0 patience=1 why="'
+check "and that it did" has err 'no answer for 1 seconds'
 expect 1 'Failed to connect' status http://127.0.0.1:1 --insecure-http
 expect 2 'only for this machine' join http://server.invalid --data client0.csv --name a --insecure-http
 expect 2 'with --insecure-http' join "$url" --data client0.csv --name a

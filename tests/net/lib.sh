@@ -90,3 +90,8 @@ parameters() { tail -c "+$(($(od -An -tu8 -N8 "$1/model.safetensors") + 9))" "$1
 columns() { awk -F, -v OFS=, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "seconds") s = i } { $s = ""; print }' "$1/metrics.csv"; }
 same_parameters() { parameters "$1" >want && parameters "$2" >got && [ -s want ] && same want got; }
 same_result() { same_parameters "$1" "$2" && columns "$1" >want && columns "$2" >got && same want got; }
+
+# repeats RESULT: a simulation (simulated.yaml) whose cohorts are drawn by the seed of that server's run has its bytes.
+cohort_seed() { sed -n '/^participation:/,/^[^ ]/s/^  seed: //p' "$1/config.yaml"; }
+simulate_like() { fedloom run simulated.yaml --set "participation.seed=$(cohort_seed "$1")" --output "$1.simulated" --force --quiet; }
+repeats() { simulate_like "$1" && exits 0 && same_result "$1.simulated" "$1"; }

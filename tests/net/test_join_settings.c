@@ -131,6 +131,15 @@ static void what_a_federation_is(void **state)
     assert_int_equal(f.wanted.shape[0], 1);
     assert_int_equal(f.wanted.shape[2], 28);
     assert_int_equal(f.wanted.classes, 10);
+    assert_null(f.class_name);
+    fli_offer_fini(&f);
+    assert_ok(c->ctx, federation(c,
+                                 "{\"state\":\"joining\",\"clients\":1,\"missing\":1,\"samples\":{\"shape\":[7],"
+                                 "\"classes\":2,\"class_names\":[\"it's sick\",\"well\"]}}",
+                                 &f));
+    assert_string_equal(f.class_name[0], "it's sick");
+    assert_string_equal(f.class_name[1], "well");
+    fli_offer_fini(&f);
     assert_ok(c->ctx, federation(c,
                                  "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"method\":\"a b\\n\","
                                  "\"samples\":{\"shape\":[7],\"classes\":0}}",
@@ -154,6 +163,12 @@ static void what_a_federation_is(void **state)
         "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[-1],\"classes\":0}}",
         "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[1.5],\"classes\":0}}",
         "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[1],\"classes\":\"2\"}}",
+        "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[1],\"classes\":2,\"class_names\":["
+        "\"a\"]}}",
+        "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[1],\"classes\":1,\"class_names\":[1]}"
+        "}",
+        "{\"state\":\"over\",\"clients\":1,\"missing\":0,\"samples\":{\"shape\":[1],\"classes\":1,\"class_names\":"
+        "\"a\"}}",
         "{\"state\":\"over\",\"state\":\"x\",\"clients\":1,\"missing\":0}",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

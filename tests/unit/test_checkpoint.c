@@ -608,19 +608,23 @@ static void refused_settings(void **state)
     fl_config_free(cfg);
 }
 
+/* fl_text_fn */
+static void count_bytes(void *count, const char *text) { *(rlim_t *)count += strlen(text); }
+
 /* A run goes on when there is no room for its checkpoints, and says so. */
 static void full_disk(void **state)
 {
     fixture *f = *state;
     fl_run *run = NULL;
     char note[512] = "";
-    struct rlimit before, small = {6000, 0}; /* the configuration fits, wherever the folder is; the model does not */
+    struct rlimit before, small = {0, 0};
     fl_ctx_on_log(f->ctx, keep_line, note);
     fl_config *cfg = config_of(f, "scaffold");
     assert_ok(f->ctx, fl_config_set(cfg, "data.features=1000"));
     assert_ok(f->ctx, fl_run_new(cfg, &run));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     small.rlim_max = before.rlim_max;
+    assert_ok(f->ctx, fl_config_print(cfg, count_bytes, &small.rlim_cur)); /* it fits, and nothing larger */
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     fl_status s = fl_run_go(run, NULL, NULL);

@@ -44,6 +44,39 @@ static void whole_run(void **state)
     fl_run_free(NULL);
 }
 
+/* ---- what cohorts come from ------------------------------------------------------------------------------ */
+
+static int same_model(fixture *f, const char *one, const char *other)
+{
+    double model[2][64];
+    const char *const settings[] = {one, other};
+    for (int i = 0; i < 2; i++) {
+        fl_run *run = run_new(f, SMALL, settings[i]);
+        assert_ok(f->ctx, fl_run_go(run, NULL, NULL));
+        assert_int_equal(fl_run_model(run, model[i], 64), 3 * 4 + 3);
+        fl_run_free(run);
+    }
+    return !memcmp(model[0], model[1], (3 * 4 + 3) * sizeof(double));
+}
+
+/* Cohorts have the seed of everything else unless they have their own, which nothing but cohorts comes from. */
+static void seed_of_cohorts(void **state)
+{
+    fixture *f = *state;
+    static const char asynchronous[] = "algorithm=fedasync;system={kind: lognormal, jitter: 0.3}";
+    char text[200];
+    assert_true(same_model(f, "seed=7", "seed=7;participation.seed=7"));
+    assert_false(same_model(f, "seed=7", "seed=7;participation.seed=8"));
+    assert_true(same_model(f, "seed=7;participation=everyone", "seed=7;participation={kind: everyone, seed: 8}"));
+    assert_false(same_model(f, "seed=7;participation.seed=8", "seed=8;participation.seed=8"));
+    snprintf(text, sizeof text, "seed=7;%s", asynchronous);
+    char with[256];
+    snprintf(with, sizeof with, "%s;participation.seed=7", text);
+    assert_true(same_model(f, text, with));
+    snprintf(with, sizeof with, "%s;participation.seed=8", text);
+    assert_false(same_model(f, text, with));
+}
+
 typedef struct {
     size_t calls, measured, next;
     fl_run *stop;      /* stop this one */
@@ -732,6 +765,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(whole_run),
+        FIXTURE_TEST(seed_of_cohorts),
         FIXTURE_TEST(metrics_every_k),
         FIXTURE_TEST(measuring_does_not_interfere),
         FIXTURE_TEST(nothing_measured),

@@ -6,8 +6,11 @@
 #include "base/crc32c.h"
 #include "fedloom_extend.h"
 #include "fedloom_halves.h"
+#include "exec/join.h"
+#include "exec/packet.h"
 #include "run/client.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -195,7 +198,8 @@ static void accepting(void **state)
     assert_ok(ctx, fl_server_terms(other.server, 0, &terms));
     fl_client *odd = client_new(ctx, 0, DIM, 3), *wide = client_new(ctx, 0, DIM + 1, 2);
     assert_fails(ctx, fl_client_work(odd, "", 0, &answer), FL_ECONFIG, "not accepted");
-    assert_fails(ctx, fl_client_accept(odd, terms.data, terms.n), FL_EMISMATCH, "'2', which the federation");
+    assert_fails(ctx, fl_client_accept(odd, terms.data, terms.n), FL_EMISMATCH,
+                 "'2', but the labels of the federation are 0 to 1");
     assert_fails(ctx, fl_client_accept(wide, terms.data, terms.n), FL_EMISMATCH, "another shape");
     assert_fails(ctx, fl_client_accept(wide, terms.data, terms.n - 1), FL_EFORMAT, "cut short");
     fl_client_free(odd);
@@ -228,7 +232,8 @@ static void borrowed_labels(void **state)
     assert_ok(f->ctx, fl_server_terms(w.server, 0, &terms));
     assert_ok(f->ctx, fl_config_data(cfg, &samples, NULL, NULL));
     assert_ok(f->ctx, fl_client_new(cfg, &c));
-    assert_fails(f->ctx, fl_client_accept(c, terms.data, terms.n), FL_EMISMATCH, "'2', which the federation");
+    assert_fails(f->ctx, fl_client_accept(c, terms.data, terms.n), FL_EMISMATCH,
+                 "'2', but the labels of the federation are 0 to 1");
     assert_true(label[0] == 1 && label[1] == 2 && label[2] == 0);
     fl_client_free(c);
     fl_config_free(cfg);
@@ -257,13 +262,114 @@ static void class_names(void **state)
         assert_ok(f->ctx, fl_client_new(cfg, &c[i]));
         fl_config_free(cfg);
     }
+    assert_ok(f->ctx, fl_client_labels(c[0], 2, (const char *const[]){"dog", "cat"}));
+    assert_fails(f->ctx, fl_client_labels(c[0], 2, NULL), FL_EMISMATCH, "the labels of the federation are 0 to 1");
+    assert_fails(f->ctx, fl_client_labels(c[1], 2, (const char *const[]){"dog", "cat"}), FL_EMISMATCH,
+                 "'cow', but the classes of the federation are dog, cat");
+    assert_ok(f->ctx, fl_client_labels(c[1], 0, NULL)); /* a regression: its server has a sentence for that */
     assert_ok(f->ctx, fl_client_accept(c[0], terms.data, terms.n));
+    assert_fails(f->ctx, fl_client_labels(c[0], 2, NULL), FL_ECONFIG, "has joined a federation already");
     assert_fails(f->ctx, fl_client_accept(c[1], terms.data, terms.n), FL_EMISMATCH, "'cow'");
     assert_fails(f->ctx, fl_client_accept(c[2], terms.data, terms.n), FL_EMISMATCH,
                  "client 0 has 3 samples, but joined with 10");
     for (int i = 0; i < 3; i++) fl_client_free(c[i]);
     fl_bytes_free(&terms);
     world_free(&w);
+}
+
+static int contains(const fl_bytes *b, const void *what, size_t n)
+{
+    for (size_t i = 0; i + n <= b->n; i++)
+        if (!memcmp(b->data + i, what, n)) return 1;
+    return 0;
+}
+
+/* Neither what cohorts are drawn by, nor how many samples others have, leaves the server, in whatever form. */
+static void what_clients_are_told(void **state)
+{
+    static const char digits[] = "98765432123";
+    world w;
+    fl_bytes out, answer;
+    fli_packet p;
+    fli_terms t;
+    fli_ask ask;
+    unsigned char number[8];
+    fli_put_u64(number, 98765432123, 8);
+    world_new(*state, "participation={kind: uniform, count: 2, seed: 98765432123}", &w);
+    begin(&w);
+    for (uint32_t i = 0; i < N; i++) {
+        assert_ok(w.f->ctx, fl_server_terms(w.server, i, &out));
+        assert_false(contains(&out, digits, strlen(digits)) || contains(&out, number, sizeof number));
+        assert_ok(w.f->ctx, fli_packet_read(w.f->ctx, FLI_PACKET_TERMS, out.data, out.n, &p));
+        assert_ok(w.f->ctx, fli_terms_read(w.f->ctx, p.body, p.body_bytes, &t));
+        assert_int_equal(t.samples, SAMPLES + i);
+        assert_int_equal(t.before, 0);
+        fli_terms_fini(&t);
+        fl_bytes_free(&out);
+    }
+    for (int i = 0; i < 2; i++) {
+        uint32_t who = take(&w, &out, &answer);
+        assert_false(contains(&out, digits, strlen(digits)) || contains(&out, number, sizeof number));
+        fli_ask_read(out.data + 80, &ask);
+        assert_true(isnan(ask.weight)); /* n_i / n, and a client knows its n_i */
+        assert_ok(w.f->ctx, fl_server_answer(w.server, who, answer.data, answer.n));
+        fl_bytes_free(&out);
+        fl_bytes_free(&answer);
+    }
+    assert_int_equal(finish(&w), FL_EDONE);
+    world_free(&w);
+}
+
+/* Which run it is goes by the cards of all: with a secret beside them nobody finds those of others by trying. */
+static void which_run(void **state)
+{
+    static const char *const settings[] = {"participation.seed=5", "participation.seed=6", "participation.seed=5"};
+    unsigned char run[3][32];
+    for (int i = 0; i < 3; i++) {
+        world w;
+        fl_bytes terms;
+        world_new(*state, settings[i], &w);
+        begin(&w);
+        assert_ok(w.f->ctx, fl_server_terms(w.server, 1, &terms));
+        memcpy(run[i], terms.data + 48, sizeof run[i]);
+        fl_bytes_free(&terms);
+        world_free(&w);
+    }
+    assert_memory_not_equal(run[0], run[1], sizeof run[0]);
+    assert_memory_equal(run[0], run[2], sizeof run[0]);
+}
+
+/* The first client's ask would always have the smallest number of a round, and the last one's the largest. */
+static void numbers_of_asks(void **state)
+{
+    enum { ROUNDS = 3 };
+    uint32_t ascending = 0;
+    for (int secret = 0; secret < 2; secret++) {
+        world w;
+        fl_bytes ask, answer;
+        uint64_t number[N], last = 0;
+        ascending = 0;
+        world_new(*state, secret ? "participation.seed=5" : "participation.seed=0", &w);
+        begin(&w);
+        for (int t = 0; t < ROUNDS * 2 + 1; t++) { /* measurements, of all as well, are between them */
+            uint64_t largest = last;
+            for (uint32_t i = 0; i < N; i++) {
+                uint32_t who = take(&w, &ask, &answer);
+                fli_get_u64(ask.data + 16, &number[who], 8);
+                assert_true(number[who] > last && number[who] <= last + N);
+                if (number[who] > largest) largest = number[who];
+                assert_ok(w.f->ctx, fl_server_answer(w.server, who, answer.data, answer.n));
+                fl_bytes_free(&ask);
+                fl_bytes_free(&answer);
+            }
+            ascending += number[0] < number[1] && number[1] < number[2];
+            last = largest;
+        }
+        assert_int_equal(finish(&w), FL_EDONE);
+        world_free(&w);
+        if (!secret) assert_int_equal(ascending, ROUNDS * 2 + 1);
+    }
+    assert_true(ascending < ROUNDS * 2 + 1);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------------------- */
@@ -722,6 +828,9 @@ int main(void)
         FIXTURE_TEST(accepting),
         FIXTURE_TEST(borrowed_labels),
         FIXTURE_TEST(class_names),
+        FIXTURE_TEST(what_clients_are_told),
+        FIXTURE_TEST(which_run),
+        FIXTURE_TEST(numbers_of_asks),
         FIXTURE_TEST(answers),
         FIXTURE_TEST(impossible_figures),
         FIXTURE_TEST(failed_turn),

@@ -694,16 +694,18 @@ static void a_claim_beyond_the_bound(void **state)
     end(&h);
 }
 
-/* The weights that clients are asked with, of the first round. */
+/* The weights of a server's run, which its clients are not told: it is ended for that. */
 static void weights_of(halves *h, double *weight)
 {
-    for (size_t i = 0; i < h->clients; i++) {
-        uint32_t who;
-        fl_bytes ask;
-        assert_ok(h->f->ctx, fl_server_next(h->server, 10, &who, &ask));
-        weight[who] = read_ask(&ask).weight;
-        fl_bytes_free(&ask);
-    }
+    uint32_t who;
+    fl_bytes ask;
+    assert_ok(h->f->ctx, fl_server_next(h->server, 10, &who, &ask));
+    fl_bytes_free(&ask);
+    assert_ok(h->f->ctx, fl_server_lost(h->server, who, "that is enough"));
+    while (!fl_server_next(h->server, 10, &who, &ask)) fl_bytes_free(&ask);
+    fl_run *run = fl_server_run(h->server);
+    assert_non_null(run);
+    for (size_t i = 0; i < h->clients; i++) weight[i] = fli_plan_weight(&run->plan, i);
 }
 
 /* Sizes are uneven: some are above the share at once, some only when what those lose is given to the others. */

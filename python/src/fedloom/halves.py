@@ -59,6 +59,13 @@ class Client:
     def _check(self, status: int) -> None:
         self._cfg.check(status)
 
+    def check_labels(self, classes: int, names: Sequence[str] | None = None) -> None:
+        """Whether all of its labels are of a federation with these classes, called 0, 1, ... unless there are names;
+        :class:`fedloom.Error` says which is not. For before it joins, as a client that joins holds a place."""
+        texts = [ffi.new("char[]", name.encode()) for name in names or ()]
+        given = ffi.new("const char *[]", texts) if texts else ffi.NULL
+        self._check(lib.fl_client_labels(self._ptr, classes, given))
+
     def card(self, digest: bool = False) -> bytes:
         """What the server must know of it. `digest`: of the samples, too, which takes a pass over them."""
         out = ffi.new("fl_bytes *")

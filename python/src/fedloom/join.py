@@ -125,6 +125,17 @@ class _Life:
             raise Refused(f"the federation's samples have the shape {shape}, and this client's {own[:3]}")
         if isinstance(classes, int) and (own[3] > classes or (classes and not own[3])):
             raise Refused(f"the federation's samples have {classes} classes, and this client's {own[3]}")
+        if isinstance(classes, int) and classes > 0 and self.run is None:
+            self.compare_labels(classes, wanted.get("class_names"))
+
+    def compare_labels(self, classes: int, names: Any) -> None:
+        """A client whose labels are others would take a place, and fail when all have joined."""
+        if names is not None and not (isinstance(names, list) and len(names) == classes):
+            return
+        try:
+            self.client.check_labels(classes, names and [str(name) for name in names])
+        except Error as e:
+            raise Refused(f"this client cannot join: {e}") from None
 
     def accept(self, terms: bytes) -> None:
         run = terms[_RUN]
