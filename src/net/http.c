@@ -1,7 +1,6 @@
 #include "net/http.h"
 
 #include "net/address.h"
-#include "net/handshake.h"
 #include "net/links.h"
 
 #include "base/clock.h"
@@ -379,14 +378,10 @@ static void completed(void *http, struct MHD_Connection *c, void **state, enum M
 static void connected(void *http, struct MHD_Connection *c, void **link, enum MHD_ConnectionNotificationCode what)
 {
     fli_http *h = http;
-    const union MHD_ConnectionInfo *tls = MHD_get_connection_info(c, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-    const union MHD_ConnectionInfo *fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        if (h->spec.tls && tls) fli_handshake_watch(tls->tls_session);
         fli_links_add(h->links, c, link);
         atomic_fetch_add(&h->spec.counters->connections, 1);
     } else {
-        if (fd) fli_handshake_gone(fd->connect_fd);
         fli_links_remove(h->links, link);
         atomic_fetch_sub(&h->spec.counters->connections, 1);
     }
@@ -467,6 +462,7 @@ fl_status fli_http_new(fl_ctx *ctx, const fli_http_spec *spec, fli_http **out)
 void fli_http_free(fli_http *h)
 {
     if (!h) return;
+    if (h->links) fli_links_close(h->links);
     if (h->daemon) MHD_stop_daemon(h->daemon);
     fli_links_free(h->links);
     fli_free(h->uploads);
