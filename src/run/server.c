@@ -281,10 +281,19 @@ size_t fl_server_missing(const fl_server *s)
 
 /* ---- the run --------------------------------------------------------------------------------------------- */
 
+/* Where a vector blows a run up, the clients that fail next are honest: they were sent what it has left of the model. */
+static void name_longest(fl_server *s)
+{
+    char sentence[300];
+    if (fli_mailbox_longest(s->joined.data.mailbox, sentence, sizeof sentence))
+        fli_fail_also(s->run_ctx, FL_EDIVERGED, "%s", sentence);
+}
+
 static void *go(void *server)
 {
     fl_server *s = server;
     fl_status status = fl_run_go(s->joined.run, s->observer, s->observer_arg);
+    if (status == FL_EDIVERGED) name_longest(s);
     pthread_mutex_lock(&s->lock);
     s->status = status;
     fli_snprintf(s->why, sizeof s->why, "%s", fl_ctx_error(s->run_ctx));

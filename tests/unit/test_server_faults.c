@@ -413,7 +413,22 @@ static void all_diverge(void **state)
     end(&h);
 }
 
+/* A vector that is finite, but far too long, is let in where nothing bounds it. The first to fail is then an honest
+ * client, and the sentence says who sent the vector. */
+static void blown_up(void **state)
+{
+    halves h;
+    fl_status refused;
+    begin(*state, PLAIN ";rounds=3;model.weight_decay=10", &h);
+    assert_fails(h.f->ctx, send_number(&h, 3e38f, &refused), FL_EDIVERGED,
+                 "the longest upload came from client 1, in round 1: its norm is 3e+38, and the longest of all others");
+    assert_int_equal(refused, FL_OK);
+    end(&h);
+}
+
 /* ---- what is claimed --------------------------------------------------------------------------------------- */
+
+static char refusal[300]; /* of its claim, the last one */
 
 /* Client 1 says that this is its training loss: in the first measurement, or in all others. */
 static fl_status claim_loss(halves *h, int at_start, double claimed)
@@ -432,15 +447,19 @@ static fl_status claim_loss(halves *h, int at_start, double claimed)
             memcpy(answer.data + HEADER + head + 8 + names + 8 * FLI_FIGURE_TRAIN_LOSS, &claimed, sizeof claimed);
             put_right(&answer);
         }
-        assert_ok(h->f->ctx, fl_server_answer(h->server, who, answer.data, answer.n));
+        s = fl_server_answer(h->server, who, answer.data, answer.n);
+        if (s) assert_true(figures);
+        if (s) assert_non_null(strstr(fl_ctx_error(h->f->ctx), "client 1: "));
+        if (s) snprintf(refusal, sizeof refusal, "%s", fl_ctx_error(h->f->ctx));
+        if (s == FL_EFORMAT) assert_ok(h->f->ctx, fl_server_drop(h->server, who, "it answers nonsense"));
         fl_bytes_free(&ask);
         fl_bytes_free(&answer);
     }
     return s;
 }
 
-/* A loss that is finite is believed, and may end the run, unless the settings that docs/deploy.md names are there. At
- * the start everybody's is log 4, so that a negative one of a sixth of all leaves next to nothing. */
+/* A loss that can be is believed, and may end the run, unless the settings that docs/deploy.md names are there; one that
+ * cannot be is refused, and the run goes on without it. At the start everybody's loss is log 4. */
 static void claimed_loss(void **state)
 {
     static const struct {
@@ -448,13 +467,15 @@ static void claimed_loss(void **state)
         int at_start;
         double claimed;
         fl_status end;
+        const char *refusal;
     } cases[] = {
-        {"", 0, 1e300, FL_EDIVERGED},
-        {";stop.diverged=0", 0, 1e300, FL_EDONE},
-        {";metrics.train=false", 0, 1e300, FL_EDONE},
-        {"", 1, -6.9314, FL_EDIVERGED},
-        {";stop.diverged=0", 1, -6.9314, FL_EDONE},
-        {";metrics.train=false", 1, -6.9314, FL_EDONE},
+        {"", 0, 1e50, FL_EDIVERGED, ""},
+        {";stop.diverged=0", 0, 1e50, FL_EDONE, ""},
+        {";metrics.train=false", 0, 1e50, FL_EDONE, ""},
+        {"", 0, 1e300, FL_EDONE, "part \"figures\" of its answer has the value 1e+300, which no loss can have"},
+        {"", 0, -1e300, FL_EDONE, "its figures are impossible: its training loss is -1e+300"},
+        {"", 1, -6.9314, FL_EDONE, "its training loss is -6.9314, and that of softmax is never negative"},
+        {"", 0, -1e-6, FL_EDONE, ""}, /* rounding */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
@@ -462,7 +483,10 @@ static void claimed_loss(void **state)
         snprintf(text, sizeof text, "model=softmax;metrics.gradient=false;participation=everyone;rounds=2%s",
                  cases[i].settings);
         begin(*state, text, &h);
+        *refusal = 0;
         fl_status s = claim_loss(&h, cases[i].at_start, cases[i].claimed);
+        if (!strstr(refusal, cases[i].refusal) || !*refusal != !*cases[i].refusal)
+            fail_msg("case %zu was refused with: %s", i, refusal);
         if (s != cases[i].end) fail_msg("case %zu ended with %d: %s", i, (int)s, fl_ctx_error(h.f->ctx));
         end(&h);
     }
@@ -751,6 +775,7 @@ int main(void)
         FIXTURE_TEST(not_measured),
         FIXTURE_TEST(screened),
         FIXTURE_TEST(all_diverge),
+        FIXTURE_TEST(blown_up),
         FIXTURE_TEST(claimed_loss),
         FIXTURE_TEST(arrivals),
         FIXTURE_TEST(arrivals_resumed),
