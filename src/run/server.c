@@ -14,6 +14,8 @@
 
 typedef enum { JOINING, RUNNING, OVER } progress;
 
+enum { KINDS = FLI_X_CSR64 + 1, SIZES = 32 }; /* clients with more samples than that are alike */
+
 struct fl_server {
     fl_ctx *ctx;     /* the user's: sentences of calls that fail */
     fl_ctx *run_ctx; /* the run's */
@@ -24,6 +26,7 @@ struct fl_server {
     fli_look *looks; /* of the clients; no samples: has not joined */
     fli_card *cards;
     size_t clients, missing;
+    unsigned char suits[KINDS][SIZES + 1]; /* a client of this kind and size was tried, and the run can begin with it */
     fli_joined_run joined;
     pthread_t thread;
     fl_observer_fn *observer;
@@ -227,6 +230,34 @@ static int same_card(const fli_card *a, const fli_card *b)
     return !memcmp(x, y, sizeof x);
 }
 
+/* A sentence without "FILE:LINE:COLUMN: ", which is on this machine: others hear it. */
+static const char *past_place(const char *sentence)
+{
+    static const char digits[] = "0123456789";
+    for (const char *at = sentence; (at = strchr(at, ':')); at++) {
+        size_t line = strspn(at + 1, digits), column = line && at[1 + line] == ':' ? strspn(at + 2 + line, digits) : 0;
+        if (column && !strncmp(at + 2 + line + column, ": ", 2)) return at + line + column + 4;
+    }
+    return sentence;
+}
+
+/* Whether a run can begin that has this client. A card of which none can must not take a place: all others would be
+ * waited for in vain. */
+static fl_status check_fit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_look *look)
+{
+    unsigned char *suits = &s->suits[look->kind][look->samples < SIZES ? look->samples : SIZES];
+    if (look->classes > s->all.classes)
+        return fli_fail(ctx, FL_EREFUSED,
+                        "client %u cannot join: its samples have %zu classes, and the federation has %zu", client,
+                        look->classes, s->all.classes);
+    if (*suits) return FL_OK;
+    if (fli_joined_run_suits(s->cfg, &s->settings, client, look))
+        return fli_fail(ctx, FL_EREFUSED, "client %u cannot join: no run can begin with it: %s", client,
+                        past_place(fl_ctx_error(s->run_ctx)));
+    *suits = 1;
+    return FL_OK;
+}
+
 /* Behind the lock. */
 static fl_status admit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_card *card, const fli_look *look)
 {
@@ -240,6 +271,8 @@ static fl_status admit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_car
                         client, (unsigned long long)card->samples, (unsigned long long)most);
     const char *wrong = fli_joined_wrong(&s->all, first_of(s), look);
     if (wrong) return fli_fail(ctx, FL_EMISMATCH, "client %u cannot join: %s", client, wrong);
+    fl_status status = check_fit(s, ctx, client, look);
+    if (status) return status;
     *place = *look;
     s->cards[client] = *card;
     s->missing--;

@@ -718,6 +718,62 @@ static void a_claim_beyond_the_bound(void **state)
     end(&h);
 }
 
+/* A server to which clients have not joined yet, with further settings of its data; and what it says to client 2, which
+ * comes first with the card that it has. */
+static fl_status first_to_join(fixture *f, const char *text, const char *data, halves *h)
+{
+    char all[512], *save = NULL;
+    fl_config *cfg = joined(h, text);
+    snprintf(all, sizeof all, "%s", data);
+    for (char *a = strtok_r(all, ";", &save); a; a = strtok_r(NULL, ";", &save))
+        assert_ok(f->ctx, fl_config_set(cfg, a));
+    assert_ok(f->ctx, fl_server_new(cfg, &h->server));
+    fl_config_free(cfg);
+    return fl_server_join(h->server, 2, h->card[2].data, h->card[2].n);
+}
+
+static void claim(halves *h, uint32_t who, size_t at, uint64_t value)
+{
+    fli_put_u64(h->card[who].data + HEADER + at, value, 8);
+    put_right(&h->card[who]);
+}
+
+/* A card with which the run could never begin takes no place, and keeps nobody out. */
+static void a_card_that_never_fits(void **state)
+{
+    enum { SAMPLES = 0, CLASSES = 88, KIND = 96 };
+    static const struct {
+        const char *text, *data;
+        size_t at;
+        uint64_t value;
+        const char *sentence;
+    } cases[] = {
+        {PLAIN, "", CLASSES, 5, "client 2 cannot join: its samples have 5 classes, and the federation has 4"},
+        {PLAIN, "data.normalize=given;data.mean=[1];data.std=[2]", KIND, FLI_X_CSR,
+         "client 2 cannot join: no run can begin with it: "},
+        {PLAIN ";algorithm=fednest;bilevel={kind: regularization, validation: 0.5}", "", SAMPLES, 1,
+         "client 2 has a single training sample, but bilevel.validation needs one for each level"},
+    };
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        halves h;
+        fl_bytes good;
+        like_simulated(f, cases[i].text, &h);
+        open_clients(&h);
+        good = h.card[2];
+        h.card[2].data = malloc(good.n);
+        memcpy(h.card[2].data, good.data, good.n);
+        claim(&h, 2, cases[i].at, cases[i].value);
+        assert_fails(f->ctx, first_to_join(f, cases[i].text, cases[i].data, &h), FL_EREFUSED, cases[i].sentence);
+        assert_int_equal(fl_server_missing(h.server), h.clients);
+        free(h.card[2].data);
+        h.card[2] = good;
+        for (uint32_t k = 0; k < h.clients; k++)
+            assert_ok(f->ctx, fl_server_join(h.server, k, h.card[k].data, h.card[k].n));
+        end(&h);
+    }
+}
+
 /* The weights that clients are asked with, of the first round. */
 static void weights_of(halves *h, double *weight)
 {
@@ -782,6 +838,7 @@ int main(void)
         FIXTURE_TEST(a_claim_far_from_others),
         FIXTURE_TEST(a_claim_takes_no_memory),
         FIXTURE_TEST(a_claim_beyond_the_bound),
+        FIXTURE_TEST(a_card_that_never_fits),
         FIXTURE_TEST(largest_share),
         FIXTURE_TEST(crowded),
         FIXTURE_TEST(nowhere_to_save),
