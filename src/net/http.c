@@ -84,6 +84,10 @@ static int dress(struct MHD_Response *m, const fli_reply *reply)
                                MHD_add_response_header(m, "Referrer-Policy", "no-referrer") == MHD_YES)) &&
            (reply->code != MHD_HTTP_FORBIDDEN || /* nobody waits here for as long as friends may */
             MHD_add_response_header(m, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES) &&
+           (!reply->allow || MHD_add_response_header(m, MHD_HTTP_HEADER_ALLOW, reply->allow) == MHD_YES) &&
+           (reply->code != MHD_HTTP_UPGRADE_REQUIRED ||
+            (MHD_add_response_header(m, MHD_HTTP_HEADER_UPGRADE, FLI_NET_UPGRADE) == MHD_YES &&
+             MHD_add_response_header(m, MHD_HTTP_HEADER_CONNECTION, MHD_HTTP_HEADER_UPGRADE) == MHD_YES)) &&
            (!reply->retry || MHD_add_response_header(m, MHD_HTTP_HEADER_RETRY_AFTER, seconds) == MHD_YES);
 }
 
@@ -169,19 +173,21 @@ static fli_reply identify(request *r)
     return fli_reply_error(MHD_HTTP_FORBIDDEN, "%s", wrong);
 }
 
+/* A path has one page. */
 static fli_reply find_page(request *r, const char *method, const char *path)
 {
-    int known = 0;
+    int get;
     for (const fli_page *p = r->http->spec.pages; p->path; p++) {
         if (strcmp(p->path, path)) continue;
-        known = 1;
-        if (!strcmp(p->method, method) ||
-            (!strcmp(p->method, MHD_HTTP_METHOD_GET) && !strcmp(method, MHD_HTTP_METHOD_HEAD))) {
+        get = !strcmp(p->method, MHD_HTTP_METHOD_GET);
+        if (!strcmp(p->method, method) || (get && !strcmp(method, MHD_HTTP_METHOD_HEAD))) {
             r->page = p;
             return (fli_reply){0};
         }
+        fli_reply reply = fli_reply_error(MHD_HTTP_METHOD_NOT_ALLOWED, "this page knows no such method");
+        reply.allow = get ? "GET, HEAD" : p->method;
+        return turn_away(r, reply);
     }
-    if (known) return turn_away(r, fli_reply_error(MHD_HTTP_METHOD_NOT_ALLOWED, "this page knows no such method"));
     return turn_away(r, fli_reply_error(MHD_HTTP_NOT_FOUND, "there is no such page"));
 }
 
