@@ -384,8 +384,10 @@ static void completed(void *http, struct MHD_Connection *c, void **state, enum M
 static void connected(void *http, struct MHD_Connection *c, void **link, enum MHD_ConnectionNotificationCode what)
 {
     fli_http *h = http;
+    const union MHD_ConnectionInfo *tls = MHD_get_connection_info(c, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         fli_links_add(h->links, c, link);
+        if (h->spec.tls && tls) fli_trust_show(h->spec.trust, tls->tls_session);
         atomic_fetch_add(&h->spec.counters->connections, 1);
     } else {
         fli_links_remove(h->links, link);

@@ -3,6 +3,7 @@
 #include "net/secured.h"
 
 #include "base/clock.h"
+#include "base/digest.h"
 
 #include <errno.h>
 #include <gnutls/gnutls.h>
@@ -100,6 +101,75 @@ static void refused(void **state)
     assert_int_equal(knock(&s, "client-1", FLI_NET_FEDERATION), 200);
     assert_int_equal(insist(&s.t, "ca/clients/client-1", FLI_NET_FEDERATION), 200);
     serve_down(&s.t);
+}
+
+/* ---- what they are shown ------------------------------------------------------------------------------------ */
+
+static int warnings;
+
+/* fl_log_fn */
+static void count_warnings(void *arg, fl_log_level level, const char *line)
+{
+    (void)arg;
+    if (level == FL_LOG_WARNING && strstr(line, "the server goes on with the certificate that it has")) warnings++;
+}
+
+/* The server's certificate, as a new connection sees it. */
+static fli_digest shown(secured *at)
+{
+    char certs[400];
+    unsigned n;
+    fli_hash h;
+    stranger s = {.fd = dial(&at->t)};
+    snprintf(certs, sizeof certs, "%s/clients/client-0", at->ca);
+    shake_hands(&s, certs);
+    const gnutls_datum_t *chain = gnutls_certificate_get_peers(s.tls, &n);
+    assert_non_null(chain);
+    fli_hash_init(&h);
+    fli_hash_bytes(&h, chain->data, chain->size);
+    leave(&s);
+    return fli_hash_end(&h);
+}
+
+static void assert_shown(secured *at, const fli_digest *want, int same)
+{
+    fli_digest now = shown(at);
+    assert_int_equal(fli_digest_same(&now, want), same);
+}
+
+/* A new certificate is shown as soon as it is whole, with its key. */
+static void renewed(void **state)
+{
+    static const char *const host[] = {"127.0.0.1"};
+    fixture *f = *state;
+    secured at;
+    char folder[400], aside[400], path[500], other[500];
+    secured_up(&at, f);
+    snprintf(folder, sizeof folder, "%s/server", at.ca);
+    snprintf(aside, sizeof aside, "%s/aside", at.ca);
+    fl_ctx_on_log(f->ctx, count_warnings, NULL);
+    warnings = 0;
+    fli_digest first = shown(&at);
+    assert_int_equal(rename(folder, aside), 0); /* both files are gone */
+    for (int i = 0; i < 3; i++) assert_shown(&at, &first, 1);
+    assert_int_equal(warnings, 1);
+    assert_ok(f->ctx, fli_cert_server(f->ctx, at.ca, host, 1, (fli_cert_wish){5, 1}));
+    snprintf(path, sizeof path, "%s/key.pem", folder);
+    snprintf(other, sizeof other, "%s/new-key.pem", at.ca);
+    assert_int_equal(rename(path, other), 0); /* half of a new pair */
+    for (int i = 0; i < 3; i++) assert_shown(&at, &first, 1);
+    assert_int_equal(warnings, 2);
+    assert_int_equal(rename(other, path), 0);
+    fli_digest second = shown(&at);
+    assert_false(fli_digest_same(&first, &second));
+    assert_int_equal(knock(&at, "client-1", FLI_NET_FEDERATION), 200);
+    snprintf(path, sizeof path, "%s/cert.pem", folder);
+    snprintf(other, sizeof other, "%s/cert.pem", aside);
+    assert_int_equal(rename(other, path), 0); /* that of before, with the new key */
+    for (int i = 0; i < 3; i++) assert_shown(&at, &second, 1);
+    assert_int_equal(warnings, 3);
+    fl_ctx_on_log(f->ctx, NULL, NULL);
+    serve_down(&at.t);
 }
 
 /* ---- a hostile crowd ---------------------------------------------------------------------------------------- */
@@ -283,8 +353,8 @@ static void a_slow_hello(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(refused), FIXTURE_TEST(crowd), FIXTURE_TEST(half_a_hello),
-                                       FIXTURE_TEST(a_slow_hello)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(refused), FIXTURE_TEST(renewed), FIXTURE_TEST(crowd),
+                                       FIXTURE_TEST(half_a_hello), FIXTURE_TEST(a_slow_hello)};
     struct rlimit files;
     if (!getrlimit(RLIMIT_NOFILE, &files)) { /* both ends of every connection are here */
         files.rlim_cur = files.rlim_max;
