@@ -6,6 +6,7 @@
 #include "run/checkpoint.h"
 #include "run/joined_run.h"
 
+#include "base/lock.h"
 #include "base/number.h"
 #include "exec/mailbox.h"
 
@@ -27,6 +28,7 @@ struct fl_server {
     fli_card *cards;
     size_t clients, missing;
     unsigned char suits[KINDS][SIZES + 1]; /* a client of this kind and size was tried, and the run can begin with it */
+    fli_lock *lock_of_output;              /* until there is a run, which has it then */
     fli_joined_run joined;
     pthread_t thread;
     fl_observer_fn *observer;
@@ -142,12 +144,16 @@ static fl_status make_parts(fl_server *s, fl_config *cfg)
     if (!s->looks || !s->cards || !(s->cfg = fl_config_copy(cfg))) return FL_ENOMEM;
     if (!(s->run_ctx = fl_ctx_new())) return fli_fail(s->ctx, FL_ENOMEM, "out of memory");
     s->cfg->ctx = s->run_ctx;
-    return rehearse(s);
+    status = rehearse(s);
+    /* Clients may take days to join: nothing else must write there meanwhile. */
+    if (!status && *s->settings.top.output) status = fli_lock_take(s->ctx, s->settings.top.output, &s->lock_of_output);
+    return status;
 }
 
 static void free_parts(fl_server *s)
 {
     fli_joined_run_fini(&s->joined);
+    fli_lock_leave(s->lock_of_output);
     fl_config_free(s->cfg);
     fl_ctx_free(s->run_ctx);
     fli_free(s->looks);
@@ -362,6 +368,8 @@ static fl_status make_run(fl_server *s)
     const fli_digest cards = digest_cards(s);
     fl_status status = fli_joined_run_init(s->cfg, &s->settings, s->looks, &cards, &s->joined);
     if (status) return status;
+    s->joined.run->lock = s->lock_of_output;
+    s->lock_of_output = NULL;
     fl_run_on_checkpoint(s->joined.run, s->told, s->told_arg);
     if (s->settings.top.checkpoint_every) status = find_place(s->joined.run);
     if (status) fli_joined_run_fini(&s->joined);

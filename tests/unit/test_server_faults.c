@@ -6,6 +6,7 @@
 #include "algo/algo.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "base/lock.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -650,6 +651,42 @@ static void nowhere_to_save(void **state)
     fl_run_free(h.like);
 }
 
+/* From the start on nobody else may write where a server's result goes, however long its clients take to join; nor may
+ * a server where somebody else does. */
+static void a_place_that_is_taken(void **state)
+{
+    fixture *f = *state;
+    halves h;
+    char text[500], busy[100];
+    fli_lock *lock;
+    fl_server *second;
+    fl_run *run;
+    snprintf(text, sizeof text, PLAIN ";rounds=1;output=%s/taken", f->folder);
+    snprintf(busy, sizeof busy, "taken: process %ld is writing there", (long)getpid());
+    like_simulated(f, text, &h);
+    open_clients(&h);
+    fl_config *cfg = joined(&h, text), *same = configure(f, text);
+    assert_ok(f->ctx, fl_run_new(same, &run));
+    assert_ok(f->ctx, fl_run_prepare_save(run, 0));
+    assert_fails(f->ctx, fl_server_new(cfg, &second), FL_EBUSY, busy);
+    fl_run_free(run);
+    assert_ok(f->ctx, fl_server_new(cfg, &h.server));
+    assert_fails(f->ctx, fl_server_new(cfg, &second), FL_EBUSY, busy);
+    assert_fails(f->ctx, fl_run_prepare_save(h.like, 0), FL_EBUSY, busy);
+    for (uint32_t i = 0; i < h.clients; i++)
+        assert_ok(f->ctx, fl_server_join(h.server, i, h.card[i].data, h.card[i].n));
+    assert_ok(f->ctx, fl_server_begin(h.server));
+    assert_fails(f->ctx, fl_run_prepare_save(h.like, 0), FL_EBUSY, busy);
+    for (uint32_t i = 0; i < h.clients; i++) accept(&h, i);
+    assert_int_equal(carry(&h, answer_all), FL_EDONE);
+    assert_ok(f->ctx, fl_run_save(fl_server_run(h.server)));
+    assert_ok(f->ctx, fli_lock_take(f->ctx, strstr(text, f->folder), &lock)); /* it is done */
+    fli_lock_leave(lock);
+    fl_config_free(cfg);
+    fl_config_free(same);
+    end(&h);
+}
+
 /* ---- what clients claim -------------------------------------------------------------------------------------- */
 
 /* In place of what client `who` has. */
@@ -835,6 +872,7 @@ int main(void)
         FIXTURE_TEST(claimed_loss),
         FIXTURE_TEST(arrivals),
         FIXTURE_TEST(arrivals_resumed),
+        FIXTURE_TEST(a_place_that_is_taken),
         FIXTURE_TEST(a_claim_far_from_others),
         FIXTURE_TEST(a_claim_takes_no_memory),
         FIXTURE_TEST(a_claim_beyond_the_bound),
