@@ -20,7 +20,8 @@ typedef struct {
     const char *of;
 } fli_array;
 
-/* FL_ENOMEM, with the file, before it takes more memory than there is: a small file may unpack to any size. Appends `count` zeroed elements; *room points to the first until the next call. */
+/* Appends `count` zeroed elements; *room points to the first until the next call. FL_ENOMEM, with the file, before it
+ * takes more memory than there is: a small file may unpack to any size. */
 fl_status fli_array_add(fl_ctx *ctx, fli_array *a, size_t count, void **room);
 /* The elements, trimmed to their number and never NULL; the array is empty afterwards. */
 fl_status fli_array_take(fl_ctx *ctx, fli_array *a, void **out);

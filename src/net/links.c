@@ -33,8 +33,8 @@ struct fli_links {
 
 /* ---- handshakes ---------------------------------------------------------------------------------------------- */
 
-/* On the thread that serves the connection, within its gnutls_handshake, which says GNUTLS_E_AGAIN then. If it cannot be
- * watched it is called again and again, and works all the same. */
+/* On the thread that serves the connection, within its gnutls_handshake, which returns GNUTLS_E_AGAIN then. One that
+ * cannot be watched is called again and again, and works all the same. */
 static void suspend(link_ *k)
 {
     fli_links *l = k->all;

@@ -1,10 +1,10 @@
 /* Open connections, and those that take too long to say what they want: a handshake or headers that arrive byte by byte
  * look busy to whoever looks at the last byte alone. A thread shuts them.
  *
- * The same thread watches TLS handshakes that wait for their other side. With epoll libmicrohttpd takes a connection for
- * readable until a read of its own has failed; reads of a handshake do not count, so it would call gnutls_handshake for
- * all of them again and again, without a pause. So a handshake that can read nothing is suspended here, and resumed when
- * its socket has something. */
+ * The same thread watches TLS handshakes that wait for their other side. With epoll libmicrohttpd takes a connection
+ * for readable until a read of its own has failed. Reads of a handshake do not count, so it would call gnutls_handshake
+ * for all of them again and again, without a pause. A handshake that can read nothing is suspended here instead, and
+ * resumed when its socket has something. */
 #ifndef FLI_NET_LINKS_H
 #define FLI_NET_LINKS_H
 

@@ -320,7 +320,7 @@ size_t fl_server_missing(const fl_server *s)
 
 /* ---- the run --------------------------------------------------------------------------------------------- */
 
-/* Where a vector blows a run up, the clients that fail next are honest: they were sent what it has left of the model. */
+/* Where a vector blows a run up, the clients that fail next are honest: they got what it has left of the model. */
 static void name_longest(fl_server *s)
 {
     char sentence[300];

@@ -459,8 +459,8 @@ static fl_status claim_loss(halves *h, int at_start, double claimed)
     return s;
 }
 
-/* A loss that can be is believed, and may end the run, unless the settings that docs/deploy.md names are there; one that
- * cannot be is refused, and the run goes on without it. At the start everybody's loss is log 4. */
+/* A loss that can be is believed, and may end the run, unless the settings that docs/deploy.md names are there. One
+ * that cannot be is refused, and the run goes on without it. At the start everybody's loss is log 4. */
 static void claimed_loss(void **state)
 {
     static const struct {
