@@ -273,6 +273,8 @@ static void failed_run(void **state)
     fli_serve_finish(t.serve);
     for (size_t i = 0; i < CLIENTS; i++) {
         pthread_join(m[i].thread, NULL);
+        assert_int_equal(call(&m[i].call, FLI_NET_HEALTH, NULL, 0), 503);
+        assert_string_equal(m[i].call.body, "the run diverged\n");
         assert_int_equal(call(&m[i].call, FLI_NET_ASK, NULL, 0), 410);
         assert_non_null(strstr(m[i].call.body, "\"ok\": false, \"reason\": \"the run diverged\"}"));
         member_fini(&m[i]);
