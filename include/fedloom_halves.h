@@ -98,6 +98,8 @@ typedef struct fl_server fl_server;
  * look like, `partition.clients` how many clients there are. A test set may come by fl_config_data, with no training
  * samples. Everything else is as for a run.
  *
+ * Where the result goes is taken from here on, as fl_run_prepare_save takes it. FL_EBUSY: another run or server has it.
+ *
  * What is wrong whoever joins is refused here: a run is made for clients as they might be, and given up again. So
  * methods and objectives of the program's own are made here once more than there are runs. */
 fl_status fl_server_new(fl_config *cfg, fl_server **out);

@@ -79,6 +79,22 @@ fli_limit fli_limit_memory(void)
     return memory;
 }
 
+fli_limit fli_limit_free(void)
+{
+    char line[128];
+    double kib = 0;
+    int known = 0;
+    FILE *f = fli_file_open("/proc/meminfo", O_RDONLY);
+    while (f && fgets(line, sizeof line, f)) {
+        int available = !strncmp(line, "MemAvailable:", 13);
+        if (!available && strncmp(line, "SwapFree:", 9)) continue;
+        kib += fli_strtod(strchr(line, ':') + 1, NULL);
+        known |= available;
+    }
+    if (f) fclose(f);
+    return (fli_limit){known ? 1024 * kib : INFINITY, "what is free of the memory of this machine"};
+}
+
 fli_limit fli_limit_room(void)
 {
     static const char what[] = "what is left of the limit on address space (ulimit -v)";

@@ -10,6 +10,8 @@ typedef struct {
 
 /* Of memory in all: the machine's, or that of the tightest control group, if it is smaller. Looked at once. */
 fli_limit fli_limit_memory(void);
+/* Of memory that nothing uses just now, swap included; INFINITY where that is not known. */
+fli_limit fli_limit_free(void);
 /* What is left of the address space under RLIMIT_AS. Libraries reserve much more of it than they use. */
 fli_limit fli_limit_room(void);
 

@@ -304,6 +304,7 @@ static fl_status load_part(fl_ctx *ctx, const fli_request *ask, const char *name
     fl_status status = fli_load_open_text(ctx, name, &s);
     if (status == FL_OK) {
         r.path = fli_stream_path(s);
+        r.x.of = r.label.of = r.target.of = r.group.of = r.path;
         status = read_lines(&r, s);
     }
     if (status == FL_OK) status = finish(&r, *out);

@@ -208,6 +208,7 @@ static fl_status load_part(fl_ctx *ctx, const fli_request *ask, const char *name
     fl_status status = fli_load_open_text(ctx, name, &s);
     if (status == FL_OK) {
         r.path = fli_stream_path(s);
+        r.row.of = r.col.of = r.value.of = r.label.of = r.target.of = r.group.of = r.path;
         status = read_rows(&r, s);
     }
     if (status == FL_OK) status = finish(&r, *out);

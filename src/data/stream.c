@@ -3,6 +3,7 @@
  * The decoders take their memory from fli_alloc too, so running out of it is an ordinary failure. */
 #include "data/stream.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "data/format.h"
 #include "data/inflate.h"
@@ -17,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 16 };
+enum { PIECE = 1 << 16, SAY_SECONDS = 10 };
 #define LONGEST_LINE ((size_t)64 << 20)
 #define XZ_MEMORY    ((uint64_t)256 << 20) /* what an xz header may ask for; `xz -9` needs 65 MiB */
 
@@ -30,6 +31,7 @@ struct fli_stream {
     /* Makes `ready` non-empty, or leaves it empty at the end. */
     fl_status (*refill)(fli_stream *s);
     void (*fini)(fli_stream *s);
+    double due;      /* by fli_clock_now: when it is said how far it is */
     uint64_t offset; /* of ready[0] in the uncompressed data */
     const uint8_t *ready;
     size_t ready_n;
@@ -283,6 +285,7 @@ fl_status fli_stream_open_array(fl_ctx *ctx, const char *path, const char *membe
     s->fd = -1;
     s->refill = refill_plain;
     s->fini = fini_plain;
+    s->due = fli_clock_now() + SAY_SECONDS;
     s->file = fli_strdup(ctx, path);
     s->path = member ? fli_strf(ctx, "%s: array %s", path, member) : fli_strdup(ctx, path);
     if (s->file && s->path) status = open_file(s, member);
@@ -315,11 +318,22 @@ uint64_t fli_stream_offset(const fli_stream *s) { return s->offset; }
 
 /* ---- reading -------------------------------------------------------------------------------------------- */
 
+/* A small file may unpack to much, and take long. */
+static void say_progress(fli_stream *s)
+{
+    double now = fli_clock_now();
+    if (now < s->due) return;
+    s->due = now + SAY_SECONDS;
+    fli_log(s->ctx, FL_LOG_INFO, "%s: %.0f MiB of it are %s so far", s->path, (double)s->offset * 0x1p-20,
+            s->refill == refill_plain ? "read" : "unpacked");
+}
+
 /* Makes at least one byte ready unless the end is reached. */
 static fl_status ensure(fli_stream *s)
 {
-    if (s->status == FL_OK && !s->ready_n) s->status = s->refill(s);
-    return s->status;
+    if (s->status || s->ready_n) return s->status;
+    say_progress(s);
+    return s->status = s->refill(s);
 }
 
 static void consume(fli_stream *s, size_t n)

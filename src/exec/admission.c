@@ -4,6 +4,9 @@
 
 #include <math.h>
 
+/* No mean over samples is as large; where one is, the model is about to leave the finite range. */
+#define LOSS_MOST 1e100
+
 /* A share of n clients; rounding does not ask for one more. */
 static size_t share_of(double share, size_t n) { return (size_t)ceil(share * (double)n - 1e-9); }
 
@@ -44,10 +47,14 @@ static fl_status admit_vector(const fli_admission *a, const fli_part *part, cons
 {
     double square = fli_dot(s, v, v), norm = sqrt(square);
     if (!isfinite(square) && !fli_finite(s, v)) return not_finite(x, part->name, first_infinity(s, v));
-    if (!bounded || !(a->largest_norm > 0) || norm <= a->largest_norm) return FL_OK;
+    if (!bounded || !(a->largest_norm > 0) || norm <= a->largest_norm) {
+        x->norm = fmax(x->norm, norm);
+        return FL_OK;
+    }
     if (a->beyond == FLI_BEYOND_REJECT || isinf(norm))
         return refuse(x, FL_EREFUSED, part->name, norm, "which is beyond server.largest_norm");
     fli_scale(s, a->largest_norm / norm, v);
+    x->norm = fmax(x->norm, a->largest_norm);
     return FL_OK;
 }
 
@@ -63,8 +70,11 @@ static fl_status admit_figures(const fli_part *part, const double *v, fli_exchan
 {
     static const size_t losses[] = {FLI_FIGURE_TRAIN_LOSS, FLI_FIGURE_TEST_LOSS, FLI_FIGURE_OWN_TRAIN_LOSS,
                                     FLI_FIGURE_OWN_TEST_LOSS};
-    for (size_t i = 0; !part->at && i < sizeof losses / sizeof *losses; i++)
-        if (!isfinite(v[losses[i]])) return not_finite(x, part->name, v[losses[i]]);
+    for (size_t i = 0; !part->at && i < sizeof losses / sizeof *losses; i++) {
+        double loss = v[losses[i]];
+        if (!isfinite(loss)) return not_finite(x, part->name, loss);
+        if (fabs(loss) > LOSS_MOST) return refuse(x, FL_EDIVERGED, part->name, loss, "which no loss can have");
+    }
     return FL_OK;
 }
 
@@ -73,6 +83,7 @@ fl_status fli_admit(const fli_admission *a, const fli_protocol *p, fli_exchange 
     fli_wire w;
     fl_status s = FL_OK;
     size_t first, upper = fli_model_upper(p->model);
+    x->norm = 0;
     if (!(x->ask.flags & FLI_ASK_REPLY)) return FL_OK;
     fli_wire_of(p->model, p->classes, p->algo, p->params, &x->ask, &w);
     for (const fli_part *part = w.up; !s && part && part->name; part++) {

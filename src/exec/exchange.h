@@ -23,6 +23,7 @@ typedef struct {
     /* how it went: */
     uint64_t spent;   /* inner steps of the local solver */
     int missed;       /* it did not reach the required accuracy */
+    double norm;      /* of the longest vector that came up, once a server has let it in */
     int own_diverged; /* of a turn that failed: it was the client's own model that left the finite range */
     fl_status status;
     /* the sentence where it failed and the client has one of its own; what went wrong in this process may be in the

@@ -1,5 +1,7 @@
 #include "exec/figures.h"
 
+#include "base/number.h"
+#include "bilevel/bilevel.h"
 #include "model/latent.h"
 
 #include <math.h>
@@ -61,5 +63,26 @@ const char *fli_figures_wrong(const double *num)
         !counts(num[FLI_FIGURE_TEST_HITS], test) || !counts(num[FLI_FIGURE_OWN_TEST_HITS], test) ||
         !counts(num[FLI_FIGURE_PSEUDO_N], UINT32_MAX) || !counts(num[FLI_FIGURE_PSEUDO_HITS], num[FLI_FIGURE_PSEUDO_N]))
         return "more of its samples are right than it has";
+    return NULL;
+}
+
+/* Entropies of a semi-supervised objective may make it negative, and so may an upper level. */
+const char *fli_losses_wrong(const fli_model *m, const double *num, char *sentence, size_t n)
+{
+    const double rounding = 1e-3; /* of all kernels and precisions, by far */
+    static const struct {
+        size_t at;
+        const char *name;
+    } losses[] = {{FLI_FIGURE_TRAIN_LOSS, "training loss"},
+                  {FLI_FIGURE_TEST_LOSS, "test loss"},
+                  {FLI_FIGURE_OWN_TRAIN_LOSS, "own model's training loss"},
+                  {FLI_FIGURE_OWN_TEST_LOSS, "own model's test loss"}};
+    if (!(m->desc->traits & FLI_MODEL_NONNEGATIVE) || m->bilevel || (m->latent && !m->desc->clusters)) return NULL;
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
+        if (!(num[losses[i].at] < -rounding)) continue;
+        fli_snprintf(sentence, n, "its %s is %g, and that of %s is never negative", losses[i].name, num[losses[i].at],
+                     m->desc->name);
+        return sentence;
+    }
     return NULL;
 }

@@ -61,5 +61,7 @@ void fli_figures_parts(const fli_ask *ask, size_t numbers, size_t cells, fli_par
 size_t fli_figures_cells(const fli_model *m, size_t classes);
 /* Why numbers that came up cannot be, as the end of a sentence; NULL: they can. */
 const char *fli_figures_wrong(const double *num);
+/* The same for losses of this model, with the value: one that cannot be negative is. */
+const char *fli_losses_wrong(const fli_model *m, const double *num, char *sentence, size_t n);
 
 #endif

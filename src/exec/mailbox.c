@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "base/number.h"
 
+#include <math.h>
+
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
 fl_status fli_mailbox_new(fl_ctx *ctx, const fli_digest *cards, uint64_t secret, const fli_admission *rules,
@@ -37,6 +39,7 @@ void fli_mailbox_free(fli_mailbox *b)
     pthread_cond_destroy(&b->asked);
     pthread_mutex_destroy(&b->lock);
     fli_free(b->taken);
+    fli_free(b->longest);
     fli_free(b);
 }
 
@@ -91,7 +94,10 @@ fl_status fli_mailbox_open(fl_ctx *ctx, fli_mailbox *b, const fli_clients_spec *
     fl_status s = identify(b);
     if (s) return s;
     fli_free(b->taken);
-    if (!(b->taken = fli_alloc(ctx, spec->clients, sizeof *b->taken))) return FL_ENOMEM;
+    fli_free(b->longest);
+    b->taken = fli_alloc(ctx, spec->clients, sizeof *b->taken);
+    b->longest = fli_alloc(ctx, spec->clients, sizeof *b->longest);
+    if (!b->taken || !b->longest) return FL_ENOMEM;
     b->open = 1;
     return FL_OK;
 }
@@ -226,6 +232,12 @@ static void note_failure(fli_mailbox *b, const fli_letter *l)
     fli_pile_give_up(b, l->batch, s, why);
 }
 
+static void note_length(fli_mailbox *b, const fli_exchange *x)
+{
+    fli_longest *u = &b->longest[x->ask.client];
+    if (x->ask.kind == FLI_ASK_TURN && x->norm > u->norm) *u = (fli_longest){x->norm, x->ask.round};
+}
+
 /* It is there. Of those that are sent one by one all that come count. */
 static void note_answer(fli_mailbox *b, fli_letter *l)
 {
@@ -235,6 +247,7 @@ static void note_answer(fli_mailbox *b, fli_letter *l)
     l->before = *taken;
     l->batch->left--;
     if (l->x->status) return;
+    note_length(b, l->x);
     l->batch->came++;
     if (l->batch == &b->loose) *taken = l->number;
 }
@@ -262,6 +275,25 @@ fl_status fli_mailbox_answer(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const
     let_go(b, l, s ? FLI_OUT : FLI_ANSWERED);
     pthread_mutex_unlock(&b->lock);
     return refused ? fli_fail(ctx, FL_EREFUSED, "client %u: %s", client, why.text) : s;
+}
+
+int fli_mailbox_longest(fli_mailbox *b, char *sentence, size_t n)
+{
+    size_t first = 0;
+    double others = 0;
+    pthread_mutex_lock(&b->lock);
+    for (size_t i = 1; i < b->spec.clients; i++)
+        if (b->longest[i].norm > b->longest[first].norm) first = i;
+    for (size_t i = 0; i < b->spec.clients; i++)
+        if (i != first) others = fmax(others, b->longest[i].norm);
+    fli_longest u = b->longest[first];
+    pthread_mutex_unlock(&b->lock);
+    if (u.norm > 0)
+        fli_snprintf(sentence, n,
+                     "the longest upload came from client %zu, in round %llu: its norm is %.4g, and the longest of all "
+                     "others %.4g (server.largest_norm bounds them)",
+                     first, (unsigned long long)u.round + 1, u.norm, others);
+    return u.norm > 0;
 }
 
 size_t fli_mailbox_awaited(fli_mailbox *b, uint32_t *clients, size_t most)

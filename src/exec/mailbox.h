@@ -31,6 +31,8 @@ size_t fli_mailbox_answer_bytes(const fli_mailbox *b);
 size_t fli_mailbox_awaited(fli_mailbox *b, uint32_t *clients, size_t most);
 fl_status fli_mailbox_drop(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const char *why);
 fl_status fli_mailbox_refused(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const char *why);
+/* Says who has uploaded the longest vector to this process; 0: nobody has uploaded any. */
+int fli_mailbox_longest(fli_mailbox *b, char *sentence, size_t n);
 /* That client will not answer: its exchange, and those with it, fail with FL_EIO and this sentence. */
 fl_status fli_mailbox_lost(fli_mailbox *b, fl_ctx *ctx, uint32_t client, const char *why);
 /* Who waits in the mailbox goes away: asks that are out and all later ones fail with FL_EDONE. */

@@ -37,6 +37,12 @@ typedef struct fli_letter {
     struct fli_letter *next;
 } fli_letter;
 
+/* The longest vector that a client has uploaded to this process. */
+typedef struct {
+    double norm; /* 0: none has come */
+    uint64_t round;
+} fli_longest;
+
 struct fli_mailbox {
     fl_ctx *ctx; /* of the run */
     fli_digest cards;
@@ -51,8 +57,9 @@ struct fli_mailbox {
     fli_pile loose;   /* those that are sent one by one */
     uint64_t numbers; /* given to letters */
     uint64_t orders;
-    uint64_t *taken; /* of each client: the number of its last turn that counts; 0: none */
-    int said;        /* that not everybody is measured */
+    fli_longest *longest; /* of each client */
+    uint64_t *taken;      /* of each client: the number of its last turn that counts; 0: none */
+    int said;             /* that not everybody is measured */
     int open, closed;
 };
 

@@ -359,7 +359,10 @@ fl_status fli_answer_read(fl_ctx *ctx, const fli_protocol *p, const fli_packet *
         parts_of(p, &x->ask, &w);
         fl_status s = read_parts(ctx, "the answer", w.up, w.moment, p->model, packet, &x->up, NULL);
         if (s) return s;
+        char sentence[200];
         const char *wrong = x->ask.kind == FLI_ASK_FIGURES ? fli_figures_wrong(x->up.num) : NULL;
+        if (!wrong && x->ask.kind == FLI_ASK_FIGURES)
+            wrong = fli_losses_wrong(p->model, x->up.num, sentence, sizeof sentence);
         if (wrong) return fli_fail(ctx, FL_EFORMAT, "client %u: its figures are impossible: %s", packet->client, wrong);
     }
     make_printable(packet->head + FLI_OUTCOME_BYTES, text, x->why.text);

@@ -51,7 +51,7 @@ const char *fl_convolutions(void) { return fli_conv_onednn ? fli_conv_library() 
 const fli_model_desc fli_model_cnn = {
     .name = "cnn",
     .title = "convolutional network with ReLU, for images",
-    .traits = FLI_MODEL_CLASSIFIER | FLI_MODEL_SOFTMAX | FLI_MODEL_IMAGES,
+    .traits = FLI_MODEL_CLASSIFIER | FLI_MODEL_SOFTMAX | FLI_MODEL_IMAGES | FLI_MODEL_NONNEGATIVE,
     .keys = keys,
     .params_size = sizeof(cnn_params),
     .setup = setup,

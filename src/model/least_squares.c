@@ -44,7 +44,7 @@ static void layers(const fli_model *m, fli_text *t) { fli_linear_layers(m, "none
 const fli_model_desc fli_model_least_squares = {
     .name = "least_squares",
     .title = "linear least squares, no intercept",
-    .traits = FLI_MODEL_CONVEX | FLI_MODEL_QUADRATIC | FLI_MODEL_SPARSE | FLI_MODEL_GLM,
+    .traits = FLI_MODEL_CONVEX | FLI_MODEL_QUADRATIC | FLI_MODEL_SPARSE | FLI_MODEL_GLM | FLI_MODEL_NONNEGATIVE,
     .curvature = 1,
     .setup = fli_linear_setup,
     .scratch = scratch,

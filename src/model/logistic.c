@@ -82,7 +82,8 @@ static void layers(const fli_model *m, fli_text *t) { fli_linear_layers(m, "sigm
 const fli_model_desc fli_model_logistic = {
     .name = "logistic",
     .title = "logistic regression for two classes, no intercept",
-    .traits = FLI_MODEL_CLASSIFIER | FLI_MODEL_BINARY | FLI_MODEL_CONVEX | FLI_MODEL_SPARSE | FLI_MODEL_GLM,
+    .traits = FLI_MODEL_CLASSIFIER | FLI_MODEL_BINARY | FLI_MODEL_CONVEX | FLI_MODEL_SPARSE | FLI_MODEL_GLM |
+              FLI_MODEL_NONNEGATIVE,
     .curvature = 0.25, /* s (1-s) <= 1/4 */
     .setup = fli_linear_setup,
     .scratch = scratch,

@@ -33,7 +33,7 @@ static void init(const fli_model *m, fli_rng *r, double *x)
 const fli_model_desc fli_model_mlp = {
     .name = "mlp",
     .title = "multi-layer perceptron with ReLU",
-    .traits = FLI_MODEL_CLASSIFIER | FLI_MODEL_SOFTMAX,
+    .traits = FLI_MODEL_CLASSIFIER | FLI_MODEL_SOFTMAX | FLI_MODEL_NONNEGATIVE,
     .keys = keys,
     .params_size = sizeof(mlp_params),
     .setup = setup,

@@ -7,7 +7,7 @@ static fl_status setup(fl_ctx *ctx, fli_model *m) { return fli_dense_setup(ctx, 
 const fli_model_desc fli_model_softmax = {
     .name = "softmax",
     .title = "softmax regression",
-    .traits = FLI_MODEL_CLASSIFIER | FLI_MODEL_SOFTMAX | FLI_MODEL_CONVEX | FLI_MODEL_SPARSE,
+    .traits = FLI_MODEL_CLASSIFIER | FLI_MODEL_SOFTMAX | FLI_MODEL_CONVEX | FLI_MODEL_SPARSE | FLI_MODEL_NONNEGATIVE,
     .curvature = 0.5, /* diag p - pp' <= 1/2, reached where two classes share a sample */
     .setup = setup,
     .scratch = fli_dense_scratch,

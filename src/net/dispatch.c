@@ -10,7 +10,11 @@
 
 #define TICK 0.25 /* seconds between two looks at who has waited long enough */
 
-enum { SENTENCE = 1024, WORD = 300 };
+enum {
+    SENTENCE = 1024,
+    WORD = 300,
+    MALFORMED_MOST = 8 /* malformed answers to one ask: after so many its client is dropped */
+};
 
 typedef struct {
     fli_parcel *ask;     /* NULL: none */
@@ -18,10 +22,11 @@ typedef struct {
     double heard, asked; /* 0: never */
     void *who;           /* NULL: nobody waits */
     double until;
-    int fetched; /* the ask was handed out */
-    int told;    /* it has said that it knows that the run is over */
-    int awaited; /* for a moment, while asks are looked through */
-    int handed;  /* answers that the run is being given just now */
+    int fetched;   /* the ask was handed out */
+    int told;      /* it has said that it knows that the run is over */
+    int awaited;   /* for a moment, while asks are looked through */
+    int handed;    /* answers that the run is being given just now */
+    int malformed; /* answers to the ask that were none */
     fli_net_client counted;
 } slot;
 
@@ -134,6 +139,7 @@ static fli_parcel *take_ask(slot *s)
     s->ask = NULL;
     s->asked = 0;
     s->fetched = 0;
+    s->malformed = 0;
     return p;
 }
 
@@ -258,6 +264,40 @@ static fl_status hand_in(fli_dispatch *d, uint32_t client, const void *answer, s
     return status;
 }
 
+/* Counts it; returns the ask that it was one too many for, which is taken back, or NULL. */
+static fli_parcel *count_malformed(fli_dispatch *d, uint32_t client)
+{
+    slot *s = &d->slots[client];
+    pthread_mutex_lock(&d->lock);
+    fli_parcel *p = s->ask && ++s->malformed >= MALFORMED_MOST ? take_ask(s) : NULL;
+    pthread_mutex_unlock(&d->lock);
+    return p;
+}
+
+/* A client whose answers are none counts as alive, so that nothing else would end the wait for it. */
+static void note_malformed(fli_dispatch *d, uint32_t client, const char *sentence)
+{
+    char word[WORD], why[WORD + 64];
+    atomic_fetch_add(&d->spec.counters->malformed, 1);
+    fli_net_caution(d->spec.log, "malformed", "client=%u name=%s reason=%s", client, name_of(d, client),
+                    fli_net_quote(sentence, word, sizeof word));
+    tell(d, "malformed", client, sentence);
+    fli_parcel *p = count_malformed(d, client);
+    if (!p) return;
+    fli_parcel_release(p);
+    fli_snprintf(why, sizeof why, "%d of its answers to one ask were malformed, the last one: %s", MALFORMED_MOST,
+                 fli_net_quote(sentence, word, sizeof word));
+    fl_status s = fl_server_drop(d->spec.server, client, why);
+    if (s == FL_EREFUSED) s = fl_server_lost(d->spec.server, client, why);
+    if (s) return; /* it is not awaited any more */
+    pthread_mutex_lock(&d->lock);
+    d->slots[client].counted.dropped++;
+    pthread_mutex_unlock(&d->lock);
+    atomic_fetch_add(&d->spec.counters->dropped, 1);
+    fli_net_say(d->spec.log, "dropped", "client=%u name=%s reason=malformed", client, name_of(d, client));
+    tell(d, "dropped", client, why);
+}
+
 fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answer, size_t n, char *sentence,
                               size_t size)
 {
@@ -271,12 +311,8 @@ fl_status fli_dispatch_answer(fli_dispatch *d, uint32_t client, const void *answ
     } else if (s == FL_EMISMATCH) {
         atomic_fetch_add(&d->spec.counters->late, 1);
         forget_ask(d, client, number);
-    } else {
-        char word[WORD];
-        atomic_fetch_add(&d->spec.counters->malformed, 1);
-        fli_net_caution(d->spec.log, "malformed", "client=%u name=%s reason=%s", client, name_of(d, client),
-                        fli_net_quote(sentence, word, sizeof word));
-        tell(d, "malformed", client, sentence);
+    } else if (s == FL_EFORMAT) {
+        note_malformed(d, client, sentence);
     }
     return s;
 }

@@ -1,7 +1,6 @@
 #include "net/http.h"
 
 #include "net/address.h"
-#include "net/handshake.h"
 #include "net/links.h"
 
 #include "base/clock.h"
@@ -85,6 +84,10 @@ static int dress(struct MHD_Response *m, const fli_reply *reply)
                                MHD_add_response_header(m, "Referrer-Policy", "no-referrer") == MHD_YES)) &&
            (reply->code != MHD_HTTP_FORBIDDEN || /* nobody waits here for as long as friends may */
             MHD_add_response_header(m, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES) &&
+           (!reply->allow || MHD_add_response_header(m, MHD_HTTP_HEADER_ALLOW, reply->allow) == MHD_YES) &&
+           (reply->code != MHD_HTTP_UPGRADE_REQUIRED ||
+            (MHD_add_response_header(m, MHD_HTTP_HEADER_UPGRADE, FLI_NET_UPGRADE) == MHD_YES &&
+             MHD_add_response_header(m, MHD_HTTP_HEADER_CONNECTION, MHD_HTTP_HEADER_UPGRADE) == MHD_YES)) &&
            (!reply->retry || MHD_add_response_header(m, MHD_HTTP_HEADER_RETRY_AFTER, seconds) == MHD_YES);
 }
 
@@ -170,19 +173,21 @@ static fli_reply identify(request *r)
     return fli_reply_error(MHD_HTTP_FORBIDDEN, "%s", wrong);
 }
 
+/* A path has one page. */
 static fli_reply find_page(request *r, const char *method, const char *path)
 {
-    int known = 0;
+    int get;
     for (const fli_page *p = r->http->spec.pages; p->path; p++) {
         if (strcmp(p->path, path)) continue;
-        known = 1;
-        if (!strcmp(p->method, method) ||
-            (!strcmp(p->method, MHD_HTTP_METHOD_GET) && !strcmp(method, MHD_HTTP_METHOD_HEAD))) {
+        get = !strcmp(p->method, MHD_HTTP_METHOD_GET);
+        if (!strcmp(p->method, method) || (get && !strcmp(method, MHD_HTTP_METHOD_HEAD))) {
             r->page = p;
             return (fli_reply){0};
         }
+        fli_reply reply = fli_reply_error(MHD_HTTP_METHOD_NOT_ALLOWED, "this page knows no such method");
+        reply.allow = get ? "GET, HEAD" : p->method;
+        return turn_away(r, reply);
     }
-    if (known) return turn_away(r, fli_reply_error(MHD_HTTP_METHOD_NOT_ALLOWED, "this page knows no such method"));
     return turn_away(r, fli_reply_error(MHD_HTTP_NOT_FOUND, "there is no such page"));
 }
 
@@ -380,13 +385,11 @@ static void connected(void *http, struct MHD_Connection *c, void **link, enum MH
 {
     fli_http *h = http;
     const union MHD_ConnectionInfo *tls = MHD_get_connection_info(c, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-    const union MHD_ConnectionInfo *fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        if (h->spec.tls && tls) fli_handshake_watch(tls->tls_session);
         fli_links_add(h->links, c, link);
+        if (h->spec.tls && tls) fli_trust_show(h->spec.trust, tls->tls_session);
         atomic_fetch_add(&h->spec.counters->connections, 1);
     } else {
-        if (fd) fli_handshake_gone(fd->connect_fd);
         fli_links_remove(h->links, link);
         atomic_fetch_sub(&h->spec.counters->connections, 1);
     }
@@ -467,6 +470,7 @@ fl_status fli_http_new(fl_ctx *ctx, const fli_http_spec *spec, fli_http **out)
 void fli_http_free(fli_http *h)
 {
     if (!h) return;
+    if (h->links) fli_links_close(h->links);
     if (h->daemon) MHD_stop_daemon(h->daemon);
     fli_links_free(h->links);
     fli_free(h->uploads);

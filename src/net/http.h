@@ -35,6 +35,7 @@ typedef struct {
     void *owner;
     unsigned retry;     /* seconds after which the client may come again; 0: not said */
     const char *policy; /* what a browser may do with it; NULL: not said */
+    const char *allow;  /* methods, where another one was called; NULL: not said */
 } fli_reply;
 
 /* {"error": sentence} */

@@ -20,15 +20,15 @@ static fli_reply none_yet(fli_desk *d, fli_request *r, int terms)
     return (fli_reply){0};
 }
 
-/* The run is over for good. */
+/* The run is over for good. What ended it may name files of the server, and other clients: that is for its log. */
 static fli_reply gone(fli_desk *d)
 {
-    enum { MOST = 512 };
-    char sentence[400], word[402], *text = malloc(MOST);
+    enum { MOST = 256 };
+    char sentence[8], *text = malloc(MOST);
     fl_status s = fli_dispatch_ending(d->dispatch, sentence, sizeof sentence);
     if (text)
-        fli_snprintf(text, MOST, "{\"state\": \"over\", \"ok\": %s, \"reason\": %s}\n", s ? "false" : "true",
-                     fli_net_quote(sentence, word, sizeof word));
+        fli_snprintf(text, MOST, "{\"state\": \"over\", \"ok\": %s, \"reason\": \"%s\"}\n", s ? "false" : "true",
+                     s ? fl_status_text(s) : "");
     return fli_reply_text(MHD_HTTP_GONE, "application/json", text);
 }
 

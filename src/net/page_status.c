@@ -17,16 +17,17 @@ enum {
     DIGITS = 9
 };
 
+/* A client hears what kind of trouble there is, and nothing of the server's files. */
 fli_reply fli_page_health(void *arg, fli_request *r)
 {
     fli_desk *d = arg;
     fli_journal_sums sums;
     char sentence[400], *text = malloc(512);
-    (void)r;
     if (!text) return fli_reply_text(0, NULL, NULL);
     fli_journal_look(d->journal, &sums);
     fl_status failed = fli_dispatch_ending(d->dispatch, sentence, sizeof sentence);
     const char *wrong = *sums.broken ? sums.broken : failed ? sentence : NULL;
+    if (wrong && *r->name) wrong = *sums.broken ? "a checkpoint could not be written" : fl_status_text(failed);
     fli_snprintf(text, 512, "%s\n", wrong ? wrong : "ok");
     return fli_reply_text(wrong ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_OK, "text/plain; charset=utf-8", text);
 }

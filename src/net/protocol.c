@@ -8,7 +8,7 @@
 #include <assert.h>
 
 /* Two numbers that no preprocessor can put into text, as they are no macros. */
-static_assert(FLI_NET_VERSION == 1 && FLI_NET_OLDEST == 1, "they are written out below");
+static_assert(FLI_NET_VERSION == 1 && FLI_NET_OLDEST == 1, "they are written out below, and in FLI_NET_UPGRADE");
 const char *fli_net_version_text(void) { return "1 1"; }
 
 /* Plain digits; NULL: there are none. */

@@ -29,9 +29,10 @@ enum {
 #define FLI_NET_METRICS    "/metrics"
 #define FLI_NET_HEALTH     "/healthz"
 
-#define FLI_NET_PACKET "application/vnd.fedloom.packet"
-#define FLI_NET_HEADER "Fedloom-Protocol" /* every request and answer: "VERSION OLDEST" of who speaks */
-#define FLI_NET_NAME   "Fedloom-Client"   /* plain HTTP alone: who speaks */
+#define FLI_NET_PACKET  "application/vnd.fedloom.packet"
+#define FLI_NET_HEADER  "Fedloom-Protocol" /* every request and answer: "VERSION OLDEST" of who speaks */
+#define FLI_NET_UPGRADE "fedloom/1"        /* with 426: what is spoken here, as HTTP calls protocols */
+#define FLI_NET_NAME    "Fedloom-Client"   /* plain HTTP alone: who speaks */
 
 /* A sentence that names both, if two sides cannot speak with each other; NULL: they can. `header`: what the other side
  * sent as FLI_NET_HEADER, NULL: nothing. */

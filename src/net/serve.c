@@ -251,6 +251,7 @@ static fl_status open_http(fli_serve *s, const fli_serve_options *o, const struc
     fli_desk *d = &s->desk;
     fl_status status = o->certs ? fli_tls_load(s->ctx, o->certs, FLI_CERT_SERVER, &s->tls) : FL_OK;
     if (!status && o->certs) status = fli_trust_open(s->ctx, o->certs, &s->trust);
+    if (!status && o->certs) status = fli_trust_own(s->trust, &s->tls);
     fli_http_spec spec = {.pages = fli_pages,
                           .arg = d,
                           .address = *address,

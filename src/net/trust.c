@@ -43,8 +43,16 @@ typedef struct {
     struct timespec written, changed;
 } identity;
 
+/* A certificate of the server and its key. Those of before stay, since connections may still use them. */
+typedef struct pair {
+    gnutls_certificate_credentials_t files;
+    char *cert, *ca; /* in PEM */
+    struct pair *before;
+} pair;
+
 struct fli_trust {
     fl_ctx *ctx; /* the log alone: other threads come here */
+    char *folder;
     gnutls_x509_crt_t ca;
     pthread_rwlock_t lock; /* of the list, and what belongs to it: */
     char *path;
@@ -53,6 +61,9 @@ struct fli_trust {
     fl_ctx *own;            /* the error of a list that is read, by one thread at a time */
     pthread_mutex_t memory; /* of: */
     known *known;
+    pthread_mutex_t showing; /* of the server's own: */
+    pair *own_pair;
+    identity own_seen[2]; /* the files that were looked at last: the certificate's and the key's */
 };
 
 /* ---- the list ----------------------------------------------------------------------------------------------- */
@@ -278,6 +289,94 @@ const char *fli_trust_check(fli_trust *t, gnutls_session_t session, fli_peer *wh
     return sentence;
 }
 
+/* ---- the server's own --------------------------------------------------------------------------------------- */
+
+static void free_pair(pair *p)
+{
+    if (p->files) gnutls_certificate_free_credentials(p->files);
+    fli_free(p->cert);
+    fli_free(p->ca);
+    fli_free(p);
+}
+
+static fl_status add_pair(fli_trust *t, fl_ctx *ctx, const fli_tls_files *f)
+{
+    const gnutls_datum_t ca = {(unsigned char *)f->ca, (unsigned)strlen(f->ca)},
+                         cert = {(unsigned char *)f->cert, (unsigned)strlen(f->cert)},
+                         key = {(unsigned char *)f->key, (unsigned)strlen(f->key)};
+    pair *p = fli_alloc(ctx, 1, sizeof *p);
+    if (!p) return FL_ENOMEM;
+    fl_status s = (p->cert = fli_strdup(ctx, f->cert)) && (p->ca = fli_strdup(ctx, f->ca)) ? FL_OK : FL_ENOMEM;
+    int code = s ? 0 : gnutls_certificate_allocate_credentials(&p->files);
+    if (!s && !code) code = gnutls_certificate_set_x509_trust_mem(p->files, &ca, GNUTLS_X509_FMT_PEM);
+    if (!s && code >= 0) code = gnutls_certificate_set_x509_key_mem(p->files, &cert, &key, GNUTLS_X509_FMT_PEM);
+    if (!s && code < 0) s = fli_x509_fail(ctx, FL_EFORMAT, f->cert_path, code);
+    if (s) {
+        free_pair(p);
+        return s;
+    }
+    p->before = t->own_pair;
+    t->own_pair = p;
+    return FL_OK;
+}
+
+fl_status fli_trust_own(fli_trust *t, const fli_tls_files *f)
+{
+    t->own_seen[0] = identify(f->cert_path);
+    t->own_seen[1] = identify(f->key_path);
+    return add_pair(t, t->ctx, f);
+}
+
+/* Whether there are other ones now. */
+static int look_again(fli_trust *t)
+{
+    static const char *const names[] = {"cert.pem", "key.pem"};
+    int changed = 0;
+    for (int i = 0; i < 2; i++) {
+        char path[4096];
+        fli_snprintf(path, sizeof path, "%s/%s", t->folder, names[i]);
+        identity now = identify(path);
+        changed |= !same(&now, &t->own_seen[i]);
+        t->own_seen[i] = now;
+    }
+    return changed;
+}
+
+/* fl_log_fn */
+static void pass_on(void *trust, fl_log_level level, const char *line)
+{
+    fli_log(((fli_trust *)trust)->ctx, level, "%s", line);
+}
+
+static fl_status load_pair(fli_trust *t, fl_ctx *ctx)
+{
+    fli_tls_files f;
+    fl_status s = fli_tls_load(ctx, t->folder, FLI_CERT_SERVER, &f);
+    if (!s && strcmp(f.ca, t->own_pair->ca))
+        s = fli_fail(ctx, FL_ECONFIG, "%s: is another authority's now, which counts when the server starts again",
+                     f.ca_path);
+    int fresh = !s && strcmp(f.cert, t->own_pair->cert);
+    if (fresh) s = add_pair(t, ctx, &f);
+    if (fresh && !s) fli_log(t->ctx, FL_LOG_INFO, "%s: new connections are shown this certificate", f.cert_path);
+    fli_tls_free(&f);
+    return s;
+}
+
+void fli_trust_show(fli_trust *t, gnutls_session_t session)
+{
+    pthread_mutex_lock(&t->showing);
+    fl_ctx *ctx = look_again(t) ? fl_ctx_new() : NULL;
+    if (ctx) {
+        fl_ctx_on_log(ctx, pass_on, t);
+        if (load_pair(t, ctx))
+            fli_log(t->ctx, FL_LOG_WARNING, "%s; the server goes on with the certificate that it has",
+                    fl_ctx_error(ctx));
+        fl_ctx_free(ctx);
+    }
+    gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, t->own_pair->files);
+    pthread_mutex_unlock(&t->showing);
+}
+
 /* ---- opening ------------------------------------------------------------------------------------------------ */
 
 static fl_status open_authority(fli_trust *t, const char *folder)
@@ -307,7 +406,9 @@ fl_status fli_trust_open(fl_ctx *ctx, const char *folder, fli_trust **out)
     t->ctx = ctx;
     pthread_rwlock_init(&t->lock, NULL);
     pthread_mutex_init(&t->memory, NULL);
+    pthread_mutex_init(&t->showing, NULL);
     fl_status s = (t->own = fl_ctx_new()) ? FL_OK : fli_fail(ctx, FL_ENOMEM, "out of memory");
+    if (!s && !(t->folder = fli_strdup(ctx, folder))) s = FL_ENOMEM;
     if (!s && !(t->known = fli_alloc(ctx, KNOWN, sizeof *t->known))) s = FL_ENOMEM;
     if (!s) s = open_authority(t, folder);
     if (!s) s = open_list(t, folder);
@@ -329,5 +430,11 @@ void fli_trust_free(fli_trust *t)
     fli_free(t->known);
     pthread_rwlock_destroy(&t->lock);
     pthread_mutex_destroy(&t->memory);
+    pthread_mutex_destroy(&t->showing);
+    for (pair *p; (p = t->own_pair);) {
+        t->own_pair = p->before;
+        free_pair(p);
+    }
+    fli_free(t->folder);
     fli_free(t);
 }

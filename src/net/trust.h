@@ -40,6 +40,13 @@ typedef struct {
 fl_status fli_trust_open(fl_ctx *ctx, const char *folder, fli_trust **out);
 void fli_trust_free(fli_trust *trust); /* NULL is fine */
 
+/* The server's own certificate and key: these, which were loaded from the same folder. */
+fl_status fli_trust_own(fli_trust *trust, const fli_tls_files *files);
+/* A new connection is shown the server's certificate: that of its folder, read again when its file or its key's has
+ * changed. Files that fli_tls_load refuses, such as half of a new pair, or those of another authority change nothing,
+ * and are logged once. */
+void fli_trust_show(fli_trust *trust, gnutls_session_t session);
+
 /* Whether the other side of a connection is somebody of this federation, and who: for every request, from any thread,
  * so that a certificate that was revoked meanwhile is refused at its next one. Looks at the revocation list again when
  * its file has changed; if the new one is damaged, older or gone the last good one counts, and that is logged once.

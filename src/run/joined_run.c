@@ -162,16 +162,41 @@ static void keep_common(char *said, const char *now)
     *to = 0;
 }
 
-/* A run of such clients, made and given up again. */
-static fl_status try_with(fl_config *cfg, const fli_settings *s, fli_look client, fli_look *room)
+/* A run of these clients, made and given up again. */
+static fl_status try_with(fl_config *cfg, const fli_settings *s, const fli_look *clients)
 {
     const fli_digest nobody = {{0}};
     fli_joined_run j;
-    for (int64_t i = 0; i < s->partition.clients; i++) room[i] = client;
     fli_clear(cfg->ctx);
-    fl_status status = fli_joined_run_init(cfg, s, room, &nobody, &j);
+    fl_status status = fli_joined_run_init(cfg, s, clients, &nobody, &j);
     if (!status) fli_joined_run_fini(&j);
     return status;
+}
+
+/* The client in that place, and all others with this many samples of its kind. */
+static fl_status try_among(fl_config *cfg, const fli_settings *s, size_t place, fli_look client, size_t others,
+                           fli_look *room)
+{
+    for (size_t i = 0; i < (size_t)s->partition.clients; i++) {
+        room[i] = client;
+        if (i != place) room[i].samples = others;
+    }
+    return try_with(cfg, s, room);
+}
+
+fl_status fli_joined_run_suits(fl_config *cfg, const fli_settings *s, uint32_t place, const fli_look *client)
+{
+    fl_status status = FL_OK;
+    size_t n = (size_t)s->partition.clients;
+    if (fli_settings_name_pipe(s)) return FL_OK;
+    fli_look *room = fli_alloc(cfg->ctx, n, sizeof *room);
+    if (!room) return FL_ENOMEM;
+    fli_log_quiet(cfg->ctx, 1);
+    status = try_among(cfg, s, place, *client, client->samples, room);
+    if (status) status = try_among(cfg, s, place, *client, imagined[0].samples, room); /* its sentence has the place */
+    fli_log_quiet(cfg->ctx, 0);
+    fli_free(room);
+    return status == FL_ECONFIG || status == FL_EMISMATCH || status == FL_EFORMAT ? status : FL_OK;
 }
 
 fl_status fli_joined_run_rehearse(fl_config *cfg, const fli_settings *s, const fli_look *all, fli_look *room)
@@ -184,7 +209,7 @@ fl_status fli_joined_run_rehearse(fl_config *cfg, const fli_settings *s, const f
         fli_look client = *all;
         client.kind = imagined[k].kind;
         client.samples = imagined[k].samples;
-        if (!(status = try_with(cfg, s, client, room))) break;
+        if (!(status = try_among(cfg, s, 0, client, client.samples, room))) break;
         if (said) keep_common(said, fl_ctx_error(cfg->ctx));
         if (!said && !(said = fli_strdup(cfg->ctx, fl_ctx_error(cfg->ctx)))) return FL_ENOMEM;
     }

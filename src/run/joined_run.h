@@ -18,5 +18,9 @@ void fli_joined_run_fini(fli_joined_run *j);
 /* Refuses settings from which no run can be made, whoever joins, by the sentences that fli_joined_run_init would have
  * then. `all` is what the settings say of the clients' samples, `room` has a place for each client. */
 fl_status fli_joined_run_rehearse(fl_config *cfg, const fli_settings *s, const fli_look *all, fli_look *room);
+/* Refuses a client with which no run can be made, neither if all others are like it nor if they have ordinary sizes, by
+ * the sentence that fli_joined_run_init would have then: FL_ECONFIG, FL_EMISMATCH or FL_EFORMAT. `place` is its number.
+ * Logs nothing. */
+fl_status fli_joined_run_suits(fl_config *cfg, const fli_settings *s, uint32_t place, const fli_look *client);
 
 #endif

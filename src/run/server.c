@@ -6,6 +6,7 @@
 #include "run/checkpoint.h"
 #include "run/joined_run.h"
 
+#include "base/lock.h"
 #include "base/number.h"
 #include "exec/mailbox.h"
 
@@ -13,6 +14,8 @@
 #include <string.h>
 
 typedef enum { JOINING, RUNNING, OVER } progress;
+
+enum { KINDS = FLI_X_CSR64 + 1, SIZES = 32 }; /* clients with more samples than that are alike */
 
 struct fl_server {
     fl_ctx *ctx;     /* the user's: sentences of calls that fail */
@@ -24,6 +27,8 @@ struct fl_server {
     fli_look *looks; /* of the clients; no samples: has not joined */
     fli_card *cards;
     size_t clients, missing;
+    unsigned char suits[KINDS][SIZES + 1]; /* a client of this kind and size was tried, and the run can begin with it */
+    fli_lock *lock_of_output;              /* until there is a run, which has it then */
     fli_joined_run joined;
     pthread_t thread;
     fl_observer_fn *observer;
@@ -139,12 +144,16 @@ static fl_status make_parts(fl_server *s, fl_config *cfg)
     if (!s->looks || !s->cards || !(s->cfg = fl_config_copy(cfg))) return FL_ENOMEM;
     if (!(s->run_ctx = fl_ctx_new())) return fli_fail(s->ctx, FL_ENOMEM, "out of memory");
     s->cfg->ctx = s->run_ctx;
-    return rehearse(s);
+    status = rehearse(s);
+    /* Clients may take days to join: nothing else must write there meanwhile. */
+    if (!status && *s->settings.top.output) status = fli_lock_take(s->ctx, s->settings.top.output, &s->lock_of_output);
+    return status;
 }
 
 static void free_parts(fl_server *s)
 {
     fli_joined_run_fini(&s->joined);
+    fli_lock_leave(s->lock_of_output);
     fl_config_free(s->cfg);
     fl_ctx_free(s->run_ctx);
     fli_free(s->looks);
@@ -227,6 +236,34 @@ static int same_card(const fli_card *a, const fli_card *b)
     return !memcmp(x, y, sizeof x);
 }
 
+/* A sentence without "FILE:LINE:COLUMN: ", which is on this machine: others hear it. */
+static const char *past_place(const char *sentence)
+{
+    static const char digits[] = "0123456789";
+    for (const char *at = sentence; (at = strchr(at, ':')); at++) {
+        size_t line = strspn(at + 1, digits), column = line && at[1 + line] == ':' ? strspn(at + 2 + line, digits) : 0;
+        if (column && !strncmp(at + 2 + line + column, ": ", 2)) return at + line + column + 4;
+    }
+    return sentence;
+}
+
+/* Whether a run can begin that has this client. A card of which none can must not take a place: all others would be
+ * waited for in vain. */
+static fl_status check_fit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_look *look)
+{
+    unsigned char *suits = &s->suits[look->kind][look->samples < SIZES ? look->samples : SIZES];
+    if (look->classes > s->all.classes)
+        return fli_fail(ctx, FL_EREFUSED,
+                        "client %u cannot join: its samples have %zu classes, and the federation has %zu", client,
+                        look->classes, s->all.classes);
+    if (*suits) return FL_OK;
+    if (fli_joined_run_suits(s->cfg, &s->settings, client, look))
+        return fli_fail(ctx, FL_EREFUSED, "client %u cannot join: no run can begin with it: %s", client,
+                        past_place(fl_ctx_error(s->run_ctx)));
+    *suits = 1;
+    return FL_OK;
+}
+
 /* Behind the lock. */
 static fl_status admit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_card *card, const fli_look *look)
 {
@@ -240,6 +277,8 @@ static fl_status admit(fl_server *s, fl_ctx *ctx, uint32_t client, const fli_car
                         client, (unsigned long long)card->samples, (unsigned long long)most);
     const char *wrong = fli_joined_wrong(&s->all, first_of(s), look);
     if (wrong) return fli_fail(ctx, FL_EMISMATCH, "client %u cannot join: %s", client, wrong);
+    fl_status status = check_fit(s, ctx, client, look);
+    if (status) return status;
     *place = *look;
     s->cards[client] = *card;
     s->missing--;
@@ -281,10 +320,19 @@ size_t fl_server_missing(const fl_server *s)
 
 /* ---- the run --------------------------------------------------------------------------------------------- */
 
+/* Where a vector blows a run up, the clients that fail next are honest: they got what it has left of the model. */
+static void name_longest(fl_server *s)
+{
+    char sentence[300];
+    if (fli_mailbox_longest(s->joined.data.mailbox, sentence, sizeof sentence))
+        fli_fail_also(s->run_ctx, FL_EDIVERGED, "%s", sentence);
+}
+
 static void *go(void *server)
 {
     fl_server *s = server;
     fl_status status = fl_run_go(s->joined.run, s->observer, s->observer_arg);
+    if (status == FL_EDIVERGED) name_longest(s);
     pthread_mutex_lock(&s->lock);
     s->status = status;
     fli_snprintf(s->why, sizeof s->why, "%s", fl_ctx_error(s->run_ctx));
@@ -320,6 +368,8 @@ static fl_status make_run(fl_server *s)
     const fli_digest cards = digest_cards(s);
     fl_status status = fli_joined_run_init(s->cfg, &s->settings, s->looks, &cards, &s->joined);
     if (status) return status;
+    s->joined.run->lock = s->lock_of_output;
+    s->lock_of_output = NULL;
     fl_run_on_checkpoint(s->joined.run, s->told, s->told_arg);
     if (s->settings.top.checkpoint_every) status = find_place(s->joined.run);
     if (status) fli_joined_run_fini(&s->joined);

@@ -155,7 +155,16 @@ typedef struct {
     char certs[300];     /* and the folder of the caller's own; "": none */
     char *body;          /* of the last answer, terminated */
     size_t n;
+    char head[2000]; /* its headers */
 } caller;
+
+UNUSED static size_t collect_head(char *line, size_t size, size_t n, void *arg)
+{
+    caller *c = arg;
+    size_t used = strlen(c->head);
+    snprintf(c->head + used, sizeof c->head - used, "%.*s", (int)(size * n), line);
+    return size * n;
+}
 
 UNUSED static size_t collect(char *piece, size_t size, size_t n, void *arg)
 {
@@ -209,6 +218,7 @@ UNUSED static long call(caller *c, const char *path, const void *send, size_t n)
     headers = curl_slist_append(headers, name);
     headers = curl_slist_append(headers, "Expect:");
     c->n = 0;
+    *c->head = 0;
     free(c->body);
     c->body = calloc(1, 1);
     curl_easy_reset(c->curl);
@@ -218,6 +228,8 @@ UNUSED static long call(caller *c, const char *path, const void *send, size_t n)
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, collect);
     curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, c);
+    curl_easy_setopt(c->curl, CURLOPT_HEADERFUNCTION, collect_head);
+    curl_easy_setopt(c->curl, CURLOPT_HEADERDATA, c);
     secure(c);
     if (send) {
         curl_easy_setopt(c->curl, CURLOPT_POST, 1L);

@@ -142,6 +142,7 @@ check "a run that was given up by mistake changes nothing" repeats given-up
 serve claims
 for i in 0 1; do join "$i"; done
 until_has claims.log 'name=client1 samples=50 missing=' "$server" # who comes first is not known
+expect 1 "claims: process $server is writing there" run simulated.yaml --output claims --quiet
 kill_it "$server"
 serve claims "$port" --set server.largest_samples=40
 ends 'a client with too many samples' 1 "$client0"

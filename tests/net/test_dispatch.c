@@ -311,6 +311,64 @@ static void refused_and_silent(void **state)
     down(&d);
 }
 
+/* Answers to what a client is asked that are none, this many. */
+static void answer_badly(desk *d, uint32_t who, int times)
+{
+    char why[200];
+    for (int i = 0; i < times; i++)
+        assert_int_equal(fli_dispatch_answer(d->dispatch, who, "no answer", 9, why, sizeof why), FL_EFORMAT);
+}
+
+/* A client whose answers are none is heard all the time, and would be waited for in vain. */
+static void malformed(void **state)
+{
+    desk d;
+    fli_net_client seen;
+    up(&d, *state, "algorithm=fedavg;participation=everyone;rounds=2;metrics={train: false, clients: false}", 60);
+    begin(&d);
+    fli_parcel *p = ask_of(&d, 2);
+    uint64_t number = p->number;
+    fli_parcel_release(p);
+    answer_badly(&d, 2, 7);
+    assert_true(fli_dispatch_wanted(d.dispatch, 2, number));
+    answer_badly(&d, 2, 1);
+    assert_false(fli_dispatch_wanted(d.dispatch, 2, number));
+    assert_true(logged(&d, "event=dropped client=2 name=somebody reason=malformed"));
+    fli_dispatch_client(d.dispatch, 2, &seen);
+    assert_int_equal(seen.dropped, 1);
+    double until = fli_clock_now() + 30;
+    for (uint32_t i = 0; !fli_dispatch_wanted(d.dispatch, 2, 0) && fli_clock_now() < until; i = (i + 1) % CLIENTS)
+        if (i != 2 && !answer_if(&d, i, 0)) answer_if(&d, i, 1);
+    assert_true(fli_dispatch_wanted(d.dispatch, 2, 0));
+    answer_badly(&d, 2, 7); /* a new ask is counted from the start */
+    go_on(&d);
+    assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_SAVING);
+    fli_dispatch_client(d.dispatch, 2, &seen);
+    assert_int_equal(seen.dropped, 1);
+    down(&d);
+}
+
+/* Where everyone is needed the run stops with its name. */
+static void malformed_of_one_that_is_needed(void **state)
+{
+    desk d;
+    char why[400];
+    up(&d, *state, "algorithm={kind: fedpd, eta: 0.1};participation=everyone;metrics={train: false, clients: false}",
+       60);
+    begin(&d);
+    double until = fli_clock_now() + 60;
+    for (uint32_t i = 0; !fli_dispatch_ended(d.dispatch, 0) && fli_clock_now() < until; i = (i + 1) % CLIENTS) {
+        if (i == 1 && fli_dispatch_wanted(d.dispatch, i, 0))
+            answer_badly(&d, i, 8);
+        else if (i != 1 && !answer_if(&d, i, 0))
+            answer_if(&d, i, 1);
+    }
+    assert_int_equal(fli_dispatch_phase(d.dispatch), FLI_NET_PAUSED);
+    assert_int_equal(fli_dispatch_ending(d.dispatch, why, sizeof why), FL_EIO);
+    assert_non_null(strstr(why, "client 1: 8 of its answers to one ask were malformed, the last one: "));
+    down(&d);
+}
+
 /* A deadline is the run's; who missed it is counted here, and may be asked again at once. */
 static void late(void **state)
 {
@@ -373,6 +431,8 @@ int main(void)
                                        FIXTURE_TEST(at_work_and_to_be_measured),
                                        FIXTURE_TEST(refusal_of_one_that_is_needed),
                                        FIXTURE_TEST(refused_and_silent),
+                                       FIXTURE_TEST(malformed),
+                                       FIXTURE_TEST(malformed_of_one_that_is_needed),
                                        FIXTURE_TEST(late),
                                        FIXTURE_TEST(draining),
                                        FIXTURE_TEST(closed_while_all_wait)};

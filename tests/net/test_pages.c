@@ -280,6 +280,9 @@ static void sick(void **state)
         fli_serve_wait(t.serve, 0.05);
     }
     assert_int_equal(code, 503);
+    assert_string_equal(c.body, "a checkpoint could not be written\n"); /* for a client */
+    c.name = "";
+    assert_int_equal(call(&c, FLI_NET_HEALTH, NULL, 0), 503);
     assert_non_null(strstr(c.body, "sick.checkpoint"));
     json_t *j = status_of(&c);
     assert_non_null(strstr(text_of(json_object_get(j, "checkpoint"), "error"), "sick.checkpoint"));

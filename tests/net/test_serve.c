@@ -247,11 +247,38 @@ static void versions(void **state)
     assert_int_equal(call(&c, FLI_NET_FEDERATION, NULL, 0), 200);
     c.version = "7 6";
     assert_int_equal(call(&c, FLI_NET_FEDERATION, NULL, 0), 426);
+    assert_non_null(strstr(c.head, "\r\nUpgrade: fedloom/1\r\n"));
     assert_non_null(strstr(c.body, "protocol 7 (6 at least), this one 1 (1 at least)"));
     c.version = "one";
     assert_int_equal(call(&c, FLI_NET_ASK, NULL, 0), 426);
     assert_int_equal(call(&c, FLI_NET_STATUS, NULL, 0), 200);
     caller_fini(&c);
+    serve_down(&t);
+}
+
+/* What ended a run may name files and clients of the server: clients hear what kind of thing it was. */
+static void failed_run(void **state)
+{
+    static const char settings[] = "local.lr=1e30;model.weight_decay=1";
+    federation t;
+    member m[CLIENTS];
+    int paused;
+    federation_init(&t, *state, "");
+    serve_up(&t, settings, (fli_serve_options){0});
+    members_join(&t, m);
+    members_start(m, 0);
+    for (int i = 0; i < 600 && !fli_serve_wait(t.serve, 0.1); i++) continue;
+    assert_int_equal(fli_serve_ending(t.serve, &paused), FL_EDIVERGED);
+    assert_false(paused);
+    fli_serve_finish(t.serve);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        pthread_join(m[i].thread, NULL);
+        assert_int_equal(call(&m[i].call, FLI_NET_HEALTH, NULL, 0), 503);
+        assert_string_equal(m[i].call.body, "the run diverged\n");
+        assert_int_equal(call(&m[i].call, FLI_NET_ASK, NULL, 0), 410);
+        assert_non_null(strstr(m[i].call.body, "\"ok\": false, \"reason\": \"the run diverged\"}"));
+        member_fini(&m[i]);
+    }
     serve_down(&t);
 }
 
@@ -264,7 +291,9 @@ static void bad_requests(void **state)
     caller_init(&c, t.base, "client-0");
     assert_int_equal(call(&c, "/v1/nothing", NULL, 0), 404);
     assert_int_equal(call(&c, FLI_NET_JOIN, NULL, 0), 405);
+    assert_non_null(strstr(c.head, "\r\nAllow: POST\r\n"));
     assert_int_equal(call(&c, FLI_NET_FEDERATION, "x", 1), 405);
+    assert_non_null(strstr(c.head, "\r\nAllow: GET, HEAD\r\n"));
     assert_int_equal(call(&c, FLI_NET_ASK, NULL, 0), 409);
     assert_non_null(strstr(c.body, "\"join\": true"));
     assert_int_equal(call(&c, FLI_NET_JOIN, "this is no card", 15), 400);
@@ -571,6 +600,7 @@ int main(void)
                                        FIXTURE_TEST(listed_names),
                                        FIXTURE_TEST(one_waits_for_another),
                                        FIXTURE_TEST(versions),
+                                       FIXTURE_TEST(failed_run),
                                        FIXTURE_TEST(bad_requests),
                                        FIXTURE_TEST(garbage),
                                        FIXTURE_TEST(who_cannot_join),

@@ -3,11 +3,12 @@
 #include "net/secured.h"
 
 #include "base/clock.h"
+#include "base/digest.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <gnutls/gnutls.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 
 /* ---- strangers ---------------------------------------------------------------------------------------------- */
@@ -16,7 +17,10 @@ typedef struct {
     int fd;
     gnutls_session_t tls; /* NULL: it never was */
     gnutls_certificate_credentials_t own;
+    int piecemeal; /* what it says in its handshake comes in pieces */
 } stranger;
+
+static ssize_t send_in_pieces(gnutls_transport_ptr_t fd, const void *bytes, size_t n);
 
 /* A real handshake, with a certificate, whether the server asks for such or not, or without any. */
 static void shake_hands(stranger *s, const char *certs)
@@ -30,6 +34,7 @@ static void shake_hands(stranger *s, const char *certs)
     assert_int_equal(gnutls_set_default_priority(s->tls), 0);
     assert_int_equal(gnutls_credentials_set(s->tls, GNUTLS_CRD_CERTIFICATE, s->own), 0);
     gnutls_transport_set_int(s->tls, s->fd);
+    if (s->piecemeal) gnutls_transport_set_push_function(s->tls, send_in_pieces);
     int code = GNUTLS_E_AGAIN;
     for (int i = 0; i < 100 && code && !gnutls_error_is_fatal(code); i++) code = gnutls_handshake(s->tls);
     if (code) fail_msg("handshake: %s", gnutls_strerror(code));
@@ -96,6 +101,75 @@ static void refused(void **state)
     assert_int_equal(knock(&s, "client-1", FLI_NET_FEDERATION), 200);
     assert_int_equal(insist(&s.t, "ca/clients/client-1", FLI_NET_FEDERATION), 200);
     serve_down(&s.t);
+}
+
+/* ---- what they are shown ------------------------------------------------------------------------------------ */
+
+static int warnings;
+
+/* fl_log_fn */
+static void count_warnings(void *arg, fl_log_level level, const char *line)
+{
+    (void)arg;
+    if (level == FL_LOG_WARNING && strstr(line, "the server goes on with the certificate that it has")) warnings++;
+}
+
+/* The server's certificate, as a new connection sees it. */
+static fli_digest shown(secured *at)
+{
+    char certs[400];
+    unsigned n;
+    fli_hash h;
+    stranger s = {.fd = dial(&at->t)};
+    snprintf(certs, sizeof certs, "%s/clients/client-0", at->ca);
+    shake_hands(&s, certs);
+    const gnutls_datum_t *chain = gnutls_certificate_get_peers(s.tls, &n);
+    assert_non_null(chain);
+    fli_hash_init(&h);
+    fli_hash_bytes(&h, chain->data, chain->size);
+    leave(&s);
+    return fli_hash_end(&h);
+}
+
+static void assert_shown(secured *at, const fli_digest *want, int same)
+{
+    fli_digest now = shown(at);
+    assert_int_equal(fli_digest_same(&now, want), same);
+}
+
+/* A new certificate is shown as soon as it is whole, with its key. */
+static void renewed(void **state)
+{
+    static const char *const host[] = {"127.0.0.1"};
+    fixture *f = *state;
+    secured at;
+    char folder[400], aside[400], path[500], other[500];
+    secured_up(&at, f);
+    snprintf(folder, sizeof folder, "%s/server", at.ca);
+    snprintf(aside, sizeof aside, "%s/aside", at.ca);
+    fl_ctx_on_log(f->ctx, count_warnings, NULL);
+    warnings = 0;
+    fli_digest first = shown(&at);
+    assert_int_equal(rename(folder, aside), 0); /* both files are gone */
+    for (int i = 0; i < 3; i++) assert_shown(&at, &first, 1);
+    assert_int_equal(warnings, 1);
+    assert_ok(f->ctx, fli_cert_server(f->ctx, at.ca, host, 1, (fli_cert_wish){5, 1}));
+    snprintf(path, sizeof path, "%s/key.pem", folder);
+    snprintf(other, sizeof other, "%s/new-key.pem", at.ca);
+    assert_int_equal(rename(path, other), 0); /* half of a new pair */
+    for (int i = 0; i < 3; i++) assert_shown(&at, &first, 1);
+    assert_int_equal(warnings, 2);
+    assert_int_equal(rename(other, path), 0);
+    fli_digest second = shown(&at);
+    assert_false(fli_digest_same(&first, &second));
+    assert_int_equal(knock(&at, "client-1", FLI_NET_FEDERATION), 200);
+    snprintf(path, sizeof path, "%s/cert.pem", folder);
+    snprintf(other, sizeof other, "%s/cert.pem", aside);
+    assert_int_equal(rename(other, path), 0); /* that of before, with the new key */
+    for (int i = 0; i < 3; i++) assert_shown(&at, &second, 1);
+    assert_int_equal(warnings, 3);
+    fl_ctx_on_log(f->ctx, NULL, NULL);
+    serve_down(&at.t);
 }
 
 /* ---- a hostile crowd ---------------------------------------------------------------------------------------- */
@@ -196,50 +270,91 @@ static void crowd(void **state)
 
 /* ---- a handshake that stands still --------------------------------------------------------------------------- */
 
-/* How often those threads of this process that serve connections have gone to sleep by themselves. */
-static long rests(void)
+/* In place of the C library's: counts reads of threads that serve connections which found nothing there. */
+static atomic_long empty_reads;
+
+ssize_t recv(int fd, void *bytes, size_t n, int flags)
 {
-    long all = 0;
-    char path[300], line[200];
-    DIR *tasks = opendir("/proc/self/task");
-    assert_non_null(tasks);
-    for (struct dirent *d; (d = readdir(tasks));) {
-        int serves = 0;
-        snprintf(path, sizeof path, "/proc/self/task/%s/status", d->d_name);
-        FILE *f = *d->d_name == '.' ? NULL : fopen(path, "r");
-        while (f && fgets(line, sizeof line, f)) {
-            serves |= !strncmp(line, "Name:\tMHD", 9);
-            if (serves && !strncmp(line, "voluntary_ctxt_switches:", 24)) all += atol(line + 24);
-        }
-        if (f) fclose(f);
-    }
-    closedir(tasks);
-    return all;
+    char name[16] = "";
+    ssize_t got = recvfrom(fd, bytes, n, flags, NULL, NULL);
+    int error = errno;
+    if (got < 0 && error == EAGAIN && !pthread_getname_np(pthread_self(), name, sizeof name) &&
+        !strncmp(name, "MHD", 3))
+        atomic_fetch_add(&empty_reads, 1);
+    errno = error;
+    return got;
 }
 
-/* Whoever stops in the middle of a handshake does not keep a thread busy: it rests between two looks. One that never
- * rests goes to sleep a few times in all, however long one waits. */
+/* The server has read all that it was sent, and found that there is more to come. */
+static void until_reads(long count)
+{
+    double until = fli_clock_now() + 10;
+    while (atomic_load(&empty_reads) < count && fli_clock_now() < until) poll(NULL, 0, 1);
+    if (atomic_load(&empty_reads) < count) fail_msg("%ld of %ld reads", atomic_load(&empty_reads), count);
+}
+
+/* However many handshakes stand still, they are not looked at while others are served. */
 static void half_a_hello(void **state)
 {
-    enum { MANY = 100 };
+    enum { MANY = 64, CALLS = 20, EACH_CALL = 10 };
+    stranger s[MANY];
     secured at;
     hello h = {.n = 0};
     secured_up(&at, *state);
     record_hello(&h);
-    stranger s = {.fd = dial(&at.t)};
-    assert_int_equal(send(s.fd, h.bytes, h.n / 2, MSG_NOSIGNAL), h.n / 2);
-    long before = rests();
-    double until = fli_clock_now() + 10; /* it is shut after fifteen seconds */
-    while (rests() < before + MANY && fli_clock_now() < until) poll(NULL, 0, 10);
-    if (rests() < before + MANY) fail_msg("%ld rests: it is looked at without a pause", rests() - before);
-    assert_int_equal(knock(&at, "client-1", FLI_NET_FEDERATION), 200);
+    long before = atomic_load(&empty_reads);
+    for (int i = 0; i < MANY; i++) {
+        s[i] = (stranger){.fd = dial(&at.t)};
+        assert_int_equal(send(s[i].fd, h.bytes, h.n / 2, MSG_NOSIGNAL), h.n / 2);
+    }
+    until_reads(before + MANY);
+    before = atomic_load(&empty_reads);
+    for (int i = 0; i < CALLS; i++) assert_int_equal(knock(&at, "client-1", FLI_NET_FEDERATION), 200);
+    long more = atomic_load(&empty_reads) - before;
+    if (more > MANY + CALLS * EACH_CALL) fail_msg("%ld reads found nothing while %d calls were answered", more, CALLS);
+    for (int i = 0; i < MANY; i++) leave(&s[i]);
+    serve_down(&at.t);
+}
+
+/* In pieces, of which the server has read each before the next one comes. */
+static ssize_t send_in_pieces(gnutls_transport_ptr_t fd, const void *bytes, size_t n)
+{
+    enum { PIECE = 100 };
+    size_t sent = 0;
+    while (sent < n) {
+        size_t piece = n - sent < PIECE ? n - sent : PIECE;
+        long before = atomic_load(&empty_reads);
+        if (send((int)(intptr_t)fd, (const char *)bytes + sent, piece, MSG_NOSIGNAL) != (ssize_t)piece) return -1;
+        sent += piece;
+        if (sent < n) until_reads(before + 1);
+    }
+    return (ssize_t)n;
+}
+
+/* One that goes on after it stood still is answered. */
+static void a_slow_hello(void **state)
+{
+    static const char text[] = "GET " FLI_NET_FEDERATION " HTTP/1.1\r\nHost: x\r\nFedloom-Protocol: 1 1\r\n\r\n";
+    char certs[400], answer[100] = "";
+    secured at;
+    secured_up(&at, *state);
+    stranger s = {.fd = dial(&at.t), .piecemeal = 1};
+    snprintf(certs, sizeof certs, "%s/clients/client-0", at.ca);
+    shake_hands(&s, certs);
+    assert_int_equal(gnutls_record_send(s.tls, text, strlen(text)), strlen(text));
+    ssize_t n = GNUTLS_E_AGAIN;
+    for (int i = 0; i < 100 && n < 0 && !gnutls_error_is_fatal((int)n); i++)
+        n = gnutls_record_recv(s.tls, answer, sizeof answer - 1);
+    assert_true(n > 12);
+    assert_memory_equal(answer, "HTTP/1.1 200", 12);
     leave(&s);
     serve_down(&at.t);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FIXTURE_TEST(refused), FIXTURE_TEST(crowd), FIXTURE_TEST(half_a_hello)};
+    const struct CMUnitTest tests[] = {FIXTURE_TEST(refused), FIXTURE_TEST(renewed), FIXTURE_TEST(crowd),
+                                       FIXTURE_TEST(half_a_hello), FIXTURE_TEST(a_slow_hello)};
     struct rlimit files;
     if (!getrlimit(RLIMIT_NOFILE, &files)) { /* both ends of every connection are here */
         files.rlim_cur = files.rlim_max;

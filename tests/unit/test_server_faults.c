@@ -6,6 +6,7 @@
 #include "algo/algo.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "base/lock.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -413,7 +414,22 @@ static void all_diverge(void **state)
     end(&h);
 }
 
+/* A vector that is finite, but far too long, is let in where nothing bounds it. The first to fail is then an honest
+ * client, and the sentence says who sent the vector. */
+static void blown_up(void **state)
+{
+    halves h;
+    fl_status refused;
+    begin(*state, PLAIN ";rounds=3;model.weight_decay=10", &h);
+    assert_fails(h.f->ctx, send_number(&h, 3e38f, &refused), FL_EDIVERGED,
+                 "the longest upload came from client 1, in round 1: its norm is 3e+38, and the longest of all others");
+    assert_int_equal(refused, FL_OK);
+    end(&h);
+}
+
 /* ---- what is claimed --------------------------------------------------------------------------------------- */
+
+static char refusal[300]; /* of its claim, the last one */
 
 /* Client 1 says that this is its training loss: in the first measurement, or in all others. */
 static fl_status claim_loss(halves *h, int at_start, double claimed)
@@ -432,15 +448,19 @@ static fl_status claim_loss(halves *h, int at_start, double claimed)
             memcpy(answer.data + HEADER + head + 8 + names + 8 * FLI_FIGURE_TRAIN_LOSS, &claimed, sizeof claimed);
             put_right(&answer);
         }
-        assert_ok(h->f->ctx, fl_server_answer(h->server, who, answer.data, answer.n));
+        s = fl_server_answer(h->server, who, answer.data, answer.n);
+        if (s) assert_true(figures);
+        if (s) assert_non_null(strstr(fl_ctx_error(h->f->ctx), "client 1: "));
+        if (s) snprintf(refusal, sizeof refusal, "%s", fl_ctx_error(h->f->ctx));
+        if (s == FL_EFORMAT) assert_ok(h->f->ctx, fl_server_drop(h->server, who, "it answers nonsense"));
         fl_bytes_free(&ask);
         fl_bytes_free(&answer);
     }
     return s;
 }
 
-/* A loss that is finite is believed, and may end the run, unless the settings that docs/deploy.md names are there. At
- * the start everybody's is log 4, so that a negative one of a sixth of all leaves next to nothing. */
+/* A loss that can be is believed, and may end the run, unless the settings that docs/deploy.md names are there. One
+ * that cannot be is refused, and the run goes on without it. At the start everybody's loss is log 4. */
 static void claimed_loss(void **state)
 {
     static const struct {
@@ -448,13 +468,15 @@ static void claimed_loss(void **state)
         int at_start;
         double claimed;
         fl_status end;
+        const char *refusal;
     } cases[] = {
-        {"", 0, 1e300, FL_EDIVERGED},
-        {";stop.diverged=0", 0, 1e300, FL_EDONE},
-        {";metrics.train=false", 0, 1e300, FL_EDONE},
-        {"", 1, -6.9314, FL_EDIVERGED},
-        {";stop.diverged=0", 1, -6.9314, FL_EDONE},
-        {";metrics.train=false", 1, -6.9314, FL_EDONE},
+        {"", 0, 1e50, FL_EDIVERGED, ""},
+        {";stop.diverged=0", 0, 1e50, FL_EDONE, ""},
+        {";metrics.train=false", 0, 1e50, FL_EDONE, ""},
+        {"", 0, 1e300, FL_EDONE, "part \"figures\" of its answer has the value 1e+300, which no loss can have"},
+        {"", 0, -1e300, FL_EDONE, "its figures are impossible: its training loss is -1e+300"},
+        {"", 1, -6.9314, FL_EDONE, "its training loss is -6.9314, and that of softmax is never negative"},
+        {"", 0, -1e-6, FL_EDONE, ""}, /* rounding */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
@@ -462,7 +484,10 @@ static void claimed_loss(void **state)
         snprintf(text, sizeof text, "model=softmax;metrics.gradient=false;participation=everyone;rounds=2%s",
                  cases[i].settings);
         begin(*state, text, &h);
+        *refusal = 0;
         fl_status s = claim_loss(&h, cases[i].at_start, cases[i].claimed);
+        if (!strstr(refusal, cases[i].refusal) || !*refusal != !*cases[i].refusal)
+            fail_msg("case %zu was refused with: %s", i, refusal);
         if (s != cases[i].end) fail_msg("case %zu ended with %d: %s", i, (int)s, fl_ctx_error(h.f->ctx));
         end(&h);
     }
@@ -626,6 +651,42 @@ static void nowhere_to_save(void **state)
     fl_run_free(h.like);
 }
 
+/* From the start on nobody else may write where a server's result goes, however long its clients take to join; nor may
+ * a server where somebody else does. */
+static void a_place_that_is_taken(void **state)
+{
+    fixture *f = *state;
+    halves h;
+    char text[500], busy[100];
+    fli_lock *lock;
+    fl_server *second;
+    fl_run *run;
+    snprintf(text, sizeof text, PLAIN ";rounds=1;output=%s/taken", f->folder);
+    snprintf(busy, sizeof busy, "taken: process %ld is writing there", (long)getpid());
+    like_simulated(f, text, &h);
+    open_clients(&h);
+    fl_config *cfg = joined(&h, text), *same = configure(f, text);
+    assert_ok(f->ctx, fl_run_new(same, &run));
+    assert_ok(f->ctx, fl_run_prepare_save(run, 0));
+    assert_fails(f->ctx, fl_server_new(cfg, &second), FL_EBUSY, busy);
+    fl_run_free(run);
+    assert_ok(f->ctx, fl_server_new(cfg, &h.server));
+    assert_fails(f->ctx, fl_server_new(cfg, &second), FL_EBUSY, busy);
+    assert_fails(f->ctx, fl_run_prepare_save(h.like, 0), FL_EBUSY, busy);
+    for (uint32_t i = 0; i < h.clients; i++)
+        assert_ok(f->ctx, fl_server_join(h.server, i, h.card[i].data, h.card[i].n));
+    assert_ok(f->ctx, fl_server_begin(h.server));
+    assert_fails(f->ctx, fl_run_prepare_save(h.like, 0), FL_EBUSY, busy);
+    for (uint32_t i = 0; i < h.clients; i++) accept(&h, i);
+    assert_int_equal(carry(&h, answer_all), FL_EDONE);
+    assert_ok(f->ctx, fl_run_save(fl_server_run(h.server)));
+    assert_ok(f->ctx, fli_lock_take(f->ctx, strstr(text, f->folder), &lock)); /* it is done */
+    fli_lock_leave(lock);
+    fl_config_free(cfg);
+    fl_config_free(same);
+    end(&h);
+}
+
 /* ---- what clients claim -------------------------------------------------------------------------------------- */
 
 /* In place of what client `who` has. */
@@ -694,6 +755,62 @@ static void a_claim_beyond_the_bound(void **state)
     end(&h);
 }
 
+/* A server to which clients have not joined yet, with further settings of its data; and what it says to client 2, which
+ * comes first with the card that it has. */
+static fl_status first_to_join(fixture *f, const char *text, const char *data, halves *h)
+{
+    char all[512], *save = NULL;
+    fl_config *cfg = joined(h, text);
+    snprintf(all, sizeof all, "%s", data);
+    for (char *a = strtok_r(all, ";", &save); a; a = strtok_r(NULL, ";", &save))
+        assert_ok(f->ctx, fl_config_set(cfg, a));
+    assert_ok(f->ctx, fl_server_new(cfg, &h->server));
+    fl_config_free(cfg);
+    return fl_server_join(h->server, 2, h->card[2].data, h->card[2].n);
+}
+
+static void claim(halves *h, uint32_t who, size_t at, uint64_t value)
+{
+    fli_put_u64(h->card[who].data + HEADER + at, value, 8);
+    put_right(&h->card[who]);
+}
+
+/* A card with which the run could never begin takes no place, and keeps nobody out. */
+static void a_card_that_never_fits(void **state)
+{
+    enum { SAMPLES = 0, CLASSES = 88, KIND = 96 };
+    static const struct {
+        const char *text, *data;
+        size_t at;
+        uint64_t value;
+        const char *sentence;
+    } cases[] = {
+        {PLAIN, "", CLASSES, 5, "client 2 cannot join: its samples have 5 classes, and the federation has 4"},
+        {PLAIN, "data.normalize=given;data.mean=[1];data.std=[2]", KIND, FLI_X_CSR,
+         "client 2 cannot join: no run can begin with it: "},
+        {PLAIN ";algorithm=fednest;bilevel={kind: regularization, validation: 0.5}", "", SAMPLES, 1,
+         "client 2 has a single training sample, but bilevel.validation needs one for each level"},
+    };
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        halves h;
+        fl_bytes good;
+        like_simulated(f, cases[i].text, &h);
+        open_clients(&h);
+        good = h.card[2];
+        h.card[2].data = malloc(good.n);
+        memcpy(h.card[2].data, good.data, good.n);
+        claim(&h, 2, cases[i].at, cases[i].value);
+        assert_fails(f->ctx, first_to_join(f, cases[i].text, cases[i].data, &h), FL_EREFUSED, cases[i].sentence);
+        assert_int_equal(fl_server_missing(h.server), h.clients);
+        free(h.card[2].data);
+        h.card[2] = good;
+        for (uint32_t k = 0; k < h.clients; k++)
+            assert_ok(f->ctx, fl_server_join(h.server, k, h.card[k].data, h.card[k].n));
+        end(&h);
+    }
+}
+
 /* The weights of a server's run, which its clients are not told: it is ended for that. */
 static void weights_of(halves *h, double *weight)
 {
@@ -753,12 +870,15 @@ int main(void)
         FIXTURE_TEST(not_measured),
         FIXTURE_TEST(screened),
         FIXTURE_TEST(all_diverge),
+        FIXTURE_TEST(blown_up),
         FIXTURE_TEST(claimed_loss),
         FIXTURE_TEST(arrivals),
         FIXTURE_TEST(arrivals_resumed),
+        FIXTURE_TEST(a_place_that_is_taken),
         FIXTURE_TEST(a_claim_far_from_others),
         FIXTURE_TEST(a_claim_takes_no_memory),
         FIXTURE_TEST(a_claim_beyond_the_bound),
+        FIXTURE_TEST(a_card_that_never_fits),
         FIXTURE_TEST(largest_share),
         FIXTURE_TEST(crowded),
         FIXTURE_TEST(nowhere_to_save),
