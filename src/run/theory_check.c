@@ -197,7 +197,8 @@ size_t fli_check_failing(const fli_check *c)
 static int same_curvatures(const fli_plan *a, const fli_plan *b)
 {
     const fli_semi *s = &a->settings.semi, *t = &b->settings.semi;
-    return !b->model->latent || (fli_bounded(b->model) && s->alpha_p == t->alpha_p && s->alpha_r == t->alpha_r);
+    if (!a->model->latent || !b->model->latent) return a->model->latent == b->model->latent;
+    return fli_bounded(b->model) && s->alpha_p == t->alpha_p && s->alpha_r == t->alpha_r;
 }
 
 static fl_status make(fl_config *cfg, const fli_plan *like, const fli_check *before, fli_check *c)
