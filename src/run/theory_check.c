@@ -87,6 +87,19 @@ static void ask_of_decay(fli_check *c)
                         &c->facts.worst, c->facts.worst.full_batch);
 }
 
+/* Pseudo labels, or memberships, with a method whose theorem has no f_i(x, y_i). */
+static int is_beside_theory(const fli_plan *p) { return p->model->latent && !(p->algo->traits & FLI_ALGO_BLOCKS); }
+
+static void ask_of_blocks(fli_check *c)
+{
+    if (is_beside_theory(&c->plan))
+        fli_requirement(
+            &c->found, "one block",
+            "clients have no y_i of their own, of which this theorem knows nothing: semi.labels is none, or "
+            "the method one with a second block, such as fedvra-u",
+            NULL, 0);
+}
+
 static void ask_of_cohorts(fli_check *c)
 {
     const fli_plan *p = &c->plan;
@@ -117,6 +130,7 @@ static void ask_all(fli_check *c)
     if (fli_settings_solver(&c->plan.settings))
         fli_assumption(&c->found, "solver", "the local solver does at least what steps of SGD would do");
     ask_of_decay(c);
+    ask_of_blocks(c);
     ask_of_cohorts(c);
     ask_of_constants(c);
 }
@@ -165,6 +179,7 @@ static void find_fixes(fli_check *c)
     p->algo->theory.fix(p->params, &c->facts.worst, &all);
     if (p->model->decay_by == FLI_DECAY_BY_BATCH)
         fli_fix_word(&all, "weight decay", "model.weight_decay_by", "samples", NULL);
+    if (is_beside_theory(p) && !p->model->latent->every) fli_fix_word(&all, "one block", "semi.labels", "none", NULL);
     if (p->settings.system.wait_for < 1) fli_fix_word(&all, "wait_for", "system.wait_for", "1", NULL);
     for (size_t i = 0; i < all.count; i++)
         if (is_asked_for(c, &all.at[i])) keep_fix(&c->fixes, &all.at[i]);
@@ -182,7 +197,8 @@ size_t fli_check_failing(const fli_check *c)
 static int same_curvatures(const fli_plan *a, const fli_plan *b)
 {
     const fli_semi *s = &a->settings.semi, *t = &b->settings.semi;
-    return !b->model->latent || (fli_bounded(b->model) && s->alpha_p == t->alpha_p && s->alpha_r == t->alpha_r);
+    if (!a->model->latent || !b->model->latent) return a->model->latent == b->model->latent;
+    return fli_bounded(b->model) && s->alpha_p == t->alpha_p && s->alpha_r == t->alpha_r;
 }
 
 static fl_status make(fl_config *cfg, const fli_plan *like, const fli_check *before, fli_check *c)

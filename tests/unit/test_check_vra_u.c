@@ -127,6 +127,32 @@ static void assumptions(void **state)
     free(text);
 }
 
+/* Theorem 1, and those of other methods, are about f_i(x). */
+static void one_block(void **state)
+{
+    static const char *const methods[] = {"{kind: fedvra, gamma: 300, a: 1, d: 1}", "{kind: fedadmm, gamma: 300}",
+                                          "{kind: feddr, eta: 0.01, alpha: 1}"};
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        char set[300];
+        snprintf(set, sizeof set, "participation=everyone|local.lr=1e-5|local.batch=0|algorithm=%s", methods[i]);
+        char *text = checked(*state, set);
+        assert_non_null(strstr(text, "FAILS    one block "));
+        assert_non_null(strstr(text, "semi.labels = none"));
+        free(text);
+        snprintf(set, sizeof set, "semi.labels=none|participation=everyone|local.lr=1e-5|algorithm=%s", methods[i]);
+        text = checked(*state, set);
+        assert_null(strstr(text, "one block"));
+        free(text);
+    }
+    char *text = checked(*state, "semi.labels=none|data.unlabelled=0|model={kind: factorization, rank: 2}|algorithm="
+                                 "fedadmm");
+    assert_non_null(strstr(text, "no setting satisfies: one block")); /* memberships */
+    free(text);
+    text = checked(*state, "");
+    assert_null(strstr(text, "one block"));
+    free(text);
+}
+
 /* The configuration that --fix writes satisfies the theorem. */
 static void fixes_hold(void **state)
 {
@@ -162,6 +188,7 @@ int main(void)
         FIXTURE_TEST(labels_count),
         FIXTURE_TEST(everyone_has_other_constants),
         FIXTURE_TEST(assumptions),
+        FIXTURE_TEST(one_block),
         FIXTURE_TEST(fixes_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
