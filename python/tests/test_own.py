@@ -423,6 +423,8 @@ def test_files_have_names_as_people_know_them(regression, tmp_path):
     fedloom.run(base, algorithm=Variates(step=0.5), output=tmp_path / "run")
     fedloom.compare(base, methods=[Averaging, Variates], grid={"local.solver": ["sgd", Descent]},
                     output=tmp_path / "compare")  # fmt: skip
+    fedloom.compare(base, methods=[{"algorithm": Variates}, {"algorithm": Averaging}], output=tmp_path / "labels")
+    assert fedloom.compare(base, algorithm=Averaging, output=tmp_path / "one").columns()["method"][0] == "Averaging"
     found = fedloom.tune(base, methods=[Averaging], budget=2, seeds=1, output=tmp_path / "tune")
     assert "Averaging" in (tmp_path / "tune/best.yaml").read_text() and found.winners
     for path in (p for p in tmp_path.rglob("*") if p.is_file()):

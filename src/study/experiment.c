@@ -176,6 +176,8 @@ static fl_status read_method(fli_experiment *x, const fli_node *node, const fli_
     const fli_node *algorithm = fli_node_find(node, "algorithm");
     const char *kind =
         algorithm && algorithm->type == FLI_NODE_SCALAR ? algorithm->text : text_of(algorithm, "kind", NULL);
+    fli_item item; /* which does not show the number that a name of users' own may have ("mine@2") */
+    if (kind && fli_item_find(fli_kind_find("algorithm"), kind, &item)) kind = item.name;
     m->label = text_of(node, "label", kind);
     if (!m->label || !*m->label) return wrong(x->ctx, node, "a method needs a label or an algorithm");
     if (has_control(m->label)) return wrong(x->ctx, node, "a label may not hold control characters");
